@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of the README. The build itself is CMake; see CMakePresets.json.
+
+PREFIX ?= /usr/local
+FORMATTED = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu'
+
+all: build/release/build.ninja
+	@cmake --build --preset release
+
+demo: setup build/release/build.ninja
+	@cmake --build --preset release --target tools/all examples/all
+	@build/release/bin/oriel demo
+
+check: setup all
+	@ctest --preset release
+
+asan tsan debug clang: setup
+	@$(MAKE) --no-print-directory build/$@/build.ninja
+	@cmake --build --preset $@
+	@ctest --preset $@
+
+install: all
+	@cmake --install build/release --prefix $(PREFIX)
+
+format:
+	@$(FORMATTED) | xargs clang-format -i
+
+clean:
+	@rm -rf build
+
+setup:
+	@scripts/setup
+
+# Errors and warnings of the configuration go to standard error and stay visible.
+build/%/build.ninja:
+	@echo "configuring build/$*"
+	@cmake --preset $* >/dev/null
+
+help:
+	@echo "make                 build the library, the tools and the tests into build/release"
+	@echo "make demo            install what is missing, build, show what Oriel does with 4 ranks"
+	@echo "make check           install what is missing, build, run all tests"
+	@echo "make asan            the same tests under AddressSanitizer and UBSan"
+	@echo "make tsan            the same tests under ThreadSanitizer"
+	@echo "make debug           the same tests without optimisation"
+	@echo "make clang           the same tests, compiled by clang"
+	@echo "make install         into PREFIX ($(PREFIX)); DESTDIR is heeded"
+	@echo "make format          clang-format all sources"
+	@echo "make clean           remove build/"
+
+.NOTPARALLEL:
+.PHONY: all demo check asan tsan debug clang install format clean setup help
+.PRECIOUS: build/%/build.ninja

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+# oriel::oriel, and oriel::oriel_static where its dependencies can be found.
+include(${CMAKE_CURRENT_LIST_DIR}/orielTargets.cmake)
+
+find_package(Threads QUIET)
+find_package(OpenSSL QUIET COMPONENTS Crypto)
+if(Threads_FOUND AND OpenSSL_FOUND)
+	include(${CMAKE_CURRENT_LIST_DIR}/orielStaticTargets.cmake)
+endif()

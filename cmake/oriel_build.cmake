@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+# How everything is compiled, and what the lists of the modules are written with.
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+
+if(NOT CMAKE_BUILD_TYPE)
+	set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug or RelWithDebInfo" FORCE)
+endif()
+
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wundef -Wstrict-prototypes
+	-Wmissing-prototypes -Wwrite-strings -Wvla)
+if(CMAKE_C_COMPILER_ID MATCHES Clang)
+	add_compile_options(-Wthread-safety)
+endif()
+if(ORIEL_WERROR)
+	add_compile_options(-Werror)
+endif()
+
+if(ORIEL_SANITIZE STREQUAL address)
+	set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(ORIEL_SANITIZE STREQUAL thread)
+	set(sanitize -fsanitize=thread)
+elseif(ORIEL_SANITIZE)
+	message(FATAL_ERROR "ORIEL_SANITIZE is '${ORIEL_SANITIZE}', it may be empty, address or thread")
+endif()
+if(ORIEL_SANITIZE)
+	add_compile_options(${sanitize} -fno-omit-frame-pointer)
+	add_link_options(${sanitize})
+endif()
+
+# ORIEL_NVCC is the compiler, or false.
+if(ORIEL_CUDA STREQUAL OFF)
+	set(ORIEL_NVCC OFF)
+else()
+	find_program(ORIEL_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
+	mark_as_advanced(ORIEL_NVCC)
+	if(NOT ORIEL_NVCC AND NOT ORIEL_CUDA STREQUAL AUTO)
+		message(FATAL_ERROR "ORIEL_CUDA is ${ORIEL_CUDA}, but there is no nvcc in PATH or CUDA_PATH")
+	endif()
+endif()
+
+if(BUILD_TESTING)
+	find_package(PkgConfig REQUIRED)
+	pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+endif()
+
+# oriel_sources(FILE...): sources of the library, beside the calling list.
+function(oriel_sources)
+	foreach(file ${ARGN})
+		target_sources(oriel_objects PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+	endforeach()
+endfunction()
+
+# oriel_unit_test(x_test.c): a cmocka program over the library's internals.
+function(oriel_unit_test file)
+	if(NOT BUILD_TESTING)
+		return()
+	endif()
+	cmake_path(GET file STEM name)
+	add_executable(${name} ${file})
+	set_target_properties(${name} PROPERTIES
+		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/unit)
+	target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
+	target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+	target_link_libraries(${name} PRIVATE oriel_static PkgConfig::CMOCKA Threads::Threads)
+	add_test(NAME unit/${name} COMMAND ${name})
+	set_tests_properties(unit/${name} PROPERTIES TIMEOUT 120 LABELS unit)
+endfunction()

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# The public headers, as a program includes them: what is installed and what
+# tests/headers compiles.
+set(ORIEL_HEADERS
+	oriel/oriel.h
+	oriel/status.h
+	oriel/bootstrap.h
+	oriel/comm.h
+	oriel/region.h
+	oriel/window.h
+	oriel/dev.h
+	oriel/dev/types.h
+	oriel/dev/order.h
+	oriel/dev/group.h
+	oriel/dev/wait.h
+	oriel/dev/check.h
+	oriel/dev/mapped.h
+	oriel/dev/data.h
+	oriel/dev/signal.h
+	oriel/dev/counter.h
+	oriel/dev/barrier.h
+	oriel/dev/channel.h)

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How ranks meet: something that moves opaque bytes between them before any
+ * other path exists. Two are built in; a caller may supply his own table.
+ */
+#ifndef ORIEL_BOOTSTRAP_H
+#define ORIEL_BOOTSTRAP_H
+
+#include <oriel/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Every call blocks until done or until @timeout_ns has passed (never 0:
+ * callers resolve the default first). One thread of a rank calls at a time.
+ * After a failure other than of arguments the bootstrap is broken: further
+ * calls fail with the same status, and the other ranks' calls fail too, within
+ * their timeouts and with a text that names the rank at fault.
+ */
+struct oriel_bootstrap_ops {
+	size_t size; /* of this struct */
+
+	/*
+	 * All ranks call it with one @length. @all receives size * @length
+	 * bytes: what each rank gave as @mine, in rank order. @mine must not
+	 * overlap @all.
+	 */
+	enum oriel_status (*all_gather)(void *context, const void *mine, void *all, size_t length,
+					uint64_t timeout_ns);
+
+	/* All ranks call it; nobody returns before all have called. */
+	enum oriel_status (*barrier)(void *context, uint64_t timeout_ns);
+
+	/*
+	 * Between two ranks. Messages of one pair and @tag arrive in order;
+	 * @length must be equal on both ends (ORIEL_ERR_MISMATCH). A send may
+	 * return before the receiver has called.
+	 */
+	enum oriel_status (*send)(void *context, unsigned peer, uint32_t tag, const void *data,
+				  size_t length, uint64_t timeout_ns);
+	enum oriel_status (*recv)(void *context, unsigned peer, uint32_t tag, void *data,
+				  size_t length, uint64_t timeout_ns);
+
+	/* Local. Frees @context. Peers that still communicate get an error. */
+	void (*close)(void *context);
+};
+
+/* Storage belongs to the caller, who may fill it in with a table of his own. */
+struct oriel_bootstrap {
+	const struct oriel_bootstrap_ops *ops;
+	void *context;
+	unsigned rank;
+	unsigned size;
+};
+
+/*
+ * Join the job that the environment describes with torchrun's names: RANK,
+ * WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Without any of them the job is this
+ * process alone (size 1). Collective: all ranks call it. Rank 0 listens at
+ * MASTER_PORT (ORIEL_PORT if set; one above MASTER_PORT where torchrun's agent
+ * holds that port, TORCHELASTIC_USE_AGENT_STORE=True); the others connect,
+ * retrying until the deadline. ORIEL_JOB_KEY, if set, must be equal on all.
+ * @timeout_ns: 0 = ORIEL_TIMEOUT. Errors name the rank that did not join.
+ */
+enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap);
+
+/*
+ * Ranks as threads of this process. The job is made once; each rank's thread
+ * then opens its own end. The job is freed when its maker and every opened end
+ * have let go of it.
+ */
+struct oriel_local_job;
+
+enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job **job);
+void oriel_local_job_destroy(struct oriel_local_job *job);
+enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsigned rank,
+					     struct oriel_bootstrap *bootstrap);
+
+/* Calls ops->close and clears @bootstrap. A cleared or NULL one is fine. */
+void oriel_bootstrap_close(struct oriel_bootstrap *bootstrap);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The communicator: this rank's multi-peer transport. It knows who the peers
+ * are, by which path each is reached, and whether the job is still well.
+ */
+#ifndef ORIEL_COMM_H
+#define ORIEL_COMM_H
+
+#include <oriel/bootstrap.h>
+#include <oriel/dev/types.h>
+#include <oriel/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct oriel_comm;
+
+/* Zero means default for every field. */
+struct oriel_comm_attr {
+	size_t size;         /* of this struct, as the caller knew it */
+	uint64_t timeout_ns; /* of every wait; 0 = ORIEL_TIMEOUT, ORIEL_FOREVER = none */
+	const char *node;    /* name of this rank's (virtual) node; NULL = ORIEL_NODE */
+};
+
+/*
+ * Find a path to every peer. Collective: all ranks call it, and all get the
+ * same status. @bootstrap is borrowed and must outlive the communicator, which
+ * is the only one to use it meanwhile. @attr may be NULL.
+ *
+ * ORIEL_ERR_NO_PATH: two ranks cannot reach each other; the text names both,
+ * their hosts and what was tried. ORIEL_ERR_MISMATCH: version or settings
+ * differ. ORIEL_ERR_CONFIG: a setting of some rank is wrong.
+ */
+enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
+				    const struct oriel_comm_attr *attr, struct oriel_comm **comm);
+
+/*
+ * Collective; waits for the peers, but no longer than the timeout, and not at
+ * all once the communicator is broken. Windows and regions are destroyed
+ * first. NULL is allowed. A handle that is not alive is reported
+ * (oriel_last_error) and otherwise ignored.
+ */
+void oriel_comm_destroy(struct oriel_comm *comm);
+
+/* Local queries; any thread, at any time in the life of @comm. */
+unsigned oriel_comm_rank(const struct oriel_comm *comm);
+unsigned oriel_comm_size(const struct oriel_comm *comm);
+uint64_t oriel_comm_timeout(const struct oriel_comm *comm); /* ns or ORIEL_FOREVER */
+
+/* How bytes reach @peer; ORIEL_ERR_RANGE if there is no such rank. */
+enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
+				  enum oriel_path *path);
+const char *oriel_path_name(enum oriel_path path); /* "self", "mapped", "rdma", "none" */
+
+/* What is known about a rank. The strings live as long as @comm. */
+struct oriel_peer {
+	unsigned rank;
+	enum oriel_path path;
+	const char *reason; /* why this path, and why no better one */
+	const char *host;   /* name of its machine */
+	const char *node;   /* its virtual node, "" if none */
+	uint64_t pid;
+	bool is_same_process;
+};
+
+enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
+				  struct oriel_peer *peer);
+
+/*
+ * The path between any two ranks as this one classifies them: the entry
+ * (from, to) of the peer x path matrix. Symmetric by construction.
+ */
+enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigned from, unsigned to,
+					  enum oriel_path *path);
+
+/*
+ * The domain: this rank and all it reaches by mapped memory, in rank order.
+ * The relation is symmetric and transitive; that is checked at creation.
+ */
+unsigned oriel_comm_domain_size(const struct oriel_comm *comm);
+unsigned oriel_comm_domain_index(const struct oriel_comm *comm); /* of this rank */
+/* The rank at place @index of the domain; ORIEL_ERR_RANGE beyond its size. */
+enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned index,
+					 unsigned *rank);
+/* The place of @rank in the domain; ORIEL_ERR_NO_PATH if it is not a member. */
+enum oriel_status oriel_comm_domain_find(const struct oriel_comm *comm, unsigned rank,
+					 unsigned *index);
+
+/*
+ * Peers are numbered 0 .. size-2 in rank order without this rank.
+ * ORIEL_ERR_RANGE beyond; ORIEL_ERR_INVALID for this rank itself.
+ */
+enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned index,
+				       unsigned *rank);
+enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned rank,
+					unsigned *index);
+
+/* The same maps as a POD for kernels. Borrows memory of @comm. */
+enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device);
+
+/*
+ * Collective among all ranks, on the host: nobody returns before all have
+ * called. Orders what host threads did before it; it does not flush windows.
+ */
+enum oriel_status oriel_comm_barrier(struct oriel_comm *comm);
+
+/*
+ * Collective: size * @length bytes into @all, in rank order. For setting
+ * things up, not for speed.
+ */
+enum oriel_status oriel_comm_all_gather(struct oriel_comm *comm, const void *mine, void *all,
+					size_t length);
+
+/*
+ * Collective: all ranks get the failure of the lowest rank that failed, with
+ * its text behind oriel_last_error(), or ORIEL_OK if none did. So that a rank
+ * that fails alone does not leave the others waiting.
+ */
+enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status status);
+
+/*
+ * What broke the communicator. The first cause stays; from then on every wait
+ * and every host call on @comm returns @status.
+ */
+struct oriel_health {
+	enum oriel_status status; /* ORIEL_OK while all is well */
+	const char *what;         /* the operation that failed: "wait_signal_from" */
+	int rank;                 /* the peer it was about, -1 if none */
+	enum oriel_path path;
+	unsigned object; /* number of the window, from 1; 0 = the communicator */
+	unsigned id;     /* signal, barrier slot, counter or channel */
+	uint64_t expected;
+	uint64_t seen;
+	uint64_t age_ns; /* how long it had waited */
+};
+
+/* Local, any thread. Always returns ORIEL_OK for a live @comm. */
+enum oriel_status oriel_comm_health(const struct oriel_comm *comm, struct oriel_health *health);
+
+/*
+ * @health as one line of text or one JSON object. Returns the length that was
+ * needed, as snprintf() does.
+ */
+size_t oriel_health_text(const struct oriel_health *health, char *buffer, size_t length);
+size_t oriel_health_json(const struct oriel_health *health, char *buffer, size_t length);
+
+/*
+ * Local call, felt by all: waits on every rank of the domain end with
+ * ORIEL_ERR_ABORTED, @why goes to the log. Any thread, also while others wait.
+ */
+void oriel_comm_abort(struct oriel_comm *comm, const char *why);
+
+/*
+ * What this machine offers to the library and what it lacks. Local; no
+ * communicator is needed. ORIEL_ERR_RANGE past the last.
+ */
+struct oriel_feature {
+	const char *name; /* "memfd", "huge pages", "libcuda" */
+	bool is_present;
+	const char *detail; /* the version or place found; why it is missing */
+	const char *serves; /* what it is good for */
+};
+
+enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *feature);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

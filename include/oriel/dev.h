@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What kernels include: the operations of a device window. The same text is
+ * compiled for GPUs and for CPU threads.
+ *
+ * Who calls: a function that takes a group is called by all its threads with
+ * the same arguments and returns the same to all; one without is called by one
+ * thread. Different groups may call anything at once, except that one barrier
+ * slot, one end of one channel and one wait_signal_next base belong to one
+ * group at a time.
+ *
+ * What is returned: functions that post something return a ticket, which is
+ * not negative, or a negative enum oriel_status; functions that wait return an
+ * enum oriel_status. Bad arguments are refused before anything is done and
+ * leave a record for oriel_window_fault().
+ *
+ * Where: @at, @to, @from of a peer are places in its window, oriel_at(): a
+ * plain byte offset means buffer 0. Zero bytes are legal everywhere, and the
+ * rank itself is a peer where nothing else is said.
+ *
+ * When: a group's put to a peer comes before its later signal, barrier or send
+ * to that peer: who waited for the latter sees the former. Nothing else is
+ * ordered but by flush.
+ *
+ * Waits take a timeout in ns: 0 is the window's default and breaks the
+ * communicator when it passes, since the job is stuck; any other only returns
+ * ORIEL_ERR_TIMEOUT; ORIEL_FOREVER waits for ever. Every wait ends as soon as
+ * the communicator is broken, with the status that broke it.
+ */
+#ifndef ORIEL_DEV_H
+#define ORIEL_DEV_H
+
+#include <oriel/dev/barrier.h>
+#include <oriel/dev/channel.h>
+#include <oriel/dev/check.h>
+#include <oriel/dev/counter.h>
+#include <oriel/dev/data.h>
+#include <oriel/dev/group.h>
+#include <oriel/dev/mapped.h>
+#include <oriel/dev/order.h>
+#include <oriel/dev/signal.h>
+#include <oriel/dev/types.h>
+#include <oriel/dev/wait.h>
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Barriers: one arrival word per source rank, written on the same path as its
+ * puts. See oriel/dev.h for what holds for all device functions.
+ */
+#ifndef ORIEL_DEV_BARRIER_H
+#define ORIEL_DEV_BARRIER_H
+
+#include <oriel/dev/check.h>
+#include <oriel/dev/mapped.h>
+
+/* One thread, arguments checked: tell @peer that this rank has come to @epoch. */
+ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w, uint32_t peer,
+						uint64_t at, uint32_t slot, uint64_t epoch)
+{
+	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_MAPPED:
+		/* Acquired by the peer's wait; one writer, so a store will do. */
+		oriel_dev_store_release(oriel_mapped_arrival(w, w->peers[peer].control, at, w->rank,
+							     slot),
+					epoch);
+		return ORIEL_OK;
+	}
+	return ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * Whole group: arrive at barrier @slot. The group's puts to all ranks are
+ * announced with it. Each arrival must be waited for before the next.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_window *w,
+						     struct oriel_dev_group g, uint32_t slot)
+{
+	enum oriel_status status;
+	uint64_t epoch = 0;
+	uint32_t i;
+
+	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
+	if (status != ORIEL_OK)
+		return status;
+	if (oriel_dev_is_leader(g))
+		epoch = ++w->slots[slot].epoch;
+	/* Syncs: the parts that all threads put come before any thread's store. */
+	epoch = oriel_dev_share(g, epoch);
+	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size)
+		status = oriel_dev_arrive_at(w, (w->rank + i) % w->ranks, w->arrivals_at, slot,
+					     epoch);
+	return oriel_dev_vote(g, status);
+}
+
+/*
+ * Whole group: wait until every rank has come to @slot as often as this one.
+ * Afterwards everything that any rank put here before its arrival is visible.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_barrier_wait(const struct oriel_dev_window *w,
+						   struct oriel_dev_group g, uint32_t slot,
+						   uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL, 0, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER, 0, slot};
+	enum oriel_status status;
+	uint32_t i;
+
+	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
+	if (status != ORIEL_OK)
+		return status;
+	aim.operand = w->slots[slot].epoch;
+	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
+		aim.peer = (w->rank + i) % w->ranks;
+		aim.word = oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
+		status = oriel_dev_wait_word(w, &aim, timeout_ns);
+	}
+	return oriel_dev_vote(g, status);
+}
+
+/* Whole group: arrive, then wait. @timeout_ns holds for each rank waited for. */
+ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint32_t slot,
+					      uint64_t timeout_ns)
+{
+	enum oriel_status status = oriel_dev_barrier_arrive(w, g, slot);
+
+	return status == ORIEL_OK ? oriel_dev_barrier_wait(w, g, slot, timeout_ns) : status;
+}
+
+/*
+ * Whole group: arrive at the flat barrier of @slot: all ranks add to one word
+ * of each peer.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev_window *w,
+							  struct oriel_dev_group g, uint32_t slot)
+{
+	enum oriel_status status;
+	uint32_t i, peer;
+
+	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
+	if (status != ORIEL_OK)
+		return status;
+	if (oriel_dev_is_leader(g))
+		w->slots[slot].flat++;
+	oriel_dev_sync(g);
+	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
+		peer = (w->rank + i) % w->ranks;
+		switch (oriel_dev_path(w, peer)) {
+		case ORIEL_PATH_MAPPED:
+			oriel_dev_add_release(oriel_mapped_flat(w, w->peers[peer].control, slot),
+					      1);
+			break;
+		default:
+			status = ORIEL_ERR_NO_PATH;
+		}
+	}
+	return oriel_dev_vote(g, status);
+}
+
+/*
+ * Whole group: wait for as many arrivals as all ranks make in the rounds that
+ * this one has made; one word, whatever the number of ranks. A weaker promise
+ * than oriel_dev_barrier(): a fast rank's next arrival may stand in for a slow
+ * rank's, whose puts here are then not yet visible. It bounds how far ranks run
+ * apart, no more.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_wait(const struct oriel_dev_window *w,
+							struct oriel_dev_group g, uint32_t slot,
+							uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {
+		NULL, 0, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER_FLAT, ORIEL_DEV_NO_RANK, slot};
+	enum oriel_status status;
+
+	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
+	if (status != ORIEL_OK)
+		return status;
+	if (oriel_dev_is_leader(g)) {
+		aim.word = oriel_mapped_flat(w, w->control, slot);
+		aim.operand = w->slots[slot].flat * (w->ranks - 1);
+		status = oriel_dev_wait_word(w, &aim, timeout_ns);
+	}
+	return oriel_dev_vote(g, status);
+}
+
+ORIEL_DEV enum oriel_status oriel_dev_barrier_flat(const struct oriel_dev_window *w,
+						   struct oriel_dev_group g, uint32_t slot,
+						   uint64_t timeout_ns)
+{
+	enum oriel_status status = oriel_dev_barrier_flat_arrive(w, g, slot);
+
+	return status == ORIEL_OK ? oriel_dev_barrier_flat_wait(w, g, slot, timeout_ns) : status;
+}
+
+/*
+ * Whole group: meet @peer alone at @slot, with the promise of
+ * oriel_dev_barrier() between the two. Its words are its own: it may be used
+ * beside the full barrier on the same slot. Not with the rank itself.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_barrier_peer(const struct oriel_dev_window *w,
+						   struct oriel_dev_group g, uint32_t peer,
+						   uint32_t slot, uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL, 0, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER_PEER, peer, slot};
+	enum oriel_status status;
+
+	status = oriel_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
+	if (status != ORIEL_OK)
+		return status;
+	oriel_dev_sync(g);
+	if (oriel_dev_is_leader(g)) {
+		aim.operand = ++w->pair_epochs[(size_t)peer * w->barriers + slot];
+		aim.word = oriel_mapped_arrival(w, w->control, w->pairs_at, peer, slot);
+		status = oriel_dev_arrive_at(w, peer, w->pairs_at, slot, aim.operand);
+		if (status == ORIEL_OK)
+			status = oriel_dev_wait_word(w, &aim, timeout_ns);
+	}
+	return oriel_dev_vote(g, status);
+}
+
+#endif

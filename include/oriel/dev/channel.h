@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Channels: a byte stream from each rank to each other, through staging at the
+ * receiver. The sender may cut the stream differently than the receiver.
+ *
+ *	freed <= received <= ready <= sent <= freed + channel_bytes
+ * where ready and freed are the last values told to the other end. received -
+ * freed stays below a quarter of channel_bytes once the receiver has caught up.
+ */
+#ifndef ORIEL_DEV_CHANNEL_H
+#define ORIEL_DEV_CHANNEL_H
+
+#include <oriel/dev/check.h>
+#include <oriel/dev/mapped.h>
+
+/*
+ * The sender tells of each piece, so that the receiver copies out one while
+ * the next is copied in: a quarter of the message, not so small that telling
+ * costs more than copying, and not more than a quarter of the staging, which
+ * is what the receiver gives back at a time.
+ */
+#define ORIEL_DEV_PIECE_MIN 4096u
+
+ORIEL_DEV uint64_t oriel_channel_piece(const struct oriel_dev_window *w, uint64_t length)
+{
+	uint64_t piece = ((length >> 2) + 63) & ~(uint64_t)63;
+
+	if (piece < ORIEL_DEV_PIECE_MIN)
+		piece = ORIEL_DEV_PIECE_MIN;
+	return piece < w->channel_bytes / 4 ? piece : w->channel_bytes / 4;
+}
+
+/* Bytes of [cursor, cursor + wanted) up to the end of the staging. */
+ORIEL_DEV uint64_t oriel_channel_run(const struct oriel_dev_window *w, uint64_t cursor,
+				     uint64_t wanted)
+{
+	uint64_t run = w->channel_bytes - (cursor & (w->channel_bytes - 1));
+
+	return wanted < run ? wanted : run;
+}
+
+/*
+ * Whole group. Wait until *@word has passed @cursor; *@seen is its value then,
+ * the same for all.
+ */
+ORIEL_DEV enum oriel_status oriel_channel_wait(const struct oriel_dev_window *w,
+					       struct oriel_dev_group g,
+					       const struct oriel_dev_aim *aim, uint64_t timeout_ns,
+					       uint64_t *seen)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (oriel_dev_is_leader(g)) {
+		status = oriel_dev_wait_word(w, aim, timeout_ns);
+		*seen = oriel_dev_load_acquire(aim->word);
+	}
+	if (g.size == 1)
+		return status;
+	status = oriel_dev_vote(g, status);
+	*seen = oriel_dev_share(g, *seen);
+	return status;
+}
+
+/* Whole group. The mapped path of oriel_dev_send(). */
+ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint32_t peer,
+					      uint32_t channel, const void *source, uint64_t length,
+					      uint64_t timeout_ns)
+{
+	struct oriel_dev_sender *end = &w->senders[(size_t)peer * w->channels + channel];
+	struct oriel_dev_channel *there =
+		oriel_mapped_channel(w, w->peers[peer].control, w->rank, channel);
+	char *staging = oriel_mapped_staging(w, w->peers[peer].control, w->rank, channel);
+	const uint64_t *credit = &oriel_mapped_channel(w, w->control, peer, channel)->freed;
+	const char *from = (const char *)source;
+	uint64_t most = oriel_channel_piece(w, length);
+	uint64_t sent = end->sent, freed = end->freed;
+	enum oriel_status status;
+
+	while (length) {
+		uint64_t piece = oriel_channel_run(w, sent, length < most ? length : most);
+
+		/*
+		 * No piece is more than a quarter, so more than three quarters
+		 * are under way here: the receiver will give some back.
+		 */
+		if (sent + piece - freed > w->channel_bytes) {
+			struct oriel_dev_aim aim = {credit,
+						    sent + piece - w->channel_bytes,
+						    ORIEL_DEV_PASSED,
+						    ORIEL_DEV_SEND,
+						    peer,
+						    channel};
+
+			status = oriel_channel_wait(w, g, &aim, timeout_ns, &freed);
+			if (status != ORIEL_OK)
+				return status;
+		}
+		oriel_mapped_copy(g, staging + (sent & (w->channel_bytes - 1)), from, piece);
+		oriel_dev_sync(g);
+		sent += piece;
+		from += piece;
+		length -= piece;
+		/* Acquired by the receiver's wait in oriel_mapped_recv(). */
+		if (oriel_dev_is_leader(g)) {
+			oriel_dev_store_release(&there->ready, sent);
+			end->sent = sent;
+			end->freed = freed;
+		}
+	}
+	oriel_dev_sync(g);
+	return ORIEL_OK;
+}
+
+/* Whole group. The mapped path of oriel_dev_recv(). */
+ORIEL_DEV enum oriel_status oriel_mapped_recv(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint32_t peer,
+					      uint32_t channel, void *target, uint64_t length,
+					      uint64_t timeout_ns)
+{
+	struct oriel_dev_receiver *end = &w->receivers[(size_t)peer * w->channels + channel];
+	struct oriel_dev_channel *there =
+		oriel_mapped_channel(w, w->peers[peer].control, w->rank, channel);
+	const char *staging = oriel_mapped_staging(w, w->control, peer, channel);
+	const uint64_t *ready = &oriel_mapped_channel(w, w->control, peer, channel)->ready;
+	char *to = (char *)target;
+	uint64_t received = end->received, credited = end->credited, arrived = received;
+	enum oriel_status status;
+
+	while (length) {
+		uint64_t piece;
+
+		if (arrived == received) {
+			struct oriel_dev_aim aim = {ready,          received, ORIEL_NE,
+						    ORIEL_DEV_RECV, peer,     channel};
+
+			status = oriel_channel_wait(w, g, &aim, timeout_ns, &arrived);
+			if (status != ORIEL_OK)
+				return status;
+		}
+		piece = length < arrived - received ? length : arrived - received;
+		piece = oriel_channel_run(w, received, piece);
+		oriel_mapped_copy(g, to, staging + (received & (w->channel_bytes - 1)), piece);
+		oriel_dev_sync(g);
+		received += piece;
+		to += piece;
+		length -= piece;
+		/* In quarters: a word for each message would cost the sender a miss for each. */
+		if (received - credited >= w->channel_bytes / 4) {
+			credited = received;
+			if (oriel_dev_is_leader(g))
+				oriel_dev_store_release(&there->freed, received);
+		}
+		if (oriel_dev_is_leader(g)) {
+			end->received = received;
+			end->credited = credited;
+		}
+	}
+	oriel_dev_sync(g);
+	return ORIEL_OK;
+}
+
+/*
+ * Whole group: append @length bytes to the stream of @channel to @peer; blocks
+ * while the staging is full. @from may be reused on return. On a failure part
+ * of the bytes may have gone. Not with the rank itself.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_send(const struct oriel_dev_window *w,
+					   struct oriel_dev_group g, uint32_t peer,
+					   uint32_t channel, const void *from, uint64_t length,
+					   uint64_t timeout_ns)
+{
+	enum oriel_status status;
+
+	status = oriel_dev_check_other(w, ORIEL_DEV_SEND, peer, channel, w->channels);
+	if (status != ORIEL_OK)
+		return status;
+	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_MAPPED:
+		return oriel_mapped_send(w, g, peer, channel, from, length, timeout_ns);
+	}
+	return ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * Whole group: take the next @length bytes of the stream of @channel from
+ * @peer; blocks until they are there. The cuts need not be the sender's.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_recv(const struct oriel_dev_window *w,
+					   struct oriel_dev_group g, uint32_t peer,
+					   uint32_t channel, void *to, uint64_t length,
+					   uint64_t timeout_ns)
+{
+	enum oriel_status status;
+
+	status = oriel_dev_check_other(w, ORIEL_DEV_RECV, peer, channel, w->channels);
+	if (status != ORIEL_OK)
+		return status;
+	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_MAPPED:
+		return oriel_mapped_recv(w, g, peer, channel, to, length, timeout_ns);
+	}
+	return ORIEL_ERR_NO_PATH;
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counters: this rank's own words, raised when what it put is done locally. See
+ * oriel/dev.h for what holds for all device functions.
+ */
+#ifndef ORIEL_DEV_COUNTER_H
+#define ORIEL_DEV_COUNTER_H
+
+#include <oriel/dev/signal.h>
+
+ORIEL_DEV uint64_t *oriel_dev_counter(const struct oriel_dev_window *w, uint32_t peer,
+				      uint32_t counter)
+{
+	return &w->counter_words[(size_t)peer * w->counters + counter];
+}
+
+/*
+ * Whole group: put, then raise this rank's own @counter for @peer by one once
+ * @from may be reused.
+ */
+ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct oriel_dev_group g,
+					uint32_t peer, uint64_t to, const void *from,
+					uint64_t length, uint32_t counter)
+{
+	enum oriel_status status;
+	int64_t ticket;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
+	if (status != ORIEL_OK)
+		return status;
+	ticket = oriel_dev_put(w, g, peer, to, from, length);
+	if (ticket < 0)
+		return ticket;
+	oriel_dev_sync(g);
+	/* Acquired in oriel_dev_wait_counter(). */
+	if (oriel_dev_is_leader(g))
+		oriel_dev_add_release(oriel_dev_counter(w, peer, counter), 1);
+	return ticket;
+}
+
+/* Whole group: put_signal, then raise @counter once @from may be reused. */
+ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
+					       struct oriel_dev_group g, uint32_t peer, uint64_t to,
+					       const void *from, uint64_t length, uint32_t id,
+					       uint64_t value, uint32_t counter)
+{
+	enum oriel_status status;
+	int64_t ticket;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
+	if (status != ORIEL_OK)
+		return status;
+	ticket = oriel_dev_put_signal(w, g, peer, to, from, length, id, value);
+	if (ticket < 0)
+		return ticket;
+	if (oriel_dev_is_leader(g))
+		oriel_dev_add_release(oriel_dev_counter(w, peer, counter), 1);
+	return ticket;
+}
+
+/* Whole group: signal (ADD), then raise @counter once it has been delivered. */
+ORIEL_DEV int64_t oriel_dev_signal_counter(const struct oriel_dev_window *w,
+					   struct oriel_dev_group g, uint32_t peer, uint32_t id,
+					   uint64_t value, uint32_t counter)
+{
+	enum oriel_status status;
+	int64_t ticket;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
+	if (status != ORIEL_OK)
+		return status;
+	ticket = oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, value);
+	if (ticket < 0)
+		return ticket;
+	if (oriel_dev_is_leader(g))
+		oriel_dev_add_release(oriel_dev_counter(w, peer, counter), 1);
+	return ticket;
+}
+
+/* Whole group: wait until this rank's @counter for @peer compares. */
+ORIEL_DEV enum oriel_status oriel_dev_wait_counter(const struct oriel_dev_window *w,
+						   struct oriel_dev_group g, uint32_t peer,
+						   uint32_t counter, enum oriel_compare compare,
+						   uint64_t operand, uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL, operand, (uint32_t)compare, ORIEL_DEV_WAIT_COUNTER,
+				    peer, counter};
+	enum oriel_status status;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_COUNTER, peer, counter, w->counters);
+	if (status != ORIEL_OK)
+		return status;
+	if (oriel_dev_is_leader(g)) {
+		aim.word = oriel_dev_counter(w, peer, counter);
+		status = oriel_dev_wait_word(w, &aim, timeout_ns);
+	}
+	return oriel_dev_vote(g, status);
+}
+
+/* One thread. */
+ORIEL_DEV enum oriel_status oriel_dev_read_counter(const struct oriel_dev_window *w, uint32_t peer,
+						   uint32_t counter, uint64_t *value)
+{
+	enum oriel_status status;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
+	if (status == ORIEL_OK)
+		*value = oriel_dev_load_acquire(oriel_dev_counter(w, peer, counter));
+	return status;
+}
+
+/* One thread, while nothing that raises the counter is under way. */
+ORIEL_DEV enum oriel_status oriel_dev_reset_counter(const struct oriel_dev_window *w, uint32_t peer,
+						    uint32_t counter)
+{
+	enum oriel_status status;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
+	if (status == ORIEL_OK)
+		oriel_dev_store_release(oriel_dev_counter(w, peer, counter), 0);
+	return status;
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Moving bytes: put, get, one word, and when they are done. See oriel/dev.h for
+ * what holds for all device functions.
+ */
+#ifndef ORIEL_DEV_DATA_H
+#define ORIEL_DEV_DATA_H
+
+#include <oriel/dev/check.h>
+#include <oriel/dev/mapped.h>
+
+/*
+ * Whole group: copy @length bytes at @from to @to of @peer. Returns at once;
+ * @from stays the group's until the ticket is waited for or drained. The
+ * group's threads have all done their part only after its next sync, signal
+ * or flush. @from must not overlap the target.
+ */
+ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				uint32_t peer, uint64_t to, const void *from, uint64_t length)
+{
+	enum oriel_status status;
+	char *base;
+
+	status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &base);
+	if (status != ORIEL_OK)
+		return status;
+	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_SELF:
+	case ORIEL_PATH_MAPPED:
+		oriel_mapped_copy(g, base, from, length);
+		return 0;
+	}
+	return ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * One thread: store @value in the aligned 8-byte word at @to of @peer. The word
+ * changes as a whole, so that the peer may poll it with
+ * oriel_dev_load_relaxed(); but only a signal orders it after other puts.
+ */
+ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t peer, uint64_t to,
+				      uint64_t value)
+{
+	enum oriel_status status;
+	uint64_t *word;
+
+	status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &word);
+	if (status != ORIEL_OK)
+		return status;
+	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_SELF:
+	case ORIEL_PATH_MAPPED:
+		oriel_dev_store_relaxed(word, value);
+		return 0;
+	}
+	return ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * Whole group: copy @length bytes at @from of @peer to local memory @to, which
+ * is complete once the ticket is waited for or drained.
+ */
+ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				uint32_t peer, uint64_t from, void *to, uint64_t length)
+{
+	enum oriel_status status;
+	char *base;
+
+	status = oriel_dev_check_place(w, ORIEL_DEV_GET, peer, from, length, &base);
+	if (status != ORIEL_OK)
+		return status;
+	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_SELF:
+	case ORIEL_PATH_MAPPED:
+		oriel_mapped_copy(g, to, base, length);
+		return 0;
+	}
+	return ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * One thread: add @value to the aligned word at @at of @peer; *@old is what it
+ * was. Acquire and release. Ranks that add to one word must all reach it by
+ * mapped memory or all by a NIC: the two kinds of atomics do not know of each
+ * other.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
+						uint64_t at, uint64_t value, uint64_t *old)
+{
+	enum oriel_status status;
+	uint64_t *word;
+
+	status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &word);
+	if (status != ORIEL_OK)
+		return status;
+	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_SELF:
+	case ORIEL_PATH_MAPPED:
+		*old = oriel_dev_fetch_add_acq_rel(word, value);
+		return ORIEL_OK;
+	}
+	return ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * Where this rank sees the byte at @at of @peer, NULL if there is no such byte
+ * or the peer is not mapped. One thread.
+ */
+ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t peer, uint64_t at)
+{
+	char *base;
+
+	if (oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, at, 1, &base) != ORIEL_OK)
+		return NULL;
+	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_SELF:
+	case ORIEL_PATH_MAPPED:
+		return base;
+	}
+	return NULL;
+}
+
+/*
+ * Whole group: wait until what @ticket stands for is done locally: the source
+ * of a put may be reused, the target of a get is complete. A negative ticket
+ * is returned as the status that it is.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint32_t peer,
+						 int64_t ticket, uint64_t timeout_ns)
+{
+	enum oriel_status status;
+
+	(void)timeout_ns;
+	if (ticket < 0)
+		return (enum oriel_status)ticket;
+	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_LOCAL, peer, 0, 1);
+	if (status != ORIEL_OK)
+		return status;
+	/* A mapped copy is done when each thread has returned from it. */
+	oriel_dev_sync(g);
+	return ORIEL_OK;
+}
+
+/* Whole group: wait_local for all that the group posted to any peer. */
+ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
+					    struct oriel_dev_group g, uint64_t timeout_ns)
+{
+	(void)timeout_ns;
+	if (!oriel_dev_is_compatible(w))
+		return ORIEL_ERR_VERSION;
+	oriel_dev_sync(g);
+	return ORIEL_OK;
+}
+
+/*
+ * Whole group: wait until all that the group put to any peer is visible there,
+ * before anything the group does afterwards.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_flush(const struct oriel_dev_window *w,
+					    struct oriel_dev_group g, uint64_t timeout_ns)
+{
+	(void)timeout_ns;
+	if (!oriel_dev_is_compatible(w))
+		return ORIEL_ERR_VERSION;
+	/* Each thread's own copies; the sync then spreads the fact. */
+	oriel_dev_fence_full();
+	oriel_dev_sync(g);
+	return ORIEL_OK;
+}
+
+#endif

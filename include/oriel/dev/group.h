@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The threads that call a device function together. A group is a value; all
+ * its threads make the same calls in the same order with the same arguments.
+ */
+#ifndef ORIEL_DEV_GROUP_H
+#define ORIEL_DEV_GROUP_H
+
+#include <oriel/dev/order.h>
+
+#define ORIEL_TEAM_MAX 64
+
+enum oriel_dev_kind {
+	ORIEL_DEV_THREAD, /* one thread alone */
+	ORIEL_DEV_WARP,   /* CUDA */
+	ORIEL_DEV_BLOCK,  /* CUDA, 1-D */
+	ORIEL_DEV_TEAM,   /* CPU threads around a struct oriel_team */
+};
+
+/*
+ * Where CPU threads of a team meet. Storage belongs to the caller; shared by
+ * the threads, which all live in one process. @generation counts meetings.
+ *
+ * share[g & 1] and vote[g & 1] belong to meeting g: written before it, read
+ * after it. The last to arrive clears the vote of the next one; nobody can
+ * still read that, because all have arrived.
+ */
+struct oriel_team {
+	uint64_t arrived;
+	uint64_t reserved0[15];
+	uint64_t generation;
+	uint64_t reserved1[15];
+	uint64_t share[2];
+	uint64_t vote[2];
+	uint32_t size;
+	uint32_t spin;
+};
+
+struct oriel_dev_group {
+	uint32_t rank;
+	uint32_t size;
+	uint32_t kind; /* enum oriel_dev_kind */
+	uint32_t reserved;
+	struct oriel_team *team; /* NULL unless a team */
+};
+
+ORIEL_DEV struct oriel_dev_group oriel_dev_thread(void)
+{
+	struct oriel_dev_group g = {0, 1, ORIEL_DEV_THREAD, 0, NULL};
+
+	return g;
+}
+
+#ifdef __CUDACC__
+/* A full warp; every lane calls. */
+static __device__ __forceinline__ struct oriel_dev_group oriel_dev_warp(void)
+{
+	struct oriel_dev_group g = {threadIdx.x % 32, 32, ORIEL_DEV_WARP, 0, NULL};
+
+	return g;
+}
+
+/* All threads of a 1-D block. */
+static __device__ __forceinline__ struct oriel_dev_group oriel_dev_block(void)
+{
+	struct oriel_dev_group g = {threadIdx.x, blockDim.x, ORIEL_DEV_BLOCK, 0, NULL};
+
+	return g;
+}
+#endif
+
+#ifndef __CUDA_ARCH__
+/*
+ * Prepare @team for @size threads, 1 to ORIEL_TEAM_MAX. @is_crowded: there may
+ * be more threads than cores, so that polling costs the others time.
+ */
+ORIEL_DEV enum oriel_status oriel_team_open(struct oriel_team *team, uint32_t size, bool is_crowded)
+{
+	if (size < 1 || size > ORIEL_TEAM_MAX)
+		return ORIEL_ERR_RANGE;
+	team->arrived = 0;
+	team->generation = 0;
+	team->share[0] = team->share[1] = 0;
+	team->vote[0] = team->vote[1] = 0;
+	team->size = size;
+	team->spin = is_crowded ? 1 : 2000;
+	return ORIEL_OK;
+}
+
+/* The team as seen by its thread @rank. */
+ORIEL_DEV struct oriel_dev_group oriel_dev_team(struct oriel_team *team, uint32_t rank)
+{
+	struct oriel_dev_group g = {rank, team->size, ORIEL_DEV_TEAM, 0, team};
+
+	return g;
+}
+
+ORIEL_DEV_COLD void oriel_team_wait(struct oriel_team *team, uint64_t generation)
+{
+	uint64_t start = 0, now;
+	uint32_t polls = 0;
+
+	while (oriel_dev_load_relaxed(&team->generation) == generation) {
+		if (++polls < team->spin) {
+			oriel_dev_relax();
+			continue;
+		}
+		now = oriel_dev_clock_ns();
+		if (!start)
+			start = now;
+		oriel_dev_give_way(now - start);
+	}
+	/* Acquires what the last to arrive released in oriel_team_sync(). */
+	(void)oriel_dev_load_acquire(&team->generation);
+}
+
+ORIEL_DEV void oriel_team_sync(struct oriel_team *team)
+{
+	uint64_t generation = oriel_dev_load_relaxed(&team->generation);
+
+	/* Acquire and release: the last to arrive passes on what all released. */
+	if (oriel_dev_fetch_add_acq_rel(&team->arrived, 1) + 1 < team->size) {
+		oriel_team_wait(team, generation);
+		return;
+	}
+	oriel_dev_store_relaxed(&team->arrived, 0);
+	oriel_dev_store_relaxed(&team->vote[(generation + 1) & 1], 0);
+	oriel_dev_store_release(&team->generation, generation + 1);
+}
+#endif
+
+ORIEL_DEV bool oriel_dev_is_leader(struct oriel_dev_group g)
+{
+	return g.rank == 0;
+}
+
+/*
+ * Whole group. What any of its threads wrote before is visible to all of them
+ * after. It has no deadline of its own: whatever a thread of the group may wait
+ * for between two syncs has one.
+ */
+ORIEL_DEV void oriel_dev_sync(struct oriel_dev_group g)
+{
+#ifdef __CUDA_ARCH__
+	if (g.kind == ORIEL_DEV_WARP)
+		__syncwarp();
+	else if (g.kind == ORIEL_DEV_BLOCK)
+		__syncthreads();
+#else
+	if (g.kind == ORIEL_DEV_TEAM)
+		oriel_team_sync(g.team);
+#endif
+}
+
+/* Whole group; syncs. All get the value that the leader passes. */
+ORIEL_DEV uint64_t oriel_dev_share(struct oriel_dev_group g, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	if (g.kind == ORIEL_DEV_WARP)
+		return __shfl_sync(0xffffffffu, (unsigned long long)value, 0);
+	if (g.kind == ORIEL_DEV_BLOCK) {
+		__shared__ uint64_t word;
+
+		__syncthreads();
+		if (g.rank == 0)
+			word = value;
+		__syncthreads();
+		return word;
+	}
+#else
+	if (g.kind == ORIEL_DEV_TEAM) {
+		uint64_t *share = &g.team->share[oriel_dev_load_relaxed(&g.team->generation) & 1];
+
+		if (g.rank == 0)
+			oriel_dev_store_relaxed(share, value);
+		oriel_team_sync(g.team);
+		return oriel_dev_load_relaxed(share);
+	}
+#endif
+	return value;
+}
+
+/*
+ * Whole group; syncs. ORIEL_OK if all threads pass that, else one of the
+ * failures, the same for all.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_vote(struct oriel_dev_group g, enum oriel_status status)
+{
+#ifdef __CUDA_ARCH__
+	if (g.kind == ORIEL_DEV_WARP) {
+		unsigned failed = __ballot_sync(0xffffffffu, status != ORIEL_OK);
+
+		if (!failed)
+			return ORIEL_OK;
+		return (enum oriel_status)__shfl_sync(0xffffffffu, (int)status, __ffs(failed) - 1);
+	}
+	if (g.kind == ORIEL_DEV_BLOCK) {
+		__shared__ int vote;
+
+		if (!__syncthreads_or(status != ORIEL_OK))
+			return ORIEL_OK;
+		if (status != ORIEL_OK)
+			vote = status;
+		__syncthreads();
+		return (enum oriel_status)vote;
+	}
+#else
+	if (g.kind == ORIEL_DEV_TEAM) {
+		uint64_t *vote = &g.team->vote[oriel_dev_load_relaxed(&g.team->generation) & 1];
+
+		if (status != ORIEL_OK)
+			oriel_dev_store_relaxed(vote, (uint64_t)(int64_t)status);
+		oriel_team_sync(g.team);
+		return (enum oriel_status)(int64_t)oriel_dev_load_relaxed(vote);
+	}
+#endif
+	return status;
+}
+
+/*
+ * The part of @length bytes that this thread handles: [*begin, *begin + result).
+ * Parts are multiples of 64 bytes but for the last.
+ */
+ORIEL_DEV uint64_t oriel_dev_part(struct oriel_dev_group g, uint64_t length, uint64_t *begin)
+{
+	uint64_t part = ((length + g.size - 1) / g.size + 63) & ~(uint64_t)63;
+	uint64_t from = part * g.rank;
+
+	if (from >= length) {
+		*begin = length;
+		return 0;
+	}
+	*begin = from;
+	return length - from < part ? length - from : part;
+}
+
+#endif

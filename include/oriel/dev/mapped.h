@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mapped path: a peer's memory is this rank's to load and store, so a put
+ * is a copy and a signal an atomic. Also serves the rank itself.
+ */
+#ifndef ORIEL_DEV_MAPPED_H
+#define ORIEL_DEV_MAPPED_H
+
+#include <oriel/dev/group.h>
+
+#include <string.h>
+
+/*
+ * Whole group: this thread copies its part. Not synchronised at the end: the
+ * group does that before anybody relies on the parts of the others.
+ */
+ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const void *source,
+				 uint64_t length)
+{
+#ifdef __CUDA_ARCH__
+	char *to = (char *)target;
+	const char *from = (const char *)source;
+	uint64_t skew = ((uint64_t)to | (uint64_t)from | length) & 15, step = g.size, i;
+
+	if (!skew) {
+		for (i = g.rank; i < length / 16; i += step)
+			((uint4 *)to)[i] = ((const uint4 *)from)[i];
+	} else if (!(skew & 7)) {
+		for (i = g.rank; i < length / 8; i += step)
+			((uint64_t *)to)[i] = ((const uint64_t *)from)[i];
+	} else if (!(skew & 3)) {
+		for (i = g.rank; i < length / 4; i += step)
+			((uint32_t *)to)[i] = ((const uint32_t *)from)[i];
+	} else {
+		for (i = g.rank; i < length; i += step)
+			to[i] = from[i];
+	}
+#else
+	uint64_t begin = 0;
+
+	if (g.kind == ORIEL_DEV_TEAM)
+		length = oriel_dev_part(g, length, &begin);
+	if (length == 8)
+		memcpy((char *)target + begin, (const char *)source + begin, 8);
+	else if (length)
+		memcpy((char *)target + begin, (const char *)source + begin, length);
+#endif
+}
+
+/* This rank's word for signal @id in the inbox of a peer. */
+ORIEL_DEV uint64_t *oriel_mapped_signal(const struct oriel_dev_window *w, uint32_t peer,
+					uint32_t id)
+{
+	return (uint64_t *)(void *)(w->peers[peer].control + (size_t)w->rank * w->signal_stride) +
+	       id;
+}
+
+/* The word that @source raises here. */
+ORIEL_DEV uint64_t *oriel_mapped_inbox(const struct oriel_dev_window *w, uint32_t source,
+				       uint32_t id)
+{
+	return (uint64_t *)(void *)(w->control + (size_t)source * w->signal_stride) + id;
+}
+
+/* Barrier word @slot of row @source, at byte @at of a control segment. */
+ORIEL_DEV uint64_t *oriel_mapped_arrival(const struct oriel_dev_window *w, char *control,
+					 uint64_t at, uint32_t source, uint32_t slot)
+{
+	return (uint64_t *)(void *)(control + at + (size_t)source * w->barrier_stride) + slot;
+}
+
+ORIEL_DEV uint64_t *oriel_mapped_flat(const struct oriel_dev_window *w, char *control,
+				      uint32_t slot)
+{
+	return (uint64_t *)(void *)(control + w->flat_at + (size_t)slot * ORIEL_DEV_LINE);
+}
+
+/* The words of @channel that rank @row writes, in a control segment. */
+ORIEL_DEV struct oriel_dev_channel *oriel_mapped_channel(const struct oriel_dev_window *w,
+							 char *control, uint32_t row,
+							 uint32_t channel)
+{
+	return (struct oriel_dev_channel *)(void *)(control + w->channels_at) +
+	       (size_t)row * w->channels + channel;
+}
+
+ORIEL_DEV char *oriel_mapped_staging(const struct oriel_dev_window *w, char *control, uint32_t row,
+				     uint32_t channel)
+{
+	return control + w->staging_at + ((size_t)row * w->channels + channel) * w->channel_bytes;
+}
+
+/* One thread. ADD is atomic among the threads of this rank; no other rank writes here. */
+ORIEL_DEV void oriel_mapped_raise(uint64_t *word, enum oriel_signal_op op, uint64_t value)
+{
+	/* Acquired by the waiter in oriel_dev_wait_word(). */
+	if (op == ORIEL_SIGNAL_SET)
+		oriel_dev_store_release(word, value);
+	else
+		oriel_dev_add_release(word, value);
+}
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every access to memory that another rank, a NIC or another thread of the
+ * group touches. Order and scope stand in the name: scope is the system,
+ * relaxed means single-copy atomic and nothing more.
+ *
+ * A waiter polls relaxed and then loads the same word once more with acquire:
+ * the second load reads the awaited value or a later one of the same release
+ * sequence, so it synchronises with the release (PTX ISA 8.8, "Release and
+ * acquire patterns"; C11 5.1.2.4).
+ */
+#ifndef ORIEL_DEV_ORDER_H
+#define ORIEL_DEV_ORDER_H
+
+#include <oriel/dev/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of the library, for waits on the CPU: CLOCK_MONOTONIC in ns. */
+uint64_t oriel_cpu_clock_ns(void);
+
+/*
+ * Of the library: give the core away, for the longer the longer the wait has
+ * been, since ranks often outnumber cores. A sleeper costs its peer up to 1/32
+ * of the time already waited and never more than 1 ms.
+ */
+void oriel_cpu_give_way(uint64_t waited_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+ORIEL_DEV uint64_t oriel_dev_load_relaxed(const uint64_t *word)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t value;
+
+	asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
+ORIEL_DEV uint64_t oriel_dev_load_acquire(const uint64_t *word)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t value;
+
+	asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_store_relaxed(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+#else
+	__atomic_store_n(word, value, __ATOMIC_RELAXED);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_store_release(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+#else
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_add_relaxed(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;"
+		     :
+		     : "l"(word), "l"(value)
+		     : "memory");
+#else
+	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_add_release(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("red.release.sys.global.add.u64 [%0], %1;"
+		     :
+		     : "l"(word), "l"(value)
+		     : "memory");
+#else
+	__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+ORIEL_DEV uint64_t oriel_dev_fetch_add_acq_rel(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t old;
+
+	asm volatile("atom.acq_rel.sys.global.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(word), "l"(value)
+		     : "memory");
+	return old;
+#else
+	return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+ORIEL_DEV uint32_t oriel_dev_load_acquire32(const uint32_t *word)
+{
+#ifdef __CUDA_ARCH__
+	uint32_t value;
+
+	asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_store_release32(uint32_t *word, uint32_t value)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
+#else
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/* Did @word hold @expected, so that it holds @value now? */
+ORIEL_DEV bool oriel_dev_swap_acq_rel32(uint32_t *word, uint32_t expected, uint32_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint32_t old;
+
+	asm volatile("atom.acq_rel.sys.cas.b32 %0, [%1], %2, %3;"
+		     : "=r"(old)
+		     : "l"(word), "r"(expected), "r"(value)
+		     : "memory");
+	return old == expected;
+#else
+	return __atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+#endif
+}
+
+/*
+ * All this thread wrote before is visible to every rank before anything it
+ * reads or writes after.
+ */
+ORIEL_DEV void oriel_dev_fence_full(void)
+{
+#if defined(__CUDA_ARCH__)
+	asm volatile("fence.sc.sys;" : : : "memory");
+#elif defined(__SANITIZE_THREAD__)
+	/* TSAN does not know fences; a read-modify-write has the same effect on x86 and AArch64. */
+	uint64_t word = 0;
+
+	__atomic_fetch_add(&word, 1, __ATOMIC_SEQ_CST);
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+/* Monotonic, in ns. Comparable only within one device or one machine. */
+ORIEL_DEV uint64_t oriel_dev_clock_ns(void)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t now;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now) : : "memory");
+	return now;
+#else
+	return oriel_cpu_clock_ns();
+#endif
+}
+
+/* A polite moment between two polls. */
+ORIEL_DEV void oriel_dev_relax(void)
+{
+#if defined(__CUDA_ARCH__)
+	/* The load of the poll is the pause: a sleep would add to every wake-up. */
+#elif defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb" : : : "memory");
+#endif
+}
+
+/* Between two polls of a wait that has lasted @waited_ns. */
+ORIEL_DEV void oriel_dev_give_way(uint64_t waited_ns)
+{
+#ifdef __CUDA_ARCH__
+	(void)waited_ns;
+#else
+	oriel_cpu_give_way(waited_ns);
+#endif
+}
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signals: 64-bit words that each source rank raises here, one row per source.
+ * See oriel/dev.h for what holds for all device functions.
+ */
+#ifndef ORIEL_DEV_SIGNAL_H
+#define ORIEL_DEV_SIGNAL_H
+
+#include <oriel/dev/data.h>
+
+/* Whole group, synchronised and with arguments checked; the leader signals. */
+ORIEL_DEV int64_t oriel_dev_raise(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				  uint32_t peer, uint32_t id, enum oriel_signal_op op,
+				  uint64_t value)
+{
+	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_SELF:
+	case ORIEL_PATH_MAPPED:
+		if (oriel_dev_is_leader(g))
+			oriel_mapped_raise(oriel_mapped_signal(w, peer, id), op, value);
+		return 0;
+	}
+	return ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * Whole group: raise signal @id of @peer, by adding @value to this rank's word
+ * there or by setting it. Comes after all the group's earlier puts to @peer.
+ * ADD is atomic among the groups of this rank; SET wins over what came before.
+ */
+ORIEL_DEV int64_t oriel_dev_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				   uint32_t peer, uint32_t id, enum oriel_signal_op op,
+				   uint64_t value)
+{
+	enum oriel_status status;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
+	if (status != ORIEL_OK)
+		return status;
+	oriel_dev_sync(g);
+	return oriel_dev_raise(w, g, peer, id, op, value);
+}
+
+/* Whole group: the same to every other rank. The group's threads share the work. */
+ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				       uint32_t id, enum oriel_signal_op op, uint64_t value)
+{
+	enum oriel_status status;
+	int64_t ticket = 0;
+	uint32_t i;
+
+	status = oriel_dev_check_any(w, ORIEL_DEV_SIGNAL, id, w->signals);
+	if (status != ORIEL_OK)
+		return status;
+	oriel_dev_sync(g);
+	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
+		int64_t posted = oriel_dev_raise(w, oriel_dev_thread(), (w->rank + i) % w->ranks,
+						 id, op, value);
+
+		if (posted < 0)
+			ticket = posted;
+	}
+	status = oriel_dev_vote(g, ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK);
+	return status;
+}
+
+/*
+ * Whole group: put, then add @value to signal @id of the same peer. Signalled
+ * by the group that wrote; who waited for the signal sees all of the put.
+ */
+ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				       uint32_t peer, uint64_t to, const void *from,
+				       uint64_t length, uint32_t id, uint64_t value)
+{
+	enum oriel_status status;
+	int64_t ticket;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
+	if (status != ORIEL_OK)
+		return status;
+	ticket = oriel_dev_put(w, g, peer, to, from, length);
+	if (ticket < 0)
+		return ticket;
+	oriel_dev_sync(g);
+	return oriel_dev_raise(w, g, peer, id, ORIEL_SIGNAL_ADD, value);
+}
+
+/* The sum of signal @id over all source ranks; modulo 2^64. One thread. */
+ORIEL_DEV enum oriel_status oriel_dev_read_signal(const struct oriel_dev_window *w, uint32_t id,
+						  uint64_t *value)
+{
+	enum oriel_status status;
+	uint64_t sum = 0;
+	uint32_t i;
+
+	status = oriel_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL, id, w->signals);
+	if (status != ORIEL_OK)
+		return status;
+	for (i = 0; i < w->ranks; i++)
+		sum += oriel_dev_load_acquire(oriel_mapped_inbox(w, i, id));
+	*value = sum;
+	return ORIEL_OK;
+}
+
+/* Signal @id as raised by @source alone. One thread. */
+ORIEL_DEV enum oriel_status oriel_dev_read_signal_from(const struct oriel_dev_window *w,
+						       uint32_t source, uint32_t id,
+						       uint64_t *value)
+{
+	enum oriel_status status;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_SIGNAL_FROM, source, id, w->signals);
+	if (status != ORIEL_OK)
+		return status;
+	*value = oriel_dev_load_acquire(oriel_mapped_inbox(w, source, id));
+	return ORIEL_OK;
+}
+
+/* One thread; the leader's part of oriel_dev_wait_signal(). */
+ORIEL_DEV enum oriel_status oriel_dev_wait_sum(const struct oriel_dev_window *w,
+					       const struct oriel_dev_aim *aim, uint64_t timeout_ns)
+{
+	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, timeout_ns);
+	enum oriel_status status;
+	uint64_t sum;
+	uint32_t i;
+
+	for (;;) {
+		sum = 0;
+		for (i = 0; i < w->ranks; i++)
+			sum += oriel_dev_load_relaxed(oriel_mapped_inbox(w, i, aim->id));
+		if (oriel_dev_compare(sum, aim->compare, aim->operand))
+			break;
+		status = oriel_dev_wait_step(&waiter, aim, sum);
+		if (status != ORIEL_AGAIN)
+			return status;
+	}
+	for (i = 0; i < w->ranks; i++)
+		(void)oriel_dev_load_acquire(oriel_mapped_inbox(w, i, aim->id));
+	return ORIEL_OK;
+}
+
+/*
+ * Whole group: wait until the sum of signal @id over all source ranks compares.
+ * The sum counts arrivals: it says how many came, not whose, and it is no
+ * snapshot, so a value that holds only for a moment (EQ, LT, LE while peers
+ * still add) may be missed. Each source's puts before the value seen are
+ * visible afterwards.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_wait_signal(const struct oriel_dev_window *w,
+						  struct oriel_dev_group g, uint32_t id,
+						  enum oriel_compare compare, uint64_t operand,
+						  uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {
+		NULL, operand, (uint32_t)compare, ORIEL_DEV_WAIT_SIGNAL, ORIEL_DEV_NO_RANK, id};
+	enum oriel_status status;
+
+	status = oriel_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL, id, w->signals);
+	if (status != ORIEL_OK)
+		return status;
+	if (oriel_dev_is_leader(g))
+		status = oriel_dev_wait_sum(w, &aim, timeout_ns);
+	return oriel_dev_vote(g, status);
+}
+
+/*
+ * Whole group: wait until signal @id as raised by @source compares. What
+ * @source put here before the value seen is visible afterwards.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_wait_signal_from(const struct oriel_dev_window *w,
+						       struct oriel_dev_group g, uint32_t source,
+						       uint32_t id, enum oriel_compare compare,
+						       uint64_t operand, uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL,   operand, (uint32_t)compare, ORIEL_DEV_WAIT_SIGNAL_FROM,
+				    source, id};
+	enum oriel_status status;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_SIGNAL_FROM, source, id, w->signals);
+	if (status != ORIEL_OK)
+		return status;
+	if (oriel_dev_is_leader(g)) {
+		aim.word = oriel_mapped_inbox(w, source, id);
+		status = oriel_dev_wait_word(w, &aim, timeout_ns);
+	}
+	return oriel_dev_vote(g, status);
+}
+
+/*
+ * Whole group: wait until @source has added @count to signal @id since the last
+ * successful call for that pair. The base lies in the window, so nothing needs
+ * resetting between launches. With a timeout that passed, call again to go on.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_wait_signal_next(const struct oriel_dev_window *w,
+						       struct oriel_dev_group g, uint32_t source,
+						       uint32_t id, uint64_t count,
+						       uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL,   0, ORIEL_DEV_PASSED, ORIEL_DEV_WAIT_SIGNAL_NEXT,
+				    source, id};
+	enum oriel_status status;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_SIGNAL_NEXT, source, id, w->signals);
+	if (status != ORIEL_OK)
+		return status;
+	if (oriel_dev_is_leader(g)) {
+		uint64_t *base = &w->signal_bases[(size_t)source * w->signals + id];
+
+		aim.word = oriel_mapped_inbox(w, source, id);
+		aim.operand = *base + count;
+		status = oriel_dev_wait_word(w, &aim, timeout_ns);
+		if (status == ORIEL_OK)
+			*base = aim.operand;
+	}
+	return oriel_dev_vote(g, status);
+}
+
+/*
+ * Set signal @id of @source here to 0, and the base of wait_signal_next with
+ * it. One thread, while @source is known not to raise it.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_reset_signal(const struct oriel_dev_window *w,
+						   uint32_t source, uint32_t id)
+{
+	enum oriel_status status;
+
+	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, source, id, w->signals);
+	if (status != ORIEL_OK)
+		return status;
+	w->signal_bases[(size_t)source * w->signals + id] = 0;
+	oriel_dev_store_release(oriel_mapped_inbox(w, source, id), 0);
+	return ORIEL_OK;
+}
+
+#endif

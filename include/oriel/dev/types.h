@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plain structs that host and kernels share: the flat window handle and
+ * the tables it points to. Their layout is the device ABI, counted by
+ * ORIEL_DEV_VERSION.
+ */
+#ifndef ORIEL_DEV_TYPES_H
+#define ORIEL_DEV_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <oriel/status.h>
+
+#ifdef __CUDACC__
+#define ORIEL_DEV static __host__ __device__ __forceinline__
+#define ORIEL_DEV_COLD static __host__ __device__ __noinline__ __attribute__((unused))
+#else
+#define ORIEL_DEV static inline __attribute__((always_inline))
+#define ORIEL_DEV_COLD static __attribute__((unused, noinline, cold))
+#endif
+
+#define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
+#define ORIEL_DEV_VERSION 1u
+
+/*
+ * Paths that this translation unit can use, as a mask of 1 << enum oriel_path.
+ * Define it before including to leave the code of a path out of a kernel; a
+ * peer behind a path left out gets ORIEL_ERR_NO_PATH.
+ */
+#ifndef ORIEL_DEV_PATHS
+#define ORIEL_DEV_PATHS 0xfu
+#endif
+
+/* Bytes between words that different ranks write: two lines, for the prefetcher. */
+#define ORIEL_DEV_LINE 128u
+
+#define ORIEL_DEV_NO_INDEX UINT32_MAX
+#define ORIEL_DEV_NO_RANK UINT32_MAX
+
+enum oriel_path {
+	ORIEL_PATH_NONE,
+	ORIEL_PATH_SELF,   /* the rank itself */
+	ORIEL_PATH_MAPPED, /* its memory is mapped here */
+	ORIEL_PATH_RDMA,   /* through a NIC */
+};
+
+enum oriel_signal_op {
+	ORIEL_SIGNAL_ADD,
+	ORIEL_SIGNAL_SET,
+};
+
+/* "the word OP the operand", on unsigned 64-bit values. */
+enum oriel_compare {
+	ORIEL_EQ,
+	ORIEL_NE,
+	ORIEL_GT,
+	ORIEL_GE,
+	ORIEL_LT,
+	ORIEL_LE,
+};
+
+/* Which operation a fault was found in. */
+enum oriel_dev_what {
+	ORIEL_DEV_NOTHING,
+	ORIEL_DEV_PUT,
+	ORIEL_DEV_PUT_VALUE,
+	ORIEL_DEV_GET,
+	ORIEL_DEV_FETCH_ADD,
+	ORIEL_DEV_SIGNAL,
+	ORIEL_DEV_WAIT_SIGNAL,
+	ORIEL_DEV_WAIT_SIGNAL_FROM,
+	ORIEL_DEV_WAIT_SIGNAL_NEXT,
+	ORIEL_DEV_BARRIER,
+	ORIEL_DEV_BARRIER_FLAT,
+	ORIEL_DEV_BARRIER_PEER,
+	ORIEL_DEV_COUNTER,
+	ORIEL_DEV_WAIT_COUNTER,
+	ORIEL_DEV_SEND,
+	ORIEL_DEV_RECV,
+	ORIEL_DEV_WAIT_LOCAL,
+	ORIEL_DEV_FLUSH,
+	ORIEL_DEV_EXCHANGE, /* a collective call of the host */
+	ORIEL_DEV_ABORT,    /* oriel_comm_abort() of some rank */
+	ORIEL_DEV_LOST,     /* a peer process is gone */
+};
+
+/* Set by whoever moves @state from EMPTY to WRITING; readable once FULL. */
+enum oriel_dev_fault_state {
+	ORIEL_DEV_FAULT_EMPTY,
+	ORIEL_DEV_FAULT_WRITING,
+	ORIEL_DEV_FAULT_FULL,
+};
+
+/*
+ * Device code cannot tell a human what went wrong, so it leaves this. One per
+ * communicator holds what broke it (its health), one per window the last
+ * arguments that were refused.
+ */
+struct oriel_dev_fault {
+	uint32_t state;    /* enum oriel_dev_fault_state */
+	int32_t status;    /* enum oriel_status */
+	uint32_t what;     /* enum oriel_dev_what */
+	uint32_t peer;     /* ORIEL_DEV_NO_RANK if it was about none */
+	uint32_t window;   /* number of the window, 0 for the communicator */
+	uint32_t id;       /* signal, slot, counter, channel or buffer */
+	uint64_t expected; /* operand of the wait; the limit that was passed */
+	uint64_t seen;     /* last value of the word; the argument given */
+	uint64_t age_ns;   /* how long it had waited */
+	uint64_t reserved[2];
+};
+
+/* What a kernel may know of a rank. */
+struct oriel_dev_rank {
+	uint32_t path;         /* enum oriel_path */
+	uint32_t peer_index;   /* ORIEL_DEV_NO_INDEX for the rank itself */
+	uint32_t domain_index; /* ORIEL_DEV_NO_INDEX outside the domain */
+	uint32_t reserved;
+};
+
+/* The communicator for kernels. */
+struct oriel_dev_comm {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t size; /* of this struct */
+	uint32_t rank;
+	uint32_t ranks;
+	uint32_t domain_size;
+	uint32_t domain_index;
+	uint32_t reserved;
+	const struct oriel_dev_rank *of; /* [ranks] */
+	const uint32_t *domain;          /* [domain_size], ranks in order */
+};
+
+/* One rank of a window. */
+struct oriel_dev_peer {
+	char *control; /* its control segment, mapped here; NULL if not */
+	uint32_t path; /* enum oriel_path */
+	uint32_t reserved;
+	void *link; /* of the rdma path */
+	uint64_t reserved1;
+};
+
+/* One buffer of one rank. */
+struct oriel_dev_buffer {
+	char *base;      /* mapped here; NULL if not */
+	uint64_t length; /* in bytes; 0 until shared */
+};
+
+/* Barrier epochs of one slot: how often this rank has arrived there. */
+struct oriel_dev_slot {
+	uint64_t epoch;
+	uint64_t flat;
+	uint64_t reserved[6];
+};
+
+/* This rank's ends of one channel. Each end belongs to one group at a time. */
+struct oriel_dev_sender {
+	uint64_t sent;  /* bytes, since the window was made */
+	uint64_t freed; /* last seen of the peer's credit word */
+	uint64_t reserved[6];
+};
+struct oriel_dev_receiver {
+	uint64_t received;
+	uint64_t credited; /* last told to the sender */
+	uint64_t reserved[6];
+};
+
+/*
+ * The words of one channel that a peer writes into this rank's control
+ * segment. One writer each.
+ */
+struct oriel_dev_channel {
+	uint64_t ready; /* bytes the peer has put into my staging */
+	uint64_t reserved0[15];
+	uint64_t freed; /* bytes the peer has taken out of its staging for me */
+	uint64_t reserved1[15];
+};
+
+/*
+ * A window, by value. Made by oriel_window_device(), never changed by a
+ * kernel; everything that must survive a launch lies behind its pointers.
+ *
+ * Control segment of a rank (R ranks, S signals, B barrier slots, C channels):
+ *   signals   [R][S]  u64, rows of signal_stride bytes, row = source rank
+ *   arrivals  [R][B]  u64, rows of barrier_stride, epoch of the source rank
+ *   pairs     [R][B]  the same for the pairwise barrier
+ *   flat      [B]     u64, one line each, sum of all arrivals
+ *   channels  [R][C]  struct oriel_dev_channel, row = peer
+ *   staging   [R][C]  channel_bytes each, row = sending rank
+ */
+struct oriel_dev_window {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t size;   /* of this struct */
+	uint32_t number; /* of this window in its communicator, from 1 */
+
+	uint32_t rank;
+	uint32_t ranks;
+	uint32_t signals;
+	uint32_t barriers;
+	uint32_t counters;
+	uint32_t channels;
+	uint32_t buffers; /* places in @table per rank */
+	uint32_t spin;    /* polls before a CPU thread yields */
+
+	uint32_t signal_stride;
+	uint32_t barrier_stride;
+	uint64_t channel_bytes;
+	uint64_t timeout_ns; /* default of every wait */
+
+	uint64_t arrivals_at; /* signals are at 0 */
+	uint64_t pairs_at;
+	uint64_t flat_at;
+	uint64_t channels_at;
+	uint64_t staging_at;
+
+	char *control;                        /* this rank's segment */
+	const struct oriel_dev_peer *peers;   /* [ranks] */
+	const struct oriel_dev_buffer *table; /* [buffers][ranks] */
+
+	uint64_t *counter_words;              /* [ranks][counters] */
+	uint64_t *signal_bases;               /* [ranks][signals], of wait_signal_next */
+	struct oriel_dev_slot *slots;         /* [barriers] */
+	uint64_t *pair_epochs;                /* [ranks][barriers] */
+	struct oriel_dev_sender *senders;     /* [ranks][channels] */
+	struct oriel_dev_receiver *receivers; /* [ranks][channels] */
+
+	struct oriel_dev_fault *fault;  /* refused arguments, of this window */
+	struct oriel_dev_fault *health; /* what broke the communicator */
+};
+
+#ifdef __cplusplus
+#define ORIEL_DEV_ASSERT(claim) static_assert(claim, #claim)
+#else
+#define ORIEL_DEV_ASSERT(claim) _Static_assert(claim, #claim)
+#endif
+
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_fault) == 64);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_rank) == 16);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_comm) == 48);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_peer) == 32);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_buffer) == 16);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_slot) == 64);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_sender) == 64);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_receiver) == 64);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_channel) == 2 * ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 200);
+
+/*
+ * A place in a window: byte @offset of buffer @buffer. Buffer 0 is the one
+ * given or allocated at creation, so that a plain offset means that one.
+ */
+#define ORIEL_AT_BITS 48
+
+ORIEL_DEV uint64_t oriel_at(uint32_t buffer, uint64_t offset)
+{
+	return (uint64_t)buffer << ORIEL_AT_BITS | offset;
+}
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting for a word, with a deadline and an eye on the health of the
+ * communicator; and leaving a record for the host when that fails.
+ */
+#ifndef ORIEL_DEV_WAIT_H
+#define ORIEL_DEV_WAIT_H
+
+#include <oriel/dev/order.h>
+
+/* What a wait is for; becomes the record if it fails. */
+struct oriel_dev_aim {
+	const uint64_t *word;
+	uint64_t operand;
+	uint32_t compare; /* enum oriel_compare, or ORIEL_DEV_PASSED */
+	uint32_t what;    /* enum oriel_dev_what */
+	uint32_t peer;
+	uint32_t id;
+};
+
+struct oriel_dev_waiter {
+	const struct oriel_dev_window *window;
+	uint64_t timeout_ns; /* as the caller gave it: 0 = the window's */
+	uint64_t start;
+	uint32_t polls;
+};
+
+/* Beyond enum oriel_compare: at or past the operand, modulo 2^64. */
+#define ORIEL_DEV_PASSED 6u
+
+ORIEL_DEV bool oriel_dev_compare(uint64_t seen, uint32_t compare, uint64_t operand)
+{
+	switch (compare) {
+	case ORIEL_EQ:
+		return seen == operand;
+	case ORIEL_NE:
+		return seen != operand;
+	case ORIEL_GT:
+		return seen > operand;
+	case ORIEL_GE:
+		return seen >= operand;
+	case ORIEL_LT:
+		return seen < operand;
+	case ORIEL_LE:
+		return seen <= operand;
+	case ORIEL_DEV_PASSED:
+		return (int64_t)(seen - operand) >= 0;
+	}
+	return false;
+}
+
+/*
+ * Leave @record in @place unless one is there already: the first cause is the
+ * one worth reading. Any thread.
+ */
+ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *place,
+				    const struct oriel_dev_fault *record)
+{
+	if (!oriel_dev_swap_acq_rel32(&place->state, ORIEL_DEV_FAULT_EMPTY,
+				      ORIEL_DEV_FAULT_WRITING))
+		return;
+	place->status = record->status;
+	place->what = record->what;
+	place->peer = record->peer;
+	place->window = record->window;
+	place->id = record->id;
+	place->expected = record->expected;
+	place->seen = record->seen;
+	place->age_ns = record->age_ns;
+	/* Acquired by whoever finds the place FULL. */
+	oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_FULL);
+}
+
+ORIEL_DEV struct oriel_dev_fault oriel_dev_record(const struct oriel_dev_window *w,
+						  enum oriel_status status,
+						  const struct oriel_dev_aim *aim, uint64_t seen)
+{
+	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0}};
+
+	record.status = status;
+	record.what = aim->what;
+	record.peer = aim->peer;
+	record.window = w->number;
+	record.id = aim->id;
+	record.expected = aim->operand;
+	record.seen = seen;
+	return record;
+}
+
+/*
+ * An argument is wrong: @seen is beyond aim->operand. One thread. The record
+ * goes to the window, the communicator stays well.
+ */
+ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse(const struct oriel_dev_window *w,
+						  enum oriel_status status,
+						  const struct oriel_dev_aim *aim, uint64_t seen)
+{
+	struct oriel_dev_fault record = oriel_dev_record(w, status, aim, seen);
+
+	oriel_dev_leave(w->fault, &record);
+	return status;
+}
+
+/* ORIEL_OK while nothing has broken the communicator. */
+ORIEL_DEV enum oriel_status oriel_dev_health(const struct oriel_dev_window *w)
+{
+	if (oriel_dev_load_acquire32(&w->health->state) != ORIEL_DEV_FAULT_FULL)
+		return ORIEL_OK;
+	return (enum oriel_status)w->health->status;
+}
+
+ORIEL_DEV struct oriel_dev_waiter oriel_dev_wait_begin(const struct oriel_dev_window *w,
+						       uint64_t timeout_ns)
+{
+	struct oriel_dev_waiter waiter = {w, timeout_ns, 0, 0};
+
+	return waiter;
+}
+
+/*
+ * The slow half of a poll: the word did not hold, and it is time to look at
+ * the clock and the health. ORIEL_AGAIN to go on.
+ */
+ORIEL_DEV_COLD enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *waiter,
+						       const struct oriel_dev_aim *aim,
+						       uint64_t seen)
+{
+	const struct oriel_dev_window *w = waiter->window;
+	uint64_t limit = waiter->timeout_ns ? waiter->timeout_ns : w->timeout_ns;
+	uint64_t now = oriel_dev_clock_ns();
+	enum oriel_status status = oriel_dev_health(w);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!waiter->start)
+		waiter->start = now;
+	if (limit != ORIEL_FOREVER && now - waiter->start >= limit) {
+		/*
+		 * A caller who set his own limit expects that it may pass; the
+		 * default passing means that the job is stuck.
+		 */
+		if (!waiter->timeout_ns) {
+			struct oriel_dev_fault record =
+				oriel_dev_record(w, ORIEL_ERR_TIMEOUT, aim, seen);
+
+			record.age_ns = now - waiter->start;
+			oriel_dev_leave(w->health, &record);
+		}
+		return ORIEL_ERR_TIMEOUT;
+	}
+	oriel_dev_give_way(now - waiter->start);
+	return ORIEL_AGAIN;
+}
+
+/* The word did not hold. ORIEL_AGAIN: look again. */
+ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
+						const struct oriel_dev_aim *aim, uint64_t seen)
+{
+	waiter->polls++;
+#ifdef __CUDA_ARCH__
+	/* The clock and the host word cost more than a poll; one look in 64 is enough. */
+	if (waiter->polls % 64)
+		return ORIEL_AGAIN;
+#else
+	if (waiter->polls < waiter->window->spin) {
+		oriel_dev_relax();
+		return ORIEL_AGAIN;
+	}
+#endif
+	return oriel_dev_wait_slowly(waiter, aim, seen);
+}
+
+/*
+ * One thread. Block until *aim->word compares, at most @timeout_ns (0 = the
+ * window's). Afterwards this thread sees what was written before the word was
+ * released.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_wait_word(const struct oriel_dev_window *w,
+						const struct oriel_dev_aim *aim,
+						uint64_t timeout_ns)
+{
+	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, timeout_ns);
+	enum oriel_status status;
+	uint64_t seen;
+
+	for (;;) {
+		seen = oriel_dev_load_relaxed(aim->word);
+		if (oriel_dev_compare(seen, aim->compare, aim->operand))
+			break;
+		status = oriel_dev_wait_step(&waiter, aim, seen);
+		if (status != ORIEL_AGAIN)
+			return status;
+	}
+	(void)oriel_dev_load_acquire(aim->word);
+	return ORIEL_OK;
+}
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything a host program needs. Kernels include oriel/dev.h. */
+#ifndef ORIEL_ORIEL_H
+#define ORIEL_ORIEL_H
+
+#include <oriel/bootstrap.h>
+#include <oriel/comm.h>
+#include <oriel/region.h>
+#include <oriel/status.h>
+#include <oriel/window.h>
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that ranks work on: allocated so that peers can map it, registered as
+ * a source of transfers, shared so that every rank can reach every rank's.
+ */
+#ifndef ORIEL_REGION_H
+#define ORIEL_REGION_H
+
+#include <oriel/comm.h>
+#include <oriel/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum oriel_memory_flags {
+	ORIEL_MEMORY_HUGE = 1, /* huge pages; ORIEL_ERR_UNSUPPORTED with the reason if none */
+};
+
+/*
+ * Zeroed memory that other processes can map: an anonymous file, sealed
+ * against shrinking. Local; any thread. @length is rounded up to pages.
+ */
+enum oriel_status oriel_memory_alloc(size_t length, unsigned flags, void **address);
+
+/*
+ * Frees what oriel_memory_alloc() returned. NULL is allowed. Regions and
+ * windows over it hold the memory until they are gone themselves. An address
+ * that is not the start of a live allocation is reported (oriel_last_error)
+ * and otherwise ignored.
+ */
+void oriel_memory_free(void *address);
+
+/*
+ * Make memory of the caller's shareable: [@address, @address + @length) is a
+ * shared mapping of file @fd from @offset on. The library duplicates nothing:
+ * it takes @fd on success, seals it against shrinking
+ * (ORIEL_ERR_UNSUPPORTED if the file cannot be sealed) and closes it in
+ * oriel_memory_release(), which leaves the mapping to the caller.
+ */
+enum oriel_status oriel_memory_take_fd(void *address, size_t length, int fd, uint64_t offset);
+void oriel_memory_release(void *address);
+
+struct oriel_region;
+
+/*
+ * Make [@address, @address + @length) known to @comm as a source of transfers
+ * by this rank. Local. Any readable memory will do; @length > 0. @comm must
+ * outlive the region, the memory must stay until it is unregistered.
+ */
+enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, size_t length,
+					struct oriel_region **region);
+
+/*
+ * Let every rank reach @region. Collective: each rank passes its own region;
+ * lengths may differ. All ranks get the same status. Once per region
+ * (ORIEL_ERR_STATE). Where a peer in another process would have to map it, the
+ * memory must come from oriel_memory_alloc() or oriel_memory_take_fd(), else
+ * ORIEL_ERR_UNSUPPORTED with the reason. Any part of an allocation will do.
+ */
+enum oriel_status oriel_region_share(struct oriel_region *region);
+
+/*
+ * Local for a region that was never shared, else collective. NULL is allowed.
+ * Never waits longer than the timeout of the communicator.
+ */
+void oriel_region_unregister(struct oriel_region *region);
+
+/* Local queries of a shared region; ORIEL_ERR_STATE before it is shared. */
+enum oriel_status oriel_region_peer_length(const struct oriel_region *region, unsigned peer,
+					   size_t *length);
+/*
+ * Where this rank sees byte @offset of @peer's region;
+ * ORIEL_ERR_NO_PATH if the peer is not mapped.
+ */
+enum oriel_status oriel_region_peer_address(const struct oriel_region *region, unsigned peer,
+					    size_t offset, void **address);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

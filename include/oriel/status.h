@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every call returns, where its error text is found, and what the
+ * library can say of itself: its version, its log, its settings.
+ */
+#ifndef ORIEL_STATUS_H
+#define ORIEL_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ORIEL_VERSION_MAJOR 0
+#define ORIEL_VERSION_MINOR 1
+#define ORIEL_VERSION_PATCH 0
+
+/*
+ * 0 is success, failures are negative, "not yet" is positive. A function
+ * writes its outputs only when it returns ORIEL_OK, unless it says otherwise.
+ */
+enum oriel_status {
+	ORIEL_OK = 0,
+	ORIEL_AGAIN = 1,             /* not yet: call again */
+	ORIEL_ERR_INVALID = -1,      /* an argument makes no sense */
+	ORIEL_ERR_RANGE = -2,        /* a rank, id, offset or length beyond its limit */
+	ORIEL_ERR_STATE = -3,        /* right call, wrong moment */
+	ORIEL_ERR_NOMEM = -4,        /* memory or descriptors are used up */
+	ORIEL_ERR_TIMEOUT = -5,      /* a deadline passed */
+	ORIEL_ERR_PEER = -6,         /* another rank has left or died */
+	ORIEL_ERR_ABORTED = -7,      /* some rank called oriel_comm_abort() */
+	ORIEL_ERR_MISMATCH = -8,     /* the ranks disagree about a parameter */
+	ORIEL_ERR_NO_PATH = -9,      /* no way to reach a peer */
+	ORIEL_ERR_UNSUPPORTED = -10, /* not possible on this machine or build */
+	ORIEL_ERR_CONFIG = -11,      /* a setting (environment) is unknown or wrong */
+	ORIEL_ERR_AUTH = -12,        /* the other end does not belong to this job */
+	ORIEL_ERR_PROTOCOL = -13,    /* bytes from a peer make no sense */
+	ORIEL_ERR_VERSION = -14,     /* built against another version */
+	ORIEL_ERR_SYSTEM = -15,      /* the operating system refused */
+};
+
+/*
+ * Timeouts are in nanoseconds. 0 asks for the default of the communicator
+ * (ORIEL_TIMEOUT, 30 s unless set); ORIEL_FOREVER never expires.
+ */
+#define ORIEL_FOREVER UINT64_MAX
+
+/* "ORIEL_ERR_TIMEOUT"; "unknown status" for a number that is none. Never NULL. */
+const char *oriel_status_name(enum oriel_status status);
+
+/* One English sentence for @status, without the particulars of a failure. */
+const char *oriel_status_text(enum oriel_status status);
+
+/*
+ * The particulars of the last failure of a host call on the calling thread:
+ * what, who, which limit. Empty if none has failed yet. Valid until the next
+ * failing call on this thread. oriel_last_status() is the status it belongs
+ * to; both also serve functions that return nothing (destroy).
+ */
+const char *oriel_last_error(void);
+enum oriel_status oriel_last_status(void);
+
+/* "0.1.0 (commit 1234567)" of the library that is loaded. */
+const char *oriel_version(void);
+
+/*
+ * The log. Records go to standard error, one line each, from ORIEL_LOG
+ * (error, warn, info, debug) up; a sink set here gets them instead.
+ * @message is borrowed for the call. The sink may be called from any thread,
+ * from several at once, and must not call the library.
+ */
+enum oriel_log_level {
+	ORIEL_LOG_ERROR,
+	ORIEL_LOG_WARN,
+	ORIEL_LOG_INFO,
+	ORIEL_LOG_DEBUG,
+};
+
+typedef void oriel_log_sink(void *context, enum oriel_log_level level, const char *message);
+
+/* NULL gives the log back to standard error. */
+void oriel_log_set_sink(oriel_log_sink *sink, void *context);
+
+/*
+ * One setting of the library. Settings come from the environment and are read
+ * when a bootstrap or communicator is made; an unknown ORIEL_ name or a value
+ * that does not parse makes that call fail with ORIEL_ERR_CONFIG.
+ */
+struct oriel_setting {
+	const char *name;   /* "ORIEL_TIMEOUT" */
+	const char *value;  /* as text, the default if unset */
+	const char *source; /* "environment" or "default" */
+	const char *help;   /* one line, unit included */
+};
+
+/*
+ * Setting @index, counted from 0, as the environment has it now;
+ * ORIEL_ERR_RANGE past the last. The strings live until the next call on
+ * the same thread.
+ */
+enum oriel_status oriel_setting_get(unsigned index, struct oriel_setting *setting);
+
+/* Names the first unknown or malformed ORIEL_ setting of the environment. */
+enum oriel_status oriel_settings_check(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

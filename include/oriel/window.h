@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A window: memory of every rank that every rank can reach, with signals,
+ * barriers, counters and channels. This is the host object; oriel/dev.h has
+ * the operations for kernels and CPU threads, with the full contracts.
+ */
+#ifndef ORIEL_WINDOW_H
+#define ORIEL_WINDOW_H
+
+#include <oriel/comm.h>
+#include <oriel/dev/types.h>
+#include <oriel/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct oriel_window;
+
+/* For counts where 0 means default: none at all. */
+#define ORIEL_NONE UINT32_MAX
+
+enum oriel_window_flags {
+	ORIEL_WINDOW_HUGE = 1, /* huge pages for what the window allocates */
+};
+
+/*
+ * Zero means default for every field. The counts must be equal on all ranks;
+ * lengths and buffers may differ.
+ */
+struct oriel_window_attr {
+	size_t size;   /* of this struct, as the caller knew it */
+	void *buffer;  /* memory to expose as buffer 0; NULL: the window allocates it */
+	size_t length; /* of buffer 0 in bytes; may be 0 with buffer NULL */
+	unsigned flags;
+	uint32_t signals;       /* words each rank may raise at each other; default 64 */
+	uint32_t barriers;      /* slots; default 16 */
+	uint32_t counters;      /* per peer; default 16 */
+	uint32_t channels;      /* per pair of ranks and direction; default 64 */
+	uint32_t channel_bytes; /* staging of one; a power of two >= 4096; default 64 KiB */
+	uint32_t buffers;       /* how many may be shared in all; default 8, at most 65535 */
+};
+
+/*
+ * Collective: all ranks call it in one order and all get the same status.
+ * @comm must outlive the window, and so must a @buffer given, which follows the
+ * rules of oriel_region_share(). @attr may be NULL.
+ * ORIEL_ERR_MISMATCH names the field and the ranks that disagree.
+ */
+enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
+				      struct oriel_window **window);
+
+/*
+ * Collective; waits until all ranks have come, so that nobody's memory goes
+ * while it may be written, but no longer than the timeout, and not at all once
+ * the communicator is broken. Device handles are dead afterwards. NULL is
+ * allowed. A handle that is not alive is reported (oriel_last_error) and
+ * otherwise ignored.
+ */
+void oriel_window_destroy(struct oriel_window *window);
+
+/*
+ * Share one more buffer. Collective, like create; ranks may share different
+ * lengths, also none (NULL, 0). @buffer gets its number for oriel_at(), the
+ * same on all ranks. Device handles made before see it too.
+ */
+enum oriel_status oriel_window_share(struct oriel_window *window, void *address, size_t length,
+				     uint32_t *buffer);
+
+/* The handle for device functions, to be passed by value. Local. */
+enum oriel_status oriel_window_device(const struct oriel_window *window,
+				      struct oriel_dev_window *device);
+
+/* Local queries. ORIEL_ERR_RANGE for a rank or buffer that does not exist. */
+enum oriel_status oriel_window_buffer(const struct oriel_window *window, uint32_t buffer,
+				      void **address, size_t *length); /* of this rank */
+enum oriel_status oriel_window_peer_length(const struct oriel_window *window, unsigned peer,
+					   uint32_t buffer, size_t *length);
+/* Where this rank sees place @at of @peer; ORIEL_ERR_NO_PATH if not mapped. */
+enum oriel_status oriel_window_peer_address(const struct oriel_window *window, unsigned peer,
+					    uint64_t at, void **address);
+
+/*
+ * The first refused arguments of a device function since the last call, taken
+ * out of the window; ORIEL_AGAIN if there are none. The text goes to
+ * oriel_last_error(). Any thread.
+ */
+enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault);
+
+/*
+ * The operations of oriel/dev.h for a host thread. Those with @stream are
+ * ordered in it; NULL means: done by the calling thread, now, which is what a
+ * window in host memory takes (ORIEL_ERR_INVALID else). Failures leave a text
+ * behind oriel_last_error(). Waits: 0 = the communicator's timeout.
+ */
+enum oriel_status oriel_window_put(struct oriel_window *window, unsigned peer, uint64_t to,
+				   const void *from, size_t length, void *stream);
+enum oriel_status oriel_window_put_value(struct oriel_window *window, unsigned peer, uint64_t to,
+					 uint64_t value, void *stream);
+enum oriel_status oriel_window_get(struct oriel_window *window, unsigned peer, uint64_t from,
+				   void *to, size_t length, void *stream);
+enum oriel_status oriel_window_put_signal(struct oriel_window *window, unsigned peer, uint64_t to,
+					  const void *from, size_t length, uint32_t id,
+					  uint64_t value, void *stream);
+enum oriel_status oriel_window_fetch_add(struct oriel_window *window, unsigned peer, uint64_t at,
+					 uint64_t value, uint64_t *old);
+enum oriel_status oriel_window_signal(struct oriel_window *window, unsigned peer, uint32_t id,
+				      enum oriel_signal_op op, uint64_t value, void *stream);
+enum oriel_status oriel_window_signal_all(struct oriel_window *window, uint32_t id,
+					  enum oriel_signal_op op, uint64_t value, void *stream);
+enum oriel_status oriel_window_wait_signal(struct oriel_window *window, uint32_t id,
+					   enum oriel_compare compare, uint64_t operand,
+					   uint64_t timeout_ns, void *stream);
+enum oriel_status oriel_window_wait_signal_from(struct oriel_window *window, unsigned source,
+						uint32_t id, enum oriel_compare compare,
+						uint64_t operand, uint64_t timeout_ns,
+						void *stream);
+enum oriel_status oriel_window_wait_signal_next(struct oriel_window *window, unsigned source,
+						uint32_t id, uint64_t count, uint64_t timeout_ns,
+						void *stream);
+enum oriel_status oriel_window_read_signal(struct oriel_window *window, uint32_t id,
+					   uint64_t *value);
+enum oriel_status oriel_window_read_signal_from(struct oriel_window *window, unsigned source,
+						uint32_t id, uint64_t *value);
+enum oriel_status oriel_window_barrier(struct oriel_window *window, uint32_t slot,
+				       uint64_t timeout_ns, void *stream);
+enum oriel_status oriel_window_send(struct oriel_window *window, unsigned peer, uint32_t channel,
+				    const void *from, size_t length, uint64_t timeout_ns,
+				    void *stream);
+enum oriel_status oriel_window_recv(struct oriel_window *window, unsigned peer, uint32_t channel,
+				    void *to, size_t length, uint64_t timeout_ns, void *stream);
+enum oriel_status oriel_window_drain(struct oriel_window *window, uint64_t timeout_ns);
+enum oriel_status oriel_window_flush(struct oriel_window *window, uint64_t timeout_ns);
+
+/*
+ * Set all signals that were raised here, and the bases of wait_signal_next, to
+ * 0. Local, while no rank raises any.
+ */
+enum oriel_status oriel_window_reset_signals(struct oriel_window *window, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

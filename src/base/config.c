@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define CONFIG_PREFIX "ORIEL_"
+#define CONFIG_NAME_MAX 32
+#define CONFIG_TEXT_MAX 255
+#define CONFIG_SECONDS_MAX 1000000000u
+
+struct config_entry {
+	const char *name;
+	const char *fallback;
+	const char *may_be; /* ends "ORIEL_X is 'y', but it may be ..." */
+	const char *help;
+	bool (*is_valid)(const char *text);
+	bool is_secret;
+};
+
+static bool config_digits(const char *text, uint64_t max, uint64_t *value)
+{
+	uint64_t sum = 0;
+
+	if (!*text)
+		return false;
+	for (; *text; text++) {
+		unsigned digit = (unsigned)*text - '0';
+
+		if (digit > 9 || sum > max / 10 || digit > max - sum * 10)
+			return false;
+		sum = sum * 10 + digit;
+	}
+	*value = sum;
+	return true;
+}
+
+/* Seconds with up to nine decimals. */
+static bool config_seconds(const char *text, uint64_t *ns)
+{
+	const char *dot = strchrnul(text, '.');
+	char whole[CONFIG_NAME_MAX], part[] = "000000000";
+	uint64_t seconds, rest;
+	size_t decimals;
+
+	if ((size_t)(dot - text) >= sizeof(whole))
+		return false;
+	memcpy(whole, text, (size_t)(dot - text));
+	whole[dot - text] = '\0';
+	if (*dot) {
+		decimals = strlen(dot + 1);
+		if (decimals == 0 || decimals > 9)
+			return false;
+		memcpy(part, dot + 1, decimals);
+	}
+	if (!config_digits(whole, CONFIG_SECONDS_MAX, &seconds) ||
+	    !config_digits(part, UINT64_MAX, &rest))
+		return false;
+	*ns = seconds * 1000000000u + rest;
+	return true;
+}
+
+static bool config_list_has(const char *text, size_t length, const char *word)
+{
+	return strlen(word) == length && memcmp(text, word, length) == 0;
+}
+
+static bool config_paths(const char *text, unsigned *mask)
+{
+	static const struct {
+		const char *name;
+		unsigned bit;
+	} paths[] = {{"mapped", 1u << 2}, {"rdma", 1u << 3}};
+	unsigned found = 0;
+	size_t i, length;
+
+	for (;; text += length + 1) {
+		length = (size_t)(strchrnul(text, ',') - text);
+		for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+			if (config_list_has(text, length, paths[i].name))
+				break;
+		if (i == sizeof(paths) / sizeof(paths[0]))
+			return false;
+		found |= paths[i].bit;
+		if (!text[length])
+			break;
+	}
+	*mask = found;
+	return true;
+}
+
+static bool config_is_timeout(const char *text)
+{
+	uint64_t ns;
+
+	return config_seconds(text, &ns);
+}
+
+static bool config_is_node(const char *text)
+{
+	size_t length = strlen(text), i;
+
+	for (i = 0; i < length; i++)
+		if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f)
+			return false;
+	return length <= 63;
+}
+
+static bool config_is_paths(const char *text)
+{
+	unsigned mask;
+
+	return config_paths(text, &mask);
+}
+
+static bool config_is_level(const char *text)
+{
+	return strcmp(text, "error") == 0 || strcmp(text, "warn") == 0 ||
+	       strcmp(text, "info") == 0 || strcmp(text, "debug") == 0;
+}
+
+static bool config_is_port(const char *text)
+{
+	uint64_t port;
+
+	return config_digits(text, 65535, &port) && port > 0;
+}
+
+static bool config_is_fd(const char *text)
+{
+	uint64_t fd;
+
+	return config_digits(text, INT32_MAX, &fd);
+}
+
+static bool config_is_key(const char *text)
+{
+	size_t length = strlen(text);
+
+	return length % 2 == 0 && length <= CONFIG_TEXT_MAX &&
+	       strspn(text, "0123456789abcdefABCDEF") == length;
+}
+
+static const struct config_entry config_entries[ORI_SETTINGS] = {
+	[ORI_SETTING_TIMEOUT] =
+		{
+			.name = "ORIEL_TIMEOUT",
+			.fallback = "30",
+			.may_be = "seconds such as 30 or 0.5, or 0 for none",
+			.help = "default of every wait, in seconds; 0 waits for ever",
+			.is_valid = config_is_timeout,
+		},
+	[ORI_SETTING_NODE] =
+		{
+			.name = "ORIEL_NODE",
+			.fallback = "",
+			.may_be = "a name of up to 63 characters without spaces",
+			.help = "name of the virtual node; ranks of different nodes share no "
+				"memory",
+			.is_valid = config_is_node,
+		},
+	[ORI_SETTING_PATHS] =
+		{
+			.name = "ORIEL_PATHS",
+			.fallback = "mapped,rdma",
+			.may_be = "a list of mapped and rdma, separated by commas",
+			.help = "paths that this rank may use",
+			.is_valid = config_is_paths,
+		},
+	[ORI_SETTING_LOG] =
+		{
+			.name = "ORIEL_LOG",
+			.fallback = "warn",
+			.may_be = "error, warn, info or debug",
+			.help = "least level of the records that are written",
+			.is_valid = config_is_level,
+		},
+	[ORI_SETTING_PORT] =
+		{
+			.name = "ORIEL_PORT",
+			.fallback = "",
+			.may_be = "a port from 1 to 65535",
+			.help = "TCP port of rank 0, instead of MASTER_PORT",
+			.is_valid = config_is_port,
+		},
+	[ORI_SETTING_LISTEN_FD] =
+		{
+			.name = "ORIEL_LISTEN_FD",
+			.fallback = "",
+			.may_be = "the number of a file descriptor",
+			.help = "listening socket that rank 0 inherits, instead of opening one",
+			.is_valid = config_is_fd,
+		},
+	[ORI_SETTING_JOB_KEY] =
+		{
+			.name = "ORIEL_JOB_KEY",
+			.fallback = "",
+			.may_be = "an even number of hex digits, up to 254",
+			.help = "secret that the ranks of a job share, in hex",
+			.is_valid = config_is_key,
+			.is_secret = true,
+		},
+};
+
+/* A setting that is set but empty counts as unset, as is the habit of shells. */
+static const char *config_environment(const struct config_entry *entry)
+{
+	const char *text = getenv(entry->name);
+
+	return text && *text ? text : NULL;
+}
+
+static enum oriel_status config_bad(const struct config_entry *entry, const char *text)
+{
+	if (entry->is_secret)
+		return ori_fail(ORIEL_ERR_CONFIG, "%s may be %s, but is not", entry->name,
+				entry->may_be);
+	return ori_fail(ORIEL_ERR_CONFIG, "%s is '%s', but it may be %s", entry->name, text,
+			entry->may_be);
+}
+
+const char *ori_setting_text(enum ori_setting which)
+{
+	const char *text = config_environment(&config_entries[which]);
+
+	return text ? text : config_entries[which].fallback;
+}
+
+enum oriel_status ori_setting_timeout(uint64_t *timeout_ns)
+{
+	const char *text = ori_setting_text(ORI_SETTING_TIMEOUT);
+	uint64_t ns;
+
+	if (!config_seconds(text, &ns))
+		return config_bad(&config_entries[ORI_SETTING_TIMEOUT], text);
+	*timeout_ns = ns ? ns : ORIEL_FOREVER;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value)
+{
+	const struct config_entry *entry = &config_entries[which];
+	const char *text = ori_setting_text(which);
+
+	if (!entry->is_valid(text) || !config_digits(text, max, value))
+		return config_bad(entry, text);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_setting_paths(unsigned *mask)
+{
+	const char *text = ori_setting_text(ORI_SETTING_PATHS);
+
+	if (!config_paths(text, mask))
+		return config_bad(&config_entries[ORI_SETTING_PATHS], text);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_parse_unsigned(const char *name, const char *text, uint64_t max,
+				     uint64_t *value)
+{
+	if (!config_digits(text, max, value))
+		return ori_fail(ORIEL_ERR_CONFIG,
+				"%s is '%s', but it may be a number from 0 to %llu", name, text,
+				(unsigned long long)max);
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_setting_get(unsigned index, struct oriel_setting *setting)
+{
+	const struct config_entry *entry;
+	const char *text;
+
+	if (!setting)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_setting_get: setting is NULL");
+	if (index >= ORI_SETTINGS)
+		return ori_fail(ORIEL_ERR_RANGE, "there is no setting %u, only %u", index,
+				(unsigned)ORI_SETTINGS);
+	entry = &config_entries[index];
+	text = config_environment(entry);
+	setting->name = entry->name;
+	setting->value = text ? text : entry->fallback;
+	if (text && entry->is_secret)
+		setting->value = "(hidden)";
+	setting->source = text ? "environment" : "default";
+	setting->help = entry->help;
+	return ORIEL_OK;
+}
+
+/* How many letters to insert, delete or change to get from @a to @b. */
+static unsigned config_distance(const char *a, size_t length, const char *b)
+{
+	unsigned row[CONFIG_NAME_MAX + 1], diagonal, above;
+	size_t i, j, width = strlen(b);
+
+	for (j = 0; j <= width; j++)
+		row[j] = (unsigned)j;
+	for (i = 1; i <= length; i++) {
+		diagonal = row[0];
+		row[0] = (unsigned)i;
+		for (j = 1; j <= width; j++) {
+			above = row[j];
+			row[j] = diagonal + (a[i - 1] != b[j - 1]);
+			if (above + 1 < row[j])
+				row[j] = above + 1;
+			if (row[j - 1] + 1 < row[j])
+				row[j] = row[j - 1] + 1;
+			diagonal = above;
+		}
+	}
+	return row[width];
+}
+
+static const char *config_nearest(const char *name, size_t length)
+{
+	unsigned i, distance, least = UINT32_MAX;
+	const char *nearest = NULL;
+
+	for (i = 0; i < ORI_SETTINGS; i++) {
+		distance = config_distance(name, length, config_entries[i].name);
+		if (distance < least) {
+			least = distance;
+			nearest = config_entries[i].name;
+		}
+	}
+	return nearest;
+}
+
+/* @variable is "NAME=value" as in environ. */
+static enum oriel_status config_check_name(const char *variable)
+{
+	size_t length = strcspn(variable, "=");
+	unsigned i;
+
+	if (strncmp(variable, CONFIG_PREFIX, strlen(CONFIG_PREFIX)) != 0)
+		return ORIEL_OK;
+	for (i = 0; i < ORI_SETTINGS; i++)
+		if (config_list_has(variable, length, config_entries[i].name))
+			return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_CONFIG, "%.*s is no setting of Oriel; is %s meant?", (int)length,
+			variable, config_nearest(variable, length));
+}
+
+enum oriel_status oriel_settings_check(void)
+{
+	const char *text;
+	char **variable;
+	unsigned i;
+
+	for (variable = environ; variable && *variable; variable++)
+		if (config_check_name(*variable) != ORIEL_OK)
+			return ORIEL_ERR_CONFIG;
+	for (i = 0; i < ORI_SETTINGS; i++) {
+		text = config_environment(&config_entries[i]);
+		if (text && !config_entries[i].is_valid(text))
+			return config_bad(&config_entries[i], text);
+	}
+	return ORIEL_OK;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The settings, all in one table: what the environment may say to the library.
+ * Read afresh on each call; nothing is cached.
+ */
+#ifndef ORI_BASE_CONFIG_H
+#define ORI_BASE_CONFIG_H
+
+#include <oriel/status.h>
+
+enum ori_setting {
+	ORI_SETTING_TIMEOUT,   /* ORIEL_TIMEOUT, seconds (decimals allowed), 0 = none */
+	ORI_SETTING_NODE,      /* ORIEL_NODE, text: name of the virtual node */
+	ORI_SETTING_PATHS,     /* ORIEL_PATHS, list of mapped,rdma: paths this rank may use */
+	ORI_SETTING_LOG,       /* ORIEL_LOG, error | warn | info | debug */
+	ORI_SETTING_PORT,      /* ORIEL_PORT, where rank 0 listens instead of MASTER_PORT */
+	ORI_SETTING_LISTEN_FD, /* ORIEL_LISTEN_FD, a listening socket rank 0 inherits */
+	ORI_SETTING_JOB_KEY,   /* ORIEL_JOB_KEY, hex: secret shared by the ranks of a job */
+	ORI_SETTINGS
+};
+
+/* The text in the environment, or the default; "" if there is neither. */
+const char *ori_setting_text(enum ori_setting which);
+
+/* Parsed values. ORIEL_ERR_CONFIG names the setting and what it may be. */
+enum oriel_status ori_setting_timeout(uint64_t *timeout_ns); /* ORIEL_FOREVER for 0 */
+enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value);
+/* Bits 1 << enum oriel_path value: 1 << 2 mapped, 1 << 3 rdma. */
+enum oriel_status ori_setting_paths(unsigned *mask);
+
+/*
+ * Decimal digits only, no sign, no space, no more than @max; also used for
+ * names of other tools (RANK, WORLD_SIZE).
+ */
+enum oriel_status ori_parse_unsigned(const char *name, const char *text, uint64_t max,
+				     uint64_t *value);
+
+#endif

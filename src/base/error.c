@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#define ERROR_LENGTH 1024
+
+static _Thread_local struct {
+	enum oriel_status status;
+	char text[ERROR_LENGTH];
+} error_last;
+
+/* @text may have been formatted from the last error, so that is replaced only now. */
+static enum oriel_status error_keep(enum oriel_status status, const char *text)
+{
+	error_last.status = status;
+	snprintf(error_last.text, sizeof(error_last.text), "%s", text);
+	ori_log(ORIEL_LOG_INFO, "%s: %s", oriel_status_name(status), text);
+	return status;
+}
+
+enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
+{
+	char text[ERROR_LENGTH];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return error_keep(status, text);
+}
+
+enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, ...)
+{
+	char text[ERROR_LENGTH], reason[128];
+	int number = errno;
+	va_list args;
+	size_t used;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	used = strlen(text);
+	snprintf(text + used, sizeof(text) - used, ": %s",
+		 strerror_r(number, reason, sizeof(reason)));
+	error_keep(status, text);
+	errno = number;
+	return status;
+}
+
+void ori_error_clear(void)
+{
+	error_last.status = ORIEL_OK;
+	error_last.text[0] = '\0';
+}
+
+const char *oriel_last_error(void)
+{
+	return error_last.text;
+}
+
+enum oriel_status oriel_last_status(void)
+{
+	return error_last.status;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_a_failure_is_kept_with_its_status(void **state)
+{
+	(void)state;
+	assert_int_equal(ori_fail(ORIEL_ERR_PEER, "rank %d left", 2), ORIEL_ERR_PEER);
+	assert_string_equal(oriel_last_error(), "rank 2 left");
+	assert_int_equal(oriel_last_status(), ORIEL_ERR_PEER);
+	ori_error_clear();
+	assert_string_equal(oriel_last_error(), "");
+	assert_int_equal(oriel_last_status(), ORIEL_OK);
+}
+
+static void test_errno_is_told_and_kept(void **state)
+{
+	(void)state;
+	errno = EACCES;
+	ori_fail_errno(ORIEL_ERR_SYSTEM, "open of x");
+	assert_string_equal(oriel_last_error(), "open of x: Permission denied");
+	assert_int_equal(errno, EACCES);
+}
+
+static void test_a_text_may_be_built_from_the_last_one(void **state)
+{
+	(void)state;
+	ori_fail(ORIEL_ERR_PEER, "cause");
+	ori_fail(ORIEL_ERR_STATE, "window: %s", oriel_last_error());
+	assert_string_equal(oriel_last_error(), "window: cause");
+}
+
+static void test_an_endless_text_is_cut(void **state)
+{
+	char long_text[4000];
+
+	(void)state;
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	long_text[sizeof(long_text) - 1] = '\0';
+	errno = EACCES;
+	ori_fail_errno(ORIEL_ERR_STATE, "%s", long_text);
+	assert_true(strlen(oriel_last_error()) < 1024);
+}
+
+static void *fail_elsewhere(void *arg)
+{
+	(void)arg;
+	assert_string_equal(oriel_last_error(), "");
+	ori_fail(ORIEL_ERR_RANGE, "there");
+	return NULL;
+}
+
+static void test_threads_do_not_share_the_text(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	ori_fail(ORIEL_ERR_PEER, "here");
+	assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_string_equal(oriel_last_error(), "here");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_failure_is_kept_with_its_status),
+		cmocka_unit_test(test_errno_is_told_and_kept),
+		cmocka_unit_test(test_a_text_may_be_built_from_the_last_one),
+		cmocka_unit_test(test_an_endless_text_is_cut),
+		cmocka_unit_test(test_threads_do_not_share_the_text),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which handles are alive, so that a handle destroyed twice is an error with a
+ * text and not a crash. For destroy and the like, not for hot paths. Any thread.
+ */
+#ifndef ORI_BASE_LIVE_H
+#define ORI_BASE_LIVE_H
+
+#include <stdbool.h>
+
+#include <oriel/status.h>
+
+struct ori_live {
+	struct ori_live *next;
+	const void *handle;
+	const char *noun; /* "window" */
+};
+
+/* @entry lies in the object that @handle points to and leaves with it. */
+void ori_live_add(struct ori_live *entry, const void *handle, const char *noun);
+
+/*
+ * Take @handle out; false, and the reason behind oriel_last_error(), if no
+ * @noun of that address is alive.
+ */
+bool ori_live_remove(const void *handle, const char *noun);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct heard {
+	unsigned records;
+	enum oriel_log_level level;
+	char message[2000];
+};
+
+static void hear(void *context, enum oriel_log_level level, const char *message)
+{
+	struct heard *heard = context;
+
+	heard->records++;
+	heard->level = level;
+	strcpy(heard->message, message);
+}
+
+static int restore(void **state)
+{
+	(void)state;
+	oriel_log_set_sink(NULL, NULL);
+	unsetenv("ORIEL_LOG");
+	return 0;
+}
+
+static void test_a_sink_hears_what_reaches_the_level(void **state)
+{
+	static const char *const levels[] = {"error", "warn", "info", "debug"};
+	struct heard heard = {0};
+	unsigned i, level;
+
+	(void)state;
+	oriel_log_set_sink(hear, &heard);
+	for (i = 0; i < 4; i++) {
+		setenv("ORIEL_LOG", levels[i], 1);
+		heard.records = 0;
+		for (level = 0; level < 4; level++)
+			ori_log((enum oriel_log_level)level, "record %u", level);
+		assert_int_equal(heard.records, i + 1);
+		assert_int_equal(heard.level, i);
+	}
+	assert_string_equal(heard.message, "record 3");
+}
+
+static void test_the_level_is_warn_unless_set(void **state)
+{
+	struct heard heard = {0};
+
+	(void)state;
+	oriel_log_set_sink(hear, &heard);
+	ori_log(ORIEL_LOG_INFO, "no");
+	assert_int_equal(heard.records, 0);
+	ori_log(ORIEL_LOG_WARN, "yes");
+	assert_int_equal(heard.records, 1);
+	setenv("ORIEL_LOG", "nonsense", 1);
+	ori_log(ORIEL_LOG_INFO, "no");
+	assert_int_equal(heard.records, 1);
+}
+
+/* What @message becomes on standard error. */
+static void written(const char *message, char *line, size_t size)
+{
+	int ends[2], kept = dup(STDERR_FILENO);
+	ssize_t length;
+
+	assert_int_equal(pipe(ends), 0);
+	dup2(ends[1], STDERR_FILENO);
+	errno = EACCES;
+	ori_log(ORIEL_LOG_WARN, "%s", message);
+	assert_int_equal(errno, EACCES);
+	dup2(kept, STDERR_FILENO);
+	close(kept);
+	close(ends[1]);
+	length = read(ends[0], line, size - 1);
+	assert_true(length > 0);
+	line[length] = '\0';
+	close(ends[0]);
+}
+
+static void test_a_record_is_one_line(void **state)
+{
+	char long_text[5000], line[5000];
+
+	(void)state;
+	written("two\nlines", line, sizeof(line));
+	assert_string_equal(line, "oriel: warn: two lines\n");
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	long_text[sizeof(long_text) - 1] = '\0';
+	written(long_text, line, sizeof(line));
+	assert_true(strchr(line, '\n') == line + strlen(line) - 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_sink_hears_what_reaches_the_level, restore,
+						restore),
+		cmocka_unit_test_setup_teardown(test_the_level_is_warn_unless_set, restore,
+						restore),
+		cmocka_unit_test_setup_teardown(test_a_record_is_one_line, restore, restore),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

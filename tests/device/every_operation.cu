@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every device function in a kernel, for each kind of group. Compiled wherever
+ * nvcc is found, so that the one text stays good for both compilers; running
+ * it needs a GPU.
+ */
+#include <oriel/dev.h>
+
+static __device__ int64_t use_data(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				   uint32_t peer, char *memory)
+{
+	int64_t result = 0;
+	uint64_t old = 0;
+
+	result |= oriel_dev_put(w, g, peer, 0, memory, 4096);
+	result |= oriel_dev_put_value(w, peer, 8, 1);
+	result |= oriel_dev_get(w, g, peer, oriel_at(1, 3), memory, 77);
+	result |= oriel_dev_fetch_add(w, peer, 16, 1, &old);
+	result |= oriel_dev_put_signal(w, g, peer, 0, memory, 100, 0, 1);
+	result |= oriel_dev_put_counter(w, g, peer, 0, memory, 100, 0);
+	result |= oriel_dev_put_signal_counter(w, g, peer, 0, memory, 100, 0, 1, 0);
+	result |= oriel_dev_signal_counter(w, g, peer, 0, 1, 0);
+	result |= oriel_dev_wait_local(w, g, peer, result, 0);
+	result |= oriel_dev_drain(w, g, 0);
+	result |= oriel_dev_flush(w, g, 0);
+	return oriel_dev_address(w, peer, old) ? result : -1;
+}
+
+static __device__ int64_t use_waits(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				    uint32_t peer, char *memory)
+{
+	int64_t result = 0;
+	uint64_t value = 0;
+
+	result |= oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1);
+	result |= oriel_dev_signal_all(w, g, 1, ORIEL_SIGNAL_SET, 1);
+	result |= oriel_dev_wait_signal(w, g, 0, ORIEL_GE, 1, 1000);
+	result |= oriel_dev_wait_signal_from(w, g, peer, 0, ORIEL_EQ, 1, 1000);
+	result |= oriel_dev_wait_signal_next(w, g, peer, 0, 1, 1000);
+	result |= oriel_dev_read_signal(w, 0, &value);
+	result |= oriel_dev_read_signal_from(w, peer, 0, &value);
+	result |= oriel_dev_reset_signal(w, peer, 0);
+	result |= oriel_dev_barrier(w, g, 0, 1000);
+	result |= oriel_dev_barrier_flat(w, g, 0, 1000);
+	result |= oriel_dev_barrier_peer(w, g, peer, 0, 1000);
+	result |= oriel_dev_wait_counter(w, g, peer, 0, ORIEL_GT, 1, 1000);
+	result |= oriel_dev_read_counter(w, peer, 0, &value);
+	result |= oriel_dev_reset_counter(w, peer, 0);
+	result |= oriel_dev_send(w, g, peer, 0, memory, 1000, 1000);
+	result |= oriel_dev_recv(w, g, peer, 0, memory, 1000, 1000);
+	return result + (int64_t)value;
+}
+
+__global__ void every_operation(struct oriel_dev_window w, uint32_t peer, char *memory,
+				int64_t *result)
+{
+	struct oriel_dev_group groups[] = {oriel_dev_thread(), oriel_dev_warp(), oriel_dev_block()};
+	int i;
+
+	for (i = 0; i < 3; i++)
+		*result |= use_data(&w, groups[i], peer, memory) |
+			   use_waits(&w, groups[i], peer, memory);
+}

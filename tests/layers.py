@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""layers.py [--self-test]: whether every #include keeps to the layers.
+
+The table is the one of docs/architecture.md. A module may include itself and
+what its line names; names come from the lines above, so order is depth.
+"""
+import os
+import re
+import sys
+import tempfile
+from collections import namedtuple
+
+Rule = namedtuple("Rule", "may why")
+
+# Public headers. "types" are plain structs, "dev" is what kernels include,
+# "public" are the host objects.
+HEADERS = {
+    "status": Rule("", "it is the bottom of everything"),
+    "types": Rule("status", "plain structs that host and kernels share"),
+    "dev": Rule("status types",
+                "a kernel header that reaches host code drags drivers into user kernels"),
+    "public": Rule("status types", "a program sees objects, neither kernels nor our modules"),
+}
+
+# Modules under src/. All of them may include "base", "status" and "types".
+MODULES = {
+    "base": Rule("", "it knows no GPU, no NIC, no peer"),
+    "sys": Rule("", "it only opens libraries and asks the system"),
+    "bootstrap": Rule("sys public", "it moves opaque bytes, so that a caller can supply his own"),
+    "topo": Rule("sys public", "it describes and compares; talking is the work of comm"),
+    "mem": Rule("sys public", "it allocates, exports, imports; talking is the work of comm"),
+    "hca": Rule("sys mem", "no rank, no peer: addresses are bytes"),
+    "transport": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),
+    # Its health record is read by kernels, so it is written as they would.
+    "comm": Rule("transport/transport.h topo mem bootstrap public"
+                 " oriel/dev/order.h oriel/dev/wait.h",
+                 "it owns the links, but names no backend"),
+    "window": Rule("comm mem dev public", "no backend name appears here"),
+    "progress": Rule("comm mem dev public", "no backend name appears here"),
+    "p2p": Rule("comm mem hca dev public", "no backend name appears here"),
+    "coll": Rule("public dev", "it is a user of the public API"),
+}
+
+# Trees outside src/, longest path first.
+OUTSIDE_WHY = "it is a user: if it needs an internal header, the API lacks something"
+OUTSIDE = {
+    "tests/fuzz": Rule("status types dev public base " + " ".join(MODULES), ""),
+    "tests/model": Rule("status types dev public base " + " ".join(MODULES), ""),
+    "tests": Rule("status types dev public", OUTSIDE_WHY),
+    "tools": Rule("status types dev public", OUTSIDE_WHY),
+    "examples": Rule("status types dev public", OUTSIDE_WHY),
+    "bench": Rule("status types dev public", OUTSIDE_WHY),
+    "adapters": Rule("status types dev public", OUTSIDE_WHY),
+}
+
+# Sources (and their tests) that define what a header above their layer declares.
+DEFINES = {
+    ("src/base/cpu.c", "oriel/dev/order.h"),
+    ("src/sys/probe.c", "oriel/comm.h"),
+}
+
+PLAIN = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
+SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp")
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def header_module(path):
+    """The module of public header @path, "oriel/x.h"."""
+    if path == "oriel/dev.h":
+        return "dev"
+    if path in ("oriel/status.h", "oriel/dev/types.h"):
+        return os.path.basename(path)[:-2]
+    return "dev" if path.startswith("oriel/dev/") else "public"
+
+
+def file_module(path):
+    """(name, rule) for the file at @path; (name, None) for a module without a line."""
+    parts = path.split("/")
+    if parts[0] == "include":
+        name = header_module("/".join(parts[1:]))
+        return name, HEADERS[name]
+    if parts[0] == "src":
+        rule = MODULES.get(parts[1])
+        return parts[1], rule and Rule("base status types " + rule.may, rule.why)
+    for tree, rule in OUTSIDE.items():
+        if path.startswith(tree + "/"):
+            return tree, rule
+    return parts[0], None
+
+
+def is_test(path):
+    return path.startswith("tests/") or path.endswith(("_test.c", "_test.h"))
+
+
+def system_complaint(path, name, header):
+    """What is wrong with @path, of module @name, including <@header>."""
+    if path.startswith("include/") and header not in PLAIN:
+        return f"a public header includes only {', '.join(sorted(PLAIN))}"
+    if header == "dlfcn.h" and name != "sys":
+        return "sys is the one place that opens libraries"
+    if header == "cmocka.h" and not is_test(path):
+        return "cmocka is for tests"
+    return None
+
+
+def quoted_target(root, path, header):
+    """(module, complaint) of @path including "@header"."""
+    if header.split("/")[0] in MODULES:
+        if not os.path.isfile(os.path.join(root, "src", header)):
+            return None, "there is no such file under src/"
+        return header.split("/")[0], None
+    if header.startswith("oriel/"):
+        return None, f"public headers are included as <{header}>"
+    if path.startswith("include/"):
+        return None, "public headers include public headers only"
+    if path.startswith("src/"):
+        return None, "src/ is the include root: name the module as well"
+    beside = os.path.normpath(os.path.join(os.path.dirname(path), header))
+    name = file_module(path)[0]
+    if not beside.startswith(name + "/"):
+        return None, f"that lies outside {name}/"
+    return name, None
+
+
+def include_complaint(root, path, bracket, header):
+    """Why the file at @path may not include @header, or None."""
+    name, rule = file_module(path)
+    if rule is None:
+        return f"tests/layers.py has no line for {name}"
+    if bracket == '"':
+        target, complaint = quoted_target(root, path, header)
+        if complaint:
+            return complaint
+    elif header.startswith("oriel/"):
+        if not os.path.isfile(os.path.join(root, "include", header)):
+            return "there is no such file under include/"
+        target = header_module(header)
+    else:
+        return system_complaint(path, name, header)
+    allowed = set(rule.may.split()) | {name}
+    defines = (path.replace("_test.c", ".c"), header) in DEFINES
+    if target in allowed or header in allowed or defines:
+        return None
+    return rule.why
+
+
+def sources(root):
+    """Paths of all sources that the layers are about, relative to @root."""
+    trees = ["include", "src"] + [tree for tree in OUTSIDE if "/" not in tree]
+    for tree in trees:
+        for folder, _, files in sorted(os.walk(os.path.join(root, tree))):
+            for file in sorted(files):
+                if file.endswith(SOURCES):
+                    yield os.path.relpath(os.path.join(folder, file), root)
+
+
+def twins(paths):
+    """Complaints about two files of src/, or of include/, with one basename."""
+    seen = {}
+    for path in paths:
+        tree = path.split("/")[0]
+        if tree not in ("include", "src"):
+            continue
+        first = seen.setdefault((tree, os.path.basename(path)), path)
+        if first != path:
+            yield f"{path}:1: has the basename of {first}: names are unique in {tree}/"
+
+
+def check(root):
+    """All complaints about the tree at @root."""
+    paths = list(sources(root))
+    complaints = list(twins(paths))
+    for path in paths:
+        name = file_module(path)[0]
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                match = INCLUDE.match(line)
+                why = match and include_complaint(root, path, *match.groups())
+                if why:
+                    complaints.append(
+                        f"{path}:{number}: module {name} may not include {match[2]}: {why}")
+    return complaints
+
+
+# What --self-test plants: (path, its one line, whether that is a violation).
+PLANTED = [
+    ("include/oriel/status.h", "#include <stdint.h>", False),
+    ("include/oriel/window.h", "#include <oriel/status.h>", False),
+    ("include/oriel/comm.h", '#include "base/error.h"', True),
+    ("include/oriel/region.h", "#include <pthread.h>", True),
+    ("include/oriel/dev.h", "#include <oriel/comm.h>", True),
+    ("include/oriel/dev/types.h", "#include <oriel/status.h>", False),
+    ("include/oriel/dev/order.h", "#include <oriel/dev/types.h>", False),
+    ("include/oriel/dev/window.h", "", True),
+    ("src/base/error.h", "#include <oriel/status.h>", False),
+    ("src/base/error.c", '#include "error.h"', True),
+    ("src/base/log.c", "#include <oriel/comm.h>", True),
+    ("src/base/cpu.c", "#include <oriel/dev/order.h>", False),
+    ("src/base/clock.c", "#include <oriel/dev/order.h>", True),
+    ("src/base/ring_test.c", "#include <cmocka.h>", False),
+    ("src/base/ring.c", "#include <cmocka.h>", True),
+    ("src/base/list.c", '#include "base/gone.h"', True),
+    ("src/sys/nvml.c", "#include <dlfcn.h>", False),
+    ("src/mem/memfd.c", "#include <dlfcn.h>", True),
+    ("src/mem/region.c", '#include "comm/comm_state.h"', True),
+    ("src/mem/error.c", "", True),
+    ("src/window/window.c", '#include "transport/transport.h"', True),
+    ("src/window/window_test.c", '#include "bootstrap/tcp.h"', True),
+    ("src/comm/comm_state.h", '#  include "transport/transport.h"', False),
+    ("src/comm/select.c", '#include "transport/mapped.h"', True),
+    ("src/transport/transport.h", "#include <oriel/dev/order.h>", False),
+    ("src/transport/mapped.h", '#include "comm/comm_state.h"', True),
+    ("src/bootstrap/tcp.h", '#include "base/error.h"', False),
+    ("src/rumour/rumour.c", "#include <oriel/status.h>", True),
+    ("tools/tool.h", "#include <oriel/oriel.h>", True),  # nobody planted oriel.h
+    ("tools/perf.c", '#include "tool.h"', False),
+    ("tools/info.c", '#include "base/error.h"', True),
+    ("examples/heat/heat.c", '#include "../../src/base/error.h"', True),
+    ("bench/put.c", '#include "../tools/tool.h"', True),
+    ("tests/fuzz/blob.c", '#include "comm/comm_state.h"', False),
+    ("tests/conformance/put.c", '#include "comm/comm_state.h"', True),
+]
+
+
+def self_test():
+    """Complaints about this program: what it misses, what it makes up."""
+    above = set(HEADERS)
+    for name, rule in MODULES.items():
+        for may in rule.may.split():
+            if may.split("/")[0] not in above | {"oriel"}:
+                return [f"the table is out of order: {name} may include {may}"]
+        above.add(name)
+
+    with tempfile.TemporaryDirectory() as root:
+        for path, line, _ in PLANTED:
+            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                file.write(line + "\n")
+        found = {complaint.split(":")[0] for complaint in check(root)}
+    planted = {path for path, _, is_violation in PLANTED if is_violation}
+    return ([f"not found: {path}" for path in sorted(planted - found)] +
+            [f"made up: {path}" for path in sorted(found - planted)])
+
+
+def main():
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if sys.argv[1:] not in ([], ["--self-test"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    complaints = self_test() if sys.argv[1:] else check(root)
+    for complaint in complaints:
+        print(complaint)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
