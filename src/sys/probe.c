@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this machine has and lacks. The driver libraries are opened here at run
+ * time and stay open: some (libcuda) do not survive being closed.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <link.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <oriel/comm.h>
+
+#include "base/error.h"
+#include "sys/hugepages.h"
+
+#define DETAIL_LENGTH 256
+
+/* Is it there and usable? @detail[DETAIL_LENGTH] gets the place found, or why not. */
+typedef bool probe_function(char *detail);
+
+static bool probe_memfd(char *detail)
+{
+	int fd = memfd_create("oriel-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	bool is_sealed = fd >= 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0;
+
+	if (is_sealed)
+		snprintf(detail, DETAIL_LENGTH, "memfd_create, sealing");
+	else
+		snprintf(detail, DETAIL_LENGTH, "%s: %s", fd < 0 ? "memfd_create" : "F_ADD_SEALS",
+			 strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return is_sealed;
+}
+
+/* An address of nothing but the family lets the kernel choose an abstract name. */
+static bool probe_unix(char *detail)
+{
+	const struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool is_bound = fd >= 0 && bind(fd, (const struct sockaddr *)&address,
+					sizeof(address.sun_family)) == 0;
+
+	snprintf(detail, DETAIL_LENGTH, "%s", is_bound ? "abstract names" : strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return is_bound;
+}
+
+static bool probe_hugetlb(char *detail)
+{
+	struct ori_hugepages p;
+
+	ori_hugepages_read(&p);
+	snprintf(detail, DETAIL_LENGTH, "%" PRIu64 " of %" PRIu64 " pages of %" PRIu64 " KiB free",
+		 p.hugetlb_free, p.hugetlb_total, p.hugetlb_size >> 10);
+	return p.hugetlb_free > 0;
+}
+
+static bool probe_thp(char *detail)
+{
+	struct ori_hugepages p;
+
+	ori_hugepages_read(&p);
+	snprintf(detail, DETAIL_LENGTH, "shmem_enabled is %s, page %" PRIu64 " KiB", p.shmem_mode,
+		 p.thp_size >> 10);
+	return p.is_thp_usable;
+}
+
+static bool probe_shm(char *detail)
+{
+	struct statvfs fs;
+
+	if (statvfs("/dev/shm", &fs) != 0) {
+		snprintf(detail, DETAIL_LENGTH, "%s", strerror(errno));
+		return false;
+	}
+	snprintf(detail, DETAIL_LENGTH, "%ju of %ju MiB free",
+		 (uintmax_t)fs.f_bavail * fs.f_frsize >> 20,
+		 (uintmax_t)fs.f_blocks * fs.f_frsize >> 20);
+	return true;
+}
+
+static bool probe_memlock(char *detail)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) {
+		snprintf(detail, DETAIL_LENGTH, "%s", strerror(errno));
+		return false;
+	}
+	if (limit.rlim_cur == RLIM_INFINITY)
+		snprintf(detail, DETAIL_LENGTH, "no limit");
+	else
+		snprintf(detail, DETAIL_LENGTH, "limited to %ju KiB (ulimit -l)",
+			 (uintmax_t)limit.rlim_cur >> 10);
+	return limit.rlim_cur == RLIM_INFINITY;
+}
+
+static bool probe_cpus(char *detail)
+{
+	cpu_set_t sets[8192 / CPU_SETSIZE]; /* as many as a kernel can have */
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (sched_getaffinity(0, sizeof(sets), sets) != 0) {
+		snprintf(detail, DETAIL_LENGTH, "%s", strerror(errno));
+		return false;
+	}
+	snprintf(detail, DETAIL_LENGTH, "%ld online, this process may use %d", online,
+		 CPU_COUNT_S(sizeof(sets), sets));
+	return true;
+}
+
+/* The detail becomes where it was found, or why it was not. */
+static void *library_open(const char *soname, char *detail)
+{
+	void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+	struct link_map *map;
+
+	if (!library)
+		snprintf(detail, DETAIL_LENGTH, "%s", dlerror());
+	else if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
+		snprintf(detail, DETAIL_LENGTH, "%s", map->l_name);
+	else
+		snprintf(detail, DETAIL_LENGTH, "%s", soname);
+	return library;
+}
+
+/* @function is the address of a function pointer, which ISO C keeps apart from void *. */
+static bool library_find(void *library, const char *name, void *function)
+{
+	void *symbol = dlsym(library, name);
+
+	memcpy(function, &symbol, sizeof(symbol));
+	return symbol != NULL;
+}
+
+static void detail_add(char *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void detail_add(char *detail, const char *format, ...)
+{
+	size_t used = strlen(detail);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(detail + used, DETAIL_LENGTH - used, format, args);
+	va_end(args);
+}
+
+static bool probe_cuda(char *detail)
+{
+	void *cuda = library_open("libcuda.so.1", detail);
+	int (*init)(unsigned), (*version)(int *), (*count)(int *);
+	int number = 0, devices = 0, result;
+
+	if (!cuda)
+		return false;
+	if (!library_find(cuda, "cuInit", &init) ||
+	    !library_find(cuda, "cuDriverGetVersion", &version) ||
+	    !library_find(cuda, "cuDeviceGetCount", &count)) {
+		detail_add(detail, ": not the CUDA driver");
+		return false;
+	}
+	result = init(0);
+	if (result != 0) {
+		detail_add(detail, ": cuInit() failed with %d", result);
+		return false;
+	}
+	version(&number);
+	count(&devices);
+	detail_add(detail, ": CUDA %d.%d, %d devices", number / 1000, number % 1000 / 10, devices);
+	return devices > 0;
+}
+
+static bool probe_nvml(char *detail)
+{
+	void *nvml = library_open("libnvidia-ml.so.1", detail);
+	int (*init)(void), (*finish)(void), (*version)(char *, unsigned);
+	char text[80] = "unknown";
+	int result;
+
+	if (!nvml)
+		return false;
+	if (!library_find(nvml, "nvmlInit_v2", &init) ||
+	    !library_find(nvml, "nvmlShutdown", &finish) ||
+	    !library_find(nvml, "nvmlSystemGetDriverVersion", &version)) {
+		detail_add(detail, ": not NVML");
+		return false;
+	}
+	result = init();
+	if (result != 0) {
+		detail_add(detail, ": nvmlInit() failed with %d", result);
+		return false;
+	}
+	version(text, sizeof(text));
+	finish();
+	detail_add(detail, ": driver %s", text);
+	return true;
+}
+
+static bool probe_ibverbs(char *detail)
+{
+	void *verbs = library_open("libibverbs.so.1", detail);
+	void **(*list)(int *), **devices;
+	void (*release)(void **);
+	int count = 0;
+
+	if (!verbs)
+		return false;
+	if (!library_find(verbs, "ibv_get_device_list", &list) ||
+	    !library_find(verbs, "ibv_free_device_list", &release)) {
+		detail_add(detail, ": not libibverbs");
+		return false;
+	}
+	devices = list(&count);
+	if (devices)
+		release(devices);
+	detail_add(detail, ": %d devices", count);
+	return count > 0;
+}
+
+static bool probe_mlx5(char *detail)
+{
+	return library_open("libmlx5.so.1", detail) != NULL;
+}
+
+static bool probe_pmix(char *detail)
+{
+	void *pmix = library_open("libpmix.so.2", detail);
+	const char *(*version)(void);
+
+	if (!pmix)
+		return false;
+	if (library_find(pmix, "PMIx_Get_version", &version))
+		detail_add(detail, ": %s", version());
+	return true;
+}
+
+static const struct {
+	const char *name;
+	const char *serves;
+	probe_function *probe;
+} probes[] = {
+	{"memfd", "memory that peers on this machine can map", probe_memfd},
+	{"unix sockets", "passing that memory to peers", probe_unix},
+	{"huge pages", "ORIEL_MEMORY_HUGE, first choice", probe_hugetlb},
+	{"transparent huge pages", "ORIEL_MEMORY_HUGE, second choice", probe_thp},
+	{"/dev/shm", "shared memory of other libraries; Oriel needs none of it", probe_shm},
+	{"locked memory", "registering memory with an RDMA adapter", probe_memlock},
+	{"CPUs", "ranks that wait without giving way to each other", probe_cpus},
+	{"libcuda", "windows in GPU memory, kernels", probe_cuda},
+	{"libnvidia-ml", "how GPUs are joined (NVLink, fabric)", probe_nvml},
+	{"libibverbs", "the rdma path", probe_ibverbs},
+	{"libmlx5", "the rdma path from inside kernels", probe_mlx5},
+	{"libpmix", "starting under srun, mpirun, prterun", probe_pmix},
+};
+
+#define PROBES (sizeof(probes) / sizeof(probes[0]))
+
+static struct {
+	bool is_present;
+	char detail[DETAIL_LENGTH];
+} results[PROBES]; /* written once, in probe_all() */
+
+static void probe_all(void)
+{
+	for (size_t i = 0; i < PROBES; i++)
+		results[i].is_present = probes[i].probe(results[i].detail);
+}
+
+enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *feature)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (!feature)
+		return ori_fail(ORIEL_ERR_INVALID, "no place for the feature");
+	if (index >= PROBES)
+		return ori_fail(ORIEL_ERR_RANGE, "feature %u of %zu", index, PROBES);
+	pthread_once(&once, probe_all);
+	*feature = (struct oriel_feature){
+		.name = probes[index].name,
+		.is_present = results[index].is_present,
+		.detail = results[index].detail,
+		.serves = probes[index].serves,
+	};
+	return ORIEL_OK;
+}

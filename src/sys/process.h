@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tells this process from every other, and random bytes. Any thread. */
+#ifndef ORI_SYS_PROCESS_H
+#define ORI_SYS_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <oriel/status.h>
+
+/*
+ * Random, never 0, the same for all threads of a process; a forked child has
+ * another. ORIEL_ERR_SYSTEM if the kernel gives no random bytes.
+ */
+enum oriel_status ori_process_token(uint64_t *token);
+
+enum oriel_status ori_random(void *bytes, size_t length);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sys/process.h"
+
+#define THREADS 16
+
+static void *read_token(void *token)
+{
+	return ori_process_token(token) == ORIEL_OK ? token : NULL;
+}
+
+/* Runs first, so that the threads also race for making the token. */
+static void test_all_threads_see_one_token(void **state)
+{
+	pthread_t threads[THREADS];
+	uint64_t tokens[THREADS] = {0};
+	void *result;
+
+	(void)state;
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, read_token, &tokens[i]), 0);
+	for (unsigned i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_join(threads[i], &result), 0);
+		assert_non_null(result);
+		assert_true(tokens[i] != 0 && tokens[i] == tokens[0]);
+	}
+}
+
+static void test_each_child_has_its_own_token(void **state)
+{
+	uint64_t mine, seen;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(ori_process_token(&mine), ORIEL_OK);
+	pid = fork();
+	if (pid == 0)
+		_exit(ori_process_token(&seen) == ORIEL_OK && seen != mine && seen != 0 ? 0 : 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(ori_process_token(&seen), ORIEL_OK);
+	assert_true(seen == mine);
+}
+
+static void test_random_bytes_differ(void **state)
+{
+	uint8_t a[1000] = {0}, b[1000] = {0};
+
+	(void)state;
+	assert_int_equal(ori_random(a, sizeof(a)), ORIEL_OK);
+	assert_int_equal(ori_random(b, sizeof(b)), ORIEL_OK);
+	assert_true(memcmp(a, b, sizeof(a)) != 0);
+	assert_true(memcmp(a + 980, (uint8_t[20]){0}, 20) != 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_threads_see_one_token),
+		cmocka_unit_test(test_each_child_has_its_own_token),
+		cmocka_unit_test(test_random_bytes_differ),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
