@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "topo/classify.h"
+
+#define MAPPED (1u << ORIEL_PATH_MAPPED)
+#define RDMA (1u << ORIEL_PATH_RDMA)
+
+/* What a rank of a fabricated machine is like; the first values are the common ones. */
+struct fake {
+	unsigned process, machine, pid_ns, ipc_ns, net_ns, user_ns, uid;
+	const char *node;
+	unsigned forbidden; /* paths */
+	unsigned hcas;
+};
+
+static struct ori_host host_of(const struct fake *f)
+{
+	struct ori_host h = {
+		.magic = ORI_HOST_MAGIC,
+		.version = ORI_HOST_VERSION,
+		.length = sizeof(h),
+		.paths = ORI_HOST_PATHS & ~f->forbidden,
+		.boot_id = {(uint8_t)f->machine},
+		.pid_ns = f->pid_ns,
+		.ipc_ns = f->ipc_ns,
+		.net_ns = f->net_ns,
+		.user_ns = f->user_ns,
+		.token = f->process + 1,
+		.uid = f->uid,
+		.pid = 100 + f->process,
+		.page_size = 4096,
+		.hca_count = f->hcas,
+		.cpus = {0x3},
+	};
+
+	snprintf(h.hostname, sizeof(h.hostname), "host%u", f->machine);
+	snprintf(h.node, sizeof(h.node), "%s", f->node ? f->node : "");
+	return h;
+}
+
+/* Of ranks 4 and 7, asked both ways. */
+static void expect(struct fake a, struct fake b, enum oriel_path path, const char *reason)
+{
+	char forth[ORI_REASON_LENGTH], back[ORI_REASON_LENGTH];
+	struct ori_host first = host_of(&a), second = host_of(&b);
+
+	assert_int_equal(ori_classify(&first, 4, &second, 7, forth, sizeof(forth)), path);
+	assert_int_equal(ori_classify(&second, 7, &first, 4, back, sizeof(back)), path);
+	assert_int_equal(ori_classify(&first, 4, &second, 7, NULL, 0), path);
+	assert_string_equal(forth, back);
+	assert_string_equal(forth, reason);
+}
+
+static void test_each_obstacle_is_named(void **state)
+{
+	static const char no_hca[] = "; rdma: no RDMA adapter on ranks 4 (host0) and 7 (host0)";
+	static const struct {
+		struct fake b;
+		const char *mapped;
+	} table[] = {
+		{{.process = 1, .pid_ns = 1}, "different PID namespaces of one machine"},
+		{{.process = 1, .ipc_ns = 1}, "different IPC namespaces of one machine"},
+		{{.process = 1, .net_ns = 1}, "different network namespaces of one machine"},
+		{{.process = 1, .user_ns = 1}, "different user namespaces of one machine"},
+		{{.process = 1, .uid = 1000}, "different users (0, 1000)"},
+		{{.process = 1, .node = "b"}, "different virtual nodes (ORIEL_NODE \"\", \"b\")"},
+		{{.process = 0, .node = "b"}, "different virtual nodes (ORIEL_NODE \"\", \"b\")"},
+		{{.process = 1, .forbidden = MAPPED},
+		 "not allowed by ORIEL_PATHS on rank 7 (host0)"},
+		{{.process = 0, .forbidden = MAPPED},
+		 "not allowed by ORIEL_PATHS on rank 7 (host0)"},
+	};
+	char reason[ORI_REASON_LENGTH];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		snprintf(reason, sizeof(reason), "mapped: %s%s", table[i].mapped, no_hca);
+		expect((struct fake){0}, table[i].b, ORIEL_PATH_NONE, reason);
+	}
+}
+
+static void test_one_machine_is_mapped(void **state)
+{
+	(void)state;
+	expect((struct fake){0}, (struct fake){.process = 1}, ORIEL_PATH_MAPPED,
+	       "mapped: same machine");
+	expect((struct fake){.node = "a"}, (struct fake){.process = 1, .node = "a"},
+	       ORIEL_PATH_MAPPED, "mapped: same machine");
+	expect((struct fake){.hcas = 1}, (struct fake){.process = 1, .hcas = 1}, ORIEL_PATH_MAPPED,
+	       "mapped: same machine");
+}
+
+static void test_one_process_is_mapped_whatever_its_namespaces(void **state)
+{
+	(void)state;
+	expect((struct fake){0}, (struct fake){.pid_ns = 1, .net_ns = 2, .uid = 5},
+	       ORIEL_PATH_MAPPED, "mapped: same process");
+}
+
+static void test_a_rank_reaches_itself_whatever_it_may_use(void **state)
+{
+	struct ori_host h = host_of(&(struct fake){.forbidden = MAPPED | RDMA});
+	char reason[ORI_REASON_LENGTH];
+
+	(void)state;
+	assert_int_equal(ori_classify(&h, 3, &h, 3, reason, sizeof(reason)), ORIEL_PATH_SELF);
+	assert_string_equal(reason, "self: the rank itself");
+}
+
+static void test_rdma_needs_an_adapter_and_leave_on_both(void **state)
+{
+	struct fake far = {.process = 1, .machine = 1, .hcas = 2};
+
+	(void)state;
+	expect((struct fake){.hcas = 1}, far, ORIEL_PATH_RDMA,
+	       "mapped: different machines (host0, host1); rdma: RDMA adapters on both");
+	expect((struct fake){0}, far, ORIEL_PATH_NONE,
+	       "mapped: different machines (host0, host1); "
+	       "rdma: no RDMA adapter on rank 4 (host0)");
+	far.forbidden = RDMA;
+	expect((struct fake){.hcas = 1}, far, ORIEL_PATH_NONE,
+	       "mapped: different machines (host0, host1); "
+	       "rdma: not allowed by ORIEL_PATHS on rank 7 (host1)");
+	expect((struct fake){.hcas = 1, .node = "a"},
+	       (struct fake){.hcas = 1, .node = "b", .process = 1}, ORIEL_PATH_RDMA,
+	       "mapped: different virtual nodes (ORIEL_NODE \"a\", \"b\"); "
+	       "rdma: RDMA adapters on both");
+}
+
+static void test_the_longest_reason_fits(void **state)
+{
+	struct ori_host a = host_of(&(struct fake){0}), b = host_of(&(struct fake){.process = 1});
+	char reason[ORI_REASON_LENGTH];
+
+	(void)state;
+	memset(a.hostname, 'h', sizeof(a.hostname) - 1);
+	memset(b.hostname, 'i', sizeof(b.hostname) - 1);
+	a.paths = b.paths = 0;
+	ori_classify(&a, UINT32_MAX - 1, &b, UINT32_MAX, reason, sizeof(reason));
+	assert_string_equal(reason + strlen(reason) - 3, "ii)");
+	assert_non_null(strstr(reason, "ii); rdma: "));
+}
+
+/* All combinations: 2 machines x 2 x 2 namespaces x 3 nodes x 2 masks, twice. */
+#define RANKS 96
+
+static struct ori_host fake_host(unsigned r)
+{
+	static const char *const nodes[] = {"", "a", "b"};
+
+	const struct fake f = {
+		.process = r,
+		.machine = r % 2,
+		.pid_ns = r / 2 % 2,
+		.net_ns = r / 4 % 2,
+		.node = nodes[r / 8 % 3],
+		.forbidden = r / 24 % 2 ? MAPPED : 0,
+	};
+
+	return host_of(&f);
+}
+
+static bool fakes_are_mapped(unsigned a, unsigned b)
+{
+	return a % 24 == b % 24 && a / 24 % 2 == 0 && b / 24 % 2 == 0;
+}
+
+static void test_every_combination_is_classified_both_ways(void **state)
+{
+	struct ori_host hosts[RANKS];
+
+	(void)state;
+	for (unsigned r = 0; r < RANKS; r++)
+		hosts[r] = fake_host(r);
+	for (unsigned a = 0; a < RANKS; a++) {
+		unsigned members[RANKS], count = 0;
+
+		for (unsigned b = 0; b < RANKS; b++) {
+			if (a != b)
+				assert_int_equal(ori_hosts_are_mapped(hosts, a, b),
+						 fakes_are_mapped(a, b));
+			if (a == b || ori_hosts_are_mapped(hosts, a, b))
+				members[count++] = b;
+		}
+		assert_int_equal(count, fakes_are_mapped(a, a) ? 2 : 1);
+		assert_int_equal(ori_domain_check(a, members, count, ori_hosts_are_mapped, hosts),
+				 ORIEL_OK);
+	}
+}
+
+static void test_a_domain_of_512_is_checked(void **state)
+{
+	static struct ori_host hosts[512];
+	unsigned members[512];
+
+	(void)state;
+	for (unsigned r = 0; r < 512; r++) {
+		hosts[r] = host_of(&(struct fake){.process = r});
+		members[r] = r;
+	}
+	assert_int_equal(ori_domain_check(17, members, 512, ori_hosts_are_mapped, hosts), ORIEL_OK);
+	hosts[400].uid = 1;
+	assert_int_equal(ori_domain_check(17, members, 512, ori_hosts_are_mapped, hosts),
+			 ORIEL_ERR_NO_PATH);
+	assert_non_null(strstr(oriel_last_error(), "rank 17 holds ranks 0 and 400"));
+}
+
+/* @context is a 4 x 4 table of '1' and '0'. */
+static bool table_says(const void *context, unsigned a, unsigned b)
+{
+	return ((const char *)context)[4 * a + b] == '1';
+}
+
+static void test_a_relation_that_is_not_transitive_is_refused(void **state)
+{
+	static const unsigned seen_by_1[] = {0, 1, 2}, seen_by_0[] = {0, 1};
+	static const char chain[] = "1100"
+				    "1110"
+				    "0110"
+				    "0001";
+
+	(void)state;
+	assert_int_equal(ori_domain_check(0, seen_by_0, 2, table_says, chain), ORIEL_OK);
+	assert_int_equal(ori_domain_check(1, seen_by_1, 3, table_says, chain), ORIEL_ERR_NO_PATH);
+	assert_string_equal(oriel_last_error(), "domain of rank 1 holds ranks 0 and 2, "
+						"which do not map each other");
+}
+
+static void test_a_relation_that_is_not_symmetric_is_refused(void **state)
+{
+	static const unsigned all[] = {0, 1, 3};
+	static const char lopsided[] = "1101"
+				       "1101"
+				       "0010"
+				       "1001";
+
+	(void)state;
+	assert_int_equal(ori_domain_check(0, all, 3, table_says, lopsided), ORIEL_ERR_NO_PATH);
+	assert_string_equal(oriel_last_error(),
+			    "domain of rank 0: rank 1 maps rank 3, but not the other way");
+}
+
+static void test_ranks_are_counted_against_the_cpus_of_their_machine(void **state)
+{
+	struct ori_host hosts[5];
+	struct ori_host_load load;
+
+	(void)state;
+	for (unsigned r = 0; r < 5; r++)
+		hosts[r] = host_of(&(struct fake){.process = r, .machine = r == 4, .node = "n"});
+	hosts[1].node[0] = '\0'; /* a virtual node adds no CPU */
+	load = ori_cpus_of_host(hosts, 5, 0);
+	assert_int_equal(load.ranks, 4);
+	assert_int_equal(load.cpus, 2);
+	assert_true(load.is_crowded);
+
+	hosts[2].cpus[ORI_HOST_CPUS / 64 - 1] = UINT64_MAX;
+	load = ori_cpus_of_host(hosts, 5, 3);
+	assert_int_equal(load.cpus, 66);
+	assert_false(load.is_crowded);
+
+	load = ori_cpus_of_host(hosts, 5, 4);
+	assert_int_equal(load.ranks, 1);
+	assert_int_equal(load.cpus, 2);
+	assert_false(load.is_crowded);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_each_obstacle_is_named),
+		cmocka_unit_test(test_one_machine_is_mapped),
+		cmocka_unit_test(test_one_process_is_mapped_whatever_its_namespaces),
+		cmocka_unit_test(test_a_rank_reaches_itself_whatever_it_may_use),
+		cmocka_unit_test(test_rdma_needs_an_adapter_and_leave_on_both),
+		cmocka_unit_test(test_the_longest_reason_fits),
+		cmocka_unit_test(test_every_combination_is_classified_both_ways),
+		cmocka_unit_test(test_a_domain_of_512_is_checked),
+		cmocka_unit_test(test_a_relation_that_is_not_transitive_is_refused),
+		cmocka_unit_test(test_a_relation_that_is_not_symmetric_is_refused),
+		cmocka_unit_test(test_ranks_are_counted_against_the_cpus_of_their_machine),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topo/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "sys/process.h"
+
+#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+#define BOOT_ID_TEXT 36 /* characters of a UUID */
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+/* 32 lower-case digits with dashes anywhere between bytes. */
+static bool host_parse_uuid(const char *text, uint8_t id[16])
+{
+	for (unsigned i = 0; i < 16; i++) {
+		int high, low;
+
+		if (*text == '-')
+			text++;
+		high = hex_digit(text[0]);
+		low = high < 0 ? -1 : hex_digit(text[1]);
+		if (low < 0)
+			return false;
+		id[i] = (uint8_t)(high << 4 | low);
+		text += 2;
+	}
+	return true;
+}
+
+static enum oriel_status host_read_boot_id(uint8_t id[16])
+{
+	char text[BOOT_ID_TEXT + 1] = "";
+	ssize_t n;
+	int fd;
+
+	fd = open(BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot open %s", BOOT_ID_FILE);
+	n = read(fd, text, BOOT_ID_TEXT);
+	close(fd);
+	if (n != BOOT_ID_TEXT || !host_parse_uuid(text, id))
+		return ori_fail(ORIEL_ERR_SYSTEM, "%s holds no UUID", BOOT_ID_FILE);
+	return ORIEL_OK;
+}
+
+/* A kernel built without a kind of namespace has no such file: all share it. */
+static enum oriel_status host_read_ns(const char *file, uint64_t *inode)
+{
+	struct stat st;
+
+	if (stat(file, &st) == 0)
+		*inode = st.st_ino;
+	else if (errno == ENOENT)
+		*inode = 0;
+	else
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot look at %s", file);
+	return ORIEL_OK;
+}
+
+static enum oriel_status host_read_namespaces(struct ori_host *host)
+{
+	const struct {
+		const char *file;
+		uint64_t *inode;
+	} table[] = {
+		{"/proc/self/ns/pid", &host->pid_ns},
+		{"/proc/self/ns/ipc", &host->ipc_ns},
+		{"/proc/self/ns/net", &host->net_ns},
+		{"/proc/self/ns/user", &host->user_ns},
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		enum oriel_status st = host_read_ns(table[i].file, table[i].inode);
+
+		if (st != ORIEL_OK)
+			return st;
+	}
+	return ORIEL_OK;
+}
+
+static enum oriel_status host_read_cpus(uint64_t cpus[ORI_HOST_CPUS / 64])
+{
+	/* The kernel refuses a set smaller than its own limit, at most 8192. */
+	cpu_set_t sets[8192 / CPU_SETSIZE];
+
+	static_assert(CPU_SETSIZE == ORI_HOST_CPUS, "the first set is what is kept");
+	memset(sets, 0, sizeof(sets));
+	if (sched_getaffinity(0, sizeof(sets), sets) != 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot read the CPU affinity");
+	memcpy(cpus, &sets[0], sizeof(sets[0]));
+	return ORIEL_OK;
+}
+
+/* Ends with a NUL and holds nothing that would spoil a line of text. */
+static bool host_name_is_clean(const char name[ORI_HOST_NAME])
+{
+	size_t length = strnlen(name, ORI_HOST_NAME);
+
+	for (size_t i = 0; i < length; i++) {
+		if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
+			return false;
+	}
+	return length < ORI_HOST_NAME;
+}
+
+static enum oriel_status host_set_node(struct ori_host *host, const char *node)
+{
+	if (!node)
+		node = "";
+	if (strlen(node) >= sizeof(host->node))
+		return ori_fail(ORIEL_ERR_INVALID, "node name \"%.80s\" has more than %zu bytes",
+				node, sizeof(host->node) - 1);
+	memcpy(host->node, node, strlen(node) + 1);
+	if (!host_name_is_clean(host->node))
+		return ori_fail(ORIEL_ERR_INVALID, "node name holds a control character");
+	return ORIEL_OK;
+}
+
+static enum oriel_status host_read_names(struct ori_host *host)
+{
+	/* A longer name is cut; then gethostname() leaves out the NUL. */
+	if (gethostname(host->hostname, sizeof(host->hostname)) != 0 && errno != ENAMETOOLONG)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot read the host name");
+	host->hostname[sizeof(host->hostname) - 1] = '\0';
+	if (!host_name_is_clean(host->hostname))
+		strcpy(host->hostname, "unnamed");
+	return ori_process_token(&host->token);
+}
+
+enum oriel_status ori_host_describe(const char *node, unsigned paths, struct ori_host *host)
+{
+	struct ori_host h = {
+		.magic = ORI_HOST_MAGIC,
+		.version = ORI_HOST_VERSION,
+		.length = sizeof(h),
+		.paths = paths & ORI_HOST_PATHS,
+		.uid = (uint32_t)geteuid(),
+		.pid = (uint32_t)getpid(),
+		.page_size = (uint32_t)sysconf(_SC_PAGESIZE),
+	};
+	enum oriel_status st;
+
+	st = host_set_node(&h, node);
+	if (st == ORIEL_OK)
+		st = host_read_boot_id(h.boot_id);
+	if (st == ORIEL_OK)
+		st = host_read_namespaces(&h);
+	if (st == ORIEL_OK)
+		st = host_read_cpus(h.cpus);
+	if (st == ORIEL_OK)
+		st = host_read_names(&h);
+	if (st == ORIEL_OK)
+		*host = h;
+	return st;
+}
+
+/* What is wrong with @h, or NULL. */
+static const char *host_flaw(const struct ori_host *h)
+{
+	if (h->paths & ~ORI_HOST_PATHS)
+		return "unknown paths";
+	if (h->token == 0)
+		return "no process token";
+	if (h->pid == 0 || h->pid > INT32_MAX)
+		return "no process number";
+	if (h->page_size < 4096 || (h->page_size & (h->page_size - 1)))
+		return "impossible page size";
+	if (!host_name_is_clean(h->hostname))
+		return "host name is no text";
+	if (!host_name_is_clean(h->node))
+		return "node name is no text";
+	return NULL;
+}
+
+enum oriel_status ori_host_parse(const void *bytes, size_t length, struct ori_host *host)
+{
+	struct ori_host h;
+	const char *flaw;
+
+	if (length != sizeof(h))
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"description of a process has %zu bytes instead of %zu", length,
+				sizeof(h));
+	memcpy(&h, bytes, sizeof(h));
+	if (h.magic != ORI_HOST_MAGIC)
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"description of a process begins with 0x%08x instead of 0x%08x",
+				h.magic, ORI_HOST_MAGIC);
+	if (h.version != ORI_HOST_VERSION || h.length != sizeof(h))
+		return ori_fail(ORIEL_ERR_VERSION,
+				"description of a process has version %u (%u bytes), not %u (%zu)",
+				h.version, h.length, ORI_HOST_VERSION, sizeof(h));
+	flaw = host_flaw(&h);
+	if (flaw)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "description of a process: %s", flaw);
+	*host = h;
+	return ORIEL_OK;
+}
