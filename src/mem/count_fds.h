@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For tests: how many descriptors this process has open. */
+#ifndef ORI_MEM_COUNT_FDS_H
+#define ORI_MEM_COUNT_FDS_H
+
+#include <dirent.h>
+
+static inline unsigned count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	while (dir && readdir(dir))
+		count++;
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+#endif

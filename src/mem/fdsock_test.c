@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE 1
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "mem/count_fds.h"
+#include "mem/fdsock.h"
+
+#define LONG ori_deadline(UINT64_C(60000000000))
+#define SHORT ori_deadline(UINT64_C(20000000))
+
+struct pair {
+	int listener, client, server;
+	struct ucred peer; /* who the server sees */
+};
+
+static int open_pair(void **state)
+{
+	static struct pair p;
+	uint8_t name[ORI_FDSOCK_NAME];
+
+	assert_int_equal(ori_fdsock_listen(name, &p.listener), ORIEL_OK);
+	assert_int_equal(ori_fdsock_connect(name, geteuid(), getpid(), LONG, &p.client), ORIEL_OK);
+	assert_int_equal(ori_fdsock_accept(p.listener, LONG, &p.server, &p.peer), ORIEL_OK);
+	*state = &p;
+	return 0;
+}
+
+static int close_pair(void **state)
+{
+	struct pair *p = *state;
+
+	close(p->listener);
+	close(p->client);
+	close(p->server);
+	return 0;
+}
+
+static void test_a_descriptor_comes_with_its_bytes(void **state)
+{
+	struct pair *p = *state;
+	unsigned before = count_fds(), nfds = 9;
+	int ends[2], got[2];
+	char text[8];
+
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(ori_fdsock_send(p->client, "hello", 6, ends, 2, LONG), ORIEL_OK);
+	assert_int_equal(ori_fdsock_recv(p->server, text, 6, got, 2, &nfds, LONG), ORIEL_OK);
+	assert_string_equal(text, "hello");
+	assert_int_equal(nfds, 2);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(fcntl(got[i], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+
+	assert_int_equal(write(got[1], "x", 1), 1);
+	assert_int_equal(read(ends[0], text, 1), 1);
+	assert_int_equal(text[0], 'x');
+	for (unsigned i = 0; i < 2; i++) {
+		close(ends[i]);
+		close(got[i]);
+	}
+	assert_int_equal(count_fds(), before);
+}
+
+static void test_each_message_keeps_its_own_descriptors(void **state)
+{
+	struct pair *p = *state;
+	unsigned before = count_fds(), nfds;
+	int ends[2], got = -1;
+	char c;
+
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(ori_fdsock_send(p->client, "a", 1, NULL, 0, LONG), ORIEL_OK);
+	assert_int_equal(ori_fdsock_send(p->client, "b", 1, ends, 1, LONG), ORIEL_OK);
+	assert_int_equal(ori_fdsock_recv(p->server, &c, 1, NULL, 0, &nfds, LONG), ORIEL_OK);
+	assert_int_equal(nfds, 0);
+	assert_int_equal(ori_fdsock_recv(p->server, &c, 1, &got, 1, &nfds, LONG), ORIEL_OK);
+	assert_int_equal(nfds, 1);
+	assert_int_equal(c, 'b');
+	close(got);
+	close(ends[0]);
+	close(ends[1]);
+	assert_int_equal(count_fds(), before);
+}
+
+static void test_as_many_descriptors_as_the_kernel_passes(void **state)
+{
+	struct pair *p = *state;
+	unsigned before = count_fds(), nfds = 0;
+	int sent[ORI_FDSOCK_FDS], got[ORI_FDSOCK_FDS];
+	char c;
+
+	for (unsigned i = 0; i < ORI_FDSOCK_FDS; i++)
+		sent[i] = p->listener;
+	assert_int_equal(ori_fdsock_send(p->client, "m", 1, sent, ORI_FDSOCK_FDS, LONG), ORIEL_OK);
+	assert_int_equal(ori_fdsock_recv(p->server, &c, 1, got, ORI_FDSOCK_FDS, &nfds, LONG),
+			 ORIEL_OK);
+	assert_int_equal(nfds, ORI_FDSOCK_FDS);
+	for (unsigned i = 0; i < nfds; i++)
+		close(got[i]);
+	assert_int_equal(ori_fdsock_send(p->client, "m", 1, sent, ORI_FDSOCK_FDS + 1, LONG),
+			 ORIEL_ERR_INVALID);
+	assert_int_equal(count_fds(), before);
+}
+
+static void test_descriptors_too_many_are_closed_and_refused(void **state)
+{
+	struct pair *p = *state;
+	int sent[3] = {p->listener, p->listener, p->listener}, got[3] = {-1, -1, -1};
+	unsigned before = count_fds(), nfds = 7;
+	char c;
+
+	assert_int_equal(ori_fdsock_send(p->client, "a", 1, sent, 3, LONG), ORIEL_OK);
+	assert_int_equal(ori_fdsock_recv(p->server, &c, 1, got, 2, &nfds, LONG),
+			 ORIEL_ERR_PROTOCOL);
+	assert_non_null(strstr(oriel_last_error(), "more than 2 descriptors"));
+	assert_int_equal(nfds, 7);
+	assert_int_equal(got[0], -1);
+	assert_int_equal(ori_fdsock_send(p->client, "b", 1, sent, 1, LONG), ORIEL_OK);
+	assert_int_equal(ori_fdsock_recv(p->server, &c, 1, NULL, 0, &nfds, LONG),
+			 ORIEL_ERR_PROTOCOL);
+	assert_int_equal(count_fds(), before);
+}
+
+static void test_descriptors_that_find_no_place_are_an_error(void **state)
+{
+	struct pair *p = *state;
+	int sent[2] = {p->listener, p->listener}, got[2];
+	unsigned before = count_fds(), nfds;
+	struct rlimit normal, tight;
+	enum oriel_status st;
+	int next;
+	char c;
+
+	assert_int_equal(ori_fdsock_send(p->client, "a", 1, sent, 2, LONG), ORIEL_OK);
+	next = dup(p->listener); /* the lowest number that is free */
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &normal), 0);
+	tight = normal;
+	tight.rlim_cur = (rlim_t)next + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	st = ori_fdsock_recv(p->server, &c, 1, got, 2, &nfds, LONG);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &normal), 0);
+	assert_int_equal(st, ORIEL_ERR_NOMEM);
+	assert_int_equal(count_fds(), before);
+}
+
+static void test_silence_ends_at_the_deadline(void **state)
+{
+	struct pair *p = *state;
+	unsigned nfds;
+	int fd;
+	char c;
+
+	assert_int_equal(ori_fdsock_recv(p->server, &c, 1, NULL, 0, &nfds, SHORT),
+			 ORIEL_ERR_TIMEOUT);
+	assert_int_equal(ori_fdsock_accept(p->listener, SHORT, &fd, &p->peer), ORIEL_ERR_TIMEOUT);
+	assert_int_equal(ori_fdsock_send(p->client, "ab", 2, NULL, 0, LONG), ORIEL_OK);
+	assert_int_equal(ori_fdsock_recv(p->server, (char[3]){0}, 3, NULL, 0, &nfds, SHORT),
+			 ORIEL_ERR_TIMEOUT);
+}
+
+static void test_a_reader_that_is_gone_or_slow_is_told(void **state)
+{
+	struct pair *p = *state;
+	size_t length = 64u << 20;
+	char *much = calloc(1, length), c;
+	unsigned nfds;
+
+	assert_int_equal(ori_fdsock_send(p->client, much, length, NULL, 0, SHORT),
+			 ORIEL_ERR_TIMEOUT);
+	close(p->server);
+	assert_int_equal(ori_fdsock_send(p->client, "a", 1, NULL, 0, LONG), ORIEL_ERR_PEER);
+	assert_int_equal(ori_fdsock_recv(p->client, &c, 1, NULL, 0, &nfds, LONG), ORIEL_ERR_PEER);
+	p->server = dup(p->client);
+	free(much);
+}
+
+static void test_the_end_in_mid_message_closes_what_came(void **state)
+{
+	struct pair *p = *state;
+	unsigned before = count_fds(), nfds;
+	char text[4];
+	int got;
+
+	assert_int_equal(ori_fdsock_send(p->client, "ab", 2, &p->listener, 1, LONG), ORIEL_OK);
+	shutdown(p->client, SHUT_WR);
+	assert_int_equal(ori_fdsock_recv(p->server, text, 4, &got, 1, &nfds, LONG), ORIEL_ERR_PEER);
+	assert_int_equal(count_fds(), before);
+}
+
+static void test_empty_messages_are_refused(void **state)
+{
+	struct pair *p = *state;
+	unsigned nfds;
+
+	assert_int_equal(ori_fdsock_send(p->client, "", 0, NULL, 0, LONG), ORIEL_ERR_INVALID);
+	assert_int_equal(ori_fdsock_recv(p->server, NULL, 0, NULL, 0, &nfds, LONG),
+			 ORIEL_ERR_INVALID);
+}
+
+struct bulk {
+	int fd;
+	const uint8_t *data;
+	size_t length;
+	enum oriel_status st;
+};
+
+static void *send_bulk(void *context)
+{
+	struct bulk *b = context;
+
+	b->st = ori_fdsock_send(b->fd, b->data, b->length, &b->fd, 1, LONG);
+	return NULL;
+}
+
+static void test_a_long_message_arrives_whole(void **state)
+{
+	struct pair *p = *state;
+	struct bulk b = {.fd = p->client, .length = (4u << 20) + 3};
+	uint8_t *sent = malloc(b.length), *received = malloc(b.length);
+	pthread_t thread;
+	unsigned nfds;
+	int got;
+
+	for (size_t i = 0; i < b.length; i++)
+		sent[i] = (uint8_t)(i * 7 + i / 251);
+	b.data = sent;
+	assert_int_equal(pthread_create(&thread, NULL, send_bulk, &b), 0);
+	assert_int_equal(ori_fdsock_recv(p->server, received, b.length, &got, 1, &nfds, LONG),
+			 ORIEL_OK);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(b.st, ORIEL_OK);
+	assert_memory_equal(sent, received, b.length);
+	assert_int_equal(nfds, 1);
+	close(got);
+	free(sent);
+	free(received);
+}
+
+static void test_both_ends_know_who_they_talk_to(void **state)
+{
+	struct pair *p = *state;
+	uint8_t name[ORI_FDSOCK_NAME];
+	int listener, fd, server, status;
+	struct ucred peer;
+	pid_t pid;
+
+	assert_int_equal(p->peer.pid, getpid());
+	assert_int_equal(p->peer.uid, geteuid());
+	assert_int_equal(ori_fdsock_listen(name, &listener), ORIEL_OK);
+	pid = fork();
+	if (pid == 0)
+		_exit(ori_fdsock_connect(name, geteuid(), getppid(), LONG, &fd) == ORIEL_OK ? 0
+											    : 1);
+	assert_int_equal(ori_fdsock_accept(listener, LONG, &server, &peer), ORIEL_OK);
+	assert_int_equal(peer.pid, pid);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(server);
+	close(listener);
+}
+
+static void test_a_stranger_is_refused(void **state)
+{
+	uint8_t name[ORI_FDSOCK_NAME];
+	unsigned before = count_fds();
+	int listener, fd = -1;
+
+	(void)state;
+	assert_int_equal(ori_fdsock_listen(name, &listener), ORIEL_OK);
+	assert_int_equal(ori_fdsock_connect(name, geteuid() + 1, 0, LONG, &fd), ORIEL_ERR_AUTH);
+	assert_int_equal(ori_fdsock_connect(name, geteuid(), getpid() + 1, LONG, &fd),
+			 ORIEL_ERR_AUTH);
+	assert_int_equal(fd, -1);
+	close(listener);
+	assert_int_equal(ori_fdsock_connect(name, geteuid(), 0, LONG, &fd), ORIEL_ERR_PEER);
+	assert_int_equal(count_fds(), before);
+}
+
+/* As another user; only root can try. */
+static void test_another_user_is_turned_away(void **state)
+{
+	uint8_t name[ORI_FDSOCK_NAME];
+	struct ucred peer;
+	int listener, fd, status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(ori_fdsock_listen(name, &listener), ORIEL_OK);
+	pid = fork();
+	if (pid == 0)
+		_exit(setuid(65534) == 0 && ori_fdsock_connect(name, 0, 0, LONG, &fd) == ORIEL_OK
+			      ? 0
+			      : 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(ori_fdsock_accept(listener, SHORT, &fd, &peer), ORIEL_ERR_TIMEOUT);
+	close(listener);
+}
+
+struct crowd {
+	int listener;
+	unsigned count;
+};
+
+static void *accept_crowd(void *context)
+{
+	struct crowd *c = context;
+	struct ucred peer;
+	int fd;
+
+	for (unsigned i = 0; i < c->count; i++) {
+		if (ori_fdsock_accept(c->listener, LONG, &fd, &peer) != ORIEL_OK)
+			return context;
+		close(fd);
+	}
+	return NULL;
+}
+
+static void test_a_full_backlog_is_waited_for(void **state)
+{
+	uint8_t name[ORI_FDSOCK_NAME];
+	unsigned before = count_fds();
+	struct crowd c = {0};
+	int fds[16], last;
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	assert_int_equal(ori_fdsock_listen(name, &c.listener), ORIEL_OK);
+	assert_int_equal(listen(c.listener, 1), 0);
+	while (c.count < 16 &&
+	       ori_fdsock_connect(name, geteuid(), 0, SHORT, &fds[c.count]) == ORIEL_OK)
+		c.count++;
+	assert_in_range(c.count, 1, 15);
+	c.count++;
+	assert_int_equal(pthread_create(&thread, NULL, accept_crowd, &c), 0);
+	assert_int_equal(ori_fdsock_connect(name, geteuid(), 0, LONG, &last), ORIEL_OK);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_null(result);
+	for (unsigned i = 0; i + 1 < c.count; i++)
+		close(fds[i]);
+	close(last);
+	close(c.listener);
+	assert_int_equal(count_fds(), before);
+}
+
+#define PAIR_TEST(f) cmocka_unit_test_setup_teardown(f, open_pair, close_pair)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		PAIR_TEST(test_a_descriptor_comes_with_its_bytes),
+		PAIR_TEST(test_each_message_keeps_its_own_descriptors),
+		PAIR_TEST(test_as_many_descriptors_as_the_kernel_passes),
+		PAIR_TEST(test_descriptors_too_many_are_closed_and_refused),
+		PAIR_TEST(test_descriptors_that_find_no_place_are_an_error),
+		PAIR_TEST(test_silence_ends_at_the_deadline),
+		PAIR_TEST(test_a_reader_that_is_gone_or_slow_is_told),
+		PAIR_TEST(test_the_end_in_mid_message_closes_what_came),
+		PAIR_TEST(test_empty_messages_are_refused),
+		PAIR_TEST(test_a_long_message_arrives_whole),
+		PAIR_TEST(test_both_ends_know_who_they_talk_to),
+		cmocka_unit_test(test_a_stranger_is_refused),
+		cmocka_unit_test(test_another_user_is_turned_away),
+		cmocka_unit_test(test_a_full_backlog_is_waited_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

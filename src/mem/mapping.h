@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of one process as bytes (export), and those bytes as memory of
+ * another (import). The file descriptor travels beside the bytes; how is not
+ * decided here.
+ */
+#ifndef ORI_MEM_MAPPING_H
+#define ORI_MEM_MAPPING_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mem/memory.h"
+
+#define ORI_MEM_BLOB_VERSION 1u
+
+enum ori_mem_blob_kind {
+	ORI_MEM_BLOB_FILE = 1,    /* for every process that gets the descriptor */
+	ORI_MEM_BLOB_PRIVATE = 2, /* for threads of the process only */
+};
+
+#define ORI_MEM_BLOB_HUGE 1u /* flag: lies in huge pages */
+
+/* Goes over the wire as it is: no hidden padding, little-endian. */
+struct ori_mem_blob {
+	uint32_t version;
+	uint32_t blob_length; /* of this struct */
+	uint32_t kind;        /* enum ori_mem_blob_kind */
+	uint32_t flags;
+	uint64_t token;      /* of the process that exported it */
+	uint64_t id;         /* of its piece of memory; 0 if private */
+	uint64_t address;    /* of the first byte, in that process */
+	uint64_t mem_offset; /* of the first byte in the piece; 0 if private */
+	uint64_t fd_offset;  /* of the first byte in the file; 0 if private */
+	uint64_t length;     /* in bytes, > 0 */
+};
+
+static_assert(sizeof(struct ori_mem_blob) == 64, "struct ori_mem_blob goes over the wire");
+
+/*
+ * Describe [@offset, @offset + @length) of @mem; a peer in another process also
+ * needs a copy of @mem->fd. @mem must live until all have imported it.
+ */
+enum oriel_status ori_mem_export(const struct ori_mem *mem, uint64_t offset, size_t length,
+				 struct ori_mem_blob *blob);
+
+/* The same for any memory, which then only this process can import. */
+enum oriel_status ori_mem_export_private(const void *address, size_t length,
+					 struct ori_mem_blob *blob);
+
+/* Pure. ORIEL_ERR_VERSION or ORIEL_ERR_PROTOCOL if @bytes are no such description. */
+enum oriel_status ori_mem_blob_parse(const void *bytes, size_t length, struct ori_mem_blob *blob);
+
+/* Was @blob made by this process, so that import needs no descriptor? */
+bool ori_mem_blob_is_mine(const struct ori_mem_blob *blob);
+
+/* Imported memory. Zeroed storage is a closed mapping. */
+struct ori_mapping {
+	void *address; /* the first byte */
+	size_t length; /* as it was exported */
+
+	void *base; /* mapped for this import; NULL if none was needed */
+	size_t base_length;
+	struct ori_mem *mem; /* reference held instead of a mapping, or NULL */
+};
+
+/*
+ * Memory behind @blob, which is parsed again here. @fd is the peer's descriptor,
+ * borrowed for the call. -1 says that the peer is a thread of this process, whose
+ * addresses are trusted: then nothing is mapped. ORIEL_ERR_PROTOCOL if the file is
+ * too short or not sealed, or @blob is not what @fd says.
+ */
+enum oriel_status ori_mem_import(const struct ori_mem_blob *blob, int fd,
+				 struct ori_mapping *mapping);
+
+/* Closed twice is fine. */
+void ori_mapping_close(struct ori_mapping *mapping);
+
+#endif

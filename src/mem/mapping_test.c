@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE 1
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "mem/count_fds.h"
+#include "mem/fdsock.h"
+#include "mem/mapping.h"
+
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
+#define LONG ori_deadline(UINT64_C(60000000000))
+
+static struct ori_mem *alloc(size_t length)
+{
+	struct ori_mem *mem;
+
+	assert_int_equal(ori_mem_alloc(length, 0, &mem), ORIEL_OK);
+	return mem;
+}
+
+static struct ori_mem_blob export_part(const struct ori_mem *mem, uint64_t offset, size_t length)
+{
+	struct ori_mem_blob blob;
+
+	assert_int_equal(ori_mem_export(mem, offset, length, &blob), ORIEL_OK);
+	return blob;
+}
+
+static void test_a_thread_gets_the_address_and_a_reference(void **state)
+{
+	struct ori_mem *mem = alloc(2 * PAGE);
+	struct ori_mem_blob blob = export_part(mem, 100, PAGE);
+	struct ori_mapping m;
+
+	(void)state;
+	assert_true(ori_mem_blob_is_mine(&blob));
+	assert_int_equal(ori_mem_import(&blob, -1, &m), ORIEL_OK);
+	assert_ptr_equal(m.address, mem->address + 100);
+	assert_int_equal(m.length, PAGE);
+	assert_null(m.base);
+	ori_mem_unref(mem);
+	memset(m.address, 1, m.length);
+	ori_mapping_close(&m);
+	ori_mapping_close(&m);
+	assert_int_equal(ori_mem_count(), 0);
+	assert_int_equal(ori_mem_import(&blob, -1, &m), ORIEL_ERR_PROTOCOL);
+	assert_non_null(strstr(oriel_last_error(), "is not alive"));
+}
+
+static void test_private_memory_is_for_this_process_only(void **state)
+{
+	struct ori_mem_blob blob;
+	struct ori_mapping m;
+	char here[100];
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	(void)state;
+	assert_int_equal(ori_mem_export_private(here, sizeof(here), &blob), ORIEL_OK);
+	assert_int_equal(ori_mem_import(&blob, -1, &m), ORIEL_OK);
+	assert_ptr_equal(m.address, here);
+	assert_int_equal(m.length, sizeof(here));
+	ori_mapping_close(&m);
+
+	assert_int_equal(ori_mem_import(&blob, fd, &m), ORIEL_ERR_PROTOCOL);
+	blob.token ^= 2;
+	assert_int_equal(ori_mem_import(&blob, -1, &m), ORIEL_ERR_PROTOCOL);
+	assert_non_null(strstr(oriel_last_error(), "another process"));
+	assert_int_equal(ori_mem_export_private(NULL, 1, &blob), ORIEL_ERR_INVALID);
+	assert_int_equal(ori_mem_export_private(here, 0, &blob), ORIEL_ERR_INVALID);
+	assert_int_equal(ori_mem_export_private(here, SIZE_MAX, &blob), ORIEL_ERR_INVALID);
+	close(fd);
+}
+
+static void test_a_part_outside_its_memory_is_refused(void **state)
+{
+	struct ori_mem *mem = alloc(PAGE);
+	struct ori_mem_blob blob;
+	struct ori_mapping m;
+
+	(void)state;
+	assert_int_equal(ori_mem_export(mem, 0, 0, &blob), ORIEL_ERR_RANGE);
+	assert_int_equal(ori_mem_export(mem, 1, PAGE, &blob), ORIEL_ERR_RANGE);
+	assert_int_equal(ori_mem_export(mem, PAGE + 1, 1, &blob), ORIEL_ERR_RANGE);
+	assert_int_equal(ori_mem_export(mem, UINT64_MAX, 2, &blob), ORIEL_ERR_RANGE);
+	blob = export_part(mem, 0, PAGE);
+	blob.length = PAGE + 1;
+	assert_int_equal(ori_mem_import(&blob, -1, &m), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(ori_mem_import(&blob, mem->fd, &m), ORIEL_ERR_PROTOCOL);
+	ori_mem_unref(mem);
+	assert_int_equal(ori_mem_count(), 0);
+}
+
+/* In a process of its own: take memory from @sock, check it, answer in it. */
+static int import_and_answer(int sock)
+{
+	struct ori_mem_blob blob;
+	struct ori_mapping m;
+	unsigned nfds;
+	int fd;
+
+	if (ori_fdsock_recv(sock, &blob, sizeof(blob), &fd, 1, &nfds, LONG) != ORIEL_OK)
+		return 1;
+	if (nfds != 1 || ori_mem_blob_is_mine(&blob))
+		return 2;
+	if (ori_mem_import(&blob, -1, &m) != ORIEL_ERR_PROTOCOL)
+		return 3;
+	if (ori_mem_import(&blob, fd, &m) != ORIEL_OK)
+		return 4;
+	if (ftruncate(fd, 0) == 0)
+		return 5;
+	close(fd);
+	if (strcmp(m.address, "question") != 0)
+		return 6;
+	strcpy(m.address, "answer");
+	ori_mapping_close(&m);
+	return 0;
+}
+
+static void check_in_another_process(const struct ori_mem *mem, uint64_t offset)
+{
+	struct ori_mem_blob blob = export_part(mem, offset, PAGE);
+	int pair[2], status;
+	pid_t pid;
+
+	strcpy(mem->address + offset, "question");
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(import_and_answer(pair[1]));
+	assert_int_equal(ori_fdsock_send(pair[0], &blob, sizeof(blob), &mem->fd, 1, LONG),
+			 ORIEL_OK);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_string_equal(mem->address + offset, "answer");
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void test_another_process_sees_the_same_bytes_at_any_offset(void **state)
+{
+	unsigned before = count_fds();
+	struct ori_mem *mem = alloc(4 * PAGE);
+
+	(void)state;
+	check_in_another_process(mem, 0);
+	check_in_another_process(mem, PAGE + 13);
+	check_in_another_process(mem, 3 * PAGE);
+	ori_mem_unref(mem);
+	assert_int_equal(count_fds(), before);
+}
+
+static void test_memory_of_the_caller_keeps_its_offset_in_the_file(void **state)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct ori_mem *mem;
+	uint64_t offset;
+	char *a;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, (off_t)(8 * PAGE)), 0);
+	a = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(2 * PAGE));
+	assert_int_equal(oriel_memory_take_fd(a + 64, 3 * PAGE, fd, 2 * PAGE + 64), ORIEL_OK);
+	assert_int_equal(ori_mem_find(a + 100, PAGE, &mem, &offset), ORIEL_OK);
+	check_in_another_process(mem, offset);
+	ori_mem_unref(mem);
+	oriel_memory_release(a + 64);
+	munmap(a, 4 * PAGE);
+}
+
+static void test_huge_pages_are_the_same_bytes_elsewhere(void **state)
+{
+	struct ori_mem *mem;
+
+	(void)state;
+	if (ori_mem_alloc(PAGE * 1024, ORIEL_MEMORY_HUGE, &mem) != ORIEL_OK)
+		skip();
+	check_in_another_process(mem, 17 * PAGE + 5);
+	ori_mem_unref(mem);
+}
+
+static void test_a_descriptor_that_is_not_what_it_should_be_is_refused(void **state)
+{
+	int bare = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int small = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct ori_mem *mem = alloc(2 * PAGE);
+	struct ori_mem_blob blob = export_part(mem, PAGE, PAGE);
+	struct ori_mapping m = {.length = 77};
+	unsigned before = count_fds();
+
+	(void)state;
+	assert_int_equal(ftruncate(bare, (off_t)(2 * PAGE)), 0);
+	assert_int_equal(ftruncate(small, (off_t)PAGE), 0);
+	assert_int_equal(fcntl(small, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	assert_int_equal(ori_mem_import(&blob, bare, &m), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(ori_mem_import(&blob, small, &m), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(ori_mem_import(&blob, null, &m), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(m.length, 77);
+	assert_int_equal(count_fds(), before);
+	ori_mem_unref(mem);
+	close(bare);
+	close(small);
+	close(null);
+}
+
+static void expect_refused(struct ori_mem_blob blob, enum oriel_status status)
+{
+	struct ori_mem_blob out = {.length = 77};
+
+	assert_int_equal(ori_mem_blob_parse(&blob, sizeof(blob), &out), status);
+	assert_int_equal(out.length, 77);
+}
+
+#define FIELD(f) offsetof(struct ori_mem_blob, f), sizeof(((struct ori_mem_blob *)0)->f)
+
+static void test_each_bad_field_is_refused(void **state)
+{
+	static const struct {
+		size_t at, width;
+		uint64_t value;
+		enum oriel_status status;
+	} table[] = {
+		{FIELD(version), 2, ORIEL_ERR_VERSION},
+		{FIELD(blob_length), 63, ORIEL_ERR_VERSION},
+		{FIELD(kind), 0, ORIEL_ERR_PROTOCOL},
+		{FIELD(kind), 3, ORIEL_ERR_PROTOCOL},
+		{FIELD(kind), ORI_MEM_BLOB_PRIVATE, ORIEL_ERR_PROTOCOL},
+		{FIELD(flags), 2, ORIEL_ERR_PROTOCOL},
+		{FIELD(token), 0, ORIEL_ERR_PROTOCOL},
+		{FIELD(id), 0, ORIEL_ERR_PROTOCOL},
+		{FIELD(length), 0, ORIEL_ERR_PROTOCOL},
+		{FIELD(length), UINT64_MAX, ORIEL_ERR_PROTOCOL},
+		{FIELD(length), INT64_MAX, ORIEL_ERR_PROTOCOL},
+		{FIELD(address), 0, ORIEL_ERR_PROTOCOL},
+		{FIELD(address), UINT64_MAX, ORIEL_ERR_PROTOCOL},
+		{FIELD(mem_offset), UINT64_MAX, ORIEL_ERR_PROTOCOL},
+		{FIELD(fd_offset), UINT64_MAX, ORIEL_ERR_PROTOCOL},
+		{FIELD(fd_offset), INT64_MAX, ORIEL_ERR_PROTOCOL},
+	};
+	struct ori_mem *mem = alloc(2 * PAGE);
+	struct ori_mem_blob good = export_part(mem, PAGE, PAGE), bad;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		bad = good;
+		memcpy((char *)&bad + table[i].at, &table[i].value, table[i].width);
+		expect_refused(bad, table[i].status);
+	}
+	assert_int_equal(ori_mem_blob_parse(&good, sizeof(good), &bad), ORIEL_OK);
+	assert_memory_equal(&good, &bad, sizeof(good));
+	for (size_t length = 0; length < sizeof(good); length++)
+		assert_int_equal(ori_mem_blob_parse(&good, length, &bad), ORIEL_ERR_PROTOCOL);
+	ori_mem_unref(mem);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_thread_gets_the_address_and_a_reference),
+		cmocka_unit_test(test_private_memory_is_for_this_process_only),
+		cmocka_unit_test(test_a_part_outside_its_memory_is_refused),
+		cmocka_unit_test(test_another_process_sees_the_same_bytes_at_any_offset),
+		cmocka_unit_test(test_memory_of_the_caller_keeps_its_offset_in_the_file),
+		cmocka_unit_test(test_huge_pages_are_the_same_bytes_elsewhere),
+		cmocka_unit_test(test_a_descriptor_that_is_not_what_it_should_be_is_refused),
+		cmocka_unit_test(test_each_bad_field_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
