@@ -71,7 +71,10 @@ enum oriel_status oriel_window_share(struct oriel_window *window, void *address,
 enum oriel_status oriel_window_device(const struct oriel_window *window,
 				      struct oriel_dev_window *device);
 
-/* Local queries. ORIEL_ERR_RANGE for a rank or buffer that does not exist. */
+/*
+ * Local queries. ORIEL_ERR_RANGE for a rank or buffer that does not exist.
+ * oriel_window_buffer() takes NULL for a @length that does not interest.
+ */
 enum oriel_status oriel_window_buffer(const struct oriel_window *window, uint32_t buffer,
 				      void **address, size_t *length); /* of this rank */
 enum oriel_status oriel_window_peer_length(const struct oriel_window *window, unsigned peer,

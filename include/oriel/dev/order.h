@@ -24,7 +24,7 @@ uint64_t oriel_cpu_clock_ns(void);
 /*
  * Of the library: give the core away, for the longer the longer the wait has
  * been, since ranks often outnumber cores. A sleeper costs its peer up to 1/32
- * of the time already waited and never more than 1 ms.
+ * of the time already waited and never more than 2 ms.
  */
 void oriel_cpu_give_way(uint64_t waited_ns);
 
