@@ -8,7 +8,7 @@
 #include "base/clock.h"
 
 #define CPU_YIELD_NS 4000000u
-#define CPU_NAP_MAX_NS 1000000u
+#define CPU_NAP_MAX_NS 2000000u
 
 uint64_t oriel_cpu_clock_ns(void)
 {

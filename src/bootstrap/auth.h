@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Proof that the other end knows the job key, without telling it: HMAC-SHA256
+ * over a nonce of either side. The role is in the MAC, so that nobody's proof
+ * can be sent back to him.
+ */
+#ifndef ORI_BOOTSTRAP_AUTH_H
+#define ORI_BOOTSTRAP_AUTH_H
+
+#include "bootstrap/frame.h"
+
+#define ORI_KEY_MAX 128
+
+struct ori_key {
+	size_t length; /* 0: the job has no key */
+	unsigned char bytes[ORI_KEY_MAX];
+};
+
+/* What both ends have said so far. */
+struct ori_auth {
+	unsigned char connector[ORI_NONCE_LENGTH];
+	unsigned char acceptor[ORI_NONCE_LENGTH];
+};
+
+enum ori_role { ORI_ROLE_CONNECTOR = 'C', ORI_ROLE_ACCEPTOR = 'A' };
+
+enum oriel_status ori_auth_nonce(unsigned char nonce[ORI_NONCE_LENGTH]);
+
+/* Over the nonces, @role and @length bytes (at most ORI_HELLO_LENGTH) of @body. */
+enum oriel_status ori_auth_mac(const struct ori_key *key, const struct ori_auth *auth,
+			       enum ori_role role, const void *body, size_t length,
+			       unsigned char mac[ORI_MAC_LENGTH]);
+
+/* In constant time. */
+bool ori_auth_equal(const unsigned char a[ORI_MAC_LENGTH], const unsigned char b[ORI_MAC_LENGTH]);
+
+#endif

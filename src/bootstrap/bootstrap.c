@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <oriel/bootstrap.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bootstrap/ranks.h"
+
+void oriel_bootstrap_close(struct oriel_bootstrap *bootstrap)
+{
+	if (!bootstrap || !bootstrap->ops)
+		return;
+	bootstrap->ops->close(bootstrap->context);
+	memset(bootstrap, 0, sizeof(*bootstrap));
+}
+
+void ori_ranks_add(struct ori_ranks *ranks, unsigned rank)
+{
+	if (ranks->count < ORI_RANKS_NAMED)
+		ranks->first[ranks->count] = rank;
+	ranks->count++;
+}
+
+const char *ori_ranks_text(const struct ori_ranks *ranks, unsigned size,
+			   char text[ORI_RANKS_LENGTH])
+{
+	unsigned named = ranks->count < ORI_RANKS_NAMED ? ranks->count : ORI_RANKS_NAMED;
+	int used = snprintf(text, ORI_RANKS_LENGTH, "%s", ranks->count == 1 ? "rank" : "ranks");
+	unsigned i;
+
+	for (i = 0; i < named; i++)
+		used += snprintf(text + used, ORI_RANKS_LENGTH - (size_t)used, "%s %u",
+				 i ? "," : "", ranks->first[i]);
+	if (ranks->count > named)
+		used += snprintf(text + used, ORI_RANKS_LENGTH - (size_t)used, " and %u more",
+				 ranks->count - named);
+	snprintf(text + used, ORI_RANKS_LENGTH - (size_t)used, " of %u", size);
+	return text;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connecting side of what gate.h accepts. */
+#ifndef ORI_BOOTSTRAP_DIAL_H
+#define ORI_BOOTSTRAP_DIAL_H
+
+#include "bootstrap/gate.h"
+
+/*
+ * Over the fresh connection @link: make sure that the other end knows the job
+ * key, then say @hello (its MAC is filled in). This rank's own gate is served
+ * meanwhile. ORIEL_ERR_PEER, without a text, if the other end hangs up.
+ */
+enum oriel_status ori_dial_greet(struct ori_link *link, struct ori_gate *gate,
+				 struct ori_hello *hello, uint64_t deadline);
+
+/* Connect to @address and greet. */
+enum oriel_status ori_dial(const struct ori_address *address, struct ori_gate *gate,
+			   struct ori_hello *hello, uint64_t deadline, struct ori_link *link);
+
+#endif

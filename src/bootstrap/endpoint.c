@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bootstrap/endpoint.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define ENDPOINT_BACKLOG 4096
+#define ENDPOINT_RETRY_NS 100000000
+
+union endpoint_name {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+	struct sockaddr_storage storage;
+};
+
+static socklen_t endpoint_name(const struct ori_address *address, union endpoint_name *name)
+{
+	memset(name, 0, sizeof(*name));
+	if (address->family == 6) {
+		name->v6.sin6_family = AF_INET6;
+		name->v6.sin6_port = htons(address->port);
+		memcpy(&name->v6.sin6_addr, address->ip, 16);
+		return sizeof(name->v6);
+	}
+	name->v4.sin_family = AF_INET;
+	name->v4.sin_port = htons(address->port);
+	memcpy(&name->v4.sin_addr, address->ip, 4);
+	return sizeof(name->v4);
+}
+
+static bool endpoint_address(const union endpoint_name *name, struct ori_address *address)
+{
+	memset(address, 0, sizeof(*address));
+	if (name->any.sa_family == AF_INET) {
+		address->family = 4;
+		address->port = ntohs(name->v4.sin_port);
+		memcpy(address->ip, &name->v4.sin_addr, 4);
+	} else if (name->any.sa_family == AF_INET6) {
+		address->family = 6;
+		address->port = ntohs(name->v6.sin6_port);
+		memcpy(address->ip, &name->v6.sin6_addr, 16);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_ENDPOINT_LENGTH])
+{
+	char ip[INET6_ADDRSTRLEN] = "?";
+
+	inet_ntop(address->family == 6 ? AF_INET6 : AF_INET, address->ip, ip, sizeof(ip));
+	snprintf(text, ORI_ENDPOINT_LENGTH, address->family == 6 ? "[%s]:%u" : "%s:%u", ip,
+		 address->port);
+	return text;
+}
+
+enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t deadline,
+				       struct ori_address *addresses, unsigned *count)
+{
+	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+	const struct timespec pause = {0, ENDPOINT_RETRY_NS};
+	struct addrinfo *found, *entry;
+	union endpoint_name name;
+	unsigned n = 0;
+	int error;
+
+	while ((error = getaddrinfo(host, NULL, &hints, &found)) == EAI_AGAIN &&
+	       !ori_deadline_passed(deadline))
+		nanosleep(&pause, NULL);
+	if (error)
+		return ori_fail(ORIEL_ERR_CONFIG, "the root's address '%s' does not resolve: %s",
+				host, gai_strerror(error));
+	for (entry = found; entry && n < ORI_ENDPOINT_NAMES; entry = entry->ai_next) {
+		memset(&name, 0, sizeof(name));
+		memcpy(&name, entry->ai_addr, entry->ai_addrlen);
+		if (endpoint_address(&name, &addresses[n]))
+			addresses[n++].port = port;
+	}
+	freeaddrinfo(found);
+	if (n == 0)
+		return ori_fail(ORIEL_ERR_CONFIG,
+				"the root's address '%s' is neither IPv4 nor IPv6", host);
+	*count = n;
+	return ORIEL_OK;
+}
+
+static int endpoint_socket(const struct ori_address *address)
+{
+	return socket(address->family == 6 ? AF_INET6 : AF_INET,
+		      SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* Frames are written whole: waiting to fill a packet would only cost a round trip. */
+static void endpoint_no_delay(int fd)
+{
+	int on = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd)
+{
+	char text[ORI_ENDPOINT_LENGTH];
+	union endpoint_name name;
+	socklen_t length = endpoint_name(address, &name);
+	enum oriel_status status;
+	int s, on = 1;
+
+	s = endpoint_socket(address);
+	if (s < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "socket to listen at %s",
+				      ori_endpoint_text(address, text));
+	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(s, &name.any, length) != 0 || listen(s, ENDPOINT_BACKLOG) != 0) {
+		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen at %s",
+					ori_endpoint_text(address, text));
+		goto err_close;
+	}
+	status = ori_endpoint_local(s, address);
+	if (status != ORIEL_OK)
+		goto err_close;
+	*fd = s;
+	return ORIEL_OK;
+
+err_close:
+	on = errno;
+	close(s);
+	errno = on; /* the caller tells a foreign address from a used port */
+	return status;
+}
+
+enum oriel_status ori_endpoint_adopt(int fd)
+{
+	int is_listening = 0, flags = fcntl(fd, F_GETFL);
+	socklen_t length = sizeof(is_listening);
+
+	if (flags < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &length) != 0)
+		return ori_fail_errno(ORIEL_ERR_CONFIG, "ORIEL_LISTEN_FD is %d", fd);
+	if (!is_listening)
+		return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_LISTEN_FD is %d, which does not listen",
+				fd);
+	if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+	    listen(fd, ENDPOINT_BACKLOG) != 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "ORIEL_LISTEN_FD is %d", fd);
+	return ORIEL_OK;
+}
+
+/* How the connect() that @fd began has ended: 0 or an errno. */
+static int endpoint_outcome(int fd, uint64_t deadline)
+{
+	struct pollfd pollfd = {.fd = fd, .events = POLLOUT};
+	socklen_t length = sizeof(int);
+	int error = 0;
+
+	while (poll(&pollfd, 1, ori_deadline_poll_ms(deadline)) <= 0)
+		if (ori_deadline_passed(deadline))
+			return ETIMEDOUT;
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+/*
+ * Where nobody listens at a port of the ephemeral range, TCP may choose that
+ * port for this end too and connect the socket to itself.
+ */
+static bool endpoint_is_own(int fd)
+{
+	struct ori_address local, remote;
+
+	return ori_endpoint_local(fd, &local) == ORIEL_OK &&
+	       ori_endpoint_remote(fd, &remote) == ORIEL_OK &&
+	       memcmp(&local, &remote, sizeof(local)) == 0;
+}
+
+int ori_endpoint_connect(const struct ori_address *address, uint64_t deadline)
+{
+	union endpoint_name name;
+	socklen_t length = endpoint_name(address, &name);
+	int fd = endpoint_socket(address), error = 0;
+
+	if (fd < 0)
+		return -1;
+	if (connect(fd, &name.any, length) != 0)
+		error = errno == EINPROGRESS ? endpoint_outcome(fd, deadline) : errno;
+	if (!error && endpoint_is_own(fd))
+		error = ECONNREFUSED;
+	if (error) {
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	endpoint_no_delay(fd);
+	return fd;
+}
+
+int ori_endpoint_accept(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd >= 0)
+		endpoint_no_delay(fd);
+	return fd;
+}
+
+enum oriel_status ori_endpoint_local(int fd, struct ori_address *address)
+{
+	union endpoint_name name;
+	socklen_t length = sizeof(name);
+
+	if (getsockname(fd, &name.any, &length) != 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "getsockname");
+	if (!endpoint_address(&name, address))
+		return ori_fail(ORIEL_ERR_CONFIG, "descriptor %d is no TCP socket", fd);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_endpoint_remote(int fd, struct ori_address *address)
+{
+	union endpoint_name name;
+	socklen_t length = sizeof(name);
+
+	if (getpeername(fd, &name.any, &length) != 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "getpeername");
+	if (!endpoint_address(&name, address))
+		return ori_fail(ORIEL_ERR_CONFIG, "descriptor %d is no TCP socket", fd);
+	return ORIEL_OK;
+}

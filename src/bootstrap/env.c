@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The job as the environment describes it, with torchrun's names. */
+#include <oriel/bootstrap.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "bootstrap/tcp.h"
+
+static const char *const env_names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+
+static bool env_is_alone(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(env_names) / sizeof(env_names[0]); i++)
+		if (getenv(env_names[i]))
+			return false;
+	return true;
+}
+
+static enum oriel_status env_text(const char *name, const char **text)
+{
+	const char *set = getenv(name);
+	size_t i;
+
+	if (set && *set) {
+		*text = set;
+		return ORIEL_OK;
+	}
+	if (set)
+		return ori_fail(ORIEL_ERR_CONFIG, "%s is empty", name);
+	for (i = 0; !getenv(env_names[i]); i++)
+		;
+	return ori_fail(ORIEL_ERR_CONFIG, "%s is not set, but %s is '%s'", name, env_names[i],
+			getenv(env_names[i]));
+}
+
+static enum oriel_status env_unsigned(const char *name, uint64_t max, unsigned *value)
+{
+	enum oriel_status status;
+	const char *text;
+	uint64_t number;
+
+	status = env_text(name, &text);
+	if (status == ORIEL_OK)
+		status = ori_parse_unsigned(name, text, max, &number);
+	if (status == ORIEL_OK)
+		*value = (unsigned)number;
+	return status;
+}
+
+static enum oriel_status env_ranks(struct ori_tcp_job *job)
+{
+	enum oriel_status status;
+
+	status = env_unsigned("WORLD_SIZE", ORI_TCP_RANKS_MAX, &job->size);
+	if (status == ORIEL_OK)
+		status = env_unsigned("RANK", ORI_TCP_RANKS_MAX, &job->rank);
+	if (status != ORIEL_OK)
+		return status;
+	if (job->size == 0)
+		return ori_fail(ORIEL_ERR_CONFIG, "WORLD_SIZE is 0, but a job has a rank or more");
+	if (job->rank >= job->size)
+		return ori_fail(ORIEL_ERR_CONFIG, "RANK is %u, but WORLD_SIZE is %u", job->rank,
+				job->size);
+	return ORIEL_OK;
+}
+
+/* torchrun's agent holds MASTER_PORT itself where it says that the ranks use its store. */
+static enum oriel_status env_port(uint16_t *port)
+{
+	const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
+	unsigned above = agent && strcmp(agent, "True") == 0, number;
+	enum oriel_status status;
+	uint64_t set;
+
+	if (*ori_setting_text(ORI_SETTING_PORT)) {
+		status = ori_setting_unsigned(ORI_SETTING_PORT, 65535, &set);
+		if (status == ORIEL_OK)
+			*port = (uint16_t)set;
+		return status;
+	}
+	status = env_unsigned("MASTER_PORT", 65535 - above, &number);
+	if (status != ORIEL_OK)
+		return status;
+	if (number == 0)
+		return ori_fail(ORIEL_ERR_CONFIG, "MASTER_PORT is 0, but it may be 1 to 65535");
+	*port = (uint16_t)(number + above);
+	return ORIEL_OK;
+}
+
+static enum oriel_status env_listener(struct ori_tcp_job *job)
+{
+	enum oriel_status status;
+	uint64_t fd;
+
+	if (job->rank != 0 || !*ori_setting_text(ORI_SETTING_LISTEN_FD))
+		return ORIEL_OK;
+	status = ori_setting_unsigned(ORI_SETTING_LISTEN_FD, INT32_MAX, &fd);
+	if (status == ORIEL_OK)
+		job->listen_fd = (int)fd;
+	return status;
+}
+
+static unsigned env_digit(char c)
+{
+	return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a' + 10);
+}
+
+/* oriel_settings_check() has seen to it that these are hex digits, and how many. */
+static void env_key(struct ori_key *key)
+{
+	const char *text = ori_setting_text(ORI_SETTING_JOB_KEY);
+
+	for (; *text && key->length < sizeof(key->bytes); text += 2)
+		key->bytes[key->length++] =
+			(unsigned char)(env_digit(text[0]) << 4 | env_digit(text[1]));
+}
+
+static enum oriel_status env_job(struct ori_tcp_job *job)
+{
+	enum oriel_status status = env_ranks(job);
+
+	if (status != ORIEL_OK || job->size == 1)
+		return status;
+	status = env_text("MASTER_ADDR", &job->host);
+	if (status == ORIEL_OK)
+		status = env_port(&job->port);
+	if (status == ORIEL_OK)
+		status = env_listener(job);
+	env_key(&job->key);
+	return status;
+}
+
+enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap)
+{
+	struct ori_tcp_job job = {.size = 1, .listen_fd = -1, .timeout_ns = timeout_ns};
+	enum oriel_status status;
+
+	if (!bootstrap)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_bootstrap_open_env: bootstrap is NULL");
+	status = oriel_settings_check();
+	if (status == ORIEL_OK && timeout_ns == 0)
+		status = ori_setting_timeout(&job.timeout_ns);
+	if (status == ORIEL_OK && !env_is_alone())
+		status = env_job(&job);
+	if (status == ORIEL_OK)
+		status = ori_tcp_open(&job, bootstrap);
+	explicit_bzero(&job.key, sizeof(job.key));
+	return status;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <oriel/bootstrap.h>
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bootstrap/endpoint.h"
+
+#define SHORT 100000000u /* ns */
+
+static const char *const names[] = {"RANK",          "WORLD_SIZE",
+				    "MASTER_ADDR",   "MASTER_PORT",
+				    "ORIEL_PORT",    "ORIEL_LISTEN_FD",
+				    "ORIEL_TIMEOUT", "ORIEL_JOB_KEY",
+				    "ORIEL_TIMOUT",  "TORCHELASTIC_USE_AGENT_STORE"};
+
+static int forget_all(void **state)
+{
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
+	return 0;
+}
+
+/* @environment is "NAME=value NAME=value ...", a part of ORIEL_OK's text is "". */
+static void check_open(const char *environment, enum oriel_status expected, const char *part)
+{
+	char copy[200], *word, *rest = copy;
+	struct oriel_bootstrap b;
+	enum oriel_status status;
+
+	forget_all(NULL);
+	strcpy(copy, environment);
+	while ((word = strsep(&rest, " "))) {
+		char *value = strchr(word, '=');
+
+		if (value) {
+			*value = '\0';
+			setenv(word, value + 1, 1);
+		}
+	}
+	status = oriel_bootstrap_open_env(SHORT, &b);
+	if (status != expected || !strstr(oriel_last_error(), part))
+		print_error("'%s': %s\n", environment, oriel_last_error());
+	assert_int_equal(status, expected);
+	assert_non_null(strstr(oriel_last_error(), part));
+	if (status == ORIEL_OK) {
+		assert_int_equal(b.size, 1);
+		assert_int_equal(b.rank, 0);
+		assert_int_equal(b.ops->barrier(b.context, SHORT), ORIEL_OK);
+		oriel_bootstrap_close(&b);
+	}
+}
+
+static void test_one_rank_needs_nobody(void **state)
+{
+	(void)state;
+	check_open("", ORIEL_OK, "");
+	check_open("RANK=0 WORLD_SIZE=1", ORIEL_OK, "");
+	check_open("RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=1", ORIEL_OK, "");
+	assert_int_equal(oriel_bootstrap_open_env(0, NULL), ORIEL_ERR_INVALID);
+}
+
+static void test_a_bad_environment_is_an_error_that_names_it(void **state)
+{
+	static const char *const bad[][2] = {
+		{"RANK=0 WORLD_SIZE=four", "WORLD_SIZE is 'four'"},
+		{"RANK=0 WORLD_SIZE=-1", "WORLD_SIZE is '-1'"},
+		{"RANK=0 WORLD_SIZE=0", "WORLD_SIZE is 0"},
+		{"RANK=0 WORLD_SIZE=", "WORLD_SIZE is empty"},
+		{"RANK=0 WORLD_SIZE=99999999", "WORLD_SIZE is '99999999'"},
+		{"RANK=4 WORLD_SIZE=4", "RANK is 4, but WORLD_SIZE is 4"},
+		{"RANK=x WORLD_SIZE=4", "RANK is 'x'"},
+		{"WORLD_SIZE=4", "RANK is not set, but WORLD_SIZE is '4'"},
+		{"RANK=1", "WORLD_SIZE is not set, but RANK is '1'"},
+		{"MASTER_ADDR=localhost", "WORLD_SIZE is not set, but MASTER_ADDR is 'localhost'"},
+		{"RANK=1 WORLD_SIZE=4", "MASTER_ADDR is not set"},
+		{"RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1", "MASTER_PORT is not set"},
+		{"RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=0", "MASTER_PORT is 0"},
+		{"RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=65536",
+		 "MASTER_PORT is '65536'"},
+		{"RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 ORIEL_PORT=x", "ORIEL_PORT is 'x'"},
+		{"RANK=0 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 ORIEL_LISTEN_FD=0",
+		 "ORIEL_LISTEN_FD is 0"},
+		{"RANK=0 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 ORIEL_LISTEN_FD=999",
+		 "ORIEL_LISTEN_FD is 999: Bad file descriptor"},
+		{"RANK=0 WORLD_SIZE=4 ORIEL_TIMOUT=1", "is ORIEL_TIMEOUT meant?"},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		check_open(bad[i][0], ORIEL_ERR_CONFIG, bad[i][1]);
+}
+
+/* A socket that is bound but does not listen: the port is nobody else's, and is refused. */
+static int reserve(uint16_t *port)
+{
+	struct ori_address at = {.family = 4, .ip = {127, 0, 0, 1}};
+	int fd;
+
+	assert_int_equal(ori_endpoint_listen(&at, &fd), ORIEL_OK);
+	*port = at.port;
+	return fd;
+}
+
+static void test_the_port_is_where_torchrun_leaves_room(void **state)
+{
+	char environment[200], text[60];
+	uint16_t port;
+	int fd = reserve(&port);
+
+	(void)state;
+	shutdown(fd, SHUT_RDWR);
+	snprintf(environment, sizeof(environment),
+		 "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%u "
+		 "TORCHELASTIC_USE_AGENT_STORE=True",
+		 port - 1);
+	snprintf(text, sizeof(text), "rank 1 of 2 found no root at 127.0.0.1:%u", port);
+	check_open(environment, ORIEL_ERR_TIMEOUT, text);
+	snprintf(environment, sizeof(environment),
+		 "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 ORIEL_PORT=%u "
+		 "TORCHELASTIC_USE_AGENT_STORE=True",
+		 port);
+	check_open(environment, ORIEL_ERR_TIMEOUT, text);
+	close(fd);
+}
+
+static void test_a_used_port_is_named(void **state)
+{
+	char environment[200], text[60];
+	uint16_t port;
+	int fd = reserve(&port);
+
+	(void)state;
+	snprintf(environment, sizeof(environment),
+		 "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%u", port);
+	snprintf(text, sizeof(text), "127.0.0.1:%u: Address already in use", port);
+	check_open(environment, ORIEL_ERR_SYSTEM, text);
+	close(fd);
+}
+
+static void test_an_inherited_listener_is_used(void **state)
+{
+	char environment[200];
+	uint16_t port;
+	int fd = reserve(&port);
+
+	(void)state;
+	snprintf(environment, sizeof(environment),
+		 "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%u ORIEL_LISTEN_FD=%d",
+		 port, fd);
+	check_open(environment, ORIEL_ERR_TIMEOUT, "rank 1 of 2 did not join within 0.1 s");
+	assert_int_equal(fcntl(fd, F_GETFD), -1); /* taken over and closed */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_rank_needs_nobody),
+		cmocka_unit_test(test_a_bad_environment_is_an_error_that_names_it),
+		cmocka_unit_test(test_the_port_is_where_torchrun_leaves_room),
+		cmocka_unit_test(test_a_used_port_is_named),
+		cmocka_unit_test(test_an_inherited_listener_is_used),
+	};
+
+	return cmocka_run_group_tests(tests, forget_all, forget_all);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bootstrap/frame.h"
+
+#include <string.h>
+
+#define FRAME_MAGIC 0x424c524fu /* "ORLB" */
+
+static void frame_put16(unsigned char *p, uint16_t v)
+{
+	p[0] = (unsigned char)v;
+	p[1] = (unsigned char)(v >> 8);
+}
+
+static void frame_put32(unsigned char *p, uint32_t v)
+{
+	frame_put16(p, (uint16_t)v);
+	frame_put16(p + 2, (uint16_t)(v >> 16));
+}
+
+static uint16_t frame_get16(const unsigned char *p)
+{
+	return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static uint32_t frame_get32(const unsigned char *p)
+{
+	return frame_get16(p) | (uint32_t)frame_get16(p + 2) << 16;
+}
+
+void ori_frame_encode(const struct ori_frame *frame, unsigned char bytes[ORI_FRAME_HEADER])
+{
+	frame_put32(bytes, FRAME_MAGIC);
+	frame_put16(bytes + 4, ORI_FRAME_VERSION);
+	frame_put16(bytes + 6, (uint16_t)frame->type);
+	frame_put32(bytes + 8, frame->tag);
+	frame_put32(bytes + 12, (uint32_t)frame->length);
+	frame_put32(bytes + 16, (uint32_t)(frame->length >> 32));
+}
+
+enum oriel_status ori_frame_parse(const unsigned char bytes[ORI_FRAME_HEADER],
+				  struct ori_frame *frame)
+{
+	unsigned type = frame_get16(bytes + 6);
+
+	if (frame_get32(bytes) != FRAME_MAGIC)
+		return ORIEL_ERR_PROTOCOL;
+	if (frame_get16(bytes + 4) != ORI_FRAME_VERSION)
+		return ORIEL_ERR_VERSION;
+	if (type < ORI_FRAME_CHALLENGE || type > ORI_FRAME_FAILURE)
+		return ORIEL_ERR_PROTOCOL;
+	frame->type = (enum ori_frame_type)type;
+	frame->tag = frame_get32(bytes + 8);
+	frame->length = frame_get32(bytes + 12) | (uint64_t)frame_get32(bytes + 16) << 32;
+	return ORIEL_OK;
+}
+
+void ori_address_encode(const struct ori_address *address, unsigned char bytes[ORI_ADDRESS_LENGTH])
+{
+	frame_put16(bytes, address->family);
+	frame_put16(bytes + 2, address->port);
+	memcpy(bytes + 4, address->ip, sizeof(address->ip));
+}
+
+bool ori_address_parse(const unsigned char *bytes, size_t length, struct ori_address *address)
+{
+	uint16_t family;
+
+	if (length != ORI_ADDRESS_LENGTH)
+		return false;
+	family = frame_get16(bytes);
+	if (family != 0 && family != 4 && family != 6)
+		return false;
+	address->family = family;
+	address->port = frame_get16(bytes + 2);
+	memcpy(address->ip, bytes + 4, sizeof(address->ip));
+	return true;
+}
+
+void ori_hello_encode(const struct ori_hello *hello, unsigned char bytes[ORI_HELLO_LENGTH])
+{
+	unsigned char *p = bytes + ORI_MAC_LENGTH;
+
+	memcpy(bytes, hello->mac, ORI_MAC_LENGTH);
+	frame_put32(p, hello->purpose);
+	frame_put32(p + 4, hello->rank);
+	frame_put32(p + 8, hello->size);
+	frame_put32(p + 12, hello->timeout_ms);
+	frame_put32(p + 16, hello->left_ms);
+	ori_address_encode(&hello->address, p + 20);
+}
+
+bool ori_hello_parse(const unsigned char *bytes, size_t length, struct ori_hello *hello)
+{
+	const unsigned char *p = bytes + ORI_MAC_LENGTH;
+
+	if (length != ORI_HELLO_LENGTH || frame_get32(p) > ORI_PURPOSE_MAIL)
+		return false;
+	memcpy(hello->mac, bytes, ORI_MAC_LENGTH);
+	hello->purpose = (enum ori_purpose)frame_get32(p);
+	hello->rank = frame_get32(p + 4);
+	hello->size = frame_get32(p + 8);
+	hello->timeout_ms = frame_get32(p + 12);
+	hello->left_ms = frame_get32(p + 16);
+	return ori_address_parse(p + 20, ORI_ADDRESS_LENGTH, &hello->address);
+}
+
+size_t ori_failure_encode(const struct ori_failure *failure,
+			  unsigned char bytes[ORI_FAILURE_LENGTH])
+{
+	size_t length = strnlen(failure->text, ORI_FAILURE_LENGTH - 4);
+
+	frame_put32(bytes, (uint32_t)-failure->status);
+	memcpy(bytes + 4, failure->text, length);
+	return 4 + length;
+}
+
+bool ori_failure_parse(const unsigned char *bytes, size_t length, struct ori_failure *failure)
+{
+	uint32_t code;
+	size_t i;
+
+	if (length < 4 || length > ORI_FAILURE_LENGTH)
+		return false;
+	code = frame_get32(bytes);
+	if (code == 0 || code > (uint32_t)-ORIEL_ERR_SYSTEM)
+		return false;
+	failure->status = (enum oriel_status) - (int)code;
+	for (i = 4; i < length; i++)
+		failure->text[i - 4] = bytes[i] >= ' ' ? (char)bytes[i] : '?';
+	failure->text[length - 4] = '\0';
+	return true;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ranks say to each other over TCP, as bytes. Everything is little-endian;
+ * a frame is a header and a body of header.length bytes. Parsing is pure: bytes
+ * in, struct out, false where the bytes make no sense.
+ */
+#ifndef ORI_BOOTSTRAP_FRAME_H
+#define ORI_BOOTSTRAP_FRAME_H
+
+#include <oriel/status.h>
+
+#define ORI_FRAME_HEADER 20
+#define ORI_FRAME_VERSION 1
+#define ORI_NONCE_LENGTH 32
+#define ORI_MAC_LENGTH 32
+#define ORI_ADDRESS_LENGTH 20
+#define ORI_HELLO_LENGTH (ORI_MAC_LENGTH + 20 + ORI_ADDRESS_LENGTH)
+#define ORI_PROOF_LENGTH (ORI_NONCE_LENGTH + ORI_MAC_LENGTH)
+#define ORI_FAILURE_LENGTH 512
+#define ORI_MESSAGE_MAX (1ull << 30)
+
+enum ori_frame_type {
+	ORI_FRAME_CHALLENGE = 1, /* nonce of who connects */
+	ORI_FRAME_PROOF,         /* nonce and MAC of who accepts */
+	ORI_FRAME_HELLO,         /* MAC of who connects, and who that is */
+	ORI_FRAME_WELCOME,       /* address of the parent in the tree */
+	ORI_FRAME_GATHER,        /* what a subtree gives, in rank order */
+	ORI_FRAME_SPREAD,        /* what all ranks gave */
+	ORI_FRAME_MESSAGE,       /* send and recv */
+	ORI_FRAME_FAILURE,       /* status and text; nothing follows */
+};
+
+struct ori_frame {
+	enum ori_frame_type type;
+	uint32_t tag;
+	uint64_t length;
+};
+
+struct ori_address {
+	uint16_t family; /* 4, 6, or 0 for none */
+	uint16_t port;
+	unsigned char ip[16];
+};
+
+enum ori_purpose {
+	ORI_PURPOSE_JOIN, /* with the root */
+	ORI_PURPOSE_TREE, /* with the parent */
+	ORI_PURPOSE_MAIL, /* send and recv */
+};
+
+struct ori_hello {
+	unsigned char mac[ORI_MAC_LENGTH]; /* covers what follows */
+	enum ori_purpose purpose;
+	uint32_t rank;
+	uint32_t size;
+	uint32_t timeout_ms; /* 0 = for ever */
+	uint32_t left_ms;    /* of the timeout */
+	struct ori_address address;
+};
+
+struct ori_failure {
+	enum oriel_status status;
+	char text[ORI_FAILURE_LENGTH];
+};
+
+void ori_frame_encode(const struct ori_frame *frame, unsigned char bytes[ORI_FRAME_HEADER]);
+/* ORIEL_ERR_PROTOCOL, or ORIEL_ERR_VERSION if only the version is not ours. */
+enum oriel_status ori_frame_parse(const unsigned char bytes[ORI_FRAME_HEADER],
+				  struct ori_frame *frame);
+
+void ori_address_encode(const struct ori_address *address, unsigned char bytes[ORI_ADDRESS_LENGTH]);
+bool ori_address_parse(const unsigned char *bytes, size_t length, struct ori_address *address);
+
+void ori_hello_encode(const struct ori_hello *hello, unsigned char bytes[ORI_HELLO_LENGTH]);
+bool ori_hello_parse(const unsigned char *bytes, size_t length, struct ori_hello *hello);
+
+/* Returns the length of the body. */
+size_t ori_failure_encode(const struct ori_failure *failure,
+			  unsigned char bytes[ORI_FAILURE_LENGTH]);
+bool ori_failure_parse(const unsigned char *bytes, size_t length, struct ori_failure *failure);
+
+#endif

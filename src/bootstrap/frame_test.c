@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bootstrap/frame.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_a_header_is_what_was_encoded(void **state)
+{
+	const struct ori_frame frame = {ORI_FRAME_MESSAGE, 0x01020304, 0x1122334455667788};
+	static const unsigned char expected[ORI_FRAME_HEADER] = {'O',  'R',  'L',  'B',  1,
+								 0,    7,    0,    4,    3,
+								 2,    1,    0x88, 0x77, 0x66,
+								 0x55, 0x44, 0x33, 0x22, 0x11};
+	unsigned char bytes[ORI_FRAME_HEADER];
+	struct ori_frame got;
+
+	(void)state;
+	ori_frame_encode(&frame, bytes);
+	assert_memory_equal(bytes, expected, sizeof(bytes));
+	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_OK);
+	assert_int_equal(got.type, frame.type);
+	assert_int_equal(got.tag, frame.tag);
+	assert_int_equal(got.length, frame.length);
+}
+
+static void test_a_header_that_makes_no_sense_is_refused(void **state)
+{
+	const struct ori_frame frame = {.type = ORI_FRAME_HELLO};
+	unsigned char bytes[ORI_FRAME_HEADER];
+	struct ori_frame got;
+
+	(void)state;
+	ori_frame_encode(&frame, bytes);
+	bytes[0] ^= 1;
+	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_ERR_PROTOCOL);
+	bytes[0] ^= 1;
+	bytes[4]++;
+	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_ERR_VERSION);
+	bytes[4]--;
+	bytes[6] = 0;
+	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_ERR_PROTOCOL);
+	bytes[6] = ORI_FRAME_FAILURE + 1;
+	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_ERR_PROTOCOL);
+}
+
+static void test_a_hello_is_what_was_encoded(void **state)
+{
+	const struct ori_hello hello = {
+		.mac = "0123456789abcdef0123456789abcde",
+		.purpose = ORI_PURPOSE_TREE,
+		.rank = 3,
+		.size = 70000,
+		.timeout_ms = 5,
+		.left_ms = 4,
+		.address = {.family = 6, .port = 65535, .ip = "fedcba987654321"},
+	};
+	unsigned char bytes[ORI_HELLO_LENGTH + 1];
+	struct ori_hello got;
+
+	(void)state;
+	memset(&got, 0, sizeof(got));
+	ori_hello_encode(&hello, bytes);
+	assert_true(ori_hello_parse(bytes, ORI_HELLO_LENGTH, &got));
+	assert_memory_equal(&got, &hello, sizeof(hello));
+	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH - 1, &got));
+	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH + 1, &got));
+	bytes[ORI_MAC_LENGTH] = ORI_PURPOSE_MAIL + 1;
+	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH, &got));
+}
+
+static void test_an_address_is_of_a_known_family(void **state)
+{
+	const struct ori_address address = {.family = 4, .port = 80, .ip = {127, 0, 0, 1}};
+	unsigned char bytes[ORI_ADDRESS_LENGTH];
+	struct ori_address got;
+
+	(void)state;
+	ori_address_encode(&address, bytes);
+	assert_true(ori_address_parse(bytes, sizeof(bytes), &got));
+	assert_memory_equal(&got, &address, sizeof(got));
+	bytes[0] = 5;
+	assert_false(ori_address_parse(bytes, sizeof(bytes), &got));
+}
+
+static void test_a_failure_is_a_known_status_and_plain_text(void **state)
+{
+	struct ori_failure failure = {ORIEL_ERR_PEER, "rank 2\tleft"}, got;
+	unsigned char bytes[ORI_FAILURE_LENGTH];
+	size_t length;
+
+	(void)state;
+	length = ori_failure_encode(&failure, bytes);
+	assert_int_equal(length, 4 + strlen(failure.text));
+	assert_true(ori_failure_parse(bytes, length, &got));
+	assert_int_equal(got.status, ORIEL_ERR_PEER);
+	assert_string_equal(got.text, "rank 2?left");
+	assert_false(ori_failure_parse(bytes, 3, &got));
+	assert_false(ori_failure_parse(bytes, ORI_FAILURE_LENGTH + 1, &got));
+	bytes[0] = 0;
+	assert_false(ori_failure_parse(bytes, length, &got));
+	bytes[0] = 1 - ORIEL_ERR_SYSTEM;
+	assert_false(ori_failure_parse(bytes, length, &got));
+	memset(failure.text, 'x', sizeof(failure.text));
+	assert_int_equal(ori_failure_encode(&failure, bytes), ORI_FAILURE_LENGTH);
+	assert_true(ori_failure_parse(bytes, ORI_FAILURE_LENGTH, &got));
+	assert_int_equal(strlen(got.text), ORI_FAILURE_LENGTH - 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_header_is_what_was_encoded),
+		cmocka_unit_test(test_a_header_that_makes_no_sense_is_refused),
+		cmocka_unit_test(test_a_hello_is_what_was_encoded),
+		cmocka_unit_test(test_an_address_is_of_a_known_family),
+		cmocka_unit_test(test_a_failure_is_a_known_status_and_plain_text),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

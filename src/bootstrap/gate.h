@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door of a rank: a listener, the guests that still have to prove that they
+ * know the job key, and those that did and wait to be fetched. A guest that is
+ * silent or talks nonsense is shown out with a warning and keeps nobody waiting.
+ */
+#ifndef ORI_BOOTSTRAP_GATE_H
+#define ORI_BOOTSTRAP_GATE_H
+
+#include <poll.h>
+
+#include "bootstrap/auth.h"
+#include "bootstrap/endpoint.h"
+#include "bootstrap/link.h"
+
+struct ori_guest {
+	struct ori_guest *next;
+	struct ori_link link;
+	struct ori_hello hello; /* once it is in */
+	struct ori_auth auth;
+	bool was_challenged;
+	uint64_t deadline; /* to say hello */
+	char from[ORI_ENDPOINT_LENGTH];
+};
+
+struct ori_gate {
+	int listener; /* -1: nobody is expected */
+	int epoll;    /* readable when ori_gate_serve() has work */
+	struct ori_address address;
+	const struct ori_key *key; /* borrowed */
+	struct ori_traffic *traffic;
+	struct ori_guest *waiting, *in;
+	unsigned guests, most; /* in the list waiting; its limit */
+	unsigned refused;      /* guests with another key */
+	char refused_from[ORI_ENDPOINT_LENGTH];
+};
+
+/* An empty one, which ori_gate_close() takes too. */
+void ori_gate_init(struct ori_gate *gate, const struct ori_key *key, unsigned size,
+		   struct ori_traffic *traffic);
+/* Takes @listener, which listens at @gate->address, also on failure. */
+enum oriel_status ori_gate_open(struct ori_gate *gate, int listener);
+void ori_gate_close(struct ori_gate *gate);
+
+/* Lets in who can be let in now; never blocks. Fails without descriptors or memory only. */
+enum oriel_status ori_gate_serve(struct ori_gate *gate);
+/* A guest that is in and has come for @purpose, or NULL; the caller's to free. */
+struct ori_guest *ori_gate_next(struct ori_gate *gate, enum ori_purpose purpose);
+void ori_guest_free(struct ori_guest *guest);
+
+/*
+ * poll() of @count descriptors (at most 15) while the gate is served; returns
+ * once something happened, at the gate or with them, or @deadline has passed.
+ */
+enum oriel_status ori_gate_poll(struct ori_gate *gate, struct pollfd *polled, unsigned count,
+				uint64_t deadline);
+
+#endif

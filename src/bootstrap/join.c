@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bootstrap/join.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "bootstrap/dial.h"
+#include "bootstrap/ranks.h"
+
+#define JOIN_SWEEP_NS 200000000u  /* between looks for ranks that have left again */
+#define JOIN_GRACE_NS 1000000000u /* for the root's verdict to arrive */
+#define JOIN_RETRY_MIN_NS 5000000 /* while the root is not there, doubling */
+#define JOIN_RETRY_MAX_NS 200000000
+
+/* What the root knows while it waits. */
+struct join_hall {
+	struct ori_join *join;
+	struct ori_guest **guests;  /* by rank */
+	unsigned came;              /* ranks that have come, the root and misfits too */
+	struct ori_failure failure; /* what everybody gets to hear */
+	uint64_t deadline;          /* the earliest of all ranks */
+	uint64_t timeout_ns;        /* that it belongs to */
+};
+
+/* 0 for ever, which is also what more than 49 days are. */
+static uint32_t join_ms(uint64_t ns)
+{
+	uint64_t ms = ns / 1000000u + (ns % 1000000u != 0);
+
+	return ms > UINT32_MAX ? 0 : (uint32_t)ms;
+}
+
+static uint64_t join_grace(const struct ori_join *join)
+{
+	return join->deadline < ORIEL_FOREVER - JOIN_GRACE_NS ? join->deadline + JOIN_GRACE_NS
+							      : ORIEL_FOREVER;
+}
+
+static uint64_t join_min(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct ori_address *names,
+				     unsigned count, struct ori_gate *gate, int *fd)
+{
+	enum oriel_status status = ORIEL_ERR_SYSTEM;
+	unsigned i;
+
+	for (i = 0; i < count; i++) {
+		gate->address = names[i];
+		status = ori_endpoint_listen(&gate->address, fd);
+		if (status == ORIEL_OK || errno != EADDRNOTAVAIL)
+			return status;
+	}
+	/* The name is that of a router before this machine: any address must do. */
+	gate->address = (struct ori_address){.family = names[0].family, .port = job->port};
+	return ori_endpoint_listen(&gate->address, fd);
+}
+
+static enum oriel_status join_root_open(struct ori_join *join)
+{
+	const struct ori_tcp_job *job = join->job;
+	struct ori_address names[ORI_ENDPOINT_NAMES];
+	enum oriel_status status;
+	unsigned count;
+	int fd = job->listen_fd;
+
+	if (fd >= 0) {
+		status = ori_endpoint_adopt(fd);
+		if (status == ORIEL_OK)
+			status = ori_endpoint_local(fd, &join->gate->address);
+		if (status != ORIEL_OK)
+			return status;
+		return ori_gate_open(join->gate, fd);
+	}
+	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
+	if (status == ORIEL_OK)
+		status = join_listen(job, names, count, join->gate, &fd);
+	return status == ORIEL_OK ? ori_gate_open(join->gate, fd) : status;
+}
+
+static void hall_tell(const struct join_hall *hall, struct ori_guest *guest)
+{
+	unsigned char body[ORI_FAILURE_LENGTH];
+	size_t length = ori_failure_encode(&hall->failure, body);
+
+	if (guest)
+		ori_link_send(&guest->link, ORI_FRAME_FAILURE, body, length);
+}
+
+/* The job fails with what this thread has just failed with: tell all who are here. */
+static void hall_dismiss(struct join_hall *hall)
+{
+	unsigned i;
+
+	hall->failure.status = oriel_last_status();
+	snprintf(hall->failure.text, sizeof(hall->failure.text), "%s", oriel_last_error());
+	for (i = 1; i < hall->join->job->size; i++) {
+		hall_tell(hall, hall->guests[i]);
+		ori_guest_free(hall->guests[i]);
+		hall->guests[i] = NULL;
+	}
+}
+
+static enum oriel_status hall_check(const struct join_hall *hall, const struct ori_guest *guest)
+{
+	unsigned size = hall->join->job->size, rank = guest->hello.rank;
+	char here[ORI_ENDPOINT_LENGTH];
+
+	if (guest->hello.size != size)
+		return ori_fail(ORIEL_ERR_MISMATCH,
+				"rank %u at %s says the job has %u ranks, rank 0 says %u", rank,
+				guest->from, guest->hello.size, size);
+	if (rank >= size)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "%s joined as rank %u of %u", guest->from, rank,
+				size);
+	if (rank == 0 || hall->guests[rank])
+		return ori_fail(ORIEL_ERR_CONFIG, "rank %u joined twice: from %s and %s", rank,
+				rank ? hall->guests[rank]->from
+				     : ori_endpoint_text(&hall->join->gate->address, here),
+				guest->from);
+	return ORIEL_OK;
+}
+
+/* A rank that began to wait earlier, or waits less long, decides when all give up. */
+static void hall_hurry(struct join_hall *hall, const struct ori_hello *hello)
+{
+	uint64_t deadline;
+
+	if (hello->timeout_ms == 0)
+		return;
+	deadline = ori_deadline(hello->left_ms * 1000000ull);
+	if (deadline < hall->deadline) {
+		hall->deadline = deadline;
+		hall->timeout_ns = join_min(hello->timeout_ms * 1000000ull, hall->timeout_ns);
+	}
+}
+
+static void hall_admit(struct join_hall *hall, struct ori_guest *guest)
+{
+	hall->came++;
+	if (hall->failure.status == ORIEL_OK && hall_check(hall, guest) != ORIEL_OK)
+		hall_dismiss(hall);
+	if (hall->failure.status != ORIEL_OK) {
+		hall_tell(hall, guest);
+		ori_guest_free(guest);
+		return;
+	}
+	hall->guests[guest->hello.rank] = guest;
+	hall->join->addresses[guest->hello.rank] = guest->hello.address;
+	hall_hurry(hall, &guest->hello);
+}
+
+static enum oriel_status hall_sweep(struct join_hall *hall)
+{
+	unsigned size = hall->join->job->size, i;
+	struct ori_frame frame;
+
+	for (i = 1; i < size; i++) {
+		if (!hall->guests[i] ||
+		    ori_link_peek(&hall->guests[i]->link, &frame) == ORIEL_AGAIN)
+			continue;
+		ori_link_close(&hall->guests[i]->link);
+		return ori_fail(ORIEL_ERR_PEER, "rank %u of %u left while others were joining", i,
+				size);
+	}
+	return ORIEL_OK;
+}
+
+static enum oriel_status hall_late(struct join_hall *hall)
+{
+	const struct ori_gate *gate = hall->join->gate;
+	unsigned size = hall->join->job->size, i;
+	struct ori_ranks missing = {0};
+	char text[ORI_RANKS_LENGTH];
+
+	for (i = 1; i < size; i++)
+		if (!hall->guests[i])
+			ori_ranks_add(&missing, i);
+	ori_ranks_text(&missing, size, text);
+	if (gate->refused)
+		return ori_fail(ORIEL_ERR_AUTH,
+				"%s did not join within %g s; %s was refused, it has another "
+				"ORIEL_JOB_KEY",
+				text, ori_seconds(hall->timeout_ns), gate->refused_from);
+	return ori_fail(ORIEL_ERR_TIMEOUT, "%s did not join within %g s", text,
+			ori_seconds(hall->timeout_ns));
+}
+
+/*
+ * A failure is not the end: who comes later would look for a root that is gone.
+ * So the root stays until all have come, or until the deadline.
+ */
+static enum oriel_status hall_wait(struct join_hall *hall)
+{
+	uint64_t sweep = ori_deadline(JOIN_SWEEP_NS);
+	enum oriel_status status;
+	struct ori_guest *guest;
+
+	while (hall->came < hall->join->job->size && !ori_deadline_passed(hall->deadline)) {
+		status = ori_gate_poll(hall->join->gate, NULL, 0, join_min(hall->deadline, sweep));
+		if (status != ORIEL_OK) {
+			hall_dismiss(hall);
+			return status;
+		}
+		if (ori_deadline_passed(sweep)) {
+			if (hall_sweep(hall) != ORIEL_OK)
+				hall_dismiss(hall);
+			sweep = ori_deadline(JOIN_SWEEP_NS);
+		}
+		while ((guest = ori_gate_next(hall->join->gate, ORI_PURPOSE_JOIN)))
+			hall_admit(hall, guest);
+	}
+	if (hall->failure.status != ORIEL_OK)
+		return ori_fail(hall->failure.status, "%s", hall->failure.text);
+	if (hall->came == hall->join->job->size)
+		return ORIEL_OK;
+	status = hall_late(hall);
+	hall_dismiss(hall);
+	return status;
+}
+
+/* Children keep the connection as their link of the tree; the others turn to their parents. */
+static void hall_welcome(struct join_hall *hall)
+{
+	struct ori_tree *tree = hall->join->tree;
+	unsigned char body[ORI_ADDRESS_LENGTH];
+	struct ori_tree_place place;
+	unsigned i;
+
+	for (i = 1; i < tree->size; i++) {
+		ori_tree_place(tree->size, i, &place);
+		ori_address_encode(&hall->join->addresses[place.parent], body);
+		ori_link_send(&hall->guests[i]->link, ORI_FRAME_WELCOME, body, sizeof(body));
+	}
+	for (i = 0; i < tree->place.children; i++) {
+		tree->links[i] = hall->guests[tree->place.child[i]]->link;
+		hall->guests[tree->place.child[i]]->link.fd = -1;
+	}
+}
+
+enum oriel_status ori_join_root(struct ori_join *join)
+{
+	struct join_hall hall = {
+		.join = join,
+		.came = 1,
+		.deadline = join->deadline,
+		.timeout_ns = join->job->timeout_ns,
+	};
+	enum oriel_status status = join_root_open(join);
+	unsigned i;
+
+	if (status != ORIEL_OK)
+		return status;
+	hall.guests = calloc(join->job->size, sizeof(struct ori_guest *));
+	if (!hall.guests)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks",
+				join->job->size);
+	status = hall_wait(&hall);
+	if (status == ORIEL_OK)
+		hall_welcome(&hall);
+	for (i = 0; i < join->job->size; i++)
+		ori_guest_free(hall.guests[i]);
+	free(hall.guests);
+	return status;
+}
+
+/* Each rank is found at the address by which it reaches the root. */
+static enum oriel_status join_member_gate(struct ori_gate *gate, int root)
+{
+	enum oriel_status status;
+	int fd;
+
+	if (gate->listener >= 0)
+		return ORIEL_OK;
+	status = ori_endpoint_local(root, &gate->address);
+	if (status != ORIEL_OK)
+		return status;
+	gate->address.port = 0;
+	status = ori_endpoint_listen(&gate->address, &fd);
+	return status == ORIEL_OK ? ori_gate_open(gate, fd) : status;
+}
+
+/* One attempt. ORIEL_AGAIN: the root is not there yet, errno says how. */
+static enum oriel_status join_knock(struct ori_join *join, const struct ori_address *root,
+				    struct ori_link *link)
+{
+	const struct ori_tcp_job *job = join->job;
+	struct ori_hello hello = {
+		.purpose = ORI_PURPOSE_JOIN,
+		.rank = job->rank,
+		.size = job->size,
+		.timeout_ms = join_ms(job->timeout_ns),
+	};
+	int fd = ori_endpoint_connect(root, join->deadline);
+	enum oriel_status status;
+
+	if (fd < 0)
+		return ORIEL_AGAIN;
+	ori_link_open(link, fd, join->gate->traffic);
+	status = join_member_gate(join->gate, fd);
+	if (status == ORIEL_OK) {
+		hello.address = join->gate->address;
+		if (join->deadline != ORIEL_FOREVER && !ori_deadline_passed(join->deadline))
+			hello.left_ms = join_ms(join->deadline - ori_clock_ns());
+		status = ori_dial_greet(link, join->gate, &hello, join->deadline);
+	}
+	if (status != ORIEL_OK)
+		ori_link_close(link);
+	if (status == ORIEL_ERR_PEER) {
+		errno = ECONNRESET;
+		return ORIEL_AGAIN;
+	}
+	return status;
+}
+
+static enum oriel_status join_call(struct ori_join *join, struct ori_address *root,
+				   struct ori_link *link)
+{
+	const struct ori_tcp_job *job = join->job;
+	struct timespec pause = {0, JOIN_RETRY_MIN_NS};
+	struct ori_address names[ORI_ENDPOINT_NAMES];
+	char text[ORI_ENDPOINT_LENGTH];
+	enum oriel_status status;
+	unsigned count, i;
+
+	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
+	if (status != ORIEL_OK)
+		return status;
+	for (i = 0;; i = (i + 1) % count) {
+		*root = names[i];
+		status = join_knock(join, root, link);
+		if (status != ORIEL_AGAIN)
+			return status;
+		if (ori_deadline_passed(join->deadline))
+			return ori_fail_errno(ORIEL_ERR_TIMEOUT,
+					      "rank %u of %u found no root at %s (%s) within %g s",
+					      job->rank, job->size, ori_endpoint_text(root, text),
+					      job->host, ori_seconds(job->timeout_ns));
+		if (i + 1 < count)
+			continue;
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < JOIN_RETRY_MAX_NS)
+			pause.tv_nsec *= 2;
+	}
+}
+
+/* ORIEL_OK and the parent's address, or the failure that the root tells. */
+static enum oriel_status join_answer(struct ori_link *link, struct ori_address *parent)
+{
+	unsigned char body[ORI_FAILURE_LENGTH];
+	struct ori_failure failure;
+	enum oriel_status status;
+	struct ori_frame frame;
+
+	status = ori_link_take(link, &frame, body, sizeof(body));
+	if (status == ORIEL_ERR_PEER)
+		return ori_fail(status, "rank 0 left: connection closed");
+	if (status == ORIEL_AGAIN)
+		return status;
+	if (status == ORIEL_OK && frame.type == ORI_FRAME_FAILURE &&
+	    ori_failure_parse(body, frame.length, &failure))
+		return ori_fail(failure.status, "%s", failure.text);
+	if (status == ORIEL_OK && frame.type == ORI_FRAME_WELCOME &&
+	    ori_address_parse(body, frame.length, parent))
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_PROTOCOL, "what rank 0 says makes no sense");
+}
+
+static enum oriel_status join_wait(struct ori_join *join, struct ori_link *link,
+				   struct ori_address *parent)
+{
+	struct pollfd polled = {.fd = link->fd, .events = POLLIN};
+	uint64_t deadline = join_grace(join);
+	enum oriel_status status;
+
+	while ((status = join_answer(link, parent)) == ORIEL_AGAIN) {
+		if (ori_deadline_passed(deadline))
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"rank 0 did not bring the job together within %g s",
+					ori_seconds(join->job->timeout_ns));
+		status = ori_gate_poll(join->gate, &polled, 1, deadline);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	return status;
+}
+
+/* A child connects to its parent, which may itself be waiting for its own. */
+static enum oriel_status join_parent(struct ori_join *join, const struct ori_address *address)
+{
+	struct ori_tree *tree = join->tree;
+	struct ori_link *link = ori_tree_parent(tree);
+	struct ori_hello hello = {
+		.purpose = ORI_PURPOSE_TREE,
+		.rank = tree->rank,
+		.size = tree->size,
+	};
+	enum oriel_status status;
+
+	ori_error_clear();
+	status = ori_dial(address, join->gate, &hello, join_grace(join), link);
+	if (status != ORIEL_OK)
+		return ori_fail(status, "rank %u of %u cannot reach rank %u: %s", tree->rank,
+				tree->size, tree->place.parent,
+				oriel_last_status() ? oriel_last_error() : "it has left");
+	link->rank = tree->place.parent;
+	return ORIEL_OK;
+}
+
+static unsigned join_seat(struct ori_tree *tree)
+{
+	struct ori_guest *guest;
+	unsigned i, seated = 0;
+
+	while ((guest = ori_gate_next(tree->gate, ORI_PURPOSE_TREE))) {
+		for (i = 0; i < tree->place.children; i++) {
+			if (tree->place.child[i] != guest->hello.rank || tree->links[i].fd >= 0)
+				continue;
+			tree->links[i] = guest->link;
+			guest->link.fd = -1;
+		}
+		ori_guest_free(guest);
+	}
+	for (i = 0; i < tree->place.children; i++)
+		seated += tree->links[i].fd >= 0;
+	return seated;
+}
+
+static enum oriel_status join_late(struct ori_join *join)
+{
+	struct ori_tree *tree = join->tree;
+	struct ori_ranks missing = {0};
+	char text[ORI_RANKS_LENGTH];
+	unsigned i;
+
+	for (i = 0; i < tree->place.children; i++)
+		if (tree->links[i].fd < 0)
+			ori_ranks_add(&missing, tree->place.child[i]);
+	return ori_tree_break(tree, ORIEL_ERR_TIMEOUT, "%s did not connect to rank %u within %g s",
+			      ori_ranks_text(&missing, tree->size, text), tree->rank,
+			      ori_seconds(join->job->timeout_ns));
+}
+
+static enum oriel_status join_children(struct ori_join *join)
+{
+	struct ori_tree *tree = join->tree;
+	struct pollfd polled = {.fd = ori_tree_parent(tree)->fd, .events = POLLIN};
+	enum oriel_status status;
+
+	while (join_seat(tree) < tree->place.children) {
+		status = ori_tree_listen(tree, ori_tree_parent(tree));
+		if (status != ORIEL_AGAIN)
+			return status;
+		if (ori_deadline_passed(join->deadline))
+			return join_late(join);
+		status = ori_gate_poll(join->gate, &polled, 1, join->deadline);
+		if (status != ORIEL_OK)
+			return ori_tree_break(tree, status, "rank %u of %u: %s", tree->rank,
+					      tree->size, oriel_last_error());
+	}
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_join_member(struct ori_join *join, struct ori_address *root)
+{
+	struct ori_address parent;
+	enum oriel_status status;
+	struct ori_link link;
+
+	status = join_call(join, root, &link);
+	if (status != ORIEL_OK)
+		return status;
+	status = join_wait(join, &link, &parent);
+	if (status == ORIEL_OK && join->tree->place.parent == 0) {
+		*ori_tree_parent(join->tree) = link;
+		return join_children(join);
+	}
+	ori_link_close(&link);
+	if (status == ORIEL_OK)
+		status = join_parent(join, &parent);
+	return status == ORIEL_OK ? join_children(join) : status;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How ranks come together: each says hello to rank 0, which waits for all, tells
+ * each where its parent is, or tells all who was missing. O(size) frames at rank 0.
+ */
+#ifndef ORI_BOOTSTRAP_JOIN_H
+#define ORI_BOOTSTRAP_JOIN_H
+
+#include "bootstrap/tcp.h"
+#include "bootstrap/tree.h"
+
+struct ori_join {
+	const struct ori_tcp_job *job; /* size is above 1 */
+	uint64_t deadline;
+	struct ori_gate *gate;         /* opened by the call */
+	struct ori_tree *tree;         /* gets its links */
+	struct ori_address *addresses; /* of all ranks; rank 0 fills them in */
+};
+
+enum oriel_status ori_join_root(struct ori_join *join);
+/* @root: where this rank reaches rank 0. */
+enum oriel_status ori_join_member(struct ori_join *join, struct ori_address *root);
+
+#endif

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks as threads of one process: a job is a mutex and what it guards. */
+#include <oriel/bootstrap.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "bootstrap/ranks.h"
+
+#define LOCAL_TEXT 512
+
+struct local_message {
+	struct local_message *next;
+	unsigned source;
+	uint32_t tag;
+	size_t length;
+	unsigned char data[];
+};
+
+/* One collective; freed by the last rank that reads its result. */
+struct local_round {
+	size_t length;
+	unsigned first; /* the rank that set @length */
+	unsigned arrived, readers;
+	bool is_done;
+	unsigned char *is_here; /* one per rank, behind the data */
+	unsigned char data[];
+};
+
+struct local_end {
+	struct oriel_local_job *job;
+	unsigned rank;
+	bool is_open, has_left;
+	pthread_cond_t mail;
+	struct local_message *inbox, **inbox_end;
+};
+
+/* Everything but size and the rounds' data is guarded by lock. */
+struct oriel_local_job {
+	pthread_mutex_t lock;
+	pthread_cond_t turn; /* a round is done, or the job has failed */
+	unsigned size, refs;
+	struct local_round *round; /* that gathers now, or NULL */
+	enum oriel_status status;  /* of the job as a whole */
+	char text[LOCAL_TEXT];
+	struct local_end ends[];
+};
+
+static void local_cond_open(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+/* False once @deadline has passed. */
+static bool local_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline)
+{
+	struct timespec until = {
+		.tv_sec = (time_t)(deadline / 1000000000u),
+		.tv_nsec = (long)(deadline % 1000000000u),
+	};
+
+	if (deadline == ORIEL_FOREVER)
+		return pthread_cond_wait(cond, lock) == 0;
+	return pthread_cond_timedwait(cond, lock, &until) != ETIMEDOUT;
+}
+
+/* The first failure of a job is everybody's. Called with the lock held. */
+__attribute__((format(printf, 3, 4))) static enum oriel_status
+local_break(struct oriel_local_job *job, enum oriel_status status, const char *format, ...)
+{
+	va_list args;
+	unsigned i;
+
+	if (job->status == ORIEL_OK) {
+		va_start(args, format);
+		vsnprintf(job->text, sizeof(job->text), format, args);
+		va_end(args);
+		job->status = status;
+		pthread_cond_broadcast(&job->turn);
+		for (i = 0; i < job->size; i++)
+			pthread_cond_signal(&job->ends[i].mail);
+	}
+	return job->status;
+}
+
+static enum oriel_status local_gone(struct oriel_local_job *job, unsigned rank)
+{
+	return local_break(job, ORIEL_ERR_PEER, "rank %u of %u left: it closed its end", rank,
+			   job->size);
+}
+
+static enum oriel_status local_left(struct oriel_local_job *job)
+{
+	unsigned i;
+
+	for (i = 0; i < job->size; i++)
+		if (job->ends[i].has_left)
+			return local_gone(job, i);
+	return job->status;
+}
+
+static void local_round_unref(struct oriel_local_job *job, struct local_round *round)
+{
+	if (--round->readers > 0)
+		return;
+	if (job->round == round)
+		job->round = NULL;
+	free(round);
+}
+
+/* The round that @end's rank takes part in next. */
+static enum oriel_status local_round_enter(struct local_end *end, size_t length,
+					   struct local_round **entered)
+{
+	struct oriel_local_job *job = end->job;
+	struct local_round *round = job->round;
+
+	if (!round) {
+		if (length > (SIZE_MAX / 2 - job->size - sizeof(*round)) / job->size)
+			return local_break(job, ORIEL_ERR_NOMEM,
+					   "no memory for %zu bytes of %u ranks", length,
+					   job->size);
+		round = calloc(1, sizeof(*round) + job->size * length + job->size);
+		if (!round)
+			return local_break(job, ORIEL_ERR_NOMEM,
+					   "no memory for %zu bytes of %u ranks", length,
+					   job->size);
+		round->length = length;
+		round->first = end->rank;
+		round->is_here = round->data + job->size * length;
+		job->round = round;
+	}
+	if (round->length != length)
+		return local_break(job, ORIEL_ERR_MISMATCH,
+				   "all_gather: rank %u gives %zu bytes, rank %u gives %zu",
+				   end->rank, length, round->first, round->length);
+	round->readers++;
+	*entered = round;
+	return ORIEL_OK;
+}
+
+static enum oriel_status local_late(struct oriel_local_job *job, const struct local_round *round,
+				    uint64_t timeout_ns)
+{
+	struct ori_ranks missing = {0};
+	char text[ORI_RANKS_LENGTH];
+	unsigned i;
+
+	for (i = 0; i < job->size; i++)
+		if (!round->is_here[i])
+			ori_ranks_add(&missing, i);
+	return local_break(job, ORIEL_ERR_TIMEOUT, "%s did not take part within %g s",
+			   ori_ranks_text(&missing, job->size, text), ori_seconds(timeout_ns));
+}
+
+static enum oriel_status local_round_wait(struct oriel_local_job *job, struct local_round *round,
+					  uint64_t timeout_ns)
+{
+	uint64_t deadline = ori_deadline(timeout_ns);
+
+	while (!round->is_done) {
+		if (local_left(job) != ORIEL_OK)
+			return job->status;
+		if (!local_wait(&job->turn, &job->lock, deadline) && !round->is_done)
+			return local_late(job, round, timeout_ns);
+	}
+	return ORIEL_OK;
+}
+
+static enum oriel_status local_gather(struct local_end *end, const void *mine, size_t length,
+				      uint64_t timeout_ns, struct local_round **done)
+{
+	struct oriel_local_job *job = end->job;
+	struct local_round *round = NULL;
+	enum oriel_status status;
+
+	if (local_left(job) != ORIEL_OK)
+		return job->status;
+	status = local_round_enter(end, length, &round);
+	if (status != ORIEL_OK)
+		return status;
+	if (length)
+		memcpy(round->data + end->rank * length, mine, length);
+	round->is_here[end->rank] = 1;
+	if (++round->arrived == job->size) {
+		round->is_done = true;
+		job->round = NULL;
+		pthread_cond_broadcast(&job->turn);
+	}
+	status = local_round_wait(job, round, timeout_ns);
+	if (status != ORIEL_OK)
+		local_round_unref(job, round);
+	else
+		*done = round;
+	return status;
+}
+
+/* Puts the job's failure where this thread's oriel_last_error() finds it. */
+static enum oriel_status local_tell(struct oriel_local_job *job, enum oriel_status status)
+{
+	char text[LOCAL_TEXT];
+
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	pthread_mutex_lock(&job->lock);
+	memcpy(text, job->text, sizeof(text));
+	pthread_mutex_unlock(&job->lock);
+	return ori_fail(status, "%s", text);
+}
+
+static enum oriel_status local_all_gather(void *context, const void *mine, void *all, size_t length,
+					  uint64_t timeout_ns)
+{
+	struct local_end *end = context;
+	struct oriel_local_job *job = end->job;
+	struct local_round *round = NULL;
+	enum oriel_status status;
+
+	pthread_mutex_lock(&job->lock);
+	status = local_gather(end, mine, length, timeout_ns, &round);
+	pthread_mutex_unlock(&job->lock);
+	if (status != ORIEL_OK)
+		return local_tell(job, status);
+
+	/* Nobody writes to a round that is done, so the lock is not needed to read it. */
+	if (length)
+		memcpy(all, round->data, job->size * length);
+	pthread_mutex_lock(&job->lock);
+	local_round_unref(job, round);
+	pthread_mutex_unlock(&job->lock);
+	return ORIEL_OK;
+}
+
+static enum oriel_status local_barrier(void *context, uint64_t timeout_ns)
+{
+	return local_all_gather(context, NULL, NULL, 0, timeout_ns);
+}
+
+static enum oriel_status local_check_peer(const struct local_end *end, unsigned peer)
+{
+	if (peer >= end->job->size)
+		return ori_fail(ORIEL_ERR_RANGE, "there is no rank %u in a job of %u", peer,
+				end->job->size);
+	return ORIEL_OK;
+}
+
+static enum oriel_status local_deliver(struct oriel_local_job *job, unsigned peer,
+				       struct local_message *message)
+{
+	struct local_end *to = &job->ends[peer];
+
+	if (job->status != ORIEL_OK)
+		return job->status;
+	if (to->has_left)
+		return local_gone(job, peer);
+	*to->inbox_end = message;
+	to->inbox_end = &message->next;
+	pthread_cond_signal(&to->mail);
+	return ORIEL_OK;
+}
+
+static enum oriel_status local_send(void *context, unsigned peer, uint32_t tag, const void *data,
+				    size_t length, uint64_t timeout_ns)
+{
+	struct local_end *end = context;
+	struct local_message *message;
+	enum oriel_status status = local_check_peer(end, peer);
+
+	(void)timeout_ns; /* a copy never waits for the receiver */
+	if (status != ORIEL_OK)
+		return status;
+	message = malloc(sizeof(*message) + length);
+	if (!message)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a message of %zu bytes", length);
+	*message = (struct local_message){.source = end->rank, .tag = tag, .length = length};
+	if (length)
+		memcpy(message->data, data, length);
+	pthread_mutex_lock(&end->job->lock);
+	status = local_deliver(end->job, peer, message);
+	pthread_mutex_unlock(&end->job->lock);
+	if (status != ORIEL_OK)
+		free(message);
+	return local_tell(end->job, status);
+}
+
+static struct local_message *local_take(struct local_end *end, unsigned source, uint32_t tag)
+{
+	struct local_message **link, *message;
+
+	for (link = &end->inbox; *link; link = &(*link)->next)
+		if ((*link)->source == source && (*link)->tag == tag)
+			break;
+	message = *link;
+	if (!message)
+		return NULL;
+	*link = message->next;
+	if (!*link)
+		end->inbox_end = link;
+	return message;
+}
+
+static enum oriel_status local_receive(struct local_end *end, unsigned peer, uint32_t tag,
+				       uint64_t timeout_ns, struct local_message **message)
+{
+	struct oriel_local_job *job = end->job;
+	uint64_t deadline = ori_deadline(timeout_ns);
+	bool in_time = true;
+
+	for (;;) {
+		if (job->status != ORIEL_OK)
+			return job->status;
+		*message = local_take(end, peer, tag);
+		if (*message)
+			return ORIEL_OK;
+		if (job->ends[peer].has_left)
+			return local_gone(job, peer);
+		if (!in_time)
+			return local_break(
+				job, ORIEL_ERR_TIMEOUT,
+				"rank %u of %u sent rank %u nothing with tag %u within %g s", peer,
+				job->size, end->rank, tag, ori_seconds(timeout_ns));
+		in_time = local_wait(&end->mail, &job->lock, deadline);
+	}
+}
+
+static enum oriel_status local_recv(void *context, unsigned peer, uint32_t tag, void *data,
+				    size_t length, uint64_t timeout_ns)
+{
+	struct local_end *end = context;
+	struct oriel_local_job *job = end->job;
+	struct local_message *message = NULL;
+	enum oriel_status status = local_check_peer(end, peer);
+
+	if (status != ORIEL_OK)
+		return status;
+	pthread_mutex_lock(&job->lock);
+	status = local_receive(end, peer, tag, timeout_ns, &message);
+	if (status == ORIEL_OK && message->length != length)
+		status = local_break(job, ORIEL_ERR_MISMATCH,
+				     "rank %u sent %zu bytes with tag %u, rank %u takes %zu", peer,
+				     message->length, tag, end->rank, length);
+	pthread_mutex_unlock(&job->lock);
+	if (status == ORIEL_OK && length)
+		memcpy(data, message->data, length);
+	free(message);
+	return local_tell(job, status);
+}
+
+static void local_free(struct oriel_local_job *job)
+{
+	struct local_message *message;
+	unsigned i;
+
+	for (i = 0; i < job->size; i++) {
+		while ((message = job->ends[i].inbox)) {
+			job->ends[i].inbox = message->next;
+			free(message);
+		}
+		pthread_cond_destroy(&job->ends[i].mail);
+	}
+	pthread_cond_destroy(&job->turn);
+	pthread_mutex_destroy(&job->lock);
+	free(job->round);
+	free(job);
+}
+
+static void local_unref(struct oriel_local_job *job)
+{
+	bool is_last;
+
+	pthread_mutex_lock(&job->lock);
+	is_last = --job->refs == 0;
+	pthread_mutex_unlock(&job->lock);
+	if (is_last)
+		local_free(job);
+}
+
+static void local_close(void *context)
+{
+	struct local_end *end = context;
+	struct oriel_local_job *job = end->job;
+	unsigned i;
+
+	pthread_mutex_lock(&job->lock);
+	end->has_left = true;
+	pthread_cond_broadcast(&job->turn);
+	for (i = 0; i < job->size; i++)
+		if (job->ends[i].is_open)
+			pthread_cond_signal(&job->ends[i].mail);
+	pthread_mutex_unlock(&job->lock);
+	local_unref(job);
+}
+
+static const struct oriel_bootstrap_ops local_ops = {
+	.size = sizeof(local_ops),
+	.all_gather = local_all_gather,
+	.barrier = local_barrier,
+	.send = local_send,
+	.recv = local_recv,
+	.close = local_close,
+};
+
+enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job **job)
+{
+	struct oriel_local_job *j;
+	unsigned i;
+
+	if (!job || size == 0)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_local_job_create: a job of no ranks");
+	j = calloc(1, sizeof(*j) + size * sizeof(j->ends[0]));
+	if (!j)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", size);
+	pthread_mutex_init(&j->lock, NULL);
+	local_cond_open(&j->turn);
+	j->size = size;
+	j->refs = 1;
+	for (i = 0; i < size; i++) {
+		j->ends[i].job = j;
+		j->ends[i].rank = i;
+		j->ends[i].inbox_end = &j->ends[i].inbox;
+		local_cond_open(&j->ends[i].mail);
+	}
+	*job = j;
+	return ORIEL_OK;
+}
+
+void oriel_local_job_destroy(struct oriel_local_job *job)
+{
+	if (job)
+		local_unref(job);
+}
+
+enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsigned rank,
+					     struct oriel_bootstrap *bootstrap)
+{
+	bool was_open;
+
+	if (!job || !bootstrap)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_bootstrap_open_local: NULL");
+	if (rank >= job->size)
+		return ori_fail(ORIEL_ERR_RANGE, "there is no rank %u in a job of %u", rank,
+				job->size);
+	pthread_mutex_lock(&job->lock);
+	was_open = job->ends[rank].is_open;
+	job->ends[rank].is_open = true;
+	if (!was_open)
+		job->refs++;
+	pthread_mutex_unlock(&job->lock);
+	if (was_open)
+		return ori_fail(ORIEL_ERR_STATE, "rank %u of %u was opened before", rank,
+				job->size);
+	*bootstrap = (struct oriel_bootstrap){
+		.ops = &local_ops,
+		.context = &job->ends[rank],
+		.rank = rank,
+		.size = job->size,
+	};
+	return ORIEL_OK;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bootstrap/party_test.h"
+
+struct local_party {
+	struct oriel_local_job *job;
+	unsigned rounds;
+	size_t length;
+};
+
+static struct local_party local_party(unsigned size, unsigned rounds, size_t length)
+{
+	struct local_party party = {.rounds = rounds, .length = length};
+
+	assert_int_equal(oriel_local_job_create(size, &party.job), ORIEL_OK);
+	return party;
+}
+
+static void *run_rounds(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct local_party *party = seat->party;
+	struct oriel_bootstrap b;
+
+	party_note(seat, oriel_bootstrap_open_local(party->job, seat->rank, &b));
+	if (seat->status == ORIEL_OK)
+		party_note(seat, party_rounds(&b, party->rounds, party->length));
+	if (seat->status == ORIEL_OK)
+		party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_ranks_gather_what_all_gave(void **state)
+{
+	static const unsigned sizes[] = {1, 2, 3, 8, 512};
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct local_party party = local_party(sizes[i], sizes[i] > 8 ? 3 : 50, 24);
+
+		party_run(sizes[i], run_rounds, &party);
+		party_expect_all(sizes[i], ORIEL_OK, "");
+		oriel_local_job_destroy(party.job);
+	}
+}
+
+static void *leave_as_two(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct local_party *party = seat->party;
+	struct oriel_bootstrap b;
+
+	oriel_bootstrap_open_local(party->job, seat->rank, &b);
+	if (seat->rank != 2) {
+		enum oriel_status first = b.ops->barrier(b.context, PARTY_PATIENCE);
+
+		party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+		if (first != seat->status)
+			seat->status = ORIEL_OK;
+	}
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_a_rank_that_leaves_is_named_to_all(void **state)
+{
+	struct local_party party = local_party(4, 0, 0);
+
+	(void)state;
+	party_run(4, leave_as_two, &party);
+	party_expect(0, ORIEL_ERR_PEER, "rank 2 of 4 left");
+	party_expect(1, ORIEL_ERR_PEER, "rank 2 of 4 left");
+	party_expect(3, ORIEL_ERR_PEER, "rank 2 of 4 left");
+	oriel_local_job_destroy(party.job);
+}
+
+static void *gather_own_length(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct local_party *party = seat->party;
+	unsigned char mine[16] = {0}, all[64];
+	struct oriel_bootstrap b;
+
+	oriel_bootstrap_open_local(party->job, seat->rank, &b);
+	party_note(seat, b.ops->all_gather(b.context, mine, all, seat->rank == 1 ? 8 : 16,
+					   PARTY_PATIENCE));
+	b.ops->barrier(b.context, PARTY_PATIENCE);
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_lengths_that_differ_are_an_error_on_all(void **state)
+{
+	struct local_party party = local_party(3, 0, 0);
+
+	(void)state;
+	party_run(3, gather_own_length, &party);
+	party_expect_all(3, ORIEL_ERR_MISMATCH, "rank 1 gives 8");
+	oriel_local_job_destroy(party.job);
+}
+
+static void test_messages_are_matched_by_rank_and_tag(void **state)
+{
+	struct local_party party = local_party(2, 0, 0);
+	struct oriel_bootstrap a, b;
+	char got[8];
+
+	(void)state;
+	assert_int_equal(oriel_bootstrap_open_local(party.job, 0, &a), ORIEL_OK);
+	assert_int_equal(oriel_bootstrap_open_local(party.job, 1, &b), ORIEL_OK);
+	oriel_local_job_destroy(party.job);
+	assert_int_equal(a.ops->send(a.context, 1, 5, "five", 5, 1), ORIEL_OK);
+	assert_int_equal(a.ops->send(a.context, 1, 6, "six", 4, 1), ORIEL_OK);
+	assert_int_equal(a.ops->send(a.context, 1, 6, "seven", 6, 1), ORIEL_OK);
+	assert_int_equal(b.ops->recv(b.context, 0, 6, got, 4, PARTY_PATIENCE), ORIEL_OK);
+	assert_string_equal(got, "six");
+	assert_int_equal(b.ops->recv(b.context, 0, 5, got, 5, PARTY_PATIENCE), ORIEL_OK);
+	assert_string_equal(got, "five");
+	assert_int_equal(b.ops->send(b.context, 2, 6, "x", 1, 1), ORIEL_ERR_RANGE);
+	assert_int_equal(b.ops->recv(b.context, 0, 6, got, 5, PARTY_PATIENCE), ORIEL_ERR_MISMATCH);
+	assert_int_equal(a.ops->barrier(a.context, PARTY_PATIENCE), ORIEL_ERR_MISMATCH);
+	oriel_bootstrap_close(&a);
+	oriel_bootstrap_close(&b);
+}
+
+static void test_what_does_not_come_ends_with_the_deadline(void **state)
+{
+	struct local_party party = local_party(3, 0, 0);
+	struct oriel_bootstrap a;
+	char got[8];
+
+	(void)state;
+	assert_int_equal(oriel_bootstrap_open_local(party.job, 0, &a), ORIEL_OK);
+	assert_int_equal(a.ops->barrier(a.context, 1000000), ORIEL_ERR_TIMEOUT);
+	assert_string_equal(oriel_last_error(), "ranks 1, 2 of 3 did not take part within 0.001 s");
+	assert_int_equal(a.ops->recv(a.context, 1, 0, got, 8, 1), ORIEL_ERR_TIMEOUT);
+	oriel_bootstrap_close(&a);
+	oriel_local_job_destroy(party.job);
+}
+
+static void test_an_end_is_opened_once_and_only_where_there_is_one(void **state)
+{
+	struct local_party party = local_party(2, 0, 0);
+	struct oriel_local_job *none;
+	struct oriel_bootstrap a, b;
+
+	(void)state;
+	assert_int_equal(oriel_local_job_create(0, &none), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_bootstrap_open_local(party.job, 2, &a), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_bootstrap_open_local(party.job, 1, &a), ORIEL_OK);
+	assert_int_equal(oriel_bootstrap_open_local(party.job, 1, &b), ORIEL_ERR_STATE);
+	oriel_bootstrap_close(&a);
+	oriel_bootstrap_close(&a);
+	oriel_bootstrap_close(NULL);
+	oriel_local_job_destroy(party.job);
+	oriel_local_job_destroy(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ranks_gather_what_all_gave),
+		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),
+		cmocka_unit_test(test_lengths_that_differ_are_an_error_on_all),
+		cmocka_unit_test(test_messages_are_matched_by_rank_and_tag),
+		cmocka_unit_test(test_what_does_not_come_ends_with_the_deadline),
+		cmocka_unit_test(test_an_end_is_opened_once_and_only_where_there_is_one),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

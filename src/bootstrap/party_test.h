@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests with ranks as threads: every rank runs one function and leaves what it saw. */
+#ifndef ORI_BOOTSTRAP_PARTY_TEST_H
+#define ORI_BOOTSTRAP_PARTY_TEST_H
+
+#include <oriel/bootstrap.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PARTY_MAX 512
+#define PARTY_PATIENCE 100000000000ull /* ns, where a deadline is not what is tested */
+
+struct party_seat {
+	void *party; /* of the test */
+	unsigned rank, size;
+	enum oriel_status status;
+	char text[600];
+	pthread_t thread;
+};
+
+static struct party_seat party_seats[PARTY_MAX];
+
+/* What a rank saw last; threads must not assert. */
+static void party_note(struct party_seat *seat, enum oriel_status status)
+{
+	seat->status = status;
+	strcpy(seat->text, status == ORIEL_OK ? "" : oriel_last_error());
+}
+
+static void party_run(unsigned size, void *(*body)(void *seat), void *party)
+{
+	pthread_attr_t attr;
+	unsigned i;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 512 * 1024);
+	for (i = 0; i < size; i++) {
+		party_seats[i] = (struct party_seat){.party = party, .rank = i, .size = size};
+		assert_int_equal(pthread_create(&party_seats[i].thread, &attr, body,
+						&party_seats[i]),
+				 0);
+	}
+	for (i = 0; i < size; i++)
+		assert_int_equal(pthread_join(party_seats[i].thread, NULL), 0);
+	pthread_attr_destroy(&attr);
+}
+
+/* Rank @rank has @status and a text with @part in it. */
+static void party_expect(unsigned rank, enum oriel_status status, const char *part)
+{
+	if (party_seats[rank].status != status || !strstr(party_seats[rank].text, part))
+		print_error("rank %u: %s, '%s'\n", rank,
+			    oriel_status_name(party_seats[rank].status), party_seats[rank].text);
+	assert_int_equal(party_seats[rank].status, status);
+	assert_non_null(strstr(party_seats[rank].text, part));
+}
+
+static void party_expect_all(unsigned size, enum oriel_status status, const char *part)
+{
+	unsigned i;
+
+	for (i = 0; i < size; i++)
+		party_expect(i, status, part);
+}
+
+/* A few rounds of all-gather and barrier, each checked. */
+static enum oriel_status party_rounds(struct oriel_bootstrap *b, unsigned rounds, size_t length)
+{
+	unsigned char *mine = malloc(length + 1), *all = malloc(b->size * length + 1);
+	enum oriel_status status = ORIEL_OK;
+	unsigned round, i;
+	size_t at;
+
+	for (round = 0; round < rounds && status == ORIEL_OK; round++) {
+		memset(mine, (int)(b->rank * 7 + round), length);
+		status = b->ops->all_gather(b->context, mine, all, length, PARTY_PATIENCE);
+		for (i = 0; i < b->size && status == ORIEL_OK; i++)
+			for (at = 0; at < length; at++)
+				if (all[i * length + at] != (unsigned char)(i * 7 + round))
+					status = ORIEL_ERR_INVALID;
+		if (status == ORIEL_OK)
+			status = b->ops->barrier(b->context, PARTY_PATIENCE);
+	}
+	free(mine);
+	free(all);
+	return status;
+}
+
+#endif

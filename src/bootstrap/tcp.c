@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bootstrap/tcp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "bootstrap/join.h"
+#include "bootstrap/mail.h"
+
+struct tcp {
+	struct ori_key key;
+	struct ori_traffic traffic;
+	struct ori_gate gate;
+	struct ori_tree tree;
+	struct ori_mail mail;
+};
+
+static enum oriel_status tcp_barrier(void *context, uint64_t timeout_ns)
+{
+	struct tcp *tcp = context;
+	char nothing;
+
+	return ori_tree_exchange(&tcp->tree, &nothing, 0, 0, timeout_ns);
+}
+
+static enum oriel_status tcp_all_gather(void *context, const void *mine, void *all, size_t length,
+					uint64_t timeout_ns)
+{
+	struct tcp *tcp = context;
+
+	if (length > SIZE_MAX / 2 / tcp->tree.size)
+		return ori_fail(ORIEL_ERR_RANGE, "all_gather of %zu bytes by %u ranks", length,
+				tcp->tree.size);
+	if (length == 0)
+		return tcp_barrier(context, timeout_ns);
+	memcpy((char *)all + tcp->tree.rank * length, mine, length);
+	return ori_tree_exchange(&tcp->tree, all, length, tcp->tree.size * length, timeout_ns);
+}
+
+static enum oriel_status tcp_send(void *context, unsigned peer, uint32_t tag, const void *data,
+				  size_t length, uint64_t timeout_ns)
+{
+	struct tcp *tcp = context;
+
+	return ori_mail_send(&tcp->mail, peer, tag, data, length, timeout_ns);
+}
+
+static enum oriel_status tcp_recv(void *context, unsigned peer, uint32_t tag, void *data,
+				  size_t length, uint64_t timeout_ns)
+{
+	struct tcp *tcp = context;
+
+	return ori_mail_recv(&tcp->mail, peer, tag, data, length, timeout_ns);
+}
+
+static void tcp_close(void *context)
+{
+	struct tcp *tcp = context;
+
+	ori_mail_close(&tcp->mail);
+	ori_tree_close(&tcp->tree);
+	ori_gate_close(&tcp->gate);
+	explicit_bzero(&tcp->key, sizeof(tcp->key));
+	free(tcp);
+}
+
+static const struct oriel_bootstrap_ops tcp_ops = {
+	.size = sizeof(tcp_ops),
+	.all_gather = tcp_all_gather,
+	.barrier = tcp_barrier,
+	.send = tcp_send,
+	.recv = tcp_recv,
+	.close = tcp_close,
+};
+
+/* Rank 0's table of addresses goes to everyone, once all links of the tree stand. */
+static enum oriel_status tcp_share_addresses(struct tcp *tcp, struct ori_address *addresses,
+					     uint64_t deadline)
+{
+	size_t length = (size_t)tcp->tree.size * ORI_ADDRESS_LENGTH;
+	unsigned char *table = calloc(1, length);
+	uint64_t now = ori_clock_ns();
+	enum oriel_status status;
+	unsigned i;
+
+	if (!table)
+		return ori_tree_break(&tcp->tree, ORIEL_ERR_NOMEM, "no memory for %u addresses",
+				      tcp->tree.size);
+	for (i = 0; i < tcp->tree.size; i++)
+		ori_address_encode(&addresses[i], table + i * ORI_ADDRESS_LENGTH);
+	status = ori_tree_exchange(&tcp->tree, table, 0, length,
+				   deadline == ORIEL_FOREVER ? ORIEL_FOREVER
+				   : deadline > now          ? deadline - now
+							     : 1);
+	for (i = 0; i < tcp->tree.size && status == ORIEL_OK; i++)
+		if (!ori_address_parse(table + i * ORI_ADDRESS_LENGTH, ORI_ADDRESS_LENGTH,
+				       &addresses[i]))
+			status = ori_tree_break(&tcp->tree, ORIEL_ERR_PROTOCOL,
+						"rank 0 gave rank %u of %u no address", i,
+						tcp->tree.size);
+	free(table);
+	return status;
+}
+
+static enum oriel_status tcp_join(struct tcp *tcp, const struct ori_tcp_job *job,
+				  struct ori_address *addresses)
+{
+	struct ori_join join = {
+		.job = job,
+		.deadline = ori_deadline(job->timeout_ns),
+		.gate = &tcp->gate,
+		.tree = &tcp->tree,
+		.addresses = addresses,
+	};
+	struct ori_address root = {0};
+	enum oriel_status status;
+
+	status = job->rank == 0 ? ori_join_root(&join) : ori_join_member(&join, &root);
+	if (status == ORIEL_OK)
+		status = tcp_share_addresses(tcp, addresses, join.deadline);
+	/* Where others reach rank 0, only they know. */
+	addresses[0] = root;
+	return status;
+}
+
+static struct tcp *tcp_new(const struct ori_tcp_job *job)
+{
+	struct tcp *tcp = calloc(1, sizeof(*tcp));
+
+	if (!tcp)
+		return NULL;
+	tcp->key = job->key;
+	ori_gate_init(&tcp->gate, &tcp->key, job->size, &tcp->traffic);
+	ori_tree_init(&tcp->tree, job->rank, job->size, &tcp->gate);
+	return tcp;
+}
+
+static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *job)
+{
+	struct ori_address *addresses = calloc(job->size, sizeof(*addresses));
+	enum oriel_status status = ORIEL_OK;
+
+	if (!addresses)
+		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
+	if (status == ORIEL_OK && job->size > 1)
+		status = tcp_join(tcp, job, addresses);
+	if (status == ORIEL_OK)
+		status = ori_mail_open(&tcp->mail, &tcp->tree, &tcp->gate, addresses);
+	if (status != ORIEL_OK)
+		free(addresses);
+	return status;
+}
+
+enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_bootstrap *bootstrap)
+{
+	struct tcp *tcp = tcp_new(job);
+	enum oriel_status status;
+
+	if (!tcp)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
+	status = tcp_start(tcp, job);
+	if (status != ORIEL_OK) {
+		tcp_close(tcp);
+		return status;
+	}
+	*bootstrap = (struct oriel_bootstrap){
+		.ops = &tcp_ops,
+		.context = tcp,
+		.rank = job->rank,
+		.size = job->size,
+	};
+	return ORIEL_OK;
+}
+
+const struct ori_traffic *ori_tcp_traffic(const struct oriel_bootstrap *bootstrap)
+{
+	const struct tcp *tcp = bootstrap->context;
+
+	return &tcp->traffic;
+}

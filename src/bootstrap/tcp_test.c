@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bootstrap/tcp.h"
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "bootstrap/endpoint.h"
+#include "bootstrap/party_test.h"
+#include "bootstrap/tree.h"
+
+#define SHORT 700000000ull /* ns, for what must not come */
+
+struct tcp_party {
+	struct ori_tcp_job job;
+	unsigned absent, odd; /* rank that does not join; that behaves otherwise */
+	enum { WITHOUT_KEY, AS_RANK_1, WITH_ONE_MORE } oddity;
+	struct ori_traffic root;
+};
+
+static const struct ori_address loopback = {.family = 4, .ip = {127, 0, 0, 1}};
+
+static struct tcp_party tcp_party(unsigned size, uint64_t timeout_ns)
+{
+	struct tcp_party party = {.absent = PARTY_MAX, .odd = PARTY_MAX};
+	struct ori_address at = loopback;
+
+	party.job = (struct ori_tcp_job){
+		.size = size,
+		.host = "127.0.0.1",
+		.timeout_ns = timeout_ns,
+		.key = {.length = 4, .bytes = "abcd"},
+	};
+	assert_int_equal(ori_endpoint_listen(&at, &party.job.listen_fd), ORIEL_OK);
+	party.job.port = at.port;
+	return party;
+}
+
+static enum oriel_status seat_open(struct party_seat *seat, struct oriel_bootstrap *b)
+{
+	struct tcp_party *party = seat->party;
+	struct ori_tcp_job job = party->job;
+
+	memset(b, 0, sizeof(*b));
+	job.rank = seat->rank;
+	if (job.rank != 0)
+		job.listen_fd = -1;
+	party_note(seat, ori_tcp_open(&job, b));
+	return seat->status;
+}
+
+static void *run_rounds(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct tcp_party *party = seat->party;
+	struct oriel_bootstrap b;
+
+	if (seat->rank == party->absent)
+		return NULL;
+	if (seat_open(seat, &b) == ORIEL_OK)
+		party_note(seat, party_rounds(&b, seat->size > 9 ? 2 : 10,
+					      seat->size == 3 ? 300000 : 40));
+	if (seat->status == ORIEL_OK && seat->rank == 0)
+		party->root = *ori_tcp_traffic(&b);
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_ranks_join_and_gather(void **state)
+{
+	static const unsigned sizes[] = {1, 2, 3, 9, 64};
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct tcp_party party = tcp_party(sizes[i], PARTY_PATIENCE);
+
+		party_run(sizes[i], run_rounds, &party);
+		party_expect_all(sizes[i], ORIEL_OK, "");
+		if (sizes[i] == 1)
+			close(party.job.listen_fd);
+	}
+}
+
+/* Two frames per rank to let it in, then eight per collective. */
+static void test_the_root_of_512_ranks_sends_frames_in_proportion(void **state)
+{
+	struct tcp_party party = tcp_party(512, PARTY_PATIENCE);
+
+	(void)state;
+	party_run(512, run_rounds, &party);
+	party_expect_all(512, ORIEL_OK, "");
+	assert_int_equal(party.root.frames, 2 * 511 + 5 * ORI_TREE_ARITY);
+	assert_true(party.root.bytes < 512 * 1000);
+}
+
+static void test_a_rank_that_does_not_join_is_named_to_all(void **state)
+{
+	struct tcp_party party = tcp_party(4, SHORT);
+
+	(void)state;
+	party.absent = 2;
+	party_run(4, run_rounds, &party);
+	party_expect(0, ORIEL_ERR_TIMEOUT, "rank 2 of 4 did not join within 0.7 s");
+	party_expect(1, ORIEL_ERR_TIMEOUT, "rank 2 of 4 did not join within 0.7 s");
+	party_expect(3, ORIEL_ERR_TIMEOUT, "rank 2 of 4 did not join within 0.7 s");
+}
+
+static void test_a_missing_root_is_named_with_its_address(void **state)
+{
+	struct tcp_party party = tcp_party(2, SHORT / 4);
+	char where[40];
+
+	(void)state;
+	close(party.job.listen_fd);
+	party.absent = 0;
+	party_run(2, run_rounds, &party);
+	snprintf(where, sizeof(where), "no root at 127.0.0.1:%u", party.job.port);
+	party_expect(1, ORIEL_ERR_TIMEOUT, where);
+	party_expect(1, ORIEL_ERR_TIMEOUT, "within 0.175 s: Connection refused");
+}
+
+static void *join_oddly(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct tcp_party own = *(struct tcp_party *)seat->party;
+	struct oriel_bootstrap b;
+
+	if (seat->rank == own.odd) {
+		if (own.oddity == WITHOUT_KEY)
+			own.job.key.length = 0;
+		else if (own.oddity == AS_RANK_1)
+			seat->rank = 1;
+		else
+			own.job.size++;
+	}
+	seat->party = &own;
+	seat_open(seat, &b);
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_another_key_is_refused_on_both_ends(void **state)
+{
+	struct tcp_party party = tcp_party(3, SHORT);
+
+	(void)state;
+	party.odd = 2;
+	party.oddity = WITHOUT_KEY;
+	party_run(3, join_oddly, &party);
+	party_expect(0, ORIEL_ERR_AUTH, "rank 2 of 3 did not join");
+	party_expect(1, ORIEL_ERR_AUTH, "has another ORIEL_JOB_KEY");
+	party_expect(2, ORIEL_ERR_AUTH, "another ORIEL_JOB_KEY than this rank, which has none set");
+}
+
+static void test_a_rank_that_joins_twice_is_an_error_on_all(void **state)
+{
+	struct tcp_party party = tcp_party(4, PARTY_PATIENCE);
+
+	(void)state;
+	party.odd = 2;
+	party.oddity = AS_RANK_1;
+	party_run(4, join_oddly, &party);
+	party_expect_all(4, ORIEL_ERR_CONFIG, "rank 1 joined twice: from 127.0.0.1:");
+}
+
+static void test_sizes_that_differ_are_an_error_that_names_the_rank(void **state)
+{
+	struct tcp_party party = tcp_party(2, PARTY_PATIENCE);
+
+	(void)state;
+	party.odd = 1;
+	party.oddity = WITH_ONE_MORE;
+	party_run(2, join_oddly, &party);
+	party_expect(0, ORIEL_ERR_MISMATCH, "says the job has 3 ranks, rank 0 says 2");
+	party_expect(1, ORIEL_ERR_MISMATCH, "says the job has 3 ranks, rank 0 says 2");
+}
+
+static void test_silent_and_senseless_connections_disturb_nobody(void **state)
+{
+	struct tcp_party party = tcp_party(3, PARTY_PATIENCE);
+	struct ori_address at = loopback;
+	int silent, senseless, gone;
+
+	(void)state;
+	at.port = party.job.port;
+	silent = ori_endpoint_connect(&at, ORIEL_FOREVER);
+	senseless = ori_endpoint_connect(&at, ORIEL_FOREVER);
+	gone = ori_endpoint_connect(&at, ORIEL_FOREVER);
+	assert_true(silent >= 0 && senseless >= 0 && gone >= 0);
+	assert_int_equal(send(senseless, "GET / HTTP/1.1\r\nHost: nobody\r\n", 30, 0), 30);
+	close(gone);
+	party_run(3, run_rounds, &party);
+	party_expect_all(3, ORIEL_OK, "");
+	close(silent);
+	close(senseless);
+}
+
+static void *leave_as_odd(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct tcp_party *party = seat->party;
+	struct oriel_bootstrap b;
+	enum oriel_status first;
+
+	if (seat_open(seat, &b) == ORIEL_OK && seat->rank != party->odd) {
+		first = b.ops->barrier(b.context, PARTY_PATIENCE);
+		party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+		if (first != seat->status)
+			seat->status = ORIEL_OK;
+	}
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_a_rank_that_leaves_is_named_to_all(void **state)
+{
+	static const unsigned leavers[] = {0, 5, 12, 29};
+	unsigned i, rank;
+	char text[40];
+
+	(void)state;
+	for (i = 0; i < sizeof(leavers) / sizeof(leavers[0]); i++) {
+		struct tcp_party party = tcp_party(30, PARTY_PATIENCE);
+
+		party.odd = leavers[i];
+		party_run(30, leave_as_odd, &party);
+		snprintf(text, sizeof(text), "rank %u of 30 left: connection closed", leavers[i]);
+		for (rank = 0; rank < 30; rank++)
+			if (rank != leavers[i])
+				party_expect(rank, ORIEL_ERR_PEER, text);
+	}
+}
+
+static void *sit_out_as_odd(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct tcp_party *party = seat->party;
+	struct oriel_bootstrap b;
+	char got;
+
+	if (seat_open(seat, &b) == ORIEL_OK) {
+		if (seat->rank == party->odd)
+			party_note(seat, b.ops->recv(b.context, 0, 9, &got, 1, PARTY_PATIENCE));
+		else
+			party_note(seat, b.ops->barrier(b.context, SHORT));
+	}
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_a_rank_that_takes_no_part_is_named_to_all(void **state)
+{
+	struct tcp_party party = tcp_party(20, PARTY_PATIENCE);
+
+	(void)state;
+	party.odd = 6;
+	party_run(20, sit_out_as_odd, &party);
+	party_expect_all(20, ORIEL_ERR_TIMEOUT, "rank 6 of 20 did not take part within 0.7 s");
+}
+
+static void *gather_own_length(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct tcp_party *party = seat->party;
+	unsigned char mine[16] = {0}, all[20 * 16];
+	struct oriel_bootstrap b;
+
+	if (seat_open(seat, &b) == ORIEL_OK)
+		party_note(seat,
+			   b.ops->all_gather(b.context, mine, all,
+					     seat->rank == party->odd ? 8 : 16, PARTY_PATIENCE));
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_lengths_that_differ_are_an_error_on_all(void **state)
+{
+	struct tcp_party party = tcp_party(20, PARTY_PATIENCE);
+
+	(void)state;
+	party.odd = 19;
+	party_run(20, gather_own_length, &party);
+	party_expect_all(20, ORIEL_ERR_MISMATCH, "rank 19 of 20 gives 8 bytes");
+}
+
+/* Every rank to its right neighbour and to itself, three tags taken in reverse, one large. */
+static enum oriel_status ring_of_messages(struct oriel_bootstrap *b)
+{
+	unsigned right = (b->rank + 1) % b->size, left = (b->rank + b->size - 1) % b->size;
+	enum oriel_status status = ORIEL_OK;
+	size_t length = 700000;
+	unsigned char *data = malloc(length);
+	uint32_t tag;
+
+	for (tag = 0; tag < 3 && status == ORIEL_OK; tag++) {
+		memset(data, (int)(b->rank * 3 + tag), length);
+		status = b->ops->send(b->context, right, tag, data, tag ? tag : length,
+				      PARTY_PATIENCE);
+	}
+	for (tag = 3; tag-- > 0 && status == ORIEL_OK;) {
+		status = b->ops->recv(b->context, left, tag, data, tag ? tag : length,
+				      PARTY_PATIENCE);
+		if (status == ORIEL_OK && data[0] != (unsigned char)(left * 3 + tag))
+			status = ORIEL_ERR_INVALID;
+	}
+	free(data);
+	return status;
+}
+
+static void *send_round(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct oriel_bootstrap b;
+
+	if (seat_open(seat, &b) == ORIEL_OK)
+		party_note(seat, ring_of_messages(&b));
+	if (seat->status == ORIEL_OK)
+		party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_messages_are_matched_by_rank_and_tag(void **state)
+{
+	static const unsigned sizes[] = {1, 2, 12};
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct tcp_party party = tcp_party(sizes[i], PARTY_PATIENCE);
+
+		party_run(sizes[i], send_round, &party);
+		party_expect_all(sizes[i], ORIEL_OK, "");
+		if (sizes[i] == 1)
+			close(party.job.listen_fd);
+	}
+}
+
+static void *receive_too_much(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct oriel_bootstrap b;
+	char got[9] = "";
+
+	if (seat_open(seat, &b) == ORIEL_OK) {
+		if (seat->rank == 1)
+			b.ops->send(b.context, 0, 4, got, 8, PARTY_PATIENCE);
+		if (seat->rank == 0)
+			party_note(seat, b.ops->recv(b.context, 1, 4, got, 9, PARTY_PATIENCE));
+		else
+			party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+	}
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_a_message_of_another_length_breaks_the_job(void **state)
+{
+	struct tcp_party party = tcp_party(3, PARTY_PATIENCE);
+
+	(void)state;
+	party_run(3, receive_too_much, &party);
+	party_expect_all(3, ORIEL_ERR_MISMATCH,
+			 "rank 1 of 3 sent 8 bytes with tag 4, rank 0 takes 9");
+}
+
+static void *receive_from_odd(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct tcp_party *party = seat->party;
+	struct oriel_bootstrap b;
+	char byte = 0;
+
+	if (seat_open(seat, &b) == ORIEL_OK) {
+		if (seat->rank == party->odd)
+			b.ops->send(b.context, 0, 1, &byte, 1, PARTY_PATIENCE);
+		if (seat->rank == 0)
+			b.ops->recv(b.context, party->odd, 1, &byte, 1, PARTY_PATIENCE);
+		if (seat->rank == 0)
+			party_note(seat,
+				   b.ops->recv(b.context, party->odd, 1, &byte, 1, PARTY_PATIENCE));
+	}
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_a_sender_that_leaves_ends_the_wait_for_it(void **state)
+{
+	struct tcp_party party = tcp_party(3, PARTY_PATIENCE);
+
+	(void)state;
+	party.odd = 2;
+	party_run(3, receive_from_odd, &party);
+	party_expect(0, ORIEL_ERR_PEER, "rank 2 of 3 left: connection closed");
+}
+
+static void test_a_used_port_is_named(void **state)
+{
+	struct tcp_party party = tcp_party(2, SHORT);
+	int used = party.job.listen_fd;
+	struct oriel_bootstrap b;
+	char where[40];
+
+	(void)state;
+	party.job.listen_fd = -1;
+	assert_int_equal(ori_tcp_open(&party.job, &b), ORIEL_ERR_SYSTEM);
+	snprintf(where, sizeof(where), "127.0.0.1:%u: Address already in use", party.job.port);
+	assert_non_null(strstr(oriel_last_error(), where));
+	close(used);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ranks_join_and_gather),
+		cmocka_unit_test(test_the_root_of_512_ranks_sends_frames_in_proportion),
+		cmocka_unit_test(test_a_rank_that_does_not_join_is_named_to_all),
+		cmocka_unit_test(test_a_missing_root_is_named_with_its_address),
+		cmocka_unit_test(test_another_key_is_refused_on_both_ends),
+		cmocka_unit_test(test_a_rank_that_joins_twice_is_an_error_on_all),
+		cmocka_unit_test(test_sizes_that_differ_are_an_error_that_names_the_rank),
+		cmocka_unit_test(test_silent_and_senseless_connections_disturb_nobody),
+		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),
+		cmocka_unit_test(test_a_rank_that_takes_no_part_is_named_to_all),
+		cmocka_unit_test(test_lengths_that_differ_are_an_error_on_all),
+		cmocka_unit_test(test_messages_are_matched_by_rank_and_tag),
+		cmocka_unit_test(test_a_message_of_another_length_breaks_the_job),
+		cmocka_unit_test(test_a_sender_that_leaves_ends_the_wait_for_it),
+		cmocka_unit_test(test_a_used_port_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

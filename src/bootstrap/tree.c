@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bootstrap/tree.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "bootstrap/ranks.h"
+
+/*
+ * What a rank waits beyond its deadline per level of the tree, so that the one
+ * next to a missing rank finds it missing first and the others hear its name.
+ */
+#define TREE_GRACE_NS 100000000u
+
+static unsigned tree_height(unsigned ranks)
+{
+	unsigned height = 0;
+
+	for (; ranks > 1; ranks = (ranks - 1 + ORI_TREE_ARITY - 1) / ORI_TREE_ARITY)
+		height++;
+	return height;
+}
+
+/* The subtree [@lo, @hi) without its top, in near-equal parts. */
+static unsigned tree_split(unsigned lo, unsigned hi, unsigned begin[ORI_TREE_ARITY + 1])
+{
+	unsigned ranks = hi - lo - 1, i;
+	unsigned parts = ranks < ORI_TREE_ARITY ? ranks : ORI_TREE_ARITY;
+
+	for (i = 0; i <= parts && parts; i++)
+		begin[i] = lo + 1 + (unsigned)((uint64_t)ranks * i / parts);
+	return parts;
+}
+
+void ori_tree_place(unsigned size, unsigned rank, struct ori_tree_place *place)
+{
+	unsigned begin[ORI_TREE_ARITY + 1], lo = 0, hi = size, i, parts;
+
+	*place = (struct ori_tree_place){.total_height = tree_height(size)};
+	while ((parts = tree_split(lo, hi, begin)) && lo != rank) {
+		for (i = 0; rank >= begin[i + 1]; i++)
+			;
+		place->parent = lo;
+		place->depth++;
+		lo = begin[i];
+		hi = begin[i + 1];
+	}
+	place->end = hi;
+	place->height = tree_height(hi - lo);
+	place->children = parts;
+	for (i = 0; i < parts; i++) {
+		place->child[i] = begin[i];
+		place->child_end[i] = begin[i + 1];
+	}
+}
+
+void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size, struct ori_gate *gate)
+{
+	unsigned i;
+
+	tree->rank = rank;
+	tree->size = size;
+	tree->gate = gate;
+	tree->failure.status = ORIEL_OK;
+	ori_tree_place(size, rank, &tree->place);
+	for (i = 0; i < ORI_TREE_LINKS; i++)
+		ori_link_open(&tree->links[i], -1, NULL);
+}
+
+void ori_tree_close(struct ori_tree *tree)
+{
+	unsigned i;
+
+	for (i = 0; i < ORI_TREE_LINKS; i++)
+		ori_link_close(&tree->links[i]);
+}
+
+struct ori_link *ori_tree_parent(struct ori_tree *tree)
+{
+	return &tree->links[ORI_TREE_ARITY];
+}
+
+enum oriel_status ori_tree_check(struct ori_tree *tree)
+{
+	if (tree->failure.status == ORIEL_OK)
+		return ORIEL_OK;
+	return ori_fail(tree->failure.status, "%s", tree->failure.text);
+}
+
+/* A neighbour that cannot be told now sees the link closed later. */
+static enum oriel_status tree_tell(struct ori_tree *tree)
+{
+	unsigned char body[ORI_FAILURE_LENGTH];
+	size_t length = ori_failure_encode(&tree->failure, body);
+	unsigned i;
+
+	for (i = 0; i < ORI_TREE_LINKS; i++)
+		if (tree->links[i].fd >= 0)
+			ori_link_send(&tree->links[i], ORI_FRAME_FAILURE, body, length);
+	return ori_tree_check(tree);
+}
+
+enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status,
+				 const char *format, ...)
+{
+	va_list args;
+
+	if (tree->failure.status != ORIEL_OK)
+		return ori_tree_check(tree);
+	va_start(args, format);
+	vsnprintf(tree->failure.text, sizeof(tree->failure.text), format, args);
+	va_end(args);
+	tree->failure.status = status;
+	return tree_tell(tree);
+}
+
+enum oriel_status ori_tree_lost(struct ori_tree *tree, unsigned rank)
+{
+	return ori_tree_break(tree, ORIEL_ERR_PEER, "rank %u of %u left: connection closed", rank,
+			      tree->size);
+}
+
+static enum oriel_status tree_nonsense(struct ori_tree *tree, unsigned rank)
+{
+	return ori_tree_break(tree, ORIEL_ERR_PROTOCOL, "what rank %u of %u says makes no sense",
+			      rank, tree->size);
+}
+
+/* What a failed look at @link means to the job. */
+static enum oriel_status tree_verdict(struct ori_tree *tree, const struct ori_link *link,
+				      enum oriel_status status)
+{
+	if (status == ORIEL_ERR_PEER)
+		return ori_tree_lost(tree, link->rank);
+	return tree_nonsense(tree, link->rank);
+}
+
+/* The frame at the head of @link is a failure. */
+static enum oriel_status tree_hear(struct ori_tree *tree, struct ori_link *link)
+{
+	unsigned char body[ORI_FAILURE_LENGTH];
+	enum oriel_status status;
+	struct ori_failure heard;
+	struct ori_frame frame;
+
+	status = ori_link_take(link, &frame, body, sizeof(body));
+	if (status == ORIEL_AGAIN)
+		return ORIEL_AGAIN;
+	if (status != ORIEL_OK)
+		return tree_verdict(tree, link, status);
+	if (!ori_failure_parse(body, frame.length, &heard))
+		return tree_nonsense(tree, link->rank);
+	return ori_tree_break(tree, heard.status, "%s", heard.text);
+}
+
+enum oriel_status ori_tree_listen(struct ori_tree *tree, struct ori_link *link)
+{
+	struct ori_frame frame;
+	enum oriel_status status = ori_link_peek(link, &frame);
+
+	if (status == ORIEL_AGAIN)
+		return ORIEL_AGAIN;
+	if (status != ORIEL_OK)
+		return tree_verdict(tree, link, status);
+	if (frame.type != ORI_FRAME_FAILURE)
+		return tree_nonsense(tree, link->rank);
+	return tree_hear(tree, link);
+}
+
+enum oriel_status ori_tree_overhear(struct ori_tree *tree)
+{
+	enum oriel_status status;
+	struct ori_frame frame;
+	unsigned i;
+
+	for (i = 0; i < ORI_TREE_LINKS; i++) {
+		if (tree->links[i].fd < 0 || ori_link_peek(&tree->links[i], &frame) != ORIEL_OK ||
+		    frame.type != ORI_FRAME_FAILURE)
+			continue;
+		status = tree_hear(tree, &tree->links[i]);
+		if (status != ORIEL_AGAIN)
+			return status;
+	}
+	return ORIEL_OK;
+}
+
+/* What one link does in one phase of a collective. */
+struct tree_move {
+	struct ori_link *link;
+	enum { TREE_WATCH, TREE_SEND, TREE_RECEIVE } action;
+	struct ori_frame frame; /* to send, or expected */
+	char *data;
+	unsigned ranks; /* whose data it is, for the size of a piece */
+	size_t done;
+	bool is_begun, is_over;
+};
+
+struct tree_phase {
+	struct ori_tree *tree;
+	struct tree_move moves[ORI_TREE_LINKS];
+	unsigned count;
+	uint64_t deadline, timeout_ns;
+};
+
+static void phase_add(struct tree_phase *phase, struct ori_link *link, int action,
+		      enum ori_frame_type type, void *data, size_t length, unsigned ranks)
+{
+	struct tree_move *move = &phase->moves[phase->count++];
+
+	*move = (struct tree_move){
+		.link = link,
+		.action = action,
+		.frame = {.type = type, .length = length},
+		.data = data,
+		.ranks = ranks,
+		.is_over = action == TREE_WATCH,
+	};
+}
+
+static enum oriel_status move_mismatch(struct ori_tree *tree, const struct tree_move *move,
+				       const struct ori_frame *got)
+{
+	return ori_tree_break(tree, ORIEL_ERR_MISMATCH,
+			      "all_gather: rank %u of %u gives %llu bytes, rank %u gives %llu",
+			      move->link->rank, tree->size,
+			      (unsigned long long)(got->length / move->ranks), tree->rank,
+			      (unsigned long long)(move->frame.length / move->ranks));
+}
+
+/* The header of what @move waits for. */
+static enum oriel_status move_begin(struct ori_tree *tree, struct tree_move *move)
+{
+	enum oriel_status status;
+	struct ori_frame got;
+
+	status = ori_link_peek(move->link, &got);
+	if (status == ORIEL_AGAIN)
+		return status;
+	if (status != ORIEL_OK)
+		return tree_verdict(tree, move->link, status);
+	if (got.type != move->frame.type)
+		return ori_tree_listen(tree, move->link);
+	if (got.length != move->frame.length)
+		return move_mismatch(tree, move, &got);
+	ori_link_skip(move->link);
+	move->is_begun = true;
+	return ORIEL_OK;
+}
+
+static enum oriel_status move_receive(struct ori_tree *tree, struct tree_move *move)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (!move->is_begun)
+		status = move_begin(tree, move);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_link_read(move->link, move->data, move->frame.length, &move->done);
+	if (status < 0)
+		return tree_verdict(tree, move->link, status);
+	move->is_over = status == ORIEL_OK;
+	return status;
+}
+
+/* A neighbour that does not take what is sent may say why: heard before its link is given up. */
+static enum oriel_status move_send(struct ori_tree *tree, struct tree_move *move)
+{
+	enum oriel_status status;
+
+	status = ori_link_write(move->link, &move->frame, move->data, &move->done);
+	move->is_over = status == ORIEL_OK;
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	if (status == ORIEL_AGAIN)
+		return ori_tree_listen(tree, move->link);
+	status = ori_tree_listen(tree, move->link);
+	return status == ORIEL_AGAIN ? ori_tree_lost(tree, move->link->rank) : status;
+}
+
+static enum oriel_status move_step(struct ori_tree *tree, struct tree_move *move)
+{
+	if (move->action == TREE_WATCH)
+		return ori_tree_listen(tree, move->link);
+	if (move->is_over)
+		return ORIEL_OK;
+	return move->action == TREE_SEND ? move_send(tree, move) : move_receive(tree, move);
+}
+
+static enum oriel_status phase_late(struct tree_phase *phase)
+{
+	struct ori_ranks missing = {0};
+	char text[ORI_RANKS_LENGTH];
+	unsigned i;
+
+	for (i = 0; i < phase->count; i++)
+		if (!phase->moves[i].is_over)
+			ori_ranks_add(&missing, phase->moves[i].link->rank);
+	return ori_tree_break(phase->tree, ORIEL_ERR_TIMEOUT, "%s did not take part within %g s",
+			      ori_ranks_text(&missing, phase->tree->size, text),
+			      ori_seconds(phase->timeout_ns));
+}
+
+static enum oriel_status phase_wait(struct tree_phase *phase)
+{
+	struct pollfd polled[ORI_TREE_LINKS];
+	enum oriel_status status;
+	unsigned i, n = 0;
+
+	if (ori_deadline_passed(phase->deadline))
+		return phase_late(phase);
+	for (i = 0; i < phase->count; i++) {
+		struct tree_move *move = &phase->moves[i];
+
+		if (move->is_over && move->action != TREE_WATCH)
+			continue;
+		polled[n].fd = move->link->fd;
+		polled[n++].events = move->action == TREE_SEND ? POLLIN | POLLOUT : POLLIN;
+	}
+	status = ori_gate_poll(phase->tree->gate, polled, n, phase->deadline);
+	return status == ORIEL_OK
+		       ? status
+		       : ori_tree_break(phase->tree, status, "rank %u of %u: %s", phase->tree->rank,
+					phase->tree->size, oriel_last_error());
+}
+
+static enum oriel_status phase_run(struct tree_phase *phase)
+{
+	enum oriel_status status;
+	bool is_over;
+	unsigned i;
+
+	for (;;) {
+		is_over = true;
+		for (i = 0; i < phase->count; i++) {
+			if (phase->moves[i].is_over && phase->moves[i].action != TREE_WATCH)
+				continue;
+			status = move_step(phase->tree, &phase->moves[i]);
+			if (status < 0)
+				return status;
+			is_over = is_over && phase->moves[i].is_over;
+		}
+		if (is_over)
+			return ORIEL_OK;
+		status = phase_wait(phase);
+		if (status != ORIEL_OK)
+			return status;
+	}
+}
+
+static void phase_begin(struct tree_phase *phase, struct ori_tree *tree, uint64_t start,
+			uint64_t timeout_ns, unsigned levels)
+{
+	uint64_t grace = levels * (uint64_t)TREE_GRACE_NS;
+
+	phase->tree = tree;
+	phase->count = 0;
+	phase->timeout_ns = timeout_ns;
+	phase->deadline = ORIEL_FOREVER;
+	if (timeout_ns < ORIEL_FOREVER - start - grace)
+		phase->deadline = start + timeout_ns + grace;
+}
+
+static void phase_children(struct tree_phase *phase, int action, enum ori_frame_type type,
+			   char *data, size_t up, size_t down)
+{
+	struct ori_tree *tree = phase->tree;
+	const struct ori_tree_place *place = &tree->place;
+	unsigned i, ranks;
+
+	for (i = 0; i < place->children; i++) {
+		ranks = place->child_end[i] - place->child[i];
+		if (action == TREE_RECEIVE)
+			phase_add(phase, &tree->links[i], action, type, data + place->child[i] * up,
+				  ranks * up, ranks);
+		else
+			phase_add(phase, &tree->links[i], action, type, data, down, tree->size);
+	}
+}
+
+static void phase_parent(struct tree_phase *phase, int action, enum ori_frame_type type, char *data,
+			 size_t length, unsigned ranks)
+{
+	if (phase->tree->rank != 0)
+		phase_add(phase, ori_tree_parent(phase->tree), action, type, data, length, ranks);
+}
+
+enum oriel_status ori_tree_exchange(struct ori_tree *tree, void *all, size_t up, size_t down,
+				    uint64_t timeout_ns)
+{
+	const struct ori_tree_place *place = &tree->place;
+	unsigned ranks = place->end - tree->rank, height = place->height;
+	uint64_t start = ori_clock_ns();
+	struct tree_phase phase;
+	enum oriel_status status;
+
+	status = ori_tree_check(tree);
+	if (status != ORIEL_OK)
+		return status;
+
+	phase_begin(&phase, tree, start, timeout_ns, height ? height - 1 : 0);
+	phase_children(&phase, TREE_RECEIVE, ORI_FRAME_GATHER, all, up, down);
+	phase_parent(&phase, TREE_WATCH, ORI_FRAME_GATHER, NULL, 0, 1);
+	status = phase_run(&phase);
+	if (status != ORIEL_OK)
+		return status;
+
+	phase_begin(&phase, tree, start, timeout_ns, height);
+	phase_children(&phase, TREE_WATCH, ORI_FRAME_GATHER, all, up, down);
+	phase_parent(&phase, TREE_SEND, ORI_FRAME_GATHER, (char *)all + tree->rank * up, ranks * up,
+		     ranks);
+	status = phase_run(&phase);
+	if (status != ORIEL_OK)
+		return status;
+
+	phase_begin(&phase, tree, start, timeout_ns, place->total_height + place->depth);
+	phase_children(&phase, TREE_WATCH, ORI_FRAME_SPREAD, all, up, down);
+	phase_parent(&phase, TREE_RECEIVE, ORI_FRAME_SPREAD, all, down, tree->size);
+	status = phase_run(&phase);
+	if (status != ORIEL_OK)
+		return status;
+
+	phase_begin(&phase, tree, start, timeout_ns, place->total_height + place->depth);
+	phase_children(&phase, TREE_SEND, ORI_FRAME_SPREAD, all, up, down);
+	return phase_run(&phase);
+}
