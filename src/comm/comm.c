@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/mesh.h"
+#include "topo/classify.h"
+
+#define COMM_TIMEOUT_NS 30000000000u
+
+/* What ranks tell each other first. Goes over the wire as it is. */
+struct comm_join {
+	struct ori_verdict verdict;
+	struct ori_host host;
+	struct ori_mem_blob control;
+	uint8_t mesh[ORI_FDSOCK_NAME];
+	uint32_t device_version; /* ORIEL_DEV_VERSION */
+	uint32_t control_length;
+};
+
+static_assert(sizeof(struct comm_join) == 688, "struct comm_join goes over the wire");
+
+static enum oriel_status comm_check_attr(const struct oriel_comm_attr *attr)
+{
+	const char *bytes = (const char *)attr;
+	size_t i;
+
+	if (!attr)
+		return ORIEL_OK;
+	if (attr->size < sizeof(attr->size))
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_attr.size is %zu", attr->size);
+	for (i = sizeof(*attr); i < attr->size; i++)
+		if (bytes[i])
+			return ori_fail(ORIEL_ERR_INVALID,
+					"oriel_comm_attr has a field this library does not know");
+	return ORIEL_OK;
+}
+
+/* This rank's settings, description and control segment. */
+static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct oriel_comm_attr *caller,
+				      struct comm_join *join)
+{
+	struct oriel_comm_attr attr = {0};
+	enum oriel_status status;
+	unsigned paths;
+
+	status = comm_check_attr(caller);
+	if (status != ORIEL_OK)
+		return status;
+	if (caller)
+		memcpy(&attr, caller, caller->size < sizeof(attr) ? caller->size : sizeof(attr));
+	status = oriel_settings_check();
+	if (status != ORIEL_OK)
+		return status;
+	if (attr.timeout_ns)
+		comm->timeout_ns = attr.timeout_ns;
+	if (!attr.node)
+		attr.node = ori_setting_text(ORI_SETTING_NODE);
+	status = ori_setting_paths(&paths);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_host_describe(attr.node, paths, &join->host);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_mem_alloc(sizeof(struct ori_control), 0, &comm->control_mem);
+	if (status != ORIEL_OK)
+		return status;
+	comm->control = (void *)comm->control_mem->address;
+	status = ori_mem_export(comm->control_mem, 0, sizeof(struct ori_control), &join->control);
+	if (status != ORIEL_OK)
+		return status;
+	return ori_mesh_open(comm, join->mesh);
+}
+
+/* What is decided from the joins of all ranks. */
+static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct comm_join *joins)
+{
+	enum oriel_status status;
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++) {
+		if (joins[peer].device_version != ORIEL_DEV_VERSION ||
+		    joins[peer].control_length != sizeof(struct ori_control))
+			return ori_fail(ORIEL_ERR_VERSION,
+					"rank %u has device version %u, rank %u version %u",
+					comm->rank, ORIEL_DEV_VERSION, peer,
+					joins[peer].device_version);
+		status = ori_host_parse(&joins[peer].host, sizeof(joins[peer].host),
+					&comm->hosts[peer]);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	return ori_comm_select(comm);
+}
+
+static enum oriel_status comm_import_control(struct oriel_comm *comm, unsigned peer,
+					     const struct comm_join *join, uint64_t deadline)
+{
+	enum oriel_status status;
+	int fd;
+
+	if (!ori_comm_is_foreign(comm, peer))
+		return ori_mem_import(&join->control, -1, &comm->peers[peer]);
+	status = ori_mesh_recv_fds(comm, peer, &fd, 1, deadline);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_mem_import(&join->control, fd, &comm->peers[peer]);
+	close(fd);
+	return status;
+}
+
+/* Meet the peers of the domain: sockets first, then control segments. */
+static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_join *joins)
+{
+	uint64_t deadline = ori_deadline(comm->timeout_ns);
+	enum oriel_status status;
+	unsigned peer;
+
+	status = ori_mesh_connect(comm, joins[0].mesh, sizeof(joins[0]), deadline);
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+		if (ori_comm_is_foreign(comm, peer))
+			status = ori_mesh_send_fds(comm, peer, &comm->control_mem->fd, 1, deadline);
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+		if (comm->of[peer].domain_index != ORIEL_DEV_NO_INDEX)
+			status = comm_import_control(comm, peer, &joins[peer], deadline);
+	if (status != ORIEL_OK)
+		return status;
+	return ori_mesh_watch(comm);
+}
+
+static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_comm_attr *attr)
+{
+	struct comm_join mine = {0}, *joins;
+	enum oriel_status status;
+
+	joins = calloc(comm->size, sizeof(*joins));
+	if (!joins)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u ranks", comm->size);
+	status = comm_prepare(comm, attr, &mine);
+	mine.device_version = ORIEL_DEV_VERSION;
+	mine.control_length = sizeof(struct ori_control);
+	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
+
+	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, joins, sizeof(mine));
+	if (status != ORIEL_OK)
+		goto out_free_joins;
+	status = ori_verdict_judge(joins, sizeof(*joins), comm->size, comm->rank);
+	if (status != ORIEL_OK)
+		goto out_free_joins;
+	/* One that finds no path must tell the others before they call it. */
+	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_read_joins(comm, joins));
+	if (status != ORIEL_OK)
+		goto out_free_joins;
+	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_meet(comm, joins));
+	if (status != ORIEL_OK)
+		goto out_free_joins;
+	comm->is_mapped_whole = comm->domain_size == comm->size;
+
+out_free_joins:
+	free(joins);
+	return status;
+}
+
+static void comm_free(struct oriel_comm *comm)
+{
+	unsigned peer;
+
+	for (peer = 0; comm->peers && peer < comm->size; peer++)
+		ori_mapping_close(&comm->peers[peer]);
+	for (peer = 0; comm->reasons && peer < comm->size; peer++)
+		free(comm->reasons[peer]);
+	ori_mem_unref(comm->control_mem);
+	free(comm->records);
+	free(comm->peers);
+	free(comm->reasons);
+	free(comm->domain);
+	free(comm->of);
+	free(comm->hosts);
+	free(comm);
+}
+
+static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
+{
+	struct oriel_comm *comm = calloc(1, sizeof(*comm));
+	unsigned size = bootstrap->size;
+
+	if (!comm)
+		return NULL;
+	comm->bootstrap = *bootstrap;
+	comm->rank = bootstrap->rank;
+	comm->size = size;
+	comm->hosts = calloc(size, sizeof(*comm->hosts));
+	comm->of = calloc(size, sizeof(*comm->of));
+	comm->domain = calloc(size, sizeof(*comm->domain));
+	comm->reasons = calloc(size, sizeof(*comm->reasons));
+	comm->peers = calloc(size, sizeof(*comm->peers));
+	comm->records = calloc(size, ORI_RECORD_BYTES);
+	if (comm->hosts && comm->of && comm->domain && comm->reasons && comm->peers &&
+	    comm->records)
+		return comm;
+	comm_free(comm);
+	return NULL;
+}
+
+static enum oriel_status comm_check_bootstrap(const struct oriel_bootstrap *b)
+{
+	if (!b || !b->ops || b->ops->size < sizeof(*b->ops))
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create: the bootstrap is not open");
+	if (b->rank >= b->size)
+		return ori_fail(ORIEL_ERR_RANGE, "oriel_comm_create: rank %u of %u", b->rank,
+				b->size);
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
+				    const struct oriel_comm_attr *attr, struct oriel_comm **out)
+{
+	struct oriel_comm *comm;
+	enum oriel_status status;
+
+	status = comm_check_bootstrap(bootstrap);
+	if (status != ORIEL_OK)
+		return status;
+	comm = comm_alloc(bootstrap);
+	if (!comm)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a communicator of %u ranks",
+				bootstrap->size);
+	/* A bad setting is reported to all, after a first gather that needs some limit. */
+	if (ori_setting_timeout(&comm->timeout_ns) != ORIEL_OK)
+		comm->timeout_ns = COMM_TIMEOUT_NS;
+	status = comm_join(comm, attr);
+	if (status != ORIEL_OK) {
+		ori_mesh_close(comm, true);
+		comm_free(comm);
+		return status;
+	}
+	ori_live_add(&comm->live, comm, "communicator");
+	ori_log(ORIEL_LOG_INFO, "rank %u of %u: domain of %u, %s", comm->rank, comm->size,
+		comm->domain_size, comm->is_crowded ? "ranks share CPUs" : "a CPU for each rank");
+	*out = comm;
+	return ORIEL_OK;
+}
+
+void oriel_comm_destroy(struct oriel_comm *comm)
+{
+	bool is_orderly;
+
+	if (!comm || !ori_live_remove(comm, "communicator"))
+		return;
+	is_orderly = ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, NULL, NULL, 0) == ORIEL_OK;
+	ori_mesh_close(comm, is_orderly);
+	comm_free(comm);
+}
+
+unsigned oriel_comm_rank(const struct oriel_comm *comm)
+{
+	return comm->rank;
+}
+
+unsigned oriel_comm_size(const struct oriel_comm *comm)
+{
+	return comm->size;
+}
+
+uint64_t oriel_comm_timeout(const struct oriel_comm *comm)
+{
+	return comm->timeout_ns;
+}
+
+static enum oriel_status comm_check_rank(const struct oriel_comm *comm, unsigned rank)
+{
+	if (rank < comm->size)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", rank, comm->size);
+}
+
+enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
+				  enum oriel_path *path)
+{
+	enum oriel_status status = comm_check_rank(comm, peer);
+
+	if (status == ORIEL_OK)
+		*path = (enum oriel_path)comm->of[peer].path;
+	return status;
+}
+
+enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
+				  struct oriel_peer *peer)
+{
+	enum oriel_status status = comm_check_rank(comm, rank);
+
+	if (status != ORIEL_OK)
+		return status;
+	peer->rank = rank;
+	peer->path = (enum oriel_path)comm->of[rank].path;
+	peer->reason = comm->reasons[rank];
+	peer->host = comm->hosts[rank].hostname;
+	peer->node = comm->hosts[rank].node;
+	peer->pid = comm->hosts[rank].pid;
+	peer->is_same_process = comm->hosts[rank].token == comm->hosts[comm->rank].token;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigned from, unsigned to,
+					  enum oriel_path *path)
+{
+	enum oriel_status status = comm_check_rank(comm, from);
+
+	if (status == ORIEL_OK)
+		status = comm_check_rank(comm, to);
+	if (status == ORIEL_OK)
+		*path = ori_classify(&comm->hosts[from], from, &comm->hosts[to], to, NULL, 0);
+	return status;
+}
+
+unsigned oriel_comm_domain_size(const struct oriel_comm *comm)
+{
+	return comm->domain_size;
+}
+
+unsigned oriel_comm_domain_index(const struct oriel_comm *comm)
+{
+	return comm->domain_index;
+}
+
+enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned index,
+					 unsigned *rank)
+{
+	if (index >= comm->domain_size)
+		return ori_fail(ORIEL_ERR_RANGE, "place %u in a domain of %u", index,
+				comm->domain_size);
+	*rank = comm->domain[index];
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_domain_find(const struct oriel_comm *comm, unsigned rank,
+					 unsigned *index)
+{
+	enum oriel_status status = comm_check_rank(comm, rank);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (comm->of[rank].domain_index == ORIEL_DEV_NO_INDEX)
+		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", rank,
+				comm->rank);
+	*index = comm->of[rank].domain_index;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned index,
+				       unsigned *rank)
+{
+	if (index + 1 >= comm->size || index + 1 == 0)
+		return ori_fail(ORIEL_ERR_RANGE, "peer %u of %u", index, comm->size - 1);
+	*rank = index < comm->rank ? index : index + 1;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned rank,
+					unsigned *index)
+{
+	enum oriel_status status = comm_check_rank(comm, rank);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (rank == comm->rank)
+		return ori_fail(ORIEL_ERR_INVALID, "rank %u is no peer of itself", rank);
+	*index = comm->of[rank].peer_index;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device)
+{
+	memset(device, 0, sizeof(*device));
+	device->magic = ORIEL_DEV_MAGIC;
+	device->version = ORIEL_DEV_VERSION;
+	device->size = sizeof(*device);
+	device->rank = comm->rank;
+	device->ranks = comm->size;
+	device->domain_size = comm->domain_size;
+	device->domain_index = comm->domain_index;
+	device->of = comm->of;
+	device->domain = comm->domain;
+	return ORIEL_OK;
+}

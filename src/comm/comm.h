@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The communicator from inside: what windows, regions and later modules build
+ * on. Collective calls of one communicator are made by one thread of a rank at
+ * a time, and by all ranks in one order.
+ */
+#ifndef ORI_COMM_COMM_H
+#define ORI_COMM_COMM_H
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <oriel/comm.h>
+#include <oriel/dev/types.h>
+
+#include "base/live.h"
+#include "mem/mapping.h"
+#include "mem/memory.h"
+#include "topo/host.h"
+
+#define ORI_GATHER_BYTES 2048u /* of one rank in one round of the mapped gather */
+#define ORI_RECORD_BYTES 512u  /* of one rank in the gathers of this library */
+#define ORI_VERDICT_TEXT 240u
+
+/* What a rank says of itself in a collective. Goes over the wire as it is. */
+struct ori_verdict {
+	uint32_t version; /* ORI_COMM_WIRE */
+	int32_t status;   /* enum oriel_status */
+	uint32_t call;    /* enum ori_call */
+	uint32_t reserved;
+	char text[ORI_VERDICT_TEXT];
+};
+
+static_assert(sizeof(struct ori_verdict) == 256, "struct ori_verdict goes over the wire");
+
+#define ORI_COMM_WIRE 1u
+
+/* Which collective a rank is in, so that ranks out of step are told apart. */
+enum ori_call {
+	ORI_CALL_COMM_CREATE = 1,
+	ORI_CALL_COMM_DESTROY,
+	ORI_CALL_COMM_BARRIER,
+	ORI_CALL_COMM_ALL_GATHER,
+	ORI_CALL_COMM_AGREE,
+	ORI_CALL_REGION_SHARE,
+	ORI_CALL_REGION_UNREGISTER,
+	ORI_CALL_WINDOW_CREATE,
+	ORI_CALL_WINDOW_SHARE,
+	ORI_CALL_WINDOW_DESTROY,
+};
+
+const char *ori_call_name(unsigned call);
+
+/* One round of the mapped gather. Written by its owner, read by all. */
+struct ori_gather_slot {
+	uint32_t call; /* enum ori_call */
+	uint32_t reserved;
+	uint64_t total; /* bytes of the whole gather, equal on all ranks */
+	char bytes[ORI_GATHER_BYTES];
+};
+
+/*
+ * What each rank shares with its domain. @round counts the gathers published:
+ * round n lies in slot[n & 1]. A rank publishes n + 2 only after it has seen
+ * everybody's n + 1, and those were published after their owners had read all
+ * of n: so nobody still reads what it overwrites.
+ */
+struct ori_control {
+	struct oriel_dev_fault health; /* of the owner; peers write aborts */
+	uint64_t reserved0[8];
+	uint64_t round;
+	uint64_t reserved1[15];
+	struct ori_gather_slot slot[2];
+};
+
+struct ori_mesh;
+
+struct oriel_comm {
+	struct oriel_bootstrap bootstrap; /* borrowed */
+	unsigned rank;
+	unsigned size;
+	uint64_t timeout_ns;
+
+	struct ori_host *hosts;    /* [size] */
+	struct oriel_dev_rank *of; /* [size] */
+	uint32_t *domain;          /* [domain_size] */
+	char **reasons;            /* [size], why each path */
+	unsigned domain_size;
+	unsigned domain_index;
+	bool is_crowded; /* more ranks on this machine than CPUs */
+
+	struct ori_mem *control_mem;
+	struct ori_control *control; /* this rank's */
+	struct ori_mapping *peers;   /* [size], control segments; address NULL if not mapped */
+	bool is_mapped_whole;        /* the domain is the job: gathers go through memory */
+	struct ori_mesh *mesh;       /* sockets to mapped peers in other processes */
+	void *records;               /* [size] of at most ORI_RECORD_BYTES, for gathers */
+
+	atomic_uint windows; /* numbers given out */
+	struct ori_live live;
+};
+
+/* ORIEL_OK, or what broke @comm, with its text. */
+enum oriel_status ori_comm_check(const struct oriel_comm *comm);
+
+/*
+ * Leave what broke @comm unless something has before; @peer ORIEL_DEV_NO_RANK
+ * if none. Returns the status that holds from now on.
+ */
+enum oriel_status ori_comm_break(struct oriel_comm *comm, enum oriel_status status,
+				 enum oriel_dev_what what, unsigned peer);
+
+/* Collective: @length bytes of every rank into @all, in rank order. */
+enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
+				  void *all, size_t length);
+
+/* The verdict of this thread's last failure, or of success. */
+void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum oriel_status status);
+
+/*
+ * The common result of @count verdicts, @stride bytes apart: the failure of the
+ * lowest rank that failed, with its text. Ranks in different calls, or of a
+ * different wire version, are a failure too.
+ */
+enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigned count,
+				    unsigned rank);
+
+/* Collective: oriel_comm_agree() for @call. */
+enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
+				 enum oriel_status status);
+
+/* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */
+bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);
+
+/* Polls that a waiting CPU thread makes before it gives the core away. */
+uint32_t ori_comm_spin(const struct oriel_comm *comm);
+
+/* select.c: paths, reasons and the domain from the hosts. Local. */
+enum oriel_status ori_comm_select(struct oriel_comm *comm);
+
+/* health.c: called when the health is read for the host. */
+void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health);
+const char *ori_what_name(uint32_t what);
+
+#endif

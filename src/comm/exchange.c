@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes of all ranks to all: through the control segments where everybody is
+ * mapped, through the bootstrap otherwise; and what ranks conclude from them.
+ */
+#include <string.h>
+
+#include <oriel/dev/order.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/comm.h"
+
+static const char *const call_names[] = {
+	[ORI_CALL_COMM_CREATE] = "oriel_comm_create",
+	[ORI_CALL_COMM_DESTROY] = "oriel_comm_destroy",
+	[ORI_CALL_COMM_BARRIER] = "oriel_comm_barrier",
+	[ORI_CALL_COMM_ALL_GATHER] = "oriel_comm_all_gather",
+	[ORI_CALL_COMM_AGREE] = "oriel_comm_agree",
+	[ORI_CALL_REGION_SHARE] = "oriel_region_share",
+	[ORI_CALL_REGION_UNREGISTER] = "oriel_region_unregister",
+	[ORI_CALL_WINDOW_CREATE] = "oriel_window_create",
+	[ORI_CALL_WINDOW_SHARE] = "oriel_window_share",
+	[ORI_CALL_WINDOW_DESTROY] = "oriel_window_destroy",
+};
+
+const char *ori_call_name(unsigned call)
+{
+	if (call < sizeof(call_names) / sizeof(call_names[0]) && call_names[call])
+		return call_names[call];
+	return "an unknown call";
+}
+
+static struct ori_control *exchange_control(struct oriel_comm *comm, unsigned peer)
+{
+	return comm->peers[peer].address;
+}
+
+/* Wait until @peer has published @round. */
+static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call call, unsigned peer,
+				       uint64_t round, uint64_t deadline)
+{
+	const uint64_t *word = &exchange_control(comm, peer)->round;
+	uint32_t polls = 0, spin = ori_comm_spin(comm);
+	uint64_t start = 0, now;
+	enum oriel_status status;
+
+	while (oriel_dev_load_relaxed(word) < round) {
+		if (++polls < spin) {
+			oriel_dev_relax();
+			continue;
+		}
+		status = ori_comm_check(comm);
+		if (status != ORIEL_OK)
+			return status;
+		now = ori_clock_ns();
+		if (!start)
+			start = now;
+		if (now >= deadline) {
+			ori_comm_break(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer);
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"rank %u of %u did not come to %s within %g s", peer,
+					comm->size, ori_call_name(call),
+					(double)comm->timeout_ns / 1e9);
+		}
+		oriel_cpu_give_way(now - start);
+	}
+	/* Acquires the slot that the owner released in exchange_round(). */
+	(void)oriel_dev_load_acquire(word);
+	return ORIEL_OK;
+}
+
+static enum oriel_status exchange_check(struct oriel_comm *comm, const struct ori_gather_slot *mine,
+					const struct ori_gather_slot *theirs, unsigned peer)
+{
+	if (theirs->call != mine->call)
+		return ori_fail(ORIEL_ERR_MISMATCH, "rank %u calls %s, rank %u calls %s",
+				comm->rank, ori_call_name(mine->call), peer,
+				ori_call_name(theirs->call));
+	if (theirs->total != mine->total)
+		return ori_fail(ORIEL_ERR_MISMATCH,
+				"%s: rank %u passes %llu bytes, rank %u passes %llu",
+				ori_call_name(mine->call), comm->rank,
+				(unsigned long long)mine->total, peer,
+				(unsigned long long)theirs->total);
+	return ORIEL_OK;
+}
+
+/* One round: @length <= ORI_GATHER_BYTES of each, row @peer at @all + peer * @stride. */
+static enum oriel_status exchange_round(struct oriel_comm *comm, enum ori_call call,
+					const char *mine, char *all, size_t length, size_t stride,
+					uint64_t deadline)
+{
+	struct ori_control *control = comm->control;
+	uint64_t round = control->round + 1;
+	struct ori_gather_slot *slot = &control->slot[round & 1];
+	enum oriel_status status, found = ORIEL_OK;
+	unsigned peer;
+
+	slot->call = call;
+	slot->total = stride;
+	if (length)
+		memcpy(slot->bytes, mine, length);
+	/* Acquired in exchange_wait(). */
+	oriel_dev_store_release(&control->round, round);
+
+	for (peer = 0; peer < comm->size; peer++) {
+		const struct ori_gather_slot *theirs =
+			&exchange_control(comm, peer)->slot[round & 1];
+
+		status = exchange_wait(comm, call, peer, round, deadline);
+		if (status != ORIEL_OK)
+			return status;
+		/* All ranks see the same slots: nobody goes on alone. */
+		if (found == ORIEL_OK)
+			found = exchange_check(comm, slot, theirs, peer);
+		if (found == ORIEL_OK && length)
+			memcpy(all + peer * stride, theirs->bytes, length);
+	}
+	return found;
+}
+
+static enum oriel_status exchange_mapped(struct oriel_comm *comm, enum ori_call call,
+					 const char *mine, char *all, size_t length)
+{
+	uint64_t deadline = ori_deadline(comm->timeout_ns);
+	enum oriel_status status;
+	size_t at, part;
+
+	/* Nothing to tell is a barrier, and needs its round too. */
+	if (!length)
+		return exchange_round(comm, call, mine, all, 0, 0, deadline);
+	for (at = 0; at < length; at += part) {
+		part = length - at < ORI_GATHER_BYTES ? length - at : ORI_GATHER_BYTES;
+		status = exchange_round(comm, call, mine + at, all + at, part, length, deadline);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
+				  void *all, size_t length)
+{
+	const struct oriel_bootstrap *b = &comm->bootstrap;
+	enum oriel_status status = ori_comm_check(comm);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (comm->is_mapped_whole)
+		return exchange_mapped(comm, call, mine, all, length);
+	status = length ? b->ops->all_gather(b->context, mine, all, length, comm->timeout_ns)
+			: b->ops->barrier(b->context, comm->timeout_ns);
+	if (status != ORIEL_OK)
+		ori_comm_break(comm, status, ORIEL_DEV_EXCHANGE, ORIEL_DEV_NO_RANK);
+	return status;
+}
+
+void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum oriel_status status)
+{
+	memset(verdict, 0, sizeof(*verdict));
+	verdict->version = ORI_COMM_WIRE;
+	verdict->status = status;
+	verdict->call = call;
+	if (status != ORIEL_OK)
+		strncpy(verdict->text, oriel_last_error(), sizeof(verdict->text) - 1);
+}
+
+enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigned count,
+				    unsigned rank)
+{
+	const struct ori_verdict *first = verdicts;
+	unsigned peer;
+
+	for (peer = 0; peer < count; peer++) {
+		const struct ori_verdict *v =
+			(const void *)((const char *)verdicts + peer * stride);
+
+		if (v->version != ORI_COMM_WIRE)
+			return ori_fail(ORIEL_ERR_VERSION,
+					"rank %u speaks version %u, rank %u version %u", peer,
+					v->version, rank, ORI_COMM_WIRE);
+		if (v->call != first->call)
+			return ori_fail(ORIEL_ERR_MISMATCH, "rank 0 calls %s, rank %u calls %s",
+					ori_call_name(first->call), peer, ori_call_name(v->call));
+		if (v->status == ORIEL_OK)
+			continue;
+		if (peer == rank)
+			return ori_fail((enum oriel_status)v->status, "%.*s",
+					(int)sizeof(v->text) - 1, v->text);
+		return ori_fail((enum oriel_status)v->status, "rank %u: %.*s", peer,
+				(int)sizeof(v->text) - 1, v->text);
+	}
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
+				 enum oriel_status status)
+{
+	struct ori_verdict mine;
+	enum oriel_status gathered;
+
+	ori_verdict_fill(&mine, call, status);
+	gathered = ori_comm_gather(comm, call, &mine, comm->records, sizeof(mine));
+	if (gathered != ORIEL_OK)
+		return gathered;
+	return ori_verdict_judge(comm->records, sizeof(mine), comm->size, comm->rank);
+}
+
+enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status status)
+{
+	return ori_comm_agree(comm, ORI_CALL_COMM_AGREE, status);
+}
+
+enum oriel_status oriel_comm_barrier(struct oriel_comm *comm)
+{
+	return ori_comm_gather(comm, ORI_CALL_COMM_BARRIER, NULL, NULL, 0);
+}
+
+enum oriel_status oriel_comm_all_gather(struct oriel_comm *comm, const void *mine, void *all,
+					size_t length)
+{
+	if (length && (!mine || !all))
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_all_gather: %zu bytes at NULL",
+				length);
+	return ori_comm_gather(comm, ORI_CALL_COMM_ALL_GATHER, mine, all, length);
+}

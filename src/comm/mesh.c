@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm/mesh.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+
+enum mesh_word {
+	MESH_FILES = 'F', /* descriptors come with it */
+	MESH_BYE = 'B',   /* the peer leaves in good order */
+};
+
+/* The first bytes on a connection, from the rank that connected. */
+struct mesh_hello {
+	uint32_t version; /* ORI_COMM_WIRE */
+	uint32_t rank;
+};
+
+struct ori_mesh {
+	int listener;
+	int *fd;  /* [size], -1 where there is none */
+	int stop; /* eventfd that ends the watch */
+	bool is_watching;
+	pthread_t watcher;
+};
+
+enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK_NAME])
+{
+	enum oriel_status status;
+	struct ori_mesh *mesh;
+	unsigned i;
+
+	mesh = calloc(1, sizeof(*mesh));
+	if (!mesh)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the mesh");
+	mesh->fd = calloc(comm->size, sizeof(*mesh->fd));
+	if (!mesh->fd) {
+		status =
+			ori_fail(ORIEL_ERR_NOMEM, "no memory for the mesh of %u ranks", comm->size);
+		goto err_free_mesh;
+	}
+	for (i = 0; i < comm->size; i++)
+		mesh->fd[i] = -1;
+	mesh->stop = -1;
+	status = ori_fdsock_listen(name, &mesh->listener);
+	if (status != ORIEL_OK)
+		goto err_free_fds;
+	comm->mesh = mesh;
+	return ORIEL_OK;
+
+err_free_fds:
+	free(mesh->fd);
+err_free_mesh:
+	free(mesh);
+	return status;
+}
+
+static enum oriel_status mesh_call(struct oriel_comm *comm, unsigned peer, const uint8_t *name,
+				   uint64_t deadline)
+{
+	const struct ori_host *host = &comm->hosts[peer];
+	struct mesh_hello hello = {ORI_COMM_WIRE, comm->rank};
+	enum oriel_status status;
+	int fd;
+
+	status = ori_fdsock_connect(name, host->uid, (pid_t)host->pid, deadline, &fd);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_fdsock_send(fd, &hello, sizeof(hello), NULL, 0, deadline);
+	if (status != ORIEL_OK) {
+		close(fd);
+		return status;
+	}
+	comm->mesh->fd[peer] = fd;
+	return ORIEL_OK;
+}
+
+/* Take the next caller; whoever is not an awaited peer of this job is dropped. */
+static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing, uint64_t deadline)
+{
+	struct mesh_hello hello;
+	enum oriel_status status;
+	struct ucred who;
+	unsigned none;
+	int fd;
+
+	status = ori_fdsock_accept(comm->mesh->listener, deadline, &fd, &who);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_fdsock_recv(fd, &hello, sizeof(hello), NULL, 0, &none, deadline);
+	if (status != ORIEL_OK || hello.version != ORI_COMM_WIRE || hello.rank <= comm->rank ||
+	    hello.rank >= comm->size || !ori_comm_is_foreign(comm, hello.rank) ||
+	    (pid_t)comm->hosts[hello.rank].pid != who.pid || comm->mesh->fd[hello.rank] >= 0) {
+		ori_log(ORIEL_LOG_WARN, "rank %u: dropped a connection of process %d", comm->rank,
+			(int)who.pid);
+		close(fd);
+		return ORIEL_OK;
+	}
+	comm->mesh->fd[hello.rank] = fd;
+	(*missing)--;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, size_t stride,
+				   uint64_t deadline)
+{
+	enum oriel_status status;
+	unsigned peer, missing = 0;
+
+	/*
+	 * Each calls the lower ranks, then answers the higher. Rank 0 only
+	 * answers, so by induction nobody waits for ever on a full backlog.
+	 */
+	for (peer = 0; peer < comm->rank; peer++) {
+		if (!ori_comm_is_foreign(comm, peer))
+			continue;
+		status = mesh_call(comm, peer, (const uint8_t *)names + peer * stride, deadline);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	for (peer = comm->rank + 1; peer < comm->size; peer++)
+		missing += ori_comm_is_foreign(comm, peer);
+	while (missing) {
+		status = mesh_answer(comm, &missing, deadline);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	return ORIEL_OK;
+}
+
+/* Has the peer at the other end of @fd, which is closed, said good-bye? */
+static bool mesh_is_bye(int fd)
+{
+	char word = 0;
+
+	return recv(fd, &word, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && word == MESH_BYE;
+}
+
+/* A peer's end is closed: no longer watched, and the end of @comm if it died. */
+static void mesh_lost(struct oriel_comm *comm, struct pollfd *watched, unsigned peer)
+{
+	int fd = watched->fd;
+
+	watched->fd = -1;
+	if (mesh_is_bye(fd))
+		return;
+	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) is gone", comm->rank, peer,
+		comm->hosts[peer].pid);
+	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, peer);
+}
+
+struct mesh_watch {
+	struct oriel_comm *comm;
+	struct pollfd fd[]; /* [size], then the stop event */
+};
+
+static void *mesh_watch(void *argument)
+{
+	struct mesh_watch *watch = argument;
+	struct oriel_comm *comm = watch->comm;
+	unsigned peer;
+
+	for (;;) {
+		if (poll(watch->fd, comm->size + 1, -1) < 0 && errno != EINTR)
+			break;
+		if (watch->fd[comm->size].revents)
+			break;
+		for (peer = 0; peer < comm->size; peer++)
+			if (watch->fd[peer].revents)
+				mesh_lost(comm, &watch->fd[peer], peer);
+	}
+	free(watch);
+	return NULL;
+}
+
+enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
+{
+	struct ori_mesh *mesh = comm->mesh;
+	struct mesh_watch *watch;
+	enum oriel_status status;
+	unsigned peer, count = 0;
+
+	for (peer = 0; peer < comm->size; peer++)
+		count += mesh->fd[peer] >= 0;
+	if (!count)
+		return ORIEL_OK;
+	watch = calloc(1, sizeof(*watch) + (comm->size + 1) * sizeof(watch->fd[0]));
+	if (!watch)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory to watch %u peers", count);
+	mesh->stop = eventfd(0, EFD_CLOEXEC);
+	if (mesh->stop < 0) {
+		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "eventfd");
+		goto err_free_watch;
+	}
+	watch->comm = comm;
+	for (peer = 0; peer < comm->size; peer++) {
+		watch->fd[peer].fd = mesh->fd[peer];
+		watch->fd[peer].events = POLLRDHUP;
+	}
+	watch->fd[comm->size].fd = mesh->stop;
+	watch->fd[comm->size].events = POLLIN;
+	errno = pthread_create(&mesh->watcher, NULL, mesh_watch, watch);
+	if (errno) {
+		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");
+		goto err_close_stop;
+	}
+	mesh->is_watching = true;
+	return ORIEL_OK;
+
+err_close_stop:
+	close(mesh->stop);
+	mesh->stop = -1;
+err_free_watch:
+	free(watch);
+	return status;
+}
+
+enum oriel_status ori_mesh_send_fds(struct oriel_comm *comm, unsigned peer, const int *fds,
+				    unsigned count, uint64_t deadline)
+{
+	char word = MESH_FILES;
+
+	return ori_fdsock_send(comm->mesh->fd[peer], &word, 1, fds, count, deadline);
+}
+
+enum oriel_status ori_mesh_recv_fds(struct oriel_comm *comm, unsigned peer, int *fds,
+				    unsigned count, uint64_t deadline)
+{
+	enum oriel_status status;
+	unsigned came = 0, i;
+	char word;
+
+	status = ori_fdsock_recv(comm->mesh->fd[peer], &word, 1, fds, count, &came, deadline);
+	if (status != ORIEL_OK)
+		return status;
+	if (word == MESH_FILES && came == count)
+		return ORIEL_OK;
+	for (i = 0; i < came; i++)
+		close(fds[i]);
+	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent %u descriptors instead of %u", peer, came,
+			count);
+}
+
+static void mesh_stop_watching(struct ori_mesh *mesh)
+{
+	uint64_t one = 1;
+
+	if (!mesh->is_watching)
+		return;
+	/* An eventfd takes a first write of 1 at once. */
+	if (write(mesh->stop, &one, sizeof(one)) != sizeof(one))
+		ori_log(ORIEL_LOG_ERROR, "cannot wake the watcher: %s", strerror(errno));
+	pthread_join(mesh->watcher, NULL);
+	close(mesh->stop);
+}
+
+void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
+{
+	struct ori_mesh *mesh = comm->mesh;
+	char bye = MESH_BYE;
+	unsigned peer;
+
+	if (!mesh)
+		return;
+	mesh_stop_watching(mesh);
+	for (peer = 0; peer < comm->size; peer++) {
+		if (mesh->fd[peer] < 0)
+			continue;
+		/* Best effort: a peer that is gone already does not need it. */
+		if (is_orderly)
+			(void)!send(mesh->fd[peer], &bye, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		close(mesh->fd[peer]);
+	}
+	close(mesh->listener);
+	free(mesh->fd);
+	free(mesh);
+	comm->mesh = NULL;
+}

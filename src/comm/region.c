@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include <oriel/region.h>
+
+#include "base/error.h"
+#include "comm/share.h"
+
+struct oriel_region {
+	struct oriel_comm *comm; /* borrowed */
+	struct ori_piece piece;
+	bool is_shared;
+	struct ori_live live;
+	struct ori_mapping maps[]; /* [size], open once shared */
+};
+
+enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, size_t length,
+					struct oriel_region **out)
+{
+	struct oriel_region *region;
+	enum oriel_status status = ori_comm_check(comm);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!address || !length || (uintptr_t)address + length < length)
+		return ori_fail(ORIEL_ERR_INVALID, "a region of %zu bytes at %p", length, address);
+	region = calloc(1, sizeof(*region) + comm->size * sizeof(region->maps[0]));
+	if (!region)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a region of %u ranks", comm->size);
+	region->comm = comm;
+	region->piece.address = address;
+	region->piece.length = length;
+	ori_live_add(&region->live, region, "region");
+	*out = region;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_region_share(struct oriel_region *region)
+{
+	enum oriel_status status;
+
+	if (region->is_shared)
+		return ori_fail(ORIEL_ERR_STATE, "the region at %p is shared already",
+				region->piece.address);
+	status = ori_share_one(region->comm, ORI_CALL_REGION_SHARE, &region->piece, region->maps);
+	if (status == ORIEL_OK)
+		region->is_shared = true;
+	return status;
+}
+
+void oriel_region_unregister(struct oriel_region *region)
+{
+	if (!region || !ori_live_remove(region, "region"))
+		return;
+	/* Nobody may still write to what goes; broken communicators do not wait. */
+	if (region->is_shared) {
+		ori_comm_gather(region->comm, ORI_CALL_REGION_UNREGISTER, NULL, NULL, 0);
+		ori_share_close(region->maps, region->comm->size);
+	}
+	free(region);
+}
+
+static enum oriel_status region_check(const struct oriel_region *region, unsigned peer)
+{
+	if (peer >= region->comm->size)
+		return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", peer, region->comm->size);
+	if (!region->is_shared)
+		return ori_fail(ORIEL_ERR_STATE, "the region at %p is not shared yet",
+				region->piece.address);
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_region_peer_length(const struct oriel_region *region, unsigned peer,
+					   size_t *length)
+{
+	enum oriel_status status = region_check(region, peer);
+
+	if (status == ORIEL_OK)
+		*length = region->maps[peer].length;
+	return status;
+}
+
+enum oriel_status oriel_region_peer_address(const struct oriel_region *region, unsigned peer,
+					    size_t offset, void **address)
+{
+	enum oriel_status status = region_check(region, peer);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!region->maps[peer].address)
+		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", peer,
+				region->comm->rank);
+	if (offset >= region->maps[peer].length)
+		return ori_fail(ORIEL_ERR_RANGE, "offset %zu in a region of %zu bytes of rank %u",
+				offset, region->maps[peer].length, peer);
+	*address = (char *)region->maps[peer].address + offset;
+	return ORIEL_OK;
+}

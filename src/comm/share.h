@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of all ranks made reachable to all: bytes by gather, files by mesh. */
+#ifndef ORI_COMM_SHARE_H
+#define ORI_COMM_SHARE_H
+
+#include "comm/comm.h"
+
+/* What one rank gives: any part of live memory, or nothing (length 0). */
+struct ori_piece {
+	void *address;
+	size_t length;
+};
+
+/* The first gather of a share: a verdict and the blobs of the pieces. */
+#define ORI_SHARE_PIECES 2u
+
+struct ori_offer {
+	struct ori_verdict verdict;
+	struct ori_mem_blob blob[ORI_SHARE_PIECES]; /* length 0: nothing */
+};
+
+/* What keeps offered memory and its descriptors alive until all have imported. */
+struct ori_offering {
+	struct ori_offer offer;
+	struct ori_mem *mem[ORI_SHARE_PIECES];
+	unsigned count;
+};
+
+/*
+ * Local: describe up to ORI_SHARE_PIECES @pieces. A failure is in the offer as
+ * well as returned, so the caller goes on to the gather either way.
+ */
+enum oriel_status ori_share_offer(struct oriel_comm *comm, enum ori_call call,
+				  const struct ori_piece *pieces, unsigned count,
+				  struct ori_offering *offering);
+void ori_share_withdraw(struct ori_offering *offering);
+
+/*
+ * Local, but all ranks do it: exchange descriptors with the mapped peers and
+ * map what they offered. @offers has one struct ori_offer per rank, @stride
+ * bytes apart (often comm->records, which an agreement overwrites); @maps is [count][size], zeroed,
+ * own entries are filled in too. On failure nothing stays mapped. The caller agrees afterwards.
+ */
+enum oriel_status ori_share_import(struct oriel_comm *comm, const struct ori_offering *offering,
+				   const void *offers, size_t stride, struct ori_mapping *maps);
+
+void ori_share_close(struct ori_mapping *maps, size_t count);
+
+/* offer, gather, import, agree: all of it, for one piece. Collective. */
+enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
+				const struct ori_piece *piece, struct ori_mapping *maps);
+
+#endif
