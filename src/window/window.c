@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "window/window.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define WINDOW_BUFFERS_MAX 65535u
+#define WINDOW_COUNT_MAX (1u << 20)
+#define WINDOW_CHANNEL_MAX (1u << 30)
+
+/* What ranks tell each other of a new window. Goes over the wire as it is. */
+struct window_join {
+	struct ori_offer offer; /* control segment; buffer 0 if the caller gave one */
+	struct ori_window_counts counts;
+	uint64_t length; /* of buffer 0 */
+};
+
+static_assert(sizeof(struct window_join) == 416, "struct window_join goes over the wire");
+static_assert(sizeof(struct window_join) <= ORI_RECORD_BYTES, "fits the records");
+
+/* One field of the attributes: its default and limit. */
+struct window_field {
+	const char *name;
+	size_t attr;  /* offset in struct oriel_window_attr */
+	size_t count; /* offset in struct ori_window_counts */
+	uint32_t fallback;
+	uint32_t limit;
+};
+
+#define FIELD(name, fallback, limit)                                              \
+	{                                                                         \
+#name, offsetof(struct oriel_window_attr, name),                  \
+			offsetof(struct ori_window_counts, name), fallback, limit \
+	}
+
+static const struct window_field window_fields[] = {
+	FIELD(signals, 64, WINDOW_COUNT_MAX),
+	FIELD(barriers, 16, WINDOW_COUNT_MAX),
+	FIELD(counters, 16, WINDOW_COUNT_MAX),
+	FIELD(channels, 64, 4096),
+	FIELD(channel_bytes, 65536, WINDOW_CHANNEL_MAX),
+	FIELD(buffers, 8, WINDOW_BUFFERS_MAX),
+};
+
+#define WINDOW_FIELDS (sizeof(window_fields) / sizeof(window_fields[0]))
+
+static uint32_t *window_count(struct ori_window_counts *counts, const struct window_field *field)
+{
+	return (void *)((char *)counts + field->count);
+}
+
+static enum oriel_status window_read_field(const struct oriel_window_attr *attr,
+					   const struct window_field *field,
+					   struct ori_window_counts *counts)
+{
+	uint32_t given;
+
+	memcpy(&given, (const char *)attr + field->attr, sizeof(given));
+	if (given == 0)
+		given = field->fallback;
+	else if (given == ORIEL_NONE)
+		given = 0;
+	if (given > field->limit)
+		return ori_fail(ORIEL_ERR_RANGE, "a window with %s %u, at most %u", field->name,
+				given, field->limit);
+	*window_count(counts, field) = given;
+	return ORIEL_OK;
+}
+
+static enum oriel_status window_read_attr(const struct oriel_window_attr *caller,
+					  struct oriel_window_attr *attr,
+					  struct ori_window_counts *counts)
+{
+	const char *bytes = (const char *)caller;
+	enum oriel_status status;
+	size_t i;
+
+	memset(attr, 0, sizeof(*attr));
+	if (caller && caller->size < sizeof(caller->size))
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_attr.size is %zu", caller->size);
+	for (i = sizeof(*caller); caller && i < caller->size; i++)
+		if (bytes[i])
+			return ori_fail(ORIEL_ERR_INVALID,
+					"oriel_window_attr has a field this library does not know");
+	if (caller)
+		memcpy(attr, caller, caller->size < sizeof(*attr) ? caller->size : sizeof(*attr));
+	for (i = 0; i < WINDOW_FIELDS; i++) {
+		status = window_read_field(attr, &window_fields[i], counts);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	if (attr->flags & ~(unsigned)ORIEL_WINDOW_HUGE)
+		return ori_fail(ORIEL_ERR_INVALID, "window flags 0x%x", attr->flags);
+	if (counts->channels &&
+	    (counts->channel_bytes < 4096 || counts->channel_bytes & (counts->channel_bytes - 1)))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"channel_bytes is %u, not a power of two from 4096 on",
+				counts->channel_bytes);
+	if (!counts->buffers)
+		return ori_fail(ORIEL_ERR_INVALID, "a window needs at least one buffer");
+	if (attr->length >> ORIEL_AT_BITS)
+		return ori_fail(ORIEL_ERR_RANGE, "a window of %zu bytes", attr->length);
+	return ORIEL_OK;
+}
+
+static void window_free(struct oriel_window *w)
+{
+	uint32_t i;
+
+	if (w->control)
+		ori_share_close(w->control, w->comm->size);
+	for (i = 0; w->buffers && i < w->device.buffers; i++) {
+		if (w->buffers[i])
+			ori_share_close(w->buffers[i], w->comm->size);
+		free(w->buffers[i]);
+	}
+	ori_mem_unref(w->mem);
+	free(w->state);
+	free(w->table);
+	free(w->peers);
+	free(w->buffers);
+	free(w->control);
+	free(w);
+}
+
+/*
+ * One array of maps serves the whole creation: row 0 for the control segments,
+ * row 1 for the buffers; row 1 moves to buffers[0].
+ */
+static enum oriel_status window_open_tables(struct oriel_window *w, uint32_t buffers)
+{
+	size_t size = w->comm->size;
+
+	w->control = calloc(ORI_SHARE_PIECES * size, sizeof(*w->control));
+	w->buffers = calloc(buffers, sizeof(*w->buffers));
+	w->peers = calloc(size, sizeof(*w->peers));
+	w->table = calloc(buffers * size, sizeof(*w->table));
+	if (w->control && w->buffers && w->peers && w->table)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_NOMEM, "no memory for a window of %zu ranks", size);
+}
+
+static void window_fill_device(struct oriel_window *w, const struct ori_window_counts *counts,
+			       uint32_t number)
+{
+	struct oriel_dev_window *d = &w->device;
+
+	d->magic = ORIEL_DEV_MAGIC;
+	d->version = ORIEL_DEV_VERSION;
+	d->size = sizeof(*d);
+	d->number = number;
+	d->rank = w->comm->rank;
+	d->ranks = w->comm->size;
+	d->signals = counts->signals;
+	d->barriers = counts->barriers;
+	d->counters = counts->counters;
+	d->channels = counts->channels;
+	d->buffers = counts->buffers;
+	d->channel_bytes = counts->channels ? counts->channel_bytes : 0;
+	d->spin = ori_comm_spin(w->comm);
+	d->timeout_ns = w->comm->timeout_ns;
+	d->peers = w->peers;
+	d->table = w->table;
+	d->fault = &w->fault;
+	d->health = &w->comm->control->health;
+}
+
+/* Local: memory, tables and what this rank tells the others. */
+static enum oriel_status window_prepare(struct oriel_window *w,
+					const struct oriel_window_attr *caller, uint32_t number,
+					struct window_join *join, struct ori_offering *offering)
+{
+	struct oriel_window_attr attr;
+	struct ori_piece pieces[ORI_SHARE_PIECES] = {{0}};
+	enum oriel_status status;
+	uint64_t length;
+
+	status = window_read_attr(caller, &attr, &join->counts);
+	if (status != ORIEL_OK)
+		return status;
+	status = window_open_tables(w, join->counts.buffers);
+	if (status != ORIEL_OK)
+		return status;
+	window_fill_device(w, &join->counts, number);
+	length = ori_window_layout(&w->device);
+	status = ori_window_open_state(w);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_mem_alloc(length + (attr.buffer ? 0 : attr.length),
+			       attr.flags & ORIEL_WINDOW_HUGE ? ORIEL_MEMORY_HUGE : 0, &w->mem);
+	if (status != ORIEL_OK)
+		return status;
+	join->length = attr.length;
+	pieces[0].address = w->mem->address;
+	pieces[0].length = length + (attr.buffer ? 0 : attr.length);
+	pieces[1].address = attr.buffer;
+	pieces[1].length = attr.buffer ? attr.length : 0;
+	return ori_share_offer(w->comm, ORI_CALL_WINDOW_CREATE, pieces, ORI_SHARE_PIECES, offering);
+}
+
+/* Do all ranks want the same window? All come to the same answer. */
+static enum oriel_status window_compare(struct oriel_window *w, const struct window_join *joins)
+{
+	struct ori_window_counts first = joins[0].counts, other;
+	unsigned peer;
+	size_t i;
+
+	for (peer = 1; peer < w->comm->size; peer++) {
+		other = joins[peer].counts;
+		for (i = 0; i < WINDOW_FIELDS; i++) {
+			const struct window_field *field = &window_fields[i];
+
+			if (*window_count(&first, field) == *window_count(&other, field))
+				continue;
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"a window with %s %u on rank 0 and %u on rank %u",
+					field->name, *window_count(&first, field),
+					*window_count(&other, field), peer);
+		}
+	}
+	return ORIEL_OK;
+}
+
+/* Is what @peer offered as long as its own numbers say? */
+static enum oriel_status window_check_join(const struct oriel_window *w, unsigned peer,
+					   const struct window_join *join, uint64_t control_length)
+{
+	uint64_t given = join->offer.blob[1].length;
+	uint64_t wanted = control_length + (given ? 0 : join->length);
+
+	if (join->offer.blob[0].length >= wanted && (!given || given == join->length))
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u: rank %u offers less than its window needs",
+			w->comm->rank, peer);
+}
+
+static void window_fill_peer(struct oriel_window *w, unsigned peer, uint64_t length,
+			     uint64_t control_length)
+{
+	struct oriel_dev_buffer *buffer = &w->table[peer];
+	char *control = w->control[peer].address;
+
+	w->peers[peer].path = w->comm->of[peer].path;
+	w->peers[peer].control = control;
+	buffer->length = length;
+	if (w->buffers[0][peer].address)
+		buffer->base = w->buffers[0][peer].address;
+	else if (control)
+		buffer->base = control + control_length;
+}
+
+static enum oriel_status window_fill(struct oriel_window *w, const struct ori_offering *offering)
+{
+	const struct window_join *joins = w->comm->records;
+	uint64_t control_length = ori_window_layout(&w->device);
+	unsigned peer, size = w->comm->size;
+	enum oriel_status status = ORIEL_OK;
+
+	for (peer = 0; peer < size && status == ORIEL_OK; peer++)
+		status = window_check_join(w, peer, &joins[peer], control_length);
+	if (status == ORIEL_OK) {
+		w->buffers[0] = calloc(size, sizeof(*w->buffers[0]));
+		if (!w->buffers[0])
+			status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u buffers", size);
+	}
+	if (status == ORIEL_OK)
+		status = ori_share_import(w->comm, offering, joins, sizeof(*joins), w->control);
+	if (status != ORIEL_OK)
+		return status;
+	memcpy(w->buffers[0], w->control + size, size * sizeof(*w->control));
+	for (peer = 0; peer < size; peer++)
+		window_fill_peer(w, peer, joins[peer].length, control_length);
+	w->device.control = w->control[w->comm->rank].address;
+	w->shared = 1;
+	return ORIEL_OK;
+}
+
+static enum oriel_status window_join(struct oriel_window *w, const struct oriel_window_attr *attr)
+{
+	struct oriel_comm *comm = w->comm;
+	uint32_t number = atomic_fetch_add(&comm->windows, 1) + 1;
+	struct ori_offering offering = {0};
+	struct window_join mine = {0};
+	enum oriel_status status;
+
+	status = window_prepare(w, attr, number, &mine, &offering);
+	mine.offer = offering.offer;
+	ori_verdict_fill(&mine.offer.verdict, ORI_CALL_WINDOW_CREATE, status);
+	status = ori_comm_gather(comm, ORI_CALL_WINDOW_CREATE, &mine, comm->records, sizeof(mine));
+	if (status == ORIEL_OK)
+		status = ori_verdict_judge(comm->records, sizeof(mine), comm->size, comm->rank);
+	if (status == ORIEL_OK)
+		status = window_compare(w, comm->records);
+	if (status == ORIEL_OK)
+		status = ori_comm_agree(comm, ORI_CALL_WINDOW_CREATE, window_fill(w, &offering));
+	ori_share_withdraw(&offering);
+	return status;
+}
+
+enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
+				      struct oriel_window **out)
+{
+	struct oriel_window *w;
+	enum oriel_status status;
+
+	status = ori_comm_check(comm);
+	if (status != ORIEL_OK)
+		return status;
+	w = aligned_alloc(ORIEL_DEV_LINE,
+			  (sizeof(*w) + ORIEL_DEV_LINE - 1) / ORIEL_DEV_LINE * ORIEL_DEV_LINE);
+	if (!w)
+		return ori_comm_agree(comm, ORI_CALL_WINDOW_CREATE,
+				      ori_fail(ORIEL_ERR_NOMEM, "no memory for a window"));
+	memset(w, 0, sizeof(*w));
+	w->comm = comm;
+	status = window_join(w, attr);
+	if (status != ORIEL_OK) {
+		window_free(w);
+		return status;
+	}
+	w->host = w->device;
+	w->host.fault = &w->host_fault;
+	ori_live_add(&w->live, w, "window");
+	*out = w;
+	return ORIEL_OK;
+}
+
+void oriel_window_destroy(struct oriel_window *window)
+{
+	if (!window || !ori_live_remove(window, "window"))
+		return;
+	/* A broken communicator does not wait: what peers still map stays theirs. */
+	ori_comm_gather(window->comm, ORI_CALL_WINDOW_DESTROY, NULL, NULL, 0);
+	window_free(window);
+}
+
+enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size_t length,
+				     uint32_t *buffer)
+{
+	struct ori_piece piece = {address, length};
+	uint32_t number = w->shared;
+	unsigned peer, size = w->comm->size;
+	struct oriel_dev_buffer *row;
+	enum oriel_status status;
+	struct ori_mapping *maps;
+
+	/* The same on all ranks, which have shared the same number. */
+	if (number >= w->device.buffers)
+		return ori_fail(ORIEL_ERR_RANGE, "buffer %u of a window for %u", number,
+				w->device.buffers);
+	maps = calloc(size, sizeof(*maps));
+	if (!maps)
+		return ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE,
+				      ori_fail(ORIEL_ERR_NOMEM, "no memory for %u buffers", size));
+	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, &piece, maps);
+	if (status != ORIEL_OK) {
+		free(maps);
+		return status;
+	}
+	row = &w->table[(size_t)number * size];
+	for (peer = 0; peer < size; peer++) {
+		row[peer].base = maps[peer].address;
+		row[peer].length = maps[peer].length;
+	}
+	w->buffers[number] = maps;
+	w->shared++;
+	*buffer = number;
+	return ORIEL_OK;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flat handle: where everything lies, and what the host reads back from it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/dev/order.h>
+
+#include "base/error.h"
+#include "window/window.h"
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+uint64_t ori_window_layout(struct oriel_dev_window *d)
+{
+	uint64_t ranks = d->ranks;
+	uint64_t at;
+
+	d->signal_stride = (uint32_t)round_up(d->signals * 8ull, ORIEL_DEV_LINE);
+	d->barrier_stride = (uint32_t)round_up(d->barriers * 8ull, ORIEL_DEV_LINE);
+	at = ranks * d->signal_stride;
+	d->arrivals_at = at;
+	at += ranks * d->barrier_stride;
+	d->pairs_at = at;
+	at += ranks * d->barrier_stride;
+	d->flat_at = at;
+	at += (uint64_t)d->barriers * ORIEL_DEV_LINE;
+	d->channels_at = at;
+	at += ranks * d->channels * sizeof(struct oriel_dev_channel);
+	at = round_up(at, 4096);
+	d->staging_at = at;
+	return at + ranks * d->channels * d->channel_bytes;
+}
+
+enum oriel_status ori_window_open_state(struct oriel_window *window)
+{
+	struct oriel_dev_window *d = &window->device;
+	size_t ranks = d->ranks, at = 0, length;
+	size_t slots = d->barriers * sizeof(*d->slots);
+	size_t senders = ranks * d->channels * sizeof(*d->senders);
+	size_t receivers = ranks * d->channels * sizeof(*d->receivers);
+	size_t counters = round_up(ranks * d->counters * 8, ORIEL_DEV_LINE);
+	size_t bases = round_up(ranks * d->signals * 8, ORIEL_DEV_LINE);
+	size_t pairs = round_up(ranks * d->barriers * 8, ORIEL_DEV_LINE);
+	char *state;
+
+	length = slots + senders + receivers + counters + bases + pairs + ORIEL_DEV_LINE;
+	/* Fresh pages are zero and cost nothing until they are used. */
+	window->state = calloc(1, length);
+	if (!window->state)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %zu bytes of window state", length);
+	state = (char *)round_up((uintptr_t)window->state, ORIEL_DEV_LINE);
+	d->counter_words = (void *)(state + at);
+	at += counters;
+	d->signal_bases = (void *)(state + at);
+	at += bases;
+	d->pair_epochs = (void *)(state + at);
+	at += pairs;
+	d->slots = (void *)(state + at);
+	at += slots;
+	d->senders = (void *)(state + at);
+	at += senders;
+	d->receivers = (void *)(state + at);
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_window_device(const struct oriel_window *window,
+				      struct oriel_dev_window *device)
+{
+	*device = window->device;
+	return ORIEL_OK;
+}
+
+static bool fault_is_about_bytes(const struct oriel_dev_fault *fault)
+{
+	return fault->what == ORIEL_DEV_PUT || fault->what == ORIEL_DEV_PUT_VALUE ||
+	       fault->what == ORIEL_DEV_GET || fault->what == ORIEL_DEV_FETCH_ADD;
+}
+
+static const char *fault_noun(const struct oriel_dev_fault *fault)
+{
+	switch (fault->what) {
+	case ORIEL_DEV_BARRIER:
+	case ORIEL_DEV_BARRIER_FLAT:
+	case ORIEL_DEV_BARRIER_PEER:
+		return "barrier slot";
+	case ORIEL_DEV_COUNTER:
+	case ORIEL_DEV_WAIT_COUNTER:
+		return "counter";
+	case ORIEL_DEV_SEND:
+	case ORIEL_DEV_RECV:
+		return "channel";
+	}
+	return "signal";
+}
+
+static void fault_range_text(const struct oriel_dev_window *d, const struct oriel_dev_fault *fault,
+			     char *text, size_t length)
+{
+	const char *what = ori_what_name(fault->what);
+
+	if (fault->peer != ORIEL_DEV_NO_RANK && fault->peer >= d->ranks)
+		snprintf(text, length, "%s: rank %" PRIu64 " of %" PRIu64, what, fault->seen,
+			 fault->expected);
+	else if (!fault_is_about_bytes(fault))
+		snprintf(text, length, "%s: %s %" PRIu64 " of %" PRIu64, what, fault_noun(fault),
+			 fault->seen, fault->expected);
+	else if (fault->id >= d->buffers)
+		snprintf(text, length, "%s: buffer %" PRIu64 " of %" PRIu64, what, fault->seen,
+			 fault->expected);
+	else
+		snprintf(text, length,
+			 "%s: the end, byte %" PRIu64 ", is beyond the %" PRIu64
+			 " bytes of buffer %u of rank %u",
+			 what, fault->seen, fault->expected, fault->id, fault->peer);
+}
+
+void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_dev_fault *fault,
+			   char *text, size_t length)
+{
+	const char *what = ori_what_name(fault->what);
+
+	if (fault->status == ORIEL_ERR_RANGE)
+		fault_range_text(d, fault, text, length);
+	else if (fault->status == ORIEL_ERR_STATE)
+		snprintf(text, length, "%s: buffer %u of rank %u is not shared", what, fault->id,
+			 fault->peer);
+	else if (fault->status == ORIEL_ERR_INVALID && fault_is_about_bytes(fault))
+		snprintf(text, length, "%s: offset %" PRIu64 " of buffer %u is not a multiple of 8",
+			 what, fault->seen & (((uint64_t)1 << ORIEL_AT_BITS) - 1), fault->id);
+	else
+		snprintf(text, length, "%s: rank %u is the rank itself", what, fault->peer);
+}
+
+enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault)
+{
+	struct oriel_dev_fault *place = &window->fault;
+	char text[192];
+
+	if (oriel_dev_load_acquire32(&place->state) != ORIEL_DEV_FAULT_FULL)
+		return ORIEL_AGAIN;
+	/* One taker: whoever moves it back to WRITING owns the record. */
+	if (!oriel_dev_swap_acq_rel32(&place->state, ORIEL_DEV_FAULT_FULL, ORIEL_DEV_FAULT_WRITING))
+		return ORIEL_AGAIN;
+	*fault = *place;
+	fault->state = ORIEL_DEV_FAULT_FULL;
+	oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_EMPTY);
+	ori_window_fault_text(&window->device, fault, text, sizeof(text));
+	ori_fail((enum oriel_status)fault->status, "%s", text);
+	return ORIEL_OK;
+}

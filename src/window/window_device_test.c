@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/dev.h>
+
+#include "window/window.h"
+
+static struct oriel_dev_window make_device(uint32_t ranks, uint32_t count)
+{
+	struct oriel_dev_window d = {.ranks = ranks,
+				     .signals = count,
+				     .barriers = count,
+				     .counters = count,
+				     .channels = count,
+				     .channel_bytes = count ? 4096 : 0,
+				     .buffers = 1};
+
+	return d;
+}
+
+/* Marks [at, at + length) and fails if any of it is marked already. */
+static void mark(char *segment, uint64_t total, uint64_t at, uint64_t length)
+{
+	uint64_t i;
+
+	assert_true(at + length <= total);
+	for (i = at; i < at + length; i++) {
+		assert_int_equal(segment[i], 0);
+		segment[i] = 1;
+	}
+}
+
+static uint64_t place(const char *segment, const void *word)
+{
+	return (uint64_t)((const char *)word - segment);
+}
+
+static void check_layout(uint32_t ranks, uint32_t count)
+{
+	struct oriel_dev_window d = make_device(ranks, count);
+	uint64_t total = ori_window_layout(&d);
+	char *segment = calloc(1, total + 1);
+	uint32_t rank, id;
+
+	assert_non_null(segment);
+	d.control = segment;
+	for (rank = 0; rank < ranks; rank++) {
+		for (id = 0; id < count; id++) {
+			void *arrival = oriel_mapped_arrival(&d, segment, d.arrivals_at, rank, id);
+			void *pair = oriel_mapped_arrival(&d, segment, d.pairs_at, rank, id);
+
+			mark(segment, total, place(segment, oriel_mapped_inbox(&d, rank, id)), 8);
+			mark(segment, total, place(segment, arrival), 8);
+			mark(segment, total, place(segment, pair), 8);
+			mark(segment, total,
+			     place(segment, oriel_mapped_channel(&d, segment, rank, id)),
+			     sizeof(struct oriel_dev_channel));
+			mark(segment, total,
+			     place(segment, oriel_mapped_staging(&d, segment, rank, id)), 4096);
+		}
+	}
+	for (id = 0; id < count; id++)
+		mark(segment, total, place(segment, oriel_mapped_flat(&d, segment, id)), 128);
+	free(segment);
+}
+
+static void test_nothing_in_a_control_segment_overlaps(void **state)
+{
+	(void)state;
+	check_layout(1, 1);
+	check_layout(2, 3);
+	check_layout(3, 17);
+	check_layout(5, 2);
+}
+
+static void test_rows_of_ranks_share_no_line(void **state)
+{
+	struct oriel_dev_window d = make_device(4, 3);
+
+	(void)state;
+	ori_window_layout(&d);
+	assert_int_equal(d.signal_stride % ORIEL_DEV_LINE, 0);
+	assert_int_equal(d.barrier_stride % ORIEL_DEV_LINE, 0);
+	assert_true(d.signal_stride >= ORIEL_DEV_LINE);
+}
+
+static void test_a_window_may_have_none_of_anything(void **state)
+{
+	struct oriel_dev_window d = make_device(4, 0);
+
+	(void)state;
+	assert_int_equal(ori_window_layout(&d), 0);
+}
+
+static void expect_text(struct oriel_dev_fault fault, const char *expected)
+{
+	struct oriel_dev_window d = make_device(4, 64);
+	char text[192];
+
+	ori_window_fault_text(&d, &fault, text, sizeof(text));
+	assert_string_equal(text, expected);
+}
+
+static void test_texts_name_what_and_who(void **state)
+{
+	struct oriel_dev_fault fault = {.status = ORIEL_ERR_RANGE, .what = ORIEL_DEV_PUT};
+
+	(void)state;
+	fault.peer = 9;
+	fault.expected = 4;
+	fault.seen = 9;
+	expect_text(fault, "put: rank 9 of 4");
+	fault.peer = 2;
+	fault.expected = 4096;
+	fault.seen = 5000;
+	expect_text(fault,
+		    "put: the end, byte 5000, is beyond the 4096 bytes of buffer 0 of rank 2");
+	fault.id = 7;
+	fault.expected = 1;
+	fault.seen = 7;
+	expect_text(fault, "put: buffer 7 of 1");
+	fault.what = ORIEL_DEV_SIGNAL;
+	fault.expected = 64;
+	fault.seen = 70;
+	expect_text(fault, "signal: signal 70 of 64");
+	fault.what = ORIEL_DEV_BARRIER;
+	fault.peer = ORIEL_DEV_NO_RANK;
+	expect_text(fault, "barrier: barrier slot 70 of 64");
+	fault.what = ORIEL_DEV_SEND;
+	fault.status = ORIEL_ERR_INVALID;
+	fault.peer = 1;
+	expect_text(fault, "send: rank 1 is the rank itself");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nothing_in_a_control_segment_overlaps),
+		cmocka_unit_test(test_rows_of_ranks_share_no_line),
+		cmocka_unit_test(test_a_window_may_have_none_of_anything),
+		cmocka_unit_test(test_texts_name_what_and_who),
+	};
+
+	return cmocka_run_group_tests_name("window_device", tests, NULL, NULL);
+}
