@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`oriel info`, alone and under the launcher: info_test.py ORIEL [TEST...]"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import unittest
+
+ORIEL = None
+DEADLINE = 60
+FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
+
+
+def oriel(*arguments, **env):
+    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
+    done = subprocess.run([ORIEL, *arguments], capture_output=True, text=True, timeout=DEADLINE,
+                          stdin=subprocess.DEVNULL, env=ours | env)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Info(unittest.TestCase):
+    def output(self, *arguments, **env):
+        code, out, err = oriel(*arguments, **env)
+        self.assertEqual((code, err), (0, ""))
+        return out
+
+    def of_job(self, ranks, **env):
+        out = self.output("run", "-n", str(ranks), "--no-prefix", ORIEL, "info", "--json", **env)
+        return json.loads(out)["job"]
+
+    def test_the_machine_is_told(self):
+        out = self.output("info")
+        self.assertRegex(out, r"(?m)^oriel \d+\.\d+\.\d+ ")
+        self.assertRegex(out, r"(?m)^  memfd +(yes|no) +\S")
+        self.assertNotIn("ORIEL_TIMEOUT", out)
+
+    def test_the_settings_are_told(self):
+        out = self.output("info", "--config", ORIEL_TIMEOUT="7.5")
+        self.assertRegex(out, r"(?m)^  ORIEL_TIMEOUT +7\.5 +environment +\S")
+        self.assertRegex(out, r"(?m)^  ORIEL_LOG +\w+ +default +\S")
+
+    def test_json_tells_all(self):
+        told = json.loads(self.output("info", "--json", ORIEL_NODE='quote " and\ttab'))
+        settings = {setting["name"]: setting for setting in told["settings"]}
+        self.assertEqual(settings["ORIEL_NODE"]["value"], 'quote " and\ttab')
+        self.assertEqual(settings["ORIEL_NODE"]["source"], "environment")
+        self.assertIn("memfd", [feature["name"] for feature in told["features"]])
+        self.assertNotIn("job", told)
+
+    def test_bytes_that_are_no_text_leave_the_json_valid(self):
+        raw = b"\xff\xc3\xa9\xed\xa0\x80\xf4\x90\x80\x80\xc0\x80\xe2\x82"
+        told = json.loads(self.output("info", "--json", ORIEL_NODE=os.fsdecode(raw)))
+        values = [s["value"] for s in told["settings"] if s["name"] == "ORIEL_NODE"]
+        self.assertEqual(values, ["\ufffd\u00e9" + "\ufffd" * 11])
+
+    def test_rank_0_tells_of_the_job(self):
+        out = self.output("run", "-n", "3", ORIEL, "info")
+        self.assertEqual({line[:4] for line in out.splitlines()}, {"[0] "})
+        self.assertIn("job of 3 ranks", out)
+        for row in ("0 S M M", "1 M S M", "2 M M S"):
+            self.assertRegex(out, r"(?m)^\[0\] +" + row.replace(" ", " +") + "$")
+
+    def test_json_tells_of_the_job(self):
+        job = self.of_job(4)
+        self.assertEqual(job["ranks"], 4)
+        self.assertEqual(job["paths"], [["self" if i == k else "mapped" for k in range(4)]
+                                        for i in range(4)])
+        self.assertEqual([peer["rank"] for peer in job["peers"]], [0, 1, 2, 3])
+        self.assertEqual({peer["host"] for peer in job["peers"]}, {socket.gethostname()})
+        self.assertEqual(len({peer["pid"] for peer in job["peers"]}), 4)
+        self.assertEqual(job["reasons"], [])
+
+    def test_a_failure_is_told_and_gives_code_1(self):
+        code, out, err = oriel("info", RANK="0", WORLD_SIZE="many")
+        self.assertEqual((code, out), (1, ""))
+        self.assertRegex(err, "^oriel info: .*WORLD_SIZE")
+
+    def test_bad_usage(self):
+        for arguments in (("--colour",), ("more",)):
+            code, out, err = oriel("info", *arguments)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn(arguments[0], err)
+
+
+if __name__ == "__main__":
+    ORIEL = os.path.abspath(sys.argv[1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -1,0 +1,461 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`oriel run` as its users see it: launcher_test.py ORIEL RANK_HELPER [TEST...]"""
+
+import collections
+import fcntl
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+import time
+import unittest
+import uuid
+
+ORIEL = HELPER = None
+DEADLINE = 60  # seconds after which a test has failed; it never decides anything else
+# What a launcher around these tests might have set.
+FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
+
+
+def environment(**more):
+    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
+    return ours | more
+
+
+def until(claim, otherwise="it never became true"):
+    end = time.monotonic() + DEADLINE
+    while not claim():
+        if time.monotonic() > end:
+            raise AssertionError(otherwise)
+        time.sleep(0.01)
+
+
+def pids_with(mark):
+    """Processes, zombies excepted, whose environment has the mark."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if mark.encode() in file.read():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def state(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+class Launcher(unittest.TestCase):
+    def setUp(self):
+        self.mark = "LAUNCHER_TEST_MARK=" + uuid.uuid4().hex
+
+    def tearDown(self):
+        try:
+            self.until_nothing_is_left()
+        finally:
+            for pid in pids_with(self.mark):
+                os.kill(pid, signal.SIGKILL)
+
+    def until_nothing_is_left(self):
+        """What the launcher has killed may take a moment to be gone."""
+        until(lambda: not pids_with(self.mark), "processes survived the job")
+
+    def start(self, *arguments, env=None, **options):
+        name, _, value = self.mark.partition("=")
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
+                   "stderr": subprocess.PIPE} | options
+        job = subprocess.Popen([ORIEL, "run", *map(str, arguments)],
+                               env=environment(**{name: value}, **(env or {})), **options)
+        self.addCleanup(self.forget, job)
+        return job
+
+    @staticmethod
+    def forget(job):
+        if job.poll() is None:
+            job.kill()
+            job.wait()
+        for stream in (job.stdin, job.stdout, job.stderr):
+            if stream:
+                stream.close()
+
+    def finish(self, job, given=None):
+        """Its code and outputs. Nothing of the job may be left when it ends."""
+        out, err = job.communicate(given, timeout=DEADLINE)
+        self.until_nothing_is_left()
+        return job.returncode, out, err.decode()
+
+    def run_job(self, *arguments, **options):
+        return self.finish(self.start(*arguments, **options))
+
+    def ranks(self):
+        return [pid for pid in pids_with(self.mark)
+                if os.path.samefile(f"/proc/{pid}/exe", HELPER)]
+
+    def wait_ready(self, job, ranks, word=b"ready"):
+        lines = [job.stdout.readline() for _ in range(ranks)]
+        self.assertEqual(sorted(lines), [b"[%d] %s\n" % (i, word) for i in range(ranks)])
+
+    # The end of ranks
+
+    def test_success_is_silent(self):
+        self.assertEqual(self.run_job("-n", 4, "true"), (0, b"", ""))
+
+    def test_the_exit_code_of_a_rank_is_passed_on_and_named(self):
+        code, out, err = self.run_job("-n", 4, HELPER, "fail", 2, 3, 0)
+        self.assertEqual((code, out, err), (3, b"", "oriel run: rank 2 exited with code 3\n"))
+
+    def test_the_first_failure_decides_and_all_are_named(self):
+        code, _, err = self.run_job("-n", 3, HELPER, "fail", 1, 7, 5)
+        lines = err.splitlines()
+        self.assertEqual(code, 7)
+        self.assertEqual(lines[0], "oriel run: rank 1 exited with code 7")
+        # A rank that had not come to its handler died of SIGTERM, which is not its fault.
+        for line in lines[1:]:
+            self.assertRegex(line, "^oriel run: rank [02] exited with code 5$")
+
+    def test_a_signal_is_named(self):
+        for number in (signal.SIGSEGV, signal.SIGKILL, signal.SIGUSR1):
+            with self.subTest(number):
+                code, _, err = self.run_job("-n", 3, HELPER, "die", 2, int(number))
+                self.assertEqual(code, 128 + number)
+                self.assertRegex(err, rf"^oriel run: rank 2 was killed by {number.name}"
+                                 r"( \(core dumped\))?\n$")
+
+    def test_a_signal_without_a_name_is_numbered(self):
+        number = signal.SIGRTMIN + 3
+        code, _, err = self.run_job("-n", 2, HELPER, "die", 1, int(number))
+        self.assertEqual(code, 128 + number)
+        self.assertEqual(err, f"oriel run: rank 1 was killed by signal {number}\n")
+
+    def test_who_ignores_sigterm_is_killed_after_the_grace(self):
+        job = self.start("-n", 3, "--grace", "0.2", HELPER, "deaf", 9, stdin=subprocess.PIPE)
+        lines = sorted(job.stdout.readline() for _ in range(2))
+        self.assertEqual(lines, [b"[1] deaf\n", b"[2] deaf\n"])
+        code, _, err = self.finish(job, b"x")
+        self.assertEqual(code, 9)
+        self.assertEqual(err, "oriel run: rank 0 exited with code 9\n"
+                         "oriel run: ranks 1-2 did not end within 0.2 s of SIGTERM: killed\n")
+
+    def test_a_rank_that_was_stopped_ends_as_well(self):
+        script = 'if [ $RANK = 1 ]; then echo ready; kill -STOP $$; else read x; exit 3; fi'
+        job = self.start("-n", 2, "--grace", DEADLINE * 2, "sh", "-c", script,
+                         stdin=subprocess.PIPE)
+        self.assertEqual(job.stdout.readline(), b"[1] ready\n")
+        until(lambda: "T" in map(state, pids_with(self.mark)))
+        self.assertEqual(self.finish(job, b"x\n"),
+                         (3, b"", "oriel run: rank 0 exited with code 3\n"))
+
+    def test_the_timeout_names_who_still_runs(self):
+        script = 'case $RANK in 1|3|4) exec sleep 1000;; esac'
+        for timeout in (0.5, 5, 50):  # until the other ranks have had time to end
+            code, _, err = self.run_job("-n", 5, "--timeout", timeout, "sh", "-c", script)
+            self.assertEqual(code, 124)
+            expected = (f"oriel run: the job did not end within {timeout} s: "
+                        "ranks 1, 3-4 still run\n")
+            if err == expected:
+                break
+        self.assertEqual(err, expected)
+
+    def test_a_program_that_is_not_there_is_told_once(self):
+        code, out, err = self.run_job("-n", 8, "./no-such-program")
+        self.assertEqual((code, out), (127, b""))
+        self.assertEqual(err, "oriel run: cannot run './no-such-program': "
+                         "No such file or directory\n")
+
+    def test_a_file_that_is_no_program(self):
+        code, _, err = self.run_job("-n", 2, "/etc/passwd")
+        self.assertEqual(code, 126)
+        self.assertEqual(err, "oriel run: cannot run '/etc/passwd': Permission denied\n")
+
+    def test_many_ranks(self):
+        code, out, err = self.run_job("-n", 64, HELPER, "env", "RANK")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(sorted(out.splitlines()),
+                         sorted(b"[%d] RANK=%d" % (i, i) for i in range(64)))
+
+    # Output
+
+    def test_lines_without_an_end_do_not_run_into_each_other(self):
+        code, out, err = self.run_job("-n", 4, HELPER, "bytes", "one\ntwo", "three")
+        self.assertEqual(code, 0)
+        self.assertEqual(sorted(out.split(b"\n")),
+                         sorted(b"[%d] %s" % (i, word) for i in range(4)
+                                for word in (b"one", b"two")))
+        self.assertEqual(sorted(err.split("\n")), [f"[{i}] three" for i in range(4)])
+
+    def test_the_bytes_of_a_rank_are_kept(self):
+        raw = bytes(range(256)) * 10
+        for option, prefix in (("--", b"[0] "), ("--no-prefix", b"")):
+            code, out, _ = self.run_job("-n", 1, option, HELPER, "raw")
+            self.assertEqual(code, 0)
+            self.assertEqual(out, prefix + raw.replace(b"\n", b"\n" + prefix))
+
+    def test_lines_stay_whole_and_in_order(self):
+        code, out, _ = self.run_job("-n", 4, HELPER, "flood", 5000)
+        lines = collections.defaultdict(list)
+        for line in out.decode().splitlines():
+            rank, _, text = line.partition(" ")
+            lines[rank].append(text)
+        expected = [f"{i}:{i:0{1 + i % 300}d}" for i in range(5000)]
+        self.assertEqual(code, 0)
+        self.assertEqual(dict(lines), {f"[{i}]": expected for i in range(4)})
+
+    def test_a_line_of_megabytes(self):
+        length = 5_000_001
+        letters = (b"abcdefghijklmnopqrstuvwxyz" * (length // 26 + 1))[:length]
+        code, out, _ = self.run_job("-n", 1, HELPER, "long", length)
+        self.assertEqual((code, out == b"[0] " + letters), (0, True))
+
+        # Pieces of two such lines may take turns, each on a line of its own.
+        code, out, _ = self.run_job("-n", 2, HELPER, "long", length)
+        pieces = {b"[0] ": b"", b"[1] ": b""}
+        for line in out.split(b"\n"):
+            pieces[line[:4]] += line[4:]
+        self.assertEqual(code, 0)
+        self.assertTrue(all(piece == letters for piece in pieces.values()))
+
+    def test_the_last_words_come_before_the_news_of_the_end(self):
+        # More than one read() takes, all of it in the pipe before the launcher looks.
+        job = self.start("-n", 1, HELPER, "words", 50000, stdin=subprocess.PIPE)
+        if job.stdout.readline() != b"[0] ready\n":
+            self.skipTest("a pipe may not become large enough")
+        rank, = self.ranks()
+        job.send_signal(signal.SIGSTOP)
+        job.stdin.write(b"x")
+        job.stdin.flush()
+        until(lambda: state(rank) == "Z")
+        job.send_signal(signal.SIGCONT)
+        code, _, err = self.finish(job)
+        self.assertEqual(code, 4)
+        self.assertEqual(err.splitlines()[-1], "oriel run: rank 0 exited with code 4")
+        self.assertEqual(err.count("[0] word\n"), 50000)
+
+    def test_a_reader_who_has_stopped_reading_stops_no_deadline(self):
+        job = self.start("-n", 2, "--timeout", "1", "--grace", "0.1", "yes")
+        self.assertEqual(job.wait(timeout=DEADLINE), 124)
+        self.assertIn(b"did not end within 1 s: ranks 0-1 still run", job.stderr.read())
+
+    def test_a_reader_who_has_left_ends_the_job(self):
+        job = self.start("-n", 2, "yes")
+        job.stdout.readline()
+        job.stdout.close()
+        self.assertEqual(job.wait(timeout=DEADLINE), 128 + signal.SIGPIPE)
+
+    def test_output_that_cannot_be_written_is_told(self):
+        with open("/dev/full", "wb") as full:
+            code, _, err = self.run_job("-n", 2, "echo", "x", stdout=full)
+        self.assertEqual(code, 1)
+        self.assertEqual(err, "oriel run: cannot write the output of the ranks: "
+                         "No space left on device\n")
+
+    def test_a_child_of_a_rank_that_holds_the_outputs(self):
+        code, out, err = self.run_job("-n", 2, HELPER, "orphan")
+        self.assertEqual((code, sorted(out.splitlines()), err),
+                         (0, [b"[0] left", b"[1] left"], ""))
+
+    # Input
+
+    def test_rank_0_gets_the_input_and_the_others_none(self):
+        job = self.start("-n", 3, HELPER, "cat", stdin=subprocess.PIPE)
+        code, out, _ = self.finish(job, b"to be read\n")
+        self.assertEqual(code, 0)
+        self.assertEqual(sorted(out.splitlines()),
+                         [b"[0] reads", b"[0] to be read", b"[1] reads", b"[2] reads"])
+
+    def test_rank_0_reads_from_a_terminal(self):
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+
+        def take_terminal():
+            fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+        job = self.start("-n", 2, HELPER, "cat", stdin=theirs, start_new_session=True,
+                         preexec_fn=take_terminal)
+        os.close(theirs)
+        self.wait_ready(job, 2, b"reads")
+        os.write(ours, b"typed\n\x04")
+        code, out, _ = self.finish(job)
+        self.assertEqual((code, out), (0, b"[0] typed\n"))
+
+    def test_closed_standard_files(self):
+        job = self.start("-n", 2, "sh", "-c", "exit $((RANK + 5))", stdin=None, stdout=None,
+                         stderr=None, preexec_fn=lambda: os.closerange(0, 3))
+        self.assertIn(job.wait(timeout=DEADLINE), (5, 6))
+
+    # Signals
+
+    def test_signals_are_forwarded(self):
+        numbers = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+        job = self.start("-n", 3, HELPER, "catch", len(numbers))
+        self.wait_ready(job, 3)
+        for number in numbers:
+            job.send_signal(number)
+            self.wait_ready(job, 3, b"got %d" % number)
+        self.assertEqual(self.finish(job)[0], 0)
+
+    def test_a_signal_that_ends_the_ranks_gives_the_code(self):
+        job = self.start("-n", 3, HELPER, "wait")
+        self.wait_ready(job, 3)
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(self.finish(job),
+                         (128 + signal.SIGTERM, b"", "oriel run: SIGTERM goes to all ranks\n"))
+
+    def test_a_second_sigint_kills(self):
+        job = self.start("-n", 2, "--grace", DEADLINE * 2, HELPER, "catch", 9)
+        self.wait_ready(job, 2)
+        job.send_signal(signal.SIGINT)
+        self.wait_ready(job, 2, b"got %d" % signal.SIGINT)
+        job.send_signal(signal.SIGINT)
+        code, _, err = self.finish(job)
+        self.assertEqual(code, 128 + signal.SIGINT)
+        self.assertEqual(err, "oriel run: SIGINT goes to all ranks; a second one kills them\n"
+                         "oriel run: second SIGINT: the ranks are killed\n")
+
+    def test_stop_and_continue(self):
+        job = self.start("-n", 2, HELPER, "wait")
+        self.wait_ready(job, 2)
+        ranks = self.ranks()
+        self.assertEqual(len(ranks), 2)
+        job.send_signal(signal.SIGTSTP)
+        until(lambda: state(job.pid) == "T" and all(state(pid) == "T" for pid in ranks))
+        job.send_signal(signal.SIGCONT)
+        until(lambda: all(state(pid) != "T" for pid in [job.pid, *ranks]))
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(self.finish(job)[0], 128 + signal.SIGTERM)
+
+    def test_nothing_survives_a_launcher_that_is_killed(self):
+        job = self.start("-n", 3, HELPER, "parent")
+        self.wait_ready(job, 3)
+        self.assertGreaterEqual(len(pids_with(self.mark)), 7)
+        job.kill()
+        job.wait()
+        self.until_nothing_is_left()
+
+    # Environment
+
+    def env_of(self, name, *arguments, **env):
+        code, out, err = self.run_job(*arguments, HELPER, "env", name, env=env)
+        self.assertEqual((code, err), (0, ""))
+        values = [re.fullmatch(r"\[(\d+)\] \w+(?: is not set|=(.*))", line).groups()
+                  for line in out.decode().splitlines()]
+        return [value for _, value in sorted(values, key=lambda pair: int(pair[0]))]
+
+    def test_ranks_know_who_they_are(self):
+        self.assertEqual(self.env_of("RANK", "-n", 3), ["0", "1", "2"])
+        self.assertEqual(self.env_of("WORLD_SIZE", "-n", 3), ["3"] * 3)
+        self.assertEqual(self.env_of("LOCAL_RANK", "-n", 3), ["0", "1", "2"])
+        self.assertEqual(self.env_of("LOCAL_WORLD_SIZE", "-n", 3), ["3"] * 3)
+        self.assertEqual(self.env_of("ORIEL_NODE", "-n", 3), [None] * 3)
+        self.assertEqual(self.env_of("ORIEL_NODE", "-n", 2, ORIEL_NODE="mine"), ["mine"] * 2)
+
+    def test_virtual_nodes(self):
+        split = ("-n", 5, "--nodes", 2)
+        self.assertEqual(self.env_of("ORIEL_NODE", *split), ["node0"] * 2 + ["node1"] * 3)
+        self.assertEqual(self.env_of("LOCAL_RANK", *split), ["0", "1", "0", "1", "2"])
+        self.assertEqual(self.env_of("LOCAL_WORLD_SIZE", *split), ["2"] * 2 + ["3"] * 3)
+        for ranks, nodes in ((1, 1), (7, 3), (8, 4), (9, 9), (10, 4)):
+            names = self.env_of("ORIEL_NODE", "-n", ranks, "--nodes", nodes)
+            sizes = [names.count(f"node{i}") for i in range(nodes)]
+            self.assertEqual(sum(sizes), ranks)
+            self.assertLessEqual(max(sizes) - min(sizes), 1)
+            self.assertEqual(names, sorted(names))
+
+    def test_the_key_is_random_unless_given(self):
+        first, second = (self.env_of("ORIEL_JOB_KEY", "-n", 2) for _ in range(2))
+        self.assertRegex(first[0], "^[0-9a-f]{64}$")
+        self.assertEqual(first[0], first[1])
+        self.assertNotEqual(first[0], second[0])
+        self.assertEqual(self.env_of("ORIEL_JOB_KEY", "-n", 2, ORIEL_JOB_KEY="abcd"), ["abcd"] * 2)
+
+    def test_names_of_an_outer_job_do_not_come_through(self):
+        outer = {"ORIEL_LISTEN_FD": "77", "ORIEL_PORT": "78", "RANK": "79", "MASTER_PORT": "80",
+                 "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        self.assertEqual(self.env_of("ORIEL_LISTEN_FD", "-n", 2, **outer)[1], None)
+        self.assertNotEqual(self.env_of("ORIEL_LISTEN_FD", "-n", 2, **outer)[0], "77")
+        self.assertEqual(self.env_of("RANK", "-n", 2, **outer), ["0", "1"])
+        self.assertNotIn("80", self.env_of("MASTER_PORT", "-n", 2, **outer))
+        for name in ("ORIEL_PORT", "TORCHELASTIC_USE_AGENT_STORE"):
+            self.assertEqual(self.env_of(name, "-n", 2, **outer), [None] * 2)
+
+    def test_jobs_at_once_do_not_meet_each_other(self):
+        jobs = [self.start("-n", 4, HELPER, "meet") for _ in range(8)]
+        for job in jobs:
+            out, err = job.communicate(timeout=DEADLINE)
+            self.assertEqual((job.returncode, out, err), (0, b"[0] all have met\n", b""))
+
+    # The command line
+
+    def test_bad_usage(self):
+        for arguments, text in (
+                ((), "how many ranks?"),
+                (("true",), "how many ranks?"),
+                (("-n", "2"), "which program"),
+                (("-n", "2", "--"), "which program"),
+                (("-n", "2", ""), "which program"),
+                (("-n", "0", "true"), "not '0'"),
+                (("-n", "4097", "true"), "not '4097'"),
+                (("-n", "two", "true"), "not 'two'"),
+                (("-n", "-1", "true"), "not '-1'"),
+                (("-n", " 1", "true"), "not ' 1'"),
+                (("-n", "1x", "true"), "not '1x'"),
+                (("-n", "", "true"), "not ''"),
+                (("-n", "99999999999999999999", "true"), "not '9999"),
+                (("-n", "2", "--nodes", "3", "true"), "more nodes than ranks"),
+                (("-n", "2", "--nodes", "0", "true"), "--nodes takes"),
+                (("-n", "2", "--timeout", "soon", "true"), "--timeout takes"),
+                (("-n", "2", "--timeout", "-1", "true"), "--timeout takes"),
+                (("-n", "2", "--timeout", ".", "true"), "--timeout takes"),
+                (("-n", "2", "--grace", "1.2.3", "true"), "--grace takes"),
+                (("-n", "2", "--colour", "true"), "unrecognized option '--colour'"),
+                (("-n",), "requires an argument")):
+            with self.subTest(arguments):
+                code, out, err = self.run_job(*arguments)
+                self.assertEqual((code, out), (2, b""))
+                self.assertIn(text, err)
+                self.assertTrue(err.startswith("oriel run: "))
+
+    def test_arguments_of_the_program_are_its_own(self):
+        code, out, _ = self.run_job("-n", "1", "echo", "-n", "--nodes", "--", "x")
+        self.assertEqual((code, out), (0, b"[0] --nodes -- x"))
+
+    def oriel(self, *arguments):
+        done = subprocess.run([ORIEL, *arguments], capture_output=True, text=True,
+                              timeout=DEADLINE, env=environment())
+        return done.returncode, done.stdout, done.stderr
+
+    def test_help(self):
+        for arguments in (("--help",), ("help",), ("-h",)):
+            code, out, err = self.oriel(*arguments)
+            self.assertEqual((code, err), (0, ""))
+            for name in ("run", "info"):
+                self.assertRegex(out, rf"(?m)^  {name} ")
+        for arguments in (("help", "run"), ("run", "--help"), ("run", "-h")):
+            code, out, err = self.oriel(*arguments)
+            self.assertEqual((code, err), (0, ""))
+            self.assertTrue(out.startswith("usage: oriel run -n N"))
+        self.assertTrue(self.oriel("help", "info")[1].startswith("usage: oriel info"))
+
+    def test_version(self):
+        code, out, _ = self.oriel("--version")
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"^oriel \d+\.\d+\.\d+ \(.*\)\n$")
+
+    def test_unknown_commands_get_the_list(self):
+        for arguments in (("walk",), ("help", "walk")):
+            code, out, err = self.oriel(*arguments)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn("there is no command 'walk'", err)
+            self.assertRegex(err, r"(?m)^  run ")
+        self.assertEqual(self.oriel()[0], 2)
+
+
+if __name__ == "__main__":
+    ORIEL, HELPER = map(os.path.abspath, sys.argv[1:3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

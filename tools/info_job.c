@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The peer x path matrix. Every rank knows the reasons of its own paths only,
+ * so they are gathered, one peer at a time, and equal ones are counted together.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "info.h"
+#include "table.h"
+
+/* How one rank reaches one peer, as it travels. */
+struct info_view {
+	uint32_t path; /* enum oriel_path */
+	char reason[INFO_REASON];
+};
+
+static bool reason_fits(const struct info_reason *reason, const struct info_view *view)
+{
+	return reason->path == view->path && strcmp(reason->text, view->reason) == 0;
+}
+
+static enum oriel_status reason_count(struct info_job *job, unsigned from, unsigned to,
+				      const struct info_view *view)
+{
+	struct info_reason *reasons;
+	unsigned i;
+
+	for (i = 0; i < job->reason_count; i++) {
+		if (reason_fits(&job->reasons[i], view)) {
+			job->reasons[i].pairs++;
+			return ORIEL_OK;
+		}
+	}
+	reasons = realloc(job->reasons, (job->reason_count + 1) * sizeof(*reasons));
+	if (!reasons)
+		return ORIEL_ERR_NOMEM;
+	reasons[i] = (struct info_reason){.path = view->path, .pairs = 1, .from = from, .to = to};
+	memcpy(reasons[i].text, view->reason, sizeof(view->reason));
+	job->reasons = reasons;
+	job->reason_count++;
+	return ORIEL_OK;
+}
+
+/* Paths are symmetric: the lower rank of a pair speaks for both. */
+static enum oriel_status reasons_count(struct info_job *job, unsigned peer,
+				       const struct info_view *views)
+{
+	enum oriel_status st = ORIEL_OK;
+	unsigned from;
+
+	for (from = 0; from < peer && st == ORIEL_OK; from++)
+		if (views[from].path != ORIEL_PATH_MAPPED)
+			st = reason_count(job, from, peer, &views[from]);
+	return st;
+}
+
+static enum oriel_status view_of(const struct info_job *job, unsigned rank, struct info_view *view)
+{
+	struct oriel_peer peer;
+	enum oriel_status st;
+
+	memset(view, 0, sizeof(*view));
+	st = oriel_comm_peer(job->comm, rank, &peer);
+	if (st != ORIEL_OK)
+		return st;
+	view->path = (uint32_t)peer.path;
+	snprintf(view->reason, sizeof(view->reason), "%s", peer.reason);
+	return ORIEL_OK;
+}
+
+static enum oriel_status reasons_gather(struct info_job *job, struct info_view *views)
+{
+	enum oriel_status st = ORIEL_OK;
+	struct info_view mine;
+	unsigned peer;
+
+	for (peer = 0; peer < job->size && st == ORIEL_OK; peer++) {
+		st = view_of(job, peer, &mine);
+		if (st == ORIEL_OK)
+			st = oriel_comm_all_gather(job->comm, &mine, views, sizeof(mine));
+		if (st == ORIEL_OK && job->rank == 0)
+			st = reasons_count(job, peer, views);
+	}
+	return st;
+}
+
+enum oriel_status info_job_open(struct info_job *job)
+{
+	struct info_view *views;
+	enum oriel_status st;
+
+	st = oriel_bootstrap_open_env(0, &job->bootstrap);
+	if (st == ORIEL_OK)
+		st = oriel_comm_create(&job->bootstrap, NULL, &job->comm);
+	if (st != ORIEL_OK)
+		return st;
+	job->rank = oriel_comm_rank(job->comm);
+	job->size = oriel_comm_size(job->comm);
+
+	views = calloc(job->size, sizeof(*views));
+	st = oriel_comm_agree(job->comm, views ? ORIEL_OK : ORIEL_ERR_NOMEM);
+	if (st == ORIEL_OK)
+		st = reasons_gather(job, views);
+	free(views);
+	return st;
+}
+
+void info_job_close(struct info_job *job)
+{
+	oriel_comm_destroy(job->comm);
+	oriel_bootstrap_close(&job->bootstrap);
+	free(job->reasons);
+}
+
+static enum oriel_path path_between(const struct info_job *job, unsigned from, unsigned to)
+{
+	enum oriel_path path = ORIEL_PATH_NONE;
+
+	oriel_comm_path_between(job->comm, from, to, &path); /* both ranks exist */
+	return path;
+}
+
+static bool peers_print(const struct info_job *job)
+{
+	static const char *const head[] = {"rank", "host", "node", "pid"};
+	struct table table = {.columns = 4};
+	bool is_added = table_add(&table, head);
+	struct oriel_peer peer;
+	unsigned i;
+
+	for (i = 0; is_added && oriel_comm_peer(job->comm, i, &peer) == ORIEL_OK; i++) {
+		char rank[16];
+		char pid[24];
+		const char *cells[] = {rank, peer.host, *peer.node ? peer.node : "-", pid};
+
+		snprintf(rank, sizeof(rank), "%u", i);
+		snprintf(pid, sizeof(pid), "%" PRIu64, peer.pid);
+		is_added = table_add(&table, cells);
+	}
+	table_print(&table, stdout);
+	table_free(&table);
+	return is_added;
+}
+
+/* One letter a pair, so that 64 ranks still fit. */
+static void matrix_print(const struct info_job *job)
+{
+	static const char letters[] = {
+		[ORIEL_PATH_NONE] = '-',
+		[ORIEL_PATH_SELF] = 'S',
+		[ORIEL_PATH_MAPPED] = 'M',
+		[ORIEL_PATH_RDMA] = 'R',
+	};
+	const int width = snprintf(NULL, 0, "%u", job->size - 1) + 1;
+	unsigned from;
+	unsigned to;
+
+	printf("\n  paths: S self, M mapped, R rdma, - none\n\n  %*s", width, "");
+	for (to = 0; to < job->size; to++)
+		printf("%*u", width, to);
+	printf("\n");
+	for (from = 0; from < job->size; from++) {
+		printf("  %*u", width, from);
+		for (to = 0; to < job->size; to++)
+			printf("%*c", width, letters[path_between(job, from, to)]);
+		printf("\n");
+	}
+}
+
+static bool reasons_print(const struct info_job *job)
+{
+	static const char *const head[] = {"path", "pairs", "such as", "why it is not mapped"};
+	struct table table = {.columns = 4};
+	bool is_added = table_add(&table, head);
+	unsigned i;
+
+	for (i = 0; is_added && i < job->reason_count; i++) {
+		const struct info_reason *reason = &job->reasons[i];
+		char pairs[16];
+		char example[32];
+		const char *cells[] = {oriel_path_name((enum oriel_path)reason->path), pairs,
+				       example, reason->text};
+
+		snprintf(pairs, sizeof(pairs), "%u", reason->pairs);
+		snprintf(example, sizeof(example), "%u - %u", reason->from, reason->to);
+		is_added = table_add(&table, cells);
+	}
+	if (job->reason_count > 0) {
+		printf("\n");
+		table_print(&table, stdout);
+	}
+	table_free(&table);
+	return is_added;
+}
+
+bool info_job_print(const struct info_job *job)
+{
+	printf("\njob of %u ranks\n\n", job->size);
+	if (!peers_print(job))
+		return false;
+	matrix_print(job);
+	return reasons_print(job);
+}
+
+static void peers_write(const struct info_job *job, struct json *json)
+{
+	struct oriel_peer peer;
+	unsigned i;
+
+	json_open_array(json, "peers");
+	for (i = 0; oriel_comm_peer(job->comm, i, &peer) == ORIEL_OK; i++) {
+		json_open_object(json, NULL);
+		json_unsigned(json, "rank", i);
+		json_text(json, "host", peer.host);
+		json_text(json, "node", peer.node);
+		json_unsigned(json, "pid", peer.pid);
+		json_close_object(json);
+	}
+	json_close_array(json);
+}
+
+static void matrix_write(const struct info_job *job, struct json *json)
+{
+	unsigned from;
+	unsigned to;
+
+	json_open_array(json, "paths");
+	for (from = 0; from < job->size; from++) {
+		json_open_array(json, NULL);
+		for (to = 0; to < job->size; to++)
+			json_text(json, NULL, oriel_path_name(path_between(job, from, to)));
+		json_close_array(json);
+	}
+	json_close_array(json);
+}
+
+static void reasons_write(const struct info_job *job, struct json *json)
+{
+	unsigned i;
+
+	json_open_array(json, "reasons");
+	for (i = 0; i < job->reason_count; i++) {
+		const struct info_reason *reason = &job->reasons[i];
+
+		json_open_object(json, NULL);
+		json_text(json, "path", oriel_path_name((enum oriel_path)reason->path));
+		json_unsigned(json, "pairs", reason->pairs);
+		json_unsigned(json, "from", reason->from);
+		json_unsigned(json, "to", reason->to);
+		json_text(json, "reason", reason->text);
+		json_close_object(json);
+	}
+	json_close_array(json);
+}
+
+void info_job_write(const struct info_job *job, struct json *json)
+{
+	json_open_object(json, "job");
+	json_unsigned(json, "ranks", job->size);
+	peers_write(job, json);
+	matrix_write(job, json);
+	reasons_write(job, json);
+	json_close_object(json);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `oriel`: finds the subcommand and calls it. */
+#include <stdio.h>
+#include <string.h>
+
+#include <oriel/status.h>
+
+#include "tool.h"
+
+struct tool {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+};
+
+static const struct tool tools[] = {
+	{"info", oriel_tool_info, "what this machine, the settings and the job offer"},
+	{"run", oriel_tool_run, "start the ranks of a job on this machine"},
+};
+
+static const struct tool *tool_find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(tools) / sizeof(tools[0]); i++)
+		if (strcmp(tools[i].name, name) == 0)
+			return &tools[i];
+	return NULL;
+}
+
+static void tool_list(FILE *to)
+{
+	size_t i;
+
+	fprintf(to, "usage: oriel COMMAND [ARGUMENTS...]\n\n");
+	for (i = 0; i < sizeof(tools) / sizeof(tools[0]); i++)
+		fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].help);
+	fprintf(to, "\n`oriel help COMMAND` tells more; `oriel --version` tells the version.\n");
+}
+
+static int tool_unknown(const char *name)
+{
+	fprintf(stderr, "oriel: there is no command '%s'\n\n", name);
+	tool_list(stderr);
+	return TOOL_USAGE;
+}
+
+static int tool_help(int argc, char **argv)
+{
+	char option[] = "--help";
+	char *arguments[] = {NULL, option, NULL};
+	const struct tool *tool;
+
+	if (argc < 2) {
+		tool_list(stdout);
+		return TOOL_OK;
+	}
+	tool = tool_find(argv[1]);
+	if (!tool)
+		return tool_unknown(argv[1]);
+	arguments[0] = argv[1];
+	return tool->run(2, arguments);
+}
+
+static int tool_dispatch(int argc, char **argv)
+{
+	const struct tool *tool;
+
+	if (argc < 2) {
+		tool_list(stderr);
+		return TOOL_USAGE;
+	}
+	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
+	    strcmp(argv[1], "-h") == 0)
+		return tool_help(argc - 1, argv + 1);
+	if (strcmp(argv[1], "--version") == 0) {
+		printf("oriel %s\n", oriel_version());
+		return TOOL_OK;
+	}
+	tool = tool_find(argv[1]);
+	if (!tool)
+		return tool_unknown(argv[1]);
+	return tool->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	int code = tool_dispatch(argc, argv);
+
+	if ((fflush(stdout) != 0 || ferror(stdout)) && code == TOOL_OK) {
+		perror("oriel: cannot write the output");
+		return TOOL_FAILED;
+	}
+	return code;
+}

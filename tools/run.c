@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `oriel run`: the command line. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+#include "tool.h"
+
+static const char run_usage[] =
+	"usage: oriel run -n N [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n"
+	"\n"
+	"Starts N ranks of PROGRAM on this machine, with RANK, WORLD_SIZE, LOCAL_RANK,\n"
+	"LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ORIEL_JOB_KEY in their environment.\n"
+	"\n"
+	"  -n, --ranks N     how many, 1 to 4096\n"
+	"      --nodes M     split them into M virtual nodes (ORIEL_NODE)\n"
+	"      --timeout S   end the job after S seconds, code 124; 0 = never (default)\n"
+	"      --grace S     seconds between SIGTERM and SIGKILL (default 3)\n"
+	"      --no-prefix   print the lines of the ranks without \"[rank] \"\n"
+	"  -h, --help        this text\n"
+	"\n"
+	"SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT go to all ranks; a\n"
+	"second SIGINT kills them. When a rank fails the others are ended, and its exit code\n"
+	"is the launcher's, 128 + n if signal n killed it. 127: there is no such program,\n"
+	"126: it cannot be executed, 2: the command line makes no sense.\n";
+
+static bool parse_count(const char *text, unsigned max, unsigned *count)
+{
+	unsigned long value;
+	char *end;
+
+	if (!*text || strspn(text, "0123456789") != strlen(text))
+		return false;
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (errno != 0 || value == 0 || value > max)
+		return false;
+	*count = (unsigned)value;
+	return true;
+}
+
+static bool parse_seconds(const char *text, double *seconds)
+{
+	double value;
+	char *end;
+
+	if (!*text || strspn(text, "0123456789.") != strlen(text))
+		return false;
+	value = strtod(text, &end);
+	if (*end || value > 1e9)
+		return false;
+	*seconds = value;
+	return true;
+}
+
+__attribute__((format(printf, 1, 2))) static int usage_error(const char *format, ...)
+{
+	va_list arguments;
+
+	fprintf(stderr, "oriel run: ");
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "\nTry `oriel help run`.\n");
+	return TOOL_USAGE;
+}
+
+/* One option. TOOL_OK or TOOL_USAGE. */
+static int parse_option(struct run_options *options, int option, const char *value)
+{
+	switch (option) {
+	case 'n':
+		if (!parse_count(value, RUN_MAX_RANKS, &options->ranks))
+			return usage_error("-n takes a number of ranks from 1 to 4096, not '%s'",
+					   value);
+		return TOOL_OK;
+	case 'm':
+		if (!parse_count(value, RUN_MAX_RANKS, &options->nodes))
+			return usage_error("--nodes takes a number from 1 to 4096, not '%s'",
+					   value);
+		return TOOL_OK;
+	case 't':
+		if (!parse_seconds(value, &options->timeout_s))
+			return usage_error("--timeout takes seconds, not '%s'", value);
+		return TOOL_OK;
+	case 'g':
+		if (!parse_seconds(value, &options->grace_s))
+			return usage_error("--grace takes seconds, not '%s'", value);
+		return TOOL_OK;
+	case 'p':
+		options->has_prefix = false;
+		return TOOL_OK;
+	default: /* getopt_long() has told what is wrong */
+		fprintf(stderr, "Try `oriel help run`.\n");
+		return TOOL_USAGE;
+	}
+}
+
+/* @is_done: the help was asked for and given. */
+static int parse_options(struct run_options *options, int argc, char **argv, bool *is_done)
+{
+	static const struct option names[] = {
+		{"ranks", required_argument, NULL, 'n'},
+		{"nodes", required_argument, NULL, 'm'},
+		{"timeout", required_argument, NULL, 't'},
+		{"grace", required_argument, NULL, 'g'},
+		{"no-prefix", no_argument, NULL, 'p'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	char name[] = "oriel run";
+	int option;
+	int code;
+
+	argv[0] = name; /* how getopt_long() begins its messages */
+	*options = (struct run_options){.grace_s = 3, .has_prefix = true};
+	while ((option = getopt_long(argc, argv, "+n:h", names, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(run_usage, stdout);
+			*is_done = true;
+			return TOOL_OK;
+		}
+		code = parse_option(options, option, optarg);
+		if (code != TOOL_OK)
+			return code;
+	}
+	if (options->ranks == 0)
+		return usage_error("how many ranks? Give -n N");
+	if (options->nodes > options->ranks)
+		return usage_error("there cannot be more nodes than ranks");
+	if (optind == argc || !*argv[optind])
+		return usage_error("which program should the ranks run?");
+	options->program = argv + optind;
+	return TOOL_OK;
+}
+
+int oriel_tool_run(int argc, char **argv)
+{
+	struct run_options options;
+	bool is_done = false;
+	int code;
+
+	code = parse_options(&options, argc, argv, &is_done);
+	if (code != TOOL_OK || is_done)
+		return code;
+	return run_job(&options);
+}

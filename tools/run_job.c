@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The job, from its first rank to its last line of output. The first rank that
+ * fails decides the exit code and ends the others. Ranks stay zombies until the
+ * job is over, so that no pid of theirs can mean anybody else.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run.h"
+#include "tool.h"
+
+#define RUN_DRAIN_MS 200 /* for children of dead ranks that hold the outputs open */
+#define RUN_NEVER UINT64_MAX
+
+struct run_job {
+	struct run_options options;
+	pid_t *pids;
+	bool *has_ended;
+	struct run_stream *streams; /* [2 * ranks] */
+	struct run_sink sinks[2];
+	struct run_input input;
+	struct pollfd *poll; /* signals, input, sinks, streams */
+	int signals;
+	sigset_t mask; /* as the launcher was started */
+	pid_t guard;
+
+	int code; /* of the first failure, TOOL_OK while there is none */
+	unsigned alive;
+	uint64_t deadline; /* of the job; these three in ms or RUN_NEVER */
+	uint64_t kill_at;  /* what then is still alive gets SIGKILL */
+	uint64_t drain_at; /* what then holds an output open gets SIGKILL */
+	bool is_stopping;
+	bool is_late;     /* the deadline has passed */
+	bool is_given_up; /* nobody takes the output */
+	sigset_t sent;    /* signals that end a rank because we sent them */
+};
+
+enum {
+	RUN_POLL_SIGNALS,
+	RUN_POLL_INPUT,
+	RUN_POLL_SINKS,
+	RUN_POLL_STREAMS = RUN_POLL_SINKS + 2,
+};
+
+static const int run_forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+static uint64_t run_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t run_after_s(double seconds)
+{
+	return run_now_ms() + (uint64_t)(seconds * 1000);
+}
+
+static void run_send(struct run_job *job, int number)
+{
+	unsigned i;
+
+	for (i = 0; i < job->options.ranks; i++)
+		kill(-job->pids[i], number);
+}
+
+/* The ranks that are still alive, as "rank 2" or "ranks 0-2, 5". */
+static void run_tell_alive(const struct run_job *job, char *text, size_t room)
+{
+	const unsigned ranks = job->options.ranks;
+	int length = snprintf(text, room, job->alive == 1 ? "rank" : "ranks");
+	const char *separator = " ";
+	unsigned first;
+	unsigned last;
+
+	for (first = 0; first < ranks && (size_t)length < room; first = last + 1) {
+		last = first;
+		if (job->has_ended[first])
+			continue;
+		while (last + 1 < ranks && !job->has_ended[last + 1])
+			last++;
+		length += snprintf(text + length, room - (size_t)length,
+				   last == first ? "%s%u" : "%s%u-%u", separator, first, last);
+		separator = ", ";
+	}
+}
+
+/* Ask all ranks to end, and set the time when they must have. */
+static void run_stop(struct run_job *job)
+{
+	if (job->is_stopping)
+		return;
+	job->is_stopping = true;
+	job->kill_at = run_after_s(job->options.grace_s);
+	sigaddset(&job->sent, SIGTERM);
+	run_send(job, SIGTERM);
+	run_send(job, SIGCONT); /* a stopped one could not hear */
+}
+
+static void run_kill(struct run_job *job)
+{
+	job->kill_at = RUN_NEVER;
+	job->is_stopping = true;
+	sigaddset(&job->sent, SIGKILL);
+	run_send(job, SIGKILL);
+}
+
+static void run_set_code(struct run_job *job, int code)
+{
+	if (job->code == TOOL_OK)
+		job->code = code;
+}
+
+static void run_tell_signal(struct run_job *job, unsigned rank, const siginfo_t *info)
+{
+	const char *name = sigabbrev_np(info->si_status);
+	const char *dumped = info->si_code == CLD_DUMPED ? " (core dumped)" : "";
+	struct run_sink *err = &job->sinks[1];
+
+	if (name)
+		run_sink_say(err, "rank %u was killed by SIG%s%s", rank, name, dumped);
+	else
+		run_sink_say(err, "rank %u was killed by signal %d%s", rank, info->si_status,
+			     dumped);
+}
+
+static void run_rank_ended(struct run_job *job, unsigned rank, const siginfo_t *info)
+{
+	job->has_ended[rank] = true;
+	job->alive--;
+	if (job->alive == 0)
+		job->drain_at = run_now_ms() + RUN_DRAIN_MS;
+	if (job->alive == 0 && job->is_late) /* what it leaves for taking the output */
+		job->deadline = job->drain_at + (uint64_t)(job->options.grace_s * 1000);
+	run_stream_drain(&job->streams[2 * rank]);
+	run_stream_drain(&job->streams[2 * rank + 1]);
+
+	if (info->si_code == CLD_EXITED && info->si_status == 0)
+		return;
+	if (info->si_code == CLD_EXITED) {
+		run_sink_say(&job->sinks[1], "rank %u exited with code %d", rank, info->si_status);
+		run_set_code(job, info->si_status);
+	} else {
+		if (!sigismember(&job->sent, info->si_status))
+			run_tell_signal(job, rank, info);
+		run_set_code(job, TOOL_SIGNALLED + info->si_status);
+	}
+	run_stop(job);
+}
+
+static void run_look_at(struct run_job *job, unsigned rank)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (job->has_ended[rank])
+		return;
+	if (waitid(P_PID, (id_t)job->pids[rank], &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	    info.si_pid != 0)
+		run_rank_ended(job, rank, &info);
+}
+
+/*
+ * One SIGCHLD may stand for many deaths. It tells of the first, which is to be
+ * the first here, too: the others may have failed because of it.
+ */
+static void run_reap(struct run_job *job, pid_t first)
+{
+	unsigned i;
+
+	for (i = 0; i < job->options.ranks; i++)
+		if (job->pids[i] == first)
+			run_look_at(job, i);
+	for (i = 0; i < job->options.ranks; i++)
+		run_look_at(job, i);
+}
+
+static void run_interrupt(struct run_job *job, int number)
+{
+	if (job->alive == 0) { /* only the output is left, and nobody takes it */
+		job->is_given_up = true;
+		run_set_code(job, TOOL_SIGNALLED + number);
+		return;
+	}
+	if (number == SIGINT && sigismember(&job->sent, SIGINT)) {
+		run_sink_say(&job->sinks[1], "second SIGINT: the ranks are killed");
+		run_set_code(job, TOOL_SIGNALLED + number);
+		run_kill(job);
+		return;
+	}
+	run_sink_say(&job->sinks[1], "SIG%s goes to all ranks%s", sigabbrev_np(number),
+		     number == SIGINT ? "; a second one kills them" : "");
+	sigaddset(&job->sent, number);
+	run_send(job, number);
+}
+
+static void run_signal(struct run_job *job, const struct signalfd_siginfo *info)
+{
+	const int number = (int)info->ssi_signo;
+
+	switch (number) {
+	case SIGCHLD:
+		run_reap(job, (pid_t)info->ssi_pid);
+		return;
+	case SIGINT:
+	case SIGTERM:
+	case SIGHUP:
+		run_interrupt(job, number);
+		return;
+	case SIGTSTP: /* the launcher stops as well, until SIGCONT */
+		run_send(job, number);
+		kill(getpid(), SIGSTOP);
+		return;
+	default:
+		run_send(job, number);
+	}
+}
+
+static void run_read_signals(struct run_job *job)
+{
+	struct signalfd_siginfo info;
+
+	while (read(job->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		run_signal(job, &info);
+}
+
+static void run_time_out(struct run_job *job)
+{
+	char ranks[256];
+
+	job->deadline = RUN_NEVER;
+	job->is_late = true;
+	run_set_code(job, TOOL_TIMEOUT);
+	if (job->alive == 0) {
+		job->is_given_up = true;
+		return;
+	}
+	run_tell_alive(job, ranks, sizeof(ranks));
+	run_sink_say(&job->sinks[1], "the job did not end within %g s: %s still %s",
+		     job->options.timeout_s, ranks, job->alive == 1 ? "runs" : "run");
+	run_stop(job);
+}
+
+static void run_lose_patience(struct run_job *job)
+{
+	char ranks[256];
+
+	run_tell_alive(job, ranks, sizeof(ranks));
+	run_sink_say(&job->sinks[1], "%s did not end within %g s of SIGTERM: killed", ranks,
+		     job->options.grace_s);
+	run_kill(job);
+}
+
+static void run_close_streams(struct run_job *job)
+{
+	unsigned i;
+
+	for (i = 0; i < 2 * job->options.ranks; i++) {
+		if (job->streams[i].fd >= 0)
+			run_stream_drain(&job->streams[i]);
+		run_stream_close(&job->streams[i]);
+	}
+}
+
+static void run_check_time(struct run_job *job)
+{
+	const uint64_t now = run_now_ms();
+
+	if (now >= job->deadline)
+		run_time_out(job);
+	if (now >= job->kill_at && job->alive > 0)
+		run_lose_patience(job);
+	if (now >= job->drain_at) {
+		job->drain_at = RUN_NEVER;
+		run_send(job, SIGKILL);
+		run_close_streams(job);
+	}
+}
+
+/* Output that cannot be written ends the job. */
+static void run_check_sinks(struct run_job *job)
+{
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		if (!job->sinks[i].error || job->is_stopping)
+			continue;
+		if (job->sinks[i].error == EPIPE) {
+			run_set_code(job, TOOL_SIGNALLED + SIGPIPE);
+		} else {
+			run_sink_say(&job->sinks[1], "cannot write the output of the ranks: %s",
+				     strerror(job->sinks[i].error));
+			run_set_code(job, TOOL_FAILED);
+		}
+		run_stop(job);
+	}
+}
+
+static bool run_is_done(const struct run_job *job)
+{
+	unsigned i;
+
+	if (job->alive > 0)
+		return false;
+	if (job->is_given_up)
+		return true;
+	for (i = 0; i < 2 * job->options.ranks; i++)
+		if (job->streams[i].fd >= 0)
+			return false;
+	return run_sink_is_empty(&job->sinks[0]) && run_sink_is_empty(&job->sinks[1]);
+}
+
+static uint64_t earliest(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int run_poll_ms(const struct run_job *job)
+{
+	const uint64_t kill_at = job->alive > 0 ? job->kill_at : RUN_NEVER;
+	const uint64_t until = earliest(earliest(job->deadline, kill_at), job->drain_at);
+	const uint64_t now = run_now_ms();
+
+	if (until == RUN_NEVER)
+		return -1;
+	if (until <= now)
+		return 0;
+	return (int)earliest(until - now, 1000000);
+}
+
+/* Entries without a descriptor are skipped by poll(), so each has a fixed place. */
+static void run_prepare_poll(struct run_job *job)
+{
+	struct pollfd *entry = job->poll;
+	unsigned i;
+
+	*entry++ = (struct pollfd){.fd = job->signals, .events = POLLIN};
+	run_input_poll(&job->input, entry++);
+	for (i = 0; i < 2; i++)
+		run_sink_poll(&job->sinks[i], entry++);
+	for (i = 0; i < 2 * job->options.ranks; i++)
+		run_stream_poll(&job->streams[i], entry++);
+}
+
+/* Streams before signals: a rank's last lines come before the news of its end. */
+static void run_serve(struct run_job *job)
+{
+	unsigned i;
+
+	for (i = 0; i < 2; i++)
+		if (job->poll[RUN_POLL_SINKS + i].revents)
+			run_sink_write(&job->sinks[i]);
+	for (i = 0; i < 2 * job->options.ranks; i++)
+		if (job->poll[RUN_POLL_STREAMS + i].revents)
+			run_stream_read(&job->streams[i]);
+	if (job->poll[RUN_POLL_INPUT].revents)
+		run_input_move(&job->input);
+	if (job->poll[RUN_POLL_SIGNALS].revents)
+		run_read_signals(job);
+}
+
+static void run_loop(struct run_job *job)
+{
+	const nfds_t count = RUN_POLL_STREAMS + 2 * (nfds_t)job->options.ranks;
+
+	while (!run_is_done(job)) {
+		run_prepare_poll(job);
+		if (poll(job->poll, count, run_poll_ms(job)) > 0)
+			run_serve(job);
+		run_check_sinks(job);
+		run_check_time(job);
+	}
+}
+
+/* Descriptors 0 to 2 must not come to mean a pipe. */
+static int run_open_standard(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd < 0)
+		return -1;
+	return close(fd);
+}
+
+/* SIGPIPE and SIGTTIN are blocked to become errors of write() and read(). */
+static int run_open_signals(struct run_job *job)
+{
+	sigset_t wanted;
+	size_t i;
+
+	sigemptyset(&job->sent);
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGCHLD);
+	for (i = 0; i < sizeof(run_forwarded) / sizeof(run_forwarded[0]); i++)
+		sigaddset(&wanted, run_forwarded[i]);
+	job->signals = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (job->signals < 0)
+		return -1;
+	signal(SIGCHLD, SIG_DFL); /* if ignored, the dead would vanish */
+	sigaddset(&wanted, SIGPIPE);
+	sigaddset(&wanted, SIGTTIN);
+	return sigprocmask(SIG_BLOCK, &wanted, &job->mask);
+}
+
+static bool run_alloc(struct run_job *job)
+{
+	const unsigned ranks = job->options.ranks;
+
+	job->pids = calloc(ranks, sizeof(*job->pids));
+	job->has_ended = calloc(ranks, sizeof(*job->has_ended));
+	job->streams = calloc(2 * (size_t)ranks, sizeof(*job->streams));
+	job->poll = calloc(RUN_POLL_STREAMS + 2 * (size_t)ranks, sizeof(*job->poll));
+	return job->pids && job->has_ended && job->streams && job->poll;
+}
+
+static void run_free(struct run_job *job)
+{
+	free(job->pids);
+	free(job->has_ended);
+	free(job->streams);
+	free(job->poll);
+}
+
+static int run_start(struct run_job *job)
+{
+	const struct run_options *options = &job->options;
+	int(*outputs)[2] = calloc(options->ranks, sizeof(*outputs));
+	int input = run_input_open(&job->input);
+	unsigned i;
+	int code;
+
+	if (!outputs || input < 0) {
+		fprintf(stderr, "oriel run: cannot start: %s\n", strerror(errno));
+		free(outputs);
+		return TOOL_FAILED;
+	}
+	code = run_spawn_all(options, &job->mask, input, job->pids, outputs);
+	if (input != STDIN_FILENO)
+		close(input);
+	for (i = 0; code == TOOL_OK && i < 2 * options->ranks; i++)
+		run_stream_open(&job->streams[i], outputs[i / 2][i % 2], i / 2, options->has_prefix,
+				&job->sinks[i % 2]);
+	free(outputs);
+	return code;
+}
+
+/* Children of the ranks end with the job, whatever they were doing. */
+static void run_finish(struct run_job *job)
+{
+	unsigned i;
+
+	run_send(job, SIGKILL);
+	run_close_streams(job);
+	run_guard_stop(job->guard);
+	for (i = 0; i < job->options.ranks; i++)
+		waitpid(job->pids[i], NULL, 0);
+}
+
+static int run_whole(struct run_job *job)
+{
+	int code;
+
+	if (run_open_standard() != 0 || run_open_signals(job) != 0 || !run_alloc(job)) {
+		fprintf(stderr, "oriel run: cannot start: %s\n", strerror(errno));
+		return TOOL_FAILED;
+	}
+	run_sink_open(&job->sinks[0], STDOUT_FILENO);
+	run_sink_open(&job->sinks[1], STDERR_FILENO);
+	code = run_start(job);
+	if (code != TOOL_OK)
+		return code;
+
+	job->alive = job->options.ranks;
+	job->deadline =
+		job->options.timeout_s > 0 ? run_after_s(job->options.timeout_s) : RUN_NEVER;
+	job->kill_at = RUN_NEVER;
+	job->drain_at = RUN_NEVER;
+	job->guard = run_guard_start(job->pids, job->options.ranks);
+	if (job->guard < 0) {
+		run_sink_say(&job->sinks[1], "cannot start the guard: %s", strerror(errno));
+		run_set_code(job, TOOL_FAILED);
+		run_stop(job);
+	}
+	run_loop(job);
+	run_finish(job);
+	return job->code;
+}
+
+int run_job(const struct run_options *options)
+{
+	struct run_job job = {.options = *options, .signals = -1};
+	int code;
+
+	code = run_whole(&job);
+	run_input_close(&job.input);
+	run_sink_close(&job.sinks[0]);
+	run_sink_close(&job.sinks[1]);
+	run_free(&job);
+	return code;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the pipes of the ranks to the launcher's outputs, line by line. The
+ * bytes of a rank are kept as they are. An end of line is added only where
+ * somebody else writes after a rank that left its line unfinished.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run.h"
+#include "tool.h"
+
+#define OUTPUT_READ (64u << 10)     /* what a pipe holds unless told otherwise */
+#define OUTPUT_LINE_MAX (1u << 20)  /* a longer line goes out in pieces */
+#define OUTPUT_SINK_FULL (1u << 20) /* more than this waiting: stop reading */
+#define OUTPUT_PIPE_MAX (1u << 20)  /* what a pipe can be made to hold */
+#define OUTPUT_WRITE 4096           /* poll() promises no more than PIPE_BUF */
+
+/* Without memory the launcher ends, and its guard ends the ranks. */
+static void output_grow(char **bytes, size_t *room, size_t need)
+{
+	size_t wanted = *room ? *room : OUTPUT_READ;
+
+	while (wanted < need)
+		wanted *= 2;
+	if (wanted == *room)
+		return;
+	*bytes = realloc(*bytes, wanted);
+	if (!*bytes) {
+		fprintf(stderr, "oriel run: no memory for the output of the ranks\n");
+		exit(TOOL_FAILED);
+	}
+	*room = wanted;
+}
+
+void run_sink_open(struct run_sink *sink, int fd)
+{
+	*sink = (struct run_sink){.fd = fd, .writer = RUN_NOBODY};
+}
+
+void run_sink_close(struct run_sink *sink)
+{
+	free(sink->bytes);
+}
+
+bool run_sink_is_empty(const struct run_sink *sink)
+{
+	return sink->length == 0;
+}
+
+bool run_sink_is_full(const struct run_sink *sink)
+{
+	return sink->length > OUTPUT_SINK_FULL;
+}
+
+static void sink_append(struct run_sink *sink, const char *bytes, size_t length)
+{
+	if (sink->error || length == 0)
+		return;
+	if (sink->start > 0 && sink->start + sink->length + length > sink->room) {
+		memmove(sink->bytes, sink->bytes + sink->start, sink->length);
+		sink->start = 0;
+	}
+	output_grow(&sink->bytes, &sink->room, sink->length + length);
+	memcpy(sink->bytes + sink->start + sink->length, bytes, length);
+	sink->length += length;
+}
+
+/* At most one line, which may lack its end. */
+static void sink_line(struct run_sink *sink, int writer, const char *prefix, const char *bytes,
+		      size_t length)
+{
+	if (sink->writer != writer) {
+		if (sink->writer != RUN_NOBODY)
+			sink_append(sink, "\n", 1);
+		sink_append(sink, prefix, strlen(prefix));
+	}
+	sink_append(sink, bytes, length);
+	sink->writer = bytes[length - 1] == '\n' ? RUN_NOBODY : writer;
+}
+
+void run_sink_say(struct run_sink *sink, const char *format, ...)
+{
+	char *text;
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vasprintf(&text, format, arguments);
+	va_end(arguments);
+	if (length < 0)
+		return;
+	sink_line(sink, RUN_LAUNCHER, "oriel run: ", text, (size_t)length);
+	sink_line(sink, RUN_LAUNCHER, "", "\n", 1);
+	free(text);
+}
+
+void run_sink_poll(const struct run_sink *sink, struct pollfd *entry)
+{
+	*entry = (struct pollfd){.fd = run_sink_is_empty(sink) ? -1 : sink->fd, .events = POLLOUT};
+}
+
+void run_sink_write(struct run_sink *sink)
+{
+	size_t length = sink->length < OUTPUT_WRITE ? sink->length : OUTPUT_WRITE;
+	ssize_t done = write(sink->fd, sink->bytes + sink->start, length);
+
+	if (done < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (done < 0) {
+		sink->error = errno;
+		sink->length = 0;
+		return;
+	}
+	sink->start += (size_t)done;
+	sink->length -= (size_t)done;
+	if (sink->length == 0)
+		sink->start = 0;
+}
+
+void run_stream_open(struct run_stream *stream, int fd, unsigned rank, bool has_prefix,
+		     struct run_sink *sink)
+{
+	*stream =
+		(struct run_stream){.fd = fd, .rank = rank, .has_prefix = has_prefix, .sink = sink};
+}
+
+/* The first @length bytes that are held, split into lines. */
+static void stream_emit(struct run_stream *stream, size_t length)
+{
+	const char *at = stream->bytes;
+	const char *end = at + length;
+	char prefix[16] = "";
+
+	if (stream->has_prefix)
+		snprintf(prefix, sizeof(prefix), "[%u] ", stream->rank);
+	while (at < end) {
+		const char *stop = memchr(at, '\n', (size_t)(end - at));
+		size_t line = stop ? (size_t)(stop - at) + 1 : (size_t)(end - at);
+
+		sink_line(stream->sink, (int)stream->rank, prefix, at, line);
+		at += line;
+	}
+	stream->length -= length;
+	memmove(stream->bytes, end, stream->length);
+}
+
+void run_stream_close(struct run_stream *stream)
+{
+	if (stream->fd < 0)
+		return;
+	if (stream->length > 0)
+		stream_emit(stream, stream->length);
+	close(stream->fd);
+	free(stream->bytes);
+	stream->fd = -1;
+}
+
+void run_stream_poll(const struct run_stream *stream, struct pollfd *entry)
+{
+	*entry = (struct pollfd){.fd = run_sink_is_full(stream->sink) ? -1 : stream->fd,
+				 .events = POLLIN};
+}
+
+static void stream_make_room(struct run_stream *stream)
+{
+	if (stream->length < stream->room)
+		return;
+	if (stream->room >= OUTPUT_LINE_MAX)
+		stream_emit(stream, stream->length);
+	else
+		output_grow(&stream->bytes, &stream->room, stream->room + 1);
+}
+
+/* Returns how many bytes came. */
+static size_t stream_fill(struct run_stream *stream)
+{
+	const char *stop;
+	ssize_t got;
+
+	stream_make_room(stream);
+	got = read(stream->fd, stream->bytes + stream->length, stream->room - stream->length);
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return 0;
+	if (got <= 0) {
+		run_stream_close(stream);
+		return 0;
+	}
+	stop = memrchr(stream->bytes + stream->length, '\n', (size_t)got);
+	stream->length += (size_t)got;
+	if (stop)
+		stream_emit(stream, (size_t)(stop - stream->bytes) + 1);
+	return (size_t)got;
+}
+
+void run_stream_read(struct run_stream *stream)
+{
+	stream_fill(stream);
+}
+
+/* Bounded, because a child of the rank may write faster than this reads. */
+void run_stream_drain(struct run_stream *stream)
+{
+	size_t total = 0;
+	size_t got;
+
+	while (stream->fd >= 0 && total < OUTPUT_PIPE_MAX) {
+		got = stream_fill(stream);
+		if (got == 0)
+			return;
+		total += got;
+	}
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts the ranks of a job, all at once, and finds out whether they run. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "run.h"
+#include "tool.h"
+
+#define SPAWN_KEY 32 /* random bytes */
+
+/* What the ranks of a job have in common. */
+struct spawn {
+	const struct run_options *options;
+	const sigset_t *mask;
+	int input;       /* of rank 0, borrowed */
+	int nothing;     /* input of the others */
+	int listener;    /* rank 0 inherits it, so that no other job can have its port */
+	int failures[2]; /* a pipe: the errno of each exec that failed */
+	unsigned port;
+	pid_t launcher;
+	char key[2 * SPAWN_KEY + 1];
+	struct rlimit files; /* as the ranks get it */
+};
+
+/* Names that describe another job, should the launcher be part of one. */
+static const char *const spawn_unset[] = {"ORIEL_LISTEN_FD", "ORIEL_PORT",
+					  "TORCHELASTIC_USE_AGENT_STORE"};
+
+static int spawn_fail(const char *what)
+{
+	fprintf(stderr, "oriel run: cannot %s: %s\n", what, strerror(errno));
+	return TOOL_FAILED;
+}
+
+static int spawn_listen(struct spawn *spawn)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+
+	spawn->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (spawn->listener < 0 ||
+	    bind(spawn->listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+	    listen(spawn->listener, SOMAXCONN) != 0 ||
+	    getsockname(spawn->listener, (struct sockaddr *)&address, &length) != 0)
+		return spawn_fail("listen at 127.0.0.1");
+	spawn->port = ntohs(address.sin_port);
+	return TOOL_OK;
+}
+
+static int spawn_make_key(struct spawn *spawn)
+{
+	unsigned char bytes[SPAWN_KEY];
+	unsigned i;
+
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		return spawn_fail("get random bytes");
+	for (i = 0; i < SPAWN_KEY; i++)
+		snprintf(spawn->key + 2 * i, 3, "%02x", bytes[i]);
+	return TOOL_OK;
+}
+
+/* Two pipes a rank; the ranks themselves keep the limit they would have had. */
+static void spawn_raise_files(struct spawn *spawn)
+{
+	struct rlimit wanted;
+
+	if (getrlimit(RLIMIT_NOFILE, &spawn->files) != 0)
+		return;
+	wanted = spawn->files;
+	wanted.rlim_cur = wanted.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &wanted);
+}
+
+static void spawn_close(struct spawn *spawn)
+{
+	const int fds[] = {spawn->nothing, spawn->listener, spawn->failures[0], spawn->failures[1]};
+	size_t i;
+
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+static int spawn_open(struct spawn *spawn)
+{
+	int code;
+
+	spawn->launcher = getpid();
+	spawn_raise_files(spawn);
+	code = spawn_listen(spawn);
+	if (code == TOOL_OK)
+		code = spawn_make_key(spawn);
+	if (code != TOOL_OK)
+		return code;
+	spawn->nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (spawn->nothing < 0)
+		return spawn_fail("open /dev/null");
+	if (pipe2(spawn->failures, O_CLOEXEC) != 0)
+		return spawn_fail("make a pipe");
+	return TOOL_OK;
+}
+
+static int setenv_unsigned(const char *name, unsigned value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", value);
+	return setenv(name, text, 1);
+}
+
+/*
+ * Virtual node k has the ranks from k * ranks / nodes up to where k + 1 begins;
+ * k is the largest whose first rank is not beyond @rank.
+ */
+static int spawn_set_node(const struct run_options *options, unsigned rank)
+{
+	unsigned nodes = options->nodes ? options->nodes : 1;
+	unsigned node = ((rank + 1) * nodes - 1) / options->ranks;
+	unsigned first = node * options->ranks / nodes;
+	unsigned next = (node + 1) * options->ranks / nodes;
+	char name[32];
+
+	snprintf(name, sizeof(name), "node%u", node);
+	if (options->nodes && setenv("ORIEL_NODE", name, 1) != 0)
+		return -1;
+	return setenv_unsigned("LOCAL_RANK", rank - first) ||
+	       setenv_unsigned("LOCAL_WORLD_SIZE", next - first);
+}
+
+static int spawn_set_environment(const struct spawn *spawn, unsigned rank)
+{
+	const char *key = getenv("ORIEL_JOB_KEY");
+	size_t i;
+
+	for (i = 0; i < sizeof(spawn_unset) / sizeof(spawn_unset[0]); i++)
+		unsetenv(spawn_unset[i]);
+	if (rank == 0 && setenv_unsigned("ORIEL_LISTEN_FD", (unsigned)spawn->listener) != 0)
+		return -1;
+	if ((!key || !*key) && setenv("ORIEL_JOB_KEY", spawn->key, 1) != 0)
+		return -1;
+	return setenv_unsigned("RANK", rank) ||
+	       setenv_unsigned("WORLD_SIZE", spawn->options->ranks) ||
+	       setenv("MASTER_ADDR", "127.0.0.1", 1) ||
+	       setenv_unsigned("MASTER_PORT", spawn->port) || spawn_set_node(spawn->options, rank);
+}
+
+static int spawn_set_files(const struct spawn *spawn, unsigned rank, int out, int err)
+{
+	int input = rank == 0 ? spawn->input : spawn->nothing;
+
+	if (dup2(input, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+	    dup2(err, STDERR_FILENO) < 0)
+		return -1;
+	if (rank == 0 && fcntl(spawn->listener, F_SETFD, 0) != 0)
+		return -1;
+	return setrlimit(RLIMIT_NOFILE, &spawn->files);
+}
+
+/* In the child. Does not return. */
+static void spawn_become(const struct spawn *spawn, unsigned rank, int out, int err)
+{
+	char **program = spawn->options->program;
+	int failure;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+		goto failed;
+	if (getppid() != spawn->launcher) /* it died before it could be asked for */
+		_exit(TOOL_FAILED);
+	if (setpgid(0, 0) != 0 || spawn_set_files(spawn, rank, out, err) != 0 ||
+	    spawn_set_environment(spawn, rank) != 0 ||
+	    sigprocmask(SIG_SETMASK, spawn->mask, NULL) != 0)
+		goto failed;
+	execvp(program[0], program);
+
+failed:
+	failure = errno;
+	if (write(spawn->failures[1], &failure, sizeof(failure)) < 0)
+		_exit(TOOL_FAILED);
+	_exit(TOOL_NOT_FOUND);
+}
+
+static int spawn_rank(const struct spawn *spawn, unsigned rank, pid_t *pid, int outputs[2])
+{
+	int out[2] = {-1, -1};
+	int err[2] = {-1, -1};
+
+	if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0 ||
+	    fcntl(out[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(err[0], F_SETFL, O_NONBLOCK) != 0)
+		goto failed;
+	*pid = fork();
+	if (*pid < 0)
+		goto failed;
+	if (*pid == 0)
+		spawn_become(spawn, rank, out[1], err[1]);
+	close(out[1]);
+	close(err[1]);
+	outputs[0] = out[0];
+	outputs[1] = err[0];
+	return TOOL_OK;
+
+failed: /* the launcher exits, which closes the pipes */
+	fprintf(stderr, "oriel run: cannot start rank %u: %s\n", rank, strerror(errno));
+	return TOOL_FAILED;
+}
+
+/* The pipe ends when the last child has become the program or has exited. */
+static int spawn_confirm(struct spawn *spawn)
+{
+	const char *program = spawn->options->program[0];
+	bool is_found;
+	int failure;
+	ssize_t got;
+
+	close(spawn->failures[1]);
+	spawn->failures[1] = -1;
+	do {
+		got = read(spawn->failures[0], &failure, sizeof(failure));
+	} while (got < 0 && errno == EINTR);
+	if (got == 0)
+		return TOOL_OK;
+	if (got != (ssize_t)sizeof(failure))
+		return spawn_fail("learn whether the ranks run");
+	fprintf(stderr, "oriel run: cannot run '%s': %s\n", program, strerror(failure));
+	is_found = failure != ENOENT && failure != ENOTDIR;
+	return is_found ? TOOL_NOT_EXECUTABLE : TOOL_NOT_FOUND;
+}
+
+/* A child that has not come so far is in no group of its own yet. */
+static void spawn_undo(const pid_t *pids, unsigned count)
+{
+	unsigned i;
+
+	for (i = 0; i < count; i++) {
+		kill(-pids[i], SIGKILL);
+		kill(pids[i], SIGKILL);
+	}
+	for (i = 0; i < count; i++)
+		waitpid(pids[i], NULL, 0);
+}
+
+int run_spawn_all(const struct run_options *options, const sigset_t *mask, int input, pid_t *pids,
+		  int (*outputs)[2])
+{
+	struct spawn spawn = {.options = options,
+			      .mask = mask,
+			      .input = input,
+			      .nothing = -1,
+			      .listener = -1,
+			      .failures = {-1, -1}};
+	unsigned started = 0;
+	int code = spawn_open(&spawn);
+
+	while (code == TOOL_OK && started < options->ranks) {
+		code = spawn_rank(&spawn, started, &pids[started], outputs[started]);
+		if (code == TOOL_OK)
+			started++;
+	}
+	if (code == TOOL_OK)
+		code = spawn_confirm(&spawn);
+	if (code != TOOL_OK)
+		spawn_undo(pids, started);
+	spawn_close(&spawn);
+	return code;
+}
+
+pid_t run_guard_start(const pid_t *pids, unsigned count)
+{
+	const pid_t launcher = getpid();
+	sigset_t all;
+	unsigned i;
+	pid_t guard = fork();
+	int got;
+
+	if (guard != 0)
+		return guard;
+
+	/* Its own group, all signals blocked: only the death it waits for counts. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	setpgid(0, 0);
+	close_range(0, ~0u, 0);
+	sigemptyset(&all);
+	sigaddset(&all, SIGUSR1);
+	if (prctl(PR_SET_PDEATHSIG, SIGUSR1) != 0)
+		_exit(TOOL_FAILED);
+	while (getppid() == launcher)
+		sigwait(&all, &got);
+	for (i = 0; i < count; i++)
+		kill(-pids[i], SIGKILL);
+	_exit(TOOL_OK);
+}
+
+void run_guard_stop(pid_t guard)
+{
+	if (guard <= 0)
+		return;
+	kill(guard, SIGKILL);
+	waitpid(guard, NULL, 0);
+}
