@@ -17,6 +17,7 @@ enum {
 	TOOL_SIGNALLED = 128, /* plus the number of the signal */
 };
 
+int oriel_tool_demo(int argc, char **argv);
 int oriel_tool_info(int argc, char **argv);
 int oriel_tool_run(int argc, char **argv);
 

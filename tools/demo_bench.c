@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A small table of times: rank 0 and rank 1, the others at rest in a barrier.
+ * One-sided operations are timed by the rank that makes them, to the end of
+ * them; those with two ends go there and back, and half of that is told.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "demo.h"
+
+enum { BENCH_SAMPLES = 31, BENCH_CELLS = 3 };
+
+static const struct {
+	const char *name;
+	uint64_t length;
+	unsigned batch; /* operations in one sample, so that the clock does not show */
+} sizes[BENCH_CELLS] = {{"8 B", 8, 64}, {"4 KiB", 4096, 16}, {"1 MiB", DEMO_LARGE, 1}};
+
+struct bench_row {
+	const char *name;
+	unsigned cells; /* how many of the sizes make sense */
+	bool is_there_and_back;
+	bool is_of_all;
+	enum oriel_status (*once)(const struct demo *d, uint64_t length);
+};
+
+static enum oriel_status bench_put(const struct demo *d, uint64_t length)
+{
+	int64_t ticket;
+
+	if (d->w.rank != 0)
+		return ORIEL_OK;
+	ticket = oriel_dev_put(&d->w, oriel_dev_thread(), 1, 0, d->local, length);
+	return ticket < 0 ? (enum oriel_status)ticket
+			  : oriel_dev_flush(&d->w, oriel_dev_thread(), 0);
+}
+
+static enum oriel_status bench_put_value(const struct demo *d, uint64_t length)
+{
+	int64_t ticket;
+
+	(void)length;
+	if (d->w.rank != 0)
+		return ORIEL_OK;
+	ticket = oriel_dev_put_value(&d->w, 1, 0, 1);
+	return ticket < 0 ? (enum oriel_status)ticket
+			  : oriel_dev_flush(&d->w, oriel_dev_thread(), 0);
+}
+
+static enum oriel_status bench_get(const struct demo *d, uint64_t length)
+{
+	if (d->w.rank != 0)
+		return ORIEL_OK;
+	return oriel_dev_wait_local(&d->w, oriel_dev_thread(), 1,
+				    oriel_dev_get(&d->w, oriel_dev_thread(), 1, 0, d->local,
+						  length),
+				    0);
+}
+
+static enum oriel_status bench_fetch_add(const struct demo *d, uint64_t length)
+{
+	uint64_t old;
+
+	(void)length;
+	return d->w.rank ? ORIEL_OK : oriel_dev_fetch_add(&d->w, 1, 0, 1, &old);
+}
+
+static enum oriel_status bench_wait(const struct demo *d)
+{
+	return oriel_dev_wait_signal_next(&d->w, oriel_dev_thread(), !d->w.rank, DEMO_SIGNAL_BENCH,
+					  1, 0);
+}
+
+static enum oriel_status bench_put_signal(const struct demo *d, uint64_t length)
+{
+	enum oriel_status status = d->w.rank ? bench_wait(d) : ORIEL_OK;
+	int64_t ticket;
+
+	if (status != ORIEL_OK)
+		return status;
+	ticket = oriel_dev_put_signal(&d->w, oriel_dev_thread(), !d->w.rank, 0, d->local, length,
+				      DEMO_SIGNAL_BENCH, 1);
+	if (ticket < 0)
+		return (enum oriel_status)ticket;
+	return d->w.rank ? ORIEL_OK : bench_wait(d);
+}
+
+static enum oriel_status bench_signal(const struct demo *d, uint64_t length)
+{
+	enum oriel_status status = d->w.rank ? bench_wait(d) : ORIEL_OK;
+	int64_t ticket;
+
+	(void)length;
+	if (status != ORIEL_OK)
+		return status;
+	ticket = oriel_dev_signal(&d->w, oriel_dev_thread(), !d->w.rank, DEMO_SIGNAL_BENCH,
+				  ORIEL_SIGNAL_ADD, 1);
+	if (ticket < 0)
+		return (enum oriel_status)ticket;
+	return d->w.rank ? ORIEL_OK : bench_wait(d);
+}
+
+static enum oriel_status bench_send_recv(const struct demo *d, uint64_t length)
+{
+	const struct oriel_dev_window *w = &d->w;
+	enum oriel_status status;
+
+	if (w->rank == 0) {
+		status = oriel_dev_send(w, oriel_dev_thread(), 1, 0, d->local, length, 0);
+		if (status == ORIEL_OK)
+			status = oriel_dev_recv(w, oriel_dev_thread(), 1, 0, d->local, length, 0);
+		return status;
+	}
+	status = oriel_dev_recv(w, oriel_dev_thread(), 0, 0, d->local, length, 0);
+	if (status == ORIEL_OK)
+		status = oriel_dev_send(w, oriel_dev_thread(), 0, 0, d->local, length, 0);
+	return status;
+}
+
+static enum oriel_status bench_barrier(const struct demo *d, uint64_t length)
+{
+	(void)length;
+	return oriel_dev_barrier(&d->w, oriel_dev_thread(), DEMO_SLOT_BENCH, 0);
+}
+
+static const struct bench_row rows[] = {
+	{"put, flush", 3, false, false, bench_put},
+	{"put_value, flush", 1, false, false, bench_put_value},
+	{"get", 3, false, false, bench_get},
+	{"fetch_add", 1, false, false, bench_fetch_add},
+	{"put_signal", 3, true, false, bench_put_signal},
+	{"signal", 1, true, false, bench_signal},
+	{"send, recv", 3, true, false, bench_send_recv},
+	{"barrier of all", 1, false, true, bench_barrier},
+};
+
+static int bench_order(const void *left, const void *right)
+{
+	const double *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+/* The median in microseconds; the first samples warm up. */
+static enum oriel_status bench_cell(const struct demo *d, const struct bench_row *row,
+				    unsigned cell, double *median)
+{
+	double samples[BENCH_SAMPLES];
+	enum oriel_status status = ORIEL_OK;
+	unsigned warm_up = 3, i, k;
+	uint64_t start;
+
+	for (i = 0; i < BENCH_SAMPLES + warm_up && status == ORIEL_OK; i++) {
+		start = oriel_dev_clock_ns();
+		for (k = 0; k < sizes[cell].batch && status == ORIEL_OK; k++)
+			status = row->once(d, sizes[cell].length);
+		if (i >= warm_up)
+			samples[i - warm_up] = (double)(oriel_dev_clock_ns() - start) / 1e3 /
+					       sizes[cell].batch / (row->is_there_and_back ? 2 : 1);
+	}
+	if (status != ORIEL_OK)
+		return status;
+	qsort(samples, BENCH_SAMPLES, sizeof(samples[0]), bench_order);
+	*median = samples[BENCH_SAMPLES / 2];
+	return ORIEL_OK;
+}
+
+static void bench_print(const struct bench_row *row, const double *medians)
+{
+	unsigned cell;
+
+	printf("  %-18s", row->name);
+	for (cell = 0; cell < row->cells; cell++)
+		printf(" %9.3f", medians[cell]);
+	if (row->cells == BENCH_CELLS)
+		printf(" %9.2f", DEMO_LARGE / medians[BENCH_CELLS - 1] / 1e3);
+	printf("\n");
+	fflush(stdout);
+}
+
+static enum oriel_status bench_row(const struct demo *d, const struct bench_row *row)
+{
+	enum oriel_status status = ORIEL_OK;
+	double medians[BENCH_CELLS];
+	unsigned cell;
+
+	if (d->w.rank < 2 || row->is_of_all)
+		for (cell = 0; cell < row->cells && status == ORIEL_OK; cell++)
+			status = bench_cell(d, row, cell, &medians[cell]);
+	if (status == ORIEL_OK && d->w.rank == 0)
+		bench_print(row, medians);
+	return status == ORIEL_OK ? oriel_dev_barrier(&d->w, oriel_dev_thread(), DEMO_SLOT_ROUND, 0)
+				  : status;
+}
+
+enum oriel_status demo_bench(struct demo *d)
+{
+	enum oriel_status status = ORIEL_OK;
+	struct demo_tally t;
+	unsigned i;
+
+	if (d->w.rank == 0) {
+		printf("\nTimes in us between rank 0 and rank 1, data in caches, medians of %d\n  "
+		       "%-18s",
+		       BENCH_SAMPLES, "");
+		for (i = 0; i < BENCH_CELLS; i++)
+			printf(" %9s", sizes[i].name);
+		printf(" %9s\n", "GB/s");
+	}
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]) && status == ORIEL_OK; i++) {
+		demo_tally_open(&t, d, rows[i].name);
+		status = bench_row(d, &rows[i]);
+		if (status != ORIEL_OK)
+			demo_give_up(&t, status);
+	}
+	return status;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds of the cases that move bytes: every rank sends to all others at once. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "demo.h"
+
+static enum oriel_status data_act(struct demo *d, const struct demo_case *c,
+				  struct oriel_dev_group g)
+{
+	enum oriel_status status;
+	int64_t posted = 0;
+	uint32_t i;
+
+	for (i = 1; i < d->w.ranks && posted >= 0; i++) {
+		uint32_t peer = (d->w.rank + i) % d->w.ranks;
+		const struct demo_cut *cut = &d->leaving[peer];
+		struct demo_move move = {
+			peer,
+			oriel_at(c->buffer, (uint64_t)d->w.rank * DEMO_ROOM + cut->offset),
+			demo_room(d->outbox, peer) + cut->offset,
+			cut->length,
+		};
+
+		posted = c->post(d, g, &move);
+	}
+	status = posted < 0 ? (enum oriel_status)posted : c->settle(d, g);
+	/* The next round fills the outboxes again. */
+	return status == ORIEL_OK ? oriel_dev_drain(&d->w, g, 0) : status;
+}
+
+struct data_member {
+	struct demo *d;
+	const struct demo_case *c;
+	struct oriel_dev_group group;
+	enum oriel_status status;
+};
+
+static void *data_member_run(void *argument)
+{
+	struct data_member *member = argument;
+
+	member->status = data_act(member->d, member->c, member->group);
+	return NULL;
+}
+
+/* A thread that is not there would leave the others of its team waiting for ever. */
+static void data_thread_start(pthread_t *thread, struct data_member *member)
+{
+	if (pthread_create(thread, NULL, data_member_run, member) != 0) {
+		oriel_comm_abort(member->d->comm, "the demo cannot start a thread");
+		exit(1);
+	}
+}
+
+static enum oriel_status data_act_together(struct demo *d, const struct demo_case *c)
+{
+	struct data_member members[DEMO_TEAM];
+	pthread_t threads[DEMO_TEAM];
+	struct oriel_team team;
+	enum oriel_status status;
+	unsigned i;
+
+	status = oriel_team_open(&team, c->threads, true);
+	if (status != ORIEL_OK)
+		return status;
+	for (i = 0; i < c->threads; i++) {
+		members[i] = (struct data_member){d, c, oriel_dev_team(&team, i), ORIEL_OK};
+		data_thread_start(&threads[i], &members[i]);
+	}
+	for (i = 0; i < c->threads; i++)
+		pthread_join(threads[i], NULL);
+	return members[0].status;
+}
+
+/* Wipe what will be written, fill what will be sent; nobody sends before all have done so. */
+static enum oriel_status data_prepare(struct demo *d, const struct demo_case *c,
+				      struct demo_tally *t)
+{
+	unsigned peer;
+
+	memset(d->inbox[c->buffer], DEMO_WIPED, (size_t)d->w.ranks * DEMO_ROOM);
+	for (peer = 0; peer < d->w.ranks; peer++) {
+		char *out = demo_room(d->outbox, peer);
+
+		if (peer == d->w.rank)
+			continue;
+		d->leaving[peer] = demo_image(t, d->w.rank, peer, c->unit, out);
+		demo_sent(t, peer, out, DEMO_ROOM);
+	}
+	return oriel_dev_barrier(&d->w, oriel_dev_thread(), DEMO_SLOT_ROUND, 0);
+}
+
+static enum oriel_status data_round(struct demo *d, const struct demo_case *c, struct demo_tally *t,
+				    char *expected)
+{
+	enum oriel_status status;
+	unsigned peer;
+
+	for (peer = 0; peer < d->w.ranks; peer++)
+		d->arriving[peer] = demo_image(t, peer, d->w.rank, c->unit, NULL);
+	status = data_prepare(d, c, t);
+	if (status == ORIEL_OK)
+		status = c->threads > 1 ? data_act_together(d, c)
+					: data_act(d, c, oriel_dev_thread());
+	if (status != ORIEL_OK)
+		return status;
+	for (peer = 0; peer < d->w.ranks; peer++) {
+		if (peer == d->w.rank)
+			continue;
+		demo_image(t, peer, d->w.rank, c->unit, expected);
+		demo_got(t, peer, expected, demo_room(d->inbox[c->buffer], peer), DEMO_ROOM);
+		t->record.transfers++;
+		t->record.bytes += d->arriving[peer].length;
+	}
+	return ORIEL_OK;
+}
+
+enum oriel_status demo_verify_data(struct demo *d)
+{
+	char *expected = malloc(DEMO_ROOM);
+	enum oriel_status status;
+	struct demo_tally t;
+	size_t i;
+
+	status = oriel_comm_agree(d->comm, expected ? ORIEL_OK : ORIEL_ERR_NOMEM);
+	for (i = 0; i < demo_case_count && status == ORIEL_OK; i++) {
+		demo_tally_open(&t, d, demo_cases[i].name);
+		for (; t.round < DEMO_ROUNDS && status == ORIEL_OK; t.round++)
+			status = data_round(d, &demo_cases[i], &t, expected);
+		status = demo_tally_close(&t, status);
+	}
+	free(expected);
+	return status;
+}
