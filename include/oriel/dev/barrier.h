@@ -67,7 +67,7 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_wait(const struct oriel_dev_window
 	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
 		aim.peer = (w->rank + i) % w->ranks;
 		aim.word = oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
-		status = oriel_dev_wait_word(w, &aim, timeout_ns);
+		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
 	}
 	return oriel_dev_vote(g, status);
 }
@@ -133,7 +133,7 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_wait(const struct oriel_dev_w
 	if (oriel_dev_is_leader(g)) {
 		aim.word = oriel_mapped_flat(w, w->control, slot);
 		aim.operand = w->slots[slot].flat * (w->ranks - 1);
-		status = oriel_dev_wait_word(w, &aim, timeout_ns);
+		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
 	}
 	return oriel_dev_vote(g, status);
 }
@@ -168,7 +168,7 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_peer(const struct oriel_dev_window
 		aim.word = oriel_mapped_arrival(w, w->control, w->pairs_at, peer, slot);
 		status = oriel_dev_arrive_at(w, peer, w->pairs_at, slot, aim.operand);
 		if (status == ORIEL_OK)
-			status = oriel_dev_wait_word(w, &aim, timeout_ns);
+			status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
 	}
 	return oriel_dev_vote(g, status);
 }

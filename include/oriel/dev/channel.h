@@ -51,7 +51,7 @@ ORIEL_DEV enum oriel_status oriel_channel_wait(const struct oriel_dev_window *w,
 	enum oriel_status status = ORIEL_OK;
 
 	if (oriel_dev_is_leader(g)) {
-		status = oriel_dev_wait_word(w, aim, timeout_ns);
+		status = oriel_dev_wait_word(w, g, aim, timeout_ns);
 		*seen = oriel_dev_load_acquire(aim->word);
 	}
 	if (g.size == 1)

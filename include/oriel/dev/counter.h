@@ -92,7 +92,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_counter(const struct oriel_dev_window
 		return status;
 	if (oriel_dev_is_leader(g)) {
 		aim.word = oriel_dev_counter(w, peer, counter);
-		status = oriel_dev_wait_word(w, &aim, timeout_ns);
+		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
 	}
 	return oriel_dev_vote(g, status);
 }

@@ -11,6 +11,15 @@
 #include <string.h>
 
 /*
+ * From some size on memcpy() of the C library bypasses the cache, which the
+ * peer is about to read: oriel perf put_signal_lat, 1 MiB, glibc 2.36 on an EPYC
+ * of family 26: 19.1 us at once, 16.4 us in
+ * pieces; put_flush of 16 MiB: 720 and 430 us.
+ */
+#define ORIEL_MAPPED_PIECE 524288u
+#define ORIEL_MAPPED_LONG 1048576u
+
+/*
  * Whole group: this thread copies its part. Not synchronised at the end: the
  * group does that before anybody relies on the parts of the others.
  */
@@ -36,14 +45,26 @@ ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const v
 			to[i] = from[i];
 	}
 #else
+	char *to = (char *)target;
+	const char *from = (const char *)source;
 	uint64_t begin = 0;
 
 	if (g.kind == ORIEL_DEV_TEAM)
 		length = oriel_dev_part(g, length, &begin);
-	if (length == 8)
-		memcpy((char *)target + begin, (const char *)source + begin, 8);
-	else if (length)
-		memcpy((char *)target + begin, (const char *)source + begin, length);
+	to += begin;
+	from += begin;
+	if (length == 8) {
+		memcpy(to, from, 8);
+		return;
+	}
+	/* Where it could matter, in pieces that memcpy() still takes for short. */
+	for (; length >= ORIEL_MAPPED_LONG; length -= ORIEL_MAPPED_PIECE) {
+		memcpy(to, from, ORIEL_MAPPED_PIECE);
+		to += ORIEL_MAPPED_PIECE;
+		from += ORIEL_MAPPED_PIECE;
+	}
+	if (length)
+		memcpy(to, from, length);
 #endif
 }
 

@@ -118,9 +118,10 @@ ORIEL_DEV enum oriel_status oriel_dev_read_signal_from(const struct oriel_dev_wi
 
 /* One thread; the leader's part of oriel_dev_wait_signal(). */
 ORIEL_DEV enum oriel_status oriel_dev_wait_sum(const struct oriel_dev_window *w,
+					       struct oriel_dev_group g,
 					       const struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
-	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, timeout_ns);
+	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
 	enum oriel_status status;
 	uint64_t sum;
 	uint32_t i;
@@ -160,7 +161,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal(const struct oriel_dev_window 
 	if (status != ORIEL_OK)
 		return status;
 	if (oriel_dev_is_leader(g))
-		status = oriel_dev_wait_sum(w, &aim, timeout_ns);
+		status = oriel_dev_wait_sum(w, g, &aim, timeout_ns);
 	return oriel_dev_vote(g, status);
 }
 
@@ -182,7 +183,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_from(const struct oriel_dev_wi
 		return status;
 	if (oriel_dev_is_leader(g)) {
 		aim.word = oriel_mapped_inbox(w, source, id);
-		status = oriel_dev_wait_word(w, &aim, timeout_ns);
+		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
 	}
 	return oriel_dev_vote(g, status);
 }
@@ -209,7 +210,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_next(const struct oriel_dev_wi
 
 		aim.word = oriel_mapped_inbox(w, source, id);
 		aim.operand = *base + count;
-		status = oriel_dev_wait_word(w, &aim, timeout_ns);
+		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
 		if (status == ORIEL_OK)
 			*base = aim.operand;
 	}

@@ -6,7 +6,7 @@
 #ifndef ORIEL_DEV_WAIT_H
 #define ORIEL_DEV_WAIT_H
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/group.h>
 
 /* What a wait is for; becomes the record if it fails. */
 struct oriel_dev_aim {
@@ -23,6 +23,7 @@ struct oriel_dev_waiter {
 	uint64_t timeout_ns; /* as the caller gave it: 0 = the window's */
 	uint64_t start;
 	uint32_t polls;
+	uint32_t spin; /* polls before the core is given away */
 };
 
 /* Beyond enum oriel_compare: at or past the operand, modulo 2^64. */
@@ -109,11 +110,18 @@ ORIEL_DEV enum oriel_status oriel_dev_health(const struct oriel_dev_window *w)
 	return (enum oriel_status)w->health->status;
 }
 
+/*
+ * A leader that spins may hold the core that a thread of its own team needs:
+ * a team has its say in how long.
+ */
 ORIEL_DEV struct oriel_dev_waiter oriel_dev_wait_begin(const struct oriel_dev_window *w,
+						       struct oriel_dev_group g,
 						       uint64_t timeout_ns)
 {
-	struct oriel_dev_waiter waiter = {w, timeout_ns, 0, 0};
+	struct oriel_dev_waiter waiter = {w, timeout_ns, 0, 0, w->spin};
 
+	if (g.team && g.team->spin < waiter.spin)
+		waiter.spin = g.team->spin;
 	return waiter;
 }
 
@@ -162,7 +170,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 	if (waiter->polls % 64)
 		return ORIEL_AGAIN;
 #else
-	if (waiter->polls < waiter->window->spin) {
+	if (waiter->polls < waiter->spin) {
 		oriel_dev_relax();
 		return ORIEL_AGAIN;
 	}
@@ -171,15 +179,16 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 }
 
 /*
- * One thread. Block until *aim->word compares, at most @timeout_ns (0 = the
- * window's). Afterwards this thread sees what was written before the word was
- * released.
+ * One thread of @g. Block until *aim->word compares, at most @timeout_ns (0 =
+ * the window's). Afterwards this thread sees what was written before the word
+ * was released.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_word(const struct oriel_dev_window *w,
+						struct oriel_dev_group g,
 						const struct oriel_dev_aim *aim,
 						uint64_t timeout_ns)
 {
-	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, timeout_ns);
+	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
 	enum oriel_status status;
 	uint64_t seen;
 
