@@ -113,7 +113,7 @@ void json_number(struct json *json, const char *key, double value)
 {
 	json_key(json, key);
 	if (isfinite(value))
-		fprintf(json->to, "%.17g", value);
+		fprintf(json->to, "%.9g", value);
 	else
 		fputs("null", json->to);
 }

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `oriel perf`: the tests there are, and the job from options to report. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "perf.h"
+#include "tool.h"
+
+#define PERF_COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+static const struct perf_case cases_memcpy[] = {
+	{"memcpy", "hot", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_memcpy, NULL},
+};
+static const struct perf_case cases_store_flag[] = {
+	{"store_flag", "one way", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 1, 1, perf_store_flag,
+	 NULL},
+};
+static const struct perf_case cases_put_lat[] = {
+	{"put_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 8, perf_put_lat,
+	 NULL},
+};
+static const struct perf_case cases_put_flush[] = {
+	{"put_flush", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_flush, NULL},
+};
+static const struct perf_case cases_put_bw[] = {
+	{"put_bw", "64 a flush", "memcpy", PERF_ORIGIN, PERF_MANY, 1, 1, perf_put_bw, NULL},
+};
+static const struct perf_case cases_get_lat[] = {
+	{"get_lat", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_get_lat, NULL},
+};
+static const struct perf_case cases_put_signal[] = {
+	{"put_signal_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
+	 perf_put_signal_lat, NULL},
+};
+static const struct perf_case cases_signal[] = {
+	{"signal_lat", "add", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 0, 1, perf_signal_add, NULL},
+	{"signal_lat", "set", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 0, 1, perf_signal_set, NULL},
+};
+static const struct perf_case cases_atomic[] = {
+	{"fetch_add", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_fetch_add, NULL},
+	{"fetch_add", "contended", NULL, PERF_PAIR, PERF_ONE, 0, 1, perf_fetch_add_contended, NULL},
+};
+static const struct perf_case cases_barrier[] = {
+	{"barrier", "all", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier, NULL},
+	{"barrier", "flat", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier_flat, NULL},
+};
+static const struct perf_case cases_send_recv_lat[] = {
+	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
+	 perf_send_recv_lat, NULL},
+};
+static const struct perf_case cases_send_recv_bw[] = {
+	{"send_recv_bw", "one way", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_send_recv_bw, NULL},
+	{"send_recv_bw", "both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_send_recv_both,
+	 NULL},
+};
+static const struct perf_case cases_window[] = {
+	{"window_create", "and destroy", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_window_create},
+};
+static const struct perf_case cases_launch[] = {
+	{"launch", "join", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_launch},
+};
+
+const struct perf_test perf_tests[] = {
+	{"memcpy", "8,4K,64K,1M,16M", cases_memcpy, PERF_COUNT(cases_memcpy),
+	 "limit: a plain copy into the own window"},
+	{"store_flag", "8,4K,64K,1M,16M", cases_store_flag, PERF_COUNT(cases_store_flag),
+	 "limit: stores and a polled flag, without the library"},
+	{"put_lat", "8,4K,64K,1M,16M", cases_put_lat, PERF_COUNT(cases_put_lat),
+	 "put until the peer sees its last word"},
+	{"put_flush", "8,4K,64K,1M,16M", cases_put_flush, PERF_COUNT(cases_put_flush),
+	 "put and flush at the origin"},
+	{"put_bw", "8,4K,64K,1M,16M", cases_put_bw, PERF_COUNT(cases_put_bw),
+	 "time of one of many puts before a flush"},
+	{"get_lat", "8,4K,64K,1M,16M", cases_get_lat, PERF_COUNT(cases_get_lat),
+	 "get until complete"},
+	{"put_signal_lat", "8,4K,64K,1M,16M", cases_put_signal, PERF_COUNT(cases_put_signal),
+	 "put_signal until the peer's wait returns"},
+	{"signal_lat", NULL, cases_signal, PERF_COUNT(cases_signal),
+	 "signal until the peer's wait returns"},
+	{"atomic_rate", NULL, cases_atomic, PERF_COUNT(cases_atomic),
+	 "fetch_add by one rank, and by two on one word"},
+	{"barrier", NULL, cases_barrier, PERF_COUNT(cases_barrier), "barrier of all ranks"},
+	{"send_recv_lat", "8,4K,64K", cases_send_recv_lat, PERF_COUNT(cases_send_recv_lat),
+	 "send until recv returns"},
+	{"send_recv_bw", "64K,1M,16M", cases_send_recv_bw, PERF_COUNT(cases_send_recv_bw),
+	 "time of one of many messages, one way and both ways"},
+	{"window_create", "1M,16M", cases_window, PERF_COUNT(cases_window),
+	 "create and destroy a window, memory untouched"},
+	{"launch", NULL, cases_launch, PERF_COUNT(cases_launch),
+	 "join the job and make the communicator"},
+	{.name = NULL},
+};
+
+struct perf_rows {
+	struct perf_row *row;
+	size_t count;
+	uint64_t bytes; /* of the largest */
+};
+
+static int rows_add(struct perf_rows *rows, const struct perf_case *plan, uint64_t bytes)
+{
+	struct perf_row *row;
+
+	if (bytes % plan->unit) {
+		fprintf(stderr,
+			"oriel perf: %s takes sizes that are multiples of %u, not %" PRIu64 "\n",
+			plan->test, plan->unit, bytes);
+		return TOOL_USAGE;
+	}
+	row = realloc(rows->row, (rows->count + 1) * sizeof(*row));
+	if (!row) {
+		fprintf(stderr, "oriel perf: no memory\n");
+		return TOOL_FAILED;
+	}
+	rows->row = row;
+	row[rows->count++] = (struct perf_row){.plan = plan, .bytes = bytes};
+	if (bytes > rows->bytes)
+		rows->bytes = bytes;
+	return TOOL_OK;
+}
+
+/* Each case of @test at each size. Only what moves bytes has sizes. */
+static int rows_add_test(struct perf_rows *rows, const struct perf_options *options,
+			 const struct perf_test *test)
+{
+	uint64_t sizes[PERF_SIZES_MAX] = {0};
+	unsigned i, j, count = 1;
+	int code = TOOL_OK;
+
+	if (test->sizes && !perf_sizes_parse(test->sizes, sizes, &count))
+		return TOOL_FAILED;
+	if (test->sizes && options->size_count)
+		count = options->size_count;
+	for (i = 0; i < test->count; i++)
+		for (j = 0; j < count && code == TOOL_OK; j++)
+			code = rows_add(rows, &test->cases[i],
+					test->sizes && options->size_count ? options->sizes[j]
+									   : sizes[j]);
+	return code;
+}
+
+static int rows_open(struct perf_rows *rows, const struct perf_options *options)
+{
+	const struct perf_test **test;
+	int code = TOOL_OK;
+
+	*rows = (struct perf_rows){.row = NULL};
+	for (test = options->tests; *test && code == TOOL_OK; test++)
+		code = rows_add_test(rows, options, *test);
+	return code;
+}
+
+static void rows_close(struct perf_rows *rows)
+{
+	size_t i;
+
+	for (i = 0; i < rows->count; i++)
+		perf_series_close(&rows->row[i].series);
+	free(rows->row);
+}
+
+/* Collective: every row once, as often as repetitions are wanted. */
+static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *rows)
+{
+	enum oriel_status status = perf_job_reserve(job, rows->bytes);
+	unsigned rep;
+	size_t i;
+
+	for (rep = 0; rep < job->options->reps && status == ORIEL_OK; rep++)
+		for (i = 0; i < rows->count && status == ORIEL_OK; i++)
+			status = perf_row_measure(&rows->row[i], job);
+	if (status != ORIEL_OK && job->rank == 0)
+		fprintf(stderr, "oriel perf: %s: %s\n", oriel_status_name(status),
+			oriel_last_error());
+	return status;
+}
+
+static int job_run(struct perf_job *job, struct perf_rows *rows)
+{
+	enum oriel_status status;
+
+	if (job->ranks < 2) {
+		fprintf(stderr, "oriel perf: this job has one rank; it takes two or more\n");
+		return TOOL_USAGE;
+	}
+	status = job_measure(job, rows);
+	if (status != ORIEL_OK)
+		return TOOL_FAILED;
+	status = oriel_comm_agree(job->comm, job->mismatches ? ORIEL_ERR_PROTOCOL : ORIEL_OK);
+	if (status != ORIEL_OK)
+		return TOOL_FAILED;
+	if (job->rank == 0)
+		perf_report(job, rows->row, rows->count);
+	return TOOL_OK;
+}
+
+static int perf_run(const struct perf_options *options, int argc, char **argv)
+{
+	struct perf_rows rows;
+	struct perf_job job;
+	int code = rows_open(&rows, options);
+
+	if (code != TOOL_OK)
+		goto out;
+	if (!perf_job_is_launched()) {
+		code = perf_job_launch(options, argc, argv);
+		goto out;
+	}
+	if (perf_job_open(&job, options, argc, argv) != ORIEL_OK) {
+		fprintf(stderr, "oriel perf: %s\n", oriel_last_error());
+		code = TOOL_FAILED;
+		goto out;
+	}
+	code = job_run(&job, &rows);
+	perf_job_close(&job);
+out:
+	rows_close(&rows);
+	return code;
+}
+
+int oriel_tool_perf(int argc, char **argv)
+{
+	struct perf_options options;
+	int code = perf_options_read(&options, argc, argv);
+
+	if (code == TOOL_OK && options.tests)
+		code = perf_run(&options, argc, argv);
+	perf_options_close(&options);
+	return code;
+}

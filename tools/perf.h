@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of `oriel perf`. A test is a list of cases; a row is a case at one
+ * size. A repetition measures every row once, so that what is compared is
+ * measured side by side and a slow minute of the machine hits all of it.
+ *
+ * perf.c: the tests, and the job from its options to its report.
+ * perf_options.c: the command line. perf_job.c: this process as a rank.
+ * perf_row.c: how a row is measured. perf_check.c: what --check compares.
+ * perf_stats.c: median, p99, spread. perf_report.c: table and JSON. perf_pass.h: common steps.
+ * perf_put.c, perf_signal.c, perf_sync.c, perf_stream.c, perf_limit.c: cases.
+ */
+#ifndef ORIEL_PERF_H
+#define ORIEL_PERF_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <oriel/dev.h>
+#include <oriel/oriel.h>
+
+#define PERF_SIZES_MAX 64
+#define PERF_REPS_MAX 100
+#define PERF_BURST 64 /* operations before a bandwidth test waits */
+
+struct perf_shot;
+struct perf_job;
+
+/*
+ * Rounds @begin to @end of one case, called by every thread of the group; all
+ * ranks that take part call it with the same rounds.
+ */
+typedef enum oriel_status perf_pass(struct perf_shot *shot, struct oriel_dev_group g,
+				    uint64_t begin, uint64_t end);
+
+/* One sample of a case that is no loop: its time goes to *@ns. Collective. */
+typedef enum oriel_status perf_once(struct perf_job *job, uint64_t bytes, double *ns);
+
+/* Who runs the pass. What ranks do not take part sleep meanwhile. */
+enum perf_cast {
+	PERF_ORIGIN, /* rank 0; rank 1 too while data is checked */
+	PERF_PAIR,   /* ranks 0 and 1 */
+	PERF_ALL,
+};
+
+/* How many of what is reported one round contains. */
+enum perf_round {
+	PERF_ONE,
+	PERF_THERE_AND_BACK, /* two one-way times */
+	PERF_MANY,           /* perf_burst(bytes) operations */
+};
+
+struct perf_case {
+	const char *test; /* as reported */
+	const char *mode;
+	const char *limit; /* the test that shows what the machine can do, or NULL */
+	enum perf_cast cast;
+	enum perf_round round;
+	unsigned flows; /* directions in which bytes move at once, for GB/s */
+	unsigned unit;  /* sizes must be multiples of it */
+	perf_pass *pass;
+	perf_once *once; /* instead of @pass */
+};
+
+/* A subcommand. */
+struct perf_test {
+	const char *name;
+	const char *sizes; /* default, as --sizes takes it */
+	const struct perf_case *cases;
+	unsigned count;
+	const char *help;
+};
+
+enum perf_pin {
+	PERF_PIN_AUTO, /* if there is a core for every thread of every rank */
+	PERF_PIN_ON,
+	PERF_PIN_OFF,
+};
+
+struct perf_options {
+	uint64_t sizes[PERF_SIZES_MAX];
+	unsigned size_count; /* 0: each test's own */
+	uint64_t warmup;     /* rounds; 0: chosen by size */
+	uint64_t iters;      /* rounds in a repetition; 0: chosen by time */
+	unsigned reps;
+	unsigned ranks;   /* to start where there is no launcher */
+	unsigned threads; /* of the team of each rank; 1: no team */
+	enum perf_pin pin;
+	bool is_checked;
+	bool is_json;
+	const struct perf_test **tests; /* NULL behind the last; owned; NULL: none */
+};
+
+/* Samples of a row: its repetitions one behind the other. */
+struct perf_series {
+	double *ns;
+	size_t count;
+	size_t room;
+	double medians[PERF_REPS_MAX];
+	unsigned reps;
+};
+
+struct perf_row {
+	const struct perf_case *plan;
+	uint64_t bytes;
+	uint64_t batch;   /* rounds in a sample; 0 until calibrated */
+	uint64_t samples; /* in a repetition */
+	struct perf_series series;
+};
+
+/* This process as a rank. */
+struct perf_job {
+	const struct perf_options *options;
+	struct oriel_bootstrap bootstrap;
+	struct oriel_comm *comm;
+	unsigned rank;
+	unsigned ranks;
+	double open_ns;      /* what it took to join and to make the communicator */
+	cpu_set_t allowed;   /* cores, as the process was started */
+	unsigned cores;      /* their number, 0 if unknown */
+	char *source;        /* private memory for the largest row */
+	char *sink;          /* the same */
+	uint64_t mismatches; /* found by --check on this rank */
+	char command[512];
+};
+
+/* One repetition of one row on this rank. */
+struct perf_shot {
+	struct perf_job *job;
+	const struct perf_case *plan;
+	struct oriel_window *window;
+	struct oriel_dev_window w;
+	struct oriel_team team;
+	uint64_t bytes;
+	uint64_t mark;   /* place behind the payload, for words of the case itself */
+	uint32_t peer;   /* rank 0's is 1, the others' is 0 */
+	bool is_origin;  /* rank 0 */
+	bool is_checked; /* these rounds fill and compare */
+	char *source;    /* private memory */
+	char *sink;      /* the same */
+	char *target;    /* this rank's window */
+	char *remote;    /* the peer's as mapped here, NULL if it is not */
+};
+
+/* Signal ids of a shot. */
+enum {
+	PERF_SIGNAL, /* what the case measures */
+	PERF_READY,  /* the rest is for --check alone */
+	PERF_DONE,
+	PERF_SIGNALS,
+};
+
+/* perf_options.c: TOOL_OK, or what to exit with. Without tests if help was asked for. */
+int perf_options_read(struct perf_options *options, int argc, char **argv);
+void perf_options_close(struct perf_options *options);
+bool perf_sizes_parse(const char *text, uint64_t sizes[PERF_SIZES_MAX], unsigned *count);
+
+/* perf.c */
+extern const struct perf_test perf_tests[]; /* ends with name NULL */
+
+/* perf_job.c */
+bool perf_job_is_launched(void);
+/* Becomes `oriel run`; returns what to exit with if that fails. */
+int perf_job_launch(const struct perf_options *options, int argc, char **argv);
+enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options *options, int argc,
+				char **argv);
+void perf_job_close(struct perf_job *job);
+void perf_job_pin(const struct perf_job *job, uint32_t thread); /* the calling thread */
+/* Are there fewer cores than threads of all ranks? */
+bool perf_job_is_crowded(const struct perf_job *job);
+/* Collective: memory for sources and sinks of @bytes. */
+enum oriel_status perf_job_reserve(struct perf_job *job, uint64_t bytes);
+
+/* perf_row.c: collective. */
+enum oriel_status perf_row_measure(struct perf_row *row, struct perf_job *job);
+
+/* perf_check.c: all of it by the leader of a group. */
+void perf_fill(char *to, uint64_t bytes, uint64_t round, unsigned rank);
+/* Counts and tells what differs from perf_fill() by @rank in @round. */
+void perf_compare(struct perf_shot *shot, const char *from, uint64_t bytes, uint64_t round,
+		  unsigned rank);
+void perf_compare_word(struct perf_shot *shot, const char *what, uint64_t seen, uint64_t expected,
+		       uint64_t round);
+
+/* perf_stats.c */
+double perf_now_ns(void);
+bool perf_series_add(struct perf_series *series, const double *ns, size_t count);
+double perf_series_median(const struct perf_series *series); /* of the medians */
+double perf_series_p99(const struct perf_series *series);    /* of all samples */
+/* Largest minus smallest median, as a part of the median. */
+double perf_series_spread(const struct perf_series *series);
+void perf_series_close(struct perf_series *series);
+
+/* perf_report.c: by rank 0. */
+void perf_report(const struct perf_job *job, const struct perf_row *rows, size_t count);
+
+/* Operations of a round that is PERF_MANY: 64, or fewer where they move much. */
+static inline uint64_t perf_burst(uint64_t bytes)
+{
+	uint64_t fit = bytes ? ((uint64_t)64 << 20) / bytes : PERF_BURST;
+
+	return fit > PERF_BURST ? PERF_BURST : fit < 4 ? 4 : fit;
+}
+
+static inline enum oriel_status perf_posted(int64_t ticket)
+{
+	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
+}
+
+perf_pass perf_put_flush, perf_put_lat, perf_put_bw, perf_get_lat;
+perf_pass perf_put_signal_lat, perf_signal_add, perf_signal_set;
+perf_pass perf_fetch_add, perf_fetch_add_contended;
+perf_pass perf_barrier, perf_barrier_flat;
+perf_once perf_window_create, perf_launch;
+perf_pass perf_send_recv_lat, perf_send_recv_bw, perf_send_recv_both;
+perf_pass perf_memcpy, perf_store_flag;
+
+#endif

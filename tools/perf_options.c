@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of `oriel perf`. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perf.h"
+#include "tool.h"
+
+#define OPTIONS_BYTES_MAX ((uint64_t)1 << 40)
+#define OPTIONS_RANKS_MAX 4096
+
+static void options_help(FILE *to)
+{
+	const struct perf_test *test;
+
+	fprintf(to,
+		"usage: oriel perf TEST... [OPTIONS]\n"
+		"\n"
+		"Measures the operations of a window between the ranks of a job. Without a "
+		"launcher\n"
+		"it starts itself under `oriel run`. One-way times are half a ping-pong between\n"
+		"ranks 0 and 1. TEST is `all` or any of:\n"
+		"\n");
+	for (test = perf_tests; test->name; test++)
+		fprintf(to, "  %-15s %s\n", test->name, test->help);
+	fprintf(to,
+		"\n"
+		"  -n, --ranks N     ranks to start where there is no launcher (default 2)\n"
+		"      --sizes LIST  bytes: 8,4K,64K,1M or FIRST:LAST by powers of two\n"
+		"      --warmup N    rounds before timing (default: by size)\n"
+		"      --iters N     rounds in a repetition (default: about 30 ms of them)\n"
+		"      --reps N      repetitions, 1 to 100 (default 5); their medians give the "
+		"spread\n"
+		"      --group G     thread (default) or team:N, N threads per rank\n"
+		"      --pin         rank r on core r, round robin (default where cores suffice)\n"
+		"      --no-pin      leave it to the system\n"
+		"      --check       compare data that depends on the round, in rounds of their "
+		"own\n"
+		"      --json        one JSON object a line\n"
+		"  -h, --help        this text\n");
+}
+
+static int options_error(const char *text, const char *value)
+{
+	fprintf(stderr, "oriel perf: ");
+	fprintf(stderr, text, value);
+	fprintf(stderr, "\nTry `oriel help perf`.\n");
+	return TOOL_USAGE;
+}
+
+static bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *count)
+{
+	unsigned long long value;
+
+	if (!*text || strspn(text, "0123456789") != strlen(text))
+		return false;
+	errno = 0;
+	value = strtoull(text, NULL, 10);
+	if (errno != 0 || value < least || value > most)
+		return false;
+	*count = value;
+	return true;
+}
+
+/* "8", "4K", "1M", "2G"; *@text moves behind it. */
+static bool size_parse(const char **text, uint64_t *bytes)
+{
+	static const char units[] = "KMG";
+	const char *unit;
+	char *end;
+
+	if (**text < '0' || **text > '9')
+		return false;
+	errno = 0;
+	*bytes = strtoull(*text, &end, 10);
+	unit = *end ? strchr(units, *end) : NULL;
+	if (unit) {
+		if (*bytes > OPTIONS_BYTES_MAX)
+			return false;
+		*bytes <<= 10 * (unit - units + 1);
+		end++;
+	}
+	*text = end;
+	return errno == 0 && *bytes > 0 && *bytes <= OPTIONS_BYTES_MAX;
+}
+
+/* FIRST:LAST */
+static bool sizes_range(uint64_t first, const char *text, uint64_t sizes[PERF_SIZES_MAX],
+			unsigned *count)
+{
+	uint64_t last, bytes;
+
+	if (!size_parse(&text, &last) || *text || last < first)
+		return false;
+	for (bytes = first, *count = 0; bytes <= last; bytes *= 2)
+		sizes[(*count)++] = bytes;
+	return true;
+}
+
+bool perf_sizes_parse(const char *text, uint64_t sizes[PERF_SIZES_MAX], unsigned *count)
+{
+	for (*count = 0; *count < PERF_SIZES_MAX; text++) {
+		if (!size_parse(&text, &sizes[(*count)++]))
+			return false;
+		if (!*text)
+			return true;
+		if (*text == ':' && *count == 1)
+			return sizes_range(sizes[0], text + 1, sizes, count);
+		if (*text != ',')
+			return false;
+	}
+	return false;
+}
+
+static bool options_group(struct perf_options *options, const char *text)
+{
+	uint64_t threads = 1;
+
+	if (strncmp(text, "team:", 5) == 0) {
+		if (!options_count(text + 5, 1, ORIEL_TEAM_MAX, &threads))
+			return false;
+	} else if (strcmp(text, "thread") != 0) {
+		return false;
+	}
+	options->threads = (unsigned)threads;
+	return true;
+}
+
+enum {
+	OPTION_SIZES = 256,
+	OPTION_WARMUP,
+	OPTION_ITERS,
+	OPTION_REPS,
+	OPTION_GROUP,
+	OPTION_PIN,
+	OPTION_NO_PIN,
+	OPTION_CHECK,
+	OPTION_JSON,
+};
+
+static const struct option options_long[] = {
+	{"ranks", required_argument, NULL, 'n'},
+	{"sizes", required_argument, NULL, OPTION_SIZES},
+	{"warmup", required_argument, NULL, OPTION_WARMUP},
+	{"iters", required_argument, NULL, OPTION_ITERS},
+	{"reps", required_argument, NULL, OPTION_REPS},
+	{"group", required_argument, NULL, OPTION_GROUP},
+	{"pin", no_argument, NULL, OPTION_PIN},
+	{"no-pin", no_argument, NULL, OPTION_NO_PIN},
+	{"check", no_argument, NULL, OPTION_CHECK},
+	{"json", no_argument, NULL, OPTION_JSON},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+/* An option that takes a value. */
+static int options_value(struct perf_options *options, int option, const char *value)
+{
+	uint64_t count = 0;
+
+	switch (option) {
+	case 'n':
+		if (!options_count(value, 2, OPTIONS_RANKS_MAX, &count))
+			return options_error("-n takes a number of ranks from 2 to 4096, not '%s'",
+					     value);
+		options->ranks = (unsigned)count;
+		return TOOL_OK;
+	case OPTION_SIZES:
+		if (!perf_sizes_parse(value, options->sizes, &options->size_count))
+			return options_error("--sizes takes 8,4K,1M or 8:1M, not '%s'", value);
+		return TOOL_OK;
+	case OPTION_WARMUP:
+		if (!options_count(value, 1, UINT32_MAX, &options->warmup))
+			return options_error("--warmup takes a number above 0, not '%s'", value);
+		return TOOL_OK;
+	case OPTION_ITERS:
+		if (!options_count(value, 1, UINT32_MAX, &options->iters))
+			return options_error("--iters takes a number above 0, not '%s'", value);
+		return TOOL_OK;
+	case OPTION_REPS:
+		if (!options_count(value, 1, PERF_REPS_MAX, &count))
+			return options_error("--reps takes a number from 1 to 100, not '%s'",
+					     value);
+		options->reps = (unsigned)count;
+		return TOOL_OK;
+	case OPTION_GROUP:
+		if (!options_group(options, value))
+			return options_error(
+				"--group takes thread or team:N with N up to 64, not '%s'", value);
+		return TOOL_OK;
+	}
+	return TOOL_USAGE;
+}
+
+static int options_flag(struct perf_options *options, int option)
+{
+	switch (option) {
+	case OPTION_PIN:
+		options->pin = PERF_PIN_ON;
+		return TOOL_OK;
+	case OPTION_NO_PIN:
+		options->pin = PERF_PIN_OFF;
+		return TOOL_OK;
+	case OPTION_CHECK:
+		options->is_checked = true;
+		return TOOL_OK;
+	case OPTION_JSON:
+		options->is_json = true;
+		return TOOL_OK;
+	}
+	return options_error("%s", "that option is not known");
+}
+
+static const struct perf_test *options_find(const char *name)
+{
+	const struct perf_test *test;
+
+	for (test = perf_tests; test->name; test++)
+		if (strcmp(test->name, name) == 0)
+			return test;
+	return NULL;
+}
+
+static int options_tests(struct perf_options *options, int argc, char **argv)
+{
+	const struct perf_test *test;
+	size_t count = 0;
+	int i;
+
+	if (argc == 0)
+		return options_error("%s", "which test?");
+	for (test = perf_tests; test->name; test++)
+		count++;
+	options->tests = calloc(count + (size_t)argc + 1, sizeof(const struct perf_test *));
+	if (!options->tests)
+		return TOOL_FAILED;
+	for (i = 0, count = 0; i < argc; i++) {
+		if (strcmp(argv[i], "all") == 0) {
+			for (test = perf_tests, count = 0; test->name; test++)
+				options->tests[count++] = test;
+			options->tests[count] = NULL;
+			return TOOL_OK;
+		}
+		options->tests[count] = options_find(argv[i]);
+		if (!options->tests[count++])
+			return options_error("there is no test '%s'", argv[i]);
+	}
+	return TOOL_OK;
+}
+
+int perf_options_read(struct perf_options *options, int argc, char **argv)
+{
+	int option, code;
+
+	*options = (struct perf_options){.reps = 5, .ranks = 2, .threads = 1};
+	optind = 1;
+	while ((option = getopt_long(argc, argv, "n:h", options_long, NULL)) != -1) {
+		if (option == 'h') {
+			options_help(stdout);
+			return TOOL_OK;
+		}
+		if (option == '?') /* getopt_long() has told what is wrong */
+			return TOOL_USAGE;
+		code = optarg ? options_value(options, option, optarg)
+			      : options_flag(options, option);
+		if (code != TOOL_OK)
+			return code;
+	}
+	return options_tests(options, argc - optind, argv + optind);
+}
+
+void perf_options_close(struct perf_options *options)
+{
+	free(options->tests);
+}

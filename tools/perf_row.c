@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One repetition of one row: a fresh window, then rounds to compare (--check),
+ * to warm up, and to time. Between the phases all ranks meet over the
+ * bootstrap, where those that do not take part sleep.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "perf.h"
+
+#define ROW_SAMPLE_NS 20e3     /* long against two looks at the clock */
+#define ROW_REPETITION_NS 30e6 /* unless --iters says otherwise */
+#define ROW_ONCE 10            /* samples of what is no loop */
+#define ROW_SAMPLES_MIN 5
+#define ROW_SAMPLES_MAX 2000
+#define ROW_CHECK_BYTES (16u << 20) /* compared per repetition, within 3 and 200 rounds */
+#define ROW_WARM_BYTES (8u << 20)   /* moved before timing, within 2 and 2000 rounds */
+
+/* Equal rounds for all threads of a rank, cut into samples. */
+struct row_phase {
+	struct perf_shot *shot;
+	uint64_t begin;
+	uint64_t batch;
+	uint64_t samples;
+	double *ns; /* per round, [samples]; NULL: not wanted */
+	enum oriel_status status;
+};
+
+struct row_thread {
+	struct row_phase *phase;
+	uint32_t rank;
+	pthread_t id;
+};
+
+/* The ranks come out of the bootstrap at different times; the first sample must not show it. */
+static enum oriel_status shot_meet(struct perf_shot *shot, struct oriel_dev_group g)
+{
+	switch (shot->plan->cast) {
+	case PERF_ORIGIN:
+		break;
+	case PERF_PAIR:
+		return oriel_dev_barrier_peer(&shot->w, g, shot->peer, 0, 0);
+	case PERF_ALL:
+		return oriel_dev_barrier(&shot->w, g, 0, 0);
+	}
+	oriel_dev_sync(g);
+	return ORIEL_OK;
+}
+
+static void phase_rounds(struct row_phase *phase, struct oriel_dev_group g)
+{
+	struct perf_shot *shot = phase->shot;
+	enum oriel_status status = shot_meet(shot, g);
+	double now, start = perf_now_ns();
+	uint64_t i, begin = phase->begin;
+
+	for (i = 0; i < phase->samples && status == ORIEL_OK; i++) {
+		status = shot->plan->pass(shot, g, begin, begin + phase->batch);
+		begin += phase->batch;
+		now = perf_now_ns();
+		if (phase->ns && oriel_dev_is_leader(g))
+			phase->ns[i] = (now - start) / (double)phase->batch;
+		start = now;
+	}
+	if (oriel_dev_is_leader(g))
+		phase->status = status;
+}
+
+static void *phase_thread(void *argument)
+{
+	struct row_thread *thread = argument;
+	struct perf_shot *shot = thread->phase->shot;
+
+	perf_job_pin(shot->job, thread->rank);
+	phase_rounds(thread->phase, oriel_dev_team(&shot->team, thread->rank));
+	return NULL;
+}
+
+/* A team that lacks a thread would wait for it for ever. */
+static void phase_team(struct row_phase *phase)
+{
+	struct perf_job *job = phase->shot->job;
+	struct row_thread threads[ORIEL_TEAM_MAX];
+	uint32_t i, count = job->options->threads;
+
+	for (i = 1; i < count; i++) {
+		threads[i] = (struct row_thread){.phase = phase, .rank = i};
+		if (pthread_create(&threads[i].id, NULL, phase_thread, &threads[i]) != 0) {
+			oriel_comm_abort(job->comm, "a thread of a team cannot be started");
+			exit(1);
+		}
+	}
+	phase_rounds(phase, oriel_dev_team(&phase->shot->team, 0));
+	for (i = 1; i < count; i++)
+		pthread_join(threads[i].id, NULL);
+}
+
+static bool shot_takes_part(const struct perf_shot *shot)
+{
+	switch (shot->plan->cast) {
+	case PERF_ORIGIN:
+		return shot->is_origin || (shot->is_checked && shot->job->rank == 1);
+	case PERF_PAIR:
+		return shot->job->rank < 2;
+	case PERF_ALL:
+		return true;
+	}
+	return false;
+}
+
+/* Collective: run @samples times @batch rounds, which go on where the last phase ended. */
+static enum oriel_status shot_run(struct perf_shot *shot, uint64_t *next, uint64_t batch,
+				  uint64_t samples, double *ns)
+{
+	struct row_phase phase = {shot, *next, batch, samples, ns, ORIEL_OK};
+
+	*next += batch * samples;
+	if (shot_takes_part(shot)) {
+		if (shot->job->options->threads > 1)
+			phase_team(&phase);
+		else
+			phase_rounds(&phase, oriel_dev_thread());
+	}
+	return oriel_comm_agree(shot->job->comm, phase.status);
+}
+
+static uint64_t row_rounds(uint64_t volume, uint64_t bytes, uint64_t least, uint64_t most)
+{
+	uint64_t rounds = bytes ? volume / bytes : most;
+
+	return rounds < least ? least : rounds > most ? most : rounds;
+}
+
+/* How rank 0 cuts the repetitions of @row, after a round took it @ns. */
+static void row_plan(struct perf_row *row, const struct perf_options *options, double ns)
+{
+	double batch = ROW_SAMPLE_NS / (ns > 1 ? ns : 1);
+	double samples;
+
+	row->batch = batch < 1 ? 1 : (uint64_t)batch;
+	if (options->iters && row->batch > options->iters)
+		row->batch = options->iters;
+	if (options->iters) {
+		row->samples = options->iters / row->batch;
+		return;
+	}
+	samples = ROW_REPETITION_NS / (ns * (double)row->batch);
+	row->samples = samples < ROW_SAMPLES_MIN   ? ROW_SAMPLES_MIN
+		       : samples > ROW_SAMPLES_MAX ? ROW_SAMPLES_MAX
+						   : (uint64_t)samples;
+}
+
+/* Collective: all take over the plan of rank 0. */
+static enum oriel_status row_calibrate(struct perf_row *row, struct perf_job *job, double ns)
+{
+	uint64_t mine[2], *all;
+	enum oriel_status status;
+
+	row_plan(row, job->options, ns);
+	mine[0] = row->batch;
+	mine[1] = row->samples;
+	all = malloc(job->ranks * sizeof(mine));
+	status = oriel_comm_agree(job->comm, all ? ORIEL_OK : ORIEL_ERR_NOMEM);
+	if (status == ORIEL_OK)
+		status = oriel_comm_all_gather(job->comm, mine, all, sizeof(mine));
+	if (status == ORIEL_OK) {
+		row->batch = all[0];
+		row->samples = all[1];
+	}
+	free(all);
+	return status;
+}
+
+/* Collective: rounds that warm up; the second half tells how long one takes. */
+static enum oriel_status shot_warm_up(struct perf_shot *shot, struct perf_row *row, uint64_t *next)
+{
+	const struct perf_options *options = shot->job->options;
+	uint64_t moved =
+		row->plan->round == PERF_MANY ? row->bytes * perf_burst(row->bytes) : row->bytes;
+	uint64_t rounds = row_rounds(ROW_WARM_BYTES, moved, 2, 2000);
+	enum oriel_status status;
+	double ns = 0;
+
+	if (options->warmup)
+		rounds = options->warmup;
+	status = shot_run(shot, next, (rounds + 1) / 2, 1, NULL);
+	if (status == ORIEL_OK)
+		status = shot_run(shot, next, (rounds + 1) / 2, 1, &ns);
+	if (status == ORIEL_OK && !row->batch)
+		status = row_calibrate(row, shot->job, ns);
+	return status;
+}
+
+static double round_parts(const struct perf_row *row)
+{
+	switch (row->plan->round) {
+	case PERF_ONE:
+		return 1;
+	case PERF_THERE_AND_BACK:
+		return 2;
+	case PERF_MANY:
+		return (double)perf_burst(row->bytes);
+	}
+	return 1;
+}
+
+/* Collective: the rounds that count. */
+static enum oriel_status shot_time(struct perf_shot *shot, struct perf_row *row, uint64_t *next)
+{
+	double *ns = calloc(row->samples, sizeof(*ns));
+	enum oriel_status status;
+	uint64_t i;
+
+	status = oriel_comm_agree(shot->job->comm, ns ? ORIEL_OK : ORIEL_ERR_NOMEM);
+	if (status == ORIEL_OK)
+		status = shot_run(shot, next, row->batch, row->samples, ns);
+	if (status == ORIEL_OK && shot->is_origin) {
+		for (i = 0; i < row->samples; i++)
+			ns[i] /= round_parts(row);
+		if (!perf_series_add(&row->series, ns, row->samples))
+			status = ORIEL_ERR_NOMEM;
+	}
+	free(ns);
+	return oriel_comm_agree(shot->job->comm, status);
+}
+
+static enum oriel_status shot_address(struct perf_shot *shot)
+{
+	void *target, *remote = NULL;
+	enum oriel_status status;
+	size_t length;
+
+	status = oriel_window_device(shot->window, &shot->w);
+	if (status == ORIEL_OK)
+		status = oriel_window_buffer(shot->window, 0, &target, &length);
+	if (status != ORIEL_OK)
+		return status;
+	shot->target = target;
+	status = oriel_window_peer_address(shot->window, shot->peer, 0, &remote);
+	if (status != ORIEL_OK && status != ORIEL_ERR_NO_PATH)
+		return status;
+	shot->remote = status == ORIEL_OK ? remote : NULL;
+	return oriel_team_open(&shot->team, shot->job->options->threads,
+			       perf_job_is_crowded(shot->job));
+}
+
+/* Collective: a window of its own, so that nothing is left of other rows. */
+static enum oriel_status shot_open(struct perf_shot *shot, struct perf_job *job,
+				   const struct perf_row *row)
+{
+	uint64_t payload = row->bytes > job->ranks * 8ull ? row->bytes : job->ranks * 8ull;
+	struct oriel_window_attr attr = {
+		.size = sizeof(attr),
+		.signals = PERF_SIGNALS,
+		.barriers = 1,
+		.counters = ORIEL_NONE,
+		.channels = 1,
+	};
+	enum oriel_status status;
+
+	*shot = (struct perf_shot){
+		.job = job,
+		.plan = row->plan,
+		.bytes = row->bytes,
+		.mark = (payload + ORIEL_DEV_LINE - 1) / ORIEL_DEV_LINE * ORIEL_DEV_LINE,
+		.peer = job->rank == 0 ? 1 : 0,
+		.is_origin = job->rank == 0,
+		.source = job->source,
+		.sink = job->sink,
+	};
+	attr.length = shot->mark + ORIEL_DEV_LINE;
+	status = oriel_window_create(job->comm, &attr, &shot->window);
+	return status == ORIEL_OK ? oriel_comm_agree(job->comm, shot_address(shot)) : status;
+}
+
+/* Collective. */
+static enum oriel_status row_loop(struct perf_row *row, struct perf_job *job)
+{
+	struct perf_shot shot = {.window = NULL};
+	enum oriel_status status;
+	uint64_t next = 0;
+
+	status = shot_open(&shot, job, row);
+	if (status == ORIEL_OK && job->options->is_checked) {
+		shot.is_checked = true;
+		status = shot_run(&shot, &next, row_rounds(ROW_CHECK_BYTES, row->bytes, 3, 200), 1,
+				  NULL);
+		shot.is_checked = false;
+	}
+	if (status == ORIEL_OK)
+		status = shot_warm_up(&shot, row, &next);
+	if (status == ORIEL_OK)
+		status = shot_time(&shot, row, &next);
+	oriel_window_destroy(shot.window);
+	return status;
+}
+
+/* Collective. */
+static enum oriel_status row_once(struct perf_row *row, struct perf_job *job)
+{
+	uint64_t i, count = job->options->iters ? job->options->iters : ROW_ONCE;
+	double *ns = calloc(count, sizeof(*ns));
+	enum oriel_status status;
+
+	status = oriel_comm_agree(job->comm, ns ? ORIEL_OK : ORIEL_ERR_NOMEM);
+	for (i = 0; i < count && status == ORIEL_OK; i++) {
+		status = oriel_comm_barrier(job->comm);
+		if (status == ORIEL_OK)
+			status = row->plan->once(job, row->bytes, &ns[i]);
+	}
+	if (status == ORIEL_OK && !perf_series_add(&row->series, ns, count))
+		status = ORIEL_ERR_NOMEM;
+	free(ns);
+	return oriel_comm_agree(job->comm, status);
+}
+
+enum oriel_status perf_row_measure(struct perf_row *row, struct perf_job *job)
+{
+	return row->plan->once ? row_once(row, job) : row_loop(row, job);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all ranks do together: barriers, making a window, joining the job. */
+#include "perf.h"
+#include "perf_pass.h"
+
+/* --check: every rank leaves its round at every other before the barrier. */
+static enum oriel_status barrier_announce(struct perf_shot *s, struct oriel_dev_group g,
+					  uint64_t round)
+{
+	uint32_t peer;
+	int64_t ticket = 0;
+
+	if (!s->is_checked || !oriel_dev_is_leader(g))
+		return ORIEL_OK;
+	for (peer = 0; peer < s->w.ranks && ticket >= 0; peer++)
+		ticket = oriel_dev_put_value(&s->w, peer, (uint64_t)s->w.rank * 8, round + 1);
+	return perf_posted(ticket);
+}
+
+/* A fast rank may already have announced the next round. */
+static void barrier_verify(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)s->target;
+	uint64_t seen;
+	uint32_t peer;
+
+	if (!s->is_checked || !oriel_dev_is_leader(g))
+		return;
+	for (peer = 0; peer < s->w.ranks; peer++) {
+		seen = oriel_dev_load_relaxed(&words[peer]);
+		if (seen != round + 2)
+			perf_compare_word(s, "what a rank put before", seen, round + 1, round);
+	}
+}
+
+enum oriel_status perf_barrier(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+			       uint64_t end)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint64_t round;
+
+	for (round = begin; round < end && status == ORIEL_OK; round++) {
+		status = oriel_dev_vote(g, barrier_announce(s, g, round));
+		if (status == ORIEL_OK)
+			status = oriel_dev_barrier(&s->w, g, 0, 0);
+		barrier_verify(s, g, round);
+	}
+	return status;
+}
+
+/* Promises too little for barrier_verify(). */
+enum oriel_status perf_barrier_flat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+				    uint64_t end)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint64_t round;
+
+	for (round = begin; round < end && status == ORIEL_OK; round++)
+		status = oriel_dev_barrier_flat(&s->w, g, 0, 0);
+	return status;
+}
+
+/* Create and destroy with default counts; nobody touches the memory. */
+enum oriel_status perf_window_create(struct perf_job *job, uint64_t bytes, double *ns)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = bytes};
+	struct oriel_window *window;
+	enum oriel_status status;
+	double start = perf_now_ns();
+
+	status = oriel_window_create(job->comm, &attr, &window);
+	if (status != ORIEL_OK)
+		return status;
+	oriel_window_destroy(window);
+	*ns = perf_now_ns() - start;
+	return ORIEL_OK;
+}
+
+/* Once in the life of a process, so every sample is the same. */
+enum oriel_status perf_launch(struct perf_job *job, uint64_t bytes, double *ns)
+{
+	(void)bytes;
+	*ns = job->open_ns;
+	return ORIEL_OK;
+}
