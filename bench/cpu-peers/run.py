@@ -1,0 +1,419 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Oriel beside Open MPI, OpenSHMEM and UCX on this machine, in one run."""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SECONDS = 120  # no single program takes longer
+CORES = sorted(os.sched_getaffinity(0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What is compared. Times are in us; a bandwidth is its bytes over its time."""
+
+    test: str
+    mode: str
+    bytes: int
+    ranks: int
+    unit: str = "us"
+    goal: float = None  # us at most, GB/s at least
+    limit: float = None  # at most so many times the time of the bare store and flag
+    mpi: float = None  # at most so many times the time of mpirun
+    then: float = None  # the best of these peers when the goal was set: makes a ratio
+
+    @property
+    def key(self):
+        return self.test, self.mode, self.bytes, self.ranks
+
+
+K, M = 1 << 10, 1 << 20
+ROWS = [
+    Row("put_flush", "origin", 8, 2, goal=0.02, then=0.051),
+    Row("put_signal_lat", "one way", 8, 2, goal=0.125, then=0.13),
+    Row("put_signal_lat", "one way", 4 * K, 2, goal=0.18, then=0.27),
+    Row("put_signal_lat", "one way", 64 * K, 2, goal=2.4, then=2.35),
+    Row("put_signal_lat", "one way", M, 2, limit=1.02),
+    Row("put_signal_lat", "one way", 16 * M, 2, limit=1.02),
+    Row("fetch_add", "uncontended", 0, 2, goal=0.06, then=0.12),
+    Row("fetch_add", "contended", 0, 2, goal=0.25, then=0.38),
+    Row("send_recv_lat", "one way", 8, 2, goal=0.18, then=0.27),
+    Row("send_recv_lat", "one way", 4 * K, 2, goal=0.5, then=1.3),
+    Row("send_recv_lat", "one way", 64 * K, 2, goal=4.5, then=5.2),
+    Row("send_recv_bw", "one way", 64 * K, 2, "GB/s", goal=15, then=13.8),
+    Row("send_recv_bw", "one way", M, 2, "GB/s", goal=13, then=11.0),
+    Row("send_recv_bw", "one way", 16 * M, 2, "GB/s", goal=4.5, then=3.9),
+    Row("barrier", "all", 0, 2, goal=0.16, then=0.29),
+    Row("barrier", "all", 0, 4, goal=2.2, then=2.77),
+    Row("barrier", "all", 0, 16, goal=60),
+    Row("window_create", "and destroy", M, 2, goal=400, then=880),
+    Row("window_create", "and destroy", 16 * M, 2, goal=3000, then=12300),
+    Row("launch", "empty program", 0, 4, mpi=0.25),
+]
+
+
+def output(command, **options):
+    """Standard output of a program that must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, **options)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def parse(text, **extra):
+    """The JSON lines of @text as {key: us}."""
+    rows = {}
+    for line in text.splitlines():
+        if line.startswith("{"):
+            row = json.loads(line) | extra
+            rows[row["test"], row["mode"], row["bytes"], row["ranks"]] = row["median_us"]
+    return rows
+
+
+def timed_launch(command, **options):
+    start = time.monotonic()
+    output(command, **options)
+    return {("launch", "empty program", 0, 4): (time.monotonic() - start) * 1e6}
+
+
+class Oriel:
+    name = "oriel"
+    tests = ["put_flush", "put_signal_lat", "atomic_rate", "barrier", "send_recv_lat",
+             "send_recv_bw", "window_create"]
+
+    def __init__(self, build, oriel):
+        self.tool = oriel
+
+    def missing(self):
+        return None if os.access(self.tool, os.X_OK) else f"{self.tool}: build it or give --oriel"
+
+    def version(self):
+        return output([self.tool, "--version"]).strip().removeprefix("oriel ")
+
+    def perf(self, ranks, tests):
+        run = [self.tool, "run", "-n", str(ranks), "--no-prefix", "--timeout", str(SECONDS), "--"]
+        return parse(output(run + [self.tool, "perf", *tests, "--json", "--reps", "1"]))
+
+    def lap(self):
+        rows = self.perf(2, self.tests) | self.perf(4, ["barrier"]) | self.perf(16, ["barrier"])
+        empty = [self.tool, "perf", "launch", "--json", "--reps", "1", "--iters", "1"]
+        return rows | timed_launch([self.tool, "run", "-n", "4", "--", *empty])
+
+
+class Limit:
+    name = "limit"
+
+    def __init__(self, build, oriel):
+        self.program = build / "limits"
+
+    def missing(self):
+        compiler = os.environ.get("CC", "cc")
+        if not shutil.which(compiler):
+            return "no C compiler: apt install gcc"
+        compile_peer([compiler, "-D_GNU_SOURCE"], self.program, "limits.c")
+        return None
+
+    def version(self):
+        return "plain stores, copies and atomics"
+
+    def lap(self):
+        rows = {}
+        for ranks in (2, 4, 16):
+            rows |= parse(output([self.program, str(ranks)]))
+        return rows
+
+
+class OpenMpi:
+    name = "openmpi"
+    compiler, source = "mpicc", "mpi_peer.c"
+    package = "openmpi-bin libopenmpi-dev"
+    environment = []
+
+    def __init__(self, build, oriel):
+        self.program = build / pathlib.Path(self.source).stem
+
+    def missing(self):
+        for tool in (self.compiler, "mpirun"):
+            if not shutil.which(tool):
+                return f"no {tool}: apt install {self.package}"
+        compile_peer([self.compiler], self.program, self.source)
+        return None
+
+    def version(self):
+        return output(["mpirun", "--version"]).splitlines()[0]
+
+    def command(self, ranks, *arguments):
+        place = ["--bind-to", "core", "--map-by", "core"]
+        if ranks > len(CORES):
+            place = ["--oversubscribe", "--bind-to", "none"]
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        return ["mpirun", *root, "-np", str(ranks), *place, *self.environment, self.program,
+                *arguments]
+
+    def lap(self):
+        rows = {}
+        for ranks in (2, 4, 16):
+            rows |= parse(output(self.command(ranks)))
+        return rows | timed_launch(self.command(4, "empty"))
+
+
+class OpenShmem(OpenMpi):
+    name = "openshmem"
+    compiler, source = "oshcc", "shmem_peer.c"
+    environment = ["-x", "SHMEM_SYMMETRIC_SIZE=64M"]
+
+    def version(self):
+        return f"of {super().version()}"
+
+    def lap(self):
+        """Open MPI 4.1's shmem_finalize may crash behind the last row."""
+        rows = {}
+        for ranks in (2, 4, 16):
+            done = subprocess.run(self.command(ranks), capture_output=True, text=True,
+                                  timeout=SECONDS)
+            rows |= parse(done.stdout)
+            if ("barrier", "all", 0, ranks) not in rows:
+                raise RuntimeError(f"{self.program}: code {done.returncode}\n{done.stderr}")
+        return rows
+
+
+class Ucx:
+    name = "ucx"
+    # our test and mode, theirs, sizes, rounds of each
+    tests = [
+        ("put_signal_lat", "one way", "ucp_put_lat", [(8, 200000), (4 * K, 100000), (64 * K, 20000),
+                                                      (M, 1000), (16 * M, 20)]),
+        ("fetch_add", "uncontended", "ucp_fadd", [(8, 300000)]),
+        ("send_recv_lat", "one way", "tag_lat", [(8, 200000), (4 * K, 20000), (64 * K, 5000)]),
+        ("send_recv_bw", "one way", "tag_bw", [(64 * K, 10000), (M, 600), (16 * M, 40)]),
+    ]
+
+    def __init__(self, build, oriel):
+        self.environment = os.environ | {"UCX_TLS": "posix,self"}
+
+    def missing(self):
+        if not shutil.which("ucx_perftest"):
+            return "no ucx_perftest: apt install ucx-utils"
+        return None
+
+    def version(self):
+        return re.search(r"Version (\S+)", output(["ucx_info", "-v"]))[1] + ", UCX_TLS=posix,self"
+
+    def pair(self, port, test, size, rounds):
+        """us of one operation: the median or the mean, whichever is better."""
+        server = subprocess.Popen(["ucx_perftest", "-p", str(port), "-c", str(CORES[-1])],
+                                  env=self.environment, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+        command = ["ucx_perftest", "127.0.0.1", "-p", str(port), "-c", str(CORES[0]), "-t", test,
+                   "-s", str(size), "-n", str(rounds), "-w", str(max(2, rounds // 10)), "-f", "-v"]
+        try:
+            return self.client(command, test)
+        finally:
+            server.kill()
+            server.wait()
+
+    def client(self, command, test):
+        deadline = time.monotonic() + 5
+        while True:
+            done = subprocess.run(command, env=self.environment, capture_output=True, text=True,
+                                  timeout=SECONDS)
+            fields = done.stdout.strip().splitlines()[-1:] or [""]
+            fields = fields[0].split(",")
+            if done.returncode == 0 and len(fields) > 3:
+                break
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+            time.sleep(0.02)  # the server does not listen yet
+        if test == "tag_bw":
+            return float(fields[2])
+        return min(float(fields[1]), float(fields[2]))
+
+    def lap(self):
+        rows = {}
+        for test, mode, theirs, sizes in self.tests:
+            for size, rounds in sizes:
+                us = self.pair(random.randrange(20000, 30000), theirs, size, rounds)
+                rows[test, mode, 0 if theirs == "ucp_fadd" else size, 2] = us
+        return rows
+
+
+def compile_peer(compiler, program, source):
+    output([*compiler, "-O2", "-o", program, HERE / source, HERE / "peer.c"])
+
+
+def measure(programs, laps):
+    """{name: {key: [us of each lap]}}; each lap starts with another program."""
+    taken = {program.name: {} for program in programs}
+    for lap in range(laps):
+        turn = lap % len(programs)
+        for program in programs[turn:] + programs[:turn]:
+            print(f"\rlap {lap + 1} of {laps}: {program.name:10}", end="", file=sys.stderr)
+            for key, us in program.lap().items():
+                taken[program.name].setdefault(key, []).append(us)
+    print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
+    return taken
+
+
+def pick(taken, name, row, choose=statistics.median):
+    """One of the laps in the unit of @row, None if it was not measured."""
+    laps = taken.get(name, {}).get(row.key)
+    if not laps:
+        return None
+    us = choose(laps)
+    return row.bytes / us / 1e3 if row.unit == "GB/s" else us
+
+
+def pick_best(taken, names, row, choose=statistics.median):
+    """The best of several programs."""
+    known = [value for name in names if (value := pick(taken, name, row, choose)) is not None]
+    if not known:
+        return None
+    return max(known) if row.unit == "GB/s" else min(known)
+
+
+def spread(taken, name, row):
+    laps = taken[name].get(row.key)
+    return (max(laps) - min(laps)) / statistics.median(laps) if laps else None
+
+
+def better(row, left, right):
+    """How many times better @left is than @right."""
+    return left / right if row.unit == "GB/s" else right / left
+
+
+def verdict(part, noise):
+    """@part: 1 or more reaches the goal. What is less than the spread is not shown."""
+    if part >= 1:
+        return "met"
+    lack = 1 / part - 1
+    return f"missed by {lack:.0%}" + (", within the spread" if lack < noise else "")
+
+
+def judge(row, taken, mine, best):
+    """The goal and what became of it; the same as a ratio to the best peer."""
+    noise = spread(taken, "oriel", row)
+    for name, times in {"limit": row.limit, "openmpi": row.mpi}.items():
+        reference = pick(taken, name, row)
+        if times and reference:
+            noise = max(noise, spread(taken, name, row))
+            return f"<= {times:g} of {name}", verdict(times * reference / mine, noise), "", ""
+    if row.goal is None:
+        return "", "", "", ""
+    sign = ">=" if row.unit == "GB/s" else "<="
+    text = f"{sign} {row.goal:g} {row.unit}", verdict(better(row, mine, row.goal), noise)
+    if best is None or row.then is None:
+        return *text, "", ""
+    wanted = better(row, row.goal, row.then)
+    result = verdict(better(row, mine, best) / wanted, noise)
+    limit = pick(taken, "limit", row)
+    if result != "met" and limit and mine <= 1.05 * limit:
+        result = "at the limit"
+    return *text, f">= {wanted:.2f}x", result
+
+
+def figure(value, form="{:.4g}"):
+    return "-" if value is None else form.format(value)
+
+
+def ratio(taken, peers, row, choose):
+    best = pick_best(taken, peers, row, choose)
+    return None if best is None else better(row, pick(taken, "oriel", row, choose), best)
+
+
+def report(taken, names):
+    peers = [name for name in names if name not in ("oriel", "limit")]
+    lines = [["test", "mode", "bytes", "ranks", "unit", "oriel", "spread", *peers, "limit",
+              "spread", "peer/oriel", "at best", "goal", "", "as a ratio", ""]]
+    for row in ROWS:
+        mine = pick(taken, "oriel", row)
+        if mine is None:
+            continue
+        lines.append([row.test, row.mode, str(row.bytes), str(row.ranks), row.unit, figure(mine),
+                      figure(spread(taken, "oriel", row), "{:.0%}"),
+                      *(figure(pick(taken, name, row)) for name in peers),
+                      figure(pick(taken, "limit", row)),
+                      figure(spread(taken, "limit", row) if "limit" in taken else None, "{:.0%}"),
+                      figure(ratio(taken, peers, row, statistics.median), "{:.2f}x"),
+                      figure(ratio(taken, peers, row, min), "{:.2f}x"),
+                      *judge(row, taken, mine, pick_best(taken, peers, row))])
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+
+
+def machine():
+    with contextlib.suppress(OSError):
+        model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+        if model:
+            return f"{model[1]}, {len(CORES)} cores"
+    return f"{os.uname().machine}, {len(CORES)} cores"
+
+
+def write_json(path, taken, common):
+    with open(path, "w", encoding="utf-8") as file:
+        for row in ROWS:
+            for name in taken:
+                if row.key not in taken[name]:
+                    continue
+                us = statistics.median(taken[name][row.key])
+                line = {"test": row.test, "path": "mapped", "ranks": row.ranks, "bytes": row.bytes,
+                        "impl": name, "threads": 1, "blocks": 1, "mode": row.mode,
+                        "median_us": round(us, 5), "laps_us": taken[name][row.key],
+                        "spread": round(spread(taken, name, row), 4),
+                        "gbps": round(row.bytes / us / 1e3, 4)}
+                file.write(json.dumps(line | common) + "\n")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--oriel", default="build/release/bin/oriel", help="the tool (%(default)s)")
+    parser.add_argument("--build", default="build/cpu-peers", type=pathlib.Path,
+                        help="where the peers' programs are compiled (%(default)s)")
+    parser.add_argument("--laps", type=int, default=9, help="repetitions (%(default)s)")
+    parser.add_argument("--quick", action="store_true", help="three repetitions")
+    parser.add_argument("--json", metavar="FILE", help="also write one JSON object a line")
+    options = parser.parse_args()
+    if options.quick:
+        options.laps = 3
+    options.oriel = str(pathlib.Path(options.oriel).resolve())
+    return options
+
+
+def main():
+    options = arguments()
+    options.build.mkdir(parents=True, exist_ok=True)
+    options.build = options.build.resolve()
+    programs = []
+    for kind in (Oriel, Limit, OpenMpi, OpenShmem, Ucx):
+        program = kind(options.build, options.oriel)
+        reason = program.missing()
+        print(f"{program.name}: {'MISSING, ' + reason if reason else program.version()}")
+        if not reason:
+            programs.append(program)
+    if not programs or programs[0].name != "oriel":
+        return 1
+    common = {"commit": re.search(r"commit (\w[\w-]*)|$", programs[0].version())[1],
+              "machine": machine(), "command": " ".join(["bench/cpu-peers/run.py", *sys.argv[1:]])}
+    print(f"machine: {common['machine']}; median of {options.laps} interleaved repetitions\n")
+    taken = measure(programs, options.laps)
+    report(taken, [program.name for program in programs])
+    if options.json:
+        write_json(options.json, taken, common)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
