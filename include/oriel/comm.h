@@ -29,7 +29,7 @@ struct oriel_comm_attr {
  * is the only one to use it meanwhile. @attr may be NULL.
  *
  * ORIEL_ERR_NO_PATH: two ranks cannot reach each other; the text names both,
- * their hosts and what was tried. ORIEL_ERR_MISMATCH: version or settings
+ * their hosts and what was tried. ORIEL_ERR_MISMATCH: version or timeout
  * differ. ORIEL_ERR_CONFIG: a setting of some rank is wrong.
  */
 enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
@@ -106,8 +106,8 @@ enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_
 enum oriel_status oriel_comm_barrier(struct oriel_comm *comm);
 
 /*
- * Collective: size * @length bytes into @all, in rank order. For setting
- * things up, not for speed.
+ * Collective: size * @length bytes into @all, in rank order; after a failure
+ * part of them may be written. For setting things up, not for speed.
  */
 enum oriel_status oriel_comm_all_gather(struct oriel_comm *comm, const void *mine, void *all,
 					size_t length);

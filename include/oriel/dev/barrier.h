@@ -72,7 +72,11 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_wait(const struct oriel_dev_window
 	return oriel_dev_vote(g, status);
 }
 
-/* Whole group: arrive, then wait. @timeout_ns holds for each rank waited for. */
+/*
+ * Whole group: arrive, then wait. @timeout_ns holds for each rank waited for;
+ * once it has passed go on with oriel_dev_barrier_wait(), for this would arrive
+ * a second time.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint32_t slot,
 					      uint64_t timeout_ns)
@@ -130,12 +134,9 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_wait(const struct oriel_dev_w
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_leader(g)) {
-		aim.word = oriel_mapped_flat(w, w->control, slot);
-		aim.operand = w->slots[slot].flat * (w->ranks - 1);
-		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
-	}
-	return oriel_dev_vote(g, status);
+	aim.word = oriel_mapped_flat(w, w->control, slot);
+	aim.operand = w->slots[slot].flat * (w->ranks - 1);
+	return oriel_dev_wait_led(w, g, &aim, timeout_ns);
 }
 
 ORIEL_DEV enum oriel_status oriel_dev_barrier_flat(const struct oriel_dev_window *w,

@@ -30,6 +30,15 @@ ORIEL_DEV uint64_t oriel_channel_piece(const struct oriel_dev_window *w, uint64_
 	return piece < w->channel_bytes / 4 ? piece : w->channel_bytes / 4;
 }
 
+/*
+ * The limit for the rest of a message whose first part has gone: half of one is
+ * of no use to anybody, so a caller's own limit no longer holds.
+ */
+ORIEL_DEV uint64_t oriel_channel_rest(uint64_t timeout_ns)
+{
+	return timeout_ns == ORIEL_FOREVER ? ORIEL_FOREVER : 0;
+}
+
 /* Bytes of [cursor, cursor + wanted) up to the end of the staging. */
 ORIEL_DEV uint64_t oriel_channel_run(const struct oriel_dev_window *w, uint64_t cursor,
 				     uint64_t wanted)
@@ -54,8 +63,6 @@ ORIEL_DEV enum oriel_status oriel_channel_wait(const struct oriel_dev_window *w,
 		status = oriel_dev_wait_word(w, g, aim, timeout_ns);
 		*seen = oriel_dev_load_acquire(aim->word);
 	}
-	if (g.size == 1)
-		return status;
 	status = oriel_dev_vote(g, status);
 	*seen = oriel_dev_share(g, *seen);
 	return status;
@@ -107,6 +114,7 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 			end->sent = sent;
 			end->freed = freed;
 		}
+		timeout_ns = oriel_channel_rest(timeout_ns);
 	}
 	oriel_dev_sync(g);
 	return ORIEL_OK;
@@ -155,15 +163,18 @@ ORIEL_DEV enum oriel_status oriel_mapped_recv(const struct oriel_dev_window *w,
 			end->received = received;
 			end->credited = credited;
 		}
+		timeout_ns = oriel_channel_rest(timeout_ns);
 	}
 	oriel_dev_sync(g);
 	return ORIEL_OK;
 }
 
 /*
- * Whole group: append @length bytes to the stream of @channel to @peer; blocks
- * while the staging is full. @from may be reused on return. On a failure part
- * of the bytes may have gone. Not with the rank itself.
+ * Whole group: append @length bytes to the stream of @channel to @peer. Does
+ * not block while what the peer has not taken stays below three quarters of
+ * channel_bytes. @from may be reused on return. A limit of the caller's own is
+ * for the first bytes to find room: when it has passed, none have gone. Not
+ * with the rank itself.
  */
 ORIEL_DEV enum oriel_status oriel_dev_send(const struct oriel_dev_window *w,
 					   struct oriel_dev_group g, uint32_t peer,
@@ -184,7 +195,9 @@ ORIEL_DEV enum oriel_status oriel_dev_send(const struct oriel_dev_window *w,
 
 /*
  * Whole group: take the next @length bytes of the stream of @channel from
- * @peer; blocks until they are there. The cuts need not be the sender's.
+ * @peer; blocks until they are there. The cuts need not be the sender's. A limit
+ * of the caller's own is for the first bytes to arrive: when it has passed,
+ * none have been taken. After any other failure the stream is at no known place.
  */
 ORIEL_DEV enum oriel_status oriel_dev_recv(const struct oriel_dev_window *w,
 					   struct oriel_dev_group g, uint32_t peer,

@@ -31,7 +31,7 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_id(const struct oriel_dev_wind
 
 	if (!oriel_dev_is_compatible(w))
 		return ORIEL_ERR_VERSION;
-	if (peer != ORIEL_DEV_NO_RANK && peer >= w->ranks) {
+	if (id < limit) {
 		aim.operand = w->ranks;
 		return oriel_dev_refuse(w, ORIEL_ERR_RANGE, &aim, peer);
 	}
@@ -68,6 +68,17 @@ ORIEL_DEV enum oriel_status oriel_dev_check_other(const struct oriel_dev_window 
 	return status;
 }
 
+/* Is @choice, a comparison or an operation, one of those up to @last? */
+ORIEL_DEV enum oriel_status oriel_dev_check_choice(const struct oriel_dev_window *w, uint32_t what,
+						   uint32_t choice, uint32_t last)
+{
+	struct oriel_dev_aim aim = {NULL, last, ORIEL_LE, what, ORIEL_DEV_NO_RANK, 0};
+
+	if (choice <= last)
+		return ORIEL_OK;
+	return oriel_dev_refuse(w, ORIEL_ERR_INVALID, &aim, choice);
+}
+
 ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_place(const struct oriel_dev_window *w,
 							uint32_t what, uint32_t peer, uint64_t at,
 							uint64_t length)
@@ -85,11 +96,27 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_place(const struct oriel_dev_w
 		return oriel_dev_refuse(w, ORIEL_ERR_RANGE, &aim, buffer);
 	}
 	aim.operand = w->table[buffer * w->ranks + peer].length;
-	if (buffer && !aim.operand)
+	if (buffer && !w->table[buffer * w->ranks + peer].base)
 		return oriel_dev_refuse(w, ORIEL_ERR_STATE, &aim, offset);
 	/* What the end would have been; all ones where the sum wraps. */
 	return oriel_dev_refuse(w, ORIEL_ERR_RANGE, &aim,
 				offset + length < length ? UINT64_MAX : offset + length);
+}
+
+/* The entry of @peer's buffer if @length bytes at @at exist in it, else NULL. */
+ORIEL_DEV const struct oriel_dev_buffer *oriel_dev_find(const struct oriel_dev_window *w,
+							uint32_t peer, uint64_t at, uint64_t length)
+{
+	uint64_t buffer = at >> ORIEL_AT_BITS;
+	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
+	const struct oriel_dev_buffer *place;
+
+	if (!oriel_dev_is_compatible(w) || peer >= w->ranks || buffer >= w->buffers)
+		return NULL;
+	place = &w->table[buffer * w->ranks + peer];
+	if (length > place->length || offset > place->length - length || (buffer && !place->base))
+		return NULL;
+	return place;
 }
 
 /*
@@ -100,27 +127,20 @@ ORIEL_DEV enum oriel_status oriel_dev_check_place(const struct oriel_dev_window 
 						  uint32_t peer, uint64_t at, uint64_t length,
 						  char **base)
 {
-	uint64_t buffer = at >> ORIEL_AT_BITS;
-	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
-	const struct oriel_dev_buffer *place;
+	const struct oriel_dev_buffer *place = oriel_dev_find(w, peer, at, length);
 
-	if (oriel_dev_is_compatible(w) && peer < w->ranks && buffer < w->buffers) {
-		place = &w->table[buffer * w->ranks + peer];
-		if (length <= place->length && offset <= place->length - length &&
-		    (place->length || !buffer)) {
-			*base = place->base + offset;
-			return ORIEL_OK;
-		}
-	}
 	*base = NULL;
-	return oriel_dev_refuse_place(w, what, peer, at, length);
+	if (!place)
+		return oriel_dev_refuse_place(w, what, peer, at, length);
+	*base = place->base + (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1));
+	return ORIEL_OK;
 }
 
 /* The same for one 8-byte word, which must be aligned. */
 ORIEL_DEV enum oriel_status oriel_dev_check_word(const struct oriel_dev_window *w, uint32_t what,
 						 uint32_t peer, uint64_t at, uint64_t **word)
 {
-	struct oriel_dev_aim aim = {NULL, 8, ORIEL_EQ, what, peer, 0};
+	struct oriel_dev_aim aim = {NULL, 8, ORIEL_EQ, what, peer, (uint32_t)(at >> ORIEL_AT_BITS)};
 	enum oriel_status status;
 	char *base;
 

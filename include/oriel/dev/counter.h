@@ -88,13 +88,13 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_counter(const struct oriel_dev_window
 	enum oriel_status status;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_COUNTER, peer, counter, w->counters);
+	if (status == ORIEL_OK)
+		status = oriel_dev_check_choice(w, ORIEL_DEV_WAIT_COUNTER, (uint32_t)compare,
+						ORIEL_LE);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_leader(g)) {
-		aim.word = oriel_dev_counter(w, peer, counter);
-		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
-	}
-	return oriel_dev_vote(g, status);
+	aim.word = oriel_dev_counter(w, peer, counter);
+	return oriel_dev_wait_led(w, g, &aim, timeout_ns);
 }
 
 /* One thread. */

@@ -108,14 +108,14 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w
  */
 ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t peer, uint64_t at)
 {
-	char *base;
+	const struct oriel_dev_buffer *place = oriel_dev_find(w, peer, at, 1);
 
-	if (oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, at, 1, &base) != ORIEL_OK)
+	if (!place)
 		return NULL;
 	switch (oriel_dev_path(w, peer)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		return base;
+		return place->base + (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1));
 	}
 	return NULL;
 }

@@ -52,7 +52,7 @@ ORIEL_DEV struct oriel_dev_group oriel_dev_thread(void)
 }
 
 #ifdef __CUDACC__
-/* A full warp; every lane calls. */
+/* A full warp of a 1-D block; every lane calls. */
 static __device__ __forceinline__ struct oriel_dev_group oriel_dev_warp(void)
 {
 	struct oriel_dev_group g = {threadIdx.x % 32, 32, ORIEL_DEV_WARP, 0, NULL};

@@ -14,6 +14,14 @@
 
 #include <oriel/dev/types.h>
 
+#if defined(__SANITIZE_THREAD__)
+#define ORIEL_DEV_TSAN
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ORIEL_DEV_TSAN
+#endif
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -159,7 +167,7 @@ ORIEL_DEV void oriel_dev_fence_full(void)
 {
 #if defined(__CUDA_ARCH__)
 	asm volatile("fence.sc.sys;" : : : "memory");
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(ORIEL_DEV_TSAN)
 	/* TSAN does not know fences; a read-modify-write has the same effect on x86 and AArch64. */
 	uint64_t word = 0;
 

@@ -35,6 +35,9 @@ ORIEL_DEV int64_t oriel_dev_signal(const struct oriel_dev_window *w, struct orie
 	enum oriel_status status;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
+	if (status == ORIEL_OK)
+		status =
+			oriel_dev_check_choice(w, ORIEL_DEV_SIGNAL, (uint32_t)op, ORIEL_SIGNAL_SET);
 	if (status != ORIEL_OK)
 		return status;
 	oriel_dev_sync(g);
@@ -50,6 +53,9 @@ ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct 
 	uint32_t i;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_SIGNAL, id, w->signals);
+	if (status == ORIEL_OK)
+		status =
+			oriel_dev_check_choice(w, ORIEL_DEV_SIGNAL, (uint32_t)op, ORIEL_SIGNAL_SET);
 	if (status != ORIEL_OK)
 		return status;
 	oriel_dev_sync(g);
@@ -158,6 +164,9 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal(const struct oriel_dev_window 
 	enum oriel_status status;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL, id, w->signals);
+	if (status == ORIEL_OK)
+		status = oriel_dev_check_choice(w, ORIEL_DEV_WAIT_SIGNAL, (uint32_t)compare,
+						ORIEL_LE);
 	if (status != ORIEL_OK)
 		return status;
 	if (oriel_dev_is_leader(g))
@@ -179,13 +188,13 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_from(const struct oriel_dev_wi
 	enum oriel_status status;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_SIGNAL_FROM, source, id, w->signals);
+	if (status == ORIEL_OK)
+		status = oriel_dev_check_choice(w, ORIEL_DEV_WAIT_SIGNAL_FROM, (uint32_t)compare,
+						ORIEL_LE);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_leader(g)) {
-		aim.word = oriel_mapped_inbox(w, source, id);
-		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
-	}
-	return oriel_dev_vote(g, status);
+	aim.word = oriel_mapped_inbox(w, source, id);
+	return oriel_dev_wait_led(w, g, &aim, timeout_ns);
 }
 
 /*

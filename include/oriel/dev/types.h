@@ -95,8 +95,8 @@ enum oriel_dev_fault_state {
 
 /*
  * Device code cannot tell a human what went wrong, so it leaves this. One per
- * communicator holds what broke it (its health), one per window the last
- * arguments that were refused.
+ * communicator holds what broke it (its health), one per window the first
+ * arguments that were refused since the host looked.
  */
 struct oriel_dev_fault {
 	uint32_t state;    /* enum oriel_dev_fault_state */
@@ -144,7 +144,7 @@ struct oriel_dev_peer {
 
 /* One buffer of one rank. */
 struct oriel_dev_buffer {
-	char *base;      /* mapped here; NULL if not */
+	char *base;      /* mapped here; NULL if not. A shared empty one has some address too. */
 	uint64_t length; /* in bytes; 0 until shared */
 };
 
@@ -250,12 +250,16 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 200);
 
 /*
  * A place in a window: byte @offset of buffer @buffer. Buffer 0 is the one
- * given or allocated at creation, so that a plain offset means that one.
+ * given or allocated at creation, so that a plain offset below 2^48 means that
+ * one. What does not fit becomes a place that no window has, and is refused
+ * where it is used.
  */
 #define ORIEL_AT_BITS 48
 
 ORIEL_DEV uint64_t oriel_at(uint32_t buffer, uint64_t offset)
 {
+	if (offset >> ORIEL_AT_BITS || buffer >> (64 - ORIEL_AT_BITS))
+		return UINT64_MAX;
 	return (uint64_t)buffer << ORIEL_AT_BITS | offset;
 }
 

@@ -72,9 +72,10 @@ ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *place,
 	oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_FULL);
 }
 
-ORIEL_DEV struct oriel_dev_fault oriel_dev_record(const struct oriel_dev_window *w,
-						  enum oriel_status status,
-						  const struct oriel_dev_aim *aim, uint64_t seen)
+ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_make(const struct oriel_dev_window *w,
+						      enum oriel_status status,
+						      const struct oriel_dev_aim *aim,
+						      uint64_t seen)
 {
 	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0}};
 
@@ -96,10 +97,22 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse(const struct oriel_dev_window 
 						  enum oriel_status status,
 						  const struct oriel_dev_aim *aim, uint64_t seen)
 {
-	struct oriel_dev_fault record = oriel_dev_record(w, status, aim, seen);
+	struct oriel_dev_fault record = oriel_dev_fault_make(w, status, aim, seen);
 
 	oriel_dev_leave(w->fault, &record);
 	return status;
+}
+
+/* What lies in a FULL @place, whose state other threads may still look at. */
+ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_copy(const struct oriel_dev_fault *place)
+{
+	struct oriel_dev_fault copy = {ORIEL_DEV_FAULT_FULL, place->status,
+				       place->what,          place->peer,
+				       place->window,        place->id,
+				       place->expected,      place->seen,
+				       place->age_ns,        {0, 0}};
+
+	return copy;
 }
 
 /* ORIEL_OK while nothing has broken the communicator. */
@@ -149,7 +162,7 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *
 		 */
 		if (!waiter->timeout_ns) {
 			struct oriel_dev_fault record =
-				oriel_dev_record(w, ORIEL_ERR_TIMEOUT, aim, seen);
+				oriel_dev_fault_make(w, ORIEL_ERR_TIMEOUT, aim, seen);
 
 			record.age_ns = now - waiter->start;
 			oriel_dev_leave(w->health, &record);
@@ -202,6 +215,18 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_word(const struct oriel_dev_window *w
 	}
 	(void)oriel_dev_load_acquire(aim->word);
 	return ORIEL_OK;
+}
+
+/* Whole group: the leader waits, all get what came of it. */
+ORIEL_DEV enum oriel_status oriel_dev_wait_led(const struct oriel_dev_window *w,
+					       struct oriel_dev_group g,
+					       const struct oriel_dev_aim *aim, uint64_t timeout_ns)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (oriel_dev_is_leader(g))
+		status = oriel_dev_wait_word(w, g, aim, timeout_ns);
+	return oriel_dev_vote(g, status);
 }
 
 #endif

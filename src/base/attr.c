@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/attr.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr, size_t length)
+{
+	const char *bytes = caller;
+	size_t size, i;
+
+	memset(attr, 0, length);
+	if (!caller)
+		return ORIEL_OK;
+	memcpy(&size, caller, sizeof(size));
+	if (size < sizeof(size))
+		return ori_fail(ORIEL_ERR_INVALID, "%s.size is %zu", noun, size);
+	for (i = length; i < size; i++)
+		if (bytes[i])
+			return ori_fail(ORIEL_ERR_INVALID,
+					"%s has a field that this library does not know", noun);
+	memcpy(attr, caller, size < length ? size : length);
+	return ORIEL_OK;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/attr.h"
+
+struct small {
+	size_t size;
+	uint64_t first;
+};
+
+struct large {
+	size_t size;
+	uint64_t first;
+	uint64_t second;
+};
+
+static void test_none_is_all_defaults(void **state)
+{
+	struct small attr = {7, 7};
+
+	(void)state;
+	assert_int_equal(ori_attr_read("attr", NULL, &attr, sizeof(attr)), ORIEL_OK);
+	assert_int_equal(attr.size, 0);
+	assert_int_equal(attr.first, 0);
+}
+
+static void test_an_older_caller_gets_defaults_for_the_rest(void **state)
+{
+	struct small caller = {sizeof(caller), 3};
+	struct large attr;
+
+	(void)state;
+	assert_int_equal(ori_attr_read("attr", &caller, &attr, sizeof(attr)), ORIEL_OK);
+	assert_int_equal(attr.first, 3);
+	assert_int_equal(attr.second, 0);
+}
+
+static void test_a_newer_caller_may_only_pass_zeros_beyond(void **state)
+{
+	struct large caller = {sizeof(caller), 3, 0};
+	struct small attr;
+
+	(void)state;
+	assert_int_equal(ori_attr_read("attr", &caller, &attr, sizeof(attr)), ORIEL_OK);
+	assert_int_equal(attr.first, 3);
+	caller.second = 1;
+	assert_int_equal(ori_attr_read("attr", &caller, &attr, sizeof(attr)), ORIEL_ERR_INVALID);
+	assert_string_equal(oriel_last_error(), "attr has a field that this library does not know");
+}
+
+static void test_a_size_that_is_none_is_refused(void **state)
+{
+	struct small caller = {0, 3}, attr;
+
+	(void)state;
+	assert_int_equal(ori_attr_read("attr", &caller, &attr, sizeof(attr)), ORIEL_ERR_INVALID);
+	assert_string_equal(oriel_last_error(), "attr.size is 0");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_none_is_all_defaults),
+		cmocka_unit_test(test_an_older_caller_gets_defaults_for_the_rest),
+		cmocka_unit_test(test_a_newer_caller_may_only_pass_zeros_beyond),
+		cmocka_unit_test(test_a_size_that_is_none_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("attr", tests, NULL, NULL);
+}
