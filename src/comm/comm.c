@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/attr.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
@@ -22,39 +22,22 @@ struct comm_join {
 	uint8_t mesh[ORI_FDSOCK_NAME];
 	uint32_t device_version; /* ORIEL_DEV_VERSION */
 	uint32_t control_length;
+	uint64_t timeout_ns;
 };
 
-static_assert(sizeof(struct comm_join) == 688, "struct comm_join goes over the wire");
-
-static enum oriel_status comm_check_attr(const struct oriel_comm_attr *attr)
-{
-	const char *bytes = (const char *)attr;
-	size_t i;
-
-	if (!attr)
-		return ORIEL_OK;
-	if (attr->size < sizeof(attr->size))
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_attr.size is %zu", attr->size);
-	for (i = sizeof(*attr); i < attr->size; i++)
-		if (bytes[i])
-			return ori_fail(ORIEL_ERR_INVALID,
-					"oriel_comm_attr has a field this library does not know");
-	return ORIEL_OK;
-}
+static_assert(sizeof(struct comm_join) == 696, "struct comm_join goes over the wire");
 
 /* This rank's settings, description and control segment. */
 static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct oriel_comm_attr *caller,
 				      struct comm_join *join)
 {
-	struct oriel_comm_attr attr = {0};
+	struct oriel_comm_attr attr;
 	enum oriel_status status;
 	unsigned paths;
 
-	status = comm_check_attr(caller);
+	status = ori_attr_read("oriel_comm_attr", caller, &attr, sizeof(attr));
 	if (status != ORIEL_OK)
 		return status;
-	if (caller)
-		memcpy(&attr, caller, caller->size < sizeof(attr) ? caller->size : sizeof(attr));
 	status = oriel_settings_check();
 	if (status != ORIEL_OK)
 		return status;
@@ -78,6 +61,26 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	return ori_mesh_open(comm, join->mesh);
 }
 
+/* Do all ranks bring what must be equal? All come to the same answer. */
+static enum oriel_status comm_compare(const struct comm_join *joins, unsigned size)
+{
+	unsigned peer;
+
+	for (peer = 1; peer < size; peer++) {
+		if (joins[peer].device_version != joins[0].device_version ||
+		    joins[peer].control_length != joins[0].control_length)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"device version %u on rank 0 and %u on rank %u",
+					joins[0].device_version, joins[peer].device_version, peer);
+		if (joins[peer].timeout_ns != joins[0].timeout_ns)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"a timeout of %g s on rank 0 and of %g s on rank %u",
+					(double)joins[0].timeout_ns / 1e9,
+					(double)joins[peer].timeout_ns / 1e9, peer);
+	}
+	return ORIEL_OK;
+}
+
 /* What is decided from the joins of all ranks. */
 static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct comm_join *joins)
 {
@@ -85,12 +88,6 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size; peer++) {
-		if (joins[peer].device_version != ORIEL_DEV_VERSION ||
-		    joins[peer].control_length != sizeof(struct ori_control))
-			return ori_fail(ORIEL_ERR_VERSION,
-					"rank %u has device version %u, rank %u version %u",
-					comm->rank, ORIEL_DEV_VERSION, peer,
-					joins[peer].device_version);
 		status = ori_host_parse(&joins[peer].host, sizeof(joins[peer].host),
 					&comm->hosts[peer]);
 		if (status != ORIEL_OK)
@@ -99,39 +96,41 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 	return ori_comm_select(comm);
 }
 
-static enum oriel_status comm_import_control(struct oriel_comm *comm, unsigned peer,
-					     const struct comm_join *join, uint64_t deadline)
-{
-	enum oriel_status status;
-	int fd;
+struct comm_controls {
+	struct oriel_comm *comm;
+	const struct comm_join *joins;
+};
 
-	if (!ori_comm_is_foreign(comm, peer))
-		return ori_mem_import(&join->control, -1, &comm->peers[peer]);
-	status = ori_mesh_recv_fds(comm, peer, &fd, 1, deadline);
-	if (status != ORIEL_OK)
-		return status;
-	status = ori_mem_import(&join->control, fd, &comm->peers[peer]);
-	close(fd);
-	return status;
+/* Map the control segment of @peer; @fds NULL: it is a thread of this process. */
+static enum oriel_status comm_take_control(void *context, unsigned peer, const int *fds)
+{
+	const struct comm_controls *c = context;
+
+	return ori_mem_import(&c->joins[peer].control, fds ? fds[0] : -1, &c->comm->peers[peer]);
 }
 
 /* Meet the peers of the domain: sockets first, then control segments. */
 static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_join *joins)
 {
-	uint64_t deadline = ori_deadline(comm->timeout_ns);
+	uint64_t deadline = ori_deadline(ori_comm_half_timeout(comm));
+	struct comm_controls controls = {comm, joins};
 	enum oriel_status status;
 	unsigned peer;
 
 	status = ori_mesh_connect(comm, joins[0].mesh, sizeof(joins[0]), deadline);
-	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (ori_comm_is_foreign(comm, peer))
-			status = ori_mesh_send_fds(comm, peer, &comm->control_mem->fd, 1, deadline);
-	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (comm->of[peer].domain_index != ORIEL_DEV_NO_INDEX)
-			status = comm_import_control(comm, peer, &joins[peer], deadline);
 	if (status != ORIEL_OK)
 		return status;
-	return ori_mesh_watch(comm);
+	for (peer = 0; peer < comm->size; peer++) {
+		comm->expected[peer] = 1;
+		if (comm->of[peer].domain_index == ORIEL_DEV_NO_INDEX ||
+		    ori_comm_is_foreign(comm, peer))
+			continue;
+		status = comm_take_control(&controls, peer, NULL);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	return ori_mesh_exchange(comm, &comm->control_mem->fd, 1, comm->expected, comm_take_control,
+				 &controls);
 }
 
 static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_comm_attr *attr)
@@ -145,6 +144,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = comm_prepare(comm, attr, &mine);
 	mine.device_version = ORIEL_DEV_VERSION;
 	mine.control_length = sizeof(struct ori_control);
+	mine.timeout_ns = comm->timeout_ns;
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
 
 	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, joins, sizeof(mine));
@@ -153,11 +153,18 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_verdict_judge(joins, sizeof(*joins), comm->size, comm->rank);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
+	status = comm_compare(joins, comm->size);
+	if (status != ORIEL_OK)
+		goto out_free_joins;
 	/* One that finds no path must tell the others before they call it. */
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_read_joins(comm, joins));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_meet(comm, joins));
+	if (status != ORIEL_OK)
+		goto out_free_joins;
+	/* Sockets connected, but not all ranks talk in them: not yet the watch. */
+	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_mesh_watch(comm));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	comm->is_mapped_whole = comm->domain_size == comm->size;
@@ -176,6 +183,7 @@ static void comm_free(struct oriel_comm *comm)
 	for (peer = 0; comm->reasons && peer < comm->size; peer++)
 		free(comm->reasons[peer]);
 	ori_mem_unref(comm->control_mem);
+	free(comm->expected);
 	free(comm->records);
 	free(comm->peers);
 	free(comm->reasons);
@@ -200,9 +208,10 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	comm->domain = calloc(size, sizeof(*comm->domain));
 	comm->reasons = calloc(size, sizeof(*comm->reasons));
 	comm->peers = calloc(size, sizeof(*comm->peers));
+	comm->expected = calloc(size, sizeof(*comm->expected));
 	comm->records = calloc(size, ORI_RECORD_BYTES);
 	if (comm->hosts && comm->of && comm->domain && comm->reasons && comm->peers &&
-	    comm->records)
+	    comm->expected && comm->records)
 		return comm;
 	comm_free(comm);
 	return NULL;

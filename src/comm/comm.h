@@ -96,8 +96,10 @@ struct oriel_comm {
 	struct ori_mapping *peers;   /* [size], control segments; address NULL if not mapped */
 	bool is_mapped_whole;        /* the domain is the job: gathers go through memory */
 	struct ori_mesh *mesh;       /* sockets to mapped peers in other processes */
+	unsigned *expected;          /* [size], descriptors in an exchange */
 	void *records;               /* [size] of at most ORI_RECORD_BYTES, for gathers */
 
+	uint32_t exchanges;  /* of descriptors so far; the same on all ranks */
 	atomic_uint windows; /* numbers given out */
 	struct ori_live live;
 };
@@ -107,22 +109,33 @@ enum oriel_status ori_comm_check(const struct oriel_comm *comm);
 
 /*
  * Leave what broke @comm unless something has before; @peer ORIEL_DEV_NO_RANK
- * if none. Returns the status that holds from now on.
+ * if none.
  */
-enum oriel_status ori_comm_break(struct oriel_comm *comm, enum oriel_status status,
-				 enum oriel_dev_what what, unsigned peer);
+void ori_comm_break(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
+		    unsigned peer);
+
+/* The same in the health of every rank of the domain, this one included. */
+void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
+			unsigned peer);
 
 /* Collective: @length bytes of every rank into @all, in rank order. */
 enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
 				  void *all, size_t length);
+
+/*
+ * Collective: nobody returns before all have come, for @object of @call: a
+ * number that is the same on all ranks.
+ */
+enum oriel_status ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object);
 
 /* The verdict of this thread's last failure, or of success. */
 void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum oriel_status status);
 
 /*
  * The common result of @count verdicts, @stride bytes apart: the failure of the
- * lowest rank that failed, with its text. Ranks in different calls, or of a
- * different wire version, are a failure too.
+ * lowest rank that failed of itself, with its text; of the lowest that only
+ * suffered from another (timeout, peer, protocol) if there is no such. Ranks in
+ * different calls, or of a different wire version, are a failure too.
  */
 enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigned count,
 				    unsigned rank);
@@ -136,6 +149,9 @@ bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);
 
 /* Polls that a waiting CPU thread makes before it gives the core away. */
 uint32_t ori_comm_spin(const struct oriel_comm *comm);
+
+/* For what comes before an agreement: leaves as much for that. */
+uint64_t ori_comm_half_timeout(const struct oriel_comm *comm);
 
 /* select.c: paths, reasons and the domain from the hosts. Local. */
 enum oriel_status ori_comm_select(struct oriel_comm *comm);

@@ -31,6 +31,11 @@ const char *ori_call_name(unsigned call)
 	return "an unknown call";
 }
 
+uint64_t ori_comm_half_timeout(const struct oriel_comm *comm)
+{
+	return comm->timeout_ns == ORIEL_FOREVER ? ORIEL_FOREVER : comm->timeout_ns / 2;
+}
+
 static struct ori_control *exchange_control(struct oriel_comm *comm, unsigned peer)
 {
 	return comm->peers[peer].address;
@@ -57,7 +62,8 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 		if (!start)
 			start = now;
 		if (now >= deadline) {
-			ori_comm_break(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer);
+			/* The late one must not go on alone when it comes. */
+			ori_comm_break_all(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer);
 			return ori_fail(ORIEL_ERR_TIMEOUT,
 					"rank %u of %u did not come to %s within %g s", peer,
 					comm->size, ori_call_name(call),
@@ -156,21 +162,59 @@ enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, c
 	return status;
 }
 
+enum oriel_status ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
+{
+	const uint32_t *objects = comm->records;
+	enum oriel_status status;
+	unsigned peer;
+
+	status = ori_comm_gather(comm, call, &object, comm->records, sizeof(object));
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+		if (objects[peer] != object)
+			status = ori_fail(ORIEL_ERR_MISMATCH,
+					  "%s: rank %u is at number %u, rank %u at %u",
+					  ori_call_name(call), comm->rank, object, peer,
+					  objects[peer]);
+	return status;
+}
+
 void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum oriel_status status)
 {
+	const char *text = "";
+
+	/* A status that no failing call of this thread left is the caller's own. */
+	if (status != ORIEL_OK)
+		text = oriel_last_status() == status ? oriel_last_error()
+						     : oriel_status_text(status);
 	memset(verdict, 0, sizeof(*verdict));
 	verdict->version = ORI_COMM_WIRE;
 	verdict->status = status;
 	verdict->call = call;
-	if (status != ORIEL_OK)
-		strncpy(verdict->text, oriel_last_error(), sizeof(verdict->text) - 1);
+	strncpy(verdict->text, text, sizeof(verdict->text) - 1);
+}
+
+/* Does @status come of what another rank did or did not do? */
+static bool verdict_is_consequence(int32_t status)
+{
+	return status == ORIEL_ERR_TIMEOUT || status == ORIEL_ERR_PEER ||
+	       status == ORIEL_ERR_PROTOCOL;
+}
+
+static enum oriel_status verdict_tell(const struct ori_verdict *v, unsigned owner, unsigned rank)
+{
+	enum oriel_status status =
+		v->status < 0 ? (enum oriel_status)v->status : ORIEL_ERR_PROTOCOL;
+
+	if (owner == rank)
+		return ori_fail(status, "%.*s", (int)sizeof(v->text) - 1, v->text);
+	return ori_fail(status, "rank %u: %.*s", owner, (int)sizeof(v->text) - 1, v->text);
 }
 
 enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigned count,
 				    unsigned rank)
 {
-	const struct ori_verdict *first = verdicts;
-	unsigned peer;
+	const struct ori_verdict *first = verdicts, *worst = NULL;
+	unsigned peer, owner = 0;
 
 	for (peer = 0; peer < count; peer++) {
 		const struct ori_verdict *v =
@@ -185,13 +229,13 @@ enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigne
 					ori_call_name(first->call), peer, ori_call_name(v->call));
 		if (v->status == ORIEL_OK)
 			continue;
-		if (peer == rank)
-			return ori_fail((enum oriel_status)v->status, "%.*s",
-					(int)sizeof(v->text) - 1, v->text);
-		return ori_fail((enum oriel_status)v->status, "rank %u: %.*s", peer,
-				(int)sizeof(v->text) - 1, v->text);
+		if (!worst ||
+		    (verdict_is_consequence(worst->status) && !verdict_is_consequence(v->status))) {
+			worst = v;
+			owner = peer;
+		}
 	}
-	return ORIEL_OK;
+	return worst ? verdict_tell(worst, owner, rank) : ORIEL_OK;
 }
 
 enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,

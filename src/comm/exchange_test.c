@@ -51,6 +51,31 @@ static void test_the_lowest_failure_is_everybodys(void **state)
 	assert_int_equal(judge(verdicts, 2), ORIEL_ERR_RANGE);
 }
 
+static void test_a_cause_goes_before_its_consequences(void **state)
+{
+	struct ori_verdict verdicts[RANKS];
+
+	(void)state;
+	fill(verdicts, ORI_CALL_COMM_CREATE);
+	ori_verdict_fill(&verdicts[0], ORI_CALL_COMM_CREATE,
+			 ori_fail(ORIEL_ERR_TIMEOUT, "rank 2 sent nothing"));
+	ori_verdict_fill(&verdicts[2], ORI_CALL_COMM_CREATE,
+			 ori_fail(ORIEL_ERR_SYSTEM, "no descriptors left"));
+	assert_int_equal(judge(verdicts, 0), ORIEL_ERR_SYSTEM);
+	assert_string_equal(oriel_last_error(), "rank 2: no descriptors left");
+}
+
+static void test_a_status_without_a_text_gets_the_general_one(void **state)
+{
+	struct ori_verdict verdicts[RANKS];
+
+	(void)state;
+	fill(verdicts, ORI_CALL_COMM_AGREE);
+	ori_fail(ORIEL_ERR_RANGE, "something long ago");
+	ori_verdict_fill(&verdicts[1], ORI_CALL_COMM_AGREE, ORIEL_ERR_SYSTEM);
+	assert_string_equal(verdicts[1].text, oriel_status_text(ORIEL_ERR_SYSTEM));
+}
+
 static void test_ranks_in_different_calls_are_told_apart(void **state)
 {
 	struct ori_verdict verdicts[RANKS];
@@ -91,6 +116,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_success_of_all_is_success),
 		cmocka_unit_test(test_the_lowest_failure_is_everybodys),
+		cmocka_unit_test(test_a_cause_goes_before_its_consequences),
+		cmocka_unit_test(test_a_status_without_a_text_gets_the_general_one),
 		cmocka_unit_test(test_ranks_in_different_calls_are_told_apart),
 		cmocka_unit_test(test_another_wire_version_is_refused),
 		cmocka_unit_test(test_a_text_without_end_is_cut),

@@ -97,7 +97,7 @@ size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t leng
 	if (h->status == ORIEL_OK)
 		return (size_t)snprintf(buffer, length, "all is well");
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0)
-		return (size_t)snprintf(buffer, length, "rank %d is gone: its process ended",
+		return (size_t)snprintf(buffer, length, "rank %d has gone without the others",
 					h->rank);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_ABORT)) == 0)
 		return (size_t)snprintf(buffer, length, "aborted by%s", who);
@@ -138,34 +138,44 @@ enum oriel_status ori_comm_check(const struct oriel_comm *comm)
 	return ori_fail(health.status, "%s", text);
 }
 
-enum oriel_status ori_comm_break(struct oriel_comm *comm, enum oriel_status status,
-				 enum oriel_dev_what what, unsigned peer)
+static struct oriel_dev_fault health_record(enum oriel_status status, enum oriel_dev_what what,
+					    unsigned peer)
 {
 	struct oriel_dev_fault record = {0};
 
-	if (!comm->control)
-		return status;
 	record.status = status;
 	record.what = what;
 	record.peer = peer;
-	oriel_dev_leave(&comm->control->health, &record);
-	return (enum oriel_status)comm->control->health.status;
+	return record;
 }
 
-void oriel_comm_abort(struct oriel_comm *comm, const char *why)
+void ori_comm_break(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
+		    unsigned peer)
 {
-	struct oriel_dev_fault record = {0};
-	unsigned peer;
+	struct oriel_dev_fault record = health_record(status, what, peer);
 
-	ori_log(ORIEL_LOG_WARN, "rank %u aborts the communicator: %s", comm->rank,
-		why ? why : "no reason given");
-	record.status = ORIEL_ERR_ABORTED;
-	record.what = ORIEL_DEV_ABORT;
-	record.peer = comm->rank;
-	for (peer = 0; peer < comm->size; peer++) {
-		struct ori_control *control = comm->peers[peer].address;
+	/* Before the control segment exists a failed create is all there is. */
+	if (comm->control)
+		oriel_dev_leave(&comm->control->health, &record);
+}
+
+void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
+			unsigned peer)
+{
+	struct oriel_dev_fault record = health_record(status, what, peer);
+	unsigned i;
+
+	for (i = 0; i < comm->size; i++) {
+		struct ori_control *control = comm->peers[i].address;
 
 		if (control)
 			oriel_dev_leave(&control->health, &record);
 	}
+}
+
+void oriel_comm_abort(struct oriel_comm *comm, const char *why)
+{
+	ori_log(ORIEL_LOG_WARN, "rank %u aborts the communicator: %s", comm->rank,
+		why ? why : "no reason given");
+	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,8 +15,16 @@
 #include "base/log.h"
 
 enum mesh_word {
-	MESH_FILES = 'F', /* descriptors come with it */
-	MESH_BYE = 'B',   /* the peer leaves in good order */
+	MESH_FILES = 'F',  /* descriptors come with it */
+	MESH_REFUSE = 'R', /* the peer has failed and gives none */
+	MESH_BYE = 'B',    /* the peer leaves in good order; a byte alone */
+};
+
+/* What a peer says in an exchange of descriptors. */
+struct mesh_message {
+	uint8_t word; /* enum mesh_word */
+	uint8_t reserved[3];
+	uint32_t exchange; /* which one, from 1: an earlier one is stale */
 };
 
 /* The first bytes on a connection, from the rank that connected. */
@@ -73,7 +82,7 @@ static enum oriel_status mesh_call(struct oriel_comm *comm, unsigned peer, const
 
 	status = ori_fdsock_connect(name, host->uid, (pid_t)host->pid, deadline, &fd);
 	if (status != ORIEL_OK)
-		return status;
+		return ori_fail(status, "rank %u: %s", peer, oriel_last_error());
 	status = ori_fdsock_send(fd, &hello, sizeof(hello), NULL, 0, deadline);
 	if (status != ORIEL_OK) {
 		close(fd);
@@ -109,6 +118,15 @@ static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing,
 	return ORIEL_OK;
 }
 
+static unsigned mesh_first_missing(const struct oriel_comm *comm)
+{
+	unsigned peer = comm->rank + 1;
+
+	while (comm->mesh->fd[peer] >= 0 || !ori_comm_is_foreign(comm, peer))
+		peer++;
+	return peer;
+}
+
 enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, size_t stride,
 				   uint64_t deadline)
 {
@@ -131,7 +149,8 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 	while (missing) {
 		status = mesh_answer(comm, &missing, deadline);
 		if (status != ORIEL_OK)
-			return status;
+			return ori_fail(status, "%u ranks, among them rank %u: %s", missing,
+					mesh_first_missing(comm), oriel_last_error());
 	}
 	return ORIEL_OK;
 }
@@ -152,7 +171,7 @@ static void mesh_lost(struct oriel_comm *comm, struct pollfd *watched, unsigned 
 	watched->fd = -1;
 	if (mesh_is_bye(fd))
 		return;
-	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) is gone", comm->rank, peer,
+	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) has gone", comm->rank, peer,
 		comm->hosts[peer].pid);
 	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, peer);
 }
@@ -187,6 +206,8 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 	struct mesh_watch *watch;
 	enum oriel_status status;
 	unsigned peer, count = 0;
+	sigset_t all, before;
+	int error;
 
 	for (peer = 0; peer < comm->size; peer++)
 		count += mesh->fd[peer] >= 0;
@@ -207,8 +228,13 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 	}
 	watch->fd[comm->size].fd = mesh->stop;
 	watch->fd[comm->size].events = POLLIN;
-	errno = pthread_create(&mesh->watcher, NULL, mesh_watch, watch);
-	if (errno) {
+	/* Signals are the application's, for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&mesh->watcher, NULL, mesh_watch, watch);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error) {
+		errno = error;
 		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");
 		goto err_close_stop;
 	}
@@ -223,30 +249,95 @@ err_free_watch:
 	return status;
 }
 
-enum oriel_status ori_mesh_send_fds(struct oriel_comm *comm, unsigned peer, const int *fds,
-				    unsigned count, uint64_t deadline)
+static enum oriel_status mesh_give(struct oriel_comm *comm, unsigned peer, const int *fds,
+				   unsigned count, enum oriel_status so_far, uint64_t deadline)
 {
-	char word = MESH_FILES;
+	struct mesh_message message = {so_far == ORIEL_OK ? MESH_FILES : MESH_REFUSE,
+				       {0},
+				       comm->exchanges};
 
-	return ori_fdsock_send(comm->mesh->fd[peer], &word, 1, fds, count, deadline);
+	return ori_fdsock_send(comm->mesh->fd[peer], &message, sizeof(message), fds,
+			       so_far == ORIEL_OK ? count : 0, deadline);
 }
 
-enum oriel_status ori_mesh_recv_fds(struct oriel_comm *comm, unsigned peer, int *fds,
-				    unsigned count, uint64_t deadline)
+static void mesh_close_fds(const int *fds, unsigned count)
 {
-	enum oriel_status status;
-	unsigned came = 0, i;
-	char word;
+	unsigned i;
 
-	status = ori_fdsock_recv(comm->mesh->fd[peer], &word, 1, fds, count, &came, deadline);
+	for (i = 0; i < count; i++)
+		close(fds[i]);
+}
+
+/* The message of @peer in this exchange; what is left of earlier ones goes. */
+static enum oriel_status mesh_receive(struct oriel_comm *comm, unsigned peer, int *fds,
+				      unsigned expected, uint64_t deadline)
+{
+	struct mesh_message message;
+	enum oriel_status status;
+	unsigned came;
+
+	for (;;) {
+		status = ori_fdsock_recv(comm->mesh->fd[peer], &message, sizeof(message), fds,
+					 ORI_MESH_FDS, &came, deadline);
+		if (status != ORIEL_OK)
+			return ori_fail(status, "descriptors of rank %u: %s", peer,
+					oriel_last_error());
+		if (message.exchange == comm->exchanges)
+			break;
+		mesh_close_fds(fds, came);
+		if (message.exchange > comm->exchanges)
+			return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u is at exchange %u, not %u",
+					peer, message.exchange, comm->exchanges);
+	}
+	if (message.word == MESH_FILES && came == expected)
+		return ORIEL_OK;
+	mesh_close_fds(fds, came);
+	if (message.word == MESH_REFUSE)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u has failed and shares nothing", peer);
+	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent %u descriptors instead of %u", peer, came,
+			expected);
+}
+
+static enum oriel_status mesh_take_from(struct oriel_comm *comm, unsigned peer, unsigned expected,
+					ori_mesh_take *take, void *context, uint64_t deadline)
+{
+	int fds[ORI_MESH_FDS];
+	enum oriel_status status = mesh_receive(comm, peer, fds, expected, deadline);
+
 	if (status != ORIEL_OK)
 		return status;
-	if (word == MESH_FILES && came == count)
-		return ORIEL_OK;
-	for (i = 0; i < came; i++)
-		close(fds[i]);
-	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent %u descriptors instead of %u", peer, came,
-			count);
+	status = take(context, peer, fds);
+	mesh_close_fds(fds, expected);
+	return status;
+}
+
+enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, unsigned count,
+				    const unsigned *expected, ori_mesh_take *take, void *context)
+{
+	enum oriel_status status = ORIEL_OK, step;
+	uint64_t deadline = ori_deadline(ori_comm_half_timeout(comm));
+	unsigned d, to, from;
+
+	comm->exchanges++;
+	/*
+	 * In rounds, so that few descriptors are under way at once: the kernel
+	 * refuses more than a process may have open, counted over the user.
+	 */
+	for (d = 1; d < comm->size; d++) {
+		to = (comm->rank + d) % comm->size;
+		from = (comm->rank + comm->size - d) % comm->size;
+		step = ORIEL_OK;
+		if (ori_comm_is_foreign(comm, to))
+			step = mesh_give(comm, to, fds, count, status, deadline);
+		if (status == ORIEL_OK)
+			status = step;
+		if (ori_comm_is_foreign(comm, from)) {
+			step = mesh_take_from(comm, from, expected[from], take, context, deadline);
+			if (status == ORIEL_OK)
+				status = step;
+		}
+	}
+	return status;
 }
 
 static void mesh_stop_watching(struct ori_mesh *mesh)

@@ -22,10 +22,20 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 /* Watch over the peers from now on: one that goes without a word breaks @comm. */
 enum oriel_status ori_mesh_watch(struct oriel_comm *comm);
 
-enum oriel_status ori_mesh_send_fds(struct oriel_comm *comm, unsigned peer, const int *fds,
-				    unsigned count, uint64_t deadline);
-enum oriel_status ori_mesh_recv_fds(struct oriel_comm *comm, unsigned peer, int *fds,
-				    unsigned count, uint64_t deadline);
+/* Takes what @peer gave: @fds are closed by the caller afterwards. */
+typedef enum oriel_status ori_mesh_take(void *context, unsigned peer, const int *fds);
+
+/*
+ * Local, but all ranks do it: give @count descriptors to every mapped peer in
+ * another process, and pass what each of them gives, expected[peer] descriptors,
+ * to @take. A rank that has failed before, or fails here, tells the others, who
+ * then fail at once; the caller agrees afterwards, and has half of the timeout
+ * left for it. At most ORI_MESH_FDS at a time.
+ */
+#define ORI_MESH_FDS 2u
+
+enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, unsigned count,
+				    const unsigned *expected, ori_mesh_take *take, void *context);
 
 /* Says good-bye to the peers where @is_orderly. A comm without mesh is fine. */
 void ori_mesh_close(struct oriel_comm *comm, bool is_orderly);

@@ -37,12 +37,13 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 
 enum oriel_status oriel_region_share(struct oriel_region *region)
 {
-	enum oriel_status status;
+	enum oriel_status status = ORIEL_OK;
 
 	if (region->is_shared)
-		return ori_fail(ORIEL_ERR_STATE, "the region at %p is shared already",
-				region->piece.address);
-	status = ori_share_one(region->comm, ORI_CALL_REGION_SHARE, &region->piece, region->maps);
+		status = ori_fail(ORIEL_ERR_STATE, "the region at %p is shared already",
+				  region->piece.address);
+	status = ori_share_one(region->comm, ORI_CALL_REGION_SHARE, status, &region->piece,
+			       region->maps);
 	if (status == ORIEL_OK)
 		region->is_shared = true;
 	return status;

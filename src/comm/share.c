@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "comm/share.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "comm/mesh.h"
 
@@ -43,10 +40,9 @@ static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct
 }
 
 enum oriel_status ori_share_offer(struct oriel_comm *comm, enum ori_call call,
-				  const struct ori_piece *pieces, unsigned count,
-				  struct ori_offering *offering)
+				  enum oriel_status status, const struct ori_piece *pieces,
+				  unsigned count, struct ori_offering *offering)
 {
-	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
 	memset(offering, 0, sizeof(*offering));
@@ -67,88 +63,68 @@ void ori_share_withdraw(struct ori_offering *offering)
 	}
 }
 
-static const struct ori_offer *share_offer_of(const void *offers, size_t stride, unsigned peer)
+/* One import: who offered what, and where it goes. */
+struct share_import {
+	struct oriel_comm *comm;
+	unsigned count; /* pieces of each rank */
+	const void *offers;
+	size_t stride;
+	struct ori_mapping *maps;
+};
+
+static const struct ori_offer *share_offer_of(const struct share_import *s, unsigned peer)
 {
-	return (const void *)((const char *)offers + peer * stride);
+	return (const void *)((const char *)s->offers + peer * s->stride);
 }
 
-/* How many descriptors travel with @offer: one per piece that has bytes. */
-static unsigned share_files(const struct ori_offer *offer, unsigned count)
+/* Map what @peer offered; @fds NULL: it is a thread of this process. */
+static enum oriel_status share_take(void *context, unsigned peer, const int *fds)
 {
-	unsigned i, files = 0;
-
-	for (i = 0; i < count; i++)
-		files += offer->blob[i].length > 0;
-	return files;
-}
-
-static enum oriel_status share_send(struct oriel_comm *comm, const struct ori_offering *offering,
-				    uint64_t deadline)
-{
-	int fds[ORI_SHARE_PIECES];
-	enum oriel_status status;
-	unsigned i, peer, files = 0;
-
-	for (i = 0; i < offering->count; i++)
-		if (offering->mem[i])
-			fds[files++] = offering->mem[i]->fd;
-	for (peer = 0; files && peer < comm->size; peer++) {
-		if (!ori_comm_is_foreign(comm, peer))
-			continue;
-		status = ori_mesh_send_fds(comm, peer, fds, files, deadline);
-		if (status != ORIEL_OK)
-			return status;
-	}
-	return ORIEL_OK;
-}
-
-static enum oriel_status share_import_peer(struct oriel_comm *comm, unsigned peer,
-					   const struct ori_offer *offer, unsigned count,
-					   uint64_t deadline, struct ori_mapping *maps)
-{
-	bool is_foreign = ori_comm_is_foreign(comm, peer);
-	unsigned i, at = 0, files = share_files(offer, count);
-	int fds[ORI_SHARE_PIECES];
+	const struct share_import *s = context;
+	const struct ori_offer *offer = share_offer_of(s, peer);
 	enum oriel_status status = ORIEL_OK;
+	unsigned i, at = 0;
 
-	if (is_foreign && files) {
-		status = ori_mesh_recv_fds(comm, peer, fds, files, deadline);
-		if (status != ORIEL_OK)
-			return status;
-	}
-	for (i = 0; i < count; i++) {
-		if (!offer->blob[i].length)
-			continue;
-		if (status == ORIEL_OK)
-			status = ori_mem_import(&offer->blob[i], is_foreign ? fds[at] : -1,
-						&maps[(size_t)i * comm->size + peer]);
-		if (is_foreign)
-			close(fds[at++]);
-	}
+	for (i = 0; i < s->count && status == ORIEL_OK; i++)
+		if (offer->blob[i].length)
+			status = ori_mem_import(&offer->blob[i], fds ? fds[at++] : -1,
+						&s->maps[(size_t)i * s->comm->size + peer]);
 	return status;
+}
+
+static enum oriel_status share_take_all(const struct share_import *s, const int *fds,
+					unsigned files, unsigned *expected)
+{
+	struct oriel_comm *comm = s->comm;
+	enum oriel_status status, exchanged;
+	unsigned peer, i;
+
+	for (peer = 0; peer < comm->size; peer++) {
+		expected[peer] = 0;
+		for (i = 0; i < s->count; i++)
+			expected[peer] += share_offer_of(s, peer)->blob[i].length > 0;
+	}
+	status = ORIEL_OK;
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+		if (comm->of[peer].domain_index != ORIEL_DEV_NO_INDEX &&
+		    !ori_comm_is_foreign(comm, peer))
+			status = share_take((void *)s, peer, NULL);
+	exchanged = ori_mesh_exchange(comm, fds, files, expected, share_take, (void *)s);
+	return status == ORIEL_OK ? exchanged : status;
 }
 
 enum oriel_status ori_share_import(struct oriel_comm *comm, const struct ori_offering *offering,
 				   const void *offers, size_t stride, struct ori_mapping *maps)
 {
-	uint64_t deadline = ori_deadline(comm->timeout_ns);
-	enum oriel_status status, imported;
-	unsigned peer;
+	struct share_import s = {comm, offering->count, offers, stride, maps};
+	int fds[ORI_SHARE_PIECES];
+	enum oriel_status status;
+	unsigned i, files = 0;
 
-	/*
-	 * All send before they receive; one message of a few descriptors fits
-	 * any socket, so no send waits for its receiver. After a failure the
-	 * rest is still received, so that the next share finds empty sockets.
-	 */
-	status = share_send(comm, offering, deadline);
-	for (peer = 0; peer < comm->size; peer++) {
-		if (comm->of[peer].path == ORIEL_PATH_RDMA)
-			continue;
-		imported = share_import_peer(comm, peer, share_offer_of(offers, stride, peer),
-					     offering->count, deadline, maps);
-		if (status == ORIEL_OK)
-			status = imported;
-	}
+	for (i = 0; i < offering->count; i++)
+		if (offering->mem[i])
+			fds[files++] = offering->mem[i]->fd;
+	status = share_take_all(&s, fds, files, comm->expected);
 	if (status != ORIEL_OK)
 		ori_share_close(maps, (size_t)offering->count * comm->size);
 	return status;
@@ -163,12 +139,12 @@ void ori_share_close(struct ori_mapping *maps, size_t count)
 }
 
 enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
-				const struct ori_piece *piece, struct ori_mapping *maps)
+				enum oriel_status status, const struct ori_piece *piece,
+				struct ori_mapping *maps)
 {
 	struct ori_offering offering;
-	enum oriel_status status;
 
-	ori_share_offer(comm, call, piece, 1, &offering);
+	ori_share_offer(comm, call, status, piece, 1, &offering);
 	status =
 		ori_comm_gather(comm, call, &offering.offer, comm->records, sizeof(offering.offer));
 	if (status == ORIEL_OK)

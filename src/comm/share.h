@@ -27,12 +27,13 @@ struct ori_offering {
 };
 
 /*
- * Local: describe up to ORI_SHARE_PIECES @pieces. A failure is in the offer as
- * well as returned, so the caller goes on to the gather either way.
+ * Local: describe up to ORI_SHARE_PIECES @pieces, if @status, what the caller
+ * came to before, is ORIEL_OK. A failure is in the offer as well as returned, so
+ * the caller goes on to the gather either way.
  */
 enum oriel_status ori_share_offer(struct oriel_comm *comm, enum ori_call call,
-				  const struct ori_piece *pieces, unsigned count,
-				  struct ori_offering *offering);
+				  enum oriel_status status, const struct ori_piece *pieces,
+				  unsigned count, struct ori_offering *offering);
 void ori_share_withdraw(struct ori_offering *offering);
 
 /*
@@ -48,6 +49,7 @@ void ori_share_close(struct ori_mapping *maps, size_t count);
 
 /* offer, gather, import, agree: all of it, for one piece. Collective. */
 enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
-				const struct ori_piece *piece, struct ori_mapping *maps);
+				enum oriel_status status, const struct ori_piece *piece,
+				struct ori_mapping *maps);
 
 #endif

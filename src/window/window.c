@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/attr.h"
 #include "base/error.h"
 
 #define WINDOW_BUFFERS_MAX 65535u
@@ -74,19 +75,12 @@ static enum oriel_status window_read_attr(const struct oriel_window_attr *caller
 					  struct oriel_window_attr *attr,
 					  struct ori_window_counts *counts)
 {
-	const char *bytes = (const char *)caller;
 	enum oriel_status status;
 	size_t i;
 
-	memset(attr, 0, sizeof(*attr));
-	if (caller && caller->size < sizeof(caller->size))
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_attr.size is %zu", caller->size);
-	for (i = sizeof(*caller); caller && i < caller->size; i++)
-		if (bytes[i])
-			return ori_fail(ORIEL_ERR_INVALID,
-					"oriel_window_attr has a field this library does not know");
-	if (caller)
-		memcpy(attr, caller, caller->size < sizeof(*attr) ? caller->size : sizeof(*attr));
+	status = ori_attr_read("oriel_window_attr", caller, attr, sizeof(*attr));
+	if (status != ORIEL_OK)
+		return status;
 	for (i = 0; i < WINDOW_FIELDS; i++) {
 		status = window_read_field(attr, &window_fields[i], counts);
 		if (status != ORIEL_OK)
@@ -138,7 +132,9 @@ static enum oriel_status window_open_tables(struct oriel_window *w, uint32_t buf
 	w->buffers = calloc(buffers, sizeof(*w->buffers));
 	w->peers = calloc(size, sizeof(*w->peers));
 	w->table = calloc(buffers * size, sizeof(*w->table));
-	if (w->control && w->buffers && w->peers && w->table)
+	if (w->buffers)
+		w->buffers[0] = calloc(size, sizeof(*w->buffers[0]));
+	if (w->control && w->buffers && w->buffers[0] && w->peers && w->table)
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_NOMEM, "no memory for a window of %zu ranks", size);
 }
@@ -198,7 +194,8 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	pieces[0].length = length + (attr.buffer ? 0 : attr.length);
 	pieces[1].address = attr.buffer;
 	pieces[1].length = attr.buffer ? attr.length : 0;
-	return ori_share_offer(w->comm, ORI_CALL_WINDOW_CREATE, pieces, ORI_SHARE_PIECES, offering);
+	return ori_share_offer(w->comm, ORI_CALL_WINDOW_CREATE, ORIEL_OK, pieces, ORI_SHARE_PIECES,
+			       offering);
 }
 
 /* Do all ranks want the same window? All come to the same answer. */
@@ -231,7 +228,8 @@ static enum oriel_status window_check_join(const struct oriel_window *w, unsigne
 	uint64_t given = join->offer.blob[1].length;
 	uint64_t wanted = control_length + (given ? 0 : join->length);
 
-	if (join->offer.blob[0].length >= wanted && (!given || given == join->length))
+	if (join->length >> ORIEL_AT_BITS == 0 && join->offer.blob[0].length >= wanted &&
+	    (!given || given == join->length))
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u: rank %u offers less than its window needs",
 			w->comm->rank, peer);
@@ -261,11 +259,6 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 
 	for (peer = 0; peer < size && status == ORIEL_OK; peer++)
 		status = window_check_join(w, peer, &joins[peer], control_length);
-	if (status == ORIEL_OK) {
-		w->buffers[0] = calloc(size, sizeof(*w->buffers[0]));
-		if (!w->buffers[0])
-			status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u buffers", size);
-	}
 	if (status == ORIEL_OK)
 		status = ori_share_import(w->comm, offering, joins, sizeof(*joins), w->control);
 	if (status != ORIEL_OK)
@@ -300,6 +293,21 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 	return status;
 }
 
+/* No memory even for the object: the others still wait for this rank's record. */
+static enum oriel_status window_decline(struct oriel_comm *comm)
+{
+	struct window_join mine = {0};
+	enum oriel_status status;
+
+	atomic_fetch_add(&comm->windows, 1);
+	ori_verdict_fill(&mine.offer.verdict, ORI_CALL_WINDOW_CREATE,
+			 ori_fail(ORIEL_ERR_NOMEM, "no memory for a window"));
+	status = ori_comm_gather(comm, ORI_CALL_WINDOW_CREATE, &mine, comm->records, sizeof(mine));
+	if (status != ORIEL_OK)
+		return status;
+	return ori_verdict_judge(comm->records, sizeof(mine), comm->size, comm->rank);
+}
+
 enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
 				      struct oriel_window **out)
 {
@@ -309,32 +317,30 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 	status = ori_comm_check(comm);
 	if (status != ORIEL_OK)
 		return status;
-	w = aligned_alloc(ORIEL_DEV_LINE,
-			  (sizeof(*w) + ORIEL_DEV_LINE - 1) / ORIEL_DEV_LINE * ORIEL_DEV_LINE);
+	w = calloc(1, sizeof(*w));
 	if (!w)
-		return ori_comm_agree(comm, ORI_CALL_WINDOW_CREATE,
-				      ori_fail(ORIEL_ERR_NOMEM, "no memory for a window"));
-	memset(w, 0, sizeof(*w));
+		return window_decline(comm);
 	w->comm = comm;
 	status = window_join(w, attr);
 	if (status != ORIEL_OK) {
 		window_free(w);
 		return status;
 	}
-	w->host = w->device;
-	w->host.fault = &w->host_fault;
 	ori_live_add(&w->live, w, "window");
 	*out = w;
 	return ORIEL_OK;
 }
 
-void oriel_window_destroy(struct oriel_window *window)
+void oriel_window_destroy(struct oriel_window *w)
 {
-	if (!window || !ori_live_remove(window, "window"))
+	uint32_t number;
+
+	if (!w || !ori_live_remove(w, "window"))
 		return;
 	/* A broken communicator does not wait: what peers still map stays theirs. */
-	ori_comm_gather(window->comm, ORI_CALL_WINDOW_DESTROY, NULL, NULL, 0);
-	window_free(window);
+	number = w->device.number;
+	ori_comm_meet(w->comm, ORI_CALL_WINDOW_DESTROY, number);
+	window_free(w);
 }
 
 enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size_t length,
@@ -343,8 +349,8 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 	struct ori_piece piece = {address, length};
 	uint32_t number = w->shared;
 	unsigned peer, size = w->comm->size;
+	enum oriel_status status = ORIEL_OK;
 	struct oriel_dev_buffer *row;
-	enum oriel_status status;
 	struct ori_mapping *maps;
 
 	/* The same on all ranks, which have shared the same number. */
@@ -353,17 +359,19 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 				w->device.buffers);
 	maps = calloc(size, sizeof(*maps));
 	if (!maps)
-		return ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE,
-				      ori_fail(ORIEL_ERR_NOMEM, "no memory for %u buffers", size));
-	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, &piece, maps);
+		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u buffers", size);
+	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, status, &piece, maps);
 	if (status != ORIEL_OK) {
 		free(maps);
 		return status;
 	}
 	row = &w->table[(size_t)number * size];
 	for (peer = 0; peer < size; peer++) {
-		row[peer].base = maps[peer].address;
 		row[peer].length = maps[peer].length;
+		row[peer].base = maps[peer].address;
+		/* Shared but empty: an address that is none of its own, never used. */
+		if (!maps[peer].length)
+			row[peer].base = w->device.control;
 	}
 	w->buffers[number] = maps;
 	w->shared++;

@@ -21,9 +21,7 @@ struct ori_window_counts {
 struct oriel_window {
 	struct oriel_comm *comm;        /* borrowed */
 	struct oriel_dev_window device; /* what oriel_window_device() copies */
-	struct oriel_dev_window host;   /* the same, with a fault place of its own */
-	struct oriel_dev_fault fault;
-	struct oriel_dev_fault host_fault;
+	struct oriel_dev_fault fault;   /* what its users left */
 
 	struct ori_mem *mem;          /* control segment, and buffer 0 if allocated here */
 	struct ori_mapping *control;  /* [size] */

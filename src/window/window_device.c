@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/wait.h>
 
 #include "base/error.h"
 #include "window/window.h"
@@ -31,7 +31,8 @@ uint64_t ori_window_layout(struct oriel_dev_window *d)
 	at += (uint64_t)d->barriers * ORIEL_DEV_LINE;
 	d->channels_at = at;
 	at += ranks * d->channels * sizeof(struct oriel_dev_channel);
-	at = round_up(at, 4096);
+	/* A page at least: a segment always exists, and a buffer behind it is aligned. */
+	at = at ? round_up(at, 4096) : 4096;
 	d->staging_at = at;
 	return at + ranks * d->channels * d->channel_bytes;
 }
@@ -103,7 +104,7 @@ static void fault_range_text(const struct oriel_dev_window *d, const struct orie
 {
 	const char *what = ori_what_name(fault->what);
 
-	if (fault->peer != ORIEL_DEV_NO_RANK && fault->peer >= d->ranks)
+	if (fault->peer >= d->ranks && fault->seen == fault->peer && fault->expected == d->ranks)
 		snprintf(text, length, "%s: rank %" PRIu64 " of %" PRIu64, what, fault->seen,
 			 fault->expected);
 	else if (!fault_is_about_bytes(fault))
@@ -130,8 +131,13 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 		snprintf(text, length, "%s: buffer %u of rank %u is not shared", what, fault->id,
 			 fault->peer);
 	else if (fault->status == ORIEL_ERR_INVALID && fault_is_about_bytes(fault))
-		snprintf(text, length, "%s: offset %" PRIu64 " of buffer %u is not a multiple of 8",
+		snprintf(text, length,
+			 "%s: the word at offset %" PRIu64
+			 " of buffer %u is not aligned to 8 bytes",
 			 what, fault->seen & (((uint64_t)1 << ORIEL_AT_BITS) - 1), fault->id);
+	else if (fault->peer == ORIEL_DEV_NO_RANK)
+		snprintf(text, length, "%s: there is no comparison or operation %" PRIu64, what,
+			 fault->seen);
 	else
 		snprintf(text, length, "%s: rank %u is the rank itself", what, fault->peer);
 }
@@ -146,8 +152,7 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
 	/* One taker: whoever moves it back to WRITING owns the record. */
 	if (!oriel_dev_swap_acq_rel32(&place->state, ORIEL_DEV_FAULT_FULL, ORIEL_DEV_FAULT_WRITING))
 		return ORIEL_AGAIN;
-	*fault = *place;
-	fault->state = ORIEL_DEV_FAULT_FULL;
+	*fault = oriel_dev_fault_copy(place);
 	oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_EMPTY);
 	ori_window_fault_text(&window->device, fault, text, sizeof(text));
 	ori_fail((enum oriel_status)fault->status, "%s", text);

@@ -5,224 +5,271 @@
 #include "base/error.h"
 #include "window/window.h"
 
-/* What a device function returned, with its text where it failed. */
-static enum oriel_status host_status(struct oriel_window *w, int64_t result)
+/*
+ * One operation of a host thread: a handle of its own, so that refused
+ * arguments are told to the thread that passed them.
+ */
+struct host_call {
+	struct oriel_dev_window device;
+	struct oriel_dev_fault fault;
+};
+
+/* May the operation run now, on this thread? */
+static enum oriel_status host_begin(struct host_call *call, const struct oriel_window *w,
+				    const void *stream)
 {
-	struct oriel_dev_fault *place = &w->host_fault, fault;
+	if (stream)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"window %u lies in host memory and takes no stream",
+				w->device.number);
+	call->device = w->device;
+	call->device.fault = &call->fault;
+	call->fault.state = ORIEL_DEV_FAULT_EMPTY;
+	return ori_comm_check(w->comm);
+}
+
+/* What the device function returned, with its text where it failed. */
+static enum oriel_status host_end(const struct host_call *call, const struct oriel_window *w,
+				  int64_t result)
+{
 	enum oriel_status status;
 	char text[192];
 
 	if (result >= 0)
 		return ORIEL_OK;
-	if (oriel_dev_swap_acq_rel32(&place->state, ORIEL_DEV_FAULT_FULL,
-				     ORIEL_DEV_FAULT_WRITING)) {
-		fault = *place;
-		oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_EMPTY);
-		ori_window_fault_text(&w->host, &fault, text, sizeof(text));
-		return ori_fail((enum oriel_status)fault.status, "%s", text);
+	if (call->fault.state == ORIEL_DEV_FAULT_FULL) {
+		ori_window_fault_text(&call->device, &call->fault, text, sizeof(text));
+		return ori_fail((enum oriel_status)call->fault.status, "%s", text);
 	}
 	status = ori_comm_check(w->comm);
 	if (status != ORIEL_OK)
 		return status;
-	return ori_fail((enum oriel_status)result, "window %u: %s", w->host.number,
+	return ori_fail((enum oriel_status)result, "window %u: %s", w->device.number,
 			oriel_status_text((enum oriel_status)result));
-}
-
-/* May the operation run now, on this thread? */
-static enum oriel_status host_begin(struct oriel_window *w, const void *stream)
-{
-	if (stream)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"window %u lies in host memory and takes no stream",
-				w->host.number);
-	return ori_comm_check(w->comm);
 }
 
 enum oriel_status oriel_window_put(struct oriel_window *w, unsigned peer, uint64_t to,
 				   const void *from, size_t length, void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_put(&w->host, oriel_dev_thread(), peer, to, from, length));
+	return host_end(&call, w,
+			oriel_dev_put(&call.device, oriel_dev_thread(), peer, to, from, length));
 }
 
 enum oriel_status oriel_window_put_value(struct oriel_window *w, unsigned peer, uint64_t to,
 					 uint64_t value, void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_put_value(&w->host, peer, to, value));
+	return host_end(&call, w, oriel_dev_put_value(&call.device, peer, to, value));
 }
 
 enum oriel_status oriel_window_get(struct oriel_window *w, unsigned peer, uint64_t from, void *to,
 				   size_t length, void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_get(&w->host, oriel_dev_thread(), peer, from, to, length));
+	return host_end(&call, w,
+			oriel_dev_get(&call.device, oriel_dev_thread(), peer, from, to, length));
 }
 
 enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer, uint64_t to,
 					  const void *from, size_t length, uint32_t id,
 					  uint64_t value, void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_put_signal(&w->host, oriel_dev_thread(), peer, to, from,
-						   length, id, value));
+	return host_end(&call, w,
+			oriel_dev_put_signal(&call.device, oriel_dev_thread(), peer, to, from,
+					     length, id, value));
 }
 
 enum oriel_status oriel_window_fetch_add(struct oriel_window *w, unsigned peer, uint64_t at,
 					 uint64_t value, uint64_t *old)
 {
-	enum oriel_status status = host_begin(w, NULL);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, NULL);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_fetch_add(&w->host, peer, at, value, old));
+	return host_end(&call, w, oriel_dev_fetch_add(&call.device, peer, at, value, old));
 }
 
 enum oriel_status oriel_window_signal(struct oriel_window *w, unsigned peer, uint32_t id,
 				      enum oriel_signal_op op, uint64_t value, void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_signal(&w->host, oriel_dev_thread(), peer, id, op, value));
+	return host_end(&call, w,
+			oriel_dev_signal(&call.device, oriel_dev_thread(), peer, id, op, value));
 }
 
 enum oriel_status oriel_window_signal_all(struct oriel_window *w, uint32_t id,
 					  enum oriel_signal_op op, uint64_t value, void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_signal_all(&w->host, oriel_dev_thread(), id, op, value));
+	return host_end(&call, w,
+			oriel_dev_signal_all(&call.device, oriel_dev_thread(), id, op, value));
 }
 
 enum oriel_status oriel_window_wait_signal(struct oriel_window *w, uint32_t id,
 					   enum oriel_compare compare, uint64_t operand,
 					   uint64_t timeout_ns, void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_wait_signal(&w->host, oriel_dev_thread(), id, compare,
-						    operand, timeout_ns));
+	return host_end(&call, w,
+			oriel_dev_wait_signal(&call.device, oriel_dev_thread(), id, compare,
+					      operand, timeout_ns));
 }
 
 enum oriel_status oriel_window_wait_signal_from(struct oriel_window *w, unsigned source,
 						uint32_t id, enum oriel_compare compare,
 						uint64_t operand, uint64_t timeout_ns, void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_wait_signal_from(&w->host, oriel_dev_thread(), source, id,
-							 compare, operand, timeout_ns));
+	return host_end(&call, w,
+			oriel_dev_wait_signal_from(&call.device, oriel_dev_thread(), source, id,
+						   compare, operand, timeout_ns));
 }
 
 enum oriel_status oriel_window_wait_signal_next(struct oriel_window *w, unsigned source,
 						uint32_t id, uint64_t count, uint64_t timeout_ns,
 						void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_wait_signal_next(&w->host, oriel_dev_thread(), source, id,
-							 count, timeout_ns));
+	return host_end(&call, w,
+			oriel_dev_wait_signal_next(&call.device, oriel_dev_thread(), source, id,
+						   count, timeout_ns));
 }
 
 enum oriel_status oriel_window_read_signal(struct oriel_window *w, uint32_t id, uint64_t *value)
 {
-	return host_status(w, oriel_dev_read_signal(&w->host, id, value));
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, NULL);
+
+	if (status != ORIEL_OK)
+		return status;
+	return host_end(&call, w, oriel_dev_read_signal(&call.device, id, value));
 }
 
 enum oriel_status oriel_window_read_signal_from(struct oriel_window *w, unsigned source,
 						uint32_t id, uint64_t *value)
 {
-	return host_status(w, oriel_dev_read_signal_from(&w->host, source, id, value));
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, NULL);
+
+	if (status != ORIEL_OK)
+		return status;
+	return host_end(&call, w, oriel_dev_read_signal_from(&call.device, source, id, value));
 }
 
 enum oriel_status oriel_window_barrier(struct oriel_window *w, uint32_t slot, uint64_t timeout_ns,
 				       void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_barrier(&w->host, oriel_dev_thread(), slot, timeout_ns));
+	return host_end(&call, w,
+			oriel_dev_barrier(&call.device, oriel_dev_thread(), slot, timeout_ns));
 }
 
 enum oriel_status oriel_window_send(struct oriel_window *w, unsigned peer, uint32_t channel,
 				    const void *from, size_t length, uint64_t timeout_ns,
 				    void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_send(&w->host, oriel_dev_thread(), peer, channel, from,
-					     length, timeout_ns));
+	return host_end(&call, w,
+			oriel_dev_send(&call.device, oriel_dev_thread(), peer, channel, from,
+				       length, timeout_ns));
 }
 
 enum oriel_status oriel_window_recv(struct oriel_window *w, unsigned peer, uint32_t channel,
 				    void *to, size_t length, uint64_t timeout_ns, void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_recv(&w->host, oriel_dev_thread(), peer, channel, to,
-					     length, timeout_ns));
+	return host_end(&call, w,
+			oriel_dev_recv(&call.device, oriel_dev_thread(), peer, channel, to, length,
+				       timeout_ns));
 }
 
 enum oriel_status oriel_window_drain(struct oriel_window *w, uint64_t timeout_ns)
 {
-	enum oriel_status status = host_begin(w, NULL);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, NULL);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_drain(&w->host, oriel_dev_thread(), timeout_ns));
+	return host_end(&call, w, oriel_dev_drain(&call.device, oriel_dev_thread(), timeout_ns));
 }
 
 enum oriel_status oriel_window_flush(struct oriel_window *w, uint64_t timeout_ns)
 {
-	enum oriel_status status = host_begin(w, NULL);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, NULL);
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_status(w, oriel_dev_flush(&w->host, oriel_dev_thread(), timeout_ns));
+	return host_end(&call, w, oriel_dev_flush(&call.device, oriel_dev_thread(), timeout_ns));
 }
 
 enum oriel_status oriel_window_reset_signals(struct oriel_window *w, void *stream)
 {
-	enum oriel_status status = host_begin(w, stream);
+	struct host_call call;
+	enum oriel_status status = host_begin(&call, w, stream);
 	uint32_t source, id;
 
-	for (source = 0; source < w->host.ranks && status == ORIEL_OK; source++)
-		for (id = 0; id < w->host.signals && status == ORIEL_OK; id++)
-			status = oriel_dev_reset_signal(&w->host, source, id);
+	for (source = 0; source < w->device.ranks && status == ORIEL_OK; source++)
+		for (id = 0; id < w->device.signals && status == ORIEL_OK; id++)
+			status = oriel_dev_reset_signal(&call.device, source, id);
 	return status;
 }
 
 static enum oriel_status host_check(const struct oriel_window *w, unsigned peer, uint32_t buffer)
 {
-	if (peer >= w->host.ranks)
-		return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", peer, w->host.ranks);
+	if (peer >= w->device.ranks)
+		return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", peer, w->device.ranks);
 	if (buffer >= w->shared)
 		return ori_fail(ORIEL_ERR_RANGE, "buffer %u of %u", buffer, w->shared);
 	return ORIEL_OK;
@@ -231,12 +278,12 @@ static enum oriel_status host_check(const struct oriel_window *w, unsigned peer,
 enum oriel_status oriel_window_buffer(const struct oriel_window *w, uint32_t buffer, void **address,
 				      size_t *length)
 {
-	enum oriel_status status = host_check(w, w->host.rank, buffer);
+	enum oriel_status status = host_check(w, w->device.rank, buffer);
 	const struct oriel_dev_buffer *place;
 
 	if (status != ORIEL_OK)
 		return status;
-	place = &w->table[(size_t)buffer * w->host.ranks + w->host.rank];
+	place = &w->table[(size_t)buffer * w->device.ranks + w->device.rank];
 	*address = place->base;
 	if (length)
 		*length = place->length;
@@ -249,7 +296,7 @@ enum oriel_status oriel_window_peer_length(const struct oriel_window *w, unsigne
 	enum oriel_status status = host_check(w, peer, buffer);
 
 	if (status == ORIEL_OK)
-		*length = w->table[(size_t)buffer * w->host.ranks + peer].length;
+		*length = w->table[(size_t)buffer * w->device.ranks + peer].length;
 	return status;
 }
 
@@ -263,14 +310,14 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 
 	if (status != ORIEL_OK)
 		return status;
-	place = &w->table[(size_t)buffer * w->host.ranks + peer];
+	place = &w->table[(size_t)buffer * w->device.ranks + peer];
 	if (offset >= place->length)
 		return ori_fail(ORIEL_ERR_RANGE, "byte %llu of %llu in buffer %u of rank %u",
 				(unsigned long long)offset, (unsigned long long)place->length,
 				buffer, peer);
 	if (!place->base)
 		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", peer,
-				w->host.rank);
+				w->device.rank);
 	*address = place->base + offset;
 	return ORIEL_OK;
 }
