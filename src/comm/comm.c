@@ -263,6 +263,8 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	if (!comm || !ori_live_remove(comm, "communicator"))
 		return;
 	is_orderly = ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, NULL, NULL, 0) == ORIEL_OK;
+	if (!is_orderly)
+		ori_comm_pass_on(comm);
 	ori_mesh_close(comm, is_orderly);
 	comm_free(comm);
 }

@@ -118,6 +118,12 @@ void ori_comm_break(struct oriel_comm *comm, enum oriel_status status, enum orie
 void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
 			unsigned peer);
 
+/*
+ * What broke this rank's end breaks the others', who would else see no more
+ * than that this rank has gone.
+ */
+void ori_comm_pass_on(struct oriel_comm *comm);
+
 /* Collective: @length bytes of every rank into @all, in rank order. */
 enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
 				  void *all, size_t length);

@@ -3,6 +3,7 @@
  * Bytes of all ranks to all: through the control segments where everybody is
  * mapped, through the bootstrap otherwise; and what ranks conclude from them.
  */
+#include <ctype.h>
 #include <string.h>
 
 #include <oriel/dev/order.h>
@@ -200,14 +201,22 @@ static bool verdict_is_consequence(int32_t status)
 	       status == ORIEL_ERR_PROTOCOL;
 }
 
+/* The failure of @owner, which is a peer's word: a number and characters of any kind. */
 static enum oriel_status verdict_tell(const struct ori_verdict *v, unsigned owner, unsigned rank)
 {
-	enum oriel_status status =
-		v->status < 0 ? (enum oriel_status)v->status : ORIEL_ERR_PROTOCOL;
+	char text[ORI_VERDICT_TEXT];
+	size_t i;
 
+	if (v->status > 0 || v->status < ORIEL_ERR_SYSTEM)
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"rank %u reports status %d, which is no failure", owner,
+				(int)v->status);
+	for (i = 0; i < sizeof(text) - 1 && v->text[i]; i++)
+		text[i] = isprint((unsigned char)v->text[i]) ? v->text[i] : '?';
+	text[i] = '\0';
 	if (owner == rank)
-		return ori_fail(status, "%.*s", (int)sizeof(v->text) - 1, v->text);
-	return ori_fail(status, "rank %u: %.*s", owner, (int)sizeof(v->text) - 1, v->text);
+		return ori_fail((enum oriel_status)v->status, "%s", text);
+	return ori_fail((enum oriel_status)v->status, "rank %u: %s", owner, text);
 }
 
 enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigned count,
@@ -253,6 +262,9 @@ enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
 
 enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status status)
 {
+	if (status > 0)
+		status = ori_fail(ORIEL_ERR_INVALID, "oriel_comm_agree: %s is no failure",
+				  oriel_status_name(status));
 	return ori_comm_agree(comm, ORI_CALL_COMM_AGREE, status);
 }
 

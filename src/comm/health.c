@@ -159,18 +159,34 @@ void ori_comm_break(struct oriel_comm *comm, enum oriel_status status, enum orie
 		oriel_dev_leave(&comm->control->health, &record);
 }
 
-void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
-			unsigned peer)
+static void health_spread(struct oriel_comm *comm, const struct oriel_dev_fault *record)
 {
-	struct oriel_dev_fault record = health_record(status, what, peer);
 	unsigned i;
 
 	for (i = 0; i < comm->size; i++) {
 		struct ori_control *control = comm->peers[i].address;
 
 		if (control)
-			oriel_dev_leave(&control->health, &record);
+			oriel_dev_leave(&control->health, record);
 	}
+}
+
+void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
+			unsigned peer)
+{
+	struct oriel_dev_fault record = health_record(status, what, peer);
+
+	health_spread(comm, &record);
+}
+
+void ori_comm_pass_on(struct oriel_comm *comm)
+{
+	struct oriel_dev_fault record;
+
+	if (oriel_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL)
+		return;
+	record = oriel_dev_fault_copy(&comm->control->health);
+	health_spread(comm, &record);
 }
 
 void oriel_comm_abort(struct oriel_comm *comm, const char *why)
