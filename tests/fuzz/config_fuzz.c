@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A text as a number, as the value of each setting and as a variable of the
+ * environment. What is valid is decided here a second time, in another way.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "fuzz.h"
+#include "topo/host.h"
+
+#define TEXT_MAX 4096u
+#define SECRET_LONG 100u
+#define PREFIX_MAX 32u
+
+static char config_variable[PREFIX_MAX + TEXT_MAX];
+static char *config_environ[] = {config_variable, NULL};
+
+static const struct {
+	enum ori_setting which;
+	const char *name;
+} config_names[ORI_SETTINGS] = {
+	{ORI_SETTING_TIMEOUT, "ORIEL_TIMEOUT"}, {ORI_SETTING_NODE, "ORIEL_NODE"},
+	{ORI_SETTING_PATHS, "ORIEL_PATHS"},     {ORI_SETTING_LOG, "ORIEL_LOG"},
+	{ORI_SETTING_PORT, "ORIEL_PORT"},       {ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
+	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},
+};
+
+static bool config_is_number(const char *text, uint64_t max, uint64_t *value)
+{
+	if (!*text || strspn(text, "0123456789") != strlen(text))
+		return false;
+	errno = 0;
+	*value = strtoull(text, NULL, 10);
+	return errno == 0 && *value <= max;
+}
+
+/* 31 digits at most before the dot, 1 to 9 behind it. */
+static bool config_is_seconds(const char *text, uint64_t *ns)
+{
+	size_t whole = strspn(text, "0123456789"), decimals = 0, i;
+	uint64_t seconds, part = 0;
+
+	errno = 0;
+	seconds = strtoull(text, NULL, 10);
+	if (whole == 0 || whole > 31 || errno || seconds > 1000000000)
+		return false;
+	if (text[whole] == '.') {
+		decimals = strspn(text + whole + 1, "0123456789");
+		if (decimals == 0 || decimals > 9)
+			return false;
+		part = strtoull(text + whole + 1, NULL, 10);
+		whole += 1 + decimals;
+	}
+	for (i = decimals; i < 9; i++)
+		part *= 10;
+	*ns = seconds * 1000000000 + part;
+	return !text[whole];
+}
+
+static bool config_is_list(const char *text, unsigned *mask)
+{
+	static char copy[TEXT_MAX + 1];
+	char *rest = strcpy(copy, text), *word;
+
+	*mask = 0;
+	while ((word = strsep(&rest, ","))) {
+		if (strcmp(word, "mapped") == 0)
+			*mask |= 1u << ORIEL_PATH_MAPPED;
+		else if (strcmp(word, "rdma") == 0)
+			*mask |= 1u << ORIEL_PATH_RDMA;
+		else
+			return false;
+	}
+	return true;
+}
+
+static bool config_is_name(const char *text)
+{
+	size_t i;
+
+	for (i = 0; text[i]; i++)
+		if ((text[i] >= 0 && text[i] <= ' ') || text[i] == 127)
+			return false;
+	return i <= 63;
+}
+
+static bool config_is_good(enum ori_setting which, const char *text)
+{
+	uint64_t number;
+	unsigned mask;
+
+	switch (which) {
+	case ORI_SETTING_TIMEOUT:
+		return config_is_seconds(text, &number);
+	case ORI_SETTING_NODE:
+		return config_is_name(text);
+	case ORI_SETTING_PATHS:
+		return config_is_list(text, &mask);
+	case ORI_SETTING_LOG:
+		return strcmp(text, "error") == 0 || strcmp(text, "warn") == 0 ||
+		       strcmp(text, "info") == 0 || strcmp(text, "debug") == 0;
+	case ORI_SETTING_PORT:
+		return config_is_number(text, 65535, &number) && number > 0;
+	case ORI_SETTING_LISTEN_FD:
+		return config_is_number(text, INT32_MAX, &number);
+	case ORI_SETTING_JOB_KEY:
+		return strlen(text) % 2 == 0 && strlen(text) <= 254 &&
+		       strspn(text, "0123456789abcdefABCDEF") == strlen(text);
+	default:
+		return false;
+	}
+}
+
+static void config_numbers(const char *text)
+{
+	static const uint64_t limits[] = {0, 1, 9, 65535, INT32_MAX, 1u << 20, UINT64_MAX};
+	uint64_t value, expected;
+	enum oriel_status status;
+	size_t i;
+
+	for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		value = 0xa5;
+		status = ori_parse_unsigned("RANK", text, limits[i], &value);
+		if (!config_is_number(text, limits[i], &expected))
+			FUZZ_CHECK(status == ORIEL_ERR_CONFIG && value == 0xa5);
+		else
+			FUZZ_CHECK(status == ORIEL_OK && value == expected);
+	}
+}
+
+static void config_timeout(const char *text)
+{
+	uint64_t ns = 0, expected;
+	enum oriel_status status = ori_setting_timeout(&ns);
+
+	if (config_is_seconds(text, &expected))
+		FUZZ_CHECK(status == ORIEL_OK && ns == (expected ? expected : ORIEL_FOREVER));
+	else
+		FUZZ_CHECK(status == ORIEL_ERR_CONFIG && ns == 0);
+}
+
+static void config_paths(const char *text)
+{
+	unsigned mask = 0, expected;
+	enum oriel_status status = ori_setting_paths(&mask);
+
+	if (config_is_list(text, &expected))
+		FUZZ_CHECK(status == ORIEL_OK && mask == expected && mask);
+	else
+		FUZZ_CHECK(status == ORIEL_ERR_CONFIG && mask == 0);
+}
+
+static void config_number(enum ori_setting which, const char *text, uint64_t max)
+{
+	uint64_t value = 0, expected;
+
+	if (config_is_good(which, text))
+		FUZZ_CHECK(ori_setting_unsigned(which, max, &value) == ORIEL_OK &&
+			   config_is_number(text, max, &expected) && value == expected);
+	else
+		FUZZ_CHECK(ori_setting_unsigned(which, max, &value) == ORIEL_ERR_CONFIG &&
+			   value == 0);
+}
+
+/* What the settings accept must suit the module that uses it. */
+static void config_node(const char *text)
+{
+	struct ori_host host;
+
+	if (config_is_good(ORI_SETTING_NODE, text))
+		FUZZ_CHECK(ori_host_describe(text, 0, &host) == ORIEL_OK &&
+			   strcmp(host.node, text) == 0);
+}
+
+static void config_secret(const char *text)
+{
+	struct oriel_setting setting;
+
+	FUZZ_CHECK(oriel_setting_get(ORI_SETTING_JOB_KEY, &setting) == ORIEL_OK);
+	FUZZ_CHECK(strcmp(setting.value, "(hidden)") == 0);
+	/* The text of the error is shorter, so it cannot hold such a key by accident. */
+	if (oriel_settings_check() != ORIEL_OK && strlen(text) >= SECRET_LONG)
+		FUZZ_CHECK(!strstr(oriel_last_error(), text));
+}
+
+static void config_values(enum ori_setting which, const char *text)
+{
+	switch (which) {
+	case ORI_SETTING_TIMEOUT:
+		config_timeout(text);
+		break;
+	case ORI_SETTING_PATHS:
+		config_paths(text);
+		break;
+	case ORI_SETTING_PORT:
+		config_number(which, text, 65535);
+		break;
+	case ORI_SETTING_LISTEN_FD:
+		config_number(which, text, INT32_MAX);
+		break;
+	case ORI_SETTING_NODE:
+		config_node(text);
+		break;
+	case ORI_SETTING_JOB_KEY:
+		config_secret(text);
+		break;
+	default:
+		break;
+	}
+}
+
+static void config_setting(unsigned i, const char *text)
+{
+	enum oriel_status status;
+
+	strcpy(config_variable, config_names[i].name);
+	strcat(config_variable, "=");
+	strcat(config_variable, text);
+	status = oriel_settings_check();
+	if (!*text) {
+		FUZZ_CHECK(status == ORIEL_OK);
+		return;
+	}
+	FUZZ_CHECK(strcmp(ori_setting_text(config_names[i].which), text) == 0);
+	FUZZ_CHECK(status ==
+		   (config_is_good(config_names[i].which, text) ? ORIEL_OK : ORIEL_ERR_CONFIG));
+	config_values(config_names[i].which, text);
+}
+
+/* As a whole variable: those of others are none of our business. */
+static void config_foreign(const char *text)
+{
+	size_t length = strcspn(text, "="), i;
+	bool is_known = strncmp(text, "ORIEL_", 6) != 0;
+
+	strcpy(config_variable, text);
+	for (i = 0; i < ORI_SETTINGS && !is_known; i++)
+		is_known = strlen(config_names[i].name) == length &&
+			   memcmp(text, config_names[i].name, length) == 0;
+	if (!is_known)
+		FUZZ_CHECK(oriel_settings_check() == ORIEL_ERR_CONFIG);
+	else if (text[0] != 'O')
+		FUZZ_CHECK(oriel_settings_check() == ORIEL_OK);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static char text[TEXT_MAX + 1];
+	char **outer = environ;
+	unsigned i;
+
+	if (size > TEXT_MAX)
+		size = TEXT_MAX;
+	if (size)
+		memcpy(text, data, size);
+	text[size] = '\0';
+	environ = config_environ;
+	config_variable[0] = '\0';
+	config_numbers(text);
+	for (i = 0; i < ORI_SETTINGS; i++)
+		config_setting(i, text);
+	config_foreign(text);
+	environ = outer;
+	return 0;
+}
+
+size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
+{
+	static const char *const seeds[] = {
+		"0",
+		"30",
+		"0.5",
+		"0.000000001",
+		"1000000000.999999999",
+		"0000000000000000000000000000001",
+		"65535",
+		"65536",
+		"2147483647",
+		"2147483648",
+		"18446744073709551615",
+		"18446744073709551616",
+		"+1",
+		"-1",
+		" 1",
+		"1e3",
+		"0x10",
+		"mapped",
+		"rdma",
+		"mapped,rdma",
+		"rdma,rdma,mapped",
+		"mapped,",
+		",",
+		"error",
+		"debug",
+		"00112233445566778899aabbccddeeff",
+		"00112233445566778899AABBCCDDEEF",
+		"node-1",
+		"ORIEL_TIMEOUT=30",
+		"ORIEL_TIMEOUTS=30",
+		"ORIEL_=",
+		"ORIEL_JOBKEY=00",
+		"PATH=/bin",
+		"123456789012345678901234567890123456789012345678901234567890123",
+		"1234567890123456789012345678901234567890123456789012345678901234",
+		("00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+		 "00112233445566778899aabbccddeeff00112233445566778899aabbccddeefg"),
+	};
+
+	if (n >= sizeof(seeds) / sizeof(seeds[0]))
+		return 0;
+	memcpy(bytes, seeds[n], strlen(seeds[n]));
+	return strlen(seeds[n]);
+}

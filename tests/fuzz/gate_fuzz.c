@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A guest at the gate of a rank: a byte of choices, then what it says instead of
+ * the messages of a proper one. Nobody may come in without the key.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "bootstrap/gate.h"
+#include "fuzz.h"
+
+enum gate_choice {
+	GATE_ASKS = 1,  /* begins with a proper challenge */
+	GATE_SIGNS = 2, /* the input is the body of a hello, which gets a MAC */
+	GATE_KNOWS = 4, /* made with the right key */
+	GATE_OPEN = 8,  /* the job has no key */
+};
+
+struct gate_scene {
+	unsigned choices;
+	struct fuzz_input input;
+	struct ori_key key;
+	struct ori_traffic traffic;
+	struct ori_gate gate;
+	struct ori_link guest; /* its own end */
+	struct ori_auth auth;  /* as the guest knows it */
+};
+
+/* A rank's gate with a guest before it, without a listener. */
+static void gate_open(struct gate_scene *s)
+{
+	struct ori_guest *guest = calloc(1, sizeof(*guest));
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = guest};
+	int ends[2];
+
+	s->key.length = s->choices & GATE_OPEN ? 0 : 16;
+	memset(s->key.bytes, 'k', s->key.length);
+	ori_gate_init(&s->gate, &s->key, 2, &s->traffic);
+	FUZZ_CHECK(guest && ori_gate_open(&s->gate, eventfd(0, EFD_CLOEXEC)) == ORIEL_OK);
+	fuzz_connect(ends);
+	ori_link_open(&guest->link, ends[0], &s->traffic);
+	ori_link_open(&s->guest, ends[1], &s->traffic);
+	guest->deadline = ORIEL_FOREVER;
+	FUZZ_CHECK(epoll_ctl(s->gate.epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
+	s->gate.waiting = guest;
+	s->gate.guests = 1;
+}
+
+static void gate_close(struct gate_scene *s)
+{
+	ori_link_close(&s->guest);
+	ori_gate_close(&s->gate);
+}
+
+/* The gate must prove that it knows the key too. */
+static void gate_ask(struct gate_scene *s)
+{
+	unsigned char proof[ORI_PROOF_LENGTH], mac[ORI_MAC_LENGTH];
+	struct ori_frame frame;
+
+	memset(s->auth.connector, 'c', sizeof(s->auth.connector));
+	FUZZ_CHECK(ori_link_send(&s->guest, ORI_FRAME_CHALLENGE, s->auth.connector,
+				 ORI_NONCE_LENGTH) == ORIEL_OK);
+	FUZZ_CHECK(ori_gate_serve(&s->gate) == ORIEL_OK);
+	FUZZ_CHECK(ori_link_take(&s->guest, &frame, proof, sizeof(proof)) == ORIEL_OK);
+	FUZZ_CHECK(frame.type == ORI_FRAME_PROOF && frame.length == sizeof(proof));
+	memcpy(s->auth.acceptor, proof, ORI_NONCE_LENGTH);
+	FUZZ_CHECK(ori_auth_mac(&s->key, &s->auth, ORI_ROLE_ACCEPTOR, NULL, 0, mac) == ORIEL_OK);
+	FUZZ_CHECK(ori_auth_equal(mac, proof + ORI_NONCE_LENGTH));
+}
+
+static void gate_sign(struct gate_scene *s, unsigned char hello[ORI_HELLO_LENGTH])
+{
+	struct ori_key key = s->key;
+
+	if (!(s->choices & GATE_KNOWS))
+		key.bytes[key.length++] = 'x';
+	memset(hello, 0, ORI_HELLO_LENGTH);
+	if (s->input.left > ORI_HELLO_LENGTH - ORI_MAC_LENGTH)
+		s->input.left = ORI_HELLO_LENGTH - ORI_MAC_LENGTH;
+	if (s->input.left)
+		memcpy(hello + ORI_MAC_LENGTH, s->input.at, s->input.left);
+	FUZZ_CHECK(ori_auth_mac(&key, &s->auth, ORI_ROLE_CONNECTOR, hello + ORI_MAC_LENGTH,
+				ORI_HELLO_LENGTH - ORI_MAC_LENGTH, hello) == ORIEL_OK);
+	ori_link_send(&s->guest, ORI_FRAME_HELLO, hello, ORI_HELLO_LENGTH);
+}
+
+static struct ori_guest *gate_next(struct gate_scene *s)
+{
+	struct ori_guest *guest = NULL;
+	unsigned purpose;
+
+	for (purpose = ORI_PURPOSE_JOIN; purpose <= ORI_PURPOSE_MAIL && !guest; purpose++)
+		guest = ori_gate_next(&s->gate, (enum ori_purpose)purpose);
+	return guest;
+}
+
+static void gate_check(struct gate_scene *s, const unsigned char hello[ORI_HELLO_LENGTH])
+{
+	const unsigned polite = GATE_ASKS | GATE_SIGNS;
+	struct ori_guest *guest;
+	struct ori_hello parsed;
+	bool is_polite, is_in;
+
+	is_polite = (s->choices & polite) == polite &&
+		    ori_hello_parse(hello, ORI_HELLO_LENGTH, &parsed);
+	is_in = is_polite && s->choices & GATE_KNOWS;
+	if (is_polite)
+		FUZZ_CHECK(s->gate.refused == !is_in);
+	FUZZ_CHECK(!s->gate.waiting && s->gate.guests == 0);
+	guest = gate_next(s);
+	FUZZ_CHECK(is_in == (guest != NULL));
+	if (guest) {
+		FUZZ_CHECK(guest->hello.rank == parsed.rank && guest->link.rank == parsed.rank);
+		FUZZ_CHECK(guest->hello.purpose == parsed.purpose);
+		FUZZ_CHECK(!gate_next(s));
+	}
+	ori_guest_free(guest);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	unsigned char hello[ORI_HELLO_LENGTH] = {0};
+	struct gate_scene s = {.input = {data, size < FUZZ_INPUT_MAX ? size : FUZZ_INPUT_MAX}};
+
+	s.choices = fuzz_byte(&s.input);
+	gate_open(&s);
+	if (s.choices & GATE_ASKS)
+		gate_ask(&s);
+	if (s.choices & GATE_SIGNS)
+		gate_sign(&s, hello);
+	else
+		fuzz_say(s.guest.fd, s.input.at, s.input.left);
+	FUZZ_CHECK(ori_gate_serve(&s.gate) == ORIEL_OK);
+	shutdown(s.guest.fd, SHUT_WR);
+	/* One frame is heard per call: past the last, the end of the stream is. */
+	while (s.gate.waiting)
+		FUZZ_CHECK(ori_gate_serve(&s.gate) == ORIEL_OK);
+	gate_check(&s, hello);
+	gate_close(&s);
+	return 0;
+}
+
+size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
+{
+	const struct ori_hello hello = {
+		.purpose = (enum ori_purpose)(n % 3),
+		.rank = 1,
+		.size = 2,
+		.timeout_ms = 30000,
+		.address = {.family = 4, .port = 29500, .ip = {127, 0, 0, 1}},
+	};
+	const struct ori_frame frames[] = {
+		{ORI_FRAME_CHALLENGE, 0, ORI_NONCE_LENGTH},
+		{ORI_FRAME_HELLO, 0, ORI_HELLO_LENGTH},
+		{ORI_FRAME_FAILURE, 0, 4},
+	};
+	unsigned char body[ORI_HELLO_LENGTH];
+	const struct ori_frame *frame = &frames[n % 3];
+
+	if (n > 15)
+		return 0;
+	bytes[0] = (uint8_t)n;
+	ori_hello_encode(&hello, body);
+	if (n & GATE_SIGNS) {
+		memcpy(bytes + 1, body + ORI_MAC_LENGTH, sizeof(body) - ORI_MAC_LENGTH);
+		return 1 + sizeof(body) - ORI_MAC_LENGTH;
+	}
+	ori_frame_encode(frame, bytes + 1);
+	memcpy(bytes + 1 + ORI_FRAME_HEADER, body, frame->length);
+	return 1 + ORI_FRAME_HEADER + frame->length;
+}

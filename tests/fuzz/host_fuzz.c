@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptions of up to three processes, one behind the other; then who reaches whom. */
+#include <string.h>
+
+#include "fuzz.h"
+#include "topo/classify.h"
+
+#define HOSTS 3u
+
+static void host_refuses_other_versions(const struct ori_host *host)
+{
+	struct ori_host other = *host, out;
+	unsigned bit;
+
+	for (bit = 0; bit < 32; bit++) {
+		other.version = host->version ^ 1u << bit;
+		FUZZ_CHECK(ori_host_parse(&other, sizeof(other), &out) == ORIEL_ERR_VERSION);
+	}
+}
+
+static bool host_parse(const uint8_t *bytes, size_t length, struct ori_host *host)
+{
+	struct ori_host out, before;
+	enum oriel_status status;
+
+	memset(&out, 0xa5, sizeof(out));
+	before = out;
+	status = ori_host_parse(bytes, length, &out);
+	if (status != ORIEL_OK) {
+		FUZZ_CHECK(status == ORIEL_ERR_PROTOCOL || status == ORIEL_ERR_VERSION);
+		FUZZ_CHECK(memcmp(&out, &before, sizeof(out)) == 0);
+		return false;
+	}
+	FUZZ_CHECK(length == sizeof(out) && memcmp(&out, bytes, length) == 0);
+	FUZZ_CHECK(memchr(out.hostname, '\0', sizeof(out.hostname)));
+	FUZZ_CHECK(memchr(out.node, '\0', sizeof(out.node)));
+	host_refuses_other_versions(&out);
+	*host = out;
+	return true;
+}
+
+static void host_compare(const struct ori_host *a, const struct ori_host *b)
+{
+	char forth[ORI_REASON_LENGTH], back[ORI_REASON_LENGTH], cut[8];
+	enum oriel_path path = ori_classify(a, 0, b, 1, forth, sizeof(forth));
+
+	FUZZ_CHECK(ori_classify(b, 1, a, 0, back, sizeof(back)) == path);
+	FUZZ_CHECK(strcmp(forth, back) == 0);
+	FUZZ_CHECK(strlen(forth) < sizeof(forth) - 1); /* all of it was written */
+	FUZZ_CHECK(ori_classify(a, 1, b, 0, NULL, 0) == path);
+	FUZZ_CHECK(ori_classify(a, 0, b, 1, cut, sizeof(cut)) == path);
+	FUZZ_CHECK(strncmp(cut, forth, sizeof(cut) - 1) == 0 && cut[sizeof(cut) - 1] == '\0');
+	FUZZ_CHECK(ori_classify(a, 5, b, 5, NULL, 0) == ORIEL_PATH_SELF);
+
+	FUZZ_CHECK(path == ORIEL_PATH_NONE || path == ORIEL_PATH_MAPPED || path == ORIEL_PATH_RDMA);
+	if (path == ORIEL_PATH_NONE)
+		return;
+	FUZZ_CHECK(a->paths & b->paths & 1u << path);
+	if (path == ORIEL_PATH_MAPPED)
+		FUZZ_CHECK(strcmp(a->node, b->node) == 0);
+	else
+		FUZZ_CHECK(a->hca_count > 0 && b->hca_count > 0);
+}
+
+static void host_gather(const struct ori_host *hosts, unsigned count)
+{
+	static const unsigned members[HOSTS] = {0, 1, 2};
+	struct ori_host_load load = ori_cpus_of_host(hosts, count, 0);
+	bool is_domain = true;
+	enum oriel_status status;
+	unsigned a, b;
+
+	for (a = 0; a < count; a++) {
+		for (b = a + 1; b < count; b++) {
+			host_compare(&hosts[a], &hosts[b]);
+			is_domain = is_domain && ori_hosts_are_mapped(hosts, a, b);
+		}
+	}
+	status = ori_domain_check(0, members, count, ori_hosts_are_mapped, hosts);
+	FUZZ_CHECK(status == (is_domain ? ORIEL_OK : ORIEL_ERR_NO_PATH));
+	FUZZ_CHECK(load.ranks >= 1 && load.ranks <= count && load.cpus <= ORI_HOST_CPUS);
+	FUZZ_CHECK(load.is_crowded == (load.ranks > load.cpus));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct ori_host hosts[HOSTS], whole;
+	unsigned count = 0;
+	size_t part;
+
+	host_parse(data, size, &whole);
+	for (; size > 0 && count < HOSTS; data += part, size -= part) {
+		part = size < sizeof(hosts[0]) ? size : sizeof(hosts[0]);
+		count += host_parse(data, part, &hosts[count]);
+	}
+	if (count)
+		host_gather(hosts, count);
+	return 0;
+}
+
+static struct ori_host host_good(unsigned n)
+{
+	struct ori_host h = {
+		.magic = ORI_HOST_MAGIC,
+		.version = ORI_HOST_VERSION,
+		.length = sizeof(h),
+		.paths = ORI_HOST_PATHS,
+		.boot_id = {1, 2, 3},
+		.pid_ns = 4026531836,
+		.ipc_ns = 4026531839,
+		.net_ns = 4026531840,
+		.user_ns = 4026531837,
+		.token = 1000 + n,
+		.pid = 100 + n,
+		.page_size = 4096,
+		.hostname = "node01",
+		.cpus = {3},
+	};
+
+	return h;
+}
+
+/* What the second of three says that the others do not. */
+static void host_change(struct ori_host *h, unsigned n)
+{
+	switch (n) {
+	case 1:
+		h->paths = 1u << ORIEL_PATH_RDMA;
+		break;
+	case 2:
+		h->boot_id[0]++;
+		break;
+	case 3:
+		h->ipc_ns++;
+		break;
+	case 4:
+		h->uid = 1000;
+		break;
+	case 5:
+		h->hca_count = 1;
+		memset(h->node, 'n', sizeof(h->node) - 1);
+		break;
+	case 6:
+		h->token--;
+		memset(h->hostname, 'h', sizeof(h->hostname) - 1);
+		break;
+	default:
+		break;
+	}
+}
+
+size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
+{
+	struct ori_host host;
+	unsigned i;
+
+	if (n > 6)
+		return 0;
+	for (i = 0; i < HOSTS; i++) {
+		host = host_good(i);
+		if (n == 5)
+			host.hca_count = 1;
+		if (i == 1)
+			host_change(&host, n);
+		FUZZ_CHECK(ori_host_parse(&host, sizeof(host), &host) == ORIEL_OK);
+		memcpy(bytes + i * sizeof(host), &host, sizeof(host));
+	}
+	return HOSTS * sizeof(host);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The description of a peer's memory and a byte of choices. It is parsed and,
+ * beside a real descriptor or none, imported.
+ */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "fuzz.h"
+#include "mem/mapping.h"
+#include "sys/process.h"
+
+#define MAPPING_LENGTH 65536u
+
+enum mapping_choice {
+	MAPPING_MINE = 1,   /* the exporter is this process */
+	MAPPING_LIVE = 2,   /* and the memory is the live one */
+	MAPPING_NO_FD = 4,  /* no descriptor came with it */
+	MAPPING_EXPORT = 8, /* offset and length are for export */
+};
+
+static struct ori_mem *mapping_live; /* for as long as the program runs */
+
+static void mapping_open_live(void)
+{
+	if (!mapping_live)
+		FUZZ_CHECK(ori_mem_alloc(MAPPING_LENGTH, 0, &mapping_live) == ORIEL_OK);
+}
+
+static void mapping_refuses_other_versions(const struct ori_mem_blob *blob)
+{
+	struct ori_mem_blob other = *blob, out;
+	unsigned bit;
+
+	for (bit = 0; bit < 32; bit++) {
+		other.version = blob->version ^ 1u << bit;
+		FUZZ_CHECK(ori_mem_blob_parse(&other, sizeof(other), &out) == ORIEL_ERR_VERSION);
+	}
+}
+
+static bool mapping_parse(const uint8_t *bytes, size_t length, struct ori_mem_blob *blob)
+{
+	struct ori_mem_blob out, before;
+	enum oriel_status status;
+	uint64_t end;
+
+	memset(&out, 0xa5, sizeof(out));
+	before = out;
+	status = ori_mem_blob_parse(bytes, length, &out);
+	if (status != ORIEL_OK) {
+		FUZZ_CHECK(status == ORIEL_ERR_PROTOCOL || status == ORIEL_ERR_VERSION);
+		FUZZ_CHECK(memcmp(&out, &before, sizeof(out)) == 0);
+		return false;
+	}
+	FUZZ_CHECK(length == sizeof(out) && memcmp(&out, bytes, length) == 0);
+	FUZZ_CHECK(out.length > 0 && out.token != 0);
+	FUZZ_CHECK(!__builtin_add_overflow(out.address, out.length, &end));
+	FUZZ_CHECK(!__builtin_add_overflow(out.mem_offset, out.length, &end));
+	FUZZ_CHECK(!__builtin_add_overflow(out.fd_offset, out.length, &end) && end <= INT64_MAX);
+	FUZZ_CHECK(out.mem_offset < out.address);
+	mapping_refuses_other_versions(&out);
+	*blob = out;
+	return true;
+}
+
+static void mapping_touch(const struct ori_mapping *m)
+{
+	const volatile char *bytes = m->address;
+
+	(void)bytes[0];
+	(void)bytes[m->length - 1];
+}
+
+static void mapping_import_file(const struct ori_mem_blob *blob)
+{
+	struct ori_mapping m = {0};
+	struct stat st;
+
+	FUZZ_CHECK(fstat(mapping_live->fd, &st) == 0);
+	if (ori_mem_import(blob, mapping_live->fd, &m) != ORIEL_OK) {
+		FUZZ_CHECK(!m.address && !m.base && !m.mem);
+		return;
+	}
+	FUZZ_CHECK(blob->kind == ORI_MEM_BLOB_FILE && m.length == blob->length);
+	FUZZ_CHECK(blob->fd_offset + blob->length <= (uint64_t)st.st_size);
+	mapping_touch(&m);
+	ori_mapping_close(&m);
+}
+
+static void mapping_import_here(const struct ori_mem_blob *blob)
+{
+	struct ori_mapping m = {0};
+	char *address;
+
+	if (ori_mem_import(blob, -1, &m) != ORIEL_OK) {
+		FUZZ_CHECK(!m.address && !m.base && !m.mem && mapping_live->refs == 1);
+		return;
+	}
+	FUZZ_CHECK(ori_mem_blob_is_mine(blob) && m.length == blob->length);
+	FUZZ_CHECK((uintptr_t)m.address == blob->address);
+	if (blob->kind == ORI_MEM_BLOB_FILE) {
+		address = m.address;
+		FUZZ_CHECK(address >= mapping_live->address);
+		FUZZ_CHECK(address + m.length <= mapping_live->address + mapping_live->length);
+		mapping_touch(&m);
+	}
+	ori_mapping_close(&m);
+	FUZZ_CHECK(mapping_live->refs == 1);
+}
+
+/* With the offset and the length of what may be no description at all. */
+static void mapping_export(const struct fuzz_input *input)
+{
+	struct ori_mem_blob blob = {0}, out;
+	enum oriel_status status;
+	uint64_t offset, length;
+
+	memcpy(&blob, input->at, input->left < sizeof(blob) ? input->left : sizeof(blob));
+	offset = blob.mem_offset;
+	length = blob.length;
+	status = ori_mem_export(mapping_live, offset, length, &blob);
+
+	FUZZ_CHECK((status == ORIEL_OK) == (length > 0 && offset < mapping_live->length &&
+					    length <= mapping_live->length - offset));
+	if (status != ORIEL_OK)
+		return;
+	FUZZ_CHECK(ori_mem_blob_parse(&blob, sizeof(blob), &out) == ORIEL_OK);
+	FUZZ_CHECK(memcmp(&blob, &out, sizeof(blob)) == 0);
+	mapping_import_here(&blob);
+	mapping_import_file(&blob);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input input = {data, size ? size - 1 : 0};
+	unsigned choices = size ? data[size - 1] : 0;
+	struct ori_mem_blob blob;
+
+	mapping_open_live();
+	if (choices & MAPPING_EXPORT)
+		mapping_export(&input);
+	if (!mapping_parse(input.at, input.left, &blob))
+		return 0;
+	if (choices & MAPPING_MINE)
+		FUZZ_CHECK(ori_process_token(&blob.token) == ORIEL_OK);
+	if (choices & MAPPING_LIVE) {
+		blob.id = mapping_live->id;
+		blob.address = (uintptr_t)mapping_live->address + blob.mem_offset;
+	}
+	if (choices & MAPPING_NO_FD)
+		mapping_import_here(&blob);
+	else
+		mapping_import_file(&blob);
+	return 0;
+}
+
+size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
+{
+	struct ori_mem_blob blob = {
+		.version = ORI_MEM_BLOB_VERSION,
+		.blob_length = sizeof(blob),
+		.kind = n & MAPPING_LIVE || !(n & 1) ? ORI_MEM_BLOB_FILE : ORI_MEM_BLOB_PRIVATE,
+		.token = 1,
+		.address = 0x7f0000001000,
+		.length = 4096,
+	};
+
+	if (n > 15)
+		return 0;
+	if (blob.kind == ORI_MEM_BLOB_FILE) {
+		blob.id = 2;
+		blob.mem_offset = blob.fd_offset = n * 4096;
+	}
+	FUZZ_CHECK(ori_mem_blob_parse(&blob, sizeof(blob), &blob) == ORIEL_OK);
+	memcpy(bytes, &blob, sizeof(blob));
+	bytes[sizeof(blob)] = (uint8_t)n;
+	return sizeof(blob) + 1;
+}
