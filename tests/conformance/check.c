@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claims of the cases, and bytes to make them about. */
+#include "harness.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FAILURES_SHOWN 8u /* of one case and rank */
+
+/* Is this failure one of the first, that are shown? */
+static bool rank_fail(struct rank *r)
+{
+	return __atomic_fetch_add(&r->failures, 1, __ATOMIC_RELAXED) < FAILURES_SHOWN;
+}
+
+bool check_claim(struct rank *r, bool claim, const char *file, int line, const char *what)
+{
+	if (!claim && rank_fail(r))
+		fprintf(stderr, "%s:%d: rank %u of %u, %s/%s: not true: %s\n", file, line, r->rank,
+			r->size, r->suite, r->name, what);
+	return claim;
+}
+
+bool check_equal(struct rank *r, uint64_t got, uint64_t expected, const char *file, int line,
+		 const char *what)
+{
+	if (got != expected && rank_fail(r))
+		fprintf(stderr,
+			"%s:%d: rank %u of %u, %s/%s: %s is %" PRIu64 ", expected %" PRIu64 "\n",
+			file, line, r->rank, r->size, r->suite, r->name, what, got, expected);
+	return got == expected;
+}
+
+bool check_status(struct rank *r, int64_t got, enum oriel_status expected, const char *file,
+		  int line, const char *what)
+{
+	if (got != expected && rank_fail(r))
+		fprintf(stderr,
+			"%s:%d: rank %u of %u, %s/%s: %s is %s, expected %s (last error: %s)\n",
+			file, line, r->rank, r->size, r->suite, r->name, what,
+			oriel_status_name((enum oriel_status)got), oriel_status_name(expected),
+			oriel_last_error());
+	return got == expected;
+}
+
+bool check_posted(struct rank *r, int64_t got, const char *file, int line, const char *what)
+{
+	if (got < 0 && rank_fail(r))
+		fprintf(stderr, "%s:%d: rank %u of %u, %s/%s: %s is %s\n", file, line, r->rank,
+			r->size, r->suite, r->name, what,
+			oriel_status_name((enum oriel_status)got));
+	return got >= 0;
+}
+
+bool check_text(struct rank *r, const char *text, const char *part, const char *file, int line)
+{
+	bool has = strstr(text, part) != NULL;
+
+	if (!has && rank_fail(r))
+		fprintf(stderr, "%s:%d: rank %u of %u, %s/%s: '%s' does not say '%s'\n", file, line,
+			r->rank, r->size, r->suite, r->name, text, part);
+	return has;
+}
+
+static unsigned char pattern(uint64_t seed, size_t i)
+{
+	return (unsigned char)(seed * 37 + i * 11 + (i >> 8) * 59 + (i >> 16) * 101);
+}
+
+void fill(void *at, size_t length, uint64_t seed)
+{
+	unsigned char *bytes = at;
+	size_t i;
+
+	for (i = 0; i < length; i++)
+		bytes[i] = pattern(seed, i);
+}
+
+size_t wrong(const void *at, size_t length, uint64_t seed)
+{
+	const unsigned char *bytes = at;
+	size_t i, count = 0;
+
+	for (i = 0; i < length; i++)
+		count += bytes[i] != pattern(seed, i);
+	return count;
+}
+
+size_t not_all(const void *at, size_t length, unsigned char value)
+{
+	const unsigned char *bytes = at;
+	size_t i, count = 0;
+
+	for (i = 0; i < length; i++)
+		count += bytes[i] != value;
+	return count;
+}

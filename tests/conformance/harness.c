@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "harness.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct oriel_window_attr small_window = {
+	.size = sizeof(small_window),
+	.length = 65536,
+	.channels = 4,
+	.channel_bytes = 4096,
+};
+
+static const struct suite *const suites[] = {
+	&topo_suite,    &region_suite, &window_suite,  &data_suite, &signal_suite,
+	&host_suite,    &order_suite,  &barrier_suite, &team_suite, &counter_suite,
+	&channel_suite, &fault_suite,  &stuck_suite,
+};
+
+#define SUITES (sizeof(suites) / sizeof(suites[0]))
+
+/* What the command line asks for; the same for all ranks. */
+struct plan {
+	unsigned threads; /* 0: this process is one rank */
+	char **filters;
+	int filter_count;
+};
+
+unsigned rank_next(const struct rank *r)
+{
+	return (r->rank + 1) % r->size;
+}
+
+unsigned rank_prev(const struct rank *r)
+{
+	return (r->rank + r->size - 1) % r->size;
+}
+
+bool rank_is_process(const struct rank *r)
+{
+	struct oriel_peer peer;
+
+	return oriel_comm_peer(r->comm, rank_next(r), &peer) == ORIEL_OK && !peer.is_same_process;
+}
+
+void rank_settle(struct rank *r)
+{
+	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+}
+
+void rank_meet_anyway(struct rank *r)
+{
+	size_t words_at = r->length - 8 * (size_t)r->size;
+	uint64_t deadline = oriel_cpu_clock_ns() + LONG_NS;
+	unsigned peer;
+
+	r->meetings++;
+	for (peer = 0; peer < r->size; peer++)
+		CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, words_at + 8 * (size_t)r->rank,
+						    r->meetings));
+	for (peer = 0; peer < r->size; peer++) {
+		const uint64_t *word = (void *)(r->base + words_at + 8 * (size_t)peer);
+
+		while (oriel_dev_load_acquire(word) < r->meetings &&
+		       CHECK(r, oriel_cpu_clock_ns() < deadline))
+			oriel_cpu_give_way(LONG_NS);
+	}
+}
+
+enum oriel_status rank_join(struct rank *r, const char *node)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = LONG_NS, .node = node};
+
+	return oriel_comm_create(r->bootstrap, &attr, &r->comm);
+}
+
+struct fork_call {
+	struct rank *r;
+	unsigned index;
+	void (*run)(struct rank *r, unsigned index, void *context);
+	void *context;
+};
+
+static void *fork_main(void *argument)
+{
+	struct fork_call *call = argument;
+
+	call->run(call->r, call->index, call->context);
+	return NULL;
+}
+
+void rank_fork(struct rank *r, unsigned count,
+	       void (*run)(struct rank *r, unsigned index, void *context), void *context)
+{
+	struct fork_call *calls = calloc(count, sizeof(*calls));
+	pthread_t *threads = calloc(count, sizeof(*threads));
+	unsigned i;
+
+	if (!calls || !threads)
+		abort();
+	for (i = 0; i < count; i++) {
+		calls[i] = (struct fork_call){r, i, run, context};
+		if (pthread_create(&threads[i], NULL, fork_main, &calls[i]))
+			abort();
+	}
+	for (i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	free(threads);
+	free(calls);
+}
+
+struct team_call {
+	struct oriel_team team;
+	void (*run)(struct rank *r, struct oriel_dev_group g, void *context);
+	void *context;
+};
+
+static void team_main(struct rank *r, unsigned index, void *context)
+{
+	struct team_call *call = context;
+
+	call->run(r, oriel_dev_team(&call->team, index), call->context);
+}
+
+void rank_team(struct rank *r, uint32_t size,
+	       void (*run)(struct rank *r, struct oriel_dev_group g, void *context), void *context)
+{
+	struct team_call call = {.run = run, .context = context};
+
+	CHECK_OK(r, oriel_team_open(&call.team, size, true));
+	rank_fork(r, size, team_main, &call);
+}
+
+/* The harness itself has failed, so nobody can be told in good order. */
+static void give_up(const struct rank *r, const char *what)
+{
+	fprintf(stderr, "rank %u of %u, %s/%s: %s: %s: %s\n", r->rank, r->size,
+		r->suite ? r->suite : "", r->name ? r->name : "", what,
+		oriel_status_name(oriel_last_status()), oriel_last_error());
+	fflush(NULL);
+	_exit(1);
+}
+
+/* A broken communicator makes nobody wait, whoever comes first. */
+static void rank_leave(struct rank *r)
+{
+	if (r->comm) {
+		oriel_comm_abort(r->comm, "the case is over");
+		oriel_window_destroy(r->window);
+		oriel_comm_destroy(r->comm);
+	}
+	r->window = NULL;
+	r->comm = NULL;
+}
+
+static void rank_open_window(struct rank *r, const struct test_case *c)
+{
+	if (oriel_window_create(r->comm, c->window ? c->window : &small_window, &r->window) ||
+	    oriel_window_device(r->window, &r->dev) ||
+	    oriel_window_buffer(r->window, 0, (void **)&r->base, &r->length))
+		give_up(r, "cannot make a window");
+	r->meetings = 0;
+}
+
+static const char *case_why_not(const struct rank *r, const struct test_case *c)
+{
+	if (r->size < c->min_ranks)
+		return "too few ranks";
+	if (c->flags & NEEDS_MAPPED && oriel_comm_domain_size(r->comm) < r->size)
+		return "not all ranks are mapped";
+	if (c->flags & NEEDS_PROCESSES && !rank_is_process(r))
+		return "ranks are threads";
+	return NULL;
+}
+
+/* Collective. Has the case passed on all ranks? */
+static bool case_run(struct rank *r, const struct test_case *c)
+{
+	bool leaves = c->flags & (OWN_COMM | BREAKS_COMM);
+	enum oriel_status status;
+
+	r->failures = 0;
+	if (c->flags & OWN_COMM) {
+		oriel_comm_destroy(r->comm);
+		r->comm = NULL;
+	} else if (!(c->flags & NO_WINDOW)) {
+		rank_open_window(r, c);
+	}
+	c->run(r);
+	if (c->flags & BREAKS_COMM && r->window)
+		rank_meet_anyway(r);
+	if (leaves) {
+		rank_leave(r);
+		if (rank_join(r, NULL) != ORIEL_OK)
+			give_up(r, "cannot join again");
+	}
+	oriel_window_destroy(r->window);
+	r->window = NULL;
+	status = oriel_comm_agree(r->comm, r->failures ? ORIEL_ERR_STATE : ORIEL_OK);
+	if (status != ORIEL_OK && status != ORIEL_ERR_STATE)
+		give_up(r, "cannot agree");
+	return status == ORIEL_OK;
+}
+
+static bool case_is_wanted(const struct plan *plan, const struct suite *s,
+			   const struct test_case *c)
+{
+	char full[160];
+	int i;
+
+	snprintf(full, sizeof(full), "%s/%s", s->name, c->name);
+	for (i = 0; i < plan->filter_count; i++)
+		if (strstr(full, plan->filters[i]))
+			return true;
+	return plan->filter_count == 0;
+}
+
+struct tally {
+	unsigned passed;
+	unsigned failed;
+	unsigned skipped;
+};
+
+static void case_account(struct rank *r, const struct suite *s, const struct test_case *c,
+			 struct tally *tally)
+{
+	const char *why_not = case_why_not(r, c);
+	bool passed;
+
+	r->suite = s->name;
+	r->name = c->name;
+	if (why_not) {
+		tally->skipped++;
+		return;
+	}
+	passed = case_run(r, c);
+	if (passed)
+		tally->passed++;
+	else
+		tally->failed++;
+	if (r->rank == 0) {
+		printf("%s %s/%s\n", passed ? "ok  " : "FAIL", s->name, c->name);
+		fflush(stdout);
+	}
+}
+
+/* One rank from its bootstrap to its end. */
+static bool rank_main(const struct plan *plan, const struct oriel_bootstrap *bootstrap)
+{
+	struct rank r = {.rank = bootstrap->rank,
+			 .size = bootstrap->size,
+			 .bootstrap = bootstrap,
+			 .group = oriel_dev_thread()};
+	struct tally tally = {0};
+	size_t i, k;
+
+	if (rank_join(&r, NULL) != ORIEL_OK)
+		give_up(&r, "cannot join");
+	for (i = 0; i < SUITES; i++)
+		for (k = 0; k < suites[i]->count; k++)
+			if (case_is_wanted(plan, suites[i], &suites[i]->cases[k]))
+				case_account(&r, suites[i], &suites[i]->cases[k], &tally);
+	oriel_comm_destroy(r.comm);
+	if (r.rank == 0)
+		printf("%u ranks: %u cases passed, %u failed, %u do not apply\n", r.size,
+		       tally.passed, tally.failed, tally.skipped);
+	return tally.failed == 0 && tally.passed > 0;
+}
+
+struct thread_rank {
+	const struct plan *plan;
+	struct oriel_local_job *job;
+	unsigned rank;
+	bool passed;
+};
+
+static void *thread_main(void *argument)
+{
+	struct thread_rank *t = argument;
+	struct oriel_bootstrap bootstrap;
+
+	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK) {
+		fprintf(stderr, "rank %u: %s\n", t->rank, oriel_last_error());
+		_exit(1);
+	}
+	t->passed = rank_main(t->plan, &bootstrap);
+	oriel_bootstrap_close(&bootstrap);
+	return NULL;
+}
+
+static bool run_threads(const struct plan *plan)
+{
+	struct thread_rank *ranks = calloc(plan->threads, sizeof(*ranks));
+	pthread_t *threads = calloc(plan->threads, sizeof(*threads));
+	struct oriel_local_job *job;
+	bool passed = true;
+	unsigned i;
+
+	if (!ranks || !threads || oriel_local_job_create(plan->threads, &job) != ORIEL_OK)
+		abort();
+	for (i = 0; i < plan->threads; i++) {
+		ranks[i] = (struct thread_rank){plan, job, i, false};
+		if (pthread_create(&threads[i], NULL, thread_main, &ranks[i]))
+			abort();
+	}
+	for (i = 0; i < plan->threads; i++) {
+		pthread_join(threads[i], NULL);
+		passed = passed && ranks[i].passed;
+	}
+	oriel_local_job_destroy(job);
+	free(threads);
+	free(ranks);
+	return passed;
+}
+
+static bool run_process(const struct plan *plan)
+{
+	struct oriel_bootstrap bootstrap;
+	bool passed;
+
+	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
+		fprintf(stderr, "%s\n", oriel_last_error());
+		return false;
+	}
+	passed = rank_main(plan, &bootstrap);
+	oriel_bootstrap_close(&bootstrap);
+	return passed;
+}
+
+/* The aborts and faults of the cases would fill the log; failures have texts of their own. */
+static void drop_log(void *context, enum oriel_log_level level, const char *message)
+{
+	(void)context;
+	(void)level;
+	(void)message;
+}
+
+/* conformance [--threads N] [PART OF A NAME...]: without --threads one rank of a job */
+int main(int argc, char **argv)
+{
+	struct plan plan = {0};
+
+	plan.filters = argv + 1;
+	plan.filter_count = argc - 1;
+	if (argc > 1 && strcmp(argv[1], "--threads") == 0) {
+		plan.threads = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
+		if (!plan.threads) {
+			fprintf(stderr, "--threads wants a number of ranks\n");
+			return 2;
+		}
+		plan.filters += 2;
+		plan.filter_count -= 2;
+	}
+	if (!getenv("ORIEL_LOG"))
+		oriel_log_set_sink(drop_log, NULL);
+	return (plan.threads ? run_threads(&plan) : run_process(&plan)) ? 0 : 1;
+}

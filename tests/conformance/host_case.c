@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operations of a host thread: the same results, and a text for each failure. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void host_moves_bytes(struct rank *r)
+{
+	char block[5000], got[5000];
+	uint64_t old = 9;
+
+	fill(block, sizeof(block), r->rank);
+	CHECK_OK(r, oriel_window_put(r->window, rank_next(r), 3, block, sizeof(block), NULL));
+	CHECK_OK(r, oriel_window_put_value(r->window, rank_next(r), 8000, 77, NULL));
+	CHECK_OK(r, oriel_window_drain(r->window, 0));
+	CHECK_OK(r, oriel_window_flush(r->window, 0));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_EQ(r, wrong(r->base + 3, sizeof(block), rank_prev(r)), 0);
+	CHECK_EQ(r, *(uint64_t *)(void *)(r->base + 8000), 77);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_OK(r, oriel_window_get(r->window, rank_next(r), 3, got, sizeof(got), NULL));
+	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
+	CHECK_OK(r, oriel_window_fetch_add(r->window, rank_next(r), 8000, 3, &old));
+	CHECK_EQ(r, old, 77);
+	CHECK_OK(r, oriel_window_put(r->window, rank_next(r), r->length, NULL, 0, NULL));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_EQ(r, *(uint64_t *)(void *)(r->base + 8000), 80);
+}
+
+static void host_signals_and_waits(struct rank *r)
+{
+	struct oriel_window *w = r->window;
+	char block[100];
+	uint64_t value = 0;
+
+	fill(block, sizeof(block), r->rank);
+	CHECK_OK(r, oriel_window_put_signal(w, rank_next(r), 1, block, sizeof(block), 0, 5, NULL));
+	CHECK_OK(r, oriel_window_wait_signal_from(w, rank_prev(r), 0, ORIEL_GE, 5, 0, NULL));
+	CHECK_EQ(r, wrong(r->base + 1, sizeof(block), rank_prev(r)), 0);
+	CHECK_OK(r, oriel_window_signal(w, rank_next(r), 0, ORIEL_SIGNAL_ADD, 2, NULL));
+	CHECK_OK(r, oriel_window_wait_signal_next(w, rank_prev(r), 0, 7, 0, NULL));
+	CHECK_OK(r, oriel_window_signal_all(w, 1, ORIEL_SIGNAL_SET, 4, NULL));
+	CHECK_OK(r, oriel_window_wait_signal(w, 1, ORIEL_EQ, 4 * (uint64_t)(r->size - 1), 0, NULL));
+	CHECK_OK(r, oriel_window_read_signal(w, 1, &value));
+	CHECK_EQ(r, value, 4 * (r->size - 1));
+	CHECK_OK(r, oriel_window_read_signal_from(w, rank_prev(r), 0, &value));
+	CHECK_EQ(r, value, 7);
+}
+
+/* Twice the same phase: without the reset the second would fall through. */
+static void host_resets_all_signals_and_bases(struct rank *r)
+{
+	uint64_t value = 1;
+	int phase;
+
+	for (phase = 0; phase < 3; phase++) {
+		CHECK_STATUS(r,
+			     oriel_window_wait_signal_next(r->window, rank_prev(r), 63, 1, 1, NULL),
+			     ORIEL_ERR_TIMEOUT);
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		CHECK_OK(r, oriel_window_signal(r->window, rank_next(r), 63, ORIEL_SIGNAL_ADD, 8,
+						NULL));
+		CHECK_OK(r, oriel_window_wait_signal_next(r->window, rank_prev(r), 63, 8, 0, NULL));
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		CHECK_OK(r, oriel_window_reset_signals(r->window, NULL));
+		CHECK_OK(r, oriel_window_read_signal(r->window, 63, &value));
+		CHECK_EQ(r, value, 0);
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+	}
+}
+
+static void host_meets_at_barriers(struct rank *r)
+{
+	uint64_t round, told;
+	unsigned peer;
+
+	for (round = 1; round <= 100; round++) {
+		for (peer = 0; peer < r->size; peer++)
+			CHECK_OK(r, oriel_window_put_value(r->window, peer, 8 * (size_t)r->rank,
+							   round, NULL));
+		/* Host and device barriers share the epochs. */
+		CHECK_OK(r, round % 2 ? oriel_window_barrier(r->window, 1, 0, NULL)
+				      : oriel_dev_barrier(&r->dev, r->group, 1, LONG_NS));
+		for (peer = 0; peer < r->size; peer++) {
+			told = oriel_dev_load_relaxed((void *)(r->base + 8 * (size_t)peer));
+			CHECK(r, told == round || told == round + 1);
+		}
+	}
+}
+
+static void host_sends_and_receives(struct rank *r)
+{
+	char block[3000], got[3000];
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		fill(block, sizeof(block), r->rank + i);
+		CHECK_OK(r, oriel_window_send(r->window, rank_next(r), 3, block, sizeof(block), 0,
+					      NULL));
+		CHECK_OK(r,
+			 oriel_window_recv(r->window, rank_prev(r), 3, got, sizeof(got), 0, NULL));
+		CHECK_EQ(r, wrong(got, sizeof(got), rank_prev(r) + i), 0);
+	}
+}
+
+static void host_failures_have_texts(struct rank *r)
+{
+	struct oriel_window *w = r->window;
+	uint64_t value = 0;
+	void *address;
+
+	CHECK_STATUS(r, oriel_window_put(w, r->size, 0, "", 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), "put: rank");
+	CHECK_STATUS(r, oriel_window_put(w, 0, r->length, "", 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), "65537");
+	CHECK_TEXT(r, oriel_last_error(), "rank 0");
+	CHECK_STATUS(r, oriel_window_put_value(w, 0, 4, 1, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "not aligned to 8 bytes");
+	CHECK_STATUS(r, oriel_window_get(w, 0, oriel_at(3, 0), &value, 8, NULL), ORIEL_ERR_STATE);
+	CHECK_TEXT(r, oriel_last_error(), "not shared");
+	CHECK_STATUS(r, oriel_window_get(w, 0, oriel_at(99, 0), &value, 8, NULL), ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), "buffer 99");
+	CHECK_STATUS(r, oriel_window_signal(w, 0, 64, ORIEL_SIGNAL_ADD, 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), "signal 64 of 64");
+	CHECK_STATUS(r, oriel_window_barrier(w, 16, 0, NULL), ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), "slot 16 of 16");
+	CHECK_STATUS(r, oriel_window_send(w, r->rank, 0, "", 1, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "itself");
+	CHECK_STATUS(r, oriel_window_recv(w, rank_next(r), 4, &value, 1, 0, NULL), ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), "channel 4 of 4");
+	CHECK_STATUS(r, oriel_window_put(w, 0, 0, "", 1, &value), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "stream");
+	CHECK_STATUS(r, oriel_window_wait_signal(w, 0, ORIEL_NE, 0, MOMENT_NS, NULL),
+		     ORIEL_ERR_TIMEOUT);
+	CHECK_EQ(r, oriel_last_status(), ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, oriel_window_peer_address(w, r->size, 0, &address), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_peer_address(w, 0, oriel_at(1, 0), &address), ORIEL_ERR_RANGE);
+}
+
+/* The record of device functions is not taken by host calls, nor the other way round. */
+static void host_failures_leave_device_records_alone(struct rank *r)
+{
+	struct oriel_dev_fault fault;
+
+	CHECK_STATUS(r, oriel_dev_put(&r->dev, r->group, r->size, 0, "", 1), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_put(r->window, 0, 0, "", r->length + 1, NULL),
+		     ORIEL_ERR_RANGE);
+	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+	CHECK_EQ(r, fault.peer, r->size);
+	CHECK_STATUS(r, oriel_window_fault(r->window, &fault), ORIEL_AGAIN);
+}
+
+static const struct test_case host_cases[] = {
+	{"host_moves_bytes", host_moves_bytes, NULL, 1, 0},
+	{"host_signals_and_waits", host_signals_and_waits, NULL, 1, 0},
+	{"host_resets_all_signals_and_bases", host_resets_all_signals_and_bases, NULL, 1, 0},
+	{"host_meets_at_barriers", host_meets_at_barriers, NULL, 1, 0},
+	{"host_sends_and_receives", host_sends_and_receives, NULL, 2, 0},
+	{"host_failures_have_texts", host_failures_have_texts, NULL, 2, 0},
+	{"host_failures_leave_device_records_alone", host_failures_leave_device_records_alone, NULL,
+	 1, 0},
+};
+
+const struct suite host_suite = SUITE(host);

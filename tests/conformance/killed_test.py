@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that die, never come, or are told nonsense: killed_test.py KILLED [TEST...]"""
+
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+KILLED = None
+DEADLINE = 120  # seconds after which a test has failed; it never decides anything else
+FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
+PLACES = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "barrier_flat",
+          "barrier_peer", "wait_counter", "send", "recv", "comm_barrier", "window_create",
+          "region_share", "comm_create"]
+
+
+def free_port():
+    """Below the ports that the kernel gives to outgoing connections."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+
+
+class Job:
+    """Ranks of one job; each may be missing, and each may have an environment of its own."""
+
+    def __init__(self, test, size, *arguments, port=None, missing=(), own=None, **common):
+        self.size = size
+        self.port = port or free_port()
+        self.ranks = {}
+        ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
+        for rank in range(size):
+            if rank in missing:
+                continue
+            env = ours | {"RANK": str(rank), "WORLD_SIZE": str(size),
+                          "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port),
+                          "ORIEL_TIMEOUT": "30", "ORIEL_LOG": "error"} | common
+            env |= (own or {}).get(rank, {})
+            self.ranks[rank] = subprocess.Popen(
+                [KILLED, *map(str, arguments)], stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+        test.addCleanup(self.forget)
+
+    def forget(self):
+        for process in self.ranks.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()
+
+    def until_ready(self):
+        for process in self.ranks.values():
+            line = process.stdout.readline()
+            assert line == "ready\n", line + process.stdout.read()
+
+    def kill(self, rank):
+        self.ranks[rank].send_signal(signal.SIGKILL)
+        self.ranks[rank].wait()
+
+    def answers(self):
+        """What each rank said last, and its code."""
+        end = time.monotonic() + DEADLINE
+        said = {}
+        for rank, process in self.ranks.items():
+            out, _ = process.communicate(timeout=max(1, end - time.monotonic()))
+            said[rank] = ((out.splitlines() or [""])[-1], process.returncode)
+        return said
+
+
+class Death(unittest.TestCase):
+    def check_survivors(self, where, size, victim):
+        job = Job(self, size, where, victim)
+        job.until_ready()
+        job.kill(victim)
+        for rank, (line, code) in job.answers().items():
+            if rank == victim:
+                continue
+            self.assertRegex(line, r"^ORIEL_ERR_PEER .*\brank %d\b" % victim,
+                             f"{where}: rank {rank} of {size}")
+            self.assertEqual(code, 1, line)
+
+    def test_survivors_of_rank_1_are_told_wherever_they_wait(self):
+        for where in PLACES:
+            with self.subTest(where):
+                self.check_survivors(where, 3, 1)
+
+    def test_survivors_of_the_root_are_told(self):
+        for where in ["recv", "comm_barrier", "window_create", "comm_create"]:
+            with self.subTest(where):
+                self.check_survivors(where, 4, 0)
+
+    def test_survivors_of_the_last_rank_are_told(self):
+        for where in ["barrier", "comm_create"]:
+            with self.subTest(where):
+                self.check_survivors(where, 8, 7)
+
+
+class Absence(unittest.TestCase):
+    def check_all(self, job, pattern):
+        for rank, (line, code) in job.answers().items():
+            self.assertRegex(line, pattern, f"rank {rank} of {job.size}")
+            self.assertEqual(code, 1, line)
+
+    def test_a_rank_that_never_joins_is_named_on_all_ranks(self):
+        job = Job(self, 4, "nothing", "-", missing=[2], ORIEL_TIMEOUT="4")
+        self.check_all(job, r"^ORIEL_ERR_TIMEOUT .*\brank 2\b")
+
+    def test_a_rank_that_exits_before_joining_is_named_on_all_ranks(self):
+        # An unknown setting makes it leave at once, with the reason.
+        job = Job(self, 3, "nothing", "-", ORIEL_TIMEOUT="4",
+                  own={1: {"ORIEL_TIMEOUT": "soon"}})
+        said = job.answers()
+        self.assertRegex(said[1][0], r"^ORIEL_ERR_CONFIG .*ORIEL_TIMEOUT.*soon")
+        for rank in (0, 2):
+            self.assertRegex(said[rank][0], r"^ORIEL_ERR_(TIMEOUT|PEER) .*\brank 1\b")
+
+    def test_a_missing_root_is_named(self):
+        job = Job(self, 3, "nothing", "-", missing=[0], ORIEL_TIMEOUT="2")
+        self.check_all(job, r"^ORIEL_ERR_TIMEOUT .*(rank 0|127\.0\.0\.1:%d)" % job.port)
+
+    def test_a_port_in_use_is_named(self):
+        with socket.socket() as holder:
+            holder.bind(("127.0.0.1", free_port()))
+            holder.listen(16)
+            port = holder.getsockname()[1]
+            job = Job(self, 2, "nothing", "-", port=port, ORIEL_TIMEOUT="2")
+            said = job.answers()
+        self.assertRegex(said[0][0], r"^ORIEL_ERR_\w+ .*\b%d\b" % port)
+        self.assertRegex(said[1][0], r"^ORIEL_ERR_\w+ .+")
+
+    def test_another_job_key_is_refused(self):
+        job = Job(self, 2, "nothing", "-", ORIEL_TIMEOUT="4", ORIEL_JOB_KEY="a" * 32,
+                  own={1: {"ORIEL_JOB_KEY": "b" * 32}})
+        said = job.answers()
+        self.assertRegex(said[1][0], r"^ORIEL_ERR_(AUTH|TIMEOUT|PEER) .+")
+        self.assertRegex(said[0][0], r"^ORIEL_ERR_(AUTH|TIMEOUT|PEER) .*\brank 1\b")
+
+
+class Nonsense(unittest.TestCase):
+    def check_alone(self, pattern, **env):
+        """Rank 1 of 2, the only one that is started."""
+        job = Job(self, 2, "nothing", "-", missing=[0], own={1: env}, ORIEL_TIMEOUT="4")
+        line, code = job.answers()[1]
+        self.assertRegex(line, pattern)
+        self.assertEqual(code, 1)
+
+    def test_rank_beyond_world_size(self):
+        self.check_alone(r"^ORIEL_ERR_\w+ .*RANK.*7", RANK="7", WORLD_SIZE="4")
+
+    def test_numbers_that_are_none(self):
+        for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
+            for value in ("many", "-1", "3x", "", "0x2", "99999999999999999999"):
+                with self.subTest(name=name, value=value):
+                    self.check_alone(r"^ORIEL_ERR_CONFIG .*%s" % name, **{name: value})
+
+    def test_world_of_zero(self):
+        self.check_alone(r"^ORIEL_ERR_\w+ .*WORLD_SIZE", WORLD_SIZE="0")
+
+    def test_port_out_of_range(self):
+        self.check_alone(r"^ORIEL_ERR_\w+ .*MASTER_PORT", MASTER_PORT="65536")
+
+    def test_settings_that_do_not_exist(self):
+        self.check_alone(r"^ORIEL_ERR_CONFIG .*ORIEL_TIMOUT", ORIEL_TIMOUT="3")
+
+    def test_a_root_with_no_address(self):
+        self.check_alone(r"^ORIEL_ERR_\w+ .*nowhere\.invalid", MASTER_ADDR="nowhere.invalid")
+
+
+class Peace(unittest.TestCase):
+    def test_jobs_at_once_do_not_disturb_each_other(self):
+        jobs = [Job(self, size, "nothing", "-") for size in (2, 3, 4, 2)]
+        for job in jobs:
+            for line, code in job.answers().values():
+                self.assertEqual((line.strip(), code), ("ORIEL_OK", 0))
+
+    def test_one_job_dies_and_the_other_does_not_notice(self):
+        dying = Job(self, 3, "barrier", 1)
+        dying.until_ready()
+        living = Job(self, 3, "nothing", "-")
+        dying.kill(1)
+        for line, code in living.answers().values():
+            self.assertEqual((line.strip(), code), ("ORIEL_OK", 0))
+        dying.answers()
+
+    def test_a_single_rank_needs_no_environment(self):
+        job = Job(self, 1, "nothing", "-")
+        line, code = job.answers()[0]
+        self.assertEqual((line.strip(), code), ("ORIEL_OK", 0))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    KILLED = sys.argv.pop(1)
+    unittest.main()

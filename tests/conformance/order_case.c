@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Litmus tests: what is visible after what, and the one hole that is documented. */
+#include "harness.h"
+
+#include <stdlib.h>
+
+#define ROUNDS 1000u
+#define MESSAGE 1032u
+
+/* MP: who waited for the signal sees all of the put. The answer keeps the writer a round behind. */
+static void signal_publishes_the_put(struct rank *r)
+{
+	char message[MESSAGE];
+	uint64_t i;
+
+	for (i = 1; i <= ROUNDS; i++) {
+		fill(message, MESSAGE, i + r->rank);
+		CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, r->group, rank_next(r), i % 8,
+						     message, MESSAGE, 0, 1));
+		CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 0, 1,
+						       LONG_NS));
+		CHECK_EQ(r, wrong(r->base + i % 8, MESSAGE, i + rank_prev(r)), 0);
+		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_prev(r), 1,
+						 ORIEL_SIGNAL_ADD, 1));
+		CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_next(r), 1, 1,
+						       LONG_NS));
+	}
+}
+
+/* MP with two puts and a signal of its own; W6: the sum wait must acquire as well. */
+static void signal_publishes_all_earlier_puts(struct rank *r)
+{
+	uint64_t i, *words = (void *)r->base;
+
+	for (i = 1; i <= ROUNDS; i++) {
+		CHECK_POSTED(r, oriel_dev_put_value(&r->dev, rank_next(r), 0, i));
+		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 4096, &i, 8));
+		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 2,
+						 ORIEL_SIGNAL_SET, i));
+		CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 2, ORIEL_GE, i, LONG_NS));
+		CHECK_EQ(r, oriel_dev_load_relaxed(&words[0]), i);
+		CHECK_EQ(r, words[512], i);
+		CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 0, LONG_NS));
+	}
+}
+
+/* MP through a barrier, every pair at once, no put twice to one place without one. */
+static void barrier_publishes_the_puts_of_all(struct rank *r)
+{
+	char message[96];
+	uint64_t i;
+	unsigned peer;
+
+	for (i = 1; i <= ROUNDS; i++) {
+		size_t half = i % 2 * 4096;
+
+		fill(message, sizeof(message), i + r->rank);
+		for (peer = 0; peer < r->size; peer++)
+			CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer,
+						      half + r->rank * sizeof(message), message,
+						      sizeof(message)));
+		CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 1, LONG_NS));
+		for (peer = 0; peer < r->size; peer++)
+			CHECK_EQ(r,
+				 wrong(r->base + half + peer * sizeof(message), sizeof(message),
+				       i + peer),
+				 0);
+	}
+}
+
+/*
+ * ISA2: rank 0 puts to 2, flushes, tells 1; rank 1 tells 2; rank 2 looks. Without
+ * the flush nothing is promised.
+ */
+static void flush_makes_visible_to_third_ranks(struct rank *r)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	uint64_t i;
+
+	for (i = 1; i <= ROUNDS; i++) {
+		if (r->rank == 0) {
+			CHECK_POSTED(r, oriel_dev_put(w, r->group, 2, 0, &i, 8));
+			CHECK_OK(r, oriel_dev_flush(w, r->group, LONG_NS));
+			CHECK_POSTED(r, oriel_dev_signal(w, r->group, 1, 0, ORIEL_SIGNAL_ADD, 1));
+		} else if (r->rank == 1) {
+			CHECK_OK(r, oriel_dev_wait_signal_next(w, r->group, 0, 0, 1, LONG_NS));
+			CHECK_POSTED(r, oriel_dev_signal(w, r->group, 2, 0, ORIEL_SIGNAL_ADD, 1));
+		} else if (r->rank == 2) {
+			CHECK_OK(r, oriel_dev_wait_signal_next(w, r->group, 1, 0, 1, LONG_NS));
+			CHECK_EQ(r, *(uint64_t *)(void *)r->base, i);
+		}
+		CHECK_OK(r, oriel_dev_barrier(w, r->group, 2, LONG_NS));
+	}
+}
+
+#define STORES 8000u
+
+/*
+ * SB: each of a pair puts its flag to the other, flushes, and looks whether the
+ * other's has come. At least one must see it. A word per round, no reset. Each
+ * begins a round when the other's flag of the last has come, a moment earlier
+ * or later each time, so that on two cores the stores meet.
+ */
+static void store_and_look(struct rank *r, unsigned partner, unsigned char *seen)
+{
+	uint64_t *words = (void *)r->base;
+	uint64_t i, k;
+
+	for (i = 0; i < STORES; i++) {
+		struct oriel_dev_aim aim = {&words[i ? i - 1 : 0], 1,       ORIEL_EQ,
+					    ORIEL_DEV_PUT_VALUE,   partner, 0};
+
+		if (i)
+			CHECK_OK(r, oriel_dev_wait_word(&r->dev, r->group, &aim, LONG_NS));
+		for (k = 0; k < (r->rank & 1 ? i : i / 8) % 8; k++)
+			oriel_dev_relax();
+		CHECK_POSTED(r, oriel_dev_put_value(&r->dev, partner, 8 * i, 1));
+		CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
+		seen[i] = (unsigned char)oriel_dev_load_relaxed(&words[i]);
+	}
+	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, partner, 8 * STORES, seen, STORES));
+}
+
+static void flush_forbids_store_buffering(struct rank *r)
+{
+	const unsigned char *theirs = (unsigned char *)r->base + 8 * STORES;
+	unsigned char *mine = calloc(STORES, 1);
+	unsigned partner = r->rank ^ 1, i;
+
+	if (partner < r->size)
+		store_and_look(r, partner, mine);
+	rank_settle(r);
+	for (i = 0; partner < r->size && i < STORES; i++)
+		CHECK(r, mine[i] || theirs[i]);
+	free(mine);
+}
+
+enum scheme {
+	FULL,
+	FLAT,
+};
+
+#define SLOT 6u
+#define DATA 0u    /* where rank 2 puts at rank 0 */
+#define ROUND_2 1u /* signal: rank 1 has arrived for the second time */
+#define RELEASE 2u /* signal: rank 2 may go on */
+
+static enum oriel_status arrive(struct rank *r, enum scheme scheme)
+{
+	return scheme == FULL ? oriel_dev_barrier_arrive(&r->dev, r->group, SLOT)
+			      : oriel_dev_barrier_flat_arrive(&r->dev, r->group, SLOT);
+}
+
+static enum oriel_status await(struct rank *r, enum scheme scheme, uint64_t timeout_ns)
+{
+	return scheme == FULL ? oriel_dev_barrier_wait(&r->dev, r->group, SLOT, timeout_ns)
+			      : oriel_dev_barrier_flat_wait(&r->dev, r->group, SLOT, timeout_ns);
+}
+
+static void deliver(struct rank *r, enum scheme scheme, unsigned peer, uint64_t epoch)
+{
+	const struct oriel_dev_window *w = &r->dev;
+
+	if (scheme == FULL)
+		CHECK_OK(r, oriel_dev_arrive_at(w, peer, w->arrivals_at, SLOT, epoch));
+	else
+		oriel_dev_add_release(oriel_mapped_flat(w, w->peers[peer].control, SLOT), 1);
+}
+
+/*
+ * Rank 2 arrives everywhere but at rank 0: its put and its arrival there are
+ * still in flight, until rank 0 says so.
+ */
+static void be_slow_towards_rank_0(struct rank *r, enum scheme scheme)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	uint64_t one = 1;
+	unsigned peer;
+
+	w->slots[SLOT].epoch += scheme == FULL;
+	w->slots[SLOT].flat += scheme == FLAT;
+	for (peer = 1; peer < r->size; peer++)
+		if (peer != r->rank)
+			deliver(r, scheme, peer, 1);
+	CHECK_OK(r, oriel_dev_wait_signal_from(w, r->group, 0, RELEASE, ORIEL_EQ, 1, LONG_NS));
+	CHECK_POSTED(r, oriel_dev_put(w, r->group, 0, DATA, &one, 8));
+	deliver(r, scheme, 0, 1);
+	CHECK_OK(r, await(r, scheme, LONG_NS));
+	CHECK_OK(r, arrive(r, scheme));
+}
+
+/* Rank 1 passes round 1, arrives for round 2, and that overtakes rank 2's first arrival. */
+static void hurry(struct rank *r, enum scheme scheme)
+{
+	CHECK_OK(r, arrive(r, scheme));
+	CHECK_OK(r, await(r, scheme, LONG_NS));
+	CHECK_OK(r, arrive(r, scheme));
+	if (r->rank == 1)
+		CHECK_POSTED(r,
+			     oriel_dev_signal(&r->dev, r->group, 0, ROUND_2, ORIEL_SIGNAL_ADD, 1));
+}
+
+static void run_delayed_third(struct rank *r, enum scheme scheme)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	const uint64_t *data = (const uint64_t *)(void *)r->base + DATA;
+
+	if (r->rank == 2) {
+		be_slow_towards_rank_0(r, scheme);
+	} else if (r->rank != 0) {
+		hurry(r, scheme);
+	} else {
+		CHECK_OK(r, arrive(r, scheme));
+		CHECK_OK(r,
+			 oriel_dev_wait_signal_from(w, r->group, 1, ROUND_2, ORIEL_EQ, 1, LONG_NS));
+		/* The hole: flat passes here although rank 2 has not arrived. */
+		CHECK_STATUS(r, await(r, scheme, scheme == FULL ? MOMENT_NS : LONG_NS),
+			     scheme == FULL ? ORIEL_ERR_TIMEOUT : ORIEL_OK);
+		CHECK_EQ(r, oriel_dev_load_relaxed(data), 0);
+		CHECK_POSTED(r, oriel_dev_signal(w, r->group, 2, RELEASE, ORIEL_SIGNAL_ADD, 1));
+		if (scheme == FULL) {
+			CHECK_OK(r, await(r, scheme, LONG_NS));
+			CHECK_EQ(r, *data, 1);
+		}
+		CHECK_OK(r, arrive(r, scheme));
+	}
+	CHECK_OK(r, await(r, scheme, LONG_NS));
+	rank_settle(r);
+	CHECK_EQ(r, *data, r->rank == 0);
+}
+
+/* The default barrier stays shut on the schedule that opens the flat one. */
+static void barrier_waits_for_a_delayed_third(struct rank *r)
+{
+	run_delayed_third(r, FULL);
+}
+
+static void flat_lets_a_fast_rank_stand_in(struct rank *r)
+{
+	run_delayed_third(r, FLAT);
+}
+
+static const struct oriel_window_attr store_window = {.size = sizeof(store_window),
+						      .length = 9 * STORES,
+						      .channels = ORIEL_NONE};
+
+static const struct test_case order_cases[] = {
+	{"signal_publishes_the_put", signal_publishes_the_put, NULL, 1, 0},
+	{"signal_publishes_all_earlier_puts", signal_publishes_all_earlier_puts, NULL, 1, 0},
+	{"barrier_publishes_the_puts_of_all", barrier_publishes_the_puts_of_all, NULL, 1, 0},
+	{"flush_makes_visible_to_third_ranks", flush_makes_visible_to_third_ranks, NULL, 3, 0},
+	{"flush_forbids_store_buffering", flush_forbids_store_buffering, &store_window, 2, 0},
+	{"barrier_waits_for_a_delayed_third", barrier_waits_for_a_delayed_third, NULL, 3,
+	 NEEDS_MAPPED},
+	{"flat_lets_a_fast_rank_stand_in", flat_lets_a_fast_rank_stand_in, NULL, 3, NEEDS_MAPPED},
+};
+
+const struct suite order_suite = SUITE(order);

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory and regions: what may be shared, where it is seen, how long it lives. */
+#include "harness.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LENGTH 50000u
+
+static void check_dead(struct rank *r, const char *part)
+{
+	CHECK(r, oriel_last_status() != ORIEL_OK);
+	CHECK_TEXT(r, oriel_last_error(), part);
+}
+
+static void memory_comes_zeroed(struct rank *r)
+{
+	enum oriel_status status;
+	void *a, *b, *huge;
+
+	CHECK_OK(r, oriel_memory_alloc(1, 0, &a));
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, &b));
+	CHECK(r, a != b);
+	CHECK_EQ(r, not_all(b, LENGTH, 0), 0);
+	memset(b, 1, LENGTH);
+	oriel_memory_free(a);
+	CHECK_EQ(r, not_all(b, LENGTH, 1), 0);
+	oriel_memory_free(b);
+	oriel_memory_free(NULL);
+	status = oriel_memory_alloc(LENGTH, ORIEL_MEMORY_HUGE, &huge);
+	CHECK(r, status == ORIEL_OK || status == ORIEL_ERR_UNSUPPORTED);
+	if (status == ORIEL_OK)
+		oriel_memory_free(huge);
+	else
+		CHECK_TEXT(r, oriel_last_error(), "huge");
+	CHECK_STATUS(r, oriel_memory_alloc(0, 0, &a), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_memory_alloc(1, 1u << 30, &a), ORIEL_ERR_INVALID);
+}
+
+/* Ranks that share a process must not allocate anew between the two. */
+static void memory_is_freed_once(struct rank *r)
+{
+	char *memory = NULL;
+
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, (void **)&memory));
+	oriel_memory_free(memory + 64);
+	check_dead(r, "not the start");
+	memory[64] = 1;
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	oriel_memory_free(memory);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_STATUS(r, oriel_memory_alloc(0, 0, (void **)&memory), ORIEL_ERR_INVALID);
+	oriel_memory_free(memory);
+	check_dead(r, "oriel_memory_free");
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+}
+
+/* Every rank's @region, of peer + 1 times @unit bytes, is where peers see it. */
+static void check_region(struct rank *r, const struct oriel_region *region, char *mine, size_t unit)
+{
+	unsigned peer;
+	size_t length;
+	void *at;
+
+	fill(mine, unit * (r->rank + 1), r->rank);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	for (peer = 0; peer < r->size; peer++) {
+		CHECK_OK(r, oriel_region_peer_length(region, peer, &length));
+		CHECK_EQ(r, length, unit * (peer + 1));
+		if (!CHECK_OK(r, oriel_region_peer_address(region, peer, 0, &at)))
+			continue;
+		CHECK_EQ(r, wrong(at, unit * (peer + 1), peer), 0);
+		CHECK_OK(r, oriel_region_peer_address(region, peer, length - 1, &at));
+		CHECK_STATUS(r, oriel_region_peer_address(region, peer, length, &at),
+			     ORIEL_ERR_RANGE);
+	}
+	CHECK_OK(r, oriel_region_peer_address(region, r->rank, 0, &at));
+	CHECK(r, at == mine);
+	CHECK_STATUS(r, oriel_region_peer_length(region, r->size, &length), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_region_peer_address(region, r->size, 0, &at), ORIEL_ERR_RANGE);
+}
+
+/* ExchangeNvlBufferMultipleRoundTrips; N1: peers got the start of the allocation instead. */
+static void parts_of_an_allocation_keep_their_offset(struct rank *r)
+{
+	static const size_t offsets[] = {0, 4096, 8192 + 64, 12289, 1};
+	const size_t unit = 1000;
+	struct oriel_region *region = NULL;
+	char *memory = NULL;
+	size_t i;
+
+	CHECK_OK(r, oriel_memory_alloc(16384 + unit * (r->rank + 1), 0, (void **)&memory));
+	for (i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		size_t offset = offsets[(i + r->rank) % 5];
+
+		CHECK_OK(r, oriel_region_register(r->comm, memory + offset, unit * (r->rank + 1),
+						  &region));
+		CHECK_OK(r, oriel_region_share(region));
+		check_region(r, region, memory + offset, unit);
+		oriel_region_unregister(region);
+	}
+	oriel_memory_free(memory);
+}
+
+/* N1: sharing one pointer again replaced the mappings of the first time. */
+static void one_range_may_be_shared_twice(struct rank *r)
+{
+	struct oriel_region *first = NULL, *second = NULL;
+	char *memory = NULL;
+
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, (void **)&memory));
+	CHECK_OK(r, oriel_region_register(r->comm, memory, 100 * (r->rank + 1), &first));
+	CHECK_OK(r, oriel_region_register(r->comm, memory, 10 * (r->rank + 1), &second));
+	CHECK_OK(r, oriel_region_share(first));
+	CHECK_OK(r, oriel_region_share(second));
+	oriel_region_unregister(second);
+	check_region(r, first, memory, 100);
+	oriel_region_unregister(first);
+	oriel_memory_free(memory);
+}
+
+static void regions_are_shared_once(struct rank *r)
+{
+	struct oriel_region *region = NULL;
+	size_t length = 0;
+	void *at = NULL;
+
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, &at));
+	CHECK_OK(r, oriel_region_register(r->comm, at, LENGTH, &region));
+	CHECK_STATUS(r, oriel_region_peer_length(region, r->rank, &length), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_region_peer_address(region, r->rank, 0, &at), ORIEL_ERR_STATE);
+	CHECK_TEXT(r, oriel_last_error(), "not shared");
+	CHECK_OK(r, oriel_region_share(region));
+	CHECK_STATUS(r, oriel_region_share(region), ORIEL_ERR_STATE);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	oriel_region_unregister(region);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	oriel_region_unregister(region);
+	check_dead(r, "region");
+	oriel_region_unregister(NULL);
+	oriel_memory_free(at);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+}
+
+static void any_memory_may_be_a_local_source(struct rank *r)
+{
+	struct oriel_region *region = NULL;
+	char *memory = malloc(LENGTH);
+
+	CHECK_OK(r, oriel_region_register(r->comm, memory, LENGTH, &region));
+	/* Local as long as it was never shared: rank by rank. */
+	oriel_region_unregister(region);
+	CHECK_STATUS(r, oriel_region_register(r->comm, memory, 0, &region), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_region_register(r->comm, NULL, 1, &region), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_region_register(r->comm, memory, SIZE_MAX, &region),
+		     ORIEL_ERR_INVALID);
+	free(memory);
+}
+
+/* N2: one rank's buffer could not be exported, and the others hung. */
+static void one_private_buffer_fails_all(struct rank *r)
+{
+	struct oriel_region *region = NULL;
+	char *private = malloc(LENGTH);
+	void *memory = NULL;
+
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, &memory));
+	CHECK_OK(r,
+		 oriel_region_register(r->comm, r->rank == 1 ? private : memory, LENGTH, &region));
+	CHECK_STATUS(r, oriel_region_share(region), ORIEL_ERR_UNSUPPORTED);
+	CHECK_TEXT(r, oriel_last_error(), "oriel_memory_alloc");
+	if (r->rank != 1)
+		CHECK_TEXT(r, oriel_last_error(), "rank 1");
+	oriel_region_unregister(region);
+	oriel_memory_free(memory);
+	free(private);
+}
+
+/* Where nobody needs a file, no file is asked for. */
+static void threads_may_share_private_memory(struct rank *r)
+{
+	struct oriel_region *region = NULL;
+	char *private = malloc(LENGTH);
+
+	if (!rank_is_process(r)) {
+		CHECK_OK(r,
+			 oriel_region_register(r->comm, private + 3, 100 * (r->rank + 1), &region));
+		CHECK_OK(r, oriel_region_share(region));
+		check_region(r, region, private + 3, 100);
+		oriel_region_unregister(region);
+	}
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	free(private);
+}
+
+/* CudaIpcOpen: the memory lives as long as a window over it does. */
+static void freed_memory_stays_until_it_is_not_shared(struct rank *r)
+{
+	struct oriel_region *region = NULL;
+	char *memory = NULL;
+
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, (void **)&memory));
+	CHECK_OK(r, oriel_region_register(r->comm, memory, 70 * (r->rank + 1), &region));
+	CHECK_OK(r, oriel_region_share(region));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	oriel_memory_free(memory);
+	check_region(r, region, memory, 70);
+	oriel_region_unregister(region);
+}
+
+static void a_file_of_the_user_can_be_shared(struct rank *r)
+{
+	int fd = memfd_create("conformance", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct oriel_region *region = NULL;
+	char *map;
+
+	CHECK(r, fd >= 0 && ftruncate(fd, 65536) == 0);
+	map = mmap(NULL, 65536 - 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4096);
+	CHECK(r, map != MAP_FAILED);
+	if (CHECK_OK(r, oriel_memory_take_fd(map, 65536 - 4096, fd, 4096))) {
+		CHECK(r, fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK);
+		CHECK_OK(r, oriel_region_register(r->comm, map + 77, 900 * (r->rank + 1), &region));
+		CHECK_OK(r, oriel_region_share(region));
+		check_region(r, region, map + 77, 900);
+		oriel_region_unregister(region);
+		oriel_memory_release(map);
+		CHECK(r, map[0] == 0);
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		oriel_memory_release(map);
+		check_dead(r, "oriel_memory_release");
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+	}
+	munmap(map, 65536 - 4096);
+}
+
+/* What could shrink under its users is refused, and stays with its owner. */
+static void a_file_that_cannot_be_sealed_is_refused(struct rank *r)
+{
+	FILE *file = tmpfile();
+	char *map;
+
+	CHECK(r, file && ftruncate(fileno(file), 4096) == 0);
+	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+	CHECK(r, map != MAP_FAILED);
+	CHECK_STATUS(r, oriel_memory_take_fd(map, 4096, fileno(file), 0), ORIEL_ERR_UNSUPPORTED);
+	CHECK(r, fcntl(fileno(file), F_GETFD) >= 0);
+	munmap(map, 4096);
+	fclose(file);
+}
+
+static const struct test_case region_cases[] = {
+	{"memory_comes_zeroed", memory_comes_zeroed, NULL, 1, NO_WINDOW},
+	{"memory_is_freed_once", memory_is_freed_once, NULL, 1, NO_WINDOW},
+	{"parts_of_an_allocation_keep_their_offset", parts_of_an_allocation_keep_their_offset, NULL,
+	 1, NO_WINDOW | NEEDS_MAPPED},
+	{"one_range_may_be_shared_twice", one_range_may_be_shared_twice, NULL, 1,
+	 NO_WINDOW | NEEDS_MAPPED},
+	{"regions_are_shared_once", regions_are_shared_once, NULL, 1, NO_WINDOW},
+	{"any_memory_may_be_a_local_source", any_memory_may_be_a_local_source, NULL, 1, NO_WINDOW},
+	{"one_private_buffer_fails_all", one_private_buffer_fails_all, NULL, 2,
+	 NO_WINDOW | NEEDS_MAPPED | NEEDS_PROCESSES},
+	{"threads_may_share_private_memory", threads_may_share_private_memory, NULL, 1,
+	 NO_WINDOW | NEEDS_MAPPED},
+	{"freed_memory_stays_until_it_is_not_shared", freed_memory_stays_until_it_is_not_shared,
+	 NULL, 1, NO_WINDOW | NEEDS_MAPPED},
+	{"a_file_of_the_user_can_be_shared", a_file_of_the_user_can_be_shared, NULL, 1,
+	 NO_WINDOW | NEEDS_MAPPED},
+	{"a_file_that_cannot_be_sealed_is_refused", a_file_that_cannot_be_sealed_is_refused, NULL,
+	 1, NO_WINDOW},
+};
+
+const struct suite region_suite = SUITE(region);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every group operation called by a team: parts add up, one signal, one answer for all. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t team_sizes[] = {1, 2, 3, 8, 64};
+
+#define TEAM_SIZES (sizeof(team_sizes) / sizeof(team_sizes[0]))
+#define BLOCK 9001u /* no multiple of anything, and less than 64 bytes for some of 64 threads */
+
+/* What the threads of one team share. */
+struct shared {
+	uint64_t round;  /* counts the teams, so that nothing is mistaken for an earlier one */
+	char *block;     /* BLOCK bytes to put from */
+	char *got;       /* BLOCK bytes to get to */
+	uint64_t before; /* written by one thread before a sync, read by all after */
+};
+
+/* Run @run with a team of each size, one after the other, all ranks in step. */
+static void with_teams(struct rank *r,
+		       void (*run)(struct rank *r, struct oriel_dev_group g, void *context))
+{
+	struct shared shared = {0, malloc(BLOCK), malloc(BLOCK), 0};
+	size_t i;
+
+	for (i = 0; i < TEAM_SIZES; i++) {
+		shared.round++;
+		fill(shared.block, BLOCK, 50 * r->rank + shared.round);
+		memset(shared.got, 0, BLOCK);
+		rank_settle(r);
+		rank_team(r, team_sizes[i], run, &shared);
+		rank_settle(r);
+	}
+	free(shared.block);
+	free(shared.got);
+}
+
+/* The whole block is there when the first thread of the receiving team is past the wait. */
+static void team_put_signal(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	const struct shared *s = context;
+
+	CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, g, rank_next(r), 5, s->block, BLOCK, 1, 1));
+	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, g, rank_prev(r), 1, 1, LONG_NS));
+	CHECK_EQ(r, wrong(r->base + 5, BLOCK, 50 * rank_prev(r) + s->round), 0);
+	/* Nobody's put of the next round may come while some thread still looks. */
+	CHECK_OK(r, oriel_dev_barrier(&r->dev, g, 0, LONG_NS));
+}
+
+/* W3: the signal must not overtake the parts of the other threads; and it comes once. */
+static void put_signal_comes_once_and_last(struct rank *r)
+{
+	uint64_t value = 0;
+
+	with_teams(r, team_put_signal);
+	CHECK_OK(r, oriel_dev_read_signal_from(&r->dev, rank_prev(r), 1, &value));
+	CHECK_EQ(r, value, TEAM_SIZES);
+}
+
+static void team_put_get(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	const struct shared *s = context;
+	int64_t ticket;
+
+	ticket = oriel_dev_put(&r->dev, g, rank_next(r), 3, s->block, BLOCK);
+	CHECK_POSTED(r, ticket);
+	CHECK_OK(r, oriel_dev_wait_local(&r->dev, g, rank_next(r), ticket, LONG_NS));
+	CHECK_OK(r, oriel_dev_flush(&r->dev, g, LONG_NS));
+	CHECK_POSTED(r, oriel_dev_get(&r->dev, g, rank_next(r), 3, s->got, BLOCK));
+	CHECK_OK(r, oriel_dev_drain(&r->dev, g, LONG_NS));
+	CHECK_EQ(r, wrong(s->got, BLOCK, 50 * r->rank + s->round), 0);
+}
+
+static void put_and_get_are_split_and_whole(struct rank *r)
+{
+	with_teams(r, team_put_get);
+}
+
+/* What each thread puts is announced by the barrier of its team. */
+static void team_barrier(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	const struct shared *s = context;
+	uint64_t i, *words = (void *)r->base;
+	unsigned peer;
+
+	for (i = 1; i <= 3; i++) {
+		uint64_t told = s->round * 100 + i;
+
+		for (peer = 0; peer < r->size; peer++)
+			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer,
+							    8 * (size_t)(r->rank * 64 + g.rank),
+							    told));
+		CHECK_OK(r, i % 2 ? oriel_dev_barrier(&r->dev, g, 2, LONG_NS)
+				  : oriel_dev_barrier_arrive(&r->dev, g, 3));
+		if (i % 2 == 0)
+			CHECK_OK(r, oriel_dev_barrier_wait(&r->dev, g, 3, LONG_NS));
+		for (peer = 0; peer < r->size; peer++)
+			CHECK(r, oriel_dev_load_relaxed(
+					 &words[peer * 64 + (g.rank + 1) % g.size]) >= told);
+	}
+	CHECK_OK(r, oriel_dev_barrier_flat(&r->dev, g, 4, LONG_NS));
+}
+
+/* W4: the threshold grew with the number of threads. */
+static void barrier_counts_a_team_once(struct rank *r)
+{
+	with_teams(r, team_barrier);
+}
+
+static void team_barrier_peer(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	const struct shared *s = context;
+	unsigned partner = r->rank ^ 1;
+
+	if (partner >= r->size)
+		return;
+	CHECK_POSTED(r, oriel_dev_put(&r->dev, g, partner, 0, s->block, BLOCK));
+	CHECK_OK(r, oriel_dev_barrier_peer(&r->dev, g, partner, 1, LONG_NS));
+	CHECK_EQ(r, wrong(r->base, BLOCK, 50 * partner + s->round), 0);
+}
+
+static void pairs_of_teams_meet(struct rank *r)
+{
+	with_teams(r, team_barrier_peer);
+}
+
+static void team_signals(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	const struct shared *s = context;
+	uint64_t others = r->size - 1;
+
+	CHECK_POSTED(r, oriel_dev_signal_all(w, g, 10, ORIEL_SIGNAL_ADD, 1));
+	CHECK_OK(r, oriel_dev_wait_signal(w, g, 10, ORIEL_GE, s->round * others, LONG_NS));
+	CHECK_POSTED(r, oriel_dev_signal(w, g, rank_next(r), 11, ORIEL_SIGNAL_ADD, 1));
+	CHECK_OK(r,
+		 oriel_dev_wait_signal_from(w, g, rank_prev(r), 11, ORIEL_GE, s->round, LONG_NS));
+	CHECK_POSTED(r, oriel_dev_signal_counter(w, g, rank_next(r), 12, 1, 0));
+	CHECK_POSTED(r, oriel_dev_put_counter(w, g, rank_next(r), 0, s->block, BLOCK, 0));
+	CHECK_POSTED(r, oriel_dev_put_signal_counter(w, g, rank_next(r), 0, s->block, BLOCK, 12, 1,
+						     0));
+	CHECK_OK(r, oriel_dev_wait_counter(w, g, rank_next(r), 0, ORIEL_EQ, 3 * s->round, LONG_NS));
+}
+
+static void signals_and_counters_count_a_team_once(struct rank *r)
+{
+	uint64_t value = 0;
+
+	with_teams(r, team_signals);
+	CHECK_OK(r, oriel_dev_read_signal(&r->dev, 10, &value));
+	CHECK_EQ(r, value, TEAM_SIZES * (r->size - 1));
+	CHECK_OK(r, oriel_dev_read_signal_from(&r->dev, rank_prev(r), 11, &value));
+	CHECK_EQ(r, value, TEAM_SIZES);
+	CHECK_OK(r, oriel_dev_read_signal_from(&r->dev, rank_prev(r), 12, &value));
+	CHECK_EQ(r, value, 2 * TEAM_SIZES);
+}
+
+/* Even ranks send first: the block is larger than the staging. */
+static void team_stream(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	const struct shared *s = context;
+	unsigned partner = r->rank ^ 1;
+	int turn;
+
+	if (partner >= r->size)
+		return;
+	for (turn = 0; turn < 2; turn++) {
+		if (turn == (int)(r->rank & 1)) {
+			CHECK_OK(r,
+				 oriel_dev_send(&r->dev, g, partner, 1, s->block, BLOCK, LONG_NS));
+			continue;
+		}
+		CHECK_OK(r, oriel_dev_recv(&r->dev, g, partner, 1, s->got, BLOCK, LONG_NS));
+		CHECK_EQ(r, wrong(s->got, BLOCK, 50 * partner + s->round), 0);
+	}
+}
+
+static void teams_send_and_receive(struct rank *r)
+{
+	with_teams(r, team_stream);
+}
+
+/* One thread's answer is everybody's answer, and nobody is left in a sync. */
+static void team_failures(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	const struct shared *s = context;
+
+	CHECK_STATUS(r, oriel_dev_wait_signal_from(w, g, rank_prev(r), 20, ORIEL_NE, 0, MOMENT_NS),
+		     ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, oriel_dev_wait_signal(w, g, 20, ORIEL_NE, 0, MOMENT_NS), ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, oriel_dev_wait_signal_next(w, g, rank_prev(r), 20, 1, MOMENT_NS),
+		     ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, oriel_dev_wait_counter(w, g, rank_prev(r), 5, ORIEL_NE, 0, MOMENT_NS),
+		     ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, oriel_dev_put(w, g, r->size, 0, s->block, BLOCK), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_put(w, g, rank_next(r), r->length - BLOCK + 1, s->block, BLOCK),
+		     ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_barrier(w, g, w->barriers, LONG_NS), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_send(w, g, r->rank, 0, s->block, BLOCK, LONG_NS),
+		     ORIEL_ERR_INVALID);
+	if (r->size > 1)
+		CHECK_STATUS(r, oriel_dev_recv(w, g, rank_prev(r), 2, s->got, BLOCK, MOMENT_NS),
+			     ORIEL_ERR_TIMEOUT);
+}
+
+static void all_threads_get_one_status(struct rank *r)
+{
+	struct oriel_dev_fault fault;
+
+	with_teams(r, team_failures);
+	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+}
+
+static void team_primitives(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	struct shared *s = context;
+	uint64_t i, begin, length;
+
+	for (i = 1; i <= 20; i++) {
+		if (g.rank == i % g.size)
+			s->before = i;
+		oriel_dev_sync(g);
+		CHECK_EQ(r, s->before, i);
+		CHECK_EQ(r, oriel_dev_share(g, g.rank == 0 ? 1000 + i : g.rank), 1000 + i);
+		CHECK_OK(r, oriel_dev_vote(g, ORIEL_OK));
+		CHECK_STATUS(r, oriel_dev_vote(g, g.rank == i % g.size ? ORIEL_ERR_PEER : ORIEL_OK),
+			     ORIEL_ERR_PEER);
+		CHECK_OK(r, oriel_dev_vote(g, ORIEL_OK));
+	}
+	length = oriel_dev_part(g, BLOCK, &begin);
+	CHECK(r, begin + length <= BLOCK);
+	memset(s->got + begin, 1, length);
+	oriel_dev_sync(g);
+	CHECK_EQ(r, not_all(s->got, BLOCK, 1), 0);
+}
+
+static void sync_share_vote_and_part_hold(struct rank *r)
+{
+	struct oriel_team team;
+
+	with_teams(r, team_primitives);
+	CHECK_STATUS(r, oriel_team_open(&team, 0, true), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_team_open(&team, ORIEL_TEAM_MAX + 1, true), ORIEL_ERR_RANGE);
+}
+
+static const struct test_case team_cases[] = {
+	{"sync_share_vote_and_part_hold", sync_share_vote_and_part_hold, NULL, 1, 0},
+	{"put_signal_comes_once_and_last", put_signal_comes_once_and_last, NULL, 1, 0},
+	{"put_and_get_are_split_and_whole", put_and_get_are_split_and_whole, NULL, 1, 0},
+	{"barrier_counts_a_team_once", barrier_counts_a_team_once, NULL, 1, 0},
+	{"pairs_of_teams_meet", pairs_of_teams_meet, NULL, 1, 0},
+	{"signals_and_counters_count_a_team_once", signals_and_counters_count_a_team_once, NULL, 1,
+	 0},
+	{"teams_send_and_receive", teams_send_and_receive, NULL, 2, 0},
+	{"all_threads_get_one_status", all_threads_get_one_status, NULL, 1, 0},
+};
+
+const struct suite team_suite = SUITE(team);

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who the peers are: paths, domains, numberings, and what happens where there is no path. */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void self_is_self(struct rank *r)
+{
+	struct oriel_peer peer;
+	enum oriel_path path;
+
+	CHECK_EQ(r, oriel_comm_rank(r->comm), r->rank);
+	CHECK_EQ(r, oriel_comm_size(r->comm), r->size);
+	CHECK_EQ(r, oriel_comm_timeout(r->comm), LONG_NS);
+	CHECK_OK(r, oriel_comm_path(r->comm, r->rank, &path));
+	CHECK_EQ(r, path, ORIEL_PATH_SELF);
+	CHECK_OK(r, oriel_comm_peer(r->comm, r->rank, &peer));
+	CHECK_EQ(r, peer.rank, r->rank);
+	CHECK_EQ(r, peer.pid, getpid());
+	CHECK(r, peer.is_same_process);
+	CHECK(r, peer.host[0] && peer.node && peer.reason);
+}
+
+/* T1, T3: what one rank believes of a pair, the other believes too. */
+static void paths_are_symmetric(struct rank *r)
+{
+	uint8_t *mine = calloc(r->size, r->size + 1), *all = mine + r->size;
+	enum oriel_path path, between;
+	unsigned i, k;
+
+	for (i = 0; i < r->size; i++) {
+		CHECK_OK(r, oriel_comm_path(r->comm, i, &path));
+		CHECK(r, path != ORIEL_PATH_NONE);
+		mine[i] = (uint8_t)path;
+	}
+	CHECK_OK(r, oriel_comm_all_gather(r->comm, mine, all, r->size));
+	for (i = 0; i < r->size; i++) {
+		for (k = 0; k < r->size; k++) {
+			CHECK_OK(r, oriel_comm_path_between(r->comm, i, k, &between));
+			CHECK_EQ(r, between, all[i * r->size + k]);
+			CHECK_EQ(r, all[i * r->size + k], all[k * r->size + i]);
+		}
+	}
+	free(mine);
+}
+
+/* T3: A maps B and B maps C, so A maps C; the members agree on the list. */
+static void domains_are_transitive(struct rank *r)
+{
+	unsigned size = oriel_comm_domain_size(r->comm), index, member, found;
+	uint64_t mask = 0, *all = calloc(r->size, 8);
+	enum oriel_path path;
+
+	for (index = 0; index < size; index++) {
+		CHECK_OK(r, oriel_comm_domain_rank(r->comm, index, &member));
+		CHECK(r, mask >> member == 0);
+		mask |= 1ull << member;
+		CHECK_OK(r, oriel_comm_path(r->comm, member, &path));
+		CHECK(r, path == (member == r->rank ? ORIEL_PATH_SELF : ORIEL_PATH_MAPPED));
+		CHECK_OK(r, oriel_comm_domain_find(r->comm, member, &found));
+		CHECK_EQ(r, found, index);
+	}
+	CHECK_OK(r, oriel_comm_domain_rank(r->comm, oriel_comm_domain_index(r->comm), &member));
+	CHECK_EQ(r, member, r->rank);
+	CHECK_STATUS(r, oriel_comm_domain_rank(r->comm, size, &member), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_comm_domain_find(r->comm, r->size, &found), ORIEL_ERR_RANGE);
+	CHECK_OK(r, oriel_comm_all_gather(r->comm, &mask, all, 8));
+	for (member = 0; member < r->size; member++)
+		CHECK(r, mask >> member & 1 ? all[member] == mask : (all[member] & mask) == 0);
+	free(all);
+}
+
+/* PeerIterationHelpers, PeerIndexConversionRoundtrip. */
+static void peer_numbers_round_trip(struct rank *r)
+{
+	unsigned index, peer, back, expected = 0;
+
+	for (index = 0; index + 1 < r->size; index++, expected++) {
+		expected += expected == r->rank;
+		CHECK_OK(r, oriel_comm_peer_rank(r->comm, index, &peer));
+		CHECK_EQ(r, peer, expected);
+		CHECK_OK(r, oriel_comm_peer_index(r->comm, peer, &back));
+		CHECK_EQ(r, back, index);
+	}
+	CHECK_STATUS(r, oriel_comm_peer_rank(r->comm, r->size - 1, &peer), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_comm_peer_rank(r->comm, UINT32_MAX, &peer), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_comm_peer_index(r->comm, r->rank, &back), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_peer_index(r->comm, r->size, &back), ORIEL_ERR_RANGE);
+}
+
+/* DeviceHandleMetadata, DeviceHandleTypeMap; G6: all maps, not only one path's. */
+static void device_handle_has_the_same_maps(struct rank *r)
+{
+	struct oriel_dev_comm device;
+	unsigned rank, number;
+	enum oriel_path path;
+
+	CHECK_OK(r, oriel_comm_device(r->comm, &device));
+	CHECK_EQ(r, device.magic, ORIEL_DEV_MAGIC);
+	CHECK_EQ(r, device.version, ORIEL_DEV_VERSION);
+	CHECK_EQ(r, device.size, sizeof(device));
+	CHECK_EQ(r, device.rank, r->rank);
+	CHECK_EQ(r, device.ranks, r->size);
+	CHECK_EQ(r, device.domain_size, oriel_comm_domain_size(r->comm));
+	CHECK_EQ(r, device.domain_index, oriel_comm_domain_index(r->comm));
+	for (rank = 0; rank < r->size; rank++) {
+		CHECK_OK(r, oriel_comm_path(r->comm, rank, &path));
+		CHECK_EQ(r, device.of[rank].path, path);
+		if (oriel_comm_peer_index(r->comm, rank, &number) != ORIEL_OK)
+			number = ORIEL_DEV_NO_INDEX;
+		CHECK_EQ(r, device.of[rank].peer_index, number);
+		if (oriel_comm_domain_find(r->comm, rank, &number) != ORIEL_OK)
+			number = ORIEL_DEV_NO_INDEX;
+		CHECK_EQ(r, device.of[rank].domain_index, number);
+	}
+	for (number = 0; number < device.domain_size; number++) {
+		CHECK_OK(r, oriel_comm_domain_rank(r->comm, number, &rank));
+		CHECK_EQ(r, device.domain[number], rank);
+	}
+}
+
+static void queries_refuse_what_is_no_rank(struct rank *r)
+{
+	struct oriel_peer peer;
+	enum oriel_path path;
+
+	CHECK_STATUS(r, oriel_comm_path(r->comm, r->size, &path), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_comm_path(r->comm, UINT32_MAX, &path), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_comm_peer(r->comm, r->size, &peer), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_comm_path_between(r->comm, 0, r->size, &path), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_comm_path_between(r->comm, r->size, 0, &path), ORIEL_ERR_RANGE);
+}
+
+/* DisableIbTest: ThrowsWhenPeerNotNvlReachable, ErrorMessageContainsRank, on all ranks. */
+static void split_nodes_have_no_path(struct rank *r)
+{
+	unsigned first_right = r->size / 2;
+	char host[256], text[64];
+
+	CHECK_STATUS(r, rank_join(r, r->rank < first_right ? "left" : "right"), ORIEL_ERR_NO_PATH);
+	CHECK(r, gethostname(host, sizeof(host)) == 0);
+	CHECK_TEXT(r, oriel_last_error(), "rank 0");
+	snprintf(text, sizeof(text), "rank %u", first_right);
+	CHECK_TEXT(r, oriel_last_error(), text);
+	CHECK_TEXT(r, oriel_last_error(), host);
+	CHECK_TEXT(r, oriel_last_error(), "mapped");
+	CHECK_TEXT(r, oriel_last_error(), "rdma");
+	CHECK_TEXT(r, oriel_last_error(), "left");
+	CHECK_TEXT(r, oriel_last_error(), "right");
+}
+
+/* T1: the name is compared after all have told theirs, so one node works under any name. */
+static void one_node_may_have_any_name(struct rank *r)
+{
+	struct oriel_peer peer;
+
+	if (!CHECK_OK(r, rank_join(r, "somewhere")))
+		return;
+	CHECK_EQ(r, oriel_comm_domain_size(r->comm), r->size);
+	CHECK_OK(r, oriel_comm_peer(r->comm, rank_next(r), &peer));
+	CHECK(r, strcmp(peer.node, "somewhere") == 0);
+}
+
+static void attributes_from_the_future_are_refused(struct rank *r)
+{
+	struct {
+		struct oriel_comm_attr attr;
+		uint64_t unknown;
+	} later = {{.size = sizeof(later)}, 1};
+	struct oriel_comm_attr empty = {0};
+	struct oriel_bootstrap closed = {0};
+
+	CHECK_STATUS(r, oriel_comm_create(r->bootstrap, &later.attr, &r->comm), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_create(r->bootstrap, &empty, &r->comm), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_create(&closed, NULL, &r->comm), ORIEL_ERR_INVALID);
+	later.unknown = 0;
+	CHECK_OK(r, oriel_comm_create(r->bootstrap, &later.attr, &r->comm));
+}
+
+/* One rank alone is wrong, all get to know it, and which. */
+static void one_bad_attribute_fails_all(struct rank *r)
+{
+	struct oriel_comm_attr attr = {.size = r->rank == 1 ? 1 : sizeof(attr),
+				       .timeout_ns = LONG_NS};
+
+	CHECK_STATUS(r, oriel_comm_create(r->bootstrap, &attr, &r->comm), ORIEL_ERR_INVALID);
+	if (r->rank != 1)
+		CHECK_TEXT(r, oriel_last_error(), "rank 1");
+}
+
+static void all_gather_keeps_the_order(struct rank *r)
+{
+	static const size_t lengths[] = {0, 1, 7, 2047, 2048, 2049, 10000};
+	char *mine = malloc(10000), *all = malloc(10000 * (size_t)r->size);
+	unsigned peer;
+	size_t i;
+
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		fill(mine, lengths[i], r->rank + i);
+		CHECK_OK(r, oriel_comm_all_gather(r->comm, mine, all, lengths[i]));
+		for (peer = 0; peer < r->size; peer++)
+			CHECK_EQ(r, wrong(all + peer * lengths[i], lengths[i], peer + i), 0);
+	}
+	free(mine);
+	free(all);
+}
+
+static void agree_tells_the_lowest_failure(struct rank *r)
+{
+	unsigned none;
+
+	CHECK_OK(r, oriel_comm_agree(r->comm, ORIEL_OK));
+	if (r->rank > 0)
+		CHECK_STATUS(r, oriel_comm_peer_rank(r->comm, UINT32_MAX, &none), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r,
+		     oriel_comm_agree(r->comm, r->rank == 0   ? ORIEL_OK
+					       : r->rank == 1 ? ORIEL_ERR_RANGE
+							      : ORIEL_ERR_NOMEM),
+		     ORIEL_ERR_RANGE);
+	if (r->rank != 1)
+		CHECK_TEXT(r, oriel_last_error(), "rank 1");
+	CHECK_EQ(r, oriel_last_status(), ORIEL_ERR_RANGE);
+	CHECK_OK(r, oriel_comm_agree(r->comm, ORIEL_OK));
+}
+
+static const struct test_case topo_cases[] = {
+	{"self_is_self", self_is_self, NULL, 1, NO_WINDOW},
+	{"paths_are_symmetric", paths_are_symmetric, NULL, 1, NO_WINDOW},
+	{"domains_are_transitive", domains_are_transitive, NULL, 1, NO_WINDOW},
+	{"peer_numbers_round_trip", peer_numbers_round_trip, NULL, 1, NO_WINDOW},
+	{"device_handle_has_the_same_maps", device_handle_has_the_same_maps, NULL, 1, NO_WINDOW},
+	{"queries_refuse_what_is_no_rank", queries_refuse_what_is_no_rank, NULL, 1, NO_WINDOW},
+	{"split_nodes_have_no_path", split_nodes_have_no_path, NULL, 2, OWN_COMM | NEEDS_MAPPED},
+	{"one_node_may_have_any_name", one_node_may_have_any_name, NULL, 1,
+	 OWN_COMM | NEEDS_MAPPED},
+	{"attributes_from_the_future_are_refused", attributes_from_the_future_are_refused, NULL, 1,
+	 OWN_COMM},
+	{"one_bad_attribute_fails_all", one_bad_attribute_fails_all, NULL, 2, OWN_COMM},
+	{"all_gather_keeps_the_order", all_gather_keeps_the_order, NULL, 1, NO_WINDOW},
+	{"agree_tells_the_lowest_failure", agree_tells_the_lowest_failure, NULL, 2, NO_WINDOW},
+};
+
+const struct suite topo_suite = SUITE(topo);

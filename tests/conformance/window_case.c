@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows as objects: configuration, buffers, agreement, end. */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Create, or say why not; NULL then. */
+static struct oriel_window *open_window(struct rank *r, const struct oriel_window_attr *attr,
+					struct oriel_dev_window *dev)
+{
+	struct oriel_window *window = NULL;
+
+	if (CHECK_OK(r, oriel_window_create(r->comm, attr, &window)))
+		CHECK_OK(r, oriel_window_device(window, dev));
+	return window;
+}
+
+/* Construction, BasicAccessors. */
+static void defaults_are_as_written(struct rank *r)
+{
+	struct oriel_dev_window w = {0};
+	struct oriel_window *window = open_window(r, NULL, &w);
+	size_t length = 1;
+	void *address;
+
+	CHECK_EQ(r, w.magic, ORIEL_DEV_MAGIC);
+	CHECK_EQ(r, w.version, ORIEL_DEV_VERSION);
+	CHECK_EQ(r, w.size, sizeof(w));
+	CHECK_EQ(r, w.rank, r->rank);
+	CHECK_EQ(r, w.ranks, r->size);
+	CHECK_EQ(r, w.signals, 64);
+	CHECK_EQ(r, w.barriers, 16);
+	CHECK_EQ(r, w.counters, 16);
+	CHECK_EQ(r, w.channels, 64);
+	CHECK_EQ(r, w.channel_bytes, 65536);
+	CHECK_EQ(r, w.buffers, 8);
+	CHECK_EQ(r, w.timeout_ns, LONG_NS);
+	CHECK_OK(r, oriel_window_buffer(window, 0, &address, &length));
+	CHECK_EQ(r, length, 0);
+	oriel_window_destroy(window);
+}
+
+/* VariousSignalCounts, WithBarriersAndCounters: the last of each works. */
+static void counts_are_as_asked_for(struct rank *r)
+{
+	static const uint32_t counts[] = {1, 2, 15, 16, 17, 100, 1000};
+	struct oriel_dev_window w = {0};
+	size_t i;
+
+	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		struct oriel_window_attr attr = {.size = sizeof(attr),
+						 .length = 8,
+						 .signals = counts[i],
+						 .barriers = counts[6 - i],
+						 .counters = counts[i],
+						 .channels = 1,
+						 .channel_bytes = 4096};
+		struct oriel_window *window = open_window(r, &attr, &w);
+
+		CHECK_POSTED(r, oriel_dev_put_signal_counter(&w, r->group, rank_next(r), 0, &i, 8,
+							     w.signals - 1, 1, w.counters - 1));
+		CHECK_OK(r, oriel_dev_wait_signal_from(&w, r->group, rank_prev(r), w.signals - 1,
+						       ORIEL_EQ, 1, LONG_NS));
+		CHECK_OK(r, oriel_dev_wait_counter(&w, r->group, rank_next(r), w.counters - 1,
+						   ORIEL_EQ, 1, LONG_NS));
+		CHECK_OK(r, oriel_dev_barrier(&w, r->group, w.barriers - 1, LONG_NS));
+		CHECK_STATUS(r, oriel_dev_barrier(&w, r->group, w.barriers, LONG_NS),
+			     ORIEL_ERR_RANGE);
+		oriel_window_destroy(window);
+	}
+}
+
+/* ZeroCountConfig: every operation on what there is none of is refused. */
+static void a_window_may_have_none_of_anything(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .signals = ORIEL_NONE,
+					 .barriers = ORIEL_NONE,
+					 .counters = ORIEL_NONE,
+					 .channels = ORIEL_NONE};
+	struct oriel_dev_window w = {0};
+	struct oriel_window *window = open_window(r, &attr, &w);
+
+	if (!window)
+		return;
+	CHECK_EQ(r, w.signals + w.barriers + w.counters + w.channels, 0);
+	CHECK_STATUS(r, oriel_dev_signal(&w, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_barrier(&w, r->group, 0, LONG_NS), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_put_counter(&w, r->group, 0, 0, NULL, 0, 0), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_send(&w, r->group, rank_next(r), 0, NULL, 0, LONG_NS),
+		     ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_put(&w, r->group, 0, 0, "", 1), ORIEL_ERR_RANGE);
+	CHECK_POSTED(r, oriel_dev_put(&w, r->group, 0, 0, NULL, 0));
+	oriel_window_destroy(window);
+}
+
+static void bad_attributes_are_refused(struct rank *r)
+{
+	struct {
+		struct oriel_window_attr attr;
+		uint64_t unknown;
+	} later = {{.size = sizeof(later)}, 0};
+	const struct oriel_window_attr bad[] = {
+		{.size = 4},
+		{.size = sizeof(bad[0]), .flags = 1u << 31},
+		{.size = sizeof(bad[0]), .channel_bytes = 5000},
+		{.size = sizeof(bad[0]), .channel_bytes = 2048},
+		{.size = sizeof(bad[0]), .buffers = 70000},
+		{.size = sizeof(bad[0]), .length = (size_t)1 << 50},
+		{.size = sizeof(bad[0]), .signals = 1u << 31},
+	};
+	struct oriel_window *window = NULL;
+	enum oriel_status status;
+	size_t i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		status = oriel_window_create(r->comm, &bad[i], &window);
+		CHECK(r, status == ORIEL_ERR_INVALID || status == ORIEL_ERR_RANGE);
+		CHECK(r, oriel_last_status() == status && oriel_last_error()[0]);
+	}
+	later.unknown = 1;
+	CHECK_STATUS(r, oriel_window_create(r->comm, &later.attr, &window), ORIEL_ERR_INVALID);
+	CHECK(r, window == NULL);
+	later.unknown = 0;
+	CHECK_OK(r, oriel_window_create(r->comm, &later.attr, &window));
+	oriel_window_destroy(window);
+}
+
+/* W9: a rank with another number of signals was not noticed. */
+static void check_mismatch(struct rank *r, const char *field, size_t offset, uint32_t first,
+			   uint32_t second)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 100 + r->rank};
+	unsigned odd = r->size - 1;
+	struct oriel_window *window = NULL;
+	char text[32];
+
+	memcpy((char *)&attr + offset, r->rank == odd ? &second : &first, sizeof(first));
+	CHECK_STATUS(r, oriel_window_create(r->comm, &attr, &window), ORIEL_ERR_MISMATCH);
+	CHECK(r, window == NULL);
+	CHECK_TEXT(r, oriel_last_error(), field);
+	CHECK_TEXT(r, oriel_last_error(), "rank 0");
+	snprintf(text, sizeof(text), "rank %u", odd);
+	CHECK_TEXT(r, oriel_last_error(), text);
+}
+
+static void windows_that_differ_are_refused_everywhere(struct rank *r)
+{
+#define DIFFER(field, first, second) \
+	check_mismatch(r, #field, offsetof(struct oriel_window_attr, field), first, second)
+	DIFFER(signals, 64, 65);
+	DIFFER(barriers, 1, 2);
+	DIFFER(counters, ORIEL_NONE, 16);
+	DIFFER(channels, 3, 4);
+	DIFFER(channel_bytes, 4096, 8192);
+	DIFFER(buffers, 8, 9);
+#undef DIFFER
+}
+
+static void one_bad_rank_fails_all(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .flags = r->rank == 1 ? 1u << 31 : 0};
+	struct oriel_window *window = NULL;
+
+	CHECK_STATUS(r, oriel_window_create(r->comm, &attr, &window), ORIEL_ERR_INVALID);
+	if (r->rank != 1)
+		CHECK_TEXT(r, oriel_last_error(), "rank 1");
+}
+
+/* Ranks differ in length; an offset is checked against the target's, not the own. */
+static void lengths_may_differ(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 64 * (r->rank + 1)};
+	struct oriel_dev_window w = {0};
+	struct oriel_window *window = open_window(r, &attr, &w);
+	unsigned peer;
+	size_t length;
+
+	for (peer = 0; peer < r->size; peer++) {
+		CHECK_OK(r, oriel_window_peer_length(window, peer, 0, &length));
+		CHECK_EQ(r, length, 64 * (peer + 1));
+		CHECK_POSTED(r, oriel_dev_put(&w, r->group, peer, length - 1, "x", 1));
+		CHECK_STATUS(r, oriel_dev_put(&w, r->group, peer, length, "x", 1), ORIEL_ERR_RANGE);
+	}
+	CHECK_STATUS(r, oriel_window_peer_length(window, r->size, 0, &length), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_peer_length(window, 0, 1, &length), ORIEL_ERR_RANGE);
+	oriel_window_destroy(window);
+}
+
+/* W8: a buffer given at creation could not be reached. N1: nor any part of an allocation. */
+static void a_buffer_given_at_creation_is_buffer_0(struct rank *r)
+{
+	const size_t skew = 4096 + 24 * r->rank + 3;
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 1000};
+	struct oriel_dev_window w = {0};
+	struct oriel_window *window;
+	char block[1000], *memory = NULL;
+	size_t length = 0;
+	void *at = NULL;
+
+	CHECK_OK(r, oriel_memory_alloc(16384, 0, (void **)&memory));
+	attr.buffer = memory + skew;
+	window = open_window(r, &attr, &w);
+	CHECK_OK(r, oriel_window_buffer(window, 0, &at, &length));
+	CHECK(r, at == memory + skew && length == 1000);
+	fill(block, sizeof(block), r->rank);
+	CHECK_POSTED(r, oriel_dev_put_signal(&w, r->group, rank_next(r), 0, block, sizeof(block), 0,
+					     1));
+	CHECK_OK(r, oriel_dev_wait_signal(&w, r->group, 0, ORIEL_EQ, 1, LONG_NS));
+	CHECK_EQ(r, wrong(memory + skew, sizeof(block), rank_prev(r)), 0);
+	CHECK_EQ(r, not_all(memory, skew, 0), 0);
+	CHECK_EQ(r, not_all(memory + skew + 1000, 16384 - skew - 1000, 0), 0);
+	oriel_window_destroy(window);
+	oriel_memory_free(memory);
+}
+
+static size_t shared_length(unsigned rank, uint32_t buffer)
+{
+	return (rank + buffer) % 3 ? 500 * (rank + buffer) : 0;
+}
+
+/* W8, W10: only one buffer could be used. Differing lengths, none at all, parts of one allocation.
+ */
+static void several_buffers_are_shared_later(struct rank *r)
+{
+	char *memory = NULL, block[8000];
+	struct oriel_dev_window before = r->dev;
+	uint32_t i, number;
+	unsigned peer;
+
+	CHECK_OK(r, oriel_memory_alloc(65536, 0, (void **)&memory));
+	for (i = 1; i < r->dev.buffers; i++) {
+		size_t length = shared_length(r->rank, i);
+
+		CHECK_STATUS(r,
+			     oriel_dev_put(&before, r->group, rank_next(r), oriel_at(i, 0), "", 1),
+			     ORIEL_ERR_STATE);
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		number = 0;
+		CHECK_OK(r, oriel_window_share(r->window, length ? memory + 8192 * i + 8 : NULL,
+					       length, &number));
+		CHECK_EQ(r, number, i);
+	}
+	CHECK_STATUS(r, oriel_window_share(r->window, memory, 8, &number), ORIEL_ERR_RANGE);
+	for (peer = 0; peer < r->size; peer++) {
+		for (i = 1; i < r->dev.buffers; i++) {
+			size_t part = shared_length(peer, i) / r->size, length;
+
+			CHECK_OK(r, oriel_window_peer_length(r->window, peer, i, &length));
+			CHECK_EQ(r, length, shared_length(peer, i));
+			fill(block, part, 8 * r->rank + i);
+			/* Handles made before see it too. */
+			if (part)
+				CHECK_POSTED(r, oriel_dev_put(&before, r->group, peer,
+							      oriel_at(i, r->rank * part), block,
+							      part));
+		}
+	}
+	rank_settle(r);
+	for (peer = 0; peer < r->size; peer++) {
+		for (i = 1; i < r->dev.buffers; i++) {
+			size_t part = shared_length(r->rank, i) / r->size;
+
+			CHECK_EQ(r, wrong(memory + 8192 * i + 8 + peer * part, part, 8 * peer + i),
+				 0);
+		}
+	}
+	rank_settle(r);
+	oriel_window_destroy(r->window);
+	r->window = NULL;
+	oriel_memory_free(memory);
+}
+
+static void windows_do_not_know_of_each_other(struct rank *r)
+{
+	struct oriel_window *windows[5];
+	struct oriel_dev_window w[5] = {0};
+	uint64_t i, k, value = 0, *word = NULL;
+	size_t length;
+
+	for (i = 0; i < 5; i++) {
+		windows[i] = open_window(r, &small_window, &w[i]);
+		for (k = 0; k < i; k++)
+			CHECK(r, w[i].number != w[k].number);
+	}
+	for (i = 0; i < 5; i++) {
+		CHECK_POSTED(r, oriel_dev_put_signal(&w[i], r->group, rank_next(r), 0, &i, 8, 0,
+						     i + 1));
+		CHECK_OK(r, oriel_dev_barrier(&w[i], r->group, 0, LONG_NS));
+	}
+	for (i = 0; i < 5; i++) {
+		CHECK_OK(r, oriel_dev_read_signal(&w[i], 0, &value));
+		CHECK_EQ(r, value, i + 1);
+		CHECK_OK(r, oriel_window_buffer(windows[i], 0, (void **)&word, &length));
+		CHECK_EQ(r, *word, i);
+	}
+	for (i = 0; i < 5; i++)
+		oriel_window_destroy(windows[(i * 2) % 5]);
+}
+
+static void windows_come_and_go(struct rank *r)
+{
+	struct oriel_dev_window w = {0};
+	struct oriel_window *window;
+	int i;
+
+	for (i = 0; i < 25; i++) {
+		window = open_window(r, &small_window, &w);
+		CHECK_POSTED(r, oriel_dev_put(&w, r->group, rank_next(r), 0, &i, sizeof(i)));
+		CHECK_OK(r, oriel_dev_barrier(&w, r->group, 0, LONG_NS));
+		oriel_window_destroy(window);
+	}
+}
+
+/*
+ * G1: rank 0 still puts while the others have begun to destroy. None of them
+ * may be through before rank 0 has come too, which it tells by the other window.
+ */
+static void destroy_waits_for_the_last_put(struct rank *r)
+{
+	struct oriel_dev_window w = {0};
+	struct oriel_window *window = open_window(r, &small_window, &w);
+	unsigned peer, i;
+
+	if (r->rank == 0) {
+		CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 0, ORIEL_EQ, r->size - 1,
+						  LONG_NS));
+		for (i = 0; i < 500; i++)
+			for (peer = 0; peer < r->size; peer++)
+				CHECK_POSTED(r, oriel_dev_put(&w, r->group, peer, 64 * i, &w, 64));
+		for (peer = 0; peer < r->size; peer++)
+			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, 0, 1));
+		CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
+	} else {
+		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1));
+	}
+	oriel_window_destroy(window);
+	CHECK_EQ(r, oriel_dev_load_acquire((void *)r->base), 1);
+}
+
+/* Ranks that share a process must not make anything anew between the two. */
+static void windows_are_destroyed_once(struct rank *r)
+{
+	struct oriel_window *window = r->window;
+
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	oriel_window_destroy(window);
+	r->window = NULL;
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	oriel_window_destroy(window);
+	CHECK(r, oriel_last_status() != ORIEL_OK);
+	CHECK_TEXT(r, oriel_last_error(), "window");
+	oriel_window_destroy(NULL);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+}
+
+static void communicators_are_destroyed_once(struct rank *r)
+{
+	struct oriel_comm *comm;
+
+	if (!CHECK_OK(r, rank_join(r, NULL)))
+		return;
+	comm = r->comm;
+	r->comm = NULL;
+	oriel_comm_destroy(comm);
+	oriel_comm_destroy(comm);
+	CHECK(r, oriel_last_status() != ORIEL_OK);
+	CHECK_TEXT(r, oriel_last_error(), "communicator");
+	oriel_comm_destroy(NULL);
+}
+
+static const struct oriel_window_attr long_window = {.size = sizeof(long_window),
+						     .length = 65536,
+						     .channels = ORIEL_NONE};
+
+static const struct test_case window_cases[] = {
+	{"defaults_are_as_written", defaults_are_as_written, NULL, 1, NO_WINDOW},
+	{"counts_are_as_asked_for", counts_are_as_asked_for, NULL, 1, NO_WINDOW},
+	{"a_window_may_have_none_of_anything", a_window_may_have_none_of_anything, NULL, 1,
+	 NO_WINDOW},
+	{"bad_attributes_are_refused", bad_attributes_are_refused, NULL, 1, NO_WINDOW},
+	{"windows_that_differ_are_refused_everywhere", windows_that_differ_are_refused_everywhere,
+	 NULL, 2, NO_WINDOW},
+	{"one_bad_rank_fails_all", one_bad_rank_fails_all, NULL, 2, NO_WINDOW},
+	{"lengths_may_differ", lengths_may_differ, NULL, 1, NO_WINDOW},
+	{"a_buffer_given_at_creation_is_buffer_0", a_buffer_given_at_creation_is_buffer_0, NULL, 1,
+	 NO_WINDOW},
+	{"several_buffers_are_shared_later", several_buffers_are_shared_later, &long_window, 1, 0},
+	{"windows_do_not_know_of_each_other", windows_do_not_know_of_each_other, NULL, 1,
+	 NO_WINDOW},
+	{"windows_come_and_go", windows_come_and_go, NULL, 1, NO_WINDOW},
+	{"destroy_waits_for_the_last_put", destroy_waits_for_the_last_put, &long_window, 1, 0},
+	{"windows_are_destroyed_once", windows_are_destroyed_once, NULL, 1, 0},
+	{"communicators_are_destroyed_once", communicators_are_destroyed_once, NULL, 1, OWN_COMM},
+};
+
+const struct suite window_suite = SUITE(window);
