@@ -289,6 +289,27 @@ static void nothing_passes_the_end_of_the_target(struct rank *r)
 		     ORIEL_ERR_TIMEOUT);
 }
 
+static void choices_that_do_not_exist_are_refused(struct rank *r)
+{
+	enum oriel_compare compare = (enum oriel_compare)(ORIEL_LE + 1);
+	enum oriel_signal_op op = (enum oriel_signal_op)(ORIEL_SIGNAL_SET + 1);
+	struct oriel_dev_fault fault;
+
+	CHECK_STATUS(r, oriel_dev_wait_signal(&r->dev, r->group, 0, compare, 0, LONG_NS),
+		     ORIEL_ERR_INVALID);
+	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+	CHECK_EQ(r, fault.what, ORIEL_DEV_WAIT_SIGNAL);
+	CHECK_TEXT(r, oriel_last_error(), "no comparison or operation 6");
+	CHECK_STATUS(r,
+		     oriel_dev_wait_signal_from(&r->dev, r->group, r->rank, 0, compare, 0, LONG_NS),
+		     ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_dev_wait_counter(&r->dev, r->group, r->rank, 0, compare, 0, LONG_NS),
+		     ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_dev_signal(&r->dev, r->group, r->rank, 0, op, 1), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_dev_signal_all(&r->dev, r->group, 0, op, 1), ORIEL_ERR_INVALID);
+	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+}
+
 static void words_must_be_aligned(struct rank *r)
 {
 	struct oriel_dev_fault fault;
@@ -391,6 +412,8 @@ static const struct test_case fault_cases[] = {
 	{"the_rank_itself_is_no_partner", the_rank_itself_is_no_partner, NULL, 1, 0},
 	{"places_that_do_not_exist_are_refused", places_that_do_not_exist_are_refused, NULL, 1, 0},
 	{"nothing_passes_the_end_of_the_target", nothing_passes_the_end_of_the_target, NULL, 1, 0},
+	{"choices_that_do_not_exist_are_refused", choices_that_do_not_exist_are_refused, NULL, 1,
+	 0},
 	{"words_must_be_aligned", words_must_be_aligned, NULL, 1, 0},
 	{"the_first_fault_is_kept", the_first_fault_is_kept, NULL, 1, 0},
 	{"faults_may_come_from_all_groups", faults_may_come_from_all_groups, NULL, 1, 0},
