@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An RDMA adapter behind one table: real (verbs) or in software (soft). It
+ * knows neither ranks nor peers; addresses are bytes. Queues are mlx5 rings in
+ * memory that the caller provides and posts to with oriel/dev/mlx5.h.
+ */
+#ifndef ORI_HCA_HCA_H
+#define ORI_HCA_HCA_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <oriel/status.h>
+
+#define ORI_HCA_ADDRESS 64u /* bytes of the address of an adapter */
+
+/* May be combined; a local buffer of a WRITE needs none of them. */
+enum ori_hca_access {
+	ORI_HCA_LOCAL_WRITE = 1, /* results of READs and atomics land here */
+	ORI_HCA_REMOTE_WRITE = 2,
+	ORI_HCA_REMOTE_READ = 4,
+	ORI_HCA_REMOTE_ATOMIC = 8,
+	ORI_HCA_RELAXED_ORDERING = 16, /* payload only, never signals */
+};
+
+struct ori_hca_caps {
+	const char *kind; /* "soft", "verbs" */
+	const char *name; /* of the device, "soft0", "mlx5_0" */
+	unsigned rails;   /* adapters driven together; keys are tables of them */
+	uint32_t depth_max;
+	uint32_t mtu;               /* in bytes */
+	uint32_t max_rd_atomic;     /* READs and atomics outstanding per QP */
+	bool has_wait;              /* the companion QP may WAIT on a CQ */
+	bool is_atomic_host_endian; /* results of 8-byte atomics */
+};
+
+struct ori_hca;
+struct ori_hca_mr;
+struct ori_hca_cq;
+struct ori_hca_qp;
+
+/* Keys are as the device sees them, not byte-swapped. */
+struct ori_hca_keys {
+	uint32_t lkey;
+	uint32_t rkey;
+};
+
+/*
+ * @ring holds @depth CQEs of 64 bytes, a power of two, 64-byte aligned; entry
+ * i takes CQE i. The adapter marks all of them invalid before it returns.
+ */
+struct ori_hca_cq_attr {
+	void *ring;
+	uint32_t depth;
+	uint64_t first; /* index of the first CQE; 0 but in tests of wraps */
+};
+
+/*
+ * @ring holds @depth WQE basic blocks of 64 bytes, a power of two. @record is
+ * the doorbell record {receive, send}; @doorbell an 8-byte slot of
+ * doorbell_page(). All of it stays until the QP is destroyed.
+ */
+struct ori_hca_qp_attr {
+	void *ring;
+	uint32_t depth;
+	uint32_t *record;
+	uint64_t *doorbell;
+	struct ori_hca_cq *send_cq;
+	bool is_companion; /* may WAIT on CQs of this adapter (cd_master) */
+	uint64_t first;    /* index of the first WQE; 0 but in tests of wraps */
+};
+
+/* What the other end needs to know of a QP. Goes over the wire as it is. */
+struct ori_hca_qp_address {
+	uint8_t adapter[ORI_HCA_ADDRESS];
+	uint32_t version; /* ORI_HCA_ADDRESS_VERSION */
+	uint32_t qpn;
+	uint32_t psn;
+	uint32_t mtu;
+	uint32_t max_rd_atomic;
+	uint32_t reserved[11];
+};
+
+#define ORI_HCA_ADDRESS_VERSION 1u
+
+static_assert(sizeof(struct ori_hca_qp_address) == 128, "goes over the wire");
+
+/* Something that happened outside any ring. */
+struct ori_hca_event {
+	enum oriel_status status;
+	uint32_t qpn;     /* 0 if it is about the adapter */
+	uint8_t syndrome; /* of the CQE, 0 if none */
+	uint8_t vendor;   /* vendor syndrome */
+	char text[120];
+};
+
+/*
+ * Calls may come from any thread; none blocks for long but destroy_qp() and
+ * close(), which wait until nothing of theirs is executed any more. Outputs are
+ * written on success only.
+ */
+struct ori_hca_ops {
+	const char *kind;
+
+	/* @config is text of the user (ORIEL_SOFT_HCA); NULL or "" = defaults. */
+	enum oriel_status (*open)(const char *config, struct ori_hca **hca);
+	/* All objects are gone already. NULL is allowed. */
+	void (*close)(struct ori_hca *hca);
+
+	void (*caps)(const struct ori_hca *hca, struct ori_hca_caps *caps);
+
+	/* [@address, @address + @length) is known to the wire as [@iova, ...). */
+	enum oriel_status (*register_memory)(struct ori_hca *hca, void *address, size_t length,
+					     uint64_t iova, unsigned access, struct ori_hca_mr **mr,
+					     struct ori_hca_keys *keys);
+	void (*unregister_memory)(struct ori_hca_mr *mr);
+
+	enum oriel_status (*create_cq)(struct ori_hca *hca, const struct ori_hca_cq_attr *attr,
+				       struct ori_hca_cq **cq, uint32_t *cqn);
+	void (*destroy_cq)(struct ori_hca_cq *cq); /* its QPs are gone */
+
+	enum oriel_status (*create_qp)(struct ori_hca *hca, const struct ori_hca_qp_attr *attr,
+				       struct ori_hca_qp **qp, struct ori_hca_qp_address *address);
+	/*
+	 * Join @qp to the QP at @peer (which may be of this adapter) and make it
+	 * ready to post. The peer connects its own end; what arrives before that
+	 * is answered as if it had been lost.
+	 */
+	enum oriel_status (*connect_qp)(struct ori_hca_qp *qp,
+					const struct ori_hca_qp_address *peer);
+	/* Flush: every WQE posted and not done gets an error CQE. */
+	void (*fail_qp)(struct ori_hca_qp *qp);
+	void (*destroy_qp)(struct ori_hca_qp *qp);
+
+	/* 4096 bytes of doorbell slots, 8 bytes each from 0x800 on. Freed by close. */
+	enum oriel_status (*doorbell_page)(struct ori_hca *hca, void **page);
+
+	/* Look once for an event; ORIEL_AGAIN if there is none. */
+	enum oriel_status (*poll_event)(struct ori_hca *hca, struct ori_hca_event *event);
+};
+
+extern const struct ori_hca_ops ori_hca_soft_ops;
+
+#endif

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commands: what each field of one is, from and to host terms. */
+#include "hca/mlx5_prm.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "hca/mlx5_prm_codec.h"
+
+enum {
+	PM_STATE_MIGRATED = 3,
+	RQ_TYPE_NONE = 3, /* a receive queue of size zero */
+	LOG_MESSAGE_MAX = 30,
+	LOG_PAGE_BASE = 12, /* log_page_size counts from 4096 */
+	LOG_MTU_BASE = 7,   /* mtu is 1 for 256 */
+	MTU_MIN = 256,
+	MTU_MAX = 4096,
+	OP_MOD_CURRENT = 1, /* as set now, not the maximum */
+};
+
+static bool is_mtu(uint32_t mtu)
+{
+	return mtu >= MTU_MIN && mtu <= MTU_MAX && (mtu & (mtu - 1)) == 0;
+}
+
+static void path_mtu(struct ori_codec *c, uint32_t *mtu)
+{
+	ori_codec_log2(c, ORI_PRM_QPC_MTU, LOG_MTU_BASE, mtu);
+	if (c->status == ORIEL_OK && !is_mtu(*mtu))
+		c->status = ori_fail(c->is_decoding ? ORIEL_ERR_PROTOCOL : ORIEL_ERR_INVALID,
+				     "PRM: no path has an MTU of %u bytes", (unsigned)*mtu);
+}
+
+static uint64_t bytes_load(const uint8_t *bytes, unsigned count)
+{
+	uint64_t value = 0;
+	unsigned i;
+
+	for (i = 0; i < count; i++)
+		value = value << 8 | bytes[i];
+	return value;
+}
+
+static void bytes_store(uint8_t *bytes, unsigned count, uint64_t value)
+{
+	while (count-- > 0) {
+		bytes[count] = (uint8_t)value;
+		value >>= 8;
+	}
+}
+
+static void path_gid(struct ori_codec *c, uint8_t gid[16])
+{
+	uint64_t high = bytes_load(gid, 8);
+	uint64_t low = bytes_load(gid + 8, 8);
+
+	ori_codec_u64(c, ORI_PRM_ADS_RGID_HIGH, &high);
+	ori_codec_u64(c, ORI_PRM_ADS_RGID_LOW, &low);
+	bytes_store(gid, 8, high);
+	bytes_store(gid + 8, 8, low);
+}
+
+static void path_mac(struct ori_codec *c, uint8_t mac[6])
+{
+	uint32_t high = (uint32_t)bytes_load(mac, 2);
+	uint32_t low = (uint32_t)bytes_load(mac + 2, 4);
+
+	ori_codec_u32(c, ORI_PRM_ADS_RMAC_47_32, &high);
+	ori_codec_u32(c, ORI_PRM_ADS_RMAC_31_0, &low);
+	bytes_store(mac, 2, high);
+	bytes_store(mac + 2, 4, low);
+}
+
+static void command_walk(struct ori_codec *c, enum ori_prm_field field, enum ori_prm_opcode opcode,
+			 uint32_t *number)
+{
+	struct ori_prm_view outer = ori_codec_enter(c, field);
+
+	ori_codec_constant(c, ORI_PRM_COMMAND_OPCODE, opcode);
+	ori_codec_constant(c, ORI_PRM_COMMAND_OP_MOD, 0);
+	if (number)
+		ori_codec_u32(c, ORI_PRM_COMMAND_NUMBER, number);
+	c->at = outer;
+}
+
+static void cqc_walk(struct ori_codec *c, struct ori_prm_cq *cq)
+{
+	struct ori_prm_view outer = ori_codec_enter(c, ORI_PRM_CREATE_CQ_IN_CQC);
+
+	ori_codec_constant(c, ORI_PRM_CQC_DBR_UMEM_VALID, 1);
+	ori_codec_constant(c, ORI_PRM_CQC_CQE_SZ, 0);
+	ori_codec_constant(c, ORI_PRM_CQC_CQE_COMP_EN, 0);
+	ori_codec_flag(c, ORI_PRM_CQC_CC, &cq->is_collapsed);
+	ori_codec_flag(c, ORI_PRM_CQC_OI, &cq->ignores_overrun);
+	ori_codec_u32(c, ORI_PRM_CQC_DBR_UMEM_ID, &cq->record_umem);
+	ori_codec_log2(c, ORI_PRM_CQC_LOG_CQ_SIZE, 0, &cq->depth);
+	ori_codec_u32(c, ORI_PRM_CQC_UAR_PAGE, &cq->uar_page);
+	ori_codec_u32(c, ORI_PRM_CQC_C_EQN, &cq->eqn);
+	ori_codec_log2(c, ORI_PRM_CQC_LOG_PAGE_SIZE, LOG_PAGE_BASE, &cq->page_length);
+	ori_codec_u64(c, ORI_PRM_CQC_DBR_ADDR, &cq->record_offset);
+	c->at = outer;
+}
+
+static void create_cq_walk(struct ori_codec *c, void *parameters)
+{
+	struct ori_prm_cq *cq = parameters;
+
+	command_walk(c, ORI_PRM_CREATE_CQ_IN_COMMAND, ORI_PRM_CREATE_CQ, NULL);
+	cqc_walk(c, cq);
+	ori_codec_u64(c, ORI_PRM_CREATE_CQ_IN_CQ_UMEM_OFFSET, &cq->umem_offset);
+	ori_codec_u32(c, ORI_PRM_CREATE_CQ_IN_CQ_UMEM_ID, &cq->umem);
+	ori_codec_constant(c, ORI_PRM_CREATE_CQ_IN_CQ_UMEM_VALID, 1);
+}
+
+static void qpc_walk(struct ori_codec *c, struct ori_prm_qp *qp)
+{
+	struct ori_prm_view outer = ori_codec_enter(c, ORI_PRM_CREATE_QP_IN_QPC);
+	uint32_t timestamps = qp->timestamps;
+
+	ori_codec_constant(c, ORI_PRM_QPC_ST, 0);
+	ori_codec_constant(c, ORI_PRM_QPC_PM_STATE, PM_STATE_MIGRATED);
+	ori_codec_u32(c, ORI_PRM_QPC_PD, &qp->pd);
+	ori_codec_log2(c, ORI_PRM_QPC_LOG_SQ_SIZE, 0, &qp->depth);
+	ori_codec_u32(c, ORI_PRM_QPC_TS_FORMAT, &timestamps);
+	ori_codec_u32(c, ORI_PRM_QPC_UAR_PAGE, &qp->uar_page);
+	ori_codec_u32(c, ORI_PRM_QPC_USER_INDEX, &qp->user_index);
+	ori_codec_log2(c, ORI_PRM_QPC_LOG_PAGE_SIZE, LOG_PAGE_BASE, &qp->page_length);
+	ori_codec_u32(c, ORI_PRM_QPC_CQN_SND, &qp->send_cqn);
+	ori_codec_flag(c, ORI_PRM_QPC_CD_MASTER, &qp->is_companion);
+	ori_codec_u32(c, ORI_PRM_QPC_CQN_RCV, &qp->receive_cqn);
+	ori_codec_u64(c, ORI_PRM_QPC_DBR_ADDR, &qp->record_offset);
+	ori_codec_constant(c, ORI_PRM_QPC_RQ_TYPE, RQ_TYPE_NONE);
+	ori_codec_constant(c, ORI_PRM_QPC_CS_REQ, 0);
+	ori_codec_constant(c, ORI_PRM_QPC_CS_RES, 0);
+	ori_codec_constant(c, ORI_PRM_QPC_DBR_UMEM_VALID, 1);
+	ori_codec_u32(c, ORI_PRM_QPC_DBR_UMEM_ID, &qp->record_umem);
+
+	qp->timestamps = (enum ori_prm_timestamps)timestamps;
+	c->at = outer;
+}
+
+static void create_qp_walk(struct ori_codec *c, void *parameters)
+{
+	struct ori_prm_qp *qp = parameters;
+
+	command_walk(c, ORI_PRM_CREATE_QP_IN_COMMAND, ORI_PRM_CREATE_QP, NULL);
+	qpc_walk(c, qp);
+	ori_codec_u64(c, ORI_PRM_CREATE_QP_IN_WQ_UMEM_OFFSET, &qp->umem_offset);
+	ori_codec_u32(c, ORI_PRM_CREATE_QP_IN_WQ_UMEM_ID, &qp->umem);
+	ori_codec_constant(c, ORI_PRM_CREATE_QP_IN_WQ_UMEM_VALID, 1);
+}
+
+static void rst2init_walk(struct ori_codec *c, void *parameters)
+{
+	struct ori_prm_init *init = parameters;
+	uint32_t atomic_mode = init->atomic_mode;
+	struct ori_prm_view outer;
+
+	command_walk(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_RST2INIT_QP, &init->qpn);
+	outer = ori_codec_enter(c, ORI_PRM_MODIFY_QP_IN_QPC);
+	ori_codec_constant(c, ORI_PRM_QPC_PM_STATE, PM_STATE_MIGRATED);
+	ori_codec_u32(c, ORI_PRM_QPC_COUNTER_SET_ID, &init->counter_set);
+	ori_codec_u32(c, ORI_PRM_QPC_USER_INDEX, &init->user_index);
+	ori_codec_u32(c, ORI_PRM_QPC_ATOMIC_MODE, &atomic_mode);
+	ori_codec_flag(c, ORI_PRM_QPC_RRE, &init->allows_read);
+	ori_codec_flag(c, ORI_PRM_QPC_RWE, &init->allows_write);
+	ori_codec_flag(c, ORI_PRM_QPC_RAE, &init->allows_atomic);
+	init->atomic_mode = (enum ori_prm_atomic_mode)atomic_mode;
+
+	ori_codec_enter(c, ORI_PRM_QPC_PRIMARY_ADDRESS_PATH);
+	ori_codec_u32(c, ORI_PRM_ADS_PKEY_INDEX, &init->pkey_index);
+	ori_codec_u32(c, ORI_PRM_ADS_VHCA_PORT_NUM, &init->port);
+	c->at = outer;
+}
+
+/* An address path does not say its link layer, but only InfiniBand has a LID. */
+static void path_link_layer(struct ori_codec *c, struct ori_prm_path *path)
+{
+	ori_codec_u32(c, ORI_PRM_ADS_RLID, &path->lid);
+	if (c->is_decoding)
+		path->is_ethernet = path->lid == 0;
+	else if (c->status == ORIEL_OK && path->is_ethernet != (path->lid == 0))
+		c->status = ori_fail(ORIEL_ERR_INVALID, "PRM: a path over %s with LID 0x%x",
+				     path->is_ethernet ? "Ethernet" : "InfiniBand",
+				     (unsigned)path->lid);
+}
+
+static void path_walk(struct ori_codec *c, struct ori_prm_path *path)
+{
+	struct ori_prm_view outer = ori_codec_enter(c, ORI_PRM_QPC_PRIMARY_ADDRESS_PATH);
+
+	path_link_layer(c, path);
+	ori_codec_u32(c, ORI_PRM_ADS_VHCA_PORT_NUM, &path->port);
+	ori_codec_u32(c, ORI_PRM_ADS_SRC_ADDR_INDEX, &path->gid_index);
+	ori_codec_u32(c, ORI_PRM_ADS_HOP_LIMIT, &path->hop_limit);
+	ori_codec_u32(c, ORI_PRM_ADS_TCLASS, &path->traffic_class);
+	ori_codec_u32(c, ORI_PRM_ADS_FLOW_LABEL, &path->flow_label);
+	path_gid(c, path->gid);
+	if (path->is_ethernet) {
+		/* Nobody derives these for us: mlx5_set_path() of the kernel is not on this way. */
+		ori_codec_u32(c, ORI_PRM_ADS_ETH_PRIO, &path->service_level);
+		ori_codec_constant(c, ORI_PRM_ADS_DSCP, path->traffic_class >> 2);
+		ori_codec_u32(c, ORI_PRM_ADS_UDP_SPORT, &path->udp_source_port);
+		path_mac(c, path->mac);
+	} else {
+		ori_codec_u32(c, ORI_PRM_ADS_PKEY_INDEX, &path->pkey_index);
+		ori_codec_flag(c, ORI_PRM_ADS_GRH, &path->has_grh);
+		ori_codec_u32(c, ORI_PRM_ADS_SL, &path->service_level);
+	}
+	c->at = outer;
+}
+
+static void init2rtr_walk(struct ori_codec *c, void *parameters)
+{
+	struct ori_prm_rtr *rtr = parameters;
+	struct ori_prm_view outer;
+
+	command_walk(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_INIT2RTR_QP, &rtr->qpn);
+	outer = ori_codec_enter(c, ORI_PRM_MODIFY_QP_IN_QPC);
+	path_mtu(c, &rtr->mtu);
+	ori_codec_constant(c, ORI_PRM_QPC_LOG_MSG_MAX, LOG_MESSAGE_MAX);
+	ori_codec_u32(c, ORI_PRM_QPC_REMOTE_QPN, &rtr->remote_qpn);
+	ori_codec_u32(c, ORI_PRM_QPC_NEXT_RCV_PSN, &rtr->receive_psn);
+	ori_codec_log2(c, ORI_PRM_QPC_LOG_RRA_MAX, 0, &rtr->max_rd_atomic);
+	ori_codec_u32(c, ORI_PRM_QPC_MIN_RNR_NAK, &rtr->min_rnr_timer);
+	path_walk(c, &rtr->path);
+	c->at = outer;
+}
+
+static void rtr2rts_walk(struct ori_codec *c, void *parameters)
+{
+	struct ori_prm_rts *rts = parameters;
+	struct ori_prm_view outer;
+
+	command_walk(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_RTR2RTS_QP, &rts->qpn);
+	outer = ori_codec_enter(c, ORI_PRM_MODIFY_QP_IN_QPC);
+	ori_codec_constant(c, ORI_PRM_QPC_LOG_ACK_REQ_FREQ, 0);
+	ori_codec_u32(c, ORI_PRM_QPC_NEXT_SEND_PSN, &rts->send_psn);
+	ori_codec_log2(c, ORI_PRM_QPC_LOG_SRA_MAX, 0, &rts->max_rd_atomic);
+	ori_codec_u32(c, ORI_PRM_QPC_RETRY_COUNT, &rts->retry_count);
+	ori_codec_u32(c, ORI_PRM_QPC_RNR_RETRY, &rts->rnr_retry);
+
+	ori_codec_enter(c, ORI_PRM_QPC_PRIMARY_ADDRESS_PATH);
+	ori_codec_u32(c, ORI_PRM_ADS_ACK_TIMEOUT, &rts->ack_timeout);
+	c->at = outer;
+}
+
+static bool opcode_names_object(uint32_t opcode)
+{
+	switch (opcode) {
+	case ORI_PRM_DESTROY_CQ:
+	case ORI_PRM_QUERY_CQ:
+	case ORI_PRM_DESTROY_QP:
+	case ORI_PRM_2ERR_QP:
+	case ORI_PRM_2RST_QP:
+	case ORI_PRM_QUERY_QP:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void object_walk(struct ori_codec *c, void *parameters)
+{
+	struct ori_prm_object *object = parameters;
+	uint32_t opcode = object->opcode;
+
+	ori_codec_u32(c, ORI_PRM_COMMAND_OPCODE, &opcode);
+	if (c->status == ORIEL_OK && !opcode_names_object(opcode))
+		c->status =
+			ori_fail(c->is_decoding ? ORIEL_ERR_PROTOCOL : ORIEL_ERR_INVALID,
+				 "PRM: command 0x%x does not name one object", (unsigned)opcode);
+	ori_codec_u32(c, ORI_PRM_COMMAND_NUMBER, &object->number);
+	object->opcode = (enum ori_prm_opcode)opcode;
+}
+
+static void query_caps_walk(struct ori_codec *c, void *parameters)
+{
+	struct ori_prm_query_caps *query = parameters;
+	uint32_t op_mod = (uint32_t)query->type << 1 | OP_MOD_CURRENT;
+
+	ori_codec_constant(c, ORI_PRM_COMMAND_OPCODE, ORI_PRM_QUERY_HCA_CAP);
+	ori_codec_u32(c, ORI_PRM_COMMAND_OP_MOD, &op_mod);
+	query->type = (enum ori_prm_caps_type)(op_mod >> 1);
+	if (c->status == ORIEL_OK && query->type != ORI_PRM_CAPS_GENERAL &&
+	    query->type != ORI_PRM_CAPS_ATOMIC)
+		c->status = ori_fail(ORIEL_ERR_UNSUPPORTED, "PRM: no capabilities of type %u here",
+				     (unsigned)query->type);
+}
+
+static const struct ori_prm_message create_cq_message = {
+	.name = "create_cq",
+	.layout = ORI_PRM_CREATE_CQ_IN,
+	.size = sizeof(struct ori_prm_cq),
+	.walk = create_cq_walk,
+	.is_strict = true,
+};
+
+enum oriel_status ori_prm_encode_create_cq(const struct ori_prm_cq *cq, void *in, size_t length)
+{
+	return ori_prm_message_encode(&create_cq_message, cq, in, length);
+}
+
+enum oriel_status ori_prm_decode_create_cq(const void *in, size_t length, struct ori_prm_cq *cq)
+{
+	return ori_prm_message_decode(&create_cq_message, in, length, cq);
+}
+
+static const struct ori_prm_message create_qp_message = {
+	.name = "create_qp",
+	.layout = ORI_PRM_CREATE_QP_IN,
+	.size = sizeof(struct ori_prm_qp),
+	.walk = create_qp_walk,
+	.is_strict = true,
+};
+
+enum oriel_status ori_prm_encode_create_qp(const struct ori_prm_qp *qp, void *in, size_t length)
+{
+	return ori_prm_message_encode(&create_qp_message, qp, in, length);
+}
+
+enum oriel_status ori_prm_decode_create_qp(const void *in, size_t length, struct ori_prm_qp *qp)
+{
+	return ori_prm_message_decode(&create_qp_message, in, length, qp);
+}
+
+static const struct ori_prm_message rst2init_message = {
+	.name = "rst2init",
+	.layout = ORI_PRM_MODIFY_QP_IN,
+	.size = sizeof(struct ori_prm_init),
+	.walk = rst2init_walk,
+	.is_strict = true,
+};
+
+enum oriel_status ori_prm_encode_rst2init(const struct ori_prm_init *init, void *in, size_t length)
+{
+	return ori_prm_message_encode(&rst2init_message, init, in, length);
+}
+
+enum oriel_status ori_prm_decode_rst2init(const void *in, size_t length, struct ori_prm_init *init)
+{
+	return ori_prm_message_decode(&rst2init_message, in, length, init);
+}
+
+static const struct ori_prm_message init2rtr_message = {
+	.name = "init2rtr",
+	.layout = ORI_PRM_MODIFY_QP_IN,
+	.size = sizeof(struct ori_prm_rtr),
+	.walk = init2rtr_walk,
+	.is_strict = true,
+};
+
+enum oriel_status ori_prm_encode_init2rtr(const struct ori_prm_rtr *rtr, void *in, size_t length)
+{
+	return ori_prm_message_encode(&init2rtr_message, rtr, in, length);
+}
+
+enum oriel_status ori_prm_decode_init2rtr(const void *in, size_t length, struct ori_prm_rtr *rtr)
+{
+	return ori_prm_message_decode(&init2rtr_message, in, length, rtr);
+}
+
+static const struct ori_prm_message rtr2rts_message = {
+	.name = "rtr2rts",
+	.layout = ORI_PRM_MODIFY_QP_IN,
+	.size = sizeof(struct ori_prm_rts),
+	.walk = rtr2rts_walk,
+	.is_strict = true,
+};
+
+enum oriel_status ori_prm_encode_rtr2rts(const struct ori_prm_rts *rts, void *in, size_t length)
+{
+	return ori_prm_message_encode(&rtr2rts_message, rts, in, length);
+}
+
+enum oriel_status ori_prm_decode_rtr2rts(const void *in, size_t length, struct ori_prm_rts *rts)
+{
+	return ori_prm_message_decode(&rtr2rts_message, in, length, rts);
+}
+
+static const struct ori_prm_message object_message = {
+	.name = "object",
+	.layout = ORI_PRM_COMMAND,
+	.size = sizeof(struct ori_prm_object),
+	.walk = object_walk,
+	.is_strict = true,
+};
+
+enum oriel_status ori_prm_encode_object(const struct ori_prm_object *object, void *in,
+					size_t length)
+{
+	return ori_prm_message_encode(&object_message, object, in, length);
+}
+
+enum oriel_status ori_prm_decode_object(const void *in, size_t length,
+					struct ori_prm_object *object)
+{
+	return ori_prm_message_decode(&object_message, in, length, object);
+}
+
+static const struct ori_prm_message query_caps_message = {
+	.name = "query_caps",
+	.layout = ORI_PRM_COMMAND,
+	.size = sizeof(struct ori_prm_query_caps),
+	.walk = query_caps_walk,
+	.is_strict = true,
+};
+
+enum oriel_status ori_prm_encode_query_caps(const struct ori_prm_query_caps *query, void *in,
+					    size_t length)
+{
+	return ori_prm_message_encode(&query_caps_message, query, in, length);
+}
+
+enum oriel_status ori_prm_decode_query_caps(const void *in, size_t length,
+					    struct ori_prm_query_caps *query)
+{
+	return ori_prm_message_decode(&query_caps_message, in, length, query);
+}
+
+enum oriel_status ori_prm_command_opcode(const void *in, size_t length, enum ori_prm_opcode *opcode)
+{
+	uint8_t head[ORI_PRM_COMMAND_LENGTH];
+	struct ori_prm_view view = {ORI_PRM_COMMAND, head};
+	enum oriel_status st;
+	uint32_t found;
+
+	if (length < sizeof(head))
+		return ori_fail(ORIEL_ERR_PROTOCOL, "PRM: a command of %zu bytes", length);
+	memcpy(head, in, sizeof(head));
+	st = ori_prm_get(view, ORI_PRM_COMMAND_OPCODE, &found);
+	if (st == ORIEL_OK)
+		*opcode = (enum ori_prm_opcode)found;
+	return st;
+}
+
+enum oriel_status ori_prm_path_mtu(uint32_t local, uint32_t remote, uint32_t *mtu)
+{
+	if (!is_mtu(local) || !is_mtu(remote))
+		return ori_fail(ORIEL_ERR_INVALID, "PRM: MTU %u here, %u at the peer: no such MTU",
+				(unsigned)local, (unsigned)remote);
+	*mtu = local < remote ? local : remote;
+	return ORIEL_OK;
+}
