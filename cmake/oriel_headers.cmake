@@ -19,4 +19,6 @@ set(ORIEL_HEADERS
 	oriel/dev/signal.h
 	oriel/dev/counter.h
 	oriel/dev/barrier.h
-	oriel/dev/channel.h)
+	oriel/dev/channel.h
+	oriel/dev/mlx5.h
+	oriel/dev/mlx5_ring.h)

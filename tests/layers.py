@@ -30,7 +30,9 @@ MODULES = {
     "bootstrap": Rule("sys public", "it moves opaque bytes, so that a caller can supply his own"),
     "topo": Rule("sys public", "it describes and compares; talking is the work of comm"),
     "mem": Rule("sys public", "it allocates, exports, imports; talking is the work of comm"),
-    "hca": Rule("sys mem", "no rank, no peer: addresses are bytes"),
+    # An adapter in software reads the WQEs that kernels write.
+    "hca": Rule("sys mem oriel/dev/mlx5.h oriel/dev/mlx5_ring.h oriel/dev/order.h",
+                "no rank, no peer: addresses are bytes"),
     "transport": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),
     # Its health record is read by kernels, so it is written as they would.
     "comm": Rule("transport/transport.h topo mem bootstrap public"

@@ -36,6 +36,13 @@ uint64_t oriel_cpu_clock_ns(void);
  */
 void oriel_cpu_give_way(uint64_t waited_ns);
 
+/*
+ * Of the library: set *@asleep to 0 and wake the thread that sleeps on it while
+ * it is 1. The sleeper sets it, does a full fence, looks once more for work and
+ * only then sleeps; whoever makes work does a full fence before it looks here.
+ */
+void oriel_cpu_wake(uint32_t *asleep);
+
 #ifdef __cplusplus
 }
 #endif
@@ -106,6 +113,21 @@ ORIEL_DEV void oriel_dev_add_release(uint64_t *word, uint64_t value)
 #endif
 }
 
+ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t old;
+
+	asm volatile("atom.relaxed.sys.global.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(word), "l"(value)
+		     : "memory");
+	return old;
+#else
+	return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+#endif
+}
+
 ORIEL_DEV uint64_t oriel_dev_fetch_add_acq_rel(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
@@ -118,6 +140,52 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_acq_rel(uint64_t *word, uint64_t value)
 	return old;
 #else
 	return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+/* Raise @word to @value, unless it is there already. */
+ORIEL_DEV void oriel_dev_max_release(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("red.release.sys.global.max.u64 [%0], %1;"
+		     :
+		     : "l"(word), "l"(value)
+		     : "memory");
+#else
+	uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+	while (seen < value && !__atomic_compare_exchange_n(word, &seen, value, true,
+							    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+#endif
+}
+
+/* Did @word hold @expected, so that it holds @value now? */
+ORIEL_DEV bool oriel_dev_swap_acq_rel(uint64_t *word, uint64_t expected, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t old;
+
+	asm volatile("atom.acq_rel.sys.global.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "l"(word), "l"(expected), "l"(value)
+		     : "memory");
+	return old == expected;
+#else
+	return __atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+#endif
+}
+
+ORIEL_DEV uint32_t oriel_dev_load_relaxed32(const uint32_t *word)
+{
+#ifdef __CUDA_ARCH__
+	uint32_t value;
+
+	asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -139,6 +207,22 @@ ORIEL_DEV void oriel_dev_store_release32(uint32_t *word, uint32_t value)
 	asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
 #else
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/* What @word held; it holds @value now. */
+ORIEL_DEV uint32_t oriel_dev_exchange_acquire32(uint32_t *word, uint32_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint32_t old;
+
+	asm volatile("atom.acquire.sys.global.exch.b32 %0, [%1], %2;"
+		     : "=r"(old)
+		     : "l"(word), "r"(value)
+		     : "memory");
+	return old;
+#else
+	return __atomic_exchange_n(word, value, __ATOMIC_ACQUIRE);
 #endif
 }
 
@@ -175,6 +259,77 @@ ORIEL_DEV void oriel_dev_fence_full(void)
 #else
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
+}
+
+/*
+ * A NIC fetches by DMA what it is told of by a doorbell. The next two stand
+ * between stores that it must find in this order: payload and WQEs, then the
+ * doorbell record, then the doorbell. Threads that poll in its place acquire
+ * the record and the doorbell, which are stored with release.
+ *
+ * x86 keeps stores in order; only a doorbell page mapped write-combining wants
+ * the sfence. AArch64 must say that the observer is outside the inner domain.
+ */
+ORIEL_DEV void oriel_dev_wqe_before_record(void)
+{
+#if defined(__CUDA_ARCH__)
+	asm volatile("fence.acq_rel.sys;" : : : "memory");
+#elif defined(__aarch64__)
+	__asm__ volatile("dmb oshst" : : : "memory");
+#endif
+}
+
+ORIEL_DEV void oriel_dev_record_before_doorbell(void)
+{
+#if defined(__CUDA_ARCH__)
+	asm volatile("fence.acq_rel.sys;" : : : "memory");
+#elif defined(__aarch64__)
+	__asm__ volatile("dmb oshst" : : : "memory");
+#elif defined(__x86_64__)
+	__builtin_ia32_sfence();
+#endif
+}
+
+/* The doorbell record: a word of memory that the NIC reads. */
+ORIEL_DEV void oriel_dev_record(uint32_t *record, uint32_t value)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(record), "r"(value) : "memory");
+#else
+	__atomic_store_n(record, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/* The doorbell: a register of the NIC. One store of 8 bytes, never read. */
+ORIEL_DEV void oriel_dev_doorbell(uint64_t *doorbell, uint64_t value)
+{
+#if defined(__CUDA_ARCH__) && \
+	(__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 2))
+	asm volatile("st.mmio.relaxed.sys.global.b64 [%0], %1;"
+		     :
+		     : "l"(doorbell), "l"(value)
+		     : "memory");
+#elif defined(__CUDA_ARCH__)
+	asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(doorbell), "l"(value) : "memory");
+#else
+	__atomic_store_n(doorbell, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/* From the order of this machine to the order of the wire and back. */
+ORIEL_DEV uint32_t oriel_dev_swap_bytes32(uint32_t value)
+{
+#ifdef __CUDA_ARCH__
+	return __byte_perm(value, 0, 0x0123);
+#else
+	return __builtin_bswap32(value);
+#endif
+}
+
+ORIEL_DEV uint64_t oriel_dev_swap_bytes(uint64_t value)
+{
+	return (uint64_t)oriel_dev_swap_bytes32((uint32_t)value) << 32 |
+	       oriel_dev_swap_bytes32((uint32_t)(value >> 32));
 }
 
 /* Monotonic, in ns. Comparable only within one device or one machine. */

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * WQEs and CQEs of mlx5 as bytes: pure functions, the same on the CPU and in a
+ * kernel. Every WQE made here is one basic block of 64 bytes and asks for a CQE.
+ *
+ * Fields are big-endian on the wire; keys, numbers and addresses are passed in
+ * the order of the machine.
+ */
+#ifndef ORIEL_DEV_MLX5_H
+#define ORIEL_DEV_MLX5_H
+
+#include <string.h>
+
+#include <oriel/dev/order.h>
+
+/* The byte swaps below are how a little-endian machine writes big-endian. */
+#ifndef __CUDACC__
+ORIEL_DEV_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+#endif
+
+#define ORIEL_MLX5_BLOCK 64u                  /* bytes of a WQE, and of a CQE */
+#define ORIEL_MLX5_INLINE_MAX 28u             /* bytes of data inside a WQE */
+#define ORIEL_MLX5_LENGTH_MAX (1u << 30)      /* bytes that one WQE moves */
+#define ORIEL_MLX5_DEPTH_MAX (1u << 15)       /* WQEs of a ring: the counter has 16 bits */
+#define ORIEL_MLX5_CQE_INDEX_MASK 0x00ffffffu /* what a WAIT compares */
+#define ORIEL_MLX5_INLINE_SEGMENT 0x80000000u /* in the byte count of a data segment */
+
+enum oriel_mlx5_opcode {
+	ORIEL_MLX5_NOP = 0x00,
+	ORIEL_MLX5_WRITE = 0x08,
+	ORIEL_MLX5_WAIT = 0x0f,
+	ORIEL_MLX5_READ = 0x10,
+	ORIEL_MLX5_COMPARE_SWAP = 0x11,
+	ORIEL_MLX5_FETCH_ADD = 0x12,
+	ORIEL_MLX5_DUMP = 0x23,
+};
+
+/* Byte 11 of a WQE: what the adapter waits for before it starts this one. */
+enum oriel_mlx5_fence {
+	ORIEL_MLX5_FENCE_NONE = 0x00,
+	ORIEL_MLX5_FENCE_SMALL = 0x20,
+	ORIEL_MLX5_FENCE_READS = 0x40, /* READs and atomics of this queue */
+	ORIEL_MLX5_FENCE_ALL = 0x60,   /* everything before it on this queue */
+	ORIEL_MLX5_FENCE_READS_SMALL = 0x80,
+};
+
+/* The same byte: when a CQE is written. */
+#define ORIEL_MLX5_CQE_ALWAYS 0x08u
+
+/* Bits 7:4 of the last byte of a CQE. */
+enum oriel_mlx5_completion {
+	ORIEL_MLX5_DONE = 0x0,
+	ORIEL_MLX5_FAILED = 0xd,
+	ORIEL_MLX5_INVALID = 0xf, /* not written yet */
+};
+
+enum oriel_mlx5_syndrome {
+	ORIEL_MLX5_LOCAL_LENGTH = 0x01,
+	ORIEL_MLX5_LOCAL_OPERATION = 0x02,
+	ORIEL_MLX5_LOCAL_PROTECTION = 0x04,
+	ORIEL_MLX5_FLUSHED = 0x05,
+	ORIEL_MLX5_WINDOW_BIND = 0x06,
+	ORIEL_MLX5_BAD_RESPONSE = 0x10,
+	ORIEL_MLX5_LOCAL_ACCESS = 0x11,
+	ORIEL_MLX5_REMOTE_REQUEST = 0x12,
+	ORIEL_MLX5_REMOTE_ACCESS = 0x13,
+	ORIEL_MLX5_REMOTE_OPERATION = 0x14,
+	ORIEL_MLX5_RETRY_EXCEEDED = 0x15,
+	ORIEL_MLX5_NOT_READY_EXCEEDED = 0x16,
+	ORIEL_MLX5_REMOTE_ABORTED = 0x22,
+};
+
+/* Which WQE of which queue is written, and what it waits for. */
+struct oriel_mlx5_head {
+	uint64_t index; /* the wire has its low 16 bits */
+	uint32_t qpn;
+	uint32_t fence; /* enum oriel_mlx5_fence */
+};
+
+/* Memory as an adapter knows it. */
+struct oriel_mlx5_place {
+	uint64_t address;
+	uint32_t key;
+};
+
+ORIEL_DEV uint64_t oriel_mlx5_pair(uint32_t first, uint32_t second)
+{
+	return (uint64_t)oriel_dev_swap_bytes32(second) << 32 | oriel_dev_swap_bytes32(first);
+}
+
+/* Segment @number, 16 bytes, of the WQE at @slot, from two halves in wire order. */
+ORIEL_DEV void oriel_mlx5_segment(void *slot, uint32_t number, uint64_t low, uint64_t high)
+{
+#ifdef __CUDA_ARCH__
+	((ulonglong2 *)slot)[number] = make_ulonglong2(low, high);
+#else
+	((uint64_t *)slot)[2 * number] = low;
+	((uint64_t *)slot)[2 * number + 1] = high;
+#endif
+}
+
+/* @units: length of the WQE in 16 bytes. */
+ORIEL_DEV void oriel_mlx5_control(void *slot, struct oriel_mlx5_head head, uint32_t opcode,
+				  uint32_t units)
+{
+	oriel_mlx5_segment(slot, 0,
+			   oriel_mlx5_pair((uint32_t)(head.index & 0xffff) << 8 | opcode,
+					   head.qpn << 8 | units),
+			   oriel_mlx5_pair(head.fence | ORIEL_MLX5_CQE_ALWAYS, 0));
+}
+
+ORIEL_DEV void oriel_mlx5_remote(void *slot, struct oriel_mlx5_place remote)
+{
+	oriel_mlx5_segment(slot, 1, oriel_dev_swap_bytes(remote.address),
+			   oriel_mlx5_pair(remote.key, 0));
+}
+
+ORIEL_DEV void oriel_mlx5_data(void *slot, uint32_t number, struct oriel_mlx5_place local,
+			       uint32_t length)
+{
+	oriel_mlx5_segment(slot, number, oriel_mlx5_pair(length, local.key),
+			   oriel_dev_swap_bytes(local.address));
+}
+
+/*
+ * Nothing to move is a WQE without a data segment: a byte count of 0 would
+ * stand for 2^31.
+ */
+ORIEL_DEV void oriel_mlx5_move(void *slot, struct oriel_mlx5_head head, uint32_t opcode,
+			       struct oriel_mlx5_place remote, struct oriel_mlx5_place local,
+			       uint32_t length)
+{
+	oriel_mlx5_control(slot, head, opcode, length ? 3 : 2);
+	oriel_mlx5_remote(slot, remote);
+	if (length)
+		oriel_mlx5_data(slot, 2, local, length);
+}
+
+/* All of these: @slot is aligned to 64 bytes. One thread. */
+ORIEL_DEV void oriel_mlx5_wqe_nop(void *slot, struct oriel_mlx5_head head)
+{
+	oriel_mlx5_control(slot, head, ORIEL_MLX5_NOP, 1);
+}
+
+/* At most ORIEL_MLX5_LENGTH_MAX bytes. */
+ORIEL_DEV void oriel_mlx5_wqe_write(void *slot, struct oriel_mlx5_head head,
+				    struct oriel_mlx5_place remote, struct oriel_mlx5_place local,
+				    uint32_t length)
+{
+	oriel_mlx5_move(slot, head, ORIEL_MLX5_WRITE, remote, local, length);
+}
+
+/* At most ORIEL_MLX5_LENGTH_MAX bytes. */
+ORIEL_DEV void oriel_mlx5_wqe_read(void *slot, struct oriel_mlx5_head head,
+				   struct oriel_mlx5_place remote, struct oriel_mlx5_place local,
+				   uint32_t length)
+{
+	oriel_mlx5_move(slot, head, ORIEL_MLX5_READ, remote, local, length);
+}
+
+/*
+ * @data is copied now and need not be registered; at most
+ * ORIEL_MLX5_INLINE_MAX bytes. The count of 4 bytes and the first 12 of the
+ * data share a segment.
+ */
+ORIEL_DEV void oriel_mlx5_wqe_write_inline(void *slot, struct oriel_mlx5_head head,
+					   struct oriel_mlx5_place remote, const void *data,
+					   uint32_t length)
+{
+	uint64_t half[4] = {0, 0, 0, 0};
+	uint32_t count = oriel_dev_swap_bytes32(ORIEL_MLX5_INLINE_SEGMENT | length);
+
+	oriel_mlx5_control(slot, head, ORIEL_MLX5_WRITE, !length ? 2 : length <= 12 ? 3 : 4);
+	oriel_mlx5_remote(slot, remote);
+	if (!length)
+		return;
+	memcpy(half, &count, 4);
+	memcpy((char *)half + 4, data, length);
+	oriel_mlx5_segment(slot, 2, half[0], half[1]);
+	if (length > 12)
+		oriel_mlx5_segment(slot, 3, half[2], half[3]);
+}
+
+/* The old value goes to the 8 bytes at @result. */
+ORIEL_DEV void oriel_mlx5_wqe_fetch_add(void *slot, struct oriel_mlx5_head head,
+					struct oriel_mlx5_place remote,
+					struct oriel_mlx5_place result, uint64_t add)
+{
+	oriel_mlx5_control(slot, head, ORIEL_MLX5_FETCH_ADD, 4);
+	oriel_mlx5_remote(slot, remote);
+	oriel_mlx5_segment(slot, 2, oriel_dev_swap_bytes(add), 0);
+	oriel_mlx5_data(slot, 3, result, 8);
+}
+
+ORIEL_DEV void oriel_mlx5_wqe_compare_swap(void *slot, struct oriel_mlx5_head head,
+					   struct oriel_mlx5_place remote,
+					   struct oriel_mlx5_place result, uint64_t compare,
+					   uint64_t swap)
+{
+	oriel_mlx5_control(slot, head, ORIEL_MLX5_COMPARE_SWAP, 4);
+	oriel_mlx5_remote(slot, remote);
+	oriel_mlx5_segment(slot, 2, oriel_dev_swap_bytes(swap), oriel_dev_swap_bytes(compare));
+	oriel_mlx5_data(slot, 3, result, 8);
+}
+
+/*
+ * Hold back the queue until CQE @cqe, counted from 0 since @cqn was created,
+ * has been written. It must lie within 2^23 of the last one written.
+ */
+ORIEL_DEV void oriel_mlx5_wqe_wait(void *slot, struct oriel_mlx5_head head, uint32_t cqn,
+				   uint64_t cqe)
+{
+	oriel_mlx5_control(slot, head, ORIEL_MLX5_WAIT, 2);
+	oriel_mlx5_segment(slot, 1, 0,
+			   oriel_mlx5_pair((uint32_t)cqe & ORIEL_MLX5_CQE_INDEX_MASK, cqn));
+}
+
+/* Read @length local bytes, at least 1, so that earlier DMA to them has landed. */
+ORIEL_DEV void oriel_mlx5_wqe_dump(void *slot, struct oriel_mlx5_head head,
+				   struct oriel_mlx5_place local, uint32_t length)
+{
+	oriel_mlx5_control(slot, head, ORIEL_MLX5_DUMP, 2);
+	oriel_mlx5_data(slot, 1, local, length);
+}
+
+/* The doorbell: the index after the last WQE, and whose it is. */
+ORIEL_DEV uint64_t oriel_mlx5_doorbell_value(uint32_t qpn, uint64_t end)
+{
+	return oriel_mlx5_pair((uint32_t)(end & 0xffff) << 8, qpn << 8);
+}
+
+/* The doorbell record of the send queue for the same. */
+ORIEL_DEV uint32_t oriel_mlx5_record_value(uint64_t end)
+{
+	return oriel_dev_swap_bytes32((uint32_t)(end & 0xffff));
+}
+
+/* Field of 32 or 64 bits at byte @at of a WQE or CQE. */
+ORIEL_DEV uint32_t oriel_mlx5_get32(const void *bytes, uint32_t at)
+{
+	uint32_t value;
+
+	memcpy(&value, (const char *)bytes + at, 4);
+	return oriel_dev_swap_bytes32(value);
+}
+
+ORIEL_DEV uint64_t oriel_mlx5_get64(const void *bytes, uint32_t at)
+{
+	uint64_t value;
+
+	memcpy(&value, (const char *)bytes + at, 8);
+	return oriel_dev_swap_bytes(value);
+}
+
+/* A CQE in the order of the machine. */
+struct oriel_mlx5_cqe {
+	uint64_t index; /* of the CQE in its queue; the owner bit is made of it */
+	uint64_t wqe;   /* index of the WQE, of which the wire has 16 bits */
+	uint32_t qpn;
+	uint32_t length;    /* in bytes */
+	uint8_t completion; /* enum oriel_mlx5_completion */
+	uint8_t opcode;     /* of the WQE */
+	uint8_t syndrome;   /* enum oriel_mlx5_syndrome, if it failed */
+	uint8_t vendor;
+};
+
+/*
+ * The last 4 bytes of a CQE as one word, as loaded: counter, signature, opcode
+ * and owner. It is the word that is written last.
+ */
+#define ORIEL_MLX5_TAIL 0x3cu
+#define ORIEL_MLX5_ERROR 0x34u
+
+ORIEL_DEV const uint32_t *oriel_mlx5_cqe_word(const void *cqe, uint32_t at)
+{
+	return (const uint32_t *)(const void *)((const char *)cqe + at);
+}
+
+ORIEL_DEV uint32_t oriel_mlx5_tail_completion(uint32_t tail)
+{
+	return tail >> 28;
+}
+
+ORIEL_DEV uint32_t oriel_mlx5_tail_owner(uint32_t tail)
+{
+	return tail >> 24 & 1;
+}
+
+/* Low 16 bits of the index of the WQE. */
+ORIEL_DEV uint32_t oriel_mlx5_tail_counter(uint32_t tail)
+{
+	return (tail & 0xff) << 8 | (tail >> 8 & 0xff);
+}
+
+/* Of the word at ORIEL_MLX5_ERROR, as loaded. */
+ORIEL_DEV uint32_t oriel_mlx5_error_syndrome(uint32_t error)
+{
+	return error >> 24;
+}
+
+ORIEL_DEV uint32_t oriel_mlx5_error_vendor(uint32_t error)
+{
+	return error >> 16 & 0xff;
+}
+
+/* The tail of @cqe in a ring of 2^@log_depth. */
+ORIEL_DEV uint32_t oriel_mlx5_cqe_tail(const struct oriel_mlx5_cqe *cqe, uint32_t log_depth)
+{
+	uint32_t owner = (uint32_t)(cqe->index >> log_depth) & 1;
+
+	return ((uint32_t)cqe->completion << 4 | owner) << 24 | (uint32_t)(cqe->wqe & 0xff) << 8 |
+	       (uint32_t)(cqe->wqe >> 8 & 0xff);
+}
+
+/* All 64 bytes but the tail. What an adapter in software writes first. */
+ORIEL_DEV void oriel_mlx5_cqe_body(void *slot, const struct oriel_mlx5_cqe *cqe)
+{
+	uint32_t *word = (uint32_t *)slot;
+	uint32_t i;
+
+	for (i = 0; i < ORIEL_MLX5_TAIL / 4; i++)
+		word[i] = 0;
+	word[0x2c / 4] = oriel_dev_swap_bytes32(cqe->length);
+	if (cqe->completion == ORIEL_MLX5_FAILED)
+		word[ORIEL_MLX5_ERROR / 4] = (uint32_t)cqe->syndrome << 24 | (uint32_t)cqe->vendor
+										     << 16;
+	word[0x38 / 4] = oriel_dev_swap_bytes32((uint32_t)cqe->opcode << 24 | cqe->qpn);
+}
+
+/* One thread per queue. Acquired by whoever polls the tail. */
+ORIEL_DEV void oriel_mlx5_cqe_write(void *slot, const struct oriel_mlx5_cqe *cqe,
+				    uint32_t log_depth)
+{
+	oriel_mlx5_cqe_body(slot, cqe);
+	oriel_dev_store_release32((uint32_t *)(void *)((char *)slot + ORIEL_MLX5_TAIL),
+				  oriel_mlx5_cqe_tail(cqe, log_depth));
+}
+
+/* Mark the CQE at @slot as never written: owner 1, so that lap 0 is not it. */
+ORIEL_DEV void oriel_mlx5_cqe_clear(void *slot)
+{
+	memset(slot, 0xff, ORIEL_MLX5_BLOCK);
+}
+
+#endif
