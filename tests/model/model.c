@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model NAME [OPTION NUMBER]...: explore one protocol. 0: well, 1: not, 2: usage. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explore.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} models[] = {
+	{"ring", ring_model},
+	{"sleep", sleep_model},
+	{"barrier", barrier_model},
+	{"gather", gather_model},
+};
+
+unsigned model_option(int argc, char **argv, const char *option, unsigned value)
+{
+	int i;
+
+	for (i = 1; i + 1 < argc; i += 2)
+		if (strcmp(argv[i], option) == 0)
+			return (unsigned)atoi(argv[i + 1]);
+	return value;
+}
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	for (i = 0; argc > 1 && argc % 2 == 0 && i < sizeof(models) / sizeof(models[0]); i++)
+		if (strcmp(argv[1], models[i].name) == 0)
+			return models[i].run(argc - 1, argv + 1);
+	fputs("usage: model ring|sleep|barrier|gather [OPTION NUMBER]...\n", stderr);
+	return 2;
+}
