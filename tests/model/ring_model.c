@@ -188,14 +188,16 @@ static void adapter_step(struct explore *e, struct state s)
 static void ring_step(struct explore *e, const void *state, unsigned process)
 {
 	struct state s = *(const struct state *)state, next = s;
-	struct poster *p = &next.posters[process];
-	unsigned index = p->index;
+	struct poster *p;
 	const char *what;
+	unsigned index;
 
 	if (process == ring.posters) {
 		adapter_step(e, s);
 		return;
 	}
+	p = &next.posters[process];
+	index = p->index;
 	if (p->stores)
 		ring_land(e, s, process);
 	if (!p->left || (!ring.buffers && p->stores) || p->stores + 3 > STORES)
