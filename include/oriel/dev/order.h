@@ -37,9 +37,9 @@ uint64_t oriel_cpu_clock_ns(void);
 void oriel_cpu_give_way(uint64_t waited_ns);
 
 /*
- * Of the library: set *@asleep to 0 and wake the thread that sleeps on it while
- * it is 1. The sleeper sets it, does a full fence, looks once more for work and
- * only then sleeps; whoever makes work does a full fence before it looks here.
+ * Of the library: set *@asleep to 0 and wake the adapter whose word it is. The
+ * sleeper sets it, does a full fence, looks once more for work and only then
+ * sleeps; whoever makes work does a full fence before it looks here.
  */
 void oriel_cpu_wake(uint32_t *asleep);
 

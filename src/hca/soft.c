@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the software adapter. */
+#include "hca/soft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "hca/soft_address.h"
+#include "hca/soft_cq.h"
+#include "hca/soft_engine.h"
+#include "hca/soft_link.h"
+#include "hca/soft_memory.h"
+#include "hca/soft_node.h"
+#include "hca/soft_qp.h"
+
+static struct soft_node *to_node(const struct ori_hca *hca)
+{
+	return (struct soft_node *)(uintptr_t)hca;
+}
+
+static struct soft_qp *to_qp(struct ori_hca_qp *qp)
+{
+	return (struct soft_qp *)qp;
+}
+
+static struct soft_cq *to_cq(struct ori_hca_cq *cq)
+{
+	return (struct soft_cq *)cq;
+}
+
+static enum oriel_status soft_open(const char *config, struct ori_hca **hca)
+{
+	struct soft_engine *e;
+	struct soft_node *node;
+	enum oriel_status st;
+
+	st = ori_soft_engine_ref(&e);
+	if (st != ORIEL_OK)
+		return st;
+	st = ori_soft_node_open(e, config, &node);
+	if (st != ORIEL_OK) {
+		ori_soft_engine_unref(e);
+		return st;
+	}
+	ori_log(ORIEL_LOG_INFO, "%s is a software HCA, for development: no NIC is used",
+		node->name);
+	*hca = (struct ori_hca *)node;
+	return ORIEL_OK;
+}
+
+static void soft_close(struct ori_hca *hca)
+{
+	struct soft_engine *e;
+
+	if (!hca)
+		return;
+	e = to_node(hca)->engine;
+	ori_soft_node_close(to_node(hca));
+	ori_soft_engine_unref(e);
+}
+
+static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
+{
+	const struct soft_node *node = to_node(hca);
+
+	*caps = (struct ori_hca_caps){
+		.kind = "soft",
+		.name = node->name,
+		.rails = 1,
+		.depth_max = ORIEL_MLX5_DEPTH_MAX,
+		.mtu = (uint32_t)node->scenario.mtu,
+		.max_rd_atomic = (uint32_t)node->scenario.reads,
+		.has_wait = true,
+		.is_atomic_host_endian = !node->scenario.big_endian,
+	};
+}
+
+static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_t length,
+				       uint64_t iova, unsigned access, struct ori_hca_mr **out,
+				       struct ori_hca_keys *keys)
+{
+	struct soft_node *node = to_node(hca);
+	enum oriel_status st;
+	struct soft_mr *mr;
+
+	if (!address || length == 0 || iova > UINT64_MAX - length)
+		return ori_fail(ORIEL_ERR_INVALID, "cannot register %zu bytes at iova 0x%llx",
+				length, (unsigned long long)iova);
+	mr = malloc(sizeof(*mr));
+	if (!mr)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	*mr = (struct soft_mr){
+		.node = node, .base = address, .iova = iova, .length = length, .access = access};
+	ori_soft_engine_lock(node->engine);
+	st = ori_soft_keys_add(&node->keys, mr);
+	ori_soft_engine_unlock(node->engine);
+	if (st != ORIEL_OK) {
+		free(mr);
+		return st;
+	}
+	keys->lkey = keys->rkey = mr->key;
+	*out = (struct ori_hca_mr *)mr;
+	return ORIEL_OK;
+}
+
+/* WQEs that still use the memory fail, as they would on an adapter. */
+static void soft_unregister(struct ori_hca_mr *handle)
+{
+	struct soft_mr *mr = (struct soft_mr *)handle;
+	struct soft_node *node = mr->node;
+
+	ori_soft_engine_lock(node->engine);
+	ori_soft_held_drain(node);
+	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next)
+		ori_soft_flight_forget(qp, mr);
+	ori_soft_link_forget(node->engine, mr);
+	ori_soft_keys_remove(&node->keys, mr);
+	ori_soft_engine_unlock(node->engine);
+	free(mr);
+}
+
+static bool soft_is_ring(const void *ring, uint32_t depth)
+{
+	return ring && (uintptr_t)ring % ORIEL_MLX5_BLOCK == 0 && depth > 0 &&
+	       depth <= ORIEL_MLX5_DEPTH_MAX && (depth & (depth - 1)) == 0;
+}
+
+static enum oriel_status soft_create_cq(struct ori_hca *hca, const struct ori_hca_cq_attr *attr,
+					struct ori_hca_cq **out, uint32_t *cqn)
+{
+	struct soft_node *node = to_node(hca);
+	struct soft_cq *cq;
+
+	if (!soft_is_ring(attr->ring, attr->depth))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"a CQ needs an aligned ring of a power of two CQEs, not %u",
+				attr->depth);
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a CQ");
+	cq->node = node;
+	cq->ring = attr->ring;
+	cq->log_depth = (uint32_t)__builtin_ctz(attr->depth);
+	cq->next = attr->first;
+	cq->error_at = SOFT_NEVER;
+	ori_soft_cq_clear(cq);
+	ori_soft_engine_lock(node->engine);
+	cq->cqn = ori_soft_node_number(node->cqs, &node->cq_lap);
+	if (cq->cqn)
+		node->cqs[cq->cqn & (SOFT_TABLE - 1)] = cq;
+	ori_soft_engine_unlock(node->engine);
+	if (!cq->cqn) {
+		free(cq);
+		return ori_fail(ORIEL_ERR_NOMEM, "a software HCA has %u CQs at most", SOFT_TABLE);
+	}
+	*cqn = cq->cqn;
+	*out = (struct ori_hca_cq *)cq;
+	return ORIEL_OK;
+}
+
+static void soft_destroy_cq(struct ori_hca_cq *handle)
+{
+	struct soft_cq *cq = to_cq(handle);
+	struct soft_node *node = cq->node;
+
+	ori_soft_engine_lock(node->engine);
+	node->cqs[cq->cqn & (SOFT_TABLE - 1)] = NULL;
+	ori_soft_engine_unlock(node->engine);
+	free(cq);
+}
+
+static enum oriel_status soft_check_qp(const struct soft_node *node,
+				       const struct ori_hca_qp_attr *attr)
+{
+	uintptr_t slot = (uintptr_t)attr->doorbell, page = (uintptr_t)node->page;
+
+	if (!soft_is_ring(attr->ring, attr->depth))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"a QP needs an aligned ring of a power of two WQEs, not %u",
+				attr->depth);
+	if (!attr->record || (uintptr_t)attr->record % 8)
+		return ori_fail(ORIEL_ERR_INVALID, "a doorbell record is 8 bytes, aligned");
+	if (slot % 8 || slot < page + 0x800 || slot > page + SOFT_PAGE - 8)
+		return ori_fail(ORIEL_ERR_INVALID, "a doorbell is no slot of the doorbell page");
+	if (!attr->send_cq || to_cq(attr->send_cq)->node != node)
+		return ori_fail(ORIEL_ERR_INVALID, "the CQ of a QP is of another adapter");
+	return ORIEL_OK;
+}
+
+static void soft_begin_qp(struct soft_qp *qp, struct soft_node *node,
+			  const struct ori_hca_qp_attr *attr)
+{
+	qp->node = node;
+	qp->ring = attr->ring;
+	qp->depth = attr->depth;
+	qp->record = attr->record;
+	qp->doorbell = attr->doorbell;
+	qp->cq = to_cq(attr->send_cq);
+	qp->is_companion = attr->is_companion;
+	qp->first = qp->fetch = qp->retired = qp->sending = qp->end = attr->first;
+	qp->rung = (uint16_t)attr->first;
+	qp->seen = oriel_dev_load_acquire(qp->doorbell);
+	qp->recover_at = SOFT_NEVER;
+	qp->timer = SOFT_NEVER;
+}
+
+static bool soft_add_qp(struct soft_qp *qp)
+{
+	struct soft_node *node = qp->node;
+
+	ori_soft_engine_lock(node->engine);
+	qp->qpn = ori_soft_node_number(node->qps, &node->qp_lap);
+	if (qp->qpn) {
+		qp->number = node->qps_made++;
+		qp->next_psn = (uint32_t)soft_rand_next(&node->rand) & SOFT_PSN_MASK;
+		node->qps[qp->qpn & (SOFT_TABLE - 1)] = qp;
+		qp->next = node->qp_list;
+		node->qp_list = qp;
+	}
+	ori_soft_engine_unlock(node->engine);
+	return qp->qpn != 0;
+}
+
+static void soft_name_qp(const struct soft_qp *qp, struct ori_hca_qp_address *address)
+{
+	struct soft_address adapter = qp->node->engine->address;
+
+	adapter.node = qp->node->id;
+	*address = (struct ori_hca_qp_address){
+		.version = ORI_HCA_ADDRESS_VERSION,
+		.qpn = qp->qpn,
+		.psn = qp->next_psn,
+		.mtu = (uint32_t)qp->node->scenario.mtu,
+		.max_rd_atomic = (uint32_t)qp->node->scenario.reads,
+	};
+	memcpy(address->adapter, &adapter, sizeof(adapter));
+}
+
+static enum oriel_status soft_create_qp(struct ori_hca *hca, const struct ori_hca_qp_attr *attr,
+					struct ori_hca_qp **out, struct ori_hca_qp_address *address)
+{
+	struct soft_node *node = to_node(hca);
+	enum oriel_status st = soft_check_qp(node, attr);
+	struct soft_qp *qp;
+
+	if (st != ORIEL_OK)
+		return st;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a QP");
+	soft_begin_qp(qp, node, attr);
+	if (!soft_add_qp(qp)) {
+		free(qp);
+		return ori_fail(ORIEL_ERR_NOMEM, "a software HCA has %u QPs at most", SOFT_TABLE);
+	}
+	soft_name_qp(qp, address);
+	*out = (struct ori_hca_qp *)qp;
+	return ORIEL_OK;
+}
+
+static enum oriel_status soft_check_peer(const struct soft_node *node,
+					 const struct ori_hca_qp_address *peer)
+{
+	if (peer->version != ORI_HCA_ADDRESS_VERSION)
+		return ori_fail(ORIEL_ERR_VERSION, "the address of a QP has version %u, not %u",
+				peer->version, ORI_HCA_ADDRESS_VERSION);
+	if (peer->mtu != node->scenario.mtu)
+		return ori_fail(ORIEL_ERR_MISMATCH, "MTU %u of the peer is not %llu as here",
+				peer->mtu, (unsigned long long)node->scenario.mtu);
+	if (peer->max_rd_atomic == 0 || peer->qpn > SOFT_PSN_MASK || peer->psn > SOFT_PSN_MASK)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the address of QP 0x%x makes no sense",
+				peer->qpn);
+	return ORIEL_OK;
+}
+
+/* Under the lock. */
+static enum oriel_status soft_join(struct soft_qp *qp, const struct ori_hca_qp_address *peer,
+				   const struct soft_address *adapter)
+{
+	struct soft_node *node = qp->node;
+	struct soft_engine *e = node->engine;
+	enum oriel_status st = ORIEL_OK;
+
+	if (qp->state != SOFT_INIT)
+		return ori_fail(ORIEL_ERR_STATE, "QP 0x%06x is connected already", qp->qpn);
+	if (adapter->cookie != e->address.cookie && e->is_virtual)
+		return ori_fail(ORIEL_ERR_NO_PATH, "the peer is not of this cluster");
+	if (adapter->cookie != e->address.cookie)
+		st = ori_soft_link_to(e, adapter, node->scenario.tcp, &qp->link);
+	if (st != ORIEL_OK)
+		return st;
+	qp->peer_cookie = adapter->cookie;
+	qp->peer_node = adapter->node;
+	qp->peer_qpn = peer->qpn;
+	qp->expected = peer->psn;
+	qp->reads_max = peer->max_rd_atomic < node->scenario.reads ? peer->max_rd_atomic
+								   : (uint32_t)node->scenario.reads;
+	qp->state = SOFT_READY;
+	return ORIEL_OK;
+}
+
+static enum oriel_status soft_connect_qp(struct ori_hca_qp *handle,
+					 const struct ori_hca_qp_address *peer)
+{
+	struct soft_qp *qp = to_qp(handle);
+	struct soft_engine *e = qp->node->engine;
+	struct soft_address adapter;
+	enum oriel_status st;
+
+	st = soft_check_peer(qp->node, peer);
+	if (st == ORIEL_OK)
+		st = ori_soft_address_parse(peer->adapter, &adapter);
+	if (st != ORIEL_OK)
+		return st;
+	ori_soft_engine_lock(e);
+	st = soft_join(qp, peer, &adapter);
+	ori_soft_engine_unlock(e);
+	return st;
+}
+
+static void soft_fail_qp(struct ori_hca_qp *handle)
+{
+	struct soft_qp *qp = to_qp(handle);
+	struct soft_engine *e = qp->node->engine;
+
+	ori_soft_engine_lock(e);
+	ori_soft_doorbell_poll(qp);
+	qp->replies_count = 0;
+	qp->has_ack = qp->has_nak = false;
+	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);
+	ori_soft_engine_unlock(e);
+}
+
+/* Who saw the last signal may leave at once, but its peer must hear that it came. */
+static void soft_say_goodbye(struct soft_qp *qp)
+{
+	while (ori_soft_responder_has_output(qp) && ori_soft_egress(qp))
+		;
+	ori_soft_link_flush(qp->node->engine);
+}
+
+static void soft_destroy_qp(struct ori_hca_qp *handle)
+{
+	struct soft_qp *qp = to_qp(handle), **at;
+	struct soft_node *node = qp->node;
+
+	ori_soft_engine_lock(node->engine);
+	soft_say_goodbye(qp);
+	ori_soft_link_divert(node->engine, qp);
+	ori_soft_cq_flush(qp->cq, SOFT_NEVER);
+	node->qps[qp->qpn & (SOFT_TABLE - 1)] = NULL;
+	for (at = &node->qp_list; *at != qp; at = &(*at)->next)
+		;
+	*at = qp->next;
+	ori_soft_engine_unlock(node->engine);
+	free(qp);
+}
+
+static enum oriel_status soft_doorbell_page(struct ori_hca *hca, void **page)
+{
+	*page = to_node(hca)->page;
+	return ORIEL_OK;
+}
+
+static enum oriel_status soft_poll_event(struct ori_hca *hca, struct ori_hca_event *event)
+{
+	struct soft_node *node = to_node(hca);
+	enum oriel_status st = ORIEL_AGAIN;
+
+	ori_soft_engine_lock(node->engine);
+	if (node->event_count > 0) {
+		*event = node->events[node->event_first];
+		node->event_first = (node->event_first + 1) % SOFT_EVENTS;
+		node->event_count--;
+		st = ORIEL_OK;
+	}
+	ori_soft_engine_unlock(node->engine);
+	return st;
+}
+
+void ori_soft_counters(struct ori_hca *hca, struct ori_soft_counters *counters)
+{
+	struct soft_node *node = to_node(hca);
+
+	ori_soft_engine_lock(node->engine);
+	*counters = node->counters;
+	ori_soft_engine_unlock(node->engine);
+}
+
+const struct ori_hca_ops ori_hca_soft_ops = {
+	.kind = "soft",
+	.open = soft_open,
+	.close = soft_close,
+	.caps = soft_caps,
+	.register_memory = soft_register,
+	.unregister_memory = soft_unregister,
+	.create_cq = soft_create_cq,
+	.destroy_cq = soft_destroy_cq,
+	.create_qp = soft_create_qp,
+	.connect_qp = soft_connect_qp,
+	.fail_qp = soft_fail_qp,
+	.destroy_qp = soft_destroy_qp,
+	.doorbell_page = soft_doorbell_page,
+	.poll_event = soft_poll_event,
+};

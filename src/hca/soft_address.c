@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hca/soft_address.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "sys/process.h"
+
+#define ADDRESS_MAGIC 0x4148534fu /* "OSHA", little-endian */
+#define ADDRESS_VERSION 1u
+#define ADDRESS_BOOT_FILE "/proc/sys/kernel/random/boot_id"
+#define ADDRESS_HOSTS (sizeof(((struct soft_address *)0)->ipv4) / sizeof(uint32_t))
+
+/* FNV-1a. */
+static uint64_t address_hash(uint64_t hash, const void *bytes, size_t length)
+{
+	const uint8_t *at = bytes;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/* Abstract unix sockets reach as far as the kernel and the network namespace do. */
+static enum oriel_status address_place(uint64_t *place)
+{
+	struct stat net = {.st_ino = 0};
+	char boot[64];
+	ssize_t n;
+	int fd;
+
+	fd = open(ADDRESS_BOOT_FILE, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot open %s", ADDRESS_BOOT_FILE);
+	n = read(fd, boot, sizeof(boot));
+	close(fd);
+	if (n <= 0)
+		return ori_fail(ORIEL_ERR_SYSTEM, "%s is empty", ADDRESS_BOOT_FILE);
+	(void)stat("/proc/self/ns/net", &net); /* a kernel without namespaces has no such file */
+	*place = address_hash(UINT64_C(0xcbf29ce484222325), boot, (size_t)n);
+	*place = address_hash(*place, &net.st_ino, sizeof(net.st_ino));
+	return ORIEL_OK;
+}
+
+static bool address_is_usable(const struct ifaddrs *i)
+{
+	return i->ifa_addr && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) &&
+	       !(i->ifa_flags & IFF_LOOPBACK);
+}
+
+static enum oriel_status address_hosts(uint32_t hosts[ADDRESS_HOSTS])
+{
+	struct ifaddrs *list, *i;
+	size_t count = 0;
+
+	if (getifaddrs(&list) != 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot list the network interfaces");
+	for (i = list; i && count < ADDRESS_HOSTS; i = i->ifa_next) {
+		struct sockaddr_in in;
+
+		if (!address_is_usable(i))
+			continue;
+		memcpy(&in, i->ifa_addr, sizeof(in));
+		hosts[count++] = in.sin_addr.s_addr;
+	}
+	freeifaddrs(list);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_soft_address_describe(struct soft_address *address)
+{
+	struct soft_address a = {.magic = ADDRESS_MAGIC, .version = ADDRESS_VERSION};
+	enum oriel_status st;
+
+	st = ori_random(&a.cookie, sizeof(a.cookie));
+	if (st == ORIEL_OK)
+		st = address_place(&a.place);
+	if (st == ORIEL_OK)
+		st = address_hosts(a.ipv4);
+	if (st == ORIEL_OK)
+		*address = a;
+	return st;
+}
+
+enum oriel_status ori_soft_address_parse(const uint8_t bytes[ORI_HCA_ADDRESS],
+					 struct soft_address *address)
+{
+	struct soft_address a;
+
+	memcpy(&a, bytes, sizeof(a));
+	if (a.magic != ADDRESS_MAGIC)
+		return ori_fail(ORIEL_ERR_MISMATCH, "the peer's adapter is no software HCA");
+	if (a.version != ADDRESS_VERSION)
+		return ori_fail(ORIEL_ERR_VERSION, "the peer's software HCA has version %u, not %u",
+				a.version, ADDRESS_VERSION);
+	if (a.node >= SOFT_NODES || a.reserved)
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"the address of a software HCA names node %u of %u", a.node,
+				SOFT_NODES);
+	*address = a;
+	return ORIEL_OK;
+}
+
+bool ori_soft_address_is_near(const struct soft_address *a, const struct soft_address *b)
+{
+	return a->place == b->place;
+}

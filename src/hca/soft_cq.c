@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hca/soft_cq.h"
+
+#include <string.h>
+
+#define CQ_GARBAGE 0xdb
+
+/* As seen in public logs; they mean nothing but look real. */
+uint8_t ori_soft_vendor(uint8_t syndrome)
+{
+	switch (syndrome) {
+	case ORIEL_MLX5_LOCAL_OPERATION:
+		return 0x68;
+	case ORIEL_MLX5_LOCAL_PROTECTION:
+		return 0x53;
+	case ORIEL_MLX5_FLUSHED:
+		return 0xf9;
+	case ORIEL_MLX5_REMOTE_REQUEST:
+		return 0x8a;
+	case ORIEL_MLX5_REMOTE_ACCESS:
+		return 0x88;
+	case ORIEL_MLX5_RETRY_EXCEEDED:
+		return 0x83;
+	}
+	return 0;
+}
+
+static char *cq_slot(const struct soft_cq *cq, uint64_t index)
+{
+	return cq->ring + (index & ((UINT64_C(1) << cq->log_depth) - 1)) * ORIEL_MLX5_BLOCK;
+}
+
+void ori_soft_cq_clear(struct soft_cq *cq)
+{
+	for (uint64_t i = 0; i < UINT64_C(1) << cq->log_depth; i++)
+		oriel_mlx5_cqe_clear(cq_slot(cq, i));
+}
+
+bool ori_soft_cq_flush(struct soft_cq *cq, uint64_t now)
+{
+	uint32_t count = 0;
+
+	while (count < cq->late_count && cq->late[count].due <= now) {
+		const struct oriel_mlx5_cqe *cqe = &cq->late[count++].cqe;
+
+		oriel_mlx5_cqe_write(cq_slot(cq, cqe->index), cqe, cq->log_depth);
+	}
+	cq->late_count -= count;
+	memmove(cq->late, cq->late + count, cq->late_count * sizeof(cq->late[0]));
+	return count > 0;
+}
+
+/*
+ * Until it is due a late CQE is garbage but for its last word, which a poller
+ * must not look beyond.
+ */
+static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint64_t due)
+{
+	if (cq->late_count == SOFT_LATE)
+		ori_soft_cq_flush(cq, SOFT_NEVER);
+	memset(cq_slot(cq, cqe->index), CQ_GARBAGE, ORIEL_MLX5_TAIL);
+	if (cq->late_count && due < cq->late[cq->late_count - 1].due)
+		due = cq->late[cq->late_count - 1].due;
+	cq->late[cq->late_count++] = (struct soft_late){.cqe = *cqe, .due = due};
+	cq->node->counters.late_cqes++;
+}
+
+void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
+			  const struct soft_wqe *wqe, uint8_t syndrome)
+{
+	struct soft_node *node = cq->node;
+	struct oriel_mlx5_cqe cqe = {
+		.index = cq->next,
+		.wqe = index,
+		.qpn = qp->qpn,
+		.length = syndrome || !ori_soft_wqe_is_fetching(wqe) ? 0 : wqe->length,
+		.completion = syndrome ? ORIEL_MLX5_FAILED : ORIEL_MLX5_DONE,
+		.opcode = wqe->opcode,
+		.syndrome = syndrome,
+		.vendor = ori_soft_vendor(syndrome),
+	};
+
+	if (syndrome && cq->error_at == SOFT_NEVER)
+		cq->error_at = cq->next;
+	cq->next++;
+	node->counters.cqes++;
+	if (node->scenario.late_cqe)
+		cq_delay(cq, &cqe,
+			 node->engine->now +
+				 soft_rand_below(&node->rand, node->scenario.late_cqe + 1));
+	else
+		oriel_mlx5_cqe_write(cq_slot(cq, cqe.index), &cqe, cq->log_depth);
+}
+
+/* The index is one of those within 2^23 of the next CQE. */
+enum soft_wait ori_soft_cq_wait(const struct soft_cq *cq, uint32_t index)
+{
+	int32_t ahead = (int32_t)((index - (uint32_t)cq->next) << 8) >> 8;
+	uint64_t awaited = cq->next + (uint64_t)(int64_t)ahead;
+
+	if (!cq->node->scenario.policy_b && cq->error_at != SOFT_NEVER && awaited >= cq->error_at)
+		return SOFT_WAIT_FAILED;
+	return ahead < 0 ? SOFT_WAIT_OVER : SOFT_WAIT_PENDING;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion queues of the software adapter. */
+#ifndef ORI_HCA_SOFT_CQ_H
+#define ORI_HCA_SOFT_CQ_H
+
+#include "hca/soft_objects.h"
+
+/* Mark every CQE invalid. */
+void ori_soft_cq_clear(struct soft_cq *cq);
+
+/* Generate the CQE of @wqe of @qp; @syndrome 0 is success. */
+void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
+			  const struct soft_wqe *wqe, uint8_t syndrome);
+
+/* Write what is late and due; SOFT_NEVER as @now writes everything. */
+bool ori_soft_cq_flush(struct soft_cq *cq, uint64_t now);
+
+enum soft_wait {
+	SOFT_WAIT_PENDING,
+	SOFT_WAIT_OVER,
+	SOFT_WAIT_FAILED, /* an error CQE came first */
+};
+
+/* Has CQE @index, 24 bits, been generated? */
+enum soft_wait ori_soft_cq_wait(const struct soft_cq *cq, uint32_t index);
+
+uint8_t ori_soft_vendor(uint8_t syndrome);
+
+#endif

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hca/soft_engine.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "hca/soft_address.h"
+#include "hca/soft_cq.h"
+#include "hca/soft_link.h"
+#include "hca/soft_memory.h"
+#include "hca/soft_qp.h"
+
+#define ENGINE_SPIN_NS 50000u    /* without work before it sleeps */
+#define ENGINE_GPU_NAP_NS 50000u /* when nobody can wake it */
+#define ENGINE_SLEEP_NS UINT64_C(1000000000)
+#define ENGINE_WQES 32u /* of one QP in one turn */
+#define ENGINE_PACKETS 16u
+#define ENGINE_TICK_NS 1000u /* of virtual time per step */
+
+static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct soft_engine *engine_running; /* guarded by engine_lock */
+static unsigned engine_refs;               /* guarded by engine_lock */
+static atomic_int engine_event = -1;       /* of engine_running */
+
+/* The word is of the doorbell page that the caller has rung, so its engine runs. */
+void oriel_cpu_wake(uint32_t *asleep)
+{
+	const uint64_t once = 1;
+
+	if (oriel_dev_exchange_acquire32(asleep, 0))
+		(void)!write(atomic_load_explicit(&engine_event, memory_order_relaxed), &once,
+			     sizeof(once));
+}
+
+static void engine_announce(struct soft_engine *e, uint32_t asleep)
+{
+	for (unsigned i = 0; i < SOFT_NODES; i++)
+		if (e->nodes[i])
+			oriel_dev_store_release32(e->nodes[i]->page, asleep);
+}
+
+static uint64_t engine_due_qp(struct soft_qp *qp)
+{
+	uint64_t due = ori_soft_sq_due(qp), other = ori_soft_requester_due(qp);
+	const struct soft_cq *cq = qp->cq;
+
+	if (other < due)
+		due = other;
+	if (cq->late_count && cq->late[0].due < due)
+		due = cq->late[0].due;
+	if (qp->is_delayed && qp->quiet_until < due)
+		due = qp->quiet_until;
+	return due;
+}
+
+static uint64_t engine_due(const struct soft_engine *e)
+{
+	uint64_t due = ori_soft_link_due(e), other;
+
+	for (unsigned i = 0; i < SOFT_NODES; i++)
+		for (struct soft_qp *qp = e->nodes[i] ? e->nodes[i]->qp_list : NULL; qp;
+		     qp = qp->next) {
+			other = engine_due_qp(qp);
+			if (other < due)
+				due = other;
+		}
+	return due;
+}
+
+static bool engine_turn_qp(struct soft_qp *qp)
+{
+	bool is_busy = ori_soft_doorbell_poll(qp);
+	unsigned i;
+
+	for (i = 0; i < ENGINE_WQES && ori_soft_sq_step(qp); i++)
+		is_busy = true;
+	for (i = 0; i < ENGINE_PACKETS && ori_soft_egress(qp); i++)
+		is_busy = true;
+	if (qp->cq->late_count)
+		is_busy |= ori_soft_cq_flush(qp->cq, qp->node->engine->now);
+	return is_busy;
+}
+
+/* Who is passed over is served another time: that makes the order random. */
+static bool engine_turn_node(struct soft_node *node)
+{
+	bool is_busy = ori_soft_held_leak(node);
+
+	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next)
+		if (node->scenario.shuffle && soft_rand_chance(&node->rand, SOFT_CERTAIN / 2))
+			is_busy |= oriel_dev_load_relaxed(qp->doorbell) != qp->seen ||
+				   qp->fetch < qp->end || ori_soft_responder_has_output(qp);
+		else
+			is_busy |= engine_turn_qp(qp);
+	return is_busy;
+}
+
+/* What has come is looked at before a timer may say that nothing has. */
+static bool engine_turn(struct soft_engine *e)
+{
+	bool is_busy = false;
+	unsigned i;
+
+	e->now = ori_clock_ns();
+	for (i = 0; i < SOFT_NODES; i++)
+		if (e->nodes[i])
+			is_busy |= engine_turn_node(e->nodes[i]);
+	is_busy |= ori_soft_link_flush(e);
+	is_busy |= ori_soft_link_poll(e);
+	for (i = 0; i < SOFT_NODES; i++)
+		for (struct soft_qp *qp = e->nodes[i] ? e->nodes[i]->qp_list : NULL; qp;
+		     qp = qp->next)
+			is_busy |= ori_soft_requester_timer(qp);
+	return is_busy;
+}
+
+static bool engine_has_doorbells(struct soft_engine *e)
+{
+	for (unsigned i = 0; i < SOFT_NODES; i++)
+		for (struct soft_qp *qp = e->nodes[i] ? e->nodes[i]->qp_list : NULL; qp;
+		     qp = qp->next)
+			if (ori_soft_doorbell_poll(qp))
+				return true;
+	return false;
+}
+
+static uint64_t engine_nap(const struct soft_engine *e)
+{
+	uint64_t due = engine_due(e), now = ori_clock_ns(), nap = ENGINE_SLEEP_NS;
+
+	if (due <= now)
+		return 0;
+	if (due - now < nap)
+		nap = due - now;
+	for (unsigned i = 0; i < SOFT_NODES; i++)
+		if (e->nodes[i] && e->nodes[i]->scenario.gpu && nap > ENGINE_GPU_NAP_NS)
+			nap = ENGINE_GPU_NAP_NS;
+	return nap;
+}
+
+/*
+ * Posters ring, do a full fence and look at asleep; this sets asleep, does a full
+ * fence and looks at the doorbells: one of the two sees what the other did.
+ */
+static void engine_sleep(struct soft_engine *e)
+{
+	struct pollfd p = {.fd = e->poll, .events = POLLIN};
+	struct timespec nap;
+	uint64_t ns;
+
+	engine_announce(e, 1);
+	oriel_dev_fence_full();
+	if (!engine_has_doorbells(e)) {
+		ns = engine_nap(e);
+		nap.tv_sec = (time_t)(ns / 1000000000u);
+		nap.tv_nsec = (long)(ns % 1000000000u);
+		e->is_asleep = true;
+		pthread_mutex_unlock(&e->lock);
+		(void)ppoll(&p, 1, &nap, NULL);
+		pthread_mutex_lock(&e->lock);
+		e->is_asleep = false;
+	}
+	engine_announce(e, 0);
+}
+
+/* Mutexes are not fair: without this a caller could wait for as long as there is work. */
+static void engine_step_aside(struct soft_engine *e, bool is_busy)
+{
+	pthread_mutex_unlock(&e->lock);
+	if (!is_busy)
+		sched_yield();
+	while (atomic_load_explicit(&e->waiters, memory_order_relaxed))
+		sched_yield();
+	pthread_mutex_lock(&e->lock);
+}
+
+static void *engine_main(void *context)
+{
+	struct soft_engine *e = context;
+	uint64_t idle_since = 0;
+
+	pthread_mutex_lock(&e->lock);
+	while (!e->is_stopping) {
+		bool is_busy = engine_turn(e);
+
+		if (is_busy)
+			idle_since = e->now;
+		if (e->now - idle_since > ENGINE_SPIN_NS)
+			engine_sleep(e);
+		else
+			engine_step_aside(e, is_busy);
+	}
+	pthread_mutex_unlock(&e->lock);
+	return NULL;
+}
+
+static struct soft_engine *engine_make(void)
+{
+	struct soft_engine *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	pthread_mutex_init(&e->lock, NULL);
+	e->poll = e->event = e->listeners[0] = e->listeners[1] = -1;
+	e->trace = UINT64_C(0xcbf29ce484222325);
+	return e;
+}
+
+static void engine_free(struct soft_engine *e)
+{
+	ori_soft_link_close_all(e);
+	if (e->event >= 0)
+		close(e->event);
+	if (e->poll >= 0)
+		close(e->poll);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}
+
+static enum oriel_status engine_open_sockets(struct soft_engine *e)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = &e->event};
+
+	e->poll = epoll_create1(EPOLL_CLOEXEC);
+	e->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (e->poll < 0 || e->event < 0 || epoll_ctl(e->poll, EPOLL_CTL_ADD, e->event, &event) != 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot watch sockets");
+	return ori_soft_link_listen(e);
+}
+
+/* Signals are for the threads of the program. */
+static enum oriel_status engine_start(struct soft_engine *e)
+{
+	sigset_t all, old;
+	int failed;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	failed = pthread_create(&e->thread, NULL, engine_main, e);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (failed)
+		return ori_fail(ORIEL_ERR_NOMEM, "cannot start the thread of the software HCA");
+	return ORIEL_OK;
+}
+
+static enum oriel_status engine_open(struct soft_engine **engine)
+{
+	struct soft_engine *e = engine_make();
+	enum oriel_status st;
+
+	if (!e)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
+	st = ori_soft_address_describe(&e->address);
+	if (st == ORIEL_OK)
+		st = engine_open_sockets(e);
+	if (st == ORIEL_OK) {
+		e->now = ori_clock_ns();
+		atomic_store_explicit(&engine_event, e->event, memory_order_relaxed);
+		st = engine_start(e);
+	}
+	if (st != ORIEL_OK) {
+		engine_free(e);
+		return st;
+	}
+	*engine = e;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_soft_engine_ref(struct soft_engine **engine)
+{
+	enum oriel_status st = ORIEL_OK;
+
+	pthread_mutex_lock(&engine_lock);
+	if (engine_refs == 0)
+		st = engine_open(&engine_running);
+	if (st == ORIEL_OK) {
+		engine_refs++;
+		*engine = engine_running;
+	}
+	pthread_mutex_unlock(&engine_lock);
+	return st;
+}
+
+void ori_soft_engine_unref(struct soft_engine *e)
+{
+	if (e->is_virtual)
+		return;
+	pthread_mutex_lock(&engine_lock);
+	if (--engine_refs == 0) {
+		engine_running = NULL;
+		ori_soft_engine_lock(e);
+		e->is_stopping = true;
+		ori_soft_engine_unlock(e);
+		pthread_join(e->thread, NULL);
+		engine_free(e);
+	}
+	pthread_mutex_unlock(&engine_lock);
+}
+
+enum oriel_status ori_soft_engine_create_virtual(uint64_t seed, struct soft_engine **engine)
+{
+	struct soft_engine *e = engine_make();
+	enum oriel_status st;
+
+	if (!e)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a cluster of software HCAs");
+	e->is_virtual = true;
+	e->rand.state = seed;
+	e->now = 1;
+	st = ori_soft_address_describe(&e->address);
+	if (st != ORIEL_OK) {
+		engine_free(e);
+		return st;
+	}
+	*engine = e;
+	return ORIEL_OK;
+}
+
+void ori_soft_engine_destroy_virtual(struct soft_engine *e)
+{
+	engine_free(e);
+}
+
+void ori_soft_engine_lock(struct soft_engine *e)
+{
+	atomic_fetch_add_explicit(&e->waiters, 1, memory_order_relaxed);
+	pthread_mutex_lock(&e->lock);
+	atomic_fetch_sub_explicit(&e->waiters, 1, memory_order_relaxed);
+	if (!e->is_virtual)
+		e->now = ori_clock_ns();
+}
+
+void ori_soft_engine_unlock(struct soft_engine *e)
+{
+	const uint64_t once = 1;
+
+	if (e->is_asleep)
+		(void)!write(e->event, &once, sizeof(once));
+	pthread_mutex_unlock(&e->lock);
+}
+
+enum engine_action {
+	ENGINE_DOORBELL,
+	ENGINE_WQE,
+	ENGINE_PACKET,
+	ENGINE_TIMER,
+	ENGINE_CQE,
+	ENGINE_LEAK,
+	ENGINE_ACTIONS,
+};
+
+static bool engine_act(struct soft_qp *qp, enum engine_action action)
+{
+	switch (action) {
+	case ENGINE_DOORBELL:
+		return ori_soft_doorbell_poll(qp);
+	case ENGINE_WQE:
+		return ori_soft_sq_step(qp);
+	case ENGINE_PACKET:
+		return ori_soft_egress(qp);
+	case ENGINE_TIMER:
+		return ori_soft_requester_timer(qp);
+	case ENGINE_CQE:
+		return ori_soft_cq_flush(qp->cq, qp->node->engine->now);
+	default:
+		return ori_soft_held_leak(qp->node);
+	}
+}
+
+/* QP number @which of the engine, in the order of nodes and creation. */
+static struct soft_qp *engine_qp(struct soft_engine *e, uint64_t which)
+{
+	for (unsigned i = 0; i < SOFT_NODES; i++)
+		for (struct soft_qp *qp = e->nodes[i] ? e->nodes[i]->qp_list : NULL; qp;
+		     qp = qp->next)
+			if (which-- == 0)
+				return qp;
+	return NULL;
+}
+
+static uint64_t engine_qps(const struct soft_engine *e)
+{
+	uint64_t count = 0;
+
+	for (unsigned i = 0; i < SOFT_NODES; i++)
+		for (struct soft_qp *qp = e->nodes[i] ? e->nodes[i]->qp_list : NULL; qp;
+		     qp = qp->next)
+			count++;
+	return count;
+}
+
+bool ori_soft_engine_step(struct soft_engine *e)
+{
+	uint64_t choices = engine_qps(e) * ENGINE_ACTIONS, first, due;
+
+	e->now += ENGINE_TICK_NS;
+	first = soft_rand_below(&e->rand, choices);
+	for (uint64_t i = 0; i < choices; i++) {
+		uint64_t choice = (first + i) % choices;
+		struct soft_qp *qp = engine_qp(e, choice / ENGINE_ACTIONS);
+
+		if (engine_act(qp, (enum engine_action)(choice % ENGINE_ACTIONS))) {
+			soft_trace(e, 'A', choice, e->now);
+			return true;
+		}
+	}
+	due = engine_due(e);
+	if (due == SOFT_NEVER)
+		return false;
+	if (due > e->now)
+		e->now = due;
+	return true;
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hca/soft_link.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "hca/soft_address.h"
+#include "hca/soft_inbox.h"
+#include "hca/soft_outbox.h"
+#include "mem/fdsock.h"
+
+#define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
+#define LINK_SOCKET_BYTES (1 << 20)
+#define LINK_EVENTS 32
+
+enum link_state {
+	LINK_CONNECTING,
+	LINK_UP,
+	LINK_LOST,
+};
+
+struct soft_link {
+	struct soft_link *next;
+	struct soft_engine *engine;
+	enum link_state state;
+	int fd;
+	bool is_out;
+
+	/* out */
+	struct soft_address address; /* of the engine at the other end */
+	unsigned attempt;            /* addresses tried */
+	uint64_t deadline;           /* of this attempt */
+	struct soft_outbox out;
+
+	struct soft_inbox in;
+};
+
+static enum oriel_status link_watch(struct soft_engine *e, int fd, uint32_t events, void *what)
+{
+	struct epoll_event event = {.events = events, .data.ptr = what};
+
+	if (epoll_ctl(e->poll, EPOLL_CTL_ADD, fd, &event) != 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot watch a socket");
+	return ORIEL_OK;
+}
+
+static enum oriel_status link_listen_tcp(struct soft_engine *e)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	socklen_t length = sizeof(any);
+	int fd;
+
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot make a TCP socket");
+	if (bind(fd, (struct sockaddr *)&any, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
+	    getsockname(fd, (struct sockaddr *)&any, &length) != 0) {
+		enum oriel_status st = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen on TCP");
+
+		close(fd);
+		return st;
+	}
+	e->address.port = ntohs(any.sin_port);
+	e->listeners[1] = fd;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_soft_link_listen(struct soft_engine *e)
+{
+	enum oriel_status st;
+
+	static_assert(sizeof(e->address.socket) == ORI_FDSOCK_NAME, "a name fits");
+	st = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
+	if (st == ORIEL_OK)
+		st = link_watch(e, e->listeners[0], EPOLLIN, &e->listeners[0]);
+	if (st == ORIEL_OK)
+		st = link_listen_tcp(e);
+	if (st == ORIEL_OK)
+		st = link_watch(e, e->listeners[1], EPOLLIN, &e->listeners[1]);
+	return st;
+}
+
+static void link_free(struct soft_link *link)
+{
+	if (link->fd >= 0)
+		close(link->fd);
+	ori_soft_outbox_close(&link->out);
+	ori_soft_inbox_close(&link->in);
+	free(link);
+}
+
+void ori_soft_link_close_all(struct soft_engine *e)
+{
+	while (e->links) {
+		struct soft_link *link = e->links;
+
+		e->links = link->next;
+		link_free(link);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		if (e->listeners[i] >= 0)
+			close(e->listeners[i]);
+}
+
+/* An incoming link is gone with its socket; QPs still hold on to an outgoing one. */
+static void link_lose(struct soft_link *link, const char *why)
+{
+	struct soft_link **at = &link->engine->links;
+
+	ori_log(ORIEL_LOG_INFO, "software HCA: a connection is lost: %s", why);
+	if (link->is_out) {
+		ori_soft_outbox_clear(&link->out);
+		link->state = LINK_LOST;
+		if (link->fd >= 0)
+			close(link->fd);
+		link->fd = -1;
+		return;
+	}
+	while (*at != link)
+		at = &(*at)->next;
+	*at = link->next;
+	link_free(link);
+}
+
+static struct soft_link *link_make(struct soft_engine *e, bool is_out)
+{
+	struct soft_link *link = calloc(1, sizeof(*link));
+
+	if (!link)
+		return NULL;
+	link->engine = e;
+	link->is_out = is_out;
+	link->fd = -1;
+	if (is_out ? !ori_soft_outbox_open(&link->out) : !ori_soft_inbox_open(&link->in, e)) {
+		link_free(link);
+		return NULL;
+	}
+	link->next = e->links;
+	e->links = link;
+	return link;
+}
+
+static void link_hello(struct soft_link *link)
+{
+	struct soft_frame *f = &link->out.frames[link->out.count++];
+
+	*f = (struct soft_frame){.h = {.magic = SOFT_WIRE_MAGIC,
+				       .type = SOFT_HELLO,
+				       .packets = SOFT_WIRE_VERSION,
+				       .operand = link->engine->address.cookie,
+				       .compare = link->address.cookie}};
+}
+
+static void link_tune(int fd, bool is_tcp)
+{
+	int on = 1, bytes = LINK_SOCKET_BYTES;
+
+	/* Slower without, not wrong. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	if (is_tcp)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+static enum oriel_status link_connect_unix(struct soft_link *link)
+{
+	enum oriel_status st;
+
+	st = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &link->fd);
+	if (st != ORIEL_OK)
+		return st;
+	link_tune(link->fd, false);
+	link->state = LINK_UP;
+	return link_watch(link->engine, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
+}
+
+/* Address number @attempt; 0 if there are no more. */
+static uint32_t link_candidate(const struct soft_link *link, unsigned attempt)
+{
+	bool is_near = ori_soft_address_is_near(&link->address, &link->engine->address);
+
+	if (is_near)
+		return attempt == 0 ? htonl(INADDR_LOOPBACK) : 0;
+	return attempt < 4 ? link->address.ipv4[attempt] : 0;
+}
+
+/* Begin with the next address; the link is lost if there is none. */
+static void link_connect_tcp(struct soft_link *link)
+{
+	uint32_t host = link_candidate(link, link->attempt++);
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_port = htons(link->address.port),
+				 .sin_addr.s_addr = host};
+
+	if (link->fd >= 0)
+		close(link->fd);
+	link->fd = -1;
+	if (!host) {
+		link_lose(link, "no address of the peer answers");
+		return;
+	}
+	link->deadline = link->engine->now + LINK_CONNECT_NS;
+	link->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (link->fd < 0) {
+		link_lose(link, "no more sockets");
+		return;
+	}
+	link_tune(link->fd, true);
+	if (connect(link->fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS)
+		link->deadline = link->engine->now; /* the next address at once */
+	else if (link_watch(link->engine, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link) !=
+		 ORIEL_OK)
+		link_lose(link, "it cannot be watched");
+}
+
+enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_address *address,
+				   bool is_tcp, struct soft_link **out)
+{
+	struct soft_link *link;
+
+	for (link = e->links; link; link = link->next)
+		if (link->is_out && link->address.cookie == address->cookie) {
+			*out = link;
+			return ORIEL_OK;
+		}
+	link = link_make(e, true);
+	if (!link)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a connection of a software HCA");
+	link->address = *address;
+	link_hello(link);
+	if (is_tcp || !ori_soft_address_is_near(address, &e->address))
+		link_connect_tcp(link);
+	else if (link_connect_unix(link) != ORIEL_OK)
+		link_lose(link, oriel_last_error());
+	*out = link;
+	return ORIEL_OK;
+}
+
+bool ori_soft_link_is_lost(const struct soft_link *link)
+{
+	return link->state == LINK_LOST;
+}
+
+struct soft_frame *ori_soft_link_room(struct soft_link *link)
+{
+	return link->out.count < SOFT_OUTBOX ? &link->out.frames[link->out.count] : NULL;
+}
+
+void ori_soft_link_push(struct soft_link *link)
+{
+	link->out.count++;
+}
+
+static bool link_write(struct soft_link *link)
+{
+	int written = ori_soft_outbox_write(&link->out, link->fd);
+
+	if (written < 0)
+		link_lose(link, "the peer does not take any more");
+	return written != 0;
+}
+
+bool ori_soft_link_flush(struct soft_engine *e)
+{
+	bool is_any = false;
+
+	for (struct soft_link *link = e->links; link; link = link->next) {
+		if (!link->is_out)
+			continue;
+		if (link->state == LINK_CONNECTING && link->deadline <= e->now)
+			link_connect_tcp(link);
+		if (link->state == LINK_UP)
+			is_any |= link_write(link);
+	}
+	return is_any;
+}
+
+uint64_t ori_soft_link_due(const struct soft_engine *e)
+{
+	uint64_t due = SOFT_NEVER;
+
+	for (struct soft_link *link = e->links; link; link = link->next)
+		if (link->is_out && link->state == LINK_CONNECTING && link->deadline < due)
+			due = link->deadline;
+	return due;
+}
+
+static void link_out_event(struct soft_link *link, uint32_t events)
+{
+	int error = 0;
+	socklen_t length = sizeof(error);
+
+	link->out.is_full = false;
+	if (link->state == LINK_CONNECTING) {
+		(void)getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+		if (error || (events & (EPOLLERR | EPOLLHUP)))
+			link->deadline = link->engine->now;
+		else if (events & EPOLLOUT)
+			link->state = LINK_UP;
+	} else if (link->state == LINK_UP && (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP))) {
+		link_lose(link, "the peer has closed it");
+	}
+}
+
+static void link_in_event(struct soft_link *link)
+{
+	const char *why = ori_soft_inbox_take(&link->in, link->fd);
+
+	if (why)
+		link_lose(link, why);
+}
+
+static void link_accept(struct soft_engine *e, unsigned which)
+{
+	struct soft_link *link;
+	struct ucred peer;
+	int fd = -1;
+
+	if (which == 0 && ori_fdsock_accept(e->listeners[0], 0, &fd, &peer) != ORIEL_OK)
+		return;
+	if (which == 1)
+		fd = accept4(e->listeners[1], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0)
+		return;
+	link = link_make(e, false);
+	if (!link) {
+		close(fd);
+		return;
+	}
+	link->fd = fd;
+	link->state = LINK_UP;
+	if (link_watch(e, fd, EPOLLIN, link) != ORIEL_OK)
+		link_lose(link, "it cannot be watched");
+}
+
+bool ori_soft_link_poll(struct soft_engine *e)
+{
+	struct epoll_event events[LINK_EVENTS];
+	int count = epoll_wait(e->poll, events, LINK_EVENTS, 0);
+
+	for (int i = 0; i < count; i++) {
+		void *what = events[i].data.ptr;
+
+		if (what == &e->event) {
+			uint64_t times;
+
+			(void)!read(e->event, &times, sizeof(times));
+		} else if (what == &e->listeners[0] || what == &e->listeners[1]) {
+			link_accept(e, what == &e->listeners[1]);
+		} else {
+			struct soft_link *link = what;
+
+			if (link->is_out)
+				link_out_event(link, events[i].events);
+			else
+				link_in_event(link);
+		}
+	}
+	return count > 0;
+}
+
+void ori_soft_link_forget(struct soft_engine *e, const struct soft_mr *mr)
+{
+	for (struct soft_link *link = e->links; link; link = link->next)
+		if (!link->is_out)
+			ori_soft_inbox_forget(&link->in, mr);
+		else if (!ori_soft_outbox_detach(&link->out, mr))
+			link_lose(link, "no memory to finish what it began");
+}
+
+void ori_soft_link_divert(struct soft_engine *e, const struct soft_qp *qp)
+{
+	for (struct soft_link *link = e->links; link; link = link->next)
+		if (!link->is_out)
+			ori_soft_inbox_divert(&link->in, qp);
+}

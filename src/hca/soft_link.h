@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One-way stream sockets between engines: each engine sends over connections
+ * it made itself, lazily, and receives over those it accepted. A connection
+ * that is lost stays lost: what is sent there falls into a black hole.
+ */
+#ifndef ORI_HCA_SOFT_LINK_H
+#define ORI_HCA_SOFT_LINK_H
+
+#include "hca/soft_wire.h"
+
+/* Open both listeners and fill in where they are found. */
+enum oriel_status ori_soft_link_listen(struct soft_engine *e);
+
+/* Close all links and listeners. */
+void ori_soft_link_close_all(struct soft_engine *e);
+
+/* The way out to the engine at @address, made when first asked for. */
+enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_address *address,
+				   bool is_tcp, struct soft_link **link);
+
+/* A frame to fill in, NULL while there is no room; push() sends it. */
+struct soft_frame *ori_soft_link_room(struct soft_link *link);
+void ori_soft_link_push(struct soft_link *link);
+bool ori_soft_link_is_lost(const struct soft_link *link);
+
+/* Write what was pushed; true if anything left. */
+bool ori_soft_link_flush(struct soft_engine *e);
+
+/* Take what has come without waiting; true if anything has. */
+bool ori_soft_link_poll(struct soft_engine *e);
+
+/* Earliest deadline of a connection that is being made. */
+uint64_t ori_soft_link_due(const struct soft_engine *e);
+
+/* Nobody sends from, or receives into, the memory of @mr any more. */
+void ori_soft_link_forget(struct soft_engine *e, const struct soft_mr *mr);
+
+/* Nothing that comes for @qp goes to its memory any more. */
+void ori_soft_link_divert(struct soft_engine *e, const struct soft_qp *qp);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registered memory of the software adapter: keys, checked access, and the
+ * queue of writes that relaxed ordering holds back.
+ */
+#ifndef ORI_HCA_SOFT_MEMORY_H
+#define ORI_HCA_SOFT_MEMORY_H
+
+#include "hca/soft_objects.h"
+
+void ori_soft_keys_open(struct soft_keys *keys, uint32_t salt);
+void ori_soft_keys_close(struct soft_keys *keys);
+enum oriel_status ori_soft_keys_add(struct soft_keys *keys, struct soft_mr *mr);
+void ori_soft_keys_remove(struct soft_keys *keys, struct soft_mr *mr);
+
+/*
+ * The memory that @key names if [@address, @address + @length) lies in it and
+ * all of @access is allowed; else NULL and *@why.
+ */
+struct soft_mr *ori_soft_mr_find(struct soft_node *node, uint32_t key, uint64_t address,
+				 uint64_t length, unsigned access, const char **why);
+
+static inline char *soft_mr_at(const struct soft_mr *mr, uint64_t address)
+{
+	return mr->base + (address - mr->iova);
+}
+
+/* Copy; an aligned word of 8 or 4 bytes is read and written whole, with acquire and release. */
+void ori_soft_copy(void *to, const void *from, size_t length);
+
+/* Does a write to @mr wait in the queue? */
+bool ori_soft_is_held(const struct soft_mr *mr);
+
+/* Write as the PCIe rules say: strict writes push out all that came before. */
+void ori_soft_write(struct soft_mr *mr, char *to, const void *from, size_t length);
+
+/* Let one held write, or all of them, reach memory; false if there was none. */
+bool ori_soft_held_leak(struct soft_node *node);
+void ori_soft_held_drain(struct soft_node *node);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys are index << 8 | variant. A place that becomes free gets another
+ * variant and waits behind all other free ones, so that a key that is used after
+ * its memory was unregistered is told from one that never was.
+ */
+#include "hca/soft_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define MR_NONE UINT32_MAX
+#define MR_PLACES_MOST (1u << 16)
+#define MR_SALT_BITS 8u /* of the 24 bits of an index, above those of the place */
+
+void ori_soft_keys_open(struct soft_keys *keys, uint32_t salt)
+{
+	*keys = (struct soft_keys){.free = MR_NONE,
+				   .last = MR_NONE,
+				   .salt = (salt % ((1u << MR_SALT_BITS) - 1) + 1) << 16};
+}
+
+void ori_soft_keys_close(struct soft_keys *keys)
+{
+	free(keys->table);
+}
+
+static enum oriel_status mr_grow(struct soft_keys *keys)
+{
+	uint32_t capacity = keys->capacity ? 2 * keys->capacity : 64;
+	struct soft_key *table;
+
+	if (keys->capacity == MR_PLACES_MOST)
+		return ori_fail(ORIEL_ERR_NOMEM, "more than %u registrations with a software HCA",
+				MR_PLACES_MOST);
+	table = realloc(keys->table, capacity * sizeof(*table));
+	if (!table)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the keys of a software HCA");
+	keys->table = table;
+	keys->capacity = capacity;
+	return ORIEL_OK;
+}
+
+static enum oriel_status mr_place(struct soft_keys *keys, uint32_t *place)
+{
+	enum oriel_status st;
+
+	if (keys->free != MR_NONE && keys->free != keys->last) {
+		*place = keys->free;
+		keys->free = keys->table[*place].next;
+		keys->table[*place].variant++;
+		return ORIEL_OK;
+	}
+	if (keys->count == keys->capacity) {
+		st = mr_grow(keys);
+		if (st != ORIEL_OK)
+			return st;
+	}
+	*place = keys->count++;
+	keys->table[*place].variant = 0x5a;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_soft_keys_add(struct soft_keys *keys, struct soft_mr *mr)
+{
+	enum oriel_status st;
+	uint32_t place;
+
+	st = mr_place(keys, &place);
+	if (st != ORIEL_OK)
+		return st;
+	keys->table[place].mr = mr;
+	mr->key = (keys->salt | place) << 8 | keys->table[place].variant;
+	return ORIEL_OK;
+}
+
+void ori_soft_keys_remove(struct soft_keys *keys, struct soft_mr *mr)
+{
+	uint32_t place = mr->key >> 8 & (MR_PLACES_MOST - 1);
+
+	keys->table[place].mr = NULL;
+	keys->table[place].next = MR_NONE;
+	if (keys->free == MR_NONE)
+		keys->free = place;
+	else
+		keys->table[keys->last].next = place;
+	keys->last = place;
+}
+
+static struct soft_mr *mr_lookup(const struct soft_keys *keys, uint32_t key, const char **why)
+{
+	uint32_t index = key >> 8, place = index & (MR_PLACES_MOST - 1);
+	const struct soft_key *k;
+
+	*why = "no such key";
+	if ((index & ~(MR_PLACES_MOST - 1)) != keys->salt || place >= keys->count)
+		return NULL;
+	k = &keys->table[place];
+	if (k->mr && k->variant == (key & 0xff))
+		return k->mr;
+	*why = "a key whose memory has been unregistered";
+	return NULL;
+}
+
+struct soft_mr *ori_soft_mr_find(struct soft_node *node, uint32_t key, uint64_t address,
+				 uint64_t length, unsigned access, const char **why)
+{
+	struct soft_mr *mr = mr_lookup(&node->keys, key, why);
+
+	if (!mr)
+		return NULL;
+	*why = "bytes outside of the registered memory";
+	if (address < mr->iova || length > mr->length || address - mr->iova > mr->length - length)
+		return NULL;
+	*why = "access that the registration does not allow";
+	return (mr->access & access) == access ? mr : NULL;
+}
+
+static bool mr_is_aligned(const void *a, const void *b, size_t size)
+{
+	return ((uintptr_t)a | (uintptr_t)b) % size == 0;
+}
+
+void ori_soft_copy(void *to, const void *from, size_t length)
+{
+	if (length == 8 && mr_is_aligned(to, from, 8))
+		oriel_dev_store_release(to, oriel_dev_load_acquire(from));
+	else if (length == 4 && mr_is_aligned(to, from, 4))
+		oriel_dev_store_release32(to, oriel_dev_load_acquire32(from));
+	else if (length)
+		memmove(to, from, length);
+}
+
+bool ori_soft_is_held(const struct soft_mr *mr)
+{
+	return mr->node->scenario.relaxed && (mr->access & ORI_HCA_RELAXED_ORDERING);
+}
+
+static void mr_leak(struct soft_node *node, uint32_t which)
+{
+	struct soft_posted *p = &node->held[which];
+
+	ori_soft_copy(p->target, p->data, p->length);
+	node->held_count--;
+	if (which != node->held_count)
+		*p = node->held[node->held_count];
+}
+
+bool ori_soft_held_leak(struct soft_node *node)
+{
+	if (node->held_count == 0)
+		return false;
+	mr_leak(node, (uint32_t)soft_rand_below(&node->rand, node->held_count));
+	return true;
+}
+
+void ori_soft_held_drain(struct soft_node *node)
+{
+	while (ori_soft_held_leak(node))
+		;
+}
+
+static void mr_hold(struct soft_node *node, char *to, const char *from, size_t length)
+{
+	struct soft_posted *p;
+
+	if (node->held_count == node->scenario.relaxed)
+		ori_soft_held_leak(node);
+	p = &node->held[node->held_count++];
+	p->target = to;
+	p->length = length;
+	ori_soft_copy(p->data, from, length);
+	node->counters.relaxed++;
+}
+
+void ori_soft_write(struct soft_mr *mr, char *to, const void *from, size_t length)
+{
+	const char *at = from;
+
+	if (!ori_soft_is_held(mr)) {
+		ori_soft_held_drain(mr->node);
+		if (to != at)
+			ori_soft_copy(to, at, length);
+		return;
+	}
+	while (length > 0) {
+		size_t part = length < SOFT_CHUNK ? length : SOFT_CHUNK;
+
+		mr_hold(mr->node, to, at, part);
+		to += part;
+		at += part;
+		length -= part;
+	}
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hca/soft_node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "hca/soft_engine.h"
+#include "hca/soft_memory.h"
+
+#define NODE_LAPS (SOFT_TABLE - 1)
+
+static void node_free(struct soft_node *node)
+{
+	ori_soft_keys_close(&node->keys);
+	free(node->held);
+	free(node->page);
+	free(node);
+}
+
+static enum oriel_status node_attach(struct soft_engine *e, struct soft_node *node)
+{
+	enum oriel_status st = ORIEL_ERR_NOMEM;
+
+	ori_soft_engine_lock(e);
+	for (uint32_t i = 0; i < SOFT_NODES && st != ORIEL_OK; i++) {
+		if (e->nodes[i])
+			continue;
+		node->id = i;
+		node->rand.state = node->scenario.seed * 257 + i;
+		if (e->is_virtual)
+			node->rand.state += soft_rand_next(&e->rand);
+		ori_soft_keys_open(&node->keys, (uint32_t)soft_rand_next(&node->rand));
+		snprintf(node->name, sizeof(node->name), "soft%u", i);
+		e->nodes[i] = node;
+		st = ORIEL_OK;
+	}
+	ori_soft_engine_unlock(e);
+	if (st != ORIEL_OK)
+		return ori_fail(st, "more than %u software HCAs in one process", SOFT_NODES);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_soft_node_open(struct soft_engine *e, const char *config,
+				     struct soft_node **out)
+{
+	struct soft_scenario scenario;
+	struct soft_node *node;
+	enum oriel_status st;
+
+	st = ori_soft_scenario_parse(config, &scenario);
+	if (st != ORIEL_OK)
+		return st;
+	node = calloc(1, sizeof(*node));
+	if (!node)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
+	node->engine = e;
+	node->scenario = scenario;
+	node->page = aligned_alloc(SOFT_PAGE, SOFT_PAGE);
+	node->held = calloc(scenario.relaxed + 1, sizeof(*node->held));
+	if (!node->page || !node->held) {
+		node_free(node);
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
+	}
+	memset(node->page, 0, SOFT_PAGE);
+	st = node_attach(e, node);
+	if (st != ORIEL_OK) {
+		node_free(node);
+		return st;
+	}
+	*out = node;
+	return ORIEL_OK;
+}
+
+void ori_soft_node_close(struct soft_node *node)
+{
+	struct soft_engine *e = node->engine;
+
+	ori_soft_engine_lock(e);
+	e->nodes[node->id] = NULL;
+	ori_soft_engine_unlock(e);
+	node_free(node);
+}
+
+uint32_t ori_soft_node_number(void *const *table, uint32_t *lap)
+{
+	uint32_t next = *lap % NODE_LAPS + 1;
+
+	for (uint32_t i = 0; i < SOFT_TABLE; i++) {
+		uint32_t place = (next + i) & (SOFT_TABLE - 1);
+
+		if (table[place])
+			continue;
+		*lap = next;
+		return next << SOFT_TABLE_BITS | place;
+	}
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One software adapter of an engine. */
+#ifndef ORI_HCA_SOFT_NODE_H
+#define ORI_HCA_SOFT_NODE_H
+
+#include "hca/soft_objects.h"
+
+/* The engine is the caller's, who keeps it until the node is closed. */
+enum oriel_status ori_soft_node_open(struct soft_engine *e, const char *config,
+				     struct soft_node **node);
+void ori_soft_node_close(struct soft_node *node);
+
+/*
+ * A number for a new QP or CQ in @table: the lap makes it differ from those that
+ * had the same place before. 0 if there is no more room.
+ */
+uint32_t ori_soft_node_number(void *const *table, uint32_t *lap);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the software adapter is made of. An engine drives the nodes (adapters)
+ * of a process, a node has keys, completion queues and QPs. Everything here is
+ * guarded by the lock of the engine; rings, records, doorbells and registered
+ * memory are shared with posters and only touched through oriel/dev/order.h.
+ *
+ * Indices of WQEs and CQEs are 64-bit and never wrap:
+ *   retired <= fetch <= end <= retired + depth
+ * where [retired, fetch) are the flights of a QP.
+ */
+#ifndef ORI_HCA_SOFT_OBJECTS_H
+#define ORI_HCA_SOFT_OBJECTS_H
+
+#include <oriel/dev/mlx5.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "hca/soft.h"
+#include "hca/soft_rand.h"
+#include "hca/soft_scenario.h"
+#include "hca/soft_wqe.h"
+
+#define SOFT_NEVER UINT64_MAX
+#define SOFT_NODES 256u     /* of an engine */
+#define SOFT_TABLE_BITS 12u /* QPs, and CQs, of a node: a number is (lap, place) */
+#define SOFT_TABLE (1u << SOFT_TABLE_BITS)
+#define SOFT_FLIGHTS 256u /* WQEs of a QP that are on their way */
+#define SOFT_REPLIES 32u  /* answers that a QP owes */
+#define SOFT_REPLAYS 32u  /* results of atomics kept in case they are asked for again */
+#define SOFT_WINDOW 2048u /* packets not yet acknowledged */
+#define SOFT_RUN 64u      /* packets of one message that travel as one frame */
+#define SOFT_SMALL 64u    /* bytes of payload that are copied into the frame */
+#define SOFT_EVENTS 64u
+#define SOFT_CHUNK 256u /* bytes that relaxed ordering moves as one */
+#define SOFT_LATE 32u   /* CQEs of a queue that may be late */
+#define SOFT_PAGE 4096u
+#define SOFT_PSN_MASK 0x00ffffffu
+
+struct soft_link;
+
+/* Where an adapter is found; the bytes of ori_hca_qp_address.adapter. */
+struct soft_address {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t port; /* of TCP */
+	uint32_t node; /* of its engine */
+	uint32_t reserved;
+	uint64_t cookie;    /* random: names the engine, and proves having been told */
+	uint64_t place;     /* hash of boot id and network namespace */
+	uint8_t socket[16]; /* name of the unix socket */
+	uint32_t ipv4[4];   /* network order, 0 if none */
+};
+
+static_assert(sizeof(struct soft_address) == ORI_HCA_ADDRESS, "goes over the wire");
+
+struct soft_mr {
+	struct soft_node *node;
+	char *base;
+	uint64_t iova;
+	uint64_t length;
+	uint32_t key;
+	unsigned access;
+};
+
+struct soft_key {
+	struct soft_mr *mr; /* NULL: unregistered, the variant is that of the last */
+	uint32_t next;      /* free place after this one */
+	uint8_t variant;
+};
+
+struct soft_keys {
+	struct soft_key *table;
+	uint32_t count, capacity;
+	uint32_t free, last; /* places that were used longest ago come first */
+	uint32_t salt;       /* so that keys of another node are no keys of this one */
+};
+
+struct soft_late {
+	struct oriel_mlx5_cqe cqe;
+	uint64_t due;
+};
+
+struct soft_cq {
+	struct soft_node *node;
+	char *ring;
+	uint32_t log_depth;
+	uint32_t cqn;
+	uint64_t next;     /* index of the next CQE */
+	uint64_t error_at; /* index of the first error CQE, SOFT_NEVER if none */
+	uint32_t users;    /* QPs */
+	uint32_t late_count;
+	struct soft_late late[SOFT_LATE]; /* in the order of their indices */
+};
+
+/* One write that relaxed ordering holds back. */
+struct soft_posted {
+	char *target;
+	uint64_t length;
+	char data[SOFT_CHUNK];
+};
+
+/* One WQE on its way. */
+struct soft_flight {
+	uint64_t index;
+	uint64_t ready_at; /* local data is not read earlier */
+	struct soft_wqe wqe;
+	struct soft_mr *mr; /* of the local buffer, NULL if there is none */
+	char *local;
+	uint32_t psn;     /* of its first packet */
+	uint32_t packets; /* 0: nothing travels */
+	uint32_t sent;    /* packets */
+	uint32_t acked;
+	uint8_t syndrome; /* failed before it left */
+};
+
+/* An answer that is owed to the peer. */
+struct soft_reply {
+	uint8_t type; /* enum soft_frame_type */
+	uint32_t psn;
+	uint32_t packets;
+	uint32_t sent;
+	uint32_t rkey;
+	uint32_t total;
+	uint64_t address;
+	uint64_t value;
+};
+
+struct soft_replay {
+	uint32_t psn;
+	bool is_valid;
+	uint64_t value;
+};
+
+enum soft_state {
+	SOFT_INIT,
+	SOFT_READY,
+	SOFT_ERROR,
+};
+
+struct soft_qp {
+	struct soft_node *node;
+	struct soft_qp *next; /* of the node */
+	uint64_t number;      /* of its creation */
+	uint32_t qpn;
+	enum soft_state state;
+
+	char *ring;
+	uint32_t *record;
+	uint64_t *doorbell;
+	struct soft_cq *cq;
+	uint32_t depth;
+	bool is_companion;
+
+	/* the other end */
+	uint64_t peer_cookie;
+	uint32_t peer_node;
+	uint32_t peer_qpn;
+	uint32_t reads_max;
+	struct soft_link *link; /* NULL: in this process */
+
+	/* doorbell */
+	uint64_t seen;       /* last value of the doorbell */
+	uint64_t recover_at; /* look at the record then; SOFT_NEVER: no doorbell is lost */
+	uint64_t end;        /* WQEs below are posted */
+	uint16_t rung;       /* index in the last doorbell */
+
+	/* requester */
+	uint64_t first;
+	uint64_t fetch;
+	uint64_t retired;
+	uint64_t stall_until;
+	struct soft_wqe wqe; /* fetched, behind a gate */
+	bool has_wqe;
+	bool is_stopped;  /* a flight has failed: nothing is fetched any more */
+	uint32_t reads;   /* READs and atomics in flight */
+	uint64_t sending; /* flights below are sent */
+	uint32_t next_psn;
+	uint64_t timer; /* SOFT_NEVER: nothing to wait for */
+	uint64_t tries;
+	struct soft_flight flights[SOFT_FLIGHTS]; /* WQE i in place i % SOFT_FLIGHTS */
+
+	/* responder */
+	uint32_t expected; /* PSN */
+	bool has_ack;      /* owed */
+	bool has_nak;
+	bool is_gap;     /* a packet is missing, and that has been told */
+	uint8_t refusal; /* syndrome of the request that broke this QP, 0 if none */
+	uint32_t refusal_psn;
+	uint32_t replies_head, replies_count;
+	struct soft_reply replies[SOFT_REPLIES];
+	uint32_t replay_next;
+	struct soft_replay replays[SOFT_REPLAYS];
+
+	/* the way out */
+	uint64_t quiet_until;
+	bool is_delayed; /* the next packet has been */
+	uint64_t packets;
+};
+
+struct soft_node {
+	struct soft_engine *engine;
+	uint32_t id;
+	char name[16];
+	struct soft_scenario scenario;
+	struct soft_rand rand;
+	uint32_t *page; /* doorbells; word 0 says whether the engine sleeps */
+	struct soft_keys keys;
+	void *cqs[SOFT_TABLE]; /* struct soft_cq, by the low bits of their numbers */
+	void *qps[SOFT_TABLE]; /* struct soft_qp */
+	struct soft_qp *qp_list;
+	uint32_t qp_lap, cq_lap;
+	uint64_t qps_made;
+	uint32_t held_count;
+	struct soft_posted *held; /* [scenario.relaxed] */
+	uint32_t event_first, event_count;
+	struct ori_hca_event events[SOFT_EVENTS];
+	struct ori_soft_counters counters;
+};
+
+struct soft_engine {
+	pthread_mutex_t lock;
+	atomic_uint waiters; /* threads that want the lock: the engine steps aside */
+	pthread_t thread;
+	bool is_virtual; /* a cluster: no thread, no socket, time is made */
+	bool is_stopping;
+	bool is_asleep;
+	int poll;  /* epoll of everything below */
+	int event; /* eventfd that wakes */
+	int listeners[2];
+	struct soft_address address;
+	struct soft_link *links;
+	unsigned nodes_count;
+	struct soft_node *nodes[SOFT_NODES];
+	uint64_t now;
+	uint64_t trace;
+	struct soft_rand rand;
+};
+
+static inline struct soft_flight *soft_flight(struct soft_qp *qp, uint64_t index)
+{
+	return &qp->flights[index % SOFT_FLIGHTS];
+}
+
+/* Signed distance from PSN @b to PSN @a. */
+static inline int32_t soft_psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+static inline uint32_t soft_psn_add(uint32_t psn, uint32_t count)
+{
+	return (psn + count) & SOFT_PSN_MASK;
+}
+
+/* Packets that @length bytes take; nothing takes one. */
+static inline uint32_t soft_packets(uint64_t length, uint64_t mtu)
+{
+	return length ? (uint32_t)((length + mtu - 1) / mtu) : 1;
+}
+
+/* Is @qp the one that a counted fault is about? */
+static inline bool soft_is_meant(const struct soft_qp *qp)
+{
+	uint64_t which = qp->node->scenario.qp;
+
+	return which == SOFT_OFF || which == qp->number;
+}
+
+/* What happened goes into the hash that a replay must reproduce. */
+static inline void soft_trace(struct soft_engine *e, uint64_t what, uint64_t a, uint64_t b)
+{
+	e->trace = (e->trace ^ what) * UINT64_C(0x100000001b3);
+	e->trace = (e->trace ^ a) * UINT64_C(0x100000001b3);
+	e->trace = (e->trace ^ b) * UINT64_C(0x100000001b3);
+}
+
+#endif

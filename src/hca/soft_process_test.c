@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Adapters of two processes, over a unix socket and over TCP. */
+#include "hca/soft_bench_test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LENGTH (8u << 20)
+#define PING 64u /* word of the child, raised by the parent */
+#define PONG 128u
+#define ROUNDS 2000u
+#define STOP UINT64_MAX
+
+/* What the two tell each other. */
+struct card {
+	struct ori_hca_qp_address address;
+	struct ori_hca_keys keys;
+};
+
+struct duo {
+	pid_t child;
+	int fd;
+	struct ori_hca *hca;
+	struct side side;
+	struct side peer; /* only its keys */
+};
+
+static void swap_cards(struct duo *d)
+{
+	struct card mine = {.address = d->side.address, .keys = d->side.keys}, theirs;
+	char byte = 0;
+
+	assert_int_equal(send(d->fd, &mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
+	assert_int_equal(recv(d->fd, &theirs, sizeof(theirs), MSG_WAITALL), sizeof(theirs));
+	assert_int_equal(HCA.connect_qp(d->side.qp, &theirs.address), ORIEL_OK);
+	d->peer.keys = theirs.keys;
+	assert_int_equal(send(d->fd, &byte, 1, MSG_NOSIGNAL), 1);
+	assert_int_equal(recv(d->fd, &byte, 1, MSG_WAITALL), 1);
+}
+
+static void duo_side(struct duo *d, const char *config)
+{
+	assert_int_equal(HCA.open(config, &d->hca), ORIEL_OK);
+	side_open(&d->side, &(struct side_attr){.hca = d->hca, .depth = 64, .length = LENGTH});
+	swap_cards(d);
+}
+
+static void duo_open(struct duo *d, const char *config)
+{
+	char number[16];
+	int ends[2];
+
+	*d = (struct duo){.child = -1};
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	snprintf(number, sizeof(number), "%d", ends[1]);
+	d->child = fork();
+	assert_true(d->child >= 0);
+	if (d->child == 0) {
+		close(ends[0]);
+		execl("/proc/self/exe", "soft_process_test", number, config, (char *)NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	d->fd = ends[0];
+	duo_side(d, config);
+}
+
+/* @is_killed: the child does not leave of itself. */
+static void duo_close(struct duo *d, bool is_killed)
+{
+	int status;
+
+	close(d->fd);
+	side_close(&d->side);
+	HCA.close(d->hca);
+	assert_int_equal(waitpid(d->child, &status, 0), d->child);
+	assert_true(is_killed ? WIFSIGNALED(status) : WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+/* Answer each PING with a PONG until the parent has gone. */
+static int child_main(int fd, const char *config)
+{
+	struct duo d = {.fd = fd};
+	uint64_t seen = 0, waited = 0;
+	char byte;
+
+	duo_side(&d, config);
+	for (;;) {
+		uint64_t now = oriel_dev_load_acquire(side_word(&d.side, PING));
+
+		if (now != seen) {
+			seen = now;
+			waited = 0;
+			side_signal(&d.side, &d.peer, PONG);
+			continue;
+		}
+		if (++waited % 1024 == 0 && recv(fd, &byte, 1, MSG_DONTWAIT) == 0)
+			break;
+		oriel_cpu_give_way(waited * 100);
+	}
+	side_close(&d.side);
+	HCA.close(d.hca);
+	return 0;
+}
+
+static void await_word(uint64_t *word, uint64_t value)
+{
+	uint64_t deadline = ori_deadline(PATIENCE_NS);
+
+	for (uint64_t i = 0; oriel_dev_load_acquire(word) != value; i++) {
+		assert_false(ori_deadline_passed(deadline));
+		if (i > 100)
+			oriel_cpu_give_way(i * 100);
+	}
+}
+
+static void check_all_sizes(struct duo *d)
+{
+	static const uint32_t sizes[] = {0, 1, 8, 13, 28, 4095, 4096, 4097, 3 * 4096 + 1, 1 << 20};
+	char *memory = d->side.memory;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (size_t k = 0; k < sizes[i]; k++)
+			memory[4096 + k] = (char)(k * 7 + k / 4096 + i);
+		memset(memory + (4u << 20), 0, sizes[i] + 1);
+		side_write(&d->side, &d->peer, 5000, 4096, sizes[i], 0);
+		assert_int_equal(side_wait(&d->side, side_read(&d->side, &d->peer, 5000, 4u << 20,
+							       sizes[i], 0)),
+				 ORIEL_OK);
+		assert_memory_equal(memory + (4u << 20), memory + 4096, sizes[i]);
+		assert_int_equal(memory[(4u << 20) + sizes[i]], 0);
+	}
+	for (uint64_t i = 0; i < 200; i++) {
+		uint64_t index = side_add(&d->side, &d->peer, 0, side_at(&d->side, 0), 1);
+
+		assert_int_equal(side_wait(&d->side, index), ORIEL_OK);
+		assert_int_equal(*side_word(&d->side, 0), i);
+	}
+}
+
+static void run_over(const char *config)
+{
+	struct duo d;
+
+	duo_open(&d, config);
+	check_all_sizes(&d);
+	for (uint64_t i = 1; i <= 50; i++) {
+		side_signal(&d.side, &d.peer, PING);
+		await_word(side_word(&d.side, PONG), i);
+	}
+	duo_close(&d, false);
+}
+
+static void test_two_processes_meet_over_a_unix_socket(void **state)
+{
+	(void)state;
+	run_over("");
+}
+
+static void test_two_processes_meet_over_tcp(void **state)
+{
+	(void)state;
+	run_over("tcp=1");
+}
+
+static void test_packets_may_get_lost_between_processes(void **state)
+{
+	(void)state;
+	run_over("drop=0.01,dup=0.01,ack=5ms,retry=100");
+}
+
+static void test_a_killed_peer_is_0x15(void **state)
+{
+	static const char *const configs[] = {"ack=10ms", "ack=10ms,tcp=1"};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct duo d;
+
+		duo_open(&d, configs[i]);
+		assert_int_equal(side_wait(&d.side, side_signal(&d.side, &d.peer, 0)), ORIEL_OK);
+		kill(d.child, SIGKILL);
+		while (side_wait(&d.side, side_write(&d.side, &d.peer, 0, 0, 1 << 20, 0)) ==
+		       ORIEL_OK)
+			;
+		assert_int_equal(side_syndrome(&d.side), ORIEL_MLX5_RETRY_EXCEEDED);
+		duo_close(&d, true);
+	}
+}
+
+/* Whatever is under way then, it ends, and touches the memory no more. */
+static void test_memory_may_go_while_it_is_used(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		uint64_t last = 0;
+		struct duo d;
+
+		duo_open(&d, i % 2 ? "tcp=1" : "");
+		for (unsigned k = 0; k < 16; k++)
+			last = i < 4 ? side_write(&d.side, &d.peer, 4096, 0, 1 << 20, 0)
+				     : side_read(&d.side, &d.peer, 4096, 0, 1 << 20, 0);
+		if (i > 1)
+			assert_int_equal(side_wait(&d.side, last - 12), ORIEL_OK);
+		HCA.unregister_memory(d.side.mr);
+		memset(d.side.memory, 0x55, LENGTH);
+		side_wait(&d.side, last);
+		for (size_t k = 0; k < LENGTH; k++)
+			assert_int_equal(d.side.memory[k], 0x55);
+		assert_int_equal(HCA.register_memory(d.hca, d.side.memory, LENGTH, 0, ALL,
+						     &d.side.mr, &d.side.keys),
+				 ORIEL_OK);
+		duo_close(&d, false);
+	}
+}
+
+/* The adapter looks by itself now and then if posters cannot wake it. */
+static void test_a_poster_that_cannot_wake_is_served(void **state)
+{
+	struct duo d;
+
+	(void)state;
+	duo_open(&d, "gpu=1");
+	d.side.queue.asleep = NULL;
+	for (unsigned i = 0; i < 20; i++) {
+		usleep(1000);
+		assert_int_equal(side_wait(&d.side, side_signal(&d.side, &d.peer, 0)), ORIEL_OK);
+	}
+	duo_close(&d, false);
+}
+
+/* Goals are for a quiet machine: numbers are printed, not judged. */
+static void test_speed(void **state)
+{
+	const uint64_t count = 200, length = 1 << 20;
+	uint64_t begin = 0, ns, last = 0;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d, "");
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		if (i == ROUNDS / 2)
+			begin = ori_clock_ns();
+		side_write(&d.side, &d.peer, 0, 0, 8, 0);
+		side_signal(&d.side, &d.peer, PING);
+		await_word(side_word(&d.side, PONG), i);
+	}
+	ns = ori_clock_ns() - begin;
+	print_message("put_signal, one way: %.2f us\n", (double)ns / ROUNDS / 1000);
+	begin = ori_clock_ns();
+	for (uint64_t i = 0; i < count; i++)
+		last = side_write(&d.side, &d.peer, 4096, 4096, (uint32_t)length, 0);
+	assert_int_equal(side_wait(&d.side, last), ORIEL_OK);
+	ns = ori_clock_ns() - begin;
+	print_message("WRITE of 1 MiB: %.2f GB/s\n", (double)(count * length) / (double)ns);
+	duo_close(&d, false);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_two_processes_meet_over_a_unix_socket),
+		cmocka_unit_test(test_two_processes_meet_over_tcp),
+		cmocka_unit_test(test_packets_may_get_lost_between_processes),
+		cmocka_unit_test(test_a_killed_peer_is_0x15),
+		cmocka_unit_test(test_memory_may_go_while_it_is_used),
+		cmocka_unit_test(test_a_poster_that_cannot_wake_is_served),
+		cmocka_unit_test(test_speed),
+	};
+
+	if (argc == 3)
+		return child_main(atoi(argv[1]), argv[2]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

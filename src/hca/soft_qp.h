@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A QP of the software adapter: doorbell, send queue, requester and responder.
+ * Callers hold the lock of the engine.
+ */
+#ifndef ORI_HCA_SOFT_QP_H
+#define ORI_HCA_SOFT_QP_H
+
+#include "hca/soft_wire.h"
+
+/* Look at the doorbell; true if there is more to do than before. */
+bool ori_soft_doorbell_poll(struct soft_qp *qp);
+
+/* Start one WQE, or flush those of a QP in error; false if none may start. */
+bool ori_soft_sq_step(struct soft_qp *qp);
+
+/* When there is something to do by itself, doorbells aside; SOFT_NEVER if not. */
+uint64_t ori_soft_sq_due(const struct soft_qp *qp);
+
+/*
+ * Into error: the first WQE that is not done gets @syndrome, those behind it are
+ * flushed. An event tells @format.
+ */
+void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The same without an event. */
+void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome);
+
+/* Complete what is done, in order. */
+void ori_soft_flight_retire(struct soft_qp *qp);
+
+/* Memory that flights use is gone. */
+void ori_soft_flight_forget(struct soft_qp *qp, const struct soft_mr *mr);
+
+/* The next flight that has something to send now, or NULL. */
+struct soft_flight *ori_soft_requester_next(struct soft_qp *qp);
+void ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *flight,
+			     struct soft_frame *frame);
+/* As ori_soft_sq_due(). */
+uint64_t ori_soft_requester_due(const struct soft_qp *qp);
+/* Send again what nobody has acknowledged, if it is time. */
+bool ori_soft_requester_timer(struct soft_qp *qp);
+void ori_soft_requester_receive(struct soft_qp *qp, const struct soft_header *h,
+				const char *payload);
+char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,
+				struct soft_mr **mr);
+
+bool ori_soft_responder_has_output(const struct soft_qp *qp);
+/* False: there was nothing to say after all. */
+bool ori_soft_responder_fill(struct soft_qp *qp, struct soft_frame *frame);
+void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
+				const char *payload);
+char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
+				struct soft_mr **mr);
+
+/* Tell @text to whoever calls poll_event(). */
+void ori_soft_event_push(struct soft_node *node, enum oriel_status status, const struct soft_qp *qp,
+			 uint8_t syndrome, const char *text);
+
+#endif

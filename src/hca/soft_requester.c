@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flights: sent in order, sent again from the first packet that nobody has
+ * acknowledged, completed in order.
+ */
+#include <string.h>
+
+#include "hca/soft_cq.h"
+#include "hca/soft_memory.h"
+#include "hca/soft_qp.h"
+
+#define REQUESTER_SCRUB 0xdb
+
+static bool requester_is_done(const struct soft_flight *f)
+{
+	return f->acked == f->packets;
+}
+
+static void requester_complete(struct soft_qp *qp, const struct soft_flight *f)
+{
+	soft_trace(qp->node->engine, 'C', qp->qpn, f->index);
+	if (qp->node->scenario.scrub)
+		memset(qp->ring + (f->index & (qp->depth - 1)) * ORIEL_MLX5_BLOCK, REQUESTER_SCRUB,
+		       ORIEL_MLX5_BLOCK);
+	qp->retired++;
+	if (f->wqe.is_signaled)
+		ori_soft_cq_complete(qp->cq, qp, f->index, &f->wqe, 0);
+}
+
+void ori_soft_flight_retire(struct soft_qp *qp)
+{
+	while (qp->state == SOFT_READY && qp->retired < qp->fetch) {
+		const struct soft_flight *f = soft_flight(qp, qp->retired);
+
+		if (f->syndrome) {
+			ori_soft_qp_fail(qp, f->syndrome, "WQE %llu (opcode 0x%02x) failed locally",
+					 (unsigned long long)f->index, f->wqe.opcode);
+			return;
+		}
+		if (!requester_is_done(f))
+			return;
+		requester_complete(qp, f);
+	}
+}
+
+void ori_soft_flight_forget(struct soft_qp *qp, const struct soft_mr *mr)
+{
+	for (uint64_t i = qp->retired; i < qp->fetch; i++) {
+		struct soft_flight *f = soft_flight(qp, i);
+
+		if (f->mr != mr)
+			continue;
+		f->mr = NULL;
+		f->local = NULL;
+		f->syndrome = ORIEL_MLX5_LOCAL_PROTECTION;
+		qp->is_stopped = true;
+	}
+	ori_soft_flight_retire(qp);
+}
+
+/* First flight that somebody still has to acknowledge, or NULL. */
+static struct soft_flight *requester_oldest(struct soft_qp *qp)
+{
+	for (uint64_t i = qp->retired; i < qp->fetch; i++)
+		if (!requester_is_done(soft_flight(qp, i)))
+			return soft_flight(qp, i);
+	return NULL;
+}
+
+static bool requester_is_in_window(struct soft_qp *qp, const struct soft_flight *f)
+{
+	const struct soft_flight *oldest = requester_oldest(qp);
+
+	return !oldest ||
+	       soft_psn_diff(soft_psn_add(f->psn, f->sent),
+			     soft_psn_add(oldest->psn, oldest->acked)) < (int32_t)SOFT_WINDOW;
+}
+
+struct soft_flight *ori_soft_requester_next(struct soft_qp *qp)
+{
+	struct soft_flight *f;
+
+	if (qp->state != SOFT_READY)
+		return NULL;
+	if (qp->sending < qp->retired)
+		qp->sending = qp->retired;
+	while (qp->sending < qp->fetch) {
+		f = soft_flight(qp, qp->sending);
+		if (f->syndrome || f->ready_at > qp->node->engine->now)
+			return NULL;
+		if (f->sent < f->packets)
+			return requester_is_in_window(qp, f) ? f : NULL;
+		qp->sending++;
+	}
+	return NULL;
+}
+
+static void requester_arm(struct soft_qp *qp)
+{
+	qp->timer = qp->node->engine->now + qp->node->scenario.ack;
+}
+
+static void requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
+				 struct soft_frame *frame)
+{
+	uint64_t mtu = qp->node->scenario.mtu, at = (uint64_t)f->sent * mtu;
+	uint32_t run = f->packets - f->sent, limit = ori_soft_run(qp);
+	uint64_t length;
+
+	if (run > limit)
+		run = limit;
+	length = f->wqe.length - at < run * mtu ? f->wqe.length - at : run * mtu;
+	frame->h.packets = run;
+	ori_soft_frame_attach(frame, f->mr, f->wqe.is_inline ? (char *)f->wqe.data : f->local + at,
+			      (uint32_t)length);
+	f->sent += run;
+}
+
+/* What is left of a READ is asked for at once. */
+static void requester_fill_read(struct soft_qp *qp, struct soft_flight *f, struct soft_frame *frame)
+{
+	uint64_t at = (uint64_t)f->sent * qp->node->scenario.mtu;
+
+	frame->h.packets = f->packets - f->sent;
+	frame->h.address = f->wqe.remote + at;
+	frame->h.total = (uint32_t)(f->wqe.length - at);
+	f->sent = f->packets;
+}
+
+static void requester_fill_atomic(struct soft_flight *f, struct soft_frame *frame)
+{
+	frame->h.operand = f->wqe.operand;
+	frame->h.compare = f->wqe.compare;
+	f->sent = f->packets;
+}
+
+static enum soft_frame_type requester_type(const struct soft_wqe *wqe)
+{
+	switch (wqe->opcode) {
+	case ORIEL_MLX5_READ:
+		return SOFT_READ;
+	case ORIEL_MLX5_FETCH_ADD:
+		return SOFT_ADD;
+	case ORIEL_MLX5_COMPARE_SWAP:
+		return SOFT_SWAP;
+	}
+	return SOFT_WRITE;
+}
+
+void ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *f, struct soft_frame *frame)
+{
+	enum soft_frame_type type = requester_type(&f->wqe);
+
+	ori_soft_frame_begin(frame, qp, type, soft_psn_add(f->psn, f->sent));
+	frame->h.address = f->wqe.remote;
+	frame->h.rkey = f->wqe.rkey;
+	frame->h.total = f->wqe.length;
+	if (type == SOFT_WRITE) {
+		frame->h.operand = (uint64_t)f->sent * qp->node->scenario.mtu;
+		requester_fill_write(qp, f, frame);
+	} else if (type == SOFT_READ) {
+		requester_fill_read(qp, f, frame);
+	} else {
+		requester_fill_atomic(f, frame);
+	}
+	if (qp->timer == SOFT_NEVER)
+		requester_arm(qp);
+}
+
+uint64_t ori_soft_requester_due(const struct soft_qp *qp)
+{
+	uint64_t due = qp->state == SOFT_READY ? qp->timer : SOFT_NEVER;
+	const struct soft_flight *f;
+
+	if (qp->state != SOFT_READY || qp->sending >= qp->fetch || qp->sending < qp->retired)
+		return due;
+	f = &qp->flights[qp->sending % SOFT_FLIGHTS];
+	if (!f->syndrome && f->ready_at > qp->node->engine->now && f->ready_at < due)
+		due = f->ready_at;
+	return due;
+}
+
+static void requester_rewind(struct soft_qp *qp)
+{
+	for (uint64_t i = qp->retired; i < qp->fetch; i++)
+		soft_flight(qp, i)->sent = soft_flight(qp, i)->acked;
+	qp->sending = qp->retired;
+	qp->node->counters.rewound++;
+}
+
+bool ori_soft_requester_timer(struct soft_qp *qp)
+{
+	struct soft_node *node = qp->node;
+
+	if (qp->state != SOFT_READY || qp->timer > node->engine->now)
+		return false;
+	if (!requester_oldest(qp)) {
+		qp->timer = SOFT_NEVER;
+		return false;
+	}
+	node->counters.timeouts++;
+	soft_trace(node->engine, 'T', qp->qpn, qp->tries);
+	if (qp->tries++ == node->scenario.retry) {
+		ori_soft_qp_fail(qp, ORIEL_MLX5_RETRY_EXCEEDED,
+				 "no answer from QP 0x%06x in %llu tries of %llu us", qp->peer_qpn,
+				 (unsigned long long)qp->tries,
+				 (unsigned long long)(node->scenario.ack / 1000));
+		return true;
+	}
+	requester_rewind(qp);
+	requester_arm(qp);
+	return true;
+}
+
+static void requester_progress(struct soft_qp *qp)
+{
+	qp->tries = 0;
+	if (requester_oldest(qp))
+		requester_arm(qp);
+	else
+		qp->timer = SOFT_NEVER;
+}
+
+/* @count packets of @f have arrived, those before as well. */
+static bool requester_advance(struct soft_qp *qp, struct soft_flight *f, uint32_t count)
+{
+	if (count > f->packets)
+		count = f->packets;
+	if (count <= f->acked)
+		return false;
+	f->acked = count;
+	if (f->sent < count)
+		f->sent = count;
+	if (requester_is_done(f) && ori_soft_wqe_is_fetching(&f->wqe))
+		qp->reads--;
+	return true;
+}
+
+/*
+ * All packets up to @psn have arrived, which is no more than a hint about READs
+ * and atomics: if their data is not here it has been lost. The flight that
+ * packet @psn belongs to, or NULL.
+ */
+static struct soft_flight *requester_acknowledge(struct soft_qp *qp, uint32_t psn, bool is_data)
+{
+	struct soft_flight *found = NULL;
+	bool is_progress = false;
+
+	for (uint64_t i = qp->retired; i < qp->fetch; i++) {
+		struct soft_flight *f = soft_flight(qp, i);
+		int32_t count = soft_psn_diff(psn, f->psn) + 1;
+
+		if (requester_is_done(f))
+			continue;
+		if (count <= 0 || f->syndrome)
+			break;
+		if (is_data && (uint32_t)count <= f->packets) {
+			found = f;
+			break;
+		}
+		if (ori_soft_wqe_is_fetching(&f->wqe)) {
+			requester_rewind(qp);
+			break;
+		}
+		is_progress |= requester_advance(qp, f, (uint32_t)count);
+	}
+	if (is_progress)
+		requester_progress(qp);
+	return found;
+}
+
+static void requester_ack(struct soft_qp *qp, const struct soft_header *h)
+{
+	requester_acknowledge(qp, h->psn, false);
+	ori_soft_flight_retire(qp);
+}
+
+/* Everything before the packet it is about has been executed. */
+static void requester_nak(struct soft_qp *qp, const struct soft_header *h)
+{
+	struct soft_flight *oldest;
+
+	requester_acknowledge(qp, soft_psn_add(h->psn, SOFT_PSN_MASK), false);
+	ori_soft_flight_retire(qp);
+	oldest = qp->state == SOFT_READY ? requester_oldest(qp) : NULL;
+	if (!oldest)
+		return;
+	if (!h->code)
+		requester_rewind(qp);
+	else if ((uint32_t)soft_psn_diff(h->psn, oldest->psn) < oldest->packets)
+		ori_soft_qp_fail(qp, h->code, "the peer refused WQE %llu (opcode 0x%02x)",
+				 (unsigned long long)oldest->index, oldest->wqe.opcode);
+}
+
+/* The flight whose next data is in @h, or NULL. */
+static struct soft_flight *requester_match(struct soft_qp *qp, const struct soft_header *h)
+{
+	struct soft_flight *f = requester_acknowledge(qp, h->psn, true);
+	int32_t ahead;
+
+	if (!f || (f->wqe.opcode == ORIEL_MLX5_READ) != (h->type == SOFT_DATA) ||
+	    f->wqe.opcode == ORIEL_MLX5_WRITE)
+		return NULL;
+	ahead = soft_psn_diff(h->psn, soft_psn_add(f->psn, f->acked));
+	if (ahead > 0)
+		requester_rewind(qp);
+	return ahead == 0 ? f : NULL;
+}
+
+/* Does @h bring just the bytes of its packets? */
+static bool requester_fits(const struct soft_flight *f, const struct soft_header *h, uint64_t mtu)
+{
+	uint64_t left = f->wqe.length - f->acked * mtu;
+	uint64_t most = h->packets * mtu;
+
+	return h->packets <= f->packets - f->acked && h->length == (left < most ? left : most);
+}
+
+static void requester_data(struct soft_qp *qp, const struct soft_header *h, const char *payload)
+{
+	struct soft_flight *f = requester_match(qp, h);
+	struct soft_node *node = qp->node;
+	char *to;
+
+	if (!f || !requester_fits(f, h, node->scenario.mtu))
+		return;
+	to = h->length ? f->local + f->acked * node->scenario.mtu : NULL;
+	if (to && node->scenario.late_read && ori_soft_is_held(f->mr))
+		ori_soft_write(f->mr, to, payload, h->length);
+	else if (to != payload)
+		ori_soft_copy(to, payload, h->length);
+	requester_advance(qp, f, f->acked + h->packets);
+	requester_progress(qp);
+	ori_soft_flight_retire(qp);
+}
+
+static void requester_old(struct soft_qp *qp, const struct soft_header *h)
+{
+	struct soft_flight *f = requester_match(qp, h);
+	uint64_t old = h->operand;
+
+	if (!f)
+		return;
+	if (qp->node->scenario.big_endian)
+		old = oriel_dev_swap_bytes(old);
+	ori_soft_copy(f->local, &old, sizeof(old));
+	requester_advance(qp, f, 1);
+	requester_progress(qp);
+	ori_soft_flight_retire(qp);
+}
+
+void ori_soft_requester_receive(struct soft_qp *qp, const struct soft_header *h,
+				const char *payload)
+{
+	if (qp->state != SOFT_READY)
+		return;
+	switch (h->type) {
+	case SOFT_ACK:
+		requester_ack(qp, h);
+		break;
+	case SOFT_NAK:
+		requester_nak(qp, h);
+		break;
+	case SOFT_DATA:
+		requester_data(qp, h, payload);
+		break;
+	case SOFT_OLD:
+		requester_old(qp, h);
+		break;
+	}
+}
+
+char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,
+				struct soft_mr **mr)
+{
+	struct soft_node *node = qp->node;
+	struct soft_flight *f;
+
+	if (qp->state != SOFT_READY)
+		return NULL;
+	f = requester_match(qp, h);
+	if (!f || !requester_fits(f, h, node->scenario.mtu) ||
+	    (node->scenario.late_read && ori_soft_is_held(f->mr)))
+		return NULL;
+	*mr = f->mr;
+	return f->local + f->acked * node->scenario.mtu;
+}

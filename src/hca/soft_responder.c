@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What peers ask for is done here, in the order of the packets and once each.
+ * A READ takes its bytes when they are sent: they may be newer than the
+ * request, as on the wire.
+ */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "hca/soft_memory.h"
+#include "hca/soft_qp.h"
+
+static const char *const responder_names[SOFT_FRAME_TYPES] = {
+	[SOFT_WRITE] = "WRITE",
+	[SOFT_READ] = "READ",
+	[SOFT_ADD] = "fetch-and-add",
+	[SOFT_SWAP] = "compare-and-swap",
+};
+
+/* A request at @psn cannot be: the peer is told, this end is in error, too. */
+static void responder_refuse(struct soft_qp *qp, const struct soft_header *h, uint32_t psn,
+			     uint8_t syndrome, const char *why)
+{
+	char text[sizeof(((struct ori_hca_event *)0)->text)];
+
+	qp->node->counters.refused++;
+	qp->refusal = syndrome;
+	qp->refusal_psn = psn;
+	qp->has_nak = true;
+	qp->has_ack = false;
+	snprintf(text, sizeof(text), "refused a %s of %u bytes at 0x%llx, key 0x%08x: %s",
+		 responder_names[h->type], h->total, (unsigned long long)h->address, h->rkey, why);
+	ori_soft_event_push(qp->node, ORIEL_ERR_PROTOCOL, qp, syndrome, text);
+	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);
+}
+
+static unsigned responder_access(const struct soft_header *h)
+{
+	switch (h->type) {
+	case SOFT_WRITE:
+		return ORI_HCA_REMOTE_WRITE;
+	case SOFT_READ:
+		return ORI_HCA_REMOTE_READ;
+	}
+	return ORI_HCA_REMOTE_ATOMIC;
+}
+
+static struct soft_mr *responder_find(struct soft_qp *qp, const struct soft_header *h,
+				      const char **why)
+{
+	return ori_soft_mr_find(qp->node, h->rkey, h->address, h->total, responder_access(h), why);
+}
+
+static void responder_write(struct soft_qp *qp, const struct soft_header *h, uint32_t skip,
+			    const char *payload)
+{
+	uint64_t lead = skip * qp->node->scenario.mtu;
+	struct soft_mr *mr;
+	const char *why;
+
+	if (h->total) {
+		mr = responder_find(qp, h, &why);
+		if (!mr) {
+			responder_refuse(qp, h, qp->expected, ORIEL_MLX5_REMOTE_ACCESS, why);
+			return;
+		}
+		ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead, payload + lead,
+			       h->length - lead);
+	}
+	qp->expected = soft_psn_add(qp->expected, h->packets - skip);
+	qp->has_ack = true;
+}
+
+static struct soft_reply *responder_reply(struct soft_qp *qp, uint8_t type,
+					  const struct soft_header *h)
+{
+	struct soft_reply *r;
+
+	r = &qp->replies[(qp->replies_head + qp->replies_count++) % SOFT_REPLIES];
+	*r = (struct soft_reply){.type = type,
+				 .psn = h->psn,
+				 .packets = h->packets,
+				 .rkey = h->rkey,
+				 .total = h->total,
+				 .address = h->address};
+	return r;
+}
+
+/* A READ that is asked for again while it is answered goes on where it is asked to. */
+static bool responder_reread(struct soft_qp *qp, const struct soft_header *h)
+{
+	uint32_t end = soft_psn_add(h->psn, h->packets);
+
+	for (uint32_t i = 0; i < qp->replies_count; i++) {
+		struct soft_reply *r = &qp->replies[(qp->replies_head + i) % SOFT_REPLIES];
+
+		if (r->type != SOFT_DATA || soft_psn_add(r->psn, r->packets) != end)
+			continue;
+		r->psn = h->psn;
+		r->packets = h->packets;
+		r->sent = 0;
+		r->address = h->address;
+		r->total = h->total;
+		return true;
+	}
+	return false;
+}
+
+static void responder_read(struct soft_qp *qp, const struct soft_header *h, bool is_again)
+{
+	const char *why;
+
+	if (is_again && responder_reread(qp, h))
+		return;
+	if (h->total && !responder_find(qp, h, &why)) {
+		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
+		return;
+	}
+	ori_soft_held_drain(qp->node);
+	responder_reply(qp, SOFT_DATA, h);
+	if (!is_again)
+		qp->expected = soft_psn_add(qp->expected, h->packets);
+}
+
+/* Atomic with respect to other adapters of this process, and to nobody else. */
+static uint64_t responder_apply(const struct soft_header *h, uint64_t *word)
+{
+	uint64_t old = oriel_dev_load_acquire(word);
+
+	if (h->type == SOFT_ADD)
+		oriel_dev_store_release(word, old + h->operand);
+	else if (old == h->compare)
+		oriel_dev_store_release(word, h->operand);
+	return old;
+}
+
+static void responder_atomic(struct soft_qp *qp, const struct soft_header *h)
+{
+	struct soft_replay *replay = &qp->replays[qp->replay_next];
+	const char *why;
+	struct soft_mr *mr = responder_find(qp, h, &why);
+	char *at = mr ? soft_mr_at(mr, h->address) : NULL;
+
+	if (h->address % 8 || (uintptr_t)at % 8) {
+		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_REQUEST, "not 8-byte aligned");
+		return;
+	}
+	if (!mr) {
+		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
+		return;
+	}
+	ori_soft_held_drain(qp->node);
+	*replay = (struct soft_replay){
+		.psn = h->psn,
+		.is_valid = true,
+		.value = responder_apply(h, (uint64_t *)(void *)at),
+	};
+	qp->replay_next = (qp->replay_next + 1) % SOFT_REPLAYS;
+	responder_reply(qp, SOFT_OLD, h)->value = replay->value;
+	qp->expected = soft_psn_add(qp->expected, 1);
+}
+
+static void responder_replay(struct soft_qp *qp, const struct soft_header *h)
+{
+	for (uint32_t i = 0; i < SOFT_REPLAYS; i++)
+		if (qp->replays[i].is_valid && qp->replays[i].psn == h->psn) {
+			responder_reply(qp, SOFT_OLD, h)->value = qp->replays[i].value;
+			return;
+		}
+}
+
+/* A request, all or part of which has been executed before; @behind packets ago. */
+static void responder_again(struct soft_qp *qp, const struct soft_header *h, uint32_t behind,
+			    const char *payload)
+{
+	qp->node->counters.replayed++;
+	if (h->type == SOFT_WRITE) {
+		if (behind < h->packets)
+			responder_write(qp, h, behind, payload);
+		qp->has_ack = true;
+	} else if (behind >= h->packets) {
+		if (h->type == SOFT_READ)
+			responder_read(qp, h, true);
+		else
+			responder_replay(qp, h);
+	}
+}
+
+void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
+				const char *payload)
+{
+	int32_t ahead = soft_psn_diff(h->psn, qp->expected);
+
+	if (qp->state == SOFT_ERROR) {
+		qp->has_nak = qp->refusal != 0;
+		return;
+	}
+	/* A packet is missing. It is asked for once; then the timer of the peer has to. */
+	if (ahead > 0) {
+		qp->has_nak |= !qp->is_gap;
+		qp->is_gap = true;
+		return;
+	}
+	if (h->type != SOFT_WRITE && qp->replies_count == SOFT_REPLIES)
+		return;
+	soft_trace(qp->node->engine, 'R', qp->qpn, h->psn);
+	if (ahead < 0) {
+		responder_again(qp, h, (uint32_t)-ahead, payload);
+		return;
+	}
+	qp->is_gap = false;
+	if (h->type == SOFT_WRITE)
+		responder_write(qp, h, 0, payload);
+	else if (h->type == SOFT_READ)
+		responder_read(qp, h, false);
+	else
+		responder_atomic(qp, h);
+}
+
+char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
+				struct soft_mr **mr)
+{
+	const char *why;
+
+	if (qp->state != SOFT_READY || h->type != SOFT_WRITE || h->psn != qp->expected)
+		return NULL;
+	*mr = responder_find(qp, h, &why);
+	if (!*mr || ori_soft_is_held(*mr))
+		return NULL;
+	ori_soft_held_drain(qp->node);
+	return soft_mr_at(*mr, h->address) + h->operand;
+}
+
+bool ori_soft_responder_has_output(const struct soft_qp *qp)
+{
+	return qp->replies_count > 0 || qp->has_ack || qp->has_nak;
+}
+
+/* The end of an answer acknowledges all that came before it. */
+static void responder_pop(struct soft_qp *qp)
+{
+	const struct soft_reply *r = &qp->replies[qp->replies_head];
+
+	if (soft_psn_add(r->psn, r->packets) == qp->expected)
+		qp->has_ack = false;
+	qp->replies_head = (qp->replies_head + 1) % SOFT_REPLIES;
+	qp->replies_count--;
+}
+
+/* The next run of a READ; false if its memory is gone. */
+static bool responder_fill_data(struct soft_qp *qp, struct soft_reply *r, struct soft_frame *frame)
+{
+	uint64_t mtu = qp->node->scenario.mtu, at = r->sent * mtu;
+	uint32_t run = r->packets - r->sent, limit = ori_soft_run(qp);
+	struct soft_header h = {.type = SOFT_READ,
+				.address = r->address,
+				.rkey = r->rkey,
+				.total = r->total};
+	struct soft_mr *mr = NULL;
+	const char *why;
+	uint64_t length;
+
+	if (r->total) {
+		mr = responder_find(qp, &h, &why);
+		if (!mr) {
+			qp->replies_count = 0;
+			responder_refuse(qp, &h, soft_psn_add(r->psn, r->sent),
+					 ORIEL_MLX5_REMOTE_ACCESS, why);
+			return false;
+		}
+	}
+	if (run > limit)
+		run = limit;
+	length = r->total - at < run * mtu ? r->total - at : run * mtu;
+	ori_soft_frame_begin(frame, qp, SOFT_DATA, soft_psn_add(r->psn, r->sent));
+	frame->h.packets = run;
+	ori_soft_frame_attach(frame, mr, mr ? soft_mr_at(mr, r->address) + at : NULL,
+			      (uint32_t)length);
+	r->sent += run;
+	if (r->sent == r->packets)
+		responder_pop(qp);
+	return true;
+}
+
+bool ori_soft_responder_fill(struct soft_qp *qp, struct soft_frame *frame)
+{
+	if (qp->replies_count > 0) {
+		struct soft_reply *r = &qp->replies[qp->replies_head];
+
+		if (r->type == SOFT_DATA)
+			return responder_fill_data(qp, r, frame);
+		ori_soft_frame_begin(frame, qp, SOFT_OLD, r->psn);
+		frame->h.operand = r->value;
+		responder_pop(qp);
+		return true;
+	}
+	if (qp->has_nak) {
+		ori_soft_frame_begin(frame, qp, SOFT_NAK,
+				     qp->refusal ? qp->refusal_psn : qp->expected);
+		frame->h.code = qp->refusal;
+		qp->has_nak = false;
+		return true;
+	}
+	ori_soft_frame_begin(frame, qp, SOFT_ACK, soft_psn_add(qp->expected, SOFT_PSN_MASK));
+	qp->has_ack = false;
+	return true;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one software adapter does wrong, and how it is built: parsed from text
+ * such as "seed=7,drop=0.01,delay=50us". Times are in nanoseconds, chances of
+ * SOFT_CERTAIN. Everything that does harm is off by default.
+ */
+#ifndef ORI_HCA_SOFT_SCENARIO_H
+#define ORI_HCA_SOFT_SCENARIO_H
+
+#include <stdint.h>
+
+#include <oriel/status.h>
+
+#define SOFT_OFF UINT64_MAX /* of a count that may be 0 */
+
+struct soft_scenario {
+	uint64_t seed;
+
+	/* the wire */
+	uint64_t drop;       /* chance that a packet is lost */
+	uint64_t dup;        /* chance that it comes twice */
+	uint64_t delay;      /* each packet waits up to this long; order within a QP stays */
+	uint64_t black_hole; /* packets after which a QP is cut off */
+
+	/* the requester */
+	uint64_t stall;      /* a QP rests up to this long before a WQE ... */
+	uint64_t stall_rate; /* ... with this chance */
+	uint64_t gather;     /* local data is read up to this long after the WQE */
+	uint64_t shuffle;    /* QPs are served in random order */
+	uint64_t fail_wqe;   /* QPs are forced into error at this WQE, counted from 0 */
+	uint64_t scrub;      /* retired WQEs are overwritten */
+	uint64_t sink;       /* work requests complete at once and move nothing */
+
+	/* memory */
+	uint64_t relaxed;   /* writes held back for relaxed-ordering memory */
+	uint64_t late_read; /* data of READs too, beyond their CQE, until a DUMP */
+	uint64_t late_cqe;  /* the last word of a CQE comes up to this long after the rest */
+
+	/* doorbells */
+	uint64_t db_loss;     /* chance that a doorbell is lost ... */
+	uint64_t db_delay;    /* ... and found out from the record within this time */
+	uint64_t double_ring; /* the doorbell may come before the record */
+
+	/* which QP, by the number of its creation, the counted faults are about */
+	uint64_t qp;
+
+	uint64_t ack;   /* time without progress until packets are sent again */
+	uint64_t retry; /* times that is tried */
+	uint64_t mtu;
+	uint64_t reads;      /* READs and atomics outstanding per QP */
+	uint64_t big_endian; /* results of atomics */
+	uint64_t tcp;        /* even to processes of this host */
+	uint64_t gpu;        /* posters cannot call oriel_cpu_wake() */
+	uint64_t policy_b;   /* WAIT takes an error CQE for any other */
+};
+
+/* NULL or "": defaults. ORIEL_ERR_CONFIG names what is wrong. */
+enum oriel_status ori_soft_scenario_parse(const char *text, struct soft_scenario *scenario);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hca/soft_wire.h"
+
+#include "hca/soft_link.h"
+#include "hca/soft_memory.h"
+#include "hca/soft_qp.h"
+
+#define WIRE_READ_PACKETS (1u << 22) /* 2^30 bytes in packets of 256 */
+
+void ori_soft_frame_begin(struct soft_frame *f, const struct soft_qp *qp, enum soft_frame_type type,
+			  uint32_t psn)
+{
+	f->h = (struct soft_header){
+		.magic = SOFT_WIRE_MAGIC,
+		.type = (uint8_t)type,
+		.packets = 1,
+		.node = qp->peer_node,
+		.qpn = qp->peer_qpn,
+		.source_node = qp->node->id,
+		.source_qpn = qp->qpn,
+		.psn = psn,
+	};
+	f->payload = NULL;
+	f->mr = NULL;
+	f->copy = NULL;
+}
+
+/* What is short is copied now: its words may be in use, and are read whole. */
+void ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
+			   uint32_t length)
+{
+	f->h.length = length;
+	if (length <= SOFT_SMALL) {
+		ori_soft_copy(f->small, at, length);
+		return;
+	}
+	f->payload = at;
+	f->mr = mr;
+}
+
+static bool wire_has_payload(const struct soft_header *h)
+{
+	return h->type == SOFT_WRITE || h->type == SOFT_DATA;
+}
+
+const char *ori_soft_header_flaw(const struct soft_header *h)
+{
+	if (h->magic != SOFT_WIRE_MAGIC)
+		return "no header where one should be";
+	if (h->type < SOFT_HELLO || h->type >= SOFT_FRAME_TYPES)
+		return "an unknown type";
+	if (h->psn > SOFT_PSN_MASK)
+		return "a PSN beyond 24 bits";
+	if (h->packets == 0 || h->packets > (h->type == SOFT_READ ? WIRE_READ_PACKETS : SOFT_RUN))
+		return "an impossible number of packets";
+	if (h->total > SOFT_WQE_MOST)
+		return "a message beyond 2^30 bytes";
+	if (h->length > (wire_has_payload(h) ? h->packets * SOFT_PAGE : 0))
+		return "more payload than its packets hold";
+	if (h->type == SOFT_WRITE && (h->operand > h->total || h->length > h->total - h->operand))
+		return "payload beyond the end of its message";
+	if ((h->type == SOFT_ADD || h->type == SOFT_SWAP) && h->total != 8)
+		return "an atomic that is not 8 bytes";
+	return NULL;
+}
+
+static bool wire_is_request(const struct soft_header *h)
+{
+	return h->type >= SOFT_WRITE && h->type <= SOFT_SWAP;
+}
+
+/* Do the packets of a request hold what it says they do? */
+static bool wire_fits(const struct soft_qp *qp, const struct soft_header *h)
+{
+	uint64_t mtu = qp->node->scenario.mtu;
+
+	if (h->type == SOFT_READ)
+		return h->packets == soft_packets(h->total, mtu);
+	return h->type != SOFT_WRITE || h->packets == soft_packets(h->length, mtu);
+}
+
+/* Who @h is for, if its sender is who that QP is connected to. */
+static struct soft_qp *wire_receiver(struct soft_engine *e, uint64_t cookie,
+				     const struct soft_header *h)
+{
+	struct soft_node *node = h->node < SOFT_NODES ? e->nodes[h->node] : NULL;
+	struct soft_qp *qp = node ? node->qps[h->qpn & (SOFT_TABLE - 1)] : NULL;
+
+	if (!qp || qp->qpn != h->qpn || qp->state == SOFT_INIT || qp->peer_cookie != cookie ||
+	    qp->peer_node != h->source_node || qp->peer_qpn != h->source_qpn || !wire_fits(qp, h))
+		return NULL;
+	return qp;
+}
+
+void ori_soft_frame_deliver(struct soft_engine *e, uint64_t cookie, const struct soft_header *h,
+			    const char *payload)
+{
+	struct soft_qp *qp = wire_receiver(e, cookie, h);
+
+	if (!qp)
+		return;
+	qp->node->counters.received++;
+	if (wire_is_request(h))
+		ori_soft_responder_receive(qp, h, payload);
+	else
+		ori_soft_requester_receive(qp, h, payload);
+}
+
+char *ori_soft_frame_target(struct soft_engine *e, uint64_t cookie, const struct soft_header *h,
+			    struct soft_mr **mr)
+{
+	struct soft_qp *qp = wire_receiver(e, cookie, h);
+
+	if (!qp || h->length <= SOFT_SMALL)
+		return NULL;
+	return wire_is_request(h) ? ori_soft_responder_target(qp, h, mr)
+				  : ori_soft_requester_target(qp, h, mr);
+}
+
+uint32_t ori_soft_run(const struct soft_qp *qp)
+{
+	const struct soft_scenario *s = &qp->node->scenario;
+
+	return s->drop || s->dup || s->delay || s->black_hole != SOFT_OFF ||
+			       qp->node->engine->is_virtual
+		       ? 1
+		       : SOFT_RUN;
+}
+
+static bool wire_has_output(struct soft_qp *qp)
+{
+	return ori_soft_responder_has_output(qp) || ori_soft_requester_next(qp) != NULL;
+}
+
+static bool wire_fill(struct soft_qp *qp, struct soft_frame *frame)
+{
+	struct soft_flight *f;
+
+	if (ori_soft_responder_has_output(qp))
+		return ori_soft_responder_fill(qp, frame);
+	f = ori_soft_requester_next(qp);
+	ori_soft_requester_fill(qp, f, frame);
+	return true;
+}
+
+/* Packets of one QP wait in line, so that only those of different QPs overtake. */
+static bool wire_is_quiet(struct soft_qp *qp)
+{
+	struct soft_node *node = qp->node;
+
+	if (node->scenario.delay && !qp->is_delayed) {
+		qp->is_delayed = true;
+		qp->quiet_until =
+			node->engine->now + soft_rand_below(&node->rand, node->scenario.delay);
+		node->counters.delayed++;
+	}
+	return node->engine->now < qp->quiet_until;
+}
+
+/* How often a packet arrives: 1, unless a fault says 0 or 2. */
+static unsigned wire_copies(struct soft_qp *qp)
+{
+	struct soft_node *node = qp->node;
+	const struct soft_scenario *s = &node->scenario;
+
+	node->counters.packets++;
+	if (++qp->packets > s->black_hole && soft_is_meant(qp)) {
+		node->counters.swallowed++;
+		return 0;
+	}
+	if (soft_rand_chance(&node->rand, s->drop)) {
+		node->counters.dropped++;
+		return 0;
+	}
+	if (soft_rand_chance(&node->rand, s->dup)) {
+		node->counters.duplicated++;
+		return 2;
+	}
+	return 1;
+}
+
+static void wire_send_here(struct soft_qp *qp, const struct soft_frame *frame, unsigned copies)
+{
+	struct soft_engine *e = qp->node->engine;
+
+	soft_trace(e, frame->h.type, frame->h.source_qpn, frame->h.psn);
+	while (copies--)
+		ori_soft_frame_deliver(e, e->address.cookie, &frame->h, soft_frame_payload(frame));
+}
+
+static bool wire_egress_here(struct soft_qp *qp)
+{
+	struct soft_frame frame;
+
+	if (!wire_fill(qp, &frame))
+		return true;
+	wire_send_here(qp, &frame, wire_copies(qp));
+	return true;
+}
+
+/* A frame is filled in in place; one that is sent twice is so at the next chance. */
+static bool wire_egress_link(struct soft_qp *qp)
+{
+	struct soft_frame *frame = ori_soft_link_room(qp->link), again;
+	unsigned copies;
+
+	if (!frame || !wire_fill(qp, frame))
+		return frame != NULL;
+	copies = wire_copies(qp);
+	if (ori_soft_link_is_lost(qp->link)) {
+		qp->node->counters.swallowed++;
+		return true;
+	}
+	again = *frame;
+	while (copies-- && frame) {
+		*frame = again;
+		ori_soft_link_push(qp->link);
+		frame = ori_soft_link_room(qp->link);
+	}
+	return true;
+}
+
+bool ori_soft_egress(struct soft_qp *qp)
+{
+	if (!wire_has_output(qp) || wire_is_quiet(qp))
+		return false;
+	qp->is_delayed = false;
+	return qp->link ? wire_egress_link(qp) : wire_egress_here(qp);
+}
