@@ -21,4 +21,5 @@ set(ORIEL_HEADERS
 	oriel/dev/barrier.h
 	oriel/dev/channel.h
 	oriel/dev/mlx5.h
-	oriel/dev/mlx5_ring.h)
+	oriel/dev/mlx5_ring.h
+	oriel/dev/link.h)

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/rdma.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define RDMA_DEPTH 1024u
+#define RDMA_DOORBELL_AT 0x800u /* of the first slot in a doorbell page */
+#define RDMA_PAGE 4096u
+#define RDMA_SLOTS ((RDMA_PAGE - RDMA_DOORBELL_AT) / sizeof(uint64_t))
+
+/* A word of a doorbell page, and the word there that says the adapter sleeps. */
+struct rdma_doorbell {
+	uint64_t *word;
+	uint32_t *asleep;
+};
+
+struct ori_rdma {
+	const struct ori_hca_ops *ops;
+	struct ori_hca *hca;
+	struct ori_hca_caps caps;
+	struct ori_rdma_attr attr;
+	void *sink; /* results of atomics that nobody reads */
+	struct ori_hca_mr *sink_mr;
+	uint32_t sink_lkey;
+	struct rdma_doorbell *free; /* doorbells that no queue has */
+	size_t free_count, free_room;
+};
+
+/* One queue pair with its completion queue and rings. */
+struct rdma_queue {
+	struct oriel_mlx5_queue *dev;
+	void *rings; /* WQEs, then CQEs, then the doorbell record */
+	struct ori_hca_cq *cq;
+	struct ori_hca_qp *qp;
+	struct ori_hca_qp_address address;
+};
+
+/*
+ * The companion loops back to the responder, a queue pair that never posts:
+ * what the companion adds to is memory of this process.
+ */
+struct ori_rdma_link {
+	struct ori_rdma *rdma;
+	struct rdma_queue main;
+	struct rdma_queue companion;
+	struct rdma_queue responder;
+	struct oriel_dev_link dev;
+};
+
+static enum oriel_status rdma_open_sink(struct ori_rdma *r)
+{
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+
+	/* A page of its own, at address 0 of its key: WQEs carry no address for it. */
+	r->sink = aligned_alloc(RDMA_PAGE, RDMA_PAGE);
+	if (!r->sink)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the sink of an adapter");
+	memset(r->sink, 0, RDMA_PAGE);
+	status = r->ops->register_memory(r->hca, r->sink, RDMA_PAGE, 0, ORI_HCA_LOCAL_WRITE,
+					 &r->sink_mr, &keys);
+	if (status != ORIEL_OK) {
+		free(r->sink);
+		return status;
+	}
+	r->sink_lkey = keys.lkey;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
+{
+	struct ori_rdma *r = calloc(1, sizeof(*r));
+	enum oriel_status status;
+
+	if (!r)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
+	r->attr = *attr;
+	r->ops = attr->hca;
+	if (!r->attr.depth)
+		r->attr.depth = RDMA_DEPTH;
+	status = r->ops->open(attr->config, &r->hca);
+	if (status != ORIEL_OK)
+		goto err_free;
+	r->ops->caps(r->hca, &r->caps);
+	if (r->attr.depth > r->caps.depth_max) {
+		status = ori_fail(ORIEL_ERR_RANGE, "%s: queues of %u WQEs, at most %u",
+				  r->caps.name, r->attr.depth, r->caps.depth_max);
+		goto err_close_hca;
+	}
+	status = rdma_open_sink(r);
+	if (status != ORIEL_OK)
+		goto err_close_hca;
+	*rdma = r;
+	return ORIEL_OK;
+
+err_close_hca:
+	r->ops->close(r->hca);
+err_free:
+	free(r);
+	return status;
+}
+
+void ori_rdma_close(struct ori_rdma *r)
+{
+	if (!r)
+		return;
+	r->ops->unregister_memory(r->sink_mr);
+	r->ops->close(r->hca);
+	free(r->free);
+	free(r->sink);
+	free(r);
+}
+
+void ori_rdma_caps(const struct ori_rdma *r, struct ori_hca_caps *caps)
+{
+	*caps = r->caps;
+}
+
+enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t length,
+				    struct ori_hca_mr **mr, struct ori_hca_keys *keys)
+{
+	return r->ops->register_memory(r->hca, address, length, 0,
+				       ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE |
+					       ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC,
+				       mr, keys);
+}
+
+void ori_rdma_unregister(struct ori_rdma *r, struct ori_hca_mr *mr)
+{
+	r->ops->unregister_memory(mr);
+}
+
+enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_hca_event *event)
+{
+	return r->ops->poll_event(r->hca, event);
+}
+
+static enum oriel_status rdma_add_page(struct ori_rdma *r)
+{
+	size_t room = r->free_room + RDMA_SLOTS, i;
+	struct rdma_doorbell *more = realloc(r->free, room * sizeof(*more));
+	enum oriel_status status;
+	char *page;
+
+	if (!more)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for doorbells");
+	r->free = more;
+	status = r->ops->doorbell_page(r->hca, (void **)&page);
+	if (status != ORIEL_OK)
+		return status;
+	r->free_room = room;
+	for (i = 0; i < RDMA_SLOTS; i++) {
+		more[r->free_count].word = (uint64_t *)(void *)(page + RDMA_DOORBELL_AT) + i;
+		more[r->free_count++].asleep = (uint32_t *)(void *)page;
+	}
+	return ORIEL_OK;
+}
+
+/* A doorbell of its own for each queue; the pages go with the adapter. */
+static enum oriel_status rdma_take_doorbell(struct ori_rdma *r, struct oriel_mlx5_queue *q)
+{
+	struct rdma_doorbell *taken;
+	enum oriel_status status;
+
+	if (!r->free_count) {
+		status = rdma_add_page(r);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	taken = &r->free[--r->free_count];
+	*taken->word = 0; /* whoever had it before is gone */
+	q->doorbell = taken->word;
+	q->asleep = taken->asleep;
+	return ORIEL_OK;
+}
+
+static void rdma_give_doorbell(struct ori_rdma *r, const struct oriel_mlx5_queue *q)
+{
+	struct rdma_doorbell *given = &r->free[r->free_count++];
+
+	given->word = q->doorbell;
+	given->asleep = q->asleep;
+}
+
+static unsigned rdma_log2(uint32_t depth)
+{
+	return 31 - (unsigned)__builtin_clz(depth);
+}
+
+static void rdma_close_queue(struct ori_rdma *r, struct rdma_queue *q)
+{
+	if (q->qp)
+		r->ops->destroy_qp(q->qp);
+	if (q->cq)
+		r->ops->destroy_cq(q->cq);
+	if (q->dev && q->dev->doorbell)
+		rdma_give_doorbell(r, q->dev);
+	free(q->rings);
+	free(q->dev);
+	memset(q, 0, sizeof(*q));
+}
+
+static enum oriel_status rdma_open_rings(struct rdma_queue *q, uint32_t depth)
+{
+	size_t ring = (size_t)depth * ORIEL_MLX5_BLOCK;
+
+	q->dev = aligned_alloc(ORIEL_DEV_LINE, sizeof(*q->dev));
+	q->rings = aligned_alloc(RDMA_PAGE, (2 * ring + 2 * RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE);
+	if (!q->dev || !q->rings)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for rings of %u WQEs", depth);
+	memset(q->dev, 0, sizeof(*q->dev));
+	memset(q->rings, 0, 2 * ring + RDMA_PAGE);
+	q->dev->sq = q->rings;
+	q->dev->cq = (char *)q->rings + ring;
+	q->dev->record = (uint32_t *)(void *)((char *)q->rings + 2 * ring);
+	q->dev->log_depth = rdma_log2(depth);
+	return ORIEL_OK;
+}
+
+static enum oriel_status rdma_open_queue(struct ori_rdma *r, struct rdma_queue *q, uint32_t depth,
+					 bool is_companion)
+{
+	struct ori_hca_cq_attr cq = {0};
+	struct ori_hca_qp_attr qp = {0};
+	enum oriel_status status;
+
+	status = rdma_open_rings(q, depth);
+	if (status == ORIEL_OK)
+		status = rdma_take_doorbell(r, q->dev);
+	if (status != ORIEL_OK)
+		return status;
+	cq.ring = (char *)q->rings + (size_t)depth * ORIEL_MLX5_BLOCK;
+	cq.depth = depth;
+	status = r->ops->create_cq(r->hca, &cq, &q->cq, &q->dev->cqn);
+	if (status != ORIEL_OK)
+		return status;
+	qp.ring = q->rings;
+	qp.depth = depth;
+	qp.record = q->dev->record;
+	qp.doorbell = q->dev->doorbell;
+	qp.send_cq = q->cq;
+	qp.is_companion = is_companion;
+	status = r->ops->create_qp(r->hca, &qp, &q->qp, &q->address);
+	if (status != ORIEL_OK)
+		return status;
+	q->dev->qpn = q->address.qpn;
+	q->dev->sink_lkey = r->sink_lkey;
+	if (!r->caps.is_atomic_host_endian)
+		q->dev->flags |= ORIEL_MLX5_ATOMICS_SWAPPED;
+	oriel_mlx5_queue_begin(q->dev, 0);
+	return ORIEL_OK;
+}
+
+static enum oriel_status rdma_open_companion(struct ori_rdma_link *link)
+{
+	struct ori_rdma *r = link->rdma;
+	uint32_t depth = r->attr.depth;
+	enum oriel_status status;
+
+	/* Two WQEs, a WAIT and an atomic, for each one of the main queue. */
+	if (2 * depth <= r->caps.depth_max)
+		depth *= 2;
+	status = rdma_open_queue(r, &link->companion, depth, true);
+	if (status == ORIEL_OK)
+		status = rdma_open_queue(r, &link->responder, 4, false);
+	if (status == ORIEL_OK)
+		status = r->ops->connect_qp(link->companion.qp, &link->responder.address);
+	if (status == ORIEL_OK)
+		status = r->ops->connect_qp(link->responder.qp, &link->companion.address);
+	return status;
+}
+
+enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer,
+				       struct ori_rdma_link **out,
+				       struct ori_hca_qp_address *address)
+{
+	struct ori_rdma_link *link = calloc(1, sizeof(*link));
+	enum oriel_status status;
+
+	if (!link)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a link to rank %u", peer);
+	link->rdma = r;
+	status = rdma_open_queue(r, &link->main, r->attr.depth, false);
+	if (status == ORIEL_OK && r->caps.has_wait)
+		status = rdma_open_companion(link);
+	if (status != ORIEL_OK) {
+		ori_rdma_link_destroy(link);
+		return status;
+	}
+	link->dev.main = link->main.dev;
+	link->dev.companion = link->companion.dev;
+	link->dev.health = r->attr.health;
+	link->dev.timeout_ns = r->attr.timeout_ns;
+	link->dev.spin = r->attr.spin;
+	link->dev.peer = peer;
+	*address = link->main.address;
+	*out = link;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
+					const struct ori_hca_qp_address *address)
+{
+	return link->rdma->ops->connect_qp(link->main.qp, address);
+}
+
+const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *link)
+{
+	return &link->dev;
+}
+
+void ori_rdma_link_destroy(struct ori_rdma_link *link)
+{
+	if (!link)
+		return;
+	/* The companion first: it waits for completions of the main queue. */
+	rdma_close_queue(link->rdma, &link->companion);
+	rdma_close_queue(link->rdma, &link->responder);
+	rdma_close_queue(link->rdma, &link->main);
+	free(link);
+}
