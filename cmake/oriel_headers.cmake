@@ -22,4 +22,5 @@ set(ORIEL_HEADERS
 	oriel/dev/channel.h
 	oriel/dev/mlx5.h
 	oriel/dev/mlx5_ring.h
-	oriel/dev/link.h)
+	oriel/dev/link.h
+	oriel/dev/rdma.h)

@@ -36,8 +36,10 @@
 #include <oriel/dev/counter.h>
 #include <oriel/dev/data.h>
 #include <oriel/dev/group.h>
+#include <oriel/dev/link.h>
 #include <oriel/dev/mapped.h>
 #include <oriel/dev/order.h>
+#include <oriel/dev/rdma.h>
 #include <oriel/dev/signal.h>
 #include <oriel/dev/types.h>
 #include <oriel/dev/wait.h>

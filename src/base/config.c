@@ -144,6 +144,17 @@ static bool config_is_key(const char *text)
 	       strspn(text, "0123456789abcdefABCDEF") == length;
 }
 
+static bool config_is_hca(const char *text)
+{
+	return strcmp(text, "soft") == 0 || strcmp(text, "none") == 0;
+}
+
+/* Read in full where the adapter is opened, which names what is wrong in it. */
+static bool config_is_scenario(const char *text)
+{
+	return strlen(text) <= CONFIG_TEXT_MAX;
+}
+
 static const struct config_entry config_entries[ORI_SETTINGS] = {
 	[ORI_SETTING_TIMEOUT] =
 		{
@@ -202,6 +213,22 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.help = "secret that the ranks of a job share, in hex",
 			.is_valid = config_is_key,
 			.is_secret = true,
+		},
+	[ORI_SETTING_HCA] =
+		{
+			.name = "ORIEL_HCA",
+			.fallback = "soft",
+			.may_be = "soft or none",
+			.help = "RDMA adapter for the rdma path; soft is for development",
+			.is_valid = config_is_hca,
+		},
+	[ORI_SETTING_SOFT_HCA] =
+		{
+			.name = "ORIEL_SOFT_HCA",
+			.fallback = "",
+			.may_be = "a scenario such as seed=7,drop=0.01",
+			.help = "what goes wrong in the adapter in software",
+			.is_valid = config_is_scenario,
 		},
 };
 

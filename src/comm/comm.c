@@ -51,6 +51,8 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = ori_host_describe(attr.node, paths, &join->host);
 	if (status != ORIEL_OK)
 		return status;
+	/* The adapter in software is always there, and opened where it is needed. */
+	join->host.hca_count = strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0;
 	status = ori_mem_alloc(sizeof(struct ori_control), 0, &comm->control_mem);
 	if (status != ORIEL_OK)
 		return status;
@@ -163,7 +165,10 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_meet(comm, joins));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
-	/* Sockets connected, but not all ranks talk in them: not yet the watch. */
+	status = ori_links_open(comm);
+	if (status != ORIEL_OK)
+		goto out_free_joins;
+	/* The watch looks at sockets and links: it begins when all of them are there. */
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_mesh_watch(comm));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
@@ -183,6 +188,7 @@ static void comm_free(struct oriel_comm *comm)
 	for (peer = 0; comm->reasons && peer < comm->size; peer++)
 		free(comm->reasons[peer]);
 	ori_mem_unref(comm->control_mem);
+	free(comm->links);
 	free(comm->expected);
 	free(comm->records);
 	free(comm->peers);
@@ -208,10 +214,11 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	comm->domain = calloc(size, sizeof(*comm->domain));
 	comm->reasons = calloc(size, sizeof(*comm->reasons));
 	comm->peers = calloc(size, sizeof(*comm->peers));
+	comm->links = calloc(size, sizeof(struct ori_rdma_link *));
 	comm->expected = calloc(size, sizeof(*comm->expected));
 	comm->records = calloc(size, ORI_RECORD_BYTES);
 	if (comm->hosts && comm->of && comm->domain && comm->reasons && comm->peers &&
-	    comm->expected && comm->records)
+	    comm->links && comm->expected && comm->records)
 		return comm;
 	comm_free(comm);
 	return NULL;
@@ -246,6 +253,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	status = comm_join(comm, attr);
 	if (status != ORIEL_OK) {
 		ori_mesh_close(comm, true);
+		ori_links_close(comm);
 		comm_free(comm);
 		return status;
 	}
@@ -266,6 +274,7 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	if (!is_orderly)
 		ori_comm_pass_on(comm);
 	ori_mesh_close(comm, is_orderly);
+	ori_links_close(comm);
 	comm_free(comm);
 }
 

@@ -76,6 +76,8 @@ struct ori_control {
 };
 
 struct ori_mesh;
+struct ori_rdma;
+struct ori_rdma_link;
 
 struct oriel_comm {
 	struct oriel_bootstrap bootstrap; /* borrowed */
@@ -92,12 +94,14 @@ struct oriel_comm {
 	bool is_crowded; /* more ranks on this machine than CPUs */
 
 	struct ori_mem *control_mem;
-	struct ori_control *control; /* this rank's */
-	struct ori_mapping *peers;   /* [size], control segments; address NULL if not mapped */
-	bool is_mapped_whole;        /* the domain is the job: gathers go through memory */
-	struct ori_mesh *mesh;       /* sockets to mapped peers in other processes */
-	unsigned *expected;          /* [size], descriptors in an exchange */
-	void *records;               /* [size] of at most ORI_RECORD_BYTES, for gathers */
+	struct ori_control *control;  /* this rank's */
+	struct ori_mapping *peers;    /* [size], control segments; address NULL if not mapped */
+	bool is_mapped_whole;         /* the domain is the job: gathers go through memory */
+	struct ori_mesh *mesh;        /* sockets to mapped peers in other processes */
+	struct ori_rdma *rdma;        /* NULL: no peer is reached by it */
+	struct ori_rdma_link **links; /* [size], NULL where the path is another */
+	unsigned *expected;           /* [size], descriptors in an exchange */
+	void *records;                /* [size] of at most ORI_RECORD_BYTES, for gathers */
 
 	uint32_t exchanges;  /* of descriptors so far; the same on all ranks */
 	atomic_uint windows; /* numbers given out */
@@ -149,6 +153,16 @@ enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigne
 /* Collective: oriel_comm_agree() for @call. */
 enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
 				 enum oriel_status status);
+
+/* links.c: an adapter and a link to each rdma peer, if there is any. Collective. */
+enum oriel_status ori_links_open(struct oriel_comm *comm);
+/* Look once for trouble; breaks @comm if there is any. */
+void ori_links_watch(struct oriel_comm *comm);
+/* For device functions: the link to @peer, NULL if there is none. */
+const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer);
+uint32_t ori_links_whole_lkey(const struct oriel_comm *comm);
+/* Nobody posts any more. */
+void ori_links_close(struct oriel_comm *comm);
 
 /* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);

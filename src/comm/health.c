@@ -30,6 +30,7 @@ static const char *const what_names[] = {
 	[ORIEL_DEV_WAIT_LOCAL] = "wait_local",
 	[ORIEL_DEV_FLUSH] = "flush",
 	[ORIEL_DEV_EXCHANGE] = "exchange",
+	[ORIEL_DEV_LINK] = "link",
 	[ORIEL_DEV_ABORT] = "abort",
 	[ORIEL_DEV_LOST] = "lost",
 };

@@ -14,6 +14,8 @@
 #include "base/error.h"
 #include "base/log.h"
 
+#define MESH_WATCH_MS 20 /* between two looks at the links */
+
 enum mesh_word {
 	MESH_FILES = 'F',  /* descriptors come with it */
 	MESH_REFUSE = 'R', /* the peer has failed and gives none */
@@ -188,8 +190,9 @@ static void *mesh_watch(void *argument)
 	unsigned peer;
 
 	for (;;) {
-		if (poll(watch->fd, comm->size + 1, -1) < 0 && errno != EINTR)
+		if (poll(watch->fd, comm->size + 1, MESH_WATCH_MS) < 0 && errno != EINTR)
 			break;
+		ori_links_watch(comm);
 		if (watch->fd[comm->size].revents)
 			break;
 		for (peer = 0; peer < comm->size; peer++)
@@ -211,7 +214,7 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 
 	for (peer = 0; peer < comm->size; peer++)
 		count += mesh->fd[peer] >= 0;
-	if (!count)
+	if (!count && comm->domain_size == comm->size)
 		return ORIEL_OK;
 	watch = calloc(1, sizeof(*watch) + (comm->size + 1) * sizeof(watch->fd[0]));
 	if (!watch)

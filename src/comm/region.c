@@ -10,6 +10,8 @@ struct oriel_region {
 	struct oriel_comm *comm; /* borrowed */
 	struct ori_piece piece;
 	bool is_shared;
+	struct ori_hca_mr *mr; /* once shared, where there is an rdma peer */
+	uint32_t *rkeys;       /* [size] */
 	struct ori_live live;
 	struct ori_mapping maps[]; /* [size], open once shared */
 };
@@ -27,6 +29,11 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 	region = calloc(1, sizeof(*region) + comm->size * sizeof(region->maps[0]));
 	if (!region)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a region of %u ranks", comm->size);
+	region->rkeys = calloc(comm->size, sizeof(*region->rkeys));
+	if (!region->rkeys) {
+		free(region);
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a region of %u ranks", comm->size);
+	}
 	region->comm = comm;
 	region->piece.address = address;
 	region->piece.length = length;
@@ -43,7 +50,7 @@ enum oriel_status oriel_region_share(struct oriel_region *region)
 		status = ori_fail(ORIEL_ERR_STATE, "the region at %p is shared already",
 				  region->piece.address);
 	status = ori_share_one(region->comm, ORI_CALL_REGION_SHARE, status, &region->piece,
-			       region->maps);
+			       region->maps, region->rkeys, &region->mr);
 	if (status == ORIEL_OK)
 		region->is_shared = true;
 	return status;
@@ -57,7 +64,9 @@ void oriel_region_unregister(struct oriel_region *region)
 	if (region->is_shared) {
 		ori_comm_gather(region->comm, ORI_CALL_REGION_UNREGISTER, NULL, NULL, 0);
 		ori_share_close(region->maps, region->comm->size);
+		ori_share_unregister(region->comm, region->mr);
 	}
+	free(region->rkeys);
 	free(region);
 }
 

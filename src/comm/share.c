@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "comm/mesh.h"
+#include "transport/transport.h"
 
 static bool share_has_foreign(const struct oriel_comm *comm)
 {
@@ -16,6 +17,18 @@ static bool share_has_foreign(const struct oriel_comm *comm)
 	return false;
 }
 
+enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, size_t length,
+				     struct ori_hca_mr **mr, uint32_t *rkey)
+{
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+
+	status = ori_rdma_register(comm->rdma, address, length, mr, &keys);
+	if (status == ORIEL_OK)
+		*rkey = keys.rkey;
+	return status;
+}
+
 static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct ori_piece *piece,
 					   struct ori_offering *offering, unsigned i)
 {
@@ -25,6 +38,12 @@ static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct
 
 	if (!piece->length)
 		return ORIEL_OK;
+	if (piece->address && comm->rdma) {
+		status = ori_share_register(comm, piece->address, piece->length, &offering->mr[i],
+					    &offering->offer.rkey[i]);
+		if (status != ORIEL_OK)
+			return status;
+	}
 	if (!piece->address)
 		return ori_fail(ORIEL_ERR_INVALID, "%zu bytes at NULL cannot be shared",
 				piece->length);
@@ -46,6 +65,7 @@ enum oriel_status ori_share_offer(struct oriel_comm *comm, enum ori_call call,
 	unsigned i;
 
 	memset(offering, 0, sizeof(*offering));
+	offering->comm = comm;
 	offering->count = count;
 	for (i = 0; i < count && status == ORIEL_OK; i++)
 		status = share_offer_piece(comm, &pieces[i], offering, i);
@@ -59,8 +79,16 @@ void ori_share_withdraw(struct ori_offering *offering)
 
 	for (i = 0; i < offering->count; i++) {
 		ori_mem_unref(offering->mem[i]);
+		ori_share_unregister(offering->comm, offering->mr[i]);
 		offering->mem[i] = NULL;
+		offering->mr[i] = NULL;
 	}
+}
+
+void ori_share_unregister(struct oriel_comm *comm, struct ori_hca_mr *mr)
+{
+	if (mr)
+		ori_rdma_unregister(comm->rdma, mr);
 }
 
 /* One import: who offered what, and where it goes. */
@@ -105,6 +133,10 @@ static enum oriel_status share_take_all(const struct share_import *s, const int 
 			expected[peer] += share_offer_of(s, peer)->blob[i].length > 0;
 	}
 	status = ORIEL_OK;
+	for (peer = 0; peer < comm->size; peer++)
+		for (i = 0; i < s->count; i++)
+			s->maps[(size_t)i * comm->size + peer].length =
+				share_offer_of(s, peer)->blob[i].length;
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (comm->of[peer].domain_index != ORIEL_DEV_NO_INDEX &&
 		    !ori_comm_is_foreign(comm, peer))
@@ -140,9 +172,11 @@ void ori_share_close(struct ori_mapping *maps, size_t count)
 
 enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 				enum oriel_status status, const struct ori_piece *piece,
-				struct ori_mapping *maps)
+				struct ori_mapping *maps, uint32_t *rkeys, struct ori_hca_mr **mr)
 {
 	struct ori_offering offering;
+	const struct ori_offer *offers = comm->records;
+	unsigned peer;
 
 	ori_share_offer(comm, call, status, piece, 1, &offering);
 	status =
@@ -151,11 +185,17 @@ enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 		status = ori_verdict_judge(comm->records, sizeof(offering.offer), comm->size,
 					   comm->rank);
 	if (status == ORIEL_OK) {
+		for (peer = 0; peer < comm->size; peer++)
+			rkeys[peer] = offers[peer].rkey[0];
 		status = ori_share_import(comm, &offering, comm->records, sizeof(offering.offer),
 					  maps);
 		status = ori_comm_agree(comm, call, status);
 		if (status != ORIEL_OK)
 			ori_share_close(maps, comm->size);
+	}
+	if (status == ORIEL_OK) {
+		*mr = offering.mr[0];
+		offering.mr[0] = NULL;
 	}
 	ori_share_withdraw(&offering);
 	return status;

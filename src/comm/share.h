@@ -5,6 +5,8 @@
 
 #include "comm/comm.h"
 
+struct ori_hca_mr;
+
 /* What one rank gives: any part of live memory, or nothing (length 0). */
 struct ori_piece {
 	void *address;
@@ -17,12 +19,15 @@ struct ori_piece {
 struct ori_offer {
 	struct ori_verdict verdict;
 	struct ori_mem_blob blob[ORI_SHARE_PIECES]; /* length 0: nothing */
+	uint32_t rkey[ORI_SHARE_PIECES];            /* of the rdma path, from address 0 on */
 };
 
 /* What keeps offered memory and its descriptors alive until all have imported. */
 struct ori_offering {
 	struct ori_offer offer;
 	struct ori_mem *mem[ORI_SHARE_PIECES];
+	struct ori_hca_mr *mr[ORI_SHARE_PIECES]; /* the caller takes those that stay */
+	struct oriel_comm *comm;
 	unsigned count;
 };
 
@@ -47,9 +52,18 @@ enum oriel_status ori_share_import(struct oriel_comm *comm, const struct ori_off
 
 void ori_share_close(struct ori_mapping *maps, size_t count);
 
-/* offer, gather, import, agree: all of it, for one piece. Collective. */
+/*
+ * offer, gather, import, agree: all of it, for one piece. Collective. @rkeys is
+ * [size]; *@mr goes to ori_share_unregister() when the sharing ends.
+ */
 enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 				enum oriel_status status, const struct ori_piece *piece,
-				struct ori_mapping *maps);
+				struct ori_mapping *maps, uint32_t *rkeys, struct ori_hca_mr **mr);
+
+/* Memory for the adapter of @comm, which there is, from address 0 on. */
+enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, size_t length,
+				     struct ori_hca_mr **mr, uint32_t *rkey);
+/* NULL is allowed. */
+void ori_share_unregister(struct oriel_comm *comm, struct ori_hca_mr *mr);
 
 #endif

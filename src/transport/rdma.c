@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "transport/rdma.h"
+#include "transport/transport.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +25,8 @@ struct ori_rdma {
 	void *sink; /* results of atomics that nobody reads */
 	struct ori_hca_mr *sink_mr;
 	uint32_t sink_lkey;
+	struct ori_hca_mr *whole_mr;
+	uint32_t whole_lkey;
 	struct rdma_doorbell *free; /* doorbells that no queue has */
 	size_t free_count, free_room;
 };
@@ -70,6 +72,23 @@ static enum oriel_status rdma_open_sink(struct ori_rdma *r)
 	return ORIEL_OK;
 }
 
+/*
+ * What an adapter in software reaches anyhow, and others by on-demand paging:
+ * so that any memory may be the source of a put, as on the mapped path.
+ */
+static enum oriel_status rdma_open_whole(struct ori_rdma *r)
+{
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+
+	status = r->ops->register_memory(r->hca, (void *)(uintptr_t)RDMA_PAGE,
+					 ((size_t)1 << 47) - 2 * RDMA_PAGE, RDMA_PAGE,
+					 ORI_HCA_LOCAL_WRITE, &r->whole_mr, &keys);
+	if (status == ORIEL_OK)
+		r->whole_lkey = keys.lkey;
+	return status;
+}
+
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
 {
 	struct ori_rdma *r = calloc(1, sizeof(*r));
@@ -93,9 +112,15 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 	status = rdma_open_sink(r);
 	if (status != ORIEL_OK)
 		goto err_close_hca;
+	status = rdma_open_whole(r);
+	if (status != ORIEL_OK)
+		goto err_close_sink;
 	*rdma = r;
 	return ORIEL_OK;
 
+err_close_sink:
+	r->ops->unregister_memory(r->sink_mr);
+	free(r->sink);
 err_close_hca:
 	r->ops->close(r->hca);
 err_free:
@@ -107,6 +132,7 @@ void ori_rdma_close(struct ori_rdma *r)
 {
 	if (!r)
 		return;
+	r->ops->unregister_memory(r->whole_mr);
 	r->ops->unregister_memory(r->sink_mr);
 	r->ops->close(r->hca);
 	free(r->free);
@@ -126,6 +152,11 @@ enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t le
 				       ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE |
 					       ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC,
 				       mr, keys);
+}
+
+uint32_t ori_rdma_whole_lkey(const struct ori_rdma *r)
+{
+	return r->whole_lkey;
 }
 
 void ori_rdma_unregister(struct ori_rdma *r, struct ori_hca_mr *mr)

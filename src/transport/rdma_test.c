@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/rdma.h"
+#include "transport/transport.h"
 
 #define LENGTH 65536u
 #define LONG_NS 20000000000u

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <oriel/dev.h>
+
 #include "base/attr.h"
 #include "base/error.h"
 
@@ -19,7 +21,7 @@ struct window_join {
 	uint64_t length; /* of buffer 0 */
 };
 
-static_assert(sizeof(struct window_join) == 416, "struct window_join goes over the wire");
+static_assert(sizeof(struct window_join) == 424, "struct window_join goes over the wire");
 static_assert(sizeof(struct window_join) <= ORI_RECORD_BYTES, "fits the records");
 
 /* One field of the attributes: its default and limit. */
@@ -110,7 +112,12 @@ static void window_free(struct oriel_window *w)
 		if (w->buffers[i])
 			ori_share_close(w->buffers[i], w->comm->size);
 		free(w->buffers[i]);
+		if (w->buffer_mrs)
+			ori_share_unregister(w->comm, w->buffer_mrs[i]);
 	}
+	ori_share_unregister(w->comm, w->counter_mr);
+	ori_share_unregister(w->comm, w->control_mr);
+	free(w->buffer_mrs);
 	ori_mem_unref(w->mem);
 	free(w->state);
 	free(w->table);
@@ -130,11 +137,12 @@ static enum oriel_status window_open_tables(struct oriel_window *w, uint32_t buf
 
 	w->control = calloc(ORI_SHARE_PIECES * size, sizeof(*w->control));
 	w->buffers = calloc(buffers, sizeof(*w->buffers));
+	w->buffer_mrs = calloc(buffers, sizeof(struct ori_hca_mr *));
 	w->peers = calloc(size, sizeof(*w->peers));
 	w->table = calloc(buffers * size, sizeof(*w->table));
 	if (w->buffers)
 		w->buffers[0] = calloc(size, sizeof(*w->buffers[0]));
-	if (w->control && w->buffers && w->buffers[0] && w->peers && w->table)
+	if (w->control && w->buffers && w->buffers[0] && w->buffer_mrs && w->peers && w->table)
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_NOMEM, "no memory for a window of %zu ranks", size);
 }
@@ -164,6 +172,21 @@ static void window_fill_device(struct oriel_window *w, const struct ori_window_c
 	d->health = &w->comm->control->health;
 }
 
+/* The counters, which the own adapter raises, and memory that NICs read from. */
+static enum oriel_status window_register(struct oriel_window *w)
+{
+	struct oriel_dev_window *d = &w->device;
+	size_t length = (size_t)d->ranks * d->counters * 8;
+
+	if (!w->comm->rdma)
+		return ORIEL_OK;
+	d->whole_lkey = ori_links_whole_lkey(w->comm);
+	if (!length)
+		return ORIEL_OK;
+	return ori_share_register(w->comm, d->counter_words, length, &w->counter_mr,
+				  &d->counter_rkey);
+}
+
 /* Local: memory, tables and what this rank tells the others. */
 static enum oriel_status window_prepare(struct oriel_window *w,
 					const struct oriel_window_attr *caller, uint32_t number,
@@ -183,6 +206,8 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	window_fill_device(w, &join->counts, number);
 	length = ori_window_layout(&w->device);
 	status = ori_window_open_state(w);
+	if (status == ORIEL_OK)
+		status = window_register(w);
 	if (status != ORIEL_OK)
 		return status;
 	status = ori_mem_alloc(length + (attr.buffer ? 0 : attr.length),
@@ -235,6 +260,24 @@ static enum oriel_status window_check_join(const struct oriel_window *w, unsigne
 			w->comm->rank, peer);
 }
 
+static void window_fill_remote(struct oriel_window *w, unsigned peer,
+			       const struct window_join *join, uint64_t control_length)
+{
+	struct oriel_dev_buffer *buffer = &w->table[peer];
+
+	w->peers[peer].link = ori_links_device(w->comm, peer);
+	if (!w->peers[peer].link)
+		return;
+	w->peers[peer].control_rkey = join->offer.rkey[0];
+	buffer->base = w->device.control;
+	buffer->rkey = join->offer.rkey[1];
+	if (join->offer.blob[1].length)
+		return;
+	/* Allocated by its window, it lies behind the control segment. */
+	buffer->rkey = join->offer.rkey[0];
+	buffer->address = control_length;
+}
+
 static void window_fill_peer(struct oriel_window *w, unsigned peer, uint64_t length,
 			     uint64_t control_length)
 {
@@ -264,9 +307,11 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 	if (status != ORIEL_OK)
 		return status;
 	memcpy(w->buffers[0], w->control + size, size * sizeof(*w->control));
-	for (peer = 0; peer < size; peer++)
-		window_fill_peer(w, peer, joins[peer].length, control_length);
 	w->device.control = w->control[w->comm->rank].address;
+	for (peer = 0; peer < size; peer++) {
+		window_fill_peer(w, peer, joins[peer].length, control_length);
+		window_fill_remote(w, peer, &joins[peer], control_length);
+	}
 	w->shared = 1;
 	return ORIEL_OK;
 }
@@ -289,6 +334,11 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 		status = window_compare(w, comm->records);
 	if (status == ORIEL_OK)
 		status = ori_comm_agree(comm, ORI_CALL_WINDOW_CREATE, window_fill(w, &offering));
+	if (status == ORIEL_OK) {
+		w->control_mr = offering.mr[0];
+		w->buffer_mrs[0] = offering.mr[1];
+		offering.mr[0] = offering.mr[1] = NULL;
+	}
 	ori_share_withdraw(&offering);
 	return status;
 }
@@ -337,8 +387,12 @@ void oriel_window_destroy(struct oriel_window *w)
 
 	if (!w || !ori_live_remove(w, "window"))
 		return;
-	/* A broken communicator does not wait: what peers still map stays theirs. */
+	/*
+	 * A broken communicator does not wait: what peers still map stays theirs.
+	 * What is under way through a NIC would find its key gone at the peer.
+	 */
 	number = w->device.number;
+	oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
 	ori_comm_meet(w->comm, ORI_CALL_WINDOW_DESTROY, number);
 	window_free(w);
 }
@@ -351,28 +405,35 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 	unsigned peer, size = w->comm->size;
 	enum oriel_status status = ORIEL_OK;
 	struct oriel_dev_buffer *row;
+	struct ori_hca_mr *mr = NULL;
 	struct ori_mapping *maps;
+	uint32_t *rkeys;
 
 	/* The same on all ranks, which have shared the same number. */
 	if (number >= w->device.buffers)
 		return ori_fail(ORIEL_ERR_RANGE, "buffer %u of a window for %u", number,
 				w->device.buffers);
 	maps = calloc(size, sizeof(*maps));
-	if (!maps)
+	rkeys = calloc(size, sizeof(*rkeys));
+	if (!maps || !rkeys)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u buffers", size);
-	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, status, &piece, maps);
+	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, status, &piece, maps, rkeys, &mr);
 	if (status != ORIEL_OK) {
+		free(rkeys);
 		free(maps);
 		return status;
 	}
 	row = &w->table[(size_t)number * size];
 	for (peer = 0; peer < size; peer++) {
 		row[peer].length = maps[peer].length;
+		row[peer].rkey = rkeys[peer];
 		row[peer].base = maps[peer].address;
-		/* Shared but empty: an address that is none of its own, never used. */
-		if (!maps[peer].length)
+		/* Empty, or not mapped: an address that is none of its own, never used. */
+		if (!maps[peer].address)
 			row[peer].base = w->device.control;
 	}
+	free(rkeys);
+	w->buffer_mrs[number] = mr;
 	w->buffers[number] = maps;
 	w->shared++;
 	*buffer = number;

@@ -30,6 +30,9 @@ struct oriel_window {
 
 	struct oriel_dev_peer *peers;   /* [size] */
 	struct oriel_dev_buffer *table; /* [buffers][size] */
+	struct ori_hca_mr *control_mr;  /* the rest of the memory for adapters */
+	struct ori_hca_mr *counter_mr;
+	struct ori_hca_mr **buffer_mrs; /* [buffers] */
 	void *state;                    /* all that the rank keeps for itself */
 	struct ori_live live;
 };

@@ -48,6 +48,16 @@ static enum oriel_status host_end(const struct host_call *call, const struct ori
 			oriel_status_text((enum oriel_status)result));
 }
 
+/* The same of something posted to @peer, which is to be done on return. */
+static enum oriel_status host_done(const struct host_call *call, const struct oriel_window *w,
+				   unsigned peer, int64_t ticket)
+{
+	if (ticket < 0)
+		return host_end(call, w, ticket);
+	return host_end(call, w,
+			oriel_dev_wait_local(&call->device, oriel_dev_thread(), peer, ticket, 0));
+}
+
 enum oriel_status oriel_window_put(struct oriel_window *w, unsigned peer, uint64_t to,
 				   const void *from, size_t length, void *stream)
 {
@@ -56,8 +66,8 @@ enum oriel_status oriel_window_put(struct oriel_window *w, unsigned peer, uint64
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_end(&call, w,
-			oriel_dev_put(&call.device, oriel_dev_thread(), peer, to, from, length));
+	return host_done(&call, w, peer,
+			 oriel_dev_put(&call.device, oriel_dev_thread(), peer, to, from, length));
 }
 
 enum oriel_status oriel_window_put_value(struct oriel_window *w, unsigned peer, uint64_t to,
@@ -68,7 +78,7 @@ enum oriel_status oriel_window_put_value(struct oriel_window *w, unsigned peer, 
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_end(&call, w, oriel_dev_put_value(&call.device, peer, to, value));
+	return host_done(&call, w, peer, oriel_dev_put_value(&call.device, peer, to, value));
 }
 
 enum oriel_status oriel_window_get(struct oriel_window *w, unsigned peer, uint64_t from, void *to,
@@ -79,8 +89,8 @@ enum oriel_status oriel_window_get(struct oriel_window *w, unsigned peer, uint64
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_end(&call, w,
-			oriel_dev_get(&call.device, oriel_dev_thread(), peer, from, to, length));
+	return host_done(&call, w, peer,
+			 oriel_dev_get(&call.device, oriel_dev_thread(), peer, from, to, length));
 }
 
 enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer, uint64_t to,
@@ -92,9 +102,9 @@ enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer,
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_end(&call, w,
-			oriel_dev_put_signal(&call.device, oriel_dev_thread(), peer, to, from,
-					     length, id, value));
+	return host_done(&call, w, peer,
+			 oriel_dev_put_signal(&call.device, oriel_dev_thread(), peer, to, from,
+					      length, id, value));
 }
 
 enum oriel_status oriel_window_fetch_add(struct oriel_window *w, unsigned peer, uint64_t at,
@@ -116,8 +126,8 @@ enum oriel_status oriel_window_signal(struct oriel_window *w, unsigned peer, uin
 
 	if (status != ORIEL_OK)
 		return status;
-	return host_end(&call, w,
-			oriel_dev_signal(&call.device, oriel_dev_thread(), peer, id, op, value));
+	return host_done(&call, w, peer,
+			 oriel_dev_signal(&call.device, oriel_dev_thread(), peer, id, op, value));
 }
 
 enum oriel_status oriel_window_signal_all(struct oriel_window *w, uint32_t id,

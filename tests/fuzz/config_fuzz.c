@@ -23,10 +23,11 @@ static const struct {
 	enum ori_setting which;
 	const char *name;
 } config_names[ORI_SETTINGS] = {
-	{ORI_SETTING_TIMEOUT, "ORIEL_TIMEOUT"}, {ORI_SETTING_NODE, "ORIEL_NODE"},
-	{ORI_SETTING_PATHS, "ORIEL_PATHS"},     {ORI_SETTING_LOG, "ORIEL_LOG"},
-	{ORI_SETTING_PORT, "ORIEL_PORT"},       {ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
-	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},
+	{ORI_SETTING_TIMEOUT, "ORIEL_TIMEOUT"},   {ORI_SETTING_NODE, "ORIEL_NODE"},
+	{ORI_SETTING_PATHS, "ORIEL_PATHS"},       {ORI_SETTING_LOG, "ORIEL_LOG"},
+	{ORI_SETTING_PORT, "ORIEL_PORT"},         {ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
+	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},   {ORI_SETTING_HCA, "ORIEL_HCA"},
+	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
 };
 
 static bool config_is_number(const char *text, uint64_t max, uint64_t *value)
@@ -110,6 +111,10 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_JOB_KEY:
 		return strlen(text) % 2 == 0 && strlen(text) <= 254 &&
 		       strspn(text, "0123456789abcdefABCDEF") == strlen(text);
+	case ORI_SETTING_HCA:
+		return strcmp(text, "soft") == 0 || strcmp(text, "none") == 0;
+	case ORI_SETTING_SOFT_HCA:
+		return strlen(text) <= 255;
 	default:
 		return false;
 	}

@@ -7,12 +7,14 @@
 #define ORIEL_DEV_BARRIER_H
 
 #include <oriel/dev/check.h>
-#include <oriel/dev/mapped.h>
+#include <oriel/dev/rdma.h>
 
 /* One thread, arguments checked: tell @peer that this rank has come to @epoch. */
 ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint32_t slot, uint64_t epoch)
 {
+	int64_t ticket;
+
 	switch (oriel_dev_path(w, peer)) {
 	case ORIEL_PATH_MAPPED:
 		/* Acquired by the peer's wait; one writer, so a store will do. */
@@ -20,6 +22,11 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 							     slot),
 					epoch);
 		return ORIEL_OK;
+	case ORIEL_PATH_RDMA:
+		at += (uint64_t)w->rank * w->barrier_stride + (uint64_t)slot * 8;
+		ticket = oriel_link_put_value(w->peers[peer].link, oriel_dev_thread(),
+					      oriel_rdma_control(w, peer, at), epoch);
+		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -87,14 +94,15 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 }
 
 /*
- * Whole group: arrive at the flat barrier of @slot: all ranks add to one word
- * of each peer.
+ * Whole group: arrive at the flat barrier of @slot: all ranks add to one line
+ * of each peer, those that come through a NIC to a word of their own.
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev_window *w,
 							  struct oriel_dev_group g, uint32_t slot)
 {
 	enum oriel_status status;
 	uint32_t i, peer;
+	int64_t ticket;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
 	if (status != ORIEL_OK)
@@ -109,6 +117,16 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev
 			oriel_dev_add_release(oriel_mapped_flat(w, w->peers[peer].control, slot),
 					      1);
 			break;
+		case ORIEL_PATH_RDMA:
+			ticket = oriel_link_signal(
+				w->peers[peer].link, oriel_dev_thread(),
+				oriel_rdma_control(w, peer,
+						   w->flat_at + (uint64_t)slot * ORIEL_DEV_LINE +
+							   ORIEL_MAPPED_FLAT_NIC * 8),
+				1);
+			if (ticket < 0)
+				status = (enum oriel_status)ticket;
+			break;
 		default:
 			status = ORIEL_ERR_NO_PATH;
 		}
@@ -116,9 +134,33 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev
 	return oriel_dev_vote(g, status);
 }
 
+/* One thread, the leader: wait for the sum of the two words of a flat barrier. */
+ORIEL_DEV enum oriel_status oriel_dev_wait_flat(const struct oriel_dev_window *w,
+						struct oriel_dev_group g,
+						const struct oriel_dev_aim *aim,
+						uint64_t timeout_ns)
+{
+	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
+	const uint64_t *nic = aim->word + ORIEL_MAPPED_FLAT_NIC;
+	enum oriel_status status;
+	uint64_t sum;
+
+	for (;;) {
+		sum = oriel_dev_load_relaxed(aim->word) + oriel_dev_load_relaxed(nic);
+		if (oriel_dev_compare(sum, aim->compare, aim->operand))
+			break;
+		status = oriel_dev_wait_step(&waiter, aim, sum);
+		if (status != ORIEL_AGAIN)
+			return status;
+	}
+	(void)oriel_dev_load_acquire(aim->word);
+	(void)oriel_dev_load_acquire(nic);
+	return ORIEL_OK;
+}
+
 /*
  * Whole group: wait for as many arrivals as all ranks make in the rounds that
- * this one has made; one word, whatever the number of ranks. A weaker promise
+ * this one has made; two words, whatever the number of ranks. A weaker promise
  * than oriel_dev_barrier(): a fast rank's next arrival may stand in for a slow
  * rank's, whose puts here are then not yet visible. It bounds how far ranks run
  * apart, no more.
@@ -136,7 +178,9 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_wait(const struct oriel_dev_w
 		return status;
 	aim.word = oriel_mapped_flat(w, w->control, slot);
 	aim.operand = w->slots[slot].flat * (w->ranks - 1);
-	return oriel_dev_wait_led(w, g, &aim, timeout_ns);
+	if (oriel_dev_is_leader(g))
+		status = oriel_dev_wait_flat(w, g, &aim, timeout_ns);
+	return oriel_dev_vote(g, status);
 }
 
 ORIEL_DEV enum oriel_status oriel_dev_barrier_flat(const struct oriel_dev_window *w,

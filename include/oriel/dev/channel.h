@@ -11,7 +11,7 @@
 #define ORIEL_DEV_CHANNEL_H
 
 #include <oriel/dev/check.h>
-#include <oriel/dev/mapped.h>
+#include <oriel/dev/rdma.h>
 
 /*
  * The sender tells of each piece, so that the receiver copies out one while
@@ -108,7 +108,7 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 		sent += piece;
 		from += piece;
 		length -= piece;
-		/* Acquired by the receiver's wait in oriel_mapped_recv(). */
+		/* Acquired by the receiver's wait in oriel_channel_recv(). */
 		if (oriel_dev_is_leader(g)) {
 			oriel_dev_store_release(&there->ready, sent);
 			end->sent = sent;
@@ -120,15 +120,119 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 	return ORIEL_OK;
 }
 
-/* Whole group. The mapped path of oriel_dev_recv(). */
-ORIEL_DEV enum oriel_status oriel_mapped_recv(const struct oriel_dev_window *w,
-					      struct oriel_dev_group g, uint32_t peer,
-					      uint32_t channel, void *target, uint64_t length,
-					      uint64_t timeout_ns)
+/* Offset of the words of @channel that this rank writes at a peer. */
+ORIEL_DEV uint64_t oriel_channel_at(const struct oriel_dev_window *w, uint32_t channel)
+{
+	return w->channels_at +
+	       ((uint64_t)w->rank * w->channels + channel) * sizeof(struct oriel_dev_channel);
+}
+
+/*
+ * One thread, the leader: put a piece into the peer's staging and tell of it,
+ * in one post. *@ticket is that of the last WQE.
+ */
+ORIEL_DEV enum oriel_status oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32_t peer,
+						  uint32_t channel, const char *from, uint64_t sent,
+						  uint64_t piece, int64_t *ticket)
+{
+	const struct oriel_dev_link *l = w->peers[peer].link;
+	struct oriel_link_post post = oriel_link_begin(l, l->main, ORIEL_DEV_SEND, 2);
+	uint64_t staging = w->staging_at +
+			   ((uint64_t)w->rank * w->channels + channel) * w->channel_bytes +
+			   (sent & (w->channel_bytes - 1));
+	uint64_t end = sent + piece;
+
+	if (post.status != ORIEL_OK)
+		return post.status;
+	oriel_link_add_write(&post, oriel_rdma_control(w, peer, staging), oriel_rdma_local(w, from),
+			     piece);
+	oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(post.queue, post.next),
+				    oriel_mlx5_head_of(post.queue, post.next,
+						       ORIEL_MLX5_FENCE_NONE),
+				    oriel_rdma_control(w, peer, oriel_channel_at(w, channel)), &end,
+				    sizeof(end));
+	post.next++;
+	*ticket = oriel_link_end(l, ORIEL_DEV_SEND, &post);
+	return *ticket < 0 ? (enum oriel_status) * ticket : ORIEL_OK;
+}
+
+/* Whole group. The rdma path of oriel_dev_send(): the NIC reads @source. */
+ORIEL_DEV enum oriel_status oriel_rdma_send(const struct oriel_dev_window *w,
+					    struct oriel_dev_group g, uint32_t peer,
+					    uint32_t channel, const void *source, uint64_t length,
+					    uint64_t timeout_ns)
+{
+	struct oriel_dev_sender *end = &w->senders[(size_t)peer * w->channels + channel];
+	const uint64_t *credit = &oriel_mapped_channel(w, w->control, peer, channel)->freed;
+	const char *from = (const char *)source;
+	uint64_t most = oriel_channel_piece(w, length);
+	uint64_t sent = end->sent, freed = end->freed;
+	enum oriel_status status = ORIEL_OK;
+	int64_t ticket = 0;
+
+	if (!length)
+		return ORIEL_OK;
+	oriel_dev_sync(g);
+	while (length && status == ORIEL_OK) {
+		uint64_t piece = oriel_channel_run(w, sent, length < most ? length : most);
+
+		if (sent + piece - freed > w->channel_bytes) {
+			struct oriel_dev_aim aim = {credit,
+						    sent + piece - w->channel_bytes,
+						    ORIEL_DEV_PASSED,
+						    ORIEL_DEV_SEND,
+						    peer,
+						    channel};
+
+			status = oriel_channel_wait(w, g, &aim, timeout_ns, &freed);
+			if (status != ORIEL_OK)
+				return status;
+		}
+		if (oriel_dev_is_leader(g))
+			status =
+				oriel_rdma_send_piece(w, peer, channel, from, sent, piece, &ticket);
+		status = oriel_dev_vote(g, status);
+		sent += piece;
+		from += piece;
+		length -= piece;
+		if (oriel_dev_is_leader(g)) {
+			end->sent = sent;
+			end->freed = freed;
+		}
+		timeout_ns = oriel_channel_rest(timeout_ns);
+	}
+	if (status != ORIEL_OK)
+		return status;
+	/* The source is the caller's again. */
+	return oriel_link_wait_local(w->peers[peer].link, g, oriel_link_ticket(g, ticket), 0);
+}
+
+/* One thread: tell @peer how much of its stream has been taken. */
+ORIEL_DEV enum oriel_status oriel_channel_credit(const struct oriel_dev_window *w, uint32_t peer,
+						 uint32_t channel, uint64_t received)
+{
+	int64_t ticket = 0;
+
+	if (w->peers[peer].path == ORIEL_PATH_RDMA)
+		ticket = oriel_link_put_value(
+			w->peers[peer].link, oriel_dev_thread(),
+			oriel_rdma_control(w, peer, oriel_channel_at(w, channel) + ORIEL_DEV_LINE),
+			received);
+	else
+		/* Acquired by the sender's wait for room. */
+		oriel_dev_store_release(
+			&oriel_mapped_channel(w, w->peers[peer].control, w->rank, channel)->freed,
+			received);
+	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
+}
+
+/* Whole group: oriel_dev_recv(), whatever the path: the staging is this rank's. */
+ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
+					       struct oriel_dev_group g, uint32_t peer,
+					       uint32_t channel, void *target, uint64_t length,
+					       uint64_t timeout_ns)
 {
 	struct oriel_dev_receiver *end = &w->receivers[(size_t)peer * w->channels + channel];
-	struct oriel_dev_channel *there =
-		oriel_mapped_channel(w, w->peers[peer].control, w->rank, channel);
 	const char *staging = oriel_mapped_staging(w, w->control, peer, channel);
 	const uint64_t *ready = &oriel_mapped_channel(w, w->control, peer, channel)->ready;
 	char *to = (char *)target;
@@ -156,8 +260,12 @@ ORIEL_DEV enum oriel_status oriel_mapped_recv(const struct oriel_dev_window *w,
 		/* In quarters: a word for each message would cost the sender a miss for each. */
 		if (received - credited >= w->channel_bytes / 4) {
 			credited = received;
+			status = ORIEL_OK;
 			if (oriel_dev_is_leader(g))
-				oriel_dev_store_release(&there->freed, received);
+				status = oriel_channel_credit(w, peer, channel, received);
+			status = oriel_dev_vote(g, status);
+			if (status != ORIEL_OK)
+				return status;
 		}
 		if (oriel_dev_is_leader(g)) {
 			end->received = received;
@@ -189,6 +297,8 @@ ORIEL_DEV enum oriel_status oriel_dev_send(const struct oriel_dev_window *w,
 	switch (oriel_dev_path(w, peer)) {
 	case ORIEL_PATH_MAPPED:
 		return oriel_mapped_send(w, g, peer, channel, from, length, timeout_ns);
+	case ORIEL_PATH_RDMA:
+		return oriel_rdma_send(w, g, peer, channel, from, length, timeout_ns);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -209,11 +319,9 @@ ORIEL_DEV enum oriel_status oriel_dev_recv(const struct oriel_dev_window *w,
 	status = oriel_dev_check_other(w, ORIEL_DEV_RECV, peer, channel, w->channels);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_path(w, peer)) {
-	case ORIEL_PATH_MAPPED:
-		return oriel_mapped_recv(w, g, peer, channel, to, length, timeout_ns);
-	}
-	return ORIEL_ERR_NO_PATH;
+	if (oriel_dev_path(w, peer) == ORIEL_PATH_NONE)
+		return ORIEL_ERR_NO_PATH;
+	return oriel_channel_recv(w, g, peer, channel, to, length, timeout_ns);
 }
 
 #endif

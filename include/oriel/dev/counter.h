@@ -24,10 +24,19 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 {
 	enum oriel_status status;
 	int64_t ticket;
+	char *base;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
+	if (oriel_dev_path(w, peer) == ORIEL_PATH_RDMA) {
+		status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &base);
+		if (status != ORIEL_OK)
+			return status;
+		return oriel_link_put_counter(w->peers[peer].link, g, oriel_rdma_place(w, peer, to),
+					      oriel_rdma_local(w, from), length,
+					      oriel_rdma_counter(w, peer, counter), 1);
+	}
 	ticket = oriel_dev_put(w, g, peer, to, from, length);
 	if (ticket < 0)
 		return ticket;
@@ -46,10 +55,23 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 {
 	enum oriel_status status;
 	int64_t ticket;
+	char *base;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
+	if (oriel_dev_path(w, peer) == ORIEL_PATH_RDMA) {
+		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
+		if (status == ORIEL_OK)
+			status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &base);
+		if (status != ORIEL_OK)
+			return status;
+		return oriel_link_put_signal_counter(w->peers[peer].link, g,
+						     oriel_rdma_place(w, peer, to),
+						     oriel_rdma_local(w, from), length,
+						     oriel_rdma_signal(w, peer, id), value,
+						     oriel_rdma_counter(w, peer, counter), 1);
+	}
 	ticket = oriel_dev_put_signal(w, g, peer, to, from, length, id, value);
 	if (ticket < 0)
 		return ticket;
@@ -69,6 +91,14 @@ ORIEL_DEV int64_t oriel_dev_signal_counter(const struct oriel_dev_window *w,
 	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
+	if (oriel_dev_path(w, peer) == ORIEL_PATH_RDMA) {
+		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
+		if (status != ORIEL_OK)
+			return status;
+		return oriel_link_signal_counter(w->peers[peer].link, g,
+						 oriel_rdma_signal(w, peer, id), value,
+						 oriel_rdma_counter(w, peer, counter), 1);
+	}
 	ticket = oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, value);
 	if (ticket < 0)
 		return ticket;

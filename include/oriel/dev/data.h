@@ -7,7 +7,7 @@
 #define ORIEL_DEV_DATA_H
 
 #include <oriel/dev/check.h>
-#include <oriel/dev/mapped.h>
+#include <oriel/dev/rdma.h>
 
 /*
  * Whole group: copy @length bytes at @from to @to of @peer. Returns at once;
@@ -29,6 +29,9 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 	case ORIEL_PATH_MAPPED:
 		oriel_mapped_copy(g, base, from, length);
 		return 0;
+	case ORIEL_PATH_RDMA:
+		return oriel_link_put(w->peers[peer].link, g, oriel_rdma_place(w, peer, to),
+				      oriel_rdma_local(w, from), length);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -52,6 +55,9 @@ ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t
 	case ORIEL_PATH_MAPPED:
 		oriel_dev_store_relaxed(word, value);
 		return 0;
+	case ORIEL_PATH_RDMA:
+		return oriel_link_put_value(w->peers[peer].link, oriel_dev_thread(),
+					    oriel_rdma_place(w, peer, to), value);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -74,6 +80,8 @@ ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_d
 	case ORIEL_PATH_MAPPED:
 		oriel_mapped_copy(g, to, base, length);
 		return 0;
+	case ORIEL_PATH_RDMA:
+		return oriel_rdma_get(w, g, peer, from, to, length);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -98,6 +106,8 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w
 	case ORIEL_PATH_MAPPED:
 		*old = oriel_dev_fetch_add_acq_rel(word, value);
 		return ORIEL_OK;
+	case ORIEL_PATH_RDMA:
+		return oriel_rdma_fetch_add(w, peer, at, value, old);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -131,12 +141,13 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *
 {
 	enum oriel_status status;
 
-	(void)timeout_ns;
 	if (ticket < 0)
 		return (enum oriel_status)ticket;
 	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_LOCAL, peer, 0, 1);
 	if (status != ORIEL_OK)
 		return status;
+	if (oriel_dev_path(w, peer) == ORIEL_PATH_RDMA)
+		return oriel_link_wait_local(w->peers[peer].link, g, ticket, timeout_ns);
 	/* A mapped copy is done when each thread has returned from it. */
 	oriel_dev_sync(g);
 	return ORIEL_OK;
@@ -146,11 +157,10 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *
 ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint64_t timeout_ns)
 {
-	(void)timeout_ns;
 	if (!oriel_dev_is_compatible(w))
 		return ORIEL_ERR_VERSION;
 	oriel_dev_sync(g);
-	return ORIEL_OK;
+	return oriel_rdma_fence_all(w, g, timeout_ns);
 }
 
 /*
@@ -160,13 +170,12 @@ ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
 ORIEL_DEV enum oriel_status oriel_dev_flush(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint64_t timeout_ns)
 {
-	(void)timeout_ns;
 	if (!oriel_dev_is_compatible(w))
 		return ORIEL_ERR_VERSION;
 	/* Each thread's own copies; the sync then spreads the fact. */
 	oriel_dev_fence_full();
 	oriel_dev_sync(g);
-	return ORIEL_OK;
+	return oriel_rdma_fence_all(w, g, timeout_ns);
 }
 
 #endif

@@ -323,6 +323,19 @@ ORIEL_DEV int64_t oriel_link_put_signal_counter(const struct oriel_dev_link *l,
 	return oriel_link_ticket(g, ticket);
 }
 
+/* Whole group: put, then raise the own @counter once @from may be reused. */
+ORIEL_DEV int64_t oriel_link_put_counter(const struct oriel_dev_link *l, struct oriel_dev_group g,
+					 struct oriel_mlx5_place to, struct oriel_mlx5_place from,
+					 uint64_t length, struct oriel_mlx5_place counter,
+					 uint64_t amount)
+{
+	int64_t ticket = oriel_link_put(l, g, to, from, length);
+
+	if (ticket >= 0 && oriel_dev_is_leader(g))
+		ticket = oriel_link_count(l, ORIEL_DEV_COUNTER, ticket, counter, amount);
+	return oriel_link_ticket(g, ticket);
+}
+
 /* Whole group: add @value to the peer's word at @signal, after all posted before. */
 ORIEL_DEV int64_t oriel_link_signal(const struct oriel_dev_link *l, struct oriel_dev_group g,
 				    struct oriel_mlx5_place signal, uint64_t value)

@@ -90,6 +90,12 @@ ORIEL_DEV uint64_t *oriel_mapped_arrival(const struct oriel_dev_window *w, char 
 	return (uint64_t *)(void *)(control + at + (size_t)source * w->barrier_stride) + slot;
 }
 
+/*
+ * In u64 from the word that mapped peers add to: the one for NICs, since their
+ * atomics and those of CPUs and GPUs do not know of each other.
+ */
+#define ORIEL_MAPPED_FLAT_NIC 8u
+
 ORIEL_DEV uint64_t *oriel_mapped_flat(const struct oriel_dev_window *w, char *control,
 				      uint32_t slot)
 {

@@ -14,6 +14,12 @@ ORIEL_DEV int64_t oriel_dev_raise(const struct oriel_dev_window *w, struct oriel
 				  uint64_t value)
 {
 	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_RDMA:
+		if (op == ORIEL_SIGNAL_SET)
+			return oriel_link_put_value(w->peers[peer].link, g,
+						    oriel_rdma_signal(w, peer, id), value);
+		return oriel_link_signal(w->peers[peer].link, g, oriel_rdma_signal(w, peer, id),
+					 value);
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		if (oriel_dev_is_leader(g))
@@ -80,10 +86,19 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 {
 	enum oriel_status status;
 	int64_t ticket;
+	char *base;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 	if (status != ORIEL_OK)
 		return status;
+	if (oriel_dev_path(w, peer) == ORIEL_PATH_RDMA) {
+		status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &base);
+		if (status != ORIEL_OK)
+			return status;
+		return oriel_link_put_signal(w->peers[peer].link, g, oriel_rdma_place(w, peer, to),
+					     oriel_rdma_local(w, from), length,
+					     oriel_rdma_signal(w, peer, id), value);
+	}
 	ticket = oriel_dev_put(w, g, peer, to, from, length);
 	if (ticket < 0)
 		return ticket;

@@ -82,6 +82,7 @@ enum oriel_dev_what {
 	ORIEL_DEV_WAIT_LOCAL,
 	ORIEL_DEV_FLUSH,
 	ORIEL_DEV_EXCHANGE, /* a collective call of the host */
+	ORIEL_DEV_LINK,     /* an RDMA link has failed */
 	ORIEL_DEV_ABORT,    /* oriel_comm_abort() of some rank */
 	ORIEL_DEV_LOST,     /* a peer process is gone */
 };
@@ -133,19 +134,24 @@ struct oriel_dev_comm {
 	const uint32_t *domain;          /* [domain_size], ranks in order */
 };
 
+struct oriel_dev_link;
+
 /* One rank of a window. */
 struct oriel_dev_peer {
-	char *control; /* its control segment, mapped here; NULL if not */
-	uint32_t path; /* enum oriel_path */
-	uint32_t reserved;
-	void *link; /* of the rdma path */
-	uint64_t reserved1;
+	char *control;                     /* its control segment, mapped here; NULL if not */
+	uint32_t path;                     /* enum oriel_path */
+	uint32_t control_rkey;             /* of its control segment, from address 0 on */
+	const struct oriel_dev_link *link; /* of the rdma path */
+	uint64_t reserved;
 };
 
 /* One buffer of one rank. */
 struct oriel_dev_buffer {
-	char *base;      /* mapped here; NULL if not. A shared empty one has some address too. */
-	uint64_t length; /* in bytes; 0 until shared */
+	char *base;       /* mapped here; some other address where it is not; NULL if not shared */
+	uint64_t length;  /* in bytes */
+	uint64_t address; /* of the first byte, as adapters know it */
+	uint32_t rkey;
+	uint32_t reserved;
 };
 
 /* Barrier epochs of one slot: how often this rank has arrived there. */
@@ -186,7 +192,8 @@ struct oriel_dev_channel {
  *   signals   [R][S]  u64, rows of signal_stride bytes, row = source rank
  *   arrivals  [R][B]  u64, rows of barrier_stride, epoch of the source rank
  *   pairs     [R][B]  the same for the pairwise barrier
- *   flat      [B]     u64, one line each, sum of all arrivals
+ *   flat      [B]     one line each: two u64, 64 bytes apart, that count the
+ *                     arrivals of mapped peers and those through a NIC
  *   channels  [R][C]  struct oriel_dev_channel, row = peer
  *   staging   [R][C]  channel_bytes each, row = sending rank
  */
@@ -227,6 +234,9 @@ struct oriel_dev_window {
 	struct oriel_dev_sender *senders;     /* [ranks][channels] */
 	struct oriel_dev_receiver *receivers; /* [ranks][channels] */
 
+	uint32_t whole_lkey;   /* of all memory of this process, for sources and results */
+	uint32_t counter_rkey; /* of counter_words, from address 0 on */
+
 	struct oriel_dev_fault *fault;  /* refused arguments, of this window */
 	struct oriel_dev_fault *health; /* what broke the communicator */
 };
@@ -241,12 +251,12 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_fault) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_rank) == 16);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_comm) == 48);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_peer) == 32);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_buffer) == 16);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_buffer) == 32);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_slot) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_sender) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_receiver) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_channel) == 2 * ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 200);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 208);
 
 /*
  * A place in a window: byte @offset of buffer @buffer. Buffer 0 is the one

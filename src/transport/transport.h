@@ -3,8 +3,8 @@
  * The rdma transport: an adapter, and links over it. A link yields an address
  * and takes one; who lives at an address is not known here.
  */
-#ifndef ORI_TRANSPORT_RDMA_H
-#define ORI_TRANSPORT_RDMA_H
+#ifndef ORI_TRANSPORT_TRANSPORT_H
+#define ORI_TRANSPORT_TRANSPORT_H
 
 #include <oriel/dev/link.h>
 
@@ -31,6 +31,10 @@ void ori_rdma_caps(const struct ori_rdma *rdma, struct ori_hca_caps *caps);
 /* Known to the wire from address 0 on, for all that a link may do with memory. */
 enum oriel_status ori_rdma_register(struct ori_rdma *rdma, void *address, size_t length,
 				    struct ori_hca_mr **mr, struct ori_hca_keys *keys);
+
+/* lkey of all memory of this process, at its own addresses: sources and results. */
+uint32_t ori_rdma_whole_lkey(const struct ori_rdma *rdma);
+
 void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_hca_mr *mr);
 
 /*

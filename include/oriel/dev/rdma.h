@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rdma path: what window operations become on the link to a peer. Segments
+ * and shared buffers are known to adapters from address 0 on, so that a remote
+ * address is an offset.
+ */
+#ifndef ORIEL_DEV_RDMA_H
+#define ORIEL_DEV_RDMA_H
+
+#include <oriel/dev/link.h>
+#include <oriel/dev/mapped.h>
+
+ORIEL_DEV struct oriel_mlx5_place oriel_rdma_place(const struct oriel_dev_window *w, uint32_t peer,
+						   uint64_t at)
+{
+	const struct oriel_dev_buffer *buffer = &w->table[(at >> ORIEL_AT_BITS) * w->ranks + peer];
+	struct oriel_mlx5_place place = {buffer->address +
+						 (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1)),
+					 buffer->rkey};
+
+	return place;
+}
+
+/* Byte @offset of @peer's control segment. */
+ORIEL_DEV struct oriel_mlx5_place oriel_rdma_control(const struct oriel_dev_window *w,
+						     uint32_t peer, uint64_t offset)
+{
+	struct oriel_mlx5_place place = {offset, w->peers[peer].control_rkey};
+
+	return place;
+}
+
+/* Memory of this process. */
+ORIEL_DEV struct oriel_mlx5_place oriel_rdma_local(const struct oriel_dev_window *w,
+						   const void *memory)
+{
+	struct oriel_mlx5_place place = {(uint64_t)(uintptr_t)memory, w->whole_lkey};
+
+	return place;
+}
+
+/* This rank's word for signal @id in the inbox of @peer. */
+ORIEL_DEV struct oriel_mlx5_place oriel_rdma_signal(const struct oriel_dev_window *w, uint32_t peer,
+						    uint32_t id)
+{
+	return oriel_rdma_control(w, peer, (uint64_t)w->rank * w->signal_stride + (uint64_t)id * 8);
+}
+
+/* This rank's own counter, as its adapter sees it. */
+ORIEL_DEV struct oriel_mlx5_place oriel_rdma_counter(const struct oriel_dev_window *w,
+						     uint32_t peer, uint32_t counter)
+{
+	struct oriel_mlx5_place place = {((uint64_t)peer * w->counters + counter) * 8,
+					 w->counter_rkey};
+
+	return place;
+}
+
+/* Whole group. */
+ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				 uint32_t peer, uint64_t from, void *to, uint64_t length)
+{
+	struct oriel_mlx5_place there = oriel_rdma_place(w, peer, from);
+	struct oriel_mlx5_place here = oriel_rdma_local(w, to);
+	uint64_t part;
+	int64_t ticket;
+
+	do {
+		part = length < ORIEL_MLX5_LENGTH_MAX ? length : ORIEL_MLX5_LENGTH_MAX;
+		ticket = oriel_link_get(w->peers[peer].link, g, there, here, (uint32_t)part);
+		there = oriel_link_at(there, part);
+		here = oriel_link_at(here, part);
+		length -= part;
+	} while (length && ticket >= 0);
+	return ticket;
+}
+
+/* One thread; waits for the answer. */
+ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
+						 uint64_t at, uint64_t value, uint64_t *old)
+{
+	const struct oriel_dev_link *l = w->peers[peer].link;
+	struct oriel_link_post post = oriel_link_begin(l, l->main, ORIEL_DEV_FETCH_ADD, 1);
+	enum oriel_status status;
+	uint64_t word = 0;
+
+	if (post.status != ORIEL_OK)
+		return post.status;
+	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(post.queue, post.next),
+				 oriel_mlx5_head_of(post.queue, post.next, ORIEL_MLX5_FENCE_NONE),
+				 oriel_rdma_place(w, peer, at), oriel_rdma_local(w, &word), value);
+	post.next++;
+	/* The answer goes to this stack: nobody leaves before it has come or never will. */
+	status = oriel_link_wait_local(l, oriel_dev_thread(),
+				       oriel_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);
+	if (status == ORIEL_OK)
+		*old = oriel_mlx5_atomic_result(l->main, oriel_dev_load_relaxed(&word));
+	return status;
+}
+
+/* Whole group: fence on every link of the window. */
+ORIEL_DEV enum oriel_status oriel_rdma_fence_all(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint64_t timeout_ns)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint32_t peer;
+
+	for (peer = 0; peer < w->ranks && status == ORIEL_OK; peer++)
+		if (w->peers[peer].path == ORIEL_PATH_RDMA)
+			status = oriel_link_fence(w->peers[peer].link, g, timeout_ns);
+	return status;
+}
+
+#endif
