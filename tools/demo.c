@@ -222,8 +222,9 @@ static bool demo_find_programs(char self[PATH_MAX], char heat[PATH_MAX])
 static int demo_whole(const struct demo_options *options)
 {
 	char self[PATH_MAX], heat[PATH_MAX], ranks[16], seed[32];
-	const char *show[] = {self, "run",  "-n",     ranks,    "--no-prefix", "--",
-			      self, "demo", "--rank", "--seed", seed,          NULL};
+	/* Two virtual nodes, so that both paths are shown. */
+	const char *show[] = {self, "run", "-n",   ranks,    "--nodes", "2",  "--no-prefix",
+			      "--", self,  "demo", "--rank", "--seed",  seed, NULL};
 	const char *warm[] = {self, "run", "-n", ranks, "--no-prefix", "--", heat, NULL};
 	uint64_t start = oriel_dev_clock_ns();
 	int code;
