@@ -68,6 +68,25 @@ ORIEL_DEV enum oriel_status oriel_channel_wait(const struct oriel_dev_window *w,
 	return status;
 }
 
+/*
+ * Whole group: wait until the stream to @peer has room up to byte @end. No piece
+ * is more than a quarter of the staging, so where one has to wait more than three
+ * quarters are under way, and the receiver will give some back.
+ */
+ORIEL_DEV enum oriel_status oriel_channel_room(const struct oriel_dev_window *w,
+					       struct oriel_dev_group g, uint32_t peer,
+					       uint32_t channel, uint64_t end, uint64_t timeout_ns,
+					       uint64_t *freed)
+{
+	const uint64_t *credit = &oriel_mapped_channel(w, w->control, peer, channel)->freed;
+	struct oriel_dev_aim aim = {
+		credit, end - w->channel_bytes, ORIEL_DEV_PASSED, ORIEL_DEV_SEND, peer, channel};
+
+	if (end - *freed <= w->channel_bytes)
+		return ORIEL_OK;
+	return oriel_channel_wait(w, g, &aim, timeout_ns, freed);
+}
+
 /* Whole group. The mapped path of oriel_dev_send(). */
 ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint32_t peer,
@@ -78,7 +97,6 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 	struct oriel_dev_channel *there =
 		oriel_mapped_channel(w, w->peers[peer].control, w->rank, channel);
 	char *staging = oriel_mapped_staging(w, w->peers[peer].control, w->rank, channel);
-	const uint64_t *credit = &oriel_mapped_channel(w, w->control, peer, channel)->freed;
 	const char *from = (const char *)source;
 	uint64_t most = oriel_channel_piece(w, length);
 	uint64_t sent = end->sent, freed = end->freed;
@@ -87,22 +105,9 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 	while (length) {
 		uint64_t piece = oriel_channel_run(w, sent, length < most ? length : most);
 
-		/*
-		 * No piece is more than a quarter, so more than three quarters
-		 * are under way here: the receiver will give some back.
-		 */
-		if (sent + piece - freed > w->channel_bytes) {
-			struct oriel_dev_aim aim = {credit,
-						    sent + piece - w->channel_bytes,
-						    ORIEL_DEV_PASSED,
-						    ORIEL_DEV_SEND,
-						    peer,
-						    channel};
-
-			status = oriel_channel_wait(w, g, &aim, timeout_ns, &freed);
-			if (status != ORIEL_OK)
-				return status;
-		}
+		status = oriel_channel_room(w, g, peer, channel, sent + piece, timeout_ns, &freed);
+		if (status != ORIEL_OK)
+			return status;
 		oriel_mapped_copy(g, staging + (sent & (w->channel_bytes - 1)), from, piece);
 		oriel_dev_sync(g);
 		sent += piece;
@@ -163,7 +168,6 @@ ORIEL_DEV enum oriel_status oriel_rdma_send(const struct oriel_dev_window *w,
 					    uint64_t timeout_ns)
 {
 	struct oriel_dev_sender *end = &w->senders[(size_t)peer * w->channels + channel];
-	const uint64_t *credit = &oriel_mapped_channel(w, w->control, peer, channel)->freed;
 	const char *from = (const char *)source;
 	uint64_t most = oriel_channel_piece(w, length);
 	uint64_t sent = end->sent, freed = end->freed;
@@ -176,18 +180,9 @@ ORIEL_DEV enum oriel_status oriel_rdma_send(const struct oriel_dev_window *w,
 	while (length && status == ORIEL_OK) {
 		uint64_t piece = oriel_channel_run(w, sent, length < most ? length : most);
 
-		if (sent + piece - freed > w->channel_bytes) {
-			struct oriel_dev_aim aim = {credit,
-						    sent + piece - w->channel_bytes,
-						    ORIEL_DEV_PASSED,
-						    ORIEL_DEV_SEND,
-						    peer,
-						    channel};
-
-			status = oriel_channel_wait(w, g, &aim, timeout_ns, &freed);
-			if (status != ORIEL_OK)
-				return status;
-		}
+		status = oriel_channel_room(w, g, peer, channel, sent + piece, timeout_ns, &freed);
+		if (status != ORIEL_OK)
+			return status;
 		if (oriel_dev_is_leader(g))
 			status =
 				oriel_rdma_send_piece(w, peer, channel, from, sent, piece, &ticket);
