@@ -336,17 +336,24 @@ ORIEL_DEV int64_t oriel_link_put_counter(const struct oriel_dev_link *l, struct 
 	return oriel_link_ticket(g, ticket);
 }
 
-/* Whole group: add @value to the peer's word at @signal, after all posted before. */
-ORIEL_DEV int64_t oriel_link_signal(const struct oriel_dev_link *l, struct oriel_dev_group g,
-				    struct oriel_mlx5_place signal, uint64_t value)
+/* Whole group: a signal alone, which starts when @fence lets it. */
+ORIEL_DEV int64_t oriel_link_signal_after(const struct oriel_dev_link *l, struct oriel_dev_group g,
+					  struct oriel_mlx5_place signal, uint64_t value,
+					  uint32_t fence)
 {
 	int64_t ticket = 0;
 
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
-		ticket = oriel_link_post_signal(l, 0, signal, signal, 0, signal, value,
-						ORIEL_MLX5_FENCE_NONE);
+		ticket = oriel_link_post_signal(l, 0, signal, signal, 0, signal, value, fence);
 	return oriel_link_ticket(g, ticket);
+}
+
+/* Whole group: add @value to the peer's word at @signal, after all posted before. */
+ORIEL_DEV int64_t oriel_link_signal(const struct oriel_dev_link *l, struct oriel_dev_group g,
+				    struct oriel_mlx5_place signal, uint64_t value)
+{
+	return oriel_link_signal_after(l, g, signal, value, ORIEL_MLX5_FENCE_NONE);
 }
 
 /*
@@ -357,13 +364,7 @@ ORIEL_DEV int64_t oriel_link_signal_with_fence(const struct oriel_dev_link *l,
 					       struct oriel_dev_group g,
 					       struct oriel_mlx5_place signal, uint64_t value)
 {
-	int64_t ticket = 0;
-
-	oriel_dev_sync(g);
-	if (oriel_dev_is_leader(g))
-		ticket = oriel_link_post_signal(l, 0, signal, signal, 0, signal, value,
-						ORIEL_MLX5_FENCE_ALL);
-	return oriel_link_ticket(g, ticket);
+	return oriel_link_signal_after(l, g, signal, value, ORIEL_MLX5_FENCE_ALL);
 }
 
 /* Whole group: signal, then raise the own @counter once it has been delivered. */
