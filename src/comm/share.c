@@ -120,28 +120,34 @@ static enum oriel_status share_take(void *context, unsigned peer, const int *fds
 	return status;
 }
 
-static enum oriel_status share_take_all(const struct share_import *s, const int *fds,
-					unsigned files, unsigned *expected)
+/* What every rank offers: lengths, and how many descriptors will come. */
+static void share_expect(struct share_import *s, unsigned *expected)
 {
-	struct oriel_comm *comm = s->comm;
-	enum oriel_status status, exchanged;
 	unsigned peer, i;
 
-	for (peer = 0; peer < comm->size; peer++) {
+	for (peer = 0; peer < s->comm->size; peer++) {
+		const struct ori_offer *offer = share_offer_of(s, peer);
+
 		expected[peer] = 0;
-		for (i = 0; i < s->count; i++)
-			expected[peer] += share_offer_of(s, peer)->blob[i].length > 0;
+		for (i = 0; i < s->count; i++) {
+			expected[peer] += offer->blob[i].length > 0;
+			s->maps[(size_t)i * s->comm->size + peer].length = offer->blob[i].length;
+		}
 	}
-	status = ORIEL_OK;
-	for (peer = 0; peer < comm->size; peer++)
-		for (i = 0; i < s->count; i++)
-			s->maps[(size_t)i * comm->size + peer].length =
-				share_offer_of(s, peer)->blob[i].length;
+}
+
+static enum oriel_status share_take_all(struct share_import *s, const int *fds, unsigned files)
+{
+	struct oriel_comm *comm = s->comm;
+	enum oriel_status status = ORIEL_OK, exchanged;
+	unsigned peer;
+
+	share_expect(s, comm->expected);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (comm->of[peer].domain_index != ORIEL_DEV_NO_INDEX &&
 		    !ori_comm_is_foreign(comm, peer))
-			status = share_take((void *)s, peer, NULL);
-	exchanged = ori_mesh_exchange(comm, fds, files, expected, share_take, (void *)s);
+			status = share_take(s, peer, NULL);
+	exchanged = ori_mesh_exchange(comm, fds, files, comm->expected, share_take, s);
 	return status == ORIEL_OK ? exchanged : status;
 }
 
@@ -156,7 +162,7 @@ enum oriel_status ori_share_import(struct oriel_comm *comm, const struct ori_off
 	for (i = 0; i < offering->count; i++)
 		if (offering->mem[i])
 			fds[files++] = offering->mem[i]->fd;
-	status = share_take_all(&s, fds, files, comm->expected);
+	status = share_take_all(&s, fds, files);
 	if (status != ORIEL_OK)
 		ori_share_close(maps, (size_t)offering->count * comm->size);
 	return status;

@@ -11,7 +11,7 @@ struct soft_outbox {
 	struct soft_frame *frames; /* [SOFT_OUTBOX] */
 	unsigned count;
 	size_t written; /* bytes of frames[0] */
-	bool is_full;   /* the socket takes no more for now */
+	bool is_full;   /* the socket takes no more at the moment */
 };
 
 /* False if there is no memory. */
