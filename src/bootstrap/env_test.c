@@ -2,6 +2,7 @@
 #include <oriel/bootstrap.h>
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -103,14 +104,17 @@ static void test_a_bad_environment_is_an_error_that_names_it(void **state)
 		check_open(bad[i][0], ORIEL_ERR_CONFIG, bad[i][1]);
 }
 
-/* A socket that is bound but does not listen: the port is nobody else's, and is refused. */
+/* A socket that is bound but does not listen: the port is nobody else's, and refuses. */
 static int reserve(uint16_t *port)
 {
-	struct ori_address at = {.family = 4, .ip = {127, 0, 0, 1}};
-	int fd;
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	assert_int_equal(ori_endpoint_listen(&at, &fd), ORIEL_OK);
-	*port = at.port;
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, length), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &length), 0);
+	*port = ntohs(at.sin_port);
 	return fd;
 }
 
@@ -121,7 +125,6 @@ static void test_the_port_is_where_torchrun_leaves_room(void **state)
 	int fd = reserve(&port);
 
 	(void)state;
-	shutdown(fd, SHUT_RDWR);
 	snprintf(environment, sizeof(environment),
 		 "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%u "
 		 "TORCHELASTIC_USE_AGENT_STORE=True",
@@ -157,6 +160,7 @@ static void test_an_inherited_listener_is_used(void **state)
 	int fd = reserve(&port);
 
 	(void)state;
+	assert_int_equal(listen(fd, 1), 0);
 	snprintf(environment, sizeof(environment),
 		 "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%u ORIEL_LISTEN_FD=%d",
 		 port, fd);
