@@ -36,7 +36,9 @@ struct oriel_bootstrap_ops {
 	/*
 	 * Between two ranks. Messages of one pair and @tag arrive in order;
 	 * @length must be equal on both ends (ORIEL_ERR_MISMATCH). A send may
-	 * return before the receiver has called.
+	 * return before the receiver has called, and does not wait for its recv
+	 * where that is in another call of this table: two ranks may both send
+	 * first.
 	 */
 	enum oriel_status (*send)(void *context, unsigned peer, uint32_t tag, const void *data,
 				  size_t length, uint64_t timeout_ns);
@@ -45,6 +47,13 @@ struct oriel_bootstrap_ops {
 
 	/* Local. Frees @context. Peers that still communicate get an error. */
 	void (*close)(void *context);
+
+	/*
+	 * Local; any thread, until close begins. The call that this rank is in, or
+	 * its next, fails with ORIEL_ERR_ABORTED, and so the bootstrap is broken.
+	 * May be NULL: then calls end with their timeouts only.
+	 */
+	void (*interrupt)(void *context);
 };
 
 /* Storage belongs to the caller, who may fill it in with a table of his own. */

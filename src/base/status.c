@@ -32,6 +32,7 @@ static const struct status_entry {
 	{ORIEL_ERR_PROTOCOL, "ORIEL_ERR_PROTOCOL", "The bytes from a peer make no sense."},
 	{ORIEL_ERR_VERSION, "ORIEL_ERR_VERSION", "The other side was built of another version."},
 	{ORIEL_ERR_SYSTEM, "ORIEL_ERR_SYSTEM", "The operating system refused."},
+	{ORIEL_ERR_ACCESS, "ORIEL_ERR_ACCESS", "An adapter refused a request."},
 };
 
 static const struct status_entry *status_find(enum oriel_status status)

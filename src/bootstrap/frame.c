@@ -122,7 +122,7 @@ bool ori_failure_parse(const unsigned char *bytes, size_t length, struct ori_fai
 	if (length < 4 || length > ORI_FAILURE_LENGTH)
 		return false;
 	code = frame_get32(bytes);
-	if (code == 0 || code > (uint32_t)-ORIEL_ERR_SYSTEM)
+	if (code == 0 || code > (uint32_t)-ORIEL_ERR_ACCESS)
 		return false;
 	failure->status = (enum oriel_status) - (int)code;
 	for (i = 4; i < length; i++)

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
-#define GATE_POLLED 16
+#define GATE_POLLED 17
 #define GATE_EVENTS 64
 #define GATE_SPARE 128                /* guests beyond the ranks that may come */
 #define GATE_PATIENCE_NS 10000000000u /* with a guest that says nothing */
@@ -24,6 +25,7 @@ void ori_gate_init(struct ori_gate *gate, const struct ori_key *key, unsigned si
 	*gate = (struct ori_gate){
 		.listener = -1,
 		.epoll = -1,
+		.bell = -1,
 		.key = key,
 		.traffic = traffic,
 		.most = size + GATE_SPARE,
@@ -46,6 +48,20 @@ enum oriel_status ori_gate_open(struct ori_gate *gate, int listener)
 	if (gate->epoll < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "epoll_create1");
 	return gate_watch(gate, listener, NULL);
+}
+
+enum oriel_status ori_gate_hang(struct ori_gate *gate)
+{
+	gate->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (gate->bell < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "eventfd");
+	return ORIEL_OK;
+}
+
+void ori_gate_ring(struct ori_gate *gate)
+{
+	/* It can fail only when it has been rung 2^64 times. */
+	(void)eventfd_write(gate->bell, 1);
 }
 
 void ori_guest_free(struct ori_guest *guest)
@@ -71,6 +87,8 @@ void ori_gate_close(struct ori_gate *gate)
 	gate_free_all(gate->in);
 	if (gate->epoll >= 0)
 		close(gate->epoll);
+	if (gate->bell >= 0)
+		close(gate->bell);
 	if (gate->listener >= 0)
 		close(gate->listener);
 	ori_gate_init(gate, NULL, 0, NULL);
@@ -286,13 +304,16 @@ enum oriel_status ori_gate_poll(struct ori_gate *gate, struct pollfd *polled, un
 	struct pollfd all[GATE_POLLED];
 	int n;
 
-	assert(count < GATE_POLLED);
+	assert(count < GATE_POLLED - 1);
 	if (count)
 		memcpy(all, polled, count * sizeof(*polled));
 	all[count] = (struct pollfd){.fd = gate->epoll, .events = POLLIN};
-	n = poll(all, count + 1, ori_deadline_poll_ms(deadline));
+	all[count + 1] = (struct pollfd){.fd = gate->bell, .events = POLLIN};
+	n = poll(all, count + 2, ori_deadline_poll_ms(deadline));
 	if (n < 0 && errno != EINTR)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "poll");
+	if (n > 0 && all[count + 1].revents)
+		return ori_fail(ORIEL_ERR_ABORTED, "interrupted");
 	for (; count > 0; count--)
 		polled[count - 1].revents = n > 0 ? all[count - 1].revents : 0;
 	return ori_gate_serve(gate);

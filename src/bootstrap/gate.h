@@ -26,6 +26,7 @@ struct ori_guest {
 struct ori_gate {
 	int listener; /* -1: nobody is expected */
 	int epoll;    /* readable when ori_gate_serve() has work */
+	int bell;     /* eventfd; readable once this rank is to give up */
 	struct ori_address address;
 	const struct ori_key *key; /* borrowed */
 	struct ori_traffic *traffic;
@@ -38,6 +39,10 @@ struct ori_gate {
 /* An empty one, which ori_gate_close() takes too. */
 void ori_gate_init(struct ori_gate *gate, const struct ori_key *key, unsigned size,
 		   struct ori_traffic *traffic);
+/* From now on ori_gate_ring() ends ori_gate_poll(). */
+enum oriel_status ori_gate_hang(struct ori_gate *gate);
+/* Any thread. */
+void ori_gate_ring(struct ori_gate *gate);
 /* Takes @listener, which listens at @gate->address, also on failure. */
 enum oriel_status ori_gate_open(struct ori_gate *gate, int listener);
 void ori_gate_close(struct ori_gate *gate);
@@ -51,6 +56,7 @@ void ori_guest_free(struct ori_guest *guest);
 /*
  * poll() of @count descriptors (at most 15) while the gate is served; returns
  * once something happened, at the gate or with them, or @deadline has passed.
+ * ORIEL_ERR_ABORTED once somebody has rung.
  */
 enum oriel_status ori_gate_poll(struct ori_gate *gate, struct pollfd *polled, unsigned count,
 				uint64_t deadline);

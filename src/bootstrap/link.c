@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -116,6 +117,36 @@ enum oriel_status ori_link_take(struct ori_link *link, struct ori_frame *frame, 
 	return ori_link_read(link, body, frame->length, &done);
 }
 
+bool ori_link_is_ending(const struct ori_link *link)
+{
+	struct pollfd polled = {.fd = link->fd, .events = POLLRDHUP};
+
+	return poll(&polled, 1, 0) > 0;
+}
+
+enum oriel_status ori_link_seek_failure(struct ori_link *link)
+{
+	unsigned char rest[4096];
+	enum oriel_status status;
+	struct ori_frame frame;
+	size_t part, done;
+
+	for (;;) {
+		status = ori_link_peek(link, &frame);
+		if (status == ORIEL_AGAIN)
+			return ORIEL_ERR_PEER;
+		if (status != ORIEL_OK || frame.type == ORI_FRAME_FAILURE)
+			return status;
+		ori_link_skip(link);
+		for (; frame.length; frame.length -= part) {
+			part = frame.length < sizeof(rest) ? (size_t)frame.length : sizeof(rest);
+			done = 0;
+			if (ori_link_read(link, rest, part, &done) != ORIEL_OK)
+				return ORIEL_ERR_PEER;
+		}
+	}
+}
+
 enum oriel_status ori_link_write(struct ori_link *link, const struct ori_frame *frame,
 				 const void *body, size_t *done)
 {
@@ -158,5 +189,8 @@ enum oriel_status ori_link_send(struct ori_link *link, enum ori_frame_type type,
 
 	if (link->is_mid_frame || ori_link_write(link, &frame, body, &done) != ORIEL_OK)
 		return ORIEL_ERR_PEER;
+	/* So that it is noticed behind frames that nobody wants to take now. */
+	if (type == ORI_FRAME_FAILURE)
+		shutdown(link->fd, SHUT_WR);
 	return ORIEL_OK;
 }

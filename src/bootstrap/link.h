@@ -42,11 +42,19 @@ enum oriel_status ori_link_read(struct ori_link *link, void *data, size_t length
 enum oriel_status ori_link_take(struct ori_link *link, struct ori_frame *frame, void *body,
 				size_t most);
 
+/* Has the other end said all that it will say? It is here then, taken or not. */
+bool ori_link_is_ending(const struct ori_link *link);
+/*
+ * Of a link that is ending: past all frames before a FAILURE, which stays.
+ * ORIEL_ERR_PEER if there is none.
+ */
+enum oriel_status ori_link_seek_failure(struct ori_link *link);
+
 /* On with a frame; *done counts the header too. ORIEL_OK once all is written. */
 enum oriel_status ori_link_write(struct ori_link *link, const struct ori_frame *frame,
 				 const void *body, size_t *done);
 
-/* A small frame, now or (ORIEL_ERR_PEER) never. */
+/* A small frame, now or (ORIEL_ERR_PEER) never; nothing follows a FAILURE. */
 enum oriel_status ori_link_send(struct ori_link *link, enum ori_frame_type type, const void *body,
 				size_t length);
 

@@ -386,6 +386,16 @@ static void local_unref(struct oriel_local_job *job)
 		local_free(job);
 }
 
+static void local_interrupt(void *context)
+{
+	struct local_end *end = context;
+
+	pthread_mutex_lock(&end->job->lock);
+	local_break(end->job, ORIEL_ERR_ABORTED, "rank %u of %u was interrupted", end->rank,
+		    end->job->size);
+	pthread_mutex_unlock(&end->job->lock);
+}
+
 static void local_close(void *context)
 {
 	struct local_end *end = context;
@@ -409,6 +419,7 @@ static const struct oriel_bootstrap_ops local_ops = {
 	.send = local_send,
 	.recv = local_recv,
 	.close = local_close,
+	.interrupt = local_interrupt,
 };
 
 enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job **job)

@@ -75,6 +75,32 @@ static void test_a_rank_that_leaves_is_named_to_all(void **state)
 	oriel_local_job_destroy(party.job);
 }
 
+static void *interrupt_as_two(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct local_party *party = seat->party;
+	struct oriel_bootstrap b;
+
+	oriel_bootstrap_open_local(party->job, seat->rank, &b);
+	if (seat->rank == 2)
+		b.ops->interrupt(b.context);
+	else
+		party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_an_interrupt_ends_the_calls_of_all(void **state)
+{
+	struct local_party party = local_party(3, 0, 0);
+
+	(void)state;
+	party_run(3, interrupt_as_two, &party);
+	party_expect(0, ORIEL_ERR_ABORTED, "rank 2 of 3 was interrupted");
+	party_expect(1, ORIEL_ERR_ABORTED, "rank 2 of 3 was interrupted");
+	oriel_local_job_destroy(party.job);
+}
+
 static void *gather_own_length(void *arg)
 {
 	struct party_seat *seat = arg;
@@ -163,6 +189,7 @@ int main(void)
 		cmocka_unit_test(test_ranks_gather_what_all_gave),
 		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),
 		cmocka_unit_test(test_lengths_that_differ_are_an_error_on_all),
+		cmocka_unit_test(test_an_interrupt_ends_the_calls_of_all),
 		cmocka_unit_test(test_messages_are_matched_by_rank_and_tag),
 		cmocka_unit_test(test_what_does_not_come_ends_with_the_deadline),
 		cmocka_unit_test(test_an_end_is_opened_once_and_only_where_there_is_one),

@@ -10,11 +10,14 @@
 #include "bootstrap/dial.h"
 #include "bootstrap/ranks.h"
 
+#define MAIL_ROOM 65536u /* what a header alone may cost */
+
+/* done <= room <= length, and room <= MAIL_ROOM or room <= 2 * done while it arrives */
 struct mail_message {
 	struct mail_message *next;
 	uint32_t tag;
-	size_t length, done;
-	unsigned char data[];
+	size_t length, done, room;
+	unsigned char *data; /* room bytes */
 };
 
 struct ori_mail_box {
@@ -36,6 +39,13 @@ enum oriel_status ori_mail_open(struct ori_mail *mail, struct ori_tree *tree, st
 	return ORIEL_OK;
 }
 
+static void mail_message_free(struct mail_message *message)
+{
+	if (message)
+		free(message->data);
+	free(message);
+}
+
 static void mail_box_free(struct ori_mail_box *box)
 {
 	struct mail_message *message;
@@ -44,9 +54,9 @@ static void mail_box_free(struct ori_mail_box *box)
 		return;
 	while ((message = box->first)) {
 		box->first = message->next;
-		free(message);
+		mail_message_free(message);
 	}
-	free(box->partial);
+	mail_message_free(box->partial);
 	ori_link_close(&box->link);
 	free(box);
 }
@@ -89,11 +99,28 @@ static struct ori_mail_box *mail_box_new(struct ori_mail *mail, unsigned peer)
 
 static struct mail_message *mail_message_new(uint32_t tag, size_t length)
 {
-	struct mail_message *message = malloc(sizeof(*message) + length);
+	struct mail_message *message = malloc(sizeof(*message));
 
 	if (message)
 		*message = (struct mail_message){.tag = tag, .length = length};
 	return message;
+}
+
+/* Room for its first @room bytes, or for all if it has less. False: no memory. */
+static bool mail_message_grow(struct mail_message *message, size_t room)
+{
+	unsigned char *data;
+
+	if (room > message->length)
+		room = message->length;
+	if (room <= message->room)
+		return true;
+	data = realloc(message->data, room);
+	if (!data)
+		return false;
+	message->data = data;
+	message->room = room;
+	return true;
 }
 
 static void mail_box_add(struct ori_mail_box *box, struct mail_message *message)
@@ -160,6 +187,25 @@ static enum oriel_status mail_begin(struct ori_mail *mail, struct ori_mail_box *
 	return ORIEL_OK;
 }
 
+/*
+ * On with a message. Its memory follows what has arrived: the sender has proved
+ * that it belongs to the job, not that what its headers say will come.
+ */
+static enum oriel_status mail_fill(struct ori_mail *mail, struct ori_mail_box *box,
+				   struct mail_message *message)
+{
+	enum oriel_status status = ORIEL_OK;
+	size_t room;
+
+	while (status == ORIEL_OK && message->done < message->length) {
+		room = message->done < MAIL_ROOM ? MAIL_ROOM : 2 * message->done;
+		if (message->done == message->room && !mail_message_grow(message, room))
+			return mail_no_memory(mail, message->length);
+		status = ori_link_read(&box->link, message->data, message->room, &message->done);
+	}
+	return status;
+}
+
 /* Reads what has arrived: ORIEL_AGAIN, or why there will be no more. */
 static enum oriel_status mail_pump(struct ori_mail *mail, struct ori_mail_box *box)
 {
@@ -171,7 +217,7 @@ static enum oriel_status mail_pump(struct ori_mail *mail, struct ori_mail_box *b
 		if (status != ORIEL_OK)
 			return status;
 		message = box->partial;
-		status = ori_link_read(&box->link, message->data, message->length, &message->done);
+		status = mail_fill(mail, box, message);
 		if (status != ORIEL_OK)
 			return status;
 		mail_box_add(box, message);
@@ -195,10 +241,13 @@ static enum oriel_status mail_wait(struct ori_mail *mail, unsigned peer, struct 
 		polled[n++] = (struct pollfd){.fd = link->fd, .events = POLLOUT};
 	if (mail->in[peer])
 		polled[n++] = (struct pollfd){.fd = mail->in[peer]->link.fd, .events = POLLIN};
-	for (i = 0; i < ORI_TREE_LINKS; i++)
-		if (mail->tree->links[i].fd >= 0 &&
-		    ori_link_peek(&mail->tree->links[i], &frame) == ORIEL_AGAIN)
-			polled[n++] = (struct pollfd){mail->tree->links[i].fd, POLLIN, 0};
+	for (i = 0; i < ORI_TREE_LINKS; i++) {
+		status = ori_link_peek(&mail->tree->links[i], &frame);
+		/* Behind a frame that is not for now only the end is of interest. */
+		if (status == ORIEL_AGAIN || status == ORIEL_OK)
+			polled[n++] = (struct pollfd){mail->tree->links[i].fd,
+						      status == ORIEL_OK ? POLLRDHUP : POLLIN, 0};
+	}
 	status = ori_gate_poll(mail->gate, polled, n, deadline);
 	if (status != ORIEL_OK)
 		return ori_tree_break(mail->tree, status, "rank %u of %u: %s", mail->tree->rank,
@@ -246,8 +295,10 @@ static enum oriel_status mail_keep(struct ori_mail *mail, uint32_t tag, const vo
 	struct ori_mail_box *box = mail->in[self] ? mail->in[self] : mail_box_new(mail, self);
 	struct mail_message *message = box ? mail_message_new(tag, length) : NULL;
 
-	if (!message)
+	if (!message || !mail_message_grow(message, length)) {
+		mail_message_free(message);
 		return mail_no_memory(mail, length);
+	}
 	if (length)
 		memcpy(message->data, data, length);
 	mail_box_add(box, message);
@@ -350,6 +401,6 @@ enum oriel_status ori_mail_recv(struct ori_mail *mail, unsigned peer, uint32_t t
 			mail->tree->size, message->length, tag, mail->tree->rank, length);
 	else if (length)
 		memcpy(data, message->data, length);
-	free(message);
+	mail_message_free(message);
 	return status;
 }

@@ -55,6 +55,13 @@ static enum oriel_status tcp_recv(void *context, unsigned peer, uint32_t tag, vo
 	return ori_mail_recv(&tcp->mail, peer, tag, data, length, timeout_ns);
 }
 
+static void tcp_interrupt(void *context)
+{
+	struct tcp *tcp = context;
+
+	ori_gate_ring(&tcp->gate);
+}
+
 static void tcp_close(void *context)
 {
 	struct tcp *tcp = context;
@@ -73,6 +80,7 @@ static const struct oriel_bootstrap_ops tcp_ops = {
 	.send = tcp_send,
 	.recv = tcp_recv,
 	.close = tcp_close,
+	.interrupt = tcp_interrupt,
 };
 
 /* Rank 0's table of addresses goes to everyone, once all links of the tree stand. */
@@ -144,6 +152,8 @@ static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *jo
 
 	if (!addresses)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
+	if (status == ORIEL_OK)
+		status = ori_gate_hang(&tcp->gate);
 	if (status == ORIEL_OK && job->size > 1)
 		status = tcp_join(tcp, job, addresses);
 	if (status == ORIEL_OK)

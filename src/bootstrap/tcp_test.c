@@ -259,6 +259,55 @@ static void test_a_rank_that_takes_no_part_is_named_to_all(void **state)
 	party_expect_all(20, ORIEL_ERR_TIMEOUT, "rank 6 of 20 did not take part within 0.7 s");
 }
 
+static void *interrupt(void *arg)
+{
+	const struct oriel_bootstrap *b = arg;
+
+	b->ops->interrupt(b->context);
+	return NULL;
+}
+
+/* Nobody would ever come out: rank 0 waits for a message, the others for rank 0. */
+static void *wait_for_an_interrupt(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct tcp_party *party = seat->party;
+	struct oriel_bootstrap b;
+	pthread_t thread;
+	bool is_started = false;
+	char got;
+
+	if (seat_open(seat, &b) == ORIEL_OK) {
+		if (seat->rank == party->odd)
+			is_started = pthread_create(&thread, NULL, interrupt, &b) == 0;
+		if (seat->rank == 0)
+			party_note(seat, b.ops->recv(b.context, 1, 9, &got, 1, PARTY_PATIENCE));
+		else
+			party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+		if (is_started)
+			pthread_join(thread, NULL);
+	}
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_an_interrupt_ends_the_calls_of_all(void **state)
+{
+	static const unsigned interrupted[] = {0, 4, 11};
+	unsigned i;
+	char text[40];
+
+	(void)state;
+	for (i = 0; i < sizeof(interrupted) / sizeof(interrupted[0]); i++) {
+		struct tcp_party party = tcp_party(12, PARTY_PATIENCE);
+
+		party.odd = interrupted[i];
+		party_run(12, wait_for_an_interrupt, &party);
+		snprintf(text, sizeof(text), "rank %u of 12: interrupted", interrupted[i]);
+		party_expect_all(12, ORIEL_ERR_ABORTED, text);
+	}
+}
+
 static void *gather_own_length(void *arg)
 {
 	struct party_seat *seat = arg;
@@ -423,6 +472,7 @@ int main(void)
 		cmocka_unit_test(test_silent_and_senseless_connections_disturb_nobody),
 		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),
 		cmocka_unit_test(test_a_rank_that_takes_no_part_is_named_to_all),
+		cmocka_unit_test(test_an_interrupt_ends_the_calls_of_all),
 		cmocka_unit_test(test_lengths_that_differ_are_an_error_on_all),
 		cmocka_unit_test(test_messages_are_matched_by_rank_and_tag),
 		cmocka_unit_test(test_a_message_of_another_length_breaks_the_job),

@@ -170,17 +170,30 @@ enum oriel_status ori_tree_listen(struct ori_tree *tree, struct ori_link *link)
 	return tree_hear(tree, link);
 }
 
-enum oriel_status ori_tree_overhear(struct ori_tree *tree)
+/* ORIEL_AGAIN unless @link tells that the job is broken. */
+static enum oriel_status tree_overhear(struct ori_tree *tree, struct ori_link *link)
 {
 	enum oriel_status status;
 	struct ori_frame frame;
+
+	if (link->fd < 0 || ori_link_peek(link, &frame) != ORIEL_OK)
+		return ORIEL_AGAIN;
+	if (frame.type == ORI_FRAME_FAILURE)
+		return tree_hear(tree, link);
+	/* Its part in a collective that this rank is not in yet, and it is gone: that broke. */
+	if (!ori_link_is_ending(link))
+		return ORIEL_AGAIN;
+	status = ori_link_seek_failure(link);
+	return status == ORIEL_OK ? tree_hear(tree, link) : tree_verdict(tree, link, status);
+}
+
+enum oriel_status ori_tree_overhear(struct ori_tree *tree)
+{
+	enum oriel_status status;
 	unsigned i;
 
 	for (i = 0; i < ORI_TREE_LINKS; i++) {
-		if (tree->links[i].fd < 0 || ori_link_peek(&tree->links[i], &frame) != ORIEL_OK ||
-		    frame.type != ORI_FRAME_FAILURE)
-			continue;
-		status = tree_hear(tree, &tree->links[i]);
+		status = tree_overhear(tree, &tree->links[i]);
 		if (status != ORIEL_AGAIN)
 			return status;
 	}

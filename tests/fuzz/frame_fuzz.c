@@ -71,7 +71,7 @@ static void frame_failure(const uint8_t *bytes, size_t length)
 	if (!ori_failure_parse(bytes, length, &failure))
 		return;
 	FUZZ_CHECK(length >= 4 && length <= ORI_FAILURE_LENGTH);
-	FUZZ_CHECK(failure.status < 0 && failure.status >= ORIEL_ERR_SYSTEM);
+	FUZZ_CHECK(failure.status < 0 && failure.status >= ORIEL_ERR_ACCESS);
 	FUZZ_CHECK(strnlen(failure.text, sizeof(failure.text)) == length - 4);
 	for (i = 0; i < length - 4; i++)
 		FUZZ_CHECK((unsigned char)failure.text[i] >= ' ');
@@ -94,7 +94,7 @@ static size_t frame_seed_failure(enum oriel_status status, uint8_t *bytes)
 {
 	struct ori_failure failure = {.status = status};
 
-	memset(failure.text, 'x', status == ORIEL_ERR_SYSTEM ? ORI_FAILURE_LENGTH - 5 : 20);
+	memset(failure.text, 'x', status == ORIEL_ERR_ACCESS ? ORI_FAILURE_LENGTH - 5 : 20);
 	return ori_failure_encode(&failure, bytes);
 }
 
@@ -124,6 +124,6 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		return ORI_HELLO_LENGTH;
 	}
 	if (n <= ORI_FRAME_FAILURE + 5)
-		return frame_seed_failure(n % 2 ? ORIEL_ERR_SYSTEM : ORIEL_ERR_PEER, bytes);
+		return frame_seed_failure(n % 2 ? ORIEL_ERR_ACCESS : ORIEL_ERR_PEER, bytes);
 	return 0;
 }

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bootstrap/mail.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LONG_NS 30000000000u
+#define LIE (1ull << 30)
+#define LIE_COST (1u << 20)
+
+/* Of the sanitizers' runtime, where there is one. */
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+static size_t allocated(void)
+{
+	struct mallinfo2 info;
+
+	if (__sanitizer_get_current_allocated_bytes)
+		return __sanitizer_get_current_allocated_bytes();
+	info = mallinfo2();
+	return info.uordblks + info.hblkhd;
+}
+
+/* Rank 0 of two, and the end at which rank 1 has come to send. */
+struct office {
+	struct ori_traffic traffic;
+	struct ori_gate gate;
+	struct ori_tree tree;
+	struct ori_mail mail;
+	int peer;
+};
+
+static void office_open(struct office *o)
+{
+	struct ori_guest *guest = calloc(1, sizeof(*guest));
+	int ends[2];
+
+	assert_non_null(guest);
+	memset(o, 0, sizeof(*o));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	o->peer = ends[1];
+	ori_gate_init(&o->gate, NULL, 2, &o->traffic);
+	ori_tree_init(&o->tree, 0, 2, &o->gate);
+	assert_int_equal(ori_mail_open(&o->mail, &o->tree, &o->gate, NULL), ORIEL_OK);
+	ori_link_open(&guest->link, ends[0], &o->traffic);
+	guest->link.rank = guest->hello.rank = 1;
+	guest->hello.purpose = ORI_PURPOSE_MAIL;
+	o->gate.in = guest;
+}
+
+static void office_close(struct office *o)
+{
+	close(o->peer);
+	ori_mail_close(&o->mail);
+	ori_tree_close(&o->tree);
+	ori_gate_close(&o->gate);
+}
+
+static void say_header(const struct office *o, uint64_t length)
+{
+	struct ori_frame frame = {.type = ORI_FRAME_MESSAGE, .tag = 7, .length = length};
+	unsigned char header[ORI_FRAME_HEADER];
+
+	ori_frame_encode(&frame, header);
+	assert_int_equal(write(o->peer, header, sizeof(header)), sizeof(header));
+}
+
+static void test_a_header_that_lies_costs_little(void **state)
+{
+	static struct office o;
+	size_t before;
+	char byte;
+
+	(void)state;
+	office_open(&o);
+	before = allocated();
+	say_header(&o, LIE);
+	assert_int_equal(write(o.peer, "all of it", 9), 9);
+	/* What it costs is looked at while the message is still awaited. */
+	assert_int_equal(ori_mail_recv(&o.mail, 1, 7, &byte, 1, 20000000), ORIEL_ERR_TIMEOUT);
+	assert_in_range(allocated(), 0, before + LIE_COST);
+	office_close(&o);
+}
+
+#define WHOLE 1000003u
+
+static void *say_whole(void *argument)
+{
+	const struct office *o = argument;
+	unsigned char piece[1009];
+	size_t at, i, part;
+
+	for (at = 0; at < WHOLE; at += part) {
+		part = WHOLE - at < sizeof(piece) ? WHOLE - at : sizeof(piece);
+		for (i = 0; i < part; i++)
+			piece[i] = (unsigned char)((at + i) * 31 >> 3);
+		if (write(o->peer, piece, part) != (ssize_t)part)
+			break;
+	}
+	return NULL;
+}
+
+static void test_a_long_message_in_pieces_arrives_whole(void **state)
+{
+	unsigned char *bytes = malloc(WHOLE);
+	static struct office o;
+	pthread_t thread;
+	size_t i;
+
+	(void)state;
+	assert_non_null(bytes);
+	office_open(&o);
+	say_header(&o, WHOLE);
+	assert_int_equal(pthread_create(&thread, NULL, say_whole, &o), 0);
+	assert_int_equal(ori_mail_recv(&o.mail, 1, 7, bytes, WHOLE, LONG_NS), ORIEL_OK);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	for (i = 0; i < WHOLE; i++)
+		if (bytes[i] != (unsigned char)(i * 31 >> 3))
+			fail_msg("byte %zu is wrong", i);
+	office_close(&o);
+	free(bytes);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_header_that_lies_costs_little),
+		cmocka_unit_test(test_a_long_message_in_pieces_arrives_whole),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
