@@ -32,8 +32,11 @@ struct ori_hca_caps {
 	uint32_t depth_max;
 	uint32_t mtu;               /* in bytes */
 	uint32_t max_rd_atomic;     /* READs and atomics outstanding per QP */
+	uint64_t first;             /* index that queues begin with; 0 but in tests of wraps */
 	bool has_wait;              /* the companion QP may WAIT on a CQ */
 	bool is_atomic_host_endian; /* results of 8-byte atomics */
+	bool is_software;           /* for development and tests */
+	bool is_sink;               /* completes work requests and moves nothing */
 };
 
 struct ori_hca;
@@ -55,11 +58,22 @@ struct ori_hca_cq_attr {
 	void *ring;
 	uint32_t depth;
 	uint64_t first; /* index of the first CQE; 0 but in tests of wraps */
+	/*
+	 * Every CQE goes to the first place (cc): the owner bit says nothing then,
+	 * and an error CQE is overwritten by those of what it flushes.
+	 */
+	bool is_collapsed;
+	/*
+	 * Doorbell record: word 0 holds, big-endian, the low 24 bits of the index of
+	 * the first CQE not taken yet, and more than @depth beyond it are an overrun,
+	 * which ends the QPs. NULL: nobody counts (oi).
+	 */
+	const uint32_t *record;
 };
 
 /*
  * @ring holds @depth WQE basic blocks of 64 bytes, a power of two. @record is
- * the doorbell record {receive, send}; @doorbell an 8-byte slot of
+ * the doorbell record {receive, send}, which says @first; @doorbell an 8-byte slot of
  * doorbell_page(). All of it stays until the QP is destroyed.
  */
 struct ori_hca_qp_attr {
@@ -111,6 +125,9 @@ struct ori_hca_ops {
 
 	void (*caps)(const struct ori_hca *hca, struct ori_hca_caps *caps);
 
+	/* What the addresses of all QPs of @hca have in common; qpn and psn are 0. */
+	void (*describe)(const struct ori_hca *hca, struct ori_hca_qp_address *address);
+
 	/* [@address, @address + @length) is known to the wire as [@iova, ...). */
 	enum oriel_status (*register_memory)(struct ori_hca *hca, void *address, size_t length,
 					     uint64_t iova, unsigned access, struct ori_hca_mr **mr,
@@ -130,7 +147,10 @@ struct ori_hca_ops {
 	 */
 	enum oriel_status (*connect_qp)(struct ori_hca_qp *qp,
 					const struct ori_hca_qp_address *peer);
-	/* Flush: every WQE posted and not done gets an error CQE. */
+	/*
+	 * Flush: every WQE posted and not done gets an error CQE, and no memory is
+	 * read or written for it after that. Twice is fine.
+	 */
 	void (*fail_qp)(struct ori_hca_qp *qp);
 	void (*destroy_qp)(struct ori_hca_qp *qp);
 

@@ -2,6 +2,7 @@
 #include <oriel/dev/mlx5_ring.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -159,28 +160,47 @@ struct poster {
 	uint64_t failed; /* first index that did not complete */
 	uint64_t passed; /* highest index that did */
 	bool is_wrong;
+	bool is_trying; /* posts by try_post() */
 };
+
+/* What was reserved. */
+static enum oriel_status post_at(struct oriel_mlx5_queue *q, const uint64_t *source,
+				 uint64_t *target, uint32_t count, uint64_t base,
+				 const struct oriel_mlx5_limits *limits)
+{
+	enum oriel_status status;
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		const struct oriel_mlx5_place remote = {(uintptr_t)&target[i], 0};
+		const struct oriel_mlx5_place local = {(uintptr_t)&source[i], 0};
+
+		oriel_mlx5_wqe_write(oriel_mlx5_slot(q, base + i),
+				     oriel_mlx5_head_of(q, base + i, ORIEL_MLX5_FENCE_NONE), remote,
+				     local, 8);
+	}
+	status = oriel_mlx5_publish(q, base, count, limits);
+	if (status == ORIEL_OK)
+		oriel_mlx5_ring(q, base + count);
+	return status;
+}
 
 static enum oriel_status post(struct oriel_mlx5_queue *q, const uint64_t *source, uint64_t *target,
 			      uint32_t count, uint64_t *base)
 {
 	enum oriel_status status = oriel_mlx5_reserve(q, count, &patient, base);
-	uint32_t i;
 
-	if (status != ORIEL_OK)
-		return status;
-	for (i = 0; i < count; i++) {
-		const struct oriel_mlx5_place remote = {(uintptr_t)&target[i], 0};
-		const struct oriel_mlx5_place local = {(uintptr_t)&source[i], 0};
+	return status == ORIEL_OK ? post_at(q, source, target, count, *base, &patient) : status;
+}
 
-		oriel_mlx5_wqe_write(oriel_mlx5_slot(q, *base + i),
-				     oriel_mlx5_head_of(q, *base + i, ORIEL_MLX5_FENCE_NONE),
-				     remote, local, 8);
-	}
-	status = oriel_mlx5_publish(q, *base, count, &patient);
-	if (status == ORIEL_OK)
-		oriel_mlx5_ring(q, *base + count);
-	return status;
+/* The same without ever waiting; a publication that would have to fails at once. */
+static enum oriel_status try_post(struct oriel_mlx5_queue *q, const uint64_t *source,
+				  uint64_t *target, uint32_t count, uint64_t *base)
+{
+	const struct oriel_mlx5_limits now = {NULL, 0, 0, 0};
+	enum oriel_status status = oriel_mlx5_try_reserve(q, count, base);
+
+	return status == ORIEL_OK ? post_at(q, source, target, count, *base, &now) : status;
 }
 
 static void *poster_run(void *argument)
@@ -194,7 +214,10 @@ static void *poster_run(void *argument)
 	for (i = 0; i < p->posts && p->status == ORIEL_OK; i++) {
 		count = 1 + i % 2;
 		p->source[0] = p->source[1] = i + 1;
-		p->status = post(q, p->source, p->target, count, &base);
+		do
+			p->status = (p->is_trying ? try_post : post)(q, p->source, p->target, count,
+								     &base);
+		while (p->status == ORIEL_AGAIN && sched_yield() == 0);
 		if (p->status != ORIEL_OK)
 			break;
 		last = base + count - 1;
@@ -209,7 +232,9 @@ static void *poster_run(void *argument)
 	return NULL;
 }
 
-static void run_posters(struct poster *posters, struct adapter *a, unsigned threads, uint32_t posts)
+/* Every @trying-th thread never waits to post; 0: none. */
+static void run_posters(struct poster *posters, struct adapter *a, unsigned threads, uint32_t posts,
+			unsigned trying)
 {
 	unsigned i;
 
@@ -218,6 +243,7 @@ static void run_posters(struct poster *posters, struct adapter *a, unsigned thre
 		memset(&posters[i], 0, sizeof(posters[i]));
 		posters[i].adapter = a;
 		posters[i].posts = posts;
+		posters[i].is_trying = trying && i % trying == 0;
 		assert_int_equal(pthread_create(&posters[i].thread, NULL, poster_run, &posters[i]),
 				 0);
 	}
@@ -226,14 +252,14 @@ static void run_posters(struct poster *posters, struct adapter *a, unsigned thre
 	adapter_stop(a);
 }
 
-static void check_all_complete(unsigned threads, uint32_t posts, uint64_t first)
+static void check_complete(unsigned threads, uint32_t posts, uint64_t first, unsigned trying)
 {
 	struct poster posters[THREADS_MAX];
 	struct adapter a;
 	unsigned i;
 
 	adapter_open(&a, first);
-	run_posters(posters, &a, threads, posts);
+	run_posters(posters, &a, threads, posts, trying);
 	for (i = 0; i < threads; i++) {
 		assert_int_equal(posters[i].status, ORIEL_OK);
 		assert_false(posters[i].is_wrong);
@@ -242,6 +268,11 @@ static void check_all_complete(unsigned threads, uint32_t posts, uint64_t first)
 	assert_true(a.queue.done == a.next);
 	assert_true(a.queue.posted == a.next);
 	assert_true(a.queue.err == 0);
+}
+
+static void check_all_complete(unsigned threads, uint32_t posts, uint64_t first)
+{
+	check_complete(threads, posts, first, 0);
 }
 
 static void test_one_thread_sees_all_complete(void **state)
@@ -275,11 +306,50 @@ static void test_indices_wrap_where_fields_end(void **state)
 	}
 }
 
+static void test_who_may_not_wait_posts_in_turn_as_well(void **state)
+{
+	(void)state;
+	check_complete(1, 2000, 0, 1);
+	check_complete(64, 60, 0, 1);
+	check_complete(16, 150, (1u << 16) - 100, 2);
+	check_complete(64, 30, ((uint64_t)1 << 32) - 70, 8);
+}
+
+static void test_who_may_not_wait_is_sent_away(void **state)
+{
+	struct adapter a;
+	uint64_t base = 7, first = 0;
+
+	(void)state;
+	adapter_open(&a, 0);
+	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 0, &base), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, DEPTH / 2 + 1, &base), ORIEL_ERR_RANGE);
+	/* Another thread is in the middle of a post. */
+	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &first), ORIEL_OK);
+	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_AGAIN);
+	assert_true(base == 7 && a.queue.resv == 1);
+	assert_int_equal(oriel_mlx5_publish(&a.queue, first, 1, &hasty), ORIEL_OK);
+	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_OK);
+	assert_true(base == 1 && a.queue.resv == 2);
+	assert_int_equal(oriel_mlx5_publish(&a.queue, base, 1, &hasty), ORIEL_OK);
+	/* Two slots are left. */
+	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 2, &base), ORIEL_OK);
+	assert_int_equal(oriel_mlx5_publish(&a.queue, base, 2, &hasty), ORIEL_OK);
+	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_AGAIN);
+	assert_true(base == 2 && a.queue.resv == 4 && a.queue.err == 0);
+	adapter_complete(&a, 0, 0);
+	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 2, &base), ORIEL_AGAIN);
+	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_OK);
+	assert_true(base == 4);
+	oriel_mlx5_condemn(&a.queue, oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, 0x15, 0, 1));
+	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_ERR_PEER);
+}
+
 /* The status of @p fits its indices if WQE @fail_at failed. */
 static void check_poster(const struct poster *p, uint64_t fail_at)
 {
 	assert_false(p->is_wrong);
-	assert_int_equal(p->status, ORIEL_ERR_PROTOCOL);
+	assert_int_equal(p->status, ORIEL_ERR_ACCESS);
 	assert_true(p->passed < fail_at);
 	assert_true(p->failed == NEVER || p->failed >= fail_at);
 }
@@ -293,7 +363,7 @@ static void check_error(unsigned threads, uint64_t first)
 
 	adapter_open(&a, first);
 	a.fail_at = fail_at;
-	run_posters(posters, &a, threads, UINT32_MAX);
+	run_posters(posters, &a, threads, UINT32_MAX, 0);
 	for (i = 0; i < threads; i++)
 		check_poster(&posters[i], fail_at);
 	assert_int_equal(oriel_mlx5_err_state(a.queue.err), ORIEL_MLX5_ERROR_CQE);
@@ -449,6 +519,8 @@ int main(void)
 		cmocka_unit_test(test_four_threads_see_all_complete),
 		cmocka_unit_test(test_64_threads_share_a_ring_of_four),
 		cmocka_unit_test(test_indices_wrap_where_fields_end),
+		cmocka_unit_test(test_who_may_not_wait_posts_in_turn_as_well),
+		cmocka_unit_test(test_who_may_not_wait_is_sent_away),
 		cmocka_unit_test(test_an_error_reaches_every_thread),
 		cmocka_unit_test(test_a_reservation_fits_half_the_ring),
 		cmocka_unit_test(test_a_full_ring_is_waited_for_until_the_deadline),

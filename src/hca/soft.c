@@ -72,8 +72,11 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.depth_max = ORIEL_MLX5_DEPTH_MAX,
 		.mtu = (uint32_t)node->scenario.mtu,
 		.max_rd_atomic = (uint32_t)node->scenario.reads,
+		.first = node->scenario.first,
 		.has_wait = true,
 		.is_atomic_host_endian = !node->scenario.big_endian,
+		.is_software = true,
+		.is_sink = node->scenario.sink,
 	};
 }
 
@@ -144,6 +147,8 @@ static enum oriel_status soft_create_cq(struct ori_hca *hca, const struct ori_hc
 	cq->ring = attr->ring;
 	cq->log_depth = (uint32_t)__builtin_ctz(attr->depth);
 	cq->next = attr->first;
+	cq->is_collapsed = attr->is_collapsed;
+	cq->record = attr->record;
 	cq->error_at = SOFT_NEVER;
 	ori_soft_cq_clear(cq);
 	ori_soft_engine_lock(node->engine);
@@ -171,19 +176,27 @@ static void soft_destroy_cq(struct ori_hca_cq *handle)
 	free(cq);
 }
 
+static bool soft_is_doorbell(const struct soft_node *node, const void *slot)
+{
+	bool is_slot;
+
+	ori_soft_engine_lock(node->engine);
+	is_slot = ori_soft_node_has_slot(node, slot);
+	ori_soft_engine_unlock(node->engine);
+	return is_slot;
+}
+
 static enum oriel_status soft_check_qp(const struct soft_node *node,
 				       const struct ori_hca_qp_attr *attr)
 {
-	uintptr_t slot = (uintptr_t)attr->doorbell, page = (uintptr_t)node->page;
-
 	if (!soft_is_ring(attr->ring, attr->depth))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"a QP needs an aligned ring of a power of two WQEs, not %u",
 				attr->depth);
 	if (!attr->record || (uintptr_t)attr->record % 8)
 		return ori_fail(ORIEL_ERR_INVALID, "a doorbell record is 8 bytes, aligned");
-	if (slot % 8 || slot < page + 0x800 || slot > page + SOFT_PAGE - 8)
-		return ori_fail(ORIEL_ERR_INVALID, "a doorbell is no slot of the doorbell page");
+	if (!soft_is_doorbell(node, attr->doorbell))
+		return ori_fail(ORIEL_ERR_INVALID, "a doorbell is no slot of a doorbell page");
 	if (!attr->send_cq || to_cq(attr->send_cq)->node != node)
 		return ori_fail(ORIEL_ERR_INVALID, "the CQ of a QP is of another adapter");
 	return ORIEL_OK;
@@ -223,17 +236,16 @@ static bool soft_add_qp(struct soft_qp *qp)
 	return qp->qpn != 0;
 }
 
-static void soft_name_qp(const struct soft_qp *qp, struct ori_hca_qp_address *address)
+static void soft_describe(const struct ori_hca *hca, struct ori_hca_qp_address *address)
 {
-	struct soft_address adapter = qp->node->engine->address;
+	const struct soft_node *node = to_node(hca);
+	struct soft_address adapter = node->engine->address;
 
-	adapter.node = qp->node->id;
+	adapter.node = node->id;
 	*address = (struct ori_hca_qp_address){
 		.version = ORI_HCA_ADDRESS_VERSION,
-		.qpn = qp->qpn,
-		.psn = qp->next_psn,
-		.mtu = (uint32_t)qp->node->scenario.mtu,
-		.max_rd_atomic = (uint32_t)qp->node->scenario.reads,
+		.mtu = (uint32_t)node->scenario.mtu,
+		.max_rd_atomic = (uint32_t)node->scenario.reads,
 	};
 	memcpy(address->adapter, &adapter, sizeof(adapter));
 }
@@ -255,7 +267,9 @@ static enum oriel_status soft_create_qp(struct ori_hca *hca, const struct ori_hc
 		free(qp);
 		return ori_fail(ORIEL_ERR_NOMEM, "a software HCA has %u QPs at most", SOFT_TABLE);
 	}
-	soft_name_qp(qp, address);
+	soft_describe(hca, address);
+	address->qpn = qp->qpn;
+	address->psn = qp->next_psn;
 	*out = (struct ori_hca_qp *)qp;
 	return ORIEL_OK;
 }
@@ -275,6 +289,13 @@ static enum oriel_status soft_check_peer(const struct soft_node *node,
 	return ORIEL_OK;
 }
 
+static enum soft_road soft_road(const struct soft_scenario *s)
+{
+	if (s->ipv6)
+		return SOFT_ROAD_IPV6;
+	return s->tcp ? SOFT_ROAD_TCP : SOFT_ROAD_BEST;
+}
+
 /* Under the lock. */
 static enum oriel_status soft_join(struct soft_qp *qp, const struct ori_hca_qp_address *peer,
 				   const struct soft_address *adapter)
@@ -288,7 +309,7 @@ static enum oriel_status soft_join(struct soft_qp *qp, const struct ori_hca_qp_a
 	if (adapter->cookie != e->address.cookie && e->is_virtual)
 		return ori_fail(ORIEL_ERR_NO_PATH, "the peer is not of this cluster");
 	if (adapter->cookie != e->address.cookie)
-		st = ori_soft_link_to(e, adapter, node->scenario.tcp, &qp->link);
+		st = ori_soft_link_to(e, adapter, soft_road(&node->scenario), &qp->link);
 	if (st != ORIEL_OK)
 		return st;
 	qp->peer_cookie = adapter->cookie;
@@ -360,7 +381,15 @@ static void soft_destroy_qp(struct ori_hca_qp *handle)
 
 static enum oriel_status soft_doorbell_page(struct ori_hca *hca, void **page)
 {
-	*page = to_node(hca)->page;
+	struct soft_node *node = to_node(hca);
+	uint32_t *added;
+
+	ori_soft_engine_lock(node->engine);
+	added = ori_soft_node_add_page(node);
+	ori_soft_engine_unlock(node->engine);
+	if (!added)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a page of doorbells");
+	*page = added;
 	return ORIEL_OK;
 }
 
@@ -394,6 +423,7 @@ const struct ori_hca_ops ori_hca_soft_ops = {
 	.open = soft_open,
 	.close = soft_close,
 	.caps = soft_caps,
+	.describe = soft_describe,
 	.register_memory = soft_register,
 	.unregister_memory = soft_unregister,
 	.create_cq = soft_create_cq,

@@ -26,11 +26,15 @@ struct ori_soft_counters {
 	uint64_t swallowed; /* sent into a black hole or over a lost connection */
 	uint64_t replayed;  /* requests that had been executed already */
 	uint64_t rewound;   /* times that packets were sent again */
-	uint64_t timeouts;
-	uint64_t refused; /* requests answered with an error */
+	uint64_t timeouts;  /* questions whether something was lost, or no way to ask */
+	uint64_t lost;      /* times that something was */
+	uint64_t refused;   /* requests answered with an error */
 	uint64_t stalled;
-	uint64_t relaxed; /* writes held back */
+	uint64_t relaxed; /* writes held back, for any reason */
 	uint64_t late_cqes;
+	uint64_t dup_cqes;
+	uint64_t overruns; /* of CQs */
+	uint64_t halted;
 	uint64_t violations; /* WQEs and doorbells that break the rules */
 	uint64_t events_lost;
 };

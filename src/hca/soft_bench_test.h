@@ -45,6 +45,12 @@ struct side_attr {
 	size_t length;   /* of the buffer */
 	unsigned access; /* ALL if 0 */
 	bool is_companion;
+
+	/* of the CQ; as the QP's if 0 */
+	uint32_t cq_depth;
+	uint64_t cq_first;
+	bool is_collapsed;
+	const uint32_t *cq_record;
 };
 
 static inline void *side_alloc(size_t length)
@@ -68,9 +74,16 @@ static inline void side_open(struct side *s, const struct side_attr *attr)
 	s->cq_ring = side_alloc((size_t)attr->depth * 64);
 	s->memory = side_alloc(attr->length);
 	s->record = side_alloc(8);
+	s->record[1] = oriel_mlx5_record_value(attr->first);
 	s->sink = side_alloc(8);
 	assert_int_equal(HCA.doorbell_page(s->hca, &page), ORIEL_OK);
-	cq = (struct ori_hca_cq_attr){s->cq_ring, attr->depth, attr->first};
+	cq = (struct ori_hca_cq_attr){
+		.ring = s->cq_ring,
+		.depth = attr->cq_depth ? attr->cq_depth : attr->depth,
+		.first = attr->cq_first ? attr->cq_first : attr->first,
+		.is_collapsed = attr->is_collapsed,
+		.record = attr->cq_record,
+	};
 	assert_int_equal(HCA.create_cq(s->hca, &cq, &s->cq, &s->queue.cqn), ORIEL_OK);
 	qp = (struct ori_hca_qp_attr){
 		.ring = s->sq_ring,
@@ -116,6 +129,12 @@ static inline void side_join(struct side *a, struct side *b)
 {
 	assert_int_equal(HCA.connect_qp(a->qp, &b->address), ORIEL_OK);
 	assert_int_equal(HCA.connect_qp(b->qp, &a->address), ORIEL_OK);
+}
+
+/* It is its own peer. */
+static inline void side_join_itself(struct side *s)
+{
+	assert_int_equal(HCA.connect_qp(s->qp, &s->address), ORIEL_OK);
 }
 
 static inline struct oriel_mlx5_limits side_limits(void)
@@ -239,6 +258,37 @@ static inline uint64_t side_wait_cqe(struct side *s, uint32_t cqn, uint64_t cqe)
 static inline uint32_t side_syndrome(const struct side *s)
 {
 	return oriel_mlx5_err_syndrome(s->queue.err);
+}
+
+/* 4 bytes at @offset of @to += @add. */
+static inline uint64_t side_add32(struct side *s, const struct side *to, uint64_t offset,
+				  uint64_t into, uint32_t add, uint32_t boundary)
+{
+	uint32_t fence = 0;
+
+	SIDE_POST(s, i,
+		  oriel_mlx5_wqe_masked_add32(slot, head, side_at(to, offset), side_at(s, into),
+					      add, boundary));
+}
+
+static inline uint64_t side_add64(struct side *s, const struct side *to, uint64_t offset,
+				  uint64_t into, uint64_t add, uint64_t boundary)
+{
+	uint32_t fence = 0;
+
+	SIDE_POST(s, i,
+		  oriel_mlx5_wqe_masked_add64(slot, head, side_at(to, offset), side_at(s, into),
+					      add, boundary));
+}
+
+static inline uint64_t side_swap32(struct side *s, const struct side *to, uint64_t offset,
+				   uint64_t into, const struct oriel_mlx5_swap *swap)
+{
+	uint32_t fence = 0;
+
+	SIDE_POST(s, i,
+		  oriel_mlx5_wqe_masked_swap32(slot, head, side_at(to, offset), side_at(s, into),
+					       swap));
 }
 
 static inline uint64_t *side_word(struct side *s, uint64_t offset)

@@ -27,12 +27,16 @@ uint8_t ori_soft_vendor(uint8_t syndrome)
 
 static char *cq_slot(const struct soft_cq *cq, uint64_t index)
 {
+	if (cq->is_collapsed)
+		return cq->ring;
 	return cq->ring + (index & ((UINT64_C(1) << cq->log_depth) - 1)) * ORIEL_MLX5_BLOCK;
 }
 
 void ori_soft_cq_clear(struct soft_cq *cq)
 {
-	for (uint64_t i = 0; i < UINT64_C(1) << cq->log_depth; i++)
+	uint64_t places = cq->is_collapsed ? 1 : UINT64_C(1) << cq->log_depth;
+
+	for (uint64_t i = 0; i < places; i++)
 		oriel_mlx5_cqe_clear(cq_slot(cq, i));
 }
 
@@ -65,6 +69,39 @@ static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint6
 	cq->node->counters.late_cqes++;
 }
 
+/* The last CQE once more, byte by byte what it was. */
+static void cq_repeat(struct soft_cq *cq)
+{
+	char *slot = cq_slot(cq, cq->next - 1);
+	uint32_t tail = oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(slot, ORIEL_MLX5_TAIL));
+
+	if (cq->late_count || oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID)
+		return;
+	for (uint64_t *at = (void *)slot; at < (uint64_t *)(void *)(slot + ORIEL_MLX5_BLOCK); at++)
+		oriel_dev_store_relaxed(at, oriel_dev_load_relaxed(at));
+	cq->node->counters.dup_cqes++;
+}
+
+/* Would the next CQE come upon one that nobody has taken? */
+static bool cq_is_full(const struct soft_cq *cq)
+{
+	uint32_t taken;
+
+	if (!cq->record)
+		return false;
+	taken = oriel_dev_swap_bytes32(oriel_dev_load_acquire32(cq->record));
+	return (((uint32_t)cq->next - taken) & ORIEL_MLX5_CQE_INDEX_MASK) >> cq->log_depth != 0;
+}
+
+static bool cq_overruns(struct soft_cq *cq)
+{
+	if (cq->is_overrun || !cq_is_full(cq))
+		return cq->is_overrun;
+	cq->is_overrun = true;
+	cq->node->counters.overruns++;
+	return true;
+}
+
 void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
 			  const struct soft_wqe *wqe, uint8_t syndrome)
 {
@@ -80,6 +117,10 @@ void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t
 		.vendor = ori_soft_vendor(syndrome),
 	};
 
+	if (cq_overruns(cq))
+		return;
+	if (soft_rand_chance(&node->rand, node->scenario.dup_cqe))
+		cq_repeat(cq);
 	if (syndrome && cq->error_at == SOFT_NEVER)
 		cq->error_at = cq->next;
 	cq->next++;

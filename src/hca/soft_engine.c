@@ -17,6 +17,7 @@
 #include "hca/soft_cq.h"
 #include "hca/soft_link.h"
 #include "hca/soft_memory.h"
+#include "hca/soft_node.h"
 #include "hca/soft_qp.h"
 
 #define ENGINE_SPIN_NS 50000u    /* without work before it sleeps */
@@ -24,7 +25,6 @@
 #define ENGINE_SLEEP_NS UINT64_C(1000000000)
 #define ENGINE_WQES 32u /* of one QP in one turn */
 #define ENGINE_PACKETS 16u
-#define ENGINE_TICK_NS 1000u /* of virtual time per step */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct soft_engine *engine_running; /* guarded by engine_lock */
@@ -44,8 +44,8 @@ void oriel_cpu_wake(uint32_t *asleep)
 static void engine_announce(struct soft_engine *e, uint32_t asleep)
 {
 	for (unsigned i = 0; i < SOFT_NODES; i++)
-		if (e->nodes[i])
-			oriel_dev_store_release32(e->nodes[i]->page, asleep);
+		for (unsigned k = 0; e->nodes[i] && k < e->nodes[i]->page_count; k++)
+			oriel_dev_store_release32(e->nodes[i]->pages[k], asleep);
 }
 
 static uint64_t engine_due_qp(struct soft_qp *qp)
@@ -62,17 +62,30 @@ static uint64_t engine_due_qp(struct soft_qp *qp)
 	return due;
 }
 
-static uint64_t engine_due(const struct soft_engine *e)
+/* What a halted adapter would have to do waits for the end of that. */
+static uint64_t engine_due_node(const struct soft_node *node)
+{
+	uint64_t due = ori_soft_held_due(node), other;
+
+	if (node->halt_until > node->engine->now)
+		return node->halt_until;
+	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next) {
+		other = engine_due_qp(qp);
+		if (other < due)
+			due = other;
+	}
+	return due;
+}
+
+uint64_t ori_soft_engine_due(const struct soft_engine *e)
 {
 	uint64_t due = ori_soft_link_due(e), other;
 
-	for (unsigned i = 0; i < SOFT_NODES; i++)
-		for (struct soft_qp *qp = e->nodes[i] ? e->nodes[i]->qp_list : NULL; qp;
-		     qp = qp->next) {
-			other = engine_due_qp(qp);
-			if (other < due)
-				due = other;
-		}
+	for (unsigned i = 0; i < SOFT_NODES; i++) {
+		other = e->nodes[i] ? engine_due_node(e->nodes[i]) : SOFT_NEVER;
+		if (other < due)
+			due = other;
+	}
 	return due;
 }
 
@@ -93,8 +106,11 @@ static bool engine_turn_qp(struct soft_qp *qp)
 /* Who is passed over is served another time: that makes the order random. */
 static bool engine_turn_node(struct soft_node *node)
 {
-	bool is_busy = ori_soft_held_leak(node);
+	bool is_busy;
 
+	if (ori_soft_node_is_halted(node))
+		return false;
+	is_busy = ori_soft_held_leak(node);
 	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next)
 		if (node->scenario.shuffle && soft_rand_chance(&node->rand, SOFT_CERTAIN / 2))
 			is_busy |= oriel_dev_load_relaxed(qp->doorbell) != qp->seen ||
@@ -119,7 +135,8 @@ static bool engine_turn(struct soft_engine *e)
 	for (i = 0; i < SOFT_NODES; i++)
 		for (struct soft_qp *qp = e->nodes[i] ? e->nodes[i]->qp_list : NULL; qp;
 		     qp = qp->next)
-			is_busy |= ori_soft_requester_timer(qp);
+			if (qp->node->halt_until <= e->now)
+				is_busy |= ori_soft_requester_timer(qp);
 	return is_busy;
 }
 
@@ -135,7 +152,7 @@ static bool engine_has_doorbells(struct soft_engine *e)
 
 static uint64_t engine_nap(const struct soft_engine *e)
 {
-	uint64_t due = engine_due(e), now = ori_clock_ns(), nap = ENGINE_SLEEP_NS;
+	uint64_t due = ori_soft_engine_due(e), now = ori_clock_ns(), nap = ENGINE_SLEEP_NS;
 
 	if (due <= now)
 		return 0;
@@ -346,77 +363,4 @@ void ori_soft_engine_unlock(struct soft_engine *e)
 	if (e->is_asleep)
 		(void)!write(e->event, &once, sizeof(once));
 	pthread_mutex_unlock(&e->lock);
-}
-
-enum engine_action {
-	ENGINE_DOORBELL,
-	ENGINE_WQE,
-	ENGINE_PACKET,
-	ENGINE_TIMER,
-	ENGINE_CQE,
-	ENGINE_LEAK,
-	ENGINE_ACTIONS,
-};
-
-static bool engine_act(struct soft_qp *qp, enum engine_action action)
-{
-	switch (action) {
-	case ENGINE_DOORBELL:
-		return ori_soft_doorbell_poll(qp);
-	case ENGINE_WQE:
-		return ori_soft_sq_step(qp);
-	case ENGINE_PACKET:
-		return ori_soft_egress(qp);
-	case ENGINE_TIMER:
-		return ori_soft_requester_timer(qp);
-	case ENGINE_CQE:
-		return ori_soft_cq_flush(qp->cq, qp->node->engine->now);
-	default:
-		return ori_soft_held_leak(qp->node);
-	}
-}
-
-/* QP number @which of the engine, in the order of nodes and creation. */
-static struct soft_qp *engine_qp(struct soft_engine *e, uint64_t which)
-{
-	for (unsigned i = 0; i < SOFT_NODES; i++)
-		for (struct soft_qp *qp = e->nodes[i] ? e->nodes[i]->qp_list : NULL; qp;
-		     qp = qp->next)
-			if (which-- == 0)
-				return qp;
-	return NULL;
-}
-
-static uint64_t engine_qps(const struct soft_engine *e)
-{
-	uint64_t count = 0;
-
-	for (unsigned i = 0; i < SOFT_NODES; i++)
-		for (struct soft_qp *qp = e->nodes[i] ? e->nodes[i]->qp_list : NULL; qp;
-		     qp = qp->next)
-			count++;
-	return count;
-}
-
-bool ori_soft_engine_step(struct soft_engine *e)
-{
-	uint64_t choices = engine_qps(e) * ENGINE_ACTIONS, first, due;
-
-	e->now += ENGINE_TICK_NS;
-	first = soft_rand_below(&e->rand, choices);
-	for (uint64_t i = 0; i < choices; i++) {
-		uint64_t choice = (first + i) % choices;
-		struct soft_qp *qp = engine_qp(e, choice / ENGINE_ACTIONS);
-
-		if (engine_act(qp, (enum engine_action)(choice % ENGINE_ACTIONS))) {
-			soft_trace(e, 'A', choice, e->now);
-			return true;
-		}
-	}
-	due = engine_due(e);
-	if (due == SOFT_NEVER)
-		return false;
-	if (due > e->now)
-		e->now = due;
-	return true;
 }

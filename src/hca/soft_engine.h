@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What drives the adapters: one thread per process while any is open, or the
- * steps of a cluster.
+ * What drives the adapters: one thread per process while any is open.
  */
 #ifndef ORI_HCA_SOFT_ENGINE_H
 #define ORI_HCA_SOFT_ENGINE_H
@@ -20,7 +19,7 @@ void ori_soft_engine_destroy_virtual(struct soft_engine *e);
 void ori_soft_engine_lock(struct soft_engine *e);
 void ori_soft_engine_unlock(struct soft_engine *e);
 
-/* One random action; false if there is none left. */
-bool ori_soft_engine_step(struct soft_engine *e);
+/* When there is something to do by itself, doorbells aside; SOFT_NEVER if not. */
+uint64_t ori_soft_engine_due(const struct soft_engine *e);
 
 #endif

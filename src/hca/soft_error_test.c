@@ -139,6 +139,29 @@ static void test_memory_that_is_unregistered_is_0x13_and_told_so(void **state)
 	expect_event(r->hca[1], ORIEL_MLX5_REMOTE_ACCESS, "unregistered");
 }
 
+/* Another registration in its place has another key: the old one stays dead. */
+static void test_a_key_does_not_come_back(void **state)
+{
+	struct arena *r = *state;
+	uint32_t old = r->b.keys.rkey;
+	unsigned tries = 0;
+	uint64_t index;
+
+	do {
+		HCA.unregister_memory(r->b.mr);
+		assert_int_equal(HCA.register_memory(r->hca[1], r->b.memory, LENGTH, 0, ALL,
+						     &r->b.mr, &r->b.keys),
+				 ORIEL_OK);
+		assert_int_not_equal(r->b.keys.rkey, old);
+	} while (r->b.keys.rkey >> 8 != old >> 8 && ++tries < 100);
+	assert_int_equal(r->b.keys.rkey >> 8, old >> 8);
+	assert_int_equal(side_wait(&r->a, side_write(&r->a, &r->b, 0, 0, 8, 0)), ORIEL_OK);
+	r->b.keys.rkey = old;
+	index = side_write(&r->a, &r->b, 0, 0, 8, 0);
+	expect_failure(r, index, ORIEL_MLX5_REMOTE_ACCESS);
+	expect_event(r->hca[1], ORIEL_MLX5_REMOTE_ACCESS, "unregistered");
+}
+
 static void test_access_that_is_not_allowed_is_0x13(void **state)
 {
 	struct arena *r = *state;
@@ -363,6 +386,7 @@ int main(void)
 		TEST(test_a_key_that_wraps_around_is_0x13),
 		TEST(test_a_read_out_of_bounds_is_0x13),
 		TEST(test_memory_that_is_unregistered_is_0x13_and_told_so),
+		TEST(test_a_key_does_not_come_back),
 		TEST(test_access_that_is_not_allowed_is_0x13),
 		TEST(test_an_atomic_that_is_not_aligned_is_0x12),
 		TEST(test_a_peer_that_is_gone_is_0x15),

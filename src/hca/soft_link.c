@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hca/soft_link.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,7 +15,6 @@
 #include "mem/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
-#define LINK_SOCKET_BYTES (1 << 20)
 #define LINK_EVENTS 32
 
 enum link_state {
@@ -36,8 +32,9 @@ struct soft_link {
 
 	/* out */
 	struct soft_address address; /* of the engine at the other end */
-	unsigned attempt;            /* addresses tried */
-	uint64_t deadline;           /* of this attempt */
+	enum soft_road road;
+	unsigned attempt;  /* addresses tried */
+	uint64_t deadline; /* of this attempt */
 	struct soft_outbox out;
 
 	struct soft_inbox in;
@@ -52,27 +49,6 @@ static enum oriel_status link_watch(struct soft_engine *e, int fd, uint32_t even
 	return ORIEL_OK;
 }
 
-static enum oriel_status link_listen_tcp(struct soft_engine *e)
-{
-	struct sockaddr_in any = {.sin_family = AF_INET};
-	socklen_t length = sizeof(any);
-	int fd;
-
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot make a TCP socket");
-	if (bind(fd, (struct sockaddr *)&any, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
-	    getsockname(fd, (struct sockaddr *)&any, &length) != 0) {
-		enum oriel_status st = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen on TCP");
-
-		close(fd);
-		return st;
-	}
-	e->address.port = ntohs(any.sin_port);
-	e->listeners[1] = fd;
-	return ORIEL_OK;
-}
-
 enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 {
 	enum oriel_status st;
@@ -82,7 +58,7 @@ enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 	if (st == ORIEL_OK)
 		st = link_watch(e, e->listeners[0], EPOLLIN, &e->listeners[0]);
 	if (st == ORIEL_OK)
-		st = link_listen_tcp(e);
+		st = ori_soft_tcp_listen(&e->listeners[1], &e->address.port);
 	if (st == ORIEL_OK)
 		st = link_watch(e, e->listeners[1], EPOLLIN, &e->listeners[1]);
 	return st;
@@ -110,24 +86,54 @@ void ori_soft_link_close_all(struct soft_engine *e)
 			close(e->listeners[i]);
 }
 
-/* An incoming link is gone with its socket; QPs still hold on to an outgoing one. */
-static void link_lose(struct soft_link *link, const char *why)
+struct soft_link *ori_soft_link_find(struct soft_engine *e, uint64_t cookie)
+{
+	struct soft_link *link;
+
+	for (link = e->links; link; link = link->next)
+		if (link->is_out && link->address.cookie == cookie)
+			return link;
+	return NULL;
+}
+
+/*
+ * QPs hold on to it. The peer hears of it where it sends; what it has sent
+ * already is still taken.
+ */
+static void link_lose_out(struct soft_link *link)
+{
+	struct soft_link *in;
+
+	ori_soft_outbox_clear(&link->out);
+	link->state = LINK_LOST;
+	if (link->fd >= 0)
+		close(link->fd);
+	link->fd = -1;
+	for (in = link->engine->links; in; in = in->next)
+		if (!in->is_out && in->in.cookie == link->address.cookie)
+			(void)shutdown(in->fd, SHUT_WR);
+}
+
+static void link_lose_in(struct soft_link *link)
 {
 	struct soft_link **at = &link->engine->links;
+	struct soft_link *out = ori_soft_link_find(link->engine, link->in.cookie);
 
-	ori_log(ORIEL_LOG_INFO, "software HCA: a connection is lost: %s", why);
-	if (link->is_out) {
-		ori_soft_outbox_clear(&link->out);
-		link->state = LINK_LOST;
-		if (link->fd >= 0)
-			close(link->fd);
-		link->fd = -1;
-		return;
-	}
 	while (*at != link)
 		at = &(*at)->next;
 	*at = link->next;
 	link_free(link);
+	if (out && out->state != LINK_LOST)
+		link_lose_out(out);
+}
+
+static void link_lose(struct soft_link *link, const char *why)
+{
+	ori_log(ORIEL_LOG_INFO, "software HCA: a connection is lost: %s", why);
+	if (link->is_out)
+		link_lose_out(link);
+	else
+		link_lose_in(link);
 }
 
 static struct soft_link *link_make(struct soft_engine *e, bool is_out)
@@ -159,16 +165,6 @@ static void link_hello(struct soft_link *link)
 				       .compare = link->address.cookie}};
 }
 
-static void link_tune(int fd, bool is_tcp)
-{
-	int on = 1, bytes = LINK_SOCKET_BYTES;
-
-	/* Slower without, not wrong. */
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-	if (is_tcp)
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
-
 static enum oriel_status link_connect_unix(struct soft_link *link)
 {
 	enum oriel_status st;
@@ -176,66 +172,45 @@ static enum oriel_status link_connect_unix(struct soft_link *link)
 	st = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &link->fd);
 	if (st != ORIEL_OK)
 		return st;
-	link_tune(link->fd, false);
+	ori_soft_tcp_tune(link->fd, false);
 	link->state = LINK_UP;
 	return link_watch(link->engine, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
-}
-
-/* Address number @attempt; 0 if there are no more. */
-static uint32_t link_candidate(const struct soft_link *link, unsigned attempt)
-{
-	bool is_near = ori_soft_address_is_near(&link->address, &link->engine->address);
-
-	if (is_near)
-		return attempt == 0 ? htonl(INADDR_LOOPBACK) : 0;
-	return attempt < 4 ? link->address.ipv4[attempt] : 0;
 }
 
 /* Begin with the next address; the link is lost if there is none. */
 static void link_connect_tcp(struct soft_link *link)
 {
-	uint32_t host = link_candidate(link, link->attempt++);
-	struct sockaddr_in to = {.sin_family = AF_INET,
-				 .sin_port = htons(link->address.port),
-				 .sin_addr.s_addr = host};
+	struct soft_engine *e = link->engine;
 
 	if (link->fd >= 0)
 		close(link->fd);
-	link->fd = -1;
-	if (!host) {
+	if (!ori_soft_tcp_connect(&link->address, &e->address, link->road, link->attempt++,
+				  &link->fd)) {
 		link_lose(link, "no address of the peer answers");
 		return;
 	}
-	link->deadline = link->engine->now + LINK_CONNECT_NS;
-	link->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (link->fd < 0) {
-		link_lose(link, "no more sockets");
-		return;
-	}
-	link_tune(link->fd, true);
-	if (connect(link->fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS)
-		link->deadline = link->engine->now; /* the next address at once */
-	else if (link_watch(link->engine, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link) !=
-		 ORIEL_OK)
+	link->deadline = link->fd < 0 ? e->now : e->now + LINK_CONNECT_NS;
+	if (link->fd >= 0 &&
+	    link_watch(e, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link) != ORIEL_OK)
 		link_lose(link, "it cannot be watched");
 }
 
 enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_address *address,
-				   bool is_tcp, struct soft_link **out)
+				   enum soft_road road, struct soft_link **out)
 {
-	struct soft_link *link;
+	struct soft_link *link = ori_soft_link_find(e, address->cookie);
 
-	for (link = e->links; link; link = link->next)
-		if (link->is_out && link->address.cookie == address->cookie) {
-			*out = link;
-			return ORIEL_OK;
-		}
+	if (link) {
+		*out = link;
+		return ORIEL_OK;
+	}
 	link = link_make(e, true);
 	if (!link)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a connection of a software HCA");
 	link->address = *address;
+	link->road = road;
 	link_hello(link);
-	if (is_tcp || !ori_soft_address_is_near(address, &e->address))
+	if (road != SOFT_ROAD_BEST || !ori_soft_address_is_near(address, &e->address))
 		link_connect_tcp(link);
 	else if (link_connect_unix(link) != ORIEL_OK)
 		link_lose(link, oriel_last_error());

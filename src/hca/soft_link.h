@@ -2,11 +2,13 @@
 /*
  * One-way stream sockets between engines: each engine sends over connections
  * it made itself, lazily, and receives over those it accepted. A connection
- * that is lost stays lost: what is sent there falls into a black hole.
+ * that is lost stays lost, and takes the one of the other direction with it: what
+ * is sent there falls into a black hole.
  */
 #ifndef ORI_HCA_SOFT_LINK_H
 #define ORI_HCA_SOFT_LINK_H
 
+#include "hca/soft_tcp.h"
 #include "hca/soft_wire.h"
 
 /* Open both listeners and fill in where they are found. */
@@ -17,7 +19,10 @@ void ori_soft_link_close_all(struct soft_engine *e);
 
 /* The way out to the engine at @address, made when first asked for. */
 enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_address *address,
-				   bool is_tcp, struct soft_link **link);
+				   enum soft_road road, struct soft_link **link);
+
+/* The same if there is one already, else NULL. */
+struct soft_link *ori_soft_link_find(struct soft_engine *e, uint64_t cookie);
 
 /* A frame to fill in, NULL while there is no room; push() sends it. */
 struct soft_frame *ori_soft_link_room(struct soft_link *link);

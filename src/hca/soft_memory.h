@@ -34,8 +34,12 @@ bool ori_soft_is_held(const struct soft_mr *mr);
 /* Write as the PCIe rules say: strict writes push out all that came before. */
 void ori_soft_write(struct soft_mr *mr, char *to, const void *from, size_t length);
 
-/* Let one held write, or all of them, reach memory; false if there was none. */
+/* Let one held write reach memory, if it is time; false if it is not. */
 bool ori_soft_held_leak(struct soft_node *node);
+uint64_t ori_soft_held_due(const struct soft_node *node);
+
+/* Let all of them. settle(): as an atomic on [@at, @at + @length) does. */
 void ori_soft_held_drain(struct soft_node *node);
+void ori_soft_held_settle(struct soft_node *node, const char *at, size_t length);
 
 #endif

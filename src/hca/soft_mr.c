@@ -135,40 +135,70 @@ void ori_soft_copy(void *to, const void *from, size_t length)
 
 bool ori_soft_is_held(const struct soft_mr *mr)
 {
-	return mr->node->scenario.relaxed && (mr->access & ORI_HCA_RELAXED_ORDERING);
+	const struct soft_scenario *s = &mr->node->scenario;
+
+	return s->below_owner || (s->relaxed && (mr->access & ORI_HCA_RELAXED_ORDERING));
 }
 
-static void mr_leak(struct soft_node *node, uint32_t which)
+/* The oldest if their order stays, else any. */
+static void mr_leak(struct soft_node *node)
 {
+	bool in_order = node->scenario.below_owner != 0;
+	uint64_t which = in_order ? 0 : soft_rand_below(&node->rand, node->held_count);
 	struct soft_posted *p = &node->held[which];
 
 	ori_soft_copy(p->target, p->data, p->length);
 	node->held_count--;
-	if (which != node->held_count)
+	if (in_order)
+		memmove(p, p + 1, node->held_count * sizeof(*p));
+	else if (which != node->held_count)
 		*p = node->held[node->held_count];
+}
+
+uint64_t ori_soft_held_due(const struct soft_node *node)
+{
+	return node->held_count ? node->held[0].due : SOFT_NEVER;
 }
 
 bool ori_soft_held_leak(struct soft_node *node)
 {
-	if (node->held_count == 0)
+	if (ori_soft_held_due(node) > node->engine->now)
 		return false;
-	mr_leak(node, (uint32_t)soft_rand_below(&node->rand, node->held_count));
+	mr_leak(node);
 	return true;
 }
 
 void ori_soft_held_drain(struct soft_node *node)
 {
-	while (ori_soft_held_leak(node))
-		;
+	while (node->held_count)
+		mr_leak(node);
+}
+
+static bool mr_overlaps(const struct soft_node *node, const char *at, size_t length)
+{
+	for (uint32_t i = 0; i < node->held_count; i++) {
+		const struct soft_posted *p = &node->held[i];
+
+		if (at < p->target + p->length && p->target < at + length)
+			return true;
+	}
+	return false;
+}
+
+void ori_soft_held_settle(struct soft_node *node, const char *at, size_t length)
+{
+	if (!node->scenario.below_owner || mr_overlaps(node, at, length))
+		ori_soft_held_drain(node);
 }
 
 static void mr_hold(struct soft_node *node, char *to, const char *from, size_t length)
 {
 	struct soft_posted *p;
 
-	if (node->held_count == node->scenario.relaxed)
-		ori_soft_held_leak(node);
+	if (node->held_count == node->held_room)
+		mr_leak(node);
 	p = &node->held[node->held_count++];
+	p->due = node->engine->now + soft_rand_below(&node->rand, node->scenario.below_owner);
 	p->target = to;
 	p->length = length;
 	ori_soft_copy(p->data, from, length);

@@ -11,12 +11,15 @@
 #include "hca/soft_memory.h"
 
 #define NODE_LAPS (SOFT_TABLE - 1)
+#define NODE_HELD 64u /* writes held back where the scenario does not say */
 
 static void node_free(struct soft_node *node)
 {
 	ori_soft_keys_close(&node->keys);
 	free(node->held);
-	free(node->page);
+	while (node->page_count)
+		free(node->pages[--node->page_count]);
+	free(node->pages);
 	free(node);
 }
 
@@ -58,13 +61,12 @@ enum oriel_status ori_soft_node_open(struct soft_engine *e, const char *config,
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
 	node->engine = e;
 	node->scenario = scenario;
-	node->page = aligned_alloc(SOFT_PAGE, SOFT_PAGE);
-	node->held = calloc(scenario.relaxed + 1, sizeof(*node->held));
-	if (!node->page || !node->held) {
+	node->held_room = scenario.relaxed ? (uint32_t)scenario.relaxed : NODE_HELD;
+	node->held = calloc(node->held_room, sizeof(*node->held));
+	if (!node->held) {
 		node_free(node);
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
 	}
-	memset(node->page, 0, SOFT_PAGE);
 	st = node_attach(e, node);
 	if (st != ORIEL_OK) {
 		node_free(node);
@@ -82,6 +84,50 @@ void ori_soft_node_close(struct soft_node *node)
 	e->nodes[node->id] = NULL;
 	ori_soft_engine_unlock(e);
 	node_free(node);
+}
+
+uint32_t *ori_soft_node_add_page(struct soft_node *node)
+{
+	uint32_t **more = realloc(node->pages, (node->page_count + 1) * sizeof(*more));
+	uint32_t *page;
+
+	if (!more)
+		return NULL;
+	node->pages = more;
+	page = aligned_alloc(SOFT_PAGE, SOFT_PAGE);
+	if (!page)
+		return NULL;
+	memset(page, 0, SOFT_PAGE);
+	/* Whoever rings there first wakes an engine that may be asleep. */
+	page[0] = 1;
+	more[node->page_count++] = page;
+	return page;
+}
+
+bool ori_soft_node_has_slot(const struct soft_node *node, const void *slot)
+{
+	uintptr_t at = (uintptr_t)slot % SOFT_PAGE;
+	const void *page = (const char *)slot - at;
+	unsigned i;
+
+	if (at < SOFT_DOORBELLS_AT || at % 8)
+		return false;
+	for (i = 0; i < node->page_count; i++)
+		if (node->pages[i] == page)
+			return true;
+	return false;
+}
+
+bool ori_soft_node_is_halted(struct soft_node *node)
+{
+	const struct soft_scenario *s = &node->scenario;
+
+	if (s->halt && !node->has_halted && node->counters.packets >= s->halt_at) {
+		node->has_halted = true;
+		node->halt_until = node->engine->now + s->halt;
+		node->counters.halted++;
+	}
+	return node->halt_until > node->engine->now;
 }
 
 uint32_t ori_soft_node_number(void *const *table, uint32_t *lap)

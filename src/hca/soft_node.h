@@ -10,10 +10,18 @@ enum oriel_status ori_soft_node_open(struct soft_engine *e, const char *config,
 				     struct soft_node **node);
 void ori_soft_node_close(struct soft_node *node);
 
+/* Does it stand still now? */
+bool ori_soft_node_is_halted(struct soft_node *node);
+
 /*
  * A number for a new QP or CQ in @table: the lap makes it differ from those that
  * had the same place before. 0 if there is no more room.
  */
 uint32_t ori_soft_node_number(void *const *table, uint32_t *lap);
+
+/* Under the lock. One more page of doorbells, NULL if there is no memory. */
+uint32_t *ori_soft_node_add_page(struct soft_node *node);
+/* The same. Is @slot a doorbell of one of them? */
+bool ori_soft_node_has_slot(const struct soft_node *node, const void *slot);
 
 #endif

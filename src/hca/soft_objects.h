@@ -35,6 +35,7 @@
 #define SOFT_CHUNK 256u /* bytes that relaxed ordering moves as one */
 #define SOFT_LATE 32u   /* CQEs of a queue that may be late */
 #define SOFT_PAGE 4096u
+#define SOFT_DOORBELLS_AT 0x800u /* of the first in a doorbell page */
 #define SOFT_PSN_MASK 0x00ffffffu
 
 struct soft_link;
@@ -43,13 +44,13 @@ struct soft_link;
 struct soft_address {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t port; /* of TCP */
-	uint32_t node; /* of its engine */
-	uint32_t reserved;
+	uint16_t port;      /* of TCP */
+	uint32_t node;      /* of its engine */
+	uint32_t is_ipv6;   /* what @hosts is: up to four of IPv4 (0: none), or one of IPv6 */
 	uint64_t cookie;    /* random: names the engine, and proves having been told */
 	uint64_t place;     /* hash of boot id and network namespace */
 	uint8_t socket[16]; /* name of the unix socket */
-	uint32_t ipv4[4];   /* network order, 0 if none */
+	uint32_t hosts[4];  /* network order */
 };
 
 static_assert(sizeof(struct soft_address) == ORI_HCA_ADDRESS, "goes over the wire");
@@ -88,14 +89,17 @@ struct soft_cq {
 	uint32_t cqn;
 	uint64_t next;     /* index of the next CQE */
 	uint64_t error_at; /* index of the first error CQE, SOFT_NEVER if none */
-	uint32_t users;    /* QPs */
+	bool is_collapsed;
+	bool is_overrun;
+	const uint32_t *record; /* NULL: is never overrun */
 	uint32_t late_count;
 	struct soft_late late[SOFT_LATE]; /* in the order of their indices */
 };
 
-/* One write that relaxed ordering holds back. */
+/* One write that is held back. */
 struct soft_posted {
 	char *target;
+	uint64_t due; /* if it is only a matter of time */
 	uint64_t length;
 	char data[SOFT_CHUNK];
 };
@@ -112,6 +116,7 @@ struct soft_flight {
 	uint32_t sent;    /* packets */
 	uint32_t acked;
 	uint8_t syndrome; /* failed before it left */
+	bool is_rest;     /* second block of the WQE before */
 };
 
 /* An answer that is owed to the peer. */
@@ -178,6 +183,8 @@ struct soft_qp {
 	uint32_t next_psn;
 	uint64_t timer; /* SOFT_NEVER: nothing to wait for */
 	uint64_t tries;
+	uint64_t questions; /* asked since it was connected */
+	uint64_t asked;     /* number of the one without an answer, 0 if there is none */
 	struct soft_flight flights[SOFT_FLIGHTS]; /* WQE i in place i % SOFT_FLIGHTS */
 
 	/* responder */
@@ -187,6 +194,7 @@ struct soft_qp {
 	bool is_gap;     /* a packet is missing, and that has been told */
 	uint8_t refusal; /* syndrome of the request that broke this QP, 0 if none */
 	uint32_t refusal_psn;
+	uint64_t answer; /* owed to this question, 0 if none is */
 	uint32_t replies_head, replies_count;
 	struct soft_reply replies[SOFT_REPLIES];
 	uint32_t replay_next;
@@ -204,15 +212,18 @@ struct soft_node {
 	char name[16];
 	struct soft_scenario scenario;
 	struct soft_rand rand;
-	uint32_t *page; /* doorbells; word 0 says whether the engine sleeps */
+	uint32_t **pages; /* [page_count] of doorbells; word 0 says whether the engine sleeps */
+	unsigned page_count;
 	struct soft_keys keys;
 	void *cqs[SOFT_TABLE]; /* struct soft_cq, by the low bits of their numbers */
 	void *qps[SOFT_TABLE]; /* struct soft_qp */
 	struct soft_qp *qp_list;
 	uint32_t qp_lap, cq_lap;
 	uint64_t qps_made;
-	uint32_t held_count;
-	struct soft_posted *held; /* [scenario.relaxed] */
+	uint32_t held_count, held_room;
+	struct soft_posted *held; /* [held_room] */
+	bool has_halted;
+	uint64_t halt_until;
 	uint32_t event_first, event_count;
 	struct ori_hca_event events[SOFT_EVENTS];
 	struct ori_soft_counters counters;

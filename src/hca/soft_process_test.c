@@ -2,6 +2,7 @@
 /* Adapters of two processes, over a unix socket and over TCP. */
 #include "hca/soft_bench_test.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #define LENGTH (8u << 20)
 #define PING 64u /* word of the child, raised by the parent */
 #define PONG 128u
+#define LEAVE 192u /* word of the child: destroy the QP, stay */
 #define ROUNDS 2000u
 #define STOP UINT64_MAX
 
@@ -82,6 +84,16 @@ static void duo_close(struct duo *d, bool is_killed)
 	assert_true(is_killed ? WIFSIGNALED(status) : WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
+/* The adapter stays open, the QP does not, until the parent has gone. */
+static void child_leave(struct duo *d)
+{
+	char byte;
+
+	HCA.destroy_qp(d->side.qp);
+	(void)!recv(d->fd, &byte, 1, 0);
+	_exit(0);
+}
+
 /* Answer each PING with a PONG until the parent has gone. */
 static int child_main(int fd, const char *config)
 {
@@ -99,6 +111,8 @@ static int child_main(int fd, const char *config)
 			side_signal(&d.side, &d.peer, PONG);
 			continue;
 		}
+		if (oriel_dev_load_acquire(side_word(&d.side, LEAVE)))
+			child_leave(&d);
 		if (++waited % 1024 == 0 && recv(fd, &byte, 1, MSG_DONTWAIT) == 0)
 			break;
 		oriel_cpu_give_way(waited * 100);
@@ -168,6 +182,28 @@ static void test_two_processes_meet_over_tcp(void **state)
 	run_over("tcp=1");
 }
 
+/* Nothing to do with whether IPv6 leads anywhere: the loopback is enough. */
+static bool has_ipv6(void)
+{
+	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_STREAM, 0);
+	bool is_there = fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return is_there;
+}
+
+static void test_two_processes_meet_over_ipv6(void **state)
+{
+	(void)state;
+	if (!has_ipv6()) {
+		print_message("this machine has no IPv6\n");
+		skip();
+	}
+	run_over("ipv6=1");
+}
+
 static void test_packets_may_get_lost_between_processes(void **state)
 {
 	(void)state;
@@ -191,6 +227,52 @@ static void test_a_killed_peer_is_0x15(void **state)
 		assert_int_equal(side_syndrome(&d.side), ORIEL_MLX5_RETRY_EXCEEDED);
 		duo_close(&d, true);
 	}
+}
+
+/* A peer that stands still is waited for, however often timers run out meanwhile. */
+static void test_a_stopped_peer_is_waited_for(void **state)
+{
+	static const char *const configs[] = {"ack=2ms,retry=3", "ack=2ms,retry=3,tcp=1"};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct ori_soft_counters c = {0};
+		uint64_t last = 0;
+		struct duo d;
+
+		duo_open(&d, configs[i]);
+		assert_int_equal(side_wait(&d.side, side_signal(&d.side, &d.peer, 0)), ORIEL_OK);
+		kill(d.child, SIGSTOP);
+		for (unsigned k = 0; k < 8; k++)
+			last = side_write(&d.side, &d.peer, 4096, 4096, 1 << 20, 0);
+		while (c.timeouts < 100) {
+			assert_int_equal(oriel_mlx5_poll(&d.side.queue, last), ORIEL_AGAIN);
+			usleep(1000);
+			ori_soft_counters(d.hca, &c);
+		}
+		assert_int_equal(c.lost, 0);
+		kill(d.child, SIGCONT);
+		side_read(&d.side, &d.peer, 4096, 4u << 20, 1 << 20, 0);
+		last = side_signal(&d.side, &d.peer, 0);
+		assert_int_equal(side_wait(&d.side, last), ORIEL_OK);
+		ori_soft_counters(d.hca, &c);
+		assert_int_equal(c.rewound, 0);
+		duo_close(&d, false);
+	}
+}
+
+/* The QP is gone, its process is not: that is told, and no reason to wait. */
+static void test_a_peer_that_has_left_its_process_is_0x15(void **state)
+{
+	struct duo d;
+
+	(void)state;
+	duo_open(&d, "ack=2ms");
+	assert_int_equal(side_wait(&d.side, side_signal(&d.side, &d.peer, LEAVE)), ORIEL_OK);
+	while (side_wait(&d.side, side_write(&d.side, &d.peer, 0, 0, 5000, 0)) == ORIEL_OK)
+		;
+	assert_int_equal(side_syndrome(&d.side), ORIEL_MLX5_RETRY_EXCEEDED);
+	duo_close(&d, false);
 }
 
 /* Whatever is under way then, it ends, and touches the memory no more. */
@@ -266,8 +348,11 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two_processes_meet_over_a_unix_socket),
 		cmocka_unit_test(test_two_processes_meet_over_tcp),
+		cmocka_unit_test(test_two_processes_meet_over_ipv6),
 		cmocka_unit_test(test_packets_may_get_lost_between_processes),
 		cmocka_unit_test(test_a_killed_peer_is_0x15),
+		cmocka_unit_test(test_a_stopped_peer_is_waited_for),
+		cmocka_unit_test(test_a_peer_that_has_left_its_process_is_0x15),
 		cmocka_unit_test(test_memory_may_go_while_it_is_used),
 		cmocka_unit_test(test_a_poster_that_cannot_wake_is_served),
 		cmocka_unit_test(test_speed),

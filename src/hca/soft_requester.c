@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hca/soft_cq.h"
+#include "hca/soft_link.h"
 #include "hca/soft_memory.h"
 #include "hca/soft_qp.h"
 
@@ -109,6 +110,9 @@ static void requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
 
 	if (run > limit)
 		run = limit;
+	/* What a fence has waited for is there to be read. */
+	if (f->wqe.fence > 1)
+		ori_soft_held_drain(qp->node);
 	length = f->wqe.length - at < run * mtu ? f->wqe.length - at : run * mtu;
 	frame->h.packets = run;
 	ori_soft_frame_attach(frame, f->mr, f->wqe.is_inline ? (char *)f->wqe.data : f->local + at,
@@ -129,6 +133,10 @@ static void requester_fill_read(struct soft_qp *qp, struct soft_flight *f, struc
 
 static void requester_fill_atomic(struct soft_flight *f, struct soft_frame *frame)
 {
+	struct soft_masks masks = {f->wqe.mask, f->wqe.swap_mask};
+
+	if (ori_soft_wqe_is_masked(&f->wqe))
+		ori_soft_frame_attach(frame, NULL, (char *)&masks, sizeof(masks));
 	frame->h.operand = f->wqe.operand;
 	frame->h.compare = f->wqe.compare;
 	f->sent = f->packets;
@@ -143,6 +151,10 @@ static enum soft_frame_type requester_type(const struct soft_wqe *wqe)
 		return SOFT_ADD;
 	case ORIEL_MLX5_COMPARE_SWAP:
 		return SOFT_SWAP;
+	case ORIEL_MLX5_MASKED_FETCH_ADD:
+		return SOFT_MASKED_ADD;
+	case ORIEL_MLX5_MASKED_COMPARE_SWAP:
+		return SOFT_MASKED_SWAP;
 	}
 	return SOFT_WRITE;
 }
@@ -185,36 +197,68 @@ static void requester_rewind(struct soft_qp *qp)
 	for (uint64_t i = qp->retired; i < qp->fetch; i++)
 		soft_flight(qp, i)->sent = soft_flight(qp, i)->acked;
 	qp->sending = qp->retired;
+	qp->asked = 0;
 	qp->node->counters.rewound++;
 }
 
-bool ori_soft_requester_timer(struct soft_qp *qp)
+/* What nobody has acknowledged is lost for certain: see soft_wire.h. */
+static void requester_lost(struct soft_qp *qp)
 {
 	struct soft_node *node = qp->node;
 
-	if (qp->state != SOFT_READY || qp->timer > node->engine->now)
-		return false;
-	if (!requester_oldest(qp)) {
-		qp->timer = SOFT_NEVER;
-		return false;
-	}
-	node->counters.timeouts++;
-	soft_trace(node->engine, 'T', qp->qpn, qp->tries);
+	node->counters.lost++;
 	if (qp->tries++ == node->scenario.retry) {
 		ori_soft_qp_fail(qp, ORIEL_MLX5_RETRY_EXCEEDED,
 				 "no answer from QP 0x%06x in %llu tries of %llu us", qp->peer_qpn,
 				 (unsigned long long)qp->tries,
 				 (unsigned long long)(node->scenario.ack / 1000));
-		return true;
+		return;
 	}
 	requester_rewind(qp);
 	requester_arm(qp);
+}
+
+static bool requester_is_cut_off(const struct soft_qp *qp)
+{
+	return qp->link && ori_soft_link_is_lost(qp->link);
+}
+
+/* Is something sent that nobody has acknowledged? What waits to be sent is not late. */
+static bool requester_is_waiting(struct soft_qp *qp)
+{
+	const struct soft_flight *f = requester_oldest(qp);
+
+	return f && f->sent > f->acked;
+}
+
+bool ori_soft_requester_timer(struct soft_qp *qp)
+{
+	struct soft_engine *e = qp->node->engine;
+
+	if (qp->state != SOFT_READY || qp->timer > e->now)
+		return false;
+	if (!requester_is_waiting(qp)) {
+		qp->timer = SOFT_NEVER;
+		qp->asked = 0;
+		return false;
+	}
+	qp->node->counters.timeouts++;
+	soft_trace(e, 'T', qp->qpn, qp->tries);
+	if (requester_is_cut_off(qp)) {
+		requester_lost(qp);
+		return true;
+	}
+	requester_arm(qp);
+	if (!qp->asked)
+		qp->asked = ++qp->questions;
+	ori_soft_ask(qp);
 	return true;
 }
 
 static void requester_progress(struct soft_qp *qp)
 {
 	qp->tries = 0;
+	qp->asked = 0;
 	if (requester_oldest(qp))
 		requester_arm(qp);
 	else
@@ -334,16 +378,27 @@ static void requester_data(struct soft_qp *qp, const struct soft_header *h, cons
 	ori_soft_flight_retire(qp);
 }
 
-static void requester_old(struct soft_qp *qp, const struct soft_header *h)
+/* 4 bytes come big-endian from every adapter, 8 from some. */
+static void requester_result(struct soft_qp *qp, const struct soft_flight *f, uint64_t old)
 {
-	struct soft_flight *f = requester_match(qp, h);
-	uint64_t old = h->operand;
+	uint32_t swapped = oriel_dev_swap_bytes32((uint32_t)old);
 
-	if (!f)
+	if (f->wqe.length == sizeof(swapped)) {
+		ori_soft_copy(f->local, &swapped, sizeof(swapped));
 		return;
+	}
 	if (qp->node->scenario.big_endian)
 		old = oriel_dev_swap_bytes(old);
 	ori_soft_copy(f->local, &old, sizeof(old));
+}
+
+static void requester_old(struct soft_qp *qp, const struct soft_header *h)
+{
+	struct soft_flight *f = requester_match(qp, h);
+
+	if (!f)
+		return;
+	requester_result(qp, f, h->operand);
 	requester_advance(qp, f, 1);
 	requester_progress(qp);
 	ori_soft_flight_retire(qp);
@@ -366,6 +421,10 @@ void ori_soft_requester_receive(struct soft_qp *qp, const struct soft_header *h,
 		break;
 	case SOFT_OLD:
 		requester_old(qp, h);
+		break;
+	case SOFT_ANSWER:
+		if (qp->asked && h->operand == qp->asked)
+			requester_lost(qp);
 		break;
 	}
 }

@@ -5,6 +5,7 @@
  * request, as on the wire.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "hca/soft_memory.h"
@@ -15,6 +16,8 @@ static const char *const responder_names[SOFT_FRAME_TYPES] = {
 	[SOFT_READ] = "READ",
 	[SOFT_ADD] = "fetch-and-add",
 	[SOFT_SWAP] = "compare-and-swap",
+	[SOFT_MASKED_ADD] = "masked fetch-and-add",
+	[SOFT_MASKED_SWAP] = "masked compare-and-swap",
 };
 
 /* A request at @psn cannot be: the peer is told, this end is in error, too. */
@@ -122,38 +125,75 @@ static void responder_read(struct soft_qp *qp, const struct soft_header *h, bool
 		qp->expected = soft_psn_add(qp->expected, h->packets);
 }
 
-/* Atomic with respect to other adapters of this process, and to nobody else. */
-static uint64_t responder_apply(const struct soft_header *h, uint64_t *word)
+/* Bit by bit: a carry stops where @boundary says so. */
+static uint64_t responder_add(uint64_t a, uint64_t b, uint64_t boundary)
 {
-	uint64_t old = oriel_dev_load_acquire(word);
+	uint64_t sum = 0, carry = 0;
 
-	if (h->type == SOFT_ADD)
-		oriel_dev_store_release(word, old + h->operand);
-	else if (old == h->compare)
-		oriel_dev_store_release(word, h->operand);
+	for (unsigned i = 0; i < 64; i++) {
+		uint64_t total = (a >> i & 1) + (b >> i & 1) + carry;
+
+		sum |= (total & 1) << i;
+		carry = boundary >> i & 1 ? 0 : total >> 1;
+	}
+	return sum;
+}
+
+/* What is there after @h has found @old. */
+static uint64_t responder_result(const struct soft_header *h, const struct soft_masks *masks,
+				 uint64_t old)
+{
+	switch (h->type) {
+	case SOFT_ADD:
+		return old + h->operand;
+	case SOFT_SWAP:
+		return old == h->compare ? h->operand : old;
+	case SOFT_MASKED_ADD:
+		return responder_add(old, h->operand, masks->mask);
+	}
+	if ((old ^ h->compare) & masks->mask)
+		return old;
+	return (old & ~masks->swap_mask) | (h->operand & masks->swap_mask);
+}
+
+/* Atomic with respect to other adapters of this process, and to nobody else. */
+static uint64_t responder_apply(const struct soft_header *h, const struct soft_masks *masks,
+				void *at)
+{
+	bool is_short = h->total == sizeof(uint32_t);
+	uint64_t old = is_short ? oriel_dev_load_acquire32(at) : oriel_dev_load_acquire(at);
+	uint64_t new = responder_result(h, masks, old);
+
+	if (is_short)
+		oriel_dev_store_release32(at, (uint32_t) new);
+	else
+		oriel_dev_store_release(at, new);
 	return old;
 }
 
-static void responder_atomic(struct soft_qp *qp, const struct soft_header *h)
+static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, const char *payload)
 {
 	struct soft_replay *replay = &qp->replays[qp->replay_next];
+	struct soft_masks masks = {0};
 	const char *why;
 	struct soft_mr *mr = responder_find(qp, h, &why);
 	char *at = mr ? soft_mr_at(mr, h->address) : NULL;
 
-	if (h->address % 8 || (uintptr_t)at % 8) {
-		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_REQUEST, "not 8-byte aligned");
+	if (h->address % h->total || (uintptr_t)at % h->total) {
+		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_REQUEST, "not aligned");
 		return;
 	}
 	if (!mr) {
 		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
 		return;
 	}
-	ori_soft_held_drain(qp->node);
+	ori_soft_held_settle(qp->node, at, h->total);
+	if (h->length)
+		memcpy(&masks, payload, sizeof(masks));
 	*replay = (struct soft_replay){
 		.psn = h->psn,
 		.is_valid = true,
-		.value = responder_apply(h, (uint64_t *)(void *)at),
+		.value = responder_apply(h, &masks, at),
 	};
 	qp->replay_next = (qp->replay_next + 1) % SOFT_REPLAYS;
 	responder_reply(qp, SOFT_OLD, h)->value = replay->value;
@@ -214,7 +254,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 	else if (h->type == SOFT_READ)
 		responder_read(qp, h, false);
 	else
-		responder_atomic(qp, h);
+		responder_atomic(qp, h, payload);
 }
 
 char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
@@ -233,7 +273,8 @@ char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 
 bool ori_soft_responder_has_output(const struct soft_qp *qp)
 {
-	return qp->replies_count > 0 || qp->has_ack || qp->has_nak;
+	return qp->state != SOFT_INIT &&
+	       (qp->replies_count > 0 || qp->has_ack || qp->has_nak || qp->answer);
 }
 
 /* The end of an answer acknowledges all that came before it. */
@@ -301,7 +342,14 @@ bool ori_soft_responder_fill(struct soft_qp *qp, struct soft_frame *frame)
 		qp->has_nak = false;
 		return true;
 	}
-	ori_soft_frame_begin(frame, qp, SOFT_ACK, soft_psn_add(qp->expected, SOFT_PSN_MASK));
-	qp->has_ack = false;
+	if (qp->has_ack) {
+		ori_soft_frame_begin(frame, qp, SOFT_ACK,
+				     soft_psn_add(qp->expected, SOFT_PSN_MASK));
+		qp->has_ack = false;
+		return true;
+	}
+	ori_soft_frame_begin(frame, qp, SOFT_ANSWER, 0);
+	frame->h.operand = qp->answer;
+	qp->answer = 0;
 	return true;
 }

@@ -29,12 +29,21 @@ struct soft_scenario {
 	uint64_t shuffle;    /* QPs are served in random order */
 	uint64_t fail_wqe;   /* QPs are forced into error at this WQE, counted from 0 */
 	uint64_t scrub;      /* retired WQEs are overwritten */
+	uint64_t halt;       /* the adapter stands still for this long, once ... */
+	uint64_t halt_at;    /* ... after it has sent so many packets */
 	uint64_t sink;       /* work requests complete at once and move nothing */
 
 	/* memory */
 	uint64_t relaxed;   /* writes held back for relaxed-ordering memory */
 	uint64_t late_read; /* data of READs too, beyond their CQE, until a DUMP */
 	uint64_t late_cqe;  /* the last word of a CQE comes up to this long after the rest */
+	uint64_t dup_cqe;   /* chance that a CQE is written once more */
+	/*
+	 * Payload waits up to this long for a READ or DUMP here that pushes it out;
+	 * atomics do not: no order between writes is seen (writes-ordering below
+	 * OWNER).
+	 */
+	uint64_t below_owner;
 
 	/* doorbells */
 	uint64_t db_loss;     /* chance that a doorbell is lost ... */
@@ -44,12 +53,14 @@ struct soft_scenario {
 	/* which QP, by the number of its creation, the counted faults are about */
 	uint64_t qp;
 
-	uint64_t ack;   /* time without progress until packets are sent again */
-	uint64_t retry; /* times that is tried */
+	uint64_t ack;   /* time without progress until the peer is asked what has come */
+	uint64_t retry; /* times that what is lost is sent again */
 	uint64_t mtu;
 	uint64_t reads;      /* READs and atomics outstanding per QP */
 	uint64_t big_endian; /* results of atomics */
 	uint64_t tcp;        /* even to processes of this host */
+	uint64_t ipv6;       /* ... and not over IPv4 */
+	uint64_t first;      /* index that queues begin with */
 	uint64_t gpu;        /* posters cannot call oriel_cpu_wake() */
 	uint64_t policy_b;   /* WAIT takes an error CQE for any other */
 };

@@ -49,12 +49,16 @@ static bool sq_flush_rest(struct soft_qp *qp, uint8_t syndrome)
 {
 	bool is_any = qp->fetch < qp->end;
 
-	for (; qp->fetch < qp->end; qp->fetch++) {
-		struct soft_wqe wqe = {.opcode = sq_slot(qp, qp->fetch)[3]};
+	while (qp->fetch < qp->end) {
+		const uint8_t *first = sq_slot(qp, qp->fetch);
+		struct soft_wqe wqe = {.opcode = first[3]};
 
 		ori_soft_cq_complete(qp->cq, qp, qp->fetch, &wqe, syndrome);
+		qp->fetch += ori_soft_wqe_blocks(first);
 		syndrome = ORIEL_MLX5_FLUSHED;
 	}
+	if (qp->fetch > qp->end)
+		qp->fetch = qp->end;
 	qp->retired = qp->fetch;
 	return is_any;
 }
@@ -68,9 +72,11 @@ void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome)
 	qp->timer = SOFT_NEVER;
 	qp->recover_at = SOFT_NEVER;
 	for (; qp->retired < qp->fetch; qp->retired++) {
-		const struct soft_wqe *wqe = &soft_flight(qp, qp->retired)->wqe;
+		const struct soft_flight *f = soft_flight(qp, qp->retired);
 
-		ori_soft_cq_complete(qp->cq, qp, qp->retired, wqe, syndrome);
+		if (f->is_rest)
+			continue;
+		ori_soft_cq_complete(qp->cq, qp, qp->retired, &f->wqe, syndrome);
 		syndrome = ORIEL_MLX5_FLUSHED;
 	}
 	qp->sending = qp->fetch;
@@ -224,11 +230,22 @@ static bool sq_violate(struct soft_qp *qp, const struct soft_wqe *wqe, const cha
 	return true;
 }
 
+/* As many blocks of the WQE at fetch as it has, and are posted. */
+static unsigned sq_copy(const struct soft_qp *qp, uint8_t *bytes)
+{
+	memcpy(bytes, sq_slot(qp, qp->fetch), ORIEL_MLX5_BLOCK);
+	if (ori_soft_wqe_blocks(bytes) == 1 || qp->end - qp->fetch < 2)
+		return 1;
+	memcpy(bytes + ORIEL_MLX5_BLOCK, sq_slot(qp, qp->fetch + 1), ORIEL_MLX5_BLOCK);
+	return 2;
+}
+
 /* Snapshot the WQE at fetch; false if none was taken. */
 static bool sq_fetch(struct soft_qp *qp)
 {
 	struct soft_node *node = qp->node;
-	uint8_t bytes[ORIEL_MLX5_BLOCK];
+	uint8_t bytes[SOFT_WQE_BLOCKS * ORIEL_MLX5_BLOCK];
+	unsigned blocks;
 	const char *flaw;
 
 	if (soft_rand_chance(&node->rand, node->scenario.stall ? node->scenario.stall_rate : 0)) {
@@ -237,9 +254,9 @@ static bool sq_fetch(struct soft_qp *qp)
 			node->engine->now + soft_rand_below(&node->rand, node->scenario.stall);
 		return false;
 	}
-	memcpy(bytes, sq_slot(qp, qp->fetch), sizeof(bytes));
+	blocks = sq_copy(qp, bytes);
 	node->counters.wqes++;
-	flaw = ori_soft_wqe_parse(bytes, qp->fetch, qp->qpn, &qp->wqe);
+	flaw = ori_soft_wqe_parse(bytes, blocks, qp->fetch, qp->qpn, &qp->wqe);
 	if (!flaw && qp->wqe.opcode == ORIEL_MLX5_WAIT && !qp->is_companion)
 		flaw = "a WAIT on a QP that is no companion";
 	if (flaw) {
@@ -325,14 +342,30 @@ static void sq_start(struct soft_qp *qp)
 		qp->reads++;
 }
 
+/* The second block of a WQE is one more flight, which is over at once. */
+static void sq_start_rest(struct soft_qp *qp)
+{
+	const struct soft_wqe nop = {.opcode = ORIEL_MLX5_NOP};
+	bool is_stopped = qp->is_stopped;
+
+	sq_launch(qp, &nop, 0)->is_rest = true;
+	qp->is_stopped = is_stopped;
+}
+
 bool ori_soft_sq_step(struct soft_qp *qp)
 {
 	const struct soft_scenario *s = &qp->node->scenario;
 
+	if (qp->state == SOFT_READY && qp->cq->is_overrun) {
+		ori_soft_qp_fail(qp, ORIEL_MLX5_LOCAL_OPERATION, "CQ 0x%06x was overrun",
+				 qp->cq->cqn);
+		return true;
+	}
 	if (qp->state == SOFT_ERROR)
 		return sq_flush_rest(qp, ORIEL_MLX5_FLUSHED);
 	if (qp->state != SOFT_READY || qp->is_stopped || qp->fetch == qp->end ||
-	    qp->fetch - qp->retired == SOFT_FLIGHTS || qp->node->engine->now < qp->stall_until)
+	    qp->fetch - qp->retired > SOFT_FLIGHTS - SOFT_WQE_BLOCKS ||
+	    qp->node->engine->now < qp->stall_until)
 		return false;
 	if (qp->fetch - qp->first >= s->fail_wqe && soft_is_meant(qp)) {
 		ori_soft_qp_fail(qp, ORIEL_MLX5_FLUSHED, "forced into error at WQE %llu",
@@ -348,7 +381,11 @@ bool ori_soft_sq_step(struct soft_qp *qp)
 		if (!sq_wait(qp))
 			return false;
 	} else {
+		unsigned blocks = ori_soft_wqe_is_double(&qp->wqe) ? 2 : 1;
+
 		sq_start(qp);
+		if (blocks == 2)
+			sq_start_rest(qp);
 	}
 	if (qp->state == SOFT_READY)
 		ori_soft_flight_retire(qp);

@@ -10,6 +10,8 @@
 
 #define LENGTH (2u << 20)
 #define AT_WORD 64u
+#define POSTERS 64u
+#define POSTS 40u
 
 struct pair {
 	struct ori_hca *hca[2];
@@ -172,7 +174,7 @@ static void *post_signals(void *context)
 	struct oriel_mlx5_limits limits = side_limits();
 	struct oriel_mlx5_queue *q = &me->pair->a.queue;
 
-	for (unsigned i = 0; i < 200; i++) {
+	for (unsigned i = 0; i < POSTS; i++) {
 		uint64_t index = 0;
 
 		if (oriel_mlx5_reserve(q, 1, &limits, &index) != ORIEL_OK)
@@ -190,24 +192,24 @@ static void *post_signals(void *context)
 
 static void test_many_threads_post_to_a_small_ring(void **state)
 {
-	struct poster posters[8];
+	struct poster posters[POSTERS];
 	struct pair p;
 	void *failed;
 
 	(void)state;
 	pair_open(&p, "", 4, 0xfff8);
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < POSTERS; i++) {
 		posters[i].pair = &p;
 		assert_int_equal(pthread_create(&posters[i].thread, NULL, post_signals,
 						&posters[i]),
 				 0);
 	}
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < POSTERS; i++) {
 		pthread_join(posters[i].thread, &failed);
 		assert_null(failed);
 	}
 	assert_int_equal(side_wait(&p.a, p.a.queue.resv - 1), ORIEL_OK);
-	assert_int_equal(*side_word(&p.b, AT_WORD), 8 * 200);
+	assert_int_equal(*side_word(&p.b, AT_WORD), POSTERS * POSTS);
 	pair_close(&p);
 }
 
@@ -313,6 +315,22 @@ static void test_atomics_may_come_back_big_endian(void **state)
 	pair_close(&p);
 }
 
+static void test_queues_may_be_asked_to_begin_anywhere(void **state)
+{
+	struct ori_hca_caps caps;
+	struct ori_hca *hca;
+
+	(void)state;
+	assert_int_equal(HCA.open("first=16777200", &hca), ORIEL_OK);
+	HCA.caps(hca, &caps);
+	assert_int_equal(caps.first, 16777200);
+	HCA.close(hca);
+	assert_int_equal(HCA.open("", &hca), ORIEL_OK);
+	HCA.caps(hca, &caps);
+	assert_int_equal(caps.first, 0);
+	HCA.close(hca);
+}
+
 static void test_another_mtu_is_refused(void **state)
 {
 	struct pair *p = *state;
@@ -358,6 +376,7 @@ int main(void)
 		cmocka_unit_test(test_the_adversary_changes_nothing_that_is_promised),
 		cmocka_unit_test(test_a_sink_completes_and_moves_nothing),
 		cmocka_unit_test(test_atomics_may_come_back_big_endian),
+		cmocka_unit_test(test_queues_may_be_asked_to_begin_anywhere),
 		cmocka_unit_test(test_an_unknown_setting_is_refused),
 	};
 

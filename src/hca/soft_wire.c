@@ -43,6 +43,11 @@ static bool wire_has_payload(const struct soft_header *h)
 	return h->type == SOFT_WRITE || h->type == SOFT_DATA;
 }
 
+static bool wire_is_masked(const struct soft_header *h)
+{
+	return h->type == SOFT_MASKED_ADD || h->type == SOFT_MASKED_SWAP;
+}
+
 const char *ori_soft_header_flaw(const struct soft_header *h)
 {
 	if (h->magic != SOFT_WIRE_MAGIC)
@@ -55,18 +60,21 @@ const char *ori_soft_header_flaw(const struct soft_header *h)
 		return "an impossible number of packets";
 	if (h->total > SOFT_WQE_MOST)
 		return "a message beyond 2^30 bytes";
-	if (h->length > (wire_has_payload(h) ? h->packets * SOFT_PAGE : 0))
-		return "more payload than its packets hold";
+	if (wire_is_masked(h) ? h->length != sizeof(struct soft_masks)
+			      : h->length > (wire_has_payload(h) ? h->packets * SOFT_PAGE : 0))
+		return "more payload than its packets hold, or no masks";
 	if (h->type == SOFT_WRITE && (h->operand > h->total || h->length > h->total - h->operand))
 		return "payload beyond the end of its message";
 	if ((h->type == SOFT_ADD || h->type == SOFT_SWAP) && h->total != 8)
 		return "an atomic that is not 8 bytes";
+	if (wire_is_masked(h) && h->total != 4 && h->total != 8)
+		return "a masked atomic that is neither 4 nor 8 bytes";
 	return NULL;
 }
 
 static bool wire_is_request(const struct soft_header *h)
 {
-	return h->type >= SOFT_WRITE && h->type <= SOFT_SWAP;
+	return h->type >= SOFT_WRITE && h->type <= SOFT_MASKED_SWAP;
 }
 
 /* Do the packets of a request hold what it says they do? */
@@ -79,17 +87,61 @@ static bool wire_fits(const struct soft_qp *qp, const struct soft_header *h)
 	return h->type != SOFT_WRITE || h->packets == soft_packets(h->length, mtu);
 }
 
-/* Who @h is for, if its sender is who that QP is connected to. */
-static struct soft_qp *wire_receiver(struct soft_engine *e, uint64_t cookie,
-				     const struct soft_header *h)
+static struct soft_qp *wire_find(struct soft_engine *e, const struct soft_header *h)
 {
 	struct soft_node *node = h->node < SOFT_NODES ? e->nodes[h->node] : NULL;
 	struct soft_qp *qp = node ? node->qps[h->qpn & (SOFT_TABLE - 1)] : NULL;
 
-	if (!qp || qp->qpn != h->qpn || qp->state == SOFT_INIT || qp->peer_cookie != cookie ||
-	    qp->peer_node != h->source_node || qp->peer_qpn != h->source_qpn || !wire_fits(qp, h))
-		return NULL;
-	return qp;
+	return qp && qp->qpn == h->qpn ? qp : NULL;
+}
+
+/* Is the sender of @h who @qp is connected to? */
+static bool wire_is_peer(const struct soft_qp *qp, uint64_t cookie, const struct soft_header *h)
+{
+	return qp->state != SOFT_INIT && qp->peer_cookie == cookie &&
+	       qp->peer_node == h->source_node && qp->peer_qpn == h->source_qpn;
+}
+
+/* Who @h is for, NULL if nobody. */
+static struct soft_qp *wire_receiver(struct soft_engine *e, uint64_t cookie,
+				     const struct soft_header *h)
+{
+	struct soft_qp *qp = wire_find(e, h);
+
+	return qp && wire_is_peer(qp, cookie, h) && wire_fits(qp, h) ? qp : NULL;
+}
+
+/* A question to a QP that is gone. Without a way back, or room, it is asked again. */
+static void wire_answer_for(struct soft_engine *e, uint64_t cookie, const struct soft_header *h)
+{
+	bool is_here = cookie == e->address.cookie;
+	struct soft_link *link = is_here ? NULL : ori_soft_link_find(e, cookie);
+	struct soft_frame here, *f = is_here ? &here : link ? ori_soft_link_room(link) : NULL;
+
+	if (!f)
+		return;
+	*f = (struct soft_frame){.h = {.magic = SOFT_WIRE_MAGIC,
+				       .type = SOFT_ANSWER,
+				       .packets = 1,
+				       .node = h->source_node,
+				       .qpn = h->source_qpn,
+				       .source_node = h->node,
+				       .source_qpn = h->qpn,
+				       .operand = h->operand}};
+	if (is_here)
+		ori_soft_frame_deliver(e, cookie, &f->h, NULL);
+	else
+		ori_soft_link_push(link);
+}
+
+static void wire_asked(struct soft_engine *e, uint64_t cookie, const struct soft_header *h)
+{
+	struct soft_qp *qp = wire_find(e, h);
+
+	if (qp && (qp->state == SOFT_INIT || wire_is_peer(qp, cookie, h)))
+		qp->answer = h->operand;
+	else
+		wire_answer_for(e, cookie, h);
 }
 
 void ori_soft_frame_deliver(struct soft_engine *e, uint64_t cookie, const struct soft_header *h,
@@ -97,7 +149,9 @@ void ori_soft_frame_deliver(struct soft_engine *e, uint64_t cookie, const struct
 {
 	struct soft_qp *qp = wire_receiver(e, cookie, h);
 
-	if (!qp)
+	if (h->type == SOFT_ASK)
+		wire_asked(e, cookie, h);
+	if (!qp || h->type == SOFT_ASK)
 		return;
 	qp->node->counters.received++;
 	if (wire_is_request(h))
@@ -157,13 +211,30 @@ static bool wire_is_quiet(struct soft_qp *qp)
 	return node->engine->now < qp->quiet_until;
 }
 
+void ori_soft_ask(struct soft_qp *qp)
+{
+	struct soft_engine *e = qp->node->engine;
+	struct soft_frame here, *f = qp->link ? ori_soft_link_room(qp->link) : &here;
+
+	if (!f)
+		return;
+	ori_soft_frame_begin(f, qp, SOFT_ASK, 0);
+	f->h.operand = qp->asked;
+	if (qp->link)
+		ori_soft_link_push(qp->link);
+	else
+		ori_soft_frame_deliver(e, e->address.cookie, &f->h, NULL);
+}
+
 /* How often a packet arrives: 1, unless a fault says 0 or 2. */
-static unsigned wire_copies(struct soft_qp *qp)
+static unsigned wire_copies(struct soft_qp *qp, const struct soft_header *h)
 {
 	struct soft_node *node = qp->node;
 	const struct soft_scenario *s = &node->scenario;
 
 	node->counters.packets++;
+	if (h->type == SOFT_ANSWER)
+		return 1;
 	if (++qp->packets > s->black_hole && soft_is_meant(qp)) {
 		node->counters.swallowed++;
 		return 0;
@@ -194,7 +265,7 @@ static bool wire_egress_here(struct soft_qp *qp)
 
 	if (!wire_fill(qp, &frame))
 		return true;
-	wire_send_here(qp, &frame, wire_copies(qp));
+	wire_send_here(qp, &frame, wire_copies(qp, &frame.h));
 	return true;
 }
 
@@ -206,7 +277,7 @@ static bool wire_egress_link(struct soft_qp *qp)
 
 	if (!frame || !wire_fill(qp, frame))
 		return frame != NULL;
-	copies = wire_copies(qp);
+	copies = wire_copies(qp, &frame->h);
 	if (ori_soft_link_is_lost(qp->link)) {
 		qp->node->counters.swallowed++;
 		return true;

@@ -3,6 +3,13 @@
  * What travels between software adapters: frames, each a header of 64 bytes
  * (little-endian) and payload. A frame is a run of packets of one message: one
  * packet as soon as the wire is to lose or delay some.
+ *
+ * Nothing gets lost on a socket, and a peer that is slow is not one that is
+ * gone. So a timer does not send anything again: it asks whether all before the
+ * question has been looked at. The answer comes after all that the peer's QP had
+ * to say, so what is not acknowledged by then has been lost: only that is sent
+ * again, and counts as a try. Who is not connected yet answers when he is. A
+ * connection that breaks ends the waiting for answers.
  */
 #ifndef ORI_HCA_SOFT_WIRE_H
 #define ORI_HCA_SOFT_WIRE_H
@@ -10,7 +17,7 @@
 #include "hca/soft_objects.h"
 
 #define SOFT_WIRE_MAGIC 0x4843u
-#define SOFT_WIRE_VERSION 1u
+#define SOFT_WIRE_VERSION 2u
 
 enum soft_frame_type {
 	SOFT_HELLO = 1, /* operand: cookie of the sender, compare: of the receiver */
@@ -18,10 +25,14 @@ enum soft_frame_type {
 	SOFT_READ,
 	SOFT_ADD,
 	SOFT_SWAP,
-	SOFT_ACK,  /* of all up to psn */
-	SOFT_NAK,  /* code 0: psn is awaited; else the syndrome for it */
-	SOFT_DATA, /* of a READ */
-	SOFT_OLD,  /* of an atomic, in operand */
+	SOFT_MASKED_ADD, /* the payload is struct soft_masks */
+	SOFT_MASKED_SWAP,
+	SOFT_ACK,    /* of all up to psn */
+	SOFT_NAK,    /* code 0: psn is awaited; else the syndrome for it */
+	SOFT_DATA,   /* of a READ */
+	SOFT_OLD,    /* of an atomic, in operand */
+	SOFT_ASK,    /* question number operand; never lost on purpose */
+	SOFT_ANSWER, /* to it; the same */
 	SOFT_FRAME_TYPES,
 };
 
@@ -41,6 +52,13 @@ struct soft_header {
 };
 
 static_assert(sizeof(struct soft_header) == 64, "goes over the wire");
+
+struct soft_masks {
+	uint64_t mask; /* what is compared, or where carries stop */
+	uint64_t swap_mask;
+};
+
+static_assert(sizeof(struct soft_masks) == 16, "goes over the wire");
 
 /* What follows the header is at @payload, or in @small if it is that short. */
 struct soft_frame {
@@ -83,6 +101,9 @@ char *ori_soft_frame_target(struct soft_engine *e, uint64_t cookie, const struct
 
 /* Send the next packet of @qp; false if there is none or it may not go yet. */
 bool ori_soft_egress(struct soft_qp *qp);
+
+/* Ask the peer question @qp->asked, if there is room for it now. */
+void ori_soft_ask(struct soft_qp *qp);
 
 /* Packets that a frame of @qp may take. */
 uint32_t ori_soft_run(const struct soft_qp *qp);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define WQE_FENCE_MOST 4u
+#define WQE_UNITS_MOST 5u
 
 static uint32_t wqe_word(const uint8_t *at)
 {
@@ -30,7 +31,9 @@ static const char *wqe_control(const uint8_t *b, uint64_t index, uint32_t qpn, s
 {
 	uint32_t units = b[7] & 0x3f;
 
-	if (b[0])
+	if (b[0] && w->opcode == ORIEL_MLX5_WAIT)
+		return "a WAIT for data or time, an operation modifier that is not supported";
+	if (b[0] && !ori_soft_wqe_is_masked(w))
 		return "an operation modifier, which is not supported";
 	if ((wqe_word(b) >> 8 & 0xffff) != (index & 0xffff))
 		return "the index of another WQE: stale, or written to the wrong slot";
@@ -38,8 +41,8 @@ static const char *wqe_control(const uint8_t *b, uint64_t index, uint32_t qpn, s
 		return "the number of another QP";
 	if (b[7] & 0xc0)
 		return "reserved bits beside the length";
-	if (units == 0 || units > 4)
-		return "a length that is not 1 to 4 units of 16 bytes";
+	if (units == 0 || units > WQE_UNITS_MOST)
+		return "a length that is not 1 to 5 units of 16 bytes";
 	if (b[8])
 		return "a signature, which this QP does not use";
 	if (!wqe_is_zero(b + 9, 2) || !wqe_is_zero(b + 12, 4))
@@ -133,6 +136,52 @@ static const char *wqe_atomic(const uint8_t *b, uint32_t units, struct soft_wqe 
 	return flaw;
 }
 
+/* The operands of a masked atomic of 4 bytes. */
+static void wqe_masks_short(const uint8_t *b, struct soft_wqe *w)
+{
+	bool is_add = w->opcode == ORIEL_MLX5_MASKED_FETCH_ADD;
+
+	w->operand = wqe_word(b);
+	w->compare = is_add ? 0 : wqe_word(b + 4);
+	w->swap_mask = is_add ? 0 : wqe_word(b + 8);
+	w->mask = is_add ? wqe_word(b + 4) : wqe_word(b + 12);
+}
+
+static void wqe_masks_long(const uint8_t *b, struct soft_wqe *w)
+{
+	bool is_add = w->opcode == ORIEL_MLX5_MASKED_FETCH_ADD;
+
+	w->operand = wqe_long(b);
+	w->compare = is_add ? 0 : wqe_long(b + 8);
+	w->swap_mask = is_add ? 0 : wqe_long(b + 16);
+	w->mask = is_add ? wqe_long(b + 8) : wqe_long(b + 24);
+}
+
+static const char *wqe_masked(const uint8_t *b, uint32_t units, struct soft_wqe *w)
+{
+	bool is_add = w->opcode == ORIEL_MLX5_MASKED_FETCH_ADD;
+	bool is_long = b[0] == ORIEL_MLX5_MASKED_64;
+	const char *flaw;
+
+	if (!is_long && b[0] != ORIEL_MLX5_MASKED_32)
+		return "an operation modifier that is neither for 4 nor for 8 bytes";
+	if (units != (is_long && !is_add ? 5 : 4))
+		return "a length that is not that of its operation";
+	flaw = wqe_remote(b + 16, w);
+	if (flaw)
+		return flaw;
+	if (is_long)
+		wqe_masks_long(b + 32, w);
+	else
+		wqe_masks_short(b + 32, w);
+	if (is_add && !is_long && !wqe_is_zero(b + 40, 8))
+		return "reserved bytes behind a field boundary";
+	flaw = wqe_data(b + 16 * (units - 1), w);
+	if (!flaw && w->length != (is_long ? 8 : 4))
+		return "a result of an atomic that is not as long as its operand";
+	return flaw;
+}
+
 static const char *wqe_wait(const uint8_t *b, uint32_t units, struct soft_wqe *w)
 {
 	if (units != 2)
@@ -144,7 +193,14 @@ static const char *wqe_wait(const uint8_t *b, uint32_t units, struct soft_wqe *w
 	return NULL;
 }
 
-const char *ori_soft_wqe_parse(const uint8_t bytes[64], uint64_t index, uint32_t qpn,
+unsigned ori_soft_wqe_blocks(const uint8_t first[64])
+{
+	uint32_t units = first[7] & 0x3f;
+
+	return units > 4 && units <= WQE_UNITS_MOST ? 2 : 1;
+}
+
+const char *ori_soft_wqe_parse(const uint8_t *bytes, unsigned blocks, uint64_t index, uint32_t qpn,
 			       struct soft_wqe *wqe)
 {
 	uint32_t units = bytes[7] & 0x3f;
@@ -154,6 +210,8 @@ const char *ori_soft_wqe_parse(const uint8_t bytes[64], uint64_t index, uint32_t
 	flaw = wqe_control(bytes, index, qpn, wqe);
 	if (flaw)
 		return flaw;
+	if (ori_soft_wqe_blocks(bytes) > blocks)
+		return "a length beyond what is posted";
 	switch (wqe->opcode) {
 	case ORIEL_MLX5_NOP:
 		return units == 1 ? NULL : "a length that is not that of its operation";
@@ -163,6 +221,9 @@ const char *ori_soft_wqe_parse(const uint8_t bytes[64], uint64_t index, uint32_t
 	case ORIEL_MLX5_FETCH_ADD:
 	case ORIEL_MLX5_COMPARE_SWAP:
 		return wqe_atomic(bytes, units, wqe);
+	case ORIEL_MLX5_MASKED_FETCH_ADD:
+	case ORIEL_MLX5_MASKED_COMPARE_SWAP:
+		return wqe_masked(bytes, units, wqe);
 	case ORIEL_MLX5_WAIT:
 		return wqe_wait(bytes, units, wqe);
 	case ORIEL_MLX5_DUMP:
@@ -173,10 +234,21 @@ const char *ori_soft_wqe_parse(const uint8_t bytes[64], uint64_t index, uint32_t
 	return "an operation that is not supported";
 }
 
+bool ori_soft_wqe_is_masked(const struct soft_wqe *wqe)
+{
+	return wqe->opcode == ORIEL_MLX5_MASKED_FETCH_ADD ||
+	       wqe->opcode == ORIEL_MLX5_MASKED_COMPARE_SWAP;
+}
+
+bool ori_soft_wqe_is_double(const struct soft_wqe *wqe)
+{
+	return wqe->opcode == ORIEL_MLX5_MASKED_COMPARE_SWAP && wqe->length == 8;
+}
+
 bool ori_soft_wqe_is_fetching(const struct soft_wqe *wqe)
 {
 	return wqe->opcode == ORIEL_MLX5_READ || wqe->opcode == ORIEL_MLX5_FETCH_ADD ||
-	       wqe->opcode == ORIEL_MLX5_COMPARE_SWAP;
+	       wqe->opcode == ORIEL_MLX5_COMPARE_SWAP || ori_soft_wqe_is_masked(wqe);
 }
 
 bool ori_soft_wqe_is_remote(const struct soft_wqe *wqe)

@@ -9,6 +9,7 @@
 
 #define SOFT_WQE_INLINE 28u /* bytes of data inside a WQE of one block */
 #define SOFT_WQE_MOST (UINT32_C(1) << 30)
+#define SOFT_WQE_BLOCKS 2u /* of 64 bytes, that a WQE has at most */
 
 struct soft_wqe {
 	uint8_t opcode;
@@ -19,16 +20,24 @@ struct soft_wqe {
 	uint64_t remote, local;
 	uint32_t length;
 	uint64_t operand, compare; /* of an atomic */
+	uint64_t mask, swap_mask;  /* of a masked one: compare mask or field boundary */
 	uint32_t wait_cqn, wait_index;
 	uint8_t data[SOFT_WQE_INLINE];
 };
 
+/* How many blocks the WQE that begins with @first takes, if it is one. */
+unsigned ori_soft_wqe_blocks(const uint8_t first[64]);
+
 /*
- * Read the 64 bytes of WQE @index of QP @qpn. NULL, or what breaks the rules:
- * then only the opcode is set.
+ * Read WQE @index of QP @qpn from @blocks blocks. NULL, or what breaks the rules:
+ * then only the opcode is sure to be set.
  */
-const char *ori_soft_wqe_parse(const uint8_t bytes[64], uint64_t index, uint32_t qpn,
+const char *ori_soft_wqe_parse(const uint8_t *bytes, unsigned blocks, uint64_t index, uint32_t qpn,
 			       struct soft_wqe *wqe);
+
+bool ori_soft_wqe_is_masked(const struct soft_wqe *wqe);
+/* Of two blocks? */
+bool ori_soft_wqe_is_double(const struct soft_wqe *wqe);
 
 /* READs and atomics, which bring something back. */
 bool ori_soft_wqe_is_fetching(const struct soft_wqe *wqe);

@@ -22,6 +22,7 @@
 
 #include <oriel/comm.h>
 
+#include "base/config.h"
 #include "base/error.h"
 #include "sys/hugepages.h"
 
@@ -248,6 +249,16 @@ static bool probe_pmix(char *detail)
 	return true;
 }
 
+/* Always built in; a job opens it where ranks are on different nodes. */
+static bool probe_soft(char *detail)
+{
+	bool is_allowed = strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0;
+
+	snprintf(detail, DETAIL_LENGTH, "%s",
+		 is_allowed ? "built in: executes mlx5 queues in software" : "ORIEL_HCA is none");
+	return is_allowed;
+}
+
 static const struct {
 	const char *name;
 	const char *serves;
@@ -264,6 +275,7 @@ static const struct {
 	{"libnvidia-ml", "how GPUs are joined (NVLink, fabric)", probe_nvml},
 	{"libibverbs", "the rdma path", probe_ibverbs},
 	{"libmlx5", "the rdma path from inside kernels", probe_mlx5},
+	{"soft HCA", "the rdma path without a NIC: for development and tests", probe_soft},
 	{"libpmix", "starting under srun, mpirun, prterun", probe_pmix},
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * WQEs and CQEs of mlx5 as bytes: pure functions, the same on the CPU and in a
- * kernel. Every WQE made here is one basic block of 64 bytes and asks for a CQE.
+ * kernel. Every WQE made here asks for a CQE, and is one basic block of 64 bytes
+ * but for the masked compare-and-swap of 8 bytes, which is two.
  *
  * Fields are big-endian on the wire; keys, numbers and addresses are passed in
  * the order of the machine.
@@ -32,7 +33,15 @@ enum oriel_mlx5_opcode {
 	ORIEL_MLX5_READ = 0x10,
 	ORIEL_MLX5_COMPARE_SWAP = 0x11,
 	ORIEL_MLX5_FETCH_ADD = 0x12,
+	ORIEL_MLX5_MASKED_COMPARE_SWAP = 0x14,
+	ORIEL_MLX5_MASKED_FETCH_ADD = 0x15,
 	ORIEL_MLX5_DUMP = 0x23,
+};
+
+/* Byte 0 of a WQE: how long the operand of a masked atomic is. */
+enum oriel_mlx5_modifier {
+	ORIEL_MLX5_MASKED_32 = 0x08,
+	ORIEL_MLX5_MASKED_64 = 0x09,
 };
 
 /* Byte 11 of a WQE: what the adapter waits for before it starts this one. */
@@ -204,6 +213,77 @@ ORIEL_DEV void oriel_mlx5_wqe_compare_swap(void *slot, struct oriel_mlx5_head he
 }
 
 /*
+ * Masked atomics, whose old value comes back big-endian if it has 4 bytes. A set
+ * bit i of @boundary stops the carry out of bit i: 0 adds, all ones is exclusive
+ * or.
+ */
+ORIEL_DEV void oriel_mlx5_wqe_masked_add32(void *slot, struct oriel_mlx5_head head,
+					   struct oriel_mlx5_place remote,
+					   struct oriel_mlx5_place result, uint32_t add,
+					   uint32_t boundary)
+{
+	oriel_mlx5_control(slot, head,
+			   (uint32_t)ORIEL_MLX5_MASKED_32 << 24 | ORIEL_MLX5_MASKED_FETCH_ADD, 4);
+	oriel_mlx5_remote(slot, remote);
+	oriel_mlx5_segment(slot, 2, oriel_mlx5_pair(add, boundary), 0);
+	oriel_mlx5_data(slot, 3, result, 4);
+}
+
+ORIEL_DEV void oriel_mlx5_wqe_masked_add64(void *slot, struct oriel_mlx5_head head,
+					   struct oriel_mlx5_place remote,
+					   struct oriel_mlx5_place result, uint64_t add,
+					   uint64_t boundary)
+{
+	oriel_mlx5_control(slot, head,
+			   (uint32_t)ORIEL_MLX5_MASKED_64 << 24 | ORIEL_MLX5_MASKED_FETCH_ADD, 4);
+	oriel_mlx5_remote(slot, remote);
+	oriel_mlx5_segment(slot, 2, oriel_dev_swap_bytes(add), oriel_dev_swap_bytes(boundary));
+	oriel_mlx5_data(slot, 3, result, 8);
+}
+
+/* If old and @compare agree in @compare_mask, @swap replaces the bits of @swap_mask. */
+struct oriel_mlx5_swap {
+	uint64_t swap, compare;
+	uint64_t swap_mask, compare_mask;
+};
+
+/* The low 4 bytes of each field of @s. */
+ORIEL_DEV void oriel_mlx5_wqe_masked_swap32(void *slot, struct oriel_mlx5_head head,
+					    struct oriel_mlx5_place remote,
+					    struct oriel_mlx5_place result,
+					    const struct oriel_mlx5_swap *s)
+{
+	oriel_mlx5_control(slot, head,
+			   (uint32_t)ORIEL_MLX5_MASKED_32 << 24 | ORIEL_MLX5_MASKED_COMPARE_SWAP,
+			   4);
+	oriel_mlx5_remote(slot, remote);
+	oriel_mlx5_segment(slot, 2, oriel_mlx5_pair((uint32_t)s->swap, (uint32_t)s->compare),
+			   oriel_mlx5_pair((uint32_t)s->swap_mask, (uint32_t)s->compare_mask));
+	oriel_mlx5_data(slot, 3, result, 4);
+}
+
+/*
+ * Two blocks: @next is the slot of index + 1, which may be the first of the ring.
+ * Its one CQE breaks the rule of mlx5_ring.h that CQE i is of block i: not for
+ * those queues.
+ */
+ORIEL_DEV void oriel_mlx5_wqe_masked_swap64(void *slot, void *next, struct oriel_mlx5_head head,
+					    struct oriel_mlx5_place remote,
+					    struct oriel_mlx5_place result,
+					    const struct oriel_mlx5_swap *s)
+{
+	oriel_mlx5_control(slot, head,
+			   (uint32_t)ORIEL_MLX5_MASKED_64 << 24 | ORIEL_MLX5_MASKED_COMPARE_SWAP,
+			   5);
+	oriel_mlx5_remote(slot, remote);
+	oriel_mlx5_segment(slot, 2, oriel_dev_swap_bytes(s->swap),
+			   oriel_dev_swap_bytes(s->compare));
+	oriel_mlx5_segment(slot, 3, oriel_dev_swap_bytes(s->swap_mask),
+			   oriel_dev_swap_bytes(s->compare_mask));
+	oriel_mlx5_data(next, 0, result, 8);
+}
+
+/*
  * Hold back the queue until CQE @cqe, counted from 0 since @cqn was created,
  * has been written. It must lie within 2^23 of the last one written.
  */
@@ -270,6 +350,8 @@ struct oriel_mlx5_cqe {
  */
 #define ORIEL_MLX5_TAIL 0x3cu
 #define ORIEL_MLX5_ERROR 0x34u
+#define ORIEL_MLX5_ATOMIC_LKEY 52u /* in a WQE of one block */
+#define ORIEL_MLX5_ORIGIN 0x38u    /* opcode and queue of the WQE */
 
 ORIEL_DEV const uint32_t *oriel_mlx5_cqe_word(const void *cqe, uint32_t at)
 {
@@ -324,7 +406,8 @@ ORIEL_DEV void oriel_mlx5_cqe_body(void *slot, const struct oriel_mlx5_cqe *cqe)
 	if (cqe->completion == ORIEL_MLX5_FAILED)
 		word[ORIEL_MLX5_ERROR / 4] = (uint32_t)cqe->syndrome << 24 | (uint32_t)cqe->vendor
 										     << 16;
-	word[0x38 / 4] = oriel_dev_swap_bytes32((uint32_t)cqe->opcode << 24 | cqe->qpn);
+	word[ORIEL_MLX5_ORIGIN / 4] =
+		oriel_dev_swap_bytes32((uint32_t)cqe->opcode << 24 | cqe->qpn);
 }
 
 /* One thread per queue. Acquired by whoever polls the tail. */

@@ -139,7 +139,7 @@ ORIEL_DEV_COLD enum oriel_status oriel_mlx5_err_status(uint64_t err)
 	case ORIEL_MLX5_FLUSHED:
 		return ORIEL_ERR_STATE;
 	}
-	return ORIEL_ERR_PROTOCOL;
+	return ORIEL_ERR_ACCESS;
 }
 
 /* Any thread: @q is dead of @err, unless it is of something else already. */
@@ -312,6 +312,23 @@ ORIEL_DEV bool oriel_mlx5_is_done(const struct oriel_mlx5_queue *q, uint64_t ind
 }
 
 /*
+ * Any thread: has the adapter let go of WQE @index, which is published? Of one
+ * that failed or was flushed as well: then nothing reads its source or writes
+ * its target any more.
+ */
+ORIEL_DEV_COLD bool oriel_mlx5_is_over(const struct oriel_mlx5_queue *q, uint64_t index)
+{
+	const char *cqe = q->cq + (index & (oriel_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
+	uint32_t tail = oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+
+	if (oriel_mlx5_is_done(q, index))
+		return true;
+	return oriel_mlx5_tail_completion(tail) != ORIEL_MLX5_INVALID &&
+	       oriel_mlx5_tail_owner(tail) == (index >> q->log_depth & 1) &&
+	       oriel_mlx5_tail_counter(tail) == (index & 0xffff);
+}
+
+/*
  * Any thread: look once whether WQE @index has completed. ORIEL_AGAIN if not.
  * What completed before the queue died counts as completed.
  */
@@ -383,6 +400,38 @@ ORIEL_DEV enum oriel_status oriel_mlx5_reserve(struct oriel_mlx5_queue *q, uint3
 		if (status != ORIEL_AGAIN)
 			return oriel_mlx5_abandon(q, first, status);
 	}
+	*base = first;
+	return ORIEL_OK;
+}
+
+/*
+ * Any thread: oriel_mlx5_reserve() for one who may not wait, neither here nor in
+ * oriel_mlx5_publish(). ORIEL_AGAIN: there is no room now, or another thread has
+ * reserved and not yet published.
+ */
+ORIEL_DEV enum oriel_status oriel_mlx5_try_reserve(struct oriel_mlx5_queue *q, uint32_t count,
+						   uint64_t *base)
+{
+	uint64_t depth = oriel_mlx5_depth(q), first;
+	enum oriel_status status = oriel_mlx5_health(q);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!count || count > depth / 2)
+		return ORIEL_ERR_RANGE;
+	first = oriel_dev_load_relaxed(&q->ready);
+	/* Acquires that the adapter has read the slots; see oriel_mlx5_progress(). */
+	if (first + count > oriel_dev_load_acquire(&q->done) + depth) {
+		oriel_mlx5_progress(q);
+		if (first + count > oriel_dev_load_acquire(&q->done) + depth)
+			return ORIEL_AGAIN;
+	}
+	/*
+	 * ready never passes resv: if resv is still what ready was, nobody is
+	 * between the two, and it is the caller's turn to publish.
+	 */
+	if (!oriel_dev_swap_acq_rel(&q->resv, first, first + count))
+		return ORIEL_AGAIN;
 	*base = first;
 	return ORIEL_OK;
 }

@@ -71,6 +71,28 @@ ORIEL_DEV uint64_t oriel_dev_load_acquire(const uint64_t *word)
 #endif
 }
 
+/* The pointer at @place, of any type. */
+ORIEL_DEV void *oriel_dev_load_acquire_pointer(const void *place)
+{
+#ifdef __CUDA_ARCH__
+	void *value;
+
+	asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(place) : "memory");
+	return value;
+#else
+	return __atomic_load_n((void *const *)place, __ATOMIC_ACQUIRE);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_store_release_pointer(void *place, void *value)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(place), "l"(value) : "memory");
+#else
+	__atomic_store_n((void **)place, value, __ATOMIC_RELEASE);
+#endif
+}
+
 ORIEL_DEV void oriel_dev_store_relaxed(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TCP between engines of software adapters, over IPv4 and IPv6. */
+#ifndef ORI_HCA_SOFT_TCP_H
+#define ORI_HCA_SOFT_TCP_H
+
+#include "hca/soft_objects.h"
+
+/* Over what a link may go. */
+enum soft_road {
+	SOFT_ROAD_BEST, /* a unix socket to engines of this host */
+	SOFT_ROAD_TCP,
+	SOFT_ROAD_IPV6,
+};
+
+/* Listen on a port of its own. */
+enum oriel_status ori_soft_tcp_listen(int *fd, uint16_t *port);
+
+/*
+ * Begin to connect to address number @attempt of @to, as seen from @from. False if
+ * there are no more; *@fd is -1 if this one cannot be tried.
+ */
+bool ori_soft_tcp_connect(const struct soft_address *to, const struct soft_address *from,
+			  enum soft_road road, unsigned attempt, int *fd);
+
+/* For a socket that sends, over TCP or not. */
+void ori_soft_tcp_tune(int fd, bool is_tcp);
+
+#endif
