@@ -16,11 +16,19 @@ extern "C" {
 
 struct oriel_comm;
 
+/* When the links to peers of the rdma path are made. */
+enum oriel_connect {
+	ORIEL_CONNECT_DEFAULT, /* as ORIEL_CONNECT says */
+	ORIEL_CONNECT_EAGER,   /* all of them, with the communicator */
+	ORIEL_CONNECT_LAZY,    /* by oriel_comm_connect() or the first window */
+};
+
 /* Zero means default for every field. */
 struct oriel_comm_attr {
 	size_t size;         /* of this struct, as the caller knew it */
 	uint64_t timeout_ns; /* of every wait; 0 = ORIEL_TIMEOUT, ORIEL_FOREVER = none */
 	const char *node;    /* name of this rank's (virtual) node; NULL = ORIEL_NODE */
+	unsigned connect;    /* enum oriel_connect, equal on all ranks */
 };
 
 /*
@@ -29,15 +37,16 @@ struct oriel_comm_attr {
  * is the only one to use it meanwhile. @attr may be NULL.
  *
  * ORIEL_ERR_NO_PATH: two ranks cannot reach each other; the text names both,
- * their hosts and what was tried. ORIEL_ERR_MISMATCH: version or timeout
- * differ. ORIEL_ERR_CONFIG: a setting of some rank is wrong.
+ * their hosts and what was tried. ORIEL_ERR_MISMATCH: version, timeout or
+ * connect differ. ORIEL_ERR_CONFIG: a setting of some rank is wrong.
  */
 enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 				    const struct oriel_comm_attr *attr, struct oriel_comm **comm);
 
 /*
- * Collective; waits for the peers, but no longer than the timeout, and not at
- * all once the communicator is broken. Windows and regions are destroyed
+ * Collective; waits for the peers, but no longer than the timeout. Once the
+ * communicator is broken it waits only until those that are reached by rdma have
+ * been told, two seconds at most. Windows and regions are destroyed
  * first. NULL is allowed. A handle that is not alive is reported
  * (oriel_last_error) and otherwise ignored.
  */
@@ -62,6 +71,7 @@ struct oriel_peer {
 	const char *node;   /* its virtual node, "" if none */
 	uint64_t pid;
 	bool is_same_process;
+	bool is_connected; /* may be reached now; of the rdma path: its link is made */
 };
 
 enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
@@ -100,6 +110,21 @@ enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned 
 enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device);
 
 /*
+ * Make the links to @peers that are not made. Both ends of a link call it, each
+ * naming the other: by the thread that makes the collective calls, between the
+ * same two of these. The lists of ranks may differ otherwise, and have any order
+ * and duplicates; who needs no link (mapped, this rank itself, connected
+ * before) is fine and costs nothing. @count 0 does nothing. Other threads may
+ * use windows meanwhile.
+ *
+ * ORIEL_ERR_RANGE: there is no such rank, nothing was done. Any failure after
+ * that, a peer that does not call within the timeout among them, breaks @comm;
+ * the text names the peer.
+ */
+enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *peers,
+				     unsigned count);
+
+/*
  * Collective among all ranks, on the host: nobody returns before all have
  * called. Orders what host threads did before it; it does not flush windows.
  */
@@ -127,12 +152,20 @@ struct oriel_health {
 	enum oriel_status status; /* ORIEL_OK while all is well */
 	const char *what;         /* the operation that failed: "wait_signal_from" */
 	int rank;                 /* the peer it was about, -1 if none */
-	enum oriel_path path;
-	unsigned object; /* number of the window, from 1; 0 = the communicator */
-	unsigned id;     /* signal, barrier slot, counter or channel */
+	unsigned finder;          /* the rank that found it */
+	enum oriel_path path;     /* from @finder to @rank */
+	unsigned object;          /* number of the window, from 1; 0 = the communicator */
+	unsigned id;              /* signal, barrier slot, counter or channel */
 	uint64_t expected;
 	uint64_t seen;
 	uint64_t age_ns; /* how long it had waited */
+
+	/* Of the rdma path, where a queue to @rank has failed. */
+	unsigned queue;     /* its number, 0 if none has */
+	uint64_t request;   /* which one failed, counted from the first on that queue */
+	const char *reason; /* a static text, "" if it has only timed out */
+	unsigned syndrome;  /* of the adapter, 0 if it said nothing */
+	unsigned vendor;    /* what its maker adds to that */
 };
 
 /* Local, any thread. Always returns ORIEL_OK for a live @comm. */
@@ -146,8 +179,11 @@ size_t oriel_health_text(const struct oriel_health *health, char *buffer, size_t
 size_t oriel_health_json(const struct oriel_health *health, char *buffer, size_t length);
 
 /*
- * Local call, felt by all: waits on every rank of the domain end with
- * ORIEL_ERR_ABORTED, @why goes to the log. Any thread, also while others wait.
+ * Local call, felt by all: waits on every rank end with ORIEL_ERR_ABORTED, @why
+ * goes to the log. Any thread, also while others wait. Returns when all that are
+ * reached have been told, at the latest after a second. A collective call that is
+ * inside the bootstrap ends too where that can be interrupted, at the latest with
+ * its timeout; the bootstrap is then broken as well.
  */
 void oriel_comm_abort(struct oriel_comm *comm, const char *why);
 
@@ -163,6 +199,24 @@ struct oriel_feature {
 };
 
 enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *feature);
+
+/* The adapter through which this rank reaches peers by the rdma path. */
+struct oriel_adapter {
+	const char *kind;         /* "soft", "verbs" */
+	const char *name;         /* of the device: "soft0", "mlx5_0" */
+	uint32_t mtu;             /* in bytes */
+	uint32_t depth_max;       /* work requests that one queue may hold */
+	uint32_t outstanding_max; /* gets and atomics of one queue under way at once */
+	bool has_wait;            /* it raises counters by itself, without a CPU */
+	bool is_software;         /* no NIC: for development and tests */
+	bool is_sink;             /* it is set to complete work requests and move nothing */
+};
+
+/*
+ * Local. The strings live as long as @comm. ORIEL_ERR_NO_PATH: none is open,
+ * since no peer is reached that way.
+ */
+enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel_adapter *adapter);
 
 #ifdef __cplusplus
 }

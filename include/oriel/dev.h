@@ -18,6 +18,10 @@
  * plain byte offset means buffer 0. Zero bytes are legal everywhere, and the
  * rank itself is a peer where nothing else is said.
  *
+ * Who cannot be reached: a peer of the rdma path to which there is no link yet
+ * (oriel_comm_connect(), ORIEL_WINDOW_SPARSE) answers ORIEL_ERR_NO_PATH, which
+ * breaks nothing; what only waits for such a peer waits.
+ *
  * When: a group's put to a peer comes before its later signal, barrier or send
  * to that peer: who waited for the latter sees the former. Nothing else is
  * ordered but by flush.

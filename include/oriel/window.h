@@ -21,7 +21,8 @@ struct oriel_window;
 #define ORIEL_NONE UINT32_MAX
 
 enum oriel_window_flags {
-	ORIEL_WINDOW_HUGE = 1, /* huge pages for what the window allocates */
+	ORIEL_WINDOW_HUGE = 1,   /* huge pages for what the window allocates */
+	ORIEL_WINDOW_SPARSE = 2, /* on all ranks: makes no links; see oriel_window_create() */
 };
 
 /*
@@ -46,6 +47,12 @@ struct oriel_window_attr {
  * @comm must outlive the window, and so must a @buffer given, which follows the
  * rules of oriel_region_share(). @attr may be NULL.
  * ORIEL_ERR_MISMATCH names the field and the ranks that disagree.
+ *
+ * Makes the links of a lazy communicator that are not made, unless the window
+ * is sparse: then it reaches those that are connected, before it or later, and
+ * what is to be done to another returns ORIEL_ERR_NO_PATH and breaks nothing.
+ * So does a barrier of all on ranks that lack a link, when the others have been
+ * told that they have come.
  */
 enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
 				      struct oriel_window **window);

@@ -155,6 +155,11 @@ static bool config_is_scenario(const char *text)
 	return strlen(text) <= CONFIG_TEXT_MAX;
 }
 
+static bool config_is_connect(const char *text)
+{
+	return strcmp(text, "eager") == 0 || strcmp(text, "lazy") == 0;
+}
+
 static const struct config_entry config_entries[ORI_SETTINGS] = {
 	[ORI_SETTING_TIMEOUT] =
 		{
@@ -229,6 +234,14 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "a scenario such as seed=7,drop=0.01",
 			.help = "what goes wrong in the adapter in software",
 			.is_valid = config_is_scenario,
+		},
+	[ORI_SETTING_CONNECT] =
+		{
+			.name = "ORIEL_CONNECT",
+			.fallback = "eager",
+			.may_be = "eager or lazy",
+			.help = "links to rdma peers: all at once, or each at its first use",
+			.is_valid = config_is_connect,
 		},
 };
 

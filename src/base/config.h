@@ -18,6 +18,7 @@ enum ori_setting {
 	ORI_SETTING_JOB_KEY,   /* ORIEL_JOB_KEY, hex: secret shared by the ranks of a job */
 	ORI_SETTING_HCA,       /* ORIEL_HCA, soft | none: the RDMA adapter */
 	ORI_SETTING_SOFT_HCA,  /* ORIEL_SOFT_HCA, text: scenario of the adapter in software */
+	ORI_SETTING_CONNECT,   /* ORIEL_CONNECT, eager | lazy: when links are made */
 	ORI_SETTINGS
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,9 +24,25 @@ struct comm_join {
 	uint32_t device_version; /* ORIEL_DEV_VERSION */
 	uint32_t control_length;
 	uint64_t timeout_ns;
+	uint32_t connect; /* enum oriel_connect, EAGER or LAZY */
+	uint32_t reserved;
 };
 
-static_assert(sizeof(struct comm_join) == 696, "struct comm_join goes over the wire");
+static_assert(sizeof(struct comm_join) == 704, "struct comm_join goes over the wire");
+
+/* When links are made: what the caller or else the setting says. */
+static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
+{
+	if (connect > ORIEL_CONNECT_LAZY)
+		return ori_fail(ORIEL_ERR_INVALID, "connect is %u, at most %u", connect,
+				ORIEL_CONNECT_LAZY);
+	if (connect == ORIEL_CONNECT_DEFAULT)
+		connect = strcmp(ori_setting_text(ORI_SETTING_CONNECT), "lazy") == 0
+				  ? ORIEL_CONNECT_LAZY
+				  : ORIEL_CONNECT_EAGER;
+	*read = connect;
+	return ORIEL_OK;
+}
 
 /* This rank's settings, description and control segment. */
 static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct oriel_comm_attr *caller,
@@ -43,6 +60,9 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 		return status;
 	if (attr.timeout_ns)
 		comm->timeout_ns = attr.timeout_ns;
+	status = comm_read_connect(attr.connect, &join->connect);
+	if (status != ORIEL_OK)
+		return status;
 	if (!attr.node)
 		attr.node = ori_setting_text(ORI_SETTING_NODE);
 	status = ori_setting_paths(&paths);
@@ -63,6 +83,11 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	return ori_mesh_open(comm, join->mesh);
 }
 
+static const char *comm_connect_name(uint32_t connect)
+{
+	return connect == ORIEL_CONNECT_LAZY ? "lazily" : "eagerly";
+}
+
 /* Do all ranks bring what must be equal? All come to the same answer. */
 static enum oriel_status comm_compare(const struct comm_join *joins, unsigned size)
 {
@@ -79,6 +104,11 @@ static enum oriel_status comm_compare(const struct comm_join *joins, unsigned si
 					"a timeout of %g s on rank 0 and of %g s on rank %u",
 					(double)joins[0].timeout_ns / 1e9,
 					(double)joins[peer].timeout_ns / 1e9, peer);
+		if (joins[peer].connect != joins[0].connect)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"links are made %s on rank 0 and %s on rank %u",
+					comm_connect_name(joins[0].connect),
+					comm_connect_name(joins[peer].connect), peer);
 	}
 	return ORIEL_OK;
 }
@@ -165,6 +195,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_meet(comm, joins));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
+	comm->is_lazy = mine.connect == ORIEL_CONNECT_LAZY;
 	status = ori_links_open(comm);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
@@ -188,6 +219,7 @@ static void comm_free(struct oriel_comm *comm)
 	for (peer = 0; comm->reasons && peer < comm->size; peer++)
 		free(comm->reasons[peer]);
 	ori_mem_unref(comm->control_mem);
+	free(comm->ranks);
 	free(comm->links);
 	free(comm->expected);
 	free(comm->records);
@@ -207,6 +239,8 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	if (!comm)
 		return NULL;
 	comm->bootstrap = *bootstrap;
+	comm->has_interrupt =
+		bootstrap->ops->size >= sizeof(*bootstrap->ops) && bootstrap->ops->interrupt;
 	comm->rank = bootstrap->rank;
 	comm->size = size;
 	comm->hosts = calloc(size, sizeof(*comm->hosts));
@@ -226,7 +260,7 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 
 static enum oriel_status comm_check_bootstrap(const struct oriel_bootstrap *b)
 {
-	if (!b || !b->ops || b->ops->size < sizeof(*b->ops))
+	if (!b || !b->ops || b->ops->size < offsetof(struct oriel_bootstrap_ops, interrupt))
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create: the bootstrap is not open");
 	if (b->rank >= b->size)
 		return ori_fail(ORIEL_ERR_RANGE, "oriel_comm_create: rank %u of %u", b->rank,
@@ -270,9 +304,13 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 
 	if (!comm || !ori_live_remove(comm, "communicator"))
 		return;
+	/* Beats that are under way when a peer closes its end would look like its death. */
+	ori_pulse_quiet(comm);
 	is_orderly = ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, NULL, NULL, 0) == ORIEL_OK;
-	if (!is_orderly)
+	if (!is_orderly) {
 		ori_comm_pass_on(comm);
+		ori_pulse_settle(comm);
+	}
 	ori_mesh_close(comm, is_orderly);
 	ori_links_close(comm);
 	comm_free(comm);
@@ -324,6 +362,7 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 	peer->node = comm->hosts[rank].node;
 	peer->pid = comm->hosts[rank].pid;
 	peer->is_same_process = comm->hosts[rank].token == comm->hosts[comm->rank].token;
+	peer->is_connected = ori_links_is_connected(comm, rank);
 	return ORIEL_OK;
 }
 

@@ -78,6 +78,9 @@ struct ori_control {
 struct ori_mesh;
 struct ori_rdma;
 struct ori_rdma_link;
+struct ori_pulse;
+struct ori_hca_qp_address;
+struct ori_links_rank;
 
 struct oriel_comm {
 	struct oriel_bootstrap bootstrap; /* borrowed */
@@ -91,7 +94,9 @@ struct oriel_comm {
 	char **reasons;            /* [size], why each path */
 	unsigned domain_size;
 	unsigned domain_index;
-	bool is_crowded; /* more ranks on this machine than CPUs */
+	bool has_interrupt; /* the bootstrap has */
+	atomic_bool is_in_bootstrap;
+	bool is_crowded; /* more ranks and adapters in software here than CPUs */
 
 	struct ori_mem *control_mem;
 	struct ori_control *control;  /* this rank's */
@@ -100,7 +105,11 @@ struct oriel_comm {
 	struct ori_mesh *mesh;        /* sockets to mapped peers in other processes */
 	struct ori_rdma *rdma;        /* NULL: no peer is reached by it */
 	struct ori_rdma_link **links; /* [size], NULL where the path is another */
-	unsigned *expected;           /* [size], descriptors in an exchange */
+	struct ori_links_rank *ranks; /* [size], where links to them lead; NULL without rdma */
+	bool is_lazy;                 /* a link is made at its first use */
+	bool is_linked_whole;         /* all links are made; the same on all ranks */
+	struct ori_pulse *pulse;      /* NULL: no peer is reached by rdma */
+	unsigned *expected;           /* [size], descriptors in an exchange; links to make */
 	void *records;                /* [size] of at most ORI_RECORD_BYTES, for gathers */
 
 	uint32_t exchanges;  /* of descriptors so far; the same on all ranks */
@@ -110,6 +119,7 @@ struct oriel_comm {
 
 /* ORIEL_OK, or what broke @comm, with its text. */
 enum oriel_status ori_comm_check(const struct oriel_comm *comm);
+bool ori_comm_is_well(const struct oriel_comm *comm);
 
 /*
  * Leave what broke @comm unless something has before; @peer ORIEL_DEV_NO_RANK
@@ -117,6 +127,10 @@ enum oriel_status ori_comm_check(const struct oriel_comm *comm);
  */
 void ori_comm_break(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
 		    unsigned peer);
+void ori_comm_break_for(struct oriel_comm *comm, const struct oriel_dev_fault *record);
+
+/* What broke @comm, which is broken, for other ranks. */
+struct oriel_dev_fault ori_comm_record(const struct oriel_comm *comm);
 
 /* The same in the health of every rank of the domain, this one included. */
 void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
@@ -131,6 +145,12 @@ void ori_comm_pass_on(struct oriel_comm *comm);
 /* Collective: @length bytes of every rank into @all, in rank order. */
 enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
 				  void *all, size_t length);
+
+/*
+ * The communicator is broken: if another thread of this rank is in the bootstrap, it
+ * comes out, and the bootstrap is of no more use. The watcher calls it.
+ */
+void ori_comm_interrupt(struct oriel_comm *comm);
 
 /*
  * Collective: nobody returns before all have come, for @object of @call: a
@@ -154,15 +174,48 @@ enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigne
 enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
 				 enum oriel_status status);
 
-/* links.c: an adapter and a link to each rdma peer, if there is any. Collective. */
+/*
+ * links.c: an adapter and a link to each rdma peer, if there is any; connected
+ * unless @comm is lazy. Collective.
+ */
 enum oriel_status ori_links_open(struct oriel_comm *comm);
+/* Connect the links that are not, within @call. Collective. On failure they stay so. */
+enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call call);
+/* The link to @peer is connected at both ends. Local. */
+void ori_links_begin(struct oriel_comm *comm, unsigned peer);
+/* Is there a way to @peer now? Any thread. */
+bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer);
+/* What @peer's adapter is called in addresses. */
+const struct ori_hca_qp_address *ori_links_adapter(const struct oriel_comm *comm, unsigned peer);
 /* Look once for trouble; breaks @comm if there is any. */
 void ori_links_watch(struct oriel_comm *comm);
-/* For device functions: the link to @peer, NULL if there is none. */
+/* The communicator is broken: adapters let go of all memory that users gave them. */
+void ori_links_fail(struct oriel_comm *comm);
+/* @comm is broken: the adapter lets go of all memory that users gave it. */
+void ori_links_fail(struct oriel_comm *comm);
+/* For device functions: the link to @peer, connected or not; NULL if the path is another. */
 const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer);
 uint32_t ori_links_whole_lkey(const struct oriel_comm *comm);
 /* Nobody posts any more. */
 void ori_links_close(struct oriel_comm *comm);
+
+/*
+ * pulse.c: ranks that are reached by rdma tell each other what broke them, and
+ * show each other that they are alive. The watcher posts and listens.
+ */
+enum oriel_status ori_pulse_open(struct oriel_comm *comm);
+/* Key of the box where peers tell; 0 where there is none. */
+uint32_t ori_pulse_rkey(const struct oriel_comm *comm);
+/* The link to @peer is ready; @rkey is of its box. */
+void ori_pulse_join(struct oriel_comm *comm, unsigned peer, uint32_t rkey);
+/* One look of the watcher; true if the next one should be soon. */
+bool ori_pulse_watch(struct oriel_comm *comm);
+/* No beat is sent any more, or under way, after at most a second: peers may go. */
+void ori_pulse_quiet(struct oriel_comm *comm);
+/* Wait until all have been told what broke @comm, at most a second. */
+void ori_pulse_settle(struct oriel_comm *comm);
+/* Links and watcher are gone. */
+void ori_pulse_close(struct oriel_comm *comm);
 
 /* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);

@@ -10,7 +10,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/comm.h"
+#include "comm/mesh.h"
+
+#define EXCHANGE_BLAME_NS 2000000000u
 
 static const char *const call_names[] = {
 	[ORI_CALL_COMM_CREATE] = "oriel_comm_create",
@@ -146,6 +148,34 @@ static enum oriel_status exchange_mapped(struct oriel_comm *comm, enum ori_call 
 	return ORIEL_OK;
 }
 
+/*
+ * The bootstrap failed with @status. It names the rank that has left in words
+ * alone; the watcher, who tells the others, gets the time to find it too.
+ */
+static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call call,
+					 enum oriel_status status)
+{
+	uint64_t start = ori_clock_ns(), deadline = ori_deadline(EXCHANGE_BLAME_NS);
+
+	if ((status == ORIEL_ERR_PEER || status == ORIEL_ERR_ABORTED) &&
+	    call != ORI_CALL_COMM_DESTROY)
+		while (ori_comm_is_well(comm) && !ori_deadline_passed(deadline) &&
+		       ori_mesh_wake(comm))
+			oriel_cpu_give_way(ori_clock_ns() - start);
+	if (!ori_comm_is_well(comm))
+		return ori_comm_check(comm);
+	ori_comm_break(comm, status, ORIEL_DEV_EXCHANGE, ORIEL_DEV_NO_RANK);
+	return status;
+}
+
+void ori_comm_interrupt(struct oriel_comm *comm)
+{
+	const struct oriel_bootstrap *b = &comm->bootstrap;
+
+	if (comm->has_interrupt && atomic_load(&comm->is_in_bootstrap))
+		b->ops->interrupt(b->context);
+}
+
 enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
 				  void *all, size_t length)
 {
@@ -156,11 +186,11 @@ enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, c
 		return status;
 	if (comm->is_mapped_whole)
 		return exchange_mapped(comm, call, mine, all, length);
+	atomic_store(&comm->is_in_bootstrap, true);
 	status = length ? b->ops->all_gather(b->context, mine, all, length, comm->timeout_ns)
 			: b->ops->barrier(b->context, comm->timeout_ns);
-	if (status != ORIEL_OK)
-		ori_comm_break(comm, status, ORIEL_DEV_EXCHANGE, ORIEL_DEV_NO_RANK);
-	return status;
+	atomic_store(&comm->is_in_bootstrap, false);
+	return status == ORIEL_OK ? status : exchange_failed(comm, call, status);
 }
 
 enum oriel_status ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
@@ -207,7 +237,7 @@ static enum oriel_status verdict_tell(const struct ori_verdict *v, unsigned owne
 	char text[ORI_VERDICT_TEXT];
 	size_t i;
 
-	if (v->status > 0 || v->status < ORIEL_ERR_SYSTEM)
+	if (v->status > 0 || v->status < ORIEL_ERR_ACCESS)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"rank %u reports status %d, which is no failure", owner,
 				(int)v->status);

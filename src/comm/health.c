@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "transport/transport.h"
 
 static const char *const what_names[] = {
 	[ORIEL_DEV_NOTHING] = "nothing",
@@ -57,6 +58,42 @@ const char *oriel_path_name(enum oriel_path path)
 	return "unknown";
 }
 
+static enum oriel_path health_path(const struct oriel_comm *comm, unsigned from, unsigned to)
+{
+	enum oriel_path path = (enum oriel_path)comm->of[to].path;
+
+	if (from != comm->rank)
+		oriel_comm_path_between(comm, from, to, &path);
+	return path;
+}
+
+/* Why a queue of an adapter is dead; "" if it is not. */
+static const char *health_reason(uint64_t err)
+{
+	switch (oriel_mlx5_err_state(err)) {
+	case ORIEL_MLX5_WELL:
+		return "";
+	case ORIEL_MLX5_ERROR_CQE:
+		return ori_mlx5_syndrome_text((uint8_t)oriel_mlx5_err_syndrome(err));
+	case ORIEL_MLX5_STRAY_CQE:
+		return "the completion of another request";
+	case ORIEL_MLX5_ABANDONED:
+		return "a thread gave up in the middle of a post";
+	case ORIEL_MLX5_CONDEMNED:
+		return "given up by the host";
+	}
+	return "for an unknown reason";
+}
+
+static void health_read_queue(const struct oriel_dev_fault *fault, struct oriel_health *health)
+{
+	health->queue = fault->id;
+	health->reason = health_reason(fault->seen);
+	health->syndrome = oriel_mlx5_err_syndrome(fault->seen);
+	health->vendor = oriel_mlx5_err_vendor(fault->seen);
+	health->request = oriel_mlx5_err_wqe(fault->seen);
+}
+
 /*
  * The control segment is written by peers, so nothing in it is trusted beyond
  * its type: numbers out of range become "unknown", not a crash.
@@ -68,19 +105,27 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 	memset(health, 0, sizeof(*health));
 	health->what = ori_what_name(ORIEL_DEV_NOTHING);
 	health->rank = -1;
+	health->finder = comm->rank;
+	health->reason = "";
 	if (oriel_dev_load_acquire32(&fault->state) != ORIEL_DEV_FAULT_FULL)
 		return;
 	health->status = fault->status < 0 ? (enum oriel_status)fault->status : ORIEL_ERR_PROTOCOL;
 	health->what = ori_what_name(fault->what);
+	if (fault->finder != 0 && fault->finder <= comm->size)
+		health->finder = fault->finder - 1;
 	if (fault->peer < comm->size) {
 		health->rank = (int)fault->peer;
-		health->path = (enum oriel_path)comm->of[fault->peer].path;
+		health->path = health_path(comm, health->finder, fault->peer);
 	}
 	health->object = fault->window;
-	health->id = fault->id;
 	health->expected = fault->expected;
-	health->seen = fault->seen;
 	health->age_ns = fault->age_ns;
+	if (health->object == 0 && fault->id != 0) {
+		health_read_queue(fault, health);
+	} else {
+		health->id = fault->id;
+		health->seen = fault->seen;
+	}
 }
 
 enum oriel_status oriel_comm_health(const struct oriel_comm *comm, struct oriel_health *health)
@@ -89,23 +134,45 @@ enum oriel_status oriel_comm_health(const struct oriel_comm *comm, struct oriel_
 	return ORIEL_OK;
 }
 
-size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t length)
+/* What the adapter said: "remote access error (syndrome ...), WQE 17 of queue 0x41". */
+static void health_queue_text(const struct oriel_health *h, char *buffer, size_t length)
 {
-	char who[48] = "";
+	char codes[48] = "";
 
-	if (h->rank >= 0)
-		snprintf(who, sizeof(who), " rank %d (%s)", h->rank, oriel_path_name(h->path));
-	if (h->status == ORIEL_OK)
-		return (size_t)snprintf(buffer, length, "all is well");
-	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0)
-		return (size_t)snprintf(buffer, length, "rank %d has gone without the others",
-					h->rank);
+	if (h->syndrome)
+		snprintf(codes, sizeof(codes), " (syndrome 0x%02x, vendor 0x%02x)", h->syndrome,
+			 h->vendor);
+	if (h->queue && h->reason[0])
+		snprintf(buffer, length, "%s%s, WQE %" PRIu64 " of queue 0x%x", h->reason, codes,
+			 h->request, h->queue);
+	else if (h->queue)
+		snprintf(buffer, length, "%s Queue 0x%x", oriel_status_text(h->status), h->queue);
+	else
+		snprintf(buffer, length, "%s", oriel_status_text(h->status));
+}
+
+/* Of what is not about a window. */
+static size_t health_comm_text(const struct oriel_health *h, const char *who, char *buffer,
+			       size_t length)
+{
+	char queue[200];
+
+	health_queue_text(h, queue, sizeof(queue));
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_ABORT)) == 0)
 		return (size_t)snprintf(buffer, length, "aborted by%s", who);
-	if (h->object == 0)
-		return (size_t)snprintf(buffer, length, "%s with%s failed: %s", h->what,
-					h->rank < 0 ? " the ranks" : who,
-					oriel_status_text(h->status));
+	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && !h->queue)
+		return (size_t)snprintf(buffer, length, "rank %d has gone without the others",
+					h->rank);
+	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0)
+		return (size_t)snprintf(buffer, length, "rank %d has gone without the others: %s",
+					h->rank, queue);
+	return (size_t)snprintf(buffer, length, "%s %s%s failed: %s", h->what,
+				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : who, queue);
+}
+
+static size_t health_window_text(const struct oriel_health *h, const char *who, char *buffer,
+				 size_t length)
+{
 	return (size_t)
 		snprintf(buffer, length,
 			 "%s waited %.1f s in vain for%s: window %u, id %u, expected %" PRIu64
@@ -114,28 +181,69 @@ size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t leng
 			 h->object, h->id, h->expected, h->seen);
 }
 
+size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t length)
+{
+	char who[48] = "";
+
+	if (h->status == ORIEL_OK)
+		return (size_t)snprintf(buffer, length, "all is well");
+	if (h->rank >= 0)
+		snprintf(who, sizeof(who), " rank %d (%s)", h->rank, oriel_path_name(h->path));
+	return h->object ? health_window_text(h, who, buffer, length)
+			 : health_comm_text(h, who, buffer, length);
+}
+
+/* Members of a failed queue; none where no queue failed. */
+static void health_queue_json(const struct oriel_health *h, char *buffer, size_t length)
+{
+	buffer[0] = '\0';
+	if (h->queue)
+		snprintf(buffer, length,
+			 ",\"queue\":%u,\"request\":%" PRIu64
+			 ",\"reason\":\"%s\",\"syndrome\":%u,\"vendor\":%u",
+			 h->queue, h->request, h->reason, h->syndrome, h->vendor);
+}
+
 size_t oriel_health_json(const struct oriel_health *h, char *buffer, size_t length)
 {
+	char queue[240];
+
+	health_queue_json(h, queue, sizeof(queue));
 	return (size_t)snprintf(buffer, length,
-				"{\"status\":\"%s\",\"what\":\"%s\",\"rank\":%d,\"path\":\"%s\","
+				"{\"status\":\"%s\",\"what\":\"%s\",\"finder\":%u,"
+				"\"rank\":%d,\"path\":\"%s\","
 				"\"object\":%u,\"id\":%u,\"expected\":%" PRIu64 ",\"seen\":%" PRIu64
-				",\"age_ns\":%" PRIu64 "}",
-				oriel_status_name(h->status), h->what, h->rank,
+				",\"age_ns\":%" PRIu64 "%s}",
+				oriel_status_name(h->status), h->what, h->finder, h->rank,
 				oriel_path_name(h->path), h->object, h->id, h->expected, h->seen,
-				h->age_ns);
+				h->age_ns, queue);
+}
+
+bool ori_comm_is_well(const struct oriel_comm *comm)
+{
+	/* Before the control segment exists there is nothing to be broken. */
+	return !comm->control ||
+	       oriel_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL;
+}
+
+/* Is it another rank's story, which its text alone does not say? */
+static bool health_is_told(const struct oriel_comm *comm, const struct oriel_health *h)
+{
+	return h->finder != comm->rank && h->finder != (unsigned)h->rank &&
+	       strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) != 0;
 }
 
 enum oriel_status ori_comm_check(const struct oriel_comm *comm)
 {
 	struct oriel_health health;
-	char text[256];
+	char text[512];
 
-	/* Before the control segment exists there is nothing to be broken. */
-	if (!comm->control ||
-	    oriel_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL)
+	if (ori_comm_is_well(comm))
 		return ORIEL_OK;
 	ori_health_read(comm, &health);
 	oriel_health_text(&health, text, sizeof(text));
+	if (health_is_told(comm, &health))
+		return ori_fail(health.status, "rank %u: %s", health.finder, text);
 	return ori_fail(health.status, "%s", text);
 }
 
@@ -155,9 +263,14 @@ void ori_comm_break(struct oriel_comm *comm, enum oriel_status status, enum orie
 {
 	struct oriel_dev_fault record = health_record(status, what, peer);
 
+	ori_comm_break_for(comm, &record);
+}
+
+void ori_comm_break_for(struct oriel_comm *comm, const struct oriel_dev_fault *record)
+{
 	/* Before the control segment exists a failed create is all there is. */
 	if (comm->control)
-		oriel_dev_leave(&comm->control->health, &record);
+		oriel_dev_leave(&comm->control->health, record);
 }
 
 static void health_spread(struct oriel_comm *comm, const struct oriel_dev_fault *record)
@@ -177,16 +290,26 @@ void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum 
 {
 	struct oriel_dev_fault record = health_record(status, what, peer);
 
+	record.finder = comm->rank + 1;
 	health_spread(comm, &record);
+}
+
+struct oriel_dev_fault ori_comm_record(const struct oriel_comm *comm)
+{
+	struct oriel_dev_fault record = oriel_dev_fault_copy(&comm->control->health);
+
+	if (!record.finder)
+		record.finder = comm->rank + 1;
+	return record;
 }
 
 void ori_comm_pass_on(struct oriel_comm *comm)
 {
 	struct oriel_dev_fault record;
 
-	if (oriel_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL)
+	if (ori_comm_is_well(comm))
 		return;
-	record = oriel_dev_fault_copy(&comm->control->health);
+	record = ori_comm_record(comm);
 	health_spread(comm, &record);
 }
 
@@ -195,4 +318,6 @@ void oriel_comm_abort(struct oriel_comm *comm, const char *why)
 	ori_log(ORIEL_LOG_WARN, "rank %u aborts the communicator: %s", comm->rank,
 		why ? why : "no reason given");
 	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank);
+	/* Who aborts may exit at once. */
+	ori_pulse_settle(comm);
 }

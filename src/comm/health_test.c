@@ -11,6 +11,7 @@
 #include <oriel/dev/wait.h>
 
 #include "comm/comm.h"
+#include "transport/transport.h"
 
 static struct oriel_dev_rank ranks[4] = {{.path = ORIEL_PATH_SELF},
 					 {.path = ORIEL_PATH_MAPPED},
@@ -89,16 +90,121 @@ static void test_a_timeout_says_who_waited_for_what(void **state)
 	assert_string_equal(text, "wait_signal_from waited 30.0 s in vain for rank 3 (mapped): "
 				  "window 1, id 7, expected 5, seen 4");
 	oriel_health_json(&health, text, sizeof(text));
-	assert_string_equal(text, "{\"status\":\"ORIEL_ERR_TIMEOUT\",\"what\":\"wait_signal_from\","
-				  "\"rank\":3,\"path\":\"mapped\",\"object\":1,\"id\":7,"
-				  "\"expected\":5,\"seen\":4,\"age_ns\":30000000000}");
+	assert_string_equal(text,
+			    "{\"status\":\"ORIEL_ERR_TIMEOUT\",\"what\":\"wait_signal_from\","
+			    "\"finder\":0,\"rank\":3,\"path\":\"mapped\",\"object\":1,\"id\":7,"
+			    "\"expected\":5,\"seen\":4,\"age_ns\":30000000000}");
+	free_comm(comm);
+}
+
+static struct oriel_dev_fault refused_put(void)
+{
+	struct oriel_dev_fault record = {.status = ORIEL_ERR_ACCESS,
+					 .what = ORIEL_DEV_PUT,
+					 .peer = 3,
+					 .id = 0x41,
+					 .seen = oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE,
+								ORIEL_MLX5_REMOTE_ACCESS, 0x88,
+								17)};
+
+	return record;
+}
+
+static void test_a_refused_request_says_which_and_why(void **state)
+{
+	struct oriel_comm *comm = make_comm();
+	struct oriel_dev_fault record = refused_put();
+	struct oriel_health health;
+	char text[400];
+
+	(void)state;
+	ori_comm_break_for(comm, &record);
+	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_ACCESS);
+	assert_string_equal(oriel_last_error(),
+			    "put to rank 3 (mapped) failed: remote access error (key, bounds or "
+			    "permission) (syndrome 0x13, vendor 0x88), WQE 17 of queue 0x41");
+	oriel_comm_health(comm, &health);
+	assert_int_equal(health.queue, 0x41);
+	assert_int_equal(health.request, 17);
+	assert_int_equal(health.seen, 0);
+	oriel_health_json(&health, text, sizeof(text));
+	assert_non_null(strstr(text,
+			       ",\"age_ns\":0,\"queue\":65,\"request\":17,\"reason\":\"remote "
+			       "access error (key, bounds or permission)\","
+			       "\"syndrome\":19,\"vendor\":136}"));
+	free_comm(comm);
+}
+
+static void test_a_queue_without_a_verdict_of_its_adapter(void **state)
+{
+	static const struct {
+		uint32_t what;
+		int32_t status;
+		uint64_t err;
+		const char *text;
+	} cases[] = {
+		{ORIEL_DEV_WAIT_LOCAL, ORIEL_ERR_TIMEOUT, 0,
+		 "wait_local to rank 3 (mapped) failed: A deadline passed. Queue 0x41"},
+		{ORIEL_DEV_PUT, ORIEL_ERR_TIMEOUT, (uint64_t)ORIEL_MLX5_ABANDONED << 56 | 5,
+		 "put to rank 3 (mapped) failed: a thread gave up in the middle of a post, WQE 5 "
+		 "of "
+		 "queue 0x41"},
+		{ORIEL_DEV_LOST, ORIEL_ERR_PEER,
+		 (uint64_t)ORIEL_MLX5_ERROR_CQE << 56 | (uint64_t)0x15 << 48 | (uint64_t)0x81 << 40,
+		 "rank 3 has gone without the others: the peer does not answer (transport retries "
+		 "used up) (syndrome 0x15, vendor 0x81), WQE 0 of queue 0x41"},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct oriel_comm *comm = make_comm();
+		struct oriel_dev_fault record = refused_put();
+
+		record.what = cases[i].what;
+		record.status = cases[i].status;
+		record.seen = cases[i].err;
+		ori_comm_break_for(comm, &record);
+		assert_int_equal(ori_comm_check(comm), cases[i].status);
+		assert_string_equal(oriel_last_error(), cases[i].text);
+		free_comm(comm);
+	}
+}
+
+/* Rank 1 is the one that says so: its peer 3 may be reached in another way than from here. */
+static void test_what_another_rank_found_is_told_as_its_own(void **state)
+{
+	struct oriel_comm *comm = make_comm(), *other = make_comm();
+	struct oriel_dev_fault record = refused_put();
+	struct oriel_health health;
+
+	(void)state;
+	comm->hosts = calloc(comm->size, sizeof(*comm->hosts));
+	assert_non_null(comm->hosts);
+	other->rank = 1;
+	ori_comm_break_for(other, &record);
+	record = ori_comm_record(other);
+	ori_comm_break_for(comm, &record);
+	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_ACCESS);
+	assert_memory_equal(oriel_last_error(), "rank 1: put to rank 3 (", 23);
+	oriel_comm_health(comm, &health);
+	assert_int_equal(health.finder, 1);
+	record = ori_comm_record(comm);
+	assert_int_equal(record.finder, 2);
+	free(comm->hosts);
+	free_comm(other);
 	free_comm(comm);
 }
 
 static void test_nonsense_written_by_a_peer_is_no_crash(void **state)
 {
 	struct oriel_comm *comm = make_comm();
-	struct oriel_dev_fault record = {.status = 12345, .what = 99999, .peer = 4000000000u};
+	struct oriel_dev_fault record = {.status = 12345,
+					 .what = 99999,
+					 .peer = 4000000000u,
+					 .id = UINT32_MAX,
+					 .seen = UINT64_MAX,
+					 .finder = 77};
 	struct oriel_health health;
 
 	(void)state;
@@ -107,6 +213,8 @@ static void test_nonsense_written_by_a_peer_is_no_crash(void **state)
 	assert_int_equal(health.status, ORIEL_ERR_PROTOCOL);
 	assert_string_equal(health.what, "unknown");
 	assert_int_equal(health.rank, -1);
+	assert_int_equal(health.finder, 0);
+	assert_string_equal(health.reason, "for an unknown reason");
 	free_comm(comm);
 }
 
@@ -126,6 +234,9 @@ int main(void)
 		cmocka_unit_test(test_a_new_communicator_is_well),
 		cmocka_unit_test(test_the_first_cause_stays),
 		cmocka_unit_test(test_a_timeout_says_who_waited_for_what),
+		cmocka_unit_test(test_a_refused_request_says_which_and_why),
+		cmocka_unit_test(test_a_queue_without_a_verdict_of_its_adapter),
+		cmocka_unit_test(test_what_another_rank_found_is_told_as_its_own),
 		cmocka_unit_test(test_nonsense_written_by_a_peer_is_no_crash),
 		cmocka_unit_test(test_text_tells_the_length_it_needs),
 	};

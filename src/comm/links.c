@@ -9,6 +9,22 @@
 #include "comm/comm.h"
 #include "transport/transport.h"
 
+/* Where links to a rank lead. Goes over the wire as it is. */
+struct ori_links_rank {
+	struct ori_hca_qp_address adapter; /* of its queues, without the number of any */
+	uint32_t box_rkey;                 /* of the rows where peers say what broke them */
+	uint32_t reserved;
+};
+
+/* What ranks tell each other of their adapters. Goes over the wire as it is. */
+struct links_record {
+	struct ori_verdict verdict;
+	struct ori_links_rank rank;
+};
+
+static_assert(sizeof(struct links_record) == 392, "struct links_record goes over the wire");
+static_assert(sizeof(struct links_record) <= ORI_RECORD_BYTES, "fits the records");
+
 static bool links_are_needed(const struct oriel_comm *comm)
 {
 	unsigned peer;
@@ -19,8 +35,8 @@ static bool links_are_needed(const struct oriel_comm *comm)
 	return false;
 }
 
-/* This rank's end of all its links; @addresses has one for each peer. */
-static enum oriel_status links_create(struct oriel_comm *comm, struct ori_hca_qp_address *addresses)
+/* Local: the adapter, the pulse, and a link without queues for each rdma peer. */
+static enum oriel_status links_create(struct oriel_comm *comm)
 {
 	struct ori_rdma_attr attr = {0};
 	enum oriel_status status;
@@ -28,6 +44,9 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_hca_qp
 
 	if (!links_are_needed(comm))
 		return ORIEL_OK;
+	comm->ranks = calloc(comm->size, sizeof(*comm->ranks));
+	if (!comm->ranks)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
 	attr.hca = &ori_hca_soft_ops;
 	attr.config = ori_setting_text(ORI_SETTING_SOFT_HCA);
 	attr.health = &comm->control->health;
@@ -38,70 +57,192 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_hca_qp
 		return status;
 	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by an adapter in software, for development",
 		comm->rank);
+	status = ori_pulse_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (comm->of[peer].path == ORIEL_PATH_RDMA)
-			status = ori_rdma_link_create(comm->rdma, peer, &comm->links[peer],
-						      &addresses[peer]);
+			status = ori_rdma_link_create(comm->rdma, peer, &comm->links[peer]);
 	return status;
 }
 
-/* Row @peer of @all is what that rank's links to everybody are called. */
-static enum oriel_status links_connect(struct oriel_comm *comm,
-				       const struct ori_hca_qp_address *all)
+/* Collective: where the adapters are; @status is what this rank came to before. */
+static enum oriel_status links_introduce(struct oriel_comm *comm, enum oriel_status status)
+{
+	const struct links_record *records = comm->records;
+	struct links_record mine = {0};
+	unsigned peer;
+
+	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
+	if (status == ORIEL_OK && comm->rdma) {
+		ori_rdma_describe(comm->rdma, &mine.rank.adapter);
+		mine.rank.box_rkey = ori_pulse_rkey(comm);
+	}
+	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, comm->records, sizeof(mine));
+	if (status == ORIEL_OK)
+		status = ori_verdict_judge(records, sizeof(*records), comm->size, comm->rank);
+	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++)
+		comm->ranks[peer] = records[peer].rank;
+	return status;
+}
+
+static bool links_is_missing(const struct oriel_comm *comm, unsigned peer)
+{
+	return comm->links[peer] && !ori_rdma_link_is_ready(comm->links[peer]);
+}
+
+/* This rank's ends of the links that are not connected. */
+static enum oriel_status links_open_ends(struct oriel_comm *comm, struct ori_rdma_end *ends)
 {
 	enum oriel_status status = ORIEL_OK;
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (comm->links[peer])
+		if (links_is_missing(comm, peer))
+			status = ori_rdma_link_open(comm->links[peer], &ends[peer]);
+	return status;
+}
+
+/* Row @peer of @all is that rank's ends of its links to everybody. */
+static enum oriel_status links_connect_ends(struct oriel_comm *comm, const struct ori_rdma_end *all)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+		if (links_is_missing(comm, peer))
 			status =
-				ori_rdma_link_connect(comm->links[peer],
+				ori_rdma_link_connect(comm->links[peer], &comm->ranks[peer].adapter,
 						      &all[(size_t)peer * comm->size + comm->rank]);
 	return status;
 }
 
-enum oriel_status ori_links_open(struct oriel_comm *comm)
+static enum oriel_status links_exchange_ends(struct oriel_comm *comm, enum ori_call call,
+					     struct ori_rdma_end *mine, struct ori_rdma_end *all)
 {
-	size_t row = comm->size * sizeof(struct ori_hca_qp_address);
-	struct ori_hca_qp_address *mine, *all;
-	enum oriel_status status;
+	size_t row = comm->size * sizeof(*mine);
+	enum oriel_status status = ORIEL_OK;
 
-	mine = calloc(1, row);
-	all = calloc(comm->size, row);
 	if (!mine || !all)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
 	else
-		status = links_create(comm, mine);
-	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, status);
+		status = links_open_ends(comm, mine);
+	status = ori_comm_agree(comm, call, status);
 	if (status == ORIEL_OK)
-		status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, mine, all, row);
+		status = ori_comm_gather(comm, call, mine, all, row);
 	if (status == ORIEL_OK)
-		status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, links_connect(comm, all));
+		status = ori_comm_agree(comm, call, links_connect_ends(comm, all));
+	return status;
+}
+
+enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call call)
+{
+	struct ori_rdma_end *mine, *all;
+	enum oriel_status status;
+	unsigned peer;
+
+	/* Both are the same on all ranks: a domain that is the job is so for each. */
+	if (comm->is_linked_whole || comm->domain_size == comm->size)
+		return ORIEL_OK;
+	mine = calloc(comm->size, sizeof(*mine));
+	all = calloc((size_t)comm->size * comm->size, sizeof(*all));
+	status = links_exchange_ends(comm, call, mine, all);
+	for (peer = 0; peer < comm->size; peer++) {
+		if (!links_is_missing(comm, peer))
+			continue;
+		if (status == ORIEL_OK)
+			ori_links_begin(comm, peer);
+		else
+			ori_rdma_link_close(comm->links[peer]);
+	}
+	comm->is_linked_whole = status == ORIEL_OK;
 	free(all);
 	free(mine);
 	return status;
 }
 
-static unsigned links_peer_of(const struct oriel_comm *comm, uint32_t qpn)
+enum oriel_status ori_links_open(struct oriel_comm *comm)
+{
+	enum oriel_status status;
+
+	/* The same on all ranks: see ori_links_connect_all(). */
+	if (comm->domain_size == comm->size)
+		return ORIEL_OK;
+	status = links_introduce(comm, links_create(comm));
+	if (status == ORIEL_OK && !comm->is_lazy)
+		status = ori_links_connect_all(comm, ORI_CALL_COMM_CREATE);
+	return status;
+}
+
+void ori_links_begin(struct oriel_comm *comm, unsigned peer)
+{
+	ori_rdma_link_begin(comm->links[peer]);
+	ori_pulse_join(comm, peer, comm->ranks[peer].box_rkey);
+}
+
+bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
+{
+	return comm->of[peer].path != ORIEL_PATH_RDMA || ori_rdma_link_is_ready(comm->links[peer]);
+}
+
+const struct ori_hca_qp_address *ori_links_adapter(const struct oriel_comm *comm, unsigned peer)
+{
+	return &comm->ranks[peer].adapter;
+}
+
+/* Whose link @event is of, and what it means; ORIEL_DEV_NO_RANK if of none. */
+static unsigned links_explain(const struct oriel_comm *comm, const struct ori_hca_event *event,
+			      struct oriel_dev_fault *record)
 {
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size; peer++)
-		if (comm->links[peer] && ori_rdma_link_device(comm->links[peer])->main->qpn == qpn)
+		if (comm->links[peer] && ori_rdma_link_explain(comm->links[peer], event, record))
 			return peer;
+	*record = (struct oriel_dev_fault){.status = event->status,
+					   .what = ORIEL_DEV_LINK,
+					   .peer = ORIEL_DEV_NO_RANK};
 	return ORIEL_DEV_NO_RANK;
+}
+
+static void links_hear(struct oriel_comm *comm)
+{
+	struct oriel_dev_fault record;
+	struct ori_hca_event event;
+	bool is_news;
+	unsigned peer;
+
+	while (ori_rdma_poll_event(comm->rdma, &event) == ORIEL_OK) {
+		peer = links_explain(comm, &event, &record);
+		is_news = ori_comm_is_well(comm);
+		ori_log(is_news ? ORIEL_LOG_WARN : ORIEL_LOG_DEBUG, "rank %u: link to rank %d: %s",
+			comm->rank, (int)peer, event.text);
+		ori_comm_break_for(comm, &record);
+	}
 }
 
 void ori_links_watch(struct oriel_comm *comm)
 {
-	struct ori_hca_event event;
+	struct oriel_dev_fault record, found = {.status = ORIEL_OK};
 	unsigned peer;
 
-	if (!comm->rdma || ori_rdma_poll_event(comm->rdma, &event) != ORIEL_OK)
+	if (!comm->rdma)
 		return;
-	peer = links_peer_of(comm, event.qpn);
-	ori_log(ORIEL_LOG_WARN, "rank %u: link to rank %d: %s", comm->rank, (int)peer, event.text);
-	ori_comm_break(comm, event.status, ORIEL_DEV_LINK, peer);
+	for (peer = 0; peer < comm->size; peer++)
+		if (comm->links[peer] && ori_rdma_link_look(comm->links[peer], &record) &&
+		    found.status == ORIEL_OK)
+			found = record;
+	/* What the adapter tells came before what was found, and says more than "flushed". */
+	links_hear(comm);
+	if (found.status != ORIEL_OK)
+		ori_comm_break_for(comm, &found);
+}
+
+void ori_links_fail(struct oriel_comm *comm)
+{
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++)
+		if (comm->links[peer])
+			ori_rdma_link_fail(comm->links[peer]);
 }
 
 const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer)
@@ -120,5 +261,6 @@ void ori_links_close(struct oriel_comm *comm)
 
 	for (peer = 0; comm->links && peer < comm->size; peer++)
 		ori_rdma_link_destroy(comm->links[peer]);
+	ori_pulse_close(comm);
 	ori_rdma_close(comm->rdma);
 }

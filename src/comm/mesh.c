@@ -15,6 +15,7 @@
 #include "base/log.h"
 
 #define MESH_WATCH_MS 20 /* between two looks at the links */
+#define MESH_HURRY_MS 1  /* while somebody waits for what is under way */
 
 enum mesh_word {
 	MESH_FILES = 'F',  /* descriptors come with it */
@@ -38,8 +39,9 @@ struct mesh_hello {
 struct ori_mesh {
 	int listener;
 	int *fd;  /* [size], -1 where there is none */
-	int stop; /* eventfd that ends the watch */
+	int wake; /* eventfd of the watcher */
 	bool is_watching;
+	atomic_bool is_closing; /* the watcher is to end */
 	pthread_t watcher;
 };
 
@@ -60,7 +62,7 @@ enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK
 	}
 	for (i = 0; i < comm->size; i++)
 		mesh->fd[i] = -1;
-	mesh->stop = -1;
+	mesh->wake = -1;
 	status = ori_fdsock_listen(name, &mesh->listener);
 	if (status != ORIEL_OK)
 		goto err_free_fds;
@@ -180,24 +182,28 @@ static void mesh_lost(struct oriel_comm *comm, struct pollfd *watched, unsigned 
 
 struct mesh_watch {
 	struct oriel_comm *comm;
-	struct pollfd fd[]; /* [size], then the stop event */
+	struct pollfd fd[]; /* [size], then the event that wakes */
 };
 
 static void *mesh_watch(void *argument)
 {
 	struct mesh_watch *watch = argument;
 	struct oriel_comm *comm = watch->comm;
+	int pause = 0;
+	eventfd_t times;
 	unsigned peer;
 
 	for (;;) {
-		if (poll(watch->fd, comm->size + 1, MESH_WATCH_MS) < 0 && errno != EINTR)
+		if (poll(watch->fd, comm->size + 1, pause) < 0 && errno != EINTR)
 			break;
-		ori_links_watch(comm);
 		if (watch->fd[comm->size].revents)
+			(void)eventfd_read(comm->mesh->wake, &times);
+		if (atomic_load(&comm->mesh->is_closing))
 			break;
 		for (peer = 0; peer < comm->size; peer++)
 			if (watch->fd[peer].revents)
 				mesh_lost(comm, &watch->fd[peer], peer);
+		pause = ori_pulse_watch(comm) ? MESH_HURRY_MS : MESH_WATCH_MS;
 	}
 	free(watch);
 	return NULL;
@@ -219,8 +225,8 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 	watch = calloc(1, sizeof(*watch) + (comm->size + 1) * sizeof(watch->fd[0]));
 	if (!watch)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory to watch %u peers", count);
-	mesh->stop = eventfd(0, EFD_CLOEXEC);
-	if (mesh->stop < 0) {
+	mesh->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (mesh->wake < 0) {
 		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "eventfd");
 		goto err_free_watch;
 	}
@@ -229,7 +235,7 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 		watch->fd[peer].fd = mesh->fd[peer];
 		watch->fd[peer].events = POLLRDHUP;
 	}
-	watch->fd[comm->size].fd = mesh->stop;
+	watch->fd[comm->size].fd = mesh->wake;
 	watch->fd[comm->size].events = POLLIN;
 	/* Signals are the application's, for its own threads. */
 	sigfillset(&all);
@@ -239,14 +245,14 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 	if (error) {
 		errno = error;
 		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");
-		goto err_close_stop;
+		goto err_close_wake;
 	}
 	mesh->is_watching = true;
 	return ORIEL_OK;
 
-err_close_stop:
-	close(mesh->stop);
-	mesh->stop = -1;
+err_close_wake:
+	close(mesh->wake);
+	mesh->wake = -1;
 err_free_watch:
 	free(watch);
 	return status;
@@ -343,17 +349,26 @@ enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, uns
 	return status;
 }
 
-static void mesh_stop_watching(struct ori_mesh *mesh)
+bool ori_mesh_wake(struct oriel_comm *comm)
 {
-	uint64_t one = 1;
+	if (!comm->mesh || !comm->mesh->is_watching)
+		return false;
+	/* An eventfd that is too full to take more wakes as well. */
+	(void)eventfd_write(comm->mesh->wake, 1);
+	return true;
+}
+
+static void mesh_stop_watching(struct oriel_comm *comm)
+{
+	struct ori_mesh *mesh = comm->mesh;
 
 	if (!mesh->is_watching)
 		return;
-	/* An eventfd takes a first write of 1 at once. */
-	if (write(mesh->stop, &one, sizeof(one)) != sizeof(one))
-		ori_log(ORIEL_LOG_ERROR, "cannot wake the watcher: %s", strerror(errno));
+	atomic_store(&mesh->is_closing, true);
+	ori_mesh_wake(comm);
 	pthread_join(mesh->watcher, NULL);
-	close(mesh->stop);
+	mesh->is_watching = false;
+	close(mesh->wake);
 }
 
 void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
@@ -364,7 +379,7 @@ void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
 
 	if (!mesh)
 		return;
-	mesh_stop_watching(mesh);
+	mesh_stop_watching(comm);
 	for (peer = 0; peer < comm->size; peer++) {
 		if (mesh->fd[peer] < 0)
 			continue;

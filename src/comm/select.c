@@ -43,6 +43,15 @@ static void select_domain(struct oriel_comm *comm)
 	comm->domain_index = comm->of[comm->rank].domain_index;
 }
 
+static bool select_is_crowded(const struct oriel_comm *comm)
+{
+	struct ori_host_load load = ori_cpus_of_host(comm->hosts, comm->size, comm->rank);
+	/* An adapter in software is one more thread of each rank that polls. */
+	unsigned threads = comm->domain_size < comm->size ? 2 : 1;
+
+	return threads * load.ranks > load.cpus;
+}
+
 enum oriel_status ori_comm_select(struct oriel_comm *comm)
 {
 	enum oriel_status status;
@@ -54,7 +63,7 @@ enum oriel_status ori_comm_select(struct oriel_comm *comm)
 			return status;
 	}
 	select_domain(comm);
-	comm->is_crowded = ori_cpus_of_host(comm->hosts, comm->size, comm->rank).is_crowded;
+	comm->is_crowded = select_is_crowded(comm);
 	return ori_domain_check(comm->rank, comm->domain, comm->domain_size, ori_hosts_are_mapped,
 				comm->hosts);
 }

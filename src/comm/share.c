@@ -87,8 +87,11 @@ void ori_share_withdraw(struct ori_offering *offering)
 
 void ori_share_unregister(struct oriel_comm *comm, struct ori_hca_mr *mr)
 {
-	if (mr)
-		ori_rdma_unregister(comm->rdma, mr);
+	if (!mr)
+		return;
+	/* A peer that found its key gone would take that for the cause. */
+	ori_pulse_settle(comm);
+	ori_rdma_unregister(comm->rdma, mr);
 }
 
 /* One import: who offered what, and where it goes. */

@@ -7,6 +7,7 @@
 #include "base/error.h"
 
 #define RDMA_DEPTH 1024u
+#define RDMA_PULSE_DEPTH 16u
 #define RDMA_DOORBELL_AT 0x800u /* of the first slot in a doorbell page */
 #define RDMA_PAGE 4096u
 #define RDMA_SLOTS ((RDMA_PAGE - RDMA_DOORBELL_AT) / sizeof(uint64_t))
@@ -49,6 +50,7 @@ struct ori_rdma_link {
 	struct rdma_queue main;
 	struct rdma_queue companion;
 	struct rdma_queue responder;
+	struct rdma_queue pulse;
 	struct oriel_dev_link dev;
 };
 
@@ -265,6 +267,7 @@ static enum oriel_status rdma_open_queue(struct ori_rdma *r, struct rdma_queue *
 		return status;
 	cq.ring = (char *)q->rings + (size_t)depth * ORIEL_MLX5_BLOCK;
 	cq.depth = depth;
+	cq.first = r->caps.first;
 	status = r->ops->create_cq(r->hca, &cq, &q->cq, &q->dev->cqn);
 	if (status != ORIEL_OK)
 		return status;
@@ -274,6 +277,8 @@ static enum oriel_status rdma_open_queue(struct ori_rdma *r, struct rdma_queue *
 	qp.doorbell = q->dev->doorbell;
 	qp.send_cq = q->cq;
 	qp.is_companion = is_companion;
+	qp.first = r->caps.first;
+	q->dev->record[1] = oriel_mlx5_record_value(qp.first);
 	status = r->ops->create_qp(r->hca, &qp, &q->qp, &q->address);
 	if (status != ORIEL_OK)
 		return status;
@@ -281,7 +286,7 @@ static enum oriel_status rdma_open_queue(struct ori_rdma *r, struct rdma_queue *
 	q->dev->sink_lkey = r->sink_lkey;
 	if (!r->caps.is_atomic_host_endian)
 		q->dev->flags |= ORIEL_MLX5_ATOMICS_SWAPPED;
-	oriel_mlx5_queue_begin(q->dev, 0);
+	oriel_mlx5_queue_begin(q->dev, qp.first);
 	return ORIEL_OK;
 }
 
@@ -304,38 +309,79 @@ static enum oriel_status rdma_open_companion(struct ori_rdma_link *link)
 	return status;
 }
 
+void ori_rdma_describe(const struct ori_rdma *r, struct ori_hca_qp_address *adapter)
+{
+	r->ops->describe(r->hca, adapter);
+}
+
 enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer,
-				       struct ori_rdma_link **out,
-				       struct ori_hca_qp_address *address)
+				       struct ori_rdma_link **out)
 {
 	struct ori_rdma_link *link = calloc(1, sizeof(*link));
-	enum oriel_status status;
 
 	if (!link)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a link to rank %u", peer);
 	link->rdma = r;
-	status = rdma_open_queue(r, &link->main, r->attr.depth, false);
-	if (status == ORIEL_OK && r->caps.has_wait)
-		status = rdma_open_companion(link);
-	if (status != ORIEL_OK) {
-		ori_rdma_link_destroy(link);
-		return status;
-	}
-	link->dev.main = link->main.dev;
-	link->dev.companion = link->companion.dev;
 	link->dev.health = r->attr.health;
 	link->dev.timeout_ns = r->attr.timeout_ns;
 	link->dev.spin = r->attr.spin;
 	link->dev.peer = peer;
-	*address = link->main.address;
 	*out = link;
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
-					const struct ori_hca_qp_address *address)
+enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end)
 {
-	return link->rdma->ops->connect_qp(link->main.qp, address);
+	struct ori_rdma *r = link->rdma;
+	enum oriel_status status;
+
+	assert(!link->main.dev);
+	status = rdma_open_queue(r, &link->main, r->attr.depth, false);
+	if (status == ORIEL_OK && r->caps.has_wait)
+		status = rdma_open_companion(link);
+	if (status == ORIEL_OK)
+		status = rdma_open_queue(r, &link->pulse, RDMA_PULSE_DEPTH, false);
+	if (status != ORIEL_OK) {
+		ori_rdma_link_close(link);
+		return status;
+	}
+	*end = (struct ori_rdma_end){link->main.address.qpn, link->main.address.psn,
+				     link->pulse.address.qpn, link->pulse.address.psn};
+	return ORIEL_OK;
+}
+
+static enum oriel_status rdma_connect_queue(struct ori_rdma *r, struct rdma_queue *q,
+					    const struct ori_hca_qp_address *adapter, uint32_t qpn,
+					    uint32_t psn)
+{
+	struct ori_hca_qp_address address = *adapter;
+
+	address.qpn = qpn;
+	address.psn = psn;
+	return r->ops->connect_qp(q->qp, &address);
+}
+
+enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
+					const struct ori_hca_qp_address *adapter,
+					const struct ori_rdma_end *end)
+{
+	enum oriel_status status;
+
+	status = rdma_connect_queue(link->rdma, &link->main, adapter, end->main_qpn, end->main_psn);
+	if (status == ORIEL_OK)
+		status = rdma_connect_queue(link->rdma, &link->pulse, adapter, end->pulse_qpn,
+					    end->pulse_psn);
+	return status;
+}
+
+void ori_rdma_link_begin(struct ori_rdma_link *link)
+{
+	oriel_link_connected(&link->dev, link->main.dev, link->companion.dev);
+}
+
+bool ori_rdma_link_is_ready(const struct ori_rdma_link *link)
+{
+	return oriel_link_main(&link->dev) != NULL;
 }
 
 const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *link)
@@ -343,13 +389,32 @@ const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *li
 	return &link->dev;
 }
 
-void ori_rdma_link_destroy(struct ori_rdma_link *link)
+struct oriel_mlx5_queue *ori_rdma_link_pulse(const struct ori_rdma_link *link)
 {
-	if (!link)
-		return;
+	return link->pulse.dev;
+}
+
+void ori_rdma_link_close(struct ori_rdma_link *link)
+{
 	/* The companion first: it waits for completions of the main queue. */
 	rdma_close_queue(link->rdma, &link->companion);
 	rdma_close_queue(link->rdma, &link->responder);
 	rdma_close_queue(link->rdma, &link->main);
+	rdma_close_queue(link->rdma, &link->pulse);
+}
+
+void ori_rdma_link_fail(const struct ori_rdma_link *link)
+{
+	if (!oriel_link_main(&link->dev))
+		return;
+	link->rdma->ops->fail_qp(link->main.qp);
+	if (link->companion.qp)
+		link->rdma->ops->fail_qp(link->companion.qp);
+}
+
+void ori_rdma_link_destroy(struct ori_rdma_link *link)
+{
+	if (link)
+		ori_rdma_link_close(link);
 	free(link);
 }

@@ -23,7 +23,8 @@ struct side {
 	struct ori_rdma *rdma;
 	struct ori_rdma_link *link;
 	const struct oriel_dev_link *dev;
-	struct ori_hca_qp_address address;
+	struct ori_hca_qp_address adapter;
+	struct ori_rdma_end end;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
 	struct oriel_dev_fault health;
@@ -43,7 +44,8 @@ static void side_open(struct side *s, const char *config, unsigned peer)
 	memset(s->memory, 0, LENGTH);
 	assert_int_equal(ori_rdma_open(&attr, &s->rdma), ORIEL_OK);
 	assert_int_equal(ori_rdma_register(s->rdma, s->memory, LENGTH, &s->mr, &s->keys), ORIEL_OK);
-	assert_int_equal(ori_rdma_link_create(s->rdma, peer, &s->link, &s->address), ORIEL_OK);
+	ori_rdma_describe(s->rdma, &s->adapter);
+	assert_int_equal(ori_rdma_link_create(s->rdma, peer, &s->link), ORIEL_OK);
 	s->dev = ori_rdma_link_device(s->link);
 }
 
@@ -55,15 +57,32 @@ static void side_close(struct side *s)
 	free(s->memory);
 }
 
-static struct pair *pair_open(const char *config)
+/* Two links that are not connected. */
+static struct pair *pair_create(const char *config)
 {
 	struct pair *p = calloc(1, sizeof(*p));
 
 	assert_non_null(p);
 	side_open(&p->a, config, 1);
 	side_open(&p->b, config, 0);
-	assert_int_equal(ori_rdma_link_connect(p->a.link, &p->b.address), ORIEL_OK);
-	assert_int_equal(ori_rdma_link_connect(p->b.link, &p->a.address), ORIEL_OK);
+	return p;
+}
+
+static void pair_connect(struct pair *p)
+{
+	assert_int_equal(ori_rdma_link_open(p->a.link, &p->a.end), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_open(p->b.link, &p->b.end), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(p->a.link, &p->b.adapter, &p->b.end), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(p->b.link, &p->a.adapter, &p->a.end), ORIEL_OK);
+	ori_rdma_link_begin(p->b.link);
+	ori_rdma_link_begin(p->a.link);
+}
+
+static struct pair *pair_open(const char *config)
+{
+	struct pair *p = pair_create(config);
+
+	pair_connect(p);
 	return p;
 }
 
@@ -315,6 +334,160 @@ static void test_loss_changes_nothing(void **state)
 	pair_close(p);
 }
 
+static void test_a_link_that_is_not_connected_refuses(void **state)
+{
+	struct pair *p = pair_create(NULL);
+	const struct oriel_dev_link *l = p->a.dev;
+	struct oriel_dev_group g = oriel_dev_thread();
+	struct oriel_mlx5_place to = there(&p->b, DATA), from = here(&p->a, DATA);
+	struct oriel_mlx5_place signal = there(&p->b, SIGNAL), counter = there(&p->a, COUNTER);
+
+	(void)state;
+	assert_false(ori_rdma_link_is_ready(p->a.link));
+	assert_int_equal(oriel_link_put(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_put(l, g, to, from, 0), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_put_cooperative(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_put_value(l, g, to, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_get(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_signal(l, g, signal, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_put_signal(l, g, to, from, 8, signal, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_put_counter(l, g, to, from, 8, counter, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_signal_counter(l, g, signal, 1, counter, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_reset_signal(l, g, signal, 0), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_wait_local(l, g, 0, 0), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_wait_signal(l, g, word(&p->a, SIGNAL), 1, 0),
+			 ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_fence(l, g, 0), ORIEL_OK);
+	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
+
+	/* And it is the same link afterwards. */
+	pair_connect(p);
+	assert_ptr_equal(ori_rdma_link_device(p->a.link), l);
+	assert_true(oriel_link_signal(l, g, signal, 1) >= 0);
+	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0), ORIEL_OK);
+	pair_close(p);
+}
+
+#define EAGER_PUTS 100u
+
+struct eager {
+	struct pair *p;
+	int status;
+};
+
+/* Put as soon as the link lets one, through a queue that it may not have looked at before. */
+static void *eager_work(void *argument)
+{
+	struct eager *e = argument;
+	struct oriel_dev_group g = oriel_dev_thread();
+	int64_t ticket = ORIEL_ERR_NO_PATH;
+	uint64_t i;
+
+	while (ticket == ORIEL_ERR_NO_PATH)
+		ticket = oriel_link_put_counter(e->p->a.dev, g, there(&e->p->b, DATA),
+						here(&e->p->a, DATA), 8, there(&e->p->a, COUNTER),
+						1);
+	for (i = 1; i < EAGER_PUTS && ticket >= 0; i++)
+		ticket = oriel_link_put_value(e->p->a.dev, g, there(&e->p->b, SIGNAL), i);
+	e->status = oriel_link_wait_local(e->p->a.dev, g, ticket, 0);
+	return NULL;
+}
+
+static void test_a_link_is_connected_under_the_eyes_of_posters(void **state)
+{
+	struct eager posters[CREW];
+	pthread_t threads[CREW];
+	struct pair *p = pair_create(NULL);
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < CREW; i++) {
+		posters[i] = (struct eager){p, ORIEL_AGAIN};
+		assert_int_equal(pthread_create(&threads[i], NULL, eager_work, &posters[i]), 0);
+	}
+	pair_connect(p);
+	for (i = 0; i < CREW; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < CREW; i++)
+		assert_int_equal(posters[i].status, ORIEL_OK);
+	assert_int_equal(oriel_link_wait_signal(p->a.dev, oriel_dev_thread(), word(&p->a, COUNTER),
+						CREW, 0),
+			 ORIEL_OK);
+	pair_close(p);
+}
+
+#define LINKS_MANY 100u /* more queues than one page has doorbells */
+
+static void test_many_links_do_not_disturb_each_other(void **state)
+{
+	struct ori_rdma_link *from[LINKS_MANY], *to[LINKS_MANY];
+	struct pair *p = pair_create(NULL);
+	struct oriel_dev_group g = oriel_dev_thread();
+	struct ori_rdma_end a, b;
+	unsigned i, round;
+
+	(void)state;
+	for (i = 0; i < LINKS_MANY; i++) {
+		assert_int_equal(ori_rdma_link_create(p->a.rdma, 1, &from[i]), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_create(p->b.rdma, 0, &to[i]), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_open(from[i], &a), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_open(to[i], &b), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_connect(from[i], &p->b.adapter, &b), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_connect(to[i], &p->a.adapter, &a), ORIEL_OK);
+		ori_rdma_link_begin(from[i]);
+		ori_rdma_link_begin(to[i]);
+	}
+	for (round = 1; round <= 3; round++) {
+		for (i = 0; i < LINKS_MANY; i++)
+			assert_true(oriel_link_signal(ori_rdma_link_device(from[i]), g,
+						      there(&p->b, SIGNAL), 1) >= 0);
+		for (i = 0; i < LINKS_MANY; i++)
+			assert_int_equal(oriel_link_fence(ori_rdma_link_device(from[i]), g, 0),
+					 ORIEL_OK);
+		assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), round * LINKS_MANY);
+	}
+	for (i = 0; i < LINKS_MANY; i++) {
+		ori_rdma_link_destroy(from[i]);
+		ori_rdma_link_destroy(to[i]);
+	}
+	pair_close(p);
+}
+
+#define LINKS_MOST 4096u
+
+/* More links than the adapter has queues: the one too many leaves none of its own behind. */
+static void test_a_link_without_all_its_queues_has_none(void **state)
+{
+	struct ori_rdma_attr attr = {&ori_hca_soft_ops, NULL, DEPTH, NULL, LONG_NS, 100};
+	struct ori_rdma_link **links = calloc(LINKS_MOST, sizeof(struct ori_rdma_link *));
+	enum oriel_status status = ORIEL_OK;
+	struct ori_rdma_end end;
+	struct ori_rdma *rdma;
+	unsigned count, i;
+
+	(void)state;
+	assert_non_null(links);
+	assert_int_equal(ori_rdma_open(&attr, &rdma), ORIEL_OK);
+	for (count = 0; count < LINKS_MOST && status == ORIEL_OK; count++) {
+		assert_int_equal(ori_rdma_link_create(rdma, count, &links[count]), ORIEL_OK);
+		status = ori_rdma_link_open(links[count], &end);
+	}
+	assert_int_equal(status, ORIEL_ERR_NOMEM);
+	assert_true(count > 1000);
+	assert_false(ori_rdma_link_is_ready(links[count - 1]));
+	for (i = 0; i < 100; i++) {
+		ori_rdma_link_close(links[i % 2]);
+		assert_int_equal(ori_rdma_link_open(links[count - 1], &end), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_open(links[i % 2], &end), ORIEL_ERR_NOMEM);
+		ori_rdma_link_close(links[count - 1]);
+		assert_int_equal(ori_rdma_link_open(links[i % 2], &end), ORIEL_OK);
+	}
+	for (i = 0; i < count; i++)
+		ori_rdma_link_destroy(links[i]);
+	ori_rdma_close(rdma);
+	free(links);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -327,6 +500,10 @@ int main(void)
 		cmocka_unit_test(test_a_bad_key_breaks_the_link_and_is_told),
 		cmocka_unit_test(test_an_own_limit_harms_nothing),
 		cmocka_unit_test(test_loss_changes_nothing),
+		cmocka_unit_test(test_a_link_that_is_not_connected_refuses),
+		cmocka_unit_test(test_a_link_is_connected_under_the_eyes_of_posters),
+		cmocka_unit_test(test_many_links_do_not_disturb_each_other),
+		cmocka_unit_test(test_a_link_without_all_its_queues_has_none),
 	};
 
 	return cmocka_run_group_tests_name("rdma", tests, NULL, NULL);

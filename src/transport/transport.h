@@ -9,6 +9,7 @@
 #include <oriel/dev/link.h>
 
 #include "hca/hca.h"
+#include "hca/syndrome.h"
 
 struct ori_rdma;
 struct ori_rdma_link;
@@ -37,20 +38,92 @@ uint32_t ori_rdma_whole_lkey(const struct ori_rdma *rdma);
 
 void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_hca_mr *mr);
 
+/* Where the adapter is found: what the addresses of all its queues have in common. */
+void ori_rdma_describe(const struct ori_rdma *rdma, struct ori_hca_qp_address *adapter);
+
+/* The queues of one end of a link, for the other end. Goes over the wire as it is. */
+struct ori_rdma_end {
+	uint32_t main_qpn;
+	uint32_t main_psn;
+	uint32_t pulse_qpn;
+	uint32_t pulse_psn;
+};
+
+static_assert(sizeof(struct ori_rdma_end) == 16, "goes over the wire");
+
 /*
- * Queues for a link to rank @peer (for records only). The link's memory lives
- * as long as it does; @address is for the other end.
+ * A link to rank @peer (for records only), which has no queues and refuses what
+ * is posted. One thread at a time makes, joins and destroys the links of an
+ * adapter; others may meanwhile post to those that are ready.
  */
 enum oriel_status ori_rdma_link_create(struct ori_rdma *rdma, unsigned peer,
-				       struct ori_rdma_link **link,
-				       struct ori_hca_qp_address *address);
+				       struct ori_rdma_link **link);
 
-/* Both ends do it; then both may post. */
+/* Make its queues; @end is for the other end. On failure there are none. */
+enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end);
+
+/*
+ * Join the queues to @end, which the other end has opened on @adapter. Nobody
+ * may post before the other end has done it too: what comes there earlier is
+ * lost, and sent again only so often.
+ */
 enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
-					const struct ori_hca_qp_address *address);
+					const struct ori_hca_qp_address *adapter,
+					const struct ori_rdma_end *end);
 
-/* What device functions take. Borrowed from the link. */
+/* Both ends have connected: whoever looks at the link may post. */
+void ori_rdma_link_begin(struct ori_rdma_link *link);
+
+/* Any thread: has it begun? It stays so until it is destroyed. */
+bool ori_rdma_link_is_ready(const struct ori_rdma_link *link);
+
+/* Back to what create() made, for a link that has not begun. */
+void ori_rdma_link_close(struct ori_rdma_link *link);
+
+/* What device functions take; the same from create() to destroy(). Borrowed from the link. */
 const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *link);
+
+/*
+ * A shallow queue to the same peer for the host alone: it still works when the
+ * main queue has failed, is full, or cannot be posted to from here. For a link
+ * that is ready.
+ */
+struct oriel_mlx5_queue *ori_rdma_link_pulse(const struct ori_rdma_link *link);
+
+#define ORI_RDMA_PIECE 24u /* bytes at most */
+
+struct ori_rdma_piece {
+	uint64_t at; /* in memory of the peer */
+	const void *data;
+	uint32_t length;
+};
+
+/*
+ * Write up to four pieces to what the peer knows as @rkey, in their order, by
+ * the pulse queue of @link. One thread at a time; never waits: ORIEL_AGAIN if
+ * there is no room now, the failure of the queue if it is dead.
+ */
+enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link, uint32_t rkey,
+				      const struct ori_rdma_piece *pieces, unsigned count);
+
+/* Is all that was posted there delivered? ORIEL_AGAIN: not yet. */
+enum oriel_status ori_rdma_pulse_poll(const struct ori_rdma_link *link);
+
+/* The pulse queue is dead: why, as the health has it. */
+void ori_rdma_pulse_fault(const struct ori_rdma_link *link, struct oriel_dev_fault *record);
+
+/* Look once at what nobody may be waiting for; true if the link, if ready, has failed. */
+bool ori_rdma_link_look(const struct ori_rdma_link *link, struct oriel_dev_fault *record);
+
+/*
+ * Give up what is posted to @link, if ready: its requests end with errors, and on
+ * return the adapter touches no memory for them. The pulse queue lives on.
+ */
+void ori_rdma_link_fail(const struct ori_rdma_link *link);
+
+/* @event as the health has it; false if it is not of @link, or that is not ready. */
+bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_hca_event *event,
+			   struct oriel_dev_fault *record);
 
 /* Nobody posts or waits any more; what is in flight is flushed. NULL is allowed. */
 void ori_rdma_link_destroy(struct ori_rdma_link *link);

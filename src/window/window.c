@@ -19,9 +19,11 @@ struct window_join {
 	struct ori_offer offer; /* control segment; buffer 0 if the caller gave one */
 	struct ori_window_counts counts;
 	uint64_t length; /* of buffer 0 */
+	uint32_t is_sparse;
+	uint32_t reserved;
 };
 
-static_assert(sizeof(struct window_join) == 424, "struct window_join goes over the wire");
+static_assert(sizeof(struct window_join) == 432, "struct window_join goes over the wire");
 static_assert(sizeof(struct window_join) <= ORI_RECORD_BYTES, "fits the records");
 
 /* One field of the attributes: its default and limit. */
@@ -88,7 +90,7 @@ static enum oriel_status window_read_attr(const struct oriel_window_attr *caller
 		if (status != ORIEL_OK)
 			return status;
 	}
-	if (attr->flags & ~(unsigned)ORIEL_WINDOW_HUGE)
+	if (attr->flags & ~(unsigned)(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE))
 		return ori_fail(ORIEL_ERR_INVALID, "window flags 0x%x", attr->flags);
 	if (counts->channels &&
 	    (counts->channel_bytes < 4096 || counts->channel_bytes & (counts->channel_bytes - 1)))
@@ -215,6 +217,7 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	if (status != ORIEL_OK)
 		return status;
 	join->length = attr.length;
+	join->is_sparse = (attr.flags & ORIEL_WINDOW_SPARSE) != 0;
 	pieces[0].address = w->mem->address;
 	pieces[0].length = length + (attr.buffer ? 0 : attr.length);
 	pieces[1].address = attr.buffer;
@@ -231,6 +234,11 @@ static enum oriel_status window_compare(struct oriel_window *w, const struct win
 	size_t i;
 
 	for (peer = 1; peer < w->comm->size; peer++) {
+		if (joins[peer].is_sparse != joins[0].is_sparse)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"a window is sparse on rank %u and not on rank %u",
+					joins[0].is_sparse ? 0 : peer,
+					joins[0].is_sparse ? peer : 0);
 		other = joins[peer].counts;
 		for (i = 0; i < WINDOW_FIELDS; i++) {
 			const struct window_field *field = &window_fields[i];
@@ -340,6 +348,9 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 		offering.mr[0] = offering.mr[1] = NULL;
 	}
 	ori_share_withdraw(&offering);
+	/* Overwrites the records, which are not needed any more. */
+	if (status == ORIEL_OK && !mine.is_sparse)
+		status = ori_links_connect_all(comm, ORI_CALL_WINDOW_CREATE);
 	return status;
 }
 

@@ -44,6 +44,10 @@ static enum oriel_status host_end(const struct host_call *call, const struct ori
 	status = ori_comm_check(w->comm);
 	if (status != ORIEL_OK)
 		return status;
+	if (result == ORIEL_ERR_NO_PATH)
+		return ori_fail(ORIEL_ERR_NO_PATH,
+				"window %u is sparse and not all that it is to reach is connected",
+				w->device.number);
 	return ori_fail((enum oriel_status)result, "window %u: %s", w->device.number,
 			oriel_status_text((enum oriel_status)result));
 }
@@ -52,6 +56,9 @@ static enum oriel_status host_end(const struct host_call *call, const struct ori
 static enum oriel_status host_done(const struct host_call *call, const struct oriel_window *w,
 				   unsigned peer, int64_t ticket)
 {
+	if (ticket == ORIEL_ERR_NO_PATH)
+		return ori_fail(ORIEL_ERR_NO_PATH, "window %u: rank %u is not connected to rank %u",
+				w->device.number, peer, w->device.rank);
 	if (ticket < 0)
 		return host_end(call, w, ticket);
 	return host_end(call, w,
@@ -317,6 +324,7 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
 	enum oriel_status status = host_check(w, peer, buffer);
 	const struct oriel_dev_buffer *place;
+	void *byte;
 
 	if (status != ORIEL_OK)
 		return status;
@@ -325,9 +333,10 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 		return ori_fail(ORIEL_ERR_RANGE, "byte %llu of %llu in buffer %u of rank %u",
 				(unsigned long long)offset, (unsigned long long)place->length,
 				buffer, peer);
-	if (!place->base)
+	byte = oriel_dev_address(&w->device, peer, at);
+	if (!byte)
 		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", peer,
 				w->device.rank);
-	*address = place->base + offset;
+	*address = byte;
 	return ORIEL_OK;
 }

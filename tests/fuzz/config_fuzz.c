@@ -27,7 +27,7 @@ static const struct {
 	{ORI_SETTING_PATHS, "ORIEL_PATHS"},       {ORI_SETTING_LOG, "ORIEL_LOG"},
 	{ORI_SETTING_PORT, "ORIEL_PORT"},         {ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
 	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},   {ORI_SETTING_HCA, "ORIEL_HCA"},
-	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
+	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"}, {ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
 };
 
 static bool config_is_number(const char *text, uint64_t max, uint64_t *value)
@@ -115,6 +115,8 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return strcmp(text, "soft") == 0 || strcmp(text, "none") == 0;
 	case ORI_SETTING_SOFT_HCA:
 		return strlen(text) <= 255;
+	case ORI_SETTING_CONNECT:
+		return strcmp(text, "eager") == 0 || strcmp(text, "lazy") == 0;
 	default:
 		return false;
 	}
@@ -304,6 +306,8 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		"00112233445566778899aabbccddeeff",
 		"00112233445566778899AABBCCDDEEF",
 		"node-1",
+		"eager",
+		"lazy",
 		"ORIEL_TIMEOUT=30",
 		"ORIEL_TIMEOUTS=30",
 		"ORIEL_=",

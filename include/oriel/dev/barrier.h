@@ -34,11 +34,13 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 /*
  * Whole group: arrive at barrier @slot. The group's puts to all ranks are
  * announced with it. Each arrival must be waited for before the next.
+ * ORIEL_ERR_NO_PATH where a peer is not connected: all others have been told,
+ * so that they need not wait, and it counts as an arrival.
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_window *w,
 						     struct oriel_dev_group g, uint32_t slot)
 {
-	enum oriel_status status;
+	enum oriel_status status, told;
 	uint64_t epoch = 0;
 	uint32_t i;
 
@@ -49,9 +51,12 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_wind
 		epoch = ++w->slots[slot].epoch;
 	/* Syncs: the parts that all threads put come before any thread's store. */
 	epoch = oriel_dev_share(g, epoch);
-	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size)
-		status = oriel_dev_arrive_at(w, (w->rank + i) % w->ranks, w->arrivals_at, slot,
-					     epoch);
+	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
+		told = oriel_dev_arrive_at(w, (w->rank + i) % w->ranks, w->arrivals_at, slot,
+					   epoch);
+		if (told != ORIEL_OK && (status == ORIEL_OK || status == ORIEL_ERR_NO_PATH))
+			status = told;
+	}
 	return oriel_dev_vote(g, status);
 }
 
@@ -95,7 +100,9 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 
 /*
  * Whole group: arrive at the flat barrier of @slot: all ranks add to one line
- * of each peer, those that come through a NIC to a word of their own.
+ * of each peer, those that come through a NIC to a word of their own. A slot
+ * where it has returned ORIEL_ERR_NO_PATH to some rank is of no more use: that
+ * arrival is missing from the sum for ever.
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev_window *w,
 							  struct oriel_dev_group g, uint32_t slot)
@@ -209,11 +216,15 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_peer(const struct oriel_dev_window
 		return status;
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		aim.operand = ++w->pair_epochs[(size_t)peer * w->barriers + slot];
+		uint64_t *epoch = &w->pair_epochs[(size_t)peer * w->barriers + slot];
+
+		aim.operand = *epoch + 1;
 		aim.word = oriel_mapped_arrival(w, w->control, w->pairs_at, peer, slot);
 		status = oriel_dev_arrive_at(w, peer, w->pairs_at, slot, aim.operand);
-		if (status == ORIEL_OK)
+		if (status == ORIEL_OK) {
+			*epoch = aim.operand;
 			status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
+		}
 	}
 	return oriel_dev_vote(g, status);
 }

@@ -134,14 +134,14 @@ ORIEL_DEV uint64_t oriel_channel_at(const struct oriel_dev_window *w, uint32_t c
 
 /*
  * One thread, the leader: put a piece into the peer's staging and tell of it,
- * in one post. *@ticket is that of the last WQE.
+ * in one post.
  */
-ORIEL_DEV enum oriel_status oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32_t peer,
-						  uint32_t channel, const char *from, uint64_t sent,
-						  uint64_t piece, int64_t *ticket)
+ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32_t peer,
+					uint32_t channel, const char *from, uint64_t sent,
+					uint64_t piece)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_link_post post = oriel_link_begin(l, l->main, ORIEL_DEV_SEND, 2);
+	struct oriel_link_post post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_SEND, 2);
 	uint64_t staging = w->staging_at +
 			   ((uint64_t)w->rank * w->channels + channel) * w->channel_bytes +
 			   (sent & (w->channel_bytes - 1));
@@ -157,8 +157,7 @@ ORIEL_DEV enum oriel_status oriel_rdma_send_piece(const struct oriel_dev_window 
 				    oriel_rdma_control(w, peer, oriel_channel_at(w, channel)), &end,
 				    sizeof(end));
 	post.next++;
-	*ticket = oriel_link_end(l, ORIEL_DEV_SEND, &post);
-	return *ticket < 0 ? (enum oriel_status) * ticket : ORIEL_OK;
+	return oriel_link_end(l, ORIEL_DEV_SEND, &post);
 }
 
 /* Whole group. The rdma path of oriel_dev_send(): the NIC reads @source. */
@@ -171,22 +170,27 @@ ORIEL_DEV enum oriel_status oriel_rdma_send(const struct oriel_dev_window *w,
 	const char *from = (const char *)source;
 	uint64_t most = oriel_channel_piece(w, length);
 	uint64_t sent = end->sent, freed = end->freed;
-	enum oriel_status status = ORIEL_OK;
-	int64_t ticket = 0;
+	enum oriel_status status = ORIEL_OK, ended;
+	int64_t ticket = -1, posted = 0;
 
 	if (!length)
-		return ORIEL_OK;
+		return oriel_link_main(w->peers[peer].link) ? ORIEL_OK : ORIEL_ERR_NO_PATH;
 	oriel_dev_sync(g);
-	while (length && status == ORIEL_OK) {
+	while (length) {
 		uint64_t piece = oriel_channel_run(w, sent, length < most ? length : most);
 
 		status = oriel_channel_room(w, g, peer, channel, sent + piece, timeout_ns, &freed);
 		if (status != ORIEL_OK)
-			return status;
+			break;
 		if (oriel_dev_is_leader(g))
-			status =
-				oriel_rdma_send_piece(w, peer, channel, from, sent, piece, &ticket);
-		status = oriel_dev_vote(g, status);
+			posted = oriel_rdma_send_piece(w, peer, channel, from, sent, piece);
+		posted = oriel_link_ticket(g, posted);
+		/* A piece that was not posted is no part of the stream. */
+		if (posted < 0) {
+			status = (enum oriel_status)posted;
+			break;
+		}
+		ticket = posted;
 		sent += piece;
 		from += piece;
 		length -= piece;
@@ -196,10 +200,11 @@ ORIEL_DEV enum oriel_status oriel_rdma_send(const struct oriel_dev_window *w,
 		}
 		timeout_ns = oriel_channel_rest(timeout_ns);
 	}
-	if (status != ORIEL_OK)
+	if (ticket < 0)
 		return status;
-	/* The source is the caller's again. */
-	return oriel_link_wait_local(w->peers[peer].link, g, oriel_link_ticket(g, ticket), 0);
+	/* The source is the caller's again, also if the stream ends here. */
+	ended = oriel_link_wait_local(w->peers[peer].link, g, ticket, 0);
+	return status == ORIEL_OK ? ended : status;
 }
 
 /* One thread: tell @peer how much of its stream has been taken. */
@@ -314,8 +319,13 @@ ORIEL_DEV enum oriel_status oriel_dev_recv(const struct oriel_dev_window *w,
 	status = oriel_dev_check_other(w, ORIEL_DEV_RECV, peer, channel, w->channels);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_path(w, peer) == ORIEL_PATH_NONE)
+	switch (oriel_dev_path(w, peer)) {
+	case ORIEL_PATH_NONE:
 		return ORIEL_ERR_NO_PATH;
+	case ORIEL_PATH_RDMA:
+		if (!oriel_link_main(w->peers[peer].link))
+			return ORIEL_ERR_NO_PATH;
+	}
 	return oriel_channel_recv(w, g, peer, channel, to, length, timeout_ns);
 }
 

@@ -133,7 +133,8 @@ ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t pee
 /*
  * Whole group: wait until what @ticket stands for is done locally: the source
  * of a put may be reused, the target of a get is complete. A negative ticket
- * is returned as the status that it is.
+ * is returned as the status that it is. The memory is the caller's again also
+ * when it fails, unless only a limit of the caller's own has passed.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *w,
 						 struct oriel_dev_group g, uint32_t peer,

@@ -13,6 +13,10 @@
  * signal comes after the puts before it. Puts of one link need no fence, but
  * the target of a get may be the source of a put only once its ticket is
  * waited for.
+ *
+ * A link that is not connected yet refuses what is posted to it, and waits for
+ * it, with ORIEL_ERR_NO_PATH; nothing is broken by that. It may be connected
+ * while others look at it.
  */
 #ifndef ORIEL_DEV_LINK_H
 #define ORIEL_DEV_LINK_H
@@ -20,9 +24,12 @@
 #include <oriel/dev/mlx5_ring.h>
 #include <oriel/dev/wait.h>
 
+#define ORIEL_LINK_CAUSE_NS 200000000u
+#define ORIEL_LINK_CLOSE_NS 3000000000u
+
 struct oriel_dev_link {
-	struct oriel_mlx5_queue *main;
-	struct oriel_mlx5_queue *companion; /* NULL: no counters */
+	struct oriel_mlx5_queue *main;      /* NULL until connected; see oriel_link_main() */
+	struct oriel_mlx5_queue *companion; /* of the same time; NULL: no counters */
 	struct oriel_dev_fault *health;     /* of the communicator; NULL if there is none */
 	uint64_t timeout_ns;
 	uint32_t spin; /* polls before a CPU thread yields */
@@ -30,6 +37,23 @@ struct oriel_dev_link {
 };
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 40);
+
+/*
+ * Any thread: the main queue, NULL while @l is not connected. Acquires what
+ * oriel_link_connected() released: the queues and all the constants in them.
+ */
+ORIEL_DEV struct oriel_mlx5_queue *oriel_link_main(const struct oriel_dev_link *l)
+{
+	return (struct oriel_mlx5_queue *)oriel_dev_load_acquire_pointer(&l->main);
+}
+
+/* The host: from now on anybody may post; both ends are ready. */
+ORIEL_DEV void oriel_link_connected(struct oriel_dev_link *l, struct oriel_mlx5_queue *q,
+				    struct oriel_mlx5_queue *companion)
+{
+	l->companion = companion;
+	oriel_dev_store_release_pointer(&l->main, q);
+}
 
 ORIEL_DEV struct oriel_mlx5_limits oriel_link_limits(const struct oriel_dev_link *l,
 						     uint64_t timeout_ns)
@@ -40,25 +64,106 @@ ORIEL_DEV struct oriel_mlx5_limits oriel_link_limits(const struct oriel_dev_link
 	return limits;
 }
 
+/* What the user asked for with WQE @index, which failed; @what if it does not tell. */
+ORIEL_DEV_COLD uint32_t oriel_link_what(const struct oriel_mlx5_queue *q, uint64_t index,
+					uint32_t what)
+{
+	const char *cqe = q->cq + (index & (oriel_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
+
+	switch (oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_ORIGIN)) & 0xff) {
+	case ORIEL_MLX5_WRITE:
+		return ORIEL_DEV_PUT;
+	case ORIEL_MLX5_READ:
+		return ORIEL_DEV_GET;
+	case ORIEL_MLX5_FETCH_ADD:
+		/* The results of signals go to the sink, a dead queue keeps its WQEs. */
+		return oriel_mlx5_get32(oriel_mlx5_slot(q, index), ORIEL_MLX5_ATOMIC_LKEY) ==
+				       q->sink_lkey
+			       ? ORIEL_DEV_SIGNAL
+			       : ORIEL_DEV_FETCH_ADD;
+	case ORIEL_MLX5_WAIT:
+		return ORIEL_DEV_COUNTER;
+	}
+	return what;
+}
+
+/*
+ * The record of a failure with @status that @what met on @q; that of the WQE
+ * whose CQE is an error names the operation which that was.
+ */
+ORIEL_DEV_COLD struct oriel_dev_fault oriel_link_fault(const struct oriel_dev_link *l,
+						       const struct oriel_mlx5_queue *q,
+						       uint32_t what, enum oriel_status status)
+{
+	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+	/* Acquires the CQE that oriel_mlx5_failed() looked at; a dead queue keeps it. */
+	uint64_t err = oriel_dev_load_acquire(&q->err);
+
+	record.status = status;
+	record.what = what;
+	record.peer = l->peer;
+	record.id = q->qpn;
+	record.seen = err;
+	if (oriel_mlx5_err_state(err) == ORIEL_MLX5_ERROR_CQE)
+		record.what = oriel_link_what(q, oriel_mlx5_err_wqe(err), what);
+	return record;
+}
+
+/*
+ * The host looks at the same queue, and knows more: what flushed a request, what
+ * the peer has said before it closed its end. It gets the time to leave that.
+ */
+ORIEL_DEV_COLD void oriel_link_await_cause(const struct oriel_dev_link *l)
+{
+	uint64_t start = oriel_dev_clock_ns(), waited = 0;
+
+	while (oriel_dev_load_acquire32(&l->health->state) != ORIEL_DEV_FAULT_FULL &&
+	       waited < ORIEL_LINK_CAUSE_NS) {
+		oriel_dev_give_way(waited);
+		waited = oriel_dev_clock_ns() - start;
+	}
+}
+
 /*
  * A failure of @l: what broke a queue, and a default limit that has passed,
- * break the communicator. @status is returned.
+ * break the communicator. Returns what broke it first, else @status.
  */
 ORIEL_DEV_COLD enum oriel_status oriel_link_failed(const struct oriel_dev_link *l,
 						   const struct oriel_mlx5_queue *q, uint32_t what,
 						   enum oriel_status status, bool is_own_limit)
 {
-	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0}};
+	struct oriel_dev_fault record;
 
 	if (!l->health || status == ORIEL_ERR_RANGE ||
 	    (status == ORIEL_ERR_TIMEOUT && is_own_limit))
 		return status;
-	record.status = status;
-	record.what = what;
-	record.peer = l->peer;
-	record.seen = oriel_dev_load_relaxed(&q->err);
+	if (oriel_mlx5_err_state(oriel_dev_load_relaxed(&q->err)) == ORIEL_MLX5_ERROR_CQE)
+		oriel_link_await_cause(l);
+	record = oriel_link_fault(l, q, what, status);
 	oriel_dev_leave(l->health, &record);
+	if (oriel_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL)
+		return (enum oriel_status)l->health->status;
 	return status;
+}
+
+/*
+ * If @q or the communicator is broken: wait until the adapter has let go of WQE
+ * @index. That is soon, because the host then flushes all queues; the limit is
+ * for a host that is gone itself.
+ */
+ORIEL_DEV_COLD void oriel_link_await_close(const struct oriel_dev_link *l,
+					   const struct oriel_mlx5_queue *q, uint64_t index)
+{
+	uint64_t start = oriel_dev_clock_ns(), waited = 0;
+
+	while (!oriel_mlx5_is_over(q, index) && waited < ORIEL_LINK_CLOSE_NS) {
+		if (!oriel_dev_load_relaxed(&q->err) &&
+		    (!l->health ||
+		     oriel_dev_load_acquire32(&l->health->state) != ORIEL_DEV_FAULT_FULL))
+			return;
+		oriel_dev_give_way(waited);
+		waited = oriel_dev_clock_ns() - start;
+	}
 }
 
 /* One post: reserved WQEs [next, end) of which next is the one to fill in. */
@@ -69,18 +174,20 @@ struct oriel_link_post {
 	enum oriel_status status;
 };
 
-/* One thread. */
+/* One thread. @q NULL: of a link that is not connected. */
 ORIEL_DEV struct oriel_link_post oriel_link_begin(const struct oriel_dev_link *l,
 						  struct oriel_mlx5_queue *q, uint32_t what,
 						  uint32_t count)
 {
 	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
-	struct oriel_link_post post = {q, 0, 0, ORIEL_OK};
+	struct oriel_link_post post = {q, 0, 0, ORIEL_ERR_NO_PATH};
 
+	if (!q)
+		return post;
 	post.status = oriel_mlx5_reserve(q, count, &limits, &post.base);
 	post.next = post.base;
 	if (post.status != ORIEL_OK)
-		oriel_link_failed(l, q, what, post.status, false);
+		post.status = oriel_link_failed(l, q, what, post.status, false);
 	return post;
 }
 
@@ -179,7 +286,8 @@ ORIEL_DEV int64_t oriel_link_put(const struct oriel_dev_link *l, struct oriel_de
 
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		post = oriel_link_begin(l, l->main, ORIEL_DEV_PUT, oriel_link_writes(length));
+		post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT,
+					oriel_link_writes(length));
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
 			oriel_link_add_write(&post, to, from, length);
@@ -197,17 +305,19 @@ ORIEL_DEV int64_t oriel_link_put_cooperative(const struct oriel_dev_link *l,
 					     struct oriel_dev_group g, struct oriel_mlx5_place to,
 					     struct oriel_mlx5_place from, uint64_t length)
 {
-	struct oriel_link_post post = {l->main, 0, 0, ORIEL_OK};
+	struct oriel_link_post post = {NULL, 0, 0, ORIEL_OK};
 	uint64_t begin, part = oriel_dev_part(g, length, &begin);
 	int64_t ticket = 0;
 
 	if (part > ORIEL_MLX5_LENGTH_MAX)
 		return ORIEL_ERR_RANGE;
 	if (oriel_dev_is_leader(g))
-		post = oriel_link_begin(l, l->main, ORIEL_DEV_PUT, g.size);
+		post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT, g.size);
 	post.status = oriel_dev_vote(g, post.status);
 	if (post.status != ORIEL_OK)
 		return post.status;
+	/* The leader saw it, and all have met since. */
+	post.queue = oriel_link_main(l);
 	post.base = oriel_dev_share(g, post.base);
 	post.next = post.base + g.rank;
 	oriel_link_add_write(&post, oriel_link_at(to, begin), oriel_link_at(from, begin), part);
@@ -228,7 +338,7 @@ ORIEL_DEV int64_t oriel_link_put_value(const struct oriel_dev_link *l, struct or
 
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		post = oriel_link_begin(l, l->main, ORIEL_DEV_PUT_VALUE, 1);
+		post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT_VALUE, 1);
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
 			oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(post.queue, post.next),
@@ -254,7 +364,7 @@ ORIEL_DEV int64_t oriel_link_get(const struct oriel_dev_link *l, struct oriel_de
 		return ORIEL_ERR_RANGE;
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		post = oriel_link_begin(l, l->main, ORIEL_DEV_GET, 1);
+		post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_GET, 1);
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
 			oriel_mlx5_wqe_read(oriel_mlx5_slot(post.queue, post.next),
@@ -278,7 +388,7 @@ ORIEL_DEV int64_t oriel_link_post_signal(const struct oriel_dev_link *l, uint32_
 					 uint64_t value, uint32_t fence)
 {
 	uint32_t what = writes ? ORIEL_DEV_PUT : ORIEL_DEV_SIGNAL;
-	struct oriel_link_post post = oriel_link_begin(l, l->main, what, writes + 1);
+	struct oriel_link_post post = oriel_link_begin(l, oriel_link_main(l), what, writes + 1);
 
 	if (post.status != ORIEL_OK)
 		return post.status;
@@ -387,35 +497,46 @@ ORIEL_DEV int64_t oriel_link_signal_counter(const struct oriel_dev_link *l,
 
 /*
  * Whole group: wait until what @ticket stands for has completed. A negative
- * ticket is returned as the status that it is.
+ * ticket is returned as the status that it is. Memory named in it is the
+ * adapter's no more, whatever is returned, but for ORIEL_ERR_TIMEOUT of the
+ * caller's own limit.
  */
 ORIEL_DEV enum oriel_status oriel_link_wait_local(const struct oriel_dev_link *l,
 						  struct oriel_dev_group g, int64_t ticket,
 						  uint64_t timeout_ns)
 {
 	struct oriel_mlx5_limits limits = oriel_link_limits(l, timeout_ns);
+	struct oriel_mlx5_queue *q = oriel_link_main(l);
 	enum oriel_status status = ORIEL_OK;
 
 	if (ticket < 0)
 		return (enum oriel_status)ticket;
 	if (oriel_dev_is_leader(g)) {
-		status = oriel_mlx5_wait(l->main, (uint64_t)ticket, &limits);
-		if (status != ORIEL_OK)
-			oriel_link_failed(l, l->main, ORIEL_DEV_WAIT_LOCAL, status,
-					  timeout_ns != 0);
+		status = q ? oriel_mlx5_wait(q, (uint64_t)ticket, &limits) : ORIEL_ERR_NO_PATH;
+		if (q && status != ORIEL_OK) {
+			status = oriel_link_failed(l, q, ORIEL_DEV_WAIT_LOCAL, status,
+						   timeout_ns != 0);
+			oriel_link_await_close(l, q, (uint64_t)ticket);
+		}
 	}
 	return oriel_dev_vote(g, status);
 }
 
-/* Whole group: wait for all that anybody has posted to @l before. */
+/*
+ * Whole group: wait for all that anybody has posted to @l before; which is
+ * nothing where it is not connected.
+ */
 ORIEL_DEV enum oriel_status oriel_link_fence(const struct oriel_dev_link *l,
 					     struct oriel_dev_group g, uint64_t timeout_ns)
 {
+	const struct oriel_mlx5_queue *q;
 	uint64_t ready = 0;
 
 	oriel_dev_sync(g);
-	if (oriel_dev_is_leader(g))
-		ready = oriel_dev_load_relaxed(&l->main->ready);
+	if (oriel_dev_is_leader(g)) {
+		q = oriel_link_main(l);
+		ready = q ? oriel_dev_load_relaxed(&q->ready) : 0;
+	}
 	ready = oriel_dev_share(g, ready);
 	return ready ? oriel_link_wait_local(l, g, (int64_t)(ready - 1), timeout_ns) : ORIEL_OK;
 }
@@ -452,21 +573,22 @@ ORIEL_DEV enum oriel_status oriel_link_wait_signal(const struct oriel_dev_link *
 {
 	struct oriel_mlx5_limits limits = oriel_link_limits(l, timeout_ns);
 	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(&limits);
-	enum oriel_status status = ORIEL_OK;
+	struct oriel_mlx5_queue *q = oriel_link_main(l);
+	enum oriel_status status = q ? ORIEL_OK : ORIEL_ERR_NO_PATH;
 
-	if (oriel_dev_is_leader(g)) {
+	if (q && oriel_dev_is_leader(g)) {
 		while (oriel_dev_load_relaxed(word) < least) {
 			/* An error CQE that nobody waits for would never be seen. */
-			oriel_mlx5_progress(l->main);
-			status = oriel_mlx5_wait_step(l->main, &waiter);
+			oriel_mlx5_progress(q);
+			status = oriel_mlx5_wait_step(q, &waiter);
 			if (status != ORIEL_AGAIN)
 				break;
 			status = ORIEL_OK;
 		}
 		(void)oriel_dev_load_acquire(word);
 		if (status != ORIEL_OK)
-			oriel_link_failed(l, l->main, ORIEL_DEV_WAIT_SIGNAL, status,
-					  timeout_ns != 0);
+			status = oriel_link_failed(l, q, ORIEL_DEV_WAIT_SIGNAL, status,
+						   timeout_ns != 0);
 	}
 	return oriel_dev_vote(g, status);
 }

@@ -63,15 +63,19 @@ ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_
 	struct oriel_mlx5_place there = oriel_rdma_place(w, peer, from);
 	struct oriel_mlx5_place here = oriel_rdma_local(w, to);
 	uint64_t part;
-	int64_t ticket;
+	int64_t ticket = -1, before;
 
 	do {
+		before = ticket;
 		part = length < ORIEL_MLX5_LENGTH_MAX ? length : ORIEL_MLX5_LENGTH_MAX;
 		ticket = oriel_link_get(w->peers[peer].link, g, there, here, (uint32_t)part);
 		there = oriel_link_at(there, part);
 		here = oriel_link_at(here, part);
 		length -= part;
 	} while (length && ticket >= 0);
+	/* The caller has no ticket for the parts before the one that failed. */
+	if (ticket < 0)
+		(void)oriel_link_wait_local(w->peers[peer].link, g, before, 0);
 	return ticket;
 }
 
@@ -80,7 +84,8 @@ ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *
 						 uint64_t at, uint64_t value, uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_link_post post = oriel_link_begin(l, l->main, ORIEL_DEV_FETCH_ADD, 1);
+	struct oriel_link_post post =
+		oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_FETCH_ADD, 1);
 	enum oriel_status status;
 	uint64_t word = 0;
 
@@ -90,24 +95,31 @@ ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *
 				 oriel_mlx5_head_of(post.queue, post.next, ORIEL_MLX5_FENCE_NONE),
 				 oriel_rdma_place(w, peer, at), oriel_rdma_local(w, &word), value);
 	post.next++;
-	/* The answer goes to this stack: nobody leaves before it has come or never will. */
+	/* The answer goes to this stack, which the adapter has let go of afterwards. */
 	status = oriel_link_wait_local(l, oriel_dev_thread(),
 				       oriel_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);
 	if (status == ORIEL_OK)
-		*old = oriel_mlx5_atomic_result(l->main, oriel_dev_load_relaxed(&word));
+		*old = oriel_mlx5_atomic_result(post.queue, oriel_dev_load_relaxed(&word));
 	return status;
 }
 
-/* Whole group: fence on every link of the window. */
+/*
+ * Whole group: fence on every link of the window that is connected, also behind
+ * one that fails: its memory is the caller's again afterwards.
+ */
 ORIEL_DEV enum oriel_status oriel_rdma_fence_all(const struct oriel_dev_window *w,
 						 struct oriel_dev_group g, uint64_t timeout_ns)
 {
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK, fenced;
 	uint32_t peer;
 
-	for (peer = 0; peer < w->ranks && status == ORIEL_OK; peer++)
-		if (w->peers[peer].path == ORIEL_PATH_RDMA)
-			status = oriel_link_fence(w->peers[peer].link, g, timeout_ns);
+	for (peer = 0; peer < w->ranks; peer++) {
+		if (w->peers[peer].path != ORIEL_PATH_RDMA)
+			continue;
+		fenced = oriel_link_fence(w->peers[peer].link, g, timeout_ns);
+		if (status == ORIEL_OK)
+			status = fenced;
+	}
 	return status;
 }
 

@@ -105,11 +105,13 @@ struct oriel_dev_fault {
 	uint32_t what;     /* enum oriel_dev_what */
 	uint32_t peer;     /* ORIEL_DEV_NO_RANK if it was about none */
 	uint32_t window;   /* number of the window, 0 for the communicator */
-	uint32_t id;       /* signal, slot, counter, channel or buffer */
+	uint32_t id;       /* signal, slot, counter, channel or buffer; of window 0: the queue */
 	uint64_t expected; /* operand of the wait; the limit that was passed */
-	uint64_t seen;     /* last value of the word; the argument given */
+	uint64_t seen;     /* last value of the word; the argument given; of a queue: its err */
 	uint64_t age_ns;   /* how long it had waited */
-	uint64_t reserved[2];
+	uint32_t finder;   /* the rank that told of it, plus 1; 0: it was found here */
+	uint32_t reserved0;
+	uint64_t reserved1;
 };
 
 /* What a kernel may know of a rank. */

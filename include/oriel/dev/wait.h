@@ -68,6 +68,7 @@ ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *place,
 	place->expected = record->expected;
 	place->seen = record->seen;
 	place->age_ns = record->age_ns;
+	place->finder = record->finder;
 	/* Acquired by whoever finds the place FULL. */
 	oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_FULL);
 }
@@ -77,7 +78,7 @@ ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_make(const struct oriel_dev_win
 						      const struct oriel_dev_aim *aim,
 						      uint64_t seen)
 {
-	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0}};
+	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
 	record.status = status;
 	record.what = aim->what;
@@ -106,11 +107,18 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse(const struct oriel_dev_window 
 /* What lies in a FULL @place, whose state other threads may still look at. */
 ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_copy(const struct oriel_dev_fault *place)
 {
-	struct oriel_dev_fault copy = {ORIEL_DEV_FAULT_FULL, place->status,
-				       place->what,          place->peer,
-				       place->window,        place->id,
-				       place->expected,      place->seen,
-				       place->age_ns,        {0, 0}};
+	struct oriel_dev_fault copy = {ORIEL_DEV_FAULT_FULL,
+				       place->status,
+				       place->what,
+				       place->peer,
+				       place->window,
+				       place->id,
+				       place->expected,
+				       place->seen,
+				       place->age_ns,
+				       place->finder,
+				       0,
+				       0};
 
 	return copy;
 }

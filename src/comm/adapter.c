@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What users may know of the adapter that links go through. */
+#include "base/error.h"
+#include "comm/comm.h"
+#include "transport/transport.h"
+
+enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel_adapter *adapter)
+{
+	struct ori_hca_caps caps;
+
+	if (!comm->rdma)
+		return ori_fail(ORIEL_ERR_NO_PATH,
+				"rank %u has no RDMA adapter open: it needs none", comm->rank);
+	ori_rdma_caps(comm->rdma, &caps);
+	*adapter = (struct oriel_adapter){
+		.kind = caps.kind,
+		.name = caps.name,
+		.mtu = caps.mtu,
+		.depth_max = caps.depth_max,
+		.outstanding_max = caps.max_rd_atomic,
+		.has_wait = caps.has_wait,
+		.is_software = caps.is_software,
+		.is_sink = caps.is_sink,
+	};
+	return ORIEL_OK;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links made one by one: two ranks tell each other their ends, then that they are ready. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/comm.h"
+#include "transport/transport.h"
+
+#define CONNECT_TAG 0x6b6e696cu /* "link" */
+
+/* What the two say: their ends, then once more without one. Goes over the wire as it is. */
+struct connect_word {
+	uint32_t version; /* ORI_COMM_WIRE */
+	int32_t status;   /* enum oriel_status */
+	struct ori_rdma_end end;
+};
+
+static_assert(sizeof(struct connect_word) == 24, "struct connect_word goes over the wire");
+
+struct connect_call {
+	struct oriel_comm *comm;
+	unsigned *is_wanted; /* [size], is the link to that peer to be made? */
+	uint64_t deadline;
+	enum oriel_status status; /* of this rank so far */
+	unsigned failed;          /* with whom */
+	char text[192];
+};
+
+/* The first failure, of which this thread's last error tells; it is with @peer. */
+static void connect_fail(struct connect_call *c, unsigned peer, enum oriel_status status)
+{
+	if (c->status != ORIEL_OK)
+		return;
+	c->status = status;
+	c->failed = peer;
+	snprintf(c->text, sizeof(c->text), "%s", oriel_last_error());
+	ori_comm_break_all(c->comm, status, ORIEL_DEV_LINK, peer);
+}
+
+/* Whoever breaks the communicator ends the call; who broke it himself has more to say. */
+static void connect_enter(const struct connect_call *c)
+{
+	atomic_store(&c->comm->is_in_bootstrap, c->status == ORIEL_OK);
+}
+
+static void connect_leave(const struct connect_call *c)
+{
+	atomic_store(&c->comm->is_in_bootstrap, false);
+}
+
+static uint64_t connect_left(const struct connect_call *c)
+{
+	uint64_t now = ori_clock_ns();
+
+	if (c->deadline == ORIEL_FOREVER)
+		return ORIEL_FOREVER;
+	return now < c->deadline ? c->deadline - now : 1;
+}
+
+/* Tell @peer how this rank has fared, also when badly: it is waiting for that. */
+static void connect_say(struct connect_call *c, unsigned peer, const struct ori_rdma_end *end)
+{
+	const struct oriel_bootstrap *b = &c->comm->bootstrap;
+	struct connect_word word = {ORI_COMM_WIRE, c->status, *end};
+	enum oriel_status status;
+
+	connect_enter(c);
+	status = b->ops->send(b->context, peer, CONNECT_TAG, &word, sizeof(word), connect_left(c));
+	connect_leave(c);
+	if (status != ORIEL_OK)
+		connect_fail(c, peer, status);
+}
+
+static enum oriel_status connect_check(const struct connect_word *word, unsigned peer)
+{
+	if (word->version != ORI_COMM_WIRE)
+		return ori_fail(ORIEL_ERR_VERSION, "it speaks version %u, not %u", word->version,
+				ORI_COMM_WIRE);
+	if (word->status == ORIEL_OK)
+		return ORIEL_OK;
+	if (word->status > 0 || word->status < ORIEL_ERR_ACCESS)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "it reports status %d, which is no failure",
+				(int)word->status);
+	return ori_fail((enum oriel_status)word->status, "rank %u has failed: %s", peer,
+			oriel_status_text((enum oriel_status)word->status));
+}
+
+static void connect_hear(struct connect_call *c, unsigned peer, struct ori_rdma_end *end)
+{
+	const struct oriel_bootstrap *b = &c->comm->bootstrap;
+	struct connect_word word;
+	enum oriel_status status;
+
+	connect_enter(c);
+	status = b->ops->recv(b->context, peer, CONNECT_TAG, &word, sizeof(word), connect_left(c));
+	connect_leave(c);
+	if (status == ORIEL_OK)
+		status = connect_check(&word, peer);
+	if (status == ORIEL_OK)
+		*end = word.end;
+	else
+		connect_fail(c, peer, status);
+}
+
+static void connect_open(struct connect_call *c, unsigned peer)
+{
+	struct ori_rdma_end end = {0};
+	enum oriel_status status;
+
+	if (c->status == ORIEL_OK) {
+		status = ori_rdma_link_open(c->comm->links[peer], &end);
+		if (status != ORIEL_OK)
+			connect_fail(c, peer, status);
+	}
+	connect_say(c, peer, &end);
+}
+
+static void connect_join(struct connect_call *c, unsigned peer)
+{
+	struct ori_rdma_end end;
+	enum oriel_status status;
+
+	connect_hear(c, peer, &end);
+	if (c->status != ORIEL_OK)
+		return;
+	status =
+		ori_rdma_link_connect(c->comm->links[peer], ori_links_adapter(c->comm, peer), &end);
+	if (status != ORIEL_OK)
+		connect_fail(c, peer, status);
+}
+
+static void connect_greet(struct connect_call *c, unsigned peer)
+{
+	struct ori_rdma_end none = {0};
+
+	connect_say(c, peer, &none);
+}
+
+/* What comes to a queue that is not connected is lost: not before the peer is ready. */
+static void connect_begin(struct connect_call *c, unsigned peer)
+{
+	struct ori_rdma_end none;
+
+	connect_hear(c, peer, &none);
+	if (c->status == ORIEL_OK)
+		ori_links_begin(c->comm, peer);
+	else
+		ori_rdma_link_close(c->comm->links[peer]);
+}
+
+static void connect_each(struct connect_call *c,
+			 void (*step)(struct connect_call *c, unsigned peer))
+{
+	unsigned peer;
+
+	for (peer = 0; peer < c->comm->size; peer++)
+		if (c->is_wanted[peer])
+			step(c, peer);
+}
+
+/*
+ * Everybody says all he has to say before he listens, so that lists in any
+ * order do not wait for each other in a circle. Who has failed says and hears as
+ * much as all: nothing is left in the bootstrap for a later communicator.
+ */
+static enum oriel_status connect_all(struct connect_call *c)
+{
+	connect_each(c, connect_open);
+	connect_each(c, connect_join);
+	connect_each(c, connect_greet);
+	connect_each(c, connect_begin);
+	if (c->status == ORIEL_OK)
+		return ORIEL_OK;
+	return ori_fail(c->status, "oriel_comm_connect: rank %u with rank %u: %s", c->comm->rank,
+			c->failed, c->text);
+}
+
+static enum oriel_status connect_check_peers(const struct oriel_comm *comm, const unsigned *peers,
+					     unsigned count)
+{
+	unsigned i;
+
+	if (count && !peers)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_connect: %u peers at NULL", count);
+	for (i = 0; i < count; i++)
+		if (peers[i] >= comm->size)
+			return ori_fail(ORIEL_ERR_RANGE, "oriel_comm_connect: rank %u of %u",
+					peers[i], comm->size);
+	return ori_comm_check(comm);
+}
+
+enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *peers, unsigned count)
+{
+	/* Memory that exchanges of descriptors need; nothing here may fail alone. */
+	struct connect_call c = {.comm = comm,
+				 .is_wanted = comm->expected,
+				 .deadline = ori_deadline(comm->timeout_ns)};
+	enum oriel_status status;
+	unsigned i;
+
+	status = connect_check_peers(comm, peers, count);
+	if (status != ORIEL_OK)
+		return status;
+	memset(c.is_wanted, 0, comm->size * sizeof(*c.is_wanted));
+	/* Both ends come to the same answer: a link is ready at both or at none. */
+	for (i = 0; i < count; i++)
+		c.is_wanted[peers[i]] = !ori_links_is_connected(comm, peers[i]);
+	return connect_all(&c);
+}
