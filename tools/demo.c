@@ -49,6 +49,7 @@ uint64_t demo_words_at(const struct demo *d)
 static void demo_print_topology(const struct oriel_comm *comm)
 {
 	unsigned i, k, ranks = oriel_comm_size(comm);
+	struct oriel_adapter adapter;
 	struct oriel_peer peer;
 	enum oriel_path path;
 
@@ -63,6 +64,9 @@ static void demo_print_topology(const struct oriel_comm *comm)
 				printf(" %-6s", oriel_path_name(path));
 		printf("\n");
 	}
+	if (oriel_comm_adapter(comm, &adapter) == ORIEL_OK)
+		printf("  rdma is by the adapter %s%s\n", adapter.name,
+		       adapter.is_software ? ", in software, for development: no NIC is used" : "");
 }
 
 /* The second begins within an allocation: any part of one may be shared. */

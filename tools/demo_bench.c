@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small table of times: rank 0 and rank 1, the others at rest in a barrier.
+ * A small table of times for each path there is: rank 0 and its partner, the
+ * first rank it reaches by that path, the others at rest in a barrier.
  * One-sided operations are timed by the rank that makes them, to the end of
  * them; those with two ends go there and back, and half of that is told.
  */
@@ -17,111 +18,128 @@ static const struct {
 	unsigned batch; /* operations in one sample, so that the clock does not show */
 } sizes[BENCH_CELLS] = {{"8 B", 8, 64}, {"4 KiB", 4096, 16}, {"1 MiB", DEMO_LARGE, 1}};
 
+/* Rank 0 and @partner; each rank has its own view of it. */
+struct bench_pair {
+	const struct demo *d;
+	uint32_t partner;
+	uint32_t other; /* of the two, seen from this rank */
+};
+
 struct bench_row {
 	const char *name;
 	unsigned cells; /* how many of the sizes make sense */
 	bool is_there_and_back;
 	bool is_of_all;
-	enum oriel_status (*once)(const struct demo *d, uint64_t length);
+	enum oriel_status (*once)(const struct bench_pair *pair, uint64_t length);
 };
 
-static enum oriel_status bench_put(const struct demo *d, uint64_t length)
+static bool pair_is_first(const struct bench_pair *pair)
+{
+	return pair->d->w.rank == 0;
+}
+
+static enum oriel_status bench_put(const struct bench_pair *pair, uint64_t length)
 {
 	int64_t ticket;
 
-	if (d->w.rank != 0)
+	if (!pair_is_first(pair))
 		return ORIEL_OK;
-	ticket = oriel_dev_put(&d->w, oriel_dev_thread(), 1, 0, d->local, length);
+	ticket = oriel_dev_put(&pair->d->w, oriel_dev_thread(), pair->other, 0, pair->d->local,
+			       length);
 	return ticket < 0 ? (enum oriel_status)ticket
-			  : oriel_dev_flush(&d->w, oriel_dev_thread(), 0);
+			  : oriel_dev_flush(&pair->d->w, oriel_dev_thread(), 0);
 }
 
-static enum oriel_status bench_put_value(const struct demo *d, uint64_t length)
+static enum oriel_status bench_put_value(const struct bench_pair *pair, uint64_t length)
 {
 	int64_t ticket;
 
 	(void)length;
-	if (d->w.rank != 0)
+	if (!pair_is_first(pair))
 		return ORIEL_OK;
-	ticket = oriel_dev_put_value(&d->w, 1, 0, 1);
+	ticket = oriel_dev_put_value(&pair->d->w, pair->other, 0, 1);
 	return ticket < 0 ? (enum oriel_status)ticket
-			  : oriel_dev_flush(&d->w, oriel_dev_thread(), 0);
+			  : oriel_dev_flush(&pair->d->w, oriel_dev_thread(), 0);
 }
 
-static enum oriel_status bench_get(const struct demo *d, uint64_t length)
+static enum oriel_status bench_get(const struct bench_pair *pair, uint64_t length)
 {
-	if (d->w.rank != 0)
+	if (!pair_is_first(pair))
 		return ORIEL_OK;
-	return oriel_dev_wait_local(&d->w, oriel_dev_thread(), 1,
-				    oriel_dev_get(&d->w, oriel_dev_thread(), 1, 0, d->local,
-						  length),
+	return oriel_dev_wait_local(&pair->d->w, oriel_dev_thread(), pair->other,
+				    oriel_dev_get(&pair->d->w, oriel_dev_thread(), pair->other, 0,
+						  pair->d->local, length),
 				    0);
 }
 
-static enum oriel_status bench_fetch_add(const struct demo *d, uint64_t length)
+static enum oriel_status bench_fetch_add(const struct bench_pair *pair, uint64_t length)
 {
 	uint64_t old;
 
 	(void)length;
-	return d->w.rank ? ORIEL_OK : oriel_dev_fetch_add(&d->w, 1, 0, 1, &old);
+	return !pair_is_first(pair) ? ORIEL_OK
+				    : oriel_dev_fetch_add(&pair->d->w, pair->other, 0, 1, &old);
 }
 
-static enum oriel_status bench_wait(const struct demo *d)
+static enum oriel_status bench_wait(const struct bench_pair *pair)
 {
-	return oriel_dev_wait_signal_next(&d->w, oriel_dev_thread(), !d->w.rank, DEMO_SIGNAL_BENCH,
-					  1, 0);
+	return oriel_dev_wait_signal_next(&pair->d->w, oriel_dev_thread(), pair->other,
+					  DEMO_SIGNAL_BENCH, 1, 0);
 }
 
-static enum oriel_status bench_put_signal(const struct demo *d, uint64_t length)
+static enum oriel_status bench_put_signal(const struct bench_pair *pair, uint64_t length)
 {
-	enum oriel_status status = d->w.rank ? bench_wait(d) : ORIEL_OK;
+	enum oriel_status status = pair_is_first(pair) ? ORIEL_OK : bench_wait(pair);
 	int64_t ticket;
 
 	if (status != ORIEL_OK)
 		return status;
-	ticket = oriel_dev_put_signal(&d->w, oriel_dev_thread(), !d->w.rank, 0, d->local, length,
-				      DEMO_SIGNAL_BENCH, 1);
+	ticket = oriel_dev_put_signal(&pair->d->w, oriel_dev_thread(), pair->other, 0,
+				      pair->d->local, length, DEMO_SIGNAL_BENCH, 1);
 	if (ticket < 0)
 		return (enum oriel_status)ticket;
-	return d->w.rank ? ORIEL_OK : bench_wait(d);
+	return pair_is_first(pair) ? bench_wait(pair) : ORIEL_OK;
 }
 
-static enum oriel_status bench_signal(const struct demo *d, uint64_t length)
+static enum oriel_status bench_signal(const struct bench_pair *pair, uint64_t length)
 {
-	enum oriel_status status = d->w.rank ? bench_wait(d) : ORIEL_OK;
+	enum oriel_status status = pair_is_first(pair) ? ORIEL_OK : bench_wait(pair);
 	int64_t ticket;
 
 	(void)length;
 	if (status != ORIEL_OK)
 		return status;
-	ticket = oriel_dev_signal(&d->w, oriel_dev_thread(), !d->w.rank, DEMO_SIGNAL_BENCH,
+	ticket = oriel_dev_signal(&pair->d->w, oriel_dev_thread(), pair->other, DEMO_SIGNAL_BENCH,
 				  ORIEL_SIGNAL_ADD, 1);
 	if (ticket < 0)
 		return (enum oriel_status)ticket;
-	return d->w.rank ? ORIEL_OK : bench_wait(d);
+	return pair_is_first(pair) ? bench_wait(pair) : ORIEL_OK;
 }
 
-static enum oriel_status bench_send_recv(const struct demo *d, uint64_t length)
+static enum oriel_status bench_send_recv(const struct bench_pair *pair, uint64_t length)
 {
-	const struct oriel_dev_window *w = &d->w;
+	const struct oriel_dev_window *w = &pair->d->w;
 	enum oriel_status status;
 
-	if (w->rank == 0) {
-		status = oriel_dev_send(w, oriel_dev_thread(), 1, 0, d->local, length, 0);
+	if (pair_is_first(pair)) {
+		status = oriel_dev_send(w, oriel_dev_thread(), pair->other, 0, pair->d->local,
+					length, 0);
 		if (status == ORIEL_OK)
-			status = oriel_dev_recv(w, oriel_dev_thread(), 1, 0, d->local, length, 0);
+			status = oriel_dev_recv(w, oriel_dev_thread(), pair->other, 0,
+						pair->d->local, length, 0);
 		return status;
 	}
-	status = oriel_dev_recv(w, oriel_dev_thread(), 0, 0, d->local, length, 0);
+	status = oriel_dev_recv(w, oriel_dev_thread(), pair->other, 0, pair->d->local, length, 0);
 	if (status == ORIEL_OK)
-		status = oriel_dev_send(w, oriel_dev_thread(), 0, 0, d->local, length, 0);
+		status = oriel_dev_send(w, oriel_dev_thread(), pair->other, 0, pair->d->local,
+					length, 0);
 	return status;
 }
 
-static enum oriel_status bench_barrier(const struct demo *d, uint64_t length)
+static enum oriel_status bench_barrier(const struct bench_pair *pair, uint64_t length)
 {
 	(void)length;
-	return oriel_dev_barrier(&d->w, oriel_dev_thread(), DEMO_SLOT_BENCH, 0);
+	return oriel_dev_barrier(&pair->d->w, oriel_dev_thread(), DEMO_SLOT_BENCH, 0);
 }
 
 static const struct bench_row rows[] = {
@@ -143,7 +161,7 @@ static int bench_order(const void *left, const void *right)
 }
 
 /* The median in microseconds; the first samples warm up. */
-static enum oriel_status bench_cell(const struct demo *d, const struct bench_row *row,
+static enum oriel_status bench_cell(const struct bench_pair *pair, const struct bench_row *row,
 				    unsigned cell, double *median)
 {
 	double samples[BENCH_SAMPLES];
@@ -154,7 +172,7 @@ static enum oriel_status bench_cell(const struct demo *d, const struct bench_row
 	for (i = 0; i < BENCH_SAMPLES + warm_up && status == ORIEL_OK; i++) {
 		start = oriel_dev_clock_ns();
 		for (k = 0; k < sizes[cell].batch && status == ORIEL_OK; k++)
-			status = row->once(d, sizes[cell].length);
+			status = row->once(pair, sizes[cell].length);
 		if (i >= warm_up)
 			samples[i - warm_up] = (double)(oriel_dev_clock_ns() - start) / 1e3 /
 					       sizes[cell].batch / (row->is_there_and_back ? 2 : 1);
@@ -179,40 +197,70 @@ static void bench_print(const struct bench_row *row, const double *medians)
 	fflush(stdout);
 }
 
-static enum oriel_status bench_row(const struct demo *d, const struct bench_row *row)
+static enum oriel_status bench_row(const struct bench_pair *pair, const struct bench_row *row)
 {
+	const struct oriel_dev_window *w = &pair->d->w;
 	enum oriel_status status = ORIEL_OK;
 	double medians[BENCH_CELLS];
 	unsigned cell;
 
-	if (d->w.rank < 2 || row->is_of_all)
+	if (w->rank == 0 || w->rank == pair->partner || row->is_of_all)
 		for (cell = 0; cell < row->cells && status == ORIEL_OK; cell++)
-			status = bench_cell(d, row, cell, &medians[cell]);
-	if (status == ORIEL_OK && d->w.rank == 0)
+			status = bench_cell(pair, row, cell, &medians[cell]);
+	if (status == ORIEL_OK && w->rank == 0)
 		bench_print(row, medians);
-	return status == ORIEL_OK ? oriel_dev_barrier(&d->w, oriel_dev_thread(), DEMO_SLOT_ROUND, 0)
+	/* The next row may write to the source of this one. */
+	if (status == ORIEL_OK)
+		status = oriel_dev_drain(w, oriel_dev_thread(), 0);
+	return status == ORIEL_OK ? oriel_dev_barrier(w, oriel_dev_thread(), DEMO_SLOT_ROUND, 0)
 				  : status;
 }
 
-enum oriel_status demo_bench(struct demo *d)
+static void bench_head(const struct bench_pair *pair, enum oriel_path path)
 {
+	struct oriel_adapter adapter;
+	const char *note = "";
+	unsigned i;
+
+	if (path == ORIEL_PATH_RDMA && oriel_comm_adapter(pair->d->comm, &adapter) == ORIEL_OK)
+		note = adapter.is_software ? " by an adapter in software, no NIC" : " by a NIC";
+	printf("\nTimes in us between rank 0 and rank %u, path %s%s,\n"
+	       "data in caches, medians of %d\n  %-18s",
+	       pair->partner, oriel_path_name(path), note, BENCH_SAMPLES, "");
+	for (i = 0; i < BENCH_CELLS; i++)
+		printf(" %9s", sizes[i].name);
+	printf(" %9s\n", "GB/s");
+}
+
+/* The times of rank 0 and the first rank it reaches by @path, if there is one. */
+static enum oriel_status bench_path(struct demo *d, enum oriel_path path)
+{
+	struct bench_pair pair = {d, 1, 0};
 	enum oriel_status status = ORIEL_OK;
+	enum oriel_path found = ORIEL_PATH_NONE;
 	struct demo_tally t;
 	unsigned i;
 
-	if (d->w.rank == 0) {
-		printf("\nTimes in us between rank 0 and rank 1, data in caches, medians of %d\n  "
-		       "%-18s",
-		       BENCH_SAMPLES, "");
-		for (i = 0; i < BENCH_CELLS; i++)
-			printf(" %9s", sizes[i].name);
-		printf(" %9s\n", "GB/s");
-	}
+	while (oriel_comm_path_between(d->comm, 0, pair.partner, &found) == ORIEL_OK &&
+	       found != path)
+		pair.partner++;
+	if (pair.partner >= d->w.ranks)
+		return ORIEL_OK;
+	pair.other = d->w.rank == 0 ? pair.partner : 0;
+	if (d->w.rank == 0)
+		bench_head(&pair, path);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]) && status == ORIEL_OK; i++) {
 		demo_tally_open(&t, d, rows[i].name);
-		status = bench_row(d, &rows[i]);
+		status = bench_row(&pair, &rows[i]);
 		if (status != ORIEL_OK)
 			demo_give_up(&t, status);
 	}
 	return status;
+}
+
+enum oriel_status demo_bench(struct demo *d)
+{
+	enum oriel_status status = bench_path(d, ORIEL_PATH_MAPPED);
+
+	return status == ORIEL_OK ? bench_path(d, ORIEL_PATH_RDMA) : status;
 }

@@ -21,7 +21,7 @@ static const char info_usage[] =
 	"\n"
 	"Prints what this machine has and lacks for Oriel. Under a launcher, such as\n"
 	"`oriel run -n 4 oriel info`, the ranks meet, and rank 0 also prints who can reach\n"
-	"whom by which path, and why no better one.\n"
+	"whom by which path, and why no better one; and through which RDMA adapter.\n"
 	"\n"
 	"      --config   also every setting, its value, and where that comes from\n"
 	"      --json     all of it as one JSON object\n"

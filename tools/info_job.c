@@ -196,12 +196,51 @@ static bool reasons_print(const struct info_job *job)
 	return is_added;
 }
 
+static const char *adapter_note(const struct oriel_adapter *adapter)
+{
+	if (adapter->is_sink)
+		return "in software, set to move nothing: for measuring posts only";
+	if (adapter->is_software)
+		return "in software, for development and tests: no NIC is used";
+	return "a NIC";
+}
+
+static bool adapter_print(const struct oriel_adapter *adapter)
+{
+	static const char *const head[] = {"adapter", "kind", "mtu",       "queue depth",
+					   "gets",    "WAIT", "what it is"};
+	struct table table = {.columns = 7};
+	char mtu[16], depth[16], gets[16];
+	const char *cells[] = {adapter->name,
+			       adapter->kind,
+			       mtu,
+			       depth,
+			       gets,
+			       adapter->has_wait ? "yes" : "no",
+			       adapter_note(adapter)};
+	bool is_added;
+
+	snprintf(mtu, sizeof(mtu), "%u", adapter->mtu);
+	snprintf(depth, sizeof(depth), "<= %u", adapter->depth_max);
+	snprintf(gets, sizeof(gets), "<= %u", adapter->outstanding_max);
+	is_added = table_add(&table, head) && table_add(&table, cells);
+	printf("\n");
+	table_print(&table, stdout);
+	table_free(&table);
+	return is_added;
+}
+
 bool info_job_print(const struct info_job *job)
 {
+	struct oriel_adapter adapter;
+
 	printf("\njob of %u ranks\n\n", job->size);
 	if (!peers_print(job))
 		return false;
 	matrix_print(job);
+	/* Rank 0 has one if any rank does: else all are in its domain. */
+	if (oriel_comm_adapter(job->comm, &adapter) == ORIEL_OK && !adapter_print(&adapter))
+		return false;
 	return reasons_print(job);
 }
 
@@ -256,12 +295,32 @@ static void reasons_write(const struct info_job *job, struct json *json)
 	json_close_array(json);
 }
 
+static void adapter_write(const struct info_job *job, struct json *json)
+{
+	struct oriel_adapter adapter;
+
+	if (oriel_comm_adapter(job->comm, &adapter) != ORIEL_OK)
+		return;
+	json_open_object(json, "adapter");
+	json_text(json, "kind", adapter.kind);
+	json_text(json, "name", adapter.name);
+	json_unsigned(json, "mtu", adapter.mtu);
+	json_unsigned(json, "depth_max", adapter.depth_max);
+	json_unsigned(json, "outstanding_max", adapter.outstanding_max);
+	json_bool(json, "has_wait", adapter.has_wait);
+	json_bool(json, "is_software", adapter.is_software);
+	json_bool(json, "is_sink", adapter.is_sink);
+	json_text(json, "note", adapter_note(&adapter));
+	json_close_object(json);
+}
+
 void info_job_write(const struct info_job *job, struct json *json)
 {
 	json_open_object(json, "job");
 	json_unsigned(json, "ranks", job->size);
 	peers_write(job, json);
 	matrix_write(job, json);
+	adapter_write(job, json);
 	reasons_write(job, json);
 	json_close_object(json);
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "perf.h"
 #include "tool.h"
@@ -10,55 +11,87 @@
 #define PERF_COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static const struct perf_case cases_memcpy[] = {
-	{"memcpy", "hot", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_memcpy, NULL},
+	{"memcpy", "hot", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_memcpy, NULL, PERF_ANYHOW},
 };
 static const struct perf_case cases_store_flag[] = {
-	{"store_flag", "one way", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 1, 1, perf_store_flag,
-	 NULL},
+	{"store_flag", "one way", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 1, 1, perf_store_flag, NULL,
+	 PERF_BY_MEMORY},
 };
 static const struct perf_case cases_put_lat[] = {
 	{"put_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 8, perf_put_lat,
-	 NULL},
+	 NULL, PERF_ANYHOW},
 };
 static const struct perf_case cases_put_flush[] = {
-	{"put_flush", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_flush, NULL},
+	{"put_flush", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_flush, NULL,
+	 PERF_ANYHOW},
 };
 static const struct perf_case cases_put_bw[] = {
-	{"put_bw", "64 a flush", "memcpy", PERF_ORIGIN, PERF_MANY, 1, 1, perf_put_bw, NULL},
+	{"put_bw", "64 a flush", "memcpy", PERF_ORIGIN, PERF_MANY, 1, 1, perf_put_bw, NULL,
+	 PERF_ANYHOW},
 };
 static const struct perf_case cases_get_lat[] = {
-	{"get_lat", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_get_lat, NULL},
+	{"get_lat", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_get_lat, NULL,
+	 PERF_ANYHOW},
 };
 static const struct perf_case cases_put_signal[] = {
 	{"put_signal_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_put_signal_lat, NULL},
+	 perf_put_signal_lat, NULL, PERF_ANYHOW},
 };
 static const struct perf_case cases_signal[] = {
-	{"signal_lat", "add", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 0, 1, perf_signal_add, NULL},
-	{"signal_lat", "set", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 0, 1, perf_signal_set, NULL},
+	{"signal_lat", "add", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 0, 1, perf_signal_add, NULL,
+	 PERF_ANYHOW},
+	{"signal_lat", "set", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 0, 1, perf_signal_set, NULL,
+	 PERF_ANYHOW},
+};
+static const struct perf_case cases_counter[] = {
+	{"put_local", "wait_local", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_local, NULL,
+	 PERF_ANYHOW},
+	{"put_counter", "wait_counter", "put_local", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_counter,
+	 NULL, PERF_ANYHOW},
 };
 static const struct perf_case cases_atomic[] = {
-	{"fetch_add", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_fetch_add, NULL},
-	{"fetch_add", "contended", NULL, PERF_PAIR, PERF_ONE, 0, 1, perf_fetch_add_contended, NULL},
+	{"fetch_add", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_fetch_add, NULL,
+	 PERF_ANYHOW},
+	/* Rank 0's own atomics and those of an adapter must not meet on a word. */
+	{"fetch_add", "contended", NULL, PERF_PAIR, PERF_ONE, 0, 1, perf_fetch_add_contended, NULL,
+	 PERF_BY_MEMORY},
 };
 static const struct perf_case cases_barrier[] = {
-	{"barrier", "all", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier, NULL},
-	{"barrier", "flat", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier_flat, NULL},
+	{"barrier", "all", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier, NULL, PERF_ANYHOW},
+	{"barrier", "flat", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier_flat, NULL, PERF_ANYHOW},
 };
 static const struct perf_case cases_send_recv_lat[] = {
 	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_send_recv_lat, NULL},
+	 perf_send_recv_lat, NULL, PERF_ANYHOW},
 };
 static const struct perf_case cases_send_recv_bw[] = {
-	{"send_recv_bw", "one way", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_send_recv_bw, NULL},
+	{"send_recv_bw", "one way", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_send_recv_bw, NULL,
+	 PERF_ANYHOW},
 	{"send_recv_bw", "both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_send_recv_both,
-	 NULL},
+	 NULL, PERF_ANYHOW},
+};
+static const struct perf_case cases_wqe[] = {
+	{"wqe_rate", "1 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_1, NULL,
+	 PERF_BY_LINK},
+	{"wqe_rate", "2 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_2, NULL,
+	 PERF_BY_LINK},
+	{"wqe_rate", "4 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_4, NULL,
+	 PERF_BY_LINK},
+	{"wqe_rate", "8 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_8, NULL,
+	 PERF_BY_LINK},
+	{"wqe_rate", "16 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_16, NULL,
+	 PERF_BY_LINK},
+	{"wqe_rate", "32 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_32, NULL,
+	 PERF_BY_LINK},
+	{"wqe_rate", "cooperative", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_cooperative, NULL,
+	 PERF_BY_LINK},
 };
 static const struct perf_case cases_window[] = {
-	{"window_create", "and destroy", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_window_create},
+	{"window_create", "and destroy", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_window_create,
+	 PERF_ANYHOW},
 };
 static const struct perf_case cases_launch[] = {
-	{"launch", "join", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_launch},
+	{"launch", "join", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_launch, PERF_ANYHOW},
 };
 
 const struct perf_test perf_tests[] = {
@@ -78,6 +111,8 @@ const struct perf_test perf_tests[] = {
 	 "put_signal until the peer's wait returns"},
 	{"signal_lat", NULL, cases_signal, PERF_COUNT(cases_signal),
 	 "signal until the peer's wait returns"},
+	{"counter", "8,64,512,4K,64K", cases_counter, PERF_COUNT(cases_counter),
+	 "put until its source may be reused: wait_local, and a counter"},
 	{"atomic_rate", NULL, cases_atomic, PERF_COUNT(cases_atomic),
 	 "fetch_add by one rank, and by two on one word"},
 	{"barrier", NULL, cases_barrier, PERF_COUNT(cases_barrier), "barrier of all ranks"},
@@ -85,6 +120,8 @@ const struct perf_test perf_tests[] = {
 	 "send until recv returns"},
 	{"send_recv_bw", "64K,1M,16M", cases_send_recv_bw, PERF_COUNT(cases_send_recv_bw),
 	 "time of one of many messages, one way and both ways"},
+	{"wqe_rate", NULL, cases_wqe, PERF_COUNT(cases_wqe),
+	 "time of posting one work request to a link, alone and in batches"},
 	{"window_create", "1M,16M", cases_window, PERF_COUNT(cases_window),
 	 "create and destroy a window, memory untouched"},
 	{"launch", NULL, cases_launch, PERF_COUNT(cases_launch),
@@ -160,6 +197,55 @@ static void rows_close(struct perf_rows *rows)
 	free(rows->row);
 }
 
+static bool case_is_allowed(const struct perf_case *plan, const struct perf_job *job)
+{
+	bool is_link = job->path == ORIEL_PATH_RDMA;
+
+	return plan->reach == PERF_ANYHOW || is_link == (plan->reach == PERF_BY_LINK);
+}
+
+static void job_leave_out(struct perf_job *job, const char *test, const char *mode)
+{
+	size_t used = strlen(job->left_out);
+
+	snprintf(job->left_out + used, sizeof(job->left_out) - used, "%s%s%s%s", used ? ", " : "",
+		 test, *mode ? " " : "", mode);
+}
+
+/* Drop what means nothing between ranks 0 and 1 of this job, the same on all ranks. */
+static void rows_choose(struct perf_rows *rows, struct perf_job *job)
+{
+	const char *last = "", *kept = "";
+	size_t i, count = 0;
+
+	for (i = 0; i < rows->count; i++) {
+		const struct perf_case *plan = rows->row[i].plan;
+
+		if (case_is_allowed(plan, job)) {
+			rows->row[count++] = rows->row[i];
+			kept = plan->test;
+		} else if (strcmp(plan->test, last) != 0) {
+			/* The cases of a test follow each other. */
+			last = plan->test;
+			job_leave_out(job, last, strcmp(last, kept) == 0 ? plan->mode : "");
+		}
+	}
+	rows->count = count;
+}
+
+/* Through an adapter that moves nothing only posting can be measured. */
+static bool rows_stand_sink(const struct perf_rows *rows, const struct perf_job *job)
+{
+	size_t i;
+
+	if (!job->is_sink)
+		return true;
+	for (i = 0; i < rows->count; i++)
+		if (rows->row[i].plan->reach != PERF_BY_LINK)
+			return false;
+	return !job->options->is_checked;
+}
+
 /* Collective: every row once, as often as repetitions are wanted. */
 static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *rows)
 {
@@ -176,6 +262,27 @@ static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *row
 	return status;
 }
 
+/* Whether there is something to measure; rank 0 says why not. */
+static bool job_choose(struct perf_job *job, struct perf_rows *rows)
+{
+	enum oriel_status status;
+
+	rows_choose(rows, job);
+	if (rows->count == 0) {
+		if (job->rank == 0)
+			fprintf(stderr, "oriel perf: the path %s has no %s\n",
+				oriel_path_name(job->path), job->left_out);
+		return false;
+	}
+	/* Each rank knows of its own adapter only. */
+	status = rows_stand_sink(rows, job) ? ORIEL_OK : ORIEL_ERR_CONFIG;
+	status = oriel_comm_agree(job->comm, status);
+	if (status != ORIEL_OK && job->rank == 0)
+		fprintf(stderr, "oriel perf: an adapter that is a sink moves no data: it serves "
+				"wqe_rate only, without --check\n");
+	return status == ORIEL_OK;
+}
+
 static int job_run(struct perf_job *job, struct perf_rows *rows)
 {
 	enum oriel_status status;
@@ -184,6 +291,8 @@ static int job_run(struct perf_job *job, struct perf_rows *rows)
 		fprintf(stderr, "oriel perf: this job has one rank; it takes two or more\n");
 		return TOOL_USAGE;
 	}
+	if (!job_choose(job, rows))
+		return TOOL_FAILED;
 	status = job_measure(job, rows);
 	if (status != ORIEL_OK)
 		return TOOL_FAILED;

@@ -8,7 +8,8 @@
  * perf_options.c: the command line. perf_job.c: this process as a rank.
  * perf_row.c: how a row is measured. perf_check.c: what --check compares.
  * perf_stats.c: median, p99, spread. perf_report.c: table and JSON. perf_pass.h: common steps.
- * perf_put.c, perf_signal.c, perf_sync.c, perf_stream.c, perf_limit.c: cases.
+ * perf_put.c, perf_signal.c, perf_counter.c, perf_sync.c, perf_stream.c, perf_wqe.c,
+ * perf_limit.c: cases.
  */
 #ifndef ORIEL_PERF_H
 #define ORIEL_PERF_H
@@ -23,7 +24,8 @@
 
 #define PERF_SIZES_MAX 64
 #define PERF_REPS_MAX 100
-#define PERF_BURST 64 /* operations before a bandwidth test waits */
+#define PERF_BURST 64  /* operations before a bandwidth test waits */
+#define PERF_WQES 1024 /* posted in a round, as many as a queue of default depth holds */
 
 struct perf_shot;
 struct perf_job;
@@ -50,6 +52,14 @@ enum perf_round {
 	PERF_ONE,
 	PERF_THERE_AND_BACK, /* two one-way times */
 	PERF_MANY,           /* perf_burst(bytes) operations */
+	PERF_TOLD,           /* as many as the pass says in perf_shot.parts */
+};
+
+/* By which path rank 1 must be reached for a case to make sense. */
+enum perf_reach {
+	PERF_ANYHOW,
+	PERF_BY_MEMORY,
+	PERF_BY_LINK,
 };
 
 struct perf_case {
@@ -62,6 +72,7 @@ struct perf_case {
 	unsigned unit;  /* sizes must be multiples of it */
 	perf_pass *pass;
 	perf_once *once; /* instead of @pass */
+	enum perf_reach reach;
 };
 
 /* A subcommand. */
@@ -86,6 +97,7 @@ struct perf_options {
 	uint64_t iters;      /* rounds in a repetition; 0: chosen by time */
 	unsigned reps;
 	unsigned ranks;   /* to start where there is no launcher */
+	unsigned nodes;   /* virtual ones to put them on; 0: none */
 	unsigned threads; /* of the team of each rank; 1: no team */
 	enum perf_pin pin;
 	bool is_checked;
@@ -117,12 +129,16 @@ struct perf_job {
 	struct oriel_comm *comm;
 	unsigned rank;
 	unsigned ranks;
-	double open_ns;      /* what it took to join and to make the communicator */
-	cpu_set_t allowed;   /* cores, as the process was started */
-	unsigned cores;      /* their number, 0 if unknown */
-	char *source;        /* private memory for the largest row */
-	char *sink;          /* the same */
-	uint64_t mismatches; /* found by --check on this rank */
+	enum oriel_path path; /* to the peer of a pair */
+	bool is_software;     /* peers are reached through an adapter in software */
+	bool is_sink;         /* and it moves nothing */
+	double open_ns;       /* what it took to join and to make the communicator */
+	cpu_set_t allowed;    /* cores, as the process was started */
+	unsigned cores;       /* their number, 0 if unknown */
+	char *source;         /* private memory for the largest row */
+	char *sink;           /* the same */
+	uint64_t mismatches;  /* found by --check on this rank */
+	char left_out[256];   /* tests that this job's paths do not allow */
 	char command[512];
 };
 
@@ -138,6 +154,9 @@ struct perf_shot {
 	uint32_t peer;   /* rank 0's is 1, the others' is 0 */
 	bool is_origin;  /* rank 0 */
 	bool is_checked; /* these rounds fill and compare */
+	uint64_t parts;  /* of a round that is PERF_TOLD; the leader's, as are those below */
+	double idle_ns;  /* of the sample, not to be counted */
+	double gross_ns; /* of a round of the last phase, all counted */
 	char *source;    /* private memory */
 	char *sink;      /* the same */
 	char *target;    /* this rank's window */
@@ -151,6 +170,8 @@ enum {
 	PERF_DONE,
 	PERF_SIGNALS,
 };
+
+enum { PERF_COUNTER, PERF_COUNTERS };
 
 /* perf_options.c: TOOL_OK, or what to exit with. Without tests if help was asked for. */
 int perf_options_read(struct perf_options *options, int argc, char **argv);
@@ -168,7 +189,10 @@ enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options 
 				char **argv);
 void perf_job_close(struct perf_job *job);
 void perf_job_pin(const struct perf_job *job, uint32_t thread); /* the calling thread */
-/* Are there fewer cores than threads of all ranks? */
+/*
+ * Are there fewer cores than threads of all ranks? An adapter in software is a
+ * thread of each.
+ */
 bool perf_job_is_crowded(const struct perf_job *job);
 /* Collective: memory for sources and sinks of @bytes. */
 enum oriel_status perf_job_reserve(struct perf_job *job, uint64_t bytes);
@@ -213,6 +237,9 @@ perf_pass perf_put_flush, perf_put_lat, perf_put_bw, perf_get_lat;
 perf_pass perf_put_signal_lat, perf_signal_add, perf_signal_set;
 perf_pass perf_fetch_add, perf_fetch_add_contended;
 perf_pass perf_barrier, perf_barrier_flat;
+perf_pass perf_put_local, perf_put_counter;
+perf_pass perf_wqe_1, perf_wqe_2, perf_wqe_4, perf_wqe_8, perf_wqe_16, perf_wqe_32;
+perf_pass perf_wqe_cooperative;
 perf_once perf_window_create, perf_launch;
 perf_pass perf_send_recv_lat, perf_send_recv_bw, perf_send_recv_both;
 perf_pass perf_memcpy, perf_store_flag;

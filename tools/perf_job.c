@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +21,11 @@ bool perf_job_is_launched(void)
 
 int perf_job_launch(const struct perf_options *options, int argc, char **argv)
 {
-	char self[4096], ranks[16];
-	char run[] = "run", count[] = "-n", plain[] = "--no-prefix", end[] = "--", perf[] = "perf";
-	char *head[] = {self, run, count, ranks, plain, end, self, perf};
-	size_t heads = sizeof(head) / sizeof(head[0]);
+	char self[4096], ranks[16], nodes[16];
+	char run[] = "run", count[] = "-n", split[] = "--nodes", plain[] = "--no-prefix";
+	char end[] = "--", perf[] = "perf";
+	char *head[10] = {self, run, plain, count, ranks}, *tail[] = {end, self, perf};
+	size_t heads = 5;
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char **all;
 
@@ -33,12 +35,19 @@ int perf_job_launch(const struct perf_options *options, int argc, char **argv)
 	}
 	self[length] = '\0';
 	snprintf(ranks, sizeof(ranks), "%u", options->ranks);
+	if (options->nodes) {
+		snprintf(nodes, sizeof(nodes), "%u", options->nodes);
+		head[heads++] = split;
+		head[heads++] = nodes;
+	}
+	memcpy(head + heads, tail, sizeof(tail));
+	heads += sizeof(tail) / sizeof(tail[0]);
 	all = calloc(heads + (size_t)argc, sizeof(*all));
 	if (!all) {
 		fprintf(stderr, "oriel perf: no memory\n");
 		return TOOL_FAILED;
 	}
-	memcpy(all, head, sizeof(head));
+	memcpy(all, head, heads * sizeof(*all));
 	memcpy(all + heads, argv + 1, (size_t)(argc - 1) * sizeof(*all));
 	execv(self, all);
 	fprintf(stderr, "oriel perf: cannot start `oriel run`: %s\n", strerror(errno));
@@ -48,7 +57,7 @@ int perf_job_launch(const struct perf_options *options, int argc, char **argv)
 
 bool perf_job_is_crowded(const struct perf_job *job)
 {
-	return job->ranks * job->options->threads > job->cores;
+	return job->ranks * (job->options->threads + job->is_software) > job->cores;
 }
 
 /* Core number @index of those this process may use. */
@@ -71,25 +80,85 @@ static bool job_core(const cpu_set_t *allowed, unsigned index, cpu_set_t *one)
 void perf_job_pin(const struct perf_job *job, uint32_t thread)
 {
 	unsigned place = job->rank * job->options->threads + thread;
+	bool fits = job->ranks * job->options->threads <= job->cores;
 	cpu_set_t one;
 
-	if (job->options->pin == PERF_PIN_OFF ||
-	    (job->options->pin == PERF_PIN_AUTO && perf_job_is_crowded(job)))
+	if (job->options->pin == PERF_PIN_OFF || (job->options->pin == PERF_PIN_AUTO && !fits))
 		return;
 	if (job->cores && job_core(&job->allowed, place % job->cores, &one))
 		pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
 }
 
+static void job_tell(struct perf_job *job, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* One more word of the command; what does not fit is cut off. */
+static void job_tell(struct perf_job *job, const char *format, ...)
+{
+	size_t used = strlen(job->command);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(job->command + used, sizeof(job->command) - used, format, args);
+	va_end(args);
+}
+
+/* Settings of the environment that change what is measured. */
+static void job_tell_settings(struct perf_job *job)
+{
+	static const char *const names[] = {"ORIEL_PATHS", "ORIEL_HCA", "ORIEL_SOFT_HCA"};
+	struct oriel_setting setting;
+	unsigned i, k;
+
+	for (i = 0; oriel_setting_get(i, &setting) == ORIEL_OK; i++)
+		for (k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+			if (strcmp(setting.name, names[k]) == 0 &&
+			    strcmp(setting.source, "environment") == 0)
+				job_tell(job, "%s=%s ", setting.name, setting.value);
+}
+
+/* How many virtual nodes the ranks are on, 0 if on none. */
+static unsigned job_nodes(const struct perf_job *job)
+{
+	struct oriel_peer peer, other;
+	unsigned rank, i, count = 0;
+
+	for (rank = 0; oriel_comm_peer(job->comm, rank, &peer) == ORIEL_OK && *peer.node; rank++) {
+		for (i = 0; i < rank; i++)
+			if (oriel_comm_peer(job->comm, i, &other) == ORIEL_OK &&
+			    strcmp(peer.node, other.node) == 0)
+				break;
+		count += i == rank;
+	}
+	return count;
+}
+
 /* As somebody would type it to get the same rows. */
 static void job_tell_command(struct perf_job *job, int argc, char **argv)
 {
-	size_t room = sizeof(job->command);
-	size_t used;
+	unsigned nodes = job_nodes(job);
 	int i;
 
-	used = (size_t)snprintf(job->command, room, "oriel run -n %u oriel perf", job->ranks);
-	for (i = 1; i < argc && used < room; i++)
-		used += (size_t)snprintf(job->command + used, room - used, " %s", argv[i]);
+	job_tell_settings(job);
+	job_tell(job, "oriel run -n %u", job->ranks);
+	if (nodes)
+		job_tell(job, " --nodes %u", nodes);
+	job_tell(job, " oriel perf");
+	for (i = 1; i < argc; i++)
+		job_tell(job, " %s", argv[i]);
+}
+
+/* The path between ranks 0 and 1, which both ends and all others see alike. */
+static void job_look_at_paths(struct perf_job *job)
+{
+	struct oriel_adapter adapter;
+
+	if (job->ranks > 1)
+		oriel_comm_path_between(job->comm, 0, 1, &job->path);
+	if (oriel_comm_adapter(job->comm, &adapter) != ORIEL_OK)
+		return;
+	job->is_software = adapter.is_software;
+	job->is_sink = adapter.is_sink;
 }
 
 enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options *options, int argc,
@@ -112,6 +181,7 @@ enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options 
 	job->open_ns = perf_now_ns() - start;
 	job->rank = oriel_comm_rank(job->comm);
 	job->ranks = oriel_comm_size(job->comm);
+	job_look_at_paths(job);
 	job_tell_command(job, argc, argv);
 	perf_job_pin(job, 0);
 	return ORIEL_OK;

@@ -13,19 +13,20 @@
 enum oriel_status perf_memcpy(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
 			      uint64_t end)
 {
+	enum oriel_status status = ORIEL_OK;
 	uint64_t round;
 
 	if (!s->is_origin || !oriel_dev_is_leader(g))
 		return ORIEL_OK;
-	for (round = begin; round < end; round++) {
-		perf_prepare(s, oriel_dev_thread(), round);
+	for (round = begin; round < end && status == ORIEL_OK; round++) {
+		status = perf_prepare(s, oriel_dev_thread(), round);
 		memcpy(s->target, s->source, s->bytes);
 		/* So that the compiler makes a copy in every round. */
 		__asm__ volatile("" : : "r"(s->target) : "memory");
 		if (s->is_checked)
 			perf_compare(s, s->target, s->bytes, round, s->job->rank);
 	}
-	return ORIEL_OK;
+	return status;
 }
 
 static void flag_send(struct perf_shot *s, uint64_t round)
@@ -65,11 +66,12 @@ enum oriel_status perf_store_flag(struct perf_shot *s, struct oriel_dev_group g,
 	if (!oriel_dev_is_leader(g))
 		return ORIEL_OK;
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
-		perf_prepare(s, oriel_dev_thread(), round);
-		if (s->is_origin)
+		status = perf_prepare(s, oriel_dev_thread(), round);
+		if (s->is_origin && status == ORIEL_OK)
 			flag_send(s, round);
-		status = flag_await(s, round);
-		perf_received(s, oriel_dev_thread(), s->target, round);
+		if (status == ORIEL_OK)
+			status = flag_await(s, round);
+		perf_received(s, oriel_dev_thread(), s->target, s->bytes, round);
 		if (!s->is_origin)
 			flag_send(s, round);
 	}

@@ -30,6 +30,7 @@ static void options_help(FILE *to)
 	fprintf(to,
 		"\n"
 		"  -n, --ranks N     ranks to start where there is no launcher (default 2)\n"
+		"      --nodes N     virtual nodes to put them on: rdma between them\n"
 		"      --sizes LIST  bytes: 8,4K,64K,1M or FIRST:LAST by powers of two\n"
 		"      --warmup N    rounds before timing (default: by size)\n"
 		"      --iters N     rounds in a repetition (default: about 30 ms of them)\n"
@@ -131,7 +132,8 @@ static bool options_group(struct perf_options *options, const char *text)
 }
 
 enum {
-	OPTION_SIZES = 256,
+	OPTION_NODES = 256,
+	OPTION_SIZES,
 	OPTION_WARMUP,
 	OPTION_ITERS,
 	OPTION_REPS,
@@ -144,6 +146,7 @@ enum {
 
 static const struct option options_long[] = {
 	{"ranks", required_argument, NULL, 'n'},
+	{"nodes", required_argument, NULL, OPTION_NODES},
 	{"sizes", required_argument, NULL, OPTION_SIZES},
 	{"warmup", required_argument, NULL, OPTION_WARMUP},
 	{"iters", required_argument, NULL, OPTION_ITERS},
@@ -168,6 +171,12 @@ static int options_value(struct perf_options *options, int option, const char *v
 			return options_error("-n takes a number of ranks from 2 to 4096, not '%s'",
 					     value);
 		options->ranks = (unsigned)count;
+		return TOOL_OK;
+	case OPTION_NODES:
+		if (!options_count(value, 1, OPTIONS_RANKS_MAX, &count))
+			return options_error("--nodes takes a number from 1 to 4096, not '%s'",
+					     value);
+		options->nodes = (unsigned)count;
 		return TOOL_OK;
 	case OPTION_SIZES:
 		if (!perf_sizes_parse(value, options->sizes, &options->size_count))

@@ -17,25 +17,50 @@ static inline enum oriel_status perf_hear(struct perf_shot *s, struct oriel_dev_
 	return oriel_dev_wait_signal_next(&s->w, g, s->peer, id, 1, 0);
 }
 
-/* With --check: new data in the source. */
-static inline void perf_prepare(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+/* With --check: new data in the source, once nothing reads the old any more. */
+static inline enum oriel_status perf_prepare(struct perf_shot *s, struct oriel_dev_group g,
+					     uint64_t round)
+{
+	enum oriel_status status;
+
+	if (!s->is_checked)
+		return ORIEL_OK;
+	status = oriel_dev_drain(&s->w, g, 0);
+	if (status == ORIEL_OK && oriel_dev_is_leader(g))
+		perf_fill(s->source, s->bytes, round, s->job->rank);
+	oriel_dev_sync(g);
+	return status;
+}
+
+/* With --check: @data must begin with @bytes that the peer prepared for @round. */
+static inline void perf_received(struct perf_shot *s, struct oriel_dev_group g, const char *data,
+				 uint64_t bytes, uint64_t round)
 {
 	if (!s->is_checked)
 		return;
 	if (oriel_dev_is_leader(g))
-		perf_fill(s->source, s->bytes, round, s->job->rank);
+		perf_compare(s, data, bytes, round, s->peer);
 	oriel_dev_sync(g);
 }
 
-/* With --check: @data must be what the peer prepared for @round. */
-static inline void perf_received(struct perf_shot *s, struct oriel_dev_group g, const char *data,
-				 uint64_t round)
+/*
+ * --check of an operation that only the origin knows of: the peer compares what
+ * has come, and the next round waits for that.
+ */
+static inline enum oriel_status perf_verify(struct perf_shot *s, struct oriel_dev_group g,
+					    uint64_t bytes, uint64_t round)
 {
-	if (!s->is_checked)
-		return;
-	if (oriel_dev_is_leader(g))
-		perf_compare(s, data, s->bytes, round, s->peer);
-	oriel_dev_sync(g);
+	enum oriel_status status;
+
+	if (s->is_origin) {
+		status = perf_tell(s, g, PERF_READY);
+		return status == ORIEL_OK ? perf_hear(s, g, PERF_DONE) : status;
+	}
+	status = perf_hear(s, g, PERF_READY);
+	if (status != ORIEL_OK)
+		return status;
+	perf_received(s, g, s->target, bytes, round);
+	return perf_tell(s, g, PERF_DONE);
 }
 
 #endif

@@ -4,27 +4,22 @@
 #include "perf_pass.h"
 
 /*
- * A put changes the last word of the payload to round + 1; the receiver polls
- * that word. It is no promise of the rest, so --check waits for a signal too.
+ * The last word of the payload is a value put, which becomes round + 1 as a
+ * whole: the receiver may poll it. It is no promise of the rest, so --check
+ * waits for a signal too.
  */
 static enum oriel_status put_send(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
 {
-	enum oriel_status status;
+	enum oriel_status status = ORIEL_OK;
+	uint64_t body = s->bytes - 8;
 
-	if (s->bytes == 8) {
-		status = ORIEL_OK;
-		if (oriel_dev_is_leader(g))
-			status = perf_posted(oriel_dev_put_value(&s->w, s->peer, 0, round + 1));
-	} else {
-		if (oriel_dev_is_leader(g))
-			*(uint64_t *)(void *)(s->source + s->bytes - 8) = round + 1;
-		oriel_dev_sync(g);
-		status = perf_posted(oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes));
-	}
-	if (s->is_checked && status == ORIEL_OK)
-		status = perf_tell(s, g, PERF_READY);
+	if (body)
+		status = perf_posted(oriel_dev_put(&s->w, g, s->peer, 0, s->source, body));
 	oriel_dev_sync(g);
-	return status;
+	if (status == ORIEL_OK && oriel_dev_is_leader(g))
+		status = perf_posted(oriel_dev_put_value(&s->w, s->peer, body, round + 1));
+	status = oriel_dev_vote(g, status);
+	return s->is_checked && status == ORIEL_OK ? perf_tell(s, g, PERF_READY) : status;
 }
 
 static enum oriel_status put_await(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
@@ -57,8 +52,8 @@ enum oriel_status perf_put_lat(struct perf_shot *s, struct oriel_dev_group g, ui
 	uint64_t round;
 
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
-		perf_prepare(s, g, round);
-		if (s->is_origin)
+		status = perf_prepare(s, g, round);
+		if (s->is_origin && status == ORIEL_OK)
 			status = put_send(s, g, round);
 		if (status == ORIEL_OK)
 			status = put_await(s, g, round);
@@ -66,25 +61,6 @@ enum oriel_status perf_put_lat(struct perf_shot *s, struct oriel_dev_group g, ui
 			status = put_send(s, g, round);
 	}
 	return status;
-}
-
-/*
- * --check of an operation that only the origin knows of: the peer compares what
- * has come, and the next round waits for that.
- */
-static enum oriel_status put_verify(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
-{
-	enum oriel_status status;
-
-	if (s->is_origin) {
-		status = perf_tell(s, g, PERF_READY);
-		return status == ORIEL_OK ? perf_hear(s, g, PERF_DONE) : status;
-	}
-	status = perf_hear(s, g, PERF_READY);
-	if (status != ORIEL_OK)
-		return status;
-	perf_received(s, g, s->target, round);
-	return perf_tell(s, g, PERF_DONE);
 }
 
 enum oriel_status perf_put_flush(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
@@ -95,14 +71,15 @@ enum oriel_status perf_put_flush(struct perf_shot *s, struct oriel_dev_group g, 
 
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
 		if (s->is_origin) {
-			perf_prepare(s, g, round);
-			status = perf_posted(
-				oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes));
+			status = perf_prepare(s, g, round);
+			if (status == ORIEL_OK)
+				status = perf_posted(
+					oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes));
 			if (status == ORIEL_OK)
 				status = oriel_dev_flush(&s->w, g, 0);
 		}
 		if (s->is_checked && status == ORIEL_OK)
-			status = put_verify(s, g, round);
+			status = perf_verify(s, g, s->bytes, round);
 	}
 	return status;
 }
@@ -126,11 +103,12 @@ enum oriel_status perf_put_bw(struct perf_shot *s, struct oriel_dev_group g, uin
 
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
 		if (s->is_origin) {
-			perf_prepare(s, g, round);
-			status = put_burst(s, g);
+			status = perf_prepare(s, g, round);
+			if (status == ORIEL_OK)
+				status = put_burst(s, g);
 		}
 		if (s->is_checked && status == ORIEL_OK)
-			status = put_verify(s, g, round);
+			status = perf_verify(s, g, s->bytes, round);
 	}
 	return status;
 }
@@ -161,7 +139,7 @@ static enum oriel_status get_verified(struct perf_shot *s, struct oriel_dev_grou
 		status = get_once(s, g);
 	if (status != ORIEL_OK)
 		return status;
-	perf_received(s, g, s->sink, round);
+	perf_received(s, g, s->sink, s->bytes, round);
 	return perf_tell(s, g, PERF_DONE);
 }
 

@@ -8,6 +8,8 @@
 #include "json.h"
 #include "perf.h"
 
+#define REPORT_PATH 64
+
 /* The commit that oriel_version() names, "" if none. */
 static void report_commit(char *commit, size_t room)
 {
@@ -44,27 +46,60 @@ static double row_gbps(const struct perf_row *row)
 	return median > 0 ? (double)row->bytes * row->plan->flows / median : 0;
 }
 
-static const char *row_path(const struct perf_job *job, const struct perf_row *row)
+/* "mapped", "rdma[verbs]", "rdma[soft]"; "rdma[sink]" is one in software that moves nothing. */
+static void path_tell(const struct perf_job *job, enum oriel_path path, char *text, size_t room)
 {
-	enum oriel_path path;
+	struct oriel_adapter adapter;
 
+	if (path == ORIEL_PATH_RDMA && oriel_comm_adapter(job->comm, &adapter) == ORIEL_OK)
+		snprintf(text, room, "rdma[%s]", adapter.is_sink ? "sink" : adapter.kind);
+	else
+		snprintf(text, room, "%s", oriel_path_name(path));
+}
+
+/* All paths from rank 0 to others: "mapped+rdma[soft]". */
+static void paths_tell(const struct perf_job *job, char *text, size_t room)
+{
+	bool has[ORIEL_PATH_RDMA + 1] = {false};
+	enum oriel_path path;
+	unsigned peer;
+	size_t used = 0;
+
+	for (peer = 1; oriel_comm_path(job->comm, peer, &path) == ORIEL_OK; peer++)
+		has[path] = true;
+	for (path = ORIEL_PATH_MAPPED; path <= ORIEL_PATH_RDMA; path++) {
+		if (!has[path] || used + 1 >= room)
+			continue;
+		if (used)
+			text[used++] = '+';
+		path_tell(job, path, text + used, room - used);
+		used += strlen(text + used);
+	}
+}
+
+/* The path of a row: to all peers, to the one of a pair, or none at all. */
+static const char *row_path(const struct perf_job *job, const struct perf_row *row, char *text,
+			    size_t room)
+{
 	if (row->plan->pass == perf_memcpy)
-		return oriel_path_name(ORIEL_PATH_SELF);
-	if (oriel_comm_path(job->comm, 1, &path) != ORIEL_OK)
-		return oriel_path_name(ORIEL_PATH_NONE);
-	return oriel_path_name(path);
+		path_tell(job, ORIEL_PATH_SELF, text, room);
+	else if (row->plan->cast == PERF_ALL)
+		paths_tell(job, text, room);
+	else
+		path_tell(job, job->path, text, room);
+	return text;
 }
 
 static void report_json(const struct perf_job *job, const struct perf_row *row)
 {
 	struct json json = {.to = stdout};
-	char commit[64], machine[192];
+	char commit[64], machine[192], path[REPORT_PATH];
 
 	report_commit(commit, sizeof(commit));
 	report_machine(job, machine, sizeof(machine));
 	json_open_object(&json, NULL);
 	json_text(&json, "test", row->plan->test);
-	json_text(&json, "path", row_path(job, row));
+	json_text(&json, "path", row_path(job, row, path, sizeof(path)));
 	json_unsigned(&json, "ranks", job->ranks);
 	json_unsigned(&json, "bytes", row->bytes);
 	json_text(&json, "impl", "oriel");
@@ -100,9 +135,10 @@ static void report_line(const struct perf_job *job, const struct perf_row *row,
 			const struct perf_row *limit)
 {
 	double median = perf_series_median(&row->series);
+	char path[REPORT_PATH];
 
-	printf("%-14s %-12s %-7s %9" PRIu64 " %11.4f %11.4f %6.1f%%", row->plan->test,
-	       row->plan->mode, row_path(job, row), row->bytes, median / 1e3,
+	printf("%-14s %-12s %-17s %8" PRIu64 " %11.5f %11.4f %6.1f%%", row->plan->test,
+	       row->plan->mode, row_path(job, row, path, sizeof(path)), row->bytes, median / 1e3,
 	       perf_series_p99(&row->series) / 1e3, perf_series_spread(&row->series) * 100);
 	if (row->bytes && row->plan->flows)
 		printf(" %8.3f", row_gbps(row));
@@ -126,8 +162,13 @@ void perf_report(const struct perf_job *job, const struct perf_row *rows, size_t
 	}
 	report_commit(commit, sizeof(commit));
 	report_machine(job, machine, sizeof(machine));
+	if (job->is_software)
+		printf("# rdma is an adapter in software, for development and tests: no NIC is "
+		       "used\n");
+	if (*job->left_out)
+		printf("# left out, not for this path: %s\n", job->left_out);
 	printf("# %s; commit %s; %s\n", machine, commit, job->command);
-	printf("%-14s %-12s %-7s %9s %11s %11s %7s %8s  %s\n", "test", "mode", "path", "bytes",
+	printf("%-14s %-12s %-17s %8s %11s %11s %7s %8s  %s\n", "test", "mode", "path", "bytes",
 	       "median us", "p99 us", "spread", "GB/s", "times the limit");
 	for (i = 0; i < count; i++)
 		report_line(job, &rows[i], report_limit(&rows[i], rows, count));

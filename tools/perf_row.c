@@ -6,6 +6,7 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "perf.h"
 
@@ -52,19 +53,27 @@ static void phase_rounds(struct row_phase *phase, struct oriel_dev_group g)
 {
 	struct perf_shot *shot = phase->shot;
 	enum oriel_status status = shot_meet(shot, g);
-	double now, start = perf_now_ns();
+	double now, first = perf_now_ns(), start = first;
 	uint64_t i, begin = phase->begin;
 
 	for (i = 0; i < phase->samples && status == ORIEL_OK; i++) {
 		status = shot->plan->pass(shot, g, begin, begin + phase->batch);
 		begin += phase->batch;
 		now = perf_now_ns();
-		if (phase->ns && oriel_dev_is_leader(g))
-			phase->ns[i] = (now - start) / (double)phase->batch;
+		if (oriel_dev_is_leader(g)) {
+			if (phase->ns)
+				phase->ns[i] = (now - start - shot->idle_ns) / (double)phase->batch;
+			shot->idle_ns = 0;
+		}
 		start = now;
 	}
-	if (oriel_dev_is_leader(g))
+	/* The next phase writes to the source of this one. */
+	if (status == ORIEL_OK)
+		status = oriel_dev_drain(&shot->w, g, 0);
+	if (oriel_dev_is_leader(g)) {
+		shot->gross_ns = (start - first) / (double)(phase->batch * phase->samples);
 		phase->status = status;
+	}
 }
 
 static void *phase_thread(void *argument)
@@ -151,48 +160,70 @@ static void row_plan(struct perf_row *row, const struct perf_options *options, d
 						   : (uint64_t)samples;
 }
 
-/* Collective: all take over the plan of rank 0. */
-static enum oriel_status row_calibrate(struct perf_row *row, struct perf_job *job, double ns)
+/* Collective: all take over the @count words of rank 0. */
+static enum oriel_status job_take_over(struct perf_job *job, uint64_t *words, size_t count)
 {
-	uint64_t mine[2], *all;
+	size_t length = count * sizeof(*words);
 	enum oriel_status status;
+	uint64_t *all;
 
-	row_plan(row, job->options, ns);
-	mine[0] = row->batch;
-	mine[1] = row->samples;
-	all = malloc(job->ranks * sizeof(mine));
+	all = malloc(job->ranks * length);
 	status = oriel_comm_agree(job->comm, all ? ORIEL_OK : ORIEL_ERR_NOMEM);
 	if (status == ORIEL_OK)
-		status = oriel_comm_all_gather(job->comm, mine, all, sizeof(mine));
-	if (status == ORIEL_OK) {
-		row->batch = all[0];
-		row->samples = all[1];
-	}
+		status = oriel_comm_all_gather(job->comm, words, all, length);
+	if (status == ORIEL_OK)
+		memcpy(words, all, length);
 	free(all);
 	return status;
 }
 
-/* Collective: rounds that warm up; the second half tells how long one takes. */
-static enum oriel_status shot_warm_up(struct perf_shot *shot, struct perf_row *row, uint64_t *next)
+/* Collective: how the repetitions of @row are cut, after a round took rank 0 @ns. */
+static enum oriel_status row_calibrate(struct perf_row *row, struct perf_job *job, double ns)
 {
-	const struct perf_options *options = shot->job->options;
-	uint64_t moved =
-		row->plan->round == PERF_MANY ? row->bytes * perf_burst(row->bytes) : row->bytes;
-	uint64_t rounds = row_rounds(ROW_WARM_BYTES, moved, 2, 2000);
 	enum oriel_status status;
-	double ns = 0;
+	uint64_t words[2];
 
-	if (options->warmup)
-		rounds = options->warmup;
-	status = shot_run(shot, next, (rounds + 1) / 2, 1, NULL);
-	if (status == ORIEL_OK)
-		status = shot_run(shot, next, (rounds + 1) / 2, 1, &ns);
-	if (status == ORIEL_OK && !row->batch)
-		status = row_calibrate(row, shot->job, ns);
+	row_plan(row, job->options, ns);
+	words[0] = row->batch;
+	words[1] = row->samples;
+	status = job_take_over(job, words, 2);
+	row->batch = words[0];
+	row->samples = words[1];
 	return status;
 }
 
-static double round_parts(const struct perf_row *row)
+/* Collective: rounds that warm up by moving much, but in no more time than a repetition. */
+static enum oriel_status shot_warm_rounds(struct perf_shot *shot, const struct perf_row *row,
+					  uint64_t *rounds)
+{
+	uint64_t moved =
+		row->plan->round == PERF_MANY ? row->bytes * perf_burst(row->bytes) : row->bytes;
+	double most = ROW_REPETITION_NS / (shot->gross_ns > 1 ? shot->gross_ns : 1);
+
+	*rounds = row_rounds(ROW_WARM_BYTES, moved, 2, 2000);
+	if (most < (double)*rounds)
+		*rounds = most < 2 ? 2 : (uint64_t)most;
+	return job_take_over(shot->job, rounds, 1);
+}
+
+/* Collective: the last rounds that warm up tell how long one takes. */
+static enum oriel_status shot_warm_up(struct perf_shot *shot, struct perf_row *row, uint64_t *next)
+{
+	uint64_t rounds = shot->job->options->warmup;
+	enum oriel_status status;
+
+	status = shot_run(shot, next, rounds ? rounds : 2, 1, NULL);
+	if (status == ORIEL_OK && !rounds) {
+		status = shot_warm_rounds(shot, row, &rounds);
+		if (status == ORIEL_OK)
+			status = shot_run(shot, next, rounds, 1, NULL);
+	}
+	if (status == ORIEL_OK && !row->batch)
+		status = row_calibrate(row, shot->job, shot->gross_ns);
+	return status;
+}
+
+static double round_parts(const struct perf_shot *shot, const struct perf_row *row)
 {
 	switch (row->plan->round) {
 	case PERF_ONE:
@@ -201,6 +232,8 @@ static double round_parts(const struct perf_row *row)
 		return 2;
 	case PERF_MANY:
 		return (double)perf_burst(row->bytes);
+	case PERF_TOLD:
+		return (double)shot->parts;
 	}
 	return 1;
 }
@@ -217,7 +250,7 @@ static enum oriel_status shot_time(struct perf_shot *shot, struct perf_row *row,
 		status = shot_run(shot, next, row->batch, row->samples, ns);
 	if (status == ORIEL_OK && shot->is_origin) {
 		for (i = 0; i < row->samples; i++)
-			ns[i] /= round_parts(row);
+			ns[i] /= round_parts(shot, row);
 		if (!perf_series_add(&row->series, ns, row->samples))
 			status = ORIEL_ERR_NOMEM;
 	}
@@ -249,12 +282,13 @@ static enum oriel_status shot_address(struct perf_shot *shot)
 static enum oriel_status shot_open(struct perf_shot *shot, struct perf_job *job,
 				   const struct perf_row *row)
 {
-	uint64_t payload = row->bytes > job->ranks * 8ull ? row->bytes : job->ranks * 8ull;
+	uint64_t words = (job->ranks > ORIEL_TEAM_MAX ? job->ranks : ORIEL_TEAM_MAX) * 8ull;
+	uint64_t payload = row->bytes > words ? row->bytes : words;
 	struct oriel_window_attr attr = {
 		.size = sizeof(attr),
 		.signals = PERF_SIGNALS,
 		.barriers = 1,
-		.counters = ORIEL_NONE,
+		.counters = PERF_COUNTERS,
 		.channels = 1,
 	};
 	enum oriel_status status;

@@ -21,12 +21,12 @@ enum oriel_status perf_put_signal_lat(struct perf_shot *s, struct oriel_dev_grou
 	uint64_t round;
 
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
-		perf_prepare(s, g, round);
-		if (s->is_origin)
+		status = perf_prepare(s, g, round);
+		if (s->is_origin && status == ORIEL_OK)
 			status = signal_put(s, g);
 		if (status == ORIEL_OK)
 			status = signal_await(s, g, round);
-		perf_received(s, g, s->target, round);
+		perf_received(s, g, s->target, s->bytes, round);
 		if (status == ORIEL_OK && !s->is_origin)
 			status = signal_put(s, g);
 	}

@@ -23,12 +23,12 @@ enum oriel_status perf_send_recv_lat(struct perf_shot *s, struct oriel_dev_group
 	uint64_t round;
 
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
-		perf_prepare(s, g, round);
-		if (s->is_origin)
+		status = perf_prepare(s, g, round);
+		if (s->is_origin && status == ORIEL_OK)
 			status = stream_send(s, g, s->bytes);
 		if (status == ORIEL_OK)
 			status = stream_recv(s, g, s->bytes);
-		perf_received(s, g, s->sink, round);
+		perf_received(s, g, s->sink, s->bytes, round);
 		if (status == ORIEL_OK && !s->is_origin)
 			status = stream_send(s, g, s->bytes);
 	}
@@ -43,11 +43,12 @@ static enum oriel_status stream_burst(struct perf_shot *s, struct oriel_dev_grou
 
 	for (i = 0; i < burst && status == ORIEL_OK; i++) {
 		if (s->is_origin) {
-			perf_prepare(s, g, round * burst + i);
-			status = stream_send(s, g, s->bytes);
+			status = perf_prepare(s, g, round * burst + i);
+			if (status == ORIEL_OK)
+				status = stream_send(s, g, s->bytes);
 		} else {
 			status = stream_recv(s, g, s->bytes);
-			perf_received(s, g, s->sink, round * burst + i);
+			perf_received(s, g, s->sink, s->bytes, round * burst + i);
 		}
 	}
 	if (status != ORIEL_OK)
@@ -91,9 +92,10 @@ enum oriel_status perf_send_recv_both(struct perf_shot *s, struct oriel_dev_grou
 	enum oriel_status status = ORIEL_OK;
 
 	for (i = perf_burst(s->bytes) * begin; i < last && status == ORIEL_OK; i++) {
-		perf_prepare(s, g, i);
-		status = stream_exchange(s, g);
-		perf_received(s, g, s->sink, i);
+		status = perf_prepare(s, g, i);
+		if (status == ORIEL_OK)
+			status = stream_exchange(s, g);
+		perf_received(s, g, s->sink, s->bytes, i);
 	}
 	return status;
 }

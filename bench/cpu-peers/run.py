@@ -3,9 +3,7 @@
 """Oriel beside Open MPI, OpenSHMEM and UCX on this machine, in one run."""
 
 import argparse
-import contextlib
 import dataclasses
-import json
 import os
 import pathlib
 import random
@@ -17,8 +15,10 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-SECONDS = 120  # no single program takes longer
-CORES = sorted(os.sched_getaffinity(0))
+sys.path.insert(0, str(HERE.parent))
+
+from side_by_side import (CORES, K, M, SECONDS, better, compile_peer, figure, measure, output, parse,
+                          pick, print_columns, ready, spread, stamp, verdict, write_json)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,6 @@ class Row:
         return self.test, self.mode, self.bytes, self.ranks
 
 
-K, M = 1 << 10, 1 << 20
 ROWS = [
     Row("put_flush", "origin", 8, 2, goal=0.02, then=0.051),
     Row("put_signal_lat", "one way", 8, 2, goal=0.125, then=0.13),
@@ -63,24 +62,6 @@ ROWS = [
     Row("window_create", "and destroy", 16 * M, 2, goal=3000, then=12300),
     Row("launch", "empty program", 0, 4, mpi=0.25),
 ]
-
-
-def output(command, **options):
-    """Standard output of a program that must succeed."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, **options)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, command))}: code {done.returncode}\n{done.stderr}")
-    return done.stdout
-
-
-def parse(text, **extra):
-    """The JSON lines of @text as {key: us}."""
-    rows = {}
-    for line in text.splitlines():
-        if line.startswith("{"):
-            row = json.loads(line) | extra
-            rows[row["test"], row["mode"], row["bytes"], row["ranks"]] = row["median_us"]
-    return rows
 
 
 def timed_launch(command, **options):
@@ -123,7 +104,7 @@ class Limit:
         compiler = os.environ.get("CC", "cc")
         if not shutil.which(compiler):
             return "no C compiler: apt install gcc"
-        compile_peer([compiler, "-D_GNU_SOURCE"], self.program, "limits.c")
+        compile_here([compiler, "-D_GNU_SOURCE"], self.program, "limits.c")
         return None
 
     def version(self):
@@ -149,7 +130,7 @@ class OpenMpi:
         for tool in (self.compiler, "mpirun"):
             if not shutil.which(tool):
                 return f"no {tool}: apt install {self.package}"
-        compile_peer([self.compiler], self.program, self.source)
+        compile_here([self.compiler], self.program, self.source)
         return None
 
     def version(self):
@@ -250,30 +231,8 @@ class Ucx:
         return rows
 
 
-def compile_peer(compiler, program, source):
-    output([*compiler, "-O2", "-o", program, HERE / source, HERE / "peer.c"])
-
-
-def measure(programs, laps):
-    """{name: {key: [us of each lap]}}; each lap starts with another program."""
-    taken = {program.name: {} for program in programs}
-    for lap in range(laps):
-        turn = lap % len(programs)
-        for program in programs[turn:] + programs[:turn]:
-            print(f"\rlap {lap + 1} of {laps}: {program.name:10}", end="", file=sys.stderr)
-            for key, us in program.lap().items():
-                taken[program.name].setdefault(key, []).append(us)
-    print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
-    return taken
-
-
-def pick(taken, name, row, choose=statistics.median):
-    """One of the laps in the unit of @row, None if it was not measured."""
-    laps = taken.get(name, {}).get(row.key)
-    if not laps:
-        return None
-    us = choose(laps)
-    return row.bytes / us / 1e3 if row.unit == "GB/s" else us
+def compile_here(compiler, program, source):
+    compile_peer(compiler, program, HERE / source, HERE / "peer.c")
 
 
 def pick_best(taken, names, row, choose=statistics.median):
@@ -282,24 +241,6 @@ def pick_best(taken, names, row, choose=statistics.median):
     if not known:
         return None
     return max(known) if row.unit == "GB/s" else min(known)
-
-
-def spread(taken, name, row):
-    laps = taken[name].get(row.key)
-    return (max(laps) - min(laps)) / statistics.median(laps) if laps else None
-
-
-def better(row, left, right):
-    """How many times better @left is than @right."""
-    return left / right if row.unit == "GB/s" else right / left
-
-
-def verdict(part, noise):
-    """@part: 1 or more reaches the goal. What is less than the spread is not shown."""
-    if part >= 1:
-        return "met"
-    lack = 1 / part - 1
-    return f"missed by {lack:.0%}" + (", within the spread" if lack < noise else "")
 
 
 def judge(row, taken, mine, best):
@@ -324,10 +265,6 @@ def judge(row, taken, mine, best):
     return *text, f">= {wanted:.2f}x", result
 
 
-def figure(value, form="{:.4g}"):
-    return "-" if value is None else form.format(value)
-
-
 def ratio(taken, peers, row, choose):
     best = pick_best(taken, peers, row, choose)
     return None if best is None else better(row, pick(taken, "oriel", row, choose), best)
@@ -349,32 +286,7 @@ def report(taken, names):
                       figure(ratio(taken, peers, row, statistics.median), "{:.2f}x"),
                       figure(ratio(taken, peers, row, min), "{:.2f}x"),
                       *judge(row, taken, mine, pick_best(taken, peers, row))])
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
-
-
-def machine():
-    with contextlib.suppress(OSError):
-        model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
-        if model:
-            return f"{model[1]}, {len(CORES)} cores"
-    return f"{os.uname().machine}, {len(CORES)} cores"
-
-
-def write_json(path, taken, common):
-    with open(path, "w", encoding="utf-8") as file:
-        for row in ROWS:
-            for name in taken:
-                if row.key not in taken[name]:
-                    continue
-                us = statistics.median(taken[name][row.key])
-                line = {"test": row.test, "path": "mapped", "ranks": row.ranks, "bytes": row.bytes,
-                        "impl": name, "threads": 1, "blocks": 1, "mode": row.mode,
-                        "median_us": round(us, 5), "laps_us": taken[name][row.key],
-                        "spread": round(spread(taken, name, row), 4),
-                        "gbps": round(row.bytes / us / 1e3, 4)}
-                file.write(json.dumps(line | common) + "\n")
+    print_columns(lines)
 
 
 def arguments():
@@ -396,22 +308,16 @@ def main():
     options = arguments()
     options.build.mkdir(parents=True, exist_ok=True)
     options.build = options.build.resolve()
-    programs = []
-    for kind in (Oriel, Limit, OpenMpi, OpenShmem, Ucx):
-        program = kind(options.build, options.oriel)
-        reason = program.missing()
-        print(f"{program.name}: {'MISSING, ' + reason if reason else program.version()}")
-        if not reason:
-            programs.append(program)
+    programs = ready([kind(options.build, options.oriel)
+                      for kind in (Oriel, Limit, OpenMpi, OpenShmem, Ucx)])
     if not programs or programs[0].name != "oriel":
         return 1
-    common = {"commit": re.search(r"commit (\w[\w-]*)|$", programs[0].version())[1],
-              "machine": machine(), "command": " ".join(["bench/cpu-peers/run.py", *sys.argv[1:]])}
+    common = stamp(programs[0], "bench/cpu-peers/run.py")
     print(f"machine: {common['machine']}; median of {options.laps} interleaved repetitions\n")
     taken = measure(programs, options.laps)
     report(taken, [program.name for program in programs])
     if options.json:
-        write_json(options.json, taken, common)
+        write_json(options.json, ROWS, taken, common, lambda name, row: "mapped")
     return 0
 
 

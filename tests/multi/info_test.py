@@ -28,8 +28,9 @@ class Info(unittest.TestCase):
         self.assertEqual((code, err), (0, ""))
         return out
 
-    def of_job(self, ranks, **env):
-        out = self.output("run", "-n", str(ranks), "--no-prefix", ORIEL, "info", "--json", **env)
+    def of_job(self, ranks, *options, **env):
+        out = self.output("run", "-n", str(ranks), *options, "--no-prefix", ORIEL, "info", "--json",
+                          **env)
         return json.loads(out)["job"]
 
     def test_the_machine_is_told(self):
@@ -73,6 +74,44 @@ class Info(unittest.TestCase):
         self.assertEqual({peer["host"] for peer in job["peers"]}, {socket.gethostname()})
         self.assertEqual(len({peer["pid"] for peer in job["peers"]}), 4)
         self.assertEqual(job["reasons"], [])
+
+    def test_the_adapter_in_software_is_told_to_be_one(self):
+        out = self.output("run", "-n", "2", "--nodes", "2", "--no-prefix", ORIEL, "info")
+        self.assertRegex(out, r"(?m)^  adapter +kind +mtu +queue depth +gets +WAIT +what it is$")
+        self.assertRegex(out, r"(?m)^  soft\d+ +soft +4096 +<= \d+ +<= 16 +yes +in software, for "
+                              r"development and tests: no NIC is used$")
+        self.assertRegex(out, r"(?m)^ +0 +S +R$")
+        self.assertNotIn("kind", self.output("run", "-n", "2", "--no-prefix", ORIEL, "info"))
+
+    def test_json_tells_of_the_adapter(self):
+        job = self.of_job(3, "--nodes", "2", ORIEL_SOFT_HCA="mtu=1024,reads=4")
+        self.assertEqual(job["paths"], [["self", "rdma", "rdma"], ["rdma", "self", "mapped"],
+                                        ["rdma", "mapped", "self"]])
+        adapter = job["adapter"]
+        self.assertEqual((adapter["kind"], adapter["mtu"], adapter["outstanding_max"]),
+                         ("soft", 1024, 4))
+        self.assertRegex(adapter["name"], r"^soft\d+$")
+        self.assertGreaterEqual(adapter["depth_max"], 1024)
+        self.assertEqual((adapter["has_wait"], adapter["is_software"], adapter["is_sink"]),
+                         (True, True, False))
+        self.assertIn("development", adapter["note"])
+        self.assertNotIn("adapter", self.of_job(2))
+
+    def test_an_adapter_that_moves_nothing_says_so(self):
+        adapter = self.of_job(2, "--nodes", "2", ORIEL_SOFT_HCA="sink=1")["adapter"]
+        self.assertTrue(adapter["is_sink"])
+        self.assertIn("move nothing", adapter["note"])
+
+    def test_the_adapter_in_software_is_a_feature_that_can_be_taken_away(self):
+        out = self.output("info")
+        self.assertRegex(out, r"(?m)^  soft HCA +yes +.*for development and tests")
+        out = self.output("info", ORIEL_HCA="none")
+        self.assertRegex(out, r"(?m)^  soft HCA +no +.*ORIEL_HCA is none")
+
+    def test_the_log_tells_of_the_adapter_in_software(self):
+        code, _, err = oriel("run", "-n", "2", "--nodes", "2", ORIEL, "info", ORIEL_LOG="info")
+        self.assertEqual(code, 0)
+        self.assertRegex(err, r"(?i)adapter in software, for development")
 
     def test_a_failure_is_told_and_gives_code_1(self):
         code, out, err = oriel("info", RANK="0", WORLD_SIZE="many")

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long until the source of a put may be reused, and who says so: the CPU
+ * that polls for the ticket, or a counter that is raised by itself.
+ */
+#include "perf.h"
+#include "perf_pass.h"
+
+static enum oriel_status local_once(struct perf_shot *s, struct oriel_dev_group g)
+{
+	int64_t ticket = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes);
+
+	return oriel_dev_wait_local(&s->w, g, s->peer, ticket, 0);
+}
+
+static enum oriel_status counter_once(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+{
+	enum oriel_status status = perf_posted(
+		oriel_dev_put_counter(&s->w, g, s->peer, 0, s->source, s->bytes, PERF_COUNTER));
+
+	if (status != ORIEL_OK)
+		return status;
+	return oriel_dev_wait_counter(&s->w, g, s->peer, PERF_COUNTER, ORIEL_EQ, round + 1, 0);
+}
+
+static inline enum oriel_status counter_rounds(struct perf_shot *s, struct oriel_dev_group g,
+					       uint64_t begin, uint64_t end, bool is_counted)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint64_t round;
+
+	for (round = begin; round < end && status == ORIEL_OK; round++) {
+		if (s->is_origin) {
+			status = perf_prepare(s, g, round);
+			if (status == ORIEL_OK)
+				status = is_counted ? counter_once(s, g, round) : local_once(s, g);
+		}
+		if (s->is_checked && status == ORIEL_OK)
+			status = perf_verify(s, g, s->bytes, round);
+	}
+	return status;
+}
+
+enum oriel_status perf_put_local(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+				 uint64_t end)
+{
+	return counter_rounds(s, g, begin, end, false);
+}
+
+enum oriel_status perf_put_counter(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+				   uint64_t end)
+{
+	return counter_rounds(s, g, begin, end, true);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What it costs to post one work request to a link: reserve, fill in, publish,
+ * ring. A round fills a queue that is empty; that the adapter then empties it
+ * again is not counted. A sink (ORIEL_SOFT_HCA=sink=1) is least in the way.
+ * Each thread of a team posts on its own, but for the cooperative post.
+ */
+#include "perf.h"
+#include "perf_pass.h"
+
+#define WQE_BYTES 8u /* that each of them writes */
+
+static const struct oriel_dev_link *wqe_link(const struct perf_shot *s)
+{
+	return s->w.peers[s->peer].link;
+}
+
+/* One thread: @count work requests and one doorbell. */
+static inline enum oriel_status wqe_post(const struct perf_shot *s, uint32_t count)
+{
+	struct oriel_mlx5_place to = oriel_rdma_place(&s->w, s->peer, 0);
+	struct oriel_mlx5_place from = oriel_rdma_local(&s->w, s->source);
+	const struct oriel_dev_link *l = wqe_link(s);
+	struct oriel_link_post post = oriel_link_begin(l, l->main, ORIEL_DEV_PUT, count);
+	uint32_t i;
+
+	if (post.status != ORIEL_OK)
+		return post.status;
+	for (i = 0; i < count; i++)
+		oriel_link_add_write(&post, to, from, WQE_BYTES);
+	return perf_posted(oriel_link_end(l, ORIEL_DEV_PUT, &post));
+}
+
+/* Whole group: one work request of each thread and one doorbell. */
+static enum oriel_status wqe_post_together(const struct perf_shot *s, struct oriel_dev_group g)
+{
+	return perf_posted(oriel_link_put_cooperative(wqe_link(s), g,
+						      oriel_rdma_place(&s->w, s->peer, 0),
+						      oriel_rdma_local(&s->w, s->source),
+						      (uint64_t)WQE_BYTES * g.size));
+}
+
+/* The queue is empty afterwards; that has taken no time. */
+static enum oriel_status wqe_empty(struct perf_shot *s, struct oriel_dev_group g, uint64_t parts)
+{
+	double start = perf_now_ns();
+	enum oriel_status status = oriel_link_fence(wqe_link(s), g, 0);
+
+	if (oriel_dev_is_leader(g)) {
+		s->parts = parts;
+		s->idle_ns += perf_now_ns() - start;
+	}
+	return status;
+}
+
+/* Each thread its part of the queue, @count at a time. */
+static inline enum oriel_status wqe_round(struct perf_shot *s, struct oriel_dev_group g,
+					  uint32_t count)
+{
+	uint64_t i, posts = PERF_WQES / g.size / count;
+	enum oriel_status status = ORIEL_OK;
+
+	posts = posts ? posts : 1;
+	for (i = 0; i < posts && status == ORIEL_OK; i++)
+		status = wqe_post(s, count);
+	status = oriel_dev_vote(g, status);
+	return status == ORIEL_OK ? wqe_empty(s, g, posts * count * g.size) : status;
+}
+
+static enum oriel_status wqe_round_together(struct perf_shot *s, struct oriel_dev_group g)
+{
+	uint64_t i, posts = PERF_WQES / g.size;
+	enum oriel_status status = ORIEL_OK;
+
+	for (i = 0; i < posts && status == ORIEL_OK; i++)
+		status = wqe_post_together(s, g);
+	return status == ORIEL_OK ? wqe_empty(s, g, posts * g.size) : status;
+}
+
+/* @count 0: cooperative. */
+static inline enum oriel_status wqe_rounds(struct perf_shot *s, struct oriel_dev_group g,
+					   uint64_t begin, uint64_t end, uint32_t count)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint64_t round;
+
+	for (round = begin; round < end && status == ORIEL_OK; round++) {
+		if (s->is_origin) {
+			if (s->is_checked && oriel_dev_is_leader(g))
+				perf_fill(s->source, WQE_BYTES, round, s->job->rank);
+			oriel_dev_sync(g);
+			status = count ? wqe_round(s, g, count) : wqe_round_together(s, g);
+		}
+		if (s->is_checked && status == ORIEL_OK)
+			status = perf_verify(s, g, WQE_BYTES, round);
+	}
+	return status;
+}
+
+enum oriel_status perf_wqe_1(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+			     uint64_t end)
+{
+	return wqe_rounds(s, g, begin, end, 1);
+}
+
+enum oriel_status perf_wqe_2(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+			     uint64_t end)
+{
+	return wqe_rounds(s, g, begin, end, 2);
+}
+
+enum oriel_status perf_wqe_4(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+			     uint64_t end)
+{
+	return wqe_rounds(s, g, begin, end, 4);
+}
+
+enum oriel_status perf_wqe_8(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+			     uint64_t end)
+{
+	return wqe_rounds(s, g, begin, end, 8);
+}
+
+enum oriel_status perf_wqe_16(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+			      uint64_t end)
+{
+	return wqe_rounds(s, g, begin, end, 16);
+}
+
+enum oriel_status perf_wqe_32(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+			      uint64_t end)
+{
+	return wqe_rounds(s, g, begin, end, 32);
+}
+
+enum oriel_status perf_wqe_cooperative(struct perf_shot *s, struct oriel_dev_group g,
+				       uint64_t begin, uint64_t end)
+{
+	return wqe_rounds(s, g, begin, end, 0);
+}
