@@ -134,6 +134,7 @@ static void count_often(struct rank *r, unsigned index, void *context)
 	for (i = 0; i < 200; i++)
 		CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, oriel_dev_thread(), rank_next(r),
 						      index, &context, 1, 4));
+	CHECK_OK(r, oriel_dev_drain(&r->dev, oriel_dev_thread(), LONG_NS));
 }
 
 static void groups_may_share_a_counter(struct rank *r)

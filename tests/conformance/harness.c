@@ -15,9 +15,9 @@ const struct oriel_window_attr small_window = {
 };
 
 static const struct suite *const suites[] = {
-	&topo_suite,    &region_suite, &window_suite,  &data_suite, &signal_suite,
-	&host_suite,    &order_suite,  &barrier_suite, &team_suite, &counter_suite,
-	&channel_suite, &fault_suite,  &stuck_suite,
+	&topo_suite,    &region_suite, &window_suite,  &data_suite,    &signal_suite,
+	&host_suite,    &order_suite,  &barrier_suite, &team_suite,    &counter_suite,
+	&channel_suite, &fault_suite,  &stuck_suite,   &connect_suite,
 };
 
 #define SUITES (sizeof(suites) / sizeof(suites[0]))
@@ -25,6 +25,7 @@ static const struct suite *const suites[] = {
 /* What the command line asks for; the same for all ranks. */
 struct plan {
 	unsigned threads; /* 0: this process is one rank */
+	unsigned nodes;   /* that threads are split into; 0: not at all */
 	char **filters;
 	int filter_count;
 };
@@ -39,11 +40,20 @@ unsigned rank_prev(const struct rank *r)
 	return (r->rank + r->size - 1) % r->size;
 }
 
-bool rank_is_process(const struct rank *r)
+bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to)
 {
-	struct oriel_peer peer;
+	enum oriel_path path = ORIEL_PATH_NONE;
 
-	return oriel_comm_peer(r->comm, rank_next(r), &peer) == ORIEL_OK && !peer.is_same_process;
+	oriel_comm_path_between(r->comm, from, to, &path);
+	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
+}
+
+bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to)
+{
+	struct oriel_peer a, b;
+
+	return rank_is_mapped(r, from, to) && oriel_comm_peer(r->comm, from, &a) == ORIEL_OK &&
+	       oriel_comm_peer(r->comm, to, &b) == ORIEL_OK && a.pid != b.pid;
 }
 
 void rank_settle(struct rank *r)
@@ -52,30 +62,13 @@ void rank_settle(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
-void rank_meet_anyway(struct rank *r)
-{
-	size_t words_at = r->length - 8 * (size_t)r->size;
-	uint64_t deadline = oriel_cpu_clock_ns() + LONG_NS;
-	unsigned peer;
-
-	r->meetings++;
-	for (peer = 0; peer < r->size; peer++)
-		CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, words_at + 8 * (size_t)r->rank,
-						    r->meetings));
-	for (peer = 0; peer < r->size; peer++) {
-		const uint64_t *word = (void *)(r->base + words_at + 8 * (size_t)peer);
-
-		while (oriel_dev_load_acquire(word) < r->meetings &&
-		       CHECK(r, oriel_cpu_clock_ns() < deadline))
-			oriel_cpu_give_way(LONG_NS);
-	}
-}
-
 enum oriel_status rank_join(struct rank *r, const char *node)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = LONG_NS, .node = node};
 
-	return oriel_comm_create(r->bootstrap, &attr, &r->comm);
+	if (!node)
+		attr.node = r->node;
+	return oriel_comm_create(&r->bootstrap, &attr, &r->comm);
 }
 
 struct fork_call {
@@ -163,17 +156,40 @@ static void rank_open_window(struct rank *r, const struct test_case *c)
 	    oriel_window_device(r->window, &r->dev) ||
 	    oriel_window_buffer(r->window, 0, (void **)&r->base, &r->length))
 		give_up(r, "cannot make a window");
-	r->meetings = 0;
 }
 
+static bool rank_has_one_machine(const struct rank *r)
+{
+	struct oriel_peer own, peer;
+	unsigned i;
+
+	if (oriel_comm_peer(r->comm, r->rank, &own) != ORIEL_OK)
+		return false;
+	for (i = 0; i < r->size; i++)
+		if (oriel_comm_peer(r->comm, i, &peer) != ORIEL_OK ||
+		    strcmp(peer.host, own.host) != 0)
+			return false;
+	return true;
+}
+
+static bool job_has_adapter(void)
+{
+	const char *hca = getenv("ORIEL_HCA");
+
+	return !hca || strcmp(hca, "none") != 0;
+}
+
+/* The same on all ranks, else some would wait for the others. */
 static const char *case_why_not(const struct rank *r, const struct test_case *c)
 {
 	if (r->size < c->min_ranks)
 		return "too few ranks";
-	if (c->flags & NEEDS_MAPPED && oriel_comm_domain_size(r->comm) < r->size)
-		return "not all ranks are mapped";
-	if (c->flags & NEEDS_PROCESSES && !rank_is_process(r))
-		return "ranks are threads";
+	if (c->flags & NEEDS_ONE_MACHINE && !rank_has_one_machine(r))
+		return "ranks of different machines have no memory in common";
+	if (c->flags & NEEDS_ADAPTER && !job_has_adapter())
+		return "different nodes have no path without an adapter";
+	if (c->flags & NEEDS_NO_ADAPTER && job_has_adapter())
+		return "an adapter is a path between different nodes";
 	return NULL;
 }
 
@@ -191,11 +207,11 @@ static bool case_run(struct rank *r, const struct test_case *c)
 		rank_open_window(r, c);
 	}
 	c->run(r);
-	if (c->flags & BREAKS_COMM && r->window)
+	if (c->flags & BREAKS_COMM)
 		rank_meet_anyway(r);
 	if (leaves) {
 		rank_leave(r);
-		if (rank_join(r, NULL) != ORIEL_OK)
+		if (rank_renew_bootstrap(r) != ORIEL_OK || rank_join(r, NULL) != ORIEL_OK)
 			give_up(r, "cannot join again");
 	}
 	oriel_window_destroy(r->window);
@@ -249,22 +265,28 @@ static void case_account(struct rank *r, const struct suite *s, const struct tes
 }
 
 /* One rank from its bootstrap to its end. */
-static bool rank_main(const struct plan *plan, const struct oriel_bootstrap *bootstrap)
+static bool rank_main(const struct plan *plan, const struct oriel_bootstrap *master)
 {
-	struct rank r = {.rank = bootstrap->rank,
-			 .size = bootstrap->size,
-			 .bootstrap = bootstrap,
+	struct rank r = {.rank = master->rank,
+			 .size = master->size,
+			 .master = master,
+			 .is_thread = plan->threads,
 			 .group = oriel_dev_thread()};
 	struct tally tally = {0};
+	char node[16];
 	size_t i, k;
 
-	if (rank_join(&r, NULL) != ORIEL_OK)
+	/* In blocks, as oriel run does. */
+	snprintf(node, sizeof(node), "node%u", (unsigned)((uint64_t)r.rank * plan->nodes / r.size));
+	r.node = plan->nodes ? node : NULL;
+	if (rank_renew_bootstrap(&r) != ORIEL_OK || rank_join(&r, NULL) != ORIEL_OK)
 		give_up(&r, "cannot join");
 	for (i = 0; i < SUITES; i++)
 		for (k = 0; k < suites[i]->count; k++)
 			if (case_is_wanted(plan, suites[i], &suites[i]->cases[k]))
 				case_account(&r, suites[i], &suites[i]->cases[k], &tally);
 	oriel_comm_destroy(r.comm);
+	oriel_bootstrap_close(&r.bootstrap);
 	if (r.rank == 0)
 		printf("%u ranks: %u cases passed, %u failed, %u do not apply\n", r.size,
 		       tally.passed, tally.failed, tally.skipped);
@@ -339,22 +361,31 @@ static void drop_log(void *context, enum oriel_log_level level, const char *mess
 	(void)message;
 }
 
-/* conformance [--threads N] [PART OF A NAME...]: without --threads one rank of a job */
+/* Take "--name NUMBER" from the front of the filters; false: it is there without a number. */
+static bool plan_take(struct plan *plan, const char *name, unsigned *number)
+{
+	if (plan->filter_count == 0 || strcmp(plan->filters[0], name) != 0)
+		return true;
+	if (plan->filter_count > 1)
+		*number = (unsigned)strtoul(plan->filters[1], NULL, 10);
+	plan->filters += 2;
+	plan->filter_count -= 2;
+	if (!*number)
+		fprintf(stderr, "%s wants a number\n", name);
+	return *number;
+}
+
+/*
+ * conformance [--threads N [--nodes M]] [PART OF A NAME...]: without --threads
+ * one rank of a job
+ */
 int main(int argc, char **argv)
 {
-	struct plan plan = {0};
+	struct plan plan = {.filters = argv + 1, .filter_count = argc - 1};
 
-	plan.filters = argv + 1;
-	plan.filter_count = argc - 1;
-	if (argc > 1 && strcmp(argv[1], "--threads") == 0) {
-		plan.threads = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
-		if (!plan.threads) {
-			fprintf(stderr, "--threads wants a number of ranks\n");
-			return 2;
-		}
-		plan.filters += 2;
-		plan.filter_count -= 2;
-	}
+	if (!plan_take(&plan, "--threads", &plan.threads) ||
+	    (plan.threads && !plan_take(&plan, "--nodes", &plan.nodes)))
+		return 2;
 	if (!getenv("ORIEL_LOG"))
 		oriel_log_set_sink(drop_log, NULL);
 	return (plan.threads ? run_threads(&plan) : run_process(&plan)) ? 0 : 1;

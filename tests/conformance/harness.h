@@ -15,7 +15,10 @@
 struct rank {
 	unsigned rank;
 	unsigned size;
-	const struct oriel_bootstrap *bootstrap;
+	const struct oriel_bootstrap *master; /* of the harness alone */
+	struct oriel_bootstrap bootstrap;     /* of communicators */
+	bool is_thread;
+	const char *node; /* of a thread among virtual nodes; NULL = ORIEL_NODE */
 	struct oriel_comm *comm;
 	struct oriel_window *window;
 	struct oriel_dev_window dev; /* of @window */
@@ -25,16 +28,16 @@ struct rank {
 
 	const char *suite;
 	const char *name;
-	uint64_t meetings; /* of rank_meet_anyway() over @window */
 	uint32_t failures; /* of the running case; raised by any thread */
 };
 
 enum case_flags {
-	NEEDS_MAPPED = 1,    /* looks into the memory of peers */
-	OWN_COMM = 2,        /* starts without a communicator and leaves none */
-	BREAKS_COMM = 4,     /* nobody needs the communicator afterwards */
-	NO_WINDOW = 8,       /* makes its own */
-	NEEDS_PROCESSES = 16 /* ranks must not share a process */
+	OWN_COMM = 1,          /* starts without a communicator and leaves none */
+	BREAKS_COMM = 2,       /* nobody needs the communicator afterwards */
+	NO_WINDOW = 4,         /* makes its own */
+	NEEDS_ONE_MACHINE = 8, /* joins all ranks in one domain */
+	NEEDS_ADAPTER = 16,    /* ranks of different nodes must reach each other */
+	NEEDS_NO_ADAPTER = 32  /* they must not */
 };
 
 struct test_case {
@@ -56,9 +59,9 @@ struct suite {
 #noun, noun##_cases, sizeof(noun##_cases) / sizeof(noun##_cases[0]) \
 	}
 
-extern const struct suite barrier_suite, channel_suite, counter_suite, data_suite, fault_suite,
-	host_suite, order_suite, region_suite, signal_suite, stuck_suite, team_suite, topo_suite,
-	window_suite;
+extern const struct suite barrier_suite, channel_suite, connect_suite, counter_suite, data_suite,
+	fault_suite, host_suite, order_suite, region_suite, signal_suite, stuck_suite, team_suite,
+	topo_suite, window_suite;
 
 /* 64 KiB, 4 channels of 4 KiB, defaults. */
 extern const struct oriel_window_attr small_window;
@@ -86,18 +89,21 @@ bool check_text(struct rank *r, const char *text, const char *part, const char *
 
 unsigned rank_next(const struct rank *r);
 unsigned rank_prev(const struct rank *r);
-bool rank_is_process(const struct rank *r); /* as against a thread among its peers */
+/* Does @from see the memory of @to? */
+bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to);
+/* The same, and @to is not @from itself: only files pass memory between the two. */
+bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to);
 
 /* Collective: what all ranks put before is visible to all after. */
 void rank_settle(struct rank *r);
 
-/*
- * Collective, also on a broken communicator: nobody returns before all have
- * called. Uses the last words of the window.
- */
+/* Collective, whatever is broken: nobody returns before all have called. */
 void rank_meet_anyway(struct rank *r);
 
-/* Collective: a new communicator on the bootstrap; see struct oriel_comm_attr. */
+/* Collective: what comes after an aborted communicator, whose bootstrap may be broken. */
+enum oriel_status rank_renew_bootstrap(struct rank *r);
+
+/* Collective: a new communicator on the bootstrap; @node NULL: the rank's own. */
 enum oriel_status rank_join(struct rank *r, const char *node);
 
 /* Run @run in @count threads, which get 0 .. @count - 1, and wait for them. */

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rank for killed_test.py: killed WHERE VICTIM. All ranks join, say "ready",
- * and wait at WHERE for VICTIM, which never comes there but waits to be killed.
- * The others print the status and the text that they get.
+ * and wait at WHERE for VICTIM, which never comes there but waits for a signal:
+ * to be killed, to abort (USR1), to wait in vain for as long as the default
+ * allows (USR2), or to put where it may not (HUP). All but a killed one print the
+ * status and the text that they get.
  */
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 struct place {
+	const struct oriel_bootstrap *bootstrap;
 	struct oriel_comm *comm;
 	struct oriel_window *window;
 	struct oriel_dev_window dev;
@@ -97,6 +102,79 @@ static enum oriel_status at_region_share(struct place *p)
 	return status;
 }
 
+/* What does not wait for the victim is done until it fails. */
+static enum oriel_status at_fetch_add(struct place *p)
+{
+	enum oriel_status status;
+	uint64_t old;
+
+	do
+		status = oriel_window_fetch_add(p->window, p->victim, 0, 1, &old);
+	while (status == ORIEL_OK);
+	return status;
+}
+
+static enum oriel_status at_get(struct place *p)
+{
+	enum oriel_status status;
+	uint64_t word;
+
+	do
+		status = oriel_window_get(p->window, p->victim, 0, &word, sizeof(word), NULL);
+	while (status == ORIEL_OK);
+	return status;
+}
+
+static enum oriel_status at_flush(struct place *p)
+{
+	struct oriel_dev_group g = oriel_dev_thread();
+	enum oriel_status status = ORIEL_OK;
+	uint64_t word = 1;
+	int64_t ticket;
+
+	do {
+		ticket = oriel_dev_put(&p->dev, g, p->victim, 0, &word, sizeof(word));
+		if (ticket >= 0)
+			status = oriel_window_flush(p->window, 0);
+	} while (ticket >= 0 && status == ORIEL_OK);
+	return ticket < 0 ? (enum oriel_status)ticket : status;
+}
+
+/* A rank that waits for nothing is told by its next call. */
+static enum oriel_status at_ease(struct place *p)
+{
+	struct oriel_health health;
+
+	do {
+		oriel_comm_health(p->comm, &health);
+		usleep(1000);
+	} while (health.status == ORIEL_OK);
+	return health.status;
+}
+
+/* Again and again, all well: nothing may be heard of it. */
+static enum oriel_status create_again(struct place *p)
+{
+	enum oriel_status status = ORIEL_OK;
+	struct oriel_window *window;
+	struct oriel_comm *comm;
+	int i;
+
+	for (i = 0; i < 200 && status == ORIEL_OK; i++) {
+		status = oriel_comm_create(p->bootstrap, NULL, &comm);
+		if (status != ORIEL_OK)
+			break;
+		window = NULL;
+		if (i % 4 == 0)
+			status = oriel_window_create(comm, NULL, &window);
+		if (window)
+			status = oriel_window_barrier(window, 0, 0, NULL);
+		oriel_window_destroy(window);
+		oriel_comm_destroy(comm);
+	}
+	return status;
+}
+
 /* Nobody waits for anybody: all is well. */
 static enum oriel_status at_nothing(struct place *p)
 {
@@ -119,6 +197,10 @@ static const struct {
 	{"comm_barrier", at_comm_barrier},
 	{"window_create", at_window_create},
 	{"region_share", at_region_share},
+	{"fetch_add", at_fetch_add},
+	{"get", at_get},
+	{"flush", at_flush},
+	{"ease", at_ease},
 	{"nothing", at_nothing},
 };
 
@@ -128,11 +210,73 @@ static void say(const char *text)
 	fflush(stdout);
 }
 
-static void wait_to_be_killed(void)
+/* The signals that the victim waits for; blocked before there are other threads. */
+static sigset_t victim_signals(void)
 {
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGHUP);
+	return set;
+}
+
+static int wait_to_be_killed(void)
+{
+	sigset_t set = victim_signals();
+	int signal = 0;
+
 	say("ready");
-	for (;;)
-		pause();
+	sigwait(&set, &signal);
+	return signal;
+}
+
+/* Nobody raises that signal. */
+static enum oriel_status wait_in_vain(struct place *p)
+{
+	struct oriel_dev_window w = p->dev;
+
+	w.timeout_ns = 1000000;
+	return oriel_dev_wait_signal(&w, oriel_dev_thread(), 1, ORIEL_NE, 0, 0);
+}
+
+/* Put to the first peer that is reached by rdma, with a key that it never gave out. */
+static enum oriel_status put_with_a_wrong_key(struct place *p)
+{
+	struct oriel_dev_window w = p->dev;
+	struct oriel_dev_buffer *table = calloc(w.ranks, sizeof(*table));
+	enum oriel_status status = ORIEL_ERR_NO_PATH;
+	uint64_t word = 1;
+	unsigned peer;
+	int64_t ticket;
+
+	memcpy(table, w.table, w.ranks * sizeof(*table));
+	w.table = table;
+	for (peer = 0; peer < w.ranks; peer++)
+		if (w.peers[peer].path == ORIEL_PATH_RDMA)
+			break;
+	if (peer < w.ranks) {
+		table[peer].rkey += 0x5500;
+		ticket = oriel_dev_put(&w, oriel_dev_thread(), peer, 0, &word, sizeof(word));
+		status = oriel_dev_wait_local(&w, oriel_dev_thread(), peer, ticket, 0);
+	}
+	free(table);
+	return status;
+}
+
+static enum oriel_status suffer(struct place *p)
+{
+	switch (wait_to_be_killed()) {
+	case SIGUSR1:
+		oriel_comm_abort(p->comm, "the test wants it");
+		return oriel_comm_barrier(p->comm);
+	case SIGUSR2:
+		return wait_in_vain(p);
+	case SIGHUP:
+		return put_with_a_wrong_key(p);
+	}
+	return ORIEL_ERR_INVALID;
 }
 
 /* The text of a device wait is that of the next host call. */
@@ -147,22 +291,28 @@ static int tell(struct oriel_comm *comm, enum oriel_status status)
 
 static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, struct place *p)
 {
+	const struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096};
 	enum oriel_status status;
 	int code = 1;
 	size_t i;
 
+	p->bootstrap = bootstrap;
+	if (strcmp(where, "again") == 0)
+		return tell(NULL, create_again(p));
 	status = oriel_comm_create(bootstrap, NULL, &p->comm);
 	if (status != ORIEL_OK)
 		return tell(NULL, status);
-	status = oriel_window_create(p->comm, NULL, &p->window);
+	status = oriel_window_create(p->comm, &attr, &p->window);
 	if (status == ORIEL_OK)
 		status = oriel_window_device(p->window, &p->dev);
-	if (status == ORIEL_OK && bootstrap->rank == p->victim)
-		wait_to_be_killed();
-	say("ready");
-	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (status == ORIEL_OK && strcmp(places[i].name, where) == 0)
-			code = tell(p->comm, places[i].wait(p));
+	if (status == ORIEL_OK && bootstrap->rank == p->victim) {
+		code = tell(p->comm, suffer(p));
+	} else {
+		say("ready");
+		for (i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+			if (status == ORIEL_OK && strcmp(places[i].name, where) == 0)
+				code = tell(p->comm, places[i].wait(p));
+	}
 	oriel_window_destroy(p->window);
 	oriel_comm_destroy(p->comm);
 	return code;
@@ -173,10 +323,12 @@ int main(int argc, char **argv)
 	struct oriel_bootstrap bootstrap;
 	struct place place = {0};
 	enum oriel_status status;
+	sigset_t set = victim_signals();
 	int code;
 
 	if (argc != 3)
 		return 2;
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	/* No rank for a number that is none: "-". */
 	place.victim = argv[2][0] == '-' ? ORIEL_DEV_NO_RANK : (unsigned)atoi(argv[2]);
 	status = oriel_bootstrap_open_env(0, &bootstrap);

@@ -18,6 +18,11 @@ FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 PLACES = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "barrier_flat",
           "barrier_peer", "wait_counter", "send", "recv", "comm_barrier", "window_create",
           "region_share", "comm_create"]
+# Where what is posted to a dead rank behind an adapter fails by itself.
+POSTS = ["fetch_add", "get", "flush"]
+# (ranks, nodes): all by adapters; mixed.
+NODES = [(2, 2), (3, 3), (4, 2)]
+AT_ONCE = 4  # jobs
 
 
 def free_port():
@@ -35,7 +40,8 @@ def free_port():
 class Job:
     """Ranks of one job; each may be missing, and each may have an environment of its own."""
 
-    def __init__(self, test, size, *arguments, port=None, missing=(), own=None, **common):
+    def __init__(self, test, size, *arguments, nodes=0, port=None, missing=(), own=None,
+                 **common):
         self.size = size
         self.port = port or free_port()
         self.ranks = {}
@@ -46,6 +52,8 @@ class Job:
             env = ours | {"RANK": str(rank), "WORLD_SIZE": str(size),
                           "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port),
                           "ORIEL_TIMEOUT": "30", "ORIEL_LOG": "error"} | common
+            if nodes:
+                env["ORIEL_NODE"] = f"node{rank * nodes // size}"
             env |= (own or {}).get(rank, {})
             self.ranks[rank] = subprocess.Popen(
                 [KILLED, *map(str, arguments)], stdin=subprocess.DEVNULL,
@@ -64,15 +72,22 @@ class Job:
             line = process.stdout.readline()
             assert line == "ready\n", line + process.stdout.read()
 
+    def signal(self, rank, number):
+        self.ranks[rank].send_signal(number)
+
     def kill(self, rank):
-        self.ranks[rank].send_signal(signal.SIGKILL)
+        self.signal(rank, signal.SIGKILL)
         self.ranks[rank].wait()
 
     def answers(self):
         """What each rank said last, and its code."""
+        return self.answers_of(self.ranks)
+
+    def answers_of(self, ranks):
         end = time.monotonic() + DEADLINE
         said = {}
-        for rank, process in self.ranks.items():
+        for rank in ranks:
+            process = self.ranks[rank]
             out, _ = process.communicate(timeout=max(1, end - time.monotonic()))
             said[rank] = ((out.splitlines() or [""])[-1], process.returncode)
         return said
@@ -104,6 +119,97 @@ class Death(unittest.TestCase):
         for where in ["barrier", "comm_create"]:
             with self.subTest(where):
                 self.check_survivors(where, 8, 7)
+
+
+def batches(items):
+    """@items, a few at a time."""
+    items = list(items)
+    return [items[i:i + AT_ONCE] for i in range(0, len(items), AT_ONCE)]
+
+
+class Nodes(unittest.TestCase):
+    """Ranks of different virtual nodes, which reach each other by adapters."""
+
+    def check_all(self, jobs, victim, number, pattern):
+        """All ranks but a killed victim end with what @pattern says; @jobs: {name: job}."""
+        for job in jobs.values():
+            job.until_ready()
+        for job in jobs.values():
+            job.signal(victim, number)
+        for name, job in jobs.items():
+            for rank, (line, code) in job.answers().items():
+                if rank == victim and number == signal.SIGKILL:
+                    continue
+                self.assertRegex(line, pattern, f"{name}: rank {rank} of {job.size}, code {code}")
+                self.assertEqual(code, 1, line)
+
+    def check_places(self, places, victim, number, pattern, **env):
+        for size, nodes in NODES:
+            for some in batches(places):
+                with self.subTest(ranks=size, nodes=nodes, places=some):
+                    jobs = {where: Job(self, size, where, victim, nodes=nodes, **env)
+                            for where in some}
+                    self.check_all(jobs, victim, number, pattern)
+
+    def test_survivors_of_a_rank_are_told_wherever_they_wait(self):
+        self.check_places(PLACES + ["ease"], 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
+
+    def test_what_is_posted_to_a_dead_rank_fails(self):
+        for size, nodes in [(2, 2), (3, 3)]:
+            jobs = {where: Job(self, size, where, 1, nodes=nodes) for where in POSTS}
+            self.check_all(jobs, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
+
+    def test_survivors_of_the_root_are_told(self):
+        self.check_places(["wait_signal", "comm_barrier", "ease"], 0, signal.SIGKILL,
+                          r"^ORIEL_ERR_PEER .*\brank 0\b")
+
+    def test_a_death_is_told_without_a_single_post(self):
+        # The adapter says what it saw of the peer.
+        job = Job(self, 2, "ease", 1, nodes=2)
+        self.check_all({"ease": job}, 1, signal.SIGKILL,
+                       r"rank 1 has gone without the others: .*does not answer.*"
+                       r"syndrome 0x15, .*WQE \d+ of queue 0x[0-9a-f]+$")
+
+    def test_an_abort_is_felt_on_all_nodes(self):
+        self.check_places([where for where in PLACES if where != "comm_create"] + ["ease"], 1,
+                          signal.SIGUSR1, r"^ORIEL_ERR_ABORTED aborted by rank 1\b")
+
+    def test_an_abort_is_felt_where_no_timeout_would_end_the_wait(self):
+        self.check_places(["wait_signal", "barrier", "recv"], 0, signal.SIGUSR1,
+                          r"^ORIEL_ERR_ABORTED aborted by rank 0\b", ORIEL_TIMEOUT="0")
+
+    def test_the_default_timeout_of_one_breaks_all(self):
+        self.check_places(["wait_signal_from", "barrier_flat", "send", "ease"], 1, signal.SIGUSR2,
+                          r"^ORIEL_ERR_TIMEOUT (rank 1: )?wait_signal waited .* in vain .*"
+                          r"window 1, id 1, expected 0, seen 0$")
+
+    def test_who_refuses_gives_the_cause_not_what_was_flushed(self):
+        for _ in range(3):
+            jobs = {where: Job(self, 2, where, 1, nodes=2) for where in POSTS}
+            self.check_all(jobs, 1, signal.SIGHUP, r"^ORIEL_ERR_ACCESS .*\(syndrome 0x13, ")
+
+    def test_what_an_adapter_refuses_breaks_all_in_words(self):
+        self.check_places(["wait_signal_from", "barrier", "wait_counter", "ease"], 1,
+                          signal.SIGHUP,
+                          r"^ORIEL_ERR_ACCESS (rank \d: )?(put|link) to rank \d \((rdma|self)\) "
+                          r"failed: remote access error .*\(syndrome 0x13, vendor 0x[0-9a-f]+\), "
+                          r"WQE \d+ of queue 0x[0-9a-f]+$")
+
+    def test_a_queue_that_fails_is_named(self):
+        # The first queue of rank 0 is that to rank 1; the tenth request is one of its fetch_adds.
+        job = Job(self, 3, "fetch_add", 1, nodes=3, ORIEL_TIMEOUT="60",
+                  own={0: {"ORIEL_SOFT_HCA": "fail_wqe=10,qp=0"}})
+        for rank, (line, code) in job.answers_of([0, 2]).items():
+            self.assertRegex(line, r"^ORIEL_ERR_STATE (rank 0: )?(fetch_add|link) to rank 1 "
+                                   r"\(rdma\) failed: flushed .*\(syndrome 0x05, .*\), WQE 10 of "
+                                   r"queue 0x[0-9a-f]+$", f"rank {rank}")
+            self.assertEqual(code, 1)
+
+    def test_an_orderly_end_makes_no_noise(self):
+        job = Job(self, 4, "again", "-", nodes=2, ORIEL_LOG="warn")
+        for process in job.ranks.values():
+            out, _ = process.communicate(timeout=DEADLINE)
+            self.assertEqual((out.strip(), process.returncode), ("ORIEL_OK", 0))
 
 
 class Absence(unittest.TestCase):

@@ -295,6 +295,22 @@ static void groups_may_signal_at_once(struct rank *r)
 	check_word(r, rank_prev(r), 20, RAISERS / 2 * RAISES);
 }
 
+#define MANY 70000u
+
+/* More than any 16-bit index of a queue or a packet counts. */
+static void signals_outnumber_16_bits(struct rank *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < MANY; i++)
+		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 3,
+						 ORIEL_SIGNAL_ADD, i));
+	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 3, ORIEL_GE,
+					       MANY * (MANY - 1ull) / 2, LONG_NS));
+	rank_settle(r);
+	check_word(r, rank_prev(r), 3, MANY * (MANY - 1ull) / 2);
+}
+
 static void slot_ping_pong(struct rank *r, unsigned index, void *context)
 {
 	struct oriel_dev_group g = oriel_dev_thread();
@@ -333,6 +349,7 @@ static const struct test_case signal_cases[] = {
 	{"next_survives_the_end_of_the_word", next_survives_the_end_of_the_word, NULL, 1, 0},
 	{"reset_clears_the_word_and_its_base", reset_clears_the_word_and_its_base, NULL, 1, 0},
 	{"groups_may_signal_at_once", groups_may_signal_at_once, NULL, 1, 0},
+	{"signals_outnumber_16_bits", signals_outnumber_16_bits, NULL, 1, 0},
 	{"every_group_plays_ping_pong", every_group_plays_ping_pong, NULL, 1, 0},
 };
 

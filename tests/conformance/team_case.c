@@ -47,6 +47,7 @@ static void team_put_signal(struct rank *r, struct oriel_dev_group g, void *cont
 	CHECK_EQ(r, wrong(r->base + 5, BLOCK, 50 * rank_prev(r) + s->round), 0);
 	/* Nobody's put of the next round may come while some thread still looks. */
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, g, 0, LONG_NS));
+	CHECK_OK(r, oriel_dev_drain(&r->dev, g, LONG_NS));
 }
 
 /* W3: the signal must not overtake the parts of the other threads; and it comes once. */
@@ -119,6 +120,7 @@ static void team_barrier_peer(struct rank *r, struct oriel_dev_group g, void *co
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, g, partner, 0, s->block, BLOCK));
 	CHECK_OK(r, oriel_dev_barrier_peer(&r->dev, g, partner, 1, LONG_NS));
 	CHECK_EQ(r, wrong(r->base, BLOCK, 50 * partner + s->round), 0);
+	CHECK_OK(r, oriel_dev_drain(&r->dev, g, LONG_NS));
 }
 
 static void pairs_of_teams_meet(struct rank *r)

@@ -152,6 +152,28 @@ static void split_nodes_have_no_path(struct rank *r)
 	CHECK_TEXT(r, oriel_last_error(), "right");
 }
 
+/* What the node's name forbids, an adapter gives back; both ends know it alike. */
+static void split_nodes_are_joined_by_rdma(struct rank *r)
+{
+	unsigned first_right = r->size / 2, peer;
+	bool is_left = r->rank < first_right;
+	struct oriel_peer told;
+
+	if (!CHECK_OK(r, rank_join(r, is_left ? "left" : "right")))
+		return;
+	CHECK_EQ(r, oriel_comm_domain_size(r->comm), is_left ? first_right : r->size - first_right);
+	for (peer = 0; peer < r->size; peer++) {
+		bool is_near = (peer < first_right) == is_left;
+
+		CHECK_OK(r, oriel_comm_peer(r->comm, peer, &told));
+		CHECK_EQ(r, told.path,
+			 peer == r->rank ? ORIEL_PATH_SELF
+			 : is_near       ? ORIEL_PATH_MAPPED
+					 : ORIEL_PATH_RDMA);
+		CHECK(r, strcmp(told.node, peer < first_right ? "left" : "right") == 0);
+	}
+}
+
 /* T1: the name is compared after all have told theirs, so one node works under any name. */
 static void one_node_may_have_any_name(struct rank *r)
 {
@@ -173,11 +195,11 @@ static void attributes_from_the_future_are_refused(struct rank *r)
 	struct oriel_comm_attr empty = {0};
 	struct oriel_bootstrap closed = {0};
 
-	CHECK_STATUS(r, oriel_comm_create(r->bootstrap, &later.attr, &r->comm), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_comm_create(r->bootstrap, &empty, &r->comm), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_create(&r->bootstrap, &later.attr, &r->comm), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_create(&r->bootstrap, &empty, &r->comm), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_comm_create(&closed, NULL, &r->comm), ORIEL_ERR_INVALID);
 	later.unknown = 0;
-	CHECK_OK(r, oriel_comm_create(r->bootstrap, &later.attr, &r->comm));
+	CHECK_OK(r, oriel_comm_create(&r->bootstrap, &later.attr, &r->comm));
 }
 
 /* One rank alone is wrong, all get to know it, and which. */
@@ -186,7 +208,7 @@ static void one_bad_attribute_fails_all(struct rank *r)
 	struct oriel_comm_attr attr = {.size = r->rank == 1 ? 1 : sizeof(attr),
 				       .timeout_ns = LONG_NS};
 
-	CHECK_STATUS(r, oriel_comm_create(r->bootstrap, &attr, &r->comm), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_create(&r->bootstrap, &attr, &r->comm), ORIEL_ERR_INVALID);
 	if (r->rank != 1)
 		CHECK_TEXT(r, oriel_last_error(), "rank 1");
 }
@@ -233,9 +255,12 @@ static const struct test_case topo_cases[] = {
 	{"peer_numbers_round_trip", peer_numbers_round_trip, NULL, 1, NO_WINDOW},
 	{"device_handle_has_the_same_maps", device_handle_has_the_same_maps, NULL, 1, NO_WINDOW},
 	{"queries_refuse_what_is_no_rank", queries_refuse_what_is_no_rank, NULL, 1, NO_WINDOW},
-	{"split_nodes_have_no_path", split_nodes_have_no_path, NULL, 2, OWN_COMM | NEEDS_MAPPED},
+	{"split_nodes_have_no_path", split_nodes_have_no_path, NULL, 2,
+	 OWN_COMM | NEEDS_ONE_MACHINE | NEEDS_NO_ADAPTER},
+	{"split_nodes_are_joined_by_rdma", split_nodes_are_joined_by_rdma, NULL, 2,
+	 OWN_COMM | NEEDS_ONE_MACHINE | NEEDS_ADAPTER},
 	{"one_node_may_have_any_name", one_node_may_have_any_name, NULL, 1,
-	 OWN_COMM | NEEDS_MAPPED},
+	 OWN_COMM | NEEDS_ONE_MACHINE},
 	{"attributes_from_the_future_are_refused", attributes_from_the_future_are_refused, NULL, 1,
 	 OWN_COMM},
 	{"one_bad_attribute_fails_all", one_bad_attribute_fails_all, NULL, 2, OWN_COMM},

@@ -210,6 +210,7 @@ static void a_buffer_given_at_creation_is_buffer_0(struct rank *r)
 	CHECK_POSTED(r, oriel_dev_put_signal(&w, r->group, rank_next(r), 0, block, sizeof(block), 0,
 					     1));
 	CHECK_OK(r, oriel_dev_wait_signal(&w, r->group, 0, ORIEL_EQ, 1, LONG_NS));
+	CHECK_OK(r, oriel_dev_drain(&w, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(memory + skew, sizeof(block), rank_prev(r)), 0);
 	CHECK_EQ(r, not_all(memory, skew, 0), 0);
 	CHECK_EQ(r, not_all(memory + skew + 1000, 16384 - skew - 1000, 0), 0);
@@ -257,6 +258,7 @@ static void several_buffers_are_shared_later(struct rank *r)
 				CHECK_POSTED(r, oriel_dev_put(&before, r->group, peer,
 							      oriel_at(i, r->rank * part), block,
 							      part));
+			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 		}
 	}
 	rank_settle(r);
@@ -272,6 +274,54 @@ static void several_buffers_are_shared_later(struct rank *r)
 	oriel_window_destroy(r->window);
 	r->window = NULL;
 	oriel_memory_free(memory);
+}
+
+/* Peers reach it, by whatever path, until the window is gone. */
+static void a_shared_buffer_may_be_freed(struct rank *r)
+{
+	char *memory = NULL, block[1000], got[1000] = {0};
+	uint32_t number = 0;
+
+	CHECK_OK(r, oriel_memory_alloc(65536, 0, (void **)&memory));
+	CHECK_OK(r, oriel_window_share(r->window, memory + 5000, sizeof(block), &number));
+	oriel_memory_free(memory);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	fill(block, sizeof(block), r->rank);
+	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), oriel_at(number, 0), block,
+				      sizeof(block)));
+	rank_settle(r);
+	CHECK_EQ(r, wrong(memory + 5000, sizeof(block), rank_prev(r)), 0);
+	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), oriel_at(number, 0), got,
+				      sizeof(got)));
+	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
+	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
+}
+
+/* No file passes between ranks of one process, nor between nodes: any memory will do. */
+static void private_memory_is_shared_where_nobody_maps_it(struct rank *r)
+{
+	char *private = calloc(1, 3000), block[999];
+	enum oriel_status expected = ORIEL_OK;
+	uint32_t number = 0;
+	unsigned i, k;
+
+	for (i = 0; i < r->size; i++)
+		for (k = 0; k < r->size; k++)
+			if (rank_is_foreign(r, i, k))
+				expected = ORIEL_ERR_UNSUPPORTED;
+	fill(block, sizeof(block), r->rank);
+	CHECK_STATUS(r, oriel_window_share(r->window, private + 7, 2000, &number), expected);
+	if (expected == ORIEL_OK) {
+		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r),
+					      oriel_at(number, 1001), block, sizeof(block)));
+		rank_settle(r);
+		CHECK_EQ(r, wrong(private + 7 + 1001, sizeof(block), rank_prev(r)), 0);
+		CHECK_EQ(r, not_all(private, 7 + 1001, 0), 0);
+		CHECK_EQ(r, not_all(private + 7 + 2000, 1000 - 7, 0), 0);
+	}
+	oriel_window_destroy(r->window);
+	r->window = NULL;
+	free(private);
 }
 
 static void windows_do_not_know_of_each_other(struct rank *r)
@@ -290,6 +340,7 @@ static void windows_do_not_know_of_each_other(struct rank *r)
 		CHECK_POSTED(r, oriel_dev_put_signal(&w[i], r->group, rank_next(r), 0, &i, 8, 0,
 						     i + 1));
 		CHECK_OK(r, oriel_dev_barrier(&w[i], r->group, 0, LONG_NS));
+		CHECK_OK(r, oriel_dev_drain(&w[i], r->group, LONG_NS));
 	}
 	for (i = 0; i < 5; i++) {
 		CHECK_OK(r, oriel_dev_read_signal(&w[i], 0, &value));
@@ -311,34 +362,45 @@ static void windows_come_and_go(struct rank *r)
 		window = open_window(r, &small_window, &w);
 		CHECK_POSTED(r, oriel_dev_put(&w, r->group, rank_next(r), 0, &i, sizeof(i)));
 		CHECK_OK(r, oriel_dev_barrier(&w, r->group, 0, LONG_NS));
+		CHECK_OK(r, oriel_dev_drain(&w, r->group, LONG_NS));
 		oriel_window_destroy(window);
 	}
 }
 
+static void put_often(struct rank *r, const struct oriel_dev_window *w)
+{
+	unsigned peer, i;
+
+	for (i = 0; i < 500; i++)
+		for (peer = 0; peer < r->size; peer++)
+			CHECK_POSTED(r, oriel_dev_put(w, r->group, peer, 64 * i, w, 64));
+}
+
 /*
  * G1: rank 0 still puts while the others have begun to destroy. None of them
- * may be through before rank 0 has come too, which it tells by the other window.
+ * may be through before rank 0 has come too, which it tells by the other window;
+ * what it puts after that is under way when it comes itself.
  */
 static void destroy_waits_for_the_last_put(struct rank *r)
 {
 	struct oriel_dev_window w = {0};
 	struct oriel_window *window = open_window(r, &small_window, &w);
-	unsigned peer, i;
+	unsigned peer;
 
 	if (r->rank == 0) {
 		CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 0, ORIEL_EQ, r->size - 1,
 						  LONG_NS));
-		for (i = 0; i < 500; i++)
-			for (peer = 0; peer < r->size; peer++)
-				CHECK_POSTED(r, oriel_dev_put(&w, r->group, peer, 64 * i, &w, 64));
+		put_often(r, &w);
 		for (peer = 0; peer < r->size; peer++)
 			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, 0, 1));
 		CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
+		put_often(r, &w);
 	} else {
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1));
 	}
 	oriel_window_destroy(window);
 	CHECK_EQ(r, oriel_dev_load_acquire((void *)r->base), 1);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
 /* Ranks that share a process must not make anything anew between the two. */
@@ -389,6 +451,9 @@ static const struct test_case window_cases[] = {
 	{"a_buffer_given_at_creation_is_buffer_0", a_buffer_given_at_creation_is_buffer_0, NULL, 1,
 	 NO_WINDOW},
 	{"several_buffers_are_shared_later", several_buffers_are_shared_later, &long_window, 1, 0},
+	{"a_shared_buffer_may_be_freed", a_shared_buffer_may_be_freed, &long_window, 1, 0},
+	{"private_memory_is_shared_where_nobody_maps_it",
+	 private_memory_is_shared_where_nobody_maps_it, &long_window, 1, 0},
 	{"windows_do_not_know_of_each_other", windows_do_not_know_of_each_other, NULL, 1,
 	 NO_WINDOW},
 	{"windows_come_and_go", windows_come_and_go, NULL, 1, NO_WINDOW},

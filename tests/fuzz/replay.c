@@ -16,7 +16,9 @@
 
 #include "fuzz.h"
 
+#ifndef REPLAY_MUTATIONS
 #define REPLAY_MUTATIONS 20000u
+#endif
 #define REPLAY_GOOD_MAX 128u
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks of different nodes that wait in vain for a link to rank 1: "absent", it
+ * never calls; "other", it and the last rank connect and leave the others out;
+ * "abort", rank 0 gives up long before the timeout. Who waits gets a status
+ * within the timeout, and a text with whom he waits for.
+ *
+ *	oriel run -n 3 --nodes 3 connect_late absent|other|abort
+ *	connect_late absent|other|abort 3        ranks are threads
+ */
+#include <oriel/oriel.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIMIT_NS 1000000000u
+#define LONG_NS 60000000000u
+#define RANKS_MOST 16u
+
+static const char *late_mode;
+
+#define CHECK(rank, claim)                                     \
+	do {                                                   \
+		if (!(claim))                                  \
+			late_complain(rank, __LINE__, #claim); \
+	} while (0)
+
+static void late_complain(unsigned rank, int line, const char *claim)
+{
+	fprintf(stderr, "rank %u, line %d: %s: %s: %s\n", rank, line, claim,
+		oriel_status_name(oriel_last_status()), oriel_last_error());
+	exit(1);
+}
+
+static bool late_is(const char *mode)
+{
+	return strcmp(late_mode, mode) == 0;
+}
+
+static void *late_abort(void *argument)
+{
+	oriel_comm_abort(argument, "rank 1 is late");
+	return NULL;
+}
+
+/* The one who aborts, while he waits. */
+static void late_give_up(struct oriel_comm *comm, unsigned rank)
+{
+	struct oriel_health health;
+	pthread_t aborter;
+	unsigned late = 1;
+
+	CHECK(rank, pthread_create(&aborter, NULL, late_abort, comm) == 0);
+	CHECK(rank, oriel_comm_connect(comm, &late, 1) == ORIEL_ERR_ABORTED);
+	CHECK(rank, oriel_comm_health(comm, &health) == ORIEL_OK);
+	CHECK(rank, health.status == ORIEL_ERR_ABORTED && health.rank == 0);
+	pthread_join(aborter, NULL);
+}
+
+static void late_wait(struct oriel_comm *comm, unsigned rank)
+{
+	struct oriel_health health;
+	unsigned late = 1;
+
+	CHECK(rank, oriel_comm_connect(comm, &late, 1) == ORIEL_ERR_TIMEOUT);
+	CHECK(rank, strstr(oriel_last_error(), "with rank 1: "));
+	CHECK(rank, oriel_comm_health(comm, &health) == ORIEL_OK);
+	CHECK(rank, health.status == ORIEL_ERR_TIMEOUT && health.rank == 1);
+	/* And it stays so. */
+	CHECK(rank, oriel_comm_connect(comm, &late, 1) == ORIEL_ERR_TIMEOUT);
+	CHECK(rank, oriel_comm_barrier(comm) == ORIEL_ERR_TIMEOUT);
+}
+
+static void late_pair(struct oriel_comm *comm, unsigned rank, unsigned other)
+{
+	struct oriel_peer peer;
+
+	CHECK(rank, oriel_comm_connect(comm, &other, 1) == ORIEL_OK);
+	CHECK(rank, oriel_comm_peer(comm, other, &peer) == ORIEL_OK && peer.is_connected);
+	CHECK(rank, oriel_comm_peer(comm, 0, &peer) == ORIEL_OK && !peer.is_connected);
+}
+
+/* Until the job has come to its end. Rank 0 is the one that says nothing, or leaves. */
+static enum oriel_status late_stay(const struct oriel_bootstrap *bootstrap)
+{
+	const struct oriel_bootstrap_ops *ops = bootstrap->ops;
+	char never;
+
+	if (late_is("abort"))
+		return ops->barrier(bootstrap->context, LONG_NS);
+	return ops->recv(bootstrap->context, 0, 0, &never, 1, LONG_NS);
+}
+
+static void late_rank(const struct oriel_bootstrap *bootstrap)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .timeout_ns = late_is("abort") ? LONG_NS : LIMIT_NS,
+				       .connect = ORIEL_CONNECT_LAZY};
+	unsigned rank = bootstrap->rank, last = bootstrap->size - 1;
+	bool has_partner = late_is("other") && (rank == 1 || rank == last);
+	struct oriel_comm *comm;
+	char node[16];
+
+	snprintf(node, sizeof(node), "late%u", rank);
+	attr.node = node;
+	CHECK(rank, oriel_comm_create(bootstrap, &attr, &comm) == ORIEL_OK);
+	if (has_partner)
+		late_pair(comm, rank, rank == 1 ? last : 1);
+	else if (rank == 1 && late_is("absent"))
+		/* Longer than the others wait, though it would change nothing if it were not. */
+		usleep(LIMIT_NS / 1000 * 3 / 2);
+	else if (rank == 0 && late_is("abort"))
+		late_give_up(comm, rank);
+	else if (rank != 1 && !late_is("abort"))
+		late_wait(comm, rank);
+	/* Who waits for nobody is there until the others have failed. */
+	if (has_partner || rank == 1 || (late_is("abort") && rank != 0)) {
+		CHECK(rank, late_stay(bootstrap) < 0);
+		CHECK(rank, oriel_comm_barrier(comm) < 0);
+	}
+	oriel_comm_destroy(comm);
+}
+
+static void *late_thread(void *argument)
+{
+	struct oriel_bootstrap *bootstrap = argument;
+
+	late_rank(bootstrap);
+	oriel_bootstrap_close(bootstrap);
+	return NULL;
+}
+
+static void late_threads(unsigned size)
+{
+	struct oriel_bootstrap ends[RANKS_MOST];
+	pthread_t threads[RANKS_MOST];
+	struct oriel_local_job *job;
+	unsigned i;
+
+	CHECK(0, oriel_local_job_create(size, &job) == ORIEL_OK);
+	/* All ends are there before the first may leave. */
+	for (i = 0; i < size; i++)
+		CHECK(i, oriel_bootstrap_open_local(job, i, &ends[i]) == ORIEL_OK);
+	for (i = 0; i < size; i++)
+		CHECK(i, pthread_create(&threads[i], NULL, late_thread, &ends[i]) == 0);
+	for (i = 0; i < size; i++)
+		pthread_join(threads[i], NULL);
+	oriel_local_job_destroy(job);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned size = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+	struct oriel_bootstrap bootstrap;
+
+	if (argc < 2 || size > RANKS_MOST) {
+		fprintf(stderr, "usage: connect_late absent|other|abort [THREADS]\n");
+		return 2;
+	}
+	late_mode = argv[1];
+	if (size) {
+		late_threads(size);
+		return 0;
+	}
+	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
+		fprintf(stderr, "%s\n", oriel_last_error());
+		return 1;
+	}
+	late_rank(&bootstrap);
+	oriel_bootstrap_close(&bootstrap);
+	return 0;
+}

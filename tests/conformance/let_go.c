@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory in flight when the communicator breaks: an operation that has ended,
+ * well or not, leaves nothing of the caller's with the adapter. Two ranks as
+ * threads on two virtual nodes; ORIEL_SOFT_HCA=delay=... keeps requests under way
+ * while rank 0 aborts. What the adapter reads too late is found by AddressSanitizer.
+ */
+#include <oriel/dev.h>
+#include <oriel/oriel.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LENGTH 4096u
+#define TIMEOUT_NS 20000000000u
+#define ABORT_AFTER_US 30000u
+#define LATER_US 400000u /* for what would still come */
+
+static struct oriel_local_job *job;
+static pthread_barrier_t together;
+static void (*attempt)(const struct oriel_dev_window *w);
+static int failures;
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "%s: %s\n", what, oriel_last_error());
+	__atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+}
+
+static void check(bool claim, const char *what)
+{
+	if (!claim)
+		fail(what);
+}
+
+/* Frames of functions called before lay here. */
+static __attribute__((noinline)) void stack_is_left_alone(void)
+{
+	volatile unsigned char frame[LENGTH];
+	unsigned i, touched = 0;
+
+	for (i = 0; i < LENGTH; i++)
+		frame[i] = 0xaa;
+	usleep(LATER_US);
+	for (i = 0; i < LENGTH; i++)
+		touched += frame[i] != 0xaa;
+	check(!touched, "the answer of a fetch_add came after it had ended");
+}
+
+static __attribute__((noinline)) void try_fetch_add(const struct oriel_dev_window *w)
+{
+	uint64_t old = 0;
+
+	check(oriel_dev_fetch_add(w, 1, 0, 1, &old) != ORIEL_OK, "a fetch_add is not ended");
+}
+
+static void fetch_add_leaves_the_stack(const struct oriel_dev_window *w)
+{
+	try_fetch_add(w);
+	stack_is_left_alone();
+}
+
+static void drain_ends_a_get(const struct oriel_dev_window *w)
+{
+	unsigned char *target = malloc(LENGTH);
+	unsigned i, touched = 0;
+
+	check(oriel_dev_get(w, oriel_dev_thread(), 1, 0, target, LENGTH) >= 0, "get");
+	check(oriel_dev_drain(w, oriel_dev_thread(), 0) != ORIEL_OK, "a drain is not ended");
+	memset(target, 0xaa, LENGTH);
+	usleep(LATER_US);
+	for (i = 0; i < LENGTH; i++)
+		touched += target[i] != 0xaa;
+	check(!touched, "a get went on after the drain");
+	free(target);
+}
+
+static void drain_ends_a_put(const struct oriel_dev_window *w)
+{
+	unsigned char *source = calloc(1, LENGTH);
+
+	check(oriel_dev_put(w, oriel_dev_thread(), 1, 0, source, LENGTH) >= 0, "put");
+	check(oriel_dev_drain(w, oriel_dev_thread(), 0) != ORIEL_OK, "a drain is not ended");
+	free(source);
+	usleep(LATER_US);
+}
+
+static void send_ends_with_its_source(const struct oriel_dev_window *w)
+{
+	unsigned char *source = calloc(4, LENGTH);
+
+	/* The second, of the whole staging, has to wait for room in the middle. */
+	check(oriel_dev_send(w, oriel_dev_thread(), 1, 0, source, 4 * LENGTH, 0) != ORIEL_OK,
+	      "a send is not ended");
+	free(source);
+	usleep(LATER_US);
+}
+
+static void *abort_soon(void *comm)
+{
+	usleep(ABORT_AFTER_US);
+	oriel_comm_abort(comm, "a test");
+	return NULL;
+}
+
+static void run_rank_0(struct oriel_comm *comm, const struct oriel_dev_window *w)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, abort_soon, comm) != 0) {
+		fail("pthread_create");
+		return;
+	}
+	attempt(w);
+	pthread_join(thread, NULL);
+}
+
+static void *run_rank(void *argument)
+{
+	unsigned rank = (unsigned)(uintptr_t)argument;
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .timeout_ns = TIMEOUT_NS,
+				       .node = rank ? "b" : "a"};
+	struct oriel_window_attr shape = {.size = sizeof(shape),
+					  .length = LENGTH,
+					  .channels = 1,
+					  .channel_bytes = LENGTH};
+	struct oriel_window *window = NULL;
+	struct oriel_dev_window device;
+	struct oriel_bootstrap bootstrap;
+	struct oriel_comm *comm = NULL;
+
+	if (oriel_bootstrap_open_local(job, rank, &bootstrap) != ORIEL_OK ||
+	    oriel_comm_create(&bootstrap, &attr, &comm) != ORIEL_OK ||
+	    oriel_window_create(comm, &shape, &window) != ORIEL_OK) {
+		fail("set-up");
+		exit(1);
+	}
+	oriel_window_device(window, &device);
+	pthread_barrier_wait(&together);
+	if (rank == 0)
+		run_rank_0(comm, &device);
+	pthread_barrier_wait(&together);
+	oriel_window_destroy(window);
+	oriel_comm_destroy(comm);
+	oriel_bootstrap_close(&bootstrap);
+	return NULL;
+}
+
+static void run(void (*claim)(const struct oriel_dev_window *w))
+{
+	pthread_t threads[2];
+	uintptr_t rank;
+
+	attempt = claim;
+	if (oriel_local_job_create(2, &job) != ORIEL_OK)
+		exit(1);
+	for (rank = 0; rank < 2; rank++)
+		if (pthread_create(&threads[rank], NULL, run_rank, (void *)rank) != 0)
+			exit(1);
+	for (rank = 0; rank < 2; rank++)
+		pthread_join(threads[rank], NULL);
+	oriel_local_job_destroy(job);
+}
+
+int main(void)
+{
+	if (pthread_barrier_init(&together, NULL, 2) != 0)
+		return 1;
+	run(fetch_add_leaves_the_stack);
+	run(drain_ends_a_get);
+	run(drain_ends_a_put);
+	run(send_ends_with_its_source);
+	pthread_barrier_destroy(&together);
+	return failures != 0;
+}

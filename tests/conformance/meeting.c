@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two bootstraps for each rank: one that communicators use, and may break, and
+ * one for the harness alone, through which ranks meet when all else is broken
+ * and make themselves a new one of the first kind.
+ */
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* What rank 0 tells the others of a new bootstrap. */
+struct meeting_place {
+	struct oriel_local_job *job; /* of threads */
+	uint16_t port;               /* of processes, beside MASTER_ADDR */
+};
+
+void rank_meet_anyway(struct rank *r)
+{
+	CHECK_OK(r, r->master->ops->barrier(r->master->context, LONG_NS));
+}
+
+/* A listener at a port that nobody else has. */
+static int meeting_listen(uint16_t *port)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET};
+	socklen_t length = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, length) != 0 || listen(fd, 64) != 0 ||
+	    getsockname(fd, (struct sockaddr *)&at, &length) != 0)
+		abort();
+	*port = ntohs(at.sin_port);
+	return fd;
+}
+
+static void meeting_set(const char *name, unsigned value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", value);
+	if (setenv(name, text, 1) != 0)
+		abort();
+}
+
+static enum oriel_status meeting_open_env(struct rank *r, struct meeting_place *place, int fd)
+{
+	unsetenv("ORIEL_PORT");
+	unsetenv("ORIEL_LISTEN_FD");
+	meeting_set("MASTER_PORT", place->port);
+	if (fd >= 0)
+		meeting_set("ORIEL_LISTEN_FD", (unsigned)fd);
+	return oriel_bootstrap_open_env(LONG_NS, &r->bootstrap);
+}
+
+static enum oriel_status meeting_open_local(struct rank *r, struct meeting_place *place)
+{
+	enum oriel_status status = oriel_bootstrap_open_local(place->job, r->rank, &r->bootstrap);
+
+	/* All have opened their ends before the maker lets go. */
+	if (status == ORIEL_OK)
+		status = r->master->ops->barrier(r->master->context, LONG_NS);
+	if (r->rank == 0)
+		oriel_local_job_destroy(place->job);
+	return status;
+}
+
+enum oriel_status rank_renew_bootstrap(struct rank *r)
+{
+	struct meeting_place mine = {NULL, 0}, *all = calloc(r->size, sizeof(*all));
+	enum oriel_status status;
+	int fd = -1;
+
+	if (!all)
+		abort();
+	oriel_bootstrap_close(&r->bootstrap);
+	if (r->rank == 0 && r->is_thread && oriel_local_job_create(r->size, &mine.job) != ORIEL_OK)
+		abort();
+	if (r->rank == 0 && !r->is_thread && r->size > 1)
+		fd = meeting_listen(&mine.port);
+	status = r->master->ops->all_gather(r->master->context, &mine, all, sizeof(mine), LONG_NS);
+	if (status == ORIEL_OK)
+		status = r->is_thread ? meeting_open_local(r, &all[0])
+				      : meeting_open_env(r, &all[0], fd);
+	free(all);
+	return status;
+}

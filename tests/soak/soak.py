@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""soak.py --soak PROGRAM --oriel PROGRAM SECONDS [SEED]
+soak.py --soak PROGRAM --oriel PROGRAM --replay SEED
+
+Runs rounds of the soak until the time is over. The seed of each round follows
+from SEED and its number; what the round does follows from its own seed, which
+is printed when it fails and can be replayed.
+"""
+import argparse
+import collections
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+OUTCOME = re.compile(r"soak: rank (\d+) (ok|broken), (\d+) operations, (\d+) bytes(.*)")
+
+
+def round_seed(base, number):
+    digest = hashlib.sha256(f"{base}/{number}".encode()).digest()
+    return int.from_bytes(digest[:8], "little")
+
+
+def read_plan(soak, seed):
+    text = subprocess.run([soak, "--plan", str(seed)], check=True, capture_output=True,
+                          text=True).stdout
+    return dict(word.split("=", 1) for word in text.split())
+
+
+def processes_of(session):
+    """The processes of @session, which this driver began."""
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.getsid(int(name)) == session:
+                yield int(name)
+        except ProcessLookupError:
+            pass
+
+
+def tell_stacks(session):
+    for pid in processes_of(session):
+        try:
+            text = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"],
+                                  capture_output=True, text=True, timeout=60).stdout
+        except (FileNotFoundError, subprocess.TimeoutExpired):
+            print(f"  process {pid}: no stacks (gdb is not there, or gives none)")
+            continue
+        print(f"  process {pid}:")
+        for line in text.splitlines():
+            if line.startswith(("#", "Thread")):
+                print("    " + line)
+
+
+def end_session(session):
+    for pid in list(processes_of(session)):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def run_round(args, plan, seed):
+    """(exit code, output); the code is None for a round that hangs."""
+    command = [args.soak, str(seed)]
+    if plan["threads"] == "0":
+        command = [args.oriel, "run", "-n", plan["ranks"], "--nodes", plan["nodes"],
+                   "--grace", str(args.limit), "--", *command]
+    environment = {k: v for k, v in os.environ.items()
+                   if not k.startswith("ORIEL_") or k == "ORIEL_LOG"}
+    with tempfile.TemporaryFile("w+") as output:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
+                                 stderr=subprocess.STDOUT, env=environment,
+                                 start_new_session=True)
+        try:
+            code = child.wait(timeout=args.limit)
+        except subprocess.TimeoutExpired:
+            code = None
+            tell_stacks(child.pid)
+        end_session(child.pid)
+        child.wait()
+        output.seek(0)
+        return code, output.read()
+
+
+def complaint(plan, code, outcomes):
+    """What is wrong with how the ranks ended, None if nothing."""
+    ranks, fate = int(plan["ranks"]), plan["fate"]
+    ends = [outcomes[r][0] for r in sorted(outcomes)]
+    if code is None:
+        return "it hangs"
+    if fate == "kill":
+        left = [end for r, end in outcomes.items() if r != int(plan["victim"])]
+        if code != 128 + signal.SIGKILL:
+            return f"it ended with code {code}, not by the death of a rank"
+        if len(left) != ranks - 1 or any(end[0] != "broken" for end in left):
+            return f"not all survivors broke: {ends}"
+        return None
+    if code != 0:
+        return f"it ended with code {code}"
+    if len(ends) != ranks:
+        return f"{len(ends)} of {ranks} ranks told how they ended"
+    if fate == "survives" and set(ends) != {"ok"}:
+        return f"not all ranks ended well: {ends}"
+    if plan["sure"] == "1" and set(ends) != {"broken"}:
+        return f"not all ranks broke: {ends}"
+    if len(set(ends)) != 1:
+        return f"some ranks broke and some ended well: {ends}"
+    return None
+
+
+class Tally:
+    def __init__(self):
+        self.start = time.monotonic()
+        self.rounds = self.operations = self.bytes = self.harmed = 0
+        self.fates = collections.Counter()
+
+    def add(self, plan, outcomes):
+        self.rounds += 1
+        self.operations += sum(o[1] for o in outcomes.values())
+        self.bytes += sum(o[2] for o in outcomes.values())
+        self.harmed += int(plan["nodes"]) > 1 and "," in plan["adapter"]
+        if any(o[0] == "broken" for o in outcomes.values()):
+            self.fates[plan["fate"]] += 1
+
+    def text(self):
+        fates = ", ".join(f"{n} {fate}" for fate, n in sorted(self.fates.items())) or "none"
+        return (f"{self.rounds} rounds, {self.operations} operations, "
+                f"{self.bytes / 1e6:.1f} MB checked, {self.harmed} rounds with a harmed adapter, "
+                f"broken on purpose: {fates}; {time.monotonic() - self.start:.0f} s")
+
+
+def soak_round(args, seed, tally):
+    """Is all as it must be?"""
+    plan = read_plan(args.soak, seed)
+    if args.verbose:
+        print(f"soak: seed {seed}: " + " ".join(f"{k}={v}" for k, v in plan.items()), flush=True)
+    begin = time.monotonic()
+    code, output = run_round(args, plan, seed)
+    outcomes = {int(m[1]): (m[2], int(m[3]), int(m[4])) for m in OUTCOME.finditer(output)}
+    wrong = complaint(plan, code, outcomes)
+    tally.add(plan, outcomes)
+    if args.verbose:
+        print(f"soak: seed {seed}: {time.monotonic() - begin:.2f} s", flush=True)
+    if wrong is None and not args.replay:
+        return True
+    print(output, end="")
+    if wrong is None:
+        return True
+    print(f"soak: round {tally.rounds}, seed {seed}: {wrong}")
+    print("soak: the plan: " + " ".join(f"{k}={v}" for k, v in plan.items()))
+    print(f"soak: again: scripts/soak --replay {seed}", flush=True)
+    return False
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--soak", required=True)
+    parser.add_argument("--oriel", required=True)
+    parser.add_argument("--replay", type=int, metavar="SEED")
+    parser.add_argument("--limit", type=int, default=300, help="seconds a round may take")
+    parser.add_argument("--verbose", action="store_true", help="tell of each round")
+    parser.add_argument("seconds", type=float, nargs="?")
+    parser.add_argument("seed", nargs="?")
+    args = parser.parse_args()
+    tally = Tally()
+    if args.replay is not None:
+        return 0 if soak_round(args, args.replay, tally) else 1
+    if not args.seconds:
+        parser.error("for how many seconds?")
+    base = args.seed or str(time.time_ns())
+    print(f"soak: {args.seconds:g} s, seed {base}", flush=True)
+    told = 0
+    while time.monotonic() - tally.start < args.seconds:
+        if not soak_round(args, round_seed(base, tally.rounds), tally):
+            print("soak: FAILED: " + tally.text())
+            return 1
+        if time.monotonic() - tally.start > 30 * (told + 1):
+            told = int((time.monotonic() - tally.start) / 30)
+            print("soak: " + tally.text(), flush=True)
+    print(f"soak: passed with seed {base}: " + tally.text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
