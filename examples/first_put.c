@@ -24,6 +24,8 @@ static enum oriel_status greet(const struct oriel_dev_window *w)
 
 	status = oriel_dev_wait_signal_next(w, me, before, ARRIVED, 1, 0);
 	if (status == ORIEL_OK)
+		status = oriel_dev_wait_local(w, me, next, ticket, 0); /* text is ours again */
+	if (status == ORIEL_OK)
 		printf("rank %u of %u got: %s\n", w->rank, w->ranks,
 		       (char *)oriel_dev_address(w, w->rank, 0));
 	return status;
