@@ -25,7 +25,7 @@ struct comm_join {
 	uint64_t timeout_ns;
 };
 
-static_assert(sizeof(struct comm_join) == 696, "struct comm_join goes over the wire");
+static_assert(sizeof(struct comm_join) == 776, "struct comm_join goes over the wire");
 
 /* This rank's settings, description and control segment. */
 static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct oriel_comm_attr *caller,
@@ -41,6 +41,13 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = oriel_settings_check();
 	if (status != ORIEL_OK)
 		return status;
+	if (attr.flags & ~(unsigned)ORIEL_COMM_GPU)
+		return ori_fail(ORIEL_ERR_INVALID, "communicator flags 0x%x", attr.flags);
+	if (attr.flags & ORIEL_COMM_GPU) {
+		status = ori_comm_gpu_open(comm);
+		if (status != ORIEL_OK)
+			return status;
+	}
 	if (attr.timeout_ns)
 		comm->timeout_ns = attr.timeout_ns;
 	if (!attr.node)
@@ -57,6 +64,9 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	if (status != ORIEL_OK)
 		return status;
 	comm->control = (void *)comm->control_mem->address;
+	status = ori_comm_gpu_pin(comm);
+	if (status != ORIEL_OK)
+		return status;
 	status = ori_mem_export(comm->control_mem, 0, sizeof(struct ori_control), &join->control);
 	if (status != ORIEL_OK)
 		return status;
@@ -95,7 +105,8 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 		if (status != ORIEL_OK)
 			return status;
 	}
-	return ori_comm_select(comm);
+	status = ori_comm_select(comm);
+	return status == ORIEL_OK ? ori_comm_gpu_publish(comm) : status;
 }
 
 struct comm_controls {
@@ -187,6 +198,7 @@ static void comm_free(struct oriel_comm *comm)
 		ori_mapping_close(&comm->peers[peer]);
 	for (peer = 0; comm->reasons && peer < comm->size; peer++)
 		free(comm->reasons[peer]);
+	ori_comm_gpu_close(comm);
 	ori_mem_unref(comm->control_mem);
 	free(comm->links);
 	free(comm->expected);
@@ -407,5 +419,9 @@ enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_
 	device->domain_index = comm->domain_index;
 	device->of = comm->of;
 	device->domain = comm->domain;
+	if (comm->gpu_ranks) {
+		device->of = (const void *)comm->gpu_ranks->address;
+		device->domain = (const void *)(device->of + comm->size);
+	}
 	return ORIEL_OK;
 }

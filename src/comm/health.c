@@ -65,6 +65,7 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 {
 	const struct oriel_dev_fault *fault = &comm->control->health;
 
+	ori_comm_gpu_collect(comm);
 	memset(health, 0, sizeof(*health));
 	health->what = ori_what_name(ORIEL_DEV_NOTHING);
 	health->rank = -1;
@@ -131,8 +132,10 @@ enum oriel_status ori_comm_check(const struct oriel_comm *comm)
 	char text[256];
 
 	/* Before the control segment exists there is nothing to be broken. */
-	if (!comm->control ||
-	    oriel_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL)
+	if (!comm->control)
+		return ORIEL_OK;
+	ori_comm_gpu_collect(comm);
+	if (oriel_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL)
 		return ORIEL_OK;
 	ori_health_read(comm, &health);
 	oriel_health_text(&health, text, sizeof(text));

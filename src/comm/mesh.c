@@ -193,6 +193,7 @@ static void *mesh_watch(void *argument)
 		if (poll(watch->fd, comm->size + 1, MESH_WATCH_MS) < 0 && errno != EINTR)
 			break;
 		ori_links_watch(comm);
+		ori_comm_gpu_watch(comm);
 		if (watch->fd[comm->size].revents)
 			break;
 		for (peer = 0; peer < comm->size; peer++)
@@ -214,7 +215,7 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 
 	for (peer = 0; peer < comm->size; peer++)
 		count += mesh->fd[peer] >= 0;
-	if (!count && comm->domain_size == comm->size)
+	if (!count && comm->domain_size == comm->size && !comm->gpu)
 		return ORIEL_OK;
 	watch = calloc(1, sizeof(*watch) + (comm->size + 1) * sizeof(watch->fd[0]));
 	if (!watch)

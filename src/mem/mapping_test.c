@@ -231,10 +231,12 @@ static void test_each_bad_field_is_refused(void **state)
 		uint64_t value;
 		enum oriel_status status;
 	} table[] = {
-		{FIELD(version), 2, ORIEL_ERR_VERSION},
+		{FIELD(version), 1, ORIEL_ERR_VERSION},
 		{FIELD(blob_length), 63, ORIEL_ERR_VERSION},
 		{FIELD(kind), 0, ORIEL_ERR_PROTOCOL},
-		{FIELD(kind), 3, ORIEL_ERR_PROTOCOL},
+		{FIELD(kind), 5, ORIEL_ERR_PROTOCOL},
+		{FIELD(kind), ORI_MEM_BLOB_GPU_FILES, ORIEL_ERR_PROTOCOL},
+		{FIELD(kind), ORI_MEM_BLOB_GPU_HANDLE, ORIEL_ERR_PROTOCOL},
 		{FIELD(kind), ORI_MEM_BLOB_PRIVATE, ORIEL_ERR_PROTOCOL},
 		{FIELD(flags), 2, ORIEL_ERR_PROTOCOL},
 		{FIELD(token), 0, ORIEL_ERR_PROTOCOL},
@@ -247,6 +249,10 @@ static void test_each_bad_field_is_refused(void **state)
 		{FIELD(mem_offset), UINT64_MAX, ORIEL_ERR_PROTOCOL},
 		{FIELD(fd_offset), UINT64_MAX, ORIEL_ERR_PROTOCOL},
 		{FIELD(fd_offset), INT64_MAX, ORIEL_ERR_PROTOCOL},
+		{FIELD(piece_length), 1, ORIEL_ERR_PROTOCOL},
+		{FIELD(segments), 1, ORIEL_ERR_PROTOCOL},
+		{FIELD(reserved), 1, ORIEL_ERR_PROTOCOL},
+		{offsetof(struct ori_mem_blob, handle) + 63, 1, 1, ORIEL_ERR_PROTOCOL},
 	};
 	struct ori_mem *mem = alloc(2 * PAGE);
 	struct ori_mem_blob good = export_part(mem, PAGE, PAGE), bad;
@@ -264,6 +270,90 @@ static void test_each_bad_field_is_refused(void **state)
 	ori_mem_unref(mem);
 }
 
+static const struct ori_mem_blob gpu_files = {
+	.version = ORI_MEM_BLOB_VERSION,
+	.blob_length = sizeof(gpu_files),
+	.kind = ORI_MEM_BLOB_GPU_FILES,
+	.token = 1,
+	.id = 2,
+	.address = 0x7f0000001000,
+	.mem_offset = 4096,
+	.length = 4096,
+	.piece_length = 8192,
+	.segments = 2,
+};
+
+static const struct ori_mem_blob gpu_handle = {
+	.version = ORI_MEM_BLOB_VERSION,
+	.blob_length = sizeof(gpu_handle),
+	.kind = ORI_MEM_BLOB_GPU_HANDLE,
+	.token = 1,
+	.address = 0x7f0000001000,
+	.length = 8192,
+	.piece_length = 8192,
+	.handle = {1},
+};
+
+static void test_each_bad_field_of_gpu_memory_is_refused(void **state)
+{
+	static const struct {
+		const struct ori_mem_blob *good;
+		size_t at, width;
+		uint64_t value;
+	} table[] = {
+		{&gpu_files, FIELD(flags), ORI_MEM_BLOB_HUGE},
+		{&gpu_files, FIELD(fd_offset), 1},
+		{&gpu_files, FIELD(mem_offset), 4097},
+		{&gpu_files, FIELD(length), 4097},
+		{&gpu_files, FIELD(piece_length), 8191},
+		{&gpu_files, FIELD(piece_length), 0},
+		{&gpu_files, FIELD(piece_length), UINT64_MAX},
+		{&gpu_files, FIELD(segments), 0},
+		{&gpu_files, FIELD(segments), ORI_MEM_SEGMENTS + 1},
+		{&gpu_files, FIELD(segments), UINT32_MAX},
+		{&gpu_files, FIELD(reserved), 1},
+		{&gpu_files, offsetof(struct ori_mem_blob, handle), 1, 1},
+		{&gpu_files, FIELD(kind), ORI_MEM_BLOB_FILE},
+		{&gpu_files, FIELD(kind), ORI_MEM_BLOB_PRIVATE},
+		{&gpu_files, FIELD(kind), ORI_MEM_BLOB_GPU_HANDLE},
+		{&gpu_handle, FIELD(segments), 1},
+		{&gpu_handle, FIELD(length), 8193},
+		{&gpu_handle, FIELD(token), 0},
+	};
+	struct ori_mem_blob bad;
+
+	(void)state;
+	assert_int_equal(ori_mem_blob_parse(&gpu_files, sizeof(bad), &bad), ORIEL_OK);
+	assert_int_equal(ori_mem_blob_parse(&gpu_handle, sizeof(bad), &bad), ORIEL_OK);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		bad = *table[i].good;
+		memcpy((char *)&bad + table[i].at, &table[i].value, table[i].width);
+		expect_refused(bad, ORIEL_ERR_PROTOCOL);
+	}
+}
+
+static void test_several_allocations_come_behind_their_lengths(void **state)
+{
+	struct ori_mem_blob blob = gpu_files;
+
+	(void)state;
+	assert_int_equal(ori_mem_blob_fds(&blob), 3);
+	blob.segments = 1;
+	assert_int_equal(ori_mem_blob_fds(&blob), 1);
+	assert_int_equal(ori_mem_blob_fds(&gpu_handle), 0);
+}
+
+static void test_the_cpu_does_not_import_memory_of_a_gpu(void **state)
+{
+	struct ori_mapping m = {0};
+
+	(void)state;
+	assert_int_equal(ori_mem_import(&gpu_files, 0, &m), ORIEL_ERR_UNSUPPORTED);
+	assert_non_null(strstr(oriel_last_error(), "ORIEL_COMM_GPU"));
+	assert_int_equal(ori_mem_import(&gpu_handle, -1, &m), ORIEL_ERR_UNSUPPORTED);
+	assert_null(m.address);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -275,6 +365,9 @@ int main(void)
 		cmocka_unit_test(test_huge_pages_are_the_same_bytes_elsewhere),
 		cmocka_unit_test(test_a_descriptor_that_is_not_what_it_should_be_is_refused),
 		cmocka_unit_test(test_each_bad_field_is_refused),
+		cmocka_unit_test(test_each_bad_field_of_gpu_memory_is_refused),
+		cmocka_unit_test(test_several_allocations_come_behind_their_lengths),
+		cmocka_unit_test(test_the_cpu_does_not_import_memory_of_a_gpu),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

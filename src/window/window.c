@@ -21,7 +21,7 @@ struct window_join {
 	uint64_t length; /* of buffer 0 */
 };
 
-static_assert(sizeof(struct window_join) == 424, "struct window_join goes over the wire");
+static_assert(sizeof(struct window_join) == 584, "struct window_join goes over the wire");
 static_assert(sizeof(struct window_join) <= ORI_RECORD_BYTES, "fits the records");
 
 /* One field of the attributes: its default and limit. */
@@ -400,7 +400,7 @@ void oriel_window_destroy(struct oriel_window *w)
 enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size_t length,
 				     uint32_t *buffer)
 {
-	struct ori_piece piece = {address, length};
+	struct ori_piece piece = {.address = address, .length = length};
 	uint32_t number = w->shared;
 	unsigned peer, size = w->comm->size;
 	enum oriel_status status = ORIEL_OK;
