@@ -22,6 +22,12 @@ struct oriel_window;
 
 enum oriel_window_flags {
 	ORIEL_WINDOW_HUGE = 1, /* huge pages for what the window allocates */
+	/*
+	 * All that the window allocates lies on the GPU of the communicator, which
+	 * needs ORIEL_COMM_GPU, and the handle is for kernels. Equal on all ranks. No
+	 * rank may be reached by rdma alone (ORIEL_ERR_UNSUPPORTED).
+	 */
+	ORIEL_WINDOW_DEVICE = 2,
 };
 
 /*
@@ -46,6 +52,11 @@ struct oriel_window_attr {
  * @comm must outlive the window, and so must a @buffer given, which follows the
  * rules of oriel_region_share(). @attr may be NULL.
  * ORIEL_ERR_MISMATCH names the field and the ranks that disagree.
+ *
+ * A buffer of a window on GPUs is memory of this rank's GPU or host memory: of
+ * oriel_memory_alloc(), which is pinned here, or pinned by the caller, if all
+ * ranks are threads of one process. Its kind may differ between ranks. One of a
+ * window in host memory is host memory.
  */
 enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
 				      struct oriel_window **window);
@@ -53,9 +64,9 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 /*
  * Collective; waits until all ranks have come, so that nobody's memory goes
  * while it may be written, but no longer than the timeout, and not at all once
- * the communicator is broken. Device handles are dead afterwards. NULL is
- * allowed. A handle that is not alive is reported (oriel_last_error) and
- * otherwise ignored.
+ * the communicator is broken. Device handles are dead afterwards: no kernel uses
+ * one any more, and no captured graph is launched again. NULL is allowed. A handle that is not
+ * alive is reported (oriel_last_error) and otherwise ignored.
  */
 void oriel_window_destroy(struct oriel_window *window);
 
@@ -93,8 +104,10 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
 /*
  * The operations of oriel/dev.h for a host thread. Those with @stream are
  * ordered in it; NULL means: done by the calling thread, now, which is what a
- * window in host memory takes (ORIEL_ERR_INVALID else). Failures leave a text
- * behind oriel_last_error(). Waits: 0 = the communicator's timeout.
+ * window in host memory takes (ORIEL_ERR_INVALID else). A window on a GPU has
+ * kernels for that: until there are stream-ordered operations, all of these are
+ * refused (ORIEL_ERR_UNSUPPORTED). Failures leave a text behind
+ * oriel_last_error(). Waits: 0 = the communicator's timeout.
  */
 enum oriel_status oriel_window_put(struct oriel_window *window, unsigned peer, uint64_t to,
 				   const void *from, size_t length, void *stream);

@@ -18,6 +18,10 @@ struct host_call {
 static enum oriel_status host_begin(struct host_call *call, const struct oriel_window *w,
 				    const void *stream)
 {
+	if (w->gpu)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"window %u lies in GPU memory, where kernels operate on it",
+				w->device.number);
 	if (stream)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"window %u lies in host memory and takes no stream",
