@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows in the memory of the fake driver, which the CPU reaches: the device
+ * functions work on the handle as a kernel would. Ranks are threads (gpu_window
+ * N) or processes (oriel run -n N gpu_window).
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/dev.h>
+#include <oriel/oriel.h>
+
+#include "fakecuda.h"
+
+#define LENGTH 65536u
+#define LONG_NS 60000000000ull
+
+struct rank {
+	unsigned rank, size;
+	const struct oriel_bootstrap *bootstrap;
+	struct oriel_comm *comm;
+	struct oriel_window *window;
+	struct oriel_dev_window dev;
+	unsigned failures;
+};
+
+#define CHECK(r, claim) check(r, claim, __LINE__, #claim)
+#define CHECK_OK(r, call) check_ok(r, call, __LINE__, #call)
+#define CHECK_FAILS(r, call, status, part) check_fails(r, call, status, part, __LINE__, #call)
+
+static bool check(struct rank *r, bool claim, int line, const char *what)
+{
+	if (!claim) {
+		fprintf(stderr, "line %d: rank %u of %u: not so: %s\n", line, r->rank, r->size,
+			what);
+		r->failures++;
+	}
+	return claim;
+}
+
+static bool check_ok(struct rank *r, int64_t result, int line, const char *what)
+{
+	if (result < 0)
+		fprintf(stderr, "line %d: rank %u of %u: %s: %s: %s\n", line, r->rank, r->size,
+			what, oriel_status_name((enum oriel_status)result), oriel_last_error());
+	return check(r, result >= 0, line, what);
+}
+
+static void check_fails(struct rank *r, enum oriel_status got, enum oriel_status expected,
+			const char *part, int line, const char *what)
+{
+	if (got != expected || !strstr(oriel_last_error(), part))
+		fprintf(stderr, "line %d: rank %u of %u: %s: %s: %s\n", line, r->rank, r->size,
+			what, oriel_status_name(got), oriel_last_error());
+	check(r, got == expected && strstr(oriel_last_error(), part), line, what);
+}
+
+static void rank_use_gpu(struct rank *r)
+{
+	CUcontext context;
+	int count;
+
+	CHECK(r, cuInit(0) == CUDA_SUCCESS && cuDeviceGetCount(&count) == CUDA_SUCCESS);
+	CHECK(r, cuDevicePrimaryCtxRetain(&context, (int)r->rank % count) == CUDA_SUCCESS);
+	CHECK(r, cuCtxSetCurrent(context) == CUDA_SUCCESS);
+}
+
+static void rank_join(struct rank *r, uint64_t timeout_ns)
+{
+	struct oriel_comm_attr attr = {sizeof(attr), timeout_ns, NULL, ORIEL_COMM_GPU};
+
+	if (!CHECK_OK(r, oriel_comm_create(r->bootstrap, &attr, &r->comm)))
+		_Exit(1);
+}
+
+static void rank_open(struct rank *r, uint64_t timeout_ns)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = LENGTH,
+					 .flags = ORIEL_WINDOW_DEVICE};
+
+	rank_join(r, timeout_ns);
+	if (!CHECK_OK(r, oriel_window_create(r->comm, &attr, &r->window)) ||
+	    !CHECK_OK(r, oriel_window_device(r->window, &r->dev)))
+		_Exit(1);
+}
+
+static void rank_close(struct rank *r)
+{
+	oriel_window_destroy(r->window);
+	oriel_comm_destroy(r->comm);
+}
+
+/* A ring of puts through @buffer, and what came of it. */
+static void pass_round(struct rank *r, uint32_t buffer, unsigned round)
+{
+	uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	struct oriel_dev_group me = oriel_dev_thread();
+	uint64_t words[2] = {r->rank * 1000u + round, buffer};
+	const uint64_t *mine;
+
+	CHECK_OK(r, oriel_dev_put_signal(&r->dev, me, next, oriel_at(buffer, 24), words,
+					 sizeof(words), 3, 1));
+	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, me, before, 3, 1, 0));
+	mine = oriel_dev_address(&r->dev, r->rank, oriel_at(buffer, 24));
+	CHECK(r, mine[0] == before * 1000u + round && mine[1] == buffer);
+	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
+}
+
+static void test_operations(struct rank *r)
+{
+	uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	struct oriel_dev_group me = oriel_dev_thread();
+	struct oriel_dev_comm comm;
+	char text[300] = "", got[300] = "";
+	uint64_t old;
+	unsigned i;
+
+	for (i = 0; i < 10; i++)
+		pass_round(r, 0, i);
+	CHECK_OK(r, oriel_dev_fetch_add(&r->dev, 0, 8, 1, &old));
+	CHECK_OK(r, oriel_dev_put_counter(&r->dev, me, next, 64, text, sizeof(text), 2));
+	CHECK_OK(r, oriel_dev_wait_counter(&r->dev, me, next, 2, ORIEL_EQ, 1, 0));
+	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
+	if (r->rank == 0)
+		CHECK(r, *(uint64_t *)oriel_dev_address(&r->dev, 0, 8) == r->size);
+	snprintf(text, sizeof(text), "from %u", r->rank);
+	if (r->size > 1) {
+		CHECK_OK(r, oriel_dev_send(&r->dev, me, next, 1, text, sizeof(text), 0));
+		CHECK_OK(r, oriel_dev_recv(&r->dev, me, before, 1, got, sizeof(got), 0));
+		snprintf(text, sizeof(text), "from %u", before);
+		CHECK(r, strcmp(text, got) == 0);
+	}
+	CHECK_OK(r, oriel_comm_device(r->comm, &comm));
+	CHECK(r, comm.of[r->rank].path == ORIEL_PATH_SELF &&
+			 comm.domain[comm.domain_index] == r->rank);
+}
+
+/* Two allocations side by side, as allocators do that grow what they have. */
+static char *map_two(struct rank *r, size_t each, CUmemAllocationHandleType type)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .requestedHandleTypes = type,
+				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr base = 0;
+	int i;
+
+	CHECK(r, cuCtxGetDevice(&prop.location.id) == CUDA_SUCCESS);
+	access.location = prop.location;
+	CHECK(r, cuMemAddressReserve(&base, 2 * each, 0, 0, 0) == CUDA_SUCCESS);
+	for (i = 0; i < 2; i++) {
+		CHECK(r, cuMemCreate(&handle, each, &prop, 0) == CUDA_SUCCESS);
+		CHECK(r, cuMemMap(base + i * each, each, 0, handle, 0) == CUDA_SUCCESS);
+		CHECK(r, cuMemRelease(handle) == CUDA_SUCCESS);
+	}
+	CHECK(r, cuMemSetAccess(base, 2 * each, &access, 1) == CUDA_SUCCESS);
+	return (char *)base;
+}
+
+static void unmap_two(struct rank *r, char *at, size_t each)
+{
+	CHECK(r, cuMemUnmap((CUdeviceptr)at, 2 * each) == CUDA_SUCCESS);
+	CHECK(r, cuMemAddressFree((CUdeviceptr)at, 2 * each) == CUDA_SUCCESS);
+}
+
+static void test_buffers(struct rank *r)
+{
+	char *two = map_two(r, 65536, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	void *own = NULL, *host = NULL;
+	CUdeviceptr legacy = 0;
+	uint32_t number = 0;
+
+	CHECK(r, cuMemAlloc(&legacy, 20000) == CUDA_SUCCESS);
+	CHECK_OK(r, oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &own));
+	CHECK_OK(r, oriel_memory_alloc(4096, 0, &host));
+	CHECK_OK(r, oriel_window_share(r->window, (char *)legacy + 5000, 4096, &number));
+	pass_round(r, number, 1);
+	CHECK_OK(r, oriel_window_share(r->window, own, 4096, &number));
+	pass_round(r, number, 2);
+	CHECK_OK(r, oriel_window_share(r->window, host, 4096, &number));
+	pass_round(r, number, 3);
+	CHECK_OK(r, oriel_window_share(r->window, two + 65536 - 32, 4096, &number));
+	pass_round(r, number, 4);
+	CHECK_OK(r, oriel_window_share(r->window, r->rank % 2 ? own : host, 4096, &number));
+	pass_round(r, number, 5);
+	oriel_window_destroy(r->window);
+	r->window = NULL;
+	oriel_memory_free(own);
+	oriel_memory_free(host);
+	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS);
+	unmap_two(r, two, 65536);
+}
+
+static void test_mistakes(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096};
+	char *mute = map_two(r, 65536, CU_MEM_HANDLE_TYPE_NONE);
+	struct oriel_window *none = NULL;
+	struct oriel_dev_fault fault;
+	char pageable[64] = "";
+	uint32_t number = 0;
+
+	CHECK_FAILS(r, oriel_window_share(r->window, pageable, sizeof(pageable), &number),
+		    ORIEL_ERR_INVALID, "is host memory");
+	CHECK_FAILS(r, oriel_window_share(r->window, mute, 4096, &number), ORIEL_ERR_INVALID,
+		    "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
+	attr.buffer = mute;
+	CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &none), ORIEL_ERR_INVALID, "");
+	attr.buffer = NULL;
+	attr.flags = ORIEL_WINDOW_DEVICE | ORIEL_WINDOW_HUGE;
+	CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &none), ORIEL_ERR_INVALID, "huge pages");
+	attr.flags = r->rank == 0 ? ORIEL_WINDOW_DEVICE : 0;
+	if (r->size > 1)
+		CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &none), ORIEL_ERR_MISMATCH,
+			    "in GPU memory on rank 0 and in host memory on rank 1");
+	CHECK_FAILS(r, oriel_window_put(r->window, 0, 0, pageable, 8, NULL), ORIEL_ERR_UNSUPPORTED,
+		    "in GPU memory");
+	CHECK(r, oriel_dev_put(&r->dev, oriel_dev_thread(), 0, LENGTH, pageable, 1) ==
+			 ORIEL_ERR_RANGE);
+	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+	CHECK(r, strstr(oriel_last_error(), "beyond the 65536 bytes of buffer 0"));
+	CHECK(r, oriel_window_fault(r->window, &fault) == ORIEL_AGAIN);
+	unmap_two(r, mute, 65536);
+}
+
+/* A call of the driver fails on rank 0, all ranks hear of it, and all goes on. */
+static void test_failures(struct rank *r)
+{
+	static const char *const calls[] = {"cuMemCreate",
+					    "cuMemAddressReserve",
+					    "cuMemMap",
+					    "cuMemSetAccess",
+					    "cuMemExportToShareableHandle",
+					    "cuMemImportFromShareableHandle",
+					    "cuMemcpyAsync",
+					    "cuCtxPushCurrent"};
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = LENGTH,
+					 .flags = ORIEL_WINDOW_DEVICE};
+	struct oriel_window *window;
+	unsigned i, after;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		for (after = 0; after < 3; after++) {
+			enum oriel_status status;
+
+			CHECK_OK(r, oriel_comm_barrier(r->comm));
+			if (r->rank == 0)
+				fakecuda_fail(calls[i], after);
+			CHECK_OK(r, oriel_comm_barrier(r->comm));
+			status = oriel_window_create(r->comm, &attr, &window);
+			CHECK_OK(r, oriel_comm_barrier(r->comm));
+			if (r->rank == 0)
+				fakecuda_fail(NULL, 0);
+			CHECK_OK(r, oriel_comm_barrier(r->comm));
+			if (status == ORIEL_OK)
+				oriel_window_destroy(window);
+		}
+	}
+}
+
+/* A region takes each memory as it is. */
+static void test_region(struct rank *r)
+{
+	struct oriel_region *region = NULL;
+	void *memory = NULL, *there = NULL;
+	unsigned next = (r->rank + 1) % r->size;
+
+	CHECK_OK(r, oriel_memory_alloc(8192, r->rank % 2 ? 0 : ORIEL_MEMORY_DEVICE, &memory));
+	((char *)memory)[100] = (char)(r->rank + 1);
+	CHECK_OK(r, oriel_region_register(r->comm, memory, 8192, &region));
+	CHECK_OK(r, oriel_region_share(region));
+	CHECK_OK(r, oriel_region_peer_address(region, next, 100, &there));
+	CHECK(r, *(char *)there == (char)(next + 1));
+	oriel_region_unregister(region);
+	oriel_memory_free(memory);
+}
+
+static void test_blame(struct rank *r)
+{
+	struct oriel_health health;
+
+	rank_open(r, 2000000000);
+	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,
+					    r->rank ? ORIEL_FOREVER : 0) == ORIEL_ERR_TIMEOUT);
+	CHECK_OK(r, oriel_comm_health(r->comm, &health));
+	CHECK(r, health.status == ORIEL_ERR_TIMEOUT && health.id == 9 && health.object == 1);
+	CHECK(r, oriel_comm_barrier(r->comm) == ORIEL_ERR_TIMEOUT);
+	rank_close(r);
+}
+
+static void test_cpu_rank(struct rank *r)
+{
+	struct oriel_comm_attr comm = {sizeof(comm), LONG_NS, NULL, r->rank ? 0 : ORIEL_COMM_GPU};
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = LENGTH,
+					 .flags = ORIEL_WINDOW_DEVICE};
+	struct oriel_window *window = NULL;
+
+	CHECK_OK(r, oriel_comm_create(r->bootstrap, &comm, &r->comm));
+	if (r->size > 1)
+		CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &window), ORIEL_ERR_INVALID,
+			    "ORIEL_COMM_GPU");
+	attr.flags = 0;
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &window));
+	CHECK_OK(r, oriel_window_barrier(window, 0, 0, NULL));
+	oriel_window_destroy(window);
+	oriel_comm_destroy(r->comm);
+}
+
+static void test_no_context(struct rank *r)
+{
+	struct oriel_comm_attr attr = {sizeof(attr), LONG_NS, NULL, ORIEL_COMM_GPU};
+	struct oriel_comm *comm = NULL;
+
+	if (r->rank == 0)
+		cuCtxSetCurrent(NULL);
+	CHECK_FAILS(r, oriel_comm_create(r->bootstrap, &attr, &comm), ORIEL_ERR_STATE,
+		    "no CUDA context is current");
+}
+
+static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
+{
+	struct rank r = {.rank = bootstrap->rank, .size = bootstrap->size, .bootstrap = bootstrap};
+
+	rank_use_gpu(&r);
+	rank_open(&r, LONG_NS);
+	test_operations(&r);
+	test_region(&r);
+	test_mistakes(&r);
+	test_failures(&r);
+	test_buffers(&r);
+	rank_close(&r);
+	test_blame(&r);
+	test_cpu_rank(&r);
+	test_no_context(&r);
+	return r.failures;
+}
+
+struct thread {
+	struct oriel_local_job *job;
+	unsigned rank;
+	unsigned failures;
+	pthread_t id;
+};
+
+static void *thread_main(void *argument)
+{
+	struct thread *t = argument;
+	struct oriel_bootstrap bootstrap;
+
+	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK)
+		abort();
+	t->failures = rank_main(&bootstrap);
+	oriel_bootstrap_close(&bootstrap);
+	return NULL;
+}
+
+static unsigned run_threads(unsigned count)
+{
+	struct thread *threads = calloc(count, sizeof(*threads));
+	struct oriel_local_job *job;
+	unsigned failures = 0, i;
+
+	if (!threads || oriel_local_job_create(count, &job) != ORIEL_OK)
+		abort();
+	for (i = 0; i < count; i++) {
+		threads[i].job = job;
+		threads[i].rank = i;
+		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
+			abort();
+	}
+	for (i = 0; i < count; i++) {
+		pthread_join(threads[i].id, NULL);
+		failures += threads[i].failures;
+	}
+	oriel_local_job_destroy(job);
+	free(threads);
+	return failures;
+}
+
+static unsigned run_process(void)
+{
+	struct oriel_bootstrap bootstrap;
+	unsigned failures;
+
+	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK)
+		abort();
+	failures = rank_main(&bootstrap);
+	oriel_bootstrap_close(&bootstrap);
+	return failures;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned failures = argc > 1 ? run_threads((unsigned)atoi(argv[1])) : run_process();
+
+	if (fakecuda_left()) {
+		fprintf(stderr, "%u things of the driver were left behind\n", fakecuda_left());
+		failures++;
+	}
+	return failures ? 1 : 0;
+}
