@@ -139,6 +139,10 @@ enum oriel_status ori_mem_adopt(const struct ori_gpu *gpu, void *address, size_t
 	}
 	a->lengths = -1;
 	st = gpu->ops->find(gpu, address, &place);
+	if (st == ORIEL_OK && place.device >= 0 && place.device != gpu->device)
+		st = ori_fail(ORIEL_ERR_INVALID,
+			      "%p is memory of GPU %d, the communicator is for GPU %d (%s)",
+			      address, place.device, gpu->device, gpu->pci);
 	if (st == ORIEL_OK)
 		st = adopt_export(gpu, a, &place, address, (char *)address + length, &m->length);
 	if (st != ORIEL_OK)

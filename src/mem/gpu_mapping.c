@@ -6,26 +6,6 @@
 #include "base/error.h"
 #include "mem/memfd.h"
 
-/* Each allocation or mapping of [@at, @at + @length), which this process has, for @gpu. */
-static enum oriel_status mapping_grant(const struct ori_gpu *gpu, const char *at, size_t length)
-{
-	const char *end = at + length;
-	struct ori_gpu_place place;
-	enum oriel_status st;
-
-	while (at < end) {
-		st = gpu->ops->find(gpu, at, &place);
-		if (st == ORIEL_OK && place.length == 0)
-			st = ori_fail(ORIEL_ERR_PROTOCOL, "no GPU memory at %p", (const void *)at);
-		if (st == ORIEL_OK)
-			st = gpu->ops->grant(gpu, &place);
-		if (st != ORIEL_OK)
-			return st;
-		at = place.base + place.length;
-	}
-	return ORIEL_OK;
-}
-
 /* The lengths of several allocations that come behind file @fd. */
 static enum oriel_status mapping_read_lengths(const struct ori_mem_blob *b, int fd,
 					      uint64_t lengths[ORI_MEM_SEGMENTS])
@@ -107,6 +87,15 @@ static enum oriel_status mapping_pin(const struct ori_gpu *gpu, struct ori_mappi
 	return st;
 }
 
+/* The whole piece, which a thread of this process has described. */
+static enum oriel_status mapping_grant(const struct ori_gpu *gpu, const struct ori_mem_blob *b)
+{
+	return gpu->ops->grant(gpu,
+			       b->kind == ORI_MEM_BLOB_GPU_FILES ? ORI_GPU_MAPPED : ORI_GPU_LEGACY,
+			       (const void *)(uintptr_t)(b->address - b->mem_offset),
+			       (size_t)b->piece_length);
+}
+
 static enum oriel_status mapping_open_gpu(const struct ori_gpu *gpu, const struct ori_mem_blob *b,
 					  const int *fds, struct ori_mapping *m)
 {
@@ -114,7 +103,7 @@ static enum oriel_status mapping_open_gpu(const struct ori_gpu *gpu, const struc
 
 	if (!fds) {
 		st = ori_mapping_open_here(b, m);
-		return st == ORIEL_OK ? mapping_grant(gpu, m->address, m->length) : st;
+		return st == ORIEL_OK ? mapping_grant(gpu, b) : st;
 	}
 	if (b->kind == ORI_MEM_BLOB_GPU_FILES)
 		return mapping_open_files(gpu, b, fds, m);

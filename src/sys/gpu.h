@@ -51,7 +51,6 @@ struct ori_gpu_place {
 	enum ori_gpu_kind kind;
 	char *base;
 	size_t length;
-	void *context; /* of ORI_GPU_LEGACY */
 	int device;
 };
 
@@ -73,10 +72,15 @@ struct ori_gpu_ops {
 	/* What alloc and import have mapped, all of it. Needs no context. */
 	void (*unmap)(void *address, size_t length);
 
+	/* Of another GPU the driver may not tell the range: @length is 0 then. */
 	enum oriel_status (*find)(const struct ori_gpu *gpu, const void *address,
 				  struct ori_gpu_place *place);
-	/* Let @gpu reach memory of another GPU in this process. */
-	enum oriel_status (*grant)(const struct ori_gpu *gpu, const struct ori_gpu_place *place);
+	/*
+	 * Let @gpu reach memory of this process: of @kind ORI_GPU_LEGACY all that there
+	 * is, of ORI_GPU_MAPPED these whole mappings.
+	 */
+	enum oriel_status (*grant)(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
+				   const void *address, size_t length);
 	/* A descriptor of the ORI_GPU_MAPPED @place, for the caller to close. */
 	enum oriel_status (*export_fd)(const struct ori_gpu *gpu, const struct ori_gpu_place *place,
 				       int *fd);

@@ -300,23 +300,26 @@ static enum ori_gpu_kind gpu_kind(CUdeviceptr at)
 	return ORI_GPU_MAPPED;
 }
 
-static enum oriel_status gpu_find_device(CUdeviceptr at, struct ori_gpu_place *place)
+/*
+ * The driver tells the range of what the current context reaches by itself:
+ * neither cudaMalloc() memory of another one nor mappings that are closed to it.
+ */
+static enum oriel_status gpu_find_device(const struct ori_gpu *gpu, CUdeviceptr at,
+					 struct ori_gpu_place *place)
 {
 	struct ori_gpu_place p = {.kind = gpu_kind(at), .device = -1};
-	CUcontext context = NULL;
-	CUdeviceptr base;
+	CUdeviceptr base = 0;
 	CUresult result;
 
-	result = ori_cuda.cuMemGetAddressRange(&base, &p.length, at);
-	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "GPU memory at %p", gpu_pointer(at));
-	p.base = gpu_pointer(base);
 	result = ori_cuda.cuPointerGetAttribute(&p.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "the GPU of memory at %p", gpu_pointer(at));
-	/* Mapped memory belongs to no context. */
-	ori_cuda.cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, at);
-	p.context = context;
+	result = ori_cuda.cuMemGetAddressRange(&base, &p.length, at);
+	if (result != CUDA_SUCCESS && p.device == gpu->device)
+		return ori_cuda_fail(result, "GPU memory at %p", gpu_pointer(at));
+	if (result != CUDA_SUCCESS)
+		p.length = 0;
+	p.base = p.length ? gpu_pointer(base) : gpu_pointer(at);
 	*place = p;
 	return ORIEL_OK;
 }
@@ -324,7 +327,7 @@ static enum oriel_status gpu_find_device(CUdeviceptr at, struct ori_gpu_place *p
 static enum oriel_status gpu_find(const struct ori_gpu *gpu, const void *address,
 				  struct ori_gpu_place *place)
 {
-	struct ori_gpu_place host = {ORI_GPU_PAGEABLE, NULL, 0, NULL, -1};
+	struct ori_gpu_place host = {ORI_GPU_PAGEABLE, NULL, 0, -1};
 	struct gpu_visit visit = gpu_enter(gpu);
 	enum oriel_status status = visit.status;
 	CUdeviceptr at = gpu_address(address);
@@ -335,7 +338,7 @@ static enum oriel_status gpu_find(const struct ori_gpu *gpu, const void *address
 		return status;
 	result = ori_cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at);
 	if (result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE) {
-		status = gpu_find_device(at, place);
+		status = gpu_find_device(gpu, at, place);
 	} else if (result == CUDA_SUCCESS) {
 		host.kind = gpu_pointer_says(CU_POINTER_ATTRIBUTE_IS_MANAGED, at) ? ORI_GPU_OTHER
 										  : ORI_GPU_PINNED;
@@ -349,24 +352,38 @@ static enum oriel_status gpu_find(const struct ori_gpu *gpu, const void *address
 	return status;
 }
 
-static enum oriel_status gpu_grant(const struct ori_gpu *gpu, const struct ori_gpu_place *place)
+/* cudaMalloc() memory is open to the contexts that its own has been opened to. */
+static enum oriel_status gpu_grant_legacy(const struct ori_gpu *gpu, CUdeviceptr at)
 {
-	struct gpu_visit visit;
+	CUcontext owner = NULL;
 	CUresult result;
 
-	if (place->device == gpu->device)
-		return ORIEL_OK;
-	if (place->kind == ORI_GPU_MAPPED)
-		return gpu_open_to(gpu->device, gpu_address(place->base), place->length);
-	visit = gpu_enter(gpu);
-	if (visit.status != ORIEL_OK)
-		return visit.status;
-	result = ori_cuda.cuCtxEnablePeerAccess(place->context, 0);
-	gpu_leave(&visit);
+	result = ori_cuda.cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, at);
+	if (result == CUDA_SUCCESS && owner != gpu->context)
+		result = ori_cuda.cuCtxEnablePeerAccess(owner, 0);
 	if (result != CUDA_SUCCESS && result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
-		return ori_cuda_fail(result, "GPU %d cannot reach the memory of GPU %d",
-				     gpu->device, place->device);
+		return ori_cuda_fail(result, "GPU %s cannot reach the memory at %p", gpu->pci,
+				     gpu_pointer(at));
 	return ORIEL_OK;
+}
+
+static enum oriel_status gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
+				   const void *address, size_t length)
+{
+	struct gpu_visit visit = gpu_enter(gpu);
+	enum oriel_status status = visit.status;
+	CUdeviceptr at = gpu_address(address);
+	int device = -1;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (ori_cuda.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) !=
+		    CUDA_SUCCESS ||
+	    device != gpu->device)
+		status = kind == ORI_GPU_MAPPED ? gpu_open_to(gpu->device, at, length)
+						: gpu_grant_legacy(gpu, at);
+	gpu_leave(&visit);
+	return status;
 }
 
 static enum oriel_status gpu_export_fd(const struct ori_gpu *gpu, const struct ori_gpu_place *place,

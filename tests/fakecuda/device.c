@@ -17,6 +17,8 @@ static struct {
 	struct CUctx_st primary[FAKE_DEVICES];
 } machine; /* written once, in cuInit() */
 
+static atomic_uint peers[FAKE_DEVICES]; /* masks of physical GPUs whose memory one reaches */
+
 static _Thread_local struct {
 	CUcontext stack[DEPTH];
 	unsigned depth;
@@ -283,12 +285,22 @@ CUresult cuCtxPopCurrent(CUcontext *context)
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
 	int device = fake_current();
+	unsigned bit;
 
 	if (device < 0 || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!fake_reaches(fake_physical(device), fake_physical(peer->device)))
+	if (device == peer->device ||
+	    !fake_reaches(fake_physical(device), fake_physical(peer->device)))
 		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+	bit = 1u << fake_physical(peer->device);
+	if (atomic_fetch_or(&peers[fake_physical(device)], bit) & bit)
+		return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 	return CUDA_SUCCESS;
+}
+
+bool fake_is_peer(int a, int b)
+{
+	return a == b || atomic_load(&peers[b]) >> a & 1;
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)

@@ -19,6 +19,9 @@
 /* Allocations, mappings, handles, pins and streams that are still there, in all. */
 unsigned fakecuda_left(void);
 
+/* Would a kernel of @device reach @address? */
+bool fakecuda_reaches(int device, const void *address);
+
 /* The next calls of that kind fail: "cuMemMap", after @after that still work. */
 void fakecuda_fail(const char *call, unsigned after);
 
@@ -31,6 +34,7 @@ bool fake_fails(const char *call);
 int fake_physical(int device);
 int fake_visible(int physical);  /* -1: hidden */
 bool fake_reaches(int a, int b); /* physical */
+bool fake_is_peer(int a, int b); /* has a context of @a been opened to that of @b? Physical. */
 int fake_current(void);          /* device of the current context, -1: none */
 void fake_count(int change);     /* of what is left behind */
 

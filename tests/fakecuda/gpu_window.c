@@ -93,6 +93,26 @@ static void rank_close(struct rank *r)
 	oriel_comm_destroy(r->comm);
 }
 
+/* All that a kernel follows from the handle, of every rank. */
+static void check_reach(struct rank *r, uint32_t buffer)
+{
+	const struct oriel_dev_window *d = &r->dev;
+	uint32_t peer;
+	CUdevice mine;
+
+	CHECK(r, cuCtxGetDevice(&mine) == CUDA_SUCCESS);
+	CHECK(r, fakecuda_reaches(mine, d->health) && fakecuda_reaches(mine, d->blame) &&
+			 fakecuda_reaches(mine, d->fault));
+	CHECK(r, fakecuda_reaches(mine, d->peers) && fakecuda_reaches(mine, d->table) &&
+			 fakecuda_reaches(mine, d->slots));
+	for (peer = 0; peer < r->size; peer++) {
+		const char *at = oriel_dev_address(d, peer, oriel_at(buffer, 0));
+
+		CHECK(r, fakecuda_reaches(mine, d->peers[peer].control));
+		CHECK(r, fakecuda_reaches(mine, at) && fakecuda_reaches(mine, at + 4095));
+	}
+}
+
 /* A ring of puts through @buffer, and what came of it. */
 static void pass_round(struct rank *r, uint32_t buffer, unsigned round)
 {
@@ -101,6 +121,7 @@ static void pass_round(struct rank *r, uint32_t buffer, unsigned round)
 	uint64_t words[2] = {r->rank * 1000u + round, buffer};
 	const uint64_t *mine;
 
+	check_reach(r, buffer);
 	CHECK_OK(r, oriel_dev_put_signal(&r->dev, me, next, oriel_at(buffer, 24), words,
 					 sizeof(words), 3, 1));
 	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, me, before, 3, 1, 0));
@@ -227,6 +248,31 @@ static void test_mistakes(struct rank *r)
 	unmap_two(r, mute, 65536);
 }
 
+/* Memory of some GPU that is not the communicator's. */
+static void test_other_gpu(struct rank *r)
+{
+	CUcontext mine, other;
+	CUdeviceptr legacy = 0;
+	CUdevice device = 0;
+	uint32_t number = 0;
+	char *two;
+	int count = 0;
+
+	CHECK(r, cuDeviceGetCount(&count) == CUDA_SUCCESS && count > 1);
+	CHECK(r, cuCtxGetCurrent(&mine) == CUDA_SUCCESS && cuCtxGetDevice(&device) == CUDA_SUCCESS);
+	CHECK(r, cuDevicePrimaryCtxRetain(&other, (device + 1) % count) == CUDA_SUCCESS);
+	CHECK(r, cuCtxSetCurrent(other) == CUDA_SUCCESS);
+	CHECK(r, cuMemAlloc(&legacy, 20000) == CUDA_SUCCESS);
+	two = map_two(r, 65536, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	CHECK(r, cuCtxSetCurrent(mine) == CUDA_SUCCESS);
+	CHECK_FAILS(r, oriel_window_share(r->window, (char *)legacy, 4096, &number),
+		    ORIEL_ERR_INVALID, "is memory of GPU ");
+	CHECK_FAILS(r, oriel_window_share(r->window, two, 4096, &number), ORIEL_ERR_INVALID,
+		    "is memory of GPU ");
+	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS);
+	unmap_two(r, two, 65536);
+}
+
 /* A call of the driver fails on rank 0, all ranks hear of it, and all goes on. */
 static void test_failures(struct rank *r)
 {
@@ -332,6 +378,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
 	test_operations(&r);
 	test_region(&r);
 	test_mistakes(&r);
+	test_other_gpu(&r);
 	test_failures(&r);
 	test_buffers(&r);
 	rank_close(&r);

@@ -311,7 +311,7 @@ static CUresult legacy_map(struct file *f, enum kind kind, CUdeviceptr *at)
 
 	if (base == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	range_add(kind, base, f->length, f);
+	range_add(kind, base, f->length, f)->open_to = 1u << fake_physical(fake_current());
 	*at = (uintptr_t)base;
 	return CUDA_SUCCESS;
 }
@@ -422,12 +422,17 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr at)
 	return legacy_unmap(at, OPENED);
 }
 
+/* The real one knows nothing of what the current context does not reach by itself. */
 CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *length, CUdeviceptr at)
 {
 	struct range *r;
 
+	if (fake_current() < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	pthread_mutex_lock(&lock);
 	r = range_of((void *)at, DEVICE_KINDS);
+	if (r && !(r->open_to >> fake_physical(fake_current()) & 1))
+		r = NULL;
 	if (r) {
 		*base = (uintptr_t)r->at;
 		*length = r->length;
@@ -510,4 +515,19 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr *at, void *host, unsigned flags)
 	(void)flags;
 	*at = (uintptr_t)host;
 	return CUDA_SUCCESS;
+}
+
+bool fakecuda_reaches(int device, const void *address)
+{
+	int physical = fake_physical(device);
+	bool reaches = false;
+	struct range *r;
+
+	pthread_mutex_lock(&lock);
+	r = range_of(address, DEVICE_KINDS | 1u << PINNED);
+	if (r)
+		reaches = r->kind == PINNED || r->open_to >> physical & 1 ||
+			  (r->kind == LEGACY && fake_is_peer(r->file->physical, physical));
+	pthread_mutex_unlock(&lock);
+	return reaches;
 }
