@@ -25,7 +25,7 @@ struct comm_join {
 	uint64_t timeout_ns;
 };
 
-static_assert(sizeof(struct comm_join) == 776, "struct comm_join goes over the wire");
+static_assert(sizeof(struct comm_join) == 1136, "struct comm_join goes over the wire");
 
 /* This rank's settings, description and control segment. */
 static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct oriel_comm_attr *caller,
@@ -60,6 +60,8 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 		return status;
 	/* The adapter in software is always there, and opened where it is needed. */
 	join->host.hca_count = strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0;
+	if (comm->gpu)
+		ori_host_set_gpu(&join->host, comm->gpu);
 	status = ori_mem_alloc(sizeof(struct ori_control), 0, &comm->control_mem);
 	if (status != ORIEL_OK)
 		return status;

@@ -22,7 +22,6 @@
 	X(cuDeviceGetUuid)                   \
 	X(cuDeviceGetPCIBusId)               \
 	X(cuDeviceGetAttribute)              \
-	X(cuDeviceCanAccessPeer)             \
 	X(cuDeviceGetP2PAttribute)           \
 	X(cuCtxGetCurrent)                   \
 	X(cuCtxGetDevice)                    \

@@ -26,6 +26,17 @@ enum ori_gpu_flags {
 
 struct ori_gpu_ops;
 
+enum ori_gpu_reach_flags {
+	ORI_GPU_ACCESS = 1,  /* loads and stores */
+	ORI_GPU_ATOMICS = 2, /* atomics too, which only NVLink has */
+};
+
+/* How a GPU reaches another one that its process sees. */
+struct ori_gpu_reach {
+	uint8_t uuid[ORI_GPU_UUID]; /* of the other */
+	uint32_t flags;             /* enum ori_gpu_reach_flags */
+};
+
 /* Plain, copied freely; good while the context lives, which is the application's. */
 struct ori_gpu {
 	const struct ori_gpu_ops *ops;
@@ -60,6 +71,9 @@ struct ori_gpu_place {
  * but the library's own stream.
  */
 struct ori_gpu_ops {
+	/* How many of the others there are, at most @room, each in @reach. */
+	unsigned (*look)(const struct ori_gpu *gpu, struct ori_gpu_reach *reach, unsigned room);
+
 	/* At least *@length zero bytes, which becomes the true length. The caller closes *@fd. */
 	enum oriel_status (*alloc)(const struct ori_gpu *gpu, size_t *length, void **address,
 				   int *fd);

@@ -484,7 +484,45 @@ static enum oriel_status gpu_pin(const struct ori_gpu *gpu, void *address, size_
 			gpu->pci);
 }
 
+static bool gpu_p2p(CUdevice from, CUdevice to, CUdevice_P2PAttribute attribute)
+{
+	int value = 0;
+
+	return ori_cuda.cuDeviceGetP2PAttribute(&value, attribute, from, to) == CUDA_SUCCESS &&
+	       value;
+}
+
+static uint32_t gpu_reach_flags(CUdevice from, CUdevice to)
+{
+	uint32_t flags = 0;
+
+	if (gpu_p2p(from, to, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED))
+		flags |= ORI_GPU_ACCESS;
+	if (flags && gpu_p2p(from, to, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED))
+		flags |= ORI_GPU_ATOMICS;
+	return flags;
+}
+
+static unsigned gpu_look(const struct ori_gpu *gpu, struct ori_gpu_reach *reach, unsigned room)
+{
+	int device, devices = 0;
+	unsigned count = 0;
+	CUuuid uuid;
+
+	if (ori_cuda.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
+		return 0;
+	for (device = 0; device < devices && count < room; device++) {
+		if (device == gpu->device ||
+		    ori_cuda.cuDeviceGetUuid(&uuid, device) != CUDA_SUCCESS)
+			continue;
+		memcpy(reach[count].uuid, uuid.bytes, sizeof(reach[count].uuid));
+		reach[count++].flags = gpu_reach_flags(gpu->device, device);
+	}
+	return count;
+}
+
 static const struct ori_gpu_ops gpu_cuda_ops = {
+	.look = gpu_look,
 	.alloc = gpu_alloc,
 	.import = gpu_import,
 	.unmap = gpu_unmap,
