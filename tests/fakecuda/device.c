@@ -212,7 +212,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 		return CUDA_ERROR_INVALID_DEVICE;
 	switch (attribute) {
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-		*value = 9;
+		*value = getenv("FAKECUDA_MAJOR") ? atoi(getenv("FAKECUDA_MAJOR")) : 9;
 		break;
 	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
@@ -333,23 +333,30 @@ CUresult cuStreamDestroy(CUstream stream)
 	return CUDA_SUCCESS;
 }
 
+/* As if every thread captured a stream. */
+static bool may_wait(CUstream stream)
+{
+	return stream->device == fake_current() &&
+	       fake_thread.mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+}
+
 CUresult cuStreamSynchronize(CUstream stream)
 {
-	return stream->device == fake_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+	return may_wait(stream) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream stream)
 {
-	if (stream->device != fake_current() || fake_fails("cuMemcpyAsync"))
-		return CUDA_ERROR_INVALID_VALUE;
+	if (!may_wait(stream) || fake_fails("cuMemcpyAsync"))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	memcpy((void *)to, (const void *)from, length);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t length, CUstream stream)
 {
-	if (stream->device != fake_current())
-		return CUDA_ERROR_INVALID_VALUE;
+	if (!may_wait(stream))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	memset((void *)at, value, length);
 	return CUDA_SUCCESS;
 }

@@ -7,6 +7,7 @@
  * FAKECUDA_DEVICES: how many GPUs there are (2). FAKECUDA_ORDER: their numbers in
  * the order in which this process sees them ("1,0"), maybe not all.
  * FAKECUDA_ISLANDS: the first of each group of GPUs that reach each other ("0,2").
+ * FAKECUDA_MAJOR: their compute capability (9).
  */
 #ifndef FAKECUDA_H
 #define FAKECUDA_H

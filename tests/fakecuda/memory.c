@@ -15,6 +15,7 @@
 
 #define GRANULE 65536u
 #define TAIL 4096u
+#define RUBBISH 0xee /* what fresh memory holds */
 
 struct file {
 	unsigned refs;
@@ -33,6 +34,7 @@ struct range {
 	size_t length;
 	struct file *file;
 	unsigned opens;
+	bool is_managed;
 	unsigned open_to; /* mask of physical GPUs */
 	uint8_t handle[CU_IPC_HANDLE_SIZE];
 	struct range *next;
@@ -97,10 +99,16 @@ static struct file *file_take(int fd, bool is_shareable)
 static struct file *file_make(size_t length, int physical, bool is_shareable)
 {
 	int fd = memfd_create("fakecuda", MFD_CLOEXEC);
+	char rubbish[TAIL];
+	size_t at;
 
+	memset(rubbish, RUBBISH, sizeof(rubbish));
 	if (fd < 0 || ftruncate(fd, (off_t)(length + TAIL)) != 0 ||
 	    pwrite(fd, &physical, sizeof(physical), (off_t)length) != sizeof(physical))
 		abort();
+	for (at = 0; at < length; at += TAIL)
+		if (pwrite(fd, rubbish, TAIL, (off_t)at) != TAIL)
+			abort();
 	return file_take(fd, is_shareable);
 }
 
@@ -330,6 +338,17 @@ CUresult cuMemAlloc(CUdeviceptr *at, size_t length)
 	return result;
 }
 
+CUresult cuMemAllocManaged(CUdeviceptr *at, size_t length, unsigned flags)
+{
+	CUresult result = flags ? cuMemAlloc(at, length) : CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&lock);
+	if (result == CUDA_SUCCESS)
+		range_of((void *)*at, 1u << LEGACY)->is_managed = true;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
 static CUresult legacy_unmap(CUdeviceptr at, enum kind kind)
 {
 	struct range *r;
@@ -449,7 +468,7 @@ static CUresult attribute_of(const struct range *r, CUpointer_attribute attribut
 			r->kind == PINNED ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		*(unsigned char *)data = 0;
+		*(unsigned char *)data = r->is_managed;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 		*(unsigned char *)data = r->kind == LEGACY;
