@@ -102,12 +102,20 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *window, u
 enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault);
 
 /*
- * The operations of oriel/dev.h for a host thread. Those with @stream are
- * ordered in it; NULL means: done by the calling thread, now, which is what a
- * window in host memory takes (ORIEL_ERR_INVALID else). A window on a GPU has
- * kernels for that: until there are stream-ordered operations, all of these are
- * refused (ORIEL_ERR_UNSUPPORTED). Failures leave a text behind
+ * The operations of oriel/dev.h for a host thread. Failures leave a text behind
  * oriel_last_error(). Waits: 0 = the communicator's timeout.
+ *
+ * Window in host memory: done by the calling thread, now; @stream is NULL
+ * (ORIEL_ERR_INVALID else).
+ *
+ * Window on a GPU: posted to @stream, a stream of the context of the communicator,
+ * and done in its order; what was captured is done at each launch of the graph.
+ * Nothing here waits for the GPU. The memory of the caller stays his until then,
+ * and is reached by the GPU where kernels copy (send, recv). @stream is not NULL
+ * (ORIEL_ERR_INVALID; cudaStreamLegacy is the default one). Arguments are looked
+ * at now; of what fails later nobody can be told, so it breaks the communicator,
+ * a wait whose limit has passed among it, the caller's own as well. Operations
+ * without @stream are refused (ORIEL_ERR_UNSUPPORTED).
  */
 enum oriel_status oriel_window_put(struct oriel_window *window, unsigned peer, uint64_t to,
 				   const void *from, size_t length, void *stream);

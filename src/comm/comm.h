@@ -104,10 +104,11 @@ struct oriel_comm {
 	unsigned *expected;           /* [size], descriptors in an exchange */
 	void *records;                /* [size] of at most ORI_RECORD_BYTES, for gathers */
 
-	struct ori_gpu *gpu;         /* NULL: windows lie in host memory */
-	struct ori_mem *gpu_ranks;   /* @of and @domain for kernels */
-	struct ori_gpu_notes *notes; /* where kernels leave what they refuse */
-	bool is_blame_told;          /* of the watcher */
+	struct ori_gpu *gpu;            /* NULL: windows lie in host memory */
+	struct ori_gpu_program program; /* kernels/kernels.h; empty: built without */
+	struct ori_mem *gpu_ranks;      /* @of and @domain for kernels */
+	struct ori_gpu_notes *notes;    /* where kernels leave what they refuse */
+	bool is_blame_told;             /* of the watcher */
 
 	uint32_t exchanges;  /* of descriptors so far; the same on all ranks */
 	atomic_uint windows; /* numbers given out */

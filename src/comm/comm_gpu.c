@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "kernels/kernels.h"
 
 #define NOTES_EACH 64u
 
@@ -41,6 +42,21 @@ static enum oriel_status notes_open(struct oriel_comm *comm)
 	return ORIEL_OK;
 }
 
+static_assert(ORI_KERNEL_COUNT <= ORI_GPU_KERNELS, "all fit a program");
+
+/* In advance, since loading may wait for kernels that wait for this very rank. */
+static enum oriel_status program_open(struct oriel_comm *comm)
+{
+#define PROGRAM_NAME(number, name, threads) #name,
+	static const char *const names[] = {ORI_KERNELS(PROGRAM_NAME)};
+#undef PROGRAM_NAME
+	const void *image = ori_kernels_image();
+
+	if (!image)
+		return ORIEL_OK;
+	return comm->gpu->ops->load(comm->gpu, image, names, ORI_KERNEL_COUNT, &comm->program);
+}
+
 enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm)
 {
 	struct ori_gpu *gpu = calloc(1, sizeof(*gpu));
@@ -55,7 +71,8 @@ enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm)
 	}
 	comm->gpu = gpu;
 	ori_log(ORIEL_LOG_INFO, "rank %u: GPU %s (%s)", comm->rank, gpu->pci, gpu->name);
-	return notes_open(comm);
+	status = program_open(comm);
+	return status == ORIEL_OK ? notes_open(comm) : status;
 }
 
 enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm)
@@ -162,6 +179,7 @@ void ori_comm_gpu_close(struct oriel_comm *comm)
 	}
 	if (comm->control_mem && comm->control_mem->pins)
 		ori_mem_unpin(comm->gpu, comm->control_mem);
+	comm->gpu->ops->unload(comm->gpu, &comm->program);
 	ori_gpu_close(comm->gpu);
 	free(comm->gpu);
 	comm->gpu = NULL;

@@ -52,7 +52,11 @@
 	X(cuStreamDestroy)                   \
 	X(cuStreamSynchronize)               \
 	X(cuMemcpyAsync)                     \
-	X(cuMemsetD8Async)
+	X(cuMemsetD8Async)                   \
+	X(cuModuleLoadData)                  \
+	X(cuModuleUnload)                    \
+	X(cuModuleGetFunction)               \
+	X(cuLaunchKernel)
 
 #define ORI_CUDA_MEMBER(call) __typeof__(call) *call;
 struct ori_cuda {

@@ -49,6 +49,14 @@ struct ori_gpu {
 	char pci[ORI_GPU_PCI];
 };
 
+#define ORI_GPU_KERNELS 16u
+
+/* Device code in a context. Zeroed storage is empty. */
+struct ori_gpu_program {
+	void *module;
+	void *kernels[ORI_GPU_KERNELS];
+};
+
 enum ori_gpu_kind {
 	ORI_GPU_PAGEABLE, /* of the host, and unknown to the driver */
 	ORI_GPU_PINNED,   /* of the host */
@@ -118,6 +126,22 @@ struct ori_gpu_ops {
 	enum oriel_status (*copy)(const struct ori_gpu *gpu, void *to, const void *from,
 				  size_t length);
 	enum oriel_status (*zero)(const struct ori_gpu *gpu, void *at, size_t length);
+
+	/* @count kernels of @image, at most ORI_GPU_KERNELS; no launch waits for code. */
+	enum oriel_status (*load)(const struct ori_gpu *gpu, const void *image,
+				  const char *const *names, unsigned count,
+				  struct ori_gpu_program *program);
+	/* Empty is fine. */
+	void (*unload)(const struct ori_gpu *gpu, struct ori_gpu_program *program);
+
+	/*
+	 * In order in @stream, the caller's, and captured with it; done later. One block
+	 * of @threads; @arguments are read before the return.
+	 */
+	enum oriel_status (*launch)(const struct ori_gpu *gpu, void *kernel, unsigned threads,
+				    void **arguments, void *stream);
+	enum oriel_status (*copy_in)(const struct ori_gpu *gpu, void *stream, void *to,
+				     const void *from, size_t length);
 };
 
 /*

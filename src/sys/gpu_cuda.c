@@ -9,7 +9,7 @@
 #include "sys/cuda.h"
 #include "sys/gpu.h"
 
-#define GPU_CAPABILITY 7 /* the first with loads and stores that acquire and release */
+#define GPU_CAPABILITY 8 /* the oldest that the library's kernels are compiled for */
 
 static_assert(sizeof(CUipcMemHandle) == ORI_GPU_HANDLE, "a handle has its place");
 static_assert(sizeof(((CUuuid *)0)->bytes) == ORI_GPU_UUID, "a UUID has its place");
@@ -484,6 +484,82 @@ static enum oriel_status gpu_pin(const struct ori_gpu *gpu, void *address, size_
 			gpu->pci);
 }
 
+static void gpu_unload(const struct ori_gpu *gpu, struct ori_gpu_program *program)
+{
+	struct gpu_visit visit;
+
+	if (!program->module)
+		return;
+	visit = gpu_enter(gpu);
+	if (visit.status == ORIEL_OK)
+		ori_cuda.cuModuleUnload(program->module);
+	gpu_leave(&visit);
+	*program = (struct ori_gpu_program){0};
+}
+
+/* To ask for a kernel also loads it, where modules are lazy. */
+static enum oriel_status gpu_load(const struct ori_gpu *gpu, const void *image,
+				  const char *const *names, unsigned count,
+				  struct ori_gpu_program *program)
+{
+	struct gpu_visit visit = gpu_enter(gpu);
+	struct ori_gpu_program p = {0};
+	CUfunction kernel = NULL;
+	CUmodule module = NULL;
+	CUresult result;
+	unsigned i;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuModuleLoadData(&module, image);
+	p.module = module;
+	for (i = 0; i < count && result == CUDA_SUCCESS; i++) {
+		result = ori_cuda.cuModuleGetFunction(&kernel, module, names[i]);
+		p.kernels[i] = kernel;
+	}
+	gpu_leave(&visit);
+	if (result == CUDA_SUCCESS) {
+		*program = p;
+		return ORIEL_OK;
+	}
+	gpu_unload(gpu, &p);
+	return ori_cuda_fail(result, "the kernels of this library on GPU %s (%s)", gpu->pci,
+			     gpu->name);
+}
+
+static enum oriel_status gpu_launch(const struct ori_gpu *gpu, void *kernel, unsigned threads,
+				    void **arguments, void *stream)
+{
+	struct gpu_visit visit = gpu_enter(gpu);
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result =
+		ori_cuda.cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, stream, arguments, NULL);
+	gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "a kernel of this library in a stream on GPU %s",
+				     gpu->pci);
+	return ORIEL_OK;
+}
+
+static enum oriel_status gpu_copy_in(const struct ori_gpu *gpu, void *stream, void *to,
+				     const void *from, size_t length)
+{
+	struct gpu_visit visit = gpu_enter(gpu);
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuMemcpyAsync(gpu_address(to), gpu_address(from), length, stream);
+	gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "copying %zu bytes in a stream on GPU %s", length,
+				     gpu->pci);
+	return ORIEL_OK;
+}
+
 static bool gpu_p2p(CUdevice from, CUdevice to, CUdevice_P2PAttribute attribute)
 {
 	int value = 0;
@@ -536,6 +612,10 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.unpin = gpu_unpin,
 	.copy = gpu_copy,
 	.zero = gpu_zero,
+	.load = gpu_load,
+	.unload = gpu_unload,
+	.launch = gpu_launch,
+	.copy_in = gpu_copy_in,
 };
 
 static unsigned gpu_flags(CUdevice device)

@@ -7,6 +7,7 @@
 
 #include "base/live.h"
 #include "comm/share.h"
+#include "kernels/kernels.h"
 
 /* What must be equal on all ranks. Goes over the wire as it is. */
 struct ori_window_counts {
@@ -57,6 +58,22 @@ enum oriel_status ori_window_gpu_open(struct oriel_window *window);
 enum oriel_status ori_window_gpu_publish(struct oriel_window *window, uint32_t buffer,
 					 uint32_t count);
 void ori_window_gpu_close(struct oriel_window *window);
+
+/*
+ * window_stream.c: the operations of oriel/window.h for a window on a GPU, in a
+ * stream of its context. Arguments are looked at before anything is posted.
+ */
+enum oriel_status ori_window_stream_put(struct oriel_window *window, unsigned peer, uint64_t to,
+					const void *from, size_t length, void *stream);
+enum oriel_status ori_window_stream_get(struct oriel_window *window, unsigned peer, uint64_t from,
+					void *to, size_t length, void *stream);
+enum oriel_status ori_window_stream_put_signal(struct oriel_window *window, unsigned peer,
+					       uint64_t to, const void *from, size_t length,
+					       uint32_t id, uint64_t value, void *stream);
+/* All others: one kernel each, with what it takes. @timeout_ns of waits, 0 = the default. */
+enum oriel_status ori_window_stream_call(struct oriel_window *window, enum ori_kernel kernel,
+					 const struct ori_kernel_call *call, uint64_t timeout_ns,
+					 void *stream);
 
 /* The text of @fault, which device functions left. */
 void ori_window_fault_text(const struct oriel_dev_window *device,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A CUDA driver for machines without GPUs, for tests: its memory is files, its
- * copies are memcpy(), it runs no kernels. It refuses what the real one refuses
+ * copies are memcpy(), its only kernels are the library's. It refuses what the real one refuses
  * where the library could get that wrong, and counts what is left behind.
  *
  * FAKECUDA_DEVICES: how many GPUs there are (2). FAKECUDA_ORDER: their numbers in
@@ -26,7 +26,7 @@ bool fakecuda_reaches(int device, const void *address);
 /* The next calls of that kind fail: "cuMemMap", after @after that still work. */
 void fakecuda_fail(const char *call, unsigned after);
 
-/* Between the two files. */
+/* Between the files. */
 struct CUctx_st {
 	int device; /* as this process numbers them */
 };

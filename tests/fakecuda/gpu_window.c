@@ -265,8 +265,9 @@ static void test_mistakes(struct rank *r)
 	if (r->size > 1)
 		CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &none), ORIEL_ERR_MISMATCH,
 			    "in GPU memory on rank 0 and in host memory on rank 1");
-	CHECK_FAILS(r, oriel_window_put(r->window, 0, 0, pageable, 8, NULL), ORIEL_ERR_UNSUPPORTED,
-		    "in GPU memory");
+	CHECK_FAILS(r, oriel_window_put(r->window, 0, 0, pageable, 8, NULL), ORIEL_ERR_INVALID,
+		    "need a stream");
+	CHECK_FAILS(r, oriel_window_flush(r->window, 0), ORIEL_ERR_UNSUPPORTED, "in GPU memory");
 	CHECK(r, oriel_dev_put(&r->dev, oriel_dev_thread(), 0, LENGTH, pageable, 1) ==
 			 ORIEL_ERR_RANGE);
 	CHECK_OK(r, oriel_window_fault(r->window, &fault));
@@ -336,6 +337,113 @@ static void test_failures(struct rank *r)
 				oriel_window_destroy(window);
 		}
 	}
+}
+
+/* What is wrong is said before anything is posted. */
+static void test_stream_mistakes(struct rank *r, CUstream s)
+{
+	struct oriel_window *w = r->window;
+	unsigned other = (r->rank + 1) % r->size;
+	char pageable[64] = "";
+
+	CHECK_FAILS(r, oriel_window_put(w, r->size, 0, pageable, 8, s), ORIEL_ERR_RANGE,
+		    "put: rank ");
+	CHECK_FAILS(r, oriel_window_put(w, 0, LENGTH - 7, pageable, 8, s), ORIEL_ERR_RANGE,
+		    "put: the end, byte 65537, is beyond the 65536 bytes of buffer 0 of rank 0");
+	CHECK_FAILS(r, oriel_window_get(w, 0, LENGTH, pageable, UINT64_MAX, s), ORIEL_ERR_RANGE,
+		    "get: the end");
+	CHECK_FAILS(r, oriel_window_put(w, 0, oriel_at(8, 0), pageable, 8, s), ORIEL_ERR_RANGE,
+		    "put: buffer 8 of 8");
+	CHECK_FAILS(r, oriel_window_put(w, 0, oriel_at(7, 0), pageable, 0, s), ORIEL_ERR_STATE,
+		    "put: buffer 7 of rank 0 is not shared");
+	CHECK_FAILS(r, oriel_window_put_value(w, 0, 12, 1, s), ORIEL_ERR_INVALID,
+		    "put_value: the word at offset 12 of buffer 0 is not aligned");
+	CHECK_FAILS(r, oriel_window_put_signal(w, 0, 0, pageable, 8, 64, 1, s), ORIEL_ERR_RANGE,
+		    "signal: signal 64 of 64");
+	CHECK_FAILS(r, oriel_window_signal(w, 0, 0, (enum oriel_signal_op)2, 1, s),
+		    ORIEL_ERR_INVALID, "no comparison or operation 2");
+	CHECK_FAILS(r, oriel_window_wait_signal(w, 0, (enum oriel_compare)6, 1, 0, s),
+		    ORIEL_ERR_INVALID, "no comparison or operation 6");
+	CHECK_FAILS(r, oriel_window_wait_signal_next(w, r->size, 0, 1, 0, s), ORIEL_ERR_RANGE,
+		    "wait_signal_next: rank ");
+	CHECK_FAILS(r, oriel_window_barrier(w, 16, 0, s), ORIEL_ERR_RANGE,
+		    "barrier: barrier slot 16 of 16");
+	CHECK_FAILS(r, oriel_window_send(w, r->rank, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
+		    "is the rank itself");
+	if (r->size == 1)
+		return;
+	CHECK_FAILS(r, oriel_window_send(w, other, 64, pageable, 8, 0, s), ORIEL_ERR_RANGE,
+		    "send: channel 64 of 64");
+	CHECK_FAILS(r, oriel_window_recv(w, other, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
+		    "not pinned");
+}
+
+static void stream_round(struct rank *r, CUstream s, uint64_t *memory, unsigned round)
+{
+	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	const uint64_t *mine = oriel_dev_address(&r->dev, r->rank, 0);
+	struct oriel_window *w = r->window;
+
+	memory[0] = r->rank * 1000u + round;
+	memory[1] = round;
+	CHECK_OK(r, oriel_window_put(w, next, 1000 * 8, memory, 8, s));
+	CHECK_OK(r, oriel_window_put_signal(w, next, 1001 * 8, memory + 1, 8, 4, 1, s));
+	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 4, 1, 0, s));
+	CHECK(r, mine[1000] == before * 1000u + round && mine[1001] == round);
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK_OK(r, oriel_window_get(w, next, 1000 * 8, memory + 2, 8, s));
+	CHECK(r, memory[2] == memory[0]);
+	CHECK_OK(r, oriel_window_put_value(w, next, 1002 * 8, round, s));
+	CHECK_OK(r, oriel_window_signal(w, next, 5, ORIEL_SIGNAL_SET, round, s));
+	CHECK_OK(r, oriel_window_wait_signal_from(w, before, 5, ORIEL_GE, round, 0, s));
+	CHECK(r, mine[1002] == round);
+	CHECK_OK(r, oriel_window_signal_all(w, 6, ORIEL_SIGNAL_ADD, 1, s));
+	CHECK_OK(r,
+		 oriel_window_wait_signal(w, 6, ORIEL_GE, (uint64_t)round * (r->size - 1), 0, s));
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	if (r->size == 1)
+		return;
+	CHECK_OK(r, oriel_window_send(w, next, 2, memory, 8, 0, s));
+	CHECK_OK(r, oriel_window_recv(w, before, 2, memory + 3, 8, 0, s));
+	CHECK(r, memory[3] == before * 1000u + round);
+}
+
+static void test_streams(struct rank *r)
+{
+	CUdeviceptr memory = 0;
+	uint64_t value = 1;
+	CUstream stream;
+	unsigned round;
+
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	CHECK(r, cuMemAlloc(&memory, 64) == CUDA_SUCCESS);
+	if (oriel_window_barrier(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED) {
+		test_stream_mistakes(r, stream);
+		for (round = 1; round <= 20; round++)
+			stream_round(r, stream, (uint64_t *)memory, round);
+		CHECK_OK(r, oriel_window_reset_signals(r->window, stream));
+		CHECK_OK(r, oriel_dev_read_signal(&r->dev, 4, &value));
+		CHECK(r, value == 0 && r->dev.signal_bases[4] == 0);
+		CHECK_OK(r, oriel_window_barrier(r->window, 3, 0, stream));
+	}
+	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
+}
+
+/* A limit of the caller's own that has passed in a stream: nobody else can tell him. */
+static void test_stream_timeout(struct rank *r)
+{
+	CUstream stream;
+
+	rank_open(r, LONG_NS);
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	if (oriel_window_barrier(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED) {
+		CHECK_OK(r, oriel_window_wait_signal_from(r->window, r->rank, 9, ORIEL_GE, 1,
+							  50000000, stream));
+		CHECK_FAILS(r, oriel_window_signal(r->window, 0, 0, ORIEL_SIGNAL_ADD, 1, stream),
+			    ORIEL_ERR_TIMEOUT, "wait_signal_from");
+	}
+	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS);
+	rank_close(r);
 }
 
 #define MANY 66 /* more windows than records are made at once */
@@ -487,10 +595,12 @@ static void test_all(struct rank *r)
 	if (cuDeviceGetCount(&count) == CUDA_SUCCESS && count > 1)
 		test_other_gpu(r);
 	test_failures(r);
+	test_streams(r);
 	test_records(r);
 	test_buffers(r);
 	rank_close(r);
 	test_blame(r);
+	test_stream_timeout(r);
 	test_cpu_rank(r);
 	test_cpu_comm(r);
 	test_no_context(r);
@@ -524,7 +634,7 @@ static void test_far(struct rank *r)
 
 	rank_join(r, LONG_NS);
 	CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &window), ORIEL_ERR_UNSUPPORTED,
-		    "is reached by rdma");
+		    "which kernels cannot use yet");
 	CHECK_OK(r, oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &memory));
 	CHECK_OK(r, oriel_region_register(r->comm, memory, 4096, &region));
 	CHECK_FAILS(r, oriel_region_share(region), ORIEL_ERR_UNSUPPORTED,
