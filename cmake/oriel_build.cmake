@@ -39,14 +39,20 @@ if(ORIEL_SANITIZE)
 	add_link_options(${sanitize})
 endif()
 
-# ORIEL_NVCC is the compiler, or false.
+# ORIEL_NVCC is the compiler, ORIEL_CUDA_INCLUDE where cuda.h lies, or they are false.
 if(ORIEL_CUDA STREQUAL OFF)
 	set(ORIEL_NVCC OFF)
+	set(ORIEL_CUDA_INCLUDE OFF)
 else()
+	find_path(ORIEL_CUDA_INCLUDE cuda.h HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES include)
+	mark_as_advanced(ORIEL_CUDA_INCLUDE)
 	find_program(ORIEL_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
 	mark_as_advanced(ORIEL_NVCC)
 	if(NOT ORIEL_NVCC AND NOT ORIEL_CUDA STREQUAL AUTO)
 		message(FATAL_ERROR "ORIEL_CUDA is ${ORIEL_CUDA}, but there is no nvcc in PATH or CUDA_PATH")
+	endif()
+	if(NOT ORIEL_CUDA_INCLUDE AND NOT ORIEL_CUDA STREQUAL AUTO)
+		message(FATAL_ERROR "ORIEL_CUDA is ${ORIEL_CUDA}, but there is no cuda.h in CUDA_PATH")
 	endif()
 endif()
 

@@ -27,6 +27,7 @@ HEADERS = {
 MODULES = {
     "base": Rule("", "it knows no GPU, no NIC, no peer"),
     "sys": Rule("", "it only opens libraries and asks the system"),
+    "kernels": Rule("dev", "it is device code, for the GPU alone"),
     "bootstrap": Rule("sys public", "it moves opaque bytes, so that a caller can supply his own"),
     "topo": Rule("sys public", "it describes and compares; talking is the work of comm"),
     "mem": Rule("sys public", "it allocates, exports, imports; talking is the work of comm"),
@@ -35,10 +36,10 @@ MODULES = {
                 "no rank, no peer: addresses are bytes"),
     "transport": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),
     # Its health record is read by kernels, so it is written as they would.
-    "comm": Rule("transport/transport.h topo mem bootstrap public"
+    "comm": Rule("transport/transport.h topo mem bootstrap kernels public"
                  " oriel/dev/order.h oriel/dev/wait.h",
                  "it owns the links, but names no backend"),
-    "window": Rule("comm mem dev public", "no backend name appears here"),
+    "window": Rule("comm mem kernels dev public", "no backend name appears here"),
     "progress": Rule("comm mem dev public", "no backend name appears here"),
     "p2p": Rule("comm mem hca dev public", "no backend name appears here"),
     "coll": Rule("public dev", "it is a user of the public API"),
@@ -49,6 +50,7 @@ OUTSIDE_WHY = "it is a user: if it needs an internal header, the API lacks somet
 OUTSIDE = {
     "tests/fuzz": Rule("status types dev public base " + " ".join(MODULES), ""),
     "tests/model": Rule("status types dev public base " + " ".join(MODULES), ""),
+    "tests/fakecuda": Rule("status types dev public kernels", OUTSIDE_WHY),
     "tests": Rule("status types dev public", OUTSIDE_WHY),
     "tools": Rule("status types dev public", OUTSIDE_WHY),
     "examples": Rule("status types dev public", OUTSIDE_WHY),

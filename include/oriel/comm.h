@@ -23,12 +23,21 @@ enum oriel_connect {
 	ORIEL_CONNECT_LAZY,    /* by oriel_comm_connect() or the first window */
 };
 
+enum oriel_comm_flags {
+	/*
+	 * Windows and regions of this rank may lie on the GPU whose CUDA context is
+	 * current in the calling thread. The context must outlive the communicator.
+	 */
+	ORIEL_COMM_GPU = 1,
+};
+
 /* Zero means default for every field. */
 struct oriel_comm_attr {
 	size_t size;         /* of this struct, as the caller knew it */
 	uint64_t timeout_ns; /* of every wait; 0 = ORIEL_TIMEOUT, ORIEL_FOREVER = none */
 	const char *node;    /* name of this rank's (virtual) node; NULL = ORIEL_NODE */
 	unsigned connect;    /* enum oriel_connect, equal on all ranks */
+	unsigned flags;      /* enum oriel_comm_flags; ranks may differ */
 };
 
 /*
@@ -39,6 +48,7 @@ struct oriel_comm_attr {
  * ORIEL_ERR_NO_PATH: two ranks cannot reach each other; the text names both,
  * their hosts and what was tried. ORIEL_ERR_MISMATCH: version, timeout or
  * connect differ. ORIEL_ERR_CONFIG: a setting of some rank is wrong.
+ * ORIEL_ERR_STATE: ORIEL_COMM_GPU without a current context.
  */
 enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 				    const struct oriel_comm_attr *attr, struct oriel_comm **comm);
@@ -106,7 +116,7 @@ enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned i
 enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned rank,
 					unsigned *index);
 
-/* The same maps as a POD for kernels. Borrows memory of @comm. */
+/* The same maps as a POD for kernels, of the GPU where @comm has one. Borrows memory of @comm. */
 enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device);
 
 /*

@@ -14,12 +14,15 @@ extern "C" {
 #endif
 
 enum oriel_memory_flags {
-	ORIEL_MEMORY_HUGE = 1, /* huge pages; ORIEL_ERR_UNSUPPORTED with the reason if none */
+	ORIEL_MEMORY_HUGE = 1,   /* huge pages; ORIEL_ERR_UNSUPPORTED with the reason if none */
+	ORIEL_MEMORY_DEVICE = 2, /* of the GPU whose CUDA context is current in the caller */
 };
 
 /*
  * Zeroed memory that other processes can map: an anonymous file, sealed
- * against shrinking. Local; any thread. @length is rounded up to pages.
+ * against shrinking, or with ORIEL_MEMORY_DEVICE an allocation of a GPU, whose
+ * address only kernels and copies follow. Local; any thread. @length is rounded
+ * up to pages. Neither synchronises a GPU.
  */
 enum oriel_status oriel_memory_alloc(size_t length, unsigned flags, void **address);
 
@@ -57,6 +60,10 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
  * (ORIEL_ERR_STATE). Where a peer in another process would have to map it, the
  * memory must come from oriel_memory_alloc() or oriel_memory_take_fd(), else
  * ORIEL_ERR_UNSUPPORTED with the reason. Any part of an allocation will do.
+ *
+ * With ORIEL_COMM_GPU it may be memory of that GPU: of oriel_memory_alloc(), of
+ * cudaMalloc(), or mapped by the caller from allocations that were made with
+ * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. Every rank then needs a GPU.
  */
 enum oriel_status oriel_region_share(struct oriel_region *region);
 

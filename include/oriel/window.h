@@ -23,6 +23,12 @@ struct oriel_window;
 enum oriel_window_flags {
 	ORIEL_WINDOW_HUGE = 1,   /* huge pages for what the window allocates */
 	ORIEL_WINDOW_SPARSE = 2, /* on all ranks: makes no links; see oriel_window_create() */
+	/*
+	 * All that the window allocates lies on the GPU of the communicator, which
+	 * needs ORIEL_COMM_GPU, and the handle is for kernels. Equal on all ranks. No
+	 * rank may be reached by rdma alone (ORIEL_ERR_UNSUPPORTED).
+	 */
+	ORIEL_WINDOW_DEVICE = 4,
 };
 
 /*
@@ -53,6 +59,11 @@ struct oriel_window_attr {
  * what is to be done to another returns ORIEL_ERR_NO_PATH and breaks nothing.
  * So does a barrier of all on ranks that lack a link, when the others have been
  * told that they have come.
+ *
+ * A buffer of a window on GPUs is memory of this rank's GPU or host memory: of
+ * oriel_memory_alloc(), which is pinned here, or pinned by the caller, if all
+ * ranks are threads of one process. Its kind may differ between ranks. One of a
+ * window in host memory is host memory.
  */
 enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
 				      struct oriel_window **window);
@@ -60,9 +71,9 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 /*
  * Collective; waits until all ranks have come, so that nobody's memory goes
  * while it may be written, but no longer than the timeout, and not at all once
- * the communicator is broken. Device handles are dead afterwards. NULL is
- * allowed. A handle that is not alive is reported (oriel_last_error) and
- * otherwise ignored.
+ * the communicator is broken. Device handles are dead afterwards: no kernel uses
+ * one any more, and no captured graph is launched again. NULL is allowed. A handle that is not
+ * alive is reported (oriel_last_error) and otherwise ignored.
  */
 void oriel_window_destroy(struct oriel_window *window);
 
@@ -98,10 +109,20 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *window, u
 enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault);
 
 /*
- * The operations of oriel/dev.h for a host thread. Those with @stream are
- * ordered in it; NULL means: done by the calling thread, now, which is what a
- * window in host memory takes (ORIEL_ERR_INVALID else). Failures leave a text
- * behind oriel_last_error(). Waits: 0 = the communicator's timeout.
+ * The operations of oriel/dev.h for a host thread. Failures leave a text behind
+ * oriel_last_error(). Waits: 0 = the communicator's timeout.
+ *
+ * Window in host memory: done by the calling thread, now; @stream is NULL
+ * (ORIEL_ERR_INVALID else).
+ *
+ * Window on a GPU: posted to @stream, a stream of the context of the communicator,
+ * and done in its order; what was captured is done at each launch of the graph.
+ * Nothing here waits for the GPU. The memory of the caller stays his until then,
+ * and is reached by the GPU where kernels copy (send, recv). @stream is not NULL
+ * (ORIEL_ERR_INVALID; cudaStreamLegacy is the default one). Arguments are looked
+ * at now; of what fails later nobody can be told, so it breaks the communicator,
+ * a wait whose limit has passed among it, the caller's own as well. Operations
+ * without @stream are refused (ORIEL_ERR_UNSUPPORTED).
  */
 enum oriel_status oriel_window_put(struct oriel_window *window, unsigned peer, uint64_t to,
 				   const void *from, size_t length, void *stream);

@@ -28,7 +28,7 @@ struct comm_join {
 	uint32_t reserved;
 };
 
-static_assert(sizeof(struct comm_join) == 704, "struct comm_join goes over the wire");
+static_assert(sizeof(struct comm_join) == 1144, "struct comm_join goes over the wire");
 
 /* When links are made: what the caller or else the setting says. */
 static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
@@ -58,6 +58,13 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = oriel_settings_check();
 	if (status != ORIEL_OK)
 		return status;
+	if (attr.flags & ~(unsigned)ORIEL_COMM_GPU)
+		return ori_fail(ORIEL_ERR_INVALID, "communicator flags 0x%x", attr.flags);
+	if (attr.flags & ORIEL_COMM_GPU) {
+		status = ori_comm_gpu_open(comm);
+		if (status != ORIEL_OK)
+			return status;
+	}
 	if (attr.timeout_ns)
 		comm->timeout_ns = attr.timeout_ns;
 	status = comm_read_connect(attr.connect, &join->connect);
@@ -73,10 +80,15 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 		return status;
 	/* The adapter in software is always there, and opened where it is needed. */
 	join->host.hca_count = strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0;
+	if (comm->gpu)
+		ori_host_set_gpu(&join->host, comm->gpu);
 	status = ori_mem_alloc(sizeof(struct ori_control), 0, &comm->control_mem);
 	if (status != ORIEL_OK)
 		return status;
 	comm->control = (void *)comm->control_mem->address;
+	status = ori_comm_gpu_pin(comm);
+	if (status != ORIEL_OK)
+		return status;
 	status = ori_mem_export(comm->control_mem, 0, sizeof(struct ori_control), &join->control);
 	if (status != ORIEL_OK)
 		return status;
@@ -125,7 +137,8 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 		if (status != ORIEL_OK)
 			return status;
 	}
-	return ori_comm_select(comm);
+	status = ori_comm_select(comm);
+	return status == ORIEL_OK ? ori_comm_gpu_publish(comm) : status;
 }
 
 struct comm_controls {
@@ -218,6 +231,7 @@ static void comm_free(struct oriel_comm *comm)
 		ori_mapping_close(&comm->peers[peer]);
 	for (peer = 0; comm->reasons && peer < comm->size; peer++)
 		free(comm->reasons[peer]);
+	ori_comm_gpu_close(comm);
 	ori_mem_unref(comm->control_mem);
 	free(comm->ranks);
 	free(comm->links);
@@ -446,5 +460,9 @@ enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_
 	device->domain_index = comm->domain_index;
 	device->of = comm->of;
 	device->domain = comm->domain;
+	if (comm->gpu_ranks) {
+		device->of = (const void *)comm->gpu_ranks->address;
+		device->domain = (const void *)(device->of + comm->size);
+	}
 	return ORIEL_OK;
 }

@@ -21,7 +21,7 @@
 #include "topo/host.h"
 
 #define ORI_GATHER_BYTES 2048u /* of one rank in one round of the mapped gather */
-#define ORI_RECORD_BYTES 512u  /* of one rank in the gathers of this library */
+#define ORI_RECORD_BYTES 1024u /* of one rank in the gathers of this library */
 #define ORI_VERDICT_TEXT 240u
 
 /* What a rank says of itself in a collective. Goes over the wire as it is. */
@@ -69,12 +69,13 @@ struct ori_gather_slot {
  */
 struct ori_control {
 	struct oriel_dev_fault health; /* of the owner; peers write aborts */
-	uint64_t reserved0[8];
+	struct oriel_dev_fault blame;  /* what kernels of the owner's GPU leave, nobody else */
 	uint64_t round;
 	uint64_t reserved1[15];
 	struct ori_gather_slot slot[2];
 };
 
+struct ori_gpu_notes;
 struct ori_mesh;
 struct ori_rdma;
 struct ori_rdma_link;
@@ -111,6 +112,12 @@ struct oriel_comm {
 	struct ori_pulse *pulse;      /* NULL: no peer is reached by rdma */
 	unsigned *expected;           /* [size], descriptors in an exchange; links to make */
 	void *records;                /* [size] of at most ORI_RECORD_BYTES, for gathers */
+
+	struct ori_gpu *gpu;            /* NULL: windows lie in host memory */
+	struct ori_gpu_program program; /* kernels/kernels.h; empty: built without */
+	struct ori_mem *gpu_ranks;      /* @of and @domain for kernels */
+	struct ori_gpu_notes *notes;    /* where kernels leave what they refuse */
+	bool is_blame_told;             /* of the watcher */
 
 	uint32_t exchanges;  /* of descriptors so far; the same on all ranks */
 	atomic_uint windows; /* numbers given out */
@@ -175,6 +182,26 @@ enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
 				 enum oriel_status status);
 
 /*
+ * comm_gpu.c. Kernels read the health of @comm, which aborts of peers change, and
+ * leave their own failures elsewhere: atomics of a GPU and of the CPU do not know
+ * of each other in host memory.
+ */
+enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm);
+/* The control segment is there: let the GPU reach it. */
+enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm);
+/* The paths are known: tell kernels of them. */
+enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm);
+/* What kernels have left becomes the health of @comm. */
+void ori_comm_gpu_collect(const struct oriel_comm *comm);
+/* The same from the watcher, which tells the peers. */
+void ori_comm_gpu_watch(struct oriel_comm *comm);
+/* A place for what kernels of one window refuse. */
+enum oriel_status ori_comm_gpu_note(struct oriel_comm *comm, struct oriel_dev_fault **note);
+void ori_comm_gpu_forget(struct oriel_comm *comm, struct oriel_dev_fault *note);
+/* Nothing of @comm is in use by kernels any more. */
+void ori_comm_gpu_close(struct oriel_comm *comm);
+
+/*
  * links.c: an adapter and a link to each rdma peer, if there is any; connected
  * unless @comm is lazy. Collective.
  */
@@ -189,8 +216,6 @@ bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer);
 const struct ori_hca_qp_address *ori_links_adapter(const struct oriel_comm *comm, unsigned peer);
 /* Look once for trouble; breaks @comm if there is any. */
 void ori_links_watch(struct oriel_comm *comm);
-/* The communicator is broken: adapters let go of all memory that users gave them. */
-void ori_links_fail(struct oriel_comm *comm);
 /* @comm is broken: the adapter lets go of all memory that users gave it. */
 void ori_links_fail(struct oriel_comm *comm);
 /* For device functions: the link to @peer, connected or not; NULL if the path is another. */

@@ -102,6 +102,7 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 {
 	const struct oriel_dev_fault *fault = &comm->control->health;
 
+	ori_comm_gpu_collect(comm);
 	memset(health, 0, sizeof(*health));
 	health->what = ori_what_name(ORIEL_DEV_NOTHING);
 	health->rank = -1;
@@ -222,8 +223,10 @@ size_t oriel_health_json(const struct oriel_health *h, char *buffer, size_t leng
 bool ori_comm_is_well(const struct oriel_comm *comm)
 {
 	/* Before the control segment exists there is nothing to be broken. */
-	return !comm->control ||
-	       oriel_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL;
+	if (!comm->control)
+		return true;
+	ori_comm_gpu_collect(comm);
+	return oriel_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL;
 }
 
 /* Is it another rank's story, which its text alone does not say? */

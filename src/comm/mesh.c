@@ -203,6 +203,7 @@ static void *mesh_watch(void *argument)
 		for (peer = 0; peer < comm->size; peer++)
 			if (watch->fd[peer].revents)
 				mesh_lost(comm, &watch->fd[peer], peer);
+		ori_comm_gpu_watch(comm);
 		pause = ori_pulse_watch(comm) ? MESH_HURRY_MS : MESH_WATCH_MS;
 	}
 	free(watch);
@@ -220,7 +221,7 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 
 	for (peer = 0; peer < comm->size; peer++)
 		count += mesh->fd[peer] >= 0;
-	if (!count && comm->domain_size == comm->size)
+	if (!count && comm->domain_size == comm->size && !comm->gpu)
 		return ORIEL_OK;
 	watch = calloc(1, sizeof(*watch) + (comm->size + 1) * sizeof(watch->fd[0]));
 	if (!watch)

@@ -35,7 +35,7 @@ typedef enum oriel_status ori_mesh_take(void *context, unsigned peer, const int 
  * then fail at once; the caller agrees afterwards, and has half of the timeout
  * left for it. At most ORI_MESH_FDS at a time.
  */
-#define ORI_MESH_FDS 2u
+#define ORI_MESH_FDS 122u
 
 enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, unsigned count,
 				    const unsigned *expected, ori_mesh_take *take, void *context);

@@ -37,6 +37,7 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 	region->comm = comm;
 	region->piece.address = address;
 	region->piece.length = length;
+	region->piece.use = ORI_USE_ANY;
 	ori_live_add(&region->live, region, "region");
 	*out = region;
 	return ORIEL_OK;

@@ -5,7 +5,10 @@
 
 #include "base/error.h"
 #include "comm/mesh.h"
+#include "mem/adopt.h"
 #include "transport/transport.h"
+
+static_assert(ORI_SHARE_PIECES * ORI_MEM_FDS <= ORI_MESH_FDS, "all fit one exchange");
 
 static bool share_has_foreign(const struct oriel_comm *comm)
 {
@@ -29,32 +32,95 @@ enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, siz
 	return status;
 }
 
+/*
+ * Memory of the application's own, which the table does not know. ORIEL_AGAIN:
+ * host memory.
+ */
+static enum oriel_status share_adopt(struct oriel_comm *comm, const struct ori_piece *piece,
+				     struct ori_mem **mem, uint64_t *offset)
+{
+	struct ori_gpu_place place = {.kind = ORI_GPU_PAGEABLE};
+	enum oriel_status status = ORIEL_OK;
+
+	if (comm->gpu)
+		status = comm->gpu->ops->find(comm->gpu, piece->address, &place);
+	if (status != ORIEL_OK)
+		return status;
+	if (place.kind == ORI_GPU_PAGEABLE && piece->use == ORI_USE_GPU)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"%p is host memory, which kernels do not reach: a window in GPU "
+				"memory takes memory of a GPU, of oriel_memory_alloc(), or pinned",
+				piece->address);
+	if (place.kind == ORI_GPU_PAGEABLE || place.kind == ORI_GPU_PINNED)
+		return ORIEL_AGAIN;
+	return ori_mem_adopt(comm->gpu, piece->address, piece->length, mem, offset);
+}
+
+/* May @piece, memory of a GPU, be shared? */
+static enum oriel_status share_check_gpu(const struct oriel_comm *comm,
+					 const struct ori_piece *piece)
+{
+	if (!comm->gpu)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"%p is memory of a GPU: the communicator needs ORIEL_COMM_GPU",
+				piece->address);
+	if (piece->use == ORI_USE_CPU)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"%p is memory of a GPU: the window needs ORIEL_WINDOW_DEVICE",
+				piece->address);
+	if (comm->rdma)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%p is memory of a GPU, which the adapter does not reach, but "
+				"some rank is reached by rdma alone",
+				piece->address);
+	return ORIEL_OK;
+}
+
+/*
+ * What others need to reach host memory that the table does not know, as
+ * @not_found says. Threads of one process need nothing.
+ */
+static enum oriel_status share_export_private(struct oriel_comm *comm,
+					      const struct ori_piece *piece,
+					      enum oriel_status not_found,
+					      struct ori_mem_blob *blob)
+{
+	if (share_has_foreign(comm))
+		return not_found;
+	ori_error_clear();
+	return ori_mem_export_private(piece->address, piece->length, blob);
+}
+
+static enum oriel_status share_export(struct oriel_comm *comm, const struct ori_piece *piece,
+				      struct ori_mem **mem, struct ori_mem_blob *blob)
+{
+	enum oriel_status found, status;
+	uint64_t offset;
+
+	found = ori_mem_find(piece->address, piece->length, mem, &offset);
+	status = found == ORIEL_OK ? ORIEL_OK : share_adopt(comm, piece, mem, &offset);
+	if (status == ORIEL_AGAIN)
+		return share_export_private(comm, piece, found, blob);
+	if (status == ORIEL_OK && (*mem)->gpu)
+		status = share_check_gpu(comm, piece);
+	return status == ORIEL_OK ? ori_mem_export(*mem, offset, piece->length, blob) : status;
+}
+
 static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct ori_piece *piece,
 					   struct ori_offering *offering, unsigned i)
 {
-	struct ori_mem_blob *blob = &offering->offer.blob[i];
 	enum oriel_status status;
-	uint64_t offset;
 
+	offering->use[i] = piece->use;
 	if (!piece->length)
 		return ORIEL_OK;
-	if (piece->address && comm->rdma) {
-		status = ori_share_register(comm, piece->address, piece->length, &offering->mr[i],
-					    &offering->offer.rkey[i]);
-		if (status != ORIEL_OK)
-			return status;
-	}
 	if (!piece->address)
 		return ori_fail(ORIEL_ERR_INVALID, "%zu bytes at NULL cannot be shared",
 				piece->length);
-	status = ori_mem_find(piece->address, piece->length, &offering->mem[i], &offset);
-	if (status == ORIEL_OK)
-		return ori_mem_export(offering->mem[i], offset, piece->length, blob);
-	/* Threads of one process need no file to reach each other's memory. */
-	if (!share_has_foreign(comm)) {
-		ori_error_clear();
-		return ori_mem_export_private(piece->address, piece->length, blob);
-	}
+	status = share_export(comm, piece, &offering->mem[i], &offering->offer.blob[i]);
+	if (status == ORIEL_OK && comm->rdma)
+		status = ori_share_register(comm, piece->address, piece->length, &offering->mr[i],
+					    &offering->offer.rkey[i]);
 	return status;
 }
 
@@ -97,7 +163,8 @@ void ori_share_unregister(struct oriel_comm *comm, struct ori_hca_mr *mr)
 /* One import: who offered what, and where it goes. */
 struct share_import {
 	struct oriel_comm *comm;
-	unsigned count; /* pieces of each rank */
+	unsigned count;          /* pieces of each rank */
+	const enum ori_use *use; /* of each piece */
 	const void *offers;
 	size_t stride;
 	struct ori_mapping *maps;
@@ -108,7 +175,22 @@ static const struct ori_offer *share_offer_of(const struct share_import *s, unsi
 	return (const void *)((const char *)s->offers + peer * s->stride);
 }
 
-/* Map what @peer offered; @fds NULL: it is a thread of this process. */
+static enum oriel_status share_take_piece(const struct share_import *s, unsigned piece,
+					  const struct ori_mem_blob *blob, const int *fds,
+					  struct ori_mapping *map)
+{
+	const struct ori_gpu *gpu = s->comm->gpu;
+
+	if (gpu && (s->use[piece] == ORI_USE_GPU || ori_mem_blob_is_gpu(blob)))
+		return ori_mem_import_gpu(gpu, blob, fds, map);
+	return ori_mem_import(blob, fds ? fds[0] : -1, map);
+}
+
+/*
+ * Map what @peer offered; @fds NULL: it is a thread of this process. There are as
+ * many as share_expect() has found; a description that lies about its own is refused
+ * before the next is looked at.
+ */
 static enum oriel_status share_take(void *context, unsigned peer, const int *fds)
 {
 	const struct share_import *s = context;
@@ -116,10 +198,13 @@ static enum oriel_status share_take(void *context, unsigned peer, const int *fds
 	enum oriel_status status = ORIEL_OK;
 	unsigned i, at = 0;
 
-	for (i = 0; i < s->count && status == ORIEL_OK; i++)
-		if (offer->blob[i].length)
-			status = ori_mem_import(&offer->blob[i], fds ? fds[at++] : -1,
-						&s->maps[(size_t)i * s->comm->size + peer]);
+	for (i = 0; i < s->count && status == ORIEL_OK; i++) {
+		if (!offer->blob[i].length)
+			continue;
+		status = share_take_piece(s, i, &offer->blob[i], fds ? fds + at : NULL,
+					  &s->maps[(size_t)i * s->comm->size + peer]);
+		at += ori_mem_blob_fds(&offer->blob[i]);
+	}
 	return status;
 }
 
@@ -133,7 +218,8 @@ static void share_expect(struct share_import *s, unsigned *expected)
 
 		expected[peer] = 0;
 		for (i = 0; i < s->count; i++) {
-			expected[peer] += offer->blob[i].length > 0;
+			if (offer->blob[i].length)
+				expected[peer] += ori_mem_blob_fds(&offer->blob[i]);
 			s->maps[(size_t)i * s->comm->size + peer].length = offer->blob[i].length;
 		}
 	}
@@ -157,14 +243,14 @@ static enum oriel_status share_take_all(struct share_import *s, const int *fds, 
 enum oriel_status ori_share_import(struct oriel_comm *comm, const struct ori_offering *offering,
 				   const void *offers, size_t stride, struct ori_mapping *maps)
 {
-	struct share_import s = {comm, offering->count, offers, stride, maps};
-	int fds[ORI_SHARE_PIECES];
+	struct share_import s = {comm, offering->count, offering->use, offers, stride, maps};
+	int fds[ORI_SHARE_PIECES * ORI_MEM_FDS];
 	enum oriel_status status;
 	unsigned i, files = 0;
 
 	for (i = 0; i < offering->count; i++)
 		if (offering->mem[i])
-			fds[files++] = offering->mem[i]->fd;
+			files += ori_mem_fds(offering->mem[i], fds + files);
 	status = share_take_all(&s, fds, files);
 	if (status != ORIEL_OK)
 		ori_share_close(maps, (size_t)offering->count * comm->size);

@@ -7,10 +7,18 @@
 
 struct ori_hca_mr;
 
+/* Who is to reach what is shared. The same on all ranks. */
+enum ori_use {
+	ORI_USE_CPU,
+	ORI_USE_GPU, /* kernels; host memory, which is pinned for them, by the CPU as well */
+	ORI_USE_ANY, /* each memory by its own kind */
+};
+
 /* What one rank gives: any part of live memory, or nothing (length 0). */
 struct ori_piece {
 	void *address;
 	size_t length;
+	enum ori_use use;
 };
 
 /* The first gather of a share: a verdict and the blobs of the pieces. */
@@ -27,6 +35,7 @@ struct ori_offering {
 	struct ori_offer offer;
 	struct ori_mem *mem[ORI_SHARE_PIECES];
 	struct ori_hca_mr *mr[ORI_SHARE_PIECES]; /* the caller takes those that stay */
+	enum ori_use use[ORI_SHARE_PIECES];
 	struct oriel_comm *comm;
 	unsigned count;
 };

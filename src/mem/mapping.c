@@ -5,8 +5,22 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "mem/adopt.h"
+#include "mem/gpu_mapping.h"
 #include "mem/memfd.h"
 #include "sys/process.h"
+
+/* What @b says more of memory of a GPU. */
+static void export_gpu(const struct ori_mem *mem, struct ori_mem_blob *b)
+{
+	b->kind = ORI_MEM_BLOB_GPU_FILES;
+	b->flags = 0;
+	b->fd_offset = 0;
+	b->piece_length = mem->length;
+	b->segments = 1;
+	if (mem->adopted)
+		ori_adopted_export(mem->adopted, b);
+}
 
 enum oriel_status ori_mem_export(const struct ori_mem *mem, uint64_t offset, size_t length,
 				 struct ori_mem_blob *blob)
@@ -28,10 +42,33 @@ enum oriel_status ori_mem_export(const struct ori_mem *mem, uint64_t offset, siz
 		return ori_fail(ORIEL_ERR_RANGE,
 				"%zu bytes from offset %" PRIu64 " of memory of %zu bytes", length,
 				offset, mem->length);
+	if (mem->gpu)
+		export_gpu(mem, &b);
 	st = ori_process_token(&b.token);
 	if (st == ORIEL_OK)
 		*blob = b;
 	return st;
+}
+
+unsigned ori_mem_fds(const struct ori_mem *mem, int fds[ORI_MEM_FDS])
+{
+	if (mem->adopted)
+		return ori_adopted_fds(mem->adopted, fds);
+	fds[0] = mem->fd;
+	return 1;
+}
+
+unsigned ori_mem_blob_fds(const struct ori_mem_blob *blob)
+{
+	if (blob->kind == ORI_MEM_BLOB_FILE)
+		return 1;
+	/* Several come behind a file with their lengths. */
+	return blob->segments > 1 ? blob->segments + 1 : blob->segments;
+}
+
+bool ori_mem_blob_is_gpu(const struct ori_mem_blob *blob)
+{
+	return blob->kind == ORI_MEM_BLOB_GPU_FILES || blob->kind == ORI_MEM_BLOB_GPU_HANDLE;
 }
 
 enum oriel_status ori_mem_export_private(const void *address, size_t length,
@@ -55,15 +92,39 @@ enum oriel_status ori_mem_export_private(const void *address, size_t length,
 	return st;
 }
 
+static bool blob_has_handle(const struct ori_mem_blob *b)
+{
+	static const uint8_t none[ORI_GPU_HANDLE];
+
+	return memcmp(b->handle, none, sizeof(none)) != 0;
+}
+
+/* The same for what only memory of a GPU has. */
+static const char *blob_gpu_flaw(const struct ori_mem_blob *b)
+{
+	if (b->kind == ORI_MEM_BLOB_GPU_HANDLE ? b->segments != 0
+					       : b->segments == 0 || b->segments > ORI_MEM_SEGMENTS)
+		return "impossible number of allocations";
+	if (b->kind == ORI_MEM_BLOB_GPU_FILES && blob_has_handle(b))
+		return "both descriptors and a handle";
+	if (b->flags || b->fd_offset)
+		return "GPU memory in a file";
+	if (b->length > b->piece_length || b->mem_offset > b->piece_length - b->length)
+		return "it passes the end of its GPU memory";
+	return b->piece_length > PTRDIFF_MAX ? "impossible length" : NULL;
+}
+
 /* What is wrong with @b, or NULL. */
 static const char *blob_flaw(const struct ori_mem_blob *b)
 {
 	uint64_t end;
 
-	if (b->kind != ORI_MEM_BLOB_FILE && b->kind != ORI_MEM_BLOB_PRIVATE)
+	if (b->kind < ORI_MEM_BLOB_FILE || b->kind > ORI_MEM_BLOB_GPU_HANDLE)
 		return "unknown kind";
 	if (b->flags & ~ORI_MEM_BLOB_HUGE)
 		return "unknown flags";
+	if (b->reserved)
+		return "unknown field";
 	if (b->token == 0)
 		return "no process token";
 	if (b->length == 0 || b->length > PTRDIFF_MAX)
@@ -74,6 +135,10 @@ static const char *blob_flaw(const struct ori_mem_blob *b)
 		return "impossible offset in its memory";
 	if (__builtin_add_overflow(b->fd_offset, b->length, &end) || end > INT64_MAX)
 		return "impossible offset in its file";
+	if (ori_mem_blob_is_gpu(b))
+		return blob_gpu_flaw(b);
+	if (b->piece_length || b->segments || blob_has_handle(b))
+		return "host memory with what GPUs have";
 	if ((b->kind == ORI_MEM_BLOB_FILE) != (b->id != 0))
 		return "its id does not go with its kind";
 	if (b->kind == ORI_MEM_BLOB_PRIVATE && (b->flags || b->mem_offset || b->fd_offset))
@@ -109,12 +174,12 @@ bool ori_mem_blob_is_mine(const struct ori_mem_blob *blob)
 	return ori_process_token(&token) == ORIEL_OK && blob->token == token;
 }
 
-static enum oriel_status mapping_open_here(const struct ori_mem_blob *b, struct ori_mapping *m)
+enum oriel_status ori_mapping_open_here(const struct ori_mem_blob *b, struct ori_mapping *m)
 {
 	if (!ori_mem_blob_is_mine(b))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"memory of another process came without a descriptor");
-	if (b->kind == ORI_MEM_BLOB_PRIVATE)
+	if (b->id == 0)
 		return ORIEL_OK;
 	m->mem = ori_mem_find_id(b->address - b->mem_offset, b->id);
 	if (!m->mem)
@@ -160,9 +225,13 @@ enum oriel_status ori_mem_import(const struct ori_mem_blob *blob, int fd,
 	st = ori_mem_blob_parse(blob, sizeof(*blob), &b);
 	if (st != ORIEL_OK)
 		return st;
+	if (ori_mem_blob_is_gpu(&b))
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"memory of a GPU is not for a rank without ORIEL_COMM_GPU");
 	m.address = (void *)(uintptr_t)b.address;
 	m.length = (size_t)b.length;
-	st = fd < 0 ? mapping_open_here(&b, &m) : mapping_open_file(&b, fd, &m);
+	m.kind = b.kind;
+	st = fd < 0 ? ori_mapping_open_here(&b, &m) : mapping_open_file(&b, fd, &m);
 	if (st == ORIEL_OK)
 		*mapping = m;
 	return st;
@@ -170,6 +239,8 @@ enum oriel_status ori_mem_import(const struct ori_mem_blob *blob, int fd,
 
 void ori_mapping_close(struct ori_mapping *mapping)
 {
+	if (mapping->gpu)
+		ori_mapping_leave_gpu(mapping);
 	if (mapping->base)
 		ori_memfd_unmap(&(struct ori_memfd_map){.base = mapping->base,
 							.length = mapping->base_length});

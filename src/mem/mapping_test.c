@@ -231,10 +231,12 @@ static void test_each_bad_field_is_refused(void **state)
 		uint64_t value;
 		enum oriel_status status;
 	} table[] = {
-		{FIELD(version), 2, ORIEL_ERR_VERSION},
+		{FIELD(version), 1, ORIEL_ERR_VERSION},
 		{FIELD(blob_length), 63, ORIEL_ERR_VERSION},
 		{FIELD(kind), 0, ORIEL_ERR_PROTOCOL},
-		{FIELD(kind), 3, ORIEL_ERR_PROTOCOL},
+		{FIELD(kind), 5, ORIEL_ERR_PROTOCOL},
+		{FIELD(kind), ORI_MEM_BLOB_GPU_FILES, ORIEL_ERR_PROTOCOL},
+		{FIELD(kind), ORI_MEM_BLOB_GPU_HANDLE, ORIEL_ERR_PROTOCOL},
 		{FIELD(kind), ORI_MEM_BLOB_PRIVATE, ORIEL_ERR_PROTOCOL},
 		{FIELD(flags), 2, ORIEL_ERR_PROTOCOL},
 		{FIELD(token), 0, ORIEL_ERR_PROTOCOL},
@@ -247,6 +249,10 @@ static void test_each_bad_field_is_refused(void **state)
 		{FIELD(mem_offset), UINT64_MAX, ORIEL_ERR_PROTOCOL},
 		{FIELD(fd_offset), UINT64_MAX, ORIEL_ERR_PROTOCOL},
 		{FIELD(fd_offset), INT64_MAX, ORIEL_ERR_PROTOCOL},
+		{FIELD(piece_length), 1, ORIEL_ERR_PROTOCOL},
+		{FIELD(segments), 1, ORIEL_ERR_PROTOCOL},
+		{FIELD(reserved), 1, ORIEL_ERR_PROTOCOL},
+		{offsetof(struct ori_mem_blob, handle) + 63, 1, 1, ORIEL_ERR_PROTOCOL},
 	};
 	struct ori_mem *mem = alloc(2 * PAGE);
 	struct ori_mem_blob good = export_part(mem, PAGE, PAGE), bad;
@@ -264,6 +270,206 @@ static void test_each_bad_field_is_refused(void **state)
 	ori_mem_unref(mem);
 }
 
+static const struct ori_mem_blob gpu_files = {
+	.version = ORI_MEM_BLOB_VERSION,
+	.blob_length = sizeof(gpu_files),
+	.kind = ORI_MEM_BLOB_GPU_FILES,
+	.token = 1,
+	.id = 2,
+	.address = 0x7f0000001000,
+	.mem_offset = 4096,
+	.length = 4096,
+	.piece_length = 8192,
+	.segments = 2,
+};
+
+static const struct ori_mem_blob gpu_handle = {
+	.version = ORI_MEM_BLOB_VERSION,
+	.blob_length = sizeof(gpu_handle),
+	.kind = ORI_MEM_BLOB_GPU_HANDLE,
+	.token = 1,
+	.address = 0x7f0000001000,
+	.length = 8192,
+	.piece_length = 8192,
+	.handle = {1},
+};
+
+static void test_each_bad_field_of_gpu_memory_is_refused(void **state)
+{
+	static const struct {
+		const struct ori_mem_blob *good;
+		size_t at, width;
+		uint64_t value;
+	} table[] = {
+		{&gpu_files, FIELD(flags), ORI_MEM_BLOB_HUGE},
+		{&gpu_files, FIELD(fd_offset), 1},
+		{&gpu_files, FIELD(mem_offset), 4097},
+		{&gpu_files, FIELD(length), 4097},
+		{&gpu_files, FIELD(piece_length), 8191},
+		{&gpu_files, FIELD(piece_length), 0},
+		{&gpu_files, FIELD(piece_length), UINT64_MAX},
+		{&gpu_files, FIELD(segments), 0},
+		{&gpu_files, FIELD(segments), ORI_MEM_SEGMENTS + 1},
+		{&gpu_files, FIELD(segments), UINT32_MAX},
+		{&gpu_files, FIELD(reserved), 1},
+		{&gpu_files, offsetof(struct ori_mem_blob, handle), 1, 1},
+		{&gpu_files, FIELD(kind), ORI_MEM_BLOB_FILE},
+		{&gpu_files, FIELD(kind), ORI_MEM_BLOB_PRIVATE},
+		{&gpu_files, FIELD(kind), ORI_MEM_BLOB_GPU_HANDLE},
+		{&gpu_handle, FIELD(segments), 1},
+		{&gpu_handle, FIELD(length), 8193},
+		{&gpu_handle, FIELD(token), 0},
+	};
+	struct ori_mem_blob bad;
+
+	(void)state;
+	assert_int_equal(ori_mem_blob_parse(&gpu_files, sizeof(bad), &bad), ORIEL_OK);
+	assert_int_equal(ori_mem_blob_parse(&gpu_handle, sizeof(bad), &bad), ORIEL_OK);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		bad = *table[i].good;
+		memcpy((char *)&bad + table[i].at, &table[i].value, table[i].width);
+		expect_refused(bad, ORIEL_ERR_PROTOCOL);
+	}
+}
+
+static void test_several_allocations_come_behind_their_lengths(void **state)
+{
+	struct ori_mem_blob blob = gpu_files;
+
+	(void)state;
+	assert_int_equal(ori_mem_blob_fds(&blob), 3);
+	blob.segments = 1;
+	assert_int_equal(ori_mem_blob_fds(&blob), 1);
+	assert_int_equal(ori_mem_blob_fds(&gpu_handle), 0);
+}
+
+static void test_the_cpu_does_not_import_memory_of_a_gpu(void **state)
+{
+	struct ori_mapping m = {0};
+
+	(void)state;
+	assert_int_equal(ori_mem_import(&gpu_files, 0, &m), ORIEL_ERR_UNSUPPORTED);
+	assert_non_null(strstr(oriel_last_error(), "ORIEL_COMM_GPU"));
+	assert_int_equal(ori_mem_import(&gpu_handle, -1, &m), ORIEL_ERR_UNSUPPORTED);
+	assert_null(m.address);
+}
+
+/* A GPU that notes what it is asked for. */
+static struct {
+	unsigned opened, closed;
+	uint64_t lengths[3];
+} noted;
+
+static char gpu_memory[8192];
+
+static enum oriel_status note_import(const struct ori_gpu *gpu, const int *fds,
+				     const uint64_t *lengths, unsigned count, void **address)
+{
+	(void)gpu;
+	(void)fds;
+	assert_true(count <= 3);
+	memcpy(noted.lengths, lengths, count * sizeof(*lengths));
+	noted.opened++;
+	*address = gpu_memory;
+	return ORIEL_OK;
+}
+
+static enum oriel_status note_open(const struct ori_gpu *gpu, const uint8_t handle[ORI_GPU_HANDLE],
+				   void **address)
+{
+	(void)gpu;
+	assert_int_equal(handle[0], 1);
+	noted.opened++;
+	*address = gpu_memory;
+	return ORIEL_OK;
+}
+
+static enum oriel_status note_find(const struct ori_gpu *gpu, const void *address,
+				   struct ori_gpu_place *place)
+{
+	(void)gpu;
+	assert_ptr_equal(address, gpu_memory);
+	*place = (struct ori_gpu_place){ORI_GPU_LEGACY, gpu_memory, sizeof(gpu_memory), 0};
+	return ORIEL_OK;
+}
+
+static void note_unmap(void *address, size_t length)
+{
+	assert_ptr_equal(address, gpu_memory);
+	assert_int_equal(length, sizeof(gpu_memory));
+	noted.closed++;
+}
+
+static void note_close(const struct ori_gpu *gpu, void *address)
+{
+	(void)gpu;
+	assert_ptr_equal(address, gpu_memory);
+	noted.closed++;
+}
+
+static const struct ori_gpu_ops note_ops = {
+	.import = note_import,
+	.open_handle = note_open,
+	.find = note_find,
+	.unmap = note_unmap,
+	.close_handle = note_close,
+};
+
+static const struct ori_gpu note_gpu = {.ops = &note_ops};
+
+/* Import two allocations whose lengths are said to be @a and @b. */
+static enum oriel_status import_two(uint64_t a, uint64_t b, struct ori_mapping *m)
+{
+	const uint64_t lengths[] = {a, b};
+	struct ori_mem *file = alloc(PAGE);
+	int fds[3] = {file->fd, -1, -1};
+	enum oriel_status status;
+
+	memcpy(file->address, lengths, sizeof(lengths));
+	status = ori_mem_import_gpu(&note_gpu, &gpu_files, fds, m);
+	ori_mem_unref(file);
+	return status;
+}
+
+static void test_lengths_of_allocations_add_up(void **state)
+{
+	struct ori_mapping m = {0};
+
+	(void)state;
+	memset(&noted, 0, sizeof(noted));
+	assert_int_equal(import_two(0, 8192, &m), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(import_two(4096, 8192, &m), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(import_two(4096, 4095, &m), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(import_two(UINT64_MAX, 8193, &m), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(noted.opened, 0);
+	assert_null(m.address);
+	assert_int_equal(import_two(1024, 7168, &m), ORIEL_OK);
+	assert_int_equal(noted.lengths[0], 1024);
+	assert_int_equal(noted.lengths[1], 7168);
+	assert_ptr_equal(m.address, gpu_memory + 4096);
+	ori_mapping_close(&m);
+	assert_int_equal(noted.closed, 1);
+}
+
+static void test_a_handle_of_less_than_it_says_is_refused(void **state)
+{
+	struct ori_mem_blob blob = gpu_handle;
+	struct ori_mapping m = {0};
+	const int none = -1;
+
+	(void)state;
+	memset(&noted, 0, sizeof(noted));
+	blob.piece_length = 8193;
+	assert_int_equal(ori_mem_import_gpu(&note_gpu, &blob, &none, &m), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(noted.opened, 1);
+	assert_int_equal(noted.closed, 1);
+	blob.piece_length = 8192;
+	assert_int_equal(ori_mem_import_gpu(&note_gpu, &blob, &none, &m), ORIEL_OK);
+	assert_ptr_equal(m.address, gpu_memory);
+	ori_mapping_close(&m);
+	assert_int_equal(noted.closed, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -275,6 +481,11 @@ int main(void)
 		cmocka_unit_test(test_huge_pages_are_the_same_bytes_elsewhere),
 		cmocka_unit_test(test_a_descriptor_that_is_not_what_it_should_be_is_refused),
 		cmocka_unit_test(test_each_bad_field_is_refused),
+		cmocka_unit_test(test_each_bad_field_of_gpu_memory_is_refused),
+		cmocka_unit_test(test_several_allocations_come_behind_their_lengths),
+		cmocka_unit_test(test_the_cpu_does_not_import_memory_of_a_gpu),
+		cmocka_unit_test(test_lengths_of_allocations_add_up),
+		cmocka_unit_test(test_a_handle_of_less_than_it_says_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

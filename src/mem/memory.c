@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "mem/adopt.h"
 #include "mem/memfd.h"
+#include "sys/gpu.h"
 #include "sys/process.h"
 
 /* All live pieces, ordered by address; no two overlap. */
@@ -136,10 +138,51 @@ static enum oriel_status memory_open(const struct ori_mem *like, struct ori_mem 
 
 static void memory_close(struct ori_mem *m)
 {
-	if (m->kind == ORI_MEM_OWN)
+	if (m->kind == ORI_MEM_OWN && m->gpu)
+		m->gpu->unmap(m->address, m->length);
+	else if (m->kind == ORI_MEM_OWN)
 		ori_memfd_unmap(&(struct ori_memfd_map){.base = m->address, .length = m->length});
-	close(m->fd);
+	if (m->fd >= 0)
+		close(m->fd);
+	ori_adopted_close(m->adopted);
 	free(m);
+}
+
+static enum oriel_status memory_alloc_gpu(const struct ori_gpu *gpu, size_t length,
+					  enum ori_mem_holder holder, struct ori_mem **mem)
+{
+	struct ori_mem m = {.length = length,
+			    .flags = ORIEL_MEMORY_DEVICE,
+			    .kind = ORI_MEM_OWN,
+			    .gpu = gpu->ops,
+			    .holder = holder};
+	enum oriel_status st;
+	void *address;
+
+	st = gpu->ops->alloc(gpu, &m.length, &address, &m.fd);
+	if (st != ORIEL_OK)
+		return st;
+	m.address = address;
+	st = memory_open(&m, mem);
+	if (st != ORIEL_OK) {
+		gpu->ops->unmap(address, m.length);
+		close(m.fd);
+	}
+	return st;
+}
+
+/* Of the GPU that the calling thread is using. */
+static enum oriel_status memory_alloc_current(size_t length, enum ori_mem_holder holder,
+					      struct ori_mem **mem)
+{
+	struct ori_gpu gpu;
+	enum oriel_status st = ori_gpu_open(&gpu);
+
+	if (st != ORIEL_OK)
+		return st;
+	st = memory_alloc_gpu(&gpu, length, holder, mem);
+	ori_gpu_close(&gpu);
+	return st;
 }
 
 static enum oriel_status memory_alloc(size_t length, unsigned flags, enum ori_mem_holder holder,
@@ -154,8 +197,12 @@ static enum oriel_status memory_alloc(size_t length, unsigned flags, enum ori_me
 
 	if (length == 0)
 		return ori_fail(ORIEL_ERR_INVALID, "memory of 0 bytes");
-	if (flags & ~(unsigned)ORIEL_MEMORY_HUGE)
+	if (flags & ~(unsigned)(ORIEL_MEMORY_HUGE | ORIEL_MEMORY_DEVICE))
 		return ori_fail(ORIEL_ERR_INVALID, "unknown memory flags 0x%x", flags);
+	if (flags == (ORIEL_MEMORY_HUGE | ORIEL_MEMORY_DEVICE))
+		return ori_fail(ORIEL_ERR_INVALID, "huge pages are of host memory, not of a GPU's");
+	if (flags & ORIEL_MEMORY_DEVICE)
+		return memory_alloc_current(length, holder, mem);
 	st = ori_memfd_open(flags & ORIEL_MEMORY_HUGE, &m.length, &m.fd, &map);
 	if (st != ORIEL_OK)
 		return st;
@@ -171,6 +218,13 @@ static enum oriel_status memory_alloc(size_t length, unsigned flags, enum ori_me
 enum oriel_status ori_mem_alloc(size_t length, unsigned flags, struct ori_mem **mem)
 {
 	return memory_alloc(length, flags, ORI_MEM_LIBRARY, mem);
+}
+
+enum oriel_status ori_mem_alloc_gpu(const struct ori_gpu *gpu, size_t length, struct ori_mem **mem)
+{
+	if (length == 0)
+		return ori_fail(ORIEL_ERR_INVALID, "memory of 0 bytes");
+	return memory_alloc_gpu(gpu, length, ORI_MEM_LIBRARY, mem);
 }
 
 enum oriel_status oriel_memory_alloc(size_t length, unsigned flags, void **address)
@@ -218,7 +272,8 @@ static bool memory_drop_locked(struct ori_mem *m)
 {
 	if (--m->refs > 0)
 		return false;
-	memory_remove_locked(m);
+	if (m->kind != ORI_MEM_ADOPTED)
+		memory_remove_locked(m);
 	return true;
 }
 
@@ -333,6 +388,34 @@ void ori_mem_unref(struct ori_mem *mem)
 	pthread_mutex_unlock(&table.lock);
 	if (is_last)
 		memory_close(mem);
+}
+
+static pthread_mutex_t pin_lock = PTHREAD_MUTEX_INITIALIZER;
+
+enum oriel_status ori_mem_pin(const struct ori_gpu *gpu, struct ori_mem *mem)
+{
+	enum oriel_status st = ORIEL_OK;
+
+	pthread_mutex_lock(&pin_lock);
+	if (mem->pins == 0) {
+		st = gpu->ops->pin(gpu, mem->address, mem->length);
+		mem->is_pinned = st == ORIEL_OK;
+	}
+	/* Pinned by its user, it stays so as long as he likes. */
+	if (st == ORIEL_AGAIN)
+		st = ORIEL_OK;
+	if (st == ORIEL_OK)
+		mem->pins++;
+	pthread_mutex_unlock(&pin_lock);
+	return st;
+}
+
+void ori_mem_unpin(const struct ori_gpu *gpu, struct ori_mem *mem)
+{
+	pthread_mutex_lock(&pin_lock);
+	if (--mem->pins == 0 && mem->is_pinned)
+		gpu->ops->unpin(gpu, mem->address);
+	pthread_mutex_unlock(&pin_lock);
 }
 
 unsigned ori_mem_count(void)

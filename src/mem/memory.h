@@ -6,15 +6,20 @@
 #ifndef ORI_MEM_MEMORY_H
 #define ORI_MEM_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <oriel/region.h>
 #include <oriel/status.h>
 
+struct ori_gpu;
+struct ori_gpu_ops;
+
 enum ori_mem_kind {
-	ORI_MEM_OWN,   /* file and mapping are the library's */
-	ORI_MEM_TAKEN, /* the mapping is the caller's, the file was given */
+	ORI_MEM_OWN,     /* file and mapping are the library's */
+	ORI_MEM_TAKEN,   /* the mapping is the caller's, the file was given */
+	ORI_MEM_ADOPTED, /* of a GPU and the caller's; known to one holder, not to the table */
 };
 
 /* Who may end the life of a piece, apart from the references. */
@@ -32,10 +37,15 @@ struct ori_mem {
 	uint64_t fd_offset; /* of @address in the file */
 	unsigned flags;     /* enum oriel_memory_flags */
 	enum ori_mem_kind kind;
-	uint64_t id; /* random, never 0 */
+	uint64_t id; /* random, never 0 but for the adopted */
+
+	const struct ori_gpu_ops *gpu; /* whose memory it is, NULL: of the host */
+	struct ori_adopted *adopted;   /* how ORI_MEM_ADOPTED leaves; @fd is -1 then */
 
 	unsigned refs; /* guarded by the lock of the table */
 	enum ori_mem_holder holder;
+	unsigned pins;  /* guarded by the lock of the pins */
+	bool is_pinned; /* by the library, while @pins > 0 */
 };
 
 /*
@@ -43,6 +53,8 @@ struct ori_mem {
  * belongs to the caller, who gives it up with ori_mem_unref().
  */
 enum oriel_status ori_mem_alloc(size_t length, unsigned flags, struct ori_mem **mem);
+/* The same of @gpu. */
+enum oriel_status ori_mem_alloc_gpu(const struct ori_gpu *gpu, size_t length, struct ori_mem **mem);
 
 /*
  * The live piece that all of [@address, @address + @length) lies in, referenced
@@ -57,6 +69,13 @@ struct ori_mem *ori_mem_find_id(uint64_t address, uint64_t id);
 void ori_mem_ref(struct ori_mem *mem);
 /* The memory goes with the last reference. NULL is allowed. */
 void ori_mem_unref(struct ori_mem *mem);
+
+/*
+ * Let GPUs reach a piece of host memory, at its own address, until as many
+ * unpins have come. Every caller passes a GPU of this process.
+ */
+enum oriel_status ori_mem_pin(const struct ori_gpu *gpu, struct ori_mem *mem);
+void ori_mem_unpin(const struct ori_gpu *gpu, struct ori_mem *mem);
 
 /* Live pieces of this process, those included that only references hold. */
 unsigned ori_mem_count(void);

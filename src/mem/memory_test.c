@@ -165,10 +165,25 @@ static void test_bad_requests_are_refused(void **state)
 
 	(void)state;
 	assert_int_equal(oriel_memory_alloc(0, 0, &address), ORIEL_ERR_INVALID);
-	assert_int_equal(oriel_memory_alloc(1, 2, &address), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_memory_alloc(1, 4, &address), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_memory_alloc(1, ORIEL_MEMORY_DEVICE | ORIEL_MEMORY_HUGE, &address),
+			 ORIEL_ERR_INVALID);
+	assert_non_null(strstr(oriel_last_error(), "huge pages"));
 	assert_int_equal(oriel_memory_alloc(1, 0, NULL), ORIEL_ERR_INVALID);
 	assert_true(oriel_memory_alloc(SIZE_MAX, 0, &address) < 0);
 	assert_null(address);
+}
+
+/* No test makes a CUDA context current. */
+static void test_memory_of_a_gpu_wants_a_gpu(void **state)
+{
+	void *address = NULL;
+	enum oriel_status st = oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &address);
+
+	(void)state;
+	assert_true(st == ORIEL_ERR_UNSUPPORTED || st == ORIEL_ERR_STATE);
+	assert_null(address);
+	assert_int_equal(ori_mem_count(), 0);
 }
 
 static void test_huge_memory_is_had_or_the_lack_is_explained(void **state)
@@ -279,6 +294,7 @@ int main(void)
 		cmocka_unit_test(test_references_keep_freed_memory),
 		cmocka_unit_test(test_freeing_what_is_not_live_is_reported),
 		cmocka_unit_test(test_bad_requests_are_refused),
+		cmocka_unit_test(test_memory_of_a_gpu_wants_a_gpu),
 		cmocka_unit_test(test_huge_memory_is_had_or_the_lack_is_explained),
 		cmocka_unit_test(test_a_file_is_taken_and_closed_but_its_mapping_stays),
 		cmocka_unit_test(test_a_file_that_does_not_fit_stays_the_callers),

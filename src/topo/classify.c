@@ -17,7 +17,19 @@ enum classify_bar {
 	BAR_NET_NS,
 	BAR_USER_NS,
 	BAR_USER,
+	BAR_GPU_ACCESS,
+	BAR_GPU_ATOMICS,
 	BAR_ADAPTER,
+};
+
+/* What is between the GPUs of two ranks. */
+enum classify_gpus {
+	GPUS_NONE, /* not both have one */
+	GPUS_SAME,
+	GPUS_JOINED,
+	GPUS_UNSEEN, /* neither process sees the other's */
+	GPUS_NO_ACCESS,
+	GPUS_NO_ATOMICS,
 };
 
 /* Two ranks, the lower one first, so that all is symmetric. */
@@ -36,6 +48,54 @@ static bool hosts_are_one_machine(const struct ori_host *a, const struct ori_hos
 	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
 }
 
+/* How @a reaches the GPU of @b, as far as its process sees that. */
+static const struct ori_gpu_reach *gpu_find_reach(const struct ori_host_gpu *a,
+						  const struct ori_host_gpu *b)
+{
+	for (uint32_t i = 0; i < a->count; i++) {
+		if (memcmp(a->reach[i].uuid, b->uuid, sizeof(b->uuid)) == 0)
+			return &a->reach[i];
+	}
+	return NULL;
+}
+
+/*
+ * One process may see the GPU of the other and not the other way round. Where
+ * neither does (CUDA_VISIBLE_DEVICES), only the driver knows, and will say so when
+ * memory is shared: on machines with NVLink all reach all.
+ */
+static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const struct ori_host_gpu *b)
+{
+	const struct ori_gpu_reach *forth = gpu_find_reach(a, b), *back = gpu_find_reach(b, a);
+	uint32_t flags = ORI_GPU_ACCESS | ORI_GPU_ATOMICS;
+
+	if (!a->pci[0] || !b->pci[0])
+		return GPUS_NONE;
+	if (memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0)
+		return GPUS_SAME;
+	if (!forth && !back)
+		return GPUS_UNSEEN;
+	if (forth)
+		flags &= forth->flags;
+	if (back)
+		flags &= back->flags;
+	if (!(flags & ORI_GPU_ACCESS))
+		return GPUS_NO_ACCESS;
+	return flags & ORI_GPU_ATOMICS ? GPUS_JOINED : GPUS_NO_ATOMICS;
+}
+
+static enum classify_bar classify_gpu_bar(const struct ori_host *a, const struct ori_host *b)
+{
+	switch (classify_gpus(&a->gpu, &b->gpu)) {
+	case GPUS_NO_ACCESS:
+		return BAR_GPU_ACCESS;
+	case GPUS_NO_ATOMICS:
+		return BAR_GPU_ATOMICS;
+	default:
+		return BAR_NONE;
+	}
+}
+
 /*
  * Descriptors pass over an abstract unix socket, whose name is known in one
  * network namespace only and whose ends check each other's user and pid.
@@ -47,7 +107,7 @@ static enum classify_bar classify_mapped(const struct ori_host *a, const struct 
 	if (!host_may_use(a, ORIEL_PATH_MAPPED) || !host_may_use(b, ORIEL_PATH_MAPPED))
 		return BAR_PATHS;
 	if (a->token == b->token)
-		return BAR_NONE;
+		return classify_gpu_bar(a, b);
 	if (!hosts_are_one_machine(a, b))
 		return BAR_MACHINE;
 	if (a->pid_ns != b->pid_ns)
@@ -58,7 +118,7 @@ static enum classify_bar classify_mapped(const struct ori_host *a, const struct 
 		return BAR_NET_NS;
 	if (a->user_ns != b->user_ns)
 		return BAR_USER_NS;
-	return a->uid != b->uid ? BAR_USER : BAR_NONE;
+	return a->uid != b->uid ? BAR_USER : classify_gpu_bar(a, b);
 }
 
 static enum classify_bar classify_rdma(const struct ori_host *a, const struct ori_host *b)
@@ -80,6 +140,25 @@ static void classify_write_ranks(const struct classify_pair *p, bool is_a, bool 
 			 is_a ? p->a->hostname : p->b->hostname);
 }
 
+/* Why there is a path. */
+static void classify_write_way(const struct classify_pair *p, enum oriel_path path, char *text,
+			       size_t length)
+{
+	static const char *const gpus[] = {
+		[GPUS_NONE] = "",
+		[GPUS_SAME] = ", same GPU",
+		[GPUS_JOINED] = ", GPUs joined by NVLink",
+		[GPUS_UNSEEN] = ", GPUs that their processes do not see",
+	};
+
+	if (path == ORIEL_PATH_RDMA)
+		snprintf(text, length, "RDMA adapters on both");
+	else
+		snprintf(text, length, "same %s%s",
+			 p->a->token == p->b->token ? "process" : "machine",
+			 gpus[classify_gpus(&p->a->gpu, &p->b->gpu)]);
+}
+
 static void classify_write_bar(const struct classify_pair *p, enum oriel_path path,
 			       enum classify_bar bar, char *text, size_t length)
 {
@@ -88,10 +167,7 @@ static void classify_write_bar(const struct classify_pair *p, enum oriel_path pa
 
 	switch (bar) {
 	case BAR_NONE:
-		snprintf(text, length, "%s",
-			 path == ORIEL_PATH_RDMA ? "RDMA adapters on both"
-			 : a->token == b->token  ? "same process"
-						 : "same machine");
+		classify_write_way(p, path, text, length);
 		break;
 	case BAR_NODE:
 		snprintf(text, length, "different virtual nodes (ORIEL_NODE \"%s\", \"%s\")",
@@ -119,6 +195,14 @@ static void classify_write_bar(const struct classify_pair *p, enum oriel_path pa
 		break;
 	case BAR_USER:
 		snprintf(text, length, "different users (%u, %u)", a->uid, b->uid);
+		break;
+	case BAR_GPU_ACCESS:
+		snprintf(text, length, "GPUs %s and %s of one machine do not reach each other",
+			 a->gpu.pci, b->gpu.pci);
+		break;
+	case BAR_GPU_ATOMICS:
+		snprintf(text, length, "GPUs %s and %s reach each other without atomics (PCIe)",
+			 a->gpu.pci, b->gpu.pci);
 		break;
 	case BAR_ADAPTER:
 		classify_write_ranks(p, a->hca_count == 0, b->hca_count == 0, who, sizeof(who));

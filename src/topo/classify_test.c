@@ -19,7 +19,30 @@ struct fake {
 	const char *node;
 	unsigned forbidden; /* paths */
 	unsigned hcas;
+	unsigned gpu;     /* its number from 1 on, 0: none */
+	unsigned seen;    /* mask of 1 << number of other GPUs */
+	unsigned reached; /* of those */
+	unsigned atomics; /* of those */
 };
+
+static struct ori_host_gpu gpu_of(const struct fake *f)
+{
+	struct ori_host_gpu g = {.uuid = {(uint8_t)f->gpu}};
+
+	if (!f->gpu)
+		return (struct ori_host_gpu){.count = 0};
+	snprintf(g.pci, sizeof(g.pci), "0000:%02x:00.0", (uint8_t)f->gpu);
+	for (unsigned other = 1; other < 32; other++) {
+		struct ori_gpu_reach reach = {.uuid = {(uint8_t)other}};
+
+		if (other == f->gpu || !(f->seen >> other & 1))
+			continue;
+		reach.flags = (f->reached >> other & 1 ? ORI_GPU_ACCESS : 0) |
+			      (f->atomics >> other & 1 ? ORI_GPU_ATOMICS : 0);
+		g.reach[g.count++] = reach;
+	}
+	return g;
+}
 
 static struct ori_host host_of(const struct fake *f)
 {
@@ -39,6 +62,7 @@ static struct ori_host host_of(const struct fake *f)
 		.page_size = 4096,
 		.hca_count = f->hcas,
 		.cpus = {0x3},
+		.gpu = gpu_of(f),
 	};
 
 	snprintf(h.hostname, sizeof(h.hostname), "host%u", f->machine);
@@ -133,6 +157,85 @@ static void test_rdma_needs_an_adapter_and_leave_on_both(void **state)
 	       (struct fake){.hcas = 1, .node = "b", .process = 1}, ORIEL_PATH_RDMA,
 	       "mapped: different virtual nodes (ORIEL_NODE \"a\", \"b\"); "
 	       "rdma: RDMA adapters on both");
+}
+
+/* Eight GPUs on one switch, as their processes tell it. */
+static struct fake on_gpu(unsigned gpu, unsigned process)
+{
+	return (struct fake){
+		.process = process, .gpu = gpu, .seen = 0x1fe, .reached = 0x1fe, .atomics = 0x1fe};
+}
+
+static void test_gpus_that_nvlink_joins_are_mapped(void **state)
+{
+	(void)state;
+	expect(on_gpu(1, 0), on_gpu(8, 1), ORIEL_PATH_MAPPED,
+	       "mapped: same machine, GPUs joined by NVLink");
+	expect(on_gpu(1, 0), on_gpu(8, 0), ORIEL_PATH_MAPPED,
+	       "mapped: same process, GPUs joined by NVLink");
+	expect(on_gpu(3, 0), on_gpu(3, 1), ORIEL_PATH_MAPPED, "mapped: same machine, same GPU");
+	expect(on_gpu(3, 0), (struct fake){.process = 1}, ORIEL_PATH_MAPPED,
+	       "mapped: same machine");
+}
+
+static void test_gpus_out_of_reach_are_not_mapped(void **state)
+{
+	struct fake a = on_gpu(1, 0), b = on_gpu(2, 1);
+
+	(void)state;
+	a.reached = a.atomics = 0;
+	expect(a, b, ORIEL_PATH_NONE,
+	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
+	       "other; rdma: no RDMA adapter on ranks 4 (host0) and 7 (host0)");
+	b.process = 0;
+	a.hcas = b.hcas = 1;
+	expect(a, b, ORIEL_PATH_RDMA,
+	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
+	       "other; rdma: RDMA adapters on both");
+	a.reached = a.seen;
+	expect(a, b, ORIEL_PATH_RDMA,
+	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 reach each other without atomics "
+	       "(PCIe); rdma: RDMA adapters on both");
+}
+
+static void test_a_gpu_that_one_process_sees_is_judged_by_that_one(void **state)
+{
+	struct fake a = on_gpu(1, 0), b = on_gpu(2, 1);
+
+	(void)state;
+	a.seen = 0;
+	expect(a, b, ORIEL_PATH_MAPPED, "mapped: same machine, GPUs joined by NVLink");
+	b.reached = b.atomics = 0;
+	b.hcas = a.hcas = 1;
+	expect(a, b, ORIEL_PATH_RDMA,
+	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
+	       "other; rdma: RDMA adapters on both");
+	b.seen = 0;
+	expect(a, b, ORIEL_PATH_MAPPED,
+	       "mapped: same machine, GPUs that their processes do not see");
+}
+
+/* Two groups of four, joined within: what a machine with two switches looks like. */
+static void test_islands_of_gpus_are_domains_of_their_own(void **state)
+{
+	struct ori_host hosts[8];
+	unsigned members[8];
+
+	(void)state;
+	for (unsigned r = 0; r < 8; r++) {
+		struct fake f = on_gpu(r + 1, r);
+
+		f.reached = f.atomics = r < 4 ? 0x1e : 0x1e0;
+		hosts[r] = host_of(&f);
+		members[r] = r;
+	}
+	for (unsigned a = 0; a < 8; a++)
+		for (unsigned b = 0; b < 8; b++)
+			if (a != b)
+				assert_int_equal(ori_hosts_are_mapped(hosts, a, b), a / 4 == b / 4);
+	assert_int_equal(ori_domain_check(0, members, 4, ori_hosts_are_mapped, hosts), ORIEL_OK);
+	assert_int_equal(ori_domain_check(0, members, 5, ori_hosts_are_mapped, hosts),
+			 ORIEL_ERR_NO_PATH);
 }
 
 static void test_the_longest_reason_fits(void **state)
@@ -281,6 +384,10 @@ int main(void)
 		cmocka_unit_test(test_one_process_is_mapped_whatever_its_namespaces),
 		cmocka_unit_test(test_a_rank_reaches_itself_whatever_it_may_use),
 		cmocka_unit_test(test_rdma_needs_an_adapter_and_leave_on_both),
+		cmocka_unit_test(test_gpus_that_nvlink_joins_are_mapped),
+		cmocka_unit_test(test_gpus_out_of_reach_are_not_mapped),
+		cmocka_unit_test(test_a_gpu_that_one_process_sees_is_judged_by_that_one),
+		cmocka_unit_test(test_islands_of_gpus_are_domains_of_their_own),
 		cmocka_unit_test(test_the_longest_reason_fits),
 		cmocka_unit_test(test_every_combination_is_classified_both_ways),
 		cmocka_unit_test(test_a_domain_of_512_is_checked),

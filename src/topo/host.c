@@ -107,16 +107,21 @@ static enum oriel_status host_read_cpus(uint64_t cpus[ORI_HOST_CPUS / 64])
 	return ORIEL_OK;
 }
 
-/* Ends with a NUL and holds nothing that would spoil a line of text. */
-static bool host_name_is_clean(const char name[ORI_HOST_NAME])
+/* Ends with a NUL within @room and holds nothing that would spoil a line of text. */
+static bool host_text_is_clean(const char *text, size_t room)
 {
-	size_t length = strnlen(name, ORI_HOST_NAME);
+	size_t length = strnlen(text, room);
 
 	for (size_t i = 0; i < length; i++) {
-		if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
 			return false;
 	}
-	return length < ORI_HOST_NAME;
+	return length < room;
+}
+
+static bool host_name_is_clean(const char name[ORI_HOST_NAME])
+{
+	return host_text_is_clean(name, ORI_HOST_NAME);
 }
 
 static enum oriel_status host_set_node(struct ori_host *host, const char *node)
@@ -170,6 +175,46 @@ enum oriel_status ori_host_describe(const char *node, unsigned paths, struct ori
 	return st;
 }
 
+void ori_host_set_gpu(struct ori_host *host, const struct ori_gpu *gpu)
+{
+	struct ori_host_gpu g = {.count = 0};
+
+	memcpy(g.uuid, gpu->uuid, sizeof(g.uuid));
+	memcpy(g.pci, gpu->pci, sizeof(g.pci));
+	g.count = gpu->ops->look(gpu, g.reach, ORI_HOST_REACH);
+	host->gpu = g;
+}
+
+static bool bytes_are_zero(const void *bytes, size_t length)
+{
+	const unsigned char *b = bytes;
+
+	while (length > 0 && !*b) {
+		b++;
+		length--;
+	}
+	return length == 0;
+}
+
+/* What is wrong with @g, or NULL. */
+static const char *host_gpu_flaw(const struct ori_host_gpu *g)
+{
+	if (!g->pci[0])
+		return bytes_are_zero(g, sizeof(*g)) ? NULL : "something of no GPU";
+	if (!host_text_is_clean(g->pci, sizeof(g->pci)))
+		return "name of its GPU is no text";
+	if (g->count > ORI_HOST_REACH)
+		return "impossible number of GPUs";
+	if (g->reserved ||
+	    !bytes_are_zero(&g->reach[g->count], (ORI_HOST_REACH - g->count) * sizeof(g->reach[0])))
+		return "something behind its GPUs";
+	for (uint32_t i = 0; i < g->count; i++) {
+		if (g->reach[i].flags & ~(uint32_t)(ORI_GPU_ACCESS | ORI_GPU_ATOMICS))
+			return "unknown flags of a GPU";
+	}
+	return NULL;
+}
+
 /* What is wrong with @h, or NULL. */
 static const char *host_flaw(const struct ori_host *h)
 {
@@ -185,7 +230,7 @@ static const char *host_flaw(const struct ori_host *h)
 		return "host name is no text";
 	if (!host_name_is_clean(h->node))
 		return "node name is no text";
-	return NULL;
+	return host_gpu_flaw(&h->gpu);
 }
 
 enum oriel_status ori_host_parse(const void *bytes, size_t length, struct ori_host *host)

@@ -143,6 +143,71 @@ static void test_each_bad_field_is_refused(void **state)
 	assert_int_equal(out.magic, 0);
 }
 
+static unsigned look_at_two(const struct ori_gpu *gpu, struct ori_gpu_reach *reach, unsigned room)
+{
+	(void)gpu;
+	assert_true(room == ORI_HOST_REACH);
+	reach[0] = (struct ori_gpu_reach){{7}, ORI_GPU_ACCESS | ORI_GPU_ATOMICS};
+	reach[1] = (struct ori_gpu_reach){{8}, 0};
+	return 2;
+}
+
+static struct ori_host describe_gpu(void)
+{
+	static const struct ori_gpu_ops ops = {.look = look_at_two};
+	const struct ori_gpu gpu = {.ops = &ops, .uuid = {9}, .pci = "0000:1b:00.0"};
+	struct ori_host h = describe(NULL);
+
+	ori_host_set_gpu(&h, &gpu);
+	return h;
+}
+
+static void test_a_gpu_survives_the_wire(void **state)
+{
+	struct ori_host sent = describe_gpu(), received;
+
+	(void)state;
+	assert_int_equal(ori_host_parse(&sent, sizeof(sent), &received), ORIEL_OK);
+	assert_memory_equal(&sent, &received, sizeof(sent));
+	assert_int_equal(received.gpu.uuid[0], 9);
+	assert_int_equal(received.gpu.count, 2);
+	assert_int_equal(received.gpu.reach[1].uuid[0], 8);
+	assert_string_equal(received.gpu.pci, "0000:1b:00.0");
+}
+
+static void test_bad_gpus_are_refused(void **state)
+{
+	struct ori_host good = describe_gpu(), bad, out;
+
+	(void)state;
+	for (unsigned i = 0; i < 7; i++) {
+		bad = good;
+		switch (i) {
+		case 0:
+			bad.gpu.pci[0] = '\0';
+			break;
+		case 1:
+			memset(bad.gpu.pci, 'g', sizeof(bad.gpu.pci));
+			break;
+		case 2:
+			bad.gpu.pci[3] = '\n';
+			break;
+		case 3:
+			bad.gpu.count = ORI_HOST_REACH + 1;
+			break;
+		case 4:
+			bad.gpu.count = 1;
+			break;
+		case 5:
+			bad.gpu.reach[1].flags = 4;
+			break;
+		default:
+			bad.gpu.reserved = 1;
+		}
+		assert_int_equal(ori_host_parse(&bad, sizeof(bad), &out), ORIEL_ERR_PROTOCOL);
+	}
+}
+
 static void test_names_without_end_are_refused(void **state)
 {
 	struct ori_host bad = describe(NULL), out;
@@ -165,6 +230,8 @@ int main(void)
 		cmocka_unit_test(test_bad_node_names_are_refused),
 		cmocka_unit_test(test_every_other_length_is_refused),
 		cmocka_unit_test(test_each_bad_field_is_refused),
+		cmocka_unit_test(test_a_gpu_survives_the_wire),
+		cmocka_unit_test(test_bad_gpus_are_refused),
 		cmocka_unit_test(test_names_without_end_are_refused),
 	};
 

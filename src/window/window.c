@@ -23,7 +23,7 @@ struct window_join {
 	uint32_t reserved;
 };
 
-static_assert(sizeof(struct window_join) == 432, "struct window_join goes over the wire");
+static_assert(sizeof(struct window_join) == 600, "struct window_join goes over the wire");
 static_assert(sizeof(struct window_join) <= ORI_RECORD_BYTES, "fits the records");
 
 /* One field of the attributes: its default and limit. */
@@ -90,8 +90,12 @@ static enum oriel_status window_read_attr(const struct oriel_window_attr *caller
 		if (status != ORIEL_OK)
 			return status;
 	}
-	if (attr->flags & ~(unsigned)(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE))
+	if (attr->flags &
+	    ~(unsigned)(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE | ORIEL_WINDOW_DEVICE))
 		return ori_fail(ORIEL_ERR_INVALID, "window flags 0x%x", attr->flags);
+	if (attr->flags & ORIEL_WINDOW_HUGE && attr->flags & ORIEL_WINDOW_DEVICE)
+		return ori_fail(ORIEL_ERR_INVALID, "huge pages are of host memory, not of a GPU's");
+	counts->is_device = attr->flags & ORIEL_WINDOW_DEVICE ? 1 : 0;
 	if (counts->channels &&
 	    (counts->channel_bytes < 4096 || counts->channel_bytes & (counts->channel_bytes - 1)))
 		return ori_fail(ORIEL_ERR_INVALID,
@@ -120,6 +124,7 @@ static void window_free(struct oriel_window *w)
 	ori_share_unregister(w->comm, w->counter_mr);
 	ori_share_unregister(w->comm, w->control_mr);
 	free(w->buffer_mrs);
+	ori_window_gpu_close(w);
 	ori_mem_unref(w->mem);
 	free(w->state);
 	free(w->table);
@@ -172,6 +177,7 @@ static void window_fill_device(struct oriel_window *w, const struct ori_window_c
 	d->table = w->table;
 	d->fault = &w->fault;
 	d->health = &w->comm->control->health;
+	d->blame = d->health;
 }
 
 /* The counters, which the own adapter raises, and memory that NICs read from. */
@@ -187,6 +193,14 @@ static enum oriel_status window_register(struct oriel_window *w)
 		return ORIEL_OK;
 	return ori_share_register(w->comm, d->counter_words, length, &w->counter_mr,
 				  &d->counter_rkey);
+}
+
+/* The control segment and what follows it. */
+static enum oriel_status window_alloc(struct oriel_window *w, uint64_t length, unsigned flags)
+{
+	if (w->gpu)
+		return ori_mem_alloc_gpu(w->gpu, length, &w->mem);
+	return ori_mem_alloc(length, flags & ORIEL_WINDOW_HUGE ? ORIEL_MEMORY_HUGE : 0, &w->mem);
 }
 
 /* Local: memory, tables and what this rank tells the others. */
@@ -206,22 +220,21 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	if (status != ORIEL_OK)
 		return status;
 	window_fill_device(w, &join->counts, number);
-	length = ori_window_layout(&w->device);
-	status = ori_window_open_state(w);
+	length = ori_window_layout(&w->device) + (attr.buffer ? 0 : attr.length);
+	status = join->counts.is_device ? ori_window_gpu_open(w) : ori_window_open_state(w);
 	if (status == ORIEL_OK)
 		status = window_register(w);
-	if (status != ORIEL_OK)
-		return status;
-	status = ori_mem_alloc(length + (attr.buffer ? 0 : attr.length),
-			       attr.flags & ORIEL_WINDOW_HUGE ? ORIEL_MEMORY_HUGE : 0, &w->mem);
+	if (status == ORIEL_OK)
+		status = window_alloc(w, length, attr.flags);
 	if (status != ORIEL_OK)
 		return status;
 	join->length = attr.length;
 	join->is_sparse = (attr.flags & ORIEL_WINDOW_SPARSE) != 0;
 	pieces[0].address = w->mem->address;
-	pieces[0].length = length + (attr.buffer ? 0 : attr.length);
+	pieces[0].length = length;
 	pieces[1].address = attr.buffer;
 	pieces[1].length = attr.buffer ? attr.length : 0;
+	pieces[0].use = pieces[1].use = w->gpu ? ORI_USE_GPU : ORI_USE_CPU;
 	return ori_share_offer(w->comm, ORI_CALL_WINDOW_CREATE, ORIEL_OK, pieces, ORI_SHARE_PIECES,
 			       offering);
 }
@@ -240,6 +253,12 @@ static enum oriel_status window_compare(struct oriel_window *w, const struct win
 					joins[0].is_sparse ? 0 : peer,
 					joins[0].is_sparse ? peer : 0);
 		other = joins[peer].counts;
+		if (first.is_device != other.is_device)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"a window in %s memory on rank 0 and in %s memory on "
+					"rank %u",
+					first.is_device ? "GPU" : "host",
+					other.is_device ? "GPU" : "host", peer);
 		for (i = 0; i < WINDOW_FIELDS; i++) {
 			const struct window_field *field = &window_fields[i];
 
@@ -321,7 +340,7 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 		window_fill_remote(w, peer, &joins[peer], control_length);
 	}
 	w->shared = 1;
-	return ORIEL_OK;
+	return ori_window_gpu_publish(w, 0, w->device.buffers);
 }
 
 static enum oriel_status window_join(struct oriel_window *w, const struct oriel_window_attr *attr)
@@ -403,20 +422,36 @@ void oriel_window_destroy(struct oriel_window *w)
 	 * What is under way through a NIC would find its key gone at the peer.
 	 */
 	number = w->device.number;
-	oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
+	if (!w->gpu)
+		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
 	ori_comm_meet(w->comm, ORI_CALL_WINDOW_DESTROY, number);
 	window_free(w);
+}
+
+static void window_fill_row(struct oriel_window *w, uint32_t number, const struct ori_mapping *maps,
+			    const uint32_t *rkeys)
+{
+	struct oriel_dev_buffer *row = &w->table[(size_t)number * w->comm->size];
+	unsigned peer;
+
+	for (peer = 0; peer < w->comm->size; peer++) {
+		row[peer].length = maps[peer].length;
+		row[peer].rkey = rkeys[peer];
+		row[peer].base = maps[peer].address;
+		/* Empty, or not mapped: an address that is none of its own, never used. */
+		if (!maps[peer].address)
+			row[peer].base = w->device.control;
+	}
 }
 
 enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size_t length,
 				     uint32_t *buffer)
 {
-	struct ori_piece piece = {address, length};
+	struct ori_piece piece = {address, length, w->gpu ? ORI_USE_GPU : ORI_USE_CPU};
 	uint32_t number = w->shared;
-	unsigned peer, size = w->comm->size;
-	enum oriel_status status = ORIEL_OK;
-	struct oriel_dev_buffer *row;
+	unsigned size = w->comm->size;
 	struct ori_hca_mr *mr = NULL;
+	enum oriel_status status = ORIEL_OK;
 	struct ori_mapping *maps;
 	uint32_t *rkeys;
 
@@ -434,19 +469,16 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 		free(maps);
 		return status;
 	}
-	row = &w->table[(size_t)number * size];
-	for (peer = 0; peer < size; peer++) {
-		row[peer].length = maps[peer].length;
-		row[peer].rkey = rkeys[peer];
-		row[peer].base = maps[peer].address;
-		/* Empty, or not mapped: an address that is none of its own, never used. */
-		if (!maps[peer].address)
-			row[peer].base = w->device.control;
-	}
+	window_fill_row(w, number, maps, rkeys);
 	free(rkeys);
-	w->buffer_mrs[number] = mr;
 	w->buffers[number] = maps;
+	w->buffer_mrs[number] = mr;
+	/* On GPUs one more thing can fail, which then takes the number with it. */
+	if (w->gpu)
+		status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE,
+					ori_window_gpu_publish(w, number, 1));
 	w->shared++;
-	*buffer = number;
-	return ORIEL_OK;
+	if (status == ORIEL_OK)
+		*buffer = number;
+	return status;
 }

@@ -7,6 +7,7 @@
 
 #include "base/live.h"
 #include "comm/share.h"
+#include "kernels/kernels.h"
 
 /* What must be equal on all ranks. Goes over the wire as it is. */
 struct ori_window_counts {
@@ -16,24 +17,28 @@ struct ori_window_counts {
 	uint32_t channels;
 	uint32_t channel_bytes;
 	uint32_t buffers;
+	uint32_t is_device; /* ORIEL_WINDOW_DEVICE */
+	uint32_t reserved;
 };
 
 struct oriel_window {
 	struct oriel_comm *comm;        /* borrowed */
 	struct oriel_dev_window device; /* what oriel_window_device() copies */
-	struct oriel_dev_fault fault;   /* what its users left */
+	struct oriel_dev_fault fault;   /* what its users left, in host memory */
+	const struct ori_gpu *gpu;      /* of the communicator; NULL: all lies in host memory */
 
 	struct ori_mem *mem;          /* control segment, and buffer 0 if allocated here */
 	struct ori_mapping *control;  /* [size] */
 	struct ori_mapping **buffers; /* [buffers][size]; NULL: not shared, or in control */
 	uint32_t shared;              /* buffers in use */
 
-	struct oriel_dev_peer *peers;   /* [size] */
-	struct oriel_dev_buffer *table; /* [buffers][size] */
+	struct oriel_dev_peer *peers;   /* [size]; those of the handle, or what it is a copy of */
+	struct oriel_dev_buffer *table; /* [buffers][size], the same */
 	struct ori_hca_mr *control_mr;  /* the rest of the memory for adapters */
 	struct ori_hca_mr *counter_mr;
 	struct ori_hca_mr **buffer_mrs; /* [buffers] */
 	void *state;                    /* all that the rank keeps for itself */
+	struct ori_mem *gpu_state;      /* the same on a GPU, and the tables */
 	struct ori_live live;
 };
 
@@ -42,6 +47,33 @@ uint64_t ori_window_layout(struct oriel_dev_window *device);
 
 /* Memory for this rank's epochs, bases, cursors and counters, all zero. */
 enum oriel_status ori_window_open_state(struct oriel_window *window);
+
+/* Bytes of that memory, from a multiple of ORIEL_DEV_LINE on; @at: where it begins. */
+size_t ori_window_state_length(const struct oriel_dev_window *device);
+void ori_window_place_state(struct oriel_dev_window *device, char *at);
+
+/* window_gpu.c: the same on the GPU of the communicator, with room for the tables. */
+enum oriel_status ori_window_gpu_open(struct oriel_window *window);
+/* What stands in the tables goes to the GPU, from @buffer on for @count buffers. */
+enum oriel_status ori_window_gpu_publish(struct oriel_window *window, uint32_t buffer,
+					 uint32_t count);
+void ori_window_gpu_close(struct oriel_window *window);
+
+/*
+ * window_stream.c: the operations of oriel/window.h for a window on a GPU, in a
+ * stream of its context. Arguments are looked at before anything is posted.
+ */
+enum oriel_status ori_window_stream_put(struct oriel_window *window, unsigned peer, uint64_t to,
+					const void *from, size_t length, void *stream);
+enum oriel_status ori_window_stream_get(struct oriel_window *window, unsigned peer, uint64_t from,
+					void *to, size_t length, void *stream);
+enum oriel_status ori_window_stream_put_signal(struct oriel_window *window, unsigned peer,
+					       uint64_t to, const void *from, size_t length,
+					       uint32_t id, uint64_t value, void *stream);
+/* All others: one kernel each, with what it takes. @timeout_ns of waits, 0 = the default. */
+enum oriel_status ori_window_stream_call(struct oriel_window *window, enum ori_kernel kernel,
+					 const struct ori_kernel_call *call, uint64_t timeout_ns,
+					 void *stream);
 
 /* The text of @fault, which device functions left. */
 void ori_window_fault_text(const struct oriel_dev_window *device,

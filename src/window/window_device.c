@@ -37,35 +37,48 @@ uint64_t ori_window_layout(struct oriel_dev_window *d)
 	return at + ranks * d->channels * d->channel_bytes;
 }
 
+/* @count words of 8 bytes, in lines of their own. */
+static size_t state_words(size_t count)
+{
+	return round_up(count * 8, ORIEL_DEV_LINE);
+}
+
+size_t ori_window_state_length(const struct oriel_dev_window *d)
+{
+	size_t ranks = d->ranks;
+
+	return state_words(ranks * d->counters) + state_words(ranks * d->signals) +
+	       state_words(ranks * d->barriers) + d->barriers * sizeof(*d->slots) +
+	       ranks * d->channels * (sizeof(*d->senders) + sizeof(*d->receivers));
+}
+
+void ori_window_place_state(struct oriel_dev_window *d, char *at)
+{
+	size_t ranks = d->ranks;
+
+	d->counter_words = (void *)at;
+	at += state_words(ranks * d->counters);
+	d->signal_bases = (void *)at;
+	at += state_words(ranks * d->signals);
+	d->pair_epochs = (void *)at;
+	at += state_words(ranks * d->barriers);
+	d->slots = (void *)at;
+	at += d->barriers * sizeof(*d->slots);
+	d->senders = (void *)at;
+	at += ranks * d->channels * sizeof(*d->senders);
+	d->receivers = (void *)at;
+}
+
 enum oriel_status ori_window_open_state(struct oriel_window *window)
 {
-	struct oriel_dev_window *d = &window->device;
-	size_t ranks = d->ranks, at = 0, length;
-	size_t slots = d->barriers * sizeof(*d->slots);
-	size_t senders = ranks * d->channels * sizeof(*d->senders);
-	size_t receivers = ranks * d->channels * sizeof(*d->receivers);
-	size_t counters = round_up(ranks * d->counters * 8, ORIEL_DEV_LINE);
-	size_t bases = round_up(ranks * d->signals * 8, ORIEL_DEV_LINE);
-	size_t pairs = round_up(ranks * d->barriers * 8, ORIEL_DEV_LINE);
-	char *state;
+	size_t length = ori_window_state_length(&window->device) + ORIEL_DEV_LINE;
 
-	length = slots + senders + receivers + counters + bases + pairs + ORIEL_DEV_LINE;
 	/* Fresh pages are zero and cost nothing until they are used. */
 	window->state = calloc(1, length);
 	if (!window->state)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %zu bytes of window state", length);
-	state = (char *)round_up((uintptr_t)window->state, ORIEL_DEV_LINE);
-	d->counter_words = (void *)(state + at);
-	at += counters;
-	d->signal_bases = (void *)(state + at);
-	at += bases;
-	d->pair_epochs = (void *)(state + at);
-	at += pairs;
-	d->slots = (void *)(state + at);
-	at += slots;
-	d->senders = (void *)(state + at);
-	at += senders;
-	d->receivers = (void *)(state + at);
+	ori_window_place_state(&window->device,
+			       (char *)round_up((uintptr_t)window->state, ORIEL_DEV_LINE));
 	return ORIEL_OK;
 }
 
@@ -144,7 +157,7 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 
 enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault)
 {
-	struct oriel_dev_fault *place = &window->fault;
+	struct oriel_dev_fault *place = window->device.fault;
 	char text[192];
 
 	if (oriel_dev_load_acquire32(&place->state) != ORIEL_DEV_FAULT_FULL)

@@ -18,6 +18,11 @@ struct host_call {
 static enum oriel_status host_begin(struct host_call *call, const struct oriel_window *w,
 				    const void *stream)
 {
+	if (w->gpu)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"window %u lies in GPU memory: only kernels and operations in "
+				"streams reach it",
+				w->device.number);
 	if (stream)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"window %u lies in host memory and takes no stream",
@@ -69,8 +74,11 @@ enum oriel_status oriel_window_put(struct oriel_window *w, unsigned peer, uint64
 				   const void *from, size_t length, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_put(w, peer, to, from, length, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_done(&call, w, peer,
@@ -81,8 +89,15 @@ enum oriel_status oriel_window_put_value(struct oriel_window *w, unsigned peer, 
 					 uint64_t value, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_PUT_VALUE,
+					      &(struct ori_kernel_call){.peer = peer,
+									.at = to,
+									.value = value},
+					      0, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_done(&call, w, peer, oriel_dev_put_value(&call.device, peer, to, value));
@@ -92,8 +107,11 @@ enum oriel_status oriel_window_get(struct oriel_window *w, unsigned peer, uint64
 				   size_t length, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_get(w, peer, from, to, length, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_done(&call, w, peer,
@@ -105,8 +123,11 @@ enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer,
 					  uint64_t value, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_put_signal(w, peer, to, from, length, id, value, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_done(&call, w, peer,
@@ -129,8 +150,16 @@ enum oriel_status oriel_window_signal(struct oriel_window *w, unsigned peer, uin
 				      enum oriel_signal_op op, uint64_t value, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_SIGNAL,
+					      &(struct ori_kernel_call){.peer = peer,
+									.id = id,
+									.op = (uint32_t)op,
+									.value = value},
+					      0, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_done(&call, w, peer,
@@ -141,8 +170,15 @@ enum oriel_status oriel_window_signal_all(struct oriel_window *w, uint32_t id,
 					  enum oriel_signal_op op, uint64_t value, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_SIGNAL_ALL,
+					      &(struct ori_kernel_call){.id = id,
+									.op = (uint32_t)op,
+									.value = value},
+					      0, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w,
@@ -154,8 +190,15 @@ enum oriel_status oriel_window_wait_signal(struct oriel_window *w, uint32_t id,
 					   uint64_t timeout_ns, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_WAIT_SIGNAL,
+					      &(struct ori_kernel_call){.id = id,
+									.op = (uint32_t)compare,
+									.value = operand},
+					      timeout_ns, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w,
@@ -168,8 +211,16 @@ enum oriel_status oriel_window_wait_signal_from(struct oriel_window *w, unsigned
 						uint64_t operand, uint64_t timeout_ns, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_WAIT_FROM,
+					      &(struct ori_kernel_call){.peer = source,
+									.id = id,
+									.op = (uint32_t)compare,
+									.value = operand},
+					      timeout_ns, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w,
@@ -182,8 +233,15 @@ enum oriel_status oriel_window_wait_signal_next(struct oriel_window *w, unsigned
 						void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_WAIT_NEXT,
+					      &(struct ori_kernel_call){.peer = source,
+									.id = id,
+									.value = count},
+					      timeout_ns, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w,
@@ -216,8 +274,13 @@ enum oriel_status oriel_window_barrier(struct oriel_window *w, uint32_t slot, ui
 				       void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_BARRIER,
+					      &(struct ori_kernel_call){.id = slot}, timeout_ns,
+					      stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w,
@@ -229,8 +292,17 @@ enum oriel_status oriel_window_send(struct oriel_window *w, unsigned peer, uint3
 				    void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(
+			w, ORI_KERNEL_SEND,
+			&(struct ori_kernel_call){.peer = peer,
+						  .id = channel,
+						  .memory = (void *)(uintptr_t)from,
+						  .length = length},
+			timeout_ns, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w,
@@ -242,8 +314,16 @@ enum oriel_status oriel_window_recv(struct oriel_window *w, unsigned peer, uint3
 				    void *to, size_t length, uint64_t timeout_ns, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_RECV,
+					      &(struct ori_kernel_call){.peer = peer,
+									.id = channel,
+									.memory = to,
+									.length = length},
+					      timeout_ns, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w,
@@ -274,9 +354,13 @@ enum oriel_status oriel_window_flush(struct oriel_window *w, uint64_t timeout_ns
 enum oriel_status oriel_window_reset_signals(struct oriel_window *w, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, stream);
+	enum oriel_status status;
 	uint32_t source, id;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_RESET, &(struct ori_kernel_call){0}, 0,
+					      stream);
+	status = host_begin(&call, w, stream);
 	for (source = 0; source < w->device.ranks && status == ORIEL_OK; source++)
 		for (id = 0; id < w->device.signals && status == ORIEL_OK; id++)
 			status = oriel_dev_reset_signal(&call.device, source, id);

@@ -34,6 +34,8 @@ static bool host_parse(const uint8_t *bytes, size_t length, struct ori_host *hos
 	FUZZ_CHECK(length == sizeof(out) && memcmp(&out, bytes, length) == 0);
 	FUZZ_CHECK(memchr(out.hostname, '\0', sizeof(out.hostname)));
 	FUZZ_CHECK(memchr(out.node, '\0', sizeof(out.node)));
+	FUZZ_CHECK(memchr(out.gpu.pci, '\0', sizeof(out.gpu.pci)));
+	FUZZ_CHECK(out.gpu.count <= ORI_HOST_REACH);
 	host_refuses_other_versions(&out);
 	*host = out;
 	return true;
@@ -144,6 +146,10 @@ static void host_change(struct ori_host *h, unsigned n)
 		h->token--;
 		memset(h->hostname, 'h', sizeof(h->hostname) - 1);
 		break;
+	case 7:
+	case 8:
+		h->gpu.uuid[0] = 2;
+		break;
 	default:
 		break;
 	}
@@ -154,12 +160,15 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 	struct ori_host host;
 	unsigned i;
 
-	if (n > 6)
+	if (n > 8)
 		return 0;
 	for (i = 0; i < HOSTS; i++) {
 		host = host_good(i);
 		if (n == 5)
 			host.hca_count = 1;
+		if (n > 6)
+			host.gpu = (struct ori_host_gpu){
+				{1}, "0000:01:00.0", 2, 0, {{{1}, n == 7 ? 3 : 0}, {{2}, 1}}};
 		if (i == 1)
 			host_change(&host, n);
 		FUZZ_CHECK(ori_host_parse(&host, sizeof(host), &host) == ORIEL_OK);

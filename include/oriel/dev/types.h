@@ -22,7 +22,7 @@
 #endif
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 1u
+#define ORIEL_DEV_VERSION 2u
 
 /*
  * Paths that this translation unit can use, as a mask of 1 << enum oriel_path.
@@ -241,6 +241,12 @@ struct oriel_dev_window {
 
 	struct oriel_dev_fault *fault;  /* refused arguments, of this window */
 	struct oriel_dev_fault *health; /* what broke the communicator */
+	/*
+	 * Where device functions leave what breaks it: @health itself in host memory.
+	 * A GPU only reads that, for its atomics and those of the CPU do not know of
+	 * each other; the host moves over what a GPU leaves here.
+	 */
+	struct oriel_dev_fault *blame;
 };
 
 #ifdef __cplusplus
@@ -258,7 +264,7 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_slot) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_sender) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_receiver) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_channel) == 2 * ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 208);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 216);
 
 /*
  * A place in a window: byte @offset of buffer @buffer. Buffer 0 is the one

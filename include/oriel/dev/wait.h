@@ -173,7 +173,7 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *
 				oriel_dev_fault_make(w, ORIEL_ERR_TIMEOUT, aim, seen);
 
 			record.age_ns = now - waiter->start;
-			oriel_dev_leave(w->health, &record);
+			oriel_dev_leave(w->blame, &record);
 		}
 		return ORIEL_ERR_TIMEOUT;
 	}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a communicator keeps for kernels. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/dev/wait.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/comm.h"
+#include "kernels/kernels.h"
+
+#define NOTES_EACH 64u
+
+/*
+ * Pinned records, one for each window in GPU memory. They are made in advance,
+ * since pinning may wait for kernels that wait for this very rank.
+ */
+struct ori_gpu_notes {
+	struct ori_gpu_notes *next;
+	struct ori_mem *mem;
+	uint64_t used; /* bit i: record i is some window's */
+};
+
+static enum oriel_status notes_open(struct oriel_comm *comm)
+{
+	struct ori_gpu_notes *notes = calloc(1, sizeof(*notes));
+	enum oriel_status status;
+
+	if (!notes)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for records of kernels");
+	status = ori_mem_alloc(NOTES_EACH * sizeof(struct oriel_dev_fault), 0, &notes->mem);
+	if (status == ORIEL_OK)
+		status = ori_mem_pin(comm->gpu, notes->mem);
+	if (status != ORIEL_OK) {
+		ori_mem_unref(notes->mem);
+		free(notes);
+		return status;
+	}
+	notes->next = comm->notes;
+	comm->notes = notes;
+	return ORIEL_OK;
+}
+
+static_assert(ORI_KERNEL_COUNT <= ORI_GPU_KERNELS, "all fit a program");
+
+/* In advance, since loading may wait for kernels that wait for this very rank. */
+static enum oriel_status program_open(struct oriel_comm *comm)
+{
+#define PROGRAM_NAME(number, name, threads) #name,
+	static const char *const names[] = {ORI_KERNELS(PROGRAM_NAME)};
+#undef PROGRAM_NAME
+	const void *image = ori_kernels_image();
+
+	if (!image)
+		return ORIEL_OK;
+	return comm->gpu->ops->load(comm->gpu, image, names, ORI_KERNEL_COUNT, &comm->program);
+}
+
+enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm)
+{
+	struct ori_gpu *gpu = calloc(1, sizeof(*gpu));
+	enum oriel_status status;
+
+	if (!gpu)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a GPU");
+	status = ori_gpu_open(gpu);
+	if (status != ORIEL_OK) {
+		free(gpu);
+		return status;
+	}
+	comm->gpu = gpu;
+	ori_log(ORIEL_LOG_INFO, "rank %u: GPU %s (%s)", comm->rank, gpu->pci, gpu->name);
+	status = program_open(comm);
+	return status == ORIEL_OK ? notes_open(comm) : status;
+}
+
+enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm)
+{
+	return comm->gpu ? ori_mem_pin(comm->gpu, comm->control_mem) : ORIEL_OK;
+}
+
+enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm)
+{
+	size_t of = comm->size * sizeof(*comm->of);
+	size_t domain = comm->domain_size * sizeof(*comm->domain);
+	enum oriel_status status;
+	char *at;
+
+	if (!comm->gpu)
+		return ORIEL_OK;
+	status = ori_mem_alloc_gpu(comm->gpu, of + domain, &comm->gpu_ranks);
+	if (status != ORIEL_OK)
+		return status;
+	at = comm->gpu_ranks->address;
+	status = comm->gpu->ops->copy(comm->gpu, at, comm->of, of);
+	if (status != ORIEL_OK)
+		return status;
+	return comm->gpu->ops->copy(comm->gpu, at + of, comm->domain, domain);
+}
+
+/* Have kernels broken @comm? */
+static bool gpu_has_blamed(const struct oriel_comm *comm)
+{
+	return comm->gpu && comm->control &&
+	       oriel_dev_load_acquire32(&comm->control->blame.state) == ORIEL_DEV_FAULT_FULL;
+}
+
+void ori_comm_gpu_collect(const struct oriel_comm *comm)
+{
+	struct oriel_dev_fault record;
+
+	if (!gpu_has_blamed(comm))
+		return;
+	record = oriel_dev_fault_copy(&comm->control->blame);
+	oriel_dev_leave(&comm->control->health, &record);
+}
+
+void ori_comm_gpu_watch(struct oriel_comm *comm)
+{
+	if (comm->is_blame_told || !gpu_has_blamed(comm))
+		return;
+	ori_comm_gpu_collect(comm);
+	ori_comm_pass_on(comm);
+	comm->is_blame_told = true;
+}
+
+static struct oriel_dev_fault *notes_records(const struct ori_gpu_notes *notes)
+{
+	return (void *)notes->mem->address;
+}
+
+enum oriel_status ori_comm_gpu_note(struct oriel_comm *comm, struct oriel_dev_fault **note)
+{
+	struct ori_gpu_notes *notes = comm->notes;
+	enum oriel_status status;
+	unsigned i;
+
+	while (notes && notes->used == UINT64_MAX)
+		notes = notes->next;
+	if (!notes) {
+		status = notes_open(comm);
+		if (status != ORIEL_OK)
+			return status;
+		notes = comm->notes;
+	}
+	i = (unsigned)__builtin_ctzll(~notes->used);
+	notes->used |= (uint64_t)1 << i;
+	*note = notes_records(notes) + i;
+	memset(*note, 0, sizeof(**note));
+	return ORIEL_OK;
+}
+
+void ori_comm_gpu_forget(struct oriel_comm *comm, struct oriel_dev_fault *note)
+{
+	struct ori_gpu_notes *notes;
+	size_t i;
+
+	for (notes = comm->notes; notes; notes = notes->next) {
+		i = (size_t)(note - notes_records(notes));
+		if (note >= notes_records(notes) && i < NOTES_EACH)
+			notes->used &= ~((uint64_t)1 << i);
+	}
+}
+
+void ori_comm_gpu_close(struct oriel_comm *comm)
+{
+	struct ori_gpu_notes *notes;
+
+	if (!comm->gpu)
+		return;
+	ori_mem_unref(comm->gpu_ranks);
+	while (comm->notes) {
+		notes = comm->notes;
+		comm->notes = notes->next;
+		ori_mem_unpin(comm->gpu, notes->mem);
+		ori_mem_unref(notes->mem);
+		free(notes);
+	}
+	if (comm->control_mem && comm->control_mem->pins)
+		ori_mem_unpin(comm->gpu, comm->control_mem);
+	comm->gpu->ops->unload(comm->gpu, &comm->program);
+	ori_gpu_close(comm->gpu);
+	free(comm->gpu);
+	comm->gpu = NULL;
+}

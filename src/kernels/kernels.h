@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device code of the library itself: operations of a window, one kernel each,
+ * for streams of the host. Compiled by nvcc, carried along as bytes.
+ */
+#ifndef ORI_KERNELS_KERNELS_H
+#define ORI_KERNELS_KERNELS_H
+
+#include <oriel/dev/types.h>
+
+/* Each has the arguments (struct oriel_dev_window, struct ori_kernel_call), by value. */
+#define ORI_KERNELS(X)                           \
+	X(PUT_VALUE, stream_put_value, 1)        \
+	X(SIGNAL, stream_signal, 1)              \
+	X(SIGNAL_ALL, stream_signal_all, 32)     \
+	X(WAIT_SIGNAL, stream_wait_signal, 1)    \
+	X(WAIT_FROM, stream_wait_signal_from, 1) \
+	X(WAIT_NEXT, stream_wait_signal_next, 1) \
+	X(BARRIER, stream_barrier, 32)           \
+	X(SEND, stream_send, 512)                \
+	X(RECV, stream_recv, 512)                \
+	X(RESET, stream_reset_signals, 128)
+
+#define ORI_KERNEL_NUMBER(number, name, threads) ORI_KERNEL_##number,
+enum ori_kernel { ORI_KERNELS(ORI_KERNEL_NUMBER) ORI_KERNEL_COUNT };
+
+/* What differs between two calls. Zero where an operation has no such argument. */
+struct ori_kernel_call {
+	uint64_t at;    /* place in a window */
+	uint64_t value; /* to store, to add, to compare with, to wait for */
+	uint64_t length;
+	void *memory; /* of this rank, which the GPU reaches */
+	uint32_t peer;
+	uint32_t id;
+	uint32_t op; /* enum oriel_signal_op or enum oriel_compare */
+	uint32_t reserved;
+};
+
+/* A fatbin for every GPU that the library knows; NULL: built without nvcc. */
+const void *ori_kernels_image(void);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mem/gpu_mapping.h"
+
+#include <unistd.h>
+
+#include "base/error.h"
+#include "mem/memfd.h"
+
+/* The lengths of several allocations that come behind file @fd. */
+static enum oriel_status mapping_read_lengths(const struct ori_mem_blob *b, int fd,
+					      uint64_t lengths[ORI_MEM_SEGMENTS])
+{
+	size_t bytes = b->segments * sizeof(lengths[0]);
+	uint64_t sum = 0;
+	enum oriel_status st;
+	unsigned i;
+
+	st = ori_memfd_check(fd, 0, bytes);
+	if (st != ORIEL_OK)
+		return st;
+	if (pread(fd, lengths, bytes, 0) != (ssize_t)bytes)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "lengths of a peer's GPU memory");
+	for (i = 0; i < b->segments; i++)
+		if (lengths[i] == 0 || __builtin_add_overflow(sum, lengths[i], &sum))
+			return ori_fail(
+				ORIEL_ERR_PROTOCOL,
+				"a peer's GPU memory has an allocation of impossible length");
+	if (sum != b->piece_length)
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"a peer's GPU memory has other lengths than it says");
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapping_open_files(const struct ori_gpu *gpu, const struct ori_mem_blob *b,
+					    const int *fds, struct ori_mapping *m)
+{
+	uint64_t lengths[ORI_MEM_SEGMENTS] = {b->piece_length};
+	enum oriel_status st = ORIEL_OK;
+	void *base;
+
+	if (b->segments > 1)
+		st = mapping_read_lengths(b, *fds++, lengths);
+	if (st == ORIEL_OK)
+		st = gpu->ops->import(gpu, fds, lengths, b->segments, &base);
+	if (st != ORIEL_OK)
+		return st;
+	m->base = base;
+	m->base_length = (size_t)b->piece_length;
+	m->address = (char *)base + b->mem_offset;
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapping_open_handle(const struct ori_gpu *gpu,
+					     const struct ori_mem_blob *b, struct ori_mapping *m)
+{
+	struct ori_gpu_place place;
+	enum oriel_status st;
+	void *base;
+
+	st = gpu->ops->open_handle(gpu, b->handle, &base);
+	if (st != ORIEL_OK)
+		return st;
+	st = gpu->ops->find(gpu, base, &place);
+	if (st == ORIEL_OK && b->piece_length > place.length)
+		st = ori_fail(ORIEL_ERR_PROTOCOL, "a peer's GPU memory has %zu bytes, not %zu",
+			      place.length, (size_t)b->piece_length);
+	if (st != ORIEL_OK) {
+		gpu->ops->close_handle(gpu, base);
+		return st;
+	}
+	m->base = base;
+	m->base_length = place.length;
+	m->address = (char *)base + b->mem_offset;
+	return ORIEL_OK;
+}
+
+/* Host memory that @m reaches already, for kernels as well. */
+static enum oriel_status mapping_pin(const struct ori_gpu *gpu, struct ori_mapping *m)
+{
+	enum oriel_status st;
+
+	/* Private memory is its owner's to pin. */
+	if (!m->mem && !m->base)
+		return ORIEL_OK;
+	st = m->mem ? ori_mem_pin(gpu, m->mem) : gpu->ops->pin(gpu, m->base, m->base_length);
+	m->is_pinned = st == ORIEL_OK;
+	return st;
+}
+
+/* The whole piece, which a thread of this process has described. */
+static enum oriel_status mapping_grant(const struct ori_gpu *gpu, const struct ori_mem_blob *b)
+{
+	return gpu->ops->grant(gpu,
+			       b->kind == ORI_MEM_BLOB_GPU_FILES ? ORI_GPU_MAPPED : ORI_GPU_LEGACY,
+			       (const void *)(uintptr_t)(b->address - b->mem_offset),
+			       (size_t)b->piece_length);
+}
+
+static enum oriel_status mapping_open_gpu(const struct ori_gpu *gpu, const struct ori_mem_blob *b,
+					  const int *fds, struct ori_mapping *m)
+{
+	enum oriel_status st;
+
+	if (!fds) {
+		st = ori_mapping_open_here(b, m);
+		return st == ORIEL_OK ? mapping_grant(gpu, b) : st;
+	}
+	if (b->kind == ORI_MEM_BLOB_GPU_FILES)
+		return mapping_open_files(gpu, b, fds, m);
+	return mapping_open_handle(gpu, b, m);
+}
+
+enum oriel_status ori_mem_import_gpu(const struct ori_gpu *gpu, const struct ori_mem_blob *blob,
+				     const int *fds, struct ori_mapping *mapping)
+{
+	struct ori_mapping m = {0};
+	struct ori_mem_blob b;
+	enum oriel_status st;
+
+	st = ori_mem_blob_parse(blob, sizeof(*blob), &b);
+	if (st != ORIEL_OK)
+		return st;
+	if (ori_mem_blob_is_gpu(&b)) {
+		m.address = (void *)(uintptr_t)b.address;
+		m.length = (size_t)b.length;
+		m.kind = b.kind;
+		m.gpu = gpu;
+		st = mapping_open_gpu(gpu, &b, fds, &m);
+	} else {
+		st = ori_mem_import(&b, fds ? fds[0] : -1, &m);
+		m.gpu = gpu;
+		if (st == ORIEL_OK)
+			st = mapping_pin(gpu, &m);
+	}
+	if (st == ORIEL_OK)
+		*mapping = m;
+	else
+		ori_mapping_close(&m);
+	return st;
+}
+
+void ori_mapping_leave_gpu(struct ori_mapping *m)
+{
+	if (m->is_pinned && m->mem)
+		ori_mem_unpin(m->gpu, m->mem);
+	else if (m->is_pinned)
+		m->gpu->ops->unpin(m->gpu, m->base);
+	if (!m->base || m->kind == ORI_MEM_BLOB_FILE)
+		return;
+	if (m->kind == ORI_MEM_BLOB_GPU_FILES)
+		m->gpu->ops->unmap(m->base, m->base_length);
+	else
+		m->gpu->ops->close_handle(m->gpu, m->base);
+	/* What is left is not the kernel's to unmap. */
+	m->base = NULL;
+}

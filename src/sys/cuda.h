@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA driver, opened at run time. Compiled only where cuda.h was found;
+ * others see sys/gpu.h.
+ */
+#ifndef ORI_SYS_CUDA_H
+#define ORI_SYS_CUDA_H
+
+#include <cuda.h>
+
+#include <oriel/status.h>
+
+/* cuda.h gives some of them the names of newer versions, which are then what is looked up. */
+#define ORI_CUDA_CALLS(X)                    \
+	X(cuInit)                            \
+	X(cuGetErrorName)                    \
+	X(cuGetErrorString)                  \
+	X(cuDriverGetVersion)                \
+	X(cuDeviceGet)                       \
+	X(cuDeviceGetCount)                  \
+	X(cuDeviceGetName)                   \
+	X(cuDeviceGetUuid)                   \
+	X(cuDeviceGetPCIBusId)               \
+	X(cuDeviceGetAttribute)              \
+	X(cuDeviceGetP2PAttribute)           \
+	X(cuCtxGetCurrent)                   \
+	X(cuCtxGetDevice)                    \
+	X(cuCtxPushCurrent)                  \
+	X(cuCtxPopCurrent)                   \
+	X(cuCtxEnablePeerAccess)             \
+	X(cuThreadExchangeStreamCaptureMode) \
+	X(cuPointerGetAttribute)             \
+	X(cuMemGetAddressRange)              \
+	X(cuMemGetAllocationGranularity)     \
+	X(cuMemCreate)                       \
+	X(cuMemRelease)                      \
+	X(cuMemAddressReserve)               \
+	X(cuMemAddressFree)                  \
+	X(cuMemMap)                          \
+	X(cuMemUnmap)                        \
+	X(cuMemSetAccess)                    \
+	X(cuMemRetainAllocationHandle)       \
+	X(cuMemExportToShareableHandle)      \
+	X(cuMemImportFromShareableHandle)    \
+	X(cuIpcGetMemHandle)                 \
+	X(cuIpcOpenMemHandle)                \
+	X(cuIpcCloseMemHandle)               \
+	X(cuMemHostRegister)                 \
+	X(cuMemHostUnregister)               \
+	X(cuMemHostGetDevicePointer)         \
+	X(cuStreamCreate)                    \
+	X(cuStreamDestroy)                   \
+	X(cuStreamSynchronize)               \
+	X(cuMemcpyAsync)                     \
+	X(cuMemsetD8Async)                   \
+	X(cuModuleLoadData)                  \
+	X(cuModuleUnload)                    \
+	X(cuModuleGetFunction)               \
+	X(cuLaunchKernel)
+
+#define ORI_CUDA_MEMBER(call) __typeof__(call) *call;
+struct ori_cuda {
+	ORI_CUDA_CALLS(ORI_CUDA_MEMBER)
+};
+
+/* Complete and constant once ori_cuda_open() has returned ORIEL_OK. */
+extern struct ori_cuda ori_cuda;
+
+/*
+ * Open libcuda and initialise it, at the first call; any thread.
+ * ORIEL_ERR_UNSUPPORTED says what is missing.
+ */
+enum oriel_status ori_cuda_open(void);
+
+/* "what: CUDA_ERROR_...: its text", with the status that fits @result best. */
+enum oriel_status ori_cuda_fail(CUresult result, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

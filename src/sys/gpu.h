@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPU of a CUDA context, without the types of CUDA: what the rest of the
+ * library asks of a driver. Addresses are the same on host and GPU, so memory
+ * of a GPU is a pointer here, which no CPU may follow.
+ */
+#ifndef ORI_SYS_GPU_H
+#define ORI_SYS_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <oriel/status.h>
+
+#define ORI_GPU_UUID 16
+#define ORI_GPU_NAME 64
+#define ORI_GPU_PCI 16
+#define ORI_GPU_HANDLE 64 /* bytes of a handle that other processes open */
+
+enum ori_gpu_flags {
+	ORI_GPU_VMM = 1,    /* gives memory away by descriptor */
+	ORI_GPU_FABRIC = 2, /* and by handles of an NVLink fabric */
+	ORI_GPU_RDMA = 4,   /* adapters may reach that memory */
+};
+
+struct ori_gpu_ops;
+
+enum ori_gpu_reach_flags {
+	ORI_GPU_ACCESS = 1,  /* loads and stores */
+	ORI_GPU_ATOMICS = 2, /* atomics too, which only NVLink has */
+};
+
+/* How a GPU reaches another one that its process sees. */
+struct ori_gpu_reach {
+	uint8_t uuid[ORI_GPU_UUID]; /* of the other */
+	uint32_t flags;             /* enum ori_gpu_reach_flags */
+};
+
+/* Plain, copied freely; good while the context lives, which is the application's. */
+struct ori_gpu {
+	const struct ori_gpu_ops *ops;
+	void *context; /* CUcontext */
+	void *stream;  /* the library's own, for tables and zeroes */
+	int device;    /* number in this process; no other may rely on it */
+	unsigned flags;
+	uint8_t uuid[ORI_GPU_UUID];
+	char name[ORI_GPU_NAME];
+	char pci[ORI_GPU_PCI];
+};
+
+#define ORI_GPU_KERNELS 16u
+
+/* Device code in a context. Zeroed storage is empty. */
+struct ori_gpu_program {
+	void *module;
+	void *kernels[ORI_GPU_KERNELS];
+};
+
+enum ori_gpu_kind {
+	ORI_GPU_PAGEABLE, /* of the host, and unknown to the driver */
+	ORI_GPU_PINNED,   /* of the host */
+	ORI_GPU_LEGACY,   /* of a GPU, by cudaMalloc(): other processes open a handle */
+	ORI_GPU_MAPPED,   /* of a GPU, mapped from a physical allocation */
+	ORI_GPU_OTHER,    /* managed, or of a pool: nobody else can open it */
+};
+
+/* What lies at an address: one allocation, or one mapping. */
+struct ori_gpu_place {
+	enum ori_gpu_kind kind;
+	char *base;
+	size_t length;
+	int device;
+};
+
+/*
+ * What a driver does. Calls enter the context by themselves, from any thread,
+ * also one that captures a stream; they fail with a text, and wait for nothing
+ * but the library's own stream.
+ */
+struct ori_gpu_ops {
+	/* How many of the others there are, at most @room, each in @reach. */
+	unsigned (*look)(const struct ori_gpu *gpu, struct ori_gpu_reach *reach, unsigned room);
+
+	/* At least *@length zero bytes, which becomes the true length. The caller closes *@fd. */
+	enum oriel_status (*alloc)(const struct ori_gpu *gpu, size_t *length, void **address,
+				   int *fd);
+	/*
+	 * Map @count pieces of other processes one behind the other. The descriptors
+	 * stay the caller's.
+	 */
+	enum oriel_status (*import)(const struct ori_gpu *gpu, const int *fds,
+				    const uint64_t *lengths, unsigned count, void **address);
+	/* What alloc and import have mapped, all of it. Needs no context. */
+	void (*unmap)(void *address, size_t length);
+
+	/* Of another GPU the driver may not tell the range: @length is 0 then. */
+	enum oriel_status (*find)(const struct ori_gpu *gpu, const void *address,
+				  struct ori_gpu_place *place);
+	/*
+	 * Let @gpu reach memory of this process: of @kind ORI_GPU_LEGACY all that there
+	 * is, of ORI_GPU_MAPPED these whole mappings.
+	 */
+	enum oriel_status (*grant)(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
+				   const void *address, size_t length);
+	/* A descriptor of the ORI_GPU_MAPPED @place, for the caller to close. */
+	enum oriel_status (*export_fd)(const struct ori_gpu *gpu, const struct ori_gpu_place *place,
+				       int *fd);
+	/* The same of the ORI_GPU_LEGACY @place. */
+	enum oriel_status (*export_handle)(const struct ori_gpu *gpu,
+					   const struct ori_gpu_place *place,
+					   uint8_t handle[ORI_GPU_HANDLE]);
+	/* Of another process. Open twice is open twice, and closed twice. */
+	enum oriel_status (*open_handle)(const struct ori_gpu *gpu,
+					 const uint8_t handle[ORI_GPU_HANDLE], void **address);
+	void (*close_handle)(const struct ori_gpu *gpu, void *address);
+
+	/*
+	 * Let every GPU of this process reach host memory, at its own address.
+	 * ORIEL_AGAIN: somebody has done so before, and it is not the caller's to undo.
+	 */
+	enum oriel_status (*pin)(const struct ori_gpu *gpu, void *address, size_t length);
+	void (*unpin)(const struct ori_gpu *gpu, void *address);
+
+	/* Done on return; memory of host or GPU on either side. */
+	enum oriel_status (*copy)(const struct ori_gpu *gpu, void *to, const void *from,
+				  size_t length);
+	enum oriel_status (*zero)(const struct ori_gpu *gpu, void *at, size_t length);
+
+	/* @count kernels of @image, at most ORI_GPU_KERNELS; no launch waits for code. */
+	enum oriel_status (*load)(const struct ori_gpu *gpu, const void *image,
+				  const char *const *names, unsigned count,
+				  struct ori_gpu_program *program);
+	/* Empty is fine. */
+	void (*unload)(const struct ori_gpu *gpu, struct ori_gpu_program *program);
+
+	/*
+	 * In order in @stream, the caller's, and captured with it; done later. One block
+	 * of @threads; @arguments are read before the return.
+	 */
+	enum oriel_status (*launch)(const struct ori_gpu *gpu, void *kernel, unsigned threads,
+				    void **arguments, void *stream);
+	enum oriel_status (*copy_in)(const struct ori_gpu *gpu, void *stream, void *to,
+				     const void *from, size_t length);
+};
+
+/*
+ * The GPU whose context is current in the calling thread. ORIEL_ERR_STATE:
+ * none is; ORIEL_ERR_UNSUPPORTED: no driver, or a GPU that will not do.
+ */
+enum oriel_status ori_gpu_open(struct ori_gpu *gpu);
+
+/* Zeroed storage is closed. */
+void ori_gpu_close(struct ori_gpu *gpu);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows in GPU memory: what the handle points to lies there, the host keeps a copy. */
+#include "window/window.h"
+
+#include "base/error.h"
+
+/* Kernels write through a NIC only where its rings lie within their reach. */
+static enum oriel_status window_check_paths(const struct oriel_comm *comm)
+{
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++)
+		if (comm->of[peer].path == ORIEL_PATH_RDMA)
+			return ori_fail(ORIEL_ERR_UNSUPPORTED,
+					"a window in GPU memory: rank %u is reached by rdma (%s), "
+					"which kernels cannot use yet",
+					peer, comm->reasons[peer]);
+	return ORIEL_OK;
+}
+
+static size_t window_peers_length(const struct oriel_window *w)
+{
+	return w->comm->size * sizeof(*w->peers);
+}
+
+static size_t window_row_length(const struct oriel_window *w)
+{
+	return w->comm->size * sizeof(*w->table);
+}
+
+enum oriel_status ori_window_gpu_open(struct oriel_window *w)
+{
+	struct oriel_dev_window *d = &w->device;
+	size_t state = ori_window_state_length(d);
+	enum oriel_status status;
+	char *at;
+
+	if (!w->comm->gpu)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"a window in GPU memory needs a communicator with ORIEL_COMM_GPU");
+	status = window_check_paths(w->comm);
+	if (status != ORIEL_OK)
+		return status;
+	w->gpu = w->comm->gpu;
+	status = ori_mem_alloc_gpu(w->gpu,
+				   state + window_peers_length(w) +
+					   d->buffers * window_row_length(w),
+				   &w->gpu_state);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_comm_gpu_note(w->comm, &d->fault);
+	if (status != ORIEL_OK)
+		return status;
+	at = w->gpu_state->address;
+	ori_window_place_state(d, at);
+	d->peers = (const void *)(at + state);
+	d->table = (const void *)(at + state + window_peers_length(w));
+	d->blame = &w->comm->control->blame;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_window_gpu_publish(struct oriel_window *w, uint32_t buffer, uint32_t count)
+{
+	size_t first = (size_t)buffer * w->comm->size;
+	char *at, *rows;
+	enum oriel_status status;
+
+	if (!w->gpu)
+		return ORIEL_OK;
+	at = w->gpu_state->address + ori_window_state_length(&w->device);
+	rows = at + window_peers_length(w) + buffer * window_row_length(w);
+	status = w->gpu->ops->copy(w->gpu, at, w->peers, window_peers_length(w));
+	if (status != ORIEL_OK)
+		return status;
+	return w->gpu->ops->copy(w->gpu, rows, &w->table[first], count * window_row_length(w));
+}
+
+void ori_window_gpu_close(struct oriel_window *w)
+{
+	if (!w->gpu)
+		return;
+	if (w->device.fault != &w->fault)
+		ori_comm_gpu_forget(w->comm, w->device.fault);
+	ori_mem_unref(w->gpu_state);
+}

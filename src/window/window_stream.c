@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations in streams: bytes go by the copy engines, all that has an order or an
+ * atomic in it by a kernel. A copy is complete at the peer before what comes after
+ * it in the stream begins, so a signal behind it covers it.
+ */
+#include "base/error.h"
+#include "window/window.h"
+
+#define PLACE_OFFSET (((uint64_t)1 << ORIEL_AT_BITS) - 1)
+
+static enum oriel_status stream_begin(const struct oriel_window *w, const void *stream)
+{
+	if (!stream)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"window %u lies in GPU memory: its operations need a stream "
+				"(cudaStreamLegacy, not NULL, is the default one)",
+				w->device.number);
+	if (!w->comm->program.module)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"operations in streams: the library was built without nvcc");
+	return ori_comm_check(w->comm);
+}
+
+/* An argument is wrong, told as kernels tell it. */
+static enum oriel_status stream_refuse(const struct oriel_window *w,
+				       const struct oriel_dev_fault *fault)
+{
+	char text[192];
+
+	ori_window_fault_text(&w->device, fault, text, sizeof(text));
+	return ori_fail((enum oriel_status)fault->status, "%s", text);
+}
+
+static enum oriel_status stream_check_peer(const struct oriel_window *w, enum oriel_dev_what what,
+					   unsigned peer)
+{
+	struct oriel_dev_fault fault = {.status = ORIEL_ERR_RANGE,
+					.what = what,
+					.peer = peer,
+					.expected = w->device.ranks,
+					.seen = peer};
+
+	return peer < w->device.ranks ? ORIEL_OK : stream_refuse(w, &fault);
+}
+
+/* The rank itself is nobody to wait for. */
+static enum oriel_status stream_check_other(const struct oriel_window *w, enum oriel_dev_what what,
+					    unsigned peer)
+{
+	struct oriel_dev_fault fault = {.status = ORIEL_ERR_INVALID, .what = what, .peer = peer};
+	enum oriel_status status = stream_check_peer(w, what, peer);
+
+	if (status == ORIEL_OK && peer == w->device.rank)
+		return stream_refuse(w, &fault);
+	return status;
+}
+
+static enum oriel_status stream_check_id(const struct oriel_window *w, enum oriel_dev_what what,
+					 uint32_t id, uint32_t limit)
+{
+	struct oriel_dev_fault fault = {.status = ORIEL_ERR_RANGE,
+					.what = what,
+					.peer = ORIEL_DEV_NO_RANK,
+					.id = id,
+					.expected = limit,
+					.seen = id};
+
+	return id < limit ? ORIEL_OK : stream_refuse(w, &fault);
+}
+
+static enum oriel_status stream_check_choice(const struct oriel_window *w, enum oriel_dev_what what,
+					     uint32_t choice, uint32_t last)
+{
+	struct oriel_dev_fault fault = {.status = ORIEL_ERR_INVALID,
+					.what = what,
+					.peer = ORIEL_DEV_NO_RANK,
+					.seen = choice};
+
+	return choice <= last ? ORIEL_OK : stream_refuse(w, &fault);
+}
+
+/* Where @length bytes at @at of @peer lie. */
+static enum oriel_status stream_check_place(const struct oriel_window *w, enum oriel_dev_what what,
+					    unsigned peer, uint64_t at, size_t length, char **base)
+{
+	uint64_t offset = at & PLACE_OFFSET, end;
+	struct oriel_dev_fault fault = {.status = ORIEL_ERR_RANGE,
+					.what = what,
+					.peer = peer,
+					.id = (uint32_t)(at >> ORIEL_AT_BITS)};
+	const struct oriel_dev_buffer *place;
+	enum oriel_status status = stream_check_peer(w, what, peer);
+
+	if (status != ORIEL_OK)
+		return status;
+	fault.seen = fault.id;
+	fault.expected = w->device.buffers;
+	if (fault.id >= w->device.buffers)
+		return stream_refuse(w, &fault);
+	place = &w->table[(size_t)fault.id * w->device.ranks + peer];
+	fault.status = ORIEL_ERR_STATE;
+	if (fault.id && !place->base)
+		return stream_refuse(w, &fault);
+	if (__builtin_add_overflow(offset, length, &end))
+		end = UINT64_MAX;
+	fault.status = ORIEL_ERR_RANGE;
+	fault.expected = place->length;
+	fault.seen = end;
+	if (end > place->length)
+		return stream_refuse(w, &fault);
+	*base = place->base + offset;
+	return ORIEL_OK;
+}
+
+static enum oriel_status stream_check_word(const struct oriel_window *w, enum oriel_dev_what what,
+					   unsigned peer, uint64_t at)
+{
+	struct oriel_dev_fault fault = {.status = ORIEL_ERR_INVALID,
+					.what = what,
+					.peer = peer,
+					.id = (uint32_t)(at >> ORIEL_AT_BITS),
+					.seen = at};
+	enum oriel_status status;
+	char *base;
+
+	status = stream_check_place(w, what, peer, at, 8, &base);
+	if (status == ORIEL_OK && ((uintptr_t)base | at) & 7)
+		return stream_refuse(w, &fault);
+	return status;
+}
+
+/* Kernels copy to and from @memory. */
+static enum oriel_status stream_check_memory(const struct oriel_window *w, const void *memory,
+					     uint64_t length)
+{
+	struct ori_gpu_place place;
+	enum oriel_status status;
+
+	if (!length)
+		return ORIEL_OK;
+	status = w->gpu->ops->find(w->gpu, memory, &place);
+	if (status == ORIEL_OK && place.kind == ORI_GPU_PAGEABLE)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"%p is host memory that is not pinned, which kernels do not reach",
+				memory);
+	return status;
+}
+
+static enum oriel_status stream_check_channel(const struct oriel_window *w,
+					      enum oriel_dev_what what,
+					      const struct ori_kernel_call *c)
+{
+	enum oriel_status status = stream_check_other(w, what, c->peer);
+
+	if (status == ORIEL_OK)
+		status = stream_check_id(w, what, c->id, w->device.channels);
+	return status == ORIEL_OK ? stream_check_memory(w, c->memory, c->length) : status;
+}
+
+/* Of a signal, which has no @peer where all are meant, and whose @op is at most @last. */
+static enum oriel_status stream_check_signal(const struct oriel_window *w, enum oriel_dev_what what,
+					     const struct ori_kernel_call *c, bool has_peer,
+					     uint32_t last)
+{
+	enum oriel_status status = has_peer ? stream_check_peer(w, what, c->peer) : ORIEL_OK;
+
+	if (status == ORIEL_OK)
+		status = stream_check_id(w, what, c->id, w->device.signals);
+	return status == ORIEL_OK ? stream_check_choice(w, what, c->op, last) : status;
+}
+
+static enum oriel_status stream_check(const struct oriel_window *w, enum ori_kernel kernel,
+				      const struct ori_kernel_call *c)
+{
+	switch (kernel) {
+	case ORI_KERNEL_PUT_VALUE:
+		return stream_check_word(w, ORIEL_DEV_PUT_VALUE, c->peer, c->at);
+	case ORI_KERNEL_SIGNAL:
+		return stream_check_signal(w, ORIEL_DEV_SIGNAL, c, true, ORIEL_SIGNAL_SET);
+	case ORI_KERNEL_SIGNAL_ALL:
+		return stream_check_signal(w, ORIEL_DEV_SIGNAL, c, false, ORIEL_SIGNAL_SET);
+	case ORI_KERNEL_WAIT_SIGNAL:
+		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL, c, false, ORIEL_LE);
+	case ORI_KERNEL_WAIT_FROM:
+		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL_FROM, c, true, ORIEL_LE);
+	case ORI_KERNEL_WAIT_NEXT:
+		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL_NEXT, c, true, 0);
+	case ORI_KERNEL_BARRIER:
+		return stream_check_id(w, ORIEL_DEV_BARRIER, c->id, w->device.barriers);
+	case ORI_KERNEL_SEND:
+		return stream_check_channel(w, ORIEL_DEV_SEND, c);
+	case ORI_KERNEL_RECV:
+		return stream_check_channel(w, ORIEL_DEV_RECV, c);
+	default:
+		return ORIEL_OK;
+	}
+}
+
+/* The default limit of the handle is the one whose passing breaks the communicator. */
+static enum oriel_status stream_launch(const struct oriel_window *w, enum ori_kernel kernel,
+				       const struct ori_kernel_call *call, uint64_t timeout_ns,
+				       void *stream)
+{
+#define STREAM_THREADS(number, name, count) count,
+	static const unsigned threads[] = {ORI_KERNELS(STREAM_THREADS)};
+#undef STREAM_THREADS
+	struct oriel_dev_window device = w->device;
+	struct ori_kernel_call c = *call;
+	void *arguments[] = {&device, &c};
+
+	if (timeout_ns)
+		device.timeout_ns = timeout_ns;
+	return w->gpu->ops->launch(w->gpu, w->comm->program.kernels[kernel], threads[kernel],
+				   arguments, stream);
+}
+
+enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel kernel,
+					 const struct ori_kernel_call *call, uint64_t timeout_ns,
+					 void *stream)
+{
+	enum oriel_status status = stream_begin(w, stream);
+
+	if (status == ORIEL_OK)
+		status = stream_check(w, kernel, call);
+	return status == ORIEL_OK ? stream_launch(w, kernel, call, timeout_ns, stream) : status;
+}
+
+static enum oriel_status stream_copy(const struct oriel_window *w, void *to, const void *from,
+				     size_t length, void *stream)
+{
+	return length ? w->gpu->ops->copy_in(w->gpu, stream, to, from, length) : ORIEL_OK;
+}
+
+enum oriel_status ori_window_stream_put(struct oriel_window *w, unsigned peer, uint64_t to,
+					const void *from, size_t length, void *stream)
+{
+	enum oriel_status status = stream_begin(w, stream);
+	char *there = NULL;
+
+	if (status == ORIEL_OK)
+		status = stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
+	return status == ORIEL_OK ? stream_copy(w, there, from, length, stream) : status;
+}
+
+enum oriel_status ori_window_stream_get(struct oriel_window *w, unsigned peer, uint64_t from,
+					void *to, size_t length, void *stream)
+{
+	enum oriel_status status = stream_begin(w, stream);
+	char *there = NULL;
+
+	if (status == ORIEL_OK)
+		status = stream_check_place(w, ORIEL_DEV_GET, peer, from, length, &there);
+	return status == ORIEL_OK ? stream_copy(w, to, there, length, stream) : status;
+}
+
+enum oriel_status ori_window_stream_put_signal(struct oriel_window *w, unsigned peer, uint64_t to,
+					       const void *from, size_t length, uint32_t id,
+					       uint64_t value, void *stream)
+{
+	const struct ori_kernel_call call = {.peer = peer,
+					     .id = id,
+					     .op = ORIEL_SIGNAL_ADD,
+					     .value = value};
+	enum oriel_status status = stream_begin(w, stream);
+	char *there = NULL;
+
+	if (status == ORIEL_OK)
+		status = stream_check(w, ORI_KERNEL_SIGNAL, &call);
+	if (status == ORIEL_OK)
+		status = stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
+	if (status == ORIEL_OK)
+		status = stream_copy(w, there, from, length, stream);
+	return status == ORIEL_OK ? stream_launch(w, ORI_KERNEL_SIGNAL, &call, 0, stream) : status;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPUs, contexts and streams of the fake driver. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fakecuda.h"
+
+#define DEPTH 16
+
+static struct {
+	int count;               /* visible */
+	int order[FAKE_DEVICES]; /* their physical numbers */
+	int island[FAKE_DEVICES];
+	struct CUctx_st primary[FAKE_DEVICES];
+} machine; /* written once, in cuInit() */
+
+static atomic_uint peers[FAKE_DEVICES]; /* masks of physical GPUs whose memory one reaches */
+
+static _Thread_local struct {
+	CUcontext stack[DEPTH];
+	unsigned depth;
+	CUstreamCaptureMode mode;
+} fake_thread;
+
+static struct {
+	pthread_mutex_t lock;
+	char call[64];
+	unsigned after;
+} failure = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static atomic_int left;
+
+void fake_count(int change)
+{
+	atomic_fetch_add(&left, change);
+}
+
+unsigned fakecuda_left(void)
+{
+	return (unsigned)atomic_load(&left);
+}
+
+void fakecuda_fail(const char *call, unsigned after)
+{
+	pthread_mutex_lock(&failure.lock);
+	snprintf(failure.call, sizeof(failure.call), "%s", call ? call : "");
+	failure.after = after;
+	pthread_mutex_unlock(&failure.lock);
+}
+
+bool fake_fails(const char *call)
+{
+	bool fails = false;
+
+	pthread_mutex_lock(&failure.lock);
+	if (strcmp(failure.call, call) == 0 && failure.after-- == 0) {
+		failure.after = 0;
+		fails = true;
+	}
+	pthread_mutex_unlock(&failure.lock);
+	return fails;
+}
+
+/* Numbers of a list in the environment; how many. */
+static int read_list(const char *name, int numbers[FAKE_DEVICES])
+{
+	const char *text = getenv(name);
+	int count = 0;
+	char *end;
+
+	while (text && *text && count < FAKE_DEVICES) {
+		numbers[count++] = (int)strtol(text, &end, 10);
+		text = *end ? end + 1 : end;
+	}
+	return count;
+}
+
+static void machine_open(void)
+{
+	const char *text = getenv("FAKECUDA_DEVICES");
+	int all = text ? atoi(text) : 2, starts[FAKE_DEVICES], islands, i, k;
+
+	machine.count = read_list("FAKECUDA_ORDER", machine.order);
+	if (!machine.count)
+		for (machine.count = 0; machine.count < all; machine.count++)
+			machine.order[machine.count] = machine.count;
+	islands = read_list("FAKECUDA_ISLANDS", starts);
+	for (i = 0; i < FAKE_DEVICES; i++) {
+		machine.primary[i].device = i;
+		for (k = 0; k < islands; k++)
+			if (i >= starts[k])
+				machine.island[i] = k;
+	}
+}
+
+int fake_physical(int device)
+{
+	return machine.order[device];
+}
+
+int fake_visible(int physical)
+{
+	int i;
+
+	for (i = 0; i < machine.count; i++)
+		if (machine.order[i] == physical)
+			return i;
+	return -1;
+}
+
+bool fake_reaches(int a, int b)
+{
+	return machine.island[a] == machine.island[b];
+}
+
+int fake_current(void)
+{
+	CUcontext context = NULL;
+
+	cuCtxGetCurrent(&context);
+	return context ? context->device : -1;
+}
+
+static bool is_device(CUdevice device)
+{
+	return device >= 0 && device < machine.count;
+}
+
+CUresult cuInit(unsigned flags)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, machine_open);
+	return flags           ? CUDA_ERROR_INVALID_VALUE
+	       : machine.count ? CUDA_SUCCESS
+			       : CUDA_ERROR_NO_DEVICE;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+	*version = CUDA_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **text)
+{
+	switch (error) {
+	case CUDA_SUCCESS:
+		*text = "CUDA_SUCCESS";
+		return CUDA_SUCCESS;
+	case CUDA_ERROR_INVALID_VALUE:
+		*text = "CUDA_ERROR_INVALID_VALUE";
+		return CUDA_SUCCESS;
+	case CUDA_ERROR_OUT_OF_MEMORY:
+		*text = "CUDA_ERROR_OUT_OF_MEMORY";
+		return CUDA_SUCCESS;
+	case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+		*text = "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED";
+		return CUDA_SUCCESS;
+	default:
+		*text = "CUDA_ERROR_OF_SOME_KIND";
+		return CUDA_SUCCESS;
+	}
+}
+
+CUresult cuGetErrorString(CUresult error, const char **text)
+{
+	(void)error;
+	*text = "of the fake driver";
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+	*count = machine.count;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	if (!is_device(ordinal))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*device = ordinal;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int length, CUdevice device)
+{
+	snprintf(name, (size_t)length, "Fake %d", fake_physical(device));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+	memset(uuid, 0xfa, sizeof(*uuid));
+	uuid->bytes[15] = (char)fake_physical(device);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device)
+{
+	snprintf(text, (size_t)length, "0000:%02x:00.0", 0x10 + fake_physical(device));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	if (!is_device(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	switch (attribute) {
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+		*value = getenv("FAKECUDA_MAJOR") ? atoi(getenv("FAKECUDA_MAJOR")) : 9;
+		break;
+	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+		*value = 0;
+		break;
+	default:
+		*value = 1;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+	*can = device != peer && fake_reaches(fake_physical(device), fake_physical(peer));
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device,
+				 CUdevice peer)
+{
+	(void)attribute;
+	return cuDeviceCanAccessPeer(value, device, peer);
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	if (!is_device(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*context = &machine.primary[device];
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext *context)
+{
+	*context = fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context)
+{
+	fake_thread.depth = 1;
+	fake_thread.stack[0] = context;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device)
+{
+	*device = fake_current();
+	return *device < 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent(CUcontext context)
+{
+	if (!context || fake_thread.depth == DEPTH || fake_fails("cuCtxPushCurrent"))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	fake_thread.stack[fake_thread.depth++] = context;
+	fake_count(1);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent(CUcontext *context)
+{
+	if (!fake_thread.depth)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*context = fake_thread.stack[--fake_thread.depth];
+	fake_count(-1);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+	int device = fake_current();
+	unsigned bit;
+
+	if (device < 0 || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (device == peer->device ||
+	    !fake_reaches(fake_physical(device), fake_physical(peer->device)))
+		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+	bit = 1u << fake_physical(peer->device);
+	if (atomic_fetch_or(&peers[fake_physical(device)], bit) & bit)
+		return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+	return CUDA_SUCCESS;
+}
+
+bool fake_is_peer(int a, int b)
+{
+	return a == b || atomic_load(&peers[b]) >> a & 1;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	CUstreamCaptureMode before = fake_thread.mode;
+
+	fake_thread.mode = *mode;
+	*mode = before;
+	return CUDA_SUCCESS;
+}
+
+struct CUstream_st {
+	int device;
+};
+
+CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+	if (fake_current() < 0 || !(flags & CU_STREAM_NON_BLOCKING) || fake_fails("cuStreamCreate"))
+		return CUDA_ERROR_INVALID_VALUE;
+	*stream = malloc(sizeof(**stream));
+	(*stream)->device = fake_current();
+	fake_count(1);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+	free(stream);
+	fake_count(-1);
+	return CUDA_SUCCESS;
+}
+
+/* As if every thread captured a stream. */
+static bool may_wait(CUstream stream)
+{
+	return stream->device == fake_current() &&
+	       fake_thread.mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+	return may_wait(stream) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream stream)
+{
+	if (!may_wait(stream) || fake_fails("cuMemcpyAsync"))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	memcpy((void *)to, (const void *)from, length);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t length, CUstream stream)
+{
+	if (!may_wait(stream))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	memset((void *)at, value, length);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CUDA driver for machines without GPUs, for tests: its memory is files, its
+ * copies are memcpy(), its only kernels are the library's. It refuses what the real one refuses
+ * where the library could get that wrong, and counts what is left behind.
+ *
+ * FAKECUDA_DEVICES: how many GPUs there are (2). FAKECUDA_ORDER: their numbers in
+ * the order in which this process sees them ("1,0"), maybe not all.
+ * FAKECUDA_ISLANDS: the first of each group of GPUs that reach each other ("0,2").
+ * FAKECUDA_MAJOR: their compute capability (9).
+ */
+#ifndef FAKECUDA_H
+#define FAKECUDA_H
+
+#include <cuda.h>
+#include <stdbool.h>
+
+#define FAKE_DEVICES 16
+
+/* Allocations, mappings, handles, pins and streams that are still there, in all. */
+unsigned fakecuda_left(void);
+
+/* Would a kernel of @device reach @address? */
+bool fakecuda_reaches(int device, const void *address);
+
+/* The next calls of that kind fail: "cuMemMap", after @after that still work. */
+void fakecuda_fail(const char *call, unsigned after);
+
+/* Between the files. */
+struct CUctx_st {
+	int device; /* as this process numbers them */
+};
+
+bool fake_fails(const char *call);
+int fake_physical(int device);
+int fake_visible(int physical);  /* -1: hidden */
+bool fake_reaches(int a, int b); /* physical */
+bool fake_is_peer(int a, int b); /* has a context of @a been opened to that of @b? Physical. */
+int fake_current(void);          /* device of the current context, -1: none */
+void fake_count(int change);     /* of what is left behind */
+
+#endif

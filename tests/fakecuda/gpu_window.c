@@ -1,0 +1,777 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows in the memory of the fake driver, which the CPU reaches: the device
+ * functions work on the handle as a kernel would. Ranks are threads (gpu_window
+ * N) or processes (oriel run -n N gpu_window [MODE]).
+ */
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <oriel/dev.h>
+#include <oriel/oriel.h>
+
+#include "fakecuda.h"
+
+#define LENGTH 65536u
+#define LONG_NS 60000000000ull
+
+struct rank {
+	unsigned rank, size;
+	const struct oriel_bootstrap *bootstrap;
+	struct oriel_comm *comm;
+	struct oriel_window *window;
+	struct oriel_dev_window dev;
+	unsigned failures;
+};
+
+#define CHECK(r, claim) check(r, claim, __LINE__, #claim)
+#define CHECK_OK(r, call) check_ok(r, call, __LINE__, #call)
+#define CHECK_FAILS(r, call, status, part) check_fails(r, call, status, part, __LINE__, #call)
+
+static bool check(struct rank *r, bool claim, int line, const char *what)
+{
+	if (!claim) {
+		fprintf(stderr, "line %d: rank %u of %u: not so: %s\n", line, r->rank, r->size,
+			what);
+		r->failures++;
+	}
+	return claim;
+}
+
+static bool check_ok(struct rank *r, int64_t result, int line, const char *what)
+{
+	if (result < 0)
+		fprintf(stderr, "line %d: rank %u of %u: %s: %s: %s\n", line, r->rank, r->size,
+			what, oriel_status_name((enum oriel_status)result), oriel_last_error());
+	return check(r, result >= 0, line, what);
+}
+
+static void check_fails(struct rank *r, enum oriel_status got, enum oriel_status expected,
+			const char *part, int line, const char *what)
+{
+	if (got != expected || !strstr(oriel_last_error(), part))
+		fprintf(stderr, "line %d: rank %u of %u: %s: %s: %s\n", line, r->rank, r->size,
+			what, oriel_status_name(got), oriel_last_error());
+	check(r, got == expected && strstr(oriel_last_error(), part), line, what);
+}
+
+static void rank_use_gpu(struct rank *r)
+{
+	CUcontext context;
+	int count;
+
+	CHECK(r, cuInit(0) == CUDA_SUCCESS && cuDeviceGetCount(&count) == CUDA_SUCCESS);
+	CHECK(r, cuDevicePrimaryCtxRetain(&context, (int)r->rank % count) == CUDA_SUCCESS);
+	CHECK(r, cuCtxSetCurrent(context) == CUDA_SUCCESS);
+}
+
+static void rank_join(struct rank *r, uint64_t timeout_ns)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .timeout_ns = timeout_ns,
+				       .flags = ORIEL_COMM_GPU};
+
+	if (!CHECK_OK(r, oriel_comm_create(r->bootstrap, &attr, &r->comm)))
+		_Exit(1);
+}
+
+static void rank_open(struct rank *r, uint64_t timeout_ns)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = LENGTH,
+					 .flags = ORIEL_WINDOW_DEVICE};
+
+	rank_join(r, timeout_ns);
+	if (!CHECK_OK(r, oriel_window_create(r->comm, &attr, &r->window)) ||
+	    !CHECK_OK(r, oriel_window_device(r->window, &r->dev)))
+		_Exit(1);
+}
+
+static void rank_close(struct rank *r)
+{
+	oriel_window_destroy(r->window);
+	oriel_comm_destroy(r->comm);
+}
+
+/* All that a kernel follows from the handle, of every rank. */
+static void check_reach(struct rank *r, uint32_t buffer)
+{
+	const struct oriel_dev_window *d = &r->dev;
+	uint32_t peer;
+	CUdevice mine;
+
+	CHECK(r, cuCtxGetDevice(&mine) == CUDA_SUCCESS);
+	CHECK(r, fakecuda_reaches(mine, d->health) && fakecuda_reaches(mine, d->blame) &&
+			 fakecuda_reaches(mine, d->fault));
+	CHECK(r, fakecuda_reaches(mine, d->peers) && fakecuda_reaches(mine, d->table) &&
+			 fakecuda_reaches(mine, d->slots));
+	for (peer = 0; peer < r->size; peer++) {
+		const char *at = oriel_dev_address(d, peer, oriel_at(buffer, 0));
+
+		CHECK(r, fakecuda_reaches(mine, d->peers[peer].control));
+		CHECK(r, fakecuda_reaches(mine, at) && fakecuda_reaches(mine, at + 4095));
+	}
+}
+
+/* A ring of puts through @buffer, and what came of it. */
+static void pass_round(struct rank *r, uint32_t buffer, unsigned round)
+{
+	uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	struct oriel_dev_group me = oriel_dev_thread();
+	uint64_t words[2] = {r->rank * 1000u + round, buffer};
+	const uint64_t *mine;
+
+	check_reach(r, buffer);
+	CHECK_OK(r, oriel_dev_put_signal(&r->dev, me, next, oriel_at(buffer, 24), words,
+					 sizeof(words), 3, 1));
+	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, me, before, 3, 1, 0));
+	mine = oriel_dev_address(&r->dev, r->rank, oriel_at(buffer, 24));
+	CHECK(r, mine[0] == before * 1000u + round && mine[1] == buffer);
+	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
+}
+
+static void test_operations(struct rank *r)
+{
+	uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	struct oriel_dev_group me = oriel_dev_thread();
+	struct oriel_dev_comm comm;
+	char text[300] = "", got[300] = "";
+	uint64_t old;
+	unsigned i;
+
+	for (i = 0; i < LENGTH; i++)
+		CHECK(r, !((const char *)oriel_dev_address(&r->dev, r->rank, 0))[i]);
+	CHECK(r, r->dev.blame != r->dev.health);
+	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
+	for (i = 0; i < 10; i++)
+		pass_round(r, 0, i);
+	CHECK_OK(r, oriel_dev_fetch_add(&r->dev, 0, 8, 1, &old));
+	CHECK_OK(r, oriel_dev_put_counter(&r->dev, me, next, 64, text, sizeof(text), 2));
+	CHECK_OK(r, oriel_dev_wait_counter(&r->dev, me, next, 2, ORIEL_EQ, 1, 0));
+	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
+	if (r->rank == 0)
+		CHECK(r, *(uint64_t *)oriel_dev_address(&r->dev, 0, 8) == r->size);
+	snprintf(text, sizeof(text), "from %u", r->rank);
+	if (r->size > 1) {
+		CHECK_OK(r, oriel_dev_send(&r->dev, me, next, 1, text, sizeof(text), 0));
+		CHECK_OK(r, oriel_dev_recv(&r->dev, me, before, 1, got, sizeof(got), 0));
+		snprintf(text, sizeof(text), "from %u", before);
+		CHECK(r, strcmp(text, got) == 0);
+	}
+	CHECK_OK(r, oriel_comm_device(r->comm, &comm));
+	CHECK(r, comm.of[r->rank].path == ORIEL_PATH_SELF &&
+			 comm.domain[comm.domain_index] == r->rank);
+}
+
+/* Allocations side by side, as allocators do that grow what they have, and a hole. */
+static char *map(struct rank *r, size_t each, unsigned count, CUmemAllocationHandleType type)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .requestedHandleTypes = type,
+				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr base = 0;
+	unsigned i;
+
+	CHECK(r, cuCtxGetDevice(&prop.location.id) == CUDA_SUCCESS);
+	access.location = prop.location;
+	CHECK(r, cuMemAddressReserve(&base, (count + 1) * each, 0, 0, 0) == CUDA_SUCCESS);
+	for (i = 0; i < count; i++) {
+		CHECK(r, cuMemCreate(&handle, each, &prop, 0) == CUDA_SUCCESS);
+		CHECK(r, cuMemMap(base + i * each, each, 0, handle, 0) == CUDA_SUCCESS);
+		CHECK(r, cuMemRelease(handle) == CUDA_SUCCESS);
+	}
+	CHECK(r, cuMemSetAccess(base, count * each, &access, 1) == CUDA_SUCCESS);
+	return (char *)base;
+}
+
+static void unmap(struct rank *r, char *at, size_t each, unsigned count)
+{
+	CHECK(r, cuMemUnmap((CUdeviceptr)at, count * each) == CUDA_SUCCESS);
+	CHECK(r, cuMemAddressFree((CUdeviceptr)at, (count + 1) * each) == CUDA_SUCCESS);
+}
+
+/* Share @at, find it again, use it. */
+static void share_and_use(struct rank *r, void *at, unsigned round)
+{
+	uint32_t number = 0;
+	void *address = NULL;
+	size_t length = 0;
+
+	CHECK_OK(r, oriel_window_share(r->window, at, 4096, &number));
+	CHECK_OK(r, oriel_window_buffer(r->window, number, &address, &length));
+	CHECK(r, address == at && length == 4096);
+	CHECK(r, oriel_dev_address(&r->dev, r->rank, oriel_at(number, 0)) == at);
+	pass_round(r, number, round);
+}
+
+static void test_buffers(struct rank *r)
+{
+	char *two = map(r, 65536, 2, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	void *own = NULL, *host = NULL;
+	CUdeviceptr legacy = 0;
+
+	CHECK(r, cuMemAlloc(&legacy, 20000) == CUDA_SUCCESS);
+	CHECK_OK(r, oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &own));
+	CHECK_OK(r, oriel_memory_alloc(4096, 0, &host));
+	share_and_use(r, (char *)legacy + 5000, 1);
+	share_and_use(r, own, 2);
+	share_and_use(r, host, 3);
+	share_and_use(r, two + 65536 - 32, 4);
+	share_and_use(r, r->rank % 2 ? own : host, 5);
+	oriel_window_destroy(r->window);
+	r->window = NULL;
+	oriel_memory_free(own);
+	oriel_memory_free(host);
+	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS);
+	unmap(r, two, 65536, 2);
+}
+
+static void test_mistakes(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096};
+	char *many = map(r, 65536, 61, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	char *mute = map(r, 65536, 2, CU_MEM_HANDLE_TYPE_NONE);
+	struct oriel_window *none = NULL;
+	struct oriel_dev_fault fault;
+	CUdeviceptr legacy = 0, managed = 0;
+	char pageable[64] = "";
+	uint32_t number = 0;
+
+	CHECK(r, cuMemAlloc(&legacy, 20000) == CUDA_SUCCESS);
+	CHECK(r, cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
+	CHECK_FAILS(r, oriel_window_share(r->window, pageable, sizeof(pageable), &number),
+		    ORIEL_ERR_INVALID, "is host memory");
+	CHECK_FAILS(r, oriel_window_share(r->window, mute, 4096, &number), ORIEL_ERR_INVALID,
+		    "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
+	attr.buffer = (void *)legacy;
+	CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &none), ORIEL_ERR_INVALID,
+		    "the window needs ORIEL_WINDOW_DEVICE");
+	attr.buffer = NULL;
+	CHECK_FAILS(r, oriel_window_share(r->window, (char *)legacy + 19000, 4096, &number),
+		    ORIEL_ERR_RANGE, "ends before");
+	CHECK_FAILS(r, oriel_window_share(r->window, (char *)managed, 4096, &number),
+		    ORIEL_ERR_UNSUPPORTED, "managed memory");
+	CHECK_FAILS(r, oriel_window_share(r->window, many, 61 * 65536, &number),
+		    ORIEL_ERR_UNSUPPORTED, "more than 60 allocations");
+	CHECK_FAILS(r, oriel_window_share(r->window, many + 60 * 65536, 65536 + 1, &number),
+		    ORIEL_ERR_UNSUPPORTED, "is host memory");
+	attr.flags = ORIEL_WINDOW_DEVICE | ORIEL_WINDOW_HUGE;
+	CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &none), ORIEL_ERR_INVALID, "huge pages");
+	attr.flags = r->rank == 0 ? ORIEL_WINDOW_DEVICE : 0;
+	if (r->size > 1)
+		CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &none), ORIEL_ERR_MISMATCH,
+			    "in GPU memory on rank 0 and in host memory on rank 1");
+	CHECK_FAILS(r, oriel_window_put(r->window, 0, 0, pageable, 8, NULL), ORIEL_ERR_INVALID,
+		    "need a stream");
+	CHECK_FAILS(r, oriel_window_flush(r->window, 0), ORIEL_ERR_UNSUPPORTED, "in GPU memory");
+	CHECK(r, oriel_dev_put(&r->dev, oriel_dev_thread(), 0, LENGTH, pageable, 1) ==
+			 ORIEL_ERR_RANGE);
+	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+	CHECK(r, strstr(oriel_last_error(), "beyond the 65536 bytes of buffer 0"));
+	CHECK(r, oriel_window_fault(r->window, &fault) == ORIEL_AGAIN);
+	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS && cuMemFree(managed) == CUDA_SUCCESS);
+	unmap(r, mute, 65536, 2);
+	unmap(r, many, 65536, 61);
+}
+
+/* Memory of some GPU that is not the communicator's. */
+static void test_other_gpu(struct rank *r)
+{
+	CUcontext mine, other;
+	CUdeviceptr legacy = 0;
+	CUdevice device = 0;
+	uint32_t number = 0;
+	char *two;
+	int count = 0;
+
+	CHECK(r, cuDeviceGetCount(&count) == CUDA_SUCCESS && count > 1);
+	CHECK(r, cuCtxGetCurrent(&mine) == CUDA_SUCCESS && cuCtxGetDevice(&device) == CUDA_SUCCESS);
+	CHECK(r, cuDevicePrimaryCtxRetain(&other, (device + 1) % count) == CUDA_SUCCESS);
+	CHECK(r, cuCtxSetCurrent(other) == CUDA_SUCCESS);
+	CHECK(r, cuMemAlloc(&legacy, 20000) == CUDA_SUCCESS);
+	two = map(r, 65536, 2, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	CHECK(r, cuCtxSetCurrent(mine) == CUDA_SUCCESS);
+	CHECK_FAILS(r, oriel_window_share(r->window, (char *)legacy, 4096, &number),
+		    ORIEL_ERR_INVALID, "is memory of GPU ");
+	CHECK_FAILS(r, oriel_window_share(r->window, two, 4096, &number), ORIEL_ERR_INVALID,
+		    "is memory of GPU ");
+	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS);
+	unmap(r, two, 65536, 2);
+}
+
+/* A call of the driver fails on rank 0, all ranks hear of it, and all goes on. */
+static void test_failures(struct rank *r)
+{
+	static const char *const calls[] = {"cuMemCreate",
+					    "cuMemAddressReserve",
+					    "cuMemMap",
+					    "cuMemSetAccess",
+					    "cuMemExportToShareableHandle",
+					    "cuMemImportFromShareableHandle",
+					    "cuMemcpyAsync",
+					    "cuCtxPushCurrent"};
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = LENGTH,
+					 .flags = ORIEL_WINDOW_DEVICE};
+	struct oriel_window *window;
+	unsigned i, after;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		for (after = 0; after < 3; after++) {
+			enum oriel_status status;
+
+			CHECK_OK(r, oriel_comm_barrier(r->comm));
+			if (r->rank == 0)
+				fakecuda_fail(calls[i], after);
+			CHECK_OK(r, oriel_comm_barrier(r->comm));
+			status = oriel_window_create(r->comm, &attr, &window);
+			CHECK_OK(r, oriel_comm_barrier(r->comm));
+			if (r->rank == 0)
+				fakecuda_fail(NULL, 0);
+			CHECK_OK(r, oriel_comm_barrier(r->comm));
+			if (status == ORIEL_OK)
+				oriel_window_destroy(window);
+		}
+	}
+}
+
+/* What is wrong is said before anything is posted. */
+static void test_stream_mistakes(struct rank *r, CUstream s)
+{
+	struct oriel_window *w = r->window;
+	unsigned other = (r->rank + 1) % r->size;
+	char pageable[64] = "";
+
+	CHECK_FAILS(r, oriel_window_put(w, r->size, 0, pageable, 8, s), ORIEL_ERR_RANGE,
+		    "put: rank ");
+	CHECK_FAILS(r, oriel_window_put(w, 0, LENGTH - 7, pageable, 8, s), ORIEL_ERR_RANGE,
+		    "put: the end, byte 65537, is beyond the 65536 bytes of buffer 0 of rank 0");
+	CHECK_FAILS(r, oriel_window_get(w, 0, LENGTH, pageable, UINT64_MAX, s), ORIEL_ERR_RANGE,
+		    "get: the end");
+	CHECK_FAILS(r, oriel_window_put(w, 0, oriel_at(8, 0), pageable, 8, s), ORIEL_ERR_RANGE,
+		    "put: buffer 8 of 8");
+	CHECK_FAILS(r, oriel_window_put(w, 0, oriel_at(7, 0), pageable, 0, s), ORIEL_ERR_STATE,
+		    "put: buffer 7 of rank 0 is not shared");
+	CHECK_FAILS(r, oriel_window_put_value(w, 0, 12, 1, s), ORIEL_ERR_INVALID,
+		    "put_value: the word at offset 12 of buffer 0 is not aligned");
+	CHECK_FAILS(r, oriel_window_put_signal(w, 0, 0, pageable, 8, 64, 1, s), ORIEL_ERR_RANGE,
+		    "signal: signal 64 of 64");
+	CHECK_FAILS(r, oriel_window_signal(w, 0, 0, (enum oriel_signal_op)2, 1, s),
+		    ORIEL_ERR_INVALID, "no comparison or operation 2");
+	CHECK_FAILS(r, oriel_window_wait_signal(w, 0, (enum oriel_compare)6, 1, 0, s),
+		    ORIEL_ERR_INVALID, "no comparison or operation 6");
+	CHECK_FAILS(r, oriel_window_wait_signal_next(w, r->size, 0, 1, 0, s), ORIEL_ERR_RANGE,
+		    "wait_signal_next: rank ");
+	CHECK_FAILS(r, oriel_window_barrier(w, 16, 0, s), ORIEL_ERR_RANGE,
+		    "barrier: barrier slot 16 of 16");
+	CHECK_FAILS(r, oriel_window_send(w, r->rank, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
+		    "is the rank itself");
+	if (r->size == 1)
+		return;
+	CHECK_FAILS(r, oriel_window_send(w, other, 64, pageable, 8, 0, s), ORIEL_ERR_RANGE,
+		    "send: channel 64 of 64");
+	CHECK_FAILS(r, oriel_window_recv(w, other, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
+		    "not pinned");
+}
+
+static void stream_round(struct rank *r, CUstream s, uint64_t *memory, unsigned round)
+{
+	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	const uint64_t *mine = oriel_dev_address(&r->dev, r->rank, 0);
+	struct oriel_window *w = r->window;
+
+	memory[0] = r->rank * 1000u + round;
+	memory[1] = round;
+	CHECK_OK(r, oriel_window_put(w, next, 1000 * 8, memory, 8, s));
+	CHECK_OK(r, oriel_window_put_signal(w, next, 1001 * 8, memory + 1, 8, 4, 1, s));
+	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 4, 1, 0, s));
+	CHECK(r, mine[1000] == before * 1000u + round && mine[1001] == round);
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK_OK(r, oriel_window_get(w, next, 1000 * 8, memory + 2, 8, s));
+	CHECK(r, memory[2] == memory[0]);
+	CHECK_OK(r, oriel_window_put_value(w, next, 1002 * 8, round, s));
+	CHECK_OK(r, oriel_window_signal(w, next, 5, ORIEL_SIGNAL_SET, round, s));
+	CHECK_OK(r, oriel_window_wait_signal_from(w, before, 5, ORIEL_GE, round, 0, s));
+	CHECK(r, mine[1002] == round);
+	CHECK_OK(r, oriel_window_signal_all(w, 6, ORIEL_SIGNAL_ADD, 1, s));
+	CHECK_OK(r,
+		 oriel_window_wait_signal(w, 6, ORIEL_GE, (uint64_t)round * (r->size - 1), 0, s));
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	if (r->size == 1)
+		return;
+	CHECK_OK(r, oriel_window_send(w, next, 2, memory, 8, 0, s));
+	CHECK_OK(r, oriel_window_recv(w, before, 2, memory + 3, 8, 0, s));
+	CHECK(r, memory[3] == before * 1000u + round);
+}
+
+static void test_streams(struct rank *r)
+{
+	CUdeviceptr memory = 0;
+	uint64_t value = 1;
+	CUstream stream;
+	unsigned round;
+
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	CHECK(r, cuMemAlloc(&memory, 64) == CUDA_SUCCESS);
+	if (oriel_window_barrier(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED) {
+		test_stream_mistakes(r, stream);
+		for (round = 1; round <= 20; round++)
+			stream_round(r, stream, (uint64_t *)memory, round);
+		CHECK_OK(r, oriel_window_reset_signals(r->window, stream));
+		CHECK_OK(r, oriel_dev_read_signal(&r->dev, 4, &value));
+		CHECK(r, value == 0 && r->dev.signal_bases[4] == 0);
+		CHECK_OK(r, oriel_window_barrier(r->window, 3, 0, stream));
+	}
+	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
+}
+
+/* A limit of the caller's own that has passed in a stream: nobody else can tell him. */
+static void test_stream_timeout(struct rank *r)
+{
+	CUstream stream;
+
+	rank_open(r, LONG_NS);
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	if (oriel_window_barrier(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED) {
+		CHECK_OK(r, oriel_window_wait_signal_from(r->window, r->rank, 9, ORIEL_GE, 1,
+							  50000000, stream));
+		CHECK_FAILS(r, oriel_window_signal(r->window, 0, 0, ORIEL_SIGNAL_ADD, 1, stream),
+			    ORIEL_ERR_TIMEOUT, "wait_signal_from");
+	}
+	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS);
+	rank_close(r);
+}
+
+#define MANY 66 /* more windows than records are made at once */
+
+static struct oriel_window *open_small(struct rank *r)
+{
+	const struct oriel_window_attr attr = {.size = sizeof(attr),
+					       .length = 64,
+					       .flags = ORIEL_WINDOW_DEVICE,
+					       .channels = ORIEL_NONE};
+	struct oriel_window *window = NULL;
+
+	if (!CHECK_OK(r, oriel_window_create(r->comm, &attr, &window)))
+		_Exit(1);
+	return window;
+}
+
+/* Each window has a record of its own, which starts empty, and ends with it. */
+static void test_records(struct rank *r)
+{
+	struct oriel_window *windows[MANY];
+	struct oriel_dev_fault fault;
+	struct oriel_dev_window dev;
+	unsigned left = 0, round, i;
+
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < MANY; i++) {
+			windows[i] = open_small(r);
+			CHECK_OK(r, oriel_window_device(windows[i], &dev));
+			CHECK(r, oriel_window_fault(windows[i], &fault) == ORIEL_AGAIN);
+			CHECK(r, oriel_dev_put_value(&dev, 0, 64 + 8 * i, 0) == ORIEL_ERR_RANGE);
+		}
+		for (i = 0; i < MANY; i++) {
+			if (i % 2)
+				CHECK(r, oriel_window_fault(windows[i], &fault) == ORIEL_OK &&
+						 fault.seen == 64 + 8 * i + 8);
+			oriel_window_destroy(windows[i]);
+		}
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		if (round)
+			CHECK(r, fakecuda_left() == left);
+		left = fakecuda_left();
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+	}
+}
+
+/* A region takes each memory as it is. */
+static void test_region(struct rank *r)
+{
+	struct oriel_region *region = NULL;
+	void *memory = NULL, *there = NULL;
+	unsigned next = (r->rank + 1) % r->size;
+
+	CHECK_OK(r, oriel_memory_alloc(8192, r->rank % 2 ? 0 : ORIEL_MEMORY_DEVICE, &memory));
+	((char *)memory)[100] = (char)(r->rank + 1);
+	CHECK_OK(r, oriel_region_register(r->comm, memory, 8192, &region));
+	CHECK_OK(r, oriel_region_share(region));
+	CHECK_OK(r, oriel_region_peer_address(region, next, 100, &there));
+	CHECK(r, *(char *)there == (char)(next + 1));
+	oriel_region_unregister(region);
+	oriel_memory_free(memory);
+}
+
+/* All others have been told, while rank 0 does no more than look. */
+static void await_others(struct rank *r)
+{
+	const uint64_t *told = oriel_dev_address(&r->dev, 0, 0);
+	unsigned tries, peer, count = 0;
+
+	for (tries = 0; tries < 2000 && count + 1 < r->size; tries++) {
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+		for (count = 0, peer = 1; peer < r->size; peer++)
+			count += oriel_dev_load_acquire(&told[peer]) == 1;
+	}
+	CHECK(r, count + 1 == r->size);
+}
+
+static void test_blame(struct rank *r)
+{
+	struct oriel_health health;
+
+	rank_open(r, 2000000000);
+	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,
+					    r->rank ? ORIEL_FOREVER : 0) == ORIEL_ERR_TIMEOUT);
+	if (r->rank == 0)
+		await_others(r);
+	else
+		CHECK_OK(r, oriel_dev_put_value(&r->dev, 0, 8 * r->rank, 1));
+	CHECK_OK(r, oriel_comm_health(r->comm, &health));
+	CHECK(r, health.status == ORIEL_ERR_TIMEOUT && health.id == 9 && health.object == 1);
+	CHECK(r, oriel_comm_barrier(r->comm) == ORIEL_ERR_TIMEOUT);
+	rank_close(r);
+}
+
+static void test_cpu_rank(struct rank *r)
+{
+	struct oriel_comm_attr comm = {.size = sizeof(comm),
+				       .timeout_ns = LONG_NS,
+				       .flags = r->rank ? 0 : ORIEL_COMM_GPU};
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = LENGTH,
+					 .flags = ORIEL_WINDOW_DEVICE};
+	struct oriel_window *window = NULL;
+
+	CHECK_OK(r, oriel_comm_create(r->bootstrap, &comm, &r->comm));
+	if (r->size > 1)
+		CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &window), ORIEL_ERR_INVALID,
+			    "ORIEL_COMM_GPU");
+	attr.flags = 0;
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &window));
+	CHECK_OK(r, oriel_window_barrier(window, 0, 0, NULL));
+	oriel_window_destroy(window);
+	oriel_comm_destroy(r->comm);
+}
+
+/* A communicator for the CPU takes no memory of a GPU. */
+static void test_cpu_comm(struct rank *r)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = LONG_NS, .flags = 0};
+	struct oriel_region *region = NULL;
+	void *memory = NULL;
+
+	CHECK_OK(r, oriel_comm_create(r->bootstrap, &attr, &r->comm));
+	CHECK_OK(r, oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &memory));
+	CHECK_OK(r, oriel_region_register(r->comm, memory, 4096, &region));
+	CHECK_FAILS(r, oriel_region_share(region), ORIEL_ERR_INVALID, "needs ORIEL_COMM_GPU");
+	oriel_region_unregister(region);
+	oriel_memory_free(memory);
+	oriel_comm_destroy(r->comm);
+}
+
+static void test_no_context(struct rank *r)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .timeout_ns = LONG_NS,
+				       .flags = ORIEL_COMM_GPU};
+	struct oriel_comm *comm = NULL;
+
+	if (r->rank == 0)
+		cuCtxSetCurrent(NULL);
+	CHECK_FAILS(r, oriel_comm_create(r->bootstrap, &attr, &comm), ORIEL_ERR_STATE,
+		    "no CUDA context is current");
+}
+
+static void test_all(struct rank *r)
+{
+	int count = 0;
+
+	rank_open(r, LONG_NS);
+	test_operations(r);
+	test_region(r);
+	test_mistakes(r);
+	if (cuDeviceGetCount(&count) == CUDA_SUCCESS && count > 1)
+		test_other_gpu(r);
+	test_failures(r);
+	test_streams(r);
+	test_records(r);
+	test_buffers(r);
+	rank_close(r);
+	test_blame(r);
+	test_stream_timeout(r);
+	test_cpu_rank(r);
+	test_cpu_comm(r);
+	test_no_context(r);
+}
+
+/* GPUs that do not reach each other, and no adapter. */
+static void test_apart(struct rank *r)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .timeout_ns = LONG_NS,
+				       .flags = ORIEL_COMM_GPU};
+
+	CHECK_FAILS(r, oriel_comm_create(r->bootstrap, &attr, &r->comm), ORIEL_ERR_NO_PATH,
+		    "of one machine do not reach each other");
+}
+
+/* GPUs that are too old. */
+static void test_old(struct rank *r)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .timeout_ns = LONG_NS,
+				       .flags = ORIEL_COMM_GPU};
+
+	CHECK_FAILS(r, oriel_comm_create(r->bootstrap, &attr, &r->comm), ORIEL_ERR_UNSUPPORTED,
+		    "compute capability 6.0");
+}
+
+/* Virtual nodes, with an adapter that does not reach memory of GPUs. */
+static void test_far(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .flags = ORIEL_WINDOW_DEVICE};
+	struct oriel_window *window = NULL;
+	struct oriel_region *region = NULL;
+	void *memory = NULL;
+
+	rank_join(r, LONG_NS);
+	CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &window), ORIEL_ERR_UNSUPPORTED,
+		    "which kernels cannot use yet");
+	CHECK_OK(r, oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &memory));
+	CHECK_OK(r, oriel_region_register(r->comm, memory, 4096, &region));
+	CHECK_FAILS(r, oriel_region_share(region), ORIEL_ERR_UNSUPPORTED,
+		    "the adapter does not reach");
+	oriel_region_unregister(region);
+	oriel_memory_free(memory);
+	oriel_comm_destroy(r->comm);
+}
+
+/* What processes see of the machine, and what they make of it. */
+static const struct mode {
+	const char *name;
+	const char *order[2]; /* of the GPUs, on even and on odd ranks */
+	void (*test)(struct rank *r);
+	const char *reason; /* between ranks 0 and 1 */
+} modes[] = {
+	{"all", {"0,1", "0,1"}, test_all, "GPUs joined by NVLink"},
+	{"turned", {"0,1", "1,0"}, test_all, "same GPU"},
+	{"alone", {"0", "1"}, test_all, "GPUs that their processes do not see"},
+	{"apart", {"0,1", "0,1"}, test_apart, NULL},
+	{"old", {"0,1", "0,1"}, test_old, NULL},
+	{"far", {"0,1", "0,1"}, test_far, NULL},
+};
+
+static void check_reason(struct rank *r, const char *reason)
+{
+	struct oriel_peer peer;
+
+	rank_join(r, LONG_NS);
+	CHECK_OK(r, oriel_comm_peer(r->comm, r->rank ^ 1u, &peer));
+	CHECK(r, strstr(peer.reason, reason));
+	oriel_comm_destroy(r->comm);
+}
+
+static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const struct mode *mode)
+{
+	struct rank r = {.rank = bootstrap->rank, .size = bootstrap->size, .bootstrap = bootstrap};
+
+	rank_use_gpu(&r);
+	if (mode->reason && r.size == 2)
+		check_reason(&r, mode->reason);
+	mode->test(&r);
+	return r.failures;
+}
+
+struct thread {
+	struct oriel_local_job *job;
+	unsigned rank;
+	unsigned failures;
+	pthread_t id;
+};
+
+static void *thread_main(void *argument)
+{
+	struct thread *t = argument;
+	struct oriel_bootstrap bootstrap;
+
+	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK)
+		abort();
+	t->failures = rank_main(&bootstrap, &modes[0]);
+	oriel_bootstrap_close(&bootstrap);
+	return NULL;
+}
+
+static unsigned run_threads(unsigned count)
+{
+	struct thread *threads = calloc(count, sizeof(*threads));
+	struct oriel_local_job *job;
+	unsigned failures = 0, i;
+
+	if (!threads || oriel_local_job_create(count, &job) != ORIEL_OK)
+		abort();
+	for (i = 0; i < count; i++) {
+		threads[i].job = job;
+		threads[i].rank = i;
+		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
+			abort();
+	}
+	for (i = 0; i < count; i++) {
+		pthread_join(threads[i].id, NULL);
+		failures += threads[i].failures;
+	}
+	oriel_local_job_destroy(job);
+	free(threads);
+	return failures;
+}
+
+static unsigned run_process(const char *name)
+{
+	const struct mode *mode = modes;
+	struct oriel_bootstrap bootstrap;
+	unsigned failures;
+
+	while (strcmp(mode->name, name) != 0)
+		mode++;
+	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK)
+		abort();
+	setenv("FAKECUDA_ORDER", mode->order[bootstrap.rank % 2], 1);
+	failures = rank_main(&bootstrap, mode);
+	oriel_bootstrap_close(&bootstrap);
+	return failures;
+}
+
+static unsigned count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	while (dir && readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned fds = count_fds(), failures, ranks = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
+
+	failures = ranks ? run_threads(ranks) : run_process(argc > 1 ? argv[1] : "all");
+	if (fakecuda_left()) {
+		fprintf(stderr, "%u things of the driver were left behind\n", fakecuda_left());
+		failures++;
+	}
+	/* The launcher's own goes with the bootstrap. */
+	if (count_fds() > fds) {
+		fprintf(stderr, "%u descriptors became %u\n", fds, count_fds());
+		failures++;
+	}
+	return failures ? 1 : 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library's kernels on the calling thread, from the same text. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fakecuda.h"
+#include "kernels/kernels.h"
+
+#define FATBIN 0xba55ed50u /* how one begins */
+
+struct CUmod_st {
+	unsigned kernels;
+};
+
+struct CUfunc_st {
+	const char *name;
+	void (*run)(struct oriel_dev_window window, struct ori_kernel_call call);
+	unsigned threads;
+};
+
+#define LAUNCH_DECLARE(number, name, threads) \
+	void name(struct oriel_dev_window window, struct ori_kernel_call call);
+ORI_KERNELS(LAUNCH_DECLARE)
+
+#define LAUNCH_ROW(number, name, threads) {#name, name, threads},
+static struct CUfunc_st kernels[] = {ORI_KERNELS(LAUNCH_ROW)};
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+	unsigned begin;
+
+	memcpy(&begin, image, sizeof(begin));
+	if (fake_current() < 0 || begin != FATBIN || fake_fails("cuModuleLoadData"))
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	*module = calloc(1, sizeof(**module));
+	fake_count(1);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module)
+{
+	free(module);
+	fake_count(-1);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
+		if (strcmp(kernels[i].name, name) == 0 && !fake_fails("cuModuleGetFunction")) {
+			*function = &kernels[i];
+			module->kernels++;
+			return CUDA_SUCCESS;
+		}
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+			unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+			CUstream stream, void **arguments, void **extra)
+{
+	struct oriel_dev_window window;
+	struct ori_kernel_call call;
+
+	if (grid_x != 1 || grid_y != 1 || grid_z != 1 || block_x != f->threads || block_y != 1 ||
+	    block_z != 1 || shared || extra || !stream || fake_fails("cuLaunchKernel"))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&window, arguments[0], sizeof(window));
+	memcpy(&call, arguments[1], sizeof(call));
+	f->run(window, call);
+	return CUDA_SUCCESS;
+}
