@@ -14,6 +14,7 @@ set(ORIEL_HEADERS
 	oriel/dev/group.h
 	oriel/dev/wait.h
 	oriel/dev/check.h
+	oriel/dev/copy.h
 	oriel/dev/mapped.h
 	oriel/dev/data.h
 	oriel/dev/signal.h

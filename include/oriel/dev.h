@@ -33,6 +33,7 @@
 #include <oriel/dev/barrier.h>
 #include <oriel/dev/channel.h>
 #include <oriel/dev/check.h>
+#include <oriel/dev/copy.h>
 #include <oriel/dev/counter.h>
 #include <oriel/dev/data.h>
 #include <oriel/dev/group.h>

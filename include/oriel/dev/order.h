@@ -4,10 +4,10 @@
  * group touches. Order and scope stand in the name: scope is the system,
  * relaxed means single-copy atomic and nothing more.
  *
- * A waiter polls relaxed and then loads the same word once more with acquire:
- * the second load reads the awaited value or a later one of the same release
- * sequence, so it synchronises with the release (PTX ISA 8.8, "Release and
- * acquire patterns"; C11 5.1.2.4).
+ * A waiter polls relaxed and acquires once, when the value is there: on a GPU by
+ * a fence after the load (PTX ISA 8.8, "Release and acquire patterns"), on a CPU
+ * by loading the word again, which reads the awaited value or a later one of the
+ * same release sequence (C11 5.1.2.4).
  */
 #ifndef ORIEL_DEV_ORDER_H
 #define ORIEL_DEV_ORDER_H
@@ -143,6 +143,63 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_acq_rel(uint64_t *word, uint64_t value)
 #endif
 }
 
+/*
+ * fence.acquire and fence.release are as much of fence.acq_rel as is needed: the
+ * first empties the L1 cache, the second waits until what was stored is
+ * performed.
+ */
+#if defined(__CUDA_ARCH__) && \
+	(__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 8))
+#define ORIEL_DEV_HALF_FENCES
+#endif
+
+/*
+ * Make an acquire of the relaxed load that read @seen from @word. The value of
+ * the acquire, which may be a later one.
+ */
+ORIEL_DEV uint64_t oriel_dev_acquire(const uint64_t *word, uint64_t seen)
+{
+#ifdef ORIEL_DEV_HALF_FENCES
+	(void)word;
+	asm volatile("fence.acquire.sys;" : : : "memory");
+	return seen;
+#else
+	(void)seen;
+	return oriel_dev_load_acquire(word);
+#endif
+}
+
+/*
+ * A release in two halves, so that a GPU may do something between them: begin,
+ * then store or add. On a CPU the second half is all of it.
+ */
+ORIEL_DEV void oriel_dev_release_begin(void)
+{
+#if defined(ORIEL_DEV_HALF_FENCES)
+	asm volatile("fence.release.sys;" : : : "memory");
+#elif defined(__CUDA_ARCH__)
+	asm volatile("fence.acq_rel.sys;" : : : "memory");
+#endif
+}
+
+ORIEL_DEV void oriel_dev_release_store(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	oriel_dev_store_relaxed(word, value);
+#else
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_release_add(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	oriel_dev_add_relaxed(word, value);
+#else
+	__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
 /* Raise @word to @value, unless it is there already. */
 ORIEL_DEV void oriel_dev_max_release(uint64_t *word, uint64_t value)
 {
@@ -174,6 +231,41 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel(uint64_t *word, uint64_t expected, uint64_
 #else
 	return __atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_ACQUIRE);
+#endif
+}
+
+/*
+ * Two neighbouring words, aligned to 16 bytes, in one access where the machine
+ * has one. Each word is single-copy atomic, the pair is not (PTX ISA 8.8, "Vector
+ * data types": a vector access is one access for each element, in no order).
+ */
+ORIEL_DEV void oriel_dev_store_pair_relaxed(uint64_t *pair, uint64_t first, uint64_t second)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};"
+		     :
+		     : "l"(pair), "l"(first), "l"(second)
+		     : "memory");
+#else
+	__atomic_store_n(&pair[0], first, __ATOMIC_RELAXED);
+	__atomic_store_n(&pair[1], second, __ATOMIC_RELAXED);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_load_pair_relaxed(const uint64_t *pair, uint64_t *first, uint64_t *second)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t low, high;
+
+	asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(low), "=l"(high)
+		     : "l"(pair)
+		     : "memory");
+	*first = low;
+	*second = high;
+#else
+	*first = __atomic_load_n(&pair[0], __ATOMIC_RELAXED);
+	*second = __atomic_load_n(&pair[1], __ATOMIC_RELAXED);
 #endif
 }
 

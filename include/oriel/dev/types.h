@@ -16,9 +16,24 @@
 #ifdef __CUDACC__
 #define ORIEL_DEV static __host__ __device__ __forceinline__
 #define ORIEL_DEV_COLD static __host__ __device__ __noinline__ __attribute__((unused))
+/* Cold on a CPU. On a GPU a call by address would keep the arguments in local memory. */
+#define ORIEL_DEV_RARE ORIEL_DEV
 #else
 #define ORIEL_DEV static inline __attribute__((always_inline))
 #define ORIEL_DEV_COLD static __attribute__((unused, noinline, cold))
+#define ORIEL_DEV_RARE ORIEL_DEV_COLD
+#endif
+
+/*
+ * Before a loop whose arrays must become registers; and before one around such
+ * loops, which nvcc would else unroll to four times the registers.
+ */
+#ifdef __CUDA_ARCH__
+#define ORIEL_DEV_UNROLL _Pragma("unroll")
+#define ORIEL_DEV_ROLL _Pragma("unroll 1")
+#else
+#define ORIEL_DEV_UNROLL
+#define ORIEL_DEV_ROLL
 #endif
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
