@@ -21,6 +21,7 @@ set(ORIEL_HEADERS
 	oriel/dev/counter.h
 	oriel/dev/barrier.h
 	oriel/dev/channel.h
+	oriel/dev/ll.h
 	oriel/dev/mlx5.h
 	oriel/dev/mlx5_ring.h
 	oriel/dev/link.h

@@ -79,7 +79,8 @@ enum oriel_status oriel_window_device(const struct oriel_window *window,
 static bool fault_is_about_bytes(const struct oriel_dev_fault *fault)
 {
 	return fault->what == ORIEL_DEV_PUT || fault->what == ORIEL_DEV_PUT_VALUE ||
-	       fault->what == ORIEL_DEV_GET || fault->what == ORIEL_DEV_FETCH_ADD;
+	       fault->what == ORIEL_DEV_GET || fault->what == ORIEL_DEV_FETCH_ADD ||
+	       fault->what == ORIEL_DEV_PUT_LL || fault->what == ORIEL_DEV_WAIT_LL;
 }
 
 static const char *fault_noun(const struct oriel_dev_fault *fault)

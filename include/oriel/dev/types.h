@@ -100,6 +100,8 @@ enum oriel_dev_what {
 	ORIEL_DEV_LINK,     /* an RDMA link has failed */
 	ORIEL_DEV_ABORT,    /* oriel_comm_abort() of some rank */
 	ORIEL_DEV_LOST,     /* a peer process is gone */
+	ORIEL_DEV_PUT_LL,
+	ORIEL_DEV_WAIT_LL,
 };
 
 /* Set by whoever moves @state from EMPTY to WRITING; readable once FULL. */
@@ -180,12 +182,14 @@ struct oriel_dev_slot {
 struct oriel_dev_sender {
 	uint64_t sent;  /* bytes, since the window was made */
 	uint64_t freed; /* last seen of the peer's credit word */
-	uint64_t reserved[6];
+	uint64_t is_ll; /* messages of dev/ll.h, not a stream */
+	uint64_t reserved[5];
 };
 struct oriel_dev_receiver {
 	uint64_t received;
 	uint64_t credited; /* last told to the sender */
-	uint64_t reserved[6];
+	uint64_t is_ll;
+	uint64_t reserved[5];
 };
 
 /*
