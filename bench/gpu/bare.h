@@ -164,6 +164,12 @@ static inline void bare_fill(struct bare *b, uint32_t rank, char **controls)
 		CUDA_CHECK(cudaMemcpy((char *)memory + i * a->ranks * sizeof(table[0][0]), table[i],
 				      a->ranks * sizeof(table[0][0]), cudaMemcpyDefault));
 	w->table = (const struct oriel_dev_buffer *)memory;
+	for (i = 0; i < a->ranks; i++) {
+		w->near[i].control = peers[i].control;
+		w->near[i].path = peers[i].path;
+		w->near[i].base = table[0][i].base;
+		w->near[i].length = table[0][i].length;
+	}
 	w->counter_words = (uint64_t *)bare_alloc(b, rank, 8ul * a->ranks * a->counters);
 	w->signal_bases = (uint64_t *)bare_alloc(b, rank, 8ul * a->ranks * a->signals);
 	w->slots = (struct oriel_dev_slot *)bare_alloc(b, rank, sizeof(*w->slots) * a->barriers);

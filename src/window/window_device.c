@@ -37,6 +37,22 @@ uint64_t ori_window_layout(struct oriel_dev_window *d)
 	return at + ranks * d->channels * d->channel_bytes;
 }
 
+void ori_window_near(struct oriel_dev_window *device, uint32_t first,
+		     const struct oriel_dev_peer *peers, const struct oriel_dev_buffer *table)
+{
+	uint32_t count = device->ranks - first, i;
+
+	device->near_first = first;
+	if (count > ORIEL_DEV_NEAR)
+		count = ORIEL_DEV_NEAR;
+	for (i = 0; i < count; i++) {
+		device->near[i].control = peers[first + i].control;
+		device->near[i].path = peers[first + i].path;
+		device->near[i].base = table[first + i].base;
+		device->near[i].length = table[first + i].length;
+	}
+}
+
 enum oriel_status ori_window_open_state(struct oriel_window *window)
 {
 	struct oriel_dev_window *d = &window->device;

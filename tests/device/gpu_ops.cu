@@ -4,7 +4,7 @@
  * the right places, graph replays, time limits, a broken communicator. Built once
  * for each kind of group (-DKIND=0 thread, 1 warp, 2 block, 3 cluster).
  *
- * usage: gpu_ops [--ranks N] [--threads N] [--replays N] [PART OF A NAME]
+ * usage: gpu_ops [--ranks N] [--threads N] [--replays N] [--far 1] [PART OF A NAME]
  *
  * One launch serves all ranks of a GPU (blockIdx.y), so that tools that run one
  * kernel at a time can watch two ranks on one GPU.
@@ -18,6 +18,7 @@
 
 #include <time.h>
 
+#define THREADS_MOST (KIND == 2 ? 1024 : 128)
 #define GUARD 0xa5
 #define LENGTH (24ul << 20)
 #define FOREVER_NS 20000000000ul /* of every wait that should end well */
@@ -137,7 +138,7 @@ static __device__ void look_guard(const struct job *j, const struct oriel_dev_wi
 #define LOOK_GUARD(at, length) look_guard(j, w, g, at, length, __LINE__)
 
 /* Window bytes [0, 12 MiB) belong to puts of the previous rank; sources lie in the scratch. */
-__global__ void put_skewed(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST) put_skewed(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	char *base = (char *)oriel_dev_address(w, me, 0);
@@ -162,7 +163,8 @@ __global__ void put_skewed(const __grid_constant__ struct job j_)
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 }
 
-__global__ void put_signal_carries(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST)
+	put_signal_carries(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	const char *base = (const char *)oriel_dev_address(w, me, 0);
@@ -182,7 +184,7 @@ __global__ void put_signal_carries(const __grid_constant__ struct job j_)
 	CLAIM_OK(oriel_dev_reset_signal(w, me, 0));
 }
 
-__global__ void signals_count(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST) signals_count(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	uint64_t value = 0;
@@ -223,7 +225,8 @@ __global__ void signals_count(const __grid_constant__ struct job j_)
 }
 
 /* Every rank adds 1 to a word of rank 0 from every thread; all old values differ. */
-__global__ void fetch_adds_are_atomic(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST)
+	fetch_adds_are_atomic(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	uint64_t *word = (uint64_t *)oriel_dev_address(w, me, 128), old = 0, i;
@@ -253,7 +256,7 @@ __global__ void fetch_adds_are_atomic(const __grid_constant__ struct job j_)
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 }
 
-__global__ void barriers_hold(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST) barriers_hold(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	const uint64_t *mine = (const uint64_t *)oriel_dev_address(w, me, 4096);
@@ -282,7 +285,8 @@ __global__ void barriers_hold(const __grid_constant__ struct job j_)
 	}
 }
 
-__global__ void counters_count(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST)
+	counters_count(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	uint64_t value = 0;
@@ -308,7 +312,8 @@ __global__ void counters_count(const __grid_constant__ struct job j_)
  * Streams both ways, cut differently at the ends. A cut stays below half of what
  * is under way without a receiver, since here each group sends and then receives.
  */
-__global__ void channels_carry(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST)
+	channels_carry(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	uint64_t total = 400000, sent = 0, got = 0, most = w->channel_bytes / 4, cut;
@@ -334,7 +339,7 @@ __global__ void channels_carry(const __grid_constant__ struct job j_)
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 }
 
-__global__ void ll_carries(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST) ll_carries(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	uint64_t round, length, most = w->channel_bytes / 8;
@@ -365,7 +370,7 @@ __global__ void ll_carries(const __grid_constant__ struct job j_)
 }
 
 /* What is wrong is refused, harms nobody, and leaves a record. */
-__global__ void bad_arguments(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST) bad_arguments(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	struct oriel_dev_window other = *w;
@@ -388,7 +393,7 @@ __global__ void bad_arguments(const __grid_constant__ struct job j_)
 }
 
 /* Own limits pass everywhere and break nothing. */
-__global__ void limits_pass(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST) limits_pass(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 
@@ -409,7 +414,7 @@ __global__ void limits_pass(const __grid_constant__ struct job j_)
 }
 
 /* Rank 0 waits with the default limit for what never comes; the others for ever. */
-__global__ void stuck(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST) stuck(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	uint64_t limit = me == 0 ? j->seed : ORIEL_FOREVER;
@@ -423,7 +428,7 @@ __global__ void stuck(const __grid_constant__ struct job j_)
 }
 
 /* One round of everything that waits; the round is counted in device memory. */
-__global__ void one_round(const __grid_constant__ struct job j_)
+__global__ void __launch_bounds__(THREADS_MOST) one_round(const __grid_constant__ struct job j_)
 {
 	BEGIN;
 	uint64_t round = oriel_dev_load_relaxed(&j->round[me]), length = 1 + round % 300;
@@ -746,6 +751,9 @@ int main(int argc, char **argv)
 	run.report = (struct report *)bare_pinned(sizeof(*run.report));
 	run.job.report = run.report;
 	for (i = 0; i < attr.ranks; i++) {
+		/* Far: the handle says nothing of any rank. */
+		if (option(argc, argv, "--far", 0))
+			run.bare.window[i].near_first = attr.ranks;
 		run.job.window[i] = run.bare.window[i];
 		run.job.scratch[i] = (char *)bare_alloc(&run.bare, i, LENGTH);
 	}

@@ -11,63 +11,14 @@
 /* Does the handle come from a library that this text understands? */
 ORIEL_DEV bool oriel_dev_is_compatible(const struct oriel_dev_window *w)
 {
+#ifdef __CUDA_ARCH__
+	/* A GPU waits for each branch, which a CPU guesses. */
+	return !((w->magic ^ ORIEL_DEV_MAGIC) | (w->version ^ ORIEL_DEV_VERSION) |
+		 (w->size ^ (uint32_t)sizeof(*w)));
+#else
 	return w->magic == ORIEL_DEV_MAGIC && w->version == ORIEL_DEV_VERSION &&
 	       w->size == sizeof(*w);
-}
-
-/*
- * Entries of a window's tables, which no running kernel sees change: on a GPU
- * both halves are asked for at once, and past the caches that an acquire empties.
- */
-ORIEL_DEV struct oriel_dev_peer oriel_dev_peer_of(const struct oriel_dev_window *w, uint32_t peer)
-{
-#ifdef __CUDA_ARCH__
-	const struct oriel_dev_peer *entry = &w->peers[peer];
-	struct oriel_dev_peer copy;
-	uint64_t control, link;
-	uint32_t path, rkey;
-
-	asm volatile("ld.global.nc.u64 %0, [%4];\n\t"
-		     "ld.global.nc.v2.u32 {%1, %2}, [%4 + 8];\n\t"
-		     "ld.global.nc.u64 %3, [%4 + 16];"
-		     : "=l"(control), "=r"(path), "=r"(rkey), "=l"(link)
-		     : "l"(entry));
-	copy.control = (char *)control;
-	copy.path = path;
-	copy.control_rkey = rkey;
-	copy.link = (const struct oriel_dev_link *)link;
-	copy.reserved = 0;
-	return copy;
-#else
-	return w->peers[peer];
 #endif
-}
-
-ORIEL_DEV struct oriel_dev_buffer oriel_dev_buffer_of(const struct oriel_dev_window *w,
-						      uint32_t peer, uint64_t buffer)
-{
-	const struct oriel_dev_buffer *entry = &w->table[buffer * w->ranks + peer];
-#ifdef __CUDA_ARCH__
-	struct oriel_dev_buffer copy;
-	uint64_t base, length;
-
-	asm volatile("ld.global.nc.u64 %0, [%2];\n\t"
-		     "ld.global.nc.u64 %1, [%2 + 8];"
-		     : "=l"(base), "=l"(length)
-		     : "l"(entry));
-	copy.base = (char *)base;
-	copy.length = length;
-	copy.address = copy.rkey = copy.reserved = 0;
-	return copy;
-#else
-	return *entry;
-#endif
-}
-
-/* @path, as far as this translation unit can use it. */
-ORIEL_DEV uint32_t oriel_dev_usable(uint32_t path)
-{
-	return ORIEL_DEV_PATHS >> path & 1 ? path : (uint32_t)ORIEL_PATH_NONE;
 }
 
 /*
@@ -76,16 +27,115 @@ ORIEL_DEV uint32_t oriel_dev_usable(uint32_t path)
  */
 #define ORIEL_DEV_HAS(path) (ORIEL_DEV_PATHS >> (path)&1)
 
+/* The rank that is @count, less than there are, after this one. */
+ORIEL_DEV uint32_t oriel_dev_rank_after(const struct oriel_dev_window *w, uint32_t count)
+{
+	uint32_t rank = w->rank + count;
+
+	return rank < w->ranks ? rank : rank - w->ranks;
+}
+
+/* @path, as far as this translation unit can use it. */
+ORIEL_DEV uint32_t oriel_dev_usable(uint32_t path)
+{
+	if ((ORIEL_DEV_HAS(ORIEL_PATH_SELF) && path == ORIEL_PATH_SELF) ||
+	    (ORIEL_DEV_HAS(ORIEL_PATH_MAPPED) && path == ORIEL_PATH_MAPPED) ||
+	    (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && path == ORIEL_PATH_RDMA))
+		return path;
+	return ORIEL_PATH_NONE;
+}
+
+/*
+ * Does a GPU find in the handle itself what it asks of @peer, which may be any
+ * number? A CPU has the tables in its caches.
+ */
+ORIEL_DEV bool oriel_dev_is_near(const struct oriel_dev_window *w, uint32_t peer)
+{
+#ifdef __CUDA_ARCH__
+	/* One branch, where && would make two. */
+	return (peer - w->near_first < ORIEL_DEV_NEAR) & (peer < w->ranks);
+#else
+	(void)w;
+	(void)peer;
+	return false;
+#endif
+}
+
+ORIEL_DEV const struct oriel_dev_near *oriel_dev_near_of(const struct oriel_dev_window *w,
+							 uint32_t peer)
+{
+	return &w->near[peer - w->near_first];
+}
+
+/*
+ * The next two: entries of tables, which no running kernel sees change. A GPU
+ * asks for all of one at once and past the caches that an acquire empties.
+ */
+ORIEL_DEV struct oriel_dev_peer oriel_dev_far_peer(const struct oriel_dev_window *w, uint32_t peer)
+{
+#ifdef __CUDA_ARCH__
+	struct oriel_dev_peer copy = {NULL, ORIEL_PATH_NONE, 0, NULL, 0};
+	uint64_t control;
+
+	asm volatile("ld.global.nc.u64 %0, [%2];\n\t"
+		     "ld.global.nc.u32 %1, [%2 + 8];"
+		     : "=l"(control), "=r"(copy.path)
+		     : "l"(&w->peers[peer]));
+	copy.control = (char *)control;
+	if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && copy.path == ORIEL_PATH_RDMA)
+		copy.link = w->peers[peer].link;
+	return copy;
+#else
+	return w->peers[peer];
+#endif
+}
+
+ORIEL_DEV struct oriel_dev_buffer oriel_dev_far_buffer(const struct oriel_dev_window *w,
+						       uint32_t peer, uint64_t buffer)
+{
+	const struct oriel_dev_buffer *entry = &w->table[buffer * w->ranks + peer];
+#ifdef __CUDA_ARCH__
+	struct oriel_dev_buffer copy = {NULL, 0, 0, 0, 0};
+	uint64_t base;
+
+	asm volatile("ld.global.nc.u64 %0, [%2];\n\t"
+		     "ld.global.nc.u64 %1, [%2 + 8];"
+		     : "=l"(base), "=l"(copy.length)
+		     : "l"(entry));
+	copy.base = (char *)base;
+	return copy;
+#else
+	return *entry;
+#endif
+}
+
+/* The next two: @peer exists. Its link is there where it is the path. */
+ORIEL_DEV struct oriel_dev_peer oriel_dev_near_peer(const struct oriel_dev_window *w, uint32_t peer)
+{
+	const struct oriel_dev_near *near = oriel_dev_near_of(w, peer);
+	struct oriel_dev_peer copy = {near->control, near->path, 0, NULL, 0};
+
+	if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && copy.path == ORIEL_PATH_RDMA)
+		copy.link = w->peers[peer].link;
+	return copy;
+}
+
+ORIEL_DEV struct oriel_dev_peer oriel_dev_peer_of(const struct oriel_dev_window *w, uint32_t peer)
+{
+	return oriel_dev_is_near(w, peer) ? oriel_dev_near_peer(w, peer)
+					  : oriel_dev_far_peer(w, peer);
+}
+
 /* The path to @peer. */
 ORIEL_DEV uint32_t oriel_dev_path(const struct oriel_dev_window *w, uint32_t peer)
 {
-	return oriel_dev_usable(w->peers[peer].path);
+	return oriel_dev_usable(oriel_dev_peer_of(w, peer).path);
 }
 
 /* Is @peer behind a NIC, and is there code for that? */
 ORIEL_DEV bool oriel_dev_is_rdma(const struct oriel_dev_window *w, uint32_t peer)
 {
-	return ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && w->peers[peer].path == ORIEL_PATH_RDMA;
+	return ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && oriel_dev_peer_of(w, peer).path == ORIEL_PATH_RDMA;
 }
 
 /*
@@ -113,11 +163,15 @@ ORIEL_DEV enum oriel_status oriel_dev_refuse(struct oriel_dev_judge judge, enum 
 	return status;
 }
 
-ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_id(struct oriel_dev_judge judge, uint32_t what,
+/* A handle that is not compatible says nothing of where to leave a record. */
+ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_id(struct oriel_dev_judge judge,
+						     bool is_compatible, uint32_t what,
 						     uint32_t peer, uint32_t id, uint32_t limit)
 {
 	struct oriel_dev_aim aim = {NULL, limit, ORIEL_LT, what, peer, id};
 
+	if (!is_compatible)
+		return ORIEL_ERR_VERSION;
 	if (id < limit) {
 		aim.operand = judge.ranks;
 		return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim, peer);
@@ -129,22 +183,24 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_id(struct oriel_dev_judge judg
 ORIEL_DEV enum oriel_status oriel_dev_check_id(const struct oriel_dev_window *w, uint32_t what,
 					       uint32_t peer, uint32_t id, uint32_t limit)
 {
-	if (!oriel_dev_is_compatible(w))
-		return ORIEL_ERR_VERSION;
-	if (peer < w->ranks && id < limit)
+	bool is_compatible = oriel_dev_is_compatible(w), is_peer = peer < w->ranks;
+
+	/* One branch, where && would make three. */
+	if (is_compatible & is_peer & (id < limit))
 		return ORIEL_OK;
-	return oriel_dev_refuse_id(oriel_dev_judge_of(w), what, peer, id, limit);
+	return oriel_dev_refuse_id(oriel_dev_judge_of(w), is_compatible, what, peer, id, limit);
 }
 
 /* The same where no single peer is meant. */
 ORIEL_DEV enum oriel_status oriel_dev_check_any(const struct oriel_dev_window *w, uint32_t what,
 						uint32_t id, uint32_t limit)
 {
-	if (!oriel_dev_is_compatible(w))
-		return ORIEL_ERR_VERSION;
-	if (id < limit)
+	bool is_compatible = oriel_dev_is_compatible(w);
+
+	if (is_compatible & (id < limit))
 		return ORIEL_OK;
-	return oriel_dev_refuse_id(oriel_dev_judge_of(w), what, ORIEL_DEV_NO_RANK, id, limit);
+	return oriel_dev_refuse_id(oriel_dev_judge_of(w), is_compatible, what, ORIEL_DEV_NO_RANK,
+				   id, limit);
 }
 
 /* The same where the rank itself would wait for itself. */
@@ -202,37 +258,50 @@ struct oriel_dev_target {
 };
 
 /* Do @length bytes at @at exist at @peer? Then *@target is where they are. */
-ORIEL_DEV bool oriel_dev_find(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
-			      uint64_t length, struct oriel_dev_target *target)
+ORIEL_DEV bool oriel_dev_find(const struct oriel_dev_window *w, bool is_compatible, uint32_t peer,
+			      uint64_t at, uint64_t length, struct oriel_dev_target *target)
 {
 	uint64_t buffer = at >> ORIEL_AT_BITS;
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
-	struct oriel_dev_buffer place;
+	struct oriel_dev_buffer place = {NULL, 0, 0, 0, 0};
 
-	if (peer >= w->ranks || buffer >= w->buffers) {
-		/* For compilers that follow callers who do not look. */
-		target->peer.control = target->base = NULL;
+	if (is_compatible & oriel_dev_is_near(w, peer) & !buffer) {
+		target->peer = oriel_dev_near_peer(w, peer);
+		place.base = oriel_dev_near_of(w, peer)->base;
+		place.length = oriel_dev_near_of(w, peer)->length;
+	} else if (is_compatible && peer < w->ranks && buffer < w->buffers) {
+		target->peer = oriel_dev_peer_of(w, peer);
+		place = oriel_dev_far_buffer(w, peer, buffer);
+	} else {
+		/* Nothing lies there, not even nothing. */
+		target->peer.control = NULL;
 		target->peer.path = ORIEL_PATH_NONE;
 		target->peer.link = NULL;
-		return false;
+		offset = 1;
 	}
-	target->peer = oriel_dev_peer_of(w, peer);
-	place = oriel_dev_buffer_of(w, peer, buffer);
 	target->base = place.base + offset;
 	return length <= place.length && offset <= place.length - length && (!buffer || place.base);
 }
 
-/* The same; what is not there is refused. */
+/* The same; what is not there is refused. @is_compatible: the handle is. */
+ORIEL_DEV enum oriel_status oriel_dev_check_room(const struct oriel_dev_window *w,
+						 bool is_compatible, uint32_t what, uint32_t peer,
+						 uint64_t at, uint64_t length,
+						 struct oriel_dev_target *target)
+{
+	if (oriel_dev_find(w, is_compatible, peer, at, length, target))
+		return ORIEL_OK;
+	if (!is_compatible)
+		return ORIEL_ERR_VERSION;
+	return oriel_dev_refuse_place(oriel_dev_judge_of(w), w->table, w->buffers, what, peer, at,
+				      length);
+}
+
 ORIEL_DEV enum oriel_status oriel_dev_check_place(const struct oriel_dev_window *w, uint32_t what,
 						  uint32_t peer, uint64_t at, uint64_t length,
 						  struct oriel_dev_target *target)
 {
-	if (!oriel_dev_is_compatible(w))
-		return ORIEL_ERR_VERSION;
-	if (oriel_dev_find(w, peer, at, length, target))
-		return ORIEL_OK;
-	return oriel_dev_refuse_place(oriel_dev_judge_of(w), w->table, w->buffers, what, peer, at,
-				      length);
+	return oriel_dev_check_room(w, oriel_dev_is_compatible(w), what, peer, at, length, target);
 }
 
 /* The same for one 8-byte word, which must be aligned. */

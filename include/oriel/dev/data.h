@@ -128,7 +128,7 @@ ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t pee
 {
 	struct oriel_dev_target there;
 
-	if (!oriel_dev_is_compatible(w) || !oriel_dev_find(w, peer, at, 1, &there))
+	if (!oriel_dev_find(w, oriel_dev_is_compatible(w), peer, at, 1, &there))
 		return NULL;
 	switch (oriel_dev_usable(there.peer.path)) {
 	case ORIEL_PATH_SELF:

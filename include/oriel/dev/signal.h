@@ -97,7 +97,7 @@ ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct 
 		return status;
 	oriel_dev_sync(g);
 	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
-		int64_t posted = oriel_dev_raise(w, oriel_dev_thread(), (w->rank + i) % w->ranks,
+		int64_t posted = oriel_dev_raise(w, oriel_dev_thread(), oriel_dev_rank_after(w, i),
 						 id, op, value, true);
 
 		if (posted < 0)
@@ -120,7 +120,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 	if (status == ORIEL_OK)
-		status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
+		status = oriel_dev_check_room(w, true, ORIEL_DEV_PUT, peer, to, length, &there);
 	if (status != ORIEL_OK)
 		return status;
 	switch (oriel_dev_usable(there.peer.path)) {

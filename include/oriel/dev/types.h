@@ -37,7 +37,7 @@
 #endif
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 1u
+#define ORIEL_DEV_VERSION 2u
 
 /*
  * Paths that this translation unit can use, as a mask of 1 << enum oriel_path.
@@ -171,6 +171,21 @@ struct oriel_dev_buffer {
 	uint32_t reserved;
 };
 
+/* Ranks of which the handle itself says what is asked first. */
+#define ORIEL_DEV_NEAR 8u
+
+/*
+ * What @peers and @table say of one of them. A kernel has the handle among its
+ * constants, while a load from a table takes 165 ns after each acquire.
+ */
+struct oriel_dev_near {
+	char *control;
+	char *base; /* of buffer 0 */
+	uint64_t length;
+	uint32_t path;
+	uint32_t reserved;
+};
+
 /* Barrier epochs of one slot: how often this rank has arrived there. */
 struct oriel_dev_slot {
 	uint64_t epoch;
@@ -256,6 +271,10 @@ struct oriel_dev_window {
 	uint32_t whole_lkey;   /* of all memory of this process, for sources and results */
 	uint32_t counter_rkey; /* of counter_words, from address 0 on */
 
+	uint32_t near_first; /* rank of near[0]; as many follow as there are and fit */
+	uint32_t reserved;
+	struct oriel_dev_near near[ORIEL_DEV_NEAR];
+
 	struct oriel_dev_fault *fault;  /* refused arguments, of this window */
 	struct oriel_dev_fault *health; /* what broke the communicator */
 };
@@ -275,7 +294,8 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_slot) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_sender) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_receiver) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_channel) == 2 * ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 208);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_near) == 32);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 472);
 
 /*
  * A place in a window: byte @offset of buffer @buffer. Buffer 0 is the one
