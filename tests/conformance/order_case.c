@@ -160,9 +160,10 @@ static enum oriel_status await(struct rank *r, enum scheme scheme, uint64_t time
 static void deliver(struct rank *r, enum scheme scheme, unsigned peer, uint64_t epoch)
 {
 	const struct oriel_dev_window *w = &r->dev;
+	uint64_t before = epoch - 1;
 
 	if (scheme == FULL)
-		CHECK_OK(r, oriel_dev_arrive_at(w, peer, w->arrivals_at, SLOT, epoch));
+		CHECK_OK(r, oriel_dev_arrive_at(w, peer, w->arrivals_at, SLOT, &before));
 	else
 		oriel_dev_add_release(oriel_mapped_flat(w, w->peers[peer].control, SLOT), 1);
 }

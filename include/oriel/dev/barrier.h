@@ -10,11 +10,11 @@
 #include <oriel/dev/rdma.h>
 
 /*
- * One thread, arguments checked: tell @peer that this rank has come to @epoch,
- * once more than before.
+ * One thread, arguments checked: tell @peer that this rank has come once more
+ * than *@count times.
  */
 ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w, uint32_t peer,
-						uint64_t at, uint32_t slot, uint64_t epoch)
+						uint64_t at, uint32_t slot, const uint64_t *count)
 {
 	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
 	uint64_t *word;
@@ -27,10 +27,10 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 		word = oriel_mapped_arrival(w, there.control, at, w->rank, slot);
 		/* Acquired by the peer's wait. One writer, so that both mean the same. */
 #ifdef __CUDA_ARCH__
-		/* Leaves without the epoch, which is still on its way from memory. */
+		/* Leaves without the count, for which it would wait. */
 		oriel_dev_release_add(word, 1);
 #else
-		oriel_dev_release_store(word, epoch);
+		oriel_dev_release_store(word, *count + 1);
 #endif
 		return ORIEL_OK;
 	case ORIEL_PATH_RDMA:
@@ -38,7 +38,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 			break;
 		at += (uint64_t)w->rank * w->barrier_stride + (uint64_t)slot * 8;
 		ticket = oriel_link_put_value(there.link, oriel_dev_thread(),
-					      oriel_rdma_control(w, peer, at), epoch);
+					      oriel_rdma_control(w, peer, at), *count + 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -47,21 +47,32 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 /*
  * Whole group, arguments checked: arrive at @slot for the *@epoch-th time. Every
  * thread loads the epoch, so that none waits for the leader to share it; the
- * leader stores the next one after all have.
+ * leader stores the next one after all have. A GPU asks for it once the arrivals
+ * are on their way.
  */
 ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint32_t slot,
 					    uint64_t *epoch)
 {
 	enum oriel_status status = ORIEL_OK;
+#ifdef __CUDA_ARCH__
+	const uint64_t *count = &w->slots[slot].epoch;
+#else
+	uint64_t before = oriel_dev_load_relaxed(&w->slots[slot].epoch), *count = &before;
+#endif
 	uint32_t i;
 
-	*epoch = oriel_dev_load_relaxed(&w->slots[slot].epoch) + 1;
 	/* The parts that all threads put come before any thread's arrival. */
 	oriel_dev_sync(g);
 	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size)
-		status = oriel_dev_arrive_at(w, (w->rank + i) % w->ranks, w->arrivals_at, slot,
-					     *epoch);
+		status = oriel_dev_arrive_at(w, oriel_dev_rank_after(w, i), w->arrivals_at, slot,
+					     count);
+#ifdef __CUDA_ARCH__
+	*epoch = oriel_dev_load_relaxed(count) + 1;
+	oriel_dev_sync(g);
+#else
+	*epoch = before + 1;
+#endif
 	if (oriel_dev_is_leader(g))
 		oriel_dev_store_relaxed(&w->slots[slot].epoch, *epoch);
 	return status;
@@ -77,7 +88,7 @@ ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 	uint32_t i;
 
 	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
-		aim.peer = (w->rank + i) % w->ranks;
+		aim.peer = oriel_dev_rank_after(w, i);
 		aim.word = oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
 		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
 	}
@@ -167,18 +178,17 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev
 							  struct oriel_dev_group g, uint32_t slot)
 {
 	enum oriel_status status;
-	uint64_t flat;
 	uint32_t i;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	flat = oriel_dev_load_relaxed(&w->slots[slot].flat) + 1;
 	oriel_dev_sync(g);
 	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size)
-		status = oriel_dev_arrive_flat(w, (w->rank + i) % w->ranks, slot);
+		status = oriel_dev_arrive_flat(w, oriel_dev_rank_after(w, i), slot);
 	if (oriel_dev_is_leader(g))
-		oriel_dev_store_relaxed(&w->slots[slot].flat, flat);
+		oriel_dev_store_relaxed(&w->slots[slot].flat,
+					oriel_dev_load_relaxed(&w->slots[slot].flat) + 1);
 	return oriel_dev_vote(g, status);
 }
 
@@ -259,9 +269,9 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_peer(const struct oriel_dev_window
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
 		epoch = &w->pair_epochs[(size_t)peer * w->barriers + slot];
-		aim.operand = oriel_dev_load_relaxed(epoch) + 1;
 		aim.word = oriel_mapped_arrival(w, w->control, w->pairs_at, peer, slot);
-		status = oriel_dev_arrive_at(w, peer, w->pairs_at, slot, aim.operand);
+		status = oriel_dev_arrive_at(w, peer, w->pairs_at, slot, epoch);
+		aim.operand = oriel_dev_load_relaxed(epoch) + 1;
 		oriel_dev_store_relaxed(epoch, aim.operand);
 		if (status == ORIEL_OK)
 			status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
