@@ -47,6 +47,15 @@ void oriel_cpu_wake(uint32_t *asleep);
 }
 #endif
 
+/*
+ * Always 0. nvcc adds once for all threads of a warp that add the same, at the
+ * cost of a dozen instructions, which a thread that adds alone spends for
+ * nothing; it does not know that they do if each adds this too.
+ */
+#ifdef __CUDA_ARCH__
+#define ORIEL_DEV_OWN ((uint64_t)(threadIdx.x >> 31))
+#endif
+
 ORIEL_DEV uint64_t oriel_dev_load_relaxed(const uint64_t *word)
 {
 #ifdef __CUDA_ARCH__
@@ -74,7 +83,7 @@ ORIEL_DEV uint64_t oriel_dev_load_acquire(const uint64_t *word)
 ORIEL_DEV void oriel_dev_store_relaxed(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
 #else
 	__atomic_store_n(word, value, __ATOMIC_RELAXED);
 #endif
@@ -83,7 +92,7 @@ ORIEL_DEV void oriel_dev_store_relaxed(uint64_t *word, uint64_t value)
 ORIEL_DEV void oriel_dev_store_release(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+	asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
 #else
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 #endif
@@ -94,7 +103,7 @@ ORIEL_DEV void oriel_dev_add_relaxed(uint64_t *word, uint64_t value)
 #ifdef __CUDA_ARCH__
 	asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;"
 		     :
-		     : "l"(word), "l"(value)
+		     : "l"(word), "l"(value + ORIEL_DEV_OWN)
 		     : "memory");
 #else
 	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
@@ -106,7 +115,7 @@ ORIEL_DEV void oriel_dev_add_release(uint64_t *word, uint64_t value)
 #ifdef __CUDA_ARCH__
 	asm volatile("red.release.sys.global.add.u64 [%0], %1;"
 		     :
-		     : "l"(word), "l"(value)
+		     : "l"(word), "l"(value + ORIEL_DEV_OWN)
 		     : "memory");
 #else
 	__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
@@ -242,7 +251,7 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel(uint64_t *word, uint64_t expected, uint64_
 ORIEL_DEV void oriel_dev_store_pair_relaxed(uint64_t *pair, uint64_t first, uint64_t second)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};"
+	asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};"
 		     :
 		     : "l"(pair), "l"(first), "l"(second)
 		     : "memory");
@@ -257,7 +266,7 @@ ORIEL_DEV void oriel_dev_load_pair_relaxed(const uint64_t *pair, uint64_t *first
 #ifdef __CUDA_ARCH__
 	uint64_t low, high;
 
-	asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];"
+	asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
 		     : "=l"(low), "=l"(high)
 		     : "l"(pair)
 		     : "memory");
@@ -274,7 +283,7 @@ ORIEL_DEV uint32_t oriel_dev_load_relaxed32(const uint32_t *word)
 #ifdef __CUDA_ARCH__
 	uint32_t value;
 
-	asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+	asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
 	return value;
 #else
 	return __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -286,7 +295,7 @@ ORIEL_DEV uint32_t oriel_dev_load_acquire32(const uint32_t *word)
 #ifdef __CUDA_ARCH__
 	uint32_t value;
 
-	asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+	asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
 	return value;
 #else
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -296,7 +305,7 @@ ORIEL_DEV uint32_t oriel_dev_load_acquire32(const uint32_t *word)
 ORIEL_DEV void oriel_dev_store_release32(uint32_t *word, uint32_t value)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
+	asm volatile("st.release.sys.global.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
 #else
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 #endif
@@ -324,7 +333,7 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel32(uint32_t *word, uint32_t expected, uint3
 #ifdef __CUDA_ARCH__
 	uint32_t old;
 
-	asm volatile("atom.acq_rel.sys.cas.b32 %0, [%1], %2, %3;"
+	asm volatile("atom.acq_rel.sys.global.cas.b32 %0, [%1], %2, %3;"
 		     : "=r"(old)
 		     : "l"(word), "r"(expected), "r"(value)
 		     : "memory");
@@ -386,7 +395,7 @@ ORIEL_DEV void oriel_dev_record_before_doorbell(void)
 ORIEL_DEV void oriel_dev_record(uint32_t *record, uint32_t value)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(record), "r"(value) : "memory");
+	asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(record), "r"(value) : "memory");
 #else
 	__atomic_store_n(record, value, __ATOMIC_RELEASE);
 #endif
@@ -402,7 +411,10 @@ ORIEL_DEV void oriel_dev_doorbell(uint64_t *doorbell, uint64_t value)
 		     : "l"(doorbell), "l"(value)
 		     : "memory");
 #elif defined(__CUDA_ARCH__)
-	asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(doorbell), "l"(value) : "memory");
+	asm volatile("st.relaxed.sys.global.u64 [%0], %1;"
+		     :
+		     : "l"(doorbell), "l"(value)
+		     : "memory");
 #else
 	__atomic_store_n(doorbell, value, __ATOMIC_RELEASE);
 #endif
