@@ -243,30 +243,32 @@ ORIEL_DEV void oriel_copy_wide(struct oriel_dev_group g, void *target, const voi
 	char *to = (char *)target;
 	const char *from = (const char *)source;
 	uint64_t head, body;
-	uint32_t shift;
+	uint32_t shift = 0;
 
 	oriel_copy_begin(&g, &to, &from, &length);
-	head = (0 - (uintptr_t)to) & 15;
-	shift = ((uintptr_t)from + head) & 15;
-	if (length < ORIEL_COPY_FEW && (((uintptr_t)to | (uintptr_t)from | length) & 15)) {
-		oriel_copy_few(g, to, from, length);
-		return;
+	body = length;
+	if (((uintptr_t)to | (uintptr_t)from | length) & 15) {
+		if (length < ORIEL_COPY_FEW) {
+			oriel_copy_few(g, to, from, length);
+			return;
+		}
+		head = (0 - (uintptr_t)to) & 15;
+		shift = ((uintptr_t)from + head) & 15;
+		if (head < shift)
+			head += 16;
+		if (head)
+			oriel_copy_few(g, to, from, head);
+		to += head;
+		from += head;
+		length -= head;
+		body = ((length + shift) & ~(uint64_t)15) - (shift ? 16 : 0);
 	}
-	if (head < shift)
-		head += 16;
-	if (head)
-		oriel_copy_few(g, to, from, head);
-	to += head;
-	from += head;
-	if (shift) {
-		body = ((length - head + shift) & ~(uint64_t)15) - 16;
+	if (shift)
 		oriel_copy_joined(g, to, from - shift, body, shift);
-	} else {
-		body = (length - head) & ~(uint64_t)15;
+	else
 		oriel_copy_aligned(g, to, from, body);
-	}
-	if (head + body < length)
-		oriel_copy_few(g, to + body, from + body, length - head - body);
+	if (body < length)
+		oriel_copy_few(g, to + body, from + body, length - body);
 }
 
 #endif
