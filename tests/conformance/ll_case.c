@@ -136,6 +136,9 @@ static void bad_places_are_refused(struct rank *r)
 	CHECK_STATUS(r, oriel_dev_wait_ll(&r->dev, r->group, r->length, block, 1, 1, MOMENT_NS),
 		     ORIEL_ERR_RANGE);
 	CHECK_STATUS(r,
+		     oriel_dev_wait_ll(&r->dev, r->group, 0, block, UINT64_MAX - 6, 1, MOMENT_NS),
+		     ORIEL_ERR_RANGE);
+	CHECK_STATUS(r,
 		     oriel_dev_send_ll(&r->dev, r->group, rank_next(r), 0, block,
 				       r->dev.channel_bytes / 8 + 1, MOMENT_NS),
 		     ORIEL_ERR_RANGE);

@@ -19,8 +19,11 @@
 /* Two words: 8 bytes of a message. */
 #define ORIEL_LL_LINE 16u
 
-/* Lines that one thread has under way. */
+/* Lines that one thread has under way, if there are more lines than threads. */
 #define ORIEL_LL_BATCH 4u
+
+/* The longest message, in bytes. */
+#define ORIEL_LL_MAX (1u << 30)
 
 /* Bytes that a message of @length bytes takes at its target. */
 ORIEL_DEV uint64_t oriel_ll_length(uint64_t length)
@@ -40,80 +43,110 @@ struct oriel_ll_place {
 	uint32_t stride;
 };
 
-ORIEL_DEV uint64_t *oriel_ll_line(const struct oriel_ll_place *place, uint64_t line)
+ORIEL_DEV uint64_t *oriel_ll_line(const struct oriel_ll_place *place, uint32_t line)
 {
 	return (uint64_t *)(void *)(place->base +
 				    ((place->first + line) * ORIEL_LL_LINE & place->mask));
 }
 
-ORIEL_DEV uint32_t oriel_ll_flag(const struct oriel_ll_place *place, uint64_t line)
+ORIEL_DEV uint32_t oriel_ll_flag(const struct oriel_ll_place *place, uint32_t line)
 {
-	return place->flag + (uint32_t)line * place->stride;
+	return place->flag + line * place->stride;
 }
 
-/* Bytes of @length in line @line. */
-ORIEL_DEV uint32_t oriel_ll_run(uint64_t length, uint64_t line)
+/* A message in the memory of the caller. */
+struct oriel_ll_text {
+	char *at;
+	uint32_t length;
+	uint32_t lines;
+	bool is_even; /* of whole, aligned words */
+};
+
+ORIEL_DEV struct oriel_ll_text oriel_ll_text_of(const void *at, uint64_t length)
 {
-	return length - line * 8 < 8 ? (uint32_t)(length - line * 8) : 8;
+	struct oriel_ll_text text = {(char *)at, (uint32_t)length, (uint32_t)(length + 7) / 8,
+				     !(((uintptr_t)at | length) & 7)};
+
+	return text;
 }
 
-ORIEL_DEV uint64_t oriel_ll_take(const char *from, uint32_t length)
+/* Bytes of @text in line @line. */
+ORIEL_DEV uint32_t oriel_ll_run(const struct oriel_ll_text *text, uint32_t line)
 {
+	return text->length - line * 8 < 8 ? text->length - line * 8 : 8;
+}
+
+ORIEL_DEV uint64_t oriel_ll_take(const struct oriel_ll_text *text, uint32_t line)
+{
+	const char *from = text->at + (uint64_t)line * 8;
+	uint32_t length, i;
 	uint64_t value = 0;
-	uint32_t i;
 
-	if (length == 8 && !((uintptr_t)from & 7))
+	if (text->is_even)
 		return *(const uint64_t *)(const void *)from;
+	length = oriel_ll_run(text, line);
 	ORIEL_DEV_ROLL
 	for (i = 0; i < length; i++)
 		value |= (uint64_t)(unsigned char)from[i] << 8 * i;
 	return value;
 }
 
-ORIEL_DEV void oriel_ll_give(char *to, uint32_t length, uint64_t value)
+ORIEL_DEV void oriel_ll_give(const struct oriel_ll_text *text, uint32_t line, uint64_t value)
 {
-	uint32_t i;
+	char *to = text->at + (uint64_t)line * 8;
+	uint32_t length, i;
 
-	if (length == 8 && !((uintptr_t)to & 7)) {
+	if (text->is_even) {
 		*(uint64_t *)(void *)to = value;
 		return;
 	}
+	length = oriel_ll_run(text, line);
 	ORIEL_DEV_ROLL
 	for (i = 0; i < length; i++)
 		to[i] = (char)(value >> 8 * i);
 }
 
-/* Whole group: write the lines of @length bytes at @from. */
-ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_place *place,
-			      const char *from, uint64_t length)
+/* Line @line + k * @step, for each k below @batch where there is one. @batch is a constant. */
+ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_place *place,
+				    const struct oriel_ll_text *text, uint32_t line, uint32_t step,
+				    uint32_t batch)
 {
-	uint64_t lines = (length + 7) / 8, line, value[ORIEL_LL_BATCH];
+	uint64_t value[ORIEL_LL_BATCH];
 	uint32_t k;
 
-	ORIEL_DEV_ROLL
-	for (line = g.rank; line < lines; line += (uint64_t)g.size * ORIEL_LL_BATCH) {
-		ORIEL_DEV_UNROLL
-		for (k = 0; k < ORIEL_LL_BATCH; k++) {
-			uint64_t i = line + (uint64_t)g.size * k;
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < batch; k++)
+		value[k] = line + k * step < text->lines ? oriel_ll_take(text, line + k * step) : 0;
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < batch; k++) {
+		uint32_t i = line + k * step;
+		uint64_t flag = (uint64_t)oriel_ll_flag(place, i) << 32;
 
-			value[k] = i < lines ? oriel_ll_take(from + i * 8, oriel_ll_run(length, i))
-					     : 0;
-		}
-		ORIEL_DEV_UNROLL
-		for (k = 0; k < ORIEL_LL_BATCH; k++) {
-			uint64_t i = line + (uint64_t)g.size * k;
-			uint64_t flag = (uint64_t)oriel_ll_flag(place, i) << 32;
-
-			if (i < lines)
-				oriel_dev_store_pair_relaxed(oriel_ll_line(place, i),
-							     flag | (uint32_t)value[k],
-							     flag | value[k] >> 32);
-		}
+		if (i < text->lines)
+			oriel_dev_store_pair_relaxed(oriel_ll_line(place, i),
+						     flag | (uint32_t)value[k],
+						     flag | value[k] >> 32);
 	}
 }
 
+/* Whole group: write the lines of @length bytes at @from. */
+ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_place *place,
+			      const void *from, uint64_t length)
+{
+	struct oriel_ll_text text = oriel_ll_text_of(from, length);
+	uint32_t line = g.rank;
+
+	if (text.lines <= g.size) {
+		oriel_ll_write_batch(place, &text, line, g.size, 1);
+		return;
+	}
+	ORIEL_DEV_ROLL
+	for (; line < text.lines; line += g.size * ORIEL_LL_BATCH)
+		oriel_ll_write_batch(place, &text, line, g.size, ORIEL_LL_BATCH);
+}
+
 /* Have both words of @line of @place come? Then *@value is what they bring. */
-ORIEL_DEV bool oriel_ll_look(const struct oriel_ll_place *place, uint64_t line, uint64_t *value)
+ORIEL_DEV bool oriel_ll_look(const struct oriel_ll_place *place, uint32_t line, uint64_t *value)
 {
 	uint32_t flag = oriel_ll_flag(place, line);
 	uint64_t low, high;
@@ -123,61 +156,75 @@ ORIEL_DEV bool oriel_ll_look(const struct oriel_ll_place *place, uint64_t line, 
 	return (uint32_t)(low >> 32) == flag && (uint32_t)(high >> 32) == flag;
 }
 
+/* One thread: the same lines of oriel_ll_write_batch(), waited for. */
+ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *place,
+						const struct oriel_ll_text *text, uint32_t line,
+						uint32_t step, uint32_t batch,
+						struct oriel_dev_waiter *waiter,
+						struct oriel_dev_aim *aim)
+{
+	uint64_t value[ORIEL_LL_BATCH];
+	enum oriel_status status;
+	bool has_come;
+	uint32_t k;
+
+	for (;;) {
+		has_come = true;
+		ORIEL_DEV_UNROLL
+		for (k = 0; k < batch; k++)
+			if (line + k * step < text->lines)
+				has_come &= oriel_ll_look(place, line + k * step, &value[k]);
+		if (has_come)
+			break;
+		aim->operand = oriel_ll_flag(place, line);
+		status = oriel_dev_wait_step(waiter, aim, line);
+		if (status != ORIEL_AGAIN)
+			return status;
+	}
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < batch; k++)
+		if (line + k * step < text->lines)
+			oriel_ll_give(text, line + k * step, value[k]);
+	return ORIEL_OK;
+}
+
 /*
  * Whole group, each thread for its own lines: wait for those of @length bytes and
  * unpack them to @to. Not synchronised at the end.
  */
 ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
 					  struct oriel_dev_group g,
-					  const struct oriel_ll_place *place, char *to,
+					  const struct oriel_ll_place *place, void *to,
 					  uint64_t length, struct oriel_dev_aim *aim,
 					  uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
-	uint64_t lines = (length + 7) / 8, line, value[ORIEL_LL_BATCH];
-	enum oriel_status status;
-	bool has_come;
-	uint32_t k;
+	struct oriel_ll_text text = oriel_ll_text_of(to, length);
+	enum oriel_status status = ORIEL_OK;
+	uint32_t line = g.rank;
 
+	if (text.lines <= g.size)
+		return oriel_ll_read_batch(place, &text, line, g.size, 1, &waiter, aim);
 	ORIEL_DEV_ROLL
-	for (line = g.rank; line < lines; line += (uint64_t)g.size * ORIEL_LL_BATCH) {
-		for (;;) {
-			has_come = true;
-			ORIEL_DEV_UNROLL
-			for (k = 0; k < ORIEL_LL_BATCH; k++) {
-				uint64_t i = line + (uint64_t)g.size * k;
-
-				if (i < lines)
-					has_come &= oriel_ll_look(place, i, &value[k]);
-			}
-			if (has_come)
-				break;
-			aim->operand = oriel_ll_flag(place, line);
-			status = oriel_dev_wait_step(&waiter, aim, line);
-			if (status != ORIEL_AGAIN)
-				return status;
-		}
-		ORIEL_DEV_UNROLL
-		for (k = 0; k < ORIEL_LL_BATCH; k++) {
-			uint64_t i = line + (uint64_t)g.size * k;
-
-			if (i < lines)
-				oriel_ll_give(to + i * 8, oriel_ll_run(length, i), value[k]);
-		}
-	}
-	return ORIEL_OK;
+	for (; line < text.lines && status == ORIEL_OK; line += g.size * ORIEL_LL_BATCH)
+		status = oriel_ll_read_batch(place, &text, line, g.size, ORIEL_LL_BATCH, &waiter,
+					     aim);
+	return status;
 }
 
-/* Does @at of the checked @target begin at a line? */
+/* Does @target have room for @length bytes at @at, which is where a line begins? */
 ORIEL_DEV enum oriel_status oriel_ll_check(const struct oriel_dev_window *w, uint32_t what,
 					   uint32_t peer, uint64_t at, uint64_t length,
 					   struct oriel_dev_target *target)
 {
 	struct oriel_dev_aim aim = {NULL, ORIEL_LL_LINE, ORIEL_EQ,
 				    what, peer,          (uint32_t)(at >> ORIEL_AT_BITS)};
-	enum oriel_status status =
-		oriel_dev_check_place(w, what, peer, at, oriel_ll_length(length), target);
+	enum oriel_status status;
 
+	/* More than any buffer has: refused as that. */
+	if (length > ORIEL_LL_MAX)
+		length = UINT64_MAX / ORIEL_LL_LINE;
+	status = oriel_dev_check_place(w, what, peer, at, oriel_ll_length(length), target);
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) % ORIEL_LL_LINE)
@@ -186,11 +233,11 @@ ORIEL_DEV enum oriel_status oriel_ll_check(const struct oriel_dev_window *w, uin
 }
 
 /*
- * Whole group: write @length bytes at @from in LL form to the place @to of @peer,
- * which is oriel_ll_length(@length) bytes long and begins at a multiple of 16
- * bytes. The place is the two ranks' own: it must hold no flag @epoch, so count
- * @epoch up from 1 where memory began as zeros, and the peer must have taken
- * what was there before.
+ * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL form to
+ * the place @to of @peer, which is oriel_ll_length(@length) bytes long and begins
+ * at a multiple of 16 bytes. The place is the two ranks' own: it must hold no flag
+ * @epoch, so count @epoch up from 1 where memory began as zeros, and the peer must
+ * have taken what was there before.
  */
 ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				   uint32_t peer, uint64_t to, const void *from, uint64_t length,
@@ -207,7 +254,7 @@ ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct orie
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		place.base = there.base;
-		oriel_ll_write(g, &place, (const char *)from, length);
+		oriel_ll_write(g, &place, from, length);
 		return 0;
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -236,7 +283,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_ll(const struct oriel_dev_window *w,
 	if (status != ORIEL_OK)
 		return status;
 	place.base = here.base;
-	return oriel_dev_vote(g, oriel_ll_read(w, g, &place, (char *)to, length, &aim, timeout_ns));
+	return oriel_dev_vote(g, oriel_ll_read(w, g, &place, to, length, &aim, timeout_ns));
 }
 
 /*
@@ -300,7 +347,7 @@ ORIEL_DEV enum oriel_status oriel_dev_send_ll(const struct oriel_dev_window *w,
 	if (status != ORIEL_OK)
 		return status;
 	place = oriel_ll_stream(w, oriel_mapped_staging(w, there.control, w->rank, channel), sent);
-	oriel_ll_write(g, &place, (const char *)from, length);
+	oriel_ll_write(g, &place, from, length);
 	/* All have loaded the cursors, and the source is the caller's again. */
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
@@ -341,8 +388,7 @@ ORIEL_DEV enum oriel_status oriel_dev_recv_ll(const struct oriel_dev_window *w,
 	if (status != ORIEL_OK)
 		return status;
 	place = oriel_ll_stream(w, oriel_mapped_staging(w, w->control, peer, channel), received);
-	status = oriel_dev_vote(g,
-				oriel_ll_read(w, g, &place, (char *)to, length, &aim, timeout_ns));
+	status = oriel_dev_vote(g, oriel_ll_read(w, g, &place, to, length, &aim, timeout_ns));
 	if (status != ORIEL_OK)
 		return status;
 	received += oriel_ll_length(length);
