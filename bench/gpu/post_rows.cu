@@ -108,7 +108,10 @@ static void *memory_of(bool is_pinned, size_t length)
 	return memory;
 }
 
-/* @is_pinned: the ring and its words lie in pinned memory of the host. */
+/*
+ * @is_pinned: what a NIC reads and writes lies in pinned memory of the host; the
+ * words that posters share never do.
+ */
 static void open_queue(bool is_pinned, struct oriel_mlx5_queue *queue)
 {
 	struct oriel_dev_link link;
@@ -124,7 +127,7 @@ static void open_queue(bool is_pinned, struct oriel_mlx5_queue *queue)
 	queue->log_depth = LOG_DEPTH;
 	oriel_mlx5_queue_begin(queue, 0);
 	queue->done = 1ul << 40;
-	there = memory_of(is_pinned, sizeof(*queue));
+	there = memory_of(false, sizeof(*queue));
 	CUDA_CHECK(cudaMemcpy(there, queue, sizeof(*queue), cudaMemcpyDefault));
 	memset(&link, 0, sizeof(link));
 	link.main = (struct oriel_mlx5_queue *)there;
