@@ -14,12 +14,14 @@ set(ORIEL_HEADERS
 	oriel/dev/group.h
 	oriel/dev/wait.h
 	oriel/dev/check.h
+	oriel/dev/copy.h
 	oriel/dev/mapped.h
 	oriel/dev/data.h
 	oriel/dev/signal.h
 	oriel/dev/counter.h
 	oriel/dev/barrier.h
 	oriel/dev/channel.h
+	oriel/dev/ll.h
 	oriel/dev/mlx5.h
 	oriel/dev/mlx5_ring.h
 	oriel/dev/link.h

@@ -37,10 +37,12 @@
 #include <oriel/dev/barrier.h>
 #include <oriel/dev/channel.h>
 #include <oriel/dev/check.h>
+#include <oriel/dev/copy.h>
 #include <oriel/dev/counter.h>
 #include <oriel/dev/data.h>
 #include <oriel/dev/group.h>
 #include <oriel/dev/link.h>
+#include <oriel/dev/ll.h>
 #include <oriel/dev/mapped.h>
 #include <oriel/dev/order.h>
 #include <oriel/dev/rdma.h>

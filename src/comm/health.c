@@ -34,6 +34,8 @@ static const char *const what_names[] = {
 	[ORIEL_DEV_LINK] = "link",
 	[ORIEL_DEV_ABORT] = "abort",
 	[ORIEL_DEV_LOST] = "lost",
+	[ORIEL_DEV_PUT_LL] = "put_ll",
+	[ORIEL_DEV_WAIT_LL] = "wait_ll",
 };
 
 const char *ori_what_name(uint32_t what)

@@ -45,6 +45,10 @@ struct oriel_window {
 /* Offsets and strides of @device for its counts; the bytes of a control segment. */
 uint64_t ori_window_layout(struct oriel_dev_window *device);
 
+/* What @device, which is complete, says itself of the ranks from @first on. */
+void ori_window_near(struct oriel_dev_window *device, uint32_t first,
+		     const struct oriel_dev_peer *peers, const struct oriel_dev_buffer *table);
+
 /* Memory for this rank's epochs, bases, cursors and counters, all zero. */
 enum oriel_status ori_window_open_state(struct oriel_window *window);
 

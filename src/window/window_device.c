@@ -69,6 +69,22 @@ void ori_window_place_state(struct oriel_dev_window *d, char *at)
 	d->receivers = (void *)at;
 }
 
+void ori_window_near(struct oriel_dev_window *device, uint32_t first,
+		     const struct oriel_dev_peer *peers, const struct oriel_dev_buffer *table)
+{
+	uint32_t count = device->ranks - first, i;
+
+	device->near_first = first;
+	if (count > ORIEL_DEV_NEAR)
+		count = ORIEL_DEV_NEAR;
+	for (i = 0; i < count; i++) {
+		device->near[i].control = peers[first + i].control;
+		device->near[i].path = peers[first + i].path;
+		device->near[i].base = table[first + i].base;
+		device->near[i].length = table[first + i].length;
+	}
+}
+
 enum oriel_status ori_window_open_state(struct oriel_window *window)
 {
 	size_t length = ori_window_state_length(&window->device) + ORIEL_DEV_LINE;
@@ -92,7 +108,8 @@ enum oriel_status oriel_window_device(const struct oriel_window *window,
 static bool fault_is_about_bytes(const struct oriel_dev_fault *fault)
 {
 	return fault->what == ORIEL_DEV_PUT || fault->what == ORIEL_DEV_PUT_VALUE ||
-	       fault->what == ORIEL_DEV_GET || fault->what == ORIEL_DEV_FETCH_ADD;
+	       fault->what == ORIEL_DEV_GET || fault->what == ORIEL_DEV_FETCH_ADD ||
+	       fault->what == ORIEL_DEV_PUT_LL || fault->what == ORIEL_DEV_WAIT_LL;
 }
 
 static const char *fault_noun(const struct oriel_dev_fault *fault)

@@ -139,6 +139,43 @@ static void test_texts_name_what_and_who(void **state)
 	expect_text(fault, "send: rank 1 is the rank itself");
 }
 
+static void expect_near(uint32_t ranks, uint32_t first, uint32_t count)
+{
+	struct oriel_dev_window d = make_device(ranks, 1);
+	struct oriel_dev_buffer table[20] = {{0}};
+	struct oriel_dev_peer peers[20] = {{0}};
+	char memory[40];
+	uint32_t i;
+
+	for (i = 0; i < ranks; i++) {
+		peers[i].control = memory + i;
+		peers[i].path = i % 4;
+		table[i].base = memory + 20 + i;
+		table[i].length = 100 + i;
+	}
+	ori_window_near(&d, first, peers, table);
+	assert_int_equal(d.near_first, first);
+	for (i = 0; i < ORIEL_DEV_NEAR; i++) {
+		bool is_there = i < count;
+
+		assert_ptr_equal(d.near[i].control, is_there ? memory + first + i : NULL);
+		assert_ptr_equal(d.near[i].base, is_there ? memory + 20 + first + i : NULL);
+		assert_int_equal(d.near[i].length, is_there ? 100 + first + i : 0);
+		assert_int_equal(d.near[i].path, is_there ? (first + i) % 4 : 0);
+	}
+}
+
+static void test_near_ranks_are_as_in_the_tables(void **state)
+{
+	(void)state;
+	expect_near(1, 0, 1);
+	expect_near(4, 2, 2);
+	expect_near(8, 0, 8);
+	expect_near(20, 0, 8);
+	expect_near(20, 8, 8);
+	expect_near(20, 13, 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +183,7 @@ int main(void)
 		cmocka_unit_test(test_rows_of_ranks_share_no_line),
 		cmocka_unit_test(test_a_window_may_have_none_of_anything),
 		cmocka_unit_test(test_texts_name_what_and_who),
+		cmocka_unit_test(test_near_ranks_are_as_in_the_tables),
 	};
 
 	return cmocka_run_group_tests_name("window_device", tests, NULL, NULL);

@@ -15,9 +15,9 @@ const struct oriel_window_attr small_window = {
 };
 
 static const struct suite *const suites[] = {
-	&topo_suite,    &region_suite, &window_suite,  &data_suite,    &signal_suite,
-	&host_suite,    &order_suite,  &barrier_suite, &team_suite,    &counter_suite,
-	&channel_suite, &fault_suite,  &stuck_suite,   &connect_suite,
+	&topo_suite,    &region_suite, &window_suite,  &data_suite,  &signal_suite,
+	&host_suite,    &order_suite,  &barrier_suite, &team_suite,  &counter_suite,
+	&channel_suite, &ll_suite,     &fault_suite,   &stuck_suite, &connect_suite,
 };
 
 #define SUITES (sizeof(suites) / sizeof(suites[0]))
@@ -186,6 +186,8 @@ static const char *case_why_not(const struct rank *r, const struct test_case *c)
 		return "too few ranks";
 	if (c->flags & NEEDS_ONE_MACHINE && !rank_has_one_machine(r))
 		return "ranks of different machines have no memory in common";
+	if (c->flags & NEEDS_MAPPED && oriel_comm_domain_size(r->comm) < r->size)
+		return "messages that carry their flags go through mapped memory alone";
 	if (c->flags & NEEDS_ADAPTER && !job_has_adapter())
 		return "different nodes have no path without an adapter";
 	if (c->flags & NEEDS_NO_ADAPTER && job_has_adapter())

@@ -37,7 +37,8 @@ enum case_flags {
 	NO_WINDOW = 4,         /* makes its own */
 	NEEDS_ONE_MACHINE = 8, /* joins all ranks in one domain */
 	NEEDS_ADAPTER = 16,    /* ranks of different nodes must reach each other */
-	NEEDS_NO_ADAPTER = 32  /* they must not */
+	NEEDS_NO_ADAPTER = 32, /* they must not */
+	NEEDS_MAPPED = 64      /* all ranks see each other's memory */
 };
 
 struct test_case {
@@ -60,8 +61,8 @@ struct suite {
 	}
 
 extern const struct suite barrier_suite, channel_suite, connect_suite, counter_suite, data_suite,
-	fault_suite, host_suite, order_suite, region_suite, signal_suite, stuck_suite, team_suite,
-	topo_suite, window_suite;
+	fault_suite, host_suite, ll_suite, order_suite, region_suite, signal_suite, stuck_suite,
+	team_suite, topo_suite, window_suite;
 
 /* 64 KiB, 4 channels of 4 KiB, defaults. */
 extern const struct oriel_window_attr small_window;

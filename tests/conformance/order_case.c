@@ -183,9 +183,10 @@ static void deliver_flat(struct rank *r, unsigned peer)
 static void deliver(struct rank *r, enum scheme scheme, unsigned peer, uint64_t epoch)
 {
 	const struct oriel_dev_window *w = &r->dev;
+	uint64_t before = epoch - 1;
 
 	if (scheme == FULL)
-		CHECK_OK(r, oriel_dev_arrive_at(w, peer, w->arrivals_at, SLOT, epoch));
+		CHECK_OK(r, oriel_dev_arrive_at(w, peer, w->arrivals_at, SLOT, &before));
 	else
 		deliver_flat(r, peer);
 }

@@ -23,6 +23,7 @@ static __device__ int64_t use_data(const struct oriel_dev_window *w, struct orie
 	result |= oriel_dev_wait_local(w, g, peer, result, 0);
 	result |= oriel_dev_drain(w, g, 0);
 	result |= oriel_dev_flush(w, g, 0);
+	result |= oriel_dev_put_ll(w, g, peer, 0, memory, 100, 1);
 	return oriel_dev_address(w, peer, old) ? result : -1;
 }
 
@@ -33,9 +34,11 @@ static __device__ int64_t use_waits(const struct oriel_dev_window *w, struct ori
 	uint64_t value = 0;
 
 	result |= oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1);
+	result |= oriel_dev_signal_relaxed(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1);
 	result |= oriel_dev_signal_all(w, g, 1, ORIEL_SIGNAL_SET, 1);
 	result |= oriel_dev_wait_signal(w, g, 0, ORIEL_GE, 1, 1000);
 	result |= oriel_dev_wait_signal_from(w, g, peer, 0, ORIEL_EQ, 1, 1000);
+	result |= oriel_dev_wait_signal_relaxed(w, g, peer, 0, ORIEL_EQ, 1, 1000);
 	result |= oriel_dev_wait_signal_next(w, g, peer, 0, 1, 1000);
 	result |= oriel_dev_read_signal(w, 0, &value);
 	result |= oriel_dev_read_signal_from(w, peer, 0, &value);
@@ -48,6 +51,9 @@ static __device__ int64_t use_waits(const struct oriel_dev_window *w, struct ori
 	result |= oriel_dev_reset_counter(w, peer, 0);
 	result |= oriel_dev_send(w, g, peer, 0, memory, 1000, 1000);
 	result |= oriel_dev_recv(w, g, peer, 0, memory, 1000, 1000);
+	result |= oriel_dev_send_ll(w, g, peer, 1, memory, 100, 1000);
+	result |= oriel_dev_recv_ll(w, g, peer, 1, memory, 100, 1000);
+	result |= oriel_dev_wait_ll(w, g, 0, memory, 100, 1, 1000);
 	return result + (int64_t)value;
 }
 
@@ -60,4 +66,8 @@ __global__ void every_operation(struct oriel_dev_window w, uint32_t peer, char *
 	for (i = 0; i < 3; i++)
 		*result |= use_data(&w, groups[i], peer, memory) |
 			   use_waits(&w, groups[i], peer, memory);
+#if __CUDA_ARCH__ >= 900
+	*result |= use_data(&w, oriel_dev_cluster(), peer, memory) |
+		   use_waits(&w, oriel_dev_cluster(), peer, memory);
+#endif
 }

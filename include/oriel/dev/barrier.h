@@ -9,26 +9,94 @@
 #include <oriel/dev/check.h>
 #include <oriel/dev/rdma.h>
 
-/* One thread, arguments checked: tell @peer that this rank has come to @epoch. */
+/*
+ * One thread, arguments checked: tell @peer that this rank has come once more
+ * than *@count times.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w, uint32_t peer,
-						uint64_t at, uint32_t slot, uint64_t epoch)
+						uint64_t at, uint32_t slot, const uint64_t *count)
 {
+	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	uint64_t *word;
 	int64_t ticket;
 
-	switch (oriel_dev_path(w, peer)) {
+	/* The entry arrives while this thread waits here. */
+	oriel_dev_release_begin();
+	switch (oriel_dev_usable(there.path)) {
 	case ORIEL_PATH_MAPPED:
-		/* Acquired by the peer's wait; one writer, so a store will do. */
-		oriel_dev_store_release(oriel_mapped_arrival(w, w->peers[peer].control, at, w->rank,
-							     slot),
-					epoch);
+		word = oriel_mapped_arrival(w, there.control, at, w->rank, slot);
+		/* Acquired by the peer's wait. One writer, so that both mean the same. */
+#ifdef __CUDA_ARCH__
+		/* Leaves without the count, for which it would wait. */
+		oriel_dev_release_add(word, 1);
+#else
+		oriel_dev_release_store(word, *count + 1);
+#endif
 		return ORIEL_OK;
 	case ORIEL_PATH_RDMA:
+		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
+			break;
 		at += (uint64_t)w->rank * w->barrier_stride + (uint64_t)slot * 8;
-		ticket = oriel_link_put_value(w->peers[peer].link, oriel_dev_thread(),
-					      oriel_rdma_control(w, peer, at), epoch);
+		ticket = oriel_link_put_value(there.link, oriel_dev_thread(),
+					      oriel_rdma_control(w, peer, at), *count + 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}
 	return ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * Whole group, arguments checked: arrive at @slot for the *@epoch-th time. Every
+ * thread loads the epoch, so that none waits for the leader to share it; the
+ * leader stores the next one after all have. A GPU asks for it once the arrivals
+ * are on their way.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
+					    struct oriel_dev_group g, uint32_t slot,
+					    uint64_t *epoch)
+{
+	enum oriel_status status = ORIEL_OK, told;
+#ifdef __CUDA_ARCH__
+	const uint64_t *count = &w->slots[slot].epoch;
+#else
+	uint64_t before = oriel_dev_load_relaxed(&w->slots[slot].epoch), *count = &before;
+#endif
+	uint32_t i;
+
+	/* The parts that all threads put come before any thread's arrival. */
+	oriel_dev_sync(g);
+	/* All are told that can be: they may have links to each other. */
+	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
+		told = oriel_dev_arrive_at(w, oriel_dev_rank_after(w, i), w->arrivals_at, slot,
+					   count);
+		if (told != ORIEL_OK && (status == ORIEL_OK || status == ORIEL_ERR_NO_PATH))
+			status = told;
+	}
+#ifdef __CUDA_ARCH__
+	*epoch = oriel_dev_load_relaxed(count) + 1;
+	oriel_dev_sync(g);
+#else
+	*epoch = before + 1;
+#endif
+	if (oriel_dev_is_leader(g))
+		oriel_dev_store_relaxed(&w->slots[slot].epoch, *epoch);
+	return status;
+}
+
+/* Whole group, arguments checked, each thread with what it knows already. */
+ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
+					       struct oriel_dev_group g, uint32_t slot,
+					       uint64_t epoch, enum oriel_status status,
+					       uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL, epoch, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER, 0, slot};
+	uint32_t i;
+
+	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
+		aim.peer = oriel_dev_rank_after(w, i);
+		aim.word = oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
+		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
+	}
+	return oriel_dev_vote(g, status);
 }
 
 /*
@@ -40,24 +108,13 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_window *w,
 						     struct oriel_dev_group g, uint32_t slot)
 {
-	enum oriel_status status, told;
-	uint64_t epoch = 0;
-	uint32_t i;
+	enum oriel_status status;
+	uint64_t epoch;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_leader(g))
-		epoch = ++w->slots[slot].epoch;
-	/* Syncs: the parts that all threads put come before any thread's store. */
-	epoch = oriel_dev_share(g, epoch);
-	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
-		told = oriel_dev_arrive_at(w, (w->rank + i) % w->ranks, w->arrivals_at, slot,
-					   epoch);
-		if (told != ORIEL_OK && (status == ORIEL_OK || status == ORIEL_ERR_NO_PATH))
-			status = told;
-	}
-	return oriel_dev_vote(g, status);
+	return oriel_dev_vote(g, oriel_dev_enter(w, g, slot, &epoch));
 }
 
 /*
@@ -68,20 +125,13 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_wait(const struct oriel_dev_window
 						   struct oriel_dev_group g, uint32_t slot,
 						   uint64_t timeout_ns)
 {
-	struct oriel_dev_aim aim = {NULL, 0, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER, 0, slot};
 	enum oriel_status status;
-	uint32_t i;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	aim.operand = w->slots[slot].epoch;
-	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
-		aim.peer = (w->rank + i) % w->ranks;
-		aim.word = oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
-		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
-	}
-	return oriel_dev_vote(g, status);
+	return oriel_dev_leave_at(w, g, slot, oriel_dev_load_relaxed(&w->slots[slot].epoch),
+				  ORIEL_OK, timeout_ns);
 }
 
 /*
@@ -93,9 +143,37 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint32_t slot,
 					      uint64_t timeout_ns)
 {
-	enum oriel_status status = oriel_dev_barrier_arrive(w, g, slot);
+	enum oriel_status status;
+	uint64_t epoch;
 
-	return status == ORIEL_OK ? oriel_dev_barrier_wait(w, g, slot, timeout_ns) : status;
+	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
+	if (status != ORIEL_OK)
+		return status;
+	status = oriel_dev_enter(w, g, slot, &epoch);
+	return oriel_dev_leave_at(w, g, slot, epoch, status, timeout_ns);
+}
+
+/* One thread, arguments checked: count this rank at @peer. */
+ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window *w, uint32_t peer,
+						  uint32_t slot)
+{
+	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	uint64_t nic = w->flat_at + (uint64_t)slot * ORIEL_DEV_LINE + ORIEL_MAPPED_FLAT_NIC * 8;
+	int64_t ticket;
+
+	oriel_dev_release_begin();
+	switch (oriel_dev_usable(there.path)) {
+	case ORIEL_PATH_MAPPED:
+		oriel_dev_release_add(oriel_mapped_flat(w, there.control, slot), 1);
+		return ORIEL_OK;
+	case ORIEL_PATH_RDMA:
+		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
+			break;
+		ticket = oriel_link_signal(there.link, oriel_dev_thread(),
+					   oriel_rdma_control(w, peer, nic), 1);
+		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
+	}
+	return ORIEL_ERR_NO_PATH;
 }
 
 /*
@@ -108,36 +186,17 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev
 							  struct oriel_dev_group g, uint32_t slot)
 {
 	enum oriel_status status;
-	uint32_t i, peer;
-	int64_t ticket;
+	uint32_t i;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_leader(g))
-		w->slots[slot].flat++;
 	oriel_dev_sync(g);
-	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
-		peer = (w->rank + i) % w->ranks;
-		switch (oriel_dev_path(w, peer)) {
-		case ORIEL_PATH_MAPPED:
-			oriel_dev_add_release(oriel_mapped_flat(w, w->peers[peer].control, slot),
-					      1);
-			break;
-		case ORIEL_PATH_RDMA:
-			ticket = oriel_link_signal(
-				w->peers[peer].link, oriel_dev_thread(),
-				oriel_rdma_control(w, peer,
-						   w->flat_at + (uint64_t)slot * ORIEL_DEV_LINE +
-							   ORIEL_MAPPED_FLAT_NIC * 8),
-				1);
-			if (ticket < 0)
-				status = (enum oriel_status)ticket;
-			break;
-		default:
-			status = ORIEL_ERR_NO_PATH;
-		}
-	}
+	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size)
+		status = oriel_dev_arrive_flat(w, oriel_dev_rank_after(w, i), slot);
+	if (oriel_dev_is_leader(g))
+		oriel_dev_store_relaxed(&w->slots[slot].flat,
+					oriel_dev_load_relaxed(&w->slots[slot].flat) + 1);
 	return oriel_dev_vote(g, status);
 }
 
@@ -160,8 +219,8 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_flat(const struct oriel_dev_window *w
 		if (status != ORIEL_AGAIN)
 			return status;
 	}
-	(void)oriel_dev_load_acquire(aim->word);
-	(void)oriel_dev_load_acquire(nic);
+	(void)oriel_dev_acquire(aim->word, sum);
+	(void)oriel_dev_acquire(nic, sum);
 	return ORIEL_OK;
 }
 
@@ -184,7 +243,7 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_wait(const struct oriel_dev_w
 	if (status != ORIEL_OK)
 		return status;
 	aim.word = oriel_mapped_flat(w, w->control, slot);
-	aim.operand = w->slots[slot].flat * (w->ranks - 1);
+	aim.operand = oriel_dev_load_relaxed(&w->slots[slot].flat) * (w->ranks - 1);
 	if (oriel_dev_is_leader(g))
 		status = oriel_dev_wait_flat(w, g, &aim, timeout_ns);
 	return oriel_dev_vote(g, status);
@@ -210,19 +269,20 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_peer(const struct oriel_dev_window
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER_PEER, peer, slot};
 	enum oriel_status status;
+	uint64_t *epoch;
 
 	status = oriel_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		uint64_t *epoch = &w->pair_epochs[(size_t)peer * w->barriers + slot];
-
-		aim.operand = *epoch + 1;
+		epoch = &w->pair_epochs[(size_t)peer * w->barriers + slot];
 		aim.word = oriel_mapped_arrival(w, w->control, w->pairs_at, peer, slot);
-		status = oriel_dev_arrive_at(w, peer, w->pairs_at, slot, aim.operand);
+		status = oriel_dev_arrive_at(w, peer, w->pairs_at, slot, epoch);
+		aim.operand = oriel_dev_load_relaxed(epoch) + 1;
+		/* Who could not be told is not waited for, now or later. */
 		if (status == ORIEL_OK) {
-			*epoch = aim.operand;
+			oriel_dev_store_relaxed(epoch, aim.operand);
 			status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
 		}
 	}

@@ -59,13 +59,9 @@ ORIEL_DEV enum oriel_status oriel_channel_wait(const struct oriel_dev_window *w,
 {
 	enum oriel_status status = ORIEL_OK;
 
-	if (oriel_dev_is_leader(g)) {
-		status = oriel_dev_wait_word(w, g, aim, timeout_ns);
-		*seen = oriel_dev_load_acquire(aim->word);
-	}
-	status = oriel_dev_vote(g, status);
-	*seen = oriel_dev_share(g, *seen);
-	return status;
+	if (oriel_dev_is_leader(g))
+		status = oriel_dev_wait_value(w, g, aim, timeout_ns, seen);
+	return oriel_dev_tell(g, status, seen);
 }
 
 /*
@@ -94,14 +90,15 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 					      uint64_t timeout_ns)
 {
 	struct oriel_dev_sender *end = &w->senders[(size_t)peer * w->channels + channel];
-	struct oriel_dev_channel *there =
-		oriel_mapped_channel(w, w->peers[peer].control, w->rank, channel);
-	char *staging = oriel_mapped_staging(w, w->peers[peer].control, w->rank, channel);
+	char *control = oriel_dev_peer_of(w, peer).control;
+	struct oriel_dev_channel *there = oriel_mapped_channel(w, control, w->rank, channel);
+	char *staging = oriel_mapped_staging(w, control, w->rank, channel);
 	const char *from = (const char *)source;
 	uint64_t most = oriel_channel_piece(w, length);
 	uint64_t sent = end->sent, freed = end->freed;
 	enum oriel_status status;
 
+	ORIEL_DEV_ROLL
 	while (length) {
 		uint64_t piece = oriel_channel_run(w, sent, length < most ? length : most);
 
@@ -115,7 +112,8 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 		length -= piece;
 		/* Acquired by the receiver's wait in oriel_channel_recv(). */
 		if (oriel_dev_is_leader(g)) {
-			oriel_dev_store_release(&there->ready, sent);
+			oriel_dev_release_begin();
+			oriel_dev_release_store(&there->ready, sent);
 			end->sent = sent;
 			end->freed = freed;
 		}
@@ -213,16 +211,17 @@ ORIEL_DEV enum oriel_status oriel_channel_credit(const struct oriel_dev_window *
 {
 	int64_t ticket = 0;
 
-	if (w->peers[peer].path == ORIEL_PATH_RDMA)
+	if (oriel_dev_is_rdma(w, peer))
 		ticket = oriel_link_put_value(
 			w->peers[peer].link, oriel_dev_thread(),
 			oriel_rdma_control(w, peer, oriel_channel_at(w, channel) + ORIEL_DEV_LINE),
 			received);
 	else
 		/* Acquired by the sender's wait for room. */
-		oriel_dev_store_release(
-			&oriel_mapped_channel(w, w->peers[peer].control, w->rank, channel)->freed,
-			received);
+		oriel_dev_store_release(&oriel_mapped_channel(w, oriel_dev_peer_of(w, peer).control,
+							      w->rank, channel)
+						 ->freed,
+					received);
 	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 }
 
@@ -239,6 +238,7 @@ ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
 	uint64_t received = end->received, credited = end->credited, arrived = received;
 	enum oriel_status status;
 
+	ORIEL_DEV_ROLL
 	while (length) {
 		uint64_t piece;
 
@@ -298,6 +298,8 @@ ORIEL_DEV enum oriel_status oriel_dev_send(const struct oriel_dev_window *w,
 	case ORIEL_PATH_MAPPED:
 		return oriel_mapped_send(w, g, peer, channel, from, length, timeout_ns);
 	case ORIEL_PATH_RDMA:
+		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
+			break;
 		return oriel_rdma_send(w, g, peer, channel, from, length, timeout_ns);
 	}
 	return ORIEL_ERR_NO_PATH;

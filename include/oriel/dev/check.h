@@ -11,49 +11,196 @@
 /* Does the handle come from a library that this text understands? */
 ORIEL_DEV bool oriel_dev_is_compatible(const struct oriel_dev_window *w)
 {
+#ifdef __CUDA_ARCH__
+	/* A GPU waits for each branch, which a CPU guesses. */
+	return !((w->magic ^ ORIEL_DEV_MAGIC) | (w->version ^ ORIEL_DEV_VERSION) |
+		 (w->size ^ (uint32_t)sizeof(*w)));
+#else
 	return w->magic == ORIEL_DEV_MAGIC && w->version == ORIEL_DEV_VERSION &&
 	       w->size == sizeof(*w);
+#endif
 }
 
-/* The path to @peer, as far as this translation unit can use it. */
+/*
+ * Has this translation unit the code for @path? A constant: it leaves out what
+ * compilers do not see that oriel_dev_usable() leaves out.
+ */
+#define ORIEL_DEV_HAS(path) (ORIEL_DEV_PATHS >> (path)&1)
+
+/* The rank that is @count, less than there are, after this one. */
+ORIEL_DEV uint32_t oriel_dev_rank_after(const struct oriel_dev_window *w, uint32_t count)
+{
+	uint32_t rank = w->rank + count;
+
+	return rank < w->ranks ? rank : rank - w->ranks;
+}
+
+/* @path, as far as this translation unit can use it. */
+ORIEL_DEV uint32_t oriel_dev_usable(uint32_t path)
+{
+	if ((ORIEL_DEV_HAS(ORIEL_PATH_SELF) && path == ORIEL_PATH_SELF) ||
+	    (ORIEL_DEV_HAS(ORIEL_PATH_MAPPED) && path == ORIEL_PATH_MAPPED) ||
+	    (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && path == ORIEL_PATH_RDMA))
+		return path;
+	return ORIEL_PATH_NONE;
+}
+
+/*
+ * Does a GPU find in the handle itself what it asks of @peer, which may be any
+ * number? A CPU has the tables in its caches.
+ */
+ORIEL_DEV bool oriel_dev_is_near(const struct oriel_dev_window *w, uint32_t peer)
+{
+#ifdef __CUDA_ARCH__
+	/* One branch, where && would make two. */
+	return (peer - w->near_first < ORIEL_DEV_NEAR) & (peer < w->ranks);
+#else
+	(void)w;
+	(void)peer;
+	return false;
+#endif
+}
+
+ORIEL_DEV const struct oriel_dev_near *oriel_dev_near_of(const struct oriel_dev_window *w,
+							 uint32_t peer)
+{
+	return &w->near[peer - w->near_first];
+}
+
+/*
+ * The next two: entries of tables, which no running kernel sees change. A GPU
+ * asks for all of one at once and past the caches that an acquire empties.
+ */
+ORIEL_DEV struct oriel_dev_peer oriel_dev_far_peer(const struct oriel_dev_window *w, uint32_t peer)
+{
+#ifdef __CUDA_ARCH__
+	struct oriel_dev_peer copy = {NULL, ORIEL_PATH_NONE, 0, NULL, 0};
+	uint64_t control;
+
+	asm volatile("ld.global.nc.u64 %0, [%2];\n\t"
+		     "ld.global.nc.u32 %1, [%2 + 8];"
+		     : "=l"(control), "=r"(copy.path)
+		     : "l"(&w->peers[peer]));
+	copy.control = (char *)control;
+	if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && copy.path == ORIEL_PATH_RDMA)
+		copy.link = w->peers[peer].link;
+	return copy;
+#else
+	return w->peers[peer];
+#endif
+}
+
+ORIEL_DEV struct oriel_dev_buffer oriel_dev_far_buffer(const struct oriel_dev_window *w,
+						       uint32_t peer, uint64_t buffer)
+{
+	const struct oriel_dev_buffer *entry = &w->table[buffer * w->ranks + peer];
+#ifdef __CUDA_ARCH__
+	struct oriel_dev_buffer copy = {NULL, 0, 0, 0, 0};
+	uint64_t base;
+
+	asm volatile("ld.global.nc.u64 %0, [%2];\n\t"
+		     "ld.global.nc.u64 %1, [%2 + 8];"
+		     : "=l"(base), "=l"(copy.length)
+		     : "l"(entry));
+	copy.base = (char *)base;
+	return copy;
+#else
+	return *entry;
+#endif
+}
+
+/* The next two: @peer exists. Its link is there where it is the path. */
+ORIEL_DEV struct oriel_dev_peer oriel_dev_near_peer(const struct oriel_dev_window *w, uint32_t peer)
+{
+	const struct oriel_dev_near *near = oriel_dev_near_of(w, peer);
+	struct oriel_dev_peer copy = {near->control, near->path, 0, NULL, 0};
+
+	if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && copy.path == ORIEL_PATH_RDMA)
+		copy.link = w->peers[peer].link;
+	return copy;
+}
+
+ORIEL_DEV struct oriel_dev_peer oriel_dev_peer_of(const struct oriel_dev_window *w, uint32_t peer)
+{
+	return oriel_dev_is_near(w, peer) ? oriel_dev_near_peer(w, peer)
+					  : oriel_dev_far_peer(w, peer);
+}
+
+/* The path to @peer. */
 ORIEL_DEV uint32_t oriel_dev_path(const struct oriel_dev_window *w, uint32_t peer)
 {
-	uint32_t path = w->peers[peer].path;
-
-	return ORIEL_DEV_PATHS >> path & 1 ? path : (uint32_t)ORIEL_PATH_NONE;
+	return oriel_dev_usable(oriel_dev_peer_of(w, peer).path);
 }
 
-ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_id(const struct oriel_dev_window *w,
-						     uint32_t what, uint32_t peer, uint32_t id,
-						     uint32_t limit)
+/* Is @peer behind a NIC, and is there code for that? */
+ORIEL_DEV bool oriel_dev_is_rdma(const struct oriel_dev_window *w, uint32_t peer)
+{
+	return ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && oriel_dev_peer_of(w, peer).path == ORIEL_PATH_RDMA;
+}
+
+/*
+ * What the functions that refuse need of a window, by value: a kernel whose
+ * window had to be in memory for their sake would read it from there always.
+ */
+struct oriel_dev_judge {
+	struct oriel_dev_fault *fault;
+	uint32_t number;
+	uint32_t ranks;
+};
+
+ORIEL_DEV struct oriel_dev_judge oriel_dev_judge_of(const struct oriel_dev_window *w)
+{
+	struct oriel_dev_judge judge = {w->fault, w->number, w->ranks};
+
+	return judge;
+}
+
+/* An argument is wrong: @seen is beyond aim.operand. One thread. The communicator stays well. */
+ORIEL_DEV enum oriel_status oriel_dev_refuse(struct oriel_dev_judge judge, enum oriel_status status,
+					     struct oriel_dev_aim aim, uint64_t seen)
+{
+	oriel_dev_report(judge.fault, judge.number, status, aim, seen, 0);
+	return status;
+}
+
+/* A handle that is not compatible says nothing of where to leave a record. */
+ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_id(struct oriel_dev_judge judge,
+						     bool is_compatible, uint32_t what,
+						     uint32_t peer, uint32_t id, uint32_t limit)
 {
 	struct oriel_dev_aim aim = {NULL, limit, ORIEL_LT, what, peer, id};
 
-	if (!oriel_dev_is_compatible(w))
+	if (!is_compatible)
 		return ORIEL_ERR_VERSION;
 	if (id < limit) {
-		aim.operand = w->ranks;
-		return oriel_dev_refuse(w, ORIEL_ERR_RANGE, &aim, peer);
+		aim.operand = judge.ranks;
+		return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim, peer);
 	}
-	return oriel_dev_refuse(w, ORIEL_ERR_RANGE, &aim, id);
+	return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim, id);
 }
 
 /* Is there a @peer, and an @id below @limit? */
 ORIEL_DEV enum oriel_status oriel_dev_check_id(const struct oriel_dev_window *w, uint32_t what,
 					       uint32_t peer, uint32_t id, uint32_t limit)
 {
-	if (oriel_dev_is_compatible(w) && peer < w->ranks && id < limit)
+	bool is_compatible = oriel_dev_is_compatible(w), is_peer = peer < w->ranks;
+
+	/* One branch, where && would make three. */
+	if (is_compatible & is_peer & (id < limit))
 		return ORIEL_OK;
-	return oriel_dev_refuse_id(w, what, peer, id, limit);
+	return oriel_dev_refuse_id(oriel_dev_judge_of(w), is_compatible, what, peer, id, limit);
 }
 
 /* The same where no single peer is meant. */
 ORIEL_DEV enum oriel_status oriel_dev_check_any(const struct oriel_dev_window *w, uint32_t what,
 						uint32_t id, uint32_t limit)
 {
-	if (oriel_dev_is_compatible(w) && id < limit)
+	bool is_compatible = oriel_dev_is_compatible(w);
+
+	if (is_compatible & (id < limit))
 		return ORIEL_OK;
-	return oriel_dev_refuse_id(w, what, ORIEL_DEV_NO_RANK, id, limit);
+	return oriel_dev_refuse_id(oriel_dev_judge_of(w), is_compatible, what, ORIEL_DEV_NO_RANK,
+				   id, limit);
 }
 
 /* The same where the rank itself would wait for itself. */
@@ -64,7 +211,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_other(const struct oriel_dev_window 
 	struct oriel_dev_aim aim = {NULL, w->rank, ORIEL_NE, what, peer, id};
 
 	if (status == ORIEL_OK && peer == w->rank)
-		return oriel_dev_refuse(w, ORIEL_ERR_INVALID, &aim, peer);
+		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, peer);
 	return status;
 }
 
@@ -76,80 +223,99 @@ ORIEL_DEV enum oriel_status oriel_dev_check_choice(const struct oriel_dev_window
 
 	if (choice <= last)
 		return ORIEL_OK;
-	return oriel_dev_refuse(w, ORIEL_ERR_INVALID, &aim, choice);
+	return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, choice);
 }
 
-ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_place(const struct oriel_dev_window *w,
-							uint32_t what, uint32_t peer, uint64_t at,
-							uint64_t length)
-{
-	uint64_t buffer = at >> ORIEL_AT_BITS;
-	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
-	struct oriel_dev_aim aim = {NULL, w->ranks, ORIEL_LT, what, peer, (uint32_t)buffer};
-
-	if (!oriel_dev_is_compatible(w))
-		return ORIEL_ERR_VERSION;
-	if (peer >= w->ranks)
-		return oriel_dev_refuse(w, ORIEL_ERR_RANGE, &aim, peer);
-	if (buffer >= w->buffers) {
-		aim.operand = w->buffers;
-		return oriel_dev_refuse(w, ORIEL_ERR_RANGE, &aim, buffer);
-	}
-	aim.operand = w->table[buffer * w->ranks + peer].length;
-	if (buffer && !w->table[buffer * w->ranks + peer].base)
-		return oriel_dev_refuse(w, ORIEL_ERR_STATE, &aim, offset);
-	/* What the end would have been; all ones where the sum wraps. */
-	return oriel_dev_refuse(w, ORIEL_ERR_RANGE, &aim,
-				offset + length < length ? UINT64_MAX : offset + length);
-}
-
-/* The entry of @peer's buffer if @length bytes at @at exist in it, else NULL. */
-ORIEL_DEV const struct oriel_dev_buffer *oriel_dev_find(const struct oriel_dev_window *w,
+/* @table: of the window, with @buffers places for each rank. */
+ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_place(struct oriel_dev_judge judge,
+							const struct oriel_dev_buffer *table,
+							uint32_t buffers, uint32_t what,
 							uint32_t peer, uint64_t at, uint64_t length)
 {
 	uint64_t buffer = at >> ORIEL_AT_BITS;
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
-	const struct oriel_dev_buffer *place;
+	struct oriel_dev_aim aim = {NULL, judge.ranks, ORIEL_LT, what, peer, (uint32_t)buffer};
 
-	if (!oriel_dev_is_compatible(w) || peer >= w->ranks || buffer >= w->buffers)
-		return NULL;
-	place = &w->table[buffer * w->ranks + peer];
-	if (length > place->length || offset > place->length - length || (buffer && !place->base))
-		return NULL;
-	return place;
+	if (peer >= judge.ranks)
+		return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim, peer);
+	if (buffer >= buffers) {
+		aim.operand = buffers;
+		return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim, buffer);
+	}
+	table += buffer * judge.ranks + peer;
+	aim.operand = table->length;
+	if (buffer && !table->base)
+		return oriel_dev_refuse(judge, ORIEL_ERR_STATE, aim, offset);
+	/* What the end would have been; all ones where the sum wraps. */
+	return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim,
+				offset + length < length ? UINT64_MAX : offset + length);
 }
 
-/*
- * Do @length bytes at @at exist at @peer? Then *@base is where they are mapped;
- * NULL if they do not exist.
- */
+/* Where an operation on a peer goes. */
+struct oriel_dev_target {
+	struct oriel_dev_peer peer;
+	char *base; /* the place, where it is mapped */
+};
+
+/* Do @length bytes at @at exist at @peer? Then *@target is where they are. */
+ORIEL_DEV bool oriel_dev_find(const struct oriel_dev_window *w, bool is_compatible, uint32_t peer,
+			      uint64_t at, uint64_t length, struct oriel_dev_target *target)
+{
+	uint64_t buffer = at >> ORIEL_AT_BITS;
+	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
+	struct oriel_dev_buffer place = {NULL, 0, 0, 0, 0};
+
+	if (is_compatible & oriel_dev_is_near(w, peer) & !buffer) {
+		target->peer = oriel_dev_near_peer(w, peer);
+		place.base = oriel_dev_near_of(w, peer)->base;
+		place.length = oriel_dev_near_of(w, peer)->length;
+	} else if (is_compatible && peer < w->ranks && buffer < w->buffers) {
+		target->peer = oriel_dev_peer_of(w, peer);
+		place = oriel_dev_far_buffer(w, peer, buffer);
+	} else {
+		/* Nothing lies there, not even nothing. */
+		target->peer.control = NULL;
+		target->peer.path = ORIEL_PATH_NONE;
+		target->peer.link = NULL;
+		offset = 1;
+	}
+	target->base = place.base + offset;
+	return length <= place.length && offset <= place.length - length && (!buffer || place.base);
+}
+
+/* The same; what is not there is refused. @is_compatible: the handle is. */
+ORIEL_DEV enum oriel_status oriel_dev_check_room(const struct oriel_dev_window *w,
+						 bool is_compatible, uint32_t what, uint32_t peer,
+						 uint64_t at, uint64_t length,
+						 struct oriel_dev_target *target)
+{
+	if (oriel_dev_find(w, is_compatible, peer, at, length, target))
+		return ORIEL_OK;
+	if (!is_compatible)
+		return ORIEL_ERR_VERSION;
+	return oriel_dev_refuse_place(oriel_dev_judge_of(w), w->table, w->buffers, what, peer, at,
+				      length);
+}
+
 ORIEL_DEV enum oriel_status oriel_dev_check_place(const struct oriel_dev_window *w, uint32_t what,
 						  uint32_t peer, uint64_t at, uint64_t length,
-						  char **base)
+						  struct oriel_dev_target *target)
 {
-	const struct oriel_dev_buffer *place = oriel_dev_find(w, peer, at, length);
-
-	*base = NULL;
-	if (!place)
-		return oriel_dev_refuse_place(w, what, peer, at, length);
-	*base = place->base + (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1));
-	return ORIEL_OK;
+	return oriel_dev_check_room(w, oriel_dev_is_compatible(w), what, peer, at, length, target);
 }
 
 /* The same for one 8-byte word, which must be aligned. */
 ORIEL_DEV enum oriel_status oriel_dev_check_word(const struct oriel_dev_window *w, uint32_t what,
-						 uint32_t peer, uint64_t at, uint64_t **word)
+						 uint32_t peer, uint64_t at,
+						 struct oriel_dev_target *target)
 {
 	struct oriel_dev_aim aim = {NULL, 8, ORIEL_EQ, what, peer, (uint32_t)(at >> ORIEL_AT_BITS)};
-	enum oriel_status status;
-	char *base;
+	enum oriel_status status = oriel_dev_check_place(w, what, peer, at, 8, target);
 
-	status = oriel_dev_check_place(w, what, peer, at, 8, &base);
-	*word = (uint64_t *)(void *)base;
 	if (status != ORIEL_OK)
 		return status;
-	if (((uintptr_t)base | at) & 7)
-		return oriel_dev_refuse(w, ORIEL_ERR_INVALID, &aim, at);
+	if (((uintptr_t)target->base | at) & 7)
+		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
 	return ORIEL_OK;
 }
 

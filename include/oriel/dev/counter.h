@@ -23,14 +23,14 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 					uint64_t length, uint32_t counter)
 {
 	enum oriel_status status;
+	struct oriel_dev_target there;
 	int64_t ticket;
-	char *base;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_path(w, peer) == ORIEL_PATH_RDMA) {
-		status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &base);
+	if (oriel_dev_is_rdma(w, peer)) {
+		status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_link_put_counter(w->peers[peer].link, g, oriel_rdma_place(w, peer, to),
@@ -54,16 +54,16 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 					       uint64_t value, uint32_t counter)
 {
 	enum oriel_status status;
+	struct oriel_dev_target there;
 	int64_t ticket;
-	char *base;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_path(w, peer) == ORIEL_PATH_RDMA) {
+	if (oriel_dev_is_rdma(w, peer)) {
 		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status == ORIEL_OK)
-			status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &base);
+			status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_link_put_signal_counter(w->peers[peer].link, g,
@@ -91,7 +91,7 @@ ORIEL_DEV int64_t oriel_dev_signal_counter(const struct oriel_dev_window *w,
 	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_path(w, peer) == ORIEL_PATH_RDMA) {
+	if (oriel_dev_is_rdma(w, peer)) {
 		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status != ORIEL_OK)
 			return status;

@@ -18,19 +18,21 @@
 ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				uint32_t peer, uint64_t to, const void *from, uint64_t length)
 {
+	struct oriel_dev_target there;
 	enum oriel_status status;
-	char *base;
 
-	status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &base);
+	status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_path(w, peer)) {
+	switch (oriel_dev_usable(there.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy(g, base, from, length);
+		oriel_mapped_copy(g, there.base, from, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
-		return oriel_link_put(w->peers[peer].link, g, oriel_rdma_place(w, peer, to),
+		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
+			break;
+		return oriel_link_put(there.peer.link, g, oriel_rdma_place(w, peer, to),
 				      oriel_rdma_local(w, from), length);
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -44,19 +46,21 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t peer, uint64_t to,
 				      uint64_t value)
 {
+	struct oriel_dev_target there;
 	enum oriel_status status;
-	uint64_t *word;
 
-	status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &word);
+	status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &there);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_path(w, peer)) {
+	switch (oriel_dev_usable(there.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_dev_store_relaxed(word, value);
+		oriel_dev_store_relaxed((uint64_t *)(void *)there.base, value);
 		return 0;
 	case ORIEL_PATH_RDMA:
-		return oriel_link_put_value(w->peers[peer].link, oriel_dev_thread(),
+		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
+			break;
+		return oriel_link_put_value(there.peer.link, oriel_dev_thread(),
 					    oriel_rdma_place(w, peer, to), value);
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -69,18 +73,20 @@ ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t
 ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				uint32_t peer, uint64_t from, void *to, uint64_t length)
 {
+	struct oriel_dev_target there;
 	enum oriel_status status;
-	char *base;
 
-	status = oriel_dev_check_place(w, ORIEL_DEV_GET, peer, from, length, &base);
+	status = oriel_dev_check_place(w, ORIEL_DEV_GET, peer, from, length, &there);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_path(w, peer)) {
+	switch (oriel_dev_usable(there.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy(g, to, base, length);
+		oriel_mapped_copy(g, to, there.base, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
+		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
+			break;
 		return oriel_rdma_get(w, g, peer, from, to, length);
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -95,18 +101,20 @@ ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_d
 ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint64_t value, uint64_t *old)
 {
+	struct oriel_dev_target there;
 	enum oriel_status status;
-	uint64_t *word;
 
-	status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &word);
+	status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &there);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_path(w, peer)) {
+	switch (oriel_dev_usable(there.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		*old = oriel_dev_fetch_add_acq_rel(word, value);
+		*old = oriel_dev_fetch_add_acq_rel((uint64_t *)(void *)there.base, value);
 		return ORIEL_OK;
 	case ORIEL_PATH_RDMA:
+		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
+			break;
 		return oriel_rdma_fetch_add(w, peer, at, value, old);
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -118,14 +126,14 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w
  */
 ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t peer, uint64_t at)
 {
-	const struct oriel_dev_buffer *place = oriel_dev_find(w, peer, at, 1);
+	struct oriel_dev_target there;
 
-	if (!place)
+	if (!oriel_dev_find(w, oriel_dev_is_compatible(w), peer, at, 1, &there))
 		return NULL;
-	switch (oriel_dev_path(w, peer)) {
+	switch (oriel_dev_usable(there.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		return place->base + (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1));
+		return there.base;
 	}
 	return NULL;
 }
@@ -147,7 +155,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *
 	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_LOCAL, peer, 0, 1);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_path(w, peer) == ORIEL_PATH_RDMA)
+	if (oriel_dev_is_rdma(w, peer))
 		return oriel_link_wait_local(w->peers[peer].link, g, ticket, timeout_ns);
 	/* A mapped copy is done when each thread has returned from it. */
 	oriel_dev_sync(g);

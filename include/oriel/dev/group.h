@@ -11,10 +11,11 @@
 #define ORIEL_TEAM_MAX 64
 
 enum oriel_dev_kind {
-	ORIEL_DEV_THREAD, /* one thread alone */
-	ORIEL_DEV_WARP,   /* CUDA */
-	ORIEL_DEV_BLOCK,  /* CUDA, 1-D */
-	ORIEL_DEV_TEAM,   /* CPU threads around a struct oriel_team */
+	ORIEL_DEV_THREAD,  /* one thread alone */
+	ORIEL_DEV_WARP,    /* CUDA */
+	ORIEL_DEV_BLOCK,   /* CUDA, 1-D */
+	ORIEL_DEV_TEAM,    /* CPU threads around a struct oriel_team */
+	ORIEL_DEV_CLUSTER, /* CUDA, 1-D, from sm_90 on */
 };
 
 /*
@@ -52,7 +53,10 @@ ORIEL_DEV struct oriel_dev_group oriel_dev_thread(void)
 }
 
 #ifdef __CUDACC__
-/* A full warp of a 1-D block; every lane calls. */
+/*
+ * A full warp of a 1-D block; every lane calls. Parts of a warp are no group:
+ * all 32 lanes must come to every call.
+ */
 static __device__ __forceinline__ struct oriel_dev_group oriel_dev_warp(void)
 {
 	struct oriel_dev_group g = {threadIdx.x % 32, 32, ORIEL_DEV_WARP, 0, NULL};
@@ -66,6 +70,79 @@ static __device__ __forceinline__ struct oriel_dev_group oriel_dev_block(void)
 	struct oriel_dev_group g = {threadIdx.x, blockDim.x, ORIEL_DEV_BLOCK, 0, NULL};
 
 	return g;
+}
+#endif
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+/* All threads of a cluster of 1-D blocks; only where the kernel is built for sm_90 or later. */
+static __device__ __forceinline__ struct oriel_dev_group oriel_dev_cluster(void)
+{
+	struct oriel_dev_group g = {0, 0, ORIEL_DEV_CLUSTER, 0, NULL};
+	uint32_t block, blocks;
+
+	asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(block));
+	asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+	g.rank = block * blockDim.x + threadIdx.x;
+	g.size = blocks * blockDim.x;
+	return g;
+}
+
+/* Also a fence of what the threads wrote, to memory of any kind (PTX ISA 8.8, barrier.cluster). */
+static __device__ __forceinline__ void oriel_cluster_sync(void)
+{
+	asm volatile("barrier.cluster.arrive.release;\n\t"
+		     "barrier.cluster.wait.acquire;"
+		     :
+		     :
+		     : "memory");
+}
+
+/* Where block @block of the cluster has its copy of the shared variable @mine. */
+static __device__ __forceinline__ uint32_t oriel_cluster_place(const void *mine, uint32_t block)
+{
+	uint32_t place;
+
+	asm("mapa.shared::cluster.u32 %0, %1, %2;"
+	    : "=r"(place)
+	    : "r"((uint32_t)__cvta_generic_to_shared(mine)), "r"(block));
+	return place;
+}
+
+static __device__ __forceinline__ uint64_t oriel_cluster_share(struct oriel_dev_group g,
+							       uint64_t value)
+{
+	__shared__ uint64_t word;
+	uint32_t block;
+
+	/* All have read what was shared before. */
+	oriel_cluster_sync();
+	for (block = 0; g.rank == 0 && block < g.size / blockDim.x; block++)
+		asm volatile("st.shared::cluster.u64 [%0], %1;"
+			     :
+			     : "r"(oriel_cluster_place(&word, block)), "l"(value)
+			     : "memory");
+	oriel_cluster_sync();
+	return word;
+}
+
+static __device__ __forceinline__ enum oriel_status oriel_cluster_vote(struct oriel_dev_group g,
+								       enum oriel_status status)
+{
+	__shared__ int vote;
+	uint32_t block;
+
+	/* All of the block have read the vote before. */
+	__syncthreads();
+	if (threadIdx.x == 0)
+		vote = ORIEL_OK;
+	oriel_cluster_sync();
+	for (block = 0; status != ORIEL_OK && block < g.size / blockDim.x; block++)
+		asm volatile("red.shared::cluster.min.s32 [%0], %1;"
+			     :
+			     : "r"(oriel_cluster_place(&vote, block)), "r"((int)status)
+			     : "memory");
+	oriel_cluster_sync();
+	return (enum oriel_status)vote;
 }
 #endif
 
@@ -146,6 +223,10 @@ ORIEL_DEV void oriel_dev_sync(struct oriel_dev_group g)
 		__syncwarp();
 	else if (g.kind == ORIEL_DEV_BLOCK)
 		__syncthreads();
+#if __CUDA_ARCH__ >= 900
+	else if (g.kind == ORIEL_DEV_CLUSTER)
+		oriel_cluster_sync();
+#endif
 #else
 	if (g.kind == ORIEL_DEV_TEAM)
 		oriel_team_sync(g.team);
@@ -167,6 +248,10 @@ ORIEL_DEV uint64_t oriel_dev_share(struct oriel_dev_group g, uint64_t value)
 		__syncthreads();
 		return word;
 	}
+#if __CUDA_ARCH__ >= 900
+	if (g.kind == ORIEL_DEV_CLUSTER)
+		return oriel_cluster_share(g, value);
+#endif
 #else
 	if (g.kind == ORIEL_DEV_TEAM) {
 		uint64_t *share = &g.team->share[oriel_dev_load_relaxed(&g.team->generation) & 1];
@@ -204,6 +289,10 @@ ORIEL_DEV enum oriel_status oriel_dev_vote(struct oriel_dev_group g, enum oriel_
 		__syncthreads();
 		return (enum oriel_status)vote;
 	}
+#if __CUDA_ARCH__ >= 900
+	if (g.kind == ORIEL_DEV_CLUSTER)
+		return oriel_cluster_vote(g, status);
+#endif
 #else
 	if (g.kind == ORIEL_DEV_TEAM) {
 		uint64_t *vote = &g.team->vote[oriel_dev_load_relaxed(&g.team->generation) & 1];
@@ -215,6 +304,41 @@ ORIEL_DEV enum oriel_status oriel_dev_vote(struct oriel_dev_group g, enum oriel_
 	}
 #endif
 	return status;
+}
+
+/*
+ * Whole group; syncs. What the leader says: it returns its @status to all, and
+ * *@value becomes the leader's for all.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_tell(struct oriel_dev_group g, enum oriel_status status,
+					   uint64_t *value)
+{
+#ifdef __CUDA_ARCH__
+	if (g.kind == ORIEL_DEV_BLOCK) {
+		__shared__ uint64_t word;
+
+		status = oriel_dev_vote(g, g.rank == 0 ? status : ORIEL_OK);
+		if (g.rank == 0)
+			word = *value;
+		__syncthreads();
+		*value = word;
+		return status;
+	}
+#else
+	if (g.kind == ORIEL_DEV_TEAM) {
+		uint64_t turn = oriel_dev_load_relaxed(&g.team->generation) & 1;
+
+		if (g.rank == 0) {
+			oriel_dev_store_relaxed(&g.team->share[turn], *value);
+			oriel_dev_store_relaxed(&g.team->vote[turn], (uint64_t)(int64_t)status);
+		}
+		oriel_team_sync(g.team);
+		*value = oriel_dev_load_relaxed(&g.team->share[turn]);
+		return (enum oriel_status)(int64_t)oriel_dev_load_relaxed(&g.team->vote[turn]);
+	}
+#endif
+	*value = oriel_dev_share(g, *value);
+	return (enum oriel_status)(int64_t)oriel_dev_share(g, (uint64_t)(int64_t)status);
 }
 
 /*

@@ -6,9 +6,9 @@
 #ifndef ORIEL_DEV_MAPPED_H
 #define ORIEL_DEV_MAPPED_H
 
-#include <oriel/dev/group.h>
-
 #include <string.h>
+
+#include <oriel/dev/copy.h>
 
 /*
  * From some size on memcpy() of the C library bypasses the cache, which the
@@ -27,23 +27,7 @@ ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const v
 				 uint64_t length)
 {
 #ifdef __CUDA_ARCH__
-	char *to = (char *)target;
-	const char *from = (const char *)source;
-	uint64_t skew = ((uint64_t)to | (uint64_t)from | length) & 15, step = g.size, i;
-
-	if (!skew) {
-		for (i = g.rank; i < length / 16; i += step)
-			((uint4 *)to)[i] = ((const uint4 *)from)[i];
-	} else if (!(skew & 7)) {
-		for (i = g.rank; i < length / 8; i += step)
-			((uint64_t *)to)[i] = ((const uint64_t *)from)[i];
-	} else if (!(skew & 3)) {
-		for (i = g.rank; i < length / 4; i += step)
-			((uint32_t *)to)[i] = ((const uint32_t *)from)[i];
-	} else {
-		for (i = g.rank; i < length; i += step)
-			to[i] = from[i];
-	}
+	oriel_copy_wide(g, target, source, length);
 #else
 	char *to = (char *)target;
 	const char *from = (const char *)source;
@@ -68,12 +52,11 @@ ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const v
 #endif
 }
 
-/* This rank's word for signal @id in the inbox of a peer. */
-ORIEL_DEV uint64_t *oriel_mapped_signal(const struct oriel_dev_window *w, uint32_t peer,
+/* This rank's word for signal @id in the inbox that begins at @control. */
+ORIEL_DEV uint64_t *oriel_mapped_signal(const struct oriel_dev_window *w, char *control,
 					uint32_t id)
 {
-	return (uint64_t *)(void *)(w->peers[peer].control + (size_t)w->rank * w->signal_stride) +
-	       id;
+	return (uint64_t *)(void *)(control + (size_t)w->rank * w->signal_stride) + id;
 }
 
 /* The word that @source raises here. */
@@ -117,14 +100,17 @@ ORIEL_DEV char *oriel_mapped_staging(const struct oriel_dev_window *w, char *con
 	return control + w->staging_at + ((size_t)row * w->channels + channel) * w->channel_bytes;
 }
 
-/* One thread. ADD is atomic among the threads of this rank; no other rank writes here. */
+/*
+ * One thread, the second half of a release. ADD is atomic among the threads of
+ * this rank; no other rank writes here.
+ */
 ORIEL_DEV void oriel_mapped_raise(uint64_t *word, enum oriel_signal_op op, uint64_t value)
 {
-	/* Acquired by the waiter in oriel_dev_wait_word(). */
+	/* Acquired by the waiter in oriel_dev_wait_value(). */
 	if (op == ORIEL_SIGNAL_SET)
-		oriel_dev_store_release(word, value);
+		oriel_dev_release_store(word, value);
 	else
-		oriel_dev_add_release(word, value);
+		oriel_dev_release_add(word, value);
 }
 
 #endif

@@ -4,10 +4,10 @@
  * group touches. Order and scope stand in the name: scope is the system,
  * relaxed means single-copy atomic and nothing more.
  *
- * A waiter polls relaxed and then loads the same word once more with acquire:
- * the second load reads the awaited value or a later one of the same release
- * sequence, so it synchronises with the release (PTX ISA 8.8, "Release and
- * acquire patterns"; C11 5.1.2.4).
+ * A waiter polls relaxed and acquires once, when the value is there: on a GPU by
+ * a fence after the load (PTX ISA 8.8, "Release and acquire patterns"), on a CPU
+ * by loading the word again, which reads the awaited value or a later one of the
+ * same release sequence (C11 5.1.2.4).
  */
 #ifndef ORIEL_DEV_ORDER_H
 #define ORIEL_DEV_ORDER_H
@@ -45,6 +45,15 @@ void oriel_cpu_wake(uint32_t *asleep);
 
 #ifdef __cplusplus
 }
+#endif
+
+/*
+ * Always 0. nvcc adds once for all threads of a warp that add the same, at the
+ * cost of a dozen instructions, which a thread that adds alone spends for
+ * nothing; it does not know that they do if each adds this too.
+ */
+#ifdef __CUDA_ARCH__
+#define ORIEL_DEV_OWN ((uint64_t)(threadIdx.x >> 31))
 #endif
 
 ORIEL_DEV uint64_t oriel_dev_load_relaxed(const uint64_t *word)
@@ -96,7 +105,7 @@ ORIEL_DEV void oriel_dev_store_release_pointer(void *place, void *value)
 ORIEL_DEV void oriel_dev_store_relaxed(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
 #else
 	__atomic_store_n(word, value, __ATOMIC_RELAXED);
 #endif
@@ -105,7 +114,7 @@ ORIEL_DEV void oriel_dev_store_relaxed(uint64_t *word, uint64_t value)
 ORIEL_DEV void oriel_dev_store_release(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+	asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
 #else
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 #endif
@@ -116,7 +125,7 @@ ORIEL_DEV void oriel_dev_add_relaxed(uint64_t *word, uint64_t value)
 #ifdef __CUDA_ARCH__
 	asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;"
 		     :
-		     : "l"(word), "l"(value)
+		     : "l"(word), "l"(value + ORIEL_DEV_OWN)
 		     : "memory");
 #else
 	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
@@ -128,7 +137,7 @@ ORIEL_DEV void oriel_dev_add_release(uint64_t *word, uint64_t value)
 #ifdef __CUDA_ARCH__
 	asm volatile("red.release.sys.global.add.u64 [%0], %1;"
 		     :
-		     : "l"(word), "l"(value)
+		     : "l"(word), "l"(value + ORIEL_DEV_OWN)
 		     : "memory");
 #else
 	__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
@@ -162,6 +171,63 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_acq_rel(uint64_t *word, uint64_t value)
 	return old;
 #else
 	return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+/*
+ * fence.acquire and fence.release are as much of fence.acq_rel as is needed: the
+ * first empties the L1 cache, the second waits until what was stored is
+ * performed.
+ */
+#if defined(__CUDA_ARCH__) && \
+	(__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 8))
+#define ORIEL_DEV_HALF_FENCES
+#endif
+
+/*
+ * Make an acquire of the relaxed load that read @seen from @word. The value of
+ * the acquire, which may be a later one.
+ */
+ORIEL_DEV uint64_t oriel_dev_acquire(const uint64_t *word, uint64_t seen)
+{
+#ifdef ORIEL_DEV_HALF_FENCES
+	(void)word;
+	asm volatile("fence.acquire.sys;" : : : "memory");
+	return seen;
+#else
+	(void)seen;
+	return oriel_dev_load_acquire(word);
+#endif
+}
+
+/*
+ * A release in two halves, so that a GPU may do something between them: begin,
+ * then store or add. On a CPU the second half is all of it.
+ */
+ORIEL_DEV void oriel_dev_release_begin(void)
+{
+#if defined(ORIEL_DEV_HALF_FENCES)
+	asm volatile("fence.release.sys;" : : : "memory");
+#elif defined(__CUDA_ARCH__)
+	asm volatile("fence.acq_rel.sys;" : : : "memory");
+#endif
+}
+
+ORIEL_DEV void oriel_dev_release_store(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	oriel_dev_store_relaxed(word, value);
+#else
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_release_add(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	oriel_dev_add_relaxed(word, value);
+#else
+	__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
 #endif
 }
 
@@ -199,12 +265,47 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel(uint64_t *word, uint64_t expected, uint64_
 #endif
 }
 
+/*
+ * Two neighbouring words, aligned to 16 bytes, in one access where the machine
+ * has one. Each word is single-copy atomic, the pair is not (PTX ISA 8.8, "Vector
+ * data types": a vector access is one access for each element, in no order).
+ */
+ORIEL_DEV void oriel_dev_store_pair_relaxed(uint64_t *pair, uint64_t first, uint64_t second)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};"
+		     :
+		     : "l"(pair), "l"(first), "l"(second)
+		     : "memory");
+#else
+	__atomic_store_n(&pair[0], first, __ATOMIC_RELAXED);
+	__atomic_store_n(&pair[1], second, __ATOMIC_RELAXED);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_load_pair_relaxed(const uint64_t *pair, uint64_t *first, uint64_t *second)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t low, high;
+
+	asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(low), "=l"(high)
+		     : "l"(pair)
+		     : "memory");
+	*first = low;
+	*second = high;
+#else
+	*first = __atomic_load_n(&pair[0], __ATOMIC_RELAXED);
+	*second = __atomic_load_n(&pair[1], __ATOMIC_RELAXED);
+#endif
+}
+
 ORIEL_DEV uint32_t oriel_dev_load_relaxed32(const uint32_t *word)
 {
 #ifdef __CUDA_ARCH__
 	uint32_t value;
 
-	asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+	asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
 	return value;
 #else
 	return __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -216,7 +317,7 @@ ORIEL_DEV uint32_t oriel_dev_load_acquire32(const uint32_t *word)
 #ifdef __CUDA_ARCH__
 	uint32_t value;
 
-	asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+	asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
 	return value;
 #else
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -226,7 +327,7 @@ ORIEL_DEV uint32_t oriel_dev_load_acquire32(const uint32_t *word)
 ORIEL_DEV void oriel_dev_store_release32(uint32_t *word, uint32_t value)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
+	asm volatile("st.release.sys.global.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
 #else
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 #endif
@@ -254,7 +355,7 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel32(uint32_t *word, uint32_t expected, uint3
 #ifdef __CUDA_ARCH__
 	uint32_t old;
 
-	asm volatile("atom.acq_rel.sys.cas.b32 %0, [%1], %2, %3;"
+	asm volatile("atom.acq_rel.sys.global.cas.b32 %0, [%1], %2, %3;"
 		     : "=r"(old)
 		     : "l"(word), "r"(expected), "r"(value)
 		     : "memory");
@@ -316,7 +417,7 @@ ORIEL_DEV void oriel_dev_record_before_doorbell(void)
 ORIEL_DEV void oriel_dev_record(uint32_t *record, uint32_t value)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(record), "r"(value) : "memory");
+	asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(record), "r"(value) : "memory");
 #else
 	__atomic_store_n(record, value, __ATOMIC_RELEASE);
 #endif
@@ -332,7 +433,10 @@ ORIEL_DEV void oriel_dev_doorbell(uint64_t *doorbell, uint64_t value)
 		     : "l"(doorbell), "l"(value)
 		     : "memory");
 #elif defined(__CUDA_ARCH__)
-	asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(doorbell), "l"(value) : "memory");
+	asm volatile("st.relaxed.sys.global.u64 [%0], %1;"
+		     :
+		     : "l"(doorbell), "l"(value)
+		     : "memory");
 #else
 	__atomic_store_n(doorbell, value, __ATOMIC_RELEASE);
 #endif

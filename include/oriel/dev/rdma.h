@@ -111,9 +111,10 @@ ORIEL_DEV enum oriel_status oriel_rdma_fence_all(const struct oriel_dev_window *
 						 struct oriel_dev_group g, uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK, fenced;
-	uint32_t peer;
+	/* Without the code for that path there is nothing to wait for. */
+	uint32_t peer = ORIEL_DEV_PATHS >> ORIEL_PATH_RDMA & 1 ? 0 : w->ranks;
 
-	for (peer = 0; peer < w->ranks; peer++) {
+	for (; peer < w->ranks; peer++) {
 		if (w->peers[peer].path != ORIEL_PATH_RDMA)
 			continue;
 		fenced = oriel_link_fence(w->peers[peer].link, g, timeout_ns);

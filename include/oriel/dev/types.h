@@ -16,9 +16,24 @@
 #ifdef __CUDACC__
 #define ORIEL_DEV static __host__ __device__ __forceinline__
 #define ORIEL_DEV_COLD static __host__ __device__ __noinline__ __attribute__((unused))
+/* Cold on a CPU. On a GPU a call by address would keep the arguments in local memory. */
+#define ORIEL_DEV_RARE ORIEL_DEV
 #else
 #define ORIEL_DEV static inline __attribute__((always_inline))
 #define ORIEL_DEV_COLD static __attribute__((unused, noinline, cold))
+#define ORIEL_DEV_RARE ORIEL_DEV_COLD
+#endif
+
+/*
+ * Before a loop whose arrays must become registers; and before one around such
+ * loops, which nvcc would else unroll to four times the registers.
+ */
+#ifdef __CUDA_ARCH__
+#define ORIEL_DEV_UNROLL _Pragma("unroll")
+#define ORIEL_DEV_ROLL _Pragma("unroll 1")
+#else
+#define ORIEL_DEV_UNROLL
+#define ORIEL_DEV_ROLL
 #endif
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
@@ -85,6 +100,8 @@ enum oriel_dev_what {
 	ORIEL_DEV_LINK,     /* an RDMA link has failed */
 	ORIEL_DEV_ABORT,    /* oriel_comm_abort() of some rank */
 	ORIEL_DEV_LOST,     /* a peer process is gone */
+	ORIEL_DEV_PUT_LL,
+	ORIEL_DEV_WAIT_LL,
 };
 
 /* Set by whoever moves @state from EMPTY to WRITING; readable once FULL. */
@@ -156,6 +173,21 @@ struct oriel_dev_buffer {
 	uint32_t reserved;
 };
 
+/* Ranks of which the handle itself says what is asked first. */
+#define ORIEL_DEV_NEAR 8u
+
+/*
+ * What @peers and @table say of one of them. A kernel has the handle among its
+ * constants, while a load from a table takes 165 ns after each acquire.
+ */
+struct oriel_dev_near {
+	char *control;
+	char *base; /* of buffer 0 */
+	uint64_t length;
+	uint32_t path;
+	uint32_t reserved;
+};
+
 /* Barrier epochs of one slot: how often this rank has arrived there. */
 struct oriel_dev_slot {
 	uint64_t epoch;
@@ -167,12 +199,14 @@ struct oriel_dev_slot {
 struct oriel_dev_sender {
 	uint64_t sent;  /* bytes, since the window was made */
 	uint64_t freed; /* last seen of the peer's credit word */
-	uint64_t reserved[6];
+	uint64_t is_ll; /* messages of dev/ll.h, not a stream */
+	uint64_t reserved[5];
 };
 struct oriel_dev_receiver {
 	uint64_t received;
 	uint64_t credited; /* last told to the sender */
-	uint64_t reserved[6];
+	uint64_t is_ll;
+	uint64_t reserved[5];
 };
 
 /*
@@ -239,6 +273,10 @@ struct oriel_dev_window {
 	uint32_t whole_lkey;   /* of all memory of this process, for sources and results */
 	uint32_t counter_rkey; /* of counter_words, from address 0 on */
 
+	uint32_t near_first; /* rank of near[0]; as many follow as there are and fit */
+	uint32_t reserved;
+	struct oriel_dev_near near[ORIEL_DEV_NEAR];
+
 	struct oriel_dev_fault *fault;  /* refused arguments, of this window */
 	struct oriel_dev_fault *health; /* what broke the communicator */
 	/*
@@ -264,7 +302,8 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_slot) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_sender) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_receiver) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_channel) == 2 * ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 216);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_near) == 32);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 480);
 
 /*
  * A place in a window: byte @offset of buffer @buffer. Buffer 0 is the one

@@ -73,35 +73,34 @@ ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *place,
 	oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_FULL);
 }
 
-ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_make(const struct oriel_dev_window *w,
-						      enum oriel_status status,
+ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_make(uint32_t window, enum oriel_status status,
 						      const struct oriel_dev_aim *aim,
-						      uint64_t seen)
+						      uint64_t seen, uint64_t age_ns)
 {
 	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
 	record.status = status;
 	record.what = aim->what;
 	record.peer = aim->peer;
-	record.window = w->number;
+	record.window = window;
 	record.id = aim->id;
 	record.expected = aim->operand;
 	record.seen = seen;
+	record.age_ns = age_ns;
 	return record;
 }
 
 /*
- * An argument is wrong: @seen is beyond aim->operand. One thread. The record
- * goes to the window, the communicator stays well.
+ * Leave in @place that @aim was missed. Everything by value, so that a kernel
+ * that never comes here keeps all of it in registers.
  */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse(const struct oriel_dev_window *w,
-						  enum oriel_status status,
-						  const struct oriel_dev_aim *aim, uint64_t seen)
+ORIEL_DEV_COLD void oriel_dev_report(struct oriel_dev_fault *place, uint32_t window,
+				     enum oriel_status status, struct oriel_dev_aim aim,
+				     uint64_t seen, uint64_t age_ns)
 {
-	struct oriel_dev_fault record = oriel_dev_fault_make(w, status, aim, seen);
+	struct oriel_dev_fault record = oriel_dev_fault_make(window, status, &aim, seen, age_ns);
 
-	oriel_dev_leave(w->fault, &record);
-	return status;
+	oriel_dev_leave(place, &record);
 }
 
 /* What lies in a FULL @place, whose state other threads may still look at. */
@@ -147,34 +146,44 @@ ORIEL_DEV struct oriel_dev_waiter oriel_dev_wait_begin(const struct oriel_dev_wi
 }
 
 /*
+ * On a GPU: polls between two looks at the clock, and at the health, which is in
+ * host memory: a read of it takes 2 us, about as long as a few polls.
+ */
+#define ORIEL_DEV_POLLS_PER_CLOCK 64u
+#define ORIEL_DEV_POLLS_PER_HEALTH 1024u
+
+/*
  * The slow half of a poll: the word did not hold, and it is time to look at
  * the clock and the health. ORIEL_AGAIN to go on.
  */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *waiter,
+ORIEL_DEV_RARE enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *waiter,
 						       const struct oriel_dev_aim *aim,
 						       uint64_t seen)
 {
 	const struct oriel_dev_window *w = waiter->window;
 	uint64_t limit = waiter->timeout_ns ? waiter->timeout_ns : w->timeout_ns;
 	uint64_t now = oriel_dev_clock_ns();
-	enum oriel_status status = oriel_dev_health(w);
+	enum oriel_status status;
+	bool is_over;
 
-	if (status != ORIEL_OK)
-		return status;
 	if (!waiter->start)
 		waiter->start = now;
-	if (limit != ORIEL_FOREVER && now - waiter->start >= limit) {
+	is_over = limit != ORIEL_FOREVER && now - waiter->start >= limit;
+#ifdef __CUDA_ARCH__
+	if (!is_over && waiter->polls % ORIEL_DEV_POLLS_PER_HEALTH)
+		return ORIEL_AGAIN;
+#endif
+	status = oriel_dev_health(w);
+	if (status != ORIEL_OK)
+		return status;
+	if (is_over) {
 		/*
 		 * A caller who set his own limit expects that it may pass; the
 		 * default passing means that the job is stuck.
 		 */
-		if (!waiter->timeout_ns) {
-			struct oriel_dev_fault record =
-				oriel_dev_fault_make(w, ORIEL_ERR_TIMEOUT, aim, seen);
-
-			record.age_ns = now - waiter->start;
-			oriel_dev_leave(w->blame, &record);
-		}
+		if (!waiter->timeout_ns)
+			oriel_dev_report(w->blame, w->number, ORIEL_ERR_TIMEOUT, *aim, seen,
+					 now - waiter->start);
 		return ORIEL_ERR_TIMEOUT;
 	}
 	oriel_dev_give_way(now - waiter->start);
@@ -187,8 +196,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 {
 	waiter->polls++;
 #ifdef __CUDA_ARCH__
-	/* The clock and the host word cost more than a poll; one look in 64 is enough. */
-	if (waiter->polls % 64)
+	if (waiter->polls % ORIEL_DEV_POLLS_PER_CLOCK)
 		return ORIEL_AGAIN;
 #else
 	if (waiter->polls < waiter->spin) {
@@ -200,29 +208,48 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 }
 
 /*
- * One thread of @g. Block until *aim->word compares, at most @timeout_ns (0 =
- * the window's). Afterwards this thread sees what was written before the word
- * was released.
+ * One thread of @g. Poll until *aim->word compares, at most @timeout_ns (0 = the
+ * window's). *@seen is its value then. Nothing is acquired.
  */
+ORIEL_DEV enum oriel_status oriel_dev_poll_word(const struct oriel_dev_window *w,
+						struct oriel_dev_group g,
+						const struct oriel_dev_aim *aim,
+						uint64_t timeout_ns, uint64_t *seen)
+{
+	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
+	enum oriel_status status;
+
+	for (;;) {
+		*seen = oriel_dev_load_relaxed(aim->word);
+		if (oriel_dev_compare(*seen, aim->compare, aim->operand))
+			return ORIEL_OK;
+		status = oriel_dev_wait_step(&waiter, aim, *seen);
+		if (status != ORIEL_AGAIN)
+			return status;
+	}
+}
+
+/* The same; this thread then sees what was written before the word was released. */
+ORIEL_DEV enum oriel_status oriel_dev_wait_value(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g,
+						 const struct oriel_dev_aim *aim,
+						 uint64_t timeout_ns, uint64_t *seen)
+{
+	enum oriel_status status = oriel_dev_poll_word(w, g, aim, timeout_ns, seen);
+
+	if (status == ORIEL_OK)
+		*seen = oriel_dev_acquire(aim->word, *seen);
+	return status;
+}
+
 ORIEL_DEV enum oriel_status oriel_dev_wait_word(const struct oriel_dev_window *w,
 						struct oriel_dev_group g,
 						const struct oriel_dev_aim *aim,
 						uint64_t timeout_ns)
 {
-	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
-	enum oriel_status status;
 	uint64_t seen;
 
-	for (;;) {
-		seen = oriel_dev_load_relaxed(aim->word);
-		if (oriel_dev_compare(seen, aim->compare, aim->operand))
-			break;
-		status = oriel_dev_wait_step(&waiter, aim, seen);
-		if (status != ORIEL_AGAIN)
-			return status;
-	}
-	(void)oriel_dev_load_acquire(aim->word);
-	return ORIEL_OK;
+	return oriel_dev_wait_value(w, g, aim, timeout_ns, &seen);
 }
 
 /* Whole group: the leader waits, all get what came of it. */

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * send/recv through NCCL's host calls, and its barrier for kernels, one process
+ * for each GPU. usage: nccl_rows [GPUS]
+ */
+#include "samples.h"
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+#if __has_include(<nccl_device.h>)
+#include <nccl_device.h>
+#define HAS_DEVICE
+#endif
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SAMPLES 40
+
+static int rank_of, ranks;
+static cudaStream_t stream;
+static ncclComm_t comm;
+static char *source, *target;
+static unsigned *wrong;
+static unsigned long long *ns;
+
+static void check(cudaError_t error, const char *what)
+{
+	if (error == cudaSuccess)
+		return;
+	fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+	exit(2);
+}
+
+static void nccl_check(ncclResult_t result, const char *what)
+{
+	if (result == ncclSuccess)
+		return;
+	fprintf(stderr, "%s: %s\n", what, ncclGetErrorString(result));
+	exit(2);
+}
+
+#define CHECK(call) check(call, #call)
+#define NCCL_CHECK(call) nccl_check(call, #call)
+
+__global__ void paint(char *at, size_t bytes, unsigned seed)
+{
+	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+
+	for (; i < bytes; i += (size_t)gridDim.x * blockDim.x)
+		at[i] = (char)(i * 131 + (i >> 8) * 29 + seed);
+}
+
+__global__ void look(const char *at, size_t bytes, unsigned seed, unsigned *wrong)
+{
+	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+
+	for (; i < bytes; i += (size_t)gridDim.x * blockDim.x)
+		if (at[i] != (char)(i * 131 + (i >> 8) * 29 + seed))
+			atomicAdd(wrong, 1u);
+}
+
+static void exchange(size_t bytes, bool is_both)
+{
+	NCCL_CHECK(ncclGroupStart());
+	if (is_both || rank_of == 0)
+		NCCL_CHECK(ncclSend(source, bytes, ncclInt8, 1 - rank_of, comm, stream));
+	if (is_both || rank_of == 1)
+		NCCL_CHECK(ncclRecv(target, bytes, ncclInt8, 1 - rank_of, comm, stream));
+	NCCL_CHECK(ncclGroupEnd());
+}
+
+/* Time of one operation, of many that are queued one behind the other. */
+static void run_send_recv(size_t bytes, bool is_both)
+{
+	struct row r = {"send_recv", "nccl", is_both ? "both ways" : "one way", "mapped", 2, bytes,
+			0,           0};
+	unsigned rounds = bytes >= 1ul << 28 ? 4 : bytes >= 1ul << 24 ? 20 : 100, pass, i;
+	cudaEvent_t begin, end;
+	double us[7];
+	float ms;
+
+	paint<<<264, 512, 0, stream>>>(source, bytes, (unsigned)(bytes + rank_of));
+	paint<<<264, 512, 0, stream>>>(target, bytes, 99);
+	CHECK(cudaEventCreate(&begin));
+	CHECK(cudaEventCreate(&end));
+	for (pass = 0; pass < 8; pass++) {
+		exchange(bytes, is_both);
+		CHECK(cudaEventRecord(begin, stream));
+		for (i = 0; i < rounds; i++)
+			exchange(bytes, is_both);
+		CHECK(cudaEventRecord(end, stream));
+		CHECK(cudaStreamSynchronize(stream));
+		CHECK(cudaEventElapsedTime(&ms, begin, end));
+		if (pass)
+			us[pass - 1] = ms * 1e3 / rounds;
+	}
+	if (is_both || rank_of == 1) {
+		look<<<264, 512, 0, stream>>>(target, bytes, (unsigned)(bytes + 1 - rank_of),
+					      wrong);
+		CHECK(cudaStreamSynchronize(stream));
+		if (*wrong) {
+			fprintf(stderr, "send_recv: %u bytes wrong\n", *wrong);
+			exit(1);
+		}
+	}
+	if (rank_of == 0)
+		row_print(&r, us, 7, (double)bytes * (is_both ? 2 : 1));
+	CHECK(cudaEventDestroy(begin));
+	CHECK(cudaEventDestroy(end));
+}
+
+#ifdef HAS_DEVICE
+template <class Coop>
+__global__ void barriers(ncclDevComm dev, unsigned samples, unsigned rounds, unsigned long long *ns)
+{
+	ncclLsaBarrierSession<Coop> barrier(Coop(), dev, ncclTeamTagLsa(), 0);
+	unsigned long long start, end;
+	unsigned i, k;
+
+	for (i = 0; i < samples; i++) {
+		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start)::"memory");
+		for (k = 0; k < rounds; k++)
+			barrier.sync(Coop(), cuda::memory_order_acq_rel);
+		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(end)::"memory");
+		if (threadIdx.x == 0)
+			ns[i] = end - start;
+	}
+}
+
+static void print_barrier(unsigned threads)
+{
+	struct row r = {"barrier", "nccl", "in kernel", "mapped", (unsigned)ranks, 0, threads, 1};
+	double us[SAMPLES];
+	unsigned i;
+
+	CHECK(cudaGetLastError());
+	CHECK(cudaStreamSynchronize(stream));
+	for (i = 0; i < SAMPLES; i++)
+		us[i] = (double)ns[i] / 200 / 1e3;
+	if (rank_of == 0)
+		row_print(&r, us, SAMPLES, 0);
+}
+
+static void run_barriers(void)
+{
+	ncclDevCommRequirements needs;
+	ncclResult_t result;
+	ncclDevComm dev;
+
+	memset(&needs, 0, sizeof(needs));
+	needs.lsaBarrierCount = 1;
+	result = ncclDevCommCreate(comm, &needs, &dev);
+	if (result != ncclSuccess) {
+		fprintf(stderr, "no NCCL device communicator: %s\n", ncclGetErrorString(result));
+		return;
+	}
+	barriers<ncclCoopWarp><<<1, 32, 0, stream>>>(dev, SAMPLES, 200, ns);
+	print_barrier(32);
+	barriers<ncclCoopCta><<<1, 256, 0, stream>>>(dev, SAMPLES, 200, ns);
+	print_barrier(256);
+	NCCL_CHECK(ncclDevCommDestroy(comm, &dev));
+}
+#else
+static void run_barriers(void)
+{
+	fprintf(stderr, "this NCCL has no header for kernels\n");
+}
+#endif
+
+int main(int argc, char **argv)
+{
+	static const size_t sizes[] = {8,          1024,        65536,    1ul << 20,
+				       16ul << 20, 256ul << 20, 1ul << 30};
+	struct meeting_place {
+		ncclUniqueId id;
+		int is_there;
+	} * place;
+	int status, failed = 0, i, both;
+	pid_t children[8];
+
+	ranks = argc > 1 ? atoi(argv[1]) : 2;
+	if (ranks < 2 || ranks > 8)
+		return 2;
+	place = (struct meeting_place *)mmap(NULL, sizeof(*place), PROT_READ | PROT_WRITE,
+					     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (rank_of = 0; rank_of < ranks; rank_of++) {
+		children[rank_of] = fork();
+		if (children[rank_of] == 0)
+			break;
+	}
+	if (rank_of == ranks) {
+		for (i = 0; i < ranks; i++) {
+			waitpid(children[i], &status, 0);
+			failed |= status != 0;
+		}
+		return failed;
+	}
+	alarm(60);
+	CHECK(cudaSetDevice(rank_of));
+	if (rank_of == 0) {
+		NCCL_CHECK(ncclGetUniqueId(&place->id));
+		__atomic_store_n(&place->is_there, 1, __ATOMIC_RELEASE);
+	}
+	while (!__atomic_load_n(&place->is_there, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	NCCL_CHECK(ncclCommInitRank(&comm, ranks, place->id, rank_of));
+	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	CHECK(cudaMalloc(&source, 1ul << 30));
+	CHECK(cudaMalloc(&target, 1ul << 30));
+	CHECK(cudaHostAlloc(&wrong, sizeof(*wrong), cudaHostAllocDefault));
+	CHECK(cudaHostAlloc(&ns, sizeof(*ns) * SAMPLES, cudaHostAllocDefault));
+	*wrong = 0;
+	run_barriers();
+	for (both = 0; both < 2 && ranks == 2; both++)
+		for (i = 0; i < (int)(sizeof(sizes) / sizeof(sizes[0])); i++)
+			run_send_recv(sizes[i], both);
+	NCCL_CHECK(ncclCommDestroy(comm));
+	return 0;
+}

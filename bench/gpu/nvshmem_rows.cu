@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same rows through NVSHMEM's device functions, one process for each GPU.
+ * usage: nvshmem_rows [GPUS]
+ */
+#include "samples.h"
+
+#include <cuda_runtime.h>
+#include <nvshmem.h>
+#include <nvshmemx.h>
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SAMPLES 40
+#define ROOM (1ul << 30)
+
+static int rank_of, ranks;
+static cudaStream_t stream;
+static char *window, *source;
+static uint64_t *words; /* symmetric, 64 of them */
+static unsigned long long *ns;
+static unsigned *wrong;
+
+static void check(cudaError_t error, const char *what)
+{
+	if (error == cudaSuccess)
+		return;
+	fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+	exit(2);
+}
+
+#define CHECK(call) check(call, #call)
+
+enum scope { THREAD, WARP, BLOCK };
+enum way { VALUE, SIGNAL, PUT_SIGNAL };
+
+static __device__ __forceinline__ unsigned long long now_ns(void)
+{
+	unsigned long long now;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
+	return now;
+}
+
+template <int SCOPE> static __device__ __forceinline__ void meet(void)
+{
+	if (SCOPE == WARP)
+		__syncwarp();
+	if (SCOPE == BLOCK)
+		__syncthreads();
+}
+
+template <int WAY, int SCOPE>
+static __device__ __forceinline__ void go(char *to, const char *from, size_t bytes, uint64_t *word,
+					  unsigned long long n, int peer)
+{
+	if (WAY == VALUE) {
+		nvshmem_uint64_p(word, n, peer);
+	} else if (WAY == SIGNAL) {
+		nvshmemx_signal_op(word, 1, NVSHMEM_SIGNAL_ADD, peer);
+	} else if (SCOPE == THREAD) {
+		nvshmem_putmem_signal_nbi(to, from, bytes, word, 1, NVSHMEM_SIGNAL_ADD, peer);
+	} else if (SCOPE == WARP) {
+		nvshmemx_putmem_signal_nbi_warp(to, from, bytes, word, 1, NVSHMEM_SIGNAL_ADD, peer);
+	} else {
+		nvshmemx_putmem_signal_nbi_block(to, from, bytes, word, 1, NVSHMEM_SIGNAL_ADD,
+						 peer);
+	}
+}
+
+static __device__ __forceinline__ char pattern(unsigned long long round, int rank, size_t i)
+{
+	return (char)(i * 131 + (i >> 8) * 29 + round * 17 + rank * 7 + 3);
+}
+
+/* Payload @n of rank @me, written to @from; and that of the other rank, looked for in @at. */
+template <int SCOPE>
+static __device__ void fill(char *from, size_t bytes, unsigned long long n, int me)
+{
+	for (size_t i = threadIdx.x; i < bytes; i += blockDim.x)
+		from[i] = pattern(n, me, i);
+	meet<SCOPE>();
+}
+
+template <int SCOPE>
+static __device__ void compare(const char *at, size_t bytes, unsigned long long n, int me,
+			       unsigned *wrong)
+{
+	for (size_t i = threadIdx.x; i < bytes; i += blockDim.x)
+		if (at[i] != pattern(n, 1 - me, i))
+			atomicAdd(wrong, 1u);
+	meet<SCOPE>();
+}
+
+/* @IS_CHECKED: each message carries other bytes, which the receiver looks at. */
+template <int WAY, int SCOPE, bool IS_CHECKED>
+__global__ void ping_pong(char *to, char *from, size_t bytes, uint64_t *word, int me,
+			  unsigned samples, unsigned rounds, unsigned long long first,
+			  unsigned long long *ns, unsigned *wrong)
+{
+	unsigned long long n = first, start;
+	unsigned i, k;
+
+	for (i = 0; i < samples; i++) {
+		start = now_ns();
+		for (k = 0; k < rounds; k++) {
+			n++;
+			if (IS_CHECKED)
+				fill<SCOPE>(from, bytes, n, me);
+			if (me == 0)
+				go<WAY, SCOPE>(to, from, bytes, word, n, 1);
+			if (threadIdx.x == 0)
+				nvshmem_signal_wait_until(word, NVSHMEM_CMP_GE, n);
+			meet<SCOPE>();
+			if (IS_CHECKED)
+				compare<SCOPE>(to, bytes, n, me, wrong);
+			if (me != 0)
+				go<WAY, SCOPE>(to, from, bytes, word, n, 0);
+		}
+		if (threadIdx.x == 0)
+			ns[i] = now_ns() - start;
+	}
+}
+
+__global__ void paint(char *at, size_t bytes, unsigned seed)
+{
+	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+
+	for (; i < bytes; i += (size_t)gridDim.x * blockDim.x)
+		at[i] = (char)(i * 131 + (i >> 8) * 29 + seed);
+}
+
+__global__ void look(const char *at, size_t bytes, unsigned seed, unsigned *wrong)
+{
+	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+
+	for (; i < bytes; i += (size_t)gridDim.x * blockDim.x)
+		if (at[i] != (char)(i * 131 + (i >> 8) * 29 + seed))
+			atomicAdd(wrong, 1u);
+}
+
+static void settle(void)
+{
+	CHECK(cudaGetLastError());
+	CHECK(cudaStreamSynchronize(stream));
+	nvshmem_barrier_all();
+}
+
+static void take(const char *test, const char *mode, size_t bytes, unsigned threads, unsigned count,
+		 double divisor)
+{
+	struct row r = {test, "nvshmem", mode, "mapped", (unsigned)ranks, bytes, threads, 1};
+	double us[SAMPLES];
+	unsigned i;
+
+	for (i = 0; i < count; i++)
+		us[i] = (double)ns[i] / divisor / 1e3;
+	if (rank_of == 0)
+		row_print(&r, us, count, 0);
+}
+
+/* Messages of each way so far: what its word has come to. */
+static unsigned long long counts[3];
+
+template <int WAY, int SCOPE>
+static void run_ping_pong(const char *test, const char *mode, size_t bytes, unsigned threads)
+{
+	uint64_t *word = words + WAY * 8;
+	unsigned pass;
+
+	for (pass = 0; pass < 2 && rank_of < 2; pass++) {
+		unsigned samples = pass ? SAMPLES : 4;
+		bool is_checked = WAY == PUT_SIGNAL && pass == 0;
+
+		(is_checked ? ping_pong<WAY, SCOPE, WAY == PUT_SIGNAL>
+			    : ping_pong<WAY, SCOPE, false>)<<<1, threads, 0, stream>>>(
+			window, source, bytes, word, rank_of, samples, 200, counts[WAY], ns, wrong);
+		CHECK(cudaGetLastError());
+		CHECK(cudaStreamSynchronize(stream));
+		counts[WAY] += samples * 200;
+	}
+	if (*wrong) {
+		fprintf(stderr, "%s of %zu bytes: %u wrong\n", test, bytes, *wrong);
+		exit(1);
+	}
+	nvshmem_barrier_all();
+	take(test, mode, bytes, threads, SAMPLES, 2 * 200);
+}
+
+enum meeting { SYNC_ALL, BARRIER_ALL };
+
+template <int MEETING, int SCOPE>
+__global__ void meetings(unsigned samples, unsigned rounds, unsigned long long *ns)
+{
+	unsigned long long start;
+	unsigned i, k;
+
+	for (i = 0; i < samples; i++) {
+		start = now_ns();
+		for (k = 0; k < rounds; k++) {
+			if (MEETING == SYNC_ALL && SCOPE == WARP)
+				nvshmemx_sync_all_warp();
+			else if (MEETING == SYNC_ALL)
+				nvshmemx_sync_all_block();
+			else if (SCOPE == WARP)
+				nvshmemx_barrier_all_warp();
+			else
+				nvshmemx_barrier_all_block();
+		}
+		if (threadIdx.x == 0)
+			ns[i] = now_ns() - start;
+	}
+}
+
+template <int MEETING, int SCOPE> static void run_meeting(const char *mode, unsigned threads)
+{
+	unsigned samples = SAMPLES, rounds = 200;
+	void *arguments[] = {&samples, &rounds, &ns};
+
+	nvshmem_barrier_all();
+	if (nvshmemx_collective_launch((const void *)meetings<MEETING, SCOPE>, 1, threads,
+				       arguments, 0, stream)) {
+		fprintf(stderr, "nvshmemx_collective_launch failed\n");
+		exit(2);
+	}
+	settle();
+	take("barrier", mode, 0, threads, SAMPLES, 200);
+}
+
+__global__ void fetch_adds(uint64_t *word, unsigned samples, unsigned rounds,
+			   unsigned long long *ns)
+{
+	unsigned long long start, old = 0;
+	unsigned i, k;
+
+	for (i = 0; i < samples; i++) {
+		start = now_ns();
+		/* Each adds what the one before returned, so that none is left out. */
+		for (k = 0; k < rounds; k++)
+			old = nvshmem_uint64_atomic_fetch_add(word, 1 + (old >> 63), 1);
+		ns[i] = now_ns() - start;
+	}
+}
+
+__global__ void put_blocks(char *to, const char *from, size_t bytes, unsigned rounds)
+{
+	size_t part = ((bytes + gridDim.x - 1) / gridDim.x + 15) & ~(size_t)15;
+	size_t at = part * blockIdx.x;
+	unsigned i;
+
+	if (at >= bytes)
+		return;
+	if (bytes - at < part)
+		part = bytes - at;
+	for (i = 0; i < rounds; i++)
+		nvshmemx_putmem_nbi_block(to + at, from + at, part, 1);
+	__syncthreads();
+	if (threadIdx.x == 0)
+		nvshmem_quiet();
+}
+
+static void run_put_bw(size_t bytes, unsigned blocks, unsigned threads)
+{
+	struct row r = {"put_bw", "nvshmem", "one way", "mapped", 2, bytes, threads, blocks};
+	double guess = (double)bytes / (blocks < 8 ? 38e3 * blocks : 350e3), us[5];
+	unsigned rounds = (unsigned)(1500 / guess) + 1, i;
+	cudaEvent_t begin, end;
+	float ms;
+
+	if (rank_of == 0) {
+		paint<<<264, 512, 0, stream>>>(source, bytes, blocks);
+		CHECK(cudaEventCreate(&begin));
+		CHECK(cudaEventCreate(&end));
+		for (i = 0; i < 7; i++) {
+			CHECK(cudaEventRecord(begin, stream));
+			put_blocks<<<blocks, threads, 0, stream>>>(window, source, bytes,
+								   i ? rounds : 1);
+			CHECK(cudaEventRecord(end, stream));
+			CHECK(cudaGetLastError());
+			CHECK(cudaStreamSynchronize(stream));
+			CHECK(cudaEventElapsedTime(&ms, begin, end));
+			if (i >= 2)
+				us[i - 2] = ms * 1e3 / rounds;
+		}
+		row_print(&r, us, 5, (double)bytes);
+	}
+	nvshmem_barrier_all();
+	if (rank_of == 1) {
+		look<<<264, 512, 0, stream>>>(window, bytes, blocks, wrong);
+		CHECK(cudaStreamSynchronize(stream));
+		if (*wrong) {
+			fprintf(stderr, "put_bw: %u bytes wrong\n", *wrong);
+			exit(1);
+		}
+	}
+	nvshmem_barrier_all();
+}
+
+static void rows(void)
+{
+	static const unsigned blocks[] = {1, 2, 4, 8, 16, 32, 64, 132};
+	static const size_t sizes[] = {65536, 1ul << 20, 16ul << 20, 256ul << 20};
+	unsigned i, k;
+
+	run_ping_pong<VALUE, THREAD>("put_value", "one way", 8, 1);
+	run_ping_pong<SIGNAL, THREAD>("signal", "unordered", 0, 1);
+	run_ping_pong<PUT_SIGNAL, THREAD>("put_signal", "one way", 8, 1);
+	run_ping_pong<PUT_SIGNAL, WARP>("put_signal", "one way", 8, 32);
+	run_ping_pong<PUT_SIGNAL, WARP>("put_signal", "one way", 1024, 32);
+	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 1024, 256);
+	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 4096, 256);
+	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 4096, 1024);
+	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 65536, 256);
+	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 65536, 1024);
+	run_meeting<SYNC_ALL, WARP>("sync_all", 32);
+	run_meeting<SYNC_ALL, BLOCK>("sync_all", 256);
+	run_meeting<BARRIER_ALL, WARP>("in kernel", 32);
+	run_meeting<BARRIER_ALL, BLOCK>("in kernel", 256);
+	if (rank_of == 0) {
+		fetch_adds<<<1, 1, 0, stream>>>(words + 60, SAMPLES, 200, ns);
+		CHECK(cudaStreamSynchronize(stream));
+	}
+	nvshmem_barrier_all();
+	take("fetch_add", "round trip", 8, 1, SAMPLES, 200);
+	for (i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
+		for (k = 0; k < 4; k++)
+			run_put_bw(sizes[k], blocks[i], 1024);
+}
+
+int main(int argc, char **argv)
+{
+	struct meeting_place {
+		nvshmemx_uniqueid_t id;
+		int is_there;
+	} * place;
+	nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
+	int status, failed = 0, i;
+	pid_t children[8];
+
+	ranks = argc > 1 ? atoi(argv[1]) : 2;
+	if (ranks < 2 || ranks > 8)
+		return 2;
+	place = (struct meeting_place *)mmap(NULL, sizeof(*place), PROT_READ | PROT_WRITE,
+					     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (rank_of = 0; rank_of < ranks; rank_of++) {
+		children[rank_of] = fork();
+		if (children[rank_of] == 0)
+			break;
+	}
+	if (rank_of == ranks) {
+		for (i = 0; i < ranks; i++) {
+			waitpid(children[i], &status, 0);
+			failed |= status != 0;
+		}
+		return failed;
+	}
+	alarm(60);
+	CHECK(cudaSetDevice(rank_of));
+	if (rank_of == 0) {
+		place->id = NVSHMEMX_UNIQUEID_INITIALIZER;
+		nvshmemx_get_uniqueid(&place->id);
+		__atomic_store_n(&place->is_there, 1, __ATOMIC_RELEASE);
+	}
+	while (!__atomic_load_n(&place->is_there, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	nvshmemx_set_attr_uniqueid_args(rank_of, ranks, &place->id, &attr);
+	if (nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attr)) {
+		fprintf(stderr, "nvshmemx_init_attr failed\n");
+		return 2;
+	}
+	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	window = (char *)nvshmem_malloc(256ul << 20);
+	words = (uint64_t *)nvshmem_calloc(64, sizeof(*words));
+	CHECK(cudaMalloc(&source, 256ul << 20));
+	CHECK(cudaHostAlloc(&ns, sizeof(*ns) * SAMPLES, cudaHostAllocDefault));
+	CHECK(cudaHostAlloc(&wrong, sizeof(*wrong), cudaHostAllocDefault));
+	*wrong = 0;
+	nvshmem_barrier_all();
+	rows();
+	nvshmem_free(words);
+	nvshmem_free(window);
+	nvshmem_finalize();
+	return 0;
+}

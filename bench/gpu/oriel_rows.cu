@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the device code of Oriel takes in kernels: ping-pongs, bandwidths,
+ * barriers, channels, over hand-made windows. Every transfer is checked first in
+ * rounds that are not timed. usage: oriel_rows [GPUS]
+ */
+#define ORIEL_DEV_PATHS 6u /* self and mapped */
+#include "bare.h"
+#include "samples.h"
+
+#define SAMPLES 40
+#define WARM 3
+#define AT_LL (32ul << 20) /* of the window: where LL messages go */
+
+/* BIG: a block of up to 1024 threads, each of which has 64 registers. */
+enum kind { THREAD, WARP, BLOCK, BIG };
+
+static __device__ __forceinline__ struct oriel_dev_group group_of(int kind)
+{
+	return kind == THREAD ? oriel_dev_thread()
+	       : kind == WARP ? oriel_dev_warp()
+			      : oriel_dev_block();
+}
+
+/* One side of a ping-pong. */
+struct side {
+	const struct oriel_dev_window *w;
+	uint32_t peer;
+	uint64_t bytes;
+	char *source;
+	char *target; /* own window, where the peer puts */
+};
+
+/* How one way goes; @n counts the messages of this direction from 1, since ever. */
+struct value_way {
+	static const bool has_bytes = false;
+
+	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group,
+						  uint64_t n)
+	{
+		oriel_dev_put_value(s->w, s->peer, 0, n);
+	}
+	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group,
+						    uint64_t n)
+	{
+		uint64_t polls = 0;
+
+		while (oriel_dev_load_relaxed((const uint64_t *)s->target) < n)
+			if (++polls > 20000000)
+				return false;
+		return true;
+	}
+};
+
+struct relaxed_way {
+	static const bool has_bytes = false;
+
+	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
+						  uint64_t)
+	{
+		oriel_dev_signal_relaxed(s->w, g, s->peer, 1, ORIEL_SIGNAL_ADD, 1);
+	}
+	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
+						    uint64_t n)
+	{
+		return oriel_dev_wait_signal_relaxed(s->w, g, s->peer, 1, ORIEL_GE, n, 0) ==
+		       ORIEL_OK;
+	}
+};
+
+struct signal_way {
+	static const bool has_bytes = false;
+
+	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
+						  uint64_t)
+	{
+		oriel_dev_signal(s->w, g, s->peer, 2, ORIEL_SIGNAL_ADD, 1);
+	}
+	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
+						    uint64_t n)
+	{
+		return oriel_dev_wait_signal_from(s->w, g, s->peer, 2, ORIEL_GE, n, 0) == ORIEL_OK;
+	}
+};
+
+struct put_signal_way {
+	static const bool has_bytes = true;
+
+	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
+						  uint64_t)
+	{
+		oriel_dev_put_signal(s->w, g, s->peer, 0, s->source, s->bytes, 3, 1);
+	}
+	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
+						    uint64_t n)
+	{
+		return oriel_dev_wait_signal_from(s->w, g, s->peer, 3, ORIEL_GE, n, 0) == ORIEL_OK;
+	}
+};
+
+struct ll_way {
+	static const bool has_bytes = true;
+
+	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
+						  uint64_t n)
+	{
+		oriel_dev_put_ll(s->w, g, s->peer, AT_LL, s->source, s->bytes, (uint32_t)n);
+	}
+	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
+						    uint64_t n)
+	{
+		return oriel_dev_wait_ll(s->w, g, AT_LL, s->target, s->bytes, (uint32_t)n, 0) ==
+		       ORIEL_OK;
+	}
+};
+
+struct channel_way {
+	static const bool has_bytes = true;
+
+	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
+						  uint64_t)
+	{
+		oriel_dev_send(s->w, g, s->peer, 0, s->source, s->bytes, 0);
+	}
+	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
+						    uint64_t)
+	{
+		return oriel_dev_recv(s->w, g, s->peer, 0, s->target, s->bytes, 0) == ORIEL_OK;
+	}
+};
+
+struct channel_ll_way {
+	static const bool has_bytes = true;
+
+	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
+						  uint64_t)
+	{
+		oriel_dev_send_ll(s->w, g, s->peer, 1, s->source, s->bytes, 0);
+	}
+	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
+						    uint64_t)
+	{
+		return oriel_dev_recv_ll(s->w, g, s->peer, 1, s->target, s->bytes, 0) == ORIEL_OK;
+	}
+};
+
+static __device__ __forceinline__ unsigned char pattern(uint64_t round, uint32_t rank, uint64_t i)
+{
+	return (unsigned char)(i * 131 + (i >> 8) * 29 + round * 17 + rank * 7 + 3);
+}
+
+struct plan {
+	uint64_t first; /* messages of this kind that went before */
+	uint32_t samples;
+	uint32_t rounds;
+	uint64_t *ns;    /* [samples], of one round trip, in ns times rounds */
+	uint32_t *wrong; /* bytes, or waits that failed */
+};
+
+template <class Way, bool IS_CHECKED>
+static __device__ __forceinline__ bool turn(const struct side *s, struct oriel_dev_group g,
+					    const struct plan *p, uint64_t n, bool is_mine)
+{
+	uint64_t i;
+
+	if (is_mine) {
+		if (IS_CHECKED) {
+			for (i = g.rank; i < s->bytes; i += g.size)
+				s->source[i] = (char)pattern(n, s->w->rank, i);
+			oriel_dev_sync(g);
+		}
+		Way::go(s, g, n);
+		return true;
+	}
+	if (!Way::come(s, g, n)) {
+		atomicAdd(p->wrong, 1u);
+		return false;
+	}
+	if (IS_CHECKED) {
+		for (i = g.rank; i < s->bytes; i += g.size)
+			if ((unsigned char)s->target[i] != pattern(n, s->peer, i))
+				atomicAdd(p->wrong, 1u);
+		oriel_dev_sync(g);
+	}
+	return true;
+}
+
+template <class Way, int KIND, bool IS_CHECKED>
+__global__ void __launch_bounds__(KIND == BIG     ? 1024
+				  : KIND == BLOCK ? 256
+						  : 32,
+				  1)
+	ping_pong(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, uint64_t bytes,
+		  char *source, char *target, const __grid_constant__ struct plan p)
+{
+	struct side s = {&w, peer, bytes, source, target};
+	struct oriel_dev_group g = group_of(KIND);
+	uint64_t n = p.first, start;
+	uint32_t i, k;
+
+	for (i = 0; i < p.samples; i++) {
+		start = oriel_dev_clock_ns();
+		/* One text for both turns, else there are not registers enough. */
+		ORIEL_DEV_ROLL
+		for (k = 0; k < 2 * p.rounds; k++) {
+			n += !(k & 1);
+			if (!turn<Way, IS_CHECKED>(&s, g, &p, n, (k & 1) == w.rank))
+				return;
+		}
+		if (g.rank == 0)
+			p.ns[i] = oriel_dev_clock_ns() - start;
+	}
+}
+
+static uint64_t *ns_buffer[BARE_MAX];
+static uint32_t *wrong_buffer;
+static unsigned failures;
+
+/* Did all bytes come? If not, the program goes on, and fails in the end. */
+static bool is_right(const struct row *r)
+{
+	if (!*wrong_buffer)
+		return true;
+	fprintf(stderr, "%s, %s, %llu bytes, %ux%u: %u wrong\n", r->test, r->mode,
+		(unsigned long long)r->bytes, r->blocks, r->threads, *wrong_buffer);
+	*wrong_buffer = 0;
+	failures++;
+	return false;
+}
+
+static void take(const struct row *r, uint64_t divisor, double moved)
+{
+	double us[SAMPLES];
+	unsigned i;
+
+	for (i = 0; i < SAMPLES; i++)
+		us[i] = (double)ns_buffer[0][i] / (double)divisor / 1e3;
+	row_print(r, us, SAMPLES, moved);
+}
+
+template <class Way, int KIND>
+static void run_ping_pong(struct bare *b, struct row r, uint64_t *count)
+{
+	static const uint32_t rounds[] = {8, 50, 200};
+	struct plan p = {0, 0, 0, NULL, wrong_buffer};
+	uint32_t pass, i;
+
+	r.impl = "oriel";
+	r.path = "mapped";
+	r.ranks = 2;
+	r.blocks = 1;
+	for (pass = 0; pass < 3; pass++) {
+		p.first = *count;
+		p.samples = pass == 2 ? SAMPLES : 4;
+		p.rounds = rounds[pass];
+		for (i = 0; i < 2; i++) {
+			bool is_checked = pass == 0 && Way::has_bytes;
+
+			CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
+			p.ns = ns_buffer[i];
+			(is_checked ? ping_pong<Way, KIND, Way::has_bytes>
+				    : ping_pong<Way, KIND,
+						false>)<<<1, r.threads, 0, b->rank[i].stream>>>(
+				b->window[i], 1 - i, r.bytes, b->rank[i].buffer[1],
+				b->rank[i].buffer[0], p);
+			CUDA_CHECK(cudaGetLastError());
+		}
+		bare_settle(b, r.test);
+		*count += (uint64_t)p.samples * p.rounds;
+	}
+	if (is_right(&r))
+		take(&r, 2ul * p.rounds, 0);
+}
+
+static struct row row_of(const char *test, const char *mode, uint64_t bytes, uint32_t threads)
+{
+	struct row r = {test, "oriel", mode, "mapped", 2, bytes, threads, 1};
+
+	return r;
+}
+
+static void latencies(struct bare *b)
+{
+	uint64_t values = 0, relaxed = 0, signals = 0, puts = 0, lls = 0, sends = 0, send_lls = 0;
+	static const uint64_t sizes[] = {8, 128, 1024, 4096, 65536};
+	unsigned i;
+
+	run_ping_pong<value_way, THREAD>(b, row_of("put_value", "one way", 8, 1), &values);
+	run_ping_pong<relaxed_way, THREAD>(b, row_of("signal", "unordered", 0, 1), &relaxed);
+	run_ping_pong<relaxed_way, WARP>(b, row_of("signal", "unordered", 0, 32), &relaxed);
+	run_ping_pong<signal_way, THREAD>(b, row_of("signal", "ordered", 0, 1), &signals);
+	run_ping_pong<signal_way, WARP>(b, row_of("signal", "ordered", 0, 32), &signals);
+	for (i = 0; i < 5; i++) {
+		if (sizes[i] <= 128)
+			run_ping_pong<put_signal_way, THREAD>(
+				b, row_of("put_signal", "one way", sizes[i], 1), &puts);
+		if (sizes[i] <= 4096)
+			run_ping_pong<put_signal_way, WARP>(
+				b, row_of("put_signal", "one way", sizes[i], 32), &puts);
+		run_ping_pong<put_signal_way, BLOCK>(b,
+						     row_of("put_signal", "one way", sizes[i], 256),
+						     &puts);
+		run_ping_pong<put_signal_way, BIG>(b,
+						   row_of("put_signal", "one way", sizes[i], 1024),
+						   &puts);
+	}
+	for (i = 0; i < 5; i++) {
+		if (sizes[i] <= 8)
+			run_ping_pong<ll_way, THREAD>(b, row_of("put_ll", "one way", sizes[i], 1),
+						      &lls);
+		if (sizes[i] <= 1024)
+			run_ping_pong<ll_way, WARP>(b, row_of("put_ll", "one way", sizes[i], 32),
+						    &lls);
+		run_ping_pong<ll_way, BLOCK>(b, row_of("put_ll", "one way", sizes[i], 256), &lls);
+		run_ping_pong<ll_way, BIG>(b, row_of("put_ll", "one way", sizes[i], 1024), &lls);
+	}
+	for (i = 0; i < 5; i++) {
+		if (sizes[i] <= 128)
+			run_ping_pong<channel_way, WARP>(
+				b, row_of("send_recv_kernel", "one way", sizes[i], 32), &sends);
+		run_ping_pong<channel_way, BLOCK>(
+			b, row_of("send_recv_kernel", "one way", sizes[i], 256), &sends);
+		if (sizes[i] > b->attr.channel_bytes / 8)
+			continue;
+		if (sizes[i] <= 128)
+			run_ping_pong<channel_ll_way, WARP>(
+				b, row_of("send_recv_ll", "one way", sizes[i], 32), &send_lls);
+		run_ping_pong<channel_ll_way, BLOCK>(
+			b, row_of("send_recv_ll", "one way", sizes[i], 256), &send_lls);
+	}
+}
+
+template <int KIND>
+__global__ void barriers(const __grid_constant__ struct oriel_dev_window w, uint32_t slot,
+			 const __grid_constant__ struct plan p)
+{
+	struct oriel_dev_group g = group_of(KIND);
+	uint64_t start;
+	uint32_t i, k;
+
+	for (i = 0; i < p.samples; i++) {
+		start = oriel_dev_clock_ns();
+		for (k = 0; k < p.rounds; k++) {
+			if (oriel_dev_barrier(&w, g, slot, 0) != ORIEL_OK) {
+				atomicAdd(p.wrong, 1u);
+				return;
+			}
+		}
+		if (g.rank == 0)
+			p.ns[i] = oriel_dev_clock_ns() - start;
+	}
+}
+
+template <int KIND> static void run_barrier(struct bare *b, uint32_t threads)
+{
+	struct row r = row_of("barrier", "in kernel", 0, threads);
+	struct plan p = {0, 4, 50, NULL, wrong_buffer};
+	uint32_t pass, i;
+
+	r.ranks = b->attr.ranks;
+	for (pass = 0; pass < 2; pass++) {
+		p.samples = pass ? SAMPLES : 4;
+		p.rounds = 200;
+		for (i = 0; i < b->attr.ranks; i++) {
+			CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
+			p.ns = ns_buffer[i];
+			barriers<KIND><<<1, threads, 0, b->rank[i].stream>>>(b->window[i], 2, p);
+			CUDA_CHECK(cudaGetLastError());
+		}
+		bare_settle(b, "barrier");
+	}
+	if (*wrong_buffer)
+		bare_die("barrier: failed");
+	take(&r, p.rounds, 0);
+}
+
+__global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
+			   const __grid_constant__ struct plan p)
+{
+	uint64_t start, old = 0, last = 0;
+	uint32_t i, k;
+
+	for (i = 0; i < p.samples; i++) {
+		start = oriel_dev_clock_ns();
+		for (k = 0; k < p.rounds; k++) {
+			if (oriel_dev_fetch_add(&w, 1, 64, 1, &old) != ORIEL_OK ||
+			    (old <= last && last))
+				atomicAdd(p.wrong, 1u);
+			last = old;
+		}
+		p.ns[i] = oriel_dev_clock_ns() - start;
+	}
+}
+
+static void run_fetch_add(struct bare *b)
+{
+	struct plan p = {0, SAMPLES, 200, ns_buffer[0], wrong_buffer};
+
+	CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
+	fetch_adds<<<1, 1, 0, b->rank[0].stream>>>(b->window[0], p);
+	bare_settle(b, "fetch_add");
+	if (*wrong_buffer)
+		bare_die("fetch_add: numbers came twice");
+	struct row r = row_of("fetch_add", "round trip", 8, 1);
+
+	take(&r, p.rounds, 0);
+}
+
+__global__ void __launch_bounds__(1024, 1)
+	put_blocks(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, char *source,
+		   uint64_t bytes, uint32_t rounds, uint32_t *wrong)
+{
+	uint64_t part = ((bytes + gridDim.x - 1) / gridDim.x + 15) & ~15ull;
+	uint64_t from = part * blockIdx.x;
+	struct oriel_dev_group g = oriel_dev_block();
+	uint32_t i;
+
+	if (from >= bytes)
+		return;
+	if (bytes - from < part)
+		part = bytes - from;
+	for (i = 0; i < rounds; i++)
+		if (oriel_dev_put(&w, g, peer, from, source + from, part) < 0)
+			atomicAdd(wrong, 1u);
+	oriel_dev_flush(&w, g, 0);
+}
+
+__global__ void paint(char *at, uint64_t bytes, uint64_t seed)
+{
+	uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
+
+	for (; i < bytes; i += (uint64_t)gridDim.x * blockDim.x)
+		at[i] = (char)pattern(seed, 1, i);
+}
+
+__global__ void look(const char *at, uint64_t bytes, uint64_t seed, uint32_t *wrong)
+{
+	uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
+
+	for (; i < bytes; i += (uint64_t)gridDim.x * blockDim.x)
+		if ((unsigned char)at[i] != pattern(seed, 1, i))
+			atomicAdd(wrong, 1u);
+}
+
+static void paint_on(struct bare *b, uint32_t rank, char *at, uint64_t bytes, uint64_t seed)
+{
+	CUDA_CHECK(cudaSetDevice(b->rank[rank].gpu));
+	paint<<<264, 512, 0, b->rank[rank].stream>>>(at, bytes, seed);
+	CUDA_CHECK(cudaGetLastError());
+	CUDA_CHECK(cudaStreamSynchronize(b->rank[rank].stream));
+}
+
+static void look_on(struct bare *b, uint32_t rank, const char *at, uint64_t bytes, uint64_t seed)
+{
+	CUDA_CHECK(cudaSetDevice(b->rank[rank].gpu));
+	look<<<264, 512, 0, b->rank[rank].stream>>>(at, bytes, seed, wrong_buffer);
+	CUDA_CHECK(cudaGetLastError());
+	CUDA_CHECK(cudaStreamSynchronize(b->rank[rank].stream));
+}
+
+static void run_put_bw(struct bare *b, uint64_t bytes, uint32_t blocks, uint32_t threads,
+		       uint64_t shift)
+{
+	struct row r = {"put_bw", "oriel", shift ? "misaligned" : "one way", "mapped", 2, bytes,
+			threads,  blocks};
+	double guess = (double)bytes / (blocks < 8 ? 44e3 * blocks : 360e3), us[7];
+	uint32_t rounds = (uint32_t)(1500 / guess) + 1, i;
+	cudaEvent_t begin, end;
+	float ms;
+
+	paint_on(b, 1, b->rank[1].buffer[0], bytes + 64, 77);
+	paint_on(b, 0, b->rank[0].buffer[1] + shift, bytes, bytes + blocks);
+	CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
+	CUDA_CHECK(cudaEventCreate(&begin));
+	CUDA_CHECK(cudaEventCreate(&end));
+	for (i = 0; i < 9; i++) {
+		CUDA_CHECK(cudaEventRecord(begin, b->rank[0].stream));
+		put_blocks<<<blocks, threads, 0, b->rank[0].stream>>>(b->window[0], 1,
+								      b->rank[0].buffer[1] + shift,
+								      bytes, i ? rounds : 1,
+								      wrong_buffer);
+		CUDA_CHECK(cudaEventRecord(end, b->rank[0].stream));
+		CUDA_CHECK(cudaGetLastError());
+		bare_settle(b, "put_bw");
+		CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
+		if (i >= 2)
+			us[i - 2] = ms * 1e3 / rounds;
+	}
+	look_on(b, 1, b->rank[1].buffer[0], bytes, bytes + blocks);
+	if (is_right(&r))
+		row_print(&r, us, 7, (double)bytes);
+	CUDA_CHECK(cudaEventDestroy(begin));
+	CUDA_CHECK(cudaEventDestroy(end));
+}
+
+static void put_bandwidths(struct bare *b)
+{
+	static const uint32_t blocks[] = {1, 2, 4, 8, 16, 32, 64, 132};
+	static const uint64_t sizes[] = {65536, 1ul << 20, 16ul << 20, 256ul << 20};
+	unsigned i, k;
+
+	for (i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
+		for (k = 0; k < 4; k++)
+			run_put_bw(b, sizes[k], blocks[i], 1024, 0);
+	run_put_bw(b, 16ul << 20, 1, 256, 0);
+	run_put_bw(b, 16ul << 20, 1, 512, 0);
+	run_put_bw(b, 16ul << 20, 8, 512, 0);
+	run_put_bw(b, 256ul << 20, 32, 512, 0);
+	run_put_bw(b, 256ul << 20, 132, 512, 0);
+	run_put_bw(b, 16ul << 20, 1, 1024, 3);
+	run_put_bw(b, 16ul << 20, 1, 1024, 8);
+	run_put_bw(b, 256ul << 20, 32, 1024, 3);
+}
+
+/*
+ * Blocks [0, senders) send their slice of @bytes through their channel, the
+ * others receive one.
+ */
+__global__ void __launch_bounds__(512)
+	stream_blocks(const __grid_constant__ struct oriel_dev_window w, uint32_t peer,
+		      uint32_t senders, uint32_t streams, const char *from, char *to,
+		      uint64_t bytes, uint32_t *wrong)
+{
+	bool sends = blockIdx.x < senders;
+	uint32_t channel = sends ? blockIdx.x : blockIdx.x - senders;
+	uint64_t part = ((bytes + streams - 1) / streams + 127) & ~127ull, at = part * channel;
+	struct oriel_dev_group g = oriel_dev_block();
+	enum oriel_status status;
+
+	if (at >= bytes)
+		return;
+	if (bytes - at < part)
+		part = bytes - at;
+	if (sends)
+		status = oriel_dev_send(&w, g, peer, channel, from + at, part, 0);
+	else
+		status = oriel_dev_recv(&w, g, peer, channel, to + at, part, 0);
+	if (status != ORIEL_OK && g.rank == 0)
+		atomicAdd(wrong, 1u);
+}
+
+/* Small messages: one warp sends, the other receives. */
+__global__ void stream_warps(const __grid_constant__ struct oriel_dev_window w, uint32_t peer,
+			     bool sends, bool receives, const char *from, char *to, uint64_t bytes,
+			     uint32_t *wrong)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (threadIdx.x < 32 && sends)
+		status = oriel_dev_send_ll(&w, oriel_dev_warp(), peer, 2, from, bytes, 0);
+	if (threadIdx.x >= 32 && receives)
+		status = oriel_dev_recv_ll(&w, oriel_dev_warp(), peer, 2, to, bytes, 0);
+	if (status != ORIEL_OK)
+		atomicAdd(wrong, 1u);
+}
+
+static void launch_stream(struct bare *b, uint32_t rank, uint64_t bytes, uint32_t streams,
+			  bool is_both)
+{
+	struct bare_rank *r = &b->rank[rank];
+	bool sends = is_both || rank == 0, receives = is_both || rank == 1;
+	uint32_t senders = sends ? streams : 0, blocks = senders + (receives ? streams : 0);
+
+	CUDA_CHECK(cudaSetDevice(r->gpu));
+	if (bytes <= 1024)
+		stream_warps<<<1, 64, 0, r->stream>>>(b->window[rank], 1 - rank, sends, receives,
+						      r->buffer[1], r->buffer[0], bytes,
+						      wrong_buffer);
+	else
+		stream_blocks<<<blocks, 512, 0, r->stream>>>(b->window[rank], 1 - rank, senders,
+							     streams, r->buffer[1], r->buffer[0],
+							     bytes, wrong_buffer);
+	CUDA_CHECK(cudaGetLastError());
+}
+
+/* Time of one operation, of many that are queued one behind the other on both GPUs. */
+static void run_stream(struct bare *b, uint64_t bytes, uint32_t streams, bool is_both)
+{
+	struct row r = {"send_recv", "oriel", is_both ? "both ways" : "one way", "mapped", 2, bytes,
+			512,         streams};
+	uint32_t rounds = bytes >= 1ul << 28 ? 4 : bytes >= 1ul << 24 ? 20 : 100, pass, i, k;
+	cudaEvent_t begin, end;
+	double us[7];
+	float ms;
+
+	for (k = 0; k < 2; k++) {
+		paint_on(b, k, b->rank[k].buffer[1], bytes, bytes + streams + k);
+		paint_on(b, k, b->rank[k].buffer[0], bytes, 99);
+	}
+	CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
+	CUDA_CHECK(cudaEventCreate(&begin));
+	CUDA_CHECK(cudaEventCreate(&end));
+	for (pass = 0; pass < 8; pass++) {
+		CUDA_CHECK(cudaEventRecord(begin, b->rank[0].stream));
+		for (i = 0; i < rounds; i++) {
+			launch_stream(b, 0, bytes, streams, is_both);
+			launch_stream(b, 1, bytes, streams, is_both);
+		}
+		CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
+		CUDA_CHECK(cudaEventRecord(end, b->rank[0].stream));
+		bare_settle(b, "send_recv");
+		CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
+		if (pass)
+			us[pass - 1] = ms * 1e3 / rounds;
+	}
+	for (k = is_both ? 0 : 1; k < 2; k++)
+		look_on(b, k, b->rank[k].buffer[0], bytes, bytes + streams + (1 - k));
+	if (is_right(&r))
+		row_print(&r, us, 7, (double)bytes * (is_both ? 2 : 1));
+	CUDA_CHECK(cudaEventDestroy(begin));
+	CUDA_CHECK(cudaEventDestroy(end));
+}
+
+static void streams(struct bare *b)
+{
+	static const uint64_t sizes[] = {8,          1024,        65536,    1ul << 20,
+					 16ul << 20, 256ul << 20, 1ul << 30};
+	static const uint32_t counts[] = {8, 16, 32, 64};
+	int both;
+	unsigned i, k;
+
+	for (both = 0; both < 2; both++)
+		for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+			for (k = 0; k < 4; k++)
+				if (sizes[i] > 1024 ? sizes[i] / counts[k] >= 4096 : k == 0)
+					run_stream(b, sizes[i], counts[k], both);
+}
+
+int main(int argc, char **argv)
+{
+	struct bare_attr attr = {2, 2, 16, 16, 4, 64, 262144, (1ul << 30) + 4096, 2000000000};
+	struct bare b;
+	int gpus = bare_begin();
+	uint32_t i;
+
+	if (argc > 1)
+		gpus = atoi(argv[1]);
+	if (gpus < 2 || gpus > (int)BARE_MAX)
+		bare_die("usage: oriel_rows [GPUS], from 2 to %u", BARE_MAX);
+	bare_enable_peers((uint32_t)gpus);
+	wrong_buffer = (uint32_t *)bare_pinned(sizeof(uint32_t));
+	for (i = 0; i < BARE_MAX; i++)
+		ns_buffer[i] = (uint64_t *)bare_pinned(sizeof(uint64_t) * SAMPLES);
+
+	bare_open(&b, &attr);
+	latencies(&b);
+	run_barrier<THREAD>(&b, 1);
+	run_barrier<WARP>(&b, 32);
+	run_barrier<BLOCK>(&b, 256);
+	run_fetch_add(&b);
+	put_bandwidths(&b);
+	streams(&b);
+	bare_close(&b);
+
+	if (gpus > 2) {
+		attr.ranks = attr.gpus = (uint32_t)gpus;
+		attr.length = 1 << 20;
+		attr.channels = 4;
+		bare_open(&b, &attr);
+		run_barrier<WARP>(&b, 32);
+		run_barrier<BLOCK>(&b, 256);
+		bare_close(&b);
+	}
+	return failures ? 1 : 0;
+}

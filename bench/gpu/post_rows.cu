@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What it takes a kernel to post WQEs: rings in device or in pinned memory, the
+ * doorbell a page of pinned memory, nobody who executes. "done" is ahead from
+ * the start, so that no post waits for a completion. usage: post_rows
+ */
+#define ORIEL_DEV_PATHS 8u /* rdma */
+#include "bare.h"
+#include "samples.h"
+
+#define SAMPLES 40
+#define ROUNDS 64u
+#define LOG_DEPTH 10u
+
+struct post_plan {
+	const struct oriel_dev_link *link;
+	unsigned long long *ns;
+	uint32_t *wrong;
+};
+
+static __device__ struct oriel_mlx5_place place_of(uint64_t address, uint32_t key)
+{
+	struct oriel_mlx5_place place = {address, key};
+
+	return place;
+}
+
+/* One WQE, published and rung. */
+struct put_post {
+	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
+						     struct oriel_dev_group g, uint64_t k)
+	{
+		return oriel_link_put(l, g, place_of(k * 64, 7), place_of(4096, 8), 64);
+	}
+};
+
+/* A value of 8 bytes inside of the WQE. */
+struct value_post {
+	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
+						     struct oriel_dev_group g, uint64_t k)
+	{
+		return oriel_link_put_value(l, g, place_of(k * 64, 7), k);
+	}
+};
+
+/* Put and signal: two WQEs, one doorbell. */
+struct signal_post {
+	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
+						     struct oriel_dev_group g, uint64_t k)
+	{
+		return oriel_link_put_signal(l, g, place_of(k * 64, 7), place_of(4096, 8), 64,
+					     place_of(128, 9), 1);
+	}
+};
+
+/* 32 WQEs of one thread, one doorbell. */
+struct batch_post {
+	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
+						     struct oriel_dev_group, uint64_t k)
+	{
+		struct oriel_link_post post = oriel_link_begin(l, l->main, ORIEL_DEV_PUT, 32);
+		uint32_t i;
+
+		if (post.status != ORIEL_OK)
+			return post.status;
+		for (i = 0; i < 32; i++)
+			oriel_link_add_write(&post, place_of(k * 64 + i, 7), place_of(4096, 8), 64);
+		return oriel_link_end(l, ORIEL_DEV_PUT, &post);
+	}
+};
+
+/* 32 WQEs of the lanes of a warp, one doorbell. */
+struct warp_post {
+	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
+						     struct oriel_dev_group g, uint64_t k)
+	{
+		return oriel_link_put_cooperative(l, g, place_of(k * 64, 7), place_of(4096, 8),
+						  32 * 64);
+	}
+};
+
+template <class Post, int THREADS> __global__ void posts(const __grid_constant__ struct post_plan p)
+{
+	struct oriel_dev_group g = THREADS == 1 ? oriel_dev_thread() : oriel_dev_warp();
+	uint64_t start, n = 0;
+	uint32_t i, k;
+
+	for (i = 0; i < SAMPLES; i++) {
+		start = oriel_dev_clock_ns();
+		for (k = 0; k < ROUNDS; k++)
+			if (Post::go(p.link, g, n++) < 0)
+				*p.wrong = 1;
+		if (g.rank == 0)
+			p.ns[i] = oriel_dev_clock_ns() - start;
+	}
+}
+
+static struct post_plan plan;
+
+static void *memory_of(bool is_pinned, size_t length)
+{
+	void *memory;
+
+	if (is_pinned)
+		return bare_pinned(length);
+	CUDA_CHECK(cudaMalloc(&memory, length));
+	CUDA_CHECK(cudaMemset(memory, 0, length));
+	return memory;
+}
+
+/*
+ * @is_pinned: what a NIC reads and writes lies in pinned memory of the host; the
+ * words that posters share never do.
+ */
+static void open_queue(bool is_pinned, struct oriel_mlx5_queue *queue)
+{
+	struct oriel_dev_link link;
+	void *there;
+
+	memset(queue, 0, sizeof(*queue));
+	queue->sq = (char *)memory_of(is_pinned, (1ul << LOG_DEPTH) * ORIEL_MLX5_BLOCK);
+	queue->cq = (const char *)memory_of(is_pinned, (1ul << LOG_DEPTH) * ORIEL_MLX5_BLOCK);
+	queue->record = (uint32_t *)memory_of(is_pinned, 64);
+	queue->doorbell = (uint64_t *)bare_pinned(4096);
+	queue->qpn = 0x1234;
+	queue->cqn = 0x56;
+	queue->log_depth = LOG_DEPTH;
+	oriel_mlx5_queue_begin(queue, 0);
+	queue->done = 1ul << 40;
+	there = memory_of(false, sizeof(*queue));
+	CUDA_CHECK(cudaMemcpy(there, queue, sizeof(*queue), cudaMemcpyDefault));
+	memset(&link, 0, sizeof(link));
+	link.main = (struct oriel_mlx5_queue *)there;
+	link.timeout_ns = 1000000000;
+	link.spin = 1;
+	there = memory_of(false, sizeof(link));
+	CUDA_CHECK(cudaMemcpy(there, &link, sizeof(link), cudaMemcpyDefault));
+	plan.link = (const struct oriel_dev_link *)there;
+}
+
+template <class Post, int THREADS>
+static void run_posts(const char *test, bool is_pinned, uint32_t wqes)
+{
+	struct row r = {test,    "oriel", is_pinned ? "pinned ring" : "device ring", "rdma", 1, 64,
+			THREADS, 1};
+	struct oriel_mlx5_queue queue;
+	cudaFuncAttributes a;
+	double us[SAMPLES];
+	unsigned i;
+
+	open_queue(is_pinned, &queue);
+	posts<Post, THREADS><<<1, THREADS>>>(plan);
+	CUDA_CHECK(cudaGetLastError());
+	CUDA_CHECK(cudaDeviceSynchronize());
+	if (*plan.wrong)
+		bare_die("%s: a post failed", test);
+	/* The last doorbell is of the last WQE: 16 bits of the index after it, big-endian. */
+	if (*queue.doorbell !=
+	    oriel_mlx5_doorbell_value(queue.qpn, (uint64_t)SAMPLES * ROUNDS * wqes))
+		bare_die("%s: the doorbell says %llx", test, (unsigned long long)*queue.doorbell);
+	for (i = 0; i < SAMPLES; i++)
+		us[i] = (double)plan.ns[i] / ROUNDS / wqes / 1e3;
+	row_print(&r, us, SAMPLES, 0);
+	CUDA_CHECK(cudaFuncGetAttributes(&a, posts<Post, THREADS>));
+	fprintf(stderr, "%s: %d registers, %zu bytes of local memory\n", test, a.numRegs,
+		a.localSizeBytes);
+}
+
+int main(void)
+{
+	int pinned;
+
+	bare_begin();
+	plan.ns = (unsigned long long *)bare_pinned(sizeof(*plan.ns) * SAMPLES);
+	plan.wrong = (uint32_t *)bare_pinned(sizeof(*plan.wrong));
+	for (pinned = 0; pinned < 2; pinned++) {
+		run_posts<put_post, 1>("post_put", pinned, 1);
+		run_posts<put_post, 32>("post_put", pinned, 1);
+		run_posts<value_post, 1>("post_value", pinned, 1);
+		run_posts<signal_post, 1>("post_put_signal", pinned, 2);
+		run_posts<batch_post, 1>("post_batch", pinned, 32);
+		run_posts<warp_post, 32>("post_batch", pinned, 32);
+	}
+	return 0;
+}

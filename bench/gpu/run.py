@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Oriel's device code beside NVSHMEM and NCCL on the GPUs of this machine, in one run."""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+SECONDS = 100  # no single program takes longer
+K, M, G = 1 << 10, 1 << 20, 1 << 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """Times are in us at most, bandwidths in GB/s at least, ratios of NCCL's at least."""
+
+    test: str
+    mode: str
+    bytes: int = 0
+    threads: int = 0  # 0: the best of any
+    blocks: int = 0
+    ranks: int = 2
+    us: float = None
+    gbps: float = None
+    ratio: float = None
+
+
+GOALS = [
+    Goal("put_bw", "one way", blocks=1, gbps=45),
+    Goal("put_bw", "one way", blocks=8, gbps=350),
+    Goal("put_bw", "one way", blocks=32, gbps=362),
+    Goal("put_bw", "one way", blocks=132, gbps=370),
+    Goal("put_value", "one way", 8, us=0.750),
+    Goal("signal", "unordered", us=0.760),
+    Goal("signal", "ordered", us=1.350),
+    Goal("put_signal", "one way", 8, 32, us=1.800),
+    Goal("put_signal", "one way", 4 * K, 256, us=1.850),
+    Goal("put_signal", "one way", 64 * K, 1024, us=3.450),
+    Goal("put_ll", "one way", 8, us=0.850),
+    Goal("put_ll", "one way", 4 * K, 256, us=1.250),
+    Goal("barrier", "in kernel", us=1.400),
+    Goal("barrier", "in kernel", ranks=4, us=1.550),
+    Goal("send_recv", "both ways", 8, ratio=1.3),
+    Goal("send_recv", "both ways", M, ratio=1.3),
+    Goal("send_recv", "both ways", G, ratio=1.02),
+]
+
+
+def run(program, arguments, env):
+    command = [str(program), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=env)
+    except subprocess.TimeoutExpired as gone:
+        print(f"{program.name}: no end after {SECONDS} s", file=sys.stderr)
+        done = subprocess.CompletedProcess(command, 124, gone.stdout or "", "")
+        if isinstance(done.stdout, bytes):
+            done.stdout = done.stdout.decode()
+    rows = []
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):
+            rows.append(json.loads(line) | {"command": " ".join([program.name, *arguments])})
+    if done.returncode:
+        print(f"{program.name}: exit code {done.returncode}: {done.stderr[-1500:]}",
+              file=sys.stderr)
+    return rows
+
+
+def key_of(row):
+    return tuple(row[k] for k in ("test", "impl", "mode", "ranks", "bytes", "threads", "blocks"))
+
+
+def merge(runs):
+    """One row of all runs of it: median of the medians, worst p99, spread of the medians."""
+    merged = {}
+    for row in runs:
+        merged.setdefault(key_of(row), []).append(row)
+    result = []
+    for rows in merged.values():
+        medians = [r["median_us"] for r in rows]
+        row = dict(rows[0])
+        row["median_us"] = statistics.median(medians)
+        row["p99_us"] = max(r["p99_us"] for r in rows)
+        row["spread"] = (max(medians) - min(medians)) / row["median_us"]
+        row["runs"] = len(rows)
+        if row["gbps"] is not None:
+            row["gbps"] = rows[0]["gbps"] * rows[0]["median_us"] / row["median_us"]
+        result.append(row)
+    return result
+
+
+def fits(goal, row):
+    return (row["test"] == goal.test and row["mode"] == goal.mode and row["ranks"] == goal.ranks
+            and (not goal.bytes or row["bytes"] == goal.bytes)
+            and (not goal.blocks or row["blocks"] == goal.blocks))
+
+
+def best(rows, goal, impl):
+    rows = [r for r in rows if fits(goal, r) and r["impl"] == impl
+            and (impl != "oriel" or not goal.threads or r["threads"] == goal.threads)]
+    if not rows:
+        return None
+    if goal.gbps:
+        return max(rows, key=lambda r: r["gbps"])
+    return min(rows, key=lambda r: r["median_us"])
+
+
+def show(row, goal):
+    if row is None:
+        return "-"
+    return f"{row['gbps']:.1f} GB/s" if goal.gbps else f"{row['median_us'] * 1e3:.0f} ns"
+
+
+def judge(rows):
+    print(f"{'row':44} {'goal':>12} {'oriel':>12} {'spread':>7} {'best peer':>22}  verdict")
+    for goal in GOALS:
+        ours = best(rows, goal, "oriel")
+        if ours is None:
+            continue
+        peers = [(p, best(rows, goal, p)) for p in ("nvshmem", "nccl")]
+        peers = [(p, r) for p, r in peers if r]
+        name, peer = min(peers, key=lambda x: x[1]["median_us"] / max(x[1]["bytes"], 1),
+                         default=("", None))
+        if goal.ratio:
+            wanted = f"{goal.ratio}x of nccl"
+            nccl = dict(peers).get("nccl")
+            met = nccl and nccl["median_us"] / ours["median_us"] >= goal.ratio
+            if nccl:
+                wanted += f" ({nccl['median_us'] / ours['median_us']:.2f})"
+        elif goal.gbps:
+            wanted, met = f"{goal.gbps} GB/s", ours["gbps"] >= goal.gbps
+        else:
+            wanted, met = f"{goal.us * 1e3:.0f} ns", ours["median_us"] <= goal.us
+        label = f"{goal.test} {goal.mode} {goal.bytes or ''}"
+        label += f" {ours['blocks']}x{ours['threads']} ranks {goal.ranks}"
+        print(f"{label:44} {wanted:>12} {show(ours, goal):>12} {ours['spread']:6.1%} "
+              f"{show(peer, goal) + ' ' + name:>22}  {'met' if met else 'MISSED'}")
+
+
+def table(rows):
+    print(f"\n{'test':17} {'mode':36} {'impl':8} {'R':>1} {'bytes':>10} {'blk':>4} {'thr':>4} "
+          f"{'median':>10} {'p99':>10} {'GB/s':>8}")
+    for r in rows:
+        speed = f"{r['gbps']:8.1f}" if r["gbps"] is not None else ""
+        print(f"{r['test']:17} {r['mode']:36} {r['impl']:8} {r['ranks']:1} {r['bytes']:10} "
+              f"{r['blocks']:4} {r['threads']:4} {r['median_us']:10.3f} {r['p99_us']:10.3f} "
+              f"{speed}")
+
+
+def output_of(*command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def machine():
+    names = output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").splitlines()
+    return f"{len(names)} x {names[0]}" if names else "unknown"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=pathlib.Path, help="of bench/gpu/build")
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--only", default="limits,oriel_rows,nvshmem_rows,nccl_rows,post_rows")
+    parser.add_argument("--json", type=pathlib.Path, help="append the rows to this file")
+    parser.add_argument("--all", action="store_true", help="print every row")
+    arguments = parser.parse_args()
+    # Multicast can take the GPUs of a shared host out of service.
+    env = dict(os.environ, NCCL_NVLS_ENABLE="0", NVSHMEM_DISABLE_NVLS="1")
+    runs = []
+    for turn in range(arguments.passes):
+        for name in arguments.only.split(","):
+            program = arguments.directory / name
+            if program.exists() and not (turn and name in ("limits", "post_rows")):
+                count = [] if name in ("limits", "post_rows") else [str(arguments.gpus)]
+                runs += run(program, count, env)
+    rows = merge(runs)
+    commit = output_of("git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short",
+                       "HEAD")
+    where = machine()
+    for row in rows:
+        row |= {"commit": commit, "machine": where}
+    if arguments.json:
+        with open(arguments.json, "a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    if arguments.all:
+        table(rows)
+    judge(rows)
+
+
+if __name__ == "__main__":
+    main()

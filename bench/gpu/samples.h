@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One measured row: samples to median and p99, and a JSON line of them. */
+#ifndef BENCH_GPU_SAMPLES_H
+#define BENCH_GPU_SAMPLES_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct row {
+	const char *test;
+	const char *impl;
+	const char *mode;
+	const char *path;
+	uint32_t ranks;
+	uint64_t bytes;
+	uint32_t threads;
+	uint32_t blocks;
+};
+
+static inline int samples_order(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* @us: of one operation each. @moved: bytes in it, for GB/s; 0 for none. */
+static inline void row_print(const struct row *r, double *us, unsigned count, double moved)
+{
+	double median, p99;
+
+	qsort(us, count, sizeof(*us), samples_order);
+	median = us[count / 2];
+	p99 = us[count - 1 - count / 100];
+	printf("{\"test\": \"%s\", \"impl\": \"%s\", \"mode\": \"%s\", \"path\": \"%s\", "
+	       "\"ranks\": %u, \"bytes\": %llu, \"threads\": %u, \"blocks\": %u, "
+	       "\"median_us\": %.4f, \"p99_us\": %.4f, \"gbps\": ",
+	       r->test, r->impl, r->mode, r->path, r->ranks, (unsigned long long)r->bytes,
+	       r->threads, r->blocks, median, p99);
+	if (moved > 0)
+		printf("%.3f}\n", moved / median / 1e3);
+	else
+		printf("null}\n");
+	fflush(stdout);
+}
+
+#endif

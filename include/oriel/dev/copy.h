@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the threads of a GPU group copy bytes together: 16 bytes at a time,
+ * several loads under way in each thread, whatever the alignment. Plain C, so
+ * that it is tested on a CPU, where memcpy() does this work better.
+ *
+ * No byte outside of the source is read and none outside of the target is
+ * written.
+ */
+#ifndef ORIEL_DEV_COPY_H
+#define ORIEL_DEV_COPY_H
+
+#include <string.h>
+
+#include <oriel/dev/group.h>
+
+/* 16 bytes. Load and store only aligned ones. */
+struct oriel_dev_vector {
+	uint32_t word[4];
+};
+
+ORIEL_DEV struct oriel_dev_vector oriel_vector_load(const char *at)
+{
+	struct oriel_dev_vector v;
+
+#ifdef __CUDA_ARCH__
+	uint4 four = *(const uint4 *)at;
+
+	v.word[0] = four.x;
+	v.word[1] = four.y;
+	v.word[2] = four.z;
+	v.word[3] = four.w;
+#else
+	memcpy(&v, at, sizeof(v));
+#endif
+	return v;
+}
+
+ORIEL_DEV void oriel_vector_store(char *at, struct oriel_dev_vector v)
+{
+#ifdef __CUDA_ARCH__
+	*(uint4 *)at = make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]);
+#else
+	memcpy(at, &v, sizeof(v));
+#endif
+}
+
+/* The low 32 bits of {high, low} shifted right by @bits, 0 to 31. */
+ORIEL_DEV uint32_t oriel_word_shift(uint32_t low, uint32_t high, uint32_t bits)
+{
+#ifdef __CUDA_ARCH__
+	return __funnelshift_r(low, high, bits);
+#else
+	return (uint32_t)(((uint64_t)high << 32 | low) >> bits);
+#endif
+}
+
+/* 16 bytes from byte @shift on of the 32 bytes {first, second}. */
+ORIEL_DEV struct oriel_dev_vector oriel_vector_join(struct oriel_dev_vector first,
+						    struct oriel_dev_vector second, uint32_t shift)
+{
+	uint32_t w0 = first.word[0], w1 = first.word[1], w2 = first.word[2], w3 = first.word[3];
+	uint32_t w4 = second.word[0], w5 = second.word[1], w6 = second.word[2];
+	uint32_t w7 = second.word[3], bits = shift % 4 * 8;
+	struct oriel_dev_vector v;
+
+	/* Selections, since registers have no index. */
+	if (shift & 8) {
+		w0 = w2;
+		w1 = w3;
+		w2 = w4;
+		w3 = w5;
+		w4 = w6;
+		w5 = w7;
+	}
+	if (shift & 4) {
+		w0 = w1;
+		w1 = w2;
+		w2 = w3;
+		w3 = w4;
+		w4 = w5;
+	}
+	v.word[0] = oriel_word_shift(w0, w1, bits);
+	v.word[1] = oriel_word_shift(w1, w2, bits);
+	v.word[2] = oriel_word_shift(w2, w3, bits);
+	v.word[3] = oriel_word_shift(w3, w4, bits);
+	return v;
+}
+
+/*
+ * Vectors that one thread has under way: eight while there are so many, then
+ * four, then what is left, up to four. The last are guarded and not a loop of
+ * single ones, for then each would wait for the one before; and they begin as
+ * zeros, since what is written only sometimes keeps its registers for ever.
+ */
+#define ORIEL_COPY_MANY 8u
+#define ORIEL_COPY_SOME 4u
+
+/* @vectors of each thread, all of which there are. A constant, at most ORIEL_COPY_MANY. */
+ORIEL_DEV void oriel_copy_round(char *to, const char *from, uint32_t step, uint32_t vectors)
+{
+	struct oriel_dev_vector v[ORIEL_COPY_MANY];
+	uint32_t k;
+
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < vectors; k++, from += step)
+		v[k] = oriel_vector_load(from);
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < vectors; k++, to += step)
+		oriel_vector_store(to, v[k]);
+}
+
+/* Of ORIEL_COPY_SOME vectors of each thread those that begin below @left. */
+ORIEL_DEV void oriel_copy_rest(char *to, const char *from, uint32_t step, uint32_t left)
+{
+	struct oriel_dev_vector v[ORIEL_COPY_SOME] = {{{0}}, {{0}}, {{0}}, {{0}}};
+	uint32_t k;
+
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < ORIEL_COPY_SOME; k++)
+		if (k * step < left)
+			v[k] = oriel_vector_load(from + k * step);
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < ORIEL_COPY_SOME; k++)
+		if (k * step < left)
+			oriel_vector_store(to + k * step, v[k]);
+}
+
+/* Whole group: @length bytes, both ends and the length aligned. */
+ORIEL_DEV void oriel_copy_aligned(struct oriel_dev_group g, char *to, const char *from,
+				  uint64_t length)
+{
+	uint32_t step = g.size * 16, mine = g.rank * 16;
+
+	to += mine;
+	from += mine;
+	ORIEL_DEV_ROLL
+	for (; length >= (uint64_t)step * ORIEL_COPY_MANY; length -= step * ORIEL_COPY_MANY) {
+		oriel_copy_round(to, from, step, ORIEL_COPY_MANY);
+		to += step * ORIEL_COPY_MANY;
+		from += step * ORIEL_COPY_MANY;
+	}
+	if (length >= step * ORIEL_COPY_SOME) {
+		oriel_copy_round(to, from, step, ORIEL_COPY_SOME);
+		to += step * ORIEL_COPY_SOME;
+		from += step * ORIEL_COPY_SOME;
+		length -= step * ORIEL_COPY_SOME;
+	}
+	if (length > mine)
+		oriel_copy_rest(to, from, step, (uint32_t)length - mine);
+}
+
+/* As oriel_copy_round(), from byte @shift on; the second loads are served by the cache. */
+ORIEL_DEV void oriel_copy_round_joined(char *to, const char *from, uint32_t step, uint32_t shift,
+				       uint32_t vectors)
+{
+	struct oriel_dev_vector low[ORIEL_COPY_SOME], high[ORIEL_COPY_SOME];
+	uint32_t k;
+
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < vectors; k++, from += step) {
+		low[k] = oriel_vector_load(from);
+		high[k] = oriel_vector_load(from + 16);
+	}
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < vectors; k++, to += step)
+		oriel_vector_store(to, oriel_vector_join(low[k], high[k], shift));
+}
+
+/*
+ * Whole group: @length bytes to @to, from byte @shift on of @from; both and the
+ * length aligned, 0 < shift < 16, and 16 more bytes at @from may be read.
+ */
+ORIEL_DEV void oriel_copy_joined(struct oriel_dev_group g, char *to, const char *from,
+				 uint64_t length, uint32_t shift)
+{
+	uint32_t step = g.size * 16, mine = g.rank * 16;
+
+	to += mine;
+	from += mine;
+	ORIEL_DEV_ROLL
+	for (; length >= step * ORIEL_COPY_SOME; length -= step * ORIEL_COPY_SOME) {
+		oriel_copy_round_joined(to, from, step, shift, ORIEL_COPY_SOME);
+		to += step * ORIEL_COPY_SOME;
+		from += step * ORIEL_COPY_SOME;
+	}
+	ORIEL_DEV_ROLL
+	for (; length > mine; length -= length < step ? length : step) {
+		oriel_copy_round_joined(to, from, step, shift, 1);
+		to += step;
+		from += step;
+	}
+}
+
+/*
+ * What follows is not known before: compilers would else work out the addresses
+ * of a copy in a loop ahead of the loop, and keep them in more registers than
+ * there are.
+ */
+ORIEL_DEV void oriel_copy_begin(struct oriel_dev_group *g, char **to, const char **from,
+				uint64_t *length)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("" : "+r"(g->rank), "+r"(g->size), "+l"(*to), "+l"(*from), "+l"(*length));
+#else
+	(void)g;
+	(void)to;
+	(void)from;
+	(void)length;
+#endif
+}
+
+/* Whole group: a few bytes, in the largest units that all of it is aligned to. */
+ORIEL_DEV void oriel_copy_few(struct oriel_dev_group g, char *to, const char *from, uint64_t length)
+{
+	uint64_t skew = ((uintptr_t)to | (uintptr_t)from | length) & 7, i;
+
+	if (!skew) {
+		ORIEL_DEV_ROLL
+		for (i = (uint64_t)g.rank * 8; i < length; i += (uint64_t)g.size * 8)
+			*(uint64_t *)(void *)(to + i) = *(const uint64_t *)(const void *)(from + i);
+	} else if (!(skew & 3)) {
+		ORIEL_DEV_ROLL
+		for (i = (uint64_t)g.rank * 4; i < length; i += (uint64_t)g.size * 4)
+			*(uint32_t *)(void *)(to + i) = *(const uint32_t *)(const void *)(from + i);
+	} else {
+		ORIEL_DEV_ROLL
+		for (i = g.rank; i < length; i += g.size)
+			to[i] = from[i];
+	}
+}
+
+#define ORIEL_COPY_FEW 64u
+
+/*
+ * Whole group: target and source do not overlap. Vectors from the first place
+ * on where the target is aligned and the source vectors needed lie inside the
+ * source; before and after that less than 32 bytes.
+ */
+ORIEL_DEV void oriel_copy_wide(struct oriel_dev_group g, void *target, const void *source,
+			       uint64_t length)
+{
+	char *to = (char *)target;
+	const char *from = (const char *)source;
+	uint64_t head, body;
+	uint32_t shift = 0;
+
+	oriel_copy_begin(&g, &to, &from, &length);
+	body = length;
+	if (((uintptr_t)to | (uintptr_t)from | length) & 15) {
+		if (length < ORIEL_COPY_FEW) {
+			oriel_copy_few(g, to, from, length);
+			return;
+		}
+		head = (0 - (uintptr_t)to) & 15;
+		shift = ((uintptr_t)from + head) & 15;
+		if (head < shift)
+			head += 16;
+		if (head)
+			oriel_copy_few(g, to, from, head);
+		to += head;
+		from += head;
+		length -= head;
+		body = ((length + shift) & ~(uint64_t)15) - (shift ? 16 : 0);
+	}
+	if (shift)
+		oriel_copy_joined(g, to, from - shift, body, shift);
+	else
+		oriel_copy_aligned(g, to, from, body);
+	if (body < length)
+		oriel_copy_few(g, to + body, from + body, length - body);
+}
+
+#endif

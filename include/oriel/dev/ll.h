@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small messages whose words say themselves that they have come: each word of
+ * 8 bytes carries 4 bytes of data and the 4 bytes of a flag, so that nothing has
+ * to be ordered and nobody waits for a round trip. Over NVLink a message of a
+ * few KiB takes half the time of a put and a signal; it takes twice the room and
+ * the bandwidth. See oriel/dev.h for what holds for all device functions.
+ *
+ * A word is single-copy atomic, so a waiter that finds the flag has the data.
+ * Only the message itself is seen by that: puts before it are not ordered.
+ *
+ * Peers must be mapped: for others ORIEL_ERR_NO_PATH.
+ */
+#ifndef ORIEL_DEV_LL_H
+#define ORIEL_DEV_LL_H
+
+#include <oriel/dev/channel.h>
+
+/* Two words: 8 bytes of a message. */
+#define ORIEL_LL_LINE 16u
+
+/* Lines that one thread has under way, if there are more lines than threads. */
+#define ORIEL_LL_BATCH 4u
+
+/* The longest message, in bytes. */
+#define ORIEL_LL_MAX (1u << 30)
+
+/* Bytes that a message of @length bytes takes at its target. */
+ORIEL_DEV uint64_t oriel_ll_length(uint64_t length)
+{
+	return (length + 7) / 8 * ORIEL_LL_LINE;
+}
+
+/*
+ * Where the lines of a message go: line i at byte ((first + i) * ORIEL_LL_LINE)
+ * & mask of @base, with flag @flag + i * @stride.
+ */
+struct oriel_ll_place {
+	char *base;
+	uint64_t first;
+	uint64_t mask;
+	uint32_t flag;
+	uint32_t stride;
+};
+
+ORIEL_DEV uint64_t *oriel_ll_line(const struct oriel_ll_place *place, uint32_t line)
+{
+	return (uint64_t *)(void *)(place->base +
+				    ((place->first + line) * ORIEL_LL_LINE & place->mask));
+}
+
+ORIEL_DEV uint32_t oriel_ll_flag(const struct oriel_ll_place *place, uint32_t line)
+{
+	return place->flag + line * place->stride;
+}
+
+/* A message in the memory of the caller. */
+struct oriel_ll_text {
+	char *at;
+	uint32_t length;
+	uint32_t lines;
+	bool is_even; /* of whole, aligned words */
+};
+
+ORIEL_DEV struct oriel_ll_text oriel_ll_text_of(const void *at, uint64_t length)
+{
+	struct oriel_ll_text text = {(char *)at, (uint32_t)length, (uint32_t)(length + 7) / 8,
+				     !(((uintptr_t)at | length) & 7)};
+
+	return text;
+}
+
+/* Bytes of @text in line @line. */
+ORIEL_DEV uint32_t oriel_ll_run(const struct oriel_ll_text *text, uint32_t line)
+{
+	return text->length - line * 8 < 8 ? text->length - line * 8 : 8;
+}
+
+ORIEL_DEV uint64_t oriel_ll_take(const struct oriel_ll_text *text, uint32_t line)
+{
+	const char *from = text->at + (uint64_t)line * 8;
+	uint32_t length, i;
+	uint64_t value = 0;
+
+	if (text->is_even)
+		return *(const uint64_t *)(const void *)from;
+	length = oriel_ll_run(text, line);
+	ORIEL_DEV_ROLL
+	for (i = 0; i < length; i++)
+		value |= (uint64_t)(unsigned char)from[i] << 8 * i;
+	return value;
+}
+
+ORIEL_DEV void oriel_ll_give(const struct oriel_ll_text *text, uint32_t line, uint64_t value)
+{
+	char *to = text->at + (uint64_t)line * 8;
+	uint32_t length, i;
+
+	if (text->is_even) {
+		*(uint64_t *)(void *)to = value;
+		return;
+	}
+	length = oriel_ll_run(text, line);
+	ORIEL_DEV_ROLL
+	for (i = 0; i < length; i++)
+		to[i] = (char)(value >> 8 * i);
+}
+
+/* Line @line + k * @step, for each k below @batch where there is one. @batch is a constant. */
+ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_place *place,
+				    const struct oriel_ll_text *text, uint32_t line, uint32_t step,
+				    uint32_t batch)
+{
+	uint64_t value[ORIEL_LL_BATCH];
+	uint32_t k;
+
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < batch; k++)
+		value[k] = line + k * step < text->lines ? oriel_ll_take(text, line + k * step) : 0;
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < batch; k++) {
+		uint32_t i = line + k * step;
+		uint64_t flag = (uint64_t)oriel_ll_flag(place, i) << 32;
+
+		if (i < text->lines)
+			oriel_dev_store_pair_relaxed(oriel_ll_line(place, i),
+						     flag | (uint32_t)value[k],
+						     flag | value[k] >> 32);
+	}
+}
+
+/* Whole group: write the lines of @length bytes at @from. */
+ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_place *place,
+			      const void *from, uint64_t length)
+{
+	struct oriel_ll_text text = oriel_ll_text_of(from, length);
+	uint32_t line = g.rank;
+
+	if (text.lines <= g.size) {
+		oriel_ll_write_batch(place, &text, line, g.size, 1);
+		return;
+	}
+	ORIEL_DEV_ROLL
+	for (; line < text.lines; line += g.size * ORIEL_LL_BATCH)
+		oriel_ll_write_batch(place, &text, line, g.size, ORIEL_LL_BATCH);
+}
+
+/* Have both words of @line of @place come? Then *@value is what they bring. */
+ORIEL_DEV bool oriel_ll_look(const struct oriel_ll_place *place, uint32_t line, uint64_t *value)
+{
+	uint32_t flag = oriel_ll_flag(place, line);
+	uint64_t low, high;
+
+	oriel_dev_load_pair_relaxed(oriel_ll_line(place, line), &low, &high);
+	*value = high << 32 | (uint32_t)low;
+	return (uint32_t)(low >> 32) == flag && (uint32_t)(high >> 32) == flag;
+}
+
+/* One thread: the same lines of oriel_ll_write_batch(), waited for. */
+ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *place,
+						const struct oriel_ll_text *text, uint32_t line,
+						uint32_t step, uint32_t batch,
+						struct oriel_dev_waiter *waiter,
+						struct oriel_dev_aim *aim)
+{
+	uint64_t value[ORIEL_LL_BATCH];
+	enum oriel_status status;
+	bool has_come;
+	uint32_t k;
+
+	for (;;) {
+		has_come = true;
+		ORIEL_DEV_UNROLL
+		for (k = 0; k < batch; k++)
+			if (line + k * step < text->lines)
+				has_come &= oriel_ll_look(place, line + k * step, &value[k]);
+		if (has_come)
+			break;
+		aim->operand = oriel_ll_flag(place, line);
+		status = oriel_dev_wait_step(waiter, aim, line);
+		if (status != ORIEL_AGAIN)
+			return status;
+	}
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < batch; k++)
+		if (line + k * step < text->lines)
+			oriel_ll_give(text, line + k * step, value[k]);
+	return ORIEL_OK;
+}
+
+/*
+ * Whole group, each thread for its own lines: wait for those of @length bytes and
+ * unpack them to @to. Not synchronised at the end.
+ */
+ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
+					  struct oriel_dev_group g,
+					  const struct oriel_ll_place *place, void *to,
+					  uint64_t length, struct oriel_dev_aim *aim,
+					  uint64_t timeout_ns)
+{
+	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
+	struct oriel_ll_text text = oriel_ll_text_of(to, length);
+	enum oriel_status status = ORIEL_OK;
+	uint32_t line = g.rank;
+
+	if (text.lines <= g.size)
+		return oriel_ll_read_batch(place, &text, line, g.size, 1, &waiter, aim);
+	ORIEL_DEV_ROLL
+	for (; line < text.lines && status == ORIEL_OK; line += g.size * ORIEL_LL_BATCH)
+		status = oriel_ll_read_batch(place, &text, line, g.size, ORIEL_LL_BATCH, &waiter,
+					     aim);
+	return status;
+}
+
+/* Does @target have room for @length bytes at @at, which is where a line begins? */
+ORIEL_DEV enum oriel_status oriel_ll_check(const struct oriel_dev_window *w, uint32_t what,
+					   uint32_t peer, uint64_t at, uint64_t length,
+					   struct oriel_dev_target *target)
+{
+	struct oriel_dev_aim aim = {NULL, ORIEL_LL_LINE, ORIEL_EQ,
+				    what, peer,          (uint32_t)(at >> ORIEL_AT_BITS)};
+	enum oriel_status status;
+
+	/* More than any buffer has: refused as that. */
+	if (length > ORIEL_LL_MAX)
+		length = UINT64_MAX / ORIEL_LL_LINE;
+	status = oriel_dev_check_place(w, what, peer, at, oriel_ll_length(length), target);
+	if (status != ORIEL_OK)
+		return status;
+	if (((uintptr_t)target->base | at) % ORIEL_LL_LINE)
+		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+	return ORIEL_OK;
+}
+
+/*
+ * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL form to
+ * the place @to of @peer, which is oriel_ll_length(@length) bytes long and begins
+ * at a multiple of 16 bytes. The place is the two ranks' own: it must hold no flag
+ * @epoch, so count @epoch up from 1 where memory began as zeros, and the peer must
+ * have taken what was there before.
+ */
+ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				   uint32_t peer, uint64_t to, const void *from, uint64_t length,
+				   uint32_t epoch)
+{
+	struct oriel_ll_place place = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct oriel_dev_target there;
+	enum oriel_status status;
+
+	status = oriel_ll_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &there);
+	if (status != ORIEL_OK)
+		return status;
+	switch (oriel_dev_usable(there.peer.path)) {
+	case ORIEL_PATH_SELF:
+	case ORIEL_PATH_MAPPED:
+		place.base = there.base;
+		oriel_ll_write(g, &place, from, length);
+		return 0;
+	}
+	return ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * Whole group: wait until the message of @length bytes that some peer wrote with
+ * @epoch to the place @at of this rank has come, and copy it to @to. After a
+ * timeout of the caller's own call again; @to is undefined then.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_wait_ll(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint64_t at, void *to,
+					      uint64_t length, uint32_t epoch, uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL,
+				    epoch,
+				    ORIEL_EQ,
+				    ORIEL_DEV_WAIT_LL,
+				    ORIEL_DEV_NO_RANK,
+				    (uint32_t)(at >> ORIEL_AT_BITS)};
+	struct oriel_ll_place place = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct oriel_dev_target here;
+	enum oriel_status status;
+
+	status = oriel_ll_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &here);
+	if (status != ORIEL_OK)
+		return status;
+	place.base = here.base;
+	return oriel_dev_vote(g, oriel_ll_read(w, g, &place, to, length, &aim, timeout_ns));
+}
+
+/*
+ * The staging of a channel as lines, of which the stream is at byte @cursor. The
+ * flag of a line is its number in the stream, from 1: what a line held one lap
+ * before is another one.
+ */
+ORIEL_DEV struct oriel_ll_place oriel_ll_stream(const struct oriel_dev_window *w, char *staging,
+						uint64_t cursor)
+{
+	struct oriel_ll_place place = {staging, cursor / ORIEL_LL_LINE, w->channel_bytes - 1,
+				       (uint32_t)(cursor / ORIEL_LL_LINE) + 1, 1};
+
+	return place;
+}
+
+/* May a message of @length bytes go through a channel that has come to @cursor? */
+ORIEL_DEV enum oriel_status oriel_ll_check_channel(const struct oriel_dev_window *w, uint32_t what,
+						   uint32_t peer, uint32_t channel, uint64_t length,
+						   uint64_t cursor, uint64_t is_ll)
+{
+	struct oriel_dev_aim aim = {NULL, w->channel_bytes / 8, ORIEL_LE, what, peer, channel};
+
+	if (length > w->channel_bytes / 8)
+		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_RANGE, aim, length);
+	aim.operand = 0;
+	if (cursor && !is_ll)
+		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, cursor);
+	return ORIEL_OK;
+}
+
+/*
+ * Whole group: send a message of at most channel_bytes / 8 bytes through
+ * @channel, otherwise like oriel_dev_send(). A channel that has once carried
+ * such messages carries no others: ORIEL_ERR_STATE if it has.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_send_ll(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint32_t peer,
+					      uint32_t channel, const void *from, uint64_t length,
+					      uint64_t timeout_ns)
+{
+	struct oriel_dev_sender *end;
+	struct oriel_dev_peer there;
+	struct oriel_ll_place place;
+	uint64_t sent, freed, bytes = oriel_ll_length(length);
+	enum oriel_status status;
+
+	status = oriel_dev_check_other(w, ORIEL_DEV_SEND, peer, channel, w->channels);
+	if (status != ORIEL_OK)
+		return status;
+	end = &w->senders[(size_t)peer * w->channels + channel];
+	there = oriel_dev_peer_of(w, peer);
+	sent = oriel_dev_load_relaxed(&end->sent);
+	freed = oriel_dev_load_relaxed(&end->freed);
+	if (oriel_dev_usable(there.path) != ORIEL_PATH_MAPPED)
+		return ORIEL_ERR_NO_PATH;
+	status = oriel_ll_check_channel(w, ORIEL_DEV_SEND, peer, channel, length, sent,
+					oriel_dev_load_relaxed(&end->is_ll));
+	if (status == ORIEL_OK)
+		status = oriel_channel_room(w, g, peer, channel, sent + bytes, timeout_ns, &freed);
+	if (status != ORIEL_OK)
+		return status;
+	place = oriel_ll_stream(w, oriel_mapped_staging(w, there.control, w->rank, channel), sent);
+	oriel_ll_write(g, &place, from, length);
+	/* All have loaded the cursors, and the source is the caller's again. */
+	oriel_dev_sync(g);
+	if (oriel_dev_is_leader(g)) {
+		oriel_dev_store_relaxed(&end->sent, sent + bytes);
+		oriel_dev_store_relaxed(&end->freed, freed);
+		oriel_dev_store_relaxed(&end->is_ll, 1);
+	}
+	oriel_dev_sync(g);
+	return ORIEL_OK;
+}
+
+/*
+ * Whole group: take the next message of @channel from @peer, which was sent by
+ * oriel_dev_send_ll() with the same length. When a limit of the caller's own has
+ * passed none has been taken.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_recv_ll(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint32_t peer,
+					      uint32_t channel, void *to, uint64_t length,
+					      uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
+	struct oriel_dev_receiver *end;
+	struct oriel_ll_place place;
+	uint64_t received, credited;
+	enum oriel_status status;
+
+	status = oriel_dev_check_other(w, ORIEL_DEV_RECV, peer, channel, w->channels);
+	if (status != ORIEL_OK)
+		return status;
+	end = &w->receivers[(size_t)peer * w->channels + channel];
+	received = oriel_dev_load_relaxed(&end->received);
+	credited = oriel_dev_load_relaxed(&end->credited);
+	if (oriel_dev_path(w, peer) != ORIEL_PATH_MAPPED)
+		return ORIEL_ERR_NO_PATH;
+	status = oriel_ll_check_channel(w, ORIEL_DEV_RECV, peer, channel, length, received,
+					oriel_dev_load_relaxed(&end->is_ll));
+	if (status != ORIEL_OK)
+		return status;
+	place = oriel_ll_stream(w, oriel_mapped_staging(w, w->control, peer, channel), received);
+	status = oriel_dev_vote(g, oriel_ll_read(w, g, &place, to, length, &aim, timeout_ns));
+	if (status != ORIEL_OK)
+		return status;
+	received += oriel_ll_length(length);
+	if (oriel_dev_is_leader(g)) {
+		if (received - credited >= w->channel_bytes / 4) {
+			credited = received;
+			status = oriel_channel_credit(w, peer, channel, received);
+		}
+		oriel_dev_store_relaxed(&end->received, received);
+		oriel_dev_store_relaxed(&end->credited, credited);
+		oriel_dev_store_relaxed(&end->is_ll, 1);
+	}
+	oriel_dev_sync(g);
+	return status;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/dev/copy.h>
+
+#define EDGE 40u
+#define GUARD 0xa5
+
+static unsigned char byte_of(size_t i)
+{
+	return (unsigned char)(i * 7 + (i >> 8) * 13 + 3);
+}
+
+/* Every thread of a group of @size does its part, to byte @to from byte @from of a block. */
+static void check_copy(uint32_t size, size_t to, size_t from, size_t length)
+{
+	/* No longer than needed, so that sanitizers see what is read beyond. */
+	unsigned char *source = malloc(from + length + !length);
+	unsigned char *target = malloc(to + length + EDGE);
+	struct oriel_dev_group g = {0, size, ORIEL_DEV_BLOCK, 0, NULL};
+	size_t i;
+
+	assert_non_null(source);
+	assert_non_null(target);
+	for (i = 0; i < length; i++)
+		source[from + i] = byte_of(i);
+	memset(target, GUARD, to + length + EDGE);
+	for (g.rank = 0; g.rank < size; g.rank++)
+		oriel_copy_wide(g, target + to, source + from, length);
+	for (i = 0; i < to; i++)
+		assert_int_equal(target[i], GUARD);
+	assert_memory_equal(target + to, source + from, length);
+	for (i = 0; i < EDGE; i++)
+		assert_int_equal(target[to + length + i], GUARD);
+	free(target);
+	free(source);
+}
+
+static void check_places(uint32_t size, size_t length)
+{
+	size_t to, from;
+
+	for (to = 0; to < 16; to++)
+		for (from = 0; from < 16; from++)
+			check_copy(size, to, from, length);
+}
+
+static void test_short_copies_are_right_in_all_places(void **state)
+{
+	size_t length;
+
+	(void)state;
+	for (length = 0; length < 160; length++) {
+		check_places(1, length);
+		check_places(3, length);
+		check_places(32, length);
+	}
+}
+
+static void test_long_copies_are_right_in_all_places(void **state)
+{
+	static const size_t lengths[] = {511, 512, 513, 1000, 2048, 4095, 4096, 8191, 8200, 20001};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		check_places(1, lengths[i]);
+		check_places(32, lengths[i]);
+		check_places(96, lengths[i]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_short_copies_are_right_in_all_places),
+		cmocka_unit_test(test_long_copies_are_right_in_all_places),
+	};
+
+	return cmocka_run_group_tests_name("copy", tests, NULL, NULL);
+}
