@@ -136,6 +136,7 @@ static void test_operations(struct rank *r)
 {
 	uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
 	struct oriel_dev_group me = oriel_dev_thread();
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 	struct oriel_dev_comm comm;
 	char text[300] = "", got[300] = "";
 	uint64_t old;
@@ -144,6 +145,8 @@ static void test_operations(struct rank *r)
 	for (i = 0; i < LENGTH; i++)
 		CHECK(r, !((const char *)oriel_dev_address(&r->dev, r->rank, 0))[i]);
 	CHECK(r, r->dev.blame != r->dev.health);
+	CHECK(r, cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS &&
+			 mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
 	for (i = 0; i < 10; i++)
 		pass_round(r, 0, i);
