@@ -394,6 +394,7 @@ static void stream_round(struct rank *r, CUstream s, uint64_t *memory, unsigned 
 	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 4, 1, 0, s));
 	CHECK(r, mine[1000] == before * 1000u + round && mine[1001] == round);
 	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK(r, r->dev.slots[3].epoch == 2 * round);
 	CHECK_OK(r, oriel_window_get(w, next, 1000 * 8, memory + 2, 8, s));
 	CHECK(r, memory[2] == memory[0]);
 	CHECK_OK(r, oriel_window_put_value(w, next, 1002 * 8, round, s));
