@@ -518,6 +518,8 @@ static void test_stream_graph(struct rank *r)
 	must_cuda(r, "capture", cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeGlobal));
 	post_round(r, 4096);
 	must_cuda(r, "capture", cudaStreamEndCapture(r->stream, &graph));
+	/* The strictest mode forbids things to all threads: here to none that still captures. */
+	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 	must_cuda(r, "graph", cudaGraphInstantiate(&executable, graph, 0));
 	must_cuda(r, "graph", cudaGraphUpload(executable, r->stream));
 	must_cuda(r, "graph", cudaStreamSynchronize(r->stream));

@@ -138,6 +138,7 @@ static void test_operations(struct rank *r)
 {
 	uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
 	struct oriel_dev_group me = oriel_dev_thread();
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 	struct oriel_dev_comm comm;
 	char text[300] = "", got[300] = "";
 	uint64_t old;
@@ -146,6 +147,8 @@ static void test_operations(struct rank *r)
 	for (i = 0; i < LENGTH; i++)
 		CHECK(r, !((const char *)oriel_dev_address(&r->dev, r->rank, 0))[i]);
 	CHECK(r, r->dev.blame != r->dev.health);
+	CHECK(r, cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS &&
+			 mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
 	for (i = 0; i < 10; i++)
 		pass_round(r, 0, i);
@@ -393,6 +396,7 @@ static void stream_round(struct rank *r, CUstream s, uint64_t *memory, unsigned 
 	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 4, 1, 0, s));
 	CHECK(r, mine[1000] == before * 1000u + round && mine[1001] == round);
 	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK(r, r->dev.slots[3].epoch == 2 * round);
 	CHECK_OK(r, oriel_window_get(w, next, 1000 * 8, memory + 2, 8, s));
 	CHECK(r, memory[2] == memory[0]);
 	CHECK_OK(r, oriel_window_put_value(w, next, 1002 * 8, round, s));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The description of a peer's memory and a byte of choices. It is parsed and,
- * beside a real descriptor or none, imported.
+ * beside a real descriptor or none, imported, by the CPU or for a GPU that only
+ * checks what it is asked for.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -17,6 +18,8 @@ enum mapping_choice {
 	MAPPING_LIVE = 2,   /* and the memory is the live one */
 	MAPPING_NO_FD = 4,  /* no descriptor came with it */
 	MAPPING_EXPORT = 8, /* offset and length are for export */
+	MAPPING_GPU = 16,   /* the importer has a GPU */
+	MAPPING_WRONG = 32, /* the lengths behind the first descriptor do not add up */
 };
 
 static struct ori_mem *mapping_live; /* for as long as the program runs */
@@ -108,6 +111,142 @@ static void mapping_import_here(const struct ori_mem_blob *blob)
 	FUZZ_CHECK(mapping_live->refs == 1);
 }
 
+#define GPU_BASE ((char *)0x100000000000) /* where nothing is, and nobody looks */
+
+/* What the GPU was asked for. */
+static struct {
+	struct ori_mem_blob blob;
+	unsigned opened, closed;
+} mapping_asked;
+
+static enum oriel_status mapping_gpu_import(const struct ori_gpu *gpu, const int *fds,
+					    const uint64_t *lengths, unsigned count, void **address)
+{
+	uint64_t sum = 0;
+	unsigned i;
+
+	(void)gpu;
+	FUZZ_CHECK(count > 0 && count <= ORI_MEM_SEGMENTS && count == mapping_asked.blob.segments);
+	for (i = 0; i < count; i++) {
+		FUZZ_CHECK(lengths[i] > 0 && fds[i] == (int)i);
+		FUZZ_CHECK(!__builtin_add_overflow(sum, lengths[i], &sum));
+	}
+	FUZZ_CHECK(sum == mapping_asked.blob.piece_length);
+	mapping_asked.opened++;
+	*address = GPU_BASE;
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapping_gpu_open(const struct ori_gpu *gpu,
+					  const uint8_t handle[ORI_GPU_HANDLE], void **address)
+{
+	(void)gpu;
+	FUZZ_CHECK(memcmp(handle, mapping_asked.blob.handle, ORI_GPU_HANDLE) == 0);
+	mapping_asked.opened++;
+	*address = GPU_BASE;
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapping_gpu_find(const struct ori_gpu *gpu, const void *address,
+					  struct ori_gpu_place *place)
+{
+	(void)gpu;
+	FUZZ_CHECK(address == GPU_BASE);
+	*place = (struct ori_gpu_place){ORI_GPU_LEGACY, GPU_BASE, MAPPING_LENGTH, 0};
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapping_gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
+					   const void *address, size_t length)
+{
+	const struct ori_mem_blob *b = &mapping_asked.blob;
+
+	(void)gpu;
+	FUZZ_CHECK(kind == ORI_GPU_MAPPED || kind == ORI_GPU_LEGACY);
+	FUZZ_CHECK(length == b->piece_length && (uintptr_t)address <= b->address);
+	FUZZ_CHECK(b->address + b->length - (uintptr_t)address <= length);
+	return ORIEL_OK;
+}
+
+static void mapping_gpu_unmap(void *address, size_t length)
+{
+	FUZZ_CHECK(address == GPU_BASE && length == mapping_asked.blob.piece_length);
+	mapping_asked.closed++;
+}
+
+static void mapping_gpu_close(const struct ori_gpu *gpu, void *address)
+{
+	(void)gpu;
+	FUZZ_CHECK(address == GPU_BASE);
+	mapping_asked.closed++;
+}
+
+static enum oriel_status mapping_gpu_pin(const struct ori_gpu *gpu, void *address, size_t length)
+{
+	(void)gpu;
+	FUZZ_CHECK(address && length);
+	mapping_asked.opened++;
+	return ORIEL_OK;
+}
+
+static void mapping_gpu_unpin(const struct ori_gpu *gpu, void *address)
+{
+	(void)gpu;
+	FUZZ_CHECK(address);
+	mapping_asked.closed++;
+}
+
+static const struct ori_gpu mapping_gpu = {.ops = &(const struct ori_gpu_ops){
+						   .import = mapping_gpu_import,
+						   .open_handle = mapping_gpu_open,
+						   .find = mapping_gpu_find,
+						   .grant = mapping_gpu_grant,
+						   .unmap = mapping_gpu_unmap,
+						   .close_handle = mapping_gpu_close,
+						   .pin = mapping_gpu_pin,
+						   .unpin = mapping_gpu_unpin,
+					   }};
+
+/* Lengths as a peer would send them, or wrong ones. */
+static void mapping_write_lengths(const struct ori_mem_blob *blob, bool is_wrong)
+{
+	uint64_t lengths[ORI_MEM_SEGMENTS], each;
+	unsigned i, count = blob->segments;
+
+	if (count == 0 || count > ORI_MEM_SEGMENTS)
+		return;
+	each = blob->piece_length / count;
+	for (i = 0; i < count; i++)
+		lengths[i] = each;
+	lengths[0] += blob->piece_length % count + (is_wrong ? 1 : 0);
+	memcpy(mapping_live->address, lengths, count * sizeof(lengths[0]));
+}
+
+static void mapping_import_gpu(const struct ori_mem_blob *blob, unsigned choices)
+{
+	int fds[ORI_MEM_FDS], i, count = 0;
+	struct ori_mapping m = {0};
+	enum oriel_status status;
+
+	mapping_write_lengths(blob, choices & MAPPING_WRONG);
+	mapping_asked.blob = *blob;
+	mapping_asked.opened = mapping_asked.closed = 0;
+	if (blob->kind == ORI_MEM_BLOB_FILE || blob->segments > 1)
+		fds[count++] = mapping_live->fd;
+	for (i = 0; count < (int)ORI_MEM_FDS; i++)
+		fds[count++] = i;
+	status = ori_mem_import_gpu(&mapping_gpu, blob, choices & MAPPING_NO_FD ? NULL : fds, &m);
+	if (status != ORIEL_OK) {
+		FUZZ_CHECK(!m.address && !m.base && !m.mem);
+	} else {
+		FUZZ_CHECK(m.length == blob->length && m.kind == blob->kind);
+		if (m.base == GPU_BASE)
+			FUZZ_CHECK((char *)m.address == GPU_BASE + blob->mem_offset);
+		ori_mapping_close(&m);
+	}
+	FUZZ_CHECK(mapping_asked.opened == mapping_asked.closed && mapping_live->refs == 1);
+}
+
 /* With the offset and the length of what may be no description at all. */
 static void mapping_export(const struct fuzz_input *input)
 {
@@ -147,7 +286,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		blob.id = mapping_live->id;
 		blob.address = (uintptr_t)mapping_live->address + blob.mem_offset;
 	}
-	if (choices & MAPPING_NO_FD)
+	if (choices & MAPPING_GPU)
+		mapping_import_gpu(&blob, choices);
+	else if (choices & MAPPING_NO_FD)
 		mapping_import_here(&blob);
 	else
 		mapping_import_file(&blob);
@@ -165,8 +306,16 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		.length = 4096,
 	};
 
-	if (n > 15)
+	if (n > 63)
 		return 0;
+	if (n & MAPPING_GPU && n % 4 < 3) {
+		blob.kind = n % 2 ? ORI_MEM_BLOB_GPU_HANDLE : ORI_MEM_BLOB_GPU_FILES;
+		blob.piece_length = MAPPING_LENGTH;
+		blob.mem_offset = 4096;
+		blob.segments = n % 2 ? 0 : 1 + n % 4 * 2;
+		blob.id = n % 2 ? 0 : 3;
+		blob.handle[0] = n % 2;
+	}
 	if (blob.kind == ORI_MEM_BLOB_FILE) {
 		blob.id = 2;
 		blob.mem_offset = blob.fd_offset = n * 4096;
