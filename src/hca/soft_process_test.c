@@ -239,10 +239,14 @@ static void test_a_stopped_peer_is_waited_for(void **state)
 		struct ori_soft_counters c = {0};
 		uint64_t last = 0;
 		struct duo d;
+		int how;
 
 		duo_open(&d, configs[i]);
 		assert_int_equal(side_wait(&d.side, side_signal(&d.side, &d.peer, 0)), ORIEL_OK);
 		kill(d.child, SIGSTOP);
+		/* Until its last thread stands, it may still answer. */
+		assert_int_equal(waitpid(d.child, &how, WUNTRACED), d.child);
+		assert_true(WIFSTOPPED(how));
 		for (unsigned k = 0; k < 8; k++)
 			last = side_write(&d.side, &d.peer, 4096, 4096, 1 << 20, 0);
 		while (c.timeouts < 100) {
