@@ -214,6 +214,7 @@ static inline void bare_open(struct bare *b, const struct bare_attr *attr)
 		w->timeout_ns = attr->timeout_ns;
 		w->fault = &b->fault[i];
 		w->health = b->health;
+		w->blame = b->health;
 		length = bare_lay_out(attr, w);
 		controls[i] = (char *)bare_alloc(b, i, length);
 		b->rank[i].buffer[0] = (char *)bare_alloc(b, i, attr->length);

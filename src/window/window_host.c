@@ -408,7 +408,6 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
 	enum oriel_status status = host_check(w, peer, buffer);
 	const struct oriel_dev_buffer *place;
-	void *byte;
 
 	if (status != ORIEL_OK)
 		return status;
@@ -417,10 +416,10 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 		return ori_fail(ORIEL_ERR_RANGE, "byte %llu of %llu in buffer %u of rank %u",
 				(unsigned long long)offset, (unsigned long long)place->length,
 				buffer, peer);
-	byte = oriel_dev_address(&w->device, peer, at);
-	if (!byte)
+	/* Not by the handle: its tables may lie on a GPU. */
+	if (w->peers[peer].path == ORIEL_PATH_RDMA)
 		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", peer,
 				w->device.rank);
-	*address = byte;
+	*address = place->base + offset;
 	return ORIEL_OK;
 }

@@ -62,7 +62,7 @@ static void check_fails(struct rank *r, enum oriel_status got, enum oriel_status
 static void rank_use_gpu(struct rank *r)
 {
 	CUcontext context;
-	int count;
+	int count = 0;
 
 	CHECK(r, cuInit(0) == CUDA_SUCCESS && cuDeviceGetCount(&count) == CUDA_SUCCESS);
 	CHECK(r, cuDevicePrimaryCtxRetain(&context, (int)r->rank % count) == CUDA_SUCCESS);
