@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs through the CUDA driver. */
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,13 @@
 
 static_assert(sizeof(CUipcMemHandle) == ORI_GPU_HANDLE, "a handle has its place");
 static_assert(sizeof(((CUuuid *)0)->bytes) == ORI_GPU_UUID, "a UUID has its place");
+
+/*
+ * Held while ranges are mapped, opened or unmapped: driver 580 crashed inside
+ * cuMemUnmap() when four threads, each with a GPU, did so at once
+ * (tests/device/gpu_first.cu, "a hundred windows").
+ */
+static pthread_mutex_t gpu_ranges = PTHREAD_MUTEX_INITIALIZER;
 
 static CUdeviceptr gpu_address(const void *address)
 {
@@ -94,9 +102,9 @@ static enum oriel_status gpu_open_to(CUdevice device, CUdeviceptr at, size_t len
  * @handles side by side in a fresh range of addresses, open to @gpu. The
  * mappings hold the memory from then on: the handles may go.
  */
-static enum oriel_status gpu_map(const struct ori_gpu *gpu,
-				 const CUmemGenericAllocationHandle *handles,
-				 const uint64_t *lengths, unsigned count, void **address)
+static enum oriel_status gpu_map_locked(const struct ori_gpu *gpu,
+					const CUmemGenericAllocationHandle *handles,
+					const uint64_t *lengths, unsigned count, void **address)
 {
 	uint64_t whole = 0, at = 0;
 	enum oriel_status status;
@@ -132,10 +140,24 @@ err_unmap:
 	return status;
 }
 
+static enum oriel_status gpu_map(const struct ori_gpu *gpu,
+				 const CUmemGenericAllocationHandle *handles,
+				 const uint64_t *lengths, unsigned count, void **address)
+{
+	enum oriel_status status;
+
+	pthread_mutex_lock(&gpu_ranges);
+	status = gpu_map_locked(gpu, handles, lengths, count, address);
+	pthread_mutex_unlock(&gpu_ranges);
+	return status;
+}
+
 static void gpu_unmap(void *address, size_t length)
 {
+	pthread_mutex_lock(&gpu_ranges);
 	ori_cuda.cuMemUnmap(gpu_address(address), length);
 	ori_cuda.cuMemAddressFree(gpu_address(address), length);
+	pthread_mutex_unlock(&gpu_ranges);
 }
 
 static enum oriel_status gpu_round_up(const struct ori_gpu *gpu, size_t *length)
@@ -377,11 +399,13 @@ static enum oriel_status gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind 
 
 	if (status != ORIEL_OK)
 		return status;
+	pthread_mutex_lock(&gpu_ranges);
 	if (ori_cuda.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) !=
 		    CUDA_SUCCESS ||
 	    device != gpu->device)
 		status = kind == ORI_GPU_MAPPED ? gpu_open_to(gpu->device, at, length)
 						: gpu_grant_legacy(gpu, at);
+	pthread_mutex_unlock(&gpu_ranges);
 	gpu_leave(&visit);
 	return status;
 }

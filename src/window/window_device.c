@@ -180,7 +180,8 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
 	if (oriel_dev_load_acquire32(&place->state) != ORIEL_DEV_FAULT_FULL)
 		return ORIEL_AGAIN;
 	/* One taker: whoever moves it back to WRITING owns the record. */
-	if (!oriel_dev_swap_acq_rel32(&place->state, ORIEL_DEV_FAULT_FULL, ORIEL_DEV_FAULT_WRITING))
+	if (!oriel_dev_swap_acq_rel32_gpu(&place->state, ORIEL_DEV_FAULT_FULL,
+					  ORIEL_DEV_FAULT_WRITING))
 		return ORIEL_AGAIN;
 	*fault = oriel_dev_fault_copy(place);
 	oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_EMPTY);

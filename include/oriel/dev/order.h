@@ -349,13 +349,16 @@ ORIEL_DEV uint32_t oriel_dev_exchange_acquire32(uint32_t *word, uint32_t value)
 #endif
 }
 
-/* Did @word hold @expected, so that it holds @value now? */
-ORIEL_DEV bool oriel_dev_swap_acq_rel32(uint32_t *word, uint32_t expected, uint32_t value)
+/*
+ * Did @word hold @expected, so that it holds @value now? Among the threads of one
+ * GPU or of the CPU: host memory has no atomics that both know of.
+ */
+ORIEL_DEV bool oriel_dev_swap_acq_rel32_gpu(uint32_t *word, uint32_t expected, uint32_t value)
 {
 #ifdef __CUDA_ARCH__
 	uint32_t old;
 
-	asm volatile("atom.acq_rel.sys.global.cas.b32 %0, [%1], %2, %3;"
+	asm volatile("atom.acq_rel.gpu.cas.b32 %0, [%1], %2, %3;"
 		     : "=r"(old)
 		     : "l"(word), "r"(expected), "r"(value)
 		     : "memory");

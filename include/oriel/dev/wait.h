@@ -57,8 +57,8 @@ ORIEL_DEV bool oriel_dev_compare(uint64_t seen, uint32_t compare, uint64_t opera
 ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *place,
 				    const struct oriel_dev_fault *record)
 {
-	if (!oriel_dev_swap_acq_rel32(&place->state, ORIEL_DEV_FAULT_EMPTY,
-				      ORIEL_DEV_FAULT_WRITING))
+	if (!oriel_dev_swap_acq_rel32_gpu(&place->state, ORIEL_DEV_FAULT_EMPTY,
+					  ORIEL_DEV_FAULT_WRITING))
 		return;
 	place->status = record->status;
 	place->what = record->what;
