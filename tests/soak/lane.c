@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define LANE_LONG_NS 120000000000u
 #define LANE_USED 0xdb /* what a source holds once it is the lane's again */
 
 struct lane {
@@ -294,8 +293,8 @@ static enum oriel_status step_wait(const struct lane_step *s)
 		status = step_wait_for(s, 1);
 		if (status != ORIEL_ERR_TIMEOUT)
 			return status;
-		return step_wait_for(s, LANE_LONG_NS);
 	}
+	/* The default limit, so that in vain it breaks the communicator. */
 	return step_wait_for(s, 0);
 }
 
