@@ -448,7 +448,7 @@ static void who_cannot_be_joined_is_named(struct rank *r)
 		leave(r);
 		before = before ? strdup(before) : NULL;
 		if (r->rank == 0)
-			setenv("ORIEL_SOFT_HCA", "mtu=256", 1);
+			setenv("ORIEL_SOFT_HCA", "mtu=512", 1);
 		meet_a_stranger(r);
 		if (before)
 			setenv("ORIEL_SOFT_HCA", before, 1);
