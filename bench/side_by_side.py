@@ -5,6 +5,7 @@ A program has a name, missing(), version() and lap(), which returns {key: us}.
 A row has test, mode, bytes, ranks, key and unit: "us", "ns" or "GB/s".
 """
 
+import argparse
 import contextlib
 import json
 import os
@@ -35,6 +36,24 @@ def parse(text, **extra):
             row = json.loads(line) | extra
             rows[row["test"], row["mode"], row["bytes"], row["ranks"]] = row["median_us"]
     return rows
+
+
+def arguments(description, build):
+    """The command line of a script that compiles its peers in @build by default."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--oriel", default="build/release/bin/oriel", help="the tool (%(default)s)")
+    parser.add_argument("--build", default=build, type=pathlib.Path,
+                        help="where other programs are compiled (%(default)s)")
+    parser.add_argument("--laps", type=int, default=9, help="repetitions (%(default)s)")
+    parser.add_argument("--quick", action="store_true", help="three repetitions")
+    parser.add_argument("--json", metavar="FILE", help="also write one JSON object a line")
+    options = parser.parse_args()
+    if options.quick:
+        options.laps = 3
+    options.oriel = str(pathlib.Path(options.oriel).resolve())
+    options.build.mkdir(parents=True, exist_ok=True)
+    options.build = options.build.resolve()
+    return options
 
 
 def compile_peer(compiler, program, *sources):

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Oriel beside Open MPI, OpenSHMEM and UCX on this machine, in one run."""
 
-import argparse
 import dataclasses
 import os
 import pathlib
@@ -17,8 +16,9 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from side_by_side import (CORES, K, M, SECONDS, better, compile_peer, figure, measure, output, parse,
-                          pick, print_columns, ready, spread, stamp, verdict, write_json)
+from side_by_side import (CORES, K, M, SECONDS, arguments, better, compile_peer, figure, measure,
+                          output, parse, pick, print_columns, ready, spread, stamp, verdict,
+                          write_json)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,25 +289,8 @@ def report(taken, names):
     print_columns(lines)
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--oriel", default="build/release/bin/oriel", help="the tool (%(default)s)")
-    parser.add_argument("--build", default="build/cpu-peers", type=pathlib.Path,
-                        help="where the peers' programs are compiled (%(default)s)")
-    parser.add_argument("--laps", type=int, default=9, help="repetitions (%(default)s)")
-    parser.add_argument("--quick", action="store_true", help="three repetitions")
-    parser.add_argument("--json", metavar="FILE", help="also write one JSON object a line")
-    options = parser.parse_args()
-    if options.quick:
-        options.laps = 3
-    options.oriel = str(pathlib.Path(options.oriel).resolve())
-    return options
-
-
 def main():
-    options = arguments()
-    options.build.mkdir(parents=True, exist_ok=True)
-    options.build = options.build.resolve()
+    options = arguments(__doc__, "build/cpu-peers")
     programs = ready([kind(options.build, options.oriel)
                       for kind in (Oriel, Limit, OpenMpi, OpenShmem, Ucx)])
     if not programs or programs[0].name != "oriel":

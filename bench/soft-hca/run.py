@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rdma path over the adapter in software, beside bare sockets, in one run."""
 
-import argparse
 import dataclasses
 import json
 import os
@@ -13,8 +12,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from side_by_side import (K, M, SECONDS, better, compile_peer, figure, measure, output, parse, pick,
-                          print_columns, ready, spread, stamp, verdict, write_json)
+from side_by_side import (K, M, SECONDS, arguments, better, compile_peer, figure, measure, output,
+                          parse, pick, print_columns, ready, spread, stamp, verdict, write_json)
 
 PEERS = ("unix", "tcp")
 
@@ -146,25 +145,8 @@ def path_of(name, row):
     return "rdma[sink]" if row.test == "wqe_rate" else "rdma[soft]"
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--oriel", default="build/release/bin/oriel", help="the tool (%(default)s)")
-    parser.add_argument("--build", default="build/soft-hca", type=pathlib.Path,
-                        help="where the bare programs are compiled (%(default)s)")
-    parser.add_argument("--laps", type=int, default=9, help="repetitions (%(default)s)")
-    parser.add_argument("--quick", action="store_true", help="three repetitions")
-    parser.add_argument("--json", metavar="FILE", help="also write one JSON object a line")
-    options = parser.parse_args()
-    if options.quick:
-        options.laps = 3
-    options.oriel = str(pathlib.Path(options.oriel).resolve())
-    return options
-
-
 def main():
-    options = arguments()
-    options.build.mkdir(parents=True, exist_ok=True)
-    options.build = options.build.resolve()
+    options = arguments(__doc__, "build/soft-hca")
     programs = ready([Oriel(options.build, options.oriel),
                       *(Wire(name, options.build) for name in PEERS)])
     if not programs or programs[0].name != "oriel":

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two adapters of this process and a link between them, for tests. */
+#ifndef ORI_TRANSPORT_PAIR_TEST_H
+#define ORI_TRANSPORT_PAIR_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/transport.h"
+
+#define LENGTH 65536u
+#define LONG_NS 20000000000u
+#define DEPTH 16u
+
+/* Words at the start of each side's memory; the data begins at DATA. */
+enum { SIGNAL = 0, COUNTER = 8, OLD = 16, DATA = 4096 };
+
+struct side {
+	struct ori_rdma *rdma;
+	struct ori_rdma_link *link;
+	const struct oriel_dev_link *dev;
+	struct ori_hca_qp_address adapter;
+	struct ori_rdma_end end;
+	struct ori_hca_mr *mr;
+	struct ori_hca_keys keys;
+	struct oriel_dev_fault health;
+	char *memory;
+};
+
+struct pair {
+	struct side a, b;
+};
+
+static inline void side_open(struct side *s, const char *config, unsigned peer)
+{
+	struct ori_rdma_attr attr = {&ori_hca_soft_ops, config, DEPTH, &s->health, LONG_NS, 100};
+
+	s->memory = aligned_alloc(4096, LENGTH);
+	assert_non_null(s->memory);
+	memset(s->memory, 0, LENGTH);
+	assert_int_equal(ori_rdma_open(&attr, &s->rdma), ORIEL_OK);
+	assert_int_equal(ori_rdma_register(s->rdma, s->memory, LENGTH, &s->mr, &s->keys), ORIEL_OK);
+	ori_rdma_describe(s->rdma, &s->adapter);
+	assert_int_equal(ori_rdma_link_create(s->rdma, peer, &s->link), ORIEL_OK);
+	s->dev = ori_rdma_link_device(s->link);
+}
+
+static inline void side_close(struct side *s)
+{
+	ori_rdma_link_destroy(s->link);
+	ori_rdma_unregister(s->rdma, s->mr);
+	ori_rdma_close(s->rdma);
+	free(s->memory);
+}
+
+/* Two links that are not connected. */
+static inline struct pair *pair_create(const char *config)
+{
+	struct pair *p = calloc(1, sizeof(*p));
+
+	assert_non_null(p);
+	side_open(&p->a, config, 1);
+	side_open(&p->b, config, 0);
+	return p;
+}
+
+static inline void pair_connect(struct pair *p)
+{
+	assert_int_equal(ori_rdma_link_open(p->a.link, &p->a.end), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_open(p->b.link, &p->b.end), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(p->a.link, &p->b.adapter, &p->b.end), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(p->b.link, &p->a.adapter, &p->a.end), ORIEL_OK);
+	ori_rdma_link_begin(p->b.link);
+	ori_rdma_link_begin(p->a.link);
+}
+
+static inline struct pair *pair_open(const char *config)
+{
+	struct pair *p = pair_create(config);
+
+	pair_connect(p);
+	return p;
+}
+
+static inline void pair_close(struct pair *p)
+{
+	side_close(&p->a);
+	side_close(&p->b);
+	free(p);
+}
+
+static inline struct oriel_mlx5_place here(const struct side *s, uint64_t at)
+{
+	struct oriel_mlx5_place place = {at, s->keys.lkey};
+
+	return place;
+}
+
+static inline struct oriel_mlx5_place there(const struct side *s, uint64_t at)
+{
+	struct oriel_mlx5_place place = {at, s->keys.rkey};
+
+	return place;
+}
+
+static inline uint64_t *word(const struct side *s, uint64_t at)
+{
+	return (uint64_t *)(void *)(s->memory + at);
+}
+
+#endif
