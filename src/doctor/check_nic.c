@@ -35,6 +35,13 @@ static const char *nic_name(const struct ori_facts_nic *n)
 	return n->name[0] ? n->name : "an adapter";
 }
 
+static const char *nic_driver(const struct ori_facts_nic *n)
+{
+	if (nic_is_software(n))
+		return "in software";
+	return n->driver[0] ? n->driver : "of a driver that is not known";
+}
+
 /* What checks ask of one adapter: is it fine, ORI_FACT_UNKNOWN, or NIC_APART. */
 typedef int64_t nic_question(const struct ori_facts *f, const struct ori_facts_nic *n);
 
@@ -84,9 +91,8 @@ static const struct ori_facts_nic *nics_ask(const struct ori_facts *f, nic_quest
 static void check_device(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (f->nic_count > 0) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "%u: %s, driver %s%s", f->nic_count,
-			   nic_name(&f->nic[0]),
-			   f->nic[0].driver[0] ? f->nic[0].driver : "not known",
+		ori_answer(a, ORIEL_VERDICT_PASS, "%u: %s, %s%s", f->nic_count,
+			   nic_name(&f->nic[0]), nic_driver(&f->nic[0]),
 			   f->nic_count > 1 ? ", and others" : "");
 	} else if (f->nics != 0) {
 		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known");
@@ -376,8 +382,8 @@ static void check_devx(const struct ori_facts *f, struct ori_answer *a)
 	if (!n)
 		return;
 	if (nic_is_mlx5(n) == ORI_FACT_NO) {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "%s is no ConnectX (driver %s)", nic_name(n),
-			   n->driver);
+		ori_answer(a, ORIEL_VERDICT_FAIL, "%s is no ConnectX, but %s", nic_name(n),
+			   nic_driver(n));
 		return;
 	}
 	ori_answer(a, ORIEL_VERDICT_FAIL, "%s takes no commands from this process", nic_name(n));
