@@ -201,8 +201,8 @@ static bool gpu_enter(int *device)
 {
 	void *context;
 
-	if (!gpus_are_there() || !cuda.retain || !cuda.release || !cuda.push || !cuda.pop ||
-	    cuda.get(device, 0) != 0 || cuda.retain(&context, *device) != 0)
+	if (!cuda.retain || !cuda.release || !cuda.push || !cuda.pop || cuda.get(device, 0) != 0 ||
+	    cuda.retain(&context, *device) != 0)
 		return false;
 	if (cuda.push(context) == 0)
 		return true;
@@ -222,7 +222,7 @@ int ori_gpus_try_registers(void *page, size_t length)
 {
 	int device, result;
 
-	if (!cuda.pin || !cuda.unpin || !gpu_enter(&device))
+	if (!gpus_are_there() || !cuda.pin || !cuda.unpin || !gpu_enter(&device))
 		return -1;
 	result = cuda.pin(page, length, GPUS_PIN_PORTABLE | GPUS_PIN_MAPPED | GPUS_PIN_IO);
 	if (result == 0)
@@ -238,7 +238,7 @@ bool ori_gpus_borrow(size_t length, struct ori_gpus_memory *memory)
 	int device;
 
 	memory->dmabuf = -1;
-	if (!cuda.alloc || !cuda.free || !gpu_enter(&device))
+	if (!gpus_are_there() || !cuda.alloc || !cuda.free || !gpu_enter(&device))
 		return false;
 	if (cuda.alloc(&memory->address, length) != 0) {
 		gpu_leave(device);
