@@ -219,6 +219,30 @@ static void check_mtu(const struct ori_facts *f, struct ori_answer *a)
 				n->net[0] ? n->net : "(its interface)", MTU_NET_BEST);
 }
 
+static int64_t nic_is_lossless(const struct ori_facts *f, const struct ori_facts_nic *n)
+{
+	(void)f;
+	if (strcmp(n->link, "infiniband") == 0 || nic_is_software(n))
+		return NIC_APART;
+	if (!n->link[0] || n->pfc == ORI_FACT_UNKNOWN)
+		return ORI_FACT_UNKNOWN;
+	return n->pfc > 0;
+}
+
+static void check_lossless(const struct ori_facts *f, struct ori_answer *a)
+{
+	const struct ori_facts_nic *n = nics_ask(f, nic_is_lossless, a);
+
+	if (!n)
+		return;
+	ori_answer(a, ORIEL_VERDICT_FAIL, "no priority of %s has flow control",
+		   n->net[0] ? n->net : nic_name(n));
+	ori_answer_mend(a,
+			"mlnx_qos -i %s --trust dscp --pfc 0,0,0,1,0,0,0,0 (and the same "
+			"priority of the switch)",
+			n->net[0] ? n->net : "(its interface)");
+}
+
 /* Who may pin more than the limit has a capability, or is asked to raise it. */
 static void check_memlock(const struct ori_facts *f, struct ori_answer *a)
 {
@@ -563,6 +587,9 @@ static const struct ori_check checks[] = {
 	{"MTU", 0, ORI_WAYS_NIC,
 	 "both ends use the smaller one: less bandwidth, and a hang where software assumes 4096",
 	 check_mtu},
+	{"lossless Ethernet", 0, ORI_WAYS_NIC,
+	 "where many send to one, packets are lost: retries, or peers that seem gone (0x15)",
+	 check_lossless},
 	{"locked memory", ORI_WAYS_NIC, 0,
 	 "windows and regions beyond the limit cannot be registered (ENOMEM)", check_memlock},
 	{"registration", ORI_WAYS_NIC, 0, "no memory can be registered", check_pins},

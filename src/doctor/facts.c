@@ -94,11 +94,12 @@ static const struct fact_field nic_fields[] = {
 	TEXT("port", ori_facts_nic, port),         TEXT("link", ori_facts_nic, link),
 	TEXT("net", ori_facts_nic, net),           NUMBER("mtu", ori_facts_nic, mtu),
 	NUMBER("mtu.net", ori_facts_nic, mtu_net), NUMBER("gid.v1", ori_facts_nic, gid_v1),
-	NUMBER("gid.v2", ori_facts_nic, gid_v2),   FLAG("opens", ori_facts_nic, opens),
-	FLAG("pins", ori_facts_nic, pins),         FLAG("atomics", ori_facts_nic, atomics),
-	FLAG("dmabuf", ori_facts_nic, dmabuf),     FLAG("devx", ori_facts_nic, devx),
-	FLAG("doorbell", ori_facts_nic, doorbell), FLAG("umem", ori_facts_nic, umem),
-	FLAG("acs", ori_facts_nic, acs),           TEXT("iommu", ori_facts_nic, iommu),
+	NUMBER("gid.v2", ori_facts_nic, gid_v2),   NUMBER("pfc", ori_facts_nic, pfc),
+	FLAG("opens", ori_facts_nic, opens),       FLAG("pins", ori_facts_nic, pins),
+	FLAG("atomics", ori_facts_nic, atomics),   FLAG("dmabuf", ori_facts_nic, dmabuf),
+	FLAG("devx", ori_facts_nic, devx),         FLAG("doorbell", ori_facts_nic, doorbell),
+	FLAG("umem", ori_facts_nic, umem),         FLAG("acs", ori_facts_nic, acs),
+	TEXT("iommu", ori_facts_nic, iommu),
 };
 
 /* Some fields of some struct of a record. */

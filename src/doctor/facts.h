@@ -57,6 +57,7 @@ struct ori_facts_nic {
 	int64_t acs;
 	int64_t mtu;      /* of the port, in bytes */
 	int64_t mtu_net;  /* of the interface */
+	int64_t pfc;      /* mask of the priorities that lose nothing */
 	int64_t gid_v1;   /* addresses of RoCE v1 */
 	int64_t gid_v2;   /* and of RoCE v2 */
 	int64_t opens;    /* for this user, through libibverbs */

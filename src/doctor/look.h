@@ -19,6 +19,13 @@ void ori_look_pci(const char *root, const char *pci, int64_t *numa, int64_t *acs
 /* How many devices of @vendor and a @class, its two upper bytes, the bus has. */
 int64_t ori_look_bus(const char *root, unsigned vendor, const unsigned *classes, unsigned count);
 
+/*
+ * Priorities of the interface @net that are lossless, as a mask; and the same from
+ * the bytes of the kernel's answer.
+ */
+int64_t ori_look_pfc(const char *net);
+int64_t ori_look_pfc_answer(const void *bytes, size_t length);
+
 /* Does a bridge with this configuration space redirect what one device sends to another? */
 int64_t ori_look_acs(const unsigned char *config, size_t length);
 

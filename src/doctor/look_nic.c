@@ -93,6 +93,7 @@ static void nic_look_net(const char *root, struct ori_facts_nic *nic)
 			   sizeof(line)))
 		return;
 	ori_fact_set(&nic->net, line);
+	nic->pfc = ori_look_pfc(nic->net);
 	nic->mtu_net = ori_file_number(ori_file_path(root, "/sys/class/net/%s/mtu", nic->net));
 }
 

@@ -8,6 +8,9 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <ftw.h>
+#include <linux/dcbnl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,6 +210,77 @@ static void test_an_adapter_is_looked_at(void **state)
 	assert_int_equal(n->acs, ORI_FACT_NO);
 }
 
+/* As kernel 6.1 answers: the interface, then IEEE with ETS and PFC in it. */
+static size_t make_pfc_answer(unsigned char *bytes, unsigned enabled)
+{
+	struct {
+		struct nlmsghdr head;
+		struct dcbmsg what;
+		struct nlattr name;
+		char text[8];
+		struct nlattr ieee, ets;
+		uint32_t any;
+		struct nlattr pfc;
+		struct ieee_pfc values;
+	} answer;
+
+	memset(&answer, 0, sizeof(answer));
+	answer.head.nlmsg_len = sizeof(answer);
+	answer.head.nlmsg_type = RTM_GETDCB;
+	answer.what.cmd = DCB_CMD_IEEE_GET;
+	answer.name.nla_type = DCB_ATTR_IFNAME;
+	answer.name.nla_len = sizeof(answer.name) + 6;
+	answer.ieee.nla_type = DCB_ATTR_IEEE | NLA_F_NESTED;
+	answer.ieee.nla_len = (uint16_t)(sizeof(answer) - ((char *)&answer.ieee - (char *)&answer));
+	answer.ets.nla_type = DCB_ATTR_IEEE_ETS;
+	answer.ets.nla_len = sizeof(answer.ets) + sizeof(answer.any);
+	answer.pfc.nla_type = DCB_ATTR_IEEE_PFC;
+	answer.pfc.nla_len = (uint16_t)(sizeof(answer) - ((char *)&answer.pfc - (char *)&answer));
+	answer.values.pfc_en = (uint8_t)enabled;
+	memcpy(bytes, &answer, sizeof(answer));
+	return sizeof(answer);
+}
+
+static void test_flow_control_is_found_in_the_answer(void **state)
+{
+	unsigned char bytes[512], *end;
+	struct nlmsghdr head;
+	size_t length, cut;
+
+	(void)state;
+	length = make_pfc_answer(bytes, 0x08);
+	assert_int_equal(ori_look_pfc_answer(bytes, length), 0x08);
+	make_pfc_answer(bytes, 0);
+	assert_int_equal(ori_look_pfc_answer(bytes, length), 0);
+	for (cut = 0; cut < length; cut++) {
+		end = malloc(cut + 1); /* so that a sanitizer sees where it ends */
+		assert_non_null(end);
+		make_pfc_answer(bytes, 0x08);
+		if (cut >= sizeof(head)) {
+			memcpy(&head, bytes, sizeof(head));
+			head.nlmsg_len = (uint32_t)cut;
+			memcpy(bytes, &head, sizeof(head));
+		}
+		memcpy(end, bytes, cut);
+		assert_int_equal(ori_look_pfc_answer(end, cut), ORI_FACT_UNKNOWN);
+		free(end);
+	}
+	make_pfc_answer(bytes, 0x08);
+	memcpy(&head, bytes, sizeof(head));
+	head.nlmsg_type = NLMSG_ERROR;
+	memcpy(bytes, &head, sizeof(head));
+	assert_int_equal(ori_look_pfc_answer(bytes, length), ORI_FACT_UNKNOWN);
+}
+
+static void test_an_interface_without_flow_control_is_unknown(void **state)
+{
+	(void)state;
+	assert_int_equal(ori_look_pfc("lo"), ORI_FACT_UNKNOWN);
+	assert_int_equal(ori_look_pfc("gone0"), ORI_FACT_UNKNOWN);
+	assert_int_equal(ori_look_pfc(""), ORI_FACT_UNKNOWN);
+	assert_int_equal(ori_look_pfc("a-name-that-is-far-too-long"), ORI_FACT_UNKNOWN);
+}
+
 static void test_an_adapter_in_software_is_on_no_bus(void **state)
 {
 	(void)state;
@@ -300,6 +374,8 @@ int main(void)
 		LOOK_TEST(test_the_bus_is_looked_at),
 		LOOK_TEST(test_a_bridge_that_hides_its_configuration_is_unknown),
 		LOOK_TEST(test_an_adapter_is_looked_at),
+		cmocka_unit_test(test_flow_control_is_found_in_the_answer),
+		cmocka_unit_test(test_an_interface_without_flow_control_is_unknown),
 		LOOK_TEST(test_an_adapter_in_software_is_on_no_bus),
 		LOOK_TEST(test_the_drivers_parameters_are_read),
 		LOOK_TEST(test_parameters_that_are_not_set_are_no),
