@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "sys/nvml.h"
 
 #define GPU_CAPABILITY 8 /* the oldest that the library's kernels are compiled for */
 
@@ -34,12 +35,25 @@ void ori_gpu_leave(struct ori_gpu_visit *visit)
 	ori_cuda.cuCtxPopCurrent(&context);
 }
 
-static int gpu_attribute(CUdevice device, CUdevice_attribute attribute)
+int ori_gpu_attribute(CUdevice device, CUdevice_attribute attribute)
 {
 	int value = 0;
 
 	ori_cuda.cuDeviceGetAttribute(&value, attribute, device);
 	return value;
+}
+
+/* Where NVML does not tell, atomics do: PCIe has none. */
+static bool gpu_is_nvlink(CUdevice from, CUdevice to, bool has_atomics)
+{
+	char a[ORI_GPU_PCI], b[ORI_GPU_PCI];
+	bool is_nvlink;
+
+	if (ori_cuda.cuDeviceGetPCIBusId(a, sizeof(a), from) == CUDA_SUCCESS &&
+	    ori_cuda.cuDeviceGetPCIBusId(b, sizeof(b), to) == CUDA_SUCCESS &&
+	    ori_nvml_is_nvlink(a, b, &is_nvlink))
+		return is_nvlink;
+	return has_atomics;
 }
 
 static bool gpu_p2p(CUdevice from, CUdevice to, CUdevice_P2PAttribute attribute)
@@ -58,6 +72,8 @@ static uint32_t gpu_reach_flags(CUdevice from, CUdevice to)
 		flags |= ORI_GPU_ACCESS;
 	if (flags && gpu_p2p(from, to, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED))
 		flags |= ORI_GPU_ATOMICS;
+	if (flags && gpu_is_nvlink(from, to, flags & ORI_GPU_ATOMICS))
+		flags |= ORI_GPU_NVLINK;
 	return flags;
 }
 
@@ -83,10 +99,11 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.look = gpu_look,
 	.alloc = ori_gpu_alloc,
 	.import = ori_gpu_import,
+	.import_fabric = ori_gpu_import_fabric,
 	.unmap = ori_gpu_unmap,
 	.find = ori_gpu_find,
 	.grant = ori_gpu_grant,
-	.export_fd = ori_gpu_export_fd,
+	.export_mapped = ori_gpu_export_mapped,
 	.export_handle = ori_gpu_export_handle,
 	.open_handle = ori_gpu_open_handle,
 	.close_handle = ori_gpu_close_handle,
@@ -104,12 +121,11 @@ static unsigned gpu_flags(CUdevice device)
 {
 	unsigned flags = 0;
 
-	if (gpu_attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
-	    gpu_attribute(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+	if (ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+	    ori_gpu_attribute(device,
+			      CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
 		flags |= ORI_GPU_VMM;
-	if (gpu_attribute(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED))
-		flags |= ORI_GPU_FABRIC;
-	if (gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+	if (ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
 		flags |= ORI_GPU_RDMA;
 	return flags;
 }
@@ -136,16 +152,16 @@ static enum oriel_status gpu_describe(CUdevice device, struct ori_gpu *gpu)
 /* Can kernels on @gpu do what oriel/dev.h wants? */
 static enum oriel_status gpu_check(const struct ori_gpu *gpu)
 {
-	int major = gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-	int minor = gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+	int major = ori_gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+	int minor = ori_gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 
 	if (major < GPU_CAPABILITY)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"GPU %s (%s) has compute capability %d.%d, not %d.0 at least",
 				gpu->pci, gpu->name, major, minor, GPU_CAPABILITY);
-	if (!gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) ||
-	    !gpu_attribute(gpu->device,
-			   CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
+	if (!ori_gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) ||
+	    !ori_gpu_attribute(gpu->device,
+			       CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"GPU %s (%s) sees host memory at other addresses", gpu->pci,
 				gpu->name);
@@ -194,8 +210,13 @@ enum oriel_status ori_gpu_open(struct ori_gpu *gpu)
 		status = gpu_check(&g);
 	if (status == ORIEL_OK)
 		status = gpu_open_stream(&g);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_gpu_fabric_open(&g);
 	if (status == ORIEL_OK)
 		*gpu = g;
+	else
+		ori_gpu_close(&g);
 	return status;
 }
 

@@ -26,6 +26,14 @@ struct ori_gpu_visit {
 struct ori_gpu_visit ori_gpu_enter(const struct ori_gpu *gpu);
 void ori_gpu_leave(struct ori_gpu_visit *visit);
 
+int ori_gpu_attribute(int device, CUdevice_attribute attribute);
+
+/*
+ * gpu_fabric.c: whether and how @gpu, which is open otherwise, is in an NVLink
+ * fabric. ORIEL_ERR_UNSUPPORTED only where ORIEL_FABRIC requires one.
+ */
+enum oriel_status ori_gpu_fabric_open(struct ori_gpu *gpu);
+
 /* gpu_place.c */
 enum oriel_status ori_gpu_find(const struct ori_gpu *gpu, const void *address,
 			       struct ori_gpu_place *place);
@@ -40,13 +48,18 @@ enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t l
 
 /* gpu_range.c */
 void ori_gpu_unmap(void *address, size_t length);
-enum oriel_status ori_gpu_alloc(const struct ori_gpu *gpu, size_t *length, void **address, int *fd);
+enum oriel_status ori_gpu_alloc(const struct ori_gpu *gpu, size_t *length, void **address,
+				struct ori_gpu_handles *handles);
 enum oriel_status ori_gpu_import(const struct ori_gpu *gpu, const int *fds, const uint64_t *lengths,
 				 unsigned count, void **address);
 enum oriel_status ori_gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
 				const void *address, size_t length);
-enum oriel_status ori_gpu_export_fd(const struct ori_gpu *gpu, const struct ori_gpu_place *place,
-				    int *fd);
+enum oriel_status ori_gpu_import_fabric(const struct ori_gpu *gpu,
+					const uint8_t handle[ORI_GPU_HANDLE], uint64_t length,
+					void **address);
+enum oriel_status ori_gpu_export_mapped(const struct ori_gpu *gpu,
+					const struct ori_gpu_place *place,
+					struct ori_gpu_handles *handles);
 
 /* gpu_stream.c */
 enum oriel_status ori_gpu_copy(const struct ori_gpu *gpu, void *to, const void *from,

@@ -2,12 +2,15 @@
 /* Ranges of addresses, and the physical allocations that are mapped there. */
 #include "sys/gpu_driver.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+
+static_assert(sizeof(CUmemFabricHandle) == ORI_GPU_HANDLE, "a handle has its place");
 
 /*
  * Held while ranges are mapped, opened or unmapped: driver 580 crashed inside
@@ -23,6 +26,8 @@ static CUmemAllocationProp gpu_prop(const struct ori_gpu *gpu)
 	memset(&prop, 0, sizeof(prop));
 	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
 	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	if (gpu->flags & ORI_GPU_FABRIC)
+		prop.requestedHandleTypes |= CU_MEM_HANDLE_TYPE_FABRIC;
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	prop.location.id = gpu->device;
 	prop.allocFlags.gpuDirectRDMACapable = gpu->flags & ORI_GPU_RDMA ? 1 : 0;
@@ -123,23 +128,38 @@ static enum oriel_status gpu_round_up(const struct ori_gpu *gpu, size_t *length)
 	return ORIEL_OK;
 }
 
-static enum oriel_status gpu_export(CUmemGenericAllocationHandle handle, int *fd)
+/* What of @types the memory was made for. */
+static enum oriel_status gpu_export(CUmemGenericAllocationHandle handle, unsigned types,
+				    struct ori_gpu_handles *handles)
 {
+	struct ori_gpu_handles h = {.fd = -1};
+	CUmemFabricHandle fabric;
 	CUresult result;
-	int file = -1;
 
-	result = ori_cuda.cuMemExportToShareableHandle(&file, handle,
-						       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result,
-				     "GPU memory cannot be given away by descriptor (was it made "
-				     "with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR?)");
-	*fd = file;
+	if (types & CU_MEM_HANDLE_TYPE_FABRIC) {
+		result = ori_cuda.cuMemExportToShareableHandle(&fabric, handle,
+							       CU_MEM_HANDLE_TYPE_FABRIC, 0);
+		if (result != CUDA_SUCCESS)
+			return ori_cuda_fail(
+				result, "GPU memory cannot be given away by handle of a fabric");
+		memcpy(h.fabric, &fabric, sizeof(h.fabric));
+		h.has_fabric = true;
+	}
+	if (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+		result = ori_cuda.cuMemExportToShareableHandle(
+			&h.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+		if (result != CUDA_SUCCESS)
+			return ori_cuda_fail(result,
+					     "GPU memory cannot be given away by descriptor");
+	}
+	*handles = h;
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gpu_alloc(const struct ori_gpu *gpu, size_t *length, void **address, int *fd)
+enum oriel_status ori_gpu_alloc(const struct ori_gpu *gpu, size_t *length, void **address,
+				struct ori_gpu_handles *handles)
 {
+	struct ori_gpu_handles exported = {.fd = -1};
 	CUmemAllocationProp prop = gpu_prop(gpu);
 	CUmemGenericAllocationHandle handle;
 	size_t whole = *length;
@@ -147,7 +167,6 @@ enum oriel_status ori_gpu_alloc(const struct ori_gpu *gpu, size_t *length, void 
 	uint64_t bytes;
 	CUresult result;
 	void *at = NULL;
-	int file = -1;
 
 	if (!(gpu->flags & ORI_GPU_VMM))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
@@ -162,21 +181,21 @@ enum oriel_status ori_gpu_alloc(const struct ori_gpu *gpu, size_t *length, void 
 	bytes = whole;
 	status = gpu_map(gpu, &handle, &bytes, 1, &at);
 	if (status == ORIEL_OK)
-		status = gpu_export(handle, &file);
+		status = gpu_export(handle, prop.requestedHandleTypes, &exported);
 	if (status == ORIEL_OK)
 		status = ori_gpu_zero(gpu, at, whole);
 	/* The mapping holds the memory. */
 	ori_cuda.cuMemRelease(handle);
 	if (status != ORIEL_OK) {
-		if (file >= 0)
-			close(file);
+		if (exported.fd >= 0)
+			close(exported.fd);
 		if (at)
 			ori_gpu_unmap(at, whole);
 		return status;
 	}
 	*length = whole;
 	*address = at;
-	*fd = file;
+	*handles = exported;
 	return ORIEL_OK;
 }
 
@@ -243,18 +262,57 @@ enum oriel_status ori_gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind kin
 	return status;
 }
 
-enum oriel_status ori_gpu_export_fd(const struct ori_gpu *gpu, const struct ori_gpu_place *place,
-				    int *fd)
+enum oriel_status ori_gpu_import_fabric(const struct ori_gpu *gpu,
+					const uint8_t handle[ORI_GPU_HANDLE], uint64_t length,
+					void **address)
 {
-	CUmemGenericAllocationHandle handle;
+	CUmemGenericAllocationHandle piece;
+	CUmemFabricHandle fabric;
 	enum oriel_status status;
 	CUresult result;
 
-	(void)gpu;
+	memcpy(&fabric, handle, sizeof(fabric));
+	result =
+		ori_cuda.cuMemImportFromShareableHandle(&piece, &fabric, CU_MEM_HANDLE_TYPE_FABRIC);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result,
+				     "a peer's GPU memory cannot be opened by its handle of a "
+				     "fabric (GPU %s)",
+				     gpu->pci);
+	status = gpu_map(gpu, &piece, &length, 1, address);
+	ori_cuda.cuMemRelease(piece);
+	return status;
+}
+
+enum oriel_status ori_gpu_export_mapped(const struct ori_gpu *gpu,
+					const struct ori_gpu_place *place,
+					struct ori_gpu_handles *handles)
+{
+	const unsigned both = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
+	CUmemGenericAllocationHandle handle;
+	enum oriel_status status;
+	CUmemAllocationProp prop;
+	CUresult result;
+	unsigned types;
+
 	result = ori_cuda.cuMemRetainAllocationHandle(&handle, place->base);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "GPU memory at %p", (void *)place->base);
-	status = gpu_export(handle, fd);
+	result = ori_cuda.cuMemGetAllocationPropertiesFromHandle(&prop, handle);
+	types = result == CUDA_SUCCESS ? prop.requestedHandleTypes & both : 0;
+	/* A handle of a fabric is of no use to who is in none. */
+	if (!(gpu->flags & ORI_GPU_FABRIC) && types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	if (result != CUDA_SUCCESS)
+		status = ori_cuda_fail(result, "GPU memory at %p", (void *)place->base);
+	else if (!types)
+		status = ori_fail(ORIEL_ERR_INVALID,
+				  "GPU memory at %p cannot be given away: it was made without "
+				  "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and "
+				  "CU_MEM_HANDLE_TYPE_FABRIC",
+				  (void *)place->base);
+	else
+		status = gpu_export(handle, types, handles);
 	ori_cuda.cuMemRelease(handle);
 	return status;
 }

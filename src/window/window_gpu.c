@@ -10,11 +10,11 @@ static enum oriel_status window_check_paths(const struct oriel_comm *comm)
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size; peer++)
-		if (comm->of[peer].path == ORIEL_PATH_RDMA)
+		if (ori_comm_gpu_path(comm, peer) == ORIEL_PATH_RDMA)
 			return ori_fail(ORIEL_ERR_UNSUPPORTED,
 					"a window in GPU memory: rank %u is reached by rdma (%s), "
 					"which kernels cannot use yet",
-					peer, comm->reasons[peer]);
+					peer, comm->gpu_ways.reasons[peer]);
 	return ORIEL_OK;
 }
 

@@ -78,10 +78,16 @@ static int read_list(const char *name, int numbers[FAKE_DEVICES])
 	return count;
 }
 
+int fake_number(const char *name, int fallback)
+{
+	const char *text = getenv(name);
+
+	return text ? atoi(text) : fallback;
+}
+
 static void machine_open(void)
 {
-	const char *text = getenv("FAKECUDA_DEVICES");
-	int all = text ? atoi(text) : 2, starts[FAKE_DEVICES], islands, i, k;
+	int all = fake_number("FAKECUDA_DEVICES", 2), starts[FAKE_DEVICES], islands, i, k;
 
 	machine.count = read_list("FAKECUDA_ORDER", machine.order);
 	if (!machine.count)
@@ -157,6 +163,9 @@ CUresult cuGetErrorName(CUresult error, const char **text)
 	case CUDA_ERROR_OUT_OF_MEMORY:
 		*text = "CUDA_ERROR_OUT_OF_MEMORY";
 		return CUDA_SUCCESS;
+	case CUDA_ERROR_NOT_PERMITTED:
+		*text = "CUDA_ERROR_NOT_PERMITTED";
+		return CUDA_SUCCESS;
 	case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
 		*text = "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED";
 		return CUDA_SUCCESS;
@@ -212,9 +221,11 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 		return CUDA_ERROR_INVALID_DEVICE;
 	switch (attribute) {
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-		*value = getenv("FAKECUDA_MAJOR") ? atoi(getenv("FAKECUDA_MAJOR")) : 9;
+		*value = fake_number("FAKECUDA_MAJOR", 9);
 		break;
 	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+		*value = getenv("FAKECUDA_FABRIC") != NULL;
+		break;
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
 		*value = 0;
 		break;

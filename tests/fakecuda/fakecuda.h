@@ -8,6 +8,10 @@
  * the order in which this process sees them ("1,0"), maybe not all.
  * FAKECUDA_ISLANDS: the first of each group of GPUs that reach each other ("0,2").
  * FAKECUDA_MAJOR: their compute capability (9).
+ * FAKECUDA_FABRIC: they are in an NVLink fabric, as "cluster,clique,state" (none).
+ * FAKECUDA_IMEX: the domain whose handles this process makes and opens (1; 0: none).
+ * FAKECUDA_NVML: "none" for a management library that does not start; "pcie" for one
+ * that knows no NVLink.
  */
 #ifndef FAKECUDA_H
 #define FAKECUDA_H
@@ -32,6 +36,7 @@ struct CUctx_st {
 };
 
 bool fake_fails(const char *call);
+int fake_number(const char *name, int fallback); /* of the environment */
 int fake_physical(int device);
 int fake_visible(int physical);  /* -1: hidden */
 bool fake_reaches(int a, int b); /* physical */
