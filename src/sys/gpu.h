@@ -78,7 +78,7 @@ struct ori_gpu_handles {
 	uint8_t fabric[ORI_GPU_HANDLE]; /* for GPUs of one fabric, on every node */
 };
 
-#define ORI_GPU_KERNELS 16u
+#define ORI_GPU_KERNELS 32u
 
 /* Device code in a context. Zeroed storage is empty. */
 struct ori_gpu_program {

@@ -23,6 +23,7 @@ static _Thread_local struct {
 	CUcontext stack[DEPTH];
 	unsigned depth;
 	CUstreamCaptureMode mode;
+	struct fakecuda_posted posted;
 } fake_thread;
 
 static struct {
@@ -41,6 +42,19 @@ void fake_count(int change)
 unsigned fakecuda_left(void)
 {
 	return (unsigned)atomic_load(&left);
+}
+
+struct fakecuda_posted fakecuda_posted(void)
+{
+	struct fakecuda_posted posted = fake_thread.posted;
+
+	fake_thread.posted = (struct fakecuda_posted){0, 0};
+	return posted;
+}
+
+void fake_count_kernel(void)
+{
+	fake_thread.posted.kernels++;
 }
 
 void fakecuda_fail(const char *call, unsigned after)
@@ -360,6 +374,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream
 {
 	if (!may_wait(stream) || fake_fails("cuMemcpyAsync"))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	fake_thread.posted.copies++;
 	memcpy((void *)to, (const void *)from, length);
 	return CUDA_SUCCESS;
 }

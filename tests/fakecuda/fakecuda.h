@@ -27,6 +27,12 @@ unsigned fakecuda_left(void);
 /* Would a kernel of @device reach @address? */
 bool fakecuda_reaches(int device, const void *address);
 
+/* What the calling thread has posted since it last asked. */
+struct fakecuda_posted {
+	unsigned copies, kernels;
+};
+struct fakecuda_posted fakecuda_posted(void);
+
 /* The next calls of that kind fail: "cuMemMap", after @after that still work. */
 void fakecuda_fail(const char *call, unsigned after);
 
@@ -43,5 +49,6 @@ bool fake_reaches(int a, int b); /* physical */
 bool fake_is_peer(int a, int b); /* has a context of @a been opened to that of @b? Physical. */
 int fake_current(void);          /* device of the current context, -1: none */
 void fake_count(int change);     /* of what is left behind */
+void fake_count_kernel(void);
 
 #endif

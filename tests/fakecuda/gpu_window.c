@@ -156,7 +156,7 @@ static void test_mistakes(struct rank *r)
 			    "in GPU memory on rank 0 and in host memory on rank 1");
 	CHECK_FAILS(r, oriel_window_put(r->window, 0, 0, pageable, 8, NULL), ORIEL_ERR_INVALID,
 		    "need a stream");
-	CHECK_FAILS(r, oriel_window_flush(r->window, 0), ORIEL_ERR_UNSUPPORTED, "in GPU memory");
+	CHECK_FAILS(r, oriel_window_flush(r->window, 0, NULL), ORIEL_ERR_INVALID, "need a stream");
 	CHECK(r, oriel_dev_put(&r->dev, oriel_dev_thread(), 0, LENGTH, pageable, 1) ==
 			 ORIEL_ERR_RANGE);
 	CHECK_OK(r, oriel_window_fault(r->window, &fault));
@@ -259,6 +259,31 @@ static void test_stream_mistakes(struct rank *r, CUstream s)
 		    "barrier: barrier slot 16 of 16");
 	CHECK_FAILS(r, oriel_window_send(w, r->rank, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
 		    "is the rank itself");
+	CHECK_FAILS(r, oriel_window_fetch_add(w, 0, 0, 1, (uint64_t *)(void *)pageable, s),
+		    ORIEL_ERR_INVALID, "not pinned");
+	CHECK_FAILS(r, oriel_window_fetch_add(w, 0, LENGTH, 1, NULL, s), ORIEL_ERR_RANGE,
+		    "fetch_add: the end");
+	CHECK_FAILS(r, oriel_window_read_signal(w, 0, NULL, s), ORIEL_ERR_INVALID,
+		    "no aligned word");
+	CHECK_FAILS(r, oriel_window_read_signal(w, 64, NULL, s), ORIEL_ERR_RANGE,
+		    "wait_signal: signal 64 of 64");
+	CHECK_FAILS(r, oriel_window_read_signal_from(w, r->size, 0, NULL, s), ORIEL_ERR_RANGE,
+		    "rank ");
+	CHECK_FAILS(r, oriel_window_put_counter(w, 0, 0, pageable, 8, 16, s), ORIEL_ERR_RANGE,
+		    "counter: counter 16 of 16");
+	CHECK_FAILS(r, oriel_window_put_counter(w, 0, LENGTH, pageable, 8, 0, s), ORIEL_ERR_RANGE,
+		    "put: the end");
+	CHECK_FAILS(r, oriel_window_put_signal_counter(w, 0, 0, pageable, 8, 64, 1, 0, s),
+		    ORIEL_ERR_RANGE, "signal: signal 64 of 64");
+	CHECK_FAILS(r, oriel_window_signal_counter(w, r->size, 0, 1, 0, s), ORIEL_ERR_RANGE,
+		    "counter: rank ");
+	CHECK_FAILS(r, oriel_window_wait_counter(w, 0, 0, (enum oriel_compare)6, 1, 0, s),
+		    ORIEL_ERR_INVALID, "no comparison or operation 6");
+	CHECK_FAILS(r, oriel_window_read_counter(w, 0, 99, NULL, s), ORIEL_ERR_RANGE,
+		    "counter: counter 99 of 16");
+	CHECK_FAILS(r, oriel_window_reset_counter(w, 0, 99, s), ORIEL_ERR_RANGE,
+		    "counter: counter 99 of 16");
+	CHECK_FAILS(r, oriel_window_drain(w, 0, NULL), ORIEL_ERR_INVALID, "need a stream");
 	if (r->size == 1)
 		return;
 	CHECK_FAILS(r, oriel_window_send(w, other, 64, pageable, 8, 0, s), ORIEL_ERR_RANGE,
@@ -298,6 +323,131 @@ static void stream_round(struct rank *r, CUstream s, uint64_t *memory, unsigned 
 	CHECK(r, memory[3] == before * 1000u + round);
 }
 
+static void expect_posted(struct rank *r, unsigned copies, unsigned kernels)
+{
+	struct fakecuda_posted posted = fakecuda_posted();
+
+	CHECK(r, posted.copies == copies && posted.kernels == kernels);
+}
+
+/* What tells a number leaves it where the host finds it. */
+static void test_stream_results(struct rank *r, CUstream s, uint64_t *memory)
+{
+	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	struct oriel_window *w = r->window;
+	unsigned i;
+
+	CHECK_OK(r, oriel_window_put_value(w, r->rank, 2000 * 8, 100, s));
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK_OK(r, oriel_window_fetch_add(w, next, 2000 * 8, 7, memory, s));
+	CHECK(r, memory[0] == 100);
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK_OK(r, oriel_window_get(w, r->rank, 2000 * 8, memory, 8, s));
+	CHECK(r, memory[0] == 107);
+	for (i = 0; i < r->size; i++)
+		CHECK_OK(r, oriel_window_signal(w, i, 7, ORIEL_SIGNAL_ADD, 5 + r->rank, s));
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK_OK(r, oriel_window_read_signal(w, 7, memory + 1, s));
+	CHECK(r, memory[1] == 5 * r->size + r->size * (r->size - 1) / 2);
+	CHECK_OK(r, oriel_window_read_signal_from(w, before, 7, memory + 2, s));
+	CHECK(r, memory[2] == 5 + before);
+	CHECK_OK(r, oriel_window_drain(w, 0, s));
+	CHECK_OK(r, oriel_window_flush(w, LONG_NS, s));
+}
+
+static void test_stream_counters(struct rank *r, CUstream s, uint64_t *memory)
+{
+	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	const uint64_t *mine = oriel_dev_address(&r->dev, r->rank, 0);
+	struct oriel_window *w = r->window;
+
+	memory[0] = r->rank + 50;
+	CHECK_OK(r, oriel_window_put_counter(w, next, 2001 * 8, memory, 8, 5, s));
+	CHECK_OK(r, oriel_window_wait_counter(w, next, 5, ORIEL_EQ, 1, 0, s));
+	CHECK_OK(r, oriel_window_put_signal_counter(w, next, 2002 * 8, memory, 8, 8, 3, 5, s));
+	CHECK_OK(r, oriel_window_signal_counter(w, next, 8, 4, 5, s));
+	CHECK_OK(r, oriel_window_wait_counter(w, next, 5, ORIEL_GE, 3, 0, s));
+	CHECK_OK(r, oriel_window_wait_signal_from(w, before, 8, ORIEL_EQ, 7, 0, s));
+	CHECK(r, mine[2001] == before + 50 && mine[2002] == before + 50);
+	CHECK_OK(r, oriel_window_read_counter(w, next, 5, memory + 1, s));
+	CHECK(r, memory[1] == 3);
+	CHECK_OK(r, oriel_window_reset_counter(w, next, 5, s));
+	CHECK_OK(r, oriel_window_read_counter(w, next, 5, memory + 1, s));
+	CHECK(r, memory[1] == 0);
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+}
+
+/* What goes by one kernel, and what by an engine and a kernel behind it. */
+static void test_stream_choice(struct rank *r, CUstream s, char *memory)
+{
+	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	const char *mine = oriel_dev_address(&r->dev, r->rank, 20000);
+	struct oriel_window *w = r->window;
+	static const uint32_t lengths[] = {1, 4096, 40000};
+	char pageable[64];
+	size_t i;
+
+	memset(pageable, (int)r->rank + 1, sizeof(pageable));
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		memset(memory, (int)(r->rank + 10 + i), lengths[i]);
+		fakecuda_posted();
+		CHECK_OK(r, oriel_window_put_signal(w, next, 20000, memory, lengths[i], 9, 1, s));
+		expect_posted(r, 0, 1);
+		CHECK_OK(r, oriel_window_wait_signal_next(w, before, 9, 1, 0, s));
+		CHECK(r, mine[0] == (char)(before + 10 + i) &&
+				 mine[lengths[i] - 1] == (char)(before + 10 + i));
+		CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	}
+	fakecuda_posted();
+	CHECK_OK(r, oriel_window_put_signal(w, next, 20000, pageable, 64, 9, 1, s));
+	expect_posted(r, 1, 1);
+	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 9, 1, 0, s));
+	CHECK(r, mine[63] == (char)(before + 1));
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	fakecuda_posted();
+	CHECK_OK(r, oriel_window_put_signal(w, next, LENGTH, NULL, 0, 9, 1, s));
+	expect_posted(r, 0, 1);
+	CHECK_OK(r, oriel_window_put_counter(w, next, 20000, pageable, 64, 6, s));
+	expect_posted(r, 1, 1);
+	CHECK_OK(r, oriel_window_wait_counter(w, next, 6, ORIEL_EQ, 1, 0, s));
+	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 9, 1, 0, s));
+	CHECK_OK(r, oriel_window_reset_counter(w, next, 6, s));
+	fakecuda_posted();
+	CHECK_OK(r, oriel_window_put(w, next, 20000, memory, 64, s));
+	CHECK_OK(r, oriel_window_get(w, next, 20000, memory, 64, s));
+	CHECK_OK(r, oriel_window_get(w, next, 20000, memory, 0, s));
+	expect_posted(r, 2, 0);
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+}
+
+/* More than a kernel copies by itself; a window of its own has room for it. */
+static void test_stream_large(struct rank *r, CUstream s)
+{
+	const struct oriel_window_attr attr = {.size = sizeof(attr),
+					       .length = 200000,
+					       .flags = ORIEL_WINDOW_DEVICE};
+	struct oriel_window *w = NULL;
+	struct oriel_dev_window dev;
+	CUdeviceptr memory = 0;
+	const char *mine;
+
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &w));
+	CHECK_OK(r, oriel_window_device(w, &dev));
+	CHECK(r, cuMemAlloc(&memory, 200000) == CUDA_SUCCESS);
+	memset((void *)memory, (int)r->rank + 1, 200000);
+	mine = oriel_dev_address(&dev, r->rank, 0);
+	fakecuda_posted();
+	CHECK_OK(r, oriel_window_put_signal_counter(w, (r->rank + 1) % r->size, 0, (void *)memory,
+						    200000, 0, 1, 0, s));
+	expect_posted(r, 1, 1);
+	CHECK_OK(r, oriel_window_wait_signal(w, 0, ORIEL_EQ, 1, 0, s));
+	CHECK(r,
+	      mine[0] == (char)((r->rank + r->size - 1) % r->size + 1) && mine[199999] == mine[0]);
+	CHECK_OK(r, oriel_window_barrier(w, 0, 0, s));
+	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
+	oriel_window_destroy(w);
+}
+
 static void test_streams(struct rank *r)
 {
 	CUdeviceptr memory = 0;
@@ -306,11 +456,15 @@ static void test_streams(struct rank *r)
 	unsigned round;
 
 	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-	CHECK(r, cuMemAlloc(&memory, 64) == CUDA_SUCCESS);
+	CHECK(r, cuMemAlloc(&memory, 65536) == CUDA_SUCCESS);
 	if (oriel_window_barrier(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED) {
 		test_stream_mistakes(r, stream);
 		for (round = 1; round <= 20; round++)
 			stream_round(r, stream, (uint64_t *)memory, round);
+		test_stream_results(r, stream, (uint64_t *)memory);
+		test_stream_counters(r, stream, (uint64_t *)memory);
+		test_stream_choice(r, stream, (char *)memory);
+		test_stream_large(r, stream);
 		CHECK_OK(r, oriel_window_reset_signals(r->window, stream));
 		CHECK_OK(r, oriel_dev_read_signal(&r->dev, 4, &value));
 		CHECK(r, value == 0 && r->dev.signal_bases[4] == 0);
