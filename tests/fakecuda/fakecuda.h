@@ -18,6 +18,7 @@
 
 #include <cuda.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #define FAKE_DEVICES 16
 
@@ -42,6 +43,8 @@ struct CUctx_st {
 };
 
 bool fake_fails(const char *call);
+void fake_hide(void *at, size_t length); /* from the CPU, where that can be */
+void fake_show(void *at, size_t length);
 int fake_number(const char *name, int fallback); /* of the environment */
 int fake_physical(int device);
 int fake_visible(int physical);  /* -1: hidden */

@@ -230,6 +230,7 @@ static CUresult each_mapping(CUdeviceptr at, size_t length,
 static CUresult mapping_remove(struct range *r, int device)
 {
 	(void)device;
+	fake_show(r->at, r->length);
 	if (mmap(r->at, r->length, PROT_NONE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		abort();
@@ -244,6 +245,7 @@ static CUresult mapping_open(struct range *r, int device)
 	    !fake_reaches(fake_physical(device), r->file->physical))
 		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 	r->open_to |= 1u << fake_physical(device);
+	fake_hide(r->at, r->length);
 	return mprotect(r->at, r->length, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS
 								       : CUDA_ERROR_UNKNOWN;
 }
@@ -362,6 +364,7 @@ static CUresult legacy_map(struct file *f, enum kind kind, CUdeviceptr *at)
 	if (base == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	range_add(kind, base, f->length, f)->open_to = 1u << fake_physical(fake_current());
+	fake_hide(base, f->length);
 	*at = (uintptr_t)base;
 	return CUDA_SUCCESS;
 }
@@ -385,8 +388,10 @@ CUresult cuMemAllocManaged(CUdeviceptr *at, size_t length, unsigned flags)
 	CUresult result = flags ? cuMemAlloc(at, length) : CUDA_ERROR_INVALID_VALUE;
 
 	pthread_mutex_lock(&lock);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		range_of((void *)*at, 1u << LEGACY)->is_managed = true;
+		fake_show((void *)*at, length);
+	}
 	pthread_mutex_unlock(&lock);
 	return result;
 }
@@ -398,6 +403,7 @@ static CUresult legacy_unmap(CUdeviceptr at, enum kind kind)
 	pthread_mutex_lock(&lock);
 	r = range_of((void *)at, 1u << kind);
 	if (r && (uintptr_t)r->at == at && --r->opens == 0) {
+		fake_show(r->at, r->length);
 		munmap(r->at, r->length);
 		file_drop(r->file);
 		range_remove(r);
