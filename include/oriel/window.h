@@ -62,8 +62,9 @@ struct oriel_window_attr {
  *
  * A buffer of a window on GPUs is memory of this rank's GPU or host memory: of
  * oriel_memory_alloc(), which is pinned here, or pinned by the caller, if all
- * ranks are threads of one process. Its kind may differ between ranks. One of a
- * window in host memory is host memory.
+ * ranks are threads of one process. Its kind may differ between ranks. Over the
+ * nodes of an NVLink fabric it follows the rules of oriel_region_share(), and is
+ * no host memory. One of a window in host memory is host memory.
  */
 enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
 				      struct oriel_window **window);

@@ -175,6 +175,18 @@ static void test_failures(struct rank *r)
 	CHECK(r, failed >= 10);
 }
 
+/* What breaks one node ends the waits of kernels on the other. */
+static void test_abort(struct rank *r)
+{
+	rank_open(r, LONG_NS);
+	if (r->rank == 3)
+		oriel_comm_abort(r->comm, "the test wants it");
+	else
+		CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), 3, 9, ORIEL_GE, 1,
+						    0) == ORIEL_ERR_ABORTED);
+	rank_close(r);
+}
+
 static void test_joined(struct rank *r, const char *reason)
 {
 	struct oriel_window_attr host = {.size = sizeof(host), .length = LENGTH};
@@ -200,6 +212,7 @@ static void test_joined(struct rank *r, const char *reason)
 	CHECK(r, path == ORIEL_PATH_RDMA);
 	oriel_window_destroy(window);
 	rank_close(r);
+	test_abort(r);
 }
 
 static void test_not_joined(struct rank *r, const char *reason)
