@@ -166,6 +166,13 @@ static bool config_is_fabric(const char *text)
 	       strcmp(text, "require") == 0;
 }
 
+static bool config_is_rails(const char *text)
+{
+	uint64_t rails;
+
+	return config_digits(text, 4, &rails) && rails > 0;
+}
+
 static const struct config_entry config_entries[ORI_SETTINGS] = {
 	[ORI_SETTING_TIMEOUT] =
 		{
@@ -257,6 +264,14 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.help = "NVLink between GPUs of different nodes: where there is one, not, "
 				"or not without",
 			.is_valid = config_is_fabric,
+		},
+	[ORI_SETTING_RAILS] =
+		{
+			.name = "ORIEL_RAILS",
+			.fallback = "1",
+			.may_be = "a number from 1 to 4",
+			.help = "adapters that each rank drives; its links are spread over them",
+			.is_valid = config_is_rails,
 		},
 };
 

@@ -224,6 +224,30 @@ static void flat_splits_too(struct rank *r)
 	}
 }
 
+#define FLAT_SLOT 5u
+#define FLAT_ROUNDS 10u
+
+/* The atomics of adapters do not know of each other, nor of those of processors. */
+static void flat_words_have_one_adder_each(struct rank *r)
+{
+	const uint64_t *words = oriel_mapped_flat(&r->dev, r->dev.control, FLAT_SLOT);
+	uint64_t expected[ORIEL_DEV_LINE / 8] = {0};
+	unsigned i, peer;
+
+	for (i = 0; i < FLAT_ROUNDS; i++)
+		CHECK_OK(r, oriel_dev_barrier_flat(&r->dev, r->group, FLAT_SLOT, LONG_NS));
+	rank_settle(r);
+	for (peer = 0; peer < r->size; peer++) {
+		if (peer == r->rank)
+			continue;
+		i = rank_is_mapped(r, peer, r->rank) ? 0
+						     : ORIEL_MAPPED_FLAT_NIC + rank_rail(r, peer);
+		expected[i] += FLAT_ROUNDS;
+	}
+	for (i = 0; i < ORIEL_DEV_LINE / 8; i++)
+		CHECK_EQ(r, words[i], expected[i]);
+}
+
 static const struct test_case barrier_cases[] = {
 	{"nobody_passes_before_all_have_come", nobody_passes_before_all_have_come, NULL, 1, 0},
 	{"epochs_survive_the_launch", epochs_survive_the_launch, NULL, 1, 0},
@@ -235,6 +259,7 @@ static const struct test_case barrier_cases[] = {
 	{"groups_have_barriers_of_their_own", groups_have_barriers_of_their_own, NULL, 1, 0},
 	{"flat_bounds_how_far_ranks_run_apart", flat_bounds_how_far_ranks_run_apart, NULL, 1, 0},
 	{"flat_splits_too", flat_splits_too, NULL, 1, 0},
+	{"flat_words_have_one_adder_each", flat_words_have_one_adder_each, NULL, 1, 0},
 };
 
 const struct suite barrier_suite = SUITE(barrier);

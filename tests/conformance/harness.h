@@ -92,6 +92,8 @@ unsigned rank_next(const struct rank *r);
 unsigned rank_prev(const struct rank *r);
 /* Does @from see the memory of @to? */
 bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to);
+/* By which rail @peer is reached, which is not mapped. */
+unsigned rank_rail(const struct rank *r, unsigned peer);
 /* The same, and @to is not @from itself: only files pass memory between the two. */
 bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to);
 

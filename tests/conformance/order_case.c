@@ -171,13 +171,12 @@ static enum oriel_status await(struct rank *r, enum scheme scheme, uint64_t time
 static void deliver_flat(struct rank *r, unsigned peer)
 {
 	const struct oriel_dev_window *w = &r->dev;
-	uint64_t nic = w->flat_at + SLOT * (uint64_t)ORIEL_DEV_LINE + ORIEL_MAPPED_FLAT_NIC * 8;
 
 	if (rank_is_mapped(r, r->rank, peer))
 		oriel_dev_add_release(oriel_mapped_flat(w, w->peers[peer].control, SLOT), 1);
 	else
 		CHECK_POSTED(r, oriel_link_signal(w->peers[peer].link, r->group,
-						  oriel_rdma_control(w, peer, nic), 1));
+						  oriel_rdma_flat(w, peer, SLOT), 1));
 }
 
 static void deliver(struct rank *r, enum scheme scheme, unsigned peer, uint64_t epoch)

@@ -158,7 +158,6 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 						  uint32_t slot)
 {
 	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
-	uint64_t nic = w->flat_at + (uint64_t)slot * ORIEL_DEV_LINE + ORIEL_MAPPED_FLAT_NIC * 8;
 	int64_t ticket;
 
 	oriel_dev_release_begin();
@@ -170,7 +169,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		ticket = oriel_link_signal(there.link, oriel_dev_thread(),
-					   oriel_rdma_control(w, peer, nic), 1);
+					   oriel_rdma_flat(w, peer, slot), 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -178,7 +177,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 
 /*
  * Whole group: arrive at the flat barrier of @slot: all ranks add to one line
- * of each peer, those that come through a NIC to a word of their own. A slot
+ * of each peer, those that come through a NIC to a word of its own. A slot
  * where it has returned ORIEL_ERR_NO_PATH to some rank is of no more use: that
  * arrival is missing from the sum for ever.
  */
@@ -200,19 +199,30 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev
 	return oriel_dev_vote(g, status);
 }
 
-/* One thread, the leader: wait for the sum of the two words of a flat barrier. */
+/* The words of a flat barrier: of mapped peers, and of each rail. */
+ORIEL_DEV uint64_t oriel_dev_sum_flat(const struct oriel_dev_window *w, const uint64_t *word)
+{
+	uint64_t sum = oriel_dev_load_relaxed(word);
+	uint32_t rail;
+
+	for (rail = 0; rail < w->rails; rail++)
+		sum += oriel_dev_load_relaxed(word + ORIEL_MAPPED_FLAT_NIC + rail);
+	return sum;
+}
+
+/* One thread, the leader: wait for the sum of a flat barrier. */
 ORIEL_DEV enum oriel_status oriel_dev_wait_flat(const struct oriel_dev_window *w,
 						struct oriel_dev_group g,
 						const struct oriel_dev_aim *aim,
 						uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
-	const uint64_t *nic = aim->word + ORIEL_MAPPED_FLAT_NIC;
 	enum oriel_status status;
 	uint64_t sum;
+	uint32_t rail;
 
 	for (;;) {
-		sum = oriel_dev_load_relaxed(aim->word) + oriel_dev_load_relaxed(nic);
+		sum = oriel_dev_sum_flat(w, aim->word);
 		if (oriel_dev_compare(sum, aim->compare, aim->operand))
 			break;
 		status = oriel_dev_wait_step(&waiter, aim, sum);
@@ -220,13 +230,14 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_flat(const struct oriel_dev_window *w
 			return status;
 	}
 	(void)oriel_dev_acquire(aim->word, sum);
-	(void)oriel_dev_acquire(nic, sum);
+	for (rail = 0; rail < w->rails; rail++)
+		(void)oriel_dev_acquire(aim->word + ORIEL_MAPPED_FLAT_NIC + rail, sum);
 	return ORIEL_OK;
 }
 
 /*
  * Whole group: wait for as many arrivals as all ranks make in the rounds that
- * this one has made; two words, whatever the number of ranks. A weaker promise
+ * this one has made; few words, whatever the number of ranks. A weaker promise
  * than oriel_dev_barrier(): a fast rank's next arrival may stand in for a slow
  * rank's, whose puts here are then not yet visible. It bounds how far ranks run
  * apart, no more.

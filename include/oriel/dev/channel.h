@@ -147,8 +147,8 @@ ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_link_add_write(&post, oriel_rdma_control(w, peer, staging), oriel_rdma_local(w, from),
-			     piece);
+	oriel_link_add_write(&post, oriel_rdma_control(w, peer, staging),
+			     oriel_rdma_local(w, peer, from), piece);
 	oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(post.queue, post.next),
 				    oriel_mlx5_head_of(post.queue, post.next,
 						       ORIEL_MLX5_FENCE_NONE),

@@ -74,7 +74,7 @@ ORIEL_DEV const struct oriel_dev_near *oriel_dev_near_of(const struct oriel_dev_
 ORIEL_DEV struct oriel_dev_peer oriel_dev_far_peer(const struct oriel_dev_window *w, uint32_t peer)
 {
 #ifdef __CUDA_ARCH__
-	struct oriel_dev_peer copy = {NULL, ORIEL_PATH_NONE, 0, NULL, 0};
+	struct oriel_dev_peer copy = {NULL, ORIEL_PATH_NONE, 0, NULL, {{0}}};
 	uint64_t control;
 
 	asm volatile("ld.global.nc.u64 %0, [%2];\n\t"
@@ -95,7 +95,7 @@ ORIEL_DEV struct oriel_dev_buffer oriel_dev_far_buffer(const struct oriel_dev_wi
 {
 	const struct oriel_dev_buffer *entry = &w->table[buffer * w->ranks + peer];
 #ifdef __CUDA_ARCH__
-	struct oriel_dev_buffer copy = {NULL, 0, 0, 0, 0};
+	struct oriel_dev_buffer copy = {NULL, 0, 0, {{0}}};
 	uint64_t base;
 
 	asm volatile("ld.global.nc.u64 %0, [%2];\n\t"
@@ -113,7 +113,7 @@ ORIEL_DEV struct oriel_dev_buffer oriel_dev_far_buffer(const struct oriel_dev_wi
 ORIEL_DEV struct oriel_dev_peer oriel_dev_near_peer(const struct oriel_dev_window *w, uint32_t peer)
 {
 	const struct oriel_dev_near *near = oriel_dev_near_of(w, peer);
-	struct oriel_dev_peer copy = {near->control, near->path, 0, NULL, 0};
+	struct oriel_dev_peer copy = {near->control, near->path, 0, NULL, {{0}}};
 
 	if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && copy.path == ORIEL_PATH_RDMA)
 		copy.link = w->peers[peer].link;
@@ -263,7 +263,7 @@ ORIEL_DEV bool oriel_dev_find(const struct oriel_dev_window *w, bool is_compatib
 {
 	uint64_t buffer = at >> ORIEL_AT_BITS;
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
-	struct oriel_dev_buffer place = {NULL, 0, 0, 0, 0};
+	struct oriel_dev_buffer place = {NULL, 0, 0, {{0}}};
 
 	if (is_compatible & oriel_dev_is_near(w, peer) & !buffer) {
 		target->peer = oriel_dev_near_peer(w, peer);

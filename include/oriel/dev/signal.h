@@ -128,7 +128,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		return oriel_link_put_signal(there.peer.link, g, oriel_rdma_place(w, peer, to),
-					     oriel_rdma_local(w, from), length,
+					     oriel_rdma_local(w, peer, from), length,
 					     oriel_rdma_signal(w, peer, id), value);
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
