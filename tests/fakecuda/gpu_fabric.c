@@ -92,6 +92,8 @@ static void test_refusals(struct rank *r)
 {
 	char *files = map(r, 65536, 2, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	char *handles = map(r, 65536, 2, CU_MEM_HANDLE_TYPE_FABRIC);
+	char *both = map(r, 65536, 2,
+			 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC);
 	void *own = NULL, *host = NULL;
 	CUdeviceptr legacy = 0;
 	uint32_t number = 0;
@@ -108,6 +110,9 @@ static void test_refusals(struct rank *r)
 		    oriel_window_share(r->window, is_one ? files + 65536 - 32 : own, 4096, &number),
 		    ORIEL_ERR_UNSUPPORTED, "mapped from 2 allocations cannot be reached");
 	CHECK_FAILS(r,
+		    oriel_window_share(r->window, is_one ? both + 65536 - 32 : own, 4096, &number),
+		    ORIEL_ERR_UNSUPPORTED, "mapped from 2 allocations cannot be reached");
+	CHECK_FAILS(r,
 		    oriel_window_share(r->window, is_one ? handles + 65536 - 32 : own, 4096,
 				       &number),
 		    ORIEL_ERR_UNSUPPORTED, "several allocations, of which that at");
@@ -120,6 +125,7 @@ static void test_refusals(struct rank *r)
 	oriel_memory_free(host);
 	unmap(r, files, 65536, 2);
 	unmap(r, handles, 65536, 2);
+	unmap(r, both, 65536, 2);
 }
 
 /* A region of host memory still ends at the node; one of a GPU does not. */
