@@ -36,6 +36,9 @@
 #define ORIEL_DEV_ROLL
 #endif
 
+/* The branch that is taken: its code follows at once, the other's lies elsewhere. */
+#define ORIEL_DEV_OFTEN(claim) __builtin_expect(!!(claim), 1)
+
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
 #define ORIEL_DEV_VERSION 2u
 
