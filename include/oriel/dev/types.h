@@ -188,7 +188,7 @@ struct oriel_dev_near {
 	char *base; /* of buffer 0 */
 	uint64_t length;
 	uint32_t path;
-	uint32_t reserved;
+	uint32_t is_wide; /* buffer 0 lies on a GPU: what a warp stores to one line comes at once */
 };
 
 /* Barrier epochs of one slot: how often this rank has arrived there. */
