@@ -120,7 +120,7 @@ static void an_old_message_is_not_the_next(struct rank *r)
 static void bad_places_are_refused(struct rank *r)
 {
 	struct oriel_dev_fault fault;
-	char block[256] = {0};
+	char block[640] = {0};
 
 	CHECK_STATUS(r,
 		     (enum oriel_status)oriel_dev_put_ll128(&r->dev, r->group, r->rank, 16, block,
@@ -128,7 +128,7 @@ static void bad_places_are_refused(struct rank *r)
 		     ORIEL_ERR_INVALID);
 	CHECK_STATUS(r,
 		     (enum oriel_status)oriel_dev_put_ll128(&r->dev, r->group, r->rank,
-							    r->length - 128, block, 121, 1),
+							    r->length - 640, block, 601, 1),
 		     ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_dev_wait_ll128(&r->dev, r->group, r->length, block, 1, 1, MOMENT_NS),
 		     ORIEL_ERR_RANGE);
