@@ -341,6 +341,7 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 		window_fill_remote(w, peer, &joins[peer], control_length);
 	}
 	ori_window_near(&w->device, w->comm->domain[0], w->peers, w->table);
+	ori_window_gpu_mark(w);
 	w->shared = 1;
 	return ori_window_gpu_publish(w, 0, w->device.buffers);
 }
