@@ -202,8 +202,8 @@ enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm);
 enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm);
 /* The paths are known: tell kernels of them. */
 enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm);
-/* What kernels have left becomes the health of @comm. */
-void ori_comm_gpu_collect(const struct oriel_comm *comm);
+/* What kernels of a rank have left becomes its health; any rank that sees @control may. */
+void ori_comm_gpu_collect(struct ori_control *control);
 /* The same from the watcher, which tells the peers. */
 void ori_comm_gpu_watch(struct oriel_comm *comm);
 /* A place for what kernels of one window refuse. */

@@ -70,9 +70,19 @@ unsigned ori_mem_blob_fds(const struct ori_mem_blob *blob)
 	return blob->segments > 1 ? blob->segments + 1 : blob->segments;
 }
 
+static bool kind_is_gpu(uint32_t kind)
+{
+	return kind >= ORI_MEM_BLOB_GPU_FILES && kind <= ORI_MEM_BLOB_GPU_FABRIC;
+}
+
 bool ori_mem_blob_is_gpu(const struct ori_mem_blob *blob)
 {
-	return blob->kind >= ORI_MEM_BLOB_GPU_FILES && blob->kind <= ORI_MEM_BLOB_GPU_FABRIC;
+	return kind_is_gpu(blob->kind);
+}
+
+bool ori_mapping_is_gpu(const struct ori_mapping *mapping)
+{
+	return kind_is_gpu(mapping->kind);
 }
 
 enum oriel_status ori_mem_export_private(const void *address, size_t length,

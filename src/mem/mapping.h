@@ -94,6 +94,8 @@ struct ori_mapping {
 	bool is_pinned;            /* @base or @mem, for this import */
 };
 
+bool ori_mapping_is_gpu(const struct ori_mapping *mapping);
+
 /*
  * Memory behind @blob, which is parsed again here. @fd is the peer's descriptor,
  * borrowed for the call. -1 says that the peer is a thread of this process, whose

@@ -343,6 +343,7 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 	}
 	ori_window_near(&w->device, w->gpu ? w->comm->gpu_ways.domain[0] : w->comm->domain[0],
 			w->peers, w->table);
+	ori_window_gpu_mark(w);
 	w->shared = 1;
 	return ori_window_gpu_publish(w, 0, w->device.buffers);
 }

@@ -61,6 +61,8 @@ enum oriel_status ori_window_gpu_open(struct oriel_window *window);
 /* What stands in the tables goes to the GPU, from @buffer on for @count buffers. */
 enum oriel_status ori_window_gpu_publish(struct oriel_window *window, uint32_t buffer,
 					 uint32_t count);
+/* Which of the ranks that the handle knows have buffer 0 on a GPU. */
+void ori_window_gpu_mark(struct oriel_window *window);
 void ori_window_gpu_close(struct oriel_window *window);
 
 /*
