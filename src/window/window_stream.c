@@ -9,7 +9,7 @@
 #include "window/window.h"
 
 #define PLACE_OFFSET (((uint64_t)1 << ORIEL_AT_BITS) - 1)
-#define STREAM_FEW 65536u /* bytes that one block copies sooner than an engine and a kernel */
+#define STREAM_FEW 262144u /* bytes that one block copies sooner than an engine and a kernel */
 
 static enum oriel_status stream_begin(const struct oriel_window *w, const void *stream)
 {

@@ -447,7 +447,7 @@ static void test_stream_choice(struct rank *r, CUstream s, char *memory)
 static void test_stream_large(struct rank *r, CUstream s)
 {
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
-					       .length = 200000,
+					       .length = 600000,
 					       .flags = ORIEL_WINDOW_DEVICE};
 	struct oriel_window *w = NULL;
 	struct oriel_dev_window dev;
@@ -456,16 +456,16 @@ static void test_stream_large(struct rank *r, CUstream s)
 
 	CHECK_OK(r, oriel_window_create(r->comm, &attr, &w));
 	CHECK_OK(r, oriel_window_device(w, &dev));
-	CHECK(r, cuMemAlloc(&memory, 200000) == CUDA_SUCCESS);
-	memset((void *)memory, (int)r->rank + 1, 200000);
+	CHECK(r, cuMemAlloc(&memory, 600000) == CUDA_SUCCESS);
+	memset((void *)memory, (int)r->rank + 1, 600000);
 	mine = oriel_dev_address(&dev, r->rank, 0);
 	fakecuda_posted();
 	CHECK_OK(r, oriel_window_put_signal_counter(w, (r->rank + 1) % r->size, 0, (void *)memory,
-						    200000, 0, 1, 0, s));
+						    600000, 0, 1, 0, s));
 	expect_posted(r, 1, 1);
 	CHECK_OK(r, oriel_window_wait_signal(w, 0, ORIEL_EQ, 1, 0, s));
 	CHECK(r,
-	      mine[0] == (char)((r->rank + r->size - 1) % r->size + 1) && mine[199999] == mine[0]);
+	      mine[0] == (char)((r->rank + r->size - 1) % r->size + 1) && mine[599999] == mine[0]);
 	CHECK_OK(r, oriel_window_barrier(w, 0, 0, s));
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
 	oriel_window_destroy(w);
@@ -592,7 +592,7 @@ static void test_blame(struct rank *r)
 {
 	struct oriel_health health;
 
-	rank_open(r, 2000000000);
+	rank_open(r, 6000000000);
 	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,
 					    r->rank ? ORIEL_FOREVER : 0) == ORIEL_ERR_TIMEOUT);
 	if (r->rank == 0)
