@@ -31,7 +31,7 @@ struct ori_facts_gpu {
 	ori_fact_text pci;
 	ori_fact_text name;
 	ori_fact_text reach;    /* one letter a GPU: S self, A with atomics, N without, - not */
-	ori_fact_text fabric;   /* none, not started, in progress, completed */
+	ori_fact_text fabric;   /* none, not started, in progress, completed, failed */
 	ori_fact_text iommu;    /* none, identity, DMA, DMA-FQ */
 	int64_t numa;           /* node of its memory */
 	int64_t capability;     /* 90 is 9.0 */
@@ -82,7 +82,7 @@ struct ori_facts {
 	int64_t memlock_exempt;
 	int64_t shm;    /* bytes of /dev/shm */
 	int64_t ptrace; /* scope of Yama, 0 without */
-	int64_t allows_mapped, allows_rdma, allows_soft;
+	int64_t allows_mapped, allows_rdma, allows_soft, allows_fabric;
 	int64_t built_gpu, built_fabric, built_t3, built_posted;
 	int64_t bus_gpus; /* on the PCI bus */
 	int64_t bus_nics; /* adapters by Mellanox there */

@@ -59,12 +59,13 @@ static void gpu_look_imex(const char *root, struct ori_facts *facts)
 
 static void gpu_copy(const char *root, const struct ori_gpus_item *item, struct ori_facts_gpu *gpu)
 {
-	static const char *const fabrics[] = {"none", "not started", "in progress", "completed"};
+	static const char *const fabrics[] = {"none", "not started", "in progress", "completed",
+					      "failed"};
 
 	ori_fact_set(&gpu->pci, item->pci);
 	ori_fact_set(&gpu->name, item->name);
 	ori_fact_set(&gpu->reach, item->reach);
-	if (item->fabric >= 0 && item->fabric < 4)
+	if (item->fabric >= 0 && item->fabric < 5)
 		ori_fact_set(&gpu->fabric, fabrics[item->fabric]);
 	gpu->capability = item->capability;
 	gpu->descriptors = item->descriptors;

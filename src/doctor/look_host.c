@@ -102,6 +102,7 @@ static void host_look_settings(struct ori_facts *facts)
 		return;
 	facts->allows_mapped = (mask & 1u << ORIEL_PATH_MAPPED) != 0;
 	facts->allows_rdma = (mask & 1u << ORIEL_PATH_RDMA) != 0;
+	facts->allows_fabric = strcmp(ori_setting_text(ORI_SETTING_FABRIC), "off") != 0;
 	facts->allows_soft = strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0;
 }
 

@@ -53,11 +53,10 @@ static void machine_judge(struct oriel_machine *machine)
 static void machine_look_built(struct ori_facts *facts)
 {
 #ifdef ORI_DOCTOR_HAS_CUDA
-	facts->built_gpu = ORI_FACT_YES;
+	facts->built_gpu = facts->built_fabric = ORI_FACT_YES;
 #else
-	facts->built_gpu = ORI_FACT_NO;
+	facts->built_gpu = facts->built_fabric = ORI_FACT_NO;
 #endif
-	facts->built_fabric = ORI_FACT_NO;
 	facts->built_t3 = ORI_FACT_NO;
 	facts->built_posted = ORI_FACT_NO;
 }

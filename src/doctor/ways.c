@@ -97,6 +97,10 @@ static int64_t way_hardware(const struct ori_facts *f, enum oriel_way way, const
 static int64_t way_allowed(const struct ori_facts *f, enum oriel_way way, const char **by)
 {
 	*by = "ORIEL_PATHS leaves it out";
+	if (way == ORIEL_WAY_FABRIC && f->allows_mapped == ORI_FACT_YES) {
+		*by = "ORIEL_FABRIC is off";
+		return f->allows_fabric;
+	}
 	if (way <= ORIEL_WAY_FABRIC)
 		return f->allows_mapped;
 	if (way != ORIEL_WAY_SOFT || f->allows_rdma != ORI_FACT_YES)
@@ -155,15 +159,16 @@ static void way_judge(const struct ori_facts *f, enum oriel_way way,
 		p->verdict = ORIEL_VERDICT_SKIP;
 		snprintf(p->why, sizeof(p->why), "%s%s", elsewhere,
 			 hardware == ORI_FACT_NO ? none : by);
+	} else if (hardware == ORI_FACT_UNKNOWN || allowed == ORI_FACT_UNKNOWN) {
+		p->verdict = ORIEL_VERDICT_UNKNOWN;
+		snprintf(p->why, sizeof(p->why), "%snot known: %s", elsewhere,
+			 hardware == ORI_FACT_UNKNOWN ? "the hardware" : "the settings");
 	} else if (sum.failed > 0) {
 		p->verdict = ORIEL_VERDICT_FAIL;
 		snprintf(p->why, sizeof(p->why), "%slacks: %s", elsewhere, sum.failed_names);
-	} else if (hardware == ORI_FACT_UNKNOWN || allowed == ORI_FACT_UNKNOWN || sum.unknown) {
+	} else if (sum.unknown > 0) {
 		p->verdict = ORIEL_VERDICT_UNKNOWN;
-		snprintf(p->why, sizeof(p->why), "%snot known: %s", elsewhere,
-			 sum.unknown                    ? sum.unknown_names
-			 : hardware == ORI_FACT_UNKNOWN ? "the hardware"
-							: "the settings");
+		snprintf(p->why, sizeof(p->why), "%snot known: %s", elsewhere, sum.unknown_names);
 	} else {
 		p->verdict = ORIEL_VERDICT_PASS;
 		snprintf(p->why, sizeof(p->why), "%s%s%s",

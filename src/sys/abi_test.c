@@ -35,13 +35,6 @@ SAME(GPUS_PIN_IO, CU_MEMHOSTREGISTER_IOMEMORY);
 SAME(GPUS_RANGE_DMABUF, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 #endif
 
-#if __has_include(<nvml.h>)
-#include <nvml.h>
-
-SAME(sizeof(struct gpus_fabric), sizeof(nvmlGpuFabricInfo_t));
-SAME(offsetof(struct gpus_fabric, state), offsetof(nvmlGpuFabricInfo_t, state));
-#endif
-
 #if __has_include(<infiniband/verbs.h>)
 #include <infiniband/verbs.h>
 

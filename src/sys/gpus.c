@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers below are of cuda.h and nvml.h, which need not be there when this is
- * compiled; where cuda.h is, gpus_test.c compares them.
+ * Numbers below are of cuda.h, which need not be there when this is compiled; where
+ * it is, abi_test.c compares them.
  */
 #include "sys/gpus.h"
 
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "sys/gpus_abi.h"
+#include "sys/nvml.h"
 
 /* Zero where the library or the call is missing: each use asks. */
 static struct {
@@ -36,13 +37,6 @@ static struct {
 	bool is_there;
 	int result;
 } cuda;
-
-static struct {
-	int (*init)(void);
-	int (*finish)(void);
-	int (*find)(const char *, void **);
-	int (*fabric)(void *, struct gpus_fabric *);
-} nvml;
 
 static const struct {
 	const char *name;
@@ -86,7 +80,7 @@ static bool cuda_find(void *library)
 	return true;
 }
 
-/* Both libraries stay open: libcuda does not survive being closed. */
+/* The library stays open: it does not survive being closed. */
 static void gpus_load(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -94,12 +88,6 @@ static void gpus_load(void)
 	cuda.is_there = library && cuda_find(library);
 	if (cuda.is_there)
 		cuda.result = cuda.init(0);
-	library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (!library || !library_find(library, "nvmlInit_v2", &nvml.init) ||
-	    !library_find(library, "nvmlShutdown", &nvml.finish) ||
-	    !library_find(library, "nvmlDeviceGetHandleByPciBusId_v2", &nvml.find) ||
-	    !library_find(library, "nvmlDeviceGetGpuFabricInfo", &nvml.fabric))
-		nvml.init = NULL;
 }
 
 static bool gpus_are_there(void)
@@ -139,18 +127,16 @@ static char gpu_reach(int device, int other)
 
 static void gpu_look_fabric(struct ori_gpus_item *item)
 {
-	static const unsigned char nobody[16];
-	struct gpus_fabric fabric;
-	void *device;
+	static const uint8_t nobody[sizeof(((struct ori_nvml_fabric *)0)->cluster)];
+	struct ori_nvml_fabric fabric;
+	char why[ORI_NVML_WHY];
 
-	memset(&fabric, 0, sizeof(fabric));
-	if (!nvml.init || nvml.init() != 0)
+	if (!ori_nvml_fabric(item->pci, &fabric, why))
 		return;
-	if (nvml.find(item->pci, &device) == 0 && nvml.fabric(device, &fabric) == 0) {
-		item->fabric = fabric.state;
-		item->cluster = memcmp(fabric.cluster, nobody, sizeof(nobody)) != 0;
-	}
-	nvml.finish();
+	item->fabric = (int)fabric.state;
+	if (fabric.state == ORI_NVML_FABRIC_COMPLETE && fabric.status != 0)
+		item->fabric = ORI_GPUS_FABRIC_FAILED;
+	item->cluster = memcmp(fabric.cluster, nobody, sizeof(nobody)) != 0;
 }
 
 static void gpu_look(int device, struct ori_gpus_item *item)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define ORI_GPUS_MOST 16
+#define ORI_GPUS_FABRIC_FAILED 4 /* complete, but not with success */
 
 struct ori_gpus_item {
 	char pci[16]; /* "0000:18:00.0" */
@@ -22,7 +23,7 @@ struct ori_gpus_item {
 	int rdma;
 	int rdma_vmm;
 	int dmabuf;
-	int fabric;  /* as NVML has it: 0 none, 1 not started, 2 in progress, 3 completed */
+	int fabric;  /* enum ori_nvml_fabric_state, or the following */
 	int cluster; /* the fabric spans machines */
 };
 

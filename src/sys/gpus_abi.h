@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cuda.h and nvml.h say, for builds without them. */
+/* What cuda.h says, for builds without it. */
 #ifndef ORI_SYS_GPUS_ABI_H
 #define ORI_SYS_GPUS_ABI_H
 
@@ -17,14 +17,6 @@ enum gpus_abi {
 	GPUS_PIN_MAPPED = 2,
 	GPUS_PIN_IO = 4,
 	GPUS_RANGE_DMABUF = 1,
-};
-
-/* nvmlGpuFabricInfo_t */
-struct gpus_fabric {
-	unsigned char cluster[16];
-	int status;
-	unsigned clique;
-	unsigned char state;
 };
 
 #endif

@@ -15,9 +15,9 @@ const struct oriel_window_attr small_window = {
 };
 
 static const struct suite *const suites[] = {
-	&topo_suite,    &region_suite, &window_suite,  &data_suite,  &signal_suite,
-	&host_suite,    &order_suite,  &barrier_suite, &team_suite,  &counter_suite,
-	&channel_suite, &ll_suite,     &fault_suite,   &stuck_suite, &connect_suite,
+	&topo_suite,  &region_suite,  &window_suite, &data_suite,    &signal_suite,  &host_suite,
+	&order_suite, &barrier_suite, &team_suite,   &counter_suite, &channel_suite, &ll_suite,
+	&ll128_suite, &fault_suite,   &stuck_suite,  &connect_suite,
 };
 
 #define SUITES (sizeof(suites) / sizeof(suites[0]))

@@ -61,8 +61,8 @@ struct suite {
 	}
 
 extern const struct suite barrier_suite, channel_suite, connect_suite, counter_suite, data_suite,
-	fault_suite, host_suite, ll_suite, order_suite, region_suite, signal_suite, stuck_suite,
-	team_suite, topo_suite, window_suite;
+	fault_suite, host_suite, ll_suite, ll128_suite, order_suite, region_suite, signal_suite,
+	stuck_suite, team_suite, topo_suite, window_suite;
 
 /* 64 KiB, 4 channels of 4 KiB, defaults. */
 extern const struct oriel_window_attr small_window;

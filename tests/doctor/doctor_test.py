@@ -113,6 +113,12 @@ class Doctor(unittest.TestCase):
         out = doctor("--json", ORIEL_HCA="none")[1]
         ways = {way["tag"]: way for way in json.loads(out)["ways"]}
         self.assertIn("ORIEL_HCA", ways["soft"]["why"])
+        record = os.path.join(MACHINES, "nvl72.txt")
+        with open(record, encoding="ascii") as file, tempfile.NamedTemporaryFile("w") as off:
+            off.write(file.read().replace("allows.fabric yes", "allows.fabric no"))
+            off.flush()
+            ways = {way["tag"]: way for way in self.told(off.name)["ways"]}
+        self.assertEqual(ways["fabric"]["why"], "ORIEL_FABRIC is off")
         out = doctor("--json", ORIEL_PATHS="pigeons")[1]
         ways = {way["tag"]: way for way in json.loads(out)["ways"]}
         self.assertEqual(ways["memory"]["verdict"], "unknown")

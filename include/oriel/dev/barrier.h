@@ -16,10 +16,18 @@
 ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint32_t slot, const uint64_t *count)
 {
-	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	struct oriel_dev_peer there;
 	uint64_t *word;
 	int64_t ticket;
 
+	if (ORIEL_DEV_OFTEN(oriel_dev_is_at_hand(w, peer))) {
+		word = oriel_mapped_arrival(w, oriel_dev_near_of(w, peer)->control, at, w->rank,
+					    slot);
+		oriel_dev_release_begin();
+		oriel_dev_release_add(word, 1);
+		return ORIEL_OK;
+	}
+	there = oriel_dev_peer_of(w, peer);
 	/* The entry arrives while this thread waits here. */
 	oriel_dev_release_begin();
 	switch (oriel_dev_usable(there.path)) {
@@ -89,12 +97,20 @@ ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 					       uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL, epoch, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER, 0, slot};
+	uint64_t seen;
 	uint32_t i;
 
-	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
-		aim.peer = oriel_dev_rank_after(w, i);
-		aim.word = oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
-		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
+	if (1 + g.rank < w->ranks && ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
+		ORIEL_DEV_ROLL
+		for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
+			aim.peer = oriel_dev_rank_after(w, i);
+			aim.word =
+				oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
+			status = oriel_dev_poll_word(w, g, &aim, timeout_ns, &seen);
+			if (ORIEL_DEV_OFTEN(status == ORIEL_OK))
+				oriel_dev_acquire_each(aim.word);
+		}
+		oriel_dev_acquire_all();
 	}
 	return oriel_dev_vote(g, status);
 }

@@ -21,6 +21,10 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
+	if (ORIEL_DEV_OFTEN(oriel_dev_has_at_hand(w, peer, to, length, &there))) {
+		oriel_mapped_copy(g, there.base, from, length);
+		return 0;
+	}
 	status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
 	if (status != ORIEL_OK)
 		return status;
