@@ -153,22 +153,22 @@ static void way_judge(const struct ori_facts *f, enum oriel_way way,
 
 	p->is_built = way_is_built(f, way);
 	p->is_used = false;
+	p->is_there = hardware == ORI_FACT_YES;
 	elsewhere = p->is_built ? "" : "not in this library; ";
 	way_sum(way, rulings, count, &sum);
 	if (hardware == ORI_FACT_NO || allowed == ORI_FACT_NO) {
 		p->verdict = ORIEL_VERDICT_SKIP;
 		snprintf(p->why, sizeof(p->why), "%s%s", elsewhere,
 			 hardware == ORI_FACT_NO ? none : by);
-	} else if (hardware == ORI_FACT_UNKNOWN || allowed == ORI_FACT_UNKNOWN) {
-		p->verdict = ORIEL_VERDICT_UNKNOWN;
-		snprintf(p->why, sizeof(p->why), "%snot known: %s", elsewhere,
-			 hardware == ORI_FACT_UNKNOWN ? "the hardware" : "the settings");
 	} else if (sum.failed > 0) {
 		p->verdict = ORIEL_VERDICT_FAIL;
 		snprintf(p->why, sizeof(p->why), "%slacks: %s", elsewhere, sum.failed_names);
-	} else if (sum.unknown > 0) {
+	} else if (hardware == ORI_FACT_UNKNOWN || allowed == ORI_FACT_UNKNOWN || sum.unknown) {
 		p->verdict = ORIEL_VERDICT_UNKNOWN;
-		snprintf(p->why, sizeof(p->why), "%snot known: %s", elsewhere, sum.unknown_names);
+		snprintf(p->why, sizeof(p->why), "%snot known: %s", elsewhere,
+			 sum.unknown                    ? sum.unknown_names
+			 : hardware == ORI_FACT_UNKNOWN ? "the hardware"
+							: "the settings");
 	} else {
 		p->verdict = ORIEL_VERDICT_PASS;
 		snprintf(p->why, sizeof(p->why), "%s%s%s",
@@ -205,7 +205,8 @@ void ori_ways_judge(const struct ori_facts *facts, const struct ori_ruling *ruli
 bool ori_ways_are_well(const struct ori_prospect prospects[ORIEL_WAYS])
 {
 	for (unsigned way = 0; way <= ORIEL_WAY_T3; way++)
-		if (prospects[way].is_built && prospects[way].verdict == ORIEL_VERDICT_FAIL)
+		if (prospects[way].is_built && prospects[way].is_there &&
+		    prospects[way].verdict == ORIEL_VERDICT_FAIL)
 			return false;
 	return true;
 }
