@@ -29,16 +29,13 @@ enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link,
 					    oriel_mlx5_head_of(q, base + i, ORIEL_MLX5_FENCE_NONE),
 					    place, pieces[i].data, pieces[i].length);
 	}
-	status = oriel_mlx5_publish(q, base, count, &limits);
-	if (status == ORIEL_OK)
-		oriel_mlx5_ring(q, base + count);
-	return status;
+	return oriel_mlx5_post(q, base, count, &limits);
 }
 
 enum oriel_status ori_rdma_pulse_poll(const struct ori_rdma_link *link)
 {
 	struct oriel_mlx5_queue *q = ori_rdma_link_pulse(link);
-	uint64_t ready = oriel_dev_load_relaxed(&q->ready);
+	uint64_t ready = oriel_mlx5_ready(q);
 
 	return ready ? oriel_mlx5_poll(q, ready - 1) : ORIEL_OK;
 }

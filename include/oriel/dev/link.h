@@ -200,11 +200,10 @@ ORIEL_DEV int64_t oriel_link_end(const struct oriel_dev_link *l, uint32_t what,
 	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
 	enum oriel_status status;
 
-	status = oriel_mlx5_publish(post->queue, post->base, (uint32_t)(post->next - post->base),
-				    &limits);
+	status = oriel_mlx5_post(post->queue, post->base, (uint32_t)(post->next - post->base),
+				 &limits);
 	if (status != ORIEL_OK)
 		return oriel_link_failed(l, post->queue, what, status, false);
-	oriel_mlx5_ring(post->queue, post->next);
 	return (int64_t)(post->next - 1);
 }
 
@@ -537,7 +536,7 @@ ORIEL_DEV enum oriel_status oriel_link_fence(const struct oriel_dev_link *l,
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
 		q = oriel_link_main(l);
-		ready = q ? oriel_dev_load_relaxed(&q->ready) : 0;
+		ready = q ? oriel_mlx5_ready(q) : 0;
 	}
 	ready = oriel_dev_share(g, ready);
 	return ready ? oriel_link_wait_local(l, g, (int64_t)(ready - 1), timeout_ns) : ORIEL_OK;
