@@ -13,7 +13,6 @@
 
 #define STREAM_THREADS 512
 #define CHANNEL_BYTES (1ul << 20)
-#define TURN 65536ul /* what a block puts before the next takes its turn */
 #define SAMPLES 40
 #define WARM 3
 #define AT_LL (32ul << 20)    /* of the window: where LL messages go */
@@ -461,22 +460,17 @@ __global__ void __launch_bounds__(1024, 1)
 	oriel_dev_flush(&w, g, 0);
 }
 
-/* The same bytes: each block takes every so many pieces of them, so that all are in one area. */
+/* The same bytes, by blocks that put them together. */
 __global__ void __launch_bounds__(1024, 1)
 	put_turns(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, char *source,
 		  uint64_t bytes, uint32_t rounds, uint32_t *wrong)
 {
 	struct oriel_dev_group g = oriel_dev_block();
-	uint64_t at, part;
 	uint32_t i;
 
-	for (i = 0; i < rounds; i++) {
-		for (at = blockIdx.x * TURN; at < bytes; at += gridDim.x * TURN) {
-			part = bytes - at < TURN ? bytes - at : TURN;
-			if (oriel_dev_put(&w, g, peer, at, source + at, part) < 0)
-				atomicAdd(wrong, 1u);
-		}
-	}
+	for (i = 0; i < rounds; i++)
+		if (oriel_dev_put_part(&w, g, blockIdx.x, gridDim.x, peer, 0, source, bytes) < 0)
+			atomicAdd(wrong, 1u);
 	oriel_dev_flush(&w, g, 0);
 }
 
