@@ -13,7 +13,8 @@
  * Whole group: copy @length bytes at @from to @to of @peer. Returns at once;
  * @from stays the group's until the ticket is waited for or drained. The
  * group's threads have all done their part only after its next sync, signal
- * or flush. @from must not overlap the target.
+ * or flush. @from must not overlap the target. Groups that put one thing together
+ * call oriel_dev_put_part().
  */
 ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				uint32_t peer, uint64_t to, const void *from, uint64_t length)
