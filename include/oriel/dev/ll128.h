@@ -33,7 +33,7 @@ ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t pe
 #ifdef __CUDA_ARCH__
 	return oriel_dev_is_at_hand(w, peer) && oriel_dev_near_of(w, peer)->is_wide;
 #else
-	uint32_t path = peer < w->ranks ? oriel_dev_path(w, peer) : ORIEL_PATH_NONE;
+	uint32_t path = peer < w->ranks ? oriel_dev_path(w, peer) : (uint32_t)ORIEL_PATH_NONE;
 
 	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
 #endif
