@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What run.py measured as text and plots: report.py ROWS.jsonl... PREFIX
 
-Writes PREFIX.jsonl, PREFIX.md and PREFIX_*.svg. Of an older PREFIX.md what stands from the line
-"What the numbers say:" on is kept, for people to write.
+Writes PREFIX.jsonl, PREFIX.md and PREFIX_*.svg. What people wrote stays: all from the line "What the
+numbers say:" on of the older PREFIX.md, or of the file that --notes names.
 """
 
 import argparse
@@ -111,6 +111,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", type=pathlib.Path, nargs="+")
     parser.add_argument("prefix", type=pathlib.Path)
+    parser.add_argument("--notes", type=pathlib.Path)
     arguments = parser.parse_args()
     prefix, rows = arguments.prefix, []
     for path in arguments.rows:
@@ -121,7 +122,7 @@ def main():
         file.writelines(json.dumps(row) + "\n" for row in rows)
     plot = pathlib.Path(__file__).parent.parent / "plot.py"
     status = subprocess.run([sys.executable, plot, target, prefix], check=False).returncode
-    page.write_text(document(rows, prefix, notes(page)), encoding="utf-8")
+    page.write_text(document(rows, prefix, notes(arguments.notes or page)), encoding="utf-8")
     print(page)
     sys.exit(status)
 
