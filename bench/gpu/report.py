@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What run.py measured as text and plots: report.py ROWS.jsonl... PREFIX
 
-Writes PREFIX.jsonl, PREFIX.md and PREFIX_*.svg. What people wrote stays: all from the line "What the
-numbers say:" on of the older PREFIX.md, or of the file that --notes names.
+Writes PREFIX.jsonl, PREFIX.md and PREFIX_*.svg. What people wrote stays: all from the line
+"What the numbers say:" on of the older PREFIX.md, or of the file that --notes names.
 """
 
 import argparse
@@ -90,16 +90,16 @@ def notes(path):
 def document(rows, prefix, kept):
     commits = sorted({row["commit"] for row in rows})
     machines = sorted({row["machine"] for row in rows})
-    runs = sorted({row["runs"] for row in rows})
+    turns = " or ".join(map(str, sorted({row["runs"] for row in rows})))
     plots = sorted(prefix.parent.glob(prefix.name + "_*.svg"))
     head = f"""# Device code on GPUs, beside NVSHMEM and NCCL
 
 Commit {', '.join(commits)}; {', '.join(machines)}. Made by `scripts/gpu-check bench DIR` and
-`bench/gpu/report.py DIR/bench/rows.jsonl {prefix.name}`; all rows, also of what each fence, poll
-and copy costs bare, are in [{prefix.name}.jsonl]({prefix.name}.jsonl). Windows are made by hand over
-`cudaMalloc()` memory (`bench/gpu/bare.h`). Programs take turns, {' or '.join(map(str, runs))} times;
-numbers are medians of their medians, ± is half of the spread between them. In each transfer the
-bytes are compared. "MISSED" is against the goal of the project, not against the peer.
+`bench/gpu/report.py DIR/bench/rows.jsonl {prefix.name}`; all rows, also of what each fence,
+poll and copy costs bare, are in [{prefix.name}.jsonl]({prefix.name}.jsonl). Windows are made by
+hand over `cudaMalloc()` memory (`bench/gpu/bare.h`). Programs take turns, {turns} times; numbers
+are medians of their medians, ± is half of the spread between them. In each transfer the bytes
+are compared. "MISSED" is against the goal of the project, not against the peer.
 
 """
     pictures = "".join(f"![{p.stem}]({p.name})\n" for p in plots)
