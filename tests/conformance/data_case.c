@@ -321,6 +321,38 @@ static void each_group_puts_a_tile_of_its_own(struct rank *r)
 
 #define LARGE (3u << 20)
 
+/* As many groups as there are parts would do it at once; the order is nobody's. */
+static void put_by_parts_is_one_put(struct rank *r)
+{
+	static const size_t lengths[] = {0, 1, 63, 64 * 5 + 1, 65536, 65537, 3 * 65536 + 4093};
+	static const uint32_t counts[] = {1, 2, 3, 7};
+	size_t longest = lengths[6], i;
+	char *block = malloc(longest);
+	uint32_t k, part;
+
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
+			memset(r->base, GUARD, longest + 128);
+			fill(block, lengths[i], r->rank + 10 * i + k);
+			rank_settle(r);
+			for (part = counts[k]; part-- > 0;)
+				CHECK_POSTED(r, oriel_dev_put_part(&r->dev, r->group, part,
+								   counts[k], rank_next(r), 61,
+								   block, lengths[i]));
+			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
+			rank_settle(r);
+			CHECK_EQ(r, not_all(r->base, 61, GUARD), 0);
+			CHECK_EQ(r, wrong(r->base + 61, lengths[i], rank_prev(r) + 10 * i + k), 0);
+			CHECK_EQ(r,
+				 not_all(r->base + 61 + lengths[i], longest + 67 - lengths[i],
+					 GUARD),
+				 0);
+			rank_settle(r);
+		}
+	}
+	free(block);
+}
+
 static void large_blocks_arrive_whole(struct rank *r)
 {
 	char *block = malloc(LARGE);
@@ -361,6 +393,7 @@ static const struct test_case data_cases[] = {
 	 0},
 	{"each_group_puts_a_tile_of_its_own", each_group_puts_a_tile_of_its_own, &tile_window, 1,
 	 0},
+	{"put_by_parts_is_one_put", put_by_parts_is_one_put, &large_window, 1, 0},
 	{"large_blocks_arrive_whole", large_blocks_arrive_whole, &large_window, 1, 0},
 };
 

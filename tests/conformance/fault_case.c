@@ -21,6 +21,7 @@ enum takes {
 
 enum function {
 	CALL_PUT,
+	CALL_PUT_PART,
 	CALL_PUT_VALUE,
 	CALL_GET,
 	CALL_FETCH_ADD,
@@ -63,6 +64,8 @@ static int64_t call_function(enum function function, const struct call *c)
 	switch (function) {
 	case CALL_PUT:
 		return oriel_dev_put(c->w, g, c->peer, c->at, &word, 0);
+	case CALL_PUT_PART:
+		return oriel_dev_put_part(c->w, g, c->id, 7, c->peer, c->at, &word, 0);
 	case CALL_PUT_VALUE:
 		return oriel_dev_put_value(c->w, c->peer, c->at, 0);
 	case CALL_GET:
@@ -134,6 +137,7 @@ static const struct {
 	unsigned takes;
 } functions[FUNCTIONS] = {
 	[CALL_PUT] = {"put", TAKES_PEER | TAKES_PLACE},
+	[CALL_PUT_PART] = {"put_part", TAKES_PEER | TAKES_ID | TAKES_PLACE},
 	[CALL_PUT_VALUE] = {"put_value", TAKES_PEER | TAKES_PLACE},
 	[CALL_GET] = {"get", TAKES_PEER | TAKES_PLACE},
 	[CALL_FETCH_ADD] = {"fetch_add", TAKES_PEER | TAKES_PLACE},
