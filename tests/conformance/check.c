@@ -63,6 +63,13 @@ bool check_text(struct rank *r, const char *text, const char *part, const char *
 	return has;
 }
 
+void check_no_team(struct rank *r, uint32_t size)
+{
+	struct oriel_team team;
+
+	CHECK_STATUS(r, oriel_team_open(&team, size, true), ORIEL_ERR_RANGE);
+}
+
 void rank_check_healthy(struct rank *r)
 {
 	struct oriel_health health;

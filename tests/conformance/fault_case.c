@@ -74,7 +74,7 @@ CASE int64_t call_function(enum function function, const struct call *c)
 	case CALL_PUT:
 		return oriel_dev_put(c->w, g, c->peer, c->at, &word, 0);
 	case CALL_PUT_VALUE:
-		return ALONE(r, oriel_dev_put_value(c->w, c->peer, c->at, 0));
+		return oriel_dev_put_value(c->w, c->peer, c->at, 0);
 	case CALL_GET:
 		return oriel_dev_get(c->w, g, c->peer, c->at, &word, 0);
 	case CALL_FETCH_ADD:
@@ -102,7 +102,7 @@ CASE int64_t call_function(enum function function, const struct call *c)
 	case CALL_WAIT_SIGNAL_NEXT:
 		return oriel_dev_wait_signal_next(c->w, g, c->peer, c->id, 0, 1);
 	case CALL_RESET_SIGNAL:
-		return ALONE(r, oriel_dev_reset_signal(c->w, c->peer, c->id));
+		return oriel_dev_reset_signal(c->w, c->peer, c->id);
 	case CALL_BARRIER:
 		return oriel_dev_barrier(c->w, g, c->id, 1);
 	case CALL_BARRIER_ARRIVE:
@@ -128,7 +128,7 @@ CASE int64_t call_function(enum function function, const struct call *c)
 	case CALL_READ_COUNTER:
 		return oriel_dev_read_counter(c->w, c->peer, c->id, &word);
 	case CALL_RESET_COUNTER:
-		return ALONE(r, oriel_dev_reset_counter(c->w, c->peer, c->id));
+		return oriel_dev_reset_counter(c->w, c->peer, c->id);
 	case CALL_SEND:
 		return oriel_dev_send(c->w, g, c->peer, c->id, &word, 0, 1);
 	case CALL_RECV:

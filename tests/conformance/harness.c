@@ -23,16 +23,6 @@ struct plan {
 	int filter_count;
 };
 
-unsigned rank_next(const struct rank *r)
-{
-	return (r->rank + 1) % r->size;
-}
-
-unsigned rank_prev(const struct rank *r)
-{
-	return (r->rank + r->size - 1) % r->size;
-}
-
 bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to)
 {
 	enum oriel_path path = ORIEL_PATH_NONE;

@@ -49,6 +49,7 @@ struct rank {
 	struct gpu *gpu;   /* NULL where cases run on CPUs */
 	struct desk *desk; /* in kernels: what the host serves; kernels.h */
 	struct hall *hall; /* in kernels: where the groups of one launch meet */
+	char *memory;      /* in kernels: of all groups */
 	unsigned worker;   /* in kernels: the group's number; 0 runs the case */
 	size_t taken;      /* in kernels: of the group's memory */
 };
@@ -118,17 +119,32 @@ bool check_status(struct rank *r, int64_t got, enum oriel_status expected, const
 		  int line, const char *what);
 bool check_posted(struct rank *r, int64_t got, const char *file, int line, const char *what);
 bool check_text(struct rank *r, const char *text, const char *part, const char *file, int line);
+/* A team of @size is refused; nvcc does not know teams in code for GPUs. */
+void check_no_team(struct rank *r, uint32_t size);
 /* The same, and @to is not @from itself: only files pass memory between the two. */
 bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to);
 
 /* Collective: what comes after an aborted communicator, whose bootstrap may be broken. */
 enum oriel_status rank_renew_bootstrap(struct rank *r);
 
+/* Collective, for hosts: rank_meet_anyway(). */
+void host_meet(struct rank *r);
+
 /* Collective: a new communicator on the bootstrap; @node NULL: the rank's own. */
 enum oriel_status rank_join(struct rank *r, const char *node);
 
 /* The harness itself has failed, so nobody can be told in good order. */
 void give_up(const struct rank *r, const char *what);
+
+ORIEL_DEV unsigned rank_next(const struct rank *r)
+{
+	return (r->rank + 1) % r->size;
+}
+
+ORIEL_DEV unsigned rank_prev(const struct rank *r)
+{
+	return (r->rank + r->size - 1) % r->size;
+}
 
 /* Byte @i of what differs for every @seed. */
 ORIEL_DEV unsigned char pattern(uint64_t seed, size_t i)
@@ -169,8 +185,6 @@ void rank_free(struct rank *r, void *memory);
 /* All of the group of @r get the leader's. */
 #define SHARED(r, value) (value)
 
-unsigned rank_next(const struct rank *r);
-unsigned rank_prev(const struct rank *r);
 /* Does @from see the memory of @to? In kernels one of the two is @r. */
 bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to);
 
@@ -178,7 +192,7 @@ bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to);
 void rank_settle(struct rank *r);
 
 /* Collective, whatever is broken: nobody returns before all have called. */
-void rank_meet_anyway(struct rank *r);
+#define rank_meet_anyway(r) host_meet(r)
 
 /* oriel_comm_barrier(), oriel_window_device(), oriel_window_fault(). */
 enum oriel_status rank_barrier(struct rank *r);
