@@ -207,22 +207,20 @@ static const char *adapter_note(const struct oriel_adapter *adapter)
 
 static bool adapter_print(const struct oriel_adapter *adapter)
 {
-	static const char *const head[] = {"adapter", "kind", "mtu",       "queue depth",
-					   "gets",    "WAIT", "what it is"};
-	struct table table = {.columns = 7};
-	char mtu[16], depth[16], gets[16];
-	const char *cells[] = {adapter->name,
-			       adapter->kind,
-			       mtu,
-			       depth,
-			       gets,
-			       adapter->has_wait ? "yes" : "no",
-			       adapter_note(adapter)};
+	static const char *const head[] = {"adapter", "kind", "mtu",   "queue depth",
+					   "gets",    "WAIT", "rails", "what it is"};
+	struct table table = {.columns = 8};
+	char mtu[16], depth[16], gets[16], rails[16];
+	const char *cells[] = {adapter->name, adapter->kind,
+			       mtu,           depth,
+			       gets,          adapter->has_wait ? "yes" : "no",
+			       rails,         adapter_note(adapter)};
 	bool is_added;
 
 	snprintf(mtu, sizeof(mtu), "%u", adapter->mtu);
 	snprintf(depth, sizeof(depth), "<= %u", adapter->depth_max);
 	snprintf(gets, sizeof(gets), "<= %u", adapter->outstanding_max);
+	snprintf(rails, sizeof(rails), "%u", adapter->rails);
 	is_added = table_add(&table, head) && table_add(&table, cells);
 	printf("\n");
 	table_print(&table, stdout);
@@ -310,6 +308,7 @@ static void adapter_write(const struct info_job *job, struct json *json)
 	json_bool(json, "has_wait", adapter.has_wait);
 	json_bool(json, "is_software", adapter.is_software);
 	json_bool(json, "is_sink", adapter.is_sink);
+	json_unsigned(json, "rails", adapter.rails);
 	json_text(json, "note", adapter_note(&adapter));
 	json_close_object(json);
 }

@@ -19,7 +19,7 @@ static const struct oriel_dev_link *wqe_link(const struct perf_shot *s)
 static inline enum oriel_status wqe_post(const struct perf_shot *s, uint32_t count)
 {
 	struct oriel_mlx5_place to = oriel_rdma_place(&s->w, s->peer, 0);
-	struct oriel_mlx5_place from = oriel_rdma_local(&s->w, s->source);
+	struct oriel_mlx5_place from = oriel_rdma_local(&s->w, s->peer, s->source);
 	const struct oriel_dev_link *l = wqe_link(s);
 	struct oriel_link_post post = oriel_link_begin(l, l->main, ORIEL_DEV_PUT, count);
 	uint32_t i;
@@ -36,7 +36,7 @@ static enum oriel_status wqe_post_together(const struct perf_shot *s, struct ori
 {
 	return perf_posted(oriel_link_put_cooperative(wqe_link(s), g,
 						      oriel_rdma_place(&s->w, s->peer, 0),
-						      oriel_rdma_local(&s->w, s->source),
+						      oriel_rdma_local(&s->w, s->peer, s->source),
 						      (uint64_t)WQE_BYTES * g.size));
 }
 

@@ -74,6 +74,25 @@ static void run_send(struct run_job *job, int number)
 		kill(-job->pids[i], number);
 }
 
+/*
+ * Let those that are stopped go on. Not the others: SIGCONT takes away a stop that
+ * is still to come, and with it the debugger, or the LeakSanitizer, that is about to
+ * look at a process waits for ever.
+ */
+static void run_continue(const struct run_job *job)
+{
+	siginfo_t info;
+	unsigned i;
+
+	for (i = 0; i < job->options.ranks; i++) {
+		info.si_pid = 0;
+		if (!job->has_ended[i] &&
+		    waitid(P_PID, (id_t)job->pids[i], &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+		    info.si_pid != 0)
+			kill(-job->pids[i], SIGCONT);
+	}
+}
+
 /* The ranks that are still alive, as "rank 2" or "ranks 0-2, 5". */
 static void run_tell_alive(const struct run_job *job, char *text, size_t room)
 {
@@ -104,7 +123,7 @@ static void run_stop(struct run_job *job)
 	job->kill_at = run_after_s(job->options.grace_s);
 	sigaddset(&job->sent, SIGTERM);
 	run_send(job, SIGTERM);
-	run_send(job, SIGCONT); /* a stopped one could not hear */
+	run_continue(job); /* a stopped one could not hear */
 }
 
 static void run_kill(struct run_job *job)

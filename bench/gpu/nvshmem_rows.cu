@@ -241,8 +241,19 @@ __global__ void fetch_adds(uint64_t *word, unsigned samples, unsigned rounds,
 		/* Each adds what the one before returned, so that none is left out. */
 		for (k = 0; k < rounds; k++)
 			old = nvshmem_uint64_atomic_fetch_add(word, 1 + (old >> 63), 1);
-		ns[i] = now_ns() - start;
+		if (threadIdx.x + blockIdx.x == 0)
+			ns[i] = now_ns() - start;
 	}
+}
+
+static void run_fetch_add(const char *mode, unsigned blocks, unsigned threads)
+{
+	if (rank_of == 0) {
+		fetch_adds<<<blocks, threads, 0, stream>>>(words + 60, SAMPLES, 200, ns);
+		CHECK(cudaStreamSynchronize(stream));
+	}
+	nvshmem_barrier_all();
+	take("fetch_add", mode, 8, threads, SAMPLES, 200);
 }
 
 __global__ void put_blocks(char *to, const char *from, size_t bytes, unsigned rounds)
@@ -319,12 +330,8 @@ static void rows(void)
 	run_meeting<SYNC_ALL, BLOCK>("sync_all", 256);
 	run_meeting<BARRIER_ALL, WARP>("in kernel", 32);
 	run_meeting<BARRIER_ALL, BLOCK>("in kernel", 256);
-	if (rank_of == 0) {
-		fetch_adds<<<1, 1, 0, stream>>>(words + 60, SAMPLES, 200, ns);
-		CHECK(cudaStreamSynchronize(stream));
-	}
-	nvshmem_barrier_all();
-	take("fetch_add", "round trip", 8, 1, SAMPLES, 200);
+	run_fetch_add("round trip", 1, 1);
+	run_fetch_add("contended", 32, 32);
 	for (i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
 		for (k = 0; k < 4; k++)
 			run_put_bw(sizes[k], blocks[i], 1024);

@@ -2,15 +2,22 @@
 /*
  * What the device code of Oriel takes in kernels: ping-pongs, bandwidths,
  * barriers, channels, over hand-made windows. Every transfer is checked first in
- * rounds that are not timed. usage: oriel_rows [GPUS]
+ * rounds that are not timed. usage: oriel_rows [GPUS [PARTS]], PARTS with commas:
+ * latency, barrier, atomic, bandwidth, stream
  */
 #define ORIEL_DEV_PATHS 6u /* self and mapped */
 #include "bare.h"
 #include "samples.h"
 
+#include <thread>
+
+#define STREAM_THREADS 512
+#define CHANNEL_BYTES (1ul << 20)
+#define TURN 65536ul /* what a block puts before the next takes its turn */
 #define SAMPLES 40
 #define WARM 3
-#define AT_LL (32ul << 20) /* of the window: where LL messages go */
+#define AT_LL (32ul << 20)    /* of the window: where LL messages go */
+#define AT_LL128 (48ul << 20) /* and those in lines */
 
 /* BIG: a block of up to 1024 threads, each of which has 64 registers. */
 enum kind { THREAD, WARP, BLOCK, BIG };
@@ -110,6 +117,22 @@ struct ll_way {
 						    uint64_t n)
 	{
 		return oriel_dev_wait_ll(s->w, g, AT_LL, s->target, s->bytes, (uint32_t)n, 0) ==
+		       ORIEL_OK;
+	}
+};
+
+struct ll128_way {
+	static const bool has_bytes = true;
+
+	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
+						  uint64_t n)
+	{
+		oriel_dev_put_ll128(s->w, g, s->peer, AT_LL128, s->source, s->bytes, n);
+	}
+	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
+						    uint64_t n)
+	{
+		return oriel_dev_wait_ll128(s->w, g, AT_LL128, s->target, s->bytes, n, 0) ==
 		       ORIEL_OK;
 	}
 };
@@ -281,7 +304,8 @@ static struct row row_of(const char *test, const char *mode, uint64_t bytes, uin
 
 static void latencies(struct bare *b)
 {
-	uint64_t values = 0, relaxed = 0, signals = 0, puts = 0, lls = 0, sends = 0, send_lls = 0;
+	uint64_t values = 0, relaxed = 0, signals = 0, puts = 0, lls = 0, ll128s = 0, sends = 0,
+		 send_lls = 0;
 	static const uint64_t sizes[] = {8, 128, 1024, 4096, 65536};
 	unsigned i;
 
@@ -313,6 +337,16 @@ static void latencies(struct bare *b)
 						    &lls);
 		run_ping_pong<ll_way, BLOCK>(b, row_of("put_ll", "one way", sizes[i], 256), &lls);
 		run_ping_pong<ll_way, BIG>(b, row_of("put_ll", "one way", sizes[i], 1024), &lls);
+	}
+	for (i = 0; i < 5; i++) {
+		if (sizes[i] <= 1024)
+			run_ping_pong<ll128_way, WARP>(b,
+						       row_of("put_ll128", "one way", sizes[i], 32),
+						       &ll128s);
+		run_ping_pong<ll128_way, BLOCK>(b, row_of("put_ll128", "one way", sizes[i], 256),
+						&ll128s);
+		run_ping_pong<ll128_way, BIG>(b, row_of("put_ll128", "one way", sizes[i], 1024),
+					      &ll128s);
 	}
 	for (i = 0; i < 5; i++) {
 		if (sizes[i] <= 128)
@@ -388,21 +422,23 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 				atomicAdd(p.wrong, 1u);
 			last = old;
 		}
-		p.ns[i] = oriel_dev_clock_ns() - start;
+		if (threadIdx.x + blockIdx.x == 0)
+			p.ns[i] = oriel_dev_clock_ns() - start;
 	}
 }
 
-static void run_fetch_add(struct bare *b)
+/* Of one thread, of all that add to the one word. */
+static void run_fetch_add(struct bare *b, const char *mode, uint32_t blocks, uint32_t threads)
 {
 	struct plan p = {0, SAMPLES, 200, ns_buffer[0], wrong_buffer};
+	struct row r = row_of("fetch_add", mode, 8, threads);
 
+	r.blocks = blocks;
 	CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
-	fetch_adds<<<1, 1, 0, b->rank[0].stream>>>(b->window[0], p);
+	fetch_adds<<<blocks, threads, 0, b->rank[0].stream>>>(b->window[0], p);
 	bare_settle(b, "fetch_add");
 	if (*wrong_buffer)
 		bare_die("fetch_add: numbers came twice");
-	struct row r = row_of("fetch_add", "round trip", 8, 1);
-
 	take(&r, p.rounds, 0);
 }
 
@@ -422,6 +458,25 @@ __global__ void __launch_bounds__(1024, 1)
 	for (i = 0; i < rounds; i++)
 		if (oriel_dev_put(&w, g, peer, from, source + from, part) < 0)
 			atomicAdd(wrong, 1u);
+	oriel_dev_flush(&w, g, 0);
+}
+
+/* The same bytes: each block takes every so many pieces of them, so that all are in one area. */
+__global__ void __launch_bounds__(1024, 1)
+	put_turns(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, char *source,
+		  uint64_t bytes, uint32_t rounds, uint32_t *wrong)
+{
+	struct oriel_dev_group g = oriel_dev_block();
+	uint64_t at, part;
+	uint32_t i;
+
+	for (i = 0; i < rounds; i++) {
+		for (at = blockIdx.x * TURN; at < bytes; at += gridDim.x * TURN) {
+			part = bytes - at < TURN ? bytes - at : TURN;
+			if (oriel_dev_put(&w, g, peer, at, source + at, part) < 0)
+				atomicAdd(wrong, 1u);
+		}
+	}
 	oriel_dev_flush(&w, g, 0);
 }
 
@@ -458,11 +513,11 @@ static void look_on(struct bare *b, uint32_t rank, const char *at, uint64_t byte
 	CUDA_CHECK(cudaStreamSynchronize(b->rank[rank].stream));
 }
 
-static void run_put_bw(struct bare *b, uint64_t bytes, uint32_t blocks, uint32_t threads,
-		       uint64_t shift)
+static void run_put_bw(struct bare *b, const char *mode, uint64_t bytes, uint32_t blocks,
+		       uint32_t threads, uint64_t shift)
 {
-	struct row r = {"put_bw", "oriel", shift ? "misaligned" : "one way", "mapped", 2, bytes,
-			threads,  blocks};
+	struct row r = {"put_bw", "oriel", mode, "mapped", 2, bytes, threads, blocks};
+	bool is_in_turns = strcmp(mode, "in turns") == 0;
 	double guess = (double)bytes / (blocks < 8 ? 44e3 * blocks : 360e3), us[7];
 	uint32_t rounds = (uint32_t)(1500 / guess) + 1, i;
 	cudaEvent_t begin, end;
@@ -475,10 +530,9 @@ static void run_put_bw(struct bare *b, uint64_t bytes, uint32_t blocks, uint32_t
 	CUDA_CHECK(cudaEventCreate(&end));
 	for (i = 0; i < 9; i++) {
 		CUDA_CHECK(cudaEventRecord(begin, b->rank[0].stream));
-		put_blocks<<<blocks, threads, 0, b->rank[0].stream>>>(b->window[0], 1,
-								      b->rank[0].buffer[1] + shift,
-								      bytes, i ? rounds : 1,
-								      wrong_buffer);
+		(is_in_turns ? put_turns : put_blocks)<<<blocks, threads, 0, b->rank[0].stream>>>(
+			b->window[0], 1, b->rank[0].buffer[1] + shift, bytes, i ? rounds : 1,
+			wrong_buffer);
 		CUDA_CHECK(cudaEventRecord(end, b->rank[0].stream));
 		CUDA_CHECK(cudaGetLastError());
 		bare_settle(b, "put_bw");
@@ -501,22 +555,25 @@ static void put_bandwidths(struct bare *b)
 
 	for (i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
 		for (k = 0; k < 4; k++)
-			run_put_bw(b, sizes[k], blocks[i], 1024, 0);
-	run_put_bw(b, 16ul << 20, 1, 256, 0);
-	run_put_bw(b, 16ul << 20, 1, 512, 0);
-	run_put_bw(b, 16ul << 20, 8, 512, 0);
-	run_put_bw(b, 256ul << 20, 32, 512, 0);
-	run_put_bw(b, 256ul << 20, 132, 512, 0);
-	run_put_bw(b, 16ul << 20, 1, 1024, 3);
-	run_put_bw(b, 16ul << 20, 1, 1024, 8);
-	run_put_bw(b, 256ul << 20, 32, 1024, 3);
+			run_put_bw(b, "one way", sizes[k], blocks[i], 1024, 0);
+	run_put_bw(b, "one way", 16ul << 20, 1, 256, 0);
+	run_put_bw(b, "one way", 16ul << 20, 1, 512, 0);
+	run_put_bw(b, "one way", 16ul << 20, 8, 512, 0);
+	run_put_bw(b, "one way", 256ul << 20, 32, 512, 0);
+	run_put_bw(b, "one way", 256ul << 20, 132, 512, 0);
+	for (i = 3; i < sizeof(blocks) / sizeof(blocks[0]); i++)
+		for (k = 512; k <= 1024; k += 512)
+			run_put_bw(b, "in turns", 256ul << 20, blocks[i], k, 0);
+	run_put_bw(b, "misaligned", 16ul << 20, 1, 1024, 3);
+	run_put_bw(b, "misaligned", 16ul << 20, 1, 1024, 8);
+	run_put_bw(b, "misaligned", 256ul << 20, 32, 1024, 3);
 }
 
 /*
  * Blocks [0, senders) send their slice of @bytes through their channel, the
  * others receive one.
  */
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(STREAM_THREADS)
 	stream_blocks(const __grid_constant__ struct oriel_dev_window w, uint32_t peer,
 		      uint32_t senders, uint32_t streams, const char *from, char *to,
 		      uint64_t bytes, uint32_t *wrong)
@@ -567,18 +624,23 @@ static void launch_stream(struct bare *b, uint32_t rank, uint64_t bytes, uint32_
 						      r->buffer[1], r->buffer[0], bytes,
 						      wrong_buffer);
 	else
-		stream_blocks<<<blocks, 512, 0, r->stream>>>(b->window[rank], 1 - rank, senders,
-							     streams, r->buffer[1], r->buffer[0],
-							     bytes, wrong_buffer);
+		stream_blocks<<<blocks, STREAM_THREADS, 0, r->stream>>>(b->window[rank], 1 - rank,
+									senders, streams,
+									r->buffer[1], r->buffer[0],
+									bytes, wrong_buffer);
 	CUDA_CHECK(cudaGetLastError());
 }
 
-/* Time of one operation, of many that are queued one behind the other on both GPUs. */
+/*
+ * Time of one operation, of many that are queued one behind the other on both
+ * GPUs, each by a thread of its own: launches are what takes longest.
+ */
 static void run_stream(struct bare *b, uint64_t bytes, uint32_t streams, bool is_both)
 {
-	struct row r = {"send_recv", "oriel", is_both ? "both ways" : "one way", "mapped", 2, bytes,
-			512,         streams};
-	uint32_t rounds = bytes >= 1ul << 28 ? 4 : bytes >= 1ul << 24 ? 20 : 100, pass, i, k;
+	struct row r = {"send_recv",    "oriel", is_both ? "both ways" : "one way",
+			"mapped",       2,       bytes,
+			STREAM_THREADS, streams};
+	uint32_t rounds = bytes >= 1ul << 28 ? 4 : bytes >= 1ul << 24 ? 20 : 100, pass, k;
 	cudaEvent_t begin, end;
 	double us[7];
 	float ms;
@@ -591,13 +653,18 @@ static void run_stream(struct bare *b, uint64_t bytes, uint32_t streams, bool is
 	CUDA_CHECK(cudaEventCreate(&begin));
 	CUDA_CHECK(cudaEventCreate(&end));
 	for (pass = 0; pass < 8; pass++) {
+		std::thread other([=] {
+			for (uint32_t i = 0; i <= rounds; i++)
+				launch_stream(b, 1, bytes, streams, is_both);
+		});
+
+		/* The first is not timed: the other thread begins when it does. */
+		launch_stream(b, 0, bytes, streams, is_both);
 		CUDA_CHECK(cudaEventRecord(begin, b->rank[0].stream));
-		for (i = 0; i < rounds; i++) {
+		for (uint32_t i = 0; i < rounds; i++)
 			launch_stream(b, 0, bytes, streams, is_both);
-			launch_stream(b, 1, bytes, streams, is_both);
-		}
-		CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
 		CUDA_CHECK(cudaEventRecord(end, b->rank[0].stream));
+		other.join();
 		bare_settle(b, "send_recv");
 		CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
 		if (pass)
@@ -615,20 +682,28 @@ static void streams(struct bare *b)
 {
 	static const uint64_t sizes[] = {8,          1024,        65536,    1ul << 20,
 					 16ul << 20, 256ul << 20, 1ul << 30};
-	static const uint32_t counts[] = {8, 16, 32, 64};
+	static const uint32_t counts[] = {1, 8, 16, 32, 64};
 	int both;
 	unsigned i, k;
 
 	for (both = 0; both < 2; both++)
 		for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-			for (k = 0; k < 4; k++)
-				if (sizes[i] > 1024 ? sizes[i] / counts[k] >= 4096 : k == 0)
+			for (k = 0; k < 5; k++)
+				if (sizes[i] > 1024 ? k && sizes[i] / counts[k] >= 4096 : k < 2)
 					run_stream(b, sizes[i], counts[k], both);
+}
+
+/* Is @part to be run, of the parts that were asked for, with commas? NULL: all. */
+static bool wants(const char *parts, const char *part)
+{
+	return !parts || strstr(parts, part);
 }
 
 int main(int argc, char **argv)
 {
-	struct bare_attr attr = {2, 2, 16, 16, 4, 64, 262144, (1ul << 30) + 4096, 2000000000};
+	struct bare_attr attr = {2,         2, 16, 16, 4, 64, CHANNEL_BYTES, (1ul << 30) + 4096,
+				 2000000000};
+	const char *parts = argc > 2 ? argv[2] : NULL;
 	struct bare b;
 	int gpus = bare_begin();
 	uint32_t i;
@@ -636,23 +711,31 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		gpus = atoi(argv[1]);
 	if (gpus < 2 || gpus > (int)BARE_MAX)
-		bare_die("usage: oriel_rows [GPUS], from 2 to %u", BARE_MAX);
+		bare_die("usage: oriel_rows [GPUS [PARTS]], GPUS from 2 to %u", BARE_MAX);
 	bare_enable_peers((uint32_t)gpus);
 	wrong_buffer = (uint32_t *)bare_pinned(sizeof(uint32_t));
 	for (i = 0; i < BARE_MAX; i++)
 		ns_buffer[i] = (uint64_t *)bare_pinned(sizeof(uint64_t) * SAMPLES);
 
 	bare_open(&b, &attr);
-	latencies(&b);
-	run_barrier<THREAD>(&b, 1);
-	run_barrier<WARP>(&b, 32);
-	run_barrier<BLOCK>(&b, 256);
-	run_fetch_add(&b);
-	put_bandwidths(&b);
-	streams(&b);
+	if (wants(parts, "latency"))
+		latencies(&b);
+	if (wants(parts, "barrier")) {
+		run_barrier<THREAD>(&b, 1);
+		run_barrier<WARP>(&b, 32);
+		run_barrier<BLOCK>(&b, 256);
+	}
+	if (wants(parts, "atomic")) {
+		run_fetch_add(&b, "round trip", 1, 1);
+		run_fetch_add(&b, "contended", 32, 32);
+	}
+	if (wants(parts, "bandwidth"))
+		put_bandwidths(&b);
+	if (wants(parts, "stream"))
+		streams(&b);
 	bare_close(&b);
 
-	if (gpus > 2) {
+	if (gpus > 2 && wants(parts, "barrier")) {
 		attr.ranks = attr.gpus = (uint32_t)gpus;
 		attr.length = 1 << 20;
 		attr.channels = 4;

@@ -82,6 +82,7 @@ struct oriel_peer {
 	uint64_t pid;
 	bool is_same_process;
 	bool is_connected; /* may be reached now; of the rdma path: its link is made */
+	unsigned rail;     /* of the rdma path: by which adapter of either end, from 0 */
 };
 
 enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
@@ -210,7 +211,10 @@ struct oriel_feature {
 
 enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *feature);
 
-/* The adapter through which this rank reaches peers by the rdma path. */
+/*
+ * The adapters through which this rank reaches peers by the rdma path: one for
+ * each rail, of which this is the first; the others are of its kind.
+ */
 struct oriel_adapter {
 	const char *kind;         /* "soft", "verbs" */
 	const char *name;         /* of the device: "soft0", "mlx5_0" */
@@ -220,6 +224,7 @@ struct oriel_adapter {
 	bool has_wait;            /* it raises counters by itself, without a CPU */
 	bool is_software;         /* no NIC: for development and tests */
 	bool is_sink;             /* it is set to complete work requests and move nothing */
+	unsigned rails;           /* how many there are (ORIEL_RAILS) */
 };
 
 /*

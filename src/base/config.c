@@ -160,6 +160,13 @@ static bool config_is_connect(const char *text)
 	return strcmp(text, "eager") == 0 || strcmp(text, "lazy") == 0;
 }
 
+static bool config_is_rails(const char *text)
+{
+	uint64_t rails;
+
+	return config_digits(text, 4, &rails) && rails > 0;
+}
+
 static const struct config_entry config_entries[ORI_SETTINGS] = {
 	[ORI_SETTING_TIMEOUT] =
 		{
@@ -242,6 +249,14 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "eager or lazy",
 			.help = "links to rdma peers: all at once, or each at its first use",
 			.is_valid = config_is_connect,
+		},
+	[ORI_SETTING_RAILS] =
+		{
+			.name = "ORIEL_RAILS",
+			.fallback = "1",
+			.may_be = "a number from 1 to 4",
+			.help = "adapters that each rank drives; its links are spread over them",
+			.is_valid = config_is_rails,
 		},
 };
 

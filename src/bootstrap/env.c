@@ -41,7 +41,7 @@ static enum oriel_status env_text(const char *name, const char **text)
 static enum oriel_status env_unsigned(const char *name, uint64_t max, unsigned *value)
 {
 	enum oriel_status status;
-	const char *text;
+	const char *text = NULL; /* for compilers that do not see env_text() */
 	uint64_t number;
 
 	status = env_text(name, &text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users may know of the adapter that links go through. */
+/* What users may know of the adapters that links go through. */
 #include "base/error.h"
 #include "comm/comm.h"
 #include "transport/transport.h"
@@ -11,7 +11,7 @@ enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel
 	if (!comm->rdma)
 		return ori_fail(ORIEL_ERR_NO_PATH,
 				"rank %u has no RDMA adapter open: it needs none", comm->rank);
-	ori_rdma_caps(comm->rdma, &caps);
+	ori_rdma_caps(comm->rdma, 0, &caps);
 	*adapter = (struct oriel_adapter){
 		.kind = caps.kind,
 		.name = caps.name,
@@ -21,6 +21,7 @@ enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel
 		.has_wait = caps.has_wait,
 		.is_software = caps.is_software,
 		.is_sink = caps.is_sink,
+		.rails = ori_rdma_rails(comm->rdma),
 	};
 	return ORIEL_OK;
 }

@@ -25,7 +25,7 @@ struct comm_join {
 	uint32_t control_length;
 	uint64_t timeout_ns;
 	uint32_t connect; /* enum oriel_connect, EAGER or LAZY */
-	uint32_t reserved;
+	uint32_t rails;   /* adapters it drives, where it needs any */
 };
 
 static_assert(sizeof(struct comm_join) == 1144, "struct comm_join goes over the wire");
@@ -42,6 +42,16 @@ static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
 				  : ORIEL_CONNECT_EAGER;
 	*read = connect;
 	return ORIEL_OK;
+}
+
+static enum oriel_status comm_read_rails(uint32_t *rails)
+{
+	uint64_t given;
+	enum oriel_status status = ori_setting_unsigned(ORI_SETTING_RAILS, ORIEL_DEV_RAILS, &given);
+
+	if (status == ORIEL_OK)
+		*rails = (uint32_t)given;
+	return status;
 }
 
 /* This rank's settings, description and control segment. */
@@ -70,6 +80,9 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = comm_read_connect(attr.connect, &join->connect);
 	if (status != ORIEL_OK)
 		return status;
+	status = comm_read_rails(&join->rails);
+	if (status != ORIEL_OK)
+		return status;
 	if (!attr.node)
 		attr.node = ori_setting_text(ORI_SETTING_NODE);
 	status = ori_setting_paths(&paths);
@@ -78,8 +91,9 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = ori_host_describe(attr.node, paths, &join->host);
 	if (status != ORIEL_OK)
 		return status;
-	/* The adapter in software is always there, and opened where it is needed. */
-	join->host.hca_count = strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0;
+	/* Adapters in software are always there, and opened where they are needed. */
+	if (strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0)
+		join->host.hca_count = join->rails;
 	if (comm->gpu)
 		ori_host_set_gpu(&join->host, comm->gpu);
 	status = ori_mem_alloc(sizeof(struct ori_control), 0, &comm->control_mem);
@@ -121,6 +135,10 @@ static enum oriel_status comm_compare(const struct comm_join *joins, unsigned si
 					"links are made %s on rank 0 and %s on rank %u",
 					comm_connect_name(joins[0].connect),
 					comm_connect_name(joins[peer].connect), peer);
+		if (joins[peer].rails != joins[0].rails)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"ORIEL_RAILS is %u on rank 0 and %u on rank %u",
+					joins[0].rails, joins[peer].rails, peer);
 	}
 	return ORIEL_OK;
 }
@@ -209,6 +227,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	comm->is_lazy = mine.connect == ORIEL_CONNECT_LAZY;
+	comm->rails = mine.rails;
 	status = ori_links_open(comm);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
@@ -377,6 +396,7 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 	peer->pid = comm->hosts[rank].pid;
 	peer->is_same_process = comm->hosts[rank].token == comm->hosts[comm->rank].token;
 	peer->is_connected = ori_links_is_connected(comm, rank);
+	peer->rail = peer->path == ORIEL_PATH_RDMA ? ori_links_rail(comm, rank) : 0;
 	return ORIEL_OK;
 }
 

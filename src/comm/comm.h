@@ -104,6 +104,7 @@ struct oriel_comm {
 	struct ori_mapping *peers;    /* [size], control segments; address NULL if not mapped */
 	bool is_mapped_whole;         /* the domain is the job: gathers go through memory */
 	struct ori_mesh *mesh;        /* sockets to mapped peers in other processes */
+	unsigned rails;               /* adapters of each rank; the same on all ranks */
 	struct ori_rdma *rdma;        /* NULL: no peer is reached by it */
 	struct ori_rdma_link **links; /* [size], NULL where the path is another */
 	struct ori_links_rank *ranks; /* [size], where links to them lead; NULL without rdma */
@@ -202,7 +203,7 @@ void ori_comm_gpu_forget(struct oriel_comm *comm, struct oriel_dev_fault *note);
 void ori_comm_gpu_close(struct oriel_comm *comm);
 
 /*
- * links.c: an adapter and a link to each rdma peer, if there is any; connected
+ * links.c: adapters and a link to each rdma peer, if there is any; connected
  * unless @comm is lazy. Collective.
  */
 enum oriel_status ori_links_open(struct oriel_comm *comm);
@@ -212,15 +213,18 @@ enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call c
 void ori_links_begin(struct oriel_comm *comm, unsigned peer);
 /* Is there a way to @peer now? Any thread. */
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer);
-/* What @peer's adapter is called in addresses. */
+/* By which rail the link to @peer goes, if there is one. */
+unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer);
+/* What @peer's adapter at the other end of their link is called in addresses. */
 const struct ori_hca_qp_address *ori_links_adapter(const struct oriel_comm *comm, unsigned peer);
 /* Look once for trouble; breaks @comm if there is any. */
 void ori_links_watch(struct oriel_comm *comm);
-/* @comm is broken: the adapter lets go of all memory that users gave it. */
+/* @comm is broken: the adapters let go of all memory that users gave it. */
 void ori_links_fail(struct oriel_comm *comm);
 /* For device functions: the link to @peer, connected or not; NULL if the path is another. */
 const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer);
-uint32_t ori_links_whole_lkey(const struct oriel_comm *comm);
+/* Of all memory of this process, for @comm with rdma peers. */
+const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm);
 /* Nobody posts any more. */
 void ori_links_close(struct oriel_comm *comm);
 
@@ -229,10 +233,10 @@ void ori_links_close(struct oriel_comm *comm);
  * show each other that they are alive. The watcher posts and listens.
  */
 enum oriel_status ori_pulse_open(struct oriel_comm *comm);
-/* Key of the box where peers tell; 0 where there is none. */
-uint32_t ori_pulse_rkey(const struct oriel_comm *comm);
-/* The link to @peer is ready; @rkey is of its box. */
-void ori_pulse_join(struct oriel_comm *comm, unsigned peer, uint32_t rkey);
+/* Keys of the box where peers tell, once it is open. */
+const struct oriel_dev_keys *ori_pulse_rkeys(const struct oriel_comm *comm);
+/* The link to @peer is ready; @rkeys are of its box. */
+void ori_pulse_join(struct oriel_comm *comm, unsigned peer, const struct oriel_dev_keys *rkeys);
 /* One look of the watcher; true if the next one should be soon. */
 bool ori_pulse_watch(struct oriel_comm *comm);
 /* No beat is sent any more, or under way, after at most a second: peers may go. */

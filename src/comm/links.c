@@ -11,9 +11,8 @@
 
 /* Where links to a rank lead. Goes over the wire as it is. */
 struct ori_links_rank {
-	struct ori_hca_qp_address adapter; /* of its queues, without the number of any */
-	uint32_t box_rkey;                 /* of the rows where peers say what broke them */
-	uint32_t reserved;
+	struct ori_hca_qp_address adapters[ORIEL_DEV_RAILS]; /* without the number of any queue */
+	struct oriel_dev_keys box_rkeys; /* of the rows where peers say what broke them */
 };
 
 /* What ranks tell each other of their adapters. Goes over the wire as it is. */
@@ -22,7 +21,7 @@ struct links_record {
 	struct ori_links_rank rank;
 };
 
-static_assert(sizeof(struct links_record) == 392, "struct links_record goes over the wire");
+static_assert(sizeof(struct links_record) == 784, "struct links_record goes over the wire");
 static_assert(sizeof(struct links_record) <= ORI_RECORD_BYTES, "fits the records");
 
 static bool links_are_needed(const struct oriel_comm *comm)
@@ -35,7 +34,13 @@ static bool links_are_needed(const struct oriel_comm *comm)
 	return false;
 }
 
-/* Local: the adapter, the pulse, and a link without queues for each rdma peer. */
+/* Both ends come to the same one, and links to ranks that follow each other go round. */
+unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer)
+{
+	return (comm->rank + peer) % comm->rails;
+}
+
+/* Local: the adapters, the pulse, and a link without queues for each rdma peer. */
 static enum oriel_status links_create(struct oriel_comm *comm)
 {
 	struct ori_rdma_attr attr = {0};
@@ -52,15 +57,18 @@ static enum oriel_status links_create(struct oriel_comm *comm)
 	attr.health = &comm->control->health;
 	attr.timeout_ns = comm->timeout_ns;
 	attr.spin = ori_comm_spin(comm);
+	attr.rails = comm->rails;
 	status = ori_rdma_open(&attr, &comm->rdma);
 	if (status != ORIEL_OK)
 		return status;
-	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by an adapter in software, for development",
-		comm->rank);
+	ori_log(ORIEL_LOG_INFO,
+		"rank %u: RDMA by %u rails, each an adapter in software, for development",
+		comm->rank, comm->rails);
 	status = ori_pulse_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (comm->of[peer].path == ORIEL_PATH_RDMA)
-			status = ori_rdma_link_create(comm->rdma, peer, &comm->links[peer]);
+			status = ori_rdma_link_create(comm->rdma, peer, ori_links_rail(comm, peer),
+						      &comm->links[peer]);
 	return status;
 }
 
@@ -69,12 +77,13 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum oriel_sta
 {
 	const struct links_record *records = comm->records;
 	struct links_record mine = {0};
-	unsigned peer;
+	unsigned peer, rail;
 
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
 	if (status == ORIEL_OK && comm->rdma) {
-		ori_rdma_describe(comm->rdma, &mine.rank.adapter);
-		mine.rank.box_rkey = ori_pulse_rkey(comm);
+		for (rail = 0; rail < comm->rails; rail++)
+			ori_rdma_describe(comm->rdma, rail, &mine.rank.adapters[rail]);
+		mine.rank.box_rkeys = *ori_pulse_rkeys(comm);
 	}
 	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, comm->records, sizeof(mine));
 	if (status == ORIEL_OK)
@@ -110,7 +119,8 @@ static enum oriel_status links_connect_ends(struct oriel_comm *comm, const struc
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (links_is_missing(comm, peer))
 			status =
-				ori_rdma_link_connect(comm->links[peer], &comm->ranks[peer].adapter,
+				ori_rdma_link_connect(comm->links[peer],
+						      ori_links_adapter(comm, peer),
 						      &all[(size_t)peer * comm->size + comm->rank]);
 	return status;
 }
@@ -175,7 +185,7 @@ enum oriel_status ori_links_open(struct oriel_comm *comm)
 void ori_links_begin(struct oriel_comm *comm, unsigned peer)
 {
 	ori_rdma_link_begin(comm->links[peer]);
-	ori_pulse_join(comm, peer, comm->ranks[peer].box_rkey);
+	ori_pulse_join(comm, peer, &comm->ranks[peer].box_rkeys);
 }
 
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
@@ -185,11 +195,11 @@ bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
 
 const struct ori_hca_qp_address *ori_links_adapter(const struct oriel_comm *comm, unsigned peer)
 {
-	return &comm->ranks[peer].adapter;
+	return &comm->ranks[peer].adapters[ori_links_rail(comm, peer)];
 }
 
 /* Whose link @event is of, and what it means; ORIEL_DEV_NO_RANK if of none. */
-static unsigned links_explain(const struct oriel_comm *comm, const struct ori_hca_event *event,
+static unsigned links_explain(const struct oriel_comm *comm, const struct ori_rdma_event *event,
 			      struct oriel_dev_fault *record)
 {
 	unsigned peer;
@@ -197,7 +207,7 @@ static unsigned links_explain(const struct oriel_comm *comm, const struct ori_hc
 	for (peer = 0; peer < comm->size; peer++)
 		if (comm->links[peer] && ori_rdma_link_explain(comm->links[peer], event, record))
 			return peer;
-	*record = (struct oriel_dev_fault){.status = event->status,
+	*record = (struct oriel_dev_fault){.status = event->of.status,
 					   .what = ORIEL_DEV_LINK,
 					   .peer = ORIEL_DEV_NO_RANK};
 	return ORIEL_DEV_NO_RANK;
@@ -206,7 +216,7 @@ static unsigned links_explain(const struct oriel_comm *comm, const struct ori_hc
 static void links_hear(struct oriel_comm *comm)
 {
 	struct oriel_dev_fault record;
-	struct ori_hca_event event;
+	struct ori_rdma_event event;
 	bool is_news;
 	unsigned peer;
 
@@ -214,7 +224,7 @@ static void links_hear(struct oriel_comm *comm)
 		peer = links_explain(comm, &event, &record);
 		is_news = ori_comm_is_well(comm);
 		ori_log(is_news ? ORIEL_LOG_WARN : ORIEL_LOG_DEBUG, "rank %u: link to rank %d: %s",
-			comm->rank, (int)peer, event.text);
+			comm->rank, (int)peer, event.of.text);
 		ori_comm_break_for(comm, &record);
 	}
 }
@@ -250,9 +260,9 @@ const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, uns
 	return comm->links[peer] ? ori_rdma_link_device(comm->links[peer]) : NULL;
 }
 
-uint32_t ori_links_whole_lkey(const struct oriel_comm *comm)
+const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm)
 {
-	return ori_rdma_whole_lkey(comm->rdma);
+	return ori_rdma_whole_lkeys(comm->rdma);
 }
 
 void ori_links_close(struct oriel_comm *comm)

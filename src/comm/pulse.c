@@ -42,8 +42,8 @@ static_assert(offsetof(struct pulse_row, told) == 2 * ORI_RDMA_PIECE, "the body 
 
 /* Only the watcher touches it, but for what joins a peer. */
 struct pulse_peer {
-	atomic_bool is_joined; /* rkey is there */
-	uint32_t rkey;         /* of its box */
+	atomic_bool is_joined;       /* rkeys are there */
+	struct oriel_dev_keys rkeys; /* of its box */
 	uint64_t beat;
 	bool has_told; /* its row holds what broke it */
 	bool is_told;  /* or need not be */
@@ -52,8 +52,8 @@ struct pulse_peer {
 
 struct ori_pulse {
 	struct pulse_row *box; /* [size] */
-	struct ori_hca_mr *mr;
-	uint32_t rkey;
+	struct ori_rdma_mr *mr;
+	struct oriel_dev_keys rkeys;
 	uint64_t next_beat; /* the first one at once */
 	bool is_passed_on;
 	bool is_over;           /* the links are given up */
@@ -68,7 +68,6 @@ enum oriel_status ori_pulse_open(struct oriel_comm *comm)
 {
 	size_t length = comm->size * sizeof(struct pulse_row);
 	enum oriel_status status;
-	struct ori_hca_keys keys;
 	struct ori_pulse *pulse;
 
 	pulse = calloc(1, sizeof(*pulse) + comm->size * sizeof(pulse->peers[0]));
@@ -82,10 +81,9 @@ enum oriel_status ori_pulse_open(struct oriel_comm *comm)
 		goto err_free_pulse;
 	}
 	memset(pulse->box, 0, length);
-	status = ori_rdma_register(comm->rdma, pulse->box, length, &pulse->mr, &keys);
+	status = ori_rdma_register(comm->rdma, pulse->box, length, &pulse->mr, &pulse->rkeys);
 	if (status != ORIEL_OK)
 		goto err_free_box;
-	pulse->rkey = keys.rkey;
 	comm->pulse = pulse;
 	return ORIEL_OK;
 
@@ -108,16 +106,16 @@ void ori_pulse_close(struct oriel_comm *comm)
 	comm->pulse = NULL;
 }
 
-uint32_t ori_pulse_rkey(const struct oriel_comm *comm)
+const struct oriel_dev_keys *ori_pulse_rkeys(const struct oriel_comm *comm)
 {
-	return comm->pulse ? comm->pulse->rkey : 0;
+	return &comm->pulse->rkeys;
 }
 
-void ori_pulse_join(struct oriel_comm *comm, unsigned peer, uint32_t rkey)
+void ori_pulse_join(struct oriel_comm *comm, unsigned peer, const struct oriel_dev_keys *rkeys)
 {
 	struct pulse_peer *p = &comm->pulse->peers[peer];
 
-	p->rkey = rkey;
+	p->rkeys = *rkeys;
 	/* Acquired in pulse_is_reached(). */
 	atomic_store_explicit(&p->is_joined, true, memory_order_release);
 }
@@ -198,7 +196,7 @@ static void pulse_tell(struct oriel_comm *comm, unsigned peer)
 
 	if (p->is_told || p->has_told)
 		return;
-	p->is_told = ori_rdma_pulse_post(comm->links[peer], p->rkey, pieces, 3) != ORIEL_AGAIN;
+	p->is_told = ori_rdma_pulse_post(comm->links[peer], &p->rkeys, pieces, 3) != ORIEL_AGAIN;
 }
 
 static void pulse_beat(struct oriel_comm *comm, unsigned peer)
@@ -209,7 +207,7 @@ static void pulse_beat(struct oriel_comm *comm, unsigned peer)
 				       sizeof(beat)};
 
 	if (ori_rdma_pulse_poll(comm->links[peer]) == ORIEL_OK &&
-	    ori_rdma_pulse_post(comm->links[peer], p->rkey, &piece, 1) == ORIEL_OK)
+	    ori_rdma_pulse_post(comm->links[peer], &p->rkeys, &piece, 1) == ORIEL_OK)
 		p->beat = beat;
 }
 

@@ -10,8 +10,8 @@ struct oriel_region {
 	struct oriel_comm *comm; /* borrowed */
 	struct ori_piece piece;
 	bool is_shared;
-	struct ori_hca_mr *mr; /* once shared, where there is an rdma peer */
-	uint32_t *rkeys;       /* [size] */
+	struct ori_rdma_mr *mr;       /* once shared, where there is an rdma peer */
+	struct oriel_dev_keys *rkeys; /* [size] */
 	struct ori_live live;
 	struct ori_mapping maps[]; /* [size], open once shared */
 };

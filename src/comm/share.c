@@ -21,15 +21,9 @@ static bool share_has_foreign(const struct oriel_comm *comm)
 }
 
 enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, size_t length,
-				     struct ori_hca_mr **mr, uint32_t *rkey)
+				     struct ori_rdma_mr **mr, struct oriel_dev_keys *rkeys)
 {
-	struct ori_hca_keys keys;
-	enum oriel_status status;
-
-	status = ori_rdma_register(comm->rdma, address, length, mr, &keys);
-	if (status == ORIEL_OK)
-		*rkey = keys.rkey;
-	return status;
+	return ori_rdma_register(comm->rdma, address, length, mr, rkeys);
 }
 
 /*
@@ -120,7 +114,7 @@ static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct
 	status = share_export(comm, piece, &offering->mem[i], &offering->offer.blob[i]);
 	if (status == ORIEL_OK && comm->rdma)
 		status = ori_share_register(comm, piece->address, piece->length, &offering->mr[i],
-					    &offering->offer.rkey[i]);
+					    &offering->offer.rkeys[i]);
 	return status;
 }
 
@@ -151,7 +145,7 @@ void ori_share_withdraw(struct ori_offering *offering)
 	}
 }
 
-void ori_share_unregister(struct oriel_comm *comm, struct ori_hca_mr *mr)
+void ori_share_unregister(struct oriel_comm *comm, struct ori_rdma_mr *mr)
 {
 	if (!mr)
 		return;
@@ -267,7 +261,8 @@ void ori_share_close(struct ori_mapping *maps, size_t count)
 
 enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 				enum oriel_status status, const struct ori_piece *piece,
-				struct ori_mapping *maps, uint32_t *rkeys, struct ori_hca_mr **mr)
+				struct ori_mapping *maps, struct oriel_dev_keys *rkeys,
+				struct ori_rdma_mr **mr)
 {
 	struct ori_offering offering;
 	const struct ori_offer *offers = comm->records;
@@ -281,7 +276,7 @@ enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 					   comm->rank);
 	if (status == ORIEL_OK) {
 		for (peer = 0; peer < comm->size; peer++)
-			rkeys[peer] = offers[peer].rkey[0];
+			rkeys[peer] = offers[peer].rkeys[0];
 		status = ori_share_import(comm, &offering, comm->records, sizeof(offering.offer),
 					  maps);
 		status = ori_comm_agree(comm, call, status);

@@ -5,7 +5,7 @@
 
 #include "comm/comm.h"
 
-struct ori_hca_mr;
+struct ori_rdma_mr;
 
 /* Who is to reach what is shared. The same on all ranks. */
 enum ori_use {
@@ -26,15 +26,15 @@ struct ori_piece {
 
 struct ori_offer {
 	struct ori_verdict verdict;
-	struct ori_mem_blob blob[ORI_SHARE_PIECES]; /* length 0: nothing */
-	uint32_t rkey[ORI_SHARE_PIECES];            /* of the rdma path, from address 0 on */
+	struct ori_mem_blob blob[ORI_SHARE_PIECES];    /* length 0: nothing */
+	struct oriel_dev_keys rkeys[ORI_SHARE_PIECES]; /* of the rdma path, from address 0 on */
 };
 
 /* What keeps offered memory and its descriptors alive until all have imported. */
 struct ori_offering {
 	struct ori_offer offer;
 	struct ori_mem *mem[ORI_SHARE_PIECES];
-	struct ori_hca_mr *mr[ORI_SHARE_PIECES]; /* the caller takes those that stay */
+	struct ori_rdma_mr *mr[ORI_SHARE_PIECES]; /* the caller takes those that stay */
 	enum ori_use use[ORI_SHARE_PIECES];
 	struct oriel_comm *comm;
 	unsigned count;
@@ -67,12 +67,13 @@ void ori_share_close(struct ori_mapping *maps, size_t count);
  */
 enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 				enum oriel_status status, const struct ori_piece *piece,
-				struct ori_mapping *maps, uint32_t *rkeys, struct ori_hca_mr **mr);
+				struct ori_mapping *maps, struct oriel_dev_keys *rkeys,
+				struct ori_rdma_mr **mr);
 
-/* Memory for the adapter of @comm, which there is, from address 0 on. */
+/* Memory for the adapters of @comm, which there are, from address 0 on. */
 enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, size_t length,
-				     struct ori_hca_mr **mr, uint32_t *rkey);
+				     struct ori_rdma_mr **mr, struct oriel_dev_keys *rkeys);
 /* NULL is allowed. */
-void ori_share_unregister(struct oriel_comm *comm, struct ori_hca_mr *mr);
+void ori_share_unregister(struct oriel_comm *comm, struct ori_rdma_mr *mr);
 
 #endif

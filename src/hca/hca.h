@@ -28,7 +28,6 @@ enum ori_hca_access {
 struct ori_hca_caps {
 	const char *kind; /* "soft", "verbs" */
 	const char *name; /* of the device, "soft0", "mlx5_0" */
-	unsigned rails;   /* adapters driven together; keys are tables of them */
 	uint32_t depth_max;
 	uint32_t mtu;               /* in bytes */
 	uint32_t max_rd_atomic;     /* READs and atomics outstanding per QP */
@@ -118,8 +117,11 @@ struct ori_hca_event {
 struct ori_hca_ops {
 	const char *kind;
 
-	/* @config is text of the user (ORIEL_SOFT_HCA); NULL or "" = defaults. */
-	enum oriel_status (*open)(const char *config, struct ori_hca **hca);
+	/*
+	 * The adapter for @rail, which numbers those that one rank drives. @config is
+	 * text of the user (ORIEL_SOFT_HCA); NULL or "" = defaults.
+	 */
+	enum oriel_status (*open)(const char *config, unsigned rail, struct ori_hca **hca);
 	/* All objects are gone already. NULL is allowed. */
 	void (*close)(struct ori_hca *hca);
 

@@ -30,7 +30,8 @@ static struct soft_cq *to_cq(struct ori_hca_cq *cq)
 	return (struct soft_cq *)cq;
 }
 
-static enum oriel_status soft_open(const char *config, struct ori_hca **hca)
+/* One more adapter of this process, whichever rail it is for. */
+static enum oriel_status soft_open(const char *config, unsigned rail, struct ori_hca **hca)
 {
 	struct soft_engine *e;
 	struct soft_node *node;
@@ -44,8 +45,8 @@ static enum oriel_status soft_open(const char *config, struct ori_hca **hca)
 		ori_soft_engine_unref(e);
 		return st;
 	}
-	ori_log(ORIEL_LOG_INFO, "%s is a software HCA, for development: no NIC is used",
-		node->name);
+	ori_log(ORIEL_LOG_INFO, "%s, rail %u, is a software HCA, for development: no NIC is used",
+		node->name, rail);
 	*hca = (struct ori_hca *)node;
 	return ORIEL_OK;
 }
@@ -68,7 +69,6 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 	*caps = (struct ori_hca_caps){
 		.kind = "soft",
 		.name = node->name,
-		.rails = 1,
 		.depth_max = ORIEL_MLX5_DEPTH_MAX,
 		.mtu = (uint32_t)node->scenario.mtu,
 		.max_rd_atomic = (uint32_t)node->scenario.reads,

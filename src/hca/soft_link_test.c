@@ -103,7 +103,7 @@ static int open_stage(void **state)
 {
 	struct stage *s = calloc(1, sizeof(*s));
 
-	assert_int_equal(HCA.open("ack=2ms,retry=3", &s->hca), ORIEL_OK);
+	assert_int_equal(HCA.open("ack=2ms,retry=3", 0, &s->hca), ORIEL_OK);
 	side_open(&s->side, &(struct side_attr){.hca = s->hca, .depth = 16, .length = 64});
 	memcpy(&s->adapter, s->side.address.adapter, sizeof(s->adapter));
 	stage_meet(s);

@@ -47,7 +47,7 @@ static void swap_cards(struct duo *d)
 
 static void duo_side(struct duo *d, const char *config)
 {
-	assert_int_equal(HCA.open(config, &d->hca), ORIEL_OK);
+	assert_int_equal(HCA.open(config, 0, &d->hca), ORIEL_OK);
 	side_open(&d->side, &(struct side_attr){.hca = d->hca, .depth = 64, .length = LENGTH});
 	swap_cards(d);
 }

@@ -21,7 +21,7 @@ struct pair {
 static void pair_open(struct pair *p, const char *config, uint32_t depth, uint64_t first)
 {
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(HCA.open(config, &p->hca[i]), ORIEL_OK);
+		assert_int_equal(HCA.open(config, 0, &p->hca[i]), ORIEL_OK);
 	side_open(&p->a, &(struct side_attr){.hca = p->hca[0],
 					     .depth = depth,
 					     .first = first,
@@ -321,11 +321,11 @@ static void test_queues_may_be_asked_to_begin_anywhere(void **state)
 	struct ori_hca *hca;
 
 	(void)state;
-	assert_int_equal(HCA.open("first=16777200", &hca), ORIEL_OK);
+	assert_int_equal(HCA.open("first=16777200", 0, &hca), ORIEL_OK);
 	HCA.caps(hca, &caps);
 	assert_int_equal(caps.first, 16777200);
 	HCA.close(hca);
-	assert_int_equal(HCA.open("", &hca), ORIEL_OK);
+	assert_int_equal(HCA.open("", 0, &hca), ORIEL_OK);
 	HCA.caps(hca, &caps);
 	assert_int_equal(caps.first, 0);
 	HCA.close(hca);
@@ -337,7 +337,7 @@ static void test_another_mtu_is_refused(void **state)
 	struct side other;
 	struct ori_hca *hca;
 
-	assert_int_equal(HCA.open("mtu=1024", &hca), ORIEL_OK);
+	assert_int_equal(HCA.open("mtu=1024", 0, &hca), ORIEL_OK);
 	side_open(&other, &(struct side_attr){.hca = hca, .depth = 4, .length = 8});
 	assert_int_equal(HCA.connect_qp(other.qp, &p->a.address), ORIEL_ERR_MISMATCH);
 	assert_int_equal(HCA.connect_qp(p->a.qp, &p->b.address), ORIEL_ERR_STATE);
@@ -350,7 +350,7 @@ static void test_an_unknown_setting_is_refused(void **state)
 	struct ori_hca *hca;
 
 	(void)state;
-	assert_int_equal(HCA.open("dorp=0.1", &hca), ORIEL_ERR_CONFIG);
+	assert_int_equal(HCA.open("dorp=0.1", 0, &hca), ORIEL_ERR_CONFIG);
 	assert_non_null(strstr(oriel_last_error(), "dorp"));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two adapters of this process and a link between them, for tests. */
+/* Two ends of this process, with adapters of their own, and a link between them, for tests. */
 #ifndef ORI_TRANSPORT_PAIR_TEST_H
 #define ORI_TRANSPORT_PAIR_TEST_H
 
@@ -27,8 +27,9 @@ struct side {
 	const struct oriel_dev_link *dev;
 	struct ori_hca_qp_address adapter;
 	struct ori_rdma_end end;
-	struct ori_hca_mr *mr;
-	struct ori_hca_keys keys;
+	struct ori_rdma_mr *mr;
+	struct oriel_dev_keys rkeys;
+	unsigned rail; /* of the link */
 	struct oriel_dev_fault health;
 	char *memory;
 };
@@ -37,17 +38,21 @@ struct pair {
 	struct side a, b;
 };
 
-static inline void side_open(struct side *s, const char *config, unsigned peer)
+/* The link is of the last of @rails. */
+static inline void side_open(struct side *s, const char *config, unsigned peer, unsigned rails)
 {
-	struct ori_rdma_attr attr = {&ori_hca_soft_ops, config, DEPTH, &s->health, LONG_NS, 100};
+	struct ori_rdma_attr attr = {&ori_hca_soft_ops, config, DEPTH, &s->health,
+				     LONG_NS,           100,    rails};
 
 	s->memory = aligned_alloc(4096, LENGTH);
 	assert_non_null(s->memory);
 	memset(s->memory, 0, LENGTH);
 	assert_int_equal(ori_rdma_open(&attr, &s->rdma), ORIEL_OK);
-	assert_int_equal(ori_rdma_register(s->rdma, s->memory, LENGTH, &s->mr, &s->keys), ORIEL_OK);
-	ori_rdma_describe(s->rdma, &s->adapter);
-	assert_int_equal(ori_rdma_link_create(s->rdma, peer, &s->link), ORIEL_OK);
+	assert_int_equal(ori_rdma_register(s->rdma, s->memory, LENGTH, &s->mr, &s->rkeys),
+			 ORIEL_OK);
+	s->rail = rails - 1;
+	ori_rdma_describe(s->rdma, s->rail, &s->adapter);
+	assert_int_equal(ori_rdma_link_create(s->rdma, peer, s->rail, &s->link), ORIEL_OK);
 	s->dev = ori_rdma_link_device(s->link);
 }
 
@@ -60,14 +65,19 @@ static inline void side_close(struct side *s)
 }
 
 /* Two links that are not connected. */
-static inline struct pair *pair_create(const char *config)
+static inline struct pair *pair_create_on(const char *config, unsigned rails)
 {
 	struct pair *p = calloc(1, sizeof(*p));
 
 	assert_non_null(p);
-	side_open(&p->a, config, 1);
-	side_open(&p->b, config, 0);
+	side_open(&p->a, config, 1, rails);
+	side_open(&p->b, config, 0, rails);
 	return p;
+}
+
+static inline struct pair *pair_create(const char *config)
+{
+	return pair_create_on(config, 1);
 }
 
 static inline void pair_connect(struct pair *p)
@@ -97,14 +107,15 @@ static inline void pair_close(struct pair *p)
 
 static inline struct oriel_mlx5_place here(const struct side *s, uint64_t at)
 {
-	struct oriel_mlx5_place place = {at, s->keys.lkey};
+	struct oriel_mlx5_place place = {(uint64_t)(uintptr_t)s->memory + at,
+					 ori_rdma_whole_lkeys(s->rdma)->rail[s->rail]};
 
 	return place;
 }
 
 static inline struct oriel_mlx5_place there(const struct side *s, uint64_t at)
 {
-	struct oriel_mlx5_place place = {at, s->keys.rkey};
+	struct oriel_mlx5_place place = {at, s->rkeys.rail[s->rail]};
 
 	return place;
 }

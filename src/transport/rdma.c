@@ -18,18 +18,27 @@ struct rdma_doorbell {
 	uint32_t *asleep;
 };
 
-struct ori_rdma {
+/* The adapter of one rail. */
+struct rdma_rail {
 	const struct ori_hca_ops *ops;
 	struct ori_hca *hca;
 	struct ori_hca_caps caps;
-	struct ori_rdma_attr attr;
 	void *sink; /* results of atomics that nobody reads */
 	struct ori_hca_mr *sink_mr;
 	uint32_t sink_lkey;
 	struct ori_hca_mr *whole_mr;
-	uint32_t whole_lkey;
 	struct rdma_doorbell *free; /* doorbells that no queue has */
 	size_t free_count, free_room;
+};
+
+struct ori_rdma {
+	struct ori_rdma_attr attr; /* without defaults */
+	struct oriel_dev_keys whole_lkeys;
+	struct rdma_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
+};
+
+struct ori_rdma_mr {
+	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
 };
 
 /* One queue pair with its completion queue and rings. */
@@ -46,7 +55,8 @@ struct rdma_queue {
  * what the companion adds to is memory of this process.
  */
 struct ori_rdma_link {
-	struct ori_rdma *rdma;
+	struct rdma_rail *rail;
+	uint32_t depth;
 	struct rdma_queue main;
 	struct rdma_queue companion;
 	struct rdma_queue responder;
@@ -54,7 +64,7 @@ struct ori_rdma_link {
 	struct oriel_dev_link dev;
 };
 
-static enum oriel_status rdma_open_sink(struct ori_rdma *r)
+static enum oriel_status rdma_open_sink(struct rdma_rail *r)
 {
 	struct ori_hca_keys keys;
 	enum oriel_status status;
@@ -78,7 +88,7 @@ static enum oriel_status rdma_open_sink(struct ori_rdma *r)
  * What an adapter in software reaches anyhow, and others by on-demand paging:
  * so that any memory may be the source of a put, as on the mapped path.
  */
-static enum oriel_status rdma_open_whole(struct ori_rdma *r)
+static enum oriel_status rdma_open_whole(struct rdma_rail *r, uint32_t *lkey)
 {
 	struct ori_hca_keys keys;
 	enum oriel_status status;
@@ -87,37 +97,31 @@ static enum oriel_status rdma_open_whole(struct ori_rdma *r)
 					 ((size_t)1 << 47) - 2 * RDMA_PAGE, RDMA_PAGE,
 					 ORI_HCA_LOCAL_WRITE, &r->whole_mr, &keys);
 	if (status == ORIEL_OK)
-		r->whole_lkey = keys.lkey;
+		*lkey = keys.lkey;
 	return status;
 }
 
-enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
+static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
 {
-	struct ori_rdma *r = calloc(1, sizeof(*r));
+	struct rdma_rail *r = &rdma->rails[rail];
 	enum oriel_status status;
 
-	if (!r)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
-	r->attr = *attr;
-	r->ops = attr->hca;
-	if (!r->attr.depth)
-		r->attr.depth = RDMA_DEPTH;
-	status = r->ops->open(attr->config, &r->hca);
+	r->ops = rdma->attr.hca;
+	status = r->ops->open(rdma->attr.config, rail, &r->hca);
 	if (status != ORIEL_OK)
-		goto err_free;
+		return status;
 	r->ops->caps(r->hca, &r->caps);
-	if (r->attr.depth > r->caps.depth_max) {
+	if (rdma->attr.depth > r->caps.depth_max) {
 		status = ori_fail(ORIEL_ERR_RANGE, "%s: queues of %u WQEs, at most %u",
-				  r->caps.name, r->attr.depth, r->caps.depth_max);
+				  r->caps.name, rdma->attr.depth, r->caps.depth_max);
 		goto err_close_hca;
 	}
 	status = rdma_open_sink(r);
 	if (status != ORIEL_OK)
 		goto err_close_hca;
-	status = rdma_open_whole(r);
+	status = rdma_open_whole(r, &rdma->whole_lkeys.rail[rail]);
 	if (status != ORIEL_OK)
 		goto err_close_sink;
-	*rdma = r;
 	return ORIEL_OK;
 
 err_close_sink:
@@ -125,53 +129,126 @@ err_close_sink:
 	free(r->sink);
 err_close_hca:
 	r->ops->close(r->hca);
-err_free:
+	return status;
+}
+
+static void rdma_close_rail(struct rdma_rail *r)
+{
+	r->ops->unregister_memory(r->whole_mr);
+	r->ops->unregister_memory(r->sink_mr);
+	r->ops->close(r->hca);
+	free(r->free);
+	free(r->sink);
+}
+
+enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
+{
+	struct ori_rdma *r = calloc(1, sizeof(*r));
+	enum oriel_status status;
+	unsigned rail;
+
+	if (!r)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
+	r->attr = *attr;
+	if (!r->attr.depth)
+		r->attr.depth = RDMA_DEPTH;
+	if (!r->attr.rails)
+		r->attr.rails = 1;
+	assert(r->attr.rails <= ORIEL_DEV_RAILS);
+	for (rail = 0; rail < r->attr.rails; rail++) {
+		status = rdma_open_rail(r, rail);
+		if (status != ORIEL_OK)
+			goto err_close_rails;
+	}
+	*rdma = r;
+	return ORIEL_OK;
+
+err_close_rails:
+	while (rail)
+		rdma_close_rail(&r->rails[--rail]);
 	free(r);
 	return status;
 }
 
 void ori_rdma_close(struct ori_rdma *r)
 {
+	unsigned rail;
+
 	if (!r)
 		return;
-	r->ops->unregister_memory(r->whole_mr);
-	r->ops->unregister_memory(r->sink_mr);
-	r->ops->close(r->hca);
-	free(r->free);
-	free(r->sink);
+	for (rail = 0; rail < r->attr.rails; rail++)
+		rdma_close_rail(&r->rails[rail]);
 	free(r);
 }
 
-void ori_rdma_caps(const struct ori_rdma *r, struct ori_hca_caps *caps)
+unsigned ori_rdma_rails(const struct ori_rdma *r)
 {
-	*caps = r->caps;
+	return r->attr.rails;
+}
+
+void ori_rdma_caps(const struct ori_rdma *r, unsigned rail, struct ori_hca_caps *caps)
+{
+	*caps = r->rails[rail].caps;
 }
 
 enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t length,
-				    struct ori_hca_mr **mr, struct ori_hca_keys *keys)
+				    struct ori_rdma_mr **out, struct oriel_dev_keys *rkeys)
 {
-	return r->ops->register_memory(r->hca, address, length, 0,
-				       ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE |
-					       ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC,
-				       mr, keys);
+	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
+	struct oriel_dev_keys found = {{0}};
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+	unsigned rail;
+
+	if (!mr)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	for (rail = 0; rail < r->attr.rails; rail++) {
+		status = r->rails[rail].ops->register_memory(r->rails[rail].hca, address, length, 0,
+							     ORI_HCA_LOCAL_WRITE |
+								     ORI_HCA_REMOTE_WRITE |
+								     ORI_HCA_REMOTE_READ |
+								     ORI_HCA_REMOTE_ATOMIC,
+							     &mr->of[rail], &keys);
+		if (status != ORIEL_OK) {
+			ori_rdma_unregister(r, mr);
+			return status;
+		}
+		found.rail[rail] = keys.rkey;
+	}
+	*rkeys = found;
+	*out = mr;
+	return ORIEL_OK;
 }
 
-uint32_t ori_rdma_whole_lkey(const struct ori_rdma *r)
+const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
 {
-	return r->whole_lkey;
+	return &r->whole_lkeys;
 }
 
-void ori_rdma_unregister(struct ori_rdma *r, struct ori_hca_mr *mr)
+void ori_rdma_unregister(struct ori_rdma *r, struct ori_rdma_mr *mr)
 {
-	r->ops->unregister_memory(mr);
+	unsigned rail;
+
+	for (rail = 0; rail < r->attr.rails; rail++)
+		if (mr->of[rail])
+			r->rails[rail].ops->unregister_memory(mr->of[rail]);
+	free(mr);
 }
 
-enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_hca_event *event)
+enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_rdma_event *event)
 {
-	return r->ops->poll_event(r->hca, event);
+	enum oriel_status status = ORIEL_AGAIN;
+	unsigned rail;
+
+	for (rail = 0; rail < r->attr.rails && status == ORIEL_AGAIN; rail++) {
+		status = r->rails[rail].ops->poll_event(r->rails[rail].hca, &event->of);
+		if (status == ORIEL_OK)
+			event->rail = rail;
+	}
+	return status;
 }
 
-static enum oriel_status rdma_add_page(struct ori_rdma *r)
+static enum oriel_status rdma_add_page(struct rdma_rail *r)
 {
 	size_t room = r->free_room + RDMA_SLOTS, i;
 	struct rdma_doorbell *more = realloc(r->free, room * sizeof(*more));
@@ -193,7 +270,7 @@ static enum oriel_status rdma_add_page(struct ori_rdma *r)
 }
 
 /* A doorbell of its own for each queue; the pages go with the adapter. */
-static enum oriel_status rdma_take_doorbell(struct ori_rdma *r, struct oriel_mlx5_queue *q)
+static enum oriel_status rdma_take_doorbell(struct rdma_rail *r, struct oriel_mlx5_queue *q)
 {
 	struct rdma_doorbell *taken;
 	enum oriel_status status;
@@ -210,7 +287,7 @@ static enum oriel_status rdma_take_doorbell(struct ori_rdma *r, struct oriel_mlx
 	return ORIEL_OK;
 }
 
-static void rdma_give_doorbell(struct ori_rdma *r, const struct oriel_mlx5_queue *q)
+static void rdma_give_doorbell(struct rdma_rail *r, const struct oriel_mlx5_queue *q)
 {
 	struct rdma_doorbell *given = &r->free[r->free_count++];
 
@@ -223,7 +300,7 @@ static unsigned rdma_log2(uint32_t depth)
 	return 31 - (unsigned)__builtin_clz(depth);
 }
 
-static void rdma_close_queue(struct ori_rdma *r, struct rdma_queue *q)
+static void rdma_close_queue(struct rdma_rail *r, struct rdma_queue *q)
 {
 	if (q->qp)
 		r->ops->destroy_qp(q->qp);
@@ -253,7 +330,7 @@ static enum oriel_status rdma_open_rings(struct rdma_queue *q, uint32_t depth)
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_open_queue(struct ori_rdma *r, struct rdma_queue *q, uint32_t depth,
+static enum oriel_status rdma_open_queue(struct rdma_rail *r, struct rdma_queue *q, uint32_t depth,
 					 bool is_companion)
 {
 	struct ori_hca_cq_attr cq = {0};
@@ -292,8 +369,8 @@ static enum oriel_status rdma_open_queue(struct ori_rdma *r, struct rdma_queue *
 
 static enum oriel_status rdma_open_companion(struct ori_rdma_link *link)
 {
-	struct ori_rdma *r = link->rdma;
-	uint32_t depth = r->attr.depth;
+	struct rdma_rail *r = link->rail;
+	uint32_t depth = link->depth;
 	enum oriel_status status;
 
 	/* Two WQEs, a WAIT and an atomic, for each one of the main queue. */
@@ -309,34 +386,37 @@ static enum oriel_status rdma_open_companion(struct ori_rdma_link *link)
 	return status;
 }
 
-void ori_rdma_describe(const struct ori_rdma *r, struct ori_hca_qp_address *adapter)
+void ori_rdma_describe(const struct ori_rdma *r, unsigned rail, struct ori_hca_qp_address *adapter)
 {
-	r->ops->describe(r->hca, adapter);
+	r->rails[rail].ops->describe(r->rails[rail].hca, adapter);
 }
 
-enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer,
+enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsigned rail,
 				       struct ori_rdma_link **out)
 {
 	struct ori_rdma_link *link = calloc(1, sizeof(*link));
 
 	if (!link)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a link to rank %u", peer);
-	link->rdma = r;
+	assert(rail < r->attr.rails);
+	link->rail = &r->rails[rail];
+	link->depth = r->attr.depth;
 	link->dev.health = r->attr.health;
 	link->dev.timeout_ns = r->attr.timeout_ns;
 	link->dev.spin = r->attr.spin;
 	link->dev.peer = peer;
+	link->dev.rail = rail;
 	*out = link;
 	return ORIEL_OK;
 }
 
 enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end)
 {
-	struct ori_rdma *r = link->rdma;
+	struct rdma_rail *r = link->rail;
 	enum oriel_status status;
 
 	assert(!link->main.dev);
-	status = rdma_open_queue(r, &link->main, r->attr.depth, false);
+	status = rdma_open_queue(r, &link->main, link->depth, false);
 	if (status == ORIEL_OK && r->caps.has_wait)
 		status = rdma_open_companion(link);
 	if (status == ORIEL_OK)
@@ -350,7 +430,7 @@ enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_connect_queue(struct ori_rdma *r, struct rdma_queue *q,
+static enum oriel_status rdma_connect_queue(struct rdma_rail *r, struct rdma_queue *q,
 					    const struct ori_hca_qp_address *adapter, uint32_t qpn,
 					    uint32_t psn)
 {
@@ -367,9 +447,9 @@ enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
 {
 	enum oriel_status status;
 
-	status = rdma_connect_queue(link->rdma, &link->main, adapter, end->main_qpn, end->main_psn);
+	status = rdma_connect_queue(link->rail, &link->main, adapter, end->main_qpn, end->main_psn);
 	if (status == ORIEL_OK)
-		status = rdma_connect_queue(link->rdma, &link->pulse, adapter, end->pulse_qpn,
+		status = rdma_connect_queue(link->rail, &link->pulse, adapter, end->pulse_qpn,
 					    end->pulse_psn);
 	return status;
 }
@@ -397,19 +477,19 @@ struct oriel_mlx5_queue *ori_rdma_link_pulse(const struct ori_rdma_link *link)
 void ori_rdma_link_close(struct ori_rdma_link *link)
 {
 	/* The companion first: it waits for completions of the main queue. */
-	rdma_close_queue(link->rdma, &link->companion);
-	rdma_close_queue(link->rdma, &link->responder);
-	rdma_close_queue(link->rdma, &link->main);
-	rdma_close_queue(link->rdma, &link->pulse);
+	rdma_close_queue(link->rail, &link->companion);
+	rdma_close_queue(link->rail, &link->responder);
+	rdma_close_queue(link->rail, &link->main);
+	rdma_close_queue(link->rail, &link->pulse);
 }
 
 void ori_rdma_link_fail(const struct ori_rdma_link *link)
 {
 	if (!oriel_link_main(&link->dev))
 		return;
-	link->rdma->ops->fail_qp(link->main.qp);
+	link->rail->ops->fail_qp(link->main.qp);
 	if (link->companion.qp)
-		link->rdma->ops->fail_qp(link->companion.qp);
+		link->rail->ops->fail_qp(link->companion.qp);
 }
 
 void ori_rdma_link_destroy(struct ori_rdma_link *link)

@@ -2,6 +2,7 @@
 /* What two adapters of this process do over a link between them. */
 #include <pthread.h>
 
+#include "base/clock.h"
 #include "transport/pair_test.h"
 
 static void fill(struct side *s, size_t length, unsigned seed)
@@ -320,8 +321,8 @@ static void test_many_links_do_not_disturb_each_other(void **state)
 
 	(void)state;
 	for (i = 0; i < LINKS_MANY; i++) {
-		assert_int_equal(ori_rdma_link_create(p->a.rdma, 1, &from[i]), ORIEL_OK);
-		assert_int_equal(ori_rdma_link_create(p->b.rdma, 0, &to[i]), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_create(p->a.rdma, 1, 0, &from[i]), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_create(p->b.rdma, 0, 0, &to[i]), ORIEL_OK);
 		assert_int_equal(ori_rdma_link_open(from[i], &a), ORIEL_OK);
 		assert_int_equal(ori_rdma_link_open(to[i], &b), ORIEL_OK);
 		assert_int_equal(ori_rdma_link_connect(from[i], &p->b.adapter, &b), ORIEL_OK);
@@ -345,12 +346,120 @@ static void test_many_links_do_not_disturb_each_other(void **state)
 	pair_close(p);
 }
 
+static void test_every_rail_has_links(void **state)
+{
+	struct oriel_dev_group g = oriel_dev_thread();
+	unsigned rails;
+
+	(void)state;
+	for (rails = 1; rails <= ORIEL_DEV_RAILS; rails++) {
+		struct pair *p = pair_create_on(NULL, rails);
+
+		pair_connect(p);
+		assert_int_equal(ori_rdma_rails(p->a.rdma), rails);
+		assert_int_equal(p->a.dev->rail, rails - 1);
+		fill(&p->a, 5000, rails);
+		assert_true(oriel_link_put_signal_counter(p->a.dev, g, there(&p->b, DATA),
+							  here(&p->a, DATA), 5000,
+							  there(&p->b, SIGNAL), 1,
+							  there(&p->a, COUNTER), 1) >= 0);
+		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0),
+				 ORIEL_OK);
+		assert_int_equal(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 1, 0),
+				 ORIEL_OK);
+		assert_memory_equal(p->b.memory + DATA, p->a.memory + DATA, 5000);
+		pair_close(p);
+	}
+}
+
+/* What adapters refuse where a key of rail 0 is used on a link of rail 1. */
+static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair *p)
+{
+	struct oriel_dev_group g = oriel_dev_thread();
+	enum oriel_status status;
+	int64_t ticket;
+
+	pair_connect(p);
+	ticket = oriel_link_put(p->a.dev, g, (struct oriel_mlx5_place){DATA, used[0].rail[1]},
+				(struct oriel_mlx5_place){(uint64_t)(uintptr_t)p->a.memory,
+							  used[1].rail[1]},
+				8);
+	status = oriel_link_wait_local(p->a.dev, g, ticket, 0);
+	assert_int_equal(p->a.health.state, status ? ORIEL_DEV_FAULT_FULL : ORIEL_DEV_FAULT_EMPTY);
+	pair_close(p);
+	return status;
+}
+
+static void test_a_key_of_another_rail_is_refused(void **state)
+{
+	unsigned i, k;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		for (k = 0; k < 2; k++) {
+			struct pair *p = pair_create_on(NULL, 2);
+			struct oriel_dev_keys used[2] = {p->b.rkeys,
+							 *ori_rdma_whole_lkeys(p->a.rdma)};
+
+			if (!i)
+				used[0].rail[1] = used[0].rail[0];
+			if (!k)
+				used[1].rail[1] = used[1].rail[0];
+			assert_int_equal(put_by_rail_1(used, p),
+					 i && k ? ORIEL_OK : ORIEL_ERR_ACCESS);
+		}
+	}
+}
+
+/* A link of rail 0 beside that of rail 1; the first queues of two adapters have one number. */
+static void test_an_event_is_of_a_link_of_its_rail(void **state)
+{
+	struct pair *p = pair_create_on(NULL, 2);
+	struct oriel_dev_group g = oriel_dev_thread();
+	struct ori_hca_qp_address adapters[2];
+	struct ori_rdma_link *beside[2];
+	struct oriel_dev_fault record;
+	struct ori_rdma_event event;
+	struct ori_rdma_end ends[2];
+	enum oriel_status status;
+	uint64_t deadline;
+
+	(void)state;
+	ori_rdma_describe(p->a.rdma, 0, &adapters[0]);
+	ori_rdma_describe(p->b.rdma, 0, &adapters[1]);
+	assert_int_equal(ori_rdma_link_create(p->a.rdma, 1, 0, &beside[0]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_create(p->b.rdma, 0, 0, &beside[1]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_open(beside[0], &ends[0]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_open(beside[1], &ends[1]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(beside[0], &adapters[1], &ends[1]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(beside[1], &adapters[0], &ends[0]), ORIEL_OK);
+	ori_rdma_link_begin(beside[0]);
+	ori_rdma_link_begin(beside[1]);
+	pair_connect(p);
+	assert_int_equal(ori_rdma_link_device(beside[0])->main->qpn, p->a.dev->main->qpn);
+
+	assert_true(oriel_link_put_value(p->a.dev, g, there(&p->b, LENGTH), 1) >= 0);
+	deadline = ori_deadline(LONG_NS);
+	do
+		status = ori_rdma_poll_event(p->a.rdma, &event);
+	while (status == ORIEL_AGAIN && !ori_deadline_passed(deadline));
+	assert_int_equal(status, ORIEL_OK);
+	assert_int_equal(event.rail, 1);
+	assert_int_equal(event.of.qpn, p->a.dev->main->qpn);
+	assert_false(ori_rdma_link_explain(beside[0], &event, &record));
+	assert_true(ori_rdma_link_explain(p->a.link, &event, &record));
+	assert_int_equal(record.status, ORIEL_ERR_ACCESS);
+	ori_rdma_link_destroy(beside[0]);
+	ori_rdma_link_destroy(beside[1]);
+	pair_close(p);
+}
+
 #define LINKS_MOST 4096u
 
 /* More links than the adapter has queues: the one too many leaves none of its own behind. */
 static void test_a_link_without_all_its_queues_has_none(void **state)
 {
-	struct ori_rdma_attr attr = {&ori_hca_soft_ops, NULL, DEPTH, NULL, LONG_NS, 100};
+	struct ori_rdma_attr attr = {&ori_hca_soft_ops, NULL, DEPTH, NULL, LONG_NS, 100, 1};
 	struct ori_rdma_link **links = calloc(LINKS_MOST, sizeof(struct ori_rdma_link *));
 	enum oriel_status status = ORIEL_OK;
 	struct ori_rdma_end end;
@@ -361,7 +470,7 @@ static void test_a_link_without_all_its_queues_has_none(void **state)
 	assert_non_null(links);
 	assert_int_equal(ori_rdma_open(&attr, &rdma), ORIEL_OK);
 	for (count = 0; count < LINKS_MOST && status == ORIEL_OK; count++) {
-		assert_int_equal(ori_rdma_link_create(rdma, count, &links[count]), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_create(rdma, count, 0, &links[count]), ORIEL_OK);
 		status = ori_rdma_link_open(links[count], &end);
 	}
 	assert_int_equal(status, ORIEL_ERR_NOMEM);
@@ -395,6 +504,9 @@ int main(void)
 		cmocka_unit_test(test_a_link_that_is_not_connected_refuses),
 		cmocka_unit_test(test_a_link_is_connected_under_the_eyes_of_posters),
 		cmocka_unit_test(test_many_links_do_not_disturb_each_other),
+		cmocka_unit_test(test_every_rail_has_links),
+		cmocka_unit_test(test_a_key_of_another_rail_is_refused),
+		cmocka_unit_test(test_an_event_is_of_a_link_of_its_rail),
 		cmocka_unit_test(test_a_link_without_all_its_queues_has_none),
 	};
 

@@ -6,9 +6,11 @@
 
 static_assert(ORI_RDMA_PIECE <= ORIEL_MLX5_INLINE_MAX, "a piece travels inside its request");
 
-enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link, uint32_t rkey,
+enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link,
+				      const struct oriel_dev_keys *rkeys,
 				      const struct ori_rdma_piece *pieces, unsigned count)
 {
+	uint32_t rkey = rkeys->rail[ori_rdma_link_device(link)->rail];
 	struct oriel_mlx5_queue *q = ori_rdma_link_pulse(link);
 	/* Nobody is in the middle of a post when one is reserved: there is nothing to wait for. */
 	struct oriel_mlx5_limits limits = {NULL, ORIEL_FOREVER, 1, 0};
@@ -76,7 +78,8 @@ bool ori_rdma_link_look(const struct ori_rdma_link *link, struct oriel_dev_fault
 	return false;
 }
 
-static struct oriel_mlx5_queue *watch_find(const struct ori_rdma_link *link, uint32_t qpn)
+static struct oriel_mlx5_queue *watch_find(const struct ori_rdma_link *link,
+					   const struct ori_rdma_event *event)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
 	struct oriel_mlx5_queue *q = oriel_link_main(dev);
@@ -84,31 +87,34 @@ static struct oriel_mlx5_queue *watch_find(const struct ori_rdma_link *link, uin
 					     q ? ori_rdma_link_pulse(link) : NULL};
 	unsigned i;
 
+	if (event->rail != dev->rail)
+		return NULL;
 	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++)
-		if (queues[i] && queues[i]->qpn == qpn)
+		if (queues[i] && queues[i]->qpn == event->of.qpn)
 			return queues[i];
 	return NULL;
 }
 
-bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_hca_event *event,
+bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rdma_event *event,
 			   struct oriel_dev_fault *record)
 {
-	struct oriel_mlx5_queue *q = watch_find(link, event->qpn);
+	const struct ori_hca_event *told = &event->of;
+	struct oriel_mlx5_queue *q = watch_find(link, event);
 
 	if (!q)
 		return false;
 	oriel_mlx5_progress(q);
 	*record = watch_fault(link, q, ORIEL_DEV_LINK);
 	/* Requests of this end were flushed, or there are none: the event knows more. */
-	if (event->syndrome && oriel_mlx5_err_syndrome(record->seen) != event->syndrome) {
+	if (told->syndrome && oriel_mlx5_err_syndrome(record->seen) != told->syndrome) {
 		record->what = ORIEL_DEV_LINK;
 		record->id = q->qpn;
-		record->seen = oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, event->syndrome, event->vendor,
+		record->seen = oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, told->syndrome, told->vendor,
 					      oriel_dev_load_relaxed(&q->done));
 		record->status = oriel_mlx5_err_status(record->seen);
 	}
 	if (record->status == ORIEL_OK)
-		record->status = event->status;
+		record->status = told->status;
 	if (q == ori_rdma_link_pulse(link))
 		record->what = record->status == ORIEL_ERR_PEER ? ORIEL_DEV_LOST : ORIEL_DEV_LINK;
 	return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rdma transport: an adapter, and links over it. A link yields an address
- * and takes one; who lives at an address is not known here.
+ * The rdma transport: adapters, one for each rail, and links over them. A link
+ * goes through the adapters of one rail at both ends. It yields an address and
+ * takes one; who lives at an address is not known here.
  */
 #ifndef ORI_TRANSPORT_TRANSPORT_H
 #define ORI_TRANSPORT_TRANSPORT_H
@@ -12,34 +13,37 @@
 #include "hca/syndrome.h"
 
 struct ori_rdma;
+struct ori_rdma_mr; /* memory that all its adapters know */
 struct ori_rdma_link;
 
 struct ori_rdma_attr {
-	const struct ori_hca_ops *hca;  /* which adapter */
+	const struct ori_hca_ops *hca;  /* which adapters */
 	const char *config;             /* its text, NULL = defaults */
 	uint32_t depth;                 /* WQEs of a main queue; 0 = 1024 */
 	struct oriel_dev_fault *health; /* what links break when they fail; or NULL */
 	uint64_t timeout_ns;            /* default of waits on links */
 	uint32_t spin;
+	unsigned rails; /* at most ORIEL_DEV_RAILS; 0 = 1 */
 };
 
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma);
 /* Links and memory are gone already. NULL is allowed. */
 void ori_rdma_close(struct ori_rdma *rdma);
 
-void ori_rdma_caps(const struct ori_rdma *rdma, struct ori_hca_caps *caps);
+unsigned ori_rdma_rails(const struct ori_rdma *rdma);
+void ori_rdma_caps(const struct ori_rdma *rdma, unsigned rail, struct ori_hca_caps *caps);
 
-/* Known to the wire from address 0 on, for all that a link may do with memory. */
+/* Known to the wire from address 0 on, for all that a link of any rail may do with memory. */
 enum oriel_status ori_rdma_register(struct ori_rdma *rdma, void *address, size_t length,
-				    struct ori_hca_mr **mr, struct ori_hca_keys *keys);
+				    struct ori_rdma_mr **mr, struct oriel_dev_keys *rkeys);
+void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_rdma_mr *mr);
 
-/* lkey of all memory of this process, at its own addresses: sources and results. */
-uint32_t ori_rdma_whole_lkey(const struct ori_rdma *rdma);
+/* lkeys of all memory of this process, at its own addresses: sources and results. */
+const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *rdma);
 
-void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_hca_mr *mr);
-
-/* Where the adapter is found: what the addresses of all its queues have in common. */
-void ori_rdma_describe(const struct ori_rdma *rdma, struct ori_hca_qp_address *adapter);
+/* Where the adapter of @rail is found: what the addresses of all its queues have in common. */
+void ori_rdma_describe(const struct ori_rdma *rdma, unsigned rail,
+		       struct ori_hca_qp_address *adapter);
 
 /* The queues of one end of a link, for the other end. Goes over the wire as it is. */
 struct ori_rdma_end {
@@ -52,18 +56,19 @@ struct ori_rdma_end {
 static_assert(sizeof(struct ori_rdma_end) == 16, "goes over the wire");
 
 /*
- * A link to rank @peer (for records only), which has no queues and refuses what
- * is posted. One thread at a time makes, joins and destroys the links of an
- * adapter; others may meanwhile post to those that are ready.
+ * A link of @rail to rank @peer (for records only), which has no queues and
+ * refuses what is posted. One thread at a time makes, joins and destroys links;
+ * others may meanwhile post to those that are ready.
  */
-enum oriel_status ori_rdma_link_create(struct ori_rdma *rdma, unsigned peer,
+enum oriel_status ori_rdma_link_create(struct ori_rdma *rdma, unsigned peer, unsigned rail,
 				       struct ori_rdma_link **link);
 
 /* Make its queues; @end is for the other end. On failure there are none. */
 enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end);
 
 /*
- * Join the queues to @end, which the other end has opened on @adapter. Nobody
+ * Join the queues to @end, which the other end has opened on @adapter, that of
+ * the same rail. Nobody
  * may post before the other end has done it too: what comes there earlier is
  * lost, and sent again only so often.
  */
@@ -99,11 +104,12 @@ struct ori_rdma_piece {
 };
 
 /*
- * Write up to four pieces to what the peer knows as @rkey, in their order, by
+ * Write up to four pieces to what the peer knows as @rkeys, in their order, by
  * the pulse queue of @link. One thread at a time; never waits: ORIEL_AGAIN if
  * there is no room now, the failure of the queue if it is dead.
  */
-enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link, uint32_t rkey,
+enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link,
+				      const struct oriel_dev_keys *rkeys,
 				      const struct ori_rdma_piece *pieces, unsigned count);
 
 /* Is all that was posted there delivered? ORIEL_AGAIN: not yet. */
@@ -121,14 +127,20 @@ bool ori_rdma_link_look(const struct ori_rdma_link *link, struct oriel_dev_fault
  */
 void ori_rdma_link_fail(const struct ori_rdma_link *link);
 
+/* Something that happened outside any ring; each rail numbers queues of its own. */
+struct ori_rdma_event {
+	unsigned rail;
+	struct ori_hca_event of;
+};
+
 /* @event as the health has it; false if it is not of @link, or that is not ready. */
-bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_hca_event *event,
+bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rdma_event *event,
 			   struct oriel_dev_fault *record);
 
 /* Nobody posts or waits any more; what is in flight is flushed. NULL is allowed. */
 void ori_rdma_link_destroy(struct ori_rdma_link *link);
 
-/* Look once for trouble with the adapter; ORIEL_AGAIN if there is none. */
-enum oriel_status ori_rdma_poll_event(struct ori_rdma *rdma, struct ori_hca_event *event);
+/* Look once for trouble with the adapters; ORIEL_AGAIN if there is none. */
+enum oriel_status ori_rdma_poll_event(struct ori_rdma *rdma, struct ori_rdma_event *event);
 
 #endif

@@ -23,7 +23,7 @@ struct window_join {
 	uint32_t reserved;
 };
 
-static_assert(sizeof(struct window_join) == 600, "struct window_join goes over the wire");
+static_assert(sizeof(struct window_join) == 624, "struct window_join goes over the wire");
 static_assert(sizeof(struct window_join) <= ORI_RECORD_BYTES, "fits the records");
 
 /* One field of the attributes: its default and limit. */
@@ -144,7 +144,7 @@ static enum oriel_status window_open_tables(struct oriel_window *w, uint32_t buf
 
 	w->control = calloc(ORI_SHARE_PIECES * size, sizeof(*w->control));
 	w->buffers = calloc(buffers, sizeof(*w->buffers));
-	w->buffer_mrs = calloc(buffers, sizeof(struct ori_hca_mr *));
+	w->buffer_mrs = calloc(buffers, sizeof(struct ori_rdma_mr *));
 	w->peers = calloc(size, sizeof(*w->peers));
 	w->table = calloc(buffers * size, sizeof(*w->table));
 	if (w->buffers)
@@ -188,11 +188,12 @@ static enum oriel_status window_register(struct oriel_window *w)
 
 	if (!w->comm->rdma)
 		return ORIEL_OK;
-	d->whole_lkey = ori_links_whole_lkey(w->comm);
+	d->rails = w->comm->rails;
+	d->whole_lkeys = *ori_links_whole_lkeys(w->comm);
 	if (!length)
 		return ORIEL_OK;
 	return ori_share_register(w->comm, d->counter_words, length, &w->counter_mr,
-				  &d->counter_rkey);
+				  &d->counter_rkeys);
 }
 
 /* The control segment and what follows it. */
@@ -295,13 +296,13 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 	w->peers[peer].link = ori_links_device(w->comm, peer);
 	if (!w->peers[peer].link)
 		return;
-	w->peers[peer].control_rkey = join->offer.rkey[0];
+	w->peers[peer].control_rkeys = join->offer.rkeys[0];
 	buffer->base = w->device.control;
-	buffer->rkey = join->offer.rkey[1];
+	buffer->rkeys = join->offer.rkeys[1];
 	if (join->offer.blob[1].length)
 		return;
 	/* Allocated by its window, it lies behind the control segment. */
-	buffer->rkey = join->offer.rkey[0];
+	buffer->rkeys = join->offer.rkeys[0];
 	buffer->address = control_length;
 }
 
@@ -340,6 +341,7 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 		window_fill_remote(w, peer, &joins[peer], control_length);
 	}
 	ori_window_near(&w->device, w->comm->domain[0], w->peers, w->table);
+	ori_window_gpu_mark(w);
 	w->shared = 1;
 	return ori_window_gpu_publish(w, 0, w->device.buffers);
 }
@@ -430,14 +432,14 @@ void oriel_window_destroy(struct oriel_window *w)
 }
 
 static void window_fill_row(struct oriel_window *w, uint32_t number, const struct ori_mapping *maps,
-			    const uint32_t *rkeys)
+			    const struct oriel_dev_keys *rkeys)
 {
 	struct oriel_dev_buffer *row = &w->table[(size_t)number * w->comm->size];
 	unsigned peer;
 
 	for (peer = 0; peer < w->comm->size; peer++) {
 		row[peer].length = maps[peer].length;
-		row[peer].rkey = rkeys[peer];
+		row[peer].rkeys = rkeys[peer];
 		row[peer].base = maps[peer].address;
 		/* Empty, or not mapped: an address that is none of its own, never used. */
 		if (!maps[peer].address)
@@ -451,10 +453,10 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 	struct ori_piece piece = {address, length, w->gpu ? ORI_USE_GPU : ORI_USE_CPU};
 	uint32_t number = w->shared;
 	unsigned size = w->comm->size;
-	struct ori_hca_mr *mr = NULL;
+	struct ori_rdma_mr *mr = NULL;
 	enum oriel_status status = ORIEL_OK;
 	struct ori_mapping *maps;
-	uint32_t *rkeys;
+	struct oriel_dev_keys *rkeys;
 
 	/* The same on all ranks, which have shared the same number. */
 	if (number >= w->device.buffers)

@@ -34,11 +34,11 @@ struct oriel_window {
 
 	struct oriel_dev_peer *peers;   /* [size]; those of the handle, or what it is a copy of */
 	struct oriel_dev_buffer *table; /* [buffers][size], the same */
-	struct ori_hca_mr *control_mr;  /* the rest of the memory for adapters */
-	struct ori_hca_mr *counter_mr;
-	struct ori_hca_mr **buffer_mrs; /* [buffers] */
-	void *state;                    /* all that the rank keeps for itself */
-	struct ori_mem *gpu_state;      /* the same on a GPU, and the tables */
+	struct ori_rdma_mr *control_mr; /* the rest of the memory for adapters */
+	struct ori_rdma_mr *counter_mr;
+	struct ori_rdma_mr **buffer_mrs; /* [buffers] */
+	void *state;                     /* all that the rank keeps for itself */
+	struct ori_mem *gpu_state;       /* the same on a GPU, and the tables */
 	struct ori_live live;
 };
 
@@ -61,6 +61,8 @@ enum oriel_status ori_window_gpu_open(struct oriel_window *window);
 /* What stands in the tables goes to the GPU, from @buffer on for @count buffers. */
 enum oriel_status ori_window_gpu_publish(struct oriel_window *window, uint32_t buffer,
 					 uint32_t count);
+/* Which of the ranks that the handle knows have buffer 0 on a GPU. */
+void ori_window_gpu_mark(struct oriel_window *window);
 void ori_window_gpu_close(struct oriel_window *window);
 
 /*

@@ -75,6 +75,27 @@ enum oriel_status ori_window_gpu_publish(struct oriel_window *w, uint32_t buffer
 	return w->gpu->ops->copy(w->gpu, rows, &w->table[first], count * window_row_length(w));
 }
 
+/*
+ * Kernels reach memory of GPUs by NVLink or as their own, else the path is not
+ * mapped; memory of the host they reach by PCIe, which cuts lines to pieces.
+ */
+void ori_window_gpu_mark(struct oriel_window *w)
+{
+	struct oriel_dev_window *d = &w->device;
+	uint32_t i;
+
+	for (i = 0; i < ORIEL_DEV_NEAR && d->near_first + i < d->ranks; i++) {
+		const struct ori_mapping *map = &w->buffers[0][d->near_first + i];
+
+		/* One allocated by its window lies behind the control segment. */
+		if (!map->address)
+			map = &w->control[d->near_first + i];
+		d->near[i].is_wide = w->gpu && map->address &&
+				     (map->kind == ORI_MEM_BLOB_GPU_FILES ||
+				      map->kind == ORI_MEM_BLOB_GPU_HANDLE);
+	}
+}
+
 void ori_window_gpu_close(struct oriel_window *w)
 {
 	if (!w->gpu)

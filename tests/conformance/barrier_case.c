@@ -228,6 +228,30 @@ CASE void flat_splits_too(struct rank *r)
 	}
 }
 
+#define FLAT_SLOT 5u
+#define FLAT_ROUNDS 10u
+
+/* The atomics of adapters do not know of each other, nor of those of processors. */
+CASE void flat_words_have_one_adder_each(struct rank *r)
+{
+	const uint64_t *words = oriel_mapped_flat(&r->dev, r->dev.control, FLAT_SLOT);
+	uint64_t expected[ORIEL_DEV_LINE / 8] = {0};
+	unsigned i, peer;
+
+	for (i = 0; i < FLAT_ROUNDS; i++)
+		CHECK_OK(r, oriel_dev_barrier_flat(&r->dev, r->group, FLAT_SLOT, LONG_NS));
+	rank_settle(r);
+	for (peer = 0; peer < r->size; peer++) {
+		if (peer == r->rank)
+			continue;
+		i = rank_is_mapped(r, peer, r->rank) ? 0
+						     : ORIEL_MAPPED_FLAT_NIC + rank_rail(r, peer);
+		expected[i] += FLAT_ROUNDS;
+	}
+	for (i = 0; i < ORIEL_DEV_LINE / 8; i++)
+		CHECK_EQ(r, words[i], expected[i]);
+}
+
 #define BARRIER_CASES(ROW)                                   \
 	ROW(nobody_passes_before_all_have_come, NULL, 1, 0)  \
 	ROW(epochs_survive_the_launch, NULL, 1, 0)           \
@@ -238,7 +262,8 @@ CASE void flat_splits_too(struct rank *r)
 	ROW(a_pair_is_not_met_by_a_third, NULL, 3, 0)        \
 	ROW(groups_have_barriers_of_their_own, NULL, 1, 0)   \
 	ROW(flat_bounds_how_far_ranks_run_apart, NULL, 1, 0) \
-	ROW(flat_splits_too, NULL, 1, 0)
+	ROW(flat_splits_too, NULL, 1, 0)                     \
+	ROW(flat_words_have_one_adder_each, NULL, 1, 0)
 
 #define BARRIER_FORKS(ROW) ROW(barrier_of_one_slot)
 

@@ -144,16 +144,21 @@ CASE void put_value_can_be_polled(struct rank *r)
 
 /*
  * One word, and one row of marks, for those that reach it by memory and one for
- * those that come through an adapter: their atomics do not know of each other.
+ * those that come by each rail: their atomics do not know of each other.
  */
-CASE size_t adds_word(const struct rank *r, unsigned from, unsigned to)
+CASE unsigned adds_row(const struct rank *r, unsigned peer)
 {
-	return rank_is_mapped(r, from, to) ? 8 : 24;
+	return rank_is_mapped(r, r->rank, peer) ? 0 : 1 + rank_rail(r, peer);
 }
 
-CASE size_t adds_marks(const struct rank *r, unsigned from, unsigned to)
+CASE size_t adds_word(const struct rank *r, unsigned peer)
 {
-	return 64 + (rank_is_mapped(r, from, to) ? 0 : (size_t)ADDS * r->size);
+	return 8 + 16 * (size_t)adds_row(r, peer);
+}
+
+CASE size_t adds_marks(const struct rank *r, unsigned peer)
+{
+	return 128 + (size_t)ADDS * r->size * adds_row(r, peer);
 }
 
 CASE size_t count_marks(const struct rank *r, size_t at, unsigned source)
@@ -174,27 +179,28 @@ CASE uint64_t take(struct rank *r, unsigned peer, uint64_t at, uint64_t value)
 CASE void fetch_add_gives_each_a_number(struct rank *r)
 {
 	RANK_ARRAY(r, char, mark, 1);
-	uint64_t old = 0, mapped = 0, *words = (uint64_t *)(void *)r->base;
+	uint64_t old = 0, added[1 + ORIEL_DEV_RAILS] = {0};
+	uint64_t *words = (uint64_t *)(void *)r->base;
 	unsigned i, peer;
 
 	mark[0] = (char)(r->rank + 1);
 	for (i = 0; i < ADDS; i++) {
 		for (peer = 0; peer < r->size; peer++) {
-			old = take(r, peer, adds_word(r, r->rank, peer), 1);
+			old = take(r, peer, adds_word(r, peer), 1);
 			if (CHECK(r, old < ADDS * r->size))
 				CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer,
-							      adds_marks(r, r->rank, peer) + old,
-							      mark, 1));
+							      adds_marks(r, peer) + old, mark, 1));
 		}
 	}
 	rank_settle(r);
 	for (peer = 0; peer < r->size; peer++) {
-		mapped += rank_is_mapped(r, peer, r->rank);
-		CHECK_EQ(r, count_marks(r, adds_marks(r, peer, r->rank), peer), ADDS);
+		added[adds_row(r, peer)] += ADDS;
+		CHECK_EQ(r, count_marks(r, adds_marks(r, peer), peer), ADDS);
 	}
-	CHECK_EQ(r, words[1], ADDS * mapped);
-	CHECK_EQ(r, words[3], ADDS * (r->size - mapped));
-	CHECK_EQ(r, words[0] | words[2] | words[4], 0);
+	for (i = 0; i <= ORIEL_DEV_RAILS; i++) {
+		CHECK_EQ(r, words[2 * i], 0);
+		CHECK_EQ(r, words[2 * i + 1], added[i]);
+	}
 }
 
 CASE void fetch_add_is_modulo_2_to_64(struct rank *r)

@@ -31,6 +31,14 @@ bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to)
 	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
 }
 
+unsigned rank_rail(const struct rank *r, unsigned peer)
+{
+	struct oriel_peer found = {.rail = 0};
+
+	oriel_comm_peer(r->comm, peer, &found);
+	return found.rail;
+}
+
 bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to)
 {
 	struct oriel_peer a, b;

@@ -106,8 +106,8 @@ int conformance_main(int argc, char **argv, const struct face *face);
 	}
 
 extern const struct suite barrier_suite, channel_suite, connect_suite, counter_suite, data_suite,
-	fault_suite, host_suite, ll_suite, order_suite, region_suite, replay_suite, signal_suite,
-	stuck_host_suite, stuck_suite, team_suite, topo_suite, window_suite;
+	fault_suite, host_suite, ll_suite, ll128_suite, order_suite, region_suite, replay_suite,
+	signal_suite, stuck_host_suite, stuck_suite, team_suite, topo_suite, window_suite;
 
 /* 64 KiB, 4 channels of 4 KiB, defaults. */
 extern const struct oriel_window_attr small_window;
@@ -187,6 +187,8 @@ void rank_free(struct rank *r, void *memory);
 
 /* Does @from see the memory of @to? In kernels one of the two is @r. */
 bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to);
+/* By which rail @peer is reached, which is not mapped. */
+unsigned rank_rail(const struct rank *r, unsigned peer);
 
 /* Collective: what all ranks put before is visible to all after. */
 void rank_settle(struct rank *r);

@@ -251,6 +251,11 @@ static __device__ __forceinline__ bool rank_is_mapped(const struct rank *r, unsi
 	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
 }
 
+static __device__ __forceinline__ unsigned rank_rail(const struct rank *r, unsigned peer)
+{
+	return r->dev.peers[peer].link->rail;
+}
+
 /* One thread: post the mail of its group, all of which but the errand is written, and wait. */
 static __device__ __noinline__ uint64_t mail_post(struct mail *m, uint32_t errand)
 {

@@ -248,7 +248,7 @@ static enum oriel_status put_with_a_wrong_key(struct place *p)
 	struct oriel_dev_buffer *table = calloc(w.ranks, sizeof(*table));
 	enum oriel_status status = ORIEL_ERR_NO_PATH;
 	uint64_t word = 1;
-	unsigned peer;
+	unsigned peer, rail;
 	int64_t ticket;
 
 	memcpy(table, w.table, w.ranks * sizeof(*table));
@@ -257,7 +257,8 @@ static enum oriel_status put_with_a_wrong_key(struct place *p)
 		if (w.peers[peer].path == ORIEL_PATH_RDMA)
 			break;
 	if (peer < w.ranks) {
-		table[peer].rkey += 0x5500;
+		for (rail = 0; rail < w.rails; rail++)
+			table[peer].rkeys.rail[rail] += 0x5500;
 		ticket = oriel_dev_put(&w, oriel_dev_thread(), peer, 0, &word, sizeof(word));
 		status = oriel_dev_wait_local(&w, oriel_dev_thread(), peer, ticket, 0);
 	}

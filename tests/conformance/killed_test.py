@@ -127,9 +127,7 @@ def batches(items):
     return [items[i:i + AT_ONCE] for i in range(0, len(items), AT_ONCE)]
 
 
-class Nodes(unittest.TestCase):
-    """Ranks of different virtual nodes, which reach each other by adapters."""
-
+class Crossing(unittest.TestCase):
     def check_all(self, jobs, victim, number, pattern):
         """All ranks but a killed victim end with what @pattern says; @jobs: {name: job}."""
         for job in jobs.values():
@@ -142,6 +140,10 @@ class Nodes(unittest.TestCase):
                     continue
                 self.assertRegex(line, pattern, f"{name}: rank {rank} of {job.size}, code {code}")
                 self.assertEqual(code, 1, line)
+
+
+class Nodes(Crossing):
+    """Ranks of different virtual nodes, which reach each other by adapters."""
 
     def check_places(self, places, victim, number, pattern, **env):
         for size, nodes in NODES:
@@ -210,6 +212,39 @@ class Nodes(unittest.TestCase):
         for process in job.ranks.values():
             out, _ = process.communicate(timeout=DEADLINE)
             self.assertEqual((out.strip(), process.returncode), ("ORIEL_OK", 0))
+
+
+class Rails(Crossing):
+    """Several adapters of each rank: of 3 ranks 0 and 1 meet by rail 1 of 2."""
+
+    def check_rails(self, places, victim, number, pattern):
+        for some in batches(places):
+            jobs = {where: Job(self, 3, where, victim, nodes=3, ORIEL_RAILS="2") for where in some}
+            self.check_all(jobs, victim, number, pattern)
+
+    def test_survivors_of_a_rank_are_told(self):
+        self.check_rails(["wait_signal", "barrier", "recv", "window_create", "ease"] + POSTS, 1,
+                         signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
+
+    def test_what_an_adapter_refuses_breaks_all(self):
+        # The first rank that rank 1 reaches is 0, by rail 1.
+        self.check_rails(["wait_signal_from", "barrier_flat", "ease"], 1, signal.SIGHUP,
+                         r"^ORIEL_ERR_ACCESS (rank \d: )?(put|link) to rank \d \(rdma\) failed: .*"
+                         r"\(syndrome 0x13, ")
+
+    def test_ranks_must_agree_on_their_number(self):
+        for nodes in (0, 3):
+            job = Job(self, 3, "nothing", "-", nodes=nodes, own={2: {"ORIEL_RAILS": "2"}})
+            for line, code in job.answers().values():
+                self.assertRegex(line, r"^ORIEL_ERR_MISMATCH .*ORIEL_RAILS is 1 on rank 0 and 2 "
+                                       r"on rank 2$")
+                self.assertEqual(code, 1)
+
+    def test_a_number_out_of_range_is_refused(self):
+        job = Job(self, 2, "nothing", "-", nodes=2, ORIEL_RAILS="5")
+        for line, code in job.answers().values():
+            self.assertRegex(line, r"ORIEL_RAILS is '5', but it may be a number from 1 to 4")
+            self.assertEqual(code, 1)
 
 
 class Absence(unittest.TestCase):

@@ -45,6 +45,8 @@
 	ROW(oriel_dev_recv)                \
 	ROW(oriel_dev_put_ll)              \
 	ROW(oriel_dev_wait_ll)             \
+	ROW(oriel_dev_put_ll128)           \
+	ROW(oriel_dev_wait_ll128)          \
 	ROW(oriel_dev_send_ll)             \
 	ROW(oriel_dev_recv_ll)             \
 	ROW(oriel_dev_wait_led)            \
@@ -97,6 +99,8 @@ OPERATIONS(OPERATION)
 #define oriel_dev_recv apart_oriel_dev_recv::on
 #define oriel_dev_put_ll apart_oriel_dev_put_ll::on
 #define oriel_dev_wait_ll apart_oriel_dev_wait_ll::on
+#define oriel_dev_put_ll128 apart_oriel_dev_put_ll128::on
+#define oriel_dev_wait_ll128 apart_oriel_dev_wait_ll128::on
 #define oriel_dev_send_ll apart_oriel_dev_send_ll::on
 #define oriel_dev_recv_ll apart_oriel_dev_recv_ll::on
 #define oriel_dev_wait_led apart_oriel_dev_wait_led::on

@@ -174,7 +174,6 @@ CASE enum oriel_status await(struct rank *r, enum scheme scheme, uint64_t timeou
 CASE void deliver_flat(struct rank *r, unsigned peer)
 {
 	const struct oriel_dev_window *w = &r->dev;
-	uint64_t nic = w->flat_at + SLOT * (uint64_t)ORIEL_DEV_LINE + ORIEL_MAPPED_FLAT_NIC * 8;
 
 	if (rank_is_mapped(r, r->rank, peer)) {
 		if (oriel_dev_is_leader(r->group))
@@ -182,7 +181,7 @@ CASE void deliver_flat(struct rank *r, unsigned peer)
 					      1);
 	} else {
 		CHECK_POSTED(r, oriel_link_signal(w->peers[peer].link, r->group,
-						  oriel_rdma_control(w, peer, nic), 1));
+						  oriel_rdma_flat(w, peer, SLOT), 1));
 	}
 }
 

@@ -47,6 +47,37 @@ static void paths_are_symmetric(struct rank *r)
 	free(mine);
 }
 
+/* Both ends name the same adapters, the handle too, and neighbours have different ones. */
+static void rails_are_symmetric(struct rank *r)
+{
+	unsigned *mine = calloc(r->size * (r->size + 1), sizeof(*mine)), *all = mine + r->size;
+	struct oriel_adapter adapter = {.rails = 1};
+	enum oriel_status status = oriel_comm_adapter(r->comm, &adapter);
+	unsigned i, k, before = 0;
+	bool has_before = false;
+
+	CHECK(r, status == ORIEL_OK || status == ORIEL_ERR_NO_PATH);
+	CHECK_EQ(r, r->dev.rails, status == ORIEL_OK ? adapter.rails : 0);
+	for (i = 0; i < r->size; i++) {
+		mine[i] = rank_rail(r, i);
+		CHECK(r, mine[i] < adapter.rails);
+		if (rank_is_mapped(r, r->rank, i)) {
+			CHECK_EQ(r, mine[i], 0);
+			has_before = false;
+			continue;
+		}
+		CHECK_EQ(r, r->dev.peers[i].link->rail, mine[i]);
+		CHECK(r, !has_before || adapter.rails == 1 || mine[i] != before);
+		has_before = true;
+		before = mine[i];
+	}
+	CHECK_OK(r, oriel_comm_all_gather(r->comm, mine, all, r->size * sizeof(*mine)));
+	for (i = 0; i < r->size; i++)
+		for (k = 0; k < r->size; k++)
+			CHECK_EQ(r, all[i * r->size + k], all[k * r->size + i]);
+	free(mine);
+}
+
 /* T3: A maps B and B maps C, so A maps C; the members agree on the list. */
 static void domains_are_transitive(struct rank *r)
 {
@@ -251,6 +282,7 @@ static void agree_tells_the_lowest_failure(struct rank *r)
 static const struct test_case topo_cases[] = {
 	{"self_is_self", self_is_self, NULL, 1, NO_WINDOW},
 	{"paths_are_symmetric", paths_are_symmetric, NULL, 1, NO_WINDOW},
+	{"rails_are_symmetric", rails_are_symmetric, NULL, 1, 0},
 	{"domains_are_transitive", domains_are_transitive, NULL, 1, NO_WINDOW},
 	{"peer_numbers_round_trip", peer_numbers_round_trip, NULL, 1, NO_WINDOW},
 	{"device_handle_has_the_same_maps", device_handle_has_the_same_maps, NULL, 1, NO_WINDOW},

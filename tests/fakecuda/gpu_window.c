@@ -213,6 +213,25 @@ static void share_and_use(struct rank *r, void *at, unsigned round)
 	pass_round(r, number, round);
 }
 
+/* Does the handle say where buffer 0 of each rank lies? */
+static void check_wide(struct rank *r, void *buffer, bool is_wide)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .buffer = buffer,
+					 .length = 4096,
+					 .flags = ORIEL_WINDOW_DEVICE};
+	struct oriel_window *window = NULL;
+	struct oriel_dev_window dev;
+	uint32_t i;
+
+	if (!CHECK_OK(r, oriel_window_create(r->comm, &attr, &window)) ||
+	    !CHECK_OK(r, oriel_window_device(window, &dev)))
+		_Exit(1);
+	for (i = 0; i < r->size; i++)
+		CHECK(r, dev.near[i].is_wide == is_wide);
+	oriel_window_destroy(window);
+}
+
 static void test_buffers(struct rank *r)
 {
 	char *two = map(r, 65536, 2, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -227,6 +246,10 @@ static void test_buffers(struct rank *r)
 	share_and_use(r, host, 3);
 	share_and_use(r, two + 65536 - 32, 4);
 	share_and_use(r, r->rank % 2 ? own : host, 5);
+	check_wide(r, NULL, true);
+	check_wide(r, own, true);
+	check_wide(r, (void *)legacy, true);
+	check_wide(r, host, false);
 	oriel_window_destroy(r->window);
 	r->window = NULL;
 	oriel_memory_free(own);

@@ -77,8 +77,8 @@ class Info(unittest.TestCase):
 
     def test_the_adapter_in_software_is_told_to_be_one(self):
         out = self.output("run", "-n", "2", "--nodes", "2", "--no-prefix", ORIEL, "info")
-        self.assertRegex(out, r"(?m)^  adapter +kind +mtu +queue depth +gets +WAIT +what it is$")
-        self.assertRegex(out, r"(?m)^  soft\d+ +soft +4096 +<= \d+ +<= 16 +yes +in software, for "
+        self.assertRegex(out, r"(?m)^  adapter +kind +mtu +queue depth +gets +WAIT +rails +what it is$")
+        self.assertRegex(out, r"(?m)^  soft\d+ +soft +4096 +<= \d+ +<= 16 +yes +1 +in software, for "
                               r"development and tests: no NIC is used$")
         self.assertRegex(out, r"(?m)^ +0 +S +R$")
         self.assertNotIn("kind", self.output("run", "-n", "2", "--no-prefix", ORIEL, "info"))
@@ -95,7 +95,19 @@ class Info(unittest.TestCase):
         self.assertEqual((adapter["has_wait"], adapter["is_software"], adapter["is_sink"]),
                          (True, True, False))
         self.assertIn("development", adapter["note"])
+        self.assertEqual(adapter["rails"], 1)
         self.assertNotIn("adapter", self.of_job(2))
+
+    def test_the_number_of_rails_is_told(self):
+        adapter = self.of_job(3, "--nodes", "3", ORIEL_RAILS="4")["adapter"]
+        self.assertEqual(adapter["rails"], 4)
+
+    def test_too_many_rails_are_refused(self):
+        for rails in ("0", "5", "two"):
+            code, _, err = oriel("run", "-n", "2", "--nodes", "2", ORIEL, "info",
+                                 ORIEL_RAILS=rails)
+            self.assertNotEqual(code, 0)
+            self.assertIn(f"ORIEL_RAILS is '{rails}', but it may be a number from 1 to 4", err)
 
     def test_an_adapter_that_moves_nothing_says_so(self):
         adapter = self.of_job(2, "--nodes", "2", ORIEL_SOFT_HCA="sink=1")["adapter"]

@@ -152,6 +152,18 @@ class Launcher(unittest.TestCase):
         self.assertEqual(self.finish(job, b"x\n"),
                          (3, b"", "oriel run: rank 0 exited with code 3\n"))
 
+    def test_a_rank_that_runs_is_not_told_to_go_on(self):
+        # SIGCONT would take away the stop that a debugger has just asked for.
+        script = ('if [ $RANK = 0 ]; then read x; exit 3; fi\n'
+                  'trap "echo continued" CONT\n'
+                  'trap "sleep 0.2; echo ended; exit 0" TERM\n'
+                  'echo ready\n'
+                  'while :; do sleep 0.01; done')
+        job = self.start("-n", 2, "--grace", DEADLINE * 2, "bash", "-c", script,
+                         stdin=subprocess.PIPE)
+        self.assertEqual(job.stdout.readline(), b"[1] ready\n")
+        self.assertEqual(self.finish(job, b"x\n")[:2], (3, b"[1] ended\n"))
+
     def test_the_timeout_names_who_still_runs(self):
         script = 'case $RANK in 1|3|4) exec sleep 1000;; esac'
         for timeout in (0.5, 5, 50):  # until the other ranks have had time to end

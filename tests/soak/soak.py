@@ -69,7 +69,7 @@ def run_round(args, plan, seed):
     command = [args.soak, str(seed)]
     if plan["threads"] == "0":
         command = [args.oriel, "run", "-n", plan["ranks"], "--nodes", plan["nodes"],
-                   "--grace", str(args.limit), "--", *command]
+                   "--grace", str(2 * args.limit), "--", *command]
     environment = {k: v for k, v in os.environ.items()
                    if not k.startswith("ORIEL_") or k == "ORIEL_LOG"}
     with tempfile.TemporaryFile("w+") as output:

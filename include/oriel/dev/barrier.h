@@ -16,10 +16,18 @@
 ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint32_t slot, const uint64_t *count)
 {
-	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	struct oriel_dev_peer there;
 	uint64_t *word;
 	int64_t ticket;
 
+	if (ORIEL_DEV_OFTEN(oriel_dev_is_at_hand(w, peer))) {
+		word = oriel_mapped_arrival(w, oriel_dev_near_of(w, peer)->control, at, w->rank,
+					    slot);
+		oriel_dev_release_begin();
+		oriel_dev_release_add(word, 1);
+		return ORIEL_OK;
+	}
+	there = oriel_dev_peer_of(w, peer);
 	/* The entry arrives while this thread waits here. */
 	oriel_dev_release_begin();
 	switch (oriel_dev_usable(there.path)) {
@@ -89,12 +97,20 @@ ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 					       uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL, epoch, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER, 0, slot};
+	uint64_t seen;
 	uint32_t i;
 
-	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
-		aim.peer = oriel_dev_rank_after(w, i);
-		aim.word = oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
-		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
+	if (1 + g.rank < w->ranks && ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
+		ORIEL_DEV_ROLL
+		for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
+			aim.peer = oriel_dev_rank_after(w, i);
+			aim.word =
+				oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
+			status = oriel_dev_poll_word(w, g, &aim, timeout_ns, &seen);
+			if (ORIEL_DEV_OFTEN(status == ORIEL_OK))
+				oriel_dev_acquire_each(aim.word);
+		}
+		oriel_dev_acquire_all();
 	}
 	return oriel_dev_vote(g, status);
 }
@@ -158,7 +174,6 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 						  uint32_t slot)
 {
 	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
-	uint64_t nic = w->flat_at + (uint64_t)slot * ORIEL_DEV_LINE + ORIEL_MAPPED_FLAT_NIC * 8;
 	int64_t ticket;
 
 	oriel_dev_release_begin();
@@ -170,7 +185,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		ticket = oriel_link_signal(there.link, oriel_dev_thread(),
-					   oriel_rdma_control(w, peer, nic), 1);
+					   oriel_rdma_flat(w, peer, slot), 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -178,7 +193,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 
 /*
  * Whole group: arrive at the flat barrier of @slot: all ranks add to one line
- * of each peer, those that come through a NIC to a word of their own. A slot
+ * of each peer, those that come through a NIC to a word of its own. A slot
  * where it has returned ORIEL_ERR_NO_PATH to some rank is of no more use: that
  * arrival is missing from the sum for ever.
  */
@@ -200,19 +215,30 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev
 	return oriel_dev_vote(g, status);
 }
 
-/* One thread, the leader: wait for the sum of the two words of a flat barrier. */
+/* The words of a flat barrier: of mapped peers, and of each rail. */
+ORIEL_DEV uint64_t oriel_dev_sum_flat(const struct oriel_dev_window *w, const uint64_t *word)
+{
+	uint64_t sum = oriel_dev_load_relaxed(word);
+	uint32_t rail;
+
+	for (rail = 0; rail < w->rails; rail++)
+		sum += oriel_dev_load_relaxed(word + ORIEL_MAPPED_FLAT_NIC + rail);
+	return sum;
+}
+
+/* One thread, the leader: wait for the sum of a flat barrier. */
 ORIEL_DEV enum oriel_status oriel_dev_wait_flat(const struct oriel_dev_window *w,
 						struct oriel_dev_group g,
 						const struct oriel_dev_aim *aim,
 						uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
-	const uint64_t *nic = aim->word + ORIEL_MAPPED_FLAT_NIC;
 	enum oriel_status status;
 	uint64_t sum;
+	uint32_t rail;
 
 	for (;;) {
-		sum = oriel_dev_load_relaxed(aim->word) + oriel_dev_load_relaxed(nic);
+		sum = oriel_dev_sum_flat(w, aim->word);
 		if (oriel_dev_compare(sum, aim->compare, aim->operand))
 			break;
 		status = oriel_dev_wait_step(&waiter, aim, sum);
@@ -220,13 +246,14 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_flat(const struct oriel_dev_window *w
 			return status;
 	}
 	(void)oriel_dev_acquire(aim->word, sum);
-	(void)oriel_dev_acquire(nic, sum);
+	for (rail = 0; rail < w->rails; rail++)
+		(void)oriel_dev_acquire(aim->word + ORIEL_MAPPED_FLAT_NIC + rail, sum);
 	return ORIEL_OK;
 }
 
 /*
  * Whole group: wait for as many arrivals as all ranks make in the rounds that
- * this one has made; two words, whatever the number of ranks. A weaker promise
+ * this one has made; few words, whatever the number of ranks. A weaker promise
  * than oriel_dev_barrier(): a fast rank's next arrival may stand in for a slow
  * rank's, whose puts here are then not yet visible. It bounds how far ranks run
  * apart, no more.

@@ -34,7 +34,7 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_link_put_counter(w->peers[peer].link, g, oriel_rdma_place(w, peer, to),
-					      oriel_rdma_local(w, from), length,
+					      oriel_rdma_local(w, peer, from), length,
 					      oriel_rdma_counter(w, peer, counter), 1);
 	}
 	ticket = oriel_dev_put(w, g, peer, to, from, length);
@@ -68,7 +68,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 			return status;
 		return oriel_link_put_signal_counter(w->peers[peer].link, g,
 						     oriel_rdma_place(w, peer, to),
-						     oriel_rdma_local(w, from), length,
+						     oriel_rdma_local(w, peer, from), length,
 						     oriel_rdma_signal(w, peer, id), value,
 						     oriel_rdma_counter(w, peer, counter), 1);
 	}

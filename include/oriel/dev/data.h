@@ -21,6 +21,10 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
+	if (ORIEL_DEV_OFTEN(oriel_dev_has_at_hand(w, peer, to, length, &there))) {
+		oriel_mapped_copy(g, there.base, from, length);
+		return 0;
+	}
 	status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
 	if (status != ORIEL_OK)
 		return status;
@@ -33,7 +37,7 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		return oriel_link_put(there.peer.link, g, oriel_rdma_place(w, peer, to),
-				      oriel_rdma_local(w, from), length);
+				      oriel_rdma_local(w, peer, from), length);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -95,8 +99,8 @@ ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_d
 /*
  * One thread: add @value to the aligned word at @at of @peer; *@old is what it
  * was. Acquire and release. Ranks that add to one word must all reach it by
- * mapped memory or all by a NIC: the two kinds of atomics do not know of each
- * other.
+ * mapped memory or all by one rail: processors and each NIC have atomics that do
+ * not know of the others'.
  */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint64_t value, uint64_t *old)

@@ -34,9 +34,11 @@ struct oriel_dev_link {
 	uint64_t timeout_ns;
 	uint32_t spin; /* polls before a CPU thread yields */
 	uint32_t peer; /* rank, for the health record */
+	uint32_t rail; /* which adapter, at both ends: which key of a table */
+	uint32_t reserved;
 };
 
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 40);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 48);
 
 /*
  * Any thread: the main queue, NULL while @l is not connected. Acquires what

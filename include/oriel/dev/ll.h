@@ -82,7 +82,7 @@ ORIEL_DEV uint64_t oriel_ll_take(const struct oriel_ll_text *text, uint32_t line
 	uint32_t length, i;
 	uint64_t value = 0;
 
-	if (text->is_even)
+	if (ORIEL_DEV_OFTEN(text->is_even))
 		return *(const uint64_t *)(const void *)from;
 	length = oriel_ll_run(text, line);
 	ORIEL_DEV_ROLL
@@ -96,7 +96,7 @@ ORIEL_DEV void oriel_ll_give(const struct oriel_ll_text *text, uint32_t line, ui
 	char *to = text->at + (uint64_t)line * 8;
 	uint32_t length, i;
 
-	if (text->is_even) {
+	if (ORIEL_DEV_OFTEN(text->is_even)) {
 		*(uint64_t *)(void *)to = value;
 		return;
 	}
@@ -136,7 +136,7 @@ ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_pl
 	struct oriel_ll_text text = oriel_ll_text_of(from, length);
 	uint32_t line = g.rank;
 
-	if (text.lines <= g.size) {
+	if (ORIEL_DEV_OFTEN(text.lines <= g.size)) {
 		oriel_ll_write_batch(place, &text, line, g.size, 1);
 		return;
 	}
@@ -174,7 +174,7 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *pla
 		for (k = 0; k < batch; k++)
 			if (line + k * step < text->lines)
 				has_come &= oriel_ll_look(place, line + k * step, &value[k]);
-		if (has_come)
+		if (ORIEL_DEV_OFTEN(has_come))
 			break;
 		aim->operand = oriel_ll_flag(place, line);
 		status = oriel_dev_wait_step(waiter, aim, line);
@@ -203,7 +203,7 @@ ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
 	enum oriel_status status = ORIEL_OK;
 	uint32_t line = g.rank;
 
-	if (text.lines <= g.size)
+	if (ORIEL_DEV_OFTEN(text.lines <= g.size))
 		return oriel_ll_read_batch(place, &text, line, g.size, 1, &waiter, aim);
 	ORIEL_DEV_ROLL
 	for (; line < text.lines && status == ORIEL_OK; line += g.size * ORIEL_LL_BATCH)
@@ -221,6 +221,10 @@ ORIEL_DEV enum oriel_status oriel_ll_check(const struct oriel_dev_window *w, uin
 				    what, peer,          (uint32_t)(at >> ORIEL_AT_BITS)};
 	enum oriel_status status;
 
+	if (ORIEL_DEV_OFTEN(oriel_dev_has_at_hand(w, peer, at, oriel_ll_length(length), target) &
+			    (length <= ORIEL_LL_MAX) &
+			    !(((uintptr_t)target->base | at) % ORIEL_LL_LINE)))
+		return ORIEL_OK;
 	/* More than any buffer has: refused as that. */
 	if (length > ORIEL_LL_MAX)
 		length = UINT64_MAX / ORIEL_LL_LINE;

@@ -74,8 +74,9 @@ ORIEL_DEV uint64_t *oriel_mapped_arrival(const struct oriel_dev_window *w, char 
 }
 
 /*
- * In u64 from the word that mapped peers add to: the one for NICs, since their
- * atomics and those of CPUs and GPUs do not know of each other.
+ * In u64 from the word that mapped peers add to: the one for NICs of rail 0, the
+ * next for those of rail 1, and so on. The atomics of a NIC know neither of those
+ * of CPUs and GPUs nor of another NIC's.
  */
 #define ORIEL_MAPPED_FLAT_NIC 8u
 

@@ -201,6 +201,26 @@ ORIEL_DEV uint64_t oriel_dev_acquire(const uint64_t *word, uint64_t seen)
 }
 
 /*
+ * The same for a waiter of several words: the first for each of them, the second
+ * after the last, which is all of it on a GPU.
+ */
+ORIEL_DEV void oriel_dev_acquire_each(const uint64_t *word)
+{
+#ifdef ORIEL_DEV_HALF_FENCES
+	(void)word;
+#else
+	(void)oriel_dev_load_acquire(word);
+#endif
+}
+
+ORIEL_DEV void oriel_dev_acquire_all(void)
+{
+#ifdef ORIEL_DEV_HALF_FENCES
+	asm volatile("fence.acquire.sys;" : : : "memory");
+#endif
+}
+
+/*
  * A release in two halves, so that a GPU may do something between them: begin,
  * then store or add. On a CPU the second half is all of it.
  */

@@ -2,7 +2,8 @@
 /*
  * The rdma path: what window operations become on the link to a peer. Segments
  * and shared buffers are known to adapters from address 0 on, so that a remote
- * address is an offset.
+ * address is an offset; each adapter has keys of its own, so that all that is
+ * named depends on the rail of the link.
  */
 #ifndef ORIEL_DEV_RDMA_H
 #define ORIEL_DEV_RDMA_H
@@ -10,13 +11,20 @@
 #include <oriel/dev/link.h>
 #include <oriel/dev/mapped.h>
 
+/* The one of @keys for the link to @peer. */
+ORIEL_DEV uint32_t oriel_rdma_key(const struct oriel_dev_window *w, uint32_t peer,
+				  const struct oriel_dev_keys *keys)
+{
+	return keys->rail[w->peers[peer].link->rail];
+}
+
 ORIEL_DEV struct oriel_mlx5_place oriel_rdma_place(const struct oriel_dev_window *w, uint32_t peer,
 						   uint64_t at)
 {
 	const struct oriel_dev_buffer *buffer = &w->table[(at >> ORIEL_AT_BITS) * w->ranks + peer];
 	struct oriel_mlx5_place place = {buffer->address +
 						 (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1)),
-					 buffer->rkey};
+					 oriel_rdma_key(w, peer, &buffer->rkeys)};
 
 	return place;
 }
@@ -25,16 +33,18 @@ ORIEL_DEV struct oriel_mlx5_place oriel_rdma_place(const struct oriel_dev_window
 ORIEL_DEV struct oriel_mlx5_place oriel_rdma_control(const struct oriel_dev_window *w,
 						     uint32_t peer, uint64_t offset)
 {
-	struct oriel_mlx5_place place = {offset, w->peers[peer].control_rkey};
+	struct oriel_mlx5_place place = {offset,
+					 oriel_rdma_key(w, peer, &w->peers[peer].control_rkeys)};
 
 	return place;
 }
 
-/* Memory of this process. */
-ORIEL_DEV struct oriel_mlx5_place oriel_rdma_local(const struct oriel_dev_window *w,
+/* Memory of this process, for what is posted to @peer. */
+ORIEL_DEV struct oriel_mlx5_place oriel_rdma_local(const struct oriel_dev_window *w, uint32_t peer,
 						   const void *memory)
 {
-	struct oriel_mlx5_place place = {(uint64_t)(uintptr_t)memory, w->whole_lkey};
+	struct oriel_mlx5_place place = {(uint64_t)(uintptr_t)memory,
+					 oriel_rdma_key(w, peer, &w->whole_lkeys)};
 
 	return place;
 }
@@ -46,12 +56,22 @@ ORIEL_DEV struct oriel_mlx5_place oriel_rdma_signal(const struct oriel_dev_windo
 	return oriel_rdma_control(w, peer, (uint64_t)w->rank * w->signal_stride + (uint64_t)id * 8);
 }
 
+/* The word of the flat barrier of @slot at @peer that arrivals by this rail add to. */
+ORIEL_DEV struct oriel_mlx5_place oriel_rdma_flat(const struct oriel_dev_window *w, uint32_t peer,
+						  uint32_t slot)
+{
+	uint64_t at = w->flat_at + (uint64_t)slot * ORIEL_DEV_LINE;
+
+	at += 8 * (ORIEL_MAPPED_FLAT_NIC + (uint64_t)w->peers[peer].link->rail);
+	return oriel_rdma_control(w, peer, at);
+}
+
 /* This rank's own counter, as its adapter sees it. */
 ORIEL_DEV struct oriel_mlx5_place oriel_rdma_counter(const struct oriel_dev_window *w,
 						     uint32_t peer, uint32_t counter)
 {
 	struct oriel_mlx5_place place = {((uint64_t)peer * w->counters + counter) * 8,
-					 w->counter_rkey};
+					 oriel_rdma_key(w, peer, &w->counter_rkeys)};
 
 	return place;
 }
@@ -61,7 +81,7 @@ ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_
 				 uint32_t peer, uint64_t from, void *to, uint64_t length)
 {
 	struct oriel_mlx5_place there = oriel_rdma_place(w, peer, from);
-	struct oriel_mlx5_place here = oriel_rdma_local(w, to);
+	struct oriel_mlx5_place here = oriel_rdma_local(w, peer, to);
 	uint64_t part;
 	int64_t ticket = -1, before;
 
@@ -93,7 +113,8 @@ ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *
 		return post.status;
 	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(post.queue, post.next),
 				 oriel_mlx5_head_of(post.queue, post.next, ORIEL_MLX5_FENCE_NONE),
-				 oriel_rdma_place(w, peer, at), oriel_rdma_local(w, &word), value);
+				 oriel_rdma_place(w, peer, at), oriel_rdma_local(w, peer, &word),
+				 value);
 	post.next++;
 	/* The answer goes to this stack, which the adapter has let go of afterwards. */
 	status = oriel_link_wait_local(l, oriel_dev_thread(),

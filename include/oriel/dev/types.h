@@ -36,8 +36,11 @@
 #define ORIEL_DEV_ROLL
 #endif
 
+/* The branch that is taken: its code follows at once, the other's lies elsewhere. */
+#define ORIEL_DEV_OFTEN(claim) __builtin_expect(!!(claim), 1)
+
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 2u
+#define ORIEL_DEV_VERSION 3u
 
 /*
  * Paths that this translation unit can use, as a mask of 1 << enum oriel_path.
@@ -50,6 +53,9 @@
 
 /* Bytes between words that different ranks write: two lines, for the prefetcher. */
 #define ORIEL_DEV_LINE 128u
+
+/* Adapters that a rank drives at most. A link joins two of one number, its rail. */
+#define ORIEL_DEV_RAILS 4u
 
 #define ORIEL_DEV_NO_INDEX UINT32_MAX
 #define ORIEL_DEV_NO_RANK UINT32_MAX
@@ -153,15 +159,20 @@ struct oriel_dev_comm {
 	const uint32_t *domain;          /* [domain_size], ranks in order */
 };
 
+/* What the adapter of each rail calls one piece of memory; 0 where there is none. */
+struct oriel_dev_keys {
+	uint32_t rail[ORIEL_DEV_RAILS];
+};
+
 struct oriel_dev_link;
 
 /* One rank of a window. */
 struct oriel_dev_peer {
-	char *control;                     /* its control segment, mapped here; NULL if not */
-	uint32_t path;                     /* enum oriel_path */
-	uint32_t control_rkey;             /* of its control segment, from address 0 on */
-	const struct oriel_dev_link *link; /* of the rdma path */
-	uint64_t reserved;
+	char *control; /* its control segment, mapped here; NULL if not */
+	uint32_t path; /* enum oriel_path */
+	uint32_t reserved;
+	const struct oriel_dev_link *link;   /* of the rdma path */
+	struct oriel_dev_keys control_rkeys; /* of its control segment, from address 0 on */
 };
 
 /* One buffer of one rank. */
@@ -169,8 +180,7 @@ struct oriel_dev_buffer {
 	char *base;       /* mapped here; some other address where it is not; NULL if not shared */
 	uint64_t length;  /* in bytes */
 	uint64_t address; /* of the first byte, as adapters know it */
-	uint32_t rkey;
-	uint32_t reserved;
+	struct oriel_dev_keys rkeys;
 };
 
 /* Ranks of which the handle itself says what is asked first. */
@@ -185,7 +195,7 @@ struct oriel_dev_near {
 	char *base; /* of buffer 0 */
 	uint64_t length;
 	uint32_t path;
-	uint32_t reserved;
+	uint32_t is_wide; /* buffer 0 lies on a GPU: what a warp stores to one line comes at once */
 };
 
 /* Barrier epochs of one slot: how often this rank has arrived there. */
@@ -228,8 +238,8 @@ struct oriel_dev_channel {
  *   signals   [R][S]  u64, rows of signal_stride bytes, row = source rank
  *   arrivals  [R][B]  u64, rows of barrier_stride, epoch of the source rank
  *   pairs     [R][B]  the same for the pairwise barrier
- *   flat      [B]     one line each: two u64, 64 bytes apart, that count the
- *                     arrivals of mapped peers and those through a NIC
+ *   flat      [B]     one line each: a u64 that counts the arrivals of mapped
+ *                     peers, and 64 bytes behind it one for each rail
  *   channels  [R][C]  struct oriel_dev_channel, row = peer
  *   staging   [R][C]  channel_bytes each, row = sending rank
  */
@@ -270,11 +280,11 @@ struct oriel_dev_window {
 	struct oriel_dev_sender *senders;     /* [ranks][channels] */
 	struct oriel_dev_receiver *receivers; /* [ranks][channels] */
 
-	uint32_t whole_lkey;   /* of all memory of this process, for sources and results */
-	uint32_t counter_rkey; /* of counter_words, from address 0 on */
+	struct oriel_dev_keys whole_lkeys;   /* of all memory of this process: sources, results */
+	struct oriel_dev_keys counter_rkeys; /* of counter_words, from address 0 on */
 
 	uint32_t near_first; /* rank of near[0]; as many follow as there are and fit */
-	uint32_t reserved;
+	uint32_t rails;      /* adapters of each rank; 0: no peer is reached by rdma */
 	struct oriel_dev_near near[ORIEL_DEV_NEAR];
 
 	struct oriel_dev_fault *fault;  /* refused arguments, of this window */
@@ -296,14 +306,15 @@ struct oriel_dev_window {
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_fault) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_rank) == 16);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_comm) == 48);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_peer) == 32);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_buffer) == 32);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_keys) == 16);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_peer) == 40);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_buffer) == 40);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_slot) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_sender) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_receiver) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_channel) == 2 * ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_near) == 32);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 480);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 504);
 
 /*
  * A place in a window: byte @offset of buffer @buffer. Buffer 0 is the one
