@@ -76,21 +76,39 @@ static void run_in_rounds(struct rank *r, const struct test_case *c)
 	}
 }
 
+/* Each launch counts its own failures. */
+struct streams {
+	const struct test_case *c;
+	struct rank parts[STREAMS];
+};
+
 static void run_stream(struct rank *r, unsigned index, void *context)
 {
-	const struct test_case *c = context;
-	struct rank part = *r;
+	struct streams *streams = context;
 
-	part.stream = index;
-	c->run(&part);
-	__atomic_fetch_add(&r->failures, part.failures, __ATOMIC_RELAXED);
+	(void)r;
+	streams->c->run(&streams->parts[index]);
+}
+
+static void run_in_streams(struct rank *r, const struct test_case *c)
+{
+	struct streams streams = {.c = c};
+	unsigned i;
+
+	for (i = 0; i < STREAMS; i++) {
+		streams.parts[i] = *r;
+		streams.parts[i].stream = i;
+	}
+	rank_fork(r, STREAMS, run_stream, &streams);
+	for (i = 0; i < STREAMS; i++)
+		r->failures += streams.parts[i].failures;
 }
 
 static void run(struct rank *r, const struct suite *s, const struct test_case *c)
 {
 	(void)s;
 	if (c->flags & IN_STREAMS)
-		rank_fork(r, STREAMS, run_stream, (void *)c);
+		run_in_streams(r, c);
 	else if (c->flags & IN_ROUNDS)
 		run_in_rounds(r, c);
 	else
