@@ -50,6 +50,12 @@ static enum oriel_status share_adopt(struct oriel_comm *comm, const struct ori_p
 	return ori_mem_adopt(comm->gpu, piece->address, piece->length, mem, offset);
 }
 
+/* Do all ranks map memory of each other's GPUs, so that no adapter is asked? */
+static bool share_is_mapped_whole(const struct oriel_comm *comm)
+{
+	return comm->gpu && comm->gpu_ways.domain_size == comm->size;
+}
+
 /* May @piece, memory of a GPU, be shared? */
 static enum oriel_status share_check_gpu(const struct oriel_comm *comm,
 					 const struct ori_piece *piece)
@@ -62,7 +68,7 @@ static enum oriel_status share_check_gpu(const struct oriel_comm *comm,
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%p is memory of a GPU: the window needs ORIEL_WINDOW_DEVICE",
 				piece->address);
-	if (comm->rdma)
+	if (comm->rdma && !share_is_mapped_whole(comm))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"%p is memory of a GPU, which the adapter does not reach, but "
 				"some rank is reached by rdma alone",
@@ -112,7 +118,7 @@ static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct
 		return ori_fail(ORIEL_ERR_INVALID, "%zu bytes at NULL cannot be shared",
 				piece->length);
 	status = share_export(comm, piece, &offering->mem[i], &offering->offer.blob[i]);
-	if (status == ORIEL_OK && comm->rdma)
+	if (status == ORIEL_OK && comm->rdma && !ori_mem_blob_is_gpu(&offering->offer.blob[i]))
 		status = ori_share_register(comm, piece->address, piece->length, &offering->mr[i],
 					    &offering->offer.rkeys[i]);
 	return status;
@@ -202,6 +208,28 @@ static enum oriel_status share_take(void *context, unsigned peer, const int *fds
 	return status;
 }
 
+/*
+ * The same from a rank on another node of the fabric. Host memory is the
+ * adapter's to reach, and no kernel's.
+ */
+static enum oriel_status share_take_far(const struct share_import *s, unsigned peer)
+{
+	const struct ori_offer *offer = share_offer_of(s, peer);
+	enum oriel_status status = ORIEL_OK;
+	unsigned i;
+
+	for (i = 0; i < s->count && status == ORIEL_OK; i++) {
+		if (!offer->blob[i].length ||
+		    (s->use[i] != ORI_USE_GPU && !ori_mem_blob_is_gpu(&offer->blob[i])))
+			continue;
+		status = ori_mem_import_fabric(s->comm->gpu, &offer->blob[i],
+					       &s->maps[(size_t)i * s->comm->size + peer]);
+	}
+	if (status == ORIEL_OK)
+		return status;
+	return ori_fail(status, "rank %u on another node: %s", peer, oriel_last_error());
+}
+
 /* What every rank offers: lengths, and how many descriptors will come. */
 static void share_expect(struct share_import *s, unsigned *expected)
 {
@@ -230,6 +258,9 @@ static enum oriel_status share_take_all(struct share_import *s, const int *fds, 
 		if (comm->of[peer].domain_index != ORIEL_DEV_NO_INDEX &&
 		    !ori_comm_is_foreign(comm, peer))
 			status = share_take(s, peer, NULL);
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+		if (ori_comm_is_far(comm, peer))
+			status = share_take_far(s, peer);
 	exchanged = ori_mesh_exchange(comm, fds, files, comm->expected, share_take, s);
 	return status == ORIEL_OK ? exchanged : status;
 }

@@ -186,7 +186,7 @@ static enum oriel_status window_register(struct oriel_window *w)
 	struct oriel_dev_window *d = &w->device;
 	size_t length = (size_t)d->ranks * d->counters * 8;
 
-	if (!w->comm->rdma)
+	if (!w->comm->rdma || w->gpu)
 		return ORIEL_OK;
 	d->rails = w->comm->rails;
 	d->whole_lkeys = *ori_links_whole_lkeys(w->comm);
@@ -293,9 +293,9 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 {
 	struct oriel_dev_buffer *buffer = &w->table[peer];
 
-	w->peers[peer].link = ori_links_device(w->comm, peer);
-	if (!w->peers[peer].link)
+	if (w->peers[peer].path != ORIEL_PATH_RDMA)
 		return;
+	w->peers[peer].link = ori_links_device(w->comm, peer);
 	w->peers[peer].control_rkeys = join->offer.rkeys[0];
 	buffer->base = w->device.control;
 	buffer->rkeys = join->offer.rkeys[1];
@@ -312,7 +312,8 @@ static void window_fill_peer(struct oriel_window *w, unsigned peer, uint64_t len
 	struct oriel_dev_buffer *buffer = &w->table[peer];
 	char *control = w->control[peer].address;
 
-	w->peers[peer].path = w->comm->of[peer].path;
+	w->peers[peer].path =
+		w->gpu ? (uint32_t)ori_comm_gpu_path(w->comm, peer) : w->comm->of[peer].path;
 	w->peers[peer].control = control;
 	buffer->length = length;
 	if (w->buffers[0][peer].address)
@@ -340,7 +341,8 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 		window_fill_peer(w, peer, joins[peer].length, control_length);
 		window_fill_remote(w, peer, &joins[peer], control_length);
 	}
-	ori_window_near(&w->device, w->comm->domain[0], w->peers, w->table);
+	ori_window_near(&w->device, w->gpu ? w->comm->gpu_ways.domain[0] : w->comm->domain[0],
+			w->peers, w->table);
 	ori_window_gpu_mark(w);
 	w->shared = 1;
 	return ori_window_gpu_publish(w, 0, w->device.buffers);

@@ -10,11 +10,11 @@ static enum oriel_status window_check_paths(const struct oriel_comm *comm)
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size; peer++)
-		if (comm->of[peer].path == ORIEL_PATH_RDMA)
+		if (ori_comm_gpu_path(comm, peer) == ORIEL_PATH_RDMA)
 			return ori_fail(ORIEL_ERR_UNSUPPORTED,
 					"a window in GPU memory: rank %u is reached by rdma (%s), "
 					"which kernels cannot use yet",
-					peer, comm->reasons[peer]);
+					peer, comm->gpu_ways.reasons[peer]);
 	return ORIEL_OK;
 }
 
@@ -90,9 +90,7 @@ void ori_window_gpu_mark(struct oriel_window *w)
 		/* One allocated by its window lies behind the control segment. */
 		if (!map->address)
 			map = &w->control[d->near_first + i];
-		d->near[i].is_wide = w->gpu && map->address &&
-				     (map->kind == ORI_MEM_BLOB_GPU_FILES ||
-				      map->kind == ORI_MEM_BLOB_GPU_HANDLE);
+		d->near[i].is_wide = w->gpu && map->address && ori_mapping_is_gpu(map);
 	}
 }
 

@@ -28,7 +28,7 @@ static const struct {
 	{ORI_SETTING_PORT, "ORIEL_PORT"},         {ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
 	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},   {ORI_SETTING_HCA, "ORIEL_HCA"},
 	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"}, {ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
-	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
+	{ORI_SETTING_FABRIC, "ORIEL_FABRIC"},     {ORI_SETTING_RAILS, "ORIEL_RAILS"},
 };
 
 static bool config_is_number(const char *text, uint64_t max, uint64_t *value)
@@ -118,6 +118,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return strlen(text) <= 255;
 	case ORI_SETTING_CONNECT:
 		return strcmp(text, "eager") == 0 || strcmp(text, "lazy") == 0;
+	case ORI_SETTING_FABRIC:
+		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0 ||
+		       strcmp(text, "require") == 0;
 	case ORI_SETTING_RAILS:
 		return config_is_number(text, 4, &number) && number > 0;
 	default:
