@@ -13,8 +13,6 @@
 
 #define STREAM_THREADS 512
 #define CHANNEL_BYTES (1ul << 20)
-#define TURN 65536ul /* what a block puts before the next takes its turn */
-#define SAMPLES 40
 #define WARM 3
 #define AT_LL (32ul << 20)    /* of the window: where LL messages go */
 #define AT_LL128 (48ul << 20) /* and those in lines */
@@ -178,6 +176,7 @@ struct plan {
 	uint32_t rounds;
 	uint64_t *ns;    /* [samples], of one round trip, in ns times rounds */
 	uint32_t *wrong; /* bytes, or waits that failed */
+	uint32_t block;  /* the one that works, of a test of one block */
 };
 
 template <class Way, bool IS_CHECKED>
@@ -221,6 +220,8 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 	uint64_t n = p.first, start;
 	uint32_t i, k;
 
+	if (blockIdx.x != p.block)
+		return;
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
 		/* One text for both turns, else there are not registers enough. */
@@ -253,43 +254,47 @@ static bool is_right(const struct row *r)
 
 static void take(const struct row *r, uint64_t divisor, double moved)
 {
-	double us[SAMPLES];
-	unsigned i;
+	row_print_places(r, (const unsigned long long *)ns_buffer[0], (double)divisor, moved);
+}
 
-	for (i = 0; i < SAMPLES; i++)
-		us[i] = (double)ns_buffer[0][i] / (double)divisor / 1e3;
-	row_print(r, us, SAMPLES, moved);
+template <class Way, int KIND, bool IS_CHECKED>
+static void launch_ping_pong(struct bare *b, const struct row *r, struct plan p, uint64_t *count)
+{
+	uint64_t *ns = p.ns;
+	uint32_t i;
+
+	p.first = *count;
+	for (i = 0; i < 2; i++) {
+		CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
+		p.ns = ns_buffer[i] + (ns - ns_buffer[0]);
+		ping_pong<Way, KIND, IS_CHECKED><<<p.block + 1, r->threads, 0, b->rank[i].stream>>>(
+			b->window[i], 1 - i, r->bytes, b->rank[i].buffer[1], b->rank[i].buffer[0],
+			p);
+		CUDA_CHECK(cudaGetLastError());
+	}
+	bare_settle(b, r->test);
+	*count += (uint64_t)p.samples * p.rounds;
 }
 
 template <class Way, int KIND>
 static void run_ping_pong(struct bare *b, struct row r, uint64_t *count)
 {
-	static const uint32_t rounds[] = {8, 50, 200};
-	struct plan p = {0, 0, 0, NULL, wrong_buffer};
-	uint32_t pass, i;
+	struct plan p = {0, 4, 8, ns_buffer[0], wrong_buffer, 0};
+	uint32_t i;
 
 	r.impl = "oriel";
 	r.path = "mapped";
 	r.ranks = 2;
 	r.blocks = 1;
-	for (pass = 0; pass < 3; pass++) {
-		p.first = *count;
-		p.samples = pass == 2 ? SAMPLES : 4;
-		p.rounds = rounds[pass];
-		for (i = 0; i < 2; i++) {
-			bool is_checked = pass == 0 && Way::has_bytes;
-
-			CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
-			p.ns = ns_buffer[i];
-			(is_checked ? ping_pong<Way, KIND, Way::has_bytes>
-				    : ping_pong<Way, KIND,
-						false>)<<<1, r.threads, 0, b->rank[i].stream>>>(
-				b->window[i], 1 - i, r.bytes, b->rank[i].buffer[1],
-				b->rank[i].buffer[0], p);
-			CUDA_CHECK(cudaGetLastError());
-		}
-		bare_settle(b, r.test);
-		*count += (uint64_t)p.samples * p.rounds;
+	launch_ping_pong<Way, KIND, Way::has_bytes>(b, &r, p, count);
+	p.rounds = 50;
+	launch_ping_pong<Way, KIND, false>(b, &r, p, count);
+	p.rounds = 200;
+	p.samples = EACH;
+	for (i = 0; i < PLACES; i++) {
+		p.block = places[i];
+		p.ns = ns_buffer[0] + i * EACH;
+		launch_ping_pong<Way, KIND, false>(b, &r, p, count);
 	}
 	if (is_right(&r))
 		take(&r, 2ul * p.rounds, 0);
@@ -372,6 +377,8 @@ __global__ void barriers(const __grid_constant__ struct oriel_dev_window w, uint
 	uint64_t start;
 	uint32_t i, k;
 
+	if (blockIdx.x != p.block)
+		return;
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
 		for (k = 0; k < p.rounds; k++) {
@@ -388,17 +395,17 @@ __global__ void barriers(const __grid_constant__ struct oriel_dev_window w, uint
 template <int KIND> static void run_barrier(struct bare *b, uint32_t threads)
 {
 	struct row r = row_of("barrier", "in kernel", 0, threads);
-	struct plan p = {0, 4, 50, NULL, wrong_buffer};
-	uint32_t pass, i;
+	struct plan p = {0, EACH, 200, NULL, wrong_buffer, 0};
+	uint32_t place, i;
 
 	r.ranks = b->attr.ranks;
-	for (pass = 0; pass < 2; pass++) {
-		p.samples = pass ? SAMPLES : 4;
-		p.rounds = 200;
+	for (place = 0; place < PLACES; place++) {
+		p.block = places[place];
 		for (i = 0; i < b->attr.ranks; i++) {
 			CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
-			p.ns = ns_buffer[i];
-			barriers<KIND><<<1, threads, 0, b->rank[i].stream>>>(b->window[i], 2, p);
+			p.ns = ns_buffer[i] + place * EACH;
+			barriers<KIND><<<p.block + 1, threads, 0, b->rank[i].stream>>>(b->window[i],
+										       2, p);
 			CUDA_CHECK(cudaGetLastError());
 		}
 		bare_settle(b, "barrier");
@@ -430,7 +437,7 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 /* Of one thread, of all that add to the one word. */
 static void run_fetch_add(struct bare *b, const char *mode, uint32_t blocks, uint32_t threads)
 {
-	struct plan p = {0, SAMPLES, 200, ns_buffer[0], wrong_buffer};
+	struct plan p = {0, PLACED, 200, ns_buffer[0], wrong_buffer, 0};
 	struct row r = row_of("fetch_add", mode, 8, threads);
 
 	r.blocks = blocks;
@@ -461,22 +468,17 @@ __global__ void __launch_bounds__(1024, 1)
 	oriel_dev_flush(&w, g, 0);
 }
 
-/* The same bytes: each block takes every so many pieces of them, so that all are in one area. */
+/* The same bytes, by blocks that put them together. */
 __global__ void __launch_bounds__(1024, 1)
 	put_turns(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, char *source,
 		  uint64_t bytes, uint32_t rounds, uint32_t *wrong)
 {
 	struct oriel_dev_group g = oriel_dev_block();
-	uint64_t at, part;
 	uint32_t i;
 
-	for (i = 0; i < rounds; i++) {
-		for (at = blockIdx.x * TURN; at < bytes; at += gridDim.x * TURN) {
-			part = bytes - at < TURN ? bytes - at : TURN;
-			if (oriel_dev_put(&w, g, peer, at, source + at, part) < 0)
-				atomicAdd(wrong, 1u);
-		}
-	}
+	for (i = 0; i < rounds; i++)
+		if (oriel_dev_put_part(&w, g, blockIdx.x, gridDim.x, peer, 0, source, bytes) < 0)
+			atomicAdd(wrong, 1u);
 	oriel_dev_flush(&w, g, 0);
 }
 
@@ -715,7 +717,7 @@ int main(int argc, char **argv)
 	bare_enable_peers((uint32_t)gpus);
 	wrong_buffer = (uint32_t *)bare_pinned(sizeof(uint32_t));
 	for (i = 0; i < BARE_MAX; i++)
-		ns_buffer[i] = (uint64_t *)bare_pinned(sizeof(uint64_t) * SAMPLES);
+		ns_buffer[i] = (uint64_t *)bare_pinned(sizeof(uint64_t) * PLACED);
 
 	bare_open(&b, &attr);
 	if (wants(parts, "latency"))

@@ -52,6 +52,7 @@ GOALS = [
 
 
 def run(program, arguments, env):
+    """Its rows, and whether it ended well."""
     command = [str(program), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=env)
@@ -67,7 +68,42 @@ def run(program, arguments, env):
     if done.returncode:
         print(f"{program.name}: exit code {done.returncode}: {done.stderr[-1500:]}",
               file=sys.stderr)
-    return rows
+    return rows, done.returncode == 0
+
+
+def turns(arguments):
+    """What runs in each pass: program, arguments. Pairs of GPUs, then what all of them do."""
+    for name in arguments.only.split(","):
+        if name in ("limits", "post_rows"):
+            yield name, []
+            continue
+        yield name, ["2"]
+        if arguments.gpus > 2:
+            yield name, [str(arguments.gpus)] + (["barrier"] if name == "oriel_rows" else [])
+
+
+def measure(arguments):
+    """All rows of all passes, and one line for each program: did all of its rows come?"""
+    # Multicast can take the GPUs of a shared host out of service.
+    env = dict(os.environ, NCCL_NVLS_ENABLE="0", NVSHMEM_DISABLE_NVLS="1")
+    runs, seen = [], {}
+    for turn in range(arguments.passes):
+        for name, words in turns(arguments):
+            if turn and not words:
+                continue
+            program = arguments.directory / name
+            rows, is_well = run(program, words, env) if program.exists() else ([], False)
+            runs += rows
+            seen.setdefault(" ".join([name, *words]), []).append(
+                (is_well, {key_of(row) for row in rows}))
+    is_complete = True
+    for command, passes in seen.items():
+        whole = set.union(*(keys for _, keys in passes))
+        is_well = bool(whole) and all(well and keys == whole for well, keys in passes)
+        is_complete &= is_well
+        print(f"{command:16} {len(whole):4} rows, {len(passes)} passes: "
+              f"{'complete' if is_well else 'NOT COMPLETE'}")
+    return runs, is_complete
 
 
 def key_of(row):
@@ -117,10 +153,13 @@ def show(row, goal):
 
 
 def judge(rows):
+    """What was met of the goals, beside the best peer; also a row that did not come is told."""
     print(f"{'row':44} {'goal':>12} {'oriel':>12} {'spread':>7} {'best peer':>22}  verdict")
     for goal in GOALS:
         ours = best(rows, goal, "oriel")
         if ours is None:
+            if goal.ranks == 2 or any(r["ranks"] == goal.ranks for r in rows):
+                print(f"{goal.test} {goal.mode} {goal.bytes or ''} ranks {goal.ranks}: NO ROW")
             continue
         peers = [(p, best(rows, goal, p)) for p in ("nvshmem", "nccl")]
         peers = [(p, r) for p, r in peers if r]
@@ -176,15 +215,7 @@ def main():
         help="of the sources, where git does not know")
     parser.add_argument("--all", action="store_true", help="print every row")
     arguments = parser.parse_args()
-    # Multicast can take the GPUs of a shared host out of service.
-    env = dict(os.environ, NCCL_NVLS_ENABLE="0", NVSHMEM_DISABLE_NVLS="1")
-    runs = []
-    for turn in range(arguments.passes):
-        for name in arguments.only.split(","):
-            program = arguments.directory / name
-            if program.exists() and not (turn and name in ("limits", "post_rows")):
-                count = [] if name in ("limits", "post_rows") else [str(arguments.gpus)]
-                runs += run(program, count, env)
+    runs, is_complete = measure(arguments)
     rows = merge(runs)
     where, commit = machine(), arguments.commit
     for row in rows:
@@ -195,6 +226,7 @@ def main():
     if arguments.all:
         table(rows)
     judge(rows)
+    sys.exit(0 if is_complete else 1)
 
 
 if __name__ == "__main__":

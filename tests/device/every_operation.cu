@@ -13,6 +13,7 @@ static __device__ int64_t use_data(const struct oriel_dev_window *w, struct orie
 	uint64_t old = 0;
 
 	result |= oriel_dev_put(w, g, peer, 0, memory, 4096);
+	result |= oriel_dev_put_part(w, g, 1, 3, peer, 0, memory, 4096);
 	result |= oriel_dev_put_value(w, peer, 8, 1);
 	result |= oriel_dev_get(w, g, peer, oriel_at(1, 3), memory, 77);
 	result |= oriel_dev_fetch_add(w, peer, 16, 1, &old);

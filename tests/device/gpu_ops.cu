@@ -143,15 +143,24 @@ __global__ void __launch_bounds__(THREADS_MOST) put_skewed(const __grid_constant
 	BEGIN;
 	char *base = (char *)oriel_dev_address(w, me, 0);
 	uint64_t at = EDGE + j->to;
+	uint32_t parts, i;
 
-	flood(g, base, j->length + 2 * EDGE + 64);
 	fill(g, scratch + j->from, j->length, j->seed + me);
-	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
-	CLAIM_POSTED(oriel_dev_put(w, g, next, at, scratch + j->from, j->length));
-	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
-	LOOK(base + at, j->length, j->seed + prev);
-	LOOK_GUARD(base, at);
-	LOOK_GUARD(base + at + j->length, EDGE);
+	/* Once in one piece, then by three parts. */
+	for (parts = 1; parts <= 3; parts += 2) {
+		flood(g, base, j->length + 2 * EDGE + 64);
+		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
+		for (i = 0; i < parts; i++)
+			CLAIM_POSTED(parts == 1 ? oriel_dev_put(w, g, next, at, scratch + j->from,
+								j->length)
+						: oriel_dev_put_part(w, g, i, parts, next, at,
+								     scratch + j->from, j->length));
+		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
+		LOOK(base + at, j->length, j->seed + prev);
+		LOOK_GUARD(base, at);
+		LOOK_GUARD(base + at + j->length, EDGE);
+		oriel_dev_sync(g);
+	}
 	/* A get of what is there now, back to another place of the scratch. */
 	flood(g, scratch + LENGTH / 2, j->length + 2 * EDGE + 64);
 	CLAIM_POSTED(

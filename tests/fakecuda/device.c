@@ -370,12 +370,31 @@ CUresult cuStreamSynchronize(CUstream stream)
 	return may_wait(stream) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+static atomic_ullong copied;
+
+uint64_t fakecuda_copied(void)
+{
+	return atomic_load(&copied);
+}
+
+/* An aligned word at once, for kernels may look at it. */
+static void copy(CUdeviceptr to, CUdeviceptr from, size_t length)
+{
+	if (length == 8 && (to | from) % 8 == 0)
+		__atomic_store_n((uint64_t *)to,
+				 __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+	else
+		memcpy((void *)to, (const void *)from, length);
+}
+
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream stream)
 {
 	if (!may_wait(stream) || fake_fails("cuMemcpyAsync"))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	copy(to, from, length);
+	atomic_fetch_add(&copied, length);
 	fake_thread.posted.copies++;
-	memcpy((void *)to, (const void *)from, length);
 	return CUDA_SUCCESS;
 }
 

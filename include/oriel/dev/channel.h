@@ -6,6 +6,17 @@
  *	freed <= received <= ready <= sent <= freed + channel_bytes
  * where ready and freed are the last values told to the other end. received -
  * freed stays below a quarter of channel_bytes once the receiver has caught up.
+ *
+ * How much staging is enough for GPUs: us for a message that goes both ways between
+ * two H200s, cut among blocks of 512 threads, each with a channel of its own:
+ *
+ *	channel_bytes   blocks   1 MiB   16 MiB   1 GiB
+ *	128 KiB             16    13.4    111.5    6593
+ *	128 KiB             64    10.4     58.5    3112
+ *	256 KiB             16    11.9     78.5    4388
+ *	256 KiB             64    10.2     56.8    2959
+ *	1 MiB               16    10.7     65.8    3315
+ *	1 MiB               64     9.8     56.8    2932
  */
 #ifndef ORIEL_DEV_CHANNEL_H
 #define ORIEL_DEV_CHANNEL_H

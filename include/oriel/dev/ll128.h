@@ -33,7 +33,7 @@ ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t pe
 #ifdef __CUDA_ARCH__
 	return oriel_dev_is_at_hand(w, peer) && oriel_dev_near_of(w, peer)->is_wide;
 #else
-	uint32_t path = peer < w->ranks ? oriel_dev_path(w, peer) : ORIEL_PATH_NONE;
+	uint32_t path = peer < w->ranks ? oriel_dev_path(w, peer) : (uint32_t)ORIEL_PATH_NONE;
 
 	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
 #endif
@@ -292,7 +292,13 @@ ORIEL_DEV int64_t oriel_dev_put_ll128(const struct oriel_dev_window *w, struct o
 		return status;
 #ifdef __CUDA_ARCH__
 	if (oriel_ll128_is_wide(g)) {
-		oriel_ll128_write_wide(g, there.base, &text, epoch);
+		/* Twice as text, as in oriel_ll_write(). */
+		if (ORIEL_DEV_OFTEN(text.is_even)) {
+			text.is_even = true;
+			oriel_ll128_write_wide(g, there.base, &text, epoch);
+		} else {
+			oriel_ll128_write_wide(g, there.base, &text, epoch);
+		}
 		return 0;
 	}
 #endif
@@ -324,9 +330,15 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_ll128(const struct oriel_dev_window *
 	if (status != ORIEL_OK)
 		return status;
 #ifdef __CUDA_ARCH__
-	if (oriel_ll128_is_wide(g))
-		return oriel_dev_vote(g, oriel_ll128_read_wide(w, g, here.base, &text, &aim,
-							       timeout_ns));
+	if (oriel_ll128_is_wide(g)) {
+		if (ORIEL_DEV_OFTEN(text.is_even)) {
+			text.is_even = true;
+			status = oriel_ll128_read_wide(w, g, here.base, &text, &aim, timeout_ns);
+		} else {
+			status = oriel_ll128_read_wide(w, g, here.base, &text, &aim, timeout_ns);
+		}
+		return oriel_dev_vote(g, status);
+	}
 #endif
 	return oriel_dev_vote(g, oriel_ll128_read_each(w, g, here.base, &text, &aim, timeout_ns));
 }
