@@ -58,7 +58,6 @@ enum oriel_verdict ori_tally_verdict(const struct ori_tally *tally);
 struct ori_prospect {
 	enum oriel_verdict verdict;
 	bool is_built, is_used;
-	bool is_there; /* its hardware is */
 	char why[480];
 };
 

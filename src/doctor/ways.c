@@ -153,7 +153,6 @@ static void way_judge(const struct ori_facts *f, enum oriel_way way,
 
 	p->is_built = way_is_built(f, way);
 	p->is_used = false;
-	p->is_there = hardware == ORI_FACT_YES;
 	elsewhere = p->is_built ? "" : "not in this library; ";
 	way_sum(way, rulings, count, &sum);
 	if (hardware == ORI_FACT_NO || allowed == ORI_FACT_NO) {
@@ -205,8 +204,7 @@ void ori_ways_judge(const struct ori_facts *facts, const struct ori_ruling *ruli
 bool ori_ways_are_well(const struct ori_prospect prospects[ORIEL_WAYS])
 {
 	for (unsigned way = 0; way <= ORIEL_WAY_T3; way++)
-		if (prospects[way].is_built && prospects[way].is_there &&
-		    prospects[way].verdict == ORIEL_VERDICT_FAIL)
+		if (prospects[way].is_built && prospects[way].verdict == ORIEL_VERDICT_FAIL)
 			return false;
 	return true;
 }
