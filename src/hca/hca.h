@@ -31,6 +31,7 @@ struct ori_hca_caps {
 	const char *name; /* of the device, "soft0", "mlx5_0" */
 	uint32_t depth_max;
 	uint32_t mtu;               /* in bytes */
+	uint32_t length_max;        /* bytes that one request moves */
 	uint32_t max_rd_atomic;     /* READs and atomics outstanding per QP */
 	uint64_t first;             /* index that queues begin with; 0 but in tests of wraps */
 	bool reads_rings;           /* queues may have a ring */
@@ -103,8 +104,7 @@ enum ori_hca_opcode {
 	ORI_HCA_CAS,
 };
 
-#define ORI_HCA_INLINE_MAX 28u                 /* bytes of data inside a request, of any adapter */
-#define ORI_HCA_LENGTH_MAX (UINT32_C(1) << 30) /* that any adapter moves at once */
+#define ORI_HCA_INLINE_MAX 28u /* bytes of data inside a request, of any adapter */
 
 /* May be combined. */
 enum ori_hca_wr_flags {
@@ -188,6 +188,11 @@ struct ori_hca_ops {
 	enum oriel_status (*register_memory)(struct ori_hca *hca, void *address, size_t length,
 					     uint64_t iova, unsigned access, struct ori_hca_mr **mr,
 					     struct ori_hca_keys *keys);
+	/* The same for what a dma-buf holds from @offset on: of a GPU, say. @fd stays the caller's.
+	 */
+	enum oriel_status (*register_dmabuf)(struct ori_hca *hca, int fd, uint64_t offset,
+					     size_t length, uint64_t iova, unsigned access,
+					     struct ori_hca_mr **mr, struct ori_hca_keys *keys);
 	void (*unregister_memory)(struct ori_hca_mr *mr);
 
 	enum oriel_status (*create_cq)(struct ori_hca *hca, const struct ori_hca_cq_attr *attr,
@@ -238,5 +243,8 @@ struct ori_hca_ops {
 };
 
 extern const struct ori_hca_ops ori_hca_soft_ops;
+
+/* Adapters of this machine; NULL if the library was built without infiniband/verbs.h. */
+const struct ori_hca_ops *ori_hca_verbs(void);
 
 #endif

@@ -72,6 +72,7 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.name = node->name,
 		.depth_max = ORIEL_MLX5_DEPTH_MAX,
 		.mtu = (uint32_t)node->scenario.mtu,
+		.length_max = ORIEL_MLX5_LENGTH_MAX,
 		.max_rd_atomic = (uint32_t)node->scenario.reads,
 		.first = node->scenario.first,
 		.reads_rings = true,
@@ -109,6 +110,16 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 	keys->lkey = keys->rkey = mr->key;
 	*out = (struct ori_hca_mr *)mr;
 	return ORIEL_OK;
+}
+
+static enum oriel_status soft_register_dmabuf(struct ori_hca *hca, int fd, uint64_t offset,
+					      size_t length, uint64_t iova, unsigned access,
+					      struct ori_hca_mr **out, struct ori_hca_keys *keys)
+{
+	(void)fd, (void)offset, (void)length, (void)iova, (void)access, (void)out, (void)keys;
+	return ori_fail(ORIEL_ERR_UNSUPPORTED,
+			"%s reaches what its process reaches: it takes no dma-buf",
+			to_node(hca)->name);
 }
 
 /* WQEs that still use the memory fail, as they would on an adapter. */
@@ -526,6 +537,7 @@ const struct ori_hca_ops ori_hca_soft_ops = {
 	.caps = soft_caps,
 	.describe = soft_describe,
 	.register_memory = soft_register,
+	.register_dmabuf = soft_register_dmabuf,
 	.unregister_memory = soft_unregister,
 	.create_cq = soft_create_cq,
 	.destroy_cq = soft_destroy_cq,

@@ -10,7 +10,6 @@
 #include "hca/soft_qp.h"
 
 static_assert(ORI_HCA_INLINE_MAX == ORIEL_MLX5_INLINE_MAX, "what fits into one block");
-static_assert(ORI_HCA_LENGTH_MAX == ORIEL_MLX5_LENGTH_MAX, "what one WQE moves");
 
 static char *call_ring(uint32_t depth)
 {
@@ -85,7 +84,7 @@ void ori_soft_call_close_qp(struct soft_qp *qp)
 static enum oriel_status call_check(const struct soft_qp *qp, const struct ori_hca_wr *wr)
 {
 	bool is_atomic = wr->opcode == ORI_HCA_FETCH_ADD || wr->opcode == ORI_HCA_CAS;
-	uint32_t most = ORI_HCA_LENGTH_MAX;
+	uint32_t most = ORIEL_MLX5_LENGTH_MAX;
 
 	if (wr->opcode > ORI_HCA_CAS)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: there is no operation %u", qp->node->name,
