@@ -40,6 +40,7 @@ MODULES = {
                  " oriel/dev/order.h oriel/dev/wait.h",
                  "it owns the links, but names no backend"),
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
+    "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
     "progress": Rule("comm mem dev public", "no backend name appears here"),
     "p2p": Rule("comm mem hca dev public", "no backend name appears here"),
     "coll": Rule("public dev", "it is a user of the public API"),

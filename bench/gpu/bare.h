@@ -169,6 +169,7 @@ static inline void bare_fill(struct bare *b, uint32_t rank, char **controls)
 		w->near[i].path = peers[i].path;
 		w->near[i].base = table[0][i].base;
 		w->near[i].length = table[0][i].length;
+		w->near[i].is_wide = 1;
 	}
 	w->counter_words = (uint64_t *)bare_alloc(b, rank, 8ul * a->ranks * a->counters);
 	w->signal_bases = (uint64_t *)bare_alloc(b, rank, 8ul * a->ranks * a->signals);

@@ -17,8 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SAMPLES 40
-
 static int rank_of, ranks;
 static cudaStream_t stream;
 static ncclComm_t comm;
@@ -114,13 +112,16 @@ static void run_send_recv(size_t bytes, bool is_both)
 
 #ifdef HAS_DEVICE
 template <class Coop>
-__global__ void barriers(ncclDevComm dev, unsigned samples, unsigned rounds, unsigned long long *ns)
+__global__ void barriers(ncclDevComm dev, unsigned block, unsigned rounds, unsigned long long *ns)
 {
+	if (blockIdx.x != block)
+		return;
+
 	ncclLsaBarrierSession<Coop> barrier(Coop(), dev, ncclTeamTagLsa(), 0);
 	unsigned long long start, end;
 	unsigned i, k;
 
-	for (i = 0; i < samples; i++) {
+	for (i = 0; i < EACH; i++) {
 		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start)::"memory");
 		for (k = 0; k < rounds; k++)
 			barrier.sync(Coop(), cuda::memory_order_acq_rel);
@@ -130,18 +131,19 @@ __global__ void barriers(ncclDevComm dev, unsigned samples, unsigned rounds, uns
 	}
 }
 
-static void print_barrier(unsigned threads)
+template <typename Coop> static void run_barrier(ncclDevComm dev, unsigned threads)
 {
 	struct row r = {"barrier", "nccl", "in kernel", "mapped", (unsigned)ranks, 0, threads, 1};
-	double us[SAMPLES];
 	unsigned i;
 
-	CHECK(cudaGetLastError());
-	CHECK(cudaStreamSynchronize(stream));
-	for (i = 0; i < SAMPLES; i++)
-		us[i] = (double)ns[i] / 200 / 1e3;
+	for (i = 0; i < PLACES; i++) {
+		barriers<Coop>
+			<<<places[i] + 1, threads, 0, stream>>>(dev, places[i], 200, ns + i * EACH);
+		CHECK(cudaGetLastError());
+		CHECK(cudaStreamSynchronize(stream));
+	}
 	if (rank_of == 0)
-		row_print(&r, us, SAMPLES, 0);
+		row_print_places(&r, ns, 200, 0);
 }
 
 static void run_barriers(void)
@@ -157,10 +159,8 @@ static void run_barriers(void)
 		fprintf(stderr, "no NCCL device communicator: %s\n", ncclGetErrorString(result));
 		return;
 	}
-	barriers<ncclCoopWarp><<<1, 32, 0, stream>>>(dev, SAMPLES, 200, ns);
-	print_barrier(32);
-	barriers<ncclCoopCta><<<1, 256, 0, stream>>>(dev, SAMPLES, 200, ns);
-	print_barrier(256);
+	run_barrier<ncclCoopWarp>(dev, 32);
+	run_barrier<ncclCoopCta>(dev, 256);
 	NCCL_CHECK(ncclDevCommDestroy(comm, &dev));
 }
 #else
@@ -211,7 +211,7 @@ int main(int argc, char **argv)
 	CHECK(cudaMalloc(&source, 1ul << 30));
 	CHECK(cudaMalloc(&target, 1ul << 30));
 	CHECK(cudaHostAlloc(&wrong, sizeof(*wrong), cudaHostAllocDefault));
-	CHECK(cudaHostAlloc(&ns, sizeof(*ns) * SAMPLES, cudaHostAllocDefault));
+	CHECK(cudaHostAlloc(&ns, sizeof(*ns) * PLACED, cudaHostAllocDefault));
 	*wrong = 0;
 	run_barriers();
 	for (both = 0; both < 2 && ranks == 2; both++)

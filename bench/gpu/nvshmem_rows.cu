@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SAMPLES 40
 #define ROOM (1ul << 30)
 
 static int rank_of, ranks;
@@ -98,12 +97,14 @@ static __device__ void compare(const char *at, size_t bytes, unsigned long long 
 /* @IS_CHECKED: each message carries other bytes, which the receiver looks at. */
 template <int WAY, int SCOPE, bool IS_CHECKED>
 __global__ void ping_pong(char *to, char *from, size_t bytes, uint64_t *word, int me,
-			  unsigned samples, unsigned rounds, unsigned long long first,
-			  unsigned long long *ns, unsigned *wrong)
+			  unsigned block, unsigned samples, unsigned rounds,
+			  unsigned long long first, unsigned long long *ns, unsigned *wrong)
 {
 	unsigned long long n = first, start;
 	unsigned i, k;
 
+	if (blockIdx.x != block)
+		return;
 	for (i = 0; i < samples; i++) {
 		start = now_ns();
 		for (k = 0; k < rounds; k++) {
@@ -149,17 +150,12 @@ static void settle(void)
 	nvshmem_barrier_all();
 }
 
-static void take(const char *test, const char *mode, size_t bytes, unsigned threads, unsigned count,
-		 double divisor)
+static void take(const char *test, const char *mode, size_t bytes, unsigned threads, double divisor)
 {
 	struct row r = {test, "nvshmem", mode, "mapped", (unsigned)ranks, bytes, threads, 1};
-	double us[SAMPLES];
-	unsigned i;
 
-	for (i = 0; i < count; i++)
-		us[i] = (double)ns[i] / divisor / 1e3;
 	if (rank_of == 0)
-		row_print(&r, us, count, 0);
+		row_print_places(&r, ns, divisor, 0);
 }
 
 /* Messages of each way so far: what its word has come to. */
@@ -171,13 +167,15 @@ static void run_ping_pong(const char *test, const char *mode, size_t bytes, unsi
 	uint64_t *word = words + WAY * 8;
 	unsigned pass;
 
-	for (pass = 0; pass < 2 && rank_of < 2; pass++) {
-		unsigned samples = pass ? SAMPLES : 4;
+	for (pass = 0; pass < 1 + PLACES && rank_of < 2; pass++) {
+		unsigned samples = pass ? EACH : 4, place = pass ? pass - 1 : 0;
 		bool is_checked = WAY == PUT_SIGNAL && pass == 0;
 
-		(is_checked ? ping_pong<WAY, SCOPE, WAY == PUT_SIGNAL>
-			    : ping_pong<WAY, SCOPE, false>)<<<1, threads, 0, stream>>>(
-			window, source, bytes, word, rank_of, samples, 200, counts[WAY], ns, wrong);
+		(is_checked
+			 ? ping_pong<WAY, SCOPE, WAY == PUT_SIGNAL>
+			 : ping_pong<WAY, SCOPE, false>)<<<places[place] + 1, threads, 0, stream>>>(
+			window, source, bytes, word, rank_of, places[place], samples, 200,
+			counts[WAY], ns + place * EACH, wrong);
 		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(stream));
 		counts[WAY] += samples * 200;
@@ -187,17 +185,19 @@ static void run_ping_pong(const char *test, const char *mode, size_t bytes, unsi
 		exit(1);
 	}
 	nvshmem_barrier_all();
-	take(test, mode, bytes, threads, SAMPLES, 2 * 200);
+	take(test, mode, bytes, threads, 2 * 200);
 }
 
 enum meeting { SYNC_ALL, BARRIER_ALL };
 
 template <int MEETING, int SCOPE>
-__global__ void meetings(unsigned samples, unsigned rounds, unsigned long long *ns)
+__global__ void meetings(unsigned block, unsigned samples, unsigned rounds, unsigned long long *ns)
 {
 	unsigned long long start;
 	unsigned i, k;
 
+	if (blockIdx.x != block)
+		return;
 	for (i = 0; i < samples; i++) {
 		start = now_ns();
 		for (k = 0; k < rounds; k++) {
@@ -217,17 +217,22 @@ __global__ void meetings(unsigned samples, unsigned rounds, unsigned long long *
 
 template <int MEETING, int SCOPE> static void run_meeting(const char *mode, unsigned threads)
 {
-	unsigned samples = SAMPLES, rounds = 200;
-	void *arguments[] = {&samples, &rounds, &ns};
+	unsigned samples = EACH, rounds = 200, block, place;
+	unsigned long long *at;
+	void *arguments[] = {&block, &samples, &rounds, &at};
 
-	nvshmem_barrier_all();
-	if (nvshmemx_collective_launch((const void *)meetings<MEETING, SCOPE>, 1, threads,
-				       arguments, 0, stream)) {
-		fprintf(stderr, "nvshmemx_collective_launch failed\n");
-		exit(2);
+	for (place = 0; place < PLACES; place++) {
+		block = places[place];
+		at = ns + place * EACH;
+		nvshmem_barrier_all();
+		if (nvshmemx_collective_launch((const void *)meetings<MEETING, SCOPE>, block + 1,
+					       threads, arguments, 0, stream)) {
+			fprintf(stderr, "nvshmemx_collective_launch failed\n");
+			exit(2);
+		}
+		settle();
 	}
-	settle();
-	take("barrier", mode, 0, threads, SAMPLES, 200);
+	take("barrier", mode, 0, threads, 200);
 }
 
 __global__ void fetch_adds(uint64_t *word, unsigned samples, unsigned rounds,
@@ -241,8 +246,19 @@ __global__ void fetch_adds(uint64_t *word, unsigned samples, unsigned rounds,
 		/* Each adds what the one before returned, so that none is left out. */
 		for (k = 0; k < rounds; k++)
 			old = nvshmem_uint64_atomic_fetch_add(word, 1 + (old >> 63), 1);
-		ns[i] = now_ns() - start;
+		if (threadIdx.x + blockIdx.x == 0)
+			ns[i] = now_ns() - start;
 	}
+}
+
+static void run_fetch_add(const char *mode, unsigned blocks, unsigned threads)
+{
+	if (rank_of == 0) {
+		fetch_adds<<<blocks, threads, 0, stream>>>(words + 60, PLACED, 200, ns);
+		CHECK(cudaStreamSynchronize(stream));
+	}
+	nvshmem_barrier_all();
+	take("fetch_add", mode, 8, threads, 200);
 }
 
 __global__ void put_blocks(char *to, const char *from, size_t bytes, unsigned rounds)
@@ -299,7 +315,15 @@ static void run_put_bw(size_t bytes, unsigned blocks, unsigned threads)
 	nvshmem_barrier_all();
 }
 
-static void rows(void)
+static void barrier_rows(void)
+{
+	run_meeting<SYNC_ALL, WARP>("sync_all", 32);
+	run_meeting<SYNC_ALL, BLOCK>("sync_all", 256);
+	run_meeting<BARRIER_ALL, WARP>("in kernel", 32);
+	run_meeting<BARRIER_ALL, BLOCK>("in kernel", 256);
+}
+
+static void pair_rows(void)
 {
 	static const unsigned blocks[] = {1, 2, 4, 8, 16, 32, 64, 132};
 	static const size_t sizes[] = {65536, 1ul << 20, 16ul << 20, 256ul << 20};
@@ -315,16 +339,8 @@ static void rows(void)
 	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 4096, 1024);
 	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 65536, 256);
 	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 65536, 1024);
-	run_meeting<SYNC_ALL, WARP>("sync_all", 32);
-	run_meeting<SYNC_ALL, BLOCK>("sync_all", 256);
-	run_meeting<BARRIER_ALL, WARP>("in kernel", 32);
-	run_meeting<BARRIER_ALL, BLOCK>("in kernel", 256);
-	if (rank_of == 0) {
-		fetch_adds<<<1, 1, 0, stream>>>(words + 60, SAMPLES, 200, ns);
-		CHECK(cudaStreamSynchronize(stream));
-	}
-	nvshmem_barrier_all();
-	take("fetch_add", "round trip", 8, 1, SAMPLES, 200);
+	run_fetch_add("round trip", 1, 1);
+	run_fetch_add("contended", 32, 32);
 	for (i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
 		for (k = 0; k < 4; k++)
 			run_put_bw(sizes[k], blocks[i], 1024);
@@ -375,11 +391,13 @@ int main(int argc, char **argv)
 	window = (char *)nvshmem_malloc(256ul << 20);
 	words = (uint64_t *)nvshmem_calloc(64, sizeof(*words));
 	CHECK(cudaMalloc(&source, 256ul << 20));
-	CHECK(cudaHostAlloc(&ns, sizeof(*ns) * SAMPLES, cudaHostAllocDefault));
+	CHECK(cudaHostAlloc(&ns, sizeof(*ns) * PLACED, cudaHostAllocDefault));
 	CHECK(cudaHostAlloc(&wrong, sizeof(*wrong), cudaHostAllocDefault));
 	*wrong = 0;
 	nvshmem_barrier_all();
-	rows();
+	barrier_rows();
+	if (ranks == 2)
+		pair_rows();
 	nvshmem_free(words);
 	nvshmem_free(window);
 	nvshmem_finalize();

@@ -2,15 +2,20 @@
 /*
  * What the device code of Oriel takes in kernels: ping-pongs, bandwidths,
  * barriers, channels, over hand-made windows. Every transfer is checked first in
- * rounds that are not timed. usage: oriel_rows [GPUS]
+ * rounds that are not timed. usage: oriel_rows [GPUS [PARTS]], PARTS with commas:
+ * latency, barrier, atomic, bandwidth, stream
  */
 #define ORIEL_DEV_PATHS 6u /* self and mapped */
 #include "bare.h"
 #include "samples.h"
 
-#define SAMPLES 40
+#include <thread>
+
+#define STREAM_THREADS 512
+#define CHANNEL_BYTES (1ul << 20)
 #define WARM 3
-#define AT_LL (32ul << 20) /* of the window: where LL messages go */
+#define AT_LL (32ul << 20)    /* of the window: where LL messages go */
+#define AT_LL128 (48ul << 20) /* and those in lines */
 
 /* BIG: a block of up to 1024 threads, each of which has 64 registers. */
 enum kind { THREAD, WARP, BLOCK, BIG };
@@ -114,6 +119,22 @@ struct ll_way {
 	}
 };
 
+struct ll128_way {
+	static const bool has_bytes = true;
+
+	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
+						  uint64_t n)
+	{
+		oriel_dev_put_ll128(s->w, g, s->peer, AT_LL128, s->source, s->bytes, n);
+	}
+	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
+						    uint64_t n)
+	{
+		return oriel_dev_wait_ll128(s->w, g, AT_LL128, s->target, s->bytes, n, 0) ==
+		       ORIEL_OK;
+	}
+};
+
 struct channel_way {
 	static const bool has_bytes = true;
 
@@ -155,6 +176,7 @@ struct plan {
 	uint32_t rounds;
 	uint64_t *ns;    /* [samples], of one round trip, in ns times rounds */
 	uint32_t *wrong; /* bytes, or waits that failed */
+	uint32_t block;  /* the one that works, of a test of one block */
 };
 
 template <class Way, bool IS_CHECKED>
@@ -198,6 +220,8 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 	uint64_t n = p.first, start;
 	uint32_t i, k;
 
+	if (blockIdx.x != p.block)
+		return;
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
 		/* One text for both turns, else there are not registers enough. */
@@ -230,43 +254,47 @@ static bool is_right(const struct row *r)
 
 static void take(const struct row *r, uint64_t divisor, double moved)
 {
-	double us[SAMPLES];
-	unsigned i;
+	row_print_places(r, (const unsigned long long *)ns_buffer[0], (double)divisor, moved);
+}
 
-	for (i = 0; i < SAMPLES; i++)
-		us[i] = (double)ns_buffer[0][i] / (double)divisor / 1e3;
-	row_print(r, us, SAMPLES, moved);
+template <class Way, int KIND, bool IS_CHECKED>
+static void launch_ping_pong(struct bare *b, const struct row *r, struct plan p, uint64_t *count)
+{
+	uint64_t *ns = p.ns;
+	uint32_t i;
+
+	p.first = *count;
+	for (i = 0; i < 2; i++) {
+		CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
+		p.ns = ns_buffer[i] + (ns - ns_buffer[0]);
+		ping_pong<Way, KIND, IS_CHECKED><<<p.block + 1, r->threads, 0, b->rank[i].stream>>>(
+			b->window[i], 1 - i, r->bytes, b->rank[i].buffer[1], b->rank[i].buffer[0],
+			p);
+		CUDA_CHECK(cudaGetLastError());
+	}
+	bare_settle(b, r->test);
+	*count += (uint64_t)p.samples * p.rounds;
 }
 
 template <class Way, int KIND>
 static void run_ping_pong(struct bare *b, struct row r, uint64_t *count)
 {
-	static const uint32_t rounds[] = {8, 50, 200};
-	struct plan p = {0, 0, 0, NULL, wrong_buffer};
-	uint32_t pass, i;
+	struct plan p = {0, 4, 8, ns_buffer[0], wrong_buffer, 0};
+	uint32_t i;
 
 	r.impl = "oriel";
 	r.path = "mapped";
 	r.ranks = 2;
 	r.blocks = 1;
-	for (pass = 0; pass < 3; pass++) {
-		p.first = *count;
-		p.samples = pass == 2 ? SAMPLES : 4;
-		p.rounds = rounds[pass];
-		for (i = 0; i < 2; i++) {
-			bool is_checked = pass == 0 && Way::has_bytes;
-
-			CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
-			p.ns = ns_buffer[i];
-			(is_checked ? ping_pong<Way, KIND, Way::has_bytes>
-				    : ping_pong<Way, KIND,
-						false>)<<<1, r.threads, 0, b->rank[i].stream>>>(
-				b->window[i], 1 - i, r.bytes, b->rank[i].buffer[1],
-				b->rank[i].buffer[0], p);
-			CUDA_CHECK(cudaGetLastError());
-		}
-		bare_settle(b, r.test);
-		*count += (uint64_t)p.samples * p.rounds;
+	launch_ping_pong<Way, KIND, Way::has_bytes>(b, &r, p, count);
+	p.rounds = 50;
+	launch_ping_pong<Way, KIND, false>(b, &r, p, count);
+	p.rounds = 200;
+	p.samples = EACH;
+	for (i = 0; i < PLACES; i++) {
+		p.block = places[i];
+		p.ns = ns_buffer[0] + i * EACH;
+		launch_ping_pong<Way, KIND, false>(b, &r, p, count);
 	}
 	if (is_right(&r))
 		take(&r, 2ul * p.rounds, 0);
@@ -281,7 +309,8 @@ static struct row row_of(const char *test, const char *mode, uint64_t bytes, uin
 
 static void latencies(struct bare *b)
 {
-	uint64_t values = 0, relaxed = 0, signals = 0, puts = 0, lls = 0, sends = 0, send_lls = 0;
+	uint64_t values = 0, relaxed = 0, signals = 0, puts = 0, lls = 0, ll128s = 0, sends = 0,
+		 send_lls = 0;
 	static const uint64_t sizes[] = {8, 128, 1024, 4096, 65536};
 	unsigned i;
 
@@ -315,6 +344,16 @@ static void latencies(struct bare *b)
 		run_ping_pong<ll_way, BIG>(b, row_of("put_ll", "one way", sizes[i], 1024), &lls);
 	}
 	for (i = 0; i < 5; i++) {
+		if (sizes[i] <= 1024)
+			run_ping_pong<ll128_way, WARP>(b,
+						       row_of("put_ll128", "one way", sizes[i], 32),
+						       &ll128s);
+		run_ping_pong<ll128_way, BLOCK>(b, row_of("put_ll128", "one way", sizes[i], 256),
+						&ll128s);
+		run_ping_pong<ll128_way, BIG>(b, row_of("put_ll128", "one way", sizes[i], 1024),
+					      &ll128s);
+	}
+	for (i = 0; i < 5; i++) {
 		if (sizes[i] <= 128)
 			run_ping_pong<channel_way, WARP>(
 				b, row_of("send_recv_kernel", "one way", sizes[i], 32), &sends);
@@ -338,6 +377,8 @@ __global__ void barriers(const __grid_constant__ struct oriel_dev_window w, uint
 	uint64_t start;
 	uint32_t i, k;
 
+	if (blockIdx.x != p.block)
+		return;
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
 		for (k = 0; k < p.rounds; k++) {
@@ -354,17 +395,17 @@ __global__ void barriers(const __grid_constant__ struct oriel_dev_window w, uint
 template <int KIND> static void run_barrier(struct bare *b, uint32_t threads)
 {
 	struct row r = row_of("barrier", "in kernel", 0, threads);
-	struct plan p = {0, 4, 50, NULL, wrong_buffer};
-	uint32_t pass, i;
+	struct plan p = {0, EACH, 200, NULL, wrong_buffer, 0};
+	uint32_t place, i;
 
 	r.ranks = b->attr.ranks;
-	for (pass = 0; pass < 2; pass++) {
-		p.samples = pass ? SAMPLES : 4;
-		p.rounds = 200;
+	for (place = 0; place < PLACES; place++) {
+		p.block = places[place];
 		for (i = 0; i < b->attr.ranks; i++) {
 			CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
-			p.ns = ns_buffer[i];
-			barriers<KIND><<<1, threads, 0, b->rank[i].stream>>>(b->window[i], 2, p);
+			p.ns = ns_buffer[i] + place * EACH;
+			barriers<KIND><<<p.block + 1, threads, 0, b->rank[i].stream>>>(b->window[i],
+										       2, p);
 			CUDA_CHECK(cudaGetLastError());
 		}
 		bare_settle(b, "barrier");
@@ -388,21 +429,23 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 				atomicAdd(p.wrong, 1u);
 			last = old;
 		}
-		p.ns[i] = oriel_dev_clock_ns() - start;
+		if (threadIdx.x + blockIdx.x == 0)
+			p.ns[i] = oriel_dev_clock_ns() - start;
 	}
 }
 
-static void run_fetch_add(struct bare *b)
+/* Of one thread, of all that add to the one word. */
+static void run_fetch_add(struct bare *b, const char *mode, uint32_t blocks, uint32_t threads)
 {
-	struct plan p = {0, SAMPLES, 200, ns_buffer[0], wrong_buffer};
+	struct plan p = {0, PLACED, 200, ns_buffer[0], wrong_buffer, 0};
+	struct row r = row_of("fetch_add", mode, 8, threads);
 
+	r.blocks = blocks;
 	CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
-	fetch_adds<<<1, 1, 0, b->rank[0].stream>>>(b->window[0], p);
+	fetch_adds<<<blocks, threads, 0, b->rank[0].stream>>>(b->window[0], p);
 	bare_settle(b, "fetch_add");
 	if (*wrong_buffer)
 		bare_die("fetch_add: numbers came twice");
-	struct row r = row_of("fetch_add", "round trip", 8, 1);
-
 	take(&r, p.rounds, 0);
 }
 
@@ -421,6 +464,20 @@ __global__ void __launch_bounds__(1024, 1)
 		part = bytes - from;
 	for (i = 0; i < rounds; i++)
 		if (oriel_dev_put(&w, g, peer, from, source + from, part) < 0)
+			atomicAdd(wrong, 1u);
+	oriel_dev_flush(&w, g, 0);
+}
+
+/* The same bytes, by blocks that put them together. */
+__global__ void __launch_bounds__(1024, 1)
+	put_turns(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, char *source,
+		  uint64_t bytes, uint32_t rounds, uint32_t *wrong)
+{
+	struct oriel_dev_group g = oriel_dev_block();
+	uint32_t i;
+
+	for (i = 0; i < rounds; i++)
+		if (oriel_dev_put_part(&w, g, blockIdx.x, gridDim.x, peer, 0, source, bytes) < 0)
 			atomicAdd(wrong, 1u);
 	oriel_dev_flush(&w, g, 0);
 }
@@ -458,11 +515,11 @@ static void look_on(struct bare *b, uint32_t rank, const char *at, uint64_t byte
 	CUDA_CHECK(cudaStreamSynchronize(b->rank[rank].stream));
 }
 
-static void run_put_bw(struct bare *b, uint64_t bytes, uint32_t blocks, uint32_t threads,
-		       uint64_t shift)
+static void run_put_bw(struct bare *b, const char *mode, uint64_t bytes, uint32_t blocks,
+		       uint32_t threads, uint64_t shift)
 {
-	struct row r = {"put_bw", "oriel", shift ? "misaligned" : "one way", "mapped", 2, bytes,
-			threads,  blocks};
+	struct row r = {"put_bw", "oriel", mode, "mapped", 2, bytes, threads, blocks};
+	bool is_in_turns = strcmp(mode, "in turns") == 0;
 	double guess = (double)bytes / (blocks < 8 ? 44e3 * blocks : 360e3), us[7];
 	uint32_t rounds = (uint32_t)(1500 / guess) + 1, i;
 	cudaEvent_t begin, end;
@@ -475,10 +532,9 @@ static void run_put_bw(struct bare *b, uint64_t bytes, uint32_t blocks, uint32_t
 	CUDA_CHECK(cudaEventCreate(&end));
 	for (i = 0; i < 9; i++) {
 		CUDA_CHECK(cudaEventRecord(begin, b->rank[0].stream));
-		put_blocks<<<blocks, threads, 0, b->rank[0].stream>>>(b->window[0], 1,
-								      b->rank[0].buffer[1] + shift,
-								      bytes, i ? rounds : 1,
-								      wrong_buffer);
+		(is_in_turns ? put_turns : put_blocks)<<<blocks, threads, 0, b->rank[0].stream>>>(
+			b->window[0], 1, b->rank[0].buffer[1] + shift, bytes, i ? rounds : 1,
+			wrong_buffer);
 		CUDA_CHECK(cudaEventRecord(end, b->rank[0].stream));
 		CUDA_CHECK(cudaGetLastError());
 		bare_settle(b, "put_bw");
@@ -501,22 +557,25 @@ static void put_bandwidths(struct bare *b)
 
 	for (i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
 		for (k = 0; k < 4; k++)
-			run_put_bw(b, sizes[k], blocks[i], 1024, 0);
-	run_put_bw(b, 16ul << 20, 1, 256, 0);
-	run_put_bw(b, 16ul << 20, 1, 512, 0);
-	run_put_bw(b, 16ul << 20, 8, 512, 0);
-	run_put_bw(b, 256ul << 20, 32, 512, 0);
-	run_put_bw(b, 256ul << 20, 132, 512, 0);
-	run_put_bw(b, 16ul << 20, 1, 1024, 3);
-	run_put_bw(b, 16ul << 20, 1, 1024, 8);
-	run_put_bw(b, 256ul << 20, 32, 1024, 3);
+			run_put_bw(b, "one way", sizes[k], blocks[i], 1024, 0);
+	run_put_bw(b, "one way", 16ul << 20, 1, 256, 0);
+	run_put_bw(b, "one way", 16ul << 20, 1, 512, 0);
+	run_put_bw(b, "one way", 16ul << 20, 8, 512, 0);
+	run_put_bw(b, "one way", 256ul << 20, 32, 512, 0);
+	run_put_bw(b, "one way", 256ul << 20, 132, 512, 0);
+	for (i = 3; i < sizeof(blocks) / sizeof(blocks[0]); i++)
+		for (k = 512; k <= 1024; k += 512)
+			run_put_bw(b, "in turns", 256ul << 20, blocks[i], k, 0);
+	run_put_bw(b, "misaligned", 16ul << 20, 1, 1024, 3);
+	run_put_bw(b, "misaligned", 16ul << 20, 1, 1024, 8);
+	run_put_bw(b, "misaligned", 256ul << 20, 32, 1024, 3);
 }
 
 /*
  * Blocks [0, senders) send their slice of @bytes through their channel, the
  * others receive one.
  */
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(STREAM_THREADS)
 	stream_blocks(const __grid_constant__ struct oriel_dev_window w, uint32_t peer,
 		      uint32_t senders, uint32_t streams, const char *from, char *to,
 		      uint64_t bytes, uint32_t *wrong)
@@ -567,18 +626,23 @@ static void launch_stream(struct bare *b, uint32_t rank, uint64_t bytes, uint32_
 						      r->buffer[1], r->buffer[0], bytes,
 						      wrong_buffer);
 	else
-		stream_blocks<<<blocks, 512, 0, r->stream>>>(b->window[rank], 1 - rank, senders,
-							     streams, r->buffer[1], r->buffer[0],
-							     bytes, wrong_buffer);
+		stream_blocks<<<blocks, STREAM_THREADS, 0, r->stream>>>(b->window[rank], 1 - rank,
+									senders, streams,
+									r->buffer[1], r->buffer[0],
+									bytes, wrong_buffer);
 	CUDA_CHECK(cudaGetLastError());
 }
 
-/* Time of one operation, of many that are queued one behind the other on both GPUs. */
+/*
+ * Time of one operation, of many that are queued one behind the other on both
+ * GPUs, each by a thread of its own: launches are what takes longest.
+ */
 static void run_stream(struct bare *b, uint64_t bytes, uint32_t streams, bool is_both)
 {
-	struct row r = {"send_recv", "oriel", is_both ? "both ways" : "one way", "mapped", 2, bytes,
-			512,         streams};
-	uint32_t rounds = bytes >= 1ul << 28 ? 4 : bytes >= 1ul << 24 ? 20 : 100, pass, i, k;
+	struct row r = {"send_recv",    "oriel", is_both ? "both ways" : "one way",
+			"mapped",       2,       bytes,
+			STREAM_THREADS, streams};
+	uint32_t rounds = bytes >= 1ul << 28 ? 4 : bytes >= 1ul << 24 ? 20 : 100, pass, k;
 	cudaEvent_t begin, end;
 	double us[7];
 	float ms;
@@ -591,13 +655,18 @@ static void run_stream(struct bare *b, uint64_t bytes, uint32_t streams, bool is
 	CUDA_CHECK(cudaEventCreate(&begin));
 	CUDA_CHECK(cudaEventCreate(&end));
 	for (pass = 0; pass < 8; pass++) {
+		std::thread other([=] {
+			for (uint32_t i = 0; i <= rounds; i++)
+				launch_stream(b, 1, bytes, streams, is_both);
+		});
+
+		/* The first is not timed: the other thread begins when it does. */
+		launch_stream(b, 0, bytes, streams, is_both);
 		CUDA_CHECK(cudaEventRecord(begin, b->rank[0].stream));
-		for (i = 0; i < rounds; i++) {
+		for (uint32_t i = 0; i < rounds; i++)
 			launch_stream(b, 0, bytes, streams, is_both);
-			launch_stream(b, 1, bytes, streams, is_both);
-		}
-		CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
 		CUDA_CHECK(cudaEventRecord(end, b->rank[0].stream));
+		other.join();
 		bare_settle(b, "send_recv");
 		CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
 		if (pass)
@@ -615,20 +684,28 @@ static void streams(struct bare *b)
 {
 	static const uint64_t sizes[] = {8,          1024,        65536,    1ul << 20,
 					 16ul << 20, 256ul << 20, 1ul << 30};
-	static const uint32_t counts[] = {8, 16, 32, 64};
+	static const uint32_t counts[] = {1, 8, 16, 32, 64};
 	int both;
 	unsigned i, k;
 
 	for (both = 0; both < 2; both++)
 		for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-			for (k = 0; k < 4; k++)
-				if (sizes[i] > 1024 ? sizes[i] / counts[k] >= 4096 : k == 0)
+			for (k = 0; k < 5; k++)
+				if (sizes[i] > 1024 ? k && sizes[i] / counts[k] >= 4096 : k < 2)
 					run_stream(b, sizes[i], counts[k], both);
+}
+
+/* Is @part to be run, of the parts that were asked for, with commas? NULL: all. */
+static bool wants(const char *parts, const char *part)
+{
+	return !parts || strstr(parts, part);
 }
 
 int main(int argc, char **argv)
 {
-	struct bare_attr attr = {2, 2, 16, 16, 4, 64, 262144, (1ul << 30) + 4096, 2000000000};
+	struct bare_attr attr = {2,         2, 16, 16, 4, 64, CHANNEL_BYTES, (1ul << 30) + 4096,
+				 2000000000};
+	const char *parts = argc > 2 ? argv[2] : NULL;
 	struct bare b;
 	int gpus = bare_begin();
 	uint32_t i;
@@ -636,23 +713,31 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		gpus = atoi(argv[1]);
 	if (gpus < 2 || gpus > (int)BARE_MAX)
-		bare_die("usage: oriel_rows [GPUS], from 2 to %u", BARE_MAX);
+		bare_die("usage: oriel_rows [GPUS [PARTS]], GPUS from 2 to %u", BARE_MAX);
 	bare_enable_peers((uint32_t)gpus);
 	wrong_buffer = (uint32_t *)bare_pinned(sizeof(uint32_t));
 	for (i = 0; i < BARE_MAX; i++)
-		ns_buffer[i] = (uint64_t *)bare_pinned(sizeof(uint64_t) * SAMPLES);
+		ns_buffer[i] = (uint64_t *)bare_pinned(sizeof(uint64_t) * PLACED);
 
 	bare_open(&b, &attr);
-	latencies(&b);
-	run_barrier<THREAD>(&b, 1);
-	run_barrier<WARP>(&b, 32);
-	run_barrier<BLOCK>(&b, 256);
-	run_fetch_add(&b);
-	put_bandwidths(&b);
-	streams(&b);
+	if (wants(parts, "latency"))
+		latencies(&b);
+	if (wants(parts, "barrier")) {
+		run_barrier<THREAD>(&b, 1);
+		run_barrier<WARP>(&b, 32);
+		run_barrier<BLOCK>(&b, 256);
+	}
+	if (wants(parts, "atomic")) {
+		run_fetch_add(&b, "round trip", 1, 1);
+		run_fetch_add(&b, "contended", 32, 32);
+	}
+	if (wants(parts, "bandwidth"))
+		put_bandwidths(&b);
+	if (wants(parts, "stream"))
+		streams(&b);
 	bare_close(&b);
 
-	if (gpus > 2) {
+	if (gpus > 2 && wants(parts, "barrier")) {
 		attr.ranks = attr.gpus = (uint32_t)gpus;
 		attr.length = 1 << 20;
 		attr.channels = 4;

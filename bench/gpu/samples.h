@@ -18,6 +18,18 @@ struct row {
 	uint32_t blocks;
 };
 
+/*
+ * A word is near some SMs and far from others: one flag takes 682 to 892 ns from one
+ * H200 to another. So what one block measures is measured from several SMs: as many
+ * blocks are launched as it takes for the last to be on that SM, and that one works.
+ */
+#define PLACES 8
+static const uint32_t places[PLACES] = {0, 16, 33, 49, 66, 82, 99, 115};
+
+/* Samples from each place; the first, in which one side may come late, does not count. */
+#define EACH 6
+#define PLACED (PLACES * EACH)
+
 static inline int samples_order(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -43,6 +55,19 @@ static inline void row_print(const struct row *r, double *us, unsigned count, do
 	else
 		printf("null}\n");
 	fflush(stdout);
+}
+
+/* The same of @ns, PLACED of them, each of @divisor operations. */
+static inline void row_print_places(const struct row *r, const unsigned long long *ns,
+				    double divisor, double moved)
+{
+	double us[PLACED];
+	unsigned count = 0, i;
+
+	for (i = 0; i < PLACED; i++)
+		if (i % EACH)
+			us[count++] = (double)ns[i] / divisor / 1e3;
+	row_print(r, us, count, moved);
 }
 
 #endif

@@ -67,7 +67,11 @@ unsigned oriel_comm_rank(const struct oriel_comm *comm);
 unsigned oriel_comm_size(const struct oriel_comm *comm);
 uint64_t oriel_comm_timeout(const struct oriel_comm *comm); /* ns or ORIEL_FOREVER */
 
-/* How bytes reach @peer; ORIEL_ERR_RANGE if there is no such rank. */
+/*
+ * How bytes reach @peer; ORIEL_ERR_RANGE if there is no such rank. This and the
+ * domain are of host memory. GPUs that an NVLink fabric joins over nodes are mapped
+ * as well: struct oriel_peer and oriel_comm_device() say so.
+ */
 enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
 				  enum oriel_path *path);
 const char *oriel_path_name(enum oriel_path path); /* "self", "mapped", "rdma", "none" */
@@ -81,8 +85,10 @@ struct oriel_peer {
 	const char *node;   /* its virtual node, "" if none */
 	uint64_t pid;
 	bool is_same_process;
-	bool is_connected; /* may be reached now; of the rdma path: its link is made */
-	unsigned rail;     /* of the rdma path: by which adapter of either end, from 0 */
+	bool is_connected;        /* may be reached now; of the rdma path: its link is made */
+	unsigned rail;            /* of the rdma path: by which adapter of either end, from 0 */
+	enum oriel_path gpu_path; /* of windows on GPUs; @path without ORIEL_COMM_GPU */
+	const char *gpu_reason;
 };
 
 enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
@@ -117,7 +123,10 @@ enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned i
 enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned rank,
 					unsigned *index);
 
-/* The same maps as a POD for kernels, of the GPU where @comm has one. Borrows memory of @comm. */
+/*
+ * The same maps as a POD for kernels; where @comm has a GPU, of windows there, and
+ * in its memory. Borrows memory of @comm.
+ */
 enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device);
 
 /*

@@ -43,6 +43,7 @@
 #include <oriel/dev/group.h>
 #include <oriel/dev/link.h>
 #include <oriel/dev/ll.h>
+#include <oriel/dev/ll128.h>
 #include <oriel/dev/mapped.h>
 #include <oriel/dev/order.h>
 #include <oriel/dev/rdma.h>

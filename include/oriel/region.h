@@ -63,7 +63,10 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
  *
  * With ORIEL_COMM_GPU it may be memory of that GPU: of oriel_memory_alloc(), of
  * cudaMalloc(), or mapped by the caller from allocations that were made with
- * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. Every rank then needs a GPU.
+ * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. Every rank then needs a GPU. Where an
+ * NVLink fabric joins nodes, the others reach what oriel_memory_alloc() gave, or
+ * one allocation made with CU_MEM_HANDLE_TYPE_FABRIC, which within the node needs
+ * no descriptor; else ORIEL_ERR_UNSUPPORTED on all ranks.
  */
 enum oriel_status oriel_region_share(struct oriel_region *region);
 

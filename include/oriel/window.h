@@ -25,8 +25,7 @@ enum oriel_window_flags {
 	ORIEL_WINDOW_SPARSE = 2, /* on all ranks: makes no links; see oriel_window_create() */
 	/*
 	 * All that the window allocates lies on the GPU of the communicator, which
-	 * needs ORIEL_COMM_GPU, and the handle is for kernels. Equal on all ranks. No
-	 * rank may be reached by rdma alone (ORIEL_ERR_UNSUPPORTED).
+	 * needs ORIEL_COMM_GPU, and the handle is for kernels. Equal on all ranks.
 	 */
 	ORIEL_WINDOW_DEVICE = 4,
 };
@@ -44,7 +43,8 @@ struct oriel_window_attr {
 	uint32_t barriers;      /* slots; default 16 */
 	uint32_t counters;      /* per peer; default 16 */
 	uint32_t channels;      /* per pair of ranks and direction; default 64 */
-	uint32_t channel_bytes; /* staging of one; a power of two >= 4096; default 64 KiB */
+	uint32_t channel_bytes; /* staging of one; a power of two >= 4096; default 64 KiB; GPUs
+				 * want more: oriel/dev/channel.h */
 	uint32_t buffers;       /* how many may be shared in all; default 8, at most 65535 */
 };
 
@@ -62,8 +62,9 @@ struct oriel_window_attr {
  *
  * A buffer of a window on GPUs is memory of this rank's GPU or host memory: of
  * oriel_memory_alloc(), which is pinned here, or pinned by the caller, if all
- * ranks are threads of one process. Its kind may differ between ranks. One of a
- * window in host memory is host memory.
+ * ranks are threads of one process. Its kind may differ between ranks. Over the
+ * nodes of an NVLink fabric it follows the rules of oriel_region_share(), and is
+ * no host memory. One of a window in host memory is host memory.
  */
 enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
 				      struct oriel_window **window);
@@ -118,11 +119,16 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  * Window on a GPU: posted to @stream, a stream of the context of the communicator,
  * and done in its order; what was captured is done at each launch of the graph.
  * Nothing here waits for the GPU. The memory of the caller stays his until then,
- * and is reached by the GPU where kernels copy (send, recv). @stream is not NULL
+ * and is reached by the GPU, of it or pinned, where kernels copy (send, recv) and
+ * where a result goes (fetch_add, read_signal, read_counter); a result is aligned
+ * to 8 bytes. @stream is not NULL
  * (ORIEL_ERR_INVALID; cudaStreamLegacy is the default one). Arguments are looked
  * at now; of what fails later nobody can be told, so it breaks the communicator,
- * a wait whose limit has passed among it, the caller's own as well. Operations
- * without @stream are refused (ORIEL_ERR_UNSUPPORTED).
+ * a wait whose limit has passed among it, the caller's own as well. Several streams
+ * may operate at once, on signals, counters, slots and channels of their own.
+ *
+ * Counters (see oriel/dev/counter.h) tell when the source of a put may be reused;
+ * until then it may not.
  */
 enum oriel_status oriel_window_put(struct oriel_window *window, unsigned peer, uint64_t to,
 				   const void *from, size_t length, void *stream);
@@ -134,7 +140,7 @@ enum oriel_status oriel_window_put_signal(struct oriel_window *window, unsigned 
 					  const void *from, size_t length, uint32_t id,
 					  uint64_t value, void *stream);
 enum oriel_status oriel_window_fetch_add(struct oriel_window *window, unsigned peer, uint64_t at,
-					 uint64_t value, uint64_t *old);
+					 uint64_t value, uint64_t *old, void *stream);
 enum oriel_status oriel_window_signal(struct oriel_window *window, unsigned peer, uint32_t id,
 				      enum oriel_signal_op op, uint64_t value, void *stream);
 enum oriel_status oriel_window_signal_all(struct oriel_window *window, uint32_t id,
@@ -150,9 +156,9 @@ enum oriel_status oriel_window_wait_signal_next(struct oriel_window *window, uns
 						uint32_t id, uint64_t count, uint64_t timeout_ns,
 						void *stream);
 enum oriel_status oriel_window_read_signal(struct oriel_window *window, uint32_t id,
-					   uint64_t *value);
+					   uint64_t *value, void *stream);
 enum oriel_status oriel_window_read_signal_from(struct oriel_window *window, unsigned source,
-						uint32_t id, uint64_t *value);
+						uint32_t id, uint64_t *value, void *stream);
 enum oriel_status oriel_window_barrier(struct oriel_window *window, uint32_t slot,
 				       uint64_t timeout_ns, void *stream);
 enum oriel_status oriel_window_send(struct oriel_window *window, unsigned peer, uint32_t channel,
@@ -160,8 +166,27 @@ enum oriel_status oriel_window_send(struct oriel_window *window, unsigned peer, 
 				    void *stream);
 enum oriel_status oriel_window_recv(struct oriel_window *window, unsigned peer, uint32_t channel,
 				    void *to, size_t length, uint64_t timeout_ns, void *stream);
-enum oriel_status oriel_window_drain(struct oriel_window *window, uint64_t timeout_ns);
-enum oriel_status oriel_window_flush(struct oriel_window *window, uint64_t timeout_ns);
+enum oriel_status oriel_window_drain(struct oriel_window *window, uint64_t timeout_ns,
+				     void *stream);
+enum oriel_status oriel_window_flush(struct oriel_window *window, uint64_t timeout_ns,
+				     void *stream);
+enum oriel_status oriel_window_put_counter(struct oriel_window *window, unsigned peer, uint64_t to,
+					   const void *from, size_t length, uint32_t counter,
+					   void *stream);
+enum oriel_status oriel_window_put_signal_counter(struct oriel_window *window, unsigned peer,
+						  uint64_t to, const void *from, size_t length,
+						  uint32_t id, uint64_t value, uint32_t counter,
+						  void *stream);
+enum oriel_status oriel_window_signal_counter(struct oriel_window *window, unsigned peer,
+					      uint32_t id, uint64_t value, uint32_t counter,
+					      void *stream);
+enum oriel_status oriel_window_wait_counter(struct oriel_window *window, unsigned peer,
+					    uint32_t counter, enum oriel_compare compare,
+					    uint64_t operand, uint64_t timeout_ns, void *stream);
+enum oriel_status oriel_window_read_counter(struct oriel_window *window, unsigned peer,
+					    uint32_t counter, uint64_t *value, void *stream);
+enum oriel_status oriel_window_reset_counter(struct oriel_window *window, unsigned peer,
+					     uint32_t counter, void *stream);
 
 /*
  * Set all signals that were raised here, and the bases of wait_signal_next, to

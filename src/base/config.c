@@ -160,6 +160,12 @@ static bool config_is_connect(const char *text)
 	return strcmp(text, "eager") == 0 || strcmp(text, "lazy") == 0;
 }
 
+static bool config_is_fabric(const char *text)
+{
+	return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0 ||
+	       strcmp(text, "require") == 0;
+}
+
 static bool config_is_rails(const char *text)
 {
 	uint64_t rails;
@@ -284,6 +290,15 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "eager or lazy",
 			.help = "links to rdma peers: all at once, or each at its first use",
 			.is_valid = config_is_connect,
+		},
+	[ORI_SETTING_FABRIC] =
+		{
+			.name = "ORIEL_FABRIC",
+			.fallback = "auto",
+			.may_be = "auto, off or require",
+			.help = "NVLink between GPUs of different nodes: where there is one, not, "
+				"or not without",
+			.is_valid = config_is_fabric,
 		},
 	[ORI_SETTING_RAILS] =
 		{

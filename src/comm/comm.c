@@ -28,7 +28,7 @@ struct comm_join {
 	uint32_t rails;   /* adapters it drives, where it needs any */
 };
 
-static_assert(sizeof(struct comm_join) == 1144, "struct comm_join goes over the wire");
+static_assert(sizeof(struct comm_join) == 1168, "struct comm_join goes over the wire");
 
 /* When links are made: what the caller or else the setting says. */
 static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
@@ -251,6 +251,7 @@ static void comm_free(struct oriel_comm *comm)
 	for (peer = 0; comm->reasons && peer < comm->size; peer++)
 		free(comm->reasons[peer]);
 	ori_comm_gpu_close(comm);
+	ori_ways_close(&comm->gpu_ways, comm->size);
 	ori_mem_unref(comm->control_mem);
 	free(comm->ranks);
 	free(comm->links);
@@ -397,6 +398,12 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 	peer->is_same_process = comm->hosts[rank].token == comm->hosts[comm->rank].token;
 	peer->is_connected = ori_links_is_connected(comm, rank);
 	peer->rail = peer->path == ORIEL_PATH_RDMA ? ori_links_rail(comm, rank) : 0;
+	peer->gpu_path = peer->path;
+	peer->gpu_reason = peer->reason;
+	if (comm->gpu) {
+		peer->gpu_path = ori_comm_gpu_path(comm, rank);
+		peer->gpu_reason = comm->gpu_ways.reasons[rank];
+	}
 	return ORIEL_OK;
 }
 
@@ -481,6 +488,8 @@ enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_
 	device->of = comm->of;
 	device->domain = comm->domain;
 	if (comm->gpu_ranks) {
+		device->domain_size = comm->gpu_ways.domain_size;
+		device->domain_index = comm->gpu_ways.domain_index;
 		device->of = (const void *)comm->gpu_ranks->address;
 		device->domain = (const void *)(device->of + comm->size);
 	}

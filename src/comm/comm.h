@@ -75,6 +75,15 @@ struct ori_control {
 	struct ori_gather_slot slot[2];
 };
 
+/* How the others are reached, for one kind of memory. */
+struct ori_ways {
+	struct oriel_dev_rank *of; /* [size] */
+	uint32_t *domain;          /* [domain_size] */
+	char **reasons;            /* [size], why each path */
+	unsigned domain_size;
+	unsigned domain_index;
+};
+
 struct ori_gpu_notes;
 struct ori_mesh;
 struct ori_rdma;
@@ -115,8 +124,9 @@ struct oriel_comm {
 	void *records;                /* [size] of at most ORI_RECORD_BYTES, for gathers */
 
 	struct ori_gpu *gpu;            /* NULL: windows lie in host memory */
+	struct ori_ways gpu_ways;       /* those above, wider where a fabric joins nodes */
 	struct ori_gpu_program program; /* kernels/kernels.h; empty: built without */
-	struct ori_mem *gpu_ranks;      /* @of and @domain for kernels */
+	struct ori_mem *gpu_ranks;      /* @gpu_ways for kernels */
 	struct ori_gpu_notes *notes;    /* where kernels leave what they refuse */
 	bool is_blame_told;             /* of the watcher */
 
@@ -192,8 +202,8 @@ enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm);
 enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm);
 /* The paths are known: tell kernels of them. */
 enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm);
-/* What kernels have left becomes the health of @comm. */
-void ori_comm_gpu_collect(const struct oriel_comm *comm);
+/* What kernels of a rank have left becomes its health; any rank that sees @control may. */
+void ori_comm_gpu_collect(struct ori_control *control);
 /* The same from the watcher, which tells the peers. */
 void ori_comm_gpu_watch(struct oriel_comm *comm);
 /* A place for what kernels of one window refuse. */
@@ -223,6 +233,13 @@ void ori_links_watch(struct oriel_comm *comm);
 void ori_links_fail(struct oriel_comm *comm);
 /* For device functions: the link to @peer, connected or not; NULL if the path is another. */
 const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer);
+/* The same for kernels, in memory of the GPU. */
+const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, unsigned peer);
+/*
+ * What kernels have posted is done, unless @comm breaks or its timeout passes: keys
+ * that it uses may go.
+ */
+void ori_links_settle(struct oriel_comm *comm);
 /* Of all memory of this process, for @comm with rdma peers. */
 const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm);
 /* Nobody posts any more. */
@@ -249,14 +266,20 @@ void ori_pulse_close(struct oriel_comm *comm);
 /* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);
 
+/* The path to @peer for windows on a GPU, which @comm has. */
+enum oriel_path ori_comm_gpu_path(const struct oriel_comm *comm, unsigned peer);
+/* Is @peer's memory mapped by an NVLink fabric alone, so that no descriptor can come? */
+bool ori_comm_is_far(const struct oriel_comm *comm, unsigned peer);
+
 /* Polls that a waiting CPU thread makes before it gives the core away. */
 uint32_t ori_comm_spin(const struct oriel_comm *comm);
 
 /* For what comes before an agreement: leaves as much for that. */
 uint64_t ori_comm_half_timeout(const struct oriel_comm *comm);
 
-/* select.c: paths, reasons and the domain from the hosts. Local. */
+/* select.c: paths, reasons and domains from the hosts. Local. */
 enum oriel_status ori_comm_select(struct oriel_comm *comm);
+void ori_ways_close(struct ori_ways *ways, unsigned size);
 
 /* health.c: called when the health is read for the host. */
 void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health);

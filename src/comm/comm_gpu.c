@@ -83,7 +83,7 @@ enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm)
 enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm)
 {
 	size_t of = comm->size * sizeof(*comm->of);
-	size_t domain = comm->domain_size * sizeof(*comm->domain);
+	size_t domain = comm->gpu_ways.domain_size * sizeof(*comm->domain);
 	enum oriel_status status;
 	char *at;
 
@@ -93,34 +93,33 @@ enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm)
 	if (status != ORIEL_OK)
 		return status;
 	at = comm->gpu_ranks->address;
-	status = comm->gpu->ops->copy(comm->gpu, at, comm->of, of);
+	status = comm->gpu->ops->copy(comm->gpu, at, comm->gpu_ways.of, of);
 	if (status != ORIEL_OK)
 		return status;
-	return comm->gpu->ops->copy(comm->gpu, at + of, comm->domain, domain);
+	return comm->gpu->ops->copy(comm->gpu, at + of, comm->gpu_ways.domain, domain);
 }
 
-/* Have kernels broken @comm? */
-static bool gpu_has_blamed(const struct oriel_comm *comm)
+/* Have kernels of the owner of @control broken the communicator? */
+static bool gpu_has_blamed(const struct ori_control *control)
 {
-	return comm->gpu && comm->control &&
-	       oriel_dev_load_acquire32(&comm->control->blame.state) == ORIEL_DEV_FAULT_FULL;
+	return oriel_dev_load_acquire32(&control->blame.state) == ORIEL_DEV_FAULT_FULL;
 }
 
-void ori_comm_gpu_collect(const struct oriel_comm *comm)
+void ori_comm_gpu_collect(struct ori_control *control)
 {
 	struct oriel_dev_fault record;
 
-	if (!gpu_has_blamed(comm))
+	if (!gpu_has_blamed(control))
 		return;
-	record = oriel_dev_fault_copy(&comm->control->blame);
-	oriel_dev_leave(&comm->control->health, &record);
+	record = oriel_dev_fault_copy(&control->blame);
+	oriel_dev_leave(&control->health, &record);
 }
 
 void ori_comm_gpu_watch(struct oriel_comm *comm)
 {
-	if (comm->is_blame_told || !gpu_has_blamed(comm))
+	if (!comm->gpu || !comm->control || comm->is_blame_told || !gpu_has_blamed(comm->control))
 		return;
-	ori_comm_gpu_collect(comm);
+	ori_comm_gpu_collect(comm->control);
 	ori_comm_pass_on(comm);
 	comm->is_blame_told = true;
 }

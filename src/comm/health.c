@@ -104,7 +104,7 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 {
 	const struct oriel_dev_fault *fault = &comm->control->health;
 
-	ori_comm_gpu_collect(comm);
+	ori_comm_gpu_collect(comm->control);
 	memset(health, 0, sizeof(*health));
 	health->what = ori_what_name(ORIEL_DEV_NOTHING);
 	health->rank = -1;
@@ -227,7 +227,7 @@ bool ori_comm_is_well(const struct oriel_comm *comm)
 	/* Before the control segment exists there is nothing to be broken. */
 	if (!comm->control)
 		return true;
-	ori_comm_gpu_collect(comm);
+	ori_comm_gpu_collect(comm->control);
 	return oriel_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL;
 }
 
@@ -285,8 +285,11 @@ static void health_spread(struct oriel_comm *comm, const struct oriel_dev_fault 
 	for (i = 0; i < comm->size; i++) {
 		struct ori_control *control = comm->peers[i].address;
 
-		if (control)
-			oriel_dev_leave(&control->health, record);
+		if (!control)
+			continue;
+		/* What kernels there have found came first. */
+		ori_comm_gpu_collect(control);
+		oriel_dev_leave(&control->health, record);
 	}
 }
 

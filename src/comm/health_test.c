@@ -69,6 +69,30 @@ static void test_the_first_cause_stays(void **state)
 	free_comm(comm);
 }
 
+/* What a kernel of rank 2 found lies there until its watcher looks; rank 0 aborts before. */
+static void test_what_kernels_found_comes_before_a_later_abort(void **state)
+{
+	struct oriel_comm *comm = make_comm();
+	struct ori_control *there = calloc(1, sizeof(*there));
+	struct ori_mapping peers[4] = {{0}};
+	struct oriel_dev_fault record = {.status = ORIEL_ERR_TIMEOUT,
+					 .what = ORIEL_DEV_WAIT_SIGNAL,
+					 .peer = ORIEL_DEV_NO_RANK};
+
+	(void)state;
+	assert_non_null(there);
+	comm->peers = peers;
+	peers[0].address = (char *)comm->control;
+	peers[2].address = (char *)there;
+	oriel_dev_leave(&there->blame, &record);
+	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, 0);
+	assert_int_equal(comm->control->health.status, ORIEL_ERR_ABORTED);
+	assert_int_equal(there->health.status, ORIEL_ERR_TIMEOUT);
+	assert_int_equal(there->health.what, ORIEL_DEV_WAIT_SIGNAL);
+	free(there);
+	free_comm(comm);
+}
+
 static void test_a_timeout_says_who_waited_for_what(void **state)
 {
 	struct oriel_comm *comm = make_comm();
@@ -233,6 +257,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_new_communicator_is_well),
 		cmocka_unit_test(test_the_first_cause_stays),
+		cmocka_unit_test(test_what_kernels_found_comes_before_a_later_abort),
 		cmocka_unit_test(test_a_timeout_says_who_waited_for_what),
 		cmocka_unit_test(test_a_refused_request_says_which_and_why),
 		cmocka_unit_test(test_a_queue_without_a_verdict_of_its_adapter),

@@ -7,19 +7,24 @@
 #include "comm/comm.h"
 #include "topo/classify.h"
 
-static enum oriel_status select_path(struct oriel_comm *comm, unsigned peer)
+typedef enum oriel_path select_classify(const struct ori_host *a, unsigned rank_a,
+					const struct ori_host *b, unsigned rank_b, char *reason,
+					size_t length);
+
+static enum oriel_status select_path(const struct oriel_comm *comm, struct ori_ways *ways,
+				     select_classify *classify, unsigned peer)
 {
-	struct oriel_dev_rank *rank = &comm->of[peer];
+	struct oriel_dev_rank *rank = &ways->of[peer];
 	char reason[ORI_REASON_LENGTH];
 
-	rank->path = ori_classify(&comm->hosts[comm->rank], comm->rank, &comm->hosts[peer], peer,
-				  reason, sizeof(reason));
+	rank->path = classify(&comm->hosts[comm->rank], comm->rank, &comm->hosts[peer], peer,
+			      reason, sizeof(reason));
 	rank->peer_index = peer < comm->rank ? peer : peer - 1;
 	rank->domain_index = ORIEL_DEV_NO_INDEX;
 	if (peer == comm->rank)
 		rank->peer_index = ORIEL_DEV_NO_INDEX;
-	comm->reasons[peer] = strdup(reason);
-	if (!comm->reasons[peer])
+	ways->reasons[peer] = strdup(reason);
+	if (!ways->reasons[peer])
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u paths", comm->size);
 	if (rank->path == ORIEL_PATH_NONE)
 		return ori_fail(ORIEL_ERR_NO_PATH,
@@ -29,18 +34,69 @@ static enum oriel_status select_path(struct oriel_comm *comm, unsigned peer)
 	return ORIEL_OK;
 }
 
-static void select_domain(struct oriel_comm *comm)
+static void select_domain(const struct oriel_comm *comm, struct ori_ways *ways)
 {
 	unsigned peer, count = 0;
 
 	for (peer = 0; peer < comm->size; peer++) {
-		if (comm->of[peer].path != ORIEL_PATH_MAPPED && peer != comm->rank)
+		if (ways->of[peer].path != ORIEL_PATH_MAPPED && peer != comm->rank)
 			continue;
-		comm->of[peer].domain_index = count;
-		comm->domain[count++] = peer;
+		ways->of[peer].domain_index = count;
+		ways->domain[count++] = peer;
 	}
-	comm->domain_size = count;
-	comm->domain_index = comm->of[comm->rank].domain_index;
+	ways->domain_size = count;
+	ways->domain_index = ways->of[comm->rank].domain_index;
+}
+
+static enum oriel_status select_ways(const struct oriel_comm *comm, struct ori_ways *ways,
+				     select_classify *classify, ori_is_mapped *is_mapped)
+{
+	enum oriel_status status;
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++) {
+		status = select_path(comm, ways, classify, peer);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	select_domain(comm, ways);
+	return ori_domain_check(comm->rank, ways->domain, ways->domain_size, is_mapped,
+				comm->hosts);
+}
+
+/* Of host memory, which everything else stands on. */
+static enum oriel_status select_host_ways(struct oriel_comm *comm)
+{
+	struct ori_ways ways = {.of = comm->of, .domain = comm->domain, .reasons = comm->reasons};
+	enum oriel_status status;
+
+	status = select_ways(comm, &ways, ori_classify, ori_hosts_are_mapped);
+	comm->domain_size = ways.domain_size;
+	comm->domain_index = ways.domain_index;
+	return status;
+}
+
+static enum oriel_status select_gpu_ways(struct oriel_comm *comm)
+{
+	struct ori_ways *ways = &comm->gpu_ways;
+
+	ways->of = calloc(comm->size, sizeof(*ways->of));
+	ways->domain = calloc(comm->size, sizeof(*ways->domain));
+	ways->reasons = calloc(comm->size, sizeof(*ways->reasons));
+	if (!ways->of || !ways->domain || !ways->reasons)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u paths", comm->size);
+	return select_ways(comm, ways, ori_classify_gpus, ori_gpus_are_mapped);
+}
+
+void ori_ways_close(struct ori_ways *ways, unsigned size)
+{
+	unsigned peer;
+
+	for (peer = 0; ways->reasons && peer < size; peer++)
+		free(ways->reasons[peer]);
+	free(ways->reasons);
+	free(ways->domain);
+	free(ways->of);
 }
 
 static bool select_is_crowded(const struct oriel_comm *comm)
@@ -55,17 +111,14 @@ static bool select_is_crowded(const struct oriel_comm *comm)
 enum oriel_status ori_comm_select(struct oriel_comm *comm)
 {
 	enum oriel_status status;
-	unsigned peer;
 
-	for (peer = 0; peer < comm->size; peer++) {
-		status = select_path(comm, peer);
-		if (status != ORIEL_OK)
-			return status;
-	}
-	select_domain(comm);
-	comm->is_crowded = select_is_crowded(comm);
-	return ori_domain_check(comm->rank, comm->domain, comm->domain_size, ori_hosts_are_mapped,
-				comm->hosts);
+	ori_hosts_join_fabrics(comm->hosts, comm->size);
+	status = select_host_ways(comm);
+	if (status == ORIEL_OK && comm->gpu)
+		status = select_gpu_ways(comm);
+	if (status == ORIEL_OK)
+		comm->is_crowded = select_is_crowded(comm);
+	return status;
 }
 
 uint32_t ori_comm_spin(const struct oriel_comm *comm)
@@ -78,4 +131,15 @@ bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer)
 {
 	return comm->of[peer].path == ORIEL_PATH_MAPPED &&
 	       comm->hosts[peer].token != comm->hosts[comm->rank].token;
+}
+
+enum oriel_path ori_comm_gpu_path(const struct oriel_comm *comm, unsigned peer)
+{
+	return (enum oriel_path)comm->gpu_ways.of[peer].path;
+}
+
+bool ori_comm_is_far(const struct oriel_comm *comm, unsigned peer)
+{
+	return comm->gpu && comm->of[peer].path != ORIEL_PATH_MAPPED &&
+	       ori_comm_gpu_path(comm, peer) == ORIEL_PATH_MAPPED;
 }

@@ -62,11 +62,6 @@ static enum oriel_status share_check_gpu(const struct oriel_comm *comm,
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%p is memory of a GPU: the window needs ORIEL_WINDOW_DEVICE",
 				piece->address);
-	if (comm->rdma)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%p is memory of a GPU, which the adapter does not reach, but "
-				"some rank is reached by rdma alone",
-				piece->address);
 	return ORIEL_OK;
 }
 
@@ -202,6 +197,28 @@ static enum oriel_status share_take(void *context, unsigned peer, const int *fds
 	return status;
 }
 
+/*
+ * The same from a rank on another node of the fabric. Host memory is the
+ * adapter's to reach, and no kernel's.
+ */
+static enum oriel_status share_take_far(const struct share_import *s, unsigned peer)
+{
+	const struct ori_offer *offer = share_offer_of(s, peer);
+	enum oriel_status status = ORIEL_OK;
+	unsigned i;
+
+	for (i = 0; i < s->count && status == ORIEL_OK; i++) {
+		if (!offer->blob[i].length ||
+		    (s->use[i] != ORI_USE_GPU && !ori_mem_blob_is_gpu(&offer->blob[i])))
+			continue;
+		status = ori_mem_import_fabric(s->comm->gpu, &offer->blob[i],
+					       &s->maps[(size_t)i * s->comm->size + peer]);
+	}
+	if (status == ORIEL_OK)
+		return status;
+	return ori_fail(status, "rank %u on another node: %s", peer, oriel_last_error());
+}
+
 /* What every rank offers: lengths, and how many descriptors will come. */
 static void share_expect(struct share_import *s, unsigned *expected)
 {
@@ -230,6 +247,9 @@ static enum oriel_status share_take_all(struct share_import *s, const int *fds, 
 		if (comm->of[peer].domain_index != ORIEL_DEV_NO_INDEX &&
 		    !ori_comm_is_foreign(comm, peer))
 			status = share_take(s, peer, NULL);
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+		if (ori_comm_is_far(comm, peer))
+			status = share_take_far(s, peer);
 	exchanged = ori_mesh_exchange(comm, fds, files, comm->expected, share_take, s);
 	return status == ORIEL_OK ? exchanged : status;
 }

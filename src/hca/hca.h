@@ -24,6 +24,7 @@ enum ori_hca_access {
 	ORI_HCA_REMOTE_READ = 4,
 	ORI_HCA_REMOTE_ATOMIC = 8,
 	ORI_HCA_RELAXED_ORDERING = 16, /* payload only, never signals */
+	ORI_HCA_ANY_MEMORY = 32,       /* no one piece: what lies there may be the GPU's or not */
 };
 
 struct ori_hca_caps {
@@ -42,6 +43,7 @@ struct ori_hca_caps {
 	bool is_sink;               /* completes work requests and moves nothing */
 };
 
+struct ori_gpu;
 struct ori_hca;
 struct ori_hca_mr;
 struct ori_hca_cq;
@@ -180,6 +182,12 @@ struct ori_hca_ops {
 	void (*close)(struct ori_hca *hca);
 
 	void (*caps)(const struct ori_hca *hca, struct ori_hca_caps *caps);
+
+	/*
+	 * From now on memory may be of @gpu, which stays until close(); but for rings
+	 * and records. Once, before anything is registered.
+	 */
+	enum oriel_status (*use_gpu)(struct ori_hca *hca, const struct ori_gpu *gpu);
 
 	/* What the addresses of all QPs of @hca have in common; qpn and psn are 0. */
 	void (*describe)(const struct ori_hca *hca, struct ori_hca_qp_address *address);

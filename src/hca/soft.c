@@ -63,6 +63,12 @@ static void soft_close(struct ori_hca *hca)
 	ori_soft_engine_unref(e);
 }
 
+/* No lock: there is nothing yet that the engine could look at. */
+static enum oriel_status soft_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
+{
+	return ori_soft_far_open(gpu, &to_node(hca)->far);
+}
+
 static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 {
 	const struct soft_node *node = to_node(hca);
@@ -84,6 +90,15 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 	};
 }
 
+static enum soft_side soft_side(const struct soft_node *node, const char *address, unsigned access)
+{
+	if (!node->far)
+		return SOFT_NEAR;
+	if (access & ORI_HCA_ANY_MEMORY)
+		return SOFT_EITHER;
+	return ori_soft_far_has(node->far, address) ? SOFT_FAR : SOFT_NEAR;
+}
+
 static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_t length,
 				       uint64_t iova, unsigned access, struct ori_hca_mr **out,
 				       struct ori_hca_keys *keys)
@@ -98,8 +113,12 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 	mr = malloc(sizeof(*mr));
 	if (!mr)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
-	*mr = (struct soft_mr){
-		.node = node, .base = address, .iova = iova, .length = length, .access = access};
+	*mr = (struct soft_mr){.node = node,
+			       .base = address,
+			       .iova = iova,
+			       .length = length,
+			       .access = access,
+			       .side = soft_side(node, address, access)};
 	ori_soft_engine_lock(node->engine);
 	st = ori_soft_keys_add(&node->keys, mr);
 	ori_soft_engine_unlock(node->engine);
@@ -535,6 +554,7 @@ const struct ori_hca_ops ori_hca_soft_ops = {
 	.open = soft_open,
 	.close = soft_close,
 	.caps = soft_caps,
+	.use_gpu = soft_use_gpu,
 	.describe = soft_describe,
 	.register_memory = soft_register,
 	.register_dmabuf = soft_register_dmabuf,

@@ -164,7 +164,8 @@ static uint64_t engine_nap(const struct soft_engine *e)
 	if (due - now < nap)
 		nap = due - now;
 	for (unsigned i = 0; i < SOFT_NODES; i++)
-		if (e->nodes[i] && e->nodes[i]->scenario.gpu && nap > ENGINE_GPU_NAP_NS)
+		if (e->nodes[i] && (e->nodes[i]->scenario.gpu || e->nodes[i]->far) &&
+		    nap > ENGINE_GPU_NAP_NS)
 			nap = ENGINE_GPU_NAP_NS;
 	return nap;
 }

@@ -39,6 +39,7 @@
 #define SOFT_PSN_MASK 0x00ffffffu
 
 struct soft_link;
+struct soft_far;
 
 /* Where an adapter is found; the bytes of ori_hca_qp_address.adapter. */
 struct soft_address {
@@ -55,6 +56,13 @@ struct soft_address {
 
 static_assert(sizeof(struct soft_address) == ORI_HCA_ADDRESS, "goes over the wire");
 
+/* Whose memory it is. What is a GPU's is far: no CPU loads or stores there. */
+enum soft_side {
+	SOFT_NEAR,
+	SOFT_FAR,
+	SOFT_EITHER, /* each address has to be asked for */
+};
+
 struct soft_mr {
 	struct soft_node *node;
 	char *base;
@@ -62,6 +70,7 @@ struct soft_mr {
 	uint64_t length;
 	uint32_t key;
 	unsigned access;
+	enum soft_side side;
 };
 
 struct soft_key {
@@ -233,6 +242,7 @@ struct soft_node {
 	uint32_t **pages; /* [page_count] of doorbells; word 0 says whether the engine sleeps */
 	unsigned page_count;
 	struct soft_keys keys;
+	struct soft_far *far;  /* NULL: no memory of a GPU */
 	void *cqs[SOFT_TABLE]; /* struct soft_cq, by the low bits of their numbers */
 	void *qps[SOFT_TABLE]; /* struct soft_qp */
 	struct soft_qp *qp_list;

@@ -38,7 +38,8 @@ void ori_soft_flight_forget(struct soft_qp *qp, const struct soft_mr *mr);
 
 /* The next flight that has something to send now, or NULL. */
 struct soft_flight *ori_soft_requester_next(struct soft_qp *qp);
-void ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *flight,
+/* False: there is no frame, for the QP has failed. */
+bool ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *flight,
 			     struct soft_frame *frame);
 /* As ori_soft_sq_due(). */
 uint64_t ori_soft_requester_due(const struct soft_qp *qp);

@@ -103,7 +103,19 @@ static void requester_arm(struct soft_qp *qp)
 	qp->timer = qp->node->engine->now + qp->node->scenario.ack;
 }
 
-static void requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
+/* Local memory that has a key, and cannot be copied. */
+static void requester_miss(struct soft_qp *qp, const struct soft_flight *f)
+{
+	bool is_vouched = ori_soft_is_vouched(f->mr);
+
+	ori_soft_qp_fail(qp, is_vouched ? ORIEL_MLX5_LOCAL_OPERATION : ORIEL_MLX5_LOCAL_PROTECTION,
+			 "WQE %llu (opcode 0x%02x): %p %s", (unsigned long long)f->index,
+			 f->wqe.opcode, (void *)f->local,
+			 is_vouched ? "of the GPU cannot be copied"
+				    : "is no memory, or a broken GPU's");
+}
+
+static bool requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
 				 struct soft_frame *frame)
 {
 	uint64_t mtu = qp->node->scenario.mtu, at = (uint64_t)f->sent * mtu;
@@ -117,9 +129,12 @@ static void requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
 		ori_soft_held_drain(qp->node);
 	length = f->wqe.length - at < run * mtu ? f->wqe.length - at : run * mtu;
 	frame->h.packets = run;
-	ori_soft_frame_attach(frame, f->mr, f->wqe.is_inline ? (char *)f->wqe.data : f->local + at,
-			      (uint32_t)length);
+	if (!ori_soft_frame_attach(frame, f->mr,
+				   f->wqe.is_inline ? (char *)f->wqe.data : f->local + at,
+				   (uint32_t)length))
+		return false;
 	f->sent += run;
+	return true;
 }
 
 /* What is left of a READ is asked for at once. */
@@ -138,7 +153,7 @@ static void requester_fill_atomic(struct soft_flight *f, struct soft_frame *fram
 	struct soft_masks masks = {f->wqe.mask, f->wqe.swap_mask};
 
 	if (ori_soft_wqe_is_masked(&f->wqe))
-		ori_soft_frame_attach(frame, NULL, (char *)&masks, sizeof(masks));
+		(void)ori_soft_frame_attach(frame, NULL, (char *)&masks, sizeof(masks));
 	frame->h.operand = f->wqe.operand;
 	frame->h.compare = f->wqe.compare;
 	f->sent = f->packets;
@@ -163,7 +178,7 @@ static enum soft_frame_type requester_type(const struct soft_wqe *wqe)
 	return SOFT_WRITE;
 }
 
-void ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *f, struct soft_frame *frame)
+bool ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *f, struct soft_frame *frame)
 {
 	enum soft_frame_type type = requester_type(&f->wqe);
 
@@ -174,7 +189,10 @@ void ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *f, struct s
 	if (ori_soft_wqe_is_writing(&f->wqe)) {
 		frame->h.compare = f->wqe.immediate;
 		frame->h.operand = (uint64_t)f->sent * qp->node->scenario.mtu;
-		requester_fill_write(qp, f, frame);
+		if (!requester_fill_write(qp, f, frame)) {
+			requester_miss(qp, f);
+			return false;
+		}
 	} else if (type == SOFT_READ) {
 		requester_fill_read(qp, f, frame);
 	} else {
@@ -182,6 +200,7 @@ void ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *f, struct s
 	}
 	if (qp->timer == SOFT_NEVER)
 		requester_arm(qp);
+	return true;
 }
 
 uint64_t ori_soft_requester_due(const struct soft_qp *qp)
@@ -394,27 +413,27 @@ static void requester_data(struct soft_qp *qp, const struct soft_header *h, cons
 	if (!f || !requester_fits(f, h, node->scenario.mtu))
 		return;
 	to = h->length ? f->local + f->acked * node->scenario.mtu : NULL;
-	if (to && node->scenario.late_read && ori_soft_is_held(f->mr))
-		ori_soft_write(f->mr, to, payload, h->length);
-	else if (to != payload)
-		ori_soft_copy(to, payload, h->length);
+	if (to && node->scenario.late_read && ori_soft_is_held(f->mr, to)) {
+		(void)ori_soft_write(f->mr, to, payload, h->length);
+	} else if (to != payload && !ori_soft_store(f->mr, to, payload, h->length)) {
+		requester_miss(qp, f);
+		return;
+	}
 	requester_advance(qp, f, f->acked + h->packets);
 	requester_progress(qp);
 	ori_soft_flight_retire(qp);
 }
 
 /* 4 bytes come big-endian from every adapter, 8 from some. */
-static void requester_result(struct soft_qp *qp, const struct soft_flight *f, uint64_t old)
+static bool requester_result(struct soft_qp *qp, const struct soft_flight *f, uint64_t old)
 {
 	uint32_t swapped = oriel_dev_swap_bytes32((uint32_t)old);
 
-	if (f->wqe.length == sizeof(swapped)) {
-		ori_soft_copy(f->local, &swapped, sizeof(swapped));
-		return;
-	}
+	if (f->wqe.length == sizeof(swapped))
+		return ori_soft_store(f->mr, f->local, &swapped, sizeof(swapped));
 	if (qp->node->scenario.big_endian)
 		old = oriel_dev_swap_bytes(old);
-	ori_soft_copy(f->local, &old, sizeof(old));
+	return ori_soft_store(f->mr, f->local, &old, sizeof(old));
 }
 
 static void requester_old(struct soft_qp *qp, const struct soft_header *h)
@@ -423,7 +442,10 @@ static void requester_old(struct soft_qp *qp, const struct soft_header *h)
 
 	if (!f)
 		return;
-	requester_result(qp, f, h->operand);
+	if (!requester_result(qp, f, h->operand)) {
+		requester_miss(qp, f);
+		return;
+	}
 	requester_advance(qp, f, 1);
 	requester_progress(qp);
 	ori_soft_flight_retire(qp);
@@ -459,13 +481,17 @@ char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,
 {
 	struct soft_node *node = qp->node;
 	struct soft_flight *f;
+	char *to;
 
 	if (qp->state != SOFT_READY)
 		return NULL;
 	f = requester_match(qp, h);
-	if (!f || !requester_fits(f, h, node->scenario.mtu) ||
-	    (node->scenario.late_read && ori_soft_is_held(f->mr)))
+	if (!f || !requester_fits(f, h, node->scenario.mtu))
+		return NULL;
+	to = f->local + f->acked * node->scenario.mtu;
+	if (!ori_soft_is_vouched(f->mr) || ori_soft_is_far(f->mr, to) ||
+	    (node->scenario.late_read && ori_soft_is_held(f->mr, to)))
 		return NULL;
 	*mr = f->mr;
-	return f->local + f->acked * node->scenario.mtu;
+	return to;
 }

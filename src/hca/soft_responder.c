@@ -39,6 +39,13 @@ static void responder_refuse(struct soft_qp *qp, const struct soft_header *h, ui
 	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);
 }
 
+/* Registered memory, which its GPU does not move. */
+static void responder_miss(struct soft_qp *qp, const struct soft_header *h, uint32_t psn)
+{
+	responder_refuse(qp, h, psn, ORIEL_MLX5_REMOTE_OPERATION,
+			 "memory of the GPU cannot be copied");
+}
+
 static bool responder_is_write(const struct soft_header *h)
 {
 	return h->type == SOFT_WRITE || h->type == SOFT_WRITE_IMM;
@@ -108,8 +115,11 @@ static void responder_write(struct soft_qp *qp, const struct soft_header *h, uin
 			responder_refuse(qp, h, qp->expected, ORIEL_MLX5_REMOTE_ACCESS, why);
 			return;
 		}
-		ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead, payload + lead,
-			       h->length - lead);
+		if (!ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead,
+				    payload + lead, h->length - lead)) {
+			responder_miss(qp, h, qp->expected);
+			return;
+		}
 	}
 	qp->expected = soft_psn_add(qp->expected, h->packets - skip);
 	qp->has_ack = true;
@@ -200,24 +210,26 @@ static uint64_t responder_result(const struct soft_header *h, const struct soft_
 }
 
 /* Atomic with respect to other adapters of this process, and to nobody else. */
-static uint64_t responder_apply(const struct soft_header *h, const struct soft_masks *masks,
-				void *at)
+static bool responder_apply(const struct soft_header *h, const struct soft_masks *masks,
+			    const struct soft_mr *mr, char *at, uint64_t *old)
 {
 	bool is_short = h->total == sizeof(uint32_t);
-	uint64_t old = is_short ? oriel_dev_load_acquire32(at) : oriel_dev_load_acquire(at);
-	uint64_t new = responder_result(h, masks, old);
+	uint32_t half = 0;
+	uint64_t whole = 0;
 
-	if (is_short)
-		oriel_dev_store_release32(at, (uint32_t) new);
-	else
-		oriel_dev_store_release(at, new);
-	return old;
+	if (!ori_soft_load(mr, is_short ? (void *)&half : &whole, at, h->total))
+		return false;
+	*old = is_short ? half : whole;
+	whole = responder_result(h, masks, *old);
+	half = (uint32_t)whole;
+	return ori_soft_store(mr, at, is_short ? (const void *)&half : &whole, h->total);
 }
 
 static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, const char *payload)
 {
 	struct soft_replay *replay = &qp->replays[qp->replay_next];
 	struct soft_masks masks = {0};
+	uint64_t old;
 	const char *why;
 	struct soft_mr *mr = responder_find(qp, h, &why);
 	char *at = mr ? soft_mr_at(mr, h->address) : NULL;
@@ -233,11 +245,11 @@ static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, co
 	ori_soft_held_settle(qp->node, at, h->total);
 	if (h->length)
 		memcpy(&masks, payload, sizeof(masks));
-	*replay = (struct soft_replay){
-		.psn = h->psn,
-		.is_valid = true,
-		.value = responder_apply(h, &masks, at),
-	};
+	if (!responder_apply(h, &masks, mr, at, &old)) {
+		responder_miss(qp, h, h->psn);
+		return;
+	}
+	*replay = (struct soft_replay){.psn = h->psn, .is_valid = true, .value = old};
 	qp->replay_next = (qp->replay_next + 1) % SOFT_REPLAYS;
 	responder_reply(qp, SOFT_OLD, h)->value = replay->value;
 	qp->expected = soft_psn_add(qp->expected, 1);
@@ -304,15 +316,19 @@ char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 				struct soft_mr **mr)
 {
 	const char *why;
+	char *to;
 
 	if (qp->state != SOFT_READY || !responder_is_write(h) || h->psn != qp->expected ||
 	    (responder_is_taking(h) && !responder_has_receive(qp)))
 		return NULL;
 	*mr = responder_find(qp, h, &why);
-	if (!*mr || ori_soft_is_held(*mr))
+	if (!*mr)
+		return NULL;
+	to = soft_mr_at(*mr, h->address) + h->operand;
+	if (ori_soft_is_far(*mr, to) || ori_soft_is_held(*mr, to))
 		return NULL;
 	ori_soft_held_drain(qp->node);
-	return soft_mr_at(*mr, h->address) + h->operand;
+	return to;
 }
 
 bool ori_soft_responder_has_output(const struct soft_qp *qp)
@@ -359,8 +375,12 @@ static bool responder_fill_data(struct soft_qp *qp, struct soft_reply *r, struct
 	length = r->total - at < run * mtu ? r->total - at : run * mtu;
 	ori_soft_frame_begin(frame, qp, SOFT_DATA, soft_psn_add(r->psn, r->sent));
 	frame->h.packets = run;
-	ori_soft_frame_attach(frame, mr, mr ? soft_mr_at(mr, r->address) + at : NULL,
-			      (uint32_t)length);
+	if (!ori_soft_frame_attach(frame, mr, mr ? soft_mr_at(mr, r->address) + at : NULL,
+				   (uint32_t)length)) {
+		qp->replies_count = 0;
+		responder_miss(qp, &h, soft_psn_add(r->psn, r->sent));
+		return false;
+	}
 	r->sent += run;
 	if (r->sent == r->packets)
 		responder_pop(qp);

@@ -79,8 +79,11 @@ static inline const char *soft_frame_payload(const struct soft_frame *f)
 void ori_soft_frame_begin(struct soft_frame *f, const struct soft_qp *qp, enum soft_frame_type type,
 			  uint32_t psn);
 
-/* The payload is [@at, @at + @length) of @mr (NULL: of nothing registered). */
-void ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
+/*
+ * The payload is [@at, @at + @length) of @mr (NULL: of nothing registered). False:
+ * it cannot be read.
+ */
+bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
 			   uint32_t length);
 
 /* Pure: what is wrong with a header that came over a socket, or NULL. */

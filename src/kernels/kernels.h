@@ -9,17 +9,31 @@
 #include <oriel/dev/types.h>
 
 /* Each has the arguments (struct oriel_dev_window, struct ori_kernel_call), by value. */
-#define ORI_KERNELS(X)                           \
-	X(PUT_VALUE, stream_put_value, 1)        \
-	X(SIGNAL, stream_signal, 1)              \
-	X(SIGNAL_ALL, stream_signal_all, 32)     \
-	X(WAIT_SIGNAL, stream_wait_signal, 1)    \
-	X(WAIT_FROM, stream_wait_signal_from, 1) \
-	X(WAIT_NEXT, stream_wait_signal_next, 1) \
-	X(BARRIER, stream_barrier, 32)           \
-	X(SEND, stream_send, 512)                \
-	X(RECV, stream_recv, 512)                \
-	X(RESET, stream_reset_signals, 128)
+#define ORI_KERNELS(X)                                        \
+	X(PUT, stream_put, 512)                               \
+	X(PUT_VALUE, stream_put_value, 1)                     \
+	X(GET, stream_get, 512)                               \
+	X(FETCH_ADD, stream_fetch_add, 1)                     \
+	X(PUT_SIGNAL, stream_put_signal, 512)                 \
+	X(PUT_COUNTER, stream_put_counter, 512)               \
+	X(PUT_SIGNAL_COUNTER, stream_put_signal_counter, 512) \
+	X(SIGNAL, stream_signal, 1)                           \
+	X(SIGNAL_ALL, stream_signal_all, 32)                  \
+	X(SIGNAL_COUNTER, stream_signal_counter, 1)           \
+	X(WAIT_SIGNAL, stream_wait_signal, 1)                 \
+	X(WAIT_FROM, stream_wait_signal_from, 1)              \
+	X(WAIT_NEXT, stream_wait_signal_next, 1)              \
+	X(WAIT_COUNTER, stream_wait_counter, 1)               \
+	X(READ_SIGNAL, stream_read_signal, 1)                 \
+	X(READ_FROM, stream_read_signal_from, 1)              \
+	X(READ_COUNTER, stream_read_counter, 1)               \
+	X(BARRIER, stream_barrier, 32)                        \
+	X(SEND, stream_send, 512)                             \
+	X(RECV, stream_recv, 512)                             \
+	X(DRAIN, stream_drain, 1)                             \
+	X(FLUSH, stream_flush, 1)                             \
+	X(RESET, stream_reset_signals, 128)                   \
+	X(RESET_COUNTER, stream_reset_counter, 1)
 
 #define ORI_KERNEL_NUMBER(number, name, threads) ORI_KERNEL_##number,
 enum ori_kernel { ORI_KERNELS(ORI_KERNEL_NUMBER) ORI_KERNEL_COUNT };
@@ -29,11 +43,11 @@ struct ori_kernel_call {
 	uint64_t at;    /* place in a window */
 	uint64_t value; /* to store, to add, to compare with, to wait for */
 	uint64_t length;
-	void *memory; /* of this rank, which the GPU reaches */
+	void *memory; /* of this rank, which the GPU reaches: source, target or result */
 	uint32_t peer;
-	uint32_t id;
+	uint32_t id; /* signal, slot or channel */
 	uint32_t op; /* enum oriel_signal_op or enum oriel_compare */
-	uint32_t reserved;
+	uint32_t counter;
 };
 
 /* A fatbin for every GPU that the library knows; NULL: built without nvcc. */

@@ -4,9 +4,6 @@
  * to tell of a failure but the communicator: a wait takes its limit from the
  * handle, so that passing it breaks that. Plain C, also for the CPU: tests.
  */
-/* Of a window in GPU memory, self and mapped: no kernel reaches an adapter. */
-#define ORIEL_DEV_PATHS 6u
-
 #include <oriel/dev.h>
 
 #include "kernels/kernels.h"
@@ -24,6 +21,93 @@
 #define STREAM_DECLARE(number, name, threads) \
 	STREAM_KERNEL name(struct oriel_dev_window w, struct ori_kernel_call c);
 ORI_KERNELS(STREAM_DECLARE)
+
+/* In the order of the stream: what comes behind may write to the memory. */
+STREAM_KERNEL stream_put(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	struct oriel_dev_group g = STREAM_BLOCK;
+
+	oriel_dev_wait_local(&w, g, c.peer,
+			     oriel_dev_put(&w, g, c.peer, c.at, c.memory, c.length), 0);
+}
+
+STREAM_KERNEL stream_get(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	struct oriel_dev_group g = STREAM_BLOCK;
+
+	oriel_dev_wait_local(&w, g, c.peer,
+			     oriel_dev_get(&w, g, c.peer, c.at, c.memory, c.length), 0);
+}
+
+STREAM_KERNEL stream_put_signal(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	struct oriel_dev_group g = STREAM_BLOCK;
+
+	oriel_dev_wait_local(&w, g, c.peer,
+			     oriel_dev_put_signal(&w, g, c.peer, c.at, c.memory, c.length, c.id,
+						  c.value),
+			     0);
+}
+
+/* Here the counter tells when. */
+STREAM_KERNEL stream_put_counter(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	oriel_dev_put_counter(&w, STREAM_BLOCK, c.peer, c.at, c.memory, c.length, c.counter);
+}
+
+STREAM_KERNEL stream_put_signal_counter(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	oriel_dev_put_signal_counter(&w, STREAM_BLOCK, c.peer, c.at, c.memory, c.length, c.id,
+				     c.value, c.counter);
+}
+
+STREAM_KERNEL stream_signal_counter(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	oriel_dev_signal_counter(&w, oriel_dev_thread(), c.peer, c.id, c.value, c.counter);
+}
+
+STREAM_KERNEL stream_fetch_add(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	oriel_dev_fetch_add(&w, c.peer, c.at, c.value, (uint64_t *)c.memory);
+}
+
+STREAM_KERNEL stream_wait_counter(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	oriel_dev_wait_counter(&w, oriel_dev_thread(), c.peer, c.counter,
+			       (enum oriel_compare)c.op, c.value, 0);
+}
+
+STREAM_KERNEL stream_read_signal(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	oriel_dev_read_signal(&w, c.id, (uint64_t *)c.memory);
+}
+
+STREAM_KERNEL stream_read_signal_from(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	oriel_dev_read_signal_from(&w, c.peer, c.id, (uint64_t *)c.memory);
+}
+
+STREAM_KERNEL stream_read_counter(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	oriel_dev_read_counter(&w, c.peer, c.counter, (uint64_t *)c.memory);
+}
+
+STREAM_KERNEL stream_reset_counter(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	oriel_dev_reset_counter(&w, c.peer, c.counter);
+}
+
+STREAM_KERNEL stream_drain(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	(void)c;
+	oriel_dev_drain(&w, oriel_dev_thread(), 0);
+}
+
+STREAM_KERNEL stream_flush(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	(void)c;
+	oriel_dev_flush(&w, oriel_dev_thread(), 0);
+}
 
 STREAM_KERNEL stream_put_value(struct oriel_dev_window w, struct ori_kernel_call c)
 {

@@ -13,6 +13,7 @@ struct ori_adopted {
 	uint32_t segments;
 	int lengths; /* file of @segments lengths, -1 unless there are several */
 	int fds[ORI_MEM_SEGMENTS];
+	bool has_fabric;
 	uint8_t handle[ORI_GPU_HANDLE];
 };
 
@@ -20,6 +21,7 @@ void ori_adopted_export(const struct ori_adopted *a, struct ori_mem_blob *blob)
 {
 	blob->kind = a->kind;
 	blob->segments = a->segments;
+	blob->flags = a->has_fabric ? ORI_MEM_BLOB_FABRIC : 0;
 	memcpy(blob->handle, a->handle, sizeof(blob->handle));
 }
 
@@ -77,35 +79,70 @@ static enum oriel_status adopt_refuse(const struct ori_gpu_place *place, const v
 				: "no mapped memory of a GPU");
 }
 
-/* A descriptor of each mapping from @first on until @end. */
+/* One allocation that leaves as @handles say. */
+static void adopt_one(struct ori_adopted *a, const struct ori_gpu_handles *handles)
+{
+	a->kind = handles->fd < 0 ? ORI_MEM_BLOB_GPU_FABRIC : ORI_MEM_BLOB_GPU_FILES;
+	a->has_fabric = handles->fd >= 0 && handles->has_fabric;
+	memcpy(a->handle, handles->fabric, sizeof(a->handle));
+}
+
+/* Several side by side leave by descriptors alone. */
+static enum oriel_status adopt_several(struct ori_adopted *a, const uint64_t *lengths)
+{
+	a->has_fabric = false;
+	memset(a->handle, 0, sizeof(a->handle));
+	return adopt_write_lengths(a, lengths);
+}
+
+/* What lies behind @end of the memory that begins at @first. */
+static enum oriel_status adopt_find_next(const struct ori_gpu *gpu, const char *end,
+					 struct ori_gpu_place *place)
+{
+	enum oriel_status st = gpu->ops->find(gpu, end, place);
+
+	if (st != ORIEL_OK || place->kind == ORI_GPU_MAPPED)
+		return st;
+	return adopt_refuse(place, end);
+}
+
+/* Each mapping from @first on until @end. */
 static enum oriel_status adopt_mapped(const struct ori_gpu *gpu, struct ori_adopted *a,
 				      const struct ori_gpu_place *first, const char *end,
 				      size_t *length)
 {
 	uint64_t lengths[ORI_MEM_SEGMENTS];
 	struct ori_gpu_place place = *first;
+	struct ori_gpu_handles handles;
 	enum oriel_status st;
 
-	a->kind = ORI_MEM_BLOB_GPU_FILES;
 	for (;;) {
 		if (a->segments == ORI_MEM_SEGMENTS)
 			return ori_fail(ORIEL_ERR_UNSUPPORTED,
 					"the memory at %p is mapped from more than %u allocations",
 					(void *)first->base, ORI_MEM_SEGMENTS);
-		st = gpu->ops->export_fd(gpu, &place, &a->fds[a->segments]);
+		st = gpu->ops->export_mapped(gpu, &place, &handles);
 		if (st != ORIEL_OK)
 			return st;
-		lengths[a->segments++] = place.length;
 		*length += place.length;
-		if (place.base + place.length >= end)
+		if (*length == place.length)
+			adopt_one(a, &handles);
+		if (handles.fd < 0)
 			break;
-		st = gpu->ops->find(gpu, place.base + place.length, &place);
+		lengths[a->segments] = place.length;
+		a->fds[a->segments++] = handles.fd;
+		if (place.base + place.length >= end)
+			return a->segments > 1 ? adopt_several(a, lengths) : ORIEL_OK;
+		st = adopt_find_next(gpu, place.base + place.length, &place);
 		if (st != ORIEL_OK)
 			return st;
-		if (place.kind != ORI_GPU_MAPPED)
-			return adopt_refuse(&place, first->base + *length);
 	}
-	return a->segments > 1 ? adopt_write_lengths(a, lengths) : ORIEL_OK;
+	if (a->segments || place.base + place.length < end)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"the memory at %p is mapped from several allocations, of which "
+				"that at %p gives no descriptor",
+				(void *)first->base, (void *)place.base);
+	return ORIEL_OK;
 }
 
 /* How the memory that begins with @place leaves; *@length is all of it. */

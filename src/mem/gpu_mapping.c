@@ -74,6 +74,21 @@ static enum oriel_status mapping_open_handle(const struct ori_gpu *gpu,
 	return ORIEL_OK;
 }
 
+static enum oriel_status mapping_open_fabric(const struct ori_gpu *gpu,
+					     const struct ori_mem_blob *b, struct ori_mapping *m)
+{
+	enum oriel_status st;
+	void *base;
+
+	st = gpu->ops->import_fabric(gpu, b->handle, b->piece_length, &base);
+	if (st != ORIEL_OK)
+		return st;
+	m->base = base;
+	m->base_length = (size_t)b->piece_length;
+	m->address = (char *)base + b->mem_offset;
+	return ORIEL_OK;
+}
+
 /* Host memory that @m reaches already, for kernels as well. */
 static enum oriel_status mapping_pin(const struct ori_gpu *gpu, struct ori_mapping *m)
 {
@@ -91,7 +106,7 @@ static enum oriel_status mapping_pin(const struct ori_gpu *gpu, struct ori_mappi
 static enum oriel_status mapping_grant(const struct ori_gpu *gpu, const struct ori_mem_blob *b)
 {
 	return gpu->ops->grant(gpu,
-			       b->kind == ORI_MEM_BLOB_GPU_FILES ? ORI_GPU_MAPPED : ORI_GPU_LEGACY,
+			       b->kind == ORI_MEM_BLOB_GPU_HANDLE ? ORI_GPU_LEGACY : ORI_GPU_MAPPED,
 			       (const void *)(uintptr_t)(b->address - b->mem_offset),
 			       (size_t)b->piece_length);
 }
@@ -107,7 +122,18 @@ static enum oriel_status mapping_open_gpu(const struct ori_gpu *gpu, const struc
 	}
 	if (b->kind == ORI_MEM_BLOB_GPU_FILES)
 		return mapping_open_files(gpu, b, fds, m);
+	if (b->kind == ORI_MEM_BLOB_GPU_FABRIC)
+		return mapping_open_fabric(gpu, b, m);
 	return mapping_open_handle(gpu, b, m);
+}
+
+/* Empty, but for what @b says of itself. */
+static struct ori_mapping mapping_of(const struct ori_gpu *gpu, const struct ori_mem_blob *b)
+{
+	return (struct ori_mapping){.address = (void *)(uintptr_t)b->address,
+				    .length = (size_t)b->length,
+				    .kind = b->kind,
+				    .gpu = gpu};
 }
 
 enum oriel_status ori_mem_import_gpu(const struct ori_gpu *gpu, const struct ori_mem_blob *blob,
@@ -121,10 +147,7 @@ enum oriel_status ori_mem_import_gpu(const struct ori_gpu *gpu, const struct ori
 	if (st != ORIEL_OK)
 		return st;
 	if (ori_mem_blob_is_gpu(&b)) {
-		m.address = (void *)(uintptr_t)b.address;
-		m.length = (size_t)b.length;
-		m.kind = b.kind;
-		m.gpu = gpu;
+		m = mapping_of(gpu, &b);
 		st = mapping_open_gpu(gpu, &b, fds, &m);
 	} else {
 		st = ori_mem_import(&b, fds ? fds[0] : -1, &m);
@@ -139,6 +162,46 @@ enum oriel_status ori_mem_import_gpu(const struct ori_gpu *gpu, const struct ori
 	return st;
 }
 
+/* Why @b cannot leave its node. */
+static enum oriel_status mapping_refuse_far(const struct ori_mem_blob *b)
+{
+	if (!ori_mem_blob_is_gpu(b))
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"host memory of another node: an NVLink fabric reaches memory of "
+				"GPUs alone");
+	if (b->kind == ORI_MEM_BLOB_GPU_HANDLE)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"memory of cudaMalloc() cannot be reached from other nodes: use "
+				"oriel_memory_alloc() or CU_MEM_HANDLE_TYPE_FABRIC");
+	if (b->segments > 1)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"GPU memory mapped from %u allocations cannot be reached from "
+				"other nodes, only from one",
+				b->segments);
+	return ori_fail(ORIEL_ERR_UNSUPPORTED,
+			"GPU memory cannot be reached from other nodes: it was made without "
+			"CU_MEM_HANDLE_TYPE_FABRIC");
+}
+
+enum oriel_status ori_mem_import_fabric(const struct ori_gpu *gpu, const struct ori_mem_blob *blob,
+					struct ori_mapping *mapping)
+{
+	struct ori_mem_blob b;
+	struct ori_mapping m;
+	enum oriel_status st;
+
+	st = ori_mem_blob_parse(blob, sizeof(*blob), &b);
+	if (st != ORIEL_OK)
+		return st;
+	if (b.kind != ORI_MEM_BLOB_GPU_FABRIC && !(b.flags & ORI_MEM_BLOB_FABRIC))
+		return mapping_refuse_far(&b);
+	m = mapping_of(gpu, &b);
+	st = mapping_open_fabric(gpu, &b, &m);
+	if (st == ORIEL_OK)
+		*mapping = m;
+	return st;
+}
+
 void ori_mapping_leave_gpu(struct ori_mapping *m)
 {
 	if (m->is_pinned && m->mem)
@@ -147,10 +210,10 @@ void ori_mapping_leave_gpu(struct ori_mapping *m)
 		m->gpu->ops->unpin(m->gpu, m->base);
 	if (!m->base || m->kind == ORI_MEM_BLOB_FILE)
 		return;
-	if (m->kind == ORI_MEM_BLOB_GPU_FILES)
-		m->gpu->ops->unmap(m->base, m->base_length);
-	else
+	if (m->kind == ORI_MEM_BLOB_GPU_HANDLE)
 		m->gpu->ops->close_handle(m->gpu, m->base);
+	else
+		m->gpu->ops->unmap(m->base, m->base_length);
 	/* What is left is not the kernel's to unmap. */
 	m->base = NULL;
 }

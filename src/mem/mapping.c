@@ -18,6 +18,10 @@ static void export_gpu(const struct ori_mem *mem, struct ori_mem_blob *b)
 	b->fd_offset = 0;
 	b->piece_length = mem->length;
 	b->segments = 1;
+	if (mem->has_fabric) {
+		b->flags = ORI_MEM_BLOB_FABRIC;
+		memcpy(b->handle, mem->fabric, sizeof(b->handle));
+	}
 	if (mem->adopted)
 		ori_adopted_export(mem->adopted, b);
 }
@@ -66,9 +70,19 @@ unsigned ori_mem_blob_fds(const struct ori_mem_blob *blob)
 	return blob->segments > 1 ? blob->segments + 1 : blob->segments;
 }
 
+static bool kind_is_gpu(uint32_t kind)
+{
+	return kind >= ORI_MEM_BLOB_GPU_FILES && kind <= ORI_MEM_BLOB_GPU_FABRIC;
+}
+
 bool ori_mem_blob_is_gpu(const struct ori_mem_blob *blob)
 {
-	return blob->kind == ORI_MEM_BLOB_GPU_FILES || blob->kind == ORI_MEM_BLOB_GPU_HANDLE;
+	return kind_is_gpu(blob->kind);
+}
+
+bool ori_mapping_is_gpu(const struct ori_mapping *mapping)
+{
+	return kind_is_gpu(mapping->kind);
 }
 
 enum oriel_status ori_mem_export_private(const void *address, size_t length,
@@ -102,13 +116,16 @@ static bool blob_has_handle(const struct ori_mem_blob *b)
 /* The same for what only memory of a GPU has. */
 static const char *blob_gpu_flaw(const struct ori_mem_blob *b)
 {
-	if (b->kind == ORI_MEM_BLOB_GPU_HANDLE ? b->segments != 0
-					       : b->segments == 0 || b->segments > ORI_MEM_SEGMENTS)
+	bool is_files = b->kind == ORI_MEM_BLOB_GPU_FILES;
+
+	if (is_files ? b->segments == 0 || b->segments > ORI_MEM_SEGMENTS : b->segments != 0)
 		return "impossible number of allocations";
-	if (b->kind == ORI_MEM_BLOB_GPU_FILES && blob_has_handle(b))
-		return "both descriptors and a handle";
-	if (b->flags || b->fd_offset)
+	if (b->flags & ~(uint32_t)ORI_MEM_BLOB_FABRIC || b->fd_offset)
 		return "GPU memory in a file";
+	if (b->flags && b->segments != 1)
+		return "one handle of a fabric for other than one allocation";
+	if (is_files && blob_has_handle(b) != (b->flags != 0))
+		return "its handle does not go with its flags";
 	if (b->length > b->piece_length || b->mem_offset > b->piece_length - b->length)
 		return "it passes the end of its GPU memory";
 	return b->piece_length > PTRDIFF_MAX ? "impossible length" : NULL;
@@ -119,9 +136,9 @@ static const char *blob_flaw(const struct ori_mem_blob *b)
 {
 	uint64_t end;
 
-	if (b->kind < ORI_MEM_BLOB_FILE || b->kind > ORI_MEM_BLOB_GPU_HANDLE)
+	if (b->kind < ORI_MEM_BLOB_FILE || b->kind > ORI_MEM_BLOB_GPU_FABRIC)
 		return "unknown kind";
-	if (b->flags & ~ORI_MEM_BLOB_HUGE)
+	if (b->flags & ~(uint32_t)(ORI_MEM_BLOB_HUGE | ORI_MEM_BLOB_FABRIC))
 		return "unknown flags";
 	if (b->reserved)
 		return "unknown field";
@@ -137,7 +154,7 @@ static const char *blob_flaw(const struct ori_mem_blob *b)
 		return "impossible offset in its file";
 	if (ori_mem_blob_is_gpu(b))
 		return blob_gpu_flaw(b);
-	if (b->piece_length || b->segments || blob_has_handle(b))
+	if (b->piece_length || b->segments || b->flags & ORI_MEM_BLOB_FABRIC || blob_has_handle(b))
 		return "host memory with what GPUs have";
 	if ((b->kind == ORI_MEM_BLOB_FILE) != (b->id != 0))
 		return "its id does not go with its kind";

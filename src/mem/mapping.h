@@ -15,17 +15,21 @@
 #include "mem/memory.h"
 #include "sys/gpu.h"
 
-#define ORI_MEM_BLOB_VERSION 2u
+#define ORI_MEM_BLOB_VERSION 3u
 #define ORI_MEM_SEGMENTS 60u /* most allocations side by side that one piece may be mapped from */
 
 enum ori_mem_blob_kind {
 	ORI_MEM_BLOB_FILE = 1,       /* for every process that gets the descriptor */
 	ORI_MEM_BLOB_PRIVATE = 2,    /* for threads of the process only */
 	ORI_MEM_BLOB_GPU_FILES = 3,  /* of a GPU, for who gets the descriptors */
-	ORI_MEM_BLOB_GPU_HANDLE = 4, /* of a GPU, for who opens the handle */
+	ORI_MEM_BLOB_GPU_HANDLE = 4, /* of a GPU, for who opens the handle on its node */
+	ORI_MEM_BLOB_GPU_FABRIC = 5, /* the same within its NVLink fabric */
 };
 
-#define ORI_MEM_BLOB_HUGE 1u /* flag: lies in huge pages */
+enum ori_mem_blob_flags {
+	ORI_MEM_BLOB_HUGE = 1,   /* lies in huge pages */
+	ORI_MEM_BLOB_FABRIC = 2, /* of descriptors: there is a handle of a fabric as well */
+};
 
 /* Goes over the wire as it is: no hidden padding, little-endian. */
 struct ori_mem_blob {
@@ -43,7 +47,7 @@ struct ori_mem_blob {
 	uint64_t piece_length;          /* of a GPU; else 0 */
 	uint32_t segments;              /* allocations of a GPU with descriptors; else 0 */
 	uint32_t reserved;              /* 0 */
-	uint8_t handle[ORI_GPU_HANDLE]; /* of a GPU without; else 0 */
+	uint8_t handle[ORI_GPU_HANDLE]; /* as kind and flags say; else 0 */
 };
 
 static_assert(sizeof(struct ori_mem_blob) == 144, "struct ori_mem_blob goes over the wire");
@@ -90,6 +94,8 @@ struct ori_mapping {
 	bool is_pinned;            /* @base or @mem, for this import */
 };
 
+bool ori_mapping_is_gpu(const struct ori_mapping *mapping);
+
 /*
  * Memory behind @blob, which is parsed again here. @fd is the peer's descriptor,
  * borrowed for the call. -1 says that the peer is a thread of this process, whose
@@ -107,6 +113,13 @@ enum oriel_status ori_mem_import(const struct ori_mem_blob *blob, int fd,
  */
 enum oriel_status ori_mem_import_gpu(const struct ori_gpu *gpu, const struct ori_mem_blob *blob,
 				     const int *fds, struct ori_mapping *mapping);
+
+/*
+ * The same from another node, by the handle of a fabric and nothing else.
+ * ORIEL_ERR_UNSUPPORTED: the memory has none, or lies in no GPU.
+ */
+enum oriel_status ori_mem_import_fabric(const struct ori_gpu *gpu, const struct ori_mem_blob *blob,
+					struct ori_mapping *mapping);
 
 /* Closed twice is fine. */
 void ori_mapping_close(struct ori_mapping *mapping);

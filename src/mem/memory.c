@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "mem/adopt.h"
 #include "mem/memfd.h"
-#include "sys/gpu.h"
 #include "sys/process.h"
 
 /* All live pieces, ordered by address; no two overlap. */
@@ -156,13 +155,17 @@ static enum oriel_status memory_alloc_gpu(const struct ori_gpu *gpu, size_t leng
 			    .kind = ORI_MEM_OWN,
 			    .gpu = gpu->ops,
 			    .holder = holder};
+	struct ori_gpu_handles handles;
 	enum oriel_status st;
 	void *address;
 
-	st = gpu->ops->alloc(gpu, &m.length, &address, &m.fd);
+	st = gpu->ops->alloc(gpu, &m.length, &address, &handles);
 	if (st != ORIEL_OK)
 		return st;
 	m.address = address;
+	m.fd = handles.fd;
+	m.has_fabric = handles.has_fabric;
+	memcpy(m.fabric, handles.fabric, sizeof(m.fabric));
 	st = memory_open(&m, mem);
 	if (st != ORIEL_OK) {
 		gpu->ops->unmap(address, m.length);

@@ -13,8 +13,7 @@
 #include <oriel/region.h>
 #include <oriel/status.h>
 
-struct ori_gpu;
-struct ori_gpu_ops;
+#include "sys/gpu.h"
 
 enum ori_mem_kind {
 	ORI_MEM_OWN,     /* file and mapping are the library's */
@@ -41,6 +40,8 @@ struct ori_mem {
 
 	const struct ori_gpu_ops *gpu; /* whose memory it is, NULL: of the host */
 	struct ori_adopted *adopted;   /* how ORI_MEM_ADOPTED leaves; @fd is -1 then */
+	bool has_fabric;               /* it leaves the node too */
+	uint8_t fabric[ORI_GPU_HANDLE];
 
 	unsigned refs; /* guarded by the lock of the table */
 	enum ori_mem_holder holder;

@@ -20,15 +20,36 @@
 
 enum ori_gpu_flags {
 	ORI_GPU_VMM = 1,    /* gives memory away by descriptor */
-	ORI_GPU_FABRIC = 2, /* and by handles of an NVLink fabric */
+	ORI_GPU_FABRIC = 2, /* and by handles, to other nodes of its NVLink fabric */
 	ORI_GPU_RDMA = 4,   /* adapters may reach that memory */
+};
+
+/* What is known of an NVLink fabric that joins the GPUs of several nodes. */
+enum ori_fabric_state {
+	ORI_FABRIC_NONE,    /* GPU or driver know no such thing */
+	ORI_FABRIC_READY,   /* handles have been made and opened */
+	ORI_FABRIC_OFF,     /* by ORIEL_FABRIC */
+	ORI_FABRIC_UNKNOWN, /* NVML does not tell */
+	ORI_FABRIC_PENDING, /* the GPU has not joined it yet */
+	ORI_FABRIC_LOCAL,   /* it ends at the node */
+	ORI_FABRIC_REFUSED, /* the driver makes or opens no handle */
+	ORI_FABRIC_UNEVEN,  /* some rank of the node has none, or another */
+	ORI_FABRIC_STATES
+};
+
+/* Goes over the wire as it is. All but @state 0 unless that is ORI_FABRIC_READY. */
+struct ori_gpu_fabric {
+	uint32_t state;      /* enum ori_fabric_state */
+	uint32_t clique;     /* GPUs with equal numbers reach each other */
+	uint8_t cluster[16]; /* UUID, never 0 where there is one */
 };
 
 struct ori_gpu_ops;
 
 enum ori_gpu_reach_flags {
 	ORI_GPU_ACCESS = 1,  /* loads and stores */
-	ORI_GPU_ATOMICS = 2, /* atomics too, which only NVLink has */
+	ORI_GPU_ATOMICS = 2, /* atomics too, which PCIe does not have */
+	ORI_GPU_NVLINK = 4,  /* by NVLink */
 };
 
 /* How a GPU reaches another one that its process sees. */
@@ -47,9 +68,17 @@ struct ori_gpu {
 	uint8_t uuid[ORI_GPU_UUID];
 	char name[ORI_GPU_NAME];
 	char pci[ORI_GPU_PCI];
+	struct ori_gpu_fabric fabric;
 };
 
-#define ORI_GPU_KERNELS 16u
+/* How memory leaves its process. */
+struct ori_gpu_handles {
+	int fd; /* for processes of the node; -1: it cannot */
+	bool has_fabric;
+	uint8_t fabric[ORI_GPU_HANDLE]; /* for GPUs of one fabric, on every node */
+};
+
+#define ORI_GPU_KERNELS 32u
 
 /* Device code in a context. Zeroed storage is empty. */
 struct ori_gpu_program {
@@ -82,16 +111,23 @@ struct ori_gpu_ops {
 	/* How many of the others there are, at most @room, each in @reach. */
 	unsigned (*look)(const struct ori_gpu *gpu, struct ori_gpu_reach *reach, unsigned room);
 
-	/* At least *@length zero bytes, which becomes the true length. The caller closes *@fd. */
+	/*
+	 * At least *@length zero bytes, which becomes the true length. The caller closes
+	 * the descriptor, which there always is.
+	 */
 	enum oriel_status (*alloc)(const struct ori_gpu *gpu, size_t *length, void **address,
-				   int *fd);
+				   struct ori_gpu_handles *handles);
 	/*
 	 * Map @count pieces of other processes one behind the other. The descriptors
 	 * stay the caller's.
 	 */
 	enum oriel_status (*import)(const struct ori_gpu *gpu, const int *fds,
 				    const uint64_t *lengths, unsigned count, void **address);
-	/* What alloc and import have mapped, all of it. Needs no context. */
+	/* Map one piece of @length bytes by its handle of a fabric. */
+	enum oriel_status (*import_fabric)(const struct ori_gpu *gpu,
+					   const uint8_t handle[ORI_GPU_HANDLE], uint64_t length,
+					   void **address);
+	/* What alloc and both imports have mapped, all of it. Needs no context. */
 	void (*unmap)(void *address, size_t length);
 
 	/* Of another GPU the driver may not tell the range: @length is 0 then. */
@@ -103,10 +139,14 @@ struct ori_gpu_ops {
 	 */
 	enum oriel_status (*grant)(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
 				   const void *address, size_t length);
-	/* A descriptor of the ORI_GPU_MAPPED @place, for the caller to close. */
-	enum oriel_status (*export_fd)(const struct ori_gpu *gpu, const struct ori_gpu_place *place,
-				       int *fd);
-	/* The same of the ORI_GPU_LEGACY @place. */
+	/*
+	 * Of the ORI_GPU_MAPPED @place, what its maker asked for; a descriptor is the
+	 * caller's to close. ORIEL_ERR_INVALID: he asked for neither.
+	 */
+	enum oriel_status (*export_mapped)(const struct ori_gpu *gpu,
+					   const struct ori_gpu_place *place,
+					   struct ori_gpu_handles *handles);
+	/* Of the ORI_GPU_LEGACY @place. */
 	enum oriel_status (*export_handle)(const struct ori_gpu *gpu,
 					   const struct ori_gpu_place *place,
 					   uint8_t handle[ORI_GPU_HANDLE]);
@@ -146,9 +186,16 @@ struct ori_gpu_ops {
 
 /*
  * The GPU whose context is current in the calling thread. ORIEL_ERR_STATE:
- * none is; ORIEL_ERR_UNSUPPORTED: no driver, or a GPU that will not do.
+ * none is; ORIEL_ERR_UNSUPPORTED: no driver, or a GPU that will not do, as one
+ * without a fabric where ORIEL_FABRIC requires it.
  */
 enum oriel_status ori_gpu_open(struct ori_gpu *gpu);
+
+/*
+ * The same GPU once more, closed by itself, with a stream of its own: copies
+ * there do not wait for what other threads do with @gpu.
+ */
+enum oriel_status ori_gpu_open_again(const struct ori_gpu *gpu, struct ori_gpu *again);
 
 /* Zeroed storage is closed. */
 void ori_gpu_close(struct ori_gpu *gpu);

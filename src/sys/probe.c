@@ -26,8 +26,10 @@
 #include "base/error.h"
 #include "sys/hugepages.h"
 #include "sys/ibverbs_built.h"
+#include "sys/nvml.h"
 
 #define DETAIL_LENGTH 256
+#define PROBE_PCI 32
 
 /* Is it there and usable? @detail[DETAIL_LENGTH] gets the place found, or why not. */
 typedef bool probe_function(char *detail);
@@ -212,6 +214,65 @@ static bool probe_nvml(char *detail)
 	return true;
 }
 
+/* How many pairs of this node's GPUs NVLink joins. */
+static bool probe_nvlink(char *detail)
+{
+	unsigned count, a, b, pairs = 0, joined = 0;
+	char one[PROBE_PCI], other[PROBE_PCI];
+	char why[ORI_NVML_WHY];
+	bool is_nvlink;
+
+	if (!ori_nvml_open(why)) {
+		snprintf(detail, DETAIL_LENGTH, "%s", why);
+		return false;
+	}
+	count = ori_nvml_count();
+	for (a = 0; a < count; a++)
+		for (b = a + 1; b < count; b++) {
+			pairs++;
+			joined += ori_nvml_pci(a, one, sizeof(one)) &&
+				  ori_nvml_pci(b, other, sizeof(other)) &&
+				  ori_nvml_is_nvlink(one, other, &is_nvlink) && is_nvlink;
+		}
+	snprintf(detail, DETAIL_LENGTH, "%u GPUs, %u of %u pairs joined", count, joined, pairs);
+	return joined > 0;
+}
+
+/* What NVML says of the first GPU. Whether handles work is known when one is opened. */
+static bool probe_fabric(char *detail)
+{
+	static const char *const states[] = {"none", "not begun", "being joined", "joined"};
+	struct ori_nvml_fabric fabric;
+	char pci[PROBE_PCI], why[ORI_NVML_WHY];
+	bool has_cluster = false;
+	size_t i;
+
+	if (!ori_nvml_open(why) || !ori_nvml_pci(0, pci, sizeof(pci))) {
+		snprintf(detail, DETAIL_LENGTH, "%s", why[0] ? why : "no GPU");
+		return false;
+	}
+	if (!ori_nvml_fabric(pci, &fabric, why)) {
+		snprintf(detail, DETAIL_LENGTH, "%s", why);
+		return false;
+	}
+	for (i = 0; i < sizeof(fabric.cluster); i++)
+		has_cluster |= fabric.cluster[i] != 0;
+	snprintf(detail, DETAIL_LENGTH, "GPU %s: %s, status %d", pci,
+		 fabric.state <= ORI_NVML_FABRIC_COMPLETE ? states[fabric.state] : "unknown",
+		 fabric.status);
+	if (!has_cluster) {
+		detail_add(detail, ", of this node alone");
+		return false;
+	}
+	detail_add(detail, ", cluster ");
+	for (i = 0; i < sizeof(fabric.cluster); i++)
+		detail_add(detail, "%02x", fabric.cluster[i]);
+	detail_add(detail, ", clique %u; ORIEL_FABRIC is %s", fabric.clique,
+		   ori_setting_text(ORI_SETTING_FABRIC));
+	return fabric.state == ORI_NVML_FABRIC_COMPLETE && !fabric.status &&
+	       strcmp(ori_setting_text(ORI_SETTING_FABRIC), "off") != 0;
+}
+
 static bool probe_ibverbs(char *detail)
 {
 	void *verbs = library_open("libibverbs.so.1", detail);
@@ -275,6 +336,8 @@ static const struct {
 	{"CPUs", "ranks that wait without giving way to each other", probe_cpus},
 	{"libcuda", "windows in GPU memory, kernels", probe_cuda},
 	{"libnvidia-ml", "how GPUs are joined (NVLink, fabric)", probe_nvml},
+	{"NVLink", "the mapped path between GPUs, with atomics", probe_nvlink},
+	{"NVLink fabric", "the mapped path between GPUs of different nodes", probe_fabric},
 	{"libibverbs", "the rdma path", probe_ibverbs},
 	{"libmlx5", "the rdma path from inside kernels", probe_mlx5},
 	{"soft HCA", "the rdma path without a NIC: for development and tests", probe_soft},

@@ -26,8 +26,9 @@ enum classify_bar {
 enum classify_gpus {
 	GPUS_NONE, /* not both have one */
 	GPUS_SAME,
-	GPUS_JOINED,
-	GPUS_UNSEEN, /* neither process sees the other's */
+	GPUS_NVLINK,
+	GPUS_OTHER_BUS, /* with atomics all the same */
+	GPUS_UNSEEN,    /* neither process sees the other's */
 	GPUS_NO_ACCESS,
 	GPUS_NO_ATOMICS,
 };
@@ -67,7 +68,7 @@ static const struct ori_gpu_reach *gpu_find_reach(const struct ori_host_gpu *a,
 static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const struct ori_host_gpu *b)
 {
 	const struct ori_gpu_reach *forth = gpu_find_reach(a, b), *back = gpu_find_reach(b, a);
-	uint32_t flags = ORI_GPU_ACCESS | ORI_GPU_ATOMICS;
+	uint32_t flags = ORI_GPU_ACCESS | ORI_GPU_ATOMICS | ORI_GPU_NVLINK;
 
 	if (!a->pci[0] || !b->pci[0])
 		return GPUS_NONE;
@@ -81,7 +82,9 @@ static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const stru
 		flags &= back->flags;
 	if (!(flags & ORI_GPU_ACCESS))
 		return GPUS_NO_ACCESS;
-	return flags & ORI_GPU_ATOMICS ? GPUS_JOINED : GPUS_NO_ATOMICS;
+	if (!(flags & ORI_GPU_ATOMICS))
+		return GPUS_NO_ATOMICS;
+	return flags & ORI_GPU_NVLINK ? GPUS_NVLINK : GPUS_OTHER_BUS;
 }
 
 static enum classify_bar classify_gpu_bar(const struct ori_host *a, const struct ori_host *b)
@@ -147,7 +150,8 @@ static void classify_write_way(const struct classify_pair *p, enum oriel_path pa
 	static const char *const gpus[] = {
 		[GPUS_NONE] = "",
 		[GPUS_SAME] = ", same GPU",
-		[GPUS_JOINED] = ", GPUs joined by NVLink",
+		[GPUS_NVLINK] = ", GPUs joined by NVLink",
+		[GPUS_OTHER_BUS] = ", GPUs joined by another bus than NVLink",
 		[GPUS_UNSEEN] = ", GPUs that their processes do not see",
 	};
 
@@ -245,6 +249,98 @@ enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const st
 	if (mapped == BAR_NONE)
 		return ORIEL_PATH_MAPPED;
 	return rdma == BAR_NONE ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
+}
+
+/* What stands behind "NVLink fabric: ", by enum ori_fabric_state. */
+static const char *const fabric_texts[ORI_FABRIC_STATES] = {
+	[ORI_FABRIC_NONE] = "none",
+	[ORI_FABRIC_READY] = "ready",
+	[ORI_FABRIC_OFF] = "ORIEL_FABRIC is off",
+	[ORI_FABRIC_UNKNOWN] = "NVML does not tell",
+	[ORI_FABRIC_PENDING] = "not joined yet",
+	[ORI_FABRIC_LOCAL] = "ends at its node",
+	[ORI_FABRIC_REFUSED] = "the driver refuses its handles",
+	[ORI_FABRIC_UNEVEN] = "not the same for all ranks of the node",
+};
+
+static bool fabrics_are_one(const struct ori_gpu_fabric *a, const struct ori_gpu_fabric *b)
+{
+	return a->state == ORI_FABRIC_READY && b->state == ORI_FABRIC_READY &&
+	       a->clique == b->clique && memcmp(a->cluster, b->cluster, sizeof(a->cluster)) == 0;
+}
+
+static bool hosts_allow_mapped(const struct ori_host *a, const struct ori_host *b)
+{
+	return host_may_use(a, ORIEL_PATH_MAPPED) && host_may_use(b, ORIEL_PATH_MAPPED);
+}
+
+/* Why no fabric joins the two; nothing where nobody would expect one. */
+static void fabric_write_bar(const struct classify_pair *p, char *text, size_t length)
+{
+	const struct ori_gpu_fabric *a = &p->a->gpu.fabric, *b = &p->b->gpu.fabric;
+	bool is_a = a->state != ORI_FABRIC_READY, is_b = b->state != ORI_FABRIC_READY;
+	char who[192];
+
+	if (!p->a->gpu.pci[0] || !p->b->gpu.pci[0])
+		return;
+	classify_write_ranks(p, is_a, is_b && (!is_a || a->state == b->state), who, sizeof(who));
+	if (is_a || is_b)
+		snprintf(text, length, "; NVLink fabric: %s %s",
+			 fabric_texts[is_a ? a->state : b->state], who);
+	else if (!hosts_allow_mapped(p->a, p->b))
+		snprintf(text, length, "; NVLink fabric: not allowed by ORIEL_PATHS");
+	else if (memcmp(a->cluster, b->cluster, sizeof(a->cluster)) != 0)
+		snprintf(text, length, "; NVLink fabric: different clusters");
+	else
+		snprintf(text, length, "; NVLink fabric: different cliques (%u, %u) of one cluster",
+			 a->clique, b->clique);
+}
+
+enum oriel_path ori_classify_gpus(const struct ori_host *a, unsigned rank_a,
+				  const struct ori_host *b, unsigned rank_b, char *reason,
+				  size_t length)
+{
+	enum oriel_path path = ori_classify(a, rank_a, b, rank_b, reason, length);
+	struct classify_pair p = {a, b, rank_a, rank_b};
+	size_t used;
+
+	if (path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED)
+		return path;
+	if (rank_a > rank_b)
+		p = (struct classify_pair){b, a, rank_b, rank_a};
+	if (hosts_allow_mapped(a, b) && fabrics_are_one(&a->gpu.fabric, &b->gpu.fabric)) {
+		if (length > 0)
+			snprintf(reason, length, "mapped: one NVLink fabric (clique %u)",
+				 a->gpu.fabric.clique);
+		return ORIEL_PATH_MAPPED;
+	}
+	used = length > 0 ? strlen(reason) : 0;
+	if (used < length)
+		fabric_write_bar(&p, reason + used, length - used);
+	return path;
+}
+
+void ori_hosts_join_fabrics(struct ori_host *hosts, unsigned count)
+{
+	bool is_uneven;
+	unsigned a, b;
+
+	/* Who is taken out leaves others uneven only if they are so already. */
+	for (a = 0; a < count; a++) {
+		is_uneven = false;
+		for (b = 0; b < count && !is_uneven; b++)
+			is_uneven = ori_hosts_are_mapped(hosts, a, b) &&
+				    !fabrics_are_one(&hosts[a].gpu.fabric, &hosts[b].gpu.fabric);
+		if (is_uneven && hosts[a].gpu.fabric.state == ORI_FABRIC_READY)
+			hosts[a].gpu.fabric = (struct ori_gpu_fabric){ORI_FABRIC_UNEVEN, 0, {0}};
+	}
+}
+
+bool ori_gpus_are_mapped(const void *hosts, unsigned a, unsigned b)
+{
+	const struct ori_host *h = hosts;
+
+	return ori_classify_gpus(&h[a], a, &h[b], b, NULL, 0) == ORIEL_PATH_MAPPED;
 }
 
 bool ori_hosts_are_mapped(const void *hosts, unsigned a, unsigned b)

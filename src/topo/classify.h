@@ -10,7 +10,7 @@
 
 #include "topo/host.h"
 
-#define ORI_REASON_LENGTH 512 /* enough for every reason */
+#define ORI_REASON_LENGTH 768 /* enough for every reason */
 
 /*
  * How @rank_a on @a and @rank_b on @b reach each other. @reason (NULL if
@@ -20,11 +20,26 @@
 enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const struct ori_host *b,
 			     unsigned rank_b, char *reason, size_t length);
 
+/*
+ * The same for memory of their GPUs, which an NVLink fabric maps over nodes as
+ * well. The hosts have been through ori_hosts_join_fabrics().
+ */
+enum oriel_path ori_classify_gpus(const struct ori_host *a, unsigned rank_a,
+				  const struct ori_host *b, unsigned rank_b, char *reason,
+				  size_t length);
+
+/*
+ * Take those out of their fabric of whom some rank that maps their memory is in
+ * another one, or in none: what a fabric joins would not be transitive else.
+ */
+void ori_hosts_join_fabrics(struct ori_host *hosts, unsigned count);
+
 /* Is memory of the one mapped by the other? Never asked for @a == @b. */
 typedef bool ori_is_mapped(const void *context, unsigned a, unsigned b);
 
-/* The relation that ori_classify() gives; @hosts is a struct ori_host per rank. */
+/* The relations that the above give; @hosts is a struct ori_host per rank. */
 bool ori_hosts_are_mapped(const void *hosts, unsigned a, unsigned b);
+bool ori_gpus_are_mapped(const void *hosts, unsigned a, unsigned b);
 
 /*
  * Is the domain of @rank one? @members are the @count ranks, itself among

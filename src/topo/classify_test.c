@@ -23,6 +23,9 @@ struct fake {
 	unsigned seen;    /* mask of 1 << number of other GPUs */
 	unsigned reached; /* of those */
 	unsigned atomics; /* of those */
+	unsigned bus;     /* of those that NVLink does not join */
+	unsigned fabric;  /* enum ori_fabric_state */
+	unsigned cluster, clique;
 };
 
 static struct ori_host_gpu gpu_of(const struct fake *f)
@@ -32,13 +35,15 @@ static struct ori_host_gpu gpu_of(const struct fake *f)
 	if (!f->gpu)
 		return (struct ori_host_gpu){.count = 0};
 	snprintf(g.pci, sizeof(g.pci), "0000:%02x:00.0", (uint8_t)f->gpu);
+	g.fabric = (struct ori_gpu_fabric){f->fabric, f->clique, {(uint8_t)f->cluster}};
 	for (unsigned other = 1; other < 32; other++) {
 		struct ori_gpu_reach reach = {.uuid = {(uint8_t)other}};
 
 		if (other == f->gpu || !(f->seen >> other & 1))
 			continue;
 		reach.flags = (f->reached >> other & 1 ? ORI_GPU_ACCESS : 0) |
-			      (f->atomics >> other & 1 ? ORI_GPU_ATOMICS : 0);
+			      (f->atomics >> other & 1 ? ORI_GPU_ATOMICS : 0) |
+			      (f->bus >> other & 1 ? 0 : ORI_GPU_NVLINK);
 		g.reach[g.count++] = reach;
 	}
 	return g;
@@ -196,6 +201,129 @@ static void test_gpus_out_of_reach_are_not_mapped(void **state)
 	expect(a, b, ORIEL_PATH_RDMA,
 	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 reach each other without atomics "
 	       "(PCIe); rdma: RDMA adapters on both");
+}
+
+static void test_another_bus_with_atomics_is_told_apart(void **state)
+{
+	struct fake a = on_gpu(1, 0), b = on_gpu(2, 1);
+
+	(void)state;
+	b.bus = 1u << 1;
+	expect(a, b, ORIEL_PATH_MAPPED,
+	       "mapped: same machine, GPUs joined by another bus than NVLink");
+}
+
+/* GPU @gpu of machine @machine in a fabric that is ready. */
+static struct fake in_fabric(unsigned machine, unsigned gpu)
+{
+	struct fake f = on_gpu(gpu, machine * 8 + gpu);
+
+	f.machine = machine;
+	f.fabric = ORI_FABRIC_READY;
+	f.cluster = 7;
+	f.clique = 3;
+	f.hcas = 1;
+	return f;
+}
+
+/* The same as expect(), of windows on GPUs. */
+static void expect_gpus(struct fake a, struct fake b, enum oriel_path path, const char *reason)
+{
+	char forth[ORI_REASON_LENGTH], back[ORI_REASON_LENGTH];
+	struct ori_host first = host_of(&a), second = host_of(&b);
+
+	assert_int_equal(ori_classify_gpus(&first, 4, &second, 7, forth, sizeof(forth)), path);
+	assert_int_equal(ori_classify_gpus(&second, 7, &first, 4, back, sizeof(back)), path);
+	assert_int_equal(ori_classify_gpus(&first, 4, &second, 7, NULL, 0), path);
+	assert_string_equal(forth, back);
+	assert_string_equal(forth, reason);
+}
+
+static void test_a_fabric_joins_gpus_of_two_machines(void **state)
+{
+	static const char hosts[] = "mapped: different machines (host0, host1); rdma: RDMA "
+				    "adapters on both";
+	struct fake a = in_fabric(0, 1), b = in_fabric(1, 1);
+
+	(void)state;
+	expect(a, b, ORIEL_PATH_RDMA, hosts);
+	expect_gpus(a, b, ORIEL_PATH_MAPPED, "mapped: one NVLink fabric (clique 3)");
+	expect_gpus(a, in_fabric(0, 2), ORIEL_PATH_MAPPED,
+		    "mapped: same machine, GPUs joined by NVLink");
+	b.gpu = 0;
+	expect_gpus(a, b, ORIEL_PATH_RDMA, hosts);
+}
+
+static void test_what_a_fabric_lacks_is_named(void **state)
+{
+	static const struct {
+		struct fake b;
+		const char *lacks;
+	} table[] = {
+		{{.fabric = ORI_FABRIC_READY, .cluster = 7, .clique = 4},
+		 "different cliques (3, 4) of one cluster"},
+		{{.fabric = ORI_FABRIC_READY, .cluster = 8, .clique = 3}, "different clusters"},
+		{{.fabric = ORI_FABRIC_READY, .cluster = 7, .clique = 3, .forbidden = MAPPED},
+		 "not allowed by ORIEL_PATHS"},
+		{{.fabric = ORI_FABRIC_NONE}, "none on rank 7 (host1)"},
+		{{.fabric = ORI_FABRIC_OFF}, "ORIEL_FABRIC is off on rank 7 (host1)"},
+		{{.fabric = ORI_FABRIC_UNKNOWN}, "NVML does not tell on rank 7 (host1)"},
+		{{.fabric = ORI_FABRIC_PENDING}, "not joined yet on rank 7 (host1)"},
+		{{.fabric = ORI_FABRIC_LOCAL}, "ends at its node on rank 7 (host1)"},
+		{{.fabric = ORI_FABRIC_REFUSED},
+		 "the driver refuses its handles on rank 7 (host1)"},
+		{{.fabric = ORI_FABRIC_UNEVEN},
+		 "not the same for all ranks of the node on rank 7 (host1)"},
+	};
+	char reason[ORI_REASON_LENGTH];
+	struct fake b;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		b = in_fabric(1, 1);
+		b.fabric = table[i].b.fabric;
+		b.cluster = table[i].b.cluster;
+		b.clique = table[i].b.clique;
+		b.forbidden = table[i].b.forbidden;
+		snprintf(reason, sizeof(reason),
+			 "mapped: %s; rdma: RDMA adapters on both; NVLink fabric: %s",
+			 b.forbidden ? "not allowed by ORIEL_PATHS on rank 7 (host1)"
+				     : "different machines (host0, host1)",
+			 table[i].lacks);
+		expect_gpus(in_fabric(0, 1), b, ORIEL_PATH_RDMA, reason);
+	}
+}
+
+/* Two ranks on each of four machines. */
+static void test_a_node_is_in_a_fabric_with_all_its_ranks(void **state)
+{
+	struct ori_host hosts[8];
+	unsigned members[8];
+
+	(void)state;
+	for (unsigned r = 0; r < 8; r++) {
+		struct fake f = in_fabric(r / 2, 1 + r % 2);
+
+		if (r == 3)
+			f.fabric = ORI_FABRIC_REFUSED;
+		if (r == 3)
+			f.cluster = f.clique = 0;
+		if (r == 6)
+			f.clique = 4;
+		hosts[r] = host_of(&f);
+		members[r] = r < 2 ? r : r + 2;
+	}
+	ori_hosts_join_fabrics(hosts, 8);
+	for (unsigned r = 0; r < 8; r++)
+		assert_int_equal(hosts[r].gpu.fabric.state, r == 3 ? ORI_FABRIC_REFUSED
+							    : r == 2 || r == 6 || r == 7
+								    ? ORI_FABRIC_UNEVEN
+								    : ORI_FABRIC_READY);
+	for (unsigned r = 0; r < 8; r++)
+		assert_int_equal(ori_host_parse(&hosts[r], sizeof(hosts[r]), &hosts[r]), ORIEL_OK);
+	assert_true(ori_gpus_are_mapped(hosts, 0, 5) && !ori_gpus_are_mapped(hosts, 0, 2));
+	assert_true(ori_gpus_are_mapped(hosts, 2, 3) && ori_gpus_are_mapped(hosts, 6, 7));
+	assert_int_equal(ori_domain_check(0, members, 4, ori_gpus_are_mapped, hosts), ORIEL_OK);
 }
 
 static void test_a_gpu_that_one_process_sees_is_judged_by_that_one(void **state)
@@ -386,6 +514,10 @@ int main(void)
 		cmocka_unit_test(test_rdma_needs_an_adapter_and_leave_on_both),
 		cmocka_unit_test(test_gpus_that_nvlink_joins_are_mapped),
 		cmocka_unit_test(test_gpus_out_of_reach_are_not_mapped),
+		cmocka_unit_test(test_another_bus_with_atomics_is_told_apart),
+		cmocka_unit_test(test_a_fabric_joins_gpus_of_two_machines),
+		cmocka_unit_test(test_what_a_fabric_lacks_is_named),
+		cmocka_unit_test(test_a_node_is_in_a_fabric_with_all_its_ranks),
 		cmocka_unit_test(test_a_gpu_that_one_process_sees_is_judged_by_that_one),
 		cmocka_unit_test(test_islands_of_gpus_are_domains_of_their_own),
 		cmocka_unit_test(test_the_longest_reason_fits),

@@ -181,6 +181,7 @@ void ori_host_set_gpu(struct ori_host *host, const struct ori_gpu *gpu)
 
 	memcpy(g.uuid, gpu->uuid, sizeof(g.uuid));
 	memcpy(g.pci, gpu->pci, sizeof(g.pci));
+	g.fabric = gpu->fabric;
 	g.count = gpu->ops->look(gpu, g.reach, ORI_HOST_REACH);
 	host->gpu = g;
 }
@@ -196,6 +197,18 @@ static bool bytes_are_zero(const void *bytes, size_t length)
 	return length == 0;
 }
 
+/* The same for its fabric. What is in none belongs to none. */
+static const char *host_fabric_flaw(const struct ori_gpu_fabric *f)
+{
+	bool has_cluster = !bytes_are_zero(f->cluster, sizeof(f->cluster));
+
+	if (f->state >= ORI_FABRIC_STATES)
+		return "unknown state of a fabric";
+	if (has_cluster != (f->state == ORI_FABRIC_READY) || (!has_cluster && f->clique))
+		return "something of no fabric";
+	return NULL;
+}
+
 /* What is wrong with @g, or NULL. */
 static const char *host_gpu_flaw(const struct ori_host_gpu *g)
 {
@@ -209,10 +222,11 @@ static const char *host_gpu_flaw(const struct ori_host_gpu *g)
 	    !bytes_are_zero(&g->reach[g->count], (ORI_HOST_REACH - g->count) * sizeof(g->reach[0])))
 		return "something behind its GPUs";
 	for (uint32_t i = 0; i < g->count; i++) {
-		if (g->reach[i].flags & ~(uint32_t)(ORI_GPU_ACCESS | ORI_GPU_ATOMICS))
+		if (g->reach[i].flags &
+		    ~(uint32_t)(ORI_GPU_ACCESS | ORI_GPU_ATOMICS | ORI_GPU_NVLINK))
 			return "unknown flags of a GPU";
 	}
-	return NULL;
+	return host_fabric_flaw(&g->fabric);
 }
 
 /* What is wrong with @h, or NULL. */

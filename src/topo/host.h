@@ -16,7 +16,7 @@
 #include "sys/gpu.h"
 
 #define ORI_HOST_MAGIC 0x5453484fu /* "OHST", little-endian */
-#define ORI_HOST_VERSION 2u
+#define ORI_HOST_VERSION 3u
 #define ORI_HOST_NAME 64   /* bytes of a name, its NUL included */
 #define ORI_HOST_CPUS 1024 /* later ones are left out */
 #define ORI_HOST_REACH 16u /* other GPUs; later ones are left out */
@@ -30,6 +30,7 @@ struct ori_host_gpu {
 	char pci[ORI_GPU_PCI]; /* for texts; "" if there is no GPU */
 	uint32_t count;        /* in @reach; what is not there, the process does not see */
 	uint32_t reserved;     /* 0 */
+	struct ori_gpu_fabric fabric;
 	struct ori_gpu_reach reach[ORI_HOST_REACH];
 };
 
@@ -58,7 +59,7 @@ struct ori_host {
 	struct ori_host_gpu gpu;
 };
 
-static_assert(sizeof(struct ori_host) == 704, "struct ori_host goes over the wire");
+static_assert(sizeof(struct ori_host) == 728, "struct ori_host goes over the wire");
 
 /*
  * Describe this process, one of whose threads is a rank on @node (NULL: none)

@@ -155,7 +155,10 @@ static unsigned look_at_two(const struct ori_gpu *gpu, struct ori_gpu_reach *rea
 static struct ori_host describe_gpu(void)
 {
 	static const struct ori_gpu_ops ops = {.look = look_at_two};
-	const struct ori_gpu gpu = {.ops = &ops, .uuid = {9}, .pci = "0000:1b:00.0"};
+	const struct ori_gpu gpu = {.ops = &ops,
+				    .uuid = {9},
+				    .pci = "0000:1b:00.0",
+				    .fabric = {ORI_FABRIC_READY, 5, {6}}};
 	struct ori_host h = describe(NULL);
 
 	ori_host_set_gpu(&h, &gpu);
@@ -173,6 +176,8 @@ static void test_a_gpu_survives_the_wire(void **state)
 	assert_int_equal(received.gpu.count, 2);
 	assert_int_equal(received.gpu.reach[1].uuid[0], 8);
 	assert_string_equal(received.gpu.pci, "0000:1b:00.0");
+	assert_int_equal(received.gpu.fabric.clique, 5);
+	assert_int_equal(received.gpu.fabric.cluster[0], 6);
 }
 
 static void test_bad_gpus_are_refused(void **state)
@@ -180,7 +185,7 @@ static void test_bad_gpus_are_refused(void **state)
 	struct ori_host good = describe_gpu(), bad, out;
 
 	(void)state;
-	for (unsigned i = 0; i < 7; i++) {
+	for (unsigned i = 0; i < 10; i++) {
 		bad = good;
 		switch (i) {
 		case 0:
@@ -199,7 +204,16 @@ static void test_bad_gpus_are_refused(void **state)
 			bad.gpu.count = 1;
 			break;
 		case 5:
-			bad.gpu.reach[1].flags = 4;
+			bad.gpu.reach[1].flags = 8;
+			break;
+		case 6:
+			bad.gpu.fabric.state = ORI_FABRIC_STATES;
+			break;
+		case 7:
+			bad.gpu.fabric.cluster[0] = 0;
+			break;
+		case 8:
+			bad.gpu.fabric.state = ORI_FABRIC_LOCAL;
 			break;
 		default:
 			bad.gpu.reserved = 1;

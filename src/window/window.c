@@ -293,9 +293,10 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 {
 	struct oriel_dev_buffer *buffer = &w->table[peer];
 
-	w->peers[peer].link = ori_links_device(w->comm, peer);
-	if (!w->peers[peer].link)
+	if (w->peers[peer].path != ORIEL_PATH_RDMA)
 		return;
+	w->peers[peer].link =
+		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
 	w->peers[peer].control_rkeys = join->offer.rkeys[0];
 	buffer->base = w->device.control;
 	buffer->rkeys = join->offer.rkeys[1];
@@ -312,7 +313,8 @@ static void window_fill_peer(struct oriel_window *w, unsigned peer, uint64_t len
 	struct oriel_dev_buffer *buffer = &w->table[peer];
 	char *control = w->control[peer].address;
 
-	w->peers[peer].path = w->comm->of[peer].path;
+	w->peers[peer].path =
+		w->gpu ? (uint32_t)ori_comm_gpu_path(w->comm, peer) : w->comm->of[peer].path;
 	w->peers[peer].control = control;
 	buffer->length = length;
 	if (w->buffers[0][peer].address)
@@ -340,7 +342,9 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 		window_fill_peer(w, peer, joins[peer].length, control_length);
 		window_fill_remote(w, peer, &joins[peer], control_length);
 	}
-	ori_window_near(&w->device, w->comm->domain[0], w->peers, w->table);
+	ori_window_near(&w->device, w->gpu ? w->comm->gpu_ways.domain[0] : w->comm->domain[0],
+			w->peers, w->table);
+	ori_window_gpu_mark(w);
 	w->shared = 1;
 	return ori_window_gpu_publish(w, 0, w->device.buffers);
 }
@@ -424,7 +428,9 @@ void oriel_window_destroy(struct oriel_window *w)
 	 * What is under way through a NIC would find its key gone at the peer.
 	 */
 	number = w->device.number;
-	if (!w->gpu)
+	if (w->gpu)
+		ori_links_settle(w->comm);
+	else
 		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
 	ori_comm_meet(w->comm, ORI_CALL_WINDOW_DESTROY, number);
 	window_free(w);

@@ -61,19 +61,18 @@ enum oriel_status ori_window_gpu_open(struct oriel_window *window);
 /* What stands in the tables goes to the GPU, from @buffer on for @count buffers. */
 enum oriel_status ori_window_gpu_publish(struct oriel_window *window, uint32_t buffer,
 					 uint32_t count);
+/* Which of the ranks that the handle knows have buffer 0 on a GPU. */
+void ori_window_gpu_mark(struct oriel_window *window);
 void ori_window_gpu_close(struct oriel_window *window);
 
 /*
  * window_stream.c: the operations of oriel/window.h for a window on a GPU, in a
- * stream of its context. Arguments are looked at before anything is posted.
+ * stream of its context. Arguments are looked at before anything is posted. Those
+ * that move bytes of the caller's, some of PUT, GET, PUT_SIGNAL, PUT_COUNTER and
+ * PUT_SIGNAL_COUNTER:
  */
-enum oriel_status ori_window_stream_put(struct oriel_window *window, unsigned peer, uint64_t to,
-					const void *from, size_t length, void *stream);
-enum oriel_status ori_window_stream_get(struct oriel_window *window, unsigned peer, uint64_t from,
-					void *to, size_t length, void *stream);
-enum oriel_status ori_window_stream_put_signal(struct oriel_window *window, unsigned peer,
-					       uint64_t to, const void *from, size_t length,
-					       uint32_t id, uint64_t value, void *stream);
+enum oriel_status ori_window_stream_move(struct oriel_window *window, enum ori_kernel kernel,
+					 const struct ori_kernel_call *call, void *stream);
 /* All others: one kernel each, with what it takes. @timeout_ns of waits, 0 = the default. */
 enum oriel_status ori_window_stream_call(struct oriel_window *window, enum ori_kernel kernel,
 					 const struct ori_kernel_call *call, uint64_t timeout_ns,

@@ -4,20 +4,6 @@
 
 #include "base/error.h"
 
-/* Kernels write through a NIC only where its rings lie within their reach. */
-static enum oriel_status window_check_paths(const struct oriel_comm *comm)
-{
-	unsigned peer;
-
-	for (peer = 0; peer < comm->size; peer++)
-		if (comm->of[peer].path == ORIEL_PATH_RDMA)
-			return ori_fail(ORIEL_ERR_UNSUPPORTED,
-					"a window in GPU memory: rank %u is reached by rdma (%s), "
-					"which kernels cannot use yet",
-					peer, comm->reasons[peer]);
-	return ORIEL_OK;
-}
-
 static size_t window_peers_length(const struct oriel_window *w)
 {
 	return w->comm->size * sizeof(*w->peers);
@@ -38,9 +24,6 @@ enum oriel_status ori_window_gpu_open(struct oriel_window *w)
 	if (!w->comm->gpu)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"a window in GPU memory needs a communicator with ORIEL_COMM_GPU");
-	status = window_check_paths(w->comm);
-	if (status != ORIEL_OK)
-		return status;
 	w->gpu = w->comm->gpu;
 	status = ori_mem_alloc_gpu(w->gpu,
 				   state + window_peers_length(w) +
@@ -73,6 +56,25 @@ enum oriel_status ori_window_gpu_publish(struct oriel_window *w, uint32_t buffer
 	if (status != ORIEL_OK)
 		return status;
 	return w->gpu->ops->copy(w->gpu, rows, &w->table[first], count * window_row_length(w));
+}
+
+/*
+ * Kernels reach memory of GPUs by NVLink or as their own, else the path is not
+ * mapped; memory of the host they reach by PCIe, which cuts lines to pieces.
+ */
+void ori_window_gpu_mark(struct oriel_window *w)
+{
+	struct oriel_dev_window *d = &w->device;
+	uint32_t i;
+
+	for (i = 0; i < ORIEL_DEV_NEAR && d->near_first + i < d->ranks; i++) {
+		const struct ori_mapping *map = &w->buffers[0][d->near_first + i];
+
+		/* One allocated by its window lies behind the control segment. */
+		if (!map->address)
+			map = &w->control[d->near_first + i];
+		d->near[i].is_wide = w->gpu && map->address && ori_mapping_is_gpu(map);
+	}
 }
 
 void ori_window_gpu_close(struct oriel_window *w)

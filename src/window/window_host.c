@@ -18,11 +18,6 @@ struct host_call {
 static enum oriel_status host_begin(struct host_call *call, const struct oriel_window *w,
 				    const void *stream)
 {
-	if (w->gpu)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"window %u lies in GPU memory: only kernels and operations in "
-				"streams reach it",
-				w->device.number);
 	if (stream)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"window %u lies in host memory and takes no stream",
@@ -57,15 +52,22 @@ static enum oriel_status host_end(const struct host_call *call, const struct ori
 			oriel_status_text((enum oriel_status)result));
 }
 
-/* The same of something posted to @peer, which is to be done on return. */
-static enum oriel_status host_done(const struct host_call *call, const struct oriel_window *w,
-				   unsigned peer, int64_t ticket)
+/* The same of something posted to @peer, of which a counter tells when it is done. */
+static enum oriel_status host_posted(const struct host_call *call, const struct oriel_window *w,
+				     unsigned peer, int64_t ticket)
 {
 	if (ticket == ORIEL_ERR_NO_PATH)
 		return ori_fail(ORIEL_ERR_NO_PATH, "window %u: rank %u is not connected to rank %u",
 				w->device.number, peer, w->device.rank);
+	return host_end(call, w, ticket);
+}
+
+/* The same of what is to be done on return. */
+static enum oriel_status host_done(const struct host_call *call, const struct oriel_window *w,
+				   unsigned peer, int64_t ticket)
+{
 	if (ticket < 0)
-		return host_end(call, w, ticket);
+		return host_posted(call, w, peer, ticket);
 	return host_end(call, w,
 			oriel_dev_wait_local(&call->device, oriel_dev_thread(), peer, ticket, 0));
 }
@@ -77,7 +79,13 @@ enum oriel_status oriel_window_put(struct oriel_window *w, unsigned peer, uint64
 	enum oriel_status status;
 
 	if (w->gpu)
-		return ori_window_stream_put(w, peer, to, from, length, stream);
+		return ori_window_stream_move(
+			w, ORI_KERNEL_PUT,
+			&(struct ori_kernel_call){.peer = peer,
+						  .at = to,
+						  .memory = (void *)(uintptr_t)from,
+						  .length = length},
+			stream);
 	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
@@ -110,7 +118,12 @@ enum oriel_status oriel_window_get(struct oriel_window *w, unsigned peer, uint64
 	enum oriel_status status;
 
 	if (w->gpu)
-		return ori_window_stream_get(w, peer, from, to, length, stream);
+		return ori_window_stream_move(w, ORI_KERNEL_GET,
+					      &(struct ori_kernel_call){.peer = peer,
+									.at = from,
+									.memory = to,
+									.length = length},
+					      stream);
 	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
@@ -126,7 +139,15 @@ enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer,
 	enum oriel_status status;
 
 	if (w->gpu)
-		return ori_window_stream_put_signal(w, peer, to, from, length, id, value, stream);
+		return ori_window_stream_move(
+			w, ORI_KERNEL_PUT_SIGNAL,
+			&(struct ori_kernel_call){.peer = peer,
+						  .at = to,
+						  .memory = (void *)(uintptr_t)from,
+						  .length = length,
+						  .id = id,
+						  .value = value},
+			stream);
 	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
@@ -136,11 +157,19 @@ enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer,
 }
 
 enum oriel_status oriel_window_fetch_add(struct oriel_window *w, unsigned peer, uint64_t at,
-					 uint64_t value, uint64_t *old)
+					 uint64_t value, uint64_t *old, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, NULL);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_FETCH_ADD,
+					      &(struct ori_kernel_call){.peer = peer,
+									.at = at,
+									.value = value,
+									.memory = old},
+					      0, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w, oriel_dev_fetch_add(&call.device, peer, at, value, old));
@@ -249,22 +278,35 @@ enum oriel_status oriel_window_wait_signal_next(struct oriel_window *w, unsigned
 						   count, timeout_ns));
 }
 
-enum oriel_status oriel_window_read_signal(struct oriel_window *w, uint32_t id, uint64_t *value)
+enum oriel_status oriel_window_read_signal(struct oriel_window *w, uint32_t id, uint64_t *value,
+					   void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, NULL);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_READ_SIGNAL,
+					      &(struct ori_kernel_call){.id = id, .memory = value},
+					      0, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w, oriel_dev_read_signal(&call.device, id, value));
 }
 
 enum oriel_status oriel_window_read_signal_from(struct oriel_window *w, unsigned source,
-						uint32_t id, uint64_t *value)
+						uint32_t id, uint64_t *value, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, NULL);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_READ_FROM,
+					      &(struct ori_kernel_call){.peer = source,
+									.id = id,
+									.memory = value},
+					      0, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w, oriel_dev_read_signal_from(&call.device, source, id, value));
@@ -331,24 +373,161 @@ enum oriel_status oriel_window_recv(struct oriel_window *w, unsigned peer, uint3
 				       timeout_ns));
 }
 
-enum oriel_status oriel_window_drain(struct oriel_window *w, uint64_t timeout_ns)
+enum oriel_status oriel_window_drain(struct oriel_window *w, uint64_t timeout_ns, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, NULL);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_DRAIN, &(struct ori_kernel_call){0},
+					      timeout_ns, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w, oriel_dev_drain(&call.device, oriel_dev_thread(), timeout_ns));
 }
 
-enum oriel_status oriel_window_flush(struct oriel_window *w, uint64_t timeout_ns)
+enum oriel_status oriel_window_flush(struct oriel_window *w, uint64_t timeout_ns, void *stream)
 {
 	struct host_call call;
-	enum oriel_status status = host_begin(&call, w, NULL);
+	enum oriel_status status;
 
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_FLUSH, &(struct ori_kernel_call){0},
+					      timeout_ns, stream);
+	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
 	return host_end(&call, w, oriel_dev_flush(&call.device, oriel_dev_thread(), timeout_ns));
+}
+
+enum oriel_status oriel_window_put_counter(struct oriel_window *w, unsigned peer, uint64_t to,
+					   const void *from, size_t length, uint32_t counter,
+					   void *stream)
+{
+	struct host_call call;
+	enum oriel_status status;
+
+	if (w->gpu)
+		return ori_window_stream_move(
+			w, ORI_KERNEL_PUT_COUNTER,
+			&(struct ori_kernel_call){.peer = peer,
+						  .at = to,
+						  .memory = (void *)(uintptr_t)from,
+						  .length = length,
+						  .counter = counter},
+			stream);
+	status = host_begin(&call, w, stream);
+	if (status != ORIEL_OK)
+		return status;
+	return host_posted(&call, w, peer,
+			   oriel_dev_put_counter(&call.device, oriel_dev_thread(), peer, to, from,
+						 length, counter));
+}
+
+enum oriel_status oriel_window_put_signal_counter(struct oriel_window *w, unsigned peer,
+						  uint64_t to, const void *from, size_t length,
+						  uint32_t id, uint64_t value, uint32_t counter,
+						  void *stream)
+{
+	struct host_call call;
+	enum oriel_status status;
+
+	if (w->gpu)
+		return ori_window_stream_move(
+			w, ORI_KERNEL_PUT_SIGNAL_COUNTER,
+			&(struct ori_kernel_call){.peer = peer,
+						  .at = to,
+						  .memory = (void *)(uintptr_t)from,
+						  .length = length,
+						  .id = id,
+						  .value = value,
+						  .counter = counter},
+			stream);
+	status = host_begin(&call, w, stream);
+	if (status != ORIEL_OK)
+		return status;
+	return host_posted(&call, w, peer,
+			   oriel_dev_put_signal_counter(&call.device, oriel_dev_thread(), peer, to,
+							from, length, id, value, counter));
+}
+
+enum oriel_status oriel_window_signal_counter(struct oriel_window *w, unsigned peer, uint32_t id,
+					      uint64_t value, uint32_t counter, void *stream)
+{
+	struct host_call call;
+	enum oriel_status status;
+
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_SIGNAL_COUNTER,
+					      &(struct ori_kernel_call){.peer = peer,
+									.id = id,
+									.value = value,
+									.counter = counter},
+					      0, stream);
+	status = host_begin(&call, w, stream);
+	if (status != ORIEL_OK)
+		return status;
+	return host_posted(&call, w, peer,
+			   oriel_dev_signal_counter(&call.device, oriel_dev_thread(), peer, id,
+						    value, counter));
+}
+
+enum oriel_status oriel_window_wait_counter(struct oriel_window *w, unsigned peer, uint32_t counter,
+					    enum oriel_compare compare, uint64_t operand,
+					    uint64_t timeout_ns, void *stream)
+{
+	struct host_call call;
+	enum oriel_status status;
+
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_WAIT_COUNTER,
+					      &(struct ori_kernel_call){.peer = peer,
+									.counter = counter,
+									.op = (uint32_t)compare,
+									.value = operand},
+					      timeout_ns, stream);
+	status = host_begin(&call, w, stream);
+	if (status != ORIEL_OK)
+		return status;
+	return host_end(&call, w,
+			oriel_dev_wait_counter(&call.device, oriel_dev_thread(), peer, counter,
+					       compare, operand, timeout_ns));
+}
+
+enum oriel_status oriel_window_read_counter(struct oriel_window *w, unsigned peer, uint32_t counter,
+					    uint64_t *value, void *stream)
+{
+	struct host_call call;
+	enum oriel_status status;
+
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_READ_COUNTER,
+					      &(struct ori_kernel_call){.peer = peer,
+									.counter = counter,
+									.memory = value},
+					      0, stream);
+	status = host_begin(&call, w, stream);
+	if (status != ORIEL_OK)
+		return status;
+	return host_end(&call, w, oriel_dev_read_counter(&call.device, peer, counter, value));
+}
+
+enum oriel_status oriel_window_reset_counter(struct oriel_window *w, unsigned peer,
+					     uint32_t counter, void *stream)
+{
+	struct host_call call;
+	enum oriel_status status;
+
+	if (w->gpu)
+		return ori_window_stream_call(w, ORI_KERNEL_RESET_COUNTER,
+					      &(struct ori_kernel_call){.peer = peer,
+									.counter = counter},
+					      0, stream);
+	status = host_begin(&call, w, stream);
+	if (status != ORIEL_OK)
+		return status;
+	return host_end(&call, w, oriel_dev_reset_counter(&call.device, peer, counter));
 }
 
 enum oriel_status oriel_window_reset_signals(struct oriel_window *w, void *stream)

@@ -2,12 +2,14 @@
 /*
  * Operations in streams: bytes go by the copy engines, all that has an order or an
  * atomic in it by a kernel. A copy is complete at the peer before what comes after
- * it in the stream begins, so a signal behind it covers it.
+ * it in the stream begins, so a signal behind it covers it. Few bytes with a signal
+ * go by one kernel, and all bytes for an adapter, which only kernels ask.
  */
 #include "base/error.h"
 #include "window/window.h"
 
 #define PLACE_OFFSET (((uint64_t)1 << ORIEL_AT_BITS) - 1)
+#define STREAM_FEW 262144u /* bytes that one block copies sooner than an engine and a kernel */
 
 static enum oriel_status stream_begin(const struct oriel_window *w, const void *stream)
 {
@@ -130,21 +132,44 @@ static enum oriel_status stream_check_word(const struct oriel_window *w, enum or
 	return status;
 }
 
+/* Do kernels reach @memory without being granted access? */
+static enum oriel_status stream_find(const struct oriel_window *w, const void *memory,
+				     bool *is_reached)
+{
+	struct ori_gpu_place place;
+	enum oriel_status status = w->gpu->ops->find(w->gpu, memory, &place);
+
+	if (status == ORIEL_OK)
+		*is_reached = place.kind != ORI_GPU_PAGEABLE &&
+			      (place.device < 0 || place.device == w->gpu->device);
+	return status;
+}
+
 /* Kernels copy to and from @memory. */
 static enum oriel_status stream_check_memory(const struct oriel_window *w, const void *memory,
 					     uint64_t length)
 {
-	struct ori_gpu_place place;
 	enum oriel_status status;
+	bool is_reached;
 
 	if (!length)
 		return ORIEL_OK;
-	status = w->gpu->ops->find(w->gpu, memory, &place);
-	if (status == ORIEL_OK && place.kind == ORI_GPU_PAGEABLE)
+	status = stream_find(w, memory, &is_reached);
+	if (status == ORIEL_OK && !is_reached)
 		return ori_fail(ORIEL_ERR_INVALID,
-				"%p is host memory that is not pinned, which kernels do not reach",
+				"%p is host memory that is not pinned, or of another GPU, which "
+				"kernels do not reach",
 				memory);
 	return status;
+}
+
+/* One of them writes a number to @memory. */
+static enum oriel_status stream_check_result(const struct oriel_window *w, const void *memory)
+{
+	if (!memory || (uintptr_t)memory & 7)
+		return ori_fail(ORIEL_ERR_INVALID, "a result at %p, which is no aligned word",
+				memory);
+	return stream_check_memory(w, memory, 8);
 }
 
 static enum oriel_status stream_check_channel(const struct oriel_window *w,
@@ -170,20 +195,53 @@ static enum oriel_status stream_check_signal(const struct oriel_window *w, enum 
 	return status == ORIEL_OK ? stream_check_choice(w, what, c->op, last) : status;
 }
 
+static enum oriel_status stream_check_counter(const struct oriel_window *w,
+					      enum oriel_dev_what what,
+					      const struct ori_kernel_call *c)
+{
+	enum oriel_status status = stream_check_peer(w, what, c->peer);
+
+	if (status == ORIEL_OK)
+		status = stream_check_id(w, what, c->counter, w->device.counters);
+	return status == ORIEL_OK ? stream_check_choice(w, what, c->op, ORIEL_LE) : status;
+}
+
+/* Of what @kernel is told, all but memory. */
 static enum oriel_status stream_check(const struct oriel_window *w, enum ori_kernel kernel,
 				      const struct ori_kernel_call *c)
 {
+	enum oriel_status status;
+
 	switch (kernel) {
 	case ORI_KERNEL_PUT_VALUE:
 		return stream_check_word(w, ORIEL_DEV_PUT_VALUE, c->peer, c->at);
+	case ORI_KERNEL_FETCH_ADD:
+		return stream_check_word(w, ORIEL_DEV_FETCH_ADD, c->peer, c->at);
 	case ORI_KERNEL_SIGNAL:
+	case ORI_KERNEL_PUT_SIGNAL:
 		return stream_check_signal(w, ORIEL_DEV_SIGNAL, c, true, ORIEL_SIGNAL_SET);
 	case ORI_KERNEL_SIGNAL_ALL:
 		return stream_check_signal(w, ORIEL_DEV_SIGNAL, c, false, ORIEL_SIGNAL_SET);
+	case ORI_KERNEL_SIGNAL_COUNTER:
+	case ORI_KERNEL_PUT_SIGNAL_COUNTER:
+		status = stream_check_counter(w, ORIEL_DEV_COUNTER, c);
+		if (status != ORIEL_OK)
+			return status;
+		return stream_check_signal(w, ORIEL_DEV_SIGNAL, c, true, 0);
+	case ORI_KERNEL_PUT_COUNTER:
+	case ORI_KERNEL_READ_COUNTER:
+	case ORI_KERNEL_RESET_COUNTER:
+		return stream_check_counter(w, ORIEL_DEV_COUNTER, c);
+	case ORI_KERNEL_WAIT_COUNTER:
+		return stream_check_counter(w, ORIEL_DEV_WAIT_COUNTER, c);
 	case ORI_KERNEL_WAIT_SIGNAL:
 		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL, c, false, ORIEL_LE);
+	case ORI_KERNEL_READ_SIGNAL:
+		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL, c, false, 0);
 	case ORI_KERNEL_WAIT_FROM:
 		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL_FROM, c, true, ORIEL_LE);
+	case ORI_KERNEL_READ_FROM:
+		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL_FROM, c, true, 0);
 	case ORI_KERNEL_WAIT_NEXT:
 		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL_NEXT, c, true, 0);
 	case ORI_KERNEL_BARRIER:
@@ -195,6 +253,12 @@ static enum oriel_status stream_check(const struct oriel_window *w, enum ori_ker
 	default:
 		return ORIEL_OK;
 	}
+}
+
+static bool stream_has_result(enum ori_kernel kernel)
+{
+	return kernel == ORI_KERNEL_FETCH_ADD || kernel == ORI_KERNEL_READ_SIGNAL ||
+	       kernel == ORI_KERNEL_READ_FROM || kernel == ORI_KERNEL_READ_COUNTER;
 }
 
 /* The default limit of the handle is the one whose passing breaks the communicator. */
@@ -223,53 +287,59 @@ enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel
 
 	if (status == ORIEL_OK)
 		status = stream_check(w, kernel, call);
+	if (status == ORIEL_OK && stream_has_result(kernel))
+		status = stream_check_result(w, call->memory);
 	return status == ORIEL_OK ? stream_launch(w, kernel, call, timeout_ns, stream) : status;
 }
 
-static enum oriel_status stream_copy(const struct oriel_window *w, void *to, const void *from,
-				     size_t length, void *stream)
+/* Is one kernel to do all of it? */
+static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_kernel kernel,
+				       const struct ori_kernel_call *c, bool *is_kernel)
 {
-	return length ? w->gpu->ops->copy_in(w->gpu, stream, to, from, length) : ORIEL_OK;
+	bool is_plain = kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET;
+
+	*is_kernel = true;
+	/* Where it is rdma the kernel only names the memory, and the adapter reaches any. */
+	if (w->peers[c->peer].path == ORIEL_PATH_RDMA || !c->length)
+		return ORIEL_OK;
+	*is_kernel = false;
+	return is_plain || c->length > STREAM_FEW ? ORIEL_OK : stream_find(w, c->memory, is_kernel);
 }
 
-enum oriel_status ori_window_stream_put(struct oriel_window *w, unsigned peer, uint64_t to,
-					const void *from, size_t length, void *stream)
+/* By an engine; then the kernel without a byte, for the rest. */
+static enum oriel_status stream_copy(const struct oriel_window *w, enum ori_kernel kernel,
+				     const struct ori_kernel_call *c, char *there, void *stream)
 {
+	struct ori_kernel_call rest = *c;
+	bool is_get = kernel == ORI_KERNEL_GET;
+	enum oriel_status status;
+
+	status = w->gpu->ops->copy_in(w->gpu, stream, is_get ? c->memory : there,
+				      is_get ? there : c->memory, c->length);
+	if (status != ORIEL_OK || is_get || kernel == ORI_KERNEL_PUT)
+		return status;
+	rest.memory = NULL;
+	rest.length = 0;
+	return stream_launch(w, kernel, &rest, 0, stream);
+}
+
+enum oriel_status ori_window_stream_move(struct oriel_window *w, enum ori_kernel kernel,
+					 const struct ori_kernel_call *call, void *stream)
+{
+	enum oriel_dev_what what = kernel == ORI_KERNEL_GET ? ORIEL_DEV_GET : ORIEL_DEV_PUT;
 	enum oriel_status status = stream_begin(w, stream);
+	bool is_plain = kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET;
+	bool is_kernel = false;
 	char *there = NULL;
 
 	if (status == ORIEL_OK)
-		status = stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
-	return status == ORIEL_OK ? stream_copy(w, there, from, length, stream) : status;
-}
-
-enum oriel_status ori_window_stream_get(struct oriel_window *w, unsigned peer, uint64_t from,
-					void *to, size_t length, void *stream)
-{
-	enum oriel_status status = stream_begin(w, stream);
-	char *there = NULL;
-
+		status = stream_check(w, kernel, call);
 	if (status == ORIEL_OK)
-		status = stream_check_place(w, ORIEL_DEV_GET, peer, from, length, &there);
-	return status == ORIEL_OK ? stream_copy(w, to, there, length, stream) : status;
-}
-
-enum oriel_status ori_window_stream_put_signal(struct oriel_window *w, unsigned peer, uint64_t to,
-					       const void *from, size_t length, uint32_t id,
-					       uint64_t value, void *stream)
-{
-	const struct ori_kernel_call call = {.peer = peer,
-					     .id = id,
-					     .op = ORIEL_SIGNAL_ADD,
-					     .value = value};
-	enum oriel_status status = stream_begin(w, stream);
-	char *there = NULL;
-
+		status = stream_check_place(w, what, call->peer, call->at, call->length, &there);
 	if (status == ORIEL_OK)
-		status = stream_check(w, ORI_KERNEL_SIGNAL, &call);
-	if (status == ORIEL_OK)
-		status = stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
-	if (status == ORIEL_OK)
-		status = stream_copy(w, there, from, length, stream);
-	return status == ORIEL_OK ? stream_launch(w, ORI_KERNEL_SIGNAL, &call, 0, stream) : status;
+		status = stream_choose(w, kernel, call, &is_kernel);
+	if (status != ORIEL_OK || (is_plain && !call->length))
+		return status;
+	return is_kernel ? stream_launch(w, kernel, call, 0, stream)
+			 : stream_copy(w, kernel, call, there, stream);
 }

@@ -13,15 +13,15 @@ static void host_moves_bytes(struct rank *r)
 	fill(block, sizeof(block), r->rank);
 	CHECK_OK(r, oriel_window_put(r->window, rank_next(r), 3, block, sizeof(block), NULL));
 	CHECK_OK(r, oriel_window_put_value(r->window, rank_next(r), 8000, 77, NULL));
-	CHECK_OK(r, oriel_window_drain(r->window, 0));
-	CHECK_OK(r, oriel_window_flush(r->window, 0));
+	CHECK_OK(r, oriel_window_drain(r->window, 0, NULL));
+	CHECK_OK(r, oriel_window_flush(r->window, 0, NULL));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK_EQ(r, wrong(r->base + 3, sizeof(block), rank_prev(r)), 0);
 	CHECK_EQ(r, *(uint64_t *)(void *)(r->base + 8000), 77);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK_OK(r, oriel_window_get(r->window, rank_next(r), 3, got, sizeof(got), NULL));
 	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
-	CHECK_OK(r, oriel_window_fetch_add(r->window, rank_next(r), 8000, 3, &old));
+	CHECK_OK(r, oriel_window_fetch_add(r->window, rank_next(r), 8000, 3, &old, NULL));
 	CHECK_EQ(r, old, 77);
 	CHECK_OK(r, oriel_window_put(r->window, rank_next(r), r->length, NULL, 0, NULL));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
@@ -42,10 +42,38 @@ static void host_signals_and_waits(struct rank *r)
 	CHECK_OK(r, oriel_window_wait_signal_next(w, rank_prev(r), 0, 7, 0, NULL));
 	CHECK_OK(r, oriel_window_signal_all(w, 1, ORIEL_SIGNAL_SET, 4, NULL));
 	CHECK_OK(r, oriel_window_wait_signal(w, 1, ORIEL_EQ, 4 * (uint64_t)(r->size - 1), 0, NULL));
-	CHECK_OK(r, oriel_window_read_signal(w, 1, &value));
+	CHECK_OK(r, oriel_window_read_signal(w, 1, &value, NULL));
 	CHECK_EQ(r, value, 4 * (r->size - 1));
-	CHECK_OK(r, oriel_window_read_signal_from(w, rank_prev(r), 0, &value));
+	CHECK_OK(r, oriel_window_read_signal_from(w, rank_prev(r), 0, &value, NULL));
 	CHECK_EQ(r, value, 7);
+}
+
+static void host_counts_what_is_done(struct rank *r)
+{
+	struct oriel_window *w = r->window;
+	unsigned next = rank_next(r);
+	char block[100];
+	uint64_t value = 0;
+
+	fill(block, sizeof(block), r->rank);
+	CHECK_OK(r, oriel_window_put_counter(w, next, 1, block, sizeof(block), 2, NULL));
+	CHECK_OK(r, oriel_window_wait_counter(w, next, 2, ORIEL_EQ, 1, 0, NULL));
+	CHECK_OK(r, oriel_window_put_signal_counter(w, next, 101, block, sizeof(block), 0, 3, 2,
+						    NULL));
+	CHECK_OK(r, oriel_window_signal_counter(w, next, 0, 4, 2, NULL));
+	CHECK_OK(r, oriel_window_wait_counter(w, next, 2, ORIEL_GE, 3, 0, NULL));
+	CHECK_OK(r, oriel_window_wait_signal_from(w, rank_prev(r), 0, ORIEL_EQ, 7, 0, NULL));
+	CHECK_EQ(r, wrong(r->base + 101, sizeof(block), rank_prev(r)), 0);
+	CHECK_OK(r, oriel_window_read_counter(w, next, 2, &value, NULL));
+	CHECK_EQ(r, value, 3);
+	CHECK_OK(r, oriel_window_reset_counter(w, next, 2, NULL));
+	CHECK_OK(r, oriel_window_read_counter(w, next, 2, &value, NULL));
+	CHECK_EQ(r, value, 0);
+	CHECK_STATUS(r, oriel_window_wait_counter(w, next, 2, ORIEL_NE, 0, 1, NULL),
+		     ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, oriel_window_read_counter(w, next, 99, &value, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_put_counter(w, r->size, 0, block, 1, 2, NULL),
+		     ORIEL_ERR_RANGE);
 }
 
 /* Twice the same phase: without the reset the second would fall through. */
@@ -64,7 +92,7 @@ static void host_resets_all_signals_and_bases(struct rank *r)
 		CHECK_OK(r, oriel_window_wait_signal_next(r->window, rank_prev(r), 63, 8, 0, NULL));
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 		CHECK_OK(r, oriel_window_reset_signals(r->window, NULL));
-		CHECK_OK(r, oriel_window_read_signal(r->window, 63, &value));
+		CHECK_OK(r, oriel_window_read_signal(r->window, 63, &value, NULL));
 		CHECK_EQ(r, value, 0);
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 	}
@@ -154,6 +182,7 @@ static void host_failures_leave_device_records_alone(struct rank *r)
 static const struct test_case host_cases[] = {
 	{"host_moves_bytes", host_moves_bytes, NULL, 1, 0},
 	{"host_signals_and_waits", host_signals_and_waits, NULL, 1, 0},
+	{"host_counts_what_is_done", host_counts_what_is_done, NULL, 1, 0},
 	{"host_resets_all_signals_and_bases", host_resets_all_signals_and_bases, NULL, 1, 0},
 	{"host_meets_at_barriers", host_meets_at_barriers, NULL, 1, 0},
 	{"host_sends_and_receives", host_sends_and_receives, NULL, 2, 0},

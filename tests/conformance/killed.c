@@ -109,7 +109,7 @@ static enum oriel_status at_fetch_add(struct place *p)
 	uint64_t old;
 
 	do
-		status = oriel_window_fetch_add(p->window, p->victim, 0, 1, &old);
+		status = oriel_window_fetch_add(p->window, p->victim, 0, 1, &old, NULL);
 	while (status == ORIEL_OK);
 	return status;
 }
@@ -135,7 +135,7 @@ static enum oriel_status at_flush(struct place *p)
 	do {
 		ticket = oriel_dev_put(&p->dev, g, p->victim, 0, &word, sizeof(word));
 		if (ticket >= 0)
-			status = oriel_window_flush(p->window, 0);
+			status = oriel_window_flush(p->window, 0, NULL);
 	} while (ticket >= 0 && status == ORIEL_OK);
 	return ticket < 0 ? (enum oriel_status)ticket : status;
 }

@@ -13,6 +13,7 @@ static __device__ int64_t use_data(const struct oriel_dev_window *w, struct orie
 	uint64_t old = 0;
 
 	result |= oriel_dev_put(w, g, peer, 0, memory, 4096);
+	result |= oriel_dev_put_part(w, g, 1, 3, peer, 0, memory, 4096);
 	result |= oriel_dev_put_value(w, peer, 8, 1);
 	result |= oriel_dev_get(w, g, peer, oriel_at(1, 3), memory, 77);
 	result |= oriel_dev_fetch_add(w, peer, 16, 1, &old);
@@ -24,6 +25,7 @@ static __device__ int64_t use_data(const struct oriel_dev_window *w, struct orie
 	result |= oriel_dev_drain(w, g, 0);
 	result |= oriel_dev_flush(w, g, 0);
 	result |= oriel_dev_put_ll(w, g, peer, 0, memory, 100, 1);
+	result |= oriel_dev_put_ll128(w, g, peer, 0, memory, 100, 1);
 	return oriel_dev_address(w, peer, old) ? result : -1;
 }
 
@@ -54,6 +56,7 @@ static __device__ int64_t use_waits(const struct oriel_dev_window *w, struct ori
 	result |= oriel_dev_send_ll(w, g, peer, 1, memory, 100, 1000);
 	result |= oriel_dev_recv_ll(w, g, peer, 1, memory, 100, 1000);
 	result |= oriel_dev_wait_ll(w, g, 0, memory, 100, 1, 1000);
+	result |= oriel_dev_wait_ll128(w, g, 0, memory, 100, 1, 1000);
 	return result + (int64_t)value;
 }
 

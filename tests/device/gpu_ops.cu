@@ -143,15 +143,24 @@ __global__ void __launch_bounds__(THREADS_MOST) put_skewed(const __grid_constant
 	BEGIN;
 	char *base = (char *)oriel_dev_address(w, me, 0);
 	uint64_t at = EDGE + j->to;
+	uint32_t parts, i;
 
-	flood(g, base, j->length + 2 * EDGE + 64);
 	fill(g, scratch + j->from, j->length, j->seed + me);
-	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
-	CLAIM_POSTED(oriel_dev_put(w, g, next, at, scratch + j->from, j->length));
-	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
-	LOOK(base + at, j->length, j->seed + prev);
-	LOOK_GUARD(base, at);
-	LOOK_GUARD(base + at + j->length, EDGE);
+	/* Once in one piece, then by three parts. */
+	for (parts = 1; parts <= 3; parts += 2) {
+		flood(g, base, j->length + 2 * EDGE + 64);
+		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
+		for (i = 0; i < parts; i++)
+			CLAIM_POSTED(parts == 1 ? oriel_dev_put(w, g, next, at, scratch + j->from,
+								j->length)
+						: oriel_dev_put_part(w, g, i, parts, next, at,
+								     scratch + j->from, j->length));
+		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
+		LOOK(base + at, j->length, j->seed + prev);
+		LOOK_GUARD(base, at);
+		LOOK_GUARD(base + at + j->length, EDGE);
+		oriel_dev_sync(g);
+	}
 	/* A get of what is there now, back to another place of the scratch. */
 	flood(g, scratch + LENGTH / 2, j->length + 2 * EDGE + 64);
 	CLAIM_POSTED(
@@ -367,6 +376,35 @@ __global__ void __launch_bounds__(THREADS_MOST) ll_carries(const __grid_constant
 		LOOK(in, length, j->seed + round + prev * 1000);
 		oriel_dev_sync(g);
 	}
+}
+
+/* Lines of 128 bytes: few, many, the last in part; and rewritten while they are looked at. */
+__global__ void __launch_bounds__(THREADS_MOST) ll128_carries(const __grid_constant__ struct job j_)
+{
+	BEGIN;
+	const uint64_t from = (16ul << 20) + (uint64_t)prev * 262144,
+		       at = (16ul << 20) + (uint64_t)me * 262144;
+	char *in = scratch + LENGTH / 2;
+	uint64_t round, length, epoch;
+
+	for (round = 0; round < 200; round++) {
+		length = round < 120 ? round * round * 13 % 60000 : 8 * (round % 120);
+		epoch = j->seed * 1000 + round + 1;
+		fill(g, scratch + round % 8, length, j->seed + round + me * 1000);
+		flood(g, in, length + EDGE + 8);
+		CLAIM_POSTED(oriel_dev_put_ll128(w, g, next, at + round % 2 * 131072,
+						 scratch + round % 8, length, epoch));
+		CLAIM_OK(oriel_dev_wait_ll128(w, g, from + round % 2 * 131072, in + round % 3,
+					      length, epoch, FOREVER_NS));
+		oriel_dev_sync(g);
+		LOOK(in + round % 3, length, j->seed + round + prev * 1000);
+		LOOK_GUARD(in + round % 3 + length, EDGE);
+		/* Whoever is told that this one has come may write the next but one. */
+		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
+	}
+	CLAIM_EQ(oriel_dev_wait_ll128(w, g, from, in, 8, 7, MOMENT_NS), ORIEL_ERR_TIMEOUT);
+	CLAIM_EQ(oriel_dev_put_ll128(w, g, next, oriel_at(1, 0), scratch, 8, 7), ORIEL_ERR_NO_PATH);
+	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 }
 
 /* What is wrong is refused, harms nobody, and leaves a record. */
@@ -737,6 +775,7 @@ int main(int argc, char **argv)
 	static const unsigned sizes[] = {1, 32, 256, 128};
 	struct bare_attr attr = {0, 0, 16, 16, 4, 8, 16384, LENGTH, 10000000000};
 	static struct run run;
+	bool is_far = option(argc, argv, "--far", 0);
 	int gpus = bare_begin();
 	uint32_t i;
 
@@ -752,7 +791,9 @@ int main(int argc, char **argv)
 	run.job.report = run.report;
 	for (i = 0; i < attr.ranks; i++) {
 		/* Far: the handle says nothing of any rank. */
-		if (option(argc, argv, "--far", 0))
+		if (is_far)
+			memset(run.bare.window[i].near, 0, sizeof(run.bare.window[i].near));
+		if (is_far)
 			run.bare.window[i].near_first = attr.ranks;
 		run.job.window[i] = run.bare.window[i];
 		run.job.scratch[i] = (char *)bare_alloc(&run.bare, i, LENGTH);
@@ -767,6 +808,8 @@ int main(int argc, char **argv)
 	simple_case(&run, "counters_count", counters_count);
 	simple_case(&run, "channels_carry", channels_carry);
 	simple_case(&run, "ll_carries", ll_carries);
+	if (!is_far)
+		simple_case(&run, "ll128_carries", ll128_carries);
 	simple_case(&run, "limits_pass", limits_pass);
 	refusal_case(&run);
 	replay_case(&run, option(argc, argv, "--replays", 1000));

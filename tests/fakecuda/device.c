@@ -23,6 +23,7 @@ static _Thread_local struct {
 	CUcontext stack[DEPTH];
 	unsigned depth;
 	CUstreamCaptureMode mode;
+	struct fakecuda_posted posted;
 } fake_thread;
 
 static struct {
@@ -41,6 +42,19 @@ void fake_count(int change)
 unsigned fakecuda_left(void)
 {
 	return (unsigned)atomic_load(&left);
+}
+
+struct fakecuda_posted fakecuda_posted(void)
+{
+	struct fakecuda_posted posted = fake_thread.posted;
+
+	fake_thread.posted = (struct fakecuda_posted){0, 0};
+	return posted;
+}
+
+void fake_count_kernel(void)
+{
+	fake_thread.posted.kernels++;
 }
 
 void fakecuda_fail(const char *call, unsigned after)
@@ -78,10 +92,16 @@ static int read_list(const char *name, int numbers[FAKE_DEVICES])
 	return count;
 }
 
+int fake_number(const char *name, int fallback)
+{
+	const char *text = getenv(name);
+
+	return text ? atoi(text) : fallback;
+}
+
 static void machine_open(void)
 {
-	const char *text = getenv("FAKECUDA_DEVICES");
-	int all = text ? atoi(text) : 2, starts[FAKE_DEVICES], islands, i, k;
+	int all = fake_number("FAKECUDA_DEVICES", 2), starts[FAKE_DEVICES], islands, i, k;
 
 	machine.count = read_list("FAKECUDA_ORDER", machine.order);
 	if (!machine.count)
@@ -157,6 +177,9 @@ CUresult cuGetErrorName(CUresult error, const char **text)
 	case CUDA_ERROR_OUT_OF_MEMORY:
 		*text = "CUDA_ERROR_OUT_OF_MEMORY";
 		return CUDA_SUCCESS;
+	case CUDA_ERROR_NOT_PERMITTED:
+		*text = "CUDA_ERROR_NOT_PERMITTED";
+		return CUDA_SUCCESS;
 	case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
 		*text = "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED";
 		return CUDA_SUCCESS;
@@ -212,9 +235,11 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 		return CUDA_ERROR_INVALID_DEVICE;
 	switch (attribute) {
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-		*value = getenv("FAKECUDA_MAJOR") ? atoi(getenv("FAKECUDA_MAJOR")) : 9;
+		*value = fake_number("FAKECUDA_MAJOR", 9);
 		break;
 	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+		*value = getenv("FAKECUDA_FABRIC") != NULL;
+		break;
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
 		*value = 0;
 		break;
@@ -345,11 +370,31 @@ CUresult cuStreamSynchronize(CUstream stream)
 	return may_wait(stream) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+static atomic_ullong copied;
+
+uint64_t fakecuda_copied(void)
+{
+	return atomic_load(&copied);
+}
+
+/* An aligned word at once, for kernels may look at it. */
+static void copy(CUdeviceptr to, CUdeviceptr from, size_t length)
+{
+	if (length == 8 && (to | from) % 8 == 0)
+		__atomic_store_n((uint64_t *)to,
+				 __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+	else
+		memcpy((void *)to, (const void *)from, length);
+}
+
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream stream)
 {
 	if (!may_wait(stream) || fake_fails("cuMemcpyAsync"))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	memcpy((void *)to, (const void *)from, length);
+	copy(to, from, length);
+	atomic_fetch_add(&copied, length);
+	fake_thread.posted.copies++;
 	return CUDA_SUCCESS;
 }
 

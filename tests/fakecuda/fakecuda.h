@@ -8,20 +8,35 @@
  * the order in which this process sees them ("1,0"), maybe not all.
  * FAKECUDA_ISLANDS: the first of each group of GPUs that reach each other ("0,2").
  * FAKECUDA_MAJOR: their compute capability (9).
+ * FAKECUDA_FABRIC: they are in an NVLink fabric, as "cluster,clique,state" (none).
+ * FAKECUDA_IMEX: the domain whose handles this process makes and opens (1; 0: none).
+ * FAKECUDA_NVML: "none" for a management library that does not start; "pcie" for one
+ * that knows no NVLink.
  */
 #ifndef FAKECUDA_H
 #define FAKECUDA_H
 
 #include <cuda.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define FAKE_DEVICES 16
 
 /* Allocations, mappings, handles, pins and streams that are still there, in all. */
 unsigned fakecuda_left(void);
 
+/* Bytes of all copies so far. */
+uint64_t fakecuda_copied(void);
+
 /* Would a kernel of @device reach @address? */
 bool fakecuda_reaches(int device, const void *address);
+
+/* What the calling thread has posted since it last asked. */
+struct fakecuda_posted {
+	unsigned copies, kernels;
+};
+struct fakecuda_posted fakecuda_posted(void);
 
 /* The next calls of that kind fail: "cuMemMap", after @after that still work. */
 void fakecuda_fail(const char *call, unsigned after);
@@ -32,11 +47,15 @@ struct CUctx_st {
 };
 
 bool fake_fails(const char *call);
+void fake_hide(void *at, size_t length); /* from the CPU, where that can be */
+void fake_show(void *at, size_t length);
+int fake_number(const char *name, int fallback); /* of the environment */
 int fake_physical(int device);
 int fake_visible(int physical);  /* -1: hidden */
 bool fake_reaches(int a, int b); /* physical */
 bool fake_is_peer(int a, int b); /* has a context of @a been opened to that of @b? Physical. */
 int fake_current(void);          /* device of the current context, -1: none */
 void fake_count(int change);     /* of what is left behind */
+void fake_count_kernel(void);
 
 #endif

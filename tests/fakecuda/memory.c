@@ -22,7 +22,7 @@ struct file {
 	int fd;
 	size_t length;
 	int physical;
-	bool is_shareable;
+	unsigned types; /* of handles, as it was made; of another process: that it came by */
 };
 
 enum kind { FREE, RESERVED, MAPPED, LEGACY, OPENED, PINNED };
@@ -78,7 +78,7 @@ static struct range *range_of(const void *address, unsigned kinds)
 
 #define DEVICE_KINDS (1u << MAPPED | 1u << LEGACY | 1u << OPENED)
 
-static struct file *file_take(int fd, bool is_shareable)
+static struct file *file_take(int fd, unsigned types)
 {
 	struct file *f = calloc(1, sizeof(*f));
 	struct stat st;
@@ -91,12 +91,12 @@ static struct file *file_take(int fd, bool is_shareable)
 	f->refs = 1;
 	f->fd = fd;
 	f->length = (size_t)st.st_size - TAIL;
-	f->is_shareable = is_shareable;
+	f->types = types;
 	fake_count(1);
 	return f;
 }
 
-static struct file *file_make(size_t length, int physical, bool is_shareable)
+static struct file *file_make(size_t length, int physical, unsigned types)
 {
 	int fd = memfd_create("fakecuda", MFD_CLOEXEC);
 	char rubbish[TAIL];
@@ -109,7 +109,7 @@ static struct file *file_make(size_t length, int physical, bool is_shareable)
 	for (at = 0; at < length; at += TAIL)
 		if (pwrite(fd, rubbish, TAIL, (off_t)at) != TAIL)
 			abort();
-	return file_take(fd, is_shareable);
+	return file_take(fd, types);
 }
 
 static void file_drop(struct file *f)
@@ -136,10 +136,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t length,
 {
 	if (flags || length == 0 || length % GRANULE || fake_fails("cuMemCreate"))
 		return length > 1ull << 40 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC &&
+	    (!getenv("FAKECUDA_FABRIC") || !fake_number("FAKECUDA_IMEX", 1)))
+		return CUDA_ERROR_NOT_PERMITTED;
 	pthread_mutex_lock(&lock);
 	*handle = (uintptr_t)file_make(length, fake_physical(prop->location.id),
-				       prop->requestedHandleTypes ==
-					       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+				       prop->requestedHandleTypes);
 	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }
@@ -228,6 +230,7 @@ static CUresult each_mapping(CUdeviceptr at, size_t length,
 static CUresult mapping_remove(struct range *r, int device)
 {
 	(void)device;
+	fake_show(r->at, r->length);
 	if (mmap(r->at, r->length, PROT_NONE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		abort();
@@ -238,9 +241,11 @@ static CUresult mapping_remove(struct range *r, int device)
 
 static CUresult mapping_open(struct range *r, int device)
 {
-	if (!fake_reaches(fake_physical(device), r->file->physical))
+	if (r->file->types != CU_MEM_HANDLE_TYPE_FABRIC &&
+	    !fake_reaches(fake_physical(device), r->file->physical))
 		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 	r->open_to |= 1u << fake_physical(device);
+	fake_hide(r->at, r->length);
 	return mprotect(r->at, r->length, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS
 								       : CUDA_ERROR_UNKNOWN;
 }
@@ -281,28 +286,67 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 	return r ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+						CUmemGenericAllocationHandle handle)
+{
+	const struct file *f = (const struct file *)(uintptr_t)handle;
+
+	memset(prop, 0, sizeof(*prop));
+	prop->type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	prop->requestedHandleTypes = f->types;
+	prop->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop->location.id = fake_visible(f->physical);
+	return CUDA_SUCCESS;
+}
+
+/* A handle of a fabric: good where the same daemon runs, as long as its maker lives. */
+struct fabric {
+	int pid, fd, domain;
+};
+
 CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
 				      CUmemAllocationHandleType type, unsigned long long flags)
 {
 	struct file *f = (struct file *)(uintptr_t)handle;
+	struct fabric fabric = {(int)getpid(), f->fd, fake_number("FAKECUDA_IMEX", 1)};
 
-	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags || !f->is_shareable ||
-	    fake_fails("cuMemExportToShareableHandle"))
+	if (flags || !(f->types & type) || fake_fails("cuMemExportToShareableHandle"))
 		return CUDA_ERROR_INVALID_VALUE;
-	*(int *)out = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
+	if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
+		memset(out, 0, sizeof(CUmemFabricHandle));
+		memcpy(out, &fabric, sizeof(fabric));
+	} else {
+		*(int *)out = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
+	}
 	return CUDA_SUCCESS;
+}
+
+static int fabric_open(const void *handle)
+{
+	struct fabric fabric;
+	char name[64];
+
+	memcpy(&fabric, handle, sizeof(fabric));
+	if (fabric.domain != fake_number("FAKECUDA_IMEX", 1))
+		return -1;
+	snprintf(name, sizeof(name), "/proc/%d/fd/%d", fabric.pid, fabric.fd);
+	return open(name, O_RDWR | O_CLOEXEC);
 }
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *os_handle,
 					CUmemAllocationHandleType type)
 {
-	int fd = fcntl((int)(uintptr_t)os_handle, F_DUPFD_CLOEXEC, 0);
 	struct file *f = NULL;
+	int fd;
 
-	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && fd >= 0 &&
-	    !fake_fails("cuMemImportFromShareableHandle")) {
+	if (fake_fails("cuMemImportFromShareableHandle"))
+		return CUDA_ERROR_INVALID_VALUE;
+	fd = type == CU_MEM_HANDLE_TYPE_FABRIC
+		     ? fabric_open(os_handle)
+		     : fcntl((int)(uintptr_t)os_handle, F_DUPFD_CLOEXEC, 0);
+	if (fd >= 0) {
 		pthread_mutex_lock(&lock);
-		f = file_take(fd, true);
+		f = file_take(fd, type);
 		pthread_mutex_unlock(&lock);
 	}
 	if (!f) {
@@ -320,6 +364,7 @@ static CUresult legacy_map(struct file *f, enum kind kind, CUdeviceptr *at)
 	if (base == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	range_add(kind, base, f->length, f)->open_to = 1u << fake_physical(fake_current());
+	fake_hide(base, f->length);
 	*at = (uintptr_t)base;
 	return CUDA_SUCCESS;
 }
@@ -332,7 +377,7 @@ CUresult cuMemAlloc(CUdeviceptr *at, size_t length)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	result = legacy_map(file_make((length + TAIL - 1) / TAIL * TAIL,
-				      fake_physical(fake_current()), false),
+				      fake_physical(fake_current()), 0),
 			    LEGACY, at);
 	pthread_mutex_unlock(&lock);
 	return result;
@@ -343,8 +388,10 @@ CUresult cuMemAllocManaged(CUdeviceptr *at, size_t length, unsigned flags)
 	CUresult result = flags ? cuMemAlloc(at, length) : CUDA_ERROR_INVALID_VALUE;
 
 	pthread_mutex_lock(&lock);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		range_of((void *)*at, 1u << LEGACY)->is_managed = true;
+		fake_show((void *)*at, length);
+	}
 	pthread_mutex_unlock(&lock);
 	return result;
 }
@@ -356,6 +403,7 @@ static CUresult legacy_unmap(CUdeviceptr at, enum kind kind)
 	pthread_mutex_lock(&lock);
 	r = range_of((void *)at, 1u << kind);
 	if (r && (uintptr_t)r->at == at && --r->opens == 0) {
+		fake_show(r->at, r->length);
 		munmap(r->at, r->length);
 		file_drop(r->file);
 		range_remove(r);
@@ -409,7 +457,7 @@ static CUresult ipc_open(CUipcMemHandle handle, CUdeviceptr *at)
 	memcpy(&ipc, &handle, sizeof(ipc));
 	snprintf(name, sizeof(name), "/proc/%d/fd/%d", ipc.pid, ipc.fd);
 	fd = open(name, O_RDWR | O_CLOEXEC);
-	f = fd < 0 ? NULL : file_take(fd, false);
+	f = fd < 0 ? NULL : file_take(fd, 0);
 	if (!f)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!fake_reaches(f->physical, fake_physical(fake_current()))) {

@@ -33,6 +33,7 @@ static const struct {
 	{ORI_SETTING_HCA, "ORIEL_HCA"},
 	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
 	{ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
+	{ORI_SETTING_FABRIC, "ORIEL_FABRIC"},
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
 	{ORI_SETTING_IB_GID_INDEX, "ORIEL_IB_GID_INDEX"},
 	{ORI_SETTING_IB_TC, "ORIEL_IB_TC"},
@@ -129,6 +130,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return strlen(text) <= 255;
 	case ORI_SETTING_CONNECT:
 		return strcmp(text, "eager") == 0 || strcmp(text, "lazy") == 0;
+	case ORI_SETTING_FABRIC:
+		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0 ||
+		       strcmp(text, "require") == 0;
 	case ORI_SETTING_RAILS:
 		return config_is_number(text, 4, &number) && number > 0;
 	case ORI_SETTING_IB_GID_INDEX:

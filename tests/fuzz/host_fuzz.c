@@ -41,6 +41,22 @@ static bool host_parse(const uint8_t *bytes, size_t length, struct ori_host *hos
 	return true;
 }
 
+/* Windows on GPUs go as those in host memory do, or over a fabric. */
+static void host_compare_gpus(const struct ori_host *a, const struct ori_host *b,
+			      enum oriel_path path)
+{
+	char forth[ORI_REASON_LENGTH], back[ORI_REASON_LENGTH];
+	enum oriel_path gpus = ori_classify_gpus(a, 0, b, 1, forth, sizeof(forth));
+
+	FUZZ_CHECK(ori_classify_gpus(b, 1, a, 0, back, sizeof(back)) == gpus);
+	FUZZ_CHECK(strcmp(forth, back) == 0 && strlen(forth) < sizeof(forth) - 1);
+	FUZZ_CHECK(ori_classify_gpus(a, 0, b, 1, NULL, 0) == gpus);
+	if (gpus == path)
+		return;
+	FUZZ_CHECK(gpus == ORIEL_PATH_MAPPED && a->paths & b->paths & 1u << gpus);
+	FUZZ_CHECK(memcmp(&a->gpu.fabric, &b->gpu.fabric, sizeof(a->gpu.fabric)) == 0);
+}
+
 static void host_compare(const struct ori_host *a, const struct ori_host *b)
 {
 	char forth[ORI_REASON_LENGTH], back[ORI_REASON_LENGTH], cut[8];
@@ -54,6 +70,7 @@ static void host_compare(const struct ori_host *a, const struct ori_host *b)
 	FUZZ_CHECK(strncmp(cut, forth, sizeof(cut) - 1) == 0 && cut[sizeof(cut) - 1] == '\0');
 	FUZZ_CHECK(ori_classify(a, 5, b, 5, NULL, 0) == ORIEL_PATH_SELF);
 
+	host_compare_gpus(a, b, path);
 	FUZZ_CHECK(path == ORIEL_PATH_NONE || path == ORIEL_PATH_MAPPED || path == ORIEL_PATH_RDMA);
 	if (path == ORIEL_PATH_NONE)
 		return;
@@ -68,6 +85,7 @@ static void host_gather(const struct ori_host *hosts, unsigned count)
 {
 	static const unsigned members[HOSTS] = {0, 1, 2};
 	struct ori_host_load load = ori_cpus_of_host(hosts, count, 0);
+	struct ori_host joined[HOSTS];
 	bool is_domain = true;
 	enum oriel_status status;
 	unsigned a, b;
@@ -78,6 +96,10 @@ static void host_gather(const struct ori_host *hosts, unsigned count)
 			is_domain = is_domain && ori_hosts_are_mapped(hosts, a, b);
 		}
 	}
+	memcpy(joined, hosts, count * sizeof(*hosts));
+	ori_hosts_join_fabrics(joined, count);
+	for (a = 0; a < count; a++)
+		FUZZ_CHECK(ori_host_parse(&joined[a], sizeof(joined[a]), &joined[a]) == ORIEL_OK);
 	status = ori_domain_check(0, members, count, ori_hosts_are_mapped, hosts);
 	FUZZ_CHECK(status == (is_domain ? ORIEL_OK : ORIEL_ERR_NO_PATH));
 	FUZZ_CHECK(load.ranks >= 1 && load.ranks <= count && load.cpus <= ORI_HOST_CPUS);
@@ -150,6 +172,9 @@ static void host_change(struct ori_host *h, unsigned n)
 	case 8:
 		h->gpu.uuid[0] = 2;
 		break;
+	case 9:
+		h->boot_id[0]++;
+		break;
 	default:
 		break;
 	}
@@ -160,15 +185,21 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 	struct ori_host host;
 	unsigned i;
 
-	if (n > 8)
+	if (n > 9)
 		return 0;
 	for (i = 0; i < HOSTS; i++) {
 		host = host_good(i);
 		if (n == 5)
 			host.hca_count = 1;
 		if (n > 6)
-			host.gpu = (struct ori_host_gpu){
-				{1}, "0000:01:00.0", 2, 0, {{{1}, n == 7 ? 3 : 0}, {{2}, 1}}};
+			host.gpu =
+				(struct ori_host_gpu){.uuid = {1},
+						      .pci = "0000:01:00.0",
+						      .count = 2,
+						      .fabric = {n == 9 ? ORI_FABRIC_READY
+									: ORI_FABRIC_LOCAL},
+						      .reach = {{{1}, n == 7 ? 7 : 0}, {{2}, 1}}};
+		host.gpu.fabric.cluster[3] = n == 9 ? 5 : 0;
 		if (i == 1)
 			host_change(&host, n);
 		FUZZ_CHECK(ori_host_parse(&host, sizeof(host), &host) == ORIEL_OK);

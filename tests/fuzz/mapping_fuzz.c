@@ -20,6 +20,7 @@ enum mapping_choice {
 	MAPPING_EXPORT = 8, /* offset and length are for export */
 	MAPPING_GPU = 16,   /* the importer has a GPU */
 	MAPPING_WRONG = 32, /* the lengths behind the first descriptor do not add up */
+	MAPPING_FAR = 64,   /* the exporter is on another node */
 };
 
 static struct ori_mem *mapping_live; /* for as long as the program runs */
@@ -137,6 +138,20 @@ static enum oriel_status mapping_gpu_import(const struct ori_gpu *gpu, const int
 	return ORIEL_OK;
 }
 
+static enum oriel_status mapping_gpu_fabric(const struct ori_gpu *gpu,
+					    const uint8_t handle[ORI_GPU_HANDLE], uint64_t length,
+					    void **address)
+{
+	const struct ori_mem_blob *b = &mapping_asked.blob;
+
+	(void)gpu;
+	FUZZ_CHECK(b->kind == ORI_MEM_BLOB_GPU_FABRIC || b->flags == ORI_MEM_BLOB_FABRIC);
+	FUZZ_CHECK(memcmp(handle, b->handle, ORI_GPU_HANDLE) == 0 && length == b->piece_length);
+	mapping_asked.opened++;
+	*address = GPU_BASE;
+	return ORIEL_OK;
+}
+
 static enum oriel_status mapping_gpu_open(const struct ori_gpu *gpu,
 					  const uint8_t handle[ORI_GPU_HANDLE], void **address)
 {
@@ -198,6 +213,7 @@ static void mapping_gpu_unpin(const struct ori_gpu *gpu, void *address)
 
 static const struct ori_gpu mapping_gpu = {.ops = &(const struct ori_gpu_ops){
 						   .import = mapping_gpu_import,
+						   .import_fabric = mapping_gpu_fabric,
 						   .open_handle = mapping_gpu_open,
 						   .find = mapping_gpu_find,
 						   .grant = mapping_gpu_grant,
@@ -235,7 +251,11 @@ static void mapping_import_gpu(const struct ori_mem_blob *blob, unsigned choices
 		fds[count++] = mapping_live->fd;
 	for (i = 0; count < (int)ORI_MEM_FDS; i++)
 		fds[count++] = i;
-	status = ori_mem_import_gpu(&mapping_gpu, blob, choices & MAPPING_NO_FD ? NULL : fds, &m);
+	if (choices & MAPPING_FAR)
+		status = ori_mem_import_fabric(&mapping_gpu, blob, &m);
+	else
+		status = ori_mem_import_gpu(&mapping_gpu, blob,
+					    choices & MAPPING_NO_FD ? NULL : fds, &m);
 	if (status != ORIEL_OK) {
 		FUZZ_CHECK(!m.address && !m.base && !m.mem);
 	} else {
@@ -306,7 +326,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		.length = 4096,
 	};
 
-	if (n > 63)
+	if (n > 127)
 		return 0;
 	if (n & MAPPING_GPU && n % 4 < 3) {
 		blob.kind = n % 2 ? ORI_MEM_BLOB_GPU_HANDLE : ORI_MEM_BLOB_GPU_FILES;
@@ -315,6 +335,12 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		blob.segments = n % 2 ? 0 : 1 + n % 4 * 2;
 		blob.id = n % 2 ? 0 : 3;
 		blob.handle[0] = n % 2;
+		if (n & MAPPING_FAR && n % 4 == 1)
+			blob.kind = ORI_MEM_BLOB_GPU_FABRIC;
+		if (n & MAPPING_FAR && n % 4 == 0) {
+			blob.flags = ORI_MEM_BLOB_FABRIC;
+			blob.handle[5] = 1;
+		}
 	}
 	if (blob.kind == ORI_MEM_BLOB_FILE) {
 		blob.id = 2;

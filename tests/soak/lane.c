@@ -345,7 +345,8 @@ static enum oriel_status step_fetch_add(const struct lane_step *s)
 
 	if (!oriel_dev_is_leader(s->g))
 		return oriel_dev_vote(s->g, ORIEL_OK);
-	status = op->is_host ? oriel_window_fetch_add(s->w->window, op->peer, op->offset, add, &old)
+	status = op->is_host ? oriel_window_fetch_add(s->w->window, op->peer, op->offset, add, &old,
+						      NULL)
 			     : oriel_dev_fetch_add(&s->w->dev, op->peer, op->offset, add, &old);
 	memcpy(&after, s->w->buffer[0][op->peer]->bytes + op->offset, 8);
 	for (r = 0; status == ORIEL_OK && r < world->plan->ranks; r++)
@@ -451,13 +452,13 @@ static enum oriel_status step_complete(const struct lane_step *s)
 		if (!op->is_host)
 			status = oriel_dev_drain(w, s->g, 0);
 		else if (oriel_dev_is_leader(s->g))
-			status = oriel_window_drain(s->w->window, 0);
+			status = oriel_window_drain(s->w->window, 0, NULL);
 		break;
 	default:
 		if (!op->is_host)
 			status = oriel_dev_flush(w, s->g, 0);
 		else if (oriel_dev_is_leader(s->g))
-			status = oriel_window_flush(s->w->window, 0);
+			status = oriel_window_flush(s->w->window, 0, NULL);
 		break;
 	}
 	status = oriel_dev_vote(s->g, status);

@@ -45,13 +45,45 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 }
 
 /*
+ * The first of the peers that this thread of the group tells and waits for. Those
+ * of a GPU that have none of their own take one of another thread's: a warp that
+ * polls as one does not part and meet again.
+ */
+ORIEL_DEV uint32_t oriel_dev_first_peer(const struct oriel_dev_window *w, struct oriel_dev_group g)
+{
+	return oriel_dev_rank_after(w, 1 + g.rank < w->ranks ? 1 + g.rank : 1);
+}
+
+/*
+ * Where this thread tells the first of its peers, if that peer is its own and lies
+ * at hand; else NULL. No branch and nothing that changes, so that in a loop it is
+ * known ahead of the loop.
+ */
+ORIEL_DEV uint64_t *oriel_dev_near_arrival(const struct oriel_dev_window *w,
+					   struct oriel_dev_group g, uint32_t slot)
+{
+#ifdef __CUDA_ARCH__
+	uint32_t peer = oriel_dev_first_peer(w, g);
+	const struct oriel_dev_near *near = &w->near[(peer - w->near_first) % ORIEL_DEV_NEAR];
+	uint64_t *word = oriel_mapped_arrival(w, near->control, w->arrivals_at, w->rank, slot);
+
+	return (1 + g.rank < w->ranks) & oriel_dev_is_at_hand(w, peer) ? word : NULL;
+#else
+	(void)w;
+	(void)g;
+	(void)slot;
+	return NULL;
+#endif
+}
+
+/*
  * Whole group, arguments checked: arrive at @slot for the *@epoch-th time. Every
  * thread loads the epoch, so that none waits for the leader to share it; the
  * leader stores the next one after all have. A GPU asks for it once the arrivals
- * are on their way.
+ * are on their way, the first of which is to @near: see oriel_dev_near_arrival().
  */
 ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
-					    struct oriel_dev_group g, uint32_t slot,
+					    struct oriel_dev_group g, uint32_t slot, uint64_t *near,
 					    uint64_t *epoch)
 {
 	enum oriel_status status = ORIEL_OK, told;
@@ -64,8 +96,13 @@ ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
 
 	/* The parts that all threads put come before any thread's arrival. */
 	oriel_dev_sync(g);
+	if (near) {
+		oriel_dev_release_begin();
+		oriel_dev_release_add(near, 1);
+	}
 	/* All are told that can be: they may have links to each other. */
-	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
+	ORIEL_DEV_ROLL
+	for (i = 1 + g.rank + (near ? g.size : 0); i < w->ranks; i += g.size) {
 		told = oriel_dev_arrive_at(w, oriel_dev_rank_after(w, i), w->arrivals_at, slot,
 					   count);
 		if (told != ORIEL_OK && (status == ORIEL_OK || status == ORIEL_ERR_NO_PATH))
@@ -82,6 +119,12 @@ ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
 	return status;
 }
 
+/* Does this thread wait for any peer? */
+ORIEL_DEV bool oriel_dev_awaits(const struct oriel_dev_window *w, struct oriel_dev_group g)
+{
+	return 1 + g.rank < w->ranks || (oriel_dev_is_watch(g) && w->ranks > 1);
+}
+
 /* Whole group, arguments checked, each thread with what it knows already. */
 ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 					       struct oriel_dev_group g, uint32_t slot,
@@ -89,12 +132,22 @@ ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 					       uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL, epoch, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER, 0, slot};
+	uint64_t seen;
 	uint32_t i;
 
-	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
-		aim.peer = oriel_dev_rank_after(w, i);
-		aim.word = oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
-		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
+	if (oriel_dev_awaits(w, g) && ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
+		aim.peer = oriel_dev_first_peer(w, g);
+		for (i = 1 + g.rank;; i += g.size) {
+			aim.word =
+				oriel_mapped_arrival(w, w->control, w->arrivals_at, aim.peer, slot);
+			status = oriel_dev_poll_word(w, g, &aim, timeout_ns, &seen);
+			if (ORIEL_DEV_OFTEN(status == ORIEL_OK))
+				oriel_dev_acquire_each(aim.word);
+			if (i + g.size >= w->ranks || status != ORIEL_OK)
+				break;
+			aim.peer = oriel_dev_rank_after(w, i + g.size);
+		}
+		oriel_dev_acquire_all();
 	}
 	return oriel_dev_vote(g, status);
 }
@@ -108,13 +161,13 @@ ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_window *w,
 						     struct oriel_dev_group g, uint32_t slot)
 {
+	uint64_t *near = oriel_dev_near_arrival(w, g, slot), epoch;
 	enum oriel_status status;
-	uint64_t epoch;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_dev_vote(g, oriel_dev_enter(w, g, slot, &epoch));
+	return oriel_dev_vote(g, oriel_dev_enter(w, g, slot, near, &epoch));
 }
 
 /*
@@ -143,13 +196,13 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint32_t slot,
 					      uint64_t timeout_ns)
 {
+	uint64_t *near = oriel_dev_near_arrival(w, g, slot), epoch;
 	enum oriel_status status;
-	uint64_t epoch;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	status = oriel_dev_enter(w, g, slot, &epoch);
+	status = oriel_dev_enter(w, g, slot, near, &epoch);
 	return oriel_dev_leave_at(w, g, slot, epoch, status, timeout_ns);
 }
 

@@ -68,6 +68,28 @@ ORIEL_DEV const struct oriel_dev_near *oriel_dev_near_of(const struct oriel_dev_
 }
 
 /*
+ * Is @peer, which may be any number, this rank or a mapped one, and does the
+ * handle itself say what is asked of it? No branch; places of ranks that do not
+ * exist have no path.
+ */
+ORIEL_DEV bool oriel_dev_is_at_hand(const struct oriel_dev_window *w, uint32_t peer)
+{
+#ifdef __CUDA_ARCH__
+	uint32_t place = peer - w->near_first;
+	uint32_t path = w->near[place % ORIEL_DEV_NEAR].path;
+
+	if (!ORIEL_DEV_HAS(ORIEL_PATH_SELF) || !ORIEL_DEV_HAS(ORIEL_PATH_MAPPED))
+		return false;
+	return (place < ORIEL_DEV_NEAR) & (path - ORIEL_PATH_SELF <= 1u) &
+	       oriel_dev_is_compatible(w);
+#else
+	(void)w;
+	(void)peer;
+	return false;
+#endif
+}
+
+/*
  * The next two: entries of tables, which no running kernel sees change. A GPU
  * asks for all of one at once and past the caches that an acquire empties.
  */
@@ -186,7 +208,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_id(const struct oriel_dev_window *w,
 	bool is_compatible = oriel_dev_is_compatible(w), is_peer = peer < w->ranks;
 
 	/* One branch, where && would make three. */
-	if (is_compatible & is_peer & (id < limit))
+	if (ORIEL_DEV_OFTEN(is_compatible & is_peer & (id < limit)))
 		return ORIEL_OK;
 	return oriel_dev_refuse_id(oriel_dev_judge_of(w), is_compatible, what, peer, id, limit);
 }
@@ -197,7 +219,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_any(const struct oriel_dev_window *w
 {
 	bool is_compatible = oriel_dev_is_compatible(w);
 
-	if (is_compatible & (id < limit))
+	if (ORIEL_DEV_OFTEN(is_compatible & (id < limit)))
 		return ORIEL_OK;
 	return oriel_dev_refuse_id(oriel_dev_judge_of(w), is_compatible, what, ORIEL_DEV_NO_RANK,
 				   id, limit);
@@ -221,7 +243,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_choice(const struct oriel_dev_window
 {
 	struct oriel_dev_aim aim = {NULL, last, ORIEL_LE, what, ORIEL_DEV_NO_RANK, 0};
 
-	if (choice <= last)
+	if (ORIEL_DEV_OFTEN(choice <= last))
 		return ORIEL_OK;
 	return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, choice);
 }
@@ -257,6 +279,25 @@ struct oriel_dev_target {
 	char *base; /* the place, where it is mapped */
 };
 
+/*
+ * The short way of an operation on @length bytes at @at: @peer is at hand and they
+ * exist. All that is loaded is loaded at once and there is no branch, since that
+ * is what a GPU waits for. Else the long way, which knows all peers and says what
+ * is wrong.
+ */
+ORIEL_DEV bool oriel_dev_has_at_hand(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
+				     uint64_t length, struct oriel_dev_target *target)
+{
+	const struct oriel_dev_near *near = &w->near[(peer - w->near_first) % ORIEL_DEV_NEAR];
+	bool is_there = (length <= near->length) & (at <= near->length - length);
+
+	target->peer.control = near->control;
+	target->peer.path = near->path;
+	target->peer.link = NULL;
+	target->base = near->base + at;
+	return oriel_dev_is_at_hand(w, peer) & is_there;
+}
+
 /* Do @length bytes at @at exist at @peer? Then *@target is where they are. */
 ORIEL_DEV bool oriel_dev_find(const struct oriel_dev_window *w, bool is_compatible, uint32_t peer,
 			      uint64_t at, uint64_t length, struct oriel_dev_target *target)
@@ -289,7 +330,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_room(const struct oriel_dev_window *
 						 uint64_t at, uint64_t length,
 						 struct oriel_dev_target *target)
 {
-	if (oriel_dev_find(w, is_compatible, peer, at, length, target))
+	if (ORIEL_DEV_OFTEN(oriel_dev_find(w, is_compatible, peer, at, length, target)))
 		return ORIEL_OK;
 	if (!is_compatible)
 		return ORIEL_ERR_VERSION;

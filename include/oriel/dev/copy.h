@@ -134,6 +134,12 @@ ORIEL_DEV void oriel_copy_aligned(struct oriel_dev_group g, char *to, const char
 
 	to += mine;
 	from += mine;
+	/* One vector each, or none, with as few instructions as can be: a message. */
+	if (length <= step) {
+		if (mine < (uint32_t)length)
+			oriel_vector_store(to, oriel_vector_load(from));
+		return;
+	}
 	ORIEL_DEV_ROLL
 	for (; length >= (uint64_t)step * ORIEL_COPY_MANY; length -= step * ORIEL_COPY_MANY) {
 		oriel_copy_round(to, from, step, ORIEL_COPY_MANY);
@@ -233,42 +239,59 @@ ORIEL_DEV void oriel_copy_few(struct oriel_dev_group g, char *to, const char *fr
 #define ORIEL_COPY_FEW 64u
 
 /*
- * Whole group: target and source do not overlap. Vectors from the first place
- * on where the target is aligned and the source vectors needed lie inside the
- * source; before and after that less than 32 bytes.
+ * Whole group, @size threads of which this is @rank: what is not aligned. Vectors
+ * from the first place on where the target is aligned and the source vectors
+ * needed lie inside the source; before and after that less than 32 bytes. A call,
+ * so that the many instructions of it do not lie between the few of a put.
  */
-ORIEL_DEV void oriel_copy_wide(struct oriel_dev_group g, void *target, const void *source,
-			       uint64_t length)
+ORIEL_DEV_COLD void oriel_copy_odd(uint32_t rank, uint32_t size, char *to, const char *from,
+				   uint64_t length)
 {
-	char *to = (char *)target;
-	const char *from = (const char *)source;
+	struct oriel_dev_group g = {rank, size, ORIEL_DEV_THREAD, 0, NULL};
 	uint64_t head, body;
-	uint32_t shift = 0;
+	uint32_t shift;
 
-	oriel_copy_begin(&g, &to, &from, &length);
-	body = length;
-	if (((uintptr_t)to | (uintptr_t)from | length) & 15) {
-		if (length < ORIEL_COPY_FEW) {
-			oriel_copy_few(g, to, from, length);
-			return;
-		}
-		head = (0 - (uintptr_t)to) & 15;
-		shift = ((uintptr_t)from + head) & 15;
-		if (head < shift)
-			head += 16;
-		if (head)
-			oriel_copy_few(g, to, from, head);
-		to += head;
-		from += head;
-		length -= head;
-		body = ((length + shift) & ~(uint64_t)15) - (shift ? 16 : 0);
+	if (length < ORIEL_COPY_FEW) {
+		oriel_copy_few(g, to, from, length);
+		return;
 	}
+	head = (0 - (uintptr_t)to) & 15;
+	shift = ((uintptr_t)from + head) & 15;
+	if (head < shift)
+		head += 16;
+	if (head)
+		oriel_copy_few(g, to, from, head);
+	to += head;
+	from += head;
+	length -= head;
+	body = ((length + shift) & ~(uint64_t)15) - (shift ? 16 : 0);
 	if (shift)
 		oriel_copy_joined(g, to, from - shift, body, shift);
 	else
 		oriel_copy_aligned(g, to, from, body);
 	if (body < length)
 		oriel_copy_few(g, to + body, from + body, length - body);
+}
+
+/* Whole group: target and source do not overlap. */
+ORIEL_DEV void oriel_copy_wide(struct oriel_dev_group g, void *target, const void *source,
+			       uint64_t length)
+{
+	char *to = (char *)target;
+	const char *from = (const char *)source;
+	uint32_t skew;
+
+	oriel_copy_begin(&g, &to, &from, &length);
+	skew = (uint32_t)((uintptr_t)to | (uintptr_t)from | length);
+	if (!(skew & 15)) {
+		oriel_copy_aligned(g, to, from, length);
+	} else if (!(skew & 7) && length <= (uint64_t)g.size * 8) {
+		if (g.rank * 8 < (uint32_t)length)
+			*(uint64_t *)(void *)(to + g.rank * 8) =
+				*(const uint64_t *)(const void *)(from + g.rank * 8);
+	} else {
+		oriel_copy_odd(g.rank, g.size, to, from, length);
+	}
 }
 
 #endif

@@ -13,7 +13,8 @@
  * Whole group: copy @length bytes at @from to @to of @peer. Returns at once;
  * @from stays the group's until the ticket is waited for or drained. The
  * group's threads have all done their part only after its next sync, signal
- * or flush. @from must not overlap the target.
+ * or flush. @from must not overlap the target. Groups that put one thing together
+ * call oriel_dev_put_part().
  */
 ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				uint32_t peer, uint64_t to, const void *from, uint64_t length)
@@ -21,6 +22,10 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
+	if (ORIEL_DEV_OFTEN(oriel_dev_has_at_hand(w, peer, to, length, &there))) {
+		oriel_mapped_copy(g, there.base, from, length);
+		return 0;
+	}
 	status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
 	if (status != ORIEL_OK)
 		return status;
@@ -34,6 +39,64 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 			break;
 		return oriel_link_put(there.peer.link, g, oriel_rdma_place(w, peer, to),
 				      oriel_rdma_local(w, peer, from), length);
+	}
+	return ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * What one of the groups that put together puts before it is the next one's turn:
+ * all write to one area of the target. 132 blocks put 370 GB/s from one H200 to
+ * another that way, and 348 where each has a part of 256 MiB to itself (oriel_rows,
+ * put_bw).
+ */
+#define ORIEL_DEV_TURN 65536u
+
+/* Whole group: every @parts-th turn of a copy, from turn @part on. */
+ORIEL_DEV void oriel_mapped_copy_turns(struct oriel_dev_group g, uint32_t part, uint32_t parts,
+				       char *to, const char *from, uint64_t length)
+{
+	uint64_t at, step = (uint64_t)parts * ORIEL_DEV_TURN;
+
+	ORIEL_DEV_ROLL
+	for (at = (uint64_t)part * ORIEL_DEV_TURN; at < length; at += step)
+		oriel_mapped_copy(g, to + at, from + at,
+				  length - at < ORIEL_DEV_TURN ? length - at : ORIEL_DEV_TURN);
+}
+
+/*
+ * Whole group: part @part, from 0, of a put that @parts groups do together; each
+ * passes the same put. The groups know nothing of each other: each signals its own
+ * part, and a peer that needs all of it waits for the sum.
+ */
+ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				     uint32_t part, uint32_t parts, uint32_t peer, uint64_t to,
+				     const void *from, uint64_t length)
+{
+	struct oriel_dev_group all = {part, parts, ORIEL_DEV_THREAD, 0, NULL};
+	struct oriel_dev_target there;
+	enum oriel_status status;
+	uint64_t begin;
+
+	status = oriel_dev_check_any(w, ORIEL_DEV_PUT, part, parts);
+	if (status == ORIEL_OK)
+		status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
+	if (status != ORIEL_OK)
+		return status;
+	switch (oriel_dev_usable(there.peer.path)) {
+	case ORIEL_PATH_SELF:
+	case ORIEL_PATH_MAPPED:
+		oriel_mapped_copy_turns(g, part, parts, there.base, (const char *)from, length);
+		return 0;
+	case ORIEL_PATH_RDMA:
+		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
+			break;
+		/* In one piece, for each is a post. */
+		length = oriel_dev_part(all, length, &begin);
+		if (!length)
+			return 0;
+		return oriel_link_put(there.peer.link, g, oriel_rdma_place(w, peer, to + begin),
+				      oriel_rdma_local(w, peer, (const char *)from + begin),
+				      length);
 	}
 	return ORIEL_ERR_NO_PATH;
 }

@@ -82,7 +82,7 @@ ORIEL_DEV uint64_t oriel_ll_take(const struct oriel_ll_text *text, uint32_t line
 	uint32_t length, i;
 	uint64_t value = 0;
 
-	if (text->is_even)
+	if (ORIEL_DEV_OFTEN(text->is_even))
 		return *(const uint64_t *)(const void *)from;
 	length = oriel_ll_run(text, line);
 	ORIEL_DEV_ROLL
@@ -96,7 +96,7 @@ ORIEL_DEV void oriel_ll_give(const struct oriel_ll_text *text, uint32_t line, ui
 	char *to = text->at + (uint64_t)line * 8;
 	uint32_t length, i;
 
-	if (text->is_even) {
+	if (ORIEL_DEV_OFTEN(text->is_even)) {
 		*(uint64_t *)(void *)to = value;
 		return;
 	}
@@ -129,14 +129,24 @@ ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_place *place,
 	}
 }
 
-/* Whole group: write the lines of @length bytes at @from. */
+/*
+ * Whole group: write the lines of @length bytes at @from. Twice as text, so that
+ * the way of whole words does not ask for each whether they are.
+ */
 ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_place *place,
 			      const void *from, uint64_t length)
 {
 	struct oriel_ll_text text = oriel_ll_text_of(from, length);
 	uint32_t line = g.rank;
 
-	if (text.lines <= g.size) {
+	if (!ORIEL_DEV_OFTEN(text.is_even)) {
+		ORIEL_DEV_ROLL
+		for (; line < text.lines; line += g.size)
+			oriel_ll_write_batch(place, &text, line, g.size, 1);
+		return;
+	}
+	text.is_even = true;
+	if (ORIEL_DEV_OFTEN(text.lines <= g.size)) {
 		oriel_ll_write_batch(place, &text, line, g.size, 1);
 		return;
 	}
@@ -174,7 +184,7 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *pla
 		for (k = 0; k < batch; k++)
 			if (line + k * step < text->lines)
 				has_come &= oriel_ll_look(place, line + k * step, &value[k]);
-		if (has_come)
+		if (ORIEL_DEV_OFTEN(has_come))
 			break;
 		aim->operand = oriel_ll_flag(place, line);
 		status = oriel_dev_wait_step(waiter, aim, line);
@@ -203,13 +213,30 @@ ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
 	enum oriel_status status = ORIEL_OK;
 	uint32_t line = g.rank;
 
-	if (text.lines <= g.size)
-		return oriel_ll_read_batch(place, &text, line, g.size, 1, &waiter, aim);
+	if (!ORIEL_DEV_OFTEN(text.is_even)) {
+		ORIEL_DEV_ROLL
+		for (; line < text.lines && status == ORIEL_OK; line += g.size)
+			status = oriel_ll_read_batch(place, &text, line, g.size, 1, &waiter, aim);
+		return status;
+	}
+	text.is_even = true;
+	if (ORIEL_DEV_OFTEN(text.lines <= g.size))
+		return line < text.lines
+			       ? oriel_ll_read_batch(place, &text, line, g.size, 1, &waiter, aim)
+			       : ORIEL_OK;
 	ORIEL_DEV_ROLL
 	for (; line < text.lines && status == ORIEL_OK; line += g.size * ORIEL_LL_BATCH)
 		status = oriel_ll_read_batch(place, &text, line, g.size, ORIEL_LL_BATCH, &waiter,
 					     aim);
 	return status;
+}
+
+/* The short way of what follows: see oriel_dev_has_at_hand(). */
+ORIEL_DEV bool oriel_ll_is_at_hand(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
+				   uint64_t length, struct oriel_dev_target *target)
+{
+	return oriel_dev_has_at_hand(w, peer, at, oriel_ll_length(length), target) &
+	       (length <= ORIEL_LL_MAX) & !(((uintptr_t)target->base | at) % ORIEL_LL_LINE);
 }
 
 /* Does @target have room for @length bytes at @at, which is where a line begins? */
@@ -247,17 +274,17 @@ ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct orie
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
-	status = oriel_ll_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &there);
-	if (status != ORIEL_OK)
-		return status;
-	switch (oriel_dev_usable(there.peer.path)) {
-	case ORIEL_PATH_SELF:
-	case ORIEL_PATH_MAPPED:
-		place.base = there.base;
-		oriel_ll_write(g, &place, from, length);
-		return 0;
+	if (!ORIEL_DEV_OFTEN(oriel_ll_is_at_hand(w, peer, to, length, &there))) {
+		status = oriel_ll_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &there);
+		if (status != ORIEL_OK)
+			return status;
+		if (oriel_dev_usable(there.peer.path) != ORIEL_PATH_SELF &&
+		    oriel_dev_usable(there.peer.path) != ORIEL_PATH_MAPPED)
+			return ORIEL_ERR_NO_PATH;
 	}
-	return ORIEL_ERR_NO_PATH;
+	place.base = there.base;
+	oriel_ll_write(g, &place, from, length);
+	return 0;
 }
 
 /*
@@ -279,9 +306,11 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_ll(const struct oriel_dev_window *w,
 	struct oriel_dev_target here;
 	enum oriel_status status;
 
-	status = oriel_ll_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &here);
-	if (status != ORIEL_OK)
-		return status;
+	if (!ORIEL_DEV_OFTEN(oriel_ll_is_at_hand(w, w->rank, at, length, &here))) {
+		status = oriel_ll_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &here);
+		if (status != ORIEL_OK)
+			return status;
+	}
 	place.base = here.base;
 	return oriel_dev_vote(g, oriel_ll_read(w, g, &place, to, length, &aim, timeout_ns));
 }

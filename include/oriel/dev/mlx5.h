@@ -181,18 +181,19 @@ ORIEL_DEV void oriel_mlx5_wqe_write_inline(void *slot, struct oriel_mlx5_head he
 					   struct oriel_mlx5_place remote, const void *data,
 					   uint32_t length)
 {
-	uint64_t half[4] = {0, 0, 0, 0};
-	uint32_t count = oriel_dev_swap_bytes32(ORIEL_MLX5_INLINE_SEGMENT | length);
+	/* Words of 4 bytes: nvcc would keep 8 that others cut across in local memory. */
+	uint32_t word[8] = {oriel_dev_swap_bytes32(ORIEL_MLX5_INLINE_SEGMENT | length)};
 
 	oriel_mlx5_control(slot, head, ORIEL_MLX5_WRITE, !length ? 2 : length <= 12 ? 3 : 4);
 	oriel_mlx5_remote(slot, remote);
 	if (!length)
 		return;
-	memcpy(half, &count, 4);
-	memcpy((char *)half + 4, data, length);
-	oriel_mlx5_segment(slot, 2, half[0], half[1]);
+	memcpy(word + 1, data, length);
+	oriel_mlx5_segment(slot, 2, (uint64_t)word[1] << 32 | word[0],
+			   (uint64_t)word[3] << 32 | word[2]);
 	if (length > 12)
-		oriel_mlx5_segment(slot, 3, half[2], half[3]);
+		oriel_mlx5_segment(slot, 3, (uint64_t)word[5] << 32 | word[4],
+				   (uint64_t)word[7] << 32 | word[6]);
 }
 
 /* Make the WRITE at @slot one that also brings @immediate, in a CQE of the peer. */

@@ -49,6 +49,14 @@ ORIEL_DEV enum oriel_status oriel_dev_check_signal(const struct oriel_dev_window
 	return oriel_dev_check_choice(w, ORIEL_DEV_SIGNAL, (uint32_t)op, ORIEL_SIGNAL_SET);
 }
 
+/* The short way of a signal: see oriel_dev_has_at_hand(). */
+ORIEL_DEV bool oriel_dev_can_raise(const struct oriel_dev_window *w, uint32_t peer, uint32_t id,
+				   enum oriel_signal_op op)
+{
+	return oriel_dev_is_at_hand(w, peer) & (id < w->signals) &
+	       ((uint32_t)op <= ORIEL_SIGNAL_SET);
+}
+
 /*
  * Whole group: raise signal @id of @peer, by adding @value to this rank's word
  * there or by setting it. Comes after all the group's earlier puts to @peer.
@@ -58,12 +66,22 @@ ORIEL_DEV int64_t oriel_dev_signal(const struct oriel_dev_window *w, struct orie
 				   uint32_t peer, uint32_t id, enum oriel_signal_op op,
 				   uint64_t value)
 {
-	enum oriel_status status = oriel_dev_check_signal(w, peer, id, op);
+	enum oriel_status status;
 
-	if (status != ORIEL_OK)
-		return status;
+	if (!ORIEL_DEV_OFTEN(oriel_dev_can_raise(w, peer, id, op))) {
+		status = oriel_dev_check_signal(w, peer, id, op);
+		if (status != ORIEL_OK)
+			return status;
+		oriel_dev_sync(g);
+		return oriel_dev_raise(w, g, peer, id, op, value, true);
+	}
 	oriel_dev_sync(g);
-	return oriel_dev_raise(w, g, peer, id, op, value, true);
+	if (oriel_dev_is_leader(g)) {
+		oriel_dev_release_begin();
+		oriel_mapped_raise(oriel_mapped_signal(w, oriel_dev_near_of(w, peer)->control, id),
+				   op, value);
+	}
+	return 0;
 }
 
 /*
@@ -74,11 +92,18 @@ ORIEL_DEV int64_t oriel_dev_signal_relaxed(const struct oriel_dev_window *w,
 					   struct oriel_dev_group g, uint32_t peer, uint32_t id,
 					   enum oriel_signal_op op, uint64_t value)
 {
-	enum oriel_status status = oriel_dev_check_signal(w, peer, id, op);
+	enum oriel_status status;
 
-	if (status != ORIEL_OK)
-		return status;
-	return oriel_dev_raise(w, g, peer, id, op, value, false);
+	if (!ORIEL_DEV_OFTEN(oriel_dev_can_raise(w, peer, id, op))) {
+		status = oriel_dev_check_signal(w, peer, id, op);
+		if (status != ORIEL_OK)
+			return status;
+		return oriel_dev_raise(w, g, peer, id, op, value, false);
+	}
+	if (oriel_dev_is_leader(g))
+		oriel_mapped_raise(oriel_mapped_signal(w, oriel_dev_near_of(w, peer)->control, id),
+				   op, value);
+	return 0;
 }
 
 /* Whole group: signal to every other rank. The group's threads share the work. */
@@ -118,30 +143,30 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
-	if (status == ORIEL_OK)
-		status = oriel_dev_check_room(w, true, ORIEL_DEV_PUT, peer, to, length, &there);
-	if (status != ORIEL_OK)
-		return status;
-	switch (oriel_dev_usable(there.peer.path)) {
-	case ORIEL_PATH_RDMA:
-		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
-			break;
-		return oriel_link_put_signal(there.peer.link, g, oriel_rdma_place(w, peer, to),
-					     oriel_rdma_local(w, peer, from), length,
-					     oriel_rdma_signal(w, peer, id), value);
-	case ORIEL_PATH_SELF:
-	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy(g, there.base, from, length);
-		oriel_dev_sync(g);
-		if (oriel_dev_is_leader(g)) {
-			oriel_dev_release_begin();
-			oriel_mapped_raise(oriel_mapped_signal(w, there.peer.control, id),
-					   ORIEL_SIGNAL_ADD, value);
-		}
-		return 0;
+	if (!ORIEL_DEV_OFTEN(oriel_dev_has_at_hand(w, peer, to, length, &there) &
+			     (id < w->signals))) {
+		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
+		if (status == ORIEL_OK)
+			status = oriel_dev_check_room(w, true, ORIEL_DEV_PUT, peer, to, length,
+						      &there);
+		if (status != ORIEL_OK)
+			return status;
+		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && there.peer.path == ORIEL_PATH_RDMA)
+			return oriel_link_put_signal(there.peer.link, g,
+						     oriel_rdma_place(w, peer, to),
+						     oriel_rdma_local(w, peer, from), length,
+						     oriel_rdma_signal(w, peer, id), value);
+		if (oriel_dev_usable(there.peer.path) == ORIEL_PATH_NONE)
+			return ORIEL_ERR_NO_PATH;
 	}
-	return ORIEL_ERR_NO_PATH;
+	oriel_mapped_copy(g, there.base, from, length);
+	oriel_dev_sync(g);
+	if (oriel_dev_is_leader(g)) {
+		oriel_dev_release_begin();
+		oriel_mapped_raise(oriel_mapped_signal(w, there.peer.control, id), ORIEL_SIGNAL_ADD,
+				   value);
+	}
+	return 0;
 }
 
 /* The sum of signal @id over all source ranks; modulo 2^64. One thread. */
@@ -222,16 +247,16 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal(const struct oriel_dev_window 
 {
 	struct oriel_dev_aim aim = {
 		NULL, operand, (uint32_t)compare, ORIEL_DEV_WAIT_SIGNAL, ORIEL_DEV_NO_RANK, id};
-	enum oriel_status status;
+	enum oriel_status status = ORIEL_OK;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL, id, w->signals);
-	if (status == ORIEL_OK)
-		status = oriel_dev_check_choice(w, ORIEL_DEV_WAIT_SIGNAL, (uint32_t)compare,
-						ORIEL_LE);
-	if (status != ORIEL_OK)
-		return status;
-	if (oriel_dev_is_leader(g))
-		status = oriel_dev_wait_sum(w, g, &aim, timeout_ns);
+	if (oriel_dev_is_watch(g)) {
+		status = oriel_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL, id, w->signals);
+		if (status == ORIEL_OK)
+			status = oriel_dev_check_choice(w, ORIEL_DEV_WAIT_SIGNAL, (uint32_t)compare,
+							ORIEL_LE);
+		if (status == ORIEL_OK)
+			status = oriel_dev_wait_sum(w, g, &aim, timeout_ns);
+	}
 	return oriel_dev_vote(g, status);
 }
 
@@ -258,12 +283,17 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_from(const struct oriel_dev_wi
 {
 	struct oriel_dev_aim aim = {NULL,   operand, (uint32_t)compare, ORIEL_DEV_WAIT_SIGNAL_FROM,
 				    source, id};
-	enum oriel_status status = oriel_dev_check_wait_from(w, source, id, compare);
+	enum oriel_status status = ORIEL_OK;
 
-	if (status != ORIEL_OK)
-		return status;
-	aim.word = oriel_mapped_inbox(w, source, id);
-	return oriel_dev_wait_led(w, g, &aim, timeout_ns);
+	/* All that the others of a group of many warps do here is to vote. */
+	if (oriel_dev_is_watch(g)) {
+		status = oriel_dev_check_wait_from(w, source, id, compare);
+		if (ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
+			aim.word = oriel_mapped_inbox(w, source, id);
+			status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
+		}
+	}
+	return oriel_dev_vote(g, status);
 }
 
 /*
@@ -277,14 +307,16 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_relaxed(const struct oriel_dev
 {
 	struct oriel_dev_aim aim = {NULL,   operand, (uint32_t)compare, ORIEL_DEV_WAIT_SIGNAL_FROM,
 				    source, id};
-	enum oriel_status status = oriel_dev_check_wait_from(w, source, id, compare);
+	enum oriel_status status = ORIEL_OK;
 	uint64_t seen;
 
-	if (status != ORIEL_OK)
-		return status;
-	aim.word = oriel_mapped_inbox(w, source, id);
-	if (oriel_dev_is_leader(g))
-		status = oriel_dev_poll_word(w, g, &aim, timeout_ns, &seen);
+	if (oriel_dev_is_watch(g)) {
+		status = oriel_dev_check_wait_from(w, source, id, compare);
+		if (ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
+			aim.word = oriel_mapped_inbox(w, source, id);
+			status = oriel_dev_poll_word(w, g, &aim, timeout_ns, &seen);
+		}
+	}
 	return oriel_dev_vote(g, status);
 }
 

@@ -36,8 +36,11 @@
 #define ORIEL_DEV_ROLL
 #endif
 
+/* The branch that is taken: its code follows at once, the other's lies elsewhere. */
+#define ORIEL_DEV_OFTEN(claim) __builtin_expect(!!(claim), 1)
+
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 3u
+#define ORIEL_DEV_VERSION 4u
 
 /*
  * Paths that this translation unit can use, as a mask of 1 << enum oriel_path.
@@ -192,7 +195,7 @@ struct oriel_dev_near {
 	char *base; /* of buffer 0 */
 	uint64_t length;
 	uint32_t path;
-	uint32_t reserved;
+	uint32_t is_wide; /* buffer 0 lies on a GPU: what a warp stores to one line comes at once */
 };
 
 /* Barrier epochs of one slot: how often this rank has arrived there. */

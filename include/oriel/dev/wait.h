@@ -196,7 +196,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 {
 	waiter->polls++;
 #ifdef __CUDA_ARCH__
-	if (waiter->polls % ORIEL_DEV_POLLS_PER_CLOCK)
+	if (ORIEL_DEV_OFTEN(waiter->polls % ORIEL_DEV_POLLS_PER_CLOCK))
 		return ORIEL_AGAIN;
 #else
 	if (waiter->polls < waiter->spin) {
@@ -221,7 +221,7 @@ ORIEL_DEV enum oriel_status oriel_dev_poll_word(const struct oriel_dev_window *w
 
 	for (;;) {
 		*seen = oriel_dev_load_relaxed(aim->word);
-		if (oriel_dev_compare(*seen, aim->compare, aim->operand))
+		if (ORIEL_DEV_OFTEN(oriel_dev_compare(*seen, aim->compare, aim->operand)))
 			return ORIEL_OK;
 		status = oriel_dev_wait_step(&waiter, aim, *seen);
 		if (status != ORIEL_AGAIN)
@@ -252,14 +252,27 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_word(const struct oriel_dev_window *w
 	return oriel_dev_wait_value(w, g, aim, timeout_ns, &seen);
 }
 
-/* Whole group: the leader waits, all get what came of it. */
+/*
+ * Is this thread one of those that wait for the group? The leader; on a GPU all
+ * of its warp, whose polls are one, so that it does not part and meet again.
+ */
+ORIEL_DEV bool oriel_dev_is_watch(struct oriel_dev_group g)
+{
+#ifdef __CUDA_ARCH__
+	return g.rank < 32;
+#else
+	return g.rank == 0;
+#endif
+}
+
+/* Whole group: who waits for it does, all get what came of it. */
 ORIEL_DEV enum oriel_status oriel_dev_wait_led(const struct oriel_dev_window *w,
 					       struct oriel_dev_group g,
 					       const struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK;
 
-	if (oriel_dev_is_leader(g))
+	if (oriel_dev_is_watch(g))
 		status = oriel_dev_wait_word(w, g, aim, timeout_ns);
 	return oriel_dev_vote(g, status);
 }

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages whose lines say themselves that they have come, as in dev/ll.h, with
+ * one flag for 120 bytes: nearly all of the bandwidth, and no fence.
+ *
+ * On a GPU eight threads of a warp write a line of 128 bytes in one instruction
+ * and read it in one, and rely on it that the line is never seen in parts. That
+ * holds for memory of a GPU, the rank's own or one that NVLink joins to it;
+ * oriel_dev_has_ll128() says for whom. For others, also when only this rank's own
+ * memory is on the host, ORIEL_ERR_NO_PATH. Groups of fewer than eight threads,
+ * and CPUs, write the flags of the same lines after the data.
+ *
+ * Only the message itself is seen by that: puts before it are not ordered.
+ */
+#ifndef ORIEL_DEV_LL128_H
+#define ORIEL_DEV_LL128_H
+
+#include <oriel/dev/ll.h>
+
+#define ORIEL_LL128_LINE 128u
+#define ORIEL_LL128_WORDS 15u  /* of a message in a line; the last word is the flag */
+#define ORIEL_LL128_THREADS 8u /* of a line, 16 bytes each */
+
+/* Bytes that a message of @length bytes takes at its target. */
+ORIEL_DEV uint64_t oriel_ll128_length(uint64_t length)
+{
+	return (length + ORIEL_LL128_WORDS * 8 - 1) / (ORIEL_LL128_WORDS * 8) * ORIEL_LL128_LINE;
+}
+
+/* May messages in LL128 form go to @peer, or be waited for if that is this rank? */
+ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t peer)
+{
+#ifdef __CUDA_ARCH__
+	return oriel_dev_is_at_hand(w, peer) && oriel_dev_near_of(w, peer)->is_wide;
+#else
+	uint32_t path = peer < w->ranks ? oriel_dev_path(w, peer) : (uint32_t)ORIEL_PATH_NONE;
+
+	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
+#endif
+}
+
+ORIEL_DEV uint64_t *oriel_ll128_flag(char *base, uint32_t line)
+{
+	return (uint64_t *)(void *)(base + (uint64_t)line * ORIEL_LL128_LINE) + ORIEL_LL128_WORDS;
+}
+
+ORIEL_DEV uint32_t oriel_ll128_lines(const struct oriel_ll_text *text)
+{
+	return (text->lines + ORIEL_LL128_WORDS - 1) / ORIEL_LL128_WORDS;
+}
+
+/* Word @word of @text, where there is one. */
+ORIEL_DEV uint64_t oriel_ll128_take(const struct oriel_ll_text *text, uint32_t word)
+{
+	return word < text->lines ? oriel_ll_take(text, word) : 0;
+}
+
+ORIEL_DEV void oriel_ll128_give(const struct oriel_ll_text *text, uint32_t word, uint64_t value)
+{
+	if (word < text->lines)
+		oriel_ll_give(text, word, value);
+}
+
+/* Whole group: write the lines of @text with @epoch, each thread its own. */
+ORIEL_DEV void oriel_ll128_write_each(struct oriel_dev_group g, char *base,
+				      const struct oriel_ll_text *text, uint64_t epoch)
+{
+	uint32_t lines = oriel_ll128_lines(text), line, i;
+
+	ORIEL_DEV_ROLL
+	for (line = g.rank; line < lines; line += g.size) {
+		uint64_t *word = (uint64_t *)(void *)(base + (uint64_t)line * ORIEL_LL128_LINE);
+
+		ORIEL_DEV_ROLL
+		for (i = 0; i < ORIEL_LL128_WORDS; i++)
+			word[i] = oriel_ll128_take(text, line * ORIEL_LL128_WORDS + i);
+	}
+	/* Acquired by oriel_ll128_read_each(). */
+	oriel_dev_release_begin();
+	ORIEL_DEV_ROLL
+	for (line = g.rank; line < lines; line += g.size)
+		oriel_dev_release_store(oriel_ll128_flag(base, line), epoch);
+}
+
+/* The other side of it. */
+ORIEL_DEV enum oriel_status oriel_ll128_read_each(const struct oriel_dev_window *w,
+						  struct oriel_dev_group g, char *base,
+						  const struct oriel_ll_text *text,
+						  struct oriel_dev_aim *aim, uint64_t timeout_ns)
+{
+	uint32_t lines = oriel_ll128_lines(text), line, i;
+	enum oriel_status status;
+
+	ORIEL_DEV_ROLL
+	for (line = g.rank; line < lines; line += g.size) {
+		const uint64_t *word =
+			(const uint64_t *)(const void *)(base + (uint64_t)line * ORIEL_LL128_LINE);
+
+		aim->word = word + ORIEL_LL128_WORDS;
+		status = oriel_dev_wait_word(w, g, aim, timeout_ns);
+		if (status != ORIEL_OK)
+			return status;
+		ORIEL_DEV_ROLL
+		for (i = 0; i < ORIEL_LL128_WORDS; i++)
+			oriel_ll128_give(text, line * ORIEL_LL128_WORDS + i, word[i]);
+	}
+	return ORIEL_OK;
+}
+
+#ifdef __CUDA_ARCH__
+/* Lines that eight threads have under way, if there are more lines than that. */
+#define ORIEL_LL128_BATCH 4u
+
+/* Do the ranks of @g count the threads of its blocks in eights that are together in a warp? */
+static __device__ __forceinline__ bool oriel_ll128_is_wide(struct oriel_dev_group g)
+{
+	if (g.kind == ORIEL_DEV_CLUSTER && blockDim.x % ORIEL_LL128_THREADS)
+		return false;
+	return g.size >= ORIEL_LL128_THREADS;
+}
+
+/* The threads of this one's line, in its warp. */
+static __device__ __forceinline__ uint32_t oriel_ll128_mask(void)
+{
+	return 0xffu << (threadIdx.x & 24);
+}
+
+/*
+ * The two words of @text that this thread has in @line, for each of @batch lines,
+ * @step apart, that there are. @batch is a constant.
+ */
+static __device__ __forceinline__ void
+oriel_ll128_write_batch(char *base, const struct oriel_ll_text *text, uint32_t line, uint32_t step,
+			uint32_t part, uint64_t epoch, uint32_t batch)
+{
+	uint32_t lines = oriel_ll128_lines(text), k;
+	uint64_t first[ORIEL_LL128_BATCH], second[ORIEL_LL128_BATCH];
+	bool is_last = part == ORIEL_LL128_THREADS - 1;
+
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < batch; k++) {
+		uint32_t word = (line + k * step) * ORIEL_LL128_WORDS + part * 2;
+
+		first[k] = oriel_ll128_take(text, word);
+		second[k] = is_last ? epoch : oriel_ll128_take(text, word + 1);
+	}
+	/* Together again, so that a line is one access. */
+	__syncwarp(oriel_ll128_mask());
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < batch; k++)
+		if (line + k * step < lines)
+			oriel_dev_store_pair_relaxed((uint64_t *)(void *)(base +
+									  (uint64_t)(line +
+										     k * step) *
+										  ORIEL_LL128_LINE +
+									  part * 16),
+						     first[k], second[k]);
+}
+
+static __device__ __forceinline__ void oriel_ll128_write_wide(struct oriel_dev_group g, char *base,
+							      const struct oriel_ll_text *text,
+							      uint64_t epoch)
+{
+	uint32_t lines = oriel_ll128_lines(text), step = g.size / ORIEL_LL128_THREADS;
+	uint32_t part = g.rank % ORIEL_LL128_THREADS, line = g.rank / ORIEL_LL128_THREADS;
+
+	if (line >= step)
+		return;
+	if (lines <= step) {
+		if (line < lines)
+			oriel_ll128_write_batch(base, text, line, step, part, epoch, 1);
+		return;
+	}
+	ORIEL_DEV_ROLL
+	for (; line < lines; line += step * ORIEL_LL128_BATCH)
+		oriel_ll128_write_batch(base, text, line, step, part, epoch, ORIEL_LL128_BATCH);
+}
+
+/* The same lines of oriel_ll128_write_batch(), waited for. The eight get one status. */
+static __device__ __forceinline__ enum oriel_status
+oriel_ll128_read_batch(char *base, const struct oriel_ll_text *text, uint32_t line, uint32_t step,
+		       uint32_t part, struct oriel_dev_waiter *waiter, struct oriel_dev_aim *aim,
+		       uint32_t batch)
+{
+	uint64_t first[ORIEL_LL128_BATCH], second[ORIEL_LL128_BATCH];
+	uint32_t lines = oriel_ll128_lines(text), mask = oriel_ll128_mask(), k;
+	bool is_last = part == ORIEL_LL128_THREADS - 1;
+	int status;
+
+	do {
+		status = ORIEL_OK;
+		__syncwarp(mask);
+		ORIEL_DEV_UNROLL
+		for (k = 0; k < batch; k++)
+			if (line + k * step < lines)
+				oriel_dev_load_pair_relaxed(
+					(const uint64_t *)(const void *)(base +
+									 (uint64_t)(line +
+										    k * step) *
+										 ORIEL_LL128_LINE +
+									 part * 16),
+					&first[k], &second[k]);
+		ORIEL_DEV_UNROLL
+		for (k = 0; k < batch; k++)
+			if (is_last && line + k * step < lines && second[k] != aim->operand)
+				status = ORIEL_AGAIN;
+		if (status != ORIEL_OK)
+			status = oriel_dev_wait_step(waiter, aim, line);
+		status = __shfl_sync(mask, status, ORIEL_LL128_THREADS - 1, ORIEL_LL128_THREADS);
+	} while (status == ORIEL_AGAIN);
+	if (status != ORIEL_OK)
+		return (enum oriel_status)status;
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < batch; k++) {
+		uint32_t word = (line + k * step) * ORIEL_LL128_WORDS + part * 2;
+
+		oriel_ll128_give(text, word, first[k]);
+		if (!is_last)
+			oriel_ll128_give(text, word + 1, second[k]);
+	}
+	return ORIEL_OK;
+}
+
+static __device__ __forceinline__ enum oriel_status
+oriel_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g, char *base,
+		      const struct oriel_ll_text *text, struct oriel_dev_aim *aim,
+		      uint64_t timeout_ns)
+{
+	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
+	uint32_t lines = oriel_ll128_lines(text), step = g.size / ORIEL_LL128_THREADS;
+	uint32_t part = g.rank % ORIEL_LL128_THREADS, line = g.rank / ORIEL_LL128_THREADS;
+	enum oriel_status status = ORIEL_OK;
+
+	if (line >= step)
+		return ORIEL_OK;
+	if (lines <= step) {
+		if (line < lines)
+			status = oriel_ll128_read_batch(base, text, line, step, part, &waiter, aim,
+							1);
+		return status;
+	}
+	ORIEL_DEV_ROLL
+	for (; line < lines && status == ORIEL_OK; line += step * ORIEL_LL128_BATCH)
+		status = oriel_ll128_read_batch(base, text, line, step, part, &waiter, aim,
+						ORIEL_LL128_BATCH);
+	return status;
+}
+#endif
+
+/* Does @target have room for @length bytes at @at, which is where a line begins? */
+ORIEL_DEV enum oriel_status oriel_ll128_check(const struct oriel_dev_window *w, uint32_t what,
+					      uint32_t peer, uint64_t at, uint64_t length,
+					      struct oriel_dev_target *target)
+{
+	struct oriel_dev_aim aim = {NULL,     ORIEL_LL128_LINE,
+				    ORIEL_EQ, what,
+				    peer,     (uint32_t)(at >> ORIEL_AT_BITS)};
+	enum oriel_status status;
+
+	/* More than any buffer has: refused as that. */
+	if (length > ORIEL_LL_MAX)
+		length = UINT64_MAX / 2;
+	status = oriel_dev_check_place(w, what, peer, at, oriel_ll128_length(length), target);
+	if (status != ORIEL_OK)
+		return status;
+	if (((uintptr_t)target->base | at) % ORIEL_LL128_LINE)
+		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+#ifdef __CUDA_ARCH__
+	/* What is known of a rank holds for its buffer 0. */
+	if (at >> ORIEL_AT_BITS)
+		return ORIEL_ERR_NO_PATH;
+#endif
+	return oriel_dev_has_ll128(w, peer) ? ORIEL_OK : ORIEL_ERR_NO_PATH;
+}
+
+/*
+ * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL128 form
+ * to the place @to of @peer, which is oriel_ll128_length(@length) bytes long and
+ * begins at a multiple of 128 bytes; of buffer 0 if this is a kernel. What holds
+ * for the place and for @epoch of oriel_dev_put_ll() holds here.
+ */
+ORIEL_DEV int64_t oriel_dev_put_ll128(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				      uint32_t peer, uint64_t to, const void *from, uint64_t length,
+				      uint64_t epoch)
+{
+	struct oriel_ll_text text = oriel_ll_text_of(from, length);
+	struct oriel_dev_target there;
+	enum oriel_status status;
+
+	status = oriel_ll128_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &there);
+	if (status != ORIEL_OK)
+		return status;
+#ifdef __CUDA_ARCH__
+	if (oriel_ll128_is_wide(g)) {
+		/* Twice as text, as in oriel_ll_write(). */
+		if (ORIEL_DEV_OFTEN(text.is_even)) {
+			text.is_even = true;
+			oriel_ll128_write_wide(g, there.base, &text, epoch);
+		} else {
+			oriel_ll128_write_wide(g, there.base, &text, epoch);
+		}
+		return 0;
+	}
+#endif
+	oriel_ll128_write_each(g, there.base, &text, epoch);
+	return 0;
+}
+
+/*
+ * Whole group: wait until the message of @length bytes that some peer wrote with
+ * @epoch to the place @at of this rank has come, and copy it to @to. After a
+ * timeout of the caller's own call again; @to is undefined then.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_wait_ll128(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint64_t at, void *to,
+						 uint64_t length, uint64_t epoch,
+						 uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL,
+				    epoch,
+				    ORIEL_EQ,
+				    ORIEL_DEV_WAIT_LL,
+				    ORIEL_DEV_NO_RANK,
+				    (uint32_t)(at >> ORIEL_AT_BITS)};
+	struct oriel_ll_text text = oriel_ll_text_of(to, length);
+	struct oriel_dev_target here;
+	enum oriel_status status;
+
+	status = oriel_ll128_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &here);
+	if (status != ORIEL_OK)
+		return status;
+#ifdef __CUDA_ARCH__
+	if (oriel_ll128_is_wide(g)) {
+		if (ORIEL_DEV_OFTEN(text.is_even)) {
+			text.is_even = true;
+			status = oriel_ll128_read_wide(w, g, here.base, &text, &aim, timeout_ns);
+		} else {
+			status = oriel_ll128_read_wide(w, g, here.base, &text, &aim, timeout_ns);
+		}
+		return oriel_dev_vote(g, status);
+	}
+#endif
+	return oriel_dev_vote(g, oriel_ll128_read_each(w, g, here.base, &text, &aim, timeout_ns));
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of the ops table for CUDA, and what they share. */
+#ifndef ORI_SYS_GPU_DRIVER_H
+#define ORI_SYS_GPU_DRIVER_H
+
+#include "sys/cuda.h"
+#include "sys/gpu.h"
+
+static inline CUdeviceptr ori_gpu_address(const void *address)
+{
+	return (CUdeviceptr)(uintptr_t)address;
+}
+
+static inline void *ori_gpu_pointer(CUdeviceptr address)
+{
+	return (void *)(uintptr_t)address;
+}
+
+/* A thread inside a context. While it captures a stream, what follows is no part of that. */
+struct ori_gpu_visit {
+	enum oriel_status status;
+	CUstreamCaptureMode mode;
+};
+
+/* gpu_cuda.c */
+struct ori_gpu_visit ori_gpu_enter(const struct ori_gpu *gpu);
+void ori_gpu_leave(struct ori_gpu_visit *visit);
+
+int ori_gpu_attribute(int device, CUdevice_attribute attribute);
+
+/*
+ * gpu_fabric.c: whether and how @gpu, which is open otherwise, is in an NVLink
+ * fabric. ORIEL_ERR_UNSUPPORTED only where ORIEL_FABRIC requires one.
+ */
+enum oriel_status ori_gpu_fabric_open(struct ori_gpu *gpu);
+
+/* gpu_place.c */
+enum oriel_status ori_gpu_find(const struct ori_gpu *gpu, const void *address,
+			       struct ori_gpu_place *place);
+enum oriel_status ori_gpu_export_handle(const struct ori_gpu *gpu,
+					const struct ori_gpu_place *place,
+					uint8_t handle[ORI_GPU_HANDLE]);
+enum oriel_status ori_gpu_open_handle(const struct ori_gpu *gpu,
+				      const uint8_t handle[ORI_GPU_HANDLE], void **address);
+void ori_gpu_close_handle(const struct ori_gpu *gpu, void *address);
+void ori_gpu_unpin(const struct ori_gpu *gpu, void *address);
+enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t length);
+
+/* gpu_range.c */
+void ori_gpu_unmap(void *address, size_t length);
+enum oriel_status ori_gpu_alloc(const struct ori_gpu *gpu, size_t *length, void **address,
+				struct ori_gpu_handles *handles);
+enum oriel_status ori_gpu_import(const struct ori_gpu *gpu, const int *fds, const uint64_t *lengths,
+				 unsigned count, void **address);
+enum oriel_status ori_gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
+				const void *address, size_t length);
+enum oriel_status ori_gpu_import_fabric(const struct ori_gpu *gpu,
+					const uint8_t handle[ORI_GPU_HANDLE], uint64_t length,
+					void **address);
+enum oriel_status ori_gpu_export_mapped(const struct ori_gpu *gpu,
+					const struct ori_gpu_place *place,
+					struct ori_gpu_handles *handles);
+
+/* gpu_stream.c */
+enum oriel_status ori_gpu_copy(const struct ori_gpu *gpu, void *to, const void *from,
+			       size_t length);
+enum oriel_status ori_gpu_zero(const struct ori_gpu *gpu, void *at, size_t length);
+void ori_gpu_unload(const struct ori_gpu *gpu, struct ori_gpu_program *program);
+enum oriel_status ori_gpu_load(const struct ori_gpu *gpu, const void *image,
+			       const char *const *names, unsigned count,
+			       struct ori_gpu_program *program);
+enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, void *kernel, unsigned threads,
+				 void **arguments, void *stream);
+enum oriel_status ori_gpu_copy_in(const struct ori_gpu *gpu, void *stream, void *to,
+				  const void *from, size_t length);
+
+#endif

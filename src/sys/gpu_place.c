@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lies at an address, who else may reach it, and cudaMalloc() memory of others. */
+#include "sys/gpu_driver.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static_assert(sizeof(CUipcMemHandle) == ORI_GPU_HANDLE, "a handle has its place");
+
+static bool gpu_pointer_says(CUpointer_attribute attribute, CUdeviceptr at)
+{
+	/* Attributes are of 1 or 4 bytes. */
+	unsigned value = 0;
+
+	return ori_cuda.cuPointerGetAttribute(&value, attribute, at) == CUDA_SUCCESS && value;
+}
+
+/* Of memory of a GPU. */
+static enum ori_gpu_kind gpu_kind(CUdeviceptr at)
+{
+	CUmemGenericAllocationHandle handle;
+
+	if (gpu_pointer_says(CU_POINTER_ATTRIBUTE_IS_MANAGED, at))
+		return ORI_GPU_OTHER;
+	if (gpu_pointer_says(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at))
+		return ORI_GPU_LEGACY;
+	if (ori_cuda.cuMemRetainAllocationHandle(&handle, ori_gpu_pointer(at)) != CUDA_SUCCESS)
+		return ORI_GPU_OTHER;
+	ori_cuda.cuMemRelease(handle);
+	return ORI_GPU_MAPPED;
+}
+
+/*
+ * The driver tells the range of what the current context reaches by itself:
+ * neither cudaMalloc() memory of another one nor mappings that are closed to it.
+ */
+static enum oriel_status gpu_find_device(const struct ori_gpu *gpu, CUdeviceptr at,
+					 struct ori_gpu_place *place)
+{
+	struct ori_gpu_place p = {.kind = gpu_kind(at), .device = -1};
+	CUdeviceptr base = 0;
+	CUresult result;
+
+	result = ori_cuda.cuPointerGetAttribute(&p.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "the GPU of memory at %p", ori_gpu_pointer(at));
+	result = ori_cuda.cuMemGetAddressRange(&base, &p.length, at);
+	if (result != CUDA_SUCCESS && p.device == gpu->device)
+		return ori_cuda_fail(result, "GPU memory at %p", ori_gpu_pointer(at));
+	if (result != CUDA_SUCCESS)
+		p.length = 0;
+	p.base = p.length ? ori_gpu_pointer(base) : ori_gpu_pointer(at);
+	*place = p;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gpu_find(const struct ori_gpu *gpu, const void *address,
+			       struct ori_gpu_place *place)
+{
+	struct ori_gpu_place host = {ORI_GPU_PAGEABLE, NULL, 0, -1};
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	enum oriel_status status = visit.status;
+	CUdeviceptr at = ori_gpu_address(address);
+	CUmemorytype type = 0;
+	CUresult result;
+
+	if (status != ORIEL_OK)
+		return status;
+	result = ori_cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at);
+	if (result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE) {
+		status = gpu_find_device(gpu, at, place);
+	} else if (result == CUDA_SUCCESS) {
+		host.kind = gpu_pointer_says(CU_POINTER_ATTRIBUTE_IS_MANAGED, at) ? ORI_GPU_OTHER
+										  : ORI_GPU_PINNED;
+		*place = host;
+	} else if (result == CUDA_ERROR_INVALID_VALUE) {
+		*place = host;
+	} else {
+		status = ori_cuda_fail(result, "memory at %p", address);
+	}
+	ori_gpu_leave(&visit);
+	return status;
+}
+
+enum oriel_status ori_gpu_export_handle(const struct ori_gpu *gpu,
+					const struct ori_gpu_place *place,
+					uint8_t handle[ORI_GPU_HANDLE])
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUipcMemHandle ipc;
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuIpcGetMemHandle(&ipc, ori_gpu_address(place->base));
+	ori_gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "GPU memory at %p cannot be opened to other processes",
+				     (void *)place->base);
+	memcpy(handle, &ipc, ORI_GPU_HANDLE);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gpu_open_handle(const struct ori_gpu *gpu,
+				      const uint8_t handle[ORI_GPU_HANDLE], void **address)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUipcMemHandle ipc;
+	CUdeviceptr at;
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	memcpy(&ipc, handle, sizeof(ipc));
+	result = ori_cuda.cuIpcOpenMemHandle(&at, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+	ori_gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "a peer's GPU memory cannot be opened");
+	*address = ori_gpu_pointer(at);
+	return ORIEL_OK;
+}
+
+void ori_gpu_close_handle(const struct ori_gpu *gpu, void *address)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+
+	if (visit.status == ORIEL_OK)
+		ori_cuda.cuIpcCloseMemHandle(ori_gpu_address(address));
+	ori_gpu_leave(&visit);
+}
+
+void ori_gpu_unpin(const struct ori_gpu *gpu, void *address)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+
+	if (visit.status == ORIEL_OK)
+		ori_cuda.cuMemHostUnregister(address);
+	ori_gpu_leave(&visit);
+}
+
+enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t length)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUdeviceptr at = 0;
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuMemHostRegister(address, length,
+					    CU_MEMHOSTREGISTER_PORTABLE |
+						    CU_MEMHOSTREGISTER_DEVICEMAP);
+	if (result == CUDA_SUCCESS)
+		ori_cuda.cuMemHostGetDevicePointer(&at, address, 0);
+	ori_gpu_leave(&visit);
+	if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+		return ORIEL_AGAIN;
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "%zu bytes of host memory at %p cannot be pinned",
+				     length, address);
+	if (ori_gpu_pointer(at) == address)
+		return ORIEL_OK;
+	ori_gpu_unpin(gpu, address);
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "GPU %s sees host memory at other addresses",
+			gpu->pci);
+}

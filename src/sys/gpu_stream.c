@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies, programs and what is launched of them. */
+#include "sys/gpu_driver.h"
+
+#include <stddef.h>
+
+static enum oriel_status gpu_run(const struct ori_gpu *gpu, CUresult result, const char *what,
+				 size_t length)
+{
+	if (result == CUDA_SUCCESS)
+		result = ori_cuda.cuStreamSynchronize(gpu->stream);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "%s %zu bytes on GPU %s", what, length, gpu->pci);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gpu_copy(const struct ori_gpu *gpu, void *to, const void *from, size_t length)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	enum oriel_status status = visit.status;
+
+	if (status == ORIEL_OK)
+		status = gpu_run(gpu,
+				 ori_cuda.cuMemcpyAsync(ori_gpu_address(to), ori_gpu_address(from),
+							length, gpu->stream),
+				 "copying", length);
+	ori_gpu_leave(&visit);
+	return status;
+}
+
+enum oriel_status ori_gpu_zero(const struct ori_gpu *gpu, void *at, size_t length)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	enum oriel_status status = visit.status;
+
+	if (status == ORIEL_OK)
+		status = gpu_run(gpu,
+				 ori_cuda.cuMemsetD8Async(ori_gpu_address(at), 0, length,
+							  gpu->stream),
+				 "zeroing", length);
+	ori_gpu_leave(&visit);
+	return status;
+}
+
+void ori_gpu_unload(const struct ori_gpu *gpu, struct ori_gpu_program *program)
+{
+	struct ori_gpu_visit visit;
+
+	if (!program->module)
+		return;
+	visit = ori_gpu_enter(gpu);
+	if (visit.status == ORIEL_OK)
+		ori_cuda.cuModuleUnload(program->module);
+	ori_gpu_leave(&visit);
+	*program = (struct ori_gpu_program){0};
+}
+
+/* To ask for a kernel also loads it, where modules are lazy. */
+enum oriel_status ori_gpu_load(const struct ori_gpu *gpu, const void *image,
+			       const char *const *names, unsigned count,
+			       struct ori_gpu_program *program)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_program p = {0};
+	CUfunction kernel = NULL;
+	CUmodule module = NULL;
+	CUresult result;
+	unsigned i;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuModuleLoadData(&module, image);
+	p.module = module;
+	for (i = 0; i < count && result == CUDA_SUCCESS; i++) {
+		result = ori_cuda.cuModuleGetFunction(&kernel, module, names[i]);
+		p.kernels[i] = kernel;
+	}
+	ori_gpu_leave(&visit);
+	if (result == CUDA_SUCCESS) {
+		*program = p;
+		return ORIEL_OK;
+	}
+	ori_gpu_unload(gpu, &p);
+	return ori_cuda_fail(result, "the kernels of this library on GPU %s (%s)", gpu->pci,
+			     gpu->name);
+}
+
+enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, void *kernel, unsigned threads,
+				 void **arguments, void *stream)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result =
+		ori_cuda.cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, stream, arguments, NULL);
+	ori_gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "a kernel of this library in a stream on GPU %s",
+				     gpu->pci);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gpu_copy_in(const struct ori_gpu *gpu, void *stream, void *to,
+				  const void *from, size_t length)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuMemcpyAsync(ori_gpu_address(to), ori_gpu_address(from), length, stream);
+	ori_gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "copying %zu bytes in a stream on GPU %s", length,
+				     gpu->pci);
+	return ORIEL_OK;
+}

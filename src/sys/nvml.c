@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/nvml.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NVML_LIBRARY "libnvidia-ml.so.1"
+
+/* What nvml.h would say, which comes with the toolkit and not with the driver. */
+#define NVML_P2P_NVLINK 2
+#define NVML_FABRIC_VERSION 0x02000024u /* second one, and its size */
+
+struct nvml_device;
+
+struct nvml_fabric_info {
+	uint32_t version;
+	uint8_t cluster[16];
+	int32_t status;
+	uint32_t clique;
+	uint8_t state;
+	uint32_t health;
+};
+
+static_assert(sizeof(struct nvml_fabric_info) == (NVML_FABRIC_VERSION & 0xffff),
+	      "as long as its version says");
+
+struct nvml_pci_info {
+	char legacy[16];
+	uint32_t domain, bus, device, device_id, subsystem_id;
+	char id[32];
+};
+
+static struct {
+	int (*init)(void);
+	const char *(*text)(int result);
+	int (*count)(unsigned *count);
+	int (*by_index)(unsigned index, struct nvml_device **device);
+	int (*by_pci)(const char *pci, struct nvml_device **device);
+	int (*pci)(struct nvml_device *device, struct nvml_pci_info *info);
+	int (*p2p)(struct nvml_device *a, struct nvml_device *b, int what, int *status);
+	int (*fabric)(struct nvml_device *device, struct nvml_fabric_info *info);
+	char why_not[ORI_NVML_WHY]; /* "": the library is there */
+} nvml;                             /* written once, in nvml_load() */
+
+/* @function is the address of a function pointer, which ISO C keeps apart from void *. */
+static bool nvml_find(void *library, const char *name, void *function)
+{
+	void *symbol = dlsym(library, name);
+
+	memcpy(function, &symbol, sizeof(symbol));
+	return symbol != NULL;
+}
+
+/* The library stays open. Drivers before 535 have no word of fabrics, and are asked none. */
+static void nvml_load(void)
+{
+	void *library = dlopen(NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	int result;
+
+	if (!library) {
+		snprintf(nvml.why_not, sizeof(nvml.why_not), "no NVML: %s", dlerror());
+		return;
+	}
+	if (!nvml_find(library, "nvmlInit_v2", &nvml.init) ||
+	    !nvml_find(library, "nvmlErrorString", &nvml.text) ||
+	    !nvml_find(library, "nvmlDeviceGetCount_v2", &nvml.count) ||
+	    !nvml_find(library, "nvmlDeviceGetHandleByIndex_v2", &nvml.by_index) ||
+	    !nvml_find(library, "nvmlDeviceGetHandleByPciBusId_v2", &nvml.by_pci) ||
+	    !nvml_find(library, "nvmlDeviceGetPciInfo_v3", &nvml.pci) ||
+	    !nvml_find(library, "nvmlDeviceGetP2PStatus", &nvml.p2p)) {
+		snprintf(nvml.why_not, sizeof(nvml.why_not), NVML_LIBRARY " is too old");
+		return;
+	}
+	nvml_find(library, "nvmlDeviceGetGpuFabricInfoV", &nvml.fabric);
+	result = nvml.init();
+	if (result)
+		snprintf(nvml.why_not, sizeof(nvml.why_not), "NVML does not start: %s",
+			 nvml.text(result));
+}
+
+bool ori_nvml_open(char *why)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, nvml_load);
+	memcpy(why, nvml.why_not, ORI_NVML_WHY);
+	return !nvml.why_not[0];
+}
+
+bool ori_nvml_fabric(const char *pci, struct ori_nvml_fabric *fabric, char *why)
+{
+	struct nvml_fabric_info info = {.version = NVML_FABRIC_VERSION};
+	struct nvml_device *device;
+	int result;
+
+	if (!ori_nvml_open(why))
+		return false;
+	if (!nvml.fabric) {
+		snprintf(why, ORI_NVML_WHY, "this driver's NVML knows no fabrics");
+		return false;
+	}
+	result = nvml.by_pci(pci, &device);
+	if (!result)
+		result = nvml.fabric(device, &info);
+	if (result) {
+		snprintf(why, ORI_NVML_WHY, "NVML does not tell the fabric of GPU %s: %s", pci,
+			 nvml.text(result));
+		return false;
+	}
+	fabric->state = (enum ori_nvml_fabric_state)info.state;
+	fabric->status = info.status;
+	fabric->clique = info.clique;
+	memcpy(fabric->cluster, info.cluster, sizeof(fabric->cluster));
+	return true;
+}
+
+bool ori_nvml_is_nvlink(const char *a, const char *b, bool *is_nvlink)
+{
+	struct nvml_device *one, *other;
+	char why[ORI_NVML_WHY];
+	int status;
+
+	if (!ori_nvml_open(why) || nvml.by_pci(a, &one) || nvml.by_pci(b, &other) ||
+	    nvml.p2p(one, other, NVML_P2P_NVLINK, &status))
+		return false;
+	*is_nvlink = status == 0;
+	return true;
+}
+
+unsigned ori_nvml_count(void)
+{
+	char why[ORI_NVML_WHY];
+	unsigned count;
+
+	return ori_nvml_open(why) && nvml.count(&count) == 0 ? count : 0;
+}
+
+bool ori_nvml_pci(unsigned index, char *pci, size_t length)
+{
+	struct nvml_pci_info info = {.id = ""};
+	struct nvml_device *device;
+	char why[ORI_NVML_WHY];
+
+	if (!ori_nvml_open(why) || nvml.by_index(index, &device) || nvml.pci(device, &info))
+		return false;
+	info.id[sizeof(info.id) - 1] = '\0';
+	snprintf(pci, length, "%s", info.id);
+	return true;
+}

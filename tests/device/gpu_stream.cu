@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations of the host in streams, on windows in GPU memory: gpu_stream RANKS
+ * (threads), or oriel run -n N gpu_stream (processes). Rank r uses GPU r modulo the
+ * number of GPUs. A line for each claim, a table of times last; ends with 1 if a
+ * claim does not hold.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cuda_runtime.h>
+
+#include <oriel/oriel.h>
+
+#define LENGTH (8u << 20) /* of buffer 0 */
+#define LARGE (1u << 20)  /* goes by an engine */
+#define SMALL 4096u       /* goes by a kernel */
+#define REPLAYS 1000u
+#define STREAMS 4u
+#define LONG_NS 20000000000ull
+
+/* Where what lies in buffer 0. Stream s has its own at s * PART. */
+#define PART (2u << 20)
+#define AT_LARGE 0u
+#define AT_SMALL LARGE
+#define AT_VALUE (LARGE + 65536)
+#define AT_SUM (LARGE + 65536 + 8)
+#define AT_COUNTED (LARGE + 131072)
+
+struct rank {
+	unsigned rank, size, next, before;
+	const struct oriel_bootstrap *bootstrap;
+	struct oriel_comm *comm;
+	struct oriel_window *window;
+	cudaStream_t stream[STREAMS];
+	char *source, *target; /* of the GPU, LENGTH each */
+	uint64_t *results;     /* pinned */
+	unsigned failures;
+};
+
+static void verdict(struct rank *r, const char *claim, bool holds)
+{
+	r->failures += !holds;
+	if (!holds || r->rank == 0)
+		printf("%s rank %u of %u: %s\n", holds ? "PASS" : "FAIL", r->rank, r->size, claim);
+	fflush(stdout);
+}
+
+static void must(const struct rank *r, enum oriel_status status, int line)
+{
+	if (status == ORIEL_OK)
+		return;
+	printf("FAIL rank %u: line %d: %s: %s\n", r->rank, line, oriel_status_name(status),
+	       oriel_last_error());
+	fflush(stdout);
+	exit(1);
+}
+
+static void must_cuda(const struct rank *r, cudaError_t error, int line)
+{
+	if (error == cudaSuccess)
+		return;
+	printf("FAIL rank %u: line %d: %s\n", r->rank, line, cudaGetErrorString(error));
+	fflush(stdout);
+	exit(1);
+}
+
+#define MUST(call) must(r, call, __LINE__)
+#define CUDA(call) must_cuda(r, call, __LINE__)
+
+/* The bytes that @rank sends. */
+static int pattern(unsigned rank)
+{
+	return (int)(rank + 17);
+}
+
+static void rank_open(struct rank *r)
+{
+	struct oriel_comm_attr comm = {};
+	struct oriel_window_attr attr = {};
+	int gpus = 0;
+	unsigned i;
+
+	comm.size = sizeof(comm);
+	comm.timeout_ns = LONG_NS;
+	comm.flags = ORIEL_COMM_GPU;
+	attr.size = sizeof(attr);
+	attr.length = LENGTH;
+	attr.flags = ORIEL_WINDOW_DEVICE;
+	r->next = (r->rank + 1) % r->size;
+	r->before = (r->rank + r->size - 1) % r->size;
+	CUDA(cudaGetDeviceCount(&gpus));
+	CUDA(cudaSetDevice((int)r->rank % gpus));
+	for (i = 0; i < STREAMS; i++)
+		CUDA(cudaStreamCreateWithFlags(&r->stream[i], cudaStreamNonBlocking));
+	CUDA(cudaMalloc((void **)&r->source, LENGTH));
+	CUDA(cudaMalloc((void **)&r->target, LENGTH));
+	CUDA(cudaMemset(r->source, pattern(r->rank), LENGTH));
+	CUDA(cudaMallocHost((void **)&r->results, 4096));
+	CUDA(cudaDeviceSynchronize());
+	MUST(oriel_comm_create(r->bootstrap, &comm, &r->comm));
+	MUST(oriel_window_create(r->comm, &attr, &r->window));
+}
+
+static void rank_close(struct rank *r)
+{
+	unsigned i;
+
+	oriel_window_destroy(r->window);
+	oriel_comm_destroy(r->comm);
+	CUDA(cudaFreeHost(r->results));
+	CUDA(cudaFree(r->target));
+	CUDA(cudaFree(r->source));
+	for (i = 0; i < STREAMS; i++)
+		CUDA(cudaStreamDestroy(r->stream[i]));
+}
+
+/* Every operation once, with ids, slot, channel and place of stream @n. */
+static void post_all(struct rank *r, unsigned n)
+{
+	struct oriel_window *w = r->window;
+	cudaStream_t s = r->stream[n];
+	uint64_t base = (uint64_t)n * PART, *results = r->results + 16 * n;
+	char *source = r->source, *target = r->target + base;
+	uint32_t id = 8 * n;
+	unsigned peer;
+
+	MUST(oriel_window_put_value(w, r->next, base + AT_VALUE, r->rank + 1, s));
+	MUST(oriel_window_put_signal(w, r->next, base + AT_SMALL, source, SMALL, id, 1, s));
+	MUST(oriel_window_wait_signal_next(w, r->before, id, 1, 0, s));
+	MUST(oriel_window_put_signal(w, r->next, base + AT_LARGE, source, LARGE, id + 1, 1, s));
+	MUST(oriel_window_wait_signal_next(w, r->before, id + 1, 1, 0, s));
+	MUST(oriel_window_barrier(w, n, 0, s));
+	MUST(oriel_window_get(w, r->next, base + AT_LARGE, target, LARGE, s));
+	MUST(oriel_window_fetch_add(w, r->next, base + AT_SUM, 3, results, s));
+	MUST(oriel_window_signal_all(w, id + 2, ORIEL_SIGNAL_ADD, 1, s));
+	for (peer = 0; peer < r->size; peer++)
+		if (peer != r->rank)
+			MUST(oriel_window_wait_signal_next(w, peer, id + 2, 1, 0, s));
+	MUST(oriel_window_signal(w, r->next, id + 3, ORIEL_SIGNAL_SET, 9, s));
+	MUST(oriel_window_wait_signal_from(w, r->before, id + 3, ORIEL_EQ, 9, 0, s));
+	MUST(oriel_window_wait_signal(w, id + 3, ORIEL_GE, 9, 0, s));
+	MUST(oriel_window_put_counter(w, r->next, base + AT_COUNTED, source, SMALL, n, s));
+	MUST(oriel_window_wait_counter(w, r->next, n, ORIEL_EQ, 1, 0, s));
+	MUST(oriel_window_put_signal_counter(w, r->next, base + AT_COUNTED, source, LARGE / 2,
+					     id + 4, 1, n, s));
+	MUST(oriel_window_signal_counter(w, r->next, id + 4, 1, n, s));
+	MUST(oriel_window_wait_counter(w, r->next, n, ORIEL_GE, 3, 0, s));
+	MUST(oriel_window_wait_signal_next(w, r->before, id + 4, 2, 0, s));
+	MUST(oriel_window_read_counter(w, r->next, n, results + 1, s));
+	MUST(oriel_window_reset_counter(w, r->next, n, s));
+	if (r->size > 1) {
+		MUST(oriel_window_send(w, r->next, n, source, SMALL, 0, s));
+		MUST(oriel_window_recv(w, r->before, n, target + LARGE, SMALL, 0, s));
+	}
+	MUST(oriel_window_read_signal(w, id, results + 2, s));
+	MUST(oriel_window_read_signal_from(w, r->before, id + 1, results + 3, s));
+	MUST(oriel_window_drain(w, 0, s));
+	MUST(oriel_window_flush(w, 0, s));
+	MUST(oriel_window_barrier(w, n, 0, s));
+}
+
+/* After @rounds of them. */
+static bool is_right(struct rank *r, unsigned n, uint64_t rounds, char *host)
+{
+	const uint64_t *results = r->results + 16 * n;
+	uint64_t base = (uint64_t)n * PART, value = 0, sum = 0;
+	void *mine = NULL;
+	bool holds;
+	unsigned i;
+
+	MUST(oriel_window_buffer(r->window, 0, &mine, NULL));
+	CUDA(cudaMemcpy(&value, (char *)mine + base + AT_VALUE, 8, cudaMemcpyDefault));
+	CUDA(cudaMemcpy(&sum, (char *)mine + base + AT_SUM, 8, cudaMemcpyDefault));
+	holds = value == r->before + 1 && sum == 3 * rounds && results[0] == 3 * (rounds - 1) &&
+		results[1] == 3 && results[2] == rounds && results[3] == rounds;
+	if (!holds)
+		printf("rank %u stream %u: value %llu, sum %llu, results %llu %llu %llu %llu\n",
+		       r->rank, n, (unsigned long long)value, (unsigned long long)sum,
+		       (unsigned long long)results[0], (unsigned long long)results[1],
+		       (unsigned long long)results[2], (unsigned long long)results[3]);
+	CUDA(cudaMemcpy(host, (char *)mine + base, PART, cudaMemcpyDefault));
+	for (i = 0; i < LARGE && holds; i++)
+		holds = host[AT_LARGE + i] == (char)pattern(r->before);
+	for (i = 0; i < SMALL && holds; i++)
+		holds = host[AT_SMALL + i] == (char)pattern(r->before);
+	for (i = 0; i < LARGE / 2 && holds; i++)
+		holds = host[AT_COUNTED + i] == (char)pattern(r->before);
+	/* What was got from the next rank is what this one put there. */
+	CUDA(cudaMemcpy(host, r->target + base, LARGE + SMALL, cudaMemcpyDefault));
+	for (i = 0; i < LARGE && holds; i++)
+		holds = host[i] == (char)pattern(r->rank);
+	for (i = 0; i < SMALL && holds && r->size > 1; i++)
+		holds = host[LARGE + i] == (char)pattern(r->before);
+	return holds;
+}
+
+/* All ranks start from nothing. */
+static void begin_again(struct rank *r)
+{
+	void *mine = NULL;
+	unsigned n;
+
+	MUST(oriel_comm_barrier(r->comm));
+	MUST(oriel_window_buffer(r->window, 0, &mine, NULL));
+	CUDA(cudaMemset(mine, 0, LENGTH));
+	CUDA(cudaMemset(r->target, 0, LENGTH));
+	for (n = 0; n < STREAMS; n++)
+		CUDA(cudaStreamSynchronize(r->stream[n]));
+	MUST(oriel_window_reset_signals(r->window, r->stream[0]));
+	CUDA(cudaDeviceSynchronize());
+	MUST(oriel_comm_barrier(r->comm));
+}
+
+static void test_in_order(struct rank *r, char *host)
+{
+	unsigned i;
+
+	begin_again(r);
+	for (i = 0; i < 20; i++)
+		post_all(r, 0);
+	CUDA(cudaStreamSynchronize(r->stream[0]));
+	verdict(r, "every operation in a stream, 20 times", is_right(r, 0, 20, host));
+}
+
+static cudaGraphExec_t end_capture(struct rank *r, cudaStream_t s)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	CUDA(cudaStreamEndCapture(s, &graph));
+	/* Instantiating waits for kernels that may wait for who still captures. */
+	MUST(oriel_comm_barrier(r->comm));
+	CUDA(cudaGraphInstantiate(&exec, graph, 0));
+	CUDA(cudaGraphDestroy(graph));
+	return exec;
+}
+
+static void test_replays(struct rank *r, char *host)
+{
+	cudaGraphExec_t exec;
+	unsigned i;
+
+	begin_again(r);
+	CUDA(cudaStreamBeginCapture(r->stream[0], cudaStreamCaptureModeThreadLocal));
+	post_all(r, 0);
+	exec = end_capture(r, r->stream[0]);
+	MUST(oriel_comm_barrier(r->comm));
+	for (i = 0; i < REPLAYS; i++)
+		CUDA(cudaGraphLaunch(exec, r->stream[0]));
+	CUDA(cudaStreamSynchronize(r->stream[0]));
+	verdict(r, "a graph of every operation, replayed 1000 times",
+		is_right(r, 0, REPLAYS, host));
+	CUDA(cudaGraphExecDestroy(exec));
+}
+
+static void test_streams(struct rank *r, char *host)
+{
+	bool holds = true;
+	unsigned i, n;
+
+	begin_again(r);
+	for (i = 0; i < 50; i++)
+		for (n = 0; n < STREAMS; n++)
+			post_all(r, (n + i) % STREAMS);
+	for (n = 0; n < STREAMS; n++) {
+		CUDA(cudaStreamSynchronize(r->stream[n]));
+		holds = is_right(r, n, 50, host) && holds;
+	}
+	verdict(r, "four streams at once, each with ids of its own", holds);
+}
+
+/* Bytes from pageable memory, and from memory of another GPU, go by an engine. */
+static void test_sources(struct rank *r, char *host)
+{
+	cudaStream_t s = r->stream[0];
+	char *other = NULL, got[2 * SMALL];
+	int gpus = 0, mine = 0;
+	void *base = NULL;
+	bool holds = true;
+	unsigned i;
+
+	MUST(oriel_window_buffer(r->window, 0, &base, NULL));
+	CUDA(cudaGetDeviceCount(&gpus));
+	CUDA(cudaGetDevice(&mine));
+	CUDA(cudaSetDevice((mine + 1) % gpus));
+	CUDA(cudaMalloc((void **)&other, SMALL));
+	CUDA(cudaMemset(other, pattern(r->rank), SMALL));
+	CUDA(cudaDeviceSynchronize());
+	CUDA(cudaSetDevice(mine));
+	begin_again(r);
+	memset(host, pattern(r->rank), SMALL);
+	MUST(oriel_window_put_signal(r->window, r->next, 0, host, SMALL, 0, 1, s));
+	MUST(oriel_window_put_signal(r->window, r->next, SMALL, other, SMALL, 0, 1, s));
+	MUST(oriel_window_wait_signal_next(r->window, r->before, 0, 2, 0, s));
+	CUDA(cudaStreamSynchronize(s));
+	CUDA(cudaMemcpy(got, base, sizeof(got), cudaMemcpyDefault));
+	for (i = 0; i < sizeof(got); i++)
+		holds = holds && got[i] == (char)pattern(r->before);
+	verdict(r, "sources that kernels do not reach", holds);
+	MUST(oriel_comm_barrier(r->comm));
+	CUDA(cudaFree(other));
+}
+
+static float run_timed(struct rank *r, cudaGraphExec_t exec, unsigned times)
+{
+	cudaEvent_t begin, end;
+	float ms = 0;
+	unsigned i;
+
+	CUDA(cudaEventCreate(&begin));
+	CUDA(cudaEventCreate(&end));
+	MUST(oriel_comm_barrier(r->comm));
+	CUDA(cudaGraphLaunch(exec, r->stream[0]));
+	CUDA(cudaEventRecord(begin, r->stream[0]));
+	for (i = 0; i < times; i++)
+		CUDA(cudaGraphLaunch(exec, r->stream[0]));
+	CUDA(cudaEventRecord(end, r->stream[0]));
+	CUDA(cudaStreamSynchronize(r->stream[0]));
+	CUDA(cudaEventElapsedTime(&ms, begin, end));
+	CUDA(cudaEventDestroy(begin));
+	CUDA(cudaEventDestroy(end));
+	return ms;
+}
+
+#define TURNS 50u /* in one graph */
+
+/* To and fro between ranks 0 and 1, in us for one way. */
+static float time_turns(struct rank *r, size_t length, bool is_fused)
+{
+	cudaStream_t s = r->stream[0];
+	cudaGraphExec_t exec;
+	float ms = 0;
+	unsigned i, k;
+
+	CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+	for (i = 0; i < TURNS && 2 > r->rank; i++) {
+		for (k = 0; k < 2; k++) {
+			if (k != r->rank) {
+				MUST(oriel_window_wait_signal_next(r->window, !r->rank, 5, 1, 0,
+								   s));
+				continue;
+			}
+			if (is_fused) {
+				MUST(oriel_window_put_signal(r->window, !r->rank, 0, r->source,
+							     length, 5, 1, s));
+				continue;
+			}
+			MUST(oriel_window_put(r->window, !r->rank, 0, r->source, length, s));
+			MUST(oriel_window_signal(r->window, !r->rank, 5, ORIEL_SIGNAL_ADD, 1, s));
+		}
+	}
+	exec = end_capture(r, s);
+	MUST(oriel_comm_barrier(r->comm));
+	ms = run_timed(r, exec, 10);
+	CUDA(cudaGraphExecDestroy(exec));
+	return ms * 1000 / (10 * TURNS * 2);
+}
+
+static void time_all(struct rank *r)
+{
+	static const size_t lengths[] = {8,     1024,   4096,    16384,  32768,
+					 65536, 131072, 1048576, 4194304};
+	float fused, parted;
+	unsigned i;
+
+	begin_again(r);
+	if (r->size < 2)
+		return;
+	if (r->rank == 0)
+		printf("\n%10s %22s %22s\n", "bytes", "put_signal, us one way",
+		       "put and signal, us");
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		fused = time_turns(r, lengths[i], true);
+		parted = time_turns(r, lengths[i], false);
+		if (r->rank == 0)
+			printf("%10zu %22.2f %22.2f\n", lengths[i], fused, parted);
+	}
+	fflush(stdout);
+}
+
+static void tell_paths(struct rank *r)
+{
+	struct oriel_peer peer;
+
+	MUST(oriel_comm_peer(r->comm, r->next, &peer));
+	if (r->rank == 0)
+		printf("ranks 0 and %u: %s\n", r->next, peer.gpu_reason);
+}
+
+static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
+{
+	char *host = (char *)malloc(PART);
+	struct rank r = {};
+
+	r.rank = bootstrap->rank;
+	r.size = bootstrap->size;
+	r.bootstrap = bootstrap;
+	rank_open(&r);
+	tell_paths(&r);
+	test_in_order(&r, host);
+	test_replays(&r, host);
+	test_streams(&r, host);
+	test_sources(&r, host);
+	time_all(&r);
+	rank_close(&r);
+	free(host);
+	return r.failures;
+}
+
+struct thread {
+	struct oriel_local_job *job;
+	unsigned rank, failures;
+	pthread_t id;
+};
+
+static void *thread_main(void *argument)
+{
+	struct thread *t = (struct thread *)argument;
+	struct oriel_bootstrap bootstrap;
+
+	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK)
+		abort();
+	t->failures = rank_main(&bootstrap);
+	oriel_bootstrap_close(&bootstrap);
+	return NULL;
+}
+
+static unsigned run_threads(unsigned count)
+{
+	struct thread *threads = (struct thread *)calloc(count, sizeof(*threads));
+	struct oriel_local_job *job;
+	unsigned failures = 0, i;
+
+	if (!threads || oriel_local_job_create(count, &job) != ORIEL_OK)
+		abort();
+	for (i = 0; i < count; i++) {
+		threads[i].job = job;
+		threads[i].rank = i;
+		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
+			abort();
+	}
+	for (i = 0; i < count; i++) {
+		pthread_join(threads[i].id, NULL);
+		failures += threads[i].failures;
+	}
+	oriel_local_job_destroy(job);
+	free(threads);
+	return failures;
+}
+
+int main(int argc, char **argv)
+{
+	struct oriel_bootstrap bootstrap;
+	unsigned failures;
+
+	/* Waiting kernels of one rank must not queue before those of another. */
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	if (argc > 1)
+		return run_threads((unsigned)atoi(argv[1])) != 0;
+	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
+		fprintf(stderr, "%s\n", oriel_last_error());
+		return 1;
+	}
+	failures = rank_main(&bootstrap);
+	oriel_bootstrap_close(&bootstrap);
+	return failures != 0;
+}
