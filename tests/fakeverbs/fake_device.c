@@ -257,11 +257,11 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 	return 0;
 }
 
-/* 0: RoCE v1. 1: v2, link-local. 2: v2 over IPv4. */
+/* 0: RoCE v1 over IPv4. 1: v2, link-local. 2: v2 over IPv4. */
 void fake_gid(const struct ibv_context *context, unsigned index, union ibv_gid *gid)
 {
 	memset(gid, 0, sizeof(*gid));
-	if (index < 2)
+	if (index == 1)
 		gid->raw[0] = 0xfe, gid->raw[1] = 0x80;
 	else
 		gid->raw[10] = gid->raw[11] = 0xff, gid->raw[12] = 10;
