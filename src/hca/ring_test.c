@@ -62,7 +62,7 @@ static void adapter_open(struct adapter *a, uint64_t first)
 
 static void adapter_complete(struct adapter *a, uint64_t index, uint8_t syndrome)
 {
-	struct oriel_mlx5_cqe cqe = {index, index, QPN, 8, 0, ORIEL_MLX5_WRITE, syndrome, 0x53};
+	struct oriel_mlx5_cqe cqe = {index, index, QPN, 8, 0, ORIEL_MLX5_WRITE, syndrome, 0x53, 0};
 
 	cqe.completion = syndrome ? ORIEL_MLX5_FAILED : ORIEL_MLX5_DONE;
 	oriel_mlx5_cqe_write(a->cq[index % DEPTH], &cqe, LOG_DEPTH);
@@ -486,7 +486,8 @@ static void test_the_cqe_of_an_earlier_lap_is_not_taken(void **state)
 
 static void test_a_cqe_of_another_wqe_is_an_error(void **state)
 {
-	const struct oriel_mlx5_cqe stray = {0, 1, QPN, 8, ORIEL_MLX5_DONE, ORIEL_MLX5_WRITE, 0, 0};
+	const struct oriel_mlx5_cqe stray = {0, 1, QPN, 8, ORIEL_MLX5_DONE, ORIEL_MLX5_WRITE,
+					     0, 0, 0};
 	uint64_t source[2] = {0}, target[2], base;
 	struct adapter a;
 

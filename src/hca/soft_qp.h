@@ -27,6 +27,9 @@ void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, 
 /* The same without an event. */
 void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome);
 
+/* Receives of a QP in error. */
+void ori_soft_receive_flush(struct soft_qp *qp);
+
 /* Complete what is done, in order. */
 void ori_soft_flight_retire(struct soft_qp *qp);
 

@@ -85,6 +85,8 @@ struct soft_flight *ori_soft_requester_next(struct soft_qp *qp)
 		return NULL;
 	if (qp->sending < qp->retired)
 		qp->sending = qp->retired;
+	if (qp->resume_at > qp->node->engine->now)
+		return NULL;
 	while (qp->sending < qp->fetch) {
 		f = soft_flight(qp, qp->sending);
 		if (f->syndrome || f->ready_at > qp->node->engine->now)
@@ -160,6 +162,8 @@ static void requester_fill_atomic(struct soft_flight *f, struct soft_frame *fram
 static enum soft_frame_type requester_type(const struct soft_wqe *wqe)
 {
 	switch (wqe->opcode) {
+	case ORIEL_MLX5_WRITE_IMM:
+		return SOFT_WRITE_IMM;
 	case ORIEL_MLX5_READ:
 		return SOFT_READ;
 	case ORIEL_MLX5_FETCH_ADD:
@@ -182,7 +186,8 @@ bool ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *f, struct s
 	frame->h.address = f->wqe.remote;
 	frame->h.rkey = f->wqe.rkey;
 	frame->h.total = f->wqe.length;
-	if (type == SOFT_WRITE) {
+	if (ori_soft_wqe_is_writing(&f->wqe)) {
+		frame->h.compare = f->wqe.immediate;
 		frame->h.operand = (uint64_t)f->sent * qp->node->scenario.mtu;
 		if (!requester_fill_write(qp, f, frame)) {
 			requester_miss(qp, f);
@@ -208,6 +213,8 @@ uint64_t ori_soft_requester_due(const struct soft_qp *qp)
 	f = &qp->flights[qp->sending % SOFT_FLIGHTS];
 	if (!f->syndrome && f->ready_at > qp->node->engine->now && f->ready_at < due)
 		due = f->ready_at;
+	if (qp->resume_at > qp->node->engine->now && qp->resume_at < due)
+		due = qp->resume_at;
 	return due;
 }
 
@@ -277,6 +284,7 @@ bool ori_soft_requester_timer(struct soft_qp *qp)
 static void requester_progress(struct soft_qp *qp)
 {
 	qp->tries = 0;
+	qp->not_ready = 0;
 	qp->asked = 0;
 	if (requester_oldest(qp))
 		requester_arm(qp);
@@ -338,6 +346,21 @@ static void requester_ack(struct soft_qp *qp, const struct soft_header *h)
 	ori_soft_flight_retire(qp);
 }
 
+/* The peer has no receive for an immediate: the same again after a while. */
+static void requester_put_off(struct soft_qp *qp)
+{
+	const struct soft_scenario *s = &qp->node->scenario;
+
+	if (s->rnr_retry != SOFT_FOR_EVER && qp->not_ready++ == s->rnr_retry) {
+		ori_soft_qp_fail(qp, ORIEL_MLX5_NOT_READY_EXCEEDED,
+				 "QP 0x%06x has had no receive %llu times", qp->peer_qpn,
+				 (unsigned long long)qp->not_ready);
+		return;
+	}
+	requester_rewind(qp);
+	qp->resume_at = qp->node->engine->now + s->rnr;
+}
+
 /* Everything before the packet it is about has been executed. */
 static void requester_nak(struct soft_qp *qp, const struct soft_header *h)
 {
@@ -350,6 +373,8 @@ static void requester_nak(struct soft_qp *qp, const struct soft_header *h)
 		return;
 	if (!h->code)
 		requester_rewind(qp);
+	else if (h->code == ORIEL_MLX5_NOT_READY_EXCEEDED)
+		requester_put_off(qp);
 	else if ((uint32_t)soft_psn_diff(h->psn, oldest->psn) < oldest->packets)
 		ori_soft_qp_fail(qp, h->code, "the peer refused WQE %llu (opcode 0x%02x)",
 				 (unsigned long long)oldest->index, oldest->wqe.opcode);
@@ -362,7 +387,7 @@ static struct soft_flight *requester_match(struct soft_qp *qp, const struct soft
 	int32_t ahead;
 
 	if (!f || (f->wqe.opcode == ORIEL_MLX5_READ) != (h->type == SOFT_DATA) ||
-	    f->wqe.opcode == ORIEL_MLX5_WRITE)
+	    ori_soft_wqe_is_writing(&f->wqe))
 		return NULL;
 	ahead = soft_psn_diff(h->psn, soft_psn_add(f->psn, f->acked));
 	if (ahead > 0)

@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "hca/soft_cq.h"
 #include "hca/soft_memory.h"
 #include "hca/soft_qp.h"
 
 static const char *const responder_names[SOFT_FRAME_TYPES] = {
 	[SOFT_WRITE] = "WRITE",
+	[SOFT_WRITE_IMM] = "WRITE with immediate data",
 	[SOFT_READ] = "READ",
 	[SOFT_ADD] = "fetch-and-add",
 	[SOFT_SWAP] = "compare-and-swap",
@@ -44,10 +46,16 @@ static void responder_miss(struct soft_qp *qp, const struct soft_header *h, uint
 			 "memory of the GPU cannot be copied");
 }
 
+static bool responder_is_write(const struct soft_header *h)
+{
+	return h->type == SOFT_WRITE || h->type == SOFT_WRITE_IMM;
+}
+
 static unsigned responder_access(const struct soft_header *h)
 {
 	switch (h->type) {
 	case SOFT_WRITE:
+	case SOFT_WRITE_IMM:
 		return ORI_HCA_REMOTE_WRITE;
 	case SOFT_READ:
 		return ORI_HCA_REMOTE_READ;
@@ -61,6 +69,35 @@ static struct soft_mr *responder_find(struct soft_qp *qp, const struct soft_head
 	return ori_soft_mr_find(qp->node, h->rkey, h->address, h->total, responder_access(h), why);
 }
 
+/* Does @h bring the end of a WRITE with immediate data, which takes a receive? */
+static bool responder_is_taking(const struct soft_header *h)
+{
+	return h->type == SOFT_WRITE_IMM && h->operand + h->length == h->total;
+}
+
+static bool responder_has_receive(const struct soft_qp *qp)
+{
+	return qp->receives_taken < qp->receives_posted;
+}
+
+/* The peer shall ask again later, and is told so once. */
+static void responder_put_off(struct soft_qp *qp)
+{
+	qp->node->counters.not_ready++;
+	qp->has_nak = true;
+	qp->is_not_ready = true;
+	qp->is_gap = true;
+}
+
+/* The CQE pushes out what was written before it, but for what only a READ does. */
+static void responder_take(struct soft_qp *qp, const struct soft_header *h)
+{
+	if (!qp->node->scenario.below_owner)
+		ori_soft_held_drain(qp->node);
+	ori_soft_cq_receive(qp->receive_cq, qp, qp->receives_taken++, h->total,
+			    (uint32_t)h->compare, 0);
+}
+
 static void responder_write(struct soft_qp *qp, const struct soft_header *h, uint32_t skip,
 			    const char *payload)
 {
@@ -68,6 +105,10 @@ static void responder_write(struct soft_qp *qp, const struct soft_header *h, uin
 	struct soft_mr *mr;
 	const char *why;
 
+	if (responder_is_taking(h) && !responder_has_receive(qp)) {
+		responder_put_off(qp);
+		return;
+	}
 	if (h->total) {
 		mr = responder_find(qp, h, &why);
 		if (!mr) {
@@ -82,6 +123,8 @@ static void responder_write(struct soft_qp *qp, const struct soft_header *h, uin
 	}
 	qp->expected = soft_psn_add(qp->expected, h->packets - skip);
 	qp->has_ack = true;
+	if (responder_is_taking(h))
+		responder_take(qp, h);
 }
 
 static struct soft_reply *responder_reply(struct soft_qp *qp, uint8_t type,
@@ -226,7 +269,7 @@ static void responder_again(struct soft_qp *qp, const struct soft_header *h, uin
 			    const char *payload)
 {
 	qp->node->counters.replayed++;
-	if (h->type == SOFT_WRITE) {
+	if (responder_is_write(h)) {
 		if (behind < h->packets)
 			responder_write(qp, h, behind, payload);
 		qp->has_ack = true;
@@ -253,7 +296,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		qp->is_gap = true;
 		return;
 	}
-	if (h->type != SOFT_WRITE && qp->replies_count == SOFT_REPLIES)
+	if (!responder_is_write(h) && qp->replies_count == SOFT_REPLIES)
 		return;
 	soft_trace(qp->node->engine, 'R', qp->qpn, h->psn);
 	if (ahead < 0) {
@@ -261,7 +304,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		return;
 	}
 	qp->is_gap = false;
-	if (h->type == SOFT_WRITE)
+	if (responder_is_write(h))
 		responder_write(qp, h, 0, payload);
 	else if (h->type == SOFT_READ)
 		responder_read(qp, h, false);
@@ -273,11 +316,11 @@ char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 				struct soft_mr **mr)
 {
 	const char *why;
-
-	if (qp->state != SOFT_READY || h->type != SOFT_WRITE || h->psn != qp->expected)
-		return NULL;
 	char *to;
 
+	if (qp->state != SOFT_READY || !responder_is_write(h) || h->psn != qp->expected ||
+	    (responder_is_taking(h) && !responder_has_receive(qp)))
+		return NULL;
 	*mr = responder_find(qp, h, &why);
 	if (!*mr)
 		return NULL;
@@ -360,7 +403,9 @@ bool ori_soft_responder_fill(struct soft_qp *qp, struct soft_frame *frame)
 		ori_soft_frame_begin(frame, qp, SOFT_NAK,
 				     qp->refusal ? qp->refusal_psn : qp->expected);
 		frame->h.code = qp->refusal;
-		qp->has_nak = false;
+		if (!qp->refusal && qp->is_not_ready)
+			frame->h.code = ORIEL_MLX5_NOT_READY_EXCEEDED;
+		qp->has_nak = qp->is_not_ready = false;
 		return true;
 	}
 	if (qp->has_ack) {

@@ -55,9 +55,14 @@ bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char 
 	return true;
 }
 
+static bool wire_is_write(const struct soft_header *h)
+{
+	return h->type == SOFT_WRITE || h->type == SOFT_WRITE_IMM;
+}
+
 static bool wire_has_payload(const struct soft_header *h)
 {
-	return h->type == SOFT_WRITE || h->type == SOFT_DATA;
+	return wire_is_write(h) || h->type == SOFT_DATA;
 }
 
 static bool wire_is_masked(const struct soft_header *h)
@@ -80,7 +85,7 @@ const char *ori_soft_header_flaw(const struct soft_header *h)
 	if (wire_is_masked(h) ? h->length != sizeof(struct soft_masks)
 			      : h->length > (wire_has_payload(h) ? h->packets * SOFT_PAGE : 0))
 		return "more payload than its packets hold, or no masks";
-	if (h->type == SOFT_WRITE && (h->operand > h->total || h->length > h->total - h->operand))
+	if (wire_is_write(h) && (h->operand > h->total || h->length > h->total - h->operand))
 		return "payload beyond the end of its message";
 	if ((h->type == SOFT_ADD || h->type == SOFT_SWAP) && h->total != 8)
 		return "an atomic that is not 8 bytes";
@@ -101,7 +106,7 @@ static bool wire_fits(const struct soft_qp *qp, const struct soft_header *h)
 
 	if (h->type == SOFT_READ)
 		return h->packets == soft_packets(h->total, mtu);
-	return h->type != SOFT_WRITE || h->packets == soft_packets(h->length, mtu);
+	return !wire_is_write(h) || h->packets == soft_packets(h->length, mtu);
 }
 
 static struct soft_qp *wire_find(struct soft_engine *e, const struct soft_header *h)

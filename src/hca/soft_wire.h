@@ -17,18 +17,19 @@
 #include "hca/soft_objects.h"
 
 #define SOFT_WIRE_MAGIC 0x4843u
-#define SOFT_WIRE_VERSION 2u
+#define SOFT_WIRE_VERSION 3u
 
 enum soft_frame_type {
 	SOFT_HELLO = 1, /* operand: cookie of the sender, compare: of the receiver */
 	SOFT_WRITE,
+	SOFT_WRITE_IMM, /* compare: the immediate data */
 	SOFT_READ,
 	SOFT_ADD,
 	SOFT_SWAP,
 	SOFT_MASKED_ADD, /* the payload is struct soft_masks */
 	SOFT_MASKED_SWAP,
 	SOFT_ACK,    /* of all up to psn */
-	SOFT_NAK,    /* code 0: psn is awaited; else the syndrome for it */
+	SOFT_NAK,    /* code 0: psn is awaited; else the syndrome for it, 0x16: not ready for it */
 	SOFT_DATA,   /* of a READ */
 	SOFT_OLD,    /* of an atomic, in operand */
 	SOFT_ASK,    /* question number operand; never lost on purpose */
