@@ -517,16 +517,14 @@ static dim3 grid_of(unsigned ranks)
 
 static void launch(struct run *run, kernel k, const struct job *job, uint32_t gpu)
 {
-	cudaLaunchAttribute cluster;
-	cudaLaunchConfig_t config;
+	cudaLaunchAttribute cluster = {};
+	cudaLaunchConfig_t config = {};
 	struct job j = *job;
 	uint32_t i, here = 0;
 
 	for (i = 0; i < run->bare.attr.ranks; i++)
 		if ((uint32_t)run->bare.rank[i].gpu == gpu)
 			j.rank[here++] = i;
-	memset(&config, 0, sizeof(config));
-	memset(&cluster, 0, sizeof(cluster));
 	config.gridDim = grid_of(here);
 	config.blockDim = dim3(run->threads);
 	config.stream = run->bare.rank[gpu].stream;
