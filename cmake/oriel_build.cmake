@@ -56,6 +56,25 @@ else()
 	endif()
 endif()
 
+# ORIEL_VERBS_INCLUDE is where infiniband/verbs.h lies, or false. One before
+# rdma-core 34 counts as none.
+if(ORIEL_VERBS STREQUAL OFF)
+	set(ORIEL_VERBS_INCLUDE OFF)
+else()
+	find_path(ORIEL_VERBS_INCLUDE infiniband/verbs.h)
+	mark_as_advanced(ORIEL_VERBS_INCLUDE)
+	if(ORIEL_VERBS_INCLUDE)
+		file(STRINGS ${ORIEL_VERBS_INCLUDE}/infiniband/verbs.h verbs_dmabuf
+			REGEX ibv_reg_dmabuf_mr LIMIT_COUNT 1)
+		if(NOT verbs_dmabuf)
+			set(ORIEL_VERBS_INCLUDE OFF)
+		endif()
+	endif()
+	if(NOT ORIEL_VERBS_INCLUDE AND NOT ORIEL_VERBS STREQUAL AUTO)
+		message(FATAL_ERROR "ORIEL_VERBS is ${ORIEL_VERBS}, but there is no infiniband/verbs.h of rdma-core 34 or later (libibverbs-dev)")
+	endif()
+endif()
+
 if(BUILD_TESTING)
 	find_package(PkgConfig REQUIRED)
 	pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)

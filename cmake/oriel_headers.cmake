@@ -6,6 +6,7 @@ set(ORIEL_HEADERS
 	oriel/status.h
 	oriel/bootstrap.h
 	oriel/comm.h
+	oriel/doctor.h
 	oriel/region.h
 	oriel/window.h
 	oriel/dev.h

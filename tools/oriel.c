@@ -15,6 +15,7 @@ struct tool {
 
 static const struct tool tools[] = {
 	{"demo", oriel_tool_demo, "verify and time every operation between the ranks of a job"},
+	{"doctor", oriel_tool_doctor, "what this machine lacks for the paths, and how to mend it"},
 	{"info", oriel_tool_info, "what this machine, the settings and the job offer"},
 	{"perf", oriel_tool_perf, "measure one operation: latency, bandwidth, rate"},
 	{"run", oriel_tool_run, "start the ranks of a job on this machine"},

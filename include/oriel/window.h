@@ -25,8 +25,7 @@ enum oriel_window_flags {
 	ORIEL_WINDOW_SPARSE = 2, /* on all ranks: makes no links; see oriel_window_create() */
 	/*
 	 * All that the window allocates lies on the GPU of the communicator, which
-	 * needs ORIEL_COMM_GPU, and the handle is for kernels. Equal on all ranks. No
-	 * rank may be reached by rdma alone (ORIEL_ERR_UNSUPPORTED).
+	 * needs ORIEL_COMM_GPU, and the handle is for kernels. Equal on all ranks.
 	 */
 	ORIEL_WINDOW_DEVICE = 4,
 };
@@ -120,9 +119,9 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  * Window on a GPU: posted to @stream, a stream of the context of the communicator,
  * and done in its order; what was captured is done at each launch of the graph.
  * Nothing here waits for the GPU. The memory of the caller stays his until then,
- * and is reached by the GPU, of it or pinned, where kernels copy (send, recv, all to
- * a peer that is reached by rdma) and where a result goes (fetch_add, read_signal,
- * read_counter); a result is aligned to 8 bytes. @stream is not NULL
+ * and is reached by the GPU, of it or pinned, where kernels copy (send, recv) and
+ * where a result goes (fetch_add, read_signal, read_counter); a result is aligned
+ * to 8 bytes. @stream is not NULL
  * (ORIEL_ERR_INVALID; cudaStreamLegacy is the default one). Arguments are looked
  * at now; of what fails later nobody can be told, so it breaks the communicator,
  * a wait whose limit has passed among it, the caller's own as well. Several streams

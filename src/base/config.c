@@ -173,6 +173,41 @@ static bool config_is_rails(const char *text)
 	return config_digits(text, 4, &rails) && rails > 0;
 }
 
+static bool config_is_byte(const char *text)
+{
+	uint64_t value;
+
+	return config_digits(text, 255, &value);
+}
+
+static bool config_is_level_of_service(const char *text)
+{
+	uint64_t value;
+
+	return config_digits(text, 15, &value);
+}
+
+static bool config_is_ib_timeout(const char *text)
+{
+	uint64_t value;
+
+	return config_digits(text, 31, &value);
+}
+
+static bool config_is_retry(const char *text)
+{
+	uint64_t value;
+
+	return config_digits(text, 7, &value);
+}
+
+static bool config_is_mtu(const char *text)
+{
+	uint64_t value;
+
+	return config_digits(text, 4096, &value) && value >= 256 && (value & (value - 1)) == 0;
+}
+
 static const struct config_entry config_entries[ORI_SETTINGS] = {
 	[ORI_SETTING_TIMEOUT] =
 		{
@@ -272,6 +307,54 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "a number from 1 to 4",
 			.help = "adapters that each rank drives; its links are spread over them",
 			.is_valid = config_is_rails,
+		},
+	[ORI_SETTING_IB_GID_INDEX] =
+		{
+			.name = "ORIEL_IB_GID_INDEX",
+			.fallback = "",
+			.may_be = "a number from 0 to 255",
+			.help = "GID of an adapter; unset: the first of RoCE v2, IPv4 before IPv6",
+			.is_valid = config_is_byte,
+		},
+	[ORI_SETTING_IB_TC] =
+		{
+			.name = "ORIEL_IB_TC",
+			.fallback = "0",
+			.may_be = "a number from 0 to 255",
+			.help = "traffic class of what an adapter sends",
+			.is_valid = config_is_byte,
+		},
+	[ORI_SETTING_IB_SL] =
+		{
+			.name = "ORIEL_IB_SL",
+			.fallback = "0",
+			.may_be = "a number from 0 to 15",
+			.help = "service level of what an adapter sends",
+			.is_valid = config_is_level_of_service,
+		},
+	[ORI_SETTING_IB_TIMEOUT] =
+		{
+			.name = "ORIEL_IB_TIMEOUT",
+			.fallback = "20",
+			.may_be = "a number from 0 to 31",
+			.help = "an adapter sends again after 4.096 us * 2^n; 0 = never",
+			.is_valid = config_is_ib_timeout,
+		},
+	[ORI_SETTING_IB_RETRY] =
+		{
+			.name = "ORIEL_IB_RETRY",
+			.fallback = "7",
+			.may_be = "a number from 0 to 7",
+			.help = "times that it does so before the peer counts as gone",
+			.is_valid = config_is_retry,
+		},
+	[ORI_SETTING_IB_MTU] =
+		{
+			.name = "ORIEL_IB_MTU",
+			.fallback = "4096",
+			.may_be = "256, 512, 1024, 2048 or 4096",
+			.help = "bytes of a packet at most; both ends take the smaller one",
+			.is_valid = config_is_mtu,
 		},
 };
 

@@ -233,6 +233,13 @@ void ori_links_watch(struct oriel_comm *comm);
 void ori_links_fail(struct oriel_comm *comm);
 /* For device functions: the link to @peer, connected or not; NULL if the path is another. */
 const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer);
+/* The same for kernels, in memory of the GPU. */
+const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, unsigned peer);
+/*
+ * What kernels have posted is done, unless @comm breaks or its timeout passes: keys
+ * that it uses may go.
+ */
+void ori_links_settle(struct oriel_comm *comm);
 /* Of all memory of this process, for @comm with rdma peers. */
 const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm);
 /* Nobody posts any more. */

@@ -17,7 +17,7 @@ struct connect_word {
 	struct ori_rdma_end end;
 };
 
-static_assert(sizeof(struct connect_word) == 24, "struct connect_word goes over the wire");
+static_assert(sizeof(struct connect_word) == 32, "struct connect_word goes over the wire");
 
 struct connect_call {
 	struct oriel_comm *comm;

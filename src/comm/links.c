@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <oriel/dev/order.h>
+
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -58,6 +61,8 @@ static enum oriel_status links_create(struct oriel_comm *comm)
 	attr.timeout_ns = comm->timeout_ns;
 	attr.spin = ori_comm_spin(comm);
 	attr.rails = comm->rails;
+	attr.gpu = comm->gpu;
+	attr.blame = &comm->control->blame;
 	status = ori_rdma_open(&attr, &comm->rdma);
 	if (status != ORIEL_OK)
 		return status;
@@ -258,6 +263,31 @@ void ori_links_fail(struct oriel_comm *comm)
 const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer)
 {
 	return comm->links[peer] ? ori_rdma_link_device(comm->links[peer]) : NULL;
+}
+
+const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, unsigned peer)
+{
+	return comm->links[peer] ? ori_rdma_link_kernel(comm->links[peer]) : NULL;
+}
+
+/* A link that fails has let go of all memory by itself. */
+static bool links_are_busy(const struct oriel_comm *comm)
+{
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++)
+		if (comm->links[peer] &&
+		    ori_rdma_link_poll_kernels(comm->links[peer]) == ORIEL_AGAIN)
+			return true;
+	return false;
+}
+
+void ori_links_settle(struct oriel_comm *comm)
+{
+	uint64_t start = ori_clock_ns(), deadline = ori_deadline(comm->timeout_ns);
+
+	while (links_are_busy(comm) && ori_comm_is_well(comm) && !ori_deadline_passed(deadline))
+		oriel_cpu_give_way(ori_clock_ns() - start);
 }
 
 const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm)

@@ -50,12 +50,6 @@ static enum oriel_status share_adopt(struct oriel_comm *comm, const struct ori_p
 	return ori_mem_adopt(comm->gpu, piece->address, piece->length, mem, offset);
 }
 
-/* Do all ranks map memory of each other's GPUs, so that no adapter is asked? */
-static bool share_is_mapped_whole(const struct oriel_comm *comm)
-{
-	return comm->gpu && comm->gpu_ways.domain_size == comm->size;
-}
-
 /* May @piece, memory of a GPU, be shared? */
 static enum oriel_status share_check_gpu(const struct oriel_comm *comm,
 					 const struct ori_piece *piece)
@@ -67,11 +61,6 @@ static enum oriel_status share_check_gpu(const struct oriel_comm *comm,
 	if (piece->use == ORI_USE_CPU)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%p is memory of a GPU: the window needs ORIEL_WINDOW_DEVICE",
-				piece->address);
-	if (comm->rdma && !share_is_mapped_whole(comm))
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%p is memory of a GPU, which the adapter does not reach, but "
-				"some rank is reached by rdma alone",
 				piece->address);
 	return ORIEL_OK;
 }
@@ -118,7 +107,7 @@ static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct
 		return ori_fail(ORIEL_ERR_INVALID, "%zu bytes at NULL cannot be shared",
 				piece->length);
 	status = share_export(comm, piece, &offering->mem[i], &offering->offer.blob[i]);
-	if (status == ORIEL_OK && comm->rdma && !ori_mem_blob_is_gpu(&offering->offer.blob[i]))
+	if (status == ORIEL_OK && comm->rdma)
 		status = ori_share_register(comm, piece->address, piece->length, &offering->mr[i],
 					    &offering->offer.rkeys[i]);
 	return status;

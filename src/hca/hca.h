@@ -2,7 +2,8 @@
 /*
  * An RDMA adapter behind one table: real (verbs) or in software (soft). It
  * knows neither ranks nor peers; addresses are bytes. Queues are mlx5 rings in
- * memory that the caller provides and posts to with oriel/dev/mlx5.h.
+ * memory that the caller provides and posts to with oriel/dev/mlx5.h, or belong
+ * to the adapter and are posted to by calls; caps() says which of the two it can.
  */
 #ifndef ORI_HCA_HCA_H
 #define ORI_HCA_HCA_H
@@ -23,6 +24,7 @@ enum ori_hca_access {
 	ORI_HCA_REMOTE_READ = 4,
 	ORI_HCA_REMOTE_ATOMIC = 8,
 	ORI_HCA_RELAXED_ORDERING = 16, /* payload only, never signals */
+	ORI_HCA_ANY_MEMORY = 32,       /* no one piece: what lies there may be the GPU's or not */
 };
 
 struct ori_hca_caps {
@@ -30,14 +32,18 @@ struct ori_hca_caps {
 	const char *name; /* of the device, "soft0", "mlx5_0" */
 	uint32_t depth_max;
 	uint32_t mtu;               /* in bytes */
+	uint32_t length_max;        /* bytes that one request moves */
 	uint32_t max_rd_atomic;     /* READs and atomics outstanding per QP */
 	uint64_t first;             /* index that queues begin with; 0 but in tests of wraps */
+	bool reads_rings;           /* queues may have a ring */
+	bool takes_posts;           /* queues may have none: post() and poll() */
 	bool has_wait;              /* the companion QP may WAIT on a CQ */
 	bool is_atomic_host_endian; /* results of 8-byte atomics */
 	bool is_software;           /* for development and tests */
 	bool is_sink;               /* completes work requests and moves nothing */
 };
 
+struct ori_gpu;
 struct ori_hca;
 struct ori_hca_mr;
 struct ori_hca_cq;
@@ -51,7 +57,9 @@ struct ori_hca_keys {
 
 /*
  * @ring holds @depth CQEs of 64 bytes, a power of two, 64-byte aligned; entry
- * i takes CQE i. The adapter marks all of them invalid before it returns.
+ * i takes CQE i. The adapter marks all of them invalid before it returns. Without
+ * a ring there is room for @depth completions, any number, which poll() takes, and
+ * the rest of this is not set: more than that are an overrun.
  */
 struct ori_hca_cq_attr {
 	void *ring;
@@ -73,7 +81,9 @@ struct ori_hca_cq_attr {
 /*
  * @ring holds @depth WQE basic blocks of 64 bytes, a power of two. @record is
  * the doorbell record {receive, send}, which says @first; @doorbell an 8-byte slot of
- * doorbell_page(). All of it stays until the QP is destroyed.
+ * doorbell_page(). All of it stays until the QP is destroyed. Without a ring the QP
+ * takes up to @depth requests by post(), and neither record nor doorbell nor first
+ * are set.
  */
 struct ori_hca_qp_attr {
 	void *ring;
@@ -83,6 +93,52 @@ struct ori_hca_qp_attr {
 	struct ori_hca_cq *send_cq;
 	bool is_companion; /* may WAIT on CQs of this adapter (cd_master) */
 	uint64_t first;    /* index of the first WQE; 0 but in tests of wraps */
+	/* post_receives() keeps up to so many; 0: a WRITE_IMM never finds one here */
+	uint32_t receives;
+	struct ori_hca_cq *receive_cq; /* without a ring; it may be send_cq */
+};
+
+enum ori_hca_opcode {
+	ORI_HCA_WRITE,
+	ORI_HCA_WRITE_IMM, /* and take a receive of the peer, which gets @immediate */
+	ORI_HCA_READ,
+	ORI_HCA_FETCH_ADD, /* of 8 bytes; the old ones come to @local */
+	ORI_HCA_CAS,
+};
+
+#define ORI_HCA_INLINE_MAX 28u /* bytes of data inside a request, of any adapter */
+
+/* May be combined. */
+enum ori_hca_wr_flags {
+	ORI_HCA_SIGNALED = 1,    /* tells when it is done; all others only if they fail */
+	ORI_HCA_FENCE = 2,       /* starts when READs and atomics before it are done */
+	ORI_HCA_INLINE_DATA = 4, /* @local is a pointer, of which nobody has keys; copied now */
+};
+
+/* A request that is posted by a call. */
+struct ori_hca_wr {
+	uint64_t id;
+	uint64_t local, remote;
+	uint32_t lkey, rkey;
+	uint32_t length;
+	uint32_t immediate;
+	uint64_t operand; /* of atomics: what is added, or stored */
+	uint64_t compare; /* ... if this is there */
+	uint8_t opcode;   /* enum ori_hca_opcode */
+	uint8_t flags;    /* enum ori_hca_wr_flags */
+};
+
+/* Its end, or that of a receive. Of one that failed, id, qpn and how are all that is known. */
+struct ori_hca_wc {
+	uint64_t id; /* 0 of a receive */
+	enum oriel_status status;
+	uint8_t syndrome; /* enum oriel_mlx5_syndrome, or what is nearest; 0 if well */
+	uint8_t opcode;   /* enum ori_hca_opcode */
+	bool is_receive;
+	uint32_t vendor;
+	uint32_t qpn;
+	uint32_t length;    /* of what was received */
+	uint32_t immediate; /* ... with it */
 };
 
 /* What the other end needs to know of a QP. Goes over the wire as it is. */
@@ -127,6 +183,12 @@ struct ori_hca_ops {
 
 	void (*caps)(const struct ori_hca *hca, struct ori_hca_caps *caps);
 
+	/*
+	 * From now on memory may be of @gpu, which stays until close(); but for rings
+	 * and records. Once, before anything is registered.
+	 */
+	enum oriel_status (*use_gpu)(struct ori_hca *hca, const struct ori_gpu *gpu);
+
 	/* What the addresses of all QPs of @hca have in common; qpn and psn are 0. */
 	void (*describe)(const struct ori_hca *hca, struct ori_hca_qp_address *address);
 
@@ -134,6 +196,11 @@ struct ori_hca_ops {
 	enum oriel_status (*register_memory)(struct ori_hca *hca, void *address, size_t length,
 					     uint64_t iova, unsigned access, struct ori_hca_mr **mr,
 					     struct ori_hca_keys *keys);
+	/* The same for what a dma-buf holds from @offset on: of a GPU, say. @fd stays the caller's.
+	 */
+	enum oriel_status (*register_dmabuf)(struct ori_hca *hca, int fd, uint64_t offset,
+					     size_t length, uint64_t iova, unsigned access,
+					     struct ori_hca_mr **mr, struct ori_hca_keys *keys);
 	void (*unregister_memory)(struct ori_hca_mr *mr);
 
 	enum oriel_status (*create_cq)(struct ori_hca *hca, const struct ori_hca_cq_attr *attr,
@@ -156,6 +223,26 @@ struct ori_hca_ops {
 	void (*fail_qp)(struct ori_hca_qp *qp);
 	void (*destroy_qp)(struct ori_hca_qp *qp);
 
+	/*
+	 * Post @count requests to a QP without a ring as one chain, done by the peer in
+	 * their order. *@posted is set in any case: to how many were. ORIEL_AGAIN: the
+	 * rest when poll() has told of the ends of others; a signaled one tells of
+	 * those before it on its QP as well. One thread at a time for each QP.
+	 */
+	enum oriel_status (*post)(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
+				  unsigned count, unsigned *posted);
+	/*
+	 * @count more receives without a buffer, for WRITE_IMMs; before connect_qp()
+	 * too, so that none comes too early. ORIEL_ERR_RANGE: more than it keeps.
+	 */
+	enum oriel_status (*post_receives)(struct ori_hca_qp *qp, unsigned count);
+	/*
+	 * Take up to @room ends from a CQ without a ring, those of a QP in the order of
+	 * its requests; *@count may be 0. A failure means the CQ: it was overrun.
+	 */
+	enum oriel_status (*poll)(struct ori_hca_cq *cq, struct ori_hca_wc *wcs, unsigned room,
+				  unsigned *count);
+
 	/* 4096 bytes of doorbell slots, 8 bytes each from 0x800 on. Freed by close. */
 	enum oriel_status (*doorbell_page)(struct ori_hca *hca, void **page);
 
@@ -164,5 +251,8 @@ struct ori_hca_ops {
 };
 
 extern const struct ori_hca_ops ori_hca_soft_ops;
+
+/* Adapters of this machine; NULL if the library was built without infiniband/verbs.h. */
+const struct ori_hca_ops *ori_hca_verbs(void);
 
 #endif

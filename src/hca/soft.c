@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "hca/soft_address.h"
+#include "hca/soft_call.h"
 #include "hca/soft_cq.h"
 #include "hca/soft_engine.h"
 #include "hca/soft_link.h"
@@ -62,6 +63,12 @@ static void soft_close(struct ori_hca *hca)
 	ori_soft_engine_unref(e);
 }
 
+/* No lock: there is nothing yet that the engine could look at. */
+static enum oriel_status soft_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
+{
+	return ori_soft_far_open(gpu, &to_node(hca)->far);
+}
+
 static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 {
 	const struct soft_node *node = to_node(hca);
@@ -71,13 +78,25 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.name = node->name,
 		.depth_max = ORIEL_MLX5_DEPTH_MAX,
 		.mtu = (uint32_t)node->scenario.mtu,
+		.length_max = ORIEL_MLX5_LENGTH_MAX,
 		.max_rd_atomic = (uint32_t)node->scenario.reads,
 		.first = node->scenario.first,
+		.reads_rings = true,
+		.takes_posts = true,
 		.has_wait = true,
 		.is_atomic_host_endian = !node->scenario.big_endian,
 		.is_software = true,
 		.is_sink = node->scenario.sink,
 	};
+}
+
+static enum soft_side soft_side(const struct soft_node *node, const char *address, unsigned access)
+{
+	if (!node->far)
+		return SOFT_NEAR;
+	if (access & ORI_HCA_ANY_MEMORY)
+		return SOFT_EITHER;
+	return ori_soft_far_has(node->far, address) ? SOFT_FAR : SOFT_NEAR;
 }
 
 static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_t length,
@@ -94,8 +113,12 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 	mr = malloc(sizeof(*mr));
 	if (!mr)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
-	*mr = (struct soft_mr){
-		.node = node, .base = address, .iova = iova, .length = length, .access = access};
+	*mr = (struct soft_mr){.node = node,
+			       .base = address,
+			       .iova = iova,
+			       .length = length,
+			       .access = access,
+			       .side = soft_side(node, address, access)};
 	ori_soft_engine_lock(node->engine);
 	st = ori_soft_keys_add(&node->keys, mr);
 	ori_soft_engine_unlock(node->engine);
@@ -106,6 +129,16 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 	keys->lkey = keys->rkey = mr->key;
 	*out = (struct ori_hca_mr *)mr;
 	return ORIEL_OK;
+}
+
+static enum oriel_status soft_register_dmabuf(struct ori_hca *hca, int fd, uint64_t offset,
+					      size_t length, uint64_t iova, unsigned access,
+					      struct ori_hca_mr **out, struct ori_hca_keys *keys)
+{
+	(void)fd, (void)offset, (void)length, (void)iova, (void)access, (void)out, (void)keys;
+	return ori_fail(ORIEL_ERR_UNSUPPORTED,
+			"%s reaches what its process reaches: it takes no dma-buf",
+			to_node(hca)->name);
 }
 
 /* WQEs that still use the memory fail, as they would on an adapter. */
@@ -130,13 +163,29 @@ static bool soft_is_ring(const void *ring, uint32_t depth)
 	       depth <= ORIEL_MLX5_DEPTH_MAX && (depth & (depth - 1)) == 0;
 }
 
+static void soft_begin_cq(struct soft_cq *cq, const struct ori_hca_cq_attr *attr)
+{
+	cq->ring = attr->ring;
+	cq->log_depth = (uint32_t)__builtin_ctz(attr->depth);
+	cq->next = attr->first;
+	cq->is_collapsed = attr->is_collapsed;
+	cq->record = attr->record;
+}
+
+static void soft_free_cq(struct soft_cq *cq)
+{
+	ori_soft_call_close_cq(cq);
+	free(cq);
+}
+
 static enum oriel_status soft_create_cq(struct ori_hca *hca, const struct ori_hca_cq_attr *attr,
 					struct ori_hca_cq **out, uint32_t *cqn)
 {
 	struct soft_node *node = to_node(hca);
+	enum oriel_status st;
 	struct soft_cq *cq;
 
-	if (!soft_is_ring(attr->ring, attr->depth))
+	if (attr->ring && !soft_is_ring(attr->ring, attr->depth))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"a CQ needs an aligned ring of a power of two CQEs, not %u",
 				attr->depth);
@@ -144,12 +193,14 @@ static enum oriel_status soft_create_cq(struct ori_hca *hca, const struct ori_hc
 	if (!cq)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a CQ");
 	cq->node = node;
-	cq->ring = attr->ring;
-	cq->log_depth = (uint32_t)__builtin_ctz(attr->depth);
-	cq->next = attr->first;
-	cq->is_collapsed = attr->is_collapsed;
-	cq->record = attr->record;
 	cq->error_at = SOFT_NEVER;
+	st = attr->ring ? ORIEL_OK : ori_soft_call_open_cq(cq, attr->depth);
+	if (st != ORIEL_OK) {
+		free(cq);
+		return st;
+	}
+	if (attr->ring)
+		soft_begin_cq(cq, attr);
 	ori_soft_cq_clear(cq);
 	ori_soft_engine_lock(node->engine);
 	cq->cqn = ori_soft_node_number(node->cqs, &node->cq_lap);
@@ -157,7 +208,7 @@ static enum oriel_status soft_create_cq(struct ori_hca *hca, const struct ori_hc
 		node->cqs[cq->cqn & (SOFT_TABLE - 1)] = cq;
 	ori_soft_engine_unlock(node->engine);
 	if (!cq->cqn) {
-		free(cq);
+		soft_free_cq(cq);
 		return ori_fail(ORIEL_ERR_NOMEM, "a software HCA has %u CQs at most", SOFT_TABLE);
 	}
 	*cqn = cq->cqn;
@@ -173,7 +224,7 @@ static void soft_destroy_cq(struct ori_hca_cq *handle)
 	ori_soft_engine_lock(node->engine);
 	node->cqs[cq->cqn & (SOFT_TABLE - 1)] = NULL;
 	ori_soft_engine_unlock(node->engine);
-	free(cq);
+	soft_free_cq(cq);
 }
 
 static bool soft_is_doorbell(const struct soft_node *node, const void *slot)
@@ -186,8 +237,8 @@ static bool soft_is_doorbell(const struct soft_node *node, const void *slot)
 	return is_slot;
 }
 
-static enum oriel_status soft_check_qp(const struct soft_node *node,
-				       const struct ori_hca_qp_attr *attr)
+static enum oriel_status soft_check_ring(const struct soft_node *node,
+					 const struct ori_hca_qp_attr *attr)
 {
 	if (!soft_is_ring(attr->ring, attr->depth))
 		return ori_fail(ORIEL_ERR_INVALID,
@@ -197,26 +248,59 @@ static enum oriel_status soft_check_qp(const struct soft_node *node,
 		return ori_fail(ORIEL_ERR_INVALID, "a doorbell record is 8 bytes, aligned");
 	if (!soft_is_doorbell(node, attr->doorbell))
 		return ori_fail(ORIEL_ERR_INVALID, "a doorbell is no slot of a doorbell page");
+	return ORIEL_OK;
+}
+
+/* Of QPs that are posted to by rings and by calls. */
+static enum oriel_status soft_check_qp(const struct soft_node *node,
+				       const struct ori_hca_qp_attr *attr)
+{
+	const struct soft_cq *receive_cq = to_cq(attr->receive_cq);
+
 	if (!attr->send_cq || to_cq(attr->send_cq)->node != node)
 		return ori_fail(ORIEL_ERR_INVALID, "the CQ of a QP is of another adapter");
+	if (to_cq(attr->send_cq)->is_called != !attr->ring)
+		return ori_fail(ORIEL_ERR_INVALID, "a QP with a ring and a CQ without, or the "
+						   "other way round");
+	if (attr->receives && (!receive_cq || receive_cq->node != node || !receive_cq->is_called))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"receives need a CQ of their adapter that has no ring");
 	return ORIEL_OK;
 }
 
 static void soft_begin_qp(struct soft_qp *qp, struct soft_node *node,
 			  const struct ori_hca_qp_attr *attr)
 {
+	uint64_t first = attr->ring ? attr->first : node->scenario.first;
+
 	qp->node = node;
+	qp->cq = to_cq(attr->send_cq);
+	qp->is_companion = attr->is_companion;
+	qp->receive_cq = to_cq(attr->receive_cq);
+	qp->receive_room = attr->receives;
+	qp->first = qp->fetch = qp->retired = qp->sending = qp->end = first;
+	qp->posted = qp->polled = first;
+	qp->rung = (uint16_t)first;
+	qp->seen = oriel_dev_load_acquire(qp->doorbell);
+	qp->recover_at = SOFT_NEVER;
+	qp->timer = SOFT_NEVER;
+}
+
+static enum oriel_status soft_open_ring(struct soft_qp *qp, const struct ori_hca_qp_attr *attr)
+{
+	if (!attr->ring)
+		return ori_soft_call_open_qp(qp, attr->depth);
 	qp->ring = attr->ring;
 	qp->depth = attr->depth;
 	qp->record = attr->record;
 	qp->doorbell = attr->doorbell;
-	qp->cq = to_cq(attr->send_cq);
-	qp->is_companion = attr->is_companion;
-	qp->first = qp->fetch = qp->retired = qp->sending = qp->end = attr->first;
-	qp->rung = (uint16_t)attr->first;
-	qp->seen = oriel_dev_load_acquire(qp->doorbell);
-	qp->recover_at = SOFT_NEVER;
-	qp->timer = SOFT_NEVER;
+	return ORIEL_OK;
+}
+
+static void soft_free_qp(struct soft_qp *qp)
+{
+	ori_soft_call_close_qp(qp);
+	free(qp);
 }
 
 static bool soft_add_qp(struct soft_qp *qp)
@@ -254,17 +338,24 @@ static enum oriel_status soft_create_qp(struct ori_hca *hca, const struct ori_hc
 					struct ori_hca_qp **out, struct ori_hca_qp_address *address)
 {
 	struct soft_node *node = to_node(hca);
-	enum oriel_status st = soft_check_qp(node, attr);
+	enum oriel_status st = attr->ring ? soft_check_ring(node, attr) : ORIEL_OK;
 	struct soft_qp *qp;
 
+	if (st == ORIEL_OK)
+		st = soft_check_qp(node, attr);
 	if (st != ORIEL_OK)
 		return st;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a QP");
+	st = soft_open_ring(qp, attr);
+	if (st != ORIEL_OK) {
+		free(qp);
+		return st;
+	}
 	soft_begin_qp(qp, node, attr);
 	if (!soft_add_qp(qp)) {
-		free(qp);
+		soft_free_qp(qp);
 		return ori_fail(ORIEL_ERR_NOMEM, "a software HCA has %u QPs at most", SOFT_TABLE);
 	}
 	soft_describe(hca, address);
@@ -370,13 +461,53 @@ static void soft_destroy_qp(struct ori_hca_qp *handle)
 	ori_soft_engine_lock(node->engine);
 	soft_say_goodbye(qp);
 	ori_soft_link_divert(node->engine, qp);
-	ori_soft_cq_flush(qp->cq, SOFT_NEVER);
+	ori_soft_cq_flush_of(qp, SOFT_NEVER);
 	node->qps[qp->qpn & (SOFT_TABLE - 1)] = NULL;
 	for (at = &node->qp_list; *at != qp; at = &(*at)->next)
 		;
 	*at = qp->next;
 	ori_soft_engine_unlock(node->engine);
-	free(qp);
+	soft_free_qp(qp);
+}
+
+static enum oriel_status soft_post(struct ori_hca_qp *handle, const struct ori_hca_wr *wrs,
+				   unsigned count, unsigned *posted)
+{
+	struct soft_qp *qp = to_qp(handle);
+	enum oriel_status st;
+
+	ori_soft_engine_lock(qp->node->engine);
+	st = ori_soft_call_post(qp, wrs, count, posted);
+	ori_soft_engine_unlock(qp->node->engine);
+	return st;
+}
+
+static enum oriel_status soft_post_receives(struct ori_hca_qp *handle, unsigned count)
+{
+	struct soft_qp *qp = to_qp(handle);
+	enum oriel_status st;
+
+	ori_soft_engine_lock(qp->node->engine);
+	st = ori_soft_call_receive(qp, count);
+	ori_soft_engine_unlock(qp->node->engine);
+	return st;
+}
+
+/* Who polls for nothing does not keep the adapter from its work. */
+static enum oriel_status soft_poll(struct ori_hca_cq *handle, struct ori_hca_wc *wcs, unsigned room,
+				   unsigned *count)
+{
+	struct soft_cq *cq = to_cq(handle);
+	enum oriel_status st;
+
+	if (!ori_soft_call_has(cq)) {
+		*count = 0;
+		return ORIEL_OK;
+	}
+	ori_soft_engine_lock(cq->node->engine);
+	st = ori_soft_call_poll(cq, wcs, room, count);
+	ori_soft_engine_unlock(cq->node->engine);
+	return st;
 }
 
 static enum oriel_status soft_doorbell_page(struct ori_hca *hca, void **page)
@@ -423,8 +554,10 @@ const struct ori_hca_ops ori_hca_soft_ops = {
 	.open = soft_open,
 	.close = soft_close,
 	.caps = soft_caps,
+	.use_gpu = soft_use_gpu,
 	.describe = soft_describe,
 	.register_memory = soft_register,
+	.register_dmabuf = soft_register_dmabuf,
 	.unregister_memory = soft_unregister,
 	.create_cq = soft_create_cq,
 	.destroy_cq = soft_destroy_cq,
@@ -432,6 +565,9 @@ const struct ori_hca_ops ori_hca_soft_ops = {
 	.connect_qp = soft_connect_qp,
 	.fail_qp = soft_fail_qp,
 	.destroy_qp = soft_destroy_qp,
+	.post = soft_post,
+	.post_receives = soft_post_receives,
+	.poll = soft_poll,
 	.doorbell_page = soft_doorbell_page,
 	.poll_event = soft_poll_event,
 };

@@ -29,6 +29,7 @@ struct ori_soft_counters {
 	uint64_t timeouts;  /* questions whether something was lost, or no way to ask */
 	uint64_t lost;      /* times that something was */
 	uint64_t refused;   /* requests answered with an error */
+	uint64_t not_ready; /* ... put off, for want of a receive */
 	uint64_t stalled;
 	uint64_t relaxed; /* writes held back, for any reason */
 	uint64_t late_cqes;

@@ -175,7 +175,7 @@ static inline uint64_t side_publish(struct side *s, uint64_t index)
 	struct oriel_mlx5_limits limits = side_limits();
 
 	assert_int_equal(oriel_mlx5_publish(&s->queue, index, 1, &limits), ORIEL_OK);
-	oriel_mlx5_ring(&s->queue, index + 1);
+	oriel_mlx5_ring(&s->queue);
 	return index;
 }
 

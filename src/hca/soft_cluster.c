@@ -64,7 +64,7 @@ static bool cluster_act(struct soft_qp *qp, enum cluster_action action)
 	case CLUSTER_TIMER:
 		return ori_soft_requester_timer(qp);
 	case CLUSTER_CQE:
-		return ori_soft_cq_flush(qp->cq, qp->node->engine->now);
+		return ori_soft_cq_flush_of(qp, qp->node->engine->now);
 	default:
 		return ori_soft_held_leak(qp->node);
 	}

@@ -25,7 +25,7 @@ uint8_t ori_soft_vendor(uint8_t syndrome)
 	return 0;
 }
 
-static char *cq_slot(const struct soft_cq *cq, uint64_t index)
+char *ori_soft_cq_slot(const struct soft_cq *cq, uint64_t index)
 {
 	if (cq->is_collapsed)
 		return cq->ring;
@@ -37,7 +37,7 @@ void ori_soft_cq_clear(struct soft_cq *cq)
 	uint64_t places = cq->is_collapsed ? 1 : UINT64_C(1) << cq->log_depth;
 
 	for (uint64_t i = 0; i < places; i++)
-		oriel_mlx5_cqe_clear(cq_slot(cq, i));
+		oriel_mlx5_cqe_clear(ori_soft_cq_slot(cq, i));
 }
 
 bool ori_soft_cq_flush(struct soft_cq *cq, uint64_t now)
@@ -47,11 +47,18 @@ bool ori_soft_cq_flush(struct soft_cq *cq, uint64_t now)
 	while (count < cq->late_count && cq->late[count].due <= now) {
 		const struct oriel_mlx5_cqe *cqe = &cq->late[count++].cqe;
 
-		oriel_mlx5_cqe_write(cq_slot(cq, cqe->index), cqe, cq->log_depth);
+		oriel_mlx5_cqe_write(ori_soft_cq_slot(cq, cqe->index), cqe, cq->log_depth);
 	}
 	cq->late_count -= count;
 	memmove(cq->late, cq->late + count, cq->late_count * sizeof(cq->late[0]));
 	return count > 0;
+}
+
+bool ori_soft_cq_flush_of(const struct soft_qp *qp, uint64_t now)
+{
+	bool is_any = ori_soft_cq_flush(qp->cq, now);
+
+	return (qp->receive_cq && ori_soft_cq_flush(qp->receive_cq, now)) || is_any;
 }
 
 /*
@@ -62,7 +69,7 @@ static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint6
 {
 	if (cq->late_count == SOFT_LATE)
 		ori_soft_cq_flush(cq, SOFT_NEVER);
-	memset(cq_slot(cq, cqe->index), CQ_GARBAGE, ORIEL_MLX5_TAIL);
+	memset(ori_soft_cq_slot(cq, cqe->index), CQ_GARBAGE, ORIEL_MLX5_TAIL);
 	if (cq->late_count && due < cq->late[cq->late_count - 1].due)
 		due = cq->late[cq->late_count - 1].due;
 	cq->late[cq->late_count++] = (struct soft_late){.cqe = *cqe, .due = due};
@@ -72,7 +79,7 @@ static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint6
 /* The last CQE once more, byte by byte what it was. */
 static void cq_repeat(struct soft_cq *cq)
 {
-	char *slot = cq_slot(cq, cq->next - 1);
+	char *slot = ori_soft_cq_slot(cq, cq->next - 1);
 	uint32_t tail = oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(slot, ORIEL_MLX5_TAIL));
 
 	if (cq->late_count || oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID)
@@ -97,17 +104,36 @@ static bool cq_overruns(struct soft_cq *cq)
 {
 	if (cq->is_overrun || !cq_is_full(cq))
 		return cq->is_overrun;
-	cq->is_overrun = true;
+	oriel_dev_store_release32(&cq->is_overrun, 1);
 	cq->node->counters.overruns++;
 	return true;
+}
+
+static void cq_generate(struct soft_cq *cq, struct oriel_mlx5_cqe *cqe)
+{
+	struct soft_node *node = cq->node;
+
+	if (cq_overruns(cq))
+		return;
+	cqe->index = cq->next;
+	if (soft_rand_chance(&node->rand, node->scenario.dup_cqe))
+		cq_repeat(cq);
+	if (cqe->syndrome && cq->error_at == SOFT_NEVER)
+		cq->error_at = cq->next;
+	cq->next++;
+	node->counters.cqes++;
+	if (node->scenario.late_cqe)
+		cq_delay(cq, cqe,
+			 node->engine->now +
+				 soft_rand_below(&node->rand, node->scenario.late_cqe + 1));
+	else
+		oriel_mlx5_cqe_write(ori_soft_cq_slot(cq, cqe->index), cqe, cq->log_depth);
 }
 
 void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
 			  const struct soft_wqe *wqe, uint8_t syndrome)
 {
-	struct soft_node *node = cq->node;
 	struct oriel_mlx5_cqe cqe = {
-		.index = cq->next,
 		.wqe = index,
 		.qpn = qp->qpn,
 		.length = syndrome || !ori_soft_wqe_is_fetching(wqe) ? 0 : wqe->length,
@@ -117,20 +143,23 @@ void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t
 		.vendor = ori_soft_vendor(syndrome),
 	};
 
-	if (cq_overruns(cq))
-		return;
-	if (soft_rand_chance(&node->rand, node->scenario.dup_cqe))
-		cq_repeat(cq);
-	if (syndrome && cq->error_at == SOFT_NEVER)
-		cq->error_at = cq->next;
-	cq->next++;
-	node->counters.cqes++;
-	if (node->scenario.late_cqe)
-		cq_delay(cq, &cqe,
-			 node->engine->now +
-				 soft_rand_below(&node->rand, node->scenario.late_cqe + 1));
-	else
-		oriel_mlx5_cqe_write(cq_slot(cq, cqe.index), &cqe, cq->log_depth);
+	cq_generate(cq, &cqe);
+}
+
+void ori_soft_cq_receive(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
+			 uint32_t length, uint32_t immediate, uint8_t syndrome)
+{
+	struct oriel_mlx5_cqe cqe = {
+		.wqe = index,
+		.qpn = qp->qpn,
+		.length = length,
+		.completion = syndrome ? ORIEL_MLX5_RECEIVE_FAILED : ORIEL_MLX5_RECEIVED,
+		.syndrome = syndrome,
+		.vendor = ori_soft_vendor(syndrome),
+		.immediate = immediate,
+	};
+
+	cq_generate(cq, &cqe);
 }
 
 /* The index is one of those within 2^23 of the next CQE. */

@@ -12,8 +12,16 @@ void ori_soft_cq_clear(struct soft_cq *cq);
 void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
 			  const struct soft_wqe *wqe, uint8_t syndrome);
 
-/* Write what is late and due; SOFT_NEVER as @now writes everything. */
+/* Generate the CQE of receive @index of @qp, which a message of @length has taken. */
+void ori_soft_cq_receive(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
+			 uint32_t length, uint32_t immediate, uint8_t syndrome);
+
+/* Place of CQE @index. */
+char *ori_soft_cq_slot(const struct soft_cq *cq, uint64_t index);
+
+/* Write what is late and due; SOFT_NEVER as @now writes everything. of(): of both its CQs. */
 bool ori_soft_cq_flush(struct soft_cq *cq, uint64_t now);
+bool ori_soft_cq_flush_of(const struct soft_qp *qp, uint64_t now);
 
 enum soft_wait {
 	SOFT_WAIT_PENDING,

@@ -193,7 +193,8 @@ static void test_a_queue_of_zeros_would_be_done(void **state)
 	attr.cluster = r.cluster;
 	attr.hca = r.hca[0];
 	side_open(&s, &attr);
-	s.queue.ready = s.queue.resv = 1;
+	s.queue.resv = 1;
+	s.queue.turn = oriel_mlx5_turn(1, ORIEL_MLX5_TOLD);
 	assert_int_equal(oriel_mlx5_poll(&s.queue, 0), ORIEL_AGAIN);
 	memset(s.cq_ring, 0, 64);
 	assert_int_equal(oriel_mlx5_poll(&s.queue, 0), ORIEL_OK);

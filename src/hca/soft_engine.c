@@ -48,15 +48,22 @@ static void engine_announce(struct soft_engine *e, uint32_t asleep)
 			oriel_dev_store_release32(e->nodes[i]->pages[k], asleep);
 }
 
+static uint64_t engine_due_cq(const struct soft_cq *cq)
+{
+	return cq->late_count ? cq->late[0].due : SOFT_NEVER;
+}
+
 static uint64_t engine_due_qp(struct soft_qp *qp)
 {
 	uint64_t due = ori_soft_sq_due(qp), other = ori_soft_requester_due(qp);
-	const struct soft_cq *cq = qp->cq;
-
 	if (other < due)
 		due = other;
-	if (cq->late_count && cq->late[0].due < due)
-		due = cq->late[0].due;
+	other = engine_due_cq(qp->cq);
+	if (other < due)
+		due = other;
+	other = qp->receive_cq ? engine_due_cq(qp->receive_cq) : SOFT_NEVER;
+	if (other < due)
+		due = other;
 	if (qp->is_delayed && qp->quiet_until < due)
 		due = qp->quiet_until;
 	return due;
@@ -98,9 +105,7 @@ static bool engine_turn_qp(struct soft_qp *qp)
 		is_busy = true;
 	for (i = 0; i < ENGINE_PACKETS && ori_soft_egress(qp); i++)
 		is_busy = true;
-	if (qp->cq->late_count)
-		is_busy |= ori_soft_cq_flush(qp->cq, qp->node->engine->now);
-	return is_busy;
+	return ori_soft_cq_flush_of(qp, qp->node->engine->now) || is_busy;
 }
 
 /* Who is passed over is served another time: that makes the order random. */
@@ -159,7 +164,8 @@ static uint64_t engine_nap(const struct soft_engine *e)
 	if (due - now < nap)
 		nap = due - now;
 	for (unsigned i = 0; i < SOFT_NODES; i++)
-		if (e->nodes[i] && e->nodes[i]->scenario.gpu && nap > ENGINE_GPU_NAP_NS)
+		if (e->nodes[i] && (e->nodes[i]->scenario.gpu || e->nodes[i]->far) &&
+		    nap > ENGINE_GPU_NAP_NS)
 			nap = ENGINE_GPU_NAP_NS;
 	return nap;
 }

@@ -371,7 +371,8 @@ static void test_the_first_doorbell_of_two_may_come_before_the_record(void **sta
 	arena_open(&r, "double_ring=1");
 	oriel_mlx5_wqe_nop(r.a.sq_ring, oriel_mlx5_head_of(&r.a.queue, 0, 0));
 	oriel_dev_store_release(r.a.queue.doorbell, oriel_mlx5_doorbell_value(r.a.queue.qpn, 1));
-	r.a.queue.ready = r.a.queue.resv = 1;
+	r.a.queue.resv = 1;
+	r.a.queue.turn = oriel_mlx5_turn(1, ORIEL_MLX5_TOLD);
 	assert_int_equal(side_wait(&r.a, 0), ORIEL_OK);
 	arena_close(&r);
 }

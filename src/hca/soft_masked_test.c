@@ -126,7 +126,7 @@ static uint64_t post_swap64(struct side *s, const struct side *to, uint64_t offs
 				     oriel_mlx5_head_of(&s->queue, index, 0), side_at(to, offset),
 				     side_at(s, OLD), swap);
 	assert_int_equal(oriel_mlx5_publish(&s->queue, index, 2, &limits), ORIEL_OK);
-	oriel_mlx5_ring(&s->queue, index + 2);
+	oriel_mlx5_ring(&s->queue);
 	return index;
 }
 

@@ -25,14 +25,42 @@ static inline char *soft_mr_at(const struct soft_mr *mr, uint64_t address)
 	return mr->base + (address - mr->iova);
 }
 
+/*
+ * The GPU whose memory @node uses. Closed with the node. is_far(): does @at lie
+ * there, for all that the driver knows?
+ */
+enum oriel_status ori_soft_far_open(const struct ori_gpu *gpu, struct soft_far **far);
+void ori_soft_far_close(struct soft_far *far); /* NULL is allowed */
+bool ori_soft_far_has(struct soft_far *far, const char *at);
+
+/* Is the byte of @mr at @at out of reach of loads and stores? @mr NULL: no. */
+bool ori_soft_is_far(const struct soft_mr *mr, const char *at);
+
+/* Was all of @mr there when it was registered? */
+static inline bool ori_soft_is_vouched(const struct soft_mr *mr)
+{
+	return !mr || mr->side != SOFT_EITHER;
+}
+
+/*
+ * Copy from, and to, memory of @mr wherever it lies (NULL: the adapter's own);
+ * done on return. False: the GPU does not do it any more, or there is no such
+ * memory.
+ */
+bool ori_soft_load(const struct soft_mr *mr, void *to, const char *from, size_t length);
+bool ori_soft_store(const struct soft_mr *mr, char *to, const void *from, size_t length);
+
 /* Copy; an aligned word of 8 or 4 bytes is read and written whole, with acquire and release. */
 void ori_soft_copy(void *to, const void *from, size_t length);
 
-/* Does a write to @mr wait in the queue? */
-bool ori_soft_is_held(const struct soft_mr *mr);
+/* Does a write to @at, of @mr, wait in the queue? Memory of GPUs takes all at once. */
+bool ori_soft_is_held(const struct soft_mr *mr, const char *at);
 
-/* Write as the PCIe rules say: strict writes push out all that came before. */
-void ori_soft_write(struct soft_mr *mr, char *to, const void *from, size_t length);
+/*
+ * Write as the PCIe rules say: strict writes push out all that came before.
+ * False as ori_soft_store() has it.
+ */
+bool ori_soft_write(struct soft_mr *mr, char *to, const void *from, size_t length);
 
 /* Let one held write reach memory, if it is time; false if it is not. */
 bool ori_soft_held_leak(struct soft_node *node);

@@ -133,11 +133,20 @@ void ori_soft_copy(void *to, const void *from, size_t length)
 		memmove(to, from, length);
 }
 
-bool ori_soft_is_held(const struct soft_mr *mr)
+bool ori_soft_is_far(const struct soft_mr *mr, const char *at)
+{
+	if (!mr || mr->side != SOFT_EITHER)
+		return mr && mr->side == SOFT_FAR;
+	return ori_soft_far_has(mr->node->far, at);
+}
+
+bool ori_soft_is_held(const struct soft_mr *mr, const char *at)
 {
 	const struct soft_scenario *s = &mr->node->scenario;
 
-	return s->below_owner || (s->relaxed && (mr->access & ORI_HCA_RELAXED_ORDERING));
+	if (!s->below_owner && !(s->relaxed && (mr->access & ORI_HCA_RELAXED_ORDERING)))
+		return false;
+	return ori_soft_is_vouched(mr) && !ori_soft_is_far(mr, at);
 }
 
 /* The oldest if their order stays, else any. */
@@ -205,15 +214,13 @@ static void mr_hold(struct soft_node *node, char *to, const char *from, size_t l
 	node->counters.relaxed++;
 }
 
-void ori_soft_write(struct soft_mr *mr, char *to, const void *from, size_t length)
+bool ori_soft_write(struct soft_mr *mr, char *to, const void *from, size_t length)
 {
 	const char *at = from;
 
-	if (!ori_soft_is_held(mr)) {
+	if (!ori_soft_is_held(mr, to)) {
 		ori_soft_held_drain(mr->node);
-		if (to != at)
-			ori_soft_copy(to, at, length);
-		return;
+		return to == at || ori_soft_store(mr, to, at, length);
 	}
 	while (length > 0) {
 		size_t part = length < SOFT_CHUNK ? length : SOFT_CHUNK;
@@ -223,4 +230,5 @@ void ori_soft_write(struct soft_mr *mr, char *to, const void *from, size_t lengt
 		at += part;
 		length -= part;
 	}
+	return true;
 }

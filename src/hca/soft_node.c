@@ -16,6 +16,7 @@
 static void node_free(struct soft_node *node)
 {
 	ori_soft_keys_close(&node->keys);
+	ori_soft_far_close(node->far);
 	free(node->held);
 	while (node->page_count)
 		free(node->pages[--node->page_count]);

@@ -39,6 +39,7 @@
 #define SOFT_PSN_MASK 0x00ffffffu
 
 struct soft_link;
+struct soft_far;
 
 /* Where an adapter is found; the bytes of ori_hca_qp_address.adapter. */
 struct soft_address {
@@ -55,6 +56,13 @@ struct soft_address {
 
 static_assert(sizeof(struct soft_address) == ORI_HCA_ADDRESS, "goes over the wire");
 
+/* Whose memory it is. What is a GPU's is far: no CPU loads or stores there. */
+enum soft_side {
+	SOFT_NEAR,
+	SOFT_FAR,
+	SOFT_EITHER, /* each address has to be asked for */
+};
+
 struct soft_mr {
 	struct soft_node *node;
 	char *base;
@@ -62,6 +70,7 @@ struct soft_mr {
 	uint64_t length;
 	uint32_t key;
 	unsigned access;
+	enum soft_side side;
 };
 
 struct soft_key {
@@ -90,8 +99,12 @@ struct soft_cq {
 	uint64_t next;     /* index of the next CQE */
 	uint64_t error_at; /* index of the first error CQE, SOFT_NEVER if none */
 	bool is_collapsed;
-	bool is_overrun;
+	uint32_t is_overrun;    /* read without the lock as well */
 	const uint32_t *record; /* NULL: is never overrun */
+	/* polled by calls: the adapter owns the ring and counts */
+	bool is_called;
+	uint64_t polled; /* read without the lock as well */
+	uint32_t own_record;
 	uint32_t late_count;
 	struct soft_late late[SOFT_LATE]; /* in the order of their indices */
 };
@@ -175,6 +188,8 @@ struct soft_qp {
 	uint64_t fetch;
 	uint64_t retired;
 	uint64_t stall_until;
+	uint64_t resume_at;  /* the peer had no receive: nothing is sent before */
+	uint64_t not_ready;  /* times that it had none, one after the other */
 	struct soft_wqe wqe; /* fetched, behind a gate */
 	bool has_wqe;
 	bool is_stopped;  /* a flight has failed: nothing is fetched any more */
@@ -191,14 +206,26 @@ struct soft_qp {
 	uint32_t expected; /* PSN */
 	bool has_ack;      /* owed */
 	bool has_nak;
-	bool is_gap;     /* a packet is missing, and that has been told */
-	uint8_t refusal; /* syndrome of the request that broke this QP, 0 if none */
+	bool is_gap;       /* a packet is missing, and that has been told */
+	bool is_not_ready; /* the NAK that is owed says that there is no receive */
+	uint8_t refusal;   /* syndrome of the request that broke this QP, 0 if none */
 	uint32_t refusal_psn;
 	uint64_t answer; /* owed to this question, 0 if none is */
 	uint32_t replies_head, replies_count;
 	struct soft_reply replies[SOFT_REPLIES];
 	uint32_t replay_next;
 	struct soft_replay replays[SOFT_REPLAYS];
+
+	/* posted to by calls: ids is NULL if it is not */
+	uint64_t *ids;   /* [depth] of the WQEs */
+	uint64_t posted; /* WQEs below have been posted */
+	uint64_t polled; /* ... and polled */
+	uint64_t bell;   /* its doorbell, and its record */
+	uint32_t own_record[2];
+	struct soft_cq *receive_cq;
+	uint32_t receive_room;
+	/* receives_polled <= receives_taken <= receives_posted <= receives_polled + receive_room */
+	uint64_t receives_posted, receives_taken, receives_polled;
 
 	/* the way out */
 	uint64_t quiet_until;
@@ -215,6 +242,7 @@ struct soft_node {
 	uint32_t **pages; /* [page_count] of doorbells; word 0 says whether the engine sleeps */
 	unsigned page_count;
 	struct soft_keys keys;
+	struct soft_far *far;  /* NULL: no memory of a GPU */
 	void *cqs[SOFT_TABLE]; /* struct soft_cq, by the low bits of their numbers */
 	void *qps[SOFT_TABLE]; /* struct soft_qp */
 	struct soft_qp *qp_list;

@@ -27,6 +27,9 @@ void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, 
 /* The same without an event. */
 void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome);
 
+/* Receives of a QP in error. */
+void ori_soft_receive_flush(struct soft_qp *qp);
+
 /* Complete what is done, in order. */
 void ori_soft_flight_retire(struct soft_qp *qp);
 
@@ -35,7 +38,8 @@ void ori_soft_flight_forget(struct soft_qp *qp, const struct soft_mr *mr);
 
 /* The next flight that has something to send now, or NULL. */
 struct soft_flight *ori_soft_requester_next(struct soft_qp *qp);
-void ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *flight,
+/* False: there is no frame, for the QP has failed. */
+bool ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *flight,
 			     struct soft_frame *frame);
 /* As ori_soft_sq_due(). */
 uint64_t ori_soft_requester_due(const struct soft_qp *qp);

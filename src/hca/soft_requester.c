@@ -85,6 +85,8 @@ struct soft_flight *ori_soft_requester_next(struct soft_qp *qp)
 		return NULL;
 	if (qp->sending < qp->retired)
 		qp->sending = qp->retired;
+	if (qp->resume_at > qp->node->engine->now)
+		return NULL;
 	while (qp->sending < qp->fetch) {
 		f = soft_flight(qp, qp->sending);
 		if (f->syndrome || f->ready_at > qp->node->engine->now)
@@ -101,7 +103,19 @@ static void requester_arm(struct soft_qp *qp)
 	qp->timer = qp->node->engine->now + qp->node->scenario.ack;
 }
 
-static void requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
+/* Local memory that has a key, and cannot be copied. */
+static void requester_miss(struct soft_qp *qp, const struct soft_flight *f)
+{
+	bool is_vouched = ori_soft_is_vouched(f->mr);
+
+	ori_soft_qp_fail(qp, is_vouched ? ORIEL_MLX5_LOCAL_OPERATION : ORIEL_MLX5_LOCAL_PROTECTION,
+			 "WQE %llu (opcode 0x%02x): %p %s", (unsigned long long)f->index,
+			 f->wqe.opcode, (void *)f->local,
+			 is_vouched ? "of the GPU cannot be copied"
+				    : "is no memory, or a broken GPU's");
+}
+
+static bool requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
 				 struct soft_frame *frame)
 {
 	uint64_t mtu = qp->node->scenario.mtu, at = (uint64_t)f->sent * mtu;
@@ -115,9 +129,12 @@ static void requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
 		ori_soft_held_drain(qp->node);
 	length = f->wqe.length - at < run * mtu ? f->wqe.length - at : run * mtu;
 	frame->h.packets = run;
-	ori_soft_frame_attach(frame, f->mr, f->wqe.is_inline ? (char *)f->wqe.data : f->local + at,
-			      (uint32_t)length);
+	if (!ori_soft_frame_attach(frame, f->mr,
+				   f->wqe.is_inline ? (char *)f->wqe.data : f->local + at,
+				   (uint32_t)length))
+		return false;
 	f->sent += run;
+	return true;
 }
 
 /* What is left of a READ is asked for at once. */
@@ -136,7 +153,7 @@ static void requester_fill_atomic(struct soft_flight *f, struct soft_frame *fram
 	struct soft_masks masks = {f->wqe.mask, f->wqe.swap_mask};
 
 	if (ori_soft_wqe_is_masked(&f->wqe))
-		ori_soft_frame_attach(frame, NULL, (char *)&masks, sizeof(masks));
+		(void)ori_soft_frame_attach(frame, NULL, (char *)&masks, sizeof(masks));
 	frame->h.operand = f->wqe.operand;
 	frame->h.compare = f->wqe.compare;
 	f->sent = f->packets;
@@ -145,6 +162,8 @@ static void requester_fill_atomic(struct soft_flight *f, struct soft_frame *fram
 static enum soft_frame_type requester_type(const struct soft_wqe *wqe)
 {
 	switch (wqe->opcode) {
+	case ORIEL_MLX5_WRITE_IMM:
+		return SOFT_WRITE_IMM;
 	case ORIEL_MLX5_READ:
 		return SOFT_READ;
 	case ORIEL_MLX5_FETCH_ADD:
@@ -159,7 +178,7 @@ static enum soft_frame_type requester_type(const struct soft_wqe *wqe)
 	return SOFT_WRITE;
 }
 
-void ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *f, struct soft_frame *frame)
+bool ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *f, struct soft_frame *frame)
 {
 	enum soft_frame_type type = requester_type(&f->wqe);
 
@@ -167,9 +186,13 @@ void ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *f, struct s
 	frame->h.address = f->wqe.remote;
 	frame->h.rkey = f->wqe.rkey;
 	frame->h.total = f->wqe.length;
-	if (type == SOFT_WRITE) {
+	if (ori_soft_wqe_is_writing(&f->wqe)) {
+		frame->h.compare = f->wqe.immediate;
 		frame->h.operand = (uint64_t)f->sent * qp->node->scenario.mtu;
-		requester_fill_write(qp, f, frame);
+		if (!requester_fill_write(qp, f, frame)) {
+			requester_miss(qp, f);
+			return false;
+		}
 	} else if (type == SOFT_READ) {
 		requester_fill_read(qp, f, frame);
 	} else {
@@ -177,6 +200,7 @@ void ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *f, struct s
 	}
 	if (qp->timer == SOFT_NEVER)
 		requester_arm(qp);
+	return true;
 }
 
 uint64_t ori_soft_requester_due(const struct soft_qp *qp)
@@ -189,6 +213,8 @@ uint64_t ori_soft_requester_due(const struct soft_qp *qp)
 	f = &qp->flights[qp->sending % SOFT_FLIGHTS];
 	if (!f->syndrome && f->ready_at > qp->node->engine->now && f->ready_at < due)
 		due = f->ready_at;
+	if (qp->resume_at > qp->node->engine->now && qp->resume_at < due)
+		due = qp->resume_at;
 	return due;
 }
 
@@ -258,6 +284,7 @@ bool ori_soft_requester_timer(struct soft_qp *qp)
 static void requester_progress(struct soft_qp *qp)
 {
 	qp->tries = 0;
+	qp->not_ready = 0;
 	qp->asked = 0;
 	if (requester_oldest(qp))
 		requester_arm(qp);
@@ -319,6 +346,21 @@ static void requester_ack(struct soft_qp *qp, const struct soft_header *h)
 	ori_soft_flight_retire(qp);
 }
 
+/* The peer has no receive for an immediate: the same again after a while. */
+static void requester_put_off(struct soft_qp *qp)
+{
+	const struct soft_scenario *s = &qp->node->scenario;
+
+	if (s->rnr_retry != SOFT_FOR_EVER && qp->not_ready++ == s->rnr_retry) {
+		ori_soft_qp_fail(qp, ORIEL_MLX5_NOT_READY_EXCEEDED,
+				 "QP 0x%06x has had no receive %llu times", qp->peer_qpn,
+				 (unsigned long long)qp->not_ready);
+		return;
+	}
+	requester_rewind(qp);
+	qp->resume_at = qp->node->engine->now + s->rnr;
+}
+
 /* Everything before the packet it is about has been executed. */
 static void requester_nak(struct soft_qp *qp, const struct soft_header *h)
 {
@@ -331,6 +373,8 @@ static void requester_nak(struct soft_qp *qp, const struct soft_header *h)
 		return;
 	if (!h->code)
 		requester_rewind(qp);
+	else if (h->code == ORIEL_MLX5_NOT_READY_EXCEEDED)
+		requester_put_off(qp);
 	else if ((uint32_t)soft_psn_diff(h->psn, oldest->psn) < oldest->packets)
 		ori_soft_qp_fail(qp, h->code, "the peer refused WQE %llu (opcode 0x%02x)",
 				 (unsigned long long)oldest->index, oldest->wqe.opcode);
@@ -343,7 +387,7 @@ static struct soft_flight *requester_match(struct soft_qp *qp, const struct soft
 	int32_t ahead;
 
 	if (!f || (f->wqe.opcode == ORIEL_MLX5_READ) != (h->type == SOFT_DATA) ||
-	    f->wqe.opcode == ORIEL_MLX5_WRITE)
+	    ori_soft_wqe_is_writing(&f->wqe))
 		return NULL;
 	ahead = soft_psn_diff(h->psn, soft_psn_add(f->psn, f->acked));
 	if (ahead > 0)
@@ -369,27 +413,27 @@ static void requester_data(struct soft_qp *qp, const struct soft_header *h, cons
 	if (!f || !requester_fits(f, h, node->scenario.mtu))
 		return;
 	to = h->length ? f->local + f->acked * node->scenario.mtu : NULL;
-	if (to && node->scenario.late_read && ori_soft_is_held(f->mr))
-		ori_soft_write(f->mr, to, payload, h->length);
-	else if (to != payload)
-		ori_soft_copy(to, payload, h->length);
+	if (to && node->scenario.late_read && ori_soft_is_held(f->mr, to)) {
+		(void)ori_soft_write(f->mr, to, payload, h->length);
+	} else if (to != payload && !ori_soft_store(f->mr, to, payload, h->length)) {
+		requester_miss(qp, f);
+		return;
+	}
 	requester_advance(qp, f, f->acked + h->packets);
 	requester_progress(qp);
 	ori_soft_flight_retire(qp);
 }
 
 /* 4 bytes come big-endian from every adapter, 8 from some. */
-static void requester_result(struct soft_qp *qp, const struct soft_flight *f, uint64_t old)
+static bool requester_result(struct soft_qp *qp, const struct soft_flight *f, uint64_t old)
 {
 	uint32_t swapped = oriel_dev_swap_bytes32((uint32_t)old);
 
-	if (f->wqe.length == sizeof(swapped)) {
-		ori_soft_copy(f->local, &swapped, sizeof(swapped));
-		return;
-	}
+	if (f->wqe.length == sizeof(swapped))
+		return ori_soft_store(f->mr, f->local, &swapped, sizeof(swapped));
 	if (qp->node->scenario.big_endian)
 		old = oriel_dev_swap_bytes(old);
-	ori_soft_copy(f->local, &old, sizeof(old));
+	return ori_soft_store(f->mr, f->local, &old, sizeof(old));
 }
 
 static void requester_old(struct soft_qp *qp, const struct soft_header *h)
@@ -398,7 +442,10 @@ static void requester_old(struct soft_qp *qp, const struct soft_header *h)
 
 	if (!f)
 		return;
-	requester_result(qp, f, h->operand);
+	if (!requester_result(qp, f, h->operand)) {
+		requester_miss(qp, f);
+		return;
+	}
 	requester_advance(qp, f, 1);
 	requester_progress(qp);
 	ori_soft_flight_retire(qp);
@@ -434,13 +481,17 @@ char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,
 {
 	struct soft_node *node = qp->node;
 	struct soft_flight *f;
+	char *to;
 
 	if (qp->state != SOFT_READY)
 		return NULL;
 	f = requester_match(qp, h);
-	if (!f || !requester_fits(f, h, node->scenario.mtu) ||
-	    (node->scenario.late_read && ori_soft_is_held(f->mr)))
+	if (!f || !requester_fits(f, h, node->scenario.mtu))
+		return NULL;
+	to = f->local + f->acked * node->scenario.mtu;
+	if (!ori_soft_is_vouched(f->mr) || ori_soft_is_far(f->mr, to) ||
+	    (node->scenario.late_read && ori_soft_is_held(f->mr, to)))
 		return NULL;
 	*mr = f->mr;
-	return f->local + f->acked * node->scenario.mtu;
+	return to;
 }

@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "hca/soft_cq.h"
 #include "hca/soft_memory.h"
 #include "hca/soft_qp.h"
 
 static const char *const responder_names[SOFT_FRAME_TYPES] = {
 	[SOFT_WRITE] = "WRITE",
+	[SOFT_WRITE_IMM] = "WRITE with immediate data",
 	[SOFT_READ] = "READ",
 	[SOFT_ADD] = "fetch-and-add",
 	[SOFT_SWAP] = "compare-and-swap",
@@ -37,10 +39,23 @@ static void responder_refuse(struct soft_qp *qp, const struct soft_header *h, ui
 	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);
 }
 
+/* Registered memory, which its GPU does not move. */
+static void responder_miss(struct soft_qp *qp, const struct soft_header *h, uint32_t psn)
+{
+	responder_refuse(qp, h, psn, ORIEL_MLX5_REMOTE_OPERATION,
+			 "memory of the GPU cannot be copied");
+}
+
+static bool responder_is_write(const struct soft_header *h)
+{
+	return h->type == SOFT_WRITE || h->type == SOFT_WRITE_IMM;
+}
+
 static unsigned responder_access(const struct soft_header *h)
 {
 	switch (h->type) {
 	case SOFT_WRITE:
+	case SOFT_WRITE_IMM:
 		return ORI_HCA_REMOTE_WRITE;
 	case SOFT_READ:
 		return ORI_HCA_REMOTE_READ;
@@ -54,6 +69,35 @@ static struct soft_mr *responder_find(struct soft_qp *qp, const struct soft_head
 	return ori_soft_mr_find(qp->node, h->rkey, h->address, h->total, responder_access(h), why);
 }
 
+/* Does @h bring the end of a WRITE with immediate data, which takes a receive? */
+static bool responder_is_taking(const struct soft_header *h)
+{
+	return h->type == SOFT_WRITE_IMM && h->operand + h->length == h->total;
+}
+
+static bool responder_has_receive(const struct soft_qp *qp)
+{
+	return qp->receives_taken < qp->receives_posted;
+}
+
+/* The peer shall ask again later, and is told so once. */
+static void responder_put_off(struct soft_qp *qp)
+{
+	qp->node->counters.not_ready++;
+	qp->has_nak = true;
+	qp->is_not_ready = true;
+	qp->is_gap = true;
+}
+
+/* The CQE pushes out what was written before it, but for what only a READ does. */
+static void responder_take(struct soft_qp *qp, const struct soft_header *h)
+{
+	if (!qp->node->scenario.below_owner)
+		ori_soft_held_drain(qp->node);
+	ori_soft_cq_receive(qp->receive_cq, qp, qp->receives_taken++, h->total,
+			    (uint32_t)h->compare, 0);
+}
+
 static void responder_write(struct soft_qp *qp, const struct soft_header *h, uint32_t skip,
 			    const char *payload)
 {
@@ -61,17 +105,26 @@ static void responder_write(struct soft_qp *qp, const struct soft_header *h, uin
 	struct soft_mr *mr;
 	const char *why;
 
+	if (responder_is_taking(h) && !responder_has_receive(qp)) {
+		responder_put_off(qp);
+		return;
+	}
 	if (h->total) {
 		mr = responder_find(qp, h, &why);
 		if (!mr) {
 			responder_refuse(qp, h, qp->expected, ORIEL_MLX5_REMOTE_ACCESS, why);
 			return;
 		}
-		ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead, payload + lead,
-			       h->length - lead);
+		if (!ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead,
+				    payload + lead, h->length - lead)) {
+			responder_miss(qp, h, qp->expected);
+			return;
+		}
 	}
 	qp->expected = soft_psn_add(qp->expected, h->packets - skip);
 	qp->has_ack = true;
+	if (responder_is_taking(h))
+		responder_take(qp, h);
 }
 
 static struct soft_reply *responder_reply(struct soft_qp *qp, uint8_t type,
@@ -157,24 +210,26 @@ static uint64_t responder_result(const struct soft_header *h, const struct soft_
 }
 
 /* Atomic with respect to other adapters of this process, and to nobody else. */
-static uint64_t responder_apply(const struct soft_header *h, const struct soft_masks *masks,
-				void *at)
+static bool responder_apply(const struct soft_header *h, const struct soft_masks *masks,
+			    const struct soft_mr *mr, char *at, uint64_t *old)
 {
 	bool is_short = h->total == sizeof(uint32_t);
-	uint64_t old = is_short ? oriel_dev_load_acquire32(at) : oriel_dev_load_acquire(at);
-	uint64_t new = responder_result(h, masks, old);
+	uint32_t half = 0;
+	uint64_t whole = 0;
 
-	if (is_short)
-		oriel_dev_store_release32(at, (uint32_t) new);
-	else
-		oriel_dev_store_release(at, new);
-	return old;
+	if (!ori_soft_load(mr, is_short ? (void *)&half : &whole, at, h->total))
+		return false;
+	*old = is_short ? half : whole;
+	whole = responder_result(h, masks, *old);
+	half = (uint32_t)whole;
+	return ori_soft_store(mr, at, is_short ? (const void *)&half : &whole, h->total);
 }
 
 static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, const char *payload)
 {
 	struct soft_replay *replay = &qp->replays[qp->replay_next];
 	struct soft_masks masks = {0};
+	uint64_t old;
 	const char *why;
 	struct soft_mr *mr = responder_find(qp, h, &why);
 	char *at = mr ? soft_mr_at(mr, h->address) : NULL;
@@ -190,11 +245,11 @@ static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, co
 	ori_soft_held_settle(qp->node, at, h->total);
 	if (h->length)
 		memcpy(&masks, payload, sizeof(masks));
-	*replay = (struct soft_replay){
-		.psn = h->psn,
-		.is_valid = true,
-		.value = responder_apply(h, &masks, at),
-	};
+	if (!responder_apply(h, &masks, mr, at, &old)) {
+		responder_miss(qp, h, h->psn);
+		return;
+	}
+	*replay = (struct soft_replay){.psn = h->psn, .is_valid = true, .value = old};
 	qp->replay_next = (qp->replay_next + 1) % SOFT_REPLAYS;
 	responder_reply(qp, SOFT_OLD, h)->value = replay->value;
 	qp->expected = soft_psn_add(qp->expected, 1);
@@ -214,7 +269,7 @@ static void responder_again(struct soft_qp *qp, const struct soft_header *h, uin
 			    const char *payload)
 {
 	qp->node->counters.replayed++;
-	if (h->type == SOFT_WRITE) {
+	if (responder_is_write(h)) {
 		if (behind < h->packets)
 			responder_write(qp, h, behind, payload);
 		qp->has_ack = true;
@@ -241,7 +296,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		qp->is_gap = true;
 		return;
 	}
-	if (h->type != SOFT_WRITE && qp->replies_count == SOFT_REPLIES)
+	if (!responder_is_write(h) && qp->replies_count == SOFT_REPLIES)
 		return;
 	soft_trace(qp->node->engine, 'R', qp->qpn, h->psn);
 	if (ahead < 0) {
@@ -249,7 +304,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		return;
 	}
 	qp->is_gap = false;
-	if (h->type == SOFT_WRITE)
+	if (responder_is_write(h))
 		responder_write(qp, h, 0, payload);
 	else if (h->type == SOFT_READ)
 		responder_read(qp, h, false);
@@ -261,14 +316,19 @@ char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 				struct soft_mr **mr)
 {
 	const char *why;
+	char *to;
 
-	if (qp->state != SOFT_READY || h->type != SOFT_WRITE || h->psn != qp->expected)
+	if (qp->state != SOFT_READY || !responder_is_write(h) || h->psn != qp->expected ||
+	    (responder_is_taking(h) && !responder_has_receive(qp)))
 		return NULL;
 	*mr = responder_find(qp, h, &why);
-	if (!*mr || ori_soft_is_held(*mr))
+	if (!*mr)
+		return NULL;
+	to = soft_mr_at(*mr, h->address) + h->operand;
+	if (ori_soft_is_far(*mr, to) || ori_soft_is_held(*mr, to))
 		return NULL;
 	ori_soft_held_drain(qp->node);
-	return soft_mr_at(*mr, h->address) + h->operand;
+	return to;
 }
 
 bool ori_soft_responder_has_output(const struct soft_qp *qp)
@@ -315,8 +375,12 @@ static bool responder_fill_data(struct soft_qp *qp, struct soft_reply *r, struct
 	length = r->total - at < run * mtu ? r->total - at : run * mtu;
 	ori_soft_frame_begin(frame, qp, SOFT_DATA, soft_psn_add(r->psn, r->sent));
 	frame->h.packets = run;
-	ori_soft_frame_attach(frame, mr, mr ? soft_mr_at(mr, r->address) + at : NULL,
-			      (uint32_t)length);
+	if (!ori_soft_frame_attach(frame, mr, mr ? soft_mr_at(mr, r->address) + at : NULL,
+				   (uint32_t)length)) {
+		qp->replies_count = 0;
+		responder_miss(qp, &h, soft_psn_add(r->psn, r->sent));
+		return false;
+	}
 	r->sent += run;
 	if (r->sent == r->packets)
 		responder_pop(qp);
@@ -339,7 +403,9 @@ bool ori_soft_responder_fill(struct soft_qp *qp, struct soft_frame *frame)
 		ori_soft_frame_begin(frame, qp, SOFT_NAK,
 				     qp->refusal ? qp->refusal_psn : qp->expected);
 		frame->h.code = qp->refusal;
-		qp->has_nak = false;
+		if (!qp->refusal && qp->is_not_ready)
+			frame->h.code = ORIEL_MLX5_NOT_READY_EXCEEDED;
+		qp->has_nak = qp->is_not_ready = false;
 		return true;
 	}
 	if (qp->has_ack) {

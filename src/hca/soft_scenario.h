@@ -12,6 +12,7 @@
 #include <oriel/status.h>
 
 #define SOFT_OFF UINT64_MAX /* of a count that may be 0 */
+#define SOFT_FOR_EVER 7u    /* of retries, as on the wire */
 
 struct soft_scenario {
 	uint64_t seed;
@@ -53,8 +54,10 @@ struct soft_scenario {
 	/* which QP, by the number of its creation, the counted faults are about */
 	uint64_t qp;
 
-	uint64_t ack;   /* time without progress until the peer is asked what has come */
-	uint64_t retry; /* times that what is lost is sent again */
+	uint64_t ack;       /* time without progress until the peer is asked what has come */
+	uint64_t retry;     /* times that what is lost is sent again */
+	uint64_t rnr;       /* time until a peer without a receive is asked again */
+	uint64_t rnr_retry; /* times that it is; SOFT_FOR_EVER */
 	uint64_t mtu;
 	uint64_t reads;      /* READs and atomics outstanding per QP */
 	uint64_t big_endian; /* results of atomics */

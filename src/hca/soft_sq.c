@@ -82,6 +82,7 @@ void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome)
 	qp->sending = qp->fetch;
 	qp->reads = 0;
 	sq_flush_rest(qp, syndrome);
+	ori_soft_receive_flush(qp);
 }
 
 void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, ...)
@@ -352,13 +353,27 @@ static void sq_start_rest(struct soft_qp *qp)
 	qp->is_stopped = is_stopped;
 }
 
+static const struct soft_cq *sq_overrun(const struct soft_qp *qp)
+{
+	if (qp->cq->is_overrun)
+		return qp->cq;
+	return qp->receive_cq && qp->receive_cq->is_overrun ? qp->receive_cq : NULL;
+}
+
+void ori_soft_receive_flush(struct soft_qp *qp)
+{
+	while (qp->receives_taken < qp->receives_posted)
+		ori_soft_cq_receive(qp->receive_cq, qp, qp->receives_taken++, 0, 0,
+				    ORIEL_MLX5_FLUSHED);
+}
+
 bool ori_soft_sq_step(struct soft_qp *qp)
 {
 	const struct soft_scenario *s = &qp->node->scenario;
 
-	if (qp->state == SOFT_READY && qp->cq->is_overrun) {
+	if (qp->state == SOFT_READY && sq_overrun(qp)) {
 		ori_soft_qp_fail(qp, ORIEL_MLX5_LOCAL_OPERATION, "CQ 0x%06x was overrun",
-				 qp->cq->cqn);
+				 sq_overrun(qp)->cqn);
 		return true;
 	}
 	if (qp->state == SOFT_ERROR)

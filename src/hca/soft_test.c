@@ -183,7 +183,7 @@ static void *post_signals(void *context)
 					 side_at(&me->pair->b, AT_WORD), oriel_mlx5_sink(q), 1);
 		if (oriel_mlx5_publish(q, index, 1, &limits) != ORIEL_OK)
 			return me;
-		oriel_mlx5_ring(q, index + 1);
+		oriel_mlx5_ring(q);
 		if (i % 16 == 15 && oriel_mlx5_wait(q, index, &limits) != ORIEL_OK)
 			return me;
 	}

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hca/soft_wire.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "hca/soft_link.h"
 #include "hca/soft_memory.h"
 #include "hca/soft_qp.h"
@@ -25,22 +28,41 @@ void ori_soft_frame_begin(struct soft_frame *f, const struct soft_qp *qp, enum s
 	f->copy = NULL;
 }
 
+static bool wire_fetch(struct soft_frame *f, const struct soft_mr *mr, const char *at)
+{
+	f->copy = malloc(f->h.length);
+	if (!f->copy)
+		return false;
+	f->payload = f->copy;
+	if (ori_soft_load(mr, f->copy, at, f->h.length))
+		return true;
+	free(f->copy);
+	f->copy = NULL;
+	return false;
+}
+
 /* What is short is copied now: its words may be in use, and are read whole. */
-void ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
+bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
 			   uint32_t length)
 {
 	f->h.length = length;
-	if (length <= SOFT_SMALL) {
-		ori_soft_copy(f->small, at, length);
-		return;
-	}
+	if (length <= SOFT_SMALL)
+		return ori_soft_load(mr, f->small, at, length);
+	if (!ori_soft_is_vouched(mr) || ori_soft_is_far(mr, at))
+		return wire_fetch(f, mr, at);
 	f->payload = at;
 	f->mr = mr;
+	return true;
+}
+
+static bool wire_is_write(const struct soft_header *h)
+{
+	return h->type == SOFT_WRITE || h->type == SOFT_WRITE_IMM;
 }
 
 static bool wire_has_payload(const struct soft_header *h)
 {
-	return h->type == SOFT_WRITE || h->type == SOFT_DATA;
+	return wire_is_write(h) || h->type == SOFT_DATA;
 }
 
 static bool wire_is_masked(const struct soft_header *h)
@@ -63,7 +85,7 @@ const char *ori_soft_header_flaw(const struct soft_header *h)
 	if (wire_is_masked(h) ? h->length != sizeof(struct soft_masks)
 			      : h->length > (wire_has_payload(h) ? h->packets * SOFT_PAGE : 0))
 		return "more payload than its packets hold, or no masks";
-	if (h->type == SOFT_WRITE && (h->operand > h->total || h->length > h->total - h->operand))
+	if (wire_is_write(h) && (h->operand > h->total || h->length > h->total - h->operand))
 		return "payload beyond the end of its message";
 	if ((h->type == SOFT_ADD || h->type == SOFT_SWAP) && h->total != 8)
 		return "an atomic that is not 8 bytes";
@@ -84,7 +106,7 @@ static bool wire_fits(const struct soft_qp *qp, const struct soft_header *h)
 
 	if (h->type == SOFT_READ)
 		return h->packets == soft_packets(h->total, mtu);
-	return h->type != SOFT_WRITE || h->packets == soft_packets(h->length, mtu);
+	return !wire_is_write(h) || h->packets == soft_packets(h->length, mtu);
 }
 
 static struct soft_qp *wire_find(struct soft_engine *e, const struct soft_header *h)
@@ -193,8 +215,7 @@ static bool wire_fill(struct soft_qp *qp, struct soft_frame *frame)
 	if (ori_soft_responder_has_output(qp))
 		return ori_soft_responder_fill(qp, frame);
 	f = ori_soft_requester_next(qp);
-	ori_soft_requester_fill(qp, f, frame);
-	return true;
+	return ori_soft_requester_fill(qp, f, frame);
 }
 
 /* Packets of one QP wait in line, so that only those of different QPs overtake. */
@@ -266,13 +287,27 @@ static bool wire_egress_here(struct soft_qp *qp)
 	if (!wire_fill(qp, &frame))
 		return true;
 	wire_send_here(qp, &frame, wire_copies(qp, &frame.h));
+	free(frame.copy);
 	return true;
 }
 
-/* A frame is filled in in place; one that is sent twice is so at the next chance. */
+/* Each frees what it has read from a GPU. */
+static bool wire_repeat(struct soft_frame *again, const struct soft_frame *frame)
+{
+	*again = *frame;
+	if (!frame->copy)
+		return true;
+	again->payload = again->copy = malloc(frame->h.length);
+	if (!again->copy)
+		return false;
+	memcpy(again->copy, frame->copy, frame->h.length);
+	return true;
+}
+
+/* A frame is filled in in place; one that is sent twice is so if there is room. */
 static bool wire_egress_link(struct soft_qp *qp)
 {
-	struct soft_frame *frame = ori_soft_link_room(qp->link), again;
+	struct soft_frame *frame = ori_soft_link_room(qp->link), *again;
 	unsigned copies;
 
 	if (!frame || !wire_fill(qp, frame))
@@ -280,14 +315,16 @@ static bool wire_egress_link(struct soft_qp *qp)
 	copies = wire_copies(qp, &frame->h);
 	if (ori_soft_link_is_lost(qp->link)) {
 		qp->node->counters.swallowed++;
+		copies = 0;
+	}
+	if (!copies) {
+		free(frame->copy);
 		return true;
 	}
-	again = *frame;
-	while (copies-- && frame) {
-		*frame = again;
+	ori_soft_link_push(qp->link);
+	again = copies > 1 ? ori_soft_link_room(qp->link) : NULL;
+	if (again && wire_repeat(again, frame))
 		ori_soft_link_push(qp->link);
-		frame = ori_soft_link_room(qp->link);
-	}
 	return true;
 }
 

@@ -17,18 +17,19 @@
 #include "hca/soft_objects.h"
 
 #define SOFT_WIRE_MAGIC 0x4843u
-#define SOFT_WIRE_VERSION 2u
+#define SOFT_WIRE_VERSION 3u
 
 enum soft_frame_type {
 	SOFT_HELLO = 1, /* operand: cookie of the sender, compare: of the receiver */
 	SOFT_WRITE,
+	SOFT_WRITE_IMM, /* compare: the immediate data */
 	SOFT_READ,
 	SOFT_ADD,
 	SOFT_SWAP,
 	SOFT_MASKED_ADD, /* the payload is struct soft_masks */
 	SOFT_MASKED_SWAP,
 	SOFT_ACK,    /* of all up to psn */
-	SOFT_NAK,    /* code 0: psn is awaited; else the syndrome for it */
+	SOFT_NAK,    /* code 0: psn is awaited; else the syndrome for it, 0x16: not ready for it */
 	SOFT_DATA,   /* of a READ */
 	SOFT_OLD,    /* of an atomic, in operand */
 	SOFT_ASK,    /* question number operand; never lost on purpose */
@@ -78,8 +79,11 @@ static inline const char *soft_frame_payload(const struct soft_frame *f)
 void ori_soft_frame_begin(struct soft_frame *f, const struct soft_qp *qp, enum soft_frame_type type,
 			  uint32_t psn);
 
-/* The payload is [@at, @at + @length) of @mr (NULL: of nothing registered). */
-void ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
+/*
+ * The payload is [@at, @at + @length) of @mr (NULL: of nothing registered). False:
+ * it cannot be read.
+ */
+bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
 			   uint32_t length);
 
 /* Pure: what is wrong with a header that came over a socket, or NULL. */

@@ -45,7 +45,8 @@ static const char *wqe_control(const uint8_t *b, uint64_t index, uint32_t qpn, s
 		return "a length that is not 1 to 5 units of 16 bytes";
 	if (b[8])
 		return "a signature, which this QP does not use";
-	if (!wqe_is_zero(b + 9, 2) || !wqe_is_zero(b + 12, 4))
+	if (!wqe_is_zero(b + 9, 2) ||
+	    (w->opcode != ORIEL_MLX5_WRITE_IMM && !wqe_is_zero(b + 12, 4)))
 		return "reserved bytes that are not zero";
 	if (b[11] & 0x11)
 		return "reserved bits beside the fence";
@@ -110,7 +111,7 @@ static const char *wqe_move(const uint8_t *b, uint32_t units, struct soft_wqe *w
 
 	if (flaw || units == 2)
 		return flaw;
-	if (w->opcode == ORIEL_MLX5_WRITE && (b[32] & 0x80))
+	if (ori_soft_wqe_is_writing(w) && (b[32] & 0x80))
 		return wqe_inline(b + 32, units, w);
 	if (units != 3)
 		return "a length that is not that of its operation";
@@ -215,6 +216,9 @@ const char *ori_soft_wqe_parse(const uint8_t *bytes, unsigned blocks, uint64_t i
 	switch (wqe->opcode) {
 	case ORIEL_MLX5_NOP:
 		return units == 1 ? NULL : "a length that is not that of its operation";
+	case ORIEL_MLX5_WRITE_IMM:
+		wqe->immediate = wqe_word(bytes + ORIEL_MLX5_WQE_IMMEDIATE);
+		return wqe_move(bytes, units, wqe);
 	case ORIEL_MLX5_WRITE:
 	case ORIEL_MLX5_READ:
 		return wqe_move(bytes, units, wqe);
@@ -240,6 +244,11 @@ bool ori_soft_wqe_is_masked(const struct soft_wqe *wqe)
 	       wqe->opcode == ORIEL_MLX5_MASKED_COMPARE_SWAP;
 }
 
+bool ori_soft_wqe_is_writing(const struct soft_wqe *wqe)
+{
+	return wqe->opcode == ORIEL_MLX5_WRITE || wqe->opcode == ORIEL_MLX5_WRITE_IMM;
+}
+
 bool ori_soft_wqe_is_double(const struct soft_wqe *wqe)
 {
 	return wqe->opcode == ORIEL_MLX5_MASKED_COMPARE_SWAP && wqe->length == 8;
@@ -253,7 +262,7 @@ bool ori_soft_wqe_is_fetching(const struct soft_wqe *wqe)
 
 bool ori_soft_wqe_is_remote(const struct soft_wqe *wqe)
 {
-	return wqe->opcode == ORIEL_MLX5_WRITE || ori_soft_wqe_is_fetching(wqe);
+	return ori_soft_wqe_is_writing(wqe) || ori_soft_wqe_is_fetching(wqe);
 }
 
 void ori_soft_wqe_dump(const uint8_t bytes[64], char *text, size_t size)

@@ -22,6 +22,7 @@ struct soft_wqe {
 	uint64_t operand, compare; /* of an atomic */
 	uint64_t mask, swap_mask;  /* of a masked one: compare mask or field boundary */
 	uint32_t wait_cqn, wait_index;
+	uint32_t immediate;
 	uint8_t data[SOFT_WQE_INLINE];
 };
 
@@ -38,6 +39,9 @@ const char *ori_soft_wqe_parse(const uint8_t *bytes, unsigned blocks, uint64_t i
 bool ori_soft_wqe_is_masked(const struct soft_wqe *wqe);
 /* Of two blocks? */
 bool ori_soft_wqe_is_double(const struct soft_wqe *wqe);
+
+/* A WRITE, with immediate data or without. */
+bool ori_soft_wqe_is_writing(const struct soft_wqe *wqe);
 
 /* READs and atomics, which bring something back. */
 bool ori_soft_wqe_is_fetching(const struct soft_wqe *wqe);

@@ -399,9 +399,9 @@ static void test_the_golden_error_cqe_is_understood(void **state)
 static void test_a_cqe_is_its_bytes(void **state)
 {
 	const struct oriel_mlx5_cqe failed = {
-		0x1c, 0x5abcd, 0x123456, 0, ORIEL_MLX5_FAILED, ORIEL_MLX5_WRITE, 0x15, 0x83};
+		0x1c, 0x5abcd, 0x123456, 0, ORIEL_MLX5_FAILED, ORIEL_MLX5_WRITE, 0x15, 0x83, 0};
 	const struct oriel_mlx5_cqe done = {
-		0x14, 0x1ff00, 0x42, 0x1020, ORIEL_MLX5_DONE, ORIEL_MLX5_READ, 0, 0};
+		0x14, 0x1ff00, 0x42, 0x1020, ORIEL_MLX5_DONE, ORIEL_MLX5_READ, 0, 0, 0};
 	static const unsigned char failed_tail[] = {0x00, 0x00, 0x83, 0x15, 0x08, 0x12,
 						    0x34, 0x56, 0xab, 0xcd, 0x00, 0xd1};
 	static const unsigned char done_tail[] = {0x00, 0x00, 0x00, 0x00, 0x10, 0x00,

@@ -4,9 +4,6 @@
  * to tell of a failure but the communicator: a wait takes its limit from the
  * handle, so that passing it breaks that. Plain C, also for the CPU: tests.
  */
-/* Of a window in GPU memory, self and mapped: no kernel reaches an adapter. */
-#define ORIEL_DEV_PATHS 6u
-
 #include <oriel/dev.h>
 
 #include "kernels/kernels.h"

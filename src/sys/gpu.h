@@ -191,6 +191,12 @@ struct ori_gpu_ops {
  */
 enum oriel_status ori_gpu_open(struct ori_gpu *gpu);
 
+/*
+ * The same GPU once more, closed by itself, with a stream of its own: copies
+ * there do not wait for what other threads do with @gpu.
+ */
+enum oriel_status ori_gpu_open_again(const struct ori_gpu *gpu, struct ori_gpu *again);
+
 /* Zeroed storage is closed. */
 void ori_gpu_close(struct ori_gpu *gpu);
 

@@ -220,6 +220,16 @@ enum oriel_status ori_gpu_open(struct ori_gpu *gpu)
 	return status;
 }
 
+enum oriel_status ori_gpu_open_again(const struct ori_gpu *gpu, struct ori_gpu *again)
+{
+	struct ori_gpu g = *gpu;
+	enum oriel_status status = gpu_open_stream(&g);
+
+	if (status == ORIEL_OK)
+		*again = g;
+	return status;
+}
+
 void ori_gpu_close(struct ori_gpu *gpu)
 {
 	struct ori_gpu_visit visit;

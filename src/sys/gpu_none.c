@@ -9,6 +9,12 @@ enum oriel_status ori_gpu_open(struct ori_gpu *gpu)
 	return ori_fail(ORIEL_ERR_UNSUPPORTED, "this library was built without cuda.h");
 }
 
+enum oriel_status ori_gpu_open_again(const struct ori_gpu *gpu, struct ori_gpu *again)
+{
+	(void)gpu;
+	return ori_gpu_open(again);
+}
+
 void ori_gpu_close(struct ori_gpu *gpu)
 {
 	*gpu = (struct ori_gpu){0};

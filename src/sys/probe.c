@@ -25,6 +25,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "sys/hugepages.h"
+#include "sys/ibverbs_built.h"
 #include "sys/nvml.h"
 
 #define DETAIL_LENGTH 256
@@ -289,8 +290,9 @@ static bool probe_ibverbs(char *detail)
 	devices = list(&count);
 	if (devices)
 		release(devices);
-	detail_add(detail, ": %d devices", count);
-	return count > 0;
+	detail_add(detail, ": %d devices%s", count,
+		   ori_ibverbs_is_built() ? "" : ", but Oriel was built without its header");
+	return count > 0 && ori_ibverbs_is_built();
 }
 
 static bool probe_mlx5(char *detail)

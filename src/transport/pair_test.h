@@ -41,8 +41,8 @@ struct pair {
 /* The link is of the last of @rails. */
 static inline void side_open(struct side *s, const char *config, unsigned peer, unsigned rails)
 {
-	struct ori_rdma_attr attr = {&ori_hca_soft_ops, config, DEPTH, &s->health,
-				     LONG_NS,           100,    rails};
+	struct ori_rdma_attr attr = {
+		&ori_hca_soft_ops, config, DEPTH, &s->health, LONG_NS, 100, rails, NULL, NULL};
 
 	s->memory = aligned_alloc(4096, LENGTH);
 	assert_non_null(s->memory);

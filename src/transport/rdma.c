@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "transport/rdma_kernel.h"
 
 #define RDMA_DEPTH 1024u
 #define RDMA_PULSE_DEPTH 16u
@@ -21,6 +22,7 @@ struct rdma_doorbell {
 /* The adapter of one rail. */
 struct rdma_rail {
 	const struct ori_hca_ops *ops;
+	const struct ori_gpu *gpu; /* of the attributes */
 	struct ori_hca *hca;
 	struct ori_hca_caps caps;
 	void *sink; /* results of atomics that nobody reads */
@@ -29,10 +31,13 @@ struct rdma_rail {
 	struct ori_hca_mr *whole_mr;
 	struct rdma_doorbell *free; /* doorbells that no queue has */
 	size_t free_count, free_room;
+	void **pages; /* [page_count] that those lie in, and this has pinned */
+	size_t page_count;
 };
 
 struct ori_rdma {
-	struct ori_rdma_attr attr; /* without defaults */
+	struct ori_rdma_cells cells; /* memory of the GPU for links */
+	struct ori_rdma_attr attr;   /* without defaults */
 	struct oriel_dev_keys whole_lkeys;
 	struct rdma_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
 };
@@ -43,8 +48,10 @@ struct ori_rdma_mr {
 
 /* One queue pair with its completion queue and rings. */
 struct rdma_queue {
+	/* Of a queue for kernels: what it began with, the words that change are the GPU's. */
 	struct oriel_mlx5_queue *dev;
-	void *rings; /* WQEs, then CQEs, then the doorbell record */
+	struct ori_mem *pinned; /* NULL, or what @rings is */
+	void *rings;            /* WQEs, then CQEs, then the doorbell record */
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
 	struct ori_hca_qp_address address;
@@ -55,13 +62,18 @@ struct rdma_queue {
  * what the companion adds to is memory of this process.
  */
 struct ori_rdma_link {
+	struct ori_rdma *rdma;
 	struct rdma_rail *rail;
-	uint32_t depth;
 	struct rdma_queue main;
 	struct rdma_queue companion;
 	struct rdma_queue responder;
 	struct rdma_queue pulse;
+	struct rdma_queue kernel;
+	struct rdma_queue kernel_companion;
+	struct rdma_queue kernel_responder;
+	bool has_kernel; /* both ends have */
 	struct oriel_dev_link dev;
+	struct ori_rdma_cell *cell; /* of the GPU; NULL without one */
 };
 
 static enum oriel_status rdma_open_sink(struct rdma_rail *r)
@@ -95,7 +107,8 @@ static enum oriel_status rdma_open_whole(struct rdma_rail *r, uint32_t *lkey)
 
 	status = r->ops->register_memory(r->hca, (void *)(uintptr_t)RDMA_PAGE,
 					 ((size_t)1 << 47) - 2 * RDMA_PAGE, RDMA_PAGE,
-					 ORI_HCA_LOCAL_WRITE, &r->whole_mr, &keys);
+					 ORI_HCA_LOCAL_WRITE | ORI_HCA_ANY_MEMORY, &r->whole_mr,
+					 &keys);
 	if (status == ORIEL_OK)
 		*lkey = keys.lkey;
 	return status;
@@ -107,6 +120,7 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
 	enum oriel_status status;
 
 	r->ops = rdma->attr.hca;
+	r->gpu = rdma->attr.gpu;
 	status = r->ops->open(rdma->attr.config, rail, &r->hca);
 	if (status != ORIEL_OK)
 		return status;
@@ -116,7 +130,9 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
 				  r->caps.name, rdma->attr.depth, r->caps.depth_max);
 		goto err_close_hca;
 	}
-	status = rdma_open_sink(r);
+	status = r->gpu ? r->ops->use_gpu(r->hca, r->gpu) : ORIEL_OK;
+	if (status == ORIEL_OK)
+		status = rdma_open_sink(r);
 	if (status != ORIEL_OK)
 		goto err_close_hca;
 	status = rdma_open_whole(r, &rdma->whole_lkeys.rail[rail]);
@@ -134,9 +150,12 @@ err_close_hca:
 
 static void rdma_close_rail(struct rdma_rail *r)
 {
+	while (r->page_count)
+		r->gpu->ops->unpin(r->gpu, r->pages[--r->page_count]);
 	r->ops->unregister_memory(r->whole_mr);
 	r->ops->unregister_memory(r->sink_mr);
 	r->ops->close(r->hca);
+	free(r->pages);
 	free(r->free);
 	free(r->sink);
 }
@@ -178,6 +197,7 @@ void ori_rdma_close(struct ori_rdma *r)
 		return;
 	for (rail = 0; rail < r->attr.rails; rail++)
 		rdma_close_rail(&r->rails[rail]);
+	ori_rdma_cells_close(&r->cells);
 	free(r);
 }
 
@@ -248,6 +268,21 @@ enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_rdma_event 
 	return status;
 }
 
+/* Kernels ring there, too. */
+static enum oriel_status rdma_pin_page(struct rdma_rail *r, void *page)
+{
+	void **more = realloc(r->pages, (r->page_count + 1) * sizeof(*more));
+	enum oriel_status status;
+
+	if (!more)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for doorbells");
+	r->pages = more;
+	status = r->gpu->ops->pin(r->gpu, page, RDMA_PAGE);
+	if (status == ORIEL_OK)
+		more[r->page_count++] = page;
+	return status;
+}
+
 static enum oriel_status rdma_add_page(struct rdma_rail *r)
 {
 	size_t room = r->free_room + RDMA_SLOTS, i;
@@ -259,6 +294,8 @@ static enum oriel_status rdma_add_page(struct rdma_rail *r)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for doorbells");
 	r->free = more;
 	status = r->ops->doorbell_page(r->hca, (void **)&page);
+	if (status == ORIEL_OK && r->gpu)
+		status = rdma_pin_page(r, page);
 	if (status != ORIEL_OK)
 		return status;
 	r->free_room = room;
@@ -308,19 +345,54 @@ static void rdma_close_queue(struct rdma_rail *r, struct rdma_queue *q)
 		r->ops->destroy_cq(q->cq);
 	if (q->dev && q->dev->doorbell)
 		rdma_give_doorbell(r, q->dev);
-	free(q->rings);
+	if (q->pinned) {
+		ori_mem_unpin(r->gpu, q->pinned);
+		ori_mem_unref(q->pinned);
+	} else {
+		free(q->rings);
+	}
 	free(q->dev);
 	memset(q, 0, sizeof(*q));
 }
 
-static enum oriel_status rdma_open_rings(struct rdma_queue *q, uint32_t depth)
+/* Whoever posts, the adapter in software reads and writes rings as the CPU does. */
+static enum oriel_status rdma_alloc_rings(const struct ori_gpu *gpu, struct rdma_queue *q,
+					  size_t length)
+{
+	struct ori_mem *mem;
+	enum oriel_status status;
+
+	if (!gpu) {
+		q->rings = aligned_alloc(RDMA_PAGE, length);
+		return q->rings ? ORIEL_OK : ORIEL_ERR_NOMEM;
+	}
+	status = ori_mem_alloc(length, 0, &mem);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_mem_pin(gpu, mem);
+	if (status != ORIEL_OK) {
+		ori_mem_unref(mem);
+		return status;
+	}
+	q->pinned = mem;
+	q->rings = mem->address;
+	return ORIEL_OK;
+}
+
+/* @gpu NULL: the CPU posts. */
+static enum oriel_status rdma_open_rings(const struct ori_gpu *gpu, struct rdma_queue *q,
+					 uint32_t depth)
 {
 	size_t ring = (size_t)depth * ORIEL_MLX5_BLOCK;
+	enum oriel_status status;
 
-	q->dev = aligned_alloc(ORIEL_DEV_LINE, sizeof(*q->dev));
-	q->rings = aligned_alloc(RDMA_PAGE, (2 * ring + 2 * RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE);
-	if (!q->dev || !q->rings)
+	status = rdma_alloc_rings(gpu, q, (2 * ring + 2 * RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE);
+	if (status == ORIEL_OK)
+		q->dev = aligned_alloc(ORIEL_DEV_LINE, sizeof(*q->dev));
+	if (status == ORIEL_ERR_NOMEM || !q->dev)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for rings of %u WQEs", depth);
+	if (status != ORIEL_OK)
+		return status;
 	memset(q->dev, 0, sizeof(*q->dev));
 	memset(q->rings, 0, 2 * ring + RDMA_PAGE);
 	q->dev->sq = q->rings;
@@ -330,14 +402,14 @@ static enum oriel_status rdma_open_rings(struct rdma_queue *q, uint32_t depth)
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_open_queue(struct rdma_rail *r, struct rdma_queue *q, uint32_t depth,
-					 bool is_companion)
+static enum oriel_status rdma_open_queue(struct rdma_rail *r, const struct ori_gpu *gpu,
+					 struct rdma_queue *q, uint32_t depth, bool is_companion)
 {
 	struct ori_hca_cq_attr cq = {0};
 	struct ori_hca_qp_attr qp = {0};
 	enum oriel_status status;
 
-	status = rdma_open_rings(q, depth);
+	status = rdma_open_rings(gpu, q, depth);
 	if (status == ORIEL_OK)
 		status = rdma_take_doorbell(r, q->dev);
 	if (status != ORIEL_OK)
@@ -367,22 +439,27 @@ static enum oriel_status rdma_open_queue(struct rdma_rail *r, struct rdma_queue 
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_open_companion(struct ori_rdma_link *link)
+/* A main queue, and if the adapter has it a companion with the end of its loop. */
+static enum oriel_status rdma_open_queues(struct rdma_rail *r, const struct ori_gpu *gpu,
+					  uint32_t depth, struct rdma_queue *q,
+					  struct rdma_queue *companion,
+					  struct rdma_queue *responder)
 {
-	struct rdma_rail *r = link->rail;
-	uint32_t depth = link->depth;
 	enum oriel_status status;
 
+	status = rdma_open_queue(r, gpu, q, depth, false);
+	if (status != ORIEL_OK || !r->caps.has_wait)
+		return status;
 	/* Two WQEs, a WAIT and an atomic, for each one of the main queue. */
 	if (2 * depth <= r->caps.depth_max)
 		depth *= 2;
-	status = rdma_open_queue(r, &link->companion, depth, true);
+	status = rdma_open_queue(r, gpu, companion, depth, true);
 	if (status == ORIEL_OK)
-		status = rdma_open_queue(r, &link->responder, 4, false);
+		status = rdma_open_queue(r, NULL, responder, 4, false);
 	if (status == ORIEL_OK)
-		status = r->ops->connect_qp(link->companion.qp, &link->responder.address);
+		status = r->ops->connect_qp(companion->qp, &responder->address);
 	if (status == ORIEL_OK)
-		status = r->ops->connect_qp(link->responder.qp, &link->companion.address);
+		status = r->ops->connect_qp(responder->qp, &companion->address);
 	return status;
 }
 
@@ -391,42 +468,87 @@ void ori_rdma_describe(const struct ori_rdma *r, unsigned rail, struct ori_hca_q
 	r->rails[rail].ops->describe(r->rails[rail].hca, adapter);
 }
 
+/* The link for kernels, without queues. */
+static enum oriel_status rdma_reset_cell(const struct ori_rdma_link *link)
+{
+	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	struct oriel_dev_link dev = link->dev;
+
+	dev.main = dev.companion = NULL;
+	dev.blame = link->rdma->attr.blame;
+	dev.answers = &link->cell->answers;
+	return gpu->ops->copy(gpu, &link->cell->link, &dev, sizeof(dev));
+}
+
+/* All but the pointer that lets kernels in. */
+static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
+{
+	struct oriel_mlx5_queue *companion = &link->cell->companion;
+	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	enum oriel_status status;
+
+	status = gpu->ops->zero(gpu, &link->cell->answers, sizeof(link->cell->answers));
+	if (status == ORIEL_OK)
+		status = gpu->ops->copy(gpu, &link->cell->main, link->kernel.dev,
+					sizeof(link->cell->main));
+	if (status != ORIEL_OK || !link->kernel_companion.dev)
+		return status;
+	status = gpu->ops->copy(gpu, companion, link->kernel_companion.dev, sizeof(*companion));
+	if (status != ORIEL_OK)
+		return status;
+	return gpu->ops->copy(gpu, &link->cell->link.companion, &companion, sizeof(companion));
+}
+
 enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsigned rail,
 				       struct ori_rdma_link **out)
 {
 	struct ori_rdma_link *link = calloc(1, sizeof(*link));
+	enum oriel_status status;
 
 	if (!link)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a link to rank %u", peer);
 	assert(rail < r->attr.rails);
+	link->rdma = r;
 	link->rail = &r->rails[rail];
-	link->depth = r->attr.depth;
 	link->dev.health = r->attr.health;
+	link->dev.blame = r->attr.health;
 	link->dev.timeout_ns = r->attr.timeout_ns;
 	link->dev.spin = r->attr.spin;
 	link->dev.peer = peer;
 	link->dev.rail = rail;
+	if (r->attr.gpu) {
+		status = ori_rdma_cell_take(&r->cells, r->attr.gpu, &link->cell);
+		if (status == ORIEL_OK)
+			status = rdma_reset_cell(link);
+		if (status != ORIEL_OK) {
+			ori_rdma_link_destroy(link);
+			return status;
+		}
+	}
 	*out = link;
 	return ORIEL_OK;
 }
 
 enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end)
 {
+	uint32_t depth = link->rdma->attr.depth;
 	struct rdma_rail *r = link->rail;
 	enum oriel_status status;
 
 	assert(!link->main.dev);
-	status = rdma_open_queue(r, &link->main, link->depth, false);
-	if (status == ORIEL_OK && r->caps.has_wait)
-		status = rdma_open_companion(link);
+	status = rdma_open_queues(r, NULL, depth, &link->main, &link->companion, &link->responder);
 	if (status == ORIEL_OK)
-		status = rdma_open_queue(r, &link->pulse, RDMA_PULSE_DEPTH, false);
+		status = rdma_open_queue(r, NULL, &link->pulse, RDMA_PULSE_DEPTH, false);
+	if (status == ORIEL_OK && link->cell)
+		status = rdma_open_queues(r, r->gpu, depth, &link->kernel, &link->kernel_companion,
+					  &link->kernel_responder);
 	if (status != ORIEL_OK) {
 		ori_rdma_link_close(link);
 		return status;
 	}
-	*end = (struct ori_rdma_end){link->main.address.qpn, link->main.address.psn,
-				     link->pulse.address.qpn, link->pulse.address.psn};
+	*end = (struct ori_rdma_end){link->main.address.qpn,   link->main.address.psn,
+				     link->pulse.address.qpn,  link->pulse.address.psn,
+				     link->kernel.address.qpn, link->kernel.address.psn};
 	return ORIEL_OK;
 }
 
@@ -451,11 +573,27 @@ enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
 	if (status == ORIEL_OK)
 		status = rdma_connect_queue(link->rail, &link->pulse, adapter, end->pulse_qpn,
 					    end->pulse_psn);
+	if (status != ORIEL_OK || !link->cell || !end->kernel_qpn)
+		return status;
+	status = rdma_connect_queue(link->rail, &link->kernel, adapter, end->kernel_qpn,
+				    end->kernel_psn);
+	if (status == ORIEL_OK)
+		status = rdma_fill_cell(link);
+	link->has_kernel = status == ORIEL_OK;
 	return status;
 }
 
 void ori_rdma_link_begin(struct ori_rdma_link *link)
 {
+	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	struct oriel_mlx5_queue *kernel;
+
+	if (link->has_kernel) {
+		kernel = &link->cell->main;
+		/* Nobody can be told if it fails; kernels then find a link that is not connected.
+		 */
+		(void)gpu->ops->copy(gpu, &link->cell->link.main, &kernel, sizeof(kernel));
+	}
 	oriel_link_connected(&link->dev, link->main.dev, link->companion.dev);
 }
 
@@ -467,6 +605,24 @@ bool ori_rdma_link_is_ready(const struct ori_rdma_link *link)
 const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *link)
 {
 	return &link->dev;
+}
+
+const struct oriel_dev_link *ori_rdma_link_kernel(const struct ori_rdma_link *link)
+{
+	return link->cell ? &link->cell->link : NULL;
+}
+
+enum oriel_status ori_rdma_link_read_kernel(const struct ori_rdma_link *link, unsigned which,
+					    struct oriel_mlx5_queue *copy)
+{
+	const struct rdma_queue *q = which ? &link->kernel_companion : &link->kernel;
+	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+
+	if (!link->has_kernel || !q->dev)
+		return ORIEL_ERR_NO_PATH;
+	memcpy(copy, q->dev, sizeof(*copy));
+	return gpu->ops->copy(gpu, copy, which ? &link->cell->companion : &link->cell->main,
+			      sizeof(*copy));
 }
 
 struct oriel_mlx5_queue *ori_rdma_link_pulse(const struct ori_rdma_link *link)
@@ -481,6 +637,14 @@ void ori_rdma_link_close(struct ori_rdma_link *link)
 	rdma_close_queue(link->rail, &link->responder);
 	rdma_close_queue(link->rail, &link->main);
 	rdma_close_queue(link->rail, &link->pulse);
+	if (!link->cell)
+		return;
+	if (link->has_kernel)
+		(void)rdma_reset_cell(link);
+	link->has_kernel = false;
+	rdma_close_queue(link->rail, &link->kernel_companion);
+	rdma_close_queue(link->rail, &link->kernel_responder);
+	rdma_close_queue(link->rail, &link->kernel);
 }
 
 void ori_rdma_link_fail(const struct ori_rdma_link *link)
@@ -490,11 +654,18 @@ void ori_rdma_link_fail(const struct ori_rdma_link *link)
 	link->rail->ops->fail_qp(link->main.qp);
 	if (link->companion.qp)
 		link->rail->ops->fail_qp(link->companion.qp);
+	if (link->kernel.qp)
+		link->rail->ops->fail_qp(link->kernel.qp);
+	if (link->kernel_companion.qp)
+		link->rail->ops->fail_qp(link->kernel_companion.qp);
 }
 
 void ori_rdma_link_destroy(struct ori_rdma_link *link)
 {
-	if (link)
-		ori_rdma_link_close(link);
+	if (!link)
+		return;
+	ori_rdma_link_close(link);
+	if (link->cell)
+		ori_rdma_cell_give(&link->rdma->cells, link->cell);
 	free(link);
 }

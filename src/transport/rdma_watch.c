@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the host itself does with links: small writes of its own, and a look for failures. */
+#include "transport/rdma_kernel.h"
 #include "transport/transport.h"
 
 #define WATCH_PIECES 4u /* of one post; the queue takes twice as many */
@@ -29,16 +30,13 @@ enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link,
 					    oriel_mlx5_head_of(q, base + i, ORIEL_MLX5_FENCE_NONE),
 					    place, pieces[i].data, pieces[i].length);
 	}
-	status = oriel_mlx5_publish(q, base, count, &limits);
-	if (status == ORIEL_OK)
-		oriel_mlx5_ring(q, base + count);
-	return status;
+	return oriel_mlx5_post(q, base, count, &limits);
 }
 
 enum oriel_status ori_rdma_pulse_poll(const struct ori_rdma_link *link)
 {
 	struct oriel_mlx5_queue *q = ori_rdma_link_pulse(link);
-	uint64_t ready = oriel_dev_load_relaxed(&q->ready);
+	uint64_t ready = oriel_mlx5_ready(q);
 
 	return ready ? oriel_mlx5_poll(q, ready - 1) : ORIEL_OK;
 }
@@ -78,8 +76,40 @@ bool ori_rdma_link_look(const struct ori_rdma_link *link, struct oriel_dev_fault
 	return false;
 }
 
+enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link)
+{
+	struct oriel_mlx5_queue q;
+	enum oriel_status status;
+	unsigned which;
+
+	for (which = 0; which < 2; which++) {
+		status = ori_rdma_link_read_kernel(link, which, &q);
+		if (status == ORIEL_ERR_NO_PATH)
+			continue;
+		if (status == ORIEL_OK && oriel_mlx5_ready(&q) != q.done)
+			status = oriel_mlx5_poll(&q, oriel_mlx5_ready(&q) - 1);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	return ORIEL_OK;
+}
+
+/* The queue of kernels with number @qpn as it is now, in @copy; false if there is none. */
+static bool watch_find_kernel(const struct ori_rdma_link *link, uint32_t qpn,
+			      struct oriel_mlx5_queue *copy)
+{
+	unsigned which;
+
+	for (which = 0; which < 2; which++)
+		if (ori_rdma_link_read_kernel(link, which, copy) != ORIEL_ERR_NO_PATH &&
+		    copy->qpn == qpn)
+			return true;
+	return false;
+}
+
 static struct oriel_mlx5_queue *watch_find(const struct ori_rdma_link *link,
-					   const struct ori_rdma_event *event)
+					   const struct ori_rdma_event *event,
+					   struct oriel_mlx5_queue *copy)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
 	struct oriel_mlx5_queue *q = oriel_link_main(dev);
@@ -92,14 +122,15 @@ static struct oriel_mlx5_queue *watch_find(const struct ori_rdma_link *link,
 	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++)
 		if (queues[i] && queues[i]->qpn == event->of.qpn)
 			return queues[i];
-	return NULL;
+	return q && watch_find_kernel(link, event->of.qpn, copy) ? copy : NULL;
 }
 
 bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rdma_event *event,
 			   struct oriel_dev_fault *record)
 {
 	const struct ori_hca_event *told = &event->of;
-	struct oriel_mlx5_queue *q = watch_find(link, event);
+	struct oriel_mlx5_queue copy;
+	struct oriel_mlx5_queue *q = watch_find(link, event, &copy);
 
 	if (!q)
 		return false;

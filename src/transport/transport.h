@@ -24,6 +24,9 @@ struct ori_rdma_attr {
 	uint64_t timeout_ns;            /* default of waits on links */
 	uint32_t spin;
 	unsigned rails; /* at most ORIEL_DEV_RAILS; 0 = 1 */
+	/* NULL, or kernels there post to queues of their own. It outlives the adapters. */
+	const struct ori_gpu *gpu;
+	struct oriel_dev_fault *blame; /* what kernels leave; they only read @health */
 };
 
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma);
@@ -51,9 +54,11 @@ struct ori_rdma_end {
 	uint32_t main_psn;
 	uint32_t pulse_qpn;
 	uint32_t pulse_psn;
+	uint32_t kernel_qpn; /* 0: no kernels post at this end */
+	uint32_t kernel_psn;
 };
 
-static_assert(sizeof(struct ori_rdma_end) == 16, "goes over the wire");
+static_assert(sizeof(struct ori_rdma_end) == 24, "goes over the wire");
 
 /*
  * A link of @rail to rank @peer (for records only), which has no queues and
@@ -87,6 +92,19 @@ void ori_rdma_link_close(struct ori_rdma_link *link);
 
 /* What device functions take; the same from create() to destroy(). Borrowed from the link. */
 const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *link);
+
+/*
+ * The same for kernels of the GPU, in its memory; NULL without a GPU. It has
+ * queues of its own, since atomics of a GPU and of the CPU do not know of each
+ * other; none as long as the other end has no GPU.
+ */
+const struct oriel_dev_link *ori_rdma_link_kernel(const struct ori_rdma_link *link);
+
+/*
+ * Look once: has all that kernels have posted to @link completed? ORIEL_AGAIN:
+ * not yet; else the failure of the queue, or of the GPU.
+ */
+enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link);
 
 /*
  * A shallow queue to the same peer for the host alone: it still works when the

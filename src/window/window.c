@@ -186,7 +186,7 @@ static enum oriel_status window_register(struct oriel_window *w)
 	struct oriel_dev_window *d = &w->device;
 	size_t length = (size_t)d->ranks * d->counters * 8;
 
-	if (!w->comm->rdma || w->gpu)
+	if (!w->comm->rdma)
 		return ORIEL_OK;
 	d->rails = w->comm->rails;
 	d->whole_lkeys = *ori_links_whole_lkeys(w->comm);
@@ -295,7 +295,8 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 
 	if (w->peers[peer].path != ORIEL_PATH_RDMA)
 		return;
-	w->peers[peer].link = ori_links_device(w->comm, peer);
+	w->peers[peer].link =
+		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
 	w->peers[peer].control_rkeys = join->offer.rkeys[0];
 	buffer->base = w->device.control;
 	buffer->rkeys = join->offer.rkeys[1];
@@ -427,7 +428,9 @@ void oriel_window_destroy(struct oriel_window *w)
 	 * What is under way through a NIC would find its key gone at the peer.
 	 */
 	number = w->device.number;
-	if (!w->gpu)
+	if (w->gpu)
+		ori_links_settle(w->comm);
+	else
 		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
 	ori_comm_meet(w->comm, ORI_CALL_WINDOW_DESTROY, number);
 	window_free(w);

@@ -4,20 +4,6 @@
 
 #include "base/error.h"
 
-/* Kernels write through a NIC only where its rings lie within their reach. */
-static enum oriel_status window_check_paths(const struct oriel_comm *comm)
-{
-	unsigned peer;
-
-	for (peer = 0; peer < comm->size; peer++)
-		if (ori_comm_gpu_path(comm, peer) == ORIEL_PATH_RDMA)
-			return ori_fail(ORIEL_ERR_UNSUPPORTED,
-					"a window in GPU memory: rank %u is reached by rdma (%s), "
-					"which kernels cannot use yet",
-					peer, comm->gpu_ways.reasons[peer]);
-	return ORIEL_OK;
-}
-
 static size_t window_peers_length(const struct oriel_window *w)
 {
 	return w->comm->size * sizeof(*w->peers);
@@ -38,9 +24,6 @@ enum oriel_status ori_window_gpu_open(struct oriel_window *w)
 	if (!w->comm->gpu)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"a window in GPU memory needs a communicator with ORIEL_COMM_GPU");
-	status = window_check_paths(w->comm);
-	if (status != ORIEL_OK)
-		return status;
 	w->gpu = w->comm->gpu;
 	status = ori_mem_alloc_gpu(w->gpu,
 				   state + window_peers_length(w) +

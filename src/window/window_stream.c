@@ -299,9 +299,8 @@ static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_ke
 	bool is_plain = kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET;
 
 	*is_kernel = true;
-	if (w->peers[c->peer].path == ORIEL_PATH_RDMA)
-		return stream_check_memory(w, c->memory, c->length);
-	if (!c->length)
+	/* Where it is rdma the kernel only names the memory, and the adapter reaches any. */
+	if (w->peers[c->peer].path == ORIEL_PATH_RDMA || !c->length)
 		return ORIEL_OK;
 	*is_kernel = false;
 	return is_plain || c->length > STREAM_FEW ? ORIEL_OK : stream_find(w, c->memory, is_kernel);

@@ -5,28 +5,30 @@
 #define ROUNDS 2000u
 
 /* Tell all peers, by a put and nothing else, that this rank is in @round. */
-static void tell_round(struct rank *r, const struct oriel_dev_window *w, uint64_t round)
+CASE void tell_round(struct rank *r, const struct oriel_dev_window *w, uint64_t round)
 {
 	unsigned peer;
 
 	for (peer = 0; peer < r->size; peer++)
-		CHECK_POSTED(r, oriel_dev_put_value(w, peer, 128 * (size_t)r->rank, round));
+		CHECK_POSTED(r,
+			     ALONE(r, oriel_dev_put_value(w, peer, 128 * (size_t)r->rank, round)));
 }
 
 /* Every rank has told, and none has gone past the next barrier. */
-static void check_rounds(struct rank *r, uint64_t round)
+CASE void check_rounds(struct rank *r, uint64_t round)
 {
 	unsigned peer;
 
 	for (peer = 0; peer < r->size; peer++) {
-		uint64_t told = oriel_dev_load_relaxed((void *)(r->base + 128 * (size_t)peer));
+		uint64_t told =
+			oriel_dev_load_relaxed((uint64_t *)(void *)(r->base + 128 * (size_t)peer));
 
 		CHECK(r, told == round || told == round + 1);
 	}
 }
 
 /* The slot in use changes, so that epochs of many slots grow at different rates. */
-static void nobody_passes_before_all_have_come(struct rank *r)
+CASE void nobody_passes_before_all_have_come(struct rank *r)
 {
 	uint64_t round;
 
@@ -40,13 +42,13 @@ static void nobody_passes_before_all_have_come(struct rank *r)
 }
 
 /* W4: from the second launch on, a barrier must not fall through. */
-static void epochs_survive_the_launch(struct rank *r)
+CASE void epochs_survive_the_launch(struct rank *r)
 {
 	struct oriel_dev_window w;
 	uint64_t round;
 
 	for (round = 1; round <= 50; round++) {
-		CHECK_OK(r, oriel_window_device(r->window, &w));
+		CHECK_OK(r, rank_device(r, &w));
 		tell_round(r, &w, round);
 		CHECK_OK(r, oriel_dev_barrier(&w, r->group, 3, LONG_NS));
 		check_rounds(r, round);
@@ -54,7 +56,7 @@ static void epochs_survive_the_launch(struct rank *r)
 }
 
 /* BarrierMonotonicCounters, BarrierSlotStress. */
-static void one_slot_serves_for_ever(struct rank *r)
+CASE void one_slot_serves_for_ever(struct rank *r)
 {
 	uint64_t round;
 
@@ -65,7 +67,7 @@ static void one_slot_serves_for_ever(struct rank *r)
 	check_rounds(r, round);
 }
 
-static void arrive_does_not_wait(struct rank *r)
+CASE void arrive_does_not_wait(struct rank *r)
 {
 	uint32_t slot;
 
@@ -83,7 +85,7 @@ static void arrive_does_not_wait(struct rank *r)
  * Rank 0 comes only when all others have told that they could not pass; what
  * they waited in vain for is still there when it comes.
  */
-static void all_wait_for_the_late_one(struct rank *r)
+CASE void all_wait_for_the_late_one(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
 
@@ -95,13 +97,13 @@ static void all_wait_for_the_late_one(struct rank *r)
 	}
 	CHECK_OK(r, oriel_dev_barrier_arrive(w, r->group, 1));
 	CHECK_STATUS(r, oriel_dev_barrier_wait(w, r->group, 1, MOMENT_NS), ORIEL_ERR_TIMEOUT);
-	CHECK_EQ(r, oriel_dev_load_relaxed((void *)r->base), 0);
+	CHECK_EQ(r, oriel_dev_load_relaxed((uint64_t *)(void *)r->base), 0);
 	CHECK_POSTED(r, oriel_dev_signal(w, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1));
 	CHECK_OK(r, oriel_dev_barrier_wait(w, r->group, 1, LONG_NS));
-	CHECK_EQ(r, oriel_dev_load_relaxed((void *)r->base), 1);
+	CHECK_EQ(r, oriel_dev_load_relaxed((uint64_t *)(void *)r->base), 1);
 }
 
-static unsigned partner_of(const struct rank *r)
+CASE unsigned partner_of(const struct rank *r)
 {
 	unsigned partner = r->rank ^ 1;
 
@@ -109,16 +111,17 @@ static unsigned partner_of(const struct rank *r)
 }
 
 /* W4: pairwise and full barriers over-counted when they met on one slot. */
-static void pairs_meet_beside_the_full_barrier(struct rank *r)
+CASE void pairs_meet_beside_the_full_barrier(struct rank *r)
 {
 	unsigned partner = partner_of(r);
 	uint64_t round, told;
 
 	for (round = 1; round <= 200; round++) {
 		if (partner != r->rank) {
-			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, partner, 4096, round));
+			CHECK_POSTED(r,
+				     ALONE(r, oriel_dev_put_value(&r->dev, partner, 4096, round)));
 			CHECK_OK(r, oriel_dev_barrier_peer(&r->dev, r->group, partner, 2, LONG_NS));
-			told = oriel_dev_load_relaxed((void *)(r->base + 4096));
+			told = oriel_dev_load_relaxed((uint64_t *)(void *)(r->base + 4096));
 			CHECK(r, told == round || told == round + 1);
 		}
 		if (round % 3)
@@ -131,7 +134,7 @@ static void pairs_meet_beside_the_full_barrier(struct rank *r)
 }
 
 /* Rank 0 with 1, while rank 2 comes to 0 too early. */
-static void meet_with_one_too_early(struct rank *r)
+CASE void meet_with_one_too_early(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	const uint64_t *early = oriel_mapped_arrival(w, w->control, w->pairs_at, 2, 5);
@@ -144,7 +147,7 @@ static void meet_with_one_too_early(struct rank *r)
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 0, 5, LONG_NS));
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 0, 5, LONG_NS));
 	} else if (r->rank == 0) {
-		CHECK_OK(r, oriel_dev_wait_word(w, oriel_dev_thread(), &aim, LONG_NS));
+		CHECK_OK(r, oriel_dev_wait_led(w, r->group, &aim, LONG_NS));
 		CHECK_STATUS(r, oriel_dev_barrier_peer(w, r->group, 1, 5, MOMENT_NS),
 			     ORIEL_ERR_TIMEOUT);
 		CHECK_POSTED(r, oriel_dev_signal(w, r->group, 1, 0, ORIEL_SIGNAL_ADD, 1));
@@ -155,15 +158,15 @@ static void meet_with_one_too_early(struct rank *r)
 }
 
 /* W4: meeting A was once satisfied by the arrival of B. */
-static void a_pair_is_not_met_by_a_third(struct rank *r)
+CASE void a_pair_is_not_met_by_a_third(struct rank *r)
 {
 	meet_with_one_too_early(r);
 	rank_settle(r);
 }
 
-static void barrier_of_one_slot(struct rank *r, unsigned index, void *context)
+CASE void barrier_of_one_slot(struct rank *r, unsigned index, void *context)
 {
-	struct oriel_dev_group g = oriel_dev_thread();
+	struct oriel_dev_group g = r->group;
 	uint64_t *told = (uint64_t *)(void *)r->base;
 	uint64_t round, seen;
 	unsigned peer;
@@ -172,8 +175,9 @@ static void barrier_of_one_slot(struct rank *r, unsigned index, void *context)
 	for (round = 1; round <= 60; round++) {
 		for (peer = 0; peer < r->size; peer++)
 			CHECK_POSTED(r,
-				     oriel_dev_put_value(&r->dev, peer,
-							 8 * (size_t)(r->rank * 8 + index), round));
+				     ALONE(r, oriel_dev_put_value(&r->dev, peer,
+								  8 * (size_t)(r->rank * 8 + index),
+								  round)));
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, g, index, LONG_NS));
 		for (peer = 0; peer < r->size; peer++) {
 			seen = oriel_dev_load_relaxed(&told[peer * 8 + index]);
@@ -183,7 +187,7 @@ static void barrier_of_one_slot(struct rank *r, unsigned index, void *context)
 }
 
 /* W2, BarrierMultiBlockStress: 8 groups with a slot each used to hang all but the first. */
-static void groups_have_barriers_of_their_own(struct rank *r)
+CASE void groups_have_barriers_of_their_own(struct rank *r)
 {
 	rank_fork(r, 8, barrier_of_one_slot, NULL);
 }
@@ -192,7 +196,7 @@ static void groups_have_barriers_of_their_own(struct rank *r)
  * What the flat barrier does promise: as many arrivals as all others make in
  * the rounds of this rank, and each came after its rank had told its round.
  */
-static void flat_bounds_how_far_ranks_run_apart(struct rank *r)
+CASE void flat_bounds_how_far_ranks_run_apart(struct rank *r)
 {
 	uint64_t round, others;
 	unsigned peer;
@@ -205,14 +209,14 @@ static void flat_bounds_how_far_ranks_run_apart(struct rank *r)
 		for (peer = 0; peer < r->size; peer++)
 			if (peer != r->rank)
 				others += oriel_dev_load_relaxed(
-					(void *)(r->base + 128 * (size_t)peer));
+					(uint64_t *)(void *)(r->base + 128 * (size_t)peer));
 		CHECK(r, others >= round * (r->size - 1));
 	}
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 0, LONG_NS));
 	check_rounds(r, ROUNDS);
 }
 
-static void flat_splits_too(struct rank *r)
+CASE void flat_splits_too(struct rank *r)
 {
 	int round;
 
@@ -228,7 +232,7 @@ static void flat_splits_too(struct rank *r)
 #define FLAT_ROUNDS 10u
 
 /* The atomics of adapters do not know of each other, nor of those of processors. */
-static void flat_words_have_one_adder_each(struct rank *r)
+CASE void flat_words_have_one_adder_each(struct rank *r)
 {
 	const uint64_t *words = oriel_mapped_flat(&r->dev, r->dev.control, FLAT_SLOT);
 	uint64_t expected[ORIEL_DEV_LINE / 8] = {0};
@@ -248,18 +252,19 @@ static void flat_words_have_one_adder_each(struct rank *r)
 		CHECK_EQ(r, words[i], expected[i]);
 }
 
-static const struct test_case barrier_cases[] = {
-	{"nobody_passes_before_all_have_come", nobody_passes_before_all_have_come, NULL, 1, 0},
-	{"epochs_survive_the_launch", epochs_survive_the_launch, NULL, 1, 0},
-	{"one_slot_serves_for_ever", one_slot_serves_for_ever, NULL, 1, 0},
-	{"arrive_does_not_wait", arrive_does_not_wait, NULL, 1, 0},
-	{"all_wait_for_the_late_one", all_wait_for_the_late_one, NULL, 2, 0},
-	{"pairs_meet_beside_the_full_barrier", pairs_meet_beside_the_full_barrier, NULL, 1, 0},
-	{"a_pair_is_not_met_by_a_third", a_pair_is_not_met_by_a_third, NULL, 3, 0},
-	{"groups_have_barriers_of_their_own", groups_have_barriers_of_their_own, NULL, 1, 0},
-	{"flat_bounds_how_far_ranks_run_apart", flat_bounds_how_far_ranks_run_apart, NULL, 1, 0},
-	{"flat_splits_too", flat_splits_too, NULL, 1, 0},
-	{"flat_words_have_one_adder_each", flat_words_have_one_adder_each, NULL, 1, 0},
-};
+#define BARRIER_CASES(ROW)                                   \
+	ROW(nobody_passes_before_all_have_come, NULL, 1, 0)  \
+	ROW(epochs_survive_the_launch, NULL, 1, 0)           \
+	ROW(one_slot_serves_for_ever, NULL, 1, 0)            \
+	ROW(arrive_does_not_wait, NULL, 1, 0)                \
+	ROW(all_wait_for_the_late_one, NULL, 2, 0)           \
+	ROW(pairs_meet_beside_the_full_barrier, NULL, 1, 0)  \
+	ROW(a_pair_is_not_met_by_a_third, NULL, 3, 0)        \
+	ROW(groups_have_barriers_of_their_own, NULL, 1, 0)   \
+	ROW(flat_bounds_how_far_ranks_run_apart, NULL, 1, 0) \
+	ROW(flat_splits_too, NULL, 1, 0)                     \
+	ROW(flat_words_have_one_adder_each, NULL, 1, 0)
 
-const struct suite barrier_suite = SUITE(barrier);
+#define BARRIER_FORKS(ROW) ROW(barrier_of_one_slot)
+
+DEVICE_SUITE(barrier, BARRIER_CASES, BARRIER_FORKS, NULL);

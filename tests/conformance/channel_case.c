@@ -5,9 +5,6 @@
  */
 #include "harness.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define STAGING 4096u /* of one channel in these cases */
 
 struct stream {
@@ -15,25 +12,27 @@ struct stream {
 	uint64_t at;
 };
 
-static unsigned char stream_byte(uint64_t seed, uint64_t at)
+CASE unsigned char stream_byte(uint64_t seed, uint64_t at)
 {
 	return (unsigned char)(seed * 29 + at * 7 + (at >> 8) * 13 + (at >> 16) * 5);
 }
 
-static uint64_t stream_seed(unsigned from, unsigned to, uint32_t channel)
+CASE uint64_t stream_seed(unsigned from, unsigned to, uint32_t channel)
 {
 	return 1 + from * 64 + to * 8 + channel;
 }
 
-static void stream_take(struct stream *s, unsigned char *to, size_t length)
+CASE void stream_take(struct oriel_dev_group g, struct stream *s, unsigned char *to, size_t length)
 {
 	size_t i;
 
-	for (i = 0; i < length; i++)
-		to[i] = stream_byte(s->seed, s->at++);
+	for (i = g.rank; i < length; i += g.size)
+		to[i] = stream_byte(s->seed, s->at + i);
+	s->at += length;
+	oriel_dev_sync(g);
 }
 
-static size_t stream_wrong(struct stream *s, const unsigned char *from, size_t length)
+CASE size_t stream_wrong(struct stream *s, const unsigned char *from, size_t length)
 {
 	size_t i, count = 0;
 
@@ -43,7 +42,7 @@ static size_t stream_wrong(struct stream *s, const unsigned char *from, size_t l
 }
 
 /* Some length up to @most; the same sequence for the same @state. */
-static size_t some_length(uint64_t *state, size_t most)
+CASE size_t some_length(uint64_t *state, size_t most)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
 	return (size_t)((*state >> 33) % (most + 1));
@@ -57,40 +56,40 @@ struct cut {
 	size_t skew; /* of the buffer */
 };
 
-static void send_stream(struct rank *r, struct oriel_dev_group g, unsigned peer, uint32_t channel,
-			struct cut cut)
+CASE void send_stream(struct rank *r, struct oriel_dev_group g, unsigned peer, uint32_t channel,
+		      struct cut cut)
 {
 	struct stream s = {stream_seed(r->rank, peer, channel), 0};
-	unsigned char *block = malloc(cut.most + cut.skew + 1);
+	unsigned char *block = (unsigned char *)rank_alloc(r, cut.most + cut.skew + 1);
 	size_t length;
 
 	while (cut.total) {
 		length = some_length(&cut.state, cut.most);
 		if (length > cut.total)
 			length = cut.total;
-		stream_take(&s, block + cut.skew, length);
+		stream_take(g, &s, block + cut.skew, length);
 		if (!CHECK_OK(r, oriel_dev_send(&r->dev, g, peer, channel, block + cut.skew, length,
 						LONG_NS)))
 			break;
 		/* The source may be reused on return. */
-		memset(block, 0xee, cut.most + cut.skew + 1);
+		group_flood(g, block, cut.most + cut.skew + 1, 0xee);
 		cut.total -= length;
 	}
-	free(block);
+	rank_free(r, block);
 }
 
-static void recv_stream(struct rank *r, struct oriel_dev_group g, unsigned peer, uint32_t channel,
-			struct cut cut)
+CASE void recv_stream(struct rank *r, struct oriel_dev_group g, unsigned peer, uint32_t channel,
+		      struct cut cut)
 {
 	struct stream s = {stream_seed(peer, r->rank, channel), 0};
-	unsigned char *block = malloc(cut.most + cut.skew + 1);
+	unsigned char *block = (unsigned char *)rank_alloc(r, cut.most + cut.skew + 1);
 	size_t length;
 
 	while (cut.total) {
 		length = some_length(&cut.state, cut.most);
 		if (length > cut.total)
 			length = cut.total;
-		block[cut.skew + length] = 0xee;
+		group_flood(g, block + cut.skew + length, 1, 0xee);
 		if (!CHECK_OK(r, oriel_dev_recv(&r->dev, g, peer, channel, block + cut.skew, length,
 						LONG_NS)))
 			break;
@@ -98,7 +97,7 @@ static void recv_stream(struct rank *r, struct oriel_dev_group g, unsigned peer,
 		CHECK_EQ(r, block[cut.skew + length], 0xee);
 		cut.total -= length;
 	}
-	free(block);
+	rank_free(r, block);
 }
 
 /* Sends to the next in one thread while it receives from the previous in the other. */
@@ -107,26 +106,31 @@ struct ring {
 	struct cut sent, received;
 };
 
-static void ring_end(struct rank *r, unsigned index, void *context)
+CASE void ring_end(struct rank *r, unsigned index, void *context)
 {
-	const struct ring *ring = context;
+	const struct ring *ring = (const struct ring *)context;
 
 	if (index == 0)
-		send_stream(r, oriel_dev_thread(), rank_next(r), ring->channel, ring->sent);
+		send_stream(r, r->group, rank_next(r), ring->channel, ring->sent);
 	else
-		recv_stream(r, oriel_dev_thread(), rank_prev(r), ring->channel, ring->received);
+		recv_stream(r, r->group, rank_prev(r), ring->channel, ring->received);
 }
 
-static void run_ring(struct rank *r, size_t total, size_t sent_most, size_t received_most,
-		     size_t skew)
+CASE void run_ring(struct rank *r, size_t total, size_t sent_most, size_t received_most,
+		   size_t skew)
 {
-	struct ring ring = {0, {total, sent_most, 1, skew}, {total, received_most, 2, skew * 3}};
+	const struct cut sent = {total, sent_most, 1, skew};
+	const struct cut received = {total, received_most, 2, skew * 3};
+	RANK_ARRAY(r, struct ring, ring, 1);
 
-	rank_fork(r, 2, ring_end, &ring);
+	ring[0].channel = 0;
+	ring[0].sent = sent;
+	ring[0].received = received;
+	rank_fork(r, 2, ring_end, ring);
 }
 
 /* Two calls in a row once started at slot 0 again; messages of all sizes, cut alike or not. */
-static void messages_of_any_size_arrive(struct rank *r)
+CASE void messages_of_any_size_arrive(struct rank *r)
 {
 	run_ring(r, 20000, 1, 1, 0);
 	rank_settle(r);
@@ -136,33 +140,34 @@ static void messages_of_any_size_arrive(struct rank *r)
 }
 
 /* N3: the ends had to agree on every length. */
-static void cuts_need_not_agree(struct rank *r)
+CASE void cuts_need_not_agree(struct rank *r)
 {
 	run_ring(r, 150000, 17, 9000, 3);
 	rank_settle(r);
 	run_ring(r, 150001, 9000, 17, 5);
 }
 
-static void messages_may_exceed_the_staging(struct rank *r)
+CASE void messages_may_exceed_the_staging(struct rank *r)
 {
 	run_ring(r, 400000, 10 * STAGING + 7, 6 * STAGING + 1, 1);
 }
 
-static void zero_bytes_are_no_message(struct rank *r)
+CASE void zero_bytes_are_no_message(struct rank *r)
 {
-	unsigned char byte = 0, got = 0;
+	RANK_ARRAY(r, unsigned char, byte, 1);
+	RANK_ARRAY(r, unsigned char, got, 1);
 
 	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 1, NULL, 0, LONG_NS));
 	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 1, NULL, 0, LONG_NS));
-	byte = (unsigned char)(r->rank + 1);
-	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 1, &byte, 1, LONG_NS));
+	byte[0] = (unsigned char)(r->rank + 1);
+	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 1, byte, 1, LONG_NS));
 	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 1, NULL, 0, LONG_NS));
-	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 1, &got, 1, LONG_NS));
-	CHECK_EQ(r, got, rank_prev(r) + 1);
+	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 1, got, 1, LONG_NS));
+	CHECK_EQ(r, got[0], rank_prev(r) + 1);
 }
 
 /* What is less than three quarters of the staging needs no receiver. */
-static void small_sends_do_not_wait_for_the_receiver(struct rank *r)
+CASE void small_sends_do_not_wait_for_the_receiver(struct rank *r)
 {
 	struct cut cut = {STAGING / 4 * 3 - 1, 64, 9, 0};
 	unsigned peer;
@@ -176,24 +181,24 @@ static void small_sends_do_not_wait_for_the_receiver(struct rank *r)
 			recv_stream(r, r->group, peer, 2, cut);
 }
 
-static void all_channels_end(struct rank *r, unsigned index, void *context)
+CASE void all_channels_end(struct rank *r, unsigned index, void *context)
 {
 	struct cut cut = {40000, 3000, index + 1, index};
 	uint32_t channel = index / 2;
 
 	(void)context;
 	if (index % 2)
-		send_stream(r, oriel_dev_thread(), rank_next(r), channel, cut);
+		send_stream(r, r->group, rank_next(r), channel, cut);
 	else
-		recv_stream(r, oriel_dev_thread(), rank_prev(r), channel, cut);
+		recv_stream(r, r->group, rank_prev(r), channel, cut);
 }
 
-static void channels_do_not_know_of_each_other(struct rank *r)
+CASE void channels_do_not_know_of_each_other(struct rank *r)
 {
 	rank_fork(r, 2 * r->dev.channels, all_channels_end, NULL);
 }
 
-static void both_ways_end(struct rank *r, unsigned index, void *context)
+CASE void both_ways_end(struct rank *r, unsigned index, void *context)
 {
 	struct cut cut = {30000, 2500, index + 5, 1};
 	unsigned peer = index / 2;
@@ -202,13 +207,13 @@ static void both_ways_end(struct rank *r, unsigned index, void *context)
 	if (peer == r->rank)
 		return;
 	if (index % 2)
-		send_stream(r, oriel_dev_thread(), peer, 3, cut);
+		send_stream(r, r->group, peer, 3, cut);
 	else
-		recv_stream(r, oriel_dev_thread(), peer, 3, cut);
+		recv_stream(r, r->group, peer, 3, cut);
 }
 
 /* AllToAll, Bidirectional: every pair, both ways, one channel number. */
-static void all_pairs_talk_both_ways(struct rank *r)
+CASE void all_pairs_talk_both_ways(struct rank *r)
 {
 	rank_fork(r, 2 * r->size, both_ways_end, NULL);
 }
@@ -217,16 +222,16 @@ static void all_pairs_talk_both_ways(struct rank *r)
  * Only what has been given back can be filled again: the sender stops, and what
  * it could not send within its limit has not gone, not even in part.
  */
-static void the_sender_stops_at_a_full_staging(struct rank *r)
+CASE void the_sender_stops_at_a_full_staging(struct rank *r)
 {
 	struct stream out = {stream_seed(r->rank, rank_next(r), 0), 0};
 	struct stream in = {stream_seed(rank_prev(r), r->rank, 0), 0};
 	enum oriel_status status = ORIEL_OK;
-	unsigned char block[STAGING + 64];
+	RANK_ARRAY(r, unsigned char, block, STAGING + 64);
 	size_t sent = 0;
 
 	while (status == ORIEL_OK && sent <= STAGING) {
-		stream_take(&out, block, 64);
+		stream_take(r->group, &out, block, 64);
 		status = oriel_dev_send(&r->dev, r->group, rank_next(r), 0, block, 64, MOMENT_NS);
 		sent += status == ORIEL_OK ? 64 : 0;
 	}
@@ -236,17 +241,22 @@ static void the_sender_stops_at_a_full_staging(struct rank *r)
 	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, block, sent, LONG_NS));
 	CHECK_EQ(r, stream_wrong(&in, block, sent), 0);
 	rank_settle(r);
-	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 0, "x", 1, LONG_NS));
-	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, block, 1, LONG_NS));
-	CHECK_EQ(r, block[0], 'x');
+	group_flood(r->group, block, 1, 'x');
+	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 0, block, 1, LONG_NS));
+	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, block + 1, 1, LONG_NS));
+	CHECK_EQ(r, block[1], 'x');
 }
 
 /* N4: cursors were wrong after a wait had given up. */
-static void a_timeout_loses_nothing(struct rank *r)
+CASE void a_timeout_loses_nothing(struct rank *r)
 {
-	unsigned char sent[3] = {1, 2, (unsigned char)r->rank}, got[3] = {0};
+	RANK_ARRAY(r, unsigned char, sent, 3);
+	RANK_ARRAY(r, unsigned char, got, 3);
 	int round;
 
+	sent[0] = 1;
+	sent[1] = 2;
+	sent[2] = (unsigned char)r->rank;
 	for (round = 0; round < 10; round++) {
 		CHECK_STATUS(r,
 			     oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, got, 1, MOMENT_NS),
@@ -262,31 +272,35 @@ static void a_timeout_loses_nothing(struct rank *r)
 }
 
 /* W10: send on one launch, go on with a handle made anew. */
-static void cursors_survive_the_launch(struct rank *r)
+CASE void cursors_survive_the_launch(struct rank *r)
 {
-	uint64_t i, got = 0;
+	RANK_ARRAY(r, uint64_t, sent, 1);
+	RANK_ARRAY(r, uint64_t, got, 1);
 	struct oriel_dev_window w;
+	uint64_t i;
 
 	for (i = 0; i < 700; i++) {
-		CHECK_OK(r, oriel_window_device(r->window, &w));
-		CHECK_OK(r, oriel_dev_send(&w, r->group, rank_next(r), 0, &i, 7, LONG_NS));
-		CHECK_OK(r, oriel_dev_recv(&w, r->group, rank_prev(r), 0, &got, 7, LONG_NS));
-		CHECK_EQ(r, got, i);
+		CHECK_OK(r, rank_device(r, &w));
+		sent[0] = i;
+		got[0] = 0;
+		CHECK_OK(r, oriel_dev_send(&w, r->group, rank_next(r), 0, sent, 7, LONG_NS));
+		CHECK_OK(r, oriel_dev_recv(&w, r->group, rank_prev(r), 0, got, 7, LONG_NS));
+		CHECK_EQ(r, got[0], i);
 	}
 }
 
-static const struct test_case channel_cases[] = {
-	{"messages_of_any_size_arrive", messages_of_any_size_arrive, NULL, 2, 0},
-	{"cuts_need_not_agree", cuts_need_not_agree, NULL, 2, 0},
-	{"messages_may_exceed_the_staging", messages_may_exceed_the_staging, NULL, 2, 0},
-	{"zero_bytes_are_no_message", zero_bytes_are_no_message, NULL, 2, 0},
-	{"small_sends_do_not_wait_for_the_receiver", small_sends_do_not_wait_for_the_receiver, NULL,
-	 2, 0},
-	{"channels_do_not_know_of_each_other", channels_do_not_know_of_each_other, NULL, 2, 0},
-	{"all_pairs_talk_both_ways", all_pairs_talk_both_ways, NULL, 2, 0},
-	{"the_sender_stops_at_a_full_staging", the_sender_stops_at_a_full_staging, NULL, 2, 0},
-	{"a_timeout_loses_nothing", a_timeout_loses_nothing, NULL, 2, 0},
-	{"cursors_survive_the_launch", cursors_survive_the_launch, NULL, 2, 0},
-};
+#define CHANNEL_CASES(ROW)                                        \
+	ROW(messages_of_any_size_arrive, NULL, 2, 0)              \
+	ROW(cuts_need_not_agree, NULL, 2, 0)                      \
+	ROW(messages_may_exceed_the_staging, NULL, 2, 0)          \
+	ROW(zero_bytes_are_no_message, NULL, 2, 0)                \
+	ROW(small_sends_do_not_wait_for_the_receiver, NULL, 2, 0) \
+	ROW(channels_do_not_know_of_each_other, NULL, 2, 0)       \
+	ROW(all_pairs_talk_both_ways, NULL, 2, 0)                 \
+	ROW(the_sender_stops_at_a_full_staging, NULL, 2, 0)       \
+	ROW(a_timeout_loses_nothing, NULL, 2, 0)                  \
+	ROW(cursors_survive_the_launch, NULL, 2, 0)
 
-const struct suite channel_suite = SUITE(channel);
+#define CHANNEL_FORKS(ROW) ROW(ring_end) ROW(all_channels_end) ROW(both_ways_end)
+
+DEVICE_SUITE(channel, CHANNEL_CASES, CHANNEL_FORKS, NULL);

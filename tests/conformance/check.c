@@ -11,6 +11,7 @@
 /* Is this failure one of the first, that are shown? */
 static bool rank_fail(struct rank *r)
 {
+	__atomic_fetch_add(&r->told, 1, __ATOMIC_RELAXED);
 	return __atomic_fetch_add(&r->failures, 1, __ATOMIC_RELAXED) < FAILURES_SHOWN;
 }
 
@@ -63,9 +64,19 @@ bool check_text(struct rank *r, const char *text, const char *part, const char *
 	return has;
 }
 
-static unsigned char pattern(uint64_t seed, size_t i)
+void check_no_team(struct rank *r, uint32_t size)
 {
-	return (unsigned char)(seed * 37 + i * 11 + (i >> 8) * 59 + (i >> 16) * 101);
+	struct oriel_team team;
+
+	CHECK_STATUS(r, oriel_team_open(&team, size, true), ORIEL_ERR_RANGE);
+}
+
+void rank_check_healthy(struct rank *r)
+{
+	struct oriel_health health;
+
+	CHECK_OK(r, oriel_comm_health(r->comm, &health));
+	CHECK_EQ(r, health.status, ORIEL_OK);
 }
 
 void fill(void *at, size_t length, uint64_t seed)
@@ -95,4 +106,18 @@ size_t not_all(const void *at, size_t length, unsigned char value)
 	for (i = 0; i < length; i++)
 		count += bytes[i] != value;
 	return count;
+}
+
+void group_fill(struct oriel_dev_group g, void *at, size_t length, uint64_t seed)
+{
+	if (oriel_dev_is_leader(g))
+		fill(at, length, seed);
+	oriel_dev_sync(g);
+}
+
+void group_flood(struct oriel_dev_group g, void *at, size_t length, unsigned char value)
+{
+	if (oriel_dev_is_leader(g))
+		memset(at, value, length);
+	oriel_dev_sync(g);
 }

@@ -2,7 +2,7 @@
 /* Counters: mean the same on every path, and are nobody else's. W8, W10: nothing raised them. */
 #include "harness.h"
 
-static void check_counter(struct rank *r, unsigned peer, uint32_t counter, uint64_t expected)
+CASE void check_counter(struct rank *r, unsigned peer, uint32_t counter, uint64_t expected)
 {
 	uint64_t value = ~expected;
 
@@ -10,39 +10,38 @@ static void check_counter(struct rank *r, unsigned peer, uint32_t counter, uint6
 	CHECK_EQ(r, value, expected);
 }
 
-static void wait_counter(struct rank *r, unsigned peer, uint32_t counter, uint64_t expected)
+CASE void wait_counter(struct rank *r, unsigned peer, uint32_t counter, uint64_t expected)
 {
 	CHECK_OK(r, oriel_dev_wait_counter(&r->dev, r->group, peer, counter, ORIEL_GE, expected,
 					   LONG_NS));
 	check_counter(r, peer, counter, expected);
 }
 
+#define BLOCK 777u
+
 /* NvlOffsetPutCounter. */
-static void put_counter_counts_puts(struct rank *r)
+CASE void put_counter_counts_puts(struct rank *r)
 {
-	char block[777];
+	RANK_ARRAY(r, char, block, BLOCK);
 	unsigned peer, i;
 
 	for (peer = 0; peer < r->size; peer++) {
 		for (i = 0; i < 5; i++) {
-			fill(block, sizeof(block), 100 * r->rank + i);
-			CHECK_POSTED(r,
-				     oriel_dev_put_counter(&r->dev, r->group, peer,
-							   (r->rank * 5 + i) * sizeof(block), block,
-							   sizeof(block), peer % r->dev.counters));
+			group_fill(r->group, block, BLOCK, 100 * r->rank + i);
+			CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, r->group, peer,
+							      (r->rank * 5 + i) * BLOCK, block,
+							      BLOCK, peer % r->dev.counters));
 			wait_counter(r, peer, peer % r->dev.counters, i + 1);
 		}
 	}
 	rank_settle(r);
 	for (peer = 0; peer < r->size; peer++)
 		for (i = 0; i < 5; i++)
-			CHECK_EQ(r,
-				 wrong(r->base + (peer * 5 + i) * sizeof(block), sizeof(block),
-				       100 * peer + i),
+			CHECK_EQ(r, wrong(r->base + (peer * 5 + i) * BLOCK, BLOCK, 100 * peer + i),
 				 0);
 }
 
-static void counters_are_per_peer_and_id(struct rank *r)
+CASE void counters_are_per_peer_and_id(struct rank *r)
 {
 	unsigned peer, id, raised = rank_next(r);
 
@@ -55,23 +54,23 @@ static void counters_are_per_peer_and_id(struct rank *r)
 }
 
 /* NvlOffsetPutSignalCounter: put, signal and counter, all three. */
-static void put_signal_counter_does_all_three(struct rank *r)
+CASE void put_signal_counter_does_all_three(struct rank *r)
 {
-	char block[300];
+	RANK_ARRAY(r, char, block, 300);
 	uint64_t value = 0;
 
-	fill(block, sizeof(block), r->rank);
+	group_fill(r->group, block, 300, r->rank);
 	CHECK_POSTED(r, oriel_dev_put_signal_counter(&r->dev, r->group, rank_next(r), 11, block,
-						     sizeof(block), 5, 40, 3));
+						     300, 5, 40, 3));
 	wait_counter(r, rank_next(r), 3, 1);
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 5, ORIEL_NE, 0,
 					       LONG_NS));
-	CHECK_EQ(r, wrong(r->base + 11, sizeof(block), rank_prev(r)), 0);
+	CHECK_EQ(r, wrong(r->base + 11, 300, rank_prev(r)), 0);
 	CHECK_OK(r, oriel_dev_read_signal_from(&r->dev, rank_prev(r), 5, &value));
 	CHECK_EQ(r, value, 40);
 }
 
-static void signal_counter_counts_signals(struct rank *r)
+CASE void signal_counter_counts_signals(struct rank *r)
 {
 	uint64_t i;
 
@@ -83,7 +82,7 @@ static void signal_counter_counts_signals(struct rank *r)
 					       LONG_NS));
 }
 
-static void counters_compare_and_reset(struct rank *r)
+CASE void counters_compare_and_reset(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	unsigned peer = rank_next(r), i;
@@ -99,14 +98,14 @@ static void counters_compare_and_reset(struct rank *r)
 		     ORIEL_ERR_TIMEOUT);
 	CHECK_STATUS(r, oriel_dev_wait_counter(w, r->group, peer, 2, ORIEL_NE, 0, 1),
 		     ORIEL_ERR_TIMEOUT);
-	CHECK_OK(r, oriel_dev_reset_counter(w, peer, 1));
+	CHECK_OK(r, ALONE(r, oriel_dev_reset_counter(w, peer, 1)));
 	check_counter(r, peer, 1, 0);
 	CHECK_POSTED(r, oriel_dev_put_counter(w, r->group, peer, 0, NULL, 0, 1));
 	wait_counter(r, peer, 1, 1);
 }
 
 /* A put that is refused has moved nothing, so it counts nothing. */
-static void refused_puts_do_not_count(struct rank *r)
+CASE void refused_puts_do_not_count(struct rank *r)
 {
 	struct oriel_dev_fault fault;
 	char byte = 1;
@@ -123,35 +122,38 @@ static void refused_puts_do_not_count(struct rank *r)
 					      0),
 		     ORIEL_ERR_RANGE);
 	check_counter(r, rank_next(r), 0, 0);
-	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+	CHECK_OK(r, rank_fault(r, &fault));
 }
 
-static void count_often(struct rank *r, unsigned index, void *context)
+CASE void count_often(struct rank *r, unsigned index, void *context)
 {
+	RANK_ARRAY(r, char, byte, 1);
 	unsigned i;
 
 	(void)context;
+	byte[0] = 1;
 	for (i = 0; i < 200; i++)
-		CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, oriel_dev_thread(), rank_next(r),
-						      index, &context, 1, 4));
-	CHECK_OK(r, oriel_dev_drain(&r->dev, oriel_dev_thread(), LONG_NS));
+		CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, r->group, rank_next(r), index, byte,
+						      1, 4));
+	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 }
 
-static void groups_may_share_a_counter(struct rank *r)
+CASE void groups_may_share_a_counter(struct rank *r)
 {
 	rank_fork(r, 4, count_often, NULL);
 	wait_counter(r, rank_next(r), 4, 800);
 	rank_settle(r);
 }
 
-static const struct test_case counter_cases[] = {
-	{"put_counter_counts_puts", put_counter_counts_puts, NULL, 1, 0},
-	{"counters_are_per_peer_and_id", counters_are_per_peer_and_id, NULL, 1, 0},
-	{"put_signal_counter_does_all_three", put_signal_counter_does_all_three, NULL, 1, 0},
-	{"signal_counter_counts_signals", signal_counter_counts_signals, NULL, 1, 0},
-	{"counters_compare_and_reset", counters_compare_and_reset, NULL, 1, 0},
-	{"refused_puts_do_not_count", refused_puts_do_not_count, NULL, 1, 0},
-	{"groups_may_share_a_counter", groups_may_share_a_counter, NULL, 1, 0},
-};
+#define COUNTER_CASES(ROW)                                 \
+	ROW(put_counter_counts_puts, NULL, 1, 0)           \
+	ROW(counters_are_per_peer_and_id, NULL, 1, 0)      \
+	ROW(put_signal_counter_does_all_three, NULL, 1, 0) \
+	ROW(signal_counter_counts_signals, NULL, 1, 0)     \
+	ROW(counters_compare_and_reset, NULL, 1, 0)        \
+	ROW(refused_puts_do_not_count, NULL, 1, 0)         \
+	ROW(groups_may_share_a_counter, NULL, 1, 0)
 
-const struct suite counter_suite = SUITE(counter);
+#define COUNTER_FORKS(ROW) ROW(count_often)
+
+DEVICE_SUITE(counter, COUNTER_CASES, COUNTER_FORKS, NULL);

@@ -2,48 +2,44 @@
 /* Bytes that are put and got: the right ones, in the right place, and no others. */
 #include "harness.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define GUARD 0xa5
 
-static uint64_t pair_seed(unsigned from, unsigned to)
+CASE uint64_t pair_seed(unsigned from, unsigned to)
 {
 	return 1 + from * 16u + to;
 }
 
+#define PAIR 509u
+
 /* The row was once computed with the wrong end's index: every pair, unique values. */
-static void put_reaches_every_pair(struct rank *r)
+CASE void put_reaches_every_pair(struct rank *r)
 {
-	char block[509];
+	RANK_ARRAY(r, char, block, PAIR);
 	unsigned peer;
 
 	for (peer = 0; peer < r->size; peer++) {
-		fill(block, sizeof(block), pair_seed(r->rank, peer));
-		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, r->rank * sizeof(block),
-					      block, sizeof(block)));
+		group_fill(r->group, block, PAIR, pair_seed(r->rank, peer));
+		CHECK_POSTED(r,
+			     oriel_dev_put(&r->dev, r->group, peer, r->rank * PAIR, block, PAIR));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	}
 	rank_settle(r);
 	for (peer = 0; peer < r->size; peer++)
-		CHECK_EQ(r,
-			 wrong(r->base + peer * sizeof(block), sizeof(block),
-			       pair_seed(peer, r->rank)),
-			 0);
+		CHECK_EQ(r, wrong(r->base + peer * PAIR, PAIR, pair_seed(peer, r->rank)), 0);
 }
 
-static void get_reads_every_pair(struct rank *r)
+CASE void get_reads_every_pair(struct rank *r)
 {
 	static const size_t lengths[] = {0, 1, 3, 8, 64, 1000, 4096, 30001};
-	char *block = malloc(30001 + 2);
+	char *block = (char *)rank_alloc(r, 30001 + 2);
 	unsigned peer;
 	size_t i;
 
-	fill(r->base, r->length, pair_seed(r->rank, r->rank));
+	group_fill(r->group, r->base, r->length, pair_seed(r->rank, r->rank));
 	rank_settle(r);
 	for (peer = 0; peer < r->size; peer++) {
 		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-			memset(block, GUARD, 30001 + 2);
+			group_flood(r->group, block, 30001 + 2, GUARD);
 			CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, peer, 0, block + 1,
 						      lengths[i]));
 			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
@@ -54,23 +50,23 @@ static void get_reads_every_pair(struct rank *r)
 		}
 	}
 	rank_settle(r);
-	free(block);
+	rank_free(r, block);
 }
 
 /* Put @length bytes for each combination of skews, one slot each, then look at all. */
-static void check_guards(struct rank *r, size_t length)
+CASE void check_guards(struct rank *r, size_t length)
 {
 	static const size_t skews[] = {0, 1, 4, 8, 15};
 	const size_t count = sizeof(skews) / sizeof(skews[0]);
 	size_t slot = (length + 2 * 64 + 63) / 64 * 64;
-	char *block = malloc(length + 64);
+	char *block = (char *)rank_alloc(r, length + 64);
 	size_t i, to;
 
-	memset(r->base, GUARD, count * count * slot);
+	group_flood(r->group, r->base, count * count * slot, GUARD);
 	rank_settle(r);
 	for (i = 0; i < count * count; i++) {
 		to = i * slot + 64 + skews[i % count];
-		fill(block + skews[i / count], length, r->rank + i);
+		group_fill(r->group, block + skews[i / count], length, r->rank + i);
 		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), to,
 					      block + skews[i / count], length));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
@@ -85,10 +81,10 @@ static void check_guards(struct rank *r, size_t length)
 		CHECK_EQ(r, not_all(at + before + length, slot - before - length, GUARD), 0);
 	}
 	rank_settle(r);
-	free(block);
+	rank_free(r, block);
 }
 
-static void put_leaves_what_is_around_it(struct rank *r)
+CASE void put_leaves_what_is_around_it(struct rank *r)
 {
 	static const size_t lengths[] = {0,   1,   2,    3,    4,    7,    8,    9,
 					 15,  16,  17,   31,   63,   64,   65,   127,
@@ -99,7 +95,7 @@ static void put_leaves_what_is_around_it(struct rank *r)
 		check_guards(r, lengths[i]);
 }
 
-static void zero_bytes_are_legal_everywhere(struct rank *r)
+CASE void zero_bytes_are_legal_everywhere(struct rank *r)
 {
 	unsigned peer;
 	uint64_t value = 0;
@@ -125,19 +121,19 @@ static void zero_bytes_are_legal_everywhere(struct rank *r)
 }
 
 /* Polls its own memory, which put_value promises to change as a whole. */
-static void put_value_can_be_polled(struct rank *r)
+CASE void put_value_can_be_polled(struct rank *r)
 {
-	uint64_t *words = (void *)r->base;
+	uint64_t *words = (uint64_t *)(void *)r->base;
 	unsigned peer;
 
 	for (peer = 0; peer < r->size; peer++)
-		CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, 8 * (size_t)r->rank,
-						    ~pair_seed(r->rank, peer)));
+		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, peer, 8 * (size_t)r->rank,
+							     ~pair_seed(r->rank, peer))));
 	for (peer = 0; peer < r->size; peer++) {
 		struct oriel_dev_aim aim = {&words[peer],        0,    ORIEL_NE,
 					    ORIEL_DEV_PUT_VALUE, peer, 0};
 
-		CHECK_OK(r, oriel_dev_wait_word(&r->dev, oriel_dev_thread(), &aim, LONG_NS));
+		CHECK_OK(r, oriel_dev_wait_led(&r->dev, r->group, &aim, LONG_NS));
 		CHECK_EQ(r, oriel_dev_load_relaxed(&words[peer]), ~pair_seed(peer, r->rank));
 	}
 	rank_settle(r);
@@ -150,40 +146,50 @@ static void put_value_can_be_polled(struct rank *r)
  * One word, and one row of marks, for those that reach it by memory and one for
  * those that come by each rail: their atomics do not know of each other.
  */
-static unsigned adds_row(const struct rank *r, unsigned peer)
+CASE unsigned adds_row(const struct rank *r, unsigned peer)
 {
 	return rank_is_mapped(r, r->rank, peer) ? 0 : 1 + rank_rail(r, peer);
 }
 
-static size_t adds_word(const struct rank *r, unsigned peer)
+CASE size_t adds_word(const struct rank *r, unsigned peer)
 {
 	return 8 + 16 * (size_t)adds_row(r, peer);
 }
 
-static size_t adds_marks(const struct rank *r, unsigned peer)
+CASE size_t adds_marks(const struct rank *r, unsigned peer)
 {
 	return 128 + (size_t)ADDS * r->size * adds_row(r, peer);
 }
 
-static size_t count_marks(const struct rank *r, size_t at, unsigned source)
+CASE size_t count_marks(const struct rank *r, size_t at, unsigned source)
 {
 	return ADDS * r->size - not_all(r->base + at, ADDS * r->size, (unsigned char)(source + 1));
 }
 
-/* Each add must get a number of its own: with it, it marks a byte that nobody else marks. */
-static void fetch_add_gives_each_a_number(struct rank *r)
+/* What @peer had at @at before @value was added. */
+CASE uint64_t take(struct rank *r, unsigned peer, uint64_t at, uint64_t value)
 {
-	char mark = (char)(r->rank + 1);
-	uint64_t old = 0, added[1 + ORIEL_DEV_RAILS] = {0}, *words = (void *)r->base;
+	uint64_t old = 0;
+
+	CHECK_OK(r, ALONE(r, oriel_dev_fetch_add(&r->dev, peer, at, value, &old)));
+	return SHARED(r, old);
+}
+
+/* Each add must get a number of its own: with it, it marks a byte that nobody else marks. */
+CASE void fetch_add_gives_each_a_number(struct rank *r)
+{
+	RANK_ARRAY(r, char, mark, 1);
+	uint64_t old = 0, added[1 + ORIEL_DEV_RAILS] = {0};
+	uint64_t *words = (uint64_t *)(void *)r->base;
 	unsigned i, peer;
 
+	mark[0] = (char)(r->rank + 1);
 	for (i = 0; i < ADDS; i++) {
 		for (peer = 0; peer < r->size; peer++) {
-			CHECK_OK(r,
-				 oriel_dev_fetch_add(&r->dev, peer, adds_word(r, peer), 1, &old));
+			old = take(r, peer, adds_word(r, peer), 1);
 			if (CHECK(r, old < ADDS * r->size))
 				CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer,
-							      adds_marks(r, peer) + old, &mark, 1));
+							      adds_marks(r, peer) + old, mark, 1));
 		}
 	}
 	rank_settle(r);
@@ -197,40 +203,44 @@ static void fetch_add_gives_each_a_number(struct rank *r)
 	}
 }
 
-static void fetch_add_is_modulo_2_to_64(struct rank *r)
+CASE void fetch_add_is_modulo_2_to_64(struct rank *r)
 {
-	uint64_t old = 0;
-
-	CHECK_POSTED(r, oriel_dev_put_value(&r->dev, rank_next(r), 0, UINT64_MAX - 1));
+	CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, rank_next(r), 0, UINT64_MAX - 1)));
 	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
-	CHECK_OK(r, oriel_dev_fetch_add(&r->dev, rank_next(r), 0, 5, &old));
-	CHECK_EQ(r, old, UINT64_MAX - 1);
-	CHECK_OK(r, oriel_dev_fetch_add(&r->dev, rank_next(r), 0, UINT64_MAX, &old));
-	CHECK_EQ(r, old, 3);
-	CHECK_OK(r, oriel_dev_fetch_add(&r->dev, rank_next(r), 0, 0, &old));
-	CHECK_EQ(r, old, 2);
+	CHECK_EQ(r, take(r, rank_next(r), 0, 5), UINT64_MAX - 1);
+	CHECK_EQ(r, take(r, rank_next(r), 0, UINT64_MAX), 3);
+	CHECK_EQ(r, take(r, rank_next(r), 0, 0), 2);
 	rank_settle(r);
 }
 
-static void write_at_address(struct rank *r, unsigned peer)
+/* The host knows @peer by the address @seen, 0: by none. */
+static void data_host(struct rank *r, unsigned peer, uint64_t seen)
 {
-	char *at = oriel_dev_address(&r->dev, peer, 100 + r->rank);
 	void *asked = NULL;
 
-	CHECK_OK(r, oriel_window_peer_address(r->window, peer, 100 + r->rank, &asked));
-	CHECK(r, at && at == asked);
+	CHECK_STATUS(r, oriel_window_peer_address(r->window, peer, 100 + r->rank, &asked),
+		     seen ? ORIEL_OK : ORIEL_ERR_NO_PATH);
+	CHECK_EQ(r, (uintptr_t)asked, seen);
+	if (seen)
+		CHECK_STATUS(r, oriel_window_peer_address(r->window, peer, r->length, &asked),
+			     ORIEL_ERR_RANGE);
+}
+
+CASE void write_at_address(struct rank *r, unsigned peer)
+{
+	char *at = (char *)oriel_dev_address(&r->dev, peer, 100 + r->rank);
+
+	CHECK(r, at != NULL);
+	host_do(r, data_host, peer, (uintptr_t)at);
 	*at = (char)pair_seed(r->rank, peer);
 	CHECK(r, oriel_dev_address(&r->dev, peer, r->length - 1) != NULL);
 	CHECK(r, oriel_dev_address(&r->dev, peer, r->length) == NULL);
-	CHECK_STATUS(r, oriel_window_peer_address(r->window, peer, r->length, &asked),
-		     ORIEL_ERR_RANGE);
 }
 
 /* GetNvlinkAddress, MiddleRank. A peer that is not mapped has none. */
-static void address_is_where_the_peer_sees_it(struct rank *r)
+CASE void address_is_where_the_peer_sees_it(struct rank *r)
 {
 	unsigned peer;
-	void *asked;
 
 	for (peer = 0; peer < r->size; peer++) {
 		if (rank_is_mapped(r, r->rank, peer)) {
@@ -238,8 +248,7 @@ static void address_is_where_the_peer_sees_it(struct rank *r)
 			continue;
 		}
 		CHECK(r, oriel_dev_address(&r->dev, peer, 100) == NULL);
-		CHECK_STATUS(r, oriel_window_peer_address(r->window, peer, 100, &asked),
-			     ORIEL_ERR_NO_PATH);
+		host_do(r, data_host, peer, 0);
 	}
 	CHECK(r, oriel_dev_address(&r->dev, r->rank, 0) == r->base);
 	CHECK(r, oriel_dev_address(&r->dev, r->size, 0) == NULL);
@@ -250,62 +259,65 @@ static void address_is_where_the_peer_sees_it(struct rank *r)
 							  : 0);
 }
 
+#define PAGE 4096u
+
 /* A second copy, done late by somebody else, would undo what came after the first. */
-static void put_happens_once(struct rank *r)
+CASE void put_happens_once(struct rank *r)
 {
-	char block[4096];
+	RANK_ARRAY(r, char, block, PAGE);
 	int64_t ticket;
 
-	fill(block, sizeof(block), 7);
-	ticket = oriel_dev_put(&r->dev, r->group, r->rank, 0, block, sizeof(block));
+	group_fill(r->group, block, PAGE, 7);
+	ticket = oriel_dev_put(&r->dev, r->group, r->rank, 0, block, PAGE);
 	CHECK_POSTED(r, ticket);
 	CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, r->rank, ticket, LONG_NS));
 	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
-	CHECK_EQ(r, wrong(r->base, sizeof(block), 7), 0);
-	memset(r->base, GUARD, sizeof(block));
+	CHECK_EQ(r, wrong(r->base, PAGE, 7), 0);
+	group_flood(r->group, r->base, PAGE, GUARD);
 	rank_settle(r);
-	CHECK_EQ(r, not_all(r->base, sizeof(block), GUARD), 0);
-	CHECK_EQ(r, not_all(r->base + sizeof(block), 4096, 0), 0);
+	CHECK_EQ(r, not_all(r->base, PAGE, GUARD), 0);
+	CHECK_EQ(r, not_all(r->base + PAGE, PAGE, 0), 0);
 }
 
-static void source_may_be_reused_after_wait_local(struct rank *r)
+#define PART 2048u
+
+CASE void source_may_be_reused_after_wait_local(struct rank *r)
 {
-	char block[2048];
+	RANK_ARRAY(r, char, block, PART);
 	int64_t ticket;
 	unsigned i;
 
 	for (i = 0; i < 16; i++) {
-		fill(block, sizeof(block), r->rank + i);
-		ticket = oriel_dev_put(&r->dev, r->group, rank_next(r), i * sizeof(block), block,
-				       sizeof(block));
+		group_fill(r->group, block, PART, r->rank + i);
+		ticket = oriel_dev_put(&r->dev, r->group, rank_next(r), i * PART, block, PART);
 		CHECK_POSTED(r, ticket);
 		CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, rank_next(r), ticket, LONG_NS));
 	}
-	memset(block, 0, sizeof(block));
+	group_flood(r->group, block, PART, 0);
 	rank_settle(r);
 	for (i = 0; i < 16; i++)
-		CHECK_EQ(r, wrong(r->base + i * sizeof(block), sizeof(block), rank_prev(r) + i), 0);
+		CHECK_EQ(r, wrong(r->base + i * PART, PART, rank_prev(r) + i), 0);
 }
 
 #define TILE 1536u
 #define GROUPS 6u
 
-static void put_tile(struct rank *r, unsigned index, void *context)
+CASE void put_tile(struct rank *r, unsigned index, void *context)
 {
 	size_t at = (r->rank * GROUPS + index) * (size_t)TILE;
-	char tile[TILE];
+	RANK_ARRAY(r, char, tile, TILE);
 	unsigned peer;
 
 	(void)context;
 	for (peer = 0; peer < r->size; peer++) {
-		fill(tile, sizeof(tile), pair_seed(r->rank, peer) + 1000 * index);
-		CHECK_POSTED(r, oriel_dev_put(&r->dev, oriel_dev_thread(), peer, at, tile, TILE));
-		CHECK_OK(r, oriel_dev_flush(&r->dev, oriel_dev_thread(), LONG_NS));
+		group_fill(r->group, tile, TILE, pair_seed(r->rank, peer) + 1000 * index);
+		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, at, tile, TILE));
+		CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 	}
 }
 
 /* A put belongs to the group that calls it, not to all groups of the launch. */
-static void each_group_puts_a_tile_of_its_own(struct rank *r)
+CASE void each_group_puts_a_tile_of_its_own(struct rank *r)
 {
 	unsigned peer, index;
 
@@ -322,51 +334,52 @@ static void each_group_puts_a_tile_of_its_own(struct rank *r)
 #define LARGE (3u << 20)
 
 /* As many groups as there are parts would do it at once; the order is nobody's. */
-static void put_by_parts_is_one_put(struct rank *r)
-{
-	static const size_t lengths[] = {0, 1, 63, 64 * 5 + 1, 65536, 65537, 3 * 65536 + 4093};
-	static const uint32_t counts[] = {1, 2, 3, 7};
-	size_t longest = lengths[6], i;
-	char *block = malloc(longest);
-	uint32_t k, part;
+CASE_DATA const uint32_t part_lengths[] = {0, 1, 63, 64 * 5 + 1, 65536, 65537, 3 * 65536 + 4093};
+CASE_DATA const uint32_t part_counts[] = {1, 2, 3, 7};
 
-	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
-			memset(r->base, GUARD, longest + 128);
-			fill(block, lengths[i], r->rank + 10 * i + k);
+CASE void put_by_parts_is_one_put(struct rank *r)
+{
+	size_t longest = part_lengths[6], length, i;
+	char *block = (char *)rank_alloc(r, longest);
+	uint32_t k, count, part;
+
+	for (i = 0; i < sizeof(part_lengths) / sizeof(part_lengths[0]); i++) {
+		length = part_lengths[i];
+		for (k = 0; k < sizeof(part_counts) / sizeof(part_counts[0]); k++) {
+			count = part_counts[k];
+			group_flood(r->group, r->base, longest + 128, GUARD);
+			group_fill(r->group, block, length, r->rank + 10 * i + k);
 			rank_settle(r);
-			for (part = counts[k]; part-- > 0;)
-				CHECK_POSTED(r, oriel_dev_put_part(&r->dev, r->group, part,
-								   counts[k], rank_next(r), 61,
-								   block, lengths[i]));
+			for (part = count; part-- > 0;)
+				CHECK_POSTED(r,
+					     oriel_dev_put_part(&r->dev, r->group, part, count,
+								rank_next(r), 61, block, length));
 			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 			rank_settle(r);
 			CHECK_EQ(r, not_all(r->base, 61, GUARD), 0);
-			CHECK_EQ(r, wrong(r->base + 61, lengths[i], rank_prev(r) + 10 * i + k), 0);
-			CHECK_EQ(r,
-				 not_all(r->base + 61 + lengths[i], longest + 67 - lengths[i],
-					 GUARD),
+			CHECK_EQ(r, wrong(r->base + 61, length, rank_prev(r) + 10 * i + k), 0);
+			CHECK_EQ(r, not_all(r->base + 61 + length, longest + 67 - length, GUARD),
 				 0);
 			rank_settle(r);
 		}
 	}
-	free(block);
+	rank_free(r, block);
 }
 
-static void large_blocks_arrive_whole(struct rank *r)
+CASE void large_blocks_arrive_whole(struct rank *r)
 {
-	char *block = malloc(LARGE);
+	char *block = (char *)rank_alloc(r, LARGE);
 
-	fill(block, LARGE, r->rank);
+	group_fill(r->group, block, LARGE, r->rank);
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 5, block, LARGE - 11));
 	rank_settle(r);
 	CHECK_EQ(r, wrong(r->base + 5, LARGE - 11, rank_prev(r)), 0);
-	memset(block, 0, LARGE);
+	group_flood(r->group, block, LARGE, 0);
 	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), 5, block, LARGE - 11));
 	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(block, LARGE - 11, r->rank), 0);
 	rank_settle(r);
-	free(block);
+	rank_free(r, block);
 }
 
 static const struct oriel_window_attr wide_window = {.size = sizeof(wide_window),
@@ -379,22 +392,21 @@ static const struct oriel_window_attr large_window = {.size = sizeof(large_windo
 						      .length = LARGE,
 						      .channels = ORIEL_NONE};
 
-static const struct test_case data_cases[] = {
-	{"put_reaches_every_pair", put_reaches_every_pair, NULL, 1, 0},
-	{"get_reads_every_pair", get_reads_every_pair, NULL, 1, 0},
-	{"put_leaves_what_is_around_it", put_leaves_what_is_around_it, &wide_window, 1, 0},
-	{"zero_bytes_are_legal_everywhere", zero_bytes_are_legal_everywhere, NULL, 1, 0},
-	{"put_value_can_be_polled", put_value_can_be_polled, NULL, 1, 0},
-	{"fetch_add_gives_each_a_number", fetch_add_gives_each_a_number, NULL, 1, 0},
-	{"fetch_add_is_modulo_2_to_64", fetch_add_is_modulo_2_to_64, NULL, 1, 0},
-	{"address_is_where_the_peer_sees_it", address_is_where_the_peer_sees_it, NULL, 1, 0},
-	{"put_happens_once", put_happens_once, NULL, 1, 0},
-	{"source_may_be_reused_after_wait_local", source_may_be_reused_after_wait_local, NULL, 1,
-	 0},
-	{"each_group_puts_a_tile_of_its_own", each_group_puts_a_tile_of_its_own, &tile_window, 1,
-	 0},
-	{"put_by_parts_is_one_put", put_by_parts_is_one_put, &large_window, 1, 0},
-	{"large_blocks_arrive_whole", large_blocks_arrive_whole, &large_window, 1, 0},
-};
+#define DATA_CASES(ROW)                                            \
+	ROW(put_reaches_every_pair, NULL, 1, 0)                    \
+	ROW(get_reads_every_pair, NULL, 1, 0)                      \
+	ROW(put_leaves_what_is_around_it, &wide_window, 1, 0)      \
+	ROW(zero_bytes_are_legal_everywhere, NULL, 1, 0)           \
+	ROW(put_value_can_be_polled, NULL, 1, 0)                   \
+	ROW(fetch_add_gives_each_a_number, NULL, 1, 0)             \
+	ROW(fetch_add_is_modulo_2_to_64, NULL, 1, 0)               \
+	ROW(address_is_where_the_peer_sees_it, NULL, 1, 0)         \
+	ROW(put_happens_once, NULL, 1, 0)                          \
+	ROW(source_may_be_reused_after_wait_local, NULL, 1, 0)     \
+	ROW(each_group_puts_a_tile_of_its_own, &tile_window, 1, 0) \
+	ROW(put_by_parts_is_one_put, &large_window, 1, 0)          \
+	ROW(large_blocks_arrive_whole, &large_window, 1, 0)
 
-const struct suite data_suite = SUITE(data);
+#define DATA_FORKS(ROW) ROW(put_tile)
+
+DEVICE_SUITE(data, DATA_CASES, DATA_FORKS, data_host);

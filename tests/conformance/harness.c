@@ -14,31 +14,14 @@ const struct oriel_window_attr small_window = {
 	.channel_bytes = 4096,
 };
 
-static const struct suite *const suites[] = {
-	&topo_suite,  &region_suite,  &window_suite, &data_suite,    &signal_suite,  &host_suite,
-	&order_suite, &barrier_suite, &team_suite,   &counter_suite, &channel_suite, &ll_suite,
-	&ll128_suite, &fault_suite,   &stuck_suite,  &connect_suite,
-};
-
-#define SUITES (sizeof(suites) / sizeof(suites[0]))
-
 /* What the command line asks for; the same for all ranks. */
 struct plan {
+	const struct face *face;
 	unsigned threads; /* 0: this process is one rank */
 	unsigned nodes;   /* that threads are split into; 0: not at all */
 	char **filters;
 	int filter_count;
 };
-
-unsigned rank_next(const struct rank *r)
-{
-	return (r->rank + 1) % r->size;
-}
-
-unsigned rank_prev(const struct rank *r)
-{
-	return (r->rank + r->size - 1) % r->size;
-}
 
 bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to)
 {
@@ -70,74 +53,54 @@ void rank_settle(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
+enum oriel_status rank_barrier(struct rank *r)
+{
+	return oriel_comm_barrier(r->comm);
+}
+
+enum oriel_status rank_device(struct rank *r, struct oriel_dev_window *w)
+{
+	return oriel_window_device(r->window, w);
+}
+
+enum oriel_status rank_fault(struct rank *r, struct oriel_dev_fault *fault)
+{
+	return oriel_window_fault(r->window, fault);
+}
+
+void rank_abort(struct rank *r)
+{
+	oriel_comm_abort(r->comm, "the test wants it");
+}
+
+void *rank_alloc(struct rank *r, size_t length)
+{
+	void *memory = malloc(length);
+
+	if (!memory)
+		give_up(r, "malloc");
+	return memory;
+}
+
+void rank_free(struct rank *r, void *memory)
+{
+	(void)r;
+	free(memory);
+}
+
 enum oriel_status rank_join(struct rank *r, const char *node)
 {
-	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = LONG_NS, .node = node};
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .flags = r->face->comm_flags,
+				       .timeout_ns = LONG_NS,
+				       .node = node};
 
 	if (!node)
 		attr.node = r->node;
 	return oriel_comm_create(&r->bootstrap, &attr, &r->comm);
 }
 
-struct fork_call {
-	struct rank *r;
-	unsigned index;
-	void (*run)(struct rank *r, unsigned index, void *context);
-	void *context;
-};
-
-static void *fork_main(void *argument)
-{
-	struct fork_call *call = argument;
-
-	call->run(call->r, call->index, call->context);
-	return NULL;
-}
-
-void rank_fork(struct rank *r, unsigned count,
-	       void (*run)(struct rank *r, unsigned index, void *context), void *context)
-{
-	struct fork_call *calls = calloc(count, sizeof(*calls));
-	pthread_t *threads = calloc(count, sizeof(*threads));
-	unsigned i;
-
-	if (!calls || !threads)
-		abort();
-	for (i = 0; i < count; i++) {
-		calls[i] = (struct fork_call){r, i, run, context};
-		if (pthread_create(&threads[i], NULL, fork_main, &calls[i]))
-			abort();
-	}
-	for (i = 0; i < count; i++)
-		pthread_join(threads[i], NULL);
-	free(threads);
-	free(calls);
-}
-
-struct team_call {
-	struct oriel_team team;
-	void (*run)(struct rank *r, struct oriel_dev_group g, void *context);
-	void *context;
-};
-
-static void team_main(struct rank *r, unsigned index, void *context)
-{
-	struct team_call *call = context;
-
-	call->run(r, oriel_dev_team(&call->team, index), call->context);
-}
-
-void rank_team(struct rank *r, uint32_t size,
-	       void (*run)(struct rank *r, struct oriel_dev_group g, void *context), void *context)
-{
-	struct team_call call = {.run = run, .context = context};
-
-	CHECK_OK(r, oriel_team_open(&call.team, size, true));
-	rank_fork(r, size, team_main, &call);
-}
-
-/* The harness itself has failed, so nobody can be told in good order. */
-static void give_up(const struct rank *r, const char *what)
+void give_up(const struct rank *r, const char *what)
 {
 	fprintf(stderr, "rank %u of %u, %s/%s: %s: %s: %s\n", r->rank, r->size,
 		r->suite ? r->suite : "", r->name ? r->name : "", what,
@@ -160,7 +123,10 @@ static void rank_leave(struct rank *r)
 
 static void rank_open_window(struct rank *r, const struct test_case *c)
 {
-	if (oriel_window_create(r->comm, c->window ? c->window : &small_window, &r->window) ||
+	struct oriel_window_attr attr = c->window ? *c->window : small_window;
+
+	attr.flags |= r->face->window_flags;
+	if (oriel_window_create(r->comm, &attr, &r->window) ||
 	    oriel_window_device(r->window, &r->dev) ||
 	    oriel_window_buffer(r->window, 0, (void **)&r->base, &r->length))
 		give_up(r, "cannot make a window");
@@ -203,20 +169,28 @@ static const char *case_why_not(const struct rank *r, const struct test_case *c)
 	return NULL;
 }
 
+static bool case_lies(const struct test_case *c)
+{
+	return c->flags >> TELLS_BITS;
+}
+
 /* Collective. Has the case passed on all ranks? */
-static bool case_run(struct rank *r, const struct test_case *c)
+static bool case_run(struct rank *r, const struct suite *s, const struct test_case *c)
 {
 	bool leaves = c->flags & (OWN_COMM | BREAKS_COMM);
 	enum oriel_status status;
 
 	r->failures = 0;
+	r->told = 0;
 	if (c->flags & OWN_COMM) {
 		oriel_comm_destroy(r->comm);
 		r->comm = NULL;
 	} else if (!(c->flags & NO_WINDOW)) {
 		rank_open_window(r, c);
 	}
-	c->run(r);
+	r->face->run(r, s, c);
+	if (case_lies(c))
+		r->failures = r->told != (unsigned)c->flags >> TELLS_BITS;
 	if (c->flags & BREAKS_COMM)
 		rank_meet_anyway(r);
 	if (leaves) {
@@ -242,7 +216,7 @@ static bool case_is_wanted(const struct plan *plan, const struct suite *s,
 	for (i = 0; i < plan->filter_count; i++)
 		if (strstr(full, plan->filters[i]))
 			return true;
-	return plan->filter_count == 0;
+	return plan->filter_count == 0 && !case_lies(c);
 }
 
 struct tally {
@@ -263,7 +237,7 @@ static void case_account(struct rank *r, const struct suite *s, const struct tes
 		tally->skipped++;
 		return;
 	}
-	passed = case_run(r, c);
+	passed = case_run(r, s, c);
 	if (passed)
 		tally->passed++;
 	else
@@ -274,29 +248,42 @@ static void case_account(struct rank *r, const struct suite *s, const struct tes
 	}
 }
 
+static void run_suite(const struct plan *plan, struct rank *r, const struct suite *s,
+		      struct tally *tally)
+{
+	size_t i;
+
+	for (i = 0; i < s->count; i++)
+		if (case_is_wanted(plan, s, &s->cases[i]))
+			case_account(r, s, &s->cases[i], tally);
+}
+
 /* One rank from its bootstrap to its end. */
 static bool rank_main(const struct plan *plan, const struct oriel_bootstrap *master)
 {
 	struct rank r = {.rank = master->rank,
 			 .size = master->size,
 			 .master = master,
+			 .face = plan->face,
 			 .is_thread = plan->threads,
 			 .group = oriel_dev_thread()};
 	struct tally tally = {0};
 	char node[16];
-	size_t i, k;
+	size_t i;
 
 	/* In blocks, as oriel run does. */
 	snprintf(node, sizeof(node), "node%u", (unsigned)((uint64_t)r.rank * plan->nodes / r.size));
 	r.node = plan->nodes ? node : NULL;
+	if (r.face->open)
+		r.face->open(&r);
 	if (rank_renew_bootstrap(&r) != ORIEL_OK || rank_join(&r, NULL) != ORIEL_OK)
 		give_up(&r, "cannot join");
-	for (i = 0; i < SUITES; i++)
-		for (k = 0; k < suites[i]->count; k++)
-			if (case_is_wanted(plan, suites[i], &suites[i]->cases[k]))
-				case_account(&r, suites[i], &suites[i]->cases[k], &tally);
+	for (i = 0; i < plan->face->count; i++)
+		run_suite(plan, &r, plan->face->suites[i], &tally);
 	oriel_comm_destroy(r.comm);
 	oriel_bootstrap_close(&r.bootstrap);
+	if (r.face->close)
+		r.face->close(&r);
 	if (r.rank == 0)
 		printf("%u ranks: %u cases passed, %u failed, %u do not apply\n", r.size,
 		       tally.passed, tally.failed, tally.skipped);
@@ -385,13 +372,9 @@ static bool plan_take(struct plan *plan, const char *name, unsigned *number)
 	return *number;
 }
 
-/*
- * conformance [--threads N [--nodes M]] [PART OF A NAME...]: without --threads
- * one rank of a job
- */
-int main(int argc, char **argv)
+int conformance_main(int argc, char **argv, const struct face *face)
 {
-	struct plan plan = {.filters = argv + 1, .filter_count = argc - 1};
+	struct plan plan = {.face = face, .filters = argv + 1, .filter_count = argc - 1};
 
 	if (!plan_take(&plan, "--threads", &plan.threads) ||
 	    (plan.threads && !plan_take(&plan, "--nodes", &plan.nodes)))

@@ -2,6 +2,12 @@
 /*
  * Cases that all ranks of a job run together, each over a fresh window. A rank
  * is a thread of one process or a process of its own; the cases cannot tell.
+ *
+ * What a case of a device suite says is compiled twice: for CPU threads, and as
+ * a kernel (kernels.h), where all threads of a group run it together. So it
+ * calls what one thread is to call through ALONE(), keeps what a peer or an
+ * adapter is to reach in RANK_ARRAY() or rank_alloc(), and leaves to the
+ * functions below what only a host can do.
  */
 #ifndef CONFORMANCE_HARNESS_H
 #define CONFORMANCE_HARNESS_H
@@ -12,6 +18,13 @@
 #define LONG_NS 60000000000u /* of every wait that should end well */
 #define MOMENT_NS 1000000u   /* of every wait that cannot end well */
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct face;
+struct gpu;
+
 struct rank {
 	unsigned rank;
 	unsigned size;
@@ -19,16 +32,27 @@ struct rank {
 	struct oriel_bootstrap bootstrap;     /* of communicators */
 	bool is_thread;
 	const char *node; /* of a thread among virtual nodes; NULL = ORIEL_NODE */
+	const struct face *face;
 	struct oriel_comm *comm;
 	struct oriel_window *window;
 	struct oriel_dev_window dev; /* of @window */
 	struct oriel_dev_group group;
 	char *base; /* buffer 0 of @window */
 	size_t length;
+	unsigned stream; /* of a case IN_STREAMS: 0 .. STREAMS - 1 */
+	uint64_t round;  /* of a case IN_ROUNDS: 1 .. its last */
 
 	const char *suite;
 	const char *name;
 	uint32_t failures; /* of the running case; raised by any thread */
+	uint32_t told;     /* of those, by this process */
+
+	struct gpu *gpu;   /* NULL where cases run on CPUs */
+	struct desk *desk; /* in kernels: what the host serves; kernels.h */
+	struct hall *hall; /* in kernels: where the groups of one launch meet */
+	char *memory;      /* in kernels: of all groups */
+	unsigned worker;   /* in kernels: the group's number; 0 runs the case */
+	size_t taken;      /* in kernels: of the group's memory */
 };
 
 enum case_flags {
@@ -38,12 +62,20 @@ enum case_flags {
 	NEEDS_ONE_MACHINE = 8, /* joins all ranks in one domain */
 	NEEDS_ADAPTER = 16,    /* ranks of different nodes must reach each other */
 	NEEDS_NO_ADAPTER = 32, /* they must not */
-	NEEDS_MAPPED = 64      /* all ranks see each other's memory */
+	NEEDS_MAPPED = 64,     /* all ranks see each other's memory */
+	IN_ROUNDS = 128,       /* one launch for each round; on a GPU launches of one graph */
+	IN_STREAMS = 256,      /* STREAMS launches at once */
 };
 
+/* That many claims do not hold, and the case passes if they are told; it runs only if named. */
+#define TELLS_BITS 16
+#define TELLS(count) ((count) << TELLS_BITS)
+
+#define STREAMS 4u
+
 struct test_case {
-	const char *name; /* the claim */
-	void (*run)(struct rank *r);
+	const char *name;                       /* the claim */
+	void (*run)(struct rank *r);            /* NULL where it is a kernel */
 	const struct oriel_window_attr *window; /* NULL: small_window */
 	unsigned min_ranks;
 	unsigned flags;
@@ -53,19 +85,86 @@ struct suite {
 	const char *name;
 	const struct test_case *cases;
 	size_t count;
+	/* What host_do() of its cases does, by whoever serves a kernel. */
+	void (*host)(struct rank *r, unsigned what, uint64_t word);
+	/* Put case @index into a stream; what it returns is a cudaError_t. NULL on CPUs. */
+	int (*launch)(const struct rank *r, unsigned index, void *stream);
 };
 
-#define SUITE(noun)                                                                 \
-	{                                                                           \
-#noun, noun##_cases, sizeof(noun##_cases) / sizeof(noun##_cases[0]) \
+/* Where cases run. */
+struct face {
+	const struct suite *const *suites;
+	size_t count;
+	unsigned comm_flags;
+	unsigned window_flags;
+	void (*open)(struct rank *r); /* before it joins */
+	void (*run)(struct rank *r, const struct suite *s, const struct test_case *c);
+	void (*close)(struct rank *r);
+};
+
+/* main() of both programs. */
+int conformance_main(int argc, char **argv, const struct face *face);
+
+#define SUITE(noun)                                                                             \
+	{                                                                                       \
+#noun, noun##_cases, sizeof(noun##_cases) / sizeof(noun##_cases[0]), NULL, NULL \
 	}
 
 extern const struct suite barrier_suite, channel_suite, connect_suite, counter_suite, data_suite,
-	fault_suite, host_suite, ll_suite, ll128_suite, order_suite, region_suite, signal_suite,
-	stuck_suite, team_suite, topo_suite, window_suite;
+	fault_suite, host_suite, ll_suite, ll128_suite, lie_suite, order_suite, region_suite,
+	replay_suite, signal_suite, stuck_host_suite, stuck_suite, team_suite, topo_suite,
+	window_suite;
 
 /* 64 KiB, 4 channels of 4 KiB, defaults. */
 extern const struct oriel_window_attr small_window;
+
+bool check_claim(struct rank *r, bool claim, const char *file, int line, const char *what);
+bool check_equal(struct rank *r, uint64_t got, uint64_t expected, const char *file, int line,
+		 const char *what);
+bool check_status(struct rank *r, int64_t got, enum oriel_status expected, const char *file,
+		  int line, const char *what);
+bool check_posted(struct rank *r, int64_t got, const char *file, int line, const char *what);
+bool check_text(struct rank *r, const char *text, const char *part, const char *file, int line);
+/* A team of @size is refused; nvcc does not know teams in code for GPUs. */
+void check_no_team(struct rank *r, uint32_t size);
+/* The same, and @to is not @from itself: only files pass memory between the two. */
+bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to);
+
+/* Collective: what comes after an aborted communicator, whose bootstrap may be broken. */
+enum oriel_status rank_renew_bootstrap(struct rank *r);
+
+/* Collective, for hosts: rank_meet_anyway(). */
+void host_meet(struct rank *r);
+
+/* Collective: a new communicator on the bootstrap; @node NULL: the rank's own. */
+enum oriel_status rank_join(struct rank *r, const char *node);
+
+/* The harness itself has failed, so nobody can be told in good order. */
+void give_up(const struct rank *r, const char *what);
+
+ORIEL_DEV unsigned rank_next(const struct rank *r)
+{
+	return (r->rank + 1) % r->size;
+}
+
+ORIEL_DEV unsigned rank_prev(const struct rank *r)
+{
+	return (r->rank + r->size - 1) % r->size;
+}
+
+/* Byte @i of what differs for every @seed. */
+ORIEL_DEV unsigned char pattern(uint64_t seed, size_t i)
+{
+	return (unsigned char)(seed * 37 + i * 11 + (i >> 8) * 59 + (i >> 16) * 101);
+}
+
+#ifdef __CUDACC__
+#include "kernels.h"
+#else
+
+#define CASE static        /* functions of cases */
+#define CASE_DATA static   /* their tables */
+#define CASE_PASSED static /* of those that are given functions of cases */
 
 /*
  * A claim that does not hold is printed and counted; the case goes on, so that
@@ -79,40 +178,47 @@ extern const struct oriel_window_attr small_window;
 /* A ticket, not a status. */
 #define CHECK_POSTED(r, got) check_posted(r, got, __FILE__, __LINE__, #got)
 #define CHECK_TEXT(r, text, part) check_text(r, text, part, __FILE__, __LINE__)
+/* Of the last failure, or the last fault that was taken. */
+#define CHECK_LAST(r, part) CHECK_TEXT(r, oriel_last_error(), part)
 
-bool check_claim(struct rank *r, bool claim, const char *file, int line, const char *what);
-bool check_equal(struct rank *r, uint64_t got, uint64_t expected, const char *file, int line,
-		 const char *what);
-bool check_status(struct rank *r, int64_t got, enum oriel_status expected, const char *file,
-		  int line, const char *what);
-bool check_posted(struct rank *r, int64_t got, const char *file, int line, const char *what);
-bool check_text(struct rank *r, const char *text, const char *part, const char *file, int line);
+/* What a peer or an adapter reaches; it lasts as long as a variable would. */
+#define RANK_ARRAY(r, type, name, count) type name[count]
+void *rank_alloc(struct rank *r, size_t length);
+void rank_free(struct rank *r, void *memory);
 
-unsigned rank_next(const struct rank *r);
-unsigned rank_prev(const struct rank *r);
-/* Does @from see the memory of @to? */
+/* A call by one thread of the group of @r; all of it get what that returns. */
+#define ALONE(r, call) (call)
+/* All of the group of @r get the leader's. */
+#define SHARED(r, value) (value)
+
+/* Does @from see the memory of @to? In kernels one of the two is @r. */
 bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to);
 /* By which rail @peer is reached, which is not mapped. */
 unsigned rank_rail(const struct rank *r, unsigned peer);
-/* The same, and @to is not @from itself: only files pass memory between the two. */
-bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to);
 
 /* Collective: what all ranks put before is visible to all after. */
 void rank_settle(struct rank *r);
 
 /* Collective, whatever is broken: nobody returns before all have called. */
-void rank_meet_anyway(struct rank *r);
+#define rank_meet_anyway(r) host_meet(r)
 
-/* Collective: what comes after an aborted communicator, whose bootstrap may be broken. */
-enum oriel_status rank_renew_bootstrap(struct rank *r);
+/* oriel_comm_barrier(), oriel_window_device(), oriel_window_fault(). */
+enum oriel_status rank_barrier(struct rank *r);
+enum oriel_status rank_device(struct rank *r, struct oriel_dev_window *w);
+enum oriel_status rank_fault(struct rank *r, struct oriel_dev_fault *fault);
+/* oriel_comm_abort(); one thread calls it. */
+void rank_abort(struct rank *r);
 
-/* Collective: a new communicator on the bootstrap; @node NULL: the rank's own. */
-enum oriel_status rank_join(struct rank *r, const char *node);
+/* Nothing has broken the communicator. */
+void rank_check_healthy(struct rank *r);
 
-/* Run @run in @count threads, which get 0 .. @count - 1, and wait for them. */
+/* What only a host can do: @host of the suite with @what and @word. */
+#define host_do(r, host, what, word) host(r, what, word)
+
+/* Run @run in @count groups, which get 0 .. @count - 1, and wait for them. */
 void rank_fork(struct rank *r, unsigned count,
 	       void (*run)(struct rank *r, unsigned index, void *context), void *context);
-/* The same as a team of @size. */
+/* The same as a team of @size; in a kernel by the group of @r, whatever its size. */
 void rank_team(struct rank *r, uint32_t size,
 	       void (*run)(struct rank *r, struct oriel_dev_group g, void *context), void *context);
 
@@ -120,5 +226,27 @@ void rank_team(struct rank *r, uint32_t size,
 void fill(void *at, size_t length, uint64_t seed);
 size_t wrong(const void *at, size_t length, uint64_t seed);
 size_t not_all(const void *at, size_t length, unsigned char value);
+/* By the whole group, which all has what it wrote after. */
+void group_fill(struct oriel_dev_group g, void *at, size_t length, uint64_t seed);
+void group_flood(struct oriel_dev_group g, void *at, size_t length, unsigned char value);
+
+#define CASE_ROW(name, window, ranks, flags) {#name, name, window, ranks, flags},
+/*
+ * A suite of cases that may be kernels: CASES(ROW) is a list of
+ * ROW(name, window, ranks, flags), FORKS(ROW) one of what rank_fork() runs.
+ */
+#define DEVICE_SUITE(noun, CASES, FORKS, host)                                                   \
+	static const struct test_case noun##_cases[] = {CASES(CASE_ROW)};                        \
+	const struct suite noun##_suite = {#noun, noun##_cases,                                  \
+					   sizeof(noun##_cases) / sizeof(noun##_cases[0]), host, \
+					   NULL}
+
+#endif
+
+#define NO_FORKS(ROW)
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -2,13 +2,10 @@
 /* Messages in LL form: whole, in order, and never what a place held before. */
 #include "harness.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define PLACE 8192u /* bytes of the window for one source rank */
 #define GUARD 0xa5
 
-static uint64_t message_seed(unsigned from, unsigned to, uint64_t round)
+CASE uint64_t message_seed(unsigned from, unsigned to, uint64_t round)
 {
 	return 1 + from * 4096 + to * 64 + round;
 }
@@ -18,20 +15,18 @@ static uint64_t message_seed(unsigned from, unsigned to, uint64_t round)
  * come says that the peer has taken the one of round n, since it answers every
  * round.
  */
-static uint64_t place_of(unsigned source, uint64_t round)
+CASE uint64_t place_of(unsigned source, uint64_t round)
 {
 	return (source * 2 + round % 2) * (uint64_t)PLACE;
 }
 
-static void exchange(struct rank *r, struct oriel_dev_group g, char *out, char *in, uint64_t round,
-		     size_t length)
+CASE void exchange(struct rank *r, struct oriel_dev_group g, char *out, char *in, uint64_t round,
+		   size_t length)
 {
 	unsigned next = rank_next(r), prev = rank_prev(r);
 	uint32_t epoch = (uint32_t)round + 1;
 
-	if (oriel_dev_is_leader(g))
-		fill(out, length, message_seed(r->rank, next, round));
-	oriel_dev_sync(g);
+	group_fill(g, out, length, message_seed(r->rank, next, round));
 	CHECK_POSTED(r, oriel_dev_put_ll(&r->dev, g, next, place_of(r->rank, round), out, length,
 					 epoch));
 	CHECK_OK(r,
@@ -42,23 +37,23 @@ static void exchange(struct rank *r, struct oriel_dev_group g, char *out, char *
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, g, 0, LONG_NS));
 }
 
-static const size_t lengths[] = {0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 64, 100, 1000, 4001, 4096};
+CASE_DATA const size_t lengths[] = {0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 64, 100, 1000, 4001, 4096};
 
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-static void messages_arrive_whole(struct rank *r)
+CASE void messages_arrive_whole(struct rank *r)
 {
-	char *out = malloc(PLACE + 8), *in = malloc(PLACE + 8);
+	char *out = (char *)rank_alloc(r, PLACE + 8), *in = (char *)rank_alloc(r, PLACE + 8);
 	uint64_t round;
 
 	for (round = 0; round < 8 * LENGTHS; round++) {
-		memset(in, GUARD, PLACE + 8);
+		group_flood(r->group, in, PLACE + 8, GUARD);
 		exchange(r, r->group, out + round % 8, in + round % 3, round,
 			 lengths[round % LENGTHS]);
 		CHECK_EQ(r, (unsigned char)in[round % 3 + lengths[round % LENGTHS]], GUARD);
 	}
-	free(out);
-	free(in);
+	rank_free(r, out);
+	rank_free(r, in);
 }
 
 struct both {
@@ -66,36 +61,40 @@ struct both {
 	char *in;
 };
 
-static void team_exchanges(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void team_exchanges(struct rank *r, struct oriel_dev_group g, void *context)
 {
-	const struct both *both = context;
+	const struct both *both = (const struct both *)context;
 	uint64_t round;
 
 	for (round = 0; round < LENGTHS; round++)
 		exchange(r, g, both->out, both->in, round, lengths[round]);
 }
 
-static void teams_share_a_message(struct rank *r)
+CASE void teams_share_a_message(struct rank *r)
 {
-	struct both both = {malloc(PLACE), malloc(PLACE)};
+	RANK_ARRAY(r, struct both, both, 1);
 
-	rank_team(r, 3, team_exchanges, &both);
-	free(both.out);
-	free(both.in);
+	both->out = (char *)rank_alloc(r, PLACE);
+	both->in = (char *)rank_alloc(r, PLACE);
+	rank_team(r, 3, team_exchanges, both);
+	rank_free(r, both->out);
+	rank_free(r, both->in);
 }
 
 /* A fast sender writes while the receiver looks: half a message is none. */
-static void the_flag_comes_with_the_data(struct rank *r)
+CASE void the_flag_comes_with_the_data(struct rank *r)
 {
-	uint64_t round, sent[3], got[3];
+	RANK_ARRAY(r, uint64_t, sent, 3);
+	RANK_ARRAY(r, uint64_t, got, 3);
+	uint64_t round;
 
 	for (round = 0; round < 2000; round++) {
 		sent[0] = sent[1] = sent[2] = round * 0x100000001u;
 		CHECK_POSTED(r, oriel_dev_put_ll(&r->dev, r->group, rank_next(r),
-						 place_of(r->rank, round), sent, sizeof(sent),
+						 place_of(r->rank, round), sent, 24,
 						 (uint32_t)round + 1));
 		if (!CHECK_OK(r, oriel_dev_wait_ll(&r->dev, r->group, place_of(rank_prev(r), round),
-						   got, sizeof(got), (uint32_t)round + 1, LONG_NS)))
+						   got, 24, (uint32_t)round + 1, LONG_NS)))
 			return;
 		if (got[0] != sent[0] || got[1] != sent[0] || got[2] != sent[0])
 			CHECK_EQ(r, got[0], sent[0]);
@@ -103,27 +102,28 @@ static void the_flag_comes_with_the_data(struct rank *r)
 	}
 }
 
-static void an_old_message_is_not_the_next(struct rank *r)
+CASE void an_old_message_is_not_the_next(struct rank *r)
 {
-	char out[100], in[100];
+	RANK_ARRAY(r, char, out, 100);
+	RANK_ARRAY(r, char, in, 100);
 
-	fill(out, sizeof(out), 1);
-	CHECK_POSTED(r, oriel_dev_put_ll(&r->dev, r->group, r->rank, 0, out, sizeof(out), 1));
-	CHECK_OK(r, oriel_dev_wait_ll(&r->dev, r->group, 0, in, sizeof(in), 1, LONG_NS));
-	CHECK_STATUS(r, oriel_dev_wait_ll(&r->dev, r->group, 0, in, sizeof(in), 2, MOMENT_NS),
+	group_fill(r->group, out, 100, 1);
+	CHECK_POSTED(r, oriel_dev_put_ll(&r->dev, r->group, r->rank, 0, out, 100, 1));
+	CHECK_OK(r, oriel_dev_wait_ll(&r->dev, r->group, 0, in, 100, 1, LONG_NS));
+	CHECK_STATUS(r, oriel_dev_wait_ll(&r->dev, r->group, 0, in, 100, 2, MOMENT_NS),
 		     ORIEL_ERR_TIMEOUT);
 	CHECK_POSTED(r, oriel_dev_put_ll(&r->dev, r->group, r->rank, 0, out, 99, 2));
 	/* The last line has come, with one byte less: the message has the length of its sender. */
 	CHECK_OK(r, oriel_dev_wait_ll(&r->dev, r->group, 0, in, 99, 2, LONG_NS));
 	CHECK_POSTED(r, oriel_dev_put_ll(&r->dev, r->group, r->rank, 0, out, 50, 3));
-	CHECK_STATUS(r, oriel_dev_wait_ll(&r->dev, r->group, 0, in, sizeof(in), 3, MOMENT_NS),
+	CHECK_STATUS(r, oriel_dev_wait_ll(&r->dev, r->group, 0, in, 100, 3, MOMENT_NS),
 		     ORIEL_ERR_TIMEOUT);
 }
 
-static void bad_places_are_refused(struct rank *r)
+CASE void bad_places_are_refused(struct rank *r)
 {
 	struct oriel_dev_fault fault;
-	char block[64] = {0};
+	RANK_ARRAY(r, char, block, 64);
 
 	CHECK_STATUS(r,
 		     (enum oriel_status)oriel_dev_put_ll(&r->dev, r->group, r->rank, 8, block, 8,
@@ -142,52 +142,51 @@ static void bad_places_are_refused(struct rank *r)
 		     oriel_dev_send_ll(&r->dev, r->group, rank_next(r), 0, block,
 				       r->dev.channel_bytes / 8 + 1, MOMENT_NS),
 		     ORIEL_ERR_RANGE);
-	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+	CHECK_OK(r, rank_fault(r, &fault));
 	CHECK_STATUS(r, fault.status, ORIEL_ERR_INVALID);
 	CHECK_EQ(r, fault.what, ORIEL_DEV_PUT_LL);
 }
 
 /* Many laps of the staging, messages of all sizes. */
-static void channel_end(struct rank *r, unsigned index, void *context)
+CASE void channel_end(struct rank *r, unsigned index, void *context)
 {
 	size_t most = r->dev.channel_bytes / 8, length;
-	char *block = malloc(most);
+	char *block = (char *)rank_alloc(r, most);
 	uint64_t round;
 
 	(void)context;
 	for (round = 0; round < 500; round++) {
 		length = round * 37 % (most + 1);
 		if (index == 0) {
-			fill(block, length, message_seed(r->rank, rank_next(r), round));
-			CHECK_OK(r, oriel_dev_send_ll(&r->dev, oriel_dev_thread(), rank_next(r), 1,
-						      block, length, LONG_NS));
+			group_fill(r->group, block, length,
+				   message_seed(r->rank, rank_next(r), round));
+			CHECK_OK(r, oriel_dev_send_ll(&r->dev, r->group, rank_next(r), 1, block,
+						      length, LONG_NS));
 		} else {
-			CHECK_OK(r, oriel_dev_recv_ll(&r->dev, oriel_dev_thread(), rank_prev(r), 1,
-						      block, length, LONG_NS));
+			CHECK_OK(r, oriel_dev_recv_ll(&r->dev, r->group, rank_prev(r), 1, block,
+						      length, LONG_NS));
 			CHECK_EQ(r,
 				 wrong(block, length, message_seed(rank_prev(r), r->rank, round)),
 				 0);
 		}
 	}
-	free(block);
+	rank_free(r, block);
 }
 
-static void channels_carry_messages(struct rank *r)
+CASE void channels_carry_messages(struct rank *r)
 {
 	rank_fork(r, 2, channel_end, NULL);
 }
 
-static void channel_team(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void channel_team(struct rank *r, struct oriel_dev_group g, void *context)
 {
-	const struct both *both = context;
+	const struct both *both = (const struct both *)context;
 	uint64_t round;
 
 	for (round = 0; round < 40; round++) {
 		size_t length = round * 53 % (r->dev.channel_bytes / 8 + 1);
 
-		if (oriel_dev_is_leader(g))
-			fill(both->out, length, message_seed(r->rank, rank_next(r), round));
-		oriel_dev_sync(g);
+		group_fill(g, both->out, length, message_seed(r->rank, rank_next(r), round));
 		CHECK_OK(r, oriel_dev_send_ll(&r->dev, g, rank_next(r), 2, both->out, length,
 					      LONG_NS));
 		CHECK_OK(r,
@@ -201,59 +200,68 @@ static void channel_team(struct rank *r, struct oriel_dev_group g, void *context
 	}
 }
 
-static void teams_carry_messages(struct rank *r)
+CASE void teams_carry_messages(struct rank *r)
 {
-	struct both both = {malloc(PLACE), malloc(PLACE)};
+	RANK_ARRAY(r, struct both, both, 1);
 
-	rank_team(r, 3, channel_team, &both);
-	free(both.out);
-	free(both.in);
+	both->out = (char *)rank_alloc(r, PLACE);
+	both->in = (char *)rank_alloc(r, PLACE);
+	rank_team(r, 3, channel_team, both);
+	rank_free(r, both->out);
+	rank_free(r, both->in);
 }
 
-static void a_timeout_takes_nothing(struct rank *r)
+CASE void a_timeout_takes_nothing(struct rank *r)
 {
-	uint64_t got = 0, sent = 7 + r->rank;
+	RANK_ARRAY(r, uint64_t, sent, 1);
+	RANK_ARRAY(r, uint64_t, got, 1);
 
-	CHECK_STATUS(r, oriel_dev_recv_ll(&r->dev, r->group, rank_prev(r), 0, &got, 8, MOMENT_NS),
+	sent[0] = 7 + r->rank;
+	got[0] = 0;
+	CHECK_STATUS(r, oriel_dev_recv_ll(&r->dev, r->group, rank_prev(r), 0, got, 8, MOMENT_NS),
 		     ORIEL_ERR_TIMEOUT);
 	rank_settle(r);
-	CHECK_OK(r, oriel_dev_send_ll(&r->dev, r->group, rank_next(r), 0, &sent, 8, LONG_NS));
-	CHECK_OK(r, oriel_dev_recv_ll(&r->dev, r->group, rank_prev(r), 0, &got, 8, LONG_NS));
-	CHECK_EQ(r, got, 7 + rank_prev(r));
+	CHECK_OK(r, oriel_dev_send_ll(&r->dev, r->group, rank_next(r), 0, sent, 8, LONG_NS));
+	CHECK_OK(r, oriel_dev_recv_ll(&r->dev, r->group, rank_prev(r), 0, got, 8, LONG_NS));
+	CHECK_EQ(r, got[0], 7 + rank_prev(r));
 }
 
 /* The staging fills up, and what did not find room has not gone. */
-static void the_sender_stops_at_a_full_staging(struct rank *r)
+CASE void the_sender_stops_at_a_full_staging(struct rank *r)
 {
 	enum oriel_status status = ORIEL_OK;
-	uint64_t sent = 0, got = 0, i;
+	RANK_ARRAY(r, uint64_t, sent, 1);
+	RANK_ARRAY(r, uint64_t, got, 1);
+	uint64_t count = 0, i;
 
-	while (status == ORIEL_OK && sent <= r->dev.channel_bytes / 16) {
-		status = oriel_dev_send_ll(&r->dev, r->group, rank_next(r), 0, &sent, 8, MOMENT_NS);
-		sent += status == ORIEL_OK;
+	got[0] = 0;
+	while (status == ORIEL_OK && count <= r->dev.channel_bytes / 16) {
+		sent[0] = count;
+		status = oriel_dev_send_ll(&r->dev, r->group, rank_next(r), 0, sent, 8, MOMENT_NS);
+		count += status == ORIEL_OK;
 	}
 	CHECK_STATUS(r, status, ORIEL_ERR_TIMEOUT);
-	CHECK_EQ(r, sent, r->dev.channel_bytes / 16);
+	CHECK_EQ(r, count, r->dev.channel_bytes / 16);
 	rank_settle(r);
-	for (i = 0; i < sent; i++) {
-		CHECK_OK(r,
-			 oriel_dev_recv_ll(&r->dev, r->group, rank_prev(r), 0, &got, 8, LONG_NS));
-		CHECK_EQ(r, got, i);
+	for (i = 0; i < count; i++) {
+		CHECK_OK(r, oriel_dev_recv_ll(&r->dev, r->group, rank_prev(r), 0, got, 8, LONG_NS));
+		CHECK_EQ(r, got[0], i);
 	}
 }
 
-static void streams_and_messages_do_not_mix(struct rank *r)
+CASE void streams_and_messages_do_not_mix(struct rank *r)
 {
 	struct oriel_dev_fault fault;
-	char block[16] = {0};
+	RANK_ARRAY(r, char, block, 16);
 
+	group_flood(r->group, block, 16, 0);
 	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 3, block, 16, LONG_NS));
 	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 3, block, 16, LONG_NS));
 	CHECK_STATUS(r, oriel_dev_send_ll(&r->dev, r->group, rank_next(r), 3, block, 8, LONG_NS),
 		     ORIEL_ERR_STATE);
 	CHECK_STATUS(r, oriel_dev_recv_ll(&r->dev, r->group, rank_prev(r), 3, block, 8, LONG_NS),
 		     ORIEL_ERR_STATE);
-	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+	CHECK_OK(r, rank_fault(r, &fault));
 	CHECK_STATUS(r, fault.status, ORIEL_ERR_STATE);
 }
 
@@ -264,19 +272,18 @@ static const struct oriel_window_attr ll_window = {
 	.channel_bytes = 4096,
 };
 
-static const struct test_case ll_cases[] = {
-	{"messages_arrive_whole", messages_arrive_whole, &ll_window, 1, NEEDS_MAPPED},
-	{"teams_share_a_message", teams_share_a_message, &ll_window, 1, NEEDS_MAPPED},
-	{"the_flag_comes_with_the_data", the_flag_comes_with_the_data, &ll_window, 1, NEEDS_MAPPED},
-	{"an_old_message_is_not_the_next", an_old_message_is_not_the_next, &ll_window, 1, 0},
-	{"bad_places_are_refused", bad_places_are_refused, &ll_window, 2, NEEDS_MAPPED},
-	{"channels_carry_messages", channels_carry_messages, &ll_window, 2, NEEDS_MAPPED},
-	{"teams_carry_messages", teams_carry_messages, &ll_window, 2, NEEDS_MAPPED},
-	{"a_timeout_takes_nothing", a_timeout_takes_nothing, &ll_window, 2, NEEDS_MAPPED},
-	{"the_sender_stops_at_a_full_staging", the_sender_stops_at_a_full_staging, &ll_window, 2,
-	 NEEDS_MAPPED},
-	{"streams_and_messages_do_not_mix", streams_and_messages_do_not_mix, &ll_window, 2,
-	 NEEDS_MAPPED},
-};
+#define LL_CASES(ROW)                                                        \
+	ROW(messages_arrive_whole, &ll_window, 1, NEEDS_MAPPED)              \
+	ROW(teams_share_a_message, &ll_window, 1, NEEDS_MAPPED)              \
+	ROW(the_flag_comes_with_the_data, &ll_window, 1, NEEDS_MAPPED)       \
+	ROW(an_old_message_is_not_the_next, &ll_window, 1, 0)                \
+	ROW(bad_places_are_refused, &ll_window, 2, NEEDS_MAPPED)             \
+	ROW(channels_carry_messages, &ll_window, 2, NEEDS_MAPPED)            \
+	ROW(teams_carry_messages, &ll_window, 2, NEEDS_MAPPED)               \
+	ROW(a_timeout_takes_nothing, &ll_window, 2, NEEDS_MAPPED)            \
+	ROW(the_sender_stops_at_a_full_staging, &ll_window, 2, NEEDS_MAPPED) \
+	ROW(streams_and_messages_do_not_mix, &ll_window, 2, NEEDS_MAPPED)
 
-const struct suite ll_suite = SUITE(ll);
+#define LL_FORKS(ROW) ROW(channel_end)
+
+DEVICE_SUITE(ll, LL_CASES, LL_FORKS, NULL);

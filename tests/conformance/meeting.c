@@ -19,7 +19,7 @@ struct meeting_place {
 	uint16_t port;               /* of processes, beside MASTER_ADDR */
 };
 
-void rank_meet_anyway(struct rank *r)
+void host_meet(struct rank *r)
 {
 	CHECK_OK(r, r->master->ops->barrier(r->master->context, LONG_NS));
 }

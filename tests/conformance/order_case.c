@@ -2,20 +2,18 @@
 /* Litmus tests: what is visible after what, and the one hole that is documented. */
 #include "harness.h"
 
-#include <stdlib.h>
-
 #define ROUNDS 1000u
 #define MESSAGE 1032u
 
 /* MP: who waited for the signal sees all of the put. The answer keeps the writer a round behind. */
-static void signal_publishes_the_put(struct rank *r)
+CASE void signal_publishes_the_put(struct rank *r)
 {
-	char message[MESSAGE];
+	RANK_ARRAY(r, char, message, MESSAGE);
 	int64_t ticket;
 	uint64_t i;
 
 	for (i = 1; i <= ROUNDS; i++) {
-		fill(message, MESSAGE, i + r->rank);
+		group_fill(r->group, message, MESSAGE, i + r->rank);
 		ticket = oriel_dev_put_signal(&r->dev, r->group, rank_next(r), i % 8, message,
 					      MESSAGE, 0, 1);
 		CHECK_POSTED(r, ticket);
@@ -31,13 +29,15 @@ static void signal_publishes_the_put(struct rank *r)
 }
 
 /* MP with two puts and a signal of its own; W6: the sum wait must acquire as well. */
-static void signal_publishes_all_earlier_puts(struct rank *r)
+CASE void signal_publishes_all_earlier_puts(struct rank *r)
 {
-	uint64_t i, *words = (void *)r->base;
+	uint64_t i, *words = (uint64_t *)(void *)r->base;
+	RANK_ARRAY(r, uint64_t, source, 1);
 
 	for (i = 1; i <= ROUNDS; i++) {
-		CHECK_POSTED(r, oriel_dev_put_value(&r->dev, rank_next(r), 0, i));
-		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 4096, &i, 8));
+		source[0] = i;
+		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, rank_next(r), 0, i)));
+		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 4096, source, 8));
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 2,
 						 ORIEL_SIGNAL_SET, i));
 		CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 2, ORIEL_GE, i, LONG_NS));
@@ -48,26 +48,26 @@ static void signal_publishes_all_earlier_puts(struct rank *r)
 	}
 }
 
+#define SMALL 96u
+
 /* MP through a barrier, every pair at once, no put twice to one place without one. */
-static void barrier_publishes_the_puts_of_all(struct rank *r)
+CASE void barrier_publishes_the_puts_of_all(struct rank *r)
 {
-	char message[96];
+	RANK_ARRAY(r, char, message, SMALL);
 	uint64_t i;
 	unsigned peer;
 
 	for (i = 1; i <= ROUNDS; i++) {
 		size_t half = i % 2 * 4096;
 
-		fill(message, sizeof(message), i + r->rank);
+		group_fill(r->group, message, SMALL, i + r->rank);
 		for (peer = 0; peer < r->size; peer++)
-			CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer,
-						      half + r->rank * sizeof(message), message,
-						      sizeof(message)));
+			CHECK_POSTED(r,
+				     oriel_dev_put(&r->dev, r->group, peer,
+						   half + r->rank * (size_t)SMALL, message, SMALL));
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 1, LONG_NS));
 		for (peer = 0; peer < r->size; peer++)
-			CHECK_EQ(r,
-				 wrong(r->base + half + peer * sizeof(message), sizeof(message),
-				       i + peer),
+			CHECK_EQ(r, wrong(r->base + half + peer * (size_t)SMALL, SMALL, i + peer),
 				 0);
 		/* Not before the barrier, which is to announce what is under way. */
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
@@ -78,14 +78,16 @@ static void barrier_publishes_the_puts_of_all(struct rank *r)
  * ISA2: rank 0 puts to 2, flushes, tells 1; rank 1 tells 2; rank 2 looks. Without
  * the flush nothing is promised.
  */
-static void flush_makes_visible_to_third_ranks(struct rank *r)
+CASE void flush_makes_visible_to_third_ranks(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
+	RANK_ARRAY(r, uint64_t, source, 1);
 	uint64_t i;
 
 	for (i = 1; i <= ROUNDS; i++) {
 		if (r->rank == 0) {
-			CHECK_POSTED(r, oriel_dev_put(w, r->group, 2, 0, &i, 8));
+			source[0] = i;
+			CHECK_POSTED(r, oriel_dev_put(w, r->group, 2, 0, source, 8));
 			CHECK_OK(r, oriel_dev_flush(w, r->group, LONG_NS));
 			CHECK_POSTED(r, oriel_dev_signal(w, r->group, 1, 0, ORIEL_SIGNAL_ADD, 1));
 		} else if (r->rank == 1) {
@@ -107,9 +109,9 @@ static void flush_makes_visible_to_third_ranks(struct rank *r)
  * begins a round when the other's flag of the last has come, a moment earlier
  * or later each time, so that on two cores the stores meet.
  */
-static void store_and_look(struct rank *r, unsigned partner, unsigned char *seen, uint64_t rounds)
+CASE void store_and_look(struct rank *r, unsigned partner, unsigned char *seen, uint64_t rounds)
 {
-	uint64_t *words = (void *)r->base;
+	uint64_t *words = (uint64_t *)(void *)r->base;
 	uint64_t i, k;
 
 	for (i = 0; i < rounds; i++) {
@@ -117,23 +119,24 @@ static void store_and_look(struct rank *r, unsigned partner, unsigned char *seen
 					    ORIEL_DEV_PUT_VALUE,   partner, 0};
 
 		if (i)
-			CHECK_OK(r, oriel_dev_wait_word(&r->dev, r->group, &aim, LONG_NS));
+			CHECK_OK(r, oriel_dev_wait_led(&r->dev, r->group, &aim, LONG_NS));
 		for (k = 0; k < (r->rank & 1 ? i : i / 8) % 8; k++)
 			oriel_dev_relax();
-		CHECK_POSTED(r, oriel_dev_put_value(&r->dev, partner, 8 * i, 1));
+		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, partner, 8 * i, 1)));
 		CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
-		seen[i] = (unsigned char)oriel_dev_load_relaxed(&words[i]);
+		seen[i] = (unsigned char)SHARED(r, oriel_dev_load_relaxed(&words[i]));
 	}
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, partner, 8 * STORES, seen, rounds));
 }
 
-static void flush_forbids_store_buffering(struct rank *r)
+CASE void flush_forbids_store_buffering(struct rank *r)
 {
 	const unsigned char *theirs = (unsigned char *)r->base + 8 * STORES;
-	unsigned char *mine = calloc(STORES, 1);
+	unsigned char *mine = (unsigned char *)rank_alloc(r, STORES);
 	unsigned partner = r->rank ^ 1;
 	uint64_t rounds = 0, i;
 
+	group_flood(r->group, mine, STORES, 0);
 	/* Through an adapter each round is a round trip; the others wait for all of them. */
 	if (partner < r->size)
 		rounds = rank_is_mapped(r, r->rank, partner) ? STORES : STORES / 20;
@@ -142,7 +145,7 @@ static void flush_forbids_store_buffering(struct rank *r)
 	rank_settle(r);
 	for (i = 0; i < rounds; i++)
 		CHECK(r, mine[i] || theirs[i]);
-	free(mine);
+	rank_free(r, mine);
 }
 
 enum scheme {
@@ -155,37 +158,40 @@ enum scheme {
 #define ROUND_2 1u /* signal: rank 1 has arrived for the second time */
 #define RELEASE 2u /* signal: rank 2 may go on */
 
-static enum oriel_status arrive(struct rank *r, enum scheme scheme)
+CASE enum oriel_status arrive(struct rank *r, enum scheme scheme)
 {
 	return scheme == FULL ? oriel_dev_barrier_arrive(&r->dev, r->group, SLOT)
 			      : oriel_dev_barrier_flat_arrive(&r->dev, r->group, SLOT);
 }
 
-static enum oriel_status await(struct rank *r, enum scheme scheme, uint64_t timeout_ns)
+CASE enum oriel_status await(struct rank *r, enum scheme scheme, uint64_t timeout_ns)
 {
 	return scheme == FULL ? oriel_dev_barrier_wait(&r->dev, r->group, SLOT, timeout_ns)
 			      : oriel_dev_barrier_flat_wait(&r->dev, r->group, SLOT, timeout_ns);
 }
 
 /* What oriel_dev_barrier_flat_arrive() does for one peer. */
-static void deliver_flat(struct rank *r, unsigned peer)
+CASE void deliver_flat(struct rank *r, unsigned peer)
 {
 	const struct oriel_dev_window *w = &r->dev;
 
-	if (rank_is_mapped(r, r->rank, peer))
-		oriel_dev_add_release(oriel_mapped_flat(w, w->peers[peer].control, SLOT), 1);
-	else
+	if (rank_is_mapped(r, r->rank, peer)) {
+		if (oriel_dev_is_leader(r->group))
+			oriel_dev_add_release(oriel_mapped_flat(w, w->peers[peer].control, SLOT),
+					      1);
+	} else {
 		CHECK_POSTED(r, oriel_link_signal(w->peers[peer].link, r->group,
 						  oriel_rdma_flat(w, peer, SLOT), 1));
+	}
 }
 
-static void deliver(struct rank *r, enum scheme scheme, unsigned peer, uint64_t epoch)
+CASE void deliver(struct rank *r, enum scheme scheme, unsigned peer, uint64_t epoch)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	uint64_t before = epoch - 1;
 
 	if (scheme == FULL)
-		CHECK_OK(r, oriel_dev_arrive_at(w, peer, w->arrivals_at, SLOT, &before));
+		CHECK_OK(r, ALONE(r, oriel_dev_arrive_at(w, peer, w->arrivals_at, SLOT, &before)));
 	else
 		deliver_flat(r, peer);
 }
@@ -194,19 +200,22 @@ static void deliver(struct rank *r, enum scheme scheme, unsigned peer, uint64_t 
  * Rank 2 arrives everywhere but at rank 0: its put and its arrival there are
  * still in flight, until rank 0 says so.
  */
-static void be_slow_towards_rank_0(struct rank *r, enum scheme scheme)
+CASE void be_slow_towards_rank_0(struct rank *r, enum scheme scheme)
 {
 	const struct oriel_dev_window *w = &r->dev;
-	uint64_t one = 1;
+	RANK_ARRAY(r, uint64_t, one, 1);
 	unsigned peer;
 
-	w->slots[SLOT].epoch += scheme == FULL;
-	w->slots[SLOT].flat += scheme == FLAT;
+	one[0] = 1;
+	if (oriel_dev_is_leader(r->group)) {
+		w->slots[SLOT].epoch += scheme == FULL;
+		w->slots[SLOT].flat += scheme == FLAT;
+	}
 	for (peer = 1; peer < r->size; peer++)
 		if (peer != r->rank)
 			deliver(r, scheme, peer, 1);
 	CHECK_OK(r, oriel_dev_wait_signal_from(w, r->group, 0, RELEASE, ORIEL_EQ, 1, LONG_NS));
-	CHECK_POSTED(r, oriel_dev_put(w, r->group, 0, DATA, &one, 8));
+	CHECK_POSTED(r, oriel_dev_put(w, r->group, 0, DATA, one, 8));
 	deliver(r, scheme, 0, 1);
 	CHECK_OK(r, await(r, scheme, LONG_NS));
 	CHECK_OK(r, oriel_dev_drain(w, r->group, LONG_NS));
@@ -214,7 +223,7 @@ static void be_slow_towards_rank_0(struct rank *r, enum scheme scheme)
 }
 
 /* Rank 1 passes round 1, arrives for round 2, and that overtakes rank 2's first arrival. */
-static void hurry(struct rank *r, enum scheme scheme)
+CASE void hurry(struct rank *r, enum scheme scheme)
 {
 	CHECK_OK(r, arrive(r, scheme));
 	CHECK_OK(r, await(r, scheme, LONG_NS));
@@ -224,7 +233,7 @@ static void hurry(struct rank *r, enum scheme scheme)
 			     oriel_dev_signal(&r->dev, r->group, 0, ROUND_2, ORIEL_SIGNAL_ADD, 1));
 }
 
-static void run_delayed_third(struct rank *r, enum scheme scheme)
+CASE void run_delayed_third(struct rank *r, enum scheme scheme)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	const uint64_t *data = (const uint64_t *)(void *)r->base + DATA;
@@ -254,12 +263,12 @@ static void run_delayed_third(struct rank *r, enum scheme scheme)
 }
 
 /* The default barrier stays shut on the schedule that opens the flat one. */
-static void barrier_waits_for_a_delayed_third(struct rank *r)
+CASE void barrier_waits_for_a_delayed_third(struct rank *r)
 {
 	run_delayed_third(r, FULL);
 }
 
-static void flat_lets_a_fast_rank_stand_in(struct rank *r)
+CASE void flat_lets_a_fast_rank_stand_in(struct rank *r)
 {
 	run_delayed_third(r, FLAT);
 }
@@ -268,14 +277,13 @@ static const struct oriel_window_attr store_window = {.size = sizeof(store_windo
 						      .length = 9 * STORES,
 						      .channels = ORIEL_NONE};
 
-static const struct test_case order_cases[] = {
-	{"signal_publishes_the_put", signal_publishes_the_put, NULL, 1, 0},
-	{"signal_publishes_all_earlier_puts", signal_publishes_all_earlier_puts, NULL, 1, 0},
-	{"barrier_publishes_the_puts_of_all", barrier_publishes_the_puts_of_all, NULL, 1, 0},
-	{"flush_makes_visible_to_third_ranks", flush_makes_visible_to_third_ranks, NULL, 3, 0},
-	{"flush_forbids_store_buffering", flush_forbids_store_buffering, &store_window, 2, 0},
-	{"barrier_waits_for_a_delayed_third", barrier_waits_for_a_delayed_third, NULL, 3, 0},
-	{"flat_lets_a_fast_rank_stand_in", flat_lets_a_fast_rank_stand_in, NULL, 3, 0},
-};
+#define ORDER_CASES(ROW)                                        \
+	ROW(signal_publishes_the_put, NULL, 1, 0)               \
+	ROW(signal_publishes_all_earlier_puts, NULL, 1, 0)      \
+	ROW(barrier_publishes_the_puts_of_all, NULL, 1, 0)      \
+	ROW(flush_makes_visible_to_third_ranks, NULL, 3, 0)     \
+	ROW(flush_forbids_store_buffering, &store_window, 2, 0) \
+	ROW(barrier_waits_for_a_delayed_third, NULL, 3, 0)      \
+	ROW(flat_lets_a_fast_rank_stand_in, NULL, 3, 0)
 
-const struct suite order_suite = SUITE(order);
+DEVICE_SUITE(order, ORDER_CASES, NO_FORKS, NULL);

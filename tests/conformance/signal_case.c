@@ -3,20 +3,20 @@
 #include "harness.h"
 
 /* Where 32 bits end, where the sign bit lies, where the word wraps. */
-static const uint64_t edges[] = {0,
-				 1,
-				 (1ull << 31) - 1,
-				 1ull << 31,
-				 (1ull << 32) - 1,
-				 1ull << 32,
-				 (1ull << 63) - 1,
-				 1ull << 63,
-				 UINT64_MAX - 1,
-				 UINT64_MAX};
+CASE_DATA const uint64_t edges[] = {0,
+				    1,
+				    (1ull << 31) - 1,
+				    1ull << 31,
+				    (1ull << 32) - 1,
+				    1ull << 32,
+				    (1ull << 63) - 1,
+				    1ull << 63,
+				    UINT64_MAX - 1,
+				    UINT64_MAX};
 
 #define EDGES (sizeof(edges) / sizeof(edges[0]))
 
-static void check_word(struct rank *r, unsigned source, uint32_t id, uint64_t expected)
+CASE void check_word(struct rank *r, unsigned source, uint32_t id, uint64_t expected)
 {
 	uint64_t value = ~expected;
 
@@ -24,13 +24,13 @@ static void check_word(struct rank *r, unsigned source, uint32_t id, uint64_t ex
 	CHECK_EQ(r, value, expected);
 }
 
-static uint64_t pair_value(unsigned from, unsigned to)
+CASE uint64_t pair_value(unsigned from, unsigned to)
 {
 	return 1000 * (from + 1) + to;
 }
 
 /* NvlSignalWriteRead: in the right row, in the right slot, and nowhere else. */
-static void add_raises_one_word(struct rank *r)
+CASE void add_raises_one_word(struct rank *r)
 {
 	unsigned peer;
 	uint32_t id;
@@ -51,7 +51,7 @@ static void add_raises_one_word(struct rank *r)
 }
 
 /* SignalWithSet, WaitWithCmpEq. */
-static void set_wins_over_what_came_before(struct rank *r)
+CASE void set_wins_over_what_came_before(struct rank *r)
 {
 	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_ADD, 50));
 	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_SET, 7));
@@ -62,7 +62,7 @@ static void set_wins_over_what_came_before(struct rank *r)
 	check_word(r, rank_prev(r), 9, 8);
 }
 
-static bool holds(uint64_t value, enum oriel_compare compare, uint64_t operand)
+CASE bool holds(uint64_t value, int compare, uint64_t operand)
 {
 	switch (compare) {
 	case ORIEL_EQ:
@@ -81,7 +81,7 @@ static bool holds(uint64_t value, enum oriel_compare compare, uint64_t operand)
 	return false;
 }
 
-static void check_compares(struct rank *r, uint64_t value, uint64_t operand)
+CASE void check_compares(struct rank *r, uint64_t value, uint64_t operand)
 {
 	int compare;
 
@@ -90,16 +90,18 @@ static void check_compares(struct rank *r, uint64_t value, uint64_t operand)
 			holds(value, compare, operand) ? ORIEL_OK : ORIEL_ERR_TIMEOUT;
 
 		CHECK_STATUS(r,
-			     oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 1, compare,
-							operand, 1),
+			     oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 1,
+							(enum oriel_compare)compare, operand, 1),
 			     expected);
-		CHECK_STATUS(r, oriel_dev_wait_signal(&r->dev, r->group, 1, compare, operand, 1),
+		CHECK_STATUS(r,
+			     oriel_dev_wait_signal(&r->dev, r->group, 1,
+						   (enum oriel_compare)compare, operand, 1),
 			     expected);
 	}
 }
 
 /* The word rests while it is compared, so that 1 ns of waiting decides nothing. */
-static void six_comparisons_are_unsigned(struct rank *r)
+CASE void six_comparisons_are_unsigned(struct rank *r)
 {
 	size_t i, k;
 
@@ -114,7 +116,7 @@ static void six_comparisons_are_unsigned(struct rank *r)
 }
 
 /* A 32-bit counter once became a huge wait value by sign extension. */
-static void waits_cross_every_edge(struct rank *r)
+CASE void waits_cross_every_edge(struct rank *r)
 {
 	size_t i;
 	int step;
@@ -135,7 +137,7 @@ static void waits_cross_every_edge(struct rank *r)
 }
 
 /* ReadSignal, SignalAllAggregate: the sum is over all rows, its own included. */
-static void sum_is_over_all_sources(struct rank *r)
+CASE void sum_is_over_all_sources(struct rank *r)
 {
 	uint64_t expected = (uint64_t)r->size * (r->size + 1) / 2, value = 0;
 	unsigned peer;
@@ -151,7 +153,7 @@ static void sum_is_over_all_sources(struct rank *r)
 }
 
 /* W2: whichever group signals all, all get it, and the caller itself does not. */
-static void signal_all_reaches_all_others(struct rank *r)
+CASE void signal_all_reaches_all_others(struct rank *r)
 {
 	unsigned peer;
 
@@ -170,7 +172,7 @@ static void signal_all_reaches_all_others(struct rank *r)
 }
 
 /* WaitSignalFromMultiPeerIsolation, IbgdaSignalSlotIsolation. */
-static void waits_do_not_see_other_sources_or_ids(struct rank *r)
+CASE void waits_do_not_see_other_sources_or_ids(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	unsigned peer;
@@ -192,13 +194,13 @@ static void waits_do_not_see_other_sources_or_ids(struct rank *r)
 }
 
 /* W5: a launch that starts anew with the handle must not fall through the old values. */
-static void next_needs_no_reset_between_launches(struct rank *r)
+CASE void next_needs_no_reset_between_launches(struct rank *r)
 {
 	struct oriel_dev_window w;
 	unsigned launch;
 
 	for (launch = 1; launch <= 20; launch++) {
-		CHECK_OK(r, oriel_window_device(r->window, &w));
+		CHECK_OK(r, rank_device(r, &w));
 		CHECK_STATUS(r, oriel_dev_wait_signal_next(&w, r->group, rank_prev(r), 1, 1, 1),
 			     ORIEL_ERR_TIMEOUT);
 		rank_settle(r);
@@ -210,7 +212,7 @@ static void next_needs_no_reset_between_launches(struct rank *r)
 	check_word(r, rank_prev(r), 1, 20 * 21 / 2);
 }
 
-static void next_takes_what_came_early(struct rank *r)
+CASE void next_takes_what_came_early(struct rank *r)
 {
 	unsigned i;
 
@@ -227,7 +229,7 @@ static void next_takes_what_came_early(struct rank *r)
 		     ORIEL_ERR_TIMEOUT);
 }
 
-static void next_survives_the_end_of_the_word(struct rank *r)
+CASE void next_survives_the_end_of_the_word(struct rank *r)
 {
 	const uint64_t quarter = 1ull << 62;
 	int i;
@@ -246,7 +248,7 @@ static void next_survives_the_end_of_the_word(struct rank *r)
 }
 
 /* SignalResetBetweenPhases. */
-static void reset_clears_the_word_and_its_base(struct rank *r)
+CASE void reset_clears_the_word_and_its_base(struct rank *r)
 {
 	int phase;
 
@@ -260,7 +262,7 @@ static void reset_clears_the_word_and_its_base(struct rank *r)
 		CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 2, ORIEL_EQ,
 						       4 * ((uint64_t)phase + 1), LONG_NS));
 		rank_settle(r);
-		CHECK_OK(r, oriel_dev_reset_signal(&r->dev, rank_prev(r), 1));
+		CHECK_OK(r, ALONE(r, oriel_dev_reset_signal(&r->dev, rank_prev(r), 1)));
 		check_word(r, rank_prev(r), 1, 0);
 		rank_settle(r);
 	}
@@ -270,9 +272,9 @@ static void reset_clears_the_word_and_its_base(struct rank *r)
 #define RAISES 300u
 
 /* Even threads add to one word together, odd ones each to their own. */
-static void raise_often(struct rank *r, unsigned index, void *context)
+CASE void raise_often(struct rank *r, unsigned index, void *context)
 {
-	struct oriel_dev_group g = oriel_dev_thread();
+	struct oriel_dev_group g = r->group;
 	unsigned i;
 
 	(void)context;
@@ -282,7 +284,7 @@ static void raise_often(struct rank *r, unsigned index, void *context)
 }
 
 /* ConcurrentSignalSlots, ConcurrentSignalStressExtended. */
-static void groups_may_signal_at_once(struct rank *r)
+CASE void groups_may_signal_at_once(struct rank *r)
 {
 	rank_fork(r, RAISERS, raise_often, NULL);
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 20, ORIEL_EQ,
@@ -298,7 +300,7 @@ static void groups_may_signal_at_once(struct rank *r)
 #define MANY 70000u
 
 /* More than any 16-bit index of a queue or a packet counts. */
-static void signals_outnumber_16_bits(struct rank *r)
+CASE void signals_outnumber_16_bits(struct rank *r)
 {
 	uint32_t i;
 
@@ -311,9 +313,9 @@ static void signals_outnumber_16_bits(struct rank *r)
 	check_word(r, rank_prev(r), 3, MANY * (MANY - 1ull) / 2);
 }
 
-static void slot_ping_pong(struct rank *r, unsigned index, void *context)
+CASE void slot_ping_pong(struct rank *r, unsigned index, void *context)
 {
-	struct oriel_dev_group g = oriel_dev_thread();
+	struct oriel_dev_group g = r->group;
 	uint64_t i;
 
 	(void)context;
@@ -330,27 +332,27 @@ static void slot_ping_pong(struct rank *r, unsigned index, void *context)
 }
 
 /* W3: each group's own signal arrives, not only that of the first group. */
-static void every_group_plays_ping_pong(struct rank *r)
+CASE void every_group_plays_ping_pong(struct rank *r)
 {
 	rank_fork(r, 4, slot_ping_pong, NULL);
 }
 
-static const struct test_case signal_cases[] = {
-	{"add_raises_one_word", add_raises_one_word, NULL, 1, 0},
-	{"set_wins_over_what_came_before", set_wins_over_what_came_before, NULL, 1, 0},
-	{"six_comparisons_are_unsigned", six_comparisons_are_unsigned, NULL, 1, 0},
-	{"waits_cross_every_edge", waits_cross_every_edge, NULL, 1, 0},
-	{"sum_is_over_all_sources", sum_is_over_all_sources, NULL, 1, 0},
-	{"signal_all_reaches_all_others", signal_all_reaches_all_others, NULL, 1, 0},
-	{"waits_do_not_see_other_sources_or_ids", waits_do_not_see_other_sources_or_ids, NULL, 2,
-	 0},
-	{"next_needs_no_reset_between_launches", next_needs_no_reset_between_launches, NULL, 1, 0},
-	{"next_takes_what_came_early", next_takes_what_came_early, NULL, 1, 0},
-	{"next_survives_the_end_of_the_word", next_survives_the_end_of_the_word, NULL, 1, 0},
-	{"reset_clears_the_word_and_its_base", reset_clears_the_word_and_its_base, NULL, 1, 0},
-	{"groups_may_signal_at_once", groups_may_signal_at_once, NULL, 1, 0},
-	{"signals_outnumber_16_bits", signals_outnumber_16_bits, NULL, 1, 0},
-	{"every_group_plays_ping_pong", every_group_plays_ping_pong, NULL, 1, 0},
-};
+#define SIGNAL_CASES(ROW)                                      \
+	ROW(add_raises_one_word, NULL, 1, 0)                   \
+	ROW(set_wins_over_what_came_before, NULL, 1, 0)        \
+	ROW(six_comparisons_are_unsigned, NULL, 1, 0)          \
+	ROW(waits_cross_every_edge, NULL, 1, 0)                \
+	ROW(sum_is_over_all_sources, NULL, 1, 0)               \
+	ROW(signal_all_reaches_all_others, NULL, 1, 0)         \
+	ROW(waits_do_not_see_other_sources_or_ids, NULL, 2, 0) \
+	ROW(next_needs_no_reset_between_launches, NULL, 1, 0)  \
+	ROW(next_takes_what_came_early, NULL, 1, 0)            \
+	ROW(next_survives_the_end_of_the_word, NULL, 1, 0)     \
+	ROW(reset_clears_the_word_and_its_base, NULL, 1, 0)    \
+	ROW(groups_may_signal_at_once, NULL, 1, 0)             \
+	ROW(signals_outnumber_16_bits, NULL, 1, 0)             \
+	ROW(every_group_plays_ping_pong, NULL, 1, 0)
 
-const struct suite signal_suite = SUITE(signal);
+#define SIGNAL_FORKS(ROW) ROW(raise_often) ROW(slot_ping_pong)
+
+DEVICE_SUITE(signal, SIGNAL_CASES, SIGNAL_FORKS, NULL);

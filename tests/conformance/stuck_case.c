@@ -5,7 +5,6 @@
  */
 #include "harness.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define NEVER 60u /* a signal that nobody raises */
@@ -25,27 +24,28 @@ enum wait {
 };
 
 #define CHANNEL 4096u
+#define PART (CHANNEL / 8)
 
 /* Fill the staging, which nobody empties; a limit that passes before the first byte moves none. */
-static enum oriel_status send_in_vain(const struct oriel_dev_window *w, unsigned peer,
-				      uint64_t timeout_ns)
+CASE enum oriel_status send_in_vain(struct rank *r, const struct oriel_dev_window *w, unsigned peer,
+				    uint64_t timeout_ns)
 {
-	struct oriel_dev_group g = oriel_dev_thread();
-	char part[CHANNEL / 8] = {0};
+	RANK_ARRAY(r, char, part, PART);
 	unsigned i;
 
+	group_flood(r->group, part, PART, 0);
 	for (i = 0; i < 8; i++)
-		if (oriel_dev_send(w, g, peer, LONELY, part, sizeof(part), MOMENT_NS) != ORIEL_OK)
+		if (oriel_dev_send(w, r->group, peer, LONELY, part, PART, MOMENT_NS) != ORIEL_OK)
 			break;
-	return oriel_dev_send(w, g, peer, LONELY, part, sizeof(part), timeout_ns);
+	return oriel_dev_send(w, r->group, peer, LONELY, part, PART, timeout_ns);
 }
 
 /* The peer is stuck in a wait of its own and never answers. */
-static enum oriel_status wait_in_vain(const struct oriel_dev_window *w, enum wait kind,
-				      unsigned peer, uint64_t timeout_ns)
+CASE enum oriel_status wait_in_vain(struct rank *r, const struct oriel_dev_window *w, int kind,
+				    unsigned peer, uint64_t timeout_ns)
 {
-	struct oriel_dev_group g = oriel_dev_thread();
-	char byte;
+	struct oriel_dev_group g = r->group;
+	RANK_ARRAY(r, char, byte, 1);
 
 	switch (kind) {
 	case WAIT_SIGNAL:
@@ -63,11 +63,9 @@ static enum oriel_status wait_in_vain(const struct oriel_dev_window *w, enum wai
 	case WAIT_COUNTER:
 		return oriel_dev_wait_counter(w, g, peer, LONELY, ORIEL_GE, 14, timeout_ns);
 	case WAIT_SEND:
-		return send_in_vain(w, peer, timeout_ns);
+		return send_in_vain(r, w, peer, timeout_ns);
 	case WAIT_RECV:
-		return oriel_dev_recv(w, g, peer, LONELY + 1, &byte, 1, timeout_ns);
-	case WAITS:
-		break;
+		return oriel_dev_recv(w, g, peer, LONELY + 1, byte, 1, timeout_ns);
 	}
 	return ORIEL_OK;
 }
@@ -78,35 +76,29 @@ static const struct {
 	uint32_t id; /* plus the rank for the slots */
 	uint64_t expected;
 } records[WAITS] = {
-	[WAIT_SIGNAL] = {"wait_signal", false, NEVER, 11},
-	[WAIT_FROM] = {"wait_signal_from", true, NEVER, 12},
-	[WAIT_NEXT] = {"wait_signal_next", true, NEVER, 13},
-	[WAIT_BARRIER] = {"barrier", true, LONELY, 1},
-	[WAIT_FLAT] = {"barrier_flat", false, LONELY, 1},
-	[WAIT_PAIR] = {"barrier_peer", true, LONELY, 1},
-	[WAIT_COUNTER] = {"wait_counter", true, LONELY, 14},
-	[WAIT_SEND] = {"send", true, LONELY, 1},
-	[WAIT_RECV] = {"recv", true, LONELY + 1, 0},
+	{"wait_signal", false, NEVER, 11},     {"wait_signal_from", true, NEVER, 12},
+	{"wait_signal_next", true, NEVER, 13}, {"barrier", true, LONELY, 1},
+	{"barrier_flat", false, LONELY, 1},    {"barrier_peer", true, LONELY, 1},
+	{"wait_counter", true, LONELY, 14},    {"send", true, LONELY, 1},
+	{"recv", true, LONELY + 1, 0},
 };
 
-static bool is_slot(enum wait kind)
+static bool is_slot(int kind)
 {
 	return kind == WAIT_BARRIER || kind == WAIT_FLAT || kind == WAIT_PAIR;
 }
 
 /* WaitSignalTimeout; after it, all that the communicator is good for still works. */
-static void own_limits_harm_nothing(struct rank *r)
+CASE void own_limits_harm_nothing(struct rank *r)
 {
-	struct oriel_health health;
 	int kind;
 
 	for (kind = 0; kind < WAITS; kind++)
-		CHECK_STATUS(r, wait_in_vain(&r->dev, kind, rank_next(r), MOMENT_NS),
+		CHECK_STATUS(r, wait_in_vain(r, &r->dev, kind, rank_next(r), MOMENT_NS),
 			     ORIEL_ERR_TIMEOUT);
-	CHECK_OK(r, oriel_comm_health(r->comm, &health));
-	CHECK_EQ(r, health.status, ORIEL_OK);
+	rank_check_healthy(r);
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 0, LONG_NS));
-	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_OK(r, rank_barrier(r));
 }
 
 /* All ranks wait in vain at once; whoever gives up first tells the others. */
@@ -146,17 +138,14 @@ static void check_record(struct rank *r, int kind)
 	CHECK(r, oriel_health_text(&health, text, 4) >= 4 && text[3] == '\0');
 }
 
-/* Everything on the communicator fails from now on, with the status and text of the first cause. */
-static void check_broken(struct rank *r, enum oriel_status cause, const char *text)
+/* Every call of the host fails from now on, with the status and text of the first cause. */
+static void check_calls_fail(struct rank *r, enum oriel_status cause, const char *text)
 {
 	struct oriel_window *window = NULL;
 	struct oriel_region *region = NULL;
 	uint32_t buffer = 0;
 	uint64_t word = 0;
-	int kind;
 
-	for (kind = 0; kind < WAITS; kind++)
-		CHECK_STATUS(r, wait_in_vain(&r->dev, kind, rank_next(r), 0), cause);
 	CHECK_STATUS(r, oriel_comm_barrier(r->comm), cause);
 	CHECK_TEXT(r, oriel_last_error(), text);
 	CHECK_STATUS(r, oriel_comm_agree(r->comm, ORIEL_OK), cause);
@@ -164,150 +153,203 @@ static void check_broken(struct rank *r, enum oriel_status cause, const char *te
 	CHECK_TEXT(r, oriel_last_error(), text);
 	CHECK_STATUS(r, oriel_window_share(r->window, NULL, 0, &buffer), cause);
 	CHECK_STATUS(r, oriel_region_register(r->comm, &word, 8, &region), cause);
+	/* Of a window on a GPU they want a stream, and look at that first. */
+	if (r->gpu)
+		return;
 	CHECK_STATUS(r, oriel_window_put(r->window, rank_next(r), 0, &word, 8, NULL), cause);
 	CHECK_TEXT(r, oriel_last_error(), text);
 	CHECK_STATUS(r, oriel_window_wait_signal(r->window, 0, ORIEL_NE, 0, 0, NULL), cause);
 	CHECK_STATUS(r, oriel_window_barrier(r->window, 0, 0, NULL), cause);
 }
 
+static void check_aborted(struct rank *r)
+{
+	struct oriel_health health;
+
+	CHECK_OK(r, oriel_comm_health(r->comm, &health));
+	CHECK_EQ(r, health.status, (uint64_t)ORIEL_ERR_ABORTED);
+	CHECK_EQ(r, health.rank, 0);
+	CHECK(r, strcmp(health.what, "abort") == 0);
+	check_calls_fail(r, ORIEL_ERR_ABORTED, "rank 0");
+}
+
+static void check_first_cause(struct rank *r)
+{
+	struct oriel_health health;
+
+	CHECK_OK(r, oriel_comm_health(r->comm, &health));
+	CHECK_EQ(r, health.status, (uint64_t)ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, oriel_comm_barrier(r->comm), ORIEL_ERR_TIMEOUT);
+}
+
+enum part {
+	HOST_RECORD, /* with the kind of wait */
+	HOST_CALLS_FAIL,
+	HOST_ABORTED,
+	HOST_FIRST_CAUSE,
+};
+
+static void stuck_host(struct rank *r, unsigned what, uint64_t kind)
+{
+	switch ((enum part)what) {
+	case HOST_RECORD:
+		check_record(r, (int)kind);
+		break;
+	case HOST_CALLS_FAIL:
+		check_calls_fail(r, ORIEL_ERR_TIMEOUT, records[kind].what);
+		break;
+	case HOST_ABORTED:
+		check_aborted(r);
+		break;
+	case HOST_FIRST_CAUSE:
+		check_first_cause(r);
+		break;
+	}
+}
+
+/* And so does every wait. */
+CASE void check_waits_fail(struct rank *r, enum oriel_status cause)
+{
+	int kind;
+
+	for (kind = 0; kind < WAITS; kind++)
+		CHECK_STATUS(r, wait_in_vain(r, &r->dev, kind, rank_next(r), 0), cause);
+}
+
 /* The default limit is the communicator's 60 s; a copy of the handle has a shorter one. */
-static void break_by(struct rank *r, int kind)
+CASE void break_by(struct rank *r, int kind)
 {
 	struct oriel_dev_window w = r->dev;
 	uint64_t value = 1;
 
 	w.timeout_ns = MOMENT_NS;
-	CHECK_STATUS(r, wait_in_vain(&w, kind, rank_next(r), 0), ORIEL_ERR_TIMEOUT);
-	check_record(r, kind);
+	CHECK_STATUS(r, wait_in_vain(r, &w, kind, rank_next(r), 0), ORIEL_ERR_TIMEOUT);
+	host_do(r, stuck_host, HOST_RECORD, (uint64_t)kind);
 	/* What does not wait may still be looked at. */
 	CHECK_OK(r, oriel_dev_read_signal(&r->dev, NEVER, &value));
 	CHECK_EQ(r, value, 0);
-	check_broken(r, ORIEL_ERR_TIMEOUT, records[kind].what);
-	check_record(r, kind);
+	check_waits_fail(r, ORIEL_ERR_TIMEOUT);
+	host_do(r, stuck_host, HOST_CALLS_FAIL, (uint64_t)kind);
+	host_do(r, stuck_host, HOST_RECORD, (uint64_t)kind);
 }
 
-static void default_limit_of_wait_signal(struct rank *r)
+CASE void default_limit_of_wait_signal(struct rank *r)
 {
 	break_by(r, WAIT_SIGNAL);
 }
 
-static void default_limit_of_wait_signal_from(struct rank *r)
+CASE void default_limit_of_wait_signal_from(struct rank *r)
 {
 	break_by(r, WAIT_FROM);
 }
 
-static void default_limit_of_wait_signal_next(struct rank *r)
+CASE void default_limit_of_wait_signal_next(struct rank *r)
 {
 	break_by(r, WAIT_NEXT);
 }
 
-static void default_limit_of_barrier(struct rank *r)
+CASE void default_limit_of_barrier(struct rank *r)
 {
 	break_by(r, WAIT_BARRIER);
 }
 
-static void default_limit_of_barrier_flat(struct rank *r)
+CASE void default_limit_of_barrier_flat(struct rank *r)
 {
 	break_by(r, WAIT_FLAT);
 }
 
-static void default_limit_of_barrier_peer(struct rank *r)
+CASE void default_limit_of_barrier_peer(struct rank *r)
 {
 	break_by(r, WAIT_PAIR);
 }
 
-static void default_limit_of_wait_counter(struct rank *r)
+CASE void default_limit_of_wait_counter(struct rank *r)
 {
 	break_by(r, WAIT_COUNTER);
 }
 
-static void default_limit_of_send(struct rank *r)
+CASE void default_limit_of_send(struct rank *r)
 {
 	break_by(r, WAIT_SEND);
 }
 
-static void default_limit_of_recv(struct rank *r)
+CASE void default_limit_of_recv(struct rank *r)
 {
 	break_by(r, WAIT_RECV);
 }
 
 /* Index WAITS waits on the host, in a collective that rank 0 does not join. */
-static void wait_for_the_abort(struct rank *r, unsigned index, void *context)
+CASE void wait_for_the_abort(struct rank *r, unsigned index, void *context)
 {
-	const struct oriel_dev_window *w = context;
+	const struct oriel_dev_window *w = &r->dev;
 	uint64_t value = 0;
 
+	(void)context;
 	if (index == WAITS + 1) {
 		/* The last to start; rank 0 then aborts, all waiting or about to. */
 		if (r->rank != 0)
 			return;
-		CHECK_OK(r, oriel_dev_wait_signal(w, oriel_dev_thread(), 0, ORIEL_EQ,
+		CHECK_OK(r, oriel_dev_wait_signal(w, r->group, 0, ORIEL_EQ,
 						  (uint64_t)r->size * (WAITS + 1), LONG_NS));
-		oriel_comm_abort(r->comm, "the test wants it");
+		if (oriel_dev_is_leader(r->group))
+			rank_abort(r);
 		return;
 	}
-	CHECK_POSTED(r, oriel_dev_signal(w, oriel_dev_thread(), 0, 0, ORIEL_SIGNAL_ADD, 1));
+	CHECK_POSTED(r, oriel_dev_signal(w, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1));
 	if (index < WAITS)
 		CHECK_STATUS(r,
-			     wait_in_vain(w, (enum wait)index, rank_next(r),
+			     wait_in_vain(r, w, (int)index, rank_next(r),
 					  index % 2 ? ORIEL_FOREVER : 0),
 			     ORIEL_ERR_ABORTED);
 	else if (r->rank != 0)
-		CHECK_STATUS(r, oriel_comm_barrier(r->comm), ORIEL_ERR_ABORTED);
+		CHECK_STATUS(r, rank_barrier(r), ORIEL_ERR_ABORTED);
 	CHECK_OK(r, oriel_dev_read_signal(w, NEVER, &value));
 }
 
 /* DeviceHandleAbortObservesHostAbort: every kind of wait, on all ranks, at once. */
-static void abort_ends_every_wait_everywhere(struct rank *r)
+CASE void abort_ends_every_wait_everywhere(struct rank *r)
 {
-	struct oriel_health health;
-
-	rank_fork(r, WAITS + 2, wait_for_the_abort, &r->dev);
-	CHECK_OK(r, oriel_comm_health(r->comm, &health));
-	CHECK_EQ(r, health.status, (uint64_t)ORIEL_ERR_ABORTED);
-	CHECK_EQ(r, health.rank, 0);
-	CHECK(r, strcmp(health.what, "abort") == 0);
-	check_broken(r, ORIEL_ERR_ABORTED, "rank 0");
+	rank_fork(r, WAITS + 2, wait_for_the_abort, NULL);
+	host_do(r, stuck_host, HOST_ABORTED, 0);
+	check_waits_fail(r, ORIEL_ERR_ABORTED);
 }
 
-static void team_waits_in_vain(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void team_waits_in_vain(struct rank *r, struct oriel_dev_group g, void *context)
 {
-	const struct oriel_dev_window *w = context;
-	static char nothing;
+	const struct oriel_dev_window *w = &r->dev;
 
+	(void)context;
 	/* Part of the team may see the abort later than its leader; all get the status. */
 	if (g.rank == 0)
 		CHECK_POSTED(r, oriel_dev_signal(w, oriel_dev_thread(), 0, 0, ORIEL_SIGNAL_ADD, 1));
 	if (g.rank == g.size - 1 && r->rank == 0) {
 		CHECK_OK(r, oriel_dev_wait_signal(w, oriel_dev_thread(), 0, ORIEL_EQ, r->size,
 						  LONG_NS));
-		oriel_comm_abort(r->comm, "the test wants it");
+		rank_abort(r);
 	}
 	CHECK_STATUS(r, oriel_dev_barrier(w, g, LONELY + r->rank, 0), ORIEL_ERR_ABORTED);
 	CHECK_STATUS(r, oriel_dev_wait_signal(w, g, NEVER, ORIEL_NE, 0, 0), ORIEL_ERR_ABORTED);
 	CHECK_STATUS(r, oriel_dev_barrier_flat(w, g, LONELY + r->rank, 0), ORIEL_ERR_ABORTED);
-	CHECK_STATUS(r, oriel_dev_recv(w, g, rank_next(r), 0, &nothing, 1, 0), ORIEL_ERR_ABORTED);
+	CHECK_STATUS(r, oriel_dev_recv(w, g, rank_next(r), 0, r->base, 1, 0), ORIEL_ERR_ABORTED);
 }
 
-static void abort_ends_the_waits_of_teams(struct rank *r)
+CASE void abort_ends_the_waits_of_teams(struct rank *r)
 {
-	rank_team(r, 8, team_waits_in_vain, &r->dev);
+	rank_team(r, 8, team_waits_in_vain, NULL);
 }
 
 /* The first cause stays, whatever comes later. */
-static void the_first_cause_stays(struct rank *r)
+CASE void the_first_cause_stays(struct rank *r)
 {
 	struct oriel_dev_window w = r->dev;
-	struct oriel_health health;
 
 	w.timeout_ns = MOMENT_NS;
-	CHECK_STATUS(r, wait_in_vain(&w, WAIT_RECV, rank_next(r), 0), ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, wait_in_vain(r, &w, WAIT_RECV, rank_next(r), 0), ORIEL_ERR_TIMEOUT);
 	/* All have broken theirs before anybody aborts. */
 	rank_meet_anyway(r);
-	oriel_comm_abort(r->comm, "the test wants it");
-	CHECK_OK(r, oriel_comm_health(r->comm, &health));
-	CHECK_EQ(r, health.status, (uint64_t)ORIEL_ERR_TIMEOUT);
-	CHECK_STATUS(r, oriel_comm_barrier(r->comm), ORIEL_ERR_TIMEOUT);
+	if (oriel_dev_is_leader(r->group))
+		rank_abort(r);
+	host_do(r, stuck_host, HOST_FIRST_CAUSE, 0);
 }
 
 /* Destroy in the broken state, before the harness does it: no hang, and no second use. */
@@ -322,7 +364,7 @@ static void destroy_works_when_all_is_broken(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	oriel_comm_abort(r->comm, "the test wants it");
 	CHECK_STATUS(r, oriel_comm_barrier(r->comm), ORIEL_ERR_ABORTED);
-	rank_meet_anyway(r);
+	host_meet(r);
 	oriel_region_unregister(region);
 	oriel_memory_free(memory);
 	oriel_window_destroy(r->window);
@@ -337,29 +379,28 @@ static const struct oriel_window_attr stuck_window = {.size = sizeof(stuck_windo
 						      .channels = 9,
 						      .channel_bytes = CHANNEL};
 
-#define LIMIT(what)                                                                               \
-	{                                                                                         \
-		"default_limit_of_" #what, default_limit_of_##what, &stuck_window, 2, BREAKS_COMM \
-	}
+#define STUCK_CASES(ROW)                                                      \
+	ROW(own_limits_harm_nothing, &stuck_window, 2, 0)                     \
+	ROW(default_limit_of_wait_signal, &stuck_window, 2, BREAKS_COMM)      \
+	ROW(default_limit_of_wait_signal_from, &stuck_window, 2, BREAKS_COMM) \
+	ROW(default_limit_of_wait_signal_next, &stuck_window, 2, BREAKS_COMM) \
+	ROW(default_limit_of_barrier, &stuck_window, 2, BREAKS_COMM)          \
+	ROW(default_limit_of_barrier_flat, &stuck_window, 2, BREAKS_COMM)     \
+	ROW(default_limit_of_barrier_peer, &stuck_window, 2, BREAKS_COMM)     \
+	ROW(default_limit_of_wait_counter, &stuck_window, 2, BREAKS_COMM)     \
+	ROW(default_limit_of_send, &stuck_window, 2, BREAKS_COMM)             \
+	ROW(default_limit_of_recv, &stuck_window, 2, BREAKS_COMM)             \
+	ROW(abort_ends_every_wait_everywhere, &stuck_window, 2, BREAKS_COMM)  \
+	ROW(abort_ends_the_waits_of_teams, &stuck_window, 2, BREAKS_COMM)     \
+	ROW(the_first_cause_stays, &stuck_window, 2, BREAKS_COMM)
 
-static const struct test_case stuck_cases[] = {
-	{"own_limits_harm_nothing", own_limits_harm_nothing, &stuck_window, 2, 0},
-	LIMIT(wait_signal),
-	LIMIT(wait_signal_from),
-	LIMIT(wait_signal_next),
-	LIMIT(barrier),
-	LIMIT(barrier_flat),
-	LIMIT(barrier_peer),
-	LIMIT(wait_counter),
-	LIMIT(send),
-	LIMIT(recv),
-	{"abort_ends_every_wait_everywhere", abort_ends_every_wait_everywhere, &stuck_window, 2,
-	 BREAKS_COMM},
-	{"abort_ends_the_waits_of_teams", abort_ends_the_waits_of_teams, &stuck_window, 2,
-	 BREAKS_COMM},
-	{"the_first_cause_stays", the_first_cause_stays, &stuck_window, 2, BREAKS_COMM},
+#define STUCK_FORKS(ROW) ROW(wait_for_the_abort)
+
+DEVICE_SUITE(stuck, STUCK_CASES, STUCK_FORKS, stuck_host);
+
+static const struct test_case stuck_host_cases[] = {
 	{"destroy_works_when_all_is_broken", destroy_works_when_all_is_broken, &stuck_window, 1,
 	 BREAKS_COMM},
 };
 
-const struct suite stuck_suite = SUITE(stuck);
+const struct suite stuck_host_suite = {"stuck", stuck_host_cases, 1, NULL, NULL};

@@ -2,10 +2,7 @@
 /* Every group operation called by a team: parts add up, one signal, one answer for all. */
 #include "harness.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-static const uint32_t team_sizes[] = {1, 2, 3, 8, 64};
+CASE_DATA const uint32_t team_sizes[] = {1, 2, 3, 8, 64};
 
 #define TEAM_SIZES (sizeof(team_sizes) / sizeof(team_sizes[0]))
 #define BLOCK 9001u /* no multiple of anything, and less than 64 bytes for some of 64 threads */
@@ -19,28 +16,30 @@ struct shared {
 };
 
 /* Run @run with a team of each size, one after the other, all ranks in step. */
-static void with_teams(struct rank *r,
-		       void (*run)(struct rank *r, struct oriel_dev_group g, void *context))
+CASE_PASSED void with_teams(struct rank *r,
+			    void (*run)(struct rank *r, struct oriel_dev_group g, void *context))
 {
-	struct shared shared = {0, malloc(BLOCK), malloc(BLOCK), 0};
+	RANK_ARRAY(r, struct shared, shared, 1);
 	size_t i;
 
+	shared->block = (char *)rank_alloc(r, BLOCK);
+	shared->got = (char *)rank_alloc(r, BLOCK);
 	for (i = 0; i < TEAM_SIZES; i++) {
-		shared.round++;
-		fill(shared.block, BLOCK, 50 * r->rank + shared.round);
-		memset(shared.got, 0, BLOCK);
+		group_fill(r->group, shared->block, BLOCK, 50 * r->rank + i + 1);
+		group_flood(r->group, shared->got, BLOCK, 0);
+		shared->round = i + 1;
 		rank_settle(r);
-		rank_team(r, team_sizes[i], run, &shared);
+		rank_team(r, team_sizes[i], run, shared);
 		rank_settle(r);
 	}
-	free(shared.block);
-	free(shared.got);
+	rank_free(r, shared->block);
+	rank_free(r, shared->got);
 }
 
 /* The whole block is there when the first thread of the receiving team is past the wait. */
-static void team_put_signal(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void team_put_signal(struct rank *r, struct oriel_dev_group g, void *context)
 {
-	const struct shared *s = context;
+	const struct shared *s = (const struct shared *)context;
 
 	CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, g, rank_next(r), 5, s->block, BLOCK, 1, 1));
 	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, g, rank_prev(r), 1, 1, LONG_NS));
@@ -51,7 +50,7 @@ static void team_put_signal(struct rank *r, struct oriel_dev_group g, void *cont
 }
 
 /* W3: the signal must not overtake the parts of the other threads; and it comes once. */
-static void put_signal_comes_once_and_last(struct rank *r)
+CASE void put_signal_comes_once_and_last(struct rank *r)
 {
 	uint64_t value = 0;
 
@@ -60,9 +59,9 @@ static void put_signal_comes_once_and_last(struct rank *r)
 	CHECK_EQ(r, value, TEAM_SIZES);
 }
 
-static void team_put_get(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void team_put_get(struct rank *r, struct oriel_dev_group g, void *context)
 {
-	const struct shared *s = context;
+	const struct shared *s = (const struct shared *)context;
 	int64_t ticket;
 
 	ticket = oriel_dev_put(&r->dev, g, rank_next(r), 3, s->block, BLOCK);
@@ -74,45 +73,45 @@ static void team_put_get(struct rank *r, struct oriel_dev_group g, void *context
 	CHECK_EQ(r, wrong(s->got, BLOCK, 50 * r->rank + s->round), 0);
 }
 
-static void put_and_get_are_split_and_whole(struct rank *r)
+CASE void put_and_get_are_split_and_whole(struct rank *r)
 {
 	with_teams(r, team_put_get);
 }
 
 /* What each thread puts is announced by the barrier of its team. */
-static void team_barrier(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void team_barrier(struct rank *r, struct oriel_dev_group g, void *context)
 {
-	const struct shared *s = context;
-	uint64_t i, *words = (void *)r->base;
-	unsigned peer;
+	const struct shared *s = (const struct shared *)context;
+	uint64_t i, *words = (uint64_t *)(void *)r->base;
+	unsigned peer, mine = g.rank % 64;
 
 	for (i = 1; i <= 3; i++) {
 		uint64_t told = s->round * 100 + i;
 
 		for (peer = 0; peer < r->size; peer++)
-			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer,
-							    8 * (size_t)(r->rank * 64 + g.rank),
-							    told));
+			CHECK_POSTED(r,
+				     oriel_dev_put_value(&r->dev, peer,
+							 8 * (size_t)(r->rank * 64 + mine), told));
 		CHECK_OK(r, i % 2 ? oriel_dev_barrier(&r->dev, g, 2, LONG_NS)
 				  : oriel_dev_barrier_arrive(&r->dev, g, 3));
 		if (i % 2 == 0)
 			CHECK_OK(r, oriel_dev_barrier_wait(&r->dev, g, 3, LONG_NS));
 		for (peer = 0; peer < r->size; peer++)
 			CHECK(r, oriel_dev_load_relaxed(
-					 &words[peer * 64 + (g.rank + 1) % g.size]) >= told);
+					 &words[peer * 64 + (g.rank + 1) % g.size % 64]) >= told);
 	}
 	CHECK_OK(r, oriel_dev_barrier_flat(&r->dev, g, 4, LONG_NS));
 }
 
 /* W4: the threshold grew with the number of threads. */
-static void barrier_counts_a_team_once(struct rank *r)
+CASE void barrier_counts_a_team_once(struct rank *r)
 {
 	with_teams(r, team_barrier);
 }
 
-static void team_barrier_peer(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void team_barrier_peer(struct rank *r, struct oriel_dev_group g, void *context)
 {
-	const struct shared *s = context;
+	const struct shared *s = (const struct shared *)context;
 	unsigned partner = r->rank ^ 1;
 
 	if (partner >= r->size)
@@ -123,15 +122,15 @@ static void team_barrier_peer(struct rank *r, struct oriel_dev_group g, void *co
 	CHECK_OK(r, oriel_dev_drain(&r->dev, g, LONG_NS));
 }
 
-static void pairs_of_teams_meet(struct rank *r)
+CASE void pairs_of_teams_meet(struct rank *r)
 {
 	with_teams(r, team_barrier_peer);
 }
 
-static void team_signals(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void team_signals(struct rank *r, struct oriel_dev_group g, void *context)
 {
 	const struct oriel_dev_window *w = &r->dev;
-	const struct shared *s = context;
+	const struct shared *s = (const struct shared *)context;
 	uint64_t others = r->size - 1;
 
 	CHECK_POSTED(r, oriel_dev_signal_all(w, g, 10, ORIEL_SIGNAL_ADD, 1));
@@ -146,7 +145,7 @@ static void team_signals(struct rank *r, struct oriel_dev_group g, void *context
 	CHECK_OK(r, oriel_dev_wait_counter(w, g, rank_next(r), 0, ORIEL_EQ, 3 * s->round, LONG_NS));
 }
 
-static void signals_and_counters_count_a_team_once(struct rank *r)
+CASE void signals_and_counters_count_a_team_once(struct rank *r)
 {
 	uint64_t value = 0;
 
@@ -160,9 +159,9 @@ static void signals_and_counters_count_a_team_once(struct rank *r)
 }
 
 /* Even ranks send first: the block is larger than the staging. */
-static void team_stream(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void team_stream(struct rank *r, struct oriel_dev_group g, void *context)
 {
-	const struct shared *s = context;
+	const struct shared *s = (const struct shared *)context;
 	unsigned partner = r->rank ^ 1;
 	int turn;
 
@@ -179,16 +178,16 @@ static void team_stream(struct rank *r, struct oriel_dev_group g, void *context)
 	}
 }
 
-static void teams_send_and_receive(struct rank *r)
+CASE void teams_send_and_receive(struct rank *r)
 {
 	with_teams(r, team_stream);
 }
 
 /* One thread's answer is everybody's answer, and nobody is left in a sync. */
-static void team_failures(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void team_failures(struct rank *r, struct oriel_dev_group g, void *context)
 {
 	const struct oriel_dev_window *w = &r->dev;
-	const struct shared *s = context;
+	const struct shared *s = (const struct shared *)context;
 
 	CHECK_STATUS(r, oriel_dev_wait_signal_from(w, g, rank_prev(r), 20, ORIEL_NE, 0, MOMENT_NS),
 		     ORIEL_ERR_TIMEOUT);
@@ -208,17 +207,17 @@ static void team_failures(struct rank *r, struct oriel_dev_group g, void *contex
 			     ORIEL_ERR_TIMEOUT);
 }
 
-static void all_threads_get_one_status(struct rank *r)
+CASE void all_threads_get_one_status(struct rank *r)
 {
 	struct oriel_dev_fault fault;
 
 	with_teams(r, team_failures);
-	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+	CHECK_OK(r, rank_fault(r, &fault));
 }
 
-static void team_primitives(struct rank *r, struct oriel_dev_group g, void *context)
+CASE void team_primitives(struct rank *r, struct oriel_dev_group g, void *context)
 {
-	struct shared *s = context;
+	struct shared *s = (struct shared *)context;
 	uint64_t i, begin, length;
 
 	for (i = 1; i <= 20; i++) {
@@ -234,30 +233,34 @@ static void team_primitives(struct rank *r, struct oriel_dev_group g, void *cont
 	}
 	length = oriel_dev_part(g, BLOCK, &begin);
 	CHECK(r, begin + length <= BLOCK);
-	memset(s->got + begin, 1, length);
+	for (i = 0; i < length; i++)
+		s->got[begin + i] = 1;
 	oriel_dev_sync(g);
 	CHECK_EQ(r, not_all(s->got, BLOCK, 1), 0);
 }
 
-static void sync_share_vote_and_part_hold(struct rank *r)
+/* Of @size there is no team. */
+static void team_host(struct rank *r, unsigned size, uint64_t word)
 {
-	struct oriel_team team;
-
-	with_teams(r, team_primitives);
-	CHECK_STATUS(r, oriel_team_open(&team, 0, true), ORIEL_ERR_RANGE);
-	CHECK_STATUS(r, oriel_team_open(&team, ORIEL_TEAM_MAX + 1, true), ORIEL_ERR_RANGE);
+	(void)word;
+	check_no_team(r, size);
 }
 
-static const struct test_case team_cases[] = {
-	{"sync_share_vote_and_part_hold", sync_share_vote_and_part_hold, NULL, 1, 0},
-	{"put_signal_comes_once_and_last", put_signal_comes_once_and_last, NULL, 1, 0},
-	{"put_and_get_are_split_and_whole", put_and_get_are_split_and_whole, NULL, 1, 0},
-	{"barrier_counts_a_team_once", barrier_counts_a_team_once, NULL, 1, 0},
-	{"pairs_of_teams_meet", pairs_of_teams_meet, NULL, 1, 0},
-	{"signals_and_counters_count_a_team_once", signals_and_counters_count_a_team_once, NULL, 1,
-	 0},
-	{"teams_send_and_receive", teams_send_and_receive, NULL, 2, 0},
-	{"all_threads_get_one_status", all_threads_get_one_status, NULL, 1, 0},
-};
+CASE void sync_share_vote_and_part_hold(struct rank *r)
+{
+	with_teams(r, team_primitives);
+	host_do(r, team_host, 0, 0);
+	host_do(r, team_host, ORIEL_TEAM_MAX + 1, 0);
+}
 
-const struct suite team_suite = SUITE(team);
+#define TEAM_CASES(ROW)                                         \
+	ROW(sync_share_vote_and_part_hold, NULL, 1, 0)          \
+	ROW(put_signal_comes_once_and_last, NULL, 1, 0)         \
+	ROW(put_and_get_are_split_and_whole, NULL, 1, 0)        \
+	ROW(barrier_counts_a_team_once, NULL, 1, 0)             \
+	ROW(pairs_of_teams_meet, NULL, 1, 0)                    \
+	ROW(signals_and_counters_count_a_team_once, NULL, 1, 0) \
+	ROW(teams_send_and_receive, NULL, 2, 0)                 \
+	ROW(all_threads_get_one_status, NULL, 1, 0)
+
+DEVICE_SUITE(team, TEAM_CASES, NO_FORKS, team_host);

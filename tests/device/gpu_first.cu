@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Windows in GPU memory, kernels that operate on them: every rank a thread
- * (gpu_first THREADS) or a process (oriel run -n N gpu_first). Rank r uses GPU
- * r modulo the number of GPUs. Prints a line for each claim and ends with 1 if
+ * (gpu_first THREADS [NODES]) or a process (oriel run -n N [--nodes M] gpu_first).
+ * Rank r uses GPU r modulo the number of GPUs; kernels reach ranks of other
+ * virtual nodes through the adapter in software. Prints a line for each claim and ends with 1 if
  * one does not hold.
  */
 #include <pthread.h>
@@ -31,6 +32,7 @@ struct report {
 struct rank {
 	unsigned rank, size;
 	int device;
+	const char *node; /* of a thread; NULL: not said */
 	const struct oriel_bootstrap *bootstrap;
 	struct oriel_comm *comm;
 	struct oriel_window *window;
@@ -196,7 +198,10 @@ __global__ void get_kernel(struct oriel_dev_window w, char *scratch, uint64_t le
 	TRY(oriel_dev_barrier(&w, g, 0, LONG_NS));
 }
 
-/* All ranks add to one word of rank 0; counters count what was put. */
+/*
+ * All ranks add to words of rank 0, one for each path, since adapters and GPUs do
+ * not know of each other's atomics; counters count what was put.
+ */
 __global__ void atomic_kernel(struct oriel_dev_window w, char *scratch, struct report *report)
 {
 	struct oriel_dev_group g = oriel_dev_block();
@@ -204,15 +209,18 @@ __global__ void atomic_kernel(struct oriel_dev_window w, char *scratch, struct r
 	uint32_t next = (w.rank + 1) % w.ranks;
 
 	TRY(oriel_dev_barrier(&w, g, 0, LONG_NS));
-	TRY(oriel_dev_vote(g, oriel_dev_fetch_add(&w, 0, at, 3, &old)));
+	TRY(oriel_dev_vote(g, oriel_dev_fetch_add(&w, 0, at + 8 * oriel_dev_path(&w, 0), 3, &old)));
 	TRY(oriel_dev_barrier(&w, g, 0, LONG_NS));
 	if (w.rank == 0 && threadIdx.x == 0) {
 		const uint64_t *word = (const uint64_t *)oriel_dev_address(&w, 0, at);
 
-		report->wrong += oriel_dev_load_relaxed(word) != 3ull * w.ranks * blockDim.x;
+		report->wrong += oriel_dev_load_relaxed(word + ORIEL_PATH_SELF) +
+					 oriel_dev_load_relaxed(word + ORIEL_PATH_MAPPED) +
+					 oriel_dev_load_relaxed(word + ORIEL_PATH_RDMA) !=
+				 3ull * w.ranks * blockDim.x;
 		report->checked++;
 	}
-	TRY(oriel_dev_put_counter(&w, g, next, at + 8, scratch, 8, 1));
+	TRY(oriel_dev_put_counter(&w, g, next, at + 40, scratch, 8, 1));
 	TRY(oriel_dev_wait_counter(&w, g, next, 1, ORIEL_GE, 1, LONG_NS));
 	TRY(oriel_dev_read_counter(&w, next, 1, &seen));
 	if (threadIdx.x == 0) {
@@ -508,8 +516,18 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
+/* Fewer where each operation takes the adapter in software some ten us. */
+static int count_replays(struct rank *r)
+{
+	enum oriel_path path = ORIEL_PATH_SELF;
+
+	must(r, "path", oriel_comm_path(r->comm, (r->rank + r->size / 2) % r->size, &path));
+	return path == ORIEL_PATH_RDMA ? STREAM_REPLAYS / 20 : STREAM_REPLAYS;
+}
+
 static void test_stream_graph(struct rank *r)
 {
+	int replays = count_replays(r);
 	cudaGraphExec_t executable;
 	cudaGraph_t graph;
 	double start;
@@ -525,14 +543,13 @@ static void test_stream_graph(struct rank *r)
 	must_cuda(r, "graph", cudaStreamSynchronize(r->stream));
 	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 	start = now_us();
-	for (int i = 0; i < STREAM_REPLAYS; i++)
+	for (int i = 0; i < replays; i++)
 		must_cuda(r, "graph", cudaGraphLaunch(executable, r->stream));
 	must_cuda(r, "graph", cudaStreamSynchronize(r->stream));
 	if (r->rank == 0)
-		printf("     %.1f us for each round in a graph\n",
-		       (now_us() - start) / STREAM_REPLAYS);
+		printf("     %.1f us for each round in a graph\n", (now_us() - start) / replays);
 	finish_rounds(r, "and as often as the graph is launched that has captured them",
-		      STREAM_REPLAYS, STREAM_REPLAYS * 4096ull * (r->size > 1 ? 3 : 2));
+		      (uint64_t)replays, (uint64_t)replays * 4096 * (r->size > 1 ? 3 : 2));
 	must_cuda(r, "graph", cudaGraphExecDestroy(executable));
 	must_cuda(r, "graph", cudaGraphDestroy(graph));
 }
@@ -548,9 +565,10 @@ static void test_buffer(struct rank *r, void *memory, const char *claim)
 	verdict(r, claim, status == ORIEL_OK, status == ORIEL_OK ? "" : host_reason(status));
 	if (status != ORIEL_OK)
 		return;
-	/* The kernels use buffer 0: for them this one is. */
+	/* The kernels use buffer 0: for them this one is, once the handle says nothing of it. */
 	whole.table += (size_t)number * r->size;
 	whole.buffers = 1;
+	whole.near_first = whole.ranks;
 	report_clear(r);
 	for (uint32_t round = 0; round < 4; round++)
 		put_signal_kernel<<<1, THREADS, 0, r->stream>>>(whole, r->scratch, 4096, round,
@@ -609,6 +627,7 @@ static void open_window(struct rank *r, uint64_t timeout_ns)
 	comm.size = sizeof(comm);
 	comm.flags = ORIEL_COMM_GPU;
 	comm.timeout_ns = timeout_ns;
+	comm.node = r->node;
 	must(r, "oriel_comm_create", oriel_comm_create(r->bootstrap, &comm, &r->comm));
 	window.size = sizeof(window);
 	window.length = LENGTH;
@@ -722,7 +741,7 @@ static void cycle_windows(struct rank *r)
 		"less memory is free than before");
 }
 
-static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
+static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
 {
 	struct rank r = {};
 	void *own = NULL, *host = NULL;
@@ -732,6 +751,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
 	r.rank = bootstrap->rank;
 	r.size = bootstrap->size;
 	r.bootstrap = bootstrap;
+	r.node = node;
 	must_cuda(&r, "cudaGetDeviceCount", cudaGetDeviceCount(&devices));
 	r.device = (int)(r.rank % (unsigned)devices);
 	must_cuda(&r, "cudaSetDevice", cudaSetDevice(r.device));
@@ -773,6 +793,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
 struct thread {
 	struct oriel_local_job *job;
 	unsigned rank;
+	char node[16];
 	unsigned failures;
 	pthread_t id;
 };
@@ -786,12 +807,12 @@ static void *thread_main(void *argument)
 		printf("FAIL rank %u: %s\n", t->rank, oriel_last_error());
 		exit(1);
 	}
-	t->failures = rank_main(&bootstrap);
+	t->failures = rank_main(&bootstrap, t->node);
 	oriel_bootstrap_close(&bootstrap);
 	return NULL;
 }
 
-static unsigned run_threads(unsigned count)
+static unsigned run_threads(unsigned count, unsigned nodes)
 {
 	struct thread *threads = (struct thread *)calloc(count, sizeof(*threads));
 	struct oriel_local_job *job;
@@ -802,6 +823,7 @@ static unsigned run_threads(unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		threads[i].job = job;
 		threads[i].rank = i;
+		snprintf(threads[i].node, sizeof(threads[i].node), "node %u", i * nodes / count);
 		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
 			exit(1);
 	}
@@ -823,7 +845,7 @@ static unsigned run_process(void)
 		printf("FAIL %s\n", oriel_last_error());
 		exit(1);
 	}
-	failures = rank_main(&bootstrap);
+	failures = rank_main(&bootstrap, NULL);
 	oriel_bootstrap_close(&bootstrap);
 	return failures;
 }
@@ -834,5 +856,7 @@ int main(int argc, char **argv)
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	/* And so would kernels of several ranks in one queue of one GPU. */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-	return (argc > 1 ? run_threads((unsigned)atoi(argv[1])) : run_process()) ? 1 : 0;
+	if (argc < 2)
+		return run_process() ? 1 : 0;
+	return run_threads((unsigned)atoi(argv[1]), argc > 2 ? (unsigned)atoi(argv[2]) : 1) ? 1 : 0;
 }

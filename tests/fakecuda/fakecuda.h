@@ -19,11 +19,15 @@
 #include <cuda.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define FAKE_DEVICES 16
 
 /* Allocations, mappings, handles, pins and streams that are still there, in all. */
 unsigned fakecuda_left(void);
+
+/* Bytes of all copies so far. */
+uint64_t fakecuda_copied(void);
 
 /* Would a kernel of @device reach @address? */
 bool fakecuda_reaches(int device, const void *address);

@@ -2,13 +2,36 @@
 /*
  * Windows in the memory of the fake driver, which the CPU reaches: the device
  * functions work on the handle as a kernel would. Ranks are threads (gpu_window
- * N) or processes (oriel run -n N gpu_window [MODE]).
+ * N [MODE]) or processes (oriel run -n N gpu_window [MODE]).
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "rank.h"
+
+static void check_reach_queue(struct rank *r, CUdevice mine, const struct oriel_mlx5_queue *q)
+{
+	uint64_t last = ((uint64_t)1 << q->log_depth) * ORIEL_MLX5_BLOCK - 1;
+
+	CHECK(r, fakecuda_reaches(mine, q) && fakecuda_reaches(mine, &q->err));
+	CHECK(r, fakecuda_reaches(mine, q->sq) && fakecuda_reaches(mine, q->sq + last));
+	CHECK(r, fakecuda_reaches(mine, q->cq) && fakecuda_reaches(mine, q->cq + last));
+	CHECK(r, fakecuda_reaches(mine, q->record) && fakecuda_reaches(mine, q->doorbell));
+}
+
+static void check_reach_link(struct rank *r, CUdevice mine, const struct oriel_dev_link *l)
+{
+	CHECK(r, fakecuda_reaches(mine, l) && fakecuda_reaches(mine, l->answers) &&
+			 l->blame == r->dev.blame && l->health == r->dev.health);
+	check_reach_queue(r, mine, l->main);
+	check_reach_queue(r, mine, l->companion);
+}
+
+static bool is_far(const struct rank *r, unsigned peer)
+{
+	return oriel_dev_is_rdma(&r->dev, peer);
+}
 
 /* All that a kernel follows from the handle, of every rank. */
 static void check_reach(struct rank *r, uint32_t buffer)
@@ -25,6 +48,10 @@ static void check_reach(struct rank *r, uint32_t buffer)
 	for (peer = 0; peer < r->size; peer++) {
 		const char *at = oriel_dev_address(d, peer, oriel_at(buffer, 0));
 
+		if (is_far(r, peer)) {
+			check_reach_link(r, mine, d->peers[peer].link);
+			continue;
+		}
 		CHECK(r, fakecuda_reaches(mine, d->peers[peer].control));
 		CHECK(r, fakecuda_reaches(mine, at) && fakecuda_reaches(mine, at + 4095));
 	}
@@ -65,12 +92,16 @@ static void test_operations(struct rank *r)
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
 	for (i = 0; i < 10; i++)
 		pass_round(r, 0, i);
-	CHECK_OK(r, oriel_dev_fetch_add(&r->dev, 0, 8, 1, &old));
-	CHECK_OK(r, oriel_dev_put_counter(&r->dev, me, next, 64, text, sizeof(text), 2));
+	/* A word for each kind of atomics. */
+	for (i = 0; i < 3; i++)
+		CHECK_OK(r, oriel_dev_fetch_add(&r->dev, 0, 40 + 8 * oriel_dev_path(&r->dev, 0), 1,
+						&old));
+	CHECK_OK(r, oriel_dev_put_counter(&r->dev, me, next, 128, text, sizeof(text), 2));
 	CHECK_OK(r, oriel_dev_wait_counter(&r->dev, me, next, 2, ORIEL_EQ, 1, 0));
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
-	if (r->rank == 0)
-		CHECK(r, *(uint64_t *)oriel_dev_address(&r->dev, 0, 8) == r->size);
+	for (i = ORIEL_PATH_SELF, old = 0; i <= ORIEL_PATH_RDMA && r->rank == 0; i++)
+		old += *(uint64_t *)oriel_dev_address(&r->dev, 0, 40 + 8 * i);
+	CHECK(r, r->rank != 0 || old == 3 * r->size);
 	snprintf(text, sizeof(text), "from %u", r->rank);
 	if (r->size > 1) {
 		CHECK_OK(r, oriel_dev_send(&r->dev, me, next, 1, text, sizeof(text), 0));
@@ -97,7 +128,7 @@ static void share_and_use(struct rank *r, void *at, unsigned round)
 	pass_round(r, number, round);
 }
 
-/* Does the handle say where buffer 0 of each rank lies? */
+/* Does the handle say where buffer 0 of each rank lies that is mapped? */
 static void check_wide(struct rank *r, void *buffer, bool is_wide)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr),
@@ -112,7 +143,8 @@ static void check_wide(struct rank *r, void *buffer, bool is_wide)
 	    !CHECK_OK(r, oriel_window_device(window, &dev)))
 		_Exit(1);
 	for (i = 0; i < r->size; i++)
-		CHECK(r, dev.near[i].is_wide == is_wide);
+		if (!is_far(r, i))
+			CHECK(r, dev.near[i - dev.near_first].is_wide == is_wide);
 	oriel_window_destroy(window);
 }
 
@@ -346,9 +378,15 @@ static void stream_round(struct rank *r, CUstream s, uint64_t *memory, unsigned 
 	CHECK(r, memory[3] == before * 1000u + round);
 }
 
-static void expect_posted(struct rank *r, unsigned copies, unsigned kernels)
+static void expect_posted(struct rank *r, unsigned peer, unsigned copies, unsigned kernels)
 {
 	struct fakecuda_posted posted = fakecuda_posted();
+
+	/* No engine copies to a peer that is not mapped. */
+	if (is_far(r, peer)) {
+		kernels += copies && !kernels ? copies : 0;
+		copies = 0;
+	}
 
 	CHECK(r, posted.copies == copies && posted.kernels == kernels);
 }
@@ -415,7 +453,7 @@ static void test_stream_choice(struct rank *r, CUstream s, char *memory)
 		memset(memory, (int)(r->rank + 10 + i), lengths[i]);
 		fakecuda_posted();
 		CHECK_OK(r, oriel_window_put_signal(w, next, 20000, memory, lengths[i], 9, 1, s));
-		expect_posted(r, 0, 1);
+		expect_posted(r, next, 0, 1);
 		CHECK_OK(r, oriel_window_wait_signal_next(w, before, 9, 1, 0, s));
 		CHECK(r, mine[0] == (char)(before + 10 + i) &&
 				 mine[lengths[i] - 1] == (char)(before + 10 + i));
@@ -423,15 +461,15 @@ static void test_stream_choice(struct rank *r, CUstream s, char *memory)
 	}
 	fakecuda_posted();
 	CHECK_OK(r, oriel_window_put_signal(w, next, 20000, pageable, 64, 9, 1, s));
-	expect_posted(r, 1, 1);
+	expect_posted(r, next, 1, 1);
 	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 9, 1, 0, s));
 	CHECK(r, mine[63] == (char)(before + 1));
 	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
 	fakecuda_posted();
 	CHECK_OK(r, oriel_window_put_signal(w, next, LENGTH, NULL, 0, 9, 1, s));
-	expect_posted(r, 0, 1);
+	expect_posted(r, next, 0, 1);
 	CHECK_OK(r, oriel_window_put_counter(w, next, 20000, pageable, 64, 6, s));
-	expect_posted(r, 1, 1);
+	expect_posted(r, next, 1, 1);
 	CHECK_OK(r, oriel_window_wait_counter(w, next, 6, ORIEL_EQ, 1, 0, s));
 	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 9, 1, 0, s));
 	CHECK_OK(r, oriel_window_reset_counter(w, next, 6, s));
@@ -439,7 +477,7 @@ static void test_stream_choice(struct rank *r, CUstream s, char *memory)
 	CHECK_OK(r, oriel_window_put(w, next, 20000, memory, 64, s));
 	CHECK_OK(r, oriel_window_get(w, next, 20000, memory, 64, s));
 	CHECK_OK(r, oriel_window_get(w, next, 20000, memory, 0, s));
-	expect_posted(r, 2, 0);
+	expect_posted(r, next, 2, 0);
 	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
 }
 
@@ -462,7 +500,7 @@ static void test_stream_large(struct rank *r, CUstream s)
 	fakecuda_posted();
 	CHECK_OK(r, oriel_window_put_signal_counter(w, (r->rank + 1) % r->size, 0, (void *)memory,
 						    600000, 0, 1, 0, s));
-	expect_posted(r, 1, 1);
+	expect_posted(r, (r->rank + 1) % r->size, 1, 1);
 	CHECK_OK(r, oriel_window_wait_signal(w, 0, ORIEL_EQ, 1, 0, s));
 	CHECK(r,
 	      mine[0] == (char)((r->rank + r->size - 1) % r->size + 1) && mine[599999] == mine[0]);
@@ -568,8 +606,10 @@ static void test_region(struct rank *r)
 	((char *)memory)[100] = (char)(r->rank + 1);
 	CHECK_OK(r, oriel_region_register(r->comm, memory, 8192, &region));
 	CHECK_OK(r, oriel_region_share(region));
-	CHECK_OK(r, oriel_region_peer_address(region, next, 100, &there));
-	CHECK(r, *(char *)there == (char)(next + 1));
+	if (!is_far(r, next)) {
+		CHECK_OK(r, oriel_region_peer_address(region, next, 100, &there));
+		CHECK(r, *(char *)there == (char)(next + 1));
+	}
 	oriel_region_unregister(region);
 	oriel_memory_free(memory);
 }
@@ -595,9 +635,9 @@ static void test_blame(struct rank *r)
 	rank_open(r, 6000000000);
 	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,
 					    r->rank ? ORIEL_FOREVER : 0) == ORIEL_ERR_TIMEOUT);
-	if (r->rank == 0)
+	if (r->rank == 0 && !is_far(r, r->size - 1))
 		await_others(r);
-	else
+	else if (!is_far(r, 0))
 		CHECK_OK(r, oriel_dev_put_value(&r->dev, 0, 8 * r->rank, 1));
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));
 	CHECK(r, health.status == ORIEL_ERR_TIMEOUT && health.id == 9 && health.object == 1);
@@ -699,24 +739,172 @@ static void test_old(struct rank *r)
 		    "compute capability 6.0");
 }
 
-/* Virtual nodes, with an adapter that does not reach memory of GPUs. */
-static void test_far(struct rank *r)
+/* Bytes of GPU memory that an adapter moves are copied by the driver, out and in. */
+static void test_copies(struct rank *r)
+{
+	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	struct oriel_dev_group me = oriel_dev_thread();
+	uint64_t out = is_far(r, next) ? 5000 : 0, in = is_far(r, before) ? 5000 + 2 * 8 : 0;
+	uint64_t start;
+
+	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
+	CHECK_OK(r, oriel_dev_flush(&r->dev, me, 0));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	start = fakecuda_copied();
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_OK(r, oriel_dev_put_signal(&r->dev, me, next, 10000,
+					 oriel_dev_address(&r->dev, r->rank, 20000), 5000, 3, 1));
+	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, me, before, 3, 1, 0));
+	CHECK_OK(r, oriel_dev_flush(&r->dev, me, 0));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	/* Ranks that are threads count together, and two of the ring put through adapters. */
+	CHECK(r, fakecuda_copied() - start == (r->node ? 2 * (5000u + 5000 + 2 * 8) : out + in));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+}
+
+#define FAR_POSTERS 4
+#define FAR_ROUNDS 300u
+
+struct poster {
+	struct rank *rank;
+	unsigned number;
+	unsigned failures;
+	pthread_t id;
+};
+
+/* More than fit the ring, by several threads at once, all kinds of posts. */
+static void *post_rounds(void *argument)
+{
+	struct poster *p = argument;
+	const struct oriel_dev_window *d = &p->rank->dev;
+	struct oriel_dev_group me = oriel_dev_thread();
+	uint32_t peer = (d->rank + d->ranks / 2) % d->ranks;
+	const char *source = oriel_dev_address(d, d->rank, 8192);
+	uint64_t old = 0, sum = 0;
+	unsigned i;
+
+	for (i = 0; i < FAR_ROUNDS; i++) {
+		p->failures +=
+			oriel_dev_fetch_add(d, peer, 1024 + 8 * p->number, 1, &old) != ORIEL_OK;
+		sum += old;
+		p->failures += oriel_dev_put(d, me, peer, 4096, source, 100) < 0;
+		p->failures += oriel_dev_signal(d, me, peer, 10, ORIEL_SIGNAL_ADD, 1) < 0;
+	}
+	/* Nobody else adds to that word. */
+	p->failures += sum != (uint64_t)FAR_ROUNDS * (FAR_ROUNDS - 1) / 2;
+	return NULL;
+}
+
+static void test_posters(struct rank *r)
+{
+	struct poster posters[FAR_POSTERS];
+	uint32_t peer = (r->rank + r->size / 2) % r->size;
+	unsigned i;
+
+	for (i = 0; i < FAR_POSTERS; i++) {
+		posters[i] = (struct poster){.rank = r, .number = i};
+		if (pthread_create(&posters[i].id, NULL, post_rounds, &posters[i]))
+			abort();
+	}
+	for (i = 0; i < FAR_POSTERS; i++) {
+		pthread_join(posters[i].id, NULL);
+		CHECK(r, !posters[i].failures);
+	}
+	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), peer, 10, ORIEL_EQ,
+					       FAR_POSTERS * FAR_ROUNDS, 0));
+	CHECK_OK(r, oriel_dev_barrier(&r->dev, oriel_dev_thread(), 0, 0));
+}
+
+/* What is posted when the window goes still arrives; nobody waits for it but that. */
+static void test_far_destroy(struct rank *r)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .flags = ORIEL_WINDOW_DEVICE};
-	struct oriel_window *window = NULL;
-	struct oriel_region *region = NULL;
+	struct oriel_dev_group me = oriel_dev_thread();
+	uint32_t peer = (r->rank + r->size / 2) % r->size;
+	struct oriel_dev_window dev;
+	struct oriel_window *window;
 	void *memory = NULL;
+	unsigned round, i;
 
-	rank_join(r, LONG_NS);
-	CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &window), ORIEL_ERR_UNSUPPORTED,
-		    "which kernels cannot use yet");
-	CHECK_OK(r, oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &memory));
-	CHECK_OK(r, oriel_region_register(r->comm, memory, 4096, &region));
-	CHECK_FAILS(r, oriel_region_share(region), ORIEL_ERR_UNSUPPORTED,
-		    "the adapter does not reach");
-	oriel_region_unregister(region);
+	CHECK_OK(r, oriel_memory_alloc(1 << 20, ORIEL_MEMORY_DEVICE, &memory));
+	attr.buffer = memory;
+	attr.length = 1 << 20;
+	for (round = 0; round < 5; round++) {
+		CHECK_OK(r, oriel_window_create(r->comm, &attr, &window));
+		CHECK_OK(r, oriel_window_device(window, &dev));
+		for (i = 0; i < 20; i++)
+			CHECK_OK(r, oriel_dev_put_counter(&dev, me, peer, 0, memory, 1 << 20, 0));
+		oriel_window_destroy(window);
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+	}
 	oriel_memory_free(memory);
-	oriel_comm_destroy(r->comm);
+}
+
+/* A GPU that copies no more: who posts hears of it, and all others. */
+static void test_far_failure(struct rank *r)
+{
+	struct oriel_health health;
+
+	rank_open(r, LONG_NS);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	if (r->rank == 0)
+		fakecuda_fail("cuMemcpyAsync", 0);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	if (r->rank != 0 && is_far(r, 0))
+		oriel_dev_signal(&r->dev, oriel_dev_thread(), 0, 1, ORIEL_SIGNAL_ADD, 1);
+	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,
+					    ORIEL_FOREVER) == ORIEL_ERR_PEER);
+	CHECK_OK(r, oriel_comm_health(r->comm, &health));
+	CHECK(r, health.status == ORIEL_ERR_PEER && strcmp(health.reason, "") != 0);
+	rank_close(r);
+	if (r->rank == 0)
+		fakecuda_fail(NULL, 0);
+}
+
+/* A source that is no memory: who posts hears of it, and the adapter lives on to say so. */
+static void test_far_nowhere(struct rank *r)
+{
+	uint32_t peer = (r->rank + r->size / 2) % r->size;
+	struct oriel_dev_group me = oriel_dev_thread();
+	struct oriel_health health;
+	enum oriel_status status;
+
+	rank_open(r, LONG_NS);
+	if (r->rank == 0) {
+		status = oriel_dev_wait_local(&r->dev, me, peer,
+					      oriel_dev_put(&r->dev, me, peer, 0,
+							    (void *)(uintptr_t)8192, 4096),
+					      0);
+		CHECK(r, status == ORIEL_ERR_ACCESS);
+	} else {
+		status = oriel_dev_wait_signal_from(&r->dev, me, r->rank, 9, ORIEL_GE, 1,
+						    ORIEL_FOREVER);
+		CHECK(r, status == ORIEL_ERR_ACCESS || status == ORIEL_ERR_PEER);
+	}
+	CHECK_OK(r, oriel_comm_health(r->comm, &health));
+	CHECK(r, health.status == status);
+	rank_close(r);
+}
+
+/* Virtual nodes, and the adapter in software between them. */
+static void test_far(struct rank *r)
+{
+	rank_open(r, LONG_NS);
+	CHECK(r, is_far(r, (r->rank + r->size / 2) % r->size));
+	test_operations(r);
+	test_copies(r);
+	test_posters(r);
+	test_region(r);
+	test_mistakes(r);
+	test_streams(r);
+	test_far_destroy(r);
+	test_records(r);
+	test_buffers(r);
+	rank_close(r);
+	test_blame(r);
+	test_stream_timeout(r);
+	test_far_failure(r);
+	test_far_nowhere(r);
 }
 
 /* What processes see of the machine, and what they make of it. */
@@ -744,9 +932,13 @@ static void check_reason(struct rank *r, const char *reason)
 	oriel_comm_destroy(r->comm);
 }
 
-static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const struct mode *mode)
+static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const struct mode *mode,
+			  const char *node)
 {
-	struct rank r = {.rank = bootstrap->rank, .size = bootstrap->size, .bootstrap = bootstrap};
+	struct rank r = {.rank = bootstrap->rank,
+			 .size = bootstrap->size,
+			 .bootstrap = bootstrap,
+			 .node = node};
 
 	rank_use_gpu(&r);
 	if (mode->reason && r.size == 2)
@@ -757,6 +949,8 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const struct 
 
 struct thread {
 	struct oriel_local_job *job;
+	const struct mode *mode;
+	const char *node;
 	unsigned rank;
 	unsigned failures;
 	pthread_t id;
@@ -769,13 +963,23 @@ static void *thread_main(void *argument)
 
 	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK)
 		abort();
-	t->failures = rank_main(&bootstrap, &modes[0]);
+	t->failures = rank_main(&bootstrap, t->mode, t->node);
 	oriel_bootstrap_close(&bootstrap);
 	return NULL;
 }
 
-static unsigned run_threads(unsigned count)
+static const struct mode *find_mode(const char *name)
 {
+	const struct mode *mode = modes;
+
+	while (strcmp(mode->name, name) != 0)
+		mode++;
+	return mode;
+}
+
+static unsigned run_threads(unsigned count, const char *name)
+{
+	const struct mode *mode = find_mode(name);
 	struct thread *threads = calloc(count, sizeof(*threads));
 	struct oriel_local_job *job;
 	unsigned failures = 0, i;
@@ -785,6 +989,9 @@ static unsigned run_threads(unsigned count)
 	for (i = 0; i < count; i++) {
 		threads[i].job = job;
 		threads[i].rank = i;
+		threads[i].mode = mode;
+		if (mode->test == test_far)
+			threads[i].node = i < count / 2 ? "left" : "right";
 		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
 			abort();
 	}
@@ -799,16 +1006,14 @@ static unsigned run_threads(unsigned count)
 
 static unsigned run_process(const char *name)
 {
-	const struct mode *mode = modes;
+	const struct mode *mode = find_mode(name);
 	struct oriel_bootstrap bootstrap;
 	unsigned failures;
 
-	while (strcmp(mode->name, name) != 0)
-		mode++;
 	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK)
 		abort();
 	setenv("FAKECUDA_ORDER", mode->order[bootstrap.rank % 2], 1);
-	failures = rank_main(&bootstrap, mode);
+	failures = rank_main(&bootstrap, mode, NULL);
 	oriel_bootstrap_close(&bootstrap);
 	return failures;
 }
@@ -817,6 +1022,7 @@ int main(int argc, char **argv)
 {
 	unsigned fds = count_fds(), ranks = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
 
-	return rank_finish(ranks ? run_threads(ranks) : run_process(argc > 1 ? argv[1] : "all"),
+	return rank_finish(ranks ? run_threads(ranks, argc > 2 ? argv[2] : "all")
+				 : run_process(argc > 1 ? argv[1] : "all"),
 			   fds);
 }

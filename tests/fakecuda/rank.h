@@ -22,6 +22,7 @@ struct rank {
 	struct oriel_comm *comm;
 	struct oriel_window *window;
 	struct oriel_dev_window dev;
+	const char *node; /* of a rank that is a thread; NULL: not said */
 	unsigned failures;
 };
 
@@ -70,6 +71,7 @@ static inline void rank_join(struct rank *r, uint64_t timeout_ns)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr),
 				       .timeout_ns = timeout_ns,
+				       .node = r->node,
 				       .flags = ORIEL_COMM_GPU};
 
 	if (!CHECK_OK(r, oriel_comm_create(r->bootstrap, &attr, &r->comm)))

@@ -23,12 +23,24 @@ static const struct {
 	enum ori_setting which;
 	const char *name;
 } config_names[ORI_SETTINGS] = {
-	{ORI_SETTING_TIMEOUT, "ORIEL_TIMEOUT"},   {ORI_SETTING_NODE, "ORIEL_NODE"},
-	{ORI_SETTING_PATHS, "ORIEL_PATHS"},       {ORI_SETTING_LOG, "ORIEL_LOG"},
-	{ORI_SETTING_PORT, "ORIEL_PORT"},         {ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
-	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},   {ORI_SETTING_HCA, "ORIEL_HCA"},
-	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"}, {ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
-	{ORI_SETTING_FABRIC, "ORIEL_FABRIC"},     {ORI_SETTING_RAILS, "ORIEL_RAILS"},
+	{ORI_SETTING_TIMEOUT, "ORIEL_TIMEOUT"},
+	{ORI_SETTING_NODE, "ORIEL_NODE"},
+	{ORI_SETTING_PATHS, "ORIEL_PATHS"},
+	{ORI_SETTING_LOG, "ORIEL_LOG"},
+	{ORI_SETTING_PORT, "ORIEL_PORT"},
+	{ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
+	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},
+	{ORI_SETTING_HCA, "ORIEL_HCA"},
+	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
+	{ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
+	{ORI_SETTING_FABRIC, "ORIEL_FABRIC"},
+	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
+	{ORI_SETTING_IB_GID_INDEX, "ORIEL_IB_GID_INDEX"},
+	{ORI_SETTING_IB_TC, "ORIEL_IB_TC"},
+	{ORI_SETTING_IB_SL, "ORIEL_IB_SL"},
+	{ORI_SETTING_IB_TIMEOUT, "ORIEL_IB_TIMEOUT"},
+	{ORI_SETTING_IB_RETRY, "ORIEL_IB_RETRY"},
+	{ORI_SETTING_IB_MTU, "ORIEL_IB_MTU"},
 };
 
 static bool config_is_number(const char *text, uint64_t max, uint64_t *value)
@@ -123,6 +135,18 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		       strcmp(text, "require") == 0;
 	case ORI_SETTING_RAILS:
 		return config_is_number(text, 4, &number) && number > 0;
+	case ORI_SETTING_IB_GID_INDEX:
+	case ORI_SETTING_IB_TC:
+		return config_is_number(text, 255, &number);
+	case ORI_SETTING_IB_SL:
+		return config_is_number(text, 15, &number);
+	case ORI_SETTING_IB_TIMEOUT:
+		return config_is_number(text, 31, &number);
+	case ORI_SETTING_IB_RETRY:
+		return config_is_number(text, 7, &number);
+	case ORI_SETTING_IB_MTU:
+		return config_is_number(text, 4096, &number) && number >= 256 &&
+		       (number & (number - 1)) == 0;
 	default:
 		return false;
 	}

@@ -21,6 +21,8 @@
 #define EDGE_BYTE 0x5a
 #define DEPTH 16u
 #define STEPS 300u
+#define REQUESTS 9u /* frames of fuzz_seed() that are */
+#define RECEIVES 4u
 
 /* Bits of the byte before a frame. */
 enum wire_truth {
@@ -33,7 +35,7 @@ enum wire_truth {
 
 struct wire_end {
 	struct ori_hca_mr *mr;
-	struct ori_hca_cq *cq;
+	struct ori_hca_cq *cq, *receive_cq;
 	struct ori_hca_qp *qp;
 	struct ori_hca_keys keys;
 	struct ori_hca_qp_address address;
@@ -77,6 +79,7 @@ static void wire_begin(void)
 static void wire_open(struct wire_end *w)
 {
 	struct ori_hca_cq_attr cq = {.ring = w->cqes, .depth = DEPTH};
+	struct ori_hca_cq_attr receive_cq = {.depth = RECEIVES};
 	struct ori_hca_qp_attr qp = {.ring = w->sq,
 				     .depth = DEPTH,
 				     .record = w->record,
@@ -86,9 +89,14 @@ static void wire_open(struct wire_end *w)
 	memset(w->whole, EDGE_BYTE, MEMORY + 2 * EDGE);
 	memset(w->whole + EDGE, 0, MEMORY);
 	FUZZ_CHECK(ori_hca_soft_ops.create_cq(wire_hca, &cq, &w->cq, &cqn) == ORIEL_OK);
+	FUZZ_CHECK(ori_hca_soft_ops.create_cq(wire_hca, &receive_cq, &w->receive_cq, &cqn) ==
+		   ORIEL_OK);
 	qp.send_cq = w->cq;
+	qp.receive_cq = w->receive_cq;
+	qp.receives = RECEIVES;
 	w->record[1] = 0;
 	FUZZ_CHECK(ori_hca_soft_ops.create_qp(wire_hca, &qp, &w->qp, &w->address) == ORIEL_OK);
+	FUZZ_CHECK(ori_hca_soft_ops.post_receives(w->qp, RECEIVES) == ORIEL_OK);
 	FUZZ_CHECK(ori_hca_soft_ops.register_memory(wire_hca, w->whole + EDGE, MEMORY, 0,
 						    ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE |
 							    ORI_HCA_REMOTE_READ |
@@ -100,6 +108,7 @@ static void wire_close(struct wire_end *w)
 {
 	ori_hca_soft_ops.destroy_qp(w->qp);
 	ori_hca_soft_ops.destroy_cq(w->cq);
+	ori_hca_soft_ops.destroy_cq(w->receive_cq);
 	ori_hca_soft_ops.unregister_memory(w->mr);
 	for (unsigned i = 0; i < EDGE; i++) {
 		FUZZ_CHECK(w->whole[i] == EDGE_BYTE);
@@ -155,7 +164,8 @@ static void wire_check(const struct soft_header *h)
 	FUZZ_CHECK(h->magic == SOFT_WIRE_MAGIC && h->psn <= SOFT_PSN_MASK);
 	FUZZ_CHECK(h->length <= SOFT_RUN * SOFT_PAGE);
 	FUZZ_CHECK(h->type == SOFT_READ || h->packets <= SOFT_RUN);
-	FUZZ_CHECK(h->type != SOFT_WRITE || (uint64_t)h->operand + h->length <= h->total);
+	FUZZ_CHECK((h->type != SOFT_WRITE && h->type != SOFT_WRITE_IMM) ||
+		   (uint64_t)h->operand + h->length <= h->total);
 	FUZZ_CHECK(h->type < SOFT_ADD || h->type > SOFT_MASKED_SWAP || h->total == 4 ||
 		   h->total == 8);
 }
@@ -252,6 +262,8 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 	const struct soft_header frames[] = {
 		{.type = SOFT_WRITE, .length = 100, .total = 100, .address = 64},
 		{.type = SOFT_WRITE, .length = 1, .total = 5000, .operand = 4999},
+		{.type = SOFT_WRITE_IMM, .length = 100, .total = 100, .compare = 7},
+		{.type = SOFT_WRITE_IMM, .compare = 8},
 		{.type = SOFT_READ, .total = 5000, .packets = 2},
 		{.type = SOFT_ADD, .total = 8, .address = 8, .operand = 1},
 		{.type = SOFT_SWAP, .total = 8, .address = 8, .operand = 1},
@@ -273,9 +285,9 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 
 	if (n >= 2 * count)
 		return 0;
-	length = wire_seed_frame(bytes, n % count < 7 ? request : answer, frames[n % count]);
+	length = wire_seed_frame(bytes, n % count < REQUESTS ? request : answer, frames[n % count]);
 	/* And with another behind it. */
 	if (n >= count)
-		length += wire_seed_frame(bytes + length, request, frames[n % 7]);
+		length += wire_seed_frame(bytes + length, request, frames[n % REQUESTS]);
 	return length;
 }

@@ -52,6 +52,13 @@ static void wqe_encode(struct wqe_blocks *b, struct oriel_mlx5_head head, const 
 		else
 			oriel_mlx5_wqe_write(b->bytes, head, remote, local, w->length);
 		break;
+	case ORIEL_MLX5_WRITE_IMM:
+		if (w->is_inline)
+			oriel_mlx5_wqe_write_inline(b->bytes, head, remote, w->data, w->length);
+		else
+			oriel_mlx5_wqe_write(b->bytes, head, remote, local, w->length);
+		oriel_mlx5_wqe_immediate(b->bytes, w->immediate);
+		break;
 	case ORIEL_MLX5_READ:
 		oriel_mlx5_wqe_read(b->bytes, head, remote, local, w->length);
 		break;
@@ -154,6 +161,8 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		 .data = "one segment"},
 		{.opcode = ORIEL_MLX5_WRITE, .length = 28, .is_inline = true, .data = "and two"},
 		{.opcode = ORIEL_MLX5_WRITE},
+		{.opcode = ORIEL_MLX5_WRITE_IMM, .immediate = 0x1234},
+		{.opcode = ORIEL_MLX5_WRITE_IMM, .length = 9, .remote = 64, .rkey = 7, .lkey = 3},
 		{.opcode = ORIEL_MLX5_READ, .length = 1, .remote = 64, .rkey = 7, .lkey = 9},
 		{.opcode = ORIEL_MLX5_WAIT, .wait_cqn = 0x405, .wait_index = 0x010203},
 		{.opcode = ORIEL_MLX5_DUMP, .length = 1, .lkey = 3},

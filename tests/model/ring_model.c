@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The posting of oriel/dev/mlx5_ring.h: reserve, fill, publish, ring, by two or
- * three posters on a ring of four, and an adapter that executes what it is told
- * of. Each store goes through its poster's buffer, first in first out; an
- * atomic goes past the buffer, but for stores to its own word; a full fence
- * waits until the buffer is empty. With --buffers 0 a poster whose buffer is
- * not empty does nothing else, which is sequential consistency.
+ * The posting of oriel/dev/mlx5_ring.h: reserve, fill, post, by two or three
+ * posters on a ring of four, and an adapter that executes what it is told of. Each
+ * store goes through its poster's buffer, first in first out; an atomic goes past
+ * the buffer, unless it releases what is there: --releases 1, that of a poster
+ * whose turn it is, 2, that of a teller who lets go. With --buffers 0 a poster whose
+ * buffer is not empty does nothing else, which is sequential consistency. --halves 1:
+ * posters publish first, then ring. --forgets 1: a teller lets go without a look at
+ * what has been published meanwhile.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,24 +22,24 @@
 #define STORES 5
 #define EMPTY 15u /* of a slot: nothing that the adapter has yet to read */
 
-enum word { RESV, READY, POSTED, LOCK, DOORBELL, DONE, SLOT, WORDS = SLOT + DEPTH };
+enum word { RESV, READY, TELLER, DOORBELL, DONE, SLOT, WORDS = SLOT + DEPTH };
 
 static const char *const landing[] = {
-	[READY] = "  ready lands as",
-	[POSTED] = "  posted lands as",
-	[LOCK] = "  lock lands as",
 	[DOORBELL] = "  doorbell lands as",
 	[SLOT] = "  the slot is filled in for WQE",
 };
 
-enum at { RESERVE, ROOM, TURN, COVERED, TRY, READ_READY, READ_POSTED, AGAIN_READY, AGAIN_POSTED };
+/* READY and TELLER change together, as the parts of one word. */
+enum teller { TOLD, TELLING, UNTOLD };
+
+enum at { RESERVE, ROOM, TURN, RING, TELL, LET_GO };
 
 /* The whole struct is the state: posters are alike, and kept sorted. */
 struct poster {
 	uint8_t at;
 	uint8_t left;  /* posts still to make */
 	uint8_t index; /* of its WQE */
-	uint8_t ready; /* as read */
+	uint8_t ready; /* what it tells of */
 	uint8_t stores;
 	uint8_t word[STORES];
 	uint8_t value[STORES];
@@ -48,7 +51,7 @@ struct state {
 };
 
 static struct {
-	unsigned posters, posts, fences, buffers, room, retests;
+	unsigned posters, posts, releases, buffers, room, halves, forgets;
 } ring;
 
 static uint8_t ring_load(const struct state *s, const struct poster *p, enum word word)
@@ -105,68 +108,73 @@ static void poster_leave(struct poster *p)
 	p->left--;
 }
 
-/* What follows the load that a poster is about to make. NULL: nothing, it waits. */
+/* The poster tells of all below @ready, or leaves that to somebody else. */
+static void poster_decide(struct poster *p, bool is_teller, uint8_t ready)
+{
+	p->ready = ready;
+	p->at = TELL;
+	if (!is_teller)
+		poster_leave(p);
+}
+
+static void poster_publish(struct state *s, struct poster *p)
+{
+	uint8_t teller = s->memory[TELLER];
+
+	s->memory[READY]++;
+	if (teller != TELLING)
+		s->memory[TELLER] = ring.halves ? UNTOLD : TELLING;
+	if (ring.halves)
+		p->at = RING;
+	else
+		poster_decide(p, teller != TELLING, s->memory[READY]);
+}
+
+/* What a poster does next. NULL: nothing, it waits. */
 static const char *poster_step(struct state *s, struct poster *p)
 {
-	uint8_t end = (uint8_t)(p->index + 1), seen;
-
 	switch (p->at) {
 	case RESERVE:
 		p->index = s->memory[RESV]++;
 		p->at = ROOM;
 		return "reserves WQE";
 	case ROOM:
-		if (ring.room && end > ring_load(s, p, DONE) + DEPTH)
+		if (ring.room && p->index + 1 > ring_load(s, p, DONE) + DEPTH)
 			return NULL;
 		ring_store(p, SLOT + p->index % DEPTH, p->index);
 		p->at = TURN;
 		return "has room for WQE";
 	case TURN:
-		if (ring_load(s, p, READY) != p->index)
+		if (s->memory[READY] != p->index || ((ring.releases & 1) && p->stores))
 			return NULL;
-		ring_store(p, READY, end);
-		p->at = COVERED;
+		poster_publish(s, p);
 		return "publishes WQE";
-	case COVERED:
-		if ((ring.fences & 1) && p->stores)
-			return NULL;
-		p->at = TRY;
-		if (ring_load(s, p, POSTED) >= end)
-			poster_leave(p);
-		return "looks whether it is told of WQE";
-	case TRY:
-		if (ring_load(s, p, LOCK) != s->memory[LOCK])
-			return NULL;
-		p->at = READ_READY;
-		if (s->memory[LOCK])
-			poster_leave(p);
-		s->memory[LOCK] = 1;
-		return "tries the lock for WQE";
-	case READ_READY:
-		p->ready = ring_load(s, p, READY);
-		p->at = READ_POSTED;
-		return "reads ready for WQE";
-	case READ_POSTED:
-		if (p->ready > ring_load(s, p, POSTED)) {
-			ring_store(p, DOORBELL, p->ready);
-			ring_store(p, POSTED, p->ready);
+	case RING:
+		if (s->memory[TELLER] == UNTOLD) {
+			s->memory[TELLER] = TELLING;
+			poster_decide(p, true, s->memory[READY]);
+		} else {
+			poster_decide(p, false, 0);
 		}
-		ring_store(p, LOCK, 0);
-		p->at = AGAIN_READY;
-		return "rings and lets go, with WQE";
-	case AGAIN_READY:
-		if ((ring.fences & 2) && p->stores)
+		return "looks who tells, with WQE";
+	case TELL:
+		/* Before a record all fences are full ones. */
+		if (p->stores)
 			return NULL;
-		p->ready = ring_load(s, p, READY);
-		p->at = AGAIN_POSTED;
-		return "looks at ready again, with WQE";
-	case AGAIN_POSTED:
-		seen = ring_load(s, p, POSTED);
-		p->at = TRY;
-		/* What the retry must not do: see oriel_mlx5_ring(). */
-		if (p->ready == seen || (ring.retests && seen >= end))
+		ring_store(p, DOORBELL, p->ready);
+		p->at = LET_GO;
+		return "rings, with WQE";
+	case LET_GO:
+		if ((ring.releases & 2) && p->stores)
+			return NULL;
+		if (s->memory[READY] == p->ready || ring.forgets) {
+			s->memory[TELLER] = TOLD;
 			poster_leave(p);
-		return "looks at posted again, with WQE";
+			return "lets go, with WQE";
+		}
+		p->ready = s->memory[READY];
+		p->at = TELL;
+		return "finds more to tell of, with WQE";
 	}
 	return NULL;
 }
@@ -228,10 +236,11 @@ int ring_model(int argc, char **argv)
 
 	ring.posters = model_option(argc, argv, "--posters", 2);
 	ring.posts = model_option(argc, argv, "--posts", 3);
-	ring.fences = model_option(argc, argv, "--fences", 3);
+	ring.releases = model_option(argc, argv, "--releases", 3);
 	ring.buffers = model_option(argc, argv, "--buffers", 1);
 	ring.room = model_option(argc, argv, "--room", 1);
-	ring.retests = model_option(argc, argv, "--retests", 0);
+	ring.halves = model_option(argc, argv, "--halves", 0);
+	ring.forgets = model_option(argc, argv, "--forgets", 0);
 	if (!ring.posters || ring.posters > POSTERS_MAX || ring.posters * ring.posts >= EMPTY)
 		return 2;
 	memset(&start, 0, sizeof(start));
@@ -239,7 +248,7 @@ int ring_model(int argc, char **argv)
 	for (i = 0; i < ring.posters; i++)
 		start.posters[i].left = (uint8_t)ring.posts;
 	model.processes = ring.posters + 1;
-	snprintf(title, sizeof(title), "ring, %u x %u posts, fences %u, buffers %u", ring.posters,
-		 ring.posts, ring.fences, ring.buffers);
+	snprintf(title, sizeof(title), "ring, %u x %u posts, releases %u, buffers %u, halves %u",
+		 ring.posters, ring.posts, ring.releases, ring.buffers, ring.halves);
 	return explore_run(&model, &start, title) ? 0 : 1;
 }

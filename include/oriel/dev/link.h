@@ -27,10 +27,26 @@
 #define ORIEL_LINK_CAUSE_NS 200000000u
 #define ORIEL_LINK_CLOSE_NS 3000000000u
 
+#define ORIEL_LINK_ANSWERS 64u
+
+/*
+ * Words for what atomics bring back to kernels, whose stacks no adapter reaches:
+ * bit i of @taken is set as long as word i is some thread's.
+ */
+struct oriel_link_answers {
+	uint64_t taken;
+	uint64_t reserved[15];
+	uint64_t words[ORIEL_LINK_ANSWERS];
+};
+
+ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
+
 struct oriel_dev_link {
 	struct oriel_mlx5_queue *main;      /* NULL until connected; see oriel_link_main() */
 	struct oriel_mlx5_queue *companion; /* of the same time; NULL: no counters */
 	struct oriel_dev_fault *health;     /* of the communicator; NULL if there is none */
+	struct oriel_dev_fault *blame;      /* where failures are left, as in a window's handle */
+	struct oriel_link_answers *answers; /* NULL: threads have stacks that adapters reach */
 	uint64_t timeout_ns;
 	uint32_t spin; /* polls before a CPU thread yields */
 	uint32_t peer; /* rank, for the health record */
@@ -38,7 +54,7 @@ struct oriel_dev_link {
 	uint32_t reserved;
 };
 
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 48);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
 
 /*
  * Any thread: the main queue, NULL while @l is not connected. Acquires what
@@ -142,7 +158,7 @@ ORIEL_DEV_COLD enum oriel_status oriel_link_failed(const struct oriel_dev_link *
 	if (oriel_mlx5_err_state(oriel_dev_load_relaxed(&q->err)) == ORIEL_MLX5_ERROR_CQE)
 		oriel_link_await_cause(l);
 	record = oriel_link_fault(l, q, what, status);
-	oriel_dev_leave(l->health, &record);
+	oriel_dev_leave(l->blame, &record);
 	if (oriel_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL)
 		return (enum oriel_status)l->health->status;
 	return status;
@@ -200,11 +216,10 @@ ORIEL_DEV int64_t oriel_link_end(const struct oriel_dev_link *l, uint32_t what,
 	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
 	enum oriel_status status;
 
-	status = oriel_mlx5_publish(post->queue, post->base, (uint32_t)(post->next - post->base),
-				    &limits);
+	status = oriel_mlx5_post(post->queue, post->base, (uint32_t)(post->next - post->base),
+				 &limits);
 	if (status != ORIEL_OK)
 		return oriel_link_failed(l, post->queue, what, status, false);
-	oriel_mlx5_ring(post->queue, post->next);
 	return (int64_t)(post->next - 1);
 }
 
@@ -537,7 +552,7 @@ ORIEL_DEV enum oriel_status oriel_link_fence(const struct oriel_dev_link *l,
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
 		q = oriel_link_main(l);
-		ready = q ? oriel_dev_load_relaxed(&q->ready) : 0;
+		ready = q ? oriel_mlx5_ready(q) : 0;
 	}
 	ready = oriel_dev_share(g, ready);
 	return ready ? oriel_link_wait_local(l, g, (int64_t)(ready - 1), timeout_ns) : ORIEL_OK;

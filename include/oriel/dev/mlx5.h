@@ -29,6 +29,7 @@ ORIEL_DEV_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 enum oriel_mlx5_opcode {
 	ORIEL_MLX5_NOP = 0x00,
 	ORIEL_MLX5_WRITE = 0x08,
+	ORIEL_MLX5_WRITE_IMM = 0x09, /* takes a receive of the peer */
 	ORIEL_MLX5_WAIT = 0x0f,
 	ORIEL_MLX5_READ = 0x10,
 	ORIEL_MLX5_COMPARE_SWAP = 0x11,
@@ -56,10 +57,14 @@ enum oriel_mlx5_fence {
 /* The same byte: when a CQE is written. */
 #define ORIEL_MLX5_CQE_ALWAYS 0x08u
 
+#define ORIEL_MLX5_WQE_IMMEDIATE 0x0cu /* what a WRITE_IMM brings, big-endian */
+
 /* Bits 7:4 of the last byte of a CQE. */
 enum oriel_mlx5_completion {
 	ORIEL_MLX5_DONE = 0x0,
+	ORIEL_MLX5_RECEIVED = 0x1, /* a WRITE_IMM of the peer */
 	ORIEL_MLX5_FAILED = 0xd,
+	ORIEL_MLX5_RECEIVE_FAILED = 0xe,
 	ORIEL_MLX5_INVALID = 0xf, /* not written yet */
 };
 
@@ -176,18 +181,34 @@ ORIEL_DEV void oriel_mlx5_wqe_write_inline(void *slot, struct oriel_mlx5_head he
 					   struct oriel_mlx5_place remote, const void *data,
 					   uint32_t length)
 {
-	uint64_t half[4] = {0, 0, 0, 0};
-	uint32_t count = oriel_dev_swap_bytes32(ORIEL_MLX5_INLINE_SEGMENT | length);
+	/* Words of 4 bytes: nvcc would keep 8 that others cut across in local memory. */
+	uint32_t word[8] = {oriel_dev_swap_bytes32(ORIEL_MLX5_INLINE_SEGMENT | length)};
 
 	oriel_mlx5_control(slot, head, ORIEL_MLX5_WRITE, !length ? 2 : length <= 12 ? 3 : 4);
 	oriel_mlx5_remote(slot, remote);
 	if (!length)
 		return;
-	memcpy(half, &count, 4);
-	memcpy((char *)half + 4, data, length);
-	oriel_mlx5_segment(slot, 2, half[0], half[1]);
+	memcpy(word + 1, data, length);
+	oriel_mlx5_segment(slot, 2, (uint64_t)word[1] << 32 | word[0],
+			   (uint64_t)word[3] << 32 | word[2]);
 	if (length > 12)
-		oriel_mlx5_segment(slot, 3, half[2], half[3]);
+		oriel_mlx5_segment(slot, 3, (uint64_t)word[5] << 32 | word[4],
+				   (uint64_t)word[7] << 32 | word[6]);
+}
+
+/* Make the WRITE at @slot one that also brings @immediate, in a CQE of the peer. */
+ORIEL_DEV void oriel_mlx5_wqe_immediate(void *slot, uint32_t immediate)
+{
+	uint32_t value = oriel_dev_swap_bytes32(immediate);
+
+	((uint8_t *)slot)[3] = ORIEL_MLX5_WRITE_IMM;
+	memcpy((char *)slot + ORIEL_MLX5_WQE_IMMEDIATE, &value, 4);
+}
+
+/* Make the WQE at @slot one that writes a CQE only if it fails. Not for mlx5_ring.h. */
+ORIEL_DEV void oriel_mlx5_wqe_quiet(void *slot)
+{
+	((uint8_t *)slot)[11] &= (uint8_t)~ORIEL_MLX5_CQE_ALWAYS;
 }
 
 /* The old value goes to the 8 bytes at @result. */
@@ -342,6 +363,7 @@ struct oriel_mlx5_cqe {
 	uint8_t opcode;     /* of the WQE */
 	uint8_t syndrome;   /* enum oriel_mlx5_syndrome, if it failed */
 	uint8_t vendor;
+	uint32_t immediate; /* of what was received */
 };
 
 /*
@@ -349,6 +371,8 @@ struct oriel_mlx5_cqe {
  * and owner. It is the word that is written last.
  */
 #define ORIEL_MLX5_TAIL 0x3cu
+#define ORIEL_MLX5_IMMEDIATE 0x24u
+#define ORIEL_MLX5_BYTES 0x2cu
 #define ORIEL_MLX5_ERROR 0x34u
 #define ORIEL_MLX5_ATOMIC_LKEY 52u /* in a WQE of one block */
 #define ORIEL_MLX5_ORIGIN 0x38u    /* opcode and queue of the WQE */
@@ -402,8 +426,9 @@ ORIEL_DEV void oriel_mlx5_cqe_body(void *slot, const struct oriel_mlx5_cqe *cqe)
 
 	for (i = 0; i < ORIEL_MLX5_TAIL / 4; i++)
 		word[i] = 0;
-	word[0x2c / 4] = oriel_dev_swap_bytes32(cqe->length);
-	if (cqe->completion == ORIEL_MLX5_FAILED)
+	word[ORIEL_MLX5_IMMEDIATE / 4] = oriel_dev_swap_bytes32(cqe->immediate);
+	word[ORIEL_MLX5_BYTES / 4] = oriel_dev_swap_bytes32(cqe->length);
+	if (cqe->completion == ORIEL_MLX5_FAILED || cqe->completion == ORIEL_MLX5_RECEIVE_FAILED)
 		word[ORIEL_MLX5_ERROR / 4] = (uint32_t)cqe->syndrome << 24 | (uint32_t)cqe->vendor
 										     << 16;
 	word[ORIEL_MLX5_ORIGIN / 4] =

@@ -5,14 +5,16 @@
  * passed along.
  *
  * Indices count WQEs from the first ever and never wrap:
- *   done <= posted <= ready <= resv, resv of those let through <= done + depth
- * Every WQE is one block and makes one CQE, so CQE i is that of WQE i.
+ *   done <= ready <= resv, resv of those let through <= done + depth
+ * where ready is what the word turn says. Every WQE is one block and makes one
+ * CQE, so CQE i is that of WQE i.
  *
- * A post is reserve, fill the slots, publish, ring. Between reserve and publish
- * do nothing that can wait: publication is in order of the indices, so one
- * thread that is held up holds up all behind it. In particular hold no
- * reservations on two queues. Ring what you have published before you reserve
- * again: reserve waits for completions of what nobody may have rung.
+ * A post is reserve, fill the slots, post. Between the first and the last do
+ * nothing that can wait: publication is in order of the indices, so one thread
+ * that is held up holds up all behind it. In particular hold no reservations on
+ * two queues. Post in two halves, publish and ring, for more than one: ring what
+ * you have published before you reserve again, since reserve waits for
+ * completions of what nobody may have rung.
  */
 #ifndef ORIEL_DEV_MLX5_RING_H
 #define ORIEL_DEV_MLX5_RING_H
@@ -31,9 +33,17 @@ enum oriel_mlx5_state {
 	ORIEL_MLX5_CONDEMNED, /* the host says so */
 };
 
+/* Who tells the adapter of what is published. */
+enum oriel_mlx5_teller {
+	ORIEL_MLX5_TOLD,   /* it knows of all below ready */
+	ORIEL_MLX5_TELLER, /* somebody tells it, and of what comes while he does */
+	ORIEL_MLX5_UNTOLD, /* nobody yet */
+};
+
 /*
- * Lives in memory that posters, pollers and the host reach, aligned to
- * ORIEL_DEV_LINE, so that each word that is written has a line of its own.
+ * Lives in memory that posters and pollers reach, which are the threads of one GPU
+ * or those of the CPU, aligned to ORIEL_DEV_LINE, so that each word that is written
+ * has a line of its own.
  */
 struct oriel_mlx5_queue {
 	/* Never changes while anybody posts. */
@@ -51,21 +61,17 @@ struct oriel_mlx5_queue {
 
 	uint64_t resv; /* the next to hand out */
 	uint64_t reserved1[15];
-	uint64_t ready; /* all below are filled in */
+	uint64_t turn; /* ready << 2 | enum oriel_mlx5_teller; all below ready are filled in */
 	uint64_t reserved2[15];
-	uint64_t posted; /* all below are rung; written by the holder of the lock */
-	uint64_t reserved3[15];
-	uint32_t lock; /* of the doorbell; nobody ever waits for it */
-	uint32_t reserved4[31];
 	uint64_t done; /* all below have completed */
-	uint64_t reserved5[15];
+	uint64_t reserved3[15];
 	uint64_t err; /* oriel_mlx5_err(); 0 while well; the first cause stays */
-	uint64_t reserved6[15];
+	uint64_t reserved4[15];
 };
 
-ORIEL_DEV_ASSERT(sizeof(struct oriel_mlx5_queue) == 7 * ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_mlx5_queue) == 5 * ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, resv) == ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, err) == 6 * ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, err) == 4 * ORIEL_DEV_LINE);
 
 /* What bounds a wait. */
 struct oriel_mlx5_limits {
@@ -77,12 +83,33 @@ struct oriel_mlx5_limits {
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_mlx5_limits) == 24);
 
+ORIEL_DEV uint64_t oriel_mlx5_turn(uint64_t ready, uint32_t teller)
+{
+	return ready << 2 | teller;
+}
+
+ORIEL_DEV uint64_t oriel_mlx5_turn_ready(uint64_t turn)
+{
+	return turn >> 2;
+}
+
+ORIEL_DEV uint32_t oriel_mlx5_turn_teller(uint64_t turn)
+{
+	return (uint32_t)turn & 3;
+}
+
+/* All below have been published. */
+ORIEL_DEV uint64_t oriel_mlx5_ready(const struct oriel_mlx5_queue *q)
+{
+	return oriel_mlx5_turn_ready(oriel_dev_load_relaxed_gpu(&q->turn));
+}
+
 /* Begin with WQE @first. The constants are set; nobody uses the queue yet. */
 ORIEL_DEV void oriel_mlx5_queue_begin(struct oriel_mlx5_queue *q, uint64_t first)
 {
-	q->resv = q->ready = q->posted = q->done = first;
+	q->resv = q->done = first;
+	q->turn = oriel_mlx5_turn(first, ORIEL_MLX5_TOLD);
 	q->err = 0;
-	q->lock = 0;
 }
 
 ORIEL_DEV uint64_t oriel_mlx5_depth(const struct oriel_mlx5_queue *q)
@@ -145,13 +172,15 @@ ORIEL_DEV_COLD enum oriel_status oriel_mlx5_err_status(uint64_t err)
 /* Any thread: @q is dead of @err, unless it is of something else already. */
 ORIEL_DEV_COLD void oriel_mlx5_condemn(struct oriel_mlx5_queue *q, uint64_t err)
 {
-	(void)oriel_dev_swap_acq_rel(&q->err, 0, err);
+	uint64_t well = 0;
+
+	(void)oriel_dev_swap_acq_rel_gpu(&q->err, &well, err);
 }
 
 /* ORIEL_OK while the queue is well. */
 ORIEL_DEV enum oriel_status oriel_mlx5_health(const struct oriel_mlx5_queue *q)
 {
-	uint64_t err = oriel_dev_load_relaxed(&q->err);
+	uint64_t err = oriel_dev_load_relaxed_gpu(&q->err);
 
 	return err ? oriel_mlx5_err_status(err) : ORIEL_OK;
 }
@@ -195,7 +224,7 @@ ORIEL_DEV struct oriel_mlx5_waiter oriel_mlx5_wait_begin(const struct oriel_mlx5
 	return waiter;
 }
 
-ORIEL_DEV_COLD enum oriel_status oriel_mlx5_wait_slowly(struct oriel_mlx5_waiter *waiter)
+ORIEL_DEV_RARE enum oriel_status oriel_mlx5_wait_slowly(struct oriel_mlx5_waiter *waiter)
 {
 	const struct oriel_mlx5_limits *limits = waiter->limits;
 	uint64_t now = oriel_dev_clock_ns();
@@ -245,7 +274,7 @@ ORIEL_DEV_COLD void oriel_mlx5_stray(struct oriel_mlx5_queue *q, const void *cqe
 	 * @index; its CQE, acquired, brings that here.
 	 */
 	(void)oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
-	if (oriel_dev_load_acquire(&q->done) <= index)
+	if (oriel_dev_load_acquire_gpu(&q->done) <= index)
 		oriel_mlx5_condemn(q, oriel_mlx5_err(ORIEL_MLX5_STRAY_CQE, 0, 0, index));
 }
 
@@ -284,8 +313,8 @@ ORIEL_DEV bool oriel_mlx5_look(struct oriel_mlx5_queue *q, const void *cqe, uint
  */
 ORIEL_DEV void oriel_mlx5_progress(struct oriel_mlx5_queue *q)
 {
-	uint64_t begin = oriel_dev_load_acquire(&q->done);
-	uint64_t end = oriel_dev_load_relaxed(&q->ready), mask = oriel_mlx5_depth(q) - 1, i;
+	uint64_t begin = oriel_dev_load_acquire_gpu(&q->done);
+	uint64_t end = oriel_mlx5_ready(q), mask = oriel_mlx5_depth(q) - 1, i;
 	const char *cqe = NULL;
 
 	for (i = begin; i < end; i++) {
@@ -302,13 +331,48 @@ ORIEL_DEV void oriel_mlx5_progress(struct oriel_mlx5_queue *q)
 	 * wrote in order; done passes that on to whoever acquires done.
 	 */
 	(void)oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
-	oriel_dev_max_release(&q->done, i);
+	oriel_dev_max_release_gpu(&q->done, i);
+}
+
+/*
+ * Any thread: has WQE @index completed? CQEs are written in order, and after one
+ * that failed there are none but of what is flushed: so it takes no look at those
+ * before, each of which a GPU would fetch over the bus, unless this one is amiss.
+ * That one before is, which only an adapter that breaks the rules does, is found by
+ * a CPU at once, and in oriel_mlx5_wait() by a GPU.
+ */
+ORIEL_DEV void oriel_mlx5_progress_to(struct oriel_mlx5_queue *q, uint64_t index)
+{
+	const uint32_t *word =
+		oriel_mlx5_cqe_word(q->cq + (index & (oriel_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK,
+				    ORIEL_MLX5_TAIL);
+	uint32_t tail;
+
+	/* The CQE two laps ahead has the same owner bit. */
+	if (index >= oriel_mlx5_ready(q))
+		return;
+	tail = oriel_dev_load_relaxed32(word);
+	if (oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID ||
+	    oriel_mlx5_tail_owner(tail) != (index >> q->log_depth & 1)) {
+#ifndef __CUDA_ARCH__
+		oriel_mlx5_progress(q);
+#endif
+		return;
+	}
+	if (oriel_mlx5_tail_completion(tail) != ORIEL_MLX5_DONE ||
+	    oriel_mlx5_tail_counter(tail) != (index & 0xffff)) {
+		oriel_mlx5_progress(q);
+		return;
+	}
+	/* As in oriel_mlx5_progress(). */
+	(void)oriel_dev_acquire32(word, tail);
+	oriel_dev_max_release_gpu(&q->done, index + 1);
 }
 
 /* Any thread: has WQE @index completed, as far as anybody has looked? */
 ORIEL_DEV bool oriel_mlx5_is_done(const struct oriel_mlx5_queue *q, uint64_t index)
 {
-	return oriel_dev_load_acquire(&q->done) > index;
+	return oriel_dev_load_acquire_gpu(&q->done) > index;
 }
 
 /*
@@ -338,7 +402,7 @@ ORIEL_DEV enum oriel_status oriel_mlx5_poll(struct oriel_mlx5_queue *q, uint64_t
 
 	if (oriel_mlx5_is_done(q, index))
 		return ORIEL_OK;
-	oriel_mlx5_progress(q);
+	oriel_mlx5_progress_to(q, index);
 	if (oriel_mlx5_is_done(q, index))
 		return ORIEL_OK;
 	status = oriel_mlx5_health(q);
@@ -362,6 +426,8 @@ ORIEL_DEV enum oriel_status oriel_mlx5_wait(struct oriel_mlx5_queue *q, uint64_t
 		status = oriel_mlx5_wait_step(q, &waiter);
 		if (status != ORIEL_AGAIN)
 			return status;
+		if (waiter.polls % 64 == 0)
+			oriel_mlx5_progress(q);
 	}
 }
 
@@ -371,6 +437,17 @@ ORIEL_DEV_COLD enum oriel_status oriel_mlx5_abandon(struct oriel_mlx5_queue *q, 
 {
 	oriel_mlx5_condemn(q, oriel_mlx5_err(ORIEL_MLX5_ABANDONED, 0, 0, index));
 	return status;
+}
+
+/*
+ * Any thread: move done to @end if so much is done. Where the adapter is far ahead,
+ * a good deal further, so that not every post has to look.
+ */
+ORIEL_DEV void oriel_mlx5_make_room(struct oriel_mlx5_queue *q, uint64_t end)
+{
+	oriel_mlx5_progress_to(q, end - 1 + oriel_mlx5_depth(q) / 4);
+	if (oriel_dev_load_relaxed_gpu(&q->done) < end)
+		oriel_mlx5_progress_to(q, end - 1);
 }
 
 /*
@@ -390,11 +467,11 @@ ORIEL_DEV enum oriel_status oriel_mlx5_reserve(struct oriel_mlx5_queue *q, uint3
 		return status;
 	if (!count || count > depth / 2)
 		return ORIEL_ERR_RANGE;
-	first = oriel_dev_fetch_add_relaxed(&q->resv, count);
+	first = oriel_dev_fetch_add_relaxed_gpu(&q->resv, count);
 	/* Acquires that the adapter has read the slots; see oriel_mlx5_progress(). */
-	while (first + count > oriel_dev_load_acquire(&q->done) + depth) {
-		oriel_mlx5_progress(q);
-		if (first + count <= oriel_dev_load_relaxed(&q->done) + depth)
+	while (first + count > oriel_dev_load_acquire_gpu(&q->done) + depth) {
+		oriel_mlx5_make_room(q, first + count - depth);
+		if (first + count <= oriel_dev_load_relaxed_gpu(&q->done) + depth)
 			continue;
 		status = oriel_mlx5_wait_step(q, &waiter);
 		if (status != ORIEL_AGAIN)
@@ -412,28 +489,69 @@ ORIEL_DEV enum oriel_status oriel_mlx5_reserve(struct oriel_mlx5_queue *q, uint3
 ORIEL_DEV enum oriel_status oriel_mlx5_try_reserve(struct oriel_mlx5_queue *q, uint32_t count,
 						   uint64_t *base)
 {
-	uint64_t depth = oriel_mlx5_depth(q), first;
+	uint64_t depth = oriel_mlx5_depth(q), first, seen;
 	enum oriel_status status = oriel_mlx5_health(q);
 
 	if (status != ORIEL_OK)
 		return status;
 	if (!count || count > depth / 2)
 		return ORIEL_ERR_RANGE;
-	first = oriel_dev_load_relaxed(&q->ready);
+	first = oriel_mlx5_ready(q);
 	/* Acquires that the adapter has read the slots; see oriel_mlx5_progress(). */
-	if (first + count > oriel_dev_load_acquire(&q->done) + depth) {
-		oriel_mlx5_progress(q);
-		if (first + count > oriel_dev_load_acquire(&q->done) + depth)
+	if (first + count > oriel_dev_load_acquire_gpu(&q->done) + depth) {
+		oriel_mlx5_make_room(q, first + count - depth);
+		if (first + count > oriel_dev_load_acquire_gpu(&q->done) + depth)
 			return ORIEL_AGAIN;
 	}
 	/*
 	 * ready never passes resv: if resv is still what ready was, nobody is
 	 * between the two, and it is the caller's turn to publish.
 	 */
-	if (!oriel_dev_swap_acq_rel(&q->resv, first, first + count))
+	seen = first;
+	if (!oriel_dev_swap_acq_rel_gpu(&q->resv, &seen, first + count))
 		return ORIEL_AGAIN;
 	*base = first;
 	return ORIEL_OK;
+}
+
+/*
+ * Wait for those who reserved before, then add @count to ready; whoever tells
+ * nobody of it becomes what @tells says. *@seen is what the word turn was. A fence
+ * has released what the slots of the caller hold.
+ */
+ORIEL_DEV enum oriel_status oriel_mlx5_take_turn(struct oriel_mlx5_queue *q, uint64_t base,
+						 uint32_t count,
+						 const struct oriel_mlx5_limits *limits,
+						 enum oriel_mlx5_teller tells, uint64_t *seen)
+{
+	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(limits);
+	enum oriel_status status;
+	uint32_t teller;
+
+#ifdef __CUDA_ARCH__
+	/* A look would cost as much as to try. */
+	*seen = oriel_mlx5_turn(base, ORIEL_MLX5_TOLD);
+#else
+	*seen = oriel_dev_load_relaxed(&q->turn);
+#endif
+	for (;;) {
+		while (oriel_mlx5_turn_ready(*seen) != base) {
+			status = oriel_mlx5_wait_step(q, &waiter);
+			if (status != ORIEL_AGAIN)
+				return oriel_mlx5_abandon(q, base, status);
+			*seen = oriel_dev_load_relaxed_gpu(&q->turn);
+		}
+		teller = oriel_mlx5_turn_teller(*seen);
+		if (teller != ORIEL_MLX5_TELLER)
+			teller = tells;
+		/*
+		 * Acquires the slots of all before and releases them with the caller's:
+		 * who acquires turn, here or in oriel_mlx5_ring(), may tell of all of them.
+		 */
+		if (oriel_dev_swap_after_fence_gpu(&q->turn, seen,
+						   oriel_mlx5_turn(base + count, teller)))
+			return ORIEL_OK;
+	}
 }
 
 /*
@@ -444,74 +562,90 @@ ORIEL_DEV enum oriel_status oriel_mlx5_publish(struct oriel_mlx5_queue *q, uint6
 					       uint32_t count,
 					       const struct oriel_mlx5_limits *limits)
 {
-	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(limits);
-	enum oriel_status status;
+	uint64_t seen;
 
-	while (oriel_dev_load_relaxed(&q->ready) != base) {
-		status = oriel_mlx5_wait_step(q, &waiter);
-		if (status != ORIEL_AGAIN)
-			return oriel_mlx5_abandon(q, base, status);
-	}
-	/*
-	 * Acquires the slots of all before and releases them with the caller's:
-	 * whoever acquires ready in oriel_mlx5_ring() may ring for all of them.
-	 */
-	(void)oriel_dev_load_acquire(&q->ready);
-	oriel_dev_store_release(&q->ready, base + count);
-	return ORIEL_OK;
+	oriel_dev_wqe_before_turn();
+	return oriel_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_UNTOLD, &seen);
 }
 
-/* The holder of the lock: tell the adapter of all below @end. */
-ORIEL_DEV void oriel_mlx5_tell(struct oriel_mlx5_queue *q, uint64_t end)
+/*
+ * The teller: tell the adapter of all below @end, and of what is published while
+ * it does so. @is_visible: the WQEs are, to the adapter.
+ *
+ * Nobody is left behind: who publishes and leaves has found a teller in the same
+ * word that he changed, so that the teller's exchange fails, which lets go only of
+ * what it has told. tests/model explores all of this.
+ */
+ORIEL_DEV void oriel_mlx5_tell(struct oriel_mlx5_queue *q, uint64_t end, bool is_visible)
 {
-	oriel_dev_wqe_before_record();
-	oriel_dev_record(&q->record[1], oriel_mlx5_record_value(end));
-	oriel_dev_record_before_doorbell();
-	oriel_dev_doorbell(q->doorbell, oriel_mlx5_doorbell_value(q->qpn, end));
-	oriel_dev_store_relaxed(&q->posted, end);
+	bool is_over;
+	uint64_t seen;
+
+	do {
+		if (!is_visible)
+			oriel_dev_wqe_before_record();
+		oriel_dev_record(&q->record[1], oriel_mlx5_record_value(end));
+		oriel_dev_record_before_doorbell();
+		oriel_dev_doorbell(q->doorbell, oriel_mlx5_doorbell_value(q->qpn, end));
+		seen = oriel_mlx5_turn(end, ORIEL_MLX5_TELLER);
+		/*
+		 * Acquired by the next teller: doorbells do not overtake each other. If it
+		 * fails it acquires the slots that it is to tell of.
+		 */
+		is_over = oriel_dev_swap_acq_rel_gpu(&q->turn, &seen,
+						     oriel_mlx5_turn(end, ORIEL_MLX5_TOLD));
+#ifndef __CUDA_ARCH__
+		/*
+		 * The adapter sets asleep, does a full fence and looks at the
+		 * doorbell once more; here the doorbell comes first, the fence, then
+		 * asleep. One of the two sees what the other did.
+		 */
+		if (q->asleep) {
+			oriel_dev_fence_full();
+			if (oriel_dev_load_relaxed32(q->asleep))
+				oriel_cpu_wake(q->asleep);
+		}
+#endif
+		end = oriel_mlx5_turn_ready(seen);
+		is_visible = false;
+	} while (!is_over);
 }
 
 /*
  * Any thread: the adapter knows, or another thread is about to tell it, of all
- * below @end, which are published. Never waits: who finds the lock taken
- * leaves, since the holder looks at ready once more after it has let go.
- *
- * That holds because of two full fences. The one who leaves has stored ready
- * before F1 and then found the lock taken; the holder has freed the lock before
- * F2 and then reads ready. So if the exchange came before the release of the
- * lock, F1 comes before F2 and the holder sees ready. Only before the first try
- * may posted decide: after it, posted says nothing of what was published since.
- * tests/model explores all of this, and what is lost without either fence.
+ * that has been published. Never waits.
  */
-ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q, uint64_t end)
+ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q)
 {
-	uint64_t ready;
-	bool is_told;
+	uint64_t seen = oriel_dev_load_relaxed_gpu(&q->turn);
 
-	oriel_dev_fence_full(); /* F1 */
-	if (oriel_dev_load_relaxed(&q->posted) >= end)
-		return;
-	do {
-		if (oriel_dev_exchange_acquire32(&q->lock, 1))
+	while (oriel_mlx5_turn_teller(seen) == ORIEL_MLX5_UNTOLD)
+		/* Acquires the slots released in oriel_mlx5_take_turn(). */
+		if (oriel_dev_swap_acquire_gpu(&q->turn, &seen,
+					       oriel_mlx5_turn(oriel_mlx5_turn_ready(seen),
+							       ORIEL_MLX5_TELLER))) {
+			oriel_mlx5_tell(q, oriel_mlx5_turn_ready(seen), false);
 			return;
-		/* Acquires the slots released in oriel_mlx5_publish(). */
-		ready = oriel_dev_load_acquire(&q->ready);
-		is_told = ready > oriel_dev_load_relaxed(&q->posted);
-		if (is_told)
-			oriel_mlx5_tell(q, ready);
-		/* Acquired by the next holder: doorbells do not overtake each other. */
-		oriel_dev_store_release32(&q->lock, 0);
-		oriel_dev_fence_full(); /* F2 */
-#ifndef __CUDA_ARCH__
-		/*
-		 * The adapter sets asleep, does a full fence and looks at the
-		 * doorbell once more; here the doorbell comes first, F2, then asleep.
-		 * One of the two sees what the other did.
-		 */
-		if (is_told && q->asleep && oriel_dev_load_relaxed32(q->asleep))
-			oriel_cpu_wake(q->asleep);
-#endif
-	} while (oriel_dev_load_relaxed(&q->ready) != oriel_dev_load_relaxed(&q->posted));
+		}
+}
+
+/*
+ * Publish and ring in one: a GPU that posts alone waits for the adapter's sake once
+ * before it is its turn, and not for the GPU's as well.
+ */
+ORIEL_DEV enum oriel_status oriel_mlx5_post(struct oriel_mlx5_queue *q, uint64_t base,
+					    uint32_t count, const struct oriel_mlx5_limits *limits)
+{
+	enum oriel_status status;
+	uint64_t seen;
+
+	oriel_dev_wqe_before_record();
+	status = oriel_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_TELLER, &seen);
+	if (status != ORIEL_OK || oriel_mlx5_turn_teller(seen) == ORIEL_MLX5_TELLER)
+		return status;
+	/* What others have published without telling was released to this GPU alone. */
+	oriel_mlx5_tell(q, base + count, oriel_mlx5_turn_teller(seen) == ORIEL_MLX5_TOLD);
+	return ORIEL_OK;
 }
 
 #endif

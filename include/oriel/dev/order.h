@@ -200,6 +200,21 @@ ORIEL_DEV uint64_t oriel_dev_acquire(const uint64_t *word, uint64_t seen)
 #endif
 }
 
+ORIEL_DEV uint32_t oriel_dev_acquire32(const uint32_t *word, uint32_t seen)
+{
+#ifdef ORIEL_DEV_HALF_FENCES
+	(void)word;
+	asm volatile("fence.acquire.sys;" : : : "memory");
+	return seen;
+#elif defined(__CUDA_ARCH__)
+	asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(seen) : "l"(word) : "memory");
+	return seen;
+#else
+	(void)seen;
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
 /*
  * The same for a waiter of several words: the first for each of them, the second
  * after the last, which is all of it on a GPU.
@@ -353,6 +368,116 @@ ORIEL_DEV void oriel_dev_store_release32(uint32_t *word, uint32_t value)
 #endif
 }
 
+/*
+ * Of words that the threads of one GPU share, or those of the CPU: the host looks at
+ * copies of the former. These end at the L2 of the GPU, where those above may wait
+ * for the bus.
+ */
+ORIEL_DEV uint64_t oriel_dev_load_relaxed_gpu(const uint64_t *word)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t value;
+
+	asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return oriel_dev_load_relaxed(word);
+#endif
+}
+
+ORIEL_DEV uint64_t oriel_dev_load_acquire_gpu(const uint64_t *word)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t value;
+
+	asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return oriel_dev_load_acquire(word);
+#endif
+}
+
+ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed_gpu(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t old;
+
+	asm volatile("atom.relaxed.gpu.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(word), "l"(value)
+		     : "memory");
+	return old;
+#else
+	return oriel_dev_fetch_add_relaxed(word, value);
+#endif
+}
+
+/* Raise @word to @value, unless it is there already. */
+ORIEL_DEV void oriel_dev_max_release_gpu(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("red.release.gpu.global.max.u64 [%0], %1;"
+		     :
+		     : "l"(word), "l"(value)
+		     : "memory");
+#else
+	oriel_dev_max_release(word, value);
+#endif
+}
+
+/* Did @word hold *@seen, so that it holds @value now? *@seen is what it held. */
+ORIEL_DEV bool oriel_dev_swap_acquire_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t old;
+	bool has_swapped;
+
+	asm volatile("atom.acquire.gpu.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "l"(word), "l"(*seen), "l"(value)
+		     : "memory");
+	has_swapped = old == *seen;
+	*seen = old;
+	return has_swapped;
+#else
+	return __atomic_compare_exchange_n(word, seen, value, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_ACQUIRE);
+#endif
+}
+
+/*
+ * The same, also a release: on a GPU together with the fence before it, which is
+ * oriel_dev_wqe_before_turn() or oriel_dev_wqe_before_record().
+ */
+ORIEL_DEV bool oriel_dev_swap_after_fence_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	return oriel_dev_swap_acquire_gpu(word, seen, value);
+#else
+	return __atomic_compare_exchange_n(word, seen, value, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+#endif
+}
+
+ORIEL_DEV bool oriel_dev_swap_acq_rel_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t old;
+	bool has_swapped;
+
+	asm volatile("atom.acq_rel.gpu.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "l"(word), "l"(*seen), "l"(value)
+		     : "memory");
+	has_swapped = old == *seen;
+	*seen = old;
+	return has_swapped;
+#else
+	return __atomic_compare_exchange_n(word, seen, value, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+#endif
+}
+
 /* What @word held; it holds @value now. */
 ORIEL_DEV uint32_t oriel_dev_exchange_acquire32(uint32_t *word, uint32_t value)
 {
@@ -408,14 +533,22 @@ ORIEL_DEV void oriel_dev_fence_full(void)
 }
 
 /*
- * A NIC fetches by DMA what it is told of by a doorbell. The next two stand
- * between stores that it must find in this order: payload and WQEs, then the
- * doorbell record, then the doorbell. Threads that poll in its place acquire
+ * A NIC fetches by DMA what it is told of by a doorbell. The next three stand
+ * between stores that others must find in this order: payload and WQEs, then the
+ * word by which another poster may tell of them, or the doorbell record, then the
+ * doorbell. Threads that poll in its place acquire
  * the record and the doorbell, which are stored with release.
  *
  * x86 keeps stores in order; only a doorbell page mapped write-combining wants
  * the sfence. AArch64 must say that the observer is outside the inner domain.
  */
+ORIEL_DEV void oriel_dev_wqe_before_turn(void)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("fence.acq_rel.gpu;" : : : "memory");
+#endif
+}
+
 ORIEL_DEV void oriel_dev_wqe_before_record(void)
 {
 #if defined(__CUDA_ARCH__)

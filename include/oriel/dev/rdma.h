@@ -39,12 +39,27 @@ ORIEL_DEV struct oriel_mlx5_place oriel_rdma_control(const struct oriel_dev_wind
 	return place;
 }
 
-/* Memory of this process, for what is posted to @peer. */
+/* Has @memory an address for others, too? What a GPU's thread or block has for itself has not. */
+ORIEL_DEV bool oriel_rdma_reaches(const void *memory)
+{
+#ifdef __CUDA_ARCH__
+	return __isGlobal(memory);
+#else
+	(void)memory;
+	return true;
+#endif
+}
+
+/*
+ * Memory of this process, for what is posted to @peer. Where adapters do not reach
+ * it, it has a key that they refuse.
+ */
 ORIEL_DEV struct oriel_mlx5_place oriel_rdma_local(const struct oriel_dev_window *w, uint32_t peer,
 						   const void *memory)
 {
+	uint32_t key = oriel_rdma_key(w, peer, &w->whole_lkeys);
 	struct oriel_mlx5_place place = {(uint64_t)(uintptr_t)memory,
-					 oriel_rdma_key(w, peer, &w->whole_lkeys)};
+					 oriel_rdma_reaches(memory) ? key : 0};
 
 	return place;
 }
@@ -99,28 +114,85 @@ ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_
 	return ticket;
 }
 
-/* One thread; waits for the answer. */
-ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
-						 uint64_t at, uint64_t value, uint64_t *old)
+/*
+ * One thread: a word that an answer of @l may go to, until it is given back;
+ * @own where that serves. NULL: *@status says why there is none.
+ */
+ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l,
+					 const struct oriel_mlx5_queue *q, uint64_t *own,
+					 enum oriel_status *status)
+{
+	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
+	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(&limits);
+	uint64_t taken;
+	uint32_t i;
+
+	*status = ORIEL_OK;
+	if (!l->answers)
+		return own;
+	for (;;) {
+		taken = oriel_dev_load_relaxed_gpu(&l->answers->taken);
+		for (i = 0; i < ORIEL_LINK_ANSWERS && taken >> i & 1; i++)
+			;
+		/* Acquires that who had it before has read it. */
+		if (i < ORIEL_LINK_ANSWERS && oriel_dev_swap_acquire_gpu(&l->answers->taken, &taken,
+									 taken | (uint64_t)1 << i))
+			return &l->answers->words[i];
+		*status = oriel_mlx5_wait_step(q, &waiter);
+		if (*status != ORIEL_AGAIN)
+			return NULL;
+	}
+}
+
+/* One thread: the adapter writes there no more. */
+ORIEL_DEV void oriel_rdma_give_word(const struct oriel_dev_link *l, const uint64_t *word)
+{
+	if (l->answers)
+		oriel_dev_add_release(&l->answers->taken,
+				      0 - ((uint64_t)1 << (word - l->answers->words)));
+}
+
+/* One thread; waits for the answer, which goes to @word. */
+ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_window *w, uint32_t peer,
+						    uint64_t at, uint64_t value, uint64_t *word,
+						    uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
 	struct oriel_link_post post =
 		oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_FETCH_ADD, 1);
 	enum oriel_status status;
-	uint64_t word = 0;
 
 	if (post.status != ORIEL_OK)
 		return post.status;
 	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(post.queue, post.next),
 				 oriel_mlx5_head_of(post.queue, post.next, ORIEL_MLX5_FENCE_NONE),
-				 oriel_rdma_place(w, peer, at), oriel_rdma_local(w, peer, &word),
+				 oriel_rdma_place(w, peer, at), oriel_rdma_local(w, peer, word),
 				 value);
 	post.next++;
-	/* The answer goes to this stack, which the adapter has let go of afterwards. */
+	/* Whatever comes of it, the adapter has let go of the word afterwards. */
 	status = oriel_link_wait_local(l, oriel_dev_thread(),
 				       oriel_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);
 	if (status == ORIEL_OK)
-		*old = oriel_mlx5_atomic_result(post.queue, oriel_dev_load_relaxed(&word));
+		*old = oriel_mlx5_atomic_result(post.queue, oriel_dev_load_relaxed(word));
+	return status;
+}
+
+/* One thread. */
+ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
+						 uint64_t at, uint64_t value, uint64_t *old)
+{
+	const struct oriel_dev_link *l = w->peers[peer].link;
+	const struct oriel_mlx5_queue *q = oriel_link_main(l);
+	uint64_t own = 0, *word;
+	enum oriel_status status;
+
+	if (!q)
+		return ORIEL_ERR_NO_PATH;
+	word = oriel_rdma_take_word(l, q, &own, &status);
+	if (!word)
+		return oriel_link_failed(l, q, ORIEL_DEV_FETCH_ADD, status, false);
+	status = oriel_rdma_add_and_wait(w, peer, at, value, word, old);
+	oriel_rdma_give_word(l, word);
 	return status;
 }
 

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "doctor/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void ori_answer(struct ori_answer *answer, enum oriel_verdict verdict, const char *format, ...)
+{
+	va_list args;
+
+	answer->verdict = verdict;
+	va_start(args, format);
+	vsnprintf(answer->found, sizeof(answer->found), format, args);
+	va_end(args);
+}
+
+void ori_answer_mend(struct ori_answer *answer, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(answer->mend, sizeof(answer->mend), format, args);
+	va_end(args);
+}
+
+void ori_answer_flag(struct ori_answer *answer, int64_t flag, const char *yes, const char *no,
+		     const char *unknown)
+{
+	if (flag == ORI_FACT_UNKNOWN)
+		ori_answer(answer, ORIEL_VERDICT_UNKNOWN, "%s", unknown);
+	else if (flag)
+		ori_answer(answer, ORIEL_VERDICT_PASS, "%s", yes);
+	else
+		ori_answer(answer, ORIEL_VERDICT_FAIL, "%s", no);
+}
+
+void ori_tally_add(struct ori_tally *tally, unsigned index, int64_t is_fine)
+{
+	tally->count++;
+	if (is_fine == ORI_FACT_UNKNOWN) {
+		if (tally->unknown++ == 0)
+			tally->first_unknown = index;
+	} else if (is_fine) {
+		tally->fine++;
+	} else if (tally->bad++ == 0) {
+		tally->first_bad = index;
+	}
+}
+
+enum oriel_verdict ori_tally_verdict(const struct ori_tally *tally)
+{
+	if (tally->bad > 0)
+		return ORIEL_VERDICT_FAIL;
+	if (tally->unknown > 0 || tally->count == 0)
+		return ORIEL_VERDICT_UNKNOWN;
+	return ORIEL_VERDICT_PASS;
+}

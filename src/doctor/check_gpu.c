@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor/check.h"
+
+#define CAPABILITY_LEAST 80
+
+enum cuda_result {
+	RESULT_NO_DEVICE = 100,
+	RESULT_NOT_READY = 802,
+	RESULT_MISMATCH = 803,
+};
+
+static bool gpus_are_absent(const struct ori_facts *f)
+{
+	return f->bus_gpus == 0 && f->gpu_count == 0;
+}
+
+/* Nothing to ask of GPUs: none is there, or the driver shows none, which "CUDA driver" tells. */
+static bool skip_without_gpus(const struct ori_facts *f, struct ori_answer *a)
+{
+	if (gpus_are_absent(f))
+		ori_answer(a, ORIEL_VERDICT_SKIP, "no GPU");
+	else if (f->gpu_count == 0)
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "the driver shows no GPU");
+	return f->gpu_count == 0;
+}
+
+static void check_driver_result(const struct ori_facts *f, struct ori_answer *a)
+{
+	switch (f->cuda_result) {
+	case 0:
+		ori_answer(a, ORIEL_VERDICT_PASS, "%s, CUDA %" PRId64 ".%" PRId64 ", %u GPUs",
+			   f->nvidia[0] ? f->nvidia : "version not known", f->cuda_version / 1000,
+			   f->cuda_version % 1000 / 10, f->gpu_count);
+		return;
+	case RESULT_NO_DEVICE:
+		ori_answer(a, ORIEL_VERDICT_FAIL,
+			   "CUDA_ERROR_NO_DEVICE: this process may use no GPU");
+		ori_answer_mend(a, "%s",
+				f->container == ORI_FACT_YES
+					? "docker run --gpus all ..."
+					: "unset CUDA_VISIBLE_DEVICES; nvidia-modprobe -u -c 0");
+		return;
+	case RESULT_NOT_READY:
+		ori_answer(a, ORIEL_VERDICT_FAIL,
+			   "CUDA_ERROR_SYSTEM_NOT_READY: the NVSwitch fabric is not started");
+		ori_answer_mend(a, "systemctl enable --now nvidia-fabricmanager");
+		return;
+	case RESULT_MISMATCH:
+		ori_answer(a, ORIEL_VERDICT_FAIL,
+			   "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: libcuda and "
+			   "the kernel modules are of different versions");
+		ori_answer_mend(a, "reboot (after: apt-get install --reinstall the driver)");
+		return;
+	default:
+		ori_answer(a, ORIEL_VERDICT_FAIL, "cuInit() fails with %" PRId64, f->cuda_result);
+		ori_answer_mend(a, "dmesg | grep -i -e nvrm -e xid");
+	}
+}
+
+static void check_driver(const struct ori_facts *f, struct ori_answer *a)
+{
+	if (gpus_are_absent(f)) {
+		ori_answer(a, ORIEL_VERDICT_SKIP, "no GPU");
+	} else if (f->cuda == ORI_FACT_YES && f->cuda_result != ORI_FACT_UNKNOWN) {
+		check_driver_result(f, a);
+	} else if (f->cuda == ORI_FACT_NO && f->bus_gpus > 0) {
+		ori_answer(a, ORIEL_VERDICT_FAIL,
+			   "%" PRId64 " GPUs on the bus, but no libcuda.so.1", f->bus_gpus);
+		ori_answer_mend(a, "%s",
+				f->container == ORI_FACT_YES ? "docker run --gpus all ..."
+							     : "apt-get install cuda-drivers");
+	} else if (f->cuda == ORI_FACT_NO) {
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN,
+			   "no libcuda.so.1; whether there is a GPU is not known");
+	} else {
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known");
+	}
+}
+
+static void check_build(const struct ori_facts *f, struct ori_answer *a)
+{
+	if (gpus_are_absent(f)) {
+		ori_answer(a, ORIEL_VERDICT_SKIP, "no GPU");
+		return;
+	}
+	ori_answer_flag(a, f->built_gpu, "this library has it", "this library is built without it",
+			"not known");
+	if (a->verdict == ORIEL_VERDICT_FAIL)
+		ori_answer_mend(a, "CUDA_PATH=/usr/local/cuda cmake --preset release -D "
+				   "ORIEL_CUDA=ON && cmake --build --preset release");
+}
+
+static int64_t gpu_is_fit(const struct ori_facts_gpu *g)
+{
+	if (g->capability == ORI_FACT_UNKNOWN || g->descriptors == ORI_FACT_UNKNOWN)
+		return ORI_FACT_UNKNOWN;
+	return g->capability >= CAPABILITY_LEAST && g->descriptors;
+}
+
+static void check_model(const struct ori_facts *f, struct ori_answer *a)
+{
+	struct ori_tally t = {0};
+	const struct ori_facts_gpu *g;
+
+	if (skip_without_gpus(f, a))
+		return;
+	for (unsigned i = 0; i < f->gpu_count; i++)
+		ori_tally_add(&t, i, gpu_is_fit(&f->gpu[i]));
+	g = &f->gpu[t.bad ? t.first_bad : 0];
+	a->verdict = ori_tally_verdict(&t);
+	if (a->verdict == ORIEL_VERDICT_UNKNOWN)
+		ori_answer(a, a->verdict, "not known of GPU %u", t.first_unknown);
+	else if (a->verdict == ORIEL_VERDICT_PASS || g->capability < CAPABILITY_LEAST)
+		ori_answer(a, a->verdict, "%s, compute capability %" PRId64 ".%" PRId64 "%s",
+			   g->name[0] ? g->name : "a GPU", g->capability / 10, g->capability % 10,
+			   a->verdict == ORIEL_VERDICT_PASS ? "" : ", below 8.0");
+	else
+		ori_answer(a, a->verdict, "%s does not give memory away by descriptor", g->name);
+}
+
+/* Letters for pairs: does @reach say that all are joined with atomics? */
+static int64_t reach_is_full(const char *reach, unsigned count)
+{
+	if (strlen(reach) != count)
+		return ORI_FACT_UNKNOWN;
+	return strspn(reach, "SA") == count;
+}
+
+/* The first pair with @letter; false if there is none. */
+static bool reach_find(const struct ori_facts *f, char letter, unsigned *from, unsigned *to)
+{
+	for (unsigned i = 0; i < f->gpu_count; i++) {
+		const char *at = strchr(f->gpu[i].reach, letter);
+
+		if (!at)
+			continue;
+		*from = i;
+		*to = (unsigned)(at - f->gpu[i].reach);
+		return true;
+	}
+	return false;
+}
+
+static void check_access_fail(const struct ori_facts *f, struct ori_answer *a)
+{
+	unsigned from, to;
+
+	if (reach_find(f, '-', &from, &to)) {
+		ori_answer(a, ORIEL_VERDICT_FAIL, "GPU %u does not reach GPU %u", from, to);
+		ori_answer_mend(a, "nvidia-smi topo -p2p r; if it says DR or CNS: remove "
+				   "NVreg_RegistryDwords=\"ForceP2P=0\" and the like from "
+				   "/etc/modprobe.d, boot with iommu=pt");
+	} else if (reach_find(f, 'N', &from, &to)) {
+		ori_answer(a, ORIEL_VERDICT_FAIL,
+			   "GPU %u reaches GPU %u without atomics: over PCIe", from, to);
+	} else {
+		ori_answer(a, ORIEL_VERDICT_FAIL, "not all reach each other");
+	}
+}
+
+static void check_access(const struct ori_facts *f, struct ori_answer *a)
+{
+	struct ori_tally t = {0};
+
+	if (skip_without_gpus(f, a))
+		return;
+	if (f->gpu_count == 1) {
+		ori_answer(a, ORIEL_VERDICT_SKIP, "one GPU");
+		return;
+	}
+	for (unsigned i = 0; i < f->gpu_count; i++)
+		ori_tally_add(&t, i, reach_is_full(f->gpu[i].reach, f->gpu_count));
+	a->verdict = ori_tally_verdict(&t);
+	if (a->verdict == ORIEL_VERDICT_PASS)
+		ori_answer(a, a->verdict, "all %u reach each other, with atomics", f->gpu_count);
+	else if (a->verdict == ORIEL_VERDICT_UNKNOWN)
+		ori_answer(a, a->verdict, "not known of GPU %u", t.first_unknown);
+	else
+		check_access_fail(f, a);
+}
+
+static int64_t fabric_is_up(const struct ori_facts_gpu *g)
+{
+	if (!g->fabric[0])
+		return ORI_FACT_UNKNOWN;
+	return strcmp(g->fabric, "completed") == 0 || strcmp(g->fabric, "none") == 0;
+}
+
+static void check_fabric(const struct ori_facts *f, struct ori_answer *a)
+{
+	struct ori_tally t = {0};
+
+	if (skip_without_gpus(f, a))
+		return;
+	for (unsigned i = 0; i < f->gpu_count; i++)
+		ori_tally_add(&t, i, fabric_is_up(&f->gpu[i]));
+	a->verdict = ori_tally_verdict(&t);
+	if (a->verdict == ORIEL_VERDICT_UNKNOWN) {
+		ori_answer(a, a->verdict, "not known of GPU %u", t.first_unknown);
+	} else if (a->verdict == ORIEL_VERDICT_FAIL) {
+		ori_answer(a, a->verdict, "GPU %u: registration with the fabric: %s", t.first_bad,
+			   f->gpu[t.first_bad].fabric);
+		ori_answer_mend(a, "systemctl restart nvidia-fabricmanager (on NVL72: "
+				   "systemctl restart nvidia-imex), then nvidia-smi -q | grep -A3 "
+				   "Fabric");
+	} else if (strcmp(f->gpu[0].fabric, "none") == 0) {
+		ori_answer(a, ORIEL_VERDICT_SKIP, "these GPUs have none to register with");
+	} else {
+		ori_answer(a, a->verdict, "all %u GPUs are registered", f->gpu_count);
+	}
+}
+
+static void check_imex(const struct ori_facts *f, struct ori_answer *a)
+{
+	bool is_cluster = false, is_unknown = false;
+
+	if (skip_without_gpus(f, a))
+		return;
+	for (unsigned i = 0; i < f->gpu_count; i++) {
+		is_cluster |= f->gpu[i].cluster == ORI_FACT_YES;
+		is_unknown |= f->gpu[i].cluster == ORI_FACT_UNKNOWN;
+	}
+	if (!is_cluster && is_unknown) {
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known whether the fabric spans machines");
+	} else if (!is_cluster) {
+		ori_answer(a, ORIEL_VERDICT_SKIP, "the GPUs of this machine have a fabric alone");
+	} else if (f->imex_channels == ORI_FACT_UNKNOWN) {
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known");
+	} else if (f->imex_channels > 0) {
+		ori_answer(a, ORIEL_VERDICT_PASS, "%" PRId64 " in /dev/nvidia-caps-imex-channels",
+			   f->imex_channels);
+	} else if (f->imex == ORI_FACT_NO) {
+		ori_answer(a, ORIEL_VERDICT_FAIL, "the driver has no IMEX channels");
+		ori_answer_mend(a, "echo 'options nvidia NVreg_CreateImexChannel0=1' "
+				   ">/etc/modprobe.d/nvidia-imex.conf; systemctl enable --now "
+				   "nvidia-imex; reboot");
+	} else {
+		ori_answer(a, ORIEL_VERDICT_FAIL, "none in /dev/nvidia-caps-imex-channels");
+		ori_answer_mend(a, "mkdir -p /dev/nvidia-caps-imex-channels; mknod -m 666 "
+				   "/dev/nvidia-caps-imex-channels/channel0 c $(awk "
+				   "'/nvidia-caps-imex-channels/{print $1}' /proc/devices) 0");
+	}
+}
+
+static const struct ori_check checks[] = {
+	{"CUDA driver", ORI_WAY(GPU) | ORI_WAY(FABRIC) | ORI_WAYS_POSTED, 0,
+	 "no windows in GPU memory, no kernels", check_driver},
+	{"CUDA in this library", ORI_WAY(GPU) | ORI_WAY(FABRIC) | ORI_WAYS_POSTED, 0,
+	 "no windows in GPU memory, whatever the driver can do", check_build},
+	{"GPU model", ORI_WAY(GPU) | ORI_WAYS_POSTED, 0,
+	 "the library's kernels and its shared memory do not run on this GPU", check_model},
+	{"GPU to GPU", ORI_WAY(GPU), 0,
+	 "ranks whose GPUs are not joined, atomics included, reach each other by rdma only",
+	 check_access},
+	{"GPU fabric", ORI_WAY(GPU) | ORI_WAY(FABRIC), 0,
+	 "GPUs that are not registered with their NVSwitches reach no other", check_fabric},
+	{"IMEX channels", ORI_WAY(FABRIC), 0,
+	 "GPUs of other machines are reached through NICs and not over NVLink", check_imex},
+};
+
+const struct ori_check_list ori_checks_of_gpus = {checks, sizeof(checks) / sizeof(checks[0])};

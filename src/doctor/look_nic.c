@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/files.h"
+#include "doctor/look.h"
+#include "sys/nics.h"
+
+#define ADAPTERS "/sys/class/infiniband"
+#define MELLANOX_VENDOR 0x15b3u
+
+/* The last part of where a link leads. */
+static void nic_look_link(struct ori_file_path link, ori_fact_text *fact)
+{
+	char path[PATH_MAX];
+
+	if (realpath(link.text, path))
+		ori_fact_set(fact, basename(path));
+}
+
+/* "4: ACTIVE" */
+static void nic_look_state(const char *root, struct ori_facts_nic *nic)
+{
+	char line[64], *word;
+
+	if (!ori_file_line(ori_file_path(root, ADAPTERS "/%s/ports/1/state", nic->name), line,
+			   sizeof(line)))
+		return;
+	word = strchr(line, ':');
+	word = word ? word + 1 : line;
+	for (char *c = word; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	ori_fact_set(&nic->port, word);
+}
+
+static void nic_look_layer(const char *root, struct ori_facts_nic *nic)
+{
+	char line[64];
+
+	if (!ori_file_line(ori_file_path(root, ADAPTERS "/%s/ports/1/link_layer", nic->name), line,
+			   sizeof(line)))
+		return;
+	for (char *c = line; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	ori_fact_set(&nic->link, line);
+}
+
+static bool gid_is_empty(const char *root, const char *nic, const char *index)
+{
+	char line[64];
+
+	return !ori_file_line(ori_file_path(root, ADAPTERS "/%s/ports/1/gids/%s", nic, index), line,
+			      sizeof(line)) ||
+	       strspn(line, "0:") == strlen(line);
+}
+
+/* Places that are empty have a type too, or one that cannot be read. */
+static void nic_look_gids(const char *root, struct ori_facts_nic *nic)
+{
+	char **names, line[64];
+	int count = ori_file_list(ori_file_path(root, ADAPTERS "/%s/ports/1/gid_attrs/types",
+						nic->name),
+				  &names);
+
+	if (count < 0)
+		return;
+	nic->gid_v1 = nic->gid_v2 = 0;
+	for (int i = 0; i < count; i++) {
+		if (!ori_file_line(ori_file_path(root, ADAPTERS "/%s/ports/1/gid_attrs/types/%s",
+						 nic->name, names[i]),
+				   line, sizeof(line)) ||
+		    gid_is_empty(root, nic->name, names[i]))
+			continue;
+		if (strcmp(line, "RoCE v2") == 0)
+			nic->gid_v2++;
+		else
+			nic->gid_v1++;
+	}
+	ori_file_free(names, count);
+}
+
+static void nic_look_net(const char *root, struct ori_facts_nic *nic)
+{
+	char line[64];
+
+	if (!ori_file_line(ori_file_path(root, ADAPTERS "/%s/ports/1/gid_attrs/ndevs/0", nic->name),
+			   line, sizeof(line)) &&
+	    !ori_file_line(ori_file_path(root, ADAPTERS "/%s/parent", nic->name), line,
+			   sizeof(line)))
+		return;
+	ori_fact_set(&nic->net, line);
+	nic->pfc = ori_look_pfc(nic->net);
+	nic->mtu_net = ori_file_number(ori_file_path(root, "/sys/class/net/%s/mtu", nic->net));
+}
+
+/* An adapter in the kernel's software has no device behind it. */
+static void nic_look_files(const char *root, struct ori_facts_nic *nic)
+{
+	if (!ori_file_exists(ori_file_path(root, ADAPTERS "/%s/device", nic->name))) {
+		ori_fact_set(&nic->driver, "none");
+		ori_fact_set(&nic->pci, "none");
+	}
+	nic_look_link(ori_file_path(root, ADAPTERS "/%s/device", nic->name), &nic->pci);
+	nic_look_link(ori_file_path(root, ADAPTERS "/%s/device/driver", nic->name), &nic->driver);
+	ori_look_pci(root, nic->pci, &nic->numa, &nic->acs, &nic->iommu);
+	nic_look_state(root, nic);
+	nic_look_layer(root, nic);
+	nic_look_gids(root, nic);
+	nic_look_net(root, nic);
+}
+
+static void nic_copy(const struct ori_nics *nics, struct ori_facts_nic *nic)
+{
+	for (unsigned i = 0; i < nics->count; i++) {
+		const struct ori_nics_item *item = &nics->item[i];
+
+		if (strcmp(item->name, nic->name) != 0)
+			continue;
+		nic->mtu = item->mtu;
+		nic->opens = item->opens;
+		nic->pins = item->pins;
+		nic->atomics = item->atomics;
+		nic->dmabuf = item->dmabuf;
+		nic->devx = item->devx;
+		nic->doorbell = item->doorbell;
+		nic->umem = item->umem;
+		return;
+	}
+	/* The kernel has it, the library does not: nobody may open it. */
+	if (nics->has_verbs)
+		nic->opens = ORI_FACT_NO;
+}
+
+void ori_look_nics(const char *root, struct ori_facts *facts)
+{
+	static const unsigned network[] = {0x0200, 0x0207};
+	struct ori_nics nics;
+	char **names;
+	int count;
+
+	facts->bus_nics = ori_look_bus(root, MELLANOX_VENDOR, network, 2);
+	ori_nics_look(&nics);
+	facts->verbs = nics.has_verbs;
+	facts->mlx5 = nics.has_mlx5;
+	count = ori_file_list(ori_file_path(root, ADAPTERS), &names);
+	facts->nics = count < 0 ? 0 : count;
+	for (int i = 0; i < count && facts->nic_count < ORI_FACTS_NICS; i++) {
+		struct ori_facts_nic *nic = &facts->nic[facts->nic_count++];
+
+		ori_fact_set(&nic->name, names[i]);
+		nic_look_files(root, nic);
+		nic_copy(&nics, nic);
+	}
+	if (count >= 0)
+		ori_file_free(names, count);
+}

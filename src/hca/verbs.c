@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which adapter, and what it is like. */
+#include "hca/verbs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#define VERBS_NEAR ";near="
+#define VERBS_FILTER_MAX 256u
+#define VERBS_PLACE PATH_MAX
+#define VERBS_CANDIDATES 64u
+
+/* What the text of open() says. */
+struct verbs_wish {
+	char filter[VERBS_FILTER_MAX];
+	char near[VERBS_PLACE]; /* of a GPU under /sys/devices, "" if it is about this process */
+};
+
+/* A port that may be chosen. */
+struct verbs_candidate {
+	struct ibv_device *device;
+	uint8_t port;
+	unsigned distance;
+};
+
+enum oriel_status ori_verbs_fail(const struct verbs_device *d, int error, const char *format, ...)
+{
+	enum oriel_status st = error == ENOMEM ? ORIEL_ERR_NOMEM : ORIEL_ERR_SYSTEM;
+	char what[384];
+	va_list args;
+
+	if (error == EOPNOTSUPP || error == ENOSYS)
+		st = ORIEL_ERR_UNSUPPORTED;
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
+	return ori_fail(st, "%s: %s: %s", d->name, what, strerror(error));
+}
+
+/* FILTER, or FILTER;near=0000:3b:00.0 */
+static enum oriel_status verbs_parse(const char *config, struct verbs_wish *wish)
+{
+	const char *text = config ? config : "", *near = strstr(text, VERBS_NEAR), *flaw;
+	size_t length = near ? (size_t)(near - text) : strlen(text);
+	char link[128];
+
+	if (length >= sizeof(wish->filter))
+		return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_HCA has more than %u characters",
+				VERBS_FILTER_MAX - 1);
+	memcpy(wish->filter, text, length);
+	wish->filter[length] = '\0';
+	wish->near[0] = '\0';
+	flaw = ori_verbs_filter_flaw(wish->filter);
+	if (flaw)
+		return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_HCA is '%s': %s", wish->filter, flaw);
+	if (!near)
+		return ORIEL_OK;
+	snprintf(link, sizeof(link), "/sys/bus/pci/devices/%s", near + strlen(VERBS_NEAR));
+	if (!realpath(link, wish->near))
+		wish->near[0] = '\0';
+	return ORIEL_OK;
+}
+
+static enum oriel_status verbs_read_byte(enum ori_setting which, uint64_t max, uint8_t *value)
+{
+	uint64_t number;
+	enum oriel_status st = ori_setting_unsigned(which, max, &number);
+
+	if (st == ORIEL_OK)
+		*value = (uint8_t)number;
+	return st;
+}
+
+static enum oriel_status verbs_read_settings(struct verbs_settings *s)
+{
+	enum oriel_status st = ORIEL_OK;
+	uint64_t number = 0;
+
+	s->gid_index = -1;
+	if (*ori_setting_text(ORI_SETTING_IB_GID_INDEX)) {
+		st = ori_setting_unsigned(ORI_SETTING_IB_GID_INDEX, 255, &number);
+		s->gid_index = (int)number;
+	}
+	if (st == ORIEL_OK)
+		st = verbs_read_byte(ORI_SETTING_IB_TC, 255, &s->traffic_class);
+	if (st == ORIEL_OK)
+		st = verbs_read_byte(ORI_SETTING_IB_SL, 15, &s->service_level);
+	if (st == ORIEL_OK)
+		st = verbs_read_byte(ORI_SETTING_IB_TIMEOUT, 31, &s->timeout);
+	if (st == ORIEL_OK)
+		st = verbs_read_byte(ORI_SETTING_IB_RETRY, 7, &s->retry);
+	if (st == ORIEL_OK)
+		st = ori_setting_unsigned(ORI_SETTING_IB_MTU, 4096, &number);
+	s->mtu = (uint32_t)number;
+	return st;
+}
+
+static int verbs_numa_node(const char *ibdev_path)
+{
+	char path[PATH_MAX];
+	int node = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%.200s/device/numa_node", ibdev_path);
+	file = fopen(path, "re");
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &node) != 1)
+		node = -1;
+	fclose(file);
+	return node;
+}
+
+/* From the GPU by bridges; else whether it is of the NUMA node of this thread. */
+static unsigned verbs_distance(const struct ibv_device *device, const struct verbs_wish *wish)
+{
+	char link[PATH_MAX], place[PATH_MAX];
+	unsigned cpu, here;
+	int node;
+
+	if (wish->near[0]) {
+		snprintf(link, sizeof(link), "%.200s/device", device->ibdev_path);
+		return realpath(link, place) ? ori_verbs_distance(wish->near, place)
+					     : ORI_VERBS_FAR;
+	}
+	node = verbs_numa_node(device->ibdev_path);
+	if (node < 0 || getcpu(&cpu, &here) != 0)
+		return 0;
+	return (unsigned)node != here;
+}
+
+/* The ports of @device that are up and meant, behind @count others. */
+static unsigned verbs_look_at(struct ibv_device *device, const struct verbs_wish *wish,
+			      struct verbs_candidate *found, unsigned count)
+{
+	struct ibv_context *context = ori_ibverbs.open_device(device);
+	unsigned distance = verbs_distance(device, wish);
+	struct ibv_device_attr attr;
+
+	if (!context)
+		return count;
+	if (ori_ibverbs.query_device(context, &attr) != 0)
+		attr.phys_port_cnt = 0;
+	for (unsigned port = 1; port <= attr.phys_port_cnt && count < VERBS_CANDIDATES; port++) {
+		struct ibv_port_attr p;
+
+		memset(&p, 0, sizeof(p));
+		if (!ori_verbs_is_meant(wish->filter, ori_ibverbs.get_device_name(device), port) ||
+		    ori_ibverbs.query_port(context, (uint8_t)port,
+					   (struct _compat_ibv_port_attr *)(void *)&p) != 0 ||
+		    p.state != IBV_PORT_ACTIVE)
+			continue;
+		found[count++] = (struct verbs_candidate){device, (uint8_t)port, distance};
+	}
+	ori_ibverbs.close_device(context);
+	return count;
+}
+
+/* Near ones first; those that are as near stay in the order of the list. */
+static void verbs_sort(struct verbs_candidate *found, unsigned count)
+{
+	for (unsigned i = 1; i < count; i++)
+		for (unsigned k = i; k > 0 && found[k].distance < found[k - 1].distance; k--) {
+			struct verbs_candidate other = found[k];
+
+			found[k] = found[k - 1];
+			found[k - 1] = other;
+		}
+}
+
+/* All that may be taken, the nearest first. */
+static unsigned verbs_find(struct ibv_device **list, const struct verbs_wish *wish,
+			   struct verbs_candidate *found)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; list[i]; i++)
+		count = verbs_look_at(list[i], wish, found, count);
+	verbs_sort(found, count);
+	return count;
+}
+
+/* 0: none. Addresses of routers before those of one wire. */
+static unsigned verbs_gid_worth(const struct ibv_gid_entry *entry)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (entry->gid_type != IBV_GID_TYPE_ROCE_V2)
+		return 0;
+	if (memcmp(entry->gid.raw, mapped, sizeof(mapped)) == 0)
+		return 3;
+	return entry->gid.raw[0] == 0xfe && (entry->gid.raw[1] & 0xc0) == 0x80 ? 1 : 2;
+}
+
+static enum oriel_status verbs_choose_gid(struct verbs_device *d)
+{
+	unsigned best = 0;
+
+	if (d->settings.gid_index >= 0) {
+		d->gid_index = (uint8_t)d->settings.gid_index;
+		return ORIEL_OK;
+	}
+	if (d->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET)
+		return ORIEL_OK;
+	if (!ori_ibverbs.query_gid_ex)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s: this libibverbs does not tell RoCE v2 from v1: set "
+				"ORIEL_IB_GID_INDEX",
+				d->name);
+	for (int i = 0; i < d->port_attr.gid_tbl_len && i < 256; i++) {
+		struct ibv_gid_entry entry;
+		unsigned worth;
+
+		if (ori_ibverbs.query_gid_ex(d->context, d->port, (uint32_t)i, &entry, 0,
+					     sizeof(entry)) != 0)
+			continue;
+		worth = verbs_gid_worth(&entry);
+		if (worth > best) {
+			best = worth;
+			d->gid_index = (uint8_t)i;
+		}
+	}
+	if (!best)
+		return ori_fail(ORIEL_ERR_NO_PATH,
+				"%s: no GID of RoCE v2: has its network interface an address?",
+				d->name);
+	return ORIEL_OK;
+}
+
+static uint32_t verbs_mtu(const struct verbs_device *d)
+{
+	uint32_t active = 128u << d->port_attr.active_mtu;
+
+	return active < d->settings.mtu ? active : d->settings.mtu;
+}
+
+static enum oriel_status verbs_query(struct verbs_device *d)
+{
+	union ibv_gid gid;
+	enum oriel_status st;
+	int error;
+
+	error = ori_ibverbs.query_device(d->context, &d->attr);
+	if (!error)
+		error = ori_ibverbs.query_port(
+			d->context, d->port, (struct _compat_ibv_port_attr *)(void *)&d->port_attr);
+	if (error)
+		return ori_verbs_fail(d, error, "does not say what it can");
+	if (d->attr.max_qp_rd_atom < 1 || d->attr.max_qp_init_rd_atom < 1)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: no READs and no atomics", d->name);
+	st = verbs_choose_gid(d);
+	if (st != ORIEL_OK)
+		return st;
+	error = ori_ibverbs.query_gid(d->context, d->port, d->gid_index, &gid);
+	if (error)
+		return ori_verbs_fail(d, errno, "no GID %u (ORIEL_IB_GID_INDEX)", d->gid_index);
+	d->mtu = verbs_mtu(d);
+	d->address = (struct verbs_address){
+		.magic = VERBS_MAGIC,
+		.version = VERBS_VERSION,
+		.lid = d->port_attr.lid,
+		.is_ethernet = d->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET,
+		.port = d->port,
+	};
+	memcpy(d->address.gid, gid.raw, sizeof(d->address.gid));
+	return ORIEL_OK;
+}
+
+static enum oriel_status verbs_start(struct verbs_device *d, const struct verbs_candidate *chosen)
+{
+	enum oriel_status st;
+
+	d->port = chosen->port;
+	snprintf(d->name, sizeof(d->name), "%s:%u", ori_ibverbs.get_device_name(chosen->device),
+		 chosen->port);
+	d->context = ori_ibverbs.open_device(chosen->device);
+	if (!d->context)
+		return ori_verbs_fail(d, errno, "cannot open it");
+	st = verbs_query(d);
+	if (st != ORIEL_OK)
+		goto err_close_device;
+	d->pd = ori_ibverbs.alloc_pd(d->context);
+	if (!d->pd) {
+		st = ori_verbs_fail(d, errno, "no protection domain");
+		goto err_close_device;
+	}
+	st = ori_verbs_events_start(d);
+	if (st != ORIEL_OK)
+		goto err_dealloc_pd;
+	return ORIEL_OK;
+
+err_dealloc_pd:
+	ori_ibverbs.dealloc_pd(d->pd);
+err_close_device:
+	ori_ibverbs.close_device(d->context);
+	return st;
+}
+
+static enum oriel_status verbs_open_one(struct verbs_device *d, const struct verbs_wish *wish,
+					unsigned rail)
+{
+	struct ibv_device **list = ori_ibverbs.get_device_list(NULL);
+	struct verbs_candidate found[VERBS_CANDIDATES];
+	enum oriel_status st;
+	unsigned count;
+
+	if (!list)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "libibverbs lists no adapters");
+	count = verbs_find(list, wish, found);
+	if (rail < count)
+		st = verbs_start(d, &found[rail]);
+	else
+		st = ori_fail(ORIEL_ERR_NO_PATH,
+			      "rail %u needs an adapter: %u ports are up and meant by ORIEL_HCA "
+			      "('%s'); see ibv_devinfo",
+			      rail, count, wish->filter);
+	ori_ibverbs.free_device_list(list);
+	return st;
+}
+
+static enum oriel_status verbs_open(const char *config, unsigned rail, struct ori_hca **hca)
+{
+	struct verbs_device *d;
+	struct verbs_wish wish;
+	enum oriel_status st;
+
+	st = verbs_parse(config, &wish);
+	if (st == ORIEL_OK)
+		st = ori_ibverbs_open();
+	if (st != ORIEL_OK)
+		return st;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
+	pthread_mutex_init(&d->lock, NULL);
+	st = verbs_read_settings(&d->settings);
+	if (st == ORIEL_OK)
+		st = verbs_open_one(d, &wish, rail);
+	if (st != ORIEL_OK) {
+		pthread_mutex_destroy(&d->lock);
+		free(d);
+		return st;
+	}
+	ori_log(ORIEL_LOG_INFO, "rail %u is %s, %s, GID %u, MTU %u", rail, d->name,
+		d->address.is_ethernet ? "RoCE" : "InfiniBand", d->gid_index, d->mtu);
+	*hca = (struct ori_hca *)d;
+	return ORIEL_OK;
+}
+
+static void verbs_close(struct ori_hca *hca)
+{
+	struct verbs_device *d = (struct verbs_device *)hca;
+
+	if (!d)
+		return;
+	ori_verbs_events_stop(d);
+	ori_ibverbs.dealloc_pd(d->pd);
+	ori_ibverbs.close_device(d->context);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static void verbs_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
+{
+	const struct verbs_device *d = (const struct verbs_device *)hca;
+
+	*caps = (struct ori_hca_caps){
+		.kind = "verbs",
+		.name = d->name,
+		.depth_max = (uint32_t)d->attr.max_qp_wr,
+		.mtu = d->mtu,
+		.length_max = d->port_attr.max_msg_sz,
+		.max_rd_atomic = (uint32_t)d->attr.max_qp_rd_atom,
+		.takes_posts = true,
+		.is_atomic_host_endian = true,
+	};
+}
+
+void ori_verbs_describe(const struct ori_hca *hca, struct ori_hca_qp_address *address)
+{
+	const struct verbs_device *d = (const struct verbs_device *)hca;
+
+	*address = (struct ori_hca_qp_address){
+		.version = ORI_HCA_ADDRESS_VERSION,
+		.mtu = d->mtu,
+		.max_rd_atomic = (uint32_t)d->attr.max_qp_rd_atom,
+	};
+	memcpy(address->adapter, &d->address, sizeof(d->address));
+}
+
+static enum oriel_status verbs_doorbell_page(struct ori_hca *hca, void **page)
+{
+	(void)page;
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: its doorbells are its own: post by calls",
+			((struct verbs_device *)hca)->name);
+}
+
+static const struct ori_hca_ops verbs_ops = {
+	.kind = "verbs",
+	.open = verbs_open,
+	.close = verbs_close,
+	.caps = verbs_caps,
+	.describe = ori_verbs_describe,
+	.register_memory = ori_verbs_register,
+	.register_dmabuf = ori_verbs_register_dmabuf,
+	.unregister_memory = ori_verbs_unregister,
+	.create_cq = ori_verbs_create_cq,
+	.destroy_cq = ori_verbs_destroy_cq,
+	.create_qp = ori_verbs_create_qp,
+	.connect_qp = ori_verbs_connect_qp,
+	.fail_qp = ori_verbs_fail_qp,
+	.destroy_qp = ori_verbs_destroy_qp,
+	.post = ori_verbs_post,
+	.post_receives = ori_verbs_post_receives,
+	.poll = ori_verbs_poll,
+	.doorbell_page = verbs_doorbell_page,
+	.poll_event = ori_verbs_poll_event,
+};
+
+const struct ori_hca_ops *ori_hca_verbs(void)
+{
+	return &verbs_ops;
+}

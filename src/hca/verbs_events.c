@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an adapter tells outside of its queues, taken by a thread of its own. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "hca/verbs.h"
+
+/* ORIEL_OK: nothing that anybody has to know. */
+static enum oriel_status events_status(enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_PATH_MIG_ERR:
+		return ORIEL_ERR_ACCESS;
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_DEVICE_FATAL:
+		return ORIEL_ERR_SYSTEM;
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+		return ORIEL_ERR_NO_PATH;
+	default:
+		return ORIEL_OK;
+	}
+}
+
+static bool events_is_of_qp(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+	       type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_PATH_MIG_ERR;
+}
+
+static void events_push(struct verbs_device *d, const struct ori_hca_event *event)
+{
+	pthread_mutex_lock(&d->lock);
+	if (d->event_count < VERBS_EVENTS)
+		d->events[(d->event_first + d->event_count++) % VERBS_EVENTS] = *event;
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* Objects that an event names stay until it is acknowledged. */
+static void events_take(struct verbs_device *d, const struct ibv_async_event *told)
+{
+	struct ori_hca_event event = {.status = events_status(told->event_type)};
+
+	if (told->event_type == IBV_EVENT_CQ_ERR)
+		atomic_store(&((struct verbs_cq *)told->element.cq->cq_context)->is_dead, true);
+	if (events_is_of_qp(told->event_type))
+		event.qpn = told->element.qp->qp_num;
+	snprintf(event.text, sizeof(event.text), "%s: %s", d->name,
+		 ori_ibverbs.event_type_str(told->event_type));
+	ori_log(event.status == ORIEL_OK ? ORIEL_LOG_DEBUG : ORIEL_LOG_INFO, "%s", event.text);
+	if (event.status != ORIEL_OK)
+		events_push(d, &event);
+}
+
+static void *events_main(void *context)
+{
+	struct verbs_device *d = context;
+	struct pollfd fds[] = {{.fd = d->context->async_fd, .events = POLLIN},
+			       {.fd = d->stop, .events = POLLIN}};
+	struct ibv_async_event told;
+
+	for (;;) {
+		if (poll(fds, 2, -1) < 0)
+			continue;
+		if (fds[1].revents)
+			return NULL;
+		if (ori_ibverbs.get_async_event(d->context, &told) != 0)
+			continue;
+		events_take(d, &told);
+		ori_ibverbs.ack_async_event(&told);
+	}
+}
+
+/* Whoever takes an event must not be kept from being stopped. */
+enum oriel_status ori_verbs_events_start(struct verbs_device *d)
+{
+	int flags = fcntl(d->context->async_fd, F_GETFL);
+	sigset_t all, old;
+	int failed;
+
+	if (flags < 0 || fcntl(d->context->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "%s: cannot watch its events", d->name);
+	d->stop = eventfd(0, EFD_CLOEXEC);
+	if (d->stop < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "%s: cannot watch its events", d->name);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	failed = pthread_create(&d->thread, NULL, events_main, d);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!failed)
+		return ORIEL_OK;
+	close(d->stop);
+	return ori_fail(ORIEL_ERR_NOMEM, "%s: cannot start the thread of its events", d->name);
+}
+
+void ori_verbs_events_stop(struct verbs_device *d)
+{
+	const uint64_t once = 1;
+
+	(void)!write(d->stop, &once, sizeof(once));
+	pthread_join(d->thread, NULL);
+	close(d->stop);
+}
+
+enum oriel_status ori_verbs_poll_event(struct ori_hca *hca, struct ori_hca_event *event)
+{
+	struct verbs_device *d = (struct verbs_device *)hca;
+	enum oriel_status st = ORIEL_AGAIN;
+
+	pthread_mutex_lock(&d->lock);
+	if (d->event_count > 0) {
+		*event = d->events[d->event_first];
+		d->event_first = (d->event_first + 1) % VERBS_EVENTS;
+		d->event_count--;
+		st = ORIEL_OK;
+	}
+	pthread_mutex_unlock(&d->lock);
+	return st;
+}

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hca/hca.h"
+
+const struct ori_hca_ops *ori_hca_verbs(void)
+{
+	return NULL;
+}

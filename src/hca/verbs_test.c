@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_test [ADAPTER ADAPTER]: what holds for all adapters that are posted to by
+ * calls, by whatever libibverbs is found: the one of tests/fakeverbs, or one with
+ * real adapters. Skipped (77) where there are none.
+ */
+#include "hca/call_bench_test.h"
+
+#include <stdio.h>
+
+static const char *names[2] = {"=fake0", "=fake1"};
+
+static void end_start(struct end *e, const char *name)
+{
+	e->ops = ori_hca_verbs();
+	assert_int_equal(e->ops->open(name, 0, &e->hca), ORIEL_OK);
+	end_open(e, CALL_ALL);
+}
+
+static void end_stop(struct end *e)
+{
+	end_close(e);
+	e->ops->close(e->hca);
+}
+
+static void run_cases(const char *a, const char *b)
+{
+	struct duo d;
+
+	for (size_t i = 0; i < CALL_CASES; i++) {
+		print_message("%s to %s: %s\n", a, b, call_cases[i].name);
+		memset(&d, 0, sizeof(d));
+		end_start(&d.a, a);
+		end_start(&d.b, b);
+		duo_join(&d);
+		call_cases[i].run(&d);
+		end_stop(&d.a);
+		end_stop(&d.b);
+	}
+}
+
+static void test_all_cases_between_two_adapters(void **state)
+{
+	(void)state;
+	run_cases(names[0], names[1]);
+}
+
+static void test_all_cases_on_one_adapter(void **state)
+{
+	(void)state;
+	run_cases(names[0], names[0]);
+}
+
+static void test_an_adapter_says_what_it_can(void **state)
+{
+	const struct ori_hca_ops *ops = ori_hca_verbs();
+	struct ori_hca_qp_address address;
+	struct ori_hca_caps caps;
+	struct ori_hca *hca;
+	void *page;
+
+	(void)state;
+	assert_int_equal(ops->open(names[0], 0, &hca), ORIEL_OK);
+	ops->caps(hca, &caps);
+	assert_string_equal(caps.kind, "verbs");
+	assert_non_null(strstr(caps.name, names[0] + 1));
+	assert_true(caps.takes_posts && !caps.reads_rings && !caps.is_software);
+	assert_true(caps.mtu >= 256 && caps.mtu <= 4096);
+	assert_true(caps.depth_max > 0 && caps.length_max > 0 && caps.max_rd_atomic > 0);
+	ops->describe(hca, &address);
+	assert_int_equal(address.version, ORI_HCA_ADDRESS_VERSION);
+	assert_int_equal(address.qpn, 0);
+	assert_int_equal(ops->doorbell_page(hca, &page), ORIEL_ERR_UNSUPPORTED);
+	ops->close(hca);
+}
+
+/* A peer that is gone is told of, even if its adapter is there. */
+static void test_a_peer_that_is_gone_is_noticed(void **state)
+{
+	struct ori_hca_wc wc;
+	struct ori_hca_wr wr;
+	struct duo d;
+
+	(void)state;
+	memset(&d, 0, sizeof(d));
+	end_start(&d.a, names[0]);
+	end_start(&d.b, names[1]);
+	duo_join(&d);
+	end_close_qp(&d.b);
+	wr = call_wr(&d.a, &d.b, ORI_HCA_WRITE, 0, 0, 64);
+	wr.id = 3;
+	end_post(&d.a, &wr, 1);
+	end_next(&d.a, &wc);
+	assert_int_equal(wc.id, 3);
+	assert_int_equal(wc.status, ORIEL_ERR_PEER);
+	assert_int_equal(wc.syndrome, ORIEL_MLX5_RETRY_EXCEEDED);
+	end_open_qp(&d.b, CALL_DEPTH, CALL_DEPTH);
+	end_stop(&d.a);
+	end_stop(&d.b);
+}
+
+static bool is_there(void)
+{
+	struct ori_hca *hca;
+
+	if (ori_hca_verbs()->open(names[0], 0, &hca) != ORIEL_OK) {
+		fprintf(stderr, "verbs_test: skipped: %s\n", oriel_last_error());
+		return false;
+	}
+	ori_hca_verbs()->close(hca);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	static char given[2][64];
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_an_adapter_says_what_it_can),
+		cmocka_unit_test(test_all_cases_between_two_adapters),
+		cmocka_unit_test(test_all_cases_on_one_adapter),
+		cmocka_unit_test(test_a_peer_that_is_gone_is_noticed),
+	};
+
+	for (int i = 1; i < argc && i < 3; i++) {
+		snprintf(given[i - 1], sizeof(given[0]), "=%.60s", argv[i]);
+		names[0] = given[0];
+		names[1] = given[i - 1];
+	}
+	setenv("ORIEL_IB_TIMEOUT", "12", 0);
+	setenv("ORIEL_IB_RETRY", "3", 0);
+	if (!is_there())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`oriel doctor` on recorded machines: doctor_test.py ORIEL [--update] [TEST...]
+
+machines/x.txt is a record, x.out what is to be said of it and the exit code.
+--update writes the latter anew: read the difference.
+"""
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ORIEL = None
+MACHINES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "machines")
+DEADLINE = 60
+RECORDS = sorted(glob.glob(os.path.join(MACHINES, "*.txt")))
+
+# What no record can show to fail or to pass, and why.
+NEVER_FAILS = set()
+NEVER_PASSES = set()
+
+
+def doctor(*arguments, **env):
+    done = subprocess.run([ORIEL, "doctor", *arguments], capture_output=True, text=True,
+                          timeout=DEADLINE, stdin=subprocess.DEVNULL, env=dict(os.environ) | env)
+    return done.returncode, done.stdout, done.stderr
+
+
+def judged(record):
+    """What is said of @record, without the line that has version and path."""
+    code, out, err = doctor("--from", record)
+    return out.split("\n", 2)[2] + f"exit code {code}\n" + err
+
+
+def expected(record):
+    with open(record[:-4] + ".out", encoding="utf-8") as file:
+        return file.read()
+
+
+def update():
+    for record in RECORDS:
+        with open(record[:-4] + ".out", "w", encoding="utf-8") as file:
+            file.write(judged(record))
+
+
+class Doctor(unittest.TestCase):
+    maxDiff = None
+
+    def told(self, record):
+        _, out, err = doctor("--json", "--from", record)
+        self.assertEqual(err, "")
+        return json.loads(out)
+
+    def verdicts(self):
+        """(check, verdict) of all records."""
+        return {(check["name"], check["verdict"])
+                for record in RECORDS for check in self.told(record)["checks"]}
+
+    def test_each_machine_is_judged_as_written(self):
+        self.assertGreater(len(RECORDS), 20)
+        for record in RECORDS:
+            with self.subTest(os.path.basename(record)):
+                self.assertEqual(judged(record), expected(record))
+
+    def test_each_check_fails_and_passes_somewhere(self):
+        verdicts = self.verdicts()
+        names = {name for name, _ in verdicts}
+        self.assertGreaterEqual(len(names), 30)
+        for verdict, never in (("fail", NEVER_FAILS), ("pass", NEVER_PASSES)):
+            self.assertEqual({name for name in names if (name, verdict) not in verdicts}, never)
+
+    def test_nothing_passes_of_which_nothing_is_known(self):
+        told = self.told(os.path.join(MACHINES, "unknown.txt"))
+        self.assertEqual([c["name"] for c in told["checks"] if c["verdict"] == "pass"],
+                         ["RDMA adapter"])  # it has a line
+        self.assertEqual([w["tag"] for w in told["ways"] if w["verdict"] == "pass"], [])
+
+    def test_each_failure_says_what_follows(self):
+        for record in RECORDS:
+            for check in self.told(record)["checks"]:
+                self.assertTrue(check["found"] and check["means"], check)
+                if check["verdict"] != "fail":
+                    self.assertEqual(check["mend"], "")
+
+    def test_a_way_that_is_used_lacks_nothing_it_needs(self):
+        for record in RECORDS:
+            told = self.told(record)
+            failed = {c["name"]: c["needed_by"] for c in told["checks"] if c["verdict"] == "fail"}
+            used = [way["tag"] for way in told["ways"] if way["is_used"]]
+            self.assertEqual([name for name in failed if set(failed[name]) & set(used)], [])
+            self.assertLessEqual(len(set(used) & {"soft", "T3", "T2", "T1", "T0"}), 1)
+
+    def test_this_machine_is_recorded_and_read_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            record = os.path.join(folder, "machine")
+            code, out, err = doctor("--record", record)
+            self.assertEqual(err, "")
+            self.assertEqual(doctor("--from", record)[:2],
+                             (code, out.replace(": this machine", f": {record}", 1)))
+            with open(record, encoding="ascii") as file:
+                text = file.read()
+            self.assertTrue(text.startswith("oriel-doctor 1\nkernel "))
+            self.assertNotIn(os.uname().nodename + "\n", text)
+
+    def test_settings_take_ways_away(self):
+        code, out, _ = doctor("--json", ORIEL_PATHS="mapped")
+        ways = {way["tag"]: way for way in json.loads(out)["ways"]}
+        self.assertEqual((ways["soft"]["verdict"], ways["soft"]["is_used"]), ("skip", False))
+        self.assertIn("ORIEL_PATHS", ways["soft"]["why"])
+        out = doctor("--json", ORIEL_HCA="none")[1]
+        ways = {way["tag"]: way for way in json.loads(out)["ways"]}
+        self.assertIn("ORIEL_HCA", ways["soft"]["why"])
+        record = os.path.join(MACHINES, "nvl72.txt")
+        with open(record, encoding="ascii") as file, tempfile.NamedTemporaryFile("w") as off:
+            off.write(file.read().replace("allows.fabric yes", "allows.fabric no"))
+            off.flush()
+            ways = {way["tag"]: way for way in self.told(off.name)["ways"]}
+        self.assertEqual(ways["fabric"]["why"], "ORIEL_FABRIC is off")
+        out = doctor("--json", ORIEL_PATHS="pigeons")[1]
+        ways = {way["tag"]: way for way in json.loads(out)["ways"]}
+        self.assertEqual(ways["memory"]["verdict"], "unknown")
+
+    def test_the_environment_of_the_provider_is_seen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            record = os.path.join(folder, "machine")
+            doctor("--record", record, MLX5_CQE_SIZE="128", MLX5_ENABLE_CQE_COMPRESSION="1")
+            with open(record, encoding="ascii") as file:
+                text = file.read()
+            self.assertIn("\ncqe.size 128\ncqe.compressed yes\n", text)
+
+    def test_what_is_no_record_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            record = os.path.join(folder, "machine")
+            for text, why in (("hello\n", "no record of a machine"),
+                              ("oriel-doctor 1\nmemfd maybe\n", "line 2: memfd may be yes or no"),
+                              ("#" * 70000, "too long")):
+                with open(record, "w", encoding="ascii") as file:
+                    file.write(text)
+                code, out, err = doctor("--from", record)
+                self.assertEqual((code, out), (1, ""))
+                self.assertIn(why, err)
+            code, out, err = doctor("--from", os.path.join(folder, "gone"))
+            self.assertEqual((code, out), (1, ""))
+            self.assertIn("No such file", err)
+            code, out, err = doctor("--record", os.path.join(folder, "gone", "machine"))
+            self.assertEqual((code, out), (1, ""))
+
+    def test_bad_usage(self):
+        for arguments in (("--colour",), ("more",), ("--from",),
+                          ("--from", "a", "--record", "b")):
+            code, out, err = doctor(*arguments)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn("oriel help doctor", err)
+
+
+if __name__ == "__main__":
+    ORIEL = os.path.abspath(sys.argv[1])
+    if sys.argv[2:] == ["--update"]:
+        update()
+    else:
+        unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAKE_OBJECTS_H
+#define FAKE_OBJECTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fakeverbs.h"
+
+#define FAKE_DEVICES 2u
+#define FAKE_GIDS 3
+#define FAKE_MESSAGE (8u << 20)
+#define FAKE_INLINE 64u
+
+struct fake_device {
+	struct ibv_device base;
+	uint8_t ports;
+	enum ibv_mtu mtu;
+};
+
+#define FAKE_EVENTS 64u
+
+struct fake_context {
+	struct ibv_context base;
+	int tell; /* the other end of async_fd, which gets a byte for each event */
+	unsigned count;
+	struct ibv_async_event events[FAKE_EVENTS];
+	void *unacknowledged; /* whose event was taken; one thread takes them */
+};
+
+struct fake_mr {
+	struct ibv_mr base;
+	struct fake_mr *next;
+	uint64_t iova;
+	unsigned access;
+	bool is_mapped;
+};
+
+extern pthread_mutex_t fake_lock;
+
+void fake_count(int change);
+/* The error that a call shall fail with, 0 if none. */
+int fake_failure(const char *call);
+struct fake_device *fake_device_of(const struct ibv_context *context);
+void fake_gid(const struct ibv_context *context, unsigned index, union ibv_gid *gid);
+/* With fake_lock held, as forget(), which waits until the one that was taken is acknowledged. */
+void fake_push_event(struct ibv_context *context, const struct ibv_async_event *event);
+void fake_forget_events(struct ibv_context *context, void *object);
+
+/* Memory of @pd that @key names, NULL if there is none. fake_lock is held. */
+char *fake_find(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint64_t length,
+		unsigned access);
+
+int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int fake_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A libibverbs of one process: two RoCE adapters in memory, fake0 with one port,
+ * fake1 with two, the second of which is down. What arrives is done at once, in
+ * the thread that posts or polls. Tests make it fail.
+ */
+#ifndef FAKEVERBS_H
+#define FAKEVERBS_H
+
+#include <infiniband/verbs.h>
+
+#define FAKE_EXPORT __attribute__((visibility("default")))
+
+/* Call number @after (0: the next) of @call, "create_qp", fails with @error. */
+FAKE_EXPORT void fake_fail(const char *call, unsigned after, int error);
+
+/* Objects that were made and not destroyed. */
+FAKE_EXPORT int fake_left(void);
+
+/* The attributes that QP @qpn has been given; NULL if there is no such QP. */
+FAKE_EXPORT const struct ibv_qp_attr *fake_attr(uint32_t qpn);
+
+/* Tell @type of QP @qpn, or of its send CQ, or port. */
+FAKE_EXPORT void fake_tell(enum ibv_event_type type, uint32_t qpn);
+
+/* What the ports are like from now on. */
+FAKE_EXPORT void fake_set_mtu(const char *device, enum ibv_mtu mtu);
+FAKE_EXPORT void fake_set_sysfs(const char *directory);
+
+#endif
