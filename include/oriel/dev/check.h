@@ -288,6 +288,7 @@ struct oriel_dev_target {
 ORIEL_DEV bool oriel_dev_has_at_hand(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
 				     uint64_t length, struct oriel_dev_target *target)
 {
+#ifdef __CUDA_ARCH__
 	const struct oriel_dev_near *near = &w->near[(peer - w->near_first) % ORIEL_DEV_NEAR];
 	bool is_there = (length <= near->length) & (at <= near->length - length);
 
@@ -296,6 +297,14 @@ ORIEL_DEV bool oriel_dev_has_at_hand(const struct oriel_dev_window *w, uint32_t 
 	target->peer.link = NULL;
 	target->base = near->base + at;
 	return oriel_dev_is_at_hand(w, peer) & is_there;
+#else
+	(void)w;
+	(void)peer;
+	(void)at;
+	(void)length;
+	(void)target;
+	return false;
+#endif
 }
 
 /* Do @length bytes at @at exist at @peer? Then *@target is where they are. */
@@ -320,7 +329,8 @@ ORIEL_DEV bool oriel_dev_find(const struct oriel_dev_window *w, bool is_compatib
 		target->peer.link = NULL;
 		offset = 1;
 	}
-	target->base = place.base + offset;
+	/* As a number: there may be no base. */
+	target->base = (char *)((uintptr_t)place.base + offset);
 	return length <= place.length && offset <= place.length - length && (!buffer || place.base);
 }
 

@@ -173,7 +173,7 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *pla
 						struct oriel_dev_waiter *waiter,
 						struct oriel_dev_aim *aim)
 {
-	uint64_t value[ORIEL_LL_BATCH];
+	uint64_t value[ORIEL_LL_BATCH] = {0, 0, 0, 0};
 	enum oriel_status status;
 	bool has_come;
 	uint32_t k;
@@ -235,8 +235,12 @@ ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
 ORIEL_DEV bool oriel_ll_is_at_hand(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
 				   uint64_t length, struct oriel_dev_target *target)
 {
+#ifdef __CUDA_ARCH__
 	return oriel_dev_has_at_hand(w, peer, at, oriel_ll_length(length), target) &
 	       (length <= ORIEL_LL_MAX) & !(((uintptr_t)target->base | at) % ORIEL_LL_LINE);
+#else
+	return oriel_dev_has_at_hand(w, peer, at, length, target);
+#endif
 }
 
 /* Does @target have room for @length bytes at @at, which is where a line begins? */

@@ -33,10 +33,12 @@ ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const v
 	const char *from = (const char *)source;
 	uint64_t begin = 0;
 
-	if (g.kind == ORIEL_DEV_TEAM)
+	/* Of nothing the source may be NULL. */
+	if (g.kind == ORIEL_DEV_TEAM && length) {
 		length = oriel_dev_part(g, length, &begin);
-	to += begin;
-	from += begin;
+		to += begin;
+		from += begin;
+	}
 	if (length == 8) {
 		memcpy(to, from, 8);
 		return;
