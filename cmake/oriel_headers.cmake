@@ -23,6 +23,7 @@ set(ORIEL_HEADERS
 	oriel/dev/barrier.h
 	oriel/dev/channel.h
 	oriel/dev/ll.h
+	oriel/dev/ll128.h
 	oriel/dev/mlx5.h
 	oriel/dev/mlx5_ring.h
 	oriel/dev/link.h

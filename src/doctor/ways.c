@@ -159,16 +159,15 @@ static void way_judge(const struct ori_facts *f, enum oriel_way way,
 		p->verdict = ORIEL_VERDICT_SKIP;
 		snprintf(p->why, sizeof(p->why), "%s%s", elsewhere,
 			 hardware == ORI_FACT_NO ? none : by);
-	} else if (hardware == ORI_FACT_UNKNOWN || allowed == ORI_FACT_UNKNOWN) {
-		p->verdict = ORIEL_VERDICT_UNKNOWN;
-		snprintf(p->why, sizeof(p->why), "%snot known: %s", elsewhere,
-			 hardware == ORI_FACT_UNKNOWN ? "the hardware" : "the settings");
 	} else if (sum.failed > 0) {
 		p->verdict = ORIEL_VERDICT_FAIL;
 		snprintf(p->why, sizeof(p->why), "%slacks: %s", elsewhere, sum.failed_names);
-	} else if (sum.unknown > 0) {
+	} else if (hardware == ORI_FACT_UNKNOWN || allowed == ORI_FACT_UNKNOWN || sum.unknown) {
 		p->verdict = ORIEL_VERDICT_UNKNOWN;
-		snprintf(p->why, sizeof(p->why), "%snot known: %s", elsewhere, sum.unknown_names);
+		snprintf(p->why, sizeof(p->why), "%snot known: %s", elsewhere,
+			 sum.unknown                    ? sum.unknown_names
+			 : hardware == ORI_FACT_UNKNOWN ? "the hardware"
+							: "the settings");
 	} else {
 		p->verdict = ORIEL_VERDICT_PASS;
 		snprintf(p->why, sizeof(p->why), "%s%s%s",

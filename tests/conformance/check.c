@@ -11,6 +11,7 @@
 /* Is this failure one of the first, that are shown? */
 static bool rank_fail(struct rank *r)
 {
+	__atomic_fetch_add(&r->told, 1, __ATOMIC_RELAXED);
 	return __atomic_fetch_add(&r->failures, 1, __ATOMIC_RELAXED) < FAILURES_SHOWN;
 }
 

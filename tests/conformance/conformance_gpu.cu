@@ -389,7 +389,7 @@ int main(int argc, char **argv)
 	static const struct suite *const suites[] = {
 		&data_suite,    &signal_suite,  &order_suite,      &barrier_suite, &team_suite,
 		&counter_suite, &channel_suite, &ll_suite,         &ll128_suite,   &replay_suite,
-		&fault_suite,   &stuck_suite,   &stuck_host_suite,
+		&fault_suite,   &stuck_suite,   &stuck_host_suite, &lie_suite,
 	};
 	static const struct face face = {suites,         sizeof(suites) / sizeof(suites[0]),
 					 ORIEL_COMM_GPU, ORIEL_WINDOW_DEVICE,

@@ -45,6 +45,7 @@ struct rank {
 	const char *suite;
 	const char *name;
 	uint32_t failures; /* of the running case; raised by any thread */
+	uint32_t told;     /* of those, by this process */
 
 	struct gpu *gpu;   /* NULL where cases run on CPUs */
 	struct desk *desk; /* in kernels: what the host serves; kernels.h */
@@ -65,6 +66,10 @@ enum case_flags {
 	IN_ROUNDS = 128,       /* one launch for each round; on a GPU launches of one graph */
 	IN_STREAMS = 256,      /* STREAMS launches at once */
 };
+
+/* That many claims do not hold, and the case passes if they are told; it runs only if named. */
+#define TELLS_BITS 16
+#define TELLS(count) ((count) << TELLS_BITS)
 
 #define STREAMS 4u
 
@@ -106,8 +111,9 @@ int conformance_main(int argc, char **argv, const struct face *face);
 	}
 
 extern const struct suite barrier_suite, channel_suite, connect_suite, counter_suite, data_suite,
-	fault_suite, host_suite, ll_suite, ll128_suite, order_suite, region_suite, replay_suite,
-	signal_suite, stuck_host_suite, stuck_suite, team_suite, topo_suite, window_suite;
+	fault_suite, host_suite, ll_suite, ll128_suite, lie_suite, order_suite, region_suite,
+	replay_suite, signal_suite, stuck_host_suite, stuck_suite, team_suite, topo_suite,
+	window_suite;
 
 /* 64 KiB, 4 channels of 4 KiB, defaults. */
 extern const struct oriel_window_attr small_window;

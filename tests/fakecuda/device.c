@@ -370,6 +370,8 @@ CUresult cuStreamSynchronize(CUstream stream)
 	return may_wait(stream) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+#define COPY_WORDS 4096u /* bytes at most that are copied by the word */
+
 static atomic_ullong copied;
 
 uint64_t fakecuda_copied(void)
@@ -377,15 +379,19 @@ uint64_t fakecuda_copied(void)
 	return atomic_load(&copied);
 }
 
-/* An aligned word at once, for kernels may look at it. */
+/* Aligned words at once: kernels may look at them, and change them. */
 static void copy(CUdeviceptr to, CUdeviceptr from, size_t length)
 {
-	if (length == 8 && (to | from) % 8 == 0)
-		__atomic_store_n((uint64_t *)to,
-				 __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE),
-				 __ATOMIC_RELEASE);
-	else
+	size_t i;
+
+	if (length > COPY_WORDS || (to | from | length) % 8 != 0) {
 		memcpy((void *)to, (const void *)from, length);
+		return;
+	}
+	for (i = 0; i < length; i += 8)
+		__atomic_store_n((uint64_t *)(to + i),
+				 __atomic_load_n((const uint64_t *)(from + i), __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream stream)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claims that do not hold: each is found, and told once, wherever the case runs. */
+#include "harness.h"
+
+CASE void wrong_claims_are_told(struct rank *r)
+{
+	CHECK(r, r->rank == r->size);
+	CHECK_EQ(r, r->size + 7, r->size);
+	CHECK_STATUS(r, ORIEL_ERR_RANGE, ORIEL_ERR_TIMEOUT);
+	CHECK_POSTED(r, (int64_t)ORIEL_ERR_RANGE);
+	CHECK(r, r->rank < r->size);
+}
+
+CASE void lie_in_fork(struct rank *r, unsigned index, void *context)
+{
+	(void)context;
+	CHECK_EQ(r, index, 1);
+}
+
+CASE void wrong_claims_of_forks_are_told(struct rank *r)
+{
+	rank_fork(r, 2, lie_in_fork, NULL);
+}
+
+/* What a peer has not put is not there. */
+CASE void missing_bytes_are_told(struct rank *r)
+{
+	RANK_ARRAY(r, char, block, 64);
+
+	group_fill(r->group, block, 64, r->rank);
+	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 0, block, 63));
+	rank_settle(r);
+	CHECK_EQ(r, wrong(r->base, 63, rank_prev(r)), 0);
+	CHECK_EQ(r, wrong(r->base, 64, rank_prev(r)), 0);
+}
+
+#define LIE_CASES(ROW)                                         \
+	ROW(wrong_claims_are_told, NULL, 1, TELLS(4))          \
+	ROW(wrong_claims_of_forks_are_told, NULL, 1, TELLS(1)) \
+	ROW(missing_bytes_are_told, NULL, 1, TELLS(1))
+
+#define LIE_FORKS(ROW) ROW(lie_in_fork)
+
+DEVICE_SUITE(lie, LIE_CASES, LIE_FORKS, NULL);
