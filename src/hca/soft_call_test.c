@@ -167,6 +167,42 @@ static void test_receives_are_kept_up_to_their_number(void **state)
 	duo_close(&d);
 }
 
+/* Also where its CQEs are late, and nothing else there is. */
+static void test_receives_may_have_a_cq_of_their_own(void **state)
+{
+	struct ori_hca_cq_attr cq = {.depth = CALL_DEPTH};
+	struct ori_hca_qp_attr qp = {.depth = CALL_DEPTH, .receives = 1};
+	struct ori_hca_cq *send_cq;
+	struct ori_hca_wr wr;
+	struct ori_hca_wc wc;
+	struct duo d;
+	uint32_t cqn;
+
+	(void)state;
+	duo_open(&d, "late_cqe=1ms");
+	ori_hca_soft_ops.destroy_qp(d.b.qp);
+	assert_int_equal(ori_hca_soft_ops.create_cq(d.b.hca, &cq, &send_cq, &cqn), ORIEL_OK);
+	qp.send_cq = send_cq;
+	qp.receive_cq = d.b.cq;
+	assert_int_equal(ori_hca_soft_ops.create_qp(d.b.hca, &qp, &d.b.qp, &d.b.address), ORIEL_OK);
+	ori_hca_soft_ops.destroy_qp(d.a.qp);
+	ori_hca_soft_ops.destroy_cq(d.a.cq);
+	end_open_qp(&d.a, CALL_DEPTH, CALL_DEPTH);
+	duo_join(&d);
+	assert_int_equal(ori_hca_soft_ops.post_receives(d.b.qp, 1), ORIEL_OK);
+	wr = call_wr(&d.a, &d.b, ORI_HCA_WRITE_IMM, 0, 0, 8);
+	wr.immediate = 17;
+	end_post(&d.a, &wr, 1);
+	end_next(&d.b, &wc);
+	assert_int_equal(wc.immediate, 17);
+	end_expect(&d.a, 0);
+	ori_hca_soft_ops.destroy_qp(d.b.qp);
+	ori_hca_soft_ops.destroy_cq(send_cq);
+	ori_hca_soft_ops.destroy_cq(d.b.cq);
+	end_open_qp(&d.b, CALL_DEPTH, CALL_DEPTH);
+	duo_close(&d);
+}
+
 /* Two QPs of 16 with a CQ of 16 that nobody polls. */
 static void test_a_cq_that_nobody_polls_is_overrun(void **state)
 {
@@ -301,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_a_fence_waits_for_reads),
 		cmocka_unit_test(test_a_peer_without_receives_is_given_up_at_last),
 		cmocka_unit_test(test_receives_are_kept_up_to_their_number),
+		cmocka_unit_test(test_receives_may_have_a_cq_of_their_own),
 		cmocka_unit_test(test_a_cq_that_nobody_polls_is_overrun),
 		cmocka_unit_test(test_completions_of_a_qp_go_with_it),
 		cmocka_unit_test(test_what_makes_no_sense_is_refused),

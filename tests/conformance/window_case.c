@@ -12,6 +12,8 @@ static struct oriel_window *open_window(struct rank *r, const struct oriel_windo
 {
 	struct oriel_window *window = NULL;
 
+	/* Not the handle of a window that is gone: a case goes on after a failure. */
+	*dev = (struct oriel_dev_window){0};
 	if (CHECK_OK(r, oriel_window_create(r->comm, attr, &window)))
 		CHECK_OK(r, oriel_window_device(window, dev));
 	return window;
