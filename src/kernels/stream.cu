@@ -27,16 +27,16 @@ STREAM_KERNEL stream_put(struct oriel_dev_window w, struct ori_kernel_call c)
 {
 	struct oriel_dev_group g = STREAM_BLOCK;
 
-	oriel_dev_wait_local(&w, g, c.peer,
-			     oriel_dev_put(&w, g, c.peer, c.at, c.memory, c.length), 0);
+	oriel_dev_wait_local(&w, g, c.peer, oriel_dev_put(&w, g, c.peer, c.at, c.memory, c.length),
+			     0);
 }
 
 STREAM_KERNEL stream_get(struct oriel_dev_window w, struct ori_kernel_call c)
 {
 	struct oriel_dev_group g = STREAM_BLOCK;
 
-	oriel_dev_wait_local(&w, g, c.peer,
-			     oriel_dev_get(&w, g, c.peer, c.at, c.memory, c.length), 0);
+	oriel_dev_wait_local(&w, g, c.peer, oriel_dev_get(&w, g, c.peer, c.at, c.memory, c.length),
+			     0);
 }
 
 STREAM_KERNEL stream_put_signal(struct oriel_dev_window w, struct ori_kernel_call c)
@@ -73,8 +73,8 @@ STREAM_KERNEL stream_fetch_add(struct oriel_dev_window w, struct ori_kernel_call
 
 STREAM_KERNEL stream_wait_counter(struct oriel_dev_window w, struct ori_kernel_call c)
 {
-	oriel_dev_wait_counter(&w, oriel_dev_thread(), c.peer, c.counter,
-			       (enum oriel_compare)c.op, c.value, 0);
+	oriel_dev_wait_counter(&w, oriel_dev_thread(), c.peer, c.counter, (enum oriel_compare)c.op,
+			       c.value, 0);
 }
 
 STREAM_KERNEL stream_read_signal(struct oriel_dev_window w, struct ori_kernel_call c)
