@@ -196,8 +196,8 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 				(struct ori_host_gpu){.uuid = {1},
 						      .pci = "0000:01:00.0",
 						      .count = 2,
-						      .fabric = {n == 9 ? ORI_FABRIC_READY
-									: ORI_FABRIC_LOCAL},
+						      .fabric.state = n == 9 ? ORI_FABRIC_READY
+									     : ORI_FABRIC_LOCAL,
 						      .reach = {{{1}, n == 7 ? 7 : 0}, {{2}, 1}}};
 		host.gpu.fabric.cluster[3] = n == 9 ? 5 : 0;
 		if (i == 1)

@@ -173,7 +173,11 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *pla
 						struct oriel_dev_waiter *waiter,
 						struct oriel_dev_aim *aim)
 {
-	uint64_t value[ORIEL_LL_BATCH] = {0, 0, 0, 0};
+#ifdef __CUDA_ARCH__
+	uint64_t value[ORIEL_LL_BATCH];
+#else
+	uint64_t value[ORIEL_LL_BATCH] = {0}; /* gcc cannot tell that all are read first */
+#endif
 	enum oriel_status status;
 	bool has_come;
 	uint32_t k;
