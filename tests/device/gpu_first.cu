@@ -856,6 +856,8 @@ int main(int argc, char **argv)
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	/* And so would kernels of several ranks in one queue of one GPU. */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+	/* What has held is seen, also of one that is ended from outside. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc < 2)
 		return run_process() ? 1 : 0;
 	return run_threads((unsigned)atoi(argv[1]), argc > 2 ? (unsigned)atoi(argv[2]) : 1) ? 1 : 0;
