@@ -414,6 +414,7 @@ static void test_graph(struct rank *r)
 	for (int i = 0; i < 10; i++)
 		must_cuda(r, "graph", cudaGraphLaunch(executable, r->stream));
 	finish(r, "a graph can be launched again and again", 40960ull * (r->size - 1));
+	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 	must_cuda(r, "graph", cudaGraphExecDestroy(executable));
 	must_cuda(r, "graph", cudaGraphDestroy(graph));
 }
@@ -550,6 +551,8 @@ static void test_stream_graph(struct rank *r)
 		printf("     %.1f us for each round in a graph\n", (now_us() - start) / replays);
 	finish_rounds(r, "and as often as the graph is launched that has captured them",
 		      (uint64_t)replays, (uint64_t)replays * 4096 * (r->size > 1 ? 3 : 2));
+	/* What frees and allocates waits for kernels of all ranks of the GPU, see docs/rdma.md. */
+	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 	must_cuda(r, "graph", cudaGraphExecDestroy(executable));
 	must_cuda(r, "graph", cudaGraphDestroy(graph));
 }
