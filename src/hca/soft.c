@@ -63,10 +63,20 @@ static void soft_close(struct ori_hca *hca)
 	ori_soft_engine_unref(e);
 }
 
-/* No lock: there is nothing yet that the engine could look at. */
 static enum oriel_status soft_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
 {
-	return ori_soft_far_open(gpu, &to_node(hca)->far);
+	struct soft_node *node = to_node(hca);
+	struct soft_far *far;
+	enum oriel_status status;
+
+	status = ori_soft_far_open(gpu, &far);
+	if (status != ORIEL_OK)
+		return status;
+	/* The engine asks how long it may nap. */
+	ori_soft_engine_lock(node->engine);
+	node->far = far;
+	ori_soft_engine_unlock(node->engine);
+	return ORIEL_OK;
 }
 
 static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
