@@ -18,11 +18,18 @@ struct ori_cuda ori_cuda;
 static char cuda_why_not[256];
 
 /* @function is the address of a function pointer, which ISO C keeps apart from void *. */
-static bool cuda_find(void *library, const char *name, void *function)
+static void *cuda_try(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
 
 	memcpy(function, &symbol, sizeof(symbol));
+	return symbol;
+}
+
+static bool cuda_find(void *library, const char *name, void *function)
+{
+	void *symbol = cuda_try(library, name, function);
+
 	if (!symbol)
 		snprintf(cuda_why_not, sizeof(cuda_why_not),
 			 CUDA_LIBRARY " has no %s: the driver is too old", name);
@@ -57,7 +64,10 @@ static void cuda_load(void)
 #define CUDA_FIND(call)                                                   \
 	if (!cuda_find(library, CUDA_TEXT(call), (void *)&ori_cuda.call)) \
 		return;
+#define CUDA_TRY(call) (void)cuda_try(library, CUDA_TEXT(call), (void *)&ori_cuda.call);
 	ORI_CUDA_CALLS(CUDA_FIND)
+	ORI_CUDA_OPTIONAL(CUDA_TRY)
+#undef CUDA_TRY
 #undef CUDA_FIND
 #undef CUDA_TEXT
 	result = ori_cuda.cuInit(0);
