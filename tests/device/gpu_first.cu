@@ -639,6 +639,31 @@ static void open_window(struct rank *r, uint64_t timeout_ns)
 	must(r, "oriel_window_device", oriel_window_device(r->window, &r->dev));
 }
 
+/*
+ * Each kernel once, with a window that all operations refuse: what a first launch
+ * sets up (local memory, say) may have to wait for the kernels that run on the GPU,
+ * and those of another rank there would wait for this one.
+ */
+static void warm_up(struct rank *r)
+{
+	struct oriel_dev_window closed = r->dev;
+
+	closed.magic = 0;
+	closed.ranks = 1;
+	put_signal_kernel<<<1, THREADS, 0, r->stream>>>(closed, r->scratch, 8, 0, r->report);
+	barrier_kernel<<<1, THREADS, 0, r->stream>>>(closed, 0, r->report);
+	get_kernel<<<1, THREADS, 0, r->stream>>>(closed, r->scratch, 0, r->report);
+	atomic_kernel<<<1, THREADS, 0, r->stream>>>(closed, r->scratch, r->report);
+	channel_kernel<<<2, THREADS, 0, r->stream>>>(closed, r->scratch, 8, 1, r->report);
+	refused_kernel<<<1, 1, 0, r->stream>>>(closed, r->scratch, r->report);
+	stuck_kernel<<<1, 1, 0, r->stream>>>(closed, r->report);
+	gather_kernel<<<1, 1, 0, r->stream>>>(closed, r->report);
+	forever_kernel<<<1, 1, 0, r->stream>>>(closed, r->report);
+	must_cuda(r, "warm up", cudaGetLastError());
+	must_cuda(r, "warm up", cudaStreamSynchronize(r->stream));
+	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
+}
+
 static void close_window(struct rank *r)
 {
 	oriel_window_destroy(r->window);
@@ -767,6 +792,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 
 	open_window(&r, LONG_NS);
 	print_peers(&r);
+	warm_up(&r);
 	test_put_signal(&r, "put_signal brings all bytes");
 	test_barrier(&r);
 	test_get(&r);
