@@ -282,4 +282,11 @@ const struct ori_hca_ops *ori_hca_verbs(void);
 /* Those of them that are ConnectX; NULL without infiniband/mlx5dv.h. See hca/mlx5.h. */
 const struct ori_hca_ops *ori_hca_mlx5(void);
 
+/*
+ * Of both, the one for what @config, text for their open(), means with @gpu, or NULL
+ * for none: mlx5 where rings can be posted to, so that a setting that asks for more
+ * than there is fails at open(). NULL: the library was built with neither.
+ */
+const struct ori_hca_ops *ori_hca_choose(const char *config, const struct ori_gpu *gpu);
+
 #endif
