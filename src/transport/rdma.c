@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "transport/rdma_kernel.h"
+#include "transport/rdma_pulse.h"
 
 #define RDMA_DEPTH 1024u
-#define RDMA_PULSE_DEPTH 16u
 #define RDMA_DOORBELL_AT 0x800u /* of the first slot in a doorbell page */
 #define RDMA_PAGE 4096u
 #define RDMA_SLOTS ((RDMA_PAGE - RDMA_DOORBELL_AT) / sizeof(uint64_t))
@@ -67,7 +67,7 @@ struct ori_rdma_link {
 	struct rdma_queue main;
 	struct rdma_queue companion;
 	struct rdma_queue responder;
-	struct rdma_queue pulse;
+	struct ori_rdma_pulse pulse;
 	struct rdma_queue kernel;
 	struct rdma_queue kernel_companion;
 	struct rdma_queue kernel_responder;
@@ -538,7 +538,7 @@ enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma
 	assert(!link->main.dev);
 	status = rdma_open_queues(r, NULL, depth, &link->main, &link->companion, &link->responder);
 	if (status == ORIEL_OK)
-		status = rdma_open_queue(r, NULL, &link->pulse, RDMA_PULSE_DEPTH, false);
+		status = ori_rdma_pulse_open(r->ops, r->hca, &link->pulse);
 	if (status == ORIEL_OK && link->cell)
 		status = rdma_open_queues(r, r->gpu, depth, &link->kernel, &link->kernel_companion,
 					  &link->kernel_responder);
@@ -552,14 +552,23 @@ enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_connect_queue(struct rdma_rail *r, struct rdma_queue *q,
-					    const struct ori_hca_qp_address *adapter, uint32_t qpn,
-					    uint32_t psn)
+/* The queue with @qpn and @psn of @adapter. */
+static struct ori_hca_qp_address rdma_address(const struct ori_hca_qp_address *adapter,
+					      uint32_t qpn, uint32_t psn)
 {
 	struct ori_hca_qp_address address = *adapter;
 
 	address.qpn = qpn;
 	address.psn = psn;
+	return address;
+}
+
+static enum oriel_status rdma_connect_queue(struct rdma_rail *r, struct rdma_queue *q,
+					    const struct ori_hca_qp_address *adapter, uint32_t qpn,
+					    uint32_t psn)
+{
+	struct ori_hca_qp_address address = rdma_address(adapter, qpn, psn);
+
 	return r->ops->connect_qp(q->qp, &address);
 }
 
@@ -567,12 +576,12 @@ enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
 					const struct ori_hca_qp_address *adapter,
 					const struct ori_rdma_end *end)
 {
+	struct ori_hca_qp_address pulse = rdma_address(adapter, end->pulse_qpn, end->pulse_psn);
 	enum oriel_status status;
 
 	status = rdma_connect_queue(link->rail, &link->main, adapter, end->main_qpn, end->main_psn);
 	if (status == ORIEL_OK)
-		status = rdma_connect_queue(link->rail, &link->pulse, adapter, end->pulse_qpn,
-					    end->pulse_psn);
+		status = ori_rdma_pulse_connect(&link->pulse, &pulse);
 	if (status != ORIEL_OK || !link->cell || !end->kernel_qpn)
 		return status;
 	status = rdma_connect_queue(link->rail, &link->kernel, adapter, end->kernel_qpn,
@@ -625,9 +634,10 @@ enum oriel_status ori_rdma_link_read_kernel(const struct ori_rdma_link *link, un
 			      sizeof(*copy));
 }
 
-struct oriel_mlx5_queue *ori_rdma_link_pulse(const struct ori_rdma_link *link)
+struct ori_rdma_pulse *ori_rdma_link_pulse(const struct ori_rdma_link *link)
 {
-	return link->pulse.dev;
+	/* Its state is the watcher's, who has no more than a borrowed link. */
+	return (struct ori_rdma_pulse *)&link->pulse;
 }
 
 void ori_rdma_link_close(struct ori_rdma_link *link)
@@ -636,7 +646,7 @@ void ori_rdma_link_close(struct ori_rdma_link *link)
 	rdma_close_queue(link->rail, &link->companion);
 	rdma_close_queue(link->rail, &link->responder);
 	rdma_close_queue(link->rail, &link->main);
-	rdma_close_queue(link->rail, &link->pulse);
+	ori_rdma_pulse_close(&link->pulse);
 	if (!link->cell)
 		return;
 	if (link->has_kernel)

@@ -107,12 +107,10 @@ const struct oriel_dev_link *ori_rdma_link_kernel(const struct ori_rdma_link *li
 enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link);
 
 /*
- * A shallow queue to the same peer for the host alone: it still works when the
- * main queue has failed, is full, or cannot be posted to from here. For a link
- * that is ready.
+ * A link that is ready has one more queue to its peer, shallow and for the host
+ * alone, which posts by calls: it still works when the main queue has failed, is
+ * full, or cannot be posted to from here.
  */
-struct oriel_mlx5_queue *ori_rdma_link_pulse(const struct ori_rdma_link *link);
-
 #define ORI_RDMA_PIECE 24u /* bytes at most */
 
 struct ori_rdma_piece {
