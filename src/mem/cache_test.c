@@ -295,6 +295,11 @@ static void test_short_entries_do_not_hide_a_long_one(void **state)
 	found = ref(f, 149 * PAGE, 2 * PAGE);
 	assert_ptr_not_equal(found.registration, longest.registration);
 	unref(f, found);
+	unref(f, inner[0]);
+	inner[0] = ref(f, 160 * PAGE, PAGE);
+	found = ref(f, 120 * PAGE, 10 * PAGE);
+	assert_ptr_equal(found.registration, longest.registration);
+	unref(f, found);
 	for (i = 0; i < 8; i++)
 		unref(f, inner[i]);
 	unref(f, longest);
