@@ -105,6 +105,7 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.grant = ori_gpu_grant,
 	.export_mapped = ori_gpu_export_mapped,
 	.export_handle = ori_gpu_export_handle,
+	.export_dmabuf = ori_gpu_export_dmabuf,
 	.open_handle = ori_gpu_open_handle,
 	.close_handle = ori_gpu_close_handle,
 	.pin = ori_gpu_pin,
