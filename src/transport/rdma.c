@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "transport/rdma_kernel.h"
+#include "transport/rdma_memory.h"
 #include "transport/rdma_pulse.h"
 
 #define RDMA_DEPTH 1024u
@@ -39,11 +40,8 @@ struct ori_rdma {
 	struct ori_rdma_cells cells; /* memory of the GPU for links */
 	struct ori_rdma_attr attr;   /* without defaults */
 	struct oriel_dev_keys whole_lkeys;
+	struct ori_memory *memory;
 	struct rdma_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
-};
-
-struct ori_rdma_mr {
-	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
 };
 
 /* One queue pair with its completion queue and rings. */
@@ -160,6 +158,21 @@ static void rdma_close_rail(struct rdma_rail *r)
 	free(r->sink);
 }
 
+static enum oriel_status rdma_open_memory(struct ori_rdma *r)
+{
+	struct ori_memory_attr attr = {
+		.ops = r->attr.hca,
+		.rails = r->attr.rails,
+		.is_whole = true,
+		.gpu = r->attr.gpu,
+	};
+	unsigned rail;
+
+	for (rail = 0; rail < r->attr.rails; rail++)
+		attr.hcas[rail] = r->rails[rail].hca;
+	return ori_memory_open(&attr, &r->memory);
+}
+
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
 {
 	struct ori_rdma *r = calloc(1, sizeof(*r));
@@ -179,6 +192,9 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 		if (status != ORIEL_OK)
 			goto err_close_rails;
 	}
+	status = rdma_open_memory(r);
+	if (status != ORIEL_OK)
+		goto err_close_rails;
 	*rdma = r;
 	return ORIEL_OK;
 
@@ -195,6 +211,7 @@ void ori_rdma_close(struct ori_rdma *r)
 
 	if (!r)
 		return;
+	ori_memory_close(r->memory);
 	for (rail = 0; rail < r->attr.rails; rail++)
 		rdma_close_rail(&r->rails[rail]);
 	ori_rdma_cells_close(&r->cells);
@@ -212,32 +229,10 @@ void ori_rdma_caps(const struct ori_rdma *r, unsigned rail, struct ori_hca_caps 
 }
 
 enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t length,
-				    struct ori_rdma_mr **out, struct oriel_dev_keys *rkeys)
+				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
+				    struct oriel_dev_keys *rkeys)
 {
-	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
-	struct oriel_dev_keys found = {{0}};
-	struct ori_hca_keys keys;
-	enum oriel_status status;
-	unsigned rail;
-
-	if (!mr)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
-	for (rail = 0; rail < r->attr.rails; rail++) {
-		status = r->rails[rail].ops->register_memory(r->rails[rail].hca, address, length, 0,
-							     ORI_HCA_LOCAL_WRITE |
-								     ORI_HCA_REMOTE_WRITE |
-								     ORI_HCA_REMOTE_READ |
-								     ORI_HCA_REMOTE_ATOMIC,
-							     &mr->of[rail], &keys);
-		if (status != ORIEL_OK) {
-			ori_rdma_unregister(r, mr);
-			return status;
-		}
-		found.rail[rail] = keys.rkey;
-	}
-	*rkeys = found;
-	*out = mr;
-	return ORIEL_OK;
+	return ori_memory_register(r->memory, address, length, use, mr, rkeys);
 }
 
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
@@ -247,12 +242,7 @@ const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
 
 void ori_rdma_unregister(struct ori_rdma *r, struct ori_rdma_mr *mr)
 {
-	unsigned rail;
-
-	for (rail = 0; rail < r->attr.rails; rail++)
-		if (mr->of[rail])
-			r->rails[rail].ops->unregister_memory(mr->of[rail]);
-	free(mr);
+	ori_memory_unregister(r->memory, mr);
 }
 
 enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_rdma_event *event)

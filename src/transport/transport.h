@@ -36,9 +36,18 @@ void ori_rdma_close(struct ori_rdma *rdma);
 unsigned ori_rdma_rails(const struct ori_rdma *rdma);
 void ori_rdma_caps(const struct ori_rdma *rdma, unsigned rail, struct ori_hca_caps *caps);
 
-/* Known to the wire from address 0 on, for all that a link of any rail may do with memory. */
+enum ori_rdma_use {
+	ORI_RDMA_OWN,    /* what is posted here names it */
+	ORI_RDMA_SHARED, /* peers do so as well */
+};
+
+/*
+ * For all rails. The wire knows the first byte by the place that @address has in
+ * its page: whole pages begin at 0.
+ */
 enum oriel_status ori_rdma_register(struct ori_rdma *rdma, void *address, size_t length,
-				    struct ori_rdma_mr **mr, struct oriel_dev_keys *rkeys);
+				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
+				    struct oriel_dev_keys *rkeys);
 void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_rdma_mr *mr);
 
 /* lkeys of all memory of this process, at its own addresses: sources and results. */
