@@ -36,7 +36,7 @@ static_assert(sizeof(struct verbs_address) == ORI_HCA_ADDRESS, "goes over the wi
 /* What the settings ORIEL_IB_... say. */
 struct verbs_settings {
 	int gid_index; /* -1: chosen */
-	uint8_t traffic_class, service_level, timeout, retry;
+	uint8_t traffic_class, service_level, timeout, retry, rnr_retry;
 	uint32_t mtu; /* in bytes, at most */
 };
 

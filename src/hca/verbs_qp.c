@@ -9,7 +9,6 @@
 #include "hca/verbs.h"
 
 #define QP_MIN_RNR_TIMER 12u /* 0.64 ms until a peer without a receive is asked again */
-#define QP_RNR_RETRY 7u      /* for ever */
 #define QP_HOP_LIMIT 255u
 #define QP_PSN_MASK 0x00ffffffu
 
@@ -301,7 +300,7 @@ static enum oriel_status qp_send_to(struct verbs_qp *qp, const struct ori_hca_qp
 		.max_rd_atomic = (uint8_t)qp_least(reads, 255),
 		.timeout = d->settings.timeout,
 		.retry_cnt = d->settings.retry,
-		.rnr_retry = QP_RNR_RETRY,
+		.rnr_retry = d->settings.rnr_retry,
 	};
 
 	return qp_move(qp, &attr,
