@@ -81,7 +81,8 @@ enum oriel_status ori_pulse_open(struct oriel_comm *comm)
 		goto err_free_pulse;
 	}
 	memset(pulse->box, 0, length);
-	status = ori_rdma_register(comm->rdma, pulse->box, length, &pulse->mr, &pulse->rkeys);
+	status = ori_rdma_register(comm->rdma, pulse->box, length, ORI_RDMA_SHARED, &pulse->mr,
+				   &pulse->rkeys);
 	if (status != ORIEL_OK)
 		goto err_free_box;
 	comm->pulse = pulse;

@@ -38,6 +38,7 @@ struct ori_hca_caps {
 	uint64_t first;             /* index that queues begin with; 0 but in tests of wraps */
 	bool reads_rings;           /* queues may have a ring */
 	bool owns_rings;            /* ... which is its own: attributes say has_own_ring */
+	bool reaches_all;           /* ORI_HCA_ANY_MEMORY of all addresses is one registration */
 	bool takes_posts;           /* queues may have none: post() and poll() */
 	bool has_wait;              /* the companion QP may WAIT on a CQ */
 	bool is_atomic_host_endian; /* results of 8-byte atomics */
@@ -278,6 +279,8 @@ extern const struct ori_hca_ops ori_hca_soft_ops;
 
 /* Adapters of this machine; NULL if the library was built without infiniband/verbs.h. */
 const struct ori_hca_ops *ori_hca_verbs(void);
+/* Ports that rails of its open() with @config may be; 0: none, no library, or no such text. */
+unsigned ori_hca_verbs_ports(const char *config);
 
 /* Those of them that are ConnectX; NULL without infiniband/mlx5dv.h. See hca/mlx5.h. */
 const struct ori_hca_ops *ori_hca_mlx5(void);

@@ -120,6 +120,7 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.max_rd_atomic = (uint32_t)d->verbs.attr.max_qp_rd_atom,
 		.reads_rings = has_rings,
 		.owns_rings = has_rings,
+		.reaches_all = has_rings,
 		.takes_posts = true,
 		.has_wait = d->report.has_wait,
 		/* By calls they always are; rings have them as the adapter does. */

@@ -144,7 +144,7 @@ static enum oriel_status connect_send(struct mlx5_qp *qp, const struct ori_hca_q
 		.send_psn = qp->psn,
 		.max_rd_atomic = connect_reads(reads),
 		.retry_count = d->settings.retry,
-		.rnr_retry = VERBS_RNR_RETRY,
+		.rnr_retry = d->settings.rnr_retry,
 		.ack_timeout = d->settings.timeout,
 	};
 	uint8_t in[ORI_PRM_MODIFY_LENGTH];

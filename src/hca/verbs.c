@@ -102,6 +102,8 @@ static enum oriel_status verbs_read_settings(struct verbs_settings *s)
 	if (st == ORIEL_OK)
 		st = verbs_read_byte(ORI_SETTING_IB_RETRY, 7, &s->retry);
 	if (st == ORIEL_OK)
+		st = verbs_read_byte(ORI_SETTING_IB_RNR_RETRY, 7, &s->rnr_retry);
+	if (st == ORIEL_OK)
 		st = ori_setting_unsigned(ORI_SETTING_IB_MTU, 4096, &number);
 	s->mtu = (uint32_t)number;
 	return st;
@@ -345,6 +347,23 @@ static enum oriel_status verbs_open_one(struct verbs_device *d, const struct ver
 	return st;
 }
 
+unsigned ori_hca_verbs_ports(const char *config)
+{
+	struct verbs_candidate found[VERBS_CANDIDATES];
+	struct ibv_device **list = NULL;
+	struct verbs_wish wish = {.kind = &verbs_kind_any};
+	unsigned count = 0;
+
+	if (verbs_parse(config, &wish) == ORIEL_OK && ori_ibverbs_open() == ORIEL_OK)
+		list = ori_ibverbs.get_device_list(NULL);
+	if (list) {
+		count = verbs_find(list, &wish, found);
+		ori_ibverbs.free_device_list(list);
+	}
+	ori_error_clear();
+	return count;
+}
+
 enum oriel_status ori_verbs_device_open(struct verbs_device *d, const char *config, unsigned rail,
 					const struct verbs_kind *kind)
 {
@@ -436,11 +455,19 @@ static enum oriel_status verbs_doorbell_page(struct ori_hca *hca, void **page)
 			((struct verbs_device *)hca)->name);
 }
 
+/* Its memory is registered as what it is: see register_dmabuf(). */
+static enum oriel_status verbs_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
+{
+	(void)hca, (void)gpu;
+	return ORIEL_OK;
+}
+
 static const struct ori_hca_ops verbs_ops = {
 	.kind = "verbs",
 	.open = verbs_open,
 	.close = verbs_close,
 	.caps = verbs_caps,
+	.use_gpu = verbs_use_gpu,
 	.describe = ori_verbs_describe,
 	.register_memory = ori_verbs_register,
 	.register_dmabuf = ori_verbs_register_dmabuf,

@@ -36,7 +36,7 @@ static_assert(sizeof(struct verbs_address) == ORI_HCA_ADDRESS, "goes over the wi
 /* What the settings ORIEL_IB_... say. */
 struct verbs_settings {
 	int gid_index; /* -1: chosen */
-	uint8_t traffic_class, service_level, timeout, retry;
+	uint8_t traffic_class, service_level, timeout, retry, rnr_retry;
 	uint32_t mtu; /* in bytes, at most */
 };
 
@@ -142,7 +142,6 @@ enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
 struct ibv_ah_attr ori_verbs_way(const struct verbs_device *d, const struct verbs_address *at);
 
 #define VERBS_MIN_RNR_TIMER 12u /* 0.64 ms until a peer without a receive is asked again */
-#define VERBS_RNR_RETRY 7u      /* for ever */
 
 enum oriel_status ori_verbs_post(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
 				 unsigned count, unsigned *posted);

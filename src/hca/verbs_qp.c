@@ -328,7 +328,7 @@ static enum oriel_status qp_send_to(struct verbs_qp *qp, const struct ori_hca_qp
 		.max_rd_atomic = (uint8_t)qp_least(reads, 255),
 		.timeout = d->settings.timeout,
 		.retry_cnt = d->settings.retry,
-		.rnr_retry = VERBS_RNR_RETRY,
+		.rnr_retry = d->settings.rnr_retry,
 	};
 
 	return qp_move(qp, &attr,

@@ -48,7 +48,8 @@ static inline void side_open(struct side *s, const char *config, unsigned peer, 
 	assert_non_null(s->memory);
 	memset(s->memory, 0, LENGTH);
 	assert_int_equal(ori_rdma_open(&attr, &s->rdma), ORIEL_OK);
-	assert_int_equal(ori_rdma_register(s->rdma, s->memory, LENGTH, &s->mr, &s->rkeys),
+	assert_int_equal(ori_rdma_register(s->rdma, s->memory, LENGTH, ORI_RDMA_SHARED, &s->mr,
+					   &s->rkeys),
 			 ORIEL_OK);
 	s->rail = rails - 1;
 	ori_rdma_describe(s->rdma, s->rail, &s->adapter);

@@ -6,9 +6,10 @@
 
 #include "base/error.h"
 #include "transport/rdma_kernel.h"
+#include "transport/rdma_memory.h"
+#include "transport/rdma_pulse.h"
 
 #define RDMA_DEPTH 1024u
-#define RDMA_PULSE_DEPTH 16u
 #define RDMA_DOORBELL_AT 0x800u /* of the first slot in a doorbell page */
 #define RDMA_PAGE 4096u
 #define RDMA_SLOTS ((RDMA_PAGE - RDMA_DOORBELL_AT) / sizeof(uint64_t))
@@ -39,11 +40,8 @@ struct ori_rdma {
 	struct ori_rdma_cells cells; /* memory of the GPU for links */
 	struct ori_rdma_attr attr;   /* without defaults */
 	struct oriel_dev_keys whole_lkeys;
+	struct ori_memory *memory;
 	struct rdma_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
-};
-
-struct ori_rdma_mr {
-	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
 };
 
 /* One queue pair with its completion queue and rings. */
@@ -67,7 +65,7 @@ struct ori_rdma_link {
 	struct rdma_queue main;
 	struct rdma_queue companion;
 	struct rdma_queue responder;
-	struct rdma_queue pulse;
+	struct ori_rdma_pulse pulse;
 	struct rdma_queue kernel;
 	struct rdma_queue kernel_companion;
 	struct rdma_queue kernel_responder;
@@ -161,6 +159,21 @@ static void rdma_close_rail(struct rdma_rail *r)
 	free(r->sink);
 }
 
+static enum oriel_status rdma_open_memory(struct ori_rdma *r)
+{
+	struct ori_memory_attr attr = {
+		.ops = r->attr.hca,
+		.rails = r->attr.rails,
+		.is_whole = true,
+		.gpu = r->attr.gpu,
+	};
+	unsigned rail;
+
+	for (rail = 0; rail < r->attr.rails; rail++)
+		attr.hcas[rail] = r->rails[rail].hca;
+	return ori_memory_open(&attr, &r->memory);
+}
+
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
 {
 	struct ori_rdma *r = calloc(1, sizeof(*r));
@@ -180,6 +193,9 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 		if (status != ORIEL_OK)
 			goto err_close_rails;
 	}
+	status = rdma_open_memory(r);
+	if (status != ORIEL_OK)
+		goto err_close_rails;
 	*rdma = r;
 	return ORIEL_OK;
 
@@ -196,6 +212,7 @@ void ori_rdma_close(struct ori_rdma *r)
 
 	if (!r)
 		return;
+	ori_memory_close(r->memory);
 	for (rail = 0; rail < r->attr.rails; rail++)
 		rdma_close_rail(&r->rails[rail]);
 	ori_rdma_cells_close(&r->cells);
@@ -213,32 +230,10 @@ void ori_rdma_caps(const struct ori_rdma *r, unsigned rail, struct ori_hca_caps 
 }
 
 enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t length,
-				    struct ori_rdma_mr **out, struct oriel_dev_keys *rkeys)
+				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
+				    struct oriel_dev_keys *rkeys)
 {
-	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
-	struct oriel_dev_keys found = {{0}};
-	struct ori_hca_keys keys;
-	enum oriel_status status;
-	unsigned rail;
-
-	if (!mr)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
-	for (rail = 0; rail < r->attr.rails; rail++) {
-		status = r->rails[rail].ops->register_memory(r->rails[rail].hca, address, length, 0,
-							     ORI_HCA_LOCAL_WRITE |
-								     ORI_HCA_REMOTE_WRITE |
-								     ORI_HCA_REMOTE_READ |
-								     ORI_HCA_REMOTE_ATOMIC,
-							     &mr->of[rail], &keys);
-		if (status != ORIEL_OK) {
-			ori_rdma_unregister(r, mr);
-			return status;
-		}
-		found.rail[rail] = keys.rkey;
-	}
-	*rkeys = found;
-	*out = mr;
-	return ORIEL_OK;
+	return ori_memory_register(r->memory, address, length, use, mr, rkeys);
 }
 
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
@@ -248,12 +243,7 @@ const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
 
 void ori_rdma_unregister(struct ori_rdma *r, struct ori_rdma_mr *mr)
 {
-	unsigned rail;
-
-	for (rail = 0; rail < r->attr.rails; rail++)
-		if (mr->of[rail])
-			r->rails[rail].ops->unregister_memory(mr->of[rail]);
-	free(mr);
+	ori_memory_unregister(r->memory, mr);
 }
 
 enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_rdma_event *event)
@@ -567,7 +557,7 @@ enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma
 	assert(!link->main.dev);
 	status = rdma_open_queues(r, NULL, depth, &link->main, &link->companion, &link->responder);
 	if (status == ORIEL_OK)
-		status = rdma_open_queue(r, NULL, &link->pulse, RDMA_PULSE_DEPTH, false);
+		status = ori_rdma_pulse_open(r->ops, r->hca, &link->pulse);
 	if (status == ORIEL_OK && link->cell)
 		status = rdma_open_queues(r, r->gpu, depth, &link->kernel, &link->kernel_companion,
 					  &link->kernel_responder);
@@ -581,14 +571,23 @@ enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_connect_queue(struct rdma_rail *r, struct rdma_queue *q,
-					    const struct ori_hca_qp_address *adapter, uint32_t qpn,
-					    uint32_t psn)
+/* The queue with @qpn and @psn of @adapter. */
+static struct ori_hca_qp_address rdma_address(const struct ori_hca_qp_address *adapter,
+					      uint32_t qpn, uint32_t psn)
 {
 	struct ori_hca_qp_address address = *adapter;
 
 	address.qpn = qpn;
 	address.psn = psn;
+	return address;
+}
+
+static enum oriel_status rdma_connect_queue(struct rdma_rail *r, struct rdma_queue *q,
+					    const struct ori_hca_qp_address *adapter, uint32_t qpn,
+					    uint32_t psn)
+{
+	struct ori_hca_qp_address address = rdma_address(adapter, qpn, psn);
+
 	return r->ops->connect_qp(q->qp, &address);
 }
 
@@ -596,12 +595,12 @@ enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
 					const struct ori_hca_qp_address *adapter,
 					const struct ori_rdma_end *end)
 {
+	struct ori_hca_qp_address pulse = rdma_address(adapter, end->pulse_qpn, end->pulse_psn);
 	enum oriel_status status;
 
 	status = rdma_connect_queue(link->rail, &link->main, adapter, end->main_qpn, end->main_psn);
 	if (status == ORIEL_OK)
-		status = rdma_connect_queue(link->rail, &link->pulse, adapter, end->pulse_qpn,
-					    end->pulse_psn);
+		status = ori_rdma_pulse_connect(&link->pulse, &pulse);
 	if (status != ORIEL_OK || !link->cell || !end->kernel_qpn)
 		return status;
 	status = rdma_connect_queue(link->rail, &link->kernel, adapter, end->kernel_qpn,
@@ -654,9 +653,10 @@ enum oriel_status ori_rdma_link_read_kernel(const struct ori_rdma_link *link, un
 			      sizeof(*copy));
 }
 
-struct oriel_mlx5_queue *ori_rdma_link_pulse(const struct ori_rdma_link *link)
+struct ori_rdma_pulse *ori_rdma_link_pulse(const struct ori_rdma_link *link)
 {
-	return link->pulse.dev;
+	/* Its state is the watcher's, who has no more than a borrowed link. */
+	return (struct ori_rdma_pulse *)&link->pulse;
 }
 
 void ori_rdma_link_close(struct ori_rdma_link *link)
@@ -665,7 +665,7 @@ void ori_rdma_link_close(struct ori_rdma_link *link)
 	rdma_close_queue(link->rail, &link->companion);
 	rdma_close_queue(link->rail, &link->responder);
 	rdma_close_queue(link->rail, &link->main);
-	rdma_close_queue(link->rail, &link->pulse);
+	ori_rdma_pulse_close(&link->pulse);
 	if (!link->cell)
 		return;
 	if (link->has_kernel)

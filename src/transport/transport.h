@@ -36,9 +36,18 @@ void ori_rdma_close(struct ori_rdma *rdma);
 unsigned ori_rdma_rails(const struct ori_rdma *rdma);
 void ori_rdma_caps(const struct ori_rdma *rdma, unsigned rail, struct ori_hca_caps *caps);
 
-/* Known to the wire from address 0 on, for all that a link of any rail may do with memory. */
+enum ori_rdma_use {
+	ORI_RDMA_OWN,    /* what is posted here names it */
+	ORI_RDMA_SHARED, /* peers do so as well */
+};
+
+/*
+ * For all rails. The wire knows the first byte by the place that @address has in
+ * its page: whole pages begin at 0.
+ */
 enum oriel_status ori_rdma_register(struct ori_rdma *rdma, void *address, size_t length,
-				    struct ori_rdma_mr **mr, struct oriel_dev_keys *rkeys);
+				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
+				    struct oriel_dev_keys *rkeys);
 void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_rdma_mr *mr);
 
 /* lkeys of all memory of this process, at its own addresses: sources and results. */
@@ -107,12 +116,10 @@ const struct oriel_dev_link *ori_rdma_link_kernel(const struct ori_rdma_link *li
 enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link);
 
 /*
- * A shallow queue to the same peer for the host alone: it still works when the
- * main queue has failed, is full, or cannot be posted to from here. For a link
- * that is ready.
+ * A link that is ready has one more queue to its peer, shallow and for the host
+ * alone, which posts by calls: it still works when the main queue has failed, is
+ * full, or cannot be posted to from here.
  */
-struct oriel_mlx5_queue *ori_rdma_link_pulse(const struct ori_rdma_link *link);
-
 #define ORI_RDMA_PIECE 24u /* bytes at most */
 
 struct ori_rdma_piece {

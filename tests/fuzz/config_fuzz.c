@@ -42,6 +42,7 @@ static const struct {
 	{ORI_SETTING_IB_SL, "ORIEL_IB_SL"},
 	{ORI_SETTING_IB_TIMEOUT, "ORIEL_IB_TIMEOUT"},
 	{ORI_SETTING_IB_RETRY, "ORIEL_IB_RETRY"},
+	{ORI_SETTING_IB_RNR_RETRY, "ORIEL_IB_RNR_RETRY"},
 	{ORI_SETTING_IB_MTU, "ORIEL_IB_MTU"},
 };
 
@@ -108,6 +109,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 {
 	uint64_t number;
 	unsigned mask;
+	size_t i;
 
 	switch (which) {
 	case ORI_SETTING_TIMEOUT:
@@ -127,7 +129,10 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return strlen(text) % 2 == 0 && strlen(text) <= 254 &&
 		       strspn(text, "0123456789abcdefABCDEF") == strlen(text);
 	case ORI_SETTING_HCA:
-		return strcmp(text, "soft") == 0 || strcmp(text, "none") == 0;
+		for (i = 0; text[i]; i++)
+			if (text[i] <= ' ' || text[i] >= 127 || text[i] == ';')
+				return false;
+		return i <= 255;
 	case ORI_SETTING_SOFT_HCA:
 		return strlen(text) <= 255;
 	case ORI_SETTING_CONNECT:
@@ -150,6 +155,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_IB_TIMEOUT:
 		return config_is_number(text, 31, &number);
 	case ORI_SETTING_IB_RETRY:
+	case ORI_SETTING_IB_RNR_RETRY:
 		return config_is_number(text, 7, &number);
 	case ORI_SETTING_IB_MTU:
 		return config_is_number(text, 4096, &number) && number >= 256 &&
