@@ -160,6 +160,32 @@ static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 	return st == ORIEL_OK;
 }
 
+/*
+ * What rings lack beside a proxy that posts by calls: counters of windows want a queue
+ * that WAITs, and kernels name sources in memory of the GPU, which pages on demand do
+ * not reach, while a proxy finds the key of its registration.
+ */
+static const char *tier_lack(const struct mlx5_device *d)
+{
+	if (d->gpu)
+		return "no key of rings reaches all memory of a GPU, so a proxy is better; "
+		       "ORIEL_TIER takes them for sources that pages on demand reach";
+	if (d->report.has_wait)
+		return NULL;
+	return d->report.is_devx ? "no queue of it WAITs, as counters want"
+				 : "no queue of verbs WAITs, as counters want";
+}
+
+/* Such rings are taken only by who asks for them. */
+static bool tier_is_whole(struct mlx5_device *d)
+{
+	const char *lack = d->best == d->worst ? NULL : tier_lack(d);
+
+	if (lack)
+		tier_note_all(d, ORI_MLX5_T0, ORI_MLX5_T2, lack);
+	return !lack;
+}
+
 static void tier_search(struct mlx5_device *d)
 {
 	memset(d->report.why, 0, sizeof(d->report.why));
@@ -170,7 +196,7 @@ static void tier_search(struct mlx5_device *d)
 		tier_note(d, ORI_MLX5_T0, "there is no GPU");
 	if (tier_try_whole(d) != ORIEL_OK)
 		tier_note_all(d, ORI_MLX5_T0, ORI_MLX5_T2, oriel_last_error());
-	else if (tier_find_route(d))
+	else if (tier_find_route(d) && tier_is_whole(d))
 		for (unsigned t = ORI_MLX5_T0; t <= ORI_MLX5_T2; t++)
 			if (tier_try(d, (enum ori_mlx5_tier)t)) {
 				d->report.tier = (enum ori_mlx5_tier)t;

@@ -191,10 +191,13 @@ static void test_rings_by_verbs_move_bytes(void **state)
 
 	(void)state;
 	setenv("ORIEL_DEVX", "off", 1);
+	assert_report(ORI_MLX5_T3, false, "of verbs");
+	setenv("ORIEL_TIER", "t1", 1);
 	assert_report(ORI_MLX5_T1, false, "of verbs");
 	assert_pair_works("=mlx5_0", "=mlx5_1");
 	assert_pair_works("=mlx5_2", "=mlx5_2");
 	unsetenv("ORIEL_DEVX");
+	unsetenv("ORIEL_TIER");
 	after = fake5_counters();
 	assert_int_equal(after.commands, before.commands);
 	assert_true(after.rung > before.rung);
@@ -398,8 +401,9 @@ static void test_tiers_are_found_by_trying(void **state)
 	assert_tier("", ORI_MLX5_T1, true, "dedicated", ORI_MLX5_T0, "no GPU");
 	assert_tier("dedicated", ORI_MLX5_T1, true, "uncached", 0, NULL);
 	assert_tier("dedicated,uncached", ORI_MLX5_T1, true, "combining", 0, NULL);
-	assert_tier("devx", ORI_MLX5_T1, false, "of verbs", 0, NULL);
-	assert_tier("oi", ORI_MLX5_T1, false, "of verbs", 0, NULL);
+	assert_tier("devx", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T1, "no queue of verbs WAITs");
+	assert_tier("oi", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T2, "no queue of verbs WAITs");
+	assert_tier("wait", ORI_MLX5_T3, true, "dedicated", ORI_MLX5_T1, "no queue of it WAITs");
 	assert_tier("devx,sizes", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T1, "QUERY_HCA_CAP");
 	assert_tier("odp", ORI_MLX5_T3, false, "", ORI_MLX5_T1, "on-demand paging");
 }
@@ -603,8 +607,10 @@ static void test_errors_are_told_by_cqe_and_event(void **state)
 	(void)state;
 	errors_are_told();
 	setenv("ORIEL_DEVX", "off", 1);
+	setenv("ORIEL_TIER", "t1", 1);
 	errors_are_told();
 	unsetenv("ORIEL_DEVX");
+	unsetenv("ORIEL_TIER");
 }
 
 static void queue_fails(void)
@@ -634,8 +640,10 @@ static void test_a_queue_that_is_given_up_flushes(void **state)
 	(void)state;
 	queue_fails();
 	setenv("ORIEL_DEVX", "off", 1);
+	setenv("ORIEL_TIER", "t1", 1);
 	queue_fails();
 	unsetenv("ORIEL_DEVX");
+	unsetenv("ORIEL_TIER");
 }
 
 /* More than a page has registers, and rings that come and go. */
