@@ -35,6 +35,7 @@ static const struct {
 	{ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
 	{ORI_SETTING_FABRIC, "ORIEL_FABRIC"},
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
+	{ORI_SETTING_POST, "ORIEL_POST"},
 	{ORI_SETTING_IB_GID_INDEX, "ORIEL_IB_GID_INDEX"},
 	{ORI_SETTING_IB_TC, "ORIEL_IB_TC"},
 	{ORI_SETTING_IB_SL, "ORIEL_IB_SL"},
@@ -138,6 +139,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_FABRIC:
 		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0 ||
 		       strcmp(text, "require") == 0;
+	case ORI_SETTING_POST:
+		return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
+		       strcmp(text, "proxy") == 0;
 	case ORI_SETTING_RAILS:
 		return config_is_number(text, 4, &number) && number > 0;
 	case ORI_SETTING_IB_GID_INDEX:
@@ -344,6 +348,8 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		"node-1",
 		"eager",
 		"lazy",
+		"rings",
+		"proxy",
 		"ORIEL_TIMEOUT=30",
 		"ORIEL_TIMEOUTS=30",
 		"ORIEL_=",
