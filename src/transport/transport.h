@@ -45,7 +45,7 @@ unsigned ori_rdma_rails(const struct ori_rdma *rdma);
 void ori_rdma_caps(const struct ori_rdma *rdma, unsigned rail, struct ori_hca_caps *caps);
 
 enum ori_rdma_use {
-	ORI_RDMA_OWN,    /* what is posted here names it */
+	ORI_RDMA_OWN,    /* what is posted here names it; for results if it may be written */
 	ORI_RDMA_SHARED, /* peers do so as well */
 };
 
