@@ -281,10 +281,19 @@ ORIEL_DEV_COLD void oriel_link_await_close(const struct oriel_dev_link *l,
 /* One post: reserved places [next, end) of which next is the one to fill in. */
 struct oriel_link_post {
 	struct oriel_link_queue queue;
+	struct oriel_mlx5_constants constants; /* of a ring */
 	uint64_t base;
 	uint64_t next;
 	enum oriel_status status;
 };
+
+/* Of a ring; nothing of a proxy. */
+ORIEL_DEV struct oriel_mlx5_constants oriel_link_constants(struct oriel_link_queue q)
+{
+	struct oriel_mlx5_constants none = {NULL, NULL, NULL, 0, 0, 0};
+
+	return q.ring && !oriel_link_is_proxied(q) ? oriel_mlx5_constants_of(q.ring) : none;
+}
 
 /* One thread. @q: none of a link that is not connected. */
 ORIEL_DEV struct oriel_link_post oriel_link_begin(const struct oriel_dev_link *l,
@@ -292,10 +301,11 @@ ORIEL_DEV struct oriel_link_post oriel_link_begin(const struct oriel_dev_link *l
 						  uint32_t count)
 {
 	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
-	struct oriel_link_post post = {q, 0, 0, ORIEL_ERR_NO_PATH};
+	struct oriel_link_post post = {q, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_ERR_NO_PATH};
 
 	if (!oriel_link_has(q))
 		return post;
+	post.constants = oriel_link_constants(q);
 	post.status = oriel_link_is_proxied(q)
 			      ? oriel_proxy_reserve(q.proxy, count, &limits, &post.base)
 			      : oriel_mlx5_reserve(q.ring, count, &limits, &post.base);
@@ -317,7 +327,8 @@ ORIEL_DEV int64_t oriel_link_end(const struct oriel_dev_link *l, uint32_t what,
 		oriel_proxy_publish(post->queue.proxy, post->base, count);
 		return (int64_t)(post->next - 1);
 	}
-	status = oriel_mlx5_post(post->queue.ring, post->base, count, &limits);
+	status = oriel_mlx5_post_with(post->queue.ring, &post->constants, post->base, count,
+				      &limits);
 	if (status != ORIEL_OK)
 		return oriel_link_failed(l, post->queue, what, status, false);
 	return (int64_t)(post->next - 1);
@@ -332,12 +343,14 @@ ORIEL_DEV struct oriel_mlx5_place oriel_link_at(struct oriel_mlx5_place place, u
 /* Where the next request of @post, to a ring, is written, and what it begins with. */
 ORIEL_DEV void *oriel_link_slot(const struct oriel_link_post *post)
 {
-	return oriel_mlx5_slot(post->queue.ring, post->next);
+	return oriel_mlx5_slot_of(&post->constants, post->next);
 }
 
 ORIEL_DEV struct oriel_mlx5_head oriel_link_head(const struct oriel_link_post *post, uint32_t fence)
 {
-	return oriel_mlx5_head_of(post->queue.ring, post->next, fence);
+	struct oriel_mlx5_head head = {post->next, post->constants.qpn, fence};
+
+	return head;
 }
 
 ORIEL_DEV void oriel_link_add_part(struct oriel_link_post *post, struct oriel_mlx5_place to,
@@ -399,7 +412,7 @@ ORIEL_DEV void oriel_link_add_value(struct oriel_link_post *post, struct oriel_m
 ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_mlx5_place word,
 				     uint64_t value, bool is_fenced)
 {
-	struct oriel_mlx5_place none = {0, 0};
+	struct oriel_mlx5_place none = {0, 0}, sink = {0, post->constants.sink_lkey};
 
 	if (oriel_link_is_proxied(post->queue))
 		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_ADD,
@@ -409,7 +422,7 @@ ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_
 		oriel_mlx5_wqe_fetch_add(oriel_link_slot(post),
 					 oriel_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL
 									 : ORIEL_MLX5_FENCE_NONE),
-					 word, oriel_mlx5_sink(post->queue.ring), value);
+					 word, sink, value);
 	post->next++;
 }
 
@@ -503,19 +516,27 @@ ORIEL_DEV int64_t oriel_link_put_cooperative(const struct oriel_dev_link *l,
 					     struct oriel_dev_group g, struct oriel_mlx5_place to,
 					     struct oriel_mlx5_place from, uint64_t length)
 {
-	struct oriel_link_post post = {{NULL, NULL}, 0, 0, ORIEL_OK};
+	struct oriel_link_post post = {{NULL, NULL}, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_OK};
 	uint64_t begin, part = oriel_dev_part(g, length, &begin);
+	struct oriel_link_queue q;
 	int64_t ticket = 0;
 
 	if (part > ORIEL_MLX5_LENGTH_MAX)
 		return ORIEL_ERR_RANGE;
+	q = oriel_link_main(l);
 	if (oriel_dev_is_leader(g))
-		post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT, g.size);
+		post = oriel_link_begin(l, q, ORIEL_DEV_PUT, g.size);
+	else
+		post.constants = oriel_link_constants(q);
 	post.status = oriel_dev_vote(g, post.status);
 	if (post.status != ORIEL_OK)
 		return post.status;
-	/* The leader saw it, and all have met since. */
-	post.queue = oriel_link_main(l);
+	/* The leader saw it, and all have met since: who looked too early looks again. */
+	if (!oriel_link_has(q)) {
+		q = oriel_link_main(l);
+		post.constants = oriel_link_constants(q);
+	}
+	post.queue = q;
 	post.base = oriel_dev_share(g, post.base);
 	post.next = post.base + g.rank;
 	oriel_link_add_write(&post, oriel_link_at(to, begin), oriel_link_at(from, begin), part);
