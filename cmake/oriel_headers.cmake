@@ -7,6 +7,7 @@ set(ORIEL_HEADERS
 	oriel/bootstrap.h
 	oriel/comm.h
 	oriel/doctor.h
+	oriel/p2p.h
 	oriel/region.h
 	oriel/window.h
 	oriel/dev.h
