@@ -18,6 +18,7 @@
 #include "p2p/p2p.h"
 
 #define DOOR_FDS 2u /* with a frame */
+#define DOOR_KNOCK_NS UINT64_C(50000000)
 
 union door_control {
 	struct cmsghdr align;
@@ -191,12 +192,29 @@ static bool door_calls(const struct oriel_p2p *p)
 	return ori_p2p_token_compare(&p->address.token, &p->peer.token) < 0;
 }
 
+/* Does the hub of a peer that has not called still listen? It takes a knock for nothing. */
+static enum oriel_status door_knock(struct oriel_p2p *p)
+{
+	enum oriel_status st;
+	int fd;
+
+	if (!ori_deadline_passed(p->door.knock))
+		return ORIEL_AGAIN;
+	p->door.knock = ori_deadline(DOOR_KNOCK_NS);
+	st = ori_fdsock_connect(p->peer.door, p->peer.uid, (pid_t)p->peer.pid, 1, &fd);
+	if (st == ORIEL_OK)
+		close(fd);
+	return st == ORIEL_OK || st == ORIEL_ERR_TIMEOUT ? ORIEL_AGAIN : st;
+}
+
 static enum oriel_status door_call(struct oriel_p2p *p)
 {
 	enum oriel_status st;
 
-	if (!door_calls(p))
-		return ori_hub_answer(p->hub, &p->peer.token, &p->address.token, &p->door.fd);
+	if (!door_calls(p)) {
+		st = ori_hub_answer(p->hub, &p->peer.token, &p->address.token, &p->door.fd);
+		return st == ORIEL_AGAIN ? door_knock(p) : st;
+	}
 	st = ori_fdsock_connect(p->peer.door, p->peer.uid, (pid_t)p->peer.pid, 1, &p->door.fd);
 	if (st == ORIEL_ERR_TIMEOUT)
 		return ORIEL_AGAIN;

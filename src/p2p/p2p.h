@@ -169,6 +169,7 @@ struct p2p_door {
 	int out_fd;                 /* goes with the first byte of @out; -1: none */
 	int fds[4];                 /* came, and not taken yet */
 	unsigned nfds;
+	uint64_t knock; /* when to look after a peer that is to call */
 	bool is_hello_due, has_end, has_sent_end, has_sent_ready, is_ready;
 };
 

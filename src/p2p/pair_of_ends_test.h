@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 #include <oriel/oriel.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
