@@ -268,6 +268,10 @@ enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate);
 bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel);
 void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
 
+/* p2p_mock.c, for the fuzzer: a peer that keeps to no rules tells @end this. */
+struct oriel_p2p_mock;
+void ori_p2p_mock_tell(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate);
+
 /* p2p.c, for the cache and the mock: an end of this number, with the backend if there is one. */
 enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *attr,
 			       uint64_t number, struct oriel_p2p **p2p);

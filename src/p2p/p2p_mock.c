@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "p2p/p2p.h"
 
+#define MOCK_IMMEDIATES 1024u
 #define MOCK_AT_ONCE 4u /* events of a shuffled mock that one progress may deliver */
 
 struct mock_event {
@@ -30,10 +31,10 @@ struct p2p_mock_end {
 	bool is_held;
 	enum oriel_status failure;
 	uint64_t arrived, taken; /* of immediates[] */
-	uint32_t immediates[1024];
+	uint32_t immediates[MOCK_IMMEDIATES];
 };
 
-static_assert(P2P_IMMEDIATES <= 1024, "an end takes what the rules allow");
+static_assert(P2P_IMMEDIATES <= MOCK_IMMEDIATES, "an end takes what the rules allow");
 
 /* Events in the order in which they were put. */
 struct oriel_p2p_mock {
@@ -100,7 +101,7 @@ static void mock_deliver(struct oriel_p2p_mock *m, unsigned index)
 
 	mock_copy(&event);
 	if (event.is_tell)
-		peer->immediates[peer->arrived++ % 1024] = event.immediate;
+		peer->immediates[peer->arrived++ % MOCK_IMMEDIATES] = event.immediate;
 	memmove(&m->events[index], &m->events[index + 1],
 		(--m->count - index) * sizeof(m->events[0]));
 }
@@ -223,7 +224,7 @@ static enum oriel_status mock_take(struct oriel_p2p *p, uint32_t *immediate)
 
 	if (e->taken == e->arrived)
 		return ORIEL_AGAIN;
-	*immediate = e->immediates[e->taken++ % 1024];
+	*immediate = e->immediates[e->taken++ % MOCK_IMMEDIATES];
 	return ORIEL_OK;
 }
 
@@ -361,6 +362,14 @@ enum oriel_status oriel_p2p_mock_deliver(struct oriel_p2p_mock *mock, unsigned i
 				index);
 	mock_deliver(mock, index);
 	return ORIEL_OK;
+}
+
+void ori_p2p_mock_tell(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate)
+{
+	struct p2p_mock_end *e = &mock->ends[end];
+
+	if (e->arrived - e->taken < MOCK_IMMEDIATES)
+		e->immediates[e->arrived++ % MOCK_IMMEDIATES] = immediate;
 }
 
 void oriel_p2p_mock_hold(struct oriel_p2p_mock *mock, unsigned end, bool is_held)
