@@ -260,6 +260,20 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_r
  */
 enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns);
 
+/*
+ * The end of rank @peer, this rank itself included, that @comm keeps: made and joined
+ * by the first call, the same one by every other, until @comm is destroyed, which
+ * alone destroys it. Local, any thread: nobody waits for the other rank to call as
+ * well, and there is no order between pairs. @attr as for oriel_p2p_create() and
+ * equal in every call for @peer, ORIEL_ERR_MISMATCH here; equal on both ranks, else
+ * the ends break with ORIEL_ERR_MISMATCH on both. The path is that of @comm.
+ */
+enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
+				 const struct oriel_p2p_attr *attr, struct oriel_p2p **p2p);
+
+/* The hub of those ends, to register memory with. @comm's, which alone destroys it. */
+enum oriel_status oriel_comm_p2p_hub(struct oriel_comm *comm, struct oriel_p2p_hub **hub);
+
 #ifdef __cplusplus
 }
 #endif

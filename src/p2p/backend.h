@@ -13,6 +13,7 @@
 
 struct oriel_p2p;
 struct p2p_mock_end;
+struct ori_host_link;
 
 /* Memory here, as its owner and as the adapter know it. */
 struct p2p_near {
@@ -31,7 +32,7 @@ struct p2p_far {
 /* What the backends keep in an end. */
 struct p2p_link {
 	struct ori_host_link *host;
-	struct ori_host_end host_end;
+	uint8_t host_end[P2P_LINK_END];
 	struct ori_mapping segment, pool; /* the peer's */
 	struct p2p_segment *peer;         /* in it */
 	struct p2p_mock_end *mock;

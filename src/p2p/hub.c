@@ -63,7 +63,9 @@ static enum oriel_status hub_describe(struct oriel_p2p_hub *hub)
 	a->pid = host.pid;
 	a->process = host.process;
 	a->place = host.place;
-	return ori_fdsock_listen(a->door, &hub->listener);
+	if (hub->listener < 0)
+		return ori_fdsock_listen(a->door, &hub->listener);
+	return ORIEL_OK;
 }
 
 static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_hub_attr *attr)
@@ -91,7 +93,7 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 	return st;
 }
 
-static void hub_close(struct oriel_p2p_hub *hub)
+void ori_hub_close(struct oriel_p2p_hub *hub)
 {
 	ori_memory_stop(hub);
 	for (unsigned i = 0; i < hub->strangers_count; i++)
@@ -109,36 +111,57 @@ static void hub_close(struct oriel_p2p_hub *hub)
 	free(hub);
 }
 
+/* @door NULL: a name of its own. */
+static enum oriel_status hub_create(const struct oriel_p2p_hub_attr *attr, int listener,
+				    const uint8_t *door, struct oriel_p2p_hub **out)
+{
+	struct oriel_p2p_hub *hub = calloc(1, sizeof(*hub));
+	enum oriel_status st;
+
+	if (!hub)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a hub");
+	pthread_mutex_init(&hub->lock, NULL);
+	pthread_cond_init(&hub->wake, NULL);
+	hub->listener = listener;
+	hub->ops = &ori_hca_soft_ops;
+	hub->waiting_last = &hub->waiting;
+	/* Below are the ranks of a communicator. */
+	atomic_init(&hub->number, UINT64_C(1) << 32);
+	st = hub_open(hub, attr);
+	if (st != ORIEL_OK) {
+		if (door)
+			hub->listener = -1;
+		ori_hub_close(hub);
+		return st;
+	}
+	if (door) {
+		memcpy(hub->address.door, door, ORI_FDSOCK_NAME);
+		memcpy(hub->address.token.hub, door, ORI_FDSOCK_NAME);
+	}
+	*out = hub;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr, int listener,
+				    const uint8_t door[ORI_FDSOCK_NAME], struct oriel_p2p_hub **out)
+{
+	return hub_create(attr, listener, door, out);
+}
+
 enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *caller,
 				       struct oriel_p2p_hub **out)
 {
 	struct oriel_p2p_hub_attr attr;
-	struct oriel_p2p_hub *hub;
 	enum oriel_status st;
 
 	if (!out)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_hub_create: hub is NULL");
 	st = ori_attr_read("oriel_p2p_hub_attr", caller, &attr, sizeof(attr));
-	if (st != ORIEL_OK)
-		return st;
-	hub = calloc(1, sizeof(*hub));
-	if (!hub)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a hub");
-	pthread_mutex_init(&hub->lock, NULL);
-	pthread_cond_init(&hub->wake, NULL);
-	hub->listener = -1;
-	hub->ops = &ori_hca_soft_ops;
-	hub->waiting_last = &hub->waiting;
-	/* Below are the ranks of a communicator. */
-	atomic_init(&hub->number, UINT64_C(1) << 32);
-	st = hub_open(hub, &attr);
-	if (st != ORIEL_OK) {
-		hub_close(hub);
-		return st;
-	}
-	ori_live_add(&hub->live, hub, "hub");
-	*out = hub;
-	return ORIEL_OK;
+	if (st == ORIEL_OK)
+		st = hub_create(&attr, -1, NULL, out);
+	if (st == ORIEL_OK)
+		ori_live_add(&(*out)->live, *out, "hub");
+	return st;
 }
 
 void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
@@ -157,7 +180,7 @@ void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
 			       hub->ends ? "ends" : "registered memory");
 		return;
 	}
-	hub_close(hub);
+	ori_hub_close(hub);
 }
 
 static enum oriel_status hub_register_locked(struct oriel_p2p_hub *hub, struct p2p_area *area)

@@ -91,6 +91,12 @@ struct oriel_p2p_hub {
 	pthread_t thread;
 };
 
+/* oriel_p2p_hub_create() for what listens already: takes @listener, called @door, on success. */
+enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr, int listener,
+				    const uint8_t door[ORI_FDSOCK_NAME],
+				    struct oriel_p2p_hub **hub);
+void ori_hub_close(struct oriel_p2p_hub *hub);
+
 /* The adapter, which then knows the pool and all registered memory. */
 enum oriel_status ori_hub_need_adapter(struct oriel_p2p_hub *hub);
 enum oriel_status ori_hub_register(struct oriel_p2p_hub *hub, struct p2p_area *area);

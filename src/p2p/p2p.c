@@ -289,8 +289,18 @@ enum oriel_status oriel_p2p_create(struct oriel_p2p_hub *hub, const struct oriel
 
 void oriel_p2p_destroy(struct oriel_p2p *p)
 {
+	ori_error_clear();
 	if (!p)
 		return;
+	if (p->has_owner)
+		(void)ori_fail(ORIEL_ERR_STATE,
+			       "oriel_p2p_destroy: the end belongs to its communicator, or mock");
+	else
+		ori_p2p_close(p);
+}
+
+void ori_p2p_close(struct oriel_p2p *p)
+{
 	p2p_enter(p);
 	if (p->state != P2P_BROKEN) {
 		ori_door_bye(p, ORIEL_OK, "");

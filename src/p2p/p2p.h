@@ -180,6 +180,7 @@ struct oriel_p2p {
 	void *context;
 	enum oriel_p2p_mode mode;
 	unsigned channels, depth;
+	bool has_owner; /* a communicator or a mock, which alone destroys it */
 	atomic_bool is_inside;
 
 	enum p2p_state state;
@@ -275,6 +276,7 @@ void ori_p2p_mock_tell(struct oriel_p2p_mock *mock, unsigned end, uint32_t immed
 /* p2p.c, for the cache and the mock: an end of this number, with the backend if there is one. */
 enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *attr,
 			       uint64_t number, struct oriel_p2p **p2p);
+void ori_p2p_close(struct oriel_p2p *p);
 enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *peer,
 			       uint64_t timeout_ns);
 

@@ -274,6 +274,7 @@ static void mock_join(struct oriel_p2p_mock *m, unsigned which)
 	p->pool_slots = m->hub->pool.receive;
 	p->chunk = m->hub->pool.chunk;
 	p->state = P2P_JOINED;
+	p->has_owner = true;
 }
 
 enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller,
@@ -313,7 +314,8 @@ void oriel_p2p_mock_destroy(struct oriel_p2p_mock *m)
 	if (!m)
 		return;
 	for (unsigned i = 0; i < 2; i++)
-		oriel_p2p_destroy(m->ends[i].p);
+		if (m->ends[i].p)
+			ori_p2p_close(m->ends[i].p);
 	oriel_p2p_hub_destroy(m->hub);
 	free(m->events);
 	free(m);

@@ -17,6 +17,7 @@
 #define CHANNELS 3u
 #define ROUNDS 3u
 #define LONG (CHUNK * 21 + 77)
+#define PIECES (5u << 19) /* more than goes straight at once */
 #define SEEDS 60u
 #define TURNS 200000u
 
@@ -216,18 +217,20 @@ static void test_a_send_is_done_when_the_link_says_so(void **state)
 /* No put finds room for long: nothing is lost, nothing comes twice. */
 static void test_what_finds_no_room_is_put_later(void **state)
 {
+	static char source[PIECES], target[PIECES];
+
 	(void)state;
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++) {
 		const struct oriel_p2p_attr ends = {.size = sizeof(ends), .mode = mode, .depth = 2};
-		struct oriel_p2p_buffer f = buffer(from[0][0], LONG, NULL),
-					t = buffer(to[0][0], LONG, NULL);
+		struct oriel_p2p_buffer f = buffer(source, PIECES, NULL),
+					t = buffer(target, PIECES, NULL);
 		struct oriel_p2p_request out, in, said, heard;
 		struct mock m;
 		char word[8] = "";
 
 		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
-		fill(f.address, LONG, mode);
-		memset(t.address, 0, LONG);
+		fill(f.address, PIECES, mode);
+		memset(t.address, 0, PIECES);
 		oriel_p2p_mock_refuse(m.mock, 0, 3);
 		oriel_p2p_mock_refuse(m.mock, 1, 3);
 		assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in), ORIEL_OK);
@@ -239,7 +242,7 @@ static void test_what_finds_no_room_is_put_later(void **state)
 			mock_turn(&m);
 			oriel_p2p_mock_refuse(m.mock, i & 1, i % 3);
 		}
-		assert_memory_equal(t.address, f.address, LONG);
+		assert_memory_equal(t.address, f.address, PIECES);
 		assert_int_equal(mock_wait(&m, &heard), ORIEL_OK);
 		assert_string_equal(word, "word");
 		assert_int_equal(mock_wait(&m, &said), ORIEL_OK);
@@ -347,6 +350,8 @@ static enum oriel_status slow_unpack(void *context, const struct oriel_p2p_chunk
 static const struct oriel_p2p_hooks slow_hooks = {sizeof(slow_hooks), slow_pack, slow_unpack};
 static const struct oriel_p2p_hooks slow_half = {sizeof(slow_half), slow_pack, NULL};
 
+static const struct oriel_p2p_hooks slow_turned = {sizeof(slow_turned), NULL, slow_unpack};
+
 static void hooks_are_called(const struct oriel_p2p_hooks *hooks, bool is_turned, unsigned limit)
 {
 	struct slow slow = {.limit = limit};
@@ -389,6 +394,41 @@ static void test_hooks_pack_and_unpack(void **state)
 	hooks_are_called(&slow_half, true, 7);
 }
 
+/* What has come is taken out of its slots, however long that takes, before the end is broken. */
+static void test_what_has_come_survives_the_link(void **state)
+{
+	struct slow slow = {0};
+	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+					    .mode = ORIEL_P2P_COPY_BASED,
+					    .hooks = &slow_turned,
+					    .context = &slow};
+	struct oriel_p2p_buffer f = buffer(from[0][0], 3000, NULL),
+				t = buffer(to[0][0], 3000, NULL);
+	struct oriel_p2p_request out, in[2];
+	struct mock m;
+
+	(void)state;
+	mock_open(&m, ORIEL_P2P_MOCK_BY_HAND, 0, &ends);
+	fill(f.address, 3000, 5);
+	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in[0]), ORIEL_OK);
+	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in[1]), ORIEL_OK);
+	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &out), ORIEL_OK);
+	for (unsigned i = 0; i < 10; i++) {
+		(void)oriel_p2p_progress(m.a);
+		while (oriel_p2p_mock_count(m.mock))
+			assert_int_equal(oriel_p2p_mock_deliver(m.mock, 0), ORIEL_OK);
+	}
+	oriel_p2p_mock_fail(m.mock, 1, ORIEL_ERR_PEER);
+	for (unsigned i = 0; i < 10; i++)
+		(void)oriel_p2p_progress(m.b);
+	assert_int_equal(in[0].status, ORIEL_OK);
+	for (unsigned i = 0; i < 3000; i++)
+		assert_int_equal((uint8_t)to[0][0][0][i], (uint8_t)~from[0][0][0][i]);
+	assert_int_equal(in[1].status, ORIEL_ERR_PEER);
+	assert_int_equal(oriel_p2p_check(m.b), ORIEL_ERR_PEER);
+	oriel_p2p_mock_destroy(m.mock);
+}
+
 static void test_scripts_that_make_no_sense_are_refused(void **state)
 {
 	struct oriel_p2p_mock_attr attr = {.size = sizeof(attr), .order = 3};
@@ -425,6 +465,7 @@ int main(void)
 		cmocka_unit_test(test_a_link_may_fail_at_any_time),
 		cmocka_unit_test(test_laps_come_round),
 		cmocka_unit_test(test_hooks_pack_and_unpack),
+		cmocka_unit_test(test_what_has_come_survives_the_link),
 		cmocka_unit_test(test_scripts_that_make_no_sense_are_refused),
 	};
 

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Through an adapter, by a link that the host drives. */
+#include <string.h>
+
 #include "base/error.h"
 #include "p2p/p2p.h"
+#include "transport/rdma_host.h"
 
-static enum oriel_status rdma_open_link(struct oriel_p2p *p, struct ori_host_end *end)
+static_assert(sizeof(struct ori_host_end) == P2P_LINK_END, "an end of a link fits that of p2p");
+
+static enum oriel_status rdma_open_link(struct oriel_p2p *p)
 {
 	struct oriel_p2p_hub *hub = p->hub;
 	struct ori_host_attr attr = {.immediates = P2P_IMMEDIATES};
+	struct ori_host_end end;
 	enum oriel_status st = ori_hub_need_adapter(hub);
 
 	if (st == ORIEL_OK && !p->area.mr)
@@ -15,7 +21,10 @@ static enum oriel_status rdma_open_link(struct oriel_p2p *p, struct ori_host_end
 		return st;
 	attr.ops = hub->ops;
 	attr.hca = hub->hca;
-	return ori_host_create(&attr, &p->link.host, end);
+	st = ori_host_create(&attr, &p->link.host, &end);
+	if (st == ORIEL_OK)
+		memcpy(p->link.host_end, &end, sizeof(end));
+	return st;
 }
 
 static enum oriel_status rdma_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
@@ -27,11 +36,11 @@ static enum oriel_status rdma_open(struct oriel_p2p *p, struct p2p_end *mine, in
 	*nfds = 0;
 	/* Told once more where the socket took nothing. */
 	if (!p->link.host)
-		st = rdma_open_link(p, &p->link.host_end);
+		st = rdma_open_link(p);
 	if (st != ORIEL_OK)
 		return st;
 	p->hub->ops->describe(p->hub->hca, &mine->rdma.adapter);
-	mine->rdma.link = p->link.host_end;
+	memcpy(mine->rdma.link, p->link.host_end, sizeof(mine->rdma.link));
 	mine->rdma.segment_rkey = p->area.keys.rkey;
 	mine->rdma.pool_rkey = p->hub->pool.area.keys.rkey;
 	return ORIEL_OK;
@@ -40,13 +49,16 @@ static enum oriel_status rdma_open(struct oriel_p2p *p, struct p2p_end *mine, in
 static enum oriel_status rdma_connect(struct oriel_p2p *p, const struct p2p_end *theirs,
 				      const int *fds, unsigned nfds)
 {
+	struct ori_host_end link;
+
 	(void)fds;
 	if (nfds)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end came with %u descriptors",
 				nfds);
 	p->board = (struct p2p_far){NULL, 0, theirs->rdma.segment_rkey};
 	p->pool = (struct p2p_far){NULL, 0, theirs->rdma.pool_rkey};
-	return ori_host_connect(p->link.host, &theirs->rdma.adapter, &theirs->rdma.link);
+	memcpy(&link, theirs->rdma.link, sizeof(link));
+	return ori_host_connect(p->link.host, &theirs->rdma.adapter, &link);
 }
 
 static void rdma_sever(struct oriel_p2p *p)

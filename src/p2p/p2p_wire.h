@@ -11,9 +11,9 @@
 
 #include <oriel/p2p.h>
 
+#include "hca/hca.h"
 #include "mem/fdsock.h"
 #include "mem/mapping.h"
-#include "transport/rdma_host.h"
 
 #define P2P_VERSION 1u
 #define P2P_ADDRESS_MAGIC 0x41325032u /* "2P2A", little-endian */
@@ -26,7 +26,8 @@
 #define P2P_CELL 2048u
 #define P2P_CHUNK_MIN 4096u
 #define P2P_CHUNK_MAX (16u << 20)
-#define P2P_PIECES 64u /* of memory, that a peer in another process is given */
+#define P2P_LINK_END 72u /* bytes of a struct ori_host_end */
+#define P2P_PIECES 64u   /* of memory, that a peer in another process is given */
 
 /* Tells one end from all others. The end of a comm's rank for rank n has number n. */
 struct p2p_token {
@@ -81,7 +82,7 @@ struct p2p_end {
 	union {
 		struct {
 			struct ori_hca_qp_address adapter;
-			struct ori_host_end link;
+			uint8_t link[P2P_LINK_END];
 			uint32_t segment_rkey, pool_rkey;
 		} rdma;
 		struct {
