@@ -98,6 +98,9 @@ void ori_hub_close(struct oriel_p2p_hub *hub)
 	ori_memory_stop(hub);
 	for (unsigned i = 0; i < hub->strangers_count; i++)
 		close(hub->strangers[i].fd);
+	/* Whoever took a slot has given it back. */
+	assert(ori_pool_free(&hub->pool.receives) == hub->pool.receive);
+	assert(ori_pool_free(&hub->pool.sends) == hub->pool.slots - hub->pool.receive);
 	if (hub->pool.area.mr)
 		hub->ops->unregister_memory(hub->pool.area.mr);
 	if (hub->hca)

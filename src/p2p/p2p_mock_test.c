@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "p2p/p2p.h"
 
 #define CHUNK 4096u
 #define CHANNELS 3u
@@ -429,6 +429,55 @@ static void test_what_has_come_survives_the_link(void **state)
 	oriel_p2p_mock_destroy(m.mock);
 }
 
+/* One end that is told, or finds, what no peer may say, and what it makes of that. */
+static void peer_says(uint32_t immediate, unsigned word, uint64_t value, const char *text)
+{
+	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+					    .mode = ORIEL_P2P_COPY_BASED,
+					    .channels = 2,
+					    .depth = 2};
+	struct oriel_p2p_buffer f = buffer(from[0][0], 100, NULL), t = buffer(to[0][0], 100, NULL);
+	struct oriel_p2p_request r[3];
+	struct mock m;
+
+	mock_open(&m, ORIEL_P2P_MOCK_BY_HAND, 0, &ends);
+	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &r[0]), ORIEL_OK);
+	assert_int_equal(oriel_p2p_recv(m.a, 1, &t, &r[1]), ORIEL_OK);
+	assert_int_equal(oriel_p2p_send_control(m.a, 0, "x", 1, &r[2]), ORIEL_OK);
+	assert_int_equal(oriel_p2p_send_control(m.a, 0, "y", 1, &r[2]), ORIEL_OK);
+	m.a->segment->board.words[word] = value;
+	if (immediate)
+		ori_p2p_mock_tell(m.mock, 0, immediate);
+	/* Cells are counted only where something is to be sent. */
+	(void)oriel_p2p_send_control(m.a, 0, "z", 1, &r[2]);
+	assert_int_equal(oriel_p2p_progress(m.a), ORIEL_ERR_PROTOCOL);
+	assert_non_null(strstr(oriel_last_error(), text));
+	assert_int_equal(r[0].status, ORIEL_ERR_PROTOCOL);
+	assert_int_equal(r[1].status, ORIEL_ERR_PROTOCOL);
+	oriel_p2p_mock_destroy(m.mock);
+}
+
+static void test_what_no_peer_may_say(void **state)
+{
+	const unsigned quiet = P2P_WORD_SENDS + 1, credit = P2P_WORD_CREDIT;
+
+	(void)state;
+	peer_says(p2p_immediate(P2P_TELL_UNIT, 1, 0, 2), quiet, 0, "lap 2");
+	peer_says(p2p_immediate(P2P_TELL_UNIT, 1, 1, 1), quiet, 0, "slot 1");
+	peer_says(p2p_immediate(P2P_TELL_UNIT, 0, 0, 1), quiet, 0, "channel 0");
+	peer_says(p2p_immediate(P2P_TELL_UNIT, 2, 0, 1), quiet, 0, "channel 2");
+	peer_says(p2p_immediate(P2P_TELL_UNIT, 1, 2, 1), quiet, 0, "slot 2");
+	peer_says(p2p_immediate(P2P_TELL_OFFER, 0, 0, 1), quiet, 0, "offers");
+	peer_says(p2p_immediate(P2P_TELL_OFFER, 2, 0, 1), quiet, 0, "channel 2");
+	peer_says(p2p_immediate(P2P_TELL_CELL, 0, P2P_CELLS, 1), quiet, 0, "cell 32");
+	peer_says(p2p_immediate(P2P_TELL_CELL, 1, 0, 1), quiet, 0, "cell 0");
+	peer_says(p2p_immediate(P2P_TELL_CELL, 0, 1, 2), quiet, 0, "lap 2");
+	peer_says(3u << 30, quiet, 0, "0xc0000000");
+	peer_says(0, credit, p2p_credit(1, P2P_STAGED, 24), "credit");
+	peer_says(0, credit, p2p_credit(1, P2P_DIRECT, 0), "credit");
+	peer_says(0, P2P_WORD_CELLS, 100, "more than was sent");
+}
+
 static void test_scripts_that_make_no_sense_are_refused(void **state)
 {
 	struct oriel_p2p_mock_attr attr = {.size = sizeof(attr), .order = 3};
@@ -466,6 +515,7 @@ int main(void)
 		cmocka_unit_test(test_laps_come_round),
 		cmocka_unit_test(test_hooks_pack_and_unpack),
 		cmocka_unit_test(test_what_has_come_survives_the_link),
+		cmocka_unit_test(test_what_no_peer_may_say),
 		cmocka_unit_test(test_scripts_that_make_no_sense_are_refused),
 	};
 

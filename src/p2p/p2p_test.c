@@ -660,6 +660,70 @@ static void test_threads_talk(void **state)
 			threads_talk(paths[i], modes[k]);
 }
 
+struct writer {
+	struct oriel_p2p *p;
+	struct oriel_p2p_remote remote;
+	char data[256 << 10];
+};
+
+/* Puts until nobody expects any more. */
+static void *thread_put(void *argument)
+{
+	struct writer *w = argument;
+	struct oriel_p2p_buffer b = buffer(w->data, sizeof(w->data), NULL);
+	struct oriel_p2p_request r;
+
+	while (oriel_p2p_put(w->p, 0, &b, &w->remote, 0, &r) == ORIEL_OK &&
+	       oriel_p2p_wait(w->p, &r, ENDS_PATIENCE_NS) == ORIEL_OK)
+		;
+	return NULL;
+}
+
+/* The peer is a thread that may just be copying: nothing is written once destroy() is back. */
+static void nobody_writes_after_destroy(enum oriel_path path)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = ORIEL_P2P_ZERO_COPY};
+	static struct writer writer;
+	struct oriel_p2p_request expected[50];
+	struct oriel_p2p_memory *memory;
+	char bytes[ORIEL_P2P_EXPORT];
+	struct oriel_p2p_buffer b;
+	pthread_t thread;
+	struct ends e;
+	char *data;
+
+	ends_open(&e, path, &small, &attr);
+	data = malloc(sizeof(writer.data));
+	assert_non_null(data);
+	assert_int_equal(oriel_p2p_register(e.hubs[0], data, sizeof(writer.data), 0, &memory),
+			 ORIEL_OK);
+	b = buffer(data, sizeof(writer.data), memory);
+	assert_int_equal(oriel_p2p_export(e.a, &b, bytes), ORIEL_OK);
+	assert_int_equal(oriel_p2p_import(e.b, bytes, sizeof(bytes), &writer.remote), ORIEL_OK);
+	writer.p = e.b;
+	memset(writer.data, 1, sizeof(writer.data));
+	for (unsigned i = 0; i < 50; i++)
+		assert_int_equal(oriel_p2p_expect(e.a, 0, &expected[i]), ORIEL_OK);
+	assert_int_equal(pthread_create(&thread, NULL, thread_put, &writer), 0);
+	assert_int_equal(oriel_p2p_wait(e.a, &expected[3], ENDS_PATIENCE_NS), ORIEL_OK);
+	oriel_p2p_destroy(e.a);
+	memset(data, 2, sizeof(writer.data));
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	for (size_t i = 0; i < sizeof(writer.data); i++)
+		assert_int_equal(data[i], 2);
+	oriel_p2p_unregister(memory);
+	free(data);
+	e.a = e.b;
+	ends_close(&e);
+}
+
+static void test_nobody_writes_after_destroy(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 20; i++)
+		nobody_writes_after_destroy(paths[1 + i % 2]);
+}
+
 /* Ends that may be staged to keep a slot each, and so are bounded. */
 static void test_ends_are_as_many_as_slots_allow(void **state)
 {
@@ -697,6 +761,7 @@ int main(void)
 		cmocka_unit_test(test_a_peer_that_does_not_come_is_a_timeout),
 		cmocka_unit_test(test_wrong_arguments_are_refused),
 		cmocka_unit_test(test_threads_talk),
+		cmocka_unit_test(test_nobody_writes_after_destroy),
 		cmocka_unit_test(test_ends_are_as_many_as_slots_allow),
 	};
 

@@ -15,7 +15,7 @@
 #define P2P_ROOM 5000u
 #define P2P_CANARY 0x5a
 
-enum p2p_fuzz_kind { FUZZ_ADDRESS, FUZZ_FRAME, FUZZ_EXPORT, FUZZ_PEER, FUZZ_KINDS };
+enum p2p_fuzz_kind { FUZZ_ADDRESS, FUZZ_FRAME, FUZZ_EXPORT, FUZZ_CELL, FUZZ_PEER, FUZZ_KINDS };
 
 enum p2p_fuzz_deed {
 	DEED_WORD,
@@ -98,6 +98,22 @@ static void parse_export(const struct fuzz_input *input)
 	}
 	FUZZ_CHECK(input->left == sizeof(e) && memcmp(&e, input->at, sizeof(e)) == 0);
 	FUZZ_CHECK(e.length && e.address + e.length > e.address);
+}
+
+static void parse_cell(const struct fuzz_input *input)
+{
+	uint8_t bytes[P2P_CELL] = {0};
+	struct p2p_cell cell;
+	enum oriel_status st;
+
+	memcpy(bytes, input->at, input->left < sizeof(bytes) ? input->left : sizeof(bytes));
+	st = ori_p2p_cell_parse(bytes, &cell);
+	if (st != ORIEL_OK) {
+		FUZZ_CHECK(is_refusal(st));
+		return;
+	}
+	FUZZ_CHECK(cell.total <= ORIEL_P2P_CONTROL && cell.length <= P2P_CELL_DATA);
+	FUZZ_CHECK((uint64_t)cell.at + cell.length <= cell.total);
 }
 
 /* An end, whose requests and their memory are these. */
@@ -227,6 +243,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case FUZZ_EXPORT:
 		parse_export(&input);
 		break;
+	case FUZZ_CELL:
+		parse_cell(&input);
+		break;
 	default:
 		suffer(&input);
 	}
@@ -306,6 +325,8 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 			       .length = 100,
 			       .piece = P2P_NO_PIECE};
 
+	const struct p2p_cell cell = {.tag = 5, .total = 3000, .at = 2024, .length = 976};
+
 	if (n == 0)
 		return seed_of(bytes, FUZZ_ADDRESS, &address, sizeof(address));
 	if (n == P2P_PIECE)
@@ -318,5 +339,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		return seed_of(bytes, FUZZ_FRAME, &frame, sizeof(frame));
 	if (n == P2P_BYE + 1)
 		return seed_of(bytes, FUZZ_EXPORT, &e, sizeof(e));
-	return n < P2P_BYE + 5 ? seed_of_peer(bytes, n - P2P_BYE - 2) : 0;
+	if (n == P2P_BYE + 2)
+		return seed_of(bytes, FUZZ_CELL, &cell, sizeof(cell));
+	return n < P2P_BYE + 6 ? seed_of_peer(bytes, n - P2P_BYE - 3) : 0;
 }
