@@ -80,14 +80,16 @@ static enum oriel_status in_plan(struct oriel_p2p *p, struct oriel_p2p_request *
 
 static int in_take_slot(struct oriel_p2p *p, const struct oriel_p2p_request *r)
 {
-	int slot = -1;
+	struct p2p_pool *pool = &p->hub->pool;
+	bool is_live = ori_p2p_word(p, P2P_WORD_SENDS + r->channel) > r->number;
+	int slot;
 
 	/*
-	 * Slots that others share go to transfers only that the peer has begun as well,
-	 * and so come back whatever else it does; the one of this end to any.
+	 * Slots of transfers that the peer has begun as well come back whatever else it
+	 * does. Others may stay away for ever: so they take no more than half of those
+	 * that all ends share, and the one that this end keeps for itself.
 	 */
-	if (ori_p2p_word(p, P2P_WORD_SENDS + r->channel) > r->number)
-		slot = ori_pool_take(&p->hub->pool, &p->hub->pool.receives, 0);
+	slot = ori_pool_take(pool, &pool->receives, is_live ? 0 : pool->receive / 2);
 	if (slot < 0 && !p->is_spare_used) {
 		p->is_spare_used = true;
 		slot = p->spare;
