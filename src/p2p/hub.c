@@ -200,8 +200,10 @@ static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_hub *hub)
 	if (st != ORIEL_OK)
 		return st;
 	st = hub_register_locked(hub, &hub->pool.area);
-	if (st == ORIEL_OK)
-		return ori_memory_register_all_locked(hub);
+	if (st == ORIEL_OK) {
+		ori_memory_register_all_locked(hub);
+		return ORIEL_OK;
+	}
 	hub->ops->close(hub->hca);
 	hub->hca = NULL;
 	return st;

@@ -116,7 +116,8 @@ enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_tok
 				 const struct p2p_token *to, int *fd);
 
 /* p2p_memory.c */
-enum oriel_status ori_memory_register_all_locked(struct oriel_p2p_hub *hub);
+/* What the new adapter does not take says so from then on. */
+void ori_memory_register_all_locked(struct oriel_p2p_hub *hub);
 void ori_memory_stop(struct oriel_p2p_hub *hub);
 
 #endif

@@ -27,10 +27,8 @@ static void memory_settle(struct oriel_p2p_memory *m, enum oriel_status status)
 	atomic_store_explicit(&m->status, (int)status, memory_order_release);
 }
 
-enum oriel_status ori_memory_register_all_locked(struct oriel_p2p_hub *hub)
+void ori_memory_register_all_locked(struct oriel_p2p_hub *hub)
 {
-	enum oriel_status first = ORIEL_OK;
-
 	for (struct oriel_p2p_memory *m = hub->memories; m; m = m->next) {
 		enum oriel_status st;
 
@@ -39,10 +37,7 @@ enum oriel_status ori_memory_register_all_locked(struct oriel_p2p_hub *hub)
 		st = memory_register(hub, m);
 		if (st != ORIEL_OK)
 			memory_settle(m, st);
-		if (first == ORIEL_OK)
-			first = st;
 	}
-	return first;
 }
 
 static void *memory_work(void *argument)

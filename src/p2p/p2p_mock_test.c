@@ -8,8 +8,13 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "p2p/p2p.h"
 
@@ -188,6 +193,81 @@ static void test_credits_may_come_out_of_order(void **state)
 	assert_memory_equal(t.address, f.address, LONG);
 	oriel_p2p_mock_destroy(m.mock);
 }
+
+/* Either side stops for long, in the middle of a lap: what comes after still fits. */
+static void paused(unsigned mode, unsigned end, unsigned when)
+{
+	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+					    .mode = mode,
+					    .channels = 2,
+					    .depth = 4};
+	struct oriel_p2p_request out[2][2], in[2][2];
+	struct oriel_p2p *running;
+	struct mock m;
+
+	mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
+	running = end ? m.a : m.b;
+	for (unsigned n = 0; n < 2; n++) {
+		for (unsigned c = 0; c < 2; c++) {
+			struct oriel_p2p_buffer f = buffer(from[0][c][n], LONG, NULL);
+			struct oriel_p2p_buffer t = buffer(to[0][c][n], LONG, NULL);
+
+			fill(f.address, LONG, when + c * 2 + n);
+			memset(t.address, 0, LONG);
+			assert_int_equal(oriel_p2p_recv(m.b, c, &t, &in[c][n]), ORIEL_OK);
+			assert_int_equal(oriel_p2p_send(m.a, c, &f, &out[c][n]), ORIEL_OK);
+		}
+	}
+	for (unsigned i = 0; i < when; i++)
+		mock_turn(&m);
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(oriel_p2p_progress(running), ORIEL_OK);
+	for (unsigned n = 0; n < 2; n++) {
+		for (unsigned c = 0; c < 2; c++) {
+			assert_int_equal(mock_wait(&m, &in[c][n]), ORIEL_OK);
+			assert_int_equal(mock_wait(&m, &out[c][n]), ORIEL_OK);
+			assert_memory_equal(to[0][c][n], from[0][c][n], LONG);
+		}
+	}
+	oriel_p2p_mock_destroy(m.mock);
+}
+
+static void test_either_side_may_pause(void **state)
+{
+	(void)state;
+	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
+		for (unsigned when = 0; when < 16; when++)
+			for (unsigned end = 0; end < 2; end++)
+				paused(mode, end, when);
+}
+
+#ifndef NDEBUG
+/* A second thread in an end, as far as the end can tell. */
+static void test_two_threads_in_an_end_are_told(void **state)
+{
+	int status;
+	pid_t child = fork();
+	struct mock m;
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		const struct rlimit none = {0, 0};
+
+		setrlimit(RLIMIT_CORE, &none);
+		/* That is for the log of whoever really does it. */
+		if (!freopen("/dev/null", "w", stderr))
+			_exit(2);
+		signal(SIGABRT, SIG_DFL);
+		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, NULL);
+		atomic_store(&m.a->is_inside, true);
+		(void)oriel_p2p_progress(m.a);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+#endif
 
 static void test_a_send_is_done_when_the_link_says_so(void **state)
 {
@@ -509,6 +589,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_arrives_in_any_order),
 		cmocka_unit_test(test_credits_may_come_out_of_order),
+		cmocka_unit_test(test_either_side_may_pause),
+#ifndef NDEBUG
+		cmocka_unit_test(test_two_threads_in_an_end_are_told),
+#endif
 		cmocka_unit_test(test_a_send_is_done_when_the_link_says_so),
 		cmocka_unit_test(test_what_finds_no_room_is_put_later),
 		cmocka_unit_test(test_a_link_may_fail_at_any_time),
