@@ -17,7 +17,8 @@ struct config_entry {
 	const char *fallback;
 	const char *may_be; /* ends "ORIEL_X is 'y', but it may be ..." */
 	const char *help;
-	bool (*is_valid)(const char *text);
+	bool (*is_valid)(const char *text); /* NULL: a number up to @most */
+	uint64_t most;
 	bool is_secret;
 };
 
@@ -129,13 +130,6 @@ static bool config_is_port(const char *text)
 	return config_digits(text, 65535, &port) && port > 0;
 }
 
-static bool config_is_fd(const char *text)
-{
-	uint64_t fd;
-
-	return config_digits(text, INT32_MAX, &fd);
-}
-
 static bool config_is_key(const char *text)
 {
 	size_t length = strlen(text);
@@ -171,34 +165,6 @@ static bool config_is_rails(const char *text)
 	uint64_t rails;
 
 	return config_digits(text, 4, &rails) && rails > 0;
-}
-
-static bool config_is_byte(const char *text)
-{
-	uint64_t value;
-
-	return config_digits(text, 255, &value);
-}
-
-static bool config_is_level_of_service(const char *text)
-{
-	uint64_t value;
-
-	return config_digits(text, 15, &value);
-}
-
-static bool config_is_ib_timeout(const char *text)
-{
-	uint64_t value;
-
-	return config_digits(text, 31, &value);
-}
-
-static bool config_is_retry(const char *text)
-{
-	uint64_t value;
-
-	return config_digits(text, 7, &value);
 }
 
 static bool config_is_mtu(const char *text)
@@ -256,7 +222,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "",
 			.may_be = "the number of a file descriptor",
 			.help = "listening socket that rank 0 inherits, instead of opening one",
-			.is_valid = config_is_fd,
+			.most = INT32_MAX,
 		},
 	[ORI_SETTING_JOB_KEY] =
 		{
@@ -314,7 +280,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "",
 			.may_be = "a number from 0 to 255",
 			.help = "GID of an adapter; unset: the first of RoCE v2, IPv4 before IPv6",
-			.is_valid = config_is_byte,
+			.most = 255,
 		},
 	[ORI_SETTING_IB_TC] =
 		{
@@ -322,7 +288,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "0",
 			.may_be = "a number from 0 to 255",
 			.help = "traffic class of what an adapter sends",
-			.is_valid = config_is_byte,
+			.most = 255,
 		},
 	[ORI_SETTING_IB_SL] =
 		{
@@ -330,7 +296,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "0",
 			.may_be = "a number from 0 to 15",
 			.help = "service level of what an adapter sends",
-			.is_valid = config_is_level_of_service,
+			.most = 15,
 		},
 	[ORI_SETTING_IB_TIMEOUT] =
 		{
@@ -338,7 +304,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "20",
 			.may_be = "a number from 0 to 31",
 			.help = "an adapter sends again after 4.096 us * 2^n; 0 = never",
-			.is_valid = config_is_ib_timeout,
+			.most = 31,
 		},
 	[ORI_SETTING_IB_RETRY] =
 		{
@@ -346,7 +312,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "7",
 			.may_be = "a number from 0 to 7",
 			.help = "times that it does so before the peer counts as gone",
-			.is_valid = config_is_retry,
+			.most = 7,
 		},
 	[ORI_SETTING_IB_MTU] =
 		{
@@ -364,6 +330,13 @@ static const char *config_environment(const struct config_entry *entry)
 	const char *text = getenv(entry->name);
 
 	return text && *text ? text : NULL;
+}
+
+static bool config_is_valid(const struct config_entry *entry, const char *text)
+{
+	uint64_t value;
+
+	return entry->is_valid ? entry->is_valid(text) : config_digits(text, entry->most, &value);
 }
 
 static enum oriel_status config_bad(const struct config_entry *entry, const char *text)
@@ -398,7 +371,7 @@ enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uin
 	const struct config_entry *entry = &config_entries[which];
 	const char *text = ori_setting_text(which);
 
-	if (!entry->is_valid(text) || !config_digits(text, max, value))
+	if (!config_is_valid(entry, text) || !config_digits(text, max, value))
 		return config_bad(entry, text);
 	return ORIEL_OK;
 }
@@ -508,7 +481,7 @@ enum oriel_status oriel_settings_check(void)
 			return ORIEL_ERR_CONFIG;
 	for (i = 0; i < ORI_SETTINGS; i++) {
 		text = config_environment(&config_entries[i]);
-		if (text && !config_entries[i].is_valid(text))
+		if (text && !config_is_valid(&config_entries[i], text))
 			return config_bad(&config_entries[i], text);
 	}
 	return ORIEL_OK;

@@ -37,6 +37,8 @@ struct fakecuda_posted {
 	unsigned copies, kernels;
 };
 struct fakecuda_posted fakecuda_posted(void);
+/* How many kernels the library has. */
+unsigned fakecuda_kernels(void);
 
 /* The next calls of that kind fail: "cuMemMap", after @after that still work. */
 void fakecuda_fail(const char *call, unsigned after);

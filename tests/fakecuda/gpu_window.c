@@ -655,7 +655,10 @@ static void test_cpu_rank(struct rank *r)
 					 .flags = ORIEL_WINDOW_DEVICE};
 	struct oriel_window *window = NULL;
 
+	fakecuda_posted();
 	CHECK_OK(r, oriel_comm_create(r->bootstrap, &comm, &r->comm));
+	/* No kernel of the library is launched for the first time while others wait. */
+	CHECK(r, fakecuda_posted().kernels == (r->rank ? 0 : fakecuda_kernels()));
 	if (r->size > 1)
 		CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &window), ORIEL_ERR_INVALID,
 			    "ORIEL_COMM_GPU");

@@ -166,9 +166,8 @@ ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32
 		return post.status;
 	oriel_link_add_write(&post, oriel_rdma_control(w, peer, staging),
 			     oriel_rdma_local(w, peer, from), piece);
-	oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(post.queue, post.next),
-				    oriel_mlx5_head_of(post.queue, post.next,
-						       ORIEL_MLX5_FENCE_NONE),
+	oriel_mlx5_wqe_write_inline(oriel_link_slot(&post),
+				    oriel_link_head(&post, ORIEL_MLX5_FENCE_NONE),
 				    oriel_rdma_control(w, peer, oriel_channel_at(w, channel)), &end,
 				    sizeof(end));
 	post.next++;

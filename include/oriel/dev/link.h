@@ -187,6 +187,7 @@ ORIEL_DEV_COLD void oriel_link_await_close(const struct oriel_dev_link *l,
 /* One post: reserved WQEs [next, end) of which next is the one to fill in. */
 struct oriel_link_post {
 	struct oriel_mlx5_queue *queue;
+	struct oriel_mlx5_constants constants; /* of the queue */
 	uint64_t base;
 	uint64_t next;
 	enum oriel_status status;
@@ -198,10 +199,11 @@ ORIEL_DEV struct oriel_link_post oriel_link_begin(const struct oriel_dev_link *l
 						  uint32_t count)
 {
 	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
-	struct oriel_link_post post = {q, 0, 0, ORIEL_ERR_NO_PATH};
+	struct oriel_link_post post = {q, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_ERR_NO_PATH};
 
 	if (!q)
 		return post;
+	post.constants = oriel_mlx5_constants_of(q);
 	post.status = oriel_mlx5_reserve(q, count, &limits, &post.base);
 	post.next = post.base;
 	if (post.status != ORIEL_OK)
@@ -216,11 +218,24 @@ ORIEL_DEV int64_t oriel_link_end(const struct oriel_dev_link *l, uint32_t what,
 	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
 	enum oriel_status status;
 
-	status = oriel_mlx5_post(post->queue, post->base, (uint32_t)(post->next - post->base),
-				 &limits);
+	status = oriel_mlx5_post_with(post->queue, &post->constants, post->base,
+				      (uint32_t)(post->next - post->base), &limits);
 	if (status != ORIEL_OK)
 		return oriel_link_failed(l, post->queue, what, status, false);
 	return (int64_t)(post->next - 1);
+}
+
+/* The slot and the head of the WQE to fill in. */
+ORIEL_DEV void *oriel_link_slot(const struct oriel_link_post *post)
+{
+	return oriel_mlx5_slot_of(&post->constants, post->next);
+}
+
+ORIEL_DEV struct oriel_mlx5_head oriel_link_head(const struct oriel_link_post *post, uint32_t fence)
+{
+	struct oriel_mlx5_head head = {post->next, post->constants.qpn, fence};
+
+	return head;
 }
 
 ORIEL_DEV struct oriel_mlx5_place oriel_link_at(struct oriel_mlx5_place place, uint64_t offset)
@@ -236,10 +251,9 @@ ORIEL_DEV void oriel_link_add_write(struct oriel_link_post *post, struct oriel_m
 
 	do {
 		part = length < ORIEL_MLX5_LENGTH_MAX ? length : ORIEL_MLX5_LENGTH_MAX;
-		oriel_mlx5_wqe_write(oriel_mlx5_slot(post->queue, post->next),
-				     oriel_mlx5_head_of(post->queue, post->next,
-							ORIEL_MLX5_FENCE_NONE),
-				     to, from, (uint32_t)part);
+		oriel_mlx5_wqe_write(oriel_link_slot(post),
+				     oriel_link_head(post, ORIEL_MLX5_FENCE_NONE), to, from,
+				     (uint32_t)part);
 		post->next++;
 		to = oriel_link_at(to, part);
 		from = oriel_link_at(from, part);
@@ -250,9 +264,10 @@ ORIEL_DEV void oriel_link_add_write(struct oriel_link_post *post, struct oriel_m
 ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_mlx5_place word,
 				     uint64_t value, uint32_t fence)
 {
-	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(post->queue, post->next),
-				 oriel_mlx5_head_of(post->queue, post->next, fence), word,
-				 oriel_mlx5_sink(post->queue), value);
+	struct oriel_mlx5_place sink = {0, post->constants.sink_lkey};
+
+	oriel_mlx5_wqe_fetch_add(oriel_link_slot(post), oriel_link_head(post, fence), word, sink,
+				 value);
 	post->next++;
 }
 
@@ -284,8 +299,7 @@ ORIEL_DEV int64_t oriel_link_count(const struct oriel_dev_link *l, uint32_t what
 	post = oriel_link_begin(l, l->companion, what, 2);
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_mlx5_wqe_wait(oriel_mlx5_slot(post.queue, post.next),
-			    oriel_mlx5_head_of(post.queue, post.next, ORIEL_MLX5_FENCE_NONE),
+	oriel_mlx5_wqe_wait(oriel_link_slot(&post), oriel_link_head(&post, ORIEL_MLX5_FENCE_NONE),
 			    l->main->cqn, (uint64_t)ticket);
 	post.next++;
 	oriel_link_add_signal(&post, counter, amount, ORIEL_MLX5_FENCE_NONE);
@@ -322,19 +336,27 @@ ORIEL_DEV int64_t oriel_link_put_cooperative(const struct oriel_dev_link *l,
 					     struct oriel_dev_group g, struct oriel_mlx5_place to,
 					     struct oriel_mlx5_place from, uint64_t length)
 {
-	struct oriel_link_post post = {NULL, 0, 0, ORIEL_OK};
+	struct oriel_link_post post = {NULL, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_OK};
 	uint64_t begin, part = oriel_dev_part(g, length, &begin);
+	struct oriel_mlx5_queue *q;
 	int64_t ticket = 0;
 
 	if (part > ORIEL_MLX5_LENGTH_MAX)
 		return ORIEL_ERR_RANGE;
+	q = oriel_link_main(l);
 	if (oriel_dev_is_leader(g))
-		post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT, g.size);
+		post = oriel_link_begin(l, q, ORIEL_DEV_PUT, g.size);
+	else if (q)
+		post.constants = oriel_mlx5_constants_of(q);
 	post.status = oriel_dev_vote(g, post.status);
 	if (post.status != ORIEL_OK)
 		return post.status;
-	/* The leader saw it, and all have met since. */
-	post.queue = oriel_link_main(l);
+	/* The leader saw it, and all have met since: who looked too early looks again. */
+	if (!q) {
+		q = oriel_link_main(l);
+		post.constants = oriel_mlx5_constants_of(q);
+	}
+	post.queue = q;
 	post.base = oriel_dev_share(g, post.base);
 	post.next = post.base + g.rank;
 	oriel_link_add_write(&post, oriel_link_at(to, begin), oriel_link_at(from, begin), part);
@@ -358,9 +380,8 @@ ORIEL_DEV int64_t oriel_link_put_value(const struct oriel_dev_link *l, struct or
 		post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT_VALUE, 1);
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
-			oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(post.queue, post.next),
-						    oriel_mlx5_head_of(post.queue, post.next,
-								       ORIEL_MLX5_FENCE_NONE),
+			oriel_mlx5_wqe_write_inline(oriel_link_slot(&post),
+						    oriel_link_head(&post, ORIEL_MLX5_FENCE_NONE),
 						    to, &value, sizeof(value));
 			post.next++;
 			ticket = oriel_link_end(l, ORIEL_DEV_PUT_VALUE, &post);
@@ -384,10 +405,9 @@ ORIEL_DEV int64_t oriel_link_get(const struct oriel_dev_link *l, struct oriel_de
 		post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_GET, 1);
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
-			oriel_mlx5_wqe_read(oriel_mlx5_slot(post.queue, post.next),
-					    oriel_mlx5_head_of(post.queue, post.next,
-							       ORIEL_MLX5_FENCE_NONE),
-					    from, to, length);
+			oriel_mlx5_wqe_read(oriel_link_slot(&post),
+					    oriel_link_head(&post, ORIEL_MLX5_FENCE_NONE), from, to,
+					    length);
 			post.next++;
 			ticket = oriel_link_end(l, ORIEL_DEV_GET, &post);
 		}

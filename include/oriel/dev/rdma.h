@@ -164,8 +164,8 @@ ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_windo
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(post.queue, post.next),
-				 oriel_mlx5_head_of(post.queue, post.next, ORIEL_MLX5_FENCE_NONE),
+	oriel_mlx5_wqe_fetch_add(oriel_link_slot(&post),
+				 oriel_link_head(&post, ORIEL_MLX5_FENCE_NONE),
 				 oriel_rdma_place(w, peer, at), oriel_rdma_local(w, peer, word),
 				 value);
 	post.next++;
