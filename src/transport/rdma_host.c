@@ -48,7 +48,7 @@ static struct ori_hca_wr host_teller(const struct ori_host_link *link,
 	struct ori_hca_wr wr = {
 		.opcode = o->teller,
 		.flags = ORI_HCA_SIGNALED,
-		.local = (op % link->attr.operations) * sizeof(uint64_t),
+		.local = host_slot(link, op) * sizeof(uint64_t),
 		.lkey = link->words_lkey,
 		.remote = o->there.address,
 		.rkey = o->there.key,
@@ -57,66 +57,121 @@ static struct ori_hca_wr host_teller(const struct ori_host_link *link,
 		.immediate = o->immediate,
 	};
 
+	/* A READ may still take its bytes when what is behind it is done there. */
+	if (link->fetched > link->done)
+		wr.flags |= ORI_HCA_FENCE;
 	return wr;
 }
 
-/* What tells may follow at once only what is all on its own queue. */
-static bool host_may_tell(const struct ori_host_link *link, const struct host_operation *o,
-			  uint64_t op)
+/* Whether the first queue alone still has something of @op and what was begun before it. */
+static bool host_may_tell(struct ori_host_link *link, const struct host_operation *o, uint64_t op)
 {
-	if (link->done == op)
-		return !o->is_spread || o->left == 1;
-	return link->spread <= link->done && !o->is_spread;
+	if (link->attr.queues == 1)
+		return true;
+	if (link->clear < link->done)
+		link->clear = link->done;
+	while (link->clear < op && host_operation(link, link->clear)->aside == 0)
+		link->clear++;
+	return link->clear == op && o->aside == 0;
 }
 
-/* One piece or what tells it, as many as go to one queue at once. ORIEL_AGAIN: no more now. */
-static enum oriel_status host_post_some(struct ori_host_link *link, struct host_operation *o,
-					uint64_t op)
+/*
+ * The last piece goes by the first queue, so that what tells may follow at once when
+ * the others are done. While that waits, nothing gets in front of it there.
+ */
+static unsigned host_queue(const struct ori_host_link *link, const struct host_operation *o)
 {
-	unsigned queue = (unsigned)(o->next % link->attr.queues), count = 0, posted = 0;
-	bool is_telling = o->next == o->pieces;
-	struct ori_hca_wr wrs[2];
-	enum oriel_status st;
+	unsigned best = link->is_held;
 
-	if (is_telling || !o->is_spread)
-		queue = 0;
-	if (!is_telling)
-		wrs[count++] = host_piece(link, o, o->next);
-	if (o->next + count == o->pieces && o->has_teller && host_may_tell(link, o, op))
-		wrs[count++] = host_teller(link, o, op);
-	if (count == 0)
-		return ORIEL_AGAIN;
-	/* A READ may still take its bytes when what is behind it is done there. */
-	if ((is_telling || count == 2) && link->fetched > link->done)
-		wrs[count - 1].flags |= ORI_HCA_FENCE;
-	/* A chain tells of its end only: where it is cut, the rest tells of all. */
-	if (count == 2)
-		wrs[0].flags = 0;
+	if (o->next + 1 == o->pieces && !link->is_held)
+		return 0;
+	for (unsigned i = best + 1; i < link->attr.queues; i++)
+		if (link->load[i] < link->load[best])
+			best = i;
+	return best;
+}
+
+static enum oriel_status host_hand_over(struct ori_host_link *link, struct host_operation *o,
+					uint64_t op, unsigned queue, struct ori_hca_wr *wrs,
+					unsigned count)
+{
+	enum oriel_status st;
+	unsigned posted;
+
 	for (unsigned i = 0; i < count; i++)
-		wrs[i].id = op;
+		wrs[i].id = op * ORI_HOST_QUEUES + queue;
 	st = link->attr.ops->post(link->qps[queue], wrs, count, &posted);
-	for (unsigned i = 0; i < posted; i++)
-		o->left -= !(wrs[i].flags & ORI_HCA_SIGNALED);
+	for (unsigned i = 0; i < posted; i++) {
+		bool is_signaled = wrs[i].flags & ORI_HCA_SIGNALED;
+
+		o->left -= !is_signaled;
+		link->load[queue] += is_signaled;
+	}
 	o->next += posted;
+	if (queue > 0)
+		o->aside += posted;
 	return st;
 }
 
-/* In their order: an operation that waits for room, or to tell, holds up those behind it. */
+/* The next piece, and behind the last one what tells, if it may. */
+static enum oriel_status host_post_piece(struct ori_host_link *link, struct host_operation *o,
+					 uint64_t op)
+{
+	unsigned queue = host_queue(link, o), count = 1;
+	struct ori_hca_wr wrs[2];
+
+	wrs[0] = host_piece(link, o, o->next);
+	if (o->has_teller && o->next + 1 == o->pieces && host_may_tell(link, o, op)) {
+		wrs[count++] = host_teller(link, o, op);
+		/* A chain tells of its end only: where it is cut, the rest tells of all. */
+		wrs[0].flags = 0;
+	}
+	return host_hand_over(link, o, op, queue, wrs, count);
+}
+
+static enum oriel_status host_post_teller(struct ori_host_link *link, struct host_operation *o,
+					  uint64_t op)
+{
+	struct ori_hca_wr wr = host_teller(link, o, op);
+	enum oriel_status st;
+
+	link->is_held = !host_may_tell(link, o, op);
+	link->held = op;
+	if (link->is_held)
+		return ORIEL_OK;
+	st = host_hand_over(link, o, op, 0, &wr, 1);
+	link->is_held = st == ORIEL_AGAIN;
+	return st;
+}
+
+static enum oriel_status host_post_operation(struct ori_host_link *link, struct host_operation *o,
+					     uint64_t op)
+{
+	enum oriel_status st = ORIEL_OK;
+
+	while (o->next < o->pieces && st == ORIEL_OK)
+		st = host_post_piece(link, o, op);
+	if (st == ORIEL_OK && o->next < host_requests(o))
+		st = host_post_teller(link, o, op);
+	return st;
+}
+
+/* In their order: an operation that waits for room holds up those behind it. */
 static enum oriel_status host_post(struct ori_host_link *link)
 {
-	while (link->posting < link->begun) {
-		struct host_operation *o = host_operation(link, link->posting);
-		enum oriel_status st = ORIEL_OK;
+	enum oriel_status st = ORIEL_OK;
 
-		while (o->next < host_requests(o) && st == ORIEL_OK)
-			st = host_post_some(link, o, link->posting);
-		if (st == ORIEL_AGAIN)
-			return ORIEL_OK;
-		if (st != ORIEL_OK)
-			return host_fail(link, st);
-		link->posting++;
+	if (link->is_held)
+		st = host_post_teller(link, host_operation(link, link->held), link->held);
+	while (link->posting < link->begun && st == ORIEL_OK) {
+		struct host_operation *o = host_operation(link, link->posting);
+
+		if (link->is_held && o->has_teller)
+			break;
+		st = host_post_operation(link, o, link->posting);
+		link->posting += st == ORIEL_OK;
 	}
-	return ORIEL_OK;
+	return st == ORIEL_OK || st == ORIEL_AGAIN ? ORIEL_OK : host_fail(link, st);
 }
 
 static void host_finish(struct ori_host_link *link, struct host_operation *o, uint64_t op)
@@ -125,7 +180,7 @@ static void host_finish(struct ori_host_link *link, struct host_operation *o, ui
 
 	if (!o->old)
 		return;
-	word = oriel_dev_load_acquire(&link->words[op % link->attr.operations]);
+	word = oriel_dev_load_acquire(&link->words[host_slot(link, op)]);
 	*o->old = link->caps.is_atomic_host_endian ? word : oriel_dev_swap_bytes(word);
 }
 
@@ -141,6 +196,16 @@ static void host_retire(struct ori_host_link *link)
 	}
 }
 
+static void host_count_end(struct ori_host_link *link, uint64_t id)
+{
+	struct host_operation *o = host_operation(link, id / ORI_HOST_QUEUES);
+	unsigned queue = id % ORI_HOST_QUEUES;
+
+	o->left--;
+	o->aside -= queue > 0;
+	link->load[queue]--;
+}
+
 static enum oriel_status host_take_end(struct ori_host_link *link, const struct ori_hca_wc *wc)
 {
 	if (link->failure != ORIEL_OK)
@@ -154,7 +219,7 @@ static enum oriel_status host_take_end(struct ori_host_link *link, const struct 
 	if (wc->is_receive)
 		link->immediates[link->arrived++ % link->attr.immediates] = wc->immediate;
 	else
-		host_operation(link, wc->id)->left--;
+		host_count_end(link, wc->id);
 	return ORIEL_OK;
 }
 
@@ -179,21 +244,27 @@ enum oriel_status ori_host_progress(struct ori_host_link *link)
 	return st;
 }
 
-/* Room for one more, zeroed, but for the length of its move. */
+static uint64_t host_pieces(const struct ori_host_link *link, uint64_t length)
+{
+	if (length <= link->attr.piece)
+		return length > 0;
+	return (length + link->attr.piece - 1) / link->attr.piece;
+}
+
+/* Room for one more, zeroed, but for its move. */
 static enum oriel_status host_begin(struct ori_host_link *link, const struct ori_host_move *move,
 				    enum ori_hca_opcode opcode, struct host_operation **o)
 {
-	uint64_t pieces = move ? (move->length + link->attr.piece - 1) / link->attr.piece : 0;
-
 	if (link->failure != ORIEL_OK)
 		return link->failure;
 	if (link->begun - link->done == link->attr.operations)
 		return ORIEL_AGAIN;
 	*o = host_operation(link, link->begun);
-	**o = (struct host_operation){.opcode = (uint8_t)opcode, .pieces = pieces};
-	if (move)
-		(*o)->move = *move;
-	(*o)->is_spread = pieces > 1 && link->attr.queues > 1;
+	**o = (struct host_operation){.opcode = (uint8_t)opcode};
+	if (!move)
+		return ORIEL_OK;
+	(*o)->move = *move;
+	(*o)->pieces = host_pieces(link, move->length);
 	return ORIEL_OK;
 }
 
@@ -205,8 +276,6 @@ static enum oriel_status host_commit(struct ori_host_link *link, struct host_ope
 	enum oriel_status st;
 
 	o->left = host_requests(o);
-	if (o->is_spread)
-		link->spread = number + 1;
 	if (o->opcode == ORI_HCA_READ)
 		link->fetched = number + 1;
 	st = host_post(link);

@@ -30,20 +30,31 @@ static void host_set_defaults(struct ori_host_link *link, const struct ori_host_
 		link->attr.piece = link->caps.length_max;
 }
 
+static uint64_t host_slots(const struct ori_host_link *link)
+{
+	uint64_t slots = 1;
+
+	while (slots < link->attr.operations)
+		slots *= 2;
+	return slots;
+}
+
 static size_t host_words_length(const struct ori_host_link *link)
 {
-	size_t length = link->attr.operations * sizeof(uint64_t);
+	size_t length = (link->slot_mask + 1) * sizeof(uint64_t);
 
 	return (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE;
 }
 
 static enum oriel_status host_open_memory(struct ori_host_link *link)
 {
-	size_t length = host_words_length(link);
 	struct ori_hca_keys keys;
 	enum oriel_status st;
+	size_t length;
 
-	link->operations = calloc(link->attr.operations, sizeof(*link->operations));
+	link->slot_mask = host_slots(link) - 1;
+	length = host_words_length(link);
+	link->operations = calloc(link->slot_mask + 1, sizeof(*link->operations));
 	link->immediates = calloc(link->attr.immediates, sizeof(*link->immediates));
 	link->words = aligned_alloc(HOST_PAGE, length);
 	if (!link->operations || !link->immediates || !link->words)
