@@ -91,22 +91,19 @@ static unsigned host_queue(const struct ori_host_link *link, const struct host_o
 	return best;
 }
 
+/* One request, or a chain of two of which the first one is quiet. */
 static enum oriel_status host_hand_over(struct ori_host_link *link, struct host_operation *o,
 					uint64_t op, unsigned queue, struct ori_hca_wr *wrs,
 					unsigned count)
 {
+	unsigned posted, quiet;
 	enum oriel_status st;
-	unsigned posted;
 
-	for (unsigned i = 0; i < count; i++)
-		wrs[i].id = op * ORI_HOST_QUEUES + queue;
+	wrs[0].id = wrs[count - 1].id = op * ORI_HOST_QUEUES + queue;
 	st = link->attr.ops->post(link->qps[queue], wrs, count, &posted);
-	for (unsigned i = 0; i < posted; i++) {
-		bool is_signaled = wrs[i].flags & ORI_HCA_SIGNALED;
-
-		o->left -= !is_signaled;
-		link->load[queue] += is_signaled;
-	}
+	quiet = count > 1 && posted > 0;
+	o->left -= quiet;
+	link->load[queue] += posted - quiet;
 	o->next += posted;
 	if (queue > 0)
 		o->aside += posted;
@@ -223,11 +220,11 @@ static enum oriel_status host_take_end(struct ori_host_link *link, const struct 
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_host_progress(struct ori_host_link *link)
+static enum oriel_status host_take_ends(struct ori_host_link *link)
 {
+	enum oriel_status st = ORIEL_OK;
 	struct ori_hca_wc wcs[HOST_ENDS];
 	unsigned count = HOST_ENDS;
-	enum oriel_status st = link->failure;
 
 	while (count == HOST_ENDS && st == ORIEL_OK) {
 		st = link->attr.ops->poll(link->cq, wcs, HOST_ENDS, &count);
@@ -235,9 +232,18 @@ enum oriel_status ori_host_progress(struct ori_host_link *link)
 			return host_fail(link, st);
 		for (unsigned i = 0; i < count; i++)
 			st = host_take_end(link, &wcs[i]);
-		host_retire(link);
 	}
-	if (st != ORIEL_OK)
+	return st;
+}
+
+enum oriel_status ori_host_progress(struct ori_host_link *link)
+{
+	enum oriel_status st = link->failure;
+
+	if (st == ORIEL_OK)
+		st = host_take_ends(link);
+	host_retire(link);
+	if (st != ORIEL_OK || (!link->is_held && link->posting == link->begun))
 		return st;
 	st = host_post(link);
 	host_retire(link);
@@ -251,7 +257,7 @@ static uint64_t host_pieces(const struct ori_host_link *link, uint64_t length)
 	return (length + link->attr.piece - 1) / link->attr.piece;
 }
 
-/* Room for one more, zeroed, but for its move. */
+/* Room for one more, which does not tell. */
 static enum oriel_status host_begin(struct ori_host_link *link, const struct ori_host_move *move,
 				    enum ori_hca_opcode opcode, struct host_operation **o)
 {
@@ -260,7 +266,11 @@ static enum oriel_status host_begin(struct ori_host_link *link, const struct ori
 	if (link->begun - link->done == link->attr.operations)
 		return ORIEL_AGAIN;
 	*o = host_operation(link, link->begun);
-	**o = (struct host_operation){.opcode = (uint8_t)opcode};
+	(*o)->opcode = (uint8_t)opcode;
+	(*o)->has_teller = false;
+	(*o)->immediate = 0;
+	(*o)->pieces = (*o)->next = (*o)->aside = 0;
+	(*o)->old = NULL;
 	if (!move)
 		return ORIEL_OK;
 	(*o)->move = *move;
@@ -292,8 +302,7 @@ static void host_tell(struct host_operation *o, enum ori_hca_opcode opcode,
 	o->has_teller = true;
 	o->teller = (uint8_t)opcode;
 	o->add = add;
-	if (there)
-		o->there = *there;
+	o->there = there ? *there : (struct ori_host_place){0};
 }
 
 enum oriel_status ori_host_put(struct ori_host_link *link, const struct ori_host_move *move,
