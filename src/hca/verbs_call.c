@@ -191,6 +191,24 @@ static uint8_t call_syndrome(enum ibv_wc_status status)
 	}
 }
 
+static bool call_is_port_up(const struct verbs_device *d)
+{
+	struct ibv_port_attr port;
+
+	memset(&port, 0, sizeof(port));
+	return ori_ibverbs.query_port(d->context, d->port,
+				      (struct _compat_ibv_port_attr *)(void *)&port) != 0 ||
+	       port.state == IBV_PORT_ACTIVE;
+}
+
+/* With its cable cut, rxe cannot send and blames the request; others let retries run out. */
+static uint8_t call_cause(const struct verbs_device *d, enum ibv_wc_status status)
+{
+	if (status == IBV_WC_LOC_QP_OP_ERR && !call_is_port_up(d))
+		return ORIEL_MLX5_RETRY_EXCEEDED;
+	return call_syndrome(status);
+}
+
 static uint8_t call_opcode(enum ibv_wc_opcode opcode, const struct ibv_wc *wc)
 {
 	switch (opcode) {
@@ -225,7 +243,8 @@ static bool call_read(struct verbs_cq *cq, const struct ibv_wc *from, struct ori
 
 	if (!qp || qp->number != number)
 		return false;
-	*wc = (struct ori_hca_wc){.qpn = qp->qp->qp_num, .syndrome = call_syndrome(from->status)};
+	*wc = (struct ori_hca_wc){.qpn = qp->qp->qp_num,
+				  .syndrome = call_cause(cq->device, from->status)};
 	if (wc->syndrome) {
 		wc->vendor = from->vendor_err;
 		wc->status = oriel_mlx5_err_status(
