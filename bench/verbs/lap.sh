@@ -23,13 +23,13 @@ listening() {
 }
 
 perftest() { # perftest TEST BYTES ROUNDS
-	size=$2 rounds=$3 more= field=5 scale=1
+	size=$2 rounds=$3 more="" field=5 scale=1
 	case $1 in
 	write_lat) program=ib_write_lat ;;
 	write_bw) program=ib_write_bw field=4 scale=1.048576 ;; # it means 2^20 by M
 	atomic_lat) program=ib_atomic_lat more='-A FETCH_AND_ADD' ;;
 	esac
-	[ $program = ib_atomic_lat ] || more="-s $size"
+	[ "$program" = ib_atomic_lat ] || more="-s $size"
 	# shellcheck disable=SC2086 # words
 	timeout 30 on-node 1 taskset 2 $program -d rxe1 -x "$index1" -n "$rounds" $more \
 		>/dev/null 2>&1 &
