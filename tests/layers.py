@@ -55,6 +55,8 @@ OUTSIDE = {
     "tests/model": Rule("status types dev public base " + " ".join(MODULES), ""),
     "tests/fakecuda": Rule("status types dev public kernels", OUTSIDE_WHY),
     "tests/fakeverbs": Rule("status types dev public base hca", OUTSIDE_WHY),
+    "bench/verbs": Rule("status types dev public base hca transport",
+                        "it measures links that the host drives, and what carries them"),
     "tests": Rule("status types dev public", OUTSIDE_WHY),
     "tools": Rule("status types dev public", OUTSIDE_WHY),
     "examples": Rule("status types dev public", OUTSIDE_WHY),
@@ -226,6 +228,8 @@ PLANTED = [
     ("tools/info.c", '#include "base/error.h"', True),
     ("examples/heat/heat.c", '#include "../../src/base/error.h"', True),
     ("bench/put.c", '#include "../tools/tool.h"', True),
+    ("bench/verbs/link.c", '#include "transport/transport.h"', False),
+    ("bench/verbs/window.c", '#include "comm/comm_state.h"', True),
     ("tests/fuzz/blob.c", '#include "comm/comm_state.h"', False),
     ("tests/conformance/put.c", '#include "comm/comm_state.h"', True),
 ]
