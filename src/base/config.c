@@ -177,6 +177,12 @@ static bool config_is_devx(const char *text)
 	return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
 }
 
+static bool config_is_post(const char *text)
+{
+	return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
+	       strcmp(text, "proxy") == 0;
+}
+
 static bool config_is_rails(const char *text)
 {
 	uint64_t rails;
@@ -309,6 +315,15 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "a number from 1 to 4",
 			.help = "adapters that each rank drives; its links are spread over them",
 			.is_valid = config_is_rails,
+		},
+	[ORI_SETTING_POST] =
+		{
+			.name = "ORIEL_POST",
+			.fallback = "auto",
+			.may_be = "auto, rings or proxy",
+			.help = "who posts requests: who asks, to rings of the adapter, or a "
+				"thread, the proxy; auto: rings where it has them",
+			.is_valid = config_is_post,
 		},
 	[ORI_SETTING_IB_GID_INDEX] =
 		{

@@ -46,6 +46,16 @@ unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer)
 	return (comm->rank + peer) % comm->rails;
 }
 
+/* The text has been checked. */
+static enum ori_rdma_post links_post(void)
+{
+	const char *text = ori_setting_text(ORI_SETTING_POST);
+
+	if (strcmp(text, "rings") == 0)
+		return ORI_RDMA_POST_RINGS;
+	return strcmp(text, "proxy") == 0 ? ORI_RDMA_POST_PROXY : ORI_RDMA_POST_AUTO;
+}
+
 /* Local: the adapters, the pulse, and a link without queues for each rdma peer. */
 static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice *choice)
 {
@@ -69,12 +79,14 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
 	attr.rails = comm->rails;
 	attr.gpu = comm->gpu;
 	attr.blame = &comm->control->blame;
+	attr.post = links_post();
 	status = ori_rdma_open(&attr, &comm->rdma);
 	if (status != ORIEL_OK)
 		return status;
-	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by %u rails, each %s", comm->rank, comm->rails,
+	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by %u rails, each %s; %s", comm->rank, comm->rails,
 		choice->kind == ORI_ADAPTERS_SOFT ? "an adapter in software, for development"
-						  : "an adapter of libibverbs");
+						  : "an adapter of libibverbs",
+		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "who asks posts");
 	status = ori_pulse_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (comm->of[peer].path == ORIEL_PATH_RDMA)

@@ -107,6 +107,7 @@ static void host_look_settings(struct ori_facts *facts)
 	facts->allows_fabric = strcmp(ori_setting_text(ORI_SETTING_FABRIC), "off") != 0;
 	wish = ori_setting_hca(&filter);
 	facts->allows_soft = wish == ORI_WISH_AUTO || wish == ORI_WISH_SOFT;
+	facts->allows_nic = wish == ORI_WISH_AUTO || wish == ORI_WISH_VERBS;
 }
 
 /* What MLX5_... of the environment makes of CQEs, which device code reads. */

@@ -34,6 +34,9 @@ struct side {
 	char *memory;
 };
 
+/* Who posts what is asked for. */
+static enum ori_rdma_post pair_post;
+
 struct pair {
 	struct side a, b;
 };
@@ -42,7 +45,8 @@ struct pair {
 static inline void side_open(struct side *s, const char *config, unsigned peer, unsigned rails)
 {
 	struct ori_rdma_attr attr = {
-		&ori_hca_soft_ops, config, DEPTH, &s->health, LONG_NS, 100, rails, NULL, NULL};
+		&ori_hca_soft_ops, config, DEPTH, &s->health, LONG_NS, 100, rails, NULL, NULL,
+		pair_post};
 
 	s->memory = aligned_alloc(4096, LENGTH);
 	assert_non_null(s->memory);

@@ -13,6 +13,8 @@
 #include "mem/cache.h"
 #include "mem/memory.h"
 
+#define MEMORY_ALL \
+	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 #define MEMORY_IDLE 64u /* registrations of GPU allocations that nobody uses now */
 
 /* What was registered by its owner. */
@@ -21,6 +23,7 @@ struct ori_rdma_mr {
 	uint64_t iova; /* of the first byte; in its page where @address is */
 	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
 	uint32_t lkeys[ORIEL_DEV_RAILS];
+	bool is_fixed; /* a source only */
 };
 
 /* What was registered for requests, with one rail. */
@@ -312,13 +315,46 @@ static void memory_unlist(struct ori_memory *m, const struct ori_rdma_mr *mr)
 	pthread_rwlock_unlock(&m->lock);
 }
 
-static unsigned memory_access(enum ori_rdma_use use)
+static enum oriel_status memory_enter_all(const struct ori_memory *m, struct ori_rdma_mr *mr,
+					  unsigned access, struct oriel_dev_keys *rkeys)
 {
-	unsigned access = ORI_HCA_LOCAL_WRITE;
+	enum oriel_status status = ORIEL_OK;
+	struct ori_hca_keys keys;
+	unsigned rail;
 
-	if (use == ORI_RDMA_SHARED)
-		access |= ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC;
-	return access;
+	for (rail = 0; rail < m->attr.rails && status == ORIEL_OK; rail++) {
+		status = memory_enter(m, rail, (char *)(uintptr_t)mr->address, mr->length, mr->iova,
+				      access, &mr->of[rail], &keys);
+		if (status != ORIEL_OK)
+			break;
+		mr->lkeys[rail] = keys.lkey;
+		rkeys->rail[rail] = keys.rkey;
+	}
+	return status;
+}
+
+static void memory_leave_all(const struct ori_memory *m, struct ori_rdma_mr *mr)
+{
+	unsigned rail;
+
+	for (rail = 0; rail < m->attr.rails; rail++) {
+		if (mr->of[rail])
+			m->attr.ops->unregister_memory(mr->of[rail]);
+		mr->of[rail] = NULL;
+	}
+}
+
+/* Adapters pin what they may write for writing, which memory that is only read refuses. */
+static enum oriel_status memory_enter_own(const struct ori_memory *m, struct ori_rdma_mr *mr,
+					  struct oriel_dev_keys *rkeys)
+{
+	enum oriel_status status = memory_enter_all(m, mr, ORI_HCA_LOCAL_WRITE, rkeys);
+
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	memory_leave_all(m, mr);
+	mr->is_fixed = true;
+	return memory_enter_all(m, mr, 0, rkeys);
 }
 
 enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_t length,
@@ -328,22 +364,16 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
 	struct oriel_dev_keys found = {{0}};
 	enum oriel_status status = ORIEL_OK;
-	struct ori_hca_keys keys;
-	unsigned rail;
 
 	if (!mr)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
 	mr->address = (uintptr_t)address;
 	mr->length = length;
 	mr->iova = mr->address & m->page_mask;
-	for (rail = 0; rail < m->attr.rails && status == ORIEL_OK; rail++) {
-		status = memory_enter(m, rail, address, length, mr->iova, memory_access(use),
-				      &mr->of[rail], &keys);
-		if (status != ORIEL_OK)
-			break;
-		mr->lkeys[rail] = keys.lkey;
-		found.rail[rail] = keys.rkey;
-	}
+	if (use == ORI_RDMA_SHARED)
+		status = memory_enter_all(m, mr, MEMORY_ALL, &found);
+	else if (!m->attr.is_whole)
+		status = memory_enter_own(m, mr, &found);
 	if (status == ORIEL_OK)
 		status = memory_list(m, mr);
 	if (status != ORIEL_OK) {
@@ -357,17 +387,13 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 
 void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)
 {
-	unsigned rail;
-
 	memory_unlist(m, mr);
-	for (rail = 0; rail < m->attr.rails; rail++)
-		if (mr->of[rail])
-			m->attr.ops->unregister_memory(mr->of[rail]);
+	memory_leave_all(m, mr);
 	free(mr);
 }
 
 static bool memory_find_listed(const struct memory_rail *r, uint64_t address, uint64_t length,
-			       struct ori_proxy_place *place)
+			       bool is_target, struct ori_proxy_place *place)
 {
 	struct ori_memory *m = r->memory;
 	bool is_found = false;
@@ -380,7 +406,8 @@ static bool memory_find_listed(const struct memory_rail *r, uint64_t address, ui
 
 		if (offset >= m->longest)
 			break;
-		is_found = offset <= mr->length && length <= mr->length - offset;
+		is_found = offset <= mr->length && length <= mr->length - offset &&
+			   !(is_target && mr->is_fixed);
 		if (is_found)
 			*place = (struct ori_proxy_place){mr->iova + offset, mr->lkeys[r->rail],
 							  NULL};
@@ -464,7 +491,7 @@ static enum oriel_status memory_find(void *context, uint64_t address, uint64_t l
 	enum oriel_status status;
 	bool is_gpu;
 
-	if (memory_find_listed(r, address, length, place))
+	if (memory_find_listed(r, address, length, is_target, place))
 		return ORIEL_OK;
 	if (length > ORI_MEMORY_BLOCK)
 		return memory_find_cached(r, address, length, place);

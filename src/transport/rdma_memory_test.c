@@ -40,6 +40,7 @@ static atomic_int open_books;
 static int rails[RAILS];                     /* where the addresses are those of adapters */
 static bool has_peermem, has_dmabuf;         /* of the GPU */
 static enum oriel_status failure = ORIEL_OK; /* of all that is registered */
+static bool is_only_read;                    /* nothing may be registered for writing */
 static uint64_t gpu_id = 1;
 
 static enum oriel_status book_open(struct ori_hca *hca, struct book book, struct ori_hca_mr **mr,
@@ -70,7 +71,7 @@ static enum oriel_status book_register(struct ori_hca *hca, void *address, size_
 
 	/* As the kernel has it. */
 	assert_int_equal((book.address ^ iova) % PAGE, 0);
-	if ((char *)address >= GPU_AT && !has_peermem)
+	if (((char *)address >= GPU_AT && !has_peermem) || (is_only_read && access))
 		return ori_fail(ORIEL_ERR_SYSTEM, "bad address");
 	return book_open(hca, book, mr, keys);
 }
@@ -369,6 +370,31 @@ static void test_a_registration_that_fails_leaves_nothing(void **state)
 	free(memory);
 }
 
+static void test_memory_that_is_only_read_is_a_source(void **state)
+{
+	struct ori_memory *m = memory_start(NULL);
+	char *memory = aligned_alloc(PAGE, PAGE);
+	struct ori_proxy_place place;
+	struct oriel_dev_keys keys;
+	struct ori_rdma_mr *mr;
+
+	(void)state;
+	is_only_read = true;
+	assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_SHARED, &mr, &keys),
+			 ORIEL_ERR_SYSTEM);
+	assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_OWN, &mr, &keys), ORIEL_OK);
+	is_only_read = false;
+	place = find(m, 1, memory + 8, 8, false);
+	assert_int_equal(expect_at(&place, 1, memory + 8, 8)->access, 0);
+	assert_null(place.hold);
+	place = find(m, 1, memory + 8, 8, true);
+	assert_non_null(place.hold);
+	let_go(m, 1, place, true);
+	ori_memory_unregister(m, mr);
+	memory_stop(m);
+	free(memory);
+}
+
 static void test_memory_of_a_gpu_is_a_dma_buf(void **state)
 {
 	struct ori_memory *m = memory_start(&far_gpu);
@@ -504,6 +530,7 @@ int main(void)
 		cmocka_unit_test(test_long_requests_register_their_memory),
 		cmocka_unit_test(test_what_may_not_be_touched_is_refused),
 		cmocka_unit_test(test_a_registration_that_fails_leaves_nothing),
+		cmocka_unit_test(test_memory_that_is_only_read_is_a_source),
 		cmocka_unit_test(test_memory_of_a_gpu_is_a_dma_buf),
 		cmocka_unit_test(test_without_dma_buf_there_is_peermem),
 		cmocka_unit_test(test_threads_do_not_disturb_each_other),

@@ -109,11 +109,11 @@ enum oriel_status ori_tally_raise(struct ori_tally *t, struct oriel_mlx5_place w
 	enum oriel_status status;
 	unsigned posted;
 
-	if (!t->err && t->posted - t->ended == TALLY_DEPTH)
-		return ORIEL_AGAIN;
+	/* A queue that is full says so. */
 	status = t->err ? ORIEL_OK : t->ops->post(t->qp, &wr, 1, &posted);
 	if (status == ORIEL_AGAIN)
 		return status;
+	assert(t->posted - t->ended < TALLY_DEPTH);
 	mark->is_begun = true;
 	mark->has_ended = false;
 	t->marks[t->posted++ % TALLY_DEPTH] = mark;

@@ -1,42 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A look for failures of links that nobody may be waiting for. */
 #include "transport/rdma_kernel.h"
+#include "transport/rdma_proxied.h"
 #include "transport/rdma_pulse.h"
 
 static struct oriel_dev_fault watch_fault(const struct ori_rdma_link *link,
-					  const struct oriel_mlx5_queue *q, uint32_t what)
+					  struct oriel_link_queue q)
 {
-	uint64_t err = oriel_dev_load_acquire(&q->err);
+	return oriel_link_fault(ori_rdma_link_device(link), q, ORIEL_DEV_LINK,
+				oriel_mlx5_err_status(oriel_link_err(q)));
+}
 
-	return oriel_link_fault(ori_rdma_link_device(link), q, what, oriel_mlx5_err_status(err));
+/* Of those that a proxy posts for, 0 the CPU and 1 kernels; none if there is no such. */
+static struct oriel_link_queue watch_proxied(const struct ori_rdma_link *link, unsigned which)
+{
+	const struct ori_proxied *p = ori_rdma_link_proxied(link, which);
+
+	return (struct oriel_link_queue){NULL, p->ring};
 }
 
 bool ori_rdma_link_look(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
 	/* What follows it was there before it. */
-	struct oriel_mlx5_queue *q = oriel_link_main(dev);
-	struct oriel_mlx5_queue *queues[] = {q, q ? dev->companion : NULL};
+	struct oriel_link_queue q = oriel_link_main(dev);
+	struct oriel_link_queue queues[] = {q, {dev->companion, NULL}, watch_proxied(link, 1)};
 	unsigned i;
 
+	if (!oriel_link_has(q))
+		return false;
 	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
-		if (!queues[i])
+		if (!oriel_link_has(queues[i]))
 			continue;
-		oriel_mlx5_progress(queues[i]);
-		if (!oriel_dev_load_relaxed(&queues[i]->err))
+		oriel_link_progress(queues[i]);
+		if (!oriel_link_err(queues[i]))
 			continue;
-		*record = watch_fault(link, queues[i], ORIEL_DEV_LINK);
+		*record = watch_fault(link, queues[i]);
 		return true;
 	}
 	return false;
 }
 
+static enum oriel_status watch_poll_proxied(const struct ori_rdma_link *link)
+{
+	struct oriel_proxy_ring r;
+	enum oriel_status status = ori_rdma_link_read_proxied(link, &r);
+
+	if (status == ORIEL_OK && oriel_proxy_reserved(&r))
+		status = oriel_proxy_poll(&r, oriel_proxy_reserved(&r) - 1);
+	return status;
+}
+
 enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link)
 {
+	enum oriel_status status = watch_poll_proxied(link);
 	struct oriel_mlx5_queue q;
-	enum oriel_status status;
 	unsigned which;
 
+	if (status != ORIEL_ERR_NO_PATH)
+		return status;
 	for (which = 0; which < 2; which++) {
 		status = ori_rdma_link_read_kernel(link, which, &q);
 		if (status == ORIEL_ERR_NO_PATH)
@@ -62,19 +84,41 @@ static bool watch_find_kernel(const struct ori_rdma_link *link, uint32_t qpn,
 	return false;
 }
 
-static struct oriel_mlx5_queue *watch_find(const struct ori_rdma_link *link,
-					   const struct ori_rdma_event *event,
-					   struct oriel_mlx5_queue *copy)
+static struct oriel_mlx5_queue *watch_find_ring(const struct ori_rdma_link *link, uint32_t qpn,
+						struct oriel_mlx5_queue *copy)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
-	struct oriel_mlx5_queue *q = oriel_link_main(dev);
-	struct oriel_mlx5_queue *queues[] = {q, q ? dev->companion : NULL};
-	unsigned i;
+	struct oriel_mlx5_queue *main = oriel_link_main(dev).ring;
 
-	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++)
-		if (queues[i] && queues[i]->qpn == event->of.qpn)
-			return queues[i];
-	return q && watch_find_kernel(link, event->of.qpn, copy) ? copy : NULL;
+	if (main && main->qpn == qpn)
+		return main;
+	if (dev->companion && dev->companion->qpn == qpn)
+		return dev->companion;
+	return watch_find_kernel(link, qpn, copy) ? copy : NULL;
+}
+
+/* The queue with number @qpn; all is known of it that the adapter has told. */
+static struct oriel_link_queue watch_find(const struct ori_rdma_link *link, uint32_t qpn,
+					  struct oriel_mlx5_queue *copy)
+{
+	struct oriel_link_queue q;
+	unsigned which;
+
+	for (which = 0; which < 2; which++) {
+		q = watch_proxied(link, which);
+		if (q.proxy && q.proxy->number == qpn &&
+		    ori_proxied_look(ori_rdma_link_proxied(link, which)))
+			return q;
+	}
+	q = (struct oriel_link_queue){watch_find_ring(link, qpn, copy), NULL};
+	if (q.ring)
+		oriel_mlx5_progress(q.ring);
+	return q;
+}
+
+static uint64_t watch_done(struct oriel_link_queue q)
+{
+	return oriel_dev_load_relaxed(oriel_link_is_proxied(q) ? &q.proxy->done : &q.ring->done);
 }
 
 /* Requests of this end were flushed, or there are none: the event knows more. */
@@ -106,7 +150,8 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 			   struct oriel_dev_fault *record)
 {
 	const struct ori_hca_event *told = &event->of;
-	struct oriel_mlx5_queue copy, *q;
+	struct oriel_mlx5_queue copy;
+	struct oriel_link_queue q;
 
 	if (event->rail != ori_rdma_link_device(link)->rail || !ori_rdma_link_is_ready(link))
 		return false;
@@ -114,11 +159,10 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 		watch_explain_pulse(link, told, record);
 		return true;
 	}
-	q = watch_find(link, event, &copy);
-	if (!q)
+	q = watch_find(link, told->qpn, &copy);
+	if (!oriel_link_has(q))
 		return false;
-	oriel_mlx5_progress(q);
-	*record = watch_fault(link, q, ORIEL_DEV_LINK);
-	watch_amend(record, told, oriel_dev_load_relaxed(&q->done));
+	*record = watch_fault(link, q);
+	watch_amend(record, told, watch_done(q));
 	return true;
 }

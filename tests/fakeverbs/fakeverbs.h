@@ -32,4 +32,10 @@ FAKE_EXPORT void fake_lose_gids(bool are_lost);
 FAKE_EXPORT void fake_set_mtu(const char *device, enum ibv_mtu mtu);
 FAKE_EXPORT void fake_set_sysfs(const char *directory);
 
+/*
+ * Requests of @device fail with IBV_WC_LOC_QP_OP_ERR from now on, as rxe's when its
+ * cable is cut, until they do not; whether its ports are down then.
+ */
+FAKE_EXPORT void fake_cut(const char *device, bool is_cut, bool is_down);
+
 #endif

@@ -37,6 +37,7 @@ static const struct {
 	{ORI_SETTING_TIER, "ORIEL_TIER"},
 	{ORI_SETTING_DEVX, "ORIEL_DEVX"},
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
+	{ORI_SETTING_POST, "ORIEL_POST"},
 	{ORI_SETTING_IB_GID_INDEX, "ORIEL_IB_GID_INDEX"},
 	{ORI_SETTING_IB_TC, "ORIEL_IB_TC"},
 	{ORI_SETTING_IB_SL, "ORIEL_IB_SL"},
@@ -145,6 +146,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		       (strlen(text) == 2 && text[0] == 't' && strchr("0123", text[1]));
 	case ORI_SETTING_DEVX:
 		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
+	case ORI_SETTING_POST:
+		return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
+		       strcmp(text, "proxy") == 0;
 	case ORI_SETTING_RAILS:
 		return config_is_number(text, 4, &number) && number > 0;
 	case ORI_SETTING_IB_GID_INDEX:
@@ -351,6 +355,8 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		"node-1",
 		"eager",
 		"lazy",
+		"rings",
+		"proxy",
 		"ORIEL_TIMEOUT=30",
 		"ORIEL_TIMEOUTS=30",
 		"ORIEL_=",
