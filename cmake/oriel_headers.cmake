@@ -7,6 +7,8 @@ set(ORIEL_HEADERS
 	oriel/bootstrap.h
 	oriel/comm.h
 	oriel/doctor.h
+	oriel/p2p.h
+	oriel/p2p_mock.h
 	oriel/region.h
 	oriel/window.h
 	oriel/dev.h

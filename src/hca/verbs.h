@@ -85,7 +85,8 @@ struct verbs_qp {
 	uint64_t posted;
 	_Atomic uint64_t done;
 	_Atomic uint64_t receives_posted, receives_done;
-	uint64_t ids[]; /* [depth] */
+	uint64_t id_mask;
+	uint64_t ids[]; /* [id_mask + 1] */
 };
 
 #define VERBS_RECEIVE 0x80000000u

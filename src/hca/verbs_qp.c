@@ -182,17 +182,21 @@ enum oriel_status ori_verbs_create_qp(struct ori_hca *hca, const struct ori_hca_
 {
 	struct verbs_device *d = (struct verbs_device *)hca;
 	enum oriel_status st = qp_check(d, attr);
+	uint64_t places = 1;
 	struct verbs_qp *qp;
 
 	if (st != ORIEL_OK)
 		return st;
-	qp = calloc(1, sizeof(*qp) + attr->depth * sizeof(qp->ids[0]));
+	while (places < attr->depth)
+		places *= 2;
+	qp = calloc(1, sizeof(*qp) + places * sizeof(qp->ids[0]));
 	if (!qp)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a QP", d->name);
 	qp->device = d;
 	qp->send_cq = (struct verbs_cq *)attr->send_cq;
 	qp->receive_cq = (struct verbs_cq *)attr->receive_cq;
 	qp->depth = attr->depth;
+	qp->id_mask = places - 1;
 	qp->receives = attr->receives;
 	st = qp_open(qp);
 	if (st != ORIEL_OK) {

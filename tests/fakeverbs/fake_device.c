@@ -87,6 +87,16 @@ void fake_set_sysfs(const char *directory)
 			 "%.150s/%s", directory, names[i]);
 }
 
+void fake_cut(const char *device, bool is_cut, bool is_down)
+{
+	for (unsigned i = 0; i < FAKE_DEVICES; i++) {
+		if (strcmp(devices[i].base.name, device) != 0)
+			continue;
+		atomic_store(&devices[i].is_cut, is_cut);
+		atomic_store(&devices[i].is_down, is_down);
+	}
+}
+
 struct ibv_device **ibv_get_device_list(int *count)
 {
 	struct ibv_device **list = calloc(FAKE_DEVICES + 1, sizeof(*list));
@@ -248,7 +258,8 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 		return error;
 	if (port == 0 || port > fake_device_of(context)->ports)
 		return EINVAL;
-	attr->state = port == 1 ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	attr->state = port == 1 && !atomic_load(&fake_device_of(context)->is_down) ? IBV_PORT_ACTIVE
+										   : IBV_PORT_DOWN;
 	attr->max_mtu = IBV_MTU_4096;
 	attr->active_mtu = fake_device_of(context)->mtu;
 	attr->gid_tbl_len = FAKE_GIDS;

@@ -266,6 +266,10 @@ static bool queue_step(struct fake_qp *qp)
 	bool is_immediate = r->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	enum ibv_wc_status status;
 
+	if (atomic_load(&fake_device_of(qp->base.context)->is_cut)) {
+		queue_break(qp, peer, IBV_WC_LOC_QP_OP_ERR);
+		return true;
+	}
 	if (peer && (peer->base.state == IBV_QPS_RESET || peer->base.state == IBV_QPS_INIT))
 		return false;
 	if (!peer || peer->base.state == IBV_QPS_ERR || !queue_is_joined(qp, peer)) {

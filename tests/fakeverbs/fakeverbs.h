@@ -8,6 +8,7 @@
 #define FAKEVERBS_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 #define FAKE_EXPORT __attribute__((visibility("default")))
 
@@ -26,5 +27,11 @@ FAKE_EXPORT void fake_tell(enum ibv_event_type type, uint32_t qpn);
 /* What the ports are like from now on. */
 FAKE_EXPORT void fake_set_mtu(const char *device, enum ibv_mtu mtu);
 FAKE_EXPORT void fake_set_sysfs(const char *directory);
+
+/*
+ * Requests of @device fail with IBV_WC_LOC_QP_OP_ERR from now on, as rxe's when its
+ * cable is cut, until they do not; whether its ports are down then.
+ */
+FAKE_EXPORT void fake_cut(const char *device, bool is_cut, bool is_down);
 
 #endif

@@ -353,6 +353,36 @@ static void test_completions_of_a_qp_that_is_gone_are_dropped(void **state)
 	duo_stop(&d);
 }
 
+/* The status with which a WRITE ends when the cable is cut. */
+static enum oriel_status end_when_cut(bool is_down, uint8_t *syndrome)
+{
+	struct ori_hca_wr wr;
+	struct ori_hca_wc wc;
+	struct duo d;
+
+	duo_start(&d);
+	duo_join(&d);
+	fake_cut("fake0", true, is_down);
+	wr = call_wr(&d.a, &d.b, ORI_HCA_WRITE, 0, 0, 64);
+	end_post(&d.a, &wr, 1);
+	end_next(&d.a, &wc);
+	fake_cut("fake0", false, false);
+	duo_stop(&d);
+	*syndrome = wc.syndrome;
+	return wc.status;
+}
+
+static void test_a_port_that_is_down_is_no_fault_of_a_request(void **state)
+{
+	uint8_t syndrome;
+
+	(void)state;
+	assert_int_equal(end_when_cut(true, &syndrome), ORIEL_ERR_PEER);
+	assert_int_equal(syndrome, ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_int_equal(end_when_cut(false, &syndrome), ORIEL_ERR_ACCESS);
+	assert_int_equal(syndrome, ORIEL_MLX5_LOCAL_OPERATION);
+}
+
 static void await_event(struct ori_hca *hca, struct ori_hca_event *event)
 {
 	uint64_t until = ori_clock_ns() + CALL_PATIENCE_NS;
@@ -454,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_an_address_that_does_not_fit_is_refused),
 		cmocka_unit_test(test_a_chain_that_breaks_says_where),
 		cmocka_unit_test(test_completions_of_a_qp_that_is_gone_are_dropped),
+		cmocka_unit_test(test_a_port_that_is_down_is_no_fault_of_a_request),
 		cmocka_unit_test(test_events_are_told),
 		cmocka_unit_test(test_a_cq_that_fails_says_so),
 		cmocka_unit_test(test_a_dma_buf_is_registered),
