@@ -344,7 +344,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "a number from 0 to 7",
 			.help = "times that a peer without a receive is asked again, each 0.64 ms; "
 				"7 = for ever",
-			.is_valid = config_is_retry,
+			.most = 7,
 		},
 	[ORI_SETTING_IB_MTU] =
 		{
