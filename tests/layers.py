@@ -54,6 +54,8 @@ OUTSIDE = {
     "tests/fuzz": Rule("status types dev public base " + " ".join(MODULES), ""),
     "tests/model": Rule("status types dev public base " + " ".join(MODULES), ""),
     "tests/fakecuda": Rule("status types dev public kernels", OUTSIDE_WHY),
+    "tests/hw": Rule("status types dev public base hca", OUTSIDE_WHY),
+    "tests/fakemlx5": Rule("status types dev public base hca mem", OUTSIDE_WHY),
     "tests/fakeverbs": Rule("status types dev public base hca", OUTSIDE_WHY),
     "bench/verbs": Rule("status types dev public base hca transport",
                         "it measures links that the host drives, and what carries them"),

@@ -80,8 +80,8 @@ static const struct perf_case cases_p2p_lat[] = {
 static const struct perf_case cases_p2p_bw[] = {
 	{"p2p_bw", "zero_copy", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_zero, NULL,
 	 PERF_ANYHOW},
-	{"p2p_bw", "zero_copy, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1,
-	 perf_p2p_both_zero, NULL, PERF_ANYHOW},
+	{"p2p_bw", "zero_copy, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_p2p_both_zero,
+	 NULL, PERF_ANYHOW},
 	{"p2p_bw", "copy_based", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_copy, NULL,
 	 PERF_ANYHOW},
 	{"p2p_bw", "copy_based, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1,

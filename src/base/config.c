@@ -166,6 +166,17 @@ static bool config_is_fabric(const char *text)
 	       strcmp(text, "require") == 0;
 }
 
+static bool config_is_tier(const char *text)
+{
+	return strcmp(text, "auto") == 0 ||
+	       (text[0] == 't' && text[1] >= '0' && text[1] <= '3' && !text[2]);
+}
+
+static bool config_is_devx(const char *text)
+{
+	return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
+}
+
 static bool config_is_post(const char *text)
 {
 	return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
@@ -279,6 +290,23 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.help = "NVLink between GPUs of different nodes: where there is one, not, "
 				"or not without",
 			.is_valid = config_is_fabric,
+		},
+	[ORI_SETTING_TIER] =
+		{
+			.name = "ORIEL_TIER",
+			.fallback = "auto",
+			.may_be = "auto, t0, t1, t2 or t3",
+			.help = "how a ConnectX adapter is posted to: the best that works, or this",
+			.is_valid = config_is_tier,
+		},
+	[ORI_SETTING_DEVX] =
+		{
+			.name = "ORIEL_DEVX",
+			.fallback = "auto",
+			.may_be = "auto or off",
+			.help = "queues of a ConnectX adapter by commands to its firmware, or by "
+				"verbs alone",
+			.is_valid = config_is_devx,
 		},
 	[ORI_SETTING_RAILS] =
 		{

@@ -20,6 +20,8 @@ enum ori_setting {
 	ORI_SETTING_SOFT_HCA,     /* ORIEL_SOFT_HCA, text: scenario of the adapter in software */
 	ORI_SETTING_CONNECT,      /* ORIEL_CONNECT, eager | lazy: when links are made */
 	ORI_SETTING_FABRIC,       /* ORIEL_FABRIC, auto | off | require: NVLink between nodes */
+	ORI_SETTING_TIER,         /* ORIEL_TIER, auto | t0 to t3: ConnectX adapters */
+	ORI_SETTING_DEVX,         /* ORIEL_DEVX, auto | off: commands to their firmware */
 	ORI_SETTING_RAILS,        /* ORIEL_RAILS, 1 to 4: adapters that each rank drives */
 	ORI_SETTING_POST,         /* ORIEL_POST, auto | rings | proxy: who posts requests */
 	ORI_SETTING_IB_GID_INDEX, /* ORIEL_IB_GID_INDEX, 0 to 255, or "": chosen */

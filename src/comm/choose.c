@@ -21,9 +21,9 @@ static void choose_soft(struct ori_choice *choice)
 static void choose_verbs(const struct ori_gpu *gpu, const char *filter, struct ori_choice *choice)
 {
 	choice->kind = ORI_ADAPTERS_VERBS;
-	choice->ops = ori_hca_verbs();
 	snprintf(choice->config, sizeof(choice->config), "%s%s%s", filter,
 		 gpu && gpu->pci[0] ? ";near=" : "", gpu ? gpu->pci : "");
+	choice->ops = ori_hca_choose(choice->config, gpu);
 }
 
 /* A scenario is a wish for the adapter that plays it. */

@@ -68,7 +68,7 @@ struct ori_cuda {
 	ORI_CUDA_OPTIONAL(ORI_CUDA_MEMBER)
 };
 
-/* Complete and constant once ori_cuda_open() has returned ORIEL_OK. */
+/* Constant, and but for the last group complete, once ori_cuda_open() has returned ORIEL_OK. */
 extern struct ori_cuda ori_cuda;
 
 /*

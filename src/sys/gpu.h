@@ -168,6 +168,12 @@ struct ori_gpu_ops {
 	 */
 	enum oriel_status (*pin)(const struct ori_gpu *gpu, void *address, size_t length);
 	void (*unpin)(const struct ori_gpu *gpu, void *address);
+	/*
+	 * The same for whole pages of a device on the bus, which kernels then have at *@at;
+	 * undone by unpin().
+	 */
+	enum oriel_status (*map_io)(const struct ori_gpu *gpu, void *address, size_t length,
+				    void **at);
 
 	/* Done on return; memory of host or GPU on either side. */
 	enum oriel_status (*copy)(const struct ori_gpu *gpu, void *to, const void *from,

@@ -110,6 +110,7 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.close_handle = ori_gpu_close_handle,
 	.pin = ori_gpu_pin,
 	.unpin = ori_gpu_unpin,
+	.map_io = ori_gpu_map_io,
 	.copy = ori_gpu_copy,
 	.zero = ori_gpu_zero,
 	.load = ori_gpu_load,

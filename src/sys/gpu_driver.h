@@ -49,6 +49,8 @@ enum oriel_status ori_gpu_open_handle(const struct ori_gpu *gpu,
 void ori_gpu_close_handle(const struct ori_gpu *gpu, void *address);
 void ori_gpu_unpin(const struct ori_gpu *gpu, void *address);
 enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t length);
+enum oriel_status ori_gpu_map_io(const struct ori_gpu *gpu, void *address, size_t length,
+				 void **at);
 
 /* gpu_range.c */
 void ori_gpu_unmap(void *address, size_t length);

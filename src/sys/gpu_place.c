@@ -169,3 +169,33 @@ enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t l
 	return ori_fail(ORIEL_ERR_UNSUPPORTED, "GPU %s sees host memory at other addresses",
 			gpu->pci);
 }
+
+enum oriel_status ori_gpu_map_io(const struct ori_gpu *gpu, void *address, size_t length, void **at)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUdeviceptr mapped = 0;
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuMemHostRegister(address, length,
+					    CU_MEMHOSTREGISTER_PORTABLE |
+						    CU_MEMHOSTREGISTER_DEVICEMAP |
+						    CU_MEMHOSTREGISTER_IOMEMORY);
+	if (result == CUDA_SUCCESS) {
+		result = ori_cuda.cuMemHostGetDevicePointer(&mapped, address, 0);
+		if (result != CUDA_SUCCESS)
+			ori_cuda.cuMemHostUnregister(address);
+	}
+	ori_gpu_leave(&visit);
+	if (result == CUDA_ERROR_NOT_PERMITTED)
+		return ori_cuda_fail(result,
+				     "GPU %s may not store to other devices: the module nvidia "
+				     "wants NVreg_RegistryDwords=\"PeerMappingOverride=1;\"",
+				     gpu->pci);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "GPU %s cannot map %zu bytes of another device",
+				     gpu->pci, length);
+	*at = ori_gpu_pointer(mapped);
+	return ORIEL_OK;
+}

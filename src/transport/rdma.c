@@ -161,6 +161,9 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
 	status = r->ops->open(rdma->attr.config, rail, &r->hca);
 	if (status != ORIEL_OK)
 		return status;
+	status = r->gpu ? r->ops->use_gpu(r->hca, r->gpu) : ORIEL_OK;
+	if (status != ORIEL_OK)
+		goto err_close_hca;
 	r->ops->caps(r->hca, &r->caps);
 	status = rdma_choose_post(&rdma->attr, &r->caps);
 	if (status != ORIEL_OK)
@@ -170,9 +173,7 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
 				  r->caps.name, rdma->attr.depth, r->caps.depth_max);
 		goto err_close_hca;
 	}
-	status = r->gpu ? r->ops->use_gpu(r->hca, r->gpu) : ORIEL_OK;
-	if (status == ORIEL_OK)
-		status = rdma_open_sink(r);
+	status = rdma_open_sink(r);
 	if (status != ORIEL_OK)
 		goto err_close_hca;
 	status = r->caps.reaches_all ? rdma_open_whole(r) : ORIEL_OK;
@@ -394,7 +395,7 @@ static void rdma_close_queue(struct rdma_rail *r, struct rdma_queue *q)
 		r->ops->destroy_qp(q->qp);
 	if (q->cq)
 		r->ops->destroy_cq(q->cq);
-	if (q->dev && q->dev->doorbell)
+	if (q->dev && q->dev->doorbell && !r->caps.owns_rings)
 		rdma_give_doorbell(r, q->dev);
 	if (q->pinned) {
 		ori_mem_unpin(r->gpu, q->pinned);
@@ -430,6 +431,16 @@ static enum oriel_status rdma_alloc_rings(const struct ori_gpu *gpu, struct rdma
 	return ORIEL_OK;
 }
 
+static enum oriel_status rdma_open_words(struct rdma_queue *q, uint32_t depth)
+{
+	q->dev = aligned_alloc(ORIEL_DEV_LINE, sizeof(*q->dev));
+	if (!q->dev)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for rings of %u WQEs", depth);
+	memset(q->dev, 0, sizeof(*q->dev));
+	q->dev->log_depth = rdma_log2(depth);
+	return ORIEL_OK;
+}
+
 /* @gpu NULL: the CPU posts. */
 static enum oriel_status rdma_open_rings(const struct ori_gpu *gpu, struct rdma_queue *q,
 					 uint32_t depth)
@@ -438,48 +449,66 @@ static enum oriel_status rdma_open_rings(const struct ori_gpu *gpu, struct rdma_
 	enum oriel_status status;
 
 	status = rdma_alloc_rings(gpu, q, (2 * ring + 2 * RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE);
-	if (status == ORIEL_OK)
-		q->dev = aligned_alloc(ORIEL_DEV_LINE, sizeof(*q->dev));
-	if (status == ORIEL_ERR_NOMEM || !q->dev)
+	if (status == ORIEL_ERR_NOMEM)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for rings of %u WQEs", depth);
 	if (status != ORIEL_OK)
 		return status;
-	memset(q->dev, 0, sizeof(*q->dev));
 	memset(q->rings, 0, 2 * ring + RDMA_PAGE);
 	q->dev->sq = q->rings;
 	q->dev->cq = (char *)q->rings + ring;
 	q->dev->record = (uint32_t *)(void *)((char *)q->rings + 2 * ring);
-	q->dev->log_depth = rdma_log2(depth);
+	return ORIEL_OK;
+}
+
+/* What the adapter makes is found where place() says, else it is given our rings. */
+static enum oriel_status rdma_make_queue(struct rdma_rail *r, struct rdma_queue *q,
+					 const struct ori_hca_cq_attr *cq,
+					 struct ori_hca_qp_attr *qp)
+{
+	enum oriel_status status = r->ops->create_cq(r->hca, cq, &q->cq, &q->dev->cqn);
+	struct ori_hca_place place;
+
+	if (status != ORIEL_OK)
+		return status;
+	qp->send_cq = q->cq;
+	status = r->ops->create_qp(r->hca, qp, &q->qp, &q->address);
+	if (status != ORIEL_OK || !r->caps.owns_rings)
+		return status;
+	r->ops->place(q->qp, &place);
+	q->dev->sq = place.sq;
+	q->dev->cq = place.cq;
+	q->dev->record = place.record;
+	q->dev->doorbell = place.doorbell;
+	q->dev->asleep = place.asleep;
 	return ORIEL_OK;
 }
 
 static enum oriel_status rdma_open_queue(struct rdma_rail *r, const struct ori_gpu *gpu,
 					 struct rdma_queue *q, uint32_t depth, bool is_companion)
 {
-	struct ori_hca_cq_attr cq = {0};
-	struct ori_hca_qp_attr qp = {0};
+	struct ori_hca_cq_attr cq = {.depth = depth, .first = r->caps.first};
+	struct ori_hca_qp_attr qp = {.depth = depth,
+				     .first = r->caps.first,
+				     .is_companion = is_companion};
 	enum oriel_status status;
 
-	status = rdma_open_rings(gpu, q, depth);
-	if (status == ORIEL_OK)
+	cq.has_own_ring = qp.has_own_ring = r->caps.owns_rings;
+	cq.is_for_gpu = qp.is_for_gpu = gpu && r->caps.owns_rings;
+	status = rdma_open_words(q, depth);
+	if (status == ORIEL_OK && !r->caps.owns_rings)
+		status = rdma_open_rings(gpu, q, depth);
+	if (status == ORIEL_OK && !r->caps.owns_rings)
 		status = rdma_take_doorbell(r, q->dev);
 	if (status != ORIEL_OK)
 		return status;
-	cq.ring = (char *)q->rings + (size_t)depth * ORIEL_MLX5_BLOCK;
-	cq.depth = depth;
-	cq.first = r->caps.first;
-	status = r->ops->create_cq(r->hca, &cq, &q->cq, &q->dev->cqn);
-	if (status != ORIEL_OK)
-		return status;
-	qp.ring = q->rings;
-	qp.depth = depth;
-	qp.record = q->dev->record;
-	qp.doorbell = q->dev->doorbell;
-	qp.send_cq = q->cq;
-	qp.is_companion = is_companion;
-	qp.first = r->caps.first;
-	q->dev->record[1] = oriel_mlx5_record_value(qp.first);
-	status = r->ops->create_qp(r->hca, &qp, &q->qp, &q->address);
+	if (!r->caps.owns_rings) {
+		cq.ring = (char *)q->rings + (size_t)depth * ORIEL_MLX5_BLOCK;
+		qp.ring = q->rings;
+		qp.record = q->dev->record;
+		qp.doorbell = q->dev->doorbell;
+		q->dev->record[1] = oriel_mlx5_record_value(qp.first);
+	}
+	status = rdma_make_queue(r, q, &cq, &qp);
 	if (status != ORIEL_OK)
 		return status;
 	q->dev->qpn = q->address.qpn;

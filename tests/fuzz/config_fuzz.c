@@ -34,6 +34,8 @@ static const struct {
 	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
 	{ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
 	{ORI_SETTING_FABRIC, "ORIEL_FABRIC"},
+	{ORI_SETTING_TIER, "ORIEL_TIER"},
+	{ORI_SETTING_DEVX, "ORIEL_DEVX"},
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
 	{ORI_SETTING_POST, "ORIEL_POST"},
 	{ORI_SETTING_IB_GID_INDEX, "ORIEL_IB_GID_INDEX"},
@@ -139,6 +141,11 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_FABRIC:
 		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0 ||
 		       strcmp(text, "require") == 0;
+	case ORI_SETTING_TIER:
+		return strcmp(text, "auto") == 0 ||
+		       (strlen(text) == 2 && text[0] == 't' && strchr("0123", text[1]));
+	case ORI_SETTING_DEVX:
+		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
 	case ORI_SETTING_POST:
 		return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
 		       strcmp(text, "proxy") == 0;

@@ -10,11 +10,8 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } models[] = {
-	{"ring", ring_model},
-	{"sleep", sleep_model},
-	{"barrier", barrier_model},
-	{"gather", gather_model},
-	{"proxy", proxy_model},
+	{"ring", ring_model},     {"sleep", sleep_model}, {"barrier", barrier_model},
+	{"gather", gather_model}, {"proxy", proxy_model},
 };
 
 unsigned model_option(int argc, char **argv, const char *option, unsigned value)
