@@ -28,5 +28,6 @@ set(ORIEL_HEADERS
 	oriel/dev/ll128.h
 	oriel/dev/mlx5.h
 	oriel/dev/mlx5_ring.h
+	oriel/dev/proxy.h
 	oriel/dev/link.h
 	oriel/dev/rdma.h)

@@ -62,6 +62,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 {
 	struct oriel_comm_attr attr;
 	enum oriel_status status;
+	const char *filter;
 	unsigned paths;
 
 	status = ori_attr_read("oriel_comm_attr", caller, &attr, sizeof(attr));
@@ -93,8 +94,8 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = ori_host_describe(attr.node, paths, &join->host);
 	if (status != ORIEL_OK)
 		return status;
-	/* Adapters in software are always there, and opened where they are needed. */
-	if (strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0)
+	/* They are looked for where they are needed, and what is missing is told there. */
+	if (ori_setting_hca(&filter) != ORI_WISH_NONE)
 		join->host.hca_count = join->rails;
 	if (comm->gpu)
 		ori_host_set_gpu(&join->host, comm->gpu);

@@ -266,14 +266,9 @@ ORIEL_DEV_RARE enum oriel_status oriel_mlx5_wait_slowly(struct oriel_mlx5_waiter
 	return ORIEL_AGAIN;
 }
 
-/* What was looked for is not there. ORIEL_AGAIN: look again. */
-ORIEL_DEV enum oriel_status oriel_mlx5_wait_step(const struct oriel_mlx5_queue *q,
-						 struct oriel_mlx5_waiter *waiter)
+/* What was looked for is not there, and nothing has failed. ORIEL_AGAIN: look again. */
+ORIEL_DEV enum oriel_status oriel_mlx5_wait_again(struct oriel_mlx5_waiter *waiter)
 {
-	enum oriel_status status = oriel_mlx5_health(q);
-
-	if (status != ORIEL_OK)
-		return status;
 	waiter->polls++;
 #ifdef __CUDA_ARCH__
 	/* The clock and the host word cost more than a poll; one look in 64 is enough. */
@@ -286,6 +281,15 @@ ORIEL_DEV enum oriel_status oriel_mlx5_wait_step(const struct oriel_mlx5_queue *
 	}
 #endif
 	return oriel_mlx5_wait_slowly(waiter);
+}
+
+/* What was looked for is not there. ORIEL_AGAIN: look again. */
+ORIEL_DEV enum oriel_status oriel_mlx5_wait_step(const struct oriel_mlx5_queue *q,
+						 struct oriel_mlx5_waiter *waiter)
+{
+	enum oriel_status status = oriel_mlx5_health(q);
+
+	return status == ORIEL_OK ? oriel_mlx5_wait_again(waiter) : status;
 }
 
 /*

@@ -43,6 +43,9 @@ void oriel_cpu_give_way(uint64_t waited_ns);
  */
 void oriel_cpu_wake(uint32_t *asleep);
 
+/* The same for a thread that sleeps on the word itself. */
+void oriel_cpu_wake_thread(uint32_t *asleep);
+
 #ifdef __cplusplus
 }
 #endif
