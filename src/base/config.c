@@ -17,7 +17,8 @@ struct config_entry {
 	const char *fallback;
 	const char *may_be; /* ends "ORIEL_X is 'y', but it may be ..." */
 	const char *help;
-	bool (*is_valid)(const char *text);
+	bool (*is_valid)(const char *text); /* NULL: a number up to @most */
+	uint64_t most;
 	bool is_secret;
 };
 
@@ -129,13 +130,6 @@ static bool config_is_port(const char *text)
 	return config_digits(text, 65535, &port) && port > 0;
 }
 
-static bool config_is_fd(const char *text)
-{
-	uint64_t fd;
-
-	return config_digits(text, INT32_MAX, &fd);
-}
-
 static bool config_is_key(const char *text)
 {
 	size_t length = strlen(text);
@@ -146,7 +140,13 @@ static bool config_is_key(const char *text)
 
 static bool config_is_hca(const char *text)
 {
-	return strcmp(text, "soft") == 0 || strcmp(text, "none") == 0;
+	size_t i;
+
+	/* What a filter means is read where adapters are looked for, which names what is wrong. */
+	for (i = 0; text[i]; i++)
+		if (text[i] <= ' ' || text[i] > '~' || text[i] == ';')
+			return false;
+	return i <= CONFIG_TEXT_MAX;
 }
 
 /* Read in full where the adapter is opened, which names what is wrong in it. */
@@ -166,39 +166,28 @@ static bool config_is_fabric(const char *text)
 	       strcmp(text, "require") == 0;
 }
 
+static bool config_is_tier(const char *text)
+{
+	return strcmp(text, "auto") == 0 ||
+	       (text[0] == 't' && text[1] >= '0' && text[1] <= '3' && !text[2]);
+}
+
+static bool config_is_devx(const char *text)
+{
+	return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
+}
+
+static bool config_is_post(const char *text)
+{
+	return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
+	       strcmp(text, "proxy") == 0;
+}
+
 static bool config_is_rails(const char *text)
 {
 	uint64_t rails;
 
 	return config_digits(text, 4, &rails) && rails > 0;
-}
-
-static bool config_is_byte(const char *text)
-{
-	uint64_t value;
-
-	return config_digits(text, 255, &value);
-}
-
-static bool config_is_level_of_service(const char *text)
-{
-	uint64_t value;
-
-	return config_digits(text, 15, &value);
-}
-
-static bool config_is_ib_timeout(const char *text)
-{
-	uint64_t value;
-
-	return config_digits(text, 31, &value);
-}
-
-static bool config_is_retry(const char *text)
-{
-	uint64_t value;
-
-	return config_digits(text, 7, &value);
 }
 
 static bool config_is_mtu(const char *text)
@@ -256,7 +245,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "",
 			.may_be = "the number of a file descriptor",
 			.help = "listening socket that rank 0 inherits, instead of opening one",
-			.is_valid = config_is_fd,
+			.most = INT32_MAX,
 		},
 	[ORI_SETTING_JOB_KEY] =
 		{
@@ -270,9 +259,11 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 	[ORI_SETTING_HCA] =
 		{
 			.name = "ORIEL_HCA",
-			.fallback = "soft",
-			.may_be = "soft or none",
-			.help = "RDMA adapter for the rdma path; soft is for development",
+			.fallback = "auto",
+			.may_be = "auto, soft, none, verbs, or names as mlx5_0:1,mlx5_1 or ^mlx5_2 "
+				  "or =rxe0",
+			.help = "RDMA adapters for the rdma path; soft is for development, auto "
+				"takes it where there are no others",
 			.is_valid = config_is_hca,
 		},
 	[ORI_SETTING_SOFT_HCA] =
@@ -300,6 +291,23 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 				"or not without",
 			.is_valid = config_is_fabric,
 		},
+	[ORI_SETTING_TIER] =
+		{
+			.name = "ORIEL_TIER",
+			.fallback = "auto",
+			.may_be = "auto, t0, t1, t2 or t3",
+			.help = "how a ConnectX adapter is posted to: the best that works, or this",
+			.is_valid = config_is_tier,
+		},
+	[ORI_SETTING_DEVX] =
+		{
+			.name = "ORIEL_DEVX",
+			.fallback = "auto",
+			.may_be = "auto or off",
+			.help = "queues of a ConnectX adapter by commands to its firmware, or by "
+				"verbs alone",
+			.is_valid = config_is_devx,
+		},
 	[ORI_SETTING_RAILS] =
 		{
 			.name = "ORIEL_RAILS",
@@ -308,13 +316,22 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.help = "adapters that each rank drives; its links are spread over them",
 			.is_valid = config_is_rails,
 		},
+	[ORI_SETTING_POST] =
+		{
+			.name = "ORIEL_POST",
+			.fallback = "auto",
+			.may_be = "auto, rings or proxy",
+			.help = "who posts requests: who asks, to rings of the adapter, or a "
+				"thread, the proxy; auto: rings where it has them",
+			.is_valid = config_is_post,
+		},
 	[ORI_SETTING_IB_GID_INDEX] =
 		{
 			.name = "ORIEL_IB_GID_INDEX",
 			.fallback = "",
 			.may_be = "a number from 0 to 255",
 			.help = "GID of an adapter; unset: the first of RoCE v2, IPv4 before IPv6",
-			.is_valid = config_is_byte,
+			.most = 255,
 		},
 	[ORI_SETTING_IB_TC] =
 		{
@@ -322,7 +339,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "0",
 			.may_be = "a number from 0 to 255",
 			.help = "traffic class of what an adapter sends",
-			.is_valid = config_is_byte,
+			.most = 255,
 		},
 	[ORI_SETTING_IB_SL] =
 		{
@@ -330,7 +347,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "0",
 			.may_be = "a number from 0 to 15",
 			.help = "service level of what an adapter sends",
-			.is_valid = config_is_level_of_service,
+			.most = 15,
 		},
 	[ORI_SETTING_IB_TIMEOUT] =
 		{
@@ -338,7 +355,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "20",
 			.may_be = "a number from 0 to 31",
 			.help = "an adapter sends again after 4.096 us * 2^n; 0 = never",
-			.is_valid = config_is_ib_timeout,
+			.most = 31,
 		},
 	[ORI_SETTING_IB_RETRY] =
 		{
@@ -346,7 +363,16 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "7",
 			.may_be = "a number from 0 to 7",
 			.help = "times that it does so before the peer counts as gone",
-			.is_valid = config_is_retry,
+			.most = 7,
+		},
+	[ORI_SETTING_IB_RNR_RETRY] =
+		{
+			.name = "ORIEL_IB_RNR_RETRY",
+			.fallback = "7",
+			.may_be = "a number from 0 to 7",
+			.help = "times that a peer without a receive is asked again, each 0.64 ms; "
+				"7 = for ever",
+			.most = 7,
 		},
 	[ORI_SETTING_IB_MTU] =
 		{
@@ -364,6 +390,13 @@ static const char *config_environment(const struct config_entry *entry)
 	const char *text = getenv(entry->name);
 
 	return text && *text ? text : NULL;
+}
+
+static bool config_is_valid(const struct config_entry *entry, const char *text)
+{
+	uint64_t value;
+
+	return entry->is_valid ? entry->is_valid(text) : config_digits(text, entry->most, &value);
 }
 
 static enum oriel_status config_bad(const struct config_entry *entry, const char *text)
@@ -398,7 +431,7 @@ enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uin
 	const struct config_entry *entry = &config_entries[which];
 	const char *text = ori_setting_text(which);
 
-	if (!entry->is_valid(text) || !config_digits(text, max, value))
+	if (!config_is_valid(entry, text) || !config_digits(text, max, value))
 		return config_bad(entry, text);
 	return ORIEL_OK;
 }
@@ -410,6 +443,26 @@ enum oriel_status ori_setting_paths(unsigned *mask)
 	if (!config_paths(text, mask))
 		return config_bad(&config_entries[ORI_SETTING_PATHS], text);
 	return ORIEL_OK;
+}
+
+enum ori_wish ori_setting_hca(const char **filter)
+{
+	static const struct {
+		const char *word;
+		enum ori_wish wish;
+	} words[] = {{"auto", ORI_WISH_AUTO},
+		     {"none", ORI_WISH_NONE},
+		     {"soft", ORI_WISH_SOFT},
+		     {"verbs", ORI_WISH_VERBS}};
+	const char *text = ori_setting_text(ORI_SETTING_HCA);
+	size_t i;
+
+	*filter = "";
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(text, words[i].word) == 0)
+			return words[i].wish;
+	*filter = text;
+	return ORI_WISH_VERBS;
 }
 
 enum oriel_status ori_parse_unsigned(const char *name, const char *text, uint64_t max,
@@ -508,7 +561,7 @@ enum oriel_status oriel_settings_check(void)
 			return ORIEL_ERR_CONFIG;
 	for (i = 0; i < ORI_SETTINGS; i++) {
 		text = config_environment(&config_entries[i]);
-		if (text && !config_entries[i].is_valid(text))
+		if (text && !config_is_valid(&config_entries[i], text))
 			return config_bad(&config_entries[i], text);
 	}
 	return ORIEL_OK;

@@ -44,17 +44,37 @@ static enum oriel_status notes_open(struct oriel_comm *comm)
 
 static_assert(ORI_KERNEL_COUNT <= ORI_GPU_KERNELS, "all fit a program");
 
+/*
+ * Each kernel once, with a window that it refuses. What a first launch needs of the
+ * GPU (local memory, say) may wait for kernels that run there, and those of another
+ * rank for this one. Done when the library's own stream is next waited for.
+ */
+static enum oriel_status program_warm_up(const struct oriel_comm *comm)
+{
+	static const unsigned threads[] = {ORI_KERNELS(ORI_KERNEL_THREADS)};
+	struct oriel_dev_window refused = {0};
+	struct ori_kernel_call call = {0};
+	void *arguments[] = {&refused, &call};
+	enum oriel_status status = ORIEL_OK;
+	unsigned i;
+
+	for (i = 0; i < ORI_KERNEL_COUNT && status == ORIEL_OK; i++)
+		status = comm->gpu->ops->launch(comm->gpu, comm->program.kernels[i], threads[i],
+						arguments, comm->gpu->stream);
+	return status;
+}
+
 /* In advance, since loading may wait for kernels that wait for this very rank. */
 static enum oriel_status program_open(struct oriel_comm *comm)
 {
-#define PROGRAM_NAME(number, name, threads) #name,
-	static const char *const names[] = {ORI_KERNELS(PROGRAM_NAME)};
-#undef PROGRAM_NAME
+	static const char *const names[] = {ORI_KERNELS(ORI_KERNEL_NAME)};
 	const void *image = ori_kernels_image();
+	enum oriel_status status;
 
 	if (!image)
 		return ORIEL_OK;
-	return comm->gpu->ops->load(comm->gpu, image, names, ORI_KERNEL_COUNT, &comm->program);
+	status = comm->gpu->ops->load(comm->gpu, image, names, ORI_KERNEL_COUNT, &comm->program);
+	return status == ORIEL_OK ? program_warm_up(comm) : status;
 }
 
 enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm)

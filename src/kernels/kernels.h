@@ -36,6 +36,8 @@
 	X(RESET_COUNTER, stream_reset_counter, 1)
 
 #define ORI_KERNEL_NUMBER(number, name, threads) ORI_KERNEL_##number,
+#define ORI_KERNEL_NAME(number, name, threads) #name,
+#define ORI_KERNEL_THREADS(number, name, threads) threads,
 enum ori_kernel { ORI_KERNELS(ORI_KERNEL_NUMBER) ORI_KERNEL_COUNT };
 
 /* What differs between two calls. Zero where an operation has no such argument. */

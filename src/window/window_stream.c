@@ -266,9 +266,7 @@ static enum oriel_status stream_launch(const struct oriel_window *w, enum ori_ke
 				       const struct ori_kernel_call *call, uint64_t timeout_ns,
 				       void *stream)
 {
-#define STREAM_THREADS(number, name, count) count,
-	static const unsigned threads[] = {ORI_KERNELS(STREAM_THREADS)};
-#undef STREAM_THREADS
+	static const unsigned threads[] = {ORI_KERNELS(ORI_KERNEL_THREADS)};
 	struct oriel_dev_window device = w->device;
 	struct ori_kernel_call c = *call;
 	void *arguments[] = {&device, &c};

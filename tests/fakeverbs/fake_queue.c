@@ -439,10 +439,17 @@ void fake_tell(enum ibv_event_type type, uint32_t qpn)
 	qp = queue_find(qpn);
 	if (type == IBV_EVENT_CQ_ERR)
 		event.element.cq = qp->base.send_cq;
-	else if (type == IBV_EVENT_PORT_ERR)
-		event.element.port_num = 1;
 	else
 		event.element.qp = &qp->base;
 	fake_push_event(qp->base.context, &event);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_tell_port(enum ibv_event_type type, uint32_t qpn, uint8_t port)
+{
+	struct ibv_async_event event = {.event_type = type, .element.port_num = port};
+
+	pthread_mutex_lock(&fake_lock);
+	fake_push_event(queue_find(qpn)->base.context, &event);
 	pthread_mutex_unlock(&fake_lock);
 }

@@ -34,12 +34,16 @@ static const struct {
 	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
 	{ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
 	{ORI_SETTING_FABRIC, "ORIEL_FABRIC"},
+	{ORI_SETTING_TIER, "ORIEL_TIER"},
+	{ORI_SETTING_DEVX, "ORIEL_DEVX"},
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
+	{ORI_SETTING_POST, "ORIEL_POST"},
 	{ORI_SETTING_IB_GID_INDEX, "ORIEL_IB_GID_INDEX"},
 	{ORI_SETTING_IB_TC, "ORIEL_IB_TC"},
 	{ORI_SETTING_IB_SL, "ORIEL_IB_SL"},
 	{ORI_SETTING_IB_TIMEOUT, "ORIEL_IB_TIMEOUT"},
 	{ORI_SETTING_IB_RETRY, "ORIEL_IB_RETRY"},
+	{ORI_SETTING_IB_RNR_RETRY, "ORIEL_IB_RNR_RETRY"},
 	{ORI_SETTING_IB_MTU, "ORIEL_IB_MTU"},
 };
 
@@ -106,6 +110,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 {
 	uint64_t number;
 	unsigned mask;
+	size_t i;
 
 	switch (which) {
 	case ORI_SETTING_TIMEOUT:
@@ -125,7 +130,10 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return strlen(text) % 2 == 0 && strlen(text) <= 254 &&
 		       strspn(text, "0123456789abcdefABCDEF") == strlen(text);
 	case ORI_SETTING_HCA:
-		return strcmp(text, "soft") == 0 || strcmp(text, "none") == 0;
+		for (i = 0; text[i]; i++)
+			if (text[i] <= ' ' || text[i] >= 127 || text[i] == ';')
+				return false;
+		return i <= 255;
 	case ORI_SETTING_SOFT_HCA:
 		return strlen(text) <= 255;
 	case ORI_SETTING_CONNECT:
@@ -133,6 +141,14 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_FABRIC:
 		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0 ||
 		       strcmp(text, "require") == 0;
+	case ORI_SETTING_TIER:
+		return strcmp(text, "auto") == 0 ||
+		       (strlen(text) == 2 && text[0] == 't' && strchr("0123", text[1]));
+	case ORI_SETTING_DEVX:
+		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
+	case ORI_SETTING_POST:
+		return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
+		       strcmp(text, "proxy") == 0;
 	case ORI_SETTING_RAILS:
 		return config_is_number(text, 4, &number) && number > 0;
 	case ORI_SETTING_IB_GID_INDEX:
@@ -143,6 +159,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_IB_TIMEOUT:
 		return config_is_number(text, 31, &number);
 	case ORI_SETTING_IB_RETRY:
+	case ORI_SETTING_IB_RNR_RETRY:
 		return config_is_number(text, 7, &number);
 	case ORI_SETTING_IB_MTU:
 		return config_is_number(text, 4096, &number) && number >= 256 &&
@@ -338,6 +355,8 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		"node-1",
 		"eager",
 		"lazy",
+		"rings",
+		"proxy",
 		"ORIEL_TIMEOUT=30",
 		"ORIEL_TIMEOUTS=30",
 		"ORIEL_=",
