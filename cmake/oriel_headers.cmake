@@ -24,6 +24,7 @@ set(ORIEL_HEADERS
 	oriel/dev/channel.h
 	oriel/dev/ll.h
 	oriel/dev/ll128.h
+	oriel/dev/gather.h
 	oriel/dev/mlx5.h
 	oriel/dev/mlx5_ring.h
 	oriel/dev/link.h
