@@ -9,6 +9,7 @@ set(ORIEL_HEADERS
 	oriel/doctor.h
 	oriel/region.h
 	oriel/window.h
+	oriel/allgather.h
 	oriel/dev.h
 	oriel/dev/types.h
 	oriel/dev/order.h

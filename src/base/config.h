@@ -21,6 +21,7 @@ enum ori_setting {
 	ORI_SETTING_CONNECT,      /* ORIEL_CONNECT, eager | lazy: when links are made */
 	ORI_SETTING_FABRIC,       /* ORIEL_FABRIC, auto | off | require: NVLink between nodes */
 	ORI_SETTING_RAILS,        /* ORIEL_RAILS, 1 to 4: adapters that each rank drives */
+	ORI_SETTING_ALLGATHER,    /* ORIEL_ALLGATHER, auto or a name: algorithm of all-gathers */
 	ORI_SETTING_IB_GID_INDEX, /* ORIEL_IB_GID_INDEX, 0 to 255, or "": chosen */
 	ORI_SETTING_IB_TC,        /* ORIEL_IB_TC, 0 to 255: traffic class */
 	ORI_SETTING_IB_SL,        /* ORIEL_IB_SL, 0 to 15: service level */
