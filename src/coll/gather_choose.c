@@ -15,7 +15,7 @@ struct choose_row {
 
 /* The last row of each takes what there is. */
 static const struct choose_row choose_host[] = {
-	{1024, ORIEL_ALGORITHM_LL},
+	{256, ORIEL_ALGORITHM_LL},
 	{CHOOSE_ANY, ORIEL_ALGORITHM_STORE},
 };
 
