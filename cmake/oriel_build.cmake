@@ -75,6 +75,16 @@ else()
 	endif()
 endif()
 
+# ORIEL_MLX5 is whether infiniband/mlx5dv.h of rdma-core 42 or later lies there as well.
+set(ORIEL_MLX5 OFF)
+if(ORIEL_VERBS_INCLUDE AND EXISTS ${ORIEL_VERBS_INCLUDE}/infiniband/mlx5dv.h)
+	file(STRINGS ${ORIEL_VERBS_INCLUDE}/infiniband/mlx5dv.h mlx5_dmabuf
+		REGEX MLX5DV_UMEM_MASK_DMABUF LIMIT_COUNT 1)
+	if(mlx5_dmabuf)
+		set(ORIEL_MLX5 ON)
+	endif()
+endif()
+
 if(BUILD_TESTING)
 	find_package(PkgConfig REQUIRED)
 	pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)

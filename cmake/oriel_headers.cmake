@@ -7,6 +7,8 @@ set(ORIEL_HEADERS
 	oriel/bootstrap.h
 	oriel/comm.h
 	oriel/doctor.h
+	oriel/p2p.h
+	oriel/p2p_mock.h
 	oriel/region.h
 	oriel/window.h
 	oriel/allgather.h
@@ -28,5 +30,6 @@ set(ORIEL_HEADERS
 	oriel/dev/gather.h
 	oriel/dev/mlx5.h
 	oriel/dev/mlx5_ring.h
+	oriel/dev/proxy.h
 	oriel/dev/link.h
 	oriel/dev/rdma.h)

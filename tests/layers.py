@@ -42,7 +42,9 @@ MODULES = {
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
     "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
     "progress": Rule("comm mem dev public", "no backend name appears here"),
-    "p2p": Rule("comm mem hca dev public", "no backend name appears here"),
+    # Its ends may do without a communicator, so it has links of its own.
+    "p2p": Rule("comm mem hca topo sys transport/rdma_host.h dev public",
+                "it drives links by calls; ranks are known to its cache alone"),
     "coll": Rule("public dev", "it is a user of the public API"),
 }
 
@@ -52,7 +54,11 @@ OUTSIDE = {
     "tests/fuzz": Rule("status types dev public base " + " ".join(MODULES), ""),
     "tests/model": Rule("status types dev public base " + " ".join(MODULES), ""),
     "tests/fakecuda": Rule("status types dev public kernels", OUTSIDE_WHY),
+    "tests/hw": Rule("status types dev public base hca", OUTSIDE_WHY),
+    "tests/fakemlx5": Rule("status types dev public base hca mem", OUTSIDE_WHY),
     "tests/fakeverbs": Rule("status types dev public base hca", OUTSIDE_WHY),
+    "bench/verbs": Rule("status types dev public base hca transport",
+                        "it measures links that the host drives, and what carries them"),
     "tests": Rule("status types dev public", OUTSIDE_WHY),
     "tools": Rule("status types dev public", OUTSIDE_WHY),
     "examples": Rule("status types dev public", OUTSIDE_WHY),
@@ -224,6 +230,8 @@ PLANTED = [
     ("tools/info.c", '#include "base/error.h"', True),
     ("examples/heat/heat.c", '#include "../../src/base/error.h"', True),
     ("bench/put.c", '#include "../tools/tool.h"', True),
+    ("bench/verbs/link.c", '#include "transport/transport.h"', False),
+    ("bench/verbs/window.c", '#include "comm/comm_state.h"', True),
     ("tests/fuzz/blob.c", '#include "comm/comm_state.h"', False),
     ("tests/conformance/put.c", '#include "comm/comm_state.h"', True),
 ]

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "perf.h"
+#include "perf_p2p.h"
 #include "tool.h"
 
 #define PERF_COUNT(list) (sizeof(list) / sizeof((list)[0]))
@@ -73,6 +74,22 @@ static const struct perf_case cases_send_recv_bw[] = {
 	{"send_recv_bw", "both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_send_recv_both,
 	 NULL, PERF_ANYHOW},
 };
+static const struct perf_case cases_p2p_lat[] = {
+	{"p2p_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
+	 perf_p2p_lat_zero, NULL, PERF_ANYHOW},
+	{"p2p_lat", "copy_based", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
+	 perf_p2p_lat_copy, NULL, PERF_ANYHOW},
+};
+static const struct perf_case cases_p2p_bw[] = {
+	{"p2p_bw", "zero_copy", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_zero, NULL,
+	 PERF_ANYHOW},
+	{"p2p_bw", "zero_copy, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_p2p_both_zero,
+	 NULL, PERF_ANYHOW},
+	{"p2p_bw", "copy_based", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_copy, NULL,
+	 PERF_ANYHOW},
+	{"p2p_bw", "copy_based, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1,
+	 perf_p2p_both_copy, NULL, PERF_ANYHOW},
+};
 static const struct perf_case cases_wqe[] = {
 	{"wqe_rate", "1 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_1, NULL,
 	 PERF_BY_LINK},
@@ -125,6 +142,10 @@ const struct perf_test perf_tests[] = {
 	 "send until recv returns"},
 	{"send_recv_bw", "64K,1M,16M", cases_send_recv_bw, PERF_COUNT(cases_send_recv_bw),
 	 "time of one of many messages, one way and both ways"},
+	{"p2p_lat", "8,4K,64K", cases_p2p_lat, PERF_COUNT(cases_p2p_lat),
+	 "a transfer between two ends of p2p, in each mode"},
+	{"p2p_bw", "64K,1M,16M", cases_p2p_bw, PERF_COUNT(cases_p2p_bw),
+	 "time of one of many transfers, one way and both ways"},
 	{"wqe_rate", NULL, cases_wqe, PERF_COUNT(cases_wqe),
 	 "time of posting one work request to a link, alone and in batches"},
 	{"window_create", "1M,16M", cases_window, PERF_COUNT(cases_window),

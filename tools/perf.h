@@ -9,7 +9,7 @@
  * perf_row.c: how a row is measured. perf_check.c: what --check compares.
  * perf_stats.c: median, p99, spread. perf_report.c: table and JSON. perf_pass.h: common steps.
  * perf_put.c, perf_signal.c, perf_counter.c, perf_sync.c, perf_gather.c, perf_stream.c,
- * perf_wqe.c, perf_limit.c: cases.
+ * perf_wqe.c, perf_p2p.c, perf_limit.c: cases.
  */
 #ifndef ORIEL_PERF_H
 #define ORIEL_PERF_H
@@ -29,6 +29,7 @@
 
 struct perf_shot;
 struct perf_job;
+struct perf_p2p;
 
 /*
  * Rounds @begin to @end of one case, called by every thread of the group; all
@@ -137,6 +138,8 @@ struct perf_job {
 	unsigned cores;                 /* their number, 0 if unknown */
 	char *source;                   /* private memory for the largest row */
 	char *sink;                     /* the same */
+	uint64_t bytes;                 /* of the largest row */
+	struct perf_p2p *p2p;           /* NULL: not needed so far */
 	uint64_t mismatches;            /* found by --check on this rank */
 	struct oriel_allgather *gather; /* perf_gather.c: for @gather_bytes, into @gathered */
 	char *gathered;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "perf.h"
+#include "perf_p2p.h"
 #include "tool.h"
 
 #define JOB_PAGE 4096u
@@ -189,6 +190,7 @@ enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options 
 
 void perf_job_close(struct perf_job *job)
 {
+	perf_p2p_close(job);
 	free(job->source);
 	free(job->sink);
 	perf_gather_close(job);
@@ -210,6 +212,7 @@ enum oriel_status perf_job_reserve(struct perf_job *job, uint64_t bytes)
 {
 	uint64_t length = (bytes + JOB_PAGE) / JOB_PAGE * JOB_PAGE;
 
+	job->bytes = length;
 	job->source = job_memory(length);
 	job->sink = job_memory(length);
 	return oriel_comm_agree(job->comm, job->source && job->sink ? ORIEL_OK : ORIEL_ERR_NOMEM);

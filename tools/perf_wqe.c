@@ -21,7 +21,7 @@ static inline enum oriel_status wqe_post(const struct perf_shot *s, uint32_t cou
 	struct oriel_mlx5_place to = oriel_rdma_place(&s->w, s->peer, 0);
 	struct oriel_mlx5_place from = oriel_rdma_local(&s->w, s->peer, s->source);
 	const struct oriel_dev_link *l = wqe_link(s);
-	struct oriel_link_post post = oriel_link_begin(l, l->main, ORIEL_DEV_PUT, count);
+	struct oriel_link_post post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT, count);
 	uint32_t i;
 
 	if (post.status != ORIEL_OK)

@@ -7,6 +7,7 @@
 #include <oriel/bootstrap.h>
 #include <oriel/comm.h>
 #include <oriel/doctor.h>
+#include <oriel/p2p.h>
 #include <oriel/region.h>
 #include <oriel/status.h>
 #include <oriel/window.h>

@@ -140,7 +140,13 @@ static bool config_is_key(const char *text)
 
 static bool config_is_hca(const char *text)
 {
-	return strcmp(text, "soft") == 0 || strcmp(text, "none") == 0;
+	size_t i;
+
+	/* What a filter means is read where adapters are looked for, which names what is wrong. */
+	for (i = 0; text[i]; i++)
+		if (text[i] <= ' ' || text[i] > '~' || text[i] == ';')
+			return false;
+	return i <= CONFIG_TEXT_MAX;
 }
 
 /* Read in full where the adapter is opened, which names what is wrong in it. */
@@ -170,6 +176,23 @@ static bool config_is_algorithm(const char *text)
 		if (strcmp(text, names[i]) == 0)
 			return true;
 	return false;
+}
+
+static bool config_is_tier(const char *text)
+{
+	return strcmp(text, "auto") == 0 ||
+	       (text[0] == 't' && text[1] >= '0' && text[1] <= '3' && !text[2]);
+}
+
+static bool config_is_devx(const char *text)
+{
+	return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
+}
+
+static bool config_is_post(const char *text)
+{
+	return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
+	       strcmp(text, "proxy") == 0;
 }
 
 static bool config_is_rails(const char *text)
@@ -248,9 +271,11 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 	[ORI_SETTING_HCA] =
 		{
 			.name = "ORIEL_HCA",
-			.fallback = "soft",
-			.may_be = "soft or none",
-			.help = "RDMA adapter for the rdma path; soft is for development",
+			.fallback = "auto",
+			.may_be = "auto, soft, none, verbs, or names as mlx5_0:1,mlx5_1 or ^mlx5_2 "
+				  "or =rxe0",
+			.help = "RDMA adapters for the rdma path; soft is for development, auto "
+				"takes it where there are no others",
 			.is_valid = config_is_hca,
 		},
 	[ORI_SETTING_SOFT_HCA] =
@@ -278,6 +303,23 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 				"or not without",
 			.is_valid = config_is_fabric,
 		},
+	[ORI_SETTING_TIER] =
+		{
+			.name = "ORIEL_TIER",
+			.fallback = "auto",
+			.may_be = "auto, t0, t1, t2 or t3",
+			.help = "how a ConnectX adapter is posted to: the best that works, or this",
+			.is_valid = config_is_tier,
+		},
+	[ORI_SETTING_DEVX] =
+		{
+			.name = "ORIEL_DEVX",
+			.fallback = "auto",
+			.may_be = "auto or off",
+			.help = "queues of a ConnectX adapter by commands to its firmware, or by "
+				"verbs alone",
+			.is_valid = config_is_devx,
+		},
 	[ORI_SETTING_RAILS] =
 		{
 			.name = "ORIEL_RAILS",
@@ -293,6 +335,15 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "auto, ll, store, ce, direct, ring or doubling",
 			.help = "algorithm of all-gathers that ask for none themselves",
 			.is_valid = config_is_algorithm,
+		},
+	[ORI_SETTING_POST] =
+		{
+			.name = "ORIEL_POST",
+			.fallback = "auto",
+			.may_be = "auto, rings or proxy",
+			.help = "who posts requests: who asks, to rings of the adapter, or a "
+				"thread, the proxy; auto: rings where it has them",
+			.is_valid = config_is_post,
 		},
 	[ORI_SETTING_IB_GID_INDEX] =
 		{
@@ -332,6 +383,15 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "7",
 			.may_be = "a number from 0 to 7",
 			.help = "times that it does so before the peer counts as gone",
+			.most = 7,
+		},
+	[ORI_SETTING_IB_RNR_RETRY] =
+		{
+			.name = "ORIEL_IB_RNR_RETRY",
+			.fallback = "7",
+			.may_be = "a number from 0 to 7",
+			.help = "times that a peer without a receive is asked again, each 0.64 ms; "
+				"7 = for ever",
 			.most = 7,
 		},
 	[ORI_SETTING_IB_MTU] =
@@ -403,6 +463,26 @@ enum oriel_status ori_setting_paths(unsigned *mask)
 	if (!config_paths(text, mask))
 		return config_bad(&config_entries[ORI_SETTING_PATHS], text);
 	return ORIEL_OK;
+}
+
+enum ori_wish ori_setting_hca(const char **filter)
+{
+	static const struct {
+		const char *word;
+		enum ori_wish wish;
+	} words[] = {{"auto", ORI_WISH_AUTO},
+		     {"none", ORI_WISH_NONE},
+		     {"soft", ORI_WISH_SOFT},
+		     {"verbs", ORI_WISH_VERBS}};
+	const char *text = ori_setting_text(ORI_SETTING_HCA);
+	size_t i;
+
+	*filter = "";
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(text, words[i].word) == 0)
+			return words[i].wish;
+	*filter = text;
+	return ORI_WISH_VERBS;
 }
 
 enum oriel_status ori_parse_unsigned(const char *name, const char *text, uint64_t max,

@@ -16,17 +16,21 @@ enum ori_setting {
 	ORI_SETTING_PORT,         /* ORIEL_PORT, where rank 0 listens instead of MASTER_PORT */
 	ORI_SETTING_LISTEN_FD,    /* ORIEL_LISTEN_FD, a listening socket rank 0 inherits */
 	ORI_SETTING_JOB_KEY,      /* ORIEL_JOB_KEY, hex: secret shared by the ranks of a job */
-	ORI_SETTING_HCA,          /* ORIEL_HCA, soft | none: the RDMA adapter */
+	ORI_SETTING_HCA,          /* ORIEL_HCA, see ori_setting_hca() */
 	ORI_SETTING_SOFT_HCA,     /* ORIEL_SOFT_HCA, text: scenario of the adapter in software */
 	ORI_SETTING_CONNECT,      /* ORIEL_CONNECT, eager | lazy: when links are made */
 	ORI_SETTING_FABRIC,       /* ORIEL_FABRIC, auto | off | require: NVLink between nodes */
+	ORI_SETTING_TIER,         /* ORIEL_TIER, auto | t0 to t3: ConnectX adapters */
+	ORI_SETTING_DEVX,         /* ORIEL_DEVX, auto | off: commands to their firmware */
 	ORI_SETTING_RAILS,        /* ORIEL_RAILS, 1 to 4: adapters that each rank drives */
 	ORI_SETTING_ALLGATHER,    /* ORIEL_ALLGATHER, auto or a name: algorithm of all-gathers */
+	ORI_SETTING_POST,         /* ORIEL_POST, auto | rings | proxy: who posts requests */
 	ORI_SETTING_IB_GID_INDEX, /* ORIEL_IB_GID_INDEX, 0 to 255, or "": chosen */
 	ORI_SETTING_IB_TC,        /* ORIEL_IB_TC, 0 to 255: traffic class */
 	ORI_SETTING_IB_SL,        /* ORIEL_IB_SL, 0 to 15: service level */
 	ORI_SETTING_IB_TIMEOUT,   /* ORIEL_IB_TIMEOUT, 0 to 31: 4.096 us * 2^n, 0 = none */
 	ORI_SETTING_IB_RETRY,     /* ORIEL_IB_RETRY, 0 to 7 */
+	ORI_SETTING_IB_RNR_RETRY, /* ORIEL_IB_RNR_RETRY, 0 to 7; 7 = for ever */
 	ORI_SETTING_IB_MTU,       /* ORIEL_IB_MTU, 256 to 4096: at most */
 	ORI_SETTINGS
 };
@@ -39,6 +43,16 @@ enum oriel_status ori_setting_timeout(uint64_t *timeout_ns); /* ORIEL_FOREVER fo
 enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value);
 /* Bits 1 << enum oriel_path value: 1 << 2 mapped, 1 << 3 rdma. */
 enum oriel_status ori_setting_paths(unsigned *mask);
+
+/* What ORIEL_HCA asks for. */
+enum ori_wish {
+	ORI_WISH_AUTO,  /* real ones where there are, else in software */
+	ORI_WISH_NONE,  /* there is no rdma path */
+	ORI_WISH_SOFT,  /* in software */
+	ORI_WISH_VERBS, /* real ones, those that *@filter means: see hca/verbs_pick.h */
+};
+
+enum ori_wish ori_setting_hca(const char **filter);
 
 /*
  * Decimal digits only, no sign, no space, no more than @max; also used for

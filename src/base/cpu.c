@@ -2,10 +2,14 @@
 /* What oriel/dev/order.h needs of the operating system. */
 #include <oriel/dev/order.h>
 
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/nap.h"
 
 #define CPU_YIELD_NS 4000000u
 #define CPU_NAP_MAX_NS 2000000u
@@ -25,4 +29,17 @@ void oriel_cpu_give_way(uint64_t waited_ns)
 	}
 	nap.tv_nsec = waited_ns / 32 < CPU_NAP_MAX_NS ? (long)(waited_ns / 32) : CPU_NAP_MAX_NS;
 	nanosleep(&nap, NULL);
+}
+
+void ori_nap(uint32_t *asleep, uint64_t ns)
+{
+	struct timespec nap = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+
+	(void)syscall(SYS_futex, asleep, FUTEX_WAIT_PRIVATE, 1, &nap, NULL, 0);
+}
+
+void oriel_cpu_wake_thread(uint32_t *asleep)
+{
+	if (oriel_dev_exchange_acquire32(asleep, 0))
+		(void)syscall(SYS_futex, asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/attr.h"
 #include "base/clock.h"
@@ -21,6 +22,7 @@ struct comm_join {
 	struct ori_host host;
 	struct ori_mem_blob control;
 	uint8_t mesh[ORI_FDSOCK_NAME];
+	uint8_t door[ORI_FDSOCK_NAME];
 	uint32_t device_version; /* ORIEL_DEV_VERSION */
 	uint32_t control_length;
 	uint64_t timeout_ns;
@@ -28,7 +30,7 @@ struct comm_join {
 	uint32_t rails;   /* adapters it drives, where it needs any */
 };
 
-static_assert(sizeof(struct comm_join) == 1168, "struct comm_join goes over the wire");
+static_assert(sizeof(struct comm_join) == 1184, "struct comm_join goes over the wire");
 
 /* When links are made: what the caller or else the setting says. */
 static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
@@ -60,6 +62,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 {
 	struct oriel_comm_attr attr;
 	enum oriel_status status;
+	const char *filter;
 	unsigned paths;
 
 	status = ori_attr_read("oriel_comm_attr", caller, &attr, sizeof(attr));
@@ -91,8 +94,8 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = ori_host_describe(attr.node, paths, &join->host);
 	if (status != ORIEL_OK)
 		return status;
-	/* Adapters in software are always there, and opened where they are needed. */
-	if (strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0)
+	/* They are looked for where they are needed, and what is missing is told there. */
+	if (ori_setting_hca(&filter) != ORI_WISH_NONE)
 		join->host.hca_count = join->rails;
 	if (comm->gpu)
 		ori_host_set_gpu(&join->host, comm->gpu);
@@ -104,6 +107,9 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	if (status != ORIEL_OK)
 		return status;
 	status = ori_mem_export(comm->control_mem, 0, sizeof(struct ori_control), &join->control);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_fdsock_listen(join->door, &comm->door);
 	if (status != ORIEL_OK)
 		return status;
 	return ori_mesh_open(comm, join->mesh);
@@ -154,6 +160,7 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 					&comm->hosts[peer]);
 		if (status != ORIEL_OK)
 			return status;
+		memcpy(comm->doors[peer], joins[peer].door, sizeof(joins[peer].door));
 	}
 	status = ori_comm_select(comm);
 	return status == ORIEL_OK ? ori_comm_gpu_publish(comm) : status;
@@ -253,6 +260,10 @@ static void comm_free(struct oriel_comm *comm)
 	ori_comm_gpu_close(comm);
 	ori_ways_close(&comm->gpu_ways, comm->size);
 	ori_mem_unref(comm->control_mem);
+	if (comm->door >= 0)
+		close(comm->door);
+	pthread_mutex_destroy(&comm->p2p_lock);
+	free(comm->doors);
 	free(comm->ranks);
 	free(comm->links);
 	free(comm->expected);
@@ -272,6 +283,8 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 
 	if (!comm)
 		return NULL;
+	comm->door = -1;
+	pthread_mutex_init(&comm->p2p_lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
 		bootstrap->ops->size >= sizeof(*bootstrap->ops) && bootstrap->ops->interrupt;
@@ -285,8 +298,9 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	comm->links = calloc(size, sizeof(struct ori_rdma_link *));
 	comm->expected = calloc(size, sizeof(*comm->expected));
 	comm->records = calloc(size, ORI_RECORD_BYTES);
+	comm->doors = calloc(size, sizeof(*comm->doors));
 	if (comm->hosts && comm->of && comm->domain && comm->reasons && comm->peers &&
-	    comm->links && comm->expected && comm->records)
+	    comm->links && comm->expected && comm->records && comm->doors)
 		return comm;
 	comm_free(comm);
 	return NULL;
@@ -345,6 +359,9 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 		ori_comm_pass_on(comm);
 		ori_pulse_settle(comm);
 	}
+	/* Nobody uses ends of p2p any more: all have come, or the communicator is broken. */
+	if (comm->close_p2p)
+		comm->close_p2p(comm);
 	ori_mesh_close(comm, is_orderly);
 	ori_links_close(comm);
 	comm_free(comm);

@@ -16,6 +16,7 @@
 #include <oriel/dev/types.h>
 
 #include "base/live.h"
+#include "mem/fdsock.h"
 #include "mem/mapping.h"
 #include "mem/memory.h"
 #include "topo/host.h"
@@ -89,6 +90,7 @@ struct ori_mesh;
 struct ori_rdma;
 struct ori_rdma_link;
 struct ori_pulse;
+struct ori_p2p_cache;
 struct ori_hca_qp_address;
 struct ori_links_rank;
 
@@ -129,6 +131,12 @@ struct oriel_comm {
 	struct ori_mem *gpu_ranks;      /* @gpu_ways for kernels */
 	struct ori_gpu_notes *notes;    /* where kernels leave what they refuse */
 	bool is_blame_told;             /* of the watcher */
+
+	uint8_t (*doors)[ORI_FDSOCK_NAME]; /* [size], where ends of p2p are called */
+	int door;                          /* this rank's listens; -1 once the hub has it */
+	pthread_mutex_t p2p_lock;          /* guards p2p and close_p2p, which src/p2p sets */
+	struct ori_p2p_cache *p2p;
+	void (*close_p2p)(struct oriel_comm *comm);
 
 	uint32_t exchanges;  /* of descriptors so far; the same on all ranks */
 	atomic_uint windows; /* numbers given out */

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/choose.h"
 #include "comm/comm.h"
 #include "transport/transport.h"
 
@@ -22,9 +23,11 @@ struct ori_links_rank {
 struct links_record {
 	struct ori_verdict verdict;
 	struct ori_links_rank rank;
+	uint32_t kind; /* enum ori_adapters */
+	uint32_t reserved;
 };
 
-static_assert(sizeof(struct links_record) == 784, "struct links_record goes over the wire");
+static_assert(sizeof(struct links_record) == 792, "struct links_record goes over the wire");
 static_assert(sizeof(struct links_record) <= ORI_RECORD_BYTES, "fits the records");
 
 static bool links_are_needed(const struct oriel_comm *comm)
@@ -43,8 +46,18 @@ unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer)
 	return (comm->rank + peer) % comm->rails;
 }
 
+/* The text has been checked. */
+static enum ori_rdma_post links_post(void)
+{
+	const char *text = ori_setting_text(ORI_SETTING_POST);
+
+	if (strcmp(text, "rings") == 0)
+		return ORI_RDMA_POST_RINGS;
+	return strcmp(text, "proxy") == 0 ? ORI_RDMA_POST_PROXY : ORI_RDMA_POST_AUTO;
+}
+
 /* Local: the adapters, the pulse, and a link without queues for each rdma peer. */
-static enum oriel_status links_create(struct oriel_comm *comm)
+static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice *choice)
 {
 	struct ori_rdma_attr attr = {0};
 	enum oriel_status status;
@@ -55,20 +68,25 @@ static enum oriel_status links_create(struct oriel_comm *comm)
 	comm->ranks = calloc(comm->size, sizeof(*comm->ranks));
 	if (!comm->ranks)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
-	attr.hca = &ori_hca_soft_ops;
-	attr.config = ori_setting_text(ORI_SETTING_SOFT_HCA);
+	status = ori_choose(comm->gpu, comm->rails, choice);
+	if (status != ORIEL_OK)
+		return status;
+	attr.hca = choice->ops;
+	attr.config = choice->config;
 	attr.health = &comm->control->health;
 	attr.timeout_ns = comm->timeout_ns;
 	attr.spin = ori_comm_spin(comm);
 	attr.rails = comm->rails;
 	attr.gpu = comm->gpu;
 	attr.blame = &comm->control->blame;
+	attr.post = links_post();
 	status = ori_rdma_open(&attr, &comm->rdma);
 	if (status != ORIEL_OK)
 		return status;
-	ori_log(ORIEL_LOG_INFO,
-		"rank %u: RDMA by %u rails, each an adapter in software, for development",
-		comm->rank, comm->rails);
+	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by %u rails, each %s; %s", comm->rank, comm->rails,
+		choice->kind == ORI_ADAPTERS_SOFT ? "an adapter in software, for development"
+						  : "an adapter of libibverbs",
+		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "who asks posts");
 	status = ori_pulse_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (comm->of[peer].path == ORIEL_PATH_RDMA)
@@ -78,10 +96,11 @@ static enum oriel_status links_create(struct oriel_comm *comm)
 }
 
 /* Collective: where the adapters are; @status is what this rank came to before. */
-static enum oriel_status links_introduce(struct oriel_comm *comm, enum oriel_status status)
+static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapters kind,
+					 enum oriel_status status)
 {
 	const struct links_record *records = comm->records;
-	struct links_record mine = {0};
+	struct links_record mine = {.kind = kind};
 	unsigned peer, rail;
 
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
@@ -93,6 +112,9 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum oriel_sta
 	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, comm->records, sizeof(mine));
 	if (status == ORIEL_OK)
 		status = ori_verdict_judge(records, sizeof(*records), comm->size, comm->rank);
+	/* All come to the same answer. */
+	if (status == ORIEL_OK)
+		status = ori_choices_agree(&records->kind, sizeof(*records), comm->size);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++)
 		comm->ranks[peer] = records[peer].rank;
 	return status;
@@ -176,12 +198,14 @@ enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call c
 
 enum oriel_status ori_links_open(struct oriel_comm *comm)
 {
+	struct ori_choice choice = {.kind = ORI_ADAPTERS_NONE};
 	enum oriel_status status;
 
 	/* The same on all ranks: see ori_links_connect_all(). */
 	if (comm->domain_size == comm->size)
 		return ORIEL_OK;
-	status = links_introduce(comm, links_create(comm));
+	status = links_create(comm, &choice);
+	status = links_introduce(comm, choice.kind, status);
 	if (status == ORIEL_OK && !comm->is_lazy)
 		status = ori_links_connect_all(comm, ORI_CALL_COMM_CREATE);
 	return status;

@@ -45,16 +45,18 @@ struct pulse_peer {
 	atomic_bool is_joined;       /* rkeys are there */
 	struct oriel_dev_keys rkeys; /* of its box */
 	uint64_t beat;
-	bool has_told; /* its row holds what broke it */
-	bool is_told;  /* or need not be */
-	bool is_dead;  /* the queue to it is */
+	uint64_t lost_at; /* what is under way has an answer before; 0: nothing is */
+	bool has_told;    /* its row holds what broke it */
+	bool is_told;     /* or need not be */
+	bool is_dead;     /* the queue to it is */
 };
 
 struct ori_pulse {
 	struct pulse_row *box; /* [size] */
 	struct ori_rdma_mr *mr;
 	struct oriel_dev_keys rkeys;
-	uint64_t next_beat; /* the first one at once */
+	uint64_t next_beat;  /* the first one at once */
+	uint64_t silence_ns; /* of a peer that is alive, at most */
 	bool is_passed_on;
 	bool is_over;           /* the links are given up */
 	uint64_t over_at;       /* at the latest; 0 while all is well */
@@ -63,6 +65,22 @@ struct ori_pulse {
 	atomic_bool is_settled; /* all have been told what broke this rank */
 	struct pulse_peer peers[];
 };
+
+/*
+ * An adapter answers for a process that sleeps, and one that sends again for ever
+ * never tells that nobody does. In software it sleeps with its process, and has a
+ * patience of its own.
+ */
+static uint64_t pulse_silence(const struct oriel_comm *comm)
+{
+	struct ori_hca_caps caps;
+
+	ori_rdma_caps(comm->rdma, 0, &caps);
+	if (caps.is_software || comm->timeout_ns == ORIEL_FOREVER)
+		return ORIEL_FOREVER;
+	/* Who waits for the peer is to hear why before he gives up. */
+	return comm->timeout_ns / 2;
+}
 
 enum oriel_status ori_pulse_open(struct oriel_comm *comm)
 {
@@ -81,9 +99,11 @@ enum oriel_status ori_pulse_open(struct oriel_comm *comm)
 		goto err_free_pulse;
 	}
 	memset(pulse->box, 0, length);
-	status = ori_rdma_register(comm->rdma, pulse->box, length, &pulse->mr, &pulse->rkeys);
+	status = ori_rdma_register(comm->rdma, pulse->box, length, ORI_RDMA_SHARED, &pulse->mr,
+				   &pulse->rkeys);
 	if (status != ORIEL_OK)
 		goto err_free_box;
+	pulse->silence_ns = pulse_silence(comm);
 	comm->pulse = pulse;
 	return ORIEL_OK;
 
@@ -211,16 +231,32 @@ static void pulse_beat(struct oriel_comm *comm, unsigned peer)
 		p->beat = beat;
 }
 
+/* Something is under way to @p: is it about time that it were done? */
+static bool pulse_is_silent(const struct ori_pulse *pulse, struct pulse_peer *p)
+{
+	if (!p->lost_at)
+		p->lost_at = ori_deadline(pulse->silence_ns);
+	return ori_deadline_passed(p->lost_at);
+}
+
 /* Is something under way to @peer? A peer that is gone is found here. */
 static bool pulse_is_waiting(struct oriel_comm *comm, unsigned peer)
 {
 	enum oriel_status status = ori_rdma_pulse_poll(comm->links[peer]);
-	struct oriel_dev_fault record;
+	struct pulse_peer *p = &comm->pulse->peers[peer];
+	struct oriel_dev_fault record = {
+		.status = ORIEL_ERR_PEER,
+		.what = ORIEL_DEV_LOST,
+		.peer = peer,
+	};
 
-	if (status == ORIEL_OK || status == ORIEL_AGAIN)
+	if (status == ORIEL_OK)
+		p->lost_at = 0;
+	if (status == ORIEL_OK || (status == ORIEL_AGAIN && !pulse_is_silent(comm->pulse, p)))
 		return status == ORIEL_AGAIN;
-	comm->pulse->peers[peer].is_dead = true;
-	ori_rdma_pulse_fault(comm->links[peer], &record);
+	p->is_dead = true;
+	if (status != ORIEL_AGAIN)
+		ori_rdma_pulse_fault(comm->links[peer], &record);
 	ori_comm_break_for(comm, &record);
 	return false;
 }

@@ -5,13 +5,15 @@
 
 #include "base/error.h"
 #include "comm/share.h"
+#include "transport/transport.h"
 
 struct oriel_region {
 	struct oriel_comm *comm; /* borrowed */
 	struct ori_piece piece;
 	bool is_shared;
-	struct ori_rdma_mr *mr;       /* once shared, where there is an rdma peer */
-	struct oriel_dev_keys *rkeys; /* [size] */
+	struct ori_rdma_mr *own_mr; /* as a source and for results, where there is an rdma peer */
+	struct ori_rdma_mr *mr;     /* once shared, where there is an rdma peer */
+	struct ori_remote *remotes; /* [size] */
 	struct ori_live live;
 	struct ori_mapping maps[]; /* [size], open once shared */
 };
@@ -19,8 +21,9 @@ struct oriel_region {
 enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, size_t length,
 					struct oriel_region **out)
 {
-	struct oriel_region *region;
 	enum oriel_status status = ori_comm_check(comm);
+	struct oriel_region *region;
+	struct oriel_dev_keys none;
 
 	if (status != ORIEL_OK)
 		return status;
@@ -29,10 +32,17 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 	region = calloc(1, sizeof(*region) + comm->size * sizeof(region->maps[0]));
 	if (!region)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a region of %u ranks", comm->size);
-	region->rkeys = calloc(comm->size, sizeof(*region->rkeys));
-	if (!region->rkeys) {
+	region->remotes = calloc(comm->size, sizeof(*region->remotes));
+	if (!region->remotes)
+		status =
+			ori_fail(ORIEL_ERR_NOMEM, "no memory for a region of %u ranks", comm->size);
+	else if (comm->rdma)
+		status = ori_rdma_register(comm->rdma, address, length, ORI_RDMA_OWN,
+					   &region->own_mr, &none);
+	if (status != ORIEL_OK) {
+		free(region->remotes);
 		free(region);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a region of %u ranks", comm->size);
+		return status;
 	}
 	region->comm = comm;
 	region->piece.address = address;
@@ -51,7 +61,7 @@ enum oriel_status oriel_region_share(struct oriel_region *region)
 		status = ori_fail(ORIEL_ERR_STATE, "the region at %p is shared already",
 				  region->piece.address);
 	status = ori_share_one(region->comm, ORI_CALL_REGION_SHARE, status, &region->piece,
-			       region->maps, region->rkeys, &region->mr);
+			       region->maps, region->remotes, &region->mr);
 	if (status == ORIEL_OK)
 		region->is_shared = true;
 	return status;
@@ -67,7 +77,9 @@ void oriel_region_unregister(struct oriel_region *region)
 		ori_share_close(region->maps, region->comm->size);
 		ori_share_unregister(region->comm, region->mr);
 	}
-	free(region->rkeys);
+	if (region->own_mr)
+		ori_rdma_unregister(region->comm->rdma, region->own_mr);
+	free(region->remotes);
 	free(region);
 }
 

@@ -23,7 +23,7 @@ static bool share_has_foreign(const struct oriel_comm *comm)
 enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, size_t length,
 				     struct ori_rdma_mr **mr, struct oriel_dev_keys *rkeys)
 {
-	return ori_rdma_register(comm->rdma, address, length, mr, rkeys);
+	return ori_rdma_register(comm->rdma, address, length, ORI_RDMA_SHARED, mr, rkeys);
 }
 
 /*
@@ -279,9 +279,18 @@ void ori_share_close(struct ori_mapping *maps, size_t count)
 		ori_mapping_close(&maps[i]);
 }
 
+/* Its adapters know it by its place in a page of that host: see ori_rdma_register(). */
+struct ori_remote ori_share_remote(const struct oriel_comm *comm, unsigned peer,
+				   const struct ori_offer *offer, unsigned i)
+{
+	uint64_t page_mask = (uint64_t)comm->hosts[peer].page_size - 1;
+
+	return (struct ori_remote){offer->blob[i].address & page_mask, offer->rkeys[i]};
+}
+
 enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 				enum oriel_status status, const struct ori_piece *piece,
-				struct ori_mapping *maps, struct oriel_dev_keys *rkeys,
+				struct ori_mapping *maps, struct ori_remote *remotes,
 				struct ori_rdma_mr **mr)
 {
 	struct ori_offering offering;
@@ -296,7 +305,7 @@ enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 					   comm->rank);
 	if (status == ORIEL_OK) {
 		for (peer = 0; peer < comm->size; peer++)
-			rkeys[peer] = offers[peer].rkeys[0];
+			remotes[peer] = ori_share_remote(comm, peer, &offers[peer], 0);
 		status = ori_share_import(comm, &offering, comm->records, sizeof(offering.offer),
 					  maps);
 		status = ori_comm_agree(comm, call, status);

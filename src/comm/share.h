@@ -27,7 +27,13 @@ struct ori_piece {
 struct ori_offer {
 	struct ori_verdict verdict;
 	struct ori_mem_blob blob[ORI_SHARE_PIECES];    /* length 0: nothing */
-	struct oriel_dev_keys rkeys[ORI_SHARE_PIECES]; /* of the rdma path, from address 0 on */
+	struct oriel_dev_keys rkeys[ORI_SHARE_PIECES]; /* of the rdma path */
+};
+
+/* Memory of a peer as adapters know it. */
+struct ori_remote {
+	uint64_t address; /* of the first byte */
+	struct oriel_dev_keys rkeys;
 };
 
 /* What keeps offered memory and its descriptors alive until all have imported. */
@@ -62,15 +68,19 @@ enum oriel_status ori_share_import(struct oriel_comm *comm, const struct ori_off
 void ori_share_close(struct ori_mapping *maps, size_t count);
 
 /*
- * offer, gather, import, agree: all of it, for one piece. Collective. @rkeys is
+ * offer, gather, import, agree: all of it, for one piece. Collective. @remotes is
  * [size]; *@mr goes to ori_share_unregister() when the sharing ends.
  */
 enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 				enum oriel_status status, const struct ori_piece *piece,
-				struct ori_mapping *maps, struct oriel_dev_keys *rkeys,
+				struct ori_mapping *maps, struct ori_remote *remotes,
 				struct ori_rdma_mr **mr);
 
-/* Memory for the adapters of @comm, which there are, from address 0 on. */
+/* Piece @i of what @peer offers. */
+struct ori_remote ori_share_remote(const struct oriel_comm *comm, unsigned peer,
+				   const struct ori_offer *offer, unsigned i);
+
+/* Memory for the adapters of @comm, which there are; see ori_rdma_register(). */
 enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, size_t length,
 				     struct ori_rdma_mr **mr, struct oriel_dev_keys *rkeys);
 /* NULL is allowed. */

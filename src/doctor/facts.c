@@ -49,6 +49,7 @@ static const struct fact_field machine_fields[] = {
 	FLAG("allows.mapped", ori_facts, allows_mapped),
 	FLAG("allows.rdma", ori_facts, allows_rdma),
 	FLAG("allows.soft", ori_facts, allows_soft),
+	FLAG("allows.nic", ori_facts, allows_nic),
 	FLAG("allows.fabric", ori_facts, allows_fabric),
 	FLAG("built.gpu", ori_facts, built_gpu),
 	FLAG("built.fabric", ori_facts, built_fabric),

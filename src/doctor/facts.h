@@ -82,7 +82,7 @@ struct ori_facts {
 	int64_t memlock_exempt;
 	int64_t shm;    /* bytes of /dev/shm */
 	int64_t ptrace; /* scope of Yama, 0 without */
-	int64_t allows_mapped, allows_rdma, allows_soft, allows_fabric;
+	int64_t allows_mapped, allows_rdma, allows_soft, allows_nic, allows_fabric;
 	int64_t built_gpu, built_fabric, built_t3, built_posted;
 	int64_t bus_gpus; /* on the PCI bus */
 	int64_t bus_nics; /* adapters by Mellanox there */

@@ -96,6 +96,8 @@ static int64_t host_ptrace(const char *root)
 
 static void host_look_settings(struct ori_facts *facts)
 {
+	const char *filter;
+	enum ori_wish wish;
 	unsigned mask;
 
 	if (ori_setting_paths(&mask) != ORIEL_OK)
@@ -103,7 +105,9 @@ static void host_look_settings(struct ori_facts *facts)
 	facts->allows_mapped = (mask & 1u << ORIEL_PATH_MAPPED) != 0;
 	facts->allows_rdma = (mask & 1u << ORIEL_PATH_RDMA) != 0;
 	facts->allows_fabric = strcmp(ori_setting_text(ORI_SETTING_FABRIC), "off") != 0;
-	facts->allows_soft = strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0;
+	wish = ori_setting_hca(&filter);
+	facts->allows_soft = wish == ORI_WISH_AUTO || wish == ORI_WISH_SOFT;
+	facts->allows_nic = wish == ORI_WISH_AUTO || wish == ORI_WISH_VERBS;
 }
 
 /* What MLX5_... of the environment makes of CQEs, which device code reads. */

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "doctor/check.h"
 #include "doctor/look.h"
+#include "sys/ibverbs_built.h"
 
 #define MACHINE_CHECKS 64u
 
@@ -49,7 +50,7 @@ static void machine_judge(struct oriel_machine *machine)
 	ori_ways_judge(&machine->facts, rulings, machine->count, machine->prospects);
 }
 
-/* What of the ways this library has; those over a real NIC are still to come. */
+/* What of the ways this library has; that kernels post to a real NIC is still to come. */
 static void machine_look_built(struct ori_facts *facts)
 {
 #ifdef ORI_DOCTOR_HAS_CUDA
@@ -57,7 +58,7 @@ static void machine_look_built(struct ori_facts *facts)
 #else
 	facts->built_gpu = facts->built_fabric = ORI_FACT_NO;
 #endif
-	facts->built_t3 = ORI_FACT_NO;
+	facts->built_t3 = ori_ibverbs_is_built() ? ORI_FACT_YES : ORI_FACT_NO;
 	facts->built_posted = ORI_FACT_NO;
 }
 

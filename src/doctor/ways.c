@@ -103,10 +103,13 @@ static int64_t way_allowed(const struct ori_facts *f, enum oriel_way way, const 
 	}
 	if (way <= ORIEL_WAY_FABRIC)
 		return f->allows_mapped;
-	if (way != ORIEL_WAY_SOFT || f->allows_rdma != ORI_FACT_YES)
+	if (f->allows_rdma != ORI_FACT_YES)
 		return f->allows_rdma;
-	*by = "ORIEL_HCA is none";
-	return f->allows_soft;
+	*by = "ORIEL_HCA leaves it out";
+	if (way == ORIEL_WAY_SOFT)
+		return f->allows_soft;
+	/* Records of older versions do not say. */
+	return f->allows_nic == ORI_FACT_NO ? ORI_FACT_NO : ORI_FACT_YES;
 }
 
 struct way_sum {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An RDMA adapter behind one table: real (verbs) or in software (soft). It
- * knows neither ranks nor peers; addresses are bytes. Queues are mlx5 rings in
- * memory that the caller provides and posts to with oriel/dev/mlx5.h, or belong
- * to the adapter and are posted to by calls; caps() says which of the two it can.
+ * An RDMA adapter behind one table: real (verbs, mlx5) or in software (soft). It
+ * knows neither ranks nor peers; addresses are bytes. Queues are mlx5 rings, in
+ * memory that the caller or the adapter provides, and are posted to with
+ * oriel/dev/mlx5.h, or they have none that one could see and are posted to by calls;
+ * caps() says which of all this there is.
  */
 #ifndef ORI_HCA_HCA_H
 #define ORI_HCA_HCA_H
@@ -28,7 +29,7 @@ enum ori_hca_access {
 };
 
 struct ori_hca_caps {
-	const char *kind; /* "soft", "verbs" */
+	const char *kind; /* "soft", "verbs", "mlx5" */
 	const char *name; /* of the device, "soft0", "mlx5_0" */
 	uint32_t depth_max;
 	uint32_t mtu;               /* in bytes */
@@ -36,6 +37,8 @@ struct ori_hca_caps {
 	uint32_t max_rd_atomic;     /* READs and atomics outstanding per QP */
 	uint64_t first;             /* index that queues begin with; 0 but in tests of wraps */
 	bool reads_rings;           /* queues may have a ring */
+	bool owns_rings;            /* ... which is its own: attributes say has_own_ring */
+	bool reaches_all;           /* ORI_HCA_ANY_MEMORY of all addresses is one registration */
 	bool takes_posts;           /* queues may have none: post() and poll() */
 	bool has_wait;              /* the companion QP may WAIT on a CQ */
 	bool is_atomic_host_endian; /* results of 8-byte atomics */
@@ -76,6 +79,9 @@ struct ori_hca_cq_attr {
 	 * which ends the QPs. NULL: nobody counts (oi).
 	 */
 	const uint32_t *record;
+	/* In place of @ring, one of the adapter's: nobody counts, and first is 0. */
+	bool has_own_ring;
+	bool is_for_gpu; /* which is of kernels: the GPU of use_gpu() reaches it */
 };
 
 /*
@@ -96,6 +102,22 @@ struct ori_hca_qp_attr {
 	/* post_receives() keeps up to so many; 0: a WRITE_IMM never finds one here */
 	uint32_t receives;
 	struct ori_hca_cq *receive_cq; /* without a ring; it may be send_cq */
+	/* In place of @ring, @record and @doorbell those of the adapter, which place() tells. */
+	bool has_own_ring;
+	bool is_for_gpu; /* they are of kernels, and send_cq is, too */
+};
+
+/*
+ * Where the parts of a queue lie, for who posts to it and polls: kernels if it
+ * is_for_gpu, else threads of this process. All of it goes with the QP, but the CQEs
+ * with the CQ.
+ */
+struct ori_hca_place {
+	char *sq;
+	char *cq;
+	uint32_t *record;
+	uint64_t *doorbell;
+	uint32_t *asleep; /* see struct oriel_mlx5_queue; NULL if nobody has to look there */
 };
 
 enum ori_hca_opcode {
@@ -243,6 +265,9 @@ struct ori_hca_ops {
 	enum oriel_status (*poll)(struct ori_hca_cq *cq, struct ori_hca_wc *wcs, unsigned room,
 				  unsigned *count);
 
+	/* Of a QP that has_own_ring; only of adapters that own rings. */
+	void (*place)(const struct ori_hca_qp *qp, struct ori_hca_place *place);
+
 	/* 4096 bytes of doorbell slots, 8 bytes each from 0x800 on. Freed by close. */
 	enum oriel_status (*doorbell_page)(struct ori_hca *hca, void **page);
 
@@ -254,5 +279,17 @@ extern const struct ori_hca_ops ori_hca_soft_ops;
 
 /* Adapters of this machine; NULL if the library was built without infiniband/verbs.h. */
 const struct ori_hca_ops *ori_hca_verbs(void);
+/* Ports that rails of its open() with @config may be; 0: none, no library, or no such text. */
+unsigned ori_hca_verbs_ports(const char *config);
+
+/* Those of them that are ConnectX; NULL without infiniband/mlx5dv.h. See hca/mlx5.h. */
+const struct ori_hca_ops *ori_hca_mlx5(void);
+
+/*
+ * Of both, the one for what @config, text for their open(), means with @gpu, or NULL
+ * for none: mlx5 where rings can be posted to, so that a setting that asks for more
+ * than there is fails at open(). NULL: the library was built with neither.
+ */
+const struct ori_hca_ops *ori_hca_choose(const char *config, const struct ori_gpu *gpu);
 
 #endif

@@ -92,6 +92,7 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.max_rd_atomic = (uint32_t)node->scenario.reads,
 		.first = node->scenario.first,
 		.reads_rings = true,
+		.reaches_all = true,
 		.takes_posts = true,
 		.has_wait = true,
 		.is_atomic_host_endian = !node->scenario.big_endian,

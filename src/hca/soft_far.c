@@ -7,13 +7,11 @@
  * Kernels name what they like as a source, and find no signal when it is not
  * there: other memory that no key vouches for is copied by the kernel.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/touch.h"
 #include "hca/soft_memory.h"
 #include "sys/gpu.h"
 
@@ -84,29 +82,6 @@ bool ori_soft_far_has(struct soft_far *far, const char *at)
 	return true;
 }
 
-/* False: @at is nothing that may be read, or written. */
-static bool far_try(bool is_write, void *own, const char *at, size_t length)
-{
-	struct iovec here = {.iov_base = own, .iov_len = length};
-	struct iovec there = {.iov_base = (void *)(uintptr_t)at, .iov_len = length};
-	ssize_t moved;
-
-	if (!length)
-		return true;
-	moved = is_write ? process_vm_writev(getpid(), &here, 1, &there, 1, 0)
-			 : process_vm_readv(getpid(), &here, 1, &there, 1, 0);
-	if (moved == (ssize_t)length)
-		return true;
-	if (moved >= 0 || errno == EFAULT)
-		return false;
-	/* Some sandboxes have no such calls. */
-	if (is_write)
-		memcpy((void *)(uintptr_t)at, own, length);
-	else
-		memcpy(own, at, length);
-	return true;
-}
-
 bool ori_soft_load(const struct soft_mr *mr, void *to, const char *from, size_t length)
 {
 	char *target = to;
@@ -115,7 +90,7 @@ bool ori_soft_load(const struct soft_mr *mr, void *to, const char *from, size_t 
 	if (!ori_soft_is_far(mr, from)) {
 		if (ori_soft_is_vouched(mr))
 			ori_soft_copy(to, from, length);
-		return ori_soft_is_vouched(mr) || far_try(false, to, from, length);
+		return ori_soft_is_vouched(mr) || ori_touch_read(to, from, length);
 	}
 	far = mr->node->far;
 	while (length > 0) {
@@ -139,8 +114,7 @@ bool ori_soft_store(const struct soft_mr *mr, char *to, const void *from, size_t
 	if (!ori_soft_is_far(mr, to)) {
 		if (ori_soft_is_vouched(mr))
 			ori_soft_copy(to, from, length);
-		return ori_soft_is_vouched(mr) ||
-		       far_try(true, (void *)(uintptr_t)from, to, length);
+		return ori_soft_is_vouched(mr) || ori_touch_write(to, from, length);
 	}
 	far = mr->node->far;
 	while (length > 0) {

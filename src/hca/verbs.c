@@ -23,6 +23,7 @@
 
 /* What the text of open() says. */
 struct verbs_wish {
+	const struct verbs_kind *kind;
 	char filter[VERBS_FILTER_MAX];
 	char near[VERBS_PLACE]; /* of a GPU under /sys/devices, "" if it is about this process */
 };
@@ -101,6 +102,8 @@ static enum oriel_status verbs_read_settings(struct verbs_settings *s)
 	if (st == ORIEL_OK)
 		st = verbs_read_byte(ORI_SETTING_IB_RETRY, 7, &s->retry);
 	if (st == ORIEL_OK)
+		st = verbs_read_byte(ORI_SETTING_IB_RNR_RETRY, 7, &s->rnr_retry);
+	if (st == ORIEL_OK)
 		st = ori_setting_unsigned(ORI_SETTING_IB_MTU, 4096, &number);
 	s->mtu = (uint32_t)number;
 	return st;
@@ -140,11 +143,25 @@ static unsigned verbs_distance(const struct ibv_device *device, const struct ver
 	return (unsigned)node != here;
 }
 
+static struct ibv_context *verbs_open_plainly(struct ibv_device *device)
+{
+	return ori_ibverbs.open_device(device);
+}
+
+static bool verbs_is_any(struct ibv_device *device)
+{
+	(void)device;
+	return true;
+}
+
+static const struct verbs_kind verbs_kind_any = {verbs_is_any, verbs_open_plainly};
+
 /* The ports of @device that are up and meant, behind @count others. */
 static unsigned verbs_look_at(struct ibv_device *device, const struct verbs_wish *wish,
 			      struct verbs_candidate *found, unsigned count)
 {
-	struct ibv_context *context = ori_ibverbs.open_device(device);
+	struct ibv_context *context =
+		wish->kind->is_meant(device) ? ori_ibverbs.open_device(device) : NULL;
 	unsigned distance = verbs_distance(device, wish);
 	struct ibv_device_attr attr;
 
@@ -277,14 +294,15 @@ static enum oriel_status verbs_query(struct verbs_device *d)
 	return ORIEL_OK;
 }
 
-static enum oriel_status verbs_start(struct verbs_device *d, const struct verbs_candidate *chosen)
+static enum oriel_status verbs_start(struct verbs_device *d, const struct verbs_kind *kind,
+				     const struct verbs_candidate *chosen)
 {
 	enum oriel_status st;
 
 	d->port = chosen->port;
 	snprintf(d->name, sizeof(d->name), "%s:%u", ori_ibverbs.get_device_name(chosen->device),
 		 chosen->port);
-	d->context = ori_ibverbs.open_device(chosen->device);
+	d->context = kind->open(chosen->device);
 	if (!d->context)
 		return ori_verbs_fail(d, errno, "cannot open it");
 	st = verbs_query(d);
@@ -319,7 +337,7 @@ static enum oriel_status verbs_open_one(struct verbs_device *d, const struct ver
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "libibverbs lists no adapters");
 	count = verbs_find(list, wish, found);
 	if (rail < count)
-		st = verbs_start(d, &found[rail]);
+		st = verbs_start(d, wish->kind, &found[rail]);
 	else
 		st = ori_fail(ORIEL_ERR_NO_PATH,
 			      "rail %u needs an adapter: %u ports are up and meant by ORIEL_HCA "
@@ -329,10 +347,27 @@ static enum oriel_status verbs_open_one(struct verbs_device *d, const struct ver
 	return st;
 }
 
-static enum oriel_status verbs_open(const char *config, unsigned rail, struct ori_hca **hca)
+unsigned ori_hca_verbs_ports(const char *config)
 {
-	struct verbs_device *d;
-	struct verbs_wish wish;
+	struct verbs_candidate found[VERBS_CANDIDATES];
+	struct ibv_device **list = NULL;
+	struct verbs_wish wish = {.kind = &verbs_kind_any};
+	unsigned count = 0;
+
+	if (verbs_parse(config, &wish) == ORIEL_OK && ori_ibverbs_open() == ORIEL_OK)
+		list = ori_ibverbs.get_device_list(NULL);
+	if (list) {
+		count = verbs_find(list, &wish, found);
+		ori_ibverbs.free_device_list(list);
+	}
+	ori_error_clear();
+	return count;
+}
+
+enum oriel_status ori_verbs_device_open(struct verbs_device *d, const char *config, unsigned rail,
+					const struct verbs_kind *kind)
+{
+	struct verbs_wish wish = {.kind = kind ? kind : &verbs_kind_any};
 	enum oriel_status st;
 
 	st = verbs_parse(config, &wish);
@@ -340,35 +375,49 @@ static enum oriel_status verbs_open(const char *config, unsigned rail, struct or
 		st = ori_ibverbs_open();
 	if (st != ORIEL_OK)
 		return st;
-	d = calloc(1, sizeof(*d));
-	if (!d)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
 	pthread_mutex_init(&d->lock, NULL);
 	st = verbs_read_settings(&d->settings);
 	if (st == ORIEL_OK)
 		st = verbs_open_one(d, &wish, rail);
 	if (st != ORIEL_OK) {
 		pthread_mutex_destroy(&d->lock);
-		free(d);
 		return st;
 	}
 	ori_log(ORIEL_LOG_INFO, "rail %u is %s, %s, GID %u, MTU %u", rail, d->name,
 		d->address.is_ethernet ? "RoCE" : "InfiniBand", d->gid_index, d->mtu);
+	return ORIEL_OK;
+}
+
+void ori_verbs_device_close(struct verbs_device *d)
+{
+	ori_verbs_events_stop(d);
+	ori_ibverbs.dealloc_pd(d->pd);
+	ori_ibverbs.close_device(d->context);
+	pthread_mutex_destroy(&d->lock);
+}
+
+static enum oriel_status verbs_open(const char *config, unsigned rail, struct ori_hca **hca)
+{
+	struct verbs_device *d = calloc(1, sizeof(*d));
+	enum oriel_status st;
+
+	if (!d)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
+	st = ori_verbs_device_open(d, config, rail, NULL);
+	if (st != ORIEL_OK) {
+		free(d);
+		return st;
+	}
 	*hca = (struct ori_hca *)d;
 	return ORIEL_OK;
 }
 
 static void verbs_close(struct ori_hca *hca)
 {
-	struct verbs_device *d = (struct verbs_device *)hca;
-
-	if (!d)
+	if (!hca)
 		return;
-	ori_verbs_events_stop(d);
-	ori_ibverbs.dealloc_pd(d->pd);
-	ori_ibverbs.close_device(d->context);
-	pthread_mutex_destroy(&d->lock);
-	free(d);
+	ori_verbs_device_close((struct verbs_device *)hca);
+	free(hca);
 }
 
 static void verbs_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
@@ -406,11 +455,19 @@ static enum oriel_status verbs_doorbell_page(struct ori_hca *hca, void **page)
 			((struct verbs_device *)hca)->name);
 }
 
+/* Its memory is registered as what it is: see register_dmabuf(). */
+static enum oriel_status verbs_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
+{
+	(void)hca, (void)gpu;
+	return ORIEL_OK;
+}
+
 static const struct ori_hca_ops verbs_ops = {
 	.kind = "verbs",
 	.open = verbs_open,
 	.close = verbs_close,
 	.caps = verbs_caps,
+	.use_gpu = verbs_use_gpu,
 	.describe = ori_verbs_describe,
 	.register_memory = ori_verbs_register,
 	.register_dmabuf = ori_verbs_register_dmabuf,

@@ -36,7 +36,7 @@ static_assert(sizeof(struct verbs_address) == ORI_HCA_ADDRESS, "goes over the wi
 /* What the settings ORIEL_IB_... say. */
 struct verbs_settings {
 	int gid_index; /* -1: chosen */
-	uint8_t traffic_class, service_level, timeout, retry;
+	uint8_t traffic_class, service_level, timeout, retry, rnr_retry;
 	uint32_t mtu; /* in bytes, at most */
 };
 
@@ -85,10 +85,22 @@ struct verbs_qp {
 	uint64_t posted;
 	_Atomic uint64_t done;
 	_Atomic uint64_t receives_posted, receives_done;
-	uint64_t ids[]; /* [depth] */
+	uint64_t id_mask;
+	uint64_t ids[]; /* [id_mask + 1] */
 };
 
 #define VERBS_RECEIVE 0x80000000u
+
+/* Which adapters are meant, beside what the settings say, and how they are opened. */
+struct verbs_kind {
+	bool (*is_meant)(struct ibv_device *device);
+	struct ibv_context *(*open)(struct ibv_device *device);
+};
+
+/* @d is zeroed. @kind NULL: all of them, as libibverbs opens them. */
+enum oriel_status ori_verbs_device_open(struct verbs_device *d, const char *config, unsigned rail,
+					const struct verbs_kind *kind);
+void ori_verbs_device_close(struct verbs_device *d);
 
 /* Names of the device of @hca with @what in "...: what: errno". */
 enum oriel_status ori_verbs_fail(const struct verbs_device *d, int error, const char *format, ...)
@@ -116,6 +128,21 @@ enum oriel_status ori_verbs_connect_qp(struct ori_hca_qp *qp,
 void ori_verbs_fail_qp(struct ori_hca_qp *qp);
 void ori_verbs_destroy_qp(struct ori_hca_qp *qp);
 void ori_verbs_describe(const struct ori_hca *hca, struct ori_hca_qp_address *address);
+
+/*
+ * For who makes QPs in ways of his own. adopt() takes one that verbs know and nobody
+ * has moved yet; connect_qp(), fail_qp() and destroy_qp() are good for it, and on
+ * failure it is gone.
+ */
+enum oriel_status ori_verbs_adopt_qp(struct verbs_device *d, struct ibv_qp *made,
+				     struct verbs_qp **qp, struct ori_hca_qp_address *address);
+enum oriel_status ori_verbs_draw_psn(uint32_t *psn);
+enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
+				       const struct ori_hca_qp_address *peer,
+				       struct verbs_address *at);
+struct ibv_ah_attr ori_verbs_way(const struct verbs_device *d, const struct verbs_address *at);
+
+#define VERBS_MIN_RNR_TIMER 12u /* 0.64 ms until a peer without a receive is asked again */
 
 enum oriel_status ori_verbs_post(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
 				 unsigned count, unsigned *posted);

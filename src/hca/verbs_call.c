@@ -46,16 +46,15 @@ static unsigned call_flags(const struct ori_hca_wr *wr)
 	       (wr->flags & ORI_HCA_INLINE_DATA ? (unsigned)IBV_SEND_INLINE : 0);
 }
 
+/* Of @to only what its operation has is set: to clear the rest costs more than the post. */
 static void call_translate(const struct ori_hca_wr *wr, struct ibv_send_wr *to, struct ibv_sge *sge)
 {
-	memset(to, 0, sizeof(*to));
 	*sge = (struct ibv_sge){.addr = wr->local, .length = wr->length, .lkey = wr->lkey};
 	to->sg_list = sge;
 	to->num_sge = wr->length > 0;
 	to->opcode = call_opcodes[wr->opcode];
 	to->send_flags = call_flags(wr);
-	if (wr->opcode == ORI_HCA_WRITE_IMM)
-		to->imm_data = htonl(wr->immediate);
+	to->imm_data = htonl(wr->immediate);
 	if (!call_is_atomic(wr)) {
 		to->wr.rdma.remote_addr = wr->remote;
 		to->wr.rdma.rkey = wr->rkey;
@@ -72,57 +71,61 @@ static uint64_t call_id(const struct verbs_qp *qp, uint64_t index)
 	return (uint64_t)qp->number << 32 | (index & ~(uint64_t)VERBS_RECEIVE & UINT32_MAX);
 }
 
-/* Up to VERBS_CHAIN; how many the device took. */
-static enum oriel_status call_chain(struct verbs_qp *qp, const struct ori_hca_wr *wrs,
-				    unsigned count, unsigned *taken)
-{
-	struct ibv_send_wr chain[VERBS_CHAIN], *bad = NULL;
-	struct ibv_sge sges[VERBS_CHAIN];
-	int error;
-
-	for (unsigned i = 0; i < count; i++) {
-		uint64_t index = qp->posted + i;
-
-		call_translate(&wrs[i], &chain[i], &sges[i]);
-		chain[i].wr_id = call_id(qp, index);
-		chain[i].next = i + 1 < count ? &chain[i + 1] : NULL;
-		qp->ids[index % qp->depth] = wrs[i].id;
-	}
-	error = ibv_post_send(qp->qp, chain, &bad);
-	*taken = error ? (unsigned)(bad - chain) : count;
-	qp->posted += *taken;
-	return error ? ori_verbs_fail(qp->device, error, "cannot post to QP 0x%06x", qp->qp->qp_num)
-		     : ORIEL_OK;
-}
-
 static unsigned call_room(const struct verbs_qp *qp)
 {
 	return qp->depth -
 	       (unsigned)(qp->posted - atomic_load_explicit(&qp->done, memory_order_acquire));
 }
 
+/* Up to VERBS_CHAIN, as far as they are well and there is room; how many the device took. */
+static enum oriel_status call_chain(struct verbs_qp *qp, const struct ori_hca_wr *wrs,
+				    unsigned count, unsigned *taken)
+{
+	struct ibv_send_wr chain[VERBS_CHAIN], *bad = NULL;
+	struct ibv_sge sges[VERBS_CHAIN];
+	enum oriel_status st = ORIEL_OK;
+	unsigned fit, room = call_room(qp);
+	int error;
+
+	for (fit = 0; fit < count && fit < VERBS_CHAIN; fit++) {
+		uint64_t index = qp->posted + fit;
+
+		st = fit < room ? call_check(qp->device, &wrs[fit]) : ORIEL_AGAIN;
+		if (st != ORIEL_OK)
+			break;
+		call_translate(&wrs[fit], &chain[fit], &sges[fit]);
+		chain[fit].wr_id = call_id(qp, index);
+		chain[fit].next = &chain[fit + 1];
+		qp->ids[index & qp->id_mask] = wrs[fit].id;
+	}
+	*taken = fit;
+	if (fit == 0)
+		return st;
+	chain[fit - 1].next = NULL;
+	error = ibv_post_send(qp->qp, chain, &bad);
+	if (error)
+		*taken = (unsigned)(bad - chain);
+	qp->posted += *taken;
+	return error ? ori_verbs_fail(qp->device, error, "cannot post to QP 0x%06x", qp->qp->qp_num)
+		     : st;
+}
+
 enum oriel_status ori_verbs_post(struct ori_hca_qp *handle, const struct ori_hca_wr *wrs,
 				 unsigned count, unsigned *posted)
 {
 	struct verbs_qp *qp = (struct verbs_qp *)handle;
-	enum oriel_status st = ORIEL_OK, flaw = ORIEL_OK;
-	unsigned room = call_room(qp), fit, taken;
+	enum oriel_status st = ORIEL_OK;
+	unsigned taken;
 
 	*posted = 0;
 	if (!qp->is_connected)
 		return ori_fail(ORIEL_ERR_STATE, "%s: QP 0x%06x is not connected", qp->device->name,
 				qp->qp->qp_num);
-	for (fit = 0; fit < count && fit < room && flaw == ORIEL_OK; fit += flaw == ORIEL_OK)
-		flaw = call_check(qp->device, &wrs[fit]);
-	while (*posted < fit && st == ORIEL_OK) {
-		unsigned part = fit - *posted < VERBS_CHAIN ? fit - *posted : VERBS_CHAIN;
-
-		st = call_chain(qp, wrs + *posted, part, &taken);
+	while (*posted < count && st == ORIEL_OK) {
+		st = call_chain(qp, wrs + *posted, count - *posted, &taken);
 		*posted += taken;
 	}
-	if (st != ORIEL_OK || flaw != ORIEL_OK)
-		return st != ORIEL_OK ? st : flaw;
-	return fit < count ? ORIEL_AGAIN : ORIEL_OK;
+	return st;
 }
 
 enum oriel_status ori_verbs_post_receives(struct ori_hca_qp *handle, unsigned count)
@@ -138,11 +141,11 @@ enum oriel_status ori_verbs_post_receives(struct ori_hca_qp *handle, unsigned co
 	while (count > 0) {
 		unsigned part = count < VERBS_CHAIN ? count : VERBS_CHAIN;
 
-		memset(chain, 0, sizeof(chain));
-		for (unsigned i = 0; i < part; i++) {
-			chain[i].wr_id = call_id(qp, 0) | VERBS_RECEIVE;
-			chain[i].next = i + 1 < part ? &chain[i + 1] : NULL;
-		}
+		for (unsigned i = 0; i < part; i++)
+			chain[i] = (struct ibv_recv_wr){
+				.wr_id = call_id(qp, 0) | VERBS_RECEIVE,
+				.next = i + 1 < part ? &chain[i + 1] : NULL,
+			};
 		error = ibv_post_recv(qp->qp, chain, &bad);
 		if (error)
 			return ori_verbs_fail(qp->device, error,
@@ -188,6 +191,24 @@ static uint8_t call_syndrome(enum ibv_wc_status status)
 	}
 }
 
+static bool call_is_port_up(const struct verbs_device *d)
+{
+	struct ibv_port_attr port;
+
+	memset(&port, 0, sizeof(port));
+	return ori_ibverbs.query_port(d->context, d->port,
+				      (struct _compat_ibv_port_attr *)(void *)&port) != 0 ||
+	       port.state == IBV_PORT_ACTIVE;
+}
+
+/* With its cable cut, rxe cannot send and blames the request; others let retries run out. */
+static uint8_t call_cause(const struct verbs_device *d, enum ibv_wc_status status)
+{
+	if (status == IBV_WC_LOC_QP_OP_ERR && !call_is_port_up(d))
+		return ORIEL_MLX5_RETRY_EXCEEDED;
+	return call_syndrome(status);
+}
+
 static uint8_t call_opcode(enum ibv_wc_opcode opcode, const struct ibv_wc *wc)
 {
 	switch (opcode) {
@@ -222,7 +243,8 @@ static bool call_read(struct verbs_cq *cq, const struct ibv_wc *from, struct ori
 
 	if (!qp || qp->number != number)
 		return false;
-	*wc = (struct ori_hca_wc){.qpn = qp->qp->qp_num, .syndrome = call_syndrome(from->status)};
+	*wc = (struct ori_hca_wc){.qpn = qp->qp->qp_num,
+				  .syndrome = call_cause(cq->device, from->status)};
 	if (wc->syndrome) {
 		wc->vendor = from->vendor_err;
 		wc->status = oriel_mlx5_err_status(
@@ -234,7 +256,7 @@ static bool call_read(struct verbs_cq *cq, const struct ibv_wc *from, struct ori
 	}
 	index = atomic_load_explicit(&qp->done, memory_order_relaxed);
 	index += (low - index) & ~VERBS_RECEIVE;
-	wc->id = qp->ids[index % qp->depth];
+	wc->id = qp->ids[index & qp->id_mask];
 	if (!wc->syndrome)
 		wc->opcode = call_opcode(from->opcode, from);
 	atomic_store_explicit(&qp->done, index + 1, memory_order_release);
@@ -247,12 +269,12 @@ enum oriel_status ori_verbs_poll(struct ori_hca_cq *handle, struct ori_hca_wc *w
 	struct verbs_cq *cq = (struct verbs_cq *)handle;
 	struct ibv_wc found[VERBS_CHAIN];
 	unsigned told = 0;
-	int got = 1;
+	unsigned part = 0;
+	int got = 0;
 
 	pthread_mutex_lock(&cq->lock);
-	while (told < room && got > 0) {
-		unsigned part = room - told < VERBS_CHAIN ? room - told : VERBS_CHAIN;
-
+	while (told < room && got == (int)part) {
+		part = room - told < VERBS_CHAIN ? room - told : VERBS_CHAIN;
 		got = ibv_poll_cq(cq->cq, (int)part, found);
 		for (int i = 0; i < got; i++)
 			told += call_read(cq, &found[i], &wcs[told]);

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -46,11 +47,36 @@ static void events_push(struct verbs_device *d, const struct ori_hca_event *even
 	pthread_mutex_unlock(&d->lock);
 }
 
+/* Interfaces get and lose addresses all the time: has the one that is used here gone? */
+static bool events_gid_is_there(const struct verbs_device *d)
+{
+	union ibv_gid gid;
+
+	return ori_ibverbs.query_gid(d->context, d->port, d->gid_index, &gid) == 0 &&
+	       memcmp(gid.raw, d->address.gid, sizeof(d->address.gid)) == 0;
+}
+
+/* Is it of another port, or about nothing that is used here? */
+static bool events_is_foreign(const struct verbs_device *d, const struct ibv_async_event *told)
+{
+	switch (told->event_type) {
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+		return told->element.port_num != d->port;
+	case IBV_EVENT_GID_CHANGE:
+		return told->element.port_num != d->port || events_gid_is_there(d);
+	default:
+		return false;
+	}
+}
+
 /* Objects that an event names stay until it is acknowledged. */
 static void events_take(struct verbs_device *d, const struct ibv_async_event *told)
 {
 	struct ori_hca_event event = {.status = events_status(told->event_type)};
 
+	if (events_is_foreign(d, told))
+		event.status = ORIEL_OK;
 	if (told->event_type == IBV_EVENT_CQ_ERR)
 		atomic_store(&((struct verbs_cq *)told->element.cq->cq_context)->is_dead, true);
 	if (events_is_of_qp(told->event_type))

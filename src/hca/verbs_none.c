@@ -5,3 +5,9 @@ const struct ori_hca_ops *ori_hca_verbs(void)
 {
 	return NULL;
 }
+
+unsigned ori_hca_verbs_ports(const char *config)
+{
+	(void)config;
+	return 0;
+}

@@ -8,8 +8,6 @@
 #include "base/error.h"
 #include "hca/verbs.h"
 
-#define QP_MIN_RNR_TIMER 12u /* 0.64 ms until a peer without a receive is asked again */
-#define QP_RNR_RETRY 7u      /* for ever */
 #define QP_HOP_LIMIT 255u
 #define QP_PSN_MASK 0x00ffffffu
 
@@ -153,23 +151,23 @@ static enum oriel_status qp_initialise(struct verbs_qp *qp)
 		       "initialised");
 }
 
-static enum oriel_status qp_draw_psn(struct verbs_qp *qp)
+enum oriel_status ori_verbs_draw_psn(uint32_t *psn)
 {
-	if (getrandom(&qp->psn, sizeof(qp->psn), 0) != sizeof(qp->psn))
+	uint32_t drawn;
+
+	if (getrandom(&drawn, sizeof(drawn), 0) != sizeof(drawn))
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "no random PSN");
-	qp->psn &= QP_PSN_MASK;
+	*psn = drawn & QP_PSN_MASK;
 	return ORIEL_OK;
 }
 
+/* What has been made is destroyed on failure. */
 static enum oriel_status qp_open(struct verbs_qp *qp)
 {
-	enum oriel_status st = qp_draw_psn(qp);
+	enum oriel_status st = ori_verbs_draw_psn(&qp->psn);
 
 	if (st == ORIEL_OK)
-		st = qp_make(qp);
-	if (st != ORIEL_OK)
-		return st;
-	st = qp_initialise(qp);
+		st = qp_initialise(qp);
 	if (st == ORIEL_OK && !qp_number(qp->device, qp))
 		st = ori_fail(ORIEL_ERR_NOMEM, "%s: %u QPs at most", qp->device->name, VERBS_TABLE);
 	if (st != ORIEL_OK)
@@ -177,36 +175,69 @@ static enum oriel_status qp_open(struct verbs_qp *qp)
 	return st;
 }
 
+static void qp_describe(const struct verbs_qp *qp, struct ori_hca_qp_address *address)
+{
+	ori_verbs_describe((const struct ori_hca *)qp->device, address);
+	address->qpn = qp->qp->qp_num;
+	address->psn = qp->psn;
+}
+
 enum oriel_status ori_verbs_create_qp(struct ori_hca *hca, const struct ori_hca_qp_attr *attr,
 				      struct ori_hca_qp **out, struct ori_hca_qp_address *address)
 {
 	struct verbs_device *d = (struct verbs_device *)hca;
 	enum oriel_status st = qp_check(d, attr);
+	uint64_t places = 1;
 	struct verbs_qp *qp;
 
 	if (st != ORIEL_OK)
 		return st;
-	qp = calloc(1, sizeof(*qp) + attr->depth * sizeof(qp->ids[0]));
+	while (places < attr->depth)
+		places *= 2;
+	qp = calloc(1, sizeof(*qp) + places * sizeof(qp->ids[0]));
 	if (!qp)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a QP", d->name);
 	qp->device = d;
 	qp->send_cq = (struct verbs_cq *)attr->send_cq;
 	qp->receive_cq = (struct verbs_cq *)attr->receive_cq;
 	qp->depth = attr->depth;
+	qp->id_mask = places - 1;
 	qp->receives = attr->receives;
+	st = qp_make(qp);
+	if (st == ORIEL_OK)
+		st = qp_open(qp);
+	if (st != ORIEL_OK) {
+		free(qp);
+		return st;
+	}
+	qp_describe(qp, address);
+	*out = (struct ori_hca_qp *)qp;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_verbs_adopt_qp(struct verbs_device *d, struct ibv_qp *made,
+				     struct verbs_qp **out, struct ori_hca_qp_address *address)
+{
+	struct verbs_qp *qp = calloc(1, sizeof(*qp));
+	enum oriel_status st;
+
+	if (!qp) {
+		ori_ibverbs.destroy_qp(made);
+		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a QP", d->name);
+	}
+	qp->device = d;
+	qp->qp = made;
 	st = qp_open(qp);
 	if (st != ORIEL_OK) {
 		free(qp);
 		return st;
 	}
-	ori_verbs_describe(hca, address);
-	address->qpn = qp->qp->qp_num;
-	address->psn = qp->psn;
-	*out = (struct ori_hca_qp *)qp;
+	qp_describe(qp, address);
+	*out = qp;
 	return ORIEL_OK;
 }
 
-static enum oriel_status qp_check_peer(const struct verbs_device *d,
+enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
 				       const struct ori_hca_qp_address *peer,
 				       struct verbs_address *at)
 {
@@ -252,7 +283,7 @@ static bool qp_needs_grh(const struct verbs_device *d, const struct verbs_addres
 	       memcmp(at->gid, d->address.gid, 8) != 0;
 }
 
-static struct ibv_ah_attr qp_way(const struct verbs_device *d, const struct verbs_address *at)
+struct ibv_ah_attr ori_verbs_way(const struct verbs_device *d, const struct verbs_address *at)
 {
 	struct ibv_ah_attr way = {
 		.dlid = at->lid,
@@ -280,8 +311,8 @@ static enum oriel_status qp_receive_from(struct verbs_qp *qp, const struct ori_h
 		.dest_qp_num = peer->qpn,
 		.rq_psn = peer->psn,
 		.max_dest_rd_atomic = (uint8_t)d->attr.max_qp_rd_atom,
-		.min_rnr_timer = QP_MIN_RNR_TIMER,
-		.ah_attr = qp_way(d, at),
+		.min_rnr_timer = VERBS_MIN_RNR_TIMER,
+		.ah_attr = ori_verbs_way(d, at),
 	};
 
 	return qp_move(qp, &attr,
@@ -301,7 +332,7 @@ static enum oriel_status qp_send_to(struct verbs_qp *qp, const struct ori_hca_qp
 		.max_rd_atomic = (uint8_t)qp_least(reads, 255),
 		.timeout = d->settings.timeout,
 		.retry_cnt = d->settings.retry,
-		.rnr_retry = QP_RNR_RETRY,
+		.rnr_retry = d->settings.rnr_retry,
 	};
 
 	return qp_move(qp, &attr,
@@ -320,7 +351,7 @@ enum oriel_status ori_verbs_connect_qp(struct ori_hca_qp *handle,
 	if (qp->is_connected)
 		return ori_fail(ORIEL_ERR_STATE, "%s: QP 0x%06x is connected already",
 				qp->device->name, qp->qp->qp_num);
-	st = qp_check_peer(qp->device, peer, &at);
+	st = ori_verbs_check_peer(qp->device, peer, &at);
 	if (st == ORIEL_OK)
 		st = qp_receive_from(qp, peer, &at);
 	if (st == ORIEL_OK)

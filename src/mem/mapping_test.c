@@ -389,7 +389,7 @@ static enum oriel_status note_find(const struct ori_gpu *gpu, const void *addres
 {
 	(void)gpu;
 	assert_ptr_equal(address, gpu_memory);
-	*place = (struct ori_gpu_place){ORI_GPU_LEGACY, gpu_memory, sizeof(gpu_memory), 0};
+	*place = (struct ori_gpu_place){ORI_GPU_LEGACY, gpu_memory, sizeof(gpu_memory), 0, 1};
 	return ORIEL_OK;
 }
 

@@ -18,15 +18,22 @@ struct ori_cuda ori_cuda;
 static char cuda_why_not[256];
 
 /* @function is the address of a function pointer, which ISO C keeps apart from void *. */
-static bool cuda_find(void *library, const char *name, void *function)
+static bool cuda_look(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
 
 	memcpy(function, &symbol, sizeof(symbol));
-	if (!symbol)
+	return symbol != NULL;
+}
+
+static bool cuda_find(void *library, const char *name, void *function)
+{
+	bool is_found = cuda_look(library, name, function);
+
+	if (!is_found)
 		snprintf(cuda_why_not, sizeof(cuda_why_not),
 			 CUDA_LIBRARY " has no %s: the driver is too old", name);
-	return symbol != NULL;
+	return is_found;
 }
 
 static const char *cuda_error_name(CUresult result)
@@ -59,6 +66,9 @@ static void cuda_load(void)
 		return;
 	ORI_CUDA_CALLS(CUDA_FIND)
 #undef CUDA_FIND
+#define CUDA_LOOK(call) cuda_look(library, CUDA_TEXT(call), (void *)&ori_cuda.call);
+	ORI_CUDA_OPTIONAL(CUDA_LOOK)
+#undef CUDA_LOOK
 #undef CUDA_TEXT
 	result = ori_cuda.cuInit(0);
 	if (result != CUDA_SUCCESS)

@@ -63,12 +63,16 @@
 	X(cuModuleGetFunction)                    \
 	X(cuLaunchKernel)
 
+/* NULL where the driver is older. */
+#define ORI_CUDA_OPTIONAL(X) X(cuMemGetHandleForAddressRange)
+
 #define ORI_CUDA_MEMBER(call) __typeof__(call) *call;
 struct ori_cuda {
 	ORI_CUDA_CALLS(ORI_CUDA_MEMBER)
+	ORI_CUDA_OPTIONAL(ORI_CUDA_MEMBER)
 };
 
-/* Complete and constant once ori_cuda_open() has returned ORIEL_OK. */
+/* Constant, and but for the last group complete, once ori_cuda_open() has returned ORIEL_OK. */
 extern struct ori_cuda ori_cuda;
 
 /*

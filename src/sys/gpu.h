@@ -108,6 +108,7 @@ struct ori_gpu_place {
 	char *base;
 	size_t length;
 	int device;
+	uint64_t id; /* no other allocation of the process ever has it; 0: nobody tells */
 };
 
 /*
@@ -158,6 +159,12 @@ struct ori_gpu_ops {
 	enum oriel_status (*export_handle)(const struct ori_gpu *gpu,
 					   const struct ori_gpu_place *place,
 					   uint8_t handle[ORI_GPU_HANDLE]);
+	/*
+	 * Whole pages of the host's size, of one allocation, for adapters; the caller
+	 * closes the descriptor.
+	 */
+	enum oriel_status (*export_dmabuf)(const struct ori_gpu *gpu, void *address, size_t length,
+					   int *fd);
 	/* Of another process. Open twice is open twice, and closed twice. */
 	enum oriel_status (*open_handle)(const struct ori_gpu *gpu,
 					 const uint8_t handle[ORI_GPU_HANDLE], void **address);
@@ -169,6 +176,12 @@ struct ori_gpu_ops {
 	 */
 	enum oriel_status (*pin)(const struct ori_gpu *gpu, void *address, size_t length);
 	void (*unpin)(const struct ori_gpu *gpu, void *address);
+	/*
+	 * The same for whole pages of a device on the bus, which kernels then have at *@at;
+	 * undone by unpin().
+	 */
+	enum oriel_status (*map_io)(const struct ori_gpu *gpu, void *address, size_t length,
+				    void **at);
 
 	/* Done on return; memory of host or GPU on either side. */
 	enum oriel_status (*copy)(const struct ori_gpu *gpu, void *to, const void *from,

@@ -34,6 +34,10 @@ int ori_gpu_attribute(int device, CUdevice_attribute attribute);
  */
 enum oriel_status ori_gpu_fabric_open(struct ori_gpu *gpu);
 
+/* gpu_dmabuf.c */
+enum oriel_status ori_gpu_export_dmabuf(const struct ori_gpu *gpu, void *address, size_t length,
+					int *fd);
+
 /* gpu_place.c */
 enum oriel_status ori_gpu_find(const struct ori_gpu *gpu, const void *address,
 			       struct ori_gpu_place *place);
@@ -45,6 +49,8 @@ enum oriel_status ori_gpu_open_handle(const struct ori_gpu *gpu,
 void ori_gpu_close_handle(const struct ori_gpu *gpu, void *address);
 void ori_gpu_unpin(const struct ori_gpu *gpu, void *address);
 enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t length);
+enum oriel_status ori_gpu_map_io(const struct ori_gpu *gpu, void *address, size_t length,
+				 void **at);
 
 /* gpu_range.c */
 void ori_gpu_unmap(void *address, size_t length);

@@ -41,6 +41,7 @@ static enum oriel_status gpu_find_device(const struct ori_gpu *gpu, CUdeviceptr 
 					 struct ori_gpu_place *place)
 {
 	struct ori_gpu_place p = {.kind = gpu_kind(at), .device = -1};
+	unsigned long long id = 0;
 	CUdeviceptr base = 0;
 	CUresult result;
 
@@ -53,6 +54,8 @@ static enum oriel_status gpu_find_device(const struct ori_gpu *gpu, CUdeviceptr 
 	if (result != CUDA_SUCCESS)
 		p.length = 0;
 	p.base = p.length ? ori_gpu_pointer(base) : ori_gpu_pointer(at);
+	if (ori_cuda.cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, at) == CUDA_SUCCESS)
+		p.id = id;
 	*place = p;
 	return ORIEL_OK;
 }
@@ -60,7 +63,7 @@ static enum oriel_status gpu_find_device(const struct ori_gpu *gpu, CUdeviceptr 
 enum oriel_status ori_gpu_find(const struct ori_gpu *gpu, const void *address,
 			       struct ori_gpu_place *place)
 {
-	struct ori_gpu_place host = {ORI_GPU_PAGEABLE, NULL, 0, -1};
+	struct ori_gpu_place host = {ORI_GPU_PAGEABLE, NULL, 0, -1, 0};
 	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
 	enum oriel_status status = visit.status;
 	CUdeviceptr at = ori_gpu_address(address);
@@ -165,4 +168,34 @@ enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t l
 	ori_gpu_unpin(gpu, address);
 	return ori_fail(ORIEL_ERR_UNSUPPORTED, "GPU %s sees host memory at other addresses",
 			gpu->pci);
+}
+
+enum oriel_status ori_gpu_map_io(const struct ori_gpu *gpu, void *address, size_t length, void **at)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUdeviceptr mapped = 0;
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuMemHostRegister(address, length,
+					    CU_MEMHOSTREGISTER_PORTABLE |
+						    CU_MEMHOSTREGISTER_DEVICEMAP |
+						    CU_MEMHOSTREGISTER_IOMEMORY);
+	if (result == CUDA_SUCCESS) {
+		result = ori_cuda.cuMemHostGetDevicePointer(&mapped, address, 0);
+		if (result != CUDA_SUCCESS)
+			ori_cuda.cuMemHostUnregister(address);
+	}
+	ori_gpu_leave(&visit);
+	if (result == CUDA_ERROR_NOT_PERMITTED)
+		return ori_cuda_fail(result,
+				     "GPU %s may not store to other devices: the module nvidia "
+				     "wants NVreg_RegistryDwords=\"PeerMappingOverride=1;\"",
+				     gpu->pci);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "GPU %s cannot map %zu bytes of another device",
+				     gpu->pci, length);
+	*at = ori_gpu_pointer(mapped);
+	return ORIEL_OK;
 }

@@ -41,11 +41,14 @@
 	X(destroy_qp, ibv_destroy_qp, "IBVERBS_1.1")             \
 	X(wc_status_str, ibv_wc_status_str, "IBVERBS_1.1")
 
-/* NULL where the library is older than the header. */
-#define ORI_IBVERBS_OPTIONAL(X)                            \
-	X(reg_mr_iova2, ibv_reg_mr_iova2, "IBVERBS_1.8")   \
-	X(query_gid_ex, _ibv_query_gid_ex, "IBVERBS_1.11") \
-	X(reg_dmabuf_mr, ibv_reg_dmabuf_mr, "IBVERBS_1.12")
+/* NULL where the library is older than the header; ways of packets only adapters of mlx5 ask for.
+ */
+#define ORI_IBVERBS_OPTIONAL(X)                             \
+	X(reg_mr_iova2, ibv_reg_mr_iova2, "IBVERBS_1.8")    \
+	X(query_gid_ex, _ibv_query_gid_ex, "IBVERBS_1.11")  \
+	X(reg_dmabuf_mr, ibv_reg_dmabuf_mr, "IBVERBS_1.12") \
+	X(create_ah, ibv_create_ah, "IBVERBS_1.1")          \
+	X(destroy_ah, ibv_destroy_ah, "IBVERBS_1.1")
 
 #define ORI_IBVERBS_MEMBER(member, symbol, version) __typeof__(symbol) *member;
 struct ori_ibverbs {

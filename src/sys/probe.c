@@ -315,10 +315,15 @@ static bool probe_pmix(char *detail)
 /* Always built in; a job opens it where ranks are on different nodes. */
 static bool probe_soft(char *detail)
 {
-	bool is_allowed = strcmp(ori_setting_text(ORI_SETTING_HCA), "none") != 0;
+	const char *filter;
+	enum ori_wish wish = ori_setting_hca(&filter);
+	bool is_allowed = wish == ORI_WISH_AUTO || wish == ORI_WISH_SOFT;
 
-	snprintf(detail, DETAIL_LENGTH, "%s",
-		 is_allowed ? "built in: executes mlx5 queues in software" : "ORIEL_HCA is none");
+	if (is_allowed)
+		snprintf(detail, DETAIL_LENGTH, "built in: executes mlx5 queues in software");
+	else
+		snprintf(detail, DETAIL_LENGTH, "ORIEL_HCA is %s",
+			 ori_setting_text(ORI_SETTING_HCA));
 	return is_allowed;
 }
 

@@ -34,6 +34,9 @@ struct side {
 	char *memory;
 };
 
+/* Who posts what is asked for. */
+static enum ori_rdma_post pair_post;
+
 struct pair {
 	struct side a, b;
 };
@@ -42,13 +45,15 @@ struct pair {
 static inline void side_open(struct side *s, const char *config, unsigned peer, unsigned rails)
 {
 	struct ori_rdma_attr attr = {
-		&ori_hca_soft_ops, config, DEPTH, &s->health, LONG_NS, 100, rails, NULL, NULL};
+		&ori_hca_soft_ops, config, DEPTH, &s->health, LONG_NS, 100, rails, NULL, NULL,
+		pair_post};
 
 	s->memory = aligned_alloc(4096, LENGTH);
 	assert_non_null(s->memory);
 	memset(s->memory, 0, LENGTH);
 	assert_int_equal(ori_rdma_open(&attr, &s->rdma), ORIEL_OK);
-	assert_int_equal(ori_rdma_register(s->rdma, s->memory, LENGTH, &s->mr, &s->rkeys),
+	assert_int_equal(ori_rdma_register(s->rdma, s->memory, LENGTH, ORI_RDMA_SHARED, &s->mr,
+					   &s->rkeys),
 			 ORIEL_OK);
 	s->rail = rails - 1;
 	ori_rdma_describe(s->rdma, s->rail, &s->adapter);

@@ -6,9 +6,11 @@
 
 #include "base/error.h"
 #include "transport/rdma_kernel.h"
+#include "transport/rdma_memory.h"
+#include "transport/rdma_proxied.h"
+#include "transport/rdma_pulse.h"
 
 #define RDMA_DEPTH 1024u
-#define RDMA_PULSE_DEPTH 16u
 #define RDMA_DOORBELL_AT 0x800u /* of the first slot in a doorbell page */
 #define RDMA_PAGE 4096u
 #define RDMA_SLOTS ((RDMA_PAGE - RDMA_DOORBELL_AT) / sizeof(uint64_t))
@@ -29,6 +31,8 @@ struct rdma_rail {
 	struct ori_hca_mr *sink_mr;
 	uint32_t sink_lkey;
 	struct ori_hca_mr *whole_mr;
+	uint32_t whole_lkey;
+	struct ori_tally *tally;    /* if a proxy posts */
 	struct rdma_doorbell *free; /* doorbells that no queue has */
 	size_t free_count, free_room;
 	void **pages; /* [page_count] that those lie in, and this has pinned */
@@ -39,11 +43,9 @@ struct ori_rdma {
 	struct ori_rdma_cells cells; /* memory of the GPU for links */
 	struct ori_rdma_attr attr;   /* without defaults */
 	struct oriel_dev_keys whole_lkeys;
+	struct ori_memory *memory;
+	struct ori_proxy_thread *proxy;          /* NULL: who asks posts to rings */
 	struct rdma_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
-};
-
-struct ori_rdma_mr {
-	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
 };
 
 /* One queue pair with its completion queue and rings. */
@@ -67,11 +69,12 @@ struct ori_rdma_link {
 	struct rdma_queue main;
 	struct rdma_queue companion;
 	struct rdma_queue responder;
-	struct rdma_queue pulse;
+	struct ori_rdma_pulse pulse;
 	struct rdma_queue kernel;
 	struct rdma_queue kernel_companion;
 	struct rdma_queue kernel_responder;
-	bool has_kernel; /* both ends have */
+	struct ori_proxied proxied[2]; /* of the CPU and of kernels; in place of the queues */
+	bool has_kernel;               /* both ends have */
 	struct oriel_dev_link dev;
 	struct ori_rdma_cell *cell; /* of the GPU; NULL without one */
 };
@@ -100,7 +103,7 @@ static enum oriel_status rdma_open_sink(struct rdma_rail *r)
  * What an adapter in software reaches anyhow, and others by on-demand paging:
  * so that any memory may be the source of a put, as on the mapped path.
  */
-static enum oriel_status rdma_open_whole(struct rdma_rail *r, uint32_t *lkey)
+static enum oriel_status rdma_open_whole(struct rdma_rail *r)
 {
 	struct ori_hca_keys keys;
 	enum oriel_status status;
@@ -110,7 +113,41 @@ static enum oriel_status rdma_open_whole(struct rdma_rail *r, uint32_t *lkey)
 					 ORI_HCA_LOCAL_WRITE | ORI_HCA_ANY_MEMORY, &r->whole_mr,
 					 &keys);
 	if (status == ORIEL_OK)
-		*lkey = keys.lkey;
+		r->whole_lkey = keys.lkey;
+	return status;
+}
+
+static void rdma_close_whole(struct rdma_rail *r)
+{
+	if (r->whole_mr)
+		r->ops->unregister_memory(r->whole_mr);
+}
+
+/* Who posts, to adapters that can do what @caps says. */
+static enum oriel_status rdma_choose_post(struct ori_rdma_attr *attr,
+					  const struct ori_hca_caps *caps)
+{
+	if (attr->post == ORI_RDMA_POST_AUTO)
+		attr->post = caps->reads_rings ? ORI_RDMA_POST_RINGS : ORI_RDMA_POST_PROXY;
+	if (attr->post == ORI_RDMA_POST_RINGS && !caps->reads_rings)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s reads no rings: a proxy has to post",
+				caps->name);
+	if (attr->post == ORI_RDMA_POST_PROXY && !caps->takes_posts)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s takes no posts: no proxy can post",
+				caps->name);
+	return ORIEL_OK;
+}
+
+static enum oriel_status rdma_open_tally(struct ori_rdma *rdma, struct rdma_rail *r)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (!rdma->proxy)
+		status = ori_proxy_thread_start(&rdma->proxy);
+	if (status == ORIEL_OK)
+		status = ori_tally_open(r->ops, r->hca, r->sink_lkey, &r->tally);
+	if (status == ORIEL_OK)
+		ori_proxy_thread_add_tally(rdma->proxy, r->tally);
 	return status;
 }
 
@@ -124,22 +161,35 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
 	status = r->ops->open(rdma->attr.config, rail, &r->hca);
 	if (status != ORIEL_OK)
 		return status;
+	status = r->gpu ? r->ops->use_gpu(r->hca, r->gpu) : ORIEL_OK;
+	if (status != ORIEL_OK)
+		goto err_close_hca;
 	r->ops->caps(r->hca, &r->caps);
+	status = rdma_choose_post(&rdma->attr, &r->caps);
+	if (status != ORIEL_OK)
+		goto err_close_hca;
 	if (rdma->attr.depth > r->caps.depth_max) {
 		status = ori_fail(ORIEL_ERR_RANGE, "%s: queues of %u WQEs, at most %u",
 				  r->caps.name, rdma->attr.depth, r->caps.depth_max);
 		goto err_close_hca;
 	}
-	status = r->gpu ? r->ops->use_gpu(r->hca, r->gpu) : ORIEL_OK;
-	if (status == ORIEL_OK)
-		status = rdma_open_sink(r);
+	status = rdma_open_sink(r);
 	if (status != ORIEL_OK)
 		goto err_close_hca;
-	status = rdma_open_whole(r, &rdma->whole_lkeys.rail[rail]);
+	status = r->caps.reaches_all ? rdma_open_whole(r) : ORIEL_OK;
 	if (status != ORIEL_OK)
 		goto err_close_sink;
+	rdma->whole_lkeys.rail[rail] = r->whole_lkey;
+	if (rdma->attr.post == ORI_RDMA_POST_RINGS)
+		return ORIEL_OK;
+	rdma->whole_lkeys.rail[rail] = ORIEL_PROXY_FIND;
+	status = rdma_open_tally(rdma, r);
+	if (status != ORIEL_OK)
+		goto err_close_whole;
 	return ORIEL_OK;
 
+err_close_whole:
+	rdma_close_whole(r);
 err_close_sink:
 	r->ops->unregister_memory(r->sink_mr);
 	free(r->sink);
@@ -148,16 +198,34 @@ err_close_hca:
 	return status;
 }
 
-static void rdma_close_rail(struct rdma_rail *r)
+static void rdma_close_rail(struct ori_rdma *rdma, struct rdma_rail *r)
 {
+	if (r->tally)
+		ori_proxy_thread_remove_tally(rdma->proxy, r->tally);
+	ori_tally_close(r->tally);
 	while (r->page_count)
 		r->gpu->ops->unpin(r->gpu, r->pages[--r->page_count]);
-	r->ops->unregister_memory(r->whole_mr);
+	rdma_close_whole(r);
 	r->ops->unregister_memory(r->sink_mr);
 	r->ops->close(r->hca);
 	free(r->pages);
 	free(r->free);
 	free(r->sink);
+}
+
+static enum oriel_status rdma_open_memory(struct ori_rdma *r)
+{
+	struct ori_memory_attr attr = {
+		.ops = r->attr.hca,
+		.rails = r->attr.rails,
+		.is_whole = r->rails[0].caps.reaches_all,
+		.gpu = r->attr.gpu,
+	};
+	unsigned rail;
+
+	for (rail = 0; rail < r->attr.rails; rail++)
+		attr.hcas[rail] = r->rails[rail].hca;
+	return ori_memory_open(&attr, &r->memory);
 }
 
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
@@ -179,12 +247,16 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 		if (status != ORIEL_OK)
 			goto err_close_rails;
 	}
+	status = rdma_open_memory(r);
+	if (status != ORIEL_OK)
+		goto err_close_rails;
 	*rdma = r;
 	return ORIEL_OK;
 
 err_close_rails:
 	while (rail)
-		rdma_close_rail(&r->rails[--rail]);
+		rdma_close_rail(r, &r->rails[--rail]);
+	ori_proxy_thread_stop(r->proxy);
 	free(r);
 	return status;
 }
@@ -195,8 +267,10 @@ void ori_rdma_close(struct ori_rdma *r)
 
 	if (!r)
 		return;
+	ori_memory_close(r->memory);
 	for (rail = 0; rail < r->attr.rails; rail++)
-		rdma_close_rail(&r->rails[rail]);
+		rdma_close_rail(r, &r->rails[rail]);
+	ori_proxy_thread_stop(r->proxy);
 	ori_rdma_cells_close(&r->cells);
 	free(r);
 }
@@ -212,32 +286,10 @@ void ori_rdma_caps(const struct ori_rdma *r, unsigned rail, struct ori_hca_caps 
 }
 
 enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t length,
-				    struct ori_rdma_mr **out, struct oriel_dev_keys *rkeys)
+				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
+				    struct oriel_dev_keys *rkeys)
 {
-	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
-	struct oriel_dev_keys found = {{0}};
-	struct ori_hca_keys keys;
-	enum oriel_status status;
-	unsigned rail;
-
-	if (!mr)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
-	for (rail = 0; rail < r->attr.rails; rail++) {
-		status = r->rails[rail].ops->register_memory(r->rails[rail].hca, address, length, 0,
-							     ORI_HCA_LOCAL_WRITE |
-								     ORI_HCA_REMOTE_WRITE |
-								     ORI_HCA_REMOTE_READ |
-								     ORI_HCA_REMOTE_ATOMIC,
-							     &mr->of[rail], &keys);
-		if (status != ORIEL_OK) {
-			ori_rdma_unregister(r, mr);
-			return status;
-		}
-		found.rail[rail] = keys.rkey;
-	}
-	*rkeys = found;
-	*out = mr;
-	return ORIEL_OK;
+	return ori_memory_register(r->memory, address, length, use, mr, rkeys);
 }
 
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
@@ -245,14 +297,14 @@ const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
 	return &r->whole_lkeys;
 }
 
+bool ori_rdma_is_proxied(const struct ori_rdma *r)
+{
+	return r->attr.post == ORI_RDMA_POST_PROXY;
+}
+
 void ori_rdma_unregister(struct ori_rdma *r, struct ori_rdma_mr *mr)
 {
-	unsigned rail;
-
-	for (rail = 0; rail < r->attr.rails; rail++)
-		if (mr->of[rail])
-			r->rails[rail].ops->unregister_memory(mr->of[rail]);
-	free(mr);
+	ori_memory_unregister(r->memory, mr);
 }
 
 enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_rdma_event *event)
@@ -343,7 +395,7 @@ static void rdma_close_queue(struct rdma_rail *r, struct rdma_queue *q)
 		r->ops->destroy_qp(q->qp);
 	if (q->cq)
 		r->ops->destroy_cq(q->cq);
-	if (q->dev && q->dev->doorbell)
+	if (q->dev && q->dev->doorbell && !r->caps.owns_rings)
 		rdma_give_doorbell(r, q->dev);
 	if (q->pinned) {
 		ori_mem_unpin(r->gpu, q->pinned);
@@ -379,6 +431,16 @@ static enum oriel_status rdma_alloc_rings(const struct ori_gpu *gpu, struct rdma
 	return ORIEL_OK;
 }
 
+static enum oriel_status rdma_open_words(struct rdma_queue *q, uint32_t depth)
+{
+	q->dev = aligned_alloc(ORIEL_DEV_LINE, sizeof(*q->dev));
+	if (!q->dev)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for rings of %u WQEs", depth);
+	memset(q->dev, 0, sizeof(*q->dev));
+	q->dev->log_depth = rdma_log2(depth);
+	return ORIEL_OK;
+}
+
 /* @gpu NULL: the CPU posts. */
 static enum oriel_status rdma_open_rings(const struct ori_gpu *gpu, struct rdma_queue *q,
 					 uint32_t depth)
@@ -387,48 +449,66 @@ static enum oriel_status rdma_open_rings(const struct ori_gpu *gpu, struct rdma_
 	enum oriel_status status;
 
 	status = rdma_alloc_rings(gpu, q, (2 * ring + 2 * RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE);
-	if (status == ORIEL_OK)
-		q->dev = aligned_alloc(ORIEL_DEV_LINE, sizeof(*q->dev));
-	if (status == ORIEL_ERR_NOMEM || !q->dev)
+	if (status == ORIEL_ERR_NOMEM)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for rings of %u WQEs", depth);
 	if (status != ORIEL_OK)
 		return status;
-	memset(q->dev, 0, sizeof(*q->dev));
 	memset(q->rings, 0, 2 * ring + RDMA_PAGE);
 	q->dev->sq = q->rings;
 	q->dev->cq = (char *)q->rings + ring;
 	q->dev->record = (uint32_t *)(void *)((char *)q->rings + 2 * ring);
-	q->dev->log_depth = rdma_log2(depth);
+	return ORIEL_OK;
+}
+
+/* What the adapter makes is found where place() says, else it is given our rings. */
+static enum oriel_status rdma_make_queue(struct rdma_rail *r, struct rdma_queue *q,
+					 const struct ori_hca_cq_attr *cq,
+					 struct ori_hca_qp_attr *qp)
+{
+	enum oriel_status status = r->ops->create_cq(r->hca, cq, &q->cq, &q->dev->cqn);
+	struct ori_hca_place place;
+
+	if (status != ORIEL_OK)
+		return status;
+	qp->send_cq = q->cq;
+	status = r->ops->create_qp(r->hca, qp, &q->qp, &q->address);
+	if (status != ORIEL_OK || !r->caps.owns_rings)
+		return status;
+	r->ops->place(q->qp, &place);
+	q->dev->sq = place.sq;
+	q->dev->cq = place.cq;
+	q->dev->record = place.record;
+	q->dev->doorbell = place.doorbell;
+	q->dev->asleep = place.asleep;
 	return ORIEL_OK;
 }
 
 static enum oriel_status rdma_open_queue(struct rdma_rail *r, const struct ori_gpu *gpu,
 					 struct rdma_queue *q, uint32_t depth, bool is_companion)
 {
-	struct ori_hca_cq_attr cq = {0};
-	struct ori_hca_qp_attr qp = {0};
+	struct ori_hca_cq_attr cq = {.depth = depth, .first = r->caps.first};
+	struct ori_hca_qp_attr qp = {.depth = depth,
+				     .first = r->caps.first,
+				     .is_companion = is_companion};
 	enum oriel_status status;
 
-	status = rdma_open_rings(gpu, q, depth);
-	if (status == ORIEL_OK)
+	cq.has_own_ring = qp.has_own_ring = r->caps.owns_rings;
+	cq.is_for_gpu = qp.is_for_gpu = gpu && r->caps.owns_rings;
+	status = rdma_open_words(q, depth);
+	if (status == ORIEL_OK && !r->caps.owns_rings)
+		status = rdma_open_rings(gpu, q, depth);
+	if (status == ORIEL_OK && !r->caps.owns_rings)
 		status = rdma_take_doorbell(r, q->dev);
 	if (status != ORIEL_OK)
 		return status;
-	cq.ring = (char *)q->rings + (size_t)depth * ORIEL_MLX5_BLOCK;
-	cq.depth = depth;
-	cq.first = r->caps.first;
-	status = r->ops->create_cq(r->hca, &cq, &q->cq, &q->dev->cqn);
-	if (status != ORIEL_OK)
-		return status;
-	qp.ring = q->rings;
-	qp.depth = depth;
-	qp.record = q->dev->record;
-	qp.doorbell = q->dev->doorbell;
-	qp.send_cq = q->cq;
-	qp.is_companion = is_companion;
-	qp.first = r->caps.first;
-	q->dev->record[1] = oriel_mlx5_record_value(qp.first);
-	status = r->ops->create_qp(r->hca, &qp, &q->qp, &q->address);
+	if (!r->caps.owns_rings) {
+		cq.ring = (char *)q->rings + (size_t)depth * ORIEL_MLX5_BLOCK;
+		qp.ring = q->rings;
+		qp.record = q->dev->record;
+		qp.doorbell = q->dev->doorbell;
+		q->dev->record[1] = oriel_mlx5_record_value(qp.first);
+	}
+	status = rdma_make_queue(r, q, &cq, &qp);
 	if (status != ORIEL_OK)
 		return status;
 	q->dev->qpn = q->address.qpn;
@@ -488,6 +568,9 @@ static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
 	enum oriel_status status;
 
 	status = gpu->ops->zero(gpu, &link->cell->answers, sizeof(link->cell->answers));
+	if (status == ORIEL_OK && link->rdma->proxy)
+		return gpu->ops->copy(gpu, &link->cell->proxy, link->proxied[1].ring,
+				      sizeof(link->cell->proxy));
 	if (status == ORIEL_OK)
 		status = gpu->ops->copy(gpu, &link->cell->main, link->kernel.dev,
 					sizeof(link->cell->main));
@@ -516,6 +599,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	link->dev.spin = r->attr.spin;
 	link->dev.peer = peer;
 	link->dev.rail = rail;
+	link->dev.way = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
 	if (r->attr.gpu) {
 		status = ori_rdma_cell_take(&r->cells, r->attr.gpu, &link->cell);
 		if (status == ORIEL_OK)
@@ -529,54 +613,115 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end)
+/* Any memory of this process, of an adapter that reaches all of it by one key. */
+static enum oriel_status rdma_find_whole(void *context, uint64_t address, uint64_t length,
+					 bool is_target, struct ori_proxy_place *place)
+{
+	const struct rdma_rail *r = context;
+
+	(void)length, (void)is_target;
+	*place = (struct ori_proxy_place){address, r->whole_lkey, NULL};
+	return ORIEL_OK;
+}
+
+static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const struct ori_gpu *gpu,
+					   struct ori_proxied *p)
+{
+	struct rdma_rail *r = link->rail;
+	struct ori_proxied_attr attr = {
+		.ops = r->ops,
+		.hca = r->hca,
+		.gpu = gpu,
+		.depth = link->rdma->attr.depth,
+		.sink_lkey = r->sink_lkey,
+		.memory = {r, rdma_find_whole, NULL},
+		.tally = r->tally,
+		.thread = link->rdma->proxy,
+	};
+
+	if (!r->caps.reaches_all)
+		attr.memory = ori_memory_of_rail(link->rdma->memory, link->dev.rail);
+	return ori_proxied_open(p, &attr);
+}
+
+/* What is posted to; kernels if @gpu. */
+static enum oriel_status rdma_open_way(struct ori_rdma_link *link, const struct ori_gpu *gpu)
 {
 	uint32_t depth = link->rdma->attr.depth;
+
+	if (link->rdma->proxy)
+		return rdma_open_proxied(link, gpu, &link->proxied[!!gpu]);
+	if (gpu)
+		return rdma_open_queues(link->rail, gpu, depth, &link->kernel,
+					&link->kernel_companion, &link->kernel_responder);
+	return rdma_open_queues(link->rail, NULL, depth, &link->main, &link->companion,
+				&link->responder);
+}
+
+/* Where the peer finds the queue that the CPU (0) or kernels (1) post to; 0 if there is none. */
+static const struct ori_hca_qp_address *rdma_end_of(const struct ori_rdma_link *link,
+						    unsigned which)
+{
+	if (link->rdma->proxy)
+		return &link->proxied[which].address;
+	return which ? &link->kernel.address : &link->main.address;
+}
+
+enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end)
+{
 	struct rdma_rail *r = link->rail;
 	enum oriel_status status;
 
-	assert(!link->main.dev);
-	status = rdma_open_queues(r, NULL, depth, &link->main, &link->companion, &link->responder);
+	assert(!rdma_end_of(link, 0)->qpn);
+	status = rdma_open_way(link, NULL);
 	if (status == ORIEL_OK)
-		status = rdma_open_queue(r, NULL, &link->pulse, RDMA_PULSE_DEPTH, false);
+		status = ori_rdma_pulse_open(r->ops, r->hca, &link->pulse);
 	if (status == ORIEL_OK && link->cell)
-		status = rdma_open_queues(r, r->gpu, depth, &link->kernel, &link->kernel_companion,
-					  &link->kernel_responder);
+		status = rdma_open_way(link, r->gpu);
 	if (status != ORIEL_OK) {
 		ori_rdma_link_close(link);
 		return status;
 	}
-	*end = (struct ori_rdma_end){link->main.address.qpn,   link->main.address.psn,
-				     link->pulse.address.qpn,  link->pulse.address.psn,
-				     link->kernel.address.qpn, link->kernel.address.psn};
+	*end = (struct ori_rdma_end){rdma_end_of(link, 0)->qpn, rdma_end_of(link, 0)->psn,
+				     link->pulse.address.qpn,   link->pulse.address.psn,
+				     rdma_end_of(link, 1)->qpn, rdma_end_of(link, 1)->psn};
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_connect_queue(struct rdma_rail *r, struct rdma_queue *q,
-					    const struct ori_hca_qp_address *adapter, uint32_t qpn,
-					    uint32_t psn)
+/* The queue with @qpn and @psn of @adapter. */
+static struct ori_hca_qp_address rdma_address(const struct ori_hca_qp_address *adapter,
+					      uint32_t qpn, uint32_t psn)
 {
 	struct ori_hca_qp_address address = *adapter;
 
 	address.qpn = qpn;
 	address.psn = psn;
-	return r->ops->connect_qp(q->qp, &address);
+	return address;
+}
+
+static struct ori_hca_qp *rdma_qp_of(const struct ori_rdma_link *link, unsigned which)
+{
+	if (link->rdma->proxy)
+		return link->proxied[which].qp;
+	return which ? link->kernel.qp : link->main.qp;
 }
 
 enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
 					const struct ori_hca_qp_address *adapter,
 					const struct ori_rdma_end *end)
 {
+	struct ori_hca_qp_address main = rdma_address(adapter, end->main_qpn, end->main_psn);
+	struct ori_hca_qp_address pulse = rdma_address(adapter, end->pulse_qpn, end->pulse_psn);
+	struct ori_hca_qp_address kernel = rdma_address(adapter, end->kernel_qpn, end->kernel_psn);
+	const struct ori_hca_ops *ops = link->rail->ops;
 	enum oriel_status status;
 
-	status = rdma_connect_queue(link->rail, &link->main, adapter, end->main_qpn, end->main_psn);
+	status = ops->connect_qp(rdma_qp_of(link, 0), &main);
 	if (status == ORIEL_OK)
-		status = rdma_connect_queue(link->rail, &link->pulse, adapter, end->pulse_qpn,
-					    end->pulse_psn);
+		status = ori_rdma_pulse_connect(&link->pulse, &pulse);
 	if (status != ORIEL_OK || !link->cell || !end->kernel_qpn)
 		return status;
-	status = rdma_connect_queue(link->rail, &link->kernel, adapter, end->kernel_qpn,
-				    end->kernel_psn);
+	status = ops->connect_qp(rdma_qp_of(link, 1), &kernel);
 	if (status == ORIEL_OK)
 		status = rdma_fill_cell(link);
 	link->has_kernel = status == ORIEL_OK;
@@ -586,20 +731,22 @@ enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
 void ori_rdma_link_begin(struct ori_rdma_link *link)
 {
 	const struct ori_gpu *gpu = link->rdma->attr.gpu;
-	struct oriel_mlx5_queue *kernel;
+	void *kernel;
 
 	if (link->has_kernel) {
-		kernel = &link->cell->main;
+		kernel = link->rdma->proxy ? (void *)&link->cell->proxy : &link->cell->main;
 		/* Nobody can be told if it fails; kernels then find a link that is not connected.
 		 */
 		(void)gpu->ops->copy(gpu, &link->cell->link.main, &kernel, sizeof(kernel));
 	}
-	oriel_link_connected(&link->dev, link->main.dev, link->companion.dev);
+	oriel_link_connected(&link->dev,
+			     link->rdma->proxy ? (void *)link->proxied[0].ring : link->main.dev,
+			     link->companion.dev);
 }
 
 bool ori_rdma_link_is_ready(const struct ori_rdma_link *link)
 {
-	return oriel_link_main(&link->dev) != NULL;
+	return oriel_link_is_connected(&link->dev);
 }
 
 const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *link)
@@ -625,9 +772,26 @@ enum oriel_status ori_rdma_link_read_kernel(const struct ori_rdma_link *link, un
 			      sizeof(*copy));
 }
 
-struct oriel_mlx5_queue *ori_rdma_link_pulse(const struct ori_rdma_link *link)
+const struct ori_proxied *ori_rdma_link_proxied(const struct ori_rdma_link *link, unsigned which)
 {
-	return link->pulse.dev;
+	return &link->proxied[which];
+}
+
+enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
+					     struct oriel_proxy_ring *copy)
+{
+	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+
+	if (!link->has_kernel || !link->proxied[1].ring)
+		return ORIEL_ERR_NO_PATH;
+	memcpy(copy, link->proxied[1].ring, sizeof(*copy));
+	return gpu->ops->copy(gpu, copy, &link->cell->proxy, sizeof(*copy));
+}
+
+struct ori_rdma_pulse *ori_rdma_link_pulse(const struct ori_rdma_link *link)
+{
+	/* Its state is the watcher's, who has no more than a borrowed link. */
+	return (struct ori_rdma_pulse *)&link->pulse;
 }
 
 void ori_rdma_link_close(struct ori_rdma_link *link)
@@ -636,7 +800,8 @@ void ori_rdma_link_close(struct ori_rdma_link *link)
 	rdma_close_queue(link->rail, &link->companion);
 	rdma_close_queue(link->rail, &link->responder);
 	rdma_close_queue(link->rail, &link->main);
-	rdma_close_queue(link->rail, &link->pulse);
+	ori_proxied_close(&link->proxied[0]);
+	ori_rdma_pulse_close(&link->pulse);
 	if (!link->cell)
 		return;
 	if (link->has_kernel)
@@ -645,19 +810,25 @@ void ori_rdma_link_close(struct ori_rdma_link *link)
 	rdma_close_queue(link->rail, &link->kernel_companion);
 	rdma_close_queue(link->rail, &link->kernel_responder);
 	rdma_close_queue(link->rail, &link->kernel);
+	ori_proxied_close(&link->proxied[1]);
+}
+
+static void rdma_fail_queue(const struct rdma_rail *r, const struct rdma_queue *q)
+{
+	if (q->qp)
+		r->ops->fail_qp(q->qp);
 }
 
 void ori_rdma_link_fail(const struct ori_rdma_link *link)
 {
-	if (!oriel_link_main(&link->dev))
+	if (!ori_rdma_link_is_ready(link))
 		return;
-	link->rail->ops->fail_qp(link->main.qp);
-	if (link->companion.qp)
-		link->rail->ops->fail_qp(link->companion.qp);
-	if (link->kernel.qp)
-		link->rail->ops->fail_qp(link->kernel.qp);
-	if (link->kernel_companion.qp)
-		link->rail->ops->fail_qp(link->kernel_companion.qp);
+	rdma_fail_queue(link->rail, &link->main);
+	rdma_fail_queue(link->rail, &link->companion);
+	rdma_fail_queue(link->rail, &link->kernel);
+	rdma_fail_queue(link->rail, &link->kernel_companion);
+	ori_proxied_fail(&link->proxied[0]);
+	ori_proxied_fail(&link->proxied[1]);
 }
 
 void ori_rdma_link_destroy(struct ori_rdma_link *link)

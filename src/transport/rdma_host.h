@@ -5,11 +5,13 @@
  * all that tells, goes over the first. One thread at a time for each link; nothing
  * here waits, and no call after connect() allocates.
  *
- * Operations have numbers from 0 on, are posted and are done in their order:
- *   done <= posting <= begun <= done + operations
+ * Operations have numbers from 0 on, and are done in their order:
+ *   done <= begun <= done + operations
  * Puts and gets have no order among them. What tells (a signal, an immediate, an
- * atomic, a flush) comes after all that was begun before it: for what is spread,
- * when that is done, and what is begun later waits as well.
+ * atomic, a flush) comes after all that was begun before it. Where some of that is on
+ * other queues, it waits until they are done with it: the last piece of what is spread
+ * goes by the first queue as well, and hides that. Puts and gets that are begun
+ * meanwhile do not wait, so that they may come before it.
  */
 #ifndef ORI_TRANSPORT_RDMA_HOST_H
 #define ORI_TRANSPORT_RDMA_HOST_H
@@ -77,7 +79,7 @@ enum oriel_status ori_host_put(struct ori_host_link *link, const struct ori_host
 enum oriel_status ori_host_get(struct ori_host_link *link, const struct ori_host_move *move,
 			       uint64_t *op);
 
-/* And then add @add to the 8 bytes at @signal: one chain where nothing is spread. */
+/* And then add @add to the 8 bytes at @signal: one chain where that need not wait. */
 enum oriel_status ori_host_put_signal(struct ori_host_link *link, const struct ori_host_move *move,
 				      const struct ori_host_place *signal, uint64_t add,
 				      uint64_t *op);

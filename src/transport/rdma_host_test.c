@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rdma_host_test [ADAPTER ADAPTER]: links that the host drives, over adapters in
- * software, by their thread and step by step; or over two of libibverbs.
+ * rdma_host_test [ADAPTER ADAPTER [lossy | cut COMMAND]]: links that the host drives,
+ * over adapters in software, by their thread and step by step; or over two of
+ * libibverbs. lossy: packets are lost between them, those that say why too, so that
+ * failures are not told apart. cut: only what happens when COMMAND cuts the cable.
  */
 #include "transport/rdma_host.h"
 
@@ -30,6 +32,7 @@
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
 static const char *adapters[2]; /* of libibverbs; NULL: in software */
+static const char *cut_command;
 
 struct side {
 	struct ori_hca *hca;
@@ -468,6 +471,72 @@ static void test_ends_that_do_not_fit_are_refused(void **state)
 	pair_close(&p);
 }
 
+#define SLOTS 4096u /* puts of 8 bytes each way, each to its own place */
+#define SLOTS_BEFORE 50u
+
+/* Puts of @from from @area on: all before @done were told to be done. */
+struct stream {
+	struct side *from, *to;
+	uint64_t area, begun, done;
+	enum oriel_status status;
+};
+
+static void stream_go_on(struct stream *s)
+{
+	uint64_t at = s->area + s->begun * sizeof(uint64_t), op;
+	struct ori_host_move move = {{at, s->from->keys.lkey},
+				     {at, s->to->keys.rkey},
+				     sizeof(uint64_t)};
+
+	if (s->status != ORIEL_OK)
+		return;
+	if (s->begun < SLOTS) {
+		*word_of(s->from, at) = s->begun + 1;
+		s->begun += ori_host_put(s->from->link, &move, &op) == ORIEL_OK;
+	}
+	while (s->done < s->begun && ori_host_test(s->from->link, s->done) == ORIEL_OK)
+		s->done++;
+	s->status = ori_host_progress(s->from->link);
+	if (s->status != ORIEL_OK)
+		assert_non_null(strstr(oriel_last_error(), "the peer does not answer"));
+}
+
+/* What was told to be done is there, and still done. */
+static void stream_check(const struct stream *s)
+{
+	for (uint64_t i = 0; i < s->done; i++)
+		assert_int_equal(*word_of(s->to, s->area + i * sizeof(uint64_t)), i + 1);
+	assert_true(s->done < s->begun);
+	assert_int_equal(ori_host_test(s->from->link, s->done - 1), ORIEL_OK);
+	assert_int_equal(ori_host_test(s->from->link, s->done), ORIEL_ERR_PEER);
+}
+
+static void test_both_ends_hear_of_a_cut_cable(void **state)
+{
+	uint64_t until = ori_clock_ns() + PATIENCE_NS;
+	struct stream ways[2] = {0};
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, &(struct pair_attr){0});
+	ways[0] = (struct stream){.from = &p.a, .to = &p.b};
+	ways[1] = (struct stream){.from = &p.b, .to = &p.a, .area = HALF};
+	while (ways[0].done < SLOTS_BEFORE || ways[1].done < SLOTS_BEFORE) {
+		stream_go_on(&ways[0]);
+		stream_go_on(&ways[1]);
+		pair_turn(&p, until);
+	}
+	assert_int_equal(system(cut_command), 0);
+	while (ways[0].status == ORIEL_OK || ways[1].status == ORIEL_OK) {
+		stream_go_on(&ways[0]);
+		stream_go_on(&ways[1]);
+		pair_turn(&p, until);
+	}
+	stream_check(&ways[0]);
+	stream_check(&ways[1]);
+	pair_close(&p);
+}
+
 static void take_adapters(char **argv)
 {
 	static char names[2][64];
@@ -493,7 +562,17 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_ends_that_do_not_fit_are_refused),
 	};
 
-	if (argc == 3)
+	const struct CMUnitTest cut[] = {
+		cmocka_unit_test(test_both_ends_hear_of_a_cut_cable),
+	};
+
+	if (argc >= 3)
 		take_adapters(argv);
+	if (argc == 4 && strcmp(argv[3], "lossy") == 0)
+		cmocka_set_skip_filter("test_a_failure_*");
+	if (argc == 5 && strcmp(argv[3], "cut") == 0) {
+		cut_command = argv[4];
+		return cmocka_run_group_tests(cut, NULL, NULL);
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

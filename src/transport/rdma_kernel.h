@@ -20,6 +20,7 @@
 struct ori_rdma_cell {
 	struct oriel_mlx5_queue main;
 	struct oriel_mlx5_queue companion;
+	struct oriel_proxy_ring proxy; /* in place of those two */
 	struct oriel_link_answers answers;
 	struct oriel_dev_link link;
 	char reserved[ORIEL_DEV_LINE - sizeof(struct oriel_dev_link)];
@@ -42,6 +43,7 @@ void ori_rdma_cell_give(struct ori_rdma_cells *cells, struct ori_rdma_cell *cell
 void ori_rdma_cells_close(struct ori_rdma_cells *cells);
 
 struct ori_rdma_link;
+struct ori_proxied;
 
 /*
  * The words of a queue for kernels as they are now: of the main one (@which 0) or
@@ -50,5 +52,12 @@ struct ori_rdma_link;
  */
 enum oriel_status ori_rdma_link_read_kernel(const struct ori_rdma_link *link, unsigned which,
 					    struct oriel_mlx5_queue *copy);
+
+/* Its ends whose requests a proxy posts: 0 of the CPU, 1 of kernels. They may be closed. */
+const struct ori_proxied *ori_rdma_link_proxied(const struct ori_rdma_link *link, unsigned which);
+
+/* The words of the ring that kernels ask a proxy by, in the same way. */
+enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
+					     struct oriel_proxy_ring *copy);
 
 #endif

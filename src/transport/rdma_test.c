@@ -163,7 +163,7 @@ static void test_more_threads_than_half_the_ring_are_refused(void **state)
 	(void)state;
 	assert_int_equal(oriel_team_open(&team, DEPTH, true), ORIEL_OK);
 	leader = oriel_dev_team(&team, 0);
-	post = oriel_link_begin(p->a.dev, p->a.dev->main, ORIEL_DEV_PUT, leader.size);
+	post = oriel_link_begin(p->a.dev, oriel_link_main(p->a.dev), ORIEL_DEV_PUT, leader.size);
 	assert_int_equal(post.status, ORIEL_ERR_RANGE);
 	/* Nothing is broken by it. */
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
@@ -390,8 +390,10 @@ static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair 
 	return status;
 }
 
+/* A proxy finds the keys of this end by itself. */
 static void test_a_key_of_another_rail_is_refused(void **state)
 {
+	bool is_proxied = pair_post == ORI_RDMA_POST_PROXY;
 	unsigned i, k;
 
 	(void)state;
@@ -406,9 +408,16 @@ static void test_a_key_of_another_rail_is_refused(void **state)
 			if (!k)
 				used[1].rail[1] = used[1].rail[0];
 			assert_int_equal(put_by_rail_1(used, p),
-					 i && k ? ORIEL_OK : ORIEL_ERR_ACCESS);
+					 i && (k || is_proxied) ? ORIEL_OK : ORIEL_ERR_ACCESS);
 		}
 	}
+}
+
+static uint32_t number_of(const struct oriel_dev_link *l)
+{
+	struct oriel_link_queue q = oriel_link_main(l);
+
+	return q.proxy ? q.proxy->number : q.ring->qpn;
 }
 
 /* A link of rail 0 beside that of rail 1; the first queues of two adapters have one number. */
@@ -436,7 +445,7 @@ static void test_an_event_is_of_a_link_of_its_rail(void **state)
 	ori_rdma_link_begin(beside[0]);
 	ori_rdma_link_begin(beside[1]);
 	pair_connect(p);
-	assert_int_equal(ori_rdma_link_device(beside[0])->main->qpn, p->a.dev->main->qpn);
+	assert_int_equal(number_of(ori_rdma_link_device(beside[0])), number_of(p->a.dev));
 
 	assert_true(oriel_link_put_value(p->a.dev, g, there(&p->b, LENGTH), 1) >= 0);
 	deadline = ori_deadline(LONG_NS);
@@ -445,7 +454,7 @@ static void test_an_event_is_of_a_link_of_its_rail(void **state)
 	while (status == ORIEL_AGAIN && !ori_deadline_passed(deadline));
 	assert_int_equal(status, ORIEL_OK);
 	assert_int_equal(event.rail, 1);
-	assert_int_equal(event.of.qpn, p->a.dev->main->qpn);
+	assert_int_equal(event.of.qpn, number_of(p->a.dev));
 	assert_false(ori_rdma_link_explain(beside[0], &event, &record));
 	assert_true(ori_rdma_link_explain(p->a.link, &event, &record));
 	assert_int_equal(record.status, ORIEL_ERR_ACCESS);
@@ -460,7 +469,7 @@ static void test_an_event_is_of_a_link_of_its_rail(void **state)
 static void test_a_link_without_all_its_queues_has_none(void **state)
 {
 	struct ori_rdma_attr attr = {
-		&ori_hca_soft_ops, NULL, DEPTH, NULL, LONG_NS, 100, 1, NULL, NULL};
+		&ori_hca_soft_ops, NULL, DEPTH, NULL, LONG_NS, 100, 1, NULL, NULL, pair_post};
 	struct ori_rdma_link **links = calloc(LINKS_MOST, sizeof(struct ori_rdma_link *));
 	enum oriel_status status = ORIEL_OK;
 	struct ori_rdma_end end;
@@ -511,5 +520,8 @@ int main(void)
 		cmocka_unit_test(test_a_link_without_all_its_queues_has_none),
 	};
 
-	return cmocka_run_group_tests_name("rdma", tests, NULL, NULL);
+	int failed = cmocka_run_group_tests_name("rdma by rings", tests, NULL, NULL);
+
+	pair_post = ORI_RDMA_POST_PROXY;
+	return failed + cmocka_run_group_tests_name("rdma by a proxy", tests, NULL, NULL);
 }

@@ -1,87 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host itself does with links: small writes of its own, and a look for failures. */
+/* A look for failures of links that nobody may be waiting for. */
 #include "transport/rdma_kernel.h"
-#include "transport/transport.h"
-
-#define WATCH_PIECES 4u /* of one post; the queue takes twice as many */
-
-static_assert(ORI_RDMA_PIECE <= ORIEL_MLX5_INLINE_MAX, "a piece travels inside its request");
-
-enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link,
-				      const struct oriel_dev_keys *rkeys,
-				      const struct ori_rdma_piece *pieces, unsigned count)
-{
-	uint32_t rkey = rkeys->rail[ori_rdma_link_device(link)->rail];
-	struct oriel_mlx5_queue *q = ori_rdma_link_pulse(link);
-	/* Nobody is in the middle of a post when one is reserved: there is nothing to wait for. */
-	struct oriel_mlx5_limits limits = {NULL, ORIEL_FOREVER, 1, 0};
-	enum oriel_status status;
-	uint64_t base;
-	unsigned i;
-
-	assert(count <= WATCH_PIECES);
-	status = oriel_mlx5_try_reserve(q, count, &base);
-	if (status != ORIEL_OK)
-		return status;
-	for (i = 0; i < count; i++) {
-		struct oriel_mlx5_place place = {pieces[i].at, rkey};
-
-		oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(q, base + i),
-					    oriel_mlx5_head_of(q, base + i, ORIEL_MLX5_FENCE_NONE),
-					    place, pieces[i].data, pieces[i].length);
-	}
-	return oriel_mlx5_post(q, base, count, &limits);
-}
-
-enum oriel_status ori_rdma_pulse_poll(const struct ori_rdma_link *link)
-{
-	struct oriel_mlx5_queue *q = ori_rdma_link_pulse(link);
-	uint64_t ready = oriel_mlx5_ready(q);
-
-	return ready ? oriel_mlx5_poll(q, ready - 1) : ORIEL_OK;
-}
+#include "transport/rdma_proxied.h"
+#include "transport/rdma_pulse.h"
 
 static struct oriel_dev_fault watch_fault(const struct ori_rdma_link *link,
-					  const struct oriel_mlx5_queue *q, uint32_t what)
+					  struct oriel_link_queue q)
 {
-	uint64_t err = oriel_dev_load_acquire(&q->err);
-
-	return oriel_link_fault(ori_rdma_link_device(link), q, what, oriel_mlx5_err_status(err));
+	return oriel_link_fault(ori_rdma_link_device(link), q, ORIEL_DEV_LINK,
+				oriel_mlx5_err_status(oriel_link_err(q)));
 }
 
-void ori_rdma_pulse_fault(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
+/* Of those that a proxy posts for, 0 the CPU and 1 kernels; none if there is no such. */
+static struct oriel_link_queue watch_proxied(const struct ori_rdma_link *link, unsigned which)
 {
-	*record = watch_fault(link, ori_rdma_link_pulse(link), ORIEL_DEV_LINK);
-	/* What the host writes for itself is no operation of a user. */
-	record->what = record->status == ORIEL_ERR_PEER ? ORIEL_DEV_LOST : ORIEL_DEV_LINK;
+	const struct ori_proxied *p = ori_rdma_link_proxied(link, which);
+
+	return (struct oriel_link_queue){NULL, p->ring};
 }
 
 bool ori_rdma_link_look(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
 	/* What follows it was there before it. */
-	struct oriel_mlx5_queue *q = oriel_link_main(dev);
-	struct oriel_mlx5_queue *queues[] = {q, q ? dev->companion : NULL};
+	struct oriel_link_queue q = oriel_link_main(dev);
+	struct oriel_link_queue queues[] = {q, {dev->companion, NULL}, watch_proxied(link, 1)};
 	unsigned i;
 
+	if (!oriel_link_has(q))
+		return false;
 	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
-		if (!queues[i])
+		if (!oriel_link_has(queues[i]))
 			continue;
-		oriel_mlx5_progress(queues[i]);
-		if (!oriel_dev_load_relaxed(&queues[i]->err))
+		oriel_link_progress(queues[i]);
+		if (!oriel_link_err(queues[i]))
 			continue;
-		*record = watch_fault(link, queues[i], ORIEL_DEV_LINK);
+		*record = watch_fault(link, queues[i]);
 		return true;
 	}
 	return false;
 }
 
+static enum oriel_status watch_poll_proxied(const struct ori_rdma_link *link)
+{
+	struct oriel_proxy_ring r;
+	enum oriel_status status = ori_rdma_link_read_proxied(link, &r);
+
+	if (status == ORIEL_OK && oriel_proxy_reserved(&r))
+		status = oriel_proxy_poll(&r, oriel_proxy_reserved(&r) - 1);
+	return status;
+}
+
 enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link)
 {
+	enum oriel_status status = watch_poll_proxied(link);
 	struct oriel_mlx5_queue q;
-	enum oriel_status status;
 	unsigned which;
 
+	if (status != ORIEL_ERR_NO_PATH)
+		return status;
 	for (which = 0; which < 2; which++) {
 		status = ori_rdma_link_read_kernel(link, which, &q);
 		if (status == ORIEL_ERR_NO_PATH)
@@ -107,22 +84,66 @@ static bool watch_find_kernel(const struct ori_rdma_link *link, uint32_t qpn,
 	return false;
 }
 
-static struct oriel_mlx5_queue *watch_find(const struct ori_rdma_link *link,
-					   const struct ori_rdma_event *event,
-					   struct oriel_mlx5_queue *copy)
+static struct oriel_mlx5_queue *watch_find_ring(const struct ori_rdma_link *link, uint32_t qpn,
+						struct oriel_mlx5_queue *copy)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
-	struct oriel_mlx5_queue *q = oriel_link_main(dev);
-	struct oriel_mlx5_queue *queues[] = {q, q ? dev->companion : NULL,
-					     q ? ori_rdma_link_pulse(link) : NULL};
-	unsigned i;
+	struct oriel_mlx5_queue *main = oriel_link_main(dev).ring;
 
-	if (event->rail != dev->rail)
-		return NULL;
-	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++)
-		if (queues[i] && queues[i]->qpn == event->of.qpn)
-			return queues[i];
-	return q && watch_find_kernel(link, event->of.qpn, copy) ? copy : NULL;
+	if (main && main->qpn == qpn)
+		return main;
+	if (dev->companion && dev->companion->qpn == qpn)
+		return dev->companion;
+	return watch_find_kernel(link, qpn, copy) ? copy : NULL;
+}
+
+/* The queue with number @qpn; all is known of it that the adapter has told. */
+static struct oriel_link_queue watch_find(const struct ori_rdma_link *link, uint32_t qpn,
+					  struct oriel_mlx5_queue *copy)
+{
+	struct oriel_link_queue q;
+	unsigned which;
+
+	for (which = 0; which < 2; which++) {
+		q = watch_proxied(link, which);
+		if (q.proxy && q.proxy->number == qpn &&
+		    ori_proxied_look(ori_rdma_link_proxied(link, which)))
+			return q;
+	}
+	q = (struct oriel_link_queue){watch_find_ring(link, qpn, copy), NULL};
+	if (q.ring)
+		oriel_mlx5_progress(q.ring);
+	return q;
+}
+
+static uint64_t watch_done(struct oriel_link_queue q)
+{
+	return oriel_dev_load_relaxed(oriel_link_is_proxied(q) ? &q.proxy->done : &q.ring->done);
+}
+
+/* Requests of this end were flushed, or there are none: the event knows more. */
+static void watch_amend(struct oriel_dev_fault *record, const struct ori_hca_event *told,
+			uint64_t done)
+{
+	if (told->syndrome && oriel_mlx5_err_syndrome(record->seen) != told->syndrome) {
+		record->what = ORIEL_DEV_LINK;
+		record->seen =
+			oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, told->syndrome, told->vendor, done);
+		record->status = oriel_mlx5_err_status(record->seen);
+	}
+	if (record->status == ORIEL_OK)
+		record->status = told->status;
+}
+
+static void watch_explain_pulse(const struct ori_rdma_link *link, const struct ori_hca_event *told,
+				struct oriel_dev_fault *record)
+{
+	struct ori_rdma_pulse *p = ori_rdma_link_pulse(link);
+
+	ori_rdma_pulse_progress(p);
+	ori_rdma_pulse_fault(link, record);
+	watch_amend(record, told, p->done);
+	record->what = ori_rdma_pulse_what((enum oriel_status)record->status);
 }
 
 bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rdma_event *event,
@@ -130,23 +151,18 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 {
 	const struct ori_hca_event *told = &event->of;
 	struct oriel_mlx5_queue copy;
-	struct oriel_mlx5_queue *q = watch_find(link, event, &copy);
+	struct oriel_link_queue q;
 
-	if (!q)
+	if (event->rail != ori_rdma_link_device(link)->rail || !ori_rdma_link_is_ready(link))
 		return false;
-	oriel_mlx5_progress(q);
-	*record = watch_fault(link, q, ORIEL_DEV_LINK);
-	/* Requests of this end were flushed, or there are none: the event knows more. */
-	if (told->syndrome && oriel_mlx5_err_syndrome(record->seen) != told->syndrome) {
-		record->what = ORIEL_DEV_LINK;
-		record->id = q->qpn;
-		record->seen = oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, told->syndrome, told->vendor,
-					      oriel_dev_load_relaxed(&q->done));
-		record->status = oriel_mlx5_err_status(record->seen);
+	if (ori_rdma_link_pulse(link)->address.qpn == told->qpn) {
+		watch_explain_pulse(link, told, record);
+		return true;
 	}
-	if (record->status == ORIEL_OK)
-		record->status = told->status;
-	if (q == ori_rdma_link_pulse(link))
-		record->what = record->status == ORIEL_ERR_PEER ? ORIEL_DEV_LOST : ORIEL_DEV_LINK;
+	q = watch_find(link, told->qpn, &copy);
+	if (!oriel_link_has(q))
+		return false;
+	*record = watch_fault(link, q);
+	watch_amend(record, told, watch_done(q));
 	return true;
 }

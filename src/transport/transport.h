@@ -16,6 +16,13 @@ struct ori_rdma;
 struct ori_rdma_mr; /* memory that all its adapters know */
 struct ori_rdma_link;
 
+/* Who posts what is asked for on links. */
+enum ori_rdma_post {
+	ORI_RDMA_POST_AUTO,  /* who asks, if the adapter reads rings; else a proxy */
+	ORI_RDMA_POST_RINGS, /* who asks */
+	ORI_RDMA_POST_PROXY, /* a thread of the host */
+};
+
 struct ori_rdma_attr {
 	const struct ori_hca_ops *hca;  /* which adapters */
 	const char *config;             /* its text, NULL = defaults */
@@ -27,6 +34,7 @@ struct ori_rdma_attr {
 	/* NULL, or kernels there post to queues of their own. It outlives the adapters. */
 	const struct ori_gpu *gpu;
 	struct oriel_dev_fault *blame; /* what kernels leave; they only read @health */
+	enum ori_rdma_post post;
 };
 
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma);
@@ -36,10 +44,22 @@ void ori_rdma_close(struct ori_rdma *rdma);
 unsigned ori_rdma_rails(const struct ori_rdma *rdma);
 void ori_rdma_caps(const struct ori_rdma *rdma, unsigned rail, struct ori_hca_caps *caps);
 
-/* Known to the wire from address 0 on, for all that a link of any rail may do with memory. */
+enum ori_rdma_use {
+	ORI_RDMA_OWN,    /* what is posted here names it; for results if it may be written */
+	ORI_RDMA_SHARED, /* peers do so as well */
+};
+
+/*
+ * For all rails. The wire knows the first byte by the place that @address has in
+ * its page: whole pages begin at 0.
+ */
 enum oriel_status ori_rdma_register(struct ori_rdma *rdma, void *address, size_t length,
-				    struct ori_rdma_mr **mr, struct oriel_dev_keys *rkeys);
+				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
+				    struct oriel_dev_keys *rkeys);
 void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_rdma_mr *mr);
+
+/* Does a proxy post what is asked for on its links? */
+bool ori_rdma_is_proxied(const struct ori_rdma *rdma);
 
 /* lkeys of all memory of this process, at its own addresses: sources and results. */
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *rdma);
@@ -107,12 +127,10 @@ const struct oriel_dev_link *ori_rdma_link_kernel(const struct ori_rdma_link *li
 enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link);
 
 /*
- * A shallow queue to the same peer for the host alone: it still works when the
- * main queue has failed, is full, or cannot be posted to from here. For a link
- * that is ready.
+ * A link that is ready has one more queue to its peer, shallow and for the host
+ * alone, which posts by calls: it still works when the main queue has failed, is
+ * full, or cannot be posted to from here.
  */
-struct oriel_mlx5_queue *ori_rdma_link_pulse(const struct ori_rdma_link *link);
-
 #define ORI_RDMA_PIECE 24u /* bytes at most */
 
 struct ori_rdma_piece {

@@ -291,19 +291,22 @@ static enum oriel_status window_check_join(const struct oriel_window *w, unsigne
 static void window_fill_remote(struct oriel_window *w, unsigned peer,
 			       const struct window_join *join, uint64_t control_length)
 {
+	struct ori_remote control = ori_share_remote(w->comm, peer, &join->offer, 0);
+	struct ori_remote given = ori_share_remote(w->comm, peer, &join->offer, 1);
 	struct oriel_dev_buffer *buffer = &w->table[peer];
 
 	if (w->peers[peer].path != ORIEL_PATH_RDMA)
 		return;
 	w->peers[peer].link =
 		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
-	w->peers[peer].control_rkeys = join->offer.rkeys[0];
+	w->peers[peer].control_rkeys = control.rkeys;
 	buffer->base = w->device.control;
-	buffer->rkeys = join->offer.rkeys[1];
+	buffer->rkeys = given.rkeys;
+	buffer->address = given.address;
 	if (join->offer.blob[1].length)
 		return;
 	/* Allocated by its window, it lies behind the control segment. */
-	buffer->rkeys = join->offer.rkeys[0];
+	buffer->rkeys = control.rkeys;
 	buffer->address = control_length;
 }
 
@@ -437,14 +440,15 @@ void oriel_window_destroy(struct oriel_window *w)
 }
 
 static void window_fill_row(struct oriel_window *w, uint32_t number, const struct ori_mapping *maps,
-			    const struct oriel_dev_keys *rkeys)
+			    const struct ori_remote *remotes)
 {
 	struct oriel_dev_buffer *row = &w->table[(size_t)number * w->comm->size];
 	unsigned peer;
 
 	for (peer = 0; peer < w->comm->size; peer++) {
 		row[peer].length = maps[peer].length;
-		row[peer].rkeys = rkeys[peer];
+		row[peer].rkeys = remotes[peer].rkeys;
+		row[peer].address = remotes[peer].address;
 		row[peer].base = maps[peer].address;
 		/* Empty, or not mapped: an address that is none of its own, never used. */
 		if (!maps[peer].address)
@@ -461,24 +465,24 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 	struct ori_rdma_mr *mr = NULL;
 	enum oriel_status status = ORIEL_OK;
 	struct ori_mapping *maps;
-	struct oriel_dev_keys *rkeys;
+	struct ori_remote *remotes;
 
 	/* The same on all ranks, which have shared the same number. */
 	if (number >= w->device.buffers)
 		return ori_fail(ORIEL_ERR_RANGE, "buffer %u of a window for %u", number,
 				w->device.buffers);
 	maps = calloc(size, sizeof(*maps));
-	rkeys = calloc(size, sizeof(*rkeys));
-	if (!maps || !rkeys)
+	remotes = calloc(size, sizeof(*remotes));
+	if (!maps || !remotes)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u buffers", size);
-	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, status, &piece, maps, rkeys, &mr);
+	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, status, &piece, maps, remotes, &mr);
 	if (status != ORIEL_OK) {
-		free(rkeys);
+		free(remotes);
 		free(maps);
 		return status;
 	}
-	window_fill_row(w, number, maps, rkeys);
-	free(rkeys);
+	window_fill_row(w, number, maps, remotes);
+	free(remotes);
 	w->buffers[number] = maps;
 	w->buffer_mrs[number] = mr;
 	/* On GPUs one more thing can fail, which then takes the number with it. */

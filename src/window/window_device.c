@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <oriel/dev/wait.h>
 
@@ -87,14 +88,15 @@ void ori_window_near(struct oriel_dev_window *device, uint32_t first,
 
 enum oriel_status ori_window_open_state(struct oriel_window *window)
 {
-	size_t length = ori_window_state_length(&window->device) + ORIEL_DEV_LINE;
+	/* Whole pages: adapters know the words at the beginning from address 0 on. */
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t length = ori_window_state_length(&window->device) + page;
 
 	/* Fresh pages are zero and cost nothing until they are used. */
 	window->state = calloc(1, length);
 	if (!window->state)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %zu bytes of window state", length);
-	ori_window_place_state(&window->device,
-			       (char *)round_up((uintptr_t)window->state, ORIEL_DEV_LINE));
+	ori_window_place_state(&window->device, (char *)round_up((uintptr_t)window->state, page));
 	return ORIEL_OK;
 }
 

@@ -71,6 +71,14 @@ static bool has_own_process(const struct rank *r)
 	return oriel_comm_peer(r->comm, rank_next(r), &peer) == ORIEL_OK && !peer.is_same_process;
 }
 
+/* It has sockets of its own, and a scenario that makes it unlike others. */
+static bool has_soft_adapter(const struct rank *r)
+{
+	struct oriel_adapter adapter;
+
+	return oriel_comm_adapter(r->comm, &adapter) == ORIEL_OK && adapter.is_software;
+}
+
 static bool is_neighbour(const struct rank *r, unsigned peer)
 {
 	return peer == r->rank || peer == rank_next(r) || peer == rank_prev(r);
@@ -444,7 +452,7 @@ static void who_cannot_be_joined_is_named(struct rank *r)
 	if (!join(r, 1, ORIEL_CONNECT_LAZY))
 		return;
 	/* Threads have one environment. */
-	if (has_own_process(r)) {
+	if (has_own_process(r) && has_soft_adapter(r)) {
 		leave(r);
 		before = before ? strdup(before) : NULL;
 		if (r->rank == 0)
@@ -494,7 +502,7 @@ static void what_is_lazy_opens_no_socket(struct rank *r)
 	if (!join(r, 1, ORIEL_CONNECT_LAZY))
 		return;
 	/* Over TCP they cannot be told from those of the bootstrap. */
-	is_told = has_own_process(r) && !(hca && strstr(hca, "tcp=1"));
+	is_told = has_own_process(r) && has_soft_adapter(r) && !(hca && strstr(hca, "tcp=1"));
 	r->window = open_window(r, ORIEL_WINDOW_SPARSE, &w);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	lazy = count_sockets();

@@ -6,7 +6,6 @@
  * virtual nodes through the adapter in software. Prints a line for each claim and ends with 1 if
  * one does not hold.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,8 @@
 
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
+
+#include "ranks.h"
 
 #define LENGTH (1u << 20) /* of buffer 0 */
 #define THREADS 256
@@ -819,75 +820,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	return r.failures;
 }
 
-struct thread {
-	struct oriel_local_job *job;
-	unsigned rank;
-	char node[16];
-	unsigned failures;
-	pthread_t id;
-};
-
-static void *thread_main(void *argument)
-{
-	struct thread *t = (struct thread *)argument;
-	struct oriel_bootstrap bootstrap;
-
-	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK) {
-		printf("FAIL rank %u: %s\n", t->rank, oriel_last_error());
-		exit(1);
-	}
-	t->failures = rank_main(&bootstrap, t->node);
-	oriel_bootstrap_close(&bootstrap);
-	return NULL;
-}
-
-static unsigned run_threads(unsigned count, unsigned nodes)
-{
-	struct thread *threads = (struct thread *)calloc(count, sizeof(*threads));
-	struct oriel_local_job *job;
-	unsigned failures = 0;
-
-	if (!threads || oriel_local_job_create(count, &job) != ORIEL_OK)
-		exit(1);
-	for (unsigned i = 0; i < count; i++) {
-		threads[i].job = job;
-		threads[i].rank = i;
-		snprintf(threads[i].node, sizeof(threads[i].node), "node %u", i * nodes / count);
-		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
-			exit(1);
-	}
-	for (unsigned i = 0; i < count; i++) {
-		pthread_join(threads[i].id, NULL);
-		failures += threads[i].failures;
-	}
-	oriel_local_job_destroy(job);
-	free(threads);
-	return failures;
-}
-
-static unsigned run_process(void)
-{
-	struct oriel_bootstrap bootstrap;
-	unsigned failures;
-
-	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
-		printf("FAIL %s\n", oriel_last_error());
-		exit(1);
-	}
-	failures = rank_main(&bootstrap, NULL);
-	oriel_bootstrap_close(&bootstrap);
-	return failures;
-}
-
 int main(int argc, char **argv)
 {
-	/* Modules that are loaded at the first launch would wait for kernels that wait for it. */
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	/* And so would kernels of several ranks in one queue of one GPU. */
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-	/* What has held is seen, also of one that is ended from outside. */
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (argc < 2)
-		return run_process() ? 1 : 0;
-	return run_threads((unsigned)atoi(argv[1]), argc > 2 ? (unsigned)atoi(argv[2]) : 1) ? 1 : 0;
+	return run_ranks(rank_main, argc, argv);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations of the host in streams, on windows in GPU memory: gpu_stream RANKS
- * (threads), or oriel run -n N gpu_stream (processes). Rank r uses GPU r modulo the
+ * [NODES] (threads), or oriel run -n N gpu_stream (processes). Rank r uses GPU r modulo the
  * number of GPUs. A line for each claim, a table of times last; ends with 1 if a
  * claim does not hold.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,8 @@
 #include <cuda_runtime.h>
 
 #include <oriel/oriel.h>
+
+#include "ranks.h"
 
 #define LENGTH (8u << 20) /* of buffer 0 */
 #define LARGE (1u << 20)  /* goes by an engine */
@@ -32,6 +33,7 @@
 struct rank {
 	unsigned rank, size, next, before;
 	const struct oriel_bootstrap *bootstrap;
+	const char *node; /* of a thread; NULL: not said */
 	struct oriel_comm *comm;
 	struct oriel_window *window;
 	cudaStream_t stream[STREAMS];
@@ -86,6 +88,7 @@ static void rank_open(struct rank *r)
 	comm.size = sizeof(comm);
 	comm.timeout_ns = LONG_NS;
 	comm.flags = ORIEL_COMM_GPU;
+	comm.node = r->node;
 	attr.size = sizeof(attr);
 	attr.length = LENGTH;
 	attr.flags = ORIEL_WINDOW_DEVICE;
@@ -390,7 +393,7 @@ static void tell_paths(struct rank *r)
 		printf("ranks 0 and %u: %s\n", r->next, peer.gpu_reason);
 }
 
-static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
+static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
 {
 	char *host = (char *)malloc(PART);
 	struct rank r = {};
@@ -398,6 +401,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
 	r.rank = bootstrap->rank;
 	r.size = bootstrap->size;
 	r.bootstrap = bootstrap;
+	r.node = node;
 	rank_open(&r);
 	tell_paths(&r);
 	test_in_order(&r, host);
@@ -410,62 +414,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
 	return r.failures;
 }
 
-struct thread {
-	struct oriel_local_job *job;
-	unsigned rank, failures;
-	pthread_t id;
-};
-
-static void *thread_main(void *argument)
-{
-	struct thread *t = (struct thread *)argument;
-	struct oriel_bootstrap bootstrap;
-
-	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK)
-		abort();
-	t->failures = rank_main(&bootstrap);
-	oriel_bootstrap_close(&bootstrap);
-	return NULL;
-}
-
-static unsigned run_threads(unsigned count)
-{
-	struct thread *threads = (struct thread *)calloc(count, sizeof(*threads));
-	struct oriel_local_job *job;
-	unsigned failures = 0, i;
-
-	if (!threads || oriel_local_job_create(count, &job) != ORIEL_OK)
-		abort();
-	for (i = 0; i < count; i++) {
-		threads[i].job = job;
-		threads[i].rank = i;
-		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
-			abort();
-	}
-	for (i = 0; i < count; i++) {
-		pthread_join(threads[i].id, NULL);
-		failures += threads[i].failures;
-	}
-	oriel_local_job_destroy(job);
-	free(threads);
-	return failures;
-}
-
 int main(int argc, char **argv)
 {
-	struct oriel_bootstrap bootstrap;
-	unsigned failures;
-
-	/* Waiting kernels of one rank must not queue before those of another. */
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	if (argc > 1)
-		return run_threads((unsigned)atoi(argv[1])) != 0;
-	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
-		fprintf(stderr, "%s\n", oriel_last_error());
-		return 1;
-	}
-	failures = rank_main(&bootstrap);
-	oriel_bootstrap_close(&bootstrap);
-	return failures != 0;
+	return run_ranks(rank_main, argc, argv);
 }

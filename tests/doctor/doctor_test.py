@@ -113,6 +113,13 @@ class Doctor(unittest.TestCase):
         out = doctor("--json", ORIEL_HCA="none")[1]
         ways = {way["tag"]: way for way in json.loads(out)["ways"]}
         self.assertIn("ORIEL_HCA", ways["soft"]["why"])
+        record = os.path.join(MACHINES, "rxe.txt")
+        with open(record, encoding="ascii") as file, tempfile.NamedTemporaryFile("w") as off:
+            off.write(file.read().replace("allows.soft yes", "allows.soft yes\nallows.nic no"))
+            off.flush()
+            ways = {way["tag"]: way for way in self.told(off.name)["ways"]}
+        self.assertEqual((ways["T3"]["verdict"], ways["T3"]["is_used"]), ("skip", False))
+        self.assertIn("ORIEL_HCA", ways["T3"]["why"])
         record = os.path.join(MACHINES, "nvl72.txt")
         with open(record, encoding="ascii") as file, tempfile.NamedTemporaryFile("w") as off:
             off.write(file.read().replace("allows.fabric yes", "allows.fabric no"))

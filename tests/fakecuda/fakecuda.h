@@ -10,6 +10,7 @@
  * FAKECUDA_MAJOR: their compute capability (9).
  * FAKECUDA_FABRIC: they are in an NVLink fabric, as "cluster,clique,state" (none).
  * FAKECUDA_IMEX: the domain whose handles this process makes and opens (1; 0: none).
+ * FAKECUDA_DMABUF: memory of theirs is given to other devices (0).
  * FAKECUDA_NVML: "none" for a management library that does not start; "pcie" for one
  * that knows no NVLink.
  */

@@ -321,6 +321,27 @@ CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle ha
 	return CUDA_SUCCESS;
 }
 
+/* Of the beginning of an allocation, if FAKECUDA_DMABUF is 1: any file can be mapped. */
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr at, size_t length,
+				       CUmemRangeHandleType type, unsigned long long flags)
+{
+	struct range *r;
+	int fd = -1;
+
+	if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags || at % TAIL || length % TAIL ||
+	    !fake_number("FAKECUDA_DMABUF", 0))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	pthread_mutex_lock(&lock);
+	r = range_of((const void *)(uintptr_t)at, 1u << MAPPED);
+	if (r && (uintptr_t)r->at == at && length <= r->length)
+		fd = fcntl(r->file->fd, F_DUPFD_CLOEXEC, 0);
+	pthread_mutex_unlock(&lock);
+	if (fd < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	*(int *)handle = fd;
+	return CUDA_SUCCESS;
+}
+
 static int fabric_open(const void *handle)
 {
 	struct fabric fabric;

@@ -26,6 +26,7 @@ static struct fake_device devices[FAKE_DEVICES] = {
 };
 
 static atomic_int left;
+static atomic_bool are_gids_lost;
 
 static struct {
 	char call[64];
@@ -80,11 +81,26 @@ void fake_set_mtu(const char *device, enum ibv_mtu mtu)
 			devices[i].mtu = mtu;
 }
 
+void fake_lose_gids(bool are_lost)
+{
+	atomic_store(&are_gids_lost, are_lost);
+}
+
 void fake_set_sysfs(const char *directory)
 {
 	for (unsigned i = 0; i < FAKE_DEVICES; i++)
 		snprintf(devices[i].base.ibdev_path, sizeof(devices[i].base.ibdev_path),
 			 "%.150s/%s", directory, names[i]);
+}
+
+void fake_cut(const char *device, bool is_cut, bool is_down)
+{
+	for (unsigned i = 0; i < FAKE_DEVICES; i++) {
+		if (strcmp(devices[i].base.name, device) != 0)
+			continue;
+		atomic_store(&devices[i].is_cut, is_cut);
+		atomic_store(&devices[i].is_down, is_down);
+	}
 }
 
 struct ibv_device **ibv_get_device_list(int *count)
@@ -142,9 +158,16 @@ int ibv_close_device(struct ibv_context *context)
 	return 0;
 }
 
+static bool fake_is_of_port(const struct ibv_async_event *event)
+{
+	return event->event_type == IBV_EVENT_PORT_ERR ||
+	       event->event_type == IBV_EVENT_LID_CHANGE ||
+	       event->event_type == IBV_EVENT_GID_CHANGE;
+}
+
 static void *fake_object_of(const struct ibv_async_event *event)
 {
-	if (event->event_type == IBV_EVENT_PORT_ERR)
+	if (fake_is_of_port(event))
 		return NULL;
 	return event->event_type == IBV_EVENT_CQ_ERR ? (void *)event->element.cq
 						     : (void *)event->element.qp;
@@ -198,7 +221,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 
 	if (event->event_type == IBV_EVENT_CQ_ERR)
 		c = (struct fake_context *)event->element.cq->context;
-	else if (event->event_type != IBV_EVENT_PORT_ERR)
+	else if (!fake_is_of_port(event))
 		c = (struct fake_context *)event->element.qp->context;
 	if (!c)
 		return;
@@ -248,7 +271,8 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 		return error;
 	if (port == 0 || port > fake_device_of(context)->ports)
 		return EINVAL;
-	attr->state = port == 1 ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	attr->state = port == 1 && !atomic_load(&fake_device_of(context)->is_down) ? IBV_PORT_ACTIVE
+										   : IBV_PORT_DOWN;
 	attr->max_mtu = IBV_MTU_4096;
 	attr->active_mtu = fake_device_of(context)->mtu;
 	attr->gid_tbl_len = FAKE_GIDS;
@@ -272,7 +296,7 @@ void fake_gid(const struct ibv_context *context, unsigned index, union ibv_gid *
 int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
 	errno = fake_failure("query_gid");
-	if (errno || port == 0 || index < 0 || index >= FAKE_GIDS)
+	if (errno || atomic_load(&are_gids_lost) || port == 0 || index < 0 || index >= FAKE_GIDS)
 		return -1;
 	fake_gid(context, (unsigned)index, gid);
 	return 0;

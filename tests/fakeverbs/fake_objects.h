@@ -3,6 +3,7 @@
 #define FAKE_OBJECTS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,6 +18,7 @@ struct fake_device {
 	struct ibv_device base;
 	uint8_t ports;
 	enum ibv_mtu mtu;
+	atomic_bool is_cut, is_down;
 };
 
 #define FAKE_EVENTS 64u

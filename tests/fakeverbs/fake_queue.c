@@ -266,6 +266,10 @@ static bool queue_step(struct fake_qp *qp)
 	bool is_immediate = r->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	enum ibv_wc_status status;
 
+	if (atomic_load(&fake_device_of(qp->base.context)->is_cut)) {
+		queue_break(qp, peer, IBV_WC_LOC_QP_OP_ERR);
+		return true;
+	}
 	if (peer && (peer->base.state == IBV_QPS_RESET || peer->base.state == IBV_QPS_INIT))
 		return false;
 	if (!peer || peer->base.state == IBV_QPS_ERR || !queue_is_joined(qp, peer)) {
@@ -435,10 +439,17 @@ void fake_tell(enum ibv_event_type type, uint32_t qpn)
 	qp = queue_find(qpn);
 	if (type == IBV_EVENT_CQ_ERR)
 		event.element.cq = qp->base.send_cq;
-	else if (type == IBV_EVENT_PORT_ERR)
-		event.element.port_num = 1;
 	else
 		event.element.qp = &qp->base;
 	fake_push_event(qp->base.context, &event);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_tell_port(enum ibv_event_type type, uint32_t qpn, uint8_t port)
+{
+	struct ibv_async_event event = {.event_type = type, .element.port_num = port};
+
+	pthread_mutex_lock(&fake_lock);
+	fake_push_event(queue_find(qpn)->base.context, &event);
 	pthread_mutex_unlock(&fake_lock);
 }

@@ -8,6 +8,7 @@
 #define FAKEVERBS_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 #define FAKE_EXPORT __attribute__((visibility("default")))
 
@@ -23,8 +24,18 @@ FAKE_EXPORT const struct ibv_qp_attr *fake_attr(uint32_t qpn);
 /* Tell @type of QP @qpn, or of its send CQ, or port. */
 FAKE_EXPORT void fake_tell(enum ibv_event_type type, uint32_t qpn);
 
+/* Tell @type of port @port of the adapter that QP @qpn is of. */
+FAKE_EXPORT void fake_tell_port(enum ibv_event_type type, uint32_t qpn, uint8_t port);
+
 /* What the ports are like from now on. */
+FAKE_EXPORT void fake_lose_gids(bool are_lost);
 FAKE_EXPORT void fake_set_mtu(const char *device, enum ibv_mtu mtu);
 FAKE_EXPORT void fake_set_sysfs(const char *directory);
+
+/*
+ * Requests of @device fail with IBV_WC_LOC_QP_OP_ERR from now on, as rxe's when its
+ * cable is cut, until they do not; whether its ports are down then.
+ */
+FAKE_EXPORT void fake_cut(const char *device, bool is_cut, bool is_down);
 
 #endif

@@ -159,6 +159,7 @@ static void test_settings_reach_the_queues(void **state)
 	setenv("ORIEL_IB_SL", "3", 1);
 	setenv("ORIEL_IB_TIMEOUT", "14", 1);
 	setenv("ORIEL_IB_RETRY", "5", 1);
+	setenv("ORIEL_IB_RNR_RETRY", "4", 1);
 	setenv("ORIEL_IB_MTU", "2048", 1);
 	setenv("ORIEL_IB_GID_INDEX", "1", 1);
 	duo_start(&d);
@@ -166,6 +167,7 @@ static void test_settings_reach_the_queues(void **state)
 	unsetenv("ORIEL_IB_SL");
 	unsetenv("ORIEL_IB_TIMEOUT");
 	unsetenv("ORIEL_IB_RETRY");
+	unsetenv("ORIEL_IB_RNR_RETRY");
 	unsetenv("ORIEL_IB_MTU");
 	unsetenv("ORIEL_IB_GID_INDEX");
 	duo_join(&d);
@@ -177,7 +179,7 @@ static void test_settings_reach_the_queues(void **state)
 	assert_int_equal(a->ah_attr.sl, 3);
 	assert_int_equal(a->timeout, 14);
 	assert_int_equal(a->retry_cnt, 5);
-	assert_int_equal(a->rnr_retry, 7);
+	assert_int_equal(a->rnr_retry, 4);
 	assert_int_equal(a->path_mtu, IBV_MTU_2048);
 	assert_int_equal(a->max_rd_atomic, 16);
 	assert_int_equal(a->max_dest_rd_atomic, 16);
@@ -353,6 +355,36 @@ static void test_completions_of_a_qp_that_is_gone_are_dropped(void **state)
 	duo_stop(&d);
 }
 
+/* The status with which a WRITE ends when the cable is cut. */
+static enum oriel_status end_when_cut(bool is_down, uint8_t *syndrome)
+{
+	struct ori_hca_wr wr;
+	struct ori_hca_wc wc;
+	struct duo d;
+
+	duo_start(&d);
+	duo_join(&d);
+	fake_cut("fake0", true, is_down);
+	wr = call_wr(&d.a, &d.b, ORI_HCA_WRITE, 0, 0, 64);
+	end_post(&d.a, &wr, 1);
+	end_next(&d.a, &wc);
+	fake_cut("fake0", false, false);
+	duo_stop(&d);
+	*syndrome = wc.syndrome;
+	return wc.status;
+}
+
+static void test_a_port_that_is_down_is_no_fault_of_a_request(void **state)
+{
+	uint8_t syndrome;
+
+	(void)state;
+	assert_int_equal(end_when_cut(true, &syndrome), ORIEL_ERR_PEER);
+	assert_int_equal(syndrome, ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_int_equal(end_when_cut(false, &syndrome), ORIEL_ERR_ACCESS);
+	assert_int_equal(syndrome, ORIEL_MLX5_LOCAL_OPERATION);
+}
+
 static void await_event(struct ori_hca *hca, struct ori_hca_event *event)
 {
 	uint64_t until = ori_clock_ns() + CALL_PATIENCE_NS;
@@ -375,7 +407,7 @@ static void test_events_are_told(void **state)
 	duo_join(&d);
 	assert_int_equal(d.a.ops->poll_event(d.a.hca, &event), ORIEL_AGAIN);
 	fake_tell(IBV_EVENT_COMM_EST, d.a.address.qpn);
-	fake_tell(IBV_EVENT_PORT_ERR, d.a.address.qpn);
+	fake_tell_port(IBV_EVENT_PORT_ERR, d.a.address.qpn, 1);
 	await_event(d.a.hca, &event);
 	assert_int_equal(event.status, ORIEL_ERR_NO_PATH);
 	assert_int_equal(event.qpn, 0);
@@ -388,6 +420,51 @@ static void test_events_are_told(void **state)
 	assert_int_equal(event.status, ORIEL_ERR_ACCESS);
 	assert_int_equal(event.qpn, d.b.address.qpn);
 	duo_stop(&d);
+}
+
+/* Ports that are not used, and addresses that others come and go with. */
+static void test_events_of_others_are_passed_over(void **state)
+{
+	struct ori_hca_event event;
+	struct duo d;
+
+	(void)state;
+	duo_start(&d);
+	duo_join(&d);
+	fake_tell_port(IBV_EVENT_PORT_ERR, d.a.address.qpn, 2);
+	fake_tell_port(IBV_EVENT_LID_CHANGE, d.a.address.qpn, 2);
+	fake_tell_port(IBV_EVENT_GID_CHANGE, d.a.address.qpn, 1);
+	/* They come in their order: whatever is told is of this one. */
+	fake_tell(IBV_EVENT_QP_FATAL, d.a.address.qpn);
+	await_event(d.a.hca, &event);
+	assert_int_equal(event.qpn, d.a.address.qpn);
+	assert_int_equal(event.status, ORIEL_ERR_ACCESS);
+	fake_lose_gids(true);
+	fake_tell_port(IBV_EVENT_GID_CHANGE, d.a.address.qpn, 2);
+	fake_tell(IBV_EVENT_QP_FATAL, d.a.address.qpn);
+	await_event(d.a.hca, &event);
+	assert_int_equal(event.status, ORIEL_ERR_ACCESS);
+	fake_tell_port(IBV_EVENT_GID_CHANGE, d.a.address.qpn, 1);
+	await_event(d.a.hca, &event);
+	fake_lose_gids(false);
+	assert_int_equal(event.status, ORIEL_ERR_NO_PATH);
+	fake_tell_port(IBV_EVENT_LID_CHANGE, d.a.address.qpn, 1);
+	await_event(d.a.hca, &event);
+	assert_int_equal(event.status, ORIEL_ERR_NO_PATH);
+	assert_int_equal(d.a.ops->poll_event(d.a.hca, &event), ORIEL_AGAIN);
+	duo_stop(&d);
+}
+
+static void test_ports_that_may_be_taken_are_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(ori_hca_verbs_ports(""), 2);
+	assert_int_equal(ori_hca_verbs_ports("=fake1"), 1);
+	assert_int_equal(ori_hca_verbs_ports("fake1:2"), 0);
+	assert_int_equal(ori_hca_verbs_ports("=fake1:1;near=0000:3b:00.0"), 1);
+	assert_int_equal(ori_hca_verbs_ports("fake0:x"), 0);
+	assert_string_equal(oriel_last_error(), "");
+	assert_int_equal(fake_left(), 0);
 }
 
 static void test_a_cq_that_fails_says_so(void **state)
@@ -454,7 +531,10 @@ int main(void)
 		cmocka_unit_test(test_an_address_that_does_not_fit_is_refused),
 		cmocka_unit_test(test_a_chain_that_breaks_says_where),
 		cmocka_unit_test(test_completions_of_a_qp_that_is_gone_are_dropped),
+		cmocka_unit_test(test_a_port_that_is_down_is_no_fault_of_a_request),
 		cmocka_unit_test(test_events_are_told),
+		cmocka_unit_test(test_events_of_others_are_passed_over),
+		cmocka_unit_test(test_ports_that_may_be_taken_are_counted),
 		cmocka_unit_test(test_a_cq_that_fails_says_so),
 		cmocka_unit_test(test_a_dma_buf_is_registered),
 	};

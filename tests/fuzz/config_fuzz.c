@@ -34,13 +34,17 @@ static const struct {
 	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
 	{ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
 	{ORI_SETTING_FABRIC, "ORIEL_FABRIC"},
+	{ORI_SETTING_TIER, "ORIEL_TIER"},
+	{ORI_SETTING_DEVX, "ORIEL_DEVX"},
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
 	{ORI_SETTING_ALLGATHER, "ORIEL_ALLGATHER"},
+	{ORI_SETTING_POST, "ORIEL_POST"},
 	{ORI_SETTING_IB_GID_INDEX, "ORIEL_IB_GID_INDEX"},
 	{ORI_SETTING_IB_TC, "ORIEL_IB_TC"},
 	{ORI_SETTING_IB_SL, "ORIEL_IB_SL"},
 	{ORI_SETTING_IB_TIMEOUT, "ORIEL_IB_TIMEOUT"},
 	{ORI_SETTING_IB_RETRY, "ORIEL_IB_RETRY"},
+	{ORI_SETTING_IB_RNR_RETRY, "ORIEL_IB_RNR_RETRY"},
 	{ORI_SETTING_IB_MTU, "ORIEL_IB_MTU"},
 };
 
@@ -107,6 +111,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 {
 	uint64_t number;
 	unsigned mask;
+	size_t i;
 
 	switch (which) {
 	case ORI_SETTING_TIMEOUT:
@@ -126,7 +131,10 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return strlen(text) % 2 == 0 && strlen(text) <= 254 &&
 		       strspn(text, "0123456789abcdefABCDEF") == strlen(text);
 	case ORI_SETTING_HCA:
-		return strcmp(text, "soft") == 0 || strcmp(text, "none") == 0;
+		for (i = 0; text[i]; i++)
+			if (text[i] <= ' ' || text[i] >= 127 || text[i] == ';')
+				return false;
+		return i <= 255;
 	case ORI_SETTING_SOFT_HCA:
 		return strlen(text) <= 255;
 	case ORI_SETTING_CONNECT:
@@ -134,6 +142,14 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_FABRIC:
 		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0 ||
 		       strcmp(text, "require") == 0;
+	case ORI_SETTING_TIER:
+		return strcmp(text, "auto") == 0 ||
+		       (strlen(text) == 2 && text[0] == 't' && strchr("0123", text[1]));
+	case ORI_SETTING_DEVX:
+		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
+	case ORI_SETTING_POST:
+		return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
+		       strcmp(text, "proxy") == 0;
 	case ORI_SETTING_RAILS:
 		return config_is_number(text, 4, &number) && number > 0;
 	case ORI_SETTING_IB_GID_INDEX:
@@ -144,6 +160,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_IB_TIMEOUT:
 		return config_is_number(text, 31, &number);
 	case ORI_SETTING_IB_RETRY:
+	case ORI_SETTING_IB_RNR_RETRY:
 		return config_is_number(text, 7, &number);
 	case ORI_SETTING_IB_MTU:
 		return config_is_number(text, 4096, &number) && number >= 256 &&
@@ -339,6 +356,8 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		"node-1",
 		"eager",
 		"lazy",
+		"rings",
+		"proxy",
 		"ORIEL_TIMEOUT=30",
 		"ORIEL_TIMEOUTS=30",
 		"ORIEL_=",

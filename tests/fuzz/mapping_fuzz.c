@@ -167,7 +167,7 @@ static enum oriel_status mapping_gpu_find(const struct ori_gpu *gpu, const void 
 {
 	(void)gpu;
 	FUZZ_CHECK(address == GPU_BASE);
-	*place = (struct ori_gpu_place){ORI_GPU_LEGACY, GPU_BASE, MAPPING_LENGTH, 0};
+	*place = (struct ori_gpu_place){ORI_GPU_LEGACY, GPU_BASE, MAPPING_LENGTH, 0, 1};
 	return ORIEL_OK;
 }
 

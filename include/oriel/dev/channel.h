@@ -166,12 +166,7 @@ ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32
 		return post.status;
 	oriel_link_add_write(&post, oriel_rdma_control(w, peer, staging),
 			     oriel_rdma_local(w, peer, from), piece);
-	oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(post.queue, post.next),
-				    oriel_mlx5_head_of(post.queue, post.next,
-						       ORIEL_MLX5_FENCE_NONE),
-				    oriel_rdma_control(w, peer, oriel_channel_at(w, channel)), &end,
-				    sizeof(end));
-	post.next++;
+	oriel_link_add_value(&post, oriel_rdma_control(w, peer, oriel_channel_at(w, channel)), end);
 	return oriel_link_end(l, ORIEL_DEV_SEND, &post);
 }
 
@@ -189,7 +184,7 @@ ORIEL_DEV enum oriel_status oriel_rdma_send(const struct oriel_dev_window *w,
 	int64_t ticket = -1, posted = 0;
 
 	if (!length)
-		return oriel_link_main(w->peers[peer].link) ? ORIEL_OK : ORIEL_ERR_NO_PATH;
+		return oriel_link_is_connected(w->peers[peer].link) ? ORIEL_OK : ORIEL_ERR_NO_PATH;
 	oriel_dev_sync(g);
 	while (length) {
 		uint64_t piece = oriel_channel_run(w, sent, length < most ? length : most);
@@ -342,7 +337,7 @@ ORIEL_DEV enum oriel_status oriel_dev_recv(const struct oriel_dev_window *w,
 	case ORIEL_PATH_NONE:
 		return ORIEL_ERR_NO_PATH;
 	case ORIEL_PATH_RDMA:
-		if (!oriel_link_main(w->peers[peer].link))
+		if (!oriel_link_is_connected(w->peers[peer].link))
 			return ORIEL_ERR_NO_PATH;
 	}
 	return oriel_channel_recv(w, g, peer, channel, to, length, timeout_ns);

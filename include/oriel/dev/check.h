@@ -307,6 +307,18 @@ ORIEL_DEV bool oriel_dev_has_at_hand(const struct oriel_dev_window *w, uint32_t 
 #endif
 }
 
+/* The same of one 8-byte word, which must be aligned. */
+ORIEL_DEV bool oriel_dev_has_word_at_hand(const struct oriel_dev_window *w, uint32_t peer,
+					  uint64_t at, struct oriel_dev_target *target)
+{
+#ifdef __CUDA_ARCH__
+	return oriel_dev_has_at_hand(w, peer, at, 8, target) &
+	       !(((uintptr_t)target->base | at) & 7);
+#else
+	return oriel_dev_has_at_hand(w, peer, at, 8, target);
+#endif
+}
+
 /* Do @length bytes at @at exist at @peer? Then *@target is where they are. */
 ORIEL_DEV bool oriel_dev_find(const struct oriel_dev_window *w, bool is_compatible, uint32_t peer,
 			      uint64_t at, uint64_t length, struct oriel_dev_target *target)

@@ -112,6 +112,10 @@ ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
+	if (ORIEL_DEV_OFTEN(oriel_dev_has_word_at_hand(w, peer, to, &there))) {
+		oriel_dev_store_relaxed((uint64_t *)(void *)there.base, value);
+		return 0;
+	}
 	status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &there);
 	if (status != ORIEL_OK)
 		return status;

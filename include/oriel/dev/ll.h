@@ -106,7 +106,20 @@ ORIEL_DEV void oriel_ll_give(const struct oriel_ll_text *text, uint32_t line, ui
 		to[i] = (char)(value >> 8 * i);
 }
 
-/* Line @line + k * @step, for each k below @batch where there is one. @batch is a constant. */
+/*
+ * Line k of a batch that begins at @line, which there is, and takes every @step-th.
+ * Where there is none the last line of all stands in: a load that depends on
+ * nothing is under way with the others, and a waiter waits for no more than all.
+ */
+ORIEL_DEV uint32_t oriel_ll_nth(const struct oriel_ll_text *text, uint32_t line, uint32_t step,
+				uint32_t k)
+{
+	uint32_t i = line + k * step;
+
+	return k && i >= text->lines ? text->lines - 1 : i;
+}
+
+/* The lines of oriel_ll_nth() that there are, for each k below @batch, a constant. */
 ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_place *place,
 				    const struct oriel_ll_text *text, uint32_t line, uint32_t step,
 				    uint32_t batch)
@@ -116,13 +129,13 @@ ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_place *place,
 
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++)
-		value[k] = line + k * step < text->lines ? oriel_ll_take(text, line + k * step) : 0;
+		value[k] = oriel_ll_take(text, oriel_ll_nth(text, line, step, k));
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++) {
 		uint32_t i = line + k * step;
 		uint64_t flag = (uint64_t)oriel_ll_flag(place, i) << 32;
 
-		if (i < text->lines)
+		if (!k || i < text->lines)
 			oriel_dev_store_pair_relaxed(oriel_ll_line(place, i),
 						     flag | (uint32_t)value[k],
 						     flag | value[k] >> 32);
@@ -146,8 +159,14 @@ ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_pl
 		return;
 	}
 	text.is_even = true;
+	/* With as few instructions as can be, and each on its own: a message. */
 	if (ORIEL_DEV_OFTEN(text.lines <= g.size)) {
-		oriel_ll_write_batch(place, &text, line, g.size, 1);
+		if (line < text.lines)
+			oriel_ll_write_batch(place, &text, line, g.size, 1);
+		return;
+	}
+	if (text.lines <= g.size * 2) {
+		oriel_ll_write_batch(place, &text, line, g.size, 2);
 		return;
 	}
 	ORIEL_DEV_ROLL
@@ -155,15 +174,15 @@ ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_pl
 		oriel_ll_write_batch(place, &text, line, g.size, ORIEL_LL_BATCH);
 }
 
-/* Have both words of @line of @place come? Then *@value is what they bring. */
-ORIEL_DEV bool oriel_ll_look(const struct oriel_ll_place *place, uint32_t line, uint64_t *value)
+/* 0 once both words of @line of @place have come. *@value is what they bring then. */
+ORIEL_DEV uint32_t oriel_ll_look(const struct oriel_ll_place *place, uint32_t line, uint64_t *value)
 {
 	uint32_t flag = oriel_ll_flag(place, line);
 	uint64_t low, high;
 
 	oriel_dev_load_pair_relaxed(oriel_ll_line(place, line), &low, &high);
 	*value = high << 32 | (uint32_t)low;
-	return (uint32_t)(low >> 32) == flag && (uint32_t)(high >> 32) == flag;
+	return ((uint32_t)(low >> 32) ^ flag) | ((uint32_t)(high >> 32) ^ flag);
 }
 
 /* One thread: the same lines of oriel_ll_write_batch(), waited for. */
@@ -173,22 +192,17 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *pla
 						struct oriel_dev_waiter *waiter,
 						struct oriel_dev_aim *aim)
 {
-#ifdef __CUDA_ARCH__
 	uint64_t value[ORIEL_LL_BATCH];
-#else
-	uint64_t value[ORIEL_LL_BATCH] = {0}; /* gcc cannot tell that all are read first */
-#endif
 	enum oriel_status status;
-	bool has_come;
-	uint32_t k;
+	uint32_t missing, k;
 
 	for (;;) {
-		has_come = true;
+		missing = 0;
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < batch; k++)
-			if (line + k * step < text->lines)
-				has_come &= oriel_ll_look(place, line + k * step, &value[k]);
-		if (ORIEL_DEV_OFTEN(has_come))
+			missing |=
+				oriel_ll_look(place, oriel_ll_nth(text, line, step, k), &value[k]);
+		if (ORIEL_DEV_OFTEN(!missing))
 			break;
 		aim->operand = oriel_ll_flag(place, line);
 		status = oriel_dev_wait_step(waiter, aim, line);
@@ -197,7 +211,7 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *pla
 	}
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++)
-		if (line + k * step < text->lines)
+		if (!k || line + k * step < text->lines)
 			oriel_ll_give(text, line + k * step, value[k]);
 	return ORIEL_OK;
 }
@@ -228,6 +242,8 @@ ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
 		return line < text.lines
 			       ? oriel_ll_read_batch(place, &text, line, g.size, 1, &waiter, aim)
 			       : ORIEL_OK;
+	if (text.lines <= g.size * 2)
+		return oriel_ll_read_batch(place, &text, line, g.size, 2, &waiter, aim);
 	ORIEL_DEV_ROLL
 	for (; line < text.lines && status == ORIEL_OK; line += g.size * ORIEL_LL_BATCH)
 		status = oriel_ll_read_batch(place, &text, line, g.size, ORIEL_LL_BATCH, &waiter,

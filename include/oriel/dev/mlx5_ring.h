@@ -117,6 +117,27 @@ ORIEL_DEV uint64_t oriel_mlx5_depth(const struct oriel_mlx5_queue *q)
 	return (uint64_t)1 << q->log_depth;
 }
 
+/*
+ * What a post needs of a queue that never changes, loaded once: all that is
+ * acquired on its way would make a GPU load it again.
+ */
+struct oriel_mlx5_constants {
+	char *sq;
+	uint32_t *record;
+	uint64_t *doorbell;
+	uint32_t qpn;
+	uint32_t log_depth;
+	uint32_t sink_lkey;
+};
+
+ORIEL_DEV struct oriel_mlx5_constants oriel_mlx5_constants_of(const struct oriel_mlx5_queue *q)
+{
+	struct oriel_mlx5_constants c = {q->sq,  q->record,    q->doorbell,
+					 q->qpn, q->log_depth, q->sink_lkey};
+
+	return c;
+}
+
 /* @wqe keeps its low 40 bits. */
 ORIEL_DEV uint64_t oriel_mlx5_err(uint32_t state, uint32_t syndrome, uint32_t vendor, uint64_t wqe)
 {
@@ -185,6 +206,11 @@ ORIEL_DEV enum oriel_status oriel_mlx5_health(const struct oriel_mlx5_queue *q)
 	return err ? oriel_mlx5_err_status(err) : ORIEL_OK;
 }
 
+ORIEL_DEV void *oriel_mlx5_slot_of(const struct oriel_mlx5_constants *c, uint64_t index)
+{
+	return c->sq + (index & (((uint64_t)1 << c->log_depth) - 1)) * ORIEL_MLX5_BLOCK;
+}
+
 ORIEL_DEV void *oriel_mlx5_slot(const struct oriel_mlx5_queue *q, uint64_t index)
 {
 	return q->sq + (index & (oriel_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
@@ -240,14 +266,9 @@ ORIEL_DEV_RARE enum oriel_status oriel_mlx5_wait_slowly(struct oriel_mlx5_waiter
 	return ORIEL_AGAIN;
 }
 
-/* What was looked for is not there. ORIEL_AGAIN: look again. */
-ORIEL_DEV enum oriel_status oriel_mlx5_wait_step(const struct oriel_mlx5_queue *q,
-						 struct oriel_mlx5_waiter *waiter)
+/* What was looked for is not there, and nothing has failed. ORIEL_AGAIN: look again. */
+ORIEL_DEV enum oriel_status oriel_mlx5_wait_again(struct oriel_mlx5_waiter *waiter)
 {
-	enum oriel_status status = oriel_mlx5_health(q);
-
-	if (status != ORIEL_OK)
-		return status;
 	waiter->polls++;
 #ifdef __CUDA_ARCH__
 	/* The clock and the host word cost more than a poll; one look in 64 is enough. */
@@ -260,6 +281,15 @@ ORIEL_DEV enum oriel_status oriel_mlx5_wait_step(const struct oriel_mlx5_queue *
 	}
 #endif
 	return oriel_mlx5_wait_slowly(waiter);
+}
+
+/* What was looked for is not there. ORIEL_AGAIN: look again. */
+ORIEL_DEV enum oriel_status oriel_mlx5_wait_step(const struct oriel_mlx5_queue *q,
+						 struct oriel_mlx5_waiter *waiter)
+{
+	enum oriel_status status = oriel_mlx5_health(q);
+
+	return status == ORIEL_OK ? oriel_mlx5_wait_again(waiter) : status;
 }
 
 /*
@@ -461,22 +491,29 @@ ORIEL_DEV enum oriel_status oriel_mlx5_reserve(struct oriel_mlx5_queue *q, uint3
 {
 	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(limits);
 	uint64_t depth = oriel_mlx5_depth(q), first;
-	enum oriel_status status = oriel_mlx5_health(q);
+	/* A GPU waits 0.2 us for each answer of its L2 cache: all is asked for at once. */
+	uint64_t err = oriel_dev_load_relaxed_gpu(&q->err);
+	uint64_t done = oriel_dev_load_relaxed_gpu(&q->done);
+	enum oriel_status status;
 
-	if (status != ORIEL_OK)
-		return status;
-	if (!count || count > depth / 2)
-		return ORIEL_ERR_RANGE;
+	/* One fits into any queue, however deep. */
+	if (!count || (count > 1 && count > depth / 2))
+		return err ? oriel_mlx5_err_status(err) : ORIEL_ERR_RANGE;
 	first = oriel_dev_fetch_add_relaxed_gpu(&q->resv, count);
-	/* Acquires that the adapter has read the slots; see oriel_mlx5_progress(). */
-	while (first + count > oriel_dev_load_acquire_gpu(&q->done) + depth) {
+	/* Of a dead queue nothing is published any more, reserved or not. */
+	if (err)
+		return oriel_mlx5_err_status(err);
+	while (first + count > done + depth) {
 		oriel_mlx5_make_room(q, first + count - depth);
-		if (first + count <= oriel_dev_load_relaxed_gpu(&q->done) + depth)
-			continue;
+		done = oriel_dev_load_relaxed_gpu(&q->done);
+		if (first + count <= done + depth)
+			break;
 		status = oriel_mlx5_wait_step(q, &waiter);
 		if (status != ORIEL_AGAIN)
 			return oriel_mlx5_abandon(q, first, status);
 	}
+	/* Acquires that the adapter has read the slots; see oriel_mlx5_progress(). */
+	(void)oriel_dev_acquire_gpu(&q->done, done);
 	*base = first;
 	return ORIEL_OK;
 }
@@ -576,7 +613,8 @@ ORIEL_DEV enum oriel_status oriel_mlx5_publish(struct oriel_mlx5_queue *q, uint6
  * word that he changed, so that the teller's exchange fails, which lets go only of
  * what it has told. tests/model explores all of this.
  */
-ORIEL_DEV void oriel_mlx5_tell(struct oriel_mlx5_queue *q, uint64_t end, bool is_visible)
+ORIEL_DEV void oriel_mlx5_tell(struct oriel_mlx5_queue *q, const struct oriel_mlx5_constants *c,
+			       uint64_t end, bool is_visible)
 {
 	bool is_over;
 	uint64_t seen;
@@ -584,9 +622,9 @@ ORIEL_DEV void oriel_mlx5_tell(struct oriel_mlx5_queue *q, uint64_t end, bool is
 	do {
 		if (!is_visible)
 			oriel_dev_wqe_before_record();
-		oriel_dev_record(&q->record[1], oriel_mlx5_record_value(end));
+		oriel_dev_record(&c->record[1], oriel_mlx5_record_value(end));
 		oriel_dev_record_before_doorbell();
-		oriel_dev_doorbell(q->doorbell, oriel_mlx5_doorbell_value(q->qpn, end));
+		oriel_dev_doorbell(c->doorbell, oriel_mlx5_doorbell_value(c->qpn, end));
 		seen = oriel_mlx5_turn(end, ORIEL_MLX5_TELLER);
 		/*
 		 * Acquired by the next teller: doorbells do not overtake each other. If it
@@ -617,6 +655,7 @@ ORIEL_DEV void oriel_mlx5_tell(struct oriel_mlx5_queue *q, uint64_t end, bool is
  */
 ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q)
 {
+	struct oriel_mlx5_constants c = oriel_mlx5_constants_of(q);
 	uint64_t seen = oriel_dev_load_relaxed_gpu(&q->turn);
 
 	while (oriel_mlx5_turn_teller(seen) == ORIEL_MLX5_UNTOLD)
@@ -624,7 +663,7 @@ ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q)
 		if (oriel_dev_swap_acquire_gpu(&q->turn, &seen,
 					       oriel_mlx5_turn(oriel_mlx5_turn_ready(seen),
 							       ORIEL_MLX5_TELLER))) {
-			oriel_mlx5_tell(q, oriel_mlx5_turn_ready(seen), false);
+			oriel_mlx5_tell(q, &c, oriel_mlx5_turn_ready(seen), false);
 			return;
 		}
 }
@@ -633,8 +672,10 @@ ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q)
  * Publish and ring in one: a GPU that posts alone waits for the adapter's sake once
  * before it is its turn, and not for the GPU's as well.
  */
-ORIEL_DEV enum oriel_status oriel_mlx5_post(struct oriel_mlx5_queue *q, uint64_t base,
-					    uint32_t count, const struct oriel_mlx5_limits *limits)
+ORIEL_DEV enum oriel_status oriel_mlx5_post_with(struct oriel_mlx5_queue *q,
+						 const struct oriel_mlx5_constants *c,
+						 uint64_t base, uint32_t count,
+						 const struct oriel_mlx5_limits *limits)
 {
 	enum oriel_status status;
 	uint64_t seen;
@@ -644,8 +685,16 @@ ORIEL_DEV enum oriel_status oriel_mlx5_post(struct oriel_mlx5_queue *q, uint64_t
 	if (status != ORIEL_OK || oriel_mlx5_turn_teller(seen) == ORIEL_MLX5_TELLER)
 		return status;
 	/* What others have published without telling was released to this GPU alone. */
-	oriel_mlx5_tell(q, base + count, oriel_mlx5_turn_teller(seen) == ORIEL_MLX5_TOLD);
+	oriel_mlx5_tell(q, c, base + count, oriel_mlx5_turn_teller(seen) == ORIEL_MLX5_TOLD);
 	return ORIEL_OK;
+}
+
+ORIEL_DEV enum oriel_status oriel_mlx5_post(struct oriel_mlx5_queue *q, uint64_t base,
+					    uint32_t count, const struct oriel_mlx5_limits *limits)
+{
+	struct oriel_mlx5_constants c = oriel_mlx5_constants_of(q);
+
+	return oriel_mlx5_post_with(q, &c, base, count, limits);
 }
 
 #endif

@@ -43,6 +43,9 @@ void oriel_cpu_give_way(uint64_t waited_ns);
  */
 void oriel_cpu_wake(uint32_t *asleep);
 
+/* The same for a thread that sleeps on the word itself. */
+void oriel_cpu_wake_thread(uint32_t *asleep);
+
 #ifdef __cplusplus
 }
 #endif
@@ -378,7 +381,7 @@ ORIEL_DEV uint64_t oriel_dev_load_relaxed_gpu(const uint64_t *word)
 #ifdef __CUDA_ARCH__
 	uint64_t value;
 
-	asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
 	return value;
 #else
 	return oriel_dev_load_relaxed(word);
@@ -390,10 +393,23 @@ ORIEL_DEV uint64_t oriel_dev_load_acquire_gpu(const uint64_t *word)
 #ifdef __CUDA_ARCH__
 	uint64_t value;
 
-	asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
 	return value;
 #else
 	return oriel_dev_load_acquire(word);
+#endif
+}
+
+/* Make an acquire of the relaxed load that read @seen from @word; see oriel_dev_acquire(). */
+ORIEL_DEV uint64_t oriel_dev_acquire_gpu(const uint64_t *word, uint64_t seen)
+{
+#ifdef ORIEL_DEV_HALF_FENCES
+	(void)word;
+	asm volatile("fence.acquire.gpu;" : : : "memory");
+	return seen;
+#else
+	(void)seen;
+	return oriel_dev_load_acquire_gpu(word);
 #endif
 }
 
@@ -402,7 +418,7 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed_gpu(uint64_t *word, uint64_t valu
 #ifdef __CUDA_ARCH__
 	uint64_t old;
 
-	asm volatile("atom.relaxed.gpu.add.u64 %0, [%1], %2;"
+	asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
 		     : "=l"(old)
 		     : "l"(word), "l"(value)
 		     : "memory");
@@ -432,7 +448,7 @@ ORIEL_DEV bool oriel_dev_swap_acquire_gpu(uint64_t *word, uint64_t *seen, uint64
 	uint64_t old;
 	bool has_swapped;
 
-	asm volatile("atom.acquire.gpu.cas.b64 %0, [%1], %2, %3;"
+	asm volatile("atom.acquire.gpu.global.cas.b64 %0, [%1], %2, %3;"
 		     : "=l"(old)
 		     : "l"(word), "l"(*seen), "l"(value)
 		     : "memory");
@@ -465,7 +481,7 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel_gpu(uint64_t *word, uint64_t *seen, uint64
 	uint64_t old;
 	bool has_swapped;
 
-	asm volatile("atom.acq_rel.gpu.cas.b64 %0, [%1], %2, %3;"
+	asm volatile("atom.acq_rel.gpu.global.cas.b64 %0, [%1], %2, %3;"
 		     : "=l"(old)
 		     : "l"(word), "l"(*seen), "l"(value)
 		     : "memory");
@@ -503,7 +519,7 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel32_gpu(uint32_t *word, uint32_t expected, u
 #ifdef __CUDA_ARCH__
 	uint32_t old;
 
-	asm volatile("atom.acq_rel.gpu.cas.b32 %0, [%1], %2, %3;"
+	asm volatile("atom.acq_rel.gpu.global.cas.b32 %0, [%1], %2, %3;"
 		     : "=r"(old)
 		     : "l"(word), "r"(expected), "r"(value)
 		     : "memory");
@@ -539,19 +555,27 @@ ORIEL_DEV void oriel_dev_fence_full(void)
  * doorbell. Threads that poll in its place acquire
  * the record and the doorbell, which are stored with release.
  *
+ * Each fence makes a release pattern of the store after it (PTX ISA 8.8, "Release
+ * and acquire patterns"), which takes along what this thread has acquired before.
+ * None of them acquires, which would empty the L1 cache.
+ *
  * x86 keeps stores in order; only a doorbell page mapped write-combining wants
  * the sfence. AArch64 must say that the observer is outside the inner domain.
  */
 ORIEL_DEV void oriel_dev_wqe_before_turn(void)
 {
-#ifdef __CUDA_ARCH__
+#if defined(ORIEL_DEV_HALF_FENCES)
+	asm volatile("fence.release.gpu;" : : : "memory");
+#elif defined(__CUDA_ARCH__)
 	asm volatile("fence.acq_rel.gpu;" : : : "memory");
 #endif
 }
 
 ORIEL_DEV void oriel_dev_wqe_before_record(void)
 {
-#if defined(__CUDA_ARCH__)
+#if defined(ORIEL_DEV_HALF_FENCES)
+	asm volatile("fence.release.sys;" : : : "memory");
+#elif defined(__CUDA_ARCH__)
 	asm volatile("fence.acq_rel.sys;" : : : "memory");
 #elif defined(__aarch64__)
 	__asm__ volatile("dmb oshst" : : : "memory");
@@ -560,7 +584,9 @@ ORIEL_DEV void oriel_dev_wqe_before_record(void)
 
 ORIEL_DEV void oriel_dev_record_before_doorbell(void)
 {
-#if defined(__CUDA_ARCH__)
+#if defined(ORIEL_DEV_HALF_FENCES)
+	asm volatile("fence.release.sys;" : : : "memory");
+#elif defined(__CUDA_ARCH__)
 	asm volatile("fence.acq_rel.sys;" : : : "memory");
 #elif defined(__aarch64__)
 	__asm__ volatile("dmb oshst" : : : "memory");

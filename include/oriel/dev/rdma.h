@@ -118,9 +118,8 @@ ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_
  * One thread: a word that an answer of @l may go to, until it is given back;
  * @own where that serves. NULL: *@status says why there is none.
  */
-ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l,
-					 const struct oriel_mlx5_queue *q, uint64_t *own,
-					 enum oriel_status *status)
+ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l, struct oriel_link_queue q,
+					 uint64_t *own, enum oriel_status *status)
 {
 	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
 	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(&limits);
@@ -138,7 +137,7 @@ ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l,
 		if (i < ORIEL_LINK_ANSWERS && oriel_dev_swap_acquire_gpu(&l->answers->taken, &taken,
 									 taken | (uint64_t)1 << i))
 			return &l->answers->words[i];
-		*status = oriel_mlx5_wait_step(q, &waiter);
+		*status = oriel_link_wait_step(q, &waiter);
 		if (*status != ORIEL_AGAIN)
 			return NULL;
 	}
@@ -164,16 +163,13 @@ ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_windo
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(post.queue, post.next),
-				 oriel_mlx5_head_of(post.queue, post.next, ORIEL_MLX5_FENCE_NONE),
-				 oriel_rdma_place(w, peer, at), oriel_rdma_local(w, peer, word),
-				 value);
-	post.next++;
+	oriel_link_add_fetch_add(&post, oriel_rdma_place(w, peer, at),
+				 oriel_rdma_local(w, peer, word), value);
 	/* Whatever comes of it, the adapter has let go of the word afterwards. */
 	status = oriel_link_wait_local(l, oriel_dev_thread(),
 				       oriel_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);
 	if (status == ORIEL_OK)
-		*old = oriel_mlx5_atomic_result(post.queue, oriel_dev_load_relaxed(word));
+		*old = oriel_link_atomic_result(post.queue, oriel_dev_load_relaxed(word));
 	return status;
 }
 
@@ -182,11 +178,11 @@ ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *
 						 uint64_t at, uint64_t value, uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	const struct oriel_mlx5_queue *q = oriel_link_main(l);
+	struct oriel_link_queue q = oriel_link_main(l);
 	uint64_t own = 0, *word;
 	enum oriel_status status;
 
-	if (!q)
+	if (!oriel_link_has(q))
 		return ORIEL_ERR_NO_PATH;
 	word = oriel_rdma_take_word(l, q, &own, &status);
 	if (!word)

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host_peer ADAPTER ADAPTER TEST BYTES ROUNDS [...]: links that the host drives, between
+ * two processes, each with an adapter of libibverbs and a CPU. The tests are those of
+ * perftest, and count as it does; one line each: TEST BYTES FIGURE.
+ *   write_lat   puts there and back, seen in memory; us one way, median
+ *   write_bw    puts, as many under way as perftest has; 10^6 bytes a second
+ *   atomic_lat  fetch_add and its answer; us, median
+ *   spread_lat  a put over four queues, a short one and a signal; us until that is seen
+ */
+#include <fcntl.h>
+#include <oriel/dev/order.h>
+#include <oriel/status.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "transport/rdma_host.h"
+
+#define LENGTH (16u << 20)
+#define WORDS (LENGTH - 4096) /* signals, and what atomics add to */
+#define QUEUES 4u
+#define UNDER_WAY 128u
+#define WARM 16u
+#define PATIENCE_NS UINT64_C(20000000000)
+#define ALL \
+	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
+
+/* Memory is known from address 0 on. */
+struct peer {
+	const struct ori_hca_ops *ops;
+	struct ori_hca *hca;
+	struct ori_hca_mr *mr;
+	struct ori_hca_keys keys;
+	uint32_t rkey; /* of the other one */
+	char *memory;
+	int other;
+	bool is_first;
+};
+
+static void need(bool is_well, const char *what)
+{
+	if (is_well)
+		return;
+	fprintf(stderr, "host_peer: %s: %s\n", what, oriel_last_error());
+	exit(1);
+}
+
+/* What the other one told at the same point. */
+static void swap(const struct peer *p, const void *mine, void *theirs, size_t length)
+{
+	need(send(p->other, mine, length, 0) == (ssize_t)length &&
+		     recv(p->other, theirs, length, MSG_WAITALL) == (ssize_t)length,
+	     "the other process has gone");
+}
+
+static void meet(const struct peer *p)
+{
+	char mine = 0, theirs;
+
+	swap(p, &mine, &theirs, 1);
+}
+
+static void peer_open(struct peer *p, const char *adapter)
+{
+	char filter[80];
+
+	snprintf(filter, sizeof(filter), "=%.60s", adapter);
+	p->ops = ori_hca_verbs();
+	need(p->ops && p->ops->open(filter, 0, &p->hca) == ORIEL_OK, adapter);
+	p->memory = aligned_alloc(4096, LENGTH);
+	need(p->memory, "no memory");
+	memset(p->memory, 0, LENGTH);
+	need(p->ops->register_memory(p->hca, p->memory, LENGTH, 0, ALL, &p->mr, &p->keys) ==
+		     ORIEL_OK,
+	     "memory");
+	swap(p, &p->keys.rkey, &p->rkey, sizeof(p->rkey));
+}
+
+static void peer_close(struct peer *p)
+{
+	p->ops->unregister_memory(p->mr);
+	p->ops->close(p->hca);
+	free(p->memory);
+}
+
+static struct ori_host_link *join(const struct peer *p, unsigned queues)
+{
+	struct ori_host_attr attr = {.ops = p->ops, .hca = p->hca, .queues = queues};
+	struct ori_hca_qp_address mine, theirs;
+	struct ori_host_end end, there;
+	struct ori_host_link *link;
+
+	need(ori_host_create(&attr, &link, &end) == ORIEL_OK, "a link");
+	p->ops->describe(p->hca, &mine);
+	swap(p, &mine, &theirs, sizeof(mine));
+	swap(p, &end, &there, sizeof(end));
+	need(ori_host_connect(link, &theirs, &there) == ORIEL_OK, "joining the link");
+	meet(p);
+	return link;
+}
+
+static void part(const struct peer *p, struct ori_host_link *link)
+{
+	meet(p);
+	ori_host_destroy(link);
+}
+
+/* Looks at the clock now and then: an emulated one is slow. */
+static void stay(uint64_t *turns, uint64_t *until, const char *what)
+{
+	if (++*turns % 4096 != 0)
+		return;
+	if (!*until)
+		*until = ori_clock_ns() + PATIENCE_NS;
+	need(ori_clock_ns() < *until, what);
+}
+
+static void wait_for(struct ori_host_link *link, uint64_t op)
+{
+	uint64_t turns = 0, until = 0;
+	enum oriel_status st;
+
+	while ((st = ori_host_test(link, op)) == ORIEL_AGAIN)
+		stay(&turns, &until, "it does not end");
+	need(st == ORIEL_OK, "it fails");
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *samples, unsigned count)
+{
+	qsort(samples, count, sizeof(*samples), compare);
+	return samples[count / 2];
+}
+
+static struct ori_host_move move_of(const struct peer *p, uint64_t at, uint64_t length)
+{
+	return (struct ori_host_move){{at, p->keys.lkey}, {at, p->rkey}, length};
+}
+
+/* The last byte of what came is @value. */
+static void wait_for_byte(const struct peer *p, uint64_t at, char value)
+{
+	const volatile char *byte = p->memory + at;
+	uint64_t turns = 0, until = 0;
+
+	while (*byte != value)
+		stay(&turns, &until, "nothing comes");
+}
+
+/* Each puts to the half of the other that it does not put from. */
+static double write_lat(const struct peer *p, uint64_t bytes, unsigned rounds, double *samples)
+{
+	struct ori_host_link *link = join(p, 1);
+	uint64_t here = p->is_first ? 0 : LENGTH / 2, there = LENGTH / 2 - here, op;
+	struct ori_host_move move = move_of(p, here, bytes);
+	uint64_t before = 0;
+
+	move.there.address = here;
+	memset(p->memory, 0, bytes);
+	memset(p->memory + LENGTH / 2, 0, bytes);
+	meet(p);
+	for (unsigned i = 0; i < rounds + WARM; i++) {
+		uint64_t now;
+
+		if (!p->is_first || i > 0)
+			wait_for_byte(p, there + bytes - 1, (char)(p->is_first ? i : i + 1));
+		now = ori_clock_ns();
+		if (i >= WARM)
+			samples[i - WARM] = (double)(now - before) / 2e3;
+		before = now;
+		p->memory[here + bytes - 1] = (char)(i + 1);
+		need(ori_host_put(link, &move, &op) == ORIEL_OK, "put");
+		wait_for(link, op);
+	}
+	part(p, link);
+	return median(samples, rounds);
+}
+
+static double write_bw(const struct peer *p, uint64_t bytes, unsigned rounds)
+{
+	struct ori_host_link *link = join(p, 1);
+	struct ori_host_move move = move_of(p, 0, bytes);
+	uint64_t op = 0, oldest = 0, started;
+
+	for (unsigned i = 0; i < WARM && p->is_first; i++)
+		need(ori_host_put(link, &move, &op) == ORIEL_OK, "put");
+	if (p->is_first)
+		wait_for(link, op);
+	oldest = op + 1;
+	started = ori_clock_ns();
+	for (unsigned i = 0; i < rounds && p->is_first; i++) {
+		need(ori_host_put(link, &move, &op) == ORIEL_OK, "put");
+		if (op - oldest == UNDER_WAY - 1)
+			wait_for(link, oldest++);
+	}
+	if (p->is_first)
+		wait_for(link, op);
+	started = ori_clock_ns() - started;
+	part(p, link);
+	return (double)bytes * rounds / (double)started * 1e3;
+}
+
+static double atomic_lat(const struct peer *p, unsigned rounds, double *samples)
+{
+	struct ori_host_place word = {WORDS, p->rkey};
+	struct ori_host_link *link = join(p, 1);
+	uint64_t op, old;
+
+	for (unsigned i = 0; i < rounds + WARM && p->is_first; i++) {
+		uint64_t started = ori_clock_ns();
+
+		need(ori_host_fetch_add(link, &word, 1, &old, &op) == ORIEL_OK, "fetch_add");
+		wait_for(link, op);
+		if (i >= WARM)
+			samples[i - WARM] = (double)(ori_clock_ns() - started) / 1e3;
+	}
+	part(p, link);
+	return p->is_first ? median(samples, rounds) : 0;
+}
+
+/* The second one answers with a signal of its own. */
+static double spread_lat(const struct peer *p, uint64_t bytes, unsigned rounds, double *samples)
+{
+	struct ori_host_link *link = join(p, QUEUES);
+	struct ori_host_place word = {WORDS + 64 * (1 + p->is_first), p->rkey};
+	uint64_t *seen = (uint64_t *)(void *)(p->memory + WORDS + 64 * (2 - p->is_first)), op;
+	struct ori_host_move all = move_of(p, 0, bytes), few = move_of(p, LENGTH / 2, 8);
+	uint64_t base = oriel_dev_load_acquire(seen);
+
+	meet(p);
+	for (unsigned i = 0; i < rounds; i++) {
+		uint64_t started = ori_clock_ns();
+
+		if (p->is_first) {
+			need(ori_host_put(link, &all, &op) == ORIEL_OK, "put");
+			need(ori_host_put_signal(link, &few, &word, 1, &op) == ORIEL_OK, "signal");
+		}
+		while (oriel_dev_load_acquire(seen) != base + i + 1) {
+			need(ori_host_progress(link) == ORIEL_OK, "progress");
+			need(ori_clock_ns() < started + PATIENCE_NS, "no signal");
+		}
+		if (!p->is_first)
+			need(ori_host_fetch_add(link, &word, 1, NULL, &op) == ORIEL_OK, "answer");
+		wait_for(link, op);
+		samples[i] = (double)(ori_clock_ns() - started) / 1e3;
+	}
+	part(p, link);
+	return median(samples, rounds);
+}
+
+static void measure(const struct peer *p, const char *test, uint64_t bytes, unsigned rounds)
+{
+	double *samples = calloc(rounds, sizeof(*samples)), figure = 0;
+
+	need(samples, "no memory");
+	need(bytes > 0 && bytes <= LENGTH / 4 && rounds > 0,
+	     "BYTES is 1 to 4 MiB, ROUNDS from 1 on");
+	if (!strcmp(test, "write_lat"))
+		figure = write_lat(p, bytes, rounds, samples);
+	else if (!strcmp(test, "write_bw"))
+		figure = write_bw(p, bytes, rounds);
+	else if (!strcmp(test, "atomic_lat"))
+		figure = atomic_lat(p, rounds, samples);
+	else if (!strcmp(test, "spread_lat"))
+		figure = spread_lat(p, bytes, rounds, samples);
+	else
+		need(false, "TEST is write_lat, write_bw, atomic_lat or spread_lat");
+	if (p->is_first) {
+		printf("%s %lu %.3f\n", test, (unsigned long)bytes, figure);
+		fflush(stdout);
+	}
+	free(samples);
+}
+
+static void run(struct peer *p, char **argv)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(p->is_first ? 0 : 1, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
+		fprintf(stderr, "host_peer: not on a CPU of its own\n");
+	peer_open(p, argv[p->is_first ? 1 : 2]);
+	for (char **test = argv + 3; *test; test += 3)
+		measure(p, test[0], strtoul(test[1], NULL, 0), (unsigned)strtoul(test[2], NULL, 0));
+	peer_close(p);
+}
+
+int main(int argc, char **argv)
+{
+	struct peer p = {.is_first = true};
+	int ends[2], status = 1;
+	pid_t other;
+
+	need(argc >= 6 && argc % 3 == 0,
+	     "ADAPTER ADAPTER TEST BYTES ROUNDS [TEST BYTES ROUNDS]...");
+	need(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair");
+	other = fork();
+	need(other >= 0, "fork");
+	p.is_first = other != 0;
+	p.other = ends[p.is_first];
+	close(ends[!p.is_first]);
+	if (!p.is_first)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run(&p, argv);
+	if (p.is_first && (waitpid(other, &status, 0) != other || status != 0))
+		return 1;
+	return 0;
+}

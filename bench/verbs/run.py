@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Links that the host drives, over libibverbs and Soft-RoCE, beside perftest: in one guest,
+row by row in turns."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+
+from side_by_side import (K, M, SECONDS, arguments, better, figure, output, pick, print_columns,
+                          spread, stamp, verdict, write_json)
+
+RUN = ROOT / "tests" / "rxe" / "run"
+NO_GUEST = 77
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """@goal: as a part of perftest; us at most, GB/s at least."""
+
+    test: str
+    bytes: int
+    rounds: int
+    goal: float
+    unit: str = "us"
+    ranks: int = 2
+
+    @property
+    def mode(self):
+        return {"write_lat": "one way", "write_bw": "128 under way",
+                "atomic_lat": "fetch_add"}[self.test]
+
+    @property
+    def key(self):
+        return self.test, self.bytes
+
+
+ROWS = [
+    *(Row("write_lat", size, 400, 1.05) for size in (8, 64, 512, 4 * K)),
+    Row("write_lat", 64 * K, 60, 1.05),
+    *(Row("write_bw", size, rounds, 0.97, "GB/s")
+      for size, rounds in ((64 * K, 150), (256 * K, 60), (M, 24))),
+    Row("atomic_lat", 8, 400, 1.1),
+]
+
+
+class Oriel:
+    """What stamp() asks for the commit."""
+
+    def __init__(self, tool):
+        self.tool = tool
+
+    def version(self):
+        return output([self.tool, "--version"]).strip()
+
+
+def guest(peer, first):
+    """What one lap in a guest says: lines of lap.sh."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = pathlib.Path(folder, "rows")
+        rows.write_text("".join(f"{row.test} {row.bytes} {row.rounds}\n" for row in ROWS))
+        done = subprocess.run([RUN, "-t", str(SECONDS), "-e", peer, "-f", rows, "--script",
+                               HERE / "lap.sh", first], capture_output=True, text=True,
+                              timeout=2 * SECONDS)
+    if done.returncode == NO_GUEST:
+        sys.exit(done.stderr)
+    if done.returncode != 0:
+        raise RuntimeError(f"a lap ended with {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def take(text, taken):
+    """Adds the lines of @text to @taken: us for each row, also of what is told as a rate."""
+    for line in text.splitlines():
+        match = re.fullmatch(r"(\w+) (\w+) (\d+) ([\d.]+)", line.strip())
+        if not match:
+            continue
+        name, test, size, told = match[1], match[2], int(match[3]), float(match[4])
+        us = size / told if test == "write_bw" else told
+        taken[name].setdefault((test, size), []).append(us)
+
+
+def measure(peer, laps):
+    taken = {"oriel": {}, "perftest": {}}
+    for lap in range(laps):
+        print(f"\rlap {lap + 1} of {laps}", end="", file=sys.stderr)
+        take(guest(peer, ("perftest", "oriel")[lap % 2]), taken)
+    print("\r" + " " * 20 + "\r", end="", file=sys.stderr)
+    for name, rows in taken.items():
+        for row in ROWS:
+            if len(rows.get(row.key, [])) < laps:
+                raise RuntimeError(f"{name} has not told {row.key} in every lap")
+    return taken
+
+
+def ratio(row, taken, choose):
+    """Of ours to perftest's: time, or GB/s where that is the unit."""
+    return pick(taken, "oriel", row, choose) / pick(taken, "perftest", row, choose)
+
+
+def judge(row, taken):
+    part = ratio(row, taken, statistics.median)
+    noise = max(spread(taken, name, row) for name in taken)
+    return verdict(better(row, part, row.goal), noise)
+
+
+def report(taken):
+    """Prints the table; how many goals are met."""
+    lines = [["test", "bytes", "unit", "oriel", "spread", "at best", "perftest", "spread",
+              "at best", "ratio", "at best", "goal", ""]]
+    met = 0
+    for row in ROWS:
+        result = judge(row, taken)
+        met += result == "met"
+        beside = [text for name in ("oriel", "perftest")
+                  for text in (figure(pick(taken, name, row)),
+                               figure(spread(taken, name, row), "{:.0%}"),
+                               figure(pick(taken, name, row, min)))]
+        sign = ">=" if row.unit == "GB/s" else "<="
+        lines.append([row.test, str(row.bytes), row.unit, *beside,
+                      f"{ratio(row, taken, statistics.median):.3f}",
+                      f"{ratio(row, taken, min):.3f}", f"{sign} {row.goal:g}", result])
+    print_columns(lines)
+    return met
+
+
+def path_of(name, _):
+    return "rdma[verbs]" if name == "oriel" else "verbs"
+
+
+def main():
+    options = arguments(__doc__, "build/verbs")
+    peer = pathlib.Path(options.oriel).parent.parent / "rxe" / "host_peer"
+    if not os.access(peer, os.X_OK):
+        sys.exit(f"{peer}: build it (target host_peer) or give --oriel")
+    common = stamp(Oriel(options.oriel), "bench/verbs/run.py")
+    print(f"machine: {common['machine']}, and on it a guest of 2 CPUs that is emulated; "
+          f"median of {options.laps} repetitions in turns\n")
+    taken = measure(peer, options.laps)
+    met = report(taken)
+    print(f"\n{met} of {len(ROWS)} goals met")
+    if options.json:
+        write_json(options.json, ROWS, taken, common, path_of)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rank 0 prefills the pages of a KV cache, rank 1 pulls those it needs: it names
+ * them in a control message, and they come over the channels of an end of p2p into
+ * the slots that it has free, first straight from cache to cache, then through
+ * staging slots. oriel run -n 2 kv_transfer [--pages N] [--page BYTES] [--rounds N]
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <oriel/oriel.h>
+
+enum { CHANNELS = 4, LIST_MAX = 512, PAGES_OF, SUMS_OF, DONE_WITH };
+
+struct cache {
+	struct oriel_comm *comm;
+	unsigned rank;
+	uint64_t pages, page, rounds; /* number, bytes of each, lists that are pulled */
+	char *memory;
+	uint64_t *sums; /* [pages], of what rank 0 has computed */
+	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_memory *handle;
+	struct oriel_p2p *p2p;
+	uint64_t moved, wrong; /* bytes, pages */
+	struct oriel_p2p_request transfers[LIST_MAX];
+};
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static uint64_t checksum(const char *page, uint64_t length)
+{
+	uint64_t sum = UINT64_C(0xcbf29ce484222325), word;
+
+	for (uint64_t i = 0; i + sizeof(word) <= length; i += sizeof(word)) {
+		memcpy(&word, page + i, sizeof(word));
+		sum = (sum ^ word) * UINT64_C(0x100000001b3);
+	}
+	return sum;
+}
+
+static struct oriel_p2p_buffer page_of(const struct cache *c, uint64_t number)
+{
+	struct oriel_p2p_buffer b = {c->memory + number * c->page, c->page, c->handle};
+
+	return b;
+}
+
+static enum oriel_status wait_all(struct cache *c, uint64_t count)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	for (uint64_t i = 0; i < count && status == ORIEL_OK; i++)
+		status = oriel_p2p_wait(c->p2p, &c->transfers[i], 0);
+	return status;
+}
+
+static enum oriel_status say(struct cache *c, uint64_t tag, const void *data, size_t length)
+{
+	struct oriel_p2p_request r;
+	enum oriel_status status = oriel_p2p_send_control(c->p2p, tag, data, length, &r);
+
+	return status == ORIEL_OK ? oriel_p2p_wait(c->p2p, &r, 0) : status;
+}
+
+static enum oriel_status hear(struct cache *c, uint64_t tag, void *data, size_t room,
+			      size_t *length)
+{
+	struct oriel_p2p_request r;
+	enum oriel_status status = oriel_p2p_recv_control(c->p2p, tag, data, room, &r);
+
+	if (status == ORIEL_OK)
+		status = oriel_p2p_wait(c->p2p, &r, 0);
+	if (status == ORIEL_OK)
+		*length = r.length;
+	return status;
+}
+
+/* Rank 0: what a model would have computed. */
+static void prefill(struct cache *c)
+{
+	uint64_t word, state = 1;
+
+	for (uint64_t i = 0; i + sizeof(word) <= c->pages * c->page; i += sizeof(word)) {
+		word = state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+		memcpy(c->memory + i, &word, sizeof(word));
+	}
+	for (uint64_t i = 0; i < c->pages; i++)
+		c->sums[i] = checksum(c->memory + i * c->page, c->page);
+}
+
+/* Rank 0: lists come until an empty one does. */
+static enum oriel_status serve(struct cache *c)
+{
+	uint32_t list[LIST_MAX];
+	uint64_t sums[LIST_MAX];
+	enum oriel_status status;
+	size_t length;
+
+	for (;;) {
+		status = hear(c, PAGES_OF, list, sizeof(list), &length);
+		if (status != ORIEL_OK || length == 0)
+			return status;
+		for (size_t i = 0; i < length / sizeof(list[0]) && status == ORIEL_OK; i++) {
+			struct oriel_p2p_buffer from = page_of(c, list[i] % c->pages);
+
+			status = oriel_p2p_send(c->p2p, i % CHANNELS, &from, &c->transfers[i]);
+		}
+		for (size_t i = 0; i < length / sizeof(list[0]); i++)
+			sums[i] = c->sums[list[i] % c->pages];
+		if (status == ORIEL_OK)
+			status = say(c, SUMS_OF, sums, length * 2);
+		if (status == ORIEL_OK)
+			status = wait_all(c, length / sizeof(list[0]));
+		if (status != ORIEL_OK)
+			return status;
+	}
+}
+
+/* Rank 1: the pages of @list into the slots from 0 on, and whether they are right. */
+static enum oriel_status pull(struct cache *c, const uint32_t *list, uint64_t count,
+			      double *seconds)
+{
+	uint64_t sums[LIST_MAX];
+	enum oriel_status status = ORIEL_OK;
+	double began = now();
+	size_t length;
+
+	for (uint64_t i = 0; i < count && status == ORIEL_OK; i++) {
+		struct oriel_p2p_buffer to = page_of(c, i);
+
+		status = oriel_p2p_recv(c->p2p, i % CHANNELS, &to, &c->transfers[i]);
+	}
+	if (status == ORIEL_OK)
+		status = say(c, PAGES_OF, list, count * sizeof(list[0]));
+	if (status == ORIEL_OK)
+		status = wait_all(c, count);
+	*seconds += now() - began;
+	if (status == ORIEL_OK)
+		status = hear(c, SUMS_OF, sums, sizeof(sums), &length);
+	if (status != ORIEL_OK)
+		return status;
+	for (uint64_t i = 0; i < count; i++)
+		c->wrong += checksum(page_of(c, i).address, c->page) != sums[i];
+	c->moved += count * c->page;
+	return ORIEL_OK;
+}
+
+/* Rank 1: lists of pages in no order, of any length. */
+static enum oriel_status decode(struct cache *c, const char *mode)
+{
+	uint64_t most = c->pages < LIST_MAX ? c->pages : LIST_MAX, state = 7, count;
+	enum oriel_status status = ORIEL_OK;
+	uint32_t list[LIST_MAX];
+	double seconds = 0;
+
+	c->moved = 0;
+	for (uint64_t round = 0; round < c->rounds && status == ORIEL_OK; round++) {
+		count = 1 + (state >> 33) % most;
+		for (uint64_t i = 0; i < count; i++) {
+			state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			list[i] = (uint32_t)(state >> 33) % (uint32_t)c->pages;
+		}
+		status = pull(c, list, count, &seconds);
+	}
+	if (status == ORIEL_OK)
+		status = say(c, PAGES_OF, NULL, 0);
+	if (status == ORIEL_OK)
+		printf("%-10s %6.2f GB/s, %" PRIu64 " pages of %" PRIu64 " bytes, %s\n", mode,
+		       (double)c->moved / seconds / 1e9, c->moved / c->page, c->page,
+		       c->wrong ? "checksums differ" : "all checksums right");
+	return status;
+}
+
+/* An end to the other rank; the communicator serves to tell where it is, and nothing more. */
+static enum oriel_status meet(struct cache *c, enum oriel_p2p_mode mode)
+{
+	struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = CHANNELS};
+	char mine[ORIEL_P2P_ADDRESS] = "", all[2][ORIEL_P2P_ADDRESS];
+	enum oriel_status status = oriel_p2p_create(c->hub, &attr, &c->p2p);
+
+	if (status == ORIEL_OK)
+		status = oriel_p2p_address(c->p2p, mine);
+	status = oriel_comm_agree(c->comm, status);
+	if (status == ORIEL_OK)
+		status = oriel_comm_all_gather(c->comm, mine, all, sizeof(mine));
+	if (status == ORIEL_OK)
+		status = oriel_p2p_connect(c->p2p, all[!c->rank], sizeof(all[0]), 0);
+	return status;
+}
+
+static enum oriel_status transfer(struct cache *c, enum oriel_p2p_mode mode)
+{
+	enum oriel_status status = meet(c, mode);
+
+	if (status == ORIEL_OK)
+		status = c->rank == 0 ? serve(c) : decode(c, oriel_p2p_mode_name(mode));
+	if (status == ORIEL_OK)
+		status = oriel_p2p_drain(c->p2p, 0);
+	if (status != ORIEL_OK)
+		fprintf(stderr, "kv_transfer: %s\n", oriel_last_error());
+	/* Nobody leaves while the other still wants to hear that all is well. */
+	status = oriel_comm_agree(c->comm, status);
+	oriel_p2p_destroy(c->p2p);
+	c->p2p = NULL;
+	return status;
+}
+
+static enum oriel_status cache_open(struct cache *c)
+{
+	enum oriel_path path = ORIEL_PATH_NONE;
+	struct oriel_p2p_hub_attr attr = {.size = sizeof(attr)};
+	enum oriel_status status = oriel_comm_path(c->comm, !c->rank, &path);
+	void *memory;
+
+	/* Virtual nodes (oriel run --nodes 2) are for the communicator to know. */
+	attr.paths = 1u << path;
+	if (status == ORIEL_OK)
+		status = oriel_memory_alloc(c->pages * c->page, 0, &memory);
+	if (status != ORIEL_OK)
+		return status;
+	c->memory = memory;
+	c->sums = calloc(c->pages, sizeof(*c->sums));
+	if (!c->sums)
+		return ORIEL_ERR_NOMEM;
+	status = oriel_p2p_hub_create(&attr, &c->hub);
+	if (status == ORIEL_OK)
+		status = oriel_p2p_register(c->hub, memory, c->pages * c->page, 0, &c->handle);
+	return status;
+}
+
+static int run(struct cache *c)
+{
+	enum oriel_status status = ORIEL_ERR_STATE;
+
+	if (oriel_comm_size(c->comm) != 2)
+		fprintf(stderr, "kv_transfer: it takes two ranks\n");
+	else
+		status = cache_open(c);
+	status = oriel_comm_agree(c->comm, status);
+	if (status == ORIEL_OK && c->rank == 0)
+		prefill(c);
+	if (status == ORIEL_OK)
+		status = transfer(c, ORIEL_P2P_ZERO_COPY);
+	if (status == ORIEL_OK)
+		status = transfer(c, ORIEL_P2P_COPY_BASED);
+	oriel_p2p_unregister(c->handle);
+	oriel_p2p_hub_destroy(c->hub);
+	oriel_memory_free(c->memory);
+	free(c->sums);
+	return status == ORIEL_OK && !c->wrong ? 0 : 1;
+}
+
+static void read_options(struct cache *c, int argc, char **argv)
+{
+	for (int i = 1; i + 1 < argc; i += 2) {
+		uint64_t value = strtoull(argv[i + 1], NULL, 10);
+
+		if (strcmp(argv[i], "--pages") == 0 && value)
+			c->pages = value;
+		else if (strcmp(argv[i], "--page") == 0 && value)
+			c->page = value;
+		else if (strcmp(argv[i], "--rounds") == 0 && value)
+			c->rounds = value;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct oriel_bootstrap bootstrap = {0};
+	struct cache c = {.pages = 256, .page = 64 << 10, .rounds = 20};
+	enum oriel_status status;
+	int code = 1;
+
+	read_options(&c, argc, argv);
+	status = oriel_bootstrap_open_env(0, &bootstrap);
+	if (status == ORIEL_OK)
+		status = oriel_comm_create(&bootstrap, NULL, &c.comm);
+	if (status == ORIEL_OK) {
+		c.rank = oriel_comm_rank(c.comm);
+		code = run(&c);
+	} else {
+		fprintf(stderr, "kv_transfer: %s\n", oriel_last_error());
+	}
+	oriel_comm_destroy(c.comm);
+	oriel_bootstrap_close(&bootstrap);
+	return code;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ring of requests for a thread of the host, the proxy, which posts them to an
+ * adapter whose queues nobody else can write to. Any number of threads ask; one
+ * takes what is asked for, in the order of the ring.
+ *
+ * Indices count entries from the first ever and never wrap:
+ *   completed <= tail <= resv, resv of those let through <= tail + depth
+ * An entry that the proxy has copied, below tail, is free for another one; what
+ * it asks for is done once it is below completed.
+ *
+ * A post is reserve, fill in, publish: its entries follow each other, and the
+ * stamp of the first one, stored last, says that all are there. Between reserve
+ * and publish do nothing that can wait: the proxy holds up all that is behind.
+ */
+#ifndef ORIEL_DEV_PROXY_H
+#define ORIEL_DEV_PROXY_H
+
+#include <oriel/dev/mlx5_ring.h>
+
+/* Key of memory of this process for which the proxy finds one, by its address. */
+#define ORIEL_PROXY_FIND UINT32_MAX
+
+enum oriel_proxy_opcode {
+	ORIEL_PROXY_NOTHING, /* no entry */
+	ORIEL_PROXY_WRITE,
+	ORIEL_PROXY_WRITE_VALUE, /* the 8 bytes of the operand */
+	ORIEL_PROXY_READ,
+	ORIEL_PROXY_ADD,       /* the operand to 8 bytes of the peer */
+	ORIEL_PROXY_FETCH_ADD, /* the same, and bring what was there */
+	ORIEL_PROXY_COUNT,     /* the operand to 8 own bytes, once all before is done */
+	ORIEL_PROXY_OPCODES,
+};
+
+/* When it is started. */
+enum oriel_proxy_fence {
+	ORIEL_PROXY_FENCE_NONE,
+	ORIEL_PROXY_FENCE_ALL, /* when everything before it is done */
+};
+
+/*
+ * One line. Entry @index of a post of @count begins with stamp
+ * count << 48 | (index + 1) % 2^48, which no entry holds that was there before, nor
+ * one that is zero; the stamps of the others of the post are not looked at.
+ */
+struct oriel_proxy_entry {
+	uint64_t local;  /* address in this process */
+	uint64_t remote; /* as the adapter at the other end knows it */
+	uint64_t operand;
+	uint64_t keys; /* rkey << 32 | lkey */
+	uint64_t what; /* length << 32 | enum oriel_proxy_fence << 8 | enum oriel_proxy_opcode */
+	uint64_t reserved[2];
+	uint64_t stamp;
+};
+
+ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_entry) == 64);
+ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_entry, stamp) == 56);
+
+#define ORIEL_PROXY_STAMP_BITS 48
+
+/* What the proxy tells. It alone writes here. Aligned to ORIEL_DEV_LINE. */
+struct oriel_proxy_words {
+	uint64_t completed; /* all below are done */
+	uint64_t err;       /* oriel_mlx5_err(); 0 while well */
+	uint64_t tail;      /* all below have been copied */
+	uint64_t is_over;   /* the adapter has let go of all, and the proxy takes no more */
+	uint64_t failed;    /* enum oriel_proxy_opcode of the entry in err; before err */
+	uint64_t reserved[11];
+};
+
+ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_words) == ORIEL_DEV_LINE);
+
+/* Results of atomics come big-endian. */
+#define ORIEL_PROXY_ATOMICS_SWAPPED 1u
+
+/*
+ * Lives in memory that posters reach, which are the threads of one GPU or those of
+ * the CPU, aligned to ORIEL_DEV_LINE. Entries and words lie where the proxy reaches
+ * them too.
+ */
+struct oriel_proxy_ring {
+	/* Never changes while anybody posts. */
+	struct oriel_proxy_entry *entries; /* [depth] */
+	struct oriel_proxy_words *words;
+	uint32_t *asleep;   /* see oriel_cpu_wake_thread(); NULL if posters cannot wake the proxy */
+	uint32_t number;    /* of the queue that it posts to, for records */
+	uint32_t log_depth; /* depth is at most ORIEL_MLX5_DEPTH_MAX, at least 2 */
+	uint32_t flags;
+	uint32_t reserved0[23];
+
+	uint64_t resv; /* the next to hand out */
+	uint64_t reserved1[15];
+	uint64_t room; /* tail, as far as anybody has looked */
+	uint64_t reserved2[15];
+	uint64_t done; /* completed, as far as anybody has looked */
+	uint64_t reserved3[15];
+	uint64_t err; /* the first cause, of a poster or of the proxy */
+	uint64_t reserved4[15];
+};
+
+ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_ring) == 5 * ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_ring, resv) == ORIEL_DEV_LINE);
+ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_ring, err) == 4 * ORIEL_DEV_LINE);
+
+ORIEL_DEV uint64_t oriel_proxy_depth(const struct oriel_proxy_ring *r)
+{
+	return (uint64_t)1 << r->log_depth;
+}
+
+ORIEL_DEV struct oriel_proxy_entry *oriel_proxy_slot(const struct oriel_proxy_ring *r,
+						     uint64_t index)
+{
+	return &r->entries[index & (oriel_proxy_depth(r) - 1)];
+}
+
+ORIEL_DEV uint64_t oriel_proxy_stamp(uint64_t index, uint32_t count)
+{
+	return (uint64_t)count << ORIEL_PROXY_STAMP_BITS |
+	       ((index + 1) & (((uint64_t)1 << ORIEL_PROXY_STAMP_BITS) - 1));
+}
+
+/* Entries of the post that @stamp begins at @index; 0: there is none yet. */
+ORIEL_DEV uint32_t oriel_proxy_stamp_count(uint64_t stamp, uint64_t index)
+{
+	return (stamp ^ (index + 1)) << (64 - ORIEL_PROXY_STAMP_BITS)
+		       ? 0
+		       : (uint32_t)(stamp >> ORIEL_PROXY_STAMP_BITS);
+}
+
+/* One thread. What is not needed of @remote, @local, @operand and @length is 0. */
+ORIEL_DEV void oriel_proxy_fill(const struct oriel_proxy_ring *r, uint64_t index, uint32_t opcode,
+				uint32_t fence, struct oriel_mlx5_place remote,
+				struct oriel_mlx5_place local, uint64_t operand, uint32_t length)
+{
+	void *slot = oriel_proxy_slot(r, index);
+
+	oriel_mlx5_segment(slot, 0, local.address, remote.address);
+	oriel_mlx5_segment(slot, 1, operand, (uint64_t)remote.key << 32 | local.key);
+	oriel_mlx5_segment(slot, 2, (uint64_t)length << 32 | fence << 8 | opcode, 0);
+}
+
+ORIEL_DEV uint32_t oriel_proxy_opcode(const struct oriel_proxy_entry *e)
+{
+	return (uint32_t)e->what & 0xff;
+}
+
+ORIEL_DEV uint32_t oriel_proxy_fence(const struct oriel_proxy_entry *e)
+{
+	return (uint32_t)e->what >> 8 & 0xff;
+}
+
+ORIEL_DEV uint32_t oriel_proxy_length(const struct oriel_proxy_entry *e)
+{
+	return (uint32_t)(e->what >> 32);
+}
+
+/* What the user asked for. */
+ORIEL_DEV_COLD uint32_t oriel_proxy_what(uint64_t opcode, uint32_t what)
+{
+	switch (opcode) {
+	case ORIEL_PROXY_WRITE:
+	case ORIEL_PROXY_WRITE_VALUE:
+		return ORIEL_DEV_PUT;
+	case ORIEL_PROXY_READ:
+		return ORIEL_DEV_GET;
+	case ORIEL_PROXY_ADD:
+		return ORIEL_DEV_SIGNAL;
+	case ORIEL_PROXY_FETCH_ADD:
+		return ORIEL_DEV_FETCH_ADD;
+	case ORIEL_PROXY_COUNT:
+		return ORIEL_DEV_COUNTER;
+	}
+	return what;
+}
+
+/* The 8 bytes that an atomic returned, in the order of the machine. */
+ORIEL_DEV uint64_t oriel_proxy_atomic_result(const struct oriel_proxy_ring *r, uint64_t word)
+{
+	return r->flags & ORIEL_PROXY_ATOMICS_SWAPPED ? oriel_dev_swap_bytes(word) : word;
+}
+
+/* Any thread: @r is dead of @err, unless it is of something else already. */
+ORIEL_DEV_COLD void oriel_proxy_condemn(struct oriel_proxy_ring *r, uint64_t err)
+{
+	uint64_t well = 0;
+
+	(void)oriel_dev_swap_acq_rel_gpu(&r->err, &well, err);
+}
+
+/* ORIEL_OK while the ring is well, as far as anybody has looked. */
+ORIEL_DEV enum oriel_status oriel_proxy_health(const struct oriel_proxy_ring *r)
+{
+	uint64_t err = oriel_dev_load_relaxed_gpu(&r->err);
+
+	return err ? oriel_mlx5_err_status(err) : ORIEL_OK;
+}
+
+/*
+ * Any thread: look how far the proxy has come, and whether it has failed. What was
+ * done before it failed is known to be done before it is known that it failed.
+ */
+ORIEL_DEV void oriel_proxy_progress(struct oriel_proxy_ring *r)
+{
+	const struct oriel_proxy_words *words = r->words;
+	uint64_t completed, err;
+
+	oriel_dev_load_pair_relaxed(&words->completed, &completed, &err);
+	if (err) {
+		/* Acquires completed, and failed, as they were when err was released. */
+		err = oriel_dev_acquire(&words->err, err);
+		completed = oriel_dev_load_relaxed(&words->completed);
+	}
+	if (completed > oriel_dev_load_relaxed_gpu(&r->done))
+		/* Acquires what the adapter did; done passes it on to whoever acquires that. */
+		oriel_dev_max_release_gpu(&r->done,
+					  oriel_dev_acquire(&words->completed, completed));
+	if (err)
+		oriel_proxy_condemn(r, err);
+}
+
+/* Any thread: is entry @index done, as far as anybody has looked? */
+ORIEL_DEV bool oriel_proxy_is_done(const struct oriel_proxy_ring *r, uint64_t index)
+{
+	return oriel_dev_load_acquire_gpu(&r->done) > index;
+}
+
+/*
+ * Any thread: has the adapter let go of entry @index, which is published? Of one that
+ * failed or was never begun as well.
+ */
+ORIEL_DEV_COLD bool oriel_proxy_is_over(const struct oriel_proxy_ring *r, uint64_t index)
+{
+	return oriel_dev_load_acquire(&r->words->completed) > index ||
+	       oriel_dev_load_acquire(&r->words->is_over);
+}
+
+/*
+ * Any thread: look once whether entry @index is done. ORIEL_AGAIN if not. What was
+ * done before the ring died counts as done.
+ */
+ORIEL_DEV enum oriel_status oriel_proxy_poll(struct oriel_proxy_ring *r, uint64_t index)
+{
+	enum oriel_status status;
+
+	if (oriel_proxy_is_done(r, index))
+		return ORIEL_OK;
+	oriel_proxy_progress(r);
+	if (oriel_proxy_is_done(r, index))
+		return ORIEL_OK;
+	status = oriel_proxy_health(r);
+	return status == ORIEL_OK ? ORIEL_AGAIN : status;
+}
+
+/* What was looked for is not there. ORIEL_AGAIN: look again. */
+ORIEL_DEV enum oriel_status oriel_proxy_wait_step(const struct oriel_proxy_ring *r,
+						  struct oriel_mlx5_waiter *waiter)
+{
+	enum oriel_status status = oriel_proxy_health(r);
+
+	return status == ORIEL_OK ? oriel_mlx5_wait_again(waiter) : status;
+}
+
+/* Any thread: wait until entry @index is done. Its source may then be written. */
+ORIEL_DEV enum oriel_status oriel_proxy_wait(struct oriel_proxy_ring *r, uint64_t index,
+					     const struct oriel_mlx5_limits *limits)
+{
+	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(limits);
+	enum oriel_status status;
+
+	for (;;) {
+		status = oriel_proxy_poll(r, index);
+		if (status != ORIEL_AGAIN)
+			return status;
+		status = oriel_proxy_wait_step(r, &waiter);
+		if (status != ORIEL_AGAIN)
+			return status;
+	}
+}
+
+/* Any thread: look how far the proxy has copied. */
+ORIEL_DEV void oriel_proxy_make_room(struct oriel_proxy_ring *r)
+{
+	uint64_t tail = oriel_dev_load_relaxed(&r->words->tail);
+
+	/* Acquires that the proxy has read the slots. */
+	if (tail > oriel_dev_load_relaxed_gpu(&r->room))
+		oriel_dev_max_release_gpu(&r->room, oriel_dev_acquire(&r->words->tail, tail));
+	else
+		oriel_proxy_progress(r);
+}
+
+/*
+ * Any thread: @count entries from *@base on are the caller's to fill in and to
+ * publish. At most half the depth, else ORIEL_ERR_RANGE; after any other failure
+ * the ring is dead.
+ */
+ORIEL_DEV enum oriel_status oriel_proxy_reserve(struct oriel_proxy_ring *r, uint32_t count,
+						const struct oriel_mlx5_limits *limits,
+						uint64_t *base)
+{
+	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(limits);
+	uint64_t depth = oriel_proxy_depth(r), first;
+	enum oriel_status status = oriel_proxy_health(r);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!count || count > depth / 2)
+		return ORIEL_ERR_RANGE;
+	first = oriel_dev_fetch_add_relaxed_gpu(&r->resv, count);
+	/* Acquires that the proxy has read the slots; see oriel_proxy_make_room(). */
+	while (first + count > oriel_dev_load_acquire_gpu(&r->room) + depth) {
+		oriel_proxy_make_room(r);
+		if (first + count <= oriel_dev_load_relaxed_gpu(&r->room) + depth)
+			continue;
+		status = oriel_proxy_wait_step(r, &waiter);
+		if (status != ORIEL_AGAIN) {
+			/* A reservation cannot be given back: nothing behind it is ever taken. */
+			oriel_proxy_condemn(r, oriel_mlx5_err(ORIEL_MLX5_ABANDONED, 0, 0, first));
+			return status;
+		}
+	}
+	*base = first;
+	return ORIEL_OK;
+}
+
+/*
+ * The thread that reserved, or the leader of its group once all have met: the
+ * entries are filled in. Never waits.
+ */
+ORIEL_DEV void oriel_proxy_publish(struct oriel_proxy_ring *r, uint64_t base, uint32_t count)
+{
+	/* Acquired by the proxy: entries and payload are there before the stamp is. */
+	oriel_dev_store_release(&oriel_proxy_slot(r, base)->stamp, oriel_proxy_stamp(base, count));
+#ifndef __CUDA_ARCH__
+	/* The proxy sets asleep, does a full fence and looks at the stamp once more. */
+	if (r->asleep) {
+		oriel_dev_fence_full();
+		if (oriel_dev_load_relaxed32(r->asleep))
+			oriel_cpu_wake_thread(r->asleep);
+	}
+#endif
+}
+
+/* All below have been handed out. */
+ORIEL_DEV uint64_t oriel_proxy_reserved(const struct oriel_proxy_ring *r)
+{
+	return oriel_dev_load_relaxed_gpu(&r->resv);
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm/choose.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "mem/memory.h"
+
+static void choose_soft(struct ori_choice *choice)
+{
+	choice->kind = ORI_ADAPTERS_SOFT;
+	choice->ops = &ori_hca_soft_ops;
+	snprintf(choice->config, sizeof(choice->config), "%s",
+		 ori_setting_text(ORI_SETTING_SOFT_HCA));
+}
+
+/* Those near the GPU if there is one, else near this process. */
+static void choose_verbs(const struct ori_gpu *gpu, const char *filter, struct ori_choice *choice)
+{
+	choice->kind = ORI_ADAPTERS_VERBS;
+	snprintf(choice->config, sizeof(choice->config), "%s%s%s", filter,
+		 gpu && gpu->pci[0] ? ";near=" : "", gpu ? gpu->pci : "");
+	choice->ops = ori_hca_choose(choice->config, gpu);
+}
+
+/* A scenario is a wish for the adapter that plays it. */
+static bool choose_has_verbs(unsigned rails)
+{
+	return !*ori_setting_text(ORI_SETTING_SOFT_HCA) && ori_hca_verbs_ports("") >= rails;
+}
+
+enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails, struct ori_choice *choice)
+{
+	const char *filter;
+	enum ori_wish wish = ori_setting_hca(&filter);
+
+	if (wish == ORI_WISH_SOFT || (wish == ORI_WISH_AUTO && !choose_has_verbs(rails))) {
+		choose_soft(choice);
+		return ORIEL_OK;
+	}
+	choose_verbs(gpu, filter, choice);
+	if (choice->ops)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_UNSUPPORTED,
+			"ORIEL_HCA is '%s', but this library was built without "
+			"infiniband/verbs.h",
+			ori_setting_text(ORI_SETTING_HCA));
+}
+
+static const char *choose_name(uint32_t kind)
+{
+	return kind == ORI_ADAPTERS_SOFT ? "the adapter in software" : "adapters of libibverbs";
+}
+
+static uint32_t choose_kind(const void *kinds, size_t stride, unsigned rank)
+{
+	uint32_t kind;
+
+	memcpy(&kind, (const char *)kinds + rank * stride, sizeof(kind));
+	return kind;
+}
+
+enum oriel_status ori_choices_agree(const void *kinds, size_t stride, unsigned count)
+{
+	unsigned first = count, rank;
+	uint32_t kind;
+
+	for (rank = 0; rank < count; rank++) {
+		kind = choose_kind(kinds, stride, rank);
+		if (kind == ORI_ADAPTERS_NONE)
+			continue;
+		if (kind > ORI_ADAPTERS_VERBS)
+			return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u drives adapters of kind %u",
+					rank, kind);
+		if (first == count)
+			first = rank;
+		if (kind != choose_kind(kinds, stride, first))
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"rank %u drives %s, rank %u %s: set ORIEL_HCA to one of "
+					"both on all ranks",
+					first, choose_name(choose_kind(kinds, stride, first)), rank,
+					choose_name(kind));
+	}
+	return ORIEL_OK;
+}

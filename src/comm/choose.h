@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which adapters a rank drives: those that ORIEL_HCA asks for, or what is there. */
+#ifndef ORI_COMM_CHOOSE_H
+#define ORI_COMM_CHOOSE_H
+
+#include <stddef.h>
+
+#include "transport/transport.h"
+
+/* Both ends of a link have the same kind. Goes over the wire. */
+enum ori_adapters {
+	ORI_ADAPTERS_NONE, /* the rank needs none */
+	ORI_ADAPTERS_SOFT,
+	ORI_ADAPTERS_VERBS,
+};
+
+struct ori_choice {
+	enum ori_adapters kind;
+	const struct ori_hca_ops *ops;
+	char config[320]; /* of ops->open() */
+};
+
+/* For @rails of a rank with @gpu, or NULL. ORIEL_HCA is not none. */
+enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails, struct ori_choice *choice);
+
+/* @count of them, @stride bytes apart, by rank: may they talk to each other? */
+enum oriel_status ori_choices_agree(const void *kinds, size_t stride, unsigned count);
+
+#endif

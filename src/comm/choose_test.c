@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/choose.h"
+#include "mem/memory.h"
+
+/* On this machine or on one that has adapters. */
+static bool has_verbs(void)
+{
+	return ori_hca_verbs_ports("") > 0;
+}
+
+static struct ori_choice chosen(const char *hca, const char *scenario, const struct ori_gpu *gpu)
+{
+	struct ori_choice choice;
+
+	setenv("ORIEL_HCA", hca, 1);
+	setenv("ORIEL_SOFT_HCA", scenario, 1);
+	assert_int_equal(ori_choose(gpu, 1, &choice), ORIEL_OK);
+	unsetenv("ORIEL_HCA");
+	unsetenv("ORIEL_SOFT_HCA");
+	return choice;
+}
+
+static void test_words_say_which(void **state)
+{
+	struct ori_choice choice = chosen("soft", "seed=7", NULL);
+
+	(void)state;
+	assert_int_equal(choice.kind, ORI_ADAPTERS_SOFT);
+	assert_ptr_equal(choice.ops, &ori_hca_soft_ops);
+	assert_string_equal(choice.config, "seed=7");
+	choice = chosen("", "", NULL);
+	assert_int_equal(choice.kind, has_verbs() ? ORI_ADAPTERS_VERBS : ORI_ADAPTERS_SOFT);
+	choice = chosen("auto", "seed=7", NULL);
+	assert_int_equal(choice.kind, ORI_ADAPTERS_SOFT);
+	assert_string_equal(choice.config, "seed=7");
+}
+
+static void test_names_say_which(void **state)
+{
+	struct ori_gpu gpu = {.pci = "0000:3b:00.0"};
+	struct ori_choice choice;
+
+	(void)state;
+	if (!ori_hca_verbs()) {
+		setenv("ORIEL_HCA", "verbs", 1);
+		assert_int_equal(ori_choose(NULL, 1, &choice), ORIEL_ERR_UNSUPPORTED);
+		unsetenv("ORIEL_HCA");
+		return;
+	}
+	choice = chosen("verbs", "seed=7", NULL);
+	assert_int_equal(choice.kind, ORI_ADAPTERS_VERBS);
+	assert_ptr_equal(choice.ops, ori_hca_verbs());
+	assert_string_equal(choice.config, "");
+	choice = chosen("^mlx5_1:1,mlx5_2", "", NULL);
+	assert_int_equal(choice.kind, ORI_ADAPTERS_VERBS);
+	assert_string_equal(choice.config, "^mlx5_1:1,mlx5_2");
+	choice = chosen("=rxe0", "", &gpu);
+	assert_string_equal(choice.config, "=rxe0;near=0000:3b:00.0");
+}
+
+struct entry {
+	uint64_t before;
+	uint32_t kind;
+};
+
+static void test_all_ranks_drive_one_kind(void **state)
+{
+	struct entry all[] = {{1, ORI_ADAPTERS_NONE},
+			      {1, ORI_ADAPTERS_VERBS},
+			      {1, ORI_ADAPTERS_NONE},
+			      {1, ORI_ADAPTERS_VERBS}};
+
+	(void)state;
+	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_OK);
+	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 1), ORIEL_OK);
+	all[3].kind = ORI_ADAPTERS_SOFT;
+	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 3), ORIEL_OK);
+	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_ERR_MISMATCH);
+	assert_non_null(strstr(oriel_last_error(), "rank 1 drives adapters of libibverbs, rank 3 "
+						   "the adapter in software"));
+	all[0].kind = 9;
+	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_ERR_PROTOCOL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_words_say_which),
+		cmocka_unit_test(test_names_say_which),
+		cmocka_unit_test(test_all_ranks_drive_one_kind),
+	};
+
+	return cmocka_run_group_tests_name("choose", tests, NULL, NULL);
+}

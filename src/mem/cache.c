@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mem/cache.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+/*
+ * Listed entries are found by others; one that is not leaves with its last
+ * reference. Whoever takes the last reference away holds the lock for writing, so
+ * that an entry with a reference is not freed, and one without is nobody's but the
+ * lock's.
+ */
+struct ori_cache_entry {
+	struct ori_cache_range range;
+	void *registration;
+	atomic_uint refs;
+	atomic_uint wholes;           /* of these, those that span all of it */
+	uint64_t used;                /* guarded by the lock: when the last one was given back */
+	bool is_listed;               /* guarded by the lock */
+	struct ori_cache_entry *next; /* of those that are to be given up */
+};
+
+struct ori_cache {
+	struct ori_cache_attr attr;
+	pthread_rwlock_t lock;         /* guards all below */
+	struct ori_cache_entry **list; /* [count], by base */
+	unsigned count, room;
+	uint64_t longest; /* no entry was ever longer */
+	uint64_t clock;
+};
+
+enum oriel_status ori_cache_create(const struct ori_cache_attr *attr, struct ori_cache **out)
+{
+	struct ori_cache *cache = calloc(1, sizeof(*cache));
+
+	if (!cache)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a cache of registrations");
+	cache->attr = *attr;
+	pthread_rwlock_init(&cache->lock, NULL);
+	*out = cache;
+	return ORIEL_OK;
+}
+
+/* Without the lock, as unregistering takes its time: @entry and those that follow it. */
+static void cache_give_up(const struct ori_cache *cache, struct ori_cache_entry *entry)
+{
+	struct ori_cache_entry *next;
+
+	for (; entry; entry = next) {
+		next = entry->next;
+		cache->attr.leave(cache->attr.context, entry->registration);
+		free(entry);
+	}
+}
+
+void ori_cache_destroy(struct ori_cache *cache)
+{
+	unsigned i;
+
+	if (!cache)
+		return;
+	for (i = 0; i < cache->count; i++) {
+		assert(atomic_load(&cache->list[i]->refs) == 0);
+		cache_give_up(cache, cache->list[i]);
+	}
+	pthread_rwlock_destroy(&cache->lock);
+	free(cache->list);
+	free(cache);
+}
+
+enum oriel_status ori_cache_pages(uint64_t address, uint64_t length, struct ori_cache_range *range)
+{
+	uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+
+	if (length > UINT64_MAX - mask - address || address > UINT64_MAX - mask)
+		return ori_fail(ORIEL_ERR_RANGE, "%llu bytes at 0x%llx end beyond all addresses",
+				(unsigned long long)length, (unsigned long long)address);
+	range->base = address & ~mask;
+	range->length = ((address + length + mask) & ~mask) - range->base;
+	range->id = 0;
+	return ORIEL_OK;
+}
+
+static bool cache_covers(const struct ori_cache_range *outer, const struct ori_cache_range *inner)
+{
+	return inner->base >= outer->base && inner->length <= outer->length &&
+	       inner->base - outer->base <= outer->length - inner->length;
+}
+
+static bool cache_overlap(const struct ori_cache_range *a, const struct ori_cache_range *b)
+{
+	return a->base < b->base ? b->base - a->base < a->length : a->base - b->base < b->length;
+}
+
+/* How many entries begin at @base or before. */
+static unsigned cache_upto(const struct ori_cache *cache, uint64_t base)
+{
+	unsigned low = 0, high = cache->count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+
+		if (cache->list[middle]->range.base <= base)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* One more of those that span the entry, if there is one. */
+static bool cache_join_whole(struct ori_cache_entry *entry)
+{
+	unsigned wholes = atomic_load(&entry->wholes);
+
+	while (wholes && !atomic_compare_exchange_weak(&entry->wholes, &wholes, wholes + 1))
+		;
+	return wholes != 0;
+}
+
+/* May @range, which it covers, use @entry? The lock is held for reading at least. */
+static bool cache_join(struct ori_cache_entry *entry, const struct ori_cache_range *range,
+		       bool *is_whole)
+{
+	if (entry->range.id != range->id)
+		return false;
+	*is_whole = range->id == 0 && entry->range.length == range->length;
+	if (*is_whole && !cache_join_whole(entry))
+		return false;
+	if (range->id == 0 && !*is_whole && atomic_load(&entry->wholes) == 0)
+		return false;
+	atomic_fetch_add(&entry->refs, 1);
+	return true;
+}
+
+/* The lock is held for reading at least. */
+static bool cache_find(struct ori_cache *cache, const struct ori_cache_range *range,
+		       struct ori_cache_hold *hold)
+{
+	unsigned i;
+
+	for (i = cache_upto(cache, range->base); i > 0; i--) {
+		struct ori_cache_entry *entry = cache->list[i - 1];
+
+		if (range->base - entry->range.base >= cache->longest)
+			return false;
+		if (!cache_covers(&entry->range, range) ||
+		    !cache_join(entry, range, &hold->is_whole))
+			continue;
+		hold->entry = entry;
+		hold->registration = entry->registration;
+		return true;
+	}
+	return false;
+}
+
+static void cache_unlist(struct ori_cache *cache, unsigned i)
+{
+	cache->list[i]->is_listed = false;
+	memmove(&cache->list[i], &cache->list[i + 1],
+		(--cache->count - i) * sizeof(struct ori_cache_entry *));
+}
+
+/* Out of the list, and to @over if nobody refers to it. */
+static void cache_drop(struct ori_cache *cache, unsigned i, struct ori_cache_entry **over)
+{
+	struct ori_cache_entry *entry = cache->list[i];
+
+	cache_unlist(cache, i);
+	if (atomic_load(&entry->refs))
+		return;
+	entry->next = *over;
+	*over = entry;
+}
+
+/* What the memory of @range used to be; all that overlaps it if its id is 0. */
+static struct ori_cache_entry *cache_drop_others(struct ori_cache *cache,
+						 const struct ori_cache_range *range)
+{
+	unsigned i = cache_upto(cache, range->base + range->length - 1);
+	struct ori_cache_entry *over = NULL;
+
+	for (; i > 0; i--) {
+		const struct ori_cache_entry *entry = cache->list[i - 1];
+
+		if (range->base > entry->range.base &&
+		    range->base - entry->range.base >= cache->longest)
+			break;
+		if (cache_overlap(&entry->range, range) &&
+		    (range->id == 0 || entry->range.id != range->id))
+			cache_drop(cache, i - 1, &over);
+	}
+	return over;
+}
+
+static bool cache_make_room(struct ori_cache *cache)
+{
+	unsigned room = cache->room ? 2 * cache->room : 16;
+	struct ori_cache_entry **more;
+
+	if (cache->count < cache->room)
+		return true;
+	more = realloc(cache->list, room * sizeof(*more));
+	if (!more)
+		return false;
+	cache->list = more;
+	cache->room = room;
+	return true;
+}
+
+static void cache_list(struct ori_cache *cache, struct ori_cache_entry *entry)
+{
+	unsigned i = cache_upto(cache, entry->range.base);
+
+	memmove(&cache->list[i + 1], &cache->list[i],
+		(cache->count++ - i) * sizeof(cache->list[0]));
+	cache->list[i] = entry;
+	entry->is_listed = true;
+	if (entry->range.length > cache->longest)
+		cache->longest = entry->range.length;
+}
+
+/* The one that has been idle for longest if there are more than @most, else none. */
+static bool cache_find_idle(const struct ori_cache *cache, unsigned most, unsigned *which)
+{
+	unsigned idle = 0, i;
+
+	for (i = 0; i < cache->count; i++) {
+		if (atomic_load(&cache->list[i]->refs))
+			continue;
+		if (idle++ == 0 || cache->list[i]->used < cache->list[*which]->used)
+			*which = i;
+	}
+	return idle > most;
+}
+
+/* True if an idle entry was given up. */
+static bool cache_evict(struct ori_cache *cache, unsigned most)
+{
+	struct ori_cache_entry *entry = NULL;
+	unsigned which = 0;
+
+	pthread_rwlock_wrlock(&cache->lock);
+	if (cache_find_idle(cache, most, &which)) {
+		entry = cache->list[which];
+		cache_unlist(cache, which);
+	}
+	pthread_rwlock_unlock(&cache->lock);
+	if (entry)
+		cache_give_up(cache, entry);
+	return entry != NULL;
+}
+
+static enum oriel_status cache_enter(struct ori_cache *cache, const struct ori_cache_range *range,
+				     void **registration)
+{
+	enum oriel_status status;
+
+	do
+		status = cache->attr.enter(cache->attr.context, range, registration);
+	while (status == ORIEL_ERR_NOMEM && cache_evict(cache, 0));
+	return status;
+}
+
+/*
+ * Tell others of @entry, which is referenced. Somebody may have been faster: of an
+ * allocation there is one entry, of host memory there may be several.
+ */
+static enum oriel_status cache_publish(struct ori_cache *cache, struct ori_cache_entry *entry,
+				       struct ori_cache_hold *hold)
+{
+	struct ori_cache_entry *over = NULL;
+	bool is_found = false, has_room;
+
+	pthread_rwlock_wrlock(&cache->lock);
+	has_room = cache_make_room(cache);
+	if (has_room && entry->range.id) {
+		is_found = cache_find(cache, &entry->range, hold);
+		if (!is_found)
+			over = cache_drop_others(cache, &entry->range);
+	}
+	if (has_room && !is_found)
+		cache_list(cache, entry);
+	pthread_rwlock_unlock(&cache->lock);
+	cache_give_up(cache, over);
+	if (has_room && !is_found)
+		*hold = (struct ori_cache_hold){entry->registration, entry, entry->range.id == 0};
+	else
+		cache_give_up(cache, entry);
+	return has_room ? ORIEL_OK : ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+}
+
+static enum oriel_status cache_make(struct ori_cache *cache, const struct ori_cache_range *range,
+				    struct ori_cache_hold *hold)
+{
+	struct ori_cache_entry *entry = calloc(1, sizeof(*entry));
+	enum oriel_status status;
+
+	if (!entry)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	entry->range = *range;
+	atomic_init(&entry->refs, 1);
+	atomic_init(&entry->wholes, range->id == 0);
+	status = cache_enter(cache, range, &entry->registration);
+	if (status != ORIEL_OK) {
+		free(entry);
+		return status;
+	}
+	return cache_publish(cache, entry, hold);
+}
+
+enum oriel_status ori_cache_ref(struct ori_cache *cache, uint64_t address, uint64_t length,
+				struct ori_cache_hold *hold)
+{
+	struct ori_cache_range range;
+	enum oriel_status status;
+	bool is_found;
+
+	status = cache->attr.find(cache->attr.context, address, length, &range);
+	if (status != ORIEL_OK)
+		return status;
+	pthread_rwlock_rdlock(&cache->lock);
+	is_found = cache_find(cache, &range, hold);
+	pthread_rwlock_unlock(&cache->lock);
+	return is_found ? ORIEL_OK : cache_make(cache, &range, hold);
+}
+
+/* False if it is the last one. */
+static bool cache_unref_shared(struct ori_cache_entry *entry)
+{
+	unsigned refs = atomic_load(&entry->refs);
+
+	while (refs > 1 && !atomic_compare_exchange_weak(&entry->refs, &refs, refs - 1))
+		;
+	return refs > 1;
+}
+
+/* What nobody refers to any more stays if it is listed and of a GPU. */
+static struct ori_cache_entry *cache_rest(struct ori_cache *cache, struct ori_cache_entry *entry)
+{
+	unsigned i;
+
+	if (atomic_fetch_sub(&entry->refs, 1) != 1)
+		return NULL;
+	if (!entry->is_listed)
+		return entry;
+	entry->used = ++cache->clock;
+	if (entry->range.id)
+		return NULL;
+	for (i = cache_upto(cache, entry->range.base) - 1; cache->list[i] != entry; i--)
+		;
+	cache_unlist(cache, i);
+	return entry;
+}
+
+void ori_cache_unref(struct ori_cache *cache, const struct ori_cache_hold *hold)
+{
+	struct ori_cache_entry *entry = hold->entry, *over;
+
+	if (hold->is_whole)
+		atomic_fetch_sub(&entry->wholes, 1);
+	if (cache_unref_shared(entry))
+		return;
+	pthread_rwlock_wrlock(&cache->lock);
+	over = cache_rest(cache, entry);
+	pthread_rwlock_unlock(&cache->lock);
+	if (over)
+		cache_give_up(cache, over);
+	else
+		while (cache_evict(cache, cache->attr.idle))
+			;
+}
+
+void ori_cache_invalidate(struct ori_cache *cache, uint64_t address, uint64_t length)
+{
+	struct ori_cache_range range = {address, length, 0};
+	struct ori_cache_entry *over;
+
+	if (!length)
+		return;
+	pthread_rwlock_wrlock(&cache->lock);
+	over = cache_drop_others(cache, &range);
+	pthread_rwlock_unlock(&cache->lock);
+	cache_give_up(cache, over);
+}
+
+unsigned ori_cache_count(struct ori_cache *cache)
+{
+	unsigned count;
+
+	pthread_rwlock_rdlock(&cache->lock);
+	count = cache->count;
+	pthread_rwlock_unlock(&cache->lock);
+	return count;
+}

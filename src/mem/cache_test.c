@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A cache over an adapter and a GPU that are made up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "mem/cache.h"
+
+#define PAGE 4096u
+#define GPU_AT \
+	0x700000000000u /* where its memory begins: pieces of GPU_PIECE, one allocation each */
+#define GPU_PIECE 0x10000u
+#define GPU_PIECES 8u
+#define IDLE 3u
+
+/* A registration, as the adapter has it. */
+struct made {
+	struct ori_cache_range range;
+	uint64_t generation; /* of host memory when it was registered */
+};
+
+struct fake {
+	struct ori_cache *cache;
+	pthread_mutex_t lock;
+	uint64_t ids[GPU_PIECES];
+	uint64_t next_id;
+	_Atomic uint64_t generation;
+	unsigned entered, left;
+	unsigned failures; /* of the next calls, for want of memory */
+	unsigned refusals;
+};
+
+static enum oriel_status fake_find(void *context, uint64_t address, uint64_t length,
+				   struct ori_cache_range *range)
+{
+	struct fake *f = context;
+	uint64_t piece = (address - GPU_AT) / GPU_PIECE;
+
+	if (address < GPU_AT)
+		return ori_cache_pages(address, length, range);
+	if (piece >= GPU_PIECES)
+		return ori_fail(ORIEL_ERR_INVALID, "nothing is there");
+	pthread_mutex_lock(&f->lock);
+	*range = (struct ori_cache_range){GPU_AT + piece * GPU_PIECE, GPU_PIECE, f->ids[piece]};
+	pthread_mutex_unlock(&f->lock);
+	return ORIEL_OK;
+}
+
+static enum oriel_status fake_enter(void *context, const struct ori_cache_range *range,
+				    void **registration)
+{
+	struct fake *f = context;
+	struct made *made = malloc(sizeof(*made));
+	enum oriel_status status = ORIEL_OK;
+
+	assert_non_null(made);
+	*made = (struct made){*range, atomic_load(&f->generation)};
+	pthread_mutex_lock(&f->lock);
+	if (f->failures)
+		f->failures--, status = ORIEL_ERR_NOMEM;
+	else if (f->refusals)
+		f->refusals--, status = ORIEL_ERR_ACCESS;
+	else
+		f->entered++;
+	pthread_mutex_unlock(&f->lock);
+	if (status != ORIEL_OK) {
+		free(made);
+		return ori_fail(status, "as was asked for");
+	}
+	*registration = made;
+	return ORIEL_OK;
+}
+
+static void fake_leave(void *context, void *registration)
+{
+	struct fake *f = context;
+
+	pthread_mutex_lock(&f->lock);
+	f->left++;
+	pthread_mutex_unlock(&f->lock);
+	free(registration);
+}
+
+static struct fake *fake_open(void)
+{
+	struct fake *f = calloc(1, sizeof(*f));
+	struct ori_cache_attr attr = {f, fake_find, fake_enter, fake_leave, IDLE};
+
+	assert_non_null(f);
+	pthread_mutex_init(&f->lock, NULL);
+	for (unsigned i = 0; i < GPU_PIECES; i++)
+		f->ids[i] = ++f->next_id;
+	assert_int_equal(ori_cache_create(&attr, &f->cache), ORIEL_OK);
+	return f;
+}
+
+static void fake_close(struct fake *f)
+{
+	ori_cache_destroy(f->cache);
+	assert_int_equal(f->entered, f->left);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+static uint64_t gpu_at(unsigned piece, uint64_t offset)
+{
+	return GPU_AT + piece * (uint64_t)GPU_PIECE + offset;
+}
+
+/* cudaFree(), and a cudaMalloc() that gets the same address. */
+static void fake_replace(struct fake *f, unsigned piece)
+{
+	pthread_mutex_lock(&f->lock);
+	f->ids[piece] = ++f->next_id;
+	pthread_mutex_unlock(&f->lock);
+}
+
+static struct ori_cache_hold ref(struct fake *f, uint64_t address, uint64_t length)
+{
+	struct ori_cache_hold hold;
+	const struct made *made;
+
+	assert_int_equal(ori_cache_ref(f->cache, address, length, &hold), ORIEL_OK);
+	made = hold.registration;
+	assert_true(made->range.base <= address &&
+		    made->range.base + made->range.length >= address + length);
+	return hold;
+}
+
+static void unref(struct fake *f, struct ori_cache_hold hold)
+{
+	ori_cache_unref(f->cache, &hold);
+}
+
+static void test_pages_are_whole(void **state)
+{
+	struct ori_cache_range range;
+
+	(void)state;
+	assert_int_equal(ori_cache_pages(PAGE + 1, 2 * PAGE, &range), ORIEL_OK);
+	assert_int_equal(range.base, PAGE);
+	assert_int_equal(range.length, 3 * PAGE);
+	assert_int_equal(range.id, 0);
+	assert_int_equal(ori_cache_pages(PAGE, PAGE, &range), ORIEL_OK);
+	assert_int_equal(range.length, PAGE);
+	assert_int_equal(ori_cache_pages(UINT64_MAX - PAGE, PAGE, &range), ORIEL_ERR_RANGE);
+	assert_int_equal(ori_cache_pages(PAGE, UINT64_MAX - PAGE, &range), ORIEL_ERR_RANGE);
+	assert_int_equal(ori_cache_pages(UINT64_MAX - 5, 1, &range), ORIEL_ERR_RANGE);
+}
+
+static void test_one_allocation_is_registered_once(void **state)
+{
+	struct fake *f = fake_open();
+	struct ori_cache_hold a, b;
+
+	(void)state;
+	a = ref(f, gpu_at(0, 100), 8);
+	b = ref(f, gpu_at(0, 5000), 8);
+	assert_ptr_equal(a.registration, b.registration);
+	unref(f, a);
+	unref(f, b);
+	a = ref(f, gpu_at(0, 0), GPU_PIECE);
+	assert_int_equal(f->entered, 1);
+	unref(f, a);
+	assert_int_equal(f->left, 0);
+	fake_close(f);
+}
+
+static void test_an_allocation_at_an_old_address_is_a_new_one(void **state)
+{
+	struct fake *f = fake_open();
+	struct ori_cache_hold a, b;
+	const struct made *made;
+
+	(void)state;
+	unref(f, ref(f, gpu_at(1, 0), 8));
+	fake_replace(f, 1);
+	a = ref(f, gpu_at(1, 0), 8);
+	made = a.registration;
+	assert_int_equal(made->range.id, f->ids[1]);
+	/* What was idle is not kept beside it, which would pin memory that is free. */
+	assert_int_equal(f->left, 1);
+	assert_int_equal(ori_cache_count(f->cache), 1);
+
+	/* And what is in use ends with its last reference. */
+	fake_replace(f, 1);
+	b = ref(f, gpu_at(1, 0), 8);
+	assert_ptr_not_equal(a.registration, b.registration);
+	assert_int_equal(f->left, 1);
+	assert_int_equal(ori_cache_count(f->cache), 1);
+	unref(f, a);
+	assert_int_equal(f->left, 2);
+	unref(f, b);
+	fake_close(f);
+}
+
+static void test_the_one_idle_for_longest_leaves(void **state)
+{
+	struct fake *f = fake_open();
+	struct ori_cache_hold held = ref(f, gpu_at(7, 0), 8);
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < IDLE; i++)
+		unref(f, ref(f, gpu_at(i, 0), 8));
+	unref(f, ref(f, gpu_at(0, 0), 8));
+	assert_int_equal(f->left, 0);
+	unref(f, ref(f, gpu_at(5, 0), 8));
+	assert_int_equal(f->left, 1);
+	assert_int_equal(ori_cache_count(f->cache), IDLE + 1);
+	unref(f, ref(f, gpu_at(0, 0), 8));
+	unref(f, ref(f, gpu_at(2, 0), 8));
+	unref(f, ref(f, gpu_at(5, 0), 8));
+	assert_int_equal(f->entered, IDLE + 2);
+	unref(f, ref(f, gpu_at(1, 0), 8));
+	assert_int_equal(f->entered, IDLE + 3);
+	unref(f, held);
+	assert_int_equal(ori_cache_count(f->cache), IDLE);
+	fake_close(f);
+}
+
+static void test_host_memory_stays_only_while_it_is_referenced(void **state)
+{
+	struct fake *f = fake_open();
+	struct ori_cache_hold a, b;
+
+	(void)state;
+	a = ref(f, 10 * PAGE + 5, 3 * PAGE);
+	b = ref(f, 11 * PAGE, 8);
+	assert_ptr_equal(a.registration, b.registration);
+	unref(f, b);
+	assert_int_equal(f->left, 0);
+	unref(f, a);
+	assert_int_equal(f->left, 1);
+	assert_int_equal(ori_cache_count(f->cache), 0);
+	fake_close(f);
+}
+
+/*
+ * Pages 10 to 13 are registered for a; b needs page 11 alone. When a is over its
+ * owner may unmap page 10, and what is mapped there next is not what is registered.
+ */
+static void test_a_part_does_not_keep_the_whole_open(void **state)
+{
+	struct fake *f = fake_open();
+	struct ori_cache_hold a, b, c;
+
+	(void)state;
+	a = ref(f, 10 * PAGE, 4 * PAGE);
+	b = ref(f, 11 * PAGE, 8);
+	unref(f, a);
+	assert_int_equal(f->left, 0);
+	c = ref(f, 10 * PAGE, 8);
+	assert_ptr_not_equal(c.registration, b.registration);
+	unref(f, c);
+	unref(f, b);
+	assert_int_equal(f->left, 2);
+
+	/* Another that spans all of it does. */
+	a = ref(f, 10 * PAGE, 4 * PAGE);
+	b = ref(f, 10 * PAGE + 1, 4 * PAGE - 1);
+	unref(f, a);
+	c = ref(f, 12 * PAGE, 8);
+	assert_ptr_equal(c.registration, b.registration);
+	unref(f, b);
+	unref(f, c);
+	assert_int_equal(f->entered, 3);
+	assert_int_equal(ori_cache_count(f->cache), 0);
+	fake_close(f);
+}
+
+static void test_short_entries_do_not_hide_a_long_one(void **state)
+{
+	struct fake *f = fake_open();
+	struct ori_cache_hold inner[8], longest, found;
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < 8; i++)
+		inner[i] = ref(f, (101 + 2 * i) * PAGE, PAGE);
+	longest = ref(f, 100 * PAGE, 50 * PAGE);
+	found = ref(f, 148 * PAGE, 2 * PAGE);
+	assert_ptr_equal(found.registration, longest.registration);
+	unref(f, found);
+	found = ref(f, 150 * PAGE, PAGE);
+	assert_ptr_not_equal(found.registration, longest.registration);
+	unref(f, found);
+	found = ref(f, 149 * PAGE, 2 * PAGE);
+	assert_ptr_not_equal(found.registration, longest.registration);
+	unref(f, found);
+	unref(f, inner[0]);
+	inner[0] = ref(f, 160 * PAGE, PAGE);
+	found = ref(f, 120 * PAGE, 10 * PAGE);
+	assert_ptr_equal(found.registration, longest.registration);
+	unref(f, found);
+	for (i = 0; i < 8; i++)
+		unref(f, inner[i]);
+	unref(f, longest);
+	assert_int_equal(ori_cache_count(f->cache), 0);
+	fake_close(f);
+}
+
+static void test_what_goes_is_given_up(void **state)
+{
+	struct fake *f = fake_open();
+	struct ori_cache_hold a, b;
+
+	(void)state;
+	unref(f, ref(f, gpu_at(0, 0), 8));
+	unref(f, ref(f, gpu_at(1, 0), 8));
+	unref(f, ref(f, gpu_at(2, 0), 8));
+	ori_cache_invalidate(f->cache, gpu_at(1, 0) - 1, 0);
+	ori_cache_invalidate(f->cache, gpu_at(3, 0), PAGE);
+	assert_int_equal(f->left, 0);
+	ori_cache_invalidate(f->cache, gpu_at(1, 0) - 1, 1);
+	assert_int_equal(f->left, 1);
+	ori_cache_invalidate(f->cache, gpu_at(1, 0) + 5, GPU_PIECE);
+	assert_int_equal(f->left, 3);
+
+	/* Who has it keeps it, who comes gets another. */
+	a = ref(f, 20 * PAGE, 2 * PAGE);
+	ori_cache_invalidate(f->cache, 21 * PAGE, 1);
+	assert_int_equal(f->left, 3);
+	b = ref(f, 20 * PAGE, 2 * PAGE);
+	assert_ptr_not_equal(a.registration, b.registration);
+	unref(f, a);
+	assert_int_equal(f->left, 4);
+	unref(f, b);
+	fake_close(f);
+}
+
+static void test_idle_ones_make_way(void **state)
+{
+	struct fake *f = fake_open();
+	struct ori_cache_hold hold;
+
+	(void)state;
+	unref(f, ref(f, gpu_at(0, 0), 8));
+	unref(f, ref(f, gpu_at(1, 0), 8));
+	f->failures = 2;
+	unref(f, ref(f, gpu_at(2, 0), 8));
+	assert_int_equal(f->left, 2);
+	f->failures = 2;
+	assert_int_equal(ori_cache_ref(f->cache, gpu_at(3, 0), 8, &hold), ORIEL_ERR_NOMEM);
+	assert_int_equal(ori_cache_count(f->cache), 0);
+
+	/* Where that would not help they stay. */
+	unref(f, ref(f, gpu_at(0, 0), 8));
+	f->refusals = 1;
+	assert_int_equal(ori_cache_ref(f->cache, gpu_at(3, 0), 8, &hold), ORIEL_ERR_ACCESS);
+	assert_int_equal(ori_cache_count(f->cache), 1);
+	assert_int_equal(ori_cache_ref(f->cache, gpu_at(GPU_PIECES, 0), 8, &hold),
+			 ORIEL_ERR_INVALID);
+	fake_close(f);
+}
+
+#define THREADS 4u
+#define ROUNDS 20000u
+
+struct worker {
+	struct fake *fake;
+	unsigned number;
+	unsigned stale;
+};
+
+static uint64_t draw(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
+	return *seed >> 33;
+}
+
+/*
+ * Each has a GPU allocation that it alone replaces, and all use those of all; each
+ * has host pages of its own, which are other ones each time it maps them.
+ */
+static void *worker_main(void *argument)
+{
+	struct worker *w = argument;
+	struct fake *f = w->fake;
+	uint64_t seed = w->number + 1, mine = gpu_at(w->number, 0), own = (1 + w->number) << 30;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		uint64_t offset = draw(&seed) % 4 * PAGE, length = (1 + draw(&seed) % 4) * PAGE;
+		struct ori_cache_hold hold, part, other;
+		uint64_t mapped = atomic_fetch_add(&f->generation, 1) + 1;
+
+		if (draw(&seed) % 4 == 0)
+			fake_replace(f, w->number);
+		if (ori_cache_ref(f->cache, mine, 8, &hold) != ORIEL_OK)
+			abort();
+		w->stale += ((struct made *)hold.registration)->range.id != f->ids[w->number];
+		if (ori_cache_ref(f->cache, gpu_at((unsigned)draw(&seed) % THREADS, 0), 8,
+				  &other) != ORIEL_OK)
+			abort();
+		unref(f, hold);
+		unref(f, other);
+
+		if (ori_cache_ref(f->cache, own + offset, length, &hold) != ORIEL_OK ||
+		    ori_cache_ref(f->cache, own + offset, 8, &part) != ORIEL_OK)
+			abort();
+		w->stale += ((struct made *)hold.registration)->generation < mapped;
+		w->stale += ((struct made *)part.registration)->generation < mapped;
+		unref(f, hold);
+		unref(f, part);
+	}
+	return NULL;
+}
+
+static void test_no_thread_gets_what_is_stale(void **state)
+{
+	struct fake *f = fake_open();
+	struct worker workers[THREADS];
+	pthread_t threads[THREADS];
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){f, i, 0};
+		assert_int_equal(pthread_create(&threads[i], NULL, worker_main, &workers[i]), 0);
+	}
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(workers[i].stale, 0);
+	}
+	assert_true(ori_cache_count(f->cache) <= IDLE);
+	assert_int_equal(f->entered - f->left, ori_cache_count(f->cache));
+	fake_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pages_are_whole),
+		cmocka_unit_test(test_one_allocation_is_registered_once),
+		cmocka_unit_test(test_an_allocation_at_an_old_address_is_a_new_one),
+		cmocka_unit_test(test_the_one_idle_for_longest_leaves),
+		cmocka_unit_test(test_host_memory_stays_only_while_it_is_referenced),
+		cmocka_unit_test(test_a_part_does_not_keep_the_whole_open),
+		cmocka_unit_test(test_short_entries_do_not_hide_a_long_one),
+		cmocka_unit_test(test_what_goes_is_given_up),
+		cmocka_unit_test(test_idle_ones_make_way),
+		cmocka_unit_test(test_no_thread_gets_what_is_stale),
+	};
+
+	return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a path must be able to do for an end: bytes into memory of the peer, and a
+ * word to it that they are there. All calls come from the thread of the end and
+ * none waits, but for sever().
+ */
+#ifndef ORI_P2P_BACKEND_H
+#define ORI_P2P_BACKEND_H
+
+#include <stdbool.h>
+
+#include "p2p/p2p_wire.h"
+
+struct oriel_p2p;
+struct p2p_mock_end;
+struct ori_host_link;
+
+/* Memory here, as its owner and as the adapter know it. */
+struct p2p_near {
+	char *at;
+	uint64_t address;
+	uint32_t lkey;
+};
+
+/* Memory of the peer. @at is set where the backend is mapped. */
+struct p2p_far {
+	char *at;
+	uint64_t address;
+	uint32_t key;
+};
+
+/* What the backends keep in an end. */
+struct p2p_link {
+	struct ori_host_link *host;
+	uint8_t host_end[P2P_LINK_END];
+	struct ori_mapping segment, pool; /* the peer's */
+	struct p2p_segment *peer;         /* in it */
+	struct p2p_mock_end *mock;
+};
+
+struct p2p_backend {
+	const char *name;
+	enum oriel_path path;
+	bool is_mapped;  /* what is staged is packed into the slot of the peer at once */
+	bool needs_keys; /* sources too are registered */
+
+	/* Describe this end. @fds, at most two, stay this end's; *@nfds of them. */
+	enum oriel_status (*open)(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
+				  unsigned *nfds);
+	/* The peer's end, which has been checked; sets @p's board and pool. */
+	enum oriel_status (*connect)(struct oriel_p2p *p, const struct p2p_end *theirs,
+				     const int *fds, unsigned nfds);
+	/* May wait for what the peer is writing. Nobody writes here for the peer afterwards. */
+	void (*sever)(struct oriel_p2p *p);
+
+	/*
+	 * What may write to memory of the peer lies between these two. ORIEL_ERR_PEER:
+	 * it does not allow that any more.
+	 */
+	enum oriel_status (*enter)(struct oriel_p2p *p);
+	void (*leave)(struct oriel_p2p *p);
+
+	/*
+	 * ORIEL_AGAIN: no room now, or the link has failed, which progress() tells. *@op
+	 * is the number of what was begun; ops are done in their order, and an aligned
+	 * word of 8 bytes is written whole. Puts have no order; an immediate comes after
+	 * all that was put before it.
+	 */
+	enum oriel_status (*put)(struct oriel_p2p *p, const struct p2p_near *from,
+				 const struct p2p_far *to, size_t length, uint64_t *op);
+	enum oriel_status (*tell)(struct oriel_p2p *p, const struct p2p_near *from,
+				  const struct p2p_far *to, size_t length, uint32_t immediate,
+				  uint64_t *op);
+	/* Advances p->done; the failure of the link. What has come can still be taken. */
+	enum oriel_status (*progress)(struct oriel_p2p *p);
+	/* ORIEL_AGAIN: no immediate is there. */
+	enum oriel_status (*take)(struct oriel_p2p *p, uint32_t *immediate);
+
+	/*
+	 * How the peer reaches @at of @memory, as an offer or in exported memory has
+	 * it. ORIEL_AGAIN: not yet; ORIEL_ERR_UNSUPPORTED: it cannot, and why.
+	 */
+	enum oriel_status (*show)(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
+				  const void *at, size_t length, struct p2p_offer *offer);
+	/* The same from the peer's. ORIEL_AGAIN: what it needs is still to come. */
+	enum oriel_status (*find)(struct oriel_p2p *p, const struct p2p_offer *offer,
+				  struct p2p_far *far);
+};
+
+extern const struct p2p_backend ori_p2p_mapped, ori_p2p_self, ori_p2p_rdma;
+
+#endif

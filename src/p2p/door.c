@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How two ends meet, and that the peer is still there: frames over a unix socket,
+ * with descriptors. The end with the smaller token calls the hub of the other.
+ * Each says P2P_END, and once it has heard the peer's and can be put to, P2P_READY;
+ * nothing is put before that has come.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "p2p/p2p.h"
+
+#define DOOR_FDS 2u /* with a frame */
+#define DOOR_KNOCK_NS UINT64_C(50000000)
+
+union door_control {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(DOOR_FDS * sizeof(int))];
+};
+
+static struct p2p_frame door_frame(enum p2p_frame_kind kind)
+{
+	struct p2p_frame frame = {.magic = P2P_FRAME_MAGIC,
+				  .version = P2P_VERSION,
+				  .kind = (uint16_t)kind};
+
+	return frame;
+}
+
+static void door_drop_fds(struct p2p_door *door)
+{
+	while (door->nfds)
+		close(door->fds[--door->nfds]);
+}
+
+void ori_door_close(struct oriel_p2p *p)
+{
+	struct p2p_door *door = &p->door;
+
+	door_drop_fds(door);
+	if (door->fd >= 0)
+		close(door->fd);
+	door->fd = -1;
+}
+
+/* As much of @bytes as the socket takes, @fds with the first of them. */
+static enum oriel_status door_push(int fd, const void *bytes, size_t length, const int *fds,
+				   unsigned nfds, size_t *pushed)
+{
+	struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
+	union door_control control = {0};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (nfds) {
+		struct cmsghdr *c;
+
+		message.msg_control = control.bytes;
+		message.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		c = CMSG_FIRSTHDR(&message);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
+	}
+	n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ETOOMANYREFS))
+		return ORIEL_AGAIN;
+	if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+		return ori_fail(ORIEL_ERR_PEER, "the peer has gone");
+	if (n < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot send to the peer");
+	*pushed = (size_t)n;
+	return ORIEL_OK;
+}
+
+/* What is left of the frame before. */
+static enum oriel_status door_flush(struct p2p_door *door)
+{
+	while (door->out_left) {
+		const char *at = (const char *)&door->out + sizeof(door->out) - door->out_left;
+		size_t pushed = 0;
+		enum oriel_status st = door_push(door->fd, at, door->out_left, NULL, 0, &pushed);
+
+		if (st != ORIEL_OK)
+			return st;
+		door->out_left -= pushed;
+	}
+	return ORIEL_OK;
+}
+
+static enum oriel_status door_send(struct oriel_p2p *p, const struct p2p_frame *frame,
+				   const int *fds, unsigned nfds)
+{
+	struct p2p_door *door = &p->door;
+	enum oriel_status st = door_flush(door);
+	size_t pushed = 0;
+
+	if (st != ORIEL_OK)
+		return st;
+	st = door_push(door->fd, frame, sizeof(*frame), fds, nfds, &pushed);
+	if (st != ORIEL_OK)
+		return st;
+	door->out = *frame;
+	door->out_left = sizeof(*frame) - pushed;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_door_send(struct oriel_p2p *p, const struct p2p_frame *frame, int fd)
+{
+	struct p2p_frame whole = *frame;
+
+	whole.magic = P2P_FRAME_MAGIC;
+	whole.version = P2P_VERSION;
+	return door_send(p, &whole, &fd, fd >= 0);
+}
+
+void ori_door_bye(struct oriel_p2p *p, enum oriel_status status, const char *text)
+{
+	struct p2p_frame frame = door_frame(P2P_BYE);
+
+	if (p->door.fd < 0)
+		return;
+	frame.status = status;
+	snprintf(frame.text, sizeof(frame.text), "%s", text);
+	/* Best effort: the end of the socket says the same, without the reason. */
+	(void)door_send(p, &frame, NULL, 0);
+}
+
+static void door_keep_fds(struct p2p_door *door, struct msghdr *message)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		int fds[DOOR_FDS];
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || count > DOOR_FDS)
+			continue;
+		memcpy(fds, CMSG_DATA(c), count * sizeof(int));
+		for (size_t i = 0; i < count; i++) {
+			if (door->nfds < sizeof(door->fds) / sizeof(door->fds[0]))
+				door->fds[door->nfds++] = fds[i];
+			else
+				close(fds[i]);
+		}
+	}
+}
+
+/* The next frame. ORIEL_AGAIN: not all of it is there; ORIEL_ERR_PEER: none comes any more. */
+static enum oriel_status door_hear(struct oriel_p2p *p, struct p2p_frame *frame)
+{
+	struct p2p_door *door = &p->door;
+	union door_control control;
+	struct iovec part = {.iov_base = (char *)&door->in + door->in_length,
+			     .iov_len = sizeof(door->in) - door->in_length};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = control.bytes,
+				 .msg_controllen = sizeof(control.bytes)};
+	ssize_t n = recvmsg(door->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return ORIEL_AGAIN;
+	if (n == 0 || (n < 0 && errno == ECONNRESET))
+		return ori_fail(ORIEL_ERR_PEER, "the peer has gone without a word");
+	if (n < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot hear the peer");
+	door_keep_fds(door, &message);
+	door->in_length += (size_t)n;
+	if (door->in_length < sizeof(door->in))
+		return ORIEL_AGAIN;
+	door->in_length = 0;
+	return ori_p2p_frame_parse(&door->in, sizeof(door->in), frame);
+}
+
+static enum oriel_status door_take_bye(const struct p2p_frame *frame)
+{
+	if (frame->status == ORIEL_OK)
+		return ori_fail(ORIEL_ERR_PEER, "the peer has destroyed its end");
+	return ori_fail((enum oriel_status)frame->status, "the peer's end is broken: %s",
+			frame->text);
+}
+
+static bool door_calls(const struct oriel_p2p *p)
+{
+	return ori_p2p_token_compare(&p->address.token, &p->peer.token) < 0;
+}
+
+/* Does the hub of a peer that has not called still listen? It takes a knock for nothing. */
+static enum oriel_status door_knock(struct oriel_p2p *p)
+{
+	enum oriel_status st;
+	int fd;
+
+	if (!ori_deadline_passed(p->door.knock))
+		return ORIEL_AGAIN;
+	p->door.knock = ori_deadline(DOOR_KNOCK_NS);
+	st = ori_fdsock_connect(p->peer.door, p->peer.uid, (pid_t)p->peer.pid, 1, &fd);
+	if (st == ORIEL_OK)
+		close(fd);
+	return st == ORIEL_OK || st == ORIEL_ERR_TIMEOUT ? ORIEL_AGAIN : st;
+}
+
+static enum oriel_status door_call(struct oriel_p2p *p)
+{
+	enum oriel_status st;
+
+	if (!door_calls(p)) {
+		st = ori_hub_answer(p->hub, &p->peer.token, &p->address.token, &p->door.fd);
+		return st == ORIEL_AGAIN ? door_knock(p) : st;
+	}
+	st = ori_fdsock_connect(p->peer.door, p->peer.uid, (pid_t)p->peer.pid, 1, &p->door.fd);
+	if (st == ORIEL_ERR_TIMEOUT)
+		return ORIEL_AGAIN;
+	p->door.is_hello_due = st == ORIEL_OK;
+	return st;
+}
+
+static enum oriel_status door_check_end(const struct oriel_p2p *p, const struct p2p_end *e)
+{
+	if (e->mode != p->mode)
+		return ori_fail(ORIEL_ERR_MISMATCH, "this end is of mode %s, the peer's of mode %s",
+				oriel_p2p_mode_name(p->mode),
+				oriel_p2p_mode_name((enum oriel_p2p_mode)e->mode));
+	if (e->channels != p->channels || e->depth != p->depth)
+		return ori_fail(ORIEL_ERR_MISMATCH,
+				"this end has %u channels of depth %u, the peer's %u of depth %u",
+				p->channels, p->depth, e->channels, e->depth);
+	if (e->path != p->backend->path)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end has path %u, not %u", e->path,
+				p->backend->path);
+	return ORIEL_OK;
+}
+
+static enum oriel_status door_say_end(struct oriel_p2p *p)
+{
+	const struct p2p_pool *pool = &p->hub->pool;
+	struct p2p_frame frame = door_frame(P2P_END);
+	unsigned nfds = 0;
+	int fds[DOOR_FDS];
+	enum oriel_status st;
+
+	frame.end.path = p->backend->path;
+	frame.end.mode = p->mode;
+	frame.end.channels = p->channels;
+	frame.end.depth = p->depth;
+	frame.end.chunk = pool->chunk;
+	frame.end.stride = pool->stride;
+	frame.end.slots = pool->receive;
+	st = p->backend->open(p, &frame.end, fds, &nfds);
+	return st == ORIEL_OK ? door_send(p, &frame, fds, nfds) : st;
+}
+
+static enum oriel_status door_take_end(struct oriel_p2p *p, const struct p2p_end *end)
+{
+	enum oriel_status st;
+
+	if (p->door.has_end)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer describes its end twice");
+	st = door_check_end(p, end);
+	if (st != ORIEL_OK)
+		return st;
+	p->pool_stride = end->stride;
+	p->pool_slots = end->slots;
+	p->chunk = end->chunk < p->hub->pool.chunk ? (size_t)end->chunk : p->hub->pool.chunk;
+	st = p->backend->connect(p, end, p->door.fds, p->door.nfds);
+	door_drop_fds(&p->door);
+	p->door.has_end = st == ORIEL_OK;
+	return st;
+}
+
+static enum oriel_status door_take_piece(struct oriel_p2p *p, const struct p2p_piece *piece)
+{
+	enum oriel_status st = ORIEL_ERR_PROTOCOL;
+
+	if (p->backend->path == ORIEL_PATH_MAPPED && p->door.nfds == 1 &&
+	    piece->number == p->pieces_count)
+		st = ori_mem_import(&piece->blob, p->door.fds[0], &p->pieces[p->pieces_count]);
+	else
+		st = ori_fail(st, "the peer gives memory that nobody asked for");
+	p->pieces_count += st == ORIEL_OK;
+	door_drop_fds(&p->door);
+	return st;
+}
+
+static enum oriel_status door_take(struct oriel_p2p *p, const struct p2p_frame *frame)
+{
+	switch ((enum p2p_frame_kind)frame->kind) {
+	case P2P_END:
+		return door_take_end(p, &frame->end);
+	case P2P_READY:
+		if (!p->door.has_end)
+			break;
+		p->door.is_ready = true;
+		return ORIEL_OK;
+	case P2P_PIECE:
+		return door_take_piece(p, &frame->piece);
+	case P2P_BYE:
+		return door_take_bye(frame);
+	case P2P_HELLO:
+		break;
+	}
+	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer sends frame %u at the wrong time",
+			frame->kind);
+}
+
+/* Each step once: nothing is sent twice because something else did not fit. */
+static enum oriel_status door_say(struct oriel_p2p *p)
+{
+	struct p2p_door *door = &p->door;
+	struct p2p_frame frame = door_frame(P2P_HELLO);
+	enum oriel_status st = ORIEL_OK;
+
+	if (door->is_hello_due) {
+		frame.hello = (struct p2p_hello){p->peer.token, p->address.token};
+		st = door_send(p, &frame, NULL, 0);
+		door->is_hello_due = st == ORIEL_AGAIN;
+	}
+	if (st == ORIEL_OK && !door->has_sent_end) {
+		st = door_say_end(p);
+		door->has_sent_end = st == ORIEL_OK;
+	}
+	if (st == ORIEL_OK && door->has_end && !door->has_sent_ready) {
+		frame = door_frame(P2P_READY);
+		st = door_send(p, &frame, NULL, 0);
+		door->has_sent_ready = st == ORIEL_OK;
+	}
+	return st == ORIEL_OK ? door_flush(door) : st;
+}
+
+enum oriel_status ori_door_meet(struct oriel_p2p *p, bool *has_moved)
+{
+	struct p2p_frame frame;
+	enum oriel_status st = ORIEL_OK;
+
+	if (p->state == P2P_CALLING) {
+		st = door_call(p);
+		if (st != ORIEL_OK)
+			return st;
+		p->state = P2P_MEETING;
+		*has_moved = true;
+	}
+	while (st == ORIEL_OK && !(p->door.is_ready && p->door.has_sent_ready)) {
+		st = door_say(p);
+		/* A peer that does not fit has said so before it left. */
+		if (st == ORIEL_OK || st == ORIEL_AGAIN || st == ORIEL_ERR_PEER)
+			st = door_hear(p, &frame);
+		if (st == ORIEL_OK)
+			st = door_take(p, &frame);
+		*has_moved |= st == ORIEL_OK;
+	}
+	return st;
+}
+
+enum oriel_status ori_door_watch(struct oriel_p2p *p)
+{
+	struct p2p_frame frame;
+	enum oriel_status st;
+
+	if (p->door.fd < 0 || p->is_leaving)
+		return ORIEL_OK;
+	st = door_flush(&p->door);
+	while (st == ORIEL_OK || st == ORIEL_AGAIN || st == ORIEL_ERR_PEER) {
+		st = door_hear(p, &frame);
+		if (st != ORIEL_OK)
+			break;
+		st = door_take(p, &frame);
+		if (frame.kind == P2P_BYE)
+			break;
+	}
+	if (st == ORIEL_AGAIN)
+		return ORIEL_OK;
+	/* What it has put before is there, and still taken. */
+	if (st == ORIEL_ERR_PEER) {
+		p->is_leaving = true;
+		p->leaving = st;
+		snprintf(p->failure_text, sizeof(p->failure_text), "%s", oriel_last_error());
+		return ORIEL_OK;
+	}
+	return st;
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "p2p/hub.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "p2p/p2p.h"
+#include "p2p/p2p_host.h"
+#include "sys/process.h"
+
+#define HUB_CHUNK (128u << 10)
+#define HUB_SLOTS 128u
+#define HUB_SLOTS_MAX 32768u
+#define HUB_SHARED 8u /* slots that no end may keep for itself */
+#define HUB_ACCESS (ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE)
+
+#define HUB_PATHS (1u << ORIEL_PATH_MAPPED | 1u << ORIEL_PATH_RDMA)
+
+static enum oriel_status hub_paths(unsigned asked, uint32_t *paths)
+{
+	unsigned allowed;
+	enum oriel_status st = ori_setting_paths(&allowed);
+
+	if (st != ORIEL_OK)
+		return st;
+	if (strcmp(ori_setting_text(ORI_SETTING_HCA), "none") == 0)
+		allowed &= ~(1u << ORIEL_PATH_RDMA);
+	if (asked & ~(HUB_PATHS | 1u << ORIEL_PATH_SELF))
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_hub_attr.paths is 0x%x", asked);
+	allowed |= 1u << ORIEL_PATH_SELF;
+	*paths = asked ? allowed & asked : allowed;
+	if (!*paths)
+		return ori_fail(ORIEL_ERR_CONFIG,
+				"ORIEL_PATHS and ORIEL_HCA allow none of the paths asked for");
+	return ORIEL_OK;
+}
+
+static enum oriel_status hub_describe(struct oriel_p2p_hub *hub)
+{
+	struct p2p_address *a = &hub->address;
+	struct p2p_host host;
+	enum oriel_status st;
+
+	*a = (struct p2p_address){
+		.magic = P2P_ADDRESS_MAGIC,
+		.version = P2P_VERSION,
+		.paths = hub->paths,
+	};
+	st = ori_p2p_host(&host);
+	if (st == ORIEL_OK)
+		st = ori_random(a->token.hub, sizeof(a->token.hub));
+	if (st != ORIEL_OK)
+		return st;
+	a->uid = host.uid;
+	a->pid = host.pid;
+	a->process = host.process;
+	a->place = host.place;
+	if (hub->listener < 0)
+		return ori_fdsock_listen(a->door, &hub->listener);
+	return ORIEL_OK;
+}
+
+static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_hub_attr *attr)
+{
+	size_t chunk = attr->chunk ? attr->chunk : HUB_CHUNK;
+	unsigned slots = attr->slots ? attr->slots : HUB_SLOTS;
+	enum oriel_status st;
+
+	if (chunk < P2P_CHUNK_MIN || chunk > P2P_CHUNK_MAX)
+		return ori_fail(ORIEL_ERR_RANGE, "staging slots of %zu bytes, not %u to %u", chunk,
+				P2P_CHUNK_MIN, P2P_CHUNK_MAX);
+	if (slots <= HUB_SHARED || slots > HUB_SLOTS_MAX)
+		return ori_fail(ORIEL_ERR_RANGE, "%u staging slots, not %u to %u", slots,
+				HUB_SHARED + 1, HUB_SLOTS_MAX);
+	hub->timeout_ns = attr->timeout_ns;
+	st = attr->timeout_ns ? ORIEL_OK : ori_setting_timeout(&hub->timeout_ns);
+	if (st == ORIEL_OK)
+		st = oriel_settings_check();
+	if (st == ORIEL_OK)
+		st = hub_paths(attr->paths, &hub->paths);
+	if (st == ORIEL_OK)
+		st = hub_describe(hub);
+	if (st == ORIEL_OK)
+		st = ori_pool_open(&hub->pool, chunk, slots);
+	return st;
+}
+
+void ori_hub_close(struct oriel_p2p_hub *hub)
+{
+	ori_memory_stop(hub);
+	for (unsigned i = 0; i < hub->strangers_count; i++)
+		close(hub->strangers[i].fd);
+	/* Whoever took a slot has given it back. */
+	assert(ori_pool_free(&hub->pool.receives) == hub->pool.receive);
+	assert(ori_pool_free(&hub->pool.sends) == hub->pool.slots - hub->pool.receive);
+	if (hub->pool.area.mr)
+		hub->ops->unregister_memory(hub->pool.area.mr);
+	if (hub->hca)
+		hub->ops->close(hub->hca);
+	if (hub->pool.area.mem)
+		ori_pool_close(&hub->pool);
+	if (hub->listener >= 0)
+		close(hub->listener);
+	pthread_cond_destroy(&hub->wake);
+	pthread_mutex_destroy(&hub->lock);
+	free(hub);
+}
+
+/* @door NULL: a name of its own. */
+static enum oriel_status hub_create(const struct oriel_p2p_hub_attr *attr, int listener,
+				    const uint8_t *door, struct oriel_p2p_hub **out)
+{
+	struct oriel_p2p_hub *hub = calloc(1, sizeof(*hub));
+	enum oriel_status st;
+
+	if (!hub)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a hub");
+	pthread_mutex_init(&hub->lock, NULL);
+	pthread_cond_init(&hub->wake, NULL);
+	hub->listener = listener;
+	hub->ops = &ori_hca_soft_ops;
+	hub->waiting_last = &hub->waiting;
+	/* Below are the ranks of a communicator. */
+	atomic_init(&hub->number, UINT64_C(1) << 32);
+	st = hub_open(hub, attr);
+	if (st != ORIEL_OK) {
+		if (door)
+			hub->listener = -1;
+		ori_hub_close(hub);
+		return st;
+	}
+	if (door) {
+		memcpy(hub->address.door, door, ORI_FDSOCK_NAME);
+		memcpy(hub->address.token.hub, door, ORI_FDSOCK_NAME);
+	}
+	*out = hub;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr, int listener,
+				    const uint8_t door[ORI_FDSOCK_NAME], struct oriel_p2p_hub **out)
+{
+	return hub_create(attr, listener, door, out);
+}
+
+enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *caller,
+				       struct oriel_p2p_hub **out)
+{
+	struct oriel_p2p_hub_attr attr;
+	enum oriel_status st;
+
+	if (!out)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_hub_create: hub is NULL");
+	st = ori_attr_read("oriel_p2p_hub_attr", caller, &attr, sizeof(attr));
+	if (st == ORIEL_OK)
+		st = hub_create(&attr, -1, NULL, out);
+	if (st == ORIEL_OK)
+		ori_live_add(&(*out)->live, *out, "hub");
+	return st;
+}
+
+void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
+{
+	bool is_used;
+
+	ori_error_clear();
+	if (!hub || !ori_live_remove(hub, "hub"))
+		return;
+	pthread_mutex_lock(&hub->lock);
+	is_used = hub->ends || hub->memories;
+	pthread_mutex_unlock(&hub->lock);
+	if (is_used) {
+		ori_live_add(&hub->live, hub, "hub");
+		(void)ori_fail(ORIEL_ERR_STATE, "oriel_p2p_hub_destroy: it still has %s",
+			       hub->ends ? "ends" : "registered memory");
+		return;
+	}
+	ori_hub_close(hub);
+}
+
+static enum oriel_status hub_register_locked(struct oriel_p2p_hub *hub, struct p2p_area *area)
+{
+	return hub->ops->register_memory(hub->hca, area->base, area->length, 0, HUB_ACCESS,
+					 &area->mr, &area->keys);
+}
+
+static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_hub *hub)
+{
+	enum oriel_status st;
+
+	st = hub->ops->open(ori_setting_text(ORI_SETTING_SOFT_HCA), 0, &hub->hca);
+	if (st != ORIEL_OK)
+		return st;
+	st = hub_register_locked(hub, &hub->pool.area);
+	if (st == ORIEL_OK) {
+		ori_memory_register_all_locked(hub);
+		return ORIEL_OK;
+	}
+	hub->ops->close(hub->hca);
+	hub->hca = NULL;
+	return st;
+}
+
+enum oriel_status ori_hub_need_adapter(struct oriel_p2p_hub *hub)
+{
+	enum oriel_status st = ORIEL_OK;
+
+	pthread_mutex_lock(&hub->lock);
+	if (!hub->hca)
+		st = hub_open_adapter_locked(hub);
+	pthread_mutex_unlock(&hub->lock);
+	return st;
+}
+
+enum oriel_status ori_hub_register(struct oriel_p2p_hub *hub, struct p2p_area *area)
+{
+	return hub_register_locked(hub, area);
+}
+
+void ori_hub_unregister(struct oriel_p2p_hub *hub, struct p2p_area *area)
+{
+	if (area->mr)
+		hub->ops->unregister_memory(area->mr);
+	area->mr = NULL;
+}
+
+void ori_hub_add(struct oriel_p2p_hub *hub, struct oriel_p2p *p)
+{
+	pthread_mutex_lock(&hub->lock);
+	p->next = hub->ends;
+	hub->ends = p;
+	pthread_mutex_unlock(&hub->lock);
+}
+
+void ori_hub_remove(struct oriel_p2p_hub *hub, struct oriel_p2p *p)
+{
+	struct oriel_p2p **at = &hub->ends;
+
+	pthread_mutex_lock(&hub->lock);
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	pthread_mutex_unlock(&hub->lock);
+}
+
+enum oriel_status ori_hub_take_spare(struct oriel_p2p_hub *hub, int *slot)
+{
+	int taken = -1;
+
+	pthread_mutex_lock(&hub->lock);
+	if (hub->spares + HUB_SHARED < hub->pool.receive)
+		taken = ori_pool_take(&hub->pool, &hub->pool.receives, 0);
+	hub->spares += taken >= 0;
+	pthread_mutex_unlock(&hub->lock);
+	if (taken < 0)
+		return ori_fail(ORIEL_ERR_NOMEM,
+				"%u staging slots to receive in are too few for one more end of "
+				"this hub (%u): oriel_p2p_hub_attr.slots",
+				hub->pool.receive, hub->spares + 1);
+	*slot = taken;
+	return ORIEL_OK;
+}
+
+void ori_hub_give_spare(struct oriel_p2p_hub *hub, int slot)
+{
+	pthread_mutex_lock(&hub->lock);
+	ori_pool_give(&hub->pool, &hub->pool.receives, slot);
+	hub->spares--;
+	pthread_mutex_unlock(&hub->lock);
+}
+
+static void hub_drop_stranger(struct oriel_p2p_hub *hub, unsigned which)
+{
+	close(hub->strangers[which].fd);
+	hub->strangers[which] = hub->strangers[--hub->strangers_count];
+}
+
+static void hub_accept(struct oriel_p2p_hub *hub)
+{
+	struct pollfd p = {.fd = hub->listener, .events = POLLIN};
+	struct hub_stranger *s;
+	struct ucred who;
+	int fd;
+
+	while (hub->strangers_count < HUB_STRANGERS && poll(&p, 1, 0) == 1) {
+		/* Somebody is there, so a deadline that has passed does; who gives up just now
+		 * is no failure. */
+		if (ori_fdsock_accept(hub->listener, 1, &fd, &who) != ORIEL_OK)
+			return;
+		s = &hub->strangers[hub->strangers_count++];
+		*s = (struct hub_stranger){.fd = fd, .deadline = ori_deadline(hub->timeout_ns)};
+	}
+}
+
+/* Reads on; false if nothing sensible can come any more. */
+static bool hub_listen_to(struct hub_stranger *s)
+{
+	struct p2p_frame frame;
+	ssize_t n;
+
+	if (ori_deadline_passed(s->deadline))
+		return false;
+	if (s->length == sizeof(s->frame))
+		return true;
+	n = recv(s->fd, (char *)&s->frame + s->length, sizeof(s->frame) - s->length, MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	if (n == 0)
+		return false;
+	s->length += (size_t)n;
+	return s->length < sizeof(s->frame) ||
+	       (ori_p2p_frame_parse(&s->frame, sizeof(s->frame), &frame) == ORIEL_OK &&
+		frame.kind == P2P_HELLO);
+}
+
+static bool hub_is_caller(const struct hub_stranger *s, const struct p2p_token *from,
+			  const struct p2p_token *to)
+{
+	return s->length == sizeof(s->frame) &&
+	       ori_p2p_token_compare(&s->frame.hello.from, from) == 0 &&
+	       ori_p2p_token_compare(&s->frame.hello.to, to) == 0;
+}
+
+enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_token *from,
+				 const struct p2p_token *to, int *fd)
+{
+	enum oriel_status st = ORIEL_AGAIN;
+	unsigned i = 0;
+
+	pthread_mutex_lock(&hub->lock);
+	hub_accept(hub);
+	while (i < hub->strangers_count && st == ORIEL_AGAIN) {
+		struct hub_stranger *s = &hub->strangers[i];
+
+		if (!hub_listen_to(s)) {
+			hub_drop_stranger(hub, i);
+			continue;
+		}
+		if (hub_is_caller(s, from, to)) {
+			*fd = s->fd;
+			*s = hub->strangers[--hub->strangers_count];
+			st = ORIEL_OK;
+		}
+		i++;
+	}
+	pthread_mutex_unlock(&hub->lock);
+	return st;
+}

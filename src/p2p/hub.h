@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the ends of a process share. Any thread. */
+#ifndef ORI_P2P_HUB_H
+#define ORI_P2P_HUB_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/live.h"
+#include "hca/hca.h"
+#include "p2p/p2p_wire.h"
+
+#define HUB_STRANGERS 64u
+
+/* Memory of the library's that peers write to, and the adapter knows once there is one. */
+struct p2p_area {
+	char *base;
+	size_t length;
+	struct ori_mem *mem;
+	struct ori_hca_mr *mr;
+	struct ori_hca_keys keys;
+};
+
+/*
+ * A set of slots, last in first out. @head is {tag, count, first}: every change
+ * counts the tag up, so that a first that came back is told from one that stayed.
+ */
+struct p2p_stack {
+	_Atomic uint64_t head;
+};
+
+/* Slots of @stride bytes: [0, receive) to receive in, the rest to send from. */
+struct p2p_pool {
+	struct p2p_area area;
+	size_t chunk, stride;
+	unsigned receive, slots;
+	struct p2p_stack receives, sends;
+	_Atomic uint16_t *next; /* [slots] */
+};
+
+enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned receive);
+void ori_pool_close(struct p2p_pool *pool);
+/* A slot, as long as more than @leave are free; -1 if not. */
+int ori_pool_take(struct p2p_pool *pool, struct p2p_stack *stack, unsigned leave);
+void ori_pool_give(struct p2p_pool *pool, struct p2p_stack *stack, int slot);
+unsigned ori_pool_free(const struct p2p_stack *stack);
+
+struct oriel_p2p_memory {
+	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_memory *next; /* in the hub, or among those to be registered */
+	char *address;
+	size_t length;
+	struct ori_mem *mem; /* referenced; NULL: nobody else can map it */
+	uint64_t offset;     /* of @address in it */
+	struct ori_hca_mr *mr;
+	struct ori_hca_keys keys;
+	_Atomic int status; /* enum oriel_status; ORIEL_AGAIN: not registered yet */
+	bool has_mr;        /* guarded by the hub's lock until @status says so */
+};
+
+/* A connection that nobody has taken. */
+struct hub_stranger {
+	int fd;
+	size_t length; /* of what it has said */
+	uint64_t deadline;
+	struct p2p_frame frame;
+};
+
+struct oriel_p2p_hub {
+	struct ori_live live;
+	uint64_t timeout_ns;
+	uint32_t paths;
+	struct p2p_address address; /* of its ends, without their numbers */
+	struct p2p_pool pool;
+	_Atomic uint64_t number; /* of the next end */
+	int listener;
+
+	pthread_mutex_t lock; /* guards the rest */
+	struct oriel_p2p *ends;
+	struct oriel_p2p_memory *memories;
+	unsigned spares; /* slots that ends keep for themselves */
+	struct hub_stranger strangers[HUB_STRANGERS];
+	unsigned strangers_count;
+	const struct ori_hca_ops *ops;
+	struct ori_hca *hca; /* opened for the first end that needs it, stays */
+
+	pthread_cond_t wake; /* of the thread that registers */
+	struct oriel_p2p_memory *waiting, **waiting_last;
+	struct oriel_p2p_memory *working; /* it is at that one */
+	bool has_thread, is_closing;
+	pthread_t thread;
+};
+
+/* oriel_p2p_hub_create() for what listens already: takes @listener, called @door, on success. */
+enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr, int listener,
+				    const uint8_t door[ORI_FDSOCK_NAME],
+				    struct oriel_p2p_hub **hub);
+void ori_hub_close(struct oriel_p2p_hub *hub);
+
+/* The adapter, which then knows the pool and all registered memory. */
+enum oriel_status ori_hub_need_adapter(struct oriel_p2p_hub *hub);
+enum oriel_status ori_hub_register(struct oriel_p2p_hub *hub, struct p2p_area *area);
+void ori_hub_unregister(struct oriel_p2p_hub *hub, struct p2p_area *area);
+
+enum oriel_status ori_area_open(struct p2p_area *area, size_t length);
+void ori_area_close(struct p2p_area *area);
+
+void ori_hub_add(struct oriel_p2p_hub *hub, struct oriel_p2p *p);
+void ori_hub_remove(struct oriel_p2p_hub *hub, struct oriel_p2p *p);
+/* One more end keeps a slot for itself, whose number it is. */
+enum oriel_status ori_hub_take_spare(struct oriel_p2p_hub *hub, int *slot);
+void ori_hub_give_spare(struct oriel_p2p_hub *hub, int slot);
+
+/* The socket of @from, if it has called @to. ORIEL_AGAIN: not yet. */
+enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_token *from,
+				 const struct p2p_token *to, int *fd);
+
+/* p2p_memory.c */
+/* What the new adapter does not take says so from then on. */
+void ori_memory_register_all_locked(struct oriel_p2p_hub *hub);
+void ori_memory_stop(struct oriel_p2p_hub *hub);
+
+#endif

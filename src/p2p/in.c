@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is received and expected on a channel. The receiver says where each unit
+ * may come: by a credit, which names a staging slot, or by an offer of memory.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "p2p/p2p.h"
+
+void ori_in_begin(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_in *in = &p->in[r->channel];
+
+	r->number = in->number++;
+	r->place = r->kind == P2P_EXPECT ? P2P_NOTICE : P2P_UNKNOWN;
+	r->begun = r->done = r->chunks = 0;
+	ori_p2p_append(&in->requests, r);
+	if (!in->assign)
+		in->assign = r;
+	p->active_in |= UINT64_C(1) << r->channel;
+}
+
+static uint64_t in_lap(const struct oriel_p2p *p, uint64_t unit)
+{
+	return unit / p->depth + 1;
+}
+
+static void in_plan_staged(const struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	r->place = P2P_STAGED;
+	r->step = (uint32_t)ori_p2p_step(p, r->length);
+	r->chunks = (uint32_t)((r->length + r->step - 1) / r->step);
+}
+
+/* May the peer put straight to the buffer of @r? In auto mode it then is no failure if not. */
+static enum oriel_status in_offer(struct oriel_p2p *p, struct oriel_p2p_request *r,
+				  struct p2p_offer *offer)
+{
+	enum oriel_status st;
+
+	if (atomic_load_explicit(&r->memory->status, memory_order_acquire) != ORIEL_OK)
+		return p->mode == ORIEL_P2P_AUTO ? ORIEL_AGAIN : oriel_p2p_memory_check(r->memory);
+	st = p->backend->show(p, r->memory, r->buffer, r->length, offer);
+	if (st != ORIEL_OK)
+		return st;
+	offer->number = r->number;
+	offer->length = r->length;
+	return ORIEL_OK;
+}
+
+/* Decide how @r comes. ORIEL_AGAIN: not now. */
+static enum oriel_status in_plan(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_offer offer;
+	enum oriel_status st;
+
+	r->chunks = 1;
+	if (r->kind == P2P_EXPECT)
+		return ORIEL_OK;
+	if (p->mode == ORIEL_P2P_COPY_BASED || (p->mode == ORIEL_P2P_AUTO && !r->memory)) {
+		in_plan_staged(p, r);
+		return ORIEL_OK;
+	}
+	if (!r->memory) {
+		st = oriel_p2p_register(p->hub, r->buffer, r->length, 0, &r->memory);
+		if (st != ORIEL_OK)
+			return st;
+		r->has_own_memory = true;
+	}
+	st = in_offer(p, r, &offer);
+	if (p->mode == ORIEL_P2P_AUTO && (st == ORIEL_AGAIN || st == ORIEL_ERR_UNSUPPORTED)) {
+		in_plan_staged(p, r);
+		return ORIEL_OK;
+	}
+	if (st == ORIEL_OK)
+		r->place = P2P_DIRECT;
+	return st;
+}
+
+static int in_take_slot(struct oriel_p2p *p, const struct oriel_p2p_request *r)
+{
+	struct p2p_pool *pool = &p->hub->pool;
+	bool is_live = ori_p2p_word(p, P2P_WORD_SENDS + r->channel) > r->number;
+	int slot;
+
+	/*
+	 * Slots of transfers that the peer has begun as well come back whatever else it
+	 * does. Others may stay away for ever: so they take no more than half of those
+	 * that all ends share, and the one that this end keeps for itself.
+	 */
+	slot = ori_pool_take(pool, &pool->receives, is_live ? 0 : pool->receive / 2);
+	if (slot < 0 && !p->is_spare_used) {
+		p->is_spare_used = true;
+		slot = p->spare;
+	}
+	return slot;
+}
+
+static void in_give_slot(struct oriel_p2p *p, int slot)
+{
+	if (slot == p->spare)
+		p->is_spare_used = false;
+	else if (slot >= 0)
+		ori_pool_give(&p->hub->pool, &p->hub->pool.receives, slot);
+}
+
+static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_request *r,
+				       struct p2p_in_slot *s, unsigned index, uint64_t unit)
+{
+	struct p2p_offer *desk = &p->segment->desk.offers[index];
+	uint64_t there = offsetof(struct p2p_board, offers) + index * sizeof(*desk), op;
+	struct p2p_near from = {(char *)desk, (uint64_t)((char *)desk - (char *)p->segment),
+				p->area.keys.lkey};
+	struct p2p_far to = {p->board.at ? p->board.at + there : NULL, p->board.address + there,
+			     p->board.key};
+	struct p2p_offer offer = {0};
+	enum oriel_status st;
+
+	if (s->op > p->done)
+		return ORIEL_AGAIN;
+	st = in_offer(p, r, &offer);
+	if (st != ORIEL_OK)
+		return st;
+	*desk = offer;
+	st = p->backend->tell(p, &from, &to, sizeof(*desk),
+			      p2p_immediate(P2P_TELL_OFFER, r->channel, (unsigned)(unit % p->depth),
+					    in_lap(p, unit)),
+			      &op);
+	if (st == ORIEL_OK)
+		s->op = op + 1;
+	return st;
+}
+
+/* Let the next unit come. ORIEL_AGAIN: not now. */
+static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
+				  struct oriel_p2p_request *r)
+{
+	struct p2p_in_slot *s = &in->slots[in->unit % p->depth];
+	unsigned index = r->channel * p->depth + (unsigned)(in->unit % p->depth);
+	enum oriel_status st = ORIEL_OK;
+
+	s->staging = -1;
+	if (r->place == P2P_DIRECT) {
+		st = in_tell_offer(p, r, s, index, in->unit);
+	} else {
+		if (r->place == P2P_STAGED && (s->staging = in_take_slot(p, r)) < 0)
+			return ORIEL_AGAIN;
+		st = ori_p2p_set_word(p, P2P_WORD_CREDIT + index,
+				      p2p_credit(in_lap(p, in->unit), (enum p2p_place)r->place,
+						 s->staging < 0 ? 0 : (uint32_t)s->staging));
+	}
+	if (st != ORIEL_OK)
+		return st;
+	s->state = P2P_IN_GRANTED;
+	s->request = r;
+	s->chunk = r->begun;
+	in->unit++;
+	return ORIEL_OK;
+}
+
+static enum oriel_status in_fill(struct oriel_p2p *p, struct p2p_in *in, bool *has_moved)
+{
+	while (in->assign && in->unit < in->oldest + p->depth && !p->is_leaving) {
+		struct oriel_p2p_request *r = in->assign;
+		enum oriel_status st = ORIEL_OK;
+
+		if (r->chunks == 0)
+			st = in_plan(p, r);
+		if (st == ORIEL_OK)
+			st = in_grant(p, in, r);
+		if (st != ORIEL_OK) {
+			/* Planned anew: what it could have is another thing by then. */
+			if (r->begun == 0 && r->place != P2P_DIRECT)
+				r->chunks = 0;
+			return st == ORIEL_AGAIN ? ORIEL_OK : st;
+		}
+		if (++r->begun == r->chunks)
+			in->assign = r->next;
+		*has_moved = true;
+	}
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate)
+{
+	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
+	uint64_t unit;
+	struct p2p_in *in;
+
+	if (channel >= p->channels || slot >= p->depth)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer fills slot %u of channel %u", slot,
+				channel);
+	in = &p->in[channel];
+	/* The one unit of this slot that may be on its way. */
+	unit = in->oldest + (slot + p->depth - in->oldest % p->depth) % p->depth;
+	if (in->slots[slot].state != P2P_IN_GRANTED ||
+	    (in_lap(p, unit) & 0xffff) != (immediate & 0xffff))
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"the peer fills slot %u of channel %u in lap %u, which it may not",
+				slot, channel, immediate & 0xffff);
+	in->slots[slot].state = P2P_IN_ARRIVED;
+	return ORIEL_OK;
+}
+
+static enum oriel_status in_check_label(const struct oriel_p2p_request *r, uint32_t chunk,
+					size_t length, const struct p2p_label *label)
+{
+	if (label->number != r->number || label->total != r->length)
+		return ori_fail(ORIEL_ERR_MISMATCH,
+				"channel %u: transfer %llu of %zu bytes here meets transfer %llu "
+				"of %llu bytes there",
+				r->channel, (unsigned long long)r->number, r->length,
+				(unsigned long long)label->number,
+				(unsigned long long)label->total);
+	if (label->chunk != chunk || label->length != length)
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"chunk %u of %u bytes came where chunk %u of %zu bytes is due",
+				label->chunk, label->length, chunk, length);
+	return ORIEL_OK;
+}
+
+/* ORIEL_AGAIN: the hook is at it. */
+static enum oriel_status in_unpack(struct oriel_p2p *p, const struct p2p_in_slot *s)
+{
+	const struct oriel_p2p_request *r = s->request;
+	char *at = p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
+	uint64_t offset = (uint64_t)s->chunk * r->step, rest = r->length - offset;
+	struct oriel_p2p_chunk chunk = {
+		.slot = at + sizeof(struct p2p_label),
+		.buffer = (char *)r->buffer + offset,
+		.offset = offset,
+		.length = rest < r->step ? (size_t)rest : r->step,
+		.channel = r->channel,
+		.index = s->chunk,
+		.user = r->user,
+	};
+	struct p2p_label label;
+	enum oriel_status st;
+
+	memcpy(&label, at, sizeof(label));
+	st = in_check_label(r, s->chunk, chunk.length, &label);
+	if (st != ORIEL_OK)
+		return st;
+	st = p->hooks.unpack(p->context, &chunk);
+	if (st < 0)
+		return ori_fail(st, "the unpack hook failed: %s", oriel_status_text(st));
+	return st == ORIEL_OK ? ORIEL_OK : ORIEL_AGAIN;
+}
+
+static enum oriel_status in_run_slots(struct oriel_p2p *p, struct p2p_in *in, bool *has_moved)
+{
+	for (uint64_t unit = in->oldest; unit < in->unit; unit++) {
+		struct p2p_in_slot *s = &in->slots[unit % p->depth];
+		enum oriel_status st = ORIEL_OK;
+
+		if (s->state != P2P_IN_ARRIVED)
+			continue;
+		if (s->request->place == P2P_STAGED)
+			st = in_unpack(p, s);
+		if (st == ORIEL_AGAIN)
+			continue;
+		if (st != ORIEL_OK)
+			return st;
+		in_give_slot(p, s->staging);
+		s->staging = -1;
+		s->state = P2P_IN_DONE;
+		*has_moved = true;
+	}
+	return ORIEL_OK;
+}
+
+static void in_retire(struct oriel_p2p *p, struct p2p_in *in)
+{
+	while (in->oldest < in->unit && in->slots[in->oldest % p->depth].state == P2P_IN_DONE) {
+		struct p2p_in_slot *s = &in->slots[in->oldest++ % p->depth];
+		struct oriel_p2p_request *r = s->request;
+
+		s->state = P2P_IN_NONE;
+		if (++r->done == r->chunks)
+			ori_p2p_finish_first(p, &in->requests, ORIEL_OK);
+	}
+}
+
+enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_moved)
+{
+	struct p2p_in *in = &p->in[channel];
+	bool has_more = true;
+	enum oriel_status st = ORIEL_OK;
+
+	while (has_more && st == ORIEL_OK) {
+		has_more = false;
+		st = in_run_slots(p, in, &has_more);
+		in_retire(p, in);
+		if (st == ORIEL_OK)
+			st = in_fill(p, in, &has_more);
+		*has_moved |= has_more;
+	}
+	if (!in->requests.first)
+		p->active_in &= ~(UINT64_C(1) << channel);
+	return st;
+}
+
+bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel)
+{
+	const struct p2p_in *in = &p->in[channel];
+
+	for (uint64_t unit = in->oldest; unit < in->unit; unit++)
+		if (in->slots[unit % p->depth].state == P2P_IN_ARRIVED)
+			return true;
+	return false;
+}
+
+void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status)
+{
+	struct p2p_in *in = &p->in[channel];
+
+	for (; in->oldest < in->unit; in->oldest++) {
+		struct p2p_in_slot *s = &in->slots[in->oldest % p->depth];
+
+		if (s->state == P2P_IN_GRANTED || s->state == P2P_IN_ARRIVED)
+			in_give_slot(p, s->staging);
+		s->state = P2P_IN_NONE;
+	}
+	while (in->requests.first)
+		ori_p2p_finish_first(p, &in->requests, status);
+	in->assign = NULL;
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is sent and put on a channel. Chunks take slots in their order and run each
+ * until it waits: packed while the credit is still on its way, posted with what
+ * says which unit it is, and given up when the adapter is done.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include <oriel/dev/order.h>
+
+#include "base/error.h"
+#include "p2p/p2p.h"
+
+#define OUT_PIECE (1u << 20)   /* of what goes straight */
+#define OUT_OFFERED (1u << 16) /* and the lap below */
+
+void ori_out_begin(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_out *out = &p->out[r->channel];
+
+	r->number = out->number++;
+	r->place = P2P_UNKNOWN;
+	r->begun = r->done = r->chunks = 0;
+	ori_p2p_append(&out->requests, r);
+	if (!out->resolve)
+		out->resolve = r;
+	if (!out->assign)
+		out->assign = r;
+	p->active_out |= UINT64_C(1) << r->channel;
+}
+
+static unsigned out_index(const struct oriel_p2p *p, unsigned channel, uint64_t unit)
+{
+	return channel * p->depth + (unsigned)(unit % p->depth);
+}
+
+static uint64_t out_lap(const struct oriel_p2p *p, uint64_t unit)
+{
+	return unit / p->depth + 1;
+}
+
+static uint32_t out_count(uint64_t length, uint64_t step)
+{
+	return (uint32_t)((length + step - 1) / step);
+}
+
+enum oriel_status ori_out_offered(struct oriel_p2p *p, uint32_t immediate)
+{
+	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
+
+	if (channel >= p->channels || slot >= p->depth)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers slot %u of channel %u", slot,
+				channel);
+	p->offered[channel * p->depth + slot] = OUT_OFFERED | (immediate & 0xffff);
+	return ORIEL_OK;
+}
+
+static enum oriel_status out_mismatch(const struct oriel_p2p_request *r, const char *there)
+{
+	return ori_fail(ORIEL_ERR_MISMATCH,
+			"transfer %llu of channel %u: %s of %zu bytes here meets %s there",
+			(unsigned long long)r->number, r->channel,
+			r->kind == P2P_PUT ? "a put" : "a send", r->length, there);
+}
+
+static enum oriel_status out_take_credit(struct oriel_p2p *p, struct oriel_p2p_request *r,
+					 uint64_t credit)
+{
+	enum p2p_place place = p2p_credit_place(credit);
+
+	if (place == P2P_NOTICE)
+		return r->kind == P2P_PUT ? (r->place = P2P_NOTICE, ORIEL_OK)
+					  : out_mismatch(r, "an expect");
+	if (place != P2P_STAGED || p->mode == ORIEL_P2P_ZERO_COPY)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
+				(unsigned long long)credit);
+	if (r->kind == P2P_PUT)
+		return out_mismatch(r, "a receive");
+	r->place = P2P_STAGED;
+	return ORIEL_OK;
+}
+
+static enum oriel_status out_take_offer(struct oriel_p2p *p, struct oriel_p2p_request *r,
+					unsigned index)
+{
+	struct p2p_offer offer = p->segment->board.offers[index];
+	struct p2p_far far;
+	enum oriel_status st;
+
+	if (p->mode == ORIEL_P2P_COPY_BASED)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers memory");
+	if (r->kind == P2P_PUT)
+		return out_mismatch(r, "a receive");
+	if (offer.number != r->number || offer.length != r->length)
+		return ori_fail(ORIEL_ERR_MISMATCH,
+				"channel %u: transfer %llu of %zu bytes here meets transfer %llu "
+				"of %llu bytes there",
+				r->channel, (unsigned long long)r->number, r->length,
+				(unsigned long long)offer.number, (unsigned long long)offer.length);
+	st = p->backend->find(p, &offer, &far);
+	if (st != ORIEL_OK)
+		return st;
+	r->address = offer.address;
+	r->key = offer.key;
+	r->piece = offer.piece;
+	r->place = P2P_DIRECT;
+	p->offered[index] = 0;
+	return ORIEL_OK;
+}
+
+/* ORIEL_AGAIN: the peer has not said where the next transfer goes. */
+static enum oriel_status out_resolve_one(struct oriel_p2p *p, struct p2p_out *out,
+					 struct oriel_p2p_request *r)
+{
+	unsigned index = out_index(p, r->channel, out->unit);
+	uint64_t lap = out_lap(p, out->unit);
+	uint64_t credit = ori_p2p_word(p, P2P_WORD_CREDIT + index);
+	enum oriel_status st;
+
+	if (p2p_credit_lap(credit) == lap)
+		st = out_take_credit(p, r, credit);
+	else if (p->offered[index] == (OUT_OFFERED | (lap & 0xffff)))
+		st = out_take_offer(p, r, index);
+	else
+		return ORIEL_AGAIN;
+	if (st != ORIEL_OK)
+		return st;
+	r->unit = out->unit;
+	out->unit += r->place == P2P_STAGED ? out_count(r->length, ori_p2p_step(p, r->length)) : 1;
+	out->resolve = r->next;
+	return ORIEL_OK;
+}
+
+static enum oriel_status out_resolve(struct oriel_p2p *p, struct p2p_out *out, bool *has_moved)
+{
+	while (out->resolve) {
+		enum oriel_status st = out_resolve_one(p, out, out->resolve);
+
+		if (st == ORIEL_AGAIN)
+			return ORIEL_OK;
+		if (st != ORIEL_OK)
+			return st;
+		*has_moved = true;
+	}
+	return ORIEL_OK;
+}
+
+static bool out_has_keys(const struct oriel_p2p_request *r)
+{
+	return r->memory &&
+	       atomic_load_explicit(&r->memory->status, memory_order_acquire) == ORIEL_OK &&
+	       r->memory->has_mr;
+}
+
+/* Cut the transfer into chunks. ORIEL_AGAIN: how is not known yet. */
+static enum oriel_status out_plan(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	bool is_straight = r->place == P2P_DIRECT || r->place == P2P_NOTICE;
+	enum oriel_status st;
+
+	if (r->place == P2P_UNKNOWN && p->mode != ORIEL_P2P_COPY_BASED)
+		return ORIEL_AGAIN;
+	r->step = (uint32_t)ori_p2p_step(p, r->length);
+	if (is_straight && p->backend->needs_keys && p->mode == ORIEL_P2P_ZERO_COPY && !r->memory) {
+		st = oriel_p2p_register(p->hub, r->buffer, r->length, 0, &r->memory);
+		if (st != ORIEL_OK)
+			return st;
+		r->has_own_memory = true;
+	}
+	if (is_straight && p->backend->needs_keys && p->mode == ORIEL_P2P_ZERO_COPY) {
+		st = oriel_p2p_memory_check(r->memory);
+		if (st != ORIEL_OK)
+			return st;
+	}
+	if (is_straight && (!p->backend->needs_keys || out_has_keys(r)))
+		r->step = OUT_PIECE;
+	r->chunks = out_count(r->length, r->step);
+	return ORIEL_OK;
+}
+
+static enum oriel_status out_fill(struct oriel_p2p *p, struct p2p_out *out, bool *has_moved)
+{
+	while (out->count < p->depth && out->assign) {
+		struct oriel_p2p_request *r = out->assign;
+		struct p2p_out_slot *s;
+		uint64_t rest;
+
+		if (r->begun == 0) {
+			enum oriel_status st = out_plan(p, r);
+
+			if (st == ORIEL_AGAIN)
+				return ORIEL_OK;
+			if (st != ORIEL_OK)
+				return st;
+		}
+		s = &out->slots[(out->first + out->count++) % p->depth];
+		*s = (struct p2p_out_slot){.request = r, .chunk = r->begun, .staging = -1};
+		s->offset = (uint64_t)r->begun * r->step;
+		rest = r->length - s->offset;
+		s->length = (uint32_t)(rest < r->step ? rest : r->step);
+		if (++r->begun == r->chunks)
+			out->assign = r->next;
+		*has_moved = true;
+	}
+	return ORIEL_OK;
+}
+
+/* The staging slot of the peer for this chunk. ORIEL_AGAIN: no credit. */
+static enum oriel_status out_credit(struct oriel_p2p *p, const struct p2p_out_slot *s,
+				    struct p2p_far *far)
+{
+	uint64_t unit = s->request->unit + s->chunk;
+	uint64_t credit =
+		ori_p2p_word(p, P2P_WORD_CREDIT + out_index(p, s->request->channel, unit));
+	uint64_t at = p2p_credit_slot(credit) * p->pool_stride;
+
+	if (p2p_credit_lap(credit) != out_lap(p, unit))
+		return ORIEL_AGAIN;
+	if (p2p_credit_place(credit) != P2P_STAGED || p2p_credit_slot(credit) >= p->pool_slots)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
+				(unsigned long long)credit);
+	*far = p->pool;
+	far->address += at;
+	if (far->at)
+		far->at += at;
+	return ORIEL_OK;
+}
+
+/* ORIEL_AGAIN: no slot of the pool is free, or the credit is not there. */
+static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
+{
+	const struct oriel_p2p_request *r = s->request;
+	struct p2p_far far;
+	enum oriel_status st;
+
+	if (r->place == P2P_STAGED && p->backend->is_mapped) {
+		st = out_credit(p, s, &far);
+		if (st == ORIEL_OK)
+			s->label = far.at;
+		return st;
+	}
+	/* A mapped peer's slot is not known before its credit. */
+	if (r->place == P2P_UNKNOWN && p->backend->is_mapped)
+		return ORIEL_AGAIN;
+	if ((r->place == P2P_DIRECT || r->place == P2P_NOTICE) && r->step == OUT_PIECE &&
+	    (!p->backend->needs_keys || out_has_keys(r)))
+		return ORIEL_OK;
+	/*
+	 * One slot is left for those who know where to put: what is packed ahead waits
+	 * for the peer, perhaps for ever.
+	 */
+	s->staging = ori_pool_take(&p->hub->pool, &p->hub->pool.sends, r->place == P2P_UNKNOWN);
+	if (s->staging < 0)
+		return ORIEL_AGAIN;
+	s->label = p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
+	return ORIEL_OK;
+}
+
+static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
+{
+	const struct oriel_p2p_request *r = s->request;
+	struct oriel_p2p_chunk chunk = {
+		.slot = s->label + sizeof(struct p2p_label),
+		.buffer = (char *)r->buffer + s->offset,
+		.offset = s->offset,
+		.length = s->length,
+		.channel = r->channel,
+		.index = s->chunk,
+		.user = r->user,
+	};
+	struct p2p_label label = {r->number, r->length, s->chunk, s->length, {0}};
+	enum oriel_status st = p->hooks.pack(p->context, &chunk);
+
+	if (st < 0)
+		return ori_fail(st, "the pack hook failed: %s", oriel_status_text(st));
+	if (st != ORIEL_OK)
+		return ORIEL_AGAIN;
+	memcpy(s->label, &label, sizeof(label));
+	return ORIEL_OK;
+}
+
+/* From where this chunk is put, without its label. */
+static struct p2p_near out_source(const struct oriel_p2p *p, const struct p2p_out_slot *s)
+{
+	const struct oriel_p2p_request *r = s->request;
+	struct p2p_near near = {.at = (char *)r->buffer + s->offset};
+
+	if (s->label) {
+		near.at = s->label + sizeof(struct p2p_label);
+		near.address = (uint64_t)(near.at - p->hub->pool.area.base);
+		near.lkey = p->hub->pool.area.keys.lkey;
+	} else if (r->memory) {
+		near.address = (uint64_t)(near.at - r->memory->address);
+		near.lkey = r->memory->keys.lkey;
+	}
+	return near;
+}
+
+static enum oriel_status out_post_staged(struct oriel_p2p *p, struct p2p_out_slot *s)
+{
+	const struct oriel_p2p_request *r = s->request;
+	uint64_t unit = r->unit + s->chunk;
+	struct p2p_near from = out_source(p, s);
+	struct p2p_far to;
+	size_t length = p->backend->is_mapped ? 0 : sizeof(struct p2p_label) + s->length;
+	enum oriel_status st = out_credit(p, s, &to);
+
+	if (st != ORIEL_OK)
+		return st;
+	from.at -= sizeof(struct p2p_label);
+	from.address -= sizeof(struct p2p_label);
+	return p->backend->tell(p, &from, &to, length,
+				p2p_immediate(P2P_TELL_UNIT, r->channel,
+					      (unsigned)(unit % p->depth), out_lap(p, unit)),
+				&s->op);
+}
+
+static enum oriel_status out_post_straight(struct oriel_p2p *p, struct p2p_out_slot *s)
+{
+	const struct oriel_p2p_request *r = s->request;
+	struct p2p_offer offer = {r->address, r->length, r->number, r->key, r->piece};
+	struct p2p_near from = out_source(p, s);
+	struct p2p_far to;
+	enum oriel_status st = p->backend->find(p, &offer, &to);
+
+	if (st != ORIEL_OK)
+		return st;
+	to.address += s->offset;
+	if (to.at)
+		to.at += s->offset;
+	if (s->chunk + 1 < r->chunks)
+		return p->backend->put(p, &from, &to, s->length, &s->op);
+	return p->backend->tell(p, &from, &to, s->length,
+				p2p_immediate(P2P_TELL_UNIT, r->channel,
+					      (unsigned)(r->unit % p->depth), out_lap(p, r->unit)),
+				&s->op);
+}
+
+/* One step of @s; ORIEL_AGAIN: it waits. @is_next: all before it of its transfer are posted. */
+static enum oriel_status out_step(struct oriel_p2p *p, struct p2p_out_slot *s, bool is_next)
+{
+	enum oriel_status st = ORIEL_AGAIN;
+
+	switch (s->state) {
+	case P2P_OUT_NEW:
+		st = out_place(p, s);
+		if (st == ORIEL_OK)
+			s->state = s->label ? P2P_OUT_PACK : P2P_OUT_READY;
+		return st;
+	case P2P_OUT_PACK:
+		st = out_pack(p, s);
+		if (st == ORIEL_OK)
+			s->state = P2P_OUT_READY;
+		return st;
+	case P2P_OUT_READY:
+		if (s->request->place == P2P_STAGED)
+			st = out_post_staged(p, s);
+		else if (s->request->place != P2P_UNKNOWN && is_next)
+			st = out_post_straight(p, s);
+		if (st == ORIEL_OK)
+			s->state = P2P_OUT_POSTED;
+		return st;
+	case P2P_OUT_POSTED:
+		if (s->op >= p->done)
+			return ORIEL_AGAIN;
+		if (s->staging >= 0)
+			ori_pool_give(&p->hub->pool, &p->hub->pool.sends, s->staging);
+		s->staging = -1;
+		s->state = P2P_OUT_DONE;
+		return ORIEL_OK;
+	case P2P_OUT_DONE:
+		break;
+	}
+	return ORIEL_AGAIN;
+}
+
+static enum oriel_status out_run_slots(struct oriel_p2p *p, struct p2p_out *out, bool *has_moved)
+{
+	const struct oriel_p2p_request *held = NULL; /* has a chunk that is not posted */
+
+	for (uint32_t i = 0; i < out->count; i++) {
+		struct p2p_out_slot *s = &out->slots[(out->first + i) % p->depth];
+		enum oriel_status st;
+
+		while ((st = out_step(p, s, s->request != held)) == ORIEL_OK)
+			*has_moved = true;
+		if (st != ORIEL_AGAIN)
+			return st;
+		if (s->state < P2P_OUT_POSTED)
+			held = s->request;
+	}
+	return ORIEL_OK;
+}
+
+static void out_retire(struct oriel_p2p *p, struct p2p_out *out)
+{
+	while (out->count && out->slots[out->first].state == P2P_OUT_DONE) {
+		struct oriel_p2p_request *r = out->slots[out->first].request;
+
+		out->first = (out->first + 1) % p->depth;
+		out->count--;
+		if (++r->done == r->chunks)
+			ori_p2p_finish_first(p, &out->requests, ORIEL_OK);
+	}
+}
+
+/* Whoever waits for slots says for how many transfers: more are given to those that are there. */
+static enum oriel_status out_ask(struct oriel_p2p *p, struct p2p_out *out, unsigned channel)
+{
+	if (out->told == out->number || p->mode == ORIEL_P2P_ZERO_COPY)
+		return ORIEL_OK;
+	out->told = out->number;
+	return ori_p2p_set_word(p, P2P_WORD_SENDS + channel, out->number);
+}
+
+static bool out_is_waiting(const struct oriel_p2p *p, const struct p2p_out *out)
+{
+	if (out->resolve)
+		return true;
+	for (uint32_t i = 0; i < out->count; i++)
+		if (out->slots[(out->first + i) % p->depth].state < P2P_OUT_POSTED)
+			return true;
+	return false;
+}
+
+enum oriel_status ori_out_run(struct oriel_p2p *p, unsigned channel, bool *has_moved)
+{
+	struct p2p_out *out = &p->out[channel];
+	bool has_more = true;
+	enum oriel_status st = ORIEL_OK;
+
+	while (has_more && st == ORIEL_OK) {
+		has_more = false;
+		st = out_resolve(p, out, &has_more);
+		if (st == ORIEL_OK)
+			st = out_fill(p, out, &has_more);
+		if (st == ORIEL_OK)
+			st = out_run_slots(p, out, &has_more);
+		out_retire(p, out);
+		*has_moved |= has_more;
+	}
+	if (st == ORIEL_OK && out_is_waiting(p, out))
+		st = out_ask(p, out, channel);
+	if (!out->requests.first)
+		p->active_out &= ~(UINT64_C(1) << channel);
+	return st;
+}
+
+void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status)
+{
+	struct p2p_out *out = &p->out[channel];
+
+	for (; out->count; out->first = (out->first + 1) % p->depth, out->count--)
+		if (out->slots[out->first].staging >= 0)
+			ori_pool_give(&p->hub->pool, &p->hub->pool.sends,
+				      out->slots[out->first].staging);
+	while (out->requests.first)
+		ori_p2p_finish_first(p, &out->requests, status);
+	out->resolve = out->assign = NULL;
+}

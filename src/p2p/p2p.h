@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One end from inside. Its thread alone touches it, but for the board, which the
+ * peer writes, and for what is said to be guarded.
+ */
+#ifndef ORI_P2P_P2P_H
+#define ORI_P2P_P2P_H
+
+#include <stdatomic.h>
+
+#include "p2p/backend.h"
+#include "p2p/hub.h"
+#include "p2p/p2p_wire.h"
+
+#define P2P_TEXT 240u
+
+/* Immediates of a peer that keeps to the rules, so many at most, which nobody has taken. */
+#define P2P_IMMEDIATES (2 * P2P_SLOTS + P2P_CELLS)
+
+/* What the peer writes. */
+struct p2p_board {
+	uint64_t words[P2P_WORDS];
+	uint64_t reserved[7];
+	struct p2p_offer offers[P2P_SLOTS]; /* [channel * depth + slot] */
+	char cells[P2P_CELLS][P2P_CELL];
+};
+
+static_assert(offsetof(struct p2p_board, offers) % 64 == 0, "offers keep to lines");
+
+/*
+ * The board, and what this end writes to the peer's: the same things at the same
+ * places, from where the adapter takes them. A word that changes while it is on
+ * its way is none the worse; offers and cells stay until their put is done.
+ */
+struct p2p_segment {
+	struct p2p_board board;
+	struct p2p_board desk;
+	/* Of the mapped backend. */
+	uint32_t closing; /* by this end: nobody may write here any more */
+	uint32_t reserved1[31];
+	uint32_t busy; /* by the peer: it may be writing to memory of this end */
+	uint32_t reserved2[31];
+	uint64_t told; /* by the peer: immediates so far */
+	uint64_t reserved3[15];
+	uint64_t taken; /* by this end */
+	uint64_t reserved4[15];
+	uint32_t immediates[1024];
+};
+
+static_assert(P2P_IMMEDIATES <= 1024, "the ring takes what the rules allow");
+
+struct p2p_list {
+	struct oriel_p2p_request *first, **last;
+};
+
+enum p2p_kind {
+	P2P_SEND = 1,
+	P2P_PUT,
+	P2P_RECV,
+	P2P_EXPECT,
+	P2P_SEND_CONTROL,
+	P2P_RECV_CONTROL,
+};
+
+enum p2p_out_state {
+	P2P_OUT_NEW,   /* wants a place to be packed in, if it needs one */
+	P2P_OUT_PACK,  /* the hook is at it */
+	P2P_OUT_READY, /* wants its credit, and to be posted */
+	P2P_OUT_POSTED,
+	P2P_OUT_DONE,
+};
+
+struct p2p_out_slot {
+	enum p2p_out_state state;
+	struct oriel_p2p_request *request;
+	uint32_t chunk, length;
+	uint64_t offset;
+	int staging; /* slot of the pool that it holds; -1: none */
+	char *label; /* where it is packed, here or at the peer; NULL: it is not */
+	uint64_t op;
+};
+
+/*
+ * The requests of a channel, all lists in the order of the calls. What is begun
+ * first is placed first: a unit has a number, and comes by slot unit % depth.
+ *   first not done <= assign <= last
+ */
+struct p2p_out {
+	struct p2p_list requests;
+	struct oriel_p2p_request *resolve; /* first whose place is not known */
+	struct oriel_p2p_request *assign;  /* first with chunks that have no slot */
+	uint64_t number;                   /* of the next transfer */
+	uint64_t told;                     /* transfers that the peer knows of */
+	uint64_t unit;                     /* the next without a place */
+	uint32_t first, count;
+	struct p2p_out_slot slots[P2P_DEPTH];
+};
+
+enum p2p_in_state {
+	P2P_IN_NONE,
+	P2P_IN_GRANTED,
+	P2P_IN_ARRIVED, /* ... and the hook may be at it */
+	P2P_IN_DONE,
+};
+
+struct p2p_in_slot {
+	enum p2p_in_state state;
+	struct oriel_p2p_request *request;
+	uint32_t chunk;
+	int staging;
+	uint64_t op; /* of the last offer by this slot, + 1 */
+};
+
+/* Units [oldest, unit) have been granted and are not done; unit <= oldest + depth. */
+struct p2p_in {
+	struct p2p_list requests;
+	struct oriel_p2p_request *assign;
+	uint64_t number;
+	uint64_t oldest, unit;
+	struct p2p_in_slot slots[P2P_DEPTH];
+};
+
+#define P2P_BLOCKS 64u /* of unexpected messages */
+
+/* A part of an unexpected message; the first one knows all of it. */
+struct p2p_block {
+	uint64_t tag;
+	uint32_t total, got;
+	uint8_t next;         /* the next part, P2P_NO_BLOCK if none */
+	uint8_t next_message; /* of the first */
+	uint8_t last;         /* part, of the first */
+	uint8_t reserved[5];
+	struct oriel_p2p_request *request; /* that wants it as soon as it is whole */
+	char data[P2P_CELL_DATA];
+};
+
+#define P2P_NO_BLOCK UINT8_MAX
+
+/* Cells [., sent) have been put, [next, .) are still to come. */
+struct p2p_control {
+	struct p2p_list sends, receives;
+	uint64_t sent;
+	uint64_t ops[P2P_CELLS];     /* of the last put of each, + 1 */
+	uint64_t next, told;         /* the next to be taken; what the peer knows of that */
+	uint16_t arrived[P2P_CELLS]; /* lap */
+	/* Of the message that is coming: by one of these, or it is dropped. */
+	bool is_coming;
+	uint32_t total, got;
+	struct oriel_p2p_request *request;
+	uint8_t message;
+
+	uint8_t free_block, free_blocks;
+	uint8_t first_message, last_message;
+	struct p2p_block *blocks; /* [P2P_BLOCKS] */
+};
+
+enum p2p_state {
+	P2P_IDLE,    /* no address */
+	P2P_CALLING, /* no socket */
+	P2P_MEETING, /* says and hears P2P_END and P2P_READY */
+	P2P_JOINED,
+	P2P_BROKEN,
+};
+
+struct p2p_door {
+	int fd;
+	struct p2p_frame in, out;
+	size_t in_length, out_left; /* bytes of each */
+	int out_fd;                 /* goes with the first byte of @out; -1: none */
+	int fds[4];                 /* came, and not taken yet */
+	unsigned nfds;
+	uint64_t knock; /* when to look after a peer that is to call */
+	bool is_hello_due, has_end, has_sent_end, has_sent_ready, is_ready;
+};
+
+struct oriel_p2p {
+	struct oriel_p2p_hub *hub;
+	struct oriel_p2p *next; /* in the hub, guarded by its lock */
+	struct oriel_p2p_hooks hooks;
+	void *context;
+	enum oriel_p2p_mode mode;
+	unsigned channels, depth;
+	bool has_owner; /* a communicator or a mock, which alone destroys it */
+	atomic_bool is_inside;
+
+	enum p2p_state state;
+	enum oriel_status failure;
+	char failure_text[P2P_TEXT];
+	bool is_leaving; /* the peer has gone: what came before is still taken */
+	enum oriel_status leaving;
+	uint64_t deadline; /* to be joined */
+	struct p2p_address address, peer;
+	struct p2p_door door;
+	uint32_t looks; /* passes in which nothing moved */
+
+	const struct p2p_backend *backend;
+	struct p2p_link link;
+	struct p2p_area area;        /* the segment's */
+	struct p2p_segment *segment; /* in it */
+	struct p2p_far board, pool;  /* the peer's */
+	uint64_t pool_stride;
+	uint32_t pool_slots;
+	size_t chunk;         /* bytes of one at most */
+	uint64_t begun, done; /* ops: those before @done are done */
+	int spare;            /* a slot to receive in that is never given back; -1: none */
+	bool is_spare_used;
+
+	struct p2p_out *out; /* [channels] */
+	struct p2p_in *in;
+	uint64_t active_out, active_in; /* channels with requests */
+	uint32_t *offered;              /* [P2P_SLOTS]: offers that are there, and their laps */
+	uint64_t dirty[(P2P_WORDS + 63) / 64];
+	bool is_dirty;
+	struct p2p_control control;
+
+	struct ori_mapping pieces[P2P_PIECES]; /* of the peer */
+	struct ori_mem *given[P2P_PIECES];     /* to the peer, referenced */
+	unsigned pieces_count, given_count, given_told;
+};
+
+/* One thread at a time lies between these: the claim that debug builds check. */
+void ori_p2p_enter(struct oriel_p2p *p);
+void ori_p2p_leave(struct oriel_p2p *p);
+
+/* What broke @p, which is broken, once more. */
+enum oriel_status ori_p2p_failed(const struct oriel_p2p *p);
+/* All requests end with @status; nobody can reach their memory any more. */
+void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status);
+
+/* Adds to @list. */
+void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request);
+/* Takes the first out, and ends it. */
+void ori_p2p_finish_first(struct oriel_p2p *p, struct p2p_list *list, enum oriel_status status);
+void ori_p2p_finish(struct oriel_p2p *p, struct oriel_p2p_request *request,
+		    enum oriel_status status);
+
+/*
+ * What this thread's last error tells breaks @p: the peer cannot reach memory here
+ * any more, and all requests end.
+ */
+enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status);
+
+/* Write a word of the peer's board, at the latest with the next progress. */
+enum oriel_status ori_p2p_set_word(struct oriel_p2p *p, unsigned which, uint64_t value);
+uint64_t ori_p2p_word(const struct oriel_p2p *p, unsigned which);
+
+/* Bytes of the chunks of a transfer of @length bytes; the same at both ends. */
+size_t ori_p2p_step(const struct oriel_p2p *p, uint64_t length);
+
+/* door.c: how two ends meet. Nothing waits. */
+enum oriel_status ori_door_meet(struct oriel_p2p *p, bool *has_moved);
+/* Look at the socket of ends that are joined. */
+enum oriel_status ori_door_watch(struct oriel_p2p *p);
+/* ORIEL_AGAIN: it takes nothing now. @fd -1: none; else a copy goes. */
+enum oriel_status ori_door_send(struct oriel_p2p *p, const struct p2p_frame *frame, int fd);
+void ori_door_bye(struct oriel_p2p *p, enum oriel_status status, const char *text);
+void ori_door_close(struct oriel_p2p *p);
+
+/* p2p_control.c */
+enum oriel_status ori_control_open(struct oriel_p2p *p);
+void ori_control_send(struct oriel_p2p *p, struct oriel_p2p_request *request);
+void ori_control_recv(struct oriel_p2p *p, struct oriel_p2p_request *request);
+enum oriel_status ori_control_run(struct oriel_p2p *p, bool *has_moved);
+enum oriel_status ori_control_arrived(struct oriel_p2p *p, uint32_t immediate);
+void ori_control_cancel(struct oriel_p2p *p, enum oriel_status status);
+bool ori_control_is_idle(const struct oriel_p2p *p);
+void ori_control_close(struct oriel_p2p *p);
+
+/* out.c, in.c: one channel, as far as it goes now. */
+void ori_out_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
+enum oriel_status ori_out_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
+enum oriel_status ori_out_offered(struct oriel_p2p *p, uint32_t immediate);
+void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
+void ori_in_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
+enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
+enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate);
+/* Has anything come that is not taken out of its slot yet? */
+bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel);
+void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
+
+/* p2p_mock.c, for the fuzzer: a peer that keeps to no rules tells @end this. */
+struct oriel_p2p_mock;
+void ori_p2p_mock_tell(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate);
+
+/* p2p.c, for the cache and the mock: an end of this number, with the backend if there is one. */
+enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *attr,
+			       uint64_t number, struct oriel_p2p **p2p);
+void ori_p2p_close(struct oriel_p2p *p);
+enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *peer,
+			       uint64_t timeout_ns);
+
+#endif

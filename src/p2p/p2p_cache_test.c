@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ends that a communicator keeps. Ranks are threads, on virtual nodes by pairs. */
+#include <oriel/oriel.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RANKS 4u
+#define LENGTH 50000u
+#define TIMEOUT_NS UINT64_C(60000000000)
+
+struct rank {
+	pthread_t thread;
+	struct oriel_local_job *job;
+	unsigned number;
+	bool (*body)(struct rank *r, struct oriel_comm *comm);
+	bool is_well;
+	char text[200];
+	struct oriel_p2p_request requests[RANKS][4];
+	char data[RANKS][2][LENGTH], words[RANKS][2][32];
+};
+
+static struct rank ranks[RANKS];
+
+/* cmocka's checks are for its own thread. */
+#define MUST(claim)                                                                        \
+	do {                                                                               \
+		if (!(claim)) {                                                            \
+			snprintf(r->text, sizeof(r->text), "rank %u, line %d: %s: %.100s", \
+				 r->number, __LINE__, #claim, oriel_last_error());         \
+			return false;                                                      \
+		}                                                                          \
+	} while (0)
+
+static bool rank_run(struct rank *r)
+{
+	struct oriel_bootstrap b;
+	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = TIMEOUT_NS};
+	struct oriel_comm *comm;
+	char node[16];
+	bool is_well;
+
+	snprintf(node, sizeof(node), "node%u", r->number / 2);
+	attr.node = node;
+	MUST(oriel_bootstrap_open_local(r->job, r->number, &b) == ORIEL_OK);
+	MUST(oriel_comm_create(&b, &attr, &comm) == ORIEL_OK);
+	is_well = r->body(r, comm);
+	oriel_comm_destroy(comm);
+	oriel_bootstrap_close(&b);
+	return is_well;
+}
+
+static void *rank_main(void *argument)
+{
+	struct rank *r = argument;
+
+	r->is_well = rank_run(r);
+	return NULL;
+}
+
+static void all_ranks(bool (*body)(struct rank *r, struct oriel_comm *comm))
+{
+	struct oriel_local_job *job;
+
+	assert_int_equal(oriel_local_job_create(RANKS, &job), ORIEL_OK);
+	for (unsigned i = 0; i < RANKS; i++) {
+		ranks[i] = (struct rank){.job = job, .number = i, .body = body};
+		assert_int_equal(pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]), 0);
+	}
+	for (unsigned i = 0; i < RANKS; i++)
+		assert_int_equal(pthread_join(ranks[i].thread, NULL), 0);
+	oriel_local_job_destroy(job);
+	for (unsigned i = 0; i < RANKS; i++)
+		if (!ranks[i].is_well)
+			fail_msg("%s", ranks[i].text);
+}
+
+static struct oriel_p2p_buffer buffer(char *at)
+{
+	struct oriel_p2p_buffer b = {at, LENGTH, NULL};
+
+	return b;
+}
+
+/* Begun with everybody, each in an order of his own; then all of it goes on together. */
+static bool everybody_with_everybody(struct rank *r, struct oriel_comm *comm)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .channels = 3};
+	struct oriel_p2p *ends[RANKS], *again;
+	enum oriel_path path;
+	struct oriel_p2p_info info;
+
+	for (unsigned i = 0; i < RANKS; i++) {
+		unsigned peer = r->number % 2 ? (RANKS - i) % RANKS : (r->number + i) % RANKS;
+		struct oriel_p2p_request *q = r->requests[peer];
+		struct oriel_p2p_buffer out = buffer(r->data[peer][0]),
+					in = buffer(r->data[peer][1]);
+
+		memset(out.address, (int)(r->number * RANKS + peer), LENGTH);
+		snprintf(r->words[peer][0], 32, "%u to %u", r->number, peer);
+		MUST(oriel_comm_p2p(comm, peer, &attr, &ends[peer]) == ORIEL_OK);
+		MUST(oriel_comm_p2p(comm, peer, &attr, &again) == ORIEL_OK);
+		MUST(again == ends[peer]);
+		MUST(oriel_p2p_recv(ends[peer], 2, &in, &q[0]) == ORIEL_OK);
+		MUST(oriel_p2p_send(ends[peer], 2, &out, &q[1]) == ORIEL_OK);
+		MUST(oriel_p2p_send_control(ends[peer], 1, r->words[peer][0], 32, &q[2]) ==
+		     ORIEL_OK);
+		MUST(oriel_p2p_recv_control(ends[peer], 1, r->words[peer][1], 32, &q[3]) ==
+		     ORIEL_OK);
+	}
+	for (unsigned left = RANKS * 4, turns = 0; left; turns++) {
+		left = 0;
+		for (unsigned i = 0; i < RANKS * 4; i++) {
+			enum oriel_status st =
+				oriel_p2p_test(ends[i / 4], &r->requests[i / 4][i % 4]);
+
+			MUST(st == ORIEL_OK || st == ORIEL_AGAIN);
+			left += st == ORIEL_AGAIN;
+		}
+	}
+	for (unsigned peer = 0; peer < RANKS; peer++) {
+		char word[32];
+
+		snprintf(word, sizeof(word), "%u to %u", peer, r->number);
+		MUST(strcmp(word, r->words[peer][1]) == 0);
+		for (unsigned i = 0; i < LENGTH; i++)
+			MUST(r->data[peer][1][i] == (char)(peer * RANKS + r->number));
+		MUST(oriel_comm_path(comm, peer, &path) == ORIEL_OK);
+		MUST(oriel_p2p_describe(ends[peer], &info) == ORIEL_OK);
+		MUST(info.path == path && info.channels == 3);
+		for (unsigned other = 0; other < peer; other++)
+			MUST(ends[other] != ends[peer]);
+		MUST(oriel_p2p_drain(ends[peer], 0) == ORIEL_OK);
+	}
+	oriel_p2p_destroy(ends[0]);
+	MUST(oriel_last_status() == ORIEL_ERR_STATE);
+	return true;
+}
+
+static void test_everybody_meets_everybody_in_any_order(void **state)
+{
+	(void)state;
+	all_ranks(everybody_with_everybody);
+}
+
+/* Ranks 0 and 1, by memory, and 0 and 2, by rdma: the one says zero_copy, the other not. */
+static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
+{
+	const struct oriel_p2p_attr zero = {.size = sizeof(zero), .mode = ORIEL_P2P_ZERO_COPY};
+	struct oriel_p2p *p, *q;
+	struct oriel_p2p_hub *hub;
+
+	for (unsigned peer = r->number ? 0 : 1; peer < (r->number ? 1 : 3); peer++) {
+		if (r->number == 3)
+			break;
+		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &p) == ORIEL_OK);
+		MUST(oriel_comm_p2p(comm, peer, r->number ? &zero : NULL, &q) ==
+		     ORIEL_ERR_MISMATCH);
+		MUST(oriel_p2p_recv_control(p, 0, r->data, 1, &r->requests[0][0]) == ORIEL_OK);
+		MUST(oriel_p2p_wait(p, &r->requests[0][0], 0) == ORIEL_ERR_MISMATCH);
+		MUST(strstr(oriel_last_error(), "zero_copy"));
+		/* It stays so, and stays the same. */
+		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &q) == ORIEL_OK);
+		MUST(q == p && oriel_p2p_check(p) == ORIEL_ERR_MISMATCH);
+	}
+	MUST(oriel_comm_p2p(comm, RANKS, NULL, &p) == ORIEL_ERR_RANGE);
+	MUST(oriel_comm_p2p_hub(comm, &hub) == ORIEL_OK);
+	return true;
+}
+
+static void test_modes_that_clash_are_told_to_both(void **state)
+{
+	(void)state;
+	all_ranks(modes_that_clash);
+}
+
+/* Asked for by one of two, and never used: nobody waits, and all of it goes. */
+static bool unanswered(struct rank *r, struct oriel_comm *comm)
+{
+	struct oriel_p2p *p;
+
+	if (r->number == 1)
+		return true;
+	for (unsigned peer = 0; peer < RANKS; peer++) {
+		MUST(oriel_comm_p2p(comm, peer, NULL, &p) == ORIEL_OK);
+		MUST(oriel_p2p_recv_control(p, 0, r->data, 1, &r->requests[peer][0]) == ORIEL_OK);
+		MUST(oriel_p2p_progress(p) == ORIEL_OK);
+	}
+	return true;
+}
+
+static void test_ends_that_nobody_answers_go_with_the_communicator(void **state)
+{
+	(void)state;
+	all_ranks(unanswered);
+	for (unsigned i = 0; i < RANKS; i++)
+		for (unsigned k = 0; k < RANKS && i != 1; k++)
+			assert_int_equal(ranks[i].requests[k][0].status, ORIEL_ERR_ABORTED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_everybody_meets_everybody_in_any_order),
+		cmocka_unit_test(test_modes_that_clash_are_told_to_both),
+		cmocka_unit_test(test_ends_that_nobody_answers_go_with_the_communicator),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

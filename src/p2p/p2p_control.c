@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control messages: each is cut into cells of a ring at the receiver, which counts
+ * the cells it has taken as a word of the sender's board. A cell is taken when its
+ * bytes have a place: in the buffer of a receive, or in blocks for messages that
+ * nobody has asked for yet.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "p2p/p2p.h"
+
+/* Cells taken since the sender was told, beyond which it is. */
+#define CONTROL_TELL (P2P_CELLS / 4)
+
+enum oriel_status ori_control_open(struct oriel_p2p *p)
+{
+	struct p2p_control *c = &p->control;
+
+	c->sends.last = &c->sends.first;
+	c->receives.last = &c->receives.first;
+	c->first_message = c->last_message = c->message = P2P_NO_BLOCK;
+	c->blocks = calloc(P2P_BLOCKS, sizeof(*c->blocks));
+	if (!c->blocks)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for unexpected messages");
+	for (unsigned i = 0; i < P2P_BLOCKS; i++)
+		c->blocks[i].next = i + 1 < P2P_BLOCKS ? (uint8_t)(i + 1) : P2P_NO_BLOCK;
+	c->free_blocks = P2P_BLOCKS;
+	return ORIEL_OK;
+}
+
+void ori_control_close(struct oriel_p2p *p)
+{
+	free(p->control.blocks);
+}
+
+void ori_control_send(struct oriel_p2p *p, struct oriel_p2p_request *request)
+{
+	ori_p2p_append(&p->control.sends, request);
+}
+
+/* One more cell of the first message. */
+static enum oriel_status control_put(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_control *c = &p->control;
+	unsigned which = c->sent % P2P_CELLS;
+	char *at = p->segment->desk.cells[which];
+	uint64_t rest = r->length - r->at, here = rest < P2P_CELL_DATA ? rest : P2P_CELL_DATA;
+	struct p2p_cell cell = {r->tag, (uint32_t)r->length, (uint32_t)r->at, (uint32_t)here, 0};
+	uint64_t offset = (uint64_t)(at - (char *)p->segment);
+	uint64_t there = offsetof(struct p2p_board, cells) + (uint64_t)which * P2P_CELL;
+	struct p2p_near from = {at, offset, p->area.keys.lkey};
+	struct p2p_far to = {p->board.at ? p->board.at + there : NULL, p->board.address + there,
+			     p->board.key};
+	enum oriel_status st;
+	uint64_t op;
+
+	memcpy(at, &cell, sizeof(cell));
+	if (here)
+		memcpy(at + sizeof(cell), (const char *)r->buffer + r->at, here);
+	st = p->backend->tell(p, &from, &to, sizeof(cell) + here,
+			      p2p_immediate(P2P_TELL_CELL, 0, which, c->sent / P2P_CELLS + 1), &op);
+	if (st != ORIEL_OK)
+		return st;
+	c->ops[which] = op + 1;
+	c->sent++;
+	r->at += here;
+	return ORIEL_OK;
+}
+
+static bool control_may_put(const struct oriel_p2p *p)
+{
+	const struct p2p_control *c = &p->control;
+
+	return c->sent - ori_p2p_word(p, P2P_WORD_CELLS) < P2P_CELLS &&
+	       c->ops[c->sent % P2P_CELLS] <= p->done;
+}
+
+static enum oriel_status control_run_sends(struct oriel_p2p *p, bool *has_moved)
+{
+	struct p2p_control *c = &p->control;
+	struct oriel_p2p_request *r;
+
+	if (c->sends.first && ori_p2p_word(p, P2P_WORD_CELLS) > c->sent)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has taken more than was sent");
+	while ((r = c->sends.first) && control_may_put(p)) {
+		enum oriel_status st = control_put(p, r);
+
+		if (st == ORIEL_AGAIN)
+			return ORIEL_OK;
+		if (st != ORIEL_OK)
+			return st;
+		*has_moved = true;
+		if (r->at == r->length)
+			ori_p2p_finish_first(p, &c->sends, ORIEL_OK);
+	}
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_control_arrived(struct oriel_p2p *p, uint32_t immediate)
+{
+	struct p2p_control *c = &p->control;
+	unsigned which = immediate >> 16 & 0xff;
+	uint64_t number;
+
+	if (which >= P2P_CELLS || immediate >> 24 & 0x3f)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer tells of cell %u", which);
+	/* The one cell of this place that may be on its way. */
+	number = c->next + (which + P2P_CELLS - c->next % P2P_CELLS) % P2P_CELLS;
+	if ((uint16_t)(number / P2P_CELLS + 1) != (uint16_t)immediate ||
+	    c->arrived[which] == (uint16_t)immediate)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer tells of cell %u in lap %u", which,
+				immediate & 0xffff);
+	c->arrived[which] = (uint16_t)immediate;
+	return ORIEL_OK;
+}
+
+static void control_free_blocks(struct p2p_control *c, uint8_t first)
+{
+	while (first != P2P_NO_BLOCK) {
+		uint8_t next = c->blocks[first].next;
+
+		c->blocks[first].next = c->free_block;
+		c->free_block = first;
+		c->free_blocks++;
+		first = next;
+	}
+}
+
+static uint8_t control_take_block(struct p2p_control *c)
+{
+	uint8_t block = c->free_block;
+
+	c->free_block = c->blocks[block].next;
+	c->free_blocks--;
+	c->blocks[block].next = P2P_NO_BLOCK;
+	return block;
+}
+
+static void control_remove_message(struct p2p_control *c, uint8_t message)
+{
+	uint8_t before = P2P_NO_BLOCK;
+
+	for (uint8_t m = c->first_message; m != message; m = c->blocks[m].next_message)
+		before = m;
+	if (before == P2P_NO_BLOCK)
+		c->first_message = c->blocks[message].next_message;
+	else
+		c->blocks[before].next_message = c->blocks[message].next_message;
+	if (c->last_message == message)
+		c->last_message = before;
+	control_free_blocks(c, message);
+}
+
+/* The end of a receive whose message had @total bytes. */
+static void control_finish(struct oriel_p2p *p, struct oriel_p2p_request *r, uint32_t total)
+{
+	uint64_t room = r->address;
+
+	r->length = total;
+	ori_p2p_finish(p, r, total > room ? ORIEL_ERR_MISMATCH : ORIEL_OK);
+}
+
+/* A whole message comes out of its blocks. */
+static void control_hand_over(struct oriel_p2p *p, uint8_t message)
+{
+	struct p2p_control *c = &p->control;
+	struct oriel_p2p_request *r = c->blocks[message].request;
+	uint32_t total = c->blocks[message].total, at = 0;
+
+	for (uint8_t b = message; b != P2P_NO_BLOCK && total <= r->address; b = c->blocks[b].next) {
+		uint32_t here = total - at < P2P_CELL_DATA ? total - at : P2P_CELL_DATA;
+
+		if (here)
+			memcpy((char *)r->buffer + at, c->blocks[b].data, here);
+		at += here;
+	}
+	control_finish(p, r, total);
+	control_remove_message(c, message);
+}
+
+void ori_control_recv(struct oriel_p2p *p, struct oriel_p2p_request *request)
+{
+	struct p2p_control *c = &p->control;
+
+	for (uint8_t m = c->first_message; m != P2P_NO_BLOCK; m = c->blocks[m].next_message) {
+		struct p2p_block *b = &c->blocks[m];
+
+		if (b->request || b->tag != request->tag)
+			continue;
+		b->request = request;
+		if (b->got == b->total)
+			control_hand_over(p, m);
+		return;
+	}
+	ori_p2p_append(&c->receives, request);
+}
+
+static struct oriel_p2p_request *control_match(struct p2p_control *c, uint64_t tag)
+{
+	struct oriel_p2p_request **at = &c->receives.first, *r;
+
+	while (*at && (*at)->tag != tag)
+		at = &(*at)->next;
+	r = *at;
+	if (!r)
+		return NULL;
+	*at = r->next;
+	if (!*at)
+		c->receives.last = at;
+	return r;
+}
+
+/* A message begins: where does it go? False: nowhere now. */
+static bool control_begin(struct p2p_control *c, const struct p2p_cell *cell)
+{
+	uint32_t blocks = cell->total ? (cell->total + P2P_CELL_DATA - 1) / P2P_CELL_DATA : 1;
+	struct p2p_block *b;
+
+	c->request = control_match(c, cell->tag);
+	c->message = P2P_NO_BLOCK;
+	if (!c->request) {
+		if (blocks > c->free_blocks)
+			return false;
+		c->message = control_take_block(c);
+		b = &c->blocks[c->message];
+		*b = (struct p2p_block){.tag = cell->tag,
+					.total = cell->total,
+					.next = P2P_NO_BLOCK,
+					.next_message = P2P_NO_BLOCK,
+					.last = c->message};
+		while (--blocks) {
+			uint8_t more = control_take_block(c);
+
+			c->blocks[b->last].next = more;
+			b->last = more;
+		}
+		/* From here on @last is the part that is filled next. */
+		b->last = c->message;
+		if (c->last_message == P2P_NO_BLOCK)
+			c->first_message = c->message;
+		else
+			c->blocks[c->last_message].next_message = c->message;
+		c->last_message = c->message;
+	}
+	c->is_coming = true;
+	c->total = cell->total;
+	c->got = 0;
+	return true;
+}
+
+static void control_keep(struct oriel_p2p *p, const char *data, uint32_t length)
+{
+	struct p2p_control *c = &p->control;
+	struct p2p_block *b = &c->blocks[c->message];
+
+	if (length)
+		memcpy(c->blocks[b->last].data, data, length);
+	b->last = c->blocks[b->last].next;
+	b->got += length;
+	if (b->got == b->total && b->request)
+		control_hand_over(p, c->message);
+}
+
+/* The next cell, a copy of whose head is @cell. ORIEL_AGAIN: it has no place. */
+static enum oriel_status control_take(struct oriel_p2p *p, const struct p2p_cell *cell,
+				      const char *data)
+{
+	struct p2p_control *c = &p->control;
+
+	if (!c->is_coming && cell->at == 0 && !control_begin(c, cell))
+		return ORIEL_AGAIN;
+	/* A message is cut in one way only. */
+	if (!c->is_coming || cell->total != c->total || cell->at != c->got ||
+	    cell->length != (c->total - c->got < P2P_CELL_DATA ? c->total - c->got : P2P_CELL_DATA))
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"%u bytes at %u of a control message of %u, after %u of %u",
+				cell->length, cell->at, cell->total, c->got, c->total);
+	c->got += cell->length;
+	if (c->request) {
+		if (c->total <= c->request->address && cell->length)
+			memcpy((char *)c->request->buffer + cell->at, data, cell->length);
+		if (c->got == c->total)
+			control_finish(p, c->request, c->total);
+	} else {
+		control_keep(p, data, cell->length);
+	}
+	if (c->got == c->total) {
+		c->is_coming = false;
+		c->request = NULL;
+	}
+	return ORIEL_OK;
+}
+
+static enum oriel_status control_run_receives(struct oriel_p2p *p, bool *has_moved)
+{
+	struct p2p_control *c = &p->control;
+
+	for (;;) {
+		unsigned which = c->next % P2P_CELLS;
+		const char *at = p->segment->board.cells[which];
+		struct p2p_cell cell;
+		enum oriel_status st;
+
+		if (c->arrived[which] != (uint16_t)(c->next / P2P_CELLS + 1))
+			break;
+		st = ori_p2p_cell_parse(at, &cell);
+		if (st == ORIEL_OK)
+			st = control_take(p, &cell, at + sizeof(cell));
+		if (st == ORIEL_AGAIN)
+			break;
+		if (st != ORIEL_OK)
+			return st;
+		c->next++;
+		*has_moved = true;
+	}
+	if (c->next - c->told < CONTROL_TELL)
+		return ORIEL_OK;
+	c->told = c->next;
+	return ori_p2p_set_word(p, P2P_WORD_CELLS, c->next);
+}
+
+enum oriel_status ori_control_run(struct oriel_p2p *p, bool *has_moved)
+{
+	enum oriel_status st = control_run_receives(p, has_moved);
+
+	return st == ORIEL_OK && !p->is_leaving ? control_run_sends(p, has_moved) : st;
+}
+
+bool ori_control_is_idle(const struct oriel_p2p *p)
+{
+	return !p->control.sends.first;
+}
+
+static void control_cancel_list(struct oriel_p2p *p, struct p2p_list *list,
+				enum oriel_status status)
+{
+	while (list->first)
+		ori_p2p_finish_first(p, list, status);
+}
+
+void ori_control_cancel(struct oriel_p2p *p, enum oriel_status status)
+{
+	struct p2p_control *c = &p->control;
+
+	if (c->request)
+		ori_p2p_finish(p, c->request, status);
+	c->request = NULL;
+	c->is_coming = false;
+	for (uint8_t m = c->first_message; m != P2P_NO_BLOCK; m = c->blocks[m].next_message) {
+		if (c->blocks[m].request)
+			ori_p2p_finish(p, c->blocks[m].request, status);
+		c->blocks[m].request = NULL;
+	}
+	control_cancel_list(p, &c->sends, status);
+	control_cancel_list(p, &c->receives, status);
+}

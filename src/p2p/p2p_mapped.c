@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The peer's memory is mapped here: a put is a copy, an immediate goes into a ring
+ * of the peer's segment. Nobody asks before he writes, so who leaves waits until the
+ * peer is outside of what may write.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include <oriel/dev/order.h>
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "p2p/p2p.h"
+
+#define MAPPED_RING (sizeof(((struct p2p_segment *)0)->immediates) / sizeof(uint32_t))
+
+static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
+				     unsigned *nfds)
+{
+	const struct p2p_area *pool = &p->hub->pool.area;
+	enum oriel_status st;
+
+	st = ori_mem_export(p->area.mem, 0, p->area.length, &mine->mapped.segment);
+	if (st == ORIEL_OK)
+		st = ori_mem_export(pool->mem, 0, pool->length, &mine->mapped.pool);
+	fds[0] = p->area.mem->fd;
+	fds[1] = pool->mem->fd;
+	*nfds = 2;
+	return st;
+}
+
+static void mapped_reach(struct oriel_p2p *p, struct p2p_segment *peer, char *pool)
+{
+	p->link.peer = peer;
+	p->board = (struct p2p_far){(char *)&peer->board, 0, 0};
+	p->pool = (struct p2p_far){pool, 0, 0};
+}
+
+static bool mapped_is_here(const struct oriel_p2p *p)
+{
+	return p->peer.process == p->address.process;
+}
+
+static enum oriel_status mapped_connect(struct oriel_p2p *p, const struct p2p_end *theirs,
+					const int *fds, unsigned nfds)
+{
+	bool is_here = mapped_is_here(p);
+	enum oriel_status st;
+
+	if (nfds != 2)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end came with %u descriptors",
+				nfds);
+	st = ori_mem_import(&theirs->mapped.segment, is_here ? -1 : fds[0], &p->link.segment);
+	if (st == ORIEL_OK)
+		st = ori_mem_import(&theirs->mapped.pool, is_here ? -1 : fds[1], &p->link.pool);
+	if (st != ORIEL_OK)
+		return st;
+	if (p->link.segment.length < sizeof(struct p2p_segment) ||
+	    p->link.pool.length < theirs->stride * theirs->slots)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end is shorter than it says");
+	mapped_reach(p, p->link.segment.address, p->link.pool.address);
+	return ORIEL_OK;
+}
+
+/*
+ * Sequentially consistent on both sides, or both could miss the other: this end
+ * says that it writes and then looks, the peer closes and then looks.
+ */
+static enum oriel_status mapped_enter(struct oriel_p2p *p)
+{
+	struct p2p_segment *peer = p->link.peer;
+
+	if (!peer)
+		return ORIEL_OK;
+	__atomic_store_n(&peer->busy, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&peer->closing, __ATOMIC_SEQ_CST))
+		return ORIEL_OK;
+	__atomic_store_n(&peer->busy, 0, __ATOMIC_RELEASE);
+	return ORIEL_ERR_PEER;
+}
+
+static void mapped_leave(struct oriel_p2p *p)
+{
+	/* Release: who sees that nobody writes sees what was written. */
+	if (p->link.peer)
+		__atomic_store_n(&p->link.peer->busy, 0, __ATOMIC_RELEASE);
+}
+
+static void mapped_forget(struct oriel_p2p *p)
+{
+	p->link.peer = NULL;
+	p->board = p->pool = (struct p2p_far){0};
+	ori_mapping_close(&p->link.segment);
+	ori_mapping_close(&p->link.pool);
+	while (p->pieces_count)
+		ori_mapping_close(&p->pieces[--p->pieces_count]);
+}
+
+/* Has the peer's socket ended, so that nobody is there to write? */
+static bool mapped_is_gone(struct oriel_p2p *p)
+{
+	return p->is_leaving || ori_door_watch(p) != ORIEL_OK || p->is_leaving;
+}
+
+static void mapped_sever(struct oriel_p2p *p)
+{
+	uint64_t deadline = ori_deadline(p->hub->timeout_ns);
+	struct p2p_segment *mine = p->segment;
+
+	mapped_leave(p);
+	__atomic_store_n(&mine->closing, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&mine->busy, __ATOMIC_SEQ_CST)) {
+		if (mapped_is_gone(p) && !mapped_is_here(p))
+			break;
+		if (ori_deadline_passed(deadline)) {
+			ori_log(ORIEL_LOG_WARN, "a peer has not stopped to write in time");
+			break;
+		}
+		sched_yield();
+	}
+	mapped_forget(p);
+}
+
+static enum oriel_status mapped_put(struct oriel_p2p *p, const struct p2p_near *from,
+				    const struct p2p_far *to, size_t length, uint64_t *op)
+{
+	if (length == sizeof(uint64_t) && ((uintptr_t)from->at | (uintptr_t)to->at) % 8 == 0)
+		/* Release: with ori_p2p_word() of the peer. */
+		oriel_dev_store_release((uint64_t *)(void *)to->at,
+					oriel_dev_load_acquire((uint64_t *)(void *)from->at));
+	else if (length)
+		memcpy(to->at, from->at, length);
+	*op = p->begun++;
+	p->done = p->begun;
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapped_tell(struct oriel_p2p *p, const struct p2p_near *from,
+				     const struct p2p_far *to, size_t length, uint32_t immediate,
+				     uint64_t *op)
+{
+	struct p2p_segment *peer = p->link.peer;
+	uint64_t told = oriel_dev_load_acquire(&peer->told);
+
+	if (told - oriel_dev_load_acquire(&peer->taken) >= MAPPED_RING)
+		return ORIEL_AGAIN;
+	(void)mapped_put(p, from, to, length, op);
+	peer->immediates[told % MAPPED_RING] = immediate;
+	/* Release: with mapped_take() of the peer, for the immediate and all put before. */
+	oriel_dev_store_release(&peer->told, told + 1);
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapped_progress(struct oriel_p2p *p)
+{
+	(void)p;
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
+{
+	struct p2p_segment *mine = p->segment;
+	uint64_t taken = oriel_dev_load_acquire(&mine->taken);
+
+	if (taken == oriel_dev_load_acquire(&mine->told))
+		return ORIEL_AGAIN;
+	*immediate = mine->immediates[taken % MAPPED_RING];
+	oriel_dev_store_release(&mine->taken, taken + 1);
+	return ORIEL_OK;
+}
+
+/* The number by which the peer knows @mem. ORIEL_AGAIN: it has not been told yet. */
+static enum oriel_status mapped_give(struct oriel_p2p *p, struct ori_mem *mem, uint32_t *number)
+{
+	struct p2p_frame frame = {.kind = P2P_PIECE};
+	unsigned i = 0;
+	enum oriel_status st;
+
+	while (i < p->given_count && p->given[i] != mem)
+		i++;
+	if (i == P2P_PIECES)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"a peer in another process maps %u pieces of memory at most",
+				P2P_PIECES);
+	if (i == p->given_count) {
+		ori_mem_ref(mem);
+		p->given[p->given_count++] = mem;
+	}
+	*number = i;
+	/* In their order: the peer counts them. */
+	while (p->given_told <= i) {
+		const struct ori_mem *next = p->given[p->given_told];
+
+		frame.piece.number = p->given_told;
+		st = ori_mem_export(next, 0, next->length, &frame.piece.blob);
+		if (st == ORIEL_OK)
+			st = ori_door_send(p, &frame, next->fd);
+		if (st != ORIEL_OK)
+			return st;
+		p->given_told++;
+	}
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapped_show(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
+				     const void *at, size_t length, struct p2p_offer *offer)
+{
+	if (mapped_is_here(p)) {
+		offer->address = (uintptr_t)at;
+		offer->piece = P2P_NO_PIECE;
+		return ORIEL_OK;
+	}
+	if (!memory->mem || memory->mem->gpu)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%zu bytes at %p cannot be mapped by the peer's process: memory "
+				"from oriel_memory_alloc() can",
+				length, at);
+	offer->address = memory->offset + (uint64_t)((const char *)at - memory->address);
+	return mapped_give(p, memory->mem, &offer->piece);
+}
+
+static enum oriel_status mapped_find(struct oriel_p2p *p, const struct p2p_offer *offer,
+				     struct p2p_far *far)
+{
+	const struct ori_mapping *piece;
+
+	if (offer->piece == P2P_NO_PIECE && mapped_is_here(p)) {
+		*far = (struct p2p_far){(char *)(uintptr_t)offer->address, 0, 0};
+		return ORIEL_OK;
+	}
+	if (offer->piece >= P2P_PIECES)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers piece %u", offer->piece);
+	if (offer->piece >= p->pieces_count) {
+		enum oriel_status st = ori_door_watch(p);
+
+		if (st != ORIEL_OK)
+			return st;
+		if (offer->piece >= p->pieces_count)
+			return ORIEL_AGAIN;
+	}
+	piece = &p->pieces[offer->piece];
+	if (offer->address > piece->length || offer->length > piece->length - offer->address)
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"%llu bytes at %llu of memory of %zu bytes that the peer gave",
+				(unsigned long long)offer->length,
+				(unsigned long long)offer->address, piece->length);
+	*far = (struct p2p_far){(char *)piece->address + offer->address, 0, 0};
+	return ORIEL_OK;
+}
+
+const struct p2p_backend ori_p2p_mapped = {
+	.name = "mapped",
+	.path = ORIEL_PATH_MAPPED,
+	.is_mapped = true,
+	.open = mapped_open,
+	.connect = mapped_connect,
+	.sever = mapped_sever,
+	.enter = mapped_enter,
+	.leave = mapped_leave,
+	.put = mapped_put,
+	.tell = mapped_tell,
+	.progress = mapped_progress,
+	.take = mapped_take,
+	.show = mapped_show,
+	.find = mapped_find,
+};
+
+static enum oriel_status self_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
+				   unsigned *nfds)
+{
+	(void)p, (void)mine, (void)fds, (void)nfds;
+	return ori_fail(ORIEL_ERR_STATE, "an end meets itself without a word");
+}
+
+static enum oriel_status self_connect(struct oriel_p2p *p, const struct p2p_end *theirs,
+				      const int *fds, unsigned nfds)
+{
+	(void)theirs, (void)fds, (void)nfds;
+	p->pool_stride = p->hub->pool.stride;
+	p->pool_slots = p->hub->pool.receive;
+	p->chunk = p->hub->pool.chunk;
+	mapped_reach(p, p->segment, p->hub->pool.area.base);
+	return ORIEL_OK;
+}
+
+/* Its own thread writes, and is here. */
+static void self_sever(struct oriel_p2p *p)
+{
+	mapped_forget(p);
+}
+
+static enum oriel_status self_enter(struct oriel_p2p *p)
+{
+	(void)p;
+	return ORIEL_OK;
+}
+
+static void self_leave(struct oriel_p2p *p)
+{
+	(void)p;
+}
+
+const struct p2p_backend ori_p2p_self = {
+	.name = "self",
+	.path = ORIEL_PATH_SELF,
+	.is_mapped = true,
+	.open = self_open,
+	.connect = self_connect,
+	.sever = self_sever,
+	.enter = self_enter,
+	.leave = self_leave,
+	.put = mapped_put,
+	.tell = mapped_tell,
+	.progress = mapped_progress,
+	.take = mapped_take,
+	.show = mapped_show,
+	.find = mapped_find,
+};

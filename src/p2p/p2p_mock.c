@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <oriel/p2p_mock.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/dev/order.h>
+
+#include "base/attr.h"
+#include "base/error.h"
+#include "p2p/p2p.h"
+
+#define MOCK_IMMEDIATES 1024u
+#define MOCK_AT_ONCE 4u /* events of a shuffled mock that one progress may deliver */
+
+struct mock_event {
+	struct p2p_near from;
+	char *to;
+	size_t length;
+	uint64_t op;
+	uint32_t immediate;
+	uint8_t end;
+	bool is_tell;
+};
+
+struct p2p_mock_end {
+	struct oriel_p2p_mock *mock;
+	struct oriel_p2p *p;
+	unsigned which;
+	unsigned refusals;
+	bool is_held;
+	enum oriel_status failure;
+	uint64_t arrived, taken; /* of immediates[] */
+	uint32_t immediates[MOCK_IMMEDIATES];
+};
+
+static_assert(P2P_IMMEDIATES <= MOCK_IMMEDIATES, "an end takes what the rules allow");
+
+/* Events in the order in which they were put. */
+struct oriel_p2p_mock {
+	struct oriel_p2p_hub *hub;
+	struct p2p_mock_end ends[2];
+	enum oriel_p2p_mock_order order;
+	uint64_t random;
+	struct mock_event *events;
+	unsigned count, room;
+};
+
+static struct p2p_mock_end *to_mock(const struct oriel_p2p *p)
+{
+	return p->link.mock;
+}
+
+/* splitmix64 */
+static uint64_t mock_random(struct oriel_p2p_mock *m)
+{
+	uint64_t z = m->random += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static bool mock_may_arrive(const struct oriel_p2p_mock *m, unsigned index)
+{
+	if (!m->events[index].is_tell)
+		return true;
+	for (unsigned i = 0; i < index; i++)
+		if (m->events[i].end == m->events[index].end && !m->events[i].is_tell)
+			return false;
+	return true;
+}
+
+/* Ops are done in their order: up to the first that has not arrived. */
+static void mock_complete(struct p2p_mock_end *e)
+{
+	const struct oriel_p2p_mock *m = e->mock;
+	uint64_t done = e->p->begun;
+
+	if (e->is_held)
+		return;
+	for (unsigned i = 0; i < m->count; i++)
+		if (m->events[i].end == e->which && m->events[i].op < done)
+			done = m->events[i].op;
+	e->p->done = done;
+}
+
+static void mock_copy(const struct mock_event *event)
+{
+	if (event->length == 8 && ((uintptr_t)event->to | (uintptr_t)event->from.at) % 8 == 0)
+		oriel_dev_store_release((uint64_t *)(void *)event->to,
+					oriel_dev_load_acquire((uint64_t *)(void *)event->from.at));
+	else if (event->length)
+		memcpy(event->to, event->from.at, event->length);
+}
+
+static void mock_deliver(struct oriel_p2p_mock *m, unsigned index)
+{
+	struct mock_event event = m->events[index];
+	struct p2p_mock_end *peer = &m->ends[!event.end];
+
+	mock_copy(&event);
+	if (event.is_tell)
+		peer->immediates[peer->arrived++ % MOCK_IMMEDIATES] = event.immediate;
+	memmove(&m->events[index], &m->events[index + 1],
+		(--m->count - index) * sizeof(m->events[0]));
+}
+
+static void mock_deliver_some(struct oriel_p2p_mock *m)
+{
+	uint64_t some = mock_random(m) % MOCK_AT_ONCE;
+
+	while (m->order == ORIEL_P2P_MOCK_IN_ORDER && m->count)
+		mock_deliver(m, 0);
+	while (m->order == ORIEL_P2P_MOCK_SHUFFLED && m->count && some--) {
+		unsigned which = (unsigned)(mock_random(m) % m->count);
+
+		if (mock_may_arrive(m, which))
+			mock_deliver(m, which);
+	}
+}
+
+static enum oriel_status mock_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
+				   unsigned *nfds)
+{
+	(void)p, (void)mine, (void)fds, (void)nfds;
+	return ori_fail(ORIEL_ERR_STATE, "the ends of a mock are joined from the start");
+}
+
+static enum oriel_status mock_connect(struct oriel_p2p *p, const struct p2p_end *theirs,
+				      const int *fds, unsigned nfds)
+{
+	return mock_open(p, (struct p2p_end *)(uintptr_t)theirs, (int *)(uintptr_t)fds, &nfds);
+}
+
+static void mock_sever(struct oriel_p2p *p)
+{
+	struct p2p_mock_end *e = to_mock(p), *peer = &e->mock->ends[!e->which];
+
+	e->mock->count = 0;
+	if (e->failure == ORIEL_OK)
+		e->failure = ORIEL_ERR_PEER;
+	if (peer->failure == ORIEL_OK)
+		peer->failure = ORIEL_ERR_PEER;
+}
+
+static enum oriel_status mock_enter(struct oriel_p2p *p)
+{
+	(void)p;
+	return ORIEL_OK;
+}
+
+static void mock_leave(struct oriel_p2p *p)
+{
+	(void)p;
+}
+
+static enum oriel_status mock_begin(struct oriel_p2p *p, const struct mock_event *event,
+				    uint64_t *op)
+{
+	struct p2p_mock_end *e = to_mock(p);
+	struct oriel_p2p_mock *m = e->mock;
+
+	if (e->failure != ORIEL_OK)
+		return ORIEL_AGAIN;
+	if (e->refusals) {
+		e->refusals--;
+		return ORIEL_AGAIN;
+	}
+	if (m->count == m->room) {
+		unsigned room = m->room ? 2 * m->room : 64;
+		struct mock_event *events = realloc(m->events, room * sizeof(*events));
+
+		if (!events)
+			return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u events of a mock", room);
+		m->events = events;
+		m->room = room;
+	}
+	m->events[m->count] = *event;
+	m->events[m->count].end = (uint8_t)e->which;
+	m->events[m->count].op = p->begun;
+	m->count++;
+	*op = p->begun++;
+	return ORIEL_OK;
+}
+
+static enum oriel_status mock_put(struct oriel_p2p *p, const struct p2p_near *from,
+				  const struct p2p_far *to, size_t length, uint64_t *op)
+{
+	struct mock_event event = {.from = *from,
+				   .to = (char *)(uintptr_t)to->address,
+				   .length = length};
+
+	return mock_begin(p, &event, op);
+}
+
+static enum oriel_status mock_tell(struct oriel_p2p *p, const struct p2p_near *from,
+				   const struct p2p_far *to, size_t length, uint32_t immediate,
+				   uint64_t *op)
+{
+	struct mock_event event = {.from = *from,
+				   .to = (char *)(uintptr_t)to->address,
+				   .length = length,
+				   .is_tell = true,
+				   .immediate = immediate};
+
+	return mock_begin(p, &event, op);
+}
+
+static enum oriel_status mock_progress(struct oriel_p2p *p)
+{
+	struct p2p_mock_end *e = to_mock(p);
+
+	if (e->failure != ORIEL_OK)
+		return ori_fail(e->failure, "the link of end %u of a mock has failed", e->which);
+	mock_deliver_some(e->mock);
+	mock_complete(e);
+	return ORIEL_OK;
+}
+
+static enum oriel_status mock_take(struct oriel_p2p *p, uint32_t *immediate)
+{
+	struct p2p_mock_end *e = to_mock(p);
+
+	if (e->taken == e->arrived)
+		return ORIEL_AGAIN;
+	*immediate = e->immediates[e->taken++ % MOCK_IMMEDIATES];
+	return ORIEL_OK;
+}
+
+static enum oriel_status mock_show(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
+				   const void *at, size_t length, struct p2p_offer *offer)
+{
+	(void)p, (void)memory, (void)length;
+	offer->address = (uintptr_t)at;
+	offer->piece = P2P_NO_PIECE;
+	return ORIEL_OK;
+}
+
+static enum oriel_status mock_find(struct oriel_p2p *p, const struct p2p_offer *offer,
+				   struct p2p_far *far)
+{
+	(void)p;
+	*far = (struct p2p_far){NULL, offer->address, 0};
+	return ORIEL_OK;
+}
+
+static const struct p2p_backend mock_backend = {
+	.name = "mock",
+	.path = ORIEL_PATH_RDMA,
+	.open = mock_open,
+	.connect = mock_connect,
+	.sever = mock_sever,
+	.enter = mock_enter,
+	.leave = mock_leave,
+	.put = mock_put,
+	.tell = mock_tell,
+	.progress = mock_progress,
+	.take = mock_take,
+	.show = mock_show,
+	.find = mock_find,
+};
+
+static void mock_join(struct oriel_p2p_mock *m, unsigned which)
+{
+	struct oriel_p2p *p = m->ends[which].p, *peer = m->ends[!which].p;
+
+	p->backend = &mock_backend;
+	p->link.mock = &m->ends[which];
+	p->peer = peer->address;
+	p->board.address = (uintptr_t)&peer->segment->board;
+	p->pool.address = (uintptr_t)m->hub->pool.area.base;
+	p->pool_stride = m->hub->pool.stride;
+	p->pool_slots = m->hub->pool.receive;
+	p->chunk = m->hub->pool.chunk;
+	p->state = P2P_JOINED;
+	p->has_owner = true;
+}
+
+enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller,
+					struct oriel_p2p_mock **mock)
+{
+	struct oriel_p2p_mock_attr attr;
+	struct oriel_p2p_mock *m;
+	enum oriel_status st = ori_attr_read("oriel_p2p_mock_attr", caller, &attr, sizeof(attr));
+
+	if (st != ORIEL_OK)
+		return st;
+	if (!mock || attr.order > ORIEL_P2P_MOCK_BY_HAND)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_mock_create: order %u", attr.order);
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a mock");
+	m->order = (enum oriel_p2p_mock_order)attr.order;
+	m->random = attr.seed;
+	st = oriel_p2p_hub_create(attr.hub, &m->hub);
+	for (unsigned i = 0; i < 2 && st == ORIEL_OK; i++) {
+		m->ends[i].mock = m;
+		m->ends[i].which = i;
+		st = oriel_p2p_create(m->hub, attr.ends, &m->ends[i].p);
+	}
+	if (st != ORIEL_OK) {
+		oriel_p2p_mock_destroy(m);
+		return st;
+	}
+	mock_join(m, 0);
+	mock_join(m, 1);
+	*mock = m;
+	return ORIEL_OK;
+}
+
+void oriel_p2p_mock_destroy(struct oriel_p2p_mock *m)
+{
+	if (!m)
+		return;
+	for (unsigned i = 0; i < 2; i++)
+		if (m->ends[i].p)
+			ori_p2p_close(m->ends[i].p);
+	oriel_p2p_hub_destroy(m->hub);
+	free(m->events);
+	free(m);
+}
+
+struct oriel_p2p *oriel_p2p_mock_end(const struct oriel_p2p_mock *mock, unsigned end)
+{
+	return end < 2 ? mock->ends[end].p : NULL;
+}
+
+struct oriel_p2p_hub *oriel_p2p_mock_hub(const struct oriel_p2p_mock *mock)
+{
+	return mock->hub;
+}
+
+unsigned oriel_p2p_mock_count(const struct oriel_p2p_mock *mock)
+{
+	return mock->count;
+}
+
+enum oriel_status oriel_p2p_mock_look(const struct oriel_p2p_mock *mock, unsigned index,
+				      struct oriel_p2p_mock_event *event)
+{
+	const struct mock_event *e;
+
+	if (index >= mock->count)
+		return ori_fail(ORIEL_ERR_RANGE, "event %u of %u", index, mock->count);
+	e = &mock->events[index];
+	*event = (struct oriel_p2p_mock_event){
+		.from = e->end,
+		.length = e->length,
+		.is_told = e->is_tell,
+		.may_arrive = mock_may_arrive(mock, index),
+		.immediate = e->immediate,
+	};
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_p2p_mock_deliver(struct oriel_p2p_mock *mock, unsigned index)
+{
+	if (index >= mock->count)
+		return ori_fail(ORIEL_ERR_RANGE, "event %u of %u", index, mock->count);
+	if (!mock_may_arrive(mock, index))
+		return ori_fail(ORIEL_ERR_STATE,
+				"event %u tells of what was put before, which has not arrived",
+				index);
+	mock_deliver(mock, index);
+	return ORIEL_OK;
+}
+
+void ori_p2p_mock_tell(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate)
+{
+	struct p2p_mock_end *e = &mock->ends[end];
+
+	if (e->arrived - e->taken < MOCK_IMMEDIATES)
+		e->immediates[e->arrived++ % MOCK_IMMEDIATES] = immediate;
+}
+
+void oriel_p2p_mock_hold(struct oriel_p2p_mock *mock, unsigned end, bool is_held)
+{
+	mock->ends[end & 1].is_held = is_held;
+}
+
+void oriel_p2p_mock_refuse(struct oriel_p2p_mock *mock, unsigned end, unsigned count)
+{
+	mock->ends[end & 1].refusals = count;
+}
+
+void oriel_p2p_mock_fail(struct oriel_p2p_mock *mock, unsigned end, enum oriel_status status)
+{
+	mock->ends[end & 1].failure = status;
+	mock->count = 0;
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ends of two processes: what goes between them, and when one of them is killed. */
+#include <oriel/oriel.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LENGTH (1u << 20)
+#define CHUNK 16384u
+#define ROUNDS 20u
+#define WORDS 40u
+#define TIMEOUT_NS UINT64_C(60000000000)
+
+static const enum oriel_path paths[] = {ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA};
+
+/* What both processes make alike. */
+struct job {
+	enum oriel_path path;
+	unsigned mode;
+	int steps; /* that the child makes before it stops; -1: it echoes */
+};
+
+struct party {
+	struct job job;
+	pid_t child;
+	int fd;
+	struct oriel_p2p_hub *hub;
+	struct oriel_p2p *p2p;
+	char *memory; /* what comes, then what goes */
+};
+
+static struct oriel_p2p_buffer part(const struct party *t, unsigned which, size_t length)
+{
+	struct oriel_p2p_buffer b = {t->memory + (size_t)which * LENGTH, length, NULL};
+
+	return b;
+}
+
+static void party_open(struct party *t)
+{
+	const struct oriel_p2p_hub_attr hub = {.size = sizeof(hub),
+					       .chunk = CHUNK,
+					       .paths = 1u << t->job.path,
+					       .timeout_ns = TIMEOUT_NS};
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+					    .mode = t->job.mode,
+					    .channels = 2};
+	char mine[ORIEL_P2P_ADDRESS], theirs[ORIEL_P2P_ADDRESS];
+	void *memory;
+
+	assert_int_equal(oriel_memory_alloc(2 * (size_t)LENGTH, 0, &memory), ORIEL_OK);
+	t->memory = memory;
+	assert_int_equal(oriel_p2p_hub_create(&hub, &t->hub), ORIEL_OK);
+	assert_int_equal(oriel_p2p_create(t->hub, &attr, &t->p2p), ORIEL_OK);
+	assert_int_equal(oriel_p2p_address(t->p2p, mine), ORIEL_OK);
+	assert_int_equal(send(t->fd, mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
+	assert_int_equal(recv(t->fd, theirs, sizeof(theirs), MSG_WAITALL), sizeof(theirs));
+	assert_int_equal(oriel_p2p_connect(t->p2p, theirs, sizeof(theirs), 0), ORIEL_OK);
+}
+
+static void party_close(struct party *t)
+{
+	oriel_p2p_destroy(t->p2p);
+	oriel_p2p_hub_destroy(t->hub);
+	assert_string_equal(oriel_last_error(), "");
+	oriel_memory_free(t->memory);
+	close(t->fd);
+}
+
+static void party_start(struct party *t, enum oriel_path path, unsigned mode, int steps)
+{
+	char words[4][16];
+	int ends[2];
+
+	*t = (struct party){.job = {path, mode, steps}};
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	snprintf(words[0], sizeof(words[0]), "%d", ends[1]);
+	snprintf(words[1], sizeof(words[1]), "%d", (int)path);
+	snprintf(words[2], sizeof(words[2]), "%u", mode);
+	snprintf(words[3], sizeof(words[3]), "%d", steps);
+	t->child = fork();
+	assert_true(t->child >= 0);
+	if (t->child == 0) {
+		close(ends[0]);
+		execl("/proc/self/exe", "p2p_process_test", words[0], words[1], words[2], words[3],
+		      (char *)NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	t->fd = ends[0];
+	party_open(t);
+}
+
+static void party_join(struct party *t, bool is_killed)
+{
+	int status;
+
+	assert_int_equal(waitpid(t->child, &status, 0), t->child);
+	assert_true(is_killed ? WIFSIGNALED(status)
+			      : WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Sends back what comes, turned round, until the parent has gone. */
+static void child_echo(struct party *t)
+{
+	struct oriel_p2p_request in, out, word;
+	char length[8];
+
+	for (;;) {
+		struct oriel_p2p_buffer b;
+		uint64_t n;
+
+		if (oriel_p2p_recv_control(t->p2p, 7, length, 8, &word) != ORIEL_OK ||
+		    oriel_p2p_wait(t->p2p, &word, 0) != ORIEL_OK)
+			return;
+		memcpy(&n, length, sizeof(n));
+		b = part(t, 0, n);
+		assert_int_equal(oriel_p2p_recv(t->p2p, 1, &b, &in), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(t->p2p, &in, 0), ORIEL_OK);
+		for (uint64_t i = 0; i < n; i++)
+			t->memory[LENGTH + i] = (char)~t->memory[i];
+		b = part(t, 1, n);
+		assert_int_equal(oriel_p2p_send(t->p2p, 0, &b, &out), ORIEL_OK);
+		/* Who has it all may be gone before the word of that is here. */
+		(void)oriel_p2p_wait(t->p2p, &out, 0);
+	}
+}
+
+/* Everything there is, under way in both directions. */
+struct bustle {
+	struct oriel_p2p_request in[2], out[2], said[WORDS], heard[WORDS];
+};
+
+static void bustle_begin(struct party *t, struct bustle *b)
+{
+	static char words[WORDS][4096];
+
+	for (unsigned c = 0; c < 2; c++) {
+		struct oriel_p2p_buffer out = part(t, 1, LENGTH), in = part(t, 0, LENGTH);
+
+		assert_int_equal(oriel_p2p_send(t->p2p, c, &out, &b->out[c]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv(t->p2p, c, &in, &b->in[c]), ORIEL_OK);
+	}
+	for (unsigned i = 0; i < WORDS; i++) {
+		assert_int_equal(oriel_p2p_send_control(t->p2p, i, words[i], 4096, &b->said[i]),
+				 ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv_control(t->p2p, WORDS - i, words[i], 4096,
+							&b->heard[i]),
+				 ORIEL_OK);
+	}
+}
+
+/* So far and no further: then whoever looks sees a process that is there and does nothing. */
+static void child_stop(struct party *t)
+{
+	struct bustle bustle;
+	char byte = 0;
+
+	if (t->job.steps > 0)
+		bustle_begin(t, &bustle);
+	for (int i = 1; i < t->job.steps; i++) {
+		(void)oriel_p2p_progress(t->p2p);
+		sched_yield();
+	}
+	(void)!send(t->fd, &byte, 1, MSG_NOSIGNAL);
+	for (;;)
+		pause();
+}
+
+static int child_main(char **argv)
+{
+	struct party t = {.fd = atoi(argv[1]),
+			  .job = {(enum oriel_path)atoi(argv[2]), (unsigned)atoi(argv[3]),
+				  atoi(argv[4])}};
+
+	party_open(&t);
+	if (t.job.steps >= 0)
+		child_stop(&t);
+	child_echo(&t);
+	party_close(&t);
+	return 0;
+}
+
+static void echoes_come_back(enum oriel_path path, unsigned mode)
+{
+	struct oriel_p2p_request in, out, word;
+	struct party t;
+
+	party_start(&t, path, mode, -1);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		uint64_t n = 1 + (uint64_t)(LENGTH - 1) / ROUNDS * (i + 1);
+		struct oriel_p2p_buffer to = part(&t, 0, n), from = part(&t, 1, n);
+
+		for (uint64_t k = 0; k < n; k++)
+			t.memory[LENGTH + k] = (char)(k * 31 + k / 251 + i);
+		assert_int_equal(oriel_p2p_recv(t.p2p, 0, &to, &in), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send(t.p2p, 1, &from, &out), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send_control(t.p2p, 7, &n, sizeof(n), &word), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(t.p2p, &in, 0), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(t.p2p, &out, 0), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(t.p2p, &word, 0), ORIEL_OK);
+		for (uint64_t k = 0; k < n; k++)
+			if (t.memory[k] != (char)~t.memory[LENGTH + k])
+				fail_msg("byte %llu of %llu", (unsigned long long)k,
+					 (unsigned long long)n);
+	}
+	assert_int_equal(oriel_p2p_drain(t.p2p, 0), ORIEL_OK);
+	party_close(&t);
+	party_join(&t, false);
+}
+
+static void test_echoes_come_back(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
+			echoes_come_back(paths[i], mode);
+}
+
+/* Whatever the child had done when it died, all requests here end, and soon. */
+static void killed_peers_are_noticed(enum oriel_path path, unsigned mode, int steps)
+{
+	uint64_t began;
+	struct bustle bustle;
+	struct party t;
+	unsigned lost = 0;
+	char byte;
+
+	party_start(&t, path, mode, steps);
+	bustle_begin(&t, &bustle);
+	/* The child needs this end for its steps to lead anywhere. */
+	while (recv(t.fd, &byte, 1, MSG_DONTWAIT) != 1) {
+		assert_int_equal(oriel_p2p_progress(t.p2p), ORIEL_OK);
+		sched_yield();
+	}
+	for (int i = 0; i < steps; i++)
+		assert_int_equal(oriel_p2p_progress(t.p2p), ORIEL_OK);
+	assert_int_equal(kill(t.child, SIGKILL), 0);
+	began = ori_clock_ns();
+	party_join(&t, true);
+	for (unsigned i = 0; i < 2; i++) {
+		enum oriel_status st[2] = {oriel_p2p_wait(t.p2p, &bustle.out[i], 0),
+					   oriel_p2p_wait(t.p2p, &bustle.in[i], 0)};
+
+		for (unsigned k = 0; k < 2; k++) {
+			assert_true(st[k] == ORIEL_OK || st[k] == ORIEL_ERR_PEER);
+			lost += st[k] == ORIEL_ERR_PEER;
+		}
+	}
+	for (unsigned i = 0; i < WORDS; i++) {
+		(void)oriel_p2p_wait(t.p2p, &bustle.said[i], 0);
+		lost += oriel_p2p_wait(t.p2p, &bustle.heard[i], 0) == ORIEL_ERR_PEER;
+	}
+	/* heard[0] has a tag that nobody sends. */
+	assert_true(lost > 0);
+	assert_int_equal(oriel_p2p_check(t.p2p), ORIEL_ERR_PEER);
+	assert_true(ori_clock_ns() - began < TIMEOUT_NS / 2);
+	party_close(&t);
+}
+
+static void test_killed_peers_are_noticed(void **state)
+{
+	static const int steps[] = {1, 2, 3, 4, 6, 10, 20, 50, 200, 1000};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
+			for (unsigned k = 0; k < sizeof(steps) / sizeof(steps[0]); k++)
+				killed_peers_are_noticed(paths[i], mode, steps[k]);
+}
+
+/* The peer has an address and dies before it has made anything of that of this end. */
+static void test_a_peer_that_dies_before_it_joins(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		struct oriel_p2p_request r;
+		struct party t;
+		char byte;
+
+		party_start(&t, paths[i % 2], ORIEL_P2P_AUTO, 0);
+		assert_int_equal(recv(t.fd, &byte, 1, 0), 1);
+		assert_int_equal(oriel_p2p_recv_control(t.p2p, 0, &byte, 1, &r), ORIEL_OK);
+		for (unsigned k = 0; k < i; k++)
+			assert_int_equal(oriel_p2p_progress(t.p2p), ORIEL_OK);
+		assert_int_equal(kill(t.child, SIGKILL), 0);
+		party_join(&t, true);
+		assert_int_equal(oriel_p2p_wait(t.p2p, &r, 0), ORIEL_ERR_PEER);
+		party_close(&t);
+	}
+}
+
+/* Memory that the peer's process cannot map is named, and does in auto mode. */
+static void test_memory_that_cannot_be_mapped(void **state)
+{
+	static char data[LENGTH];
+	struct oriel_p2p_buffer b = {data, LENGTH, NULL};
+	struct oriel_p2p_request in, word;
+	uint64_t n = LENGTH;
+	struct party t;
+
+	(void)state;
+	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_ZERO_COPY; mode++) {
+		struct oriel_p2p_buffer from;
+		struct oriel_p2p_request out;
+		struct oriel_p2p_memory *memory;
+
+		party_start(&t, ORIEL_PATH_MAPPED, mode, -1);
+		assert_int_equal(oriel_p2p_register(t.hub, data, LENGTH, 0, &memory), ORIEL_OK);
+		b.memory = memory;
+		from = part(&t, 1, LENGTH);
+		assert_int_equal(oriel_p2p_recv(t.p2p, 0, &b, &in), ORIEL_OK);
+		if (mode == ORIEL_P2P_AUTO) {
+			assert_int_equal(oriel_p2p_send(t.p2p, 1, &from, &out), ORIEL_OK);
+			assert_int_equal(oriel_p2p_send_control(t.p2p, 7, &n, sizeof(n), &word),
+					 ORIEL_OK);
+			assert_int_equal(oriel_p2p_wait(t.p2p, &in, 0), ORIEL_OK);
+			assert_int_equal(oriel_p2p_wait(t.p2p, &out, 0), ORIEL_OK);
+			assert_int_equal(data[LENGTH - 1], (char)~t.memory[2 * LENGTH - 1]);
+		} else {
+			assert_int_equal(oriel_p2p_wait(t.p2p, &in, 0), ORIEL_ERR_UNSUPPORTED);
+			assert_non_null(strstr(oriel_last_error(), "oriel_memory_alloc"));
+		}
+		oriel_p2p_unregister(memory);
+		party_close(&t);
+		party_join(&t, false);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_echoes_come_back),
+		cmocka_unit_test(test_killed_peers_are_noticed),
+		cmocka_unit_test(test_a_peer_that_dies_before_it_joins),
+		cmocka_unit_test(test_memory_that_cannot_be_mapped),
+	};
+
+	if (argc == 5)
+		return child_main(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

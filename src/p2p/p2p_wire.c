@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "p2p/p2p_wire.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+static bool wire_is_zero(const void *bytes, size_t length)
+{
+	const uint8_t *at = bytes;
+
+	for (size_t i = 0; i < length; i++)
+		if (at[i])
+			return false;
+	return true;
+}
+
+enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct p2p_address *out)
+{
+	const uint32_t known =
+		1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED | 1u << ORIEL_PATH_RDMA;
+	struct p2p_address a;
+
+	if (length != sizeof(a))
+		return ori_fail(ORIEL_ERR_PROTOCOL, "address of %zu bytes instead of %zu", length,
+				sizeof(a));
+	memcpy(&a, bytes, sizeof(a));
+	if (a.magic != P2P_ADDRESS_MAGIC)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "these bytes are no address of an end");
+	if (a.version != P2P_VERSION)
+		return ori_fail(ORIEL_ERR_VERSION, "address of version %u, not %u", a.version,
+				P2P_VERSION);
+	if (!a.paths || a.paths & ~known || !a.process || !a.pid ||
+	    wire_is_zero(&a.token.hub, sizeof(a.token.hub)) ||
+	    !wire_is_zero(a.reserved, sizeof(a.reserved)))
+		return ori_fail(ORIEL_ERR_PROTOCOL, "address that no end has");
+	*out = a;
+	return ORIEL_OK;
+}
+
+int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b)
+{
+	int order = memcmp(a->hub, b->hub, sizeof(a->hub));
+
+	if (order)
+		return order;
+	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b)
+{
+	uint32_t both = a->paths & b->paths;
+
+	if (ori_p2p_token_compare(&a->token, &b->token) == 0)
+		return both & 1u << ORIEL_PATH_SELF ? ORIEL_PATH_SELF : ORIEL_PATH_NONE;
+	/* Also what the ends of the rdma path have to say goes over unix sockets. */
+	if (a->place != b->place || a->uid != b->uid)
+		return ORIEL_PATH_NONE;
+	if (both & 1u << ORIEL_PATH_MAPPED)
+		return ORIEL_PATH_MAPPED;
+	return both & 1u << ORIEL_PATH_RDMA ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
+}
+
+static const char *wire_end_flaw(const struct p2p_end *e)
+{
+	if (e->mode > ORIEL_P2P_COPY_BASED || e->reserved)
+		return "an end of unknown form";
+	if (!e->channels || e->channels > ORIEL_P2P_CHANNELS || !e->depth || e->depth > P2P_DEPTH ||
+	    e->channels * e->depth > P2P_SLOTS)
+		return "impossible channels";
+	if (e->chunk < P2P_CHUNK_MIN || e->chunk > P2P_CHUNK_MAX ||
+	    e->stride < e->chunk + sizeof(struct p2p_label) || e->stride > 2ull * P2P_CHUNK_MAX ||
+	    e->stride % 64)
+		return "impossible staging slots";
+	if (!e->slots || e->slots > UINT16_MAX)
+		return "impossible number of staging slots";
+	if (e->path != ORIEL_PATH_MAPPED && e->path != ORIEL_PATH_RDMA)
+		return "an end of unknown path";
+	return NULL;
+}
+
+static const char *wire_flaw(const struct p2p_frame *f)
+{
+	if (f->reserved)
+		return "a frame with an unknown field";
+	if (f->kind != P2P_BYE && f->status)
+		return "a status where there is none";
+	switch ((enum p2p_frame_kind)f->kind) {
+	case P2P_HELLO:
+	case P2P_READY:
+		return NULL;
+	case P2P_END:
+		return wire_end_flaw(&f->end);
+	case P2P_PIECE:
+		return f->piece.number >= P2P_PIECES || f->piece.reserved ? "impossible memory"
+									  : NULL;
+	case P2P_BYE:
+		if (f->status > 0 || f->status < ORIEL_ERR_ACCESS)
+			return "an unknown status";
+		return memchr(f->text, '\0', sizeof(f->text)) ? NULL : "a text without an end";
+	}
+	return "a frame of unknown kind";
+}
+
+enum oriel_status ori_p2p_frame_parse(const void *bytes, size_t length, struct p2p_frame *frame)
+{
+	struct p2p_frame f;
+	const char *flaw;
+
+	if (length != sizeof(f))
+		return ori_fail(ORIEL_ERR_PROTOCOL, "frame of %zu bytes instead of %zu", length,
+				sizeof(f));
+	memcpy(&f, bytes, sizeof(f));
+	if (f.magic != P2P_FRAME_MAGIC)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's bytes are no frame");
+	if (f.version != P2P_VERSION)
+		return ori_fail(ORIEL_ERR_VERSION, "the peer speaks version %u, not %u", f.version,
+				P2P_VERSION);
+	flaw = wire_flaw(&f);
+	if (flaw)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has sent %s", flaw);
+	*frame = f;
+	return ORIEL_OK;
+}
+
+uint64_t ori_p2p_token_brief(const struct p2p_token *token)
+{
+	uint64_t hub;
+
+	memcpy(&hub, token->hub, sizeof(hub));
+	return hub ^ token->number * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct p2p_export *out)
+{
+	struct p2p_export e;
+	uint64_t end;
+
+	if (length != sizeof(e))
+		return ori_fail(ORIEL_ERR_PROTOCOL, "exported memory in %zu bytes instead of %zu",
+				length, sizeof(e));
+	memcpy(&e, bytes, sizeof(e));
+	if (e.magic != P2P_EXPORT_MAGIC)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "these bytes are no exported memory");
+	if (e.version != P2P_VERSION)
+		return ori_fail(ORIEL_ERR_VERSION, "exported memory of version %u, not %u",
+				e.version, P2P_VERSION);
+	if (!e.length || __builtin_add_overflow(e.address, e.length, &end) ||
+	    (e.path != ORIEL_PATH_SELF && e.path != ORIEL_PATH_MAPPED &&
+	     e.path != ORIEL_PATH_RDMA) ||
+	    (e.piece >= P2P_PIECES && e.piece != P2P_NO_PIECE) ||
+	    !wire_is_zero(e.reserved, sizeof(e.reserved)))
+		return ori_fail(ORIEL_ERR_PROTOCOL, "exported memory that nobody exports");
+	*out = e;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_p2p_cell_parse(const void *bytes, struct p2p_cell *cell)
+{
+	struct p2p_cell c;
+
+	memcpy(&c, bytes, sizeof(c));
+	if (c.reserved || c.total > ORIEL_P2P_CONTROL || c.length > P2P_CELL_DATA ||
+	    c.at > c.total || c.length > c.total - c.at || (c.length == 0 && c.total))
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"a control message of %u bytes with %u of them at %u", c.total,
+				c.length, c.at);
+	*cell = c;
+	return ORIEL_OK;
+}

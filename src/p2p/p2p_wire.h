@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ends tell each other, byte by byte: addresses, the frames of their socket,
+ * exported memory, cells of control messages, immediates. Parsers are pure and
+ * trust nothing.
+ */
+#ifndef ORI_P2P_P2P_WIRE_H
+#define ORI_P2P_P2P_WIRE_H
+
+#include <assert.h>
+
+#include <oriel/p2p.h>
+
+#include "hca/hca.h"
+#include "mem/fdsock.h"
+#include "mem/mapping.h"
+
+#define P2P_VERSION 1u
+#define P2P_ADDRESS_MAGIC 0x41325032u /* "2P2A", little-endian */
+#define P2P_FRAME_MAGIC 0x46325032u   /* "2P2F" */
+#define P2P_EXPORT_MAGIC 0x45325032u  /* "2P2E" */
+
+#define P2P_DEPTH 16u  /* units of a channel under way */
+#define P2P_SLOTS 256u /* ... of all channels */
+#define P2P_CELLS 32u
+#define P2P_CELL 2048u
+#define P2P_CHUNK_MIN 4096u
+#define P2P_CHUNK_MAX (16u << 20)
+#define P2P_LINK_END 72u /* bytes of a struct ori_host_end */
+#define P2P_PIECES 64u   /* of memory, that a peer in another process is given */
+
+/* Tells one end from all others. The end of a comm's rank for rank n has number n. */
+struct p2p_token {
+	uint8_t hub[16];
+	uint64_t number;
+};
+
+struct p2p_address {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t paths; /* 1 << enum oriel_path */
+	uint32_t uid;
+	uint64_t place; /* equal: unix sockets lead from one to the other */
+	uint64_t process;
+	struct p2p_token token;
+	uint8_t door[ORI_FDSOCK_NAME]; /* where the hub listens */
+	uint32_t pid;
+	uint32_t reserved[13];
+};
+
+static_assert(sizeof(struct p2p_address) == ORIEL_P2P_ADDRESS, "goes over the wire");
+
+enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length,
+					struct p2p_address *address);
+
+/* The same at both ends. ORIEL_PATH_NONE: there is no way. */
+enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b);
+
+/* < 0: @a calls, > 0: @b does; 0: they are one end. */
+int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b);
+
+enum p2p_frame_kind {
+	P2P_HELLO = 1, /* of who called: which two ends it is about */
+	P2P_END,       /* what the peer needs to reach this end */
+	P2P_READY,     /* this end takes what the peer puts */
+	P2P_PIECE,     /* memory that may be put to; its descriptor comes along */
+	P2P_BYE,       /* and why */
+};
+
+struct p2p_hello {
+	struct p2p_token to, from;
+};
+
+struct p2p_end {
+	uint32_t path; /* enum oriel_path */
+	uint32_t mode; /* enum oriel_p2p_mode */
+	uint32_t channels, depth;
+	uint64_t chunk;  /* bytes of a staging slot without its label */
+	uint64_t stride; /* ... from one to the next */
+	uint32_t slots;  /* of the pool */
+	uint32_t reserved;
+	union {
+		struct {
+			struct ori_hca_qp_address adapter;
+			uint8_t link[P2P_LINK_END];
+			uint32_t segment_rkey, pool_rkey;
+		} rdma;
+		struct {
+			struct ori_mem_blob segment, pool;
+		} mapped;
+	};
+};
+
+struct p2p_piece {
+	uint32_t number; /* from 0 on, at each end */
+	uint32_t reserved;
+	struct ori_mem_blob blob;
+};
+
+struct p2p_frame {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t kind;  /* enum p2p_frame_kind */
+	int32_t status; /* of P2P_BYE: ORIEL_OK or a failure */
+	uint32_t reserved;
+	union {
+		struct p2p_hello hello;
+		struct p2p_end end;
+		struct p2p_piece piece;
+		char text[496]; /* of P2P_BYE, ended by a NUL */
+	};
+};
+
+static_assert(sizeof(struct p2p_end) <= 496, "fits a frame");
+static_assert(sizeof(struct p2p_frame) == 512, "goes over the wire");
+
+/* A checked copy; where the peer's numbers must fit this end's, that is left to others. */
+enum oriel_status ori_p2p_frame_parse(const void *bytes, size_t length, struct p2p_frame *frame);
+
+struct p2p_export {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t path;
+	uint32_t key;
+	uint64_t address, length;
+	uint64_t to; /* low half of the number of the end that may use it, and of its hub */
+	uint32_t piece;
+	uint32_t reserved[5];
+};
+
+static_assert(sizeof(struct p2p_export) == ORIEL_P2P_EXPORT, "is given to users");
+
+enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct p2p_export *e);
+
+/* What @token is called in what is exported to it. */
+uint64_t ori_p2p_token_brief(const struct p2p_token *token);
+
+/* The head of a cell; its part of the message follows. */
+struct p2p_cell {
+	uint64_t tag;
+	uint32_t total;  /* bytes of the message */
+	uint32_t at;     /* where in it */
+	uint32_t length; /* of this part */
+	uint32_t reserved;
+};
+
+#define P2P_CELL_DATA (P2P_CELL - (uint32_t)sizeof(struct p2p_cell))
+
+static_assert(sizeof(struct p2p_cell) == 24, "goes over the wire");
+
+/* @bytes are P2P_CELL long. Whether it goes on with the message before it is not checked. */
+enum oriel_status ori_p2p_cell_parse(const void *bytes, struct p2p_cell *cell);
+
+/* Where a transfer goes straight. Lies in the sender's board, @number and @length to be compared.
+ */
+struct p2p_offer {
+	uint64_t address, length, number;
+	uint32_t key, piece;
+};
+
+static_assert(sizeof(struct p2p_offer) == 32, "goes over the wire");
+
+#define P2P_NO_PIECE UINT32_MAX /* of a thread of this process: the address is one */
+
+/* Before the bytes in a staging slot. */
+struct p2p_label {
+	uint64_t number; /* of the transfer */
+	uint64_t total;  /* its bytes */
+	uint32_t chunk, length;
+	uint64_t reserved[5];
+};
+
+static_assert(sizeof(struct p2p_label) == 64, "goes over the wire, and keeps slots aligned");
+
+/* Words that the peer writes, each an absolute count: a later one says all of an earlier one. */
+enum {
+	P2P_WORD_CELLS = 0, /* of control messages that have been taken */
+	P2P_WORD_SENDS = 1, /* [channels]: transfers that the peer has begun to send, of late */
+	P2P_WORD_CREDIT = P2P_WORD_SENDS + ORIEL_P2P_CHANNELS, /* [channels * depth] */
+	P2P_WORDS = P2P_WORD_CREDIT + P2P_SLOTS,
+};
+
+/* How a unit of a channel comes: one chunk, or all of a transfer. */
+enum p2p_place {
+	P2P_UNKNOWN, /* not told yet */
+	P2P_STAGED,  /* a credit names the staging slot */
+	P2P_NOTICE,  /* a credit; where it goes the sender knows */
+	P2P_DIRECT,  /* an offer */
+};
+
+/* A credit: which unit, as the lap of its slot from 1 on, and how and where it may come. */
+static inline uint64_t p2p_credit(uint64_t lap, enum p2p_place place, uint32_t slot)
+{
+	return lap << 20 | (uint64_t)place << 18 | slot;
+}
+
+static inline uint64_t p2p_credit_lap(uint64_t credit)
+{
+	return credit >> 20;
+}
+
+static inline enum p2p_place p2p_credit_place(uint64_t credit)
+{
+	return (enum p2p_place)(credit >> 18 & 3);
+}
+
+static inline uint32_t p2p_credit_slot(uint64_t credit)
+{
+	return credit & ((1u << 18) - 1);
+}
+
+enum p2p_tell {
+	P2P_TELL_CELL,  /* a cell of a control message is there */
+	P2P_TELL_UNIT,  /* a unit is there */
+	P2P_TELL_OFFER, /* an offer is there */
+};
+
+/* What came, of which channel, in which slot, in which lap of it: never told by order. */
+static inline uint32_t p2p_immediate(enum p2p_tell tell, unsigned channel, unsigned slot,
+				     uint64_t lap)
+{
+	return (uint32_t)tell << 30 | channel << 24 | slot << 16 | (uint32_t)(lap & 0xffff);
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the library's, and the slots that ends of a hub share. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "p2p/hub.h"
+
+#define STAGING_NONE 0xffffu
+#define STAGING_LINE 64u
+
+enum oriel_status ori_area_open(struct p2p_area *area, size_t length)
+{
+	struct p2p_area a = {.length = length};
+	enum oriel_status st = ori_mem_alloc(length, 0, &a.mem);
+
+	if (st != ORIEL_OK)
+		return st;
+	a.base = a.mem->address;
+	*area = a;
+	return ORIEL_OK;
+}
+
+void ori_area_close(struct p2p_area *area)
+{
+	ori_mem_unref(area->mem);
+	*area = (struct p2p_area){0};
+}
+
+static uint64_t staging_head(uint64_t before, unsigned count, unsigned first)
+{
+	return ((before >> 32) + 1) << 32 | (uint64_t)count << 16 | first;
+}
+
+static unsigned staging_count(uint64_t head)
+{
+	return head >> 16 & 0xffff;
+}
+
+void ori_pool_give(struct p2p_pool *pool, struct p2p_stack *stack, int slot)
+{
+	uint64_t head = atomic_load_explicit(&stack->head, memory_order_relaxed);
+
+	do {
+		atomic_store_explicit(&pool->next[slot], (uint16_t)(head & 0xffff),
+				      memory_order_relaxed);
+		/* Release: who takes the slot comes after all that its last owner did there. */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&stack->head, &head, staging_head(head, staging_count(head) + 1, (unsigned)slot),
+		memory_order_release, memory_order_relaxed));
+}
+
+int ori_pool_take(struct p2p_pool *pool, struct p2p_stack *stack, unsigned leave)
+{
+	uint64_t head = atomic_load_explicit(&stack->head, memory_order_acquire);
+	unsigned first, next;
+
+	do {
+		if (staging_count(head) <= leave)
+			return -1;
+		first = head & 0xffff;
+		/* Of another list by now, perhaps: then the tag is another one, too. */
+		next = atomic_load_explicit(&pool->next[first], memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak_explicit(
+		&stack->head, &head, staging_head(head, staging_count(head) - 1, next),
+		memory_order_acquire, memory_order_acquire));
+	return (int)first;
+}
+
+unsigned ori_pool_free(const struct p2p_stack *stack)
+{
+	return staging_count(atomic_load_explicit(&stack->head, memory_order_relaxed));
+}
+
+enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned receive)
+{
+	struct p2p_pool p = {.chunk = chunk, .receive = receive, .slots = receive + receive / 2};
+	enum oriel_status st;
+
+	p.stride =
+		(sizeof(struct p2p_label) + chunk + STAGING_LINE - 1) / STAGING_LINE * STAGING_LINE;
+	p.next = calloc(p.slots, sizeof(*p.next));
+	if (!p.next)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u staging slots", p.slots);
+	st = ori_area_open(&p.area, p.stride * p.slots);
+	if (st != ORIEL_OK) {
+		free((void *)p.next);
+		return st;
+	}
+	atomic_init(&p.receives.head, STAGING_NONE);
+	atomic_init(&p.sends.head, STAGING_NONE);
+	*pool = p;
+	for (unsigned i = pool->slots; i-- > 0;)
+		ori_pool_give(pool, i < receive ? &pool->receives : &pool->sends, (int)i);
+	return ORIEL_OK;
+}
+
+void ori_pool_close(struct p2p_pool *pool)
+{
+	ori_area_close(&pool->area);
+	free((void *)pool->next);
+}

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/mlx5dv_built.h"
+
+bool ori_mlx5dv_is_built(void)
+{
+	return false;
+}

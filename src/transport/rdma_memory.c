@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/rdma_memory.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/touch.h"
+#include "mem/cache.h"
+#include "mem/memory.h"
+
+#define MEMORY_ALL \
+	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
+#define MEMORY_IDLE 64u /* registrations of GPU allocations that nobody uses now */
+
+/* What was registered by its owner. */
+struct ori_rdma_mr {
+	uint64_t address, length;
+	uint64_t iova; /* of the first byte; in its page where @address is */
+	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
+	uint32_t lkeys[ORIEL_DEV_RAILS];
+	bool is_fixed; /* a source only */
+};
+
+/* What was registered for requests, with one rail. */
+struct memory_entry {
+	struct ori_hca_mr *mr;
+	uint32_t lkey;
+};
+
+/* What one request needs until it is done. */
+struct memory_hold {
+	struct memory_hold *next; /* of those that are free */
+	char *block;              /* NULL: registered meanwhile */
+	void *result;             /* where the block goes; NULL: nowhere */
+	size_t length;
+	struct ori_cache_hold cached;
+};
+
+struct memory_rail {
+	struct ori_memory *memory;
+	unsigned rail;
+	char *blocks; /* [ORI_MEMORY_BLOCKS][ORI_MEMORY_BLOCK] */
+	struct ori_hca_mr *blocks_mr;
+	uint32_t blocks_lkey;
+	struct memory_hold holds[ORI_MEMORY_BLOCKS];
+	pthread_mutex_t lock;
+	struct memory_hold *free; /* guarded by lock */
+	struct ori_cache *cache;
+};
+
+/*
+ * The list has what was registered, by address; what overlaps is found by the first
+ * that covers a request.
+ */
+struct ori_memory {
+	struct ori_memory_attr attr;
+	uint64_t page_mask;
+	pthread_rwlock_t lock;     /* guards all up to rails */
+	struct ori_rdma_mr **list; /* [count] */
+	unsigned count, room;
+	uint64_t longest;                          /* none was ever longer */
+	struct memory_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
+};
+
+/* Memory of the GPU of @m, or of any other one. */
+static enum oriel_status memory_look(const struct ori_memory *m, const void *address,
+				     struct ori_gpu_place *place, bool *is_gpu)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	*is_gpu = false;
+	if (m->attr.gpu)
+		status = m->attr.gpu->ops->find(m->attr.gpu, address, place);
+	if (m->attr.gpu && status == ORIEL_OK)
+		*is_gpu = place->kind != ORI_GPU_PAGEABLE && place->kind != ORI_GPU_PINNED;
+	return status;
+}
+
+/* Whole pages of a GPU, by whatever its driver and that of the adapter agree on. */
+static enum oriel_status memory_enter_gpu(const struct ori_memory *m, unsigned rail, char *address,
+					  size_t length, uint64_t iova, unsigned access,
+					  struct ori_hca_mr **mr, struct ori_hca_keys *keys)
+{
+	const struct ori_hca_ops *ops = m->attr.ops;
+	struct ori_hca *hca = m->attr.hcas[rail];
+	enum oriel_status status;
+	char why[192];
+	int fd;
+
+	status = m->attr.gpu->ops->export_dmabuf(m->attr.gpu, address, length, &fd);
+	if (status == ORIEL_OK) {
+		status = ops->register_dmabuf(hca, fd, 0, length, iova, access, mr, keys);
+		close(fd);
+	}
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	snprintf(why, sizeof(why), "%s", oriel_last_error());
+	/* With nvidia-peermem addresses of a GPU are as good as others. */
+	if (ops->register_memory(hca, address, length, iova, access, mr, keys) == ORIEL_OK) {
+		ori_error_clear();
+		return ORIEL_OK;
+	}
+	return ori_fail(status,
+			"%zu bytes of GPU memory at %p are reached neither by dma-buf (%s) nor by "
+			"nvidia-peermem, if that is loaded; `oriel doctor` says what is missing",
+			length, (void *)address, why);
+}
+
+static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail, char *address,
+				      size_t length, uint64_t iova, unsigned access,
+				      struct ori_hca_mr **mr, struct ori_hca_keys *keys)
+{
+	uint64_t before = (uintptr_t)address & m->page_mask;
+	struct ori_gpu_place place;
+	enum oriel_status status = ORIEL_OK;
+	bool is_gpu = false;
+
+	/* Who reaches all memory tells by himself what it is. */
+	if (!m->attr.is_whole)
+		status = memory_look(m, address, &place, &is_gpu);
+	if (status != ORIEL_OK)
+		return status;
+	if (!is_gpu)
+		return m->attr.ops->register_memory(m->attr.hcas[rail], address, length, iova,
+						    access, mr, keys);
+	length = (before + length + m->page_mask) & ~m->page_mask;
+	return memory_enter_gpu(m, rail, address - before, length, iova - before, access, mr, keys);
+}
+
+static enum oriel_status memory_range(void *context, uint64_t address, uint64_t length,
+				      struct ori_cache_range *range)
+{
+	const struct memory_rail *r = context;
+	const void *at = (const void *)(uintptr_t)address;
+	struct ori_gpu_place place;
+	enum oriel_status status;
+	bool is_gpu;
+
+	status = memory_look(r->memory, at, &place, &is_gpu);
+	if (status != ORIEL_OK)
+		return status;
+	if (!is_gpu)
+		return ori_cache_pages(address, length, range);
+	/* The driver does not tell the range of what is of another GPU. */
+	if (!place.length || address - (uintptr_t)place.base > place.length ||
+	    length > place.length - (address - (uintptr_t)place.base))
+		return ori_fail(ORIEL_ERR_ACCESS,
+				"%llu bytes at %p are no part of one allocation of this GPU",
+				(unsigned long long)length, at);
+	*range = (struct ori_cache_range){(uintptr_t)place.base, place.length, place.id};
+	return ORIEL_OK;
+}
+
+static enum oriel_status memory_cache_enter(void *context, const struct ori_cache_range *range,
+					    void **registration)
+{
+	const struct memory_rail *r = context;
+	struct memory_entry *entry = calloc(1, sizeof(*entry));
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+
+	if (!entry)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	status = memory_enter(r->memory, r->rail, (char *)(uintptr_t)range->base, range->length,
+			      range->base, ORI_HCA_LOCAL_WRITE, &entry->mr, &keys);
+	if (status != ORIEL_OK) {
+		free(entry);
+		return status;
+	}
+	entry->lkey = keys.lkey;
+	*registration = entry;
+	return ORIEL_OK;
+}
+
+static void memory_cache_leave(void *context, void *registration)
+{
+	const struct memory_rail *r = context;
+	struct memory_entry *entry = registration;
+
+	r->memory->attr.ops->unregister_memory(entry->mr);
+	free(entry);
+}
+
+static enum oriel_status memory_open_rail(struct ori_memory *m, unsigned rail)
+{
+	struct memory_rail *r = &m->rails[rail];
+	struct ori_cache_attr cache = {r, memory_range, memory_cache_enter, memory_cache_leave,
+				       MEMORY_IDLE};
+	size_t length = (size_t)ORI_MEMORY_BLOCKS * ORI_MEMORY_BLOCK;
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+	unsigned i;
+
+	r->memory = m;
+	r->rail = rail;
+	r->blocks = aligned_alloc(m->page_mask + 1, length);
+	if (!r->blocks)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for blocks of an adapter");
+	status = m->attr.ops->register_memory(m->attr.hcas[rail], r->blocks, length,
+					      (uintptr_t)r->blocks, ORI_HCA_LOCAL_WRITE,
+					      &r->blocks_mr, &keys);
+	if (status == ORIEL_OK) {
+		r->blocks_lkey = keys.lkey;
+		status = ori_cache_create(&cache, &r->cache);
+	}
+	if (status != ORIEL_OK)
+		return status;
+	pthread_mutex_init(&r->lock, NULL);
+	for (i = ORI_MEMORY_BLOCKS; i > 0; i--) {
+		r->holds[i - 1].block = r->blocks + (size_t)(i - 1) * ORI_MEMORY_BLOCK;
+		r->holds[i - 1].next = r->free;
+		r->free = &r->holds[i - 1];
+	}
+	return ORIEL_OK;
+}
+
+static void memory_close_rail(struct ori_memory *m, unsigned rail)
+{
+	struct memory_rail *r = &m->rails[rail];
+
+	ori_cache_destroy(r->cache);
+	if (r->blocks_mr)
+		m->attr.ops->unregister_memory(r->blocks_mr);
+	free(r->blocks);
+}
+
+enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori_memory **out)
+{
+	struct ori_memory *m = calloc(1, sizeof(*m));
+	enum oriel_status status = ORIEL_OK;
+	unsigned rail;
+
+	if (!m)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for what adapters know");
+	m->attr = *attr;
+	m->page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+	pthread_rwlock_init(&m->lock, NULL);
+	for (rail = 0; rail < attr->rails && status == ORIEL_OK && !attr->is_whole; rail++)
+		status = memory_open_rail(m, rail);
+	if (status != ORIEL_OK) {
+		ori_memory_close(m);
+		return status;
+	}
+	*out = m;
+	return ORIEL_OK;
+}
+
+void ori_memory_close(struct ori_memory *m)
+{
+	unsigned rail;
+
+	if (!m)
+		return;
+	assert(m->count == 0);
+	for (rail = 0; rail < m->attr.rails; rail++)
+		memory_close_rail(m, rail);
+	pthread_rwlock_destroy(&m->lock);
+	free(m->list);
+	free(m);
+}
+
+/* How many begin at @address or before. With the lock. */
+static unsigned memory_upto(const struct ori_memory *m, uint64_t address)
+{
+	unsigned low = 0, high = m->count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+
+		if (m->list[middle]->address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static enum oriel_status memory_list(struct ori_memory *m, struct ori_rdma_mr *mr)
+{
+	unsigned room = m->room ? 2 * m->room : 16, i;
+	struct ori_rdma_mr **more = m->list;
+
+	pthread_rwlock_wrlock(&m->lock);
+	if (m->count == m->room)
+		more = realloc(m->list, room * sizeof(struct ori_rdma_mr *));
+	if (more && more != m->list)
+		m->room = room;
+	if (more) {
+		m->list = more;
+		i = memory_upto(m, mr->address);
+		memmove(&more[i + 1], &more[i], (m->count++ - i) * sizeof(struct ori_rdma_mr *));
+		more[i] = mr;
+		if (mr->length > m->longest)
+			m->longest = mr->length;
+	}
+	pthread_rwlock_unlock(&m->lock);
+	return more ? ORIEL_OK : ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+}
+
+static void memory_unlist(struct ori_memory *m, const struct ori_rdma_mr *mr)
+{
+	unsigned i;
+
+	pthread_rwlock_wrlock(&m->lock);
+	for (i = memory_upto(m, mr->address); i > 0 && m->list[i - 1] != mr; i--)
+		;
+	if (i > 0)
+		memmove(&m->list[i - 1], &m->list[i],
+			(m->count-- - i) * sizeof(struct ori_rdma_mr *));
+	pthread_rwlock_unlock(&m->lock);
+}
+
+static enum oriel_status memory_enter_all(const struct ori_memory *m, struct ori_rdma_mr *mr,
+					  unsigned access, struct oriel_dev_keys *rkeys)
+{
+	enum oriel_status status = ORIEL_OK;
+	struct ori_hca_keys keys;
+	unsigned rail;
+
+	for (rail = 0; rail < m->attr.rails && status == ORIEL_OK; rail++) {
+		status = memory_enter(m, rail, (char *)(uintptr_t)mr->address, mr->length, mr->iova,
+				      access, &mr->of[rail], &keys);
+		if (status != ORIEL_OK)
+			break;
+		mr->lkeys[rail] = keys.lkey;
+		rkeys->rail[rail] = keys.rkey;
+	}
+	return status;
+}
+
+static void memory_leave_all(const struct ori_memory *m, struct ori_rdma_mr *mr)
+{
+	unsigned rail;
+
+	for (rail = 0; rail < m->attr.rails; rail++) {
+		if (mr->of[rail])
+			m->attr.ops->unregister_memory(mr->of[rail]);
+		mr->of[rail] = NULL;
+	}
+}
+
+/* Adapters pin what they may write for writing, which memory that is only read refuses. */
+static enum oriel_status memory_enter_own(const struct ori_memory *m, struct ori_rdma_mr *mr,
+					  struct oriel_dev_keys *rkeys)
+{
+	enum oriel_status status = memory_enter_all(m, mr, ORI_HCA_LOCAL_WRITE, rkeys);
+
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	memory_leave_all(m, mr);
+	mr->is_fixed = true;
+	return memory_enter_all(m, mr, 0, rkeys);
+}
+
+enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_t length,
+				      enum ori_rdma_use use, struct ori_rdma_mr **out,
+				      struct oriel_dev_keys *rkeys)
+{
+	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
+	struct oriel_dev_keys found = {{0}};
+	enum oriel_status status = ORIEL_OK;
+
+	if (!mr)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	mr->address = (uintptr_t)address;
+	mr->length = length;
+	mr->iova = mr->address & m->page_mask;
+	if (use == ORI_RDMA_SHARED)
+		status = memory_enter_all(m, mr, MEMORY_ALL, &found);
+	else if (!m->attr.is_whole)
+		status = memory_enter_own(m, mr, &found);
+	if (status == ORIEL_OK)
+		status = memory_list(m, mr);
+	if (status != ORIEL_OK) {
+		ori_memory_unregister(m, mr);
+		return status;
+	}
+	*rkeys = found;
+	*out = mr;
+	return ORIEL_OK;
+}
+
+void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)
+{
+	memory_unlist(m, mr);
+	memory_leave_all(m, mr);
+	free(mr);
+}
+
+static bool memory_find_listed(const struct memory_rail *r, uint64_t address, uint64_t length,
+			       bool is_target, struct ori_proxy_place *place)
+{
+	struct ori_memory *m = r->memory;
+	bool is_found = false;
+	unsigned i;
+
+	pthread_rwlock_rdlock(&m->lock);
+	for (i = memory_upto(m, address); i > 0 && !is_found; i--) {
+		const struct ori_rdma_mr *mr = m->list[i - 1];
+		uint64_t offset = address - mr->address;
+
+		if (offset >= m->longest)
+			break;
+		is_found = offset <= mr->length && length <= mr->length - offset &&
+			   !(is_target && mr->is_fixed);
+		if (is_found)
+			*place = (struct ori_proxy_place){mr->iova + offset, mr->lkeys[r->rail],
+							  NULL};
+	}
+	pthread_rwlock_unlock(&m->lock);
+	return is_found;
+}
+
+static struct memory_hold *memory_take_block(struct memory_rail *r)
+{
+	struct memory_hold *hold;
+
+	pthread_mutex_lock(&r->lock);
+	hold = r->free;
+	if (hold)
+		r->free = hold->next;
+	pthread_mutex_unlock(&r->lock);
+	return hold;
+}
+
+static void memory_give_block(struct memory_rail *r, struct memory_hold *hold)
+{
+	pthread_mutex_lock(&r->lock);
+	hold->next = r->free;
+	r->free = hold;
+	pthread_mutex_unlock(&r->lock);
+}
+
+/*
+ * A result is the request's alone until it is done: to write what is there shows
+ * whether it may be written.
+ */
+static bool memory_fill_block(struct memory_hold *hold, void *at, size_t length, bool is_target)
+{
+	hold->result = is_target ? at : NULL;
+	hold->length = length;
+	return ori_touch_read(hold->block, at, length) &&
+	       (!is_target || ori_touch_write(at, hold->block, length));
+}
+
+static enum oriel_status memory_find_block(struct memory_rail *r, struct memory_hold *hold,
+					   uint64_t address, uint64_t length, bool is_target,
+					   struct ori_proxy_place *place)
+{
+	void *at = (void *)(uintptr_t)address;
+
+	if (!memory_fill_block(hold, at, length, is_target)) {
+		memory_give_block(r, hold);
+		return ori_fail(ORIEL_ERR_ACCESS, "%llu bytes at %p may not be %s",
+				(unsigned long long)length, at, is_target ? "written" : "read");
+	}
+	*place = (struct ori_proxy_place){(uintptr_t)hold->block, r->blocks_lkey, hold};
+	return ORIEL_OK;
+}
+
+static enum oriel_status memory_find_cached(struct memory_rail *r, uint64_t address,
+					    uint64_t length, struct ori_proxy_place *place)
+{
+	struct memory_hold *hold = calloc(1, sizeof(*hold));
+	const struct memory_entry *entry;
+	enum oriel_status status;
+
+	if (!hold)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	status = ori_cache_ref(r->cache, address, length, &hold->cached);
+	if (status != ORIEL_OK) {
+		free(hold);
+		return status;
+	}
+	entry = hold->cached.registration;
+	*place = (struct ori_proxy_place){address, entry->lkey, hold};
+	return ORIEL_OK;
+}
+
+static enum oriel_status memory_find(void *context, uint64_t address, uint64_t length,
+				     bool is_target, struct ori_proxy_place *place)
+{
+	struct memory_rail *r = context;
+	struct ori_gpu_place of_gpu;
+	struct memory_hold *hold;
+	enum oriel_status status;
+	bool is_gpu;
+
+	if (memory_find_listed(r, address, length, is_target, place))
+		return ORIEL_OK;
+	if (length > ORI_MEMORY_BLOCK)
+		return memory_find_cached(r, address, length, place);
+	status = memory_look(r->memory, (void *)(uintptr_t)address, &of_gpu, &is_gpu);
+	if (status != ORIEL_OK)
+		return status;
+	hold = is_gpu ? NULL : memory_take_block(r);
+	/* With none left: nobody waits for requests to peers that may be gone. */
+	if (!hold)
+		return memory_find_cached(r, address, length, place);
+	return memory_find_block(r, hold, address, length, is_target, place);
+}
+
+static void memory_let_go(void *context, const struct ori_proxy_place *place, bool is_done)
+{
+	struct memory_hold *hold = place->hold;
+	struct memory_rail *r = context;
+
+	if (!hold->block) {
+		ori_cache_unref(r->cache, &hold->cached);
+		free(hold);
+		return;
+	}
+	if (is_done && hold->result && !ori_touch_write(hold->result, hold->block, hold->length))
+		ori_log(ORIEL_LOG_ERROR,
+			"%zu bytes at %p were unmapped while a request was to write them",
+			hold->length, hold->result);
+	memory_give_block(r, hold);
+}
+
+struct ori_proxy_memory ori_memory_of_rail(struct ori_memory *m, unsigned rail)
+{
+	struct ori_proxy_memory memory = {&m->rails[rail], memory_find, memory_let_go};
+
+	assert(!m->attr.is_whole);
+	return memory;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that steps all lanes of a process's adapters. Any thread may call what
+ * is here; a lane or a tally that has been added is only touched through it.
+ */
+#ifndef ORI_TRANSPORT_RDMA_PROXY_THREAD_H
+#define ORI_TRANSPORT_RDMA_PROXY_THREAD_H
+
+#include "transport/rdma_proxy.h"
+
+struct ori_proxy_thread;
+
+enum oriel_status ori_proxy_thread_start(struct ori_proxy_thread **thread);
+/* All has been removed. NULL is allowed. */
+void ori_proxy_thread_stop(struct ori_proxy_thread *thread);
+
+/* For the rings of CPU threads: they wake it by this word. */
+uint32_t *ori_proxy_thread_asleep(struct ori_proxy_thread *thread);
+
+/* @wakes: who asks there wakes the thread; a kernel does not. */
+enum oriel_status ori_proxy_thread_add(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane,
+				       bool wakes);
+/* Step it until there is nothing to do at the moment. */
+void ori_proxy_thread_look(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
+/* As ori_proxy_fail(). */
+void ori_proxy_thread_fail(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
+/* Failed as well; the caller closes it. */
+void ori_proxy_thread_remove(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
+
+enum oriel_status ori_proxy_thread_add_tally(struct ori_proxy_thread *thread,
+					     struct ori_tally *tally);
+/* Its lanes have been removed. */
+void ori_proxy_thread_remove_tally(struct ori_proxy_thread *thread, struct ori_tally *tally);
+
+#endif

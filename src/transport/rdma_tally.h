@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Raises own words by atomics of an adapter, through a queue pair that loops back to
+ * it: for counters whose memory a CPU may not reach, or which no atomic of a CPU may
+ * touch beside those of the adapter. One thread at a time.
+ */
+#ifndef ORI_TRANSPORT_RDMA_TALLY_H
+#define ORI_TRANSPORT_RDMA_TALLY_H
+
+#include <oriel/dev/mlx5_ring.h>
+
+#include "hca/hca.h"
+
+struct ori_tally;
+
+/* What came of one raise; stays where it is until it has ended. Zeroed: not begun. */
+struct ori_tally_mark {
+	bool is_begun;
+	bool has_ended;
+	uint64_t err; /* oriel_mlx5_err() of nothing in particular; 0 if well */
+};
+
+/* @sink_lkey: of 8 bytes at address 0, for results nobody reads. */
+enum oriel_status ori_tally_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
+				 uint32_t sink_lkey, struct ori_tally **tally);
+/* All marks have ended. NULL is allowed. */
+void ori_tally_close(struct ori_tally *tally);
+
+/*
+ * Add @amount to the 8 bytes that the adapter knows as @word. ORIEL_AGAIN: there is
+ * no room before a step.
+ */
+enum oriel_status ori_tally_raise(struct ori_tally *tally, struct oriel_mlx5_place word,
+				  uint64_t amount, struct ori_tally_mark *mark);
+
+/* Look what has ended; true if something has. */
+bool ori_tally_step(struct ori_tally *tally);
+
+/* Is something under way? */
+bool ori_tally_is_waiting(const struct ori_tally *tally);
+
+/* Wait for what is under way, for a second at most; what is not done then is given up. */
+void ori_tally_settle(struct ori_tally *tally);
+
+#endif

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A byte says what the rest is: an address, a frame, exported memory, or what a
+ * peer does to the memory of an end: words, offers, cells, staging slots, and what
+ * it tells.
+ */
+#include <string.h>
+
+#include <oriel/p2p_mock.h>
+
+#include "fuzz.h"
+#include "p2p/p2p.h"
+
+#define P2P_REQUESTS 32u
+#define P2P_ROOM 5000u
+#define P2P_CANARY 0x5a
+
+enum p2p_fuzz_kind { FUZZ_ADDRESS, FUZZ_FRAME, FUZZ_EXPORT, FUZZ_CELL, FUZZ_PEER, FUZZ_KINDS };
+
+enum p2p_fuzz_deed {
+	DEED_WORD,
+	DEED_OFFER,
+	DEED_CELL,
+	DEED_LABEL,
+	DEED_TELL,
+	DEED_PROGRESS,
+	DEED_SEND,
+	DEED_RECV,
+	DEED_EXPECT,
+	DEED_SAY,
+	DEED_HEAR,
+	DEEDS,
+};
+
+static bool is_refusal(enum oriel_status status)
+{
+	return status == ORIEL_ERR_PROTOCOL || status == ORIEL_ERR_VERSION;
+}
+
+static void fuzz_take(struct fuzz_input *input, void *bytes, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		((uint8_t *)bytes)[i] = fuzz_byte(input);
+}
+
+static void parse_address(const struct fuzz_input *input)
+{
+	struct p2p_address a, other;
+	enum oriel_status st;
+
+	memset(&a, 0xa5, sizeof(a));
+	other = a;
+	st = ori_p2p_address_parse(input->at, input->left, &a);
+	if (st != ORIEL_OK) {
+		FUZZ_CHECK(is_refusal(st) && memcmp(&a, &other, sizeof(a)) == 0);
+		return;
+	}
+	FUZZ_CHECK(input->left == sizeof(a) && memcmp(&a, input->at, sizeof(a)) == 0);
+	other = a;
+	other.token.number++;
+	other.process++;
+	FUZZ_CHECK(ori_p2p_address_path(&a, &other) == ori_p2p_address_path(&other, &a));
+	FUZZ_CHECK(ori_p2p_address_path(&a, &other) != ORIEL_PATH_SELF);
+	FUZZ_CHECK(ori_p2p_token_compare(&a.token, &a.token) == 0);
+	FUZZ_CHECK(ori_p2p_token_compare(&a.token, &other.token) < 0 || other.token.number == 0);
+}
+
+static void parse_frame(const struct fuzz_input *input)
+{
+	struct p2p_frame f;
+	enum oriel_status st = ori_p2p_frame_parse(input->at, input->left, &f);
+
+	if (st != ORIEL_OK) {
+		FUZZ_CHECK(is_refusal(st));
+		return;
+	}
+	FUZZ_CHECK(input->left == sizeof(f) && memcmp(&f, input->at, sizeof(f)) == 0);
+	FUZZ_CHECK(f.kind >= P2P_HELLO && f.kind <= P2P_BYE);
+	if (f.kind == P2P_BYE)
+		FUZZ_CHECK(strlen(f.text) < sizeof(f.text) &&
+			   strcmp(oriel_status_name((enum oriel_status)f.status),
+				  "unknown status") != 0);
+	if (f.kind == P2P_END)
+		FUZZ_CHECK(f.end.channels * f.end.depth <= P2P_SLOTS && f.end.depth <= P2P_DEPTH &&
+			   f.end.chunk + sizeof(struct p2p_label) <= f.end.stride && f.end.slots);
+	if (f.kind == P2P_PIECE)
+		FUZZ_CHECK(f.piece.number < P2P_PIECES);
+}
+
+static void parse_export(const struct fuzz_input *input)
+{
+	struct p2p_export e;
+	enum oriel_status st = ori_p2p_export_parse(input->at, input->left, &e);
+
+	if (st != ORIEL_OK) {
+		FUZZ_CHECK(is_refusal(st));
+		return;
+	}
+	FUZZ_CHECK(input->left == sizeof(e) && memcmp(&e, input->at, sizeof(e)) == 0);
+	FUZZ_CHECK(e.length && e.address + e.length > e.address);
+}
+
+static void parse_cell(const struct fuzz_input *input)
+{
+	uint8_t bytes[P2P_CELL] = {0};
+	struct p2p_cell cell;
+	enum oriel_status st;
+
+	memcpy(bytes, input->at, input->left < sizeof(bytes) ? input->left : sizeof(bytes));
+	st = ori_p2p_cell_parse(bytes, &cell);
+	if (st != ORIEL_OK) {
+		FUZZ_CHECK(is_refusal(st));
+		return;
+	}
+	FUZZ_CHECK(cell.total <= ORIEL_P2P_CONTROL && cell.length <= P2P_CELL_DATA);
+	FUZZ_CHECK((uint64_t)cell.at + cell.length <= cell.total);
+}
+
+/* An end, whose requests and their memory are these. */
+struct victim {
+	struct oriel_p2p_mock *mock;
+	struct oriel_p2p *p;
+	struct oriel_p2p_request requests[P2P_REQUESTS];
+	unsigned begun;
+	char memory[P2P_REQUESTS][P2P_ROOM + 1];
+};
+
+static void victim_open(struct victim *v, unsigned how)
+{
+	const struct oriel_p2p_hub_attr hub = {.size = sizeof(hub),
+					       .chunk = P2P_CHUNK_MIN,
+					       .slots = 10};
+	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+					    .mode = how % 3,
+					    .channels = 2,
+					    .depth = 2};
+	const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr),
+						 .order = ORIEL_P2P_MOCK_BY_HAND,
+						 .hub = &hub,
+						 .ends = &ends};
+
+	v->begun = 0;
+	memset(v->memory, P2P_CANARY, sizeof(v->memory));
+	FUZZ_CHECK(oriel_p2p_mock_create(&attr, &v->mock) == ORIEL_OK);
+	v->p = oriel_p2p_mock_end(v->mock, 0);
+}
+
+static void victim_begin(struct victim *v, enum p2p_fuzz_deed deed, struct fuzz_input *input)
+{
+	unsigned channel = fuzz_byte(input) & 1, which = v->begun;
+	struct oriel_p2p_request *r = &v->requests[which];
+	struct oriel_p2p_buffer b = {v->memory[which], 0, NULL};
+	enum oriel_status st;
+
+	if (v->begun == P2P_REQUESTS)
+		return;
+	b.length = (size_t)fuzz_byte(input) * 19;
+	switch (deed) {
+	case DEED_SEND:
+		st = oriel_p2p_send(v->p, channel, &b, r);
+		break;
+	case DEED_RECV:
+		st = oriel_p2p_recv(v->p, channel, &b, r);
+		break;
+	case DEED_EXPECT:
+		st = oriel_p2p_expect(v->p, channel, r);
+		break;
+	case DEED_SAY:
+		st = oriel_p2p_send_control(v->p, channel, b.address, b.length, r);
+		break;
+	default:
+		st = oriel_p2p_recv_control(v->p, channel, b.address, b.length, r);
+	}
+	/* One that is refused was never taken. */
+	v->begun += st == ORIEL_OK || v->p->state == P2P_JOINED;
+}
+
+static void victim_suffer(struct victim *v, struct fuzz_input *input)
+{
+	enum p2p_fuzz_deed deed = fuzz_byte(input) % DEEDS;
+	struct p2p_segment *s = v->p->segment;
+	struct p2p_pool *pool = &v->p->hub->pool;
+	uint32_t immediate;
+	unsigned which = fuzz_byte(input);
+
+	switch (deed) {
+	case DEED_WORD:
+		/* Those that matter to two channels of depth 2. */
+		which = which % 8 < 4 ? which % 4 : P2P_WORD_CREDIT + which % 4;
+		fuzz_take(input, &s->board.words[which], sizeof(s->board.words[which]));
+		break;
+	case DEED_OFFER:
+		fuzz_take(input, &s->board.offers[which % 4], sizeof(s->board.offers[0]));
+		break;
+	case DEED_CELL:
+		fuzz_take(input, s->board.cells[which % P2P_CELLS], sizeof(struct p2p_cell) + 8);
+		break;
+	case DEED_LABEL:
+		fuzz_take(input, pool->area.base + which % pool->receive * pool->stride, 24);
+		break;
+	case DEED_TELL:
+		fuzz_take(input, &immediate, sizeof(immediate));
+		ori_p2p_mock_tell(v->mock, 0, immediate);
+		break;
+	case DEED_PROGRESS:
+		(void)oriel_p2p_progress(v->p);
+		break;
+	default:
+		victim_begin(v, deed, input);
+	}
+}
+
+static void suffer(struct fuzz_input *input)
+{
+	static struct victim v;
+	enum oriel_status st;
+	uint8_t how = fuzz_byte(input);
+
+	victim_open(&v, how);
+	while (input->left)
+		victim_suffer(&v, input);
+	(void)oriel_p2p_progress(v.p);
+	st = oriel_p2p_check(v.p);
+	FUZZ_CHECK(st == ORIEL_OK || st == ORIEL_ERR_PROTOCOL || st == ORIEL_ERR_MISMATCH);
+	oriel_p2p_mock_destroy(v.mock);
+	for (unsigned i = 0; i < v.begun; i++)
+		FUZZ_CHECK(v.requests[i].status != ORIEL_AGAIN);
+	for (unsigned i = 0; i < P2P_REQUESTS; i++)
+		FUZZ_CHECK(v.memory[i][P2P_ROOM] == P2P_CANARY);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input input = {data, size};
+
+	switch (fuzz_byte(&input) % FUZZ_KINDS) {
+	case FUZZ_ADDRESS:
+		parse_address(&input);
+		break;
+	case FUZZ_FRAME:
+		parse_frame(&input);
+		break;
+	case FUZZ_EXPORT:
+		parse_export(&input);
+		break;
+	case FUZZ_CELL:
+		parse_cell(&input);
+		break;
+	default:
+		suffer(&input);
+	}
+	return 0;
+}
+
+static size_t seed_of(uint8_t bytes[FUZZ_SEED_MAX], enum p2p_fuzz_kind kind, const void *what,
+		      size_t length)
+{
+	bytes[0] = (uint8_t)kind;
+	memcpy(bytes + 1, what, length);
+	return 1 + length;
+}
+
+/* A message, a transfer and a credit, as a good peer would have them. */
+static size_t seed_of_peer(uint8_t bytes[FUZZ_SEED_MAX], unsigned mode)
+{
+	const struct p2p_cell cell = {.tag = 1, .total = 8, .length = 8};
+	const struct p2p_label label = {.total = 19 * 200, .length = 19 * 200};
+	const struct p2p_offer offer = {.address = 1u << 20, .length = 19 * 200, .piece = ~0u};
+	const uint64_t credit = p2p_credit(1, P2P_STAGED, 3);
+	const uint32_t tells[] = {p2p_immediate(P2P_TELL_CELL, 0, 0, 1),
+				  p2p_immediate(P2P_TELL_UNIT, 0, 0, 1),
+				  p2p_immediate(P2P_TELL_OFFER, 1, 0, 1)};
+	uint8_t *at = bytes;
+
+	*at++ = FUZZ_PEER;
+	*at++ = (uint8_t)mode;
+	memcpy(at, (uint8_t[]){DEED_HEAR, 0, 1, 9, DEED_CELL, 0}, 6);
+	memcpy(at += 6, &cell, sizeof(cell));
+	memcpy(at += sizeof(cell), "message!", 8);
+	at += 8;
+	memcpy(at, (uint8_t[]){DEED_RECV, 0, 0, 200}, 4);
+	at += 4;
+	for (uint8_t slot = 0; slot < 10; slot++) {
+		memcpy(at, (uint8_t[]){DEED_LABEL, slot}, 2);
+		memcpy(at += 2, &label, 24);
+		at += 24;
+	}
+	memcpy(at, (uint8_t[]){DEED_SEND, 0, 0, 200, DEED_SEND, 0, 1, 200, DEED_WORD, 4}, 10);
+	memcpy(at += 10, &credit, sizeof(credit));
+	at += sizeof(credit);
+	memcpy(at, (uint8_t[]){DEED_OFFER, 2}, 2);
+	memcpy(at += 2, &offer, sizeof(offer));
+	at += sizeof(offer);
+	for (unsigned i = 0; i < 3; i++) {
+		memcpy(at, (uint8_t[]){DEED_TELL, 0}, 2);
+		memcpy(at += 2, &tells[i], sizeof(tells[i]));
+		at += sizeof(tells[i]);
+		memcpy(at, (uint8_t[]){DEED_PROGRESS, 0}, 2);
+		at += 2;
+	}
+	return (size_t)(at - bytes);
+}
+
+size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
+{
+	struct p2p_frame frame = {.magic = P2P_FRAME_MAGIC,
+				  .version = P2P_VERSION,
+				  .kind = (uint16_t)n,
+				  .end = {.path = ORIEL_PATH_RDMA,
+					  .channels = 4,
+					  .depth = 8,
+					  .chunk = 8192,
+					  .stride = 8192 + 64,
+					  .slots = 64}};
+	struct p2p_address address = {.magic = P2P_ADDRESS_MAGIC,
+				      .version = P2P_VERSION,
+				      .paths = 1u << ORIEL_PATH_MAPPED | 1u << ORIEL_PATH_RDMA,
+				      .process = 3,
+				      .pid = 4,
+				      .token = {.hub = {1, 2, 3}, .number = 5}};
+	struct p2p_export e = {.magic = P2P_EXPORT_MAGIC,
+			       .version = P2P_VERSION,
+			       .path = ORIEL_PATH_RDMA,
+			       .address = 4096,
+			       .length = 100,
+			       .piece = P2P_NO_PIECE};
+
+	const struct p2p_cell cell = {.tag = 5, .total = 3000, .at = 2024, .length = 976};
+
+	if (n == 0)
+		return seed_of(bytes, FUZZ_ADDRESS, &address, sizeof(address));
+	if (n == P2P_PIECE)
+		frame.piece = (struct p2p_piece){.number = 1};
+	if (n == P2P_BYE) {
+		frame.status = ORIEL_ERR_MISMATCH;
+		strcpy(frame.text, "why");
+	}
+	if (n <= P2P_BYE)
+		return seed_of(bytes, FUZZ_FRAME, &frame, sizeof(frame));
+	if (n == P2P_BYE + 1)
+		return seed_of(bytes, FUZZ_EXPORT, &e, sizeof(e));
+	if (n == P2P_BYE + 2)
+		return seed_of(bytes, FUZZ_CELL, &cell, sizeof(cell));
+	return n < P2P_BYE + 6 ? seed_of_peer(bytes, n - P2P_BYE - 3) : 0;
+}

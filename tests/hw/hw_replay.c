@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hw_replay FILE...: whether traces of queues hold what the library builds on. */
+#include "trace.h"
+
+int main(int argc, char **argv)
+{
+	int wrong = argc < 2;
+
+	for (int i = 1; i < argc; i++) {
+		int found = hw_trace_check(argv[i]);
+
+		printf("%-4s %s\n", found ? "FAIL" : "ok", argv[i]);
+		wrong |= found != 0;
+	}
+	return wrong;
+}

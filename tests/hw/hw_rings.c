@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hw_rings report DEVICE: how far a ConnectX adapter reaches, and why not further.
+ * hw_rings run DEVICE [DEVICE] [FILE]: queues of one device to another, or to itself
+ * through its port: every WQE that the library makes, bytes compared; what an error
+ * leaves; answers to what only hardware knows; latencies. FILE gets the trace.
+ * Exits with 77 where the tier has no rings.
+ */
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/dev/mlx5_ring.h>
+
+#include "base/clock.h"
+#include "hca/mlx5.h"
+#include "trace.h"
+
+#define DEPTH 16u
+#define LENGTH (1u << 20)
+#define SOURCE 65536u
+#define TARGET 524288u
+#define RESULT 4096u
+#define COUNT 512u
+#define PATIENCE_NS UINT64_C(20000000000)
+#define ROUNDS 500u
+
+static const struct oriel_mlx5_limits patient = {NULL, PATIENCE_NS, 100, 0};
+static const struct oriel_mlx5_limits hasty = {NULL, 300000000, 100, 0};
+
+static FILE *trace;
+static int failures;
+
+/* A queue pair; of the memory of its side. */
+struct queue {
+	const char *name;
+	struct side *side;
+	struct ori_hca_cq *cq;
+	struct ori_hca_qp *qp;
+	struct ori_hca_qp_address address;
+	uint32_t cqn;
+	uint64_t written; /* to the trace */
+	_Alignas(128) struct oriel_mlx5_queue q;
+};
+
+struct side {
+	const struct ori_hca_ops *ops;
+	struct ori_hca *hca;
+	struct ori_hca_caps caps;
+	struct ori_hca_mr *mr;
+	struct ori_hca_keys keys;
+	char *memory;
+};
+
+static void row(bool is_well, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void row(bool is_well, const char *format, ...)
+{
+	va_list args;
+
+	printf("%-6s ", is_well ? "ok" : "FAIL");
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf("\n");
+	failures += !is_well;
+}
+
+static void die(const char *what)
+{
+	printf("FAIL   %s: %s\n", what, oriel_last_error());
+	exit(1);
+}
+
+static void must(enum oriel_status status, const char *what)
+{
+	if (status != ORIEL_OK)
+		die(what);
+}
+
+static void side_open(struct side *s, const char *name)
+{
+	memset(s, 0, sizeof(*s));
+	s->ops = ori_hca_mlx5();
+	must(s->ops->open(name, 0, &s->hca), name);
+	s->ops->caps(s->hca, &s->caps);
+	if (!s->caps.reads_rings) {
+		printf("skipped: %s has no rings in this tier\n", s->caps.name);
+		exit(77);
+	}
+	s->memory = aligned_alloc(4096, LENGTH);
+	memset(s->memory, 0, LENGTH);
+	must(s->ops->register_memory(s->hca, s->memory, LENGTH, 0,
+				     ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE |
+					     ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC,
+				     &s->mr, &s->keys),
+	     "memory");
+}
+
+static void side_close(struct side *s)
+{
+	s->ops->unregister_memory(s->mr);
+	s->ops->close(s->hca);
+	free(s->memory);
+}
+
+static enum oriel_status queue_open(struct queue *k, const char *name, struct side *s,
+				    bool is_companion)
+{
+	struct ori_hca_cq_attr cq = {.depth = DEPTH, .has_own_ring = true};
+	struct ori_hca_qp_attr qp = {.depth = DEPTH,
+				     .has_own_ring = true,
+				     .is_companion = is_companion};
+	struct ori_hca_place place;
+	enum oriel_status status;
+
+	memset(k, 0, sizeof(*k));
+	k->name = name;
+	k->side = s;
+	status = s->ops->create_cq(s->hca, &cq, &k->cq, &k->cqn);
+	if (status != ORIEL_OK)
+		return status;
+	qp.send_cq = k->cq;
+	status = s->ops->create_qp(s->hca, &qp, &k->qp, &k->address);
+	if (status != ORIEL_OK) {
+		s->ops->destroy_cq(k->cq);
+		return status;
+	}
+	s->ops->place(k->qp, &place);
+	k->q.sq = place.sq;
+	k->q.cq = place.cq;
+	k->q.record = place.record;
+	k->q.doorbell = place.doorbell;
+	k->q.asleep = place.asleep;
+	k->q.qpn = k->address.qpn;
+	k->q.cqn = k->cqn;
+	k->q.log_depth = 31 - (unsigned)__builtin_clz(DEPTH);
+	k->q.flags = s->caps.is_atomic_host_endian ? 0 : ORIEL_MLX5_ATOMICS_SWAPPED;
+	oriel_mlx5_queue_begin(&k->q, 0);
+	if (trace)
+		fprintf(trace, "queue %s %06x %06x %u\n", name, k->address.qpn, k->cqn, DEPTH);
+	return ORIEL_OK;
+}
+
+static void queue_close(struct queue *k)
+{
+	k->side->ops->destroy_qp(k->qp);
+	k->side->ops->destroy_cq(k->cq);
+}
+
+static void join(struct queue *a, struct queue *b)
+{
+	must(a->side->ops->connect_qp(a->qp, &b->address), "connect");
+	must(b->side->ops->connect_qp(b->qp, &a->address), "connect");
+}
+
+static void put_hex(const void *bytes, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		fprintf(trace, "%02x", ((const uint8_t *)bytes)[i]);
+}
+
+/* What has been posted to @k and not been written yet; it is done. */
+static void trace_queue(struct queue *k)
+{
+	uint64_t end = k->q.resv, i, bell = oriel_mlx5_doorbell_value(k->q.qpn, end);
+	uint32_t record = k->q.record[1];
+
+	if (!trace)
+		return;
+	for (i = k->written; i < end; i++) {
+		fprintf(trace, "wqe %s %llu ", k->name, (unsigned long long)i);
+		put_hex(oriel_mlx5_slot(&k->q, i), ORIEL_MLX5_BLOCK);
+		fprintf(trace, "\n");
+	}
+	fprintf(trace, "bell %s %llu ", k->name, (unsigned long long)end);
+	put_hex(&record, 4);
+	fprintf(trace, " ");
+	put_hex(&bell, 8);
+	fprintf(trace, "\n");
+	for (i = k->written; i < end; i++) {
+		fprintf(trace, "cqe %s %llu ", k->name, (unsigned long long)i);
+		put_hex(k->q.cq + (i & (DEPTH - 1)) * ORIEL_MLX5_BLOCK, ORIEL_MLX5_BLOCK);
+		fprintf(trace, "\n");
+	}
+	k->written = end;
+}
+
+static uint64_t begin(struct queue *k, unsigned count)
+{
+	uint64_t base = 0;
+
+	must(oriel_mlx5_reserve(&k->q, count, &patient, &base), "room in a ring");
+	return base;
+}
+
+static struct oriel_mlx5_head head(struct queue *k, uint64_t index, uint32_t fence)
+{
+	return oriel_mlx5_head_of(&k->q, index, fence);
+}
+
+static enum oriel_status finish(struct queue *k, uint64_t base, unsigned count)
+{
+	enum oriel_status status = oriel_mlx5_post(&k->q, base, count, &patient);
+
+	if (status == ORIEL_OK)
+		status = oriel_mlx5_wait(&k->q, base + count - 1, &patient);
+	return status;
+}
+
+static struct oriel_mlx5_place at(const struct side *s, uint64_t offset)
+{
+	return (struct oriel_mlx5_place){offset, s->keys.lkey};
+}
+
+static void fill(char *memory, size_t length, unsigned seed)
+{
+	for (size_t i = 0; i < length; i++)
+		memory[i] = (char)(i * 31 + i / 251 + seed);
+}
+
+static void test_writes(struct queue *a, const struct side *there)
+{
+	static const uint32_t lengths[] = {0, 1, 12, 13, 28, 29, 1023, 1025, 4096, 4097, 300000};
+	struct side *here = a->side;
+	bool is_well = true;
+
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		uint32_t length = lengths[i];
+		uint64_t base = begin(a, 1);
+
+		fill(here->memory + SOURCE, length, i);
+		if (length <= ORIEL_MLX5_INLINE_MAX)
+			oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(&a->q, base), head(a, base, 0),
+						    at(there, TARGET), here->memory + SOURCE,
+						    length);
+		else
+			oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, base), head(a, base, 0),
+					     at(there, TARGET), at(here, SOURCE), length);
+		is_well &= finish(a, base, 1) == ORIEL_OK &&
+			   memcmp(here->memory + SOURCE, there->memory + TARGET, length) == 0;
+		trace_queue(a);
+	}
+	row(is_well, "WRITE of 0 to 300000 bytes, inline and not");
+}
+
+static void test_read(struct queue *a, const struct side *there)
+{
+	struct side *here = a->side;
+	uint64_t base = begin(a, 2);
+
+	fill(there->memory + TARGET, 5000, 77);
+	oriel_mlx5_wqe_read(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(there, TARGET),
+			    at(here, SOURCE), 5000);
+	oriel_mlx5_wqe_dump(oriel_mlx5_slot(&a->q, base + 1),
+			    head(a, base + 1, ORIEL_MLX5_FENCE_READS), at(here, SOURCE), 8);
+	row(finish(a, base, 2) == ORIEL_OK &&
+		    memcmp(here->memory + SOURCE, there->memory + TARGET, 5000) == 0,
+	    "READ, then DUMP behind a fence");
+	trace_queue(a);
+}
+
+static uint64_t add(struct queue *a, const struct side *there, uint64_t value)
+{
+	uint64_t base = begin(a, 1);
+
+	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(there, 0),
+				 at(a->side, RESULT), value);
+	if (finish(a, base, 1) != ORIEL_OK)
+		return UINT64_MAX;
+	trace_queue(a);
+	return oriel_mlx5_atomic_result(&a->q, *(uint64_t *)(void *)(a->side->memory + RESULT));
+}
+
+static void test_atomics(struct queue *a, const struct side *there)
+{
+	uint64_t *word = (uint64_t *)(void *)there->memory, base;
+
+	*word = UINT64_C(0x123456789abcdef0);
+	row(add(a, there, 3) == UINT64_C(0x123456789abcdef0) &&
+		    *word == UINT64_C(0x123456789abcdef3),
+	    "FETCH_ADD brings the old value as the adapter says (%s-endian)",
+	    a->q.flags & ORIEL_MLX5_ATOMICS_SWAPPED ? "big" : "host");
+	base = begin(a, 1);
+	oriel_mlx5_wqe_compare_swap(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(there, 0),
+				    at(a->side, RESULT), UINT64_C(0x123456789abcdef3), 9);
+	row(finish(a, base, 1) == ORIEL_OK && *word == 9, "COMPARE_SWAP");
+	trace_queue(a);
+	base = begin(a, 1);
+	oriel_mlx5_wqe_nop(oriel_mlx5_slot(&a->q, base), head(a, base, 0));
+	row(finish(a, base, 1) == ORIEL_OK, "NOP");
+	trace_queue(a);
+}
+
+/* Around the ring more than once, several at a time: one record and one doorbell for each. */
+static void test_laps(struct queue *a, const struct side *there)
+{
+	bool is_well = true;
+	uint64_t base;
+
+	for (unsigned i = 0; i < DEPTH && is_well; i++) {
+		base = begin(a, 4);
+		for (unsigned k = 0; k < 4; k++) {
+			uint64_t value = i * 4 + k;
+
+			oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(&a->q, base + k),
+						    head(a, base + k, 0),
+						    at(there, TARGET + 8 * (uint64_t)k), &value, 8);
+		}
+		is_well = finish(a, base, 4) == ORIEL_OK;
+		trace_queue(a);
+	}
+	is_well &= ((uint64_t *)(void *)(there->memory + TARGET))[3] == 4 * DEPTH - 1;
+	row(is_well, "four laps of the ring; answer c: record, fence, one doorbell is enough");
+}
+
+/* A counter that is raised when a WRITE is done. */
+static bool companion_counts(struct queue *a, const struct side *there, struct queue *companion,
+			     unsigned rounds, uint64_t *ns)
+{
+	uint64_t *count = (uint64_t *)(void *)(a->side->memory + COUNT), base, first, begun;
+	uint64_t deadline;
+
+	*count = 0;
+	begun = oriel_dev_clock_ns();
+	for (unsigned i = 0; i < rounds; i++) {
+		first = begin(a, 1);
+		oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, first), head(a, first, 0),
+				     at(there, TARGET), at(a->side, SOURCE), 8);
+		if (oriel_mlx5_post(&a->q, first, 1, &patient) != ORIEL_OK)
+			return false;
+		base = begin(companion, 2);
+		oriel_mlx5_wqe_wait(oriel_mlx5_slot(&companion->q, base), head(companion, base, 0),
+				    a->cqn, first);
+		oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&companion->q, base + 1),
+					 head(companion, base + 1, 0), at(a->side, COUNT),
+					 at(a->side, RESULT), 1);
+		if (oriel_mlx5_post(&companion->q, base, 2, &patient) != ORIEL_OK)
+			return false;
+		deadline = oriel_dev_clock_ns() + PATIENCE_NS;
+		while (oriel_dev_load_acquire(count) != i + 1) {
+			if (oriel_mlx5_poll(&companion->q, base + 1) < 0 ||
+			    oriel_dev_clock_ns() > deadline)
+				return false;
+			sched_yield();
+		}
+		if (oriel_mlx5_wait(&a->q, first, &patient) != ORIEL_OK ||
+		    oriel_mlx5_wait(&companion->q, base + 1, &patient) != ORIEL_OK)
+			return false;
+		if (rounds == 1) {
+			trace_queue(a);
+			trace_queue(companion);
+		}
+	}
+	*ns = (oriel_dev_clock_ns() - begun) / rounds;
+	return true;
+}
+
+/* Queues of a pair that no trace knows. */
+static void pair_open(struct queue *a, struct queue *b, struct side *here, struct side *there,
+		      bool is_companion)
+{
+	FILE *kept = trace;
+
+	trace = NULL;
+	must(queue_open(a, "untraced", here, is_companion), "queue");
+	must(queue_open(b, "untraced", there, false), "queue");
+	join(a, b);
+	trace = kept;
+}
+
+static void pair_close(struct queue *a, struct queue *b)
+{
+	queue_close(a);
+	queue_close(b);
+}
+
+static void time_companion(struct side *here, struct side *there)
+{
+	struct queue a, b, companion, responder;
+	FILE *kept = trace;
+	uint64_t ns = 0;
+	bool is_well;
+
+	pair_open(&a, &b, here, there, false);
+	pair_open(&companion, &responder, here, here, true);
+	trace = NULL;
+	is_well = companion_counts(&a, there, &companion, ROUNDS, &ns);
+	trace = kept;
+	row(is_well, "answer g: WRITE, WAIT and FETCH_ADD by loopback take %llu ns",
+	    (unsigned long long)ns);
+	pair_close(&companion, &responder);
+	pair_close(&a, &b);
+}
+
+static void test_companion(struct queue *a, struct side *there)
+{
+	struct queue companion, responder;
+	FILE *kept;
+	uint64_t ns;
+
+	if (!a->side->caps.has_wait) {
+		row(true, "no companion: nothing of this tier WAITs");
+		return;
+	}
+	must(queue_open(&companion, "companion", a->side, true), "companion");
+	kept = trace;
+	trace = NULL;
+	must(queue_open(&responder, "untraced", a->side, false), "responder");
+	trace = kept;
+	join(&companion, &responder);
+	row(companion_counts(a, there, &companion, 1, &ns), "a companion WAITs and counts");
+	pair_close(&companion, &responder);
+	time_companion(a->side, there);
+}
+
+/* A WAIT where cd_master is not set. */
+static void ask_about_master(struct side *here, struct side *there)
+{
+	struct queue a, b, plain, responder;
+	FILE *kept = trace;
+	bool is_honoured;
+	uint64_t ns;
+
+	pair_open(&a, &b, here, there, false);
+	pair_open(&plain, &responder, here, here, false);
+	trace = NULL;
+	is_honoured = companion_counts(&a, there, &plain, 1, &ns);
+	trace = kept;
+	row(true, "answer a: a WAIT on a queue without cd_master is %s",
+	    is_honoured ? "honoured" : "refused");
+	pair_close(&plain, &responder);
+	pair_close(&a, &b);
+}
+
+/* A WAIT for a WRITE that fails. */
+static void ask_about_errors(struct side *here, struct side *there)
+{
+	uint64_t *count = (uint64_t *)(void *)(here->memory + COUNT), base;
+	struct queue a, b, companion, responder;
+
+	pair_open(&a, &b, here, there, false);
+	pair_open(&companion, &responder, here, here, true);
+	*count = 0;
+	base = begin(&a, 1);
+	oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.q, base), head(&a, base, 0),
+			     (struct oriel_mlx5_place){0, there->keys.rkey ^ 0x5500},
+			     at(here, SOURCE), 8);
+	(void)finish(&a, base, 1);
+	base = begin(&companion, 2);
+	oriel_mlx5_wqe_wait(oriel_mlx5_slot(&companion.q, base), head(&companion, base, 0), a.cqn,
+			    0);
+	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&companion.q, base + 1),
+				 head(&companion, base + 1, 0), at(here, COUNT), at(here, RESULT),
+				 1);
+	(void)oriel_mlx5_post(&companion.q, base, 2, &patient);
+	(void)oriel_mlx5_wait(&companion.q, base + 1, &hasty);
+	row(true, "answer b: an error CQE %s a WAIT",
+	    oriel_dev_load_acquire(count) ? "satisfies" : "does not satisfy");
+	pair_close(&companion, &responder);
+	pair_close(&a, &b);
+}
+
+/* A key that is none, with others behind it: one error, the rest flushed, nothing written. */
+static void test_error(struct side *here, struct side *there)
+{
+	struct queue a, b;
+	unsigned failed = 0, flushed = 0;
+	bool is_refused;
+	uint64_t base, deadline = oriel_dev_clock_ns() + PATIENCE_NS;
+	uint32_t tail, error = 0;
+
+	must(queue_open(&a, "broken", here, false), "queue");
+	must(queue_open(&b, "victim", there, false), "queue");
+	join(&a, &b);
+	base = begin(&a, 8);
+	memset(there->memory + TARGET, 0x55, 64);
+	for (unsigned i = 0; i < 8; i++)
+		oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.q, base + i), head(&a, base + i, 0),
+				     i ? at(there, TARGET)
+				       : (struct oriel_mlx5_place){TARGET,
+								   there->keys.rkey ^ 0x5500},
+				     at(here, SOURCE), 64);
+	(void)oriel_mlx5_post(&a.q, base, 8, &patient);
+	is_refused = oriel_mlx5_wait(&a.q, base, &patient) == ORIEL_ERR_ACCESS;
+	row(is_refused, "a wrong key is an error CQE (syndrome 0x%02x, vendor 0x%02x)",
+	    oriel_mlx5_err_syndrome(a.q.err), oriel_mlx5_err_vendor(a.q.err));
+	for (unsigned i = 0; i < 8; i++) {
+		const char *cqe = a.q.cq + (size_t)i * ORIEL_MLX5_BLOCK;
+
+		do {
+			tail = oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+		} while (oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID &&
+			 oriel_dev_clock_ns() < deadline && sched_yield() == 0);
+		memcpy(&error, cqe + ORIEL_MLX5_ERROR, 4);
+		failed += oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_FAILED;
+		flushed += oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_FAILED &&
+			   oriel_mlx5_error_syndrome(error) == ORIEL_MLX5_FLUSHED;
+	}
+	row(failed == 8 && flushed == 7 && there->memory[TARGET] == 0x55,
+	    "answer f: of 8 WQEs %u have error CQEs, %u of them flushed", failed, flushed);
+	trace_queue(&a);
+	queue_close(&a);
+	queue_close(&b);
+}
+
+static void measure(struct queue *a, const struct side *there)
+{
+	uint64_t begun = oriel_dev_clock_ns(), base, ns;
+	FILE *kept = trace;
+	bool is_well = true;
+
+	trace = NULL;
+	for (unsigned i = 0; i < ROUNDS && is_well; i++) {
+		base = begin(a, 1);
+		oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, base), head(a, base, 0),
+				     at(there, TARGET), at(a->side, SOURCE), 8);
+		is_well = finish(a, base, 1) == ORIEL_OK;
+	}
+	ns = (oriel_dev_clock_ns() - begun) / ROUNDS;
+	row(is_well, "WRITE of 8 bytes until its CQE: %llu ns", (unsigned long long)ns);
+	begun = oriel_dev_clock_ns();
+	for (unsigned i = 0; i < ROUNDS && is_well; i++)
+		is_well = add(a, there, 1) != UINT64_MAX;
+	ns = (oriel_dev_clock_ns() - begun) / ROUNDS;
+	row(is_well, "FETCH_ADD until its CQE: %llu ns", (unsigned long long)ns);
+	trace = kept;
+}
+
+static int report(const char *device)
+{
+	struct ori_mlx5_report r;
+
+	must(ori_mlx5_look(device, 0, NULL, &r), device);
+	printf("%s reaches %s\n", r.name, ori_mlx5_tier_text(r.tier));
+	printf("  queues by %s, doorbells %s, %s\n", r.is_devx ? "commands" : "verbs",
+	       r.doorbells[0] ? r.doorbells : "none", r.has_wait ? "WAITs" : "no WAIT");
+	for (unsigned t = 0; t < r.tier; t++)
+		printf("  not T%u: %s\n", t, r.why[t]);
+	return 0;
+}
+
+static int run(const char *first, const char *second)
+{
+	struct side here, there;
+	struct queue a, b;
+
+	side_open(&here, first);
+	side_open(&there, second);
+	if (trace)
+		fprintf(trace, "trace 1 %s %s\n", here.caps.name,
+			here.caps.has_wait ? "devx" : "verbs");
+	must(queue_open(&a, "main", &here, false), "queue");
+	must(queue_open(&b, "peer", &there, false), "queue");
+	join(&a, &b);
+	test_writes(&a, &there);
+	test_read(&a, &there);
+	test_atomics(&a, &there);
+	test_companion(&a, &there);
+	test_laps(&a, &there);
+	test_error(&here, &there);
+	if (here.caps.has_wait) {
+		ask_about_master(&here, &there);
+		ask_about_errors(&here, &there);
+	}
+	measure(&a, &there);
+	queue_close(&a);
+	queue_close(&b);
+	side_close(&there);
+	side_close(&here);
+	return failures != 0;
+}
+
+int main(int argc, char **argv)
+{
+	int failed;
+
+	if (argc < 3 || argc > 5 || !ori_hca_mlx5()) {
+		fprintf(stderr, "usage: hw_rings report DEVICE | run DEVICE [DEVICE] [FILE]%s\n",
+			ori_hca_mlx5() ? "" : ": built without infiniband/mlx5dv.h");
+		return 2;
+	}
+	if (strcmp(argv[1], "report") == 0)
+		return report(argv[2]);
+	trace = argc == 5 ? fopen(argv[4], "we") : NULL;
+	if (argc == 5 && !trace)
+		die(argv[4]);
+	failed = run(argv[2], argc > 3 ? argv[3] : argv[2]);
+	if (trace && fclose(trace) != 0)
+		die(argv[4]);
+	return failed;
+}

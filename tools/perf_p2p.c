@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ends of p2p between ranks 0 and 1, of each mode, apart from those of the communicator. */
+#include "perf_p2p.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "perf.h"
+#include "perf_pass.h"
+
+#define P2P_MODES 3u
+
+/* The job's, made by the first rows that need it. */
+struct perf_p2p {
+	struct oriel_p2p_hub *hub;
+	struct oriel_p2p *ends[P2P_MODES];
+	void *source, *sink; /* that the peer's process can map */
+	struct oriel_p2p_memory *from, *to;
+	uint64_t bytes;
+	struct oriel_p2p_request out[PERF_BURST], in[PERF_BURST];
+};
+
+static enum oriel_status p2p_register(struct perf_p2p *p, void **memory,
+				      struct oriel_p2p_memory **handle)
+{
+	enum oriel_status status = oriel_memory_alloc(p->bytes, 0, memory);
+
+	if (status == ORIEL_OK)
+		status = oriel_p2p_register(p->hub, *memory, p->bytes, 0, handle);
+	if (status == ORIEL_OK)
+		memset(*memory, 1, p->bytes);
+	return status;
+}
+
+static enum oriel_status p2p_open(struct perf_job *job, uint64_t bytes, struct perf_p2p *p)
+{
+	struct oriel_p2p_hub_attr attr = {.size = sizeof(attr), .paths = 1u << job->path};
+	enum oriel_status status = oriel_p2p_hub_create(&attr, &p->hub);
+
+	p->bytes = bytes;
+	if (status == ORIEL_OK)
+		status = p2p_register(p, &p->source, &p->from);
+	if (status == ORIEL_OK)
+		status = p2p_register(p, &p->sink, &p->to);
+	return status;
+}
+
+void perf_p2p_close(struct perf_job *job)
+{
+	struct perf_p2p *p = job->p2p;
+	unsigned mode;
+
+	if (!p)
+		return;
+	for (mode = 0; mode < P2P_MODES; mode++)
+		oriel_p2p_destroy(p->ends[mode]);
+	oriel_p2p_unregister(p->from);
+	oriel_p2p_unregister(p->to);
+	oriel_memory_free(p->source);
+	oriel_memory_free(p->sink);
+	oriel_p2p_hub_destroy(p->hub);
+	free(p);
+	job->p2p = NULL;
+}
+
+/* The address of the peer's end comes through the window, behind its payload. */
+static enum oriel_status p2p_join(struct perf_shot *s, struct oriel_p2p *end)
+{
+	struct oriel_dev_group me = oriel_dev_thread();
+	char address[ORIEL_P2P_ADDRESS];
+	enum oriel_status status = oriel_p2p_address(end, address);
+
+	if (status == ORIEL_OK)
+		status = perf_posted(oriel_dev_put_signal(&s->w, me, s->peer, s->mark, address,
+							  sizeof(address), PERF_READY, 1));
+	if (status == ORIEL_OK)
+		status = perf_hear(s, me, PERF_READY);
+	if (status == ORIEL_OK)
+		status = oriel_dev_drain(&s->w, me, 0);
+	return status == ORIEL_OK
+		       ? oriel_p2p_connect(end, s->target + s->mark, ORIEL_P2P_ADDRESS, 0)
+		       : status;
+}
+
+static enum oriel_status p2p_end(struct perf_shot *s, enum oriel_p2p_mode mode,
+				 struct oriel_p2p **end)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
+	enum oriel_status status = ORIEL_OK;
+	struct perf_p2p *p = s->job->p2p;
+
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return ORIEL_ERR_NOMEM;
+		s->job->p2p = p;
+		status = p2p_open(s->job, s->job->bytes, p);
+	}
+	if (status == ORIEL_OK && !p->ends[mode]) {
+		status = oriel_p2p_create(p->hub, &attr, &p->ends[mode]);
+		if (status == ORIEL_OK)
+			status = p2p_join(s, p->ends[mode]);
+	}
+	*end = p->ends[mode];
+	return status;
+}
+
+static struct oriel_p2p_buffer p2p_source(const struct perf_shot *s)
+{
+	struct oriel_p2p_buffer b = {s->job->p2p->source, s->bytes, s->job->p2p->from};
+
+	return b;
+}
+
+static struct oriel_p2p_buffer p2p_sink(const struct perf_shot *s)
+{
+	struct oriel_p2p_buffer b = {s->job->p2p->sink, s->bytes, s->job->p2p->to};
+
+	return b;
+}
+
+static enum oriel_status p2p_send(struct perf_shot *s, struct oriel_p2p *end, uint64_t round)
+{
+	struct oriel_p2p_buffer from = p2p_source(s);
+	struct oriel_p2p_request *r = &s->job->p2p->out[0];
+	enum oriel_status status;
+
+	if (s->is_checked)
+		perf_fill(from.address, s->bytes, round, s->job->rank);
+	status = oriel_p2p_send(end, 0, &from, r);
+	return status == ORIEL_OK ? oriel_p2p_wait(end, r, 0) : status;
+}
+
+static enum oriel_status p2p_recv(struct perf_shot *s, struct oriel_p2p *end, uint64_t round,
+				  struct oriel_p2p_request *r)
+{
+	enum oriel_status status = oriel_p2p_wait(end, r, 0);
+
+	if (status == ORIEL_OK && s->is_checked)
+		perf_compare(s, s->job->p2p->sink, s->bytes, round, s->peer);
+	return status;
+}
+
+/* The next receive is there before what the peer answers to is sent. */
+static enum oriel_status p2p_lat(struct perf_shot *s, uint64_t begin, uint64_t end_round,
+				 enum oriel_p2p_mode mode)
+{
+	struct oriel_p2p *end;
+	enum oriel_status status = p2p_end(s, mode, &end);
+	struct oriel_p2p_request *r;
+	struct oriel_p2p_buffer to;
+	uint64_t round;
+
+	if (status != ORIEL_OK)
+		return status;
+	to = p2p_sink(s);
+	r = &s->job->p2p->in[0];
+	for (round = begin; round < end_round && status == ORIEL_OK; round++) {
+		status = oriel_p2p_recv(end, 0, &to, r);
+		if (status == ORIEL_OK && s->is_origin)
+			status = p2p_send(s, end, round);
+		if (status == ORIEL_OK)
+			status = p2p_recv(s, end, round, r);
+		if (status == ORIEL_OK && !s->is_origin)
+			status = p2p_send(s, end, round);
+	}
+	return status;
+}
+
+static enum oriel_status p2p_wait_all(struct oriel_p2p *end, struct oriel_p2p_request *r,
+				      uint64_t count)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	for (uint64_t i = 0; i < count && status == ORIEL_OK; i++)
+		status = oriel_p2p_wait(end, &r[i], 0);
+	return status;
+}
+
+/* A burst one way, or both; then a word back, or the sender would be a round ahead. */
+static enum oriel_status p2p_burst(struct perf_shot *s, struct oriel_p2p *end, bool sends,
+				   bool receives)
+{
+	struct oriel_p2p_buffer from = p2p_source(s), to = p2p_sink(s);
+	struct perf_p2p *p = s->job->p2p;
+	uint64_t count = perf_burst(s->bytes);
+	enum oriel_status status = ORIEL_OK;
+
+	for (uint64_t i = 0; i < count && receives && status == ORIEL_OK; i++)
+		status = oriel_p2p_recv(end, 0, &to, &p->in[i]);
+	for (uint64_t i = 0; i < count && sends && status == ORIEL_OK; i++)
+		status = oriel_p2p_send(end, 0, &from, &p->out[i]);
+	if (receives && status == ORIEL_OK)
+		status = p2p_wait_all(end, p->in, count);
+	if (sends && status == ORIEL_OK)
+		status = p2p_wait_all(end, p->out, count);
+	return status;
+}
+
+static enum oriel_status p2p_bw(struct perf_shot *s, uint64_t begin, uint64_t end_round,
+				enum oriel_p2p_mode mode, bool is_both)
+{
+	struct oriel_p2p *end;
+	enum oriel_status status = p2p_end(s, mode, &end);
+	uint64_t round;
+
+	for (round = begin; round < end_round && status == ORIEL_OK; round++) {
+		if (s->is_checked)
+			perf_fill(s->job->p2p->source, s->bytes, round, s->job->rank);
+		status = p2p_burst(s, end, s->is_origin || is_both, !s->is_origin || is_both);
+		if (s->is_checked && status == ORIEL_OK && (!s->is_origin || is_both))
+			perf_compare(s, s->job->p2p->sink, s->bytes, round, s->peer);
+		/* What is compared stays until it has been. */
+		if (s->is_checked && status == ORIEL_OK)
+			status = oriel_dev_barrier_peer(&s->w, oriel_dev_thread(), s->peer, 0, 0);
+	}
+	return status;
+}
+
+/* An end is one thread's: the leader's. */
+#define P2P_PASS(name, call)                                                                  \
+	enum oriel_status name(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin, \
+			       uint64_t end)                                                  \
+	{                                                                                     \
+		return oriel_dev_vote(g, oriel_dev_is_leader(g) ? (call) : ORIEL_OK);         \
+	}
+
+P2P_PASS(perf_p2p_lat_zero, p2p_lat(s, begin, end, ORIEL_P2P_ZERO_COPY))
+P2P_PASS(perf_p2p_lat_copy, p2p_lat(s, begin, end, ORIEL_P2P_COPY_BASED))
+P2P_PASS(perf_p2p_bw_zero, p2p_bw(s, begin, end, ORIEL_P2P_ZERO_COPY, false))
+P2P_PASS(perf_p2p_bw_copy, p2p_bw(s, begin, end, ORIEL_P2P_COPY_BASED, false))
+P2P_PASS(perf_p2p_both_zero, p2p_bw(s, begin, end, ORIEL_P2P_ZERO_COPY, true))
+P2P_PASS(perf_p2p_both_copy, p2p_bw(s, begin, end, ORIEL_P2P_COPY_BASED, true))
