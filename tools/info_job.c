@@ -207,14 +207,19 @@ static const char *adapter_note(const struct oriel_adapter *adapter)
 
 static bool adapter_print(const struct oriel_adapter *adapter)
 {
-	static const char *const head[] = {"adapter", "kind", "mtu",   "queue depth",
-					   "gets",    "WAIT", "rails", "what it is"};
-	struct table table = {.columns = 8};
+	static const char *const head[] = {"adapter", "kind",  "mtu",   "queue depth", "gets",
+					   "WAIT",    "rails", "posts", "what it is"};
+	struct table table = {.columns = 9};
 	char mtu[16], depth[16], gets[16], rails[16];
-	const char *cells[] = {adapter->name, adapter->kind,
-			       mtu,           depth,
-			       gets,          adapter->has_wait ? "yes" : "no",
-			       rails,         adapter_note(adapter)};
+	const char *cells[] = {adapter->name,
+			       adapter->kind,
+			       mtu,
+			       depth,
+			       gets,
+			       adapter->has_wait ? "yes" : "no",
+			       rails,
+			       adapter->is_proxied ? "proxy" : "rings",
+			       adapter_note(adapter)};
 	bool is_added;
 
 	snprintf(mtu, sizeof(mtu), "%u", adapter->mtu);
@@ -309,6 +314,7 @@ static void adapter_write(const struct info_job *job, struct json *json)
 	json_bool(json, "is_software", adapter.is_software);
 	json_bool(json, "is_sink", adapter.is_sink);
 	json_unsigned(json, "rails", adapter.rails);
+	json_text(json, "post", adapter.is_proxied ? "proxy" : "rings");
 	json_text(json, "note", adapter_note(&adapter));
 	json_close_object(json);
 }

@@ -58,7 +58,8 @@ struct batch_post {
 	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
 						     struct oriel_dev_group, uint64_t k)
 	{
-		struct oriel_link_post post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT, 32);
+		struct oriel_link_post post =
+			oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT, 32);
 		uint32_t i;
 
 		if (post.status != ORIEL_OK)

@@ -15,7 +15,7 @@ sys.path.insert(0, str(HERE.parent))
 from side_by_side import (K, M, SECONDS, arguments, better, compile_peer, figure, measure, output,
                           parse, pick, print_columns, ready, spread, stamp, verdict, write_json)
 
-PEERS = ("unix", "tcp")
+PEERS = ("proxy", "unix", "tcp")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,11 +61,12 @@ def rows_of(text):
 
 
 class Oriel:
-    name = "oriel"
     tests = ["put_signal_lat", "put_bw", "get_lat", "counter", "atomic_rate", "barrier"]
 
-    def __init__(self, build, oriel):
+    def __init__(self, oriel, name="oriel", post="rings"):
         self.tool = oriel
+        self.name = name
+        self.post = post
 
     def missing(self):
         return None if os.access(self.tool, os.X_OK) else f"{self.tool}: build it or give --oriel"
@@ -76,7 +77,8 @@ class Oriel:
     def perf(self, *arguments, scenario=""):
         command = [self.tool, "run", "-n", "2", "--nodes", "2", "--no-prefix", "--timeout",
                    str(SECONDS), "--", self.tool, "perf", *arguments, "--json", "--reps", "1"]
-        return rows_of(output(command, env=os.environ | {"ORIEL_SOFT_HCA": scenario}))
+        return rows_of(output(command, env=os.environ | {"ORIEL_SOFT_HCA": scenario,
+                                                           "ORIEL_POST": self.post}))
 
     def lap(self):
         sizes = ",".join(map(str, SIZES))
@@ -140,15 +142,16 @@ def report(taken, names):
 
 
 def path_of(name, row):
-    if name != "oriel":
+    if name not in ("oriel", "proxy"):
         return name
-    return "rdma[sink]" if row.test == "wqe_rate" else "rdma[soft]"
+    path = "rdma[sink" if row.test == "wqe_rate" else "rdma[soft"
+    return path + (", proxy]" if name == "proxy" else "]")
 
 
 def main():
     options = arguments(__doc__, "build/soft-hca")
-    programs = ready([Oriel(options.build, options.oriel),
-                      *(Wire(name, options.build) for name in PEERS)])
+    programs = ready([Oriel(options.oriel), Oriel(options.oriel, "proxy", "proxy"),
+                      *(Wire(name, options.build) for name in ("unix", "tcp"))])
     if not programs or programs[0].name != "oriel":
         return 1
     common = stamp(programs[0], "bench/soft-hca/run.py")

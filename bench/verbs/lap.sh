@@ -1,8 +1,8 @@
 #!/usr/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# lap.sh FIRST: in the guest of tests/rxe, each row once by perftest and once by host_peer,
-# one after the other; FIRST (perftest, oriel) begins. Prints: WHO TEST BYTES FIGURE, in us
-# or 10^6 bytes a second.
+# lap.sh FIRST: in the guest of tests/rxe, each row once by perftest and once by host_peer
+# (oriel), latencies also by windows (proxied), one after the other; FIRST (perftest,
+# oriel) begins. Prints: WHO TEST BYTES FIGURE, in us or 10^6 bytes a second.
 first=$1
 
 index() { # of the address of RoCE v2 with IPv4
@@ -45,11 +45,22 @@ oriel() { # oriel TEST BYTES ROUNDS
 	timeout 30 ./host_peer rxe0 rxe1 "$@" | sed 's/^/oriel /'
 }
 
+# Ranks on two nodes, each with a device of its own, that a thread posts to.
+proxied() { # proxied TEST BYTES
+	[ "$1" = write_lat ] || return
+	# shellcheck disable=SC2016 # expanded on each node
+	timeout 60 two-nodes sh -c 'ORIEL_HCA="=$RXE_DEVICE" exec ./oriel perf put_lat \
+		--sizes "$1" --reps 1 --json' sh "$2" 2>/dev/null |
+		sed -n "s/.*\"median_us\":\([0-9.]*\).*/proxied $1 $2 \1/p"
+}
+
 while read -r test bytes rounds; do
 	if [ "$first" = oriel ]; then
 		oriel "$test" "$bytes" "$rounds"
 		perftest "$test" "$bytes" "$rounds"
+		proxied "$test" "$bytes"
 	else
+		proxied "$test" "$bytes"
 		perftest "$test" "$bytes" "$rounds"
 		oriel "$test" "$bytes" "$rounds"
 	fi

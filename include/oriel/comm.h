@@ -234,6 +234,7 @@ struct oriel_adapter {
 	bool is_software;         /* no NIC: for development and tests */
 	bool is_sink;             /* it is set to complete work requests and move nothing */
 	unsigned rails;           /* how many there are (ORIEL_RAILS) */
+	bool is_proxied;          /* a thread of the host posts to it for all (ORIEL_POST) */
 };
 
 /*

@@ -218,6 +218,15 @@ struct oriel_p2p {
 	unsigned pieces_count, given_count, given_told;
 };
 
+/* One thread at a time lies between these: the claim that debug builds check. */
+void ori_p2p_enter(struct oriel_p2p *p);
+void ori_p2p_leave(struct oriel_p2p *p);
+
+/* What broke @p, which is broken, once more. */
+enum oriel_status ori_p2p_failed(const struct oriel_p2p *p);
+/* All requests end with @status; nobody can reach their memory any more. */
+void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status);
+
 /* Adds to @list. */
 void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request);
 /* Takes the first out, and ends it. */

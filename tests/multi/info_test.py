@@ -77,8 +77,8 @@ class Info(unittest.TestCase):
 
     def test_the_adapter_in_software_is_told_to_be_one(self):
         out = self.output("run", "-n", "2", "--nodes", "2", "--no-prefix", ORIEL, "info")
-        self.assertRegex(out, r"(?m)^  adapter +kind +mtu +queue depth +gets +WAIT +rails +what it is$")
-        self.assertRegex(out, r"(?m)^  soft\d+ +soft +4096 +<= \d+ +<= 16 +yes +1 +in software, for "
+        self.assertRegex(out, r"(?m)^  adapter +kind +mtu +queue depth +gets +WAIT +rails +posts +what it is$")
+        self.assertRegex(out, r"(?m)^  soft\d+ +soft +4096 +<= \d+ +<= 16 +yes +1 +rings +in software, for "
                               r"development and tests: no NIC is used$")
         self.assertRegex(out, r"(?m)^ +0 +S +R$")
         self.assertNotIn("kind", self.output("run", "-n", "2", "--no-prefix", ORIEL, "info"))
@@ -97,6 +97,14 @@ class Info(unittest.TestCase):
         self.assertIn("development", adapter["note"])
         self.assertEqual(adapter["rails"], 1)
         self.assertNotIn("adapter", self.of_job(2))
+
+    def test_who_posts_is_told(self):
+        for post in ("rings", "proxy"):
+            self.assertEqual(self.of_job(2, "--nodes", "2", ORIEL_POST=post)["adapter"]["post"],
+                             post)
+        code, _, err = oriel("run", "-n", "2", "--nodes", "2", ORIEL, "info", ORIEL_POST="nobody")
+        self.assertNotEqual(code, 0)
+        self.assertIn("ORIEL_POST is 'nobody', but it may be auto, rings or proxy", err)
 
     def test_the_number_of_rails_is_told(self):
         adapter = self.of_job(3, "--nodes", "3", ORIEL_RAILS="4")["adapter"]

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What users begin: messages, transfers, puts. */
+#include <string.h>
+
+#include "base/error.h"
+#include "p2p/p2p.h"
+
+#define P2P_LENGTH_MAX (UINT64_C(1) << 43) /* chunks of a transfer are counted in 32 bits */
+
+/* Begins @r, and does at once what can be done at once. */
+static enum oriel_status p2p_start(struct oriel_p2p *p, struct oriel_p2p_request *r,
+				   void (*begin)(struct oriel_p2p *p, struct oriel_p2p_request *r))
+{
+	enum oriel_status st = ORIEL_OK;
+	bool has_moved = false;
+
+	r->status = ORIEL_AGAIN;
+	begin(p, r);
+	if (p->state != P2P_JOINED || p->is_leaving || p->backend->enter(p) != ORIEL_OK)
+		return ORIEL_OK;
+	if (r->kind == P2P_SEND || r->kind == P2P_PUT)
+		st = ori_out_run(p, r->channel, &has_moved);
+	else if (r->kind == P2P_RECV || r->kind == P2P_EXPECT)
+		st = ori_in_run(p, r->channel, &has_moved);
+	else
+		st = ori_control_run(p, &has_moved);
+	p->backend->leave(p);
+	return st == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p, st);
+}
+
+static enum oriel_status p2p_begin(struct oriel_p2p *p, struct oriel_p2p_request *r,
+				   const char *call)
+{
+	if (!p || !r)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: %s is NULL", call, p ? "request" : "p2p");
+	return p->state == P2P_BROKEN ? ori_p2p_failed(p) : ORIEL_OK;
+}
+
+static enum oriel_status p2p_control(struct oriel_p2p *p, uint64_t tag, void *data, size_t length,
+				     struct oriel_p2p_request *r, enum p2p_kind kind)
+{
+	r->kind = (uint8_t)kind;
+	r->tag = tag;
+	r->buffer = data;
+	r->at = 0;
+	r->address = length;
+	r->length = length;
+	r->memory = NULL;
+	r->has_own_memory = false;
+	return p2p_start(p, r, kind == P2P_SEND_CONTROL ? ori_control_send : ori_control_recv);
+}
+
+enum oriel_status oriel_p2p_send_control(struct oriel_p2p *p, uint64_t tag, const void *data,
+					 size_t length, struct oriel_p2p_request *r)
+{
+	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_send_control");
+
+	if (st != ORIEL_OK)
+		return st;
+	if (length > ORIEL_P2P_CONTROL)
+		return ori_fail(ORIEL_ERR_RANGE, "a control message of %zu bytes, not %u at most",
+				length, ORIEL_P2P_CONTROL);
+	if (length && !data)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_send_control: data is NULL");
+	ori_p2p_enter(p);
+	st = p2p_control(p, tag, (void *)(uintptr_t)data, length, r, P2P_SEND_CONTROL);
+	ori_p2p_leave(p);
+	return st;
+}
+
+enum oriel_status oriel_p2p_recv_control(struct oriel_p2p *p, uint64_t tag, void *data, size_t room,
+					 struct oriel_p2p_request *r)
+{
+	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_recv_control");
+
+	if (st != ORIEL_OK)
+		return st;
+	if (room && !data)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_recv_control: data is NULL");
+	ori_p2p_enter(p);
+	st = p2p_control(p, tag, data, room, r, P2P_RECV_CONTROL);
+	ori_p2p_leave(p);
+	return st;
+}
+
+static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p,
+					  const struct oriel_p2p_buffer *b, const char *call)
+{
+	const struct oriel_p2p_memory *m;
+
+	if (!b || (b->length && !b->address))
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the buffer is NULL", call);
+	if (b->length > P2P_LENGTH_MAX)
+		return ori_fail(ORIEL_ERR_RANGE, "%s: %zu bytes are too many", call, b->length);
+	m = b->memory;
+	if (!m)
+		return ORIEL_OK;
+	if (m->hub != p->hub)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: memory of another hub", call);
+	if ((uintptr_t)b->address < (uintptr_t)m->address || b->length > m->length ||
+	    (uintptr_t)b->address - (uintptr_t)m->address > m->length - b->length)
+		return ori_fail(ORIEL_ERR_RANGE,
+				"%s: %zu bytes at %p are not within the registered %zu at %p", call,
+				b->length, b->address, m->length, (void *)m->address);
+	return ORIEL_OK;
+}
+
+/* The nth of its channel. */
+static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
+				      const struct oriel_p2p_buffer *b, struct oriel_p2p_request *r,
+				      enum p2p_kind kind)
+{
+	bool is_out = kind == P2P_SEND || kind == P2P_PUT;
+	enum oriel_status st;
+
+	r->kind = (uint8_t)kind;
+	r->channel = (uint8_t)channel;
+	r->buffer = b->address;
+	r->length = b->length;
+	r->memory = b->memory;
+	r->has_own_memory = false;
+	if (!b->length && kind != P2P_EXPECT) {
+		is_out ? p->out[channel].number++ : p->in[channel].number++;
+		r->status = ORIEL_OK;
+		return ORIEL_OK;
+	}
+	ori_p2p_enter(p);
+	st = p2p_start(p, r, is_out ? ori_out_begin : ori_in_begin);
+	ori_p2p_leave(p);
+	return st;
+}
+
+static enum oriel_status p2p_check_channel(const struct oriel_p2p *p, unsigned channel,
+					   const char *call)
+{
+	if (channel < p->channels)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_RANGE, "%s: channel %u of %u", call, channel, p->channels);
+}
+
+enum oriel_status oriel_p2p_send(struct oriel_p2p *p, unsigned channel,
+				 const struct oriel_p2p_buffer *from, struct oriel_p2p_request *r)
+{
+	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_send");
+
+	if (st == ORIEL_OK)
+		st = p2p_check_channel(p, channel, "oriel_p2p_send");
+	if (st == ORIEL_OK)
+		st = p2p_check_buffer(p, from, "oriel_p2p_send");
+	return st == ORIEL_OK ? p2p_transfer(p, channel, from, r, P2P_SEND) : st;
+}
+
+enum oriel_status oriel_p2p_recv(struct oriel_p2p *p, unsigned channel,
+				 const struct oriel_p2p_buffer *to, struct oriel_p2p_request *r)
+{
+	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_recv");
+
+	if (st == ORIEL_OK)
+		st = p2p_check_channel(p, channel, "oriel_p2p_recv");
+	if (st == ORIEL_OK)
+		st = p2p_check_buffer(p, to, "oriel_p2p_recv");
+	return st == ORIEL_OK ? p2p_transfer(p, channel, to, r, P2P_RECV) : st;
+}
+
+enum oriel_status oriel_p2p_expect(struct oriel_p2p *p, unsigned channel,
+				   struct oriel_p2p_request *r)
+{
+	const struct oriel_p2p_buffer none = {0};
+	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_expect");
+
+	if (st == ORIEL_OK)
+		st = p2p_check_channel(p, channel, "oriel_p2p_expect");
+	return st == ORIEL_OK ? p2p_transfer(p, channel, &none, r, P2P_EXPECT) : st;
+}
+
+enum oriel_status oriel_p2p_put(struct oriel_p2p *p, unsigned channel,
+				const struct oriel_p2p_buffer *from,
+				const struct oriel_p2p_remote *to, uint64_t offset,
+				struct oriel_p2p_request *r)
+{
+	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_put");
+
+	if (st == ORIEL_OK)
+		st = p2p_check_channel(p, channel, "oriel_p2p_put");
+	if (st == ORIEL_OK)
+		st = p2p_check_buffer(p, from, "oriel_p2p_put");
+	if (st != ORIEL_OK)
+		return st;
+	if (!to || !from->length)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_put: %s",
+				to ? "no bytes" : "to is NULL");
+	if (offset > to->length || from->length > to->length - offset)
+		return ori_fail(ORIEL_ERR_RANGE,
+				"oriel_p2p_put: %zu bytes at %llu of exported memory of %llu bytes",
+				from->length, (unsigned long long)offset,
+				(unsigned long long)to->length);
+	r->address = to->address + offset;
+	r->key = to->key;
+	r->piece = to->piece;
+	return p2p_transfer(p, channel, from, r, P2P_PUT);
+}
+
+static enum oriel_status p2p_may_export(const struct oriel_p2p *p, const char *call)
+{
+	if (p->state == P2P_BROKEN)
+		return ori_p2p_failed(p);
+	if (p->mode == ORIEL_P2P_COPY_BASED)
+		return ori_fail(ORIEL_ERR_STATE, "%s: the ends are of mode copy_based", call);
+	if (p->state != P2P_JOINED)
+		return ori_fail(ORIEL_ERR_STATE, "%s: the ends are not joined yet", call);
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_p2p_export(struct oriel_p2p *p, const struct oriel_p2p_buffer *b,
+				   void *bytes)
+{
+	struct p2p_export e = {.magic = P2P_EXPORT_MAGIC, .version = P2P_VERSION};
+	struct p2p_offer offer = {0};
+	enum oriel_status st;
+
+	if (!p || !b || !bytes || !b->length || !b->memory)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_export: %s",
+				p && b && bytes ? "no registered bytes" : "NULL");
+	st = p2p_may_export(p, "oriel_p2p_export");
+	if (st == ORIEL_OK)
+		st = p2p_check_buffer(p, b, "oriel_p2p_export");
+	if (st == ORIEL_OK)
+		st = oriel_p2p_memory_check(b->memory);
+	if (st == ORIEL_OK)
+		st = p->backend->show(p, b->memory, b->address, b->length, &offer);
+	if (st != ORIEL_OK)
+		return st;
+	e.path = p->backend->path;
+	e.address = offer.address;
+	e.length = b->length;
+	e.key = offer.key;
+	e.piece = offer.piece;
+	e.to = ori_p2p_token_brief(&p->peer.token);
+	memcpy(bytes, &e, sizeof(e));
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_p2p_import(struct oriel_p2p *p, const void *bytes, size_t length,
+				   struct oriel_p2p_remote *remote)
+{
+	struct p2p_export e;
+	enum oriel_status st;
+
+	if (!p || !bytes || !remote)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_import: NULL");
+	st = p2p_may_export(p, "oriel_p2p_import");
+	if (st == ORIEL_OK)
+		st = ori_p2p_export_parse(bytes, length, &e);
+	if (st != ORIEL_OK)
+		return st;
+	if (e.path != p->backend->path || e.to != ori_p2p_token_brief(&p->address.token))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"oriel_p2p_import: the memory was exported to another end");
+	*remote = (struct oriel_p2p_remote){e.address, e.length, e.key, e.piece};
+	return ORIEL_OK;
+}
