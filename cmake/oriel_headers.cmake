@@ -11,6 +11,7 @@ set(ORIEL_HEADERS
 	oriel/p2p_mock.h
 	oriel/region.h
 	oriel/window.h
+	oriel/allgather.h
 	oriel/dev.h
 	oriel/dev/types.h
 	oriel/dev/order.h
@@ -26,6 +27,7 @@ set(ORIEL_HEADERS
 	oriel/dev/channel.h
 	oriel/dev/ll.h
 	oriel/dev/ll128.h
+	oriel/dev/gather.h
 	oriel/dev/mlx5.h
 	oriel/dev/mlx5_ring.h
 	oriel/dev/proxy.h

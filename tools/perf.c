@@ -61,6 +61,9 @@ static const struct perf_case cases_barrier[] = {
 	{"barrier", "all", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier, NULL, PERF_ANYHOW},
 	{"barrier", "flat", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier_flat, NULL, PERF_ANYHOW},
 };
+static const struct perf_case cases_allgather[] = {
+	{"allgather", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_allgather, NULL, PERF_ANYHOW},
+};
 static const struct perf_case cases_send_recv_lat[] = {
 	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
 	 perf_send_recv_lat, NULL, PERF_ANYHOW},
@@ -133,6 +136,8 @@ const struct perf_test perf_tests[] = {
 	{"atomic_rate", NULL, cases_atomic, PERF_COUNT(cases_atomic),
 	 "fetch_add by one rank, and by two on one word"},
 	{"barrier", NULL, cases_barrier, PERF_COUNT(cases_barrier), "barrier of all ranks"},
+	{"allgather", "8,1K,64K,1M", cases_allgather, PERF_COUNT(cases_allgather),
+	 "persistent all-gather of all ranks"},
 	{"send_recv_lat", "8,4K,64K", cases_send_recv_lat, PERF_COUNT(cases_send_recv_lat),
 	 "send until recv returns"},
 	{"send_recv_bw", "64K,1M,16M", cases_send_recv_bw, PERF_COUNT(cases_send_recv_bw),

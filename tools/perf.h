@@ -8,8 +8,8 @@
  * perf_options.c: the command line. perf_job.c: this process as a rank.
  * perf_row.c: how a row is measured. perf_check.c: what --check compares.
  * perf_stats.c: median, p99, spread. perf_report.c: table and JSON. perf_pass.h: common steps.
- * perf_put.c, perf_signal.c, perf_counter.c, perf_sync.c, perf_stream.c, perf_wqe.c,
- * perf_p2p.c, perf_limit.c: cases.
+ * perf_put.c, perf_signal.c, perf_counter.c, perf_sync.c, perf_gather.c, perf_stream.c,
+ * perf_wqe.c, perf_p2p.c, perf_limit.c: cases.
  */
 #ifndef ORIEL_PERF_H
 #define ORIEL_PERF_H
@@ -130,18 +130,21 @@ struct perf_job {
 	struct oriel_comm *comm;
 	unsigned rank;
 	unsigned ranks;
-	enum oriel_path path; /* to the peer of a pair */
-	bool is_software;     /* peers are reached through an adapter in software */
-	bool is_sink;         /* and it moves nothing */
-	double open_ns;       /* what it took to join and to make the communicator */
-	cpu_set_t allowed;    /* cores, as the process was started */
-	unsigned cores;       /* their number, 0 if unknown */
-	char *source;         /* private memory for the largest row */
-	char *sink;           /* the same */
-	uint64_t bytes;       /* of the largest row */
-	struct perf_p2p *p2p; /* NULL: not needed so far */
-	uint64_t mismatches;  /* found by --check on this rank */
-	char left_out[256];   /* tests that this job's paths do not allow */
+	enum oriel_path path;           /* to the peer of a pair */
+	bool is_software;               /* peers are reached through an adapter in software */
+	bool is_sink;                   /* and it moves nothing */
+	double open_ns;                 /* what it took to join and to make the communicator */
+	cpu_set_t allowed;              /* cores, as the process was started */
+	unsigned cores;                 /* their number, 0 if unknown */
+	char *source;                   /* private memory for the largest row */
+	char *sink;                     /* the same */
+	uint64_t bytes;                 /* of the largest row */
+	struct perf_p2p *p2p;           /* NULL: not needed so far */
+	uint64_t mismatches;            /* found by --check on this rank */
+	struct oriel_allgather *gather; /* perf_gather.c: for @gather_bytes, into @gathered */
+	char *gathered;
+	uint64_t gather_bytes;
+	char left_out[256]; /* tests that this job's paths do not allow */
 	char command[512];
 };
 
@@ -200,6 +203,9 @@ bool perf_job_is_crowded(const struct perf_job *job);
 /* Collective: memory for sources and sinks of @bytes. */
 enum oriel_status perf_job_reserve(struct perf_job *job, uint64_t bytes);
 
+/* perf_gather.c: collective. */
+void perf_gather_close(struct perf_job *job);
+
 /* perf_row.c: collective. */
 enum oriel_status perf_row_measure(struct perf_row *row, struct perf_job *job);
 
@@ -240,6 +246,7 @@ perf_pass perf_put_flush, perf_put_lat, perf_put_bw, perf_get_lat;
 perf_pass perf_put_signal_lat, perf_signal_add, perf_signal_set;
 perf_pass perf_fetch_add, perf_fetch_add_contended;
 perf_pass perf_barrier, perf_barrier_flat;
+perf_pass perf_allgather;
 perf_pass perf_put_local, perf_put_counter;
 perf_pass perf_wqe_1, perf_wqe_2, perf_wqe_4, perf_wqe_8, perf_wqe_16, perf_wqe_32;
 perf_pass perf_wqe_cooperative;

@@ -193,6 +193,7 @@ void perf_job_close(struct perf_job *job)
 	perf_p2p_close(job);
 	free(job->source);
 	free(job->sink);
+	perf_gather_close(job);
 	oriel_comm_destroy(job->comm);
 	oriel_bootstrap_close(&job->bootstrap);
 }

@@ -9,6 +9,8 @@
 #include "perf_pass.h"
 
 #define P2P_MODES 3u
+#define P2P_CHANNELS 4u /* that take a burst all at once */
+#define P2P_DEPTH (PERF_BURST / P2P_CHANNELS)
 
 /* The job's, made by the first rows that need it. */
 struct perf_p2p {
@@ -85,7 +87,10 @@ static enum oriel_status p2p_join(struct perf_shot *s, struct oriel_p2p *end)
 static enum oriel_status p2p_end(struct perf_shot *s, enum oriel_p2p_mode mode,
 				 struct oriel_p2p **end)
 {
-	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+					    .mode = mode,
+					    .channels = P2P_CHANNELS,
+					    .depth = P2P_DEPTH};
 	enum oriel_status status = ORIEL_OK;
 	struct perf_p2p *p = s->job->p2p;
 
@@ -187,9 +192,9 @@ static enum oriel_status p2p_burst(struct perf_shot *s, struct oriel_p2p *end, b
 	enum oriel_status status = ORIEL_OK;
 
 	for (uint64_t i = 0; i < count && receives && status == ORIEL_OK; i++)
-		status = oriel_p2p_recv(end, 0, &to, &p->in[i]);
+		status = oriel_p2p_recv(end, i % P2P_CHANNELS, &to, &p->in[i]);
 	for (uint64_t i = 0; i < count && sends && status == ORIEL_OK; i++)
-		status = oriel_p2p_send(end, 0, &from, &p->out[i]);
+		status = oriel_p2p_send(end, i % P2P_CHANNELS, &from, &p->out[i]);
 	if (receives && status == ORIEL_OK)
 		status = p2p_wait_all(end, p->in, count);
 	if (sends && status == ORIEL_OK)

@@ -3,6 +3,7 @@
 #ifndef ORIEL_ORIEL_H
 #define ORIEL_ORIEL_H
 
+#include <oriel/allgather.h>
 #include <oriel/bootstrap.h>
 #include <oriel/comm.h>
 #include <oriel/doctor.h>

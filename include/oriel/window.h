@@ -189,6 +189,28 @@ enum oriel_status oriel_window_reset_counter(struct oriel_window *window, unsign
 					     uint32_t counter, void *stream);
 
 /*
+ * Put the same bytes to place @to of every rank, this one among them unless that is
+ * @from itself; put by put, or on a GPU by copy engines beside each other and beside
+ * no kernel. There all ranks must be mapped (ORIEL_ERR_UNSUPPORTED), and one thread
+ * at a time calls it for a window.
+ */
+enum oriel_status oriel_window_put_all(struct oriel_window *window, uint64_t to, const void *from,
+				       size_t length, void *stream);
+
+/*
+ * One execution of oriel_dev_gather_lines() or oriel_dev_gather_puts(), with all of
+ * its @parts: see oriel/dev/gather.h. On a GPU a block has one part. What persistent
+ * all-gathers (oriel/allgather.h) are made of.
+ */
+struct oriel_dev_gather;
+enum oriel_status oriel_window_gather_lines(struct oriel_window *window,
+					    const struct oriel_dev_gather *gather, uint32_t parts,
+					    const void *from, size_t length, void *stream);
+enum oriel_status oriel_window_gather_puts(struct oriel_window *window,
+					   const struct oriel_dev_gather *gather, uint32_t parts,
+					   const void *from, size_t length, void *stream);
+
+/*
  * Set all signals that were raised here, and the bases of wait_signal_next, to
  * 0. Local, while no rank raises any.
  */

@@ -166,6 +166,18 @@ static bool config_is_fabric(const char *text)
 	       strcmp(text, "require") == 0;
 }
 
+static bool config_is_algorithm(const char *text)
+{
+	static const char *const names[] = {"auto",   "ll",   "store",   "ce",
+					    "direct", "ring", "doubling"};
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(text, names[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool config_is_tier(const char *text)
 {
 	return strcmp(text, "auto") == 0 ||
@@ -315,6 +327,14 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "a number from 1 to 4",
 			.help = "adapters that each rank drives; its links are spread over them",
 			.is_valid = config_is_rails,
+		},
+	[ORI_SETTING_ALLGATHER] =
+		{
+			.name = "ORIEL_ALLGATHER",
+			.fallback = "auto",
+			.may_be = "auto, ll, store, ce, direct, ring or doubling",
+			.help = "algorithm of all-gathers that ask for none themselves",
+			.is_valid = config_is_algorithm,
 		},
 	[ORI_SETTING_POST] =
 		{

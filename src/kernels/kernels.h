@@ -6,7 +6,7 @@
 #ifndef ORI_KERNELS_KERNELS_H
 #define ORI_KERNELS_KERNELS_H
 
-#include <oriel/dev/types.h>
+#include <oriel/dev/gather.h>
 
 /* Each has the arguments (struct oriel_dev_window, struct ori_kernel_call), by value. */
 #define ORI_KERNELS(X)                                        \
@@ -33,7 +33,9 @@
 	X(DRAIN, stream_drain, 1)                             \
 	X(FLUSH, stream_flush, 1)                             \
 	X(RESET, stream_reset_signals, 128)                   \
-	X(RESET_COUNTER, stream_reset_counter, 1)
+	X(RESET_COUNTER, stream_reset_counter, 1)             \
+	X(GATHER_LINES, stream_gather_lines, 512)             \
+	X(GATHER_PUTS, stream_gather_puts, 512)
 
 #define ORI_KERNEL_NUMBER(number, name, threads) ORI_KERNEL_##number,
 #define ORI_KERNEL_NAME(number, name, threads) #name,
@@ -50,6 +52,9 @@ struct ori_kernel_call {
 	uint32_t id; /* signal, slot or channel */
 	uint32_t op; /* enum oriel_signal_op or enum oriel_compare */
 	uint32_t counter;
+	uint32_t parts; /* blocks, for those that are launched with several */
+	uint32_t reserved;
+	struct oriel_dev_gather gather;
 };
 
 /* A fatbin for every GPU that the library knows; NULL: built without nvcc. */

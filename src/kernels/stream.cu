@@ -18,6 +18,13 @@
 #define STREAM_BLOCK oriel_dev_thread()
 #endif
 
+/* What each block does, one after the other where there are none. */
+#ifdef __CUDACC__
+#define STREAM_PARTS(part, c) part = blockIdx.x;
+#else
+#define STREAM_PARTS(part, c) for (part = 0; part < (c).parts; part++)
+#endif
+
 #define STREAM_DECLARE(number, name, threads) \
 	STREAM_KERNEL name(struct oriel_dev_window w, struct ori_kernel_call c);
 ORI_KERNELS(STREAM_DECLARE)
@@ -164,4 +171,20 @@ STREAM_KERNEL stream_reset_signals(struct oriel_dev_window w, struct ori_kernel_
 	for (source = 0; source < w.ranks; source++)
 		for (id = g.rank; id < w.signals; id += g.size)
 			oriel_dev_reset_signal(&w, source, id);
+}
+
+STREAM_KERNEL stream_gather_lines(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	uint32_t part;
+
+	STREAM_PARTS(part, c)
+	oriel_dev_gather_lines(&w, STREAM_BLOCK, &c.gather, part, c.parts, c.memory, c.length, 0);
+}
+
+STREAM_KERNEL stream_gather_puts(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	uint32_t part;
+
+	STREAM_PARTS(part, c)
+	oriel_dev_gather_puts(&w, STREAM_BLOCK, &c.gather, part, c.parts, c.memory, c.length, 0);
 }

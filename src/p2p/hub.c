@@ -126,7 +126,6 @@ static enum oriel_status hub_create(const struct oriel_p2p_hub_attr *attr, int l
 	pthread_mutex_init(&hub->lock, NULL);
 	pthread_cond_init(&hub->wake, NULL);
 	hub->listener = listener;
-	hub->ops = &ori_hca_soft_ops;
 	hub->waiting_last = &hub->waiting;
 	/* Below are the ranks of a communicator. */
 	atomic_init(&hub->number, UINT64_C(1) << 32);
@@ -196,7 +195,11 @@ static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_hub *hub)
 {
 	enum oriel_status st;
 
-	st = hub->ops->open(ori_setting_text(ORI_SETTING_SOFT_HCA), 0, &hub->hca);
+	st = ori_choose(NULL, 1, &hub->choice);
+	if (st != ORIEL_OK)
+		return st;
+	hub->ops = hub->choice.ops;
+	st = hub->ops->open(hub->choice.config, 0, &hub->hca);
 	if (st != ORIEL_OK)
 		return st;
 	st = hub_register_locked(hub, &hub->pool.area);

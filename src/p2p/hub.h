@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/live.h"
+#include "comm/choose.h"
 #include "hca/hca.h"
 #include "p2p/p2p_wire.h"
 
@@ -81,6 +82,7 @@ struct oriel_p2p_hub {
 	unsigned spares; /* slots that ends keep for themselves */
 	struct hub_stranger strangers[HUB_STRANGERS];
 	unsigned strangers_count;
+	struct ori_choice choice; /* what the settings say, once there is an adapter */
 	const struct ori_hca_ops *ops;
 	struct ori_hca *hca; /* opened for the first end that needs it, stays */
 

@@ -40,6 +40,7 @@ static enum oriel_status rdma_open(struct oriel_p2p *p, struct p2p_end *mine, in
 	if (st != ORIEL_OK)
 		return st;
 	p->hub->ops->describe(p->hub->hca, &mine->rdma.adapter);
+	mine->adapters = p->hub->choice.kind;
 	memcpy(mine->rdma.link, p->link.host_end, sizeof(mine->rdma.link));
 	mine->rdma.segment_rkey = p->area.keys.rkey;
 	mine->rdma.pool_rkey = p->hub->pool.area.keys.rkey;
@@ -55,6 +56,12 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p, const struct p2p_end 
 	if (nfds)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end came with %u descriptors",
 				nfds);
+	if (theirs->adapters != (uint32_t)p->hub->choice.kind)
+		return ori_fail(
+			ORIEL_ERR_MISMATCH,
+			"this end drives %s, the peer's does not: set ORIEL_HCA to the same "
+			"for both",
+			p->hub->ops->kind);
 	p->board = (struct p2p_far){NULL, 0, theirs->rdma.segment_rkey};
 	p->pool = (struct p2p_far){NULL, 0, theirs->rdma.pool_rkey};
 	memcpy(&link, theirs->rdma.link, sizeof(link));

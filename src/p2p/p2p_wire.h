@@ -75,10 +75,10 @@ struct p2p_end {
 	uint32_t path; /* enum oriel_path */
 	uint32_t mode; /* enum oriel_p2p_mode */
 	uint32_t channels, depth;
-	uint64_t chunk;  /* bytes of a staging slot without its label */
-	uint64_t stride; /* ... from one to the next */
-	uint32_t slots;  /* of the pool */
-	uint32_t reserved;
+	uint64_t chunk;    /* bytes of a staging slot without its label */
+	uint64_t stride;   /* ... from one to the next */
+	uint32_t slots;    /* of the pool */
+	uint32_t adapters; /* of rdma: enum ori_adapters; else 0 */
 	union {
 		struct {
 			struct ori_hca_qp_address adapter;

@@ -52,6 +52,10 @@
 	X(cuStreamCreate)                         \
 	X(cuStreamDestroy)                        \
 	X(cuStreamSynchronize)                    \
+	X(cuStreamWaitEvent)                      \
+	X(cuEventCreate)                          \
+	X(cuEventDestroy)                         \
+	X(cuEventRecord)                          \
 	X(cuMemcpyAsync)                          \
 	X(cuMemsetD8Async)                        \
 	X(cuModuleLoadData)                       \

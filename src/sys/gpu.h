@@ -86,6 +86,14 @@ struct ori_gpu_program {
 	void *kernels[ORI_GPU_KERNELS];
 };
 
+/* Streams of the library beside one of the caller's. Zeroed storage is closed. */
+#define ORI_GPU_LANES 3u
+struct ori_gpu_lanes {
+	void *streams[ORI_GPU_LANES];
+	void *done[ORI_GPU_LANES]; /* events */
+	void *begun;
+};
+
 enum ori_gpu_kind {
 	ORI_GPU_PAGEABLE, /* of the host, and unknown to the driver */
 	ORI_GPU_PINNED,   /* of the host */
@@ -188,13 +196,25 @@ struct ori_gpu_ops {
 	void (*unload)(const struct ori_gpu *gpu, struct ori_gpu_program *program);
 
 	/*
-	 * In order in @stream, the caller's, and captured with it; done later. One block
-	 * of @threads; @arguments are read before the return.
+	 * In order in @stream, the caller's, and captured with it; done later. @blocks
+	 * of @threads each; @arguments are read before the return.
 	 */
-	enum oriel_status (*launch)(const struct ori_gpu *gpu, void *kernel, unsigned threads,
-				    void **arguments, void *stream);
+	enum oriel_status (*launch)(const struct ori_gpu *gpu, void *kernel, unsigned blocks,
+				    unsigned threads, void **arguments, void *stream);
 	enum oriel_status (*copy_in)(const struct ori_gpu *gpu, void *stream, void *to,
 				     const void *from, size_t length);
+
+	enum oriel_status (*open_lanes)(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);
+	void (*close_lanes)(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);
+	/*
+	 * What is put into the lanes after a fork comes after all that is in @stream, and
+	 * what is put into @stream after the join comes after all of it. Captured with
+	 * @stream. A fork that has failed may be joined. One fork at a time.
+	 */
+	enum oriel_status (*fork)(const struct ori_gpu *gpu, const struct ori_gpu_lanes *lanes,
+				  void *stream);
+	enum oriel_status (*join)(const struct ori_gpu *gpu, const struct ori_gpu_lanes *lanes,
+				  void *stream);
 };
 
 /*

@@ -117,6 +117,10 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.unload = ori_gpu_unload,
 	.launch = ori_gpu_launch,
 	.copy_in = ori_gpu_copy_in,
+	.open_lanes = ori_gpu_open_lanes,
+	.close_lanes = ori_gpu_close_lanes,
+	.fork = ori_gpu_fork,
+	.join = ori_gpu_join,
 };
 
 static unsigned gpu_flags(CUdevice device)

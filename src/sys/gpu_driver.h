@@ -75,9 +75,17 @@ void ori_gpu_unload(const struct ori_gpu *gpu, struct ori_gpu_program *program);
 enum oriel_status ori_gpu_load(const struct ori_gpu *gpu, const void *image,
 			       const char *const *names, unsigned count,
 			       struct ori_gpu_program *program);
-enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, void *kernel, unsigned threads,
-				 void **arguments, void *stream);
+enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, void *kernel, unsigned blocks,
+				 unsigned threads, void **arguments, void *stream);
 enum oriel_status ori_gpu_copy_in(const struct ori_gpu *gpu, void *stream, void *to,
 				  const void *from, size_t length);
+
+/* gpu_lanes.c */
+enum oriel_status ori_gpu_open_lanes(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);
+void ori_gpu_close_lanes(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);
+enum oriel_status ori_gpu_fork(const struct ori_gpu *gpu, const struct ori_gpu_lanes *lanes,
+			       void *stream);
+enum oriel_status ori_gpu_join(const struct ori_gpu *gpu, const struct ori_gpu_lanes *lanes,
+			       void *stream);
 
 #endif

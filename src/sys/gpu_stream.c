@@ -85,16 +85,16 @@ enum oriel_status ori_gpu_load(const struct ori_gpu *gpu, const void *image,
 			     gpu->name);
 }
 
-enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, void *kernel, unsigned threads,
-				 void **arguments, void *stream)
+enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, void *kernel, unsigned blocks,
+				 unsigned threads, void **arguments, void *stream)
 {
 	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
 	CUresult result;
 
 	if (visit.status != ORIEL_OK)
 		return visit.status;
-	result =
-		ori_cuda.cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, stream, arguments, NULL);
+	result = ori_cuda.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments,
+					 NULL);
 	ori_gpu_leave(&visit);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "a kernel of this library in a stream on GPU %s",

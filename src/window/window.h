@@ -39,6 +39,7 @@ struct oriel_window {
 	struct ori_rdma_mr **buffer_mrs; /* [buffers] */
 	void *state;                     /* all that the rank keeps for itself */
 	struct ori_mem *gpu_state;       /* the same on a GPU, and the tables */
+	struct ori_gpu_lanes lanes;      /* of oriel_window_put_all(), from its first call on */
 	struct ori_live live;
 };
 
@@ -77,6 +78,14 @@ enum oriel_status ori_window_stream_move(struct oriel_window *window, enum ori_k
 enum oriel_status ori_window_stream_call(struct oriel_window *window, enum ori_kernel kernel,
 					 const struct ori_kernel_call *call, uint64_t timeout_ns,
 					 void *stream);
+
+/* window_gather.c, which has the rest of that: the same to all ranks by copy engines. */
+enum oriel_status ori_window_stream_put_all(struct oriel_window *window, uint64_t to,
+					    const void *from, size_t length, void *stream);
+/* An execution of a gather, by @kernel. */
+enum oriel_status ori_window_stream_gather(struct oriel_window *window, enum ori_kernel kernel,
+					   const struct oriel_dev_gather *gather, uint32_t parts,
+					   const void *from, size_t length, void *stream);
 
 /* The text of @fault, which device functions left. */
 void ori_window_fault_text(const struct oriel_dev_window *device,

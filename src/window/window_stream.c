@@ -5,6 +5,8 @@
  * it in the stream begins, so a signal behind it covers it. Few bytes with a signal
  * go by one kernel, and all bytes for an adapter, which only kernels ask.
  */
+#include <oriel/dev/gather.h>
+
 #include "base/error.h"
 #include "window/window.h"
 
@@ -273,8 +275,8 @@ static enum oriel_status stream_launch(const struct oriel_window *w, enum ori_ke
 
 	if (timeout_ns)
 		device.timeout_ns = timeout_ns;
-	return w->gpu->ops->launch(w->gpu, w->comm->program.kernels[kernel], threads[kernel],
-				   arguments, stream);
+	return w->gpu->ops->launch(w->gpu, w->comm->program.kernels[kernel], c.parts ? c.parts : 1,
+				   threads[kernel], arguments, stream);
 }
 
 enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel kernel,
@@ -340,4 +342,74 @@ enum oriel_status ori_window_stream_move(struct oriel_window *w, enum ori_kernel
 		return status;
 	return is_kernel ? stream_launch(w, kernel, call, 0, stream)
 			 : stream_copy(w, kernel, call, there, stream);
+}
+
+/* All ranks; this one last, for it costs no NVLink, and not where it is @from itself. */
+enum oriel_status ori_window_stream_put_all(struct oriel_window *w, uint64_t to, const void *from,
+					    size_t length, void *stream)
+{
+	enum oriel_status status = stream_begin(w, stream), joined;
+	uint32_t ranks = w->device.ranks, i, peer;
+	char *there;
+
+	for (i = 0; i < ranks && status == ORIEL_OK; i++)
+		status = stream_check_place(w, ORIEL_DEV_PUT, i, to, length, &there);
+	for (i = 0; i < ranks && status == ORIEL_OK; i++)
+		if (w->peers[i].path == ORIEL_PATH_RDMA)
+			status = ori_fail(ORIEL_ERR_UNSUPPORTED,
+					  "window %u: copy engines do not reach rank %u",
+					  w->device.number, i);
+	if (status == ORIEL_OK && !w->lanes.begun)
+		status = w->gpu->ops->open_lanes(w->gpu, &w->lanes);
+	if (status != ORIEL_OK || !length)
+		return status;
+	status = w->gpu->ops->fork(w->gpu, &w->lanes, stream);
+	for (i = 1; i <= ranks && status == ORIEL_OK; i++) {
+		peer = (w->device.rank + i) % ranks;
+		stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
+		if (there != from)
+			status = w->gpu->ops->copy_in(w->gpu, w->lanes.streams[i % ORI_GPU_LANES],
+						      there, from, length);
+	}
+	joined = w->gpu->ops->join(w->gpu, &w->lanes, stream);
+	return status == ORIEL_OK ? joined : status;
+}
+
+/* The signals and the places that all parts use. */
+static enum oriel_status stream_check_gather(const struct oriel_window *w, enum ori_kernel kernel,
+					     const struct ori_kernel_call *c)
+{
+	uint64_t staging = oriel_gather_staging(w->device.ranks, c->parts, c->gather.slot);
+	bool has_lines = kernel == ORI_KERNEL_GATHER_LINES;
+	enum oriel_status status;
+	uint32_t peer;
+	char *base;
+
+	status = stream_check_id(w, ORIEL_DEV_SIGNAL, c->gather.id + 2 * c->parts - 1,
+				 w->device.signals);
+	for (peer = 0; peer < w->device.ranks && status == ORIEL_OK; peer++) {
+		status = stream_check_place(w, ORIEL_DEV_PUT, peer, c->gather.to,
+					    w->device.ranks * c->length, &base);
+		if (status == ORIEL_OK && has_lines)
+			status = stream_check_place(w, ORIEL_DEV_PUT_LL, peer, c->gather.staging,
+						    staging, &base);
+	}
+	return status == ORIEL_OK ? stream_check_memory(w, c->memory, c->length) : status;
+}
+
+enum oriel_status ori_window_stream_gather(struct oriel_window *w, enum ori_kernel kernel,
+					   const struct oriel_dev_gather *gather, uint32_t parts,
+					   const void *from, size_t length, void *stream)
+{
+	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
+					     .length = length,
+					     .parts = parts,
+					     .gather = *gather};
+	enum oriel_status status = stream_begin(w, stream);
+
+	if (status == ORIEL_OK)
+		status = stream_check_gather(w, kernel, &call);
+	if (status != ORIEL_OK || !length)
+		return status;
+	return stream_launch(w, kernel, &call, 0, stream);
 }

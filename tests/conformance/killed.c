@@ -22,6 +22,7 @@ struct place {
 	struct oriel_window *window;
 	struct oriel_dev_window dev;
 	unsigned victim;
+	struct oriel_allgather *gather; /* of those that prepare one */
 };
 
 static enum oriel_status at_wait_signal(struct place *p)
@@ -140,6 +141,81 @@ static enum oriel_status at_flush(struct place *p)
 	return ticket < 0 ? (enum oriel_status)ticket : status;
 }
 
+#define GATHERED 500u /* bytes of each rank */
+
+/*
+ * Over the window, whose places all know; the victim believes that it may put
+ * nothing there, if it @is_lame.
+ */
+static enum oriel_status prepare_gather(struct place *p, bool is_lame)
+{
+	struct oriel_dev_buffer *table = calloc(p->dev.ranks, sizeof(*table));
+	struct oriel_view view = {.size = sizeof(view), .length = 4096, .peers = table};
+	enum oriel_status status;
+	unsigned rank;
+
+	for (rank = 0; rank < p->dev.ranks; rank++) {
+		table[rank] = p->dev.table[rank];
+		if (is_lame && p->dev.rank == p->victim && rank != p->victim)
+			table[rank].length = 0;
+	}
+	view.buffer = table[p->dev.rank].base;
+	status = oriel_allgather_create(p->comm, &view, NULL, &p->gather);
+	free(table);
+	return status;
+}
+
+static enum oriel_status prepare_allgather(struct place *p)
+{
+	return prepare_gather(p, false);
+}
+
+/* The victim's credits have gone out, and its messages have not. */
+static enum oriel_status prepare_allgather_half(struct place *p)
+{
+	enum oriel_status status = prepare_gather(p, true);
+	static const char message[GATHERED];
+
+	if (status != ORIEL_OK || p->dev.rank != p->victim)
+		return status;
+	status = oriel_allgather_start(p->gather, message, sizeof(message), NULL);
+	return status == ORIEL_ERR_RANGE ? ORIEL_OK : ORIEL_ERR_STATE;
+}
+
+static enum oriel_status at_allgather(struct place *p)
+{
+	static const char message[GATHERED];
+	enum oriel_status status;
+
+	do
+		status = oriel_allgather_start(p->gather, message, sizeof(message), NULL);
+	while (status == ORIEL_OK);
+	return status;
+}
+
+static void *gather_on(void *argument)
+{
+	at_allgather(argument);
+	return NULL;
+}
+
+/* The victim gathers like the others, until it is killed somewhere. */
+static enum oriel_status prepare_allgather_running(struct place *p)
+{
+	enum oriel_status status = prepare_gather(p, false);
+	pthread_t thread;
+
+	if (status == ORIEL_OK && p->dev.rank == p->victim &&
+	    pthread_create(&thread, NULL, gather_on, p))
+		return ORIEL_ERR_SYSTEM;
+	return status;
+}
+
+static enum oriel_status at_allgather_create(struct place *p)
+{
+	return prepare_gather(p, false);
+}
+
 /* A rank that waits for nothing is told by its next call. */
 static enum oriel_status at_ease(struct place *p)
 {
@@ -184,25 +260,32 @@ static enum oriel_status at_nothing(struct place *p)
 static const struct {
 	const char *name;
 	enum oriel_status (*wait)(struct place *p);
+	enum oriel_status (*prepare)(struct place *p); /* by all ranks; NULL: nothing */
 } places[] = {
-	{"wait_signal", at_wait_signal},
-	{"wait_signal_from", at_wait_signal_from},
-	{"wait_signal_next", at_wait_signal_next},
-	{"barrier", at_barrier},
-	{"barrier_flat", at_barrier_flat},
-	{"barrier_peer", at_barrier_peer},
-	{"wait_counter", at_wait_counter},
-	{"send", at_send},
-	{"recv", at_recv},
-	{"comm_barrier", at_comm_barrier},
-	{"window_create", at_window_create},
-	{"region_share", at_region_share},
-	{"fetch_add", at_fetch_add},
-	{"get", at_get},
-	{"flush", at_flush},
-	{"ease", at_ease},
-	{"nothing", at_nothing},
+	{"wait_signal", at_wait_signal, NULL},
+	{"wait_signal_from", at_wait_signal_from, NULL},
+	{"wait_signal_next", at_wait_signal_next, NULL},
+	{"barrier", at_barrier, NULL},
+	{"barrier_flat", at_barrier_flat, NULL},
+	{"barrier_peer", at_barrier_peer, NULL},
+	{"wait_counter", at_wait_counter, NULL},
+	{"send", at_send, NULL},
+	{"recv", at_recv, NULL},
+	{"comm_barrier", at_comm_barrier, NULL},
+	{"window_create", at_window_create, NULL},
+	{"region_share", at_region_share, NULL},
+	{"fetch_add", at_fetch_add, NULL},
+	{"get", at_get, NULL},
+	{"flush", at_flush, NULL},
+	{"allgather_create", at_allgather_create, NULL},
+	{"allgather", at_allgather, prepare_allgather},
+	{"allgather_half", at_allgather, prepare_allgather_half},
+	{"allgather_running", at_allgather, prepare_allgather_running},
+	{"ease", at_ease, NULL},
+	{"nothing", at_nothing, NULL},
 };
+
+#define PLACES (sizeof(places) / sizeof(places[0]))
 
 static void say(const char *text)
 {
@@ -306,14 +389,18 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 	status = oriel_window_create(p->comm, &attr, &p->window);
 	if (status == ORIEL_OK)
 		status = oriel_window_device(p->window, &p->dev);
+	for (i = 0; i < PLACES; i++)
+		if (status == ORIEL_OK && strcmp(places[i].name, where) == 0 && places[i].prepare)
+			status = places[i].prepare(p);
 	if (status == ORIEL_OK && bootstrap->rank == p->victim) {
 		code = tell(p->comm, suffer(p));
 	} else {
 		say("ready");
-		for (i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		for (i = 0; i < PLACES; i++)
 			if (status == ORIEL_OK && strcmp(places[i].name, where) == 0)
 				code = tell(p->comm, places[i].wait(p));
 	}
+	oriel_allgather_destroy(p->gather);
 	oriel_window_destroy(p->window);
 	oriel_comm_destroy(p->comm);
 	return code;

@@ -20,6 +20,7 @@ PLACES = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "bar
           "region_share", "comm_create"]
 # Where what is posted to a dead rank behind an adapter fails by itself.
 POSTS = ["fetch_add", "get", "flush"]
+GATHERS = ["allgather_create", "allgather", "allgather_half", "allgather_running"]
 # (ranks, nodes): all by adapters; mixed.
 NODES = [(2, 2), (3, 3), (4, 2)]
 AT_ONCE = 4  # jobs
@@ -94,8 +95,8 @@ class Job:
 
 
 class Death(unittest.TestCase):
-    def check_survivors(self, where, size, victim):
-        job = Job(self, size, where, victim)
+    def check_survivors(self, where, size, victim, **env):
+        job = Job(self, size, where, victim, **env)
         job.until_ready()
         job.kill(victim)
         for rank, (line, code) in job.answers().items():
@@ -109,6 +110,14 @@ class Death(unittest.TestCase):
         for where in PLACES:
             with self.subTest(where):
                 self.check_survivors(where, 3, 1)
+
+    def test_survivors_of_an_all_gather_are_told_in_every_phase(self):
+        """ll has no credits, and so no half of an execution."""
+        for algorithm, places in [("store", GATHERS), ("direct", GATHERS), ("ring", GATHERS),
+                                  ("ll", ["allgather", "allgather_running"])]:
+            for where in places:
+                with self.subTest(f"{where}, {algorithm}"):
+                    self.check_survivors(where, 3, 1, ORIEL_ALLGATHER=algorithm)
 
     def test_survivors_of_the_root_are_told(self):
         for where in ["recv", "comm_barrier", "window_create", "comm_create"]:
@@ -155,6 +164,11 @@ class Nodes(Crossing):
 
     def test_survivors_of_a_rank_are_told_wherever_they_wait(self):
         self.check_places(PLACES + ["ease"], 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
+
+    def test_survivors_of_an_all_gather_are_told_in_every_phase(self):
+        for algorithm in ["direct", "ring", "doubling"]:
+            self.check_places(GATHERS, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b",
+                              ORIEL_ALLGATHER=algorithm)
 
     def test_what_is_posted_to_a_dead_rank_fails(self):
         for size, nodes in [(2, 2), (3, 3)]:

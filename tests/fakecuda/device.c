@@ -370,6 +370,43 @@ CUresult cuStreamSynchronize(CUstream stream)
 	return may_wait(stream) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+struct CUevent_st {
+	CUstream stream; /* where it was recorded */
+};
+
+CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+	if (fake_current() < 0 || flags != CU_EVENT_DISABLE_TIMING || fake_fails("cuEventCreate"))
+		return CUDA_ERROR_INVALID_VALUE;
+	*event = calloc(1, sizeof(**event));
+	fake_count(1);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event)
+{
+	free(event);
+	fake_count(-1);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	if (!may_wait(stream) || fake_fails("cuEventRecord"))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	event->stream = stream;
+	return CUDA_SUCCESS;
+}
+
+/* All is done at once; but nobody waits for what was never recorded. */
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+	if (!may_wait(stream) || flags || !event->stream || event->stream == stream ||
+	    fake_fails("cuStreamWaitEvent"))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return CUDA_SUCCESS;
+}
+
 #define COPY_WORDS 4096u /* bytes at most that are copied by the word */
 
 static atomic_ullong copied;

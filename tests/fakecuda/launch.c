@@ -69,11 +69,14 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
 	struct oriel_dev_window window;
 	struct ori_kernel_call call;
 
-	if (grid_x != 1 || grid_y != 1 || grid_z != 1 || block_x != f->threads || block_y != 1 ||
+	/* The blocks of one launch are a loop in the kernel. */
+	if (!grid_x || grid_y != 1 || grid_z != 1 || block_x != f->threads || block_y != 1 ||
 	    block_z != 1 || shared || extra || !stream || fake_fails("cuLaunchKernel"))
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&window, arguments[0], sizeof(window));
 	memcpy(&call, arguments[1], sizeof(call));
+	if (grid_x != 1 && grid_x != call.parts)
+		return CUDA_ERROR_INVALID_VALUE;
 	fake_count_kernel();
 	f->run(window, call);
 	return CUDA_SUCCESS;

@@ -520,13 +520,6 @@ static struct mlx5dv_devx_umem *umem_add(struct ibv_context *context, char *memo
 	return &u->base;
 }
 
-/* Memory of a fake GPU is no memory for the kernel without a module for it. */
-static bool umem_is_gpu(void *address)
-{
-	(void)address;
-	return false;
-}
-
 struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context, void *address,
 					      size_t length, uint32_t access)
 {
@@ -537,8 +530,6 @@ struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context, void 
 	pthread_mutex_unlock(&fake5_lock);
 	if (!error && (!fake5_context_of(context)->has_devx || access != IBV_ACCESS_LOCAL_WRITE))
 		error = EOPNOTSUPP;
-	if (!error && umem_is_gpu(address) && fake5_lacks("peermem"))
-		error = EFAULT;
 	if (error) {
 		errno = error;
 		return NULL;

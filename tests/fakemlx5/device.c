@@ -502,7 +502,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int a
 		errno = EINVAL;
 		return NULL;
 	}
-	return memory_register(pd, (char *)NULL + FAKE5_PAGE,
+	return memory_register(pd, (void *)(uintptr_t)FAKE5_PAGE,
 			       ((size_t)1 << 47) - 2 * (size_t)FAKE5_PAGE, FAKE5_PAGE,
 			       (unsigned)access, NULL);
 }

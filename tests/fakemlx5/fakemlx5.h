@@ -22,7 +22,7 @@
 /*
  * From now on adapters lack the words of @list: "devx" (leave to command), "wait"
  * (cross-channel), "master" (refuses cd_master, though it WAITs), "stamps" (choice of
- * time stamps), "oi", "odp", "dmabuf" and "peermem" (of queues), "dedicated" and
+ * time stamps), "oi", "odp", "dmabuf" (of queues), "dedicated" and
  * "uncached" (doorbell pages), "sizes" (rings of verbs come twice as big).
  */
 void fake5_without(const char *list);

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All-gathers of GPU memory beside NCCL's in its three modes, eager and in graphs, in
+ * one run: ranks are threads, one for each GPU. usage: gather_rows [GPUS]
+ */
+#include "samples.h"
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <oriel/oriel.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#define BYTES_MAX (256ul << 20)
+#define RANKS_MAX 8
+#define PASSES 7
+
+static const size_t sizes[] = {1024,     4096,     16384,     65536,     262144,
+			       1u << 20, 4u << 20, 16u << 20, 64u << 20, 256u << 20};
+
+struct rank {
+	int rank, ranks;
+	struct oriel_comm *oriel;
+	struct oriel_allgather *gather; /* of the row that runs */
+	ncclComm_t nccl;
+	cudaStream_t stream;
+	char *send, *result;
+	unsigned *wrong;
+};
+
+/* One way to gather. */
+struct way {
+	const char *impl;
+	const char *mode;
+	unsigned algorithm; /* of Oriel */
+	int cta_policy;     /* of NCCL */
+	bool is_symmetric;
+};
+
+static pthread_barrier_t meeting;
+
+static void check(cudaError_t error, const char *what)
+{
+	if (error == cudaSuccess)
+		return;
+	fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+	exit(2);
+}
+
+static void nccl_check(ncclResult_t result, const char *what)
+{
+	if (result == ncclSuccess)
+		return;
+	fprintf(stderr, "%s: %s\n", what, ncclGetErrorString(result));
+	exit(2);
+}
+
+static void oriel_check(enum oriel_status status, const char *what)
+{
+	if (status == ORIEL_OK)
+		return;
+	fprintf(stderr, "%s: %s\n", what, oriel_last_error());
+	exit(2);
+}
+
+#define CHECK(call) check(call, #call)
+#define NCCL_CHECK(call) nccl_check(call, #call)
+#define ORIEL_CHECK(call) oriel_check(call, #call)
+
+__device__ static char pattern(size_t i, int rank)
+{
+	return (char)(i * 131 + (i >> 8) * 29 + rank * 17 + 5);
+}
+
+__global__ void paint(char *at, size_t bytes, int rank)
+{
+	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+
+	for (; i < bytes; i += (size_t)gridDim.x * blockDim.x)
+		at[i] = pattern(i, rank);
+}
+
+__global__ void look(const char *at, size_t bytes, int ranks, unsigned *wrong)
+{
+	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+
+	for (; i < bytes * ranks; i += (size_t)gridDim.x * blockDim.x)
+		if (at[i] != pattern(i % bytes, (int)(i / bytes)))
+			atomicAdd(wrong, 1u);
+}
+
+static void gather(struct rank *r, const struct way *way, size_t bytes)
+{
+	if (strcmp(way->impl, "oriel") == 0)
+		ORIEL_CHECK(oriel_allgather_start(r->gather, r->send, bytes, r->stream));
+	else
+		NCCL_CHECK(ncclAllGather(r->send, r->result, bytes, ncclInt8, r->nccl, r->stream));
+}
+
+static unsigned rounds_of(size_t bytes)
+{
+	return bytes >= 64u << 20 ? 4 : bytes >= 1u << 20 ? 20 : 100;
+}
+
+static void verify(struct rank *r, const struct way *way, size_t bytes)
+{
+	unsigned wrong;
+
+	CHECK(cudaMemsetAsync(r->result, 99, bytes * (size_t)r->ranks, r->stream));
+	CHECK(cudaMemsetAsync(r->wrong, 0, sizeof(*r->wrong), r->stream));
+	paint<<<264, 512, 0, r->stream>>>(r->send, bytes, r->rank);
+	CHECK(cudaStreamSynchronize(r->stream));
+	pthread_barrier_wait(&meeting);
+	gather(r, way, bytes);
+	look<<<264, 512, 0, r->stream>>>(r->result, bytes, r->ranks, r->wrong);
+	CHECK(cudaMemcpyAsync(&wrong, r->wrong, sizeof(wrong), cudaMemcpyDefault, r->stream));
+	CHECK(cudaStreamSynchronize(r->stream));
+	if (wrong) {
+		fprintf(stderr, "%s %s, %zu bytes: %u wrong on rank %d\n", way->impl, way->mode,
+			bytes, wrong, r->rank);
+		exit(1);
+	}
+}
+
+/* Of one execution, of many that are queued; NULL: one by one. */
+static void run_timed(struct rank *r, const struct way *way, size_t bytes, cudaGraphExec_t exec,
+		      double *us)
+{
+	unsigned rounds = rounds_of(bytes), pass, i;
+	cudaEvent_t begin, end;
+	float ms;
+
+	CHECK(cudaEventCreate(&begin));
+	CHECK(cudaEventCreate(&end));
+	for (pass = 0; pass <= PASSES; pass++) {
+		CHECK(cudaStreamSynchronize(r->stream));
+		pthread_barrier_wait(&meeting);
+		if (!exec)
+			gather(r, way, bytes);
+		CHECK(cudaEventRecord(begin, r->stream));
+		for (i = 0; i < rounds && !exec; i++)
+			gather(r, way, bytes);
+		if (exec)
+			CHECK(cudaGraphLaunch(exec, r->stream));
+		CHECK(cudaEventRecord(end, r->stream));
+		CHECK(cudaStreamSynchronize(r->stream));
+		CHECK(cudaEventElapsedTime(&ms, begin, end));
+		if (pass)
+			us[pass - 1] = ms * 1e3 / rounds;
+	}
+	CHECK(cudaEventDestroy(begin));
+	CHECK(cudaEventDestroy(end));
+}
+
+static cudaGraphExec_t capture(struct rank *r, const struct way *way, size_t bytes)
+{
+	unsigned rounds = rounds_of(bytes), i;
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	CHECK(cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal));
+	for (i = 0; i < rounds; i++)
+		gather(r, way, bytes);
+	CHECK(cudaStreamEndCapture(r->stream, &graph));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	CHECK(cudaGraphDestroy(graph));
+	return exec;
+}
+
+static void run_size(struct rank *r, const struct way *way, size_t bytes)
+{
+	struct row row = {"allgather", way->impl, "", "mapped", (uint32_t)r->ranks, bytes, 0, 0};
+	double us[PASSES];
+	cudaGraphExec_t exec;
+	char mode[64];
+	int in_graph;
+
+	row.mode = mode;
+	verify(r, way, bytes);
+	for (in_graph = 0; in_graph < 2; in_graph++) {
+		exec = in_graph ? capture(r, way, bytes) : NULL;
+		run_timed(r, way, bytes, exec, us);
+		pthread_barrier_wait(&meeting);
+		snprintf(mode, sizeof(mode), "%s, %s", way->mode, in_graph ? "graph" : "eager");
+		if (r->rank == 0)
+			row_print(&row, us, PASSES, (double)bytes * (r->ranks - 1));
+		if (exec)
+			CHECK(cudaGraphExecDestroy(exec));
+	}
+}
+
+static void oriel_create(struct rank *r, const struct way *way)
+{
+	struct oriel_allgather_attr attr = {};
+	struct oriel_view view = {};
+
+	attr.size = sizeof(attr);
+	attr.algorithm = way->algorithm;
+	view.size = sizeof(view);
+	view.length = BYTES_MAX * (size_t)r->ranks;
+	view.buffer = r->result;
+	view.flags = ORIEL_VIEW_GPU;
+	ORIEL_CHECK(oriel_allgather_create(r->oriel, &view, &attr, &r->gather));
+}
+
+static bool way_is_for(const struct way *way, size_t bytes)
+{
+	if (way->algorithm == ORIEL_ALGORITHM_LL)
+		return bytes <= 1u << 20;
+	if (way->algorithm == ORIEL_ALGORITHM_CE)
+		return bytes >= 65536;
+	return true;
+}
+
+static void run_oriel(struct rank *r)
+{
+	static const struct way ways[] = {{"oriel", "auto", ORIEL_ALGORITHM_DEFAULT, 0, false},
+					  {"oriel", "ll", ORIEL_ALGORITHM_LL, 0, false},
+					  {"oriel", "store", ORIEL_ALGORITHM_STORE, 0, false},
+					  {"oriel", "ce", ORIEL_ALGORITHM_CE, 0, false}};
+	size_t i, k;
+	void *memory;
+
+	ORIEL_CHECK(oriel_memory_alloc(BYTES_MAX * (size_t)r->ranks, ORIEL_MEMORY_DEVICE, &memory));
+	r->result = (char *)memory;
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		oriel_create(r, &ways[i]);
+		for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+			if (way_is_for(&ways[i], sizes[k]))
+				run_size(r, &ways[i], sizes[k]);
+		oriel_allgather_destroy(r->gather);
+	}
+	oriel_memory_free(memory);
+}
+
+static ncclUniqueId nccl_id;
+
+static void run_nccl(struct rank *r, const struct way *way)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclWindow_t windows[2] = {};
+	char *send = r->send;
+	size_t k;
+
+	if (way->cta_policy)
+		config.CTAPolicy = way->cta_policy;
+	if (r->rank == 0)
+		NCCL_CHECK(ncclGetUniqueId(&nccl_id));
+	pthread_barrier_wait(&meeting);
+	NCCL_CHECK(ncclCommInitRankConfig(&r->nccl, r->ranks, nccl_id, r->rank, &config));
+	NCCL_CHECK(ncclMemAlloc((void **)&r->send, BYTES_MAX));
+	NCCL_CHECK(ncclMemAlloc((void **)&r->result, BYTES_MAX * (size_t)r->ranks));
+	if (way->is_symmetric) {
+		NCCL_CHECK(ncclCommWindowRegister(r->nccl, r->send, BYTES_MAX, &windows[0],
+						  NCCL_WIN_COLL_SYMMETRIC));
+		NCCL_CHECK(ncclCommWindowRegister(r->nccl, r->result, BYTES_MAX * (size_t)r->ranks,
+						  &windows[1], NCCL_WIN_COLL_SYMMETRIC));
+	}
+	for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+		run_size(r, way, sizes[k]);
+	CHECK(cudaStreamSynchronize(r->stream));
+	pthread_barrier_wait(&meeting);
+	if (way->is_symmetric) {
+		NCCL_CHECK(ncclCommWindowDeregister(r->nccl, windows[0]));
+		NCCL_CHECK(ncclCommWindowDeregister(r->nccl, windows[1]));
+	}
+	NCCL_CHECK(ncclMemFree(r->send));
+	NCCL_CHECK(ncclMemFree(r->result));
+	NCCL_CHECK(ncclCommDestroy(r->nccl));
+	r->send = send;
+}
+
+static struct oriel_local_job *job;
+static int ranks;
+
+static void *rank_main(void *argument)
+{
+	static const struct way ways[] = {
+		{"nccl", "default", 0, 0, false},
+		{"nccl", "symmetric", 0, 0, true},
+		{"nccl", "zero cta", 0, NCCL_CTA_POLICY_ZERO, true},
+	};
+	struct oriel_bootstrap bootstrap;
+	struct oriel_comm_attr attr = {};
+	struct rank r = {};
+	size_t i;
+
+	r.rank = (int)(intptr_t)argument;
+	r.ranks = ranks;
+	attr.size = sizeof(attr);
+	attr.flags = ORIEL_COMM_GPU;
+	CHECK(cudaSetDevice(r.rank));
+	CHECK(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
+	CHECK(cudaMalloc((void **)&r.send, BYTES_MAX));
+	CHECK(cudaMalloc((void **)&r.wrong, sizeof(*r.wrong)));
+	ORIEL_CHECK(oriel_bootstrap_open_local(job, (unsigned)r.rank, &bootstrap));
+	ORIEL_CHECK(oriel_comm_create(&bootstrap, &attr, &r.oriel));
+	run_oriel(&r);
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		run_nccl(&r, &ways[i]);
+	oriel_comm_destroy(r.oriel);
+	oriel_bootstrap_close(&bootstrap);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[RANKS_MAX];
+	int i;
+
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	CHECK(cudaGetDeviceCount(&ranks));
+	if (argc > 1 && atoi(argv[1]) < ranks)
+		ranks = atoi(argv[1]);
+	if (ranks < 1 || ranks > RANKS_MAX)
+		return 77;
+	pthread_barrier_init(&meeting, NULL, (unsigned)ranks);
+	ORIEL_CHECK(oriel_local_job_create((unsigned)ranks, &job));
+	for (i = 0; i < ranks; i++)
+		if (pthread_create(&threads[i], NULL, rank_main, (void *)(intptr_t)i))
+			return 2;
+	for (i = 0; i < ranks; i++)
+		pthread_join(threads[i], NULL);
+	oriel_local_job_destroy(job);
+	return 0;
+}

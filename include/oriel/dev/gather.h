@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All-gather: each rank has a message of the same length, and all come to have
+ * them all, one behind the other in the order of the ranks. Two ways of one
+ * execution; docs/allgather.md says why they are correct. See oriel/dev.h for what
+ * holds for all device functions.
+ *
+ * Several groups of a rank may share an execution: each passes the same arguments
+ * but for @part, from 0 below @parts, and groups of one part know nothing of those
+ * of another. None begins before the result of the execution before is no longer
+ * read, and the result is complete when all have returned. All ranks make the same
+ * executions in one order, with equal lengths and parts.
+ */
+#ifndef ORIEL_DEV_GATHER_H
+#define ORIEL_DEV_GATHER_H
+
+#include <oriel/dev/ll128.h>
+#include <oriel/dev/signal.h>
+
+/* How the lines of oriel_dev_gather_lines() are written. */
+enum oriel_dev_lines {
+	ORIEL_DEV_LINES_LL,    /* dev/ll.h */
+	ORIEL_DEV_LINES_LL128, /* dev/ll128.h */
+};
+
+/*
+ * What executions of one series have in common, equal on all ranks but for
+ * addresses. Its signals and its staging belong to it alone.
+ */
+struct oriel_dev_gather {
+	uint64_t to;      /* place of the result in the window of every rank */
+	char *result;     /* where this rank sees its own */
+	uint64_t staging; /* place in buffer 0, of whole lines of 128 bytes and zero at first */
+	uint64_t slot;    /* bytes in it for what one part sends to one rank; whole lines */
+	uint32_t lines;   /* enum oriel_dev_lines */
+	uint32_t id;      /* two signals for each part, from this one on */
+};
+
+/* Bytes of the staging for @parts parts, each with slots of @slot bytes. */
+ORIEL_DEV uint64_t oriel_gather_staging(uint32_t ranks, uint32_t parts, uint64_t slot)
+{
+	return 2 * (uint64_t)ranks * parts * slot;
+}
+
+/* Bytes of a slot for messages of @length bytes in @parts parts. */
+ORIEL_DEV uint64_t oriel_gather_slot(uint32_t lines, uint64_t length, uint32_t parts)
+{
+	uint64_t mine = ((length + parts - 1) / parts + 63) & ~(uint64_t)63;
+
+	return lines == ORIEL_DEV_LINES_LL128 ? oriel_ll128_length(mine) : oriel_ll_length(mine);
+}
+
+/* The bytes of a message that @part handles: [*begin, *begin + result). */
+ORIEL_DEV uint64_t oriel_gather_part(uint32_t part, uint32_t parts, uint64_t length,
+				     uint64_t *begin)
+{
+	struct oriel_dev_group all = {part, parts, ORIEL_DEV_THREAD, 0, NULL};
+
+	return oriel_dev_part(all, length, begin);
+}
+
+/* The signals of @part exist, and there is such a part. */
+ORIEL_DEV enum oriel_status oriel_gather_check(const struct oriel_dev_window *w,
+					       const struct oriel_dev_gather *c, uint32_t part,
+					       uint32_t parts)
+{
+	enum oriel_status status = oriel_dev_check_any(w, ORIEL_DEV_SIGNAL, part, parts);
+
+	if (status != ORIEL_OK)
+		return status;
+	return oriel_dev_check_any(w, ORIEL_DEV_SIGNAL, c->id + 2 * part + 1, w->signals);
+}
+
+/*
+ * Executions by lines that @part has ended. The base of a signal that this rank
+ * never raises at itself; so it lasts over launches and replays.
+ */
+ORIEL_DEV uint64_t *oriel_gather_count(const struct oriel_dev_window *w,
+				       const struct oriel_dev_gather *c, uint32_t part)
+{
+	return &w->signal_bases[(size_t)w->rank * w->signals + c->id + 2 * part];
+}
+
+/* Where the lines from @source for @part go that have @epoch. */
+ORIEL_DEV uint64_t oriel_gather_place(const struct oriel_dev_window *w,
+				      const struct oriel_dev_gather *c, uint32_t part,
+				      uint64_t epoch, uint32_t source)
+{
+	return c->staging + (((uint64_t)part * 2 + (epoch & 1)) * w->ranks + source) * c->slot;
+}
+
+ORIEL_DEV int64_t oriel_gather_put_lines(const struct oriel_dev_window *w, struct oriel_dev_group g,
+					 const struct oriel_dev_gather *c, uint32_t peer,
+					 uint64_t to, const void *from, uint64_t length,
+					 uint32_t flag)
+{
+	if (c->lines == ORIEL_DEV_LINES_LL128)
+		return oriel_dev_put_ll128(w, g, peer, to, from, length, flag);
+	return oriel_dev_put_ll(w, g, peer, to, from, length, flag);
+}
+
+ORIEL_DEV enum oriel_status oriel_gather_wait_lines(const struct oriel_dev_window *w,
+						    struct oriel_dev_group g,
+						    const struct oriel_dev_gather *c, uint64_t at,
+						    void *to, uint64_t length, uint32_t flag,
+						    uint64_t timeout_ns)
+{
+	if (c->lines == ORIEL_DEV_LINES_LL128)
+		return oriel_dev_wait_ll128(w, g, at, to, length, flag, timeout_ns);
+	return oriel_dev_wait_ll(w, g, at, to, length, flag, timeout_ns);
+}
+
+/*
+ * Whole group: one execution by lines that say themselves that they have come.
+ * Nobody is waited for but the lines of the others: they go to one half of the
+ * staging and then to the other, and that the lines of one execution have all come
+ * says that all ranks have taken those of the one before. @from may be this rank's
+ * place in the result. All ranks must be mapped: ORIEL_ERR_NO_PATH else.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window *w,
+						   struct oriel_dev_group g,
+						   const struct oriel_dev_gather *c, uint32_t part,
+						   uint32_t parts, const void *from,
+						   uint64_t length, uint64_t timeout_ns)
+{
+	uint64_t begin, mine = oriel_gather_part(part, parts, length, &begin), epoch;
+	enum oriel_status status = oriel_gather_check(w, c, part, parts);
+	const char *text = (const char *)from + begin;
+	int64_t posted = 0;
+	uint32_t flag, i;
+	char *own;
+
+	if (status != ORIEL_OK || !mine)
+		return status;
+	if (oriel_gather_slot(c->lines, mine, 1) > c->slot)
+		return ORIEL_ERR_RANGE;
+	epoch = oriel_dev_load_relaxed(oriel_gather_count(w, c, part)) + 1;
+	/* Never the flag of a line that nobody has written. */
+	flag = (uint32_t)(epoch % UINT32_MAX) + 1;
+	ORIEL_DEV_ROLL
+	for (i = 1; i < w->ranks && posted >= 0; i++)
+		posted = oriel_gather_put_lines(w, g, c, oriel_dev_rank_after(w, i),
+						oriel_gather_place(w, c, part, epoch, w->rank),
+						text, mine, flag);
+	if (posted < 0)
+		return (enum oriel_status)posted;
+	own = c->result + (uint64_t)w->rank * length + begin;
+	if (own != text)
+		oriel_mapped_copy(g, own, text, mine);
+	ORIEL_DEV_ROLL
+	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
+		uint32_t source = oriel_dev_rank_after(w, w->ranks - i);
+
+		status = oriel_gather_wait_lines(w, g, c,
+						 oriel_gather_place(w, c, part, epoch, source),
+						 c->result + (uint64_t)source * length + begin,
+						 mine, flag, timeout_ns);
+	}
+	/* All have loaded the count, and have done their parts. */
+	oriel_dev_sync(g);
+	if (oriel_dev_is_leader(g))
+		oriel_dev_store_relaxed(oriel_gather_count(w, c, part), epoch);
+	return status;
+}
+
+/* Whole group: this rank's message to @peer, and word of it. */
+ORIEL_DEV int64_t oriel_gather_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				    const struct oriel_dev_gather *c, uint32_t part, uint32_t parts,
+				    uint32_t peer, const void *from, uint64_t length)
+{
+	uint64_t to = c->to + (uint64_t)w->rank * length;
+	uint32_t id = c->id + 2 * part + 1;
+	int64_t posted;
+
+	if (parts == 1)
+		return oriel_dev_put_signal(w, g, peer, to, from, length, id, 1);
+	posted = oriel_dev_put_part(w, g, part, parts, peer, to, from, length);
+	return posted < 0 ? posted : oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, 1);
+}
+
+/*
+ * Whole group: one execution by puts into the results of the others. Each rank
+ * tells the others that its result of before is no longer read, by one signal, and
+ * puts to those that have told it so; another signal says that a put is complete.
+ * @from is the caller's again on return; it may be this rank's place in the result,
+ * and overlaps no other part of that.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_gather_puts(const struct oriel_dev_window *w,
+						  struct oriel_dev_group g,
+						  const struct oriel_dev_gather *c, uint32_t part,
+						  uint32_t parts, const void *from, uint64_t length,
+						  uint64_t timeout_ns)
+{
+	enum oriel_status status = oriel_gather_check(w, c, part, parts);
+	char *own = c->result + (uint64_t)w->rank * length;
+	uint32_t id = c->id + 2 * part, i;
+	int64_t posted = 0;
+
+	if (status != ORIEL_OK || !length)
+		return status;
+	posted = oriel_dev_signal_all(w, g, id, ORIEL_SIGNAL_ADD, 1);
+	if (posted < 0)
+		return (enum oriel_status)posted;
+	if (own != (const char *)from)
+		oriel_mapped_copy_turns(g, part, parts, own, (const char *)from, length);
+	ORIEL_DEV_ROLL
+	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
+		uint32_t peer = oriel_dev_rank_after(w, i);
+
+		status = oriel_dev_wait_signal_next(w, g, peer, id, 1, timeout_ns);
+		if (status == ORIEL_OK)
+			posted = oriel_gather_send(w, g, c, part, parts, peer, from, length);
+		if (posted < 0)
+			status = (enum oriel_status)posted;
+	}
+	ORIEL_DEV_ROLL
+	for (i = 1; i < w->ranks && status == ORIEL_OK; i++)
+		status = oriel_dev_wait_signal_next(w, g, oriel_dev_rank_after(w, w->ranks - i),
+						    id + 1, 1, timeout_ns);
+	if (status == ORIEL_OK && w->rails)
+		status = oriel_dev_drain(w, g, timeout_ns);
+	return status;
+}
+
+#endif

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The persistent all-gather: made, started, gone. */
+#include <stdlib.h>
+
+#include "base/attr.h"
+#include "base/error.h"
+#include "coll/gather.h"
+
+#define ALLGATHER_CHUNK ((size_t)1 << 20)
+#define ALLGATHER_CHUNK_LEAST 4096u
+
+enum allgather_kind {
+	ALLGATHER_WINDOW, /* part of a window */
+	ALLGATHER_BUFFER, /* to be shared */
+	ALLGATHER_TABLE,  /* the caller knows where all are */
+};
+
+/* What ranks tell each other of a new one. Goes over the wire as it is. */
+struct allgather_join {
+	uint64_t at;
+	uint64_t length;
+	uint64_t chunk;
+	uint32_t kind; /* enum allgather_kind */
+	uint32_t flags;
+	uint32_t algorithm;
+	uint32_t setting; /* that of ORIEL_ALLGATHER */
+};
+
+/* A view and attributes that have been read. */
+struct allgather_wish {
+	struct oriel_view view;
+	struct oriel_allgather_attr attr;
+	struct allgather_join join;
+};
+
+static enum oriel_status wish_kind(struct allgather_wish *wish)
+{
+	const struct oriel_view *view = &wish->view;
+
+	if (view->flags & ~(unsigned)ORIEL_VIEW_GPU || view->reserved)
+		return ori_fail(ORIEL_ERR_INVALID, "a view with unknown flags 0x%x", view->flags);
+	if (!view->window == !view->buffer || (view->window && view->peers) ||
+	    (!view->window && view->at))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"a view is part of a window, or a buffer, or a buffer and a table "
+				"of all ranks'");
+	wish->join.kind = view->window ? ALLGATHER_WINDOW : ALLGATHER_BUFFER;
+	if (view->peers)
+		wish->join.kind = ALLGATHER_TABLE;
+	if (view->peers && view->flags & ORIEL_VIEW_GPU)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"a view on a GPU that the caller has a table of");
+	return ORIEL_OK;
+}
+
+/* Does the window of the view, if that is one, lie where the flags say, and reach so far? */
+static enum oriel_status wish_window(const struct allgather_wish *wish)
+{
+	const struct oriel_view *view = &wish->view;
+	bool is_gpu = view->flags & ORIEL_VIEW_GPU;
+	struct oriel_dev_window device;
+	enum oriel_status status;
+	uint64_t offset;
+	void *address;
+	size_t length;
+
+	if (!view->window)
+		return ORIEL_OK;
+	status = oriel_window_device(view->window, &device);
+	if (status != ORIEL_OK)
+		return status;
+	if (is_gpu != (device.blame != device.health))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"a view %s GPU of window %u, which lies in %s memory",
+				is_gpu ? "on a" : "on no", device.number, is_gpu ? "host" : "GPU");
+	status = oriel_window_buffer(view->window, (uint32_t)(view->at >> ORIEL_AT_BITS), &address,
+				     &length);
+	if (status != ORIEL_OK)
+		return status;
+	offset = view->at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
+	if (offset > length || view->length > length - offset)
+		return ori_fail(ORIEL_ERR_RANGE,
+				"a view of %zu bytes from byte %llu on of a buffer of %zu",
+				view->length, (unsigned long long)offset, length);
+	return ORIEL_OK;
+}
+
+static enum oriel_status wish_read(struct allgather_wish *wish, const struct oriel_view *view,
+				   const struct oriel_allgather_attr *attr)
+{
+	enum oriel_algorithm setting = ORIEL_ALGORITHM_DEFAULT;
+	enum oriel_status status;
+
+	if (!view)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_allgather_create: view is NULL");
+	status = ori_attr_read("oriel_view", view, &wish->view, sizeof(wish->view));
+	if (status == ORIEL_OK)
+		status = ori_attr_read("oriel_allgather_attr", attr, &wish->attr,
+				       sizeof(wish->attr));
+	if (status == ORIEL_OK)
+		status = wish_kind(wish);
+	if (status == ORIEL_OK)
+		status = wish_window(wish);
+	if (status == ORIEL_OK)
+		status = ori_gather_setting(&setting);
+	if (status != ORIEL_OK)
+		return status;
+	if (!wish->attr.chunk)
+		wish->attr.chunk = ALLGATHER_CHUNK;
+	if (wish->attr.algorithm >= ORIEL_ALGORITHMS || wish->attr.reserved ||
+	    wish->attr.chunk < ALLGATHER_CHUNK_LEAST)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"an all-gather of algorithm %u by chunks of %zu bytes",
+				wish->attr.algorithm, wish->attr.chunk);
+	wish->join.at = wish->view.at;
+	wish->join.length = wish->view.length;
+	wish->join.chunk = wish->attr.chunk;
+	wish->join.flags = wish->view.flags;
+	wish->join.algorithm = wish->attr.algorithm;
+	wish->join.setting = (uint32_t)setting;
+	return ORIEL_OK;
+}
+
+static enum oriel_status allgather_differ(const char *what, uint64_t first, uint64_t other,
+					  unsigned peer)
+{
+	return ori_fail(ORIEL_ERR_MISMATCH, "all-gather: %s %llu on rank 0 and %llu on rank %u",
+			what, (unsigned long long)first, (unsigned long long)other, peer);
+}
+
+/* Do all ranks wish the same? All come to the same answer. */
+static enum oriel_status allgather_compare(const struct allgather_join *joins, unsigned size)
+{
+	const struct allgather_join *a = joins, *b;
+	unsigned peer;
+
+	for (peer = 1; peer < size; peer++) {
+		b = &joins[peer];
+		if (a->kind != b->kind)
+			return allgather_differ("a view of kind", a->kind, b->kind, peer);
+		if (a->flags != b->flags)
+			return allgather_differ("a view with flags", a->flags, b->flags, peer);
+		if (a->at != b->at)
+			return allgather_differ("a view at", a->at, b->at, peer);
+		if (a->algorithm != b->algorithm)
+			return allgather_differ("algorithm", a->algorithm, b->algorithm, peer);
+		if (a->setting != b->setting)
+			return allgather_differ("ORIEL_ALLGATHER, of the algorithms number",
+						a->setting, b->setting, peer);
+		if (a->chunk != b->chunk)
+			return allgather_differ("chunks of", a->chunk, b->chunk, peer);
+	}
+	return ORIEL_OK;
+}
+
+/* What follows from the joins of all. */
+static enum oriel_status allgather_join(struct oriel_allgather *g,
+					const struct allgather_wish *wish)
+{
+	unsigned size = oriel_comm_size(g->comm), peer;
+	struct allgather_join *joins = calloc(size, sizeof(*joins));
+	enum oriel_status status = ORIEL_OK;
+	uint64_t least = UINT64_MAX;
+
+	if (!joins)
+		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for an all-gather of %u ranks", size);
+	status = oriel_comm_agree(g->comm, status);
+	if (status == ORIEL_OK)
+		status = oriel_comm_all_gather(g->comm, &wish->join, joins, sizeof(*joins));
+	if (status == ORIEL_OK)
+		status = allgather_compare(joins, size);
+	if (status == ORIEL_OK) {
+		for (peer = 0; peer < size; peer++)
+			if (joins[peer].length < least)
+				least = joins[peer].length;
+		g->bytes_max = least / size;
+		g->chunk = wish->attr.chunk;
+		g->asked = (enum oriel_algorithm)wish->join.algorithm;
+		if (g->asked == ORIEL_ALGORITHM_DEFAULT)
+			g->asked = (enum oriel_algorithm)wish->join.setting;
+	}
+	free(joins);
+	return status;
+}
+
+/* The lowest rank of the domain that @rank is in. */
+static enum oriel_status allgather_leader(const struct oriel_allgather *g, unsigned rank,
+					  uint32_t *leader)
+{
+	enum oriel_path path = ORIEL_PATH_NONE;
+	enum oriel_status status;
+	unsigned other;
+
+	for (other = 0; other < rank; other++) {
+		status = oriel_comm_path_between(g->comm, other, rank, &path);
+		if (status != ORIEL_OK)
+			return status;
+		if (path == ORIEL_PATH_MAPPED)
+			break;
+	}
+	*leader = other;
+	return ORIEL_OK;
+}
+
+static enum oriel_status allgather_shape(struct oriel_allgather *g)
+{
+	unsigned size = oriel_comm_size(g->comm), rank;
+	uint32_t *leaders = calloc(size, sizeof(*leaders));
+	enum oriel_status status = ORIEL_OK;
+
+	if (!leaders)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the nodes of %u ranks", size);
+	/* On GPUs that see each other there is one node. */
+	for (rank = 0; rank < size && !g->is_gpu && status == ORIEL_OK; rank++)
+		status = allgather_leader(g, rank, &leaders[rank]);
+	if (status == ORIEL_OK)
+		status = ori_shape_open(&g->shape, leaders, size);
+	free(leaders);
+	return status;
+}
+
+static enum oriel_status allgather_check_gpus(const struct oriel_allgather *g)
+{
+	unsigned size = oriel_comm_size(g->comm), rank;
+	enum oriel_status status;
+	struct oriel_peer peer;
+
+	for (rank = 0; rank < size; rank++) {
+		status = oriel_comm_peer(g->comm, rank, &peer);
+		if (status != ORIEL_OK)
+			return status;
+		if (peer.gpu_path != ORIEL_PATH_SELF && peer.gpu_path != ORIEL_PATH_MAPPED)
+			return ori_fail(ORIEL_ERR_UNSUPPORTED,
+					"all-gather on GPUs: that of rank %u is not mapped here",
+					rank);
+	}
+	return ORIEL_OK;
+}
+
+/* What these ranks and this memory allow. */
+static enum oriel_status allgather_abilities(struct oriel_allgather *g)
+{
+	const unsigned mapped = 1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_STORE;
+	const unsigned any = 1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
+			     1u << ORIEL_ALGORITHM_DOUBLING;
+
+	if (g->is_gpu)
+		g->able = mapped | 1u << ORIEL_ALGORITHM_CE;
+	else
+		g->able = g->shape.nodes == 1 ? mapped | any : any;
+	if (g->asked != ORIEL_ALGORITHM_DEFAULT && !(g->able >> g->asked & 1))
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"all-gather: %s is not for %s memory of %u nodes",
+				oriel_algorithm_name(g->asked), g->is_gpu ? "GPU" : "host",
+				g->shape.nodes);
+	return ORIEL_OK;
+}
+
+static enum oriel_status allgather_plans(struct oriel_allgather *g)
+{
+	unsigned size = oriel_comm_size(g->comm), i;
+	enum oriel_status status = ORIEL_OK;
+
+	g->has_credit = calloc(size, sizeof(*g->has_credit));
+	g->taken = calloc(size, sizeof(*g->taken));
+	g->table = calloc(2 * (size_t)size, sizeof(*g->table));
+	if (!g->has_credit || !g->taken || !g->table)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an all-gather of %u ranks", size);
+	for (i = ORIEL_ALGORITHM_DIRECT; i < ORIEL_ALGORITHMS && status == ORIEL_OK; i++)
+		if (g->able >> i & 1)
+			status = ori_plan_open(&g->plans[i], &g->shape, (enum oriel_algorithm)i,
+					       oriel_comm_rank(g->comm));
+	return status;
+}
+
+static enum oriel_status allgather_prepare(struct oriel_allgather *g)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (g->is_gpu)
+		status = allgather_check_gpus(g);
+	if (status == ORIEL_OK)
+		status = allgather_shape(g);
+	if (status == ORIEL_OK)
+		status = allgather_abilities(g);
+	return status == ORIEL_OK && !g->is_gpu ? allgather_plans(g) : status;
+}
+
+/* Where the lines of both kinds go, in the staging; its length. */
+static size_t allgather_lay(struct oriel_allgather *g)
+{
+	uint32_t ranks = oriel_comm_size(g->comm), parts = g->is_gpu ? ORI_GATHER_PARTS : 1;
+	size_t longest = ori_gather_lines_max(g->is_gpu), length = 0;
+
+	if (longest > g->bytes_max)
+		longest = g->bytes_max;
+	if (!(g->able >> ORIEL_ALGORITHM_LL & 1))
+		return 0;
+	g->ll = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL, .id = ORI_GATHER_LL};
+	g->ll.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL, longest, 1);
+	if (!g->is_gpu)
+		return oriel_gather_staging(ranks, parts, g->ll.slot);
+	g->ll.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL, ORI_GATHER_LL_PART, 1);
+	length = oriel_gather_staging(ranks, parts, g->ll.slot);
+	g->ll128 = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL128,
+					     .id = ORI_GATHER_LL128,
+					     .staging = length};
+	g->ll128.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL128, longest, parts);
+	if (g->ll128.slot < oriel_gather_slot(ORIEL_DEV_LINES_LL128, ORI_GATHER_LL128_PART, 1))
+		g->ll128.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL128, ORI_GATHER_LL128_PART, 1);
+	return length + oriel_gather_staging(ranks, parts, g->ll128.slot);
+}
+
+static enum oriel_status allgather_open_window(struct oriel_allgather *g)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = allgather_lay(g),
+					 .flags = g->is_gpu ? ORIEL_WINDOW_DEVICE : 0,
+					 .signals = ORI_GATHER_SIGNALS,
+					 .barriers = 1,
+					 .counters = ORIEL_NONE,
+					 .channels = ORIEL_NONE,
+					 .buffers = 2};
+
+	return oriel_window_create(g->comm, &attr, &g->window);
+}
+
+/* Of a view that the library shares, which a table in GPU memory must know as well. */
+static enum oriel_status allgather_share(struct oriel_allgather *g,
+					 const struct allgather_wish *wish)
+{
+	void *address = wish->view.buffer;
+	enum oriel_status status = ORIEL_OK;
+	uint32_t buffer;
+
+	if (wish->view.window)
+		status = oriel_window_peer_address(wish->view.window, oriel_comm_rank(g->comm),
+						   wish->view.at, &address);
+	g->result = address;
+	/* All ranks share or none does. */
+	if (wish->join.kind == ALLGATHER_TABLE ||
+	    (wish->join.kind == ALLGATHER_WINDOW && !g->is_gpu))
+		return status;
+	status = oriel_comm_agree(g->comm, status);
+	if (status != ORIEL_OK)
+		return status;
+	return oriel_window_share(g->window, address, wish->view.length, &buffer);
+}
+
+/* Host memory: a handle that finds the view where it lies already. */
+static enum oriel_status allgather_table(struct oriel_allgather *g,
+					 const struct allgather_wish *wish)
+{
+	uint32_t ranks = oriel_comm_size(g->comm), number, rank;
+	const struct oriel_dev_buffer *entries = wish->view.peers;
+	struct oriel_dev_buffer *view = g->table + ranks;
+	struct oriel_dev_window other;
+	enum oriel_status status;
+	uint64_t offset = 0;
+
+	status = oriel_window_device(g->window, &g->device);
+	if (status != ORIEL_OK || g->is_gpu)
+		return status;
+	if (wish->join.kind == ALLGATHER_BUFFER)
+		entries = g->device.table + ranks;
+	if (wish->join.kind == ALLGATHER_WINDOW) {
+		status = oriel_window_device(wish->view.window, &other);
+		if (status != ORIEL_OK)
+			return status;
+		number = (uint32_t)(wish->view.at >> ORIEL_AT_BITS);
+		offset = wish->view.at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
+		entries = other.table + (size_t)number * ranks;
+	}
+	for (rank = 0; rank < ranks; rank++) {
+		g->table[rank] = g->device.table[rank];
+		view[rank] = entries[rank];
+		view[rank].base += offset;
+		view[rank].address += offset;
+		view[rank].length -= offset;
+	}
+	g->device.table = g->table;
+	g->device.buffers = 2;
+	return ORIEL_OK;
+}
+
+static void allgather_close(struct oriel_allgather *g)
+{
+	unsigned i;
+
+	oriel_window_destroy(g->window);
+	for (i = 0; i < ORIEL_ALGORITHMS; i++)
+		ori_plan_close(&g->plans[i]);
+	ori_shape_close(&g->shape);
+	free(g->has_credit);
+	free(g->taken);
+	free(g->table);
+	free(g);
+}
+
+static enum oriel_status allgather_open(struct oriel_allgather *g,
+					const struct allgather_wish *wish)
+{
+	enum oriel_status status = allgather_join(g, wish);
+
+	if (status != ORIEL_OK)
+		return status;
+	g->is_gpu = wish->view.flags & ORIEL_VIEW_GPU;
+	status = oriel_comm_agree(g->comm, allgather_prepare(g));
+	if (status == ORIEL_OK)
+		status = allgather_open_window(g);
+	if (status == ORIEL_OK)
+		status = allgather_share(g, wish);
+	if (status == ORIEL_OK)
+		status = allgather_table(g, wish);
+	g->puts.id = ORI_GATHER_PUTS;
+	g->ll.to = g->ll128.to = g->puts.to = oriel_at(ORI_GATHER_RESULT, 0);
+	g->ll.result = g->ll128.result = g->puts.result = g->result;
+	return status;
+}
+
+enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct oriel_view *view,
+					 const struct oriel_allgather_attr *attr,
+					 struct oriel_allgather **gather)
+{
+	struct oriel_allgather *g = calloc(1, sizeof(*g));
+	struct allgather_wish wish = {.join = {0}};
+	enum oriel_status status = wish_read(&wish, view, attr);
+
+	if (!g)
+		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for an all-gather");
+	/* A rank that fails alone must not leave the others waiting. */
+	status = oriel_comm_agree(comm, status);
+	if (status != ORIEL_OK) {
+		free(g);
+		return status;
+	}
+	g->comm = comm;
+	status = allgather_open(g, &wish);
+	/* Nobody starts before all know that they may. */
+	status = oriel_comm_agree(comm, status);
+	if (status != ORIEL_OK) {
+		allgather_close(g);
+		return status;
+	}
+	ori_live_add(&g->live, g, "all-gather");
+	*gather = g;
+	return ORIEL_OK;
+}
+
+void oriel_allgather_destroy(struct oriel_allgather *g)
+{
+	if (g && ori_live_remove(g, "all-gather"))
+		allgather_close(g);
+}
+
+static enum oriel_status start_check(const struct oriel_allgather *g, const char *send,
+				     size_t bytes, const void *stream)
+{
+	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
+	size_t all = bytes * g->device.ranks;
+
+	if (g->is_gpu != !!stream)
+		return ori_fail(ORIEL_ERR_INVALID,
+				g->is_gpu ? "an all-gather of GPU memory needs a stream"
+					  : "an all-gather of host memory takes no stream");
+	if (bytes > g->bytes_max)
+		return ori_fail(ORIEL_ERR_RANGE,
+				"an all-gather of %zu bytes of each rank, at most %zu", bytes,
+				g->bytes_max);
+	if (from == to + g->device.rank * bytes)
+		return ORIEL_OK;
+	if (from < to + all && to < from + bytes)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"all-gather: what is sent overlaps the result, and is not at its "
+				"place there");
+	return ORIEL_OK;
+}
+
+/* With a text; operations in streams have left theirs. */
+static enum oriel_status start_failed(const struct oriel_allgather *g, enum oriel_status status)
+{
+	struct oriel_health health;
+	struct oriel_dev_fault fault;
+	char text[256];
+
+	oriel_comm_health(g->comm, &health);
+	if (health.status != ORIEL_OK) {
+		oriel_health_text(&health, text, sizeof(text));
+		return ori_fail(health.status, "all-gather: %s", text);
+	}
+	if (g->is_gpu || oriel_window_fault(g->window, &fault) == ORIEL_OK)
+		return status;
+	return ori_fail(status, "all-gather: %s", oriel_status_text(status));
+}
+
+/* By copy engines, between a barrier that lets all be written to and one that ends it. */
+static enum oriel_status start_engines(struct oriel_allgather *g, const void *send, size_t bytes,
+				       void *stream)
+{
+	uint64_t to = oriel_at(ORI_GATHER_RESULT, g->device.rank * bytes);
+	enum oriel_status status = oriel_window_barrier(g->window, 0, 0, stream);
+
+	if (status == ORIEL_OK)
+		status = oriel_window_put_all(g->window, to, send, bytes, stream);
+	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
+}
+
+/* Parts of at most @most bytes each, as far as there may be so many. */
+static uint32_t start_parts(size_t bytes, size_t most)
+{
+	size_t parts = (bytes + most - 1) / most;
+
+	return parts < ORI_GATHER_PARTS ? (uint32_t)parts : ORI_GATHER_PARTS;
+}
+
+static enum oriel_status start_there(struct oriel_allgather *g, const void *send, size_t bytes,
+				     void *stream)
+{
+	switch (ori_gather_choose(g, bytes)) {
+	case ORIEL_ALGORITHM_LL:
+		if (bytes <= ORI_GATHER_LL_MOST)
+			return oriel_window_gather_lines(g->window, &g->ll,
+							 start_parts(bytes, ORI_GATHER_LL_PART),
+							 send, bytes, stream);
+		return oriel_window_gather_lines(g->window, &g->ll128,
+						 start_parts(bytes, ORI_GATHER_LL128_PART), send,
+						 bytes, stream);
+	case ORIEL_ALGORITHM_STORE:
+		return oriel_window_gather_puts(g->window, &g->puts,
+						start_parts(bytes, ORIEL_DEV_TURN), send, bytes,
+						stream);
+	default:
+		return start_engines(g, send, bytes, stream);
+	}
+}
+
+static enum oriel_status start_here(struct oriel_allgather *g, const void *send, size_t bytes)
+{
+	struct oriel_dev_group self = oriel_dev_thread();
+	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
+
+	switch (algorithm) {
+	case ORIEL_ALGORITHM_LL:
+		return oriel_dev_gather_lines(&g->device, self, &g->ll, 0, 1, send, bytes, 0);
+	case ORIEL_ALGORITHM_STORE:
+		return oriel_dev_gather_puts(&g->device, self, &g->puts, 0, 1, send, bytes, 0);
+	case ORIEL_ALGORITHM_DIRECT:
+		return ori_gather_run(g, &g->plans[algorithm], send, bytes, bytes);
+	default:
+		return ori_gather_run(g, &g->plans[algorithm], send, bytes, g->chunk);
+	}
+}
+
+enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *send, size_t bytes,
+					void *stream)
+{
+	enum oriel_status status = oriel_dev_health(&g->device);
+
+	if (status == ORIEL_OK) {
+		status = start_check(g, send, bytes, stream);
+		if (status != ORIEL_OK || !bytes)
+			return status;
+		status = g->is_gpu ? start_there(g, send, bytes, stream)
+				   : start_here(g, send, bytes);
+	}
+	return status == ORIEL_OK ? status : start_failed(g, status);
+}
+
+enum oriel_status oriel_allgather_query(const struct oriel_allgather *g, size_t bytes,
+					struct oriel_allgather_info *info)
+{
+	*info = (struct oriel_allgather_info){.bytes_max = g->bytes_max,
+					      .nodes = g->shape.nodes,
+					      .able = g->able,
+					      .algorithm = ori_gather_choose(g, bytes)};
+	return ORIEL_OK;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The object of oriel/allgather.h, and what its files share. */
+#ifndef ORI_COLL_GATHER_H
+#define ORI_COLL_GATHER_H
+
+#include <oriel/allgather.h>
+#include <oriel/dev.h>
+
+#include "base/live.h"
+#include "coll/gather_plan.h"
+
+/* Groups that share one execution on a GPU, at most. */
+#define ORI_GATHER_PARTS 64u
+
+/* Bytes that one part sends by lines of a kind, at most, where there are fewer. */
+#define ORI_GATHER_LL_PART 2048u
+#define ORI_GATHER_LL128_PART 8192u
+/* Beyond so many bytes they go by LL128 on a GPU. */
+#define ORI_GATHER_LL_MOST 16384u
+
+/* Buffers of the window: what lines go through, what is gathered into. */
+#define ORI_GATHER_STAGING 0u
+#define ORI_GATHER_RESULT 1u
+
+/* Of @window. CREDIT and DATA are of plans; the others begin those of their series. */
+enum ori_gather_signal {
+	ORI_GATHER_CREDIT,
+	ORI_GATHER_DATA,
+	ORI_GATHER_LL,
+	ORI_GATHER_LL128 = ORI_GATHER_LL + 2 * ORI_GATHER_PARTS,
+	ORI_GATHER_PUTS = ORI_GATHER_LL128 + 2 * ORI_GATHER_PARTS,
+	ORI_GATHER_SIGNALS = ORI_GATHER_PUTS + 2 * ORI_GATHER_PARTS,
+};
+
+struct oriel_allgather {
+	struct oriel_comm *comm;     /* borrowed */
+	struct oriel_window *window; /* its own: signals, staging */
+	/*
+	 * Handle of @window; in host memory with @table in place of its own, so that
+	 * buffer 1 is the view, whoever has mapped that.
+	 */
+	struct oriel_dev_window device;
+	struct oriel_dev_buffer *table; /* [2][ranks]; NULL on a GPU */
+	char *result;                   /* the view of this rank */
+	size_t bytes_max;
+	size_t chunk;
+	bool is_gpu;
+
+	struct oriel_dev_gather ll;
+	struct oriel_dev_gather ll128; /* GPUs only */
+	struct oriel_dev_gather puts;
+
+	struct ori_shape shape;
+	struct ori_plan plans[ORIEL_ALGORITHMS]; /* of those that have one */
+	bool *has_credit;                        /* [ranks]: in this execution */
+	uint64_t *taken;                         /* [ranks]: chunks, in this execution */
+
+	unsigned able;
+	enum oriel_algorithm asked; /* DEFAULT: by the table */
+	struct ori_live live;
+};
+
+/* gather_run.c: one execution of @plan by the calling thread, in host memory. */
+enum oriel_status ori_gather_run(struct oriel_allgather *g, const struct ori_plan *plan,
+				 const void *send, size_t bytes, size_t chunk);
+
+/* gather_choose.c: what executes @bytes of each rank. */
+enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes);
+/* The algorithm that ORIEL_ALLGATHER names. */
+enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm);
+/* Messages of at most so many bytes go by lines. */
+size_t ori_gather_lines_max(bool is_gpu);
+
+#endif

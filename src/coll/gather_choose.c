@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which algorithm for how many bytes: measured, docs/allgather.md says on what. */
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "coll/gather.h"
+
+#define CHOOSE_ANY SIZE_MAX
+
+struct choose_row {
+	size_t bytes; /* of each rank, at most */
+	enum oriel_algorithm algorithm;
+};
+
+/* The last row of each takes what there is. */
+static const struct choose_row choose_host[] = {
+	{256, ORIEL_ALGORITHM_LL},
+	{CHOOSE_ANY, ORIEL_ALGORITHM_STORE},
+};
+
+static const struct choose_row choose_gpu[] = {
+	{1u << 20, ORIEL_ALGORITHM_LL},
+	{8u << 20, ORIEL_ALGORITHM_STORE},
+	{CHOOSE_ANY, ORIEL_ALGORITHM_CE},
+};
+
+static const struct choose_row choose_nodes[] = {
+	{16384, ORIEL_ALGORITHM_DOUBLING},
+	{CHOOSE_ANY, ORIEL_ALGORITHM_RING},
+};
+
+size_t ori_gather_lines_max(bool is_gpu)
+{
+	return is_gpu ? 1u << 20 : 1u << 14;
+}
+
+static bool choose_can(const struct oriel_allgather *g, enum oriel_algorithm algorithm,
+		       size_t bytes)
+{
+	if (algorithm == ORIEL_ALGORITHM_LL && bytes > ori_gather_lines_max(g->is_gpu))
+		return false;
+	return g->able >> algorithm & 1;
+}
+
+enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes)
+{
+	const struct choose_row *row = choose_host;
+
+	if (g->asked != ORIEL_ALGORITHM_DEFAULT && choose_can(g, g->asked, bytes))
+		return g->asked;
+	if (g->is_gpu)
+		row = choose_gpu;
+	else if (g->shape.nodes > 1)
+		row = choose_nodes;
+	/* Two nodes have one way; among few ranks each tells all. */
+	if (row == choose_nodes && g->shape.nodes == g->shape.ranks && g->shape.nodes == 2)
+		return ORIEL_ALGORITHM_DIRECT;
+	while (bytes > row->bytes)
+		row++;
+	return row->algorithm;
+}
+
+const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
+{
+	static const char *const names[ORIEL_ALGORITHMS] = {
+		[ORIEL_ALGORITHM_DEFAULT] = "auto",      [ORIEL_ALGORITHM_LL] = "ll",
+		[ORIEL_ALGORITHM_STORE] = "store",       [ORIEL_ALGORITHM_CE] = "ce",
+		[ORIEL_ALGORITHM_DIRECT] = "direct",     [ORIEL_ALGORITHM_RING] = "ring",
+		[ORIEL_ALGORITHM_DOUBLING] = "doubling",
+	};
+
+	return (unsigned)algorithm < ORIEL_ALGORITHMS ? names[algorithm] : "unknown";
+}
+
+enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm)
+{
+	const char *text = ori_setting_text(ORI_SETTING_ALLGATHER);
+	unsigned i;
+
+	for (i = 0; i < ORIEL_ALGORITHMS; i++)
+		if (strcmp(text, oriel_algorithm_name((enum oriel_algorithm)i)) == 0) {
+			*algorithm = (enum oriel_algorithm)i;
+			return ORIEL_OK;
+		}
+	return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_ALLGATHER is '%s', which is no algorithm", text);
+}

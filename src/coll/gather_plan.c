@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coll/gather_plan.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+
+void ori_shape_close(struct ori_shape *s)
+{
+	free(s->node_of);
+	free(s->place_of);
+	free(s->first);
+	free(s->members);
+	*s = (struct ori_shape){0};
+}
+
+enum oriel_status ori_shape_open(struct ori_shape *s, const uint32_t *leader_of, uint32_t ranks)
+{
+	uint32_t rank, other, at = 0;
+
+	*s = (struct ori_shape){.ranks = ranks,
+				.node_of = calloc(ranks, sizeof(*s->node_of)),
+				.place_of = calloc(ranks, sizeof(*s->place_of)),
+				.first = calloc(ranks + 1u, sizeof(*s->first)),
+				.members = calloc(ranks, sizeof(*s->members))};
+	if (!s->node_of || !s->place_of || !s->first || !s->members) {
+		ori_shape_close(s);
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the nodes of %u ranks", ranks);
+	}
+	for (rank = 0; rank < ranks; rank++) {
+		if (leader_of[rank] != rank)
+			continue;
+		for (other = rank; other < ranks; other++) {
+			if (leader_of[other] != rank)
+				continue;
+			s->node_of[other] = s->nodes;
+			s->place_of[other] = at - s->first[s->nodes];
+			s->members[at++] = other;
+		}
+		s->first[++s->nodes] = at;
+	}
+	return ORIEL_OK;
+}
+
+static uint32_t shape_size(const struct ori_shape *s, uint32_t node)
+{
+	return s->first[node + 1] - s->first[node];
+}
+
+static uint32_t shape_carrier(const struct ori_shape *s, uint32_t node, uint32_t block)
+{
+	return s->members[s->first[node] + s->place_of[block] % shape_size(s, node)];
+}
+
+void ori_plan_close(struct ori_plan *p)
+{
+	free(p->moves);
+	free(p->targets);
+	free(p->expected);
+	*p = (struct ori_plan){0};
+}
+
+/* What is being made: room for all blocks, each to all ranks. */
+struct plan_maker {
+	struct ori_plan *plan;
+	const struct ori_shape *shape;
+	enum oriel_algorithm algorithm;
+	uint32_t rank;
+	uint32_t node;
+	uint32_t used; /* targets */
+};
+
+static void plan_target(struct plan_maker *m, uint32_t rank)
+{
+	m->plan->targets[m->used++] = rank;
+	m->plan->moves[m->plan->count - 1].targets++;
+}
+
+static void plan_move(struct plan_maker *m, uint32_t block, uint32_t source)
+{
+	m->plan->moves[m->plan->count++] = (struct ori_move){block, source, m->used, 0};
+}
+
+/* The others of the node, each rank from another one on. */
+static void plan_tell_node(struct plan_maker *m)
+{
+	const struct ori_shape *s = m->shape;
+	uint32_t size = shape_size(s, m->node), i;
+
+	for (i = 1; i < size; i++)
+		plan_target(m, s->members[s->first[m->node] + (s->place_of[m->rank] + i) % size]);
+}
+
+static void plan_direct(struct plan_maker *m)
+{
+	const struct ori_shape *s = m->shape;
+	uint32_t i, peer;
+
+	plan_move(m, m->rank, ORI_PLAN_OWN);
+	for (i = 1; i < s->ranks; i++) {
+		peer = (m->rank + i) % s->ranks;
+		if (s->node_of[peer] != m->node)
+			plan_target(m, peer);
+		m->plan->expected[peer] = 1;
+	}
+	plan_tell_node(m);
+}
+
+static uint32_t plan_node_after(const struct plan_maker *m, uint32_t count)
+{
+	return (m->node + count) % m->shape->nodes;
+}
+
+/* The greatest power of two that is not above @value, which is not 0. */
+static uint32_t plan_power(uint32_t value)
+{
+	return 1u << (31 - __builtin_clz(value));
+}
+
+/*
+ * Blocks reach a node by the distance of their home: @away nodes. Along a ring from
+ * the node before to the node after; by doubling the node 2^k ahead sends what it has
+ * from its 2^k nearest, or from as many as are missing still.
+ */
+static uint32_t plan_home(const struct plan_maker *m, uint32_t away)
+{
+	return m->algorithm == ORIEL_ALGORITHM_RING ? plan_node_after(m, m->shape->nodes - away)
+						    : plan_node_after(m, away);
+}
+
+static uint32_t plan_source(const struct plan_maker *m, uint32_t away, uint32_t block)
+{
+	uint32_t node = m->algorithm == ORIEL_ALGORITHM_RING
+				? plan_node_after(m, m->shape->nodes - 1)
+				: plan_node_after(m, plan_power(away));
+
+	return shape_carrier(m->shape, node, block);
+}
+
+static void plan_pass_on(struct plan_maker *m, uint32_t away, uint32_t block)
+{
+	uint32_t nodes = m->shape->nodes, step;
+
+	if (m->algorithm == ORIEL_ALGORITHM_RING) {
+		if (away < nodes - 1)
+			plan_target(m, shape_carrier(m->shape, plan_node_after(m, 1), block));
+		return;
+	}
+	for (step = away ? 2 * plan_power(away) : 1; step < nodes; step *= 2)
+		if (away < nodes - step)
+			plan_target(m, shape_carrier(m->shape, plan_node_after(m, nodes - step),
+						     block));
+}
+
+static void plan_by_nodes(struct plan_maker *m)
+{
+	const struct ori_shape *s = m->shape;
+	uint32_t away, home, i, block, carrier;
+
+	for (away = 0; away < s->nodes; away++) {
+		home = plan_home(m, away);
+		for (i = s->first[home]; i < s->first[home + 1]; i++) {
+			block = s->members[i];
+			carrier = shape_carrier(s, m->node, block);
+			if (carrier != m->rank) {
+				m->plan->expected[carrier]++;
+				continue;
+			}
+			plan_move(m, block, away ? plan_source(m, away, block) : ORI_PLAN_OWN);
+			if (away)
+				m->plan->expected[plan_source(m, away, block)]++;
+			plan_pass_on(m, away, block);
+			plan_tell_node(m);
+		}
+	}
+}
+
+enum oriel_status ori_plan_open(struct ori_plan *p, const struct ori_shape *shape,
+				enum oriel_algorithm algorithm, uint32_t rank)
+{
+	struct plan_maker m = {p, shape, algorithm, rank, shape->node_of[rank], 0};
+	/* A block goes to the node, and to less than 32 others or to all. */
+	size_t targets = (size_t)shape->ranks * (shape_size(shape, m.node) + 32);
+
+	*p = (struct ori_plan){.moves = calloc(shape->ranks, sizeof(*p->moves)),
+			       .targets = calloc(targets, sizeof(*p->targets)),
+			       .expected = calloc(shape->ranks, sizeof(*p->expected))};
+	if (!p->moves || !p->targets || !p->expected) {
+		ori_plan_close(p);
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the plan of %u ranks",
+				shape->ranks);
+	}
+	if (algorithm == ORIEL_ALGORITHM_DIRECT)
+		plan_direct(&m);
+	else
+		plan_by_nodes(&m);
+	return ORIEL_OK;
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The persistent all-gather in host memory: whole, in order, and nothing but that. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARE 40000u /* bytes of each rank at most */
+#define GUARD 0x5a
+#define BEGIN 192u /* of the view in its window */
+
+static const size_t sizes[] = {1, 7, 8, 100, 0, 1000, 4096, 4097, 16384, 16385, SHARE};
+
+struct site {
+	struct oriel_window *window;
+	struct oriel_allgather *gather;
+	char *result;
+	char *send;
+	size_t length;
+	uint64_t round;
+};
+
+static struct oriel_view view_of(const struct site *s)
+{
+	struct oriel_view view = {.size = sizeof(view),
+				  .window = s->window,
+				  .at = BEGIN,
+				  .length = s->length};
+
+	return view;
+}
+
+static bool site_create(struct rank *r, struct site *s, unsigned algorithm, size_t chunk)
+{
+	struct oriel_allgather_attr attr = {.size = sizeof(attr),
+					    .algorithm = algorithm,
+					    .chunk = chunk};
+	struct oriel_view view = view_of(s);
+
+	return CHECK_OK(r, oriel_allgather_create(r->comm, &view, &attr, &s->gather));
+}
+
+/* A window whose end nothing may touch, and room to send from. */
+static void site_open(struct rank *r, struct site *s)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .channels = ORIEL_NONE};
+	void *base = NULL;
+
+	memset(s, 0, sizeof(*s));
+	s->length = (size_t)r->size * SHARE;
+	attr.length = BEGIN + s->length + 64;
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &s->window));
+	CHECK_OK(r, oriel_window_buffer(s->window, 0, &base, NULL));
+	memset(base, GUARD, attr.length);
+	s->result = (char *)base + BEGIN;
+	s->send = malloc(SHARE + 1);
+	CHECK(r, s->send);
+}
+
+static void site_close(struct rank *r, struct site *s)
+{
+	CHECK_EQ(r, not_all(s->result - BEGIN, BEGIN, GUARD), 0);
+	CHECK_EQ(r, not_all(s->result + s->length, 64, GUARD), 0);
+	free(s->send);
+	oriel_window_destroy(s->window);
+}
+
+static uint64_t message_seed(const struct site *s, unsigned rank)
+{
+	return s->round * 131 + rank * 7 + 1;
+}
+
+static void check_result(struct rank *r, const struct site *s, size_t bytes)
+{
+	unsigned rank;
+
+	for (rank = 0; rank < r->size; rank++)
+		if (!CHECK_EQ(r, wrong(s->result + rank * bytes, bytes, message_seed(s, rank)), 0))
+			return;
+}
+
+static void gather_once(struct rank *r, struct site *s, size_t bytes, bool in_place)
+{
+	/* Odd where it can be: no source need be aligned. */
+	char *send = in_place ? s->result + r->rank * bytes : s->send + s->round % 2;
+
+	s->round++;
+	fill(send, bytes, message_seed(s, r->rank));
+	if (!CHECK_OK(r, oriel_allgather_start(s->gather, send, bytes, NULL)))
+		return;
+	check_result(r, s, bytes);
+	/* On return it is the caller's. */
+	if (!in_place)
+		memset(send, GUARD, bytes);
+}
+
+/* What is behind the result stays. */
+static void gather_sizes(struct rank *r, struct site *s)
+{
+	size_t i, rest;
+
+	for (i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t bytes = sizes[i / 2];
+
+		rest = s->length - r->size * bytes;
+		memset(s->result + r->size * bytes, GUARD, rest);
+		gather_once(r, s, bytes, i % 2);
+		CHECK_EQ(r, not_all(s->result + r->size * bytes, rest, GUARD), 0);
+	}
+}
+
+static unsigned able(const struct site *s)
+{
+	struct oriel_allgather_info info;
+
+	oriel_allgather_query(s->gather, 8, &info);
+	return info.able;
+}
+
+static void every_algorithm_gathers_every_size(struct rank *r)
+{
+	unsigned algorithm, mask;
+	struct site s;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
+		return;
+	mask = able(&s);
+	gather_sizes(r, &s);
+	oriel_allgather_destroy(s.gather);
+	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+		if (!(mask >> algorithm & 1) || !site_create(r, &s, algorithm, 4096))
+			continue;
+		gather_sizes(r, &s);
+		oriel_allgather_destroy(s.gather);
+	}
+	site_close(r, &s);
+}
+
+/* Some ranks look at a result for long, while others have started the next. */
+static void nobody_writes_to_a_result_that_is_read(struct rank *r)
+{
+	unsigned algorithm, mask, i;
+	struct site s;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
+		return;
+	mask = able(&s);
+	oriel_allgather_destroy(s.gather);
+	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+		if (!(mask >> algorithm & 1) || !site_create(r, &s, algorithm, 4096))
+			continue;
+		for (i = 0; i < 12; i++) {
+			gather_once(r, &s, 9000, i % 3 == 0);
+			if ((i + r->rank) % r->size)
+				continue;
+			oriel_cpu_give_way(2000000);
+			check_result(r, &s, 9000);
+		}
+		oriel_allgather_destroy(s.gather);
+	}
+	site_close(r, &s);
+}
+
+/* What one execution leaves in the staging is not what the next one takes. */
+static void many_small_ones_do_not_mix(struct rank *r)
+{
+	struct site s;
+	unsigned i;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
+		return;
+	for (i = 0; i < 300; i++)
+		gather_once(r, &s, 1 + i * 37 % 900, i % 5 == 0);
+	oriel_allgather_destroy(s.gather);
+	site_close(r, &s);
+}
+
+static void a_buffer_of_the_caller_is_shared(struct rank *r)
+{
+	struct oriel_view view = {.size = sizeof(view), .length = (size_t)r->size * SHARE};
+	struct site s = {.length = view.length, .send = malloc(SHARE + 1)};
+	void *memory = NULL;
+
+	CHECK(r, s.send);
+	CHECK_OK(r, oriel_memory_alloc(view.length + 64, 0, &memory));
+	view.buffer = s.result = (char *)memory + 64;
+	if (!CHECK_OK(r, oriel_allgather_create(r->comm, &view, NULL, &s.gather)))
+		return;
+	gather_sizes(r, &s);
+	oriel_allgather_destroy(s.gather);
+	CHECK_EQ(r, not_all(memory, 64, 0), 0);
+	oriel_memory_free(memory);
+	free(s.send);
+}
+
+/* Whoever shared the memory knows where it lies. */
+static void a_table_of_the_caller_is_used(struct rank *r)
+{
+	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
+	struct oriel_dev_window device;
+	struct oriel_view view;
+	struct site s;
+	unsigned rank;
+
+	site_open(r, &s);
+	CHECK(r, table);
+	CHECK_OK(r, oriel_window_device(s.window, &device));
+	for (rank = 0; rank < r->size; rank++) {
+		table[rank] = device.table[rank];
+		table[rank].base += BEGIN;
+		table[rank].address += BEGIN;
+		table[rank].length -= BEGIN;
+	}
+	view = (struct oriel_view){.size = sizeof(view),
+				   .buffer = s.result,
+				   .length = s.length,
+				   .peers = table};
+	if (!CHECK_OK(r, oriel_allgather_create(r->comm, &view, NULL, &s.gather)))
+		return;
+	/* The table has been copied. */
+	memset(table, 0, r->size * sizeof(*table));
+	free(table);
+	gather_sizes(r, &s);
+	oriel_allgather_destroy(s.gather);
+	site_close(r, &s);
+}
+
+static void run_object(struct rank *r, unsigned index, void *context)
+{
+	struct site *sites = context;
+	unsigned i;
+
+	for (i = 0; i < 40; i++)
+		gather_once(r, &sites[index], 1 + (i * 811 + index) % 9000, (i + index) % 2);
+}
+
+static void two_objects_work_at_once(struct rank *r)
+{
+	struct site sites[2];
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		site_open(r, &sites[i]);
+		sites[i].round = i * 1000;
+		if (!site_create(r, &sites[i], ORIEL_ALGORITHM_DEFAULT, 4096))
+			return;
+	}
+	rank_fork(r, 2, run_object, sites);
+	/* In the order of their making, and of their windows in another one. */
+	for (i = 0; i < 2; i++)
+		oriel_allgather_destroy(sites[i].gather);
+	site_close(r, &sites[1]);
+	site_close(r, &sites[0]);
+}
+
+static void what_is_wrong_is_refused(struct rank *r)
+{
+	struct oriel_allgather_info info;
+	struct site s;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
+		return;
+	CHECK_OK(r, oriel_allgather_query(s.gather, 8, &info));
+	CHECK_EQ(r, info.bytes_max, SHARE);
+	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, SHARE + 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "40001 bytes of each rank, at most 40000");
+	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, &s), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "takes no stream");
+	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.result + r->rank * 8 + 1, 8, NULL),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "overlaps the result");
+	/* Nothing has happened. */
+	gather_once(r, &s, 8, false);
+	CHECK_OK(r, oriel_allgather_start(s.gather, NULL, 0, NULL));
+	oriel_allgather_destroy(s.gather);
+	oriel_allgather_destroy(s.gather);
+	CHECK_LAST(r, "all-gather");
+	oriel_allgather_destroy(NULL);
+	site_close(r, &s);
+}
+
+static void create_refuses(struct rank *r, const struct oriel_view *view, unsigned algorithm,
+			   enum oriel_status status, const char *text)
+{
+	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_allgather *gather = NULL;
+
+	CHECK_STATUS(r, oriel_allgather_create(r->comm, view, &attr, &gather), status);
+	CHECK_LAST(r, text);
+	CHECK(r, !gather);
+}
+
+static void all_ranks_refuse_what_one_does(struct rank *r)
+{
+	struct oriel_view view;
+	struct site s;
+
+	site_open(r, &s);
+	view = view_of(&s);
+	create_refuses(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not for host");
+	create_refuses(r, r->rank == r->size - 1 ? NULL : &view, 0, ORIEL_ERR_INVALID,
+		       "view is NULL");
+	if (r->rank == 0)
+		view.length += 65;
+	create_refuses(r, &view, 0, ORIEL_ERR_RANGE, "a view of");
+	view = view_of(&s);
+	if (r->rank == 0)
+		view.flags = ORIEL_VIEW_GPU;
+	create_refuses(r, &view, 0, ORIEL_ERR_INVALID, "lies in host memory");
+	view = view_of(&s);
+	if (r->size > 1) {
+		view.at += r->rank == 1 ? 8 : 0;
+		view.length -= 8;
+		create_refuses(r, &view, 0, ORIEL_ERR_MISMATCH,
+			       "a view at 192 on rank 0 and 200 on rank 1");
+		view = view_of(&s);
+		create_refuses(r, &view,
+			       r->rank == 1 ? ORIEL_ALGORITHM_RING : ORIEL_ALGORITHM_DIRECT,
+			       ORIEL_ERR_MISMATCH, "algorithm");
+	}
+	/* After all that it still works. */
+	if (site_create(r, &s, ORIEL_ALGORITHM_DIRECT, 0)) {
+		gather_sizes(r, &s);
+		oriel_allgather_destroy(s.gather);
+	}
+	site_close(r, &s);
+}
+
+/* The shortest view counts. */
+static void views_may_differ_in_length(struct rank *r)
+{
+	struct oriel_allgather_info info;
+	struct site s;
+	size_t length;
+
+	site_open(r, &s);
+	length = s.length;
+	s.length = r->rank == r->size / 2 ? (size_t)r->size * 1000 + 1 : length;
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
+		return;
+	CHECK_OK(r, oriel_allgather_query(s.gather, 8, &info));
+	CHECK_EQ(r, info.bytes_max, 1000);
+	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 1001, NULL), ORIEL_ERR_RANGE);
+	gather_once(r, &s, 1000, false);
+	oriel_allgather_destroy(s.gather);
+	s.length = length;
+	site_close(r, &s);
+}
+
+/* Who waits for a rank that never starts gets what that rank says. */
+static void an_abort_ends_an_execution(struct rank *r)
+{
+	struct site s;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
+		return;
+	gather_once(r, &s, 5000, false);
+	if (r->rank == 0)
+		oriel_comm_abort(r->comm, "no more gathering");
+	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
+	CHECK_LAST(r, "all-gather: ");
+	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, NULL), ORIEL_ERR_ABORTED);
+	oriel_allgather_destroy(s.gather);
+	free(s.send);
+	oriel_window_destroy(s.window);
+}
+
+static const struct test_case gather_cases[] = {
+	{"every_algorithm_gathers_every_size", every_algorithm_gathers_every_size, NULL, 1,
+	 NO_WINDOW},
+	{"nobody_writes_to_a_result_that_is_read", nobody_writes_to_a_result_that_is_read, NULL, 2,
+	 NO_WINDOW},
+	{"many_small_ones_do_not_mix", many_small_ones_do_not_mix, NULL, 1, NO_WINDOW},
+	{"a_buffer_of_the_caller_is_shared", a_buffer_of_the_caller_is_shared, NULL, 1, NO_WINDOW},
+	{"a_table_of_the_caller_is_used", a_table_of_the_caller_is_used, NULL, 1, NO_WINDOW},
+	{"two_objects_work_at_once", two_objects_work_at_once, NULL, 1, NO_WINDOW},
+	{"what_is_wrong_is_refused", what_is_wrong_is_refused, NULL, 1, NO_WINDOW},
+	{"all_ranks_refuse_what_one_does", all_ranks_refuse_what_one_does, NULL, 1, NO_WINDOW},
+	{"views_may_differ_in_length", views_may_differ_in_length, NULL, 2, NO_WINDOW},
+	{"an_abort_ends_an_execution", an_abort_ends_an_execution, NULL, 2,
+	 NO_WINDOW | BREAKS_COMM},
+};
+
+const struct suite gather_suite = SUITE(gather);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Persistent all-gathers in the memory of the fake driver: gpu_gather N (threads) or
+ * oriel run -n N gpu_gather (processes). The kernels are the library's own, and the
+ * CPU looks at what they leave.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "rank.h"
+
+#define SHARE 3000000u /* bytes of each rank at most */
+#define GATHER_TIMEOUT 60000000000ull
+
+struct site {
+	struct oriel_allgather *gather;
+	char *result;
+	char *send;
+	unsigned round;
+};
+
+static char pattern(unsigned round, unsigned rank, size_t i)
+{
+	return (char)(round * 101 + rank * 37 + i * 11 + (i >> 8) * 59);
+}
+
+static void gather_once(struct rank *r, struct site *s, CUstream stream, size_t bytes)
+{
+	char *send = s->round % 2 ? s->result + r->rank * bytes : s->send + s->round % 8;
+	unsigned rank;
+	size_t i;
+
+	for (i = 0; i < bytes; i++)
+		send[i] = pattern(s->round, r->rank, i);
+	if (!CHECK_OK(r, oriel_allgather_start(s->gather, send, bytes, stream)))
+		return;
+	for (rank = 0; rank < r->size; rank++)
+		for (i = 0; i < bytes; i++)
+			if (s->result[rank * bytes + i] != pattern(s->round, rank, i)) {
+				CHECK(r, !"the message is not as it was sent");
+				return;
+			}
+	s->round++;
+}
+
+static void site_create(struct rank *r, struct site *s, unsigned algorithm, bool in_window)
+{
+	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = (size_t)r->size * SHARE,
+				  .window = in_window ? r->window : NULL,
+				  .buffer = in_window ? NULL : s->result};
+
+	CHECK_OK(r, oriel_allgather_create(r->comm, &view, &attr, &s->gather));
+}
+
+/* Copy engines move what is theirs, and no kernel moves a byte beside them. */
+static void check_posted(struct rank *r, unsigned algorithm, struct fakecuda_posted posted)
+{
+	bool is_ce = algorithm == ORIEL_ALGORITHM_CE;
+
+	CHECK(r, posted.kernels == (is_ce ? 2u : 1u));
+	CHECK(r, is_ce ? posted.copies >= r->size - 1 : posted.copies == 0);
+}
+
+static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsigned algorithm,
+			   bool in_window)
+{
+	static const size_t sizes[] = {1, 8, 1001, 4096, 16384, 16385, 65536, 1u << 20, SHARE};
+	size_t i, k;
+
+	site_create(r, s, algorithm, in_window);
+	if (!s->gather)
+		return;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (k = 0; k < 3; k++) {
+			fakecuda_posted();
+			gather_once(r, s, stream, sizes[i]);
+			if (algorithm && (algorithm != ORIEL_ALGORITHM_LL || sizes[i] <= 1u << 20))
+				check_posted(r, algorithm, fakecuda_posted());
+		}
+	}
+	CHECK_OK(r, oriel_allgather_start(s->gather, NULL, 0, stream));
+	CHECK_FAILS(r, oriel_allgather_start(s->gather, s->send, 8, NULL), ORIEL_ERR_INVALID,
+		    "needs a stream");
+	CHECK_FAILS(r, oriel_allgather_start(s->gather, s->send, SHARE + 1, stream),
+		    ORIEL_ERR_RANGE, "at most 3000000");
+	oriel_allgather_destroy(s->gather);
+	s->gather = NULL;
+}
+
+/* What the library must not leave behind: the lanes of one that had none, too. */
+static void test_lanes(struct rank *r, struct site *s, CUstream stream)
+{
+	unsigned left;
+
+	site_create(r, s, ORIEL_ALGORITHM_CE, true);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	left = fakecuda_left();
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	gather_once(r, s, stream, 5000);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK(r, fakecuda_left() > left);
+	oriel_allgather_destroy(s->gather);
+	s->gather = NULL;
+}
+
+static void test_refused(struct rank *r)
+{
+	struct oriel_view view = {.size = sizeof(view), .length = 4096, .window = r->window};
+	struct oriel_allgather_attr attr = {.size = sizeof(attr),
+					    .algorithm = ORIEL_ALGORITHM_RING};
+	struct oriel_allgather *gather = NULL;
+
+	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, NULL, &gather), ORIEL_ERR_INVALID,
+		    "lies in GPU memory");
+	view.flags = ORIEL_VIEW_GPU;
+	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, &attr, &gather),
+		    ORIEL_ERR_UNSUPPORTED, "ring is not for GPU memory");
+}
+
+static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
+{
+	struct rank r = {.rank = bootstrap->rank, .size = bootstrap->size, .bootstrap = bootstrap};
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = (size_t)r.size * SHARE,
+					 .flags = ORIEL_WINDOW_DEVICE};
+	struct site s = {0};
+	unsigned algorithm;
+	CUdeviceptr send;
+	CUstream stream;
+	void *base;
+
+	rank_use_gpu(&r);
+	rank_join(&r, GATHER_TIMEOUT);
+	CHECK_OK(&r, oriel_window_create(r.comm, &attr, &r.window));
+	CHECK(&r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	CHECK(&r, cuMemAlloc(&send, SHARE + 8) == CUDA_SUCCESS);
+	s.send = (char *)send;
+	if (oriel_window_barrier(r.window, 0, 0, stream) == ORIEL_ERR_UNSUPPORTED) {
+		fprintf(stderr, "skipped: the library was built without nvcc\n");
+		_Exit(77);
+	}
+	CHECK_OK(&r, oriel_window_buffer(r.window, 0, &base, NULL));
+	s.result = base;
+	test_refused(&r);
+	for (algorithm = 0; algorithm <= ORIEL_ALGORITHM_CE; algorithm++) {
+		test_algorithm(&r, &s, stream, algorithm, true);
+		test_algorithm(&r, &s, stream, algorithm, false);
+	}
+	test_lanes(&r, &s, stream);
+	CHECK(&r, cuMemFree(send) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
+	oriel_window_destroy(r.window);
+	oriel_comm_destroy(r.comm);
+	return r.failures;
+}
+
+struct thread {
+	struct oriel_local_job *job;
+	unsigned rank, failures;
+	pthread_t id;
+};
+
+static void *thread_main(void *argument)
+{
+	struct thread *t = argument;
+	struct oriel_bootstrap bootstrap;
+
+	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK)
+		abort();
+	t->failures = rank_main(&bootstrap);
+	oriel_bootstrap_close(&bootstrap);
+	return NULL;
+}
+
+static unsigned run_threads(unsigned count)
+{
+	struct thread *threads = calloc(count, sizeof(*threads));
+	struct oriel_local_job *job;
+	unsigned failures = 0, i;
+
+	if (!threads || oriel_local_job_create(count, &job) != ORIEL_OK)
+		abort();
+	for (i = 0; i < count; i++) {
+		threads[i] = (struct thread){.job = job, .rank = i};
+		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
+			abort();
+	}
+	for (i = 0; i < count; i++) {
+		pthread_join(threads[i].id, NULL);
+		failures += threads[i].failures;
+	}
+	oriel_local_job_destroy(job);
+	free(threads);
+	return failures;
+}
+
+int main(int argc, char **argv)
+{
+	struct oriel_bootstrap bootstrap;
+	unsigned failures;
+
+	if (argc > 1)
+		return run_threads((unsigned)atoi(argv[1])) != 0;
+	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
+		fprintf(stderr, "%s\n", oriel_last_error());
+		return 1;
+	}
+	failures = rank_main(&bootstrap);
+	oriel_bootstrap_close(&bootstrap);
+	return failures != 0;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Both ways of oriel/dev/gather.h. By puts: each rank gives the others a credit as it
+ * starts an execution, puts to those whose credit has come, says so by a signal, waits
+ * for the signals of all and then reads what they put, which must be whole, of this
+ * execution, and stay so until it starts the next one. By lines (--lines 1): each rank
+ * writes lines into one half of the others' staging and takes theirs out of its own.
+ * Between two ranks stores land in order, between different pairs in any.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "explore.h"
+
+#define RANKS 3
+
+enum credit {
+	CREDIT_NONE,
+	CREDIT_AT_START,
+	CREDIT_AT_END, /* of the execution before, whose result is still to be read */
+};
+
+enum phase {
+	PHASE_START,
+	PHASE_SEND,
+	PHASE_WAIT,
+	PHASE_READ,
+};
+
+/*
+ * What a rank sends to another in an execution is credit, put, put, signal, or two
+ * lines; how much has been sent and has landed says it all.
+ */
+struct rank {
+	uint8_t execution;
+	uint8_t phase;
+	uint8_t peer; /* the next to be dealt with, counted from oneself */
+	uint8_t line; /* the next to be taken */
+	uint8_t sent[RANKS];
+	uint8_t landed[RANKS];
+};
+
+struct state {
+	struct rank ranks[RANKS];
+};
+
+static struct {
+	unsigned executions, credit, is_counted, is_summed, is_hasty, lines, halves;
+} options;
+
+/* Of @execution, as counted by a stream of @each stores: store @which, from 1. */
+static unsigned store_of(unsigned execution, unsigned which, unsigned each)
+{
+	return each * (execution - 1) + which;
+}
+
+/* Signals among the first @landed stores; a hasty one comes before the puts. */
+static unsigned signals_in(unsigned landed)
+{
+	return (landed + (options.is_hasty ? 2 : 0)) / 4;
+}
+
+static unsigned credits_in(unsigned landed)
+{
+	return (landed + 3) / 4;
+}
+
+static bool puts_may_go(const struct state *s, unsigned me, unsigned peer)
+{
+	unsigned needed = options.is_counted ? s->ranks[me].execution : 1;
+
+	return options.credit == CREDIT_NONE || credits_in(s->ranks[peer].landed[me]) >= needed;
+}
+
+static bool puts_have_come(const struct state *s, unsigned me, unsigned peer)
+{
+	unsigned needed = options.is_counted ? s->ranks[me].execution : 1, sum = 0, i;
+
+	if (!options.is_summed)
+		return signals_in(s->ranks[peer].landed[me]) >= needed;
+	for (i = 0; i < RANKS; i++)
+		sum += signals_in(s->ranks[i].landed[me]);
+	return sum >= needed * (RANKS - 1);
+}
+
+/* What is wrong with the message of @peer that @me reads. */
+static const char *puts_complaint(const struct state *s, unsigned me, unsigned peer)
+{
+	unsigned landed = s->ranks[peer].landed[me], execution = s->ranks[me].execution;
+	unsigned last = options.is_hasty ? 4 : 3;
+
+	if (landed < store_of(execution, last, 4))
+		return "an execution ends before all is there";
+	if (landed >= store_of(execution + 1, last - 1, 4))
+		return "a result is overwritten while it is read";
+	return NULL;
+}
+
+static void land(struct explore *e, const struct state *s, unsigned me)
+{
+	struct state next;
+	unsigned i;
+
+	for (i = 0; i < RANKS; i++) {
+		if (s->ranks[me].landed[i] == s->ranks[me].sent[i])
+			continue;
+		next = *s;
+		next.ranks[me].landed[i]++;
+		explore_to(e, &next, "  a store lands at", i, NULL);
+	}
+}
+
+static void give_credit(struct rank *r, unsigned me)
+{
+	unsigned i;
+
+	for (i = 0; i < RANKS; i++)
+		if (i != me)
+			r->sent[i]++;
+}
+
+/* The next peer, or the next phase. */
+static void advance(struct rank *r, unsigned phase)
+{
+	if (++r->peer < RANKS)
+		return;
+	r->peer = 1;
+	r->phase = (uint8_t)phase;
+}
+
+static void puts_step(struct explore *e, const void *state, unsigned me)
+{
+	const struct state *s = state;
+	struct state next = *s;
+	struct rank *r = &next.ranks[me];
+	unsigned peer = (me + r->peer) % RANKS;
+	const char *complaint = NULL, *what = "starts: rank";
+
+	land(e, s, me);
+	switch (r->phase) {
+	case PHASE_START:
+		if (r->execution == options.executions)
+			return;
+		if (options.credit != CREDIT_AT_END || !r->execution)
+			give_credit(r, me);
+		r->execution++;
+		r->phase = PHASE_SEND;
+		break;
+	case PHASE_SEND:
+		if (!puts_may_go(s, me, peer))
+			return;
+		r->sent[peer] = (uint8_t)(4 * r->execution);
+		what = "puts: rank";
+		advance(r, PHASE_WAIT);
+		break;
+	case PHASE_WAIT:
+		if (!puts_have_come(s, me, peer))
+			return;
+		what = "has waited: rank";
+		advance(r, PHASE_READ);
+		if (r->phase == PHASE_READ && options.credit == CREDIT_AT_END)
+			give_credit(r, me);
+		break;
+	default:
+		complaint = puts_complaint(s, me, peer);
+		what = "reads: rank";
+		advance(r, PHASE_START);
+	}
+	explore_to(e, &next, what, me, complaint);
+}
+
+/* Line @line of @execution is there: 1; another one, later, is in its place: -1. */
+static int lines_look(unsigned landed, unsigned execution, unsigned line)
+{
+	if (landed >= store_of(execution + options.halves, line, 2))
+		return -1;
+	return landed >= store_of(execution, line, 2);
+}
+
+static void lines_step(struct explore *e, const void *state, unsigned me)
+{
+	const struct state *s = state;
+	struct state next = *s;
+	struct rank *r = &next.ranks[me];
+	unsigned peer = (me + r->peer) % RANKS, i;
+	int seen;
+
+	land(e, s, me);
+	if (r->phase == PHASE_START) {
+		if (r->execution == options.executions)
+			return;
+		r->execution++;
+		for (i = 0; i < RANKS; i++)
+			if (i != me)
+				r->sent[i] = (uint8_t)(2 * r->execution);
+		r->phase = PHASE_READ;
+		explore_to(e, &next, "writes its lines: rank", me, NULL);
+		return;
+	}
+	seen = lines_look(s->ranks[peer].landed[me], r->execution, r->line + 1u);
+	if (!seen)
+		return;
+	r->line = !r->line;
+	if (!r->line)
+		advance(r, PHASE_START);
+	explore_to(e, &next, "takes a line: rank", me,
+		   seen < 0 ? "a line is overwritten before it is taken" : NULL);
+}
+
+static const char *allgather_end(const void *state)
+{
+	const struct state *s = state;
+	unsigned i;
+
+	for (i = 0; i < RANKS; i++)
+		if (s->ranks[i].phase != PHASE_START || s->ranks[i].execution != options.executions)
+			return "somebody waits for ever";
+	return NULL;
+}
+
+int allgather_model(int argc, char **argv)
+{
+	struct model model = {sizeof(struct state), RANKS, puts_step, allgather_end};
+	struct state start;
+	unsigned i;
+
+	options.lines = model_option(argc, argv, "--lines", 0);
+	options.executions = model_option(argc, argv, "--executions", options.lines ? 4 : 2);
+	options.credit = model_option(argc, argv, "--credit", CREDIT_AT_START);
+	options.is_counted = model_option(argc, argv, "--counted", 1);
+	options.is_summed = model_option(argc, argv, "--summed", 0);
+	options.is_hasty = model_option(argc, argv, "--hasty", 0);
+	options.halves = model_option(argc, argv, "--halves", 2);
+	if (options.lines)
+		model.step = lines_step;
+	memset(&start, 0, sizeof(start));
+	for (i = 0; i < RANKS; i++)
+		start.ranks[i].peer = 1;
+	return explore_run(&model, &start,
+			   options.lines ? "all-gather by lines" : "all-gather by puts")
+		       ? 0
+		       : 1;
+}
