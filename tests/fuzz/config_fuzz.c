@@ -107,6 +107,17 @@ static bool config_is_name(const char *text)
 	return i <= 63;
 }
 
+/* Is @text, of letters alone, one of @words, each of which has a space behind it? */
+static bool config_is_word(const char *text, const char *words)
+{
+	size_t length = strlen(text);
+
+	for (; *words; words = strchr(words, ' ') + 1)
+		if (strncmp(words, text, length) == 0 && words[length] == ' ')
+			return true;
+	return false;
+}
+
 static bool config_is_good(enum ori_setting which, const char *text)
 {
 	uint64_t number;
@@ -150,6 +161,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_POST:
 		return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
 		       strcmp(text, "proxy") == 0;
+	case ORI_SETTING_ALLGATHER:
+		return strspn(text, "abcdefghijklmnopqrstuvwxyz") == strlen(text) && *text &&
+		       config_is_word(text, "auto ll store ce direct ring doubling ");
 	case ORI_SETTING_RAILS:
 		return config_is_number(text, 4, &number) && number > 0;
 	case ORI_SETTING_IB_GID_INDEX:
