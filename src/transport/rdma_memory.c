@@ -282,16 +282,19 @@ static unsigned memory_upto(const struct ori_memory *m, uint64_t address)
 
 static enum oriel_status memory_list(struct ori_memory *m, struct ori_rdma_mr *mr)
 {
-	unsigned room = m->room ? 2 * m->room : 16, i;
-	struct ori_rdma_mr **more = m->list;
+	struct ori_rdma_mr **more;
+	unsigned room, i;
 
 	pthread_rwlock_wrlock(&m->lock);
-	if (m->count == m->room)
+	more = m->list;
+	room = m->room;
+	if (m->count == room) {
+		room = room ? 2 * room : 16;
 		more = realloc(m->list, room * sizeof(struct ori_rdma_mr *));
-	if (more && more != m->list)
-		m->room = room;
+	}
 	if (more) {
 		m->list = more;
+		m->room = room;
 		i = memory_upto(m, mr->address);
 		memmove(&more[i + 1], &more[i], (m->count++ - i) * sizeof(struct ori_rdma_mr *));
 		more[i] = mr;
