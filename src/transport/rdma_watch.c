@@ -22,13 +22,14 @@ static struct oriel_link_queue watch_proxied(const struct ori_rdma_link *link, u
 bool ori_rdma_link_look(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
-	/* What follows it was there before it. */
-	struct oriel_link_queue q = oriel_link_main(dev);
-	struct oriel_link_queue queues[] = {q, {dev->companion, NULL}, watch_proxied(link, 1)};
+	struct oriel_link_queue queues[3] = {oriel_link_main(dev)};
 	unsigned i;
 
-	if (!oriel_link_has(q))
+	if (!oriel_link_has(queues[0]))
 		return false;
+	/* These were there before it. */
+	queues[1].ring = dev->companion;
+	queues[2] = watch_proxied(link, 1);
 	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
 		if (!oriel_link_has(queues[i]))
 			continue;
