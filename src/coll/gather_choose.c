@@ -21,7 +21,7 @@ static const struct choose_row choose_host[] = {
 
 static const struct choose_row choose_gpu[] = {
 	{1u << 20, ORIEL_ALGORITHM_LL},
-	{8u << 20, ORIEL_ALGORITHM_STORE},
+	{16u << 20, ORIEL_ALGORITHM_STORE},
 	{CHOOSE_ANY, ORIEL_ALGORITHM_CE},
 };
 
