@@ -360,6 +360,8 @@ static void an_abort_ends_an_execution(struct rank *r)
 	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
 		return;
 	gather_once(r, &s, 5000, false);
+	/* All have ended, by what no abort reaches. */
+	host_meet(r);
 	if (r->rank == 0)
 		oriel_comm_abort(r->comm, "no more gathering");
 	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
