@@ -17,7 +17,9 @@ struct config_entry {
 	const char *fallback;
 	const char *may_be; /* ends "ORIEL_X is 'y', but it may be ..." */
 	const char *help;
-	bool (*is_valid)(const char *text); /* NULL: a number up to @most */
+	/* One of: a function, a list of words, a number up to @most. */
+	bool (*is_valid)(const char *text);
+	const char *words;
 	uint64_t most;
 	bool is_secret;
 };
@@ -117,12 +119,6 @@ static bool config_is_paths(const char *text)
 	return config_paths(text, &mask);
 }
 
-static bool config_is_level(const char *text)
-{
-	return strcmp(text, "error") == 0 || strcmp(text, "warn") == 0 ||
-	       strcmp(text, "info") == 0 || strcmp(text, "debug") == 0;
-}
-
 static bool config_is_port(const char *text)
 {
 	uint64_t port;
@@ -153,46 +149,6 @@ static bool config_is_hca(const char *text)
 static bool config_is_scenario(const char *text)
 {
 	return strlen(text) <= CONFIG_TEXT_MAX;
-}
-
-static bool config_is_connect(const char *text)
-{
-	return strcmp(text, "eager") == 0 || strcmp(text, "lazy") == 0;
-}
-
-static bool config_is_fabric(const char *text)
-{
-	return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0 ||
-	       strcmp(text, "require") == 0;
-}
-
-static bool config_is_algorithm(const char *text)
-{
-	static const char *const names[] = {"auto",   "ll",   "store",   "ce",
-					    "direct", "ring", "doubling"};
-	size_t i;
-
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(text, names[i]) == 0)
-			return true;
-	return false;
-}
-
-static bool config_is_tier(const char *text)
-{
-	return strcmp(text, "auto") == 0 ||
-	       (text[0] == 't' && text[1] >= '0' && text[1] <= '3' && !text[2]);
-}
-
-static bool config_is_devx(const char *text)
-{
-	return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
-}
-
-static bool config_is_post(const char *text)
-{
-	return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
-	       strcmp(text, "proxy") == 0;
 }
 
 static bool config_is_rails(const char *text)
@@ -241,7 +197,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "warn",
 			.may_be = "error, warn, info or debug",
 			.help = "least level of the records that are written",
-			.is_valid = config_is_level,
+			.words = "error,warn,info,debug",
 		},
 	[ORI_SETTING_PORT] =
 		{
@@ -292,7 +248,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "eager",
 			.may_be = "eager or lazy",
 			.help = "links to rdma peers: all at once, or each at its first use",
-			.is_valid = config_is_connect,
+			.words = "eager,lazy",
 		},
 	[ORI_SETTING_FABRIC] =
 		{
@@ -301,7 +257,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "auto, off or require",
 			.help = "NVLink between GPUs of different nodes: where there is one, not, "
 				"or not without",
-			.is_valid = config_is_fabric,
+			.words = "auto,off,require",
 		},
 	[ORI_SETTING_TIER] =
 		{
@@ -309,7 +265,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "auto",
 			.may_be = "auto, t0, t1, t2 or t3",
 			.help = "how a ConnectX adapter is posted to: the best that works, or this",
-			.is_valid = config_is_tier,
+			.words = "auto,t0,t1,t2,t3",
 		},
 	[ORI_SETTING_DEVX] =
 		{
@@ -318,7 +274,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "auto or off",
 			.help = "queues of a ConnectX adapter by commands to its firmware, or by "
 				"verbs alone",
-			.is_valid = config_is_devx,
+			.words = "auto,off",
 		},
 	[ORI_SETTING_RAILS] =
 		{
@@ -334,7 +290,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "auto",
 			.may_be = "auto, ll, store, ce, direct, ring or doubling",
 			.help = "algorithm of all-gathers that ask for none themselves",
-			.is_valid = config_is_algorithm,
+			.words = "auto,ll,store,ce,direct,ring,doubling",
 		},
 	[ORI_SETTING_POST] =
 		{
@@ -343,7 +299,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.may_be = "auto, rings or proxy",
 			.help = "who posts requests: who asks, to rings of the adapter, or a "
 				"thread, the proxy; auto: rings where it has them",
-			.is_valid = config_is_post,
+			.words = "auto,rings,proxy",
 		},
 	[ORI_SETTING_IB_GID_INDEX] =
 		{
@@ -412,11 +368,28 @@ static const char *config_environment(const struct config_entry *entry)
 	return text && *text ? text : NULL;
 }
 
+static bool config_is_word(const char *words, const char *text)
+{
+	size_t length;
+
+	for (;; words += length + 1) {
+		length = (size_t)(strchrnul(words, ',') - words);
+		if (config_list_has(words, length, text))
+			return true;
+		if (!words[length])
+			return false;
+	}
+}
+
 static bool config_is_valid(const struct config_entry *entry, const char *text)
 {
 	uint64_t value;
 
-	return entry->is_valid ? entry->is_valid(text) : config_digits(text, entry->most, &value);
+	if (entry->is_valid)
+		return entry->is_valid(text);
+	if (entry->words)
+		return config_is_word(entry->words, text);
+	return config_digits(text, entry->most, &value);
 }
 
 static enum oriel_status config_bad(const struct config_entry *entry, const char *text)
