@@ -166,10 +166,14 @@ static int endpoint_listen_all(sa_family_t family, uint16_t *port)
 	return -1;
 }
 
-enum oriel_status ori_endpoint_listen_all(uint16_t *port, int *fd)
+enum oriel_status ori_endpoint_listen_all(struct ori_hosts *hosts, uint16_t *port, int *fd)
 {
-	int made = endpoint_listen_all(AF_INET6, port);
+	enum oriel_status status = ori_hosts_list(hosts);
+	int made;
 
+	if (status != ORIEL_OK)
+		return status;
+	made = endpoint_listen_all(AF_INET6, port);
 	/* Some machines have no IPv6. */
 	if (made < 0)
 		made = endpoint_listen_all(AF_INET, port);
