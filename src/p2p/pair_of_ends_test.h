@@ -40,7 +40,7 @@ static const struct oriel_p2p_hub_attr small = {.size = sizeof(small), .chunk = 
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 
 /* Those that this run is about, and those of them that have a peer of their own. */
-static enum ends_way ways[] = {ENDS_SELF, ENDS_MAPPED, ENDS_RDMA, ENDS_FAR};
+static const enum ends_way ways[] = {ENDS_SELF, ENDS_MAPPED, ENDS_RDMA, ENDS_FAR};
 static unsigned ways_first, peers_first = 1;
 
 #define WAYS (sizeof(ways) / sizeof(ways[0]))
