@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends of two processes: what goes between them, and when one of them is killed. */
+/*
+ * p2p_process_test [rdma | nodes NETNS ADAPTER NETNS ADAPTER [lossy | cut COMMAND]]: ends of two
+ * processes, what goes between them, and when one of them is killed. rdma: not through
+ * memory. nodes: over libibverbs, and each in a network namespace of its own. lossy:
+ * nobody is killed. cut: only what happens when COMMAND cuts the cable between the adapters.
+ */
 #include <oriel/oriel.h>
 
 #include <setjmp.h>
@@ -8,6 +13,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +36,26 @@ enum way { WAY_MAPPED, WAY_RDMA, WAY_FAR, WAYS };
 
 static const enum oriel_path paths[] = {ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA, ORIEL_PATH_RDMA};
 static unsigned first_way; /* of this run */
+
+/* Where the parent and the child run; NULL: two virtual nodes. */
+static char **nodes;
+static const char *cut_command;
+static int home; /* the namespace of the cable */
+
+/* Into network namespace @name, with @adapter alone. */
+static void go_to(const char *name, const char *adapter)
+{
+	char text[128];
+	int fd;
+
+	snprintf(text, sizeof(text), "/run/netns/%s", name);
+	fd = open(text, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(setns(fd, CLONE_NEWNET), 0);
+	close(fd);
+	snprintf(text, sizeof(text), "=%s", adapter);
+	setenv("ORIEL_HCA", text, 1);
+}
 
 /* What both processes make alike. */
 struct job {
@@ -67,7 +93,8 @@ static void party_open(struct party *t)
 	void *memory;
 
 	if (t->job.way == WAY_FAR) {
-		setenv("ORIEL_NODE", t->child ? "parent" : "child", 1);
+		if (!getenv("ORIEL_HCA") || getenv("ORIEL_HCA")[0] != '=')
+			setenv("ORIEL_NODE", t->child ? "parent" : "child", 1);
 		setenv("ORIEL_P2P_TCP", "on", 1);
 	}
 	assert_int_equal(oriel_memory_alloc(2 * (size_t)LENGTH, 0, &memory), ORIEL_OK);
@@ -106,6 +133,8 @@ static void party_start(struct party *t, enum way way, unsigned mode, int steps)
 	assert_true(t->child >= 0);
 	if (t->child == 0) {
 		close(ends[0]);
+		if (nodes)
+			go_to(nodes[2], nodes[3]);
 		execl("/proc/self/exe", "p2p_process_test", words[0], words[1], words[2], words[3],
 		      (char *)NULL);
 		_exit(127);
@@ -139,12 +168,15 @@ static void child_echo(struct party *t)
 			return;
 		memcpy(&n, length, sizeof(n));
 		b = part(t, 0, n);
-		assert_int_equal(oriel_p2p_recv(t->p2p, 1, &b, &in), ORIEL_OK);
-		assert_int_equal(oriel_p2p_wait(t->p2p, &in, 0), ORIEL_OK);
+		/* The cable may be cut. */
+		if (oriel_p2p_recv(t->p2p, 1, &b, &in) != ORIEL_OK ||
+		    oriel_p2p_wait(t->p2p, &in, 0) != ORIEL_OK)
+			return;
 		for (uint64_t i = 0; i < n; i++)
 			t->memory[LENGTH + i] = (char)~t->memory[i];
 		b = part(t, 1, n);
-		assert_int_equal(oriel_p2p_send(t->p2p, 0, &b, &out), ORIEL_OK);
+		if (oriel_p2p_send(t->p2p, 0, &b, &out) != ORIEL_OK)
+			return;
 		/* Who has it all may be gone before the word of that is here. */
 		(void)oriel_p2p_wait(t->p2p, &out, 0);
 	}
@@ -352,8 +384,45 @@ static void test_memory_that_cannot_be_mapped(void **state)
 	}
 }
 
+/* No word comes through, also none that says so: the links find out by themselves. */
+static void links_that_are_cut(unsigned mode)
+{
+	struct oriel_p2p_request in, out;
+	struct party t;
+
+	party_start(&t, WAY_FAR, mode, -1);
+	for (unsigned i = 0; i < 4; i++) {
+		struct oriel_p2p_buffer to = part(&t, 0, LENGTH), from = part(&t, 1, LENGTH);
+		uint64_t n = LENGTH;
+		struct oriel_p2p_request word;
+
+		assert_int_equal(oriel_p2p_recv(t.p2p, 0, &to, &in), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send(t.p2p, 1, &from, &out), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send_control(t.p2p, 7, &n, sizeof(n), &word), ORIEL_OK);
+		if (i == 3)
+			break;
+		assert_int_equal(oriel_p2p_wait(t.p2p, &in, 0), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(t.p2p, &out, 0), ORIEL_OK);
+	}
+	assert_int_equal(setns(home, CLONE_NEWNET), 0);
+	assert_int_equal(system(cut_command), 0);
+	assert_int_equal(oriel_p2p_wait(t.p2p, &in, 0), ORIEL_ERR_PEER);
+	assert_int_equal(oriel_p2p_check(t.p2p), ORIEL_ERR_PEER);
+	assert_string_not_equal(oriel_last_error(), "");
+	party_close(&t);
+	/* The child hears of it, by its own link or from here, and leaves in order. */
+	party_join(&t, false);
+}
+
+static void test_links_that_are_cut(void **state)
+{
+	(void)state;
+	links_that_are_cut(ORIEL_P2P_ZERO_COPY);
+}
+
 int main(int argc, char **argv)
 {
+	const struct CMUnitTest cut[] = {cmocka_unit_test(test_links_that_are_cut)};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_echoes_come_back),
 		cmocka_unit_test(test_killed_peers_are_noticed),
@@ -365,5 +434,17 @@ int main(int argc, char **argv)
 		return child_main(argv);
 	if (argc == 2 && strcmp(argv[1], "rdma") == 0)
 		first_way = WAY_RDMA;
+	if (argc >= 6 && strcmp(argv[1], "nodes") == 0) {
+		first_way = WAY_FAR;
+		nodes = argv + 2;
+		home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+		go_to(nodes[0], nodes[1]);
+	}
+	if (argc == 7)
+		cmocka_set_test_filter("test_echoes_*");
+	if (argc == 8) {
+		cut_command = argv[7];
+		return cmocka_run_group_tests(cut, NULL, NULL);
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
