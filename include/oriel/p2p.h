@@ -85,7 +85,7 @@ struct oriel_p2p_hooks {
 	enum oriel_status (*unpack)(void *context, const struct oriel_p2p_chunk *chunk);
 };
 
-/* Zero means default for every field. Mode, channels and depth are equal at both ends. */
+/* Zero means default for every field. Mode, channels, depth and queues are equal at both ends. */
 struct oriel_p2p_attr {
 	size_t size;       /* of this struct, as the caller knew it */
 	unsigned mode;     /* enum oriel_p2p_mode */
@@ -93,6 +93,7 @@ struct oriel_p2p_attr {
 	unsigned depth;    /* chunks of a channel under way, 1 to 16; 0 = 8, or 256 / channels */
 	const struct oriel_p2p_hooks *hooks; /* copied; NULL = the copy by the CPU */
 	void *context;                       /* of the hooks */
+	unsigned queues; /* of a link by rdma, 1 to 8, that what is long is spread over; 0 = 1 */
 };
 
 /*
@@ -119,7 +120,7 @@ enum oriel_status oriel_p2p_address(const struct oriel_p2p *p2p, void *bytes);
  * Join this end to the one at @address, while that one joins itself to this; its
  * own address makes an end its own peer. Returns at once: what is begun before
  * both are joined waits. ORIEL_ERR_MISMATCH at both ends: mode, channels, depth
- * differ. ORIEL_ERR_NO_PATH: nothing leads there. @timeout_ns 0 is the hub's.
+ * or queues differ. ORIEL_ERR_NO_PATH: nothing leads there. @timeout_ns 0 is the hub's.
  */
 enum oriel_status oriel_p2p_connect(struct oriel_p2p *p2p, const void *address, size_t length,
 				    uint64_t timeout_ns);
@@ -137,6 +138,7 @@ struct oriel_p2p_info {
 	size_t chunk; /* bytes of a chunk at most */
 	size_t control_max;
 	bool is_same_process;
+	unsigned queues; /* of a link by rdma, else 0 */
 };
 
 enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p2p_info *info);

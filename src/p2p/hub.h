@@ -56,7 +56,7 @@ struct oriel_p2p_memory {
 	uint64_t offset;     /* of @address in it */
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
-	uint64_t iova; /* of @address, by these keys; in its page where @address is */
+	uint64_t iova;      /* of @address, by these keys; in its page where @address is */
 	_Atomic int status; /* enum oriel_status; ORIEL_AGAIN: not registered yet */
 	bool has_mr;        /* guarded by the hub's lock until @status says so */
 };

@@ -183,7 +183,7 @@ struct oriel_p2p {
 	struct oriel_p2p_hooks hooks;
 	void *context;
 	enum oriel_p2p_mode mode;
-	unsigned channels, depth;
+	unsigned channels, depth, queues;
 	bool has_owner; /* a communicator or a mock, which alone destroys it */
 	atomic_bool is_inside;
 
@@ -215,6 +215,7 @@ struct oriel_p2p {
 	uint32_t *offered;              /* [P2P_SLOTS]: offers that are there, and their laps */
 	uint64_t dirty[(P2P_WORDS + 63) / 64];
 	bool is_dirty;
+	uint64_t counts_op[P2P_WORD_CREDIT]; /* the last put of each of these words, + 1 */
 	struct p2p_control control;
 
 	struct ori_mapping pieces[P2P_PIECES]; /* of the peer */

@@ -15,6 +15,8 @@
 
 struct mock_event {
 	struct p2p_near from;
+	uint64_t word; /* as an adapter may have taken it when it was put */
+	bool is_word;
 	char *to;
 	size_t length;
 	uint64_t op;
@@ -87,9 +89,8 @@ static void mock_complete(struct p2p_mock_end *e)
 
 static void mock_copy(const struct mock_event *event)
 {
-	if (event->length == 8 && ((uintptr_t)event->to | (uintptr_t)event->from.at) % 8 == 0)
-		oriel_dev_store_release((uint64_t *)(void *)event->to,
-					oriel_dev_load_acquire((uint64_t *)(void *)event->from.at));
+	if (event->is_word)
+		oriel_dev_store_release((uint64_t *)(void *)event->to, event->word);
 	else if (event->length)
 		memcpy(event->to, event->from.at, event->length);
 }
@@ -191,6 +192,9 @@ static enum oriel_status mock_put(struct oriel_p2p *p, const struct p2p_near *fr
 				   .to = (char *)(uintptr_t)to->address,
 				   .length = length};
 
+	event.is_word = length == 8 && ((uintptr_t)event.to | (uintptr_t)from->at) % 8 == 0;
+	if (event.is_word)
+		event.word = oriel_dev_load_acquire((uint64_t *)(void *)from->at);
 	return mock_begin(p, &event, op);
 }
 
