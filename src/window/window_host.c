@@ -74,8 +74,12 @@ host_run(struct oriel_window *w, enum ori_kernel kernel, host_act *act,
 	enum oriel_status status;
 	int64_t result;
 
-	if (w->gpu)
-		return ori_window_stream_call(w, kernel, c, timeout_ns, stream);
+	if (w->gpu) {
+		/* A copy, so that on the way below @c need not be in memory. */
+		const struct ori_kernel_call there = *c;
+
+		return ori_window_stream_call(w, kernel, &there, timeout_ns, stream);
+	}
 	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;
