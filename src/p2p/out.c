@@ -291,7 +291,7 @@ static struct p2p_near out_source(const struct oriel_p2p *p, const struct p2p_ou
 		near.address = (uint64_t)(near.at - p->hub->pool.area.base);
 		near.lkey = p->hub->pool.area.keys.lkey;
 	} else if (r->memory) {
-		near.address = (uint64_t)(near.at - r->memory->address);
+		near.address = r->memory->iova + (uint64_t)(near.at - r->memory->address);
 		near.lkey = r->memory->keys.lkey;
 	}
 	return near;

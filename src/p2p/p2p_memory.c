@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "p2p/p2p.h"
@@ -14,8 +15,8 @@ static enum oriel_status memory_register(struct oriel_p2p_hub *hub, struct oriel
 {
 	enum oriel_status st;
 
-	st = hub->ops->register_memory(hub->hca, m->address, m->length, 0, MEMORY_ACCESS, &m->mr,
-				       &m->keys);
+	st = hub->ops->register_memory(hub->hca, m->address, m->length, m->iova, MEMORY_ACCESS,
+				       &m->mr, &m->keys);
 	if (st == ORIEL_OK)
 		m->has_mr = true;
 	return st;
@@ -151,6 +152,7 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_hub *hub, void *address, s
 	m->hub = hub;
 	m->address = address;
 	m->length = length;
+	m->iova = (uintptr_t)address & ((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 	atomic_init(&m->status, ORIEL_AGAIN);
 	/* That nobody else can map it matters, and is told, where somebody would have to. */
 	if (ori_mem_find(address, length, &m->mem, &m->offset) != ORIEL_OK)

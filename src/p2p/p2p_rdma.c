@@ -151,7 +151,7 @@ static enum oriel_status rdma_show(struct oriel_p2p *p, const struct oriel_p2p_m
 	if (!memory->has_mr)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%zu bytes at %p are not registered", length,
 				at);
-	offer->address = (uint64_t)((const char *)at - memory->address);
+	offer->address = memory->iova + (uint64_t)((const char *)at - memory->address);
 	offer->key = memory->keys.rkey;
 	offer->piece = P2P_NO_PIECE;
 	return ORIEL_OK;
