@@ -35,7 +35,9 @@
 	X(RESET, stream_reset_signals, 128)                   \
 	X(RESET_COUNTER, stream_reset_counter, 1)             \
 	X(GATHER_LINES, stream_gather_lines, 512)             \
-	X(GATHER_PUTS, stream_gather_puts, 512)
+	X(GATHER_PUTS, stream_gather_puts, 512)               \
+	X(JOB_BEGIN, stream_job_begin, 1)                     \
+	X(JOB_END, stream_job_end, 1)
 
 #define ORI_KERNEL_NUMBER(number, name, threads) ORI_KERNEL_##number,
 #define ORI_KERNEL_NAME(number, name, threads) #name,

@@ -188,3 +188,26 @@ STREAM_KERNEL stream_gather_puts(struct oriel_dev_window w, struct ori_kernel_ca
 	STREAM_PARTS(part, c)
 	oriel_dev_gather_puts(&w, STREAM_BLOCK, &c.gather, part, c.parts, c.memory, c.length, 0);
 }
+
+/*
+ * A job of the host's thread, where streams have no operations for words: memory is
+ * the word, NULL in the warm-up. The thread always ends what has begun.
+ */
+STREAM_KERNEL stream_job_begin(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	(void)w;
+	if (c.memory)
+		oriel_dev_store_release32((uint32_t *)c.memory, 1);
+}
+
+STREAM_KERNEL stream_job_end(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	uint32_t *word = (uint32_t *)c.memory;
+
+	(void)w;
+	if (!word)
+		return;
+	while (oriel_dev_load_acquire32(word) != 1)
+		oriel_dev_relax();
+	oriel_dev_store_release32(word, 0);
+}
