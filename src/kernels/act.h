@@ -180,4 +180,29 @@ ORI_ACT(gather_puts)
 				     c->length, a->limit);
 }
 
+/*
+ * A job of the host's thread, where streams have no operations for words: memory is
+ * the word, NULL in the warm-up. The thread always ends what has begun.
+ */
+ORI_ACT(job_begin)
+{
+	(void)a;
+	if (c->memory)
+		oriel_dev_store_release32((uint32_t *)c->memory, 1);
+	return ORIEL_OK;
+}
+
+ORI_ACT(job_end)
+{
+	uint32_t *word = (uint32_t *)c->memory;
+
+	(void)a;
+	if (!word)
+		return ORIEL_OK;
+	while (oriel_dev_load_acquire32(word) != 1)
+		oriel_dev_relax();
+	oriel_dev_store_release32(word, 0);
+	return ORIEL_OK;
+}
+
 #endif

@@ -38,7 +38,9 @@
 	X(RESET, reset_signals, 128)                   \
 	X(RESET_COUNTER, reset_counter, 1)             \
 	X(GATHER_LINES, gather_lines, 512)             \
-	X(GATHER_PUTS, gather_puts, 512)
+	X(GATHER_PUTS, gather_puts, 512)               \
+	X(JOB_BEGIN, job_begin, 1)                     \
+	X(JOB_END, job_end, 1)
 
 #define ORI_KERNEL_NUMBER(number, name, threads) ORI_KERNEL_##number,
 #define ORI_KERNEL_NAME(number, name, threads) "stream_" #name,
