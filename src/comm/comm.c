@@ -301,6 +301,7 @@ static void comm_free(struct oriel_comm *comm)
 		close(comm->door);
 	comm_close_door(comm);
 	pthread_mutex_destroy(&comm->p2p_lock);
+	pthread_mutex_destroy(&comm->engine_lock);
 	free(comm->doors);
 	free(comm->ranks);
 	free(comm->links);
@@ -323,6 +324,7 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 		return NULL;
 	comm->door = comm->door_tcp = -1;
 	pthread_mutex_init(&comm->p2p_lock, NULL);
+	pthread_mutex_init(&comm->engine_lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
 		bootstrap->ops->size >= sizeof(*bootstrap->ops) && bootstrap->ops->interrupt;
@@ -397,6 +399,9 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 		ori_comm_pass_on(comm);
 		ori_pulse_settle(comm);
 	}
+	/* Jobs use ends of p2p. */
+	if (comm->close_engine)
+		comm->close_engine(comm);
 	/* Nobody uses ends of p2p any more: all have come, or the communicator is broken. */
 	if (comm->close_p2p)
 		comm->close_p2p(comm);

@@ -92,6 +92,7 @@ struct ori_rdma;
 struct ori_rdma_link;
 struct ori_pulse;
 struct ori_p2p_cache;
+struct ori_engine;
 struct ori_hca_qp_address;
 struct ori_links_rank;
 
@@ -147,6 +148,10 @@ struct oriel_comm {
 	pthread_mutex_t p2p_lock; /* guards p2p and close_p2p, which src/p2p sets */
 	struct ori_p2p_cache *p2p;
 	void (*close_p2p)(struct oriel_comm *comm);
+
+	pthread_mutex_t engine_lock; /* guards engine and close_engine, which src/progress sets */
+	struct ori_engine *engine;   /* NULL: no job was ever posted */
+	void (*close_engine)(struct oriel_comm *comm);
 
 	uint32_t exchanges;  /* of descriptors so far; the same on all ranks */
 	atomic_uint windows; /* numbers given out */

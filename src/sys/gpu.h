@@ -22,6 +22,7 @@ enum ori_gpu_flags {
 	ORI_GPU_VMM = 1,    /* gives memory away by descriptor */
 	ORI_GPU_FABRIC = 2, /* and by handles, to other nodes of its NVLink fabric */
 	ORI_GPU_RDMA = 4,   /* adapters may reach that memory */
+	ORI_GPU_WORDS = 8,  /* its streams write and await words without a kernel */
 };
 
 /* What is known of an NVLink fabric that joins the GPUs of several nodes. */
@@ -203,6 +204,26 @@ struct ori_gpu_ops {
 				    unsigned threads, void **arguments, void *stream);
 	enum oriel_status (*copy_in)(const struct ori_gpu *gpu, void *stream, void *to,
 				     const void *from, size_t length);
+
+	/*
+	 * In order in @stream, and captured with it: @word becomes @value after all that
+	 * is before it; or what is behind it waits until @word is @value, and then sees
+	 * what whoever wrote that wrote before. The GPU reaches @word. Only with
+	 * ORI_GPU_WORDS.
+	 */
+	enum oriel_status (*write_in)(const struct ori_gpu *gpu, void *stream, uint32_t *word,
+				      uint32_t value);
+	enum oriel_status (*await_in)(const struct ori_gpu *gpu, void *stream, uint32_t *word,
+				      uint32_t value);
+	/* Look once: is all done that was put into @stream? ORIEL_AGAIN: not yet. */
+	enum oriel_status (*look_in)(const struct ori_gpu *gpu, void *stream);
+	/*
+	 * If @stream is captured, the graph holds @object from now on, and with it every
+	 * clone and executable of that graph. Once none of them is left, a thread of the
+	 * driver calls @drop, which calls no driver. After a failure nobody does.
+	 */
+	enum oriel_status (*hold)(const struct ori_gpu *gpu, void *stream, void *object,
+				  void (*drop)(void *object), bool *is_captured);
 
 	enum oriel_status (*open_lanes)(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);
 	void (*close_lanes)(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);

@@ -117,6 +117,10 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.unload = ori_gpu_unload,
 	.launch = ori_gpu_launch,
 	.copy_in = ori_gpu_copy_in,
+	.write_in = ori_gpu_write_in,
+	.await_in = ori_gpu_await_in,
+	.look_in = ori_gpu_look_in,
+	.hold = ori_gpu_hold,
 	.open_lanes = ori_gpu_open_lanes,
 	.close_lanes = ori_gpu_close_lanes,
 	.fork = ori_gpu_fork,
@@ -133,6 +137,8 @@ static unsigned gpu_flags(CUdevice device)
 		flags |= ORI_GPU_VMM;
 	if (ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
 		flags |= ORI_GPU_RDMA;
+	if (ori_gpu_has_words(device))
+		flags |= ORI_GPU_WORDS;
 	return flags;
 }
 
