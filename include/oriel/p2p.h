@@ -158,10 +158,11 @@ struct oriel_p2p_request {
 	struct oriel_p2p_request *next;
 	void *buffer;
 	struct oriel_p2p_memory *memory;
+	void *hold;
 	uint64_t tag, number, at, unit, address;
 	uint32_t key, piece, step, chunks, begun, done;
 	uint8_t kind, place, channel, has_own_memory;
-	uint32_t reserved2[5];
+	uint32_t reserved2[3];
 };
 
 /*

@@ -58,6 +58,7 @@ struct oriel_p2p_memory {
 	struct ori_hca_keys keys;
 	uint64_t iova;      /* of @address, by these keys; in its page where @address is */
 	_Atomic int status; /* enum oriel_status; ORIEL_AGAIN: not registered yet */
+	bool is_hold;       /* of transfers, and not the user's */
 	bool has_mr;        /* guarded by the hub's lock until @status says so */
 };
 
@@ -91,6 +92,8 @@ struct oriel_p2p_hub {
 	_Atomic uint64_t number; /* of the next end */
 	struct p2p_doors doors;
 	struct ori_key key; /* that who calls over TCP has to know */
+
+	struct ori_cache *holds; /* memory of transfers that nobody has registered */
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct oriel_p2p *ends;
@@ -131,6 +134,15 @@ void ori_hub_give_spare(struct oriel_p2p_hub *hub, int slot);
 /* The socket of @from, if it has called @to. ORIEL_AGAIN: not yet. */
 enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_token *from,
 				 const struct p2p_token *to, int *fd);
+
+/* p2p_hold.c: memory that lasts as long as @request, which has none. */
+enum p2p_hold { P2P_HOLD_NONE, P2P_HOLD_PART, P2P_HOLD_WHOLE };
+
+enum oriel_status ori_holds_open(struct oriel_p2p_hub *hub);
+void ori_holds_close(struct oriel_p2p_hub *hub);
+enum oriel_status ori_memory_hold(struct oriel_p2p_hub *hub, struct oriel_p2p_request *request);
+/* What the request does not hold is left alone. */
+void ori_memory_let_go(struct oriel_p2p_hub *hub, struct oriel_p2p_request *request);
 
 /* p2p_memory.c */
 /* What the new adapter does not take says so from then on. */

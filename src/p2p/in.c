@@ -63,10 +63,9 @@ static enum oriel_status in_plan(struct oriel_p2p *p, struct oriel_p2p_request *
 		return ORIEL_OK;
 	}
 	if (!r->memory) {
-		st = oriel_p2p_register(p->hub, r->buffer, r->length, 0, &r->memory);
+		st = ori_memory_hold(p->hub, r);
 		if (st != ORIEL_OK)
 			return st;
-		r->has_own_memory = true;
 	}
 	st = in_offer(p, r, &offer);
 	if (p->mode == ORIEL_P2P_AUTO && (st == ORIEL_AGAIN || st == ORIEL_ERR_UNSUPPORTED)) {

@@ -163,10 +163,9 @@ static enum oriel_status out_plan(struct oriel_p2p *p, struct oriel_p2p_request 
 		return ORIEL_AGAIN;
 	r->step = (uint32_t)ori_p2p_step(p, r->length);
 	if (is_straight && p->backend->needs_keys && p->mode == ORIEL_P2P_ZERO_COPY && !r->memory) {
-		st = oriel_p2p_register(p->hub, r->buffer, r->length, 0, &r->memory);
+		st = ori_memory_hold(p->hub, r);
 		if (st != ORIEL_OK)
 			return st;
-		r->has_own_memory = true;
 	}
 	if (is_straight && p->backend->needs_keys && p->mode == ORIEL_P2P_ZERO_COPY) {
 		st = oriel_p2p_memory_check(r->memory);

@@ -46,7 +46,7 @@ static enum oriel_status p2p_control(struct oriel_p2p *p, uint64_t tag, void *da
 	r->address = length;
 	r->length = length;
 	r->memory = NULL;
-	r->has_own_memory = false;
+	r->has_own_memory = P2P_HOLD_NONE;
 	return p2p_start(p, r, kind == P2P_SEND_CONTROL ? ori_control_send : ori_control_recv);
 }
 
@@ -118,7 +118,7 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
 	r->buffer = b->address;
 	r->length = b->length;
 	r->memory = b->memory;
-	r->has_own_memory = false;
+	r->has_own_memory = P2P_HOLD_NONE;
 	if (!b->length && kind != P2P_EXPECT) {
 		is_out ? p->out[channel].number++ : p->in[channel].number++;
 		r->status = ORIEL_OK;

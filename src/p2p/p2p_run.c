@@ -46,11 +46,8 @@ void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request)
 
 void ori_p2p_finish(struct oriel_p2p *p, struct oriel_p2p_request *r, enum oriel_status status)
 {
-	(void)p;
-	if (r->has_own_memory)
-		oriel_p2p_unregister(r->memory);
+	ori_memory_let_go(p->hub, r);
 	r->memory = NULL;
-	r->has_own_memory = false;
 	r->status = status;
 }
 
