@@ -244,6 +244,20 @@ enum oriel_status oriel_p2p_put(struct oriel_p2p *p2p, unsigned channel,
 enum oriel_status oriel_p2p_expect(struct oriel_p2p *p2p, unsigned channel,
 				   struct oriel_p2p_request *request);
 
+/*
+ * Give up @request, as if it had never been begun: what is behind it moves up, and
+ * pairs with what it would have met. On ORIEL_OK it has ORIEL_ERR_ABORTED, and its
+ * memory is the caller's. That can be done while the peer knows nothing of it:
+ *   anything                    until the ends are joined;
+ *   a send or put in zero_copy  until the peer has told where that may go;
+ *   ... in other modes          not any more: the peer is told of it at once;
+ *   a receive, an expect        while those before it take up the depth of the channel;
+ *   a control message           until a part of it has left;
+ *   a receive of one            until a part of a message has gone into its buffer.
+ * ORIEL_ERR_STATE: it is done, or it is too late, and it goes on.
+ */
+enum oriel_status oriel_p2p_cancel(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+
 /* Go on with all that is under way, each part until it waits for the peer or the adapter. */
 enum oriel_status oriel_p2p_progress(struct oriel_p2p *p2p);
 

@@ -310,6 +310,22 @@ bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel)
 	return false;
 }
 
+bool ori_in_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_in *in = &p->in[r->channel];
+
+	if (r->begun || !ori_p2p_take_out(&in->requests, r))
+		return false;
+	for (struct oriel_p2p_request *behind = r->next; behind; behind = behind->next)
+		behind->number--;
+	in->number--;
+	if (in->assign == r)
+		in->assign = r->next;
+	if (!in->requests.first)
+		p->active_in &= ~(UINT64_C(1) << r->channel);
+	return true;
+}
+
 void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status)
 {
 	struct p2p_in *in = &p->in[channel];

@@ -446,6 +446,25 @@ enum oriel_status ori_out_run(struct oriel_p2p *p, unsigned channel, bool *has_m
 	return st;
 }
 
+bool ori_out_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_out *out = &p->out[r->channel];
+
+	if (r->number < out->told || r->place != P2P_UNKNOWN || r->begun ||
+	    !ori_p2p_take_out(&out->requests, r))
+		return false;
+	for (struct oriel_p2p_request *behind = r->next; behind; behind = behind->next)
+		behind->number--;
+	out->number--;
+	if (out->resolve == r)
+		out->resolve = r->next;
+	if (out->assign == r)
+		out->assign = r->next;
+	if (!out->requests.first)
+		p->active_out &= ~(UINT64_C(1) << r->channel);
+	return true;
+}
+
 void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status)
 {
 	struct p2p_out *out = &p->out[channel];

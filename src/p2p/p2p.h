@@ -232,6 +232,9 @@ enum oriel_status ori_p2p_failed(const struct oriel_p2p *p);
 /* All requests end with @status; nobody can reach their memory any more. */
 void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status);
 
+/* Out of @list, wherever it is; false if it is not there. */
+bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request);
+
 /* Adds to @list. */
 void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request);
 /* Takes the first out, and ends it. */
@@ -266,6 +269,10 @@ enum oriel_status ori_control_open(struct oriel_p2p *p);
 void ori_control_send(struct oriel_p2p *p, struct oriel_p2p_request *request);
 void ori_control_recv(struct oriel_p2p *p, struct oriel_p2p_request *request);
 enum oriel_status ori_control_run(struct oriel_p2p *p, bool *has_moved);
+/* These take @request out where the peer knows nothing of it; false: it is too late. */
+bool ori_control_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
+bool ori_out_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
+bool ori_in_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
 enum oriel_status ori_control_arrived(struct oriel_p2p *p, uint32_t immediate);
 void ori_control_cancel(struct oriel_p2p *p, enum oriel_status status);
 bool ori_control_is_idle(const struct oriel_p2p *p);

@@ -44,6 +44,20 @@ void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request)
 	list->last = &request->next;
 }
 
+bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request)
+{
+	struct oriel_p2p_request **at = &list->first;
+
+	while (*at && *at != request)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = request->next;
+	if (!*at)
+		list->last = at;
+	return true;
+}
+
 void ori_p2p_finish(struct oriel_p2p *p, struct oriel_p2p_request *r, enum oriel_status status)
 {
 	ori_memory_let_go(p->hub, r);
@@ -337,6 +351,8 @@ static enum oriel_status p2p_result(const struct oriel_p2p *p,
 		return st;
 	if (p->state == P2P_BROKEN)
 		return ori_p2p_failed(p);
+	if (st == ORIEL_ERR_ABORTED)
+		return ori_fail(st, "the request was cancelled");
 	return ori_fail(st, "a control message of %zu bytes came for a receive of %zu",
 			request->length, (size_t)request->address);
 }
