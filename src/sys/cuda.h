@@ -52,6 +52,7 @@
 	X(cuStreamCreate)                         \
 	X(cuStreamDestroy)                        \
 	X(cuStreamSynchronize)                    \
+	X(cuStreamQuery)                          \
 	X(cuStreamWaitEvent)                      \
 	X(cuEventCreate)                          \
 	X(cuEventDestroy)                         \
@@ -64,7 +65,10 @@
 	X(cuLaunchKernel)
 
 /* NULL where the driver is older. */
-#define ORI_CUDA_OPTIONAL(X) X(cuMemGetHandleForAddressRange)
+#define ORI_CUDA_OPTIONAL(X)             \
+	X(cuMemGetHandleForAddressRange) \
+	X(cuStreamWriteValue64)          \
+	X(cuFlushGPUDirectRDMAWrites)
 
 #define ORI_CUDA_MEMBER(call) __typeof__(call) *call;
 struct ori_cuda {

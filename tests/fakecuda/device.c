@@ -240,6 +240,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
 		*value = getenv("FAKECUDA_FABRIC") != NULL;
 		break;
+	case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+		*value = fake_number("FAKECUDA_ORDERING", 100);
+		break;
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
 		*value = 0;
 		break;
@@ -368,6 +371,41 @@ static bool may_wait(CUstream stream)
 CUresult cuStreamSynchronize(CUstream stream)
 {
 	return may_wait(stream) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/* All is done at once. */
+CUresult cuStreamQuery(CUstream stream)
+{
+	return may_wait(stream) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/* Of pinned memory alone. */
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags)
+{
+	if (!may_wait(stream) || flags || at % 8 ||
+	    !fakecuda_reaches(fake_current(), (const void *)at) ||
+	    fake_fails("cuStreamWriteValue64"))
+		return CUDA_ERROR_INVALID_VALUE;
+	__atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE);
+	return CUDA_SUCCESS;
+}
+
+static atomic_uint flushes;
+
+unsigned fakecuda_flushes(void)
+{
+	return atomic_load(&flushes);
+}
+
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+				    CUflushGPUDirectRDMAWritesScope scope)
+{
+	if (fake_current() < 0 || target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+	    scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER ||
+	    fake_fails("cuFlushGPUDirectRDMAWrites"))
+		return CUDA_ERROR_INVALID_VALUE;
+	atomic_fetch_add(&flushes, 1);
+	return CUDA_SUCCESS;
 }
 
 struct CUevent_st {

@@ -11,6 +11,7 @@
  * FAKECUDA_FABRIC: they are in an NVLink fabric, as "cluster,clique,state" (none).
  * FAKECUDA_IMEX: the domain whose handles this process makes and opens (1; 0: none).
  * FAKECUDA_DMABUF: memory of theirs is given to other devices (0).
+ * FAKECUDA_ORDERING: who sees what adapters write to them without a flush (100, its GPU).
  * FAKECUDA_NVML: "none" for a management library that does not start; "pcie" for one
  * that knows no NVLink.
  */
@@ -29,6 +30,9 @@ unsigned fakecuda_left(void);
 
 /* Bytes of all copies so far. */
 uint64_t fakecuda_copied(void);
+
+/* Flushes of what adapters have written, so far. */
+unsigned fakecuda_flushes(void);
 
 /* Would a kernel of @device reach @address? */
 bool fakecuda_reaches(int device, const void *address);
