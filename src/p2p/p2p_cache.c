@@ -50,7 +50,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for ends of %u ranks", comm->size);
 	memcpy(doors.name, mine->name, sizeof(doors.name));
 	memcpy(doors.token, mine->name, sizeof(doors.token));
-	st = ori_hub_create_at(&attr, &doors, &cache->hub);
+	st = ori_hub_create_at(&attr, &doors, comm->gpu, &cache->hub);
 	if (st != ORIEL_OK) {
 		free(cache);
 		return st;

@@ -73,6 +73,9 @@ void fake_do(struct fake_op *op)
 	case FAKE_WRITE:
 		__atomic_store_n((uint32_t *)op->to, op->value, __ATOMIC_RELEASE);
 		break;
+	case FAKE_TELL:
+		__atomic_store_n((uint64_t *)op->to, op->turn, __ATOMIC_RELEASE);
+		break;
 	case FAKE_AWAIT:
 		while (__atomic_load_n((uint32_t *)op->to, __ATOMIC_ACQUIRE) != op->value)
 			rest();
@@ -300,6 +303,35 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value,
 	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWriteValue32"))
 		return CUDA_ERROR_INVALID_VALUE;
 	return fake_post(stream, &op);
+}
+
+/* Of pinned memory alone. */
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags)
+{
+	struct fake_op op = {.kind = FAKE_TELL, .to = at, .turn = value};
+
+	if (!fake_may_wait(stream->device) || flags || at % 8 ||
+	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWriteValue64"))
+		return CUDA_ERROR_INVALID_VALUE;
+	return fake_post(stream, &op);
+}
+
+static atomic_uint flushes;
+
+unsigned fakecuda_flushes(void)
+{
+	return atomic_load(&flushes);
+}
+
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+				    CUflushGPUDirectRDMAWritesScope scope)
+{
+	if (fake_current() < 0 || target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+	    scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER ||
+	    fake_fails("cuFlushGPUDirectRDMAWrites"))
+		return CUDA_ERROR_INVALID_VALUE;
+	atomic_fetch_add(&flushes, 1);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
