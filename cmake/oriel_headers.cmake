@@ -12,6 +12,9 @@ set(ORIEL_HEADERS
 	oriel/region.h
 	oriel/window.h
 	oriel/allgather.h
+	oriel/alltoall.h
+	oriel/bcast.h
+	oriel/stream_barrier.h
 	oriel/dev.h
 	oriel/dev/types.h
 	oriel/dev/order.h
@@ -28,6 +31,7 @@ set(ORIEL_HEADERS
 	oriel/dev/ll.h
 	oriel/dev/ll128.h
 	oriel/dev/gather.h
+	oriel/dev/exchange.h
 	oriel/dev/mlx5.h
 	oriel/dev/mlx5_ring.h
 	oriel/dev/proxy.h

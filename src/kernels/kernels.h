@@ -6,7 +6,7 @@
 #ifndef ORI_KERNELS_KERNELS_H
 #define ORI_KERNELS_KERNELS_H
 
-#include <oriel/dev/gather.h>
+#include <oriel/dev/exchange.h>
 
 /* Each has the arguments (struct oriel_dev_window, struct ori_kernel_call), by value. */
 #define ORI_KERNELS(X)                                        \
@@ -35,7 +35,9 @@
 	X(RESET, stream_reset_signals, 128)                   \
 	X(RESET_COUNTER, stream_reset_counter, 1)             \
 	X(GATHER_LINES, stream_gather_lines, 512)             \
-	X(GATHER_PUTS, stream_gather_puts, 512)
+	X(GATHER_PUTS, stream_gather_puts, 512)               \
+	X(BROADCAST, stream_broadcast, 512)                   \
+	X(EXCHANGE, stream_exchange, 512)
 
 #define ORI_KERNEL_NUMBER(number, name, threads) ORI_KERNEL_##number,
 #define ORI_KERNEL_NAME(number, name, threads) #name,
@@ -55,6 +57,7 @@ struct ori_kernel_call {
 	uint32_t parts; /* blocks, for those that are launched with several */
 	uint32_t reserved;
 	struct oriel_dev_gather gather;
+	const struct oriel_dev_portion *portions; /* [ranks], which the GPU reaches */
 };
 
 /* A fatbin for every GPU that the library knows; NULL: built without nvcc. */

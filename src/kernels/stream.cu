@@ -188,3 +188,36 @@ STREAM_KERNEL stream_gather_puts(struct oriel_dev_window w, struct ori_kernel_ca
 	STREAM_PARTS(part, c)
 	oriel_dev_gather_puts(&w, STREAM_BLOCK, &c.gather, part, c.parts, c.memory, c.length, 0);
 }
+
+STREAM_KERNEL stream_broadcast(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	uint32_t part;
+
+	STREAM_PARTS(part, c)
+	oriel_dev_broadcast(&w, STREAM_BLOCK, &c.gather, part, c.parts, c.peer, c.memory, c.length,
+			    0);
+}
+
+/* Lengths are known here first, so what is wrong with them breaks the communicator. */
+ORIEL_DEV_COLD void stream_blame(struct oriel_dev_window w)
+{
+	struct oriel_dev_fault fault = oriel_dev_fault_copy(w.fault);
+
+	oriel_dev_leave(w.blame, &fault);
+}
+
+STREAM_KERNEL stream_exchange(struct oriel_dev_window w, struct ori_kernel_call c)
+{
+	struct oriel_dev_group g = STREAM_BLOCK;
+	enum oriel_status status;
+	uint32_t part;
+
+	STREAM_PARTS(part, c)
+	{
+		status = oriel_dev_exchange(&w, g, &c.gather, part, c.parts, c.memory, c.portions,
+					    0);
+		if ((status == ORIEL_ERR_MISMATCH || status == ORIEL_ERR_RANGE) &&
+		    oriel_dev_is_leader(g))
+			stream_blame(w);
+	}
+}
