@@ -180,6 +180,31 @@ ORI_ACT(gather_puts)
 				     c->length, a->limit);
 }
 
+ORI_ACT(broadcast)
+{
+	return oriel_dev_broadcast(a->w, a->group, &c->gather, a->part, c->parts, c->peer,
+				   c->memory, c->length, a->limit);
+}
+
+/* Lengths are known here first, so what is wrong with them breaks the communicator. */
+ORIEL_DEV_COLD void ori_act_blame(const struct oriel_dev_window *w)
+{
+	struct oriel_dev_fault fault = oriel_dev_fault_copy(w->fault);
+
+	oriel_dev_leave(w->blame, &fault);
+}
+
+ORI_ACT(exchange)
+{
+	int64_t status = oriel_dev_exchange(a->w, a->group, &c->gather, a->part, c->parts,
+					    c->memory, c->portions, a->limit);
+
+	if ((status == ORIEL_ERR_MISMATCH || status == ORIEL_ERR_RANGE) &&
+	    oriel_dev_is_leader(a->group))
+		ori_act_blame(a->w);
+	return status;
+}
+
 /*
  * A job of the host's thread, where streams have no operations for words: memory is
  * the word, NULL in the warm-up. The thread always ends what has begun.

@@ -5,21 +5,32 @@
 #include "base/error.h"
 #include "window/window.h"
 
+/* Of what lies @stride apart each rank its own. */
+enum oriel_status oriel_window_put_each(struct oriel_window *w, uint64_t to, const void *from,
+					size_t stride, size_t length, void *stream)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint32_t ranks = w->device.ranks, i, peer;
+	const char *text = from;
+	void *own = NULL;
+
+	if (w->gpu)
+		return ori_window_stream_put_each(w, to, from, stride, length, stream);
+	if (oriel_window_peer_address(w, w->device.rank, to, &own) != ORIEL_OK ||
+	    own != text + w->device.rank * stride)
+		status = oriel_window_put(w, w->device.rank, to, text + w->device.rank * stride,
+					  length, stream);
+	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
+		peer = (w->device.rank + i) % ranks;
+		status = oriel_window_put(w, peer, to, text + peer * stride, length, stream);
+	}
+	return status;
+}
+
 enum oriel_status oriel_window_put_all(struct oriel_window *w, uint64_t to, const void *from,
 				       size_t length, void *stream)
 {
-	enum oriel_status status = ORIEL_OK;
-	void *own = NULL;
-	uint32_t i;
-
-	if (w->gpu)
-		return ori_window_stream_put_all(w, to, from, length, stream);
-	if (oriel_window_peer_address(w, w->device.rank, to, &own) != ORIEL_OK || own != from)
-		status = oriel_window_put(w, w->device.rank, to, from, length, stream);
-	for (i = 1; i < w->device.ranks && status == ORIEL_OK; i++)
-		status = oriel_window_put(w, (w->device.rank + i) % w->device.ranks, to, from,
-					  length, stream);
-	return status;
+	return oriel_window_put_each(w, to, from, 0, length, stream);
 }
 
 static enum oriel_status gather_check(const struct oriel_window *w, uint32_t parts,
@@ -59,13 +70,17 @@ static enum oriel_status gather_parts(struct oriel_window *w, enum ori_kernel ke
 				      gather_function *run, const struct oriel_dev_gather *gather,
 				      uint32_t parts, const void *from, size_t length, void *stream)
 {
+	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
+					     .length = length,
+					     .parts = parts,
+					     .gather = *gather};
 	enum oriel_status status = gather_check(w, parts, stream);
 	uint32_t part;
 
 	if (status != ORIEL_OK)
 		return status;
 	if (w->gpu)
-		return ori_window_stream_gather(w, kernel, gather, parts, from, length, stream);
+		return ori_window_stream_gather(w, kernel, &call, stream);
 	for (part = 0; part < parts && status == ORIEL_OK; part++)
 		status = run(&w->device, oriel_dev_thread(), gather, part, parts, from, length, 0);
 	return gather_end(w, status);
@@ -85,4 +100,49 @@ enum oriel_status oriel_window_gather_puts(struct oriel_window *w,
 {
 	return gather_parts(w, ORI_KERNEL_GATHER_PUTS, oriel_dev_gather_puts, gather, parts, from,
 			    length, stream);
+}
+
+enum oriel_status oriel_window_broadcast(struct oriel_window *w,
+					 const struct oriel_dev_gather *gather, uint32_t parts,
+					 unsigned root, const void *from, size_t length,
+					 void *stream)
+{
+	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
+					     .length = length,
+					     .peer = root,
+					     .parts = parts,
+					     .gather = *gather};
+	enum oriel_status status = gather_check(w, parts, stream);
+	uint32_t part;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (w->gpu)
+		return ori_window_stream_gather(w, ORI_KERNEL_BROADCAST, &call, stream);
+	for (part = 0; part < parts && status == ORIEL_OK; part++)
+		status = oriel_dev_broadcast(&w->device, oriel_dev_thread(), gather, part, parts,
+					     root, from, length, 0);
+	return gather_end(w, status);
+}
+
+enum oriel_status oriel_window_exchange(struct oriel_window *w,
+					const struct oriel_dev_gather *gather, uint32_t parts,
+					const void *from, const struct oriel_dev_portion *portions,
+					void *stream)
+{
+	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
+					     .parts = parts,
+					     .gather = *gather,
+					     .portions = portions};
+	enum oriel_status status = gather_check(w, parts, stream);
+	uint32_t part;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (w->gpu)
+		return ori_window_stream_gather(w, ORI_KERNEL_EXCHANGE, &call, stream);
+	for (part = 0; part < parts && status == ORIEL_OK; part++)
+		status = oriel_dev_exchange(&w->device, oriel_dev_thread(), gather, part, parts,
+					    from, portions, 0);
+	return gather_end(w, status);
 }
