@@ -413,9 +413,9 @@ bool ori_proxy_step(struct ori_proxy_lane *lane)
 	return is_busy || lane->is_dead;
 }
 
-bool ori_proxy_is_waiting(const struct ori_proxy_lane *lane)
+uint64_t ori_proxy_under_way(const struct ori_proxy_lane *lane)
 {
-	return !lane->is_dead && lane->completed < lane->tail;
+	return lane->is_dead ? 0 : lane->tail - lane->completed;
 }
 
 bool ori_proxy_is_asked(const struct ori_proxy_lane *lane)
