@@ -23,6 +23,7 @@ struct bench {
 	struct oriel_proxy_words *words;
 	struct oriel_proxy_ring ring;
 	enum oriel_status found; /* what find() says */
+	const void *data;        /* ... and where a CPU finds it */
 	unsigned finds, gone, gone_well;
 	uint64_t completed_when_gone;
 };
@@ -35,7 +36,10 @@ static inline enum oriel_status bench_find(void *context, uint64_t address, uint
 	b->finds++;
 	if (b->found != ORIEL_OK)
 		return b->found;
-	*place = (struct ori_proxy_place){address + (is_target ? 2 : 1) * length, FOUND, b};
+	*place = (struct ori_proxy_place){.address = address + (is_target ? 2 : 1) * length,
+					  .key = FOUND,
+					  .hold = b,
+					  .data = b->data};
 	return ORIEL_OK;
 }
 

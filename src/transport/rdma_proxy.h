@@ -17,7 +17,8 @@
 struct ori_proxy_place {
 	uint64_t address;
 	uint32_t key;
-	void *hold; /* NULL, or what let_go() is told of */
+	void *hold;       /* NULL, or what let_go() is told of */
+	const void *data; /* NULL, or where a CPU finds the same bytes */
 };
 
 /* Where memory is found that has no key yet: local places with ORIEL_PROXY_FIND. */

@@ -30,7 +30,7 @@ static enum oriel_status soft_find(void *context, uint64_t address, uint64_t len
 	struct soft *s = context;
 
 	(void)length, (void)is_target;
-	*place = (struct ori_proxy_place){address, s->keys[0].lkey, NULL};
+	*place = (struct ori_proxy_place){.address = address, .key = s->keys[0].lkey};
 	return ORIEL_OK;
 }
 

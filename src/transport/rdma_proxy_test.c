@@ -455,6 +455,37 @@ static int tell_rate(void)
 	return 0;
 }
 
+static void test_short_writes_of_a_cpu_go_inside(void **state)
+{
+	const char data[ORI_HCA_INLINE_MAX + 1] = "0123456789abcdefghijklmnopqr";
+	struct oriel_mlx5_place to = {0, RKEY}, from = {4000, ORIEL_PROXY_FIND};
+	struct bench b;
+	uint64_t base;
+
+	(void)state;
+	bench_open(&b, DEPTH, 1u << 30);
+	b.data = data;
+	base = bench_reserve(&b, 4);
+	bench_write(&b, base, 4000, ORIEL_PROXY_FIND, ORI_HCA_INLINE_MAX);
+	bench_write(&b, base + 1, 4000, ORIEL_PROXY_FIND, ORI_HCA_INLINE_MAX + 1);
+	bench_write(&b, base + 2, 4000, LKEY, 8);
+	oriel_proxy_fill(&b.ring, base + 3, ORIEL_PROXY_READ, 0, to, from, 0, 8);
+	oriel_proxy_publish(&b.ring, base, 4);
+	bench_run(&b);
+	assert_int_equal(b.qp->posted, 4);
+	assert_true(b.qp->log[0].flags & ORI_HCA_INLINE_DATA);
+	assert_memory_equal(&b.qp->values[0], data, sizeof(b.qp->values[0]));
+	assert_int_equal(b.qp->log[0].length, ORI_HCA_INLINE_MAX);
+	for (unsigned i = 1; i < 4; i++)
+		assert_false(b.qp->log[i].flags & ORI_HCA_INLINE_DATA);
+	assert_int_equal(b.qp->log[1].lkey, FOUND);
+	assert_int_equal(b.qp->log[3].lkey, FOUND);
+	script_end(b.qp, 4);
+	assert_int_equal(bench_done(&b), 4);
+	assert_int_equal(b.gone, 3);
+	bench_close(&b);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +503,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_fence_waits_for_all_before_it),
 		cmocka_unit_test(test_what_is_too_long_is_cut),
 		cmocka_unit_test(test_memory_is_found_by_its_address),
+		cmocka_unit_test(test_short_writes_of_a_cpu_go_inside),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "rate") == 0)
