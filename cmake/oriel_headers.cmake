@@ -11,6 +11,7 @@ set(ORIEL_HEADERS
 	oriel/p2p_mock.h
 	oriel/region.h
 	oriel/window.h
+	oriel/progress.h
 	oriel/allgather.h
 	oriel/alltoall.h
 	oriel/bcast.h

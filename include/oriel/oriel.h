@@ -10,6 +10,7 @@
 #include <oriel/comm.h>
 #include <oriel/doctor.h>
 #include <oriel/p2p.h>
+#include <oriel/progress.h>
 #include <oriel/region.h>
 #include <oriel/status.h>
 #include <oriel/stream_barrier.h>

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/live.h"
+#include "bootstrap/auth.h"
 #include "comm/choose.h"
 #include "hca/hca.h"
 #include "p2p/p2p_wire.h"
@@ -20,6 +21,7 @@ struct p2p_area {
 	struct ori_mem *mem;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
+	bool is_pinned;
 };
 
 /*
@@ -53,16 +55,31 @@ struct oriel_p2p_memory {
 	size_t length;
 	struct ori_mem *mem; /* referenced; NULL: nobody else can map it */
 	uint64_t offset;     /* of @address in it */
+	uint64_t iova;       /* ... as adapters know it: in its page where @address is */
+	bool is_gpu;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
 	_Atomic int status; /* enum oriel_status; ORIEL_AGAIN: not registered yet */
 	bool has_mr;        /* guarded by the hub's lock until @status says so */
 };
 
+/* Where the ends of a process are called. A listener is -1 where there is none. */
+struct p2p_doors {
+	int local; /* of unix sockets, by @name */
+	int tcp;   /* at @port of @hosts */
+	uint8_t name[ORI_FDSOCK_NAME];
+	uint8_t token[16]; /* of the hub */
+	uint16_t port;
+	struct ori_hosts hosts;
+};
+
 /* A connection that nobody has taken. */
 struct hub_stranger {
 	int fd;
-	size_t length; /* of what it has said */
+	bool is_far;         /* over TCP */
+	bool was_challenged; /* ... and has been told that the hub knows the key */
+	struct ori_auth auth;
+	size_t length; /* of what it says now; all of it is P2P_HELLO, and right */
 	uint64_t deadline;
 	struct p2p_frame frame;
 };
@@ -74,7 +91,9 @@ struct oriel_p2p_hub {
 	struct p2p_address address; /* of its ends, without their numbers */
 	struct p2p_pool pool;
 	_Atomic uint64_t number; /* of the next end */
-	int listener;
+	struct p2p_doors doors;
+	struct ori_key key; /* that who calls over TCP has to know */
+	struct ori_gpu gpu; /* gpu.ops NULL: none. A stream of its own */
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct oriel_p2p *ends;
@@ -85,6 +104,8 @@ struct oriel_p2p_hub {
 	struct ori_choice choice; /* what the settings say, once there is an adapter */
 	const struct ori_hca_ops *ops;
 	struct ori_hca *hca; /* opened for the first end that needs it, stays */
+	bool reaches_all;    /* it registers memory of GPUs as any other */
+	bool needs_flush;    /* what it writes to the GPU is not there yet when it tells so */
 
 	pthread_cond_t wake; /* of the thread that registers */
 	struct oriel_p2p_memory *waiting, **waiting_last;
@@ -93,9 +114,12 @@ struct oriel_p2p_hub {
 	pthread_t thread;
 };
 
-/* oriel_p2p_hub_create() for what listens already: takes @listener, called @door, on success. */
-enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr, int listener,
-				    const uint8_t door[ORI_FDSOCK_NAME],
+/*
+ * oriel_p2p_hub_create() for what listens already: takes the listeners on success.
+ * @gpu NULL: none.
+ */
+enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,
+				    const struct p2p_doors *doors, const struct ori_gpu *gpu,
 				    struct oriel_p2p_hub **hub);
 void ori_hub_close(struct oriel_p2p_hub *hub);
 
@@ -116,6 +140,18 @@ void ori_hub_give_spare(struct oriel_p2p_hub *hub, int slot);
 /* The socket of @from, if it has called @to. ORIEL_AGAIN: not yet. */
 enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_token *from,
 				 const struct p2p_token *to, int *fd);
+
+/* p2p_gpu.c */
+/* That of the calling thread, or @like. What fails is closed with the hub. */
+enum oriel_status ori_hub_open_gpu(struct oriel_p2p_hub *hub, const struct ori_gpu *like);
+/* For copies by the GPU; nothing without one. */
+enum oriel_status ori_hub_pin(struct oriel_p2p_hub *hub, struct p2p_area *area);
+void ori_hub_unpin(struct oriel_p2p_hub *hub, struct p2p_area *area);
+enum oriel_status ori_hub_look(const struct oriel_p2p_hub *hub, const void *address, bool *is_gpu);
+/* Would memory of the GPU of @uuid be reached? 0 is none. */
+bool ori_hub_reaches(const struct oriel_p2p_hub *hub, const uint8_t uuid[ORI_GPU_UUID]);
+/* What the adapter has written before is there for the GPU. */
+enum oriel_status ori_hub_flush(struct oriel_p2p_hub *hub);
 
 /* p2p_memory.c */
 /* What the new adapter does not take says so from then on. */

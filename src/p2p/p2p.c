@@ -21,20 +21,6 @@ const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
 	return "unknown mode";
 }
 
-static enum oriel_status p2p_copy_in(void *context, const struct oriel_p2p_chunk *chunk)
-{
-	(void)context;
-	memcpy(chunk->slot, chunk->buffer, chunk->length);
-	return ORIEL_OK;
-}
-
-static enum oriel_status p2p_copy_out(void *context, const struct oriel_p2p_chunk *chunk)
-{
-	(void)context;
-	memcpy(chunk->buffer, chunk->slot, chunk->length);
-	return ORIEL_OK;
-}
-
 static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2p_attr *attr)
 {
 	enum oriel_status st;
@@ -53,10 +39,6 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels of depth %u: up to %u, %u together",
 				p->channels, p->depth, P2P_DEPTH, P2P_SLOTS);
 	st = ori_attr_read("oriel_p2p_hooks", attr->hooks, &p->hooks, sizeof(p->hooks));
-	if (!p->hooks.pack)
-		p->hooks.pack = p2p_copy_in;
-	if (!p->hooks.unpack)
-		p->hooks.unpack = p2p_copy_out;
 	p->context = attr->context;
 	return st;
 }
@@ -71,6 +53,7 @@ static void p2p_free(struct oriel_p2p *p)
 	free(p->offered);
 	free(p->in);
 	free(p->out);
+	ori_lanes_close(p);
 	ori_hub_unregister(p->hub, &p->area);
 	if (p->area.mem)
 		ori_area_close(&p->area);
@@ -97,7 +80,7 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p)
 	if (st == ORIEL_OK && p->mode != ORIEL_P2P_ZERO_COPY)
 		st = ori_hub_take_spare(p->hub, &p->spare);
 	p->segment = (struct p2p_segment *)(void *)p->area.base;
-	return st;
+	return st == ORIEL_OK ? ori_lanes_open(p) : st;
 }
 
 enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *caller,
@@ -115,7 +98,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an end");
 	p->hub = hub;
 	p->spare = -1;
-	p->door.fd = -1;
+	p->door.fd = p->door.dial.fd = -1;
 	p->address = hub->address;
 	p->address.token.number = number;
 	st = p2p_set_attr(p, &attr);
@@ -156,6 +139,7 @@ void ori_p2p_close(struct oriel_p2p *p)
 	ori_p2p_enter(p);
 	if (p->state != P2P_BROKEN) {
 		ori_door_bye(p, ORIEL_OK, "");
+		ori_lanes_drain(p);
 		if (p->backend)
 			p->backend->sever(p);
 		ori_door_close(p);
@@ -174,12 +158,25 @@ enum oriel_status oriel_p2p_address(const struct oriel_p2p *p, void *bytes)
 	return ORIEL_OK;
 }
 
+static enum oriel_status p2p_no_path(const struct oriel_p2p *p)
+{
+	bool has_door = p->door.is_near || p->address.port || p->peer.port;
+
+	return ori_fail(ORIEL_ERR_NO_PATH,
+			"no path from process %u to process %u: this end may use 0x%x, the peer's "
+			"0x%x, and they are on %s%s",
+			p->address.pid, p->peer.pid, p->address.paths, p->peer.paths,
+			p->door.is_near ? "one machine" : "two machines, nodes or namespaces",
+			has_door ? "" : ", where neither listens on TCP: see ORIEL_P2P_TCP");
+}
+
 enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *peer,
 			       uint64_t timeout_ns)
 {
 	enum oriel_path path = ori_p2p_address_path(&p->address, peer);
 
 	p->peer = *peer;
+	p->door.is_near = ori_p2p_address_is_near(&p->address, peer);
 	p->deadline = ori_deadline(timeout_ns ? timeout_ns : p->hub->timeout_ns);
 	switch (path) {
 	case ORIEL_PATH_SELF:
@@ -193,12 +190,7 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *pe
 		p->backend = &ori_p2p_rdma;
 		break;
 	case ORIEL_PATH_NONE:
-		return ori_fail(ORIEL_ERR_NO_PATH,
-				"no path from process %u to process %u: this end may use 0x%x, the "
-				"peer's 0x%x, and they are on %s",
-				p->address.pid, peer->pid, p->address.paths, peer->paths,
-				p->address.place == peer->place ? "one machine"
-								: "two machines or namespaces");
+		return p2p_no_path(p);
 	}
 	p->state = P2P_CALLING;
 	return ORIEL_OK;

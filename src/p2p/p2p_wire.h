@@ -14,8 +14,9 @@
 #include "hca/hca.h"
 #include "mem/fdsock.h"
 #include "mem/mapping.h"
+#include "sys/hosts.h"
 
-#define P2P_VERSION 1u
+#define P2P_VERSION 2u
 #define P2P_ADDRESS_MAGIC 0x41325032u /* "2P2A", little-endian */
 #define P2P_FRAME_MAGIC 0x46325032u   /* "2P2F" */
 #define P2P_EXPORT_MAGIC 0x45325032u  /* "2P2E" */
@@ -28,6 +29,7 @@
 #define P2P_CHUNK_MAX (16u << 20)
 #define P2P_LINK_END 72u /* bytes of a struct ori_host_end */
 #define P2P_PIECES 64u   /* of memory, that a peer in another process is given */
+#define P2P_REACH 64u    /* GPUs that one is asked about */
 
 /* Tells one end from all others. The end of a comm's rank for rank n has number n. */
 struct p2p_token {
@@ -40,12 +42,16 @@ struct p2p_address {
 	uint32_t version;
 	uint32_t paths; /* 1 << enum oriel_path */
 	uint32_t uid;
-	uint64_t place; /* equal: unix sockets lead from one to the other */
+	uint64_t place; /* equal: one kernel, and unix sockets lead from one to the other */
 	uint64_t process;
 	struct p2p_token token;
 	uint8_t door[ORI_FDSOCK_NAME]; /* where the hub listens */
 	uint32_t pid;
-	uint32_t reserved[13];
+	uint16_t port; /* of TCP, where the hub listens as well; 0: it does not */
+	uint16_t reserved1;
+	uint64_t node; /* the virtual one; of others are other machines, as far as ends go */
+	struct ori_hosts hosts;
+	uint32_t reserved2[5];
 };
 
 static_assert(sizeof(struct p2p_address) == ORIEL_P2P_ADDRESS, "goes over the wire");
@@ -53,10 +59,16 @@ static_assert(sizeof(struct p2p_address) == ORIEL_P2P_ADDRESS, "goes over the wi
 enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length,
 					struct p2p_address *address);
 
+/* Do unix sockets lead from one to the other? */
+bool ori_p2p_address_is_near(const struct p2p_address *a, const struct p2p_address *b);
+
 /* The same at both ends. ORIEL_PATH_NONE: there is no way. */
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b);
 
-/* < 0: @a calls, > 0: @b does; 0: they are one end. */
+/* Does @a call @b? The other way round otherwise, and the same at both ends. */
+bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address *b);
+
+/* 0: they are one end. */
 int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b);
 
 enum p2p_frame_kind {
@@ -65,20 +77,36 @@ enum p2p_frame_kind {
 	P2P_READY,     /* this end takes what the peer puts */
 	P2P_PIECE,     /* memory that may be put to; its descriptor comes along */
 	P2P_BYE,       /* and why */
+	P2P_CHALLENGE, /* over TCP, before P2P_HELLO: of who calls */
+	P2P_PROOF,     /* ... and of the hub */
 };
+
+#define P2P_NONCE 32u
+#define P2P_MAC 32u
 
 struct p2p_hello {
 	struct p2p_token to, from;
+	uint8_t mac[P2P_MAC]; /* over TCP: of the two tokens; see bootstrap/auth.h */
+};
+
+struct p2p_challenge {
+	uint8_t nonce[P2P_NONCE];
+};
+
+struct p2p_proof {
+	uint8_t nonce[P2P_NONCE];
+	uint8_t mac[P2P_MAC]; /* of the hub's token, which is not told */
 };
 
 struct p2p_end {
 	uint32_t path; /* enum oriel_path */
 	uint32_t mode; /* enum oriel_p2p_mode */
 	uint32_t channels, depth;
-	uint64_t chunk;    /* bytes of a staging slot without its label */
-	uint64_t stride;   /* ... from one to the next */
-	uint32_t slots;    /* of the pool */
-	uint32_t adapters; /* of rdma: enum ori_adapters; else 0 */
+	uint64_t chunk;            /* bytes of a staging slot without its label */
+	uint64_t stride;           /* ... from one to the next */
+	uint32_t slots;            /* of the pool */
+	uint32_t adapters;         /* of rdma: enum ori_adapters; else 0 */
+	uint8_t gpu[ORI_GPU_UUID]; /* of the hub; 0: none */
 	union {
 		struct {
 			struct ori_hca_qp_address adapter;
@@ -89,6 +117,11 @@ struct p2p_end {
 			struct ori_mem_blob segment, pool;
 		} mapped;
 	};
+};
+
+struct p2p_ready {
+	uint32_t reaches_gpu; /* 1: it takes memory of the peer's GPU for what it puts to */
+	uint32_t reserved;
 };
 
 struct p2p_piece {
@@ -105,7 +138,10 @@ struct p2p_frame {
 	uint32_t reserved;
 	union {
 		struct p2p_hello hello;
+		struct p2p_challenge challenge;
+		struct p2p_proof proof;
 		struct p2p_end end;
+		struct p2p_ready ready;
 		struct p2p_piece piece;
 		char text[496]; /* of P2P_BYE, ended by a NUL */
 	};
@@ -161,6 +197,7 @@ struct p2p_offer {
 static_assert(sizeof(struct p2p_offer) == 32, "goes over the wire");
 
 #define P2P_NO_PIECE UINT32_MAX /* of a thread of this process: the address is one */
+#define P2P_KEY_GPU 1u          /* its key: of a GPU, else 0 */
 
 /* Before the bytes in a staging slot. */
 struct p2p_label {

@@ -52,6 +52,8 @@
 	X(cuStreamCreate)                         \
 	X(cuStreamDestroy)                        \
 	X(cuStreamSynchronize)                    \
+	X(cuStreamQuery)                          \
+	X(cuStreamIsCapturing)                    \
 	X(cuStreamWaitEvent)                      \
 	X(cuEventCreate)                          \
 	X(cuEventDestroy)                         \
@@ -64,7 +66,15 @@
 	X(cuLaunchKernel)
 
 /* NULL where the driver is older. */
-#define ORI_CUDA_OPTIONAL(X) X(cuMemGetHandleForAddressRange)
+#define ORI_CUDA_OPTIONAL(X)             \
+	X(cuMemGetHandleForAddressRange) \
+	X(cuStreamWriteValue32)          \
+	X(cuStreamWaitValue32)           \
+	X(cuStreamGetCaptureInfo)        \
+	X(cuUserObjectCreate)            \
+	X(cuGraphRetainUserObject)       \
+	X(cuStreamWriteValue64)          \
+	X(cuFlushGPUDirectRDMAWrites)
 
 #define ORI_CUDA_MEMBER(call) __typeof__(call) *call;
 struct ori_cuda {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs, contexts and streams of the fake driver. */
+/* GPUs and contexts of the fake driver. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +23,7 @@ static _Thread_local struct {
 	CUcontext stack[DEPTH];
 	unsigned depth;
 	CUstreamCaptureMode mode;
+	bool is_barred; /* from the driver: it destroys what a graph held */
 	struct fakecuda_posted posted;
 } fake_thread;
 
@@ -52,9 +53,20 @@ struct fakecuda_posted fakecuda_posted(void)
 	return posted;
 }
 
-void fake_count_kernel(void)
+void fake_count_posted(unsigned copies, unsigned kernels)
 {
-	fake_thread.posted.kernels++;
+	fake_thread.posted.copies += copies;
+	fake_thread.posted.kernels += kernels;
+}
+
+void fake_bar(bool is_barred)
+{
+	fake_thread.is_barred = is_barred;
+}
+
+bool fake_may_wait(int device)
+{
+	return device == fake_current() && fake_thread.mode == CU_STREAM_CAPTURE_MODE_RELAXED;
 }
 
 void fakecuda_fail(const char *call, unsigned after)
@@ -240,6 +252,12 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
 		*value = getenv("FAKECUDA_FABRIC") != NULL;
 		break;
+	case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
+		*value = fake_number("FAKECUDA_WORDS", 1);
+		break;
+	case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+		*value = fake_number("FAKECUDA_ORDERING", 100);
+		break;
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
 		*value = 0;
 		break;
@@ -291,6 +309,10 @@ CUresult cuCtxGetDevice(CUdevice *device)
 
 CUresult cuCtxPushCurrent(CUcontext context)
 {
+	if (fake_thread.is_barred) {
+		fprintf(stderr, "fakecuda: a destructor of a graph calls the driver\n");
+		abort();
+	}
 	if (!context || fake_thread.depth == DEPTH || fake_fails("cuCtxPushCurrent"))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	fake_thread.stack[fake_thread.depth++] = context;
@@ -334,117 +356,5 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 	fake_thread.mode = *mode;
 	*mode = before;
-	return CUDA_SUCCESS;
-}
-
-struct CUstream_st {
-	int device;
-};
-
-CUresult cuStreamCreate(CUstream *stream, unsigned flags)
-{
-	if (fake_current() < 0 || !(flags & CU_STREAM_NON_BLOCKING) || fake_fails("cuStreamCreate"))
-		return CUDA_ERROR_INVALID_VALUE;
-	*stream = malloc(sizeof(**stream));
-	(*stream)->device = fake_current();
-	fake_count(1);
-	return CUDA_SUCCESS;
-}
-
-CUresult cuStreamDestroy(CUstream stream)
-{
-	free(stream);
-	fake_count(-1);
-	return CUDA_SUCCESS;
-}
-
-/* As if every thread captured a stream. */
-static bool may_wait(CUstream stream)
-{
-	return stream->device == fake_current() &&
-	       fake_thread.mode == CU_STREAM_CAPTURE_MODE_RELAXED;
-}
-
-CUresult cuStreamSynchronize(CUstream stream)
-{
-	return may_wait(stream) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-}
-
-struct CUevent_st {
-	CUstream stream; /* where it was recorded */
-};
-
-CUresult cuEventCreate(CUevent *event, unsigned flags)
-{
-	if (fake_current() < 0 || flags != CU_EVENT_DISABLE_TIMING || fake_fails("cuEventCreate"))
-		return CUDA_ERROR_INVALID_VALUE;
-	*event = calloc(1, sizeof(**event));
-	fake_count(1);
-	return CUDA_SUCCESS;
-}
-
-CUresult cuEventDestroy(CUevent event)
-{
-	free(event);
-	fake_count(-1);
-	return CUDA_SUCCESS;
-}
-
-CUresult cuEventRecord(CUevent event, CUstream stream)
-{
-	if (!may_wait(stream) || fake_fails("cuEventRecord"))
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	event->stream = stream;
-	return CUDA_SUCCESS;
-}
-
-/* All is done at once; but nobody waits for what was never recorded. */
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
-{
-	if (!may_wait(stream) || flags || !event->stream || event->stream == stream ||
-	    fake_fails("cuStreamWaitEvent"))
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	return CUDA_SUCCESS;
-}
-
-#define COPY_WORDS 4096u /* bytes at most that are copied by the word */
-
-static atomic_ullong copied;
-
-uint64_t fakecuda_copied(void)
-{
-	return atomic_load(&copied);
-}
-
-/* Aligned words at once: kernels may look at them, and change them. */
-static void copy(CUdeviceptr to, CUdeviceptr from, size_t length)
-{
-	size_t i;
-
-	if (length > COPY_WORDS || (to | from | length) % 8 != 0) {
-		memcpy((void *)to, (const void *)from, length);
-		return;
-	}
-	for (i = 0; i < length; i += 8)
-		__atomic_store_n((uint64_t *)(to + i),
-				 __atomic_load_n((const uint64_t *)(from + i), __ATOMIC_ACQUIRE),
-				 __ATOMIC_RELEASE);
-}
-
-CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream stream)
-{
-	if (!may_wait(stream) || fake_fails("cuMemcpyAsync"))
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	copy(to, from, length);
-	atomic_fetch_add(&copied, length);
-	fake_thread.posted.copies++;
-	return CUDA_SUCCESS;
-}
-
-CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t length, CUstream stream)
-{
-	if (!may_wait(stream))
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	memset((void *)at, value, length);
 	return CUDA_SUCCESS;
 }

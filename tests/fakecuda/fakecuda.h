@@ -10,7 +10,9 @@
  * FAKECUDA_MAJOR: their compute capability (9).
  * FAKECUDA_FABRIC: they are in an NVLink fabric, as "cluster,clique,state" (none).
  * FAKECUDA_IMEX: the domain whose handles this process makes and opens (1; 0: none).
+ * FAKECUDA_WORDS: streams write and await words without a kernel (1).
  * FAKECUDA_DMABUF: memory of theirs is given to other devices (0).
+ * FAKECUDA_ORDERING: who sees what adapters write to them without a flush (100, its GPU).
  * FAKECUDA_NVML: "none" for a management library that does not start; "pcie" for one
  * that knows no NVLink.
  */
@@ -22,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/kernels.h"
+
 #define FAKE_DEVICES 16
 
 /* Allocations, mappings, handles, pins and streams that are still there, in all. */
@@ -29,6 +33,9 @@ unsigned fakecuda_left(void);
 
 /* Bytes of all copies so far. */
 uint64_t fakecuda_copied(void);
+
+/* Flushes of what adapters have written, so far. */
+unsigned fakecuda_flushes(void);
 
 /* Would a kernel of @device reach @address? */
 bool fakecuda_reaches(int device, const void *address);
@@ -44,7 +51,55 @@ unsigned fakecuda_kernels(void);
 /* The next calls of that kind fail: "cuMemMap", after @after that still work. */
 void fakecuda_fail(const char *call, unsigned after);
 
+/*
+ * Streams made from now on have a thread of their own that does what is posted; those
+ * made before, or after it was switched off, do it in the call. Captured they may be
+ * both; a graph is done in the order in which it was captured.
+ */
+void fakecuda_async(bool is_async);
+/* Wait until all is done that was posted to @stream. */
+void fakecuda_finish(CUstream stream);
+/* What graphs have dropped so far. */
+unsigned fakecuda_dropped(void);
+
 /* Between the files. */
+enum fake_kind {
+	FAKE_COPY,
+	FAKE_SET,
+	FAKE_KERNEL,
+	FAKE_WRITE,
+	FAKE_TELL,
+	FAKE_AWAIT,
+	FAKE_RECORD,
+	FAKE_WAIT_EVENT,
+	FAKE_LET_GO, /* of the graph that was launched */
+};
+
+typedef void fake_run(struct oriel_dev_window window, struct ori_kernel_call call);
+
+struct fake_graph;
+
+/* Something in a stream. */
+struct fake_op {
+	enum fake_kind kind;
+	unsigned value; /* to write, to await, to set */
+	CUdeviceptr to, from;
+	size_t length;
+	CUevent event;
+	unsigned long long turn; /* of the event; what is told */
+	fake_run *run;
+	struct oriel_dev_window window;
+	struct ori_kernel_call call;
+	struct fake_graph *graph;
+	struct fake_op *next;
+};
+
+CUresult fake_post(CUstream stream, const struct fake_op *op);
+void fake_count_posted(unsigned copies, unsigned kernels); /* by this thread */
+void fake_bar(bool is_barred);                             /* this thread from the driver */
+/* In the right context, and as if every thread captured a stream. */
+bool fake_may_wait(int device);
+
 struct CUctx_st {
 	int device; /* as this process numbers them */
 };
@@ -59,6 +114,5 @@ bool fake_reaches(int a, int b); /* physical */
 bool fake_is_peer(int a, int b); /* has a context of @a been opened to that of @b? Physical. */
 int fake_current(void);          /* device of the current context, -1: none */
 void fake_count(int change);     /* of what is left behind */
-void fake_count_kernel(void);
 
 #endif

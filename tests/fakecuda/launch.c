@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's kernels on the calling thread, from the same text. */
+/* The library's kernels on the CPU, from the same text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,15 +14,15 @@ struct CUmod_st {
 
 struct CUfunc_st {
 	const char *name;
-	void (*run)(struct oriel_dev_window window, struct ori_kernel_call call);
+	fake_run *run;
 	unsigned threads;
 };
 
 #define LAUNCH_DECLARE(number, name, threads) \
-	void name(struct oriel_dev_window window, struct ori_kernel_call call);
+	void stream_##name(struct oriel_dev_window window, struct ori_kernel_call call);
 ORI_KERNELS(LAUNCH_DECLARE)
 
-#define LAUNCH_ROW(number, name, threads) {#name, name, threads},
+#define LAUNCH_ROW(number, name, threads) {"stream_" #name, stream_##name, threads},
 static struct CUfunc_st kernels[] = {ORI_KERNELS(LAUNCH_ROW)};
 
 unsigned fakecuda_kernels(void)
@@ -66,18 +66,16 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
 			unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
 			CUstream stream, void **arguments, void **extra)
 {
-	struct oriel_dev_window window;
-	struct ori_kernel_call call;
+	struct fake_op op = {.kind = FAKE_KERNEL, .run = f->run};
 
 	/* The blocks of one launch are a loop in the kernel. */
 	if (!grid_x || grid_y != 1 || grid_z != 1 || block_x != f->threads || block_y != 1 ||
 	    block_z != 1 || shared || extra || !stream || fake_fails("cuLaunchKernel"))
 		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&window, arguments[0], sizeof(window));
-	memcpy(&call, arguments[1], sizeof(call));
-	if (grid_x != 1 && grid_x != call.parts)
+	memcpy(&op.window, arguments[0], sizeof(op.window));
+	memcpy(&op.call, arguments[1], sizeof(op.call));
+	if (grid_x != 1 && grid_x != op.call.parts)
 		return CUDA_ERROR_INVALID_VALUE;
-	fake_count_kernel();
-	f->run(window, call);
-	return CUDA_SUCCESS;
+	fake_count_posted(0, 1);
+	return fake_post(stream, &op);
 }

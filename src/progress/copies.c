@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies by the engines of a GPU, for jobs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/progress.h>
+
+#include "base/error.h"
+#include "comm/comm.h"
+
+struct oriel_copies {
+	struct oriel_comm *comm; /* borrowed */
+	struct ori_gpu_lanes lanes;
+	bool is_busy[ORI_GPU_LANES];
+};
+
+enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copies **out)
+{
+	struct oriel_copies *c = calloc(1, sizeof(*c));
+	enum oriel_status status = ORIEL_OK;
+
+	if (!c)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for copies");
+	c->comm = comm;
+	if (comm->gpu)
+		status = comm->gpu->ops->open_lanes(comm->gpu, &c->lanes);
+	if (status != ORIEL_OK) {
+		free(c);
+		return status;
+	}
+	*out = c;
+	return ORIEL_OK;
+}
+
+void oriel_copies_destroy(struct oriel_copies *c)
+{
+	if (!c)
+		return;
+	if (c->comm->gpu)
+		c->comm->gpu->ops->close_lanes(c->comm->gpu, &c->lanes);
+	free(c);
+}
+
+enum oriel_status oriel_copies_add(struct oriel_copies *c, unsigned lane, void *to,
+				   const void *from, size_t length)
+{
+	const struct ori_gpu *gpu = c->comm->gpu;
+
+	if (!gpu) {
+		memcpy(to, from, length);
+		return ORIEL_OK;
+	}
+	lane %= ORI_GPU_LANES;
+	c->is_busy[lane] = true;
+	return gpu->ops->copy_in(gpu, c->lanes.streams[lane], to, from, length);
+}
+
+enum oriel_status oriel_copies_test(struct oriel_copies *c)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned i;
+
+	for (i = 0; i < ORI_GPU_LANES && status == ORIEL_OK; i++) {
+		if (!c->is_busy[i])
+			continue;
+		status = c->comm->gpu->ops->look_in(c->comm->gpu, c->lanes.streams[i]);
+		c->is_busy[i] = status != ORIEL_OK;
+	}
+	return status;
+}

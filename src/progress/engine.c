@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs wait for their streams in one list and have their steps in another. The
+ * thread that goes through both is the only one to touch either; others leave
+ * what they post, and the driver leaves a mark at what no graph has any more.
+ */
+#include "progress/engine.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <oriel/dev/order.h>
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/nap.h"
+
+#define ENGINE_SPIN_NS 50000u    /* since something has moved: it only looks */
+#define ENGINE_YIELD_NS 4000000u /* ... and gives the core to whoever wants it */
+#define ENGINE_NAP_NS 50000u     /* ... and rests that long between two looks */
+#define ENGINE_IDLE_NS 1000000000u
+#define ENGINE_IDLE_NAP_NS 500000u
+#define ENGINE_POST_NAP_NS 50000u
+#define ENGINE_LEAVE_NS 2000000000u /* streams have that long once the communicator goes */
+
+static void list_open(struct ori_job_list *list)
+{
+	list->first = NULL;
+	list->last = &list->first;
+}
+
+static void list_add(struct ori_job_list *list, struct ori_job *job)
+{
+	job->next = NULL;
+	*list->last = job;
+	list->last = &job->next;
+}
+
+/* Takes out what *@at points to. */
+static struct ori_job *list_take(struct ori_job_list *list, struct ori_job **at)
+{
+	struct ori_job *job = *at;
+
+	*at = job->next;
+	if (list->last == &job->next)
+		list->last = at;
+	return job;
+}
+
+static void job_unref(struct ori_job *job)
+{
+	if (atomic_fetch_sub_explicit(&job->refs, 1, memory_order_acq_rel) == 1)
+		free(job);
+}
+
+/* By a thread of the driver, maybe when the engine has gone. */
+static void job_drop(void *object)
+{
+	struct ori_job *job = object;
+
+	atomic_store_explicit(&job->is_dropped, true, memory_order_release);
+	job_unref(job);
+}
+
+static void job_release(struct ori_job *job)
+{
+	if (job->call.release)
+		job->call.release(job->call.context);
+	job->call.release = NULL;
+}
+
+/* Out of all lists. */
+static void job_close(struct ori_engine *engine, struct ori_job *job)
+{
+	if (!atomic_load(&job->is_lost))
+		job_release(job);
+	if (job->line && !atomic_load(&job->is_torn))
+		ori_line_close(engine, job->line);
+	if (!job->is_captured)
+		atomic_fetch_sub(&engine->under_way, 1);
+	job_unref(job);
+}
+
+struct engine_lists {
+	struct ori_job_list waiting, running;
+	bool has_moved;
+};
+
+static void engine_take_posted(struct ori_engine *engine, struct engine_lists *l)
+{
+	struct ori_job_list posted;
+	struct ori_job *job;
+
+	pthread_mutex_lock(&engine->lock);
+	posted = engine->posted;
+	list_open(&engine->posted);
+	pthread_mutex_unlock(&engine->lock);
+	while (posted.first) {
+		job = posted.first;
+		posted.first = job->next;
+		l->has_moved = true;
+		list_add(job->line ? &l->waiting : &l->running, job);
+	}
+}
+
+/* Will its stream never come to it again? */
+static bool job_is_gone(struct ori_job *job)
+{
+	if (atomic_load_explicit(&job->is_dropped, memory_order_acquire) ||
+	    atomic_load_explicit(&job->is_lost, memory_order_acquire))
+		return true;
+	return job->state == JOB_LEAVING &&
+	       (atomic_load(&job->is_torn) || !oriel_dev_load_acquire32(&job->line->done));
+}
+
+/* One look at a job that has no steps now; true if it left the list. */
+static bool engine_look(struct ori_engine *engine, struct engine_lists *l, struct ori_job **at)
+{
+	struct ori_job *job = *at;
+
+	if (job_is_gone(job)) {
+		job_close(engine, list_take(&l->waiting, at));
+		return true;
+	}
+	if (job->state == JOB_LEAVING || !oriel_dev_load_acquire32(&job->line->begun))
+		return false;
+	/* Behind the load of 1, before done: the stream sets it again behind that alone. */
+	oriel_dev_store_release32(&job->line->begun, 0);
+	job->state = JOB_RUNNING;
+	list_add(&l->running, list_take(&l->waiting, at));
+	l->has_moved = true;
+	return true;
+}
+
+/* The stream sees all that the steps have written, or had others write. */
+static void engine_end(struct ori_engine *engine, struct engine_lists *l, struct ori_job *job)
+{
+	l->has_moved = true;
+	if (!job->line) {
+		job_close(engine, job);
+		return;
+	}
+	job->state = job->is_captured ? JOB_WAITING : JOB_LEAVING;
+	if (!job->is_captured)
+		job_release(job);
+	oriel_dev_store_release32(&job->line->done, 1);
+	list_add(&l->waiting, job);
+}
+
+/* One step; true if it was the last. */
+static bool engine_step(struct ori_engine *engine, struct engine_lists *l, struct ori_job **at)
+{
+	bool is_well = ori_comm_is_well(engine->comm), has_moved = false;
+	struct ori_job *job = *at;
+	enum oriel_status status;
+
+	ori_error_clear();
+	status = job->call.step(job->call.context, &has_moved);
+	l->has_moved |= has_moved;
+	if (status == ORIEL_AGAIN && is_well)
+		return false;
+	if (status < 0 && is_well) {
+		ori_log(ORIEL_LOG_WARN, "rank %u: a job failed: %s: %s", engine->comm->rank,
+			oriel_status_name(status), oriel_last_error());
+		ori_comm_break_all(engine->comm, status, ORIEL_DEV_JOB, ORIEL_DEV_NO_RANK);
+	}
+	engine_end(engine, l, list_take(&l->running, at));
+	return true;
+}
+
+static void engine_turn(struct ori_engine *engine, struct engine_lists *l)
+{
+	struct ori_job **at;
+
+	l->has_moved = false;
+	engine_take_posted(engine, l);
+	for (at = &l->waiting.first; *at;)
+		if (!engine_look(engine, l, at))
+			at = &(*at)->next;
+	for (at = &l->running.first; *at;)
+		if (!engine_step(engine, l, at))
+			at = &(*at)->next;
+}
+
+/* Who posts sets @asleep to 0 behind its job, so that one of both sees the other. */
+static void engine_sleep(struct ori_engine *engine, uint64_t ns)
+{
+	bool has_to_go_on;
+
+	(void)oriel_dev_exchange_acquire32(&engine->asleep, 1);
+	pthread_mutex_lock(&engine->lock);
+	has_to_go_on = engine->posted.first || engine->is_closing;
+	pthread_mutex_unlock(&engine->lock);
+	if (!has_to_go_on)
+		ori_nap(&engine->asleep, ns);
+	(void)oriel_dev_exchange_acquire32(&engine->asleep, 0);
+}
+
+static void engine_rest(struct ori_engine *engine, const struct engine_lists *l, uint64_t moved)
+{
+	uint64_t idle = ori_clock_ns() - moved;
+
+	if (!l->waiting.first && !l->running.first && idle > ENGINE_SPIN_NS)
+		engine_sleep(engine, ENGINE_IDLE_NS);
+	else if (idle > ENGINE_IDLE_NS)
+		engine_sleep(engine, ENGINE_IDLE_NAP_NS);
+	else if (idle > ENGINE_YIELD_NS)
+		engine_sleep(engine, ENGINE_NAP_NS);
+	else if (idle > ENGINE_SPIN_NS || engine->comm->is_crowded)
+		sched_yield();
+}
+
+/* Is there anything whose end the engine has to see? */
+static bool engine_is_busy(const struct engine_lists *l)
+{
+	const struct ori_job *job;
+
+	for (job = l->waiting.first; job; job = job->next)
+		if (!job->is_captured)
+			return true;
+	return l->running.first != NULL;
+}
+
+/* What no stream has come past within its time stays: its words are still waited for. */
+static void engine_leave(struct ori_engine *engine, struct engine_lists *l)
+{
+	bool is_over = !engine_is_busy(l);
+	struct ori_job *job;
+
+	if (!is_over)
+		ori_log(ORIEL_LOG_WARN,
+			"rank %u: the communicator goes while streams still wait for its jobs",
+			engine->comm->rank);
+	while (l->waiting.first) {
+		job = list_take(&l->waiting, &l->waiting.first);
+		job_release(job);
+		job_unref(job);
+	}
+	while (l->running.first) {
+		job = list_take(&l->running, &l->running.first);
+		if (job->line)
+			oriel_dev_store_release32(&job->line->done, 1);
+		job_release(job);
+		job_unref(job);
+	}
+	ori_lines_close(engine, is_over);
+}
+
+static bool engine_is_closing(struct ori_engine *engine)
+{
+	bool is_closing;
+
+	pthread_mutex_lock(&engine->lock);
+	is_closing = engine->is_closing;
+	pthread_mutex_unlock(&engine->lock);
+	return is_closing;
+}
+
+static void *engine_main(void *argument)
+{
+	struct ori_engine *engine = argument;
+	uint64_t moved = ori_clock_ns(), deadline = 0;
+	struct engine_lists l;
+
+	list_open(&l.waiting);
+	list_open(&l.running);
+	for (;;) {
+		engine_turn(engine, &l);
+		if (engine_is_closing(engine)) {
+			if (!deadline)
+				deadline = ori_deadline(ENGINE_LEAVE_NS);
+			if (!engine_is_busy(&l) || ori_deadline_passed(deadline))
+				break;
+		}
+		if (l.has_moved)
+			moved = ori_clock_ns();
+		else
+			engine_rest(engine, &l, moved);
+	}
+	engine_leave(engine, &l);
+	return NULL;
+}
+
+static void engine_close(struct oriel_comm *comm)
+{
+	struct ori_engine *engine = comm->engine;
+
+	pthread_mutex_lock(&engine->lock);
+	engine->is_closing = true;
+	pthread_mutex_unlock(&engine->lock);
+	oriel_cpu_wake_thread(&engine->asleep);
+	pthread_join(engine->thread, NULL);
+	pthread_mutex_destroy(&engine->lock);
+	free(engine);
+	comm->engine = NULL;
+}
+
+static enum oriel_status engine_start(struct ori_engine *engine)
+{
+	sigset_t all, before;
+	int error;
+
+	/* Signals are the application's, for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&engine->thread, NULL, engine_main, engine);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!error)
+		return ORIEL_OK;
+	errno = error;
+	return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");
+}
+
+static enum oriel_status engine_open_locked(struct oriel_comm *comm)
+{
+	struct ori_engine *engine = calloc(1, sizeof(*engine));
+	enum oriel_status status;
+
+	if (!engine)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for jobs");
+	engine->comm = comm;
+	list_open(&engine->posted);
+	pthread_mutex_init(&engine->lock, NULL);
+	status = engine_start(engine);
+	if (status != ORIEL_OK) {
+		pthread_mutex_destroy(&engine->lock);
+		free(engine);
+		return status;
+	}
+	comm->engine = engine;
+	comm->close_engine = engine_close;
+	return ORIEL_OK;
+}
+
+static enum oriel_status engine_get(struct oriel_comm *comm, struct ori_engine **engine)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	pthread_mutex_lock(&comm->engine_lock);
+	if (!comm->engine)
+		status = engine_open_locked(comm);
+	*engine = comm->engine;
+	pthread_mutex_unlock(&comm->engine_lock);
+	if (status == ORIEL_OK && pthread_equal((*engine)->thread, pthread_self()))
+		return ori_fail(ORIEL_ERR_STATE, "oriel_comm_post: called by a step of a job");
+	return status;
+}
+
+/* A place among the jobs that count. */
+static enum oriel_status engine_enter(struct ori_engine *engine)
+{
+	uint64_t deadline = ori_deadline(engine->comm->timeout_ns);
+	uint32_t asleep = 1;
+	enum oriel_status status;
+
+	while (atomic_fetch_add(&engine->under_way, 1) >= ORIEL_JOBS) {
+		atomic_fetch_sub(&engine->under_way, 1);
+		status = ori_comm_check(engine->comm);
+		if (status != ORIEL_OK)
+			return status;
+		if (ori_deadline_passed(deadline))
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"%u jobs are posted, and none was over within %g s",
+					ORIEL_JOBS, (double)engine->comm->timeout_ns / 1e9);
+		ori_nap(&asleep, ENGINE_POST_NAP_NS);
+	}
+	return ORIEL_OK;
+}
+
+static void engine_add(struct ori_engine *engine, struct ori_job *job)
+{
+	pthread_mutex_lock(&engine->lock);
+	list_add(&engine->posted, job);
+	pthread_mutex_unlock(&engine->lock);
+	oriel_cpu_wake_thread(&engine->asleep);
+}
+
+/*
+ * The thread knows the job before the stream does, which may come to it at once. It
+ * forgets one whose first word the driver did not take. After that there is no way
+ * back: the job will be executed, and the communicator is broken.
+ */
+static enum oriel_status engine_post_in(struct ori_engine *engine, struct ori_job *job,
+					void *stream)
+{
+	enum oriel_status status;
+	bool has_begun;
+
+	atomic_fetch_add(&job->refs, 1);
+	engine_add(engine, job);
+	status = ori_line_post(engine, job->line, stream, &has_begun);
+	if (status != ORIEL_OK && has_begun) {
+		ori_comm_break_all(engine->comm, status, ORIEL_DEV_JOB, ORIEL_DEV_NO_RANK);
+		atomic_store(&job->is_torn, true);
+		status = ORIEL_OK;
+	} else if (status != ORIEL_OK) {
+		atomic_store_explicit(&job->is_lost, true, memory_order_release);
+	}
+	job_unref(job);
+	return status;
+}
+
+/* Held by a graph, it does not count; else it has its place. */
+static enum oriel_status engine_place(struct ori_engine *engine, struct ori_job *job, void *stream)
+{
+	const struct ori_gpu *gpu = engine->comm->gpu;
+	enum oriel_status status;
+
+	if (stream) {
+		status = ori_line_open(engine, &job->line);
+		if (status != ORIEL_OK)
+			return status;
+		/* Before the graph can drop it. */
+		atomic_fetch_add(&job->refs, 1);
+		status = gpu->ops->hold(gpu, stream, job, job_drop, &job->is_captured);
+		if (status == ORIEL_OK && job->is_captured)
+			return ORIEL_OK;
+		atomic_fetch_sub(&job->refs, 1);
+		if (status != ORIEL_OK)
+			goto err_close_line;
+	}
+	status = engine_enter(engine);
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+
+err_close_line:
+	if (job->line)
+		ori_line_close(engine, job->line);
+	return status;
+}
+
+static enum oriel_status post_read(const struct oriel_comm *comm, const struct oriel_job *caller,
+				   const void *stream, struct oriel_job *job)
+{
+	enum oriel_status status;
+
+	if (!comm || !caller)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_post: %s is NULL",
+				comm ? "job" : "comm");
+	status = ori_attr_read("oriel_job", caller, job, sizeof(*job));
+	if (status != ORIEL_OK)
+		return status;
+	if (!job->step)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_post: a job without a step");
+	if (stream && !comm->gpu)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"oriel_comm_post: a stream, and the communicator has no GPU");
+	return ori_comm_check(comm);
+}
+
+enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_job *caller,
+				  void *stream)
+{
+	struct ori_engine *engine = NULL;
+	struct oriel_job call;
+	struct ori_job *job;
+	enum oriel_status status = post_read(comm, caller, stream, &call);
+
+	if (status == ORIEL_OK)
+		status = engine_get(comm, &engine);
+	if (status != ORIEL_OK)
+		return status;
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job");
+	job->call = call;
+	atomic_store(&job->refs, 1);
+	status = engine_place(engine, job, stream);
+	if (status != ORIEL_OK) {
+		free(job);
+		return status;
+	}
+	if (stream)
+		return engine_post_in(engine, job, stream);
+	engine_add(engine, job);
+	return ORIEL_OK;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs without a stream, of one rank. Those in streams: tests/fakecuda. */
+#include <oriel/oriel.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TIMEOUT_NS UINT64_C(60000000000)
+#define SHORT_NS UINT64_C(200000000)
+
+struct fixture {
+	struct oriel_local_job *job;
+	struct oriel_bootstrap bootstrap;
+	struct oriel_comm *comm;
+};
+
+static void open_comm(struct fixture *f, uint64_t timeout_ns)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = timeout_ns};
+
+	assert_int_equal(oriel_local_job_create(1, &f->job), ORIEL_OK);
+	assert_int_equal(oriel_bootstrap_open_local(f->job, 0, &f->bootstrap), ORIEL_OK);
+	assert_int_equal(oriel_comm_create(&f->bootstrap, &attr, &f->comm), ORIEL_OK);
+}
+
+static void close_comm(struct fixture *f)
+{
+	oriel_comm_destroy(f->comm);
+	oriel_bootstrap_close(&f->bootstrap);
+	oriel_local_job_destroy(f->job);
+}
+
+/* What a job does, and what became of it. */
+struct work {
+	unsigned steps; /* until it is over */
+	enum oriel_status end;
+	atomic_uint done, released;
+	atomic_uint *order; /* counts the ends of several */
+	unsigned place;     /* ... of this one */
+	atomic_bool *gate;  /* over only once that is open */
+	struct oriel_comm *comm;
+	enum oriel_status posted; /* of a post by the step */
+};
+
+static enum oriel_status work_step(void *context, bool *has_moved)
+{
+	struct work *w = context;
+
+	if (w->gate && !atomic_load(w->gate))
+		return ORIEL_AGAIN;
+	*has_moved = true;
+	if (atomic_fetch_add(&w->done, 1) + 1 < w->steps)
+		return ORIEL_AGAIN;
+	if (w->order)
+		w->place = atomic_fetch_add(w->order, 1);
+	return w->end;
+}
+
+static void work_release(void *context)
+{
+	struct work *w = context;
+
+	atomic_fetch_add(&w->released, 1);
+}
+
+static enum oriel_status post(struct oriel_comm *comm, struct work *w)
+{
+	struct oriel_job job = {sizeof(job), work_step, work_release, w};
+
+	return oriel_comm_post(comm, &job, NULL);
+}
+
+static void await(atomic_uint *word, unsigned value)
+{
+	const struct timespec nap = {0, 100000};
+
+	while (atomic_load(word) < value)
+		nanosleep(&nap, NULL);
+}
+
+static void test_a_job_has_its_steps_and_is_released_once(void **state)
+{
+	struct work works[50] = {{0}};
+	struct fixture f;
+	unsigned i;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	for (i = 0; i < 50; i++) {
+		works[i].steps = i % 7 + 1;
+		assert_int_equal(post(f.comm, &works[i]), ORIEL_OK);
+	}
+	for (i = 0; i < 50; i++) {
+		await(&works[i].released, 1);
+		assert_int_equal(atomic_load(&works[i].done), works[i].steps);
+	}
+	close_comm(&f);
+	for (i = 0; i < 50; i++)
+		assert_int_equal(atomic_load(&works[i].released), 1);
+}
+
+/* The first one waits for what only the second one does. */
+static void test_no_job_waits_for_another(void **state)
+{
+	atomic_bool gate = false;
+	atomic_uint order = 0;
+	struct work first = {.steps = 1, .gate = &gate, .order = &order};
+	struct work second = {.steps = 3, .order = &order};
+	struct fixture f;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	assert_int_equal(post(f.comm, &first), ORIEL_OK);
+	assert_int_equal(post(f.comm, &second), ORIEL_OK);
+	await(&second.released, 1);
+	assert_int_equal(atomic_load(&first.released), 0);
+	atomic_store(&gate, true);
+	await(&first.released, 1);
+	assert_int_equal(second.place, 0);
+	assert_int_equal(first.place, 1);
+	close_comm(&f);
+}
+
+static void test_jobs_begin_in_the_order_of_their_posts(void **state)
+{
+	struct work works[ORIEL_JOBS / 2] = {{0}};
+	atomic_uint order = 0;
+	struct fixture f;
+	unsigned i;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	for (i = 0; i < ORIEL_JOBS / 2; i++) {
+		works[i].steps = 1;
+		works[i].order = &order;
+		assert_int_equal(post(f.comm, &works[i]), ORIEL_OK);
+	}
+	for (i = 0; i < ORIEL_JOBS / 2; i++) {
+		await(&works[i].released, 1);
+		assert_int_equal(works[i].place, i);
+	}
+	close_comm(&f);
+}
+
+static enum oriel_status posting_step(void *context, bool *has_moved)
+{
+	struct work *w = context;
+
+	*has_moved = true;
+	w->posted = post(w->comm, w);
+	return ORIEL_OK;
+}
+
+static void test_a_step_posts_nothing(void **state)
+{
+	struct work w = {.steps = 1};
+	struct oriel_job job = {sizeof(job), posting_step, work_release, &w};
+	struct fixture f;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	w.comm = f.comm;
+	assert_int_equal(oriel_comm_post(f.comm, &job, NULL), ORIEL_OK);
+	await(&w.released, 1);
+	assert_int_equal(w.posted, ORIEL_ERR_STATE);
+	close_comm(&f);
+}
+
+static void test_what_makes_no_sense_is_refused(void **state)
+{
+	struct work w = {.steps = 1};
+	struct oriel_job job = {sizeof(job), NULL, work_release, &w};
+	struct fixture f;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	assert_int_equal(oriel_comm_post(f.comm, &job, NULL), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_comm_post(f.comm, NULL, NULL), ORIEL_ERR_INVALID);
+	job.step = work_step;
+	assert_int_equal(oriel_comm_post(f.comm, &job, &job), ORIEL_ERR_INVALID);
+	assert_non_null(strstr(oriel_last_error(), "no GPU"));
+	assert_int_equal(atomic_load(&w.released), 0);
+	close_comm(&f);
+}
+
+/* The others have a last step, and so has what was posted and had none yet. */
+static void test_a_failure_ends_all(void **state)
+{
+	atomic_bool gate = false;
+	struct work stuck = {.steps = 1, .gate = &gate};
+	struct work bad = {.steps = 2, .end = ORIEL_ERR_PEER};
+	struct work late = {.steps = 1};
+	struct oriel_health health;
+	struct fixture f;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	assert_int_equal(post(f.comm, &stuck), ORIEL_OK);
+	assert_int_equal(post(f.comm, &bad), ORIEL_OK);
+	await(&stuck.released, 1);
+	await(&bad.released, 1);
+	assert_int_equal(atomic_load(&stuck.done), 0);
+	oriel_comm_health(f.comm, &health);
+	assert_int_equal(health.status, ORIEL_ERR_PEER);
+	assert_string_equal(health.what, "job");
+	assert_int_equal(post(f.comm, &late), ORIEL_ERR_PEER);
+	close_comm(&f);
+	assert_int_equal(atomic_load(&late.released), 0);
+}
+
+/* Beyond the limit a call waits for room, and no longer than the timeout. */
+static void test_the_queue_has_an_end(void **state)
+{
+	static struct work works[ORIEL_JOBS];
+	atomic_bool gate = false;
+	struct work more = {.steps = 1};
+	struct fixture f;
+	unsigned i;
+
+	(void)state;
+	memset(works, 0, sizeof(works));
+	open_comm(&f, SHORT_NS);
+	for (i = 0; i < ORIEL_JOBS; i++) {
+		works[i].steps = 1;
+		works[i].gate = &gate;
+		assert_int_equal(post(f.comm, &works[i]), ORIEL_OK);
+	}
+	assert_int_equal(post(f.comm, &more), ORIEL_ERR_TIMEOUT);
+	assert_non_null(strstr(oriel_last_error(), "1024 jobs"));
+	atomic_store(&gate, true);
+	for (i = 0; i < ORIEL_JOBS; i++)
+		await(&works[i].released, 1);
+	assert_int_equal(post(f.comm, &more), ORIEL_OK);
+	await(&more.released, 1);
+	close_comm(&f);
+}
+
+/* It was told to be over: what is not then is released with the communicator. */
+static void test_a_communicator_goes_with_its_jobs(void **state)
+{
+	atomic_bool gate = false;
+	struct work stuck = {.steps = 1, .gate = &gate};
+	struct fixture f;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	assert_int_equal(post(f.comm, &stuck), ORIEL_OK);
+	oriel_comm_abort(f.comm, "a test");
+	close_comm(&f);
+	assert_int_equal(atomic_load(&stuck.released), 1);
+}
+
+struct poster {
+	pthread_t thread;
+	struct oriel_comm *comm;
+	struct work works[200];
+};
+
+static void *poster_main(void *argument)
+{
+	struct poster *p = argument;
+	unsigned i;
+
+	for (i = 0; i < 200; i++) {
+		p->works[i].steps = 2;
+		if (post(p->comm, &p->works[i]) != ORIEL_OK)
+			abort();
+	}
+	for (i = 0; i < 200; i++)
+		await(&p->works[i].released, 1);
+	return NULL;
+}
+
+static void test_any_thread_may_post(void **state)
+{
+	static struct poster posters[3];
+	struct fixture f;
+	unsigned i;
+
+	(void)state;
+	memset(posters, 0, sizeof(posters));
+	open_comm(&f, TIMEOUT_NS);
+	for (i = 0; i < 3; i++) {
+		posters[i].comm = f.comm;
+		assert_int_equal(pthread_create(&posters[i].thread, NULL, poster_main, &posters[i]),
+				 0);
+	}
+	for (i = 0; i < 3; i++)
+		pthread_join(posters[i].thread, NULL);
+	close_comm(&f);
+}
+
+static void test_copies_without_a_gpu_are_done(void **state)
+{
+	char from[100], to[100] = {0};
+	struct oriel_copies *copies;
+	struct fixture f;
+
+	(void)state;
+	memset(from, 7, sizeof(from));
+	open_comm(&f, TIMEOUT_NS);
+	assert_int_equal(oriel_copies_create(f.comm, &copies), ORIEL_OK);
+	assert_int_equal(oriel_copies_add(copies, 5, to, from, 100), ORIEL_OK);
+	assert_memory_equal(to, from, 100);
+	assert_int_equal(oriel_copies_test(copies), ORIEL_OK);
+	oriel_copies_destroy(copies);
+	close_comm(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_job_has_its_steps_and_is_released_once),
+		cmocka_unit_test(test_no_job_waits_for_another),
+		cmocka_unit_test(test_jobs_begin_in_the_order_of_their_posts),
+		cmocka_unit_test(test_a_step_posts_nothing),
+		cmocka_unit_test(test_what_makes_no_sense_is_refused),
+		cmocka_unit_test(test_a_failure_ends_all),
+		cmocka_unit_test(test_the_queue_has_an_end),
+		cmocka_unit_test(test_a_communicator_goes_with_its_jobs),
+		cmocka_unit_test(test_any_thread_may_post),
+		cmocka_unit_test(test_copies_without_a_gpu_are_done),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

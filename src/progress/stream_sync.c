@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words between a stream and the thread: by operations of streams, or by small kernels. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/dev/types.h>
+
+#include "base/error.h"
+#include "kernels/kernels.h"
+#include "progress/engine.h"
+
+static_assert(sizeof(struct ori_line) == 128, "words lie in lines of their own");
+
+static enum oriel_status lines_add_locked(struct ori_engine *engine)
+{
+	struct ori_lines *lines = calloc(1, sizeof(*lines));
+	enum oriel_status status;
+	unsigned i;
+
+	if (!lines)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for jobs in streams");
+	status = ori_mem_alloc(ORI_LINES * sizeof(struct ori_line), 0, &lines->mem);
+	if (status != ORIEL_OK)
+		goto err_free_lines;
+	status = ori_mem_pin(engine->comm->gpu, lines->mem);
+	if (status != ORIEL_OK)
+		goto err_unref_mem;
+	lines->next = engine->lines;
+	engine->lines = lines;
+	for (i = ORI_LINES; i-- > 0;) {
+		struct ori_free_line *line =
+			(void *)(lines->mem->address + i * sizeof(struct ori_line));
+
+		line->next = engine->free;
+		engine->free = line;
+	}
+	return ORIEL_OK;
+
+err_unref_mem:
+	ori_mem_unref(lines->mem);
+err_free_lines:
+	free(lines);
+	return status;
+}
+
+enum oriel_status ori_line_open(struct ori_engine *engine, struct ori_line **out)
+{
+	enum oriel_status status = ORIEL_OK;
+	struct ori_free_line *line = NULL;
+
+	pthread_mutex_lock(&engine->lock);
+	if (!engine->free)
+		status = lines_add_locked(engine);
+	if (status == ORIEL_OK) {
+		line = engine->free;
+		engine->free = line->next;
+	}
+	pthread_mutex_unlock(&engine->lock);
+	if (status != ORIEL_OK)
+		return status;
+	memset(line, 0, sizeof(struct ori_line));
+	*out = (void *)line;
+	return ORIEL_OK;
+}
+
+void ori_line_close(struct ori_engine *engine, struct ori_line *l)
+{
+	struct ori_free_line *line = (void *)l;
+
+	pthread_mutex_lock(&engine->lock);
+	line->next = engine->free;
+	engine->free = line;
+	pthread_mutex_unlock(&engine->lock);
+}
+
+void ori_lines_close(struct ori_engine *engine, bool is_over)
+{
+	struct ori_lines *lines;
+
+	while (engine->lines) {
+		lines = engine->lines;
+		engine->lines = lines->next;
+		/* What a stream may still write to stays where it is. */
+		if (is_over) {
+			ori_mem_unpin(engine->comm->gpu, lines->mem);
+			ori_mem_unref(lines->mem);
+		}
+		free(lines);
+	}
+}
+
+/* The window is one that they do not look at. */
+static enum oriel_status line_launch(struct ori_engine *engine, enum ori_kernel kernel,
+				     uint32_t *word, void *stream)
+{
+	const struct oriel_comm *comm = engine->comm;
+	struct ori_kernel_call call = {.memory = word};
+	struct oriel_dev_window none = {0};
+	void *arguments[] = {&none, &call};
+
+	if (!comm->program.module)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"jobs in streams: GPU %s has no operations for words, and the "
+				"library was built without nvcc",
+				comm->gpu->pci);
+	return comm->gpu->ops->launch(comm->gpu, comm->program.kernels[kernel], 1, 1, arguments,
+				      stream);
+}
+
+enum oriel_status ori_line_post(struct ori_engine *engine, struct ori_line *line, void *stream,
+				bool *has_begun)
+{
+	const struct ori_gpu *gpu = engine->comm->gpu;
+	bool has_words = gpu->flags & ORI_GPU_WORDS;
+	enum oriel_status status;
+
+	*has_begun = false;
+	status = has_words ? gpu->ops->write_in(gpu, stream, &line->begun, 1)
+			   : line_launch(engine, ORI_KERNEL_JOB_BEGIN, &line->begun, stream);
+	if (status != ORIEL_OK)
+		return status;
+	*has_begun = true;
+	if (!has_words)
+		return line_launch(engine, ORI_KERNEL_JOB_END, &line->done, stream);
+	status = gpu->ops->await_in(gpu, stream, &line->done, 1);
+	return status == ORIEL_OK ? gpu->ops->write_in(gpu, stream, &line->done, 0) : status;
+}

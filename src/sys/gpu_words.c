@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words by which streams and threads wait for each other, and what graphs hold. */
+#include "sys/gpu_driver.h"
+
+#include "base/error.h"
+
+bool ori_gpu_has_words(CUdevice device)
+{
+	return ori_cuda.cuStreamWriteValue32 && ori_cuda.cuStreamWaitValue32 &&
+	       ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+}
+
+static enum oriel_status words_end(const struct ori_gpu *gpu, struct ori_gpu_visit *visit,
+				   CUresult result)
+{
+	ori_gpu_leave(visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "a word in a stream on GPU %s", gpu->pci);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gpu_write_in(const struct ori_gpu *gpu, void *stream, uint32_t *word,
+				   uint32_t value)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	return words_end(gpu, &visit,
+			 ori_cuda.cuStreamWriteValue32(stream, ori_gpu_address(word), value,
+						       CU_STREAM_WRITE_VALUE_DEFAULT));
+}
+
+/* Adapters may have written to the memory of the GPU before the word was. */
+enum oriel_status ori_gpu_await_in(const struct ori_gpu *gpu, void *stream, uint32_t *word,
+				   uint32_t value)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	unsigned flags = CU_STREAM_WAIT_VALUE_EQ;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	if (ori_gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES))
+		flags |= CU_STREAM_WAIT_VALUE_FLUSH;
+	return words_end(gpu, &visit,
+			 ori_cuda.cuStreamWaitValue32(stream, ori_gpu_address(word), value, flags));
+}
+
+enum oriel_status ori_gpu_look_in(const struct ori_gpu *gpu, void *stream)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuStreamQuery(stream);
+	ori_gpu_leave(&visit);
+	if (result == CUDA_ERROR_NOT_READY)
+		return ORIEL_AGAIN;
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "what is in a stream on GPU %s", gpu->pci);
+	return ORIEL_OK;
+}
+
+static CUresult words_graph(CUstream stream, CUgraph *graph)
+{
+	CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+
+#if CUDA_VERSION >= 13000
+	return ori_cuda.cuStreamGetCaptureInfo(stream, &capture, NULL, graph, NULL, NULL, NULL);
+#else
+	return ori_cuda.cuStreamGetCaptureInfo(stream, &capture, NULL, graph, NULL, NULL);
+#endif
+}
+
+static CUresult words_hold(CUstream stream, void *object, void (*drop)(void *object))
+{
+	CUuserObject held = NULL;
+	CUgraph graph = NULL;
+	CUresult result;
+
+	if (!ori_cuda.cuStreamGetCaptureInfo || !ori_cuda.cuUserObjectCreate ||
+	    !ori_cuda.cuGraphRetainUserObject)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	result = words_graph(stream, &graph);
+	if (result == CUDA_SUCCESS)
+		result = ori_cuda.cuUserObjectCreate(&held, object, drop, 1,
+						     CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* Where the graph does not take it, it is left alone: letting go would drop @object. */
+	return ori_cuda.cuGraphRetainUserObject(graph, held, 1, CU_GRAPH_USER_OBJECT_MOVE);
+}
+
+enum oriel_status ori_gpu_hold(const struct ori_gpu *gpu, void *stream, void *object,
+			       void (*drop)(void *object), bool *is_captured)
+{
+	CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuStreamIsCapturing(stream, &capture);
+	if (result == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE)
+		result = words_hold(stream, object, drop);
+	ori_gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "a graph that is captured on GPU %s", gpu->pci);
+	*is_captured = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+	return ORIEL_OK;
+}

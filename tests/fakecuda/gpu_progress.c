@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs in streams of the fake driver that have threads of their own, and in graphs.
+ * One rank; gpu_progress TEST, or all of them.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "rank.h"
+
+#define JOBS 40u
+#define REPLAYS 1000u
+
+/* A word in pinned memory that streams write and jobs look at, and the other way. */
+struct page {
+	uint32_t seen[64];
+	uint32_t gate;
+};
+
+struct work {
+	struct page *page;
+	unsigned place;
+	atomic_uint executions, released, steps;
+	atomic_bool *gate;
+	atomic_uint *order;
+	unsigned ends[4];
+	enum oriel_status end;
+	uint32_t expected; /* of seen[place] as the execution begins, if @is_checked */
+	bool is_checked, is_wrong, is_running;
+};
+
+static enum oriel_status work_step(void *context, bool *has_moved)
+{
+	struct work *w = context;
+	unsigned count;
+
+	atomic_fetch_add(&w->steps, 1);
+	if (!w->is_running && w->is_checked)
+		w->is_wrong |=
+			__atomic_load_n(&w->page->seen[w->place], __ATOMIC_RELAXED) != w->expected;
+	w->is_running = true;
+	if (w->gate && !atomic_load(w->gate))
+		return ORIEL_AGAIN;
+	*has_moved = true;
+	w->is_running = false;
+	count = atomic_fetch_add(&w->executions, 1);
+	if (w->order && count < 4)
+		w->ends[count] = atomic_fetch_add(w->order, 1);
+	/* Plain: whoever is behind it in the stream sees it. */
+	w->page->seen[w->place] = w->expected + 1;
+	return w->end;
+}
+
+static void work_release(void *context)
+{
+	struct work *w = context;
+
+	atomic_fetch_add(&w->released, 1);
+}
+
+struct test {
+	struct rank r;
+	CUstream stream, other;
+	struct page *page;
+};
+
+static enum oriel_status post(struct test *t, struct work *w, CUstream stream)
+{
+	struct oriel_job job = {sizeof(job), work_step, work_release, w};
+
+	w->page = t->page;
+	return oriel_comm_post(t->r.comm, &job, stream);
+}
+
+static void await(atomic_uint *word, unsigned value)
+{
+	const struct timespec nap = {0, 50000};
+
+	while (atomic_load(word) < value)
+		nanosleep(&nap, NULL);
+}
+
+static void relaxed(bool is_relaxed)
+{
+	CUstreamCaptureMode mode =
+		is_relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+	cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+/* What a program itself puts into a stream. */
+static void stream_set(struct test *t, CUstream stream, unsigned place, uint32_t value)
+{
+	relaxed(true);
+	CHECK(&t->r, cuStreamWriteValue32(stream, (CUdeviceptr)&t->page->seen[place], value, 0) ==
+			     CUDA_SUCCESS);
+	relaxed(false);
+}
+
+static void stream_hold(struct test *t, CUstream stream)
+{
+	relaxed(true);
+	CHECK(&t->r, cuStreamWaitValue32(stream, (CUdeviceptr)&t->page->gate, 1,
+					 CU_STREAM_WAIT_VALUE_EQ | CU_STREAM_WAIT_VALUE_FLUSH) ==
+			     CUDA_SUCCESS);
+	relaxed(false);
+}
+
+static void test_begin(struct test *t)
+{
+	void *page = aligned_alloc(4096, 4096);
+
+	if (!page)
+		abort();
+	memset(page, 0, 4096);
+	t->page = page;
+	CHECK(&t->r, cuMemHostRegister(page, 4096, CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_SUCCESS);
+	CHECK(&t->r, cuStreamCreate(&t->stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	CHECK(&t->r, cuStreamCreate(&t->other, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+}
+
+static void test_end(struct test *t)
+{
+	if (t->stream)
+		cuStreamDestroy(t->stream);
+	if (t->other)
+		cuStreamDestroy(t->other);
+	CHECK(&t->r, cuMemHostUnregister(t->page) == CUDA_SUCCESS);
+	free(t->page);
+	t->page = NULL;
+}
+
+/* What is before a job is done when it begins, and what is behind begins when it is over. */
+static void test_order(struct test *t)
+{
+	struct work works[JOBS] = {{0}};
+	unsigned i;
+
+	for (i = 0; i < JOBS; i++) {
+		works[i] = (struct work){.expected = 2 * i + 1, .is_checked = true};
+		stream_set(t, t->stream, 0, 2 * i + 1);
+		CHECK_OK(&t->r, post(t, &works[i], t->stream));
+	}
+	fakecuda_finish(t->stream);
+	CHECK(&t->r, t->page->seen[0] == 2 * JOBS);
+	for (i = 0; i < JOBS; i++) {
+		await(&works[i].released, 1);
+		CHECK(&t->r, works[i].executions == 1 && !works[i].is_wrong);
+	}
+}
+
+/* Nothing begins before its stream has come to it. */
+static void test_hold(struct test *t)
+{
+	struct work held = {.place = 1}, free_one = {.place = 2};
+
+	stream_hold(t, t->stream);
+	CHECK_OK(&t->r, post(t, &held, t->stream));
+	CHECK_OK(&t->r, post(t, &free_one, t->other));
+	fakecuda_finish(t->other);
+	CHECK(&t->r, held.steps == 0 && free_one.executions == 1);
+	__atomic_store_n(&t->page->gate, 1, __ATOMIC_RELEASE);
+	fakecuda_finish(t->stream);
+	CHECK(&t->r, held.executions == 1);
+	await(&held.released, 1);
+	await(&free_one.released, 1);
+	t->page->gate = 0;
+}
+
+/* The one of the first stream waits for what the one of the second does behind it. */
+static void test_streams(struct test *t)
+{
+	atomic_bool gate = false;
+	atomic_uint order = 0;
+	struct work first = {.place = 3, .gate = &gate, .order = &order};
+	struct work second = {.place = 4, .order = &order};
+
+	CHECK_OK(&t->r, post(t, &first, t->stream));
+	await(&first.steps, 1);
+	CHECK_OK(&t->r, post(t, &second, t->other));
+	fakecuda_finish(t->other);
+	CHECK(&t->r, second.ends[0] == 0 && first.executions == 0);
+	atomic_store(&gate, true);
+	fakecuda_finish(t->stream);
+	CHECK(&t->r, first.ends[0] == 1);
+	await(&first.released, 1);
+	await(&second.released, 1);
+}
+
+static CUgraphExec capture(struct test *t, struct work *works, unsigned count, CUgraph *graph)
+{
+	CUgraphExec exec = NULL;
+	unsigned i;
+
+	CHECK(&t->r,
+	      cuStreamBeginCapture(t->stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	for (i = 0; i < count; i++) {
+		stream_set(t, t->stream, works[i].place, works[i].expected);
+		CHECK_OK(&t->r, post(t, &works[i], t->stream));
+	}
+	CHECK(&t->r, cuStreamEndCapture(t->stream, graph) == CUDA_SUCCESS);
+	CHECK(&t->r, cuGraphInstantiate(&exec, *graph, 0) == CUDA_SUCCESS);
+	return exec;
+}
+
+/* Each launch is an execution; the contexts go when graph and executable have gone. */
+static void test_replays(struct test *t)
+{
+	struct work works[2] = {{.place = 5, .expected = 10, .is_checked = true},
+				{.place = 6, .expected = 20, .is_checked = true}};
+	struct work eager = {.place = 7};
+	unsigned dropped = fakecuda_dropped(), i;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	exec = capture(t, works, 2, &graph);
+	CHECK(&t->r, works[0].steps == 0);
+	for (i = 0; i < REPLAYS; i++) {
+		CHECK(&t->r, cuGraphLaunch(exec, t->stream) == CUDA_SUCCESS);
+		if (i == REPLAYS / 2)
+			CHECK_OK(&t->r, post(t, &eager, t->stream));
+	}
+	fakecuda_finish(t->stream);
+	CHECK(&t->r, eager.executions == 1 && eager.released <= 1);
+	for (i = 0; i < 2; i++) {
+		CHECK(&t->r, works[i].executions == REPLAYS && !works[i].is_wrong);
+		CHECK(&t->r, t->page->seen[works[i].place] == works[i].expected + 1);
+		CHECK(&t->r, works[i].released == 0);
+	}
+	CHECK(&t->r, cuGraphDestroy(graph) == CUDA_SUCCESS && works[0].released == 0);
+	CHECK(&t->r, cuGraphLaunch(exec, t->other) == CUDA_SUCCESS);
+	CHECK(&t->r, cuGraphExecDestroy(exec) == CUDA_SUCCESS);
+	for (i = 0; i < 2; i++) {
+		await(&works[i].released, 1);
+		CHECK(&t->r, works[i].executions == REPLAYS + 1);
+	}
+	CHECK(&t->r, fakecuda_dropped() == dropped + 2);
+	await(&eager.released, 1);
+	fakecuda_finish(t->other);
+}
+
+/* One job of each of two graphs, and one that is not captured, in turn. */
+static void test_two_graphs(struct test *t)
+{
+	struct work works[2] = {{.place = 8}, {.place = 9}}, eager[20] = {{0}};
+	CUgraphExec execs[2];
+	CUgraph graphs[2];
+	unsigned i;
+
+	for (i = 0; i < 2; i++)
+		execs[i] = capture(t, &works[i], 1, &graphs[i]);
+	for (i = 0; i < 20; i++) {
+		eager[i].place = 10;
+		CHECK_OK(&t->r, post(t, &eager[i], t->stream));
+		CHECK(&t->r, cuGraphLaunch(execs[i % 2], t->stream) == CUDA_SUCCESS);
+	}
+	fakecuda_finish(t->stream);
+	CHECK(&t->r, works[0].executions == 10 && works[1].executions == 10);
+	/* The graph before its executable, and the other way round. */
+	cuGraphDestroy(graphs[0]);
+	cuGraphExecDestroy(execs[0]);
+	cuGraphExecDestroy(execs[1]);
+	CHECK(&t->r, works[1].released == 0);
+	cuGraphDestroy(graphs[1]);
+	for (i = 0; i < 2; i++)
+		await(&works[i].released, 1);
+	for (i = 0; i < 20; i++)
+		await(&eager[i].released, 1);
+}
+
+/* A driver that takes nothing leaves the context to the caller, of a graph as well. */
+static void test_refused(struct test *t)
+{
+	static const char *const calls[] = {"cuStreamWriteValue32", "cuUserObjectCreate"};
+	struct work w = {.place = 11}, good = {.place = 11}, first = {.place = 11};
+	unsigned i, left;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	/* After it there are words. */
+	CHECK_OK(&t->r, post(t, &first, t->stream));
+	await(&first.released, 1);
+	left = fakecuda_left();
+	for (i = 0; i < 2; i++) {
+		CHECK(&t->r, cuStreamBeginCapture(t->stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+				     CUDA_SUCCESS);
+		fakecuda_fail(calls[i], 0);
+		CHECK_FAILS(&t->r, post(t, &w, t->stream), ORIEL_ERR_INVALID, "on GPU");
+		fakecuda_fail(NULL, 0);
+		CHECK(&t->r, cuStreamEndCapture(t->stream, &graph) == CUDA_SUCCESS);
+		cuGraphDestroy(graph);
+	}
+	fakecuda_fail("cuStreamWriteValue32", 0);
+	CHECK_FAILS(&t->r, post(t, &w, t->stream), ORIEL_ERR_INVALID, "on GPU");
+	fakecuda_fail(NULL, 0);
+	exec = capture(t, &good, 1, &graph);
+	CHECK(&t->r, cuGraphLaunch(exec, t->stream) == CUDA_SUCCESS);
+	fakecuda_finish(t->stream);
+	cuGraphExecDestroy(exec);
+	cuGraphDestroy(graph);
+	await(&good.released, 1);
+	CHECK(&t->r, w.steps == 0 && w.released == 0 && good.executions == 1);
+	CHECK(&t->r, fakecuda_left() == left);
+}
+
+/* The stream goes on after a failure, and so does what waits on others or comes later. */
+static void test_failure(struct test *t)
+{
+	atomic_bool gate = false;
+	struct work stuck = {.place = 12, .gate = &gate},
+		    bad = {.place = 13, .end = ORIEL_ERR_PEER};
+	struct work captured = {.place = 14, .gate = &gate}, late = {.place = 15};
+	struct oriel_health health;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	exec = capture(t, &captured, 1, &graph);
+	stream_hold(t, t->other);
+	CHECK_OK(&t->r, post(t, &late, t->other));
+	CHECK_OK(&t->r, post(t, &stuck, t->stream));
+	await(&stuck.steps, 1);
+	/* In a stream that does not wait for what is stuck. */
+	CHECK_OK(&t->r, post(t, &bad, NULL));
+	fakecuda_finish(t->stream);
+	CHECK(&t->r, stuck.executions == 0);
+	oriel_comm_health(t->r.comm, &health);
+	CHECK(&t->r, health.status == ORIEL_ERR_PEER);
+	CHECK(&t->r, post(t, &bad, t->stream) == ORIEL_ERR_PEER);
+	/* Each of them has one step still. */
+	CHECK(&t->r, cuGraphLaunch(exec, t->stream) == CUDA_SUCCESS);
+	CHECK(&t->r, cuGraphLaunch(exec, t->stream) == CUDA_SUCCESS);
+	fakecuda_finish(t->stream);
+	CHECK(&t->r, captured.steps == 2 && captured.executions == 0);
+	__atomic_store_n(&t->page->gate, 1, __ATOMIC_RELEASE);
+	fakecuda_finish(t->other);
+	CHECK(&t->r, late.steps == 1);
+	cuGraphExecDestroy(exec);
+	/* The communicator before the graph: it releases what was captured. */
+	oriel_comm_destroy(t->r.comm);
+	t->r.comm = NULL;
+	CHECK(&t->r, captured.released == 1 && late.released == 1 && stuck.released == 1);
+	cuGraphDestroy(graph);
+	CHECK(&t->r, captured.released == 1);
+}
+
+/* Once the stream has begun there is no way back but a broken communicator. */
+static void test_torn(struct test *t)
+{
+	struct work w = {.place = 16}, captured = {.place = 17};
+	struct oriel_health health;
+	CUgraph graph;
+
+	CHECK(&t->r, cuStreamBeginCapture(t->other, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	CHECK_OK(&t->r, post(t, &captured, t->other));
+	CHECK(&t->r, cuStreamEndCapture(t->other, &graph) == CUDA_SUCCESS);
+	fakecuda_fail("cuStreamWaitValue32", 0);
+	CHECK_OK(&t->r, post(t, &w, t->stream));
+	fakecuda_fail(NULL, 0);
+	fakecuda_finish(t->stream);
+	await(&w.released, 1);
+	oriel_comm_health(t->r.comm, &health);
+	CHECK(&t->r, health.status == ORIEL_ERR_INVALID && w.steps == 1);
+	/* Never launched: the graph goes, then the communicator. */
+	cuGraphDestroy(graph);
+	await(&captured.released, 1);
+	CHECK(&t->r, captured.steps == 0);
+}
+
+/* More captured jobs than one page of words has, and than the queue may hold. */
+static void test_many(struct test *t)
+{
+	static struct work works[ORIEL_JOBS + 100];
+	CUgraphExec exec;
+	CUgraph graph;
+	unsigned i;
+
+	for (i = 0; i < ORIEL_JOBS + 100; i++)
+		works[i].place = 18;
+	exec = capture(t, works, ORIEL_JOBS + 100, &graph);
+	for (i = 0; i < 3; i++)
+		CHECK(&t->r, cuGraphLaunch(exec, t->stream) == CUDA_SUCCESS);
+	fakecuda_finish(t->stream);
+	cuGraphExecDestroy(exec);
+	cuGraphDestroy(graph);
+	for (i = 0; i < ORIEL_JOBS + 100; i++) {
+		await(&works[i].released, 1);
+		CHECK(&t->r, works[i].executions == 3);
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*run)(struct test *t);
+} tests[] = {
+	{"order", test_order},     {"hold", test_hold},      {"streams", test_streams},
+	{"replays", test_replays}, {"two", test_two_graphs}, {"refused", test_refused},
+	{"failure", test_failure}, {"torn", test_torn},      {"many", test_many},
+};
+
+static unsigned run_test(void (*run)(struct test *t))
+{
+	struct oriel_bootstrap bootstrap;
+	struct oriel_local_job *job;
+	struct test t = {0};
+
+	if (oriel_local_job_create(1, &job) != ORIEL_OK ||
+	    oriel_bootstrap_open_local(job, 0, &bootstrap) != ORIEL_OK)
+		abort();
+	t.r = (struct rank){.rank = 0, .size = 1, .bootstrap = &bootstrap};
+	rank_use_gpu(&t.r);
+	test_begin(&t);
+	rank_join(&t.r, LONG_NS);
+	run(&t);
+	test_end(&t);
+	oriel_comm_destroy(t.r.comm);
+	oriel_bootstrap_close(&bootstrap);
+	oriel_local_job_destroy(job);
+	return t.r.failures;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned failures = 0, fds = count_fds();
+	size_t i;
+
+	fakecuda_async(true);
+	for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		if (argc < 2 || strcmp(argv[1], tests[i].name) == 0) {
+			printf("%s\n", tests[i].name);
+			fflush(stdout);
+			failures += run_test(tests[i].run);
+		}
+	return rank_finish(failures, fds);
+}

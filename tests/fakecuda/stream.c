@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams and events of the fake driver. */
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define COPY_WORDS 4096u /* bytes at most that are copied by the word */
+
+struct CUevent_st {
+	atomic_uint refs;
+	CUstream stream;                 /* where it was recorded */
+	struct fake_graph *capture;      /* the same, while that is captured */
+	unsigned long long turn;         /* of the last time */
+	_Atomic unsigned long long done; /* turns that streams have come past */
+};
+
+static atomic_bool makes_async;
+static atomic_ullong copied;
+
+void fakecuda_async(bool is_async)
+{
+	atomic_store(&makes_async, is_async);
+}
+
+uint64_t fakecuda_copied(void)
+{
+	return atomic_load(&copied);
+}
+
+static void event_drop(CUevent event)
+{
+	if (atomic_fetch_sub(&event->refs, 1) == 1)
+		free(event);
+}
+
+/* Aligned words at once: kernels may look at them, and change them. */
+static void copy(CUdeviceptr to, CUdeviceptr from, size_t length)
+{
+	size_t i;
+
+	if (length > COPY_WORDS || (to | from | length) % 8 != 0) {
+		memcpy((void *)to, (const void *)from, length);
+		return;
+	}
+	for (i = 0; i < length; i += 8)
+		__atomic_store_n((uint64_t *)(to + i),
+				 __atomic_load_n((const uint64_t *)(from + i), __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+}
+
+static void rest(void)
+{
+	const struct timespec nap = {0, 20000};
+
+	nanosleep(&nap, NULL);
+}
+
+void fake_do(struct fake_op *op)
+{
+	switch (op->kind) {
+	case FAKE_COPY:
+		copy(op->to, op->from, op->length);
+		atomic_fetch_add(&copied, op->length);
+		break;
+	case FAKE_SET:
+		memset((void *)op->to, (int)op->value, op->length);
+		break;
+	case FAKE_KERNEL:
+		op->run(op->window, op->call);
+		break;
+	case FAKE_WRITE:
+		__atomic_store_n((uint32_t *)op->to, op->value, __ATOMIC_RELEASE);
+		break;
+	case FAKE_TELL:
+		__atomic_store_n((uint64_t *)op->to, op->turn, __ATOMIC_RELEASE);
+		break;
+	case FAKE_AWAIT:
+		while (__atomic_load_n((uint32_t *)op->to, __ATOMIC_ACQUIRE) != op->value)
+			rest();
+		break;
+	case FAKE_RECORD:
+		atomic_store(&op->event->done, op->turn);
+		event_drop(op->event);
+		break;
+	case FAKE_WAIT_EVENT:
+		while (atomic_load(&op->event->done) < op->turn)
+			rest();
+		event_drop(op->event);
+		break;
+	case FAKE_LET_GO:
+		fake_graph_drop(op->graph);
+		break;
+	}
+}
+
+static void *stream_main(void *argument)
+{
+	struct CUstream_st *s = argument;
+	struct fake_op *op;
+
+	pthread_mutex_lock(&s->lock);
+	for (;;) {
+		while (!s->first && !s->is_closing)
+			pthread_cond_wait(&s->changed, &s->lock);
+		op = s->first;
+		if (!op)
+			break;
+		s->first = op->next;
+		if (!s->first)
+			s->last = &s->first;
+		pthread_mutex_unlock(&s->lock);
+		fake_do(op);
+		free(op);
+		pthread_mutex_lock(&s->lock);
+		s->done++;
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+CUresult fake_post(CUstream s, const struct fake_op *op)
+{
+	struct fake_op *own;
+
+	if (s->capture) {
+		fake_graph_add(s->capture, op);
+		return CUDA_SUCCESS;
+	}
+	own = malloc(sizeof(*own));
+	if (!own)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*own = *op;
+	own->next = NULL;
+	if (!s->is_async) {
+		fake_do(own);
+		free(own);
+		return CUDA_SUCCESS;
+	}
+	pthread_mutex_lock(&s->lock);
+	*s->last = own;
+	s->last = &own->next;
+	s->posted++;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+	struct CUstream_st *s;
+
+	if (fake_current() < 0 || !(flags & CU_STREAM_NON_BLOCKING) || fake_fails("cuStreamCreate"))
+		return CUDA_ERROR_INVALID_VALUE;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	s->device = fake_current();
+	s->is_async = atomic_load(&makes_async);
+	s->last = &s->first;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	if (s->is_async && pthread_create(&s->thread, NULL, stream_main, s) != 0)
+		abort();
+	fake_count(1);
+	*stream = s;
+	return CUDA_SUCCESS;
+}
+
+/* The real one does not wait; here what is in it is done before it goes. */
+CUresult cuStreamDestroy(CUstream s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->is_closing = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	if (s->is_async)
+		pthread_join(s->thread, NULL);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+	fake_count(-1);
+	return CUDA_SUCCESS;
+}
+
+void fakecuda_finish(CUstream s)
+{
+	unsigned long long posted;
+
+	pthread_mutex_lock(&s->lock);
+	posted = s->posted;
+	while (s->done < posted)
+		pthread_cond_wait(&s->changed, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+	if (!fake_may_wait(stream->device) || stream->capture)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	fakecuda_finish(stream);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamQuery(CUstream s)
+{
+	bool is_done;
+
+	if (!fake_may_wait(s->device) || s->capture || fake_fails("cuStreamQuery"))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	pthread_mutex_lock(&s->lock);
+	is_done = s->done == s->posted;
+	pthread_mutex_unlock(&s->lock);
+	return is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+	CUevent e;
+
+	if (fake_current() < 0 || flags != CU_EVENT_DISABLE_TIMING || fake_fails("cuEventCreate"))
+		return CUDA_ERROR_INVALID_VALUE;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	atomic_store(&e->refs, 1);
+	fake_count(1);
+	*event = e;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event)
+{
+	event_drop(event);
+	fake_count(-1);
+	return CUDA_SUCCESS;
+}
+
+/* Within a graph the order of posting is that of the graph: nothing is left to record. */
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	struct fake_op op = {.kind = FAKE_RECORD, .event = event};
+
+	if (!fake_may_wait(stream->device) || fake_fails("cuEventRecord"))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	event->stream = stream;
+	event->capture = stream->capture;
+	if (stream->capture)
+		return CUDA_SUCCESS;
+	op.turn = ++event->turn;
+	atomic_fetch_add(&event->refs, 1);
+	return fake_post(stream, &op);
+}
+
+/* But nobody waits for what was never recorded, or makes a graph wait for what is not in it. */
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+	struct fake_op op = {.kind = FAKE_WAIT_EVENT, .event = event, .turn = event->turn};
+
+	if (!fake_may_wait(stream->device) || flags || !event->stream || event->stream == stream ||
+	    fake_fails("cuStreamWaitEvent"))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (stream->capture && stream->capture != event->capture)
+		return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+	if (event->capture) {
+		/* Joined again, a stream beside the one that captures is its own. */
+		if (stream == event->capture->begun)
+			event->stream->capture = NULL;
+		else
+			stream->capture = event->capture;
+		return CUDA_SUCCESS;
+	}
+	atomic_fetch_add(&event->refs, 1);
+	return fake_post(stream, &op);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream stream)
+{
+	struct fake_op op = {.kind = FAKE_COPY, .to = to, .from = from, .length = length};
+
+	if (!fake_may_wait(stream->device) || fake_fails("cuMemcpyAsync"))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	fake_count_posted(1, 0);
+	return fake_post(stream, &op);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t length, CUstream stream)
+{
+	struct fake_op op = {.kind = FAKE_SET, .to = at, .value = value, .length = length};
+
+	if (!fake_may_wait(stream->device))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return fake_post(stream, &op);
+}
+
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
+{
+	struct fake_op op = {.kind = FAKE_WRITE, .to = at, .value = value};
+
+	if (!fake_may_wait(stream->device) || flags || at % 4 ||
+	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWriteValue32"))
+		return CUDA_ERROR_INVALID_VALUE;
+	return fake_post(stream, &op);
+}
+
+/* Of pinned memory alone. */
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags)
+{
+	struct fake_op op = {.kind = FAKE_TELL, .to = at, .turn = value};
+
+	if (!fake_may_wait(stream->device) || flags || at % 8 ||
+	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWriteValue64"))
+		return CUDA_ERROR_INVALID_VALUE;
+	return fake_post(stream, &op);
+}
+
+static atomic_uint flushes;
+
+unsigned fakecuda_flushes(void)
+{
+	return atomic_load(&flushes);
+}
+
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+				    CUflushGPUDirectRDMAWritesScope scope)
+{
+	if (fake_current() < 0 || target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+	    scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER ||
+	    fake_fails("cuFlushGPUDirectRDMAWrites"))
+		return CUDA_ERROR_INVALID_VALUE;
+	atomic_fetch_add(&flushes, 1);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
+{
+	struct fake_op op = {.kind = FAKE_AWAIT, .to = at, .value = value};
+
+	if (!fake_may_wait(stream->device) ||
+	    flags != (CU_STREAM_WAIT_VALUE_EQ | CU_STREAM_WAIT_VALUE_FLUSH) || at % 4 ||
+	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWaitValue32"))
+		return CUDA_ERROR_INVALID_VALUE;
+	return fake_post(stream, &op);
+}
