@@ -16,6 +16,7 @@ set(ORIEL_HEADERS
 	oriel/alltoall.h
 	oriel/bcast.h
 	oriel/stream_barrier.h
+	oriel/tune.h
 	oriel/dev.h
 	oriel/dev/types.h
 	oriel/dev/order.h

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launch.h"
 #include "perf.h"
 #include "perf_p2p.h"
 #include "tool.h"
@@ -338,7 +339,7 @@ static int perf_run(const struct perf_options *options, int argc, char **argv)
 
 	if (code != TOOL_OK)
 		goto out;
-	if (!perf_job_is_launched()) {
+	if (!tool_is_launched()) {
 		code = perf_job_launch(options, argc, argv);
 		goto out;
 	}

@@ -188,7 +188,6 @@ bool perf_sizes_parse(const char *text, uint64_t sizes[PERF_SIZES_MAX], unsigned
 extern const struct perf_test perf_tests[]; /* ends with name NULL */
 
 /* perf_job.c */
-bool perf_job_is_launched(void);
 /* Becomes `oriel run`; returns what to exit with if that fails. */
 int perf_job_launch(const struct perf_options *options, int argc, char **argv);
 enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options *options, int argc,

@@ -14,6 +14,7 @@
 #include <oriel/region.h>
 #include <oriel/status.h>
 #include <oriel/stream_barrier.h>
+#include <oriel/tune.h>
 #include <oriel/window.h>
 
 #endif

@@ -26,6 +26,7 @@ struct allgather_join {
 	uint32_t setting;    /* that of ORIEL_ALLGATHER */
 	uint32_t collective; /* enum ori_collective */
 	uint32_t reserved;
+	uint64_t table; /* digest of what it chooses by */
 };
 
 #define ALLGATHER_BIT(name) (1u << ORIEL_ALGORITHM_##name)
@@ -164,6 +165,9 @@ static enum oriel_status allgather_compare(const struct allgather_join *joins, u
 		if (a->setting != b->setting)
 			return allgather_differ("ORIEL_ALLGATHER, of the algorithms number",
 						a->setting, b->setting, peer);
+		if (a->table != b->table)
+			return allgather_differ("a table of oriel tune (ORIEL_TUNE) of digest",
+						a->table, b->table, peer);
 		if (a->chunk != b->chunk)
 			return allgather_differ("chunks of", a->chunk, b->chunk, peer);
 	}
@@ -423,15 +427,23 @@ static void allgather_close(struct oriel_allgather *g)
 	free(g);
 }
 
-static enum oriel_status allgather_open(struct oriel_allgather *g,
-					const struct allgather_wish *wish)
+static enum oriel_status allgather_open(struct oriel_allgather *g, struct allgather_wish *wish)
 {
-	enum oriel_status status = allgather_join(g, wish);
+	struct oriel_tune_info table;
+	enum oriel_status status;
 
+	g->is_gpu = wish->view.flags & ORIEL_VIEW_GPU;
+	status = oriel_comm_agree(g->comm, ori_tune_load(g->comm, g->is_gpu, &g->tune, &table));
 	if (status != ORIEL_OK)
 		return status;
-	g->is_gpu = wish->view.flags & ORIEL_VIEW_GPU;
-	status = oriel_comm_agree(g->comm, allgather_prepare(g));
+	wish->join.table = g->tune.digest;
+	status = allgather_join(g, wish);
+	if (status != ORIEL_OK)
+		return status;
+	status = allgather_prepare(g);
+	if (status == ORIEL_OK)
+		status = ori_gather_check_table(g, table.path);
+	status = oriel_comm_agree(g->comm, status);
 	if (status == ORIEL_OK)
 		status = allgather_open_window(g);
 	if (status == ORIEL_OK)

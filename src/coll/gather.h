@@ -12,6 +12,7 @@
 
 #include "base/live.h"
 #include "coll/gather_tree.h"
+#include "coll/gather_tune.h"
 
 /* Groups that share one execution on a GPU, at most. */
 #define ORI_GATHER_PARTS 64u
@@ -38,12 +39,6 @@ enum ori_gather_signal {
 	ORI_GATHER_PUTS = ORI_GATHER_LL128 + 2 * ORI_GATHER_PARTS,
 	ORI_GATHER_NOTES = ORI_GATHER_PUTS + 2 * ORI_GATHER_PARTS,
 	ORI_GATHER_SIGNALS = ORI_GATHER_NOTES + 2 * ORI_GATHER_PARTS,
-};
-
-enum ori_collective {
-	ORI_ALLGATHER,
-	ORI_ALLTOALL,
-	ORI_BCAST,
 };
 
 struct ori_gather_kind {
@@ -83,6 +78,7 @@ struct oriel_allgather {
 
 	unsigned able;
 	enum oriel_algorithm asked; /* DEFAULT: by the table */
+	struct ori_tune tune;       /* that table; without rows that of the library */
 	struct ori_live live;
 };
 
@@ -113,6 +109,8 @@ enum oriel_status ori_gather_run(struct oriel_allgather *g, const struct ori_pla
 enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes);
 /* The algorithm that ORIEL_ALLGATHER names. */
 enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm);
+/* Is there a row of its table that it cannot execute? @path: where that is from. */
+enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const char *path);
 /* Messages of at most so many bytes go by lines. */
 size_t ori_gather_lines_max(bool is_gpu);
 

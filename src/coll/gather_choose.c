@@ -72,6 +72,22 @@ static bool choose_can(const struct oriel_allgather *g, enum oriel_algorithm alg
 	return g->able >> algorithm & 1;
 }
 
+enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const char *path)
+{
+	const struct ori_tune_row *row;
+	unsigned i;
+
+	for (i = 0; i < g->tune.count; i++) {
+		row = &g->tune.rows[i];
+		if (row->collective == g->kind->number &&
+		    !choose_can(g, row->algorithm, row->bytes))
+			return ori_fail(ORIEL_ERR_CONFIG,
+					"%s:%u: %s is not for such messages of these ranks", path,
+					row->line, oriel_algorithm_name(row->algorithm));
+	}
+	return ORIEL_OK;
+}
+
 static enum choose_where choose_where(const struct oriel_allgather *g)
 {
 	if (g->is_gpu)
@@ -83,10 +99,13 @@ static enum choose_where choose_where(const struct oriel_allgather *g)
 
 enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes)
 {
+	const struct ori_tune_row *tuned = ori_tune_row(&g->tune, g->kind->number, bytes);
 	const struct choose_row *row = choose_rows[g->kind->number][choose_where(g)];
 
 	if (g->asked != ORIEL_ALGORITHM_DEFAULT && choose_can(g, g->asked, bytes))
 		return g->asked;
+	if (tuned)
+		return tuned->algorithm;
 	while (bytes > row->bytes)
 		row++;
 	return row->algorithm;

@@ -36,8 +36,8 @@ static const char *const what_names[] = {
 	[ORIEL_DEV_LOST] = "lost",
 	[ORIEL_DEV_PUT_LL] = "put_ll",
 	[ORIEL_DEV_WAIT_LL] = "wait_ll",
-	[ORIEL_DEV_JOB] = "job",
 	[ORIEL_DEV_PORTIONS] = "exchange",
+	[ORIEL_DEV_JOB] = "job",
 };
 
 const char *ori_what_name(uint32_t what)

@@ -186,22 +186,23 @@ ORI_ACT(broadcast)
 				   c->memory, c->length, a->limit);
 }
 
-/* Lengths are known here first, so what is wrong with them breaks the communicator. */
-ORIEL_DEV_COLD void ori_act_blame(const struct oriel_dev_window *w)
+/* What is wrong with lengths that are first known on a GPU breaks the communicator. */
+ORIEL_DEV_COLD void ori_act_blame(struct oriel_dev_fault *blame,
+				  const struct oriel_dev_fault *found)
 {
-	struct oriel_dev_fault fault = oriel_dev_fault_copy(w->fault);
+	struct oriel_dev_fault fault = oriel_dev_fault_copy(found);
 
-	oriel_dev_leave(w->blame, &fault);
+	oriel_dev_leave(blame, &fault);
 }
 
 ORI_ACT(exchange)
 {
-	int64_t status = oriel_dev_exchange(a->w, a->group, &c->gather, a->part, c->parts,
-					    c->memory, c->portions, a->limit);
+	enum oriel_status status = oriel_dev_exchange(a->w, a->group, &c->gather, a->part, c->parts,
+						      c->memory, c->portions, a->limit);
 
 	if ((status == ORIEL_ERR_MISMATCH || status == ORIEL_ERR_RANGE) &&
-	    oriel_dev_is_leader(a->group))
-		ori_act_blame(a->w);
+	    a->w->blame != a->w->health && oriel_dev_is_leader(a->group))
+		ori_act_blame(a->w->blame, a->w->fault);
 	return status;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What all ranks do together with a window, beside barriers. */
-#include <oriel/dev.h>
-
 #include "base/error.h"
+#include "kernels/act.h"
 #include "window/window.h"
 
 /* Of what lies @stride apart each rank its own. */
@@ -58,31 +57,21 @@ static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status st
 			oriel_status_text(status));
 }
 
-/* A device function of oriel/dev/gather.h. */
-typedef enum oriel_status gather_function(const struct oriel_dev_window *w,
-					  struct oriel_dev_group g,
-					  const struct oriel_dev_gather *c, uint32_t part,
-					  uint32_t parts, const void *from, uint64_t length,
-					  uint64_t timeout_ns);
-
-/* All parts, by @kernel or one after the other by @run. */
+/* All parts, by @kernel or one after the other by @act. */
 static enum oriel_status gather_parts(struct oriel_window *w, enum ori_kernel kernel,
-				      gather_function *run, const struct oriel_dev_gather *gather,
-				      uint32_t parts, const void *from, size_t length, void *stream)
+				      int64_t (*act)(const struct ori_act *a,
+						     const struct ori_kernel_call *c),
+				      const struct ori_kernel_call *call, void *stream)
 {
-	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
-					     .length = length,
-					     .parts = parts,
-					     .gather = *gather};
-	enum oriel_status status = gather_check(w, parts, stream);
-	uint32_t part;
+	enum oriel_status status = gather_check(w, call->parts, stream);
+	struct ori_act a = {.w = &w->device, .group = oriel_dev_thread()};
 
 	if (status != ORIEL_OK)
 		return status;
 	if (w->gpu)
-		return ori_window_stream_gather(w, kernel, &call, stream);
-	for (part = 0; part < parts && status == ORIEL_OK; part++)
-		status = run(&w->device, oriel_dev_thread(), gather, part, parts, from, length, 0);
+		return ori_window_stream_gather(w, kernel, call, stream);
+	for (; a.part < call->parts && status == ORIEL_OK; a.part++)
+		status = (enum oriel_status)act(&a, call);
 	return gather_end(w, status);
 }
 
@@ -90,16 +79,24 @@ enum oriel_status oriel_window_gather_lines(struct oriel_window *w,
 					    const struct oriel_dev_gather *gather, uint32_t parts,
 					    const void *from, size_t length, void *stream)
 {
-	return gather_parts(w, ORI_KERNEL_GATHER_LINES, oriel_dev_gather_lines, gather, parts, from,
-			    length, stream);
+	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
+					     .length = length,
+					     .parts = parts,
+					     .gather = *gather};
+
+	return gather_parts(w, ORI_KERNEL_GATHER_LINES, ori_act_gather_lines, &call, stream);
 }
 
 enum oriel_status oriel_window_gather_puts(struct oriel_window *w,
 					   const struct oriel_dev_gather *gather, uint32_t parts,
 					   const void *from, size_t length, void *stream)
 {
-	return gather_parts(w, ORI_KERNEL_GATHER_PUTS, oriel_dev_gather_puts, gather, parts, from,
-			    length, stream);
+	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
+					     .length = length,
+					     .parts = parts,
+					     .gather = *gather};
+
+	return gather_parts(w, ORI_KERNEL_GATHER_PUTS, ori_act_gather_puts, &call, stream);
 }
 
 enum oriel_status oriel_window_broadcast(struct oriel_window *w,
@@ -112,17 +109,8 @@ enum oriel_status oriel_window_broadcast(struct oriel_window *w,
 					     .peer = root,
 					     .parts = parts,
 					     .gather = *gather};
-	enum oriel_status status = gather_check(w, parts, stream);
-	uint32_t part;
 
-	if (status != ORIEL_OK)
-		return status;
-	if (w->gpu)
-		return ori_window_stream_gather(w, ORI_KERNEL_BROADCAST, &call, stream);
-	for (part = 0; part < parts && status == ORIEL_OK; part++)
-		status = oriel_dev_broadcast(&w->device, oriel_dev_thread(), gather, part, parts,
-					     root, from, length, 0);
-	return gather_end(w, status);
+	return gather_parts(w, ORI_KERNEL_BROADCAST, ori_act_broadcast, &call, stream);
 }
 
 enum oriel_status oriel_window_exchange(struct oriel_window *w,
@@ -134,15 +122,6 @@ enum oriel_status oriel_window_exchange(struct oriel_window *w,
 					     .parts = parts,
 					     .gather = *gather,
 					     .portions = portions};
-	enum oriel_status status = gather_check(w, parts, stream);
-	uint32_t part;
 
-	if (status != ORIEL_OK)
-		return status;
-	if (w->gpu)
-		return ori_window_stream_gather(w, ORI_KERNEL_EXCHANGE, &call, stream);
-	for (part = 0; part < parts && status == ORIEL_OK; part++)
-		status = oriel_dev_exchange(&w->device, oriel_dev_thread(), gather, part, parts,
-					    from, portions, 0);
-	return gather_end(w, status);
+	return gather_parts(w, ORI_KERNEL_EXCHANGE, ori_act_exchange, &call, stream);
 }
