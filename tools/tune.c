@@ -16,7 +16,6 @@
 
 #include "launch.h"
 #include "tool.h"
-#include "tune.h"
 
 #define TUNE_LEAST 8u
 #define TUNE_STEP 4u /* from one size to the next */
@@ -62,8 +61,7 @@ struct tune_job {
 	struct oriel_bootstrap bootstrap;
 	struct oriel_comm *comm;
 	struct oriel_tune_info info;
-	struct tune_gpu *gpu; /* NULL: host memory */
-	void *stream;
+	void *stream; /* NULL: host memory */
 	unsigned rank, ranks;
 	char *send, *result; /* most bytes of each rank */
 	size_t most;
@@ -104,7 +102,7 @@ static enum oriel_status object_open(struct tune_job *job, enum tune_collective 
 	struct oriel_view view = {.size = sizeof(view),
 				  .length = job->most * job->ranks,
 				  .buffer = job->result,
-				  .flags = job->gpu ? ORIEL_VIEW_GPU : 0};
+				  .flags = job->stream ? ORIEL_VIEW_GPU : 0};
 
 	*o = (struct tune_object){.gather = NULL};
 	if (which == TUNE_ALLGATHER)
@@ -151,8 +149,8 @@ static enum oriel_status tune_sample(struct tune_job *job, const struct tune_obj
 
 	for (i = 0; i < rounds && status == ORIEL_OK; i++)
 		status = object_start(job, o, bytes, i);
-	if (status == ORIEL_OK && job->gpu && !tune_gpu_wait(job->gpu))
-		status = ORIEL_ERR_SYSTEM;
+	if (status == ORIEL_OK && job->stream)
+		status = oriel_tune_gpu_wait(job->stream);
 	mine = (tune_now_ns() - mine) / rounds;
 	if (status == ORIEL_OK)
 		status = oriel_comm_all_gather(job->comm, &mine, job->all, sizeof(mine));
@@ -170,7 +168,10 @@ static int tune_order(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* Median of the samples; the same on all ranks, which all know the times of all. */
+/*
+ * One of the best samples, for others may be at work here too; the same on all ranks, which
+ * all know the times of all.
+ */
 static enum oriel_status tune_measure(struct tune_job *job, const struct tune_object *o,
 				      size_t bytes, double *ns)
 {
@@ -187,7 +188,7 @@ static enum oriel_status tune_measure(struct tune_job *job, const struct tune_ob
 	if (status != ORIEL_OK)
 		return status;
 	qsort(samples, TUNE_SAMPLES, sizeof(samples[0]), tune_order);
-	*ns = samples[TUNE_SAMPLES / 2];
+	*ns = samples[TUNE_SAMPLES / 4];
 	return ORIEL_OK;
 }
 
@@ -282,7 +283,7 @@ static void tune_write_rows(const struct tune_job *job, FILE *to)
 				continue;
 			snprintf(bytes, sizeof(bytes), "%zu", tune_size(i) * 2);
 			fprintf(to, "%s %s %u %u %s %s %s\n", tune_names[which],
-				job->gpu ? "gpu" : "host", job->ranks, job->info.nodes,
+				job->stream ? "gpu" : "host", job->ranks, job->info.nodes,
 				i + 1 < sizes ? bytes : "any",
 				oriel_algorithm_name((enum oriel_algorithm)job->best[which][i]),
 				job->info.machine);
@@ -300,7 +301,7 @@ static bool tune_is_ours(const struct tune_job *job, const char *line)
 		return false;
 	for (i = 0; i < TUNE_COLLECTIVES; i++) {
 		snprintf(head, sizeof(head), "%s %s %u %u ", tune_names[i],
-			 job->gpu ? "gpu" : "host", job->ranks, job->info.nodes);
+			 job->stream ? "gpu" : "host", job->ranks, job->info.nodes);
 		if (strncmp(line, head, strlen(head)) == 0)
 			return true;
 	}
@@ -360,7 +361,7 @@ static bool tune_write(const struct tune_job *job, const char *file)
 static enum oriel_status job_alloc(struct tune_job *job)
 {
 	size_t length = job->most * job->ranks;
-	unsigned flags = job->gpu ? ORIEL_MEMORY_DEVICE : 0;
+	unsigned flags = job->stream ? ORIEL_MEMORY_DEVICE : 0;
 	void *send = NULL, *result = NULL;
 	enum oriel_status status;
 
@@ -372,7 +373,7 @@ static enum oriel_status job_alloc(struct tune_job *job)
 		status = oriel_memory_alloc(length, flags, &result);
 	job->send = send;
 	job->result = result;
-	if (status == ORIEL_OK && !job->gpu)
+	if (status == ORIEL_OK && !job->stream)
 		memset(send, 1, length);
 	return status;
 }
@@ -389,9 +390,9 @@ static enum oriel_status job_open(struct tune_job *job, const struct tune_option
 	job->ranks = job->bootstrap.size;
 	job->most = options->most;
 	if (options->is_gpu) {
-		job->gpu = tune_gpu_open(job->rank, &job->stream);
-		if (!job->gpu)
-			return ORIEL_ERR_SYSTEM;
+		status = oriel_tune_gpu_open(job->rank, &job->stream);
+		if (status != ORIEL_OK)
+			return status;
 	}
 	status = oriel_comm_create(&job->bootstrap, &attr, &job->comm);
 	if (status == ORIEL_OK)
@@ -407,7 +408,7 @@ static void job_close(struct tune_job *job)
 	oriel_memory_free(job->result);
 	oriel_comm_destroy(job->comm);
 	oriel_bootstrap_close(&job->bootstrap);
-	tune_gpu_close(job->gpu);
+	oriel_tune_gpu_close(job->stream);
 	free(job->all);
 }
 

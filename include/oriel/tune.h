@@ -37,6 +37,16 @@ struct oriel_tune_info {
 enum oriel_status oriel_tune_find(const struct oriel_comm *comm, bool is_gpu,
 				  struct oriel_tune_info *info);
 
+/*
+ * For programs that are not linked with CUDA: GPU number @rank of this process, modulo
+ * how many there are, becomes the current one of the calling thread, and gets a stream.
+ * ORIEL_ERR_UNSUPPORTED: there is none.
+ */
+enum oriel_status oriel_tune_gpu_open(unsigned rank, void **stream);
+/* Until all that was posted is done. */
+enum oriel_status oriel_tune_gpu_wait(void *stream);
+void oriel_tune_gpu_close(void *stream); /* NULL is allowed */
+
 #ifdef __cplusplus
 }
 #endif

@@ -38,7 +38,9 @@ enum ori_gather_signal {
 	ORI_GATHER_LL128 = ORI_GATHER_LL + 2 * ORI_GATHER_PARTS,
 	ORI_GATHER_PUTS = ORI_GATHER_LL128 + 2 * ORI_GATHER_PARTS,
 	ORI_GATHER_NOTES = ORI_GATHER_PUTS + 2 * ORI_GATHER_PARTS,
-	ORI_GATHER_SIGNALS = ORI_GATHER_NOTES + 2 * ORI_GATHER_PARTS,
+	ORI_GATHER_SAME = ORI_GATHER_NOTES + 2 * ORI_GATHER_PARTS, /* gather_same.c */
+	ORI_GATHER_NUMBER,
+	ORI_GATHER_SIGNALS = ORI_GATHER_NUMBER + 2,
 };
 
 struct ori_gather_kind {
@@ -75,6 +77,7 @@ struct oriel_allgather {
 	struct ori_plan plans[ORIEL_ALGORITHMS]; /* of those that have one */
 	bool *has_credit;                        /* [ranks]: in this execution */
 	uint64_t *taken;                         /* [ranks]: chunks, in this execution */
+	uint64_t told;                           /* numbers that were compared */
 
 	unsigned able;
 	enum oriel_algorithm asked; /* DEFAULT: by the table */
@@ -104,6 +107,12 @@ enum oriel_status ori_gather_mapped(struct oriel_allgather *gather, enum oriel_a
 /* gather_run.c: one execution of @plan by the calling thread, in host memory. */
 enum oriel_status ori_gather_run(struct oriel_allgather *g, const struct ori_plan *plan,
 				 const void *send, size_t bytes, size_t chunk);
+
+/*
+ * gather_same.c, host memory: ORIEL_ERR_MISMATCH, on all ranks, if @value is not the same
+ * on all of them. In builds with NDEBUG nobody looks.
+ */
+enum oriel_status ori_gather_same(struct oriel_allgather *gather, const char *what, uint64_t value);
 
 /* gather_choose.c: what executes @bytes of each rank. */
 enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes);

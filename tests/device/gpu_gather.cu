@@ -147,31 +147,43 @@ static void test_sizes(struct rank *r, const char *name)
 	}
 }
 
-/* Replays, with executions that are started between them. */
-static void test_graph(struct rank *r, const char *name, size_t bytes)
+/* @posts executions, in place and not. */
+static cudaGraphExec_t capture(struct rank *r, struct object *o, size_t bytes, unsigned posts)
 {
-	struct object *o = &r->objects[0];
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
 	unsigned i;
 
-	post(r, o, bytes, false);
 	CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
-	post(r, o, bytes, false);
-	post(r, o, bytes, true);
+	for (i = 0; i < posts; i++)
+		post(r, o, bytes + i, i % 2);
 	CUDA(cudaStreamEndCapture(o->stream, &graph));
 	CUDA(cudaGraphInstantiate(&exec, graph, 0));
 	CUDA(cudaGraphUpload(exec, o->stream));
+	CUDA(cudaGraphDestroy(graph));
+	return exec;
+}
+
+/* Replays of two graphs of one object, with executions that are started between them. */
+static void test_graph(struct rank *r, const char *name, size_t bytes)
+{
+	struct object *o = &r->objects[0];
+	cudaGraphExec_t execs[2];
+	unsigned i;
+
+	post(r, o, bytes, false);
+	execs[0] = capture(r, o, bytes, 2);
+	execs[1] = capture(r, o, bytes / 2 + 1, 3);
 	CUDA(cudaStreamSynchronize(o->stream));
 	MUST(oriel_comm_barrier(r->comm));
 	for (i = 0; i < REPLAYS / 2; i++) {
-		CUDA(cudaGraphLaunch(exec, o->stream));
+		CUDA(cudaGraphLaunch(execs[i % 7 == 3], o->stream));
 		if (i % 100 == 50)
 			post(r, o, bytes, false);
 	}
 	verdict(r, "1000 replays", name, bytes, object_is_right(r, o));
-	CUDA(cudaGraphExecDestroy(exec));
-	CUDA(cudaGraphDestroy(graph));
+	CUDA(cudaGraphExecDestroy(execs[0]));
+	CUDA(cudaGraphExecDestroy(execs[1]));
 }
 
 static void test_two(struct rank *r, const char *name)
