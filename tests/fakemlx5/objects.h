@@ -115,6 +115,10 @@ bool fake5_find_gid(const uint8_t gid[16], struct fake5_record *record);
 bool fake5_find_lid(uint16_t lid, struct fake5_record *record);
 void fake5_gid(const struct fake5_device *d, unsigned index, uint8_t gid[16]);
 
+/* Keys of all memory of the host, which do not reach that of GPUs. */
+void fake5_demand_add(uint32_t key);
+void fake5_demand_remove(uint32_t key);
+
 struct fake5_page *fake5_page_open(struct fake5_device *d, bool is_shared);
 void fake5_page_close(struct fake5_page *page);
 /* The doorbells of @qp are looked after from now on: false if there is no memory. */
