@@ -13,8 +13,8 @@
 static void dmabuf_sync(const struct ori_gpu *gpu, void *address)
 {
 	const unsigned yes = 1;
-	CUresult result = ori_cuda.cuPointerSetAttribute(
-		&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, ori_gpu_address(address));
+	CUresult result = ori_cuda.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+							 ori_gpu_address(address));
 
 	if (result != CUDA_SUCCESS)
 		ori_log(ORIEL_LOG_DEBUG, "GPU %s: SYNC_MEMOPS of memory at %p: CUDA error %d",

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "mem/memory.h"
-#include "sys/gpu.h"
 
 /* What the host knows of one place of the table. */
 struct reach_entry {
