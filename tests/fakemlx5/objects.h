@@ -96,6 +96,7 @@ struct fake5_qp {
 	struct fake5_record peer;
 	struct mlx5dv_devx_event_channel *channel;
 	uint64_t cookie;
+	unsigned unacknowledged; /* events that somebody has taken */
 };
 
 extern pthread_mutex_t fake5_lock;
