@@ -251,7 +251,7 @@ static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_hub *hub)
 	if (st != ORIEL_OK)
 		return st;
 	hub->ops->caps(hub->hca, &caps);
-	hub->reaches_all = caps.reaches_all;
+	hub->reaches_all = caps.reaches_gpu;
 	hub->needs_flush = gpu && !caps.is_software && !(gpu->flags & ORI_GPU_ORDERED);
 	st = gpu ? hub->ops->use_gpu(hub->hca, gpu) : ORIEL_OK;
 	if (st == ORIEL_OK)
