@@ -183,7 +183,8 @@ static enum oriel_status door_hear(struct oriel_p2p *p, struct p2p_frame *frame)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return ORIEL_AGAIN;
-	if (n == 0 || errno == ECONNRESET || errno == ETIMEDOUT || errno == EHOSTUNREACH)
+	if (n == 0 ||
+	    (n < 0 && (errno == ECONNRESET || errno == ETIMEDOUT || errno == EHOSTUNREACH)))
 		return ori_fail(ORIEL_ERR_PEER, "the peer has gone without a word");
 	if (n < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot hear the peer");
