@@ -93,6 +93,8 @@ struct oriel_p2p_attr {
 	unsigned depth;    /* chunks of a channel under way, 1 to 16; 0 = 8, or 256 / channels */
 	const struct oriel_p2p_hooks *hooks; /* copied; NULL = the copy by the CPU */
 	void *context;                       /* of the hooks */
+	unsigned paths; /* 1 << enum oriel_path that may be used; 0 = those of the hub */
+	unsigned reserved;
 };
 
 /*

@@ -5,9 +5,11 @@
 #include "base/attr.h"
 #include "base/error.h"
 #include "coll/gather.h"
+#include "coll/gather_far.h"
 
 #define ALLGATHER_CHUNK ((size_t)1 << 20)
 #define ALLGATHER_CHUNK_LEAST 4096u
+#define START_DIRECT_CHUNK ((size_t)16 << 20) /* a message that nobody passes on goes whole */
 
 enum allgather_kind {
 	ALLGATHER_WINDOW, /* part of a window */
@@ -24,6 +26,8 @@ struct allgather_join {
 	uint32_t flags;
 	uint32_t algorithm;
 	uint32_t setting; /* that of ORIEL_ALLGATHER */
+	uint32_t leader;  /* the lowest rank whose GPU is mapped; of a view on a GPU */
+	uint32_t reserved;
 };
 
 /* A view and attributes that have been read. */
@@ -162,7 +166,8 @@ static enum oriel_status allgather_join(struct oriel_allgather *g,
 	enum oriel_status status = ORIEL_OK;
 	uint64_t least = UINT64_MAX;
 
-	if (!joins)
+	g->leaders = calloc(size, sizeof(*g->leaders));
+	if (!joins || !g->leaders)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for an all-gather of %u ranks", size);
 	status = oriel_comm_agree(g->comm, status);
 	if (status == ORIEL_OK)
@@ -170,6 +175,8 @@ static enum oriel_status allgather_join(struct oriel_allgather *g,
 	if (status == ORIEL_OK)
 		status = allgather_compare(joins, size);
 	if (status == ORIEL_OK) {
+		for (peer = 0; peer < size; peer++)
+			g->leaders[peer] = joins[peer].leader;
 		for (peer = 0; peer < size; peer++)
 			if (joins[peer].length < least)
 				least = joins[peer].length;
@@ -205,35 +212,34 @@ static enum oriel_status allgather_leader(const struct oriel_allgather *g, unsig
 static enum oriel_status allgather_shape(struct oriel_allgather *g)
 {
 	unsigned size = oriel_comm_size(g->comm), rank;
-	uint32_t *leaders = calloc(size, sizeof(*leaders));
 	enum oriel_status status = ORIEL_OK;
 
-	if (!leaders)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the nodes of %u ranks", size);
-	/* On GPUs that see each other there is one node. */
+	/* Of GPUs each rank knows its own alone. */
 	for (rank = 0; rank < size && !g->is_gpu && status == ORIEL_OK; rank++)
-		status = allgather_leader(g, rank, &leaders[rank]);
-	if (status == ORIEL_OK)
-		status = ori_shape_open(&g->shape, leaders, size);
-	free(leaders);
-	return status;
+		status = allgather_leader(g, rank, &g->leaders[rank]);
+	return status == ORIEL_OK ? ori_shape_open(&g->shape, g->leaders, size) : status;
 }
 
-static enum oriel_status allgather_check_gpus(const struct oriel_allgather *g)
+/* The lowest rank whose GPU is mapped here, this one's at the latest. */
+static enum oriel_status allgather_gpu_leader(const struct oriel_comm *comm, uint32_t *leader)
 {
-	unsigned size = oriel_comm_size(g->comm), rank;
+	unsigned size = oriel_comm_size(comm), rank;
+	uint32_t lowest = oriel_comm_rank(comm);
 	enum oriel_status status;
 	struct oriel_peer peer;
 
 	for (rank = 0; rank < size; rank++) {
-		status = oriel_comm_peer(g->comm, rank, &peer);
+		status = oriel_comm_peer(comm, rank, &peer);
 		if (status != ORIEL_OK)
 			return status;
-		if (peer.gpu_path != ORIEL_PATH_SELF && peer.gpu_path != ORIEL_PATH_MAPPED)
+		if (peer.gpu_path == ORIEL_PATH_NONE)
 			return ori_fail(ORIEL_ERR_UNSUPPORTED,
-					"all-gather on GPUs: that of rank %u is not mapped here",
+					"all-gather on GPUs: no path leads to that of rank %u",
 					rank);
+		if (peer.gpu_path == ORIEL_PATH_MAPPED && rank < lowest)
+			lowest = rank;
 	}
+	*leader = lowest;
 	return ORIEL_OK;
 }
 
@@ -245,7 +251,7 @@ static enum oriel_status allgather_abilities(struct oriel_allgather *g)
 			     1u << ORIEL_ALGORITHM_DOUBLING;
 
 	if (g->is_gpu)
-		g->able = mapped | 1u << ORIEL_ALGORITHM_CE;
+		g->able = g->shape.nodes == 1 ? mapped | 1u << ORIEL_ALGORITHM_CE : any;
 	else
 		g->able = g->shape.nodes == 1 ? mapped | any : any;
 	if (g->asked != ORIEL_ALGORITHM_DEFAULT && !(g->able >> g->asked & 1))
@@ -275,15 +281,13 @@ static enum oriel_status allgather_plans(struct oriel_allgather *g)
 
 static enum oriel_status allgather_prepare(struct oriel_allgather *g)
 {
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status = allgather_shape(g);
 
-	if (g->is_gpu)
-		status = allgather_check_gpus(g);
-	if (status == ORIEL_OK)
-		status = allgather_shape(g);
 	if (status == ORIEL_OK)
 		status = allgather_abilities(g);
-	return status == ORIEL_OK && !g->is_gpu ? allgather_plans(g) : status;
+	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes == 1)
+		return ORIEL_OK;
+	return status == ORIEL_OK ? allgather_plans(g) : status;
 }
 
 /* Where the lines of both kinds go, in the staging; its length. */
@@ -387,6 +391,7 @@ static void allgather_close(struct oriel_allgather *g)
 {
 	unsigned i;
 
+	ori_far_close(g->far);
 	oriel_window_destroy(g->window);
 	for (i = 0; i < ORIEL_ALGORITHMS; i++)
 		ori_plan_close(&g->plans[i]);
@@ -394,6 +399,7 @@ static void allgather_close(struct oriel_allgather *g)
 	free(g->has_credit);
 	free(g->taken);
 	free(g->table);
+	free(g->leaders);
 	free(g);
 }
 
@@ -412,6 +418,8 @@ static enum oriel_status allgather_open(struct oriel_allgather *g,
 		status = allgather_share(g, wish);
 	if (status == ORIEL_OK)
 		status = allgather_table(g, wish);
+	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes > 1)
+		status = ori_far_open(g, wish->view.length);
 	g->puts.id = ORI_GATHER_PUTS;
 	g->ll.to = g->ll128.to = g->puts.to = oriel_at(ORI_GATHER_RESULT, 0);
 	g->ll.result = g->ll128.result = g->puts.result = g->result;
@@ -426,6 +434,8 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
 	struct allgather_wish wish = {.join = {0}};
 	enum oriel_status status = wish_read(&wish, view, attr);
 
+	if (status == ORIEL_OK && wish.view.flags & ORIEL_VIEW_GPU)
+		status = allgather_gpu_leader(comm, &wish.join.leader);
 	if (!g)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for an all-gather");
 	/* A rank that fails alone must not leave the others waiting. */
@@ -513,9 +523,28 @@ static uint32_t start_parts(size_t bytes, size_t most)
 	return parts < ORI_GATHER_PARTS ? (uint32_t)parts : ORI_GATHER_PARTS;
 }
 
+/* Over nodes: the message to its place, from where it goes on. */
+static enum oriel_status start_far(struct oriel_allgather *g, const char *send, size_t bytes,
+				   void *stream)
+{
+	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
+	size_t own = g->device.rank * bytes;
+	size_t chunk = algorithm == ORIEL_ALGORITHM_DIRECT && bytes < START_DIRECT_CHUNK ? bytes
+											 : g->chunk;
+	enum oriel_status status = ORIEL_OK;
+
+	if (send != g->result + own)
+		status = oriel_window_put(g->window, g->device.rank,
+					  oriel_at(ORI_GATHER_RESULT, own), send, bytes, stream);
+	return status == ORIEL_OK ? ori_far_start(g, &g->plans[algorithm], bytes, chunk, stream)
+				  : status;
+}
+
 static enum oriel_status start_there(struct oriel_allgather *g, const void *send, size_t bytes,
 				     void *stream)
 {
+	if (g->far)
+		return start_far(g, send, bytes, stream);
 	switch (ori_gather_choose(g, bytes)) {
 	case ORIEL_ALGORITHM_LL:
 		if (bytes <= ORI_GATHER_LL_MOST)

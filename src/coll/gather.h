@@ -32,6 +32,8 @@ enum ori_gather_signal {
 	ORI_GATHER_SIGNALS = ORI_GATHER_PUTS + 2 * ORI_GATHER_PARTS,
 };
 
+struct ori_far;
+
 struct oriel_allgather {
 	struct oriel_comm *comm;     /* borrowed */
 	struct oriel_window *window; /* its own: signals, staging */
@@ -50,10 +52,13 @@ struct oriel_allgather {
 	struct oriel_dev_gather ll128; /* GPUs only */
 	struct oriel_dev_gather puts;
 
+	uint32_t *leaders; /* [ranks], of their nodes */
 	struct ori_shape shape;
 	struct ori_plan plans[ORIEL_ALGORITHMS]; /* of those that have one */
 	bool *has_credit;                        /* [ranks]: in this execution */
 	uint64_t *taken;                         /* [ranks]: chunks, in this execution */
+
+	struct ori_far *far; /* of GPUs of several nodes; else NULL */
 
 	unsigned able;
 	enum oriel_algorithm asked; /* DEFAULT: by the table */

@@ -49,10 +49,10 @@ enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t b
 
 	if (g->asked != ORIEL_ALGORITHM_DEFAULT && choose_can(g, g->asked, bytes))
 		return g->asked;
-	if (g->is_gpu)
-		row = choose_gpu;
-	else if (g->shape.nodes > 1)
+	if (g->shape.nodes > 1)
 		row = choose_nodes;
+	else if (g->is_gpu)
+		row = choose_gpu;
 	/* Two nodes have one way; among few ranks each tells all. */
 	if (row == choose_nodes && g->shape.nodes == g->shape.ranks && g->shape.nodes == 2)
 		return ORIEL_ALGORITHM_DIRECT;

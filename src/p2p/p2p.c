@@ -41,6 +41,8 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 
 	if (attr->mode > ORIEL_P2P_COPY_BASED)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr->mode);
+	if (attr->reserved)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.reserved is %u", attr->reserved);
 	p->mode = (enum oriel_p2p_mode)attr->mode;
 	p->channels = attr->channels ? attr->channels : 1;
 	if (p->channels > ORIEL_P2P_CHANNELS)
@@ -118,6 +120,8 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 	p->door.fd = -1;
 	p->address = hub->address;
 	p->address.token.number = number;
+	if (attr.paths)
+		p->address.paths &= attr.paths;
 	st = p2p_set_attr(p, &attr);
 	if (st == ORIEL_OK)
 		st = p2p_fill(p);
