@@ -38,6 +38,17 @@ enum oriel_p2p_mode {
 
 const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode); /* "auto", "zero_copy", ... */
 
+enum oriel_p2p_hub_flags {
+	/*
+	 * Buffers and registered memory may be of the GPU whose context is current in the
+	 * calling thread. ORIEL_ERR_UNSUPPORTED: there is none, and why. What is to be sent
+	 * is there, and what is received in use by nobody, when the call is made: copies
+	 * are in streams of the library's own. What has been received is there for all
+	 * that begins afterwards. Control messages are always of the host.
+	 */
+	ORIEL_P2P_GPU = 1,
+};
+
 /* Zero means default for every field. */
 struct oriel_p2p_hub_attr {
 	size_t size;         /* of this struct, as the caller knew it */
@@ -45,6 +56,7 @@ struct oriel_p2p_hub_attr {
 	unsigned slots;      /* to receive in, shared by all ends; 0 = 128. Half as many to send */
 	unsigned paths;      /* 1 << enum oriel_path that may be used; 0 = as ORIEL_PATHS says */
 	uint64_t timeout_ns; /* of connect and wait; 0 = ORIEL_TIMEOUT, ORIEL_FOREVER = none */
+	unsigned flags;      /* enum oriel_p2p_hub_flags */
 };
 
 /*
@@ -75,8 +87,8 @@ struct oriel_p2p_chunk {
 
 /*
  * How bytes come into staging slots and out of them, where that is not a copy by
- * the CPU. Called from within the calls that make progress, in any order of the
- * chunks; ORIEL_AGAIN: begun, ask again with the same chunk. A failure ends the
+ * the CPU, or by an engine of the hub's GPU. Called from within the calls that make progress, in
+ * any order of the chunks; ORIEL_AGAIN: begun, ask again with the same chunk. A failure ends the
  * transport at both ends. A NULL member is the copy.
  */
 struct oriel_p2p_hooks {
@@ -91,7 +103,7 @@ struct oriel_p2p_attr {
 	unsigned mode;     /* enum oriel_p2p_mode */
 	unsigned channels; /* 1 to ORIEL_P2P_CHANNELS; 0 = 1 */
 	unsigned depth;    /* chunks of a channel under way, 1 to 16; 0 = 8, or 256 / channels */
-	const struct oriel_p2p_hooks *hooks; /* copied; NULL = the copy by the CPU */
+	const struct oriel_p2p_hooks *hooks; /* copied; NULL = copies */
 	void *context;                       /* of the hooks */
 	unsigned paths; /* 1 << enum oriel_path that may be used; 0 = those of the hub */
 	unsigned reserved;
@@ -161,7 +173,8 @@ struct oriel_p2p_request {
 	uint64_t tag, number, at, unit, address;
 	uint32_t key, piece, step, chunks, begun, done;
 	uint8_t kind, place, channel, has_own_memory;
-	uint32_t reserved2[5];
+	uint8_t is_gpu, is_straight, reserved2[2];
+	uint32_t reserved3[4];
 };
 
 /*
@@ -182,7 +195,9 @@ enum oriel_status oriel_p2p_recv_control(struct oriel_p2p *p2p, uint64_t tag, vo
  * unregistered. With ORIEL_P2P_BACKGROUND the call returns at once and a thread of
  * the hub does it. check: ORIEL_OK, ORIEL_AGAIN while that is under way, or its failure.
  * Where the peer is another process on the same machine, memory that it may be
- * sent straight into comes from oriel_memory_alloc() or oriel_memory_take_fd().
+ * sent straight into comes from oriel_memory_alloc() or oriel_memory_take_fd(); of a
+ * GPU also from cudaMalloc(), and mapped as oriel_region_share() has it, if the hub
+ * of the peer has a GPU that reaches it.
  */
 enum oriel_p2p_register_flags {
 	ORIEL_P2P_BACKGROUND = 1,

@@ -275,6 +275,15 @@ struct ori_hca_ops {
 	enum oriel_status (*poll_event)(struct ori_hca *hca, struct ori_hca_event *event);
 };
 
+/*
+ * Whole pages of @gpu, by whatever its driver and that of the adapter agree on. Not
+ * for who reaches_all: there memory is registered as any other.
+ */
+enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori_hca *hca,
+				       const struct ori_gpu *gpu, char *address, size_t length,
+				       uint64_t iova, unsigned access, struct ori_hca_mr **mr,
+				       struct ori_hca_keys *keys);
+
 extern const struct ori_hca_ops ori_hca_soft_ops;
 
 /* Adapters of this machine; NULL if the library was built without infiniband/verbs.h. */

@@ -20,6 +20,7 @@ struct p2p_near {
 	char *at;
 	uint64_t address;
 	uint32_t lkey;
+	bool is_gpu;
 };
 
 /* Memory of the peer. @at is set where the backend is mapped. */
@@ -27,6 +28,16 @@ struct p2p_far {
 	char *at;
 	uint64_t address;
 	uint32_t key;
+	bool is_gpu; /* ... and @at is a GPU's */
+};
+
+#define P2P_WAITS 64u
+
+/* An operation that ends with copies of a GPU. */
+struct p2p_wait {
+	uint64_t op, copy;
+	uint32_t immediate;
+	bool is_tell;
 };
 
 /* What the backends keep in an end. */
@@ -36,6 +47,9 @@ struct p2p_link {
 	struct ori_mapping segment, pool; /* the peer's */
 	struct p2p_segment *peer;         /* in it */
 	struct p2p_mock_end *mock;
+	/* Of the mapped backend, in their order; and how many of them are to tell. */
+	struct p2p_wait waits[P2P_WAITS];
+	uint32_t first_wait, wait_count, tell_count;
 };
 
 struct p2p_backend {

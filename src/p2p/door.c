@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "p2p/p2p.h"
 
-#define DOOR_FDS 2u /* with a frame */
+#define DOOR_FDS ORI_MEM_FDS /* with a frame */
 #define DOOR_KNOCK_NS UINT64_C(50000000)
 
 union door_control {
@@ -113,13 +113,14 @@ static enum oriel_status door_send(struct oriel_p2p *p, const struct p2p_frame *
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_door_send(struct oriel_p2p *p, const struct p2p_frame *frame, int fd)
+enum oriel_status ori_door_send(struct oriel_p2p *p, const struct p2p_frame *frame, const int *fds,
+				unsigned nfds)
 {
 	struct p2p_frame whole = *frame;
 
 	whole.magic = P2P_FRAME_MAGIC;
 	whole.version = P2P_VERSION;
-	return door_send(p, &whole, &fd, fd >= 0);
+	return door_send(p, &whole, fds, nfds);
 }
 
 void ori_door_bye(struct oriel_p2p *p, enum oriel_status status, const char *text)
@@ -253,6 +254,7 @@ static enum oriel_status door_say_end(struct oriel_p2p *p)
 	frame.end.chunk = pool->chunk;
 	frame.end.stride = pool->stride;
 	frame.end.slots = pool->receive;
+	memcpy(frame.end.gpu, p->hub->gpu.uuid, sizeof(frame.end.gpu));
 	st = p->backend->open(p, &frame.end, fds, &nfds);
 	return st == ORIEL_OK ? door_send(p, &frame, fds, nfds) : st;
 }
@@ -268,6 +270,7 @@ static enum oriel_status door_take_end(struct oriel_p2p *p, const struct p2p_end
 		return st;
 	p->pool_stride = end->stride;
 	p->pool_slots = end->slots;
+	memcpy(p->peer_gpu, end->gpu, sizeof(p->peer_gpu));
 	p->chunk = end->chunk < p->hub->pool.chunk ? (size_t)end->chunk : p->hub->pool.chunk;
 	st = p->backend->connect(p, end, p->door.fds, p->door.nfds);
 	door_drop_fds(&p->door);
@@ -279,9 +282,9 @@ static enum oriel_status door_take_piece(struct oriel_p2p *p, const struct p2p_p
 {
 	enum oriel_status st = ORIEL_ERR_PROTOCOL;
 
-	if (p->backend->path == ORIEL_PATH_MAPPED && p->door.nfds == 1 &&
-	    piece->number == p->pieces_count)
-		st = ori_mem_import(&piece->blob, p->door.fds[0], &p->pieces[p->pieces_count]);
+	if (p->backend->path == ORIEL_PATH_MAPPED && piece->number == p->pieces_count)
+		st = ori_p2p_import(p, &piece->blob, p->door.fds, p->door.nfds,
+				    &p->pieces[p->pieces_count]);
 	else
 		st = ori_fail(st, "the peer gives memory that nobody asked for");
 	p->pieces_count += st == ORIEL_OK;
@@ -298,6 +301,7 @@ static enum oriel_status door_take(struct oriel_p2p *p, const struct p2p_frame *
 		if (!p->door.has_end)
 			break;
 		p->door.is_ready = true;
+		p->is_gpu_reached = frame->ready.reaches_gpu;
 		return ORIEL_OK;
 	case P2P_PIECE:
 		return door_take_piece(p, &frame->piece);
@@ -328,6 +332,7 @@ static enum oriel_status door_say(struct oriel_p2p *p)
 	}
 	if (st == ORIEL_OK && door->has_end && !door->has_sent_ready) {
 		frame = door_frame(P2P_READY);
+		frame.ready.reaches_gpu = ori_hub_reaches(p->hub, p->peer_gpu);
 		st = door_send(p, &frame, NULL, 0);
 		door->has_sent_ready = st == ORIEL_OK;
 	}

@@ -68,7 +68,8 @@ static enum oriel_status hub_describe(struct oriel_p2p_hub *hub)
 	return ORIEL_OK;
 }
 
-static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_hub_attr *attr)
+static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_hub_attr *attr,
+				  const struct ori_gpu *gpu)
 {
 	size_t chunk = attr->chunk ? attr->chunk : HUB_CHUNK;
 	unsigned slots = attr->slots ? attr->slots : HUB_SLOTS;
@@ -80,6 +81,8 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 	if (slots <= HUB_SHARED || slots > HUB_SLOTS_MAX)
 		return ori_fail(ORIEL_ERR_RANGE, "%u staging slots, not %u to %u", slots,
 				HUB_SHARED + 1, HUB_SLOTS_MAX);
+	if (attr->flags & ~(unsigned)ORIEL_P2P_GPU)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_hub_attr.flags is 0x%x", attr->flags);
 	hub->timeout_ns = attr->timeout_ns;
 	st = attr->timeout_ns ? ORIEL_OK : ori_setting_timeout(&hub->timeout_ns);
 	if (st == ORIEL_OK)
@@ -90,7 +93,9 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 		st = hub_describe(hub);
 	if (st == ORIEL_OK)
 		st = ori_pool_open(&hub->pool, chunk, slots);
-	return st;
+	if (st == ORIEL_OK && (gpu || attr->flags & ORIEL_P2P_GPU))
+		st = ori_hub_open_gpu(hub, gpu);
+	return st == ORIEL_OK ? ori_hub_pin(hub, &hub->pool.area) : st;
 }
 
 void ori_hub_close(struct oriel_p2p_hub *hub)
@@ -105,8 +110,10 @@ void ori_hub_close(struct oriel_p2p_hub *hub)
 		hub->ops->unregister_memory(hub->pool.area.mr);
 	if (hub->hca)
 		hub->ops->close(hub->hca);
+	ori_hub_unpin(hub, &hub->pool.area);
 	if (hub->pool.area.mem)
 		ori_pool_close(&hub->pool);
+	ori_gpu_close(&hub->gpu);
 	if (hub->listener >= 0)
 		close(hub->listener);
 	pthread_cond_destroy(&hub->wake);
@@ -116,7 +123,8 @@ void ori_hub_close(struct oriel_p2p_hub *hub)
 
 /* @door NULL: a name of its own. */
 static enum oriel_status hub_create(const struct oriel_p2p_hub_attr *attr, int listener,
-				    const uint8_t *door, struct oriel_p2p_hub **out)
+				    const uint8_t *door, const struct ori_gpu *gpu,
+				    struct oriel_p2p_hub **out)
 {
 	struct oriel_p2p_hub *hub = calloc(1, sizeof(*hub));
 	enum oriel_status st;
@@ -129,7 +137,7 @@ static enum oriel_status hub_create(const struct oriel_p2p_hub_attr *attr, int l
 	hub->waiting_last = &hub->waiting;
 	/* Below are the ranks of a communicator. */
 	atomic_init(&hub->number, UINT64_C(1) << 32);
-	st = hub_open(hub, attr);
+	st = hub_open(hub, attr, gpu);
 	if (st != ORIEL_OK) {
 		if (door)
 			hub->listener = -1;
@@ -145,9 +153,10 @@ static enum oriel_status hub_create(const struct oriel_p2p_hub_attr *attr, int l
 }
 
 enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr, int listener,
-				    const uint8_t door[ORI_FDSOCK_NAME], struct oriel_p2p_hub **out)
+				    const uint8_t door[ORI_FDSOCK_NAME], const struct ori_gpu *gpu,
+				    struct oriel_p2p_hub **out)
 {
-	return hub_create(attr, listener, door, out);
+	return hub_create(attr, listener, door, gpu, out);
 }
 
 enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *caller,
@@ -160,7 +169,7 @@ enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *caller,
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_hub_create: hub is NULL");
 	st = ori_attr_read("oriel_p2p_hub_attr", caller, &attr, sizeof(attr));
 	if (st == ORIEL_OK)
-		st = hub_create(&attr, -1, NULL, out);
+		st = hub_create(&attr, -1, NULL, NULL, out);
 	if (st == ORIEL_OK)
 		ori_live_add(&(*out)->live, *out, "hub");
 	return st;
@@ -193,16 +202,23 @@ static enum oriel_status hub_register_locked(struct oriel_p2p_hub *hub, struct p
 
 static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_hub *hub)
 {
+	const struct ori_gpu *gpu = hub->gpu.ops ? &hub->gpu : NULL;
+	struct ori_hca_caps caps;
 	enum oriel_status st;
 
-	st = ori_choose(NULL, 1, &hub->choice);
+	st = ori_choose(gpu, 1, &hub->choice);
 	if (st != ORIEL_OK)
 		return st;
 	hub->ops = hub->choice.ops;
 	st = hub->ops->open(hub->choice.config, 0, &hub->hca);
 	if (st != ORIEL_OK)
 		return st;
-	st = hub_register_locked(hub, &hub->pool.area);
+	hub->ops->caps(hub->hca, &caps);
+	hub->reaches_all = caps.reaches_all;
+	hub->needs_flush = gpu && !caps.is_software && !(gpu->flags & ORI_GPU_ORDERED);
+	st = gpu ? hub->ops->use_gpu(hub->hca, gpu) : ORIEL_OK;
+	if (st == ORIEL_OK)
+		st = hub_register_locked(hub, &hub->pool.area);
 	if (st == ORIEL_OK) {
 		ori_memory_register_all_locked(hub);
 		return ORIEL_OK;

@@ -20,6 +20,7 @@ struct p2p_area {
 	struct ori_mem *mem;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
+	bool is_pinned;
 };
 
 /*
@@ -53,6 +54,8 @@ struct oriel_p2p_memory {
 	size_t length;
 	struct ori_mem *mem; /* referenced; NULL: nobody else can map it */
 	uint64_t offset;     /* of @address in it */
+	uint64_t iova;       /* ... as adapters know it */
+	bool is_gpu;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
 	_Atomic int status; /* enum oriel_status; ORIEL_AGAIN: not registered yet */
@@ -75,6 +78,7 @@ struct oriel_p2p_hub {
 	struct p2p_pool pool;
 	_Atomic uint64_t number; /* of the next end */
 	int listener;
+	struct ori_gpu gpu; /* gpu.ops NULL: none. A stream of its own */
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct oriel_p2p *ends;
@@ -85,6 +89,8 @@ struct oriel_p2p_hub {
 	struct ori_choice choice; /* what the settings say, once there is an adapter */
 	const struct ori_hca_ops *ops;
 	struct ori_hca *hca; /* opened for the first end that needs it, stays */
+	bool reaches_all;    /* it registers memory of GPUs as any other */
+	bool needs_flush;    /* what it writes to the GPU is not there yet when it tells so */
 
 	pthread_cond_t wake; /* of the thread that registers */
 	struct oriel_p2p_memory *waiting, **waiting_last;
@@ -93,9 +99,10 @@ struct oriel_p2p_hub {
 	pthread_t thread;
 };
 
-/* oriel_p2p_hub_create() for what listens already: takes @listener, called @door, on success. */
+/* oriel_p2p_hub_create() for what listens already: takes @listener, called @door, on success. @gpu
+ * NULL: none. */
 enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr, int listener,
-				    const uint8_t door[ORI_FDSOCK_NAME],
+				    const uint8_t door[ORI_FDSOCK_NAME], const struct ori_gpu *gpu,
 				    struct oriel_p2p_hub **hub);
 void ori_hub_close(struct oriel_p2p_hub *hub);
 
@@ -116,6 +123,18 @@ void ori_hub_give_spare(struct oriel_p2p_hub *hub, int slot);
 /* The socket of @from, if it has called @to. ORIEL_AGAIN: not yet. */
 enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_token *from,
 				 const struct p2p_token *to, int *fd);
+
+/* p2p_gpu.c */
+/* That of the calling thread, or @like. What fails is closed with the hub. */
+enum oriel_status ori_hub_open_gpu(struct oriel_p2p_hub *hub, const struct ori_gpu *like);
+/* For copies by the GPU; nothing without one. */
+enum oriel_status ori_hub_pin(struct oriel_p2p_hub *hub, struct p2p_area *area);
+void ori_hub_unpin(struct oriel_p2p_hub *hub, struct p2p_area *area);
+enum oriel_status ori_hub_look(const struct oriel_p2p_hub *hub, const void *address, bool *is_gpu);
+/* Would memory of the GPU of @uuid be reached? 0 is none. */
+bool ori_hub_reaches(const struct oriel_p2p_hub *hub, const uint8_t uuid[ORI_GPU_UUID]);
+/* What the adapter has written before is there for the GPU. */
+enum oriel_status ori_hub_flush(struct oriel_p2p_hub *hub);
 
 /* p2p_memory.c */
 /* What the new adapter does not take says so from then on. */

@@ -110,10 +110,8 @@ static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_req
 {
 	struct p2p_offer *desk = &p->segment->desk.offers[index];
 	uint64_t there = offsetof(struct p2p_board, offers) + index * sizeof(*desk), op;
-	struct p2p_near from = {(char *)desk, (uint64_t)((char *)desk - (char *)p->segment),
-				p->area.keys.lkey};
-	struct p2p_far to = {p->board.at ? p->board.at + there : NULL, p->board.address + there,
-			     p->board.key};
+	struct p2p_near from = p2p_desk(p, desk);
+	struct p2p_far to = p2p_board(p, there);
 	struct p2p_offer offer = {0};
 	enum oriel_status st;
 
@@ -141,6 +139,7 @@ static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 	enum oriel_status st = ORIEL_OK;
 
 	s->staging = -1;
+	s->copy = 0;
 	if (r->place == P2P_DIRECT) {
 		st = in_tell_offer(p, r, s, index, in->unit);
 	} else {
@@ -200,6 +199,7 @@ enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate)
 				"the peer fills slot %u of channel %u in lap %u, which it may not",
 				slot, channel, immediate & 0xffff);
 	in->slots[slot].state = P2P_IN_ARRIVED;
+	p->is_flush_due |= p->may_flush && in->slots[slot].request->place != P2P_STAGED;
 	return ORIEL_OK;
 }
 
@@ -220,8 +220,29 @@ static enum oriel_status in_check_label(const struct oriel_p2p_request *r, uint3
 	return ORIEL_OK;
 }
 
-/* ORIEL_AGAIN: the hook is at it. */
-static enum oriel_status in_unpack(struct oriel_p2p *p, const struct p2p_in_slot *s)
+/* By the hook, an engine, or the CPU. ORIEL_AGAIN: begun. */
+static enum oriel_status in_copy(struct oriel_p2p *p, struct p2p_in_slot *s,
+				 const struct oriel_p2p_chunk *chunk)
+{
+	enum oriel_status st = ORIEL_OK;
+
+	if (p->hooks.unpack) {
+		st = p->hooks.unpack(p->context, chunk);
+		return st < 0 ? ori_fail(st, "the unpack hook failed: %s", oriel_status_text(st))
+			      : st;
+	}
+	if (!s->request->is_gpu) {
+		memcpy(chunk->buffer, chunk->slot, chunk->length);
+		return ORIEL_OK;
+	}
+	if (!s->copy)
+		st = ori_lane_copy(p, P2P_LANE_IN, chunk->buffer, chunk->slot, chunk->length,
+				   &s->copy);
+	return st == ORIEL_OK ? ori_lane_test(p, P2P_LANE_IN, s->copy) : st;
+}
+
+/* ORIEL_AGAIN: the copy goes on. */
+static enum oriel_status in_unpack(struct oriel_p2p *p, struct p2p_in_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	char *at = p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
@@ -242,10 +263,17 @@ static enum oriel_status in_unpack(struct oriel_p2p *p, const struct p2p_in_slot
 	st = in_check_label(r, s->chunk, chunk.length, &label);
 	if (st != ORIEL_OK)
 		return st;
-	st = p->hooks.unpack(p->context, &chunk);
-	if (st < 0)
-		return ori_fail(st, "the unpack hook failed: %s", oriel_status_text(st));
-	return st == ORIEL_OK ? ORIEL_OK : ORIEL_AGAIN;
+	st = in_copy(p, s, &chunk);
+	return st > 0 ? ORIEL_AGAIN : st;
+}
+
+/* What came straight is in memory of a GPU, perhaps. */
+static enum oriel_status in_flush(struct oriel_p2p *p)
+{
+	enum oriel_status st = p->is_flush_due ? ori_hub_flush(p->hub) : ORIEL_OK;
+
+	p->is_flush_due = false;
+	return st;
 }
 
 static enum oriel_status in_run_slots(struct oriel_p2p *p, struct p2p_in *in, bool *has_moved)
@@ -258,6 +286,8 @@ static enum oriel_status in_run_slots(struct oriel_p2p *p, struct p2p_in *in, bo
 			continue;
 		if (s->request->place == P2P_STAGED)
 			st = in_unpack(p, s);
+		else
+			st = in_flush(p);
 		if (st == ORIEL_AGAIN)
 			continue;
 		if (st != ORIEL_OK)

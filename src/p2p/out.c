@@ -12,8 +12,9 @@
 #include "base/error.h"
 #include "p2p/p2p.h"
 
-#define OUT_PIECE (1u << 20)   /* of what goes straight */
-#define OUT_OFFERED (1u << 16) /* and the lap below */
+#define OUT_PIECE (1u << 20)      /* of what goes straight */
+#define OUT_GPU_PIECE (64u << 20) /* ... by an engine: to begin a copy costs as much as 2 MiB */
+#define OUT_OFFERED (1u << 16)    /* and the lap below */
 
 void ori_out_begin(struct oriel_p2p *p, struct oriel_p2p_request *r)
 {
@@ -173,8 +174,9 @@ static enum oriel_status out_plan(struct oriel_p2p *p, struct oriel_p2p_request 
 		if (st != ORIEL_OK)
 			return st;
 	}
-	if (is_straight && (!p->backend->needs_keys || out_has_keys(r)))
-		r->step = OUT_PIECE;
+	r->is_straight = is_straight && (!p->backend->needs_keys || out_has_keys(r));
+	if (r->is_straight)
+		r->step = r->is_gpu && !p->backend->needs_keys ? OUT_GPU_PIECE : OUT_PIECE;
 	r->chunks = out_count(r->length, r->step);
 	return ORIEL_OK;
 }
@@ -243,8 +245,7 @@ static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 	/* A mapped peer's slot is not known before its credit. */
 	if (r->place == P2P_UNKNOWN && p->backend->is_mapped)
 		return ORIEL_AGAIN;
-	if ((r->place == P2P_DIRECT || r->place == P2P_NOTICE) && r->step == OUT_PIECE &&
-	    (!p->backend->needs_keys || out_has_keys(r)))
+	if (r->is_straight)
 		return ORIEL_OK;
 	/*
 	 * One slot is left for those who know where to put: what is packed ahead waits
@@ -255,6 +256,27 @@ static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 		return ORIEL_AGAIN;
 	s->label = p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
 	return ORIEL_OK;
+}
+
+/* By the hook, an engine, or the CPU. ORIEL_AGAIN: begun. */
+static enum oriel_status out_copy(struct oriel_p2p *p, struct p2p_out_slot *s,
+				  const struct oriel_p2p_chunk *chunk)
+{
+	enum oriel_status st = ORIEL_OK;
+
+	if (p->hooks.pack) {
+		st = p->hooks.pack(p->context, chunk);
+		return st < 0 ? ori_fail(st, "the pack hook failed: %s", oriel_status_text(st))
+			      : st;
+	}
+	if (!s->request->is_gpu) {
+		memcpy(chunk->slot, chunk->buffer, chunk->length);
+		return ORIEL_OK;
+	}
+	if (!s->copy)
+		st = ori_lane_copy(p, P2P_LANE_OUT, chunk->slot, chunk->buffer, chunk->length,
+				   &s->copy);
+	return st == ORIEL_OK ? ori_lane_test(p, P2P_LANE_OUT, s->copy) : st;
 }
 
 static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
@@ -270,12 +292,10 @@ static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
 		.user = r->user,
 	};
 	struct p2p_label label = {r->number, r->length, s->chunk, s->length, {0}};
-	enum oriel_status st = p->hooks.pack(p->context, &chunk);
+	enum oriel_status st = out_copy(p, s, &chunk);
 
-	if (st < 0)
-		return ori_fail(st, "the pack hook failed: %s", oriel_status_text(st));
 	if (st != ORIEL_OK)
-		return ORIEL_AGAIN;
+		return st < 0 ? st : ORIEL_AGAIN;
 	memcpy(s->label, &label, sizeof(label));
 	return ORIEL_OK;
 }
@@ -284,14 +304,15 @@ static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
 static struct p2p_near out_source(const struct oriel_p2p *p, const struct p2p_out_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
-	struct p2p_near near = {.at = (char *)r->buffer + s->offset};
+	struct p2p_near near = {.at = (char *)r->buffer + s->offset,
+				.is_gpu = r->is_gpu && !s->label};
 
 	if (s->label) {
 		near.at = s->label + sizeof(struct p2p_label);
 		near.address = (uint64_t)(near.at - p->hub->pool.area.base);
 		near.lkey = p->hub->pool.area.keys.lkey;
 	} else if (r->memory) {
-		near.address = (uint64_t)(near.at - r->memory->address);
+		near.address = r->memory->iova + (uint64_t)(near.at - r->memory->address);
 		near.lkey = r->memory->keys.lkey;
 	}
 	return near;

@@ -21,20 +21,6 @@ const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
 	return "unknown mode";
 }
 
-static enum oriel_status p2p_copy_in(void *context, const struct oriel_p2p_chunk *chunk)
-{
-	(void)context;
-	memcpy(chunk->slot, chunk->buffer, chunk->length);
-	return ORIEL_OK;
-}
-
-static enum oriel_status p2p_copy_out(void *context, const struct oriel_p2p_chunk *chunk)
-{
-	(void)context;
-	memcpy(chunk->buffer, chunk->slot, chunk->length);
-	return ORIEL_OK;
-}
-
 static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2p_attr *attr)
 {
 	enum oriel_status st;
@@ -55,10 +41,6 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels of depth %u: up to %u, %u together",
 				p->channels, p->depth, P2P_DEPTH, P2P_SLOTS);
 	st = ori_attr_read("oriel_p2p_hooks", attr->hooks, &p->hooks, sizeof(p->hooks));
-	if (!p->hooks.pack)
-		p->hooks.pack = p2p_copy_in;
-	if (!p->hooks.unpack)
-		p->hooks.unpack = p2p_copy_out;
 	p->context = attr->context;
 	return st;
 }
@@ -73,6 +55,7 @@ static void p2p_free(struct oriel_p2p *p)
 	free(p->offered);
 	free(p->in);
 	free(p->out);
+	ori_lanes_close(p);
 	ori_hub_unregister(p->hub, &p->area);
 	if (p->area.mem)
 		ori_area_close(&p->area);
@@ -99,7 +82,7 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p)
 	if (st == ORIEL_OK && p->mode != ORIEL_P2P_ZERO_COPY)
 		st = ori_hub_take_spare(p->hub, &p->spare);
 	p->segment = (struct p2p_segment *)(void *)p->area.base;
-	return st;
+	return st == ORIEL_OK ? ori_lanes_open(p) : st;
 }
 
 enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *caller,
@@ -160,6 +143,7 @@ void ori_p2p_close(struct oriel_p2p *p)
 	ori_p2p_enter(p);
 	if (p->state != P2P_BROKEN) {
 		ori_door_bye(p, ORIEL_OK, "");
+		ori_lanes_drain(p);
 		if (p->backend)
 			p->backend->sever(p);
 		ori_door_close(p);

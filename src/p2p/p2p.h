@@ -17,6 +17,20 @@
 /* Immediates of a peer that keeps to the rules, so many at most, which nobody has taken. */
 #define P2P_IMMEDIATES (2 * P2P_SLOTS + P2P_CELLS)
 
+/* Copies by engines of the hub's GPU. Those of one use are done in their order. */
+enum p2p_lane_use {
+	P2P_LANE_OUT, /* to the peer, or to where it is put from */
+	P2P_LANE_IN,  /* out of slots of this hub */
+	P2P_LANES,
+};
+
+struct p2p_lane {
+	void *stream;   /* NULL: the hub has no GPU */
+	uint64_t *word; /* copies that are done; @begun of them have been begun */
+	uint64_t begun;
+	uint32_t looks;
+};
+
 /* What the peer writes. */
 struct p2p_board {
 	uint64_t words[P2P_WORDS];
@@ -44,6 +58,12 @@ struct p2p_segment {
 	uint64_t reserved3[15];
 	uint64_t taken; /* by this end */
 	uint64_t reserved4[15];
+	uint64_t flying; /* by this end: copies of its GPU that write to the peer, begun so far */
+	uint64_t reserved5[15];
+	struct {
+		uint64_t count; /* by the GPU of this end: copies of this lane that are done */
+		uint64_t reserved[15];
+	} flown[P2P_LANES];
 	uint32_t immediates[1024];
 };
 
@@ -75,8 +95,9 @@ struct p2p_out_slot {
 	struct oriel_p2p_request *request;
 	uint32_t chunk, length;
 	uint64_t offset;
-	int staging; /* slot of the pool that it holds; -1: none */
-	char *label; /* where it is packed, here or at the peer; NULL: it is not */
+	int staging;   /* slot of the pool that it holds; -1: none */
+	char *label;   /* where it is packed, here or at the peer; NULL: it is not */
+	uint64_t copy; /* that packs it; 0: none */
 	uint64_t op;
 };
 
@@ -108,7 +129,8 @@ struct p2p_in_slot {
 	struct oriel_p2p_request *request;
 	uint32_t chunk;
 	int staging;
-	uint64_t op; /* of the last offer by this slot, + 1 */
+	uint64_t copy; /* that unpacks it; 0: none */
+	uint64_t op;   /* of the last offer by this slot, + 1 */
 };
 
 /* Units [oldest, unit) have been granted and are not done; unit <= oldest + depth. */
@@ -167,7 +189,7 @@ struct p2p_door {
 	struct p2p_frame in, out;
 	size_t in_length, out_left; /* bytes of each */
 	int out_fd;                 /* goes with the first byte of @out; -1: none */
-	int fds[4];                 /* came, and not taken yet */
+	int fds[ORI_MEM_FDS];       /* came, and not taken yet */
 	unsigned nfds;
 	uint64_t knock; /* when to look after a peer that is to call */
 	bool is_hello_due, has_end, has_sent_end, has_sent_ready, is_ready;
@@ -204,6 +226,10 @@ struct oriel_p2p {
 	uint64_t begun, done; /* ops: those before @done are done */
 	int spare;            /* a slot to receive in that is never given back; -1: none */
 	bool is_spare_used;
+	struct p2p_lane lanes[P2P_LANES];
+	uint8_t peer_gpu[ORI_GPU_UUID]; /* 0: none */
+	bool is_gpu_reached;            /* by the peer */
+	bool may_flush, is_flush_due;   /* memory of GPUs that the adapter writes to */
 
 	struct p2p_out *out; /* [channels] */
 	struct p2p_in *in;
@@ -217,6 +243,21 @@ struct oriel_p2p {
 	struct ori_mem *given[P2P_PIECES];     /* to the peer, referenced */
 	unsigned pieces_count, given_count, given_told;
 };
+
+/* @at of this end's desk, and a place of the peer's board, for the backend. */
+static inline struct p2p_near p2p_desk(const struct oriel_p2p *p, void *at)
+{
+	return (struct p2p_near){.at = at,
+				 .address = (uint64_t)((char *)at - p->area.base),
+				 .lkey = p->area.keys.lkey};
+}
+
+static inline struct p2p_far p2p_board(const struct oriel_p2p *p, uint64_t offset)
+{
+	return (struct p2p_far){.at = p->board.at ? p->board.at + offset : NULL,
+				.address = p->board.address + offset,
+				.key = p->board.key};
+}
 
 /* One thread at a time lies between these: the claim that debug builds check. */
 void ori_p2p_enter(struct oriel_p2p *p);
@@ -251,10 +292,15 @@ size_t ori_p2p_step(const struct oriel_p2p *p, uint64_t length);
 enum oriel_status ori_door_meet(struct oriel_p2p *p, bool *has_moved);
 /* Look at the socket of ends that are joined. */
 enum oriel_status ori_door_watch(struct oriel_p2p *p);
-/* ORIEL_AGAIN: it takes nothing now. @fd -1: none; else a copy goes. */
-enum oriel_status ori_door_send(struct oriel_p2p *p, const struct p2p_frame *frame, int fd);
+/* ORIEL_AGAIN: it takes nothing now. Copies of @fds go. */
+enum oriel_status ori_door_send(struct oriel_p2p *p, const struct p2p_frame *frame, const int *fds,
+				unsigned nfds);
 void ori_door_bye(struct oriel_p2p *p, enum oriel_status status, const char *text);
 void ori_door_close(struct oriel_p2p *p);
+
+/* Memory of the peer, with descriptors as they came, if it is of another process. */
+enum oriel_status ori_p2p_import(struct oriel_p2p *p, const struct ori_mem_blob *blob,
+				 const int *fds, unsigned nfds, struct ori_mapping *mapping);
 
 /* p2p_control.c */
 enum oriel_status ori_control_open(struct oriel_p2p *p);
@@ -277,6 +323,18 @@ enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate);
 /* Has anything come that is not taken out of its slot yet? */
 bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel);
 void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
+
+/* p2p_gpu.c */
+/* Nothing without a GPU. */
+enum oriel_status ori_lanes_open(struct oriel_p2p *p);
+void ori_lanes_close(struct oriel_p2p *p);
+/* On return the GPU touches no memory for this end. */
+void ori_lanes_drain(struct oriel_p2p *p);
+/* *@copy is its number, from 1 on; of a failure too. */
+enum oriel_status ori_lane_copy(struct oriel_p2p *p, enum p2p_lane_use use, void *to,
+				const void *from, size_t length, uint64_t *copy);
+/* ORIEL_AGAIN: not done yet. */
+enum oriel_status ori_lane_test(struct oriel_p2p *p, enum p2p_lane_use use, uint64_t copy);
 
 /* p2p_mock.c, for the fuzzer: a peer that keeps to no rules tells @end this. */
 struct oriel_p2p_mock;

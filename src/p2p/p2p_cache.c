@@ -42,7 +42,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 	cache = calloc(1, sizeof(*cache) + comm->size * sizeof(struct oriel_p2p *));
 	if (!cache)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for ends of %u ranks", comm->size);
-	st = ori_hub_create_at(&attr, comm->door, comm->doors[comm->rank], &cache->hub);
+	st = ori_hub_create_at(&attr, comm->door, comm->doors[comm->rank], comm->gpu, &cache->hub);
 	if (st != ORIEL_OK) {
 		free(cache);
 		return st;

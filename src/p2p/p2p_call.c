@@ -111,9 +111,15 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
 				      enum p2p_kind kind)
 {
 	bool is_out = kind == P2P_SEND || kind == P2P_PUT;
-	enum oriel_status st;
+	enum oriel_status st = ORIEL_OK;
+	bool is_gpu = b->memory && b->memory->is_gpu;
 
+	if (!b->memory && b->length)
+		st = ori_hub_look(p->hub, b->address, &is_gpu);
+	if (st != ORIEL_OK)
+		return st;
 	r->kind = (uint8_t)kind;
+	r->is_gpu = is_gpu;
 	r->channel = (uint8_t)channel;
 	r->buffer = b->address;
 	r->length = b->length;

@@ -48,11 +48,9 @@ static enum oriel_status control_put(struct oriel_p2p *p, struct oriel_p2p_reque
 	char *at = p->segment->desk.cells[which];
 	uint64_t rest = r->length - r->at, here = rest < P2P_CELL_DATA ? rest : P2P_CELL_DATA;
 	struct p2p_cell cell = {r->tag, (uint32_t)r->length, (uint32_t)r->at, (uint32_t)here, 0};
-	uint64_t offset = (uint64_t)(at - (char *)p->segment);
 	uint64_t there = offsetof(struct p2p_board, cells) + (uint64_t)which * P2P_CELL;
-	struct p2p_near from = {at, offset, p->area.keys.lkey};
-	struct p2p_far to = {p->board.at ? p->board.at + there : NULL, p->board.address + there,
-			     p->board.key};
+	struct p2p_near from = p2p_desk(p, at);
+	struct p2p_far to = p2p_board(p, there);
 	enum oriel_status st;
 	uint64_t op;
 

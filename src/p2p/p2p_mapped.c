@@ -35,8 +35,8 @@ static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_end *mine, 
 static void mapped_reach(struct oriel_p2p *p, struct p2p_segment *peer, char *pool)
 {
 	p->link.peer = peer;
-	p->board = (struct p2p_far){(char *)&peer->board, 0, 0};
-	p->pool = (struct p2p_far){pool, 0, 0};
+	p->board = (struct p2p_far){.at = (char *)&peer->board};
+	p->pool = (struct p2p_far){.at = pool};
 }
 
 static bool mapped_is_here(const struct oriel_p2p *p)
@@ -44,20 +44,41 @@ static bool mapped_is_here(const struct oriel_p2p *p)
 	return p->peer.process == p->address.process;
 }
 
+enum oriel_status ori_p2p_import(struct oriel_p2p *p, const struct ori_mem_blob *blob,
+				 const int *fds, unsigned nfds, struct ori_mapping *mapping)
+{
+	const struct ori_gpu *gpu = p->hub->gpu.ops ? &p->hub->gpu : NULL;
+	bool is_here = mapped_is_here(p);
+	struct ori_mem_blob b;
+	enum oriel_status st = ori_mem_blob_parse(blob, sizeof(*blob), &b);
+
+	if (st != ORIEL_OK)
+		return st;
+	if (!is_here && nfds != ori_mem_blob_fds(&b))
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"memory of the peer came with %u descriptors instead of %u", nfds,
+				ori_mem_blob_fds(&b));
+	/* Memory of the host is pinned, so that engines copy to it beside the CPU. */
+	if (gpu)
+		return ori_mem_import_gpu(gpu, &b, is_here ? NULL : fds, mapping);
+	return ori_mem_import(&b, is_here ? -1 : fds[0], mapping);
+}
+
 static enum oriel_status mapped_connect(struct oriel_p2p *p, const struct p2p_end *theirs,
 					const int *fds, unsigned nfds)
 {
-	bool is_here = mapped_is_here(p);
 	enum oriel_status st;
 
 	if (nfds != 2)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end came with %u descriptors",
 				nfds);
-	st = ori_mem_import(&theirs->mapped.segment, is_here ? -1 : fds[0], &p->link.segment);
+	st = ori_p2p_import(p, &theirs->mapped.segment, &fds[0], 1, &p->link.segment);
 	if (st == ORIEL_OK)
-		st = ori_mem_import(&theirs->mapped.pool, is_here ? -1 : fds[1], &p->link.pool);
+		st = ori_p2p_import(p, &theirs->mapped.pool, &fds[1], 1, &p->link.pool);
 	if (st != ORIEL_OK)
 		return st;
+	if (ori_mapping_is_gpu(&p->link.segment) || ori_mapping_is_gpu(&p->link.pool))
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end is in memory of a GPU");
 	if (p->link.segment.length < sizeof(struct p2p_segment) ||
 	    p->link.pool.length < theirs->stride * theirs->slots)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end is shorter than it says");
@@ -105,6 +126,18 @@ static bool mapped_is_gone(struct oriel_p2p *p)
 	return p->is_leaving || ori_door_watch(p) != ORIEL_OK || p->is_leaving;
 }
 
+/* Does the peer, or a copy that it has begun, write to memory here? */
+static bool mapped_is_written(const struct oriel_p2p *p)
+{
+	const struct p2p_segment *peer = p->link.peer;
+
+	if (__atomic_load_n(&p->segment->busy, __ATOMIC_SEQ_CST))
+		return true;
+	/* Nobody is inside, so that no more copies are begun. */
+	return peer && oriel_dev_load_acquire(&peer->flown[P2P_LANE_OUT].count) <
+			       oriel_dev_load_acquire(&peer->flying);
+}
+
 static void mapped_sever(struct oriel_p2p *p)
 {
 	uint64_t deadline = ori_deadline(p->hub->timeout_ns);
@@ -112,7 +145,7 @@ static void mapped_sever(struct oriel_p2p *p)
 
 	mapped_leave(p);
 	__atomic_store_n(&mine->closing, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&mine->busy, __ATOMIC_SEQ_CST)) {
+	while (mapped_is_written(p)) {
 		if (mapped_is_gone(p) && !mapped_is_here(p))
 			break;
 		if (ori_deadline_passed(deadline)) {
@@ -124,17 +157,87 @@ static void mapped_sever(struct oriel_p2p *p)
 	mapped_forget(p);
 }
 
-static enum oriel_status mapped_put(struct oriel_p2p *p, const struct p2p_near *from,
-				    const struct p2p_far *to, size_t length, uint64_t *op)
+static bool mapped_has_room(const struct oriel_p2p *p)
 {
+	return p->link.wait_count < P2P_WAITS;
+}
+
+/* Ops are done in their order: up to the first that waits for a copy. */
+static void mapped_complete(struct oriel_p2p *p)
+{
+	const struct p2p_link *link = &p->link;
+
+	p->done = link->wait_count ? link->waits[link->first_wait].op : p->begun;
+}
+
+/* *@copy: that of the GPU, else it stays. */
+static enum oriel_status mapped_copy(struct oriel_p2p *p, const struct p2p_near *from,
+				     const struct p2p_far *to, size_t length, uint64_t *copy)
+{
+	if (from->is_gpu || to->is_gpu)
+		return ori_lane_copy(p, P2P_LANE_OUT, to->at, from->at, length, copy);
 	if (length == sizeof(uint64_t) && ((uintptr_t)from->at | (uintptr_t)to->at) % 8 == 0)
 		/* Release: with ori_p2p_word() of the peer. */
 		oriel_dev_store_release((uint64_t *)(void *)to->at,
 					oriel_dev_load_acquire((uint64_t *)(void *)from->at));
 	else if (length)
 		memcpy(to->at, from->at, length);
+	return ORIEL_OK;
+}
+
+static void mapped_add_wait(struct oriel_p2p *p, const struct p2p_wait *wait)
+{
+	struct p2p_link *link = &p->link;
+
+	link->waits[(link->first_wait + link->wait_count++) % P2P_WAITS] = *wait;
+	link->tell_count += wait->is_tell;
+}
+
+static enum oriel_status mapped_put(struct oriel_p2p *p, const struct p2p_near *from,
+				    const struct p2p_far *to, size_t length, uint64_t *op)
+{
+	struct p2p_wait wait = {.op = p->begun};
+	bool is_gpu = from->is_gpu || to->is_gpu;
+	enum oriel_status st;
+
+	if (is_gpu && !mapped_has_room(p))
+		return ORIEL_AGAIN;
+	st = mapped_copy(p, from, to, length, &wait.copy);
+	if (st != ORIEL_OK)
+		return st;
+	if (is_gpu)
+		mapped_add_wait(p, &wait);
 	*op = p->begun++;
-	p->done = p->begun;
+	mapped_complete(p);
+	return ORIEL_OK;
+}
+
+static void mapped_publish(struct p2p_segment *peer, uint64_t told, uint32_t immediate)
+{
+	peer->immediates[told % MAPPED_RING] = immediate;
+	/* Release: with mapped_take() of the peer, for the immediate and all put before. */
+	oriel_dev_store_release(&peer->told, told + 1);
+}
+
+/* Behind copies that are under way, or with one of its own. */
+static enum oriel_status mapped_tell_later(struct oriel_p2p *p, const struct p2p_near *from,
+					   const struct p2p_far *to, size_t length,
+					   uint32_t immediate, uint64_t *op)
+{
+	struct p2p_link *link = &p->link;
+	struct p2p_wait wait = {.op = p->begun, .immediate = immediate, .is_tell = true};
+	enum oriel_status st;
+
+	if (!mapped_has_room(p))
+		return ORIEL_AGAIN;
+	if (link->wait_count)
+		wait.copy = link->waits[(link->first_wait + link->wait_count - 1) % P2P_WAITS].copy;
+	st = mapped_copy(p, from, to, length, &wait.copy);
+	if (st != ORIEL_OK)
+		return st;
+	mapped_add_wait(p, &wait);
+	*op = p->begun++;
+	mapped_complete(p);
 	return ORIEL_OK;
 }
 
@@ -145,19 +248,37 @@ static enum oriel_status mapped_tell(struct oriel_p2p *p, const struct p2p_near 
 	struct p2p_segment *peer = p->link.peer;
 	uint64_t told = oriel_dev_load_acquire(&peer->told);
 
-	if (told - oriel_dev_load_acquire(&peer->taken) >= MAPPED_RING)
+	if (told + p->link.tell_count - oriel_dev_load_acquire(&peer->taken) >= MAPPED_RING)
 		return ORIEL_AGAIN;
+	if (p->link.wait_count || from->is_gpu || to->is_gpu)
+		return mapped_tell_later(p, from, to, length, immediate, op);
 	(void)mapped_put(p, from, to, length, op);
-	peer->immediates[told % MAPPED_RING] = immediate;
-	/* Release: with mapped_take() of the peer, for the immediate and all put before. */
-	oriel_dev_store_release(&peer->told, told + 1);
+	mapped_publish(peer, told, immediate);
 	return ORIEL_OK;
 }
 
 static enum oriel_status mapped_progress(struct oriel_p2p *p)
 {
-	(void)p;
-	return ORIEL_OK;
+	struct p2p_segment *peer = p->link.peer;
+	struct p2p_link *link = &p->link;
+	enum oriel_status st = ORIEL_OK;
+
+	if (!link->wait_count)
+		return ORIEL_OK;
+	while (link->wait_count && st == ORIEL_OK) {
+		const struct p2p_wait *w = &link->waits[link->first_wait];
+
+		st = ori_lane_test(p, P2P_LANE_OUT, w->copy);
+		if (st != ORIEL_OK)
+			break;
+		if (w->is_tell)
+			mapped_publish(peer, oriel_dev_load_acquire(&peer->told), w->immediate);
+		link->tell_count -= w->is_tell;
+		link->first_wait = (link->first_wait + 1) % P2P_WAITS;
+		link->wait_count--;
+	}
+	mapped_complete(p);
+	return st < 0 ? st : ORIEL_OK;
 }
 
 static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
@@ -176,14 +297,14 @@ static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
 static enum oriel_status mapped_give(struct oriel_p2p *p, struct ori_mem *mem, uint32_t *number)
 {
 	struct p2p_frame frame = {.kind = P2P_PIECE};
-	unsigned i = 0;
+	int fds[ORI_MEM_FDS];
+	unsigned i = 0, nfds;
 	enum oriel_status st;
 
 	while (i < p->given_count && p->given[i] != mem)
 		i++;
 	if (i == P2P_PIECES)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"a peer in another process maps %u pieces of memory at most",
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "a peer maps %u pieces of memory at most",
 				P2P_PIECES);
 	if (i == p->given_count) {
 		ori_mem_ref(mem);
@@ -196,8 +317,9 @@ static enum oriel_status mapped_give(struct oriel_p2p *p, struct ori_mem *mem, u
 
 		frame.piece.number = p->given_told;
 		st = ori_mem_export(next, 0, next->length, &frame.piece.blob);
+		nfds = mapped_is_here(p) ? 0 : ori_mem_fds(next, fds);
 		if (st == ORIEL_OK)
-			st = ori_door_send(p, &frame, next->fd);
+			st = ori_door_send(p, &frame, fds, nfds);
 		if (st != ORIEL_OK)
 			return st;
 		p->given_told++;
@@ -205,15 +327,50 @@ static enum oriel_status mapped_give(struct oriel_p2p *p, struct ori_mem *mem, u
 	return ORIEL_OK;
 }
 
+static bool mapped_is_same_gpu(const struct oriel_p2p *p)
+{
+	return p->backend->path == ORIEL_PATH_SELF ||
+	       memcmp(p->peer_gpu, p->hub->gpu.uuid, sizeof(p->peer_gpu)) == 0;
+}
+
+/* Of threads of this process, too, memory of a GPU has to be opened to that of the other. */
+static enum oriel_status mapped_show_gpu(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
+					 const void *at, size_t length, struct p2p_offer *offer)
+{
+	if (mapped_is_here(p) && mapped_is_same_gpu(p)) {
+		offer->address = (uintptr_t)at;
+		offer->piece = P2P_NO_PIECE;
+		offer->key = P2P_KEY_GPU;
+		return ORIEL_OK;
+	}
+	if (!p->is_gpu_reached)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%zu bytes at %p of GPU %s are out of reach of the peer, whose hub "
+				"has %s",
+				length, at, p->hub->gpu.pci,
+				p->peer_gpu[0] ? "another GPU" : "none");
+	if (!memory->mem)
+		return ori_fail(
+			ORIEL_ERR_UNSUPPORTED,
+			"%zu bytes at %p of GPU %s are managed, of a memory pool, or of "
+			"another GPU, and cannot be opened to the peer: use cudaMalloc() or "
+			"oriel_memory_alloc()",
+			length, at, p->hub->gpu.pci);
+	offer->address = memory->offset + (uint64_t)((const char *)at - memory->address);
+	return mapped_give(p, memory->mem, &offer->piece);
+}
+
 static enum oriel_status mapped_show(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
 				     const void *at, size_t length, struct p2p_offer *offer)
 {
+	if (memory->is_gpu)
+		return mapped_show_gpu(p, memory, at, length, offer);
 	if (mapped_is_here(p)) {
 		offer->address = (uintptr_t)at;
 		offer->piece = P2P_NO_PIECE;
 		return ORIEL_OK;
 	}
-	if (!memory->mem || memory->mem->gpu)
+	if (!memory->mem)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"%zu bytes at %p cannot be mapped by the peer's process: memory "
 				"from oriel_memory_alloc() can",
@@ -228,7 +385,8 @@ static enum oriel_status mapped_find(struct oriel_p2p *p, const struct p2p_offer
 	const struct ori_mapping *piece;
 
 	if (offer->piece == P2P_NO_PIECE && mapped_is_here(p)) {
-		*far = (struct p2p_far){(char *)(uintptr_t)offer->address, 0, 0};
+		*far = (struct p2p_far){.at = (char *)(uintptr_t)offer->address,
+					.is_gpu = offer->key & P2P_KEY_GPU};
 		return ORIEL_OK;
 	}
 	if (offer->piece >= P2P_PIECES)
@@ -247,7 +405,8 @@ static enum oriel_status mapped_find(struct oriel_p2p *p, const struct p2p_offer
 				"%llu bytes at %llu of memory of %zu bytes that the peer gave",
 				(unsigned long long)offer->length,
 				(unsigned long long)offer->address, piece->length);
-	*far = (struct p2p_far){(char *)piece->address + offer->address, 0, 0};
+	*far = (struct p2p_far){.at = (char *)piece->address + offer->address,
+				.is_gpu = ori_mapping_is_gpu(piece)};
 	return ORIEL_OK;
 }
 

@@ -3,19 +3,41 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "mem/adopt.h"
 #include "p2p/p2p.h"
 
 #define MEMORY_ACCESS (ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE)
+
+/* Whole pages: where in the first one it begins the adapter is told as well. */
+static enum oriel_status memory_register_gpu(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
+{
+	uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+	size_t before = (uintptr_t)m->address & mask;
+
+	if (hub->needs_flush && !(hub->gpu.flags & ORI_GPU_FLUSHES))
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"what an adapter writes to GPU %s (%s) needs a flush, which its "
+				"driver does not have",
+				hub->gpu.pci, hub->gpu.name);
+	m->iova = before;
+	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, m->address - before,
+				    (before + m->length + mask) & ~mask, 0, MEMORY_ACCESS, &m->mr,
+				    &m->keys);
+}
 
 /* Without the lock, which a registration may take long for. */
 static enum oriel_status memory_register(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
 {
 	enum oriel_status st;
 
-	st = hub->ops->register_memory(hub->hca, m->address, m->length, 0, MEMORY_ACCESS, &m->mr,
-				       &m->keys);
+	if (m->is_gpu && !hub->reaches_all)
+		st = memory_register_gpu(hub, m);
+	else
+		st = hub->ops->register_memory(hub->hca, m->address, m->length, 0, MEMORY_ACCESS,
+					       &m->mr, &m->keys);
 	if (st == ORIEL_OK)
 		m->has_mr = true;
 	return st;
@@ -133,6 +155,28 @@ static enum oriel_status memory_add_locked(struct oriel_p2p_hub *hub, struct ori
 	return ORIEL_OK;
 }
 
+/* What @m is, and how it leaves the process. */
+static enum oriel_status memory_look(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
+{
+	enum oriel_status st = ori_hub_look(hub, m->address, &m->is_gpu);
+
+	if (st != ORIEL_OK)
+		return st;
+	/* That nobody else can map it matters, and is told, where somebody would have to. */
+	if (ori_mem_find(m->address, m->length, &m->mem, &m->offset) != ORIEL_OK &&
+	    (!m->is_gpu ||
+	     ori_mem_adopt(&hub->gpu, m->address, m->length, &m->mem, &m->offset) != ORIEL_OK))
+		m->mem = NULL;
+	if (m->mem && m->mem->gpu && !m->is_gpu) {
+		ori_mem_unref(m->mem);
+		return ori_fail(ORIEL_ERR_INVALID,
+				"%p is memory of a GPU: the hub needs ORIEL_P2P_GPU",
+				(void *)m->address);
+	}
+	ori_error_clear();
+	return ORIEL_OK;
+}
+
 enum oriel_status oriel_p2p_register(struct oriel_p2p_hub *hub, void *address, size_t length,
 				     unsigned flags, struct oriel_p2p_memory **memory)
 {
@@ -152,9 +196,11 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_hub *hub, void *address, s
 	m->address = address;
 	m->length = length;
 	atomic_init(&m->status, ORIEL_AGAIN);
-	/* That nobody else can map it matters, and is told, where somebody would have to. */
-	if (ori_mem_find(address, length, &m->mem, &m->offset) != ORIEL_OK)
-		m->mem = NULL;
+	st = memory_look(hub, m);
+	if (st != ORIEL_OK) {
+		free(m);
+		return st;
+	}
 	pthread_mutex_lock(&hub->lock);
 	st = flags & ORIEL_P2P_BACKGROUND ? memory_queue_locked(hub, m) : memory_add_locked(hub, m);
 	pthread_mutex_unlock(&hub->lock);

@@ -85,11 +85,20 @@ static void mock_complete(struct p2p_mock_end *e)
 	e->p->done = done;
 }
 
-static void mock_copy(const struct mock_event *event)
+static bool mock_is_far(const struct oriel_p2p_mock *m, const struct mock_event *event)
+{
+	bool is_far = event->from.is_gpu;
+
+	return is_far || (ori_hub_look(m->hub, event->to, &is_far) == ORIEL_OK && is_far);
+}
+
+static void mock_copy(const struct oriel_p2p_mock *m, const struct mock_event *event)
 {
 	if (event->length == 8 && ((uintptr_t)event->to | (uintptr_t)event->from.at) % 8 == 0)
 		oriel_dev_store_release((uint64_t *)(void *)event->to,
 					oriel_dev_load_acquire((uint64_t *)(void *)event->from.at));
+	else if (event->length && mock_is_far(m, event))
+		(void)m->hub->gpu.ops->copy(&m->hub->gpu, event->to, event->from.at, event->length);
 	else if (event->length)
 		memcpy(event->to, event->from.at, event->length);
 }
@@ -99,7 +108,7 @@ static void mock_deliver(struct oriel_p2p_mock *m, unsigned index)
 	struct mock_event event = m->events[index];
 	struct p2p_mock_end *peer = &m->ends[!event.end];
 
-	mock_copy(&event);
+	mock_copy(m, &event);
 	if (event.is_tell)
 		peer->immediates[peer->arrived++ % MOCK_IMMEDIATES] = event.immediate;
 	memmove(&m->events[index], &m->events[index + 1],
@@ -241,7 +250,7 @@ static enum oriel_status mock_find(struct oriel_p2p *p, const struct p2p_offer *
 				   struct p2p_far *far)
 {
 	(void)p;
-	*far = (struct p2p_far){NULL, offer->address, 0};
+	*far = (struct p2p_far){.address = offer->address};
 	return ORIEL_OK;
 }
 

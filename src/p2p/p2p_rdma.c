@@ -62,8 +62,8 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p, const struct p2p_end 
 			"this end drives %s, the peer's does not: set ORIEL_HCA to the same "
 			"for both",
 			p->hub->ops->kind);
-	p->board = (struct p2p_far){NULL, 0, theirs->rdma.segment_rkey};
-	p->pool = (struct p2p_far){NULL, 0, theirs->rdma.pool_rkey};
+	p->board = (struct p2p_far){.key = theirs->rdma.segment_rkey};
+	p->pool = (struct p2p_far){.key = theirs->rdma.pool_rkey};
 	memcpy(&link, theirs->rdma.link, sizeof(link));
 	return ori_host_connect(p->link.host, &theirs->rdma.adapter, &link);
 }
@@ -147,11 +147,11 @@ static enum oriel_status rdma_take(struct oriel_p2p *p, uint32_t *immediate)
 static enum oriel_status rdma_show(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
 				   const void *at, size_t length, struct p2p_offer *offer)
 {
-	(void)p;
 	if (!memory->has_mr)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%zu bytes at %p are not registered", length,
 				at);
-	offer->address = (uint64_t)((const char *)at - memory->address);
+	p->may_flush |= memory->is_gpu && p->hub->needs_flush;
+	offer->address = memory->iova + (uint64_t)((const char *)at - memory->address);
 	offer->key = memory->keys.rkey;
 	offer->piece = P2P_NO_PIECE;
 	return ORIEL_OK;
@@ -161,7 +161,7 @@ static enum oriel_status rdma_find(struct oriel_p2p *p, const struct p2p_offer *
 				   struct p2p_far *far)
 {
 	(void)p;
-	*far = (struct p2p_far){NULL, offer->address, offer->key};
+	*far = (struct p2p_far){.address = offer->address, .key = offer->key};
 	return ORIEL_OK;
 }
 

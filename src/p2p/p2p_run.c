@@ -86,6 +86,7 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status)
 	memcpy(p->failure_text, text, sizeof(text));
 	if (!p->is_leaving)
 		ori_door_bye(p, status, text);
+	ori_lanes_drain(p);
 	if (p->backend)
 		p->backend->sever(p);
 	ori_door_close(p);
@@ -102,10 +103,8 @@ uint64_t ori_p2p_word(const struct oriel_p2p *p, unsigned which)
 static enum oriel_status p2p_put_word(struct oriel_p2p *p, unsigned which)
 {
 	uint64_t *desk = &p->segment->desk.words[which], at = which * sizeof(*desk), op;
-	struct p2p_near from = {(char *)desk, (uint64_t)((char *)desk - (char *)p->segment),
-				p->area.keys.lkey};
-	struct p2p_far to = {p->board.at ? p->board.at + at : NULL, p->board.address + at,
-			     p->board.key};
+	struct p2p_near from = p2p_desk(p, desk);
+	struct p2p_far to = p2p_board(p, at);
 
 	return p->backend->put(p, &from, &to, sizeof(*desk), &op);
 }

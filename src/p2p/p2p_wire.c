@@ -88,8 +88,10 @@ static const char *wire_flaw(const struct p2p_frame *f)
 		return "a status where there is none";
 	switch ((enum p2p_frame_kind)f->kind) {
 	case P2P_HELLO:
-	case P2P_READY:
 		return NULL;
+	case P2P_READY:
+		return f->ready.reaches_gpu > 1 || f->ready.reserved ? "an end of unknown reach"
+								     : NULL;
 	case P2P_END:
 		return wire_end_flaw(&f->end);
 	case P2P_PIECE:

@@ -15,7 +15,7 @@
 #include "mem/fdsock.h"
 #include "mem/mapping.h"
 
-#define P2P_VERSION 1u
+#define P2P_VERSION 2u
 #define P2P_ADDRESS_MAGIC 0x41325032u /* "2P2A", little-endian */
 #define P2P_FRAME_MAGIC 0x46325032u   /* "2P2F" */
 #define P2P_EXPORT_MAGIC 0x45325032u  /* "2P2E" */
@@ -28,6 +28,7 @@
 #define P2P_CHUNK_MAX (16u << 20)
 #define P2P_LINK_END 72u /* bytes of a struct ori_host_end */
 #define P2P_PIECES 64u   /* of memory, that a peer in another process is given */
+#define P2P_REACH 64u    /* GPUs that one is asked about */
 
 /* Tells one end from all others. The end of a comm's rank for rank n has number n. */
 struct p2p_token {
@@ -75,10 +76,11 @@ struct p2p_end {
 	uint32_t path; /* enum oriel_path */
 	uint32_t mode; /* enum oriel_p2p_mode */
 	uint32_t channels, depth;
-	uint64_t chunk;    /* bytes of a staging slot without its label */
-	uint64_t stride;   /* ... from one to the next */
-	uint32_t slots;    /* of the pool */
-	uint32_t adapters; /* of rdma: enum ori_adapters; else 0 */
+	uint64_t chunk;            /* bytes of a staging slot without its label */
+	uint64_t stride;           /* ... from one to the next */
+	uint32_t slots;            /* of the pool */
+	uint32_t adapters;         /* of rdma: enum ori_adapters; else 0 */
+	uint8_t gpu[ORI_GPU_UUID]; /* of the hub; 0: none */
 	union {
 		struct {
 			struct ori_hca_qp_address adapter;
@@ -89,6 +91,11 @@ struct p2p_end {
 			struct ori_mem_blob segment, pool;
 		} mapped;
 	};
+};
+
+struct p2p_ready {
+	uint32_t reaches_gpu; /* 1: it takes memory of the peer's GPU for what it puts to */
+	uint32_t reserved;
 };
 
 struct p2p_piece {
@@ -106,6 +113,7 @@ struct p2p_frame {
 	union {
 		struct p2p_hello hello;
 		struct p2p_end end;
+		struct p2p_ready ready;
 		struct p2p_piece piece;
 		char text[496]; /* of P2P_BYE, ended by a NUL */
 	};
@@ -161,6 +169,7 @@ struct p2p_offer {
 static_assert(sizeof(struct p2p_offer) == 32, "goes over the wire");
 
 #define P2P_NO_PIECE UINT32_MAX /* of a thread of this process: the address is one */
+#define P2P_KEY_GPU 1u          /* its key: of a GPU, else 0 */
 
 /* Before the bytes in a staging slot. */
 struct p2p_label {

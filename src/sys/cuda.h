@@ -72,7 +72,9 @@
 	X(cuStreamWaitValue32)           \
 	X(cuStreamGetCaptureInfo)        \
 	X(cuUserObjectCreate)            \
-	X(cuGraphRetainUserObject)
+	X(cuGraphRetainUserObject)       \
+	X(cuStreamWriteValue64)          \
+	X(cuFlushGPUDirectRDMAWrites)
 
 #define ORI_CUDA_MEMBER(call) __typeof__(call) *call;
 struct ori_cuda {

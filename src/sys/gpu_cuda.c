@@ -117,9 +117,13 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.unload = ori_gpu_unload,
 	.launch = ori_gpu_launch,
 	.copy_in = ori_gpu_copy_in,
+	.open_stream = ori_gpu_open_stream,
+	.close_stream = ori_gpu_close_stream,
+	.copy_and_tell = ori_gpu_copy_and_tell,
+	.test = ori_gpu_test,
+	.flush = ori_gpu_flush,
 	.write_in = ori_gpu_write_in,
 	.await_in = ori_gpu_await_in,
-	.look_in = ori_gpu_look_in,
 	.hold = ori_gpu_hold,
 	.open_lanes = ori_gpu_open_lanes,
 	.close_lanes = ori_gpu_close_lanes,
@@ -137,6 +141,16 @@ static unsigned gpu_flags(CUdevice device)
 		flags |= ORI_GPU_VMM;
 	if (ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
 		flags |= ORI_GPU_RDMA;
+	if (ori_cuda.cuStreamWriteValue64 &&
+	    ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS))
+		flags |= ORI_GPU_TELLS;
+	if (ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
+	    CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER)
+		flags |= ORI_GPU_ORDERED;
+	if (ori_cuda.cuFlushGPUDirectRDMAWrites &&
+	    ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
+		    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST)
+		flags |= ORI_GPU_FLUSHES;
 	if (ori_gpu_has_words(device))
 		flags |= ORI_GPU_WORDS;
 	return flags;
@@ -180,22 +194,6 @@ static enum oriel_status gpu_check(const struct ori_gpu *gpu)
 	return ORIEL_OK;
 }
 
-static enum oriel_status gpu_open_stream(struct ori_gpu *gpu)
-{
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
-	CUstream stream;
-	CUresult result;
-
-	if (visit.status != ORIEL_OK)
-		return visit.status;
-	result = ori_cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-	ori_gpu_leave(&visit);
-	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "no stream on GPU %s", gpu->pci);
-	gpu->stream = stream;
-	return ORIEL_OK;
-}
-
 enum oriel_status ori_gpu_open(struct ori_gpu *gpu)
 {
 	struct ori_gpu g = {0};
@@ -221,7 +219,7 @@ enum oriel_status ori_gpu_open(struct ori_gpu *gpu)
 	if (status == ORIEL_OK)
 		status = gpu_check(&g);
 	if (status == ORIEL_OK)
-		status = gpu_open_stream(&g);
+		status = ori_gpu_open_stream(&g, &g.stream);
 	if (status != ORIEL_OK)
 		return status;
 	status = ori_gpu_fabric_open(&g);
@@ -235,7 +233,7 @@ enum oriel_status ori_gpu_open(struct ori_gpu *gpu)
 enum oriel_status ori_gpu_open_again(const struct ori_gpu *gpu, struct ori_gpu *again)
 {
 	struct ori_gpu g = *gpu;
-	enum oriel_status status = gpu_open_stream(&g);
+	enum oriel_status status = ori_gpu_open_stream(&g, &g.stream);
 
 	if (status == ORIEL_OK)
 		*again = g;

@@ -80,13 +80,20 @@ enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, void *kernel, unsign
 enum oriel_status ori_gpu_copy_in(const struct ori_gpu *gpu, void *stream, void *to,
 				  const void *from, size_t length);
 
+enum oriel_status ori_gpu_open_stream(const struct ori_gpu *gpu, void **stream);
+void ori_gpu_close_stream(const struct ori_gpu *gpu, void *stream);
+enum oriel_status ori_gpu_copy_and_tell(const struct ori_gpu *gpu, void *stream, void *to,
+					const void *from, size_t length, uint64_t *word,
+					uint64_t value);
+enum oriel_status ori_gpu_test(const struct ori_gpu *gpu, void *stream);
+enum oriel_status ori_gpu_flush(const struct ori_gpu *gpu);
+
 /* gpu_words.c */
 bool ori_gpu_has_words(int device);
 enum oriel_status ori_gpu_write_in(const struct ori_gpu *gpu, void *stream, uint32_t *word,
 				   uint32_t value);
 enum oriel_status ori_gpu_await_in(const struct ori_gpu *gpu, void *stream, uint32_t *word,
 				   uint32_t value);
-enum oriel_status ori_gpu_look_in(const struct ori_gpu *gpu, void *stream);
 enum oriel_status ori_gpu_hold(const struct ori_gpu *gpu, void *stream, void *object,
 			       void (*drop)(void *object), bool *is_captured);
 

@@ -117,3 +117,82 @@ enum oriel_status ori_gpu_copy_in(const struct ori_gpu *gpu, void *stream, void 
 				     gpu->pci);
 	return ORIEL_OK;
 }
+
+enum oriel_status ori_gpu_open_stream(const struct ori_gpu *gpu, void **out)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUstream stream;
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	ori_gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "no stream on GPU %s", gpu->pci);
+	*out = stream;
+	return ORIEL_OK;
+}
+
+void ori_gpu_close_stream(const struct ori_gpu *gpu, void *stream)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+
+	/* Without its context nothing of it is left. */
+	if (visit.status == ORIEL_OK)
+		ori_cuda.cuStreamDestroy(stream);
+	ori_gpu_leave(&visit);
+}
+
+enum oriel_status ori_gpu_copy_and_tell(const struct ori_gpu *gpu, void *stream, void *to,
+					const void *from, size_t length, uint64_t *word,
+					uint64_t value)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuMemcpyAsync(ori_gpu_address(to), ori_gpu_address(from), length, stream);
+	if (result == CUDA_SUCCESS)
+		result = ori_cuda.cuStreamWriteValue64(stream, ori_gpu_address(word), value,
+						       CU_STREAM_WRITE_VALUE_DEFAULT);
+	ori_gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "copying %zu bytes in a stream on GPU %s", length,
+				     gpu->pci);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gpu_test(const struct ori_gpu *gpu, void *stream)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuStreamQuery(stream);
+	ori_gpu_leave(&visit);
+	if (result == CUDA_ERROR_NOT_READY)
+		return ORIEL_AGAIN;
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "copies in a stream on GPU %s", gpu->pci);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gpu_flush(const struct ori_gpu *gpu)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuFlushGPUDirectRDMAWrites(
+		CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+		CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
+	ori_gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "what adapters write to GPU %s cannot be flushed",
+				     gpu->pci);
+	return ORIEL_OK;
+}

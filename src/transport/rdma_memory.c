@@ -81,36 +81,6 @@ static enum oriel_status memory_look(const struct ori_memory *m, const void *add
 	return status;
 }
 
-/* Whole pages of a GPU, by whatever its driver and that of the adapter agree on. */
-static enum oriel_status memory_enter_gpu(const struct ori_memory *m, unsigned rail, char *address,
-					  size_t length, uint64_t iova, unsigned access,
-					  struct ori_hca_mr **mr, struct ori_hca_keys *keys)
-{
-	const struct ori_hca_ops *ops = m->attr.ops;
-	struct ori_hca *hca = m->attr.hcas[rail];
-	enum oriel_status status;
-	char why[192];
-	int fd;
-
-	status = m->attr.gpu->ops->export_dmabuf(m->attr.gpu, address, length, &fd);
-	if (status == ORIEL_OK) {
-		status = ops->register_dmabuf(hca, fd, 0, length, iova, access, mr, keys);
-		close(fd);
-	}
-	if (status == ORIEL_OK)
-		return ORIEL_OK;
-	snprintf(why, sizeof(why), "%s", oriel_last_error());
-	/* With nvidia-peermem addresses of a GPU are as good as others. */
-	if (ops->register_memory(hca, address, length, iova, access, mr, keys) == ORIEL_OK) {
-		ori_error_clear();
-		return ORIEL_OK;
-	}
-	return ori_fail(status,
-			"%zu bytes of GPU memory at %p are reached neither by dma-buf (%s) nor by "
-			"nvidia-peermem, if that is loaded; `oriel doctor` says what is missing",
-			length, (void *)address, why);
-}
-
 static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail, char *address,
 				      size_t length, uint64_t iova, unsigned access,
 				      struct ori_hca_mr **mr, struct ori_hca_keys *keys)
@@ -129,7 +99,8 @@ static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail,
 		return m->attr.ops->register_memory(m->attr.hcas[rail], address, length, iova,
 						    access, mr, keys);
 	length = (before + length + m->page_mask) & ~m->page_mask;
-	return memory_enter_gpu(m, rail, address - before, length, iova - before, access, mr, keys);
+	return ori_hca_register_gpu(m->attr.ops, m->attr.hcas[rail], m->attr.gpu, address - before,
+				    length, iova - before, access, mr, keys);
 }
 
 static enum oriel_status memory_range(void *context, uint64_t address, uint64_t length,

@@ -12,6 +12,7 @@
  * FAKECUDA_IMEX: the domain whose handles this process makes and opens (1; 0: none).
  * FAKECUDA_WORDS: streams write and await words without a kernel (1).
  * FAKECUDA_DMABUF: memory of theirs is given to other devices (0).
+ * FAKECUDA_ORDERING: who sees what adapters write to them without a flush (100, its GPU).
  * FAKECUDA_NVML: "none" for a management library that does not start; "pcie" for one
  * that knows no NVLink.
  */
@@ -32,6 +33,9 @@ unsigned fakecuda_left(void);
 
 /* Bytes of all copies so far. */
 uint64_t fakecuda_copied(void);
+
+/* Flushes of what adapters have written, so far. */
+unsigned fakecuda_flushes(void);
 
 /* Would a kernel of @device reach @address? */
 bool fakecuda_reaches(int device, const void *address);
@@ -64,6 +68,7 @@ enum fake_kind {
 	FAKE_SET,
 	FAKE_KERNEL,
 	FAKE_WRITE,
+	FAKE_WRITE_LONG,
 	FAKE_AWAIT,
 	FAKE_RECORD,
 	FAKE_WAIT_EVENT,
@@ -77,7 +82,7 @@ struct fake_graph;
 /* Something in a stream. */
 struct fake_op {
 	enum fake_kind kind;
-	unsigned value; /* to write, to await, to set */
+	uint64_t value; /* to write, to await, to set */
 	CUdeviceptr to, from;
 	size_t length;
 	CUevent event;

@@ -438,23 +438,29 @@ CUresult cuMemFree(CUdeviceptr at)
 	return legacy_unmap(at, LEGACY);
 }
 
-/* The file of another process is found by number, as long as that process lives. */
+/*
+ * The file of another process is found by number, as long as that process lives; of
+ * those that had one number each has an inode of its own.
+ */
 struct ipc {
 	int pid, fd;
+	uint64_t inode;
 };
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr at)
 {
-	struct ipc ipc = {(int)getpid(), -1};
+	struct ipc ipc = {(int)getpid(), -1, 0};
 	struct range *r;
+	struct stat st;
 
 	pthread_mutex_lock(&lock);
 	r = range_of((void *)at, 1u << LEGACY);
 	if (r)
 		ipc.fd = r->file->fd;
 	pthread_mutex_unlock(&lock);
-	if (!r || fake_fails("cuIpcGetMemHandle"))
+	if (!r || fstat(ipc.fd, &st) != 0 || fake_fails("cuIpcGetMemHandle"))
 		return CUDA_ERROR_INVALID_VALUE;
+	ipc.inode = st.st_ino;
 	memset(handle, 0, sizeof(*handle));
 	memcpy(handle, &ipc, sizeof(ipc));
 	return CUDA_SUCCESS;

@@ -71,7 +71,10 @@ void fake_do(struct fake_op *op)
 		op->run(op->window, op->call);
 		break;
 	case FAKE_WRITE:
-		__atomic_store_n((uint32_t *)op->to, op->value, __ATOMIC_RELEASE);
+		__atomic_store_n((uint32_t *)op->to, (uint32_t)op->value, __ATOMIC_RELEASE);
+		break;
+	case FAKE_WRITE_LONG:
+		__atomic_store_n((uint64_t *)op->to, op->value, __ATOMIC_RELEASE);
 		break;
 	case FAKE_AWAIT:
 		while (__atomic_load_n((uint32_t *)op->to, __ATOMIC_ACQUIRE) != op->value)
@@ -302,6 +305,17 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value,
 	return fake_post(stream, &op);
 }
 
+/* Of pinned memory alone. */
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags)
+{
+	struct fake_op op = {.kind = FAKE_WRITE_LONG, .to = at, .value = value};
+
+	if (!fake_may_wait(stream->device) || flags || at % 8 ||
+	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWriteValue64"))
+		return CUDA_ERROR_INVALID_VALUE;
+	return fake_post(stream, &op);
+}
+
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
 {
 	struct fake_op op = {.kind = FAKE_AWAIT, .to = at, .value = value};
@@ -311,4 +325,22 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, 
 	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWaitValue32"))
 		return CUDA_ERROR_INVALID_VALUE;
 	return fake_post(stream, &op);
+}
+
+static atomic_uint flushes;
+
+unsigned fakecuda_flushes(void)
+{
+	return atomic_load(&flushes);
+}
+
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+				    CUflushGPUDirectRDMAWritesScope scope)
+{
+	if (fake_current() < 0 || target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+	    scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER ||
+	    fake_fails("cuFlushGPUDirectRDMAWrites"))
+		return CUDA_ERROR_INVALID_VALUE;
+	atomic_fetch_add(&flushes, 1);
+	return CUDA_SUCCESS;
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of GPUs as adapters know it. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "hca/hca.h"
+#include "sys/gpu.h"
+
+enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori_hca *hca,
+				       const struct ori_gpu *gpu, char *address, size_t length,
+				       uint64_t iova, unsigned access, struct ori_hca_mr **mr,
+				       struct ori_hca_keys *keys)
+{
+	enum oriel_status status;
+	char why[192];
+	int fd;
+
+	status = gpu->ops->export_dmabuf(gpu, address, length, &fd);
+	if (status == ORIEL_OK) {
+		status = ops->register_dmabuf(hca, fd, 0, length, iova, access, mr, keys);
+		close(fd);
+	}
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	snprintf(why, sizeof(why), "%s", oriel_last_error());
+	/* With nvidia-peermem addresses of a GPU are as good as others. */
+	if (ops->register_memory(hca, address, length, iova, access, mr, keys) == ORIEL_OK) {
+		ori_error_clear();
+		return ORIEL_OK;
+	}
+	return ori_fail(status,
+			"%zu bytes of GPU memory at %p are reached neither by dma-buf (%s) nor by "
+			"nvidia-peermem, if that is loaded; `oriel doctor` says what is missing",
+			length, (void *)address, why);
+}

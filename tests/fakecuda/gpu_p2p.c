@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ends of oriel/p2p.h with memory of the fake driver. gpu_p2p here: both ends in one
+ * thread, over every path. oriel run -n 2 gpu_p2p pair: ends of a communicator, over
+ * the path that it has. gpu_p2p apart: GPUs that do not reach each other.
+ */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "rank.h"
+
+#define CHUNK 4096u
+#define LONG (CHUNK * 23 + 5)
+#define PIECE 65536u
+#define PIECES 4u
+
+static const enum oriel_path paths[] = {ORIEL_PATH_SELF, ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA};
+static const enum oriel_p2p_mode modes[] = {ORIEL_P2P_AUTO, ORIEL_P2P_ZERO_COPY,
+					    ORIEL_P2P_COPY_BASED};
+static const size_t sizes[] = {1, 8, CHUNK - 1, CHUNK + 1, 8 * CHUNK, LONG};
+
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+/* Where a buffer lies. */
+enum site { HOST, LEGACY, OWN, SEVERAL, SITES };
+
+static char *site_open(struct rank *r, enum site site)
+{
+	CUdeviceptr at = 0;
+	void *own = NULL;
+
+	switch (site) {
+	case LEGACY:
+		CHECK(r, cuMemAlloc(&at, PIECE * PIECES) == CUDA_SUCCESS);
+		return (char *)at;
+	case OWN:
+		CHECK_OK(r, oriel_memory_alloc(PIECE * PIECES, ORIEL_MEMORY_DEVICE, &own));
+		return own;
+	case SEVERAL:
+		return map(r, PIECE, PIECES, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	default:
+		CHECK_OK(r, oriel_memory_alloc(PIECE * PIECES, 0, &own));
+		return own;
+	}
+}
+
+static void site_close(struct rank *r, enum site site, char *at)
+{
+	if (site == LEGACY)
+		CHECK(r, cuMemFree((CUdeviceptr)at) == CUDA_SUCCESS);
+	else if (site == SEVERAL)
+		unmap(r, at, PIECE, PIECES);
+	else
+		oriel_memory_free(at);
+}
+
+static void fill(char *at, size_t length, unsigned seed)
+{
+	for (size_t i = 0; i < length; i++)
+		at[i] = (char)(i * 31 + i / 251 + seed * 7 + 1);
+}
+
+static bool is_filled(const char *at, size_t length, unsigned seed)
+{
+	for (size_t i = 0; i < length; i++)
+		if (at[i] != (char)(i * 31 + i / 251 + seed * 7 + 1))
+			return false;
+	return true;
+}
+
+/* An end is its own peer by path self. */
+struct ends {
+	struct oriel_p2p_hub *hubs[2];
+	struct oriel_p2p *of[2];
+	unsigned count;
+};
+
+static void turn(struct ends *e)
+{
+	for (unsigned i = 0; i < e->count; i++)
+		(void)oriel_p2p_progress(e->of[i]);
+	sched_yield();
+}
+
+static enum oriel_status wait_for(struct ends *e, const struct oriel_p2p_request *request)
+{
+	uint64_t begin = oriel_cpu_clock_ns();
+
+	while (request->status == ORIEL_AGAIN && oriel_cpu_clock_ns() - begin < LONG_NS)
+		turn(e);
+	return request->status;
+}
+
+static void ends_open(struct rank *r, struct ends *e, enum oriel_path path,
+		      const struct oriel_p2p_attr *attr, const unsigned flags[2])
+{
+	char address[2][ORIEL_P2P_ADDRESS];
+	uint64_t begin = oriel_cpu_clock_ns();
+
+	*e = (struct ends){.count = path == ORIEL_PATH_SELF ? 1 : 2};
+	for (unsigned i = 0; i < e->count; i++) {
+		struct oriel_p2p_hub_attr hub = {.size = sizeof(hub),
+						 .chunk = CHUNK,
+						 .slots = 24,
+						 .paths = 1u << path,
+						 .timeout_ns = LONG_NS,
+						 .flags = flags[i]};
+
+		r->rank = i;
+		rank_use_gpu(r);
+		CHECK_OK(r, oriel_p2p_hub_create(&hub, &e->hubs[i]));
+		CHECK_OK(r, oriel_p2p_create(e->hubs[i], attr, &e->of[i]));
+		CHECK_OK(r, oriel_p2p_address(e->of[i], address[i]));
+	}
+	for (unsigned i = 0; i < e->count; i++)
+		CHECK_OK(r, oriel_p2p_connect(e->of[i], address[e->count - 1 - i],
+					      ORIEL_P2P_ADDRESS, 0));
+	for (unsigned i = 0; i < e->count; i++)
+		while (oriel_p2p_check(e->of[i]) == ORIEL_AGAIN &&
+		       oriel_cpu_clock_ns() - begin < LONG_NS)
+			turn(e);
+	for (unsigned i = 0; i < e->count; i++)
+		CHECK_OK(r, oriel_p2p_check(e->of[i]));
+}
+
+static void ends_close(struct ends *e)
+{
+	for (unsigned i = 0; i < e->count; i++)
+		oriel_p2p_destroy(e->of[i]);
+	for (unsigned i = 0; i < e->count; i++)
+		oriel_p2p_hub_destroy(e->hubs[i]);
+}
+
+/* Two buffers at each end. */
+struct data {
+	enum site site[2];
+	char *at[2];
+	struct oriel_p2p_memory *memory[2];
+};
+
+static void data_open(struct rank *r, struct ends *e, struct data *d, enum site from, enum site to,
+		      bool is_registered)
+{
+	*d = (struct data){.site = {from, to}};
+	for (unsigned i = 0; i < 2; i++) {
+		r->rank = e->count == 2 ? i : 0;
+		rank_use_gpu(r);
+		d->at[i] = site_open(r, d->site[i]);
+		if (is_registered)
+			CHECK_OK(r, oriel_p2p_register(e->hubs[r->rank], d->at[i], PIECE * PIECES,
+						       0, &d->memory[i]));
+	}
+}
+
+static void data_close(struct rank *r, struct ends *e, struct data *d)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		r->rank = e->count == 2 ? i : 0;
+		rank_use_gpu(r);
+		oriel_p2p_unregister(d->memory[i]);
+		site_close(r, d->site[i], d->at[i]);
+	}
+}
+
+/* One of each size on each channel, all under way at once, off by a few bytes. */
+static void move(struct rank *r, struct ends *e, struct data *d, unsigned channels)
+{
+	struct oriel_p2p *to = e->of[e->count - 1];
+	struct oriel_p2p_request out[8], in[8];
+
+	for (unsigned i = 0; i < SIZES; i++) {
+		size_t step = (PIECE * PIECES - LONG - 64) / channels / 64 * 64 + 3;
+
+		for (unsigned c = 0; c < channels; c++) {
+			struct oriel_p2p_buffer f = {d->at[0] + c * step, sizes[i], d->memory[0]};
+			struct oriel_p2p_buffer t = {d->at[1] + c * step, sizes[i], d->memory[1]};
+
+			if (sizes[i] > step && channels > 1)
+				f.length = t.length = step;
+			fill(f.address, f.length, i + c);
+			memset(t.address, 0x77, t.length + 1);
+			CHECK_OK(r, oriel_p2p_send(e->of[0], c, &f, &out[c]));
+			CHECK_OK(r, oriel_p2p_recv(to, c, &t, &in[c]));
+		}
+		for (unsigned c = 0; c < channels; c++) {
+			size_t length = sizes[i] > step && channels > 1 ? step : sizes[i];
+
+			CHECK_OK(r, wait_for(e, &in[c]));
+			CHECK_OK(r, wait_for(e, &out[c]));
+			CHECK(r, is_filled(d->at[1] + c * step, length, i + c));
+			CHECK(r, d->at[1][c * step + length] == 0x77 || c + 1 < channels);
+		}
+	}
+}
+
+static void puts_and_expects(struct rank *r, struct ends *e, struct data *d)
+{
+	struct oriel_p2p *to = e->of[e->count - 1];
+	struct oriel_p2p_buffer all = {d->at[1] + 5, PIECE * PIECES - 5, d->memory[1]};
+	struct oriel_p2p_buffer from = {d->at[0] + 1, LONG, d->memory[0]};
+	struct oriel_p2p_request put, expect;
+	struct oriel_p2p_remote remote;
+	char bytes[ORIEL_P2P_EXPORT];
+
+	CHECK_OK(r, oriel_p2p_export(to, &all, bytes));
+	CHECK_OK(r, oriel_p2p_import(e->of[0], bytes, sizeof(bytes), &remote));
+	for (unsigned i = 0; i < 3; i++) {
+		fill(from.address, LONG, i);
+		memset(d->at[1], 0, PIECE);
+		CHECK_OK(r, oriel_p2p_put(e->of[0], 0, &from, &remote, i * 7, &put));
+		CHECK_OK(r, oriel_p2p_expect(to, 0, &expect));
+		CHECK_OK(r, wait_for(e, &expect));
+		CHECK_OK(r, wait_for(e, &put));
+		CHECK(r, is_filled(d->at[1] + 5 + i * 7, LONG, i));
+		CHECK(r, d->at[1][4 + i * 7] == 0);
+	}
+}
+
+static void test_sites(struct rank *r, enum oriel_path path, enum oriel_p2p_mode mode,
+		       unsigned channels)
+{
+	static const unsigned both[2] = {ORIEL_P2P_GPU, ORIEL_P2P_GPU};
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+					    .mode = mode,
+					    .channels = channels};
+	struct data d;
+	struct ends e;
+
+	ends_open(r, &e, path, &attr, both);
+	for (unsigned sites = 1; sites < SITES * SITES; sites++) {
+		/* A peer maps few pieces, one for each transfer of what is not registered. */
+		bool is_registered = (sites + channels + mode) % 3 ||
+				     (mode == ORIEL_P2P_ZERO_COPY && channels > 1);
+
+		data_open(r, &e, &d, sites % SITES, sites / SITES, is_registered);
+		move(r, &e, &d, channels);
+		if (is_registered && mode != ORIEL_P2P_COPY_BASED)
+			puts_and_expects(r, &e, &d);
+		data_close(r, &e, &d);
+	}
+	ends_close(&e);
+}
+
+/* Without a GPU at the sender: what is there is staged, or cannot be. */
+static void test_one_without(struct rank *r, enum oriel_path path, enum oriel_p2p_mode mode)
+{
+	static const unsigned one[2] = {0, ORIEL_P2P_GPU};
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 2};
+	struct oriel_p2p_memory *memory = NULL;
+	struct oriel_p2p_request in;
+	struct oriel_p2p_buffer to;
+	struct data d;
+	struct ends e;
+	char *gpu;
+
+	ends_open(r, &e, path, &attr, one);
+	gpu = site_open(r, OWN);
+	CHECK_FAILS(r, oriel_p2p_register(e.hubs[0], gpu, PIECE, 0, &memory), ORIEL_ERR_INVALID,
+		    "the hub needs ORIEL_P2P_GPU");
+	data_open(r, &e, &d, HOST, LEGACY, true);
+	if (path == ORIEL_PATH_MAPPED && mode == ORIEL_P2P_ZERO_COPY) {
+		to = (struct oriel_p2p_buffer){d.at[1], 8, d.memory[1]};
+		CHECK_FAILS(r, oriel_p2p_recv(e.of[1], 0, &to, &in), ORIEL_ERR_UNSUPPORTED,
+			    "out of reach of the peer, whose hub has none");
+	} else {
+		move(r, &e, &d, 2);
+	}
+	data_close(r, &e, &d);
+	site_close(r, OWN, gpu);
+	ends_close(&e);
+}
+
+static unsigned run_here(void)
+{
+	struct rank r = {.size = 2};
+
+	for (unsigned p = 0; p < 3; p++)
+		for (unsigned m = 0; m < 3; m++)
+			for (unsigned channels = 1; channels <= 8; channels *= 2)
+				test_sites(&r, paths[p], modes[m], channels);
+	for (unsigned p = 1; p < 3; p++)
+		for (unsigned m = 0; m < 3; m++)
+			test_one_without(&r, paths[p], modes[m]);
+	return r.failures;
+}
+
+/* FAKECUDA_ISLANDS=0,1 */
+static unsigned run_apart(void)
+{
+	static const unsigned both[2] = {ORIEL_P2P_GPU, ORIEL_P2P_GPU};
+	struct rank r = {.size = 2};
+
+	for (unsigned m = 0; m < 3; m++) {
+		const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = modes[m]};
+		struct oriel_p2p_request in;
+		struct oriel_p2p_buffer to;
+		struct data d;
+		struct ends e;
+
+		ends_open(&r, &e, ORIEL_PATH_MAPPED, &attr, both);
+		data_open(&r, &e, &d, LEGACY, OWN, true);
+		if (modes[m] == ORIEL_P2P_ZERO_COPY) {
+			to = (struct oriel_p2p_buffer){d.at[1], 8, d.memory[1]};
+			CHECK_FAILS(&r, oriel_p2p_recv(e.of[1], 0, &to, &in), ORIEL_ERR_UNSUPPORTED,
+				    "out of reach of the peer, whose hub has another GPU");
+		} else {
+			move(&r, &e, &d, 1);
+		}
+		data_close(&r, &e, &d);
+		ends_close(&e);
+	}
+	return r.failures;
+}
+
+/* Both ways between two ranks, from each site to each. */
+static void exchange(struct rank *r, struct oriel_p2p *p, struct oriel_p2p_memory *memory[2],
+		     char *at[2], size_t length, unsigned seed)
+{
+	struct oriel_p2p_buffer from = {at[0] + 3, length, memory[0]};
+	struct oriel_p2p_buffer to = {at[1] + 9, length, memory[1]};
+	struct oriel_p2p_request out, in;
+
+	fill(from.address, length, seed + r->rank);
+	memset(to.address, 0x77, length + 1);
+	CHECK_OK(r, oriel_p2p_send(p, seed % 4, &from, &out));
+	CHECK_OK(r, oriel_p2p_recv(p, seed % 4, &to, &in));
+	CHECK_OK(r, oriel_p2p_wait(p, &in, 0));
+	CHECK_OK(r, oriel_p2p_wait(p, &out, 0));
+	CHECK(r, is_filled(to.address, length, seed + !r->rank));
+	CHECK(r, at[1][9 + length] == 0x77);
+}
+
+/* Both ways; where the peer's memory is comes by a control message. */
+static void put_to_peer(struct rank *r, struct oriel_p2p *p, struct oriel_p2p_memory *memory[2],
+			char *at[2])
+{
+	struct oriel_p2p_buffer from = {at[0] + 3, LONG, memory[0]};
+	struct oriel_p2p_buffer to = {at[1], PIECE * PIECES, memory[1]};
+	struct oriel_p2p_request out, in;
+	struct oriel_p2p_remote remote;
+	char bytes[2][ORIEL_P2P_EXPORT];
+
+	CHECK_OK(r, oriel_p2p_export(p, &to, bytes[0]));
+	CHECK_OK(r, oriel_p2p_send_control(p, 1, bytes[0], sizeof(bytes[0]), &out));
+	CHECK_OK(r, oriel_p2p_recv_control(p, 1, bytes[1], sizeof(bytes[1]), &in));
+	CHECK_OK(r, oriel_p2p_wait(p, &in, 0));
+	CHECK_OK(r, oriel_p2p_wait(p, &out, 0));
+	CHECK_OK(r, oriel_p2p_import(p, bytes[1], sizeof(bytes[1]), &remote));
+	fill(from.address, LONG, r->rank);
+	CHECK_OK(r, oriel_p2p_put(p, 2, &from, &remote, 77, &out));
+	CHECK_OK(r, oriel_p2p_expect(p, 2, &in));
+	CHECK_OK(r, oriel_p2p_wait(p, &in, 0));
+	CHECK_OK(r, oriel_p2p_wait(p, &out, 0));
+	CHECK(r, is_filled(at[1] + 77, LONG, !r->rank));
+}
+
+static void test_pair(struct rank *r, enum oriel_p2p_mode mode)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 4};
+	struct oriel_p2p_hub *hub = NULL;
+	struct oriel_p2p *p = NULL;
+
+	rank_join(r, LONG_NS);
+	CHECK_OK(r, oriel_comm_p2p(r->comm, !r->rank, &attr, &p));
+	CHECK_OK(r, oriel_comm_p2p_hub(r->comm, &hub));
+	for (unsigned sites = 0; p && hub && sites < SITES * SITES; sites++) {
+		struct oriel_p2p_memory *memory[2] = {0};
+		enum site site[2] = {sites % SITES, sites / SITES};
+		char *at[2];
+
+		for (unsigned i = 0; i < 2; i++) {
+			at[i] = site_open(r, site[i]);
+			if (sites % 3)
+				CHECK_OK(r, oriel_p2p_register(hub, at[i], PIECE * PIECES, 0,
+							       &memory[i]));
+		}
+		for (unsigned i = 0; i < SIZES; i++)
+			exchange(r, p, memory, at, sizes[i], sites + i);
+		if (sites % 3 && mode != ORIEL_P2P_COPY_BASED)
+			put_to_peer(r, p, memory, at);
+		/* Nobody frees what the peer still writes to. */
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		for (unsigned i = 0; i < 2; i++)
+			oriel_p2p_unregister(memory[i]);
+		for (unsigned i = 0; i < 2; i++)
+			site_close(r, site[i], at[i]);
+	}
+	oriel_comm_destroy(r->comm);
+}
+
+static unsigned run_pair(void)
+{
+	struct oriel_bootstrap bootstrap;
+	struct rank r = {.size = 2};
+
+	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
+		fprintf(stderr, "%s\n", oriel_last_error());
+		return 1;
+	}
+	r.rank = bootstrap.rank;
+	r.bootstrap = &bootstrap;
+	rank_use_gpu(&r);
+	for (unsigned m = 0; m < 3; m++)
+		test_pair(&r, modes[m]);
+	oriel_bootstrap_close(&bootstrap);
+	return r.failures;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned fds = count_fds(), failures;
+
+	if (argc == 2 && strcmp(argv[1], "pair") == 0)
+		return run_pair() != 0;
+	failures = argc == 2 && strcmp(argv[1], "apart") == 0 ? run_apart() : run_here();
+	return rank_finish(failures, fds);
+}
