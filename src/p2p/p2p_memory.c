@@ -15,16 +15,14 @@
 static enum oriel_status memory_register_gpu(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
 {
 	uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
-	size_t before = (uintptr_t)m->address & mask;
 
 	if (hub->needs_flush && !(hub->gpu.flags & ORI_GPU_FLUSHES))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"what an adapter writes to GPU %s (%s) needs a flush, which its "
 				"driver does not have",
 				hub->gpu.pci, hub->gpu.name);
-	m->iova = before;
-	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, m->address - before,
-				    (before + m->length + mask) & ~mask, 0, MEMORY_ACCESS, &m->mr,
+	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, m->address - m->iova,
+				    (m->iova + m->length + mask) & ~mask, 0, MEMORY_ACCESS, &m->mr,
 				    &m->keys);
 }
 
@@ -36,8 +34,8 @@ static enum oriel_status memory_register(struct oriel_p2p_hub *hub, struct oriel
 	if (m->is_gpu && !hub->reaches_all)
 		st = memory_register_gpu(hub, m);
 	else
-		st = hub->ops->register_memory(hub->hca, m->address, m->length, 0, MEMORY_ACCESS,
-					       &m->mr, &m->keys);
+		st = hub->ops->register_memory(hub->hca, m->address, m->length, m->iova,
+					       MEMORY_ACCESS, &m->mr, &m->keys);
 	if (st == ORIEL_OK)
 		m->has_mr = true;
 	return st;
@@ -195,6 +193,7 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_hub *hub, void *address, s
 	m->hub = hub;
 	m->address = address;
 	m->length = length;
+	m->iova = (uintptr_t)address & ((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 	atomic_init(&m->status, ORIEL_AGAIN);
 	st = memory_look(hub, m);
 	if (st != ORIEL_OK) {
