@@ -55,7 +55,7 @@ struct p2p_link {
 struct p2p_backend {
 	const char *name;
 	enum oriel_path path;
-	bool is_mapped;  /* what is staged is packed into the slot of the peer at once */
+	bool is_mapped;  /* what is staged is copied into the slot of the peer at once */
 	bool needs_keys; /* sources too are registered */
 
 	/* Describe this end. @fds, at most two, stay this end's; *@nfds of them. */

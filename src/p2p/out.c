@@ -229,6 +229,15 @@ static enum oriel_status out_credit(struct oriel_p2p *p, const struct p2p_out_sl
 	return ORIEL_OK;
 }
 
+/*
+ * What hooks have begun goes on by itself, so it is not for slots of a peer, who takes
+ * them back when he leaves; copies are counted, and waited for.
+ */
+static bool out_packs_there(const struct oriel_p2p *p)
+{
+	return p->backend->is_mapped && !p->hooks.pack;
+}
+
 /* ORIEL_AGAIN: no slot of the pool is free, or the credit is not there. */
 static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 {
@@ -236,14 +245,14 @@ static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 	struct p2p_far far;
 	enum oriel_status st;
 
-	if (r->place == P2P_STAGED && p->backend->is_mapped) {
+	if (r->place == P2P_STAGED && out_packs_there(p)) {
 		st = out_credit(p, s, &far);
 		if (st == ORIEL_OK)
 			s->label = far.at;
 		return st;
 	}
 	/* A mapped peer's slot is not known before its credit. */
-	if (r->place == P2P_UNKNOWN && p->backend->is_mapped)
+	if (r->place == P2P_UNKNOWN && out_packs_there(p))
 		return ORIEL_AGAIN;
 	if (r->is_straight)
 		return ORIEL_OK;
@@ -324,7 +333,7 @@ static enum oriel_status out_post_staged(struct oriel_p2p *p, struct p2p_out_slo
 	uint64_t unit = r->unit + s->chunk;
 	struct p2p_near from = out_source(p, s);
 	struct p2p_far to;
-	size_t length = p->backend->is_mapped ? 0 : sizeof(struct p2p_label) + s->length;
+	size_t length = s->staging < 0 ? 0 : sizeof(struct p2p_label) + s->length;
 	enum oriel_status st = out_credit(p, s, &to);
 
 	if (st != ORIEL_OK)

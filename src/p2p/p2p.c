@@ -143,7 +143,7 @@ void ori_p2p_close(struct oriel_p2p *p)
 	ori_p2p_enter(p);
 	if (p->state != P2P_BROKEN) {
 		ori_door_bye(p, ORIEL_OK, "");
-		ori_lanes_drain(p);
+		ori_p2p_stop_copies(p, ORIEL_ERR_ABORTED);
 		if (p->backend)
 			p->backend->sever(p);
 		ori_door_close(p);

@@ -279,6 +279,9 @@ void ori_p2p_finish_first(struct oriel_p2p *p, struct p2p_list *list, enum oriel
 void ori_p2p_finish(struct oriel_p2p *p, struct oriel_p2p_request *request,
 		    enum oriel_status status);
 
+/* On return neither hooks nor the GPU touch memory for @p, which is over. */
+void ori_p2p_stop_copies(struct oriel_p2p *p, enum oriel_status status);
+
 /*
  * What this thread's last error tells breaks @p: the peer cannot reach memory here
  * any more, and all requests end.

@@ -74,6 +74,13 @@ void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status)
 	ori_control_cancel(p, status);
 }
 
+void ori_p2p_stop_copies(struct oriel_p2p *p, enum oriel_status status)
+{
+	if (p->hooks.cancel)
+		p->hooks.cancel(p->context, status);
+	ori_lanes_drain(p);
+}
+
 enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status)
 {
 	char text[P2P_TEXT];
@@ -86,7 +93,7 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status)
 	memcpy(p->failure_text, text, sizeof(text));
 	if (!p->is_leaving)
 		ori_door_bye(p, status, text);
-	ori_lanes_drain(p);
+	ori_p2p_stop_copies(p, status);
 	if (p->backend)
 		p->backend->sever(p);
 	ori_door_close(p);
