@@ -47,7 +47,9 @@ struct p2p_link {
 	struct ori_mapping segment, pool; /* the peer's */
 	struct p2p_segment *peer;         /* in it */
 	struct p2p_mock_end *mock;
-	/* Of the mapped backend, in their order; and how many of them are to tell. */
+	/* Of the mapped backend: immediates told and taken, and what the peer had taken last. */
+	uint64_t told, taken, seen;
+	/* What waits, in its order; and how many of that are to tell. */
 	struct p2p_wait waits[P2P_WAITS];
 	uint32_t first_wait, wait_count, tell_count;
 };

@@ -81,20 +81,20 @@ static enum oriel_status in_plan(struct oriel_p2p *p, struct oriel_p2p_request *
 static int in_take_slot(struct oriel_p2p *p, const struct oriel_p2p_request *r)
 {
 	struct p2p_pool *pool = &p->hub->pool;
-	bool is_live = ori_p2p_word(p, P2P_WORD_SENDS + r->channel) > r->number;
-	int slot;
+	bool is_live;
 
+	/* That nobody else takes, and which the caches know. */
+	if (p->spare >= 0 && !p->is_spare_used) {
+		p->is_spare_used = true;
+		return p->spare;
+	}
 	/*
 	 * Slots of transfers that the peer has begun as well come back whatever else it
 	 * does. Others may stay away for ever: so they take no more than half of those
-	 * that all ends share, and the one that this end keeps for itself.
+	 * that all ends share.
 	 */
-	slot = ori_pool_take(pool, &pool->receives, is_live ? 0 : pool->receive / 2);
-	if (slot < 0 && !p->is_spare_used) {
-		p->is_spare_used = true;
-		slot = p->spare;
-	}
-	return slot;
+	is_live = ori_p2p_word(p, P2P_WORD_SENDS + r->channel) > r->number;
+	return ori_pool_take(pool, &pool->receives, is_live ? 0 : pool->receive / 2);
 }
 
 static void in_give_slot(struct oriel_p2p *p, int slot)
@@ -248,7 +248,6 @@ static enum oriel_status in_unpack(struct oriel_p2p *p, struct p2p_in_slot *s)
 	char *at = p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
 	uint64_t offset = (uint64_t)s->chunk * r->step, rest = r->length - offset;
 	struct oriel_p2p_chunk chunk = {
-		.slot = at + sizeof(struct p2p_label),
 		.buffer = (char *)r->buffer + offset,
 		.offset = offset,
 		.length = rest < r->step ? (size_t)rest : r->step,
@@ -259,7 +258,8 @@ static enum oriel_status in_unpack(struct oriel_p2p *p, struct p2p_in_slot *s)
 	struct p2p_label label;
 	enum oriel_status st;
 
-	memcpy(&label, at, sizeof(label));
+	chunk.slot = at + p2p_slot_begin(chunk.length);
+	memcpy(&label, at, P2P_LABEL_HEAD);
 	st = in_check_label(r, s->chunk, chunk.length, &label);
 	if (st != ORIEL_OK)
 		return st;

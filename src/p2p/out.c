@@ -292,7 +292,7 @@ static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct oriel_p2p_chunk chunk = {
-		.slot = s->label + sizeof(struct p2p_label),
+		.slot = s->label + p2p_slot_begin(s->length),
 		.buffer = (char *)r->buffer + s->offset,
 		.offset = s->offset,
 		.length = s->length,
@@ -300,12 +300,12 @@ static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
 		.index = s->chunk,
 		.user = r->user,
 	};
-	struct p2p_label label = {r->number, r->length, s->chunk, s->length, {0}};
+	struct p2p_label label = {r->number, r->length, s->chunk, s->length, ""};
 	enum oriel_status st = out_copy(p, s, &chunk);
 
 	if (st != ORIEL_OK)
 		return st < 0 ? st : ORIEL_AGAIN;
-	memcpy(s->label, &label, sizeof(label));
+	memcpy(s->label, &label, P2P_LABEL_HEAD);
 	return ORIEL_OK;
 }
 
@@ -317,7 +317,7 @@ static struct p2p_near out_source(const struct oriel_p2p *p, const struct p2p_ou
 				.is_gpu = r->is_gpu && !s->label};
 
 	if (s->label) {
-		near.at = s->label + sizeof(struct p2p_label);
+		near.at = s->label + p2p_slot_begin(s->length);
 		near.address = (uint64_t)(near.at - p->hub->pool.area.base);
 		near.lkey = p->hub->pool.area.keys.lkey;
 	} else if (r->memory) {
@@ -333,13 +333,13 @@ static enum oriel_status out_post_staged(struct oriel_p2p *p, struct p2p_out_slo
 	uint64_t unit = r->unit + s->chunk;
 	struct p2p_near from = out_source(p, s);
 	struct p2p_far to;
-	size_t length = s->staging < 0 ? 0 : sizeof(struct p2p_label) + s->length;
+	size_t length = s->staging < 0 ? 0 : p2p_slot_end(s->length);
 	enum oriel_status st = out_credit(p, s, &to);
 
 	if (st != ORIEL_OK)
 		return st;
-	from.at -= sizeof(struct p2p_label);
-	from.address -= sizeof(struct p2p_label);
+	from.at -= p2p_slot_begin(s->length);
+	from.address -= p2p_slot_begin(s->length);
 	return p->backend->tell(p, &from, &to, length,
 				p2p_immediate(P2P_TELL_UNIT, r->channel,
 					      (unsigned)(unit % p->depth), out_lap(p, unit)),

@@ -32,6 +32,8 @@ struct p2p_lane {
 	uint32_t looks;
 };
 
+#define P2P_RING 1024u
+
 /* What the peer writes. */
 struct p2p_board {
 	uint64_t words[P2P_WORDS];
@@ -55,20 +57,18 @@ struct p2p_segment {
 	uint32_t reserved1[31];
 	uint32_t busy; /* by the peer: it may be writing to memory of this end */
 	uint32_t reserved2[31];
-	uint64_t told; /* by the peer: immediates so far */
+	uint64_t taken; /* by this end: immediates so far */
 	uint64_t reserved3[15];
-	uint64_t taken; /* by this end */
-	uint64_t reserved4[15];
 	uint64_t flying; /* by this end: copies of its GPU that write to the peer, begun so far */
-	uint64_t reserved5[15];
+	uint64_t reserved4[15];
 	struct {
 		uint64_t count; /* by the GPU of this end: copies of this lane that are done */
 		uint64_t reserved[15];
 	} flown[P2P_LANES];
-	uint32_t immediates[1024];
+	uint64_t immediates[P2P_RING]; /* by the peer: {low half of its number + 1, immediate} */
 };
 
-static_assert(P2P_IMMEDIATES <= 1024, "the ring takes what the rules allow");
+static_assert(P2P_IMMEDIATES <= P2P_RING, "the ring takes what the rules allow");
 
 struct p2p_list {
 	struct oriel_p2p_request *first, **last;
@@ -218,6 +218,7 @@ struct oriel_p2p {
 	struct p2p_address address, peer;
 	struct p2p_door door;
 	uint32_t looks; /* passes in which nothing moved */
+	uint32_t quiet; /* passes in which there was nothing to do but to wait */
 
 	const struct p2p_backend *backend;
 	struct p2p_link link;

@@ -15,8 +15,6 @@
 #include "base/log.h"
 #include "p2p/p2p.h"
 
-#define MAPPED_RING (sizeof(((struct p2p_segment *)0)->immediates) / sizeof(uint32_t))
-
 static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
 				     unsigned *nfds)
 {
@@ -212,11 +210,24 @@ static enum oriel_status mapped_put(struct oriel_p2p *p, const struct p2p_near *
 	return ORIEL_OK;
 }
 
-static void mapped_publish(struct p2p_segment *peer, uint64_t told, uint32_t immediate)
+/* One line for who looks: it is full of its number and there, or of an earlier one. */
+static void mapped_publish(struct oriel_p2p *p, uint32_t immediate)
 {
-	peer->immediates[told % MAPPED_RING] = immediate;
-	/* Release: with mapped_take() of the peer, for the immediate and all put before. */
-	oriel_dev_store_release(&peer->told, told + 1);
+	struct p2p_link *link = &p->link;
+	uint64_t *place = &link->peer->immediates[link->told++ % P2P_RING];
+
+	/* Release: with mapped_take() of the peer, for all that was put before. */
+	oriel_dev_store_release(place, link->told << 32 | immediate);
+}
+
+/* How far the peer has come is looked at once a lap. */
+static bool mapped_may_tell(struct oriel_p2p *p)
+{
+	struct p2p_link *link = &p->link;
+
+	if (link->told + link->tell_count - link->seen >= P2P_RING)
+		link->seen = oriel_dev_load_acquire(&link->peer->taken);
+	return link->told + link->tell_count - link->seen < P2P_RING;
 }
 
 /* Behind copies that are under way, or with one of its own. */
@@ -245,21 +256,17 @@ static enum oriel_status mapped_tell(struct oriel_p2p *p, const struct p2p_near 
 				     const struct p2p_far *to, size_t length, uint32_t immediate,
 				     uint64_t *op)
 {
-	struct p2p_segment *peer = p->link.peer;
-	uint64_t told = oriel_dev_load_acquire(&peer->told);
-
-	if (told + p->link.tell_count - oriel_dev_load_acquire(&peer->taken) >= MAPPED_RING)
+	if (!mapped_may_tell(p))
 		return ORIEL_AGAIN;
 	if (p->link.wait_count || from->is_gpu || to->is_gpu)
 		return mapped_tell_later(p, from, to, length, immediate, op);
 	(void)mapped_put(p, from, to, length, op);
-	mapped_publish(peer, told, immediate);
+	mapped_publish(p, immediate);
 	return ORIEL_OK;
 }
 
 static enum oriel_status mapped_progress(struct oriel_p2p *p)
 {
-	struct p2p_segment *peer = p->link.peer;
 	struct p2p_link *link = &p->link;
 	enum oriel_status st = ORIEL_OK;
 
@@ -272,7 +279,7 @@ static enum oriel_status mapped_progress(struct oriel_p2p *p)
 		if (st != ORIEL_OK)
 			break;
 		if (w->is_tell)
-			mapped_publish(peer, oriel_dev_load_acquire(&peer->told), w->immediate);
+			mapped_publish(p, w->immediate);
 		link->tell_count -= w->is_tell;
 		link->first_wait = (link->first_wait + 1) % P2P_WAITS;
 		link->wait_count--;
@@ -284,12 +291,14 @@ static enum oriel_status mapped_progress(struct oriel_p2p *p)
 static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
 {
 	struct p2p_segment *mine = p->segment;
-	uint64_t taken = oriel_dev_load_acquire(&mine->taken);
+	struct p2p_link *link = &p->link;
+	uint64_t place = oriel_dev_load_acquire(&mine->immediates[link->taken % P2P_RING]);
 
-	if (taken == oriel_dev_load_acquire(&mine->told))
+	if ((uint32_t)(place >> 32) != (uint32_t)(link->taken + 1))
 		return ORIEL_AGAIN;
-	*immediate = mine->immediates[taken % MAPPED_RING];
-	oriel_dev_store_release(&mine->taken, taken + 1);
+	*immediate = (uint32_t)place;
+	/* Release: with mapped_may_tell() of the peer, which writes over this place then. */
+	oriel_dev_store_release(&mine->taken, ++link->taken);
 	return ORIEL_OK;
 }
 

@@ -199,13 +199,28 @@ static_assert(sizeof(struct p2p_offer) == 32, "goes over the wire");
 #define P2P_NO_PIECE UINT32_MAX /* of a thread of this process: the address is one */
 #define P2P_KEY_GPU 1u          /* its key: of a GPU, else 0 */
 
+#define P2P_FEW 40u /* bytes that go within the label, by one line */
+
 /* Before the bytes in a staging slot. */
 struct p2p_label {
 	uint64_t number; /* of the transfer */
 	uint64_t total;  /* its bytes */
 	uint32_t chunk, length;
-	uint64_t reserved[5];
+	char few[P2P_FEW];
 };
+
+#define P2P_LABEL_HEAD (sizeof(struct p2p_label) - P2P_FEW)
+
+/* Where @length bytes are in a slot, and where they end. */
+static inline size_t p2p_slot_begin(size_t length)
+{
+	return length <= P2P_FEW ? P2P_LABEL_HEAD : sizeof(struct p2p_label);
+}
+
+static inline size_t p2p_slot_end(size_t length)
+{
+	return p2p_slot_begin(length) + length;
+}
 
 static_assert(sizeof(struct p2p_label) == 64, "goes over the wire, and keeps slots aligned");
 
