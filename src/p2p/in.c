@@ -181,20 +181,44 @@ static enum oriel_status in_fill(struct oriel_p2p *p, struct p2p_in *in, bool *h
 	return ORIEL_OK;
 }
 
+/* The one unit of this slot that may be on its way, if it is. */
+static bool in_is_due(const struct oriel_p2p *p, unsigned channel, unsigned slot,
+		      uint32_t immediate)
+{
+	const struct p2p_in *in = &p->in[channel];
+	uint64_t unit = in->oldest + (slot + p->depth - in->oldest % p->depth) % p->depth;
+
+	return in->slots[slot].state == P2P_IN_GRANTED &&
+	       (in_lap(p, unit) & 0xffff) == (immediate & 0xffff);
+}
+
+char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length)
+{
+	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
+	const struct p2p_in_slot *s;
+
+	if (immediate >> 30 != P2P_TELL_UNIT || channel >= p->channels || slot >= p->depth ||
+	    !in_is_due(p, channel, slot, immediate))
+		return NULL;
+	s = &p->in[channel].slots[slot];
+	if (s->request->place == P2P_STAGED)
+		return p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
+	return s->request->place == P2P_DIRECT && s->request->length == length &&
+			       !s->request->is_gpu
+		       ? s->request->buffer
+		       : NULL;
+}
+
 enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate)
 {
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
-	uint64_t unit;
 	struct p2p_in *in;
 
 	if (channel >= p->channels || slot >= p->depth)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer fills slot %u of channel %u", slot,
 				channel);
 	in = &p->in[channel];
-	/* The one unit of this slot that may be on its way. */
-	unit = in->oldest + (slot + p->depth - in->oldest % p->depth) % p->depth;
-	if (in->slots[slot].state != P2P_IN_GRANTED ||
-	    (in_lap(p, unit) & 0xffff) != (immediate & 0xffff))
+	if (!in_is_due(p, channel, slot, immediate))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"the peer fills slot %u of channel %u in lap %u, which it may not",
 				slot, channel, immediate & 0xffff);

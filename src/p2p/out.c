@@ -238,6 +238,12 @@ static bool out_packs_there(const struct oriel_p2p *p)
 	return p->backend->is_mapped && !p->hooks.pack;
 }
 
+/* Few bytes that need no slot here: they go with what tells of them. */
+static bool out_is_carried(const struct oriel_p2p *p, const struct oriel_p2p_request *r)
+{
+	return p->backend->carries && r->length <= P2P_FEW && !r->is_gpu && !p->hooks.pack;
+}
+
 /* ORIEL_AGAIN: no slot of the pool is free, or the credit is not there. */
 static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 {
@@ -245,6 +251,8 @@ static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 	struct p2p_far far;
 	enum oriel_status st;
 
+	if (r->place == P2P_STAGED && out_is_carried(p, r))
+		return ORIEL_OK;
 	if (r->place == P2P_STAGED && out_packs_there(p)) {
 		st = out_credit(p, s, &far);
 		if (st == ORIEL_OK)
@@ -300,7 +308,7 @@ static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
 		.index = s->chunk,
 		.user = r->user,
 	};
-	struct p2p_label label = {r->number, r->length, s->chunk, s->length, ""};
+	struct p2p_label label = {r->number, r->length, s->chunk, s->length, "", 0};
 	enum oriel_status st = out_copy(p, s, &chunk);
 
 	if (st != ORIEL_OK)
@@ -325,6 +333,22 @@ static struct p2p_near out_source(const struct oriel_p2p *p, const struct p2p_ou
 		near.lkey = r->memory->keys.lkey;
 	}
 	return near;
+}
+
+static enum oriel_status out_carry_staged(struct oriel_p2p *p, struct p2p_out_slot *s)
+{
+	const struct oriel_p2p_request *r = s->request;
+	struct p2p_label label = {r->number, r->length, 0, s->length, "", 0};
+	struct p2p_far to;
+	enum oriel_status st = out_credit(p, s, &to);
+
+	if (st != ORIEL_OK)
+		return st;
+	memcpy(label.few, r->buffer, s->length);
+	return p->backend->carry(p, &label, P2P_LABEL_HEAD + s->length,
+				 p2p_immediate(P2P_TELL_UNIT, r->channel,
+					       (unsigned)(r->unit % p->depth), out_lap(p, r->unit)),
+				 &s->op);
 }
 
 static enum oriel_status out_post_staged(struct oriel_p2p *p, struct p2p_out_slot *s)
@@ -359,6 +383,12 @@ static enum oriel_status out_post_straight(struct oriel_p2p *p, struct p2p_out_s
 	to.address += s->offset;
 	if (to.at)
 		to.at += s->offset;
+	if (r->place == P2P_DIRECT && out_is_carried(p, r) && !to.is_gpu)
+		return p->backend->carry(p, r->buffer, s->length,
+					 p2p_immediate(P2P_TELL_UNIT, r->channel,
+						       (unsigned)(r->unit % p->depth),
+						       out_lap(p, r->unit)),
+					 &s->op);
 	if (s->chunk + 1 < r->chunks)
 		return p->backend->put(p, &from, &to, s->length, &s->op);
 	return p->backend->tell(p, &from, &to, s->length,
@@ -385,7 +415,7 @@ static enum oriel_status out_step(struct oriel_p2p *p, struct p2p_out_slot *s, b
 		return st;
 	case P2P_OUT_READY:
 		if (s->request->place == P2P_STAGED)
-			st = out_post_staged(p, s);
+			st = s->label ? out_post_staged(p, s) : out_carry_staged(p, s);
 		else if (s->request->place != P2P_UNKNOWN && is_next)
 			st = out_post_straight(p, s);
 		if (st == ORIEL_OK)

@@ -34,6 +34,17 @@ struct p2p_lane {
 
 #define P2P_RING 1024u
 
+/*
+ * What a mapped peer tells, in one line: {low 24 bits of its number + 1, bytes that come
+ * along, immediate}, stored last.
+ */
+struct p2p_told {
+	uint64_t what;
+	char bytes[P2P_CARRIED];
+};
+
+static_assert(sizeof(struct p2p_told) == 64, "a line");
+
 /* What the peer writes. */
 struct p2p_board {
 	uint64_t words[P2P_WORDS];
@@ -65,7 +76,7 @@ struct p2p_segment {
 		uint64_t count; /* by the GPU of this end: copies of this lane that are done */
 		uint64_t reserved[15];
 	} flown[P2P_LANES];
-	uint64_t immediates[P2P_RING]; /* by the peer: {low half of its number + 1, immediate} */
+	struct p2p_told ring[P2P_RING]; /* by the peer */
 };
 
 static_assert(P2P_IMMEDIATES <= P2P_RING, "the ring takes what the rules allow");
@@ -327,6 +338,8 @@ enum oriel_status ori_out_offered(struct oriel_p2p *p, uint32_t immediate);
 void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
 void ori_in_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
 enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
+/* Where @length bytes go that come with @immediate. NULL: it may not bring any. */
+char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length);
 enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate);
 /* Has anything come that is not taken out of its slot yet? */
 bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel);

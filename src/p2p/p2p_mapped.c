@@ -210,14 +210,18 @@ static enum oriel_status mapped_put(struct oriel_p2p *p, const struct p2p_near *
 	return ORIEL_OK;
 }
 
-/* One line for who looks: it is full of its number and there, or of an earlier one. */
-static void mapped_publish(struct oriel_p2p *p, uint32_t immediate)
+/* One line for who looks: it is full of this number and there, or of an earlier one. */
+static void mapped_publish(struct oriel_p2p *p, uint32_t immediate, const void *bytes,
+			   size_t length)
 {
 	struct p2p_link *link = &p->link;
-	uint64_t *place = &link->peer->immediates[link->told++ % P2P_RING];
+	struct p2p_told *place = &link->peer->ring[link->told++ % P2P_RING];
 
+	if (length)
+		memcpy(place->bytes, bytes, length);
 	/* Release: with mapped_take() of the peer, for all that was put before. */
-	oriel_dev_store_release(place, link->told << 32 | immediate);
+	oriel_dev_store_release(&place->what,
+				link->told << 40 | (uint64_t)length << 32 | immediate);
 }
 
 /* How far the peer has come is looked at once a lap. */
@@ -261,7 +265,19 @@ static enum oriel_status mapped_tell(struct oriel_p2p *p, const struct p2p_near 
 	if (p->link.wait_count || from->is_gpu || to->is_gpu)
 		return mapped_tell_later(p, from, to, length, immediate, op);
 	(void)mapped_put(p, from, to, length, op);
-	mapped_publish(p, immediate);
+	mapped_publish(p, immediate, NULL, 0);
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapped_carry(struct oriel_p2p *p, const void *bytes, size_t length,
+				      uint32_t immediate, uint64_t *op)
+{
+	/* Behind copies it would have to be kept. */
+	if (!mapped_may_tell(p) || p->link.wait_count)
+		return ORIEL_AGAIN;
+	mapped_publish(p, immediate, bytes, length);
+	*op = p->begun++;
+	mapped_complete(p);
 	return ORIEL_OK;
 }
 
@@ -279,7 +295,7 @@ static enum oriel_status mapped_progress(struct oriel_p2p *p)
 		if (st != ORIEL_OK)
 			break;
 		if (w->is_tell)
-			mapped_publish(p, w->immediate);
+			mapped_publish(p, w->immediate, NULL, 0);
 		link->tell_count -= w->is_tell;
 		link->first_wait = (link->first_wait + 1) % P2P_WAITS;
 		link->wait_count--;
@@ -292,11 +308,18 @@ static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
 {
 	struct p2p_segment *mine = p->segment;
 	struct p2p_link *link = &p->link;
-	uint64_t place = oriel_dev_load_acquire(&mine->immediates[link->taken % P2P_RING]);
+	const struct p2p_told *place = &mine->ring[link->taken % P2P_RING];
+	uint64_t what = oriel_dev_load_acquire(&place->what);
+	size_t length = what >> 32 & 0xff;
+	char *to;
 
-	if ((uint32_t)(place >> 32) != (uint32_t)(link->taken + 1))
+	if (what >> 40 != ((link->taken + 1) & 0xffffff))
 		return ORIEL_AGAIN;
-	*immediate = (uint32_t)place;
+	*immediate = (uint32_t)what;
+	/* What may not come is told by what becomes of the immediate. */
+	to = length && length <= P2P_CARRIED ? ori_in_place(p, *immediate, length) : NULL;
+	if (to)
+		memcpy(to, place->bytes, length);
 	/* Release: with mapped_may_tell() of the peer, which writes over this place then. */
 	oriel_dev_store_release(&mine->taken, ++link->taken);
 	return ORIEL_OK;
@@ -423,6 +446,7 @@ const struct p2p_backend ori_p2p_mapped = {
 	.name = "mapped",
 	.path = ORIEL_PATH_MAPPED,
 	.is_mapped = true,
+	.carries = true,
 	.open = mapped_open,
 	.connect = mapped_connect,
 	.sever = mapped_sever,
@@ -430,6 +454,7 @@ const struct p2p_backend ori_p2p_mapped = {
 	.leave = mapped_leave,
 	.put = mapped_put,
 	.tell = mapped_tell,
+	.carry = mapped_carry,
 	.progress = mapped_progress,
 	.take = mapped_take,
 	.show = mapped_show,
@@ -475,6 +500,7 @@ const struct p2p_backend ori_p2p_self = {
 	.name = "self",
 	.path = ORIEL_PATH_SELF,
 	.is_mapped = true,
+	.carries = true,
 	.open = self_open,
 	.connect = self_connect,
 	.sever = self_sever,
@@ -482,6 +508,7 @@ const struct p2p_backend ori_p2p_self = {
 	.leave = self_leave,
 	.put = mapped_put,
 	.tell = mapped_tell,
+	.carry = mapped_carry,
 	.progress = mapped_progress,
 	.take = mapped_take,
 	.show = mapped_show,

@@ -82,6 +82,13 @@ void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status)
 	ori_control_cancel(p, status);
 }
 
+enum oriel_status ori_p2p_no_carry(struct oriel_p2p *p, const void *bytes, size_t length,
+				   uint32_t immediate, uint64_t *op)
+{
+	(void)bytes, (void)length, (void)immediate, (void)op;
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s carries no bytes", p->backend->name);
+}
+
 void ori_p2p_stop_copies(struct oriel_p2p *p, enum oriel_status status)
 {
 	if (p->hooks.cancel)
