@@ -21,11 +21,6 @@ void ori_in_begin(struct oriel_p2p *p, struct oriel_p2p_request *r)
 	p->active_in |= UINT64_C(1) << r->channel;
 }
 
-static uint64_t in_lap(const struct oriel_p2p *p, uint64_t unit)
-{
-	return unit / p->depth + 1;
-}
-
 static void in_plan_staged(const struct oriel_p2p *p, struct oriel_p2p_request *r)
 {
 	r->place = P2P_STAGED;
@@ -122,8 +117,8 @@ static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_req
 		return st;
 	*desk = offer;
 	st = p->backend->tell(p, &from, &to, sizeof(*desk),
-			      p2p_immediate(P2P_TELL_OFFER, r->channel, (unsigned)(unit % p->depth),
-					    in_lap(p, unit)),
+			      p2p_immediate(P2P_TELL_OFFER, r->channel, p2p_slot(p, unit),
+					    p2p_lap(p, unit)),
 			      &op);
 	if (st == ORIEL_OK)
 		s->op = op + 1;
@@ -134,8 +129,8 @@ static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_req
 static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 				  struct oriel_p2p_request *r)
 {
-	struct p2p_in_slot *s = &in->slots[in->unit % p->depth];
-	unsigned index = r->channel * p->depth + (unsigned)(in->unit % p->depth);
+	struct p2p_in_slot *s = &in->slots[p2p_slot(p, in->unit)];
+	unsigned index = r->channel * p->depth + p2p_slot(p, in->unit);
 	enum oriel_status st = ORIEL_OK;
 
 	s->staging = -1;
@@ -146,7 +141,7 @@ static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 		if (r->place == P2P_STAGED && (s->staging = in_take_slot(p, r)) < 0)
 			return ORIEL_AGAIN;
 		st = ori_p2p_set_word(p, P2P_WORD_CREDIT + index,
-				      p2p_credit(in_lap(p, in->unit), (enum p2p_place)r->place,
+				      p2p_credit(p2p_lap(p, in->unit), (enum p2p_place)r->place,
 						 s->staging < 0 ? 0 : (uint32_t)s->staging));
 	}
 	if (st != ORIEL_OK)
@@ -186,10 +181,10 @@ static bool in_is_due(const struct oriel_p2p *p, unsigned channel, unsigned slot
 		      uint32_t immediate)
 {
 	const struct p2p_in *in = &p->in[channel];
-	uint64_t unit = in->oldest + (slot + p->depth - in->oldest % p->depth) % p->depth;
+	uint64_t unit = in->oldest + p2p_slot(p, slot + p->depth - p2p_slot(p, in->oldest));
 
 	return in->slots[slot].state == P2P_IN_GRANTED &&
-	       (in_lap(p, unit) & 0xffff) == (immediate & 0xffff);
+	       (p2p_lap(p, unit) & 0xffff) == (immediate & 0xffff);
 }
 
 char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length)
@@ -303,7 +298,7 @@ static enum oriel_status in_flush(struct oriel_p2p *p)
 static enum oriel_status in_run_slots(struct oriel_p2p *p, struct p2p_in *in, bool *has_moved)
 {
 	for (uint64_t unit = in->oldest; unit < in->unit; unit++) {
-		struct p2p_in_slot *s = &in->slots[unit % p->depth];
+		struct p2p_in_slot *s = &in->slots[p2p_slot(p, unit)];
 		enum oriel_status st = ORIEL_OK;
 
 		if (s->state != P2P_IN_ARRIVED)
@@ -326,8 +321,8 @@ static enum oriel_status in_run_slots(struct oriel_p2p *p, struct p2p_in *in, bo
 
 static void in_retire(struct oriel_p2p *p, struct p2p_in *in)
 {
-	while (in->oldest < in->unit && in->slots[in->oldest % p->depth].state == P2P_IN_DONE) {
-		struct p2p_in_slot *s = &in->slots[in->oldest++ % p->depth];
+	while (in->oldest < in->unit && in->slots[p2p_slot(p, in->oldest)].state == P2P_IN_DONE) {
+		struct p2p_in_slot *s = &in->slots[p2p_slot(p, in->oldest++)];
 		struct oriel_p2p_request *r = s->request;
 
 		s->state = P2P_IN_NONE;
@@ -342,13 +337,14 @@ enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_mo
 	bool has_more = true;
 	enum oriel_status st = ORIEL_OK;
 
+	/* Nothing comes to a slot while this runs: filled once more when some are free again. */
 	while (has_more && st == ORIEL_OK) {
 		has_more = false;
 		st = in_run_slots(p, in, &has_more);
 		in_retire(p, in);
-		if (st == ORIEL_OK)
-			st = in_fill(p, in, &has_more);
 		*has_moved |= has_more;
+		if (st == ORIEL_OK && in->assign)
+			st = in_fill(p, in, has_moved);
 	}
 	if (!in->requests.first)
 		p->active_in &= ~(UINT64_C(1) << channel);
@@ -360,7 +356,7 @@ bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel)
 	const struct p2p_in *in = &p->in[channel];
 
 	for (uint64_t unit = in->oldest; unit < in->unit; unit++)
-		if (in->slots[unit % p->depth].state == P2P_IN_ARRIVED)
+		if (in->slots[p2p_slot(p, unit)].state == P2P_IN_ARRIVED)
 			return true;
 	return false;
 }
@@ -370,7 +366,7 @@ void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status stat
 	struct p2p_in *in = &p->in[channel];
 
 	for (; in->oldest < in->unit; in->oldest++) {
-		struct p2p_in_slot *s = &in->slots[in->oldest % p->depth];
+		struct p2p_in_slot *s = &in->slots[p2p_slot(p, in->oldest)];
 
 		if (s->state == P2P_IN_GRANTED || s->state == P2P_IN_ARRIVED)
 			in_give_slot(p, s->staging);

@@ -33,12 +33,15 @@ void ori_out_begin(struct oriel_p2p *p, struct oriel_p2p_request *r)
 
 static unsigned out_index(const struct oriel_p2p *p, unsigned channel, uint64_t unit)
 {
-	return channel * p->depth + (unsigned)(unit % p->depth);
+	return channel * p->depth + p2p_slot(p, unit);
 }
 
-static uint64_t out_lap(const struct oriel_p2p *p, uint64_t unit)
+/* The @ith slot that is taken, from the oldest on. */
+static struct p2p_out_slot *out_slot(const struct oriel_p2p *p, struct p2p_out *out, uint32_t i)
 {
-	return unit / p->depth + 1;
+	uint32_t at = out->first + i;
+
+	return &out->slots[at < p->depth ? at : at - p->depth];
 }
 
 static uint32_t out_count(uint64_t length, uint64_t step)
@@ -115,7 +118,7 @@ static enum oriel_status out_resolve_one(struct oriel_p2p *p, struct p2p_out *ou
 					 struct oriel_p2p_request *r)
 {
 	unsigned index = out_index(p, r->channel, out->unit);
-	uint64_t lap = out_lap(p, out->unit);
+	uint64_t lap = p2p_lap(p, out->unit);
 	uint64_t credit = ori_p2p_word(p, P2P_WORD_CREDIT + index);
 	enum oriel_status st;
 
@@ -196,7 +199,7 @@ static enum oriel_status out_fill(struct oriel_p2p *p, struct p2p_out *out, bool
 			if (st != ORIEL_OK)
 				return st;
 		}
-		s = &out->slots[(out->first + out->count++) % p->depth];
+		s = out_slot(p, out, out->count++);
 		*s = (struct p2p_out_slot){.request = r, .chunk = r->begun, .staging = -1};
 		s->offset = (uint64_t)r->begun * r->step;
 		rest = r->length - s->offset;
@@ -217,7 +220,7 @@ static enum oriel_status out_credit(struct oriel_p2p *p, const struct p2p_out_sl
 		ori_p2p_word(p, P2P_WORD_CREDIT + out_index(p, s->request->channel, unit));
 	uint64_t at = p2p_credit_slot(credit) * p->pool_stride;
 
-	if (p2p_credit_lap(credit) != out_lap(p, unit))
+	if (p2p_credit_lap(credit) != p2p_lap(p, unit))
 		return ORIEL_AGAIN;
 	if (p2p_credit_place(credit) != P2P_STAGED || p2p_credit_slot(credit) >= p->pool_slots)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
@@ -346,8 +349,8 @@ static enum oriel_status out_carry_staged(struct oriel_p2p *p, struct p2p_out_sl
 		return st;
 	memcpy(label.few, r->buffer, s->length);
 	return p->backend->carry(p, &label, P2P_LABEL_HEAD + s->length,
-				 p2p_immediate(P2P_TELL_UNIT, r->channel,
-					       (unsigned)(r->unit % p->depth), out_lap(p, r->unit)),
+				 p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, r->unit),
+					       p2p_lap(p, r->unit)),
 				 &s->op);
 }
 
@@ -365,8 +368,8 @@ static enum oriel_status out_post_staged(struct oriel_p2p *p, struct p2p_out_slo
 	from.at -= p2p_slot_begin(s->length);
 	from.address -= p2p_slot_begin(s->length);
 	return p->backend->tell(p, &from, &to, length,
-				p2p_immediate(P2P_TELL_UNIT, r->channel,
-					      (unsigned)(unit % p->depth), out_lap(p, unit)),
+				p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, unit),
+					      p2p_lap(p, unit)),
 				&s->op);
 }
 
@@ -386,14 +389,13 @@ static enum oriel_status out_post_straight(struct oriel_p2p *p, struct p2p_out_s
 	if (r->place == P2P_DIRECT && out_is_carried(p, r) && !to.is_gpu)
 		return p->backend->carry(p, r->buffer, s->length,
 					 p2p_immediate(P2P_TELL_UNIT, r->channel,
-						       (unsigned)(r->unit % p->depth),
-						       out_lap(p, r->unit)),
+						       p2p_slot(p, r->unit), p2p_lap(p, r->unit)),
 					 &s->op);
 	if (s->chunk + 1 < r->chunks)
 		return p->backend->put(p, &from, &to, s->length, &s->op);
 	return p->backend->tell(p, &from, &to, s->length,
-				p2p_immediate(P2P_TELL_UNIT, r->channel,
-					      (unsigned)(r->unit % p->depth), out_lap(p, r->unit)),
+				p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, r->unit),
+					      p2p_lap(p, r->unit)),
 				&s->op);
 }
 
@@ -440,7 +442,7 @@ static enum oriel_status out_run_slots(struct oriel_p2p *p, struct p2p_out *out,
 	const struct oriel_p2p_request *held = NULL; /* has a chunk that is not posted */
 
 	for (uint32_t i = 0; i < out->count; i++) {
-		struct p2p_out_slot *s = &out->slots[(out->first + i) % p->depth];
+		struct p2p_out_slot *s = out_slot(p, out, i);
 		enum oriel_status st;
 
 		while ((st = out_step(p, s, s->request != held)) == ORIEL_OK)
@@ -458,7 +460,7 @@ static void out_retire(struct oriel_p2p *p, struct p2p_out *out)
 	while (out->count && out->slots[out->first].state == P2P_OUT_DONE) {
 		struct oriel_p2p_request *r = out->slots[out->first].request;
 
-		out->first = (out->first + 1) % p->depth;
+		out->first = out->first + 1 < p->depth ? out->first + 1 : 0;
 		out->count--;
 		if (++r->done == r->chunks)
 			ori_p2p_finish_first(p, &out->requests, ORIEL_OK);
@@ -474,12 +476,12 @@ static enum oriel_status out_ask(struct oriel_p2p *p, struct p2p_out *out, unsig
 	return ori_p2p_set_word(p, P2P_WORD_SENDS + channel, out->number);
 }
 
-static bool out_is_waiting(const struct oriel_p2p *p, const struct p2p_out *out)
+static bool out_is_waiting(const struct oriel_p2p *p, struct p2p_out *out)
 {
 	if (out->resolve)
 		return true;
 	for (uint32_t i = 0; i < out->count; i++)
-		if (out->slots[(out->first + i) % p->depth].state < P2P_OUT_POSTED)
+		if (out_slot(p, out, i)->state < P2P_OUT_POSTED)
 			return true;
 	return false;
 }
@@ -490,7 +492,7 @@ enum oriel_status ori_out_run(struct oriel_p2p *p, unsigned channel, bool *has_m
 	bool has_more = true;
 	enum oriel_status st = ORIEL_OK;
 
-	while (has_more && st == ORIEL_OK) {
+	while (has_more && st == ORIEL_OK && out->requests.first) {
 		has_more = false;
 		st = out_resolve(p, out, &has_more);
 		if (st == ORIEL_OK)
@@ -511,10 +513,13 @@ void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status sta
 {
 	struct p2p_out *out = &p->out[channel];
 
-	for (; out->count; out->first = (out->first + 1) % p->depth, out->count--)
-		if (out->slots[out->first].staging >= 0)
-			ori_pool_give(&p->hub->pool, &p->hub->pool.sends,
-				      out->slots[out->first].staging);
+	for (uint32_t i = 0; i < out->count; i++) {
+		int staging = out_slot(p, out, i)->staging;
+
+		if (staging >= 0)
+			ori_pool_give(&p->hub->pool, &p->hub->pool.sends, staging);
+	}
+	out->count = 0;
 	while (out->requests.first)
 		ori_p2p_finish_first(p, &out->requests, status);
 	out->resolve = out->assign = NULL;

@@ -40,6 +40,8 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 	if (p->depth > P2P_DEPTH || p->depth * p->channels > P2P_SLOTS)
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels of depth %u: up to %u, %u together",
 				p->channels, p->depth, P2P_DEPTH, P2P_SLOTS);
+	p->depth_shift =
+		p->depth & (p->depth - 1) ? P2P_NO_SHIFT : (unsigned)__builtin_ctz(p->depth);
 	st = ori_attr_read("oriel_p2p_hooks", attr->hooks, &p->hooks, sizeof(p->hooks));
 	p->context = attr->context;
 	return st;

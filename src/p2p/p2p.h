@@ -217,7 +217,8 @@ struct oriel_p2p {
 	void *context;
 	enum oriel_p2p_mode mode;
 	unsigned channels, depth;
-	bool has_owner; /* a communicator or a mock, which alone destroys it */
+	unsigned depth_shift; /* depth is 1 << this; P2P_NO_SHIFT: it is no power of two */
+	bool has_owner;       /* a communicator or a mock, which alone destroys it */
 	atomic_bool is_inside;
 
 	enum p2p_state state;
@@ -259,6 +260,19 @@ struct oriel_p2p {
 	struct ori_mem *given[P2P_PIECES];     /* to the peer, referenced */
 	unsigned pieces_count, given_count, given_told;
 };
+
+#define P2P_NO_SHIFT UINT32_MAX
+
+/* The slot by which @unit comes, and in which lap. By hardly any depth it takes a division. */
+static inline unsigned p2p_slot(const struct oriel_p2p *p, uint64_t unit)
+{
+	return (unsigned)(p->depth_shift != P2P_NO_SHIFT ? unit & (p->depth - 1) : unit % p->depth);
+}
+
+static inline uint64_t p2p_lap(const struct oriel_p2p *p, uint64_t unit)
+{
+	return (p->depth_shift != P2P_NO_SHIFT ? unit >> p->depth_shift : unit / p->depth) + 1;
+}
 
 /* @at of this end's desk, and a place of the peer's board, for the backend. */
 static inline struct p2p_near p2p_desk(const struct oriel_p2p *p, void *at)
