@@ -93,6 +93,9 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
  * may be written, but no longer than the timeout. Executions in streams are over, and
  * no captured graph is launched again. NULL is allowed. A handle that is not alive is
  * reported (oriel_last_error) and otherwise ignored.
+ *
+ * Of a broken communicator it waits for this rank's own copies alone: where ranks are
+ * threads of one process, a view on a GPU stays until all of them have come to this.
  */
 void oriel_allgather_destroy(struct oriel_allgather *gather);
 

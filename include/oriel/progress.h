@@ -72,7 +72,7 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 struct oriel_copies;
 
 enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copies **copies);
-/* They are all done. NULL is allowed. */
+/* Waits until they are all done, at most the timeout of @comm. NULL is allowed. */
 void oriel_copies_destroy(struct oriel_copies *copies);
 
 /* In the @lane'th stream, modulo their number, behind what is there; others overtake it. */
