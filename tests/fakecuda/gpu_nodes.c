@@ -250,8 +250,8 @@ static void test_aborted(struct site *s)
 
 	object_create(s, o, ORIEL_ALGORITHM_RING);
 	gather_once(s, o, SHARE);
+	exec = capture(s, o, source(s, o, SHARE, true), SHARE, &graph);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	exec = capture(s, o, o->send, SHARE, &graph);
 	for (i = 0; i < 200; i++)
 		CHECK(&s->r, cuGraphLaunch(exec, o->stream) == CUDA_SUCCESS);
 	nanosleep(&nap, NULL);
