@@ -43,7 +43,8 @@ MODULES = {
     "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
     "progress": Rule("comm mem kernels dev public", "no backend name appears here"),
     # Its ends may do without a communicator, so it has links of its own.
-    "p2p": Rule("comm mem hca topo sys transport/rdma_host.h dev public",
+    "p2p": Rule("comm bootstrap/auth.h bootstrap/endpoint.h mem hca topo sys"
+                " transport/rdma_host.h dev public",
                 "it drives links by calls; ranks are known to its cache alone"),
     "coll": Rule("public dev", "it is a user of the public API"),
 }

@@ -28,6 +28,7 @@ struct rank {
 	cudaStream_t stream;
 	char *send, *result;
 	unsigned *wrong;
+	cudaStream_t urgent; /* of gathers beside a kernel */
 };
 
 /* One way to gather. */
@@ -191,6 +192,80 @@ static void run_size(struct rank *r, const struct way *way, size_t bytes)
 	}
 }
 
+/* Registers and arithmetic alone, on all SMs, in several waves of blocks. */
+__global__ void compute(float *sink, unsigned turns)
+{
+	float a = threadIdx.x, b = 1.0001f, c = 0.5f, d = blockIdx.x;
+
+	for (unsigned i = 0; i < turns; i++) {
+		a = a * b + c;
+		d = d * b + c;
+	}
+	if (a + d == 1)
+		*sink = a;
+}
+
+#define BESIDE_BYTES (64ul << 20)
+#define BESIDE_GATHERS 24u /* so many last longer than the kernel */
+#define BESIDE_WAVES 8
+#define BESIDE_TURNS 40000u
+
+static void post_compute(struct rank *r)
+{
+	int sms, gpu;
+
+	CHECK(cudaGetDevice(&gpu));
+	CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, gpu));
+	compute<<<(unsigned)(sms * BESIDE_WAVES), 1024, 0, r->stream>>>((float *)r->wrong,
+									BESIDE_TURNS);
+}
+
+/* How long a kernel takes that has all SMs for itself, or with gathers in another stream. */
+static void run_beside(struct rank *r, const struct way *way)
+{
+	struct row row = {"compute",
+			  way ? way->impl : "cuda",
+			  way ? way->mode : "alone",
+			  "mapped",
+			  (uint32_t)r->ranks,
+			  way ? BESIDE_BYTES : 0,
+			  1024,
+			  0};
+	cudaStream_t mine = r->stream;
+	cudaEvent_t begin, end;
+	double us[PASSES];
+	unsigned pass, i;
+	float ms;
+
+	CHECK(cudaEventCreate(&begin));
+	CHECK(cudaEventCreate(&end));
+	for (pass = 0; pass <= PASSES; pass++) {
+		CHECK(cudaDeviceSynchronize());
+		pthread_barrier_wait(&meeting);
+		r->stream = r->urgent;
+		for (i = 0; way && i < BESIDE_GATHERS; i++)
+			gather(r, way, BESIDE_BYTES);
+		r->stream = mine;
+		CHECK(cudaEventRecord(begin, mine));
+		post_compute(r);
+		CHECK(cudaEventRecord(end, mine));
+		CHECK(cudaStreamSynchronize(mine));
+		CHECK(cudaEventElapsedTime(&ms, begin, end));
+		if (pass)
+			us[pass - 1] = ms * 1e3;
+		/* Else it was not beside all of it. */
+		if (way && cudaStreamQuery(r->urgent) == cudaSuccess && r->rank == 0)
+			fprintf(stderr, "%s %s: gathers ended before the kernel\n", way->impl,
+				way->mode);
+		CHECK(cudaStreamSynchronize(r->urgent));
+	}
+	pthread_barrier_wait(&meeting);
+	if (r->rank == 0)
+		row_print(&row, us, PASSES, 0);
+	CHECK(cudaEventDestroy(begin));
+	CHECK(cudaEventDestroy(end));
+}
+
 static void oriel_create(struct rank *r, const struct way *way)
 {
 	struct oriel_allgather_attr attr = {};
@@ -230,6 +305,9 @@ static void run_oriel(struct rank *r)
 		for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
 			if (way_is_for(&ways[i], sizes[k]))
 				run_size(r, &ways[i], sizes[k]);
+		if (ways[i].algorithm == ORIEL_ALGORITHM_CE ||
+		    ways[i].algorithm == ORIEL_ALGORITHM_STORE)
+			run_beside(r, &ways[i]);
 		oriel_allgather_destroy(r->gather);
 	}
 	oriel_memory_free(memory);
@@ -260,6 +338,7 @@ static void run_nccl(struct rank *r, const struct way *way)
 	}
 	for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
 		run_size(r, way, sizes[k]);
+	run_beside(r, way);
 	CHECK(cudaStreamSynchronize(r->stream));
 	pthread_barrier_wait(&meeting);
 	if (way->is_symmetric) {
@@ -297,6 +376,8 @@ static void *rank_main(void *argument)
 	CHECK(cudaMalloc((void **)&r.wrong, sizeof(*r.wrong)));
 	ORIEL_CHECK(oriel_bootstrap_open_local(job, (unsigned)r.rank, &bootstrap));
 	ORIEL_CHECK(oriel_comm_create(&bootstrap, &attr, &r.oriel));
+	CHECK(cudaStreamCreateWithPriority(&r.urgent, cudaStreamNonBlocking, -5));
+	run_beside(&r, NULL);
 	run_oriel(&r);
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		run_nccl(&r, &ways[i]);

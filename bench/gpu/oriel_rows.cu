@@ -415,17 +415,20 @@ template <int KIND> static void run_barrier(struct bare *b, uint32_t threads)
 	take(&r, p.rounds, 0);
 }
 
+template <bool IS_ORDERED>
 __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 			   const __grid_constant__ struct plan p)
 {
 	uint64_t start, old = 0, last = 0;
+	enum oriel_status status;
 	uint32_t i, k;
 
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
 		for (k = 0; k < p.rounds; k++) {
-			if (oriel_dev_fetch_add(&w, 1, 64, 1, &old) != ORIEL_OK ||
-			    (old <= last && last))
+			status = IS_ORDERED ? oriel_dev_fetch_add(&w, 1, 64, 1, &old)
+					    : oriel_dev_fetch_add_relaxed(&w, 1, 64, 1, &old);
+			if (status != ORIEL_OK || (old <= last && last))
 				atomicAdd(p.wrong, 1u);
 			last = old;
 		}
@@ -434,7 +437,8 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 	}
 }
 
-/* Of one thread, of all that add to the one word. */
+/* Of one thread, of all that add to the one word. Those of others order nothing. */
+template <bool IS_ORDERED>
 static void run_fetch_add(struct bare *b, const char *mode, uint32_t blocks, uint32_t threads)
 {
 	struct plan p = {0, PLACED, 200, ns_buffer[0], wrong_buffer, 0};
@@ -442,7 +446,7 @@ static void run_fetch_add(struct bare *b, const char *mode, uint32_t blocks, uin
 
 	r.blocks = blocks;
 	CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
-	fetch_adds<<<blocks, threads, 0, b->rank[0].stream>>>(b->window[0], p);
+	fetch_adds<IS_ORDERED><<<blocks, threads, 0, b->rank[0].stream>>>(b->window[0], p);
 	bare_settle(b, "fetch_add");
 	if (*wrong_buffer)
 		bare_die("fetch_add: numbers came twice");
@@ -728,8 +732,9 @@ int main(int argc, char **argv)
 		run_barrier<BLOCK>(&b, 256);
 	}
 	if (wants(parts, "atomic")) {
-		run_fetch_add(&b, "round trip", 1, 1);
-		run_fetch_add(&b, "contended", 32, 32);
+		run_fetch_add<false>(&b, "round trip", 1, 1);
+		run_fetch_add<true>(&b, "ordered", 1, 1);
+		run_fetch_add<false>(&b, "contended", 32, 32);
 	}
 	if (wants(parts, "bandwidth"))
 		put_bandwidths(&b);

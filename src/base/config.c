@@ -301,6 +301,15 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 				"thread, the proxy; auto: rings where it has them",
 			.words = "auto,rings,proxy",
 		},
+	[ORI_SETTING_P2P_TCP] =
+		{
+			.name = "ORIEL_P2P_TCP",
+			.fallback = "auto",
+			.may_be = "auto, on or off",
+			.help = "whether a hub listens on TCP for ends on other machines; auto: "
+				"where there is a job key, or ranks on other machines",
+			.words = "auto,on,off",
+		},
 	[ORI_SETTING_IB_GID_INDEX] =
 		{
 			.name = "ORIEL_IB_GID_INDEX",

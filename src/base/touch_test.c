@@ -5,8 +5,15 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/touch.h"
 
@@ -56,9 +63,33 @@ static void test_what_may_be_written_is_written(void **state)
 	assert_int_equal(munmap(fixed, 2 * PAGE), 0);
 }
 
+/* As a sandbox does it, from here on. */
+static void test_sandbox(void **state)
+{
+	struct sock_filter rules[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(rules) / sizeof(rules[0]), .filter = rules};
+	struct iovec byte = {.iov_base = &program, .iov_len = 1};
+
+	(void)state;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+		skip();
+	assert_int_equal(process_vm_readv(getpid(), &byte, 1, &byte, 1, 0), -1);
+	assert_int_equal(errno, EPERM);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_is_there_is_read),
+		cmocka_unit_test(test_what_may_be_written_is_written),
+		cmocka_unit_test(test_sandbox),
 		cmocka_unit_test(test_what_is_there_is_read),
 		cmocka_unit_test(test_what_may_be_written_is_written),
 	};

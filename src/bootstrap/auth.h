@@ -24,6 +24,9 @@ struct ori_auth {
 
 enum ori_role { ORI_ROLE_CONNECTOR = 'C', ORI_ROLE_ACCEPTOR = 'A' };
 
+/* ORIEL_JOB_KEY, whose text oriel_settings_check() has found well. */
+void ori_auth_read_key(struct ori_key *key);
+
 enum oriel_status ori_auth_nonce(unsigned char nonce[ORI_NONCE_LENGTH]);
 
 /* Over the nonces, @role and @length bytes (at most ORI_HELLO_LENGTH) of @body. */

@@ -144,6 +144,45 @@ err_close:
 	return status;
 }
 
+static int endpoint_listen_all(sa_family_t family, uint16_t *port)
+{
+	union endpoint_name name = {.any.sa_family = family};
+	socklen_t length = family == AF_INET6 ? sizeof(name.v6) : sizeof(name.v4);
+	int off = 0, error, fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct ori_address address;
+
+	if (fd < 0)
+		return -1;
+	if ((family != AF_INET6 ||
+	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0) &&
+	    bind(fd, &name.any, length) == 0 && listen(fd, ENDPOINT_BACKLOG) == 0 &&
+	    ori_endpoint_local(fd, &address) == ORIEL_OK) {
+		*port = address.port;
+		return fd;
+	}
+	error = errno;
+	close(fd);
+	errno = error;
+	return -1;
+}
+
+enum oriel_status ori_endpoint_listen_all(struct ori_hosts *hosts, uint16_t *port, int *fd)
+{
+	enum oriel_status status = ori_hosts_list(hosts);
+	int made;
+
+	if (status != ORIEL_OK)
+		return status;
+	made = endpoint_listen_all(AF_INET6, port);
+	/* Some machines have no IPv6. */
+	if (made < 0)
+		made = endpoint_listen_all(AF_INET, port);
+	if (made < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen on TCP");
+	*fd = made;
+	return ORIEL_OK;
+}
+
 enum oriel_status ori_endpoint_adopt(int fd)
 {
 	int is_listening = 0, flags = fcntl(fd, F_GETFL);
@@ -160,19 +199,6 @@ enum oriel_status ori_endpoint_adopt(int fd)
 	return ORIEL_OK;
 }
 
-/* How the connect() that @fd began has ended: 0 or an errno. */
-static int endpoint_outcome(int fd, uint64_t deadline)
-{
-	struct pollfd pollfd = {.fd = fd, .events = POLLOUT};
-	socklen_t length = sizeof(int);
-	int error = 0;
-
-	while (poll(&pollfd, 1, ori_deadline_poll_ms(deadline)) <= 0)
-		if (ori_deadline_passed(deadline))
-			return ETIMEDOUT;
-	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
-}
-
 /*
  * Where nobody listens at a port of the ephemeral range, TCP may choose that
  * port for this end too and connect the socket to itself.
@@ -186,25 +212,55 @@ static bool endpoint_is_own(int fd)
 	       memcmp(&local, &remote, sizeof(local)) == 0;
 }
 
-int ori_endpoint_connect(const struct ori_address *address, uint64_t deadline)
+int ori_endpoint_begin(const struct ori_address *address)
 {
 	union endpoint_name name;
 	socklen_t length = endpoint_name(address, &name);
-	int fd = endpoint_socket(address), error = 0;
+	int fd = endpoint_socket(address), error;
 
 	if (fd < 0)
 		return -1;
-	if (connect(fd, &name.any, length) != 0)
-		error = errno == EINPROGRESS ? endpoint_outcome(fd, deadline) : errno;
-	if (!error && endpoint_is_own(fd))
-		error = ECONNREFUSED;
-	if (error) {
-		close(fd);
-		errno = error;
-		return -1;
-	}
 	endpoint_no_delay(fd);
-	return fd;
+	if (connect(fd, &name.any, length) == 0 || errno == EINPROGRESS)
+		return fd;
+	error = errno;
+	close(fd);
+	errno = error;
+	return -1;
+}
+
+int ori_endpoint_outcome(int fd)
+{
+	struct pollfd pollfd = {.fd = fd, .events = POLLOUT};
+	socklen_t length = sizeof(int);
+	int error = 0;
+
+	if (poll(&pollfd, 1, 0) <= 0)
+		return EINPROGRESS;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
+		return errno;
+	return !error && endpoint_is_own(fd) ? ECONNREFUSED : error;
+}
+
+int ori_endpoint_connect(const struct ori_address *address, uint64_t deadline)
+{
+	struct pollfd pollfd = {.fd = ori_endpoint_begin(address), .events = POLLOUT};
+	int error;
+
+	if (pollfd.fd < 0)
+		return -1;
+	while ((error = ori_endpoint_outcome(pollfd.fd)) == EINPROGRESS) {
+		if (ori_deadline_passed(deadline)) {
+			error = ETIMEDOUT;
+			break;
+		}
+		(void)poll(&pollfd, 1, ori_deadline_poll_ms(deadline));
+	}
+	if (!error)
+		return pollfd.fd;
+	close(pollfd.fd);
+	errno = error;
+	return -1;
 }
 
 int ori_endpoint_accept(int listener)

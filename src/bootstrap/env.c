@@ -105,21 +105,6 @@ static enum oriel_status env_listener(struct ori_tcp_job *job)
 	return status;
 }
 
-static unsigned env_digit(char c)
-{
-	return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a' + 10);
-}
-
-/* oriel_settings_check() has seen to it that these are hex digits, and how many. */
-static void env_key(struct ori_key *key)
-{
-	const char *text = ori_setting_text(ORI_SETTING_JOB_KEY);
-
-	for (; *text && key->length < sizeof(key->bytes); text += 2)
-		key->bytes[key->length++] =
-			(unsigned char)(env_digit(text[0]) << 4 | env_digit(text[1]));
-}
-
 static enum oriel_status env_job(struct ori_tcp_job *job)
 {
 	enum oriel_status status = env_ranks(job);
@@ -131,7 +116,7 @@ static enum oriel_status env_job(struct ori_tcp_job *job)
 		status = env_port(&job->port);
 	if (status == ORIEL_OK)
 		status = env_listener(job);
-	env_key(&job->key);
+	ori_auth_read_key(&job->key);
 	return status;
 }
 

@@ -22,7 +22,7 @@ struct comm_join {
 	struct ori_host host;
 	struct ori_mem_blob control;
 	uint8_t mesh[ORI_FDSOCK_NAME];
-	uint8_t door[ORI_FDSOCK_NAME];
+	struct ori_door door;
 	uint32_t device_version; /* ORIEL_DEV_VERSION */
 	uint32_t control_length;
 	uint64_t timeout_ns;
@@ -30,7 +30,7 @@ struct comm_join {
 	uint32_t rails;   /* adapters it drives, where it needs any */
 };
 
-static_assert(sizeof(struct comm_join) == 1184, "struct comm_join goes over the wire");
+static_assert(sizeof(struct comm_join) == 1208, "struct comm_join goes over the wire");
 
 /* When links are made: what the caller or else the setting says. */
 static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
@@ -54,6 +54,38 @@ static enum oriel_status comm_read_rails(uint32_t *rails)
 	if (status == ORIEL_OK)
 		*rails = (uint32_t)given;
 	return status;
+}
+
+/*
+ * Where ends of p2p are called. Whether there are ranks on other machines is not known
+ * yet: what nobody needs is closed soon.
+ */
+static enum oriel_status comm_open_doors(struct oriel_comm *comm, unsigned paths,
+					 struct ori_door *door)
+{
+	enum oriel_status status = ori_fdsock_listen(door->name, &comm->door);
+	const char *filter;
+	uint16_t port = 0;
+
+	if (status == ORIEL_OK && paths & 1u << ORIEL_PATH_RDMA &&
+	    ori_setting_hca(&filter) != ORI_WISH_NONE &&
+	    strcmp(ori_setting_text(ORI_SETTING_P2P_TCP), "off") != 0)
+		status = ori_endpoint_listen_all(&door->hosts, &port, &comm->door_tcp);
+	door->port = port;
+	return status;
+}
+
+static bool comm_is_elsewhere(const struct ori_host *a, const struct ori_host *b)
+{
+	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) != 0 || a->net_ns != b->net_ns ||
+	       a->uid != b->uid || strcmp(a->node, b->node) != 0;
+}
+
+static void comm_close_door(struct oriel_comm *comm)
+{
+	if (comm->door_tcp >= 0)
+		close(comm->door_tcp);
+	comm->door_tcp = -1;
 }
 
 /* This rank's settings, description and control segment. */
@@ -109,7 +141,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = ori_mem_export(comm->control_mem, 0, sizeof(struct ori_control), &join->control);
 	if (status != ORIEL_OK)
 		return status;
-	status = ori_fdsock_listen(join->door, &comm->door);
+	status = comm_open_doors(comm, paths, &join->door);
 	if (status != ORIEL_OK)
 		return status;
 	return ori_mesh_open(comm, join->mesh);
@@ -152,6 +184,7 @@ static enum oriel_status comm_compare(const struct comm_join *joins, unsigned si
 /* What is decided from the joins of all ranks. */
 static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct comm_join *joins)
 {
+	bool is_needed = false;
 	enum oriel_status status;
 	unsigned peer;
 
@@ -160,8 +193,12 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 					&comm->hosts[peer]);
 		if (status != ORIEL_OK)
 			return status;
-		memcpy(comm->doors[peer], joins[peer].door, sizeof(joins[peer].door));
+		comm->doors[peer] = joins[peer].door;
 	}
+	for (peer = 0; peer < comm->size && !is_needed; peer++)
+		is_needed = comm_is_elsewhere(&comm->hosts[peer], &comm->hosts[comm->rank]);
+	if (!is_needed)
+		comm_close_door(comm);
 	status = ori_comm_select(comm);
 	return status == ORIEL_OK ? ori_comm_gpu_publish(comm) : status;
 }
@@ -262,6 +299,7 @@ static void comm_free(struct oriel_comm *comm)
 	ori_mem_unref(comm->control_mem);
 	if (comm->door >= 0)
 		close(comm->door);
+	comm_close_door(comm);
 	pthread_mutex_destroy(&comm->p2p_lock);
 	pthread_mutex_destroy(&comm->engine_lock);
 	free(comm->doors);
@@ -284,7 +322,7 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 
 	if (!comm)
 		return NULL;
-	comm->door = -1;
+	comm->door = comm->door_tcp = -1;
 	pthread_mutex_init(&comm->p2p_lock, NULL);
 	pthread_mutex_init(&comm->engine_lock, NULL);
 	comm->bootstrap = *bootstrap;

@@ -16,6 +16,7 @@
 #include <oriel/dev/types.h>
 
 #include "base/live.h"
+#include "bootstrap/endpoint.h"
 #include "mem/fdsock.h"
 #include "mem/mapping.h"
 #include "mem/memory.h"
@@ -95,6 +96,15 @@ struct ori_engine;
 struct ori_hca_qp_address;
 struct ori_links_rank;
 
+/* Where ends of p2p of a rank are called. Goes over the wire as it is. */
+struct ori_door {
+	uint8_t name[ORI_FDSOCK_NAME]; /* of the unix socket */
+	struct ori_hosts hosts;
+	uint32_t port; /* of TCP at these; 0: none */
+};
+
+static_assert(sizeof(struct ori_door) == 40, "struct ori_door goes over the wire");
+
 struct oriel_comm {
 	struct oriel_bootstrap bootstrap; /* borrowed */
 	unsigned rank;
@@ -133,9 +143,9 @@ struct oriel_comm {
 	struct ori_gpu_notes *notes;    /* where kernels leave what they refuse */
 	bool is_blame_told;             /* of the watcher */
 
-	uint8_t (*doors)[ORI_FDSOCK_NAME]; /* [size], where ends of p2p are called */
-	int door;                          /* this rank's listens; -1 once the hub has it */
-	pthread_mutex_t p2p_lock;          /* guards p2p and close_p2p, which src/p2p sets */
+	struct ori_door *doors;   /* [size] */
+	int door, door_tcp;       /* this rank's listen, if not -1, until the hub has them */
+	pthread_mutex_t p2p_lock; /* guards p2p and close_p2p, which src/p2p sets */
 	struct ori_p2p_cache *p2p;
 	void (*close_p2p)(struct oriel_comm *comm);
 

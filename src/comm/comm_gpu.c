@@ -53,7 +53,7 @@ static enum oriel_status program_warm_up(const struct oriel_comm *comm)
 {
 	static const unsigned threads[] = {ORI_KERNELS(ORI_KERNEL_THREADS)};
 	struct oriel_dev_window refused = {0};
-	struct ori_kernel_call call = {0};
+	struct ori_kernel_call call = {.parts = 1};
 	void *arguments[] = {&refused, &call};
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hca/soft_address.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "sys/hosts.h"
 #include "sys/process.h"
 
 #define ADDRESS_MAGIC 0x4148534fu /* "OSHA", little-endian */
 #define ADDRESS_VERSION 2u
 #define ADDRESS_BOOT_FILE "/proc/sys/kernel/random/boot_id"
-#define ADDRESS_HOSTS (sizeof(((struct soft_address *)0)->hosts) / sizeof(uint32_t))
 
 /* FNV-1a. */
 static uint64_t address_hash(uint64_t hash, const void *bytes, size_t length)
@@ -48,75 +45,24 @@ static enum oriel_status address_place(uint64_t *place)
 	return ORIEL_OK;
 }
 
-static bool address_is_usable(const struct ifaddrs *i, sa_family_t family)
-{
-	struct sockaddr_in6 in;
-
-	if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
-	    (i->ifa_flags & IFF_LOOPBACK))
-		return false;
-	if (family == AF_INET)
-		return true;
-	memcpy(&in, i->ifa_addr, sizeof(in));
-	return !IN6_IS_ADDR_LINKLOCAL(&in.sin6_addr);
-}
-
-static size_t address_ipv4(const struct ifaddrs *i, uint32_t hosts[ADDRESS_HOSTS])
-{
-	size_t count = 0;
-
-	for (; i && count < ADDRESS_HOSTS; i = i->ifa_next) {
-		struct sockaddr_in in;
-
-		if (!address_is_usable(i, AF_INET))
-			continue;
-		memcpy(&in, i->ifa_addr, sizeof(in));
-		hosts[count++] = in.sin_addr.s_addr;
-	}
-	return count;
-}
-
-static bool address_ipv6(const struct ifaddrs *i, uint32_t hosts[ADDRESS_HOSTS])
-{
-	struct sockaddr_in6 in;
-
-	static_assert(sizeof(in.sin6_addr) == ADDRESS_HOSTS * sizeof(uint32_t), "one fits");
-	for (; i; i = i->ifa_next) {
-		if (!address_is_usable(i, AF_INET6))
-			continue;
-		memcpy(&in, i->ifa_addr, sizeof(in));
-		memcpy(hosts, &in.sin6_addr, sizeof(in.sin6_addr));
-		return true;
-	}
-	return false;
-}
-
-/* IPv6 where there is nothing else. */
-static enum oriel_status address_hosts(struct soft_address *a)
-{
-	struct ifaddrs *list;
-
-	if (getifaddrs(&list) != 0)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot list the network interfaces");
-	if (address_ipv4(list, a->hosts) == 0)
-		a->is_ipv6 = address_ipv6(list, a->hosts);
-	freeifaddrs(list);
-	return ORIEL_OK;
-}
-
 enum oriel_status ori_soft_address_describe(struct soft_address *address)
 {
 	struct soft_address a = {.magic = ADDRESS_MAGIC, .version = ADDRESS_VERSION};
+	struct ori_hosts hosts;
 	enum oriel_status st;
 
 	st = ori_random(&a.cookie, sizeof(a.cookie));
 	if (st == ORIEL_OK)
 		st = address_place(&a.place);
 	if (st == ORIEL_OK)
-		st = address_hosts(&a);
-	if (st == ORIEL_OK)
-		*address = a;
-	return st;
+		st = ori_hosts_list(&hosts);
+	if (st != ORIEL_OK)
+		return st;
+	static_assert(sizeof(a.hosts) == sizeof(hosts.of), "as many as there are");
+	memcpy(a.hosts, hosts.of, sizeof(a.hosts));
+	a.is_ipv6 = hosts.is_ipv6;
+	*address = a;
+	return ORIEL_OK;
 }
 
 enum oriel_status ori_soft_address_parse(const uint8_t bytes[ORI_HCA_ADDRESS],

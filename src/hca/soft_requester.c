@@ -115,6 +115,12 @@ static void requester_miss(struct soft_qp *qp, const struct soft_flight *f)
 				    : "is no memory, or a broken GPU's");
 }
 
+/* Where nothing goes it may be anything, NULL too. */
+static char *requester_local(const struct soft_flight *f, uint64_t at)
+{
+	return (char *)((uintptr_t)f->local + at);
+}
+
 static bool requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
 				 struct soft_frame *frame)
 {
@@ -130,7 +136,7 @@ static bool requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
 	length = f->wqe.length - at < run * mtu ? f->wqe.length - at : run * mtu;
 	frame->h.packets = run;
 	if (!ori_soft_frame_attach(frame, f->mr,
-				   f->wqe.is_inline ? (char *)f->wqe.data : f->local + at,
+				   f->wqe.is_inline ? (char *)f->wqe.data : requester_local(f, at),
 				   (uint32_t)length))
 		return false;
 	f->sent += run;
@@ -412,7 +418,7 @@ static void requester_data(struct soft_qp *qp, const struct soft_header *h, cons
 
 	if (!f || !requester_fits(f, h, node->scenario.mtu))
 		return;
-	to = h->length ? f->local + f->acked * node->scenario.mtu : NULL;
+	to = h->length ? requester_local(f, f->acked * node->scenario.mtu) : NULL;
 	if (to && node->scenario.late_read && ori_soft_is_held(f->mr, to)) {
 		(void)ori_soft_write(f->mr, to, payload, h->length);
 	} else if (to != payload && !ori_soft_store(f->mr, to, payload, h->length)) {
@@ -488,7 +494,7 @@ char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,
 	f = requester_match(qp, h);
 	if (!f || !requester_fits(f, h, node->scenario.mtu))
 		return NULL;
-	to = f->local + f->acked * node->scenario.mtu;
+	to = requester_local(f, f->acked * node->scenario.mtu);
 	if (!ori_soft_is_vouched(f->mr) || ori_soft_is_far(f->mr, to) ||
 	    (node->scenario.late_read && ori_soft_is_held(f->mr, to)))
 		return NULL;

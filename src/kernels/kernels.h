@@ -8,39 +8,42 @@
 
 #include <oriel/dev/gather.h>
 
-/* Each has the arguments (struct oriel_dev_window, struct ori_kernel_call), by value. */
-#define ORI_KERNELS(X)                                        \
-	X(PUT, stream_put, 512)                               \
-	X(PUT_VALUE, stream_put_value, 1)                     \
-	X(GET, stream_get, 512)                               \
-	X(FETCH_ADD, stream_fetch_add, 1)                     \
-	X(PUT_SIGNAL, stream_put_signal, 512)                 \
-	X(PUT_COUNTER, stream_put_counter, 512)               \
-	X(PUT_SIGNAL_COUNTER, stream_put_signal_counter, 512) \
-	X(SIGNAL, stream_signal, 1)                           \
-	X(SIGNAL_ALL, stream_signal_all, 32)                  \
-	X(SIGNAL_COUNTER, stream_signal_counter, 1)           \
-	X(WAIT_SIGNAL, stream_wait_signal, 1)                 \
-	X(WAIT_FROM, stream_wait_signal_from, 1)              \
-	X(WAIT_NEXT, stream_wait_signal_next, 1)              \
-	X(WAIT_COUNTER, stream_wait_counter, 1)               \
-	X(READ_SIGNAL, stream_read_signal, 1)                 \
-	X(READ_FROM, stream_read_signal_from, 1)              \
-	X(READ_COUNTER, stream_read_counter, 1)               \
-	X(BARRIER, stream_barrier, 32)                        \
-	X(SEND, stream_send, 512)                             \
-	X(RECV, stream_recv, 512)                             \
-	X(DRAIN, stream_drain, 1)                             \
-	X(FLUSH, stream_flush, 1)                             \
-	X(RESET, stream_reset_signals, 128)                   \
-	X(RESET_COUNTER, stream_reset_counter, 1)             \
-	X(GATHER_LINES, stream_gather_lines, 512)             \
-	X(GATHER_PUTS, stream_gather_puts, 512)               \
-	X(JOB_BEGIN, stream_job_begin, 1)                     \
-	X(JOB_END, stream_job_end, 1)
+/*
+ * Number, name and threads of a block. Kernel stream_NAME has the arguments (struct
+ * oriel_dev_window, struct ori_kernel_call), by value, and does what act.h says.
+ */
+#define ORI_KERNELS(X)                                 \
+	X(PUT, put, 512)                               \
+	X(PUT_VALUE, put_value, 1)                     \
+	X(GET, get, 512)                               \
+	X(FETCH_ADD, fetch_add, 1)                     \
+	X(PUT_SIGNAL, put_signal, 512)                 \
+	X(PUT_COUNTER, put_counter, 512)               \
+	X(PUT_SIGNAL_COUNTER, put_signal_counter, 512) \
+	X(SIGNAL, signal, 1)                           \
+	X(SIGNAL_ALL, signal_all, 32)                  \
+	X(SIGNAL_COUNTER, signal_counter, 1)           \
+	X(WAIT_SIGNAL, wait_signal, 1)                 \
+	X(WAIT_FROM, wait_signal_from, 1)              \
+	X(WAIT_NEXT, wait_signal_next, 1)              \
+	X(WAIT_COUNTER, wait_counter, 1)               \
+	X(READ_SIGNAL, read_signal, 1)                 \
+	X(READ_FROM, read_signal_from, 1)              \
+	X(READ_COUNTER, read_counter, 1)               \
+	X(BARRIER, barrier, 32)                        \
+	X(SEND, send, 512)                             \
+	X(RECV, recv, 512)                             \
+	X(DRAIN, drain, 1)                             \
+	X(FLUSH, flush, 1)                             \
+	X(RESET, reset_signals, 128)                   \
+	X(RESET_COUNTER, reset_counter, 1)             \
+	X(GATHER_LINES, gather_lines, 512)             \
+	X(GATHER_PUTS, gather_puts, 512)               \
+	X(JOB_BEGIN, job_begin, 1)                     \
+	X(JOB_END, job_end, 1)
 
 #define ORI_KERNEL_NUMBER(number, name, threads) ORI_KERNEL_##number,
-#define ORI_KERNEL_NAME(number, name, threads) #name,
+#define ORI_KERNEL_NAME(number, name, threads) "stream_" #name,
 #define ORI_KERNEL_THREADS(number, name, threads) threads,
 enum ori_kernel { ORI_KERNELS(ORI_KERNEL_NUMBER) ORI_KERNEL_COUNT };
 

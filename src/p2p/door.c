@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How two ends meet, and that the peer is still there: frames over a unix socket,
- * with descriptors. The end with the smaller token calls the hub of the other.
+ * with descriptors, or over TCP. One end calls the hub of the other.
  * Each says P2P_END, and once it has heard the peer's and can be put to, P2P_READY;
  * nothing is put before that has come.
  */
@@ -19,6 +19,7 @@
 
 #define DOOR_FDS ORI_MEM_FDS /* with a frame */
 #define DOOR_KNOCK_NS UINT64_C(50000000)
+#define DOOR_KNOCK_FAR_NS UINT64_C(1000000000)
 
 union door_control {
 	struct cmsghdr align;
@@ -40,13 +41,27 @@ static void door_drop_fds(struct p2p_door *door)
 		close(door->fds[--door->nfds]);
 }
 
+/* What has come and is not read would make TCP take back what was said last. */
+static void door_hang_up(struct p2p_door *door)
+{
+	char rest[sizeof(door->in)];
+
+	if (door->is_near || shutdown(door->fd, SHUT_WR) != 0)
+		return;
+	while (recv(door->fd, rest, sizeof(rest), MSG_DONTWAIT) > 0)
+		;
+}
+
 void ori_door_close(struct oriel_p2p *p)
 {
 	struct p2p_door *door = &p->door;
 
 	door_drop_fds(door);
-	if (door->fd >= 0)
+	ori_p2p_dial_close(&door->dial);
+	if (door->fd >= 0) {
+		door_hang_up(door);
 		close(door->fd);
+	}
 	door->fd = -1;
 }
 
@@ -168,7 +183,7 @@ static enum oriel_status door_hear(struct oriel_p2p *p, struct p2p_frame *frame)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return ORIEL_AGAIN;
-	if (n == 0 || (n < 0 && errno == ECONNRESET))
+	if (n == 0 || errno == ECONNRESET || errno == ETIMEDOUT || errno == EHOSTUNREACH)
 		return ori_fail(ORIEL_ERR_PEER, "the peer has gone without a word");
 	if (n < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot hear the peer");
@@ -188,38 +203,47 @@ static enum oriel_status door_take_bye(const struct p2p_frame *frame)
 			frame->text);
 }
 
-static bool door_calls(const struct oriel_p2p *p)
-{
-	return ori_p2p_token_compare(&p->address.token, &p->peer.token) < 0;
-}
-
 /* Does the hub of a peer that has not called still listen? It takes a knock for nothing. */
 static enum oriel_status door_knock(struct oriel_p2p *p)
 {
-	enum oriel_status st;
+	struct p2p_door *door = &p->door;
+	enum oriel_status st = ORIEL_ERR_TIMEOUT;
 	int fd;
 
-	if (!ori_deadline_passed(p->door.knock))
+	if (!ori_deadline_passed(door->knock) || (!door->is_near && !p->peer.port))
 		return ORIEL_AGAIN;
-	p->door.knock = ori_deadline(DOOR_KNOCK_NS);
-	st = ori_fdsock_connect(p->peer.door, p->peer.uid, (pid_t)p->peer.pid, 1, &fd);
-	if (st == ORIEL_OK)
+	if (door->is_near)
+		st = ori_fdsock_connect(p->peer.door, p->peer.uid, (pid_t)p->peer.pid, 1, &fd);
+	else
+		st = ori_p2p_knock(&door->dial, &p->address, &p->peer);
+	if (st == ORIEL_AGAIN)
+		return st;
+	door->knock = ori_deadline(door->is_near ? DOOR_KNOCK_NS : DOOR_KNOCK_FAR_NS);
+	if (st == ORIEL_OK && door->is_near)
 		close(fd);
 	return st == ORIEL_OK || st == ORIEL_ERR_TIMEOUT ? ORIEL_AGAIN : st;
 }
 
+/* ORIEL_AGAIN: there is no socket yet. */
 static enum oriel_status door_call(struct oriel_p2p *p)
 {
+	struct p2p_door *door = &p->door;
 	enum oriel_status st;
 
-	if (!door_calls(p)) {
-		st = ori_hub_answer(p->hub, &p->peer.token, &p->address.token, &p->door.fd);
+	if (!ori_p2p_address_calls(&p->address, &p->peer)) {
+		st = ori_hub_answer(p->hub, &p->peer.token, &p->address.token, &door->fd);
 		return st == ORIEL_AGAIN ? door_knock(p) : st;
 	}
-	st = ori_fdsock_connect(p->peer.door, p->peer.uid, (pid_t)p->peer.pid, 1, &p->door.fd);
+	door->hello = (struct p2p_hello){.to = p->peer.token, .from = p->address.token};
+	if (door->is_near)
+		st = ori_fdsock_connect(p->peer.door, p->peer.uid, (pid_t)p->peer.pid, 1,
+					&door->fd);
+	else
+		st = ori_p2p_dial(&door->dial, &p->hub->key, &p->address, &p->peer, &door->fd,
+				  &door->hello);
 	if (st == ORIEL_ERR_TIMEOUT)
 		return ORIEL_AGAIN;
-	p->door.is_hello_due = st == ORIEL_OK;
+	door->is_hello_due = st == ORIEL_OK;
 	return st;
 }
 
@@ -308,6 +332,8 @@ static enum oriel_status door_take(struct oriel_p2p *p, const struct p2p_frame *
 	case P2P_BYE:
 		return door_take_bye(frame);
 	case P2P_HELLO:
+	case P2P_CHALLENGE:
+	case P2P_PROOF:
 		break;
 	}
 	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer sends frame %u at the wrong time",
@@ -322,7 +348,7 @@ static enum oriel_status door_say(struct oriel_p2p *p)
 	enum oriel_status st = ORIEL_OK;
 
 	if (door->is_hello_due) {
-		frame.hello = (struct p2p_hello){p->peer.token, p->address.token};
+		frame.hello = door->hello;
 		st = door_send(p, &frame, NULL, 0);
 		door->is_hello_due = st == ORIEL_AGAIN;
 	}
@@ -348,6 +374,9 @@ enum oriel_status ori_door_meet(struct oriel_p2p *p, bool *has_moved)
 		st = door_call(p);
 		if (st != ORIEL_OK)
 			return st;
+		ori_p2p_dial_close(&p->door.dial);
+		if (!p->door.is_near)
+			ori_p2p_tune(p->door.fd);
 		p->state = P2P_MEETING;
 		*has_moved = true;
 	}

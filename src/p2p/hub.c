@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "bootstrap/endpoint.h"
 #include "p2p/p2p.h"
 #include "p2p/p2p_host.h"
 #include "sys/process.h"
@@ -19,7 +21,8 @@
 #define HUB_CHUNK (128u << 10)
 #define HUB_SLOTS 128u
 #define HUB_SLOTS_MAX 32768u
-#define HUB_SHARED 8u /* slots that no end may keep for itself */
+#define HUB_PATIENCE_NS UINT64_C(10000000000) /* with who calls over TCP and does not say more */
+#define HUB_SHARED 8u                         /* slots that no end may keep for itself */
 #define HUB_ACCESS (ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE)
 
 #define HUB_PATHS (1u << ORIEL_PATH_MAPPED | 1u << ORIEL_PATH_RDMA)
@@ -43,28 +46,53 @@ static enum oriel_status hub_paths(unsigned asked, uint32_t *paths)
 	return ORIEL_OK;
 }
 
+/*
+ * A port that everybody reaches is opened where it is guarded, or asked for: by the
+ * key of the job.
+ */
+static bool hub_wants_tcp(const struct oriel_p2p_hub *hub)
+{
+	const char *word = ori_setting_text(ORI_SETTING_P2P_TCP);
+
+	if (!(hub->paths & 1u << ORIEL_PATH_RDMA))
+		return false;
+	return strcmp(word, "on") == 0 || (strcmp(word, "auto") == 0 && hub->key.length);
+}
+
+static enum oriel_status hub_listen(struct oriel_p2p_hub *hub)
+{
+	struct p2p_doors *doors = &hub->doors;
+	enum oriel_status st = ori_random(doors->token, sizeof(doors->token));
+
+	if (st == ORIEL_OK)
+		st = ori_fdsock_listen(doors->name, &doors->local);
+
+	if (st == ORIEL_OK && hub_wants_tcp(hub))
+		st = ori_endpoint_listen_all(&doors->hosts, &doors->port, &doors->tcp);
+	return st;
+}
+
 static enum oriel_status hub_describe(struct oriel_p2p_hub *hub)
 {
-	struct p2p_address *a = &hub->address;
 	struct p2p_host host;
-	enum oriel_status st;
+	enum oriel_status st = ori_p2p_host(&host);
 
-	*a = (struct p2p_address){
+	if (st != ORIEL_OK)
+		return st;
+	hub->address = (struct p2p_address){
 		.magic = P2P_ADDRESS_MAGIC,
 		.version = P2P_VERSION,
 		.paths = hub->paths,
+		.uid = host.uid,
+		.place = host.place,
+		.process = host.process,
+		.pid = host.pid,
+		.port = hub->doors.port,
+		.node = host.node,
+		.hosts = hub->doors.hosts,
 	};
-	st = ori_p2p_host(&host);
-	if (st == ORIEL_OK)
-		st = ori_random(a->token.hub, sizeof(a->token.hub));
-	if (st != ORIEL_OK)
-		return st;
-	a->uid = host.uid;
-	a->pid = host.pid;
-	a->process = host.process;
-	a->place = host.place;
-	if (hub->listener < 0)
-		return ori_fdsock_listen(a->door, &hub->listener);
+	memcpy(hub->address.token.hub, hub->doors.token, sizeof(hub->doors.token));
+	memcpy(hub->address.door, hub->doors.name, ORI_FDSOCK_NAME);
 	return ORIEL_OK;
 }
 
@@ -89,6 +117,9 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 		st = oriel_settings_check();
 	if (st == ORIEL_OK)
 		st = hub_paths(attr->paths, &hub->paths);
+	ori_auth_read_key(&hub->key);
+	if (st == ORIEL_OK && hub->doors.local < 0)
+		st = hub_listen(hub);
 	if (st == ORIEL_OK)
 		st = hub_describe(hub);
 	if (st == ORIEL_OK)
@@ -114,16 +145,20 @@ void ori_hub_close(struct oriel_p2p_hub *hub)
 	if (hub->pool.area.mem)
 		ori_pool_close(&hub->pool);
 	ori_gpu_close(&hub->gpu);
-	if (hub->listener >= 0)
-		close(hub->listener);
+	if (hub->doors.local >= 0)
+		close(hub->doors.local);
+	if (hub->doors.tcp >= 0)
+		close(hub->doors.tcp);
+	explicit_bzero(&hub->key, sizeof(hub->key));
 	pthread_cond_destroy(&hub->wake);
 	pthread_mutex_destroy(&hub->lock);
 	free(hub);
 }
 
-/* @door NULL: a name of its own. */
-static enum oriel_status hub_create(const struct oriel_p2p_hub_attr *attr, int listener,
-				    const uint8_t *door, const struct ori_gpu *gpu,
+static const struct p2p_doors hub_no_doors = {.local = -1, .tcp = -1};
+
+enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,
+				    const struct p2p_doors *doors, const struct ori_gpu *gpu,
 				    struct oriel_p2p_hub **out)
 {
 	struct oriel_p2p_hub *hub = calloc(1, sizeof(*hub));
@@ -133,30 +168,19 @@ static enum oriel_status hub_create(const struct oriel_p2p_hub_attr *attr, int l
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a hub");
 	pthread_mutex_init(&hub->lock, NULL);
 	pthread_cond_init(&hub->wake, NULL);
-	hub->listener = listener;
+	hub->doors = *doors;
 	hub->waiting_last = &hub->waiting;
 	/* Below are the ranks of a communicator. */
 	atomic_init(&hub->number, UINT64_C(1) << 32);
 	st = hub_open(hub, attr, gpu);
 	if (st != ORIEL_OK) {
-		if (door)
-			hub->listener = -1;
+		if (doors->local >= 0)
+			hub->doors = hub_no_doors;
 		ori_hub_close(hub);
 		return st;
 	}
-	if (door) {
-		memcpy(hub->address.door, door, ORI_FDSOCK_NAME);
-		memcpy(hub->address.token.hub, door, ORI_FDSOCK_NAME);
-	}
 	*out = hub;
 	return ORIEL_OK;
-}
-
-enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr, int listener,
-				    const uint8_t door[ORI_FDSOCK_NAME], const struct ori_gpu *gpu,
-				    struct oriel_p2p_hub **out)
-{
-	return hub_create(attr, listener, door, gpu, out);
 }
 
 enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *caller,
@@ -169,7 +193,7 @@ enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *caller,
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_hub_create: hub is NULL");
 	st = ori_attr_read("oriel_p2p_hub_attr", caller, &attr, sizeof(attr));
 	if (st == ORIEL_OK)
-		st = hub_create(&attr, -1, NULL, NULL, out);
+		st = ori_hub_create_at(&attr, &hub_no_doors, NULL, out);
 	if (st == ORIEL_OK)
 		ori_live_add(&(*out)->live, *out, "hub");
 	return st;
@@ -302,25 +326,88 @@ static void hub_drop_stranger(struct oriel_p2p_hub *hub, unsigned which)
 	hub->strangers[which] = hub->strangers[--hub->strangers_count];
 }
 
+static void hub_admit(struct oriel_p2p_hub *hub, int fd, bool is_far)
+{
+	hub->strangers[hub->strangers_count++] = (struct hub_stranger){
+		.fd = fd,
+		.is_far = is_far,
+		.deadline = ori_deadline(is_far ? HUB_PATIENCE_NS : hub->timeout_ns),
+	};
+}
+
+/* Who has said nothing for longest makes room: nobody can keep others out so. */
+static void hub_make_room(struct oriel_p2p_hub *hub)
+{
+	unsigned oldest = HUB_STRANGERS;
+
+	for (unsigned i = 0; i < hub->strangers_count; i++) {
+		const struct hub_stranger *s = &hub->strangers[i];
+
+		if (s->is_far && s->length < sizeof(s->frame) &&
+		    (oldest == HUB_STRANGERS || s->deadline < hub->strangers[oldest].deadline))
+			oldest = i;
+	}
+	if (oldest < HUB_STRANGERS)
+		hub_drop_stranger(hub, oldest);
+}
+
 static void hub_accept(struct oriel_p2p_hub *hub)
 {
-	struct pollfd p = {.fd = hub->listener, .events = POLLIN};
-	struct hub_stranger *s;
+	struct pollfd p = {.fd = hub->doors.local, .events = POLLIN};
 	struct ucred who;
 	int fd;
 
+	if (hub->strangers_count == HUB_STRANGERS)
+		hub_make_room(hub);
 	while (hub->strangers_count < HUB_STRANGERS && poll(&p, 1, 0) == 1) {
 		/* Somebody is there, so a deadline that has passed does; who gives up just now
 		 * is no failure. */
-		if (ori_fdsock_accept(hub->listener, 1, &fd, &who) != ORIEL_OK)
-			return;
-		s = &hub->strangers[hub->strangers_count++];
-		*s = (struct hub_stranger){.fd = fd, .deadline = ori_deadline(hub->timeout_ns)};
+		if (ori_fdsock_accept(hub->doors.local, 1, &fd, &who) != ORIEL_OK)
+			break;
+		hub_admit(hub, fd, false);
 	}
+	while (hub->doors.tcp >= 0 && hub->strangers_count < HUB_STRANGERS &&
+	       (fd = ori_endpoint_accept(hub->doors.tcp)) >= 0)
+		hub_admit(hub, fd, true);
+}
+
+static void hub_turn_away(const struct hub_stranger *s, const char *why)
+{
+	char from[ORI_ENDPOINT_LENGTH] = "somebody who has gone";
+	struct ori_address address;
+
+	if (ori_endpoint_remote(s->fd, &address) == ORIEL_OK)
+		(void)ori_endpoint_text(&address, from);
+	ori_log(ORIEL_LOG_WARN, "a call from %s is turned away: %s", from, why);
+}
+
+/* What who calls over TCP has said; false: nothing more is wanted of him. */
+static bool hub_take_far(struct oriel_p2p_hub *hub, struct hub_stranger *s,
+			 const struct p2p_frame *said)
+{
+	struct p2p_frame frame = {.magic = P2P_FRAME_MAGIC,
+				  .version = P2P_VERSION,
+				  .kind = P2P_PROOF};
+
+	if (s->was_challenged && said->kind == P2P_HELLO) {
+		s->deadline = ori_deadline(hub->timeout_ns);
+		if (ori_p2p_check_hello(&hub->key, &s->auth, &said->hello) == ORIEL_OK)
+			return true;
+		hub_turn_away(s, "it has another ORIEL_JOB_KEY");
+		return false;
+	}
+	if (s->was_challenged || said->kind != P2P_CHALLENGE ||
+	    ori_p2p_prove(&hub->key, &hub->address.token, &s->auth, &said->challenge,
+			  &frame.proof) != ORIEL_OK)
+		return false;
+	s->was_challenged = true;
+	s->length = 0;
+	/* So little goes whole on a socket that is new, or not at all. */
+	return send(s->fd, &frame, sizeof(frame), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(frame);
 }
 
 /* Reads on; false if nothing sensible can come any more. */
-static bool hub_listen_to(struct hub_stranger *s)
+static bool hub_listen_to(struct oriel_p2p_hub *hub, struct hub_stranger *s)
 {
 	struct p2p_frame frame;
 	ssize_t n;
@@ -332,12 +419,17 @@ static bool hub_listen_to(struct hub_stranger *s)
 	n = recv(s->fd, (char *)&s->frame + s->length, sizeof(s->frame) - s->length, MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
+	if (n == 0 && s->was_challenged)
+		hub_turn_away(s, "it does not take this hub for the one it means, or has another "
+				 "ORIEL_JOB_KEY");
 	if (n == 0)
 		return false;
 	s->length += (size_t)n;
-	return s->length < sizeof(s->frame) ||
-	       (ori_p2p_frame_parse(&s->frame, sizeof(s->frame), &frame) == ORIEL_OK &&
-		frame.kind == P2P_HELLO);
+	if (s->length < sizeof(s->frame))
+		return true;
+	if (ori_p2p_frame_parse(&s->frame, sizeof(s->frame), &frame) != ORIEL_OK)
+		return false;
+	return s->is_far ? hub_take_far(hub, s, &frame) : frame.kind == P2P_HELLO;
 }
 
 static bool hub_is_caller(const struct hub_stranger *s, const struct p2p_token *from,
@@ -359,7 +451,7 @@ enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_tok
 	while (i < hub->strangers_count && st == ORIEL_AGAIN) {
 		struct hub_stranger *s = &hub->strangers[i];
 
-		if (!hub_listen_to(s)) {
+		if (!hub_listen_to(hub, s)) {
 			hub_drop_stranger(hub, i);
 			continue;
 		}

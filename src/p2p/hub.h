@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/live.h"
+#include "bootstrap/auth.h"
 #include "comm/choose.h"
 #include "hca/hca.h"
 #include "p2p/p2p_wire.h"
@@ -54,7 +55,7 @@ struct oriel_p2p_memory {
 	size_t length;
 	struct ori_mem *mem; /* referenced; NULL: nobody else can map it */
 	uint64_t offset;     /* of @address in it */
-	uint64_t iova;       /* ... as adapters know it */
+	uint64_t iova;       /* ... as adapters know it: in its page where @address is */
 	bool is_gpu;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
@@ -62,10 +63,23 @@ struct oriel_p2p_memory {
 	bool has_mr;        /* guarded by the hub's lock until @status says so */
 };
 
+/* Where the ends of a process are called. A listener is -1 where there is none. */
+struct p2p_doors {
+	int local; /* of unix sockets, by @name */
+	int tcp;   /* at @port of @hosts */
+	uint8_t name[ORI_FDSOCK_NAME];
+	uint8_t token[16]; /* of the hub */
+	uint16_t port;
+	struct ori_hosts hosts;
+};
+
 /* A connection that nobody has taken. */
 struct hub_stranger {
 	int fd;
-	size_t length; /* of what it has said */
+	bool is_far;         /* over TCP */
+	bool was_challenged; /* ... and has been told that the hub knows the key */
+	struct ori_auth auth;
+	size_t length; /* of what it says now; all of it is P2P_HELLO, and right */
 	uint64_t deadline;
 	struct p2p_frame frame;
 };
@@ -77,7 +91,8 @@ struct oriel_p2p_hub {
 	struct p2p_address address; /* of its ends, without their numbers */
 	struct p2p_pool pool;
 	_Atomic uint64_t number; /* of the next end */
-	int listener;
+	struct p2p_doors doors;
+	struct ori_key key; /* that who calls over TCP has to know */
 	struct ori_gpu gpu; /* gpu.ops NULL: none. A stream of its own */
 
 	pthread_mutex_t lock; /* guards the rest */
@@ -99,10 +114,12 @@ struct oriel_p2p_hub {
 	pthread_t thread;
 };
 
-/* oriel_p2p_hub_create() for what listens already: takes @listener, called @door, on success. @gpu
- * NULL: none. */
-enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr, int listener,
-				    const uint8_t door[ORI_FDSOCK_NAME], const struct ori_gpu *gpu,
+/*
+ * oriel_p2p_hub_create() for what listens already: takes the listeners on success.
+ * @gpu NULL: none.
+ */
+enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,
+				    const struct p2p_doors *doors, const struct ori_gpu *gpu,
 				    struct oriel_p2p_hub **hub);
 void ori_hub_close(struct oriel_p2p_hub *hub);
 

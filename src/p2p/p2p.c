@@ -100,7 +100,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an end");
 	p->hub = hub;
 	p->spare = -1;
-	p->door.fd = -1;
+	p->door.fd = p->door.dial.fd = -1;
 	p->address = hub->address;
 	p->address.token.number = number;
 	if (attr.paths)
@@ -162,12 +162,25 @@ enum oriel_status oriel_p2p_address(const struct oriel_p2p *p, void *bytes)
 	return ORIEL_OK;
 }
 
+static enum oriel_status p2p_no_path(const struct oriel_p2p *p)
+{
+	bool has_door = p->door.is_near || p->address.port || p->peer.port;
+
+	return ori_fail(ORIEL_ERR_NO_PATH,
+			"no path from process %u to process %u: this end may use 0x%x, the peer's "
+			"0x%x, and they are on %s%s",
+			p->address.pid, p->peer.pid, p->address.paths, p->peer.paths,
+			p->door.is_near ? "one machine" : "two machines, nodes or namespaces",
+			has_door ? "" : ", where neither listens on TCP: see ORIEL_P2P_TCP");
+}
+
 enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *peer,
 			       uint64_t timeout_ns)
 {
 	enum oriel_path path = ori_p2p_address_path(&p->address, peer);
 
 	p->peer = *peer;
+	p->door.is_near = ori_p2p_address_is_near(&p->address, peer);
 	p->deadline = ori_deadline(timeout_ns ? timeout_ns : p->hub->timeout_ns);
 	switch (path) {
 	case ORIEL_PATH_SELF:
@@ -181,12 +194,7 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *pe
 		p->backend = &ori_p2p_rdma;
 		break;
 	case ORIEL_PATH_NONE:
-		return ori_fail(ORIEL_ERR_NO_PATH,
-				"no path from process %u to process %u: this end may use 0x%x, the "
-				"peer's 0x%x, and they are on %s",
-				p->address.pid, peer->pid, p->address.paths, peer->paths,
-				p->address.place == peer->place ? "one machine"
-								: "two machines or namespaces");
+		return p2p_no_path(p);
 	}
 	p->state = P2P_CALLING;
 	return ORIEL_OK;

@@ -10,6 +10,7 @@
 
 #include "p2p/backend.h"
 #include "p2p/hub.h"
+#include "p2p/p2p_dial.h"
 #include "p2p/p2p_wire.h"
 
 #define P2P_TEXT 240u
@@ -192,6 +193,9 @@ struct p2p_door {
 	int fds[ORI_MEM_FDS];       /* came, and not taken yet */
 	unsigned nfds;
 	uint64_t knock; /* when to look after a peer that is to call */
+	struct p2p_dial dial;
+	struct p2p_hello hello;
+	bool is_near;
 	bool is_hello_due, has_end, has_sent_end, has_sent_ready, is_ready;
 };
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "comm/comm.h"
 #include "p2p/p2p.h"
+#include "p2p/p2p_host.h"
 
 struct ori_p2p_cache {
 	struct oriel_p2p_hub *hub;
@@ -34,6 +35,11 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 {
 	const struct oriel_p2p_hub_attr attr = {.size = sizeof(attr),
 						.timeout_ns = comm->timeout_ns};
+	const struct ori_door *mine = &comm->doors[comm->rank];
+	struct p2p_doors doors = {.local = comm->door,
+				  .tcp = comm->door_tcp,
+				  .port = (uint16_t)mine->port,
+				  .hosts = mine->hosts};
 	struct ori_p2p_cache *cache;
 	enum oriel_status st;
 
@@ -42,12 +48,14 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 	cache = calloc(1, sizeof(*cache) + comm->size * sizeof(struct oriel_p2p *));
 	if (!cache)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for ends of %u ranks", comm->size);
-	st = ori_hub_create_at(&attr, comm->door, comm->doors[comm->rank], comm->gpu, &cache->hub);
+	memcpy(doors.name, mine->name, sizeof(doors.name));
+	memcpy(doors.token, mine->name, sizeof(doors.token));
+	st = ori_hub_create_at(&attr, &doors, comm->gpu, &cache->hub);
 	if (st != ORIEL_OK) {
 		free(cache);
 		return st;
 	}
-	comm->door = -1;
+	comm->door = comm->door_tcp = -1;
 	comm->p2p = cache;
 	comm->close_p2p = cache_close;
 	return ORIEL_OK;
@@ -58,22 +66,21 @@ static struct p2p_address cache_address(const struct oriel_comm *comm,
 					const struct p2p_address *mine, unsigned at, unsigned of,
 					enum oriel_path path)
 {
+	const struct ori_door *door = &comm->doors[at];
+	struct p2p_host host = ori_p2p_host_of(&comm->hosts[at]);
 	struct p2p_address a = *mine;
 
 	a.paths = 1u << path;
 	a.token.number = of;
-	if (at == comm->rank)
-		return a;
-	memcpy(a.token.hub, comm->doors[at], sizeof(a.token.hub));
-	memcpy(a.door, comm->doors[at], sizeof(a.door));
-	a.pid = comm->hosts[at].pid;
-	a.uid = comm->hosts[at].uid;
-	a.process = comm->hosts[at].token;
-	/* Another machine: sockets do not lead there. */
-	if (memcmp(comm->hosts[at].boot_id, comm->hosts[comm->rank].boot_id,
-		   sizeof(comm->hosts[at].boot_id)) != 0 ||
-	    comm->hosts[at].net_ns != comm->hosts[comm->rank].net_ns)
-		a.place = ~a.place;
+	memcpy(a.token.hub, door->name, sizeof(a.token.hub));
+	memcpy(a.door, door->name, sizeof(a.door));
+	a.pid = host.pid;
+	a.uid = host.uid;
+	a.process = host.process;
+	a.place = host.place;
+	a.node = host.node;
+	a.port = (uint16_t)door->port;
+	a.hosts = door->hosts;
 	return a;
 }
 

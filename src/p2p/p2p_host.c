@@ -3,28 +3,50 @@
 
 #include <string.h>
 
+#include "base/config.h"
 #include "topo/host.h"
 
-/* FNV-1a of what unix sockets end at: the kernel and the network namespace. */
-static uint64_t host_place(const struct ori_host *host)
+/* FNV-1a. */
+static uint64_t host_hash(const void *bytes, size_t length)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	const uint8_t *at = bytes;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/* What unix sockets end at: the kernel and the network namespace. */
+static uint64_t host_place(const struct ori_host *host)
+{
 	uint8_t bytes[sizeof(host->boot_id) + sizeof(host->net_ns)];
 
 	memcpy(bytes, host->boot_id, sizeof(host->boot_id));
 	memcpy(bytes + sizeof(host->boot_id), &host->net_ns, sizeof(host->net_ns));
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-	return hash;
+	return host_hash(bytes, sizeof(bytes));
+}
+
+struct p2p_host ori_p2p_host_of(const struct ori_host *host)
+{
+	struct p2p_host p = {
+		.place = host_place(host),
+		.node = host->node[0] ? host_hash(host->node, strlen(host->node)) : 0,
+		.process = host->token,
+		.uid = host->uid,
+		.pid = host->pid,
+	};
+
+	return p;
 }
 
 enum oriel_status ori_p2p_host(struct p2p_host *out)
 {
 	struct ori_host host;
-	enum oriel_status st = ori_host_describe(NULL, ORI_HOST_PATHS, &host);
+	enum oriel_status st =
+		ori_host_describe(ori_setting_text(ORI_SETTING_NODE), ORI_HOST_PATHS, &host);
 
-	if (st != ORIEL_OK)
-		return st;
-	*out = (struct p2p_host){host_place(&host), host.token, host.uid, host.pid};
-	return ORIEL_OK;
+	if (st == ORIEL_OK)
+		*out = ori_p2p_host_of(&host);
+	return st;
 }

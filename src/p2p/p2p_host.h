@@ -7,12 +7,19 @@
 
 #include <oriel/status.h>
 
+struct ori_host;
+
 struct p2p_host {
 	uint64_t place;   /* equal: unix sockets lead from one to the other */
+	uint64_t node;    /* the virtual one; 0: none */
 	uint64_t process; /* equal: the same process */
 	uint32_t uid, pid;
 };
 
+/* As ORIEL_NODE has it. */
 enum oriel_status ori_p2p_host(struct p2p_host *host);
+
+/* The same of a rank, which may have been told of another node. */
+struct p2p_host ori_p2p_host_of(const struct ori_host *host);
 
 #endif

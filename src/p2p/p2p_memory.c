@@ -36,8 +36,8 @@ static enum oriel_status memory_register(struct oriel_p2p_hub *hub, struct oriel
 	if (m->is_gpu && !hub->reaches_all)
 		st = memory_register_gpu(hub, m);
 	else
-		st = hub->ops->register_memory(hub->hca, m->address, m->length, 0, MEMORY_ACCESS,
-					       &m->mr, &m->keys);
+		st = hub->ops->register_memory(hub->hca, m->address, m->length, m->iova,
+					       MEMORY_ACCESS, &m->mr, &m->keys);
 	if (st == ORIEL_OK)
 		m->has_mr = true;
 	return st;
@@ -195,6 +195,7 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_hub *hub, void *address, s
 	m->hub = hub;
 	m->address = address;
 	m->length = length;
+	m->iova = (uintptr_t)address & ((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 	atomic_init(&m->status, ORIEL_AGAIN);
 	st = memory_look(hub, m);
 	if (st != ORIEL_OK) {

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends of two processes: what goes between them, and when one of them is killed. */
+/*
+ * p2p_process_test [rdma | nodes NETNS ADAPTER NETNS ADAPTER [lossy | cut COMMAND]]: ends of two
+ * processes, what goes between them, and when one of them is killed. rdma: not through
+ * memory. nodes: over libibverbs, and each in a network namespace of its own. lossy:
+ * nobody is killed. cut: only what happens when COMMAND cuts the cable between the adapters.
+ */
 #include <oriel/oriel.h>
 
 #include <setjmp.h>
@@ -8,6 +13,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,11 +31,35 @@
 #define WORDS 40u
 #define TIMEOUT_NS UINT64_C(60000000000)
 
-static const enum oriel_path paths[] = {ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA};
+/* Over what: far is rdma between two virtual nodes, whose ends meet over TCP. */
+enum way { WAY_MAPPED, WAY_RDMA, WAY_FAR, WAYS };
+
+static const enum oriel_path paths[] = {ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA, ORIEL_PATH_RDMA};
+static unsigned first_way; /* of this run */
+
+/* Where the parent and the child run; NULL: two virtual nodes. */
+static char **nodes;
+static const char *cut_command;
+static int home; /* the namespace of the cable */
+
+/* Into network namespace @name, with @adapter alone. */
+static void go_to(const char *name, const char *adapter)
+{
+	char text[128];
+	int fd;
+
+	snprintf(text, sizeof(text), "/run/netns/%s", name);
+	fd = open(text, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(setns(fd, CLONE_NEWNET), 0);
+	close(fd);
+	snprintf(text, sizeof(text), "=%s", adapter);
+	setenv("ORIEL_HCA", text, 1);
+}
 
 /* What both processes make alike. */
 struct job {
-	enum oriel_path path;
+	enum way way;
 	unsigned mode;
 	int steps; /* that the child makes before it stops; -1: it echoes */
 };
@@ -54,7 +84,7 @@ static void party_open(struct party *t)
 {
 	const struct oriel_p2p_hub_attr hub = {.size = sizeof(hub),
 					       .chunk = CHUNK,
-					       .paths = 1u << t->job.path,
+					       .paths = 1u << paths[t->job.way],
 					       .timeout_ns = TIMEOUT_NS};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = t->job.mode,
@@ -62,9 +92,16 @@ static void party_open(struct party *t)
 	char mine[ORIEL_P2P_ADDRESS], theirs[ORIEL_P2P_ADDRESS];
 	void *memory;
 
+	if (t->job.way == WAY_FAR) {
+		if (!getenv("ORIEL_HCA") || getenv("ORIEL_HCA")[0] != '=')
+			setenv("ORIEL_NODE", t->child ? "parent" : "child", 1);
+		setenv("ORIEL_P2P_TCP", "on", 1);
+	}
 	assert_int_equal(oriel_memory_alloc(2 * (size_t)LENGTH, 0, &memory), ORIEL_OK);
 	t->memory = memory;
 	assert_int_equal(oriel_p2p_hub_create(&hub, &t->hub), ORIEL_OK);
+	unsetenv("ORIEL_NODE");
+	unsetenv("ORIEL_P2P_TCP");
 	assert_int_equal(oriel_p2p_create(t->hub, &attr, &t->p2p), ORIEL_OK);
 	assert_int_equal(oriel_p2p_address(t->p2p, mine), ORIEL_OK);
 	assert_int_equal(send(t->fd, mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
@@ -81,21 +118,23 @@ static void party_close(struct party *t)
 	close(t->fd);
 }
 
-static void party_start(struct party *t, enum oriel_path path, unsigned mode, int steps)
+static void party_start(struct party *t, enum way way, unsigned mode, int steps)
 {
 	char words[4][16];
 	int ends[2];
 
-	*t = (struct party){.job = {path, mode, steps}};
+	*t = (struct party){.job = {way, mode, steps}};
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	snprintf(words[0], sizeof(words[0]), "%d", ends[1]);
-	snprintf(words[1], sizeof(words[1]), "%d", (int)path);
+	snprintf(words[1], sizeof(words[1]), "%d", (int)way);
 	snprintf(words[2], sizeof(words[2]), "%u", mode);
 	snprintf(words[3], sizeof(words[3]), "%d", steps);
 	t->child = fork();
 	assert_true(t->child >= 0);
 	if (t->child == 0) {
 		close(ends[0]);
+		if (nodes)
+			go_to(nodes[2], nodes[3]);
 		execl("/proc/self/exe", "p2p_process_test", words[0], words[1], words[2], words[3],
 		      (char *)NULL);
 		_exit(127);
@@ -129,12 +168,15 @@ static void child_echo(struct party *t)
 			return;
 		memcpy(&n, length, sizeof(n));
 		b = part(t, 0, n);
-		assert_int_equal(oriel_p2p_recv(t->p2p, 1, &b, &in), ORIEL_OK);
-		assert_int_equal(oriel_p2p_wait(t->p2p, &in, 0), ORIEL_OK);
+		/* The cable may be cut. */
+		if (oriel_p2p_recv(t->p2p, 1, &b, &in) != ORIEL_OK ||
+		    oriel_p2p_wait(t->p2p, &in, 0) != ORIEL_OK)
+			return;
 		for (uint64_t i = 0; i < n; i++)
 			t->memory[LENGTH + i] = (char)~t->memory[i];
 		b = part(t, 1, n);
-		assert_int_equal(oriel_p2p_send(t->p2p, 0, &b, &out), ORIEL_OK);
+		if (oriel_p2p_send(t->p2p, 0, &b, &out) != ORIEL_OK)
+			return;
 		/* Who has it all may be gone before the word of that is here. */
 		(void)oriel_p2p_wait(t->p2p, &out, 0);
 	}
@@ -184,8 +226,7 @@ static void child_stop(struct party *t)
 static int child_main(char **argv)
 {
 	struct party t = {.fd = atoi(argv[1]),
-			  .job = {(enum oriel_path)atoi(argv[2]), (unsigned)atoi(argv[3]),
-				  atoi(argv[4])}};
+			  .job = {(enum way)atoi(argv[2]), (unsigned)atoi(argv[3]), atoi(argv[4])}};
 
 	party_open(&t);
 	if (t.job.steps >= 0)
@@ -195,12 +236,12 @@ static int child_main(char **argv)
 	return 0;
 }
 
-static void echoes_come_back(enum oriel_path path, unsigned mode)
+static void echoes_come_back(enum way way, unsigned mode)
 {
 	struct oriel_p2p_request in, out, word;
 	struct party t;
 
-	party_start(&t, path, mode, -1);
+	party_start(&t, way, mode, -1);
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		uint64_t n = 1 + (uint64_t)(LENGTH - 1) / ROUNDS * (i + 1);
 		struct oriel_p2p_buffer to = part(&t, 0, n), from = part(&t, 1, n);
@@ -226,13 +267,13 @@ static void echoes_come_back(enum oriel_path path, unsigned mode)
 static void test_echoes_come_back(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = first_way; i < WAYS; i++)
 		for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
-			echoes_come_back(paths[i], mode);
+			echoes_come_back(i, mode);
 }
 
 /* Whatever the child had done when it died, all requests here end, and soon. */
-static void killed_peers_are_noticed(enum oriel_path path, unsigned mode, int steps)
+static void killed_peers_are_noticed(enum way way, unsigned mode, int steps)
 {
 	uint64_t began;
 	struct bustle bustle;
@@ -240,7 +281,7 @@ static void killed_peers_are_noticed(enum oriel_path path, unsigned mode, int st
 	unsigned lost = 0;
 	char byte;
 
-	party_start(&t, path, mode, steps);
+	party_start(&t, way, mode, steps);
 	bustle_begin(&t, &bustle);
 	/* The child needs this end for its steps to lead anywhere. */
 	while (recv(t.fd, &byte, 1, MSG_DONTWAIT) != 1) {
@@ -277,22 +318,22 @@ static void test_killed_peers_are_noticed(void **state)
 	static const int steps[] = {1, 2, 3, 4, 6, 10, 20, 50, 200, 1000};
 
 	(void)state;
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = first_way; i < WAYS; i++)
 		for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
 			for (unsigned k = 0; k < sizeof(steps) / sizeof(steps[0]); k++)
-				killed_peers_are_noticed(paths[i], mode, steps[k]);
+				killed_peers_are_noticed(i, mode, steps[k]);
 }
 
 /* The peer has an address and dies before it has made anything of that of this end. */
 static void test_a_peer_that_dies_before_it_joins(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < 12; i++) {
 		struct oriel_p2p_request r;
 		struct party t;
 		char byte;
 
-		party_start(&t, paths[i % 2], ORIEL_P2P_AUTO, 0);
+		party_start(&t, first_way + i % (WAYS - first_way), ORIEL_P2P_AUTO, 0);
 		assert_int_equal(recv(t.fd, &byte, 1, 0), 1);
 		assert_int_equal(oriel_p2p_recv_control(t.p2p, 0, &byte, 1, &r), ORIEL_OK);
 		for (unsigned k = 0; k < i; k++)
@@ -314,12 +355,14 @@ static void test_memory_that_cannot_be_mapped(void **state)
 	struct party t;
 
 	(void)state;
+	if (first_way != WAY_MAPPED)
+		skip();
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_ZERO_COPY; mode++) {
 		struct oriel_p2p_buffer from;
 		struct oriel_p2p_request out;
 		struct oriel_p2p_memory *memory;
 
-		party_start(&t, ORIEL_PATH_MAPPED, mode, -1);
+		party_start(&t, WAY_MAPPED, mode, -1);
 		assert_int_equal(oriel_p2p_register(t.hub, data, LENGTH, 0, &memory), ORIEL_OK);
 		b.memory = memory;
 		from = part(&t, 1, LENGTH);
@@ -341,8 +384,45 @@ static void test_memory_that_cannot_be_mapped(void **state)
 	}
 }
 
+/* No word comes through, also none that says so: the links find out by themselves. */
+static void links_that_are_cut(unsigned mode)
+{
+	struct oriel_p2p_request in, out;
+	struct party t;
+
+	party_start(&t, WAY_FAR, mode, -1);
+	for (unsigned i = 0; i < 4; i++) {
+		struct oriel_p2p_buffer to = part(&t, 0, LENGTH), from = part(&t, 1, LENGTH);
+		uint64_t n = LENGTH;
+		struct oriel_p2p_request word;
+
+		assert_int_equal(oriel_p2p_recv(t.p2p, 0, &to, &in), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send(t.p2p, 1, &from, &out), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send_control(t.p2p, 7, &n, sizeof(n), &word), ORIEL_OK);
+		if (i == 3)
+			break;
+		assert_int_equal(oriel_p2p_wait(t.p2p, &in, 0), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(t.p2p, &out, 0), ORIEL_OK);
+	}
+	assert_int_equal(setns(home, CLONE_NEWNET), 0);
+	assert_int_equal(system(cut_command), 0);
+	assert_int_equal(oriel_p2p_wait(t.p2p, &in, 0), ORIEL_ERR_PEER);
+	assert_int_equal(oriel_p2p_check(t.p2p), ORIEL_ERR_PEER);
+	assert_string_not_equal(oriel_last_error(), "");
+	party_close(&t);
+	/* The child hears of it, by its own link or from here, and leaves in order. */
+	party_join(&t, false);
+}
+
+static void test_links_that_are_cut(void **state)
+{
+	(void)state;
+	links_that_are_cut(ORIEL_P2P_ZERO_COPY);
+}
+
 int main(int argc, char **argv)
 {
+	const struct CMUnitTest cut[] = {cmocka_unit_test(test_links_that_are_cut)};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_echoes_come_back),
 		cmocka_unit_test(test_killed_peers_are_noticed),
@@ -352,5 +432,19 @@ int main(int argc, char **argv)
 
 	if (argc == 5)
 		return child_main(argv);
+	if (argc == 2 && strcmp(argv[1], "rdma") == 0)
+		first_way = WAY_RDMA;
+	if (argc >= 6 && strcmp(argv[1], "nodes") == 0) {
+		first_way = WAY_FAR;
+		nodes = argv + 2;
+		home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+		go_to(nodes[0], nodes[1]);
+	}
+	if (argc == 7)
+		cmocka_set_test_filter("test_echoes_*");
+	if (argc == 8) {
+		cut_command = argv[7];
+		return cmocka_run_group_tests(cut, NULL, NULL);
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

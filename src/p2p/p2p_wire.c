@@ -32,8 +32,8 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct
 		return ori_fail(ORIEL_ERR_VERSION, "address of version %u, not %u", a.version,
 				P2P_VERSION);
 	if (!a.paths || a.paths & ~known || !a.process || !a.pid ||
-	    wire_is_zero(&a.token.hub, sizeof(a.token.hub)) ||
-	    !wire_is_zero(a.reserved, sizeof(a.reserved)))
+	    wire_is_zero(&a.token.hub, sizeof(a.token.hub)) || a.hosts.is_ipv6 > 1 || a.reserved1 ||
+	    !wire_is_zero(a.reserved2, sizeof(a.reserved2)))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "address that no end has");
 	*out = a;
 	return ORIEL_OK;
@@ -48,16 +48,30 @@ int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b)
 	return a->number < b->number ? -1 : a->number > b->number;
 }
 
+bool ori_p2p_address_is_near(const struct p2p_address *a, const struct p2p_address *b)
+{
+	return a->place == b->place && a->node == b->node && a->uid == b->uid;
+}
+
+bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address *b)
+{
+	/* Who is called listens. */
+	if (!ori_p2p_address_is_near(a, b) && !a->port != !b->port)
+		return !a->port;
+	return ori_p2p_token_compare(&a->token, &b->token) < 0;
+}
+
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b)
 {
 	uint32_t both = a->paths & b->paths;
+	bool is_near = ori_p2p_address_is_near(a, b);
 
 	if (ori_p2p_token_compare(&a->token, &b->token) == 0)
 		return both & 1u << ORIEL_PATH_SELF ? ORIEL_PATH_SELF : ORIEL_PATH_NONE;
-	/* Also what the ends of the rdma path have to say goes over unix sockets. */
-	if (a->place != b->place || a->uid != b->uid)
+	/* Also what the ends of the rdma path have to say goes over sockets. */
+	if (!is_near && !a->port && !b->port)
 		return ORIEL_PATH_NONE;
-	if (both & 1u << ORIEL_PATH_MAPPED)
+	if (is_near && both & 1u << ORIEL_PATH_MAPPED)
 		return ORIEL_PATH_MAPPED;
 	return both & 1u << ORIEL_PATH_RDMA ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
 }
@@ -88,6 +102,8 @@ static const char *wire_flaw(const struct p2p_frame *f)
 		return "a status where there is none";
 	switch ((enum p2p_frame_kind)f->kind) {
 	case P2P_HELLO:
+	case P2P_CHALLENGE:
+	case P2P_PROOF:
 		return NULL;
 	case P2P_READY:
 		return f->ready.reaches_gpu > 1 || f->ready.reserved ? "an end of unknown reach"

@@ -14,6 +14,7 @@
 #include "hca/hca.h"
 #include "mem/fdsock.h"
 #include "mem/mapping.h"
+#include "sys/hosts.h"
 
 #define P2P_VERSION 2u
 #define P2P_ADDRESS_MAGIC 0x41325032u /* "2P2A", little-endian */
@@ -41,12 +42,16 @@ struct p2p_address {
 	uint32_t version;
 	uint32_t paths; /* 1 << enum oriel_path */
 	uint32_t uid;
-	uint64_t place; /* equal: unix sockets lead from one to the other */
+	uint64_t place; /* equal: one kernel, and unix sockets lead from one to the other */
 	uint64_t process;
 	struct p2p_token token;
 	uint8_t door[ORI_FDSOCK_NAME]; /* where the hub listens */
 	uint32_t pid;
-	uint32_t reserved[13];
+	uint16_t port; /* of TCP, where the hub listens as well; 0: it does not */
+	uint16_t reserved1;
+	uint64_t node; /* the virtual one; of others are other machines, as far as ends go */
+	struct ori_hosts hosts;
+	uint32_t reserved2[5];
 };
 
 static_assert(sizeof(struct p2p_address) == ORIEL_P2P_ADDRESS, "goes over the wire");
@@ -54,10 +59,16 @@ static_assert(sizeof(struct p2p_address) == ORIEL_P2P_ADDRESS, "goes over the wi
 enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length,
 					struct p2p_address *address);
 
+/* Do unix sockets lead from one to the other? */
+bool ori_p2p_address_is_near(const struct p2p_address *a, const struct p2p_address *b);
+
 /* The same at both ends. ORIEL_PATH_NONE: there is no way. */
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b);
 
-/* < 0: @a calls, > 0: @b does; 0: they are one end. */
+/* Does @a call @b? The other way round otherwise, and the same at both ends. */
+bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address *b);
+
+/* 0: they are one end. */
 int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b);
 
 enum p2p_frame_kind {
@@ -66,10 +77,25 @@ enum p2p_frame_kind {
 	P2P_READY,     /* this end takes what the peer puts */
 	P2P_PIECE,     /* memory that may be put to; its descriptor comes along */
 	P2P_BYE,       /* and why */
+	P2P_CHALLENGE, /* over TCP, before P2P_HELLO: of who calls */
+	P2P_PROOF,     /* ... and of the hub */
 };
+
+#define P2P_NONCE 32u
+#define P2P_MAC 32u
 
 struct p2p_hello {
 	struct p2p_token to, from;
+	uint8_t mac[P2P_MAC]; /* over TCP: of the two tokens; see bootstrap/auth.h */
+};
+
+struct p2p_challenge {
+	uint8_t nonce[P2P_NONCE];
+};
+
+struct p2p_proof {
+	uint8_t nonce[P2P_NONCE];
+	uint8_t mac[P2P_MAC]; /* of the hub's token, which is not told */
 };
 
 struct p2p_end {
@@ -112,6 +138,8 @@ struct p2p_frame {
 	uint32_t reserved;
 	union {
 		struct p2p_hello hello;
+		struct p2p_challenge challenge;
+		struct p2p_proof proof;
 		struct p2p_end end;
 		struct p2p_ready ready;
 		struct p2p_piece piece;

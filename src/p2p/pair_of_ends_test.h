@@ -20,6 +20,46 @@
 
 #define ENDS_PATIENCE_NS UINT64_C(60000000000)
 
+#define CHUNK 4096u
+#define LONG (CHUNK * 40 + 5)
+
+/* Over what the ends reach each other. */
+enum ends_way {
+	ENDS_SELF,
+	ENDS_MAPPED,
+	ENDS_RDMA,
+	ENDS_FAR, /* by rdma as well, on two virtual nodes: they meet over TCP */
+};
+
+static const enum oriel_path ends_path[] = {ORIEL_PATH_SELF, ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA,
+					    ORIEL_PATH_RDMA};
+static const enum oriel_p2p_mode modes[] = {ORIEL_P2P_AUTO, ORIEL_P2P_ZERO_COPY,
+					    ORIEL_P2P_COPY_BASED};
+static const struct oriel_p2p_hub_attr small = {.size = sizeof(small), .chunk = CHUNK, .slots = 24};
+
+#define MODES (sizeof(modes) / sizeof(modes[0]))
+
+/* Those that this run is about, and those of them that have a peer of their own. */
+static const enum ends_way ways[] = {ENDS_SELF, ENDS_MAPPED, ENDS_RDMA, ENDS_FAR};
+static unsigned ways_first, peers_first = 1;
+
+#define WAYS (sizeof(ways) / sizeof(ways[0]))
+
+/* "rdma": over adapters alone, those that ORIEL_HCA says. */
+static inline void ends_choose(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "rdma") == 0)
+		ways_first = peers_first = ENDS_RDMA;
+}
+
+static inline struct oriel_p2p_buffer buffer(void *at, size_t length,
+					     struct oriel_p2p_memory *memory)
+{
+	struct oriel_p2p_buffer b = {at, length, memory};
+
+	return b;
+}
+
 /* @to is @from where an end is its own peer. */
 struct ends {
 	struct oriel_p2p_hub *hubs[2];
@@ -52,8 +92,8 @@ static inline void ends_join(struct ends *e)
 	}
 }
 
-/* By this path; both of one hub where it is self. */
-static inline void ends_create(struct ends *e, enum oriel_path path,
+/* By this way; both of one hub where it is self. */
+static inline void ends_create(struct ends *e, enum ends_way way,
 			       const struct oriel_p2p_hub_attr *hub,
 			       const struct oriel_p2p_attr *attr)
 {
@@ -62,20 +102,27 @@ static inline void ends_create(struct ends *e, enum oriel_path path,
 	memset(e, 0, sizeof(*e));
 	if (hub)
 		h = *hub;
-	h.paths = 1u << path;
-	for (unsigned i = 0; i < (path == ORIEL_PATH_SELF ? 1 : 2); i++)
+	h.paths = 1u << ends_path[way];
+	for (unsigned i = 0; i < (way == ENDS_SELF ? 1 : 2); i++) {
+		if (way == ENDS_FAR) {
+			setenv("ORIEL_NODE", i ? "there" : "here", 1);
+			setenv("ORIEL_P2P_TCP", "on", 1);
+		}
 		assert_int_equal(oriel_p2p_hub_create(&h, &e->hubs[i]), ORIEL_OK);
+	}
+	unsetenv("ORIEL_NODE");
+	unsetenv("ORIEL_P2P_TCP");
 	assert_int_equal(oriel_p2p_create(e->hubs[0], attr, &e->a), ORIEL_OK);
 	e->b = e->a;
 	if (e->hubs[1])
 		assert_int_equal(oriel_p2p_create(e->hubs[1], attr, &e->b), ORIEL_OK);
 }
 
-static inline void ends_open(struct ends *e, enum oriel_path path,
+static inline void ends_open(struct ends *e, enum ends_way way,
 			     const struct oriel_p2p_hub_attr *hub,
 			     const struct oriel_p2p_attr *attr)
 {
-	ends_create(e, path, hub, attr);
+	ends_create(e, way, hub, attr);
 	ends_join(e);
 }
 

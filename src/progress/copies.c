@@ -69,7 +69,7 @@ enum oriel_status oriel_copies_test(struct oriel_copies *c)
 	for (i = 0; i < ORI_GPU_LANES && status == ORIEL_OK; i++) {
 		if (!c->is_busy[i])
 			continue;
-		status = c->comm->gpu->ops->test(c->comm->gpu, c->lanes.streams[i]);
+		status = c->comm->gpu->ops->look_in(c->comm->gpu, c->lanes.streams[i]);
 		c->is_busy[i] = status != ORIEL_OK;
 	}
 	return status;

@@ -67,14 +67,10 @@ void ori_window_gpu_mark(struct oriel_window *window);
 void ori_window_gpu_close(struct oriel_window *window);
 
 /*
- * window_stream.c: the operations of oriel/window.h for a window on a GPU, in a
- * stream of its context. Arguments are looked at before anything is posted. Those
- * that move bytes of the caller's, some of PUT, GET, PUT_SIGNAL, PUT_COUNTER and
- * PUT_SIGNAL_COUNTER:
+ * window_stream.c: @kernel for a window on a GPU, in a stream of its context.
+ * Arguments are looked at before anything is posted. @timeout_ns of waits, 0 = the
+ * default.
  */
-enum oriel_status ori_window_stream_move(struct oriel_window *window, enum ori_kernel kernel,
-					 const struct ori_kernel_call *call, void *stream);
-/* All others: one kernel each, with what it takes. @timeout_ns of waits, 0 = the default. */
 enum oriel_status ori_window_stream_call(struct oriel_window *window, enum ori_kernel kernel,
 					 const struct ori_kernel_call *call, uint64_t timeout_ns,
 					 void *stream);

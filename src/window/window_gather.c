@@ -47,9 +47,17 @@ static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status st
 			oriel_status_text(status));
 }
 
-enum oriel_status oriel_window_gather_lines(struct oriel_window *w,
-					    const struct oriel_dev_gather *gather, uint32_t parts,
-					    const void *from, size_t length, void *stream)
+/* A device function of oriel/dev/gather.h. */
+typedef enum oriel_status gather_function(const struct oriel_dev_window *w,
+					  struct oriel_dev_group g,
+					  const struct oriel_dev_gather *c, uint32_t part,
+					  uint32_t parts, const void *from, uint64_t length,
+					  uint64_t timeout_ns);
+
+/* All parts, by @kernel or one after the other by @run. */
+static enum oriel_status gather_parts(struct oriel_window *w, enum ori_kernel kernel,
+				      gather_function *run, const struct oriel_dev_gather *gather,
+				      uint32_t parts, const void *from, size_t length, void *stream)
 {
 	enum oriel_status status = gather_check(w, parts, stream);
 	uint32_t part;
@@ -57,28 +65,24 @@ enum oriel_status oriel_window_gather_lines(struct oriel_window *w,
 	if (status != ORIEL_OK)
 		return status;
 	if (w->gpu)
-		return ori_window_stream_gather(w, ORI_KERNEL_GATHER_LINES, gather, parts, from,
-						length, stream);
+		return ori_window_stream_gather(w, kernel, gather, parts, from, length, stream);
 	for (part = 0; part < parts && status == ORIEL_OK; part++)
-		status = oriel_dev_gather_lines(&w->device, oriel_dev_thread(), gather, part, parts,
-						from, length, 0);
+		status = run(&w->device, oriel_dev_thread(), gather, part, parts, from, length, 0);
 	return gather_end(w, status);
+}
+
+enum oriel_status oriel_window_gather_lines(struct oriel_window *w,
+					    const struct oriel_dev_gather *gather, uint32_t parts,
+					    const void *from, size_t length, void *stream)
+{
+	return gather_parts(w, ORI_KERNEL_GATHER_LINES, oriel_dev_gather_lines, gather, parts, from,
+			    length, stream);
 }
 
 enum oriel_status oriel_window_gather_puts(struct oriel_window *w,
 					   const struct oriel_dev_gather *gather, uint32_t parts,
 					   const void *from, size_t length, void *stream)
 {
-	enum oriel_status status = gather_check(w, parts, stream);
-	uint32_t part;
-
-	if (status != ORIEL_OK)
-		return status;
-	if (w->gpu)
-		return ori_window_stream_gather(w, ORI_KERNEL_GATHER_PUTS, gather, parts, from,
-						length, stream);
-	for (part = 0; part < parts && status == ORIEL_OK; part++)
-		status = oriel_dev_gather_puts(&w->device, oriel_dev_thread(), gather, part, parts,
-					       from, length, 0);
-	return gather_end(w, status);
+	return gather_parts(w, ORI_KERNEL_GATHER_PUTS, oriel_dev_gather_puts, gather, parts, from,
+			    length, stream);
 }

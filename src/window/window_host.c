@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operations of oriel/dev.h for a host thread: the same code, with a text. */
-#include <oriel/dev.h>
-
 #include "base/error.h"
+#include "kernels/act.h"
 #include "window/window.h"
 
 /*
@@ -28,15 +27,26 @@ static enum oriel_status host_begin(struct host_call *call, const struct oriel_w
 	return ori_comm_check(w->comm);
 }
 
-/* What the device function returned, with its text where it failed. */
-static enum oriel_status host_end(const struct host_call *call, const struct oriel_window *w,
-				  int64_t result)
+/* It says who it does not reach, or nothing where it needs all. */
+static enum oriel_status host_unreached(const struct oriel_window *w, enum ori_kernel kernel,
+					unsigned peer)
+{
+	if (kernel == ORI_KERNEL_BARRIER || kernel == ORI_KERNEL_SIGNAL_ALL)
+		return ori_fail(ORIEL_ERR_NO_PATH,
+				"window %u is sparse and not all that it is to reach is connected",
+				w->device.number);
+	return ori_fail(ORIEL_ERR_NO_PATH, "window %u: rank %u is not connected to rank %u",
+			w->device.number, peer, w->device.rank);
+}
+
+/* What the device function returned, with its text. */
+static enum oriel_status host_failed(const struct host_call *call, const struct oriel_window *w,
+				     enum ori_kernel kernel, unsigned peer,
+				     enum oriel_status failure)
 {
 	enum oriel_status status;
 	char text[192];
 
-	if (result >= 0)
-		return ORIEL_OK;
 	if (call->fault.state == ORIEL_DEV_FAULT_FULL) {
 		ori_window_fault_text(&call->device, &call->fault, text, sizeof(text));
 		return ori_fail((enum oriel_status)call->fault.status, "%s", text);
@@ -44,385 +54,221 @@ static enum oriel_status host_end(const struct host_call *call, const struct ori
 	status = ori_comm_check(w->comm);
 	if (status != ORIEL_OK)
 		return status;
-	if (result == ORIEL_ERR_NO_PATH)
-		return ori_fail(ORIEL_ERR_NO_PATH,
-				"window %u is sparse and not all that it is to reach is connected",
-				w->device.number);
-	return ori_fail((enum oriel_status)result, "window %u: %s", w->device.number,
-			oriel_status_text((enum oriel_status)result));
+	if (failure == ORIEL_ERR_NO_PATH)
+		return host_unreached(w, kernel, peer);
+	return ori_fail(failure, "window %u: %s", w->device.number, oriel_status_text(failure));
 }
 
-/* The same of something posted to @peer, of which a counter tells when it is done. */
-static enum oriel_status host_posted(const struct host_call *call, const struct oriel_window *w,
-				     unsigned peer, int64_t ticket)
+typedef int64_t host_act(const struct ori_act *act, const struct ori_kernel_call *c);
+
+/*
+ * An operation here and now, or in @stream. Inlined where it is called, so that @act
+ * is, too, and takes what @c says from registers.
+ */
+static inline __attribute__((always_inline)) enum oriel_status
+host_run(struct oriel_window *w, enum ori_kernel kernel, host_act *act,
+	 const struct ori_kernel_call *c, uint64_t timeout_ns, void *stream)
 {
-	if (ticket == ORIEL_ERR_NO_PATH)
-		return ori_fail(ORIEL_ERR_NO_PATH, "window %u: rank %u is not connected to rank %u",
-				w->device.number, peer, w->device.rank);
-	return host_end(call, w, ticket);
+	struct host_call call;
+	const struct ori_act here = {&call.device, oriel_dev_thread(), 0, timeout_ns};
+	enum oriel_status status;
+	int64_t result;
+
+	if (w->gpu) {
+		/* A copy, so that on the way below @c need not be in memory. */
+		const struct ori_kernel_call there = *c;
+
+		return ori_window_stream_call(w, kernel, &there, timeout_ns, stream);
+	}
+	status = host_begin(&call, w, stream);
+	if (status != ORIEL_OK)
+		return status;
+	result = act(&here, c);
+	return result >= 0 ? ORIEL_OK
+			   : host_failed(&call, w, kernel, c->peer, (enum oriel_status)result);
 }
 
-/* The same of what is to be done on return. */
-static enum oriel_status host_done(const struct host_call *call, const struct oriel_window *w,
-				   unsigned peer, int64_t ticket)
+/* In a stream these are done in its order; here they are on return. */
+static inline int64_t host_put_value(const struct ori_act *act, const struct ori_kernel_call *c)
 {
-	if (ticket < 0)
-		return host_posted(call, w, peer, ticket);
-	return host_end(call, w,
-			oriel_dev_wait_local(&call->device, oriel_dev_thread(), peer, ticket, 0));
+	return ori_act_done(act, c->peer, ori_act_put_value(act, c));
+}
+
+static inline int64_t host_signal(const struct ori_act *act, const struct ori_kernel_call *c)
+{
+	return ori_act_done(act, c->peer, ori_act_signal(act, c));
 }
 
 enum oriel_status oriel_window_put(struct oriel_window *w, unsigned peer, uint64_t to,
 				   const void *from, size_t length, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer,
+					  .at = to,
+					  .memory = (void *)(uintptr_t)from,
+					  .length = length};
 
-	if (w->gpu)
-		return ori_window_stream_move(
-			w, ORI_KERNEL_PUT,
-			&(struct ori_kernel_call){.peer = peer,
-						  .at = to,
-						  .memory = (void *)(uintptr_t)from,
-						  .length = length},
-			stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_done(&call, w, peer,
-			 oriel_dev_put(&call.device, oriel_dev_thread(), peer, to, from, length));
+	return host_run(w, ORI_KERNEL_PUT, ori_act_put, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_put_value(struct oriel_window *w, unsigned peer, uint64_t to,
 					 uint64_t value, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer, .at = to, .value = value};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_PUT_VALUE,
-					      &(struct ori_kernel_call){.peer = peer,
-									.at = to,
-									.value = value},
-					      0, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_done(&call, w, peer, oriel_dev_put_value(&call.device, peer, to, value));
+	return host_run(w, ORI_KERNEL_PUT_VALUE, host_put_value, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_get(struct oriel_window *w, unsigned peer, uint64_t from, void *to,
 				   size_t length, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer, .at = from, .memory = to, .length = length};
 
-	if (w->gpu)
-		return ori_window_stream_move(w, ORI_KERNEL_GET,
-					      &(struct ori_kernel_call){.peer = peer,
-									.at = from,
-									.memory = to,
-									.length = length},
-					      stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_done(&call, w, peer,
-			 oriel_dev_get(&call.device, oriel_dev_thread(), peer, from, to, length));
+	return host_run(w, ORI_KERNEL_GET, ori_act_get, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer, uint64_t to,
 					  const void *from, size_t length, uint32_t id,
 					  uint64_t value, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer,
+					  .at = to,
+					  .memory = (void *)(uintptr_t)from,
+					  .length = length,
+					  .id = id,
+					  .value = value};
 
-	if (w->gpu)
-		return ori_window_stream_move(
-			w, ORI_KERNEL_PUT_SIGNAL,
-			&(struct ori_kernel_call){.peer = peer,
-						  .at = to,
-						  .memory = (void *)(uintptr_t)from,
-						  .length = length,
-						  .id = id,
-						  .value = value},
-			stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_done(&call, w, peer,
-			 oriel_dev_put_signal(&call.device, oriel_dev_thread(), peer, to, from,
-					      length, id, value));
+	return host_run(w, ORI_KERNEL_PUT_SIGNAL, ori_act_put_signal, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_fetch_add(struct oriel_window *w, unsigned peer, uint64_t at,
 					 uint64_t value, uint64_t *old, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer, .at = at, .value = value, .memory = old};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_FETCH_ADD,
-					      &(struct ori_kernel_call){.peer = peer,
-									.at = at,
-									.value = value,
-									.memory = old},
-					      0, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w, oriel_dev_fetch_add(&call.device, peer, at, value, old));
+	return host_run(w, ORI_KERNEL_FETCH_ADD, ori_act_fetch_add, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_signal(struct oriel_window *w, unsigned peer, uint32_t id,
 				      enum oriel_signal_op op, uint64_t value, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer,
+					  .id = id,
+					  .op = (uint32_t)op,
+					  .value = value};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_SIGNAL,
-					      &(struct ori_kernel_call){.peer = peer,
-									.id = id,
-									.op = (uint32_t)op,
-									.value = value},
-					      0, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_done(&call, w, peer,
-			 oriel_dev_signal(&call.device, oriel_dev_thread(), peer, id, op, value));
+	return host_run(w, ORI_KERNEL_SIGNAL, host_signal, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_signal_all(struct oriel_window *w, uint32_t id,
 					  enum oriel_signal_op op, uint64_t value, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.id = id, .op = (uint32_t)op, .value = value};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_SIGNAL_ALL,
-					      &(struct ori_kernel_call){.id = id,
-									.op = (uint32_t)op,
-									.value = value},
-					      0, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w,
-			oriel_dev_signal_all(&call.device, oriel_dev_thread(), id, op, value));
+	return host_run(w, ORI_KERNEL_SIGNAL_ALL, ori_act_signal_all, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_wait_signal(struct oriel_window *w, uint32_t id,
 					   enum oriel_compare compare, uint64_t operand,
 					   uint64_t timeout_ns, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.id = id, .op = (uint32_t)compare, .value = operand};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_WAIT_SIGNAL,
-					      &(struct ori_kernel_call){.id = id,
-									.op = (uint32_t)compare,
-									.value = operand},
-					      timeout_ns, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w,
-			oriel_dev_wait_signal(&call.device, oriel_dev_thread(), id, compare,
-					      operand, timeout_ns));
+	return host_run(w, ORI_KERNEL_WAIT_SIGNAL, ori_act_wait_signal, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_wait_signal_from(struct oriel_window *w, unsigned source,
 						uint32_t id, enum oriel_compare compare,
 						uint64_t operand, uint64_t timeout_ns, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = source,
+					  .id = id,
+					  .op = (uint32_t)compare,
+					  .value = operand};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_WAIT_FROM,
-					      &(struct ori_kernel_call){.peer = source,
-									.id = id,
-									.op = (uint32_t)compare,
-									.value = operand},
-					      timeout_ns, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w,
-			oriel_dev_wait_signal_from(&call.device, oriel_dev_thread(), source, id,
-						   compare, operand, timeout_ns));
+	return host_run(w, ORI_KERNEL_WAIT_FROM, ori_act_wait_signal_from, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_wait_signal_next(struct oriel_window *w, unsigned source,
 						uint32_t id, uint64_t count, uint64_t timeout_ns,
 						void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = source, .id = id, .value = count};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_WAIT_NEXT,
-					      &(struct ori_kernel_call){.peer = source,
-									.id = id,
-									.value = count},
-					      timeout_ns, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w,
-			oriel_dev_wait_signal_next(&call.device, oriel_dev_thread(), source, id,
-						   count, timeout_ns));
+	return host_run(w, ORI_KERNEL_WAIT_NEXT, ori_act_wait_signal_next, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_read_signal(struct oriel_window *w, uint32_t id, uint64_t *value,
 					   void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.id = id, .memory = value};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_READ_SIGNAL,
-					      &(struct ori_kernel_call){.id = id, .memory = value},
-					      0, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w, oriel_dev_read_signal(&call.device, id, value));
+	return host_run(w, ORI_KERNEL_READ_SIGNAL, ori_act_read_signal, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_read_signal_from(struct oriel_window *w, unsigned source,
 						uint32_t id, uint64_t *value, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = source, .id = id, .memory = value};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_READ_FROM,
-					      &(struct ori_kernel_call){.peer = source,
-									.id = id,
-									.memory = value},
-					      0, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w, oriel_dev_read_signal_from(&call.device, source, id, value));
+	return host_run(w, ORI_KERNEL_READ_FROM, ori_act_read_signal_from, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_barrier(struct oriel_window *w, uint32_t slot, uint64_t timeout_ns,
 				       void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.id = slot};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_BARRIER,
-					      &(struct ori_kernel_call){.id = slot}, timeout_ns,
-					      stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w,
-			oriel_dev_barrier(&call.device, oriel_dev_thread(), slot, timeout_ns));
+	return host_run(w, ORI_KERNEL_BARRIER, ori_act_barrier, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_send(struct oriel_window *w, unsigned peer, uint32_t channel,
 				    const void *from, size_t length, uint64_t timeout_ns,
 				    void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer,
+					  .id = channel,
+					  .memory = (void *)(uintptr_t)from,
+					  .length = length};
 
-	if (w->gpu)
-		return ori_window_stream_call(
-			w, ORI_KERNEL_SEND,
-			&(struct ori_kernel_call){.peer = peer,
-						  .id = channel,
-						  .memory = (void *)(uintptr_t)from,
-						  .length = length},
-			timeout_ns, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w,
-			oriel_dev_send(&call.device, oriel_dev_thread(), peer, channel, from,
-				       length, timeout_ns));
+	return host_run(w, ORI_KERNEL_SEND, ori_act_send, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_recv(struct oriel_window *w, unsigned peer, uint32_t channel,
 				    void *to, size_t length, uint64_t timeout_ns, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer,
+					  .id = channel,
+					  .memory = to,
+					  .length = length};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_RECV,
-					      &(struct ori_kernel_call){.peer = peer,
-									.id = channel,
-									.memory = to,
-									.length = length},
-					      timeout_ns, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w,
-			oriel_dev_recv(&call.device, oriel_dev_thread(), peer, channel, to, length,
-				       timeout_ns));
+	return host_run(w, ORI_KERNEL_RECV, ori_act_recv, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_drain(struct oriel_window *w, uint64_t timeout_ns, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {0};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_DRAIN, &(struct ori_kernel_call){0},
-					      timeout_ns, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w, oriel_dev_drain(&call.device, oriel_dev_thread(), timeout_ns));
+	return host_run(w, ORI_KERNEL_DRAIN, ori_act_drain, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_flush(struct oriel_window *w, uint64_t timeout_ns, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {0};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_FLUSH, &(struct ori_kernel_call){0},
-					      timeout_ns, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w, oriel_dev_flush(&call.device, oriel_dev_thread(), timeout_ns));
+	return host_run(w, ORI_KERNEL_FLUSH, ori_act_flush, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_put_counter(struct oriel_window *w, unsigned peer, uint64_t to,
 					   const void *from, size_t length, uint32_t counter,
 					   void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer,
+					  .at = to,
+					  .memory = (void *)(uintptr_t)from,
+					  .length = length,
+					  .counter = counter};
 
-	if (w->gpu)
-		return ori_window_stream_move(
-			w, ORI_KERNEL_PUT_COUNTER,
-			&(struct ori_kernel_call){.peer = peer,
-						  .at = to,
-						  .memory = (void *)(uintptr_t)from,
-						  .length = length,
-						  .counter = counter},
-			stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_posted(&call, w, peer,
-			   oriel_dev_put_counter(&call.device, oriel_dev_thread(), peer, to, from,
-						 length, counter));
+	return host_run(w, ORI_KERNEL_PUT_COUNTER, ori_act_put_counter, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_put_signal_counter(struct oriel_window *w, unsigned peer,
@@ -430,120 +276,62 @@ enum oriel_status oriel_window_put_signal_counter(struct oriel_window *w, unsign
 						  uint32_t id, uint64_t value, uint32_t counter,
 						  void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer,
+					  .at = to,
+					  .memory = (void *)(uintptr_t)from,
+					  .length = length,
+					  .id = id,
+					  .value = value,
+					  .counter = counter};
 
-	if (w->gpu)
-		return ori_window_stream_move(
-			w, ORI_KERNEL_PUT_SIGNAL_COUNTER,
-			&(struct ori_kernel_call){.peer = peer,
-						  .at = to,
-						  .memory = (void *)(uintptr_t)from,
-						  .length = length,
-						  .id = id,
-						  .value = value,
-						  .counter = counter},
+	return host_run(w, ORI_KERNEL_PUT_SIGNAL_COUNTER, ori_act_put_signal_counter, &c, 0,
 			stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_posted(&call, w, peer,
-			   oriel_dev_put_signal_counter(&call.device, oriel_dev_thread(), peer, to,
-							from, length, id, value, counter));
 }
 
 enum oriel_status oriel_window_signal_counter(struct oriel_window *w, unsigned peer, uint32_t id,
 					      uint64_t value, uint32_t counter, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer,
+					  .id = id,
+					  .value = value,
+					  .counter = counter};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_SIGNAL_COUNTER,
-					      &(struct ori_kernel_call){.peer = peer,
-									.id = id,
-									.value = value,
-									.counter = counter},
-					      0, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_posted(&call, w, peer,
-			   oriel_dev_signal_counter(&call.device, oriel_dev_thread(), peer, id,
-						    value, counter));
+	return host_run(w, ORI_KERNEL_SIGNAL_COUNTER, ori_act_signal_counter, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_wait_counter(struct oriel_window *w, unsigned peer, uint32_t counter,
 					    enum oriel_compare compare, uint64_t operand,
 					    uint64_t timeout_ns, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer,
+					  .counter = counter,
+					  .op = (uint32_t)compare,
+					  .value = operand};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_WAIT_COUNTER,
-					      &(struct ori_kernel_call){.peer = peer,
-									.counter = counter,
-									.op = (uint32_t)compare,
-									.value = operand},
-					      timeout_ns, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w,
-			oriel_dev_wait_counter(&call.device, oriel_dev_thread(), peer, counter,
-					       compare, operand, timeout_ns));
+	return host_run(w, ORI_KERNEL_WAIT_COUNTER, ori_act_wait_counter, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_read_counter(struct oriel_window *w, unsigned peer, uint32_t counter,
 					    uint64_t *value, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer, .counter = counter, .memory = value};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_READ_COUNTER,
-					      &(struct ori_kernel_call){.peer = peer,
-									.counter = counter,
-									.memory = value},
-					      0, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w, oriel_dev_read_counter(&call.device, peer, counter, value));
+	return host_run(w, ORI_KERNEL_READ_COUNTER, ori_act_read_counter, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_reset_counter(struct oriel_window *w, unsigned peer,
 					     uint32_t counter, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
+	const struct ori_kernel_call c = {.peer = peer, .counter = counter};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_RESET_COUNTER,
-					      &(struct ori_kernel_call){.peer = peer,
-									.counter = counter},
-					      0, stream);
-	status = host_begin(&call, w, stream);
-	if (status != ORIEL_OK)
-		return status;
-	return host_end(&call, w, oriel_dev_reset_counter(&call.device, peer, counter));
+	return host_run(w, ORI_KERNEL_RESET_COUNTER, ori_act_reset_counter, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_reset_signals(struct oriel_window *w, void *stream)
 {
-	struct host_call call;
-	enum oriel_status status;
-	uint32_t source, id;
+	const struct ori_kernel_call c = {0};
 
-	if (w->gpu)
-		return ori_window_stream_call(w, ORI_KERNEL_RESET, &(struct ori_kernel_call){0}, 0,
-					      stream);
-	status = host_begin(&call, w, stream);
-	for (source = 0; source < w->device.ranks && status == ORIEL_OK; source++)
-		for (id = 0; id < w->device.signals && status == ORIEL_OK; id++)
-			status = oriel_dev_reset_signal(&call.device, source, id);
-	return status;
+	return host_run(w, ORI_KERNEL_RESET, ori_act_reset_signals, &c, 0, stream);
 }
 
 static enum oriel_status host_check(const struct oriel_window *w, unsigned peer, uint32_t buffer)

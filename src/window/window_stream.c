@@ -263,6 +263,14 @@ static bool stream_has_result(enum ori_kernel kernel)
 	       kernel == ORI_KERNEL_READ_FROM || kernel == ORI_KERNEL_READ_COUNTER;
 }
 
+/* Are bytes of the caller's moved to a place in a window, or from there? */
+static bool stream_moves(enum ori_kernel kernel)
+{
+	return kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET ||
+	       kernel == ORI_KERNEL_PUT_SIGNAL || kernel == ORI_KERNEL_PUT_COUNTER ||
+	       kernel == ORI_KERNEL_PUT_SIGNAL_COUNTER;
+}
+
 /* The default limit of the handle is the one whose passing breaks the communicator. */
 static enum oriel_status stream_launch(const struct oriel_window *w, enum ori_kernel kernel,
 				       const struct ori_kernel_call *call, uint64_t timeout_ns,
@@ -277,19 +285,6 @@ static enum oriel_status stream_launch(const struct oriel_window *w, enum ori_ke
 		device.timeout_ns = timeout_ns;
 	return w->gpu->ops->launch(w->gpu, w->comm->program.kernels[kernel], c.parts ? c.parts : 1,
 				   threads[kernel], arguments, stream);
-}
-
-enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel kernel,
-					 const struct ori_kernel_call *call, uint64_t timeout_ns,
-					 void *stream)
-{
-	enum oriel_status status = stream_begin(w, stream);
-
-	if (status == ORIEL_OK)
-		status = stream_check(w, kernel, call);
-	if (status == ORIEL_OK && stream_has_result(kernel))
-		status = stream_check_result(w, call->memory);
-	return status == ORIEL_OK ? stream_launch(w, kernel, call, timeout_ns, stream) : status;
 }
 
 /* Is one kernel to do all of it? */
@@ -323,25 +318,38 @@ static enum oriel_status stream_copy(const struct oriel_window *w, enum ori_kern
 	return stream_launch(w, kernel, &rest, 0, stream);
 }
 
-enum oriel_status ori_window_stream_move(struct oriel_window *w, enum ori_kernel kernel,
-					 const struct ori_kernel_call *call, void *stream)
+static enum oriel_status stream_move(const struct oriel_window *w, enum ori_kernel kernel,
+				     const struct ori_kernel_call *call, void *stream)
 {
 	enum oriel_dev_what what = kernel == ORI_KERNEL_GET ? ORIEL_DEV_GET : ORIEL_DEV_PUT;
-	enum oriel_status status = stream_begin(w, stream);
 	bool is_plain = kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET;
 	bool is_kernel = false;
+	enum oriel_status status;
 	char *there = NULL;
 
-	if (status == ORIEL_OK)
-		status = stream_check(w, kernel, call);
-	if (status == ORIEL_OK)
-		status = stream_check_place(w, what, call->peer, call->at, call->length, &there);
+	status = stream_check_place(w, what, call->peer, call->at, call->length, &there);
 	if (status == ORIEL_OK)
 		status = stream_choose(w, kernel, call, &is_kernel);
 	if (status != ORIEL_OK || (is_plain && !call->length))
 		return status;
 	return is_kernel ? stream_launch(w, kernel, call, 0, stream)
 			 : stream_copy(w, kernel, call, there, stream);
+}
+
+enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel kernel,
+					 const struct ori_kernel_call *call, uint64_t timeout_ns,
+					 void *stream)
+{
+	enum oriel_status status = stream_begin(w, stream);
+
+	if (status == ORIEL_OK)
+		status = stream_check(w, kernel, call);
+	if (status == ORIEL_OK && stream_has_result(kernel))
+		status = stream_check_result(w, call->memory);
+	if (status != ORIEL_OK)
+		return status;
+	return stream_moves(kernel) ? stream_move(w, kernel, call, stream)
+				    : stream_launch(w, kernel, call, timeout_ns, stream);
 }
 
 /* All ranks; this one last, for it costs no NVLink, and not where it is @from itself. */

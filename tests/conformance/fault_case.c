@@ -27,6 +27,7 @@ enum takes {
 	ROW(PUT_VALUE, "put_value", TAKES_PEER | TAKES_PLACE)                              \
 	ROW(GET, "get", TAKES_PEER | TAKES_PLACE)                                          \
 	ROW(FETCH_ADD, "fetch_add", TAKES_PEER | TAKES_PLACE)                              \
+	ROW(FETCH_ADD_RELAXED, "fetch_add", TAKES_PEER | TAKES_PLACE)                      \
 	ROW(WAIT_LOCAL, "wait_local", TAKES_PEER)                                          \
 	ROW(DRAIN, "drain", 0)                                                             \
 	ROW(FLUSH, "flush", 0)                                                             \
@@ -82,6 +83,8 @@ CASE int64_t call_function(enum function function, const struct call *c)
 		return oriel_dev_get(c->w, g, c->peer, c->at, &word, 0);
 	case CALL_FETCH_ADD:
 		return oriel_dev_fetch_add(c->w, c->peer, c->at, 0, &word);
+	case CALL_FETCH_ADD_RELAXED:
+		return oriel_dev_fetch_add_relaxed(c->w, c->peer, c->at, 0, &word);
 	case CALL_WAIT_LOCAL:
 		return oriel_dev_wait_local(c->w, g, c->peer, 0, 1);
 	case CALL_DRAIN:

@@ -13,6 +13,7 @@
 	ROW(oriel_dev_put_value)           \
 	ROW(oriel_dev_get)                 \
 	ROW(oriel_dev_fetch_add)           \
+	ROW(oriel_dev_fetch_add_relaxed)   \
 	ROW(oriel_dev_address)             \
 	ROW(oriel_dev_wait_local)          \
 	ROW(oriel_dev_drain)               \
@@ -67,6 +68,7 @@ OPERATIONS(OPERATION)
 #define oriel_dev_put_value apart_oriel_dev_put_value::on
 #define oriel_dev_get apart_oriel_dev_get::on
 #define oriel_dev_fetch_add apart_oriel_dev_fetch_add::on
+#define oriel_dev_fetch_add_relaxed apart_oriel_dev_fetch_add_relaxed::on
 #define oriel_dev_address apart_oriel_dev_address::on
 #define oriel_dev_wait_local apart_oriel_dev_wait_local::on
 #define oriel_dev_drain apart_oriel_dev_drain::on

@@ -38,6 +38,7 @@ static __device__ int64_t use_waits(const struct oriel_dev_window *w, struct ori
 	result |= oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1);
 	result |= oriel_dev_signal_relaxed(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1);
 	result |= oriel_dev_signal_all(w, g, 1, ORIEL_SIGNAL_SET, 1);
+	result |= oriel_dev_fetch_add_relaxed(w, peer, 0, 1, &value);
 	result |= oriel_dev_wait_signal(w, g, 0, ORIEL_GE, 1, 1000);
 	result |= oriel_dev_wait_signal_from(w, g, peer, 0, ORIEL_EQ, 1, 1000);
 	result |= oriel_dev_wait_signal_relaxed(w, g, peer, 0, ORIEL_EQ, 1, 1000);

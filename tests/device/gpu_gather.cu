@@ -4,13 +4,14 @@
  * gpu_gather (processes). Rank r uses GPU r modulo the number of GPUs. A line for each
  * claim; ends with 1 if one does not hold.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <cuda_runtime.h>
 
 #include <oriel/oriel.h>
+
+#include "ranks.h"
 
 #define SHARE ((16u << 20) + 64) /* bytes of each rank at most */
 #define LONG_NS 20000000000ull
@@ -29,6 +30,7 @@ struct object {
 struct rank {
 	unsigned rank, size, failures;
 	const struct oriel_bootstrap *bootstrap;
+	const char *node; /* of a thread; NULL: not said */
 	struct oriel_comm *comm;
 	struct oriel_window *window;
 	struct object objects[OBJECTS];
@@ -42,28 +44,6 @@ static void verdict(struct rank *r, const char *claim, const char *detail, size_
 		       r->size, claim, detail, bytes);
 	fflush(stdout);
 }
-
-static void must(const struct rank *r, enum oriel_status status, int line)
-{
-	if (status == ORIEL_OK)
-		return;
-	printf("FAIL rank %u: line %d: %s: %s\n", r->rank, line, oriel_status_name(status),
-	       oriel_last_error());
-	fflush(stdout);
-	exit(1);
-}
-
-static void must_cuda(const struct rank *r, cudaError_t error, int line)
-{
-	if (error == cudaSuccess)
-		return;
-	printf("FAIL rank %u: line %d: %s\n", r->rank, line, cudaGetErrorString(error));
-	fflush(stdout);
-	exit(1);
-}
-
-#define MUST(call) must(r, call, __LINE__)
-#define CUDA(call) must_cuda(r, call, __LINE__)
 
 __device__ char pattern(unsigned round, unsigned rank, size_t i)
 {
@@ -235,6 +215,7 @@ static void rank_open(struct rank *r)
 	comm.size = sizeof(comm);
 	comm.timeout_ns = LONG_NS;
 	comm.flags = ORIEL_COMM_GPU;
+	comm.node = r->node;
 	attr.size = sizeof(attr);
 	attr.length = (size_t)r->size * SHARE;
 	attr.flags = ORIEL_WINDOW_DEVICE;
@@ -250,7 +231,7 @@ static void rank_open(struct rank *r)
 	MUST(oriel_comm_barrier(r->comm));
 }
 
-static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
+static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
 {
 	static const unsigned algorithms[] = {ORIEL_ALGORITHM_DEFAULT, ORIEL_ALGORITHM_LL,
 					      ORIEL_ALGORITHM_STORE, ORIEL_ALGORITHM_CE};
@@ -260,6 +241,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
 	r.rank = bootstrap->rank;
 	r.size = bootstrap->size;
 	r.bootstrap = bootstrap;
+	r.node = node;
 	rank_open(&r);
 	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
 		test_algorithm(&r, algorithms[i]);
@@ -270,62 +252,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
 	return r.failures;
 }
 
-struct thread {
-	struct oriel_local_job *job;
-	unsigned rank, failures;
-	pthread_t id;
-};
-
-static void *thread_main(void *argument)
-{
-	struct thread *t = (struct thread *)argument;
-	struct oriel_bootstrap bootstrap;
-
-	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK)
-		abort();
-	t->failures = rank_main(&bootstrap);
-	oriel_bootstrap_close(&bootstrap);
-	return NULL;
-}
-
-static unsigned run_threads(unsigned count)
-{
-	struct thread *threads = (struct thread *)calloc(count, sizeof(*threads));
-	struct oriel_local_job *job;
-	unsigned failures = 0, i;
-
-	if (!threads || oriel_local_job_create(count, &job) != ORIEL_OK)
-		abort();
-	for (i = 0; i < count; i++) {
-		threads[i].job = job;
-		threads[i].rank = i;
-		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
-			abort();
-	}
-	for (i = 0; i < count; i++) {
-		pthread_join(threads[i].id, NULL);
-		failures += threads[i].failures;
-	}
-	oriel_local_job_destroy(job);
-	free(threads);
-	return failures;
-}
-
 int main(int argc, char **argv)
 {
-	struct oriel_bootstrap bootstrap;
-	unsigned failures;
-
-	/* Waiting kernels of one rank must not queue before those of another. */
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	if (argc > 1)
-		return run_threads((unsigned)atoi(argv[1])) != 0;
-	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
-		fprintf(stderr, "%s\n", oriel_last_error());
-		return 1;
-	}
-	failures = rank_main(&bootstrap);
-	oriel_bootstrap_close(&bootstrap);
-	return failures != 0;
+	return run_ranks(rank_main, argc, argv);
 }

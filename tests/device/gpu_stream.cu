@@ -50,28 +50,6 @@ static void verdict(struct rank *r, const char *claim, bool holds)
 	fflush(stdout);
 }
 
-static void must(const struct rank *r, enum oriel_status status, int line)
-{
-	if (status == ORIEL_OK)
-		return;
-	printf("FAIL rank %u: line %d: %s: %s\n", r->rank, line, oriel_status_name(status),
-	       oriel_last_error());
-	fflush(stdout);
-	exit(1);
-}
-
-static void must_cuda(const struct rank *r, cudaError_t error, int line)
-{
-	if (error == cudaSuccess)
-		return;
-	printf("FAIL rank %u: line %d: %s\n", r->rank, line, cudaGetErrorString(error));
-	fflush(stdout);
-	exit(1);
-}
-
-#define MUST(call) must(r, call, __LINE__)
-#define CUDA(call) must_cuda(r, call, __LINE__)
-
 /* The bytes that @rank sends. */
 static int pattern(unsigned rank)
 {

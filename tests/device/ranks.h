@@ -12,6 +12,30 @@
 /* What a rank does; @node is that of a thread, NULL: not said. Returns claims that do not hold. */
 typedef unsigned rank_function(const struct oriel_bootstrap *bootstrap, const char *node);
 
+/* What no claim is about and nothing can go on without; in functions that have a rank @r. */
+#define MUST(call) rank_must((r)->rank, call, __LINE__)
+
+static inline void rank_must(unsigned rank, enum oriel_status status, int line)
+{
+	if (status == ORIEL_OK)
+		return;
+	printf("FAIL rank %u: line %d: %s: %s\n", rank, line, oriel_status_name(status),
+	       oriel_last_error());
+	exit(1);
+}
+
+#ifdef __CUDACC__
+#define CUDA(call) rank_must_cuda((r)->rank, call, __LINE__)
+
+static inline void rank_must_cuda(unsigned rank, cudaError_t error, int line)
+{
+	if (error == cudaSuccess)
+		return;
+	printf("FAIL rank %u: line %d: %s\n", rank, line, cudaGetErrorString(error));
+	exit(1);
+}
+#endif
+
 struct rank_thread {
 	rank_function *run;
 	struct oriel_local_job *job;

@@ -4,8 +4,7 @@
  * oriel run -n N gpu_gather (processes). The kernels are the library's own, and the
  * CPU looks at what they leave.
  */
-#include <pthread.h>
-#include <stdlib.h>
+#include "../device/ranks.h"
 
 #include "rank.h"
 
@@ -120,9 +119,12 @@ static void test_refused(struct rank *r)
 		    ORIEL_ERR_UNSUPPORTED, "ring is not for GPU memory");
 }
 
-static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
+static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
 {
-	struct rank r = {.rank = bootstrap->rank, .size = bootstrap->size, .bootstrap = bootstrap};
+	struct rank r = {.rank = bootstrap->rank,
+			 .size = bootstrap->size,
+			 .bootstrap = bootstrap,
+			 .node = node};
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .length = (size_t)r.size * SHARE,
 					 .flags = ORIEL_WINDOW_DEVICE};
@@ -156,58 +158,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap)
 	return r.failures;
 }
 
-struct thread {
-	struct oriel_local_job *job;
-	unsigned rank, failures;
-	pthread_t id;
-};
-
-static void *thread_main(void *argument)
-{
-	struct thread *t = argument;
-	struct oriel_bootstrap bootstrap;
-
-	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK)
-		abort();
-	t->failures = rank_main(&bootstrap);
-	oriel_bootstrap_close(&bootstrap);
-	return NULL;
-}
-
-static unsigned run_threads(unsigned count)
-{
-	struct thread *threads = calloc(count, sizeof(*threads));
-	struct oriel_local_job *job;
-	unsigned failures = 0, i;
-
-	if (!threads || oriel_local_job_create(count, &job) != ORIEL_OK)
-		abort();
-	for (i = 0; i < count; i++) {
-		threads[i] = (struct thread){.job = job, .rank = i};
-		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
-			abort();
-	}
-	for (i = 0; i < count; i++) {
-		pthread_join(threads[i].id, NULL);
-		failures += threads[i].failures;
-	}
-	oriel_local_job_destroy(job);
-	free(threads);
-	return failures;
-}
-
 int main(int argc, char **argv)
 {
-	struct oriel_bootstrap bootstrap;
-	unsigned failures;
-
-	if (argc > 1)
-		return run_threads((unsigned)atoi(argv[1])) != 0;
-	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
-		fprintf(stderr, "%s\n", oriel_last_error());
-		return 1;
-	}
-	failures = rank_main(&bootstrap);
-	oriel_bootstrap_close(&bootstrap);
-	return failures != 0;
+	return run_ranks(rank_main, argc, argv);
 }

@@ -19,10 +19,10 @@ struct CUfunc_st {
 };
 
 #define LAUNCH_DECLARE(number, name, threads) \
-	void name(struct oriel_dev_window window, struct ori_kernel_call call);
+	void stream_##name(struct oriel_dev_window window, struct ori_kernel_call call);
 ORI_KERNELS(LAUNCH_DECLARE)
 
-#define LAUNCH_ROW(number, name, threads) {#name, name, threads},
+#define LAUNCH_ROW(number, name, threads) {"stream_" #name, stream_##name, threads},
 static struct CUfunc_st kernels[] = {ORI_KERNELS(LAUNCH_ROW)};
 
 unsigned fakecuda_kernels(void)

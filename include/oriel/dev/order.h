@@ -147,7 +147,7 @@ ORIEL_DEV void oriel_dev_add_release(uint64_t *word, uint64_t value)
 #endif
 }
 
-ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed(uint64_t *word, uint64_t value)
+ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed_sys(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t old;
@@ -424,7 +424,7 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed_gpu(uint64_t *word, uint64_t valu
 		     : "memory");
 	return old;
 #else
-	return oriel_dev_fetch_add_relaxed(word, value);
+	return oriel_dev_fetch_add_relaxed_sys(word, value);
 #endif
 }
 

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Oriel's all-gathers of GPU memory beside NCCL's: gather.py DIRECTORY [--json FILE], measure
+with DIRECTORY/gather_rows and print a table; gather.py FILE [--page PREFIX], print that of rows,
+and write PREFIX.jsonl and PREFIX.md, whose text from "What the numbers say:" on stays."""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sys
+
+import report
+import run
+
+K, M = 1 << 10, 1 << 20
+# us at most, by ranks and bytes: eager, in a graph.
+GOALS = {
+    (2, K): (4.5, 3.0), (2, 64 * K): (5.5, 4.5), (2, M): (8.0, 7.5),
+    (2, 16 * M): (52, 52), (2, 256 * M): (700, 700),
+    (4, K): (4.3, 3.3), (4, 64 * K): (7.0, 6.0), (4, M): (14.5, 13.5),
+    (4, 16 * M): (142, 142), (4, 256 * M): (2100, 2100),
+}
+
+
+def cell(row):
+    return f"{row['median_us']:9.2f} {row['mode'].split(',')[0]:9}" if row else f"{'-':>19}"
+
+
+def table(rows):
+    rows = [r for r in rows if r["test"] == "allgather"]
+    print(f"{'GPUs':>4} {'bytes':>9} {'':5} {'auto us':>9}  {'best of Oriel':19} {'best of NCCL':19}"
+          f" {'ratio':>5} {'goal':>6}")
+    keys = sorted({(r["ranks"], r["bytes"], r["mode"].split(", ")[1]) for r in rows})
+    for ranks, size, mode in keys:
+        mine = [r for r in rows if (r["ranks"], r["bytes"]) == (ranks, size)
+                and r["mode"].endswith(mode)]
+        best = {impl: min((r for r in mine if r["impl"] == impl), default=None,
+                          key=lambda r: r["median_us"]) for impl in ("oriel", "nccl")}
+        auto = next((r["median_us"] for r in mine if r["mode"] == f"auto, {mode}"), 0)
+        ratio = best["nccl"]["median_us"] / auto if best["nccl"] and auto else 0
+        goal = GOALS.get((ranks, size), ("", ""))[mode == "graph"]
+        met = "" if goal == "" else "met" if auto <= goal else "MISSED"
+        print(f"{ranks:4} {size:9} {mode:5} {auto:9.2f}  {cell(best['oriel'])} "
+              f"{cell(best['nccl'])} {ratio:5.2f} {goal:>6} {met}")
+
+
+def disturbance(rows):
+    """A kernel that has all SMs, beside all-gathers and beside nothing."""
+    rows = [r for r in rows if r["test"] == "compute"]
+    for ranks in sorted({r["ranks"] for r in rows}):
+        alone = min(r["median_us"] for r in rows if r["ranks"] == ranks and r["mode"] == "alone")
+        for row in rows:
+            if row["ranks"] == ranks and row["mode"] != "alone":
+                print(f"{ranks:4} GPUs, a kernel on all SMs beside {row['impl']} {row['mode']:9} of "
+                      f"{row['bytes'] // M} MiB: {row['median_us']:8.1f} us, alone {alone:8.1f}: "
+                      f"{row['median_us'] / alone - 1:+.1%}")
+
+
+def measure(options):
+    # Multicast can take the GPUs of a shared host out of service.
+    env = dict(os.environ, NCCL_NVLS_ENABLE="0")
+    rows, is_complete = [], True
+    for _ in range(options.passes):
+        for gpus in sorted({2, options.gpus}):
+            got, is_well = run.run(options.what / "gather_rows", [str(gpus)], env)
+            rows += got
+            is_complete &= is_well
+    rows = run.merge(rows)
+    stamp = {"commit": options.commit, "machine": run.machine()}
+    for row in rows:
+        row |= stamp
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    return rows, is_complete
+
+
+def page(rows, prefix):
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        table(rows)
+        print()
+        disturbance(rows)
+    target, kept = prefix.with_suffix(".md"), report.notes(prefix.with_suffix(".md"))
+    commits = ", ".join(sorted({row["commit"] for row in rows}))
+    machines = ", ".join(sorted({row["machine"] for row in rows}))
+    with open(prefix.with_suffix(".jsonl"), "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    target.write_text(f"""# AllGather on GPUs, beside NCCL
+
+Commit {commits}; {machines}, NVLink multicast off. Made by `scripts/gpu-check bench DIR` and
+`bench/gpu/gather.py DIR/bench/gather.jsonl --page {prefix.name}`; all rows, each algorithm and each
+mode of NCCL, are in [{prefix.name}.jsonl]({prefix.name}.jsonl). Bytes are those of each rank, times
+those of one call; the best of NCCL is that of default, symmetric window, and symmetric window
+with zero-CTA policy. "MISSED" is against the goal of the project, not against NCCL.
+
+```
+{text.getvalue()}```
+
+{kept}""", encoding="utf-8")
+    print(target)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", type=pathlib.Path)
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows to this file")
+    parser.add_argument("--page", type=pathlib.Path)
+    parser.add_argument("--commit", default=run.output_of(
+        "git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short", "HEAD"),
+        help="of the sources, where git does not know")
+    options = parser.parse_args()
+    is_complete = True
+    if options.what.is_dir():
+        rows, is_complete = measure(options)
+    else:
+        with open(options.what, encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file if line.startswith("{")]
+    if options.page:
+        page(rows, options.page)
+    table(rows)
+    disturbance(rows)
+    sys.exit(0 if rows and is_complete else 1)
+
+
+if __name__ == "__main__":
+    main()

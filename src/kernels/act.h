@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each operation of ORI_KERNELS does with the fields of its call: one text for
+ * kernels in streams and for threads of the host. Where a counter tells when bytes of
+ * the caller's are his again it says so; else they are when this returns.
+ */
+#ifndef ORI_KERNELS_ACT_H
+#define ORI_KERNELS_ACT_H
+
+#include <oriel/dev.h>
+
+#include "kernels/kernels.h"
+
+/* Of whom and where; @limit 0 is that of the handle. */
+struct ori_act {
+	const struct oriel_dev_window *w;
+	struct oriel_dev_group group;
+	uint32_t part; /* of c.parts, where it is split */
+	uint64_t limit;
+};
+
+#define ORI_ACT(name) \
+	ORIEL_DEV int64_t ori_act_##name(const struct ori_act *a, const struct ori_kernel_call *c)
+
+/* The caller's memory is his again. */
+ORIEL_DEV int64_t ori_act_done(const struct ori_act *a, uint32_t peer, int64_t ticket)
+{
+	return ticket < 0 ? ticket : oriel_dev_wait_local(a->w, a->group, peer, ticket, 0);
+}
+
+ORI_ACT(put)
+{
+	return ori_act_done(a, c->peer,
+			    oriel_dev_put(a->w, a->group, c->peer, c->at, c->memory, c->length));
+}
+
+ORI_ACT(get)
+{
+	return ori_act_done(a, c->peer,
+			    oriel_dev_get(a->w, a->group, c->peer, c->at, c->memory, c->length));
+}
+
+ORI_ACT(put_signal)
+{
+	return ori_act_done(a, c->peer,
+			    oriel_dev_put_signal(a->w, a->group, c->peer, c->at, c->memory,
+						 c->length, c->id, c->value));
+}
+
+ORI_ACT(put_value)
+{
+	return oriel_dev_put_value(a->w, c->peer, c->at, c->value);
+}
+
+ORI_ACT(fetch_add)
+{
+	return oriel_dev_fetch_add(a->w, c->peer, c->at, c->value, (uint64_t *)c->memory);
+}
+
+ORI_ACT(put_counter)
+{
+	return oriel_dev_put_counter(a->w, a->group, c->peer, c->at, c->memory, c->length,
+				     c->counter);
+}
+
+ORI_ACT(put_signal_counter)
+{
+	return oriel_dev_put_signal_counter(a->w, a->group, c->peer, c->at, c->memory, c->length,
+					    c->id, c->value, c->counter);
+}
+
+ORI_ACT(signal_counter)
+{
+	return oriel_dev_signal_counter(a->w, a->group, c->peer, c->id, c->value, c->counter);
+}
+
+ORI_ACT(signal)
+{
+	return oriel_dev_signal(a->w, a->group, c->peer, c->id, (enum oriel_signal_op)c->op,
+				c->value);
+}
+
+ORI_ACT(signal_all)
+{
+	return oriel_dev_signal_all(a->w, a->group, c->id, (enum oriel_signal_op)c->op, c->value);
+}
+
+ORI_ACT(wait_signal)
+{
+	return oriel_dev_wait_signal(a->w, a->group, c->id, (enum oriel_compare)c->op, c->value,
+				     a->limit);
+}
+
+ORI_ACT(wait_signal_from)
+{
+	return oriel_dev_wait_signal_from(a->w, a->group, c->peer, c->id, (enum oriel_compare)c->op,
+					  c->value, a->limit);
+}
+
+ORI_ACT(wait_signal_next)
+{
+	return oriel_dev_wait_signal_next(a->w, a->group, c->peer, c->id, c->value, a->limit);
+}
+
+ORI_ACT(wait_counter)
+{
+	return oriel_dev_wait_counter(a->w, a->group, c->peer, c->counter,
+				      (enum oriel_compare)c->op, c->value, a->limit);
+}
+
+ORI_ACT(read_signal)
+{
+	return oriel_dev_read_signal(a->w, c->id, (uint64_t *)c->memory);
+}
+
+ORI_ACT(read_signal_from)
+{
+	return oriel_dev_read_signal_from(a->w, c->peer, c->id, (uint64_t *)c->memory);
+}
+
+ORI_ACT(read_counter)
+{
+	return oriel_dev_read_counter(a->w, c->peer, c->counter, (uint64_t *)c->memory);
+}
+
+ORI_ACT(reset_counter)
+{
+	return oriel_dev_reset_counter(a->w, c->peer, c->counter);
+}
+
+ORI_ACT(reset_signals)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint32_t source, id;
+
+	(void)c;
+	for (source = 0; source < a->w->ranks && status == ORIEL_OK; source++)
+		for (id = a->group.rank; id < a->w->signals && status == ORIEL_OK;
+		     id += a->group.size)
+			status = oriel_dev_reset_signal(a->w, source, id);
+	return status;
+}
+
+ORI_ACT(barrier)
+{
+	return oriel_dev_barrier(a->w, a->group, c->id, a->limit);
+}
+
+ORI_ACT(send)
+{
+	return oriel_dev_send(a->w, a->group, c->peer, c->id, c->memory, c->length, a->limit);
+}
+
+ORI_ACT(recv)
+{
+	return oriel_dev_recv(a->w, a->group, c->peer, c->id, c->memory, c->length, a->limit);
+}
+
+ORI_ACT(drain)
+{
+	(void)c;
+	return oriel_dev_drain(a->w, a->group, a->limit);
+}
+
+ORI_ACT(flush)
+{
+	(void)c;
+	return oriel_dev_flush(a->w, a->group, a->limit);
+}
+
+ORI_ACT(gather_lines)
+{
+	return oriel_dev_gather_lines(a->w, a->group, &c->gather, a->part, c->parts, c->memory,
+				      c->length, a->limit);
+}
+
+ORI_ACT(gather_puts)
+{
+	return oriel_dev_gather_puts(a->w, a->group, &c->gather, a->part, c->parts, c->memory,
+				     c->length, a->limit);
+}
+
+/*
+ * A job of the host's thread, where streams have no operations for words: memory is
+ * the word, NULL in the warm-up. The thread always ends what has begun.
+ */
+ORI_ACT(job_begin)
+{
+	(void)a;
+	if (c->memory)
+		oriel_dev_store_release32((uint32_t *)c->memory, 1);
+	return ORIEL_OK;
+}
+
+ORI_ACT(job_end)
+{
+	uint32_t *word = (uint32_t *)c->memory;
+
+	(void)a;
+	if (!word)
+		return ORIEL_OK;
+	while (oriel_dev_load_acquire32(word) != 1)
+		oriel_dev_relax();
+	oriel_dev_store_release32(word, 0);
+	return ORIEL_OK;
+}
+
+#endif

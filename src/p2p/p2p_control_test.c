@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control messages over every path. */
+#include "p2p/pair_of_ends_test.h"
+
+#define FLOOD 300u
+
+/* Far more messages than there are cells, received backwards by pairs and late. */
+static void control_messages_keep_their_order(enum ends_way way)
+{
+	static struct oriel_p2p_request out[FLOOD], in[FLOOD];
+	static char from[FLOOD][64], to[FLOOD][64];
+	struct ends e;
+
+	ends_open(&e, way, &small, NULL);
+	for (unsigned i = 0; i < FLOOD; i++) {
+		ends_fill(from[i], 64, i);
+		assert_int_equal(oriel_p2p_send_control(e.a, i % 2, from[i], i % 65, &out[i]),
+				 ORIEL_OK);
+	}
+	for (unsigned i = 0; i < 50; i++)
+		ends_turn(&e);
+	/* What nobody asks for is kept up to a bound, and then waits. */
+	assert_int_equal(out[0].status, ORIEL_OK);
+	assert_int_equal(out[FLOOD - 1].status, ORIEL_AGAIN);
+	for (unsigned i = 0; i < FLOOD; i += 2) {
+		assert_int_equal(oriel_p2p_recv_control(e.b, 1, to[i + 1], 64, &in[i + 1]),
+				 ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv_control(e.b, 0, to[i], 64, &in[i]), ORIEL_OK);
+	}
+	for (unsigned i = 0; i < FLOOD; i++) {
+		assert_int_equal(ends_wait(&e, &in[i]), ORIEL_OK);
+		assert_int_equal(ends_wait(&e, &out[i]), ORIEL_OK);
+		assert_int_equal(in[i].length, i % 65);
+		assert_memory_equal(to[i], from[i], i % 65);
+	}
+	ends_close(&e);
+}
+
+static void test_control_messages_keep_their_order(void **state)
+{
+	(void)state;
+	for (unsigned i = ways_first; i < WAYS; i++)
+		control_messages_keep_their_order(ways[i]);
+}
+
+/* Expected and not, of any size; a request is used again at once. */
+static void control_messages_of_any_size(enum ends_way way)
+{
+	static const uint32_t lengths[] = {0,    1,    2023,  2024,  2025,
+					   4048, 4049, 60000, 65535, ORIEL_P2P_CONTROL};
+	static char from[ORIEL_P2P_CONTROL], to[ORIEL_P2P_CONTROL + 1];
+	struct oriel_p2p_request out, in;
+	struct ends e;
+
+	ends_open(&e, way, &small, NULL);
+	for (unsigned i = 0; i < 2 * sizeof(lengths) / sizeof(lengths[0]); i++) {
+		uint32_t length = lengths[i / 2];
+
+		ends_fill(from, length, i);
+		memset(to, 0x77, sizeof(to));
+		if (i % 2)
+			assert_int_equal(oriel_p2p_recv_control(e.b, 9, to, length, &in), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send_control(e.a, 9, from, length, &out), ORIEL_OK);
+		for (unsigned k = 0; k < 5; k++)
+			ends_turn(&e);
+		if (i % 2 == 0)
+			assert_int_equal(oriel_p2p_recv_control(e.b, 9, to, length, &in), ORIEL_OK);
+		assert_int_equal(ends_wait(&e, &in), ORIEL_OK);
+		assert_int_equal(ends_wait(&e, &out), ORIEL_OK);
+		assert_int_equal(in.length, length);
+		assert_memory_equal(to, from, length);
+		assert_int_equal(to[length], 0x77);
+	}
+	assert_int_equal(oriel_p2p_send_control(e.a, 1, from, ORIEL_P2P_CONTROL + 1, &out),
+			 ORIEL_ERR_RANGE);
+	ends_close(&e);
+}
+
+static void test_control_messages_of_any_size(void **state)
+{
+	(void)state;
+	for (unsigned i = ways_first; i < WAYS; i++)
+		control_messages_of_any_size(ways[i]);
+}
+
+static void test_a_message_that_does_not_fit_is_a_status(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2 * WAYS; i++) {
+		if (i % WAYS < ways_first)
+			continue;
+		struct oriel_p2p_request out[2], in[2];
+		static char from[5000], to[5000];
+		bool is_expected = i >= WAYS;
+		struct ends e;
+
+		ends_open(&e, ways[i % WAYS], &small, NULL);
+		memset(to, 0x77, sizeof(to));
+		if (is_expected)
+			assert_int_equal(oriel_p2p_recv_control(e.b, 4, to, 4999, &in[0]),
+					 ORIEL_OK);
+		assert_int_equal(oriel_p2p_send_control(e.a, 4, from, 5000, &out[0]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send_control(e.a, 4, "next", 5, &out[1]), ORIEL_OK);
+		for (unsigned k = 0; k < 20; k++)
+			ends_turn(&e);
+		if (!is_expected)
+			assert_int_equal(oriel_p2p_recv_control(e.b, 4, to, 4999, &in[0]),
+					 ORIEL_OK);
+		assert_int_equal(ends_wait(&e, &in[0]), ORIEL_ERR_MISMATCH);
+		assert_int_equal(oriel_p2p_test(e.b, &in[0]), ORIEL_ERR_MISMATCH);
+		assert_non_null(strstr(oriel_last_error(), "5000"));
+		assert_int_equal(in[0].length, 5000);
+		assert_int_equal(to[0], 0x77);
+		assert_int_equal(oriel_p2p_recv_control(e.b, 4, to, 4999, &in[1]), ORIEL_OK);
+		assert_int_equal(ends_wait(&e, &in[1]), ORIEL_OK);
+		assert_string_equal(to, "next");
+		assert_int_equal(oriel_p2p_check(e.a), ORIEL_OK);
+		ends_close(&e);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_control_messages_keep_their_order),
+		cmocka_unit_test(test_control_messages_of_any_size),
+		cmocka_unit_test(test_a_message_that_does_not_fit_is_a_status),
+	};
+
+	ends_choose(argc, argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
