@@ -43,28 +43,6 @@ static void verdict(struct rank *r, const char *claim, const char *detail, size_
 	fflush(stdout);
 }
 
-static void must(const struct rank *r, enum oriel_status status, int line)
-{
-	if (status == ORIEL_OK)
-		return;
-	printf("FAIL rank %u: line %d: %s: %s\n", r->rank, line, oriel_status_name(status),
-	       oriel_last_error());
-	fflush(stdout);
-	exit(1);
-}
-
-static void must_cuda(const struct rank *r, cudaError_t error, int line)
-{
-	if (error == cudaSuccess)
-		return;
-	printf("FAIL rank %u: line %d: %s\n", r->rank, line, cudaGetErrorString(error));
-	fflush(stdout);
-	exit(1);
-}
-
-#define MUST(call) must(r, call, __LINE__)
-#define CUDA(call) must_cuda(r, call, __LINE__)
-
 __device__ char pattern(unsigned round, unsigned rank, size_t i)
 {
 	return (char)(round * 101 + rank * 37 + i * 11 + (i >> 8) * 59 + (i >> 16) * 7);
@@ -249,7 +227,7 @@ static void test_algorithm(struct rank *r, unsigned algorithm)
 }
 
 /* A first launch may wait for all that the GPU has to do, for another rank as well. */
-static void warm_up(struct object *o)
+static void warm_up(const struct rank *r, struct object *o)
 {
 	paint<<<64, 256, 0, o->stream>>>(o->send, 0, 0, o->round);
 	look<<<64, 256, 0, o->stream>>>(o->result, 0, 1, o->round, o->wrong);
@@ -279,7 +257,7 @@ static void rank_open(struct rank *r, const struct oriel_bootstrap *bootstrap, c
 	MUST(oriel_window_create(r->comm, &attr, &r->window));
 	for (i = 0; i < OBJECTS; i++) {
 		object_open(r, &r->objects[i], i);
-		warm_up(&r->objects[i]);
+		warm_up(r, &r->objects[i]);
 	}
 	CUDA(cudaDeviceSynchronize());
 	MUST(oriel_comm_barrier(r->comm));
