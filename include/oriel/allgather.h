@@ -132,6 +132,20 @@ void oriel_allgather_destroy(struct oriel_allgather *gather);
 enum oriel_status oriel_allgather_start(struct oriel_allgather *gather, const void *send,
 					size_t bytes, void *stream);
 
+/*
+ * The same of host memory, beside the calling thread: begin returns at once, and the
+ * thread of the communicator (oriel/progress.h) does the rest by the algorithms that
+ * plans are made for, whatever start would take. All ranks begin an execution, or
+ * all start it. @send and the view stay as they are until it is over: test looks once,
+ * ORIEL_AGAIN until then; wait waits. Both return what became of the execution begun
+ * last, ORIEL_OK if there is none, by any thread. One of each object at a time
+ * (ORIEL_ERR_STATE); several objects at once, in any order on each rank.
+ */
+enum oriel_status oriel_allgather_begin(struct oriel_allgather *gather, const void *send,
+					size_t bytes);
+enum oriel_status oriel_allgather_test(struct oriel_allgather *gather);
+enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather);
+
 /* What an object can do. Local. */
 struct oriel_allgather_info {
 	size_t bytes_max;   /* of an execution */

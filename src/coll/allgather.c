@@ -387,10 +387,20 @@ static enum oriel_status allgather_table(struct oriel_allgather *g,
 	return ORIEL_OK;
 }
 
+/* A job ends in the end: it has the timeout of the communicator, and its health. */
+static void allgather_await(const struct oriel_allgather *g)
+{
+	uint64_t begun = oriel_dev_clock_ns();
+
+	while (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
+		oriel_dev_give_way(oriel_dev_clock_ns() - begun);
+}
+
 static void allgather_close(struct oriel_allgather *g)
 {
 	unsigned i;
 
+	allgather_await(g);
 	ori_far_close(g->far);
 	oriel_window_destroy(g->window);
 	for (i = 0; i < ORIEL_ALGORITHMS; i++)
@@ -469,6 +479,9 @@ static enum oriel_status start_check(const struct oriel_allgather *g, const char
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
 	size_t all = bytes * g->device.ranks;
 
+	if (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
+		return ori_fail(ORIEL_ERR_STATE,
+				"an execution of this all-gather was begun and is not over");
 	if (g->is_gpu != !!stream)
 		return ori_fail(ORIEL_ERR_INVALID,
 				g->is_gpu ? "an all-gather of GPU memory needs a stream"
@@ -593,6 +606,39 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *s
 				   : start_here(g, send, bytes);
 	}
 	return status == ORIEL_OK ? status : start_failed(g, status);
+}
+
+/* A thread that has other jobs waits for no line and no store: what a plan does, it can leave. */
+enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *send, size_t bytes)
+{
+	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
+	enum oriel_status status = oriel_dev_health(&g->device);
+
+	if (status != ORIEL_OK)
+		return start_failed(g, status);
+	if (g->is_gpu)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"an all-gather of GPU memory is started in a stream, not begun");
+	status = start_check(g, send, bytes, NULL);
+	if (status != ORIEL_OK || !bytes)
+		return status;
+	if (algorithm != ORIEL_ALGORITHM_RING && algorithm != ORIEL_ALGORITHM_DOUBLING)
+		algorithm = ORIEL_ALGORITHM_DIRECT;
+	return ori_gather_begin(g, &g->plans[algorithm], send, bytes, g->chunk);
+}
+
+enum oriel_status oriel_allgather_test(struct oriel_allgather *g)
+{
+	enum oriel_status status =
+		(enum oriel_status)atomic_load_explicit(&g->begun, memory_order_acquire);
+
+	return status < 0 ? start_failed(g, status) : status;
+}
+
+enum oriel_status oriel_allgather_wait(struct oriel_allgather *g)
+{
+	allgather_await(g);
+	return oriel_allgather_test(g);
 }
 
 enum oriel_status oriel_allgather_query(const struct oriel_allgather *g, size_t bytes,

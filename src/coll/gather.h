@@ -3,6 +3,8 @@
 #ifndef ORI_COLL_GATHER_H
 #define ORI_COLL_GATHER_H
 
+#include <stdatomic.h>
+
 #include <oriel/allgather.h>
 #include <oriel/dev.h>
 
@@ -58,6 +60,7 @@ struct oriel_allgather {
 	bool *has_credit;                        /* [ranks]: in this execution */
 	uint64_t *taken;                         /* [ranks]: chunks, in this execution */
 
+	_Atomic int begun;   /* enum oriel_status: ORIEL_AGAIN while a job is at it */
 	struct ori_far *far; /* of GPUs of several nodes; else NULL */
 
 	unsigned able;
@@ -68,6 +71,10 @@ struct oriel_allgather {
 /* gather_run.c: one execution of @plan by the calling thread, in host memory. */
 enum oriel_status ori_gather_run(struct oriel_allgather *g, const struct ori_plan *plan,
 				 const void *send, size_t bytes, size_t chunk);
+
+/* The same by a job; g->begun tells when. */
+enum oriel_status ori_gather_begin(struct oriel_allgather *g, const struct ori_plan *plan,
+				   const void *send, size_t bytes, size_t chunk);
 
 /* gather_choose.c: what executes @bytes of each rank. */
 enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes);
