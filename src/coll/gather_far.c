@@ -436,7 +436,10 @@ static enum oriel_status far_prepare(struct ori_far *far, size_t length, char *a
 	struct oriel_p2p_hub *hub = NULL;
 	struct far_peer *peer;
 	void *view = NULL;
-	enum oriel_status status = oriel_copies_create(g->comm, &far->copies);
+	enum oriel_status status = oriel_comm_prepare(g->comm);
+
+	if (status == ORIEL_OK)
+		status = oriel_copies_create(g->comm, &far->copies);
 
 	if (status == ORIEL_OK)
 		status = oriel_comm_p2p_hub(g->comm, &hub);

@@ -25,6 +25,7 @@ struct object {
 	char *result;            /* size * SHARE bytes */
 	char *send;              /* SHARE bytes */
 	unsigned *round, *wrong; /* of the GPU */
+	unsigned *seen;          /* of the host, pinned: a copy to other memory waits in the call */
 };
 
 struct rank {
@@ -79,6 +80,7 @@ static void object_open(struct rank *r, struct object *o, unsigned number)
 
 	CUDA(cudaStreamCreateWithFlags(&o->stream, cudaStreamNonBlocking));
 	CUDA(cudaMalloc((void **)&o->send, SHARE + 16));
+	CUDA(cudaMallocHost((void **)&o->seen, sizeof(*o->seen)));
 	CUDA(cudaMalloc((void **)&o->round, 2 * sizeof(*o->round)));
 	CUDA(cudaMemset(o->round, 0, 2 * sizeof(*o->round)));
 	o->wrong = o->round + 1;
@@ -122,8 +124,9 @@ static bool object_is_right(struct rank *r, struct object *o)
 {
 	unsigned wrong;
 
-	CUDA(cudaMemcpyAsync(&wrong, o->wrong, sizeof(wrong), cudaMemcpyDefault, o->stream));
+	CUDA(cudaMemcpyAsync(o->seen, o->wrong, sizeof(wrong), cudaMemcpyDefault, o->stream));
 	CUDA(cudaStreamSynchronize(o->stream));
+	wrong = *o->seen;
 	CUDA(cudaMemsetAsync(o->wrong, 0, sizeof(wrong), o->stream));
 	CUDA(cudaStreamSynchronize(o->stream));
 	return !wrong;
