@@ -148,7 +148,7 @@ static double median(double *samples, unsigned count)
 
 static struct ori_host_move move_of(const struct peer *p, uint64_t at, uint64_t length)
 {
-	return (struct ori_host_move){{at, p->keys.lkey}, {at, p->rkey}, length};
+	return (struct ori_host_move){{at, p->keys.lkey}, {at, p->rkey}, length, p->memory + at};
 }
 
 /* The last byte of what came is @value. */

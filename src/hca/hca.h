@@ -260,7 +260,8 @@ struct ori_hca_ops {
 	enum oriel_status (*post_receives)(struct ori_hca_qp *qp, unsigned count);
 	/*
 	 * Take up to @room ends from a CQ without a ring, those of a QP in the order of
-	 * its requests; *@count may be 0. A failure means the CQ: it was overrun.
+	 * its requests; *@count may be 0. A failure means the CQ: it was overrun. One
+	 * thread at a time for each CQ.
 	 */
 	enum oriel_status (*poll)(struct ori_hca_cq *cq, struct ori_hca_wc *wcs, unsigned room,
 				  unsigned *count);

@@ -62,7 +62,7 @@ struct verbs_device {
 	int stop; /* eventfd */
 };
 
-/* @lock: one thread polls; who destroys a QP waits for it. */
+/* @lock: of who looks up the QPs of what was polled; who destroys a QP waits for it. */
 struct verbs_cq {
 	struct verbs_device *device;
 	struct ibv_cq *cq;

@@ -123,6 +123,8 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 	if (st == ORIEL_OK)
 		st = hub_describe(hub);
 	if (st == ORIEL_OK)
+		st = ori_holds_open(hub);
+	if (st == ORIEL_OK)
 		st = ori_pool_open(&hub->pool, chunk, slots);
 	if (st == ORIEL_OK && (gpu || attr->flags & ORIEL_P2P_GPU))
 		st = ori_hub_open_gpu(hub, gpu);
@@ -131,6 +133,7 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 
 void ori_hub_close(struct oriel_p2p_hub *hub)
 {
+	ori_holds_close(hub);
 	ori_memory_stop(hub);
 	for (unsigned i = 0; i < hub->strangers_count; i++)
 		close(hub->strangers[i].fd);
@@ -199,6 +202,15 @@ enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *caller,
 	return st;
 }
 
+static bool hub_has_memory_locked(const struct oriel_p2p_hub *hub)
+{
+	const struct oriel_p2p_memory *m = hub->memories;
+
+	while (m && m->is_hold)
+		m = m->next;
+	return m || hub->waiting || hub->working;
+}
+
 void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
 {
 	bool is_used;
@@ -207,7 +219,7 @@ void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
 	if (!hub || !ori_live_remove(hub, "hub"))
 		return;
 	pthread_mutex_lock(&hub->lock);
-	is_used = hub->ends || hub->memories;
+	is_used = hub->ends || hub_has_memory_locked(hub);
 	pthread_mutex_unlock(&hub->lock);
 	if (is_used) {
 		ori_live_add(&hub->live, hub, "hub");

@@ -7,6 +7,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "transport/rdma_host.h"
 
 const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
 {
@@ -27,9 +28,6 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 
 	if (attr->mode > ORIEL_P2P_COPY_BASED)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr->mode);
-	if (attr->reserved)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.reserved is %u", attr->reserved);
-	p->mode = (enum oriel_p2p_mode)attr->mode;
 	p->channels = attr->channels ? attr->channels : 1;
 	if (p->channels > ORIEL_P2P_CHANNELS)
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels, not 1 to %u", p->channels,
@@ -40,6 +38,10 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 	if (p->depth > P2P_DEPTH || p->depth * p->channels > P2P_SLOTS)
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels of depth %u: up to %u, %u together",
 				p->channels, p->depth, P2P_DEPTH, P2P_SLOTS);
+	p->queues = attr->queues ? attr->queues : 1;
+	if (p->queues > ORI_HOST_QUEUES)
+		return ori_fail(ORIEL_ERR_RANGE, "%u queues, not 1 to %u", p->queues,
+				ORI_HOST_QUEUES);
 	st = ori_attr_read("oriel_p2p_hooks", attr->hooks, &p->hooks, sizeof(p->hooks));
 	p->context = attr->context;
 	return st;
@@ -243,6 +245,7 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p, struct oriel_p2p
 		.chunk = is_joined ? p->chunk : p->hub->pool.chunk,
 		.control_max = ORIEL_P2P_CONTROL,
 		.is_same_process = p->peer.process == p->address.process,
+		.queues = is_joined && p->backend->path == ORIEL_PATH_RDMA ? p->queues : 0,
 	};
 	return ORIEL_OK;
 }

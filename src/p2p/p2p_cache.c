@@ -119,12 +119,12 @@ static enum oriel_status cache_compare(const struct oriel_p2p *p,
 	if (st != ORIEL_OK)
 		return st;
 	if (attr.mode == p->mode && channels == p->channels &&
-	    (!attr.depth || attr.depth == p->depth))
+	    (!attr.depth || attr.depth == p->depth) && (attr.queues ? attr.queues : 1) == p->queues)
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_MISMATCH,
 			"oriel_comm_p2p: the end of rank %u is of mode %s with %u channels of "
-			"depth %u, not of mode %s with %u channels",
-			peer, oriel_p2p_mode_name(p->mode), p->channels, p->depth,
+			"depth %u and %u queues, not of mode %s with %u channels",
+			peer, oriel_p2p_mode_name(p->mode), p->channels, p->depth, p->queues,
 			oriel_p2p_mode_name((enum oriel_p2p_mode)attr.mode), channels);
 }
 

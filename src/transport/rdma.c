@@ -620,7 +620,7 @@ static enum oriel_status rdma_find_whole(void *context, uint64_t address, uint64
 	const struct rdma_rail *r = context;
 
 	(void)length, (void)is_target;
-	*place = (struct ori_proxy_place){address, r->whole_lkey, NULL};
+	*place = (struct ori_proxy_place){.address = address, .key = r->whole_lkey};
 	return ORIEL_OK;
 }
 
