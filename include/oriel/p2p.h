@@ -106,6 +106,7 @@ struct oriel_p2p_attr {
 	const struct oriel_p2p_hooks *hooks; /* copied; NULL = copies */
 	void *context;                       /* of the hooks */
 	unsigned queues; /* of a link by rdma, 1 to 8, that what is long is spread over; 0 = 1 */
+	unsigned paths;  /* 1 << enum oriel_path that may be used; 0 = those of the hub */
 };
 
 /*

@@ -28,7 +28,6 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 
 	if (attr->mode > ORIEL_P2P_COPY_BASED)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr->mode);
-	p->mode = (enum oriel_p2p_mode)attr->mode;
 	p->channels = attr->channels ? attr->channels : 1;
 	if (p->channels > ORIEL_P2P_CHANNELS)
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels, not 1 to %u", p->channels,
@@ -108,6 +107,8 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 	p->door.fd = p->door.dial.fd = -1;
 	p->address = hub->address;
 	p->address.token.number = number;
+	if (attr.paths)
+		p->address.paths &= attr.paths;
 	st = p2p_set_attr(p, &attr);
 	if (st == ORIEL_OK)
 		st = p2p_fill(p);
