@@ -293,12 +293,14 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_r
 enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns);
 
 /*
- * The end of rank @peer, this rank itself included, that @comm keeps: made and joined
- * by the first call, the same one by every other, until @comm is destroyed, which
- * alone destroys it. Local, any thread: nobody waits for the other rank to call as
- * well, and there is no order between pairs. @attr as for oriel_p2p_create() and
- * equal in every call for @peer, ORIEL_ERR_MISMATCH here; equal on both ranks, else
- * the ends break with ORIEL_ERR_MISMATCH on both. The path is that of @comm.
+ * The end of this mode for rank @peer, this rank itself included, that @comm keeps:
+ * made and joined by the first call, the same one by every other, until @comm is
+ * destroyed, which alone destroys it. Local, any thread: nobody waits for the other
+ * rank to call as well, and there is no order between pairs, or modes. @attr as for
+ * oriel_p2p_create() and equal in every call for @peer and the mode, ORIEL_ERR_MISMATCH
+ * here; equal on both ranks, else the ends break with ORIEL_ERR_MISMATCH on both. So
+ * they do where each of two ranks waits for an end of another mode of the other one, once
+ * half of the communicator's timeout, or 10 s, has passed. The path is that of @comm.
  */
 enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 				 const struct oriel_p2p_attr *attr, struct oriel_p2p **p2p);

@@ -39,6 +39,7 @@ struct ori_hca_caps {
 	bool reads_rings;           /* queues may have a ring */
 	bool owns_rings;            /* ... which is its own: attributes say has_own_ring */
 	bool reaches_all;           /* ORI_HCA_ANY_MEMORY of all addresses is one registration */
+	bool reaches_gpu;           /* ... which has memory of GPUs, known like any other */
 	bool takes_posts;           /* queues may have none: post() and poll() */
 	bool has_wait;              /* the companion QP may WAIT on a CQ */
 	bool is_atomic_host_endian; /* results of 8-byte atomics */

@@ -52,8 +52,8 @@ static void p2p_free(struct oriel_p2p *p)
 {
 	if (p->spare >= 0)
 		ori_hub_give_spare(p->hub, p->spare);
-	while (p->given_count)
-		ori_mem_unref(p->given[--p->given_count]);
+	for (unsigned i = 0; i < P2P_PIECES; i++)
+		ori_mem_unref(p->given[i].mem);
 	ori_control_close(p);
 	free(p->offered);
 	free(p->in);
@@ -103,6 +103,8 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an end");
 	p->hub = hub;
 	p->spare = -1;
+	for (uint32_t i = 0; i < P2P_PIECES; i++)
+		p->given[i].number = p->taken[i].next = i;
 	p->door.fd = p->door.dial.fd = -1;
 	p->address = hub->address;
 	p->address.token.number = number;

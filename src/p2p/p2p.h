@@ -193,10 +193,24 @@ struct p2p_door {
 	int fds[ORI_MEM_FDS];       /* came, and not taken yet */
 	unsigned nfds;
 	uint64_t knock; /* when to look after a peer that is to call */
+	uint64_t clash; /* of a communicator's: when to look for one of another mode; 0: never */
 	struct p2p_dial dial;
 	struct p2p_hello hello;
 	bool is_near;
 	bool is_hello_due, has_end, has_sent_end, has_sent_ready, is_ready;
+};
+
+/* A piece of memory that the peer has mapped, or is to. */
+struct p2p_given {
+	struct ori_mem *mem; /* referenced; NULL: none */
+	uint32_t number;
+	bool is_told;
+};
+
+/* One of the peer's. */
+struct p2p_taken {
+	struct ori_mapping map;
+	uint32_t next; /* number of the one that comes in its place */
 };
 
 struct oriel_p2p {
@@ -244,9 +258,8 @@ struct oriel_p2p {
 	uint64_t counts_op[P2P_WORD_CREDIT]; /* the last put of each of these words, + 1 */
 	struct p2p_control control;
 
-	struct ori_mapping pieces[P2P_PIECES]; /* of the peer */
-	struct ori_mem *given[P2P_PIECES];     /* to the peer, referenced */
-	unsigned pieces_count, given_count, given_told;
+	struct p2p_given given[P2P_PIECES]; /* to the peer */
+	struct p2p_taken taken[P2P_PIECES]; /* from it */
 };
 
 /* @at of this end's desk, and a place of the peer's board, for the backend. */

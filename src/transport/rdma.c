@@ -9,6 +9,7 @@
 #include "transport/rdma_memory.h"
 #include "transport/rdma_proxied.h"
 #include "transport/rdma_pulse.h"
+#include "transport/rdma_reach.h"
 
 #define RDMA_DEPTH 1024u
 #define RDMA_DOORBELL_AT 0x800u /* of the first slot in a doorbell page */
@@ -44,6 +45,7 @@ struct ori_rdma {
 	struct ori_rdma_attr attr;   /* without defaults */
 	struct oriel_dev_keys whole_lkeys;
 	struct ori_memory *memory;
+	struct ori_reach *reach;                 /* NULL unless ori_rdma_finds_own() */
 	struct ori_proxy_thread *proxy;          /* NULL: who asks posts to rings */
 	struct rdma_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
 };
@@ -213,12 +215,20 @@ static void rdma_close_rail(struct ori_rdma *rdma, struct rdma_rail *r)
 	free(r->sink);
 }
 
+/* Is there one key for all memory that can be named? */
+static bool rdma_is_whole(const struct ori_rdma *r)
+{
+	const struct ori_hca_caps *caps = &r->rails[0].caps;
+
+	return caps->reaches_all && (!r->attr.gpu || caps->reaches_gpu);
+}
+
 static enum oriel_status rdma_open_memory(struct ori_rdma *r)
 {
 	struct ori_memory_attr attr = {
 		.ops = r->attr.hca,
 		.rails = r->attr.rails,
-		.is_whole = r->rails[0].caps.reaches_all,
+		.is_whole = rdma_is_whole(r),
 		.gpu = r->attr.gpu,
 	};
 	unsigned rail;
@@ -250,9 +260,17 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 	status = rdma_open_memory(r);
 	if (status != ORIEL_OK)
 		goto err_close_rails;
+	if (ori_rdma_finds_own(r) && r->attr.gpu) {
+		r->cells.memory = r->memory;
+		status = ori_reach_open(r->memory, r->attr.gpu, &r->reach);
+		if (status != ORIEL_OK)
+			goto err_close_memory;
+	}
 	*rdma = r;
 	return ORIEL_OK;
 
+err_close_memory:
+	ori_memory_close(r->memory);
 err_close_rails:
 	while (rail)
 		rdma_close_rail(r, &r->rails[--rail]);
@@ -267,11 +285,12 @@ void ori_rdma_close(struct ori_rdma *r)
 
 	if (!r)
 		return;
+	ori_rdma_cells_close(&r->cells);
+	ori_reach_close(r->reach);
 	ori_memory_close(r->memory);
 	for (rail = 0; rail < r->attr.rails; rail++)
 		rdma_close_rail(r, &r->rails[rail]);
 	ori_proxy_thread_stop(r->proxy);
-	ori_rdma_cells_close(&r->cells);
 	free(r);
 }
 
@@ -289,12 +308,27 @@ enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t le
 				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
 				    struct oriel_dev_keys *rkeys)
 {
+	/* What is named here alone: by kernels too. */
+	enum oriel_status status = use == ORI_RDMA_OWN ? ori_rdma_reach(r, address) : ORIEL_OK;
+
+	if (status != ORIEL_OK)
+		return status;
 	return ori_memory_register(r->memory, address, length, use, mr, rkeys);
+}
+
+enum oriel_status ori_rdma_reach(struct ori_rdma *r, const void *address)
+{
+	return r->reach ? ori_reach_add(r->reach, address) : ORIEL_OK;
 }
 
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
 {
 	return &r->whole_lkeys;
+}
+
+bool ori_rdma_finds_own(const struct ori_rdma *r)
+{
+	return !ori_rdma_is_proxied(r) && !rdma_is_whole(r);
 }
 
 bool ori_rdma_is_proxied(const struct ori_rdma *r)
@@ -565,9 +599,13 @@ static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
 {
 	struct oriel_mlx5_queue *companion = &link->cell->companion;
 	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	struct oriel_link_answers answers = {0};
 	enum oriel_status status;
 
-	status = gpu->ops->zero(gpu, &link->cell->answers, sizeof(link->cell->answers));
+	ori_rdma_cell_answers(&link->rdma->cells, link->cell, link->dev.rail, &answers);
+	if (link->rdma->reach)
+		answers.reach = ori_reach_table(link->rdma->reach);
+	status = gpu->ops->copy(gpu, &link->cell->answers, &answers, sizeof(answers));
 	if (status == ORIEL_OK && link->rdma->proxy)
 		return gpu->ops->copy(gpu, &link->cell->proxy, link->proxied[1].ring,
 				      sizeof(link->cell->proxy));
@@ -639,7 +677,7 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 		.thread = link->rdma->proxy,
 	};
 
-	if (!r->caps.reaches_all)
+	if (!rdma_is_whole(link->rdma))
 		attr.memory = ori_memory_of_rail(link->rdma->memory, link->dev.rail);
 	return ori_proxied_open(p, &attr);
 }
