@@ -145,7 +145,7 @@ static enum oriel_status rdma_open_tally(struct ori_rdma *rdma, struct rdma_rail
 	enum oriel_status status = ORIEL_OK;
 
 	if (!rdma->proxy)
-		status = ori_proxy_thread_start(&rdma->proxy);
+		status = ori_proxy_thread_start(r->caps.numa_node, r->caps.name, &rdma->proxy);
 	if (status == ORIEL_OK)
 		status = ori_tally_open(r->ops, r->hca, r->sink_lkey, &r->tally);
 	if (status == ORIEL_OK)
