@@ -120,6 +120,9 @@ void oriel_allgather_destroy(struct oriel_allgather *gather);
  * the same on all ranks. Executions of one object are ordered, by one stream or by
  * events of the caller. Several objects may execute at once, in streams of their own.
  *
+ * Debug builds look, in host memory, whether all ranks mean the same @bytes:
+ * ORIEL_ERR_MISMATCH, on all of them, and nothing was done. That is a barrier more.
+ *
  * ORIEL_ERR_RANGE: the view of some rank is too short. ORIEL_ERR_INVALID: @send
  * overlaps the view in another way. Of these nothing was done and nothing is broken.
  * A peer that does not come within the timeout, dies or aborts breaks the

@@ -207,6 +207,9 @@ size_t oriel_health_json(const struct oriel_health *health, char *buffer, size_t
  */
 void oriel_comm_abort(struct oriel_comm *comm, const char *why);
 
+/* Local: the model of this rank's GPU; NULL without ORIEL_COMM_GPU. */
+const char *oriel_comm_gpu_name(const struct oriel_comm *comm);
+
 /*
  * What this machine offers to the library and what it lacks. Local; no
  * communicator is needed. ORIEL_ERR_RANGE past the last.

@@ -39,11 +39,16 @@ static void test_ends_that_differ_are_told_so_both(void **state)
 					   .mode = ORIEL_P2P_COPY_BASED,
 					   .channels = 2};
 
+	const struct oriel_p2p_attr four = {.size = sizeof(four),
+					    .mode = ORIEL_P2P_ZERO_COPY,
+					    .queues = 4};
+
 	(void)state;
 	for (unsigned i = peers_first; i < WAYS; i++) {
 		ends_that_differ(&zero, &copy, ways[i], "zero_copy");
 		ends_that_differ(&copy, &two, ways[i], "channels");
 	}
+	ends_that_differ(&zero, &four, ENDS_RDMA, "queues");
 }
 
 /* The one that is left sees what had come, and then that the other has gone. */
@@ -139,6 +144,8 @@ static void test_wrong_arguments_are_refused(void **state)
 	attr = (struct oriel_p2p_attr){.size = sizeof(attr), .mode = 3};
 	assert_int_equal(oriel_p2p_create(e.hubs[0], &attr, &p), ORIEL_ERR_INVALID);
 	attr = (struct oriel_p2p_attr){.size = sizeof(attr), .channels = 64, .depth = 5};
+	assert_int_equal(oriel_p2p_create(e.hubs[0], &attr, &p), ORIEL_ERR_RANGE);
+	attr = (struct oriel_p2p_attr){.size = sizeof(attr), .queues = 9};
 	assert_int_equal(oriel_p2p_create(e.hubs[0], &attr, &p), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_p2p_register(e.hubs[0], data + 1, 62, 0, &memory), ORIEL_OK);
 	b = buffer(data, 62, memory);

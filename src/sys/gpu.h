@@ -85,6 +85,14 @@ struct ori_gpu_handles {
 
 #define ORI_GPU_KERNELS 32u
 
+/*
+ * GPU number @number, modulo how many there are, in its primary context, which stays and
+ * is current here; a stream of it, of the caller's until it is closed.
+ */
+enum oriel_status ori_gpu_use(unsigned number, void **stream);
+enum oriel_status ori_gpu_use_wait(void *stream);
+void ori_gpu_use_end(void *stream);
+
 /* Device code in a context. Zeroed storage is empty. */
 struct ori_gpu_program {
 	void *module;

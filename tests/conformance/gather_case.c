@@ -372,6 +372,70 @@ static void an_abort_ends_an_execution(struct rank *r)
 	oriel_window_destroy(s.window);
 }
 
+/* Objects and what they are made over, gone in any order; others go on. */
+static void objects_go_in_any_order(struct rank *r)
+{
+	static const unsigned orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}};
+	struct site s;
+	struct oriel_allgather *gathers[3];
+	unsigned i, k;
+
+	site_open(r, &s);
+	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		for (k = 0; k < 3; k++) {
+			if (!site_create(r, &s, k == 2 ? ORIEL_ALGORITHM_RING : 0, 4096))
+				return;
+			gathers[k] = s.gather;
+			gather_once(r, &s, 500 + k, false);
+		}
+		for (k = 0; k < 3; k++) {
+			/* One view is of all three: who is still there gathers on. */
+			s.gather = gathers[orders[i][2]];
+			gather_once(r, &s, 1000, k % 2);
+			oriel_allgather_destroy(gathers[orders[i][k]]);
+		}
+	}
+	site_close(r, &s);
+}
+
+/* However often. */
+static void a_refused_creation_changes_nothing(struct rank *r)
+{
+	struct oriel_view view;
+	struct site s;
+	unsigned i;
+
+	site_open(r, &s);
+	view = view_of(&s);
+	for (i = 0; i < 20; i++)
+		create_refuses(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not");
+	if (site_create(r, &s, 0, 0)) {
+		gather_once(r, &s, 5000, true);
+		oriel_allgather_destroy(s.gather);
+	}
+	site_close(r, &s);
+}
+
+#ifndef NDEBUG
+/* Of debug builds; the next execution is well. */
+static void sizes_that_differ_are_found(struct rank *r)
+{
+	struct site s;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, 0, 0))
+		return;
+	gather_once(r, &s, 100, false);
+	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 200 + (r->rank == 1), NULL),
+		     ORIEL_ERR_MISMATCH);
+	CHECK_LAST(r, r->rank == 1 ? "all-gather: bytes 201 here, on rank 1, and 200 on rank"
+				   : "and 201 on rank 1");
+	gather_once(r, &s, 100, false);
+	oriel_allgather_destroy(s.gather);
+	site_close(r, &s);
+}
+#endif
+
 static const struct test_case gather_cases[] = {
 	{"every_algorithm_gathers_every_size", every_algorithm_gathers_every_size, NULL, 1,
 	 NO_WINDOW},
@@ -384,6 +448,12 @@ static const struct test_case gather_cases[] = {
 	{"what_is_wrong_is_refused", what_is_wrong_is_refused, NULL, 1, NO_WINDOW},
 	{"all_ranks_refuse_what_one_does", all_ranks_refuse_what_one_does, NULL, 1, NO_WINDOW},
 	{"views_may_differ_in_length", views_may_differ_in_length, NULL, 2, NO_WINDOW},
+	{"objects_go_in_any_order", objects_go_in_any_order, NULL, 1, NO_WINDOW},
+	{"a_refused_creation_changes_nothing", a_refused_creation_changes_nothing, NULL, 1,
+	 NO_WINDOW},
+#ifndef NDEBUG
+	{"sizes_that_differ_are_found", sizes_that_differ_are_found, NULL, 2, NO_WINDOW},
+#endif
 	{"an_abort_ends_an_execution", an_abort_ends_an_execution, NULL, 2,
 	 NO_WINDOW | BREAKS_COMM},
 };

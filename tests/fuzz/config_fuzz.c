@@ -38,6 +38,7 @@ static const struct {
 	{ORI_SETTING_DEVX, "ORIEL_DEVX"},
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
 	{ORI_SETTING_ALLGATHER, "ORIEL_ALLGATHER"},
+	{ORI_SETTING_TUNE, "ORIEL_TUNE"},
 	{ORI_SETTING_POST, "ORIEL_POST"},
 	{ORI_SETTING_PROXY_NEAR, "ORIEL_PROXY_NEAR"},
 	{ORI_SETTING_P2P_TCP, "ORIEL_P2P_TCP"},
@@ -149,6 +150,8 @@ static bool config_is_good(enum ori_setting which, const char *text)
 				return false;
 		return i <= 255;
 	case ORI_SETTING_SOFT_HCA:
+		return strlen(text) <= 255;
+	case ORI_SETTING_TUNE:
 		return strlen(text) <= 255;
 	case ORI_SETTING_CONNECT:
 		return strcmp(text, "eager") == 0 || strcmp(text, "lazy") == 0;

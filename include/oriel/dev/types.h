@@ -108,6 +108,7 @@ enum oriel_dev_what {
 	ORIEL_DEV_LOST,     /* a peer process is gone */
 	ORIEL_DEV_PUT_LL,
 	ORIEL_DEV_WAIT_LL,
+	ORIEL_DEV_PORTIONS, /* of an exchange */
 	ORIEL_DEV_JOB, /* oriel/progress.h */
 };
 
@@ -136,6 +137,15 @@ struct oriel_dev_fault {
 	uint32_t finder;   /* the rank that told of it, plus 1; 0: it was found here */
 	uint32_t reserved0;
 	uint64_t reserved1;
+};
+
+/* What a rank sends to another one, and what it takes from that one. In bytes; of
+ * oriel/dev/exchange.h. */
+struct oriel_dev_portion {
+	uint64_t send_at; /* behind the beginning of what is sent */
+	uint64_t send_length;
+	uint64_t recv_at; /* behind the beginning of the result */
+	uint64_t recv_length;
 };
 
 /* What a kernel may know of a rank. */
