@@ -13,6 +13,10 @@ set(ORIEL_HEADERS
 	oriel/window.h
 	oriel/progress.h
 	oriel/allgather.h
+	oriel/alltoall.h
+	oriel/bcast.h
+	oriel/stream_barrier.h
+	oriel/tune.h
 	oriel/dev.h
 	oriel/dev/types.h
 	oriel/dev/order.h
@@ -30,6 +34,7 @@ set(ORIEL_HEADERS
 	oriel/dev/ll.h
 	oriel/dev/ll128.h
 	oriel/dev/gather.h
+	oriel/dev/exchange.h
 	oriel/dev/mlx5.h
 	oriel/dev/mlx5_ring.h
 	oriel/dev/proxy.h

@@ -3,7 +3,8 @@
  * Fully sharded parameters: every rank keeps a part of each layer, and the layers are
  * gathered one after the other into two buffers in turn, by a thread that is ahead of
  * the one that computes. Prints when what was done, and how much of the gathering was
- * hidden behind the computing. usage: fsdp_gather [LAYERS]
+ * hidden behind the computing. fsdp_gather_gpu.cu is the same on GPUs, as a CUDA graph.
+ * usage: fsdp_gather [LAYERS]
  */
 #include <math.h>
 #include <pthread.h>
@@ -13,20 +14,14 @@
 
 #include <oriel/oriel.h>
 
+#include "fsdp_timeline.h"
+
 #define BUFFERS 2u
 #define LAYERS_MAX 256u
 #define WIDTHS 4u
 
 /* Parameters of a layer that one rank keeps: attention, attention, two of a larger one. */
 static const size_t widths[WIDTHS] = {16384, 16384, 65536, 65537};
-
-struct span {
-	double begin, end; /* in us */
-};
-
-struct layer {
-	struct span gather, compute;
-};
 
 struct model {
 	struct oriel_comm *comm;
@@ -140,32 +135,6 @@ static size_t compute_layer(struct model *m, unsigned layer)
 	return sum > 0 ? wrong : count;
 }
 
-static double overlap(const struct span *a, const struct span *b)
-{
-	double begin = fmax(a->begin, b->begin), end = fmin(a->end, b->end);
-
-	return end > begin ? end - begin : 0;
-}
-
-static void print_timeline(const struct model *m)
-{
-	double gathering = 0, hidden = 0;
-	const struct layer *l;
-	unsigned i, k;
-
-	printf("%5s %22s %22s\n", "layer", "gathered, us", "computed, us");
-	for (i = 0; i < m->count; i++) {
-		l = &m->layers[i];
-		printf("%5u %10.0f - %9.0f %10.0f - %9.0f\n", i, l->gather.begin, l->gather.end,
-		       l->compute.begin, l->compute.end);
-		gathering += l->gather.end - l->gather.begin;
-		for (k = 0; k < m->count; k++)
-			hidden += overlap(&l->gather, &m->layers[k].compute);
-	}
-	printf("%.0f us of gathering, %.0f %% of it while a layer was computed\n", gathering,
-	       gathering > 0 ? 100 * hidden / gathering : 0);
-}
-
 static enum oriel_status model_open(struct model *m)
 {
 	struct oriel_view view = {.size = sizeof(view)};
@@ -220,7 +189,7 @@ static enum oriel_status model_run(struct model *m)
 	if (status != ORIEL_OK)
 		return status;
 	if (m->rank == 0)
-		print_timeline(m);
+		timeline_print(m->layers, m->count);
 	printf("rank %u of %u: %u layers, %zu parameters wrong\n", m->rank, m->ranks, m->count,
 	       wrong);
 	return wrong ? ORIEL_ERR_PROTOCOL : ORIEL_OK;

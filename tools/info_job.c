@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <oriel/tune.h>
+
 #include "info.h"
 #include "table.h"
 
@@ -207,12 +209,13 @@ static const char *adapter_note(const struct oriel_adapter *adapter)
 
 static bool adapter_print(const struct oriel_adapter *adapter)
 {
-	static const char *const head[] = {"adapter", "kind",  "mtu",   "queue depth", "gets",
-					   "WAIT",    "rails", "posts", "what it is"};
-	struct table table = {.columns = 9};
+	static const char *const head[] = {"adapter", "kind", "tier",  "mtu",   "queue depth",
+					   "gets",    "WAIT", "rails", "posts", "what it is"};
+	struct table table = {.columns = 10};
 	char mtu[16], depth[16], gets[16], rails[16];
 	const char *cells[] = {adapter->name,
 			       adapter->kind,
+			       *adapter->tier ? adapter->tier : "-",
 			       mtu,
 			       depth,
 			       gets,
@@ -233,6 +236,22 @@ static bool adapter_print(const struct oriel_adapter *adapter)
 	return is_added;
 }
 
+static void tuning_print(const struct info_job *job)
+{
+	struct oriel_tune_info tune;
+
+	if (oriel_tune_find(job->comm, false, &tune) != ORIEL_OK)
+		printf("\ncollectives cannot choose: %s\n", oriel_last_error());
+	else if (tune.rows)
+		printf("\ncollectives choose by %u lines of %s for '%s'\n", tune.rows, tune.path,
+		       tune.machine);
+	else
+		printf("\ncollectives choose by the table of the library: `oriel tune` has not "
+		       "been "
+		       "run for %u ranks on %u nodes of '%s'\n",
+		       job->size, tune.nodes, tune.machine);
+}
+
 bool info_job_print(const struct info_job *job)
 {
 	struct oriel_adapter adapter;
@@ -241,6 +260,7 @@ bool info_job_print(const struct info_job *job)
 	if (!peers_print(job))
 		return false;
 	matrix_print(job);
+	tuning_print(job);
 	/* Rank 0 has one if any rank does: else all are in its domain. */
 	if (oriel_comm_adapter(job->comm, &adapter) == ORIEL_OK && !adapter_print(&adapter))
 		return false;
@@ -307,6 +327,7 @@ static void adapter_write(const struct info_job *job, struct json *json)
 	json_open_object(json, "adapter");
 	json_text(json, "kind", adapter.kind);
 	json_text(json, "name", adapter.name);
+	json_text(json, "tier", adapter.tier);
 	json_unsigned(json, "mtu", adapter.mtu);
 	json_unsigned(json, "depth_max", adapter.depth_max);
 	json_unsigned(json, "outstanding_max", adapter.outstanding_max);
@@ -319,12 +340,29 @@ static void adapter_write(const struct info_job *job, struct json *json)
 	json_close_object(json);
 }
 
+static void tuning_write(const struct info_job *job, struct json *json)
+{
+	struct oriel_tune_info tune;
+
+	json_open_object(json, "tuning");
+	if (oriel_tune_find(job->comm, false, &tune) != ORIEL_OK) {
+		json_text(json, "error", oriel_last_error());
+	} else {
+		json_text(json, "source", tune.rows ? tune.path : "library");
+		json_text(json, "machine", tune.machine);
+		json_unsigned(json, "nodes", tune.nodes);
+		json_unsigned(json, "rows", tune.rows);
+	}
+	json_close_object(json);
+}
+
 void info_job_write(const struct info_job *job, struct json *json)
 {
 	json_open_object(json, "job");
 	json_unsigned(json, "ranks", job->size);
 	peers_write(job, json);
 	matrix_write(job, json);
+	tuning_write(job, json);
 	adapter_write(job, json);
 	reasons_write(job, json);
 	json_close_object(json);

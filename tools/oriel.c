@@ -19,6 +19,7 @@ static const struct tool tools[] = {
 	{"info", oriel_tool_info, "what this machine, the settings and the job offer"},
 	{"perf", oriel_tool_perf, "measure one operation: latency, bandwidth, rate"},
 	{"run", oriel_tool_run, "start the ranks of a job on this machine"},
+	{"tune", oriel_tool_tune, "measure which algorithm of collectives is the fastest here"},
 };
 
 static const struct tool *tool_find(const char *name)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launch.h"
 #include "perf.h"
 #include "perf_p2p.h"
 #include "tool.h"
@@ -63,6 +64,12 @@ static const struct perf_case cases_barrier[] = {
 };
 static const struct perf_case cases_allgather[] = {
 	{"allgather", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_allgather, NULL, PERF_ANYHOW},
+};
+static const struct perf_case cases_alltoall[] = {
+	{"alltoall", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_alltoall, NULL, PERF_ANYHOW},
+};
+static const struct perf_case cases_bcast[] = {
+	{"bcast", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_bcast, NULL, PERF_ANYHOW},
 };
 static const struct perf_case cases_send_recv_lat[] = {
 	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
@@ -138,6 +145,10 @@ const struct perf_test perf_tests[] = {
 	{"barrier", NULL, cases_barrier, PERF_COUNT(cases_barrier), "barrier of all ranks"},
 	{"allgather", "8,1K,64K,1M", cases_allgather, PERF_COUNT(cases_allgather),
 	 "persistent all-gather of all ranks"},
+	{"alltoall", "8,64K,1M", cases_alltoall, PERF_COUNT(cases_alltoall),
+	 "persistent all-to-all of all ranks; bytes of each for each"},
+	{"bcast", "8,64K,1M", cases_bcast, PERF_COUNT(cases_bcast),
+	 "persistent broadcast, from each rank in turn"},
 	{"send_recv_lat", "8,4K,64K", cases_send_recv_lat, PERF_COUNT(cases_send_recv_lat),
 	 "send until recv returns"},
 	{"send_recv_bw", "64K,1M,16M", cases_send_recv_bw, PERF_COUNT(cases_send_recv_bw),
@@ -338,7 +349,7 @@ static int perf_run(const struct perf_options *options, int argc, char **argv)
 
 	if (code != TOOL_OK)
 		goto out;
-	if (!perf_job_is_launched()) {
+	if (!tool_is_launched()) {
 		code = perf_job_launch(options, argc, argv);
 		goto out;
 	}

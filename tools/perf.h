@@ -123,6 +123,18 @@ struct perf_row {
 	struct perf_series series;
 };
 
+enum perf_collective { PERF_ALLGATHER, PERF_ALLTOALL, PERF_BCAST };
+
+/* The collective that is measured: one of the handles, for messages of @bytes. */
+struct perf_gather {
+	struct oriel_allgather *allgather;
+	struct oriel_alltoall *alltoall;
+	struct oriel_bcast *bcast;
+	enum perf_collective which;
+	uint64_t bytes;
+	char *source, *result; /* result NULL: there is none */
+};
+
 /* This process as a rank. */
 struct perf_job {
 	const struct perf_options *options;
@@ -130,21 +142,19 @@ struct perf_job {
 	struct oriel_comm *comm;
 	unsigned rank;
 	unsigned ranks;
-	enum oriel_path path;           /* to the peer of a pair */
-	bool is_software;               /* peers are reached through an adapter in software */
-	bool is_sink;                   /* and it moves nothing */
-	double open_ns;                 /* what it took to join and to make the communicator */
-	cpu_set_t allowed;              /* cores, as the process was started */
-	unsigned cores;                 /* their number, 0 if unknown */
-	char *source;                   /* private memory for the largest row */
-	char *sink;                     /* the same */
-	uint64_t bytes;                 /* of the largest row */
-	struct perf_p2p *p2p;           /* NULL: not needed so far */
-	uint64_t mismatches;            /* found by --check on this rank */
-	struct oriel_allgather *gather; /* perf_gather.c: for @gather_bytes, into @gathered */
-	char *gathered;
-	uint64_t gather_bytes;
-	char left_out[256]; /* tests that this job's paths do not allow */
+	enum oriel_path path;      /* to the peer of a pair */
+	bool is_software;          /* peers are reached through an adapter in software */
+	bool is_sink;              /* and it moves nothing */
+	double open_ns;            /* what it took to join and to make the communicator */
+	cpu_set_t allowed;         /* cores, as the process was started */
+	unsigned cores;            /* their number, 0 if unknown */
+	char *source;              /* private memory for the largest row */
+	char *sink;                /* the same */
+	uint64_t bytes;            /* of the largest row */
+	struct perf_p2p *p2p;      /* NULL: not needed so far */
+	uint64_t mismatches;       /* found by --check on this rank */
+	struct perf_gather gather; /* perf_gather.c */
+	char left_out[256];        /* tests that this job's paths do not allow */
 	char command[512];
 };
 
@@ -188,7 +198,6 @@ bool perf_sizes_parse(const char *text, uint64_t sizes[PERF_SIZES_MAX], unsigned
 extern const struct perf_test perf_tests[]; /* ends with name NULL */
 
 /* perf_job.c */
-bool perf_job_is_launched(void);
 /* Becomes `oriel run`; returns what to exit with if that fails. */
 int perf_job_launch(const struct perf_options *options, int argc, char **argv);
 enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options *options, int argc,
@@ -246,7 +255,7 @@ perf_pass perf_put_flush, perf_put_lat, perf_put_bw, perf_get_lat;
 perf_pass perf_put_signal_lat, perf_signal_add, perf_signal_set;
 perf_pass perf_fetch_add, perf_fetch_add_contended;
 perf_pass perf_barrier, perf_barrier_flat;
-perf_pass perf_allgather;
+perf_pass perf_allgather, perf_alltoall, perf_bcast;
 perf_pass perf_put_local, perf_put_counter;
 perf_pass perf_wqe_1, perf_wqe_2, perf_wqe_4, perf_wqe_8, perf_wqe_16, perf_wqe_32;
 perf_pass perf_wqe_cooperative;

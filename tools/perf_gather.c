@@ -1,52 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The persistent all-gather, made once for all rounds of one size. */
+/* Persistent collectives, made once for all rounds of one size. */
+#include <stdlib.h>
+
 #include "perf.h"
 #include "perf_pass.h"
 
 void perf_gather_close(struct perf_job *job)
 {
-	oriel_allgather_destroy(job->gather);
-	oriel_memory_free(job->gathered);
-	job->gather = NULL;
-	job->gathered = NULL;
+	oriel_allgather_destroy(job->gather.allgather);
+	oriel_alltoall_destroy(job->gather.alltoall);
+	oriel_bcast_destroy(job->gather.bcast);
+	oriel_memory_free(job->gather.result);
+	free(job->gather.source);
+	job->gather = (struct perf_gather){.result = NULL};
 }
 
-/* Collective. */
-static enum oriel_status gather_open(struct perf_job *job, uint64_t bytes)
+/* Collective. One message of each rank to each, or of one to all. */
+static enum oriel_status gather_open(struct perf_job *job, enum perf_collective which,
+				     uint64_t bytes)
 {
-	struct oriel_view view = {.size = sizeof(view), .length = bytes * job->ranks};
+	uint64_t length = which == PERF_BCAST ? bytes : bytes * job->ranks;
+	struct oriel_view view = {.size = sizeof(view), .length = length};
+	struct perf_gather *g = &job->gather;
 	enum oriel_status status;
 	void *memory = NULL;
 
-	if (job->gather && job->gather_bytes == bytes)
+	if (g->result && g->which == which && g->bytes == bytes)
 		return ORIEL_OK;
 	perf_gather_close(job);
-	status = oriel_memory_alloc(view.length ? view.length : 1, 0, &memory);
-	view.buffer = job->gathered = memory;
-	if (status == ORIEL_OK)
-		status = oriel_allgather_create(job->comm, &view, NULL, &job->gather);
-	job->gather_bytes = bytes;
+	status = oriel_memory_alloc(length ? length : 1, 0, &memory);
+	view.buffer = g->result = memory;
+	g->source = calloc(1, length ? length : 1);
+	if (status == ORIEL_OK && !g->source)
+		status = ORIEL_ERR_NOMEM;
+	status = oriel_comm_agree(job->comm, status);
+	if (status == ORIEL_OK && which == PERF_ALLGATHER)
+		status = oriel_allgather_create(job->comm, &view, NULL, &g->allgather);
+	if (status == ORIEL_OK && which == PERF_ALLTOALL)
+		status = oriel_alltoall_create(job->comm, &view, NULL, &g->alltoall);
+	if (status == ORIEL_OK && which == PERF_BCAST)
+		status = oriel_bcast_create(job->comm, &view, NULL, &g->bcast);
+	g->which = which;
+	g->bytes = bytes;
 	return status;
+}
+
+/* A message carries the rank that it is of; one of an all-to-all is for all the same. */
+static void gather_fill(struct perf_shot *s, uint64_t round)
+{
+	struct perf_gather *g = &s->job->gather;
+	unsigned rank, count = g->which == PERF_ALLTOALL ? s->job->ranks : 1;
+
+	for (rank = 0; rank < count; rank++)
+		perf_fill(g->source + rank * s->bytes, s->bytes, round + rank, s->job->rank);
 }
 
 static void gather_verify(struct perf_shot *s, uint64_t round)
 {
+	struct perf_gather *g = &s->job->gather;
+	uint64_t shift = g->which == PERF_ALLTOALL ? s->job->rank : 0;
 	unsigned rank;
 
+	if (g->which == PERF_BCAST) {
+		perf_compare(s, g->result, s->bytes, round, (unsigned)(round % s->job->ranks));
+		return;
+	}
 	for (rank = 0; rank < s->job->ranks; rank++)
-		perf_compare(s, s->job->gathered + rank * s->bytes, s->bytes, round, rank);
+		perf_compare(s, g->result + rank * s->bytes, s->bytes, round + shift, rank);
+}
+
+static enum oriel_status gather_start(const struct perf_shot *s, uint64_t round)
+{
+	const struct perf_gather *g = &s->job->gather;
+
+	if (g->which == PERF_ALLGATHER)
+		return oriel_allgather_start(g->allgather, g->source, s->bytes, NULL);
+	if (g->which == PERF_ALLTOALL)
+		return oriel_alltoall_start(g->alltoall, g->source, s->bytes, NULL);
+	/* From each in turn, so that nobody is ahead of the others. */
+	return oriel_bcast_start(g->bcast, (unsigned)(round % s->job->ranks), g->source, s->bytes,
+				 NULL);
 }
 
 /* By the leader: a host call knows no team. */
-static enum oriel_status gather_rounds(struct perf_shot *s, uint64_t begin, uint64_t end)
+static enum oriel_status gather_rounds(struct perf_shot *s, enum perf_collective which,
+				       uint64_t begin, uint64_t end)
 {
-	enum oriel_status status = gather_open(s->job, s->bytes);
+	enum oriel_status status = gather_open(s->job, which, s->bytes);
 	uint64_t round;
 
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
 		if (s->is_checked)
-			perf_fill(s->source, s->bytes, round, s->job->rank);
-		status = oriel_allgather_start(s->job->gather, s->source, s->bytes, NULL);
+			gather_fill(s, round);
+		status = gather_start(s, round);
 		if (s->is_checked && status == ORIEL_OK)
 			gather_verify(s, round);
 	}
@@ -56,5 +102,22 @@ static enum oriel_status gather_rounds(struct perf_shot *s, uint64_t begin, uint
 enum oriel_status perf_allgather(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
 				 uint64_t end)
 {
-	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, begin, end) : ORIEL_OK);
+	return oriel_dev_vote(g, oriel_dev_is_leader(g)
+					 ? gather_rounds(s, PERF_ALLGATHER, begin, end)
+					 : ORIEL_OK);
+}
+
+enum oriel_status perf_alltoall(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+				uint64_t end)
+{
+	return oriel_dev_vote(g, oriel_dev_is_leader(g)
+					 ? gather_rounds(s, PERF_ALLTOALL, begin, end)
+					 : ORIEL_OK);
+}
+
+enum oriel_status perf_bcast(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+			     uint64_t end)
+{
+	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, PERF_BCAST, begin, end)
+							: ORIEL_OK);
 }

@@ -9,51 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launch.h"
 #include "perf.h"
 #include "perf_p2p.h"
 #include "tool.h"
 
 #define JOB_PAGE 4096u
 
-bool perf_job_is_launched(void)
-{
-	return getenv("WORLD_SIZE") != NULL;
-}
-
 int perf_job_launch(const struct perf_options *options, int argc, char **argv)
 {
-	char self[4096], ranks[16], nodes[16];
-	char run[] = "run", count[] = "-n", split[] = "--nodes", plain[] = "--no-prefix";
-	char end[] = "--", perf[] = "perf";
-	char *head[10] = {self, run, plain, count, ranks}, *tail[] = {end, self, perf};
-	size_t heads = 5;
-	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char **all;
-
-	if (length < 0) {
-		fprintf(stderr, "oriel perf: cannot find its own program: %s\n", strerror(errno));
-		return TOOL_FAILED;
-	}
-	self[length] = '\0';
-	snprintf(ranks, sizeof(ranks), "%u", options->ranks);
-	if (options->nodes) {
-		snprintf(nodes, sizeof(nodes), "%u", options->nodes);
-		head[heads++] = split;
-		head[heads++] = nodes;
-	}
-	memcpy(head + heads, tail, sizeof(tail));
-	heads += sizeof(tail) / sizeof(tail[0]);
-	all = calloc(heads + (size_t)argc, sizeof(*all));
-	if (!all) {
-		fprintf(stderr, "oriel perf: no memory\n");
-		return TOOL_FAILED;
-	}
-	memcpy(all, head, heads * sizeof(*all));
-	memcpy(all + heads, argv + 1, (size_t)(argc - 1) * sizeof(*all));
-	execv(self, all);
-	fprintf(stderr, "oriel perf: cannot start `oriel run`: %s\n", strerror(errno));
-	free(all);
-	return TOOL_FAILED;
+	return tool_launch("perf", options->ranks, options->nodes, argc, argv);
 }
 
 bool perf_job_is_crowded(const struct perf_job *job)

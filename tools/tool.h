@@ -22,5 +22,6 @@ int oriel_tool_doctor(int argc, char **argv);
 int oriel_tool_info(int argc, char **argv);
 int oriel_tool_perf(int argc, char **argv);
 int oriel_tool_run(int argc, char **argv);
+int oriel_tool_tune(int argc, char **argv);
 
 #endif

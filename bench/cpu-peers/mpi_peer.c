@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Open MPI: the operations that Oriel has, by MPI's means. With two ranks all
- * of them, with more the barrier alone; `mpi_peer empty` only starts and ends.
+ * of them, with four all-gathers and the barrier, with more the barrier alone; `mpi_peer empty`
+ * only starts and ends.
  */
 #include <mpi.h>
 #include <string.h>
@@ -131,6 +132,12 @@ static void round_barrier(size_t bytes, uint64_t round)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void round_allgather(size_t bytes, uint64_t round)
+{
+	(void)round;
+	MPI_Allgather(source, (int)bytes, MPI_BYTE, sink, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
 static const struct peer_case case_put_flush = {"put_flush", "origin",        true,
 						PEER_ONE,    round_put_flush, false};
 static const struct peer_case case_put_signal = {"put_signal_lat",    "one way",        false,
@@ -145,6 +152,18 @@ static const struct peer_case case_stream = {"send_recv_bw", "one way",    false
 					     PEER_MANY,      round_stream, false};
 static const struct peer_case case_barrier = {"barrier", "all",         false,
 					      PEER_ONE,  round_barrier, false};
+
+static const struct peer_case case_allgather = {"allgather", "all",           false,
+						PEER_ONE,    round_allgather, false};
+
+static void measure_gathers(const struct peer_job *job)
+{
+	static const size_t sizes[] = {8, 65536, 1 << 20};
+	size_t i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		peer_measure(job, &case_allgather, sizes[i]);
+}
 
 static void measure_one_sided(const struct peer_job *job)
 {
@@ -204,9 +223,12 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	job.rank = (unsigned)rank;
 	job.ranks = (unsigned)ranks;
-	if (argc == 1 && ranks == 2) {
+	if (argc == 1 && ranks <= 4) {
 		source = peer_memory(MPI_PEER_MAX);
 		sink = peer_memory(MPI_PEER_MAX);
+		measure_gathers(&job);
+	}
+	if (argc == 1 && ranks == 2) {
 		measure_one_sided(&job);
 		measure_two_sided(&job);
 		measure_windows(&job, (size_t)1 << 20);

@@ -2,8 +2,8 @@
 /*
  * OpenSHMEM: the operations that Oriel has, by OpenSHMEM's means. Version 1.4
  * has no put with signal: a put, a fence and a store stand for it. With two
- * ranks all tests, with more the barrier alone; `shmem_peer empty` only starts
- * and ends.
+ * ranks all tests, with four all-gathers and the barrier, with more the barrier alone;
+ * `shmem_peer empty` only starts and ends.
  */
 #include <shmem.h>
 #include <stdio.h>
@@ -12,10 +12,13 @@
 #include "peer.h"
 
 #define SHMEM_PEER_MAX ((size_t)16 << 20)
+#define SHMEM_PEER_GATHERED (1u << 20)
 
 static int rank;
-static char *source, *target;
-static uint64_t *words; /* one line each */
+static unsigned ranks;
+static char *source, *target, *gathered;
+static long syncs[2][SHMEM_COLLECT_SYNC_SIZE]; /* symmetric, as all static data is */
+static uint64_t *words;                        /* one line each */
 enum {
 	WORD_FLAG = 0,
 	WORD_SUM = 16,
@@ -79,6 +82,12 @@ static void round_contended(size_t bytes, uint64_t round)
 	(void)shmem_ulong_atomic_fetch_add(&words[WORD_SUM], 1, 0);
 }
 
+/* Two in turns, since one is busy until all have left. */
+static void round_allgather(size_t bytes, uint64_t round)
+{
+	shmem_fcollect64(target, gathered, bytes / 8, 0, 0, (int)ranks, syncs[round % 2]);
+}
+
 static void round_barrier(size_t bytes, uint64_t round)
 {
 	(void)bytes;
@@ -97,6 +106,18 @@ static const struct peer_case case_contended = {"fetch_add", "contended",     fa
 static const struct peer_case case_barrier = {"barrier", "all",         false,
 					      PEER_ONE,  round_barrier, false};
 
+static const struct peer_case case_allgather = {"allgather", "all",           false,
+						PEER_ONE,    round_allgather, false};
+
+static void measure_gathers(const struct peer_job *job)
+{
+	static const size_t sizes[] = {8, 65536, SHMEM_PEER_GATHERED};
+	size_t i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		peer_measure(job, &case_allgather, sizes[i]);
+}
+
 static void measure_pair(const struct peer_job *job)
 {
 	static const size_t sizes[] = {8, 4096, 65536, 1 << 20, SHMEM_PEER_MAX};
@@ -112,6 +133,8 @@ static void measure_pair(const struct peer_job *job)
 /* Collective; false without symmetric memory. */
 static bool shmem_prepare(bool is_pair)
 {
+	unsigned i, k;
+
 	words = shmem_malloc(WORDS * sizeof(*words));
 	if (!words)
 		return false;
@@ -123,6 +146,17 @@ static bool shmem_prepare(bool is_pair)
 			return false;
 		memset(target, 0, SHMEM_PEER_MAX);
 	}
+	if (!is_pair && ranks <= 4)
+		target = shmem_malloc(4 * (size_t)SHMEM_PEER_GATHERED);
+	if (ranks <= 4) {
+		gathered = shmem_malloc(SHMEM_PEER_GATHERED);
+		if (!gathered || !target)
+			return false;
+		memset(gathered, 1, SHMEM_PEER_GATHERED);
+	}
+	for (k = 0; k < 2; k++)
+		for (i = 0; i < SHMEM_COLLECT_SYNC_SIZE; i++)
+			syncs[k][i] = SHMEM_SYNC_VALUE;
 	shmem_barrier_all();
 	return true;
 }
@@ -137,12 +171,14 @@ int main(int argc, char **argv)
 	shmem_init();
 	rank = shmem_my_pe();
 	job.rank = (unsigned)rank;
-	job.ranks = (unsigned)shmem_n_pes();
+	job.ranks = ranks = (unsigned)shmem_n_pes();
 	if (argc == 1) {
 		if (!shmem_prepare(job.ranks == 2)) {
 			fprintf(stderr, "shmem_peer: the symmetric heap is too small\n");
 			shmem_global_exit(1);
 		}
+		if (job.ranks <= 4)
+			measure_gathers(&job);
 		if (job.ranks == 2)
 			measure_pair(&job);
 		peer_measure(&job, &case_barrier, 0);

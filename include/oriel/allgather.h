@@ -93,6 +93,9 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
  * may be written, but no longer than the timeout. Executions in streams are over, and
  * no captured graph is launched again. NULL is allowed. A handle that is not alive is
  * reported (oriel_last_error) and otherwise ignored.
+ *
+ * Of a broken communicator it waits for this rank's own copies alone: where ranks are
+ * threads of one process, a view on a GPU stays until all of them have come to this.
  */
 void oriel_allgather_destroy(struct oriel_allgather *gather);
 
@@ -120,6 +123,9 @@ void oriel_allgather_destroy(struct oriel_allgather *gather);
  * the same on all ranks. Executions of one object are ordered, by one stream or by
  * events of the caller. Several objects may execute at once, in streams of their own.
  *
+ * Debug builds look, in host memory, whether all ranks mean the same @bytes:
+ * ORIEL_ERR_MISMATCH, on all of them, and nothing was done. That is a barrier more.
+ *
  * ORIEL_ERR_RANGE: the view of some rank is too short. ORIEL_ERR_INVALID: @send
  * overlaps the view in another way. Of these nothing was done and nothing is broken.
  * A peer that does not come within the timeout, dies or aborts breaks the
@@ -128,6 +134,20 @@ void oriel_allgather_destroy(struct oriel_allgather *gather);
  */
 enum oriel_status oriel_allgather_start(struct oriel_allgather *gather, const void *send,
 					size_t bytes, void *stream);
+
+/*
+ * The same of host memory, beside the calling thread: begin returns at once, and the
+ * thread of the communicator (oriel/progress.h) does the rest by the algorithms that
+ * plans are made for, whatever start would take. All ranks begin an execution, or
+ * all start it. @send and the view stay as they are until it is over: test looks once,
+ * ORIEL_AGAIN until then; wait waits. Both return what became of the execution begun
+ * last, ORIEL_OK if there is none, by any thread. One of each object at a time
+ * (ORIEL_ERR_STATE); several objects at once, in any order on each rank.
+ */
+enum oriel_status oriel_allgather_begin(struct oriel_allgather *gather, const void *send,
+					size_t bytes);
+enum oriel_status oriel_allgather_test(struct oriel_allgather *gather);
+enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather);
 
 /* What an object can do. Local. */
 struct oriel_allgather_info {

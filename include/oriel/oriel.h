@@ -4,6 +4,8 @@
 #define ORIEL_ORIEL_H
 
 #include <oriel/allgather.h>
+#include <oriel/alltoall.h>
+#include <oriel/bcast.h>
 #include <oriel/bootstrap.h>
 #include <oriel/comm.h>
 #include <oriel/doctor.h>
@@ -11,6 +13,8 @@
 #include <oriel/progress.h>
 #include <oriel/region.h>
 #include <oriel/status.h>
+#include <oriel/stream_barrier.h>
+#include <oriel/tune.h>
 #include <oriel/window.h>
 
 #endif

@@ -127,7 +127,7 @@ enum oriel_status oriel_p2p_crew_device(const struct oriel_p2p_crew *crew,
 /* Its end is gone, and nobody enters any more. NULL is allowed. */
 void oriel_p2p_crew_destroy(struct oriel_p2p_crew *crew);
 
-/* Zero means default for every field. Mode, channels and depth are equal at both ends. */
+/* Zero means default for every field. Mode, channels, depth and queues are equal at both ends. */
 struct oriel_p2p_attr {
 	size_t size;       /* of this struct, as the caller knew it */
 	unsigned mode;     /* enum oriel_p2p_mode */
@@ -135,8 +135,8 @@ struct oriel_p2p_attr {
 	unsigned depth;    /* chunks of a channel under way, 1 to 16; 0 = 8, or 256 / channels */
 	const struct oriel_p2p_hooks *hooks; /* copied; NULL = copies */
 	void *context;                       /* of the hooks */
-	unsigned paths; /* 1 << enum oriel_path that may be used; 0 = those of the hub */
-	unsigned reserved;
+	unsigned queues; /* of a link by rdma, 1 to 8, that what is long is spread over; 0 = 1 */
+	unsigned paths;  /* 1 << enum oriel_path that may be used; 0 = those of the hub */
 };
 
 /*
@@ -163,7 +163,7 @@ enum oriel_status oriel_p2p_address(const struct oriel_p2p *p2p, void *bytes);
  * Join this end to the one at @address, while that one joins itself to this; its
  * own address makes an end its own peer. Returns at once: what is begun before
  * both are joined waits. ORIEL_ERR_MISMATCH at both ends: mode, channels, depth
- * differ. ORIEL_ERR_NO_PATH: nothing leads there. @timeout_ns 0 is the hub's.
+ * or queues differ. ORIEL_ERR_NO_PATH: nothing leads there. @timeout_ns 0 is the hub's.
  */
 enum oriel_status oriel_p2p_connect(struct oriel_p2p *p2p, const void *address, size_t length,
 				    uint64_t timeout_ns);
@@ -181,6 +181,7 @@ struct oriel_p2p_info {
 	size_t chunk; /* bytes of a chunk at most */
 	size_t control_max;
 	bool is_same_process;
+	unsigned queues; /* of a link by rdma, else 0 */
 };
 
 enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p2p_info *info);
@@ -200,11 +201,12 @@ struct oriel_p2p_request {
 	struct oriel_p2p_request *next;
 	void *buffer;
 	struct oriel_p2p_memory *memory;
+	void *hold;
 	uint64_t tag, number, at, unit, address;
 	uint32_t key, piece, step, chunks, begun, done;
 	uint8_t kind, place, channel, has_own_memory;
 	uint8_t is_gpu, is_straight, reserved2[2];
-	uint32_t reserved3[4];
+	uint32_t reserved3[2];
 };
 
 /*
@@ -288,6 +290,20 @@ enum oriel_status oriel_p2p_put(struct oriel_p2p *p2p, unsigned channel,
 enum oriel_status oriel_p2p_expect(struct oriel_p2p *p2p, unsigned channel,
 				   struct oriel_p2p_request *request);
 
+/*
+ * Give up @request, as if it had never been begun: what is behind it moves up, and
+ * pairs with what it would have met. On ORIEL_OK it has ORIEL_ERR_ABORTED, and its
+ * memory is the caller's. That can be done while the peer knows nothing of it:
+ *   anything                    until the ends are joined;
+ *   a send or put in zero_copy  until the peer has told where that may go;
+ *   ... in other modes          not any more: the peer is told of it at once;
+ *   a receive, an expect        while those before it take up the depth of the channel;
+ *   a control message           until a part of it has left;
+ *   a receive of one            until a part of a message has gone into its buffer.
+ * ORIEL_ERR_STATE: it is done, or it is too late, and it goes on.
+ */
+enum oriel_status oriel_p2p_cancel(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+
 /* Go on with all that is under way, each part until it waits for the peer or the adapter. */
 enum oriel_status oriel_p2p_progress(struct oriel_p2p *p2p);
 
@@ -308,12 +324,14 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_r
 enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns);
 
 /*
- * The end of rank @peer, this rank itself included, that @comm keeps: made and joined
- * by the first call, the same one by every other, until @comm is destroyed, which
- * alone destroys it. Local, any thread: nobody waits for the other rank to call as
- * well, and there is no order between pairs. @attr as for oriel_p2p_create() and
- * equal in every call for @peer, ORIEL_ERR_MISMATCH here; equal on both ranks, else
- * the ends break with ORIEL_ERR_MISMATCH on both. The path is that of @comm.
+ * The end of this mode for rank @peer, this rank itself included, that @comm keeps:
+ * made and joined by the first call, the same one by every other, until @comm is
+ * destroyed, which alone destroys it. Local, any thread: nobody waits for the other
+ * rank to call as well, and there is no order between pairs, or modes. @attr as for
+ * oriel_p2p_create() and equal in every call for @peer and the mode, ORIEL_ERR_MISMATCH
+ * here; equal on both ranks, else the ends break with ORIEL_ERR_MISMATCH on both. So
+ * they do where each of two ranks waits for an end of another mode of the other one, once
+ * half of the communicator's timeout, or 10 s, has passed. The path is that of @comm.
  */
 enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 				 const struct oriel_p2p_attr *attr, struct oriel_p2p **p2p);

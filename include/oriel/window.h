@@ -198,11 +198,28 @@ enum oriel_status oriel_window_put_all(struct oriel_window *window, uint64_t to,
 				       size_t length, void *stream);
 
 /*
- * One execution of oriel_dev_gather_lines() or oriel_dev_gather_puts(), with all of
- * its @parts: see oriel/dev/gather.h. On a GPU a block has one part. What persistent
- * all-gathers (oriel/allgather.h) are made of.
+ * The same with bytes of its own for each rank: rank r gets the @length bytes that lie
+ * r * @stride behind @from.
+ */
+enum oriel_status oriel_window_put_each(struct oriel_window *window, uint64_t to, const void *from,
+					size_t stride, size_t length, void *stream);
+
+/*
+ * One execution of the device function of that name, with all of its @parts: see
+ * oriel/dev/gather.h and oriel/dev/exchange.h. On a GPU a block has one part, and
+ * @portions lie where kernels reach them; what is wrong with those then breaks the
+ * communicator. What persistent collectives (oriel/allgather.h) are made of.
  */
 struct oriel_dev_gather;
+struct oriel_dev_portion;
+enum oriel_status oriel_window_broadcast(struct oriel_window *window,
+					 const struct oriel_dev_gather *gather, uint32_t parts,
+					 unsigned root, const void *from, size_t length,
+					 void *stream);
+enum oriel_status oriel_window_exchange(struct oriel_window *window,
+					const struct oriel_dev_gather *gather, uint32_t parts,
+					const void *from, const struct oriel_dev_portion *portions,
+					void *stream);
 enum oriel_status oriel_window_gather_lines(struct oriel_window *window,
 					    const struct oriel_dev_gather *gather, uint32_t parts,
 					    const void *from, size_t length, void *stream);

@@ -151,6 +151,12 @@ static bool config_is_scenario(const char *text)
 	return strlen(text) <= CONFIG_TEXT_MAX;
 }
 
+/* What is in the file is read where collectives are made, which names what is wrong. */
+static bool config_is_path(const char *text)
+{
+	return strlen(text) <= CONFIG_TEXT_MAX;
+}
+
 static bool config_is_rails(const char *text)
 {
 	uint64_t rails;
@@ -292,6 +298,16 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.help = "algorithm of all-gathers that ask for none themselves",
 			.words = "auto,ll,store,ce,direct,ring,doubling",
 		},
+	[ORI_SETTING_TUNE] =
+		{
+			.name = "ORIEL_TUNE",
+			.fallback = "",
+			.may_be = "the path of a file, or off",
+			.help = "table of oriel tune by which collectives choose; unset: the "
+				"user's, "
+				"~/.cache/oriel/tune, if there is one; off: that of the library",
+			.is_valid = config_is_path,
+		},
 	[ORI_SETTING_POST] =
 		{
 			.name = "ORIEL_POST",
@@ -300,6 +316,15 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.help = "who posts requests: who asks, to rings of the adapter, or a "
 				"thread, the proxy; auto: rings where it has them",
 			.words = "auto,rings,proxy",
+		},
+	[ORI_SETTING_PROXY_NEAR] =
+		{
+			.name = "ORIEL_PROXY_NEAR",
+			.fallback = "auto",
+			.may_be = "auto or off",
+			.help = "a proxy stays on CPUs of the NUMA node of its adapter, or runs "
+				"anywhere",
+			.words = "auto,off",
 		},
 	[ORI_SETTING_P2P_TCP] =
 		{

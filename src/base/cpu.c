@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/help.h"
 #include "base/nap.h"
 
 #define CPU_YIELD_NS 4000000u
@@ -23,12 +24,18 @@ void oriel_cpu_give_way(uint64_t waited_ns)
 {
 	struct timespec nap = {0, 0};
 
+	ori_help();
 	if (waited_ns < CPU_YIELD_NS) {
 		sched_yield();
 		return;
 	}
 	nap.tv_nsec = waited_ns / 32 < CPU_NAP_MAX_NS ? (long)(waited_ns / 32) : CPU_NAP_MAX_NS;
 	nanosleep(&nap, NULL);
+}
+
+void oriel_cpu_help(void)
+{
+	ori_help();
 }
 
 void ori_nap(uint32_t *asleep, uint64_t ns)

@@ -11,7 +11,7 @@
 #define ALLGATHER_CHUNK_LEAST 4096u
 #define START_DIRECT_CHUNK ((size_t)16 << 20) /* a message that nobody passes on goes whole */
 
-enum allgather_kind {
+enum allgather_telling {
 	ALLGATHER_WINDOW, /* part of a window */
 	ALLGATHER_BUFFER, /* to be shared */
 	ALLGATHER_TABLE,  /* the caller knows where all are */
@@ -22,12 +22,26 @@ struct allgather_join {
 	uint64_t at;
 	uint64_t length;
 	uint64_t chunk;
-	uint32_t kind; /* enum allgather_kind */
+	uint32_t kind; /* enum allgather_telling */
 	uint32_t flags;
 	uint32_t algorithm;
-	uint32_t setting; /* that of ORIEL_ALLGATHER */
-	uint32_t leader;  /* the lowest rank whose GPU is mapped; of a view on a GPU */
-	uint32_t reserved;
+	uint32_t setting;    /* that of ORIEL_ALLGATHER */
+	uint32_t collective; /* enum ori_collective */
+	uint32_t leader;     /* the lowest rank whose GPU is mapped; of a view on a GPU */
+	uint64_t table;      /* digest of what it chooses by */
+};
+
+#define ALLGATHER_BIT(name) (1u << ORIEL_ALGORITHM_##name)
+#define ALLGATHER_BY_PLAN (ALLGATHER_BIT(DIRECT) | ALLGATHER_BIT(RING) | ALLGATHER_BIT(DOUBLING))
+#define ALLGATHER_MAPPED (ALLGATHER_BIT(LL) | ALLGATHER_BIT(STORE))
+
+static const struct ori_gather_kind allgather_kind = {
+	.name = "all-gather",
+	.number = ORI_ALLGATHER,
+	.host = ALLGATHER_MAPPED | ALLGATHER_BY_PLAN,
+	.nodes = ALLGATHER_BY_PLAN,
+	.gpus = ALLGATHER_MAPPED | ALLGATHER_BIT(CE),
+	.far = ALLGATHER_BY_PLAN,
 };
 
 /* A view and attributes that have been read. */
@@ -89,14 +103,15 @@ static enum oriel_status wish_window(const struct allgather_wish *wish)
 	return ORIEL_OK;
 }
 
-static enum oriel_status wish_read(struct allgather_wish *wish, const struct oriel_view *view,
+static enum oriel_status wish_read(struct allgather_wish *wish, const struct ori_gather_kind *kind,
+				   const struct oriel_view *view,
 				   const struct oriel_allgather_attr *attr)
 {
 	enum oriel_algorithm setting = ORIEL_ALGORITHM_DEFAULT;
 	enum oriel_status status;
 
 	if (!view)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_allgather_create: view is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "%s: view is NULL", kind->name);
 	status = ori_attr_read("oriel_view", view, &wish->view, sizeof(wish->view));
 	if (status == ORIEL_OK)
 		status = ori_attr_read("oriel_allgather_attr", attr, &wish->attr,
@@ -105,7 +120,7 @@ static enum oriel_status wish_read(struct allgather_wish *wish, const struct ori
 		status = wish_kind(wish);
 	if (status == ORIEL_OK)
 		status = wish_window(wish);
-	if (status == ORIEL_OK)
+	if (status == ORIEL_OK && kind->number == ORI_ALLGATHER)
 		status = ori_gather_setting(&setting);
 	if (status != ORIEL_OK)
 		return status;
@@ -113,22 +128,22 @@ static enum oriel_status wish_read(struct allgather_wish *wish, const struct ori
 		wish->attr.chunk = ALLGATHER_CHUNK;
 	if (wish->attr.algorithm >= ORIEL_ALGORITHMS || wish->attr.reserved ||
 	    wish->attr.chunk < ALLGATHER_CHUNK_LEAST)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"an all-gather of algorithm %u by chunks of %zu bytes",
-				wish->attr.algorithm, wish->attr.chunk);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: algorithm %u, chunks of %zu bytes",
+				kind->name, wish->attr.algorithm, wish->attr.chunk);
 	wish->join.at = wish->view.at;
 	wish->join.length = wish->view.length;
 	wish->join.chunk = wish->attr.chunk;
 	wish->join.flags = wish->view.flags;
 	wish->join.algorithm = wish->attr.algorithm;
 	wish->join.setting = (uint32_t)setting;
+	wish->join.collective = (uint32_t)kind->number;
 	return ORIEL_OK;
 }
 
 static enum oriel_status allgather_differ(const char *what, uint64_t first, uint64_t other,
 					  unsigned peer)
 {
-	return ori_fail(ORIEL_ERR_MISMATCH, "all-gather: %s %llu on rank 0 and %llu on rank %u",
+	return ori_fail(ORIEL_ERR_MISMATCH, "collective: %s %llu on rank 0 and %llu on rank %u",
 			what, (unsigned long long)first, (unsigned long long)other, peer);
 }
 
@@ -140,6 +155,8 @@ static enum oriel_status allgather_compare(const struct allgather_join *joins, u
 
 	for (peer = 1; peer < size; peer++) {
 		b = &joins[peer];
+		if (a->collective != b->collective)
+			return allgather_differ("one of kind", a->collective, b->collective, peer);
 		if (a->kind != b->kind)
 			return allgather_differ("a view of kind", a->kind, b->kind, peer);
 		if (a->flags != b->flags)
@@ -151,6 +168,9 @@ static enum oriel_status allgather_compare(const struct allgather_join *joins, u
 		if (a->setting != b->setting)
 			return allgather_differ("ORIEL_ALLGATHER, of the algorithms number",
 						a->setting, b->setting, peer);
+		if (a->table != b->table)
+			return allgather_differ("a table of oriel tune (ORIEL_TUNE) of digest",
+						a->table, b->table, peer);
 		if (a->chunk != b->chunk)
 			return allgather_differ("chunks of", a->chunk, b->chunk, peer);
 	}
@@ -168,7 +188,8 @@ static enum oriel_status allgather_join(struct oriel_allgather *g,
 
 	g->leaders = calloc(size, sizeof(*g->leaders));
 	if (!joins || !g->leaders)
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for an all-gather of %u ranks", size);
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
+				  size);
 	status = oriel_comm_agree(g->comm, status);
 	if (status == ORIEL_OK)
 		status = oriel_comm_all_gather(g->comm, &wish->join, joins, sizeof(*joins));
@@ -180,7 +201,7 @@ static enum oriel_status allgather_join(struct oriel_allgather *g,
 		for (peer = 0; peer < size; peer++)
 			if (joins[peer].length < least)
 				least = joins[peer].length;
-		g->bytes_max = least / size;
+		g->bytes_max = g->kind->is_whole ? least : least / size;
 		g->chunk = wish->attr.chunk;
 		g->asked = (enum oriel_algorithm)wish->join.algorithm;
 		if (g->asked == ORIEL_ALGORITHM_DEFAULT)
@@ -221,7 +242,8 @@ static enum oriel_status allgather_shape(struct oriel_allgather *g)
 }
 
 /* The lowest rank whose GPU is mapped here, this one's at the latest. */
-static enum oriel_status allgather_gpu_leader(const struct oriel_comm *comm, uint32_t *leader)
+static enum oriel_status allgather_gpu_leader(const struct ori_gather_kind *kind,
+					      const struct oriel_comm *comm, uint32_t *leader)
 {
 	unsigned size = oriel_comm_size(comm), rank;
 	uint32_t lowest = oriel_comm_rank(comm);
@@ -234,7 +256,7 @@ static enum oriel_status allgather_gpu_leader(const struct oriel_comm *comm, uin
 			return status;
 		if (peer.gpu_path == ORIEL_PATH_NONE)
 			return ori_fail(ORIEL_ERR_UNSUPPORTED,
-					"all-gather on GPUs: no path leads to that of rank %u",
+					"%s on GPUs: no path leads to that of rank %u", kind->name,
 					rank);
 		if (peer.gpu_path == ORIEL_PATH_MAPPED && rank < lowest)
 			lowest = rank;
@@ -246,19 +268,14 @@ static enum oriel_status allgather_gpu_leader(const struct oriel_comm *comm, uin
 /* What these ranks and this memory allow. */
 static enum oriel_status allgather_abilities(struct oriel_allgather *g)
 {
-	const unsigned mapped = 1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_STORE;
-	const unsigned any = 1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
-			     1u << ORIEL_ALGORITHM_DOUBLING;
-
 	if (g->is_gpu)
-		g->able = g->shape.nodes == 1 ? mapped | 1u << ORIEL_ALGORITHM_CE : any;
+		g->able = g->shape.nodes == 1 ? g->kind->gpus : g->kind->far;
 	else
-		g->able = g->shape.nodes == 1 ? mapped | any : any;
+		g->able = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
 	if (g->asked != ORIEL_ALGORITHM_DEFAULT && !(g->able >> g->asked & 1))
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"all-gather: %s is not for %s memory of %u nodes",
-				oriel_algorithm_name(g->asked), g->is_gpu ? "GPU" : "host",
-				g->shape.nodes);
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: %s is not for %s memory of %u nodes",
+				g->kind->name, oriel_algorithm_name(g->asked),
+				g->is_gpu ? "GPU" : "host", g->shape.nodes);
 	return ORIEL_OK;
 }
 
@@ -271,9 +288,9 @@ static enum oriel_status allgather_plans(struct oriel_allgather *g)
 	g->taken = calloc(size, sizeof(*g->taken));
 	g->table = calloc(2 * (size_t)size, sizeof(*g->table));
 	if (!g->has_credit || !g->taken || !g->table)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an all-gather of %u ranks", size);
+		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name, size);
 	for (i = ORIEL_ALGORITHM_DIRECT; i < ORIEL_ALGORITHMS && status == ORIEL_OK; i++)
-		if (g->able >> i & 1)
+		if (g->able >> i & 1 && g->kind->number == ORI_ALLGATHER)
 			status = ori_plan_open(&g->plans[i], &g->shape, (enum oriel_algorithm)i,
 					       oriel_comm_rank(g->comm));
 	return status;
@@ -290,8 +307,8 @@ static enum oriel_status allgather_prepare(struct oriel_allgather *g)
 	return status == ORIEL_OK ? allgather_plans(g) : status;
 }
 
-/* Where the lines of both kinds go, in the staging; its length. */
-static size_t allgather_lay(struct oriel_allgather *g)
+/* Where the lines of both kinds go, in the staging; their length. */
+static size_t allgather_lay_lines(struct oriel_allgather *g)
 {
 	uint32_t ranks = oriel_comm_size(g->comm), parts = g->is_gpu ? ORI_GATHER_PARTS : 1;
 	size_t longest = ori_gather_lines_max(g->is_gpu), length = 0;
@@ -313,6 +330,18 @@ static size_t allgather_lay(struct oriel_allgather *g)
 	if (g->ll128.slot < oriel_gather_slot(ORIEL_DEV_LINES_LL128, ORI_GATHER_LL128_PART, 1))
 		g->ll128.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL128, ORI_GATHER_LL128_PART, 1);
 	return length + oriel_gather_staging(ranks, parts, g->ll128.slot);
+}
+
+/* The staging: lines, and behind them notes; its length. */
+static size_t allgather_lay(struct oriel_allgather *g)
+{
+	uint32_t ranks = oriel_comm_size(g->comm), parts = g->is_gpu ? ORI_GATHER_PARTS : 1;
+	size_t length = allgather_lay_lines(g);
+
+	g->notes = (struct oriel_dev_gather){.id = ORI_GATHER_NOTES, .staging = length};
+	if (!g->kind->has_notes)
+		return length;
+	return length + oriel_exchange_staging(ranks, parts);
 }
 
 static enum oriel_status allgather_open_window(struct oriel_allgather *g)
@@ -387,10 +416,20 @@ static enum oriel_status allgather_table(struct oriel_allgather *g,
 	return ORIEL_OK;
 }
 
+/* A job ends in the end: it has the timeout of the communicator, and its health. */
+static void allgather_await(const struct oriel_allgather *g)
+{
+	uint64_t begun = oriel_dev_clock_ns();
+
+	while (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
+		oriel_dev_give_way(oriel_dev_clock_ns() - begun);
+}
+
 static void allgather_close(struct oriel_allgather *g)
 {
 	unsigned i;
 
+	allgather_await(g);
 	ori_far_close(g->far);
 	oriel_window_destroy(g->window);
 	for (i = 0; i < ORIEL_ALGORITHMS; i++)
@@ -403,15 +442,23 @@ static void allgather_close(struct oriel_allgather *g)
 	free(g);
 }
 
-static enum oriel_status allgather_open(struct oriel_allgather *g,
-					const struct allgather_wish *wish)
+static enum oriel_status allgather_open(struct oriel_allgather *g, struct allgather_wish *wish)
 {
-	enum oriel_status status = allgather_join(g, wish);
+	struct oriel_tune_info table;
+	enum oriel_status status;
 
+	g->is_gpu = wish->view.flags & ORIEL_VIEW_GPU;
+	status = oriel_comm_agree(g->comm, ori_tune_load(g->comm, g->is_gpu, &g->tune, &table));
 	if (status != ORIEL_OK)
 		return status;
-	g->is_gpu = wish->view.flags & ORIEL_VIEW_GPU;
-	status = oriel_comm_agree(g->comm, allgather_prepare(g));
+	wish->join.table = g->tune.digest;
+	status = allgather_join(g, wish);
+	if (status != ORIEL_OK)
+		return status;
+	status = allgather_prepare(g);
+	if (status == ORIEL_OK)
+		status = ori_gather_check_table(g, table.path);
+	status = oriel_comm_agree(g->comm, status);
 	if (status == ORIEL_OK)
 		status = allgather_open_window(g);
 	if (status == ORIEL_OK)
@@ -421,29 +468,31 @@ static enum oriel_status allgather_open(struct oriel_allgather *g,
 	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes > 1)
 		status = ori_far_open(g, wish->view.length);
 	g->puts.id = ORI_GATHER_PUTS;
-	g->ll.to = g->ll128.to = g->puts.to = oriel_at(ORI_GATHER_RESULT, 0);
-	g->ll.result = g->ll128.result = g->puts.result = g->result;
+	g->ll.to = g->ll128.to = g->puts.to = g->notes.to = oriel_at(ORI_GATHER_RESULT, 0);
+	g->ll.result = g->ll128.result = g->puts.result = g->notes.result = g->result;
 	return status;
 }
 
-enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct oriel_view *view,
-					 const struct oriel_allgather_attr *attr,
-					 struct oriel_allgather **gather)
+enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
+				    const struct oriel_view *view,
+				    const struct oriel_allgather_attr *attr,
+				    struct oriel_allgather **gather)
 {
 	struct oriel_allgather *g = calloc(1, sizeof(*g));
 	struct allgather_wish wish = {.join = {0}};
-	enum oriel_status status = wish_read(&wish, view, attr);
+	enum oriel_status status = wish_read(&wish, kind, view, attr);
 
 	if (status == ORIEL_OK && wish.view.flags & ORIEL_VIEW_GPU)
-		status = allgather_gpu_leader(comm, &wish.join.leader);
+		status = allgather_gpu_leader(kind, comm, &wish.join.leader);
 	if (!g)
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for an all-gather");
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory", kind->name);
 	/* A rank that fails alone must not leave the others waiting. */
 	status = oriel_comm_agree(comm, status);
 	if (status != ORIEL_OK) {
 		free(g);
 		return status;
 	}
+	g->kind = kind;
 	g->comm = comm;
 	status = allgather_open(g, &wish);
 	/* Nobody starts before all know that they may. */
@@ -452,31 +501,77 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
 		allgather_close(g);
 		return status;
 	}
-	ori_live_add(&g->live, g, "all-gather");
+	ori_live_add(&g->live, g, kind->name);
 	*gather = g;
 	return ORIEL_OK;
 }
 
+void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgather *g)
+{
+	if (g && ori_live_remove(g, kind->name))
+		allgather_close(g);
+}
+
+enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct oriel_view *view,
+					 const struct oriel_allgather_attr *attr,
+					 struct oriel_allgather **gather)
+{
+	return ori_gather_create(&allgather_kind, comm, view, attr, gather);
+}
+
 void oriel_allgather_destroy(struct oriel_allgather *g)
 {
-	if (g && ori_live_remove(g, "all-gather"))
-		allgather_close(g);
+	ori_gather_destroy(&allgather_kind, g);
+}
+
+enum oriel_status ori_gather_end(const struct oriel_allgather *g, enum oriel_status status)
+{
+	struct oriel_health health;
+	struct oriel_dev_fault fault;
+	char text[256];
+
+	if (status == ORIEL_OK)
+		return status;
+	oriel_comm_health(g->comm, &health);
+	if (health.status != ORIEL_OK) {
+		oriel_health_text(&health, text, sizeof(text));
+		return ori_fail(health.status, "%s: %s", g->kind->name, text);
+	}
+	/* Operations in streams have left theirs. */
+	if (g->is_gpu || oriel_window_fault(g->window, &fault) == ORIEL_OK)
+		return status;
+	return ori_fail(status, "%s: %s", g->kind->name, oriel_status_text(status));
+}
+
+enum oriel_status ori_gather_check(const struct oriel_allgather *g, const void *stream)
+{
+	enum oriel_status status = oriel_dev_health(&g->device);
+
+	if (status != ORIEL_OK)
+		return ori_gather_end(g, status);
+	if (g->is_gpu != !!stream)
+		return ori_fail(ORIEL_ERR_INVALID,
+				g->is_gpu ? "%s of GPU memory: it needs a stream"
+					  : "%s of host memory: it takes no stream",
+				g->kind->name);
+	return ORIEL_OK;
 }
 
 static enum oriel_status start_check(const struct oriel_allgather *g, const char *send,
 				     size_t bytes, const void *stream)
 {
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
+	enum oriel_status status = ori_gather_check(g, stream);
 	size_t all = bytes * g->device.ranks;
 
-	if (g->is_gpu != !!stream)
-		return ori_fail(ORIEL_ERR_INVALID,
-				g->is_gpu ? "an all-gather of GPU memory needs a stream"
-					  : "an all-gather of host memory takes no stream");
+	if (status != ORIEL_OK)
+		return status;
+	if (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
+		return ori_fail(ORIEL_ERR_STATE, "%s: one was begun and is not over",
+				g->kind->name);
 	if (bytes > g->bytes_max)
-		return ori_fail(ORIEL_ERR_RANGE,
-				"an all-gather of %zu bytes of each rank, at most %zu", bytes,
-				g->bytes_max);
+		return ori_fail(ORIEL_ERR_RANGE, "%s of %zu bytes of each rank, at most %zu",
+				g->kind->name, bytes, g->bytes_max);
 	if (from == to + g->device.rank * bytes)
 		return ORIEL_OK;
 	if (from < to + all && to < from + bytes)
@@ -484,23 +579,6 @@ static enum oriel_status start_check(const struct oriel_allgather *g, const char
 				"all-gather: what is sent overlaps the result, and is not at its "
 				"place there");
 	return ORIEL_OK;
-}
-
-/* With a text; operations in streams have left theirs. */
-static enum oriel_status start_failed(const struct oriel_allgather *g, enum oriel_status status)
-{
-	struct oriel_health health;
-	struct oriel_dev_fault fault;
-	char text[256];
-
-	oriel_comm_health(g->comm, &health);
-	if (health.status != ORIEL_OK) {
-		oriel_health_text(&health, text, sizeof(text));
-		return ori_fail(health.status, "all-gather: %s", text);
-	}
-	if (g->is_gpu || oriel_window_fault(g->window, &fault) == ORIEL_OK)
-		return status;
-	return ori_fail(status, "all-gather: %s", oriel_status_text(status));
 }
 
 /* By copy engines, between a barrier that lets all be written to and one that ends it. */
@@ -540,39 +618,53 @@ static enum oriel_status start_far(struct oriel_allgather *g, const char *send, 
 				  : status;
 }
 
-static enum oriel_status start_there(struct oriel_allgather *g, const void *send, size_t bytes,
-				     void *stream)
+uint32_t ori_gather_turns(size_t bytes)
 {
-	if (g->far)
-		return start_far(g, send, bytes, stream);
-	switch (ori_gather_choose(g, bytes)) {
-	case ORIEL_ALGORITHM_LL:
-		if (bytes <= ORI_GATHER_LL_MOST)
-			return oriel_window_gather_lines(g->window, &g->ll,
-							 start_parts(bytes, ORI_GATHER_LL_PART),
-							 send, bytes, stream);
-		return oriel_window_gather_lines(g->window, &g->ll128,
-						 start_parts(bytes, ORI_GATHER_LL128_PART), send,
-						 bytes, stream);
-	case ORIEL_ALGORITHM_STORE:
-		return oriel_window_gather_puts(g->window, &g->puts,
-						start_parts(bytes, ORIEL_DEV_TURN), send, bytes,
-						stream);
-	default:
-		return start_engines(g, send, bytes, stream);
-	}
+	return start_parts(bytes, ORIEL_DEV_TURN);
 }
 
-static enum oriel_status start_here(struct oriel_allgather *g, const void *send, size_t bytes)
+static enum oriel_status mapped_there(struct oriel_allgather *g, struct oriel_dev_gather *series,
+				      const void *send, size_t bytes, void *stream)
+{
+	if (series->id == ORI_GATHER_PUTS)
+		return oriel_window_gather_puts(g->window, series, ori_gather_turns(bytes), send,
+						bytes, stream);
+	return oriel_window_gather_lines(g->window, series,
+					 start_parts(bytes, series->id == ORI_GATHER_LL
+								    ? ORI_GATHER_LL_PART
+								    : ORI_GATHER_LL128_PART),
+					 send, bytes, stream);
+}
+
+enum oriel_status ori_gather_mapped(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				    const void *send, size_t stride, size_t bytes, void *stream)
 {
 	struct oriel_dev_group self = oriel_dev_thread();
+	struct oriel_dev_gather series = g->puts;
+
+	if (algorithm == ORIEL_ALGORITHM_LL)
+		series = g->is_gpu && bytes > ORI_GATHER_LL_MOST ? g->ll128 : g->ll;
+	series.stride = stride;
+	if (g->is_gpu)
+		return mapped_there(g, &series, send, bytes, stream);
+	if (algorithm == ORIEL_ALGORITHM_LL)
+		return oriel_dev_gather_lines(&g->device, self, &series, 0, 1, send, bytes, 0);
+	return oriel_dev_gather_puts(&g->device, self, &series, 0, 1, send, bytes, 0);
+}
+
+static enum oriel_status start_any(struct oriel_allgather *g, const void *send, size_t bytes,
+				   void *stream)
+{
 	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
 
+	if (g->far)
+		return start_far(g, send, bytes, stream);
 	switch (algorithm) {
 	case ORIEL_ALGORITHM_LL:
-		return oriel_dev_gather_lines(&g->device, self, &g->ll, 0, 1, send, bytes, 0);
 	case ORIEL_ALGORITHM_STORE:
-		return oriel_dev_gather_puts(&g->device, self, &g->puts, 0, 1, send, bytes, 0);
+		return ori_gather_mapped(g, algorithm, send, 0, bytes, stream);
+	case ORIEL_ALGORITHM_CE:
+		return start_engines(g, send, bytes, stream);
 	case ORIEL_ALGORITHM_DIRECT:
 		return ori_gather_run(g, &g->plans[algorithm], send, bytes, bytes);
 	default:
@@ -583,16 +675,45 @@ static enum oriel_status start_here(struct oriel_allgather *g, const void *send,
 enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *send, size_t bytes,
 					void *stream)
 {
-	enum oriel_status status = oriel_dev_health(&g->device);
+	enum oriel_status status = start_check(g, send, bytes, stream);
 
-	if (status == ORIEL_OK) {
-		status = start_check(g, send, bytes, stream);
-		if (status != ORIEL_OK || !bytes)
-			return status;
-		status = g->is_gpu ? start_there(g, send, bytes, stream)
-				   : start_here(g, send, bytes);
-	}
-	return status == ORIEL_OK ? status : start_failed(g, status);
+	if (status == ORIEL_OK && bytes && !stream)
+		status = ori_gather_same(g, "bytes", bytes);
+	if (status != ORIEL_OK || !bytes)
+		return status;
+	return ori_gather_end(g, start_any(g, send, bytes, stream));
+}
+
+/* A thread that has other jobs waits for no line and no store: what a plan does, it can leave. */
+enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *send, size_t bytes)
+{
+	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
+	enum oriel_status status;
+
+	if (g->is_gpu)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"%s of GPU memory: it is started in a stream, not begun",
+				g->kind->name);
+	status = start_check(g, send, bytes, NULL);
+	if (status != ORIEL_OK || !bytes)
+		return status;
+	if (algorithm != ORIEL_ALGORITHM_RING && algorithm != ORIEL_ALGORITHM_DOUBLING)
+		algorithm = ORIEL_ALGORITHM_DIRECT;
+	return ori_gather_begin(g, &g->plans[algorithm], send, bytes, g->chunk);
+}
+
+enum oriel_status oriel_allgather_test(struct oriel_allgather *g)
+{
+	enum oriel_status status =
+		(enum oriel_status)atomic_load_explicit(&g->begun, memory_order_acquire);
+
+	return status < 0 ? ori_gather_end(g, status) : status;
+}
+
+enum oriel_status oriel_allgather_wait(struct oriel_allgather *g)
+{
+	allgather_await(g);
+	return oriel_allgather_test(g);
 }
 
 enum oriel_status oriel_allgather_query(const struct oriel_allgather *g, size_t bytes,

@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The object of oriel/allgather.h, and what its files share. */
+/*
+ * The object of oriel/allgather.h, and what its files share. Those of oriel/alltoall.h
+ * and oriel/bcast.h are such an object as well, of another kind: what there is to
+ * execute over one view of all ranks.
+ */
 #ifndef ORI_COLL_GATHER_H
 #define ORI_COLL_GATHER_H
+
+#include <stdatomic.h>
 
 #include <oriel/allgather.h>
 #include <oriel/dev.h>
 
 #include "base/live.h"
-#include "coll/gather_plan.h"
+#include "coll/gather_tree.h"
+#include "coll/gather_tune.h"
 
 /* Groups that share one execution on a GPU, at most. */
 #define ORI_GATHER_PARTS 64u
+
+/* And that of messages of which the host does not know the length. */
+#define ORI_GATHER_EXCHANGE_PARTS 16u
 
 /* Bytes that one part sends by lines of a kind, at most, where there are fewer. */
 #define ORI_GATHER_LL_PART 2048u
@@ -29,12 +39,27 @@ enum ori_gather_signal {
 	ORI_GATHER_LL,
 	ORI_GATHER_LL128 = ORI_GATHER_LL + 2 * ORI_GATHER_PARTS,
 	ORI_GATHER_PUTS = ORI_GATHER_LL128 + 2 * ORI_GATHER_PARTS,
-	ORI_GATHER_SIGNALS = ORI_GATHER_PUTS + 2 * ORI_GATHER_PARTS,
+	ORI_GATHER_NOTES = ORI_GATHER_PUTS + 2 * ORI_GATHER_PARTS,
+	ORI_GATHER_SAME = ORI_GATHER_NOTES + 2 * ORI_GATHER_PARTS, /* gather_same.c */
+	ORI_GATHER_NUMBER,
+	ORI_GATHER_SIGNALS = ORI_GATHER_NUMBER + 2,
+};
+
+struct ori_gather_kind {
+	const char *name; /* in texts */
+	enum ori_collective number;
+	unsigned host;  /* algorithms, a mask: of host memory of one domain */
+	unsigned nodes; /* of several */
+	unsigned gpus;  /* of one domain */
+	unsigned far;   /* GPUs of several */
+	bool is_whole;  /* one message fills the view; else each rank has its share */
+	bool has_notes;
 };
 
 struct ori_far;
 
 struct oriel_allgather {
+	const struct ori_gather_kind *kind;
 	struct oriel_comm *comm;     /* borrowed */
 	struct oriel_window *window; /* its own: signals, staging */
 	/*
@@ -51,28 +76,63 @@ struct oriel_allgather {
 	struct oriel_dev_gather ll;
 	struct oriel_dev_gather ll128; /* GPUs only */
 	struct oriel_dev_gather puts;
+	struct oriel_dev_gather notes; /* of all-to-all */
 
 	uint32_t *leaders; /* [ranks], of their nodes */
 	struct ori_shape shape;
 	struct ori_plan plans[ORIEL_ALGORITHMS]; /* of those that have one */
 	bool *has_credit;                        /* [ranks]: in this execution */
 	uint64_t *taken;                         /* [ranks]: chunks, in this execution */
+	uint64_t told;                           /* numbers that were compared */
 
+	_Atomic int begun;   /* enum oriel_status: ORIEL_AGAIN while a job is at it */
 	struct ori_far *far; /* of GPUs of several nodes; else NULL */
 
 	unsigned able;
 	enum oriel_algorithm asked; /* DEFAULT: by the table */
+	struct ori_tune tune;       /* that table; without rows that of the library */
 	struct ori_live live;
 };
+
+/*
+ * allgather.c: an object of @kind, and what its executions have in common. Messages
+ * are left where something fails.
+ */
+enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
+				    const struct oriel_view *view,
+				    const struct oriel_allgather_attr *attr,
+				    struct oriel_allgather **gather);
+void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgather *gather);
+/* Is it healthy, and is @stream what its memory needs? */
+enum oriel_status ori_gather_check(const struct oriel_allgather *gather, const void *stream);
+/* What an execution returns: @status, with a text. */
+enum oriel_status ori_gather_end(const struct oriel_allgather *gather, enum oriel_status status);
+/* Groups for an execution of @bytes in turns: see oriel_dev_put_part(). */
+uint32_t ori_gather_turns(size_t bytes);
+/* By lines or by stores, of the kernels or of this thread; @stride as in oriel/dev/gather.h. */
+enum oriel_status ori_gather_mapped(struct oriel_allgather *gather, enum oriel_algorithm algorithm,
+				    const void *send, size_t stride, size_t bytes, void *stream);
 
 /* gather_run.c: one execution of @plan by the calling thread, in host memory. */
 enum oriel_status ori_gather_run(struct oriel_allgather *g, const struct ori_plan *plan,
 				 const void *send, size_t bytes, size_t chunk);
 
+/* The same by a job; g->begun tells when. */
+enum oriel_status ori_gather_begin(struct oriel_allgather *g, const struct ori_plan *plan,
+				   const void *send, size_t bytes, size_t chunk);
+
+/*
+ * gather_same.c, host memory: ORIEL_ERR_MISMATCH, on all ranks, if @value is not the same
+ * on all of them. In builds with NDEBUG nobody looks.
+ */
+enum oriel_status ori_gather_same(struct oriel_allgather *gather, const char *what, uint64_t value);
+
 /* gather_choose.c: what executes @bytes of each rank. */
 enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes);
 /* The algorithm that ORIEL_ALLGATHER names. */
 enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm);
+/* Is there a row of its table that it cannot execute? @path: where that is from. */
+enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const char *path);
 /* Messages of at most so many bytes go by lines. */
 size_t ori_gather_lines_max(bool is_gpu);
 

@@ -13,21 +13,50 @@ struct choose_row {
 	enum oriel_algorithm algorithm;
 };
 
+enum choose_where {
+	CHOOSE_HOST, /* one domain */
+	CHOOSE_PAIR, /* two nodes of one rank: there is one way */
+	CHOOSE_NODES,
+	CHOOSE_GPUS,
+	CHOOSE_WHERES
+};
+
+#define CHOOSE_ROWS 3u
+
 /* The last row of each takes what there is. */
-static const struct choose_row choose_host[] = {
-	{256, ORIEL_ALGORITHM_LL},
-	{CHOOSE_ANY, ORIEL_ALGORITHM_STORE},
-};
-
-static const struct choose_row choose_gpu[] = {
-	{1u << 20, ORIEL_ALGORITHM_LL},
-	{16u << 20, ORIEL_ALGORITHM_STORE},
-	{CHOOSE_ANY, ORIEL_ALGORITHM_CE},
-};
-
-static const struct choose_row choose_nodes[] = {
-	{16384, ORIEL_ALGORITHM_DOUBLING},
-	{CHOOSE_ANY, ORIEL_ALGORITHM_RING},
+static const struct choose_row choose_rows[][CHOOSE_WHERES][CHOOSE_ROWS] =
+	{
+		[ORI_ALLGATHER] =
+			{
+				[CHOOSE_HOST] = {{256, ORIEL_ALGORITHM_LL},
+						 {CHOOSE_ANY, ORIEL_ALGORITHM_STORE}},
+				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_DIRECT}},
+				[CHOOSE_NODES] = {{16384, ORIEL_ALGORITHM_DOUBLING},
+						  {CHOOSE_ANY, ORIEL_ALGORITHM_RING}},
+				[CHOOSE_GPUS] = {{1u << 20, ORIEL_ALGORITHM_LL},
+						 {16u << 20, ORIEL_ALGORITHM_STORE},
+						 {CHOOSE_ANY, ORIEL_ALGORITHM_CE}},
+			},
+		[ORI_ALLTOALL] =
+			{
+				[CHOOSE_HOST] = {{256, ORIEL_ALGORITHM_LL},
+						 {CHOOSE_ANY, ORIEL_ALGORITHM_STORE}},
+				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_DIRECT}},
+				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_DIRECT}},
+				[CHOOSE_GPUS] = {{1u << 20, ORIEL_ALGORITHM_LL},
+						 {16u << 20, ORIEL_ALGORITHM_STORE},
+						 {CHOOSE_ANY, ORIEL_ALGORITHM_CE}},
+			},
+		[ORI_BCAST] =
+			{
+				[CHOOSE_HOST] = {{65536, ORIEL_ALGORITHM_DIRECT},
+						 {CHOOSE_ANY, ORIEL_ALGORITHM_RING}},
+				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_DIRECT}},
+				[CHOOSE_NODES] = {{16384, ORIEL_ALGORITHM_DOUBLING},
+						  {CHOOSE_ANY, ORIEL_ALGORITHM_RING}},
+				[CHOOSE_GPUS] = {{16u << 20, ORIEL_ALGORITHM_STORE},
+						 {CHOOSE_ANY, ORIEL_ALGORITHM_CE}},
+			},
 };
 
 size_t ori_gather_lines_max(bool is_gpu)
@@ -43,19 +72,38 @@ static bool choose_can(const struct oriel_allgather *g, enum oriel_algorithm alg
 	return g->able >> algorithm & 1;
 }
 
+enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const char *path)
+{
+	const struct ori_tune_row *row;
+	unsigned i;
+
+	for (i = 0; i < g->tune.count; i++) {
+		row = &g->tune.rows[i];
+		if (row->collective == g->kind->number &&
+		    !choose_can(g, row->algorithm, row->bytes))
+			return ori_fail(ORIEL_ERR_CONFIG,
+					"%s:%u: %s is not for such messages of these ranks", path,
+					row->line, oriel_algorithm_name(row->algorithm));
+	}
+	return ORIEL_OK;
+}
+
+static enum choose_where choose_where(const struct oriel_allgather *g)
+{
+	if (g->shape.nodes == 1)
+		return g->is_gpu ? CHOOSE_GPUS : CHOOSE_HOST;
+	return g->shape.nodes == 2 && g->shape.ranks == 2 ? CHOOSE_PAIR : CHOOSE_NODES;
+}
+
 enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes)
 {
-	const struct choose_row *row = choose_host;
+	const struct ori_tune_row *tuned = ori_tune_row(&g->tune, g->kind->number, bytes);
+	const struct choose_row *row = choose_rows[g->kind->number][choose_where(g)];
 
 	if (g->asked != ORIEL_ALGORITHM_DEFAULT && choose_can(g, g->asked, bytes))
 		return g->asked;
-	if (g->shape.nodes > 1)
-		row = choose_nodes;
-	else if (g->is_gpu)
-		row = choose_gpu;
-	/* Two nodes have one way; among few ranks each tells all. */
-	if (row == choose_nodes && g->shape.nodes == g->shape.ranks && g->shape.nodes == 2)
-		return ORIEL_ALGORITHM_DIRECT;
+	if (tuned)
+		return tuned->algorithm;
 	while (bytes > row->bytes)
 		row++;
 	return row->algorithm;

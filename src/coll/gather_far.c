@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 
+#define FAR_SETTLE_NS 2000000000u
 #define FAR_REQUESTS 16u /* puts and expects of one pair that are under way, each */
 
 /* Of the window of signals. */
@@ -329,10 +330,19 @@ static enum oriel_status far_late(const struct ori_far *far, uint64_t timeout_ns
 			(double)timeout_ns / 1e9, peer);
 }
 
-static enum oriel_status far_step(void *context, bool *has_moved)
+/* What the stream is to come past, no copy of this rank is to read or write any more. */
+static void far_settle(struct ori_far *far)
 {
-	const struct far_job *job = context;
-	struct ori_far *far = job->g->far;
+	uint64_t begun = oriel_dev_clock_ns();
+
+	while (oriel_copies_test(far->copies) == ORIEL_AGAIN &&
+	       oriel_dev_clock_ns() - begun < FAR_SETTLE_NS)
+		oriel_dev_give_way(oriel_dev_clock_ns() - begun);
+}
+
+static enum oriel_status far_advance(struct ori_far *far, const struct far_job *job,
+				     bool *has_moved)
+{
 	uint64_t timeout_ns = oriel_comm_timeout(job->g->comm);
 	enum oriel_status status = ORIEL_OK;
 
@@ -351,6 +361,20 @@ static enum oriel_status far_step(void *context, bool *has_moved)
 	if (status == ORIEL_AGAIN && !*has_moved &&
 	    oriel_dev_clock_ns() - far->run.moved_ns > timeout_ns)
 		return far_late(far, timeout_ns);
+	return status;
+}
+
+/* The one after a failure is the last. */
+static enum oriel_status far_step(void *context, bool *has_moved)
+{
+	const struct far_job *job = context;
+	struct ori_far *far = job->g->far;
+	enum oriel_status status = oriel_dev_health(&far->device);
+
+	if (status == ORIEL_OK)
+		status = far_advance(far, job, has_moved);
+	if (status < 0)
+		far_settle(far);
 	return status;
 }
 
@@ -412,7 +436,10 @@ static enum oriel_status far_prepare(struct ori_far *far, size_t length, char *a
 	struct oriel_p2p_hub *hub = NULL;
 	struct far_peer *peer;
 	void *view = NULL;
-	enum oriel_status status = oriel_copies_create(g->comm, &far->copies);
+	enum oriel_status status = oriel_comm_prepare(g->comm);
+
+	if (status == ORIEL_OK)
+		status = oriel_copies_create(g->comm, &far->copies);
 
 	if (status == ORIEL_OK)
 		status = oriel_comm_p2p_hub(g->comm, &hub);

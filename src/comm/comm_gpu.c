@@ -77,6 +77,11 @@ static enum oriel_status program_open(struct oriel_comm *comm)
 	return status == ORIEL_OK ? program_warm_up(comm) : status;
 }
 
+const char *oriel_comm_gpu_name(const struct oriel_comm *comm)
+{
+	return comm->gpu ? comm->gpu->name : NULL;
+}
+
 enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm)
 {
 	struct ori_gpu *gpu = calloc(1, sizeof(*gpu));

@@ -25,6 +25,7 @@
 #define ENGINE_SLEEP_NS UINT64_C(1000000000)
 #define ENGINE_WQES 32u /* of one QP in one turn */
 #define ENGINE_PACKETS 16u
+#define ENGINE_TRIES 64u /* to get the lock, before a caller sleeps */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct soft_engine *engine_running; /* guarded by engine_lock */
@@ -353,10 +354,22 @@ void ori_soft_engine_destroy_virtual(struct soft_engine *e)
 	engine_free(e);
 }
 
+/*
+ * A turn of the engine is about a microsecond, after which it steps aside: to sleep
+ * until then and be woken takes several.
+ */
 void ori_soft_engine_lock(struct soft_engine *e)
 {
+	unsigned tries;
+
 	atomic_fetch_add_explicit(&e->waiters, 1, memory_order_relaxed);
-	pthread_mutex_lock(&e->lock);
+	for (tries = 0; pthread_mutex_trylock(&e->lock) != 0; tries++) {
+		if (tries == ENGINE_TRIES) {
+			pthread_mutex_lock(&e->lock);
+			break;
+		}
+		sched_yield();
+	}
 	atomic_fetch_sub_explicit(&e->waiters, 1, memory_order_relaxed);
 	if (!e->is_virtual)
 		e->now = ori_clock_ns();

@@ -51,6 +51,7 @@ struct verbs_device {
 	uint8_t gid_index;
 	struct verbs_address address;
 	uint32_t mtu;
+	unsigned numa_node; /* plus 1; 0: nobody knows */
 
 	_Atomic(struct verbs_qp *) qps[VERBS_TABLE]; /* by the low bits of their numbers */
 	pthread_mutex_t lock;
@@ -62,7 +63,7 @@ struct verbs_device {
 	int stop; /* eventfd */
 };
 
-/* @lock: one thread polls; who destroys a QP waits for it. */
+/* @lock: of who looks up the QPs of what was polled; who destroys a QP waits for it. */
 struct verbs_cq {
 	struct verbs_device *device;
 	struct ibv_cq *cq;

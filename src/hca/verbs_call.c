@@ -263,25 +263,39 @@ static bool call_read(struct verbs_cq *cq, const struct ibv_wc *from, struct ori
 	return true;
 }
 
+/*
+ * An end found is of a QP that is there as long as the lock is held; who finds none, as
+ * most who poll do, needs no lock beside the provider's.
+ */
+static unsigned call_read_all(struct verbs_cq *cq, const struct ibv_wc *found, unsigned count,
+			      struct ori_hca_wc *wcs)
+{
+	unsigned told = 0, i;
+
+	pthread_mutex_lock(&cq->lock);
+	for (i = 0; i < count; i++)
+		told += call_read(cq, &found[i], &wcs[told]);
+	pthread_mutex_unlock(&cq->lock);
+	return told;
+}
+
 enum oriel_status ori_verbs_poll(struct ori_hca_cq *handle, struct ori_hca_wc *wcs, unsigned room,
 				 unsigned *count)
 {
 	struct verbs_cq *cq = (struct verbs_cq *)handle;
 	struct ibv_wc found[VERBS_CHAIN];
-	unsigned told = 0;
-	unsigned part = 0;
+	unsigned told = 0, part = 0;
 	int got = 0;
 
-	pthread_mutex_lock(&cq->lock);
 	while (told < room && got == (int)part) {
 		part = room - told < VERBS_CHAIN ? room - told : VERBS_CHAIN;
 		got = ibv_poll_cq(cq->cq, (int)part, found);
-		for (int i = 0; i < got; i++)
-			told += call_read(cq, &found[i], &wcs[told]);
+		if (got <= 0)
+			break;
+		told += call_read_all(cq, found, (unsigned)got, &wcs[told]);
 	}
-	pthread_mutex_unlock(&cq->lock);
 	*count = told;
-	if (told == 0 && (got < 0 || atomic_load(&cq->is_dead)))
+	if (told == 0 && (got < 0 || atomic_load_explicit(&cq->is_dead, memory_order_relaxed)))
 		return ori_fail(ORIEL_ERR_STATE, "%s: a CQ has failed: it was overrun",
 				cq->device->name);
 	return ORIEL_OK;

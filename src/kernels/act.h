@@ -180,6 +180,32 @@ ORI_ACT(gather_puts)
 				     c->length, a->limit);
 }
 
+ORI_ACT(broadcast)
+{
+	return oriel_dev_broadcast(a->w, a->group, &c->gather, a->part, c->parts, c->peer,
+				   c->memory, c->length, a->limit);
+}
+
+/* What is wrong with lengths that are first known on a GPU breaks the communicator. */
+ORIEL_DEV_COLD void ori_act_blame(struct oriel_dev_fault *blame,
+				  const struct oriel_dev_fault *found)
+{
+	struct oriel_dev_fault fault = oriel_dev_fault_copy(found);
+
+	oriel_dev_leave(blame, &fault);
+}
+
+ORI_ACT(exchange)
+{
+	enum oriel_status status = oriel_dev_exchange(a->w, a->group, &c->gather, a->part, c->parts,
+						      c->memory, c->portions, a->limit);
+
+	if ((status == ORIEL_ERR_MISMATCH || status == ORIEL_ERR_RANGE) &&
+	    a->w->blame != a->w->health && oriel_dev_is_leader(a->group))
+		ori_act_blame(a->w->blame, a->w->fault);
+	return status;
+}
+
 /*
  * A job of the host's thread, where streams have no operations for words: memory is
  * the word, NULL in the warm-up. The thread always ends what has begun.

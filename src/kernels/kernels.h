@@ -6,7 +6,7 @@
 #ifndef ORI_KERNELS_KERNELS_H
 #define ORI_KERNELS_KERNELS_H
 
-#include <oriel/dev/gather.h>
+#include <oriel/dev/exchange.h>
 
 /*
  * Number, name and threads of a block. Kernel stream_NAME has the arguments (struct
@@ -39,6 +39,8 @@
 	X(RESET_COUNTER, reset_counter, 1)             \
 	X(GATHER_LINES, gather_lines, 512)             \
 	X(GATHER_PUTS, gather_puts, 512)               \
+	X(BROADCAST, broadcast, 512)                   \
+	X(EXCHANGE, exchange, 512)                     \
 	X(JOB_BEGIN, job_begin, 1)                     \
 	X(JOB_END, job_end, 1)
 
@@ -60,6 +62,7 @@ struct ori_kernel_call {
 	uint32_t parts; /* blocks, for those that are launched with several */
 	uint32_t reserved;
 	struct oriel_dev_gather gather;
+	const struct oriel_dev_portion *portions; /* [ranks], which the GPU reaches */
 };
 
 /* A fatbin for every GPU that the library knows; NULL: built without nvcc. */

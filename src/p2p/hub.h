@@ -55,11 +55,12 @@ struct oriel_p2p_memory {
 	size_t length;
 	struct ori_mem *mem; /* referenced; NULL: nobody else can map it */
 	uint64_t offset;     /* of @address in it */
+	uint64_t iova;       /* ... as adapters know it: in its page where @address is */
 	bool is_gpu;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
-	uint64_t iova;      /* of @address, by these keys; in its page where @address is */
 	_Atomic int status; /* enum oriel_status; ORIEL_AGAIN: not registered yet */
+	bool is_hold;       /* of transfers, and not the user's */
 	bool has_mr;        /* guarded by the hub's lock until @status says so */
 };
 
@@ -91,9 +92,11 @@ struct oriel_p2p_hub {
 	struct p2p_address address; /* of its ends, without their numbers */
 	struct p2p_pool pool;
 	_Atomic uint64_t number; /* of the next end */
-	struct ori_gpu gpu;      /* gpu.ops NULL: none. A stream of its own */
 	struct p2p_doors doors;
 	struct ori_key key; /* that who calls over TCP has to know */
+	struct ori_gpu gpu; /* gpu.ops NULL: none. A stream of its own */
+
+	struct ori_cache *holds; /* memory of transfers that nobody has registered */
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct oriel_p2p *ends;
@@ -141,6 +144,12 @@ void ori_hub_give_spare(struct oriel_p2p_hub *hub, int slot);
 enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_token *from,
 				 const struct p2p_token *to, int *fd);
 
+/*
+ * ORIEL_ERR_MISMATCH: the peer of @p, a communicator's, has not called it, but an end of
+ * another mode that nobody has asked for here; it is told so, too. ORIEL_AGAIN: it has not.
+ */
+enum oriel_status ori_hub_find_clash(struct oriel_p2p_hub *hub, const struct oriel_p2p *p);
+
 /* p2p_gpu.c */
 /* That of the calling thread, or @like. What fails is closed with the hub. */
 enum oriel_status ori_hub_open_gpu(struct oriel_p2p_hub *hub, const struct ori_gpu *like);
@@ -153,7 +162,20 @@ bool ori_hub_reaches(const struct oriel_p2p_hub *hub, const uint8_t uuid[ORI_GPU
 /* What the adapter has written before is there for the GPU. */
 enum oriel_status ori_hub_flush(struct oriel_p2p_hub *hub);
 
+/* p2p_hold.c: memory that lasts as long as @request, which has none. */
+enum p2p_hold { P2P_HOLD_NONE, P2P_HOLD_PART, P2P_HOLD_WHOLE };
+
+enum oriel_status ori_holds_open(struct oriel_p2p_hub *hub);
+void ori_holds_close(struct oriel_p2p_hub *hub);
+enum oriel_status ori_memory_hold(struct oriel_p2p_hub *hub, struct oriel_p2p_request *request);
+/* What no transfer uses now. */
+void ori_holds_drop_idle(struct oriel_p2p_hub *hub);
+/* What the request does not hold is left alone. */
+void ori_memory_let_go(struct oriel_p2p_hub *hub, struct oriel_p2p_request *request);
+
 /* p2p_memory.c */
+/* Is any of it the user's, or in use by a transfer? */
+bool ori_memory_is_registered(struct oriel_p2p_hub *hub, const struct ori_mem *mem);
 /* What the new adapter does not take says so from then on. */
 void ori_memory_register_all_locked(struct oriel_p2p_hub *hub);
 void ori_memory_stop(struct oriel_p2p_hub *hub);

@@ -58,10 +58,9 @@ static enum oriel_status in_plan(struct oriel_p2p *p, struct oriel_p2p_request *
 		return ORIEL_OK;
 	}
 	if (!r->memory) {
-		st = oriel_p2p_register(p->hub, r->buffer, r->length, 0, &r->memory);
+		st = ori_memory_hold(p->hub, r);
 		if (st != ORIEL_OK)
 			return st;
-		r->has_own_memory = true;
 	}
 	st = in_offer(p, r, &offer);
 	if (p->mode == ORIEL_P2P_AUTO && (st == ORIEL_AGAIN || st == ORIEL_ERR_UNSUPPORTED)) {
@@ -365,6 +364,22 @@ bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel)
 		if (in->slots[p2p_slot(p, unit)].state == P2P_IN_ARRIVED)
 			return true;
 	return false;
+}
+
+bool ori_in_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_in *in = &p->in[r->channel];
+
+	if (r->begun || !ori_p2p_take_out(&in->requests, r))
+		return false;
+	for (struct oriel_p2p_request *behind = r->next; behind; behind = behind->next)
+		behind->number--;
+	in->number--;
+	if (in->assign == r)
+		in->assign = r->next;
+	if (!in->requests.first)
+		p->active_in &= ~(UINT64_C(1) << r->channel);
+	return true;
 }
 
 void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status)

@@ -167,10 +167,9 @@ static enum oriel_status out_plan(struct oriel_p2p *p, struct oriel_p2p_request 
 		return ORIEL_AGAIN;
 	r->step = (uint32_t)ori_p2p_step(p, r->length);
 	if (is_straight && p->backend->needs_keys && p->mode == ORIEL_P2P_ZERO_COPY && !r->memory) {
-		st = oriel_p2p_register(p->hub, r->buffer, r->length, 0, &r->memory);
+		st = ori_memory_hold(p->hub, r);
 		if (st != ORIEL_OK)
 			return st;
-		r->has_own_memory = true;
 	}
 	if (is_straight && p->backend->needs_keys && p->mode == ORIEL_P2P_ZERO_COPY) {
 		st = oriel_p2p_memory_check(r->memory);
@@ -507,6 +506,25 @@ enum oriel_status ori_out_run(struct oriel_p2p *p, unsigned channel, bool *has_m
 	if (!out->requests.first)
 		p->active_out &= ~(UINT64_C(1) << channel);
 	return st;
+}
+
+bool ori_out_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_out *out = &p->out[r->channel];
+
+	if (r->number < out->told || r->place != P2P_UNKNOWN || r->begun ||
+	    !ori_p2p_take_out(&out->requests, r))
+		return false;
+	for (struct oriel_p2p_request *behind = r->next; behind; behind = behind->next)
+		behind->number--;
+	out->number--;
+	if (out->resolve == r)
+		out->resolve = r->next;
+	if (out->assign == r)
+		out->assign = r->next;
+	if (!out->requests.first)
+		p->active_out &= ~(UINT64_C(1) << r->channel);
+	return true;
 }
 
 void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status)

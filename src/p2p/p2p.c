@@ -7,6 +7,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "transport/rdma_host.h"
 
 const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
 {
@@ -27,9 +28,6 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 
 	if (attr->mode > ORIEL_P2P_COPY_BASED)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr->mode);
-	if (attr->reserved)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.reserved is %u", attr->reserved);
-	p->mode = (enum oriel_p2p_mode)attr->mode;
 	p->channels = attr->channels ? attr->channels : 1;
 	if (p->channels > ORIEL_P2P_CHANNELS)
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels, not 1 to %u", p->channels,
@@ -42,6 +40,10 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 				p->channels, p->depth, P2P_DEPTH, P2P_SLOTS);
 	p->depth_shift =
 		p->depth & (p->depth - 1) ? P2P_NO_SHIFT : (unsigned)__builtin_ctz(p->depth);
+	p->queues = attr->queues ? attr->queues : 1;
+	if (p->queues > ORI_HOST_QUEUES)
+		return ori_fail(ORIEL_ERR_RANGE, "%u queues, not 1 to %u", p->queues,
+				ORI_HOST_QUEUES);
 	st = ori_attr_read("oriel_p2p_hooks", attr->hooks, &p->hooks, sizeof(p->hooks));
 	p->context = attr->context;
 	return st;
@@ -51,8 +53,8 @@ static void p2p_free(struct oriel_p2p *p)
 {
 	if (p->spare >= 0)
 		ori_hub_give_spare(p->hub, p->spare);
-	while (p->given_count)
-		ori_mem_unref(p->given[--p->given_count]);
+	for (unsigned i = 0; i < P2P_PIECES; i++)
+		ori_mem_unref(p->given[i].mem);
 	ori_control_close(p);
 	free(p->offered);
 	free(p->in);
@@ -102,6 +104,8 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an end");
 	p->hub = hub;
 	p->spare = -1;
+	for (uint32_t i = 0; i < P2P_PIECES; i++)
+		p->given[i].number = p->taken[i].next = i;
 	p->door.fd = p->door.dial.fd = -1;
 	p->address = hub->address;
 	p->address.token.number = number;
@@ -245,6 +249,7 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p, struct oriel_p2p
 		.chunk = is_joined ? p->chunk : p->hub->pool.chunk,
 		.control_max = ORIEL_P2P_CONTROL,
 		.is_same_process = p->peer.process == p->address.process,
+		.queues = is_joined && p->backend->path == ORIEL_PATH_RDMA ? p->queues : 0,
 	};
 	return ORIEL_OK;
 }

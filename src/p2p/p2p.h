@@ -204,10 +204,24 @@ struct p2p_door {
 	int fds[ORI_MEM_FDS];       /* came, and not taken yet */
 	unsigned nfds;
 	uint64_t knock; /* when to look after a peer that is to call */
+	uint64_t clash; /* of a communicator's: when to look for one of another mode; 0: never */
 	struct p2p_dial dial;
 	struct p2p_hello hello;
 	bool is_near;
 	bool is_hello_due, has_end, has_sent_end, has_sent_ready, is_ready;
+};
+
+/* A piece of memory that the peer has mapped, or is to. */
+struct p2p_given {
+	struct ori_mem *mem; /* referenced; NULL: none */
+	uint32_t number;
+	bool is_told;
+};
+
+/* One of the peer's. */
+struct p2p_taken {
+	struct ori_mapping map;
+	uint32_t next; /* number of the one that comes in its place */
 };
 
 struct oriel_p2p {
@@ -216,7 +230,7 @@ struct oriel_p2p {
 	struct oriel_p2p_hooks hooks;
 	void *context;
 	enum oriel_p2p_mode mode;
-	unsigned channels, depth;
+	unsigned channels, depth, queues;
 	unsigned depth_shift; /* depth is 1 << this; P2P_NO_SHIFT: it is no power of two */
 	bool has_owner;       /* a communicator or a mock, which alone destroys it */
 	atomic_bool is_inside;
@@ -255,11 +269,11 @@ struct oriel_p2p {
 	uint32_t *offered;              /* [P2P_SLOTS]: offers that are there, and their laps */
 	uint64_t dirty[(P2P_WORDS + 63) / 64];
 	bool is_dirty;
+	uint64_t counts_op[P2P_WORD_CREDIT]; /* the last put of each of these words, + 1 */
 	struct p2p_control control;
 
-	struct ori_mapping pieces[P2P_PIECES]; /* of the peer */
-	struct ori_mem *given[P2P_PIECES];     /* to the peer, referenced */
-	unsigned pieces_count, given_count, given_told;
+	struct p2p_given given[P2P_PIECES]; /* to the peer */
+	struct p2p_taken taken[P2P_PIECES]; /* from it */
 };
 
 #define P2P_NO_SHIFT UINT32_MAX
@@ -298,6 +312,9 @@ void ori_p2p_leave(struct oriel_p2p *p);
 enum oriel_status ori_p2p_failed(const struct oriel_p2p *p);
 /* All requests end with @status; nobody can reach their memory any more. */
 void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status);
+
+/* Out of @list, wherever it is; false if it is not there. */
+bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request);
 
 /* Adds to @list. */
 void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request);
@@ -341,6 +358,10 @@ enum oriel_status ori_control_open(struct oriel_p2p *p);
 void ori_control_send(struct oriel_p2p *p, struct oriel_p2p_request *request);
 void ori_control_recv(struct oriel_p2p *p, struct oriel_p2p_request *request);
 enum oriel_status ori_control_run(struct oriel_p2p *p, bool *has_moved);
+/* These take @request out where the peer knows nothing of it; false: it is too late. */
+bool ori_control_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
+bool ori_out_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
+bool ori_in_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
 enum oriel_status ori_control_arrived(struct oriel_p2p *p, uint32_t immediate);
 void ori_control_cancel(struct oriel_p2p *p, enum oriel_status status);
 bool ori_control_is_idle(const struct oriel_p2p *p);

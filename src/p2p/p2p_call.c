@@ -46,7 +46,7 @@ static enum oriel_status p2p_control(struct oriel_p2p *p, uint64_t tag, void *da
 	r->address = length;
 	r->length = length;
 	r->memory = NULL;
-	r->has_own_memory = false;
+	r->has_own_memory = P2P_HOLD_NONE;
 	return p2p_start(p, r, kind == P2P_SEND_CONTROL ? ori_control_send : ori_control_recv);
 }
 
@@ -124,7 +124,7 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
 	r->buffer = b->address;
 	r->length = b->length;
 	r->memory = b->memory;
-	r->has_own_memory = false;
+	r->has_own_memory = P2P_HOLD_NONE;
 	if (!b->length && kind != P2P_EXPECT) {
 		is_out ? p->out[channel].number++ : p->in[channel].number++;
 		r->status = ORIEL_OK;
@@ -204,6 +204,41 @@ enum oriel_status oriel_p2p_put(struct oriel_p2p *p, unsigned channel,
 	r->key = to->key;
 	r->piece = to->piece;
 	return p2p_transfer(p, channel, from, r, P2P_PUT);
+}
+
+static bool p2p_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	switch ((enum p2p_kind)r->kind) {
+	case P2P_SEND:
+	case P2P_PUT:
+		return r->channel < p->channels && ori_out_take_back(p, r);
+	case P2P_RECV:
+	case P2P_EXPECT:
+		return r->channel < p->channels && ori_in_take_back(p, r);
+	case P2P_SEND_CONTROL:
+	case P2P_RECV_CONTROL:
+		return ori_control_take_back(p, r);
+	}
+	return false;
+}
+
+enum oriel_status oriel_p2p_cancel(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_cancel");
+	bool is_back;
+
+	if (st != ORIEL_OK)
+		return st;
+	if (r->status != ORIEL_AGAIN)
+		return ori_fail(ORIEL_ERR_STATE, "oriel_p2p_cancel: the request is done");
+	ori_p2p_enter(p);
+	is_back = p2p_take_back(p, r);
+	if (is_back)
+		ori_p2p_finish(p, r, ORIEL_ERR_ABORTED);
+	ori_p2p_leave(p);
+	return is_back ? ORIEL_OK
+		       : ori_fail(ORIEL_ERR_STATE,
+				  "oriel_p2p_cancel: the peer may know of the request");
 }
 
 static enum oriel_status p2p_may_export(const struct oriel_p2p *p, const char *call)

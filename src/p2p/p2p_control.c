@@ -331,6 +331,24 @@ bool ori_control_is_idle(const struct oriel_p2p *p)
 	return !p->control.sends.first;
 }
 
+bool ori_control_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_control *c = &p->control;
+
+	if (r->kind == P2P_SEND_CONTROL)
+		return r->at == 0 && ori_p2p_take_out(&c->sends, r);
+	if (ori_p2p_take_out(&c->receives, r))
+		return true;
+	/* A message that still comes has its place in blocks, and keeps it. */
+	for (uint8_t m = c->first_message; m != P2P_NO_BLOCK; m = c->blocks[m].next_message) {
+		if (c->blocks[m].request != r)
+			continue;
+		c->blocks[m].request = NULL;
+		return true;
+	}
+	return false;
+}
+
 static void control_cancel_list(struct oriel_p2p *p, struct p2p_list *list,
 				enum oriel_status status)
 {

@@ -118,7 +118,7 @@ enum oriel_status ori_lane_test(struct oriel_p2p *p, enum p2p_lane_use use, uint
 		return ORIEL_OK;
 	if (++lane->looks % GPU_LOOK)
 		return ORIEL_AGAIN;
-	st = p->hub->gpu.ops->test(&p->hub->gpu, lane->stream);
+	st = p->hub->gpu.ops->look_in(&p->hub->gpu, lane->stream);
 	return st < 0 ? st : ORIEL_AGAIN;
 }
 
@@ -126,7 +126,7 @@ static void lane_drain(struct oriel_p2p *p, struct p2p_lane *lane, uint64_t dead
 {
 	const struct ori_gpu *gpu = &p->hub->gpu;
 
-	while (gpu->ops->test(gpu, lane->stream) == ORIEL_AGAIN) {
+	while (gpu->ops->look_in(gpu, lane->stream) == ORIEL_AGAIN) {
 		if (ori_deadline_passed(deadline)) {
 			ori_log(ORIEL_LOG_WARN, "GPU %s has not ended its copies in time",
 				gpu->pci);

@@ -114,8 +114,8 @@ static void mapped_forget(struct oriel_p2p *p)
 	p->board = p->pool = (struct p2p_far){0};
 	ori_mapping_close(&p->link.segment);
 	ori_mapping_close(&p->link.pool);
-	while (p->pieces_count)
-		ori_mapping_close(&p->pieces[--p->pieces_count]);
+	for (unsigned i = 0; i < P2P_PIECES; i++)
+		ori_mapping_close(&p->taken[i].map);
 }
 
 /* Has the peer's socket ended, so that nobody is there to write? */
@@ -325,38 +325,58 @@ static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
 	return ORIEL_OK;
 }
 
+/* Where @mem is given, or can be: a place that is free, or whose memory nobody has registered. */
+static struct p2p_given *mapped_place(struct oriel_p2p *p, const struct ori_mem *mem)
+{
+	struct p2p_given *free = NULL;
+
+	for (unsigned i = P2P_PIECES; i-- > 0;) {
+		if (p->given[i].mem == mem)
+			return &p->given[i];
+		if (!p->given[i].mem)
+			free = &p->given[i];
+	}
+	if (free)
+		return free;
+	ori_holds_drop_idle(p->hub);
+	for (unsigned i = 0; i < P2P_PIECES; i++)
+		if (p->given[i].is_told && !ori_memory_is_registered(p->hub, p->given[i].mem))
+			return &p->given[i];
+	return NULL;
+}
+
 /* The number by which the peer knows @mem. ORIEL_AGAIN: it has not been told yet. */
 static enum oriel_status mapped_give(struct oriel_p2p *p, struct ori_mem *mem, uint32_t *number)
 {
+	struct p2p_given *given = mapped_place(p, mem);
 	struct p2p_frame frame = {.kind = P2P_PIECE};
 	int fds[ORI_MEM_FDS];
-	unsigned i = 0, nfds;
 	enum oriel_status st;
+	unsigned nfds;
 
-	while (i < p->given_count && p->given[i] != mem)
-		i++;
-	if (i == P2P_PIECES)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "a peer maps %u pieces of memory at most",
+	if (!given)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"a peer maps %u pieces of memory at most, and all of them are "
+				"registered: unregister some",
 				P2P_PIECES);
-	if (i == p->given_count) {
+	if (given->mem != mem) {
+		if (given->mem)
+			given->number = p2p_piece_after(given->number);
+		ori_mem_unref(given->mem);
 		ori_mem_ref(mem);
-		p->given[p->given_count++] = mem;
+		given->mem = mem;
+		given->is_told = false;
 	}
-	*number = i;
-	/* In their order: the peer counts them. */
-	while (p->given_told <= i) {
-		const struct ori_mem *next = p->given[p->given_told];
-
-		frame.piece.number = p->given_told;
-		st = ori_mem_export(next, 0, next->length, &frame.piece.blob);
-		nfds = mapped_is_here(p) ? 0 : ori_mem_fds(next, fds);
-		if (st == ORIEL_OK)
-			st = ori_door_send(p, &frame, fds, nfds);
-		if (st != ORIEL_OK)
-			return st;
-		p->given_told++;
-	}
-	return ORIEL_OK;
+	*number = given->number;
+	if (given->is_told)
+		return ORIEL_OK;
+	frame.piece.number = given->number;
+	st = ori_mem_export(mem, 0, mem->length, &frame.piece.blob);
+	nfds = mapped_is_here(p) ? 0 : ori_mem_fds(mem, fds);
+	if (st == ORIEL_OK)
+		st = ori_door_send(p, &frame, fds, nfds);
+	given->is_told = st == ORIEL_OK;
+	return st;
 }
 
 static bool mapped_is_same_gpu(const struct oriel_p2p *p)
@@ -411,27 +431,36 @@ static enum oriel_status mapped_show(struct oriel_p2p *p, const struct oriel_p2p
 	return mapped_give(p, memory->mem, &offer->piece);
 }
 
+/* Is piece @number there? ORIEL_AGAIN: it is still to come. */
+static enum oriel_status mapped_await_piece(struct oriel_p2p *p, uint32_t number)
+{
+	const struct p2p_taken *taken = &p->taken[p2p_piece_place(number)];
+	enum oriel_status st = ORIEL_OK;
+
+	if (number <= INT32_MAX && p2p_piece_after(number) != taken->next)
+		st = ori_door_watch(p);
+	if (st != ORIEL_OK || (number <= INT32_MAX && p2p_piece_after(number) == taken->next))
+		return st;
+	if (number > INT32_MAX || number < taken->next)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers piece %u", number);
+	return ORIEL_AGAIN;
+}
+
 static enum oriel_status mapped_find(struct oriel_p2p *p, const struct p2p_offer *offer,
 				     struct p2p_far *far)
 {
 	const struct ori_mapping *piece;
+	enum oriel_status st;
 
 	if (offer->piece == P2P_NO_PIECE && mapped_is_here(p)) {
 		*far = (struct p2p_far){.at = (char *)(uintptr_t)offer->address,
 					.is_gpu = offer->key & P2P_KEY_GPU};
 		return ORIEL_OK;
 	}
-	if (offer->piece >= P2P_PIECES)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers piece %u", offer->piece);
-	if (offer->piece >= p->pieces_count) {
-		enum oriel_status st = ori_door_watch(p);
-
-		if (st != ORIEL_OK)
-			return st;
-		if (offer->piece >= p->pieces_count)
-			return ORIEL_AGAIN;
-	}
-	piece = &p->pieces[offer->piece];
+	st = mapped_await_piece(p, offer->piece);
+	if (st != ORIEL_OK)
+		return st;
+	piece = &p->taken[p2p_piece_place(offer->piece)].map;
 	if (offer->address > piece->length || offer->length > piece->length - offer->address)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"%llu bytes at %llu of memory of %zu bytes that the peer gave",

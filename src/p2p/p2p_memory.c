@@ -47,6 +47,24 @@ static void memory_settle(struct oriel_p2p_memory *m, enum oriel_status status)
 	atomic_store_explicit(&m->status, (int)status, memory_order_release);
 }
 
+static bool memory_has(const struct oriel_p2p_memory *list, const struct ori_mem *mem)
+{
+	while (list && list->mem != mem)
+		list = list->next;
+	return list;
+}
+
+bool ori_memory_is_registered(struct oriel_p2p_hub *hub, const struct ori_mem *mem)
+{
+	bool is_registered;
+
+	pthread_mutex_lock(&hub->lock);
+	is_registered = memory_has(hub->memories, mem) || memory_has(hub->waiting, mem) ||
+			(hub->working && hub->working->mem == mem);
+	pthread_mutex_unlock(&hub->lock);
+	return is_registered;
+}
+
 void ori_memory_register_all_locked(struct oriel_p2p_hub *hub)
 {
 	for (struct oriel_p2p_memory *m = hub->memories; m; m = m->next) {

@@ -15,6 +15,8 @@
 
 struct mock_event {
 	struct p2p_near from;
+	uint64_t word; /* as an adapter may have taken it when it was put */
+	bool is_word;
 	char *to;
 	size_t length;
 	uint64_t op;
@@ -94,9 +96,8 @@ static bool mock_is_far(const struct oriel_p2p_mock *m, const struct mock_event 
 
 static void mock_copy(const struct oriel_p2p_mock *m, const struct mock_event *event)
 {
-	if (event->length == 8 && ((uintptr_t)event->to | (uintptr_t)event->from.at) % 8 == 0)
-		oriel_dev_store_release((uint64_t *)(void *)event->to,
-					oriel_dev_load_acquire((uint64_t *)(void *)event->from.at));
+	if (event->is_word)
+		oriel_dev_store_release((uint64_t *)(void *)event->to, event->word);
 	else if (event->length && mock_is_far(m, event))
 		(void)m->hub->gpu.ops->copy(&m->hub->gpu, event->to, event->from.at, event->length);
 	else if (event->length)
@@ -193,6 +194,13 @@ static enum oriel_status mock_begin(struct oriel_p2p *p, const struct mock_event
 	return ORIEL_OK;
 }
 
+static bool mock_is_word(const struct oriel_p2p *p, const char *at)
+{
+	const char *words = (const char *)p->segment->desk.words;
+
+	return at >= words && at < words + sizeof(p->segment->desk.words);
+}
+
 static enum oriel_status mock_put(struct oriel_p2p *p, const struct p2p_near *from,
 				  const struct p2p_far *to, size_t length, uint64_t *op)
 {
@@ -200,6 +208,9 @@ static enum oriel_status mock_put(struct oriel_p2p *p, const struct p2p_near *fr
 				   .to = (char *)(uintptr_t)to->address,
 				   .length = length};
 
+	event.is_word = mock_is_word(p, from->at);
+	if (event.is_word)
+		event.word = oriel_dev_load_acquire((uint64_t *)(void *)from->at);
 	return mock_begin(p, &event, op);
 }
 

@@ -194,6 +194,47 @@ static void test_credits_may_come_out_of_order(void **state)
 	oriel_p2p_mock_destroy(m.mock);
 }
 
+#define WORDS 100u /* more than three times the cells there are */
+
+/* Of the events that @end has put, the first behind @some of them. */
+static bool deliver_behind(struct mock *m, unsigned end, unsigned some)
+{
+	struct oriel_p2p_mock_event event;
+
+	for (unsigned i = 0; oriel_p2p_mock_look(m->mock, i, &event) == ORIEL_OK; i++)
+		if (event.from == end && some-- == 0)
+			return oriel_p2p_mock_deliver(m->mock, i) == ORIEL_OK;
+	return false;
+}
+
+/* What the receiver has counted first arrives when the sender knows of a lap more. */
+static void test_an_earlier_count_does_not_come_last(void **state)
+{
+	static struct oriel_p2p_request out[WORDS], in[WORDS];
+	static char words[WORDS], heard[WORDS];
+	struct mock m;
+
+	(void)state;
+	mock_open(&m, ORIEL_P2P_MOCK_BY_HAND, 0, NULL);
+	for (unsigned i = 0; i < WORDS; i++) {
+		words[i] = (char)i;
+		assert_int_equal(oriel_p2p_send_control(m.a, 0, &words[i], 1, &out[i]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv_control(m.b, 0, &heard[i], 1, &in[i]), ORIEL_OK);
+	}
+	for (unsigned i = 0; in[WORDS - 1].status == ORIEL_AGAIN; i++) {
+		assert_true(i < TURNS);
+		while (deliver_behind(&m, 0, 0))
+			assert_int_equal(oriel_p2p_progress(m.b), ORIEL_OK);
+		while (deliver_behind(&m, 1, 1))
+			;
+		if (i > 0)
+			(void)deliver_behind(&m, 1, 0);
+		mock_turn(&m);
+	}
+	assert_memory_equal(heard, words, WORDS);
+	oriel_p2p_mock_destroy(m.mock);
+}
+
 /* Either side stops for long, in the middle of a lap: what comes after still fits. */
 static void paused(unsigned mode, unsigned end, unsigned when)
 {
@@ -619,6 +660,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_arrives_in_any_order),
 		cmocka_unit_test(test_credits_may_come_out_of_order),
+		cmocka_unit_test(test_an_earlier_count_does_not_come_last),
 		cmocka_unit_test(test_either_side_may_pause),
 #ifndef NDEBUG
 		cmocka_unit_test(test_two_threads_in_an_end_are_told),

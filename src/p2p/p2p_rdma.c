@@ -11,7 +11,7 @@ static_assert(sizeof(struct ori_host_end) == P2P_LINK_END, "an end of a link fit
 static enum oriel_status rdma_open_link(struct oriel_p2p *p)
 {
 	struct oriel_p2p_hub *hub = p->hub;
-	struct ori_host_attr attr = {.immediates = P2P_IMMEDIATES};
+	struct ori_host_attr attr = {.immediates = P2P_IMMEDIATES, .queues = p->queues};
 	struct ori_host_end end;
 	enum oriel_status st = ori_hub_need_adapter(hub);
 
@@ -65,6 +65,9 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p, const struct p2p_end 
 	p->board = (struct p2p_far){.key = theirs->rdma.segment_rkey};
 	p->pool = (struct p2p_far){.key = theirs->rdma.pool_rkey};
 	memcpy(&link, theirs->rdma.link, sizeof(link));
+	if (link.queues != p->queues)
+		return ori_fail(ORIEL_ERR_MISMATCH, "this end has %u queues, the peer's %u",
+				p->queues, link.queues);
 	return ori_host_connect(p->link.host, &theirs->rdma.adapter, &link);
 }
 

@@ -54,13 +54,24 @@ void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request)
 	list->last = &request->next;
 }
 
+bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request)
+{
+	struct oriel_p2p_request **at = &list->first;
+
+	while (*at && *at != request)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = request->next;
+	if (!*at)
+		list->last = at;
+	return true;
+}
+
 void ori_p2p_finish(struct oriel_p2p *p, struct oriel_p2p_request *r, enum oriel_status status)
 {
-	(void)p;
-	if (r->has_own_memory)
-		oriel_p2p_unregister(r->memory);
+	ori_memory_let_go(p->hub, r);
 	r->memory = NULL;
-	r->has_own_memory = false;
 	r->status = status;
 }
 
@@ -124,13 +135,28 @@ uint64_t ori_p2p_word(const struct oriel_p2p *p, unsigned which)
 	return oriel_dev_load_acquire(&p->segment->board.words[which]);
 }
 
+/*
+ * Puts have no order: of two of one count, the earlier one could come last. A credit
+ * is used before there is another in its place.
+ */
+static bool p2p_is_under_way(const struct oriel_p2p *p, unsigned which)
+{
+	return which < P2P_WORD_CREDIT && p->counts_op[which] > p->done;
+}
+
 static enum oriel_status p2p_put_word(struct oriel_p2p *p, unsigned which)
 {
 	uint64_t *desk = &p->segment->desk.words[which], at = which * sizeof(*desk), op;
 	struct p2p_near from = p2p_desk(p, desk);
 	struct p2p_far to = p2p_board(p, at);
+	enum oriel_status st;
 
-	return p->backend->put(p, &from, &to, sizeof(*desk), &op);
+	if (p2p_is_under_way(p, which))
+		return ORIEL_AGAIN;
+	st = p->backend->put(p, &from, &to, sizeof(*desk), &op);
+	if (st == ORIEL_OK && which < P2P_WORD_CREDIT)
+		p->counts_op[which] = op + 1;
+	return st;
 }
 
 enum oriel_status ori_p2p_set_word(struct oriel_p2p *p, unsigned which, uint64_t value)
@@ -150,19 +176,26 @@ enum oriel_status ori_p2p_set_word(struct oriel_p2p *p, unsigned which, uint64_t
 
 static enum oriel_status p2p_put_dirty(struct oriel_p2p *p)
 {
+	bool is_left = false;
+
 	if (!p->is_dirty || p->is_leaving)
 		return ORIEL_OK;
 	for (unsigned i = 0; i < sizeof(p->dirty) / sizeof(p->dirty[0]); i++) {
-		while (p->dirty[i]) {
-			unsigned which = i * 64 + (unsigned)__builtin_ctzll(p->dirty[i]);
-			enum oriel_status st = p2p_put_word(p, which);
+		for (uint64_t left = p->dirty[i]; left; left &= left - 1) {
+			unsigned which = i * 64 + (unsigned)__builtin_ctzll(left);
+			enum oriel_status st;
 
+			if (p2p_is_under_way(p, which)) {
+				is_left = true;
+				continue;
+			}
+			st = p2p_put_word(p, which);
 			if (st != ORIEL_OK)
 				return st == ORIEL_AGAIN ? ORIEL_OK : st;
-			p->dirty[i] &= p->dirty[i] - 1;
+			p->dirty[i] &= ~(UINT64_C(1) << which % 64);
 		}
 	}
-	p->is_dirty = false;
+	p->is_dirty = is_left;
 	return ORIEL_OK;
 }
 
@@ -363,6 +396,8 @@ static enum oriel_status p2p_result(const struct oriel_p2p *p,
 		return st;
 	if (p->state == P2P_BROKEN)
 		return ori_p2p_failed(p);
+	if (st == ORIEL_ERR_ABORTED)
+		return ori_fail(st, "the request was cancelled");
 	return ori_fail(st, "a control message of %zu bytes came for a receive of %zu",
 			request->length, (size_t)request->address);
 }

@@ -129,6 +129,78 @@ static void test_channels_do_not_mix(void **state)
 				channels_do_not_mix(ways[i], modes[k], channels);
 }
 
+/*
+ * What is long goes over several queues, which all channels share, in pieces; what
+ * tells of it goes by the first of them. The last bytes of a piece are there when it
+ * is told of, and words that are put meanwhile keep their meaning.
+ */
+static void queues_are_shared(enum ends_way way, enum oriel_p2p_mode mode, unsigned channels,
+			      unsigned queues)
+{
+	enum { LENGTH = (5 << 18) + 12345, BESIDE = 70000, TRANSFERS = 4 };
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+					    .mode = mode,
+					    .channels = channels,
+					    .queues = queues};
+	static char from[STREAMS][LENGTH], to[STREAMS][LENGTH];
+	static struct oriel_p2p_request out[TRANSFERS][STREAMS], in[TRANSFERS][STREAMS];
+	static struct oriel_p2p_request said[TRANSFERS * 20], heard[TRANSFERS * 20];
+	struct oriel_p2p_memory *memory[2];
+	struct oriel_p2p_info info;
+	struct ends e;
+	char word[8];
+
+	ends_open(&e, way, NULL, &attr);
+	assert_int_equal(oriel_p2p_describe(e.a, &info), ORIEL_OK);
+	assert_int_equal(info.queues, queues);
+	assert_int_equal(oriel_p2p_register(e.hubs[0], from, sizeof(from), 0, &memory[0]),
+			 ORIEL_OK);
+	assert_int_equal(oriel_p2p_register(e.hubs[1], to, sizeof(to), 0, &memory[1]), ORIEL_OK);
+	for (unsigned n = 0; n < TRANSFERS; n++) {
+		/* Short ones are not cut, and so overtake long ones where they may. */
+		size_t length = n % 2 ? BESIDE : LENGTH;
+
+		for (unsigned c = 0; c < channels; c++) {
+			struct oriel_p2p_buffer f = buffer(from[c], length, memory[0]),
+						t = buffer(to[c], length, memory[1]);
+
+			ends_fill(from[c], length, n * STREAMS + c);
+			memset(to[c], 0, length);
+			assert_int_equal(oriel_p2p_recv(e.b, c, &t, &in[n][c]), ORIEL_OK);
+			assert_int_equal(oriel_p2p_send(e.a, c, &f, &out[n][c]), ORIEL_OK);
+		}
+		for (unsigned i = 0; i < 20; i++) {
+			assert_int_equal(oriel_p2p_recv_control(e.b, 3, word, sizeof(word),
+								&heard[n * 20 + i]),
+					 ORIEL_OK);
+			assert_int_equal(oriel_p2p_send_control(e.a, 3, "by the by", 8,
+								&said[n * 20 + i]),
+					 ORIEL_OK);
+		}
+		for (unsigned c = 0; c < channels; c++) {
+			assert_int_equal(ends_wait(&e, &in[n][c]), ORIEL_OK);
+			assert_memory_equal(to[c], from[c], length);
+			assert_int_equal(ends_wait(&e, &out[n][c]), ORIEL_OK);
+		}
+		for (unsigned i = 0; i < 20; i++)
+			assert_int_equal(ends_wait(&e, &heard[n * 20 + i]), ORIEL_OK);
+	}
+	assert_int_equal(oriel_p2p_drain(e.a, 0), ORIEL_OK);
+	for (unsigned k = 0; k < 2; k++)
+		oriel_p2p_unregister(memory[k]);
+	ends_close(&e);
+}
+
+static void test_queues_are_shared_by_channels(void **state)
+{
+	(void)state;
+	for (unsigned k = 0; k < MODES; k++)
+		for (unsigned queues = 2; queues <= 8; queues *= 4)
+			for (unsigned channels = 1; channels <= STREAMS; channels *= 8)
+				queues_are_shared(k % 2 ? ENDS_FAR : ENDS_RDMA, modes[k], channels,
+						  queues);
+}
+
 /* No transfer of channel 0 is received before all those of the others are. */
 static void channels_do_not_wait(enum ends_way way, enum oriel_p2p_mode mode)
 {
@@ -254,6 +326,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_transfers_of_any_size_arrive),
 		cmocka_unit_test(test_channels_do_not_mix),
+		cmocka_unit_test(test_queues_are_shared_by_channels),
 		cmocka_unit_test(test_channels_do_not_wait_for_each_other),
 		cmocka_unit_test(test_auto_goes_straight_once_both_are_registered),
 		cmocka_unit_test(test_lengths_that_differ_break_both_ends),

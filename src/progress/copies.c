@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <oriel/dev/order.h>
 #include <oriel/progress.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "comm/comm.h"
 
@@ -34,8 +36,12 @@ enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copi
 
 void oriel_copies_destroy(struct oriel_copies *c)
 {
+	uint64_t begun = ori_clock_ns();
+
 	if (!c)
 		return;
+	while (oriel_copies_test(c) == ORIEL_AGAIN && ori_clock_ns() - begun < c->comm->timeout_ns)
+		oriel_cpu_give_way(ori_clock_ns() - begun);
 	if (c->comm->gpu)
 		c->comm->gpu->ops->close_lanes(c->comm->gpu, &c->lanes);
 	free(c);
@@ -63,7 +69,7 @@ enum oriel_status oriel_copies_test(struct oriel_copies *c)
 	for (i = 0; i < ORI_GPU_LANES && status == ORIEL_OK; i++) {
 		if (!c->is_busy[i])
 			continue;
-		status = c->comm->gpu->ops->test(c->comm->gpu, c->lanes.streams[i]);
+		status = c->comm->gpu->ops->look_in(c->comm->gpu, c->lanes.streams[i]);
 		c->is_busy[i] = status != ORIEL_OK;
 	}
 	return status;

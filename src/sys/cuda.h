@@ -30,6 +30,7 @@
 	X(cuCtxEnablePeerAccess)                  \
 	X(cuThreadExchangeStreamCaptureMode)      \
 	X(cuPointerGetAttribute)                  \
+	X(cuPointerSetAttribute)                  \
 	X(cuMemGetAddressRange)                   \
 	X(cuMemGetAllocationGranularity)          \
 	X(cuMemCreate)                            \
@@ -68,6 +69,8 @@
 /* NULL where the driver is older. */
 #define ORI_CUDA_OPTIONAL(X)             \
 	X(cuMemGetHandleForAddressRange) \
+	X(cuDevicePrimaryCtxRetain)      \
+	X(cuCtxSetCurrent)               \
 	X(cuStreamWriteValue32)          \
 	X(cuStreamWaitValue32)           \
 	X(cuStreamGetCaptureInfo)        \

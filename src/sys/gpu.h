@@ -22,11 +22,11 @@ enum ori_gpu_flags {
 	ORI_GPU_VMM = 1,    /* gives memory away by descriptor */
 	ORI_GPU_FABRIC = 2, /* and by handles, to other nodes of its NVLink fabric */
 	ORI_GPU_RDMA = 4,   /* adapters may reach that memory */
-	ORI_GPU_TELLS = 8,  /* its streams can tell the host of copies */
+	ORI_GPU_WORDS = 8,  /* its streams write and await words without a kernel */
+	ORI_GPU_TELLS = 16, /* its streams can tell the host of copies */
 	/* Kernels and copies see what adapters have written without a flush(). */
-	ORI_GPU_ORDERED = 16,
-	ORI_GPU_FLUSHES = 32, /* where they do not: there is one */
-	ORI_GPU_WORDS = 64,   /* its streams write and await words without a kernel */
+	ORI_GPU_ORDERED = 32,
+	ORI_GPU_FLUSHES = 64, /* where they do not: there is one */
 };
 
 /* What is known of an NVLink fabric that joins the GPUs of several nodes. */
@@ -84,6 +84,14 @@ struct ori_gpu_handles {
 };
 
 #define ORI_GPU_KERNELS 32u
+
+/*
+ * GPU number @number, modulo how many there are, in its primary context, which stays and
+ * is current here; a stream of it, of the caller's until it is closed.
+ */
+enum oriel_status ori_gpu_use(unsigned number, void **stream);
+enum oriel_status ori_gpu_use_wait(void *stream);
+void ori_gpu_use_end(void *stream);
 
 /* Device code in a context. Zeroed storage is empty. */
 struct ori_gpu_program {
@@ -209,20 +217,6 @@ struct ori_gpu_ops {
 	enum oriel_status (*copy_in)(const struct ori_gpu *gpu, void *stream, void *to,
 				     const void *from, size_t length);
 
-	/* Streams of the library's own for copies beside each other. */
-	enum oriel_status (*open_stream)(const struct ori_gpu *gpu, void **stream);
-	void (*close_stream)(const struct ori_gpu *gpu, void *stream);
-	/*
-	 * The same as copy_in(), and then store @value to @word, of pinned host memory: who
-	 * sees it there, with acquire, sees the copy. Of a GPU that ORI_GPU_TELLS.
-	 */
-	enum oriel_status (*copy_and_tell)(const struct ori_gpu *gpu, void *stream, void *to,
-					   const void *from, size_t length, uint64_t *word,
-					   uint64_t value);
-	/* Is all done that is in @stream? ORIEL_AGAIN: not yet; else what has failed there. */
-	enum oriel_status (*test)(const struct ori_gpu *gpu, void *stream);
-	/* What adapters have written is there for kernels and copies. Waits for the bus. */
-	enum oriel_status (*flush)(const struct ori_gpu *gpu);
 	/*
 	 * In order in @stream, and captured with it: @word becomes @value after all that
 	 * is before it; or what is behind it waits until @word is @value, and then sees
@@ -233,6 +227,8 @@ struct ori_gpu_ops {
 				      uint32_t value);
 	enum oriel_status (*await_in)(const struct ori_gpu *gpu, void *stream, uint32_t *word,
 				      uint32_t value);
+	/* Look once: is all done that was put into @stream? ORIEL_AGAIN: not yet. */
+	enum oriel_status (*look_in)(const struct ori_gpu *gpu, void *stream);
 	/*
 	 * If @stream is captured, the graph holds @object from now on, and with it every
 	 * clone and executable of that graph. Once none of them is left, a thread of the
@@ -240,6 +236,18 @@ struct ori_gpu_ops {
 	 */
 	enum oriel_status (*hold)(const struct ori_gpu *gpu, void *stream, void *object,
 				  void (*drop)(void *object), bool *is_captured);
+	/* Streams of the library's own for copies beside each other. */
+	enum oriel_status (*open_stream)(const struct ori_gpu *gpu, void **stream);
+	void (*close_stream)(const struct ori_gpu *gpu, void *stream);
+	/*
+	 * The same as copy_in(), and then store @value to @word, of pinned host memory: who
+	 * sees it there, with acquire, sees the copy. Of a GPU that ORI_GPU_TELLS.
+	 */
+	enum oriel_status (*copy_and_tell)(const struct ori_gpu *gpu, void *stream, void *to,
+					   const void *from, size_t length, uint64_t *word,
+					   uint64_t value);
+	/* What adapters have written is there for kernels and copies. Waits for the bus. */
+	enum oriel_status (*flush)(const struct ori_gpu *gpu);
 
 	enum oriel_status (*open_lanes)(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);
 	void (*close_lanes)(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);

@@ -117,14 +117,14 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.unload = ori_gpu_unload,
 	.launch = ori_gpu_launch,
 	.copy_in = ori_gpu_copy_in,
+	.write_in = ori_gpu_write_in,
+	.await_in = ori_gpu_await_in,
+	.look_in = ori_gpu_look_in,
+	.hold = ori_gpu_hold,
 	.open_stream = ori_gpu_open_stream,
 	.close_stream = ori_gpu_close_stream,
 	.copy_and_tell = ori_gpu_copy_and_tell,
-	.test = ori_gpu_test,
 	.flush = ori_gpu_flush,
-	.write_in = ori_gpu_write_in,
-	.await_in = ori_gpu_await_in,
-	.hold = ori_gpu_hold,
 	.open_lanes = ori_gpu_open_lanes,
 	.close_lanes = ori_gpu_close_lanes,
 	.fork = ori_gpu_fork,
@@ -141,6 +141,8 @@ static unsigned gpu_flags(CUdevice device)
 		flags |= ORI_GPU_VMM;
 	if (ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
 		flags |= ORI_GPU_RDMA;
+	if (ori_gpu_has_words(device))
+		flags |= ORI_GPU_WORDS;
 	if (ori_cuda.cuStreamWriteValue64 &&
 	    ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS))
 		flags |= ORI_GPU_TELLS;
@@ -151,8 +153,6 @@ static unsigned gpu_flags(CUdevice device)
 	    ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
 		    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST)
 		flags |= ORI_GPU_FLUSHES;
-	if (ori_gpu_has_words(device))
-		flags |= ORI_GPU_WORDS;
 	return flags;
 }
 

@@ -85,7 +85,6 @@ void ori_gpu_close_stream(const struct ori_gpu *gpu, void *stream);
 enum oriel_status ori_gpu_copy_and_tell(const struct ori_gpu *gpu, void *stream, void *to,
 					const void *from, size_t length, uint64_t *word,
 					uint64_t value);
-enum oriel_status ori_gpu_test(const struct ori_gpu *gpu, void *stream);
 enum oriel_status ori_gpu_flush(const struct ori_gpu *gpu);
 
 /* gpu_words.c */
@@ -94,6 +93,7 @@ enum oriel_status ori_gpu_write_in(const struct ori_gpu *gpu, void *stream, uint
 				   uint32_t value);
 enum oriel_status ori_gpu_await_in(const struct ori_gpu *gpu, void *stream, uint32_t *word,
 				   uint32_t value);
+enum oriel_status ori_gpu_look_in(const struct ori_gpu *gpu, void *stream);
 enum oriel_status ori_gpu_hold(const struct ori_gpu *gpu, void *stream, void *object,
 			       void (*drop)(void *object), bool *is_captured);
 

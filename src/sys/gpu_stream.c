@@ -164,22 +164,6 @@ enum oriel_status ori_gpu_copy_and_tell(const struct ori_gpu *gpu, void *stream,
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gpu_test(const struct ori_gpu *gpu, void *stream)
-{
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
-	CUresult result;
-
-	if (visit.status != ORIEL_OK)
-		return visit.status;
-	result = ori_cuda.cuStreamQuery(stream);
-	ori_gpu_leave(&visit);
-	if (result == CUDA_ERROR_NOT_READY)
-		return ORIEL_AGAIN;
-	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "copies in a stream on GPU %s", gpu->pci);
-	return ORIEL_OK;
-}
-
 enum oriel_status ori_gpu_flush(const struct ori_gpu *gpu)
 {
 	struct ori_gpu_visit visit = ori_gpu_enter(gpu);

@@ -46,6 +46,22 @@ enum oriel_status ori_gpu_await_in(const struct ori_gpu *gpu, void *stream, uint
 			 ori_cuda.cuStreamWaitValue32(stream, ori_gpu_address(word), value, flags));
 }
 
+enum oriel_status ori_gpu_look_in(const struct ori_gpu *gpu, void *stream)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuStreamQuery(stream);
+	ori_gpu_leave(&visit);
+	if (result == CUDA_ERROR_NOT_READY)
+		return ORIEL_AGAIN;
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "what is in a stream on GPU %s", gpu->pci);
+	return ORIEL_OK;
+}
+
 static CUresult words_graph(CUstream stream, CUgraph *graph)
 {
 	CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;

@@ -39,6 +39,11 @@ static struct ori_hca_wr host_piece(const struct ori_host_link *link,
 		.immediate = o->immediate,
 	};
 
+	/* Then the adapter has no source to look for. */
+	if (o->move.data && o->move.length <= ORI_HCA_INLINE_MAX && o->opcode == ORI_HCA_WRITE) {
+		wr.flags |= ORI_HCA_INLINE_DATA;
+		wr.local = (uint64_t)(uintptr_t)o->move.data;
+	}
 	return wr;
 }
 
@@ -121,7 +126,7 @@ static enum oriel_status host_post_piece(struct ori_host_link *link, struct host
 	if (o->has_teller && o->next + 1 == o->pieces && host_may_tell(link, o, op)) {
 		wrs[count++] = host_teller(link, o, op);
 		/* A chain tells of its end only: where it is cut, the rest tells of all. */
-		wrs[0].flags = 0;
+		wrs[0].flags &= ~ORI_HCA_SIGNALED;
 	}
 	return host_hand_over(link, o, op, queue, wrs, count);
 }

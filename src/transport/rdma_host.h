@@ -53,6 +53,8 @@ struct ori_host_place {
 struct ori_host_move {
 	struct ori_host_place here, there;
 	uint64_t length;
+	/* NULL, or @here as threads reach it: up to ORI_HCA_INLINE_MAX bytes of a put go inside */
+	const void *data;
 };
 
 enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_host_link **link,

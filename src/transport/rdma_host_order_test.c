@@ -262,7 +262,7 @@ static enum oriel_status begin_one(struct ori_host_link *link, enum what what, u
 				   uint64_t *op)
 {
 	uint64_t i = script.begun - 1;
-	struct ori_host_move move = {{i * STRIDE, KEY_DATA}, {i * STRIDE, KEY_DATA}, length};
+	struct ori_host_move move = {{i * STRIDE, KEY_DATA}, {i * STRIDE, KEY_DATA}, length, NULL};
 	struct ori_host_place word = {i * STRIDE, KEY_SIGNAL};
 
 	switch (what) {

@@ -183,6 +183,36 @@ static void puts_and_gets_of_any_size(const struct pair_attr *attr)
 	pair_close(&p);
 }
 
+/* No key is looked at for what goes inside, and what is longer does not. */
+static void test_short_puts_may_go_inside(void **state)
+{
+	char data[ORI_HCA_INLINE_MAX + 1];
+	struct pair p;
+	uint64_t op;
+
+	(void)state;
+	pair_open(&p, &(struct pair_attr){.host = {.queues = 2}});
+	fill(p.a.memory, LENGTH, 5);
+	for (unsigned length = 1; length <= sizeof(data); length++) {
+		struct ori_host_move put = move_of(&p, 100, 1000, length);
+
+		fill(data, sizeof(data), length);
+		memset(p.b.memory, 0x77, 2000);
+		put.data = data;
+		if (length <= ORI_HCA_INLINE_MAX)
+			put.here = (struct ori_host_place){0, 0};
+		assert_int_equal(ori_host_put_signal(p.a.link, &put,
+						     &(struct ori_host_place){0, put.there.key}, 1,
+						     &op),
+				 ORIEL_OK);
+		assert_int_equal(pair_wait(&p, op), ORIEL_OK);
+		assert_memory_equal(p.b.memory + 1000,
+				    length <= ORI_HCA_INLINE_MAX ? data : p.a.memory + 100, length);
+		assert_int_equal(p.b.memory[1000 + length], 0x77);
+	}
+	pair_close(&p);
+}
+
 static void test_puts_and_gets_of_any_size(void **state)
 {
 	(void)state;
@@ -484,9 +514,9 @@ struct stream {
 static void stream_go_on(struct stream *s)
 {
 	uint64_t at = s->area + s->begun * sizeof(uint64_t), op;
-	struct ori_host_move move = {{at, s->from->keys.lkey},
-				     {at, s->to->keys.rkey},
-				     sizeof(uint64_t)};
+	struct ori_host_move move = {.here = {at, s->from->keys.lkey},
+				     .there = {at, s->to->keys.rkey},
+				     .length = sizeof(uint64_t)};
 
 	if (s->status != ORIEL_OK)
 		return;
@@ -551,6 +581,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_puts_and_gets_of_any_size),
+		cmocka_unit_test(test_short_puts_may_go_inside),
 		cmocka_unit_test(test_a_signal_covers_all_before_it),
 		cmocka_unit_test(test_a_signal_covers_all_before_it_step_by_step),
 		cmocka_unit_test(test_immediates_come_in_order_behind_their_data),

@@ -24,6 +24,7 @@ struct ori_rdma_mr {
 	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
 	uint32_t lkeys[ORIEL_DEV_RAILS];
 	bool is_fixed; /* a source only */
+	bool is_host;  /* a CPU reads it */
 };
 
 /* What was registered for requests, with one rail. */
@@ -337,16 +338,21 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 {
 	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
 	struct oriel_dev_keys found = {{0}};
-	enum oriel_status status = ORIEL_OK;
+	struct ori_gpu_place place;
+	enum oriel_status status;
+	bool is_gpu = false;
 
 	if (!mr)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
 	mr->address = (uintptr_t)address;
 	mr->length = length;
 	mr->iova = mr->address & m->page_mask;
-	if (use == ORI_RDMA_SHARED)
+	/* Who reaches all memory tells by himself what it is. */
+	status = m->attr.is_whole ? ORIEL_OK : memory_look(m, address, &place, &is_gpu);
+	mr->is_host = !m->attr.is_whole && !is_gpu;
+	if (status == ORIEL_OK && use == ORI_RDMA_SHARED)
 		status = memory_enter_all(m, mr, MEMORY_ALL, &found);
-	else if (!m->attr.is_whole)
+	else if (status == ORIEL_OK && !m->attr.is_whole)
 		status = memory_enter_own(m, mr, &found);
 	if (status == ORIEL_OK)
 		status = memory_list(m, mr);
@@ -366,6 +372,13 @@ void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)
 	free(mr);
 }
 
+void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
+		       struct oriel_dev_keys *lkeys)
+{
+	*address = mr->iova;
+	memcpy(lkeys->rail, mr->lkeys, sizeof(lkeys->rail));
+}
+
 static bool memory_find_listed(const struct memory_rail *r, uint64_t address, uint64_t length,
 			       bool is_target, struct ori_proxy_place *place)
 {
@@ -383,8 +396,11 @@ static bool memory_find_listed(const struct memory_rail *r, uint64_t address, ui
 		is_found = offset <= mr->length && length <= mr->length - offset &&
 			   !(is_target && mr->is_fixed);
 		if (is_found)
-			*place = (struct ori_proxy_place){mr->iova + offset, mr->lkeys[r->rail],
-							  NULL};
+			*place = (struct ori_proxy_place){
+				.address = mr->iova + offset,
+				.key = mr->lkeys[r->rail],
+				.data = mr->is_host ? (void *)(uintptr_t)address : NULL,
+			};
 	}
 	pthread_rwlock_unlock(&m->lock);
 	return is_found;
@@ -433,7 +449,8 @@ static enum oriel_status memory_find_block(struct memory_rail *r, struct memory_
 		return ori_fail(ORIEL_ERR_ACCESS, "%llu bytes at %p may not be %s",
 				(unsigned long long)length, at, is_target ? "written" : "read");
 	}
-	*place = (struct ori_proxy_place){(uintptr_t)hold->block, r->blocks_lkey, hold};
+	*place =
+		(struct ori_proxy_place){(uintptr_t)hold->block, r->blocks_lkey, hold, hold->block};
 	return ORIEL_OK;
 }
 
@@ -452,7 +469,7 @@ static enum oriel_status memory_find_cached(struct memory_rail *r, uint64_t addr
 		return status;
 	}
 	entry = hold->cached.registration;
-	*place = (struct ori_proxy_place){address, entry->lkey, hold};
+	*place = (struct ori_proxy_place){.address = address, .key = entry->lkey, .hold = hold};
 	return ORIEL_OK;
 }
 

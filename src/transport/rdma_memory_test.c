@@ -215,6 +215,7 @@ static void test_registered_memory_is_found_by_its_address(void **state)
 		place = find(m, rail, memory + 5, 16 * PAGE - 5, true);
 		expect_at(&place, rail, memory + 5, 16 * PAGE - 5);
 		assert_null(place.hold);
+		assert_ptr_equal(place.data, memory + 5);
 		place = find(m, rail, memory + PAGE + 8, 2 * PAGE, false);
 		expect_at(&place, rail, memory + PAGE + 8, 2 * PAGE);
 		assert_null(place.hold);
@@ -254,6 +255,7 @@ static void test_words_of_a_stack_go_through_blocks(void **state)
 	from = find(m, 0, &source, 8, false);
 	source = 78;
 	assert_int_equal(*(uint64_t *)(void *)block_of(&from), 77);
+	assert_ptr_equal(from.data, block_of(&from));
 	to = find(m, 0, &result, 8, true);
 	none = find(m, 0, &given_up, 8, true);
 	assert_ptr_not_equal(block_of(&to), block_of(&from));
@@ -431,6 +433,7 @@ static void test_memory_of_a_gpu_is_a_dma_buf(void **state)
 	assert_int_equal(book->iova, 0);
 	place = find(m, 1, GPU_AT + PAGE + 32, 8, true);
 	expect_at(&place, 1, GPU_AT + PAGE + 32, 8);
+	assert_null(place.data);
 	assert_null(place.hold);
 	ori_memory_unregister(m, mr);
 	/* Of the host beside it. */

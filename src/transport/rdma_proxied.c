@@ -56,7 +56,6 @@ static enum oriel_status proxied_open_ring(struct ori_proxied *p)
 	p->ring->entries = p->shared;
 	p->ring->words = (struct oriel_proxy_words *)(void *)(p->ring->entries + p->attr.depth);
 	p->ring->log_depth = 31 - (uint32_t)__builtin_clz(p->attr.depth);
-	p->ring->asleep = p->attr.gpu ? NULL : ori_proxy_thread_asleep(p->attr.thread);
 	return ORIEL_OK;
 }
 
@@ -93,11 +92,16 @@ static enum oriel_status proxied_open_lane(struct ori_proxied *p, const struct o
 		.tally = p->attr.tally,
 	};
 	enum oriel_status status = ori_proxy_lane_open(&attr, &p->lane);
+	void *seat;
 
 	if (status == ORIEL_OK)
-		status = ori_proxy_thread_add(p->attr.thread, p->lane, !p->attr.gpu);
+		status = ori_proxy_thread_add(p->attr.thread, p->lane, !p->attr.gpu, &seat);
 	p->is_stepped = status == ORIEL_OK;
-	return status;
+	if (status != ORIEL_OK || p->attr.gpu)
+		return status;
+	p->ring->asleep = ori_proxy_thread_asleep(p->attr.thread);
+	p->ring->seat = seat;
+	return ORIEL_OK;
 }
 
 enum oriel_status ori_proxied_open(struct ori_proxied *p, const struct ori_proxied_attr *attr)

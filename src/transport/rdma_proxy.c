@@ -116,7 +116,7 @@ static enum oriel_status proxy_find(struct ori_proxy_lane *lane, struct proxy_co
 	if (c->is_placed)
 		return ORIEL_OK;
 	if (key != ORIEL_PROXY_FIND) {
-		c->place = (struct ori_proxy_place){c->of.local, key, NULL};
+		c->place = (struct ori_proxy_place){.address = c->of.local, .key = key};
 		/* The key of what adapters do not reach. */
 		status = key ? ORIEL_OK : ORIEL_ERR_ACCESS;
 	} else {
@@ -175,6 +175,12 @@ static enum oriel_status proxy_make(struct ori_proxy_lane *lane, uint64_t index,
 		wr->local = c->place.address + offset;
 		wr->lkey = c->place.key;
 		wr->remote += offset;
+	}
+	/* Then the adapter has no source to look for, and to read over the bus. */
+	if (c->is_placed && c->place.data && wr->opcode == ORI_HCA_WRITE &&
+	    wr->length <= ORI_HCA_INLINE_MAX) {
+		wr->local = (uint64_t)(uintptr_t)c->place.data + offset;
+		wr->flags = ORI_HCA_INLINE_DATA;
 	}
 	rest = wr->length - offset;
 	wr->id = index << 1 | (rest <= lane->attr.length_max);
@@ -413,9 +419,9 @@ bool ori_proxy_step(struct ori_proxy_lane *lane)
 	return is_busy || lane->is_dead;
 }
 
-bool ori_proxy_is_waiting(const struct ori_proxy_lane *lane)
+uint64_t ori_proxy_under_way(const struct ori_proxy_lane *lane)
 {
-	return !lane->is_dead && lane->completed < lane->tail;
+	return lane->is_dead ? 0 : lane->tail - lane->completed;
 }
 
 bool ori_proxy_is_asked(const struct ori_proxy_lane *lane)

@@ -17,7 +17,8 @@
 struct ori_proxy_place {
 	uint64_t address;
 	uint32_t key;
-	void *hold; /* NULL, or what let_go() is told of */
+	void *hold;       /* NULL, or what let_go() is told of */
+	const void *data; /* NULL, or where a CPU finds the same bytes */
 };
 
 /* Where memory is found that has no key yet: local places with ORIEL_PROXY_FIND. */
@@ -60,8 +61,8 @@ void ori_proxy_lane_close(struct ori_proxy_lane *lane);
 /* Do what can be done now; true if something was. */
 bool ori_proxy_step(struct ori_proxy_lane *lane);
 
-/* Is something under way, of which an end is to be expected? */
-bool ori_proxy_is_waiting(const struct ori_proxy_lane *lane);
+/* Entries that have been taken and are not done, of which an end is to be expected. */
+uint64_t ori_proxy_under_way(const struct ori_proxy_lane *lane);
 
 /* Has somebody asked for what has not been taken? */
 bool ori_proxy_is_asked(const struct ori_proxy_lane *lane);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that steps all lanes of a process's adapters. Any thread may call what
- * is here; a lane or a tally that has been added is only touched through it.
+ * The thread that steps all lanes of a communicator's adapters, and sleeps while
+ * threads of the program that post and wait do it (oriel_cpu_ask_proxy()): where cores
+ * are few the two would take turns by ticks. Any thread may call what is here; a lane
+ * or a tally that has been added is only touched through it.
  */
 #ifndef ORI_TRANSPORT_RDMA_PROXY_THREAD_H
 #define ORI_TRANSPORT_RDMA_PROXY_THREAD_H
@@ -10,16 +12,24 @@
 
 struct ori_proxy_thread;
 
-enum oriel_status ori_proxy_thread_start(struct ori_proxy_thread **thread);
+/*
+ * It stays near @numa_node, if that is not 0: of the adapter @name, plus 1. Not so with
+ * ORIEL_PROXY_NEAR=off.
+ */
+enum oriel_status ori_proxy_thread_start(unsigned numa_node, const char *name,
+					 struct ori_proxy_thread **thread);
 /* All has been removed. NULL is allowed. */
 void ori_proxy_thread_stop(struct ori_proxy_thread *thread);
 
-/* For the rings of CPU threads: they wake it by this word. */
+/* For the rings of CPU threads: not 0 while it sleeps. */
 uint32_t *ori_proxy_thread_asleep(struct ori_proxy_thread *thread);
 
-/* @wakes: who asks there wakes the thread; a kernel does not. */
+/*
+ * *@seat is what the ring of @lane names it by until it is removed. @is_helped: who
+ * asks there may do the thread's work; a kernel cannot.
+ */
 enum oriel_status ori_proxy_thread_add(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane,
-				       bool wakes);
+				       bool is_helped, void **seat);
 /* Step it until there is nothing to do at the moment. */
 void ori_proxy_thread_look(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
 /* As ori_proxy_fail(). */

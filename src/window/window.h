@@ -75,13 +75,13 @@ enum oriel_status ori_window_stream_call(struct oriel_window *window, enum ori_k
 					 const struct ori_kernel_call *call, uint64_t timeout_ns,
 					 void *stream);
 
-/* window_gather.c, which has the rest of that: the same to all ranks by copy engines. */
-enum oriel_status ori_window_stream_put_all(struct oriel_window *window, uint64_t to,
-					    const void *from, size_t length, void *stream);
-/* An execution of a gather, by @kernel. */
+/* window_gather.c, which has the rest of that: bytes to all ranks by copy engines. */
+enum oriel_status ori_window_stream_put_each(struct oriel_window *window, uint64_t to,
+					     const void *from, size_t stride, size_t length,
+					     void *stream);
+/* An execution of a collective, by @kernel, with what it takes. */
 enum oriel_status ori_window_stream_gather(struct oriel_window *window, enum ori_kernel kernel,
-					   const struct oriel_dev_gather *gather, uint32_t parts,
-					   const void *from, size_t length, void *stream);
+					   const struct ori_kernel_call *call, void *stream);
 
 /* The text of @fault, which device functions left. */
 void ori_window_fault_text(const struct oriel_dev_window *device,

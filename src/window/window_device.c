@@ -111,7 +111,8 @@ static bool fault_is_about_bytes(const struct oriel_dev_fault *fault)
 {
 	return fault->what == ORIEL_DEV_PUT || fault->what == ORIEL_DEV_PUT_VALUE ||
 	       fault->what == ORIEL_DEV_GET || fault->what == ORIEL_DEV_FETCH_ADD ||
-	       fault->what == ORIEL_DEV_PUT_LL || fault->what == ORIEL_DEV_WAIT_LL;
+	       fault->what == ORIEL_DEV_PUT_LL || fault->what == ORIEL_DEV_WAIT_LL ||
+	       fault->what == ORIEL_DEV_PORTIONS;
 }
 
 static const char *fault_noun(const struct oriel_dev_fault *fault)
@@ -159,6 +160,14 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 
 	if (fault->status == ORIEL_ERR_RANGE)
 		fault_range_text(d, fault, text, length);
+	else if (fault->status == ORIEL_ERR_MISMATCH && fault->id)
+		snprintf(text, length,
+			 "%s: rank %u sends %" PRIu64 " bytes, and %" PRIu64 " are expected", what,
+			 fault->peer, fault->seen, fault->expected);
+	else if (fault->status == ORIEL_ERR_MISMATCH)
+		snprintf(text, length,
+			 "%s: %" PRIu64 " bytes sent to rank %u, which expects %" PRIu64, what,
+			 fault->seen, fault->peer, fault->expected);
 	else if (fault->status == ORIEL_ERR_STATE)
 		snprintf(text, length, "%s: buffer %u of rank %u is not shared", what, fault->id,
 			 fault->peer);

@@ -1,25 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What all ranks do together with a window, beside barriers. */
-#include <oriel/dev.h>
-
 #include "base/error.h"
+#include "kernels/act.h"
 #include "window/window.h"
+
+/* Of what lies @stride apart each rank its own. */
+enum oriel_status oriel_window_put_each(struct oriel_window *w, uint64_t to, const void *from,
+					size_t stride, size_t length, void *stream)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint32_t ranks = w->device.ranks, i, peer;
+	const char *text = from;
+	void *own = NULL;
+
+	if (w->gpu)
+		return ori_window_stream_put_each(w, to, from, stride, length, stream);
+	if (oriel_window_peer_address(w, w->device.rank, to, &own) != ORIEL_OK ||
+	    own != text + w->device.rank * stride)
+		status = oriel_window_put(w, w->device.rank, to, text + w->device.rank * stride,
+					  length, stream);
+	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
+		peer = (w->device.rank + i) % ranks;
+		status = oriel_window_put(w, peer, to, text + peer * stride, length, stream);
+	}
+	return status;
+}
 
 enum oriel_status oriel_window_put_all(struct oriel_window *w, uint64_t to, const void *from,
 				       size_t length, void *stream)
 {
-	enum oriel_status status = ORIEL_OK;
-	void *own = NULL;
-	uint32_t i;
-
-	if (w->gpu)
-		return ori_window_stream_put_all(w, to, from, length, stream);
-	if (oriel_window_peer_address(w, w->device.rank, to, &own) != ORIEL_OK || own != from)
-		status = oriel_window_put(w, w->device.rank, to, from, length, stream);
-	for (i = 1; i < w->device.ranks && status == ORIEL_OK; i++)
-		status = oriel_window_put(w, (w->device.rank + i) % w->device.ranks, to, from,
-					  length, stream);
-	return status;
+	return oriel_window_put_each(w, to, from, 0, length, stream);
 }
 
 static enum oriel_status gather_check(const struct oriel_window *w, uint32_t parts,
@@ -47,27 +57,21 @@ static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status st
 			oriel_status_text(status));
 }
 
-/* A device function of oriel/dev/gather.h. */
-typedef enum oriel_status gather_function(const struct oriel_dev_window *w,
-					  struct oriel_dev_group g,
-					  const struct oriel_dev_gather *c, uint32_t part,
-					  uint32_t parts, const void *from, uint64_t length,
-					  uint64_t timeout_ns);
-
-/* All parts, by @kernel or one after the other by @run. */
+/* All parts, by @kernel or one after the other by @act. */
 static enum oriel_status gather_parts(struct oriel_window *w, enum ori_kernel kernel,
-				      gather_function *run, const struct oriel_dev_gather *gather,
-				      uint32_t parts, const void *from, size_t length, void *stream)
+				      int64_t (*act)(const struct ori_act *a,
+						     const struct ori_kernel_call *c),
+				      const struct ori_kernel_call *call, void *stream)
 {
-	enum oriel_status status = gather_check(w, parts, stream);
-	uint32_t part;
+	enum oriel_status status = gather_check(w, call->parts, stream);
+	struct ori_act a = {.w = &w->device, .group = oriel_dev_thread()};
 
 	if (status != ORIEL_OK)
 		return status;
 	if (w->gpu)
-		return ori_window_stream_gather(w, kernel, gather, parts, from, length, stream);
-	for (part = 0; part < parts && status == ORIEL_OK; part++)
-		status = run(&w->device, oriel_dev_thread(), gather, part, parts, from, length, 0);
+		return ori_window_stream_gather(w, kernel, call, stream);
+	for (; a.part < call->parts && status == ORIEL_OK; a.part++)
+		status = (enum oriel_status)act(&a, call);
 	return gather_end(w, status);
 }
 
@@ -75,14 +79,49 @@ enum oriel_status oriel_window_gather_lines(struct oriel_window *w,
 					    const struct oriel_dev_gather *gather, uint32_t parts,
 					    const void *from, size_t length, void *stream)
 {
-	return gather_parts(w, ORI_KERNEL_GATHER_LINES, oriel_dev_gather_lines, gather, parts, from,
-			    length, stream);
+	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
+					     .length = length,
+					     .parts = parts,
+					     .gather = *gather};
+
+	return gather_parts(w, ORI_KERNEL_GATHER_LINES, ori_act_gather_lines, &call, stream);
 }
 
 enum oriel_status oriel_window_gather_puts(struct oriel_window *w,
 					   const struct oriel_dev_gather *gather, uint32_t parts,
 					   const void *from, size_t length, void *stream)
 {
-	return gather_parts(w, ORI_KERNEL_GATHER_PUTS, oriel_dev_gather_puts, gather, parts, from,
-			    length, stream);
+	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
+					     .length = length,
+					     .parts = parts,
+					     .gather = *gather};
+
+	return gather_parts(w, ORI_KERNEL_GATHER_PUTS, ori_act_gather_puts, &call, stream);
+}
+
+enum oriel_status oriel_window_broadcast(struct oriel_window *w,
+					 const struct oriel_dev_gather *gather, uint32_t parts,
+					 unsigned root, const void *from, size_t length,
+					 void *stream)
+{
+	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
+					     .length = length,
+					     .peer = root,
+					     .parts = parts,
+					     .gather = *gather};
+
+	return gather_parts(w, ORI_KERNEL_BROADCAST, ori_act_broadcast, &call, stream);
+}
+
+enum oriel_status oriel_window_exchange(struct oriel_window *w,
+					const struct oriel_dev_gather *gather, uint32_t parts,
+					const void *from, const struct oriel_dev_portion *portions,
+					void *stream)
+{
+	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
+					     .parts = parts,
+					     .gather = *gather,
+					     .portions = portions};
+
+	return gather_parts(w, ORI_KERNEL_EXCHANGE, ori_act_exchange, &call, stream);
 }

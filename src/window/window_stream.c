@@ -5,7 +5,7 @@
  * it in the stream begins, so a signal behind it covers it. Few bytes with a signal
  * go by one kernel, and all bytes for an adapter, which only kernels ask.
  */
-#include <oriel/dev/gather.h>
+#include <oriel/dev/exchange.h>
 
 #include "base/error.h"
 #include "window/window.h"
@@ -162,7 +162,8 @@ static enum oriel_status stream_check_memory(const struct oriel_window *w, const
 				"%p is host memory that is not pinned, or of another GPU, which "
 				"kernels do not reach",
 				memory);
-	return status;
+	/* What they post to an adapter has to be known to that. */
+	return status == ORIEL_OK ? ori_links_reach(w->comm, memory) : status;
 }
 
 /* One of them writes a number to @memory. */
@@ -294,9 +295,11 @@ static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_ke
 	bool is_plain = kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET;
 
 	*is_kernel = true;
-	/* Where it is rdma the kernel only names the memory, and the adapter reaches any. */
-	if (w->peers[c->peer].path == ORIEL_PATH_RDMA || !c->length)
+	if (!c->length)
 		return ORIEL_OK;
+	/* The kernel only names the memory, and the adapter reaches any that it knows. */
+	if (w->peers[c->peer].path == ORIEL_PATH_RDMA)
+		return ori_links_reach(w->comm, c->memory);
 	*is_kernel = false;
 	return is_plain || c->length > STREAM_FEW ? ORIEL_OK : stream_find(w, c->memory, is_kernel);
 }
@@ -353,11 +356,12 @@ enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel
 }
 
 /* All ranks; this one last, for it costs no NVLink, and not where it is @from itself. */
-enum oriel_status ori_window_stream_put_all(struct oriel_window *w, uint64_t to, const void *from,
-					    size_t length, void *stream)
+enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to, const void *from,
+					     size_t stride, size_t length, void *stream)
 {
 	enum oriel_status status = stream_begin(w, stream), joined;
 	uint32_t ranks = w->device.ranks, i, peer;
+	const char *text;
 	char *there;
 
 	for (i = 0; i < ranks && status == ORIEL_OK; i++)
@@ -375,20 +379,52 @@ enum oriel_status ori_window_stream_put_all(struct oriel_window *w, uint64_t to,
 	for (i = 1; i <= ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
 		stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
-		if (there != from)
+		text = (const char *)from + peer * stride;
+		if (there != text)
 			status = w->gpu->ops->copy_in(w->gpu, w->lanes.streams[i % ORI_GPU_LANES],
-						      there, from, length);
+						      there, text, length);
 	}
 	joined = w->gpu->ops->join(w->gpu, &w->lanes, stream);
 	return status == ORIEL_OK ? joined : status;
+}
+
+/* Bytes that @kernel leaves in a result as far as the host knows, and those of the staging. */
+static uint64_t stream_result(const struct oriel_window *w, enum ori_kernel kernel,
+			      const struct ori_kernel_call *c)
+{
+	if (kernel == ORI_KERNEL_EXCHANGE)
+		return 0;
+	return kernel == ORI_KERNEL_BROADCAST ? c->length : w->device.ranks * c->length;
+}
+
+static uint64_t stream_staging(const struct oriel_window *w, enum ori_kernel kernel,
+			       const struct ori_kernel_call *c)
+{
+	if (kernel == ORI_KERNEL_GATHER_LINES)
+		return oriel_gather_staging(w->device.ranks, c->parts, c->gather.slot);
+	return kernel == ORI_KERNEL_EXCHANGE ? oriel_exchange_staging(w->device.ranks, c->parts)
+					     : 0;
+}
+
+/* What is sent; of a broadcast there is some at its root alone. */
+static enum oriel_status stream_check_sent(const struct oriel_window *w, enum ori_kernel kernel,
+					   const struct ori_kernel_call *c)
+{
+	enum oriel_status status;
+
+	if (kernel == ORI_KERNEL_BROADCAST && c->peer != w->device.rank)
+		return stream_check_peer(w, ORIEL_DEV_PUT, c->peer);
+	if (kernel != ORI_KERNEL_EXCHANGE)
+		return stream_check_memory(w, c->memory, c->length);
+	status = stream_check_result(w, c->portions);
+	return status == ORIEL_OK && c->memory ? stream_check_memory(w, c->memory, 1) : status;
 }
 
 /* The signals and the places that all parts use. */
 static enum oriel_status stream_check_gather(const struct oriel_window *w, enum ori_kernel kernel,
 					     const struct ori_kernel_call *c)
 {
-	uint64_t staging = oriel_gather_staging(w->device.ranks, c->parts, c->gather.slot);
-	bool has_lines = kernel == ORI_KERNEL_GATHER_LINES;
+	uint64_t result = stream_result(w, kernel, c), staging = stream_staging(w, kernel, c);
 	enum oriel_status status;
 	uint32_t peer;
 	char *base;
@@ -396,28 +432,22 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w, enum 
 	status = stream_check_id(w, ORIEL_DEV_SIGNAL, c->gather.id + 2 * c->parts - 1,
 				 w->device.signals);
 	for (peer = 0; peer < w->device.ranks && status == ORIEL_OK; peer++) {
-		status = stream_check_place(w, ORIEL_DEV_PUT, peer, c->gather.to,
-					    w->device.ranks * c->length, &base);
-		if (status == ORIEL_OK && has_lines)
+		status = stream_check_place(w, ORIEL_DEV_PUT, peer, c->gather.to, result, &base);
+		if (status == ORIEL_OK && staging)
 			status = stream_check_place(w, ORIEL_DEV_PUT_LL, peer, c->gather.staging,
 						    staging, &base);
 	}
-	return status == ORIEL_OK ? stream_check_memory(w, c->memory, c->length) : status;
+	return status == ORIEL_OK ? stream_check_sent(w, kernel, c) : status;
 }
 
 enum oriel_status ori_window_stream_gather(struct oriel_window *w, enum ori_kernel kernel,
-					   const struct oriel_dev_gather *gather, uint32_t parts,
-					   const void *from, size_t length, void *stream)
+					   const struct ori_kernel_call *call, void *stream)
 {
-	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
-					     .length = length,
-					     .parts = parts,
-					     .gather = *gather};
 	enum oriel_status status = stream_begin(w, stream);
 
 	if (status == ORIEL_OK)
-		status = stream_check_gather(w, kernel, &call);
-	if (status != ORIEL_OK || !length)
+		status = stream_check_gather(w, kernel, call);
+	if (status != ORIEL_OK || (!call->length && kernel != ORI_KERNEL_EXCHANGE))
 		return status;
-	return stream_launch(w, kernel, &call, 0, stream);
+	return stream_launch(w, kernel, call, 0, stream);
 }

@@ -283,6 +283,121 @@ static void what_is_wrong_is_refused(struct rank *r)
 	site_close(r, &s);
 }
 
+/* Beside the calling thread, between others that it starts itself. */
+static void what_was_begun_ends(struct rank *r)
+{
+	enum oriel_status status;
+	struct site s;
+	char *send;
+	size_t i;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 4096))
+		return;
+	CHECK_OK(r, oriel_allgather_wait(s.gather));
+	for (i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t bytes = sizes[i / 3];
+
+		if (i % 3 == 2) {
+			gather_once(r, &s, bytes, true);
+			continue;
+		}
+		s.round++;
+		send = i % 3 ? s.result + r->rank * bytes : s.send;
+		fill(send, bytes, message_seed(&s, r->rank));
+		CHECK_OK(r, oriel_allgather_begin(s.gather, send, bytes));
+		if (i % 2)
+			while ((status = oriel_allgather_test(s.gather)) == ORIEL_AGAIN)
+				oriel_cpu_give_way(1000);
+		else
+			status = oriel_allgather_wait(s.gather);
+		CHECK_OK(r, status);
+		check_result(r, &s, bytes);
+	}
+	oriel_allgather_destroy(s.gather);
+	site_close(r, &s);
+}
+
+/* Ranks begin them in different orders. */
+static void two_may_be_begun_at_once(struct rank *r)
+{
+	struct site sites[2];
+	unsigned i, k;
+
+	for (i = 0; i < 2; i++) {
+		site_open(r, &sites[i]);
+		sites[i].round = i * 1000;
+		if (!site_create(r, &sites[i], i ? ORIEL_ALGORITHM_RING : ORIEL_ALGORITHM_DIRECT,
+				 4096))
+			return;
+	}
+	for (k = 0; k < 30; k++) {
+		for (i = 0; i < 2; i++) {
+			struct site *s = &sites[(i + r->rank) % 2];
+
+			s->round++;
+			fill(s->send, SHARE, message_seed(s, r->rank));
+			CHECK_OK(r, oriel_allgather_begin(s->gather, s->send, SHARE));
+		}
+		for (i = 0; i < 2; i++) {
+			CHECK_OK(r, oriel_allgather_wait(sites[i].gather));
+			check_result(r, &sites[i], SHARE);
+		}
+	}
+	for (i = 0; i < 2; i++)
+		oriel_allgather_destroy(sites[i].gather);
+	for (i = 0; i < 2; i++)
+		site_close(r, &sites[i]);
+}
+
+/* Until all have begun it is not over, and there is one of an object at a time. */
+static void one_is_begun_at_a_time(struct rank *r)
+{
+	struct site s;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
+		return;
+	s.round++;
+	fill(s.send, 8, message_seed(&s, r->rank));
+	if (r->rank) {
+		CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 8));
+		CHECK_STATUS(r, oriel_allgather_test(s.gather), ORIEL_AGAIN);
+		CHECK_STATUS(r, oriel_allgather_begin(s.gather, s.send, 8), ORIEL_ERR_STATE);
+		CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, NULL), ORIEL_ERR_STATE);
+		CHECK_LAST(r, "not over");
+	}
+	host_meet(r);
+	if (r->rank == 0)
+		CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 8));
+	CHECK_OK(r, oriel_allgather_wait(s.gather));
+	check_result(r, &s, 8);
+	CHECK_STATUS(r, oriel_allgather_begin(s.gather, s.send, SHARE + 1), ORIEL_ERR_RANGE);
+	CHECK_OK(r, oriel_allgather_begin(s.gather, NULL, 0));
+	CHECK_OK(r, oriel_allgather_test(s.gather));
+	oriel_allgather_destroy(s.gather);
+	site_close(r, &s);
+}
+
+static void an_abort_ends_what_was_begun(struct rank *r)
+{
+	struct site s;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
+		return;
+	if (r->rank)
+		CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 5000));
+	host_meet(r);
+	if (r->rank == 0)
+		oriel_comm_abort(r->comm, "no more gathering");
+	else
+		CHECK_STATUS(r, oriel_allgather_wait(s.gather), ORIEL_ERR_ABORTED);
+	oriel_allgather_destroy(s.gather);
+	free(s.send);
+	oriel_window_destroy(s.window);
+}
+
 static void create_refuses(struct rank *r, const struct oriel_view *view, unsigned algorithm,
 			   enum oriel_status status, const char *text)
 {
@@ -372,6 +487,70 @@ static void an_abort_ends_an_execution(struct rank *r)
 	oriel_window_destroy(s.window);
 }
 
+/* Objects and what they are made over, gone in any order; others go on. */
+static void objects_go_in_any_order(struct rank *r)
+{
+	static const unsigned orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}};
+	struct site s;
+	struct oriel_allgather *gathers[3];
+	unsigned i, k;
+
+	site_open(r, &s);
+	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		for (k = 0; k < 3; k++) {
+			if (!site_create(r, &s, k == 2 ? ORIEL_ALGORITHM_RING : 0, 4096))
+				return;
+			gathers[k] = s.gather;
+			gather_once(r, &s, 500 + k, false);
+		}
+		for (k = 0; k < 3; k++) {
+			/* One view is of all three: who is still there gathers on. */
+			s.gather = gathers[orders[i][2]];
+			gather_once(r, &s, 1000, k % 2);
+			oriel_allgather_destroy(gathers[orders[i][k]]);
+		}
+	}
+	site_close(r, &s);
+}
+
+/* However often. */
+static void a_refused_creation_changes_nothing(struct rank *r)
+{
+	struct oriel_view view;
+	struct site s;
+	unsigned i;
+
+	site_open(r, &s);
+	view = view_of(&s);
+	for (i = 0; i < 20; i++)
+		create_refuses(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not");
+	if (site_create(r, &s, 0, 0)) {
+		gather_once(r, &s, 5000, true);
+		oriel_allgather_destroy(s.gather);
+	}
+	site_close(r, &s);
+}
+
+#ifndef NDEBUG
+/* Of debug builds; the next execution is well. */
+static void sizes_that_differ_are_found(struct rank *r)
+{
+	struct site s;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, 0, 0))
+		return;
+	gather_once(r, &s, 100, false);
+	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 200 + (r->rank == 1), NULL),
+		     ORIEL_ERR_MISMATCH);
+	CHECK_LAST(r, r->rank == 1 ? "all-gather: bytes 201 here, on rank 1, and 200 on rank"
+				   : "and 201 on rank 1");
+	gather_once(r, &s, 100, false);
+	oriel_allgather_destroy(s.gather);
+	site_close(r, &s);
+}
+#endif
+
 static const struct test_case gather_cases[] = {
 	{"every_algorithm_gathers_every_size", every_algorithm_gathers_every_size, NULL, 1,
 	 NO_WINDOW},
@@ -384,6 +563,17 @@ static const struct test_case gather_cases[] = {
 	{"what_is_wrong_is_refused", what_is_wrong_is_refused, NULL, 1, NO_WINDOW},
 	{"all_ranks_refuse_what_one_does", all_ranks_refuse_what_one_does, NULL, 1, NO_WINDOW},
 	{"views_may_differ_in_length", views_may_differ_in_length, NULL, 2, NO_WINDOW},
+	{"what_was_begun_ends", what_was_begun_ends, NULL, 1, NO_WINDOW},
+	{"two_may_be_begun_at_once", two_may_be_begun_at_once, NULL, 1, NO_WINDOW},
+	{"one_is_begun_at_a_time", one_is_begun_at_a_time, NULL, 2, NO_WINDOW},
+	{"an_abort_ends_what_was_begun", an_abort_ends_what_was_begun, NULL, 2,
+	 NO_WINDOW | BREAKS_COMM},
+	{"objects_go_in_any_order", objects_go_in_any_order, NULL, 1, NO_WINDOW},
+	{"a_refused_creation_changes_nothing", a_refused_creation_changes_nothing, NULL, 1,
+	 NO_WINDOW},
+#ifndef NDEBUG
+	{"sizes_that_differ_are_found", sizes_that_differ_are_found, NULL, 2, NO_WINDOW},
+#endif
 	{"an_abort_ends_an_execution", an_abort_ends_an_execution, NULL, 2,
 	 NO_WINDOW | BREAKS_COMM},
 };

@@ -68,7 +68,7 @@ enum fake_kind {
 	FAKE_SET,
 	FAKE_KERNEL,
 	FAKE_WRITE,
-	FAKE_WRITE_LONG,
+	FAKE_TELL,
 	FAKE_AWAIT,
 	FAKE_RECORD,
 	FAKE_WAIT_EVENT,
@@ -82,11 +82,11 @@ struct fake_graph;
 /* Something in a stream. */
 struct fake_op {
 	enum fake_kind kind;
-	uint64_t value; /* to write, to await, to set */
+	unsigned value; /* to write, to await, to set */
 	CUdeviceptr to, from;
 	size_t length;
 	CUevent event;
-	unsigned long long turn; /* of the event */
+	unsigned long long turn; /* of the event; what is told */
 	fake_run *run;
 	struct oriel_dev_window window;
 	struct ori_kernel_call call;

@@ -4,7 +4,7 @@
  * oriel run -n N gpu_gather (processes). The kernels are the library's own, and the
  * CPU looks at what they leave.
  */
-#include "../device/ranks.h"
+#include "ranks.h"
 
 #include "rank.h"
 
@@ -119,6 +119,163 @@ static void test_refused(struct rank *r)
 		    ORIEL_ERR_UNSUPPORTED, "ring is not for GPU memory");
 }
 
+/* Of messages that differ from rank to rank; what the GPU reads, the CPU has written. */
+static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsigned algorithm)
+{
+	static const size_t sizes[] = {1, 1001, 16385, 65536, SHARE / 8};
+	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = (size_t)r->size * SHARE,
+				  .window = r->window};
+	struct oriel_alltoall *alltoall = NULL;
+	unsigned i, rank;
+	size_t k;
+
+	CHECK_OK(r, oriel_alltoall_create(r->comm, &view, &attr, &alltoall));
+	if (!alltoall)
+		return;
+	for (i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t bytes = sizes[i / 3];
+
+		for (rank = 0; rank < r->size; rank++)
+			for (k = 0; k < bytes; k++)
+				s->send[rank * bytes + k] = pattern(i, r->rank * 8 + rank, k);
+		fakecuda_posted();
+		CHECK_OK(r, oriel_alltoall_start(alltoall, s->send, bytes, stream));
+		if (algorithm)
+			check_posted(r, algorithm, fakecuda_posted());
+		for (rank = 0; rank < r->size; rank++)
+			for (k = 0; k < bytes; k++)
+				if (s->result[rank * bytes + k] !=
+				    pattern(i, rank * 8 + r->rank, k)) {
+					CHECK(r, !"the message is not as it was sent");
+					goto out;
+				}
+	}
+	CHECK_FAILS(r, oriel_alltoall_start(alltoall, s->send, 8, NULL), ORIEL_ERR_INVALID,
+		    "needs a stream");
+out:
+	oriel_alltoall_destroy(alltoall);
+}
+
+static size_t portion_of(unsigned round, unsigned from, unsigned to)
+{
+	return (from + to + round) % 4 == 0 ? 0 : (from * 7919 + to * 977 + round * 31) % 50000;
+}
+
+static void test_portions(struct rank *r, struct site *s, CUstream stream)
+{
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = (size_t)r->size * SHARE,
+				  .window = r->window};
+	struct oriel_dev_portion *portions;
+	struct oriel_alltoall *alltoall = NULL;
+	unsigned round, rank;
+	CUdeviceptr memory;
+	size_t k;
+
+	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*portions)) == CUDA_SUCCESS);
+	portions = (struct oriel_dev_portion *)memory;
+	CHECK_OK(r, oriel_alltoall_create(r->comm, &view, NULL, &alltoall));
+	for (round = 0; round < 40; round++) {
+		for (rank = 0; rank < r->size; rank++) {
+			portions[rank] = (struct oriel_dev_portion){
+				.send_at = rank * 50000 + round,
+				.send_length = portion_of(round, r->rank, rank),
+				.recv_at = (r->size - 1 - rank) * 60000 + round % 5,
+				.recv_length = portion_of(round, rank, r->rank)};
+			for (k = 0; k < portions[rank].send_length; k++)
+				s->send[portions[rank].send_at + k] =
+					pattern(round, r->rank * 8 + rank, k);
+		}
+		CHECK_OK(r, oriel_alltoall_start_portions(alltoall, s->send, portions, stream));
+		for (rank = 0; rank < r->size; rank++)
+			for (k = 0; k < portions[rank].recv_length; k++)
+				if (s->result[portions[rank].recv_at + k] !=
+				    pattern(round, rank * 8 + r->rank, k)) {
+					CHECK(r, !"a portion is not as it was sent");
+					return;
+				}
+	}
+	CHECK_FAILS(r,
+		    oriel_alltoall_start_portions(alltoall, s->send, (const void *)&view, stream),
+		    ORIEL_ERR_INVALID, "not pinned");
+	oriel_alltoall_destroy(alltoall);
+	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
+}
+
+static void test_bcast(struct rank *r, struct site *s, CUstream stream, unsigned algorithm)
+{
+	static const size_t sizes[] = {1, 1001, 65537, SHARE};
+	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = (size_t)r->size * SHARE,
+				  .window = r->window};
+	struct oriel_bcast *bcast = NULL;
+	unsigned i, root;
+	size_t k;
+
+	CHECK_OK(r, oriel_bcast_create(r->comm, &view, &attr, &bcast));
+	for (i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t bytes = sizes[i / 3];
+
+		root = i / 2 % r->size;
+		for (k = 0; k < bytes && r->rank == root; k++)
+			s->send[k] = pattern(i, root, k);
+		CHECK_OK(r, oriel_bcast_start(bcast, root, r->rank == root ? s->send : NULL, bytes,
+					      stream));
+		for (k = 0; k < bytes; k++)
+			if (s->result[k] != pattern(i, root, k)) {
+				CHECK(r, !"the broadcast is not as it was sent");
+				return;
+			}
+	}
+	oriel_bcast_destroy(bcast);
+}
+
+static void test_barrier(struct rank *r, CUstream stream)
+{
+	struct oriel_stream_barrier *barrier = NULL;
+	unsigned i;
+
+	CHECK_OK(r, oriel_stream_barrier_create(r->comm, ORIEL_STREAM_BARRIER_GPU, &barrier));
+	for (i = 0; i < 20; i++)
+		CHECK_OK(r, oriel_stream_barrier_start(barrier, stream));
+	CHECK_FAILS(r, oriel_stream_barrier_start(barrier, NULL), ORIEL_ERR_INVALID, "stream");
+	oriel_stream_barrier_destroy(barrier);
+}
+
+/* Two ranks that do not mean the same: nobody on a host is told, so the communicator is. */
+static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
+{
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = (size_t)r->size * SHARE,
+				  .window = r->window};
+	struct oriel_dev_portion *portions;
+	struct oriel_alltoall *alltoall = NULL;
+	enum oriel_status status = ORIEL_OK;
+	CUdeviceptr memory;
+	unsigned rank, i;
+
+	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*portions)) == CUDA_SUCCESS);
+	portions = (struct oriel_dev_portion *)memory;
+	CHECK_OK(r, oriel_alltoall_create(r->comm, &view, NULL, &alltoall));
+	for (rank = 0; rank < r->size; rank++)
+		portions[rank] =
+			(struct oriel_dev_portion){.send_length = 8 + (r->rank == 0 && rank == 1),
+						   .recv_length = 8};
+	/* The first tells nobody, and a third rank is well until it waits for one of the two. */
+	for (i = 0; i < 3 && status == ORIEL_OK; i++)
+		status = oriel_alltoall_start_portions(alltoall, s->send, portions, stream);
+	CHECK_FAILS(r, status, ORIEL_ERR_MISMATCH, "all-to-all: ");
+	oriel_alltoall_destroy(alltoall);
+	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
+}
+
 static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
 {
 	struct rank r = {.rank = bootstrap->rank,
@@ -152,6 +309,16 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 		test_algorithm(&r, &s, stream, algorithm, false);
 	}
 	test_lanes(&r, &s, stream);
+	for (algorithm = 0; algorithm <= ORIEL_ALGORITHM_CE; algorithm++) {
+		test_alltoall(&r, &s, stream, algorithm);
+		if (algorithm != ORIEL_ALGORITHM_LL)
+			test_bcast(&r, &s, stream, algorithm);
+	}
+	test_portions(&r, &s, stream);
+	test_barrier(&r, stream);
+	CHECK_OK(&r, oriel_comm_barrier(r.comm));
+	if (r.size > 1)
+		test_mismatch(&r, &s, stream);
 	CHECK(&r, cuMemFree(send) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
 	oriel_window_destroy(r.window);
 	oriel_comm_destroy(r.comm);

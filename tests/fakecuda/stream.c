@@ -71,10 +71,10 @@ void fake_do(struct fake_op *op)
 		op->run(op->window, op->call);
 		break;
 	case FAKE_WRITE:
-		__atomic_store_n((uint32_t *)op->to, (uint32_t)op->value, __ATOMIC_RELEASE);
+		__atomic_store_n((uint32_t *)op->to, op->value, __ATOMIC_RELEASE);
 		break;
-	case FAKE_WRITE_LONG:
-		__atomic_store_n((uint64_t *)op->to, op->value, __ATOMIC_RELEASE);
+	case FAKE_TELL:
+		__atomic_store_n((uint64_t *)op->to, op->turn, __ATOMIC_RELEASE);
 		break;
 	case FAKE_AWAIT:
 		while (__atomic_load_n((uint32_t *)op->to, __ATOMIC_ACQUIRE) != op->value)
@@ -308,21 +308,10 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value,
 /* Of pinned memory alone. */
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags)
 {
-	struct fake_op op = {.kind = FAKE_WRITE_LONG, .to = at, .value = value};
+	struct fake_op op = {.kind = FAKE_TELL, .to = at, .turn = value};
 
 	if (!fake_may_wait(stream->device) || flags || at % 8 ||
 	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWriteValue64"))
-		return CUDA_ERROR_INVALID_VALUE;
-	return fake_post(stream, &op);
-}
-
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
-{
-	struct fake_op op = {.kind = FAKE_AWAIT, .to = at, .value = value};
-
-	if (!fake_may_wait(stream->device) ||
-	    flags != (CU_STREAM_WAIT_VALUE_EQ | CU_STREAM_WAIT_VALUE_FLUSH) || at % 4 ||
-	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWaitValue32"))
 		return CUDA_ERROR_INVALID_VALUE;
 	return fake_post(stream, &op);
 }
@@ -343,4 +332,15 @@ CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
 		return CUDA_ERROR_INVALID_VALUE;
 	atomic_fetch_add(&flushes, 1);
 	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
+{
+	struct fake_op op = {.kind = FAKE_AWAIT, .to = at, .value = value};
+
+	if (!fake_may_wait(stream->device) ||
+	    flags != (CU_STREAM_WAIT_VALUE_EQ | CU_STREAM_WAIT_VALUE_FLUSH) || at % 4 ||
+	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWaitValue32"))
+		return CUDA_ERROR_INVALID_VALUE;
+	return fake_post(stream, &op);
 }

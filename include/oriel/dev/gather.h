@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All-gather: each rank has a message of the same length, and all come to have
- * them all, one behind the other in the order of the ranks. Two ways of one
- * execution; docs/allgather.md says why they are correct. See oriel/dev.h for what
- * holds for all device functions.
+ * them all, one behind the other in the order of the ranks. With a stride, all-to-all:
+ * each rank has a message for each rank. Two ways of one execution; docs/allgather.md
+ * says why they are correct. See oriel/dev.h for what holds for all device functions.
  *
  * Several groups of a rank may share an execution: each passes the same arguments
  * but for @part, from 0 below @parts, and groups of one part know nothing of those
@@ -32,6 +32,7 @@ struct oriel_dev_gather {
 	char *result;     /* where this rank sees its own */
 	uint64_t staging; /* place in buffer 0, of whole lines of 128 bytes and zero at first */
 	uint64_t slot;    /* bytes in it for what one part sends to one rank; whole lines */
+	uint64_t stride;  /* 0: all get one message; else that of rank r lies r * stride behind */
 	uint32_t lines;   /* enum oriel_dev_lines */
 	uint32_t id;      /* two signals for each part, from this one on */
 };
@@ -114,8 +115,8 @@ ORIEL_DEV enum oriel_status oriel_gather_wait_lines(const struct oriel_dev_windo
  * Whole group: one execution by lines that say themselves that they have come.
  * Nobody is waited for but the lines of the others: they go to one half of the
  * staging and then to the other, and that the lines of one execution have all come
- * says that all ranks have taken those of the one before. @from may be this rank's
- * place in the result. All ranks must be mapped: ORIEL_ERR_NO_PATH else.
+ * says that all ranks have taken those of the one before. Without a stride @from may
+ * be this rank's place in the result. All ranks must be mapped: ORIEL_ERR_NO_PATH else.
  */
 ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window *w,
 						   struct oriel_dev_group g,
@@ -141,10 +142,12 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	for (i = 1; i < w->ranks && posted >= 0; i++)
 		posted = oriel_gather_put_lines(w, g, c, oriel_dev_rank_after(w, i),
 						oriel_gather_place(w, c, part, epoch, w->rank),
-						text, mine, flag);
+						text + oriel_dev_rank_after(w, i) * c->stride, mine,
+						flag);
 	if (posted < 0)
 		return (enum oriel_status)posted;
 	own = c->result + (uint64_t)w->rank * length + begin;
+	text += w->rank * c->stride;
 	if (own != text)
 		oriel_mapped_copy(g, own, text, mine);
 	ORIEL_DEV_ROLL
@@ -163,12 +166,11 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	return status;
 }
 
-/* Whole group: this rank's message to @peer, and word of it. */
+/* Whole group: a message to place @to of @peer, and word of it. */
 ORIEL_DEV int64_t oriel_gather_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				    const struct oriel_dev_gather *c, uint32_t part, uint32_t parts,
-				    uint32_t peer, const void *from, uint64_t length)
+				    uint32_t peer, uint64_t to, const void *from, uint64_t length)
 {
-	uint64_t to = c->to + (uint64_t)w->rank * length;
 	uint32_t id = c->id + 2 * part + 1;
 	int64_t posted;
 
@@ -182,8 +184,8 @@ ORIEL_DEV int64_t oriel_gather_send(const struct oriel_dev_window *w, struct ori
  * Whole group: one execution by puts into the results of the others. Each rank
  * tells the others that its result of before is no longer read, by one signal, and
  * puts to those that have told it so; another signal says that a put is complete.
- * @from is the caller's again on return; it may be this rank's place in the result,
- * and overlaps no other part of that.
+ * @from is the caller's again on return; without a stride it may be this rank's place
+ * in the result, and it overlaps no other part of that.
  */
 ORIEL_DEV enum oriel_status oriel_dev_gather_puts(const struct oriel_dev_window *w,
 						  struct oriel_dev_group g,
@@ -192,6 +194,7 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_puts(const struct oriel_dev_window 
 						  uint64_t timeout_ns)
 {
 	enum oriel_status status = oriel_gather_check(w, c, part, parts);
+	const char *text = (const char *)from, *mine = text + w->rank * c->stride;
 	char *own = c->result + (uint64_t)w->rank * length;
 	uint32_t id = c->id + 2 * part, i;
 	int64_t posted = 0;
@@ -201,15 +204,17 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_puts(const struct oriel_dev_window 
 	posted = oriel_dev_signal_all(w, g, id, ORIEL_SIGNAL_ADD, 1);
 	if (posted < 0)
 		return (enum oriel_status)posted;
-	if (own != (const char *)from)
-		oriel_mapped_copy_turns(g, part, parts, own, (const char *)from, length);
+	if (own != mine)
+		oriel_mapped_copy_turns(g, part, parts, own, mine, length);
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		uint32_t peer = oriel_dev_rank_after(w, i);
 
 		status = oriel_dev_wait_signal_next(w, g, peer, id, 1, timeout_ns);
 		if (status == ORIEL_OK)
-			posted = oriel_gather_send(w, g, c, part, parts, peer, from, length);
+			posted = oriel_gather_send(w, g, c, part, parts, peer,
+						   c->to + (uint64_t)w->rank * length,
+						   text + peer * c->stride, length);
 		if (posted < 0)
 			status = (enum oriel_status)posted;
 	}

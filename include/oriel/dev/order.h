@@ -46,6 +46,19 @@ void oriel_cpu_wake(uint32_t *asleep);
 /* The same for a thread that sleeps on the word itself. */
 void oriel_cpu_wake_thread(uint32_t *asleep);
 
+/*
+ * Of the library: the thread of a proxy is asleep, and something has been asked for in
+ * the ring whose @seat it is, after which came a full fence. It is posted by the
+ * caller, or the thread is woken.
+ */
+void oriel_cpu_ask_proxy(void *seat);
+
+/* Of the library: the same for who waits for what is asked for; nobody is woken. */
+void oriel_cpu_help_proxy(void *seat);
+
+/* Of the library: do a part of what its threads have to do, while the caller waits. */
+void oriel_cpu_help(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -82,11 +82,12 @@ struct oriel_proxy_ring {
 	/* Never changes while anybody posts. */
 	struct oriel_proxy_entry *entries; /* [depth] */
 	struct oriel_proxy_words *words;
-	uint32_t *asleep;   /* see oriel_cpu_wake_thread(); NULL if posters cannot wake the proxy */
-	uint32_t number;    /* of the queue that it posts to, for records */
+	uint32_t *asleep; /* not 0: the proxy's thread sleeps; NULL where posters cannot help it */
+	void *seat;       /* see oriel_cpu_ask_proxy(); NULL if @asleep is */
+	uint32_t number;  /* of the queue that it posts to, for records */
 	uint32_t log_depth; /* depth is at most ORIEL_MLX5_DEPTH_MAX, at least 2 */
 	uint32_t flags;
-	uint32_t reserved0[23];
+	uint32_t reserved0[21];
 
 	uint64_t resv; /* the next to hand out */
 	uint64_t reserved1[15];
@@ -251,12 +252,27 @@ ORIEL_DEV enum oriel_status oriel_proxy_poll(struct oriel_proxy_ring *r, uint64_
 	return status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
+/* Does the thread of the proxy sleep, where the caller can do its work? */
+ORIEL_DEV bool oriel_proxy_is_asleep(const struct oriel_proxy_ring *r)
+{
+#ifdef __CUDA_ARCH__
+	(void)r;
+	return false;
+#else
+	return r->asleep && oriel_dev_load_relaxed32(r->asleep);
+#endif
+}
+
 /* What was looked for is not there. ORIEL_AGAIN: look again. */
 ORIEL_DEV enum oriel_status oriel_proxy_wait_step(const struct oriel_proxy_ring *r,
 						  struct oriel_mlx5_waiter *waiter)
 {
 	enum oriel_status status = oriel_proxy_health(r);
 
+#ifndef __CUDA_ARCH__
+	if (oriel_proxy_is_asleep(r))
+		oriel_cpu_help_proxy(r->seat);
+#endif
 	return status == ORIEL_OK ? oriel_mlx5_wait_again(waiter) : status;
 }
 
@@ -335,8 +351,8 @@ ORIEL_DEV void oriel_proxy_publish(struct oriel_proxy_ring *r, uint64_t base, ui
 	/* The proxy sets asleep, does a full fence and looks at the stamp once more. */
 	if (r->asleep) {
 		oriel_dev_fence_full();
-		if (oriel_dev_load_relaxed32(r->asleep))
-			oriel_cpu_wake_thread(r->asleep);
+		if (oriel_proxy_is_asleep(r))
+			oriel_cpu_ask_proxy(r->seat);
 	}
 #endif
 }

@@ -108,6 +108,7 @@ enum oriel_dev_what {
 	ORIEL_DEV_LOST,     /* a peer process is gone */
 	ORIEL_DEV_PUT_LL,
 	ORIEL_DEV_WAIT_LL,
+	ORIEL_DEV_PORTIONS, /* of an exchange */
 	ORIEL_DEV_JOB, /* oriel/progress.h */
 };
 
@@ -136,6 +137,15 @@ struct oriel_dev_fault {
 	uint32_t finder;   /* the rank that told of it, plus 1; 0: it was found here */
 	uint32_t reserved0;
 	uint64_t reserved1;
+};
+
+/* What a rank sends to another one, and what it takes from that one. In bytes; of
+ * oriel/dev/exchange.h. */
+struct oriel_dev_portion {
+	uint64_t send_at; /* behind the beginning of what is sent */
+	uint64_t send_length;
+	uint64_t recv_at; /* behind the beginning of the result */
+	uint64_t recv_length;
 };
 
 /* What a kernel may know of a rank. */
@@ -169,10 +179,11 @@ struct oriel_dev_link;
 
 /* One rank of a window. */
 struct oriel_dev_peer {
-	char *control; /* its control segment, mapped here; NULL if not */
-	uint32_t path; /* enum oriel_path */
-	uint32_t reserved;
-	const struct oriel_dev_link *link;   /* of the rdma path */
+	char *control;                     /* its control segment, mapped here; NULL if not */
+	uint32_t path;                     /* enum oriel_path */
+	uint32_t finds_own;                /* not 0: its link reaches own buffers by their keys, see
+					      oriel_rdma_own() */
+	const struct oriel_dev_link *link; /* of the rdma path */
 	struct oriel_dev_keys control_rkeys; /* of its control segment, from address 0 on */
 };
 
@@ -181,7 +192,7 @@ struct oriel_dev_buffer {
 	char *base;       /* mapped here; some other address where it is not; NULL if not shared */
 	uint64_t length;  /* in bytes */
 	uint64_t address; /* of the first byte, as adapters know it */
-	struct oriel_dev_keys rkeys;
+	struct oriel_dev_keys rkeys; /* of the own rank: lkeys */
 };
 
 /* Ranks of which the handle itself says what is asked first. */

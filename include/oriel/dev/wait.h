@@ -152,6 +152,9 @@ ORIEL_DEV struct oriel_dev_waiter oriel_dev_wait_begin(const struct oriel_dev_wi
 #define ORIEL_DEV_POLLS_PER_CLOCK 64u
 #define ORIEL_DEV_POLLS_PER_HEALTH 1024u
 
+/* On a CPU: polls between two parts of the library's work; a turn of a proxy takes as long. */
+#define ORIEL_DEV_POLLS_PER_HELP 16u
+
 /*
  * The slow half of a poll: the word did not hold, and it is time to look at
  * the clock and the health. ORIEL_AGAIN to go on.
@@ -200,6 +203,8 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 		return ORIEL_AGAIN;
 #else
 	if (waiter->polls < waiter->spin) {
+		if (!ORIEL_DEV_OFTEN(waiter->polls % ORIEL_DEV_POLLS_PER_HELP))
+			oriel_cpu_help();
 		oriel_dev_relax();
 		return ORIEL_AGAIN;
 	}

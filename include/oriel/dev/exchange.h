@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ranks exchange beside messages that are all of one length: a broadcast, and
+ * messages of any lengths from all to all. One execution each; what oriel/dev/gather.h
+ * says of series, groups and parts holds here as well, and docs/allgather.md says why
+ * they are correct.
+ */
+#ifndef ORIEL_DEV_EXCHANGE_H
+#define ORIEL_DEV_EXCHANGE_H
+
+#include <oriel/dev/gather.h>
+
+/*
+ * Whole group: the message of @root comes to stand at the beginning of the result of
+ * every rank; @from is its alone. All others have told @root before that what they
+ * had there is no longer read.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_broadcast(const struct oriel_dev_window *w,
+						struct oriel_dev_group g,
+						const struct oriel_dev_gather *c, uint32_t part,
+						uint32_t parts, uint32_t root, const void *from,
+						uint64_t length, uint64_t timeout_ns)
+{
+	enum oriel_status status = oriel_gather_check(w, c, part, parts);
+	uint32_t id = c->id + 2 * part, i;
+	int64_t posted = 0;
+
+	if (status == ORIEL_OK)
+		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, root, id, w->signals);
+	if (status != ORIEL_OK || !length)
+		return status;
+	if (root != w->rank) {
+		posted = oriel_dev_signal(w, g, root, id, ORIEL_SIGNAL_ADD, 1);
+		if (posted < 0)
+			return (enum oriel_status)posted;
+		return oriel_dev_wait_signal_next(w, g, root, id + 1, 1, timeout_ns);
+	}
+	if (c->result != (const char *)from)
+		oriel_mapped_copy_turns(g, part, parts, c->result, (const char *)from, length);
+	ORIEL_DEV_ROLL
+	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
+		uint32_t peer = oriel_dev_rank_after(w, i);
+
+		status = oriel_dev_wait_signal_next(w, g, peer, id, 1, timeout_ns);
+		if (status == ORIEL_OK)
+			posted = oriel_gather_send(w, g, c, part, parts, peer, c->to, from, length);
+		if (posted < 0)
+			status = (enum oriel_status)posted;
+	}
+	if (status == ORIEL_OK && w->rails)
+		status = oriel_dev_drain(w, g, timeout_ns);
+	return status;
+}
+
+/* What a rank tells each other one of the two of them as it starts an execution. */
+struct oriel_dev_note {
+	uint64_t at;   /* its place for what comes from there */
+	uint64_t room; /* and the bytes that it expects */
+	uint64_t send; /* bytes that it sends there */
+	uint64_t reserved;
+};
+
+/* Bytes of the staging for notes of @parts parts. */
+ORIEL_DEV uint64_t oriel_exchange_staging(uint32_t ranks, uint32_t parts)
+{
+	return 2 * (uint64_t)ranks * parts * sizeof(struct oriel_dev_note);
+}
+
+/* Where the note from @source for @part lies that has @epoch. */
+ORIEL_DEV uint64_t oriel_exchange_place(const struct oriel_dev_window *w,
+					const struct oriel_dev_gather *c, uint32_t part,
+					uint64_t epoch, uint32_t source)
+{
+	return c->staging + (((uint64_t)part * 2 + (epoch & 1)) * w->ranks + source) *
+				    sizeof(struct oriel_dev_note);
+}
+
+/* One thread: word by word, for there is no memory to put it from. */
+ORIEL_DEV int64_t oriel_exchange_tell(const struct oriel_dev_window *w,
+				      const struct oriel_dev_gather *c, uint32_t part,
+				      uint64_t epoch, uint32_t peer,
+				      const struct oriel_dev_portion *portion)
+{
+	uint64_t to = oriel_exchange_place(w, c, part, epoch, w->rank);
+	int64_t posted;
+
+	posted = oriel_dev_put_value(w, peer, to, portion->recv_at);
+	if (posted >= 0)
+		posted = oriel_dev_put_value(w, peer, to + 8, portion->recv_length);
+	if (posted >= 0)
+		posted = oriel_dev_put_value(w, peer, to + 16, portion->send_length);
+	if (posted < 0)
+		return posted;
+	return oriel_dev_signal(w, oriel_dev_thread(), peer, c->id + 2 * part, ORIEL_SIGNAL_ADD, 1);
+}
+
+/* Whole group: the threads share the peers. */
+ORIEL_DEV enum oriel_status oriel_exchange_tell_all(const struct oriel_dev_window *w,
+						    struct oriel_dev_group g,
+						    const struct oriel_dev_gather *c, uint32_t part,
+						    uint64_t epoch,
+						    const struct oriel_dev_portion *portions)
+{
+	int64_t posted = 0;
+	uint32_t i;
+
+	oriel_dev_sync(g);
+	for (i = 1 + g.rank; i < w->ranks && posted >= 0; i += g.size) {
+		uint32_t peer = oriel_dev_rank_after(w, i);
+
+		posted = oriel_exchange_tell(w, c, part, epoch, peer, &portions[peer]);
+	}
+	return oriel_dev_vote(g, posted < 0 ? (enum oriel_status)posted : ORIEL_OK);
+}
+
+/* The note of @peer, which has come; it stays until this execution has ended. */
+ORIEL_DEV struct oriel_dev_note oriel_exchange_note(const struct oriel_dev_window *w,
+						    const struct oriel_dev_gather *c, uint32_t part,
+						    uint64_t epoch, uint32_t peer)
+{
+	uint64_t at = oriel_exchange_place(w, c, part, epoch, peer);
+	const uint64_t *words = (const uint64_t *)(const void *)(w->table[w->rank].base + at);
+	struct oriel_dev_note note = {0, 0, 0, 0};
+
+	note.at = oriel_dev_load_relaxed(words);
+	note.room = oriel_dev_load_relaxed(words + 1);
+	note.send = oriel_dev_load_relaxed(words + 2);
+	return note;
+}
+
+/* Do the two ranks mean the same? Both look, and both come to the same answer. */
+ORIEL_DEV bool oriel_exchange_fits(const struct oriel_dev_note *note,
+				   const struct oriel_dev_portion *portion)
+{
+	return note->room == portion->send_length && note->send == portion->recv_length;
+}
+
+/* The first of this rank's places that the result does not have room for is refused. */
+ORIEL_DEV enum oriel_status oriel_exchange_check(const struct oriel_dev_window *w,
+						 const struct oriel_dev_gather *c,
+						 const struct oriel_dev_portion *portions)
+{
+	const struct oriel_dev_portion *own = &portions[w->rank];
+	enum oriel_status status = ORIEL_OK;
+	struct oriel_dev_target there;
+	uint32_t i;
+
+	for (i = 0; i < w->ranks && status == ORIEL_OK; i++)
+		status = oriel_dev_check_place(w, ORIEL_DEV_PORTIONS, w->rank,
+					       c->to + portions[i].recv_at, portions[i].recv_length,
+					       &there);
+	if (status == ORIEL_OK && own->send_length != own->recv_length) {
+		struct oriel_dev_aim aim = {NULL,     own->recv_length,
+					    ORIEL_EQ, ORIEL_DEV_PORTIONS,
+					    w->rank,  0};
+
+		status = oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_MISMATCH, aim,
+					  own->send_length);
+	}
+	return status;
+}
+
+/* Whole group: what goes to @peer, if it expects that. */
+ORIEL_DEV enum oriel_status
+oriel_exchange_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
+		    const struct oriel_dev_gather *c, uint32_t part, uint32_t parts, uint64_t epoch,
+		    uint32_t peer, const void *from, const struct oriel_dev_portion *portion)
+{
+	struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
+	bool is_sent = note.room != portion->send_length;
+	/* The number says which of the two it is about. */
+	struct oriel_dev_aim aim = {NULL, note.room, ORIEL_EQ, ORIEL_DEV_PORTIONS, peer, !is_sent};
+	int64_t posted = 0;
+
+	if (!oriel_exchange_fits(&note, portion)) {
+		if (!is_sent)
+			aim.operand = portion->recv_length;
+		if (oriel_dev_is_leader(g))
+			oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_MISMATCH, aim,
+					 is_sent ? portion->send_length : note.send);
+		return ORIEL_ERR_MISMATCH;
+	}
+	if (portion->send_length)
+		posted = oriel_gather_send(w, g, c, part, parts, peer, c->to + note.at,
+					   (const char *)from + portion->send_at,
+					   portion->send_length);
+	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
+}
+
+/* Whole group: what comes from the others has come. */
+ORIEL_DEV enum oriel_status
+oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
+		   const struct oriel_dev_gather *c, uint32_t part, uint64_t epoch,
+		   const struct oriel_dev_portion *portions, uint64_t timeout_ns)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint32_t i;
+
+	ORIEL_DEV_ROLL
+	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
+		uint32_t peer = oriel_dev_rank_after(w, w->ranks - i);
+		struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
+
+		if (!note.send || !oriel_exchange_fits(&note, &portions[peer]))
+			continue;
+		status =
+			oriel_dev_wait_signal_next(w, g, peer, c->id + 2 * part + 1, 1, timeout_ns);
+	}
+	return status;
+}
+
+/*
+ * Whole group: one execution of messages of any lengths from all to all. @portions has
+ * one for each rank and is read by all threads; @from overlaps the result nowhere. Each
+ * rank tells each other one where what comes from it is to stand, which says as well that
+ * what stood there is no longer read, and the lengths that it knows of. The two notes
+ * lie in one half of the staging and then in the other: who writes one for the execution
+ * after the next has taken those of the next, so all have taken those of this one.
+ *
+ * ORIEL_ERR_MISMATCH, on both of them: two ranks do not mean the same lengths. Nothing
+ * has gone between these two, all else is there, and the next execution may be started.
+ * ORIEL_ERR_RANGE: nothing was done, but the others wait.
+ */
+ORIEL_DEV enum oriel_status
+oriel_dev_exchange(const struct oriel_dev_window *w, struct oriel_dev_group g,
+		   const struct oriel_dev_gather *c, uint32_t part, uint32_t parts,
+		   const void *from, const struct oriel_dev_portion *portions, uint64_t timeout_ns)
+{
+	enum oriel_status status = oriel_gather_check(w, c, part, parts), ended, sent = ORIEL_OK;
+	const struct oriel_dev_portion *own = &portions[w->rank];
+	uint64_t epoch;
+	uint32_t i;
+
+	if (status == ORIEL_OK)
+		status = oriel_dev_vote(g, oriel_dev_is_leader(g)
+						   ? oriel_exchange_check(w, c, portions)
+						   : ORIEL_OK);
+	if (status != ORIEL_OK)
+		return status;
+	epoch = oriel_dev_load_relaxed(oriel_gather_count(w, c, part)) + 1;
+	status = oriel_exchange_tell_all(w, g, c, part, epoch, portions);
+	if (status == ORIEL_OK)
+		oriel_mapped_copy_turns(g, part, parts, c->result + own->recv_at,
+					(const char *)from + own->send_at, own->send_length);
+	ORIEL_DEV_ROLL
+	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
+		uint32_t peer = oriel_dev_rank_after(w, i);
+
+		status = oriel_dev_wait_signal_next(w, g, peer, c->id + 2 * part, 1, timeout_ns);
+		if (status == ORIEL_OK)
+			status = oriel_exchange_send(w, g, c, part, parts, epoch, peer, from,
+						     &portions[peer]);
+		if (status == ORIEL_ERR_MISMATCH) {
+			sent = status;
+			status = ORIEL_OK;
+		}
+	}
+	if (status == ORIEL_OK)
+		status = oriel_exchange_end(w, g, c, part, epoch, portions, timeout_ns);
+	ended = status;
+	if (status == ORIEL_OK && w->rails)
+		ended = oriel_dev_drain(w, g, timeout_ns);
+	/* All have loaded the count. */
+	oriel_dev_sync(g);
+	if (oriel_dev_is_leader(g))
+		oriel_dev_store_relaxed(oriel_gather_count(w, c, part), epoch);
+	return ended == ORIEL_OK ? sent : ended;
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/help.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+static pthread_mutex_t help_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ori_helper *help_first; /* guarded by help_lock */
+static atomic_uint help_count;
+
+void ori_help_add(struct ori_helper *helper)
+{
+	pthread_mutex_lock(&help_lock);
+	helper->next = help_first;
+	help_first = helper;
+	atomic_fetch_add_explicit(&help_count, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&help_lock);
+}
+
+void ori_help_remove(struct ori_helper *helper)
+{
+	struct ori_helper **link = &help_first;
+
+	pthread_mutex_lock(&help_lock);
+	while (*link != helper)
+		link = &(*link)->next;
+	*link = helper->next;
+	atomic_fetch_sub_explicit(&help_count, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&help_lock);
+}
+
+/* Who waits inside a helper, or beside one, goes on waiting. */
+void ori_help(void)
+{
+	struct ori_helper *helper;
+
+	if (!atomic_load_explicit(&help_count, memory_order_relaxed) ||
+	    pthread_mutex_trylock(&help_lock) != 0)
+		return;
+	for (helper = help_first; helper; helper = helper->next)
+		helper->help(helper);
+	pthread_mutex_unlock(&help_lock);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All-to-all: an all-gather whose messages differ from rank to rank. */
+#include <oriel/alltoall.h>
+
+#include "base/error.h"
+#include "coll/gather.h"
+
+#define ALLTOALL_MAPPED (1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_STORE)
+
+static const struct ori_gather_kind alltoall_kind = {
+	.name = "all-to-all",
+	.number = ORI_ALLTOALL,
+	.host = ALLTOALL_MAPPED | 1u << ORIEL_ALGORITHM_DIRECT,
+	.nodes = 1u << ORIEL_ALGORITHM_DIRECT,
+	.gpus = ALLTOALL_MAPPED | 1u << ORIEL_ALGORITHM_CE,
+	.has_notes = true,
+};
+
+/* The handle of a user is an object of that kind. */
+static struct oriel_allgather *to_gather(struct oriel_alltoall *a)
+{
+	return (struct oriel_allgather *)(void *)a;
+}
+
+enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct oriel_view *view,
+					const struct oriel_allgather_attr *attr,
+					struct oriel_alltoall **alltoall)
+{
+	struct oriel_allgather *g = NULL;
+	enum oriel_status status = ori_gather_create(&alltoall_kind, comm, view, attr, &g);
+
+	if (status == ORIEL_OK)
+		*alltoall = (struct oriel_alltoall *)(void *)g;
+	return status;
+}
+
+void oriel_alltoall_destroy(struct oriel_alltoall *a)
+{
+	ori_gather_destroy(&alltoall_kind, to_gather(a));
+}
+
+static enum oriel_status alltoall_check(const struct oriel_allgather *g, const char *send,
+					size_t bytes, const void *stream)
+{
+	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
+	enum oriel_status status = ori_gather_check(g, stream);
+	size_t all = bytes * g->device.ranks;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (bytes > g->bytes_max)
+		return ori_fail(ORIEL_ERR_RANGE,
+				"all-to-all of %zu bytes from each rank to each, at most %zu",
+				bytes, g->bytes_max);
+	if (from < to + all && to < from + all)
+		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: what is sent overlaps the result");
+	return ORIEL_OK;
+}
+
+/* By copy engines, between a barrier that lets all be written to and one that ends it. */
+static enum oriel_status alltoall_engines(struct oriel_allgather *g, const void *send, size_t bytes,
+					  void *stream)
+{
+	uint64_t to = oriel_at(ORI_GATHER_RESULT, g->device.rank * bytes);
+	enum oriel_status status = oriel_window_barrier(g->window, 0, 0, stream);
+
+	if (status == ORIEL_OK)
+		status = oriel_window_put_each(g->window, to, send, bytes, bytes, stream);
+	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
+}
+
+enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *send, size_t bytes,
+				       void *stream)
+{
+	struct oriel_allgather *g = to_gather(a);
+	enum oriel_status status = alltoall_check(g, send, bytes, stream);
+	enum oriel_algorithm algorithm;
+
+	if (status == ORIEL_OK && bytes && !stream)
+		status = ori_gather_same(g, "bytes", bytes);
+	if (status != ORIEL_OK || !bytes)
+		return status;
+	algorithm = ori_gather_choose(g, bytes);
+	if (algorithm == ORIEL_ALGORITHM_CE)
+		status = alltoall_engines(g, send, bytes, stream);
+	else
+		status = ori_gather_mapped(g, algorithm, send, bytes, bytes, stream);
+	return ori_gather_end(g, status);
+}
+
+enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *a, const void *send,
+						const struct oriel_dev_portion *portions,
+						void *stream)
+{
+	struct oriel_allgather *g = to_gather(a);
+	enum oriel_status status = ori_gather_check(g, stream);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!portions)
+		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: portions are NULL");
+	if (g->is_gpu)
+		status = oriel_window_exchange(g->window, &g->notes, ORI_GATHER_EXCHANGE_PARTS,
+					       send, portions, stream);
+	else
+		status = oriel_dev_exchange(&g->device, oriel_dev_thread(), &g->notes, 0, 1, send,
+					    portions, 0);
+	return ori_gather_end(g, status);
+}
+
+enum oriel_status oriel_alltoall_query(const struct oriel_alltoall *a, size_t bytes,
+				       struct oriel_allgather_info *info)
+{
+	return oriel_allgather_query((const struct oriel_allgather *)(const void *)a, bytes, info);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Broadcast. In host memory along a tree over the ranks in an order that has those of a
+ * node side by side, the root first: from rank to rank (ring), by doubling, or from the
+ * root to all. A rank gives a credit to the one that it gets the message from, which
+ * says by one signal for each chunk that it is there.
+ */
+#include <oriel/bcast.h>
+
+#include "base/error.h"
+#include "coll/gather.h"
+
+#define BCAST_HOST \
+	(1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING | 1u << ORIEL_ALGORITHM_DOUBLING)
+
+static const struct ori_gather_kind bcast_kind = {
+	.name = "broadcast",
+	.number = ORI_BCAST,
+	.host = BCAST_HOST,
+	.nodes = BCAST_HOST,
+	.gpus = 1u << ORIEL_ALGORITHM_STORE | 1u << ORIEL_ALGORITHM_CE,
+	.is_whole = true,
+};
+
+/* The handle of a user is an object of that kind. */
+static struct oriel_allgather *to_gather(struct oriel_bcast *b)
+{
+	return (struct oriel_allgather *)(void *)b;
+}
+
+enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel_view *view,
+				     const struct oriel_allgather_attr *attr,
+				     struct oriel_bcast **bcast)
+{
+	struct oriel_allgather *g = NULL;
+	enum oriel_status status = ori_gather_create(&bcast_kind, comm, view, attr, &g);
+
+	if (status == ORIEL_OK)
+		*bcast = (struct oriel_bcast *)(void *)g;
+	return status;
+}
+
+void oriel_bcast_destroy(struct oriel_bcast *b)
+{
+	ori_gather_destroy(&bcast_kind, to_gather(b));
+}
+
+struct bcast_run {
+	struct oriel_allgather *g;
+	struct ori_tree tree;
+	const char *from; /* the root's message; that of others is in their results */
+	uint64_t bytes;
+	uint64_t chunk;
+};
+
+static enum oriel_status bcast_posted(int64_t ticket)
+{
+	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
+}
+
+static enum oriel_status bcast_wait(const struct bcast_run *r, uint32_t source, uint32_t id)
+{
+	return oriel_dev_wait_signal_next(&r->g->device, oriel_dev_thread(), source, id, 1, 0);
+}
+
+/* A chunk to all that get it from here; the first waits for their credits. */
+static enum oriel_status bcast_pass_on(const struct bcast_run *r, uint64_t at, uint64_t length)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint32_t i, to;
+
+	for (i = 0; i < r->tree.targets && status == ORIEL_OK; i++) {
+		to = ori_tree_target(&r->tree, i);
+		if (at == 0)
+			status = bcast_wait(r, to, ORI_GATHER_CREDIT);
+		if (status == ORIEL_OK)
+			status = bcast_posted(
+				oriel_dev_put_signal(&r->g->device, oriel_dev_thread(), to,
+						     oriel_at(ORI_GATHER_RESULT, at), r->from + at,
+						     length, ORI_GATHER_DATA, 1));
+	}
+	return status;
+}
+
+static enum oriel_status bcast_here(const struct bcast_run *r)
+{
+	const struct oriel_dev_window *w = &r->g->device;
+	enum oriel_status status = ORIEL_OK;
+	uint64_t at, length;
+
+	if (!r->tree.is_root)
+		status = bcast_posted(oriel_dev_signal(w, oriel_dev_thread(), r->tree.source,
+						       ORI_GATHER_CREDIT, ORIEL_SIGNAL_ADD, 1));
+	for (at = 0; at < r->bytes && status == ORIEL_OK; at += length) {
+		length = r->bytes - at < r->chunk ? r->bytes - at : r->chunk;
+		if (!r->tree.is_root)
+			status = bcast_wait(r, r->tree.source, ORI_GATHER_DATA);
+		if (status == ORIEL_OK)
+			status = bcast_pass_on(r, at, length);
+	}
+	/* While the others have theirs to do. */
+	if (status == ORIEL_OK && r->tree.is_root && r->from != r->g->result)
+		oriel_mapped_copy(oriel_dev_thread(), r->g->result, r->from, r->bytes);
+	/* Adapters may still read what was sent. */
+	if (status == ORIEL_OK && w->rails)
+		status = oriel_dev_drain(w, oriel_dev_thread(), 0);
+	return status;
+}
+
+/* By copy engines, between a barrier that lets all be written to and one that ends it. */
+static enum oriel_status bcast_engines(struct oriel_allgather *g, unsigned root, const void *send,
+				       size_t bytes, void *stream)
+{
+	enum oriel_status status = oriel_window_barrier(g->window, 0, 0, stream);
+
+	if (status == ORIEL_OK && root == g->device.rank)
+		status = oriel_window_put_all(g->window, oriel_at(ORI_GATHER_RESULT, 0), send,
+					      bytes, stream);
+	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
+}
+
+static enum oriel_status bcast_check(const struct oriel_allgather *g, unsigned root,
+				     const void *send, size_t bytes, const void *stream)
+{
+	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
+	enum oriel_status status = ori_gather_check(g, stream);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (root >= g->device.ranks)
+		return ori_fail(ORIEL_ERR_RANGE, "broadcast from rank %u of %u", root,
+				g->device.ranks);
+	if (bytes > g->bytes_max)
+		return ori_fail(ORIEL_ERR_RANGE, "broadcast of %zu bytes, at most %zu", bytes,
+				g->bytes_max);
+	if (root == g->device.rank && from != to && from < to + bytes && to < from + bytes)
+		return ori_fail(ORIEL_ERR_INVALID, "broadcast: what is sent overlaps the result, "
+						   "and is not at its place there");
+	return ORIEL_OK;
+}
+
+static enum oriel_status bcast_any(struct oriel_allgather *g, unsigned root, const void *send,
+				   size_t bytes, void *stream)
+{
+	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
+	struct bcast_run run = {.g = g, .bytes = bytes, .chunk = g->chunk};
+
+	if (algorithm == ORIEL_ALGORITHM_CE)
+		return bcast_engines(g, root, send, bytes, stream);
+	if (algorithm == ORIEL_ALGORITHM_STORE)
+		return oriel_window_broadcast(g->window, &g->puts, ori_gather_turns(bytes), root,
+					      send, bytes, stream);
+	ori_tree_open(&run.tree, &g->shape, algorithm, g->device.rank, root);
+	run.from = run.tree.is_root ? send : g->result;
+	if (algorithm == ORIEL_ALGORITHM_DIRECT)
+		run.chunk = bytes;
+	return bcast_here(&run);
+}
+
+enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const void *send,
+				    size_t bytes, void *stream)
+{
+	struct oriel_allgather *g = to_gather(b);
+	enum oriel_status status = bcast_check(g, root, send, bytes, stream);
+
+	if (status == ORIEL_OK && bytes && !stream)
+		status = ori_gather_same(g, "bytes", bytes);
+	if (status == ORIEL_OK && bytes && !stream)
+		status = ori_gather_same(g, "root", root);
+	if (status != ORIEL_OK || !bytes)
+		return status;
+	return ori_gather_end(g, bcast_any(g, root, send, bytes, stream));
+}
+
+enum oriel_status oriel_bcast_query(const struct oriel_bcast *b, size_t bytes,
+				    struct oriel_allgather_info *info)
+{
+	return oriel_allgather_query((const struct oriel_allgather *)(const void *)b, bytes, info);
+}

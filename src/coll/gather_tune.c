@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coll/gather_tune.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+
+#define TUNE_FILE_MAX ((size_t)1 << 20)
+#define TUNE_RANKS_MAX 1000000u
+
+const char *ori_collective_name(enum ori_collective collective)
+{
+	static const char *const names[ORI_COLLECTIVES] = {
+		[ORI_ALLGATHER] = "all-gather",
+		[ORI_ALLTOALL] = "all-to-all",
+		[ORI_BCAST] = "broadcast",
+	};
+
+	return names[collective];
+}
+
+/* The line that is being read. */
+struct tune_line {
+	const char *at;
+	const char *end;
+	const char *name; /* of the file */
+	unsigned number;
+};
+
+static enum oriel_status tune_bad(const struct tune_line *l, const char *what, const char *word,
+				  size_t length)
+{
+	return ori_fail(ORIEL_ERR_CONFIG, "%s:%u: %s '%.*s'", l->name, l->number, what,
+			(int)(length < 64 ? length : 64), word);
+}
+
+/* The next word, behind blanks; empty at the end of the line. */
+static const char *tune_word(struct tune_line *l, size_t *length)
+{
+	const char *begin;
+
+	while (l->at < l->end && *l->at == ' ')
+		l->at++;
+	begin = l->at;
+	while (l->at < l->end && *l->at != ' ')
+		l->at++;
+	*length = (size_t)(l->at - begin);
+	return begin;
+}
+
+static bool word_is(const char *word, size_t length, const char *text)
+{
+	return strlen(text) == length && memcmp(word, text, length) == 0;
+}
+
+static enum oriel_status tune_number(struct tune_line *l, const char *what, uint64_t most,
+				     uint64_t *value)
+{
+	size_t length, i;
+	const char *word = tune_word(l, &length);
+	uint64_t sum = 0;
+
+	for (i = 0; i < length; i++) {
+		unsigned digit = (unsigned)(unsigned char)word[i] - '0';
+
+		if (digit > 9 || sum > (most - digit) / 10)
+			return tune_bad(l, what, word, length);
+		sum = sum * 10 + digit;
+	}
+	if (!length || !sum)
+		return tune_bad(l, what, word, length);
+	*value = sum;
+	return ORIEL_OK;
+}
+
+static enum oriel_status tune_bytes(struct tune_line *l, uint64_t *bytes)
+{
+	struct tune_line ahead = *l;
+	size_t length;
+	const char *word = tune_word(&ahead, &length);
+
+	if (!word_is(word, length, "any"))
+		return tune_number(l, "no number of bytes:", ORI_TUNE_ANY - 1, bytes);
+	*l = ahead;
+	*bytes = ORI_TUNE_ANY;
+	return ORIEL_OK;
+}
+
+static enum oriel_status tune_names(struct tune_line *l, struct ori_tune_row *row, bool *is_gpu)
+{
+	size_t length;
+	const char *word = tune_word(l, &length);
+	unsigned i = 0;
+
+	while (i < ORI_COLLECTIVES &&
+	       !word_is(word, length, ori_collective_name((enum ori_collective)i)))
+		i++;
+	if (i == ORI_COLLECTIVES)
+		return tune_bad(l, "no collective:", word, length);
+	row->collective = (enum ori_collective)i;
+	word = tune_word(l, &length);
+	*is_gpu = word_is(word, length, "gpu");
+	if (!*is_gpu && !word_is(word, length, "host"))
+		return tune_bad(l, "neither host nor gpu:", word, length);
+	return ORIEL_OK;
+}
+
+static enum oriel_status tune_algorithm(struct tune_line *l, struct ori_tune_row *row)
+{
+	size_t length;
+	const char *word = tune_word(l, &length);
+	unsigned i;
+
+	for (i = ORIEL_ALGORITHM_DEFAULT + 1; i < ORIEL_ALGORITHMS; i++)
+		if (word_is(word, length, oriel_algorithm_name((enum oriel_algorithm)i))) {
+			row->algorithm = (enum oriel_algorithm)i;
+			return ORIEL_OK;
+		}
+	return tune_bad(l, "no algorithm:", word, length);
+}
+
+static void tune_digest(struct ori_tune *tune, const struct ori_tune_row *row)
+{
+	const uint64_t words[] = {(uint64_t)row->collective, (uint64_t)row->algorithm, row->bytes};
+	size_t i;
+
+	/* FNV-1a, by words; never that of no rows. */
+	if (!tune->digest)
+		tune->digest = 0xcbf29ce484222325u;
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		tune->digest = (tune->digest ^ words[i]) * 0x100000001b3u;
+	tune->digest |= 1;
+}
+
+static enum oriel_status tune_keep(struct tune_line *l, struct ori_tune *tune,
+				   const struct ori_tune_row *row)
+{
+	unsigned i;
+
+	for (i = 0; i < tune->count; i++)
+		if (tune->rows[i].collective == row->collective &&
+		    tune->rows[i].bytes >= row->bytes)
+			return ori_fail(ORIEL_ERR_CONFIG,
+					"%s:%u: its bytes are not beyond those of line %u", l->name,
+					l->number, tune->rows[i].line);
+	if (tune->count == ORI_TUNE_ROWS)
+		return ori_fail(ORIEL_ERR_CONFIG, "%s:%u: more than %u lines for one machine",
+				l->name, l->number, ORI_TUNE_ROWS);
+	tune->rows[tune->count++] = *row;
+	tune_digest(tune, row);
+	return ORIEL_OK;
+}
+
+/* The rest of the line is the name of a machine. */
+static enum oriel_status tune_read_row(struct tune_line *l, const struct ori_tune_key *key,
+				       struct ori_tune *tune)
+{
+	struct ori_tune_row row = {.line = l->number};
+	uint64_t ranks = 0, nodes = 0;
+	enum oriel_status status;
+	bool is_gpu = false;
+
+	status = tune_names(l, &row, &is_gpu);
+	if (status == ORIEL_OK)
+		status = tune_number(l, "no number of ranks:", TUNE_RANKS_MAX, &ranks);
+	if (status == ORIEL_OK)
+		status = tune_number(l, "no number of nodes:", TUNE_RANKS_MAX, &nodes);
+	if (status == ORIEL_OK)
+		status = tune_bytes(l, &row.bytes);
+	if (status == ORIEL_OK)
+		status = tune_algorithm(l, &row);
+	if (status != ORIEL_OK)
+		return status;
+	while (l->at < l->end && *l->at == ' ')
+		l->at++;
+	if (l->at == l->end)
+		return tune_bad(l, "no name of a machine:", l->at, 0);
+	if (is_gpu != key->is_gpu || ranks != key->ranks || nodes != key->nodes ||
+	    !word_is(l->at, (size_t)(l->end - l->at), key->machine))
+		return ORIEL_OK;
+	return tune_keep(l, tune, &row);
+}
+
+/* Of each collective that there is anything about, the last row takes what there is. */
+static enum oriel_status tune_check_ends(const struct ori_tune *tune, const char *name)
+{
+	const struct ori_tune_row *last;
+	unsigned i, k;
+
+	for (i = 0; i < ORI_COLLECTIVES; i++) {
+		last = NULL;
+		for (k = 0; k < tune->count; k++)
+			if (tune->rows[k].collective == (enum ori_collective)i)
+				last = &tune->rows[k];
+		if (last && last->bytes != ORI_TUNE_ANY)
+			return ori_fail(
+				ORIEL_ERR_CONFIG,
+				"%s:%u: the last line of this machine's %s is not for 'any' "
+				"bytes",
+				name, last->line, ori_collective_name((enum ori_collective)i));
+	}
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_tune_parse(const char *text, size_t length, const char *name,
+				 const struct ori_tune_key *key, struct ori_tune *tune)
+{
+	struct tune_line line = {.name = name, .end = text};
+	const char *stop = text + length;
+	enum oriel_status status = ORIEL_OK;
+
+	*tune = (struct ori_tune){.count = 0};
+	while (line.end < stop && status == ORIEL_OK) {
+		line.at = line.number ? line.end + 1 : text;
+		if (line.at == stop)
+			break;
+		line.number++;
+		line.end = memchr(line.at, '\n', (size_t)(stop - line.at));
+		if (!line.end)
+			line.end = stop;
+		if (line.number == 1) {
+			if (!word_is(line.at, (size_t)(line.end - line.at), ORIEL_TUNE_HEAD))
+				status = tune_bad(&line, "not '" ORIEL_TUNE_HEAD "' but", line.at,
+						  (size_t)(line.end - line.at));
+		} else if (line.at < line.end && *line.at != '#') {
+			status = tune_read_row(&line, key, tune);
+		}
+	}
+	if (status == ORIEL_OK && !line.number)
+		status = ori_fail(ORIEL_ERR_CONFIG, "%s:1: it is empty", name);
+	return status == ORIEL_OK ? tune_check_ends(tune, name) : status;
+}
+
+const struct ori_tune_row *ori_tune_row(const struct ori_tune *tune, enum ori_collective collective,
+					uint64_t bytes)
+{
+	unsigned i;
+
+	for (i = 0; i < tune->count; i++)
+		if (tune->rows[i].collective == collective && bytes <= tune->rows[i].bytes)
+			return &tune->rows[i];
+	return NULL;
+}
+
+static bool tune_user_path(char *path, size_t length)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	int needed = -1;
+
+	if (cache && *cache == '/')
+		needed = snprintf(path, length, "%s/oriel/tune", cache);
+	else if (home && *home == '/')
+		needed = snprintf(path, length, "%s/.cache/oriel/tune", home);
+	return needed > 0 && (size_t)needed < length;
+}
+
+static enum oriel_status tune_read(const char *path, bool must_be, const struct ori_tune_key *key,
+				   struct ori_tune *tune)
+{
+	FILE *file = fopen(path, "re");
+	enum oriel_status status;
+	size_t length;
+	char *text;
+
+	if (!file && errno == ENOENT && !must_be)
+		return ORIEL_OK;
+	if (!file)
+		return ori_fail(ORIEL_ERR_CONFIG, "%s, a table of oriel tune: %s", path,
+				strerror(errno));
+	text = malloc(TUNE_FILE_MAX);
+	if (!text) {
+		fclose(file);
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory to read %s", path);
+	}
+	length = fread(text, 1, TUNE_FILE_MAX, file);
+	if (ferror(file))
+		status = ori_fail(ORIEL_ERR_CONFIG, "%s: it cannot be read", path);
+	else if (length == TUNE_FILE_MAX)
+		status = ori_fail(ORIEL_ERR_CONFIG, "%s: it is longer than %zu bytes", path,
+				  TUNE_FILE_MAX - 1);
+	else
+		status = ori_tune_parse(text, length, path, key, tune);
+	free(text);
+	fclose(file);
+	return status;
+}
+
+/* The model as the kernel of the machine names it; the first of several. */
+static void machine_cpu(char *name, size_t length)
+{
+	FILE *file = fopen("/proc/cpuinfo", "re");
+	char line[256], *value;
+
+	snprintf(name, length, "unknown CPU");
+	while (file && fgets(line, sizeof(line), file)) {
+		value = strchr(line, ':');
+		if (strncmp(line, "model name", 10) != 0 || !value)
+			continue;
+		value += strspn(value, ": ");
+		value[strcspn(value, "\n")] = '\0';
+		if (*value)
+			snprintf(name, length, "%.63s", value);
+		break;
+	}
+	if (file)
+		fclose(file);
+}
+
+/* Domains; on GPUs that see each other there is one. */
+static enum oriel_status tune_nodes(const struct oriel_comm *comm, bool is_gpu, unsigned *nodes)
+{
+	unsigned size = oriel_comm_size(comm), rank, other;
+	enum oriel_path path;
+	enum oriel_status status = ORIEL_OK;
+	bool is_first;
+
+	*nodes = is_gpu;
+	for (rank = 0; rank < size && !is_gpu && status == ORIEL_OK; rank++) {
+		is_first = true;
+		for (other = 0; other < rank && is_first && status == ORIEL_OK; other++) {
+			status = oriel_comm_path_between(comm, other, rank, &path);
+			is_first = status != ORIEL_OK || path != ORIEL_PATH_MAPPED;
+		}
+		*nodes += is_first;
+	}
+	return status;
+}
+
+enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, struct ori_tune *tune,
+				struct oriel_tune_info *info)
+{
+	const char *setting = ori_setting_text(ORI_SETTING_TUNE);
+	struct ori_tune_key key = {.machine = info->machine,
+				   .is_gpu = is_gpu,
+				   .ranks = oriel_comm_size(comm)};
+	enum oriel_status status;
+
+	*tune = (struct ori_tune){.count = 0};
+	*info = (struct oriel_tune_info){.rows = 0};
+	status = tune_nodes(comm, is_gpu, &info->nodes);
+	if (status != ORIEL_OK)
+		return status;
+	key.nodes = info->nodes;
+	if (!is_gpu)
+		machine_cpu(info->machine, sizeof(info->machine));
+	else if (oriel_comm_gpu_name(comm))
+		snprintf(info->machine, sizeof(info->machine), "%s", oriel_comm_gpu_name(comm));
+	if (strcmp(setting, "off") == 0)
+		return ORIEL_OK;
+	if (*setting)
+		snprintf(info->path, sizeof(info->path), "%s", setting);
+	else if (!tune_user_path(info->path, sizeof(info->path)))
+		info->path[0] = '\0';
+	if (info->path[0])
+		status = tune_read(info->path, *setting != '\0', &key, tune);
+	info->rows = tune->count;
+	info->digest = tune->digest;
+	return status;
+}
+
+enum oriel_status oriel_tune_find(const struct oriel_comm *comm, bool is_gpu,
+				  struct oriel_tune_info *info)
+{
+	struct ori_tune tune;
+
+	if (is_gpu && !oriel_comm_gpu_name(comm))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"a communicator without ORIEL_COMM_GPU has no table for GPUs");
+	return ori_tune_load(comm, is_gpu, &tune, info);
+}

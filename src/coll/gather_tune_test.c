@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coll/gather_tune.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+
+static const struct ori_tune_key here = {.machine = "Some CPU @ 2.0GHz", .ranks = 4, .nodes = 1};
+
+static enum oriel_status parse(const char *rows, struct ori_tune *tune)
+{
+	char text[4096];
+
+	snprintf(text, sizeof(text), ORIEL_TUNE_HEAD "\n%s", rows);
+	return ori_tune_parse(text, strlen(text), "table", &here, tune);
+}
+
+static void only_rows_of_this_machine_count(void **state)
+{
+	struct ori_tune tune;
+
+	(void)state;
+	assert_int_equal(parse("# of two machines\n\n"
+			       "all-gather host 4 1 512 ll Some CPU @ 2.0GHz\n"
+			       "all-gather host 4 1 any direct Some CPU @ 2.0GHz\n"
+			       "all-gather host 4 1 any ring Some CPU @ 2.0GHz or more\n"
+			       "all-gather host 8 1 any ring Some CPU @ 2.0GHz\n"
+			       "all-gather host 4 2 any ring Some CPU @ 2.0GHz\n"
+			       "all-gather gpu 4 1 any ce Some CPU @ 2.0GHz\n"
+			       "broadcast host 4 1 any ring Some CPU @ 2.0GHz",
+			       &tune),
+			 ORIEL_OK);
+	assert_int_equal(tune.count, 3);
+	assert_int_equal(ori_tune_row(&tune, ORI_ALLGATHER, 512)->algorithm, ORIEL_ALGORITHM_LL);
+	assert_int_equal(ori_tune_row(&tune, ORI_ALLGATHER, 513)->algorithm,
+			 ORIEL_ALGORITHM_DIRECT);
+	assert_int_equal(ori_tune_row(&tune, ORI_BCAST, 1)->line, 10);
+	assert_null(ori_tune_row(&tune, ORI_ALLTOALL, 1));
+}
+
+static void what_differs_has_another_digest(void **state)
+{
+	struct ori_tune one, other;
+
+	(void)state;
+	assert_int_equal(parse("", &one), ORIEL_OK);
+	assert_int_equal(one.digest, 0);
+	parse("all-gather host 4 1 any ring Some CPU @ 2.0GHz\n", &one);
+	parse("all-gather host 4 1 any direct Some CPU @ 2.0GHz\n", &other);
+	assert_int_not_equal(one.digest, 0);
+	assert_int_not_equal(one.digest, other.digest);
+	parse("#\nall-gather host 4 1 any  ring  Some CPU @ 2.0GHz\n", &other);
+	assert_int_equal(one.digest, other.digest);
+}
+
+static void wrong_lines_are_named(void **state)
+{
+	static const char *const wrong[][2] = {
+		{"scatter host 4 1 any ring X\n", "table:2: no collective: 'scatter'"},
+		{"all-gather nic 4 1 any ring X\n", "table:2: neither host nor gpu: 'nic'"},
+		{"\nall-gather host 0 1 any ring X\n", "table:3: no number of ranks: '0'"},
+		{"all-gather host 4 1x any ring X\n", "table:2: no number of nodes: '1x'"},
+		{"all-gather host 4 1 18446744073709551615 ring X\n",
+		 "table:2: no number of bytes"},
+		{"all-gather host 4 1 18446744073709551616 ring X\n",
+		 "table:2: no number of bytes"},
+		{"all-gather host 4 1 any auto X\n", "table:2: no algorithm: 'auto'"},
+		{"all-gather host 4 1 any\n", "table:2: no algorithm: ''"},
+		{"all-gather host 4 1 any ring \n", "table:2: no name of a machine: ''"},
+		{"all-gather host 4 1 8 ll Some CPU @ 2.0GHz\n", "table:2: the last line"},
+		{"all-gather host 4 1 any ll Some CPU @ 2.0GHz\n"
+		 "all-gather host 4 1 any ring Some CPU @ 2.0GHz\n",
+		 "table:3: its bytes are not beyond those of line 2"},
+	};
+	struct ori_tune tune;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_int_equal(parse(wrong[i][0], &tune), ORIEL_ERR_CONFIG);
+		if (!strstr(oriel_last_error(), wrong[i][1]))
+			fail_msg("%s: not in: %s", wrong[i][1], oriel_last_error());
+	}
+	assert_int_equal(ori_tune_parse("oriel-tune 2\n", 13, "table", &here, &tune),
+			 ORIEL_ERR_CONFIG);
+	assert_non_null(strstr(oriel_last_error(), "table:1: not 'oriel-tune 1' but"));
+	assert_int_equal(ori_tune_parse("", 0, "table", &here, &tune), ORIEL_ERR_CONFIG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_rows_of_this_machine_count),
+		cmocka_unit_test(what_differs_has_another_digest),
+		cmocka_unit_test(wrong_lines_are_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A window that has one barrier and no memory. */
+#include <oriel/stream_barrier.h>
+#include <oriel/window.h>
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/live.h"
+
+struct oriel_stream_barrier {
+	struct oriel_window *window;
+	struct ori_live live;
+};
+
+enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned flags,
+					      struct oriel_stream_barrier **barrier)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .flags = flags & ORIEL_STREAM_BARRIER_GPU
+							  ? ORIEL_WINDOW_DEVICE
+							  : 0,
+					 .signals = ORIEL_NONE,
+					 .barriers = 1,
+					 .counters = ORIEL_NONE,
+					 .channels = ORIEL_NONE};
+	struct oriel_stream_barrier *b = calloc(1, sizeof(*b));
+	enum oriel_status status = ORIEL_OK;
+
+	if (!b)
+		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a barrier");
+	else if (flags & ~(unsigned)ORIEL_STREAM_BARRIER_GPU)
+		status = ori_fail(ORIEL_ERR_INVALID, "a barrier with unknown flags 0x%x", flags);
+	/* A rank that fails alone must not leave the others waiting. */
+	status = oriel_comm_agree(comm, status);
+	if (status == ORIEL_OK)
+		status = oriel_window_create(comm, &attr, &b->window);
+	if (status != ORIEL_OK) {
+		free(b);
+		return status;
+	}
+	ori_live_add(&b->live, b, "barrier");
+	*barrier = b;
+	return ORIEL_OK;
+}
+
+void oriel_stream_barrier_destroy(struct oriel_stream_barrier *b)
+{
+	if (!b || !ori_live_remove(b, "barrier"))
+		return;
+	oriel_window_destroy(b->window);
+	free(b);
+}
+
+enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *b, void *stream)
+{
+	return oriel_window_barrier(b->window, 0, 0, stream);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <oriel/tune.h>
+
+#include "sys/gpu.h"
+
+enum oriel_status oriel_tune_gpu_open(unsigned rank, void **stream)
+{
+	return ori_gpu_use(rank, stream);
+}
+
+enum oriel_status oriel_tune_gpu_wait(void *stream)
+{
+	return ori_gpu_use_wait(stream);
+}
+
+void oriel_tune_gpu_close(void *stream)
+{
+	ori_gpu_use_end(stream);
+}

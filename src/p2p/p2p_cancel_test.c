@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests that are given up: what the peer does not know of is as if it had never been. */
+#include <oriel/p2p_mock.h>
+
+#include "p2p/pair_of_ends_test.h"
+
+#define SOME 5u
+
+static char from[SOME][LONG], to[SOME][LONG];
+static struct oriel_p2p_request out[SOME], in[SOME];
+
+static void fill_all(void)
+{
+	for (unsigned i = 0; i < SOME; i++)
+		ends_fill(from[i], LONG, i);
+	memset(to, 0, sizeof(to));
+}
+
+/* Lengths differ, so that a pair that is none is noticed. */
+static size_t length_of(unsigned i)
+{
+	return LONG - i * 100;
+}
+
+static void begin(struct oriel_p2p *p, unsigned i, bool is_send)
+{
+	struct oriel_p2p_buffer b = buffer(is_send ? from[i] : to[i], length_of(i), NULL);
+
+	if (is_send)
+		assert_int_equal(oriel_p2p_send(p, 0, &b, &out[i]), ORIEL_OK);
+	else
+		assert_int_equal(oriel_p2p_recv(p, 0, &b, &in[i]), ORIEL_OK);
+}
+
+static void give_up(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	assert_int_equal(oriel_p2p_cancel(p, r), ORIEL_OK);
+	assert_int_equal(r->status, ORIEL_ERR_ABORTED);
+	assert_int_equal(oriel_p2p_test(p, r), ORIEL_ERR_ABORTED);
+	assert_non_null(strstr(oriel_last_error(), "cancelled"));
+	assert_int_equal(oriel_p2p_cancel(p, r), ORIEL_ERR_STATE);
+}
+
+static void keep(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	assert_int_equal(oriel_p2p_cancel(p, r), ORIEL_ERR_STATE);
+	assert_int_equal(r->status, ORIEL_AGAIN);
+}
+
+/* Any of five sends and receives, the first and the last included, on both sides. */
+static void nobody_knows_before_they_are_joined(enum ends_way way, enum oriel_p2p_mode mode,
+						unsigned gone)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
+	struct oriel_p2p_request said[2], heard[2];
+	char word[2][8];
+	struct ends e;
+
+	ends_create(&e, way, &small, &attr);
+	fill_all();
+	for (unsigned i = 0; i < SOME; i++) {
+		begin(e.a, i, true);
+		begin(e.b, i, false);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(oriel_p2p_send_control(e.a, i, i ? "kept" : "gone", 5, &said[i]),
+				 ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv_control(e.b, i, word[i], 8, &heard[i]), ORIEL_OK);
+	}
+	give_up(e.a, &said[0]);
+	give_up(e.b, &heard[0]);
+	for (unsigned i = 0; i < SOME; i++) {
+		if (!(gone >> i & 1))
+			continue;
+		give_up(e.a, &out[i]);
+		give_up(e.b, &in[i]);
+	}
+	ends_join(&e);
+	for (unsigned i = 0; i < SOME; i++) {
+		if (gone >> i & 1) {
+			assert_int_equal(in[i].status, ORIEL_ERR_ABORTED);
+			assert_int_equal(to[i][0], 0);
+			continue;
+		}
+		assert_int_equal(ends_wait(&e, &in[i]), ORIEL_OK);
+		assert_int_equal(ends_wait(&e, &out[i]), ORIEL_OK);
+		assert_memory_equal(to[i], from[i], length_of(i));
+	}
+	assert_int_equal(ends_wait(&e, &heard[1]), ORIEL_OK);
+	assert_string_equal(word[1], "kept");
+	/* Nothing is left of them. */
+	assert_int_equal(oriel_p2p_drain(e.a, ENDS_PATIENCE_NS), ORIEL_OK);
+	assert_int_equal(oriel_p2p_drain(e.b, ENDS_PATIENCE_NS), ORIEL_OK);
+	begin(e.a, 0, true);
+	begin(e.b, 0, false);
+	assert_int_equal(ends_wait(&e, &in[0]), ORIEL_OK);
+	assert_int_equal(ends_wait(&e, &out[0]), ORIEL_OK);
+	ends_close(&e);
+}
+
+static void test_nobody_knows_before_they_are_joined(void **state)
+{
+	(void)state;
+	for (unsigned i = peers_first; i < WAYS; i++)
+		for (unsigned k = 0; k < MODES; k++)
+			for (unsigned gone = 1; gone < 1u << SOME; gone = gone * 2 + 1) {
+				nobody_knows_before_they_are_joined(ways[i], modes[k], gone);
+				nobody_knows_before_they_are_joined(ways[i], modes[k],
+								    gone ^ ((1u << SOME) - 1));
+			}
+}
+
+/* In zero_copy a send is the sender's until he is told where to put. */
+static void test_a_send_is_told_of_where_it_may_be_staged(void **state)
+{
+	(void)state;
+	for (unsigned i = ways_first; i < WAYS; i++) {
+		for (unsigned k = 0; k < MODES; k++) {
+			const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = modes[k]};
+			struct ends e;
+
+			ends_open(&e, ways[i], &small, &attr);
+			fill_all();
+			begin(e.a, 0, true);
+			begin(e.a, 1, true);
+			ends_turn(&e);
+			if (modes[k] == ORIEL_P2P_ZERO_COPY) {
+				give_up(e.a, &out[0]);
+				begin(e.b, 1, false);
+			} else {
+				keep(e.a, &out[0]);
+				keep(e.a, &out[1]);
+				begin(e.b, 0, false);
+				begin(e.b, 1, false);
+				assert_int_equal(ends_wait(&e, &out[0]), ORIEL_OK);
+			}
+			assert_int_equal(ends_wait(&e, &in[1]), ORIEL_OK);
+			assert_int_equal(ends_wait(&e, &out[1]), ORIEL_OK);
+			assert_memory_equal(to[1], from[1], length_of(1));
+			assert_int_equal(oriel_p2p_cancel(e.a, &out[1]), ORIEL_ERR_STATE);
+			assert_int_equal(oriel_p2p_cancel(e.b, &in[1]), ORIEL_ERR_STATE);
+			ends_close(&e);
+		}
+	}
+}
+
+/* Receives are granted up to the depth of a channel; those behind are nobody's yet. */
+static void test_receives_behind_the_depth_may_be_given_up(void **state)
+{
+	(void)state;
+	for (unsigned i = ways_first; i < WAYS; i++) {
+		for (unsigned k = 0; k < MODES; k++) {
+			const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+							    .mode = modes[k],
+							    .depth = 2};
+			struct ends e;
+
+			ends_open(&e, ways[i], &small, &attr);
+			fill_all();
+			for (unsigned n = 0; n < SOME; n++)
+				begin(e.b, n, false);
+			ends_turn(&e);
+			keep(e.b, &in[0]);
+			give_up(e.b, &in[3]);
+			give_up(e.b, &in[2]);
+			for (unsigned n = 0; n < SOME; n++)
+				if (n < 2 || n > 3)
+					begin(e.a, n, true);
+			for (unsigned n = 0; n < SOME; n++) {
+				if (n == 2 || n == 3)
+					continue;
+				assert_int_equal(ends_wait(&e, &in[n]), ORIEL_OK);
+				assert_int_equal(ends_wait(&e, &out[n]), ORIEL_OK);
+				assert_memory_equal(to[n], from[n], length_of(n));
+			}
+			assert_int_equal(to[2][0], 0);
+			ends_close(&e);
+		}
+	}
+}
+
+#define WORDS 200u
+
+/* What finds no room stays; a receive that nothing has come for goes. */
+static void test_messages_that_wait_may_be_given_up(void **state)
+{
+	static struct oriel_p2p_request said[WORDS], heard[WORDS];
+	static char words[WORDS], got[WORDS];
+
+	(void)state;
+	for (unsigned i = ways_first; i < WAYS; i++) {
+		unsigned kept = 0;
+		struct ends e;
+
+		ends_open(&e, ways[i], &small, NULL);
+		for (unsigned n = 0; n < WORDS; n++) {
+			words[n] = (char)n;
+			assert_int_equal(oriel_p2p_send_control(e.a, 3, &words[n], 1, &said[n]),
+					 ORIEL_OK);
+		}
+		for (unsigned n = 0; n < 50; n++)
+			ends_turn(&e);
+		assert_int_equal(said[0].status, ORIEL_OK);
+		assert_int_equal(oriel_p2p_cancel(e.a, &said[0]), ORIEL_ERR_STATE);
+		for (unsigned n = WORDS / 2; n < WORDS; n += 2)
+			give_up(e.a, &said[n]);
+		assert_int_equal(oriel_p2p_recv_control(e.b, 4, got, 1, &heard[0]), ORIEL_OK);
+		ends_turn(&e);
+		give_up(e.b, &heard[0]);
+		for (unsigned n = 0; n < WORDS; n++) {
+			if (said[n].status == ORIEL_ERR_ABORTED)
+				continue;
+			assert_int_equal(oriel_p2p_recv_control(e.b, 3, &got[kept], 1,
+								&heard[kept]),
+					 ORIEL_OK);
+			assert_int_equal(ends_wait(&e, &heard[kept]), ORIEL_OK);
+			assert_int_equal(got[kept], words[n]);
+			kept++;
+		}
+		ends_close(&e);
+	}
+}
+
+/* A message of three cells, of which one has come: into the buffer, or into blocks. */
+static void test_half_a_message(void **state)
+{
+	static char long_word[5000], room[5000];
+
+	(void)state;
+	for (unsigned is_late = 0; is_late < 2; is_late++) {
+		const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr),
+							 .order = ORIEL_P2P_MOCK_BY_HAND};
+		struct oriel_p2p_request said, heard;
+		struct oriel_p2p_mock *mock;
+		struct oriel_p2p *a, *b;
+
+		assert_int_equal(oriel_p2p_mock_create(&attr, &mock), ORIEL_OK);
+		a = oriel_p2p_mock_end(mock, 0);
+		b = oriel_p2p_mock_end(mock, 1);
+		ends_fill(long_word, sizeof(long_word), is_late);
+		if (!is_late)
+			assert_int_equal(oriel_p2p_recv_control(b, 1, room, 5000, &heard),
+					 ORIEL_OK);
+		assert_int_equal(oriel_p2p_send_control(a, 1, long_word, 5000, &said), ORIEL_OK);
+		assert_int_equal(oriel_p2p_mock_deliver(mock, 0), ORIEL_OK);
+		assert_int_equal(oriel_p2p_progress(b), ORIEL_OK);
+		if (is_late) {
+			assert_int_equal(oriel_p2p_recv_control(b, 1, room, 5000, &heard),
+					 ORIEL_OK);
+			give_up(b, &heard);
+			assert_int_equal(oriel_p2p_recv_control(b, 1, room, 5000, &heard),
+					 ORIEL_OK);
+		} else {
+			keep(b, &heard);
+		}
+		while (oriel_p2p_mock_count(mock))
+			assert_int_equal(oriel_p2p_mock_deliver(mock, 0), ORIEL_OK);
+		assert_int_equal(oriel_p2p_test(b, &heard), ORIEL_OK);
+		assert_memory_equal(room, long_word, 5000);
+		oriel_p2p_mock_destroy(mock);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nobody_knows_before_they_are_joined),
+		cmocka_unit_test(test_a_send_is_told_of_where_it_may_be_staged),
+		cmocka_unit_test(test_receives_behind_the_depth_may_be_given_up),
+		cmocka_unit_test(test_messages_that_wait_may_be_given_up),
+		cmocka_unit_test(test_half_a_message),
+	};
+
+	ends_choose(argc, argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A GPU for a program of ours that knows no CUDA. */
+#include "base/error.h"
+#include "sys/cuda.h"
+#include "sys/gpu.h"
+
+enum oriel_status ori_gpu_use(unsigned number, void **stream)
+{
+	enum oriel_status status = ori_cuda_open();
+	CUresult result = CUDA_SUCCESS;
+	CUcontext context;
+	CUstream opened;
+	int count = 0;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!ori_cuda.cuDevicePrimaryCtxRetain || !ori_cuda.cuCtxSetCurrent)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "this driver has no primary contexts");
+	result = ori_cuda.cuDeviceGetCount(&count);
+	if (result == CUDA_SUCCESS && count < 1)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "there is no GPU");
+	if (result == CUDA_SUCCESS)
+		result = ori_cuda.cuDevicePrimaryCtxRetain(&context,
+							   (int)(number % (unsigned)count));
+	if (result == CUDA_SUCCESS)
+		result = ori_cuda.cuCtxSetCurrent(context);
+	if (result == CUDA_SUCCESS)
+		result = ori_cuda.cuStreamCreate(&opened, CU_STREAM_NON_BLOCKING);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "GPU %u of %d", number % (unsigned)count, count);
+	*stream = opened;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gpu_use_wait(void *stream)
+{
+	CUresult result = ori_cuda.cuStreamSynchronize(stream);
+
+	return result == CUDA_SUCCESS ? ORIEL_OK : ori_cuda_fail(result, "waiting for a stream");
+}
+
+void ori_gpu_use_end(void *stream)
+{
+	if (stream)
+		ori_cuda.cuStreamDestroy(stream);
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Persistent all-to-all, broadcast and barrier in host memory: whole, in order, and
+ * nothing but that.
+ */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARE 20000u /* bytes for each pair of ranks at most */
+#define GUARD 0x5a
+#define ROUNDS 24u
+
+static const size_t sizes[] = {1, 7, 8, 100, 0, 1000, 4096, 4097, 16385, SHARE};
+
+struct site {
+	struct oriel_allgather_attr attr;
+	struct oriel_view view;
+	struct oriel_alltoall *alltoall;
+	struct oriel_bcast *bcast;
+	char *memory; /* with guards on both sides of the view */
+	char *result;
+	char *send;
+	struct oriel_dev_portion *portions;
+	size_t length;
+	uint64_t round;
+};
+
+static void site_open(struct rank *r, struct site *s)
+{
+	void *memory = NULL;
+
+	memset(s, 0, sizeof(*s));
+	s->length = (size_t)r->size * SHARE;
+	CHECK_OK(r, oriel_memory_alloc(s->length + 256, 0, &memory));
+	s->memory = memory;
+	s->result = s->memory + 64;
+	memset(s->memory, GUARD, s->length + 256);
+	s->send = malloc(s->length + 1);
+	s->portions = calloc(r->size, sizeof(*s->portions));
+	CHECK(r, s->send && s->portions);
+	s->attr = (struct oriel_allgather_attr){.size = sizeof(s->attr), .chunk = 4096};
+	s->view = (struct oriel_view){.size = sizeof(s->view),
+				      .length = s->length,
+				      .buffer = s->result};
+}
+
+static void site_close(struct rank *r, struct site *s)
+{
+	CHECK_EQ(r, not_all(s->memory, 64, GUARD), 0);
+	CHECK_EQ(r, not_all(s->result + s->length, 192, GUARD), 0);
+	free(s->portions);
+	free(s->send);
+	oriel_memory_free(s->memory);
+}
+
+/* Of what @from sends to @to in this round. */
+static uint64_t seed_of(const struct site *s, unsigned from, unsigned to)
+{
+	return s->round * 131 + from * 7 + to * 29 + 1;
+}
+
+static bool alltoall_create(struct rank *r, struct site *s, unsigned algorithm)
+{
+	s->attr.algorithm = algorithm;
+	return CHECK_OK(r, oriel_alltoall_create(r->comm, &s->view, &s->attr, &s->alltoall));
+}
+
+static bool bcast_create(struct rank *r, struct site *s, unsigned algorithm)
+{
+	s->attr.algorithm = algorithm;
+	return CHECK_OK(r, oriel_bcast_create(r->comm, &s->view, &s->attr, &s->bcast));
+}
+
+static void alltoall_once(struct rank *r, struct site *s, size_t bytes)
+{
+	char *send = s->send + s->round % 2;
+	unsigned rank;
+
+	s->round++;
+	for (rank = 0; rank < r->size; rank++)
+		fill(send + rank * bytes, bytes, seed_of(s, r->rank, rank));
+	memset(s->result + r->size * bytes, GUARD, s->length - r->size * bytes);
+	if (!CHECK_OK(r, oriel_alltoall_start(s->alltoall, send, bytes, NULL)))
+		return;
+	/* On return it is the caller's. */
+	memset(send, GUARD, r->size * bytes);
+	for (rank = 0; rank < r->size; rank++)
+		if (!CHECK_EQ(r, wrong(s->result + rank * bytes, bytes, seed_of(s, rank, r->rank)),
+			      0))
+			return;
+	CHECK_EQ(r, not_all(s->result + r->size * bytes, s->length - r->size * bytes, GUARD), 0);
+}
+
+static void every_algorithm_exchanges_every_size(struct rank *r)
+{
+	struct oriel_allgather_info info;
+	unsigned algorithm, mask = ~0u;
+	struct site s;
+	size_t i;
+
+	site_open(r, &s);
+	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+		if (!(mask >> algorithm & 1) || !alltoall_create(r, &s, algorithm))
+			continue;
+		CHECK_OK(r, oriel_alltoall_query(s.alltoall, 8, &info));
+		CHECK_EQ(r, info.bytes_max, SHARE);
+		mask = info.able;
+		for (i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++)
+			alltoall_once(r, &s, sizes[i / 2]);
+		oriel_alltoall_destroy(s.alltoall);
+	}
+	site_close(r, &s);
+}
+
+/* Bytes from @from to @to in @round: some, none, or few, and not the same both ways. */
+static size_t portion_of(uint64_t round, unsigned from, unsigned to)
+{
+	unsigned draw = (unsigned)(round * 7 + from * 13 + to * 5) % 8;
+
+	return draw < 3 ? 0 : draw == 3 ? 1 : (draw * 2477 + round * 31) % SHARE;
+}
+
+/* In the view they lie in some order of their own, a byte apart. */
+static void portions_fill(const struct rank *r, struct site *s)
+{
+	size_t send_at = 0, recv_at = s->round % 3;
+	unsigned i, rank;
+
+	for (i = 0; i < r->size; i++) {
+		rank = (r->rank * 3 + i) % r->size;
+		s->portions[rank].recv_at = recv_at;
+		s->portions[rank].recv_length = portion_of(s->round, rank, r->rank);
+		recv_at += s->portions[rank].recv_length;
+		s->portions[i].send_at = send_at;
+		s->portions[i].send_length = portion_of(s->round, r->rank, i);
+		fill(s->send + send_at, s->portions[i].send_length, seed_of(s, r->rank, i));
+		send_at += s->portions[i].send_length;
+	}
+}
+
+static void check_portions(struct rank *r, const struct site *s, unsigned but)
+{
+	unsigned rank;
+
+	for (rank = 0; rank < r->size; rank++)
+		if (rank != but &&
+		    !CHECK_EQ(r,
+			      wrong(s->result + s->portions[rank].recv_at,
+				    s->portions[rank].recv_length, seed_of(s, rank, r->rank)),
+			      0))
+			return;
+}
+
+static void portions_once(struct rank *r, struct site *s)
+{
+	s->round++;
+	portions_fill(r, s);
+	if (CHECK_OK(r, oriel_alltoall_start_portions(s->alltoall, s->send, s->portions, NULL)))
+		check_portions(r, s, r->size);
+}
+
+static void messages_of_any_lengths_are_exchanged(struct rank *r)
+{
+	struct site s;
+	unsigned i;
+
+	site_open(r, &s);
+	if (!alltoall_create(r, &s, 0))
+		return;
+	for (i = 0; i < ROUNDS; i++) {
+		portions_once(r, &s);
+		if ((i + r->rank) % r->size == 0) {
+			/* The others have begun the next one. */
+			oriel_cpu_give_way(1000000);
+			check_portions(r, &s, r->size);
+		}
+		if (i % 4 == 3)
+			alltoall_once(r, &s, 1 + i * 71);
+	}
+	oriel_alltoall_destroy(s.alltoall);
+	site_close(r, &s);
+}
+
+/* All send nothing to all, many times: notes alone must not mix. */
+static void nothing_at_all_is_exchanged(struct rank *r)
+{
+	struct site s;
+	unsigned i;
+
+	site_open(r, &s);
+	if (!alltoall_create(r, &s, 0))
+		return;
+	for (i = 0; i < 200; i++) {
+		if (i % 20 == 19) {
+			portions_once(r, &s);
+			continue;
+		}
+		memset(s.portions, 0, r->size * sizeof(*s.portions));
+		CHECK_OK(r, oriel_alltoall_start_portions(s.alltoall, NULL, s.portions, NULL));
+	}
+	oriel_alltoall_destroy(s.alltoall);
+	site_close(r, &s);
+}
+
+/* Both ranks of the pair hear of it, the others have theirs, and it goes on. */
+static void lengths_that_differ_are_found(struct rank *r)
+{
+	unsigned last = r->size - 1;
+	struct site s;
+
+	site_open(r, &s);
+	if (!alltoall_create(r, &s, 0))
+		return;
+	portions_once(r, &s);
+	s.round = 50;
+	portions_fill(r, &s);
+	if (r->rank == 0)
+		s.portions[last].send_length = portion_of(50, 0, last) + 3;
+	if (r->rank == 0 || r->rank == last) {
+		CHECK_STATUS(r, oriel_alltoall_start_portions(s.alltoall, s.send, s.portions, NULL),
+			     ORIEL_ERR_MISMATCH);
+		CHECK_LAST(r, r->rank ? "rank 0 sends" : "bytes sent to rank");
+		check_portions(r, &s, r->rank ? 0 : last);
+	} else if (CHECK_OK(r,
+			    oriel_alltoall_start_portions(s.alltoall, s.send, s.portions, NULL))) {
+		check_portions(r, &s, r->size);
+	}
+	portions_once(r, &s);
+	oriel_alltoall_destroy(s.alltoall);
+	site_close(r, &s);
+}
+
+static void bcast_once(struct rank *r, struct site *s, size_t bytes)
+{
+	unsigned root = (unsigned)(s->round * 5 + 1) % r->size;
+	bool is_in_place = s->round % 3 == 0;
+	char *send = is_in_place ? s->result : s->send + s->round % 2;
+
+	s->round++;
+	if (r->rank != root)
+		send = NULL;
+	memset(s->result, GUARD, s->length);
+	if (send)
+		fill(send, bytes, seed_of(s, root, 0));
+	if (!CHECK_OK(r, oriel_bcast_start(s->bcast, root, send, bytes, NULL)))
+		return;
+	if (send && !is_in_place)
+		memset(send, GUARD, bytes);
+	CHECK_EQ(r, wrong(s->result, bytes, seed_of(s, root, 0)), 0);
+	CHECK_EQ(r, not_all(s->result + bytes, s->length - bytes, GUARD), 0);
+}
+
+static void every_algorithm_broadcasts_every_size(struct rank *r)
+{
+	struct oriel_allgather_info info;
+	unsigned algorithm, mask = ~0u;
+	struct site s;
+	size_t i;
+
+	site_open(r, &s);
+	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+		if (!(mask >> algorithm & 1) || !bcast_create(r, &s, algorithm))
+			continue;
+		CHECK_OK(r, oriel_bcast_query(s.bcast, 8, &info));
+		CHECK_EQ(r, info.bytes_max, s.length);
+		mask = info.able;
+		for (i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++)
+			bcast_once(r, &s, sizes[i / 3]);
+		bcast_once(r, &s, s.length);
+		oriel_bcast_destroy(s.bcast);
+	}
+	site_close(r, &s);
+}
+
+/* Some ranks look at a result for long, while others have started the next. */
+static void nobody_writes_to_what_is_read(struct rank *r)
+{
+	struct oriel_allgather_info info;
+	unsigned algorithm, mask = ~0u, i;
+	struct site s;
+
+	site_open(r, &s);
+	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+		if (!(mask >> algorithm & 1) || !bcast_create(r, &s, algorithm))
+			continue;
+		oriel_bcast_query(s.bcast, 8, &info);
+		mask = info.able;
+		for (i = 0; i < ROUNDS; i++) {
+			/* From one root many times, so that it could be ahead. */
+			s.round = s.round / 8 * 8 + i;
+			s.round++;
+			if (r->rank == i / 8 % r->size)
+				fill(s.send, 9000, seed_of(&s, 0, 0));
+			CHECK_OK(r,
+				 oriel_bcast_start(s.bcast, i / 8 % r->size, s.send, 9000, NULL));
+			if ((i + r->rank) % 3 == 0)
+				oriel_cpu_give_way(1000000);
+			CHECK_EQ(r, wrong(s.result, 9000, seed_of(&s, 0, 0)), 0);
+		}
+		oriel_bcast_destroy(s.bcast);
+	}
+	site_close(r, &s);
+}
+
+static void wrong_ones_are_refused(struct rank *r)
+{
+	struct oriel_alltoall *none = NULL;
+	struct site s;
+
+	site_open(r, &s);
+	s.attr.algorithm = ORIEL_ALGORITHM_RING;
+	CHECK_STATUS(r, oriel_alltoall_create(r->comm, &s.view, &s.attr, &none),
+		     ORIEL_ERR_UNSUPPORTED);
+	CHECK_LAST(r, "all-to-all: ring is not for host memory");
+	if (!alltoall_create(r, &s, 0) || !bcast_create(r, &s, 0))
+		return;
+	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, SHARE + 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "at most 20000");
+	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.result, 8, NULL), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "overlaps the result");
+	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, 8, &s), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "takes no stream");
+	CHECK_STATUS(r, oriel_alltoall_start_portions(s.alltoall, s.send, NULL, NULL),
+		     ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->size, s.send, 8, NULL), ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "broadcast from rank");
+	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->rank, s.result + 1, 8, NULL),
+		     ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_bcast_start(s.bcast, 0, s.send, s.length + 1, NULL), ORIEL_ERR_RANGE);
+	/* Nothing has happened. */
+	alltoall_once(r, &s, 8);
+	bcast_once(r, &s, 8);
+	oriel_bcast_destroy(s.bcast);
+	oriel_bcast_destroy((struct oriel_bcast *)s.alltoall);
+	CHECK_LAST(r, "is not a live broadcast");
+	oriel_alltoall_destroy(s.alltoall);
+	oriel_alltoall_destroy(NULL);
+	site_close(r, &s);
+}
+
+/* A rank that makes another thing than the others is found by all. */
+static void different_collectives_do_not_meet(struct rank *r)
+{
+	struct oriel_allgather *gather = NULL;
+	struct oriel_bcast *bcast = NULL;
+	struct site s;
+
+	site_open(r, &s);
+	if (r->rank == 0)
+		CHECK_STATUS(r, oriel_allgather_create(r->comm, &s.view, NULL, &gather),
+			     ORIEL_ERR_MISMATCH);
+	else
+		CHECK_STATUS(r, oriel_bcast_create(r->comm, &s.view, NULL, &bcast),
+			     ORIEL_ERR_MISMATCH);
+	CHECK_LAST(r, "one of kind 0 on rank 0 and 2 on rank 1");
+	site_close(r, &s);
+}
+
+/* Who has come behind it has what was put before it. */
+static void a_barrier_lets_nobody_ahead(struct rank *r)
+{
+	struct oriel_stream_barrier *barrier = NULL;
+	struct oriel_window *window = NULL;
+	uint64_t i, value = 0;
+	unsigned rank;
+	void *base;
+
+	CHECK_STATUS(r, oriel_stream_barrier_create(r->comm, 8, &barrier), ORIEL_ERR_INVALID);
+	CHECK_OK(r, oriel_window_create(r->comm, &small_window, &window));
+	CHECK_OK(r, oriel_window_buffer(window, 0, &base, NULL));
+	if (!CHECK_OK(r, oriel_stream_barrier_create(r->comm, 0, &barrier)))
+		return;
+	CHECK_STATUS(r, oriel_stream_barrier_start(barrier, &value), ORIEL_ERR_INVALID);
+	for (i = 1; i <= 100; i++) {
+		for (rank = 0; rank < r->size; rank++)
+			CHECK_OK(r, oriel_window_put_value(window, rank, r->rank * 8, i, NULL));
+		CHECK_OK(r, oriel_window_flush(window, 0, NULL));
+		CHECK_OK(r, oriel_stream_barrier_start(barrier, NULL));
+		for (rank = 0; rank < r->size; rank++) {
+			memcpy(&value, (char *)base + rank * 8, 8);
+			CHECK_EQ(r, value, i);
+		}
+		CHECK_OK(r, oriel_stream_barrier_start(barrier, NULL));
+	}
+	oriel_stream_barrier_destroy(barrier);
+	oriel_stream_barrier_destroy(NULL);
+	oriel_window_destroy(window);
+}
+
+/* Who waits for a rank that never starts gets what that rank says. */
+static void an_abort_ends_all_of_them(struct rank *r)
+{
+	struct site s;
+
+	site_open(r, &s);
+	if (!alltoall_create(r, &s, 0) || !bcast_create(r, &s, 0))
+		return;
+	portions_once(r, &s);
+	bcast_once(r, &s, 5000);
+	/* All have ended, by what no abort reaches. */
+	host_meet(r);
+	if (r->rank == 0)
+		oriel_comm_abort(r->comm, "no more exchanging");
+	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
+	CHECK_STATUS(r, oriel_alltoall_start_portions(s.alltoall, s.send, s.portions, NULL),
+		     ORIEL_ERR_ABORTED);
+	CHECK_LAST(r, "all-to-all: ");
+	CHECK_STATUS(r, oriel_bcast_start(s.bcast, 0, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
+	CHECK_LAST(r, "broadcast: ");
+	oriel_bcast_destroy(s.bcast);
+	oriel_alltoall_destroy(s.alltoall);
+	free(s.send);
+	free(s.portions);
+	oriel_memory_free(s.memory);
+}
+
+static const struct test_case exchange_cases[] = {
+	{"every_algorithm_exchanges_every_size", every_algorithm_exchanges_every_size, NULL, 1,
+	 NO_WINDOW},
+	{"messages_of_any_lengths_are_exchanged", messages_of_any_lengths_are_exchanged, NULL, 1,
+	 NO_WINDOW},
+	{"nothing_at_all_is_exchanged", nothing_at_all_is_exchanged, NULL, 1, NO_WINDOW},
+	{"lengths_that_differ_are_found", lengths_that_differ_are_found, NULL, 2, NO_WINDOW},
+	{"every_algorithm_broadcasts_every_size", every_algorithm_broadcasts_every_size, NULL, 1,
+	 NO_WINDOW},
+	{"nobody_writes_to_what_is_read", nobody_writes_to_what_is_read, NULL, 2, NO_WINDOW},
+	{"wrong_ones_are_refused", wrong_ones_are_refused, NULL, 1, NO_WINDOW},
+	{"different_collectives_do_not_meet", different_collectives_do_not_meet, NULL, 2,
+	 NO_WINDOW},
+	{"a_barrier_lets_nobody_ahead", a_barrier_lets_nobody_ahead, NULL, 1, NO_WINDOW},
+	{"an_abort_ends_all_of_them", an_abort_ends_all_of_them, NULL, 2, NO_WINDOW | BREAKS_COMM},
+};
+
+const struct suite exchange_suite = SUITE(exchange);

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `oriel tune` writes is read, and what is wrong in it told: tune_test.py ORIEL [TEST...]"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ORIEL = None
+DEADLINE = 100
+FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_|XDG_CACHE_HOME$")
+
+
+def oriel(*arguments, **env):
+    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
+    done = subprocess.run([ORIEL, *arguments], capture_output=True, text=True, timeout=DEADLINE,
+                          stdin=subprocess.DEVNULL, env=ours | env)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Tune(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name, "new", "folder", "tune")
+
+    def tune(self, *arguments, **env):
+        code, out, err = oriel("tune", "--most", "2048", *arguments, **env)
+        self.assertEqual((code, err), (0, ""))
+        return out
+
+    def lines(self):
+        head, *rest = self.file.read_text(encoding="utf-8").splitlines()
+        self.assertEqual(head, "oriel-tune 1")
+        return rest
+
+    def tuning(self, *job, **env):
+        code, out, err = oriel("run", *job, "--no-prefix", ORIEL, "info", "--json", **env)
+        self.assertEqual((code, err), (0, ""))
+        return json.loads(out)["job"]["tuning"]
+
+    def test_what_is_written_is_read(self):
+        out = self.tune("-n", "2", "-o", str(self.file))
+        self.assertRegex(out, r"(?m)^all-gather +8  ll \d+\.\d\d  store \d.* us -> \w+$")
+        self.assertIn(f"written to {self.file}", out)
+        lines = self.lines()
+        for collective in ("all-gather", "all-to-all", "broadcast"):
+            mine = [line for line in lines if line.startswith(f"{collective} host 2 1 ")]
+            self.assertTrue(mine[-1].startswith(f"{collective} host 2 1 any "))
+        tuning = self.tuning("-n", "2", ORIEL_TUNE=str(self.file))
+        self.assertEqual((tuning["source"], tuning["rows"], tuning["nodes"]),
+                         (str(self.file), len(lines), 1))
+        self.assertTrue(all(line.endswith(" " + tuning["machine"]) for line in lines))
+        for job in (("-n", "3"), ("-n", "2", "--nodes", "2")):
+            self.assertEqual(self.tuning(*job, ORIEL_TUNE=str(self.file))["source"], "library")
+        self.assertEqual(self.tuning("-n", "2", ORIEL_TUNE="off")["source"], "library")
+
+    def test_lines_of_other_jobs_stay(self):
+        self.tune("-n", "2", "-o", str(self.file))
+        older = self.lines()
+        self.tune("-n", "2", "--nodes", "2", "-o", str(self.file))
+        both = self.lines()
+        self.assertEqual(both[:len(older)], older)
+        self.assertTrue(all(" host 2 2 " in line for line in both[len(older):]))
+        self.tune("-n", "2", "-o", str(self.file))
+        again = self.lines()
+        self.assertEqual(again[:len(both) - len(older)], both[len(older):])
+
+    def test_the_users_own_file_is_found(self):
+        home = str(self.file.parent.parent)
+        self.tune("-n", "2", HOME=home)
+        self.file = pathlib.Path(home, ".cache", "oriel", "tune")
+        self.assertTrue(self.lines())
+        self.assertEqual(self.tuning("-n", "2", HOME=home)["source"], str(self.file))
+        self.assertEqual(self.tuning("-n", "2", HOME=str(self.file.parent))["source"], "library")
+
+    def test_a_table_decides(self):
+        self.file.parent.mkdir(parents=True)
+        machine = self.tuning("-n", "2", ORIEL_TUNE="off")["machine"]
+        self.file.write_text(f"oriel-tune 1\nall-gather host 2 1 any direct {machine}\n",
+                             encoding="utf-8")
+        arguments = ("run", "-n", "2", ORIEL, "perf", "allgather", "--sizes", "8", "--check",
+                     "--iters", "5", "--reps", "1")
+        self.assertEqual(oriel(*arguments, ORIEL_TUNE=str(self.file))[0], 0)
+        # ce is for GPUs alone, so the table has been looked into.
+        self.file.write_text(f"oriel-tune 1\n\nall-gather host 2 1 any ce {machine}\n",
+                             encoding="utf-8")
+        code, _, err = oriel(*arguments, ORIEL_TUNE=str(self.file))
+        self.assertNotEqual(code, 0)
+        self.assertIn(f"{self.file}:3: ce is not for such messages", err)
+
+    def test_ranks_that_read_different_tables_are_told(self):
+        self.file.parent.mkdir(parents=True)
+        machine = self.tuning("-n", "2", ORIEL_TUNE="off")["machine"]
+        self.file.write_text(f"oriel-tune 1\nall-gather host 2 1 any store {machine}\n",
+                             encoding="utf-8")
+        script = (f'test $RANK = 0 || export ORIEL_TUNE={self.file}; '
+                  'exec "$0" perf allgather --sizes 8 --iters 5 --reps 1')
+        code, _, err = oriel("run", "-n", "2", "sh", "-c", script, ORIEL, ORIEL_TUNE="off")
+        self.assertNotEqual(code, 0)
+        self.assertRegex(err, r"a table of oriel tune \(ORIEL_TUNE\) of digest 0 on rank 0 and \d+ "
+                              r"on rank 1")
+
+    def test_what_is_wrong_is_named(self):
+        self.file.parent.mkdir(parents=True)
+        arguments = ("run", "-n", "2", ORIEL, "perf", "allgather", "--sizes", "8", "--iters", "5")
+        code, _, err = oriel(*arguments, ORIEL_TUNE=str(self.file))
+        self.assertNotEqual(code, 0)
+        self.assertIn(f"{self.file}, a table of oriel tune: No such file", err)
+        self.file.write_text("oriel-tune 1\n# a word\nall-gather host two 1 any ring X\n",
+                             encoding="utf-8")
+        code, _, err = oriel(*arguments, ORIEL_TUNE=str(self.file))
+        self.assertNotEqual(code, 0)
+        self.assertIn(f"{self.file}:3: no number of ranks: 'two'", err)
+        # Which does not keep one from being made anew.
+        self.tune("-n", "2", "-o", str(self.file), ORIEL_TUNE=str(self.file))
+
+    def test_wrong_arguments_are_refused(self):
+        for arguments in (("-n", "0"), ("--most", "x"), ("more",), ("--nodes", "1e3")):
+            code, out, err = oriel("tune", *arguments)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn("oriel tune: ", err)
+        self.assertEqual(oriel("tune", "--help")[0], 0)
+
+
+if __name__ == "__main__":
+    ORIEL = sys.argv[1]
+    unittest.main(argv=sys.argv[1:])
