@@ -102,12 +102,11 @@ static void in_give_slot(struct oriel_p2p *p, int slot)
 static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_request *r,
 				       struct p2p_in_slot *s, unsigned index, uint64_t unit)
 {
-	uint32_t immediate =
-		p2p_immediate(P2P_TELL_OFFER, r->channel, p2p_slot(p, unit), p2p_lap(p, unit));
-	struct p2p_offer *desk = &p->segment->desk.offers[index], offer = {0};
+	struct p2p_offer *desk = &p->segment->desk.offers[index];
 	uint64_t there = offsetof(struct p2p_board, offers) + index * sizeof(*desk), op;
 	struct p2p_near from = p2p_desk(p, desk);
 	struct p2p_far to = p2p_board(p, there);
+	struct p2p_offer offer = {0};
 	enum oriel_status st;
 
 	if (s->op > p->done)
@@ -115,10 +114,11 @@ static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_req
 	st = in_offer(p, r, &offer);
 	if (st != ORIEL_OK)
 		return st;
-	if (p->backend->carries)
-		return p->backend->carry(p, &offer, sizeof(offer), immediate, &op);
 	*desk = offer;
-	st = p->backend->tell(p, &from, &to, sizeof(*desk), immediate, &op);
+	st = p->backend->tell(p, &from, &to, sizeof(*desk),
+			      p2p_immediate(P2P_TELL_OFFER, r->channel, p2p_slot(p, unit),
+					    p2p_lap(p, unit)),
+			      &op);
 	if (st == ORIEL_OK)
 		s->op = op + 1;
 	return st;
@@ -191,11 +191,8 @@ char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length)
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
 	const struct p2p_in_slot *s;
 
-	if (channel >= p->channels || slot >= p->depth)
-		return NULL;
-	if (immediate >> 30 == P2P_TELL_OFFER && length == sizeof(struct p2p_offer))
-		return (char *)&p->segment->board.offers[channel * p->depth + slot];
-	if (immediate >> 30 != P2P_TELL_UNIT || !in_is_due(p, channel, slot, immediate))
+	if (immediate >> 30 != P2P_TELL_UNIT || channel >= p->channels || slot >= p->depth ||
+	    !in_is_due(p, channel, slot, immediate))
 		return NULL;
 	s = &p->in[channel].slots[slot];
 	if (s->request->place == P2P_STAGED)
@@ -220,9 +217,6 @@ enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate)
 				"the peer fills slot %u of channel %u in lap %u, which it may not",
 				slot, channel, immediate & 0xffff);
 	in->slots[slot].state = P2P_IN_ARRIVED;
-	/* Who answers needs the credit that the peer has given before. */
-	__builtin_prefetch(&p->segment->board.words[P2P_WORD_CREDIT + channel * p->depth +
-						    p2p_slot(p, p->out[channel].unit)]);
 	p->is_flush_due |= p->may_flush && in->slots[slot].request->place != P2P_STAGED;
 	return ORIEL_OK;
 }

@@ -243,8 +243,7 @@ struct oriel_p2p {
 	uint64_t deadline; /* to be joined */
 	struct p2p_address address, peer;
 	struct p2p_door door;
-	uint32_t
-		looks; /* what passes are worth in which nothing moved, since the socket was seen */
+	uint32_t looks; /* passes in which nothing moved */
 	uint32_t quiet; /* passes in which there was nothing to do but to wait */
 
 	const struct p2p_backend *backend;

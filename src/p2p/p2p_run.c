@@ -13,9 +13,7 @@
 
 #define P2P_STEP_MIN (16u << 10)
 #define P2P_PAGE 4096u
-#define P2P_LOOK 1024u         /* worth of passes in vain between two looks at the socket */
-#define P2P_WORTH 16u          /* of a pass that does not only look */
-#define P2P_ASK 64u            /* passes between two looks at the clock while something moves */
+#define P2P_LOOK 64u           /* passes in vain between two looks at the socket */
 #define P2P_QUIET 16u          /* passes that only look, until one looks at all */
 #define P2P_SPIN 400u          /* passes in vain before a wait gives the core away */
 #define P2P_SLEEPY_NS 5000000u /* ... before it sleeps between them */
@@ -259,16 +257,12 @@ static void p2p_start_leaving(struct oriel_p2p *p, enum oriel_status status)
 }
 
 /* Nothing has moved: is the peer still there? */
-static enum oriel_status p2p_look(struct oriel_p2p *p, uint32_t worth)
+static enum oriel_status p2p_look(struct oriel_p2p *p)
 {
 	enum oriel_status st = ORIEL_OK;
 
-	/* It is a call of the system, as long as a message takes. */
-	p->looks += worth;
-	if (!p->is_leaving && p->looks >= P2P_LOOK) {
-		p->looks = 0;
+	if (!p->is_leaving && ++p->looks % P2P_LOOK == 0)
 		st = ori_door_watch(p);
-	}
 	if (st != ORIEL_OK || !p->is_leaving)
 		return st;
 	for (uint64_t left = p->active_in; left; left &= left - 1)
@@ -319,7 +313,7 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p, bool *has_moved)
 	bool is_inside;
 
 	if (p2p_is_quiet(p, has_moved, &st))
-		return p2p_look(p, 1);
+		return p2p_look(p);
 	if (st != ORIEL_OK)
 		return st;
 	is_inside = !p->is_leaving && p->backend->enter(p) == ORIEL_OK;
@@ -333,7 +327,7 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p, bool *has_moved)
 		st = p2p_run(p, has_moved);
 	if (is_inside)
 		p->backend->leave(p);
-	return st == ORIEL_OK && !*has_moved ? p2p_look(p, P2P_WORTH) : st;
+	return st == ORIEL_OK && !*has_moved ? p2p_look(p) : st;
 }
 
 static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p, bool *has_moved)
@@ -433,7 +427,7 @@ static bool p2p_wait_turn(struct p2p_patience *patience, bool has_moved)
 		patience->turns = 0;
 		patience->since = 0;
 	}
-	if (++patience->passes % P2P_ASK && ++patience->turns < P2P_SPIN)
+	if (++patience->passes % P2P_LOOK && ++patience->turns < P2P_SPIN)
 		return true;
 	now = ori_clock_ns();
 	if (!patience->deadline)
