@@ -367,5 +367,8 @@ enum oriel_status oriel_tune_find(const struct oriel_comm *comm, bool is_gpu,
 {
 	struct ori_tune tune;
 
+	if (is_gpu && !oriel_comm_gpu_name(comm))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"a communicator without ORIEL_COMM_GPU has no table for GPUs");
 	return ori_tune_load(comm, is_gpu, &tune, info);
 }

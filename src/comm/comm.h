@@ -265,6 +265,10 @@ const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, uns
 void ori_links_settle(struct oriel_comm *comm);
 /* Of all memory of this process, for @comm with rdma peers. */
 const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm);
+/* See ori_rdma_finds_own(). */
+bool ori_links_find_own(const struct oriel_comm *comm);
+/* See ori_rdma_reach(); nothing without adapters. */
+enum oriel_status ori_links_reach(const struct oriel_comm *comm, const void *address);
 /* Nobody posts any more. */
 void ori_links_close(struct oriel_comm *comm);
 

@@ -319,6 +319,16 @@ const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm
 	return ori_rdma_whole_lkeys(comm->rdma);
 }
 
+bool ori_links_find_own(const struct oriel_comm *comm)
+{
+	return ori_rdma_finds_own(comm->rdma);
+}
+
+enum oriel_status ori_links_reach(const struct oriel_comm *comm, const void *address)
+{
+	return comm->rdma ? ori_rdma_reach(comm->rdma, address) : ORIEL_OK;
+}
+
 void ori_links_close(struct oriel_comm *comm)
 {
 	unsigned peer;

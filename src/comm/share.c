@@ -140,6 +140,11 @@ void ori_share_withdraw(struct ori_offering *offering)
 	}
 }
 
+void ori_share_local(const struct ori_rdma_mr *mr, uint64_t *address, struct oriel_dev_keys *lkeys)
+{
+	ori_rdma_mr_local(mr, address, lkeys);
+}
+
 void ori_share_unregister(struct oriel_comm *comm, struct ori_rdma_mr *mr)
 {
 	if (!mr)

@@ -83,6 +83,8 @@ struct ori_remote ori_share_remote(const struct oriel_comm *comm, unsigned peer,
 /* Memory for the adapters of @comm, which there are; see ori_rdma_register(). */
 enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, size_t length,
 				     struct ori_rdma_mr **mr, struct oriel_dev_keys *rkeys);
+/* See ori_rdma_mr_local(). */
+void ori_share_local(const struct ori_rdma_mr *mr, uint64_t *address, struct oriel_dev_keys *lkeys);
 /* NULL is allowed. */
 void ori_share_unregister(struct oriel_comm *comm, struct ori_rdma_mr *mr);
 

@@ -8,6 +8,7 @@
 #include "doctor/check.h"
 #include "doctor/look.h"
 #include "sys/ibverbs_built.h"
+#include "sys/mlx5dv_built.h"
 
 #define MACHINE_CHECKS 64u
 
@@ -59,7 +60,7 @@ static void machine_look_built(struct ori_facts *facts)
 	facts->built_gpu = facts->built_fabric = ORI_FACT_NO;
 #endif
 	facts->built_t3 = ori_ibverbs_is_built() ? ORI_FACT_YES : ORI_FACT_NO;
-	facts->built_posted = ORI_FACT_NO;
+	facts->built_posted = ori_mlx5dv_is_built() ? ORI_FACT_YES : ORI_FACT_NO;
 }
 
 enum oriel_status oriel_machine_create(struct oriel_machine **machine)

@@ -29,8 +29,10 @@ enum ori_hca_access {
 };
 
 struct ori_hca_caps {
-	const char *kind; /* "soft", "verbs", "mlx5" */
-	const char *name; /* of the device, "soft0", "mlx5_0" */
+	const char *kind;   /* "soft", "verbs", "mlx5" */
+	const char *name;   /* of the device, "soft0", "mlx5_0" */
+	const char *tier;   /* "T0" to "T3" of docs/hardware.md; "" in software */
+	unsigned numa_node; /* where it is, plus 1; 0: nobody knows */
 	uint32_t depth_max;
 	uint32_t mtu;               /* in bytes */
 	uint32_t length_max;        /* bytes that one request moves */
@@ -39,6 +41,7 @@ struct ori_hca_caps {
 	bool reads_rings;           /* queues may have a ring */
 	bool owns_rings;            /* ... which is its own: attributes say has_own_ring */
 	bool reaches_all;           /* ORI_HCA_ANY_MEMORY of all addresses is one registration */
+	bool reaches_gpu;           /* ... which has memory of GPUs, known like any other */
 	bool takes_posts;           /* queues may have none: post() and poll() */
 	bool has_wait;              /* the companion QP may WAIT on a CQ */
 	bool is_atomic_host_endian; /* results of 8-byte atomics */

@@ -160,16 +160,9 @@ static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 	return st == ORIEL_OK;
 }
 
-/*
- * What rings lack beside a proxy that posts by calls: counters of windows want a queue
- * that WAITs, and kernels name sources in memory of the GPU, which pages on demand do
- * not reach, while a proxy finds the key of its registration.
- */
+/* What rings lack beside a proxy that posts by calls: counters of windows want to WAIT. */
 static const char *tier_lack(const struct mlx5_device *d)
 {
-	if (d->gpu)
-		return "no key of rings reaches all memory of a GPU, so a proxy is better; "
-		       "ORIEL_TIER takes them for sources that pages on demand reach";
 	if (d->report.has_wait)
 		return NULL;
 	return d->report.is_devx ? "no queue of it WAITs, as counters want"

@@ -232,6 +232,8 @@ static enum oriel_status door_call(struct oriel_p2p *p)
 
 	if (!ori_p2p_address_calls(&p->address, &p->peer)) {
 		st = ori_hub_answer(p->hub, &p->peer.token, &p->address.token, &door->fd);
+		if (st == ORIEL_AGAIN && door->clash && ori_deadline_passed(door->clash))
+			st = ori_hub_find_clash(p->hub, p);
 		return st == ORIEL_AGAIN ? door_knock(p) : st;
 	}
 	door->hello = (struct p2p_hello){.to = p->peer.token, .from = p->address.token};
@@ -304,14 +306,16 @@ static enum oriel_status door_take_end(struct oriel_p2p *p, const struct p2p_end
 
 static enum oriel_status door_take_piece(struct oriel_p2p *p, const struct p2p_piece *piece)
 {
+	struct p2p_taken *taken = &p->taken[p2p_piece_place(piece->number)];
 	enum oriel_status st = ORIEL_ERR_PROTOCOL;
 
-	if (p->backend->path == ORIEL_PATH_MAPPED && piece->number == p->pieces_count)
-		st = ori_p2p_import(p, &piece->blob, p->door.fds, p->door.nfds,
-				    &p->pieces[p->pieces_count]);
-	else
+	if (p->backend->path == ORIEL_PATH_MAPPED && piece->number == taken->next) {
+		ori_mapping_close(&taken->map);
+		st = ori_p2p_import(p, &piece->blob, p->door.fds, p->door.nfds, &taken->map);
+		taken->next = p2p_piece_after(piece->number);
+	} else {
 		st = ori_fail(st, "the peer gives memory that nobody asked for");
-	p->pieces_count += st == ORIEL_OK;
+	}
 	door_drop_fds(&p->door);
 	return st;
 }

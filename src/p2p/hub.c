@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -174,7 +175,7 @@ enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,
 	hub->doors = *doors;
 	hub->waiting_last = &hub->waiting;
 	/* Below are the ranks of a communicator. */
-	atomic_init(&hub->number, UINT64_C(1) << 32);
+	atomic_init(&hub->number, P2P_UNCACHED);
 	st = hub_open(hub, attr, gpu);
 	if (st != ORIEL_OK) {
 		if (doors->local >= 0)
@@ -250,7 +251,7 @@ static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_hub *hub)
 	if (st != ORIEL_OK)
 		return st;
 	hub->ops->caps(hub->hca, &caps);
-	hub->reaches_all = caps.reaches_all;
+	hub->reaches_all = caps.reaches_gpu;
 	hub->needs_flush = gpu && !caps.is_software && !(gpu->flags & ORI_GPU_ORDERED);
 	st = gpu ? hub->ops->use_gpu(hub->hca, gpu) : ORIEL_OK;
 	if (st == ORIEL_OK)
@@ -473,6 +474,57 @@ enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_tok
 			st = ORIEL_OK;
 		}
 		i++;
+	}
+	pthread_mutex_unlock(&hub->lock);
+	return st;
+}
+
+static bool hub_has_end_locked(const struct oriel_p2p_hub *hub, uint64_t number)
+{
+	const struct oriel_p2p *p = hub->ends;
+
+	while (p && p->address.token.number != number)
+		p = p->next;
+	return p;
+}
+
+/* Is it the peer of @p that has called, for another mode, and in vain so far? */
+static bool hub_is_clash_locked(const struct oriel_p2p_hub *hub, const struct hub_stranger *s,
+				const struct oriel_p2p *p)
+{
+	const struct p2p_hello *hello = &s->frame.hello;
+
+	return s->length == sizeof(s->frame) &&
+	       memcmp(hello->from.hub, p->peer.token.hub, sizeof(hello->from.hub)) == 0 &&
+	       hello->to.number / P2P_MODES == p->address.token.number / P2P_MODES &&
+	       hello->from.number / P2P_MODES == p->peer.token.number / P2P_MODES &&
+	       !hub_has_end_locked(hub, hello->to.number);
+}
+
+enum oriel_status ori_hub_find_clash(struct oriel_p2p_hub *hub, const struct oriel_p2p *p)
+{
+	struct p2p_frame bye = {.magic = P2P_FRAME_MAGIC,
+				.version = P2P_VERSION,
+				.kind = P2P_BYE,
+				.status = ORIEL_ERR_MISMATCH};
+	enum oriel_status st = ORIEL_AGAIN;
+
+	pthread_mutex_lock(&hub->lock);
+	for (unsigned i = 0; i < hub->strangers_count && st == ORIEL_AGAIN; i++) {
+		const struct hub_stranger *s = &hub->strangers[i];
+
+		if (!hub_is_clash_locked(hub, s, p))
+			continue;
+		snprintf(bye.text, sizeof(bye.text),
+			 "this rank keeps an end of mode %s for the peer, which keeps one of mode "
+			 "%s",
+			 oriel_p2p_mode_name(p->mode),
+			 oriel_p2p_mode_name(
+				 (enum oriel_p2p_mode)(s->frame.hello.to.number % P2P_MODES)));
+		/* Best effort: else it hears of a timeout. */
+		(void)send(s->fd, &bye, sizeof(bye), MSG_NOSIGNAL | MSG_DONTWAIT);
+		hub_drop_stranger(hub, i);
+		st = ori_fail(ORIEL_ERR_MISMATCH, "%s", bye.text);
 	}
 	pthread_mutex_unlock(&hub->lock);
 	return st;

@@ -144,6 +144,12 @@ void ori_hub_give_spare(struct oriel_p2p_hub *hub, int slot);
 enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_token *from,
 				 const struct p2p_token *to, int *fd);
 
+/*
+ * ORIEL_ERR_MISMATCH: the peer of @p, a communicator's, has not called it, but an end of
+ * another mode that nobody has asked for here; it is told so, too. ORIEL_AGAIN: it has not.
+ */
+enum oriel_status ori_hub_find_clash(struct oriel_p2p_hub *hub, const struct oriel_p2p *p);
+
 /* p2p_gpu.c */
 /* That of the calling thread, or @like. What fails is closed with the hub. */
 enum oriel_status ori_hub_open_gpu(struct oriel_p2p_hub *hub, const struct ori_gpu *like);
@@ -162,10 +168,14 @@ enum p2p_hold { P2P_HOLD_NONE, P2P_HOLD_PART, P2P_HOLD_WHOLE };
 enum oriel_status ori_holds_open(struct oriel_p2p_hub *hub);
 void ori_holds_close(struct oriel_p2p_hub *hub);
 enum oriel_status ori_memory_hold(struct oriel_p2p_hub *hub, struct oriel_p2p_request *request);
+/* What no transfer uses now. */
+void ori_holds_drop_idle(struct oriel_p2p_hub *hub);
 /* What the request does not hold is left alone. */
 void ori_memory_let_go(struct oriel_p2p_hub *hub, struct oriel_p2p_request *request);
 
 /* p2p_memory.c */
+/* Is any of it the user's, or in use by a transfer? */
+bool ori_memory_is_registered(struct oriel_p2p_hub *hub, const struct ori_mem *mem);
 /* What the new adapter does not take says so from then on. */
 void ori_memory_register_all_locked(struct oriel_p2p_hub *hub);
 void ori_memory_stop(struct oriel_p2p_hub *hub);

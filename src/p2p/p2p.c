@@ -38,6 +38,8 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 	if (p->depth > P2P_DEPTH || p->depth * p->channels > P2P_SLOTS)
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels of depth %u: up to %u, %u together",
 				p->channels, p->depth, P2P_DEPTH, P2P_SLOTS);
+	p->depth_shift =
+		p->depth & (p->depth - 1) ? P2P_NO_SHIFT : (unsigned)__builtin_ctz(p->depth);
 	p->queues = attr->queues ? attr->queues : 1;
 	if (p->queues > ORI_HOST_QUEUES)
 		return ori_fail(ORIEL_ERR_RANGE, "%u queues, not 1 to %u", p->queues,
@@ -51,8 +53,8 @@ static void p2p_free(struct oriel_p2p *p)
 {
 	if (p->spare >= 0)
 		ori_hub_give_spare(p->hub, p->spare);
-	while (p->given_count)
-		ori_mem_unref(p->given[--p->given_count]);
+	for (unsigned i = 0; i < P2P_PIECES; i++)
+		ori_mem_unref(p->given[i].mem);
 	ori_control_close(p);
 	free(p->offered);
 	free(p->in);
@@ -102,6 +104,8 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an end");
 	p->hub = hub;
 	p->spare = -1;
+	for (uint32_t i = 0; i < P2P_PIECES; i++)
+		p->given[i].number = p->taken[i].next = i;
 	p->door.fd = p->door.dial.fd = -1;
 	p->address = hub->address;
 	p->address.token.number = number;
@@ -145,7 +149,7 @@ void ori_p2p_close(struct oriel_p2p *p)
 	ori_p2p_enter(p);
 	if (p->state != P2P_BROKEN) {
 		ori_door_bye(p, ORIEL_OK, "");
-		ori_lanes_drain(p);
+		ori_p2p_stop_copies(p, ORIEL_ERR_ABORTED);
 		if (p->backend)
 			p->backend->sever(p);
 		ori_door_close(p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ends that a communicator keeps, one for each rank. Where a rank is called all
+ * The ends that a communicator keeps, one for each rank and mode. Where a rank is called all
  * know since the communicator was made, and a call waits at that socket until the
  * rank wants to meet, so nobody waits here.
  */
@@ -8,14 +8,17 @@
 #include <string.h>
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "comm/comm.h"
 #include "p2p/p2p.h"
 #include "p2p/p2p_host.h"
 
+#define CACHE_CLASH_NS UINT64_C(10000000000)
+
 struct ori_p2p_cache {
 	struct oriel_p2p_hub *hub;
-	struct oriel_p2p *of[]; /* [size] */
+	struct oriel_p2p *of[]; /* [size * P2P_MODES] */
 };
 
 /* All ranks have come, or nobody can use them: what is not done is given up. */
@@ -23,9 +26,9 @@ static void cache_close(struct oriel_comm *comm)
 {
 	struct ori_p2p_cache *cache = comm->p2p;
 
-	for (unsigned peer = 0; peer < comm->size; peer++)
-		if (cache->of[peer])
-			ori_p2p_close(cache->of[peer]);
+	for (unsigned i = 0; i < comm->size * P2P_MODES; i++)
+		if (cache->of[i])
+			ori_p2p_close(cache->of[i]);
 	ori_hub_close(cache->hub);
 	free(cache);
 	comm->p2p = NULL;
@@ -45,7 +48,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 
 	if (comm->p2p)
 		return ORIEL_OK;
-	cache = calloc(1, sizeof(*cache) + comm->size * sizeof(struct oriel_p2p *));
+	cache = calloc(1, sizeof(*cache) + comm->size * P2P_MODES * sizeof(struct oriel_p2p *));
 	if (!cache)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for ends of %u ranks", comm->size);
 	memcpy(doors.name, mine->name, sizeof(doors.name));
@@ -61,17 +64,17 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 	return ORIEL_OK;
 }
 
-/* The address of @comm's end of rank @peer at this rank, or of this rank at @peer's. */
+/* The address of the end of @mode that rank @at keeps for rank @of. */
 static struct p2p_address cache_address(const struct oriel_comm *comm,
 					const struct p2p_address *mine, unsigned at, unsigned of,
-					enum oriel_path path)
+					enum oriel_p2p_mode mode)
 {
 	const struct ori_door *door = &comm->doors[at];
 	struct p2p_host host = ori_p2p_host_of(&comm->hosts[at]);
 	struct p2p_address a = *mine;
 
-	a.paths = 1u << path;
-	a.token.number = of;
+	a.paths = 1u << comm->of[at == comm->rank ? of : at].path;
+	a.token.number = p2p_cached_number(of, mode);
 	memcpy(a.token.hub, door->name, sizeof(a.token.hub));
 	memcpy(a.door, door->name, sizeof(a.door));
 	a.pid = host.pid;
@@ -85,47 +88,69 @@ static struct p2p_address cache_address(const struct oriel_comm *comm,
 }
 
 static enum oriel_status cache_make_locked(struct oriel_comm *comm, unsigned peer,
-					   const struct oriel_p2p_attr *attr)
+					   const struct oriel_p2p_attr *attr,
+					   struct oriel_p2p **kept)
 {
-	enum oriel_path path = (enum oriel_path)comm->of[peer].path;
 	struct ori_p2p_cache *cache = comm->p2p;
 	struct p2p_address theirs;
 	struct oriel_p2p *p;
-	enum oriel_status st = ori_p2p_open(cache->hub, attr, peer, &p);
+	enum oriel_status st = ori_p2p_open(cache->hub, attr, 0, &p);
 
 	if (st != ORIEL_OK)
 		return st;
-	p->address = cache_address(comm, &cache->hub->address, comm->rank, peer, path);
-	theirs = cache_address(comm, &cache->hub->address, peer, comm->rank, path);
+	p->address = cache_address(comm, &cache->hub->address, comm->rank, peer, p->mode);
+	theirs = cache_address(comm, &cache->hub->address, peer, comm->rank, p->mode);
 	st = ori_p2p_join(p, &theirs, 0);
 	if (st != ORIEL_OK) {
 		st = ori_fail(st, "rank %u: %s", peer, oriel_last_error());
 		ori_p2p_close(p);
 		return st;
 	}
+	/* So that both ends hear of it, this one tells while the other one still waits. */
+	p->door.clash = ori_deadline(comm->timeout_ns / 2 < CACHE_CLASH_NS ? comm->timeout_ns / 2
+									   : CACHE_CLASH_NS);
 	p->has_owner = true;
-	cache->of[peer] = p;
+	*kept = p;
 	return ORIEL_OK;
 }
 
-/* Is @p what @attr would make? */
-static enum oriel_status cache_compare(const struct oriel_p2p *p,
-				       const struct oriel_p2p_attr *caller, unsigned peer)
+/* Is @p, of its mode, what @attr would make? */
+static enum oriel_status cache_compare(const struct oriel_p2p *p, const struct oriel_p2p_attr *attr,
+				       unsigned peer)
 {
-	struct oriel_p2p_attr attr;
-	enum oriel_status st = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
-	unsigned channels = attr.channels ? attr.channels : 1;
+	unsigned channels = attr->channels ? attr->channels : 1;
+	unsigned queues = attr->queues ? attr->queues : 1;
 
-	if (st != ORIEL_OK)
-		return st;
-	if (attr.mode == p->mode && channels == p->channels &&
-	    (!attr.depth || attr.depth == p->depth) && (attr.queues ? attr.queues : 1) == p->queues)
+	if (channels == p->channels && (!attr->depth || attr->depth == p->depth) &&
+	    queues == p->queues)
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_MISMATCH,
-			"oriel_comm_p2p: the end of rank %u is of mode %s with %u channels of "
-			"depth %u and %u queues, not of mode %s with %u channels",
-			peer, oriel_p2p_mode_name(p->mode), p->channels, p->depth, p->queues,
-			oriel_p2p_mode_name((enum oriel_p2p_mode)attr.mode), channels);
+			"oriel_comm_p2p: the end of mode %s of rank %u has %u channels of depth "
+			"%u and %u queues, not %u of depth %u and %u queues",
+			oriel_p2p_mode_name(p->mode), peer, p->channels, p->depth, p->queues,
+			channels, attr->depth ? attr->depth : p->depth, queues);
+}
+
+static enum oriel_status cache_take_locked(struct oriel_comm *comm, unsigned peer,
+					   const struct oriel_p2p_attr *caller,
+					   struct oriel_p2p **p2p)
+{
+	struct oriel_p2p_attr attr;
+	struct oriel_p2p **kept;
+	enum oriel_status st = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
+
+	if (st == ORIEL_OK && attr.mode >= P2P_MODES)
+		st = ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr.mode);
+	if (st == ORIEL_OK)
+		st = cache_open_locked(comm);
+	if (st != ORIEL_OK)
+		return st;
+	kept = &comm->p2p->of[peer * P2P_MODES + attr.mode];
+	st = *kept ? cache_compare(*kept, &attr, peer)
+		   : cache_make_locked(comm, peer, caller, kept);
+	if (st == ORIEL_OK)
+		*p2p = *kept;
+	return st;
 }
 
 enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
@@ -142,12 +167,7 @@ enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 	if (st != ORIEL_OK)
 		return st;
 	pthread_mutex_lock(&comm->p2p_lock);
-	st = cache_open_locked(comm);
-	if (st == ORIEL_OK)
-		st = comm->p2p->of[peer] ? cache_compare(comm->p2p->of[peer], attr, peer)
-					 : cache_make_locked(comm, peer, attr);
-	if (st == ORIEL_OK)
-		*p2p = comm->p2p->of[peer];
+	st = cache_take_locked(comm, peer, attr, p2p);
 	pthread_mutex_unlock(&comm->p2p_lock);
 	return st;
 }

@@ -23,12 +23,14 @@ struct rank {
 	unsigned number;
 	bool (*body)(struct rank *r, struct oriel_comm *comm);
 	bool is_well;
-	char text[200];
+	char text[300];
 	struct oriel_p2p_request requests[RANKS][4];
+	struct oriel_p2p_request pairs[RANKS][3][2];
 	char data[RANKS][2][LENGTH], words[RANKS][2][32];
 };
 
 static struct rank ranks[RANKS];
+static uint64_t timeout_ns = TIMEOUT_NS;
 
 /* cmocka's checks are for its own thread. */
 #define MUST(claim)                                                                        \
@@ -43,7 +45,7 @@ static struct rank ranks[RANKS];
 static bool rank_run(struct rank *r)
 {
 	struct oriel_bootstrap b;
-	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = TIMEOUT_NS};
+	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = timeout_ns};
 	struct oriel_comm *comm;
 	char node[16];
 	bool is_well;
@@ -155,23 +157,30 @@ static void test_everybody_meets_everybody_in_any_order(void **state)
 static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
 {
 	const struct oriel_p2p_attr zero = {.size = sizeof(zero), .mode = ORIEL_P2P_ZERO_COPY};
-	struct oriel_p2p *p, *q;
+	struct oriel_p2p *ends[2], *q;
+	unsigned count = r->number == 3 ? 0 : r->number ? 1 : 2;
 	struct oriel_p2p_hub *hub;
 
-	for (unsigned peer = r->number ? 0 : 1; peer < (r->number ? 1 : 3); peer++) {
-		if (r->number == 3)
-			break;
-		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &p) == ORIEL_OK);
-		MUST(oriel_comm_p2p(comm, peer, r->number ? &zero : NULL, &q) ==
-		     ORIEL_ERR_MISMATCH);
-		MUST(oriel_p2p_recv_control(p, 0, r->data, 1, &r->requests[0][0]) == ORIEL_OK);
-		MUST(oriel_p2p_wait(p, &r->requests[0][0], 0) == ORIEL_ERR_MISMATCH);
-		MUST(strstr(oriel_last_error(), "zero_copy"));
+	for (unsigned i = 0; i < count; i++) {
+		unsigned peer = r->number ? 0 : i + 1;
+
+		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &ends[i]) == ORIEL_OK);
+		MUST(oriel_p2p_recv_control(ends[i], 0, r->data, 1, &r->requests[i][0]) ==
+		     ORIEL_OK);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		unsigned peer = r->number ? 0 : i + 1;
+
+		while (oriel_p2p_test(ends[i], &r->requests[i][0]) == ORIEL_AGAIN)
+			MUST(oriel_p2p_progress(ends[count - 1 - i]) != ORIEL_ERR_TIMEOUT);
+		MUST(r->requests[i][0].status == ORIEL_ERR_MISMATCH);
+		MUST(oriel_p2p_check(ends[i]) == ORIEL_ERR_MISMATCH);
+		MUST(strstr(oriel_last_error(), "zero_copy") && strstr(oriel_last_error(), "auto"));
 		/* It stays so, and stays the same. */
 		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &q) == ORIEL_OK);
-		MUST(q == p && oriel_p2p_check(p) == ORIEL_ERR_MISMATCH);
+		MUST(q == ends[i] && oriel_p2p_check(q) == ORIEL_ERR_MISMATCH);
 	}
-	MUST(oriel_comm_p2p(comm, RANKS, NULL, &p) == ORIEL_ERR_RANGE);
+	MUST(oriel_comm_p2p(comm, RANKS, NULL, &q) == ORIEL_ERR_RANGE);
 	MUST(oriel_comm_p2p_hub(comm, &hub) == ORIEL_OK);
 	return true;
 }
@@ -179,7 +188,60 @@ static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
 static void test_modes_that_clash_are_told_to_both(void **state)
 {
 	(void)state;
+	timeout_ns = UINT64_C(4000000000);
 	all_ranks(modes_that_clash);
+	timeout_ns = TIMEOUT_NS;
+}
+
+/* Ends of all modes with everybody, asked for in orders that differ: each has its own. */
+static bool every_mode_has_an_end(struct rank *r, struct oriel_comm *comm)
+{
+	struct oriel_p2p *ends[RANKS][3], *again;
+	char words[RANKS][3][2];
+
+	for (unsigned i = 0; i < RANKS * 3; i++) {
+		unsigned which = r->number % 2 ? RANKS * 3 - 1 - i : i;
+		unsigned peer = which / 3, mode = which % 3;
+		struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 2};
+		struct oriel_p2p_request *q;
+
+		MUST(oriel_comm_p2p(comm, peer, &attr, &ends[peer][mode]) == ORIEL_OK);
+		MUST(oriel_comm_p2p(comm, peer, &attr, &again) == ORIEL_OK);
+		MUST(again == ends[peer][mode]);
+		attr.channels = 3;
+		MUST(oriel_comm_p2p(comm, peer, &attr, &again) == ORIEL_ERR_MISMATCH);
+		MUST(strstr(oriel_last_error(), oriel_p2p_mode_name(mode)));
+		words[peer][mode][0] = (char)(r->number * 3 + mode);
+		q = r->pairs[peer][mode];
+		MUST(oriel_p2p_send_control(ends[peer][mode], 0, &words[peer][mode][0], 1, &q[0]) ==
+		     ORIEL_OK);
+		MUST(oriel_p2p_recv_control(ends[peer][mode], 0, &words[peer][mode][1], 1, &q[1]) ==
+		     ORIEL_OK);
+	}
+	for (unsigned left = 1; left;) {
+		left = 0;
+		for (unsigned i = 0; i < RANKS * 6; i++) {
+			enum oriel_status st = oriel_p2p_test(ends[i / 6][i / 2 % 3],
+							      &r->pairs[i / 6][i / 2 % 3][i % 2]);
+
+			MUST(st == ORIEL_OK || st == ORIEL_AGAIN);
+			left += st == ORIEL_AGAIN;
+		}
+	}
+	for (unsigned peer = 0; peer < RANKS; peer++) {
+		MUST(ends[peer][0] != ends[peer][1] && ends[peer][1] != ends[peer][2]);
+		for (unsigned mode = 0; mode < 3; mode++) {
+			MUST(words[peer][mode][1] == (char)(peer * 3 + mode));
+			MUST(oriel_p2p_drain(ends[peer][mode], 0) == ORIEL_OK);
+		}
+	}
+	return true;
+}
+
+static void test_every_mode_has_an_end(void **state)
+{
+	(void)state;
+	all_ranks(every_mode_has_an_end);
 }
 
 /* Asked for by one of two, and never used: nobody waits, and all of it goes. */
@@ -211,6 +273,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_everybody_meets_everybody_in_any_order),
 		cmocka_unit_test(test_modes_that_clash_are_told_to_both),
+		cmocka_unit_test(test_every_mode_has_an_end),
 		cmocka_unit_test(test_ends_that_nobody_answers_go_with_the_communicator),
 	};
 

@@ -11,15 +11,34 @@
 
 #define HOLD_IDLE 64u /* registrations of GPU allocations that no transfer uses now */
 
+/* All of the allocation, which has a number that no other one gets. */
+static enum oriel_status hold_find_gpu(const struct oriel_p2p_hub *hub, uint64_t address,
+				       uint64_t length, struct ori_cache_range *range)
+{
+	struct ori_gpu_place place;
+	enum oriel_status st;
+	uint64_t before;
+
+	st = hub->gpu.ops->find(&hub->gpu, (void *)(uintptr_t)address, &place);
+	if (st != ORIEL_OK)
+		return st;
+	before = address - (uintptr_t)place.base;
+	/* Of another GPU, or over several: then as long as the transfer. */
+	if (!place.length || before > place.length || length > place.length - before)
+		*range = (struct ori_cache_range){address, length, 0};
+	else
+		*range = (struct ori_cache_range){(uintptr_t)place.base, place.length, place.id};
+	return ORIEL_OK;
+}
+
 /* Pages, without those behind a piece that another process may be given. */
-static enum oriel_status hold_find(void *context, uint64_t address, uint64_t length,
-				   struct ori_cache_range *range)
+static enum oriel_status hold_find_host(uint64_t address, uint64_t length,
+					struct ori_cache_range *range)
 {
 	enum oriel_status st = ori_cache_pages(address, length, range);
 	struct ori_mem *mem;
 	uint64_t offset;
 
-	(void)context;
 	if (st != ORIEL_OK)
 		return st;
 	if (ori_mem_find((void *)(uintptr_t)address, length, &mem, &offset) != ORIEL_OK) {
@@ -34,6 +53,19 @@ static enum oriel_status hold_find(void *context, uint64_t address, uint64_t len
 		range->length = (uintptr_t)mem->address + mem->length - range->base;
 	ori_mem_unref(mem);
 	return ORIEL_OK;
+}
+
+static enum oriel_status hold_find(void *context, uint64_t address, uint64_t length,
+				   struct ori_cache_range *range)
+{
+	const struct oriel_p2p_hub *hub = context;
+	bool is_gpu;
+	enum oriel_status st = ori_hub_look(hub, (void *)(uintptr_t)address, &is_gpu);
+
+	if (st != ORIEL_OK)
+		return st;
+	return is_gpu ? hold_find_gpu(hub, address, length, range)
+		      : hold_find_host(address, length, range);
 }
 
 static enum oriel_status hold_enter(void *context, const struct ori_cache_range *range,
@@ -67,6 +99,11 @@ void ori_holds_close(struct oriel_p2p_hub *hub)
 {
 	ori_cache_destroy(hub->holds);
 	hub->holds = NULL;
+}
+
+void ori_holds_drop_idle(struct oriel_p2p_hub *hub)
+{
+	ori_cache_invalidate(hub->holds, 0, UINT64_MAX);
 }
 
 enum oriel_status ori_memory_hold(struct oriel_p2p_hub *hub, struct oriel_p2p_request *r)

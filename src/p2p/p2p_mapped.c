@@ -15,8 +15,6 @@
 #include "base/log.h"
 #include "p2p/p2p.h"
 
-#define MAPPED_RING (sizeof(((struct p2p_segment *)0)->immediates) / sizeof(uint32_t))
-
 static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
 				     unsigned *nfds)
 {
@@ -116,8 +114,8 @@ static void mapped_forget(struct oriel_p2p *p)
 	p->board = p->pool = (struct p2p_far){0};
 	ori_mapping_close(&p->link.segment);
 	ori_mapping_close(&p->link.pool);
-	while (p->pieces_count)
-		ori_mapping_close(&p->pieces[--p->pieces_count]);
+	for (unsigned i = 0; i < P2P_PIECES; i++)
+		ori_mapping_close(&p->taken[i].map);
 }
 
 /* Has the peer's socket ended, so that nobody is there to write? */
@@ -212,11 +210,28 @@ static enum oriel_status mapped_put(struct oriel_p2p *p, const struct p2p_near *
 	return ORIEL_OK;
 }
 
-static void mapped_publish(struct p2p_segment *peer, uint64_t told, uint32_t immediate)
+/* One line for who looks: it is full of this number and there, or of an earlier one. */
+static void mapped_publish(struct oriel_p2p *p, uint32_t immediate, const void *bytes,
+			   size_t length)
 {
-	peer->immediates[told % MAPPED_RING] = immediate;
-	/* Release: with mapped_take() of the peer, for the immediate and all put before. */
-	oriel_dev_store_release(&peer->told, told + 1);
+	struct p2p_link *link = &p->link;
+	struct p2p_told *place = &link->peer->ring[link->told++ % P2P_RING];
+
+	if (length)
+		memcpy(place->bytes, bytes, length);
+	/* Release: with mapped_take() of the peer, for all that was put before. */
+	oriel_dev_store_release(&place->what,
+				link->told << 40 | (uint64_t)length << 32 | immediate);
+}
+
+/* How far the peer has come is looked at once a lap. */
+static bool mapped_may_tell(struct oriel_p2p *p)
+{
+	struct p2p_link *link = &p->link;
+
+	if (link->told + link->tell_count - link->seen >= P2P_RING)
+		link->seen = oriel_dev_load_acquire(&link->peer->taken);
+	return link->told + link->tell_count - link->seen < P2P_RING;
 }
 
 /* Behind copies that are under way, or with one of its own. */
@@ -245,21 +260,29 @@ static enum oriel_status mapped_tell(struct oriel_p2p *p, const struct p2p_near 
 				     const struct p2p_far *to, size_t length, uint32_t immediate,
 				     uint64_t *op)
 {
-	struct p2p_segment *peer = p->link.peer;
-	uint64_t told = oriel_dev_load_acquire(&peer->told);
-
-	if (told + p->link.tell_count - oriel_dev_load_acquire(&peer->taken) >= MAPPED_RING)
+	if (!mapped_may_tell(p))
 		return ORIEL_AGAIN;
 	if (p->link.wait_count || from->is_gpu || to->is_gpu)
 		return mapped_tell_later(p, from, to, length, immediate, op);
 	(void)mapped_put(p, from, to, length, op);
-	mapped_publish(peer, told, immediate);
+	mapped_publish(p, immediate, NULL, 0);
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapped_carry(struct oriel_p2p *p, const void *bytes, size_t length,
+				      uint32_t immediate, uint64_t *op)
+{
+	/* Behind copies it would have to be kept. */
+	if (!mapped_may_tell(p) || p->link.wait_count)
+		return ORIEL_AGAIN;
+	mapped_publish(p, immediate, bytes, length);
+	*op = p->begun++;
+	mapped_complete(p);
 	return ORIEL_OK;
 }
 
 static enum oriel_status mapped_progress(struct oriel_p2p *p)
 {
-	struct p2p_segment *peer = p->link.peer;
 	struct p2p_link *link = &p->link;
 	enum oriel_status st = ORIEL_OK;
 
@@ -272,7 +295,7 @@ static enum oriel_status mapped_progress(struct oriel_p2p *p)
 		if (st != ORIEL_OK)
 			break;
 		if (w->is_tell)
-			mapped_publish(peer, oriel_dev_load_acquire(&peer->told), w->immediate);
+			mapped_publish(p, w->immediate, NULL, 0);
 		link->tell_count -= w->is_tell;
 		link->first_wait = (link->first_wait + 1) % P2P_WAITS;
 		link->wait_count--;
@@ -284,47 +307,76 @@ static enum oriel_status mapped_progress(struct oriel_p2p *p)
 static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
 {
 	struct p2p_segment *mine = p->segment;
-	uint64_t taken = oriel_dev_load_acquire(&mine->taken);
+	struct p2p_link *link = &p->link;
+	const struct p2p_told *place = &mine->ring[link->taken % P2P_RING];
+	uint64_t what = oriel_dev_load_acquire(&place->what);
+	size_t length = what >> 32 & 0xff;
+	char *to;
 
-	if (taken == oriel_dev_load_acquire(&mine->told))
+	if (what >> 40 != ((link->taken + 1) & 0xffffff))
 		return ORIEL_AGAIN;
-	*immediate = mine->immediates[taken % MAPPED_RING];
-	oriel_dev_store_release(&mine->taken, taken + 1);
+	*immediate = (uint32_t)what;
+	/* What may not come is told by what becomes of the immediate. */
+	to = length && length <= P2P_CARRIED ? ori_in_place(p, *immediate, length) : NULL;
+	if (to)
+		memcpy(to, place->bytes, length);
+	/* Release: with mapped_may_tell() of the peer, which writes over this place then. */
+	oriel_dev_store_release(&mine->taken, ++link->taken);
 	return ORIEL_OK;
+}
+
+/* Where @mem is given, or can be: a place that is free, or whose memory nobody has registered. */
+static struct p2p_given *mapped_place(struct oriel_p2p *p, const struct ori_mem *mem)
+{
+	struct p2p_given *free = NULL;
+
+	for (unsigned i = P2P_PIECES; i-- > 0;) {
+		if (p->given[i].mem == mem)
+			return &p->given[i];
+		if (!p->given[i].mem)
+			free = &p->given[i];
+	}
+	if (free)
+		return free;
+	ori_holds_drop_idle(p->hub);
+	for (unsigned i = 0; i < P2P_PIECES; i++)
+		if (p->given[i].is_told && !ori_memory_is_registered(p->hub, p->given[i].mem))
+			return &p->given[i];
+	return NULL;
 }
 
 /* The number by which the peer knows @mem. ORIEL_AGAIN: it has not been told yet. */
 static enum oriel_status mapped_give(struct oriel_p2p *p, struct ori_mem *mem, uint32_t *number)
 {
+	struct p2p_given *given = mapped_place(p, mem);
 	struct p2p_frame frame = {.kind = P2P_PIECE};
 	int fds[ORI_MEM_FDS];
-	unsigned i = 0, nfds;
 	enum oriel_status st;
+	unsigned nfds;
 
-	while (i < p->given_count && p->given[i] != mem)
-		i++;
-	if (i == P2P_PIECES)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "a peer maps %u pieces of memory at most",
+	if (!given)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"a peer maps %u pieces of memory at most, and all of them are "
+				"registered: unregister some",
 				P2P_PIECES);
-	if (i == p->given_count) {
+	if (given->mem != mem) {
+		if (given->mem)
+			given->number = p2p_piece_after(given->number);
+		ori_mem_unref(given->mem);
 		ori_mem_ref(mem);
-		p->given[p->given_count++] = mem;
+		given->mem = mem;
+		given->is_told = false;
 	}
-	*number = i;
-	/* In their order: the peer counts them. */
-	while (p->given_told <= i) {
-		const struct ori_mem *next = p->given[p->given_told];
-
-		frame.piece.number = p->given_told;
-		st = ori_mem_export(next, 0, next->length, &frame.piece.blob);
-		nfds = mapped_is_here(p) ? 0 : ori_mem_fds(next, fds);
-		if (st == ORIEL_OK)
-			st = ori_door_send(p, &frame, fds, nfds);
-		if (st != ORIEL_OK)
-			return st;
-		p->given_told++;
-	}
-	return ORIEL_OK;
+	*number = given->number;
+	if (given->is_told)
+		return ORIEL_OK;
+	frame.piece.number = given->number;
+	st = ori_mem_export(mem, 0, mem->length, &frame.piece.blob);
+	nfds = mapped_is_here(p) ? 0 : ori_mem_fds(mem, fds);
+	if (st == ORIEL_OK)
+		st = ori_door_send(p, &frame, fds, nfds);
+	given->is_told = st == ORIEL_OK;
+	return st;
 }
 
 static bool mapped_is_same_gpu(const struct oriel_p2p *p)
@@ -379,27 +431,36 @@ static enum oriel_status mapped_show(struct oriel_p2p *p, const struct oriel_p2p
 	return mapped_give(p, memory->mem, &offer->piece);
 }
 
+/* Is piece @number there? ORIEL_AGAIN: it is still to come. */
+static enum oriel_status mapped_await_piece(struct oriel_p2p *p, uint32_t number)
+{
+	const struct p2p_taken *taken = &p->taken[p2p_piece_place(number)];
+	enum oriel_status st = ORIEL_OK;
+
+	if (number <= INT32_MAX && p2p_piece_after(number) != taken->next)
+		st = ori_door_watch(p);
+	if (st != ORIEL_OK || (number <= INT32_MAX && p2p_piece_after(number) == taken->next))
+		return st;
+	if (number > INT32_MAX || number < taken->next)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers piece %u", number);
+	return ORIEL_AGAIN;
+}
+
 static enum oriel_status mapped_find(struct oriel_p2p *p, const struct p2p_offer *offer,
 				     struct p2p_far *far)
 {
 	const struct ori_mapping *piece;
+	enum oriel_status st;
 
 	if (offer->piece == P2P_NO_PIECE && mapped_is_here(p)) {
 		*far = (struct p2p_far){.at = (char *)(uintptr_t)offer->address,
 					.is_gpu = offer->key & P2P_KEY_GPU};
 		return ORIEL_OK;
 	}
-	if (offer->piece >= P2P_PIECES)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers piece %u", offer->piece);
-	if (offer->piece >= p->pieces_count) {
-		enum oriel_status st = ori_door_watch(p);
-
-		if (st != ORIEL_OK)
-			return st;
-		if (offer->piece >= p->pieces_count)
-			return ORIEL_AGAIN;
-	}
-	piece = &p->pieces[offer->piece];
+	st = mapped_await_piece(p, offer->piece);
+	if (st != ORIEL_OK)
+		return st;
+	piece = &p->taken[p2p_piece_place(offer->piece)].map;
 	if (offer->address > piece->length || offer->length > piece->length - offer->address)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"%llu bytes at %llu of memory of %zu bytes that the peer gave",
@@ -414,6 +475,7 @@ const struct p2p_backend ori_p2p_mapped = {
 	.name = "mapped",
 	.path = ORIEL_PATH_MAPPED,
 	.is_mapped = true,
+	.carries = true,
 	.open = mapped_open,
 	.connect = mapped_connect,
 	.sever = mapped_sever,
@@ -421,6 +483,7 @@ const struct p2p_backend ori_p2p_mapped = {
 	.leave = mapped_leave,
 	.put = mapped_put,
 	.tell = mapped_tell,
+	.carry = mapped_carry,
 	.progress = mapped_progress,
 	.take = mapped_take,
 	.show = mapped_show,
@@ -466,6 +529,7 @@ const struct p2p_backend ori_p2p_self = {
 	.name = "self",
 	.path = ORIEL_PATH_SELF,
 	.is_mapped = true,
+	.carries = true,
 	.open = self_open,
 	.connect = self_connect,
 	.sever = self_sever,
@@ -473,6 +537,7 @@ const struct p2p_backend ori_p2p_self = {
 	.leave = self_leave,
 	.put = mapped_put,
 	.tell = mapped_tell,
+	.carry = mapped_carry,
 	.progress = mapped_progress,
 	.take = mapped_take,
 	.show = mapped_show,

@@ -15,16 +15,14 @@
 static enum oriel_status memory_register_gpu(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
 {
 	uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
-	size_t before = (uintptr_t)m->address & mask;
 
 	if (hub->needs_flush && !(hub->gpu.flags & ORI_GPU_FLUSHES))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"what an adapter writes to GPU %s (%s) needs a flush, which its "
 				"driver does not have",
 				hub->gpu.pci, hub->gpu.name);
-	m->iova = before;
-	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, m->address - before,
-				    (before + m->length + mask) & ~mask, 0, MEMORY_ACCESS, &m->mr,
+	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, m->address - m->iova,
+				    (m->iova + m->length + mask) & ~mask, 0, MEMORY_ACCESS, &m->mr,
 				    &m->keys);
 }
 
@@ -47,6 +45,24 @@ static enum oriel_status memory_register(struct oriel_p2p_hub *hub, struct oriel
 static void memory_settle(struct oriel_p2p_memory *m, enum oriel_status status)
 {
 	atomic_store_explicit(&m->status, (int)status, memory_order_release);
+}
+
+static bool memory_has(const struct oriel_p2p_memory *list, const struct ori_mem *mem)
+{
+	while (list && list->mem != mem)
+		list = list->next;
+	return list;
+}
+
+bool ori_memory_is_registered(struct oriel_p2p_hub *hub, const struct ori_mem *mem)
+{
+	bool is_registered;
+
+	pthread_mutex_lock(&hub->lock);
+	is_registered = memory_has(hub->memories, mem) || memory_has(hub->waiting, mem) ||
+			(hub->working && hub->working->mem == mem);
+	pthread_mutex_unlock(&hub->lock);
+	return is_registered;
 }
 
 void ori_memory_register_all_locked(struct oriel_p2p_hub *hub)

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,6 +133,8 @@ static void party_start(struct party *t, enum way way, unsigned mode, int steps)
 	t->child = fork();
 	assert_true(t->child >= 0);
 	if (t->child == 0) {
+		/* A parent whose check has failed leaves nobody behind. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(ends[0]);
 		if (nodes)
 			go_to(nodes[2], nodes[3]);
@@ -384,6 +387,71 @@ static void test_memory_that_cannot_be_mapped(void **state)
 	}
 }
 
+#define PIECES 70u /* more than a peer has mapped at once */
+
+/* Into @piece, of memory @m if it is registered. */
+static void echo_into(struct party *t, char *piece, struct oriel_p2p_memory *m, unsigned seed)
+{
+	enum { SHORT = 50000 };
+	struct oriel_p2p_buffer to = {piece, SHORT, m}, from = part(t, 1, SHORT);
+	struct oriel_p2p_request in, out, word;
+	uint64_t n = SHORT;
+
+	memset(from.address, (int)seed, SHORT);
+	memset(piece, (int)seed, SHORT);
+	assert_int_equal(oriel_p2p_recv(t->p2p, 0, &to, &in), ORIEL_OK);
+	assert_int_equal(oriel_p2p_send(t->p2p, 1, &from, &out), ORIEL_OK);
+	assert_int_equal(oriel_p2p_send_control(t->p2p, 7, &n, sizeof(n), &word), ORIEL_OK);
+	assert_int_equal(oriel_p2p_wait(t->p2p, &in, 0), ORIEL_OK);
+	assert_int_equal(oriel_p2p_wait(t->p2p, &out, 0), ORIEL_OK);
+	assert_int_equal(oriel_p2p_wait(t->p2p, &word, 0), ORIEL_OK);
+	for (unsigned k = 0; k < SHORT; k++)
+		assert_int_equal((uint8_t)piece[k], (uint8_t)~seed);
+}
+
+/*
+ * Those that nobody has registered any more make room: for others, of the same address
+ * too, which must not be taken for them. Where there is no room auto stages.
+ */
+static void test_pieces_make_room_for_others(void **state)
+{
+	static struct oriel_p2p_memory *memory[PIECES];
+	static void *pieces[PIECES];
+	struct party t;
+
+	(void)state;
+	if (first_way != WAY_MAPPED)
+		skip();
+	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_ZERO_COPY; mode++) {
+		party_start(&t, WAY_MAPPED, mode, -1);
+		for (unsigned i = 0; i < 3 * PIECES; i++) {
+			/* Every third is registered for its transfer alone, or staged. */
+			assert_int_equal(oriel_memory_alloc(65536, 0, &pieces[0]), ORIEL_OK);
+			if (i % 3)
+				assert_int_equal(oriel_p2p_register(t.hub, pieces[0], 65536, 0,
+								    &memory[0]),
+						 ORIEL_OK);
+			echo_into(&t, pieces[0], i % 3 ? memory[0] : NULL, i);
+			if (i % 3)
+				oriel_p2p_unregister(memory[0]);
+			oriel_memory_free(pieces[0]);
+		}
+		for (unsigned i = 0; i < PIECES && mode == ORIEL_P2P_AUTO; i++) {
+			assert_int_equal(oriel_memory_alloc(65536, 0, &pieces[i]), ORIEL_OK);
+			assert_int_equal(oriel_p2p_register(t.hub, pieces[i], 65536, 0, &memory[i]),
+					 ORIEL_OK);
+		}
+		for (unsigned i = 0; i < 2 * PIECES && mode == ORIEL_P2P_AUTO; i++)
+			echo_into(&t, pieces[i % PIECES], memory[i % PIECES], i);
+		for (unsigned i = 0; i < PIECES && mode == ORIEL_P2P_AUTO; i++) {
+			oriel_p2p_unregister(memory[i]);
+			oriel_memory_free(pieces[i]);
+		}
+		party_close(&t);
+		party_join(&t, false);
+	}
+}
+
 /* No word comes through, also none that says so: the links find out by themselves. */
 static void links_that_are_cut(unsigned mode)
 {
@@ -428,6 +496,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_killed_peers_are_noticed),
 		cmocka_unit_test(test_a_peer_that_dies_before_it_joins),
 		cmocka_unit_test(test_memory_that_cannot_be_mapped),
+		cmocka_unit_test(test_pieces_make_room_for_others),
 	};
 
 	if (argc == 5)

@@ -111,8 +111,8 @@ static const char *wire_flaw(const struct p2p_frame *f)
 	case P2P_END:
 		return wire_end_flaw(&f->end);
 	case P2P_PIECE:
-		return f->piece.number >= P2P_PIECES || f->piece.reserved ? "impossible memory"
-									  : NULL;
+		return f->piece.number > INT32_MAX || f->piece.reserved ? "impossible memory"
+									: NULL;
 	case P2P_BYE:
 		if (f->status > 0 || f->status < ORIEL_ERR_ACCESS)
 			return "an unknown status";
@@ -167,7 +167,7 @@ enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct 
 	if (!e.length || __builtin_add_overflow(e.address, e.length, &end) ||
 	    (e.path != ORIEL_PATH_SELF && e.path != ORIEL_PATH_MAPPED &&
 	     e.path != ORIEL_PATH_RDMA) ||
-	    (e.piece >= P2P_PIECES && e.piece != P2P_NO_PIECE) ||
+	    (e.piece > INT32_MAX && e.piece != P2P_NO_PIECE) ||
 	    !wire_is_zero(e.reserved, sizeof(e.reserved)))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "exported memory that nobody exports");
 	*out = e;

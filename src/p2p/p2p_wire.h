@@ -28,14 +28,23 @@
 #define P2P_CHUNK_MIN 4096u
 #define P2P_CHUNK_MAX (16u << 20)
 #define P2P_LINK_END 72u /* bytes of a struct ori_host_end */
-#define P2P_PIECES 64u   /* of memory, that a peer in another process is given */
+#define P2P_PIECES 64u   /* of memory, that a peer has mapped at once */
 #define P2P_REACH 64u    /* GPUs that one is asked about */
 
-/* Tells one end from all others. The end of a comm's rank for rank n has number n. */
+/* Tells one end from all others. */
 struct p2p_token {
 	uint8_t hub[16];
 	uint64_t number;
 };
+
+#define P2P_MODES 3u                     /* enum oriel_p2p_mode */
+#define P2P_UNCACHED (UINT64_C(1) << 32) /* the first number of ends that no communicator keeps */
+
+/* Of the end that a rank of a communicator keeps for rank @of. */
+static inline uint64_t p2p_cached_number(unsigned of, enum oriel_p2p_mode mode)
+{
+	return (uint64_t)of * P2P_MODES + mode;
+}
 
 struct p2p_address {
 	uint32_t magic;
@@ -125,7 +134,7 @@ struct p2p_ready {
 };
 
 struct p2p_piece {
-	uint32_t number; /* from 0 on, at each end */
+	uint32_t number; /* says which place, and how often that has been given */
 	uint32_t reserved;
 	struct ori_mem_blob blob;
 };
@@ -196,16 +205,46 @@ struct p2p_offer {
 
 static_assert(sizeof(struct p2p_offer) == 32, "goes over the wire");
 
+static inline unsigned p2p_piece_place(uint32_t number)
+{
+	return number % P2P_PIECES;
+}
+
+/* What is given in its place when nobody needs it any more. */
+static inline uint32_t p2p_piece_after(uint32_t number)
+{
+	return (number + P2P_PIECES) & INT32_MAX;
+}
+
 #define P2P_NO_PIECE UINT32_MAX /* of a thread of this process: the address is one */
 #define P2P_KEY_GPU 1u          /* its key: of a GPU, else 0 */
+
+#define P2P_CARRIED 56u /* bytes that come along with an immediate, at most */
+#define P2P_FEW 32u     /* bytes that go within the label */
 
 /* Before the bytes in a staging slot. */
 struct p2p_label {
 	uint64_t number; /* of the transfer */
 	uint64_t total;  /* its bytes */
 	uint32_t chunk, length;
-	uint64_t reserved[5];
+	char few[P2P_FEW];
+	uint64_t reserved;
 };
+
+#define P2P_LABEL_HEAD (offsetof(struct p2p_label, few))
+
+static_assert(P2P_LABEL_HEAD + P2P_FEW <= P2P_CARRIED, "a label comes along with an immediate");
+
+/* Where @length bytes are in a slot, and where they end. */
+static inline size_t p2p_slot_begin(size_t length)
+{
+	return length <= P2P_FEW ? P2P_LABEL_HEAD : sizeof(struct p2p_label);
+}
+
+static inline size_t p2p_slot_end(size_t length)
+{
+	return p2p_slot_begin(length) + length;
+}
 
 static_assert(sizeof(struct p2p_label) == 64, "goes over the wire, and keeps slots aligned");
 

@@ -3,6 +3,23 @@
 #include "sys/gpu_driver.h"
 
 #include "base/error.h"
+#include "base/log.h"
+
+/*
+ * Copies of the driver into memory that adapters read have to be done when the call
+ * returns: adapters follow no stream. Memory of cuMemCreate() has no such attribute with
+ * some drivers, and is written by no call of its own.
+ */
+static void dmabuf_sync(const struct ori_gpu *gpu, void *address)
+{
+	const unsigned yes = 1;
+	CUresult result = ori_cuda.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+							 ori_gpu_address(address));
+
+	if (result != CUDA_SUCCESS)
+		ori_log(ORIEL_LOG_DEBUG, "GPU %s: SYNC_MEMOPS of memory at %p: CUDA error %d",
+			gpu->pci, address, (int)result);
+}
 
 enum oriel_status ori_gpu_export_dmabuf(const struct ori_gpu *gpu, void *address, size_t length,
 					int *fd)
@@ -18,6 +35,7 @@ enum oriel_status ori_gpu_export_dmabuf(const struct ori_gpu *gpu, void *address
 	visit = ori_gpu_enter(gpu);
 	if (visit.status != ORIEL_OK)
 		return visit.status;
+	dmabuf_sync(gpu, address);
 	result = ori_cuda.cuMemGetHandleForAddressRange(&made, ori_gpu_address(address), length,
 							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
 	ori_gpu_leave(&visit);

@@ -28,9 +28,18 @@ struct ori_rdma_cell {
 
 static_assert(sizeof(struct ori_rdma_cell) % ORIEL_DEV_LINE == 0, "words keep their lines");
 
+struct ori_memory;
+struct ori_rdma_mr;
+
+struct ori_rdma_cells_piece {
+	struct ori_mem *mem;
+	struct ori_rdma_mr *mr; /* NULL if adapters need not know it */
+};
+
 /* Cells are taken in pieces, for a GPU gives no less than some MiB. Zeroed storage is empty. */
 struct ori_rdma_cells {
-	struct ori_mem **pieces;
+	struct ori_memory *memory; /* NULL, or adapters have to know them; they go before it */
+	struct ori_rdma_cells_piece *pieces;
 	size_t piece_count;
 	struct ori_rdma_cell **free; /* [free_room], as many as there are cells */
 	size_t free_count, free_room;
@@ -39,6 +48,9 @@ struct ori_rdma_cells {
 enum oriel_status ori_rdma_cell_take(struct ori_rdma_cells *cells, const struct ori_gpu *gpu,
 				     struct ori_rdma_cell **cell);
 void ori_rdma_cell_give(struct ori_rdma_cells *cells, struct ori_rdma_cell *cell);
+/* Where the adapter of @rail finds the answers of @cell, if it has to know. */
+void ori_rdma_cell_answers(const struct ori_rdma_cells *cells, const struct ori_rdma_cell *cell,
+			   unsigned rail, struct oriel_link_answers *answers);
 /* All have been given back. */
 void ori_rdma_cells_close(struct ori_rdma_cells *cells);
 

@@ -372,6 +372,13 @@ void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)
 	free(mr);
 }
 
+void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
+		       struct oriel_dev_keys *lkeys)
+{
+	*address = mr->iova;
+	memcpy(lkeys->rail, mr->lkeys, sizeof(lkeys->rail));
+}
+
 static bool memory_find_listed(const struct memory_rail *r, uint64_t address, uint64_t length,
 			       bool is_target, struct ori_proxy_place *place)
 {

@@ -25,7 +25,7 @@ struct ori_memory_attr {
 	const struct ori_hca_ops *ops;
 	struct ori_hca *hcas[ORIEL_DEV_RAILS];
 	unsigned rails;
-	bool is_whole;             /* the adapters reach all memory: find() is not called */
+	bool is_whole;             /* the adapters reach all memory, of GPUs too: no find() */
 	const struct ori_gpu *gpu; /* NULL: all is of the host */
 };
 

@@ -297,6 +297,7 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 
 	if (w->peers[peer].path != ORIEL_PATH_RDMA)
 		return;
+	w->peers[peer].finds_own = ori_links_find_own(w->comm);
 	w->peers[peer].link =
 		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
 	w->peers[peer].control_rkeys = control.rkeys;
@@ -326,6 +327,16 @@ static void window_fill_peer(struct oriel_window *w, unsigned peer, uint64_t len
 		buffer->base = control + control_length;
 }
 
+/* What is posted here names own memory by other keys than peers do. */
+static void window_fill_own(struct oriel_dev_buffer *own, const struct ori_rdma_mr *mr,
+			    uint64_t offset)
+{
+	if (!mr)
+		return;
+	ori_share_local(mr, &own->address, &own->rkeys);
+	own->address += offset;
+}
+
 static enum oriel_status window_fill(struct oriel_window *w, const struct ori_offering *offering)
 {
 	const struct window_join *joins = w->comm->records;
@@ -345,6 +356,10 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 		window_fill_peer(w, peer, joins[peer].length, control_length);
 		window_fill_remote(w, peer, &joins[peer], control_length);
 	}
+	if (offering->mr[1])
+		window_fill_own(&w->table[w->comm->rank], offering->mr[1], 0);
+	else
+		window_fill_own(&w->table[w->comm->rank], offering->mr[0], control_length);
 	ori_window_near(&w->device, w->gpu ? w->comm->gpu_ways.domain[0] : w->comm->domain[0],
 			w->peers, w->table);
 	ori_window_gpu_mark(w);
@@ -482,6 +497,7 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 		return status;
 	}
 	window_fill_row(w, number, maps, remotes);
+	window_fill_own(&w->table[(size_t)number * size + w->comm->rank], mr, 0);
 	free(remotes);
 	w->buffers[number] = maps;
 	w->buffer_mrs[number] = mr;

@@ -162,7 +162,8 @@ static enum oriel_status stream_check_memory(const struct oriel_window *w, const
 				"%p is host memory that is not pinned, or of another GPU, which "
 				"kernels do not reach",
 				memory);
-	return status;
+	/* What they post to an adapter has to be known to that. */
+	return status == ORIEL_OK ? ori_links_reach(w->comm, memory) : status;
 }
 
 /* One of them writes a number to @memory. */
@@ -294,9 +295,11 @@ static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_ke
 	bool is_plain = kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET;
 
 	*is_kernel = true;
-	/* Where it is rdma the kernel only names the memory, and the adapter reaches any. */
-	if (w->peers[c->peer].path == ORIEL_PATH_RDMA || !c->length)
+	if (!c->length)
 		return ORIEL_OK;
+	/* The kernel only names the memory, and the adapter reaches any that it knows. */
+	if (w->peers[c->peer].path == ORIEL_PATH_RDMA)
+		return ori_links_reach(w->comm, c->memory);
 	*is_kernel = false;
 	return is_plain || c->length > STREAM_FEW ? ORIEL_OK : stream_find(w, c->memory, is_kernel);
 }

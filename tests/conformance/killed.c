@@ -23,6 +23,9 @@ struct place {
 	struct oriel_dev_window dev;
 	unsigned victim;
 	struct oriel_allgather *gather; /* of those that prepare one */
+	struct oriel_alltoall *alltoall;
+	struct oriel_bcast *bcast;
+	void *memory; /* of these two */
 };
 
 static enum oriel_status at_wait_signal(struct place *p)
@@ -216,6 +219,83 @@ static enum oriel_status at_allgather_create(struct place *p)
 	return prepare_gather(p, false);
 }
 
+static enum oriel_status prepare_exchange(struct place *p)
+{
+	struct oriel_view view = {.size = sizeof(view), .length = GATHERED * p->dev.ranks};
+	enum oriel_status status = oriel_memory_alloc(view.length, 0, &p->memory);
+
+	view.buffer = p->memory;
+	if (status == ORIEL_OK)
+		status = oriel_alltoall_create(p->comm, &view, NULL, &p->alltoall);
+	return status == ORIEL_OK ? oriel_bcast_create(p->comm, &view, NULL, &p->bcast) : status;
+}
+
+/* Of every rank to every other one as much as it is behind that. */
+static enum oriel_status exchange_portions(struct place *p, const char *message)
+{
+	struct oriel_dev_portion portions[16] = {{0}};
+	uint32_t rank, ranks = p->dev.ranks;
+
+	for (rank = 0; rank < ranks; rank++) {
+		portions[rank].send_length = (rank + ranks - p->dev.rank) % ranks;
+		portions[rank].recv_at = rank * GATHERED;
+		portions[rank].recv_length = (p->dev.rank + ranks - rank) % ranks;
+	}
+	return oriel_alltoall_start_portions(p->alltoall, message, portions, NULL);
+}
+
+/* From the one of them on that is number @first. */
+static enum oriel_status exchange_on(struct place *p, unsigned first)
+{
+	static const char message[16 * GATHERED];
+	enum oriel_status status = ORIEL_OK;
+	unsigned i;
+
+	for (i = first; status == ORIEL_OK; i++) {
+		if (i % 3 == 0)
+			status = oriel_alltoall_start(p->alltoall, message, GATHERED, NULL);
+		else if (i % 3 == 1)
+			status = exchange_portions(p, message);
+		else
+			status = oriel_bcast_start(p->bcast, i / 3 % p->dev.ranks, message,
+						   GATHERED, NULL);
+	}
+	return status;
+}
+
+static enum oriel_status at_alltoall(struct place *p)
+{
+	return exchange_on(p, 0);
+}
+
+static enum oriel_status at_portions(struct place *p)
+{
+	return exchange_on(p, 1);
+}
+
+static enum oriel_status at_bcast(struct place *p)
+{
+	return exchange_on(p, 3 * p->victim + 2);
+}
+
+static void *exchange_thread(void *argument)
+{
+	exchange_on(argument, 0);
+	return NULL;
+}
+
+/* The victim exchanges like the others, until it is killed somewhere. */
+static enum oriel_status prepare_exchange_running(struct place *p)
+{
+	enum oriel_status status = prepare_exchange(p);
+	pthread_t thread;
+
+	if (status == ORIEL_OK && p->dev.rank == p->victim &&
+	    pthread_create(&thread, NULL, exchange_thread, p))
+		return ORIEL_ERR_SYSTEM;
+	return status;
+}
+
 /* A rank that waits for nothing is told by its next call. */
 static enum oriel_status at_ease(struct place *p)
 {
@@ -281,6 +361,10 @@ static const struct {
 	{"allgather", at_allgather, prepare_allgather},
 	{"allgather_half", at_allgather, prepare_allgather_half},
 	{"allgather_running", at_allgather, prepare_allgather_running},
+	{"alltoall", at_alltoall, prepare_exchange},
+	{"portions", at_portions, prepare_exchange},
+	{"bcast", at_bcast, prepare_exchange},
+	{"exchange_running", at_alltoall, prepare_exchange_running},
 	{"ease", at_ease, NULL},
 	{"nothing", at_nothing, NULL},
 };
@@ -401,6 +485,9 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 				code = tell(p->comm, places[i].wait(p));
 	}
 	oriel_allgather_destroy(p->gather);
+	oriel_alltoall_destroy(p->alltoall);
+	oriel_bcast_destroy(p->bcast);
+	oriel_memory_free(p->memory);
 	oriel_window_destroy(p->window);
 	oriel_comm_destroy(p->comm);
 	return code;

@@ -21,6 +21,7 @@ PLACES = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "bar
 # Where what is posted to a dead rank behind an adapter fails by itself.
 POSTS = ["fetch_add", "get", "flush"]
 GATHERS = ["allgather_create", "allgather", "allgather_half", "allgather_running"]
+EXCHANGES = ["alltoall", "portions", "bcast", "exchange_running"]
 # (ranks, nodes): all by adapters; mixed.
 NODES = [(2, 2), (3, 3), (4, 2)]
 AT_ONCE = 4  # jobs
@@ -119,6 +120,11 @@ class Death(unittest.TestCase):
                 with self.subTest(f"{where}, {algorithm}"):
                     self.check_survivors(where, 3, 1, ORIEL_ALLGATHER=algorithm)
 
+    def test_survivors_of_an_exchange_are_told_in_every_phase(self):
+        for where in EXCHANGES:
+            with self.subTest(where):
+                self.check_survivors(where, 3, 1)
+
     def test_survivors_of_the_root_are_told(self):
         for where in ["recv", "comm_barrier", "window_create", "comm_create"]:
             with self.subTest(where):
@@ -169,6 +175,9 @@ class Nodes(Crossing):
         for algorithm in ["direct", "ring", "doubling"]:
             self.check_places(GATHERS, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b",
                               ORIEL_ALLGATHER=algorithm)
+
+    def test_survivors_of_an_exchange_are_told_in_every_phase(self):
+        self.check_places(EXCHANGES, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
 
     def test_what_is_posted_to_a_dead_rank_fails(self):
         for size, nodes in [(2, 2), (3, 3)]:

@@ -199,7 +199,8 @@ static void test_portions(struct rank *r, struct site *s, CUstream stream)
 					return;
 				}
 	}
-	CHECK_FAILS(r, oriel_alltoall_start_portions(alltoall, s->send, (const void *)&view, stream),
+	CHECK_FAILS(r,
+		    oriel_alltoall_start_portions(alltoall, s->send, (const void *)&view, stream),
 		    ORIEL_ERR_INVALID, "not pinned");
 	oriel_alltoall_destroy(alltoall);
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);

@@ -462,6 +462,9 @@ static void test_stream_choice(struct rank *r, CUstream s, char *memory)
 	size_t i;
 
 	memset(pageable, (int)r->rank + 1, sizeof(pageable));
+	/* Where an adapter has to know it, that is once. */
+	CHECK_OK(r, oriel_window_put(w, next, 20000, memory, 64, s));
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
 	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		memset(memory, (int)(r->rank + 10 + i), lengths[i]);
 		fakecuda_posted();
@@ -500,6 +503,7 @@ static void test_stream_large(struct rank *r, CUstream s)
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
 					       .length = 600000,
 					       .flags = ORIEL_WINDOW_DEVICE};
+	struct oriel_region *region = NULL;
 	struct oriel_window *w = NULL;
 	struct oriel_dev_window dev;
 	CUdeviceptr memory = 0;
@@ -509,6 +513,8 @@ static void test_stream_large(struct rank *r, CUstream s)
 	CHECK_OK(r, oriel_window_device(w, &dev));
 	CHECK(r, cuMemAlloc(&memory, 600000) == CUDA_SUCCESS);
 	memset((void *)memory, (int)r->rank + 1, 600000);
+	/* Adapters know it from now on, too. */
+	CHECK_OK(r, oriel_region_register(r->comm, (void *)memory, 600000, &region));
 	mine = oriel_dev_address(&dev, r->rank, 0);
 	fakecuda_posted();
 	CHECK_OK(r, oriel_window_put_signal_counter(w, (r->rank + 1) % r->size, 0, (void *)memory,
@@ -518,6 +524,7 @@ static void test_stream_large(struct rank *r, CUstream s)
 	CHECK(r,
 	      mine[0] == (char)((r->rank + r->size - 1) % r->size + 1) && mine[599999] == mine[0]);
 	CHECK_OK(r, oriel_window_barrier(w, 0, 0, s));
+	oriel_region_unregister(region);
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
 	oriel_window_destroy(w);
 }

@@ -33,8 +33,10 @@ struct range {
 	char *at;
 	size_t length;
 	struct file *file;
+	unsigned long long id; /* of no other one ever */
 	unsigned opens;
 	bool is_managed;
+	bool is_synced;
 	unsigned open_to; /* mask of physical GPUs */
 	uint8_t handle[CU_IPC_HANDLE_SIZE];
 	struct range *next;
@@ -45,9 +47,10 @@ static struct range *ranges; /* guarded by @lock, as are the files */
 
 static struct range *range_add(enum kind kind, void *at, size_t length, struct file *file)
 {
+	static unsigned long long last;
 	struct range *r = calloc(1, sizeof(*r));
 
-	*r = (struct range){.kind = kind, .at = at, .length = length, .file = file, .opens = 1};
+	*r = (struct range){.kind = kind, .at = at, .length = length, .file = file, .id = ++last, .opens = 1};
 	r->next = ranges;
 	ranges = r;
 	fake_count(1);
@@ -551,6 +554,12 @@ static CUresult attribute_of(const struct range *r, CUpointer_attribute attribut
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*(int *)data = r->file ? fake_visible(r->file->physical) : fake_current();
 		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		*(unsigned long long *)data = r->id;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*(unsigned char *)data = r->is_synced;
+		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		if (r->kind == MAPPED)
 			return CUDA_ERROR_INVALID_VALUE;
@@ -572,6 +581,20 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 		result = attribute_of(r, attribute, data);
 	pthread_mutex_unlock(&lock);
 	return result;
+}
+
+CUresult cuPointerSetAttribute(const void *data, CUpointer_attribute attribute, CUdeviceptr at)
+{
+	struct range *r;
+
+	if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	pthread_mutex_lock(&lock);
+	r = range_of((void *)at, DEVICE_KINDS);
+	if (r)
+		r->is_synced = *(const unsigned *)data != 0;
+	pthread_mutex_unlock(&lock);
+	return r ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemHostRegister(void *at, size_t length, unsigned flags)

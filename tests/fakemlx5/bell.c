@@ -6,6 +6,8 @@
  * which registers of a device do not do; the record tells of it then.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -138,9 +140,90 @@ void fake5_bell_close(struct fake5_qp *qp)
 	qp->bell = NULL;
 }
 
+#define DEMAND_KEYS 64u
+
+static uint32_t demand_keys[DEMAND_KEYS];
+
+void fake5_demand_add(uint32_t key)
+{
+	unsigned i;
+
+	for (i = 0; demand_keys[i]; i++)
+		if (i + 1 == DEMAND_KEYS)
+			abort();
+	demand_keys[i] = key;
+}
+
+void fake5_demand_remove(uint32_t key)
+{
+	for (unsigned i = 0; i < DEMAND_KEYS; i++)
+		if (demand_keys[i] == key)
+			demand_keys[i] = 0;
+}
+
+static bool demand_has(uint32_t key)
+{
+	for (unsigned i = 0; i < DEMAND_KEYS; i++)
+		if (demand_keys[i] == key)
+			return key != 0;
+	return false;
+}
+
+/* Is it memory of the fake driver's GPUs? */
+static bool demand_is_gpu(uint64_t address)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	uint64_t first, behind;
+	bool is_gpu = false;
+	char line[512];
+
+	while (maps && !is_gpu && fgets(line, sizeof(line), maps))
+		is_gpu = sscanf(line, "%" SCNx64 "-%" SCNx64, &first, &behind) == 2 &&
+			 address >= first && address < behind && strstr(line, "memfd:fakecuda");
+	if (maps)
+		fclose(maps);
+	return is_gpu;
+}
+
+/* What a WQE reads or writes here is memory that pages on demand do not reach. */
+static bool demand_is_refused(const char *wqe)
+{
+	uint32_t opcode = oriel_mlx5_get32(wqe, 0) & 0xff, at;
+
+	if (opcode == ORIEL_MLX5_WRITE || opcode == ORIEL_MLX5_WRITE_IMM ||
+	    opcode == ORIEL_MLX5_READ)
+		at = 32;
+	else if (opcode == ORIEL_MLX5_FETCH_ADD || opcode == ORIEL_MLX5_COMPARE_SWAP)
+		at = 48;
+	else
+		return false;
+	/* Data inside has no key. */
+	return !(oriel_mlx5_get32(wqe, at) >> 31) && demand_has(oriel_mlx5_get32(wqe, at + 4)) &&
+	       demand_is_gpu((uint64_t)oriel_mlx5_get32(wqe, at + 8) << 32 |
+			     oriel_mlx5_get32(wqe, at + 12));
+}
+
+/* As far as a doorbell of @value tells of WQEs that the one before did not. */
+static bool demand_is_well(const struct fake5_qp *qp, uint64_t value)
+{
+	const struct soft_qp *soft = (const struct soft_qp *)(const void *)qp->soft;
+	uint64_t before = oriel_dev_load_relaxed(qp->bell);
+	uint16_t next = (uint16_t)(oriel_dev_swap_bytes32((uint32_t)before) >> 8);
+	uint16_t end = (uint16_t)(oriel_dev_swap_bytes32((uint32_t)value) >> 8);
+
+	for (; next != end; next++)
+		if (demand_is_refused(soft->ring + (next & (soft->depth - 1)) * ORIEL_MLX5_BLOCK))
+			return false;
+	return true;
+}
+
 /* As a poster of the software adapter does. */
 static void bell_ring(struct fake5_qp *qp, uint64_t value)
 {
+	if (!demand_is_well(qp, value)) {
+		fputs("fakemlx5: memory of a GPU by a key of pages on demand\n", stderr);
+		fake5_soft()->fail_qp(qp->soft);
+	}
 	oriel_dev_doorbell(qp->bell, value);
 	oriel_dev_fence_full();
 	if (oriel_dev_load_relaxed32(qp->asleep))

@@ -476,6 +476,8 @@ static struct ibv_mr *memory_register(struct ibv_pd *pd, void *address, size_t l
 				   .rkey = keys.rkey};
 	pthread_mutex_lock(&fake5_lock);
 	fake5_hold(1);
+	if (access & IBV_ACCESS_ON_DEMAND)
+		fake5_demand_add(keys.lkey);
 	pthread_mutex_unlock(&fake5_lock);
 	return &mr->base;
 }
@@ -529,10 +531,11 @@ int ibv_dereg_mr(struct ibv_mr *handle)
 	fake5_soft()->unregister_memory(mr->soft);
 	if (mr->mapped)
 		munmap(mr->mapped, mr->base.length);
-	free(mr);
 	pthread_mutex_lock(&fake5_lock);
+	fake5_demand_remove(handle->lkey);
 	fake5_hold(-1);
 	pthread_mutex_unlock(&fake5_lock);
+	free(mr);
 	return 0;
 }
 

@@ -96,6 +96,7 @@ struct fake5_qp {
 	struct fake5_record peer;
 	struct mlx5dv_devx_event_channel *channel;
 	uint64_t cookie;
+	unsigned unacknowledged; /* events that somebody has taken */
 };
 
 extern pthread_mutex_t fake5_lock;
@@ -114,6 +115,10 @@ const struct ori_hca_ops *fake5_soft(void);
 bool fake5_find_gid(const uint8_t gid[16], struct fake5_record *record);
 bool fake5_find_lid(uint16_t lid, struct fake5_record *record);
 void fake5_gid(const struct fake5_device *d, unsigned index, uint8_t gid[16]);
+
+/* Keys of all memory of the host, which do not reach that of GPUs. */
+void fake5_demand_add(uint32_t key);
+void fake5_demand_remove(uint32_t key);
 
 struct fake5_page *fake5_page_open(struct fake5_device *d, bool is_shared);
 void fake5_page_close(struct fake5_page *page);

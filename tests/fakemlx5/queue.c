@@ -324,17 +324,6 @@ struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context, struct ibv_qp_init_
 	return &qp->base;
 }
 
-int ibv_destroy_qp(struct ibv_qp *handle)
-{
-	struct fake5_qp *qp = (struct fake5_qp *)(void *)handle;
-
-	pthread_mutex_lock(&fake5_lock);
-	fake5_qp_close(qp);
-	qp_free(qp);
-	pthread_mutex_unlock(&fake5_lock);
-	return 0;
-}
-
 /* The kernel looks after most of what could be wrong on these ways. */
 static int qp_receive_from(struct fake5_qp *qp, const struct ibv_qp_attr *attr)
 {
@@ -497,20 +486,59 @@ int fake5_poll_cq(struct ibv_cq *handle, int room, struct ibv_wc *wc)
 	return (int)count;
 }
 
-/* Of one object at a time, and never lost; the pipe holds them until they are taken. */
-static void event_push(const struct ibv_async_event *event, const struct ibv_context *context)
+/* What the pipe holds until it is taken, or its object is gone. */
+struct event {
+	struct ibv_async_event of;
+	uint32_t number; /* of its queue, since another one may get its place in memory */
+};
+
+static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;
+
+static void event_push(const struct fake5_qp *qp, enum ibv_event_type type)
 {
-	(void)!write(fake5_context_of(context)->tell, event, sizeof(*event));
+	struct event event = {.of = {.element.qp = (struct ibv_qp *)&qp->base, .event_type = type},
+			      .number = qp->number};
+
+	(void)!write(fake5_context_of(qp->base.context)->tell, &event, sizeof(event));
 }
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	return read(context->async_fd, event, sizeof(*event)) == (ssize_t)sizeof(*event) ? 0 : -1;
+	struct event found;
+	struct fake5_qp *qp;
+
+	if (read(context->async_fd, &found, sizeof(found)) != (ssize_t)sizeof(found))
+		return -1;
+	pthread_mutex_lock(&fake5_lock);
+	qp = fake5_qp_find(fake5_context_of(context)->device, found.number);
+	if (qp)
+		qp->unacknowledged++;
+	pthread_mutex_unlock(&fake5_lock);
+	*event = found.of;
+	return qp ? 0 : -1;
 }
 
+/* Who destroys the queue waits for it: see ibv_destroy_qp(). */
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
-	(void)event;
+	pthread_mutex_lock(&fake5_lock);
+	((struct fake5_qp *)(void *)event->element.qp)->unacknowledged--;
+	pthread_cond_broadcast(&acknowledged);
+	pthread_mutex_unlock(&fake5_lock);
+}
+
+/* As libibverbs: whoever has taken an event of it may still look at it. */
+int ibv_destroy_qp(struct ibv_qp *handle)
+{
+	struct fake5_qp *qp = (struct fake5_qp *)(void *)handle;
+
+	pthread_mutex_lock(&fake5_lock);
+	fake5_qp_close(qp);
+	while (qp->unacknowledged > 0)
+		pthread_cond_wait(&acknowledged, &fake5_lock);
+	qp_free(qp);
+	pthread_mutex_unlock(&fake5_lock);
+	return 0;
 }
 
 struct told {
@@ -520,13 +548,12 @@ struct told {
 
 void fake5_tell(struct fake5_qp *qp, enum ibv_event_type type, uint8_t devx_type)
 {
-	struct ibv_async_event event = {.element.qp = &qp->base, .event_type = type};
 	struct told told = {.cookie = qp->cookie, .entry = {[1] = devx_type}};
 
 	if (qp->channel)
 		(void)!write((int)(intptr_t)qp->base.qp_context, &told, sizeof(told));
 	else if (qp->base.context)
-		event_push(&event, qp->base.context);
+		event_push(qp, type);
 }
 
 void fake5_break(const char *device, uint32_t number)

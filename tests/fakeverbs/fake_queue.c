@@ -213,6 +213,23 @@ static unsigned queue_access(enum ibv_wr_opcode opcode)
 	return opcode < IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC;
 }
 
+/* What somebody may poll for arrives as one store, behind what came before. */
+static void queue_copy(void *to, const void *from, size_t length)
+{
+	bool is_aligned = (((uintptr_t)to | (uintptr_t)from) & (length - 1)) == 0;
+
+	if (length == 8 && is_aligned)
+		__atomic_store_n((uint64_t *)to,
+				 __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+	else if (length == 4 && is_aligned)
+		__atomic_store_n((uint32_t *)to,
+				 __atomic_load_n((const uint32_t *)from, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+	else
+		memmove(to, from, length);
+}
+
 static enum ibv_wc_status queue_move(struct fake_qp *qp, struct fake_qp *peer,
 				     struct fake_request *r)
 {
@@ -236,11 +253,11 @@ static enum ibv_wc_status queue_move(struct fake_qp *qp, struct fake_qp *peer,
 		return IBV_WC_REM_ACCESS_ERR;
 	if (is_atomic) {
 		old = queue_atomic(&r->wr, (uint64_t *)(void *)there);
-		memcpy(here, &old, sizeof(old));
+		queue_copy(here, &old, sizeof(old));
 	} else if (is_fetching) {
-		memmove(here, there, length);
+		queue_copy(here, there, length);
 	} else {
-		memmove(there, here, length);
+		queue_copy(there, here, length);
 	}
 	return IBV_WC_SUCCESS;
 }

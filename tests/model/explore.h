@@ -41,6 +41,7 @@ int sleep_model(int argc, char **argv);
 int barrier_model(int argc, char **argv);
 int gather_model(int argc, char **argv);
 int allgather_model(int argc, char **argv);
+int exchange_model(int argc, char **argv);
 int proxy_model(int argc, char **argv);
 int stream_model(int argc, char **argv);
 int help_model(int argc, char **argv);

@@ -45,13 +45,29 @@ enum oriel_link_way {
 
 #define ORIEL_LINK_ANSWERS 64u
 
+#define ORIEL_LINK_REACH 256u
+
+/*
+ * Memory of the GPU that the host has made known to adapters, but for windows. Places
+ * that are empty have no length. Kernels see what was there when they were launched.
+ */
+struct oriel_link_reach {
+	uint64_t count;
+	uint64_t reserved[7];
+	struct oriel_dev_buffer of[ORIEL_LINK_REACH]; /* rkeys are lkeys */
+};
+
 /*
  * Words for what atomics bring back to kernels, whose stacks no adapter reaches:
- * bit i of @taken is set as long as word i is some thread's.
+ * bit i of @taken is set as long as word i is some thread's. The adapter knows word 0
+ * as @address of @key, or as its own address where @key is 0.
  */
 struct oriel_link_answers {
 	uint64_t taken;
-	uint64_t reserved[15];
+	uint64_t address;
+	uint64_t key;
+	const struct oriel_link_reach *reach; /* NULL: own buffers need not be looked for */
+	uint64_t reserved[12];
 	uint64_t words[ORIEL_LINK_ANSWERS];
 };
 

@@ -50,6 +50,43 @@ ORIEL_DEV bool oriel_rdma_reaches(const void *memory)
 #endif
 }
 
+/* If @memory is of @own: *@place by the key that the adapter of @peer's link has for that. */
+ORIEL_DEV bool oriel_rdma_is_of(const struct oriel_dev_window *w, uint32_t peer,
+				const struct oriel_dev_buffer *own, const void *memory,
+				struct oriel_mlx5_place *place)
+{
+	uint64_t offset = (uint64_t)((uintptr_t)memory - (uintptr_t)own->base);
+
+	if (offset >= own->length)
+		return false;
+	place->address = own->address + offset;
+	place->key = oriel_rdma_key(w, peer, &own->rkeys);
+	return true;
+}
+
+/*
+ * Memory by a key of its own, where the one of all memory does not reach what lies on a
+ * GPU: of an own buffer, or of what the host has made known. Other memory is found by
+ * that one, or refused.
+ */
+ORIEL_DEV_RARE struct oriel_mlx5_place oriel_rdma_own(const struct oriel_dev_window *w,
+						      uint32_t peer, const void *memory)
+{
+	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
+	const struct oriel_link_reach *reach = answers ? answers->reach : NULL;
+	struct oriel_mlx5_place place = {(uint64_t)(uintptr_t)memory,
+					 oriel_rdma_key(w, peer, &w->whole_lkeys)};
+	uint64_t i;
+
+	for (i = 0; i < w->buffers; i++)
+		if (oriel_rdma_is_of(w, peer, &w->table[i * w->ranks + w->rank], memory, &place))
+			return place;
+	for (i = 0; reach && i < reach->count; i++)
+		if (oriel_rdma_is_of(w, peer, &reach->of[i], memory, &place))
+			return place;
+	return place;
+}
+
 /*
  * Memory of this process, for what is posted to @peer. Where adapters do not reach
  * it, it has a key that they refuse.
@@ -61,7 +98,7 @@ ORIEL_DEV struct oriel_mlx5_place oriel_rdma_local(const struct oriel_dev_window
 	struct oriel_mlx5_place place = {(uint64_t)(uintptr_t)memory,
 					 oriel_rdma_reaches(memory) ? key : 0};
 
-	return place;
+	return w->peers[peer].finds_own && place.key ? oriel_rdma_own(w, peer, memory) : place;
 }
 
 /* This rank's word for signal @id in the inbox of @peer. */
@@ -143,6 +180,20 @@ ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l, struct 
 	}
 }
 
+/* One thread: where the adapter finds @word, which oriel_rdma_take_word() gave. */
+ORIEL_DEV struct oriel_mlx5_place oriel_rdma_word(const struct oriel_dev_window *w, uint32_t peer,
+						  const uint64_t *word)
+{
+	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
+	struct oriel_mlx5_place place;
+
+	if (!answers || !answers->key)
+		return oriel_rdma_local(w, peer, word);
+	place.address = answers->address + (uint64_t)(word - answers->words) * sizeof(*word);
+	place.key = (uint32_t)answers->key;
+	return place;
+}
+
 /* One thread: the adapter writes there no more. */
 ORIEL_DEV void oriel_rdma_give_word(const struct oriel_dev_link *l, const uint64_t *word)
 {
@@ -164,7 +215,7 @@ ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_windo
 	if (post.status != ORIEL_OK)
 		return post.status;
 	oriel_link_add_fetch_add(&post, oriel_rdma_place(w, peer, at),
-				 oriel_rdma_local(w, peer, word), value);
+				 oriel_rdma_word(w, peer, word), value);
 	/* Whatever comes of it, the adapter has let go of the word afterwards. */
 	status = oriel_link_wait_local(l, oriel_dev_thread(),
 				       oriel_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);

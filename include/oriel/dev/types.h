@@ -179,10 +179,11 @@ struct oriel_dev_link;
 
 /* One rank of a window. */
 struct oriel_dev_peer {
-	char *control; /* its control segment, mapped here; NULL if not */
-	uint32_t path; /* enum oriel_path */
-	uint32_t reserved;
-	const struct oriel_dev_link *link;   /* of the rdma path */
+	char *control;                     /* its control segment, mapped here; NULL if not */
+	uint32_t path;                     /* enum oriel_path */
+	uint32_t finds_own;                /* not 0: its link reaches own buffers by their keys, see
+					      oriel_rdma_own() */
+	const struct oriel_dev_link *link; /* of the rdma path */
 	struct oriel_dev_keys control_rkeys; /* of its control segment, from address 0 on */
 };
 
@@ -191,7 +192,7 @@ struct oriel_dev_buffer {
 	char *base;       /* mapped here; some other address where it is not; NULL if not shared */
 	uint64_t length;  /* in bytes */
 	uint64_t address; /* of the first byte, as adapters know it */
-	struct oriel_dev_keys rkeys;
+	struct oriel_dev_keys rkeys; /* of the own rank: lkeys */
 };
 
 /* Ranks of which the handle itself says what is asked first. */
