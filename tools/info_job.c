@@ -209,12 +209,13 @@ static const char *adapter_note(const struct oriel_adapter *adapter)
 
 static bool adapter_print(const struct oriel_adapter *adapter)
 {
-	static const char *const head[] = {"adapter", "kind",  "mtu",   "queue depth", "gets",
-					   "WAIT",    "rails", "posts", "what it is"};
-	struct table table = {.columns = 9};
+	static const char *const head[] = {"adapter", "kind", "tier",  "mtu",   "queue depth",
+					   "gets",    "WAIT", "rails", "posts", "what it is"};
+	struct table table = {.columns = 10};
 	char mtu[16], depth[16], gets[16], rails[16];
 	const char *cells[] = {adapter->name,
 			       adapter->kind,
+			       *adapter->tier ? adapter->tier : "-",
 			       mtu,
 			       depth,
 			       gets,
@@ -326,6 +327,7 @@ static void adapter_write(const struct info_job *job, struct json *json)
 	json_open_object(json, "adapter");
 	json_text(json, "kind", adapter.kind);
 	json_text(json, "name", adapter.name);
+	json_text(json, "tier", adapter.tier);
 	json_unsigned(json, "mtu", adapter.mtu);
 	json_unsigned(json, "depth_max", adapter.depth_max);
 	json_unsigned(json, "outstanding_max", adapter.outstanding_max);

@@ -36,8 +36,8 @@ static enum oriel_status p2p_register(struct perf_p2p *p, void **memory,
 
 static enum oriel_status p2p_open(struct perf_job *job, uint64_t bytes, struct perf_p2p *p)
 {
-	struct oriel_p2p_hub_attr attr = {.size = sizeof(attr), .paths = 1u << job->path};
-	enum oriel_status status = oriel_p2p_hub_create(&attr, &p->hub);
+	/* The communicator's, whose ends reach those of ranks on other machines as well. */
+	enum oriel_status status = oriel_comm_p2p_hub(job->comm, &p->hub);
 
 	p->bytes = bytes;
 	if (status == ORIEL_OK)
@@ -60,7 +60,6 @@ void perf_p2p_close(struct perf_job *job)
 	oriel_p2p_unregister(p->to);
 	oriel_memory_free(p->source);
 	oriel_memory_free(p->sink);
-	oriel_p2p_hub_destroy(p->hub);
 	free(p);
 	job->p2p = NULL;
 }

@@ -6,10 +6,12 @@
  *   write_lat   puts there and back, seen in memory; us one way, median
  *   write_bw    puts, as many under way as perftest has; 10^6 bytes a second
  *   atomic_lat  fetch_add and its answer; us, median
+ *   p2p_bw      sends from and to registered memory, between ends of p2p
  *   spread_lat  a put over four queues, a short one and a signal; us until that is seen
  */
 #include <fcntl.h>
 #include <oriel/dev/order.h>
+#include <oriel/p2p.h>
 #include <oriel/status.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -19,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,6 +30,7 @@
 #define LENGTH (16u << 20)
 #define WORDS (LENGTH - 4096) /* signals, and what atomics add to */
 #define QUEUES 4u
+#define CHANNELS 4u
 #define UNDER_WAY 128u
 #define WARM 16u
 #define PATIENCE_NS UINT64_C(20000000000)
@@ -41,6 +45,7 @@ struct peer {
 	struct ori_hca_keys keys;
 	uint32_t rkey; /* of the other one */
 	char *memory;
+	char filter[80];
 	int other;
 	bool is_first;
 };
@@ -70,11 +75,9 @@ static void meet(const struct peer *p)
 
 static void peer_open(struct peer *p, const char *adapter)
 {
-	char filter[80];
-
-	snprintf(filter, sizeof(filter), "=%.60s", adapter);
+	snprintf(p->filter, sizeof(p->filter), "=%.60s", adapter);
 	p->ops = ori_hca_verbs();
-	need(p->ops && p->ops->open(filter, 0, &p->hca) == ORIEL_OK, adapter);
+	need(p->ops && p->ops->open(p->filter, 0, &p->hca) == ORIEL_OK, adapter);
 	p->memory = aligned_alloc(4096, LENGTH);
 	need(p->memory, "no memory");
 	memset(p->memory, 0, LENGTH);
@@ -262,6 +265,83 @@ static double spread_lat(const struct peer *p, uint64_t bytes, unsigned rounds, 
 	return median(samples, rounds);
 }
 
+/* An end of this process, joined to that of the other one. */
+static struct oriel_p2p *meet_by_p2p(const struct peer *p, struct oriel_p2p_hub **hub)
+{
+	const struct oriel_p2p_hub_attr of_hub = {.size = sizeof(of_hub),
+						  .paths = 1u << ORIEL_PATH_RDMA,
+						  .timeout_ns = PATIENCE_NS};
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+					    .mode = ORIEL_P2P_ZERO_COPY,
+					    .channels = CHANNELS,
+					    .depth = UNDER_WAY / CHANNELS / 8};
+	char mine[ORIEL_P2P_ADDRESS], theirs[ORIEL_P2P_ADDRESS];
+	struct oriel_p2p *end;
+
+	need(oriel_p2p_hub_create(&of_hub, hub) == ORIEL_OK, "a hub");
+	need(oriel_p2p_create(*hub, &attr, &end) == ORIEL_OK, "an end");
+	need(oriel_p2p_address(end, mine) == ORIEL_OK, "an address");
+	swap(p, mine, theirs, sizeof(mine));
+	need(oriel_p2p_connect(end, theirs, sizeof(theirs), 0) == ORIEL_OK, "connecting");
+	return end;
+}
+
+static void wait_for_all(struct oriel_p2p *end, const struct oriel_p2p_request *r, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		need(oriel_p2p_wait(end, &r[i], 0) == ORIEL_OK, "it fails");
+}
+
+/*
+ * The receiver's part is small, and perftest's has none: one that spins would take from
+ * the kernel, which carries the packets, a half of the guest.
+ */
+static void look_for_all(struct oriel_p2p *end, const struct oriel_p2p_request *r, unsigned count)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	enum oriel_status st;
+
+	for (unsigned i = 0; i < count; i++) {
+		while ((st = oriel_p2p_test(end, &r[i])) == ORIEL_AGAIN)
+			nanosleep(&pause, NULL);
+		need(st == ORIEL_OK, "it fails");
+	}
+}
+
+/* All of them are begun at once: as many as the channels take are under way. */
+static double p2p_bw(const struct peer *p, uint64_t bytes, unsigned rounds)
+{
+	struct oriel_p2p_request *r = calloc(rounds + WARM, sizeof(*r));
+	struct oriel_p2p_memory *memory;
+	struct oriel_p2p_buffer b;
+	struct oriel_p2p_hub *hub;
+	struct oriel_p2p *end = meet_by_p2p(p, &hub);
+	uint64_t started = 0;
+
+	need(r && oriel_p2p_register(hub, p->memory, LENGTH, 0, &memory) == ORIEL_OK, "memory");
+	b = (struct oriel_p2p_buffer){p->memory, bytes, memory};
+	for (unsigned i = 0; i < rounds + WARM; i++) {
+		enum oriel_status st;
+
+		if (i == WARM) {
+			wait_for_all(end, r, WARM);
+			started = ori_clock_ns();
+		}
+		st = p->is_first ? oriel_p2p_send(end, i % CHANNELS, &b, &r[i])
+				 : oriel_p2p_recv(end, i % CHANNELS, &b, &r[i]);
+		need(st == ORIEL_OK, "a transfer");
+	}
+	(p->is_first ? wait_for_all : look_for_all)(end, r + WARM, rounds);
+	started = ori_clock_ns() - started;
+	need(oriel_p2p_drain(end, 0) == ORIEL_OK, "draining");
+	meet(p);
+	oriel_p2p_destroy(end);
+	oriel_p2p_unregister(memory);
+	oriel_p2p_hub_destroy(hub);
+	free(r);
+	return (double)bytes * rounds / (double)started * 1e3;
+}
+
 static void measure(const struct peer *p, const char *test, uint64_t bytes, unsigned rounds)
 {
 	double *samples = calloc(rounds, sizeof(*samples)), figure = 0;
@@ -275,10 +355,12 @@ static void measure(const struct peer *p, const char *test, uint64_t bytes, unsi
 		figure = write_bw(p, bytes, rounds);
 	else if (!strcmp(test, "atomic_lat"))
 		figure = atomic_lat(p, rounds, samples);
+	else if (!strcmp(test, "p2p_bw"))
+		figure = p2p_bw(p, bytes, rounds);
 	else if (!strcmp(test, "spread_lat"))
 		figure = spread_lat(p, bytes, rounds, samples);
 	else
-		need(false, "TEST is write_lat, write_bw, atomic_lat or spread_lat");
+		need(false, "TEST is write_lat, write_bw, atomic_lat, p2p_bw or spread_lat");
 	if (p->is_first) {
 		printf("%s %lu %.3f\n", test, (unsigned long)bytes, figure);
 		fflush(stdout);
@@ -295,6 +377,8 @@ static void run(struct peer *p, char **argv)
 	if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
 		fprintf(stderr, "host_peer: not on a CPU of its own\n");
 	peer_open(p, argv[p->is_first ? 1 : 2]);
+	/* Hubs look for adapters by themselves. */
+	setenv("ORIEL_HCA", p->filter, 1);
 	for (char **test = argv + 3; *test; test += 3)
 		measure(p, test[0], strtoul(test[1], NULL, 0), (unsigned)strtoul(test[2], NULL, 0));
 	peer_close(p);

@@ -1,7 +1,8 @@
 #!/usr/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # lap.sh FIRST: in the guest of tests/rxe, each row once by perftest and once by host_peer
-# (oriel), latencies also by windows (proxied), one after the other; FIRST (perftest,
+# (oriel), latencies also by windows (proxied), 1 MiB also by ends of p2p straight from and to
+# registered memory (p2p), one after the other; FIRST (perftest,
 # oriel) begins. Prints: WHO TEST BYTES FIGURE, in us or 10^6 bytes a second.
 first=$1
 
@@ -54,12 +55,20 @@ proxied() { # proxied TEST BYTES
 		sed -n "s/.*\"median_us\":\([0-9.]*\).*/proxied $1 $2 \1/p"
 }
 
+# Sends between ends of p2p, beside writes.
+p2p() { # p2p TEST BYTES ROUNDS
+	[ "$1 $2" = "write_bw 1048576" ] || return 0
+	timeout 30 ./host_peer rxe0 rxe1 p2p_bw "$2" "$3" | sed 's/^p2p_bw/p2p write_bw/'
+}
+
 while read -r test bytes rounds; do
 	if [ "$first" = oriel ]; then
 		oriel "$test" "$bytes" "$rounds"
 		perftest "$test" "$bytes" "$rounds"
 		proxied "$test" "$bytes"
+		p2p "$test" "$bytes" "$rounds"
 	else
+		p2p "$test" "$bytes" "$rounds"
 		proxied "$test" "$bytes"
 		perftest "$test" "$bytes" "$rounds"
 		oriel "$test" "$bytes" "$rounds"

@@ -93,6 +93,9 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
  * may be written, but no longer than the timeout. Executions in streams are over, and
  * no captured graph is launched again. NULL is allowed. A handle that is not alive is
  * reported (oriel_last_error) and otherwise ignored.
+ *
+ * Of a broken communicator it waits for this rank's own copies alone: where ranks are
+ * threads of one process, a view on a GPU stays until all of them have come to this.
  */
 void oriel_allgather_destroy(struct oriel_allgather *gather);
 
@@ -131,6 +134,20 @@ void oriel_allgather_destroy(struct oriel_allgather *gather);
  */
 enum oriel_status oriel_allgather_start(struct oriel_allgather *gather, const void *send,
 					size_t bytes, void *stream);
+
+/*
+ * The same of host memory, beside the calling thread: begin returns at once, and the
+ * thread of the communicator (oriel/progress.h) does the rest by the algorithms that
+ * plans are made for, whatever start would take. All ranks begin an execution, or
+ * all start it. @send and the view stay as they are until it is over: test looks once,
+ * ORIEL_AGAIN until then; wait waits. Both return what became of the execution begun
+ * last, ORIEL_OK if there is none, by any thread. One of each object at a time
+ * (ORIEL_ERR_STATE); several objects at once, in any order on each rank.
+ */
+enum oriel_status oriel_allgather_begin(struct oriel_allgather *gather, const void *send,
+					size_t bytes);
+enum oriel_status oriel_allgather_test(struct oriel_allgather *gather);
+enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather);
 
 /* What an object can do. Local. */
 struct oriel_allgather_info {

@@ -228,7 +228,7 @@ enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *featur
  * each rail, of which this is the first; the others are of its kind.
  */
 struct oriel_adapter {
-	const char *kind;         /* "soft", "verbs" */
+	const char *kind;         /* "soft", "verbs", "mlx5" */
 	const char *name;         /* of the device: "soft0", "mlx5_0" */
 	uint32_t mtu;             /* in bytes */
 	uint32_t depth_max;       /* work requests that one queue may hold */
@@ -238,6 +238,7 @@ struct oriel_adapter {
 	bool is_sink;             /* it is set to complete work requests and move nothing */
 	unsigned rails;           /* how many there are (ORIEL_RAILS) */
 	bool is_proxied;          /* a thread of the host posts to it for all (ORIEL_POST) */
+	const char *tier;         /* how far it reaches: "T0" to "T3"; "" in software */
 };
 
 /*

@@ -89,13 +89,43 @@ struct oriel_p2p_chunk {
  * How bytes come into staging slots and out of them, where that is not a copy by
  * the CPU, or by an engine of the hub's GPU. Called from within the calls that make progress, in
  * any order of the chunks; ORIEL_AGAIN: begun, ask again with the same chunk. A failure ends the
- * transport at both ends. A NULL member is the copy.
+ * transport at both ends. A NULL member is the copy, or nothing.
+ *
+ * cancel: the end is over, for the reason @status. Once; on return nothing that was
+ * begun touches a slot or a buffer.
  */
 struct oriel_p2p_hooks {
 	size_t size; /* of this struct, as the caller knew it */
 	enum oriel_status (*pack)(void *context, const struct oriel_p2p_chunk *chunk);
 	enum oriel_status (*unpack)(void *context, const struct oriel_p2p_chunk *chunk);
+	void (*cancel)(void *context, enum oriel_status status);
 };
+
+struct oriel_p2p_crew; /* threads of the caller's that pack and unpack: oriel/dev/crew.h */
+struct oriel_dev_crew;
+
+/* Zero means default for every field. */
+struct oriel_p2p_crew_attr {
+	size_t size;         /* of this struct, as the caller knew it */
+	unsigned workers;    /* of each side, up to 64; 0 = 1 */
+	unsigned depth;      /* chunks told of at once, up to 256; 0 = 64 */
+	uint64_t timeout_ns; /* of what workers wait for; 0 = the hub's */
+};
+
+/*
+ * For one end: pass the hooks and the crew, as their context, to oriel_p2p_create().
+ * Kernels can be workers if @hub has a GPU. @hub must outlive the crew, and the crew
+ * the end. A worker leaves before its thread or kernel ends.
+ */
+enum oriel_status oriel_p2p_crew_create(struct oriel_p2p_hub *hub,
+					const struct oriel_p2p_crew_attr *attr,
+					struct oriel_p2p_crew **crew);
+const struct oriel_p2p_hooks *oriel_p2p_crew_hooks(void);
+/* What workers are given; see oriel/dev/crew.h. */
+enum oriel_status oriel_p2p_crew_device(const struct oriel_p2p_crew *crew,
+					struct oriel_dev_crew *device);
+/* Its end is gone, and nobody enters any more. NULL is allowed. */
+void oriel_p2p_crew_destroy(struct oriel_p2p_crew *crew);
 
 /* Zero means default for every field. Mode, channels, depth and queues are equal at both ends. */
 struct oriel_p2p_attr {
@@ -106,6 +136,7 @@ struct oriel_p2p_attr {
 	const struct oriel_p2p_hooks *hooks; /* copied; NULL = copies */
 	void *context;                       /* of the hooks */
 	unsigned queues; /* of a link by rdma, 1 to 8, that what is long is spread over; 0 = 1 */
+	unsigned paths;  /* 1 << enum oriel_path that may be used; 0 = those of the hub */
 };
 
 /*

@@ -36,6 +36,14 @@ struct oriel_job {
 };
 
 /*
+ * What the first post would make: the thread, and words for 4096 jobs that are in
+ * streams or captured; each 4096 more are made when they are needed. To make them
+ * waits for what the GPU has to do. Where that waits for this very rank, as streams
+ * of ranks that share a GPU and a process do, this comes before. Local, any thread.
+ */
+enum oriel_status oriel_comm_prepare(struct oriel_comm *comm);
+
+/*
  * Any thread but a step, in any order on any rank. The job is copied. Unless this
  * fails, the context is the library's until it is released.
  *
@@ -72,7 +80,7 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 struct oriel_copies;
 
 enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copies **copies);
-/* They are all done. NULL is allowed. */
+/* Waits until they are all done, at most the timeout of @comm. NULL is allowed. */
 void oriel_copies_destroy(struct oriel_copies *copies);
 
 /* In the @lane'th stream, modulo their number, behind what is there; others overtake it. */

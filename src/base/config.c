@@ -317,6 +317,15 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 				"thread, the proxy; auto: rings where it has them",
 			.words = "auto,rings,proxy",
 		},
+	[ORI_SETTING_PROXY_NEAR] =
+		{
+			.name = "ORIEL_PROXY_NEAR",
+			.fallback = "auto",
+			.may_be = "auto or off",
+			.help = "a proxy stays on CPUs of the NUMA node of its adapter, or runs "
+				"anywhere",
+			.words = "auto,off",
+		},
 	[ORI_SETTING_P2P_TCP] =
 		{
 			.name = "ORIEL_P2P_TCP",

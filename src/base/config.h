@@ -26,6 +26,7 @@ enum ori_setting {
 	ORI_SETTING_ALLGATHER,    /* ORIEL_ALLGATHER, auto or a name: algorithm of all-gathers */
 	ORI_SETTING_TUNE,         /* ORIEL_TUNE, a file of oriel tune, off, or "": the user's */
 	ORI_SETTING_POST,         /* ORIEL_POST, auto | rings | proxy: who posts requests */
+	ORI_SETTING_PROXY_NEAR,   /* ORIEL_PROXY_NEAR, auto | off: where it runs */
 	ORI_SETTING_P2P_TCP,      /* ORIEL_P2P_TCP, auto | on | off: where ends are called */
 	ORI_SETTING_IB_GID_INDEX, /* ORIEL_IB_GID_INDEX, 0 to 255, or "": chosen */
 	ORI_SETTING_IB_TC,        /* ORIEL_IB_TC, 0 to 255: traffic class */

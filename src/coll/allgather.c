@@ -5,9 +5,11 @@
 #include "base/attr.h"
 #include "base/error.h"
 #include "coll/gather.h"
+#include "coll/gather_far.h"
 
 #define ALLGATHER_CHUNK ((size_t)1 << 20)
 #define ALLGATHER_CHUNK_LEAST 4096u
+#define START_DIRECT_CHUNK ((size_t)16 << 20) /* a message that nobody passes on goes whole */
 
 enum allgather_telling {
 	ALLGATHER_WINDOW, /* part of a window */
@@ -25,8 +27,8 @@ struct allgather_join {
 	uint32_t algorithm;
 	uint32_t setting;    /* that of ORIEL_ALLGATHER */
 	uint32_t collective; /* enum ori_collective */
-	uint32_t reserved;
-	uint64_t table; /* digest of what it chooses by */
+	uint32_t leader;     /* the lowest rank whose GPU is mapped; of a view on a GPU */
+	uint64_t table;      /* digest of what it chooses by */
 };
 
 #define ALLGATHER_BIT(name) (1u << ORIEL_ALGORITHM_##name)
@@ -39,6 +41,7 @@ static const struct ori_gather_kind allgather_kind = {
 	.host = ALLGATHER_MAPPED | ALLGATHER_BY_PLAN,
 	.nodes = ALLGATHER_BY_PLAN,
 	.gpus = ALLGATHER_MAPPED | ALLGATHER_BIT(CE),
+	.far = ALLGATHER_BY_PLAN,
 };
 
 /* A view and attributes that have been read. */
@@ -183,7 +186,8 @@ static enum oriel_status allgather_join(struct oriel_allgather *g,
 	enum oriel_status status = ORIEL_OK;
 	uint64_t least = UINT64_MAX;
 
-	if (!joins)
+	g->leaders = calloc(size, sizeof(*g->leaders));
+	if (!joins || !g->leaders)
 		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
 				  size);
 	status = oriel_comm_agree(g->comm, status);
@@ -192,6 +196,8 @@ static enum oriel_status allgather_join(struct oriel_allgather *g,
 	if (status == ORIEL_OK)
 		status = allgather_compare(joins, size);
 	if (status == ORIEL_OK) {
+		for (peer = 0; peer < size; peer++)
+			g->leaders[peer] = joins[peer].leader;
 		for (peer = 0; peer < size; peer++)
 			if (joins[peer].length < least)
 				least = joins[peer].length;
@@ -227,36 +233,35 @@ static enum oriel_status allgather_leader(const struct oriel_allgather *g, unsig
 static enum oriel_status allgather_shape(struct oriel_allgather *g)
 {
 	unsigned size = oriel_comm_size(g->comm), rank;
-	uint32_t *leaders = calloc(size, sizeof(*leaders));
 	enum oriel_status status = ORIEL_OK;
 
-	if (!leaders)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for the nodes of %u ranks",
-				g->kind->name, size);
-	/* On GPUs that see each other there is one node. */
+	/* Of GPUs each rank knows its own alone. */
 	for (rank = 0; rank < size && !g->is_gpu && status == ORIEL_OK; rank++)
-		status = allgather_leader(g, rank, &leaders[rank]);
-	if (status == ORIEL_OK)
-		status = ori_shape_open(&g->shape, leaders, size);
-	free(leaders);
-	return status;
+		status = allgather_leader(g, rank, &g->leaders[rank]);
+	return status == ORIEL_OK ? ori_shape_open(&g->shape, g->leaders, size) : status;
 }
 
-static enum oriel_status allgather_check_gpus(const struct oriel_allgather *g)
+/* The lowest rank whose GPU is mapped here, this one's at the latest. */
+static enum oriel_status allgather_gpu_leader(const struct ori_gather_kind *kind,
+					      const struct oriel_comm *comm, uint32_t *leader)
 {
-	unsigned size = oriel_comm_size(g->comm), rank;
+	unsigned size = oriel_comm_size(comm), rank;
+	uint32_t lowest = oriel_comm_rank(comm);
 	enum oriel_status status;
 	struct oriel_peer peer;
 
 	for (rank = 0; rank < size; rank++) {
-		status = oriel_comm_peer(g->comm, rank, &peer);
+		status = oriel_comm_peer(comm, rank, &peer);
 		if (status != ORIEL_OK)
 			return status;
-		if (peer.gpu_path != ORIEL_PATH_SELF && peer.gpu_path != ORIEL_PATH_MAPPED)
+		if (peer.gpu_path == ORIEL_PATH_NONE)
 			return ori_fail(ORIEL_ERR_UNSUPPORTED,
-					"%s on GPUs: that of rank %u is not mapped here",
-					g->kind->name, rank);
+					"%s on GPUs: no path leads to that of rank %u", kind->name,
+					rank);
+		if (peer.gpu_path == ORIEL_PATH_MAPPED && rank < lowest)
+			lowest = rank;
 	}
+	*leader = lowest;
 	return ORIEL_OK;
 }
 
@@ -264,7 +269,7 @@ static enum oriel_status allgather_check_gpus(const struct oriel_allgather *g)
 static enum oriel_status allgather_abilities(struct oriel_allgather *g)
 {
 	if (g->is_gpu)
-		g->able = g->kind->gpus;
+		g->able = g->shape.nodes == 1 ? g->kind->gpus : g->kind->far;
 	else
 		g->able = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
 	if (g->asked != ORIEL_ALGORITHM_DEFAULT && !(g->able >> g->asked & 1))
@@ -293,15 +298,13 @@ static enum oriel_status allgather_plans(struct oriel_allgather *g)
 
 static enum oriel_status allgather_prepare(struct oriel_allgather *g)
 {
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status = allgather_shape(g);
 
-	if (g->is_gpu)
-		status = allgather_check_gpus(g);
-	if (status == ORIEL_OK)
-		status = allgather_shape(g);
 	if (status == ORIEL_OK)
 		status = allgather_abilities(g);
-	return status == ORIEL_OK && !g->is_gpu ? allgather_plans(g) : status;
+	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes == 1)
+		return ORIEL_OK;
+	return status == ORIEL_OK ? allgather_plans(g) : status;
 }
 
 /* Where the lines of both kinds go, in the staging; their length. */
@@ -413,10 +416,21 @@ static enum oriel_status allgather_table(struct oriel_allgather *g,
 	return ORIEL_OK;
 }
 
+/* A job ends in the end: it has the timeout of the communicator, and its health. */
+static void allgather_await(const struct oriel_allgather *g)
+{
+	uint64_t begun = oriel_dev_clock_ns();
+
+	while (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
+		oriel_dev_give_way(oriel_dev_clock_ns() - begun);
+}
+
 static void allgather_close(struct oriel_allgather *g)
 {
 	unsigned i;
 
+	allgather_await(g);
+	ori_far_close(g->far);
 	oriel_window_destroy(g->window);
 	for (i = 0; i < ORIEL_ALGORITHMS; i++)
 		ori_plan_close(&g->plans[i]);
@@ -424,6 +438,7 @@ static void allgather_close(struct oriel_allgather *g)
 	free(g->has_credit);
 	free(g->taken);
 	free(g->table);
+	free(g->leaders);
 	free(g);
 }
 
@@ -450,6 +465,8 @@ static enum oriel_status allgather_open(struct oriel_allgather *g, struct allgat
 		status = allgather_share(g, wish);
 	if (status == ORIEL_OK)
 		status = allgather_table(g, wish);
+	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes > 1)
+		status = ori_far_open(g, wish->view.length);
 	g->puts.id = ORI_GATHER_PUTS;
 	g->ll.to = g->ll128.to = g->puts.to = g->notes.to = oriel_at(ORI_GATHER_RESULT, 0);
 	g->ll.result = g->ll128.result = g->puts.result = g->notes.result = g->result;
@@ -465,6 +482,8 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	struct allgather_wish wish = {.join = {0}};
 	enum oriel_status status = wish_read(&wish, kind, view, attr);
 
+	if (status == ORIEL_OK && wish.view.flags & ORIEL_VIEW_GPU)
+		status = allgather_gpu_leader(kind, comm, &wish.join.leader);
 	if (!g)
 		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory", kind->name);
 	/* A rank that fails alone must not leave the others waiting. */
@@ -547,6 +566,9 @@ static enum oriel_status start_check(const struct oriel_allgather *g, const char
 
 	if (status != ORIEL_OK)
 		return status;
+	if (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
+		return ori_fail(ORIEL_ERR_STATE, "%s: one was begun and is not over",
+				g->kind->name);
 	if (bytes > g->bytes_max)
 		return ori_fail(ORIEL_ERR_RANGE, "%s of %zu bytes of each rank, at most %zu",
 				g->kind->name, bytes, g->bytes_max);
@@ -577,6 +599,23 @@ static uint32_t start_parts(size_t bytes, size_t most)
 	size_t parts = (bytes + most - 1) / most;
 
 	return parts < ORI_GATHER_PARTS ? (uint32_t)parts : ORI_GATHER_PARTS;
+}
+
+/* Over nodes: the message to its place, from where it goes on. */
+static enum oriel_status start_far(struct oriel_allgather *g, const char *send, size_t bytes,
+				   void *stream)
+{
+	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
+	size_t own = g->device.rank * bytes;
+	size_t chunk = algorithm == ORIEL_ALGORITHM_DIRECT && bytes < START_DIRECT_CHUNK ? bytes
+											 : g->chunk;
+	enum oriel_status status = ORIEL_OK;
+
+	if (send != g->result + own)
+		status = oriel_window_put(g->window, g->device.rank,
+					  oriel_at(ORI_GATHER_RESULT, own), send, bytes, stream);
+	return status == ORIEL_OK ? ori_far_start(g, &g->plans[algorithm], bytes, chunk, stream)
+				  : status;
 }
 
 uint32_t ori_gather_turns(size_t bytes)
@@ -618,6 +657,8 @@ static enum oriel_status start_any(struct oriel_allgather *g, const void *send, 
 {
 	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
 
+	if (g->far)
+		return start_far(g, send, bytes, stream);
 	switch (algorithm) {
 	case ORIEL_ALGORITHM_LL:
 	case ORIEL_ALGORITHM_STORE:
@@ -641,6 +682,38 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *s
 	if (status != ORIEL_OK || !bytes)
 		return status;
 	return ori_gather_end(g, start_any(g, send, bytes, stream));
+}
+
+/* A thread that has other jobs waits for no line and no store: what a plan does, it can leave. */
+enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *send, size_t bytes)
+{
+	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
+	enum oriel_status status;
+
+	if (g->is_gpu)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"%s of GPU memory: it is started in a stream, not begun",
+				g->kind->name);
+	status = start_check(g, send, bytes, NULL);
+	if (status != ORIEL_OK || !bytes)
+		return status;
+	if (algorithm != ORIEL_ALGORITHM_RING && algorithm != ORIEL_ALGORITHM_DOUBLING)
+		algorithm = ORIEL_ALGORITHM_DIRECT;
+	return ori_gather_begin(g, &g->plans[algorithm], send, bytes, g->chunk);
+}
+
+enum oriel_status oriel_allgather_test(struct oriel_allgather *g)
+{
+	enum oriel_status status =
+		(enum oriel_status)atomic_load_explicit(&g->begun, memory_order_acquire);
+
+	return status < 0 ? ori_gather_end(g, status) : status;
+}
+
+enum oriel_status oriel_allgather_wait(struct oriel_allgather *g)
+{
+	allgather_await(g);
+	return oriel_allgather_test(g);
 }
 
 enum oriel_status oriel_allgather_query(const struct oriel_allgather *g, size_t bytes,

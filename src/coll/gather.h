@@ -7,6 +7,8 @@
 #ifndef ORI_COLL_GATHER_H
 #define ORI_COLL_GATHER_H
 
+#include <stdatomic.h>
+
 #include <oriel/allgather.h>
 #include <oriel/dev.h>
 
@@ -48,10 +50,13 @@ struct ori_gather_kind {
 	enum ori_collective number;
 	unsigned host;  /* algorithms, a mask: of host memory of one domain */
 	unsigned nodes; /* of several */
-	unsigned gpus;
-	bool is_whole; /* one message fills the view; else each rank has its share */
+	unsigned gpus;  /* of one domain */
+	unsigned far;   /* GPUs of several */
+	bool is_whole;  /* one message fills the view; else each rank has its share */
 	bool has_notes;
 };
+
+struct ori_far;
 
 struct oriel_allgather {
 	const struct ori_gather_kind *kind;
@@ -73,11 +78,15 @@ struct oriel_allgather {
 	struct oriel_dev_gather puts;
 	struct oriel_dev_gather notes; /* of all-to-all */
 
+	uint32_t *leaders; /* [ranks], of their nodes */
 	struct ori_shape shape;
 	struct ori_plan plans[ORIEL_ALGORITHMS]; /* of those that have one */
 	bool *has_credit;                        /* [ranks]: in this execution */
 	uint64_t *taken;                         /* [ranks]: chunks, in this execution */
 	uint64_t told;                           /* numbers that were compared */
+
+	_Atomic int begun;   /* enum oriel_status: ORIEL_AGAIN while a job is at it */
+	struct ori_far *far; /* of GPUs of several nodes; else NULL */
 
 	unsigned able;
 	enum oriel_algorithm asked; /* DEFAULT: by the table */
@@ -107,6 +116,10 @@ enum oriel_status ori_gather_mapped(struct oriel_allgather *gather, enum oriel_a
 /* gather_run.c: one execution of @plan by the calling thread, in host memory. */
 enum oriel_status ori_gather_run(struct oriel_allgather *g, const struct ori_plan *plan,
 				 const void *send, size_t bytes, size_t chunk);
+
+/* The same by a job; g->begun tells when. */
+enum oriel_status ori_gather_begin(struct oriel_allgather *g, const struct ori_plan *plan,
+				   const void *send, size_t bytes, size_t chunk);
 
 /*
  * gather_same.c, host memory: ORIEL_ERR_MISMATCH, on all ranks, if @value is not the same

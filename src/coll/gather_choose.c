@@ -90,10 +90,8 @@ enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const 
 
 static enum choose_where choose_where(const struct oriel_allgather *g)
 {
-	if (g->is_gpu)
-		return CHOOSE_GPUS;
 	if (g->shape.nodes == 1)
-		return CHOOSE_HOST;
+		return g->is_gpu ? CHOOSE_GPUS : CHOOSE_HOST;
 	return g->shape.nodes == 2 && g->shape.ranks == 2 ? CHOOSE_PAIR : CHOOSE_NODES;
 }
 

@@ -23,6 +23,7 @@ enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel
 		.is_sink = caps.is_sink,
 		.rails = ori_rdma_rails(comm->rdma),
 		.is_proxied = ori_rdma_is_proxied(comm->rdma),
+		.tier = caps.tier,
 	};
 	return ORIEL_OK;
 }

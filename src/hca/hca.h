@@ -29,8 +29,10 @@ enum ori_hca_access {
 };
 
 struct ori_hca_caps {
-	const char *kind; /* "soft", "verbs", "mlx5" */
-	const char *name; /* of the device, "soft0", "mlx5_0" */
+	const char *kind;   /* "soft", "verbs", "mlx5" */
+	const char *name;   /* of the device, "soft0", "mlx5_0" */
+	const char *tier;   /* "T0" to "T3" of docs/hardware.md; "" in software */
+	unsigned numa_node; /* where it is, plus 1; 0: nobody knows */
 	uint32_t depth_max;
 	uint32_t mtu;               /* in bytes */
 	uint32_t length_max;        /* bytes that one request moves */

@@ -109,11 +109,14 @@ static enum oriel_status mlx5_use_gpu(struct ori_hca *hca, const struct ori_gpu 
 static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 {
 	const struct mlx5_device *d = to_mlx5(hca);
+	static const char *const tiers[ORI_MLX5_TIERS] = {"T0", "T1", "T2", "T3"};
 	bool has_rings = d->report.tier < ORI_MLX5_T3;
 
 	*caps = (struct ori_hca_caps){
 		.kind = "mlx5",
 		.name = d->verbs.name,
+		.tier = tiers[d->report.tier],
+		.numa_node = d->verbs.numa_node,
 		.depth_max = (uint32_t)d->verbs.attr.max_qp_wr,
 		.mtu = d->verbs.mtu,
 		.length_max = d->verbs.port_attr.max_msg_sz,

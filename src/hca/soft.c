@@ -94,6 +94,7 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.reads_rings = true,
 		.reaches_all = true,
 		.reaches_gpu = true,
+		.tier = "",
 		.takes_posts = true,
 		.has_wait = true,
 		.is_atomic_host_endian = !node->scenario.big_endian,

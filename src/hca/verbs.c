@@ -302,6 +302,7 @@ static enum oriel_status verbs_start(struct verbs_device *d, const struct verbs_
 	d->port = chosen->port;
 	snprintf(d->name, sizeof(d->name), "%s:%u", ori_ibverbs.get_device_name(chosen->device),
 		 chosen->port);
+	d->numa_node = (unsigned)(verbs_numa_node(chosen->device->ibdev_path) + 1);
 	d->context = kind->open(chosen->device);
 	if (!d->context)
 		return ori_verbs_fail(d, errno, "cannot open it");
@@ -427,6 +428,8 @@ static void verbs_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 	*caps = (struct ori_hca_caps){
 		.kind = "verbs",
 		.name = d->name,
+		.tier = "T3",
+		.numa_node = d->numa_node,
 		.depth_max = (uint32_t)d->attr.max_qp_wr,
 		.mtu = d->mtu,
 		.length_max = d->port_attr.max_msg_sz,

@@ -47,7 +47,9 @@ struct p2p_link {
 	struct ori_mapping segment, pool; /* the peer's */
 	struct p2p_segment *peer;         /* in it */
 	struct p2p_mock_end *mock;
-	/* Of the mapped backend, in their order; and how many of them are to tell. */
+	/* Of the mapped backend: immediates told and taken, and what the peer had taken last. */
+	uint64_t told, taken, seen;
+	/* What waits, in its order; and how many of that are to tell. */
 	struct p2p_wait waits[P2P_WAITS];
 	uint32_t first_wait, wait_count, tell_count;
 };
@@ -55,8 +57,9 @@ struct p2p_link {
 struct p2p_backend {
 	const char *name;
 	enum oriel_path path;
-	bool is_mapped;  /* what is staged is packed into the slot of the peer at once */
+	bool is_mapped;  /* what is staged is copied into the slot of the peer at once */
 	bool needs_keys; /* sources too are registered */
+	bool carries;    /* tell() takes few bytes to wherever the immediate says */
 
 	/* Describe this end. @fds, at most two, stay this end's; *@nfds of them. */
 	enum oriel_status (*open)(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
@@ -85,6 +88,12 @@ struct p2p_backend {
 	enum oriel_status (*tell)(struct oriel_p2p *p, const struct p2p_near *from,
 				  const struct p2p_far *to, size_t length, uint32_t immediate,
 				  uint64_t *op);
+	/*
+	 * The same of P2P_CARRIED bytes at most, which are copied now and put by the peer
+	 * where ori_in_place() has it. Of those that carry.
+	 */
+	enum oriel_status (*carry)(struct oriel_p2p *p, const void *bytes, size_t length,
+				   uint32_t immediate, uint64_t *op);
 	/* Advances p->done; the failure of the link. What has come can still be taken. */
 	enum oriel_status (*progress)(struct oriel_p2p *p);
 	/* ORIEL_AGAIN: no immediate is there. */
@@ -100,6 +109,10 @@ struct p2p_backend {
 	enum oriel_status (*find)(struct oriel_p2p *p, const struct p2p_offer *offer,
 				  struct p2p_far *far);
 };
+
+/* Of those that do not carry. */
+enum oriel_status ori_p2p_no_carry(struct oriel_p2p *p, const void *bytes, size_t length,
+				   uint32_t immediate, uint64_t *op);
 
 extern const struct p2p_backend ori_p2p_mapped, ori_p2p_self, ori_p2p_rdma;
 

@@ -21,11 +21,6 @@ void ori_in_begin(struct oriel_p2p *p, struct oriel_p2p_request *r)
 	p->active_in |= UINT64_C(1) << r->channel;
 }
 
-static uint64_t in_lap(const struct oriel_p2p *p, uint64_t unit)
-{
-	return unit / p->depth + 1;
-}
-
 static void in_plan_staged(const struct oriel_p2p *p, struct oriel_p2p_request *r)
 {
 	r->place = P2P_STAGED;
@@ -80,20 +75,20 @@ static enum oriel_status in_plan(struct oriel_p2p *p, struct oriel_p2p_request *
 static int in_take_slot(struct oriel_p2p *p, const struct oriel_p2p_request *r)
 {
 	struct p2p_pool *pool = &p->hub->pool;
-	bool is_live = ori_p2p_word(p, P2P_WORD_SENDS + r->channel) > r->number;
-	int slot;
+	bool is_live;
 
+	/* That nobody else takes, and which the caches know. */
+	if (p->spare >= 0 && !p->is_spare_used) {
+		p->is_spare_used = true;
+		return p->spare;
+	}
 	/*
 	 * Slots of transfers that the peer has begun as well come back whatever else it
 	 * does. Others may stay away for ever: so they take no more than half of those
-	 * that all ends share, and the one that this end keeps for itself.
+	 * that all ends share.
 	 */
-	slot = ori_pool_take(pool, &pool->receives, is_live ? 0 : pool->receive / 2);
-	if (slot < 0 && !p->is_spare_used) {
-		p->is_spare_used = true;
-		slot = p->spare;
-	}
-	return slot;
+	is_live = ori_p2p_word(p, P2P_WORD_SENDS + r->channel) > r->number;
+	return ori_pool_take(pool, &pool->receives, is_live ? 0 : pool->receive / 2);
 }
 
 static void in_give_slot(struct oriel_p2p *p, int slot)
@@ -121,8 +116,8 @@ static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_req
 		return st;
 	*desk = offer;
 	st = p->backend->tell(p, &from, &to, sizeof(*desk),
-			      p2p_immediate(P2P_TELL_OFFER, r->channel, (unsigned)(unit % p->depth),
-					    in_lap(p, unit)),
+			      p2p_immediate(P2P_TELL_OFFER, r->channel, p2p_slot(p, unit),
+					    p2p_lap(p, unit)),
 			      &op);
 	if (st == ORIEL_OK)
 		s->op = op + 1;
@@ -133,8 +128,8 @@ static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_req
 static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 				  struct oriel_p2p_request *r)
 {
-	struct p2p_in_slot *s = &in->slots[in->unit % p->depth];
-	unsigned index = r->channel * p->depth + (unsigned)(in->unit % p->depth);
+	struct p2p_in_slot *s = &in->slots[p2p_slot(p, in->unit)];
+	unsigned index = r->channel * p->depth + p2p_slot(p, in->unit);
 	enum oriel_status st = ORIEL_OK;
 
 	s->staging = -1;
@@ -145,7 +140,7 @@ static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 		if (r->place == P2P_STAGED && (s->staging = in_take_slot(p, r)) < 0)
 			return ORIEL_AGAIN;
 		st = ori_p2p_set_word(p, P2P_WORD_CREDIT + index,
-				      p2p_credit(in_lap(p, in->unit), (enum p2p_place)r->place,
+				      p2p_credit(p2p_lap(p, in->unit), (enum p2p_place)r->place,
 						 s->staging < 0 ? 0 : (uint32_t)s->staging));
 	}
 	if (st != ORIEL_OK)
@@ -180,20 +175,44 @@ static enum oriel_status in_fill(struct oriel_p2p *p, struct p2p_in *in, bool *h
 	return ORIEL_OK;
 }
 
+/* The one unit of this slot that may be on its way, if it is. */
+static bool in_is_due(const struct oriel_p2p *p, unsigned channel, unsigned slot,
+		      uint32_t immediate)
+{
+	const struct p2p_in *in = &p->in[channel];
+	uint64_t unit = in->oldest + p2p_slot(p, slot + p->depth - p2p_slot(p, in->oldest));
+
+	return in->slots[slot].state == P2P_IN_GRANTED &&
+	       (p2p_lap(p, unit) & 0xffff) == (immediate & 0xffff);
+}
+
+char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length)
+{
+	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
+	const struct p2p_in_slot *s;
+
+	if (immediate >> 30 != P2P_TELL_UNIT || channel >= p->channels || slot >= p->depth ||
+	    !in_is_due(p, channel, slot, immediate))
+		return NULL;
+	s = &p->in[channel].slots[slot];
+	if (s->request->place == P2P_STAGED)
+		return p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
+	return s->request->place == P2P_DIRECT && s->request->length == length &&
+			       !s->request->is_gpu
+		       ? s->request->buffer
+		       : NULL;
+}
+
 enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate)
 {
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
-	uint64_t unit;
 	struct p2p_in *in;
 
 	if (channel >= p->channels || slot >= p->depth)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer fills slot %u of channel %u", slot,
 				channel);
 	in = &p->in[channel];
-	/* The one unit of this slot that may be on its way. */
-	unit = in->oldest + (slot + p->depth - in->oldest % p->depth) % p->depth;
-	if (in->slots[slot].state != P2P_IN_GRANTED ||
-	    (in_lap(p, unit) & 0xffff) != (immediate & 0xffff))
+	if (!in_is_due(p, channel, slot, immediate))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"the peer fills slot %u of channel %u in lap %u, which it may not",
 				slot, channel, immediate & 0xffff);
@@ -247,7 +266,6 @@ static enum oriel_status in_unpack(struct oriel_p2p *p, struct p2p_in_slot *s)
 	char *at = p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
 	uint64_t offset = (uint64_t)s->chunk * r->step, rest = r->length - offset;
 	struct oriel_p2p_chunk chunk = {
-		.slot = at + sizeof(struct p2p_label),
 		.buffer = (char *)r->buffer + offset,
 		.offset = offset,
 		.length = rest < r->step ? (size_t)rest : r->step,
@@ -258,7 +276,8 @@ static enum oriel_status in_unpack(struct oriel_p2p *p, struct p2p_in_slot *s)
 	struct p2p_label label;
 	enum oriel_status st;
 
-	memcpy(&label, at, sizeof(label));
+	chunk.slot = at + p2p_slot_begin(chunk.length);
+	memcpy(&label, at, P2P_LABEL_HEAD);
 	st = in_check_label(r, s->chunk, chunk.length, &label);
 	if (st != ORIEL_OK)
 		return st;
@@ -278,7 +297,7 @@ static enum oriel_status in_flush(struct oriel_p2p *p)
 static enum oriel_status in_run_slots(struct oriel_p2p *p, struct p2p_in *in, bool *has_moved)
 {
 	for (uint64_t unit = in->oldest; unit < in->unit; unit++) {
-		struct p2p_in_slot *s = &in->slots[unit % p->depth];
+		struct p2p_in_slot *s = &in->slots[p2p_slot(p, unit)];
 		enum oriel_status st = ORIEL_OK;
 
 		if (s->state != P2P_IN_ARRIVED)
@@ -301,8 +320,8 @@ static enum oriel_status in_run_slots(struct oriel_p2p *p, struct p2p_in *in, bo
 
 static void in_retire(struct oriel_p2p *p, struct p2p_in *in)
 {
-	while (in->oldest < in->unit && in->slots[in->oldest % p->depth].state == P2P_IN_DONE) {
-		struct p2p_in_slot *s = &in->slots[in->oldest++ % p->depth];
+	while (in->oldest < in->unit && in->slots[p2p_slot(p, in->oldest)].state == P2P_IN_DONE) {
+		struct p2p_in_slot *s = &in->slots[p2p_slot(p, in->oldest++)];
 		struct oriel_p2p_request *r = s->request;
 
 		s->state = P2P_IN_NONE;
@@ -317,13 +336,14 @@ enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_mo
 	bool has_more = true;
 	enum oriel_status st = ORIEL_OK;
 
+	/* Nothing comes to a slot while this runs: filled once more when some are free again. */
 	while (has_more && st == ORIEL_OK) {
 		has_more = false;
 		st = in_run_slots(p, in, &has_more);
 		in_retire(p, in);
-		if (st == ORIEL_OK)
-			st = in_fill(p, in, &has_more);
 		*has_moved |= has_more;
+		if (st == ORIEL_OK && in->assign)
+			st = in_fill(p, in, has_moved);
 	}
 	if (!in->requests.first)
 		p->active_in &= ~(UINT64_C(1) << channel);
@@ -335,7 +355,7 @@ bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel)
 	const struct p2p_in *in = &p->in[channel];
 
 	for (uint64_t unit = in->oldest; unit < in->unit; unit++)
-		if (in->slots[unit % p->depth].state == P2P_IN_ARRIVED)
+		if (in->slots[p2p_slot(p, unit)].state == P2P_IN_ARRIVED)
 			return true;
 	return false;
 }
@@ -361,7 +381,7 @@ void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status stat
 	struct p2p_in *in = &p->in[channel];
 
 	for (; in->oldest < in->unit; in->oldest++) {
-		struct p2p_in_slot *s = &in->slots[in->oldest % p->depth];
+		struct p2p_in_slot *s = &in->slots[p2p_slot(p, in->oldest)];
 
 		if (s->state == P2P_IN_GRANTED || s->state == P2P_IN_ARRIVED)
 			in_give_slot(p, s->staging);

@@ -33,12 +33,15 @@ void ori_out_begin(struct oriel_p2p *p, struct oriel_p2p_request *r)
 
 static unsigned out_index(const struct oriel_p2p *p, unsigned channel, uint64_t unit)
 {
-	return channel * p->depth + (unsigned)(unit % p->depth);
+	return channel * p->depth + p2p_slot(p, unit);
 }
 
-static uint64_t out_lap(const struct oriel_p2p *p, uint64_t unit)
+/* The @ith slot that is taken, from the oldest on. */
+static struct p2p_out_slot *out_slot(const struct oriel_p2p *p, struct p2p_out *out, uint32_t i)
 {
-	return unit / p->depth + 1;
+	uint32_t at = out->first + i;
+
+	return &out->slots[at < p->depth ? at : at - p->depth];
 }
 
 static uint32_t out_count(uint64_t length, uint64_t step)
@@ -115,7 +118,7 @@ static enum oriel_status out_resolve_one(struct oriel_p2p *p, struct p2p_out *ou
 					 struct oriel_p2p_request *r)
 {
 	unsigned index = out_index(p, r->channel, out->unit);
-	uint64_t lap = out_lap(p, out->unit);
+	uint64_t lap = p2p_lap(p, out->unit);
 	uint64_t credit = ori_p2p_word(p, P2P_WORD_CREDIT + index);
 	enum oriel_status st;
 
@@ -195,7 +198,7 @@ static enum oriel_status out_fill(struct oriel_p2p *p, struct p2p_out *out, bool
 			if (st != ORIEL_OK)
 				return st;
 		}
-		s = &out->slots[(out->first + out->count++) % p->depth];
+		s = out_slot(p, out, out->count++);
 		*s = (struct p2p_out_slot){.request = r, .chunk = r->begun, .staging = -1};
 		s->offset = (uint64_t)r->begun * r->step;
 		rest = r->length - s->offset;
@@ -216,7 +219,7 @@ static enum oriel_status out_credit(struct oriel_p2p *p, const struct p2p_out_sl
 		ori_p2p_word(p, P2P_WORD_CREDIT + out_index(p, s->request->channel, unit));
 	uint64_t at = p2p_credit_slot(credit) * p->pool_stride;
 
-	if (p2p_credit_lap(credit) != out_lap(p, unit))
+	if (p2p_credit_lap(credit) != p2p_lap(p, unit))
 		return ORIEL_AGAIN;
 	if (p2p_credit_place(credit) != P2P_STAGED || p2p_credit_slot(credit) >= p->pool_slots)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
@@ -228,6 +231,21 @@ static enum oriel_status out_credit(struct oriel_p2p *p, const struct p2p_out_sl
 	return ORIEL_OK;
 }
 
+/*
+ * What hooks have begun goes on by itself, so it is not for slots of a peer, who takes
+ * them back when he leaves; copies are counted, and waited for.
+ */
+static bool out_packs_there(const struct oriel_p2p *p)
+{
+	return p->backend->is_mapped && !p->hooks.pack;
+}
+
+/* Few bytes that need no slot here: they go with what tells of them. */
+static bool out_is_carried(const struct oriel_p2p *p, const struct oriel_p2p_request *r)
+{
+	return p->backend->carries && r->length <= P2P_FEW && !r->is_gpu && !p->hooks.pack;
+}
+
 /* ORIEL_AGAIN: no slot of the pool is free, or the credit is not there. */
 static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 {
@@ -235,14 +253,16 @@ static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 	struct p2p_far far;
 	enum oriel_status st;
 
-	if (r->place == P2P_STAGED && p->backend->is_mapped) {
+	if (r->place == P2P_STAGED && out_is_carried(p, r))
+		return ORIEL_OK;
+	if (r->place == P2P_STAGED && out_packs_there(p)) {
 		st = out_credit(p, s, &far);
 		if (st == ORIEL_OK)
 			s->label = far.at;
 		return st;
 	}
 	/* A mapped peer's slot is not known before its credit. */
-	if (r->place == P2P_UNKNOWN && p->backend->is_mapped)
+	if (r->place == P2P_UNKNOWN && out_packs_there(p))
 		return ORIEL_AGAIN;
 	if (r->is_straight)
 		return ORIEL_OK;
@@ -282,7 +302,7 @@ static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct oriel_p2p_chunk chunk = {
-		.slot = s->label + sizeof(struct p2p_label),
+		.slot = s->label + p2p_slot_begin(s->length),
 		.buffer = (char *)r->buffer + s->offset,
 		.offset = s->offset,
 		.length = s->length,
@@ -290,12 +310,12 @@ static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
 		.index = s->chunk,
 		.user = r->user,
 	};
-	struct p2p_label label = {r->number, r->length, s->chunk, s->length, {0}};
+	struct p2p_label label = {r->number, r->length, s->chunk, s->length, "", 0};
 	enum oriel_status st = out_copy(p, s, &chunk);
 
 	if (st != ORIEL_OK)
 		return st < 0 ? st : ORIEL_AGAIN;
-	memcpy(s->label, &label, sizeof(label));
+	memcpy(s->label, &label, P2P_LABEL_HEAD);
 	return ORIEL_OK;
 }
 
@@ -307,7 +327,7 @@ static struct p2p_near out_source(const struct oriel_p2p *p, const struct p2p_ou
 				.is_gpu = r->is_gpu && !s->label};
 
 	if (s->label) {
-		near.at = s->label + sizeof(struct p2p_label);
+		near.at = s->label + p2p_slot_begin(s->length);
 		near.address = (uint64_t)(near.at - p->hub->pool.area.base);
 		near.lkey = p->hub->pool.area.keys.lkey;
 	} else if (r->memory) {
@@ -317,22 +337,38 @@ static struct p2p_near out_source(const struct oriel_p2p *p, const struct p2p_ou
 	return near;
 }
 
+static enum oriel_status out_carry_staged(struct oriel_p2p *p, struct p2p_out_slot *s)
+{
+	const struct oriel_p2p_request *r = s->request;
+	struct p2p_label label = {r->number, r->length, 0, s->length, "", 0};
+	struct p2p_far to;
+	enum oriel_status st = out_credit(p, s, &to);
+
+	if (st != ORIEL_OK)
+		return st;
+	memcpy(label.few, r->buffer, s->length);
+	return p->backend->carry(p, &label, P2P_LABEL_HEAD + s->length,
+				 p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, r->unit),
+					       p2p_lap(p, r->unit)),
+				 &s->op);
+}
+
 static enum oriel_status out_post_staged(struct oriel_p2p *p, struct p2p_out_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	uint64_t unit = r->unit + s->chunk;
 	struct p2p_near from = out_source(p, s);
 	struct p2p_far to;
-	size_t length = p->backend->is_mapped ? 0 : sizeof(struct p2p_label) + s->length;
+	size_t length = s->staging < 0 ? 0 : p2p_slot_end(s->length);
 	enum oriel_status st = out_credit(p, s, &to);
 
 	if (st != ORIEL_OK)
 		return st;
-	from.at -= sizeof(struct p2p_label);
-	from.address -= sizeof(struct p2p_label);
+	from.at -= p2p_slot_begin(s->length);
+	from.address -= p2p_slot_begin(s->length);
 	return p->backend->tell(p, &from, &to, length,
-				p2p_immediate(P2P_TELL_UNIT, r->channel,
-					      (unsigned)(unit % p->depth), out_lap(p, unit)),
+				p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, unit),
+					      p2p_lap(p, unit)),
 				&s->op);
 }
 
@@ -349,11 +385,16 @@ static enum oriel_status out_post_straight(struct oriel_p2p *p, struct p2p_out_s
 	to.address += s->offset;
 	if (to.at)
 		to.at += s->offset;
+	if (r->place == P2P_DIRECT && out_is_carried(p, r) && !to.is_gpu)
+		return p->backend->carry(p, r->buffer, s->length,
+					 p2p_immediate(P2P_TELL_UNIT, r->channel,
+						       p2p_slot(p, r->unit), p2p_lap(p, r->unit)),
+					 &s->op);
 	if (s->chunk + 1 < r->chunks)
 		return p->backend->put(p, &from, &to, s->length, &s->op);
 	return p->backend->tell(p, &from, &to, s->length,
-				p2p_immediate(P2P_TELL_UNIT, r->channel,
-					      (unsigned)(r->unit % p->depth), out_lap(p, r->unit)),
+				p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, r->unit),
+					      p2p_lap(p, r->unit)),
 				&s->op);
 }
 
@@ -375,7 +416,7 @@ static enum oriel_status out_step(struct oriel_p2p *p, struct p2p_out_slot *s, b
 		return st;
 	case P2P_OUT_READY:
 		if (s->request->place == P2P_STAGED)
-			st = out_post_staged(p, s);
+			st = s->label ? out_post_staged(p, s) : out_carry_staged(p, s);
 		else if (s->request->place != P2P_UNKNOWN && is_next)
 			st = out_post_straight(p, s);
 		if (st == ORIEL_OK)
@@ -400,7 +441,7 @@ static enum oriel_status out_run_slots(struct oriel_p2p *p, struct p2p_out *out,
 	const struct oriel_p2p_request *held = NULL; /* has a chunk that is not posted */
 
 	for (uint32_t i = 0; i < out->count; i++) {
-		struct p2p_out_slot *s = &out->slots[(out->first + i) % p->depth];
+		struct p2p_out_slot *s = out_slot(p, out, i);
 		enum oriel_status st;
 
 		while ((st = out_step(p, s, s->request != held)) == ORIEL_OK)
@@ -418,7 +459,7 @@ static void out_retire(struct oriel_p2p *p, struct p2p_out *out)
 	while (out->count && out->slots[out->first].state == P2P_OUT_DONE) {
 		struct oriel_p2p_request *r = out->slots[out->first].request;
 
-		out->first = (out->first + 1) % p->depth;
+		out->first = out->first + 1 < p->depth ? out->first + 1 : 0;
 		out->count--;
 		if (++r->done == r->chunks)
 			ori_p2p_finish_first(p, &out->requests, ORIEL_OK);
@@ -434,12 +475,12 @@ static enum oriel_status out_ask(struct oriel_p2p *p, struct p2p_out *out, unsig
 	return ori_p2p_set_word(p, P2P_WORD_SENDS + channel, out->number);
 }
 
-static bool out_is_waiting(const struct oriel_p2p *p, const struct p2p_out *out)
+static bool out_is_waiting(const struct oriel_p2p *p, struct p2p_out *out)
 {
 	if (out->resolve)
 		return true;
 	for (uint32_t i = 0; i < out->count; i++)
-		if (out->slots[(out->first + i) % p->depth].state < P2P_OUT_POSTED)
+		if (out_slot(p, out, i)->state < P2P_OUT_POSTED)
 			return true;
 	return false;
 }
@@ -450,7 +491,7 @@ enum oriel_status ori_out_run(struct oriel_p2p *p, unsigned channel, bool *has_m
 	bool has_more = true;
 	enum oriel_status st = ORIEL_OK;
 
-	while (has_more && st == ORIEL_OK) {
+	while (has_more && st == ORIEL_OK && out->requests.first) {
 		has_more = false;
 		st = out_resolve(p, out, &has_more);
 		if (st == ORIEL_OK)
@@ -490,10 +531,13 @@ void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status sta
 {
 	struct p2p_out *out = &p->out[channel];
 
-	for (; out->count; out->first = (out->first + 1) % p->depth, out->count--)
-		if (out->slots[out->first].staging >= 0)
-			ori_pool_give(&p->hub->pool, &p->hub->pool.sends,
-				      out->slots[out->first].staging);
+	for (uint32_t i = 0; i < out->count; i++) {
+		int staging = out_slot(p, out, i)->staging;
+
+		if (staging >= 0)
+			ori_pool_give(&p->hub->pool, &p->hub->pool.sends, staging);
+	}
+	out->count = 0;
 	while (out->requests.first)
 		ori_p2p_finish_first(p, &out->requests, status);
 	out->resolve = out->assign = NULL;

@@ -28,7 +28,6 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 
 	if (attr->mode > ORIEL_P2P_COPY_BASED)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr->mode);
-	p->mode = (enum oriel_p2p_mode)attr->mode;
 	p->channels = attr->channels ? attr->channels : 1;
 	if (p->channels > ORIEL_P2P_CHANNELS)
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels, not 1 to %u", p->channels,
@@ -39,6 +38,8 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 	if (p->depth > P2P_DEPTH || p->depth * p->channels > P2P_SLOTS)
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels of depth %u: up to %u, %u together",
 				p->channels, p->depth, P2P_DEPTH, P2P_SLOTS);
+	p->depth_shift =
+		p->depth & (p->depth - 1) ? P2P_NO_SHIFT : (unsigned)__builtin_ctz(p->depth);
 	p->queues = attr->queues ? attr->queues : 1;
 	if (p->queues > ORI_HOST_QUEUES)
 		return ori_fail(ORIEL_ERR_RANGE, "%u queues, not 1 to %u", p->queues,
@@ -108,6 +109,8 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 	p->door.fd = p->door.dial.fd = -1;
 	p->address = hub->address;
 	p->address.token.number = number;
+	if (attr.paths)
+		p->address.paths &= attr.paths;
 	st = p2p_set_attr(p, &attr);
 	if (st == ORIEL_OK)
 		st = p2p_fill(p);
@@ -146,7 +149,7 @@ void ori_p2p_close(struct oriel_p2p *p)
 	ori_p2p_enter(p);
 	if (p->state != P2P_BROKEN) {
 		ori_door_bye(p, ORIEL_OK, "");
-		ori_lanes_drain(p);
+		ori_p2p_stop_copies(p, ORIEL_ERR_ABORTED);
 		if (p->backend)
 			p->backend->sever(p);
 		ori_door_close(p);

@@ -32,6 +32,19 @@ struct p2p_lane {
 	uint32_t looks;
 };
 
+#define P2P_RING 1024u
+
+/*
+ * What a mapped peer tells, in one line: {low 24 bits of its number + 1, bytes that come
+ * along, immediate}, stored last.
+ */
+struct p2p_told {
+	uint64_t what;
+	char bytes[P2P_CARRIED];
+};
+
+static_assert(sizeof(struct p2p_told) == 64, "a line");
+
 /* What the peer writes. */
 struct p2p_board {
 	uint64_t words[P2P_WORDS];
@@ -55,20 +68,18 @@ struct p2p_segment {
 	uint32_t reserved1[31];
 	uint32_t busy; /* by the peer: it may be writing to memory of this end */
 	uint32_t reserved2[31];
-	uint64_t told; /* by the peer: immediates so far */
+	uint64_t taken; /* by this end: immediates so far */
 	uint64_t reserved3[15];
-	uint64_t taken; /* by this end */
-	uint64_t reserved4[15];
 	uint64_t flying; /* by this end: copies of its GPU that write to the peer, begun so far */
-	uint64_t reserved5[15];
+	uint64_t reserved4[15];
 	struct {
 		uint64_t count; /* by the GPU of this end: copies of this lane that are done */
 		uint64_t reserved[15];
 	} flown[P2P_LANES];
-	uint32_t immediates[1024];
+	struct p2p_told ring[P2P_RING]; /* by the peer */
 };
 
-static_assert(P2P_IMMEDIATES <= 1024, "the ring takes what the rules allow");
+static_assert(P2P_IMMEDIATES <= P2P_RING, "the ring takes what the rules allow");
 
 struct p2p_list {
 	struct oriel_p2p_request *first, **last;
@@ -220,7 +231,8 @@ struct oriel_p2p {
 	void *context;
 	enum oriel_p2p_mode mode;
 	unsigned channels, depth, queues;
-	bool has_owner; /* a communicator or a mock, which alone destroys it */
+	unsigned depth_shift; /* depth is 1 << this; P2P_NO_SHIFT: it is no power of two */
+	bool has_owner;       /* a communicator or a mock, which alone destroys it */
 	atomic_bool is_inside;
 
 	enum p2p_state state;
@@ -232,6 +244,7 @@ struct oriel_p2p {
 	struct p2p_address address, peer;
 	struct p2p_door door;
 	uint32_t looks; /* passes in which nothing moved */
+	uint32_t quiet; /* passes in which there was nothing to do but to wait */
 
 	const struct p2p_backend *backend;
 	struct p2p_link link;
@@ -261,6 +274,19 @@ struct oriel_p2p {
 	struct p2p_given given[P2P_PIECES]; /* to the peer */
 	struct p2p_taken taken[P2P_PIECES]; /* from it */
 };
+
+#define P2P_NO_SHIFT UINT32_MAX
+
+/* The slot by which @unit comes, and in which lap. By hardly any depth it takes a division. */
+static inline unsigned p2p_slot(const struct oriel_p2p *p, uint64_t unit)
+{
+	return (unsigned)(p->depth_shift != P2P_NO_SHIFT ? unit & (p->depth - 1) : unit % p->depth);
+}
+
+static inline uint64_t p2p_lap(const struct oriel_p2p *p, uint64_t unit)
+{
+	return (p->depth_shift != P2P_NO_SHIFT ? unit >> p->depth_shift : unit / p->depth) + 1;
+}
 
 /* @at of this end's desk, and a place of the peer's board, for the backend. */
 static inline struct p2p_near p2p_desk(const struct oriel_p2p *p, void *at)
@@ -295,6 +321,9 @@ void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request);
 void ori_p2p_finish_first(struct oriel_p2p *p, struct p2p_list *list, enum oriel_status status);
 void ori_p2p_finish(struct oriel_p2p *p, struct oriel_p2p_request *request,
 		    enum oriel_status status);
+
+/* On return neither hooks nor the GPU touch memory for @p, which is over. */
+void ori_p2p_stop_copies(struct oriel_p2p *p, enum oriel_status status);
 
 /*
  * What this thread's last error tells breaks @p: the peer cannot reach memory here
@@ -344,6 +373,8 @@ enum oriel_status ori_out_offered(struct oriel_p2p *p, uint32_t immediate);
 void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
 void ori_in_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
 enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
+/* Where @length bytes go that come with @immediate. NULL: it may not bring any. */
+char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length);
 enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate);
 /* Has anything come that is not taken out of its slot yet? */
 bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel);

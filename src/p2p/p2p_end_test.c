@@ -96,6 +96,94 @@ static void test_destroyed_ends_are_noticed(void **state)
 			destroyed_ends_are_noticed(ways[i], modes[k]);
 }
 
+#define WORDS 40u
+
+/* Everything there is, in both directions. */
+struct bustle {
+	struct oriel_p2p_request out[2], in[2], said[WORDS], heard[WORDS];
+	char from[2][LONG], to[2][LONG], words[WORDS][3000], room[WORDS][3000];
+};
+
+static void bustle_begin(struct oriel_p2p *p, struct bustle *b)
+{
+	for (unsigned c = 0; c < 2; c++) {
+		struct oriel_p2p_buffer f = buffer(b->from[c], LONG, NULL),
+					t = buffer(b->to[c], LONG, NULL);
+
+		ends_fill(b->from[c], LONG, c);
+		assert_int_equal(oriel_p2p_send(p, c, &f, &b->out[c]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv(p, c, &t, &b->in[c]), ORIEL_OK);
+	}
+	for (unsigned i = 0; i < WORDS; i++) {
+		ends_fill(b->words[i], 3000, i);
+		assert_int_equal(oriel_p2p_send_control(p, i, b->words[i], 3000, &b->said[i]),
+				 ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv_control(p, i, b->room[i], 3000, &b->heard[i]),
+				 ORIEL_OK);
+	}
+}
+
+/* Each has ended, well or with @status or @other; what came is right. */
+static void bustle_check(struct ends *e, const struct bustle *b, enum oriel_status status,
+			 enum oriel_status other)
+{
+	const struct oriel_p2p_request *all[] = {b->out, b->in, b->said, b->heard};
+
+	for (unsigned k = 0; k < 4; k++) {
+		for (unsigned i = 0; i < (k < 2 ? 2 : WORDS); i++) {
+			enum oriel_status st = ends_wait(e, &all[k][i]);
+
+			assert_true(st == ORIEL_OK || st == status || st == other);
+		}
+	}
+	for (unsigned c = 0; c < 2; c++)
+		if (b->in[c].status == ORIEL_OK)
+			assert_memory_equal(b->to[c], b->from[c], LONG);
+	for (unsigned i = 0; i < WORDS; i++)
+		if (b->heard[i].status == ORIEL_OK)
+			assert_memory_equal(b->room[i], b->words[i], 3000);
+}
+
+/* Before they are joined, too: then the other one waits as long as it may. */
+static void destroyed_after(enum ends_way way, enum oriel_p2p_mode mode, unsigned steps)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+					    .mode = mode,
+					    .channels = 2,
+					    .depth = 3};
+	struct oriel_p2p_hub_attr hub = small;
+	struct bustle *bustle = calloc(2, sizeof(*bustle));
+	char address[2][ORIEL_P2P_ADDRESS];
+	struct ends e;
+
+	assert_non_null(bustle);
+	hub.timeout_ns = 100000000;
+	ends_create(&e, way, &hub, &attr);
+	assert_int_equal(oriel_p2p_address(e.a, address[0]), ORIEL_OK);
+	assert_int_equal(oriel_p2p_address(e.b, address[1]), ORIEL_OK);
+	assert_int_equal(oriel_p2p_connect(e.a, address[1], ORIEL_P2P_ADDRESS, 0), ORIEL_OK);
+	assert_int_equal(oriel_p2p_connect(e.b, address[0], ORIEL_P2P_ADDRESS, 0), ORIEL_OK);
+	bustle_begin(e.a, &bustle[0]);
+	bustle_begin(e.b, &bustle[1]);
+	for (unsigned i = 0; i < steps; i++)
+		ends_turn(&e);
+	oriel_p2p_destroy(e.a);
+	e.a = e.b;
+	bustle_check(&e, &bustle[0], ORIEL_ERR_ABORTED, ORIEL_ERR_TIMEOUT);
+	bustle_check(&e, &bustle[1], ORIEL_ERR_PEER, ORIEL_ERR_TIMEOUT);
+	ends_close(&e);
+	free(bustle);
+}
+
+static void test_ends_may_be_destroyed_after_any_step(void **state)
+{
+	(void)state;
+	for (unsigned i = peers_first; i < WAYS; i++)
+		for (unsigned k = 0; k < MODES; k++)
+			for (unsigned steps = 0; steps < 24; steps += 1 + steps / 8)
+				destroyed_after(ways[i], modes[k], steps);
+}
+
 static void test_a_peer_that_does_not_come_is_a_timeout(void **state)
 {
 	(void)state;
@@ -255,6 +343,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ends_that_differ_are_told_so_both),
 		cmocka_unit_test(test_destroyed_ends_are_noticed),
+		cmocka_unit_test(test_ends_may_be_destroyed_after_any_step),
 		cmocka_unit_test(test_a_peer_that_does_not_come_is_a_timeout),
 		cmocka_unit_test(test_wrong_arguments_are_refused),
 		cmocka_unit_test(test_threads_talk),

@@ -15,8 +15,6 @@
 #include "base/log.h"
 #include "p2p/p2p.h"
 
-#define MAPPED_RING (sizeof(((struct p2p_segment *)0)->immediates) / sizeof(uint32_t))
-
 static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
 				     unsigned *nfds)
 {
@@ -212,11 +210,28 @@ static enum oriel_status mapped_put(struct oriel_p2p *p, const struct p2p_near *
 	return ORIEL_OK;
 }
 
-static void mapped_publish(struct p2p_segment *peer, uint64_t told, uint32_t immediate)
+/* One line for who looks: it is full of this number and there, or of an earlier one. */
+static void mapped_publish(struct oriel_p2p *p, uint32_t immediate, const void *bytes,
+			   size_t length)
 {
-	peer->immediates[told % MAPPED_RING] = immediate;
-	/* Release: with mapped_take() of the peer, for the immediate and all put before. */
-	oriel_dev_store_release(&peer->told, told + 1);
+	struct p2p_link *link = &p->link;
+	struct p2p_told *place = &link->peer->ring[link->told++ % P2P_RING];
+
+	if (length)
+		memcpy(place->bytes, bytes, length);
+	/* Release: with mapped_take() of the peer, for all that was put before. */
+	oriel_dev_store_release(&place->what,
+				link->told << 40 | (uint64_t)length << 32 | immediate);
+}
+
+/* How far the peer has come is looked at once a lap. */
+static bool mapped_may_tell(struct oriel_p2p *p)
+{
+	struct p2p_link *link = &p->link;
+
+	if (link->told + link->tell_count - link->seen >= P2P_RING)
+		link->seen = oriel_dev_load_acquire(&link->peer->taken);
+	return link->told + link->tell_count - link->seen < P2P_RING;
 }
 
 /* Behind copies that are under way, or with one of its own. */
@@ -245,21 +260,29 @@ static enum oriel_status mapped_tell(struct oriel_p2p *p, const struct p2p_near 
 				     const struct p2p_far *to, size_t length, uint32_t immediate,
 				     uint64_t *op)
 {
-	struct p2p_segment *peer = p->link.peer;
-	uint64_t told = oriel_dev_load_acquire(&peer->told);
-
-	if (told + p->link.tell_count - oriel_dev_load_acquire(&peer->taken) >= MAPPED_RING)
+	if (!mapped_may_tell(p))
 		return ORIEL_AGAIN;
 	if (p->link.wait_count || from->is_gpu || to->is_gpu)
 		return mapped_tell_later(p, from, to, length, immediate, op);
 	(void)mapped_put(p, from, to, length, op);
-	mapped_publish(peer, told, immediate);
+	mapped_publish(p, immediate, NULL, 0);
+	return ORIEL_OK;
+}
+
+static enum oriel_status mapped_carry(struct oriel_p2p *p, const void *bytes, size_t length,
+				      uint32_t immediate, uint64_t *op)
+{
+	/* Behind copies it would have to be kept. */
+	if (!mapped_may_tell(p) || p->link.wait_count)
+		return ORIEL_AGAIN;
+	mapped_publish(p, immediate, bytes, length);
+	*op = p->begun++;
+	mapped_complete(p);
 	return ORIEL_OK;
 }
 
 static enum oriel_status mapped_progress(struct oriel_p2p *p)
 {
-	struct p2p_segment *peer = p->link.peer;
 	struct p2p_link *link = &p->link;
 	enum oriel_status st = ORIEL_OK;
 
@@ -272,7 +295,7 @@ static enum oriel_status mapped_progress(struct oriel_p2p *p)
 		if (st != ORIEL_OK)
 			break;
 		if (w->is_tell)
-			mapped_publish(peer, oriel_dev_load_acquire(&peer->told), w->immediate);
+			mapped_publish(p, w->immediate, NULL, 0);
 		link->tell_count -= w->is_tell;
 		link->first_wait = (link->first_wait + 1) % P2P_WAITS;
 		link->wait_count--;
@@ -284,12 +307,21 @@ static enum oriel_status mapped_progress(struct oriel_p2p *p)
 static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
 {
 	struct p2p_segment *mine = p->segment;
-	uint64_t taken = oriel_dev_load_acquire(&mine->taken);
+	struct p2p_link *link = &p->link;
+	const struct p2p_told *place = &mine->ring[link->taken % P2P_RING];
+	uint64_t what = oriel_dev_load_acquire(&place->what);
+	size_t length = what >> 32 & 0xff;
+	char *to;
 
-	if (taken == oriel_dev_load_acquire(&mine->told))
+	if (what >> 40 != ((link->taken + 1) & 0xffffff))
 		return ORIEL_AGAIN;
-	*immediate = mine->immediates[taken % MAPPED_RING];
-	oriel_dev_store_release(&mine->taken, taken + 1);
+	*immediate = (uint32_t)what;
+	/* What may not come is told by what becomes of the immediate. */
+	to = length && length <= P2P_CARRIED ? ori_in_place(p, *immediate, length) : NULL;
+	if (to)
+		memcpy(to, place->bytes, length);
+	/* Release: with mapped_may_tell() of the peer, which writes over this place then. */
+	oriel_dev_store_release(&mine->taken, ++link->taken);
 	return ORIEL_OK;
 }
 
@@ -443,6 +475,7 @@ const struct p2p_backend ori_p2p_mapped = {
 	.name = "mapped",
 	.path = ORIEL_PATH_MAPPED,
 	.is_mapped = true,
+	.carries = true,
 	.open = mapped_open,
 	.connect = mapped_connect,
 	.sever = mapped_sever,
@@ -450,6 +483,7 @@ const struct p2p_backend ori_p2p_mapped = {
 	.leave = mapped_leave,
 	.put = mapped_put,
 	.tell = mapped_tell,
+	.carry = mapped_carry,
 	.progress = mapped_progress,
 	.take = mapped_take,
 	.show = mapped_show,
@@ -495,6 +529,7 @@ const struct p2p_backend ori_p2p_self = {
 	.name = "self",
 	.path = ORIEL_PATH_SELF,
 	.is_mapped = true,
+	.carries = true,
 	.open = self_open,
 	.connect = self_connect,
 	.sever = self_sever,
@@ -502,6 +537,7 @@ const struct p2p_backend ori_p2p_self = {
 	.leave = self_leave,
 	.put = mapped_put,
 	.tell = mapped_tell,
+	.carry = mapped_carry,
 	.progress = mapped_progress,
 	.take = mapped_take,
 	.show = mapped_show,

@@ -15,16 +15,14 @@
 static enum oriel_status memory_register_gpu(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
 {
 	uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
-	size_t before = (uintptr_t)m->address & mask;
 
 	if (hub->needs_flush && !(hub->gpu.flags & ORI_GPU_FLUSHES))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"what an adapter writes to GPU %s (%s) needs a flush, which its "
 				"driver does not have",
 				hub->gpu.pci, hub->gpu.name);
-	m->iova = before;
-	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, m->address - before,
-				    (before + m->length + mask) & ~mask, 0, MEMORY_ACCESS, &m->mr,
+	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, m->address - m->iova,
+				    (m->iova + m->length + mask) & ~mask, 0, MEMORY_ACCESS, &m->mr,
 				    &m->keys);
 }
 

@@ -275,6 +275,7 @@ static const struct p2p_backend mock_backend = {
 	.leave = mock_leave,
 	.put = mock_put,
 	.tell = mock_tell,
+	.carry = ori_p2p_no_carry,
 	.progress = mock_progress,
 	.take = mock_take,
 	.show = mock_show,

@@ -498,10 +498,10 @@ static enum oriel_status slow_unpack(void *context, const struct oriel_p2p_chunk
 	return slow_copy(context, chunk->buffer, chunk->slot, chunk->length);
 }
 
-static const struct oriel_p2p_hooks slow_hooks = {sizeof(slow_hooks), slow_pack, slow_unpack};
-static const struct oriel_p2p_hooks slow_half = {sizeof(slow_half), slow_pack, NULL};
+static const struct oriel_p2p_hooks slow_hooks = {sizeof(slow_hooks), slow_pack, slow_unpack, NULL};
+static const struct oriel_p2p_hooks slow_half = {sizeof(slow_half), slow_pack, NULL, NULL};
 
-static const struct oriel_p2p_hooks slow_turned = {sizeof(slow_turned), NULL, slow_unpack};
+static const struct oriel_p2p_hooks slow_turned = {sizeof(slow_turned), NULL, slow_unpack, NULL};
 
 static void hooks_are_called(const struct oriel_p2p_hooks *hooks, bool is_turned, unsigned limit)
 {

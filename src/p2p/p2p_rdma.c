@@ -179,6 +179,7 @@ const struct p2p_backend ori_p2p_rdma = {
 	.leave = rdma_leave,
 	.put = rdma_put,
 	.tell = rdma_tell,
+	.carry = ori_p2p_no_carry,
 	.progress = rdma_progress,
 	.take = rdma_take,
 	.show = rdma_show,

@@ -14,22 +14,30 @@
 #define P2P_STEP_MIN (16u << 10)
 #define P2P_PAGE 4096u
 #define P2P_LOOK 64u           /* passes in vain between two looks at the socket */
-#define P2P_SPIN 100u          /* passes in vain before a wait gives the core away */
+#define P2P_QUIET 16u          /* passes that only look, until one looks at all */
+#define P2P_SPIN 400u          /* passes in vain before a wait gives the core away */
 #define P2P_SLEEPY_NS 5000000u /* ... before it sleeps between them */
 #define P2P_SLEEP_NS 50000
 
 /* One thread at a time: the claim that debug builds check. */
 void ori_p2p_enter(struct oriel_p2p *p)
 {
+#ifndef NDEBUG
 	bool was_inside = atomic_exchange_explicit(&p->is_inside, true, memory_order_relaxed);
 
 	assert(!was_inside && "an end is used by two threads at once");
-	(void)was_inside;
+#else
+	(void)p;
+#endif
 }
 
 void ori_p2p_leave(struct oriel_p2p *p)
 {
+#ifndef NDEBUG
 	atomic_store_explicit(&p->is_inside, false, memory_order_relaxed);
+#else
+	(void)p;
+#endif
 }
 
 enum oriel_status ori_p2p_failed(const struct oriel_p2p *p)
@@ -85,6 +93,20 @@ void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status)
 	ori_control_cancel(p, status);
 }
 
+enum oriel_status ori_p2p_no_carry(struct oriel_p2p *p, const void *bytes, size_t length,
+				   uint32_t immediate, uint64_t *op)
+{
+	(void)bytes, (void)length, (void)immediate, (void)op;
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s carries no bytes", p->backend->name);
+}
+
+void ori_p2p_stop_copies(struct oriel_p2p *p, enum oriel_status status)
+{
+	if (p->hooks.cancel)
+		p->hooks.cancel(p->context, status);
+	ori_lanes_drain(p);
+}
+
 enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status)
 {
 	char text[P2P_TEXT];
@@ -97,7 +119,7 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status)
 	memcpy(p->failure_text, text, sizeof(text));
 	if (!p->is_leaving)
 		ori_door_bye(p, status, text);
-	ori_lanes_drain(p);
+	ori_p2p_stop_copies(p, status);
 	if (p->backend)
 		p->backend->sever(p);
 	ori_door_close(p);
@@ -272,11 +294,29 @@ static enum oriel_status p2p_advance(struct oriel_p2p *p)
 	return ORIEL_OK;
 }
 
+/*
+ * Is there nothing to do but to wait for the peer? Then a pass is one look at the ring.
+ * What waits for slots of others is looked at now and then.
+ */
+static bool p2p_is_quiet(struct oriel_p2p *p, bool *has_moved, enum oriel_status *st)
+{
+	if (!p->backend->is_mapped || p->active_out || p->is_dirty || p->link.wait_count ||
+	    p->is_leaving || !ori_control_is_idle(p) || ++p->quiet % P2P_QUIET == 0)
+		return false;
+	*st = p2p_take_all(p, has_moved);
+	return *st == ORIEL_OK && !*has_moved;
+}
+
 static enum oriel_status p2p_pass_joined(struct oriel_p2p *p, bool *has_moved)
 {
-	bool is_inside = !p->is_leaving && p->backend->enter(p) == ORIEL_OK;
 	enum oriel_status st = ORIEL_OK;
+	bool is_inside;
 
+	if (p2p_is_quiet(p, has_moved, &st))
+		return p2p_look(p);
+	if (st != ORIEL_OK)
+		return st;
+	is_inside = !p->is_leaving && p->backend->enter(p) == ORIEL_OK;
 	if (is_inside)
 		st = p2p_advance(p);
 	else if (!p->is_leaving)
@@ -371,10 +411,10 @@ enum oriel_status oriel_p2p_test(struct oriel_p2p *p, const struct oriel_p2p_req
 	return p2p_result(p, request);
 }
 
-/* Turns of a wait in which nothing moved. */
+/* Turns of a wait in which nothing moved. Who waits for little asks no clock. */
 struct p2p_patience {
-	uint64_t deadline, since;
-	unsigned turns;
+	uint64_t timeout_ns, deadline, since; /* the last two 0: not asked yet */
+	unsigned turns, passes;
 };
 
 /* False if the deadline has passed. */
@@ -386,13 +426,16 @@ static bool p2p_wait_turn(struct p2p_patience *patience, bool has_moved)
 	if (has_moved) {
 		patience->turns = 0;
 		patience->since = 0;
-		return true;
 	}
-	if (++patience->turns < P2P_SPIN)
+	if (++patience->passes % P2P_LOOK && ++patience->turns < P2P_SPIN)
 		return true;
 	now = ori_clock_ns();
+	if (!patience->deadline)
+		patience->deadline = ori_deadline(patience->timeout_ns);
 	if (patience->deadline != ORIEL_FOREVER && now >= patience->deadline)
 		return false;
+	if (patience->turns < P2P_SPIN)
+		return true;
 	if (!patience->since)
 		patience->since = now;
 	if (now - patience->since < P2P_SLEEPY_NS)
@@ -404,8 +447,7 @@ static bool p2p_wait_turn(struct p2p_patience *patience, bool has_moved)
 
 static struct p2p_patience p2p_patience(const struct oriel_p2p *p, uint64_t timeout_ns)
 {
-	struct p2p_patience patience = {
-		.deadline = ori_deadline(timeout_ns ? timeout_ns : p->hub->timeout_ns)};
+	struct p2p_patience patience = {.timeout_ns = timeout_ns ? timeout_ns : p->hub->timeout_ns};
 
 	return patience;
 }

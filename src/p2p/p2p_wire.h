@@ -219,13 +219,32 @@ static inline uint32_t p2p_piece_after(uint32_t number)
 #define P2P_NO_PIECE UINT32_MAX /* of a thread of this process: the address is one */
 #define P2P_KEY_GPU 1u          /* its key: of a GPU, else 0 */
 
+#define P2P_CARRIED 56u /* bytes that come along with an immediate, at most */
+#define P2P_FEW 32u     /* bytes that go within the label */
+
 /* Before the bytes in a staging slot. */
 struct p2p_label {
 	uint64_t number; /* of the transfer */
 	uint64_t total;  /* its bytes */
 	uint32_t chunk, length;
-	uint64_t reserved[5];
+	char few[P2P_FEW];
+	uint64_t reserved;
 };
+
+#define P2P_LABEL_HEAD (offsetof(struct p2p_label, few))
+
+static_assert(P2P_LABEL_HEAD + P2P_FEW <= P2P_CARRIED, "a label comes along with an immediate");
+
+/* Where @length bytes are in a slot, and where they end. */
+static inline size_t p2p_slot_begin(size_t length)
+{
+	return length <= P2P_FEW ? P2P_LABEL_HEAD : sizeof(struct p2p_label);
+}
+
+static inline size_t p2p_slot_end(size_t length)
+{
+	return p2p_slot_begin(length) + length;
+}
 
 static_assert(sizeof(struct p2p_label) == 64, "goes over the wire, and keeps slots aligned");
 

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <oriel/dev/order.h>
 #include <oriel/progress.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "comm/comm.h"
 
@@ -34,8 +36,12 @@ enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copi
 
 void oriel_copies_destroy(struct oriel_copies *c)
 {
+	uint64_t begun = ori_clock_ns();
+
 	if (!c)
 		return;
+	while (oriel_copies_test(c) == ORIEL_AGAIN && ori_clock_ns() - begun < c->comm->timeout_ns)
+		oriel_cpu_give_way(ori_clock_ns() - begun);
 	if (c->comm->gpu)
 		c->comm->gpu->ops->close_lanes(c->comm->gpu, &c->lanes);
 	free(c);

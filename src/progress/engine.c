@@ -318,15 +318,19 @@ static enum oriel_status engine_start(struct ori_engine *engine)
 static enum oriel_status engine_open_locked(struct oriel_comm *comm)
 {
 	struct ori_engine *engine = calloc(1, sizeof(*engine));
-	enum oriel_status status;
+	enum oriel_status status = ORIEL_OK;
 
 	if (!engine)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for jobs");
 	engine->comm = comm;
 	list_open(&engine->posted);
 	pthread_mutex_init(&engine->lock, NULL);
-	status = engine_start(engine);
+	if (comm->gpu)
+		status = ori_lines_open(engine);
+	if (status == ORIEL_OK)
+		status = engine_start(engine);
 	if (status != ORIEL_OK) {
+		ori_lines_close(engine, true);
 		pthread_mutex_destroy(&engine->lock);
 		free(engine);
 		return status;
@@ -345,9 +349,15 @@ static enum oriel_status engine_get(struct oriel_comm *comm, struct ori_engine *
 		status = engine_open_locked(comm);
 	*engine = comm->engine;
 	pthread_mutex_unlock(&comm->engine_lock);
-	if (status == ORIEL_OK && pthread_equal((*engine)->thread, pthread_self()))
-		return ori_fail(ORIEL_ERR_STATE, "oriel_comm_post: called by a step of a job");
 	return status;
+}
+
+enum oriel_status oriel_comm_prepare(struct oriel_comm *comm)
+{
+	enum oriel_status status = ori_comm_check(comm);
+	struct ori_engine *engine;
+
+	return status == ORIEL_OK ? engine_get(comm, &engine) : status;
 }
 
 /* A place among the jobs that count. */
@@ -462,6 +472,8 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 
 	if (status == ORIEL_OK)
 		status = engine_get(comm, &engine);
+	if (status == ORIEL_OK && pthread_equal(engine->thread, pthread_self()))
+		status = ori_fail(ORIEL_ERR_STATE, "oriel_comm_post: called by a step of a job");
 	if (status != ORIEL_OK)
 		return status;
 	job = calloc(1, sizeof(*job));

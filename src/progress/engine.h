@@ -27,7 +27,8 @@ struct ori_line {
 	uint32_t reserved2[15];
 };
 
-#define ORI_LINES 512u
+/* So many at once: to pin them may wait for streams, and so for jobs that are to be posted. */
+#define ORI_LINES 4096u
 
 struct ori_lines {
 	struct ori_lines *next;
@@ -76,6 +77,8 @@ struct ori_engine {
 
 /* stream_sync.c */
 
+/* The first of them, before any stream waits. */
+enum oriel_status ori_lines_open(struct ori_engine *engine);
 /* Two words that are 0. */
 enum oriel_status ori_line_open(struct ori_engine *engine, struct ori_line **line);
 /* No stream and no graph has @line. */

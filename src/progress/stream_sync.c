@@ -44,6 +44,16 @@ err_free_lines:
 	return status;
 }
 
+enum oriel_status ori_lines_open(struct ori_engine *engine)
+{
+	enum oriel_status status;
+
+	pthread_mutex_lock(&engine->lock);
+	status = lines_add_locked(engine);
+	pthread_mutex_unlock(&engine->lock);
+	return status;
+}
+
 enum oriel_status ori_line_open(struct ori_engine *engine, struct ori_line **out)
 {
 	enum oriel_status status = ORIEL_OK;

@@ -5,13 +5,17 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "base/help.h"
+#include "base/log.h"
 #include "base/nap.h"
+#include "base/near.h"
 
 #define THREAD_SPIN_NS 50000u       /* without work before it sleeps, if kernels post */
 #define THREAD_YIELD_NS 4000000u    /* ... while ends are to be expected */
@@ -39,6 +43,8 @@ struct ori_proxy_thread {
 	struct ori_helper helper;
 	pthread_mutex_t lock;
 	pthread_t thread;
+	char name[80];         /* of an adapter */
+	unsigned numa_node;    /* plus 1; 0: it runs anywhere */
 	atomic_uint waiters;   /* for the lock, but for the thread */
 	atomic_bool is_missed; /* somebody has asked, and did not get the lock */
 	atomic_bool is_beside; /* when it sleeps: for a short time, for there may be work */
@@ -182,6 +188,9 @@ static void *thread_main(void *context)
 	struct ori_proxy_thread *t = context;
 	uint64_t idle_since = ori_clock_ns(), helps = 0, now;
 
+	if (t->numa_node && ori_near_stay((int)t->numa_node - 1))
+		ori_log(ORIEL_LOG_INFO, "%s: its proxy stays on NUMA node %u", t->name,
+			t->numa_node - 1);
 	pthread_mutex_lock(&t->lock);
 	while (!t->is_stopping) {
 		bool is_busy = thread_turn(t);
@@ -308,12 +317,16 @@ static void thread_free(struct ori_proxy_thread *t)
 	free(t);
 }
 
-enum oriel_status ori_proxy_thread_start(struct ori_proxy_thread **out)
+enum oriel_status ori_proxy_thread_start(unsigned numa_node, const char *name,
+					 struct ori_proxy_thread **out)
 {
 	struct ori_proxy_thread *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a proxy");
+	if (strcmp(ori_setting_text(ORI_SETTING_PROXY_NEAR), "off") != 0)
+		t->numa_node = numa_node;
+	snprintf(t->name, sizeof(t->name), "%s", name);
 	pthread_mutex_init(&t->lock, NULL);
 	t->asleep = aligned_alloc(ORIEL_DEV_LINE, ORIEL_DEV_LINE);
 	if (!t->asleep) {

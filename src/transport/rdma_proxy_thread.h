@@ -12,7 +12,12 @@
 
 struct ori_proxy_thread;
 
-enum oriel_status ori_proxy_thread_start(struct ori_proxy_thread **thread);
+/*
+ * It stays near @numa_node, if that is not 0: of the adapter @name, plus 1. Not so with
+ * ORIEL_PROXY_NEAR=off.
+ */
+enum oriel_status ori_proxy_thread_start(unsigned numa_node, const char *name,
+					 struct ori_proxy_thread **thread);
 /* All has been removed. NULL is allowed. */
 void ori_proxy_thread_stop(struct ori_proxy_thread *thread);
 

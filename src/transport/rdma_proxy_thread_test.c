@@ -62,7 +62,7 @@ static void crew_open(struct crew *c, bool is_helped)
 	c->ops.poll = crew_poll;
 	c->ops.fail_qp = crew_fail;
 	bench_open_with(&c->b, &c->ops, DEPTH, 1u << 30);
-	assert_int_equal(ori_proxy_thread_start(&c->thread), ORIEL_OK);
+	assert_int_equal(ori_proxy_thread_start(0, "script", &c->thread), ORIEL_OK);
 	ori_proxy_thread_add_tally(c->thread, c->b.tally);
 	assert_int_equal(ori_proxy_thread_add(c->thread, c->b.lane, is_helped, &seat), ORIEL_OK);
 	if (!is_helped)

@@ -283,6 +283,121 @@ static void what_is_wrong_is_refused(struct rank *r)
 	site_close(r, &s);
 }
 
+/* Beside the calling thread, between others that it starts itself. */
+static void what_was_begun_ends(struct rank *r)
+{
+	enum oriel_status status;
+	struct site s;
+	char *send;
+	size_t i;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 4096))
+		return;
+	CHECK_OK(r, oriel_allgather_wait(s.gather));
+	for (i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t bytes = sizes[i / 3];
+
+		if (i % 3 == 2) {
+			gather_once(r, &s, bytes, true);
+			continue;
+		}
+		s.round++;
+		send = i % 3 ? s.result + r->rank * bytes : s.send;
+		fill(send, bytes, message_seed(&s, r->rank));
+		CHECK_OK(r, oriel_allgather_begin(s.gather, send, bytes));
+		if (i % 2)
+			while ((status = oriel_allgather_test(s.gather)) == ORIEL_AGAIN)
+				oriel_cpu_give_way(1000);
+		else
+			status = oriel_allgather_wait(s.gather);
+		CHECK_OK(r, status);
+		check_result(r, &s, bytes);
+	}
+	oriel_allgather_destroy(s.gather);
+	site_close(r, &s);
+}
+
+/* Ranks begin them in different orders. */
+static void two_may_be_begun_at_once(struct rank *r)
+{
+	struct site sites[2];
+	unsigned i, k;
+
+	for (i = 0; i < 2; i++) {
+		site_open(r, &sites[i]);
+		sites[i].round = i * 1000;
+		if (!site_create(r, &sites[i], i ? ORIEL_ALGORITHM_RING : ORIEL_ALGORITHM_DIRECT,
+				 4096))
+			return;
+	}
+	for (k = 0; k < 30; k++) {
+		for (i = 0; i < 2; i++) {
+			struct site *s = &sites[(i + r->rank) % 2];
+
+			s->round++;
+			fill(s->send, SHARE, message_seed(s, r->rank));
+			CHECK_OK(r, oriel_allgather_begin(s->gather, s->send, SHARE));
+		}
+		for (i = 0; i < 2; i++) {
+			CHECK_OK(r, oriel_allgather_wait(sites[i].gather));
+			check_result(r, &sites[i], SHARE);
+		}
+	}
+	for (i = 0; i < 2; i++)
+		oriel_allgather_destroy(sites[i].gather);
+	for (i = 0; i < 2; i++)
+		site_close(r, &sites[i]);
+}
+
+/* Until all have begun it is not over, and there is one of an object at a time. */
+static void one_is_begun_at_a_time(struct rank *r)
+{
+	struct site s;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
+		return;
+	s.round++;
+	fill(s.send, 8, message_seed(&s, r->rank));
+	if (r->rank) {
+		CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 8));
+		CHECK_STATUS(r, oriel_allgather_test(s.gather), ORIEL_AGAIN);
+		CHECK_STATUS(r, oriel_allgather_begin(s.gather, s.send, 8), ORIEL_ERR_STATE);
+		CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, NULL), ORIEL_ERR_STATE);
+		CHECK_LAST(r, "not over");
+	}
+	host_meet(r);
+	if (r->rank == 0)
+		CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 8));
+	CHECK_OK(r, oriel_allgather_wait(s.gather));
+	check_result(r, &s, 8);
+	CHECK_STATUS(r, oriel_allgather_begin(s.gather, s.send, SHARE + 1), ORIEL_ERR_RANGE);
+	CHECK_OK(r, oriel_allgather_begin(s.gather, NULL, 0));
+	CHECK_OK(r, oriel_allgather_test(s.gather));
+	oriel_allgather_destroy(s.gather);
+	site_close(r, &s);
+}
+
+static void an_abort_ends_what_was_begun(struct rank *r)
+{
+	struct site s;
+
+	site_open(r, &s);
+	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
+		return;
+	if (r->rank)
+		CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 5000));
+	host_meet(r);
+	if (r->rank == 0)
+		oriel_comm_abort(r->comm, "no more gathering");
+	else
+		CHECK_STATUS(r, oriel_allgather_wait(s.gather), ORIEL_ERR_ABORTED);
+	oriel_allgather_destroy(s.gather);
+	free(s.send);
+	oriel_window_destroy(s.window);
+}
+
 static void create_refuses(struct rank *r, const struct oriel_view *view, unsigned algorithm,
 			   enum oriel_status status, const char *text)
 {
@@ -448,6 +563,11 @@ static const struct test_case gather_cases[] = {
 	{"what_is_wrong_is_refused", what_is_wrong_is_refused, NULL, 1, NO_WINDOW},
 	{"all_ranks_refuse_what_one_does", all_ranks_refuse_what_one_does, NULL, 1, NO_WINDOW},
 	{"views_may_differ_in_length", views_may_differ_in_length, NULL, 2, NO_WINDOW},
+	{"what_was_begun_ends", what_was_begun_ends, NULL, 1, NO_WINDOW},
+	{"two_may_be_begun_at_once", two_may_be_begun_at_once, NULL, 1, NO_WINDOW},
+	{"one_is_begun_at_a_time", one_is_begun_at_a_time, NULL, 2, NO_WINDOW},
+	{"an_abort_ends_what_was_begun", an_abort_ends_what_was_begun, NULL, 2,
+	 NO_WINDOW | BREAKS_COMM},
 	{"objects_go_in_any_order", objects_go_in_any_order, NULL, 1, NO_WINDOW},
 	{"a_refused_creation_changes_nothing", a_refused_creation_changes_nothing, NULL, 1,
 	 NO_WINDOW},

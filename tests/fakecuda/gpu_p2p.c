@@ -241,6 +241,42 @@ static void test_sites(struct rank *r, enum oriel_path path, enum oriel_p2p_mode
 	ends_close(&e);
 }
 
+/* What was under way has ended when the first of the ends is gone, whichever that is. */
+static void test_gone_under_way(struct rank *r, enum oriel_path path, enum oriel_p2p_mode mode,
+				unsigned turns)
+{
+	static const unsigned both[2] = {ORIEL_P2P_GPU, ORIEL_P2P_GPU};
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 4};
+	struct oriel_p2p_request out[4], in[4];
+	unsigned first = turns % 2;
+	struct data d;
+	struct ends e;
+
+	ends_open(r, &e, path, &attr, both);
+	data_open(r, &e, &d, OWN, LEGACY, true);
+	for (unsigned c = 0; c < 4; c++) {
+		struct oriel_p2p_buffer f = {d.at[0] + c * LONG / 4, LONG / 4, d.memory[0]};
+		struct oriel_p2p_buffer t = {d.at[1] + c * LONG / 4, LONG / 4, d.memory[1]};
+
+		CHECK_OK(r, oriel_p2p_send(e.of[0], c, &f, &out[c]));
+		CHECK_OK(r, oriel_p2p_recv(e.of[e.count - 1], c, &t, &in[c]));
+	}
+	for (unsigned i = 0; i < turns; i++)
+		turn(&e);
+	/* Its memory is nobody's, and the GPUs' no more. */
+	oriel_p2p_destroy(e.of[e.count - 1 - (e.count == 2 && first)]);
+	oriel_p2p_unregister(d.memory[!first]);
+	site_close(r, d.site[!first], d.at[!first]);
+	if (e.count == 2)
+		oriel_p2p_destroy(e.of[first]);
+	for (unsigned c = 0; c < 4; c++)
+		CHECK(r, out[c].status != ORIEL_AGAIN && in[c].status != ORIEL_AGAIN);
+	oriel_p2p_unregister(d.memory[first]);
+	site_close(r, d.site[first], d.at[first]);
+	for (unsigned i = 0; i < e.count; i++)
+		oriel_p2p_hub_destroy(e.hubs[i]);
+}
+
 /* Without a GPU at the sender: what is there is staged, or cannot be. */
 static void test_one_without(struct rank *r, enum oriel_path path, enum oriel_p2p_mode mode)
 {
@@ -276,8 +312,15 @@ static unsigned run_here(void)
 
 	for (unsigned p = 0; p < 3; p++)
 		for (unsigned m = 0; m < 3; m++)
-			for (unsigned channels = 1; channels <= 8; channels *= 2)
+			for (unsigned channels = 1; channels <= 8; channels *= 2) {
+				fakecuda_async(channels > 1);
 				test_sites(&r, paths[p], modes[m], channels);
+			}
+	for (unsigned p = 0; p < 3; p++)
+		for (unsigned m = 0; m < 3; m++)
+			for (unsigned turns = 0; turns < 12; turns++)
+				test_gone_under_way(&r, paths[p], modes[m], turns);
+	fakecuda_async(false);
 	for (unsigned p = 1; p < 3; p++)
 		for (unsigned m = 0; m < 3; m++)
 			test_one_without(&r, paths[p], modes[m]);
@@ -400,8 +443,10 @@ static unsigned run_pair(void)
 	r.rank = bootstrap.rank;
 	r.bootstrap = &bootstrap;
 	rank_use_gpu(&r);
-	for (unsigned m = 0; m < 3; m++)
-		test_pair(&r, modes[m]);
+	for (unsigned m = 0; m < 6; m++) {
+		fakecuda_async(m >= 3);
+		test_pair(&r, modes[m % 3]);
+	}
 	oriel_bootstrap_close(&bootstrap);
 	return r.failures;
 }

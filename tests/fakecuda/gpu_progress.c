@@ -12,6 +12,7 @@
 
 #define JOBS 40u
 #define REPLAYS 1000u
+#define MANY 5000u
 
 /* A word in pinned memory that streams write and jobs look at, and the other way. */
 struct page {
@@ -279,10 +280,12 @@ static void test_refused(struct test *t)
 	CUgraphExec exec;
 	CUgraph graph;
 
-	/* After it there are words. */
+	/* What posts need is there before the first, which waits for no GPU then. */
+	CHECK_OK(&t->r, oriel_comm_prepare(t->r.comm));
+	left = fakecuda_left();
 	CHECK_OK(&t->r, post(t, &first, t->stream));
 	await(&first.released, 1);
-	left = fakecuda_left();
+	CHECK(&t->r, fakecuda_left() == left);
 	for (i = 0; i < 2; i++) {
 		CHECK(&t->r, cuStreamBeginCapture(t->stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
 				     CUDA_SUCCESS);
@@ -368,23 +371,23 @@ static void test_torn(struct test *t)
 	CHECK(&t->r, captured.steps == 0);
 }
 
-/* More captured jobs than one page of words has, and than the queue may hold. */
+/* More captured jobs than one piece of memory has words for, and than may be posted. */
 static void test_many(struct test *t)
 {
-	static struct work works[ORIEL_JOBS + 100];
+	static struct work works[MANY];
 	CUgraphExec exec;
 	CUgraph graph;
 	unsigned i;
 
-	for (i = 0; i < ORIEL_JOBS + 100; i++)
+	for (i = 0; i < MANY; i++)
 		works[i].place = 18;
-	exec = capture(t, works, ORIEL_JOBS + 100, &graph);
+	exec = capture(t, works, MANY, &graph);
 	for (i = 0; i < 3; i++)
 		CHECK(&t->r, cuGraphLaunch(exec, t->stream) == CUDA_SUCCESS);
 	fakecuda_finish(t->stream);
 	cuGraphExecDestroy(exec);
 	cuGraphDestroy(graph);
-	for (i = 0; i < ORIEL_JOBS + 100; i++) {
+	for (i = 0; i < MANY; i++) {
 		await(&works[i].released, 1);
 		CHECK(&t->r, works[i].executions == 3);
 	}

@@ -40,6 +40,7 @@ static const struct {
 	{ORI_SETTING_ALLGATHER, "ORIEL_ALLGATHER"},
 	{ORI_SETTING_TUNE, "ORIEL_TUNE"},
 	{ORI_SETTING_POST, "ORIEL_POST"},
+	{ORI_SETTING_PROXY_NEAR, "ORIEL_PROXY_NEAR"},
 	{ORI_SETTING_P2P_TCP, "ORIEL_P2P_TCP"},
 	{ORI_SETTING_IB_GID_INDEX, "ORIEL_IB_GID_INDEX"},
 	{ORI_SETTING_IB_TC, "ORIEL_IB_TC"},
@@ -161,6 +162,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return strcmp(text, "auto") == 0 ||
 		       (strlen(text) == 2 && text[0] == 't' && strchr("0123", text[1]));
 	case ORI_SETTING_DEVX:
+	case ORI_SETTING_PROXY_NEAR:
 		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
 	case ORI_SETTING_P2P_TCP:
 		return strcmp(text, "auto") == 0 || strcmp(text, "on") == 0 ||

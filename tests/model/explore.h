@@ -43,6 +43,7 @@ int gather_model(int argc, char **argv);
 int allgather_model(int argc, char **argv);
 int exchange_model(int argc, char **argv);
 int proxy_model(int argc, char **argv);
+int stream_model(int argc, char **argv);
 int help_model(int argc, char **argv);
 
 /* The number after @option in @argv, @value if it is not there. */

@@ -77,8 +77,8 @@ class Info(unittest.TestCase):
 
     def test_the_adapter_in_software_is_told_to_be_one(self):
         out = self.output("run", "-n", "2", "--nodes", "2", "--no-prefix", ORIEL, "info")
-        self.assertRegex(out, r"(?m)^  adapter +kind +mtu +queue depth +gets +WAIT +rails +posts +what it is$")
-        self.assertRegex(out, r"(?m)^  soft\d+ +soft +4096 +<= \d+ +<= 16 +yes +1 +rings +in software, for "
+        self.assertRegex(out, r"(?m)^  adapter +kind +tier +mtu +queue depth +gets +WAIT +rails +posts +what it is$")
+        self.assertRegex(out, r"(?m)^  soft\d+ +soft +- +4096 +<= \d+ +<= 16 +yes +1 +rings +in software, for "
                               r"development and tests: no NIC is used$")
         self.assertRegex(out, r"(?m)^ +0 +S +R$")
         self.assertNotIn("kind", self.output("run", "-n", "2", "--no-prefix", ORIEL, "info"))
@@ -95,7 +95,7 @@ class Info(unittest.TestCase):
         self.assertEqual((adapter["has_wait"], adapter["is_software"], adapter["is_sink"]),
                          (True, True, False))
         self.assertIn("development", adapter["note"])
-        self.assertEqual(adapter["rails"], 1)
+        self.assertEqual((adapter["rails"], adapter["tier"]), (1, ""))
         self.assertNotIn("adapter", self.of_job(2))
 
     def test_who_posts_is_told(self):

@@ -703,8 +703,46 @@ static int tests_run(void)
 	return failed != 0;
 }
 
+/* An atomic, and a WRITE behind it. False: not both ended well. *@is_lost: without an answer. */
+static bool answer_round(uint64_t round, bool *is_lost)
+{
+	struct request add, write;
+	struct ibv_wc wc;
+	unsigned i;
+
+	word_set(&near_end, 128, UINT64_MAX);
+	request_fill(&add, IBV_WR_ATOMIC_FETCH_AND_ADD, 128, 8);
+	add.wr.wr.atomic.compare_add = 1;
+	request_fill(&write, IBV_WR_RDMA_WRITE, 256, 8);
+	CHECK(request_post(&add) == 0 && request_post(&write) == 0);
+	for (i = 0; i < 2; i++)
+		CHECK(completion_wait(&near_end, &wc) && wc.status == IBV_WC_SUCCESS);
+	CHECK(word_at(&far_end, 128) == round + 1);
+	*is_lost = word_at(&near_end, 128) == UINT64_MAX;
+	CHECK(*is_lost || word_at(&near_end, 128) == round);
+	return true;
+}
+
+/* How often an atomic is told to be done whose answer has not come, of @rounds. */
+static int answers_count(uint64_t rounds)
+{
+	uint64_t round, lost = 0;
+	bool is_lost, is_fine = pair_open(ENDLESS);
+
+	word_set(&far_end, 128, 0);
+	for (round = 0; round < rounds && is_fine; round++) {
+		is_fine = answer_round(round, &is_lost);
+		lost += is_fine && is_lost;
+	}
+	printf("%lu of %lu atomics ended without their answer%s%s\n", (unsigned long)lost,
+	       (unsigned long)round, is_fine ? "" : "; then ", is_fine ? "" : why);
+	pair_close();
+	return !is_fine;
+}
+
 int main(int argc, char **argv)
 {
+	uint64_t rounds = 0;
 	int code = 2;
 
 	is_delayed = argc > 1 && strcmp(argv[1], "--delayed") == 0;
@@ -713,12 +751,18 @@ int main(int argc, char **argv)
 		argc--;
 		argv++;
 	}
+	if (argc > 2 && strcmp(argv[1], "--answers") == 0) {
+		rounds = strtoull(argv[2], NULL, 10);
+		argc -= 2;
+		argv += 2;
+	}
 	if (argc != 2 && argc != 3) {
-		fprintf(stderr, "usage: verbs_check [--delayed | --lossy] DEVICE [DEVICE]\n");
+		fprintf(stderr, "usage: verbs_check [--delayed | --lossy | --answers ROUNDS] "
+				"DEVICE [DEVICE]\n");
 		return code;
 	}
 	if (end_open(&near_end, argv[1]) && end_open(&far_end, argv[argc - 1]))
-		code = tests_run();
+		code = rounds ? answers_count(rounds) : tests_run();
 	else
 		fprintf(stderr, "verbs_check: %s: %s\n", why, strerror(errno));
 	end_close(&near_end);

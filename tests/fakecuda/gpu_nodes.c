@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All-gathers of the fake driver's memory over several nodes, whose ranks are threads:
+ * gpu_nodes TEST RANKS NODES. Streams have threads of their own.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "rank.h"
+
+#define SHARE 300000u /* bytes of each rank at most */
+#define CHUNK 4096u
+#define REPLAYS 1000u
+#define OBJECTS 2u
+
+struct object {
+	struct oriel_allgather *gather;
+	CUstream stream;
+	char *result, *send;
+};
+
+struct site {
+	struct rank r;
+	struct object objects[OBJECTS];
+	unsigned round;
+};
+
+static char pattern(unsigned round, unsigned rank, size_t i)
+{
+	return (char)(round * 101 + rank * 37 + i * 11 + (i >> 8) * 59);
+}
+
+static void fill(const struct site *s, char *send, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < bytes; i++)
+		send[i] = pattern(s->round, s->r.rank, i);
+}
+
+static bool is_gathered(const struct site *s, const struct object *o, size_t bytes)
+{
+	unsigned rank;
+	size_t i;
+
+	for (rank = 0; rank < s->r.size; rank++)
+		for (i = 0; i < bytes; i++)
+			if (o->result[rank * bytes + i] != pattern(s->round, rank, i))
+				return false;
+	return true;
+}
+
+static void object_create(struct site *s, struct object *o, unsigned algorithm)
+{
+	struct oriel_allgather_attr attr = {.size = sizeof(attr),
+					    .algorithm = algorithm,
+					    .chunk = CHUNK};
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = (size_t)s->r.size * SHARE,
+				  .buffer = o->result};
+
+	if (!CHECK_OK(&s->r, oriel_allgather_create(s->r.comm, &view, &attr, &o->gather)))
+		_Exit(1);
+}
+
+static void object_destroy(struct object *o)
+{
+	oriel_allgather_destroy(o->gather);
+	o->gather = NULL;
+}
+
+/* In place, or from an odd address. */
+static char *source(struct site *s, struct object *o, size_t bytes, bool is_in_place)
+{
+	return is_in_place ? o->result + s->r.rank * bytes : o->send + 1;
+}
+
+static void gather_once(struct site *s, struct object *o, size_t bytes)
+{
+	char *send = source(s, o, bytes, s->round % 2);
+
+	fill(s, send, bytes);
+	if (!CHECK_OK(&s->r, oriel_allgather_start(o->gather, send, bytes, o->stream)))
+		return;
+	fakecuda_finish(o->stream);
+	CHECK(&s->r, is_gathered(s, o, bytes));
+	s->round++;
+}
+
+static void test_sizes(struct site *s)
+{
+	static const size_t sizes[] = {1, 8, 1001, CHUNK, CHUNK + 1, 65536, SHARE};
+	struct object *o = &s->objects[0];
+	struct oriel_allgather_info info;
+	unsigned algorithm, i;
+
+	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+		if (algorithm && algorithm < ORIEL_ALGORITHM_DIRECT)
+			continue;
+		object_create(s, o, algorithm);
+		CHECK_OK(&s->r, oriel_allgather_query(o->gather, 8, &info));
+		CHECK(&s->r, info.nodes > 1 && info.bytes_max == SHARE);
+		CHECK(&s->r,
+		      info.able == (1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
+				    1u << ORIEL_ALGORITHM_DOUBLING));
+		for (i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++)
+			gather_once(s, o, sizes[i / 2]);
+		CHECK_OK(&s->r, oriel_allgather_start(o->gather, NULL, 0, o->stream));
+		CHECK_FAILS(&s->r, oriel_allgather_start(o->gather, o->send, 8, NULL),
+			    ORIEL_ERR_INVALID, "needs a stream");
+		object_destroy(o);
+	}
+}
+
+/* Several under way in a stream; each rank looks only at the last one, and is late with that. */
+static void test_ahead(struct site *s)
+{
+	struct object *o = &s->objects[0];
+	unsigned i, k;
+
+	object_create(s, o, ORIEL_ALGORITHM_RING);
+	for (k = 0; k < 5; k++) {
+		fill(s, o->send, SHARE);
+		for (i = 0; i < 8; i++)
+			CHECK_OK(&s->r,
+				 oriel_allgather_start(o->gather, o->send, SHARE, o->stream));
+		fakecuda_finish(o->stream);
+		CHECK(&s->r, is_gathered(s, o, SHARE));
+		s->round++;
+	}
+	object_destroy(o);
+}
+
+static CUgraphExec capture(struct site *s, struct object *o, const char *send, size_t bytes,
+			   CUgraph *graph)
+{
+	CUgraphExec exec = NULL;
+
+	CHECK(&s->r,
+	      cuStreamBeginCapture(o->stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	CHECK_OK(&s->r, oriel_allgather_start(o->gather, send, bytes, o->stream));
+	CHECK(&s->r, cuStreamEndCapture(o->stream, graph) == CUDA_SUCCESS);
+	CHECK(&s->r, cuGraphInstantiate(&exec, *graph, 0) == CUDA_SUCCESS);
+	return exec;
+}
+
+static void replay(struct site *s, struct object *o, CUgraphExec exec, char *send, size_t bytes)
+{
+	fill(s, send, bytes);
+	CHECK(&s->r, cuGraphLaunch(exec, o->stream) == CUDA_SUCCESS);
+	fakecuda_finish(o->stream);
+	CHECK(&s->r, is_gathered(s, o, bytes));
+	s->round++;
+}
+
+/* Two captures of one object and executions that are started, in turn, many times. */
+static void test_graphs(struct site *s)
+{
+	struct object *o = &s->objects[0];
+	size_t few = 1000, many = 3 * CHUNK + 5;
+	CUgraphExec execs[2];
+	CUgraph graphs[2];
+	unsigned i;
+
+	object_create(s, o, ORIEL_ALGORITHM_DEFAULT);
+	gather_once(s, o, few);
+	execs[0] = capture(s, o, o->send, few, &graphs[0]);
+	execs[1] = capture(s, o, o->send + 3, many, &graphs[1]);
+	for (i = 0; i < REPLAYS / 2; i++) {
+		replay(s, o, execs[0], o->send, few);
+		if (i % 50 == 0)
+			gather_once(s, o, many);
+		replay(s, o, execs[1], o->send + 3, many);
+	}
+	/* One goes before the object, of the other only the graph. */
+	cuGraphDestroy(graphs[0]);
+	cuGraphExecDestroy(execs[0]);
+	gather_once(s, o, many);
+	cuGraphDestroy(graphs[1]);
+	object_destroy(o);
+	cuGraphExecDestroy(execs[1]);
+}
+
+/* Two objects in two streams, which ranks come to in different orders. */
+static void test_two(struct site *s)
+{
+	struct object *o = s->objects;
+	unsigned i, k, first = s->r.rank % 2;
+
+	object_create(s, &o[0], ORIEL_ALGORITHM_RING);
+	object_create(s, &o[1], ORIEL_ALGORITHM_DOUBLING);
+	for (k = 0; k < 20; k++) {
+		for (i = 0; i < 2; i++) {
+			struct object *one = &o[(first + i) % 2];
+
+			fill(s, one->send, SHARE);
+			CHECK_OK(&s->r,
+				 oriel_allgather_start(one->gather, one->send, SHARE, one->stream));
+			/* On one rank the second is not even posted before the first is over. */
+		}
+		for (i = 0; i < 2; i++) {
+			fakecuda_finish(o[i].stream);
+			CHECK(&s->r, is_gathered(s, &o[i], SHARE));
+		}
+		s->round++;
+	}
+	/* The other way round than they were made. */
+	object_destroy(&o[1]);
+	object_destroy(&o[0]);
+}
+
+static void expect_broken(struct site *s, struct object *o)
+{
+	struct oriel_health health;
+
+	fakecuda_finish(o->stream);
+	oriel_comm_health(s->r.comm, &health);
+	CHECK(&s->r, health.status < 0);
+	CHECK(&s->r, oriel_allgather_start(o->gather, o->send, 8, o->stream) == health.status);
+}
+
+/* The last rank does not come; the streams of the others go on within the timeout. */
+static void test_absent(struct site *s)
+{
+	struct object *o = &s->objects[0];
+
+	object_create(s, o, ORIEL_ALGORITHM_DEFAULT);
+	gather_once(s, o, SHARE);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	if (s->r.rank + 1 < s->r.size)
+		CHECK_OK(&s->r, oriel_allgather_start(o->gather, o->send, SHARE, o->stream));
+	else
+		while (oriel_dev_health(&s->r.dev) == ORIEL_OK)
+			oriel_dev_give_way(10000000);
+	expect_broken(s, o);
+	object_destroy(o);
+}
+
+/* The first rank gives up in the middle: of capture and replay for some. */
+static void test_aborted(struct site *s)
+{
+	const struct timespec nap = {0, 1000000l * (1 + s->round % 7)};
+	struct object *o = &s->objects[0];
+	CUgraphExec exec;
+	CUgraph graph;
+	unsigned i;
+
+	object_create(s, o, ORIEL_ALGORITHM_RING);
+	gather_once(s, o, SHARE);
+	exec = capture(s, o, source(s, o, SHARE, true), SHARE, &graph);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	for (i = 0; i < 200; i++)
+		CHECK(&s->r, cuGraphLaunch(exec, o->stream) == CUDA_SUCCESS);
+	nanosleep(&nap, NULL);
+	if (s->r.rank == 0)
+		oriel_comm_abort(s->r.comm, "a test");
+	else
+		while (oriel_dev_health(&s->r.dev) == ORIEL_OK)
+			oriel_dev_give_way(10000000);
+	expect_broken(s, o);
+	cuGraphExecDestroy(exec);
+	object_destroy(o);
+	cuGraphDestroy(graph);
+}
+
+/* A rank whose driver fails breaks all, and its stream goes on. */
+static void test_driver(struct site *s)
+{
+	struct object *o = &s->objects[0];
+
+	object_create(s, o, ORIEL_ALGORITHM_RING);
+	gather_once(s, o, SHARE);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	if (s->r.rank == 0)
+		fakecuda_fail("cuMemcpyAsync", 40);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	while (oriel_dev_health(&s->r.dev) == ORIEL_OK) {
+		if (oriel_allgather_start(o->gather, o->send, SHARE, o->stream) != ORIEL_OK)
+			oriel_comm_abort(s->r.comm, "the driver fails");
+		fakecuda_finish(o->stream);
+	}
+	expect_broken(s, o);
+	object_destroy(o);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(struct site *s);
+	uint64_t timeout_ns;
+} tests[] = {
+	{"sizes", test_sizes, LONG_NS},        {"ahead", test_ahead, LONG_NS},
+	{"graphs", test_graphs, LONG_NS},      {"two", test_two, LONG_NS},
+	{"absent", test_absent, LONG_NS / 30}, {"aborted", test_aborted, LONG_NS},
+	{"driver", test_driver, LONG_NS / 30},
+};
+
+static unsigned site_run(const struct oriel_bootstrap *bootstrap, const char *node, unsigned test,
+			 pthread_barrier_t *barrier)
+{
+	struct site s = {.r = {.rank = bootstrap->rank,
+			       .size = bootstrap->size,
+			       .bootstrap = bootstrap,
+			       .node = node}};
+	struct oriel_window_attr attr = {.size = sizeof(attr), .signals = 1};
+	CUdeviceptr at;
+	unsigned i;
+
+	rank_use_gpu(&s.r);
+	rank_join(&s.r, tests[test].timeout_ns);
+	/* In host memory, for a look at the health. */
+	CHECK_OK(&s.r, oriel_window_create(s.r.comm, &attr, &s.r.window));
+	CHECK_OK(&s.r, oriel_window_device(s.r.window, &s.r.dev));
+	for (i = 0; i < OBJECTS; i++) {
+		CHECK(&s.r,
+		      cuStreamCreate(&s.objects[i].stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+		CHECK(&s.r, cuMemAlloc(&at, s.r.size * SHARE) == CUDA_SUCCESS);
+		s.objects[i].result = (char *)at;
+		CHECK(&s.r, cuMemAlloc(&at, SHARE + 64) == CUDA_SUCCESS);
+		s.objects[i].send = (char *)at;
+	}
+	tests[test].run(&s);
+	oriel_window_destroy(s.r.window);
+	oriel_comm_destroy(s.r.comm);
+	/* Those of a broken communicator may still copy to each other's memory before. */
+	pthread_barrier_wait(barrier);
+	for (i = 0; i < OBJECTS; i++) {
+		cuStreamDestroy(s.objects[i].stream);
+		cuMemFree((CUdeviceptr)s.objects[i].result);
+		cuMemFree((CUdeviceptr)s.objects[i].send);
+	}
+	return s.r.failures;
+}
+
+struct thread {
+	struct oriel_local_job *job;
+	unsigned rank, failures, test;
+	char node[16];
+	pthread_barrier_t *barrier;
+	pthread_t id;
+};
+
+static void *thread_main(void *argument)
+{
+	struct thread *t = argument;
+	struct oriel_bootstrap bootstrap;
+
+	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK)
+		abort();
+	t->failures = site_run(&bootstrap, t->node, t->test, t->barrier);
+	oriel_bootstrap_close(&bootstrap);
+	return NULL;
+}
+
+static unsigned run(unsigned test, unsigned count, unsigned nodes)
+{
+	struct thread *threads = calloc(count, sizeof(*threads));
+	struct oriel_local_job *job;
+	pthread_barrier_t barrier;
+	unsigned failures = 0, i;
+
+	if (!threads || oriel_local_job_create(count, &job) != ORIEL_OK)
+		abort();
+	pthread_barrier_init(&barrier, NULL, count);
+	for (i = 0; i < count; i++) {
+		threads[i] =
+			(struct thread){.job = job, .rank = i, .test = test, .barrier = &barrier};
+		snprintf(threads[i].node, sizeof(threads[i].node), "node%u", i * nodes / count);
+		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
+			abort();
+	}
+	for (i = 0; i < count; i++) {
+		pthread_join(threads[i].id, NULL);
+		failures += threads[i].failures;
+	}
+	pthread_barrier_destroy(&barrier);
+	oriel_local_job_destroy(job);
+	free(threads);
+	return failures;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned fds = count_fds(), i;
+
+	if (argc != 4)
+		return 2;
+	fakecuda_async(true);
+	for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		if (strcmp(argv[1], tests[i].name) == 0)
+			return rank_finish(run(i, (unsigned)atoi(argv[2]), (unsigned)atoi(argv[3])),
+					   fds);
+	return 2;
+}
