@@ -25,7 +25,7 @@ enum oriel_algorithm {
 	ORIEL_ALGORITHM_STORE, /* stores of the caller's thread or of a kernel */
 	ORIEL_ALGORITHM_CE,    /* copy engines, and no SM while they copy; GPUs only */
 
-	/* Everywhere; of host memory only. What is called a node here is a domain. */
+	/* Everywhere, but not on GPUs of one domain. What is called a node here is a domain. */
 	ORIEL_ALGORITHM_DIRECT,   /* each rank to every other one */
 	ORIEL_ALGORITHM_RING,     /* from node to node, in chunks; each tells its domain */
 	ORIEL_ALGORITHM_DOUBLING, /* to a node 1, 2, 4 ... away; any number of nodes */
@@ -77,8 +77,9 @@ struct oriel_allgather_attr {
  * and what @view names, must outlive the object. @attr may be NULL. Makes the links
  * of a lazy communicator that are not made.
  *
- * Where the view lies on a GPU, which needs ORIEL_COMM_GPU, all ranks must be mapped
- * there and theirs must too.
+ * Where the view lies on a GPU, which needs ORIEL_COMM_GPU, those of all ranks do. GPUs
+ * that are not mapped are reached by adapters, with oriel/p2p.h; the thread of
+ * oriel/progress.h works for the streams then.
  *
  * ORIEL_ERR_MISMATCH: ranks differ in how they tell the view, in @at or in @attr.
  * ORIEL_ERR_UNSUPPORTED: the algorithm asked for is not one for these ranks or this

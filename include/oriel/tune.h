@@ -24,7 +24,7 @@ extern "C" {
 struct oriel_tune_info {
 	char machine[64]; /* the model of this rank's GPU or CPU */
 	char path[256];   /* ORIEL_TUNE, or the file of the user that is read without; "": none */
-	unsigned nodes;   /* domains */
+	unsigned nodes;   /* domains; 0: GPUs of several, which have no table */
 	unsigned rows; /* of that file for this machine, these ranks and nodes; 0: of the library */
 	uint64_t digest; /* of those rows; 0 without; must be equal on all ranks */
 };

@@ -272,6 +272,9 @@ static enum oriel_status allgather_abilities(struct oriel_allgather *g)
 		g->able = g->shape.nodes == 1 ? g->kind->gpus : g->kind->far;
 	else
 		g->able = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
+	if (!g->able)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: not of GPU memory of %u nodes",
+				g->kind->name, g->shape.nodes);
 	if (g->asked != ORIEL_ALGORITHM_DEFAULT && !(g->able >> g->asked & 1))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: %s is not for %s memory of %u nodes",
 				g->kind->name, oriel_algorithm_name(g->asked),

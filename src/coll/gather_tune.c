@@ -310,16 +310,33 @@ static void machine_cpu(char *name, size_t length)
 		fclose(file);
 }
 
-/* Domains; on GPUs that see each other there is one. */
-static enum oriel_status tune_nodes(const struct oriel_comm *comm, bool is_gpu, unsigned *nodes)
+/* One domain of GPUs; 0 where there are more, for a rank knows of its own alone. */
+static enum oriel_status tune_domain(const struct oriel_comm *comm, unsigned *nodes)
+{
+	unsigned size = oriel_comm_size(comm), rank;
+	enum oriel_status status = ORIEL_OK;
+	struct oriel_peer peer;
+
+	*nodes = 1;
+	for (rank = 0; rank < size && status == ORIEL_OK; rank++) {
+		status = oriel_comm_peer(comm, rank, &peer);
+		if (status == ORIEL_OK && peer.gpu_path != ORIEL_PATH_SELF &&
+		    peer.gpu_path != ORIEL_PATH_MAPPED)
+			*nodes = 0;
+	}
+	return status;
+}
+
+/* Domains of the host. */
+static enum oriel_status tune_nodes(const struct oriel_comm *comm, unsigned *nodes)
 {
 	unsigned size = oriel_comm_size(comm), rank, other;
 	enum oriel_path path;
 	enum oriel_status status = ORIEL_OK;
 	bool is_first;
 
-	*nodes = is_gpu;
-	for (rank = 0; rank < size && !is_gpu && status == ORIEL_OK; rank++) {
+	*nodes = 0;
+	for (rank = 0; rank < size && status == ORIEL_OK; rank++) {
 		is_first = true;
 		for (other = 0; other < rank && is_first && status == ORIEL_OK; other++) {
 			status = oriel_comm_path_between(comm, other, rank, &path);
@@ -341,7 +358,7 @@ enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, stru
 
 	*tune = (struct ori_tune){.count = 0};
 	*info = (struct oriel_tune_info){.rows = 0};
-	status = tune_nodes(comm, is_gpu, &info->nodes);
+	status = is_gpu ? tune_domain(comm, &info->nodes) : tune_nodes(comm, &info->nodes);
 	if (status != ORIEL_OK)
 		return status;
 	key.nodes = info->nodes;

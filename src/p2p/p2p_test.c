@@ -321,6 +321,31 @@ static void test_lengths_that_differ_break_both_ends(void **state)
 	}
 }
 
+/* Hubs that may use any, on one machine. */
+static void test_an_end_keeps_to_its_paths(void **state)
+{
+	static const unsigned masks[] = {0, 1u << ORIEL_PATH_RDMA,
+					 1u << ORIEL_PATH_RDMA | 1u << ORIEL_PATH_MAPPED};
+	static const enum oriel_path expected[] = {ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA,
+						   ORIEL_PATH_MAPPED};
+	struct oriel_p2p_attr attr = {.size = sizeof(attr)};
+	struct oriel_p2p_info info;
+	struct ends e = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
+		attr.paths = masks[i];
+		for (unsigned k = 0; k < 2; k++)
+			assert_int_equal(oriel_p2p_hub_create(NULL, &e.hubs[k]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_create(e.hubs[0], &attr, &e.a), ORIEL_OK);
+		assert_int_equal(oriel_p2p_create(e.hubs[1], NULL, &e.b), ORIEL_OK);
+		ends_join(&e);
+		assert_int_equal(oriel_p2p_describe(e.b, &info), ORIEL_OK);
+		assert_int_equal(info.path, expected[i]);
+		ends_close(&e);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +355,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_channels_do_not_wait_for_each_other),
 		cmocka_unit_test(test_auto_goes_straight_once_both_are_registered),
 		cmocka_unit_test(test_lengths_that_differ_break_both_ends),
+		cmocka_unit_test(test_an_end_keeps_to_its_paths),
 	};
 
 	ends_choose(argc, argv);

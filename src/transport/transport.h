@@ -62,7 +62,8 @@ void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_rdma_mr *mr);
  * What is posted here names @mr by *@address, of its first byte, and by *@lkeys. It has
  * to, instead of by the lkeys of all memory, if ori_rdma_finds_own() and it is a GPU's.
  */
-void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address, struct oriel_dev_keys *lkeys);
+void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
+		       struct oriel_dev_keys *lkeys);
 bool ori_rdma_finds_own(const struct ori_rdma *rdma);
 /*
  * Kernels may name the allocation that @address is of in what they post, if it is of the

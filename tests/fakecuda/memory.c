@@ -50,7 +50,8 @@ static struct range *range_add(enum kind kind, void *at, size_t length, struct f
 	static unsigned long long last;
 	struct range *r = calloc(1, sizeof(*r));
 
-	*r = (struct range){.kind = kind, .at = at, .length = length, .file = file, .id = ++last, .opens = 1};
+	*r = (struct range){
+		.kind = kind, .at = at, .length = length, .file = file, .id = ++last, .opens = 1};
 	r->next = ranges;
 	ranges = r;
 	fake_count(1);

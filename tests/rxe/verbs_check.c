@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_check [--delayed | --lossy] DEVICE [DEVICE]: does RC between two adapters (or
- * one and itself) do what Oriel builds on? Both ends are in this process, each test
+ * verbs_check [--delayed | --lossy | --answers ROUNDS] DEVICE [DEVICE]: does RC between two
+ * adapters (or one and itself) do what Oriel builds on? Both ends are in this process, each test
  * has queue pairs of its own. --delayed: packets take a millisecond or more, so that
  * what only a fence orders must show without one. --lossy: some never come.
+ * --answers: only count how many atomics end without their answer, which is a fault.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -58,6 +59,8 @@ struct end {
 static struct end near_end, far_end;
 static bool is_delayed, is_lossy;
 static char why[256]; /* a test failed */
+
+#define ANSWERS 8u /* atomics under way at once, of those that are counted */
 
 #define CHECK(claim)                                                                 \
 	do {                                                                         \
@@ -703,23 +706,29 @@ static int tests_run(void)
 	return failed != 0;
 }
 
-/* An atomic, and a WRITE behind it. False: not both ended well. *@is_lost: without an answer. */
-static bool answer_round(uint64_t round, bool *is_lost)
+/* Atomics, each with a WRITE behind it. False: not all ended well. *@lost: without an answer. */
+static bool answers_round(uint64_t round, uint64_t *lost)
 {
 	struct request add, write;
 	struct ibv_wc wc;
 	unsigned i;
 
-	word_set(&near_end, 128, UINT64_MAX);
-	request_fill(&add, IBV_WR_ATOMIC_FETCH_AND_ADD, 128, 8);
-	add.wr.wr.atomic.compare_add = 1;
-	request_fill(&write, IBV_WR_RDMA_WRITE, 256, 8);
-	CHECK(request_post(&add) == 0 && request_post(&write) == 0);
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < ANSWERS; i++) {
+		word_set(&near_end, 4096 + 64 * i, UINT64_MAX);
+		request_fill(&add, IBV_WR_ATOMIC_FETCH_AND_ADD, 4096 + 64 * i, 8);
+		add.wr.wr.atomic.compare_add = 1;
+		request_fill(&write, IBV_WR_RDMA_WRITE, 256, 8);
+		CHECK(request_post(&add) == 0 && request_post(&write) == 0);
+	}
+	for (i = 0; i < 2 * ANSWERS; i++)
 		CHECK(completion_wait(&near_end, &wc) && wc.status == IBV_WC_SUCCESS);
-	CHECK(word_at(&far_end, 128) == round + 1);
-	*is_lost = word_at(&near_end, 128) == UINT64_MAX;
-	CHECK(*is_lost || word_at(&near_end, 128) == round);
+	for (i = 0; i < ANSWERS; i++) {
+		uint64_t answer = word_at(&near_end, 4096 + 64 * i);
+
+		CHECK(word_at(&far_end, 4096 + 64 * i) == round + 1);
+		CHECK(answer == round || answer == UINT64_MAX);
+		*lost += answer != round;
+	}
 	return true;
 }
 
@@ -727,15 +736,13 @@ static bool answer_round(uint64_t round, bool *is_lost)
 static int answers_count(uint64_t rounds)
 {
 	uint64_t round, lost = 0;
-	bool is_lost, is_fine = pair_open(ENDLESS);
+	bool is_fine = pair_open(ENDLESS);
 
-	word_set(&far_end, 128, 0);
-	for (round = 0; round < rounds && is_fine; round++) {
-		is_fine = answer_round(round, &is_lost);
-		lost += is_fine && is_lost;
-	}
+	memset(far_end.buffer + 4096, 0, 64 * ANSWERS);
+	for (round = 0; round < rounds && is_fine; round++)
+		is_fine = answers_round(round, &lost);
 	printf("%lu of %lu atomics ended without their answer%s%s\n", (unsigned long)lost,
-	       (unsigned long)round, is_fine ? "" : "; then ", is_fine ? "" : why);
+	       (unsigned long)(round * ANSWERS), is_fine ? "" : "; then ", is_fine ? "" : why);
 	pair_close();
 	return !is_fine;
 }

@@ -109,7 +109,7 @@ enum oriel_dev_what {
 	ORIEL_DEV_PUT_LL,
 	ORIEL_DEV_WAIT_LL,
 	ORIEL_DEV_PORTIONS, /* of an exchange */
-	ORIEL_DEV_JOB, /* oriel/progress.h */
+	ORIEL_DEV_JOB,      /* oriel/progress.h */
 };
 
 /* Set by whoever moves @state from EMPTY to WRITING; readable once FULL. */
