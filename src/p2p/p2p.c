@@ -28,6 +28,7 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 
 	if (attr->mode > ORIEL_P2P_COPY_BASED)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr->mode);
+	p->mode = (enum oriel_p2p_mode)attr->mode;
 	p->channels = attr->channels ? attr->channels : 1;
 	if (p->channels > ORIEL_P2P_CHANNELS)
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels, not 1 to %u", p->channels,
