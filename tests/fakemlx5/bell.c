@@ -203,13 +203,17 @@ static bool demand_is_refused(const char *wqe)
 			     oriel_mlx5_get32(wqe, at + 12));
 }
 
+/* The WQEs up to which a doorbell of @value tells. */
+static uint16_t bell_index(uint64_t value)
+{
+	return (uint16_t)(oriel_dev_swap_bytes32((uint32_t)value) >> 8);
+}
+
 /* As far as a doorbell of @value tells of WQEs that the one before did not. */
 static bool demand_is_well(const struct fake5_qp *qp, uint64_t value)
 {
 	const struct soft_qp *soft = (const struct soft_qp *)(const void *)qp->soft;
-	uint64_t before = oriel_dev_load_relaxed(qp->bell);
-	uint16_t next = (uint16_t)(oriel_dev_swap_bytes32((uint32_t)before) >> 8);
-	uint16_t end = (uint16_t)(oriel_dev_swap_bytes32((uint32_t)value) >> 8);
+	uint16_t next = bell_index(oriel_dev_load_relaxed(qp->bell)), end = bell_index(value);
 
 	for (; next != end; next++)
 		if (demand_is_refused(soft->ring + (next & (soft->depth - 1)) * ORIEL_MLX5_BLOCK))
@@ -240,6 +244,10 @@ static void bell_take(struct fake5_page *page, uint64_t value)
 		return;
 	}
 	fake5_count.rung++;
+	/* The record, looked at before, may have told of more. */
+	if (page->is_shared &&
+	    (int16_t)(bell_index(value) - bell_index(oriel_dev_load_relaxed(qp->bell))) < 0)
+		return;
 	bell_ring(qp, value);
 }
 
@@ -262,8 +270,7 @@ static bool bell_look_at(struct fake5_page *page)
 
 static bool bell_recover(struct fake5_qp *qp)
 {
-	uint16_t told =
-		(uint16_t)(oriel_dev_swap_bytes32((uint32_t)oriel_dev_load_relaxed(qp->bell)) >> 8);
+	uint16_t told = bell_index(oriel_dev_load_relaxed(qp->bell));
 	uint32_t word = __atomic_load_n(&qp->record[1], __ATOMIC_ACQUIRE);
 	uint16_t posted = (uint16_t)oriel_dev_swap_bytes32(word);
 
