@@ -312,7 +312,7 @@ static void look_for_all(struct oriel_p2p *end, const struct oriel_p2p_request *
 static double p2p_bw(const struct peer *p, uint64_t bytes, unsigned rounds)
 {
 	struct oriel_p2p_request *r = calloc(rounds + WARM, sizeof(*r));
-	struct oriel_p2p_memory *memory;
+	struct oriel_p2p_memory *memory = NULL;
 	struct oriel_p2p_buffer b;
 	struct oriel_p2p_hub *hub;
 	struct oriel_p2p *end = meet_by_p2p(p, &hub);
