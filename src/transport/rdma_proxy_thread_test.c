@@ -3,6 +3,7 @@
 #include "transport/rdma_proxy_thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include "base/clock.h"
 #include "transport/lane_test.h"
@@ -93,6 +94,8 @@ static void crew_end(struct crew *c, struct ori_hca_qp *qp, unsigned count)
 			script_end(qp, count);
 		pthread_mutex_unlock(&crew_lock);
 		assert_true(ori_clock_ns() < until);
+		/* Mutexes are not fair: without this nobody else might get it. */
+		sched_yield();
 	} while (!can_end);
 }
 
