@@ -48,11 +48,14 @@ struct ori_proxy_thread {
 	atomic_uint waiters;   /* for the lock, but for the thread */
 	atomic_bool is_missed; /* somebody has asked, and did not get the lock */
 	atomic_bool is_beside; /* when it sleeps: for a short time, for there may be work */
-	/* Guarded by lock, as all below. */
+	/*
+	 * Guarded by lock, as all below. Not in one word with the atomics: gcc reads several
+	 * flags at once, and what lies beside them, which ThreadSanitizer takes for a race.
+	 */
+	uint64_t helps; /* turns of others */
 	bool is_stopping;
 	bool is_alone;  /* there is work that nobody else does */
 	bool is_loaded; /* there is work enough for it beside others */
-	uint64_t helps; /* turns of others */
 	struct thread_seat **seats;
 	size_t seat_count, seat_room, kernel_count;
 	struct ori_tally *tallies[ORIEL_DEV_RAILS];
