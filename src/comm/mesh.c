@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #define MESH_WATCH_MS 20 /* between two looks at the links */
 #define MESH_HURRY_MS 1  /* while somebody waits for what is under way */
@@ -216,7 +217,6 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 	struct mesh_watch *watch;
 	enum oriel_status status;
 	unsigned peer, count = 0;
-	sigset_t all, before;
 	int error;
 
 	for (peer = 0; peer < comm->size; peer++)
@@ -238,11 +238,7 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 	}
 	watch->fd[comm->size].fd = mesh->wake;
 	watch->fd[comm->size].events = POLLIN;
-	/* Signals are the application's, for its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&mesh->watcher, NULL, mesh_watch, watch);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	error = ori_thread_start(&mesh->watcher, mesh_watch, watch);
 	if (error) {
 		errno = error;
 		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");

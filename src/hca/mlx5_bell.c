@@ -5,7 +5,6 @@
  * one that is overwritten before it is seen is not missed.
  */
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "hca/mlx5_device.h"
 
 #define BELL_WORDS (MLX5_PAGE / 8)
@@ -89,21 +89,14 @@ static enum oriel_status bells_alloc(struct mlx5_device *d)
 	return ORIEL_OK;
 }
 
-/* Signals are for the threads of the program. */
 static enum oriel_status bells_start(struct mlx5_device *d)
 {
 	struct mlx5_bells *b = &d->bells;
 	enum oriel_status st = b->words ? ORIEL_OK : bells_alloc(d);
-	sigset_t all, old;
-	int failed;
 
 	if (st != ORIEL_OK)
 		return st;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	failed = pthread_create(&b->thread, NULL, bells_main, b);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (failed)
+	if (ori_thread_start(&b->thread, bells_main, b) != 0)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: cannot start the thread of its doorbells",
 				d->verbs.name);
 	b->is_running = true;

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -13,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "hca/soft_address.h"
 #include "hca/soft_cq.h"
 #include "hca/soft_link.h"
@@ -261,17 +261,9 @@ static enum oriel_status engine_open_sockets(struct soft_engine *e)
 	return ori_soft_link_listen(e);
 }
 
-/* Signals are for the threads of the program. */
 static enum oriel_status engine_start(struct soft_engine *e)
 {
-	sigset_t all, old;
-	int failed;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	failed = pthread_create(&e->thread, NULL, engine_main, e);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (failed)
+	if (ori_thread_start(&e->thread, engine_main, e) != 0)
 		return ori_fail(ORIEL_ERR_NOMEM, "cannot start the thread of the software HCA");
 	return ORIEL_OK;
 }

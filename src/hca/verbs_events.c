@@ -2,7 +2,6 @@
 /* What an adapter tells outside of its queues, taken by a thread of its own. */
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -10,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "hca/verbs.h"
 
 /* ORIEL_OK: nothing that anybody has to know. */
@@ -111,19 +111,13 @@ static void *events_main(void *context)
 enum oriel_status ori_verbs_events_start(struct verbs_device *d)
 {
 	int flags = fcntl(d->context->async_fd, F_GETFL);
-	sigset_t all, old;
-	int failed;
 
 	if (flags < 0 || fcntl(d->context->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "%s: cannot watch its events", d->name);
 	d->stop = eventfd(0, EFD_CLOEXEC);
 	if (d->stop < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "%s: cannot watch its events", d->name);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	failed = pthread_create(&d->thread, NULL, events_main, d);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!failed)
+	if (ori_thread_start(&d->thread, events_main, d) == 0)
 		return ORIEL_OK;
 	close(d->stop);
 	return ori_fail(ORIEL_ERR_NOMEM, "%s: cannot start the thread of its events", d->name);

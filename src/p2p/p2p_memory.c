@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the user, made known to the adapter here or by a thread of its own. */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "mem/adopt.h"
 #include "p2p/p2p.h"
 
@@ -117,16 +117,11 @@ static void *memory_work(void *argument)
 
 static enum oriel_status memory_start_locked(struct oriel_p2p_hub *hub)
 {
-	sigset_t all, before;
 	int error;
 
 	if (hub->has_thread)
 		return ORIEL_OK;
-	/* Signals are the application's, for its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&hub->thread, NULL, memory_work, hub);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	error = ori_thread_start(&hub->thread, memory_work, hub);
 	if (error) {
 		errno = error;
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");

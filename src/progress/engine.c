@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include <oriel/dev/order.h>
@@ -18,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/nap.h"
+#include "base/thread.h"
 
 #define ENGINE_SPIN_NS 50000u    /* since something has moved: it only looks */
 #define ENGINE_YIELD_NS 4000000u /* ... and gives the core to whoever wants it */
@@ -301,14 +301,8 @@ static void engine_close(struct oriel_comm *comm)
 
 static enum oriel_status engine_start(struct ori_engine *engine)
 {
-	sigset_t all, before;
-	int error;
+	int error = ori_thread_start(&engine->thread, engine_main, engine);
 
-	/* Signals are the application's, for its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&engine->thread, NULL, engine_main, engine);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!error)
 		return ORIEL_OK;
 	errno = error;

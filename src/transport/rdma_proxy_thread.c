@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "base/log.h"
 #include "base/nap.h"
 #include "base/near.h"
+#include "base/thread.h"
 
 #define THREAD_SPIN_NS 50000u       /* without work before it sleeps, if kernels post */
 #define THREAD_YIELD_NS 4000000u    /* ... while ends are to be expected */
@@ -299,19 +299,6 @@ static void thread_help_all(struct ori_helper *helper)
 	thread_make_up(t);
 }
 
-/* Signals are for the threads of the program. */
-static int thread_create(struct ori_proxy_thread *t)
-{
-	sigset_t all, old;
-	int failed;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	failed = pthread_create(&t->thread, NULL, thread_main, t);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return failed;
-}
-
 static void thread_free(struct ori_proxy_thread *t)
 {
 	pthread_mutex_destroy(&t->lock);
@@ -337,7 +324,7 @@ enum oriel_status ori_proxy_thread_start(unsigned numa_node, const char *name,
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a proxy");
 	}
 	*t->asleep = 0;
-	if (thread_create(t)) {
+	if (ori_thread_start(&t->thread, thread_main, t) != 0) {
 		thread_free(t);
 		return ori_fail(ORIEL_ERR_NOMEM, "cannot start the thread of a proxy");
 	}
