@@ -265,9 +265,11 @@ static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 	portions = (struct oriel_dev_portion *)memory;
 	CHECK_OK(r, oriel_alltoall_create(r->comm, &view, NULL, &alltoall));
 	for (rank = 0; rank < r->size; rank++)
-		portions[rank] =
-			(struct oriel_dev_portion){.send_length = 8 + (r->rank == 0 && rank == 1),
-						   .recv_length = 8};
+		portions[rank] = (struct oriel_dev_portion){
+			.send_length = 8 + (r->rank == 0 && rank == 1),
+			.recv_at = rank * 16,
+			.recv_length = 8,
+		};
 	/* The first tells nobody, and a third rank is well until it waits for one of the two. */
 	for (i = 0; i < 3 && status == ORIEL_OK; i++)
 		status = oriel_alltoall_start_portions(alltoall, s->send, portions, stream);
