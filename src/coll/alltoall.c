@@ -57,18 +57,6 @@ static enum oriel_status alltoall_check(const struct oriel_allgather *g, const c
 	return ORIEL_OK;
 }
 
-/* By copy engines, between a barrier that lets all be written to and one that ends it. */
-static enum oriel_status alltoall_engines(struct oriel_allgather *g, const void *send, size_t bytes,
-					  void *stream)
-{
-	uint64_t to = oriel_at(ORI_GATHER_RESULT, g->device.rank * bytes);
-	enum oriel_status status = oriel_window_barrier(g->window, 0, 0, stream);
-
-	if (status == ORIEL_OK)
-		status = oriel_window_put_each(g->window, to, send, bytes, bytes, stream);
-	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
-}
-
 enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *send, size_t bytes,
 				       void *stream)
 {
@@ -82,7 +70,7 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 		return status;
 	algorithm = ori_gather_choose(g, bytes);
 	if (algorithm == ORIEL_ALGORITHM_CE)
-		status = alltoall_engines(g, send, bytes, stream);
+		status = ori_gather_engines(g, send, bytes, bytes, stream);
 	else
 		status = ori_gather_mapped(g, algorithm, send, bytes, bytes, stream);
 	return ori_gather_end(g, status);
