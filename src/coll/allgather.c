@@ -3,8 +3,6 @@
 #include "base/error.h"
 #include "coll/gather_far.h"
 
-#define START_DIRECT_CHUNK ((size_t)16 << 20) /* a message that nobody passes on goes whole */
-
 #define ALLGATHER_BIT(name) (1u << ORIEL_ALGORITHM_##name)
 #define ALLGATHER_BY_PLAN (ALLGATHER_BIT(DIRECT) | ALLGATHER_BIT(RING) | ALLGATHER_BIT(DOUBLING))
 #define ALLGATHER_MAPPED (ALLGATHER_BIT(LL) | ALLGATHER_BIT(STORE))
@@ -58,16 +56,13 @@ static enum oriel_status start_check(const struct oriel_allgather *g, const char
 static enum oriel_status start_far(struct oriel_allgather *g, const char *send, size_t bytes,
 				   void *stream)
 {
-	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
 	size_t own = g->device.rank * bytes;
-	size_t chunk = algorithm == ORIEL_ALGORITHM_DIRECT && bytes < START_DIRECT_CHUNK ? bytes
-											 : g->chunk;
 	enum oriel_status status = ORIEL_OK;
 
 	if (send != g->result + own)
 		status = oriel_window_put(g->window, g->device.rank,
 					  oriel_at(ORI_GATHER_RESULT, own), send, bytes, stream);
-	return status == ORIEL_OK ? ori_far_start(g, &g->plans[algorithm], bytes, chunk, stream)
+	return status == ORIEL_OK ? ori_far_gather(g, ori_gather_choose(g, bytes), bytes, stream)
 				  : status;
 }
 

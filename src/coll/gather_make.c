@@ -110,6 +110,12 @@ static enum oriel_status make_abilities(struct oriel_allgather *g)
 	return ORIEL_OK;
 }
 
+/* A broadcast over nodes of GPUs goes by parts of them, which are made as it starts. */
+static bool make_has_plans(const struct oriel_allgather *g)
+{
+	return g->kind->number == ORI_ALLGATHER || (g->kind->number == ORI_BCAST && g->is_gpu);
+}
+
 static enum oriel_status make_plans(struct oriel_allgather *g)
 {
 	unsigned size = oriel_comm_size(g->comm), i;
@@ -121,7 +127,7 @@ static enum oriel_status make_plans(struct oriel_allgather *g)
 	if (!g->has_credit || !g->taken || !g->table)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name, size);
 	for (i = ORIEL_ALGORITHM_DIRECT; i < ORIEL_ALGORITHMS && status == ORIEL_OK; i++)
-		if (g->able >> i & 1 && g->kind->number == ORI_ALLGATHER)
+		if (g->able >> i & 1 && make_has_plans(g))
 			status = ori_plan_open(&g->plans[i], &g->shape, (enum oriel_algorithm)i,
 					       oriel_comm_rank(g->comm));
 	return status;
@@ -169,6 +175,8 @@ static size_t make_lay(struct oriel_allgather *g)
 	uint32_t ranks = oriel_comm_size(g->comm), parts = g->is_gpu ? ORI_GATHER_PARTS : 1;
 	size_t length = make_lay_lines(g);
 
+	if (g->is_gpu && g->shape.nodes > 1)
+		return ori_far_staging(g);
 	g->notes = (struct oriel_dev_gather){.id = ORI_GATHER_NOTES, .staging = length};
 	if (!g->kind->has_notes)
 		return length;
