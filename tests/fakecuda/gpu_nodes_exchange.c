@@ -400,7 +400,8 @@ static void test_two(struct site *s)
 }
 
 /* What is wrong in portions breaks the communicator, for nobody can be told. */
-static void wrong_portions(struct site *s, enum oriel_status status)
+static void wrong_portions(struct site *s, enum oriel_status status,
+			   void (*spoil)(const struct site *s, struct oriel_dev_portion *portions))
 {
 	struct oriel_dev_portion *portions = portions_open(s);
 	struct object *o = &s->objects[0];
@@ -410,10 +411,8 @@ static void wrong_portions(struct site *s, enum oriel_status status)
 	portions_once(s, o, portions);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
 	portions_fill(s, o, portions);
-	if (s->r.rank == 0 && status == ORIEL_ERR_MISMATCH)
-		portions[s->r.size - 1].send_length += 3;
-	if (s->r.rank == 0 && status == ORIEL_ERR_RANGE)
-		portions[1].recv_at = s->r.size * SHARE - portions[1].recv_length + 1;
+	if (s->r.rank == 0)
+		spoil(s, portions);
 	started = oriel_alltoall_start_portions(o->alltoall, o->send, portions, o->stream);
 	/* Others may have been told of it already. */
 	CHECK(&s->r, started == ORIEL_OK || (s->r.rank && started == status));
@@ -425,14 +424,35 @@ static void wrong_portions(struct site *s, enum oriel_status status)
 	cuMemFree((CUdeviceptr)portions);
 }
 
+static void send_more(const struct site *s, struct oriel_dev_portion *portions)
+{
+	portions[s->r.size - 1].send_length += 3;
+}
+
+static void place_behind(const struct site *s, struct oriel_dev_portion *portions)
+{
+	portions[1].recv_at = s->r.size * SHARE - portions[1].recv_length + 1;
+}
+
+static void expect_more(const struct site *s, struct oriel_dev_portion *portions)
+{
+	portions[1].recv_at = 0;
+	portions[1].recv_length = s->r.size * SHARE + 1;
+}
+
 static void test_mismatch(struct site *s)
 {
-	wrong_portions(s, ORIEL_ERR_MISMATCH);
+	wrong_portions(s, ORIEL_ERR_MISMATCH, send_more);
 }
 
 static void test_range(struct site *s)
 {
-	wrong_portions(s, ORIEL_ERR_RANGE);
+	wrong_portions(s, ORIEL_ERR_RANGE, place_behind);
+}
+
+static void test_long(struct site *s)
+{
+	wrong_portions(s, ORIEL_ERR_RANGE, expect_more);
 }
 
 /* The last rank does not come; the streams of the others go on within the timeout. */
@@ -506,10 +526,17 @@ static void test_driver(struct site *s)
 }
 
 const struct nodes_test nodes_tests[] = {
-	{"sizes", test_sizes, LONG_NS},        {"portions", test_portions, LONG_NS},
-	{"bcast", test_bcast, LONG_NS},        {"ahead", test_ahead, LONG_NS},
-	{"graphs", test_graphs, LONG_NS},      {"two", test_two, LONG_NS},
-	{"mismatch", test_mismatch, LONG_NS},  {"range", test_range, LONG_NS},
-	{"absent", test_absent, LONG_NS / 30}, {"aborted", test_aborted, LONG_NS},
-	{"driver", test_driver, LONG_NS / 30}, {NULL, NULL, 0},
+	{"sizes", test_sizes, LONG_NS},
+	{"portions", test_portions, LONG_NS},
+	{"bcast", test_bcast, LONG_NS},
+	{"ahead", test_ahead, LONG_NS},
+	{"graphs", test_graphs, LONG_NS},
+	{"two", test_two, LONG_NS},
+	{"mismatch", test_mismatch, LONG_NS},
+	{"range", test_range, LONG_NS},
+	{"long", test_long, LONG_NS},
+	{"absent", test_absent, LONG_NS / 30},
+	{"aborted", test_aborted, LONG_NS},
+	{"driver", test_driver, LONG_NS / 30},
+	{NULL, NULL, 0},
 };
