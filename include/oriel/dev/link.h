@@ -13,7 +13,7 @@
  * What is posted to a link is executed at the peer in the order of posting: a
  * signal comes after the puts before it. Puts of one link need no fence, but
  * the target of a get may be the source of a put only once its ticket is
- * waited for.
+ * waited for. Words of signals may be read, for a link to memory that is late.
  *
  * A link that is not connected yet refuses what is posted to it, and waits for
  * it, with ORIEL_ERR_NO_PATH; nothing is broken by that. It may be connected
@@ -125,23 +125,41 @@ ORIEL_DEV int64_t oriel_link_put_cooperative(const struct oriel_dev_link *l,
 	return oriel_link_ticket(g, ticket);
 }
 
-/* Whole group: put @value in the 8-byte word at @to; it needs no registered source. */
-ORIEL_DEV int64_t oriel_link_put_value(const struct oriel_dev_link *l, struct oriel_dev_group g,
-				       struct oriel_mlx5_place to, uint64_t value)
+/* Whole group; @is_telling: of what was put before. */
+ORIEL_DEV int64_t oriel_link_post_value(const struct oriel_dev_link *l, struct oriel_dev_group g,
+					struct oriel_mlx5_place to, uint64_t value, bool is_telling)
 {
+	struct oriel_link_queue q;
 	struct oriel_link_post post;
 	int64_t ticket = 0;
 
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT_VALUE, 1);
+		q = oriel_link_main(l);
+		post = oriel_link_begin(l, q, ORIEL_DEV_PUT_VALUE,
+					is_telling ? 1 + oriel_link_looks(l) : 1);
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
-			oriel_link_add_value(&post, to, value);
+			oriel_link_add_value(&post, to, value,
+					     is_telling && oriel_link_add_look(l, &post, to));
 			ticket = oriel_link_end(l, ORIEL_DEV_PUT_VALUE, &post);
 		}
 	}
 	return oriel_link_ticket(g, ticket);
+}
+
+/* Whole group: put @value in the 8-byte word at @to; it needs no registered source. */
+ORIEL_DEV int64_t oriel_link_put_value(const struct oriel_dev_link *l, struct oriel_dev_group g,
+				       struct oriel_mlx5_place to, uint64_t value)
+{
+	return oriel_link_post_value(l, g, to, value, false);
+}
+
+/* Whole group: the same, for a word by which the peer learns of what was put before. */
+ORIEL_DEV int64_t oriel_link_tell_value(const struct oriel_dev_link *l, struct oriel_dev_group g,
+					struct oriel_mlx5_place to, uint64_t value)
+{
+	return oriel_link_post_value(l, g, to, value, true);
 }
 
 /* Whole group: get @length bytes, at most 2^30, from @from. */
@@ -149,6 +167,7 @@ ORIEL_DEV int64_t oriel_link_get(const struct oriel_dev_link *l, struct oriel_de
 				 struct oriel_mlx5_place from, struct oriel_mlx5_place to,
 				 uint32_t length)
 {
+	struct oriel_link_queue q;
 	struct oriel_link_post post;
 	int64_t ticket = 0;
 
@@ -156,10 +175,14 @@ ORIEL_DEV int64_t oriel_link_get(const struct oriel_dev_link *l, struct oriel_de
 		return ORIEL_ERR_RANGE;
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_GET, 1);
+		q = oriel_link_main(l);
+		post = oriel_link_begin(l, q, ORIEL_DEV_GET,
+					length ? 1 + oriel_link_settles(l, q) : 1);
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
 			oriel_link_add_read(&post, from, to, length);
+			if (length)
+				oriel_link_add_settle(l, &post, to);
 			ticket = oriel_link_end(l, ORIEL_DEV_GET, &post);
 		}
 	}
@@ -176,12 +199,16 @@ ORIEL_DEV int64_t oriel_link_post_signal(const struct oriel_dev_link *l, uint32_
 					 uint64_t value, bool is_fenced)
 {
 	uint32_t what = writes ? ORIEL_DEV_PUT : ORIEL_DEV_SIGNAL;
-	struct oriel_link_post post = oriel_link_begin(l, oriel_link_main(l), what, writes + 1);
+	struct oriel_link_queue q = oriel_link_main(l);
+	struct oriel_link_post post =
+		oriel_link_begin(l, q, what, writes + oriel_link_looks(l) + 1);
 
 	if (post.status != ORIEL_OK)
 		return post.status;
 	if (writes)
 		oriel_link_add_write(&post, to, from, length);
+	if (oriel_link_add_look(l, &post, signal))
+		is_fenced = true;
 	oriel_link_add_signal(&post, signal, value, is_fenced);
 	return oriel_link_end(l, what, &post);
 }
@@ -341,6 +368,32 @@ ORIEL_DEV enum oriel_status oriel_link_fence(const struct oriel_dev_link *l,
 		posted = oriel_link_posted(oriel_link_main(l));
 	posted = oriel_dev_share(g, posted);
 	return posted ? oriel_link_wait_local(l, g, (int64_t)(posted - 1), timeout_ns) : ORIEL_OK;
+}
+
+/*
+ * Whole group: the same, and what was put is visible at the peer: @word is 8 bytes there
+ * that may be read.
+ */
+ORIEL_DEV enum oriel_status oriel_link_flush(const struct oriel_dev_link *l,
+					     struct oriel_dev_group g, struct oriel_mlx5_place word,
+					     uint64_t timeout_ns)
+{
+	struct oriel_link_queue q = oriel_link_main(l);
+	struct oriel_link_post post;
+	int64_t ticket = 0;
+
+	if (!oriel_link_looks(l) || !oriel_link_has(q))
+		return oriel_link_fence(l, g, timeout_ns);
+	oriel_dev_sync(g);
+	if (oriel_dev_is_leader(g)) {
+		post = oriel_link_begin(l, q, ORIEL_DEV_FLUSH, 1);
+		ticket = post.status;
+		if (post.status == ORIEL_OK) {
+			(void)oriel_link_add_look(l, &post, word);
+			ticket = oriel_link_end(l, ORIEL_DEV_FLUSH, &post);
+		}
+	}
+	return oriel_link_wait_local(l, g, oriel_link_ticket(g, ticket), timeout_ns);
 }
 
 /*

@@ -123,19 +123,22 @@ ORIEL_DEV void oriel_link_add_read(struct oriel_link_post *post, struct oriel_ml
 	post->next++;
 }
 
-/* 8 bytes that need no registered source. */
+/* 8 bytes that need no registered source. @is_fenced: as below. */
 ORIEL_DEV void oriel_link_add_value(struct oriel_link_post *post, struct oriel_mlx5_place to,
-				    uint64_t value)
+				    uint64_t value, bool is_fenced)
 {
 	struct oriel_mlx5_place none = {0, 0};
 
 	if (oriel_link_is_proxied(post->queue))
 		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE_VALUE,
-				 ORIEL_PROXY_FENCE_NONE, to, none, value, sizeof(value));
+				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, to,
+				 none, value, sizeof(value));
 	else
 		oriel_mlx5_wqe_write_inline(oriel_link_slot(post),
-					    oriel_link_head(post, ORIEL_MLX5_FENCE_NONE), to,
-					    &value, sizeof(value));
+					    oriel_link_head(post, is_fenced
+									  ? ORIEL_MLX5_FENCE_ALL
+									  : ORIEL_MLX5_FENCE_NONE),
+					    to, &value, sizeof(value));
 	post->next++;
 }
 
@@ -157,17 +160,69 @@ ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_
 	post->next++;
 }
 
+/* Requests of oriel_link_add_look(). The main queue has been looked at before. */
+ORIEL_DEV uint32_t oriel_link_looks(const struct oriel_dev_link *l)
+{
+	return l->late & ORIEL_LINK_LATE_THERE ? 1 : 0;
+}
+
+/*
+ * If memory of the peer is late: read 8 bytes of it at @word. That pushes in what was
+ * written there before, so that whatever starts behind the answer may tell of it. No
+ * wait of the peer needs to know. Returns whether what follows has to be fenced.
+ */
+ORIEL_DEV bool oriel_link_add_look(const struct oriel_dev_link *l, struct oriel_link_post *post,
+				   struct oriel_mlx5_place word)
+{
+	struct oriel_mlx5_place none = {0, 0}, sink = {0, post->constants.sink_lkey};
+
+	if (!oriel_link_looks(l))
+		return false;
+	if (oriel_link_is_proxied(post->queue))
+		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_LOOK,
+				 ORIEL_PROXY_FENCE_NONE, word, none, 0, sizeof(uint64_t));
+	else
+		oriel_mlx5_wqe_read(oriel_link_slot(post),
+				    oriel_link_head(post, ORIEL_MLX5_FENCE_NONE), word, sink,
+				    sizeof(uint64_t));
+	post->next++;
+	return true;
+}
+
+/*
+ * Requests of oriel_link_add_settle(). A proxy settles by itself what it brings, before
+ * it says that it is done.
+ */
+ORIEL_DEV uint32_t oriel_link_settles(const struct oriel_dev_link *l, struct oriel_link_queue q)
+{
+	return l->late & ORIEL_LINK_LATE_HERE && !oriel_link_is_proxied(q) ? 1 : 0;
+}
+
+/* If own memory is late: what came to @to has been seen there when this is done. */
+ORIEL_DEV void oriel_link_add_settle(const struct oriel_dev_link *l, struct oriel_link_post *post,
+				     struct oriel_mlx5_place to)
+{
+	if (!oriel_link_settles(l, post->queue))
+		return;
+	oriel_mlx5_wqe_dump(oriel_link_slot(post), oriel_link_head(post, ORIEL_MLX5_FENCE_READS),
+			    to, 1);
+	post->next++;
+}
+
 /* What was there goes to @result. */
 ORIEL_DEV void oriel_link_add_fetch_add(struct oriel_link_post *post, struct oriel_mlx5_place word,
-					struct oriel_mlx5_place result, uint64_t value)
+					struct oriel_mlx5_place result, uint64_t value,
+					bool is_fenced)
 {
 	if (oriel_link_is_proxied(post->queue))
 		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_FETCH_ADD,
-				 ORIEL_PROXY_FENCE_NONE, word, result, value, sizeof(value));
+				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
+				 result, value, sizeof(value));
 	else
 		oriel_mlx5_wqe_fetch_add(oriel_link_slot(post),
-					 oriel_link_head(post, ORIEL_MLX5_FENCE_NONE), word, result,
-					 value);
+					 oriel_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL
+									 : ORIEL_MLX5_FENCE_NONE),
+					 word, result, value);
 	post->next++;
 }
 

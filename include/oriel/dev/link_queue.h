@@ -57,6 +57,13 @@ struct oriel_link_answers {
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
 
+/*
+ * Whose memory is late: what an adapter writes there may be seen after the word that tells
+ * of it. So are GPUs that do not order such writes; see docs/hardware.md.
+ */
+#define ORIEL_LINK_LATE_HERE 1u
+#define ORIEL_LINK_LATE_THERE 2u
+
 struct oriel_dev_link {
 	void *main; /* NULL until connected; of the type that @way says: see oriel_link_main() */
 	struct oriel_mlx5_queue *companion; /* of the same time; NULL: rings without counters */
@@ -67,7 +74,8 @@ struct oriel_dev_link {
 	uint32_t spin; /* polls before a CPU thread yields */
 	uint32_t peer; /* rank, for the health record */
 	uint32_t rail; /* which adapter, at both ends: which key of a table */
-	uint32_t way;  /* enum oriel_link_way, from the beginning */
+	uint16_t way;  /* enum oriel_link_way, from the beginning */
+	uint16_t late; /* ORIEL_LINK_LATE_..., as long as it has been connected */
 };
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
