@@ -10,9 +10,19 @@
 
 #include "rank.h"
 
+/* Fewer under ThreadSanitizer, which has one of so many threads run at a time. */
+#ifdef ORIEL_DEV_TSAN
+#define SHARE 70000u
+#define REPLAYS 60u
+#define AHEAD 2u
+#define TWICE 4u
+#else
 #define SHARE 300000u /* bytes of each rank at most */
-#define CHUNK 4096u
 #define REPLAYS 1000u
+#define AHEAD 5u  /* times that several are under way */
+#define TWICE 20u /* times that two are */
+#endif
+#define CHUNK 4096u
 #define OBJECTS 2u
 
 struct object {
@@ -122,7 +132,7 @@ static void test_ahead(struct site *s)
 	unsigned i, k;
 
 	object_create(s, o, ORIEL_ALGORITHM_RING);
-	for (k = 0; k < 5; k++) {
+	for (k = 0; k < AHEAD; k++) {
 		fill(s, o->send, SHARE);
 		for (i = 0; i < 8; i++)
 			CHECK_OK(&s->r,
@@ -192,7 +202,7 @@ static void test_two(struct site *s)
 
 	object_create(s, &o[0], ORIEL_ALGORITHM_RING);
 	object_create(s, &o[1], ORIEL_ALGORITHM_DOUBLING);
-	for (k = 0; k < 20; k++) {
+	for (k = 0; k < TWICE; k++) {
 		for (i = 0; i < 2; i++) {
 			struct object *one = &o[(first + i) % 2];
 

@@ -188,7 +188,8 @@ static void move(struct rank *r, struct ends *e, struct data *d, unsigned channe
 			CHECK_OK(r, wait_for(e, &in[c]));
 			CHECK_OK(r, wait_for(e, &out[c]));
 			CHECK(r, is_filled(d->at[1] + c * step, length, i + c));
-			CHECK(r, d->at[1][c * step + length] == 0x77 || c + 1 < channels);
+			/* Where another channel begins its bytes may be on their way. */
+			CHECK(r, c + 1 < channels || d->at[1][c * step + length] == 0x77);
 		}
 	}
 }
