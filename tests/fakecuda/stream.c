@@ -317,6 +317,12 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
 }
 
 static atomic_uint flushes;
+static void (*_Atomic on_flush)(void);
+
+void fakecuda_on_flush(void (*flush)(void))
+{
+	atomic_store(&on_flush, flush);
+}
 
 unsigned fakecuda_flushes(void)
 {
@@ -326,10 +332,14 @@ unsigned fakecuda_flushes(void)
 CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
 				    CUflushGPUDirectRDMAWritesScope scope)
 {
+	void (*flush)(void) = atomic_load(&on_flush);
+
 	if (fake_current() < 0 || target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
 	    scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER ||
 	    fake_fails("cuFlushGPUDirectRDMAWrites"))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (flush)
+		flush();
 	atomic_fetch_add(&flushes, 1);
 	return CUDA_SUCCESS;
 }
