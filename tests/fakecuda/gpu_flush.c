@@ -10,9 +10,7 @@
 #define ROOM ((size_t)CHANNELS * 131072)
 
 static const unsigned both[2] = {ORIEL_P2P_GPU, ORIEL_P2P_GPU};
-static const size_t sizes[] = {1, 8, CHUNK + 1, LONG};
-
-#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+static const unsigned in_slots[2] = {ORIEL_P2P_GPU, ORIEL_P2P_GPU | ORIEL_P2P_GPU_SLOTS};
 
 /* From memory of the host to that of a GPU. */
 struct flow {
@@ -21,7 +19,8 @@ struct flow {
 	struct oriel_p2p_memory *memory[2];
 };
 
-static void flow_open(struct rank *r, struct flow *f, enum oriel_p2p_mode mode, bool is_registered)
+static void flow_open(struct rank *r, struct flow *f, enum oriel_p2p_mode mode,
+		      const unsigned flags[2], bool is_registered)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = mode,
@@ -29,7 +28,7 @@ static void flow_open(struct rank *r, struct flow *f, enum oriel_p2p_mode mode, 
 	void *at;
 
 	*f = (struct flow){.at = {0}};
-	ends_open(r, &f->e, ORIEL_PATH_RDMA, &attr, both);
+	ends_open(r, &f->e, ORIEL_PATH_RDMA, &attr, flags);
 	for (unsigned i = 0; i < 2; i++) {
 		r->rank = i;
 		rank_use_gpu(r);
@@ -56,7 +55,7 @@ static char *part(const struct flow *f, unsigned end, unsigned channel)
 }
 
 /* What a receive has brought is there as soon as that is done, whatever else is under way. */
-static void move(struct rank *r, struct flow *f, size_t length, unsigned seed)
+static void flow_move(struct rank *r, struct flow *f, size_t length, unsigned seed)
 {
 	struct oriel_p2p_request out[CHANNELS], in[CHANNELS];
 
@@ -77,7 +76,7 @@ static void move(struct rank *r, struct flow *f, size_t length, unsigned seed)
 		CHECK_OK(r, wait_for(&f->e, &out[c]));
 }
 
-static void put(struct rank *r, struct flow *f, size_t length, unsigned seed)
+static void flow_put(struct rank *r, struct flow *f, size_t length, unsigned seed)
 {
 	struct oriel_p2p_buffer from = {f->at[0], length, f->memory[0]};
 	struct oriel_p2p_buffer all = {f->at[1], ROOM, f->memory[1]};
@@ -96,16 +95,17 @@ static void put(struct rank *r, struct flow *f, size_t length, unsigned seed)
 	CHECK_OK(r, wait_for(&f->e, &out));
 }
 
-static void test_mode(struct rank *r, enum oriel_p2p_mode mode, bool is_registered, bool is_flushed)
+static void test_mode(struct rank *r, enum oriel_p2p_mode mode, const unsigned flags[2],
+		      bool is_registered, bool is_flushed)
 {
 	unsigned before = fakecuda_flushes();
 	struct flow f;
 
-	flow_open(r, &f, mode, is_registered);
+	flow_open(r, &f, mode, flags, is_registered);
 	for (unsigned i = 0; i < 3 * SIZES; i++)
-		move(r, &f, sizes[i % SIZES], i);
+		flow_move(r, &f, sizes[i % SIZES], i);
 	for (unsigned i = 0; i < SIZES && is_registered && mode != ORIEL_P2P_COPY_BASED; i++)
-		put(r, &f, sizes[i], i + 100);
+		flow_put(r, &f, sizes[i], i + 100);
 	flow_close(&f);
 	CHECK(r, (fakecuda_flushes() > before) == is_flushed);
 }
@@ -117,7 +117,7 @@ static void test_failure(struct rank *r)
 	struct oriel_p2p_request out, in;
 	struct flow f;
 
-	flow_open(r, &f, ORIEL_P2P_ZERO_COPY, true);
+	flow_open(r, &f, ORIEL_P2P_ZERO_COPY, both, true);
 	from = (struct oriel_p2p_buffer){f.at[0], LONG, f.memory[0]};
 	to = (struct oriel_p2p_buffer){f.at[1], LONG, f.memory[1]};
 	fakecuda_fail("cuFlushGPUDirectRDMAWrites", 0);
@@ -156,17 +156,20 @@ int main(void)
 	fakecuda_on_flush(fake_flush);
 	fake_hold(true);
 	for (unsigned is_registered = 0; is_registered < 2; is_registered++) {
-		test_mode(&r, ORIEL_P2P_ZERO_COPY, is_registered, true);
+		test_mode(&r, ORIEL_P2P_ZERO_COPY, both, is_registered, true);
 		/* Of what nobody has registered nothing goes straight. */
-		test_mode(&r, ORIEL_P2P_AUTO, is_registered, is_registered);
-		test_mode(&r, ORIEL_P2P_COPY_BASED, is_registered, false);
+		test_mode(&r, ORIEL_P2P_AUTO, both, is_registered, is_registered);
+		test_mode(&r, ORIEL_P2P_COPY_BASED, both, is_registered, false);
+		/* Into slots of the GPU all goes straight. */
+		test_mode(&r, ORIEL_P2P_AUTO, in_slots, is_registered, true);
+		test_mode(&r, ORIEL_P2P_COPY_BASED, in_slots, is_registered, true);
 	}
 	test_failure(&r);
 	test_refused(&r);
 	/* A GPU that sees what is written to it is not flushed. */
 	fake_hold(false);
 	setenv("FAKECUDA_ORDERING", "100", 1);
-	test_mode(&r, ORIEL_P2P_ZERO_COPY, true, false);
+	test_mode(&r, ORIEL_P2P_ZERO_COPY, both, true, false);
 	if (fake_left()) {
 		fprintf(stderr, "%d things of the adapters were left behind\n", fake_left());
 		r.failures++;

@@ -286,6 +286,25 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream
 	return fake_post(stream, &op);
 }
 
+/* Done on return, whatever streams do. */
+static CUresult copy_now(CUdeviceptr to, CUdeviceptr from, size_t length, CUdeviceptr device)
+{
+	if (fake_current() < 0 || !fakecuda_reaches(fake_current(), (void *)device))
+		return CUDA_ERROR_INVALID_VALUE;
+	copy(to, from, length);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t length)
+{
+	return copy_now(to, (CUdeviceptr)from, length, to);
+}
+
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t length)
+{
+	return copy_now((CUdeviceptr)to, from, length, from);
+}
+
 CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t length, CUstream stream)
 {
 	struct fake_op op = {.kind = FAKE_SET, .to = at, .value = value, .length = length};
