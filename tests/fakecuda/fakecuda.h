@@ -13,6 +13,7 @@
  * FAKECUDA_WORDS: streams write and await words without a kernel (1).
  * FAKECUDA_DMABUF: memory of theirs is given to other devices (0).
  * FAKECUDA_ORDERING: who sees what adapters write to them without a flush (100, its GPU).
+ * FAKECUDA_FLUSHES: that flush is there (1).
  * FAKECUDA_NVML: "none" for a management library that does not start; "pcie" for one
  * that knows no NVLink.
  */
@@ -34,8 +35,9 @@ unsigned fakecuda_left(void);
 /* Bytes of all copies so far. */
 uint64_t fakecuda_copied(void);
 
-/* Flushes of what adapters have written, so far. */
+/* Flushes of what adapters have written, so far; and who does them, NULL: nobody. */
 unsigned fakecuda_flushes(void);
+void fakecuda_on_flush(void (*flush)(void));
 
 /* Would a kernel of @device reach @address? */
 bool fakecuda_reaches(int device, const void *address);

@@ -286,6 +286,25 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream
 	return fake_post(stream, &op);
 }
 
+/* Done on return, whatever streams do. */
+static CUresult copy_now(CUdeviceptr to, CUdeviceptr from, size_t length, CUdeviceptr device)
+{
+	if (fake_current() < 0 || !fakecuda_reaches(fake_current(), (void *)device))
+		return CUDA_ERROR_INVALID_VALUE;
+	copy(to, from, length);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t length)
+{
+	return copy_now(to, (CUdeviceptr)from, length, to);
+}
+
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t length)
+{
+	return copy_now((CUdeviceptr)to, from, length, from);
+}
+
 CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t length, CUstream stream)
 {
 	struct fake_op op = {.kind = FAKE_SET, .to = at, .value = value, .length = length};
@@ -317,6 +336,12 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
 }
 
 static atomic_uint flushes;
+static void (*_Atomic on_flush)(void);
+
+void fakecuda_on_flush(void (*flush)(void))
+{
+	atomic_store(&on_flush, flush);
+}
 
 unsigned fakecuda_flushes(void)
 {
@@ -326,10 +351,14 @@ unsigned fakecuda_flushes(void)
 CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
 				    CUflushGPUDirectRDMAWritesScope scope)
 {
+	void (*flush)(void) = atomic_load(&on_flush);
+
 	if (fake_current() < 0 || target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
 	    scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER ||
 	    fake_fails("cuFlushGPUDirectRDMAWrites"))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (flush)
+		flush();
 	atomic_fetch_add(&flushes, 1);
 	return CUDA_SUCCESS;
 }
