@@ -16,7 +16,7 @@
 #include "mem/mapping.h"
 #include "sys/hosts.h"
 
-#define P2P_VERSION 2u
+#define P2P_VERSION 3u
 #define P2P_ADDRESS_MAGIC 0x41325032u /* "2P2A", little-endian */
 #define P2P_FRAME_MAGIC 0x46325032u   /* "2P2F" */
 #define P2P_EXPORT_MAGIC 0x45325032u  /* "2P2E" */
@@ -107,9 +107,14 @@ struct p2p_proof {
 	uint8_t mac[P2P_MAC]; /* of the hub's token, which is not told */
 };
 
+enum p2p_end_flags {
+	P2P_END_GPU_SLOTS = 1, /* staging slots are of its GPU: labels come to the board */
+};
+
 struct p2p_end {
-	uint32_t path; /* enum oriel_path */
-	uint32_t mode; /* enum oriel_p2p_mode */
+	uint32_t path;  /* enum oriel_path */
+	uint16_t mode;  /* enum oriel_p2p_mode */
+	uint16_t flags; /* enum p2p_end_flags */
 	uint32_t channels, depth;
 	uint64_t chunk;            /* bytes of a staging slot without its label */
 	uint64_t stride;           /* ... from one to the next */
@@ -222,7 +227,7 @@ static inline uint32_t p2p_piece_after(uint32_t number)
 #define P2P_CARRIED 56u /* bytes that come along with an immediate, at most */
 #define P2P_FEW 32u     /* bytes that go within the label */
 
-/* Before the bytes in a staging slot. */
+/* Before the bytes in a staging slot, or in the receiver's board if that is of a GPU. */
 struct p2p_label {
 	uint64_t number; /* of the transfer */
 	uint64_t total;  /* its bytes */

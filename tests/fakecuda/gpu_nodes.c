@@ -101,7 +101,7 @@ static void test_ahead(struct site *s)
 	unsigned i, k;
 
 	object_create(s, o, ORIEL_ALGORITHM_RING);
-	for (k = 0; k < 5; k++) {
+	for (k = 0; k < AHEAD; k++) {
 		fill(s, o->send, SHARE);
 		for (i = 0; i < 8; i++)
 			CHECK_OK(&s->r,
@@ -166,7 +166,7 @@ static void test_two(struct site *s)
 
 	object_create(s, &o[0], ORIEL_ALGORITHM_RING);
 	object_create(s, &o[1], ORIEL_ALGORITHM_DOUBLING);
-	for (k = 0; k < 20; k++) {
+	for (k = 0; k < TWICE; k++) {
 		for (i = 0; i < 2; i++) {
 			struct object *one = &o[(first + i) % 2];
 

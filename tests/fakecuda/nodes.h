@@ -8,9 +8,19 @@
 
 #include "rank.h"
 
+/* Fewer under ThreadSanitizer, which has one of so many threads run at a time. */
+#ifdef ORIEL_DEV_TSAN
+#define SHARE 70000u
+#define REPLAYS 60u
+#define AHEAD 2u
+#define TWICE 4u
+#else
 #define SHARE 300000u /* bytes of each rank at most */
-#define CHUNK 4096u
 #define REPLAYS 1000u
+#define AHEAD 5u  /* times that several are under way */
+#define TWICE 20u /* times that two are */
+#endif
+#define CHUNK 4096u
 #define OBJECTS 2u
 
 struct object {
