@@ -316,6 +316,24 @@ static void test_copies_without_a_gpu_are_done(void **state)
 	close_comm(&f);
 }
 
+static void test_copies_have_memory_once(void **state)
+{
+	const char zero[100] = {0};
+	struct oriel_copies *copies;
+	void *memory, *other = NULL;
+	struct fixture f;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	assert_int_equal(oriel_copies_create(f.comm, &copies), ORIEL_OK);
+	assert_int_equal(oriel_copies_memory(copies, sizeof(zero), &memory), ORIEL_OK);
+	assert_memory_equal(memory, zero, sizeof(zero));
+	assert_int_equal(oriel_copies_memory(copies, 1, &other), ORIEL_ERR_STATE);
+	assert_null(other);
+	oriel_copies_destroy(copies);
+	close_comm(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +347,7 @@ int main(void)
 		cmocka_unit_test(test_a_communicator_goes_with_its_jobs),
 		cmocka_unit_test(test_any_thread_may_post),
 		cmocka_unit_test(test_copies_without_a_gpu_are_done),
+		cmocka_unit_test(test_copies_have_memory_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
