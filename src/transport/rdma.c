@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "transport/rdma_rail.h"
 
 #define RDMA_DEPTH 1024u
@@ -182,7 +183,10 @@ static bool rdma_is_late(const struct ori_rdma *r)
 	return false;
 }
 
-/* A piece of what is late that adapters read: by it a proxy settles what it brings. */
+/*
+ * A piece of what is late that adapters read: by it a proxy settles what it brings. Where
+ * they do not reach that GPU they bring nothing there, then or later.
+ */
 static enum oriel_status rdma_open_late(struct ori_rdma *r)
 {
 	const struct ori_gpu *gpu = r->attr.gpu;
@@ -196,9 +200,17 @@ static enum oriel_status rdma_open_late(struct ori_rdma *r)
 		return status;
 	status = ori_memory_register(r->memory, r->late_mem->address, RDMA_LATE, ORI_RDMA_SHARED,
 				     &r->late_mr, &r->late_rkeys);
-	if (status != ORIEL_OK)
-		ori_mem_unref(r->late_mem);
-	return status;
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	ori_mem_unref(r->late_mem);
+	if (!gpu)
+		return status;
+	ori_log(ORIEL_LOG_INFO, "GPU %s is out of the reach of adapters: %s", gpu->pci,
+		oriel_last_error());
+	ori_error_clear();
+	ori_memory_refuse_gpu(r->memory);
+	r->is_late = false;
+	return ORIEL_OK;
 }
 
 static void rdma_close_late(struct ori_rdma *r)

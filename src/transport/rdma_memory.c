@@ -61,6 +61,7 @@ struct memory_rail {
 struct ori_memory {
 	struct ori_memory_attr attr;
 	uint64_t page_mask;
+	bool refuses_gpu;
 	pthread_rwlock_t lock;     /* guards all up to rails */
 	struct ori_rdma_mr **list; /* [count] */
 	unsigned count, room;
@@ -99,6 +100,11 @@ static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail,
 	if (!is_gpu)
 		return m->attr.ops->register_memory(m->attr.hcas[rail], address, length, iova,
 						    access, mr, keys);
+	if (m->refuses_gpu)
+		return ori_fail(ORIEL_ERR_ACCESS,
+				"%zu bytes of GPU memory at %p: no adapter reached memory of that "
+				"GPU when the communicator was made",
+				length, (void *)address);
 	length = (before + length + m->page_mask) & ~m->page_mask;
 	return ori_hca_register_gpu(m->attr.ops, m->attr.hcas[rail], m->attr.gpu, address - before,
 				    length, iova - before, access, mr, keys);
@@ -363,6 +369,11 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 	*rkeys = found;
 	*out = mr;
 	return ORIEL_OK;
+}
+
+void ori_memory_refuse_gpu(struct ori_memory *m)
+{
+	m->refuses_gpu = true;
 }
 
 void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)

@@ -465,6 +465,26 @@ static void test_without_dma_buf_there_is_peermem(void **state)
 	memory_stop(m);
 }
 
+static void test_memory_of_a_gpu_out_of_reach_is_refused(void **state)
+{
+	struct ori_memory *m = memory_start(&far_gpu);
+	struct ori_proxy_memory of = ori_memory_of_rail(m, 0);
+	struct ori_proxy_place place;
+	struct oriel_dev_keys keys;
+	struct ori_rdma_mr *mr;
+	uint64_t word = 5;
+
+	(void)state;
+	ori_memory_refuse_gpu(m);
+	assert_int_equal(ori_memory_register(m, GPU_AT, 16, ORI_RDMA_SHARED, &mr, &keys),
+			 ORIEL_ERR_ACCESS);
+	assert_non_null(strstr(oriel_last_error(), "no adapter reached memory of that GPU"));
+	assert_int_equal(of.find(of.context, (uintptr_t)GPU_AT, 8, true, &place), ORIEL_ERR_ACCESS);
+	place = find(m, 0, &word, 8, false);
+	let_go(m, 0, place, true);
+	memory_stop(m);
+}
+
 #define THREADS 4u
 #define ROUNDS 3000u
 
@@ -536,6 +556,7 @@ int main(void)
 		cmocka_unit_test(test_memory_that_is_only_read_is_a_source),
 		cmocka_unit_test(test_memory_of_a_gpu_is_a_dma_buf),
 		cmocka_unit_test(test_without_dma_buf_there_is_peermem),
+		cmocka_unit_test(test_memory_of_a_gpu_out_of_reach_is_refused),
 		cmocka_unit_test(test_threads_do_not_disturb_each_other),
 	};
 
