@@ -74,8 +74,9 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 
 /*
  * Copies that go on beside their caller and beside each other: by the engines of the
- * GPU of @comm, in streams of their own. Without a GPU each is done in its call. One
- * thread at a time. @comm must outlive it.
+ * GPU of @comm, in streams that all copies of @comm share. Without a GPU each is done in
+ * its call. One thread at a time; copies that were created apart do not wait for each
+ * other, where streams store words (a driver from 11.7 on). @comm must outlive it.
  */
 struct oriel_copies;
 

@@ -149,9 +149,10 @@ struct oriel_comm {
 	struct ori_p2p_cache *p2p;
 	void (*close_p2p)(struct oriel_comm *comm);
 
-	pthread_mutex_t engine_lock; /* guards engine and close_engine, which src/progress sets */
+	pthread_mutex_t engine_lock; /* guards the next three, which src/progress sets */
 	struct ori_engine *engine;   /* NULL: no job was ever posted */
 	void (*close_engine)(struct oriel_comm *comm);
+	struct ori_copy_streams *copy_streams; /* of all its copies; NULL: there are none */
 
 	uint32_t exchanges;  /* of descriptors so far; the same on all ranks */
 	atomic_uint windows; /* numbers given out */

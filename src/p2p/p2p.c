@@ -87,7 +87,7 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p)
 	if (st == ORIEL_OK && p->mode != ORIEL_P2P_ZERO_COPY)
 		st = ori_hub_take_spare(p->hub, &p->spare);
 	p->segment = (struct p2p_segment *)(void *)p->area.base;
-	return st == ORIEL_OK ? ori_lanes_open(p) : st;
+	return st;
 }
 
 enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *caller,
@@ -185,7 +185,14 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *pe
 			       uint64_t timeout_ns)
 {
 	enum oriel_path path = ori_p2p_address_path(&p->address, peer);
+	enum oriel_status st = ORIEL_OK;
 
+	/* Where an adapter puts all by itself no stream is needed, and queues of the hardware are
+	 * few. */
+	if (path != ORIEL_PATH_RDMA || p->mode != ORIEL_P2P_ZERO_COPY)
+		st = ori_lanes_open(p);
+	if (st != ORIEL_OK)
+		return st;
 	p->peer = *peer;
 	p->door.is_near = ori_p2p_address_is_near(&p->address, peer);
 	p->deadline = ori_deadline(timeout_ns ? timeout_ns : p->hub->timeout_ns);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies by the engines of a GPU, for jobs. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +11,98 @@
 #include "base/error.h"
 #include "comm/comm.h"
 
-struct oriel_copies {
-	struct oriel_comm *comm; /* borrowed */
+#define COPIES_LOOK 256u /* tests in vain between two questions whether the GPU has failed */
+
+/*
+ * What all copies of a communicator share. Streams of a process have few queues of the
+ * hardware (CUDA_DEVICE_MAX_CONNECTIONS), and one that waits for a job holds up those in
+ * its queue, copies of that very job among them: so there are not more than that takes.
+ */
+struct ori_copy_streams {
 	struct ori_gpu_lanes lanes;
-	struct ori_mem *memory; /* NULL: nobody has asked for it */
-	bool is_busy[ORI_GPU_LANES];
+	struct ori_mem *words; /* copies of each stream that are done, in lines of their own */
+	unsigned users;        /* guarded by the engine_lock of the communicator */
+
+	pthread_mutex_t lock; /* guards begun: streams store these numbers in their order */
+	uint64_t begun[ORI_GPU_LANES];
 };
+
+struct oriel_copies {
+	struct oriel_comm *comm;          /* borrowed */
+	struct ori_copy_streams *streams; /* NULL without a GPU */
+	struct ori_mem *memory;           /* NULL: nobody has asked for it */
+	uint64_t last[ORI_GPU_LANES];     /* 0: none; COPIES_UNTOLD: all that is in the stream */
+	unsigned looks;
+};
+
+#define COPIES_UNTOLD UINT64_MAX
+
+static uint64_t *copies_word(const struct ori_copy_streams *s, unsigned lane)
+{
+	return (uint64_t *)(void *)(s->words->address + lane * ORIEL_DEV_LINE);
+}
+
+static void streams_free(const struct ori_gpu *gpu, struct ori_copy_streams *s)
+{
+	gpu->ops->close_lanes(gpu, &s->lanes);
+	if (s->words)
+		ori_mem_unpin(gpu, s->words);
+	ori_mem_unref(s->words);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+static enum oriel_status streams_fill(const struct ori_gpu *gpu, struct ori_copy_streams *s)
+{
+	struct ori_mem *words;
+	enum oriel_status status;
+
+	status = ori_mem_alloc((size_t)ORI_GPU_LANES * ORIEL_DEV_LINE, 0, &words);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_mem_pin(gpu, words);
+	if (status != ORIEL_OK) {
+		ori_mem_unref(words);
+		return status;
+	}
+	s->words = words;
+	return gpu->ops->open_lanes(gpu, &s->lanes);
+}
+
+static enum oriel_status streams_ref_locked(struct oriel_comm *comm, struct ori_copy_streams **out)
+{
+	struct ori_copy_streams *s = comm->copy_streams;
+	enum oriel_status status;
+
+	if (!s) {
+		s = calloc(1, sizeof(*s));
+		if (!s)
+			return ori_fail(ORIEL_ERR_NOMEM, "no memory for copies");
+		pthread_mutex_init(&s->lock, NULL);
+		status = streams_fill(comm->gpu, s);
+		if (status != ORIEL_OK) {
+			streams_free(comm->gpu, s);
+			return status;
+		}
+		comm->copy_streams = s;
+	}
+	s->users++;
+	*out = s;
+	return ORIEL_OK;
+}
+
+static void streams_unref(struct oriel_comm *comm)
+{
+	struct ori_copy_streams *s;
+
+	pthread_mutex_lock(&comm->engine_lock);
+	s = comm->copy_streams;
+	if (--s->users == 0) {
+		streams_free(comm->gpu, s);
+		comm->copy_streams = NULL;
+	}
+	pthread_mutex_unlock(&comm->engine_lock);
+}
 
 enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copies **out)
 {
@@ -25,8 +112,11 @@ enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copi
 	if (!c)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for copies");
 	c->comm = comm;
-	if (comm->gpu)
-		status = comm->gpu->ops->open_lanes(comm->gpu, &c->lanes);
+	if (comm->gpu) {
+		pthread_mutex_lock(&comm->engine_lock);
+		status = streams_ref_locked(comm, &c->streams);
+		pthread_mutex_unlock(&comm->engine_lock);
+	}
 	if (status != ORIEL_OK) {
 		free(c);
 		return status;
@@ -43,11 +133,10 @@ void oriel_copies_destroy(struct oriel_copies *c)
 		return;
 	while (oriel_copies_test(c) == ORIEL_AGAIN && ori_clock_ns() - begun < c->comm->timeout_ns)
 		oriel_cpu_give_way(ori_clock_ns() - begun);
-	if (c->comm->gpu) {
-		c->comm->gpu->ops->close_lanes(c->comm->gpu, &c->lanes);
-		if (c->memory)
-			ori_mem_unpin(c->comm->gpu, c->memory);
-	}
+	if (c->streams)
+		streams_unref(c->comm);
+	if (c->comm->gpu && c->memory)
+		ori_mem_unpin(c->comm->gpu, c->memory);
 	ori_mem_unref(c->memory);
 	free(c);
 }
@@ -73,6 +162,29 @@ enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, voi
 	return ORIEL_OK;
 }
 
+/* Where streams store no words, who looks waits for copies of others in the stream, too. */
+static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, void *to,
+				      const void *from, size_t length)
+{
+	const struct ori_gpu *gpu = c->comm->gpu;
+	struct ori_copy_streams *s = c->streams;
+	void *stream = s->lanes.streams[lane];
+	enum oriel_status status;
+
+	/* Unless it is known to have been told of. */
+	c->last[lane] = COPIES_UNTOLD;
+	if (!(gpu->flags & ORI_GPU_TELLS))
+		return gpu->ops->copy_in(gpu, stream, to, from, length);
+	pthread_mutex_lock(&s->lock);
+	status = gpu->ops->copy_and_tell(gpu, stream, to, from, length, copies_word(s, lane),
+					 s->begun[lane] + 1);
+	s->begun[lane] += status == ORIEL_OK;
+	if (status == ORIEL_OK)
+		c->last[lane] = s->begun[lane];
+	pthread_mutex_unlock(&s->lock);
+	return status;
+}
+
 enum oriel_status oriel_copies_add(struct oriel_copies *c, unsigned lane, void *to,
 				   const void *from, size_t length)
 {
@@ -82,9 +194,23 @@ enum oriel_status oriel_copies_add(struct oriel_copies *c, unsigned lane, void *
 		memcpy(to, from, length);
 		return ORIEL_OK;
 	}
-	lane %= ORI_GPU_LANES;
-	c->is_busy[lane] = true;
-	return gpu->ops->copy_in(gpu, c->lanes.streams[lane], to, from, length);
+	return copies_begin(c, lane % ORI_GPU_LANES, to, from, length);
+}
+
+/* ORIEL_AGAIN: not done. */
+static enum oriel_status copies_look(struct oriel_copies *c, unsigned lane)
+{
+	const struct ori_gpu *gpu = c->comm->gpu;
+	enum oriel_status status;
+
+	/* Acquire: with what the stream stores after the copy. */
+	if (c->last[lane] != COPIES_UNTOLD &&
+	    oriel_dev_load_acquire(copies_word(c->streams, lane)) >= c->last[lane])
+		return ORIEL_OK;
+	if (c->last[lane] != COPIES_UNTOLD && ++c->looks % COPIES_LOOK)
+		return ORIEL_AGAIN;
+	status = gpu->ops->look_in(gpu, c->streams->lanes.streams[lane]);
+	return c->last[lane] != COPIES_UNTOLD && status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
 enum oriel_status oriel_copies_test(struct oriel_copies *c)
@@ -93,10 +219,11 @@ enum oriel_status oriel_copies_test(struct oriel_copies *c)
 	unsigned i;
 
 	for (i = 0; i < ORI_GPU_LANES && status == ORIEL_OK; i++) {
-		if (!c->is_busy[i])
+		if (!c->last[i])
 			continue;
-		status = c->comm->gpu->ops->look_in(c->comm->gpu, c->lanes.streams[i]);
-		c->is_busy[i] = status != ORIEL_OK;
+		status = copies_look(c, i);
+		if (status == ORIEL_OK)
+			c->last[i] = 0;
 	}
 	return status;
 }

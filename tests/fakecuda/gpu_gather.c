@@ -23,22 +23,39 @@ static char pattern(unsigned round, unsigned rank, size_t i)
 	return (char)(round * 101 + rank * 37 + i * 11 + (i >> 8) * 59);
 }
 
+static void paint(char *at, unsigned round, unsigned rank, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		at[i] = pattern(round, rank, i);
+}
+
+static bool is_painted(const char *at, unsigned round, unsigned rank, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (at[i] != pattern(round, rank, i))
+			return false;
+	return true;
+}
+
+/* All of the window. */
+static struct oriel_view view_of(const struct rank *r)
+{
+	return (struct oriel_view){.size = sizeof(struct oriel_view),
+				   .flags = ORIEL_VIEW_GPU,
+				   .length = (size_t)r->size * SHARE,
+				   .window = r->window};
+}
+
 static void gather_once(struct rank *r, struct site *s, CUstream stream, size_t bytes)
 {
 	char *send = s->round % 2 ? s->result + r->rank * bytes : s->send + s->round % 8;
 	unsigned rank;
-	size_t i;
 
-	for (i = 0; i < bytes; i++)
-		send[i] = pattern(s->round, r->rank, i);
+	paint(send, s->round, r->rank, bytes);
 	if (!CHECK_OK(r, oriel_allgather_start(s->gather, send, bytes, stream)))
 		return;
 	for (rank = 0; rank < r->size; rank++)
-		for (i = 0; i < bytes; i++)
-			if (s->result[rank * bytes + i] != pattern(s->round, rank, i)) {
-				CHECK(r, !"the message is not as it was sent");
-				return;
-			}
+		CHECK(r, is_painted(s->result + rank * bytes, s->round, rank, bytes));
 	s->round++;
 }
 
@@ -124,13 +141,9 @@ static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsig
 {
 	static const size_t sizes[] = {1, 1001, 16385, 65536, SHARE / 8};
 	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
-	struct oriel_view view = {.size = sizeof(view),
-				  .flags = ORIEL_VIEW_GPU,
-				  .length = (size_t)r->size * SHARE,
-				  .window = r->window};
+	const struct oriel_view view = view_of(r);
 	struct oriel_alltoall *alltoall = NULL;
 	unsigned i, rank;
-	size_t k;
 
 	CHECK_OK(r, oriel_alltoall_create(r->comm, &view, &attr, &alltoall));
 	if (!alltoall)
@@ -139,23 +152,17 @@ static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsig
 		size_t bytes = sizes[i / 3];
 
 		for (rank = 0; rank < r->size; rank++)
-			for (k = 0; k < bytes; k++)
-				s->send[rank * bytes + k] = pattern(i, r->rank * 8 + rank, k);
+			paint(s->send + rank * bytes, i, r->rank * 8 + rank, bytes);
 		fakecuda_posted();
 		CHECK_OK(r, oriel_alltoall_start(alltoall, s->send, bytes, stream));
 		if (algorithm)
 			check_posted(r, algorithm, fakecuda_posted());
 		for (rank = 0; rank < r->size; rank++)
-			for (k = 0; k < bytes; k++)
-				if (s->result[rank * bytes + k] !=
-				    pattern(i, rank * 8 + r->rank, k)) {
-					CHECK(r, !"the message is not as it was sent");
-					goto out;
-				}
+			CHECK(r,
+			      is_painted(s->result + rank * bytes, i, rank * 8 + r->rank, bytes));
 	}
 	CHECK_FAILS(r, oriel_alltoall_start(alltoall, s->send, 8, NULL), ORIEL_ERR_INVALID,
 		    "needs a stream");
-out:
 	oriel_alltoall_destroy(alltoall);
 }
 
@@ -166,15 +173,11 @@ static size_t portion_of(unsigned round, unsigned from, unsigned to)
 
 static void test_portions(struct rank *r, struct site *s, CUstream stream)
 {
-	struct oriel_view view = {.size = sizeof(view),
-				  .flags = ORIEL_VIEW_GPU,
-				  .length = (size_t)r->size * SHARE,
-				  .window = r->window};
+	const struct oriel_view view = view_of(r);
 	struct oriel_dev_portion *portions;
 	struct oriel_alltoall *alltoall = NULL;
 	unsigned round, rank;
 	CUdeviceptr memory;
-	size_t k;
 
 	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*portions)) == CUDA_SUCCESS);
 	portions = (struct oriel_dev_portion *)memory;
@@ -186,18 +189,13 @@ static void test_portions(struct rank *r, struct site *s, CUstream stream)
 				.send_length = portion_of(round, r->rank, rank),
 				.recv_at = (r->size - 1 - rank) * 60000 + round % 5,
 				.recv_length = portion_of(round, rank, r->rank)};
-			for (k = 0; k < portions[rank].send_length; k++)
-				s->send[portions[rank].send_at + k] =
-					pattern(round, r->rank * 8 + rank, k);
+			paint(s->send + portions[rank].send_at, round, r->rank * 8 + rank,
+			      portions[rank].send_length);
 		}
 		CHECK_OK(r, oriel_alltoall_start_portions(alltoall, s->send, portions, stream));
 		for (rank = 0; rank < r->size; rank++)
-			for (k = 0; k < portions[rank].recv_length; k++)
-				if (s->result[portions[rank].recv_at + k] !=
-				    pattern(round, rank * 8 + r->rank, k)) {
-					CHECK(r, !"a portion is not as it was sent");
-					return;
-				}
+			CHECK(r, is_painted(s->result + portions[rank].recv_at, round,
+					    rank * 8 + r->rank, portions[rank].recv_length));
 	}
 	CHECK_FAILS(r,
 		    oriel_alltoall_start_portions(alltoall, s->send, (const void *)&view, stream),
@@ -210,28 +208,20 @@ static void test_bcast(struct rank *r, struct site *s, CUstream stream, unsigned
 {
 	static const size_t sizes[] = {1, 1001, 65537, SHARE};
 	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
-	struct oriel_view view = {.size = sizeof(view),
-				  .flags = ORIEL_VIEW_GPU,
-				  .length = (size_t)r->size * SHARE,
-				  .window = r->window};
+	const struct oriel_view view = view_of(r);
 	struct oriel_bcast *bcast = NULL;
 	unsigned i, root;
-	size_t k;
 
 	CHECK_OK(r, oriel_bcast_create(r->comm, &view, &attr, &bcast));
 	for (i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++) {
 		size_t bytes = sizes[i / 3];
 
 		root = i / 2 % r->size;
-		for (k = 0; k < bytes && r->rank == root; k++)
-			s->send[k] = pattern(i, root, k);
+		if (r->rank == root)
+			paint(s->send, i, root, bytes);
 		CHECK_OK(r, oriel_bcast_start(bcast, root, r->rank == root ? s->send : NULL, bytes,
 					      stream));
-		for (k = 0; k < bytes; k++)
-			if (s->result[k] != pattern(i, root, k)) {
-				CHECK(r, !"the broadcast is not as it was sent");
-				return;
-			}
+		CHECK(r, is_painted(s->result, i, root, bytes));
 	}
 	oriel_bcast_destroy(bcast);
 }
@@ -251,10 +241,7 @@ static void test_barrier(struct rank *r, CUstream stream)
 /* Two ranks that do not mean the same: nobody on a host is told, so the communicator is. */
 static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 {
-	struct oriel_view view = {.size = sizeof(view),
-				  .flags = ORIEL_VIEW_GPU,
-				  .length = (size_t)r->size * SHARE,
-				  .window = r->window};
+	const struct oriel_view view = view_of(r);
 	struct oriel_dev_portion *portions;
 	struct oriel_alltoall *alltoall = NULL;
 	enum oriel_status status = ORIEL_OK;

@@ -140,16 +140,25 @@ static struct fake_queue *queue_open(void)
 	return q;
 }
 
-/* Of the next stream of @device: of its own, or one of so many as there are, in turn. */
+/* The one with the fewest streams. */
+static struct fake_queue **queue_place(int device, unsigned limit)
+{
+	struct fake_queue **places = queues[device], **best = places;
+
+	for (unsigned i = 1; i < limit && i < QUEUES && *best; i++)
+		if (!places[i] || places[i]->streams < (*best)->streams)
+			best = &places[i];
+	return best;
+}
+
+/* Of a stream of @device: its own, or one of so many as there are. */
 static struct fake_queue *queue_take(int device)
 {
-	static unsigned next[FAKE_DEVICES];
 	unsigned limit = (unsigned)fake_number("FAKECUDA_CONNECTIONS", 0);
-	struct fake_queue *q, **place = NULL;
+	struct fake_queue *q, **place;
 
 	pthread_mutex_lock(&queues_lock);
-	if (limit)
-		place = &queues[device][next[device]++ % (limit < QUEUES ? limit : QUEUES)];
+	place = limit ? queue_place(device, limit) : NULL;
 	q = place && *place ? *place : queue_open();
 	q->place = place;
 	q->streams++;
