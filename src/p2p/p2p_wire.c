@@ -91,6 +91,8 @@ static const char *wire_end_flaw(const struct p2p_end *e)
 		return "impossible number of staging slots";
 	if (e->path != ORIEL_PATH_MAPPED && e->path != ORIEL_PATH_RDMA)
 		return "an end of unknown path";
+	if (e->takes_short > 1 || e->reserved)
+		return "an end with an unknown field";
 	return NULL;
 }
 
