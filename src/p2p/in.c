@@ -314,6 +314,7 @@ static bool in_is_awaited(const struct oriel_p2p *p, const struct p2p_in *in, ui
 
 static void in_keep(struct p2p_kept *kept, uint32_t number, const char *bytes, size_t length)
 {
+	assert(length && length <= sizeof(kept->bytes));
 	kept->number = number;
 	kept->length = (uint8_t)length;
 	memcpy(kept->bytes, bytes, length);
