@@ -39,4 +39,6 @@ set(ORIEL_HEADERS
 	oriel/dev/mlx5_ring.h
 	oriel/dev/proxy.h
 	oriel/dev/link.h
+	oriel/dev/link_post.h
+	oriel/dev/link_queue.h
 	oriel/dev/rdma.h)

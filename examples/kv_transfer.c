@@ -3,7 +3,9 @@
  * Rank 0 prefills the pages of a KV cache, rank 1 pulls those it needs: it names
  * them in a control message, and they come over the channels of an end of p2p into
  * the slots that it has free, first straight from cache to cache, then through
- * staging slots. oriel run -n 2 kv_transfer [--pages N] [--page BYTES] [--rounds N]
+ * staging slots. With --gpu both caches are memory of GPUs, with --gpu-slots the staging
+ * slots as well. Where there is none it ends with 77.
+ * oriel run -n 2 kv_transfer [--pages N] [--page BYTES] [--rounds N] [--gpu | --gpu-slots]
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,13 +15,16 @@
 
 #include <oriel/oriel.h>
 
-enum { CHANNELS = 4, LIST_MAX = 512, PAGES_OF, SUMS_OF, DONE_WITH };
+#include "kv_gpu.h"
+
+enum { CHANNELS = 4, LIST_MAX = 512, SKIPPED = 77, PAGES_OF, SUMS_OF };
 
 struct cache {
 	struct oriel_comm *comm;
-	unsigned rank;
+	unsigned rank, flags;         /* of the hub */
 	uint64_t pages, page, rounds; /* number, bytes of each, lists that are pulled */
 	char *memory;
+	char *look;     /* a page of the host, where the cache is a GPU's */
 	uint64_t *sums; /* [pages], of what rank 0 has computed */
 	struct oriel_p2p_hub *hub;
 	struct oriel_p2p_memory *handle;
@@ -85,16 +90,31 @@ static enum oriel_status hear(struct cache *c, uint64_t tag, void *data, size_t 
 }
 
 /* Rank 0: what a model would have computed. */
-static void prefill(struct cache *c)
+static enum oriel_status prefill(struct cache *c)
 {
 	uint64_t word, state = 1;
 
-	for (uint64_t i = 0; i + sizeof(word) <= c->pages * c->page; i += sizeof(word)) {
-		word = state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
-		memcpy(c->memory + i, &word, sizeof(word));
+	for (uint64_t i = 0; i < c->pages; i++) {
+		char *page = c->memory + i * c->page, *made = c->look ? c->look : page;
+
+		for (uint64_t k = 0; k + sizeof(word) <= c->page; k += sizeof(word)) {
+			word = state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			memcpy(made + k, &word, sizeof(word));
+		}
+		c->sums[i] = checksum(made, c->page);
+		if (c->look && !kv_gpu_write(page, made, c->page))
+			return ORIEL_ERR_SYSTEM;
 	}
-	for (uint64_t i = 0; i < c->pages; i++)
-		c->sums[i] = checksum(c->memory + i * c->page, c->page);
+	return ORIEL_OK;
+}
+
+static bool is_right(const struct cache *c, uint64_t number, uint64_t sum)
+{
+	const char *page = c->memory + number * c->page;
+
+	if (!c->look)
+		return checksum(page, c->page) == sum;
+	return kv_gpu_read(c->look, page, c->page) && checksum(c->look, c->page) == sum;
 }
 
 /* Rank 0: lists come until an empty one does. */
@@ -149,7 +169,7 @@ static enum oriel_status pull(struct cache *c, const uint32_t *list, uint64_t co
 	if (status != ORIEL_OK)
 		return status;
 	for (uint64_t i = 0; i < count; i++)
-		c->wrong += checksum(page_of(c, i).address, c->page) != sums[i];
+		c->wrong += !is_right(c, i, sums[i]);
 	c->moved += count * c->page;
 	return ORIEL_OK;
 }
@@ -217,19 +237,22 @@ static enum oriel_status transfer(struct cache *c, enum oriel_p2p_mode mode)
 static enum oriel_status cache_open(struct cache *c)
 {
 	enum oriel_path path = ORIEL_PATH_NONE;
-	struct oriel_p2p_hub_attr attr = {.size = sizeof(attr)};
+	struct oriel_p2p_hub_attr attr = {.size = sizeof(attr), .flags = c->flags};
 	enum oriel_status status = oriel_comm_path(c->comm, !c->rank, &path);
 	void *memory;
 
 	/* Virtual nodes (oriel run --nodes 2) are for the communicator to know. */
 	attr.paths = 1u << path;
 	if (status == ORIEL_OK)
-		status = oriel_memory_alloc(c->pages * c->page, 0, &memory);
+		status = oriel_memory_alloc(c->pages * c->page, c->flags ? ORIEL_MEMORY_DEVICE : 0,
+					    &memory);
 	if (status != ORIEL_OK)
 		return status;
 	c->memory = memory;
 	c->sums = calloc(c->pages, sizeof(*c->sums));
-	if (!c->sums)
+	if (c->flags)
+		c->look = malloc(c->page);
+	if (!c->sums || (c->flags && !c->look))
 		return ORIEL_ERR_NOMEM;
 	status = oriel_p2p_hub_create(&attr, &c->hub);
 	if (status == ORIEL_OK)
@@ -237,17 +260,31 @@ static enum oriel_status cache_open(struct cache *c)
 	return status;
 }
 
+/* The same on both ranks: does either lack the GPU that was asked for? */
+static bool is_skipped(struct cache *c)
+{
+	const char *why = NULL;
+	bool has_gpu = !c->flags || kv_gpu_open(c->rank, &why);
+
+	if (why)
+		printf("kv_transfer: skipped: rank %u finds %s\n", c->rank, why);
+	return oriel_comm_agree(c->comm, has_gpu ? ORIEL_OK : ORIEL_ERR_UNSUPPORTED) ==
+	       ORIEL_ERR_UNSUPPORTED;
+}
+
 static int run(struct cache *c)
 {
 	enum oriel_status status = ORIEL_ERR_STATE;
 
+	if (is_skipped(c))
+		return SKIPPED;
 	if (oriel_comm_size(c->comm) != 2)
 		fprintf(stderr, "kv_transfer: it takes two ranks\n");
 	else
 		status = cache_open(c);
-	status = oriel_comm_agree(c->comm, status);
 	if (status == ORIEL_OK && c->rank == 0)
-		prefill(c);
+		status = prefill(c);
+	status = oriel_comm_agree(c->comm, status);
 	if (status == ORIEL_OK)
 		status = transfer(c, ORIEL_P2P_ZERO_COPY);
 	if (status == ORIEL_OK)
@@ -255,16 +292,21 @@ static int run(struct cache *c)
 	oriel_p2p_unregister(c->handle);
 	oriel_p2p_hub_destroy(c->hub);
 	oriel_memory_free(c->memory);
+	free(c->look);
 	free(c->sums);
 	return status == ORIEL_OK && !c->wrong ? 0 : 1;
 }
 
 static void read_options(struct cache *c, int argc, char **argv)
 {
-	for (int i = 1; i + 1 < argc; i += 2) {
-		uint64_t value = strtoull(argv[i + 1], NULL, 10);
+	for (int i = 1; i < argc; i++) {
+		uint64_t value = i + 1 < argc ? strtoull(argv[i + 1], NULL, 10) : 0;
 
-		if (strcmp(argv[i], "--pages") == 0 && value)
+		if (strcmp(argv[i], "--gpu") == 0)
+			c->flags |= ORIEL_P2P_GPU;
+		else if (strcmp(argv[i], "--gpu-slots") == 0)
+			c->flags |= ORIEL_P2P_GPU | ORIEL_P2P_GPU_SLOTS;
+		else if (strcmp(argv[i], "--pages") == 0 && value)
 			c->pages = value;
 		else if (strcmp(argv[i], "--page") == 0 && value)
 			c->page = value;

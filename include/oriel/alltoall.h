@@ -19,7 +19,10 @@ struct oriel_alltoall;
 /*
  * Collective: all that is said of oriel_allgather_create() holds, and its attributes
  * are those of this; but ORIEL_ALLGATHER has no say. Algorithms: LL and STORE where all
- * ranks are mapped, CE on GPUs, DIRECT everywhere in host memory.
+ * ranks are mapped, CE on GPUs of one domain, DIRECT everywhere but there.
+ *
+ * GPUs of several nodes: what is sent to other nodes passes through a staging of the object
+ * on each GPU, of 64 parts of a chunk each, or of 256 KiB where chunks are longer.
  */
 enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct oriel_view *view,
 					const struct oriel_allgather_attr *attr,

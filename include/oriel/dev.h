@@ -44,6 +44,8 @@
 #include <oriel/dev/gather.h>
 #include <oriel/dev/group.h>
 #include <oriel/dev/link.h>
+#include <oriel/dev/link_post.h>
+#include <oriel/dev/link_queue.h>
 #include <oriel/dev/ll.h>
 #include <oriel/dev/ll128.h>
 #include <oriel/dev/mapped.h>

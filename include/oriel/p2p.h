@@ -47,6 +47,13 @@ enum oriel_p2p_hub_flags {
 	 * that begins afterwards. Control messages are always of the host.
 	 */
 	ORIEL_P2P_GPU = 1,
+	/*
+	 * With ORIEL_P2P_GPU: staging slots are memory of that GPU, and hooks are kernels, or
+	 * begin copies. A mapped peer needs a hub whose GPU reaches it, else both ends break
+	 * with ORIEL_ERR_UNSUPPORTED; one over an adapter needs nothing. The peer's own slots
+	 * may be of either kind.
+	 */
+	ORIEL_P2P_GPU_SLOTS = 2,
 };
 
 /* Zero means default for every field. */
@@ -76,7 +83,7 @@ void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub);
 
 /* A part of a transfer in a staging slot. */
 struct oriel_p2p_chunk {
-	void *slot;   /* @length bytes, of the library */
+	void *slot;   /* @length bytes, of the library; of the GPU with ORIEL_P2P_GPU_SLOTS */
 	void *buffer; /* the user's, from @offset on */
 	uint64_t offset;
 	size_t length;

@@ -83,6 +83,13 @@ enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copi
 /* Waits until they are all done, at most the timeout of @comm. NULL is allowed. */
 void oriel_copies_destroy(struct oriel_copies *copies);
 
+/*
+ * Host memory of their own that they go to and come from without their caller waiting for it:
+ * pinned, of whole pages, and zero. Once for each object; gone with it. To make it may wait for
+ * what the GPU has to do.
+ */
+enum oriel_status oriel_copies_memory(struct oriel_copies *copies, size_t length, void **memory);
+
 /* In the @lane'th stream, modulo their number, behind what is there; others overtake it. */
 enum oriel_status oriel_copies_add(struct oriel_copies *copies, unsigned lane, void *to,
 				   const void *from, size_t length);

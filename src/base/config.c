@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/config.h"
 
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,12 +18,12 @@
 struct config_entry {
 	const char *name;
 	const char *fallback;
-	const char *may_be; /* ends "ORIEL_X is 'y', but it may be ..." */
+	const char *may_be; /* ends "ORIEL_X is 'y', but it may be ..."; NULL: as follows below */
 	const char *help;
-	/* One of: a function, a list of words, a number up to @most. */
+	/* One of: a function, a list of words, a number from @least to @most. */
 	bool (*is_valid)(const char *text);
 	const char *words;
-	uint64_t most;
+	uint64_t least, most;
 	bool is_secret;
 };
 
@@ -119,13 +122,6 @@ static bool config_is_paths(const char *text)
 	return config_paths(text, &mask);
 }
 
-static bool config_is_port(const char *text)
-{
-	uint64_t port;
-
-	return config_digits(text, 65535, &port) && port > 0;
-}
-
 static bool config_is_key(const char *text)
 {
 	size_t length = strlen(text);
@@ -155,13 +151,6 @@ static bool config_is_scenario(const char *text)
 static bool config_is_path(const char *text)
 {
 	return strlen(text) <= CONFIG_TEXT_MAX;
-}
-
-static bool config_is_rails(const char *text)
-{
-	uint64_t rails;
-
-	return config_digits(text, 4, &rails) && rails > 0;
 }
 
 static bool config_is_mtu(const char *text)
@@ -201,7 +190,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_LOG",
 			.fallback = "warn",
-			.may_be = "error, warn, info or debug",
 			.help = "least level of the records that are written",
 			.words = "error,warn,info,debug",
 		},
@@ -211,7 +199,8 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "",
 			.may_be = "a port from 1 to 65535",
 			.help = "TCP port of rank 0, instead of MASTER_PORT",
-			.is_valid = config_is_port,
+			.least = 1,
+			.most = 65535,
 		},
 	[ORI_SETTING_LISTEN_FD] =
 		{
@@ -252,7 +241,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_CONNECT",
 			.fallback = "eager",
-			.may_be = "eager or lazy",
 			.help = "links to rdma peers: all at once, or each at its first use",
 			.words = "eager,lazy",
 		},
@@ -260,7 +248,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_FABRIC",
 			.fallback = "auto",
-			.may_be = "auto, off or require",
 			.help = "NVLink between GPUs of different nodes: where there is one, not, "
 				"or not without",
 			.words = "auto,off,require",
@@ -269,7 +256,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_TIER",
 			.fallback = "auto",
-			.may_be = "auto, t0, t1, t2 or t3",
 			.help = "how a ConnectX adapter is posted to: the best that works, or this",
 			.words = "auto,t0,t1,t2,t3",
 		},
@@ -277,7 +263,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_DEVX",
 			.fallback = "auto",
-			.may_be = "auto or off",
 			.help = "queues of a ConnectX adapter by commands to its firmware, or by "
 				"verbs alone",
 			.words = "auto,off",
@@ -286,15 +271,14 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_RAILS",
 			.fallback = "1",
-			.may_be = "a number from 1 to 4",
 			.help = "adapters that each rank drives; its links are spread over them",
-			.is_valid = config_is_rails,
+			.least = 1,
+			.most = 4,
 		},
 	[ORI_SETTING_ALLGATHER] =
 		{
 			.name = "ORIEL_ALLGATHER",
 			.fallback = "auto",
-			.may_be = "auto, ll, store, ce, direct, ring or doubling",
 			.help = "algorithm of all-gathers that ask for none themselves",
 			.words = "auto,ll,store,ce,direct,ring,doubling",
 		},
@@ -312,7 +296,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_POST",
 			.fallback = "auto",
-			.may_be = "auto, rings or proxy",
 			.help = "who posts requests: who asks, to rings of the adapter, or a "
 				"thread, the proxy; auto: rings where it has them",
 			.words = "auto,rings,proxy",
@@ -321,7 +304,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_PROXY_NEAR",
 			.fallback = "auto",
-			.may_be = "auto or off",
 			.help = "a proxy stays on CPUs of the NUMA node of its adapter, or runs "
 				"anywhere",
 			.words = "auto,off",
@@ -330,7 +312,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_P2P_TCP",
 			.fallback = "auto",
-			.may_be = "auto, on or off",
 			.help = "whether a hub listens on TCP for ends on other machines; auto: "
 				"where there is a job key, or ranks on other machines",
 			.words = "auto,on,off",
@@ -339,7 +320,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_IB_GID_INDEX",
 			.fallback = "",
-			.may_be = "a number from 0 to 255",
 			.help = "GID of an adapter; unset: the first of RoCE v2, IPv4 before IPv6",
 			.most = 255,
 		},
@@ -347,7 +327,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_IB_TC",
 			.fallback = "0",
-			.may_be = "a number from 0 to 255",
 			.help = "traffic class of what an adapter sends",
 			.most = 255,
 		},
@@ -355,7 +334,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_IB_SL",
 			.fallback = "0",
-			.may_be = "a number from 0 to 15",
 			.help = "service level of what an adapter sends",
 			.most = 15,
 		},
@@ -363,7 +341,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_IB_TIMEOUT",
 			.fallback = "20",
-			.may_be = "a number from 0 to 31",
 			.help = "an adapter sends again after 4.096 us * 2^n; 0 = never",
 			.most = 31,
 		},
@@ -371,7 +348,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_IB_RETRY",
 			.fallback = "7",
-			.may_be = "a number from 0 to 7",
 			.help = "times that it does so before the peer counts as gone",
 			.most = 7,
 		},
@@ -379,7 +355,6 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_IB_RNR_RETRY",
 			.fallback = "7",
-			.may_be = "a number from 0 to 7",
 			.help = "times that a peer without a receive is asked again, each 0.64 ms; "
 				"7 = for ever",
 			.most = 7,
@@ -423,16 +398,44 @@ static bool config_is_valid(const struct config_entry *entry, const char *text)
 		return entry->is_valid(text);
 	if (entry->words)
 		return config_is_word(entry->words, text);
-	return config_digits(text, entry->most, &value);
+	return config_digits(text, entry->most, &value) && value >= entry->least;
+}
+
+/* "a, b or c" */
+static void config_enumerate(const char *words, char *text, size_t size)
+{
+	const char *end = strchr(words, ','), *joint;
+	size_t at = 0;
+
+	for (; end; words = end + 1, end = strchr(words, ',')) {
+		joint = strchr(end + 1, ',') ? ", " : " or ";
+		at += (size_t)snprintf(text + at, size - at, "%.*s%s", (int)(end - words), words,
+				       joint);
+		assert(at < size);
+	}
+	snprintf(text + at, size - at, "%s", words);
+}
+
+static void config_may_be(const struct config_entry *entry, char *text, size_t size)
+{
+	if (entry->may_be)
+		snprintf(text, size, "%s", entry->may_be);
+	else if (entry->words)
+		config_enumerate(entry->words, text, size);
+	else
+		snprintf(text, size, "a number from %" PRIu64 " to %" PRIu64, entry->least,
+			 entry->most);
 }
 
 static enum oriel_status config_bad(const struct config_entry *entry, const char *text)
 {
+	char may_be[CONFIG_NAME_MAX + CONFIG_TEXT_MAX];
+
+	config_may_be(entry, may_be, sizeof(may_be));
 	if (entry->is_secret)
-		return ori_fail(ORIEL_ERR_CONFIG, "%s may be %s, but is not", entry->name,
-				entry->may_be);
+		return ori_fail(ORIEL_ERR_CONFIG, "%s may be %s, but is not", entry->name, may_be);
 	return ori_fail(ORIEL_ERR_CONFIG, "%s is '%s', but it may be %s", entry->name, text,
-			entry->may_be);
+			may_be);
 }
 
 const char *ori_setting_text(enum ori_setting which)

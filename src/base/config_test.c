@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,44 @@ static void test_a_bad_value_is_an_error_that_names_setting_and_value(void **sta
 		unsetenv(bad[i][0]);
 		assert_int_equal(oriel_settings_check(), ORIEL_OK);
 	}
+}
+
+static void test_a_bad_value_is_told_what_it_may_be(void **state)
+{
+	static const char *const told[][2] = {
+		{"ORIEL_LOG", "error, warn, info or debug"},
+		{"ORIEL_CONNECT", "eager or lazy"},
+		{"ORIEL_FABRIC", "auto, off or require"},
+		{"ORIEL_TIER", "auto, t0, t1, t2 or t3"},
+		{"ORIEL_DEVX", "auto or off"},
+		{"ORIEL_RAILS", "a number from 1 to 4"},
+		{"ORIEL_ALLGATHER", "auto, ll, store, ce, direct, ring or doubling"},
+		{"ORIEL_POST", "auto, rings or proxy"},
+		{"ORIEL_PROXY_NEAR", "auto or off"},
+		{"ORIEL_P2P_TCP", "auto, on or off"},
+		{"ORIEL_PORT", "a port from 1 to 65535"},
+		{"ORIEL_LISTEN_FD", "the number of a file descriptor"},
+		{"ORIEL_IB_GID_INDEX", "a number from 0 to 255"},
+		{"ORIEL_IB_SL", "a number from 0 to 15"},
+		{"ORIEL_IB_TIMEOUT", "a number from 0 to 31"},
+		{"ORIEL_IB_RETRY", "a number from 0 to 7"},
+		{"ORIEL_IB_MTU", "256, 512, 1024, 2048 or 4096"},
+	};
+	char text[200];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		setenv(told[i][0], "?", 1);
+		assert_int_equal(oriel_settings_check(), ORIEL_ERR_CONFIG);
+		snprintf(text, sizeof(text), "%s is '?', but it may be %s", told[i][0], told[i][1]);
+		assert_string_equal(oriel_last_error(), text);
+		unsetenv(told[i][0]);
+	}
+	setenv("ORIEL_RAILS", "0", 1);
+	assert_int_equal(oriel_settings_check(), ORIEL_ERR_CONFIG);
+	setenv("ORIEL_RAILS", "1", 1);
+	assert_int_equal(oriel_settings_check(), ORIEL_OK);
 }
 
 static void test_a_typed_reader_refuses_a_bad_value(void **state)
@@ -193,6 +232,7 @@ int main(void)
 		cmocka_unit_test(test_an_empty_environment_is_fine_and_yields_defaults),
 		cmocka_unit_test_teardown(test_good_values_parse, forget_all),
 		cmocka_unit_test(test_a_bad_value_is_an_error_that_names_setting_and_value),
+		cmocka_unit_test_teardown(test_a_bad_value_is_told_what_it_may_be, forget_all),
 		cmocka_unit_test_teardown(test_a_typed_reader_refuses_a_bad_value, forget_all),
 		cmocka_unit_test_teardown(test_the_job_key_is_never_shown, forget_all),
 		cmocka_unit_test(test_an_unknown_name_is_an_error_that_names_the_nearest),

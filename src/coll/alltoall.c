@@ -3,7 +3,7 @@
 #include <oriel/alltoall.h>
 
 #include "base/error.h"
-#include "coll/gather.h"
+#include "coll/gather_far.h"
 
 #define ALLTOALL_MAPPED (1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_STORE)
 
@@ -13,6 +13,7 @@ static const struct ori_gather_kind alltoall_kind = {
 	.host = ALLTOALL_MAPPED | 1u << ORIEL_ALGORITHM_DIRECT,
 	.nodes = 1u << ORIEL_ALGORITHM_DIRECT,
 	.gpus = ALLTOALL_MAPPED | 1u << ORIEL_ALGORITHM_CE,
+	.far = 1u << ORIEL_ALGORITHM_DIRECT,
 	.has_notes = true,
 };
 
@@ -57,18 +58,6 @@ static enum oriel_status alltoall_check(const struct oriel_allgather *g, const c
 	return ORIEL_OK;
 }
 
-/* By copy engines, between a barrier that lets all be written to and one that ends it. */
-static enum oriel_status alltoall_engines(struct oriel_allgather *g, const void *send, size_t bytes,
-					  void *stream)
-{
-	uint64_t to = oriel_at(ORI_GATHER_RESULT, g->device.rank * bytes);
-	enum oriel_status status = oriel_window_barrier(g->window, 0, 0, stream);
-
-	if (status == ORIEL_OK)
-		status = oriel_window_put_each(g->window, to, send, bytes, bytes, stream);
-	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
-}
-
 enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *send, size_t bytes,
 				       void *stream)
 {
@@ -81,8 +70,10 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 	if (status != ORIEL_OK || !bytes)
 		return status;
 	algorithm = ori_gather_choose(g, bytes);
-	if (algorithm == ORIEL_ALGORITHM_CE)
-		status = alltoall_engines(g, send, bytes, stream);
+	if (g->far)
+		status = ori_far_exchange(g, send, NULL, bytes, stream);
+	else if (algorithm == ORIEL_ALGORITHM_CE)
+		status = ori_gather_engines(g, send, bytes, bytes, stream);
 	else
 		status = ori_gather_mapped(g, algorithm, send, bytes, bytes, stream);
 	return ori_gather_end(g, status);
@@ -99,7 +90,9 @@ enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *a, const 
 		return status;
 	if (!portions)
 		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: portions are NULL");
-	if (g->is_gpu)
+	if (g->far)
+		status = ori_far_exchange(g, send, portions, 0, stream);
+	else if (g->is_gpu)
 		status = oriel_window_exchange(g->window, &g->notes, ORI_GATHER_EXCHANGE_PARTS,
 					       send, portions, stream);
 	else

@@ -95,8 +95,8 @@ struct oriel_allgather {
 };
 
 /*
- * allgather.c: an object of @kind, and what its executions have in common. Messages
- * are left where something fails.
+ * gather_make.c: an object of @kind. gather_start.c: what its executions have in common.
+ * Messages are left where something fails.
  */
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
@@ -107,11 +107,17 @@ void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgath
 enum oriel_status ori_gather_check(const struct oriel_allgather *gather, const void *stream);
 /* What an execution returns: @status, with a text. */
 enum oriel_status ori_gather_end(const struct oriel_allgather *gather, enum oriel_status status);
+/* Until what was begun is over: it has the timeout of the communicator, and its health. */
+void ori_gather_await(const struct oriel_allgather *gather);
 /* Groups for an execution of @bytes in turns: see oriel_dev_put_part(). */
 uint32_t ori_gather_turns(size_t bytes);
 /* By lines or by stores, of the kernels or of this thread; @stride as in oriel/dev/gather.h. */
 enum oriel_status ori_gather_mapped(struct oriel_allgather *gather, enum oriel_algorithm algorithm,
 				    const void *send, size_t stride, size_t bytes, void *stream);
+
+/* By copy engines; @stride as well. */
+enum oriel_status ori_gather_engines(struct oriel_allgather *gather, const void *send,
+				     size_t stride, size_t bytes, void *stream);
 
 /* gather_run.c: one execution of @plan by the calling thread, in host memory. */
 enum oriel_status ori_gather_run(struct oriel_allgather *g, const struct ori_plan *plan,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An all-gather of GPU memory over several nodes, by a job of the communicator's
- * thread: between nodes by puts of p2p, within a node by copy engines. It follows
- * the plans of gather_plan.h.
+ * Collectives of GPU memory over several nodes, by jobs of the communicator's
+ * thread: between nodes by puts of p2p, within a node by copy engines.
  */
 #ifndef ORI_COLL_GATHER_FAR_H
 #define ORI_COLL_GATHER_FAR_H
@@ -11,16 +10,25 @@
 
 struct ori_far;
 
+/* Bytes of the staging on the GPU that ori_far_open() finds in the window of @g. */
+size_t ori_far_staging(const struct oriel_allgather *g);
 /* Collective; @g has its window, its view and its plans. @length: of the view. */
 enum oriel_status ori_far_open(struct oriel_allgather *g, size_t length);
 /* Collective. NULL is allowed. Nothing is under way any more, or the communicator is broken. */
 void ori_far_close(struct ori_far *far);
 
 /*
- * One execution at its place in @stream; the message is at its place in the view
- * once the stream has come there.
+ * One execution at its place in @stream. Of an all-gather and of a broadcast, by the
+ * plans of gather_plan.h, the message is at its place in the view, of this rank or of
+ * the root, once the stream has come there.
  */
-enum oriel_status ori_far_start(struct oriel_allgather *g, const struct ori_plan *plan,
-				size_t bytes, size_t chunk, void *stream);
+enum oriel_status ori_far_gather(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				 size_t bytes, void *stream);
+enum oriel_status ori_far_bcast(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				uint32_t root, size_t bytes, void *stream);
+/* All-to-all, of messages of @bytes, or as @portions say, read when the stream has come there. */
+enum oriel_status ori_far_exchange(struct oriel_allgather *g, const void *send,
+				   const struct oriel_dev_portion *portions, size_t bytes,
+				   void *stream);
 
 #endif

@@ -60,6 +60,8 @@ void ori_plan_close(struct ori_plan *p)
 	*p = (struct ori_plan){0};
 }
 
+#define PLAN_ALL UINT32_MAX
+
 /* What is being made: room for all blocks, each to all ranks. */
 struct plan_maker {
 	struct ori_plan *plan;
@@ -67,7 +69,8 @@ struct plan_maker {
 	enum oriel_algorithm algorithm;
 	uint32_t rank;
 	uint32_t node;
-	uint32_t used; /* targets */
+	uint32_t block; /* that alone; PLAN_ALL: all of them */
+	uint32_t used;  /* targets */
 };
 
 static void plan_target(struct plan_maker *m, uint32_t rank)
@@ -91,17 +94,27 @@ static void plan_tell_node(struct plan_maker *m)
 		plan_target(m, s->members[s->first[m->node] + (s->place_of[m->rank] + i) % size]);
 }
 
+static bool plan_has(const struct plan_maker *m, uint32_t block)
+{
+	return m->block == PLAN_ALL || m->block == block;
+}
+
 static void plan_direct(struct plan_maker *m)
 {
 	const struct ori_shape *s = m->shape;
 	uint32_t i, peer;
 
+	for (i = 1; i < s->ranks; i++) {
+		peer = (m->rank + i) % s->ranks;
+		m->plan->expected[peer] = plan_has(m, peer);
+	}
+	if (!plan_has(m, m->rank))
+		return;
 	plan_move(m, m->rank, ORI_PLAN_OWN);
 	for (i = 1; i < s->ranks; i++) {
 		peer = (m->rank + i) % s->ranks;
 		if (s->node_of[peer] != m->node)
 			plan_target(m, peer);
-		m->plan->expected[peer] = 1;
 	}
 	plan_tell_node(m);
 }
@@ -161,6 +174,8 @@ static void plan_by_nodes(struct plan_maker *m)
 		home = plan_home(m, away);
 		for (i = s->first[home]; i < s->first[home + 1]; i++) {
 			block = s->members[i];
+			if (!plan_has(m, block))
+				continue;
 			carrier = shape_carrier(s, m->node, block);
 			if (carrier != m->rank) {
 				m->plan->expected[carrier]++;
@@ -175,10 +190,10 @@ static void plan_by_nodes(struct plan_maker *m)
 	}
 }
 
-enum oriel_status ori_plan_open(struct ori_plan *p, const struct ori_shape *shape,
-				enum oriel_algorithm algorithm, uint32_t rank)
+static enum oriel_status plan_open(struct ori_plan *p, const struct ori_shape *shape,
+				   enum oriel_algorithm algorithm, uint32_t rank, uint32_t block)
 {
-	struct plan_maker m = {p, shape, algorithm, rank, shape->node_of[rank], 0};
+	struct plan_maker m = {p, shape, algorithm, rank, shape->node_of[rank], block, 0};
 	/* A block goes to the node, and to less than 32 others or to all. */
 	size_t targets = (size_t)shape->ranks * (shape_size(shape, m.node) + 32);
 
@@ -195,4 +210,16 @@ enum oriel_status ori_plan_open(struct ori_plan *p, const struct ori_shape *shap
 	else
 		plan_by_nodes(&m);
 	return ORIEL_OK;
+}
+
+enum oriel_status ori_plan_open(struct ori_plan *p, const struct ori_shape *shape,
+				enum oriel_algorithm algorithm, uint32_t rank)
+{
+	return plan_open(p, shape, algorithm, rank, PLAN_ALL);
+}
+
+enum oriel_status ori_plan_open_block(struct ori_plan *p, const struct ori_shape *shape,
+				      enum oriel_algorithm algorithm, uint32_t rank, uint32_t block)
+{
+	return plan_open(p, shape, algorithm, rank, block);
 }

@@ -52,6 +52,10 @@ struct ori_plan {
 /* @algorithm: DIRECT, RING or DOUBLING. */
 enum oriel_status ori_plan_open(struct ori_plan *plan, const struct ori_shape *shape,
 				enum oriel_algorithm algorithm, uint32_t rank);
+/* The part of that plan that is about @block: a broadcast. */
+enum oriel_status ori_plan_open_block(struct ori_plan *plan, const struct ori_shape *shape,
+				      enum oriel_algorithm algorithm, uint32_t rank,
+				      uint32_t block);
 void ori_plan_close(struct ori_plan *plan); /* zeroed storage is closed */
 
 #endif

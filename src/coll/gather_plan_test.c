@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #define RANKS_MAX 64u
+#define ALL UINT32_MAX /* blocks */
 
 static const enum oriel_algorithm algorithms[] = {ORIEL_ALGORITHM_DIRECT, ORIEL_ALGORITHM_RING,
 						  ORIEL_ALGORITHM_DOUBLING};
@@ -74,14 +75,15 @@ static void world_run(struct world *w)
 	} while (has_moved);
 }
 
-static void world_check(const struct world *w)
+static void world_check(const struct world *w, uint32_t block)
 {
 	uint32_t ranks = w->shape.ranks, rank, other;
 
 	for (rank = 0; rank < ranks; rank++) {
 		assert_int_equal(w->done[rank], w->plans[rank].count);
 		for (other = 0; other < ranks; other++) {
-			assert_int_equal(w->copies[rank][other], rank != other);
+			assert_int_equal(w->copies[rank][other],
+					 rank != other && (block == ALL || other == block));
 			assert_int_equal(w->pipes[other][rank].sent,
 					 w->plans[rank].expected[other]);
 		}
@@ -100,7 +102,9 @@ static uint32_t world_crossings(const struct world *w)
 	return sum;
 }
 
-static void run_shape(const uint32_t *leader_of, uint32_t ranks, enum oriel_algorithm algorithm)
+/* All blocks, or @block alone. */
+static void run_shape(const uint32_t *leader_of, uint32_t ranks, enum oriel_algorithm algorithm,
+		      uint32_t block)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	uint32_t rank;
@@ -108,24 +112,30 @@ static void run_shape(const uint32_t *leader_of, uint32_t ranks, enum oriel_algo
 	assert_non_null(w);
 	assert_int_equal(ori_shape_open(&w->shape, leader_of, ranks), ORIEL_OK);
 	for (rank = 0; rank < ranks; rank++)
-		assert_int_equal(ori_plan_open(&w->plans[rank], &w->shape, algorithm, rank),
+		assert_int_equal(block == ALL ? ori_plan_open(&w->plans[rank], &w->shape, algorithm,
+							      rank)
+					      : ori_plan_open_block(&w->plans[rank], &w->shape,
+								    algorithm, rank, block),
 				 ORIEL_OK);
 	world_run(w);
-	world_check(w);
+	world_check(w, block);
 	if (algorithm != ORIEL_ALGORITHM_DIRECT)
-		assert_int_equal(world_crossings(w), ranks * (w->shape.nodes - 1));
+		assert_int_equal(world_crossings(w),
+				 (block == ALL ? ranks : 1) * (w->shape.nodes - 1));
 	for (rank = 0; rank < ranks; rank++)
 		ori_plan_close(&w->plans[rank]);
 	ori_shape_close(&w->shape);
 	free(w);
 }
 
-static void run_all(const uint32_t *leader_of, uint32_t ranks)
+static void run_all(const uint32_t *leader_of, uint32_t ranks, uint32_t block)
 {
 	size_t i;
 
-	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
-		run_shape(leader_of, ranks, algorithms[i]);
+	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++) {
+		run_shape(leader_of, ranks, algorithms[i], ALL);
+		run_shape(leader_of, ranks, algorithms[i], block);
+	}
 }
 
 static void every_block_comes_once_on_even_nodes(void **state)
@@ -137,11 +147,11 @@ static void every_block_comes_once_on_even_nodes(void **state)
 		for (each = 1; each <= 8; each++) {
 			for (i = 0; i < nodes * each; i++)
 				leader_of[i] = i / each * each;
-			run_all(leader_of, nodes * each);
+			run_all(leader_of, nodes * each, nodes * 5 % (nodes * each));
 			/* Ranks dealt out to the nodes in turn. */
 			for (i = 0; i < nodes * each; i++)
 				leader_of[i] = i % nodes;
-			run_all(leader_of, nodes * each);
+			run_all(leader_of, nodes * each, nodes * each - 1);
 		}
 }
 
@@ -157,7 +167,7 @@ static void every_block_comes_once_on_any_nodes(void **state)
 			rest /= i + 1;
 			leader_of[i] = pick == i ? i : leader_of[pick];
 		}
-		run_all(leader_of, 7);
+		run_all(leader_of, 7, code % 7);
 	}
 }
 

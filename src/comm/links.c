@@ -17,14 +17,14 @@
 struct ori_links_rank {
 	struct ori_hca_qp_address adapters[ORIEL_DEV_RAILS]; /* without the number of any queue */
 	struct oriel_dev_keys box_rkeys; /* of the rows where peers say what broke them */
+	uint32_t kind;                   /* enum ori_adapters */
+	uint32_t is_late;                /* 1: see ori_rdma_is_late() */
 };
 
 /* What ranks tell each other of their adapters. Goes over the wire as it is. */
 struct links_record {
 	struct ori_verdict verdict;
 	struct ori_links_rank rank;
-	uint32_t kind; /* enum ori_adapters */
-	uint32_t reserved;
 };
 
 static_assert(sizeof(struct links_record) == 792, "struct links_record goes over the wire");
@@ -87,6 +87,11 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
 		choice->kind == ORI_ADAPTERS_SOFT ? "an adapter in software, for development"
 						  : "an adapter of libibverbs",
 		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "who asks posts");
+	if (ori_rdma_is_late(comm->rdma))
+		ori_log(ORIEL_LOG_INFO,
+			"rank %u: what adapters write to %s is not seen in order; peers "
+			"read it back before they tell of it",
+			comm->rank, comm->gpu ? "its GPU" : "its memory");
 	status = ori_pulse_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (comm->of[peer].path == ORIEL_PATH_RDMA)
@@ -100,7 +105,7 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapt
 					 enum oriel_status status)
 {
 	const struct links_record *records = comm->records;
-	struct links_record mine = {.kind = kind};
+	struct links_record mine = {.rank.kind = kind};
 	unsigned peer, rail;
 
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
@@ -108,15 +113,19 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapt
 		for (rail = 0; rail < comm->rails; rail++)
 			ori_rdma_describe(comm->rdma, rail, &mine.rank.adapters[rail]);
 		mine.rank.box_rkeys = *ori_pulse_rkeys(comm);
+		mine.rank.is_late = ori_rdma_is_late(comm->rdma);
 	}
 	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, comm->records, sizeof(mine));
 	if (status == ORIEL_OK)
 		status = ori_verdict_judge(records, sizeof(*records), comm->size, comm->rank);
 	/* All come to the same answer. */
 	if (status == ORIEL_OK)
-		status = ori_choices_agree(&records->kind, sizeof(*records), comm->size);
-	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++)
+		status = ori_choices_agree(&records->rank.kind, sizeof(*records), comm->size);
+	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
 		comm->ranks[peer] = records[peer].rank;
+		if (comm->links[peer] && records[peer].rank.is_late)
+			ori_rdma_link_heed(comm->links[peer]);
+	}
 	return status;
 }
 

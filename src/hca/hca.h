@@ -47,6 +47,7 @@ struct ori_hca_caps {
 	bool is_atomic_host_endian; /* results of 8-byte atomics */
 	bool is_software;           /* for development and tests */
 	bool is_sink;               /* completes work requests and moves nothing */
+	bool writes_late;           /* what it writes may be seen after the atomics behind it */
 };
 
 struct ori_gpu;

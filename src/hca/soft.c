@@ -100,6 +100,7 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.is_atomic_host_endian = !node->scenario.big_endian,
 		.is_software = true,
 		.is_sink = node->scenario.sink,
+		.writes_late = node->scenario.below_owner != 0,
 	};
 }
 

@@ -24,8 +24,8 @@
 #define HUB_SLOTS_MAX 32768u
 #define HUB_PATIENCE_NS UINT64_C(10000000000) /* with who calls over TCP and does not say more */
 #define HUB_SHARED 8u                         /* slots that no end may keep for itself */
-#define HUB_ACCESS (ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE)
 
+#define HUB_FLAGS ((unsigned)(ORIEL_P2P_GPU | ORIEL_P2P_GPU_SLOTS))
 #define HUB_PATHS (1u << ORIEL_PATH_MAPPED | 1u << ORIEL_PATH_RDMA)
 
 static enum oriel_status hub_paths(unsigned asked, uint32_t *paths)
@@ -102,6 +102,7 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 {
 	size_t chunk = attr->chunk ? attr->chunk : HUB_CHUNK;
 	unsigned slots = attr->slots ? attr->slots : HUB_SLOTS;
+	bool has_gpu_slots = attr->flags & ORIEL_P2P_GPU_SLOTS;
 	enum oriel_status st;
 
 	if (chunk < P2P_CHUNK_MIN || chunk > P2P_CHUNK_MAX)
@@ -110,8 +111,10 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 	if (slots <= HUB_SHARED || slots > HUB_SLOTS_MAX)
 		return ori_fail(ORIEL_ERR_RANGE, "%u staging slots, not %u to %u", slots,
 				HUB_SHARED + 1, HUB_SLOTS_MAX);
-	if (attr->flags & ~(unsigned)ORIEL_P2P_GPU)
+	if (attr->flags & ~HUB_FLAGS)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_hub_attr.flags is 0x%x", attr->flags);
+	if (has_gpu_slots && !(attr->flags & ORIEL_P2P_GPU))
+		return ori_fail(ORIEL_ERR_INVALID, "ORIEL_P2P_GPU_SLOTS needs ORIEL_P2P_GPU");
 	hub->timeout_ns = attr->timeout_ns;
 	st = attr->timeout_ns ? ORIEL_OK : ori_setting_timeout(&hub->timeout_ns);
 	if (st == ORIEL_OK)
@@ -125,10 +128,10 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 		st = hub_describe(hub);
 	if (st == ORIEL_OK)
 		st = ori_holds_open(hub);
-	if (st == ORIEL_OK)
-		st = ori_pool_open(&hub->pool, chunk, slots);
 	if (st == ORIEL_OK && (gpu || attr->flags & ORIEL_P2P_GPU))
 		st = ori_hub_open_gpu(hub, gpu);
+	if (st == ORIEL_OK)
+		st = ori_pool_open(&hub->pool, chunk, slots, has_gpu_slots ? &hub->gpu : NULL);
 	return st == ORIEL_OK ? ori_hub_pin(hub, &hub->pool.area) : st;
 }
 
@@ -237,6 +240,15 @@ static enum oriel_status hub_register_locked(struct oriel_p2p_hub *hub, struct p
 					 &area->mr, &area->keys);
 }
 
+static enum oriel_status hub_register_pool_locked(struct oriel_p2p_hub *hub)
+{
+	struct p2p_area *area = &hub->pool.area;
+
+	if (!hub->pool.is_gpu || hub->reaches_all)
+		return hub_register_locked(hub, area);
+	return ori_hub_register_gpu(hub, area->base, area->length, 0, &area->mr, &area->keys);
+}
+
 static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_hub *hub)
 {
 	const struct ori_gpu *gpu = hub->gpu.ops ? &hub->gpu : NULL;
@@ -255,7 +267,7 @@ static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_hub *hub)
 	hub->needs_flush = gpu && !caps.is_software && !(gpu->flags & ORI_GPU_ORDERED);
 	st = gpu ? hub->ops->use_gpu(hub->hca, gpu) : ORIEL_OK;
 	if (st == ORIEL_OK)
-		st = hub_register_locked(hub, &hub->pool.area);
+		st = hub_register_pool_locked(hub);
 	if (st == ORIEL_OK) {
 		ori_memory_register_all_locked(hub);
 		return ORIEL_OK;

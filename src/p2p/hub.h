@@ -13,6 +13,7 @@
 #include "p2p/p2p_wire.h"
 
 #define HUB_STRANGERS 64u
+#define HUB_ACCESS (ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE) /* of what peers put to */
 
 /* Memory of the library's that peers write to, and the adapter knows once there is one. */
 struct p2p_area {
@@ -36,12 +37,15 @@ struct p2p_stack {
 struct p2p_pool {
 	struct p2p_area area;
 	size_t chunk, stride;
+	bool is_gpu; /* no CPU reads or writes slots, which then have no labels */
 	unsigned receive, slots;
 	struct p2p_stack receives, sends;
 	_Atomic uint16_t *next; /* [slots] */
 };
 
-enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned receive);
+/* @gpu: whose memory they are of; NULL: of the host. */
+enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned receive,
+				const struct ori_gpu *gpu);
 void ori_pool_close(struct p2p_pool *pool);
 /* A slot, as long as more than @leave are free; -1 if not. */
 int ori_pool_take(struct p2p_pool *pool, struct p2p_stack *stack, unsigned leave);
@@ -153,6 +157,10 @@ enum oriel_status ori_hub_find_clash(struct oriel_p2p_hub *hub, const struct ori
 /* p2p_gpu.c */
 /* That of the calling thread, or @like. What fails is closed with the hub. */
 enum oriel_status ori_hub_open_gpu(struct oriel_p2p_hub *hub, const struct ori_gpu *like);
+/* Whole pages of its memory, as the adapter knows them by @iova. */
+enum oriel_status ori_hub_register_gpu(struct oriel_p2p_hub *hub, char *address, size_t length,
+				       uint64_t iova, struct ori_hca_mr **mr,
+				       struct ori_hca_keys *keys);
 /* For copies by the GPU; nothing without one. */
 enum oriel_status ori_hub_pin(struct oriel_p2p_hub *hub, struct p2p_area *area);
 void ori_hub_unpin(struct oriel_p2p_hub *hub, struct p2p_area *area);

@@ -272,12 +272,20 @@ char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length)
 	if (immediate >> 30 != P2P_TELL_UNIT || !in_is_due(p, channel, slot, immediate))
 		return NULL;
 	s = &p->in[channel].slots[slot];
+	if (s->request->place == P2P_STAGED && p->hub->pool.is_gpu)
+		return NULL;
 	if (s->request->place == P2P_STAGED)
 		return p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
 	return s->request->place == P2P_DIRECT && s->request->length == length &&
 			       !s->request->is_gpu
 		       ? s->request->buffer
 		       : NULL;
+}
+
+/* May what came be in memory of a GPU? */
+static bool in_is_in_gpu(const struct oriel_p2p *p, const struct oriel_p2p_request *r)
+{
+	return r->place != P2P_STAGED || p->hub->pool.is_gpu;
 }
 
 enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate)
@@ -298,7 +306,7 @@ enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate)
 	/* Who answers needs the credit that the peer has given before. */
 	__builtin_prefetch(&p->segment->board.words[P2P_WORD_CREDIT + channel * p->depth +
 						    p2p_slot(p, p->out[channel].unit)]);
-	p->is_flush_due |= p->may_flush && in->slots[slot].request->place != P2P_STAGED;
+	p->is_flush_due |= p->may_flush && in_is_in_gpu(p, in->slots[slot].request);
 	return ORIEL_OK;
 }
 
@@ -457,7 +465,7 @@ static enum oriel_status in_copy(struct oriel_p2p *p, struct p2p_in_slot *s,
 		return st < 0 ? ori_fail(st, "the unpack hook failed: %s", oriel_status_text(st))
 			      : st;
 	}
-	if (!s->request->is_gpu) {
+	if (!s->request->is_gpu && !p->hub->pool.is_gpu) {
 		memcpy(chunk->buffer, chunk->slot, chunk->length);
 		return ORIEL_OK;
 	}
@@ -467,8 +475,8 @@ static enum oriel_status in_copy(struct oriel_p2p *p, struct p2p_in_slot *s,
 	return st == ORIEL_OK ? ori_lane_test(p, P2P_LANE_IN, s->copy) : st;
 }
 
-/* ORIEL_AGAIN: the copy goes on. */
-static enum oriel_status in_unpack(struct oriel_p2p *p, struct p2p_in_slot *s)
+/* ORIEL_AGAIN: the copy goes on. @index: of the slot among all of the end. */
+static enum oriel_status in_unpack(struct oriel_p2p *p, struct p2p_in_slot *s, unsigned index)
 {
 	const struct oriel_p2p_request *r = s->request;
 	char *at = p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
@@ -485,7 +493,8 @@ static enum oriel_status in_unpack(struct oriel_p2p *p, struct p2p_in_slot *s)
 	enum oriel_status st;
 
 	chunk.slot = at + p2p_slot_begin(chunk.length);
-	memcpy(&label, at, P2P_LABEL_HEAD);
+	memcpy(&label, p->hub->pool.is_gpu ? (char *)&p->segment->board.labels[index] : at,
+	       P2P_LABEL_HEAD);
 	st = in_check_label(r, s->chunk, chunk.length, &label);
 	if (st != ORIEL_OK)
 		return st;
@@ -493,7 +502,6 @@ static enum oriel_status in_unpack(struct oriel_p2p *p, struct p2p_in_slot *s)
 	return st > 0 ? ORIEL_AGAIN : st;
 }
 
-/* What came straight is in memory of a GPU, perhaps. */
 static enum oriel_status in_flush(struct oriel_p2p *p)
 {
 	enum oriel_status st = p->is_flush_due ? ori_hub_flush(p->hub) : ORIEL_OK;
@@ -505,15 +513,16 @@ static enum oriel_status in_flush(struct oriel_p2p *p)
 static enum oriel_status in_run_slots(struct oriel_p2p *p, struct p2p_in *in, bool *has_moved)
 {
 	for (uint64_t unit = in->oldest; unit < in->unit; unit++) {
-		struct p2p_in_slot *s = &in->slots[p2p_slot(p, unit)];
+		unsigned slot = p2p_slot(p, unit);
+		struct p2p_in_slot *s = &in->slots[slot];
 		enum oriel_status st = ORIEL_OK;
 
 		if (s->state != P2P_IN_ARRIVED)
 			continue;
-		if (s->request->place == P2P_STAGED)
-			st = in_unpack(p, s);
-		else
+		if (in_is_in_gpu(p, s->request))
 			st = in_flush(p);
+		if (st == ORIEL_OK && s->request->place == P2P_STAGED)
+			st = in_unpack(p, s, s->request->channel * p->depth + slot);
 		p->is_pending |= st == ORIEL_AGAIN;
 		if (st == ORIEL_AGAIN)
 			continue;

@@ -340,7 +340,8 @@ static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 	struct p2p_far far;
 	enum oriel_status st;
 
-	if (r->place == P2P_SHORT || (r->place == P2P_STAGED && out_is_carried(p, r)))
+	if (r->place == P2P_SHORT ||
+	    (r->place == P2P_STAGED && !p->pool.is_gpu && out_is_carried(p, r)))
 		return ORIEL_OK;
 	if (r->place == P2P_STAGED && out_packs_there(p)) {
 		st = out_credit(p, s, &far);
@@ -364,6 +365,12 @@ static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 	return ORIEL_OK;
 }
 
+/* Is it packed in memory of a GPU, here or at the peer? */
+static bool out_is_in_gpu(const struct oriel_p2p *p, const struct p2p_out_slot *s)
+{
+	return s->staging < 0 ? p->pool.is_gpu : p->hub->pool.is_gpu;
+}
+
 /* By the hook, an engine, or the CPU. ORIEL_AGAIN: begun. */
 static enum oriel_status out_copy(struct oriel_p2p *p, struct p2p_out_slot *s,
 				  const struct oriel_p2p_chunk *chunk)
@@ -375,7 +382,7 @@ static enum oriel_status out_copy(struct oriel_p2p *p, struct p2p_out_slot *s,
 		return st < 0 ? ori_fail(st, "the pack hook failed: %s", oriel_status_text(st))
 			      : st;
 	}
-	if (!s->request->is_gpu) {
+	if (!s->request->is_gpu && !out_is_in_gpu(p, s)) {
 		memcpy(chunk->slot, chunk->buffer, chunk->length);
 		return ORIEL_OK;
 	}
@@ -402,7 +409,8 @@ static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
 
 	if (st != ORIEL_OK)
 		return st < 0 ? st : ORIEL_AGAIN;
-	memcpy(s->label, &label, P2P_LABEL_HEAD);
+	if (!out_is_in_gpu(p, s))
+		memcpy(s->label, &label, P2P_LABEL_HEAD);
 	return ORIEL_OK;
 }
 
@@ -417,6 +425,7 @@ static struct p2p_near out_source(const struct oriel_p2p *p, const struct p2p_ou
 		near.at = s->label + p2p_slot_begin(s->length);
 		near.address = (uint64_t)(near.at - p->hub->pool.area.base);
 		near.lkey = p->hub->pool.area.keys.lkey;
+		near.is_gpu = s->staging >= 0 && p->hub->pool.is_gpu;
 	} else if (r->memory) {
 		near.address = r->memory->iova + (uint64_t)(near.at - r->memory->address);
 		near.lkey = r->memory->keys.lkey;
@@ -440,6 +449,44 @@ static enum oriel_status out_carry_staged(struct oriel_p2p *p, struct p2p_out_sl
 				 &s->op);
 }
 
+/* The bytes, unless they have been packed where they go; then the label, by itself. */
+static enum oriel_status out_post_split(struct oriel_p2p *p, struct p2p_out_slot *s,
+					const struct p2p_far *slot)
+{
+	const struct oriel_p2p_request *r = s->request;
+	uint64_t unit = r->unit + s->chunk, begin = p2p_slot_begin(s->length);
+	unsigned index = out_index(p, r->channel, unit);
+	struct p2p_label *desk = &p->segment->desk.labels[index];
+	struct p2p_near from = out_source(p, s);
+	struct p2p_far to = *slot;
+	enum oriel_status st = ORIEL_OK;
+
+	if (s->staging >= 0 && !s->is_put) {
+		to.address += begin;
+		if (to.at)
+			to.at += begin;
+		st = p->backend->put(p, &from, &to, s->length, &s->op);
+		s->is_put = st == ORIEL_OK;
+	}
+	if (st == ORIEL_OK && p->labels_op[index] > p->done)
+		st = ORIEL_AGAIN;
+	if (st != ORIEL_OK)
+		return st;
+	*desk = (struct p2p_label){r->number, r->length, s->chunk, s->length, "", 0};
+	from = p2p_desk(p, desk);
+	/* Where the CPU of the peer looks for it. */
+	to = p->pool.is_gpu
+		     ? p2p_board(p, offsetof(struct p2p_board, labels) + index * sizeof(*desk))
+		     : *slot;
+	st = p->backend->tell(p, &from, &to, P2P_LABEL_HEAD,
+			      p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, unit),
+					    p2p_lap(p, unit)),
+			      &s->op);
+	if (st == ORIEL_OK)
+		p->labels_op[index] = s->op + 1;
+	return st;
+}
+
 static enum oriel_status out_post_staged(struct oriel_p2p *p, struct p2p_out_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
@@ -449,6 +496,8 @@ static enum oriel_status out_post_staged(struct oriel_p2p *p, struct p2p_out_slo
 	size_t length = s->staging < 0 ? 0 : p2p_slot_end(s->length);
 	enum oriel_status st = out_credit(p, s, &to);
 
+	if (st == ORIEL_OK && (p->pool.is_gpu || out_is_in_gpu(p, s)))
+		return out_post_split(p, s, &to);
 	if (st != ORIEL_OK)
 		return st;
 	from.at -= p2p_slot_begin(s->length);

@@ -51,6 +51,7 @@ struct p2p_board {
 	uint64_t reserved[7];
 	struct p2p_offer offers[P2P_SLOTS]; /* [channel * depth + slot] */
 	char cells[P2P_CELLS][P2P_CELL];
+	struct p2p_label labels[P2P_SLOTS]; /* the same, of what is in slots of a GPU */
 };
 
 static_assert(offsetof(struct p2p_board, offers) % 64 == 0, "offers keep to lines");
@@ -108,6 +109,7 @@ struct p2p_out_slot {
 	uint32_t chunk, length;
 	uint64_t offset;
 	int staging;   /* slot of the pool that it holds; -1: none */
+	bool is_put;   /* and its label, which goes apart, is not */
 	char *label;   /* where it is packed, here or at the peer; NULL: it is not */
 	uint64_t copy; /* that packs it; 0: none */
 	uint64_t op;
@@ -285,6 +287,7 @@ struct oriel_p2p {
 	uint64_t dirty[(P2P_WORDS + 63) / 64];
 	bool is_dirty;
 	uint64_t counts_op[P2P_WORD_CREDIT]; /* the last put of each of these words, + 1 */
+	uint64_t labels_op[P2P_SLOTS];       /* ... of each label of the board */
 	struct p2p_control control;
 
 	struct p2p_given given[P2P_PIECES]; /* to the peer */

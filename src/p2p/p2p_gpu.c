@@ -29,9 +29,12 @@ enum oriel_status ori_hub_open_gpu(struct oriel_p2p_hub *hub, const struct ori_g
 
 enum oriel_status ori_hub_pin(struct oriel_p2p_hub *hub, struct p2p_area *area)
 {
-	enum oriel_status st = hub->gpu.ops ? ori_mem_pin(&hub->gpu, area->mem) : ORIEL_OK;
+	enum oriel_status st;
 
-	area->is_pinned = hub->gpu.ops && st == ORIEL_OK;
+	if (!hub->gpu.ops || area->mem->gpu)
+		return ORIEL_OK;
+	st = ori_mem_pin(&hub->gpu, area->mem);
+	area->is_pinned = st == ORIEL_OK;
 	return st;
 }
 
@@ -40,6 +43,19 @@ void ori_hub_unpin(struct oriel_p2p_hub *hub, struct p2p_area *area)
 	if (area->is_pinned)
 		ori_mem_unpin(&hub->gpu, area->mem);
 	area->is_pinned = false;
+}
+
+enum oriel_status ori_hub_register_gpu(struct oriel_p2p_hub *hub, char *address, size_t length,
+				       uint64_t iova, struct ori_hca_mr **mr,
+				       struct ori_hca_keys *keys)
+{
+	if (hub->needs_flush && !(hub->gpu.flags & ORI_GPU_FLUSHES))
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"what an adapter writes to GPU %s (%s) needs a flush, which its "
+				"driver does not have",
+				hub->gpu.pci, hub->gpu.name);
+	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, address, length, iova,
+				    HUB_ACCESS, mr, keys);
 }
 
 enum oriel_status ori_hub_look(const struct oriel_p2p_hub *hub, const void *address, bool *is_gpu)

@@ -24,13 +24,14 @@ static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_end *mine, 
 	st = ori_mem_export(p->area.mem, 0, p->area.length, &mine->mapped.segment);
 	if (st == ORIEL_OK)
 		st = ori_mem_export(pool->mem, 0, pool->length, &mine->mapped.pool);
+	mine->flags = p->hub->pool.is_gpu ? P2P_END_GPU_SLOTS : 0;
 	fds[0] = p->area.mem->fd;
 	fds[1] = pool->mem->fd;
 	*nfds = 2;
 	return st;
 }
 
-static void mapped_reach(struct oriel_p2p *p, struct p2p_segment *peer, char *pool)
+static void mapped_reach(struct oriel_p2p *p, struct p2p_segment *peer, char *pool, bool is_gpu)
 {
 	unsigned places = 2 * p->channels * p->depth + P2P_CELLS;
 
@@ -40,7 +41,7 @@ static void mapped_reach(struct oriel_p2p *p, struct p2p_segment *peer, char *po
 		;
 	p->link.last--;
 	p->board = (struct p2p_far){.at = (char *)&peer->board};
-	p->pool = (struct p2p_far){.at = pool};
+	p->pool = (struct p2p_far){.at = pool, .is_gpu = is_gpu};
 }
 
 static bool mapped_is_here(const struct oriel_p2p *p)
@@ -71,22 +72,30 @@ enum oriel_status ori_p2p_import(struct oriel_p2p *p, const struct ori_mem_blob 
 static enum oriel_status mapped_connect(struct oriel_p2p *p, const struct p2p_end *theirs,
 					const int *fds, unsigned nfds)
 {
+	bool is_gpu = theirs->flags & P2P_END_GPU_SLOTS;
 	enum oriel_status st;
 
 	if (nfds != 2)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end came with %u descriptors",
 				nfds);
+	if (is_gpu && !ori_hub_reaches(p->hub, theirs->gpu))
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"staging slots of process %u are of a GPU (ORIEL_P2P_GPU_SLOTS) "
+				"that process %u does not reach, whose hub has %s",
+				p->peer.pid, p->address.pid,
+				p->hub->gpu.ops ? "another GPU" : "none");
 	st = ori_p2p_import(p, &theirs->mapped.segment, &fds[0], 1, &p->link.segment);
 	if (st == ORIEL_OK)
 		st = ori_p2p_import(p, &theirs->mapped.pool, &fds[1], 1, &p->link.pool);
 	if (st != ORIEL_OK)
 		return st;
-	if (ori_mapping_is_gpu(&p->link.segment) || ori_mapping_is_gpu(&p->link.pool))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end is in memory of a GPU");
+	if (ori_mapping_is_gpu(&p->link.segment) || ori_mapping_is_gpu(&p->link.pool) != is_gpu)
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"the peer's end is not in the memory that it says");
 	if (p->link.segment.length < sizeof(struct p2p_segment) ||
 	    p->link.pool.length < theirs->stride * theirs->slots)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end is shorter than it says");
-	mapped_reach(p, p->link.segment.address, p->link.pool.address);
+	mapped_reach(p, p->link.segment.address, p->link.pool.address, is_gpu);
 	return ORIEL_OK;
 }
 
@@ -515,7 +524,7 @@ static enum oriel_status self_connect(struct oriel_p2p *p, const struct p2p_end 
 	p->pool_slots = p->hub->pool.receive;
 	p->chunk = p->hub->pool.chunk;
 	p->is_short = ori_p2p_takes_short(p);
-	mapped_reach(p, p->segment, p->hub->pool.area.base);
+	mapped_reach(p, p->segment, p->hub->pool.area.base, p->hub->pool.is_gpu);
 	return ORIEL_OK;
 }
 

@@ -9,21 +9,13 @@
 #include "mem/adopt.h"
 #include "p2p/p2p.h"
 
-#define MEMORY_ACCESS (ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE)
-
 /* Whole pages: where in the first one it begins the adapter is told as well. */
 static enum oriel_status memory_register_gpu(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
 {
 	uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
 
-	if (hub->needs_flush && !(hub->gpu.flags & ORI_GPU_FLUSHES))
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"what an adapter writes to GPU %s (%s) needs a flush, which its "
-				"driver does not have",
-				hub->gpu.pci, hub->gpu.name);
-	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, m->address - m->iova,
-				    (m->iova + m->length + mask) & ~mask, 0, MEMORY_ACCESS, &m->mr,
-				    &m->keys);
+	return ori_hub_register_gpu(hub, m->address - m->iova, (m->iova + m->length + mask) & ~mask,
+				    0, &m->mr, &m->keys);
 }
 
 /* Without the lock, which a registration may take long for. */
@@ -34,8 +26,8 @@ static enum oriel_status memory_register(struct oriel_p2p_hub *hub, struct oriel
 	if (m->is_gpu && !hub->reaches_all)
 		st = memory_register_gpu(hub, m);
 	else
-		st = hub->ops->register_memory(hub->hca, m->address, m->length, m->iova,
-					       MEMORY_ACCESS, &m->mr, &m->keys);
+		st = hub->ops->register_memory(hub->hca, m->address, m->length, m->iova, HUB_ACCESS,
+					       &m->mr, &m->keys);
 	if (st == ORIEL_OK)
 		m->has_mr = true;
 	return st;

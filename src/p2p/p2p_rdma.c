@@ -44,6 +44,8 @@ static enum oriel_status rdma_open(struct oriel_p2p *p, struct p2p_end *mine, in
 	memcpy(mine->rdma.link, p->link.host_end, sizeof(mine->rdma.link));
 	mine->rdma.segment_rkey = p->area.keys.rkey;
 	mine->rdma.pool_rkey = p->hub->pool.area.keys.rkey;
+	mine->flags = p->hub->pool.is_gpu ? P2P_END_GPU_SLOTS : 0;
+	p->may_flush |= p->hub->pool.is_gpu && p->hub->needs_flush;
 	return ORIEL_OK;
 }
 
@@ -63,7 +65,8 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p, const struct p2p_end 
 			"for both",
 			p->hub->ops->kind);
 	p->board = (struct p2p_far){.key = theirs->rdma.segment_rkey};
-	p->pool = (struct p2p_far){.key = theirs->rdma.pool_rkey};
+	p->pool = (struct p2p_far){.key = theirs->rdma.pool_rkey,
+				   .is_gpu = theirs->flags & P2P_END_GPU_SLOTS};
 	memcpy(&link, theirs->rdma.link, sizeof(link));
 	if (link.queues != p->queues)
 		return ori_fail(ORIEL_ERR_MISMATCH, "this end has %u queues, the peer's %u",

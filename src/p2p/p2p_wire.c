@@ -78,7 +78,8 @@ enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p
 
 static const char *wire_end_flaw(const struct p2p_end *e)
 {
-	if (e->mode > ORIEL_P2P_COPY_BASED || e->adapters > ORI_ADAPTERS_VERBS)
+	if (e->mode > ORIEL_P2P_COPY_BASED || e->adapters > ORI_ADAPTERS_VERBS ||
+	    e->flags & ~(P2P_END_GPU_SLOTS | P2P_END_SHORT))
 		return "an end of unknown form";
 	if (!e->channels || e->channels > ORIEL_P2P_CHANNELS || !e->depth || e->depth > P2P_DEPTH ||
 	    e->channels * e->depth > P2P_SLOTS)
@@ -91,8 +92,6 @@ static const char *wire_end_flaw(const struct p2p_end *e)
 		return "impossible number of staging slots";
 	if (e->path != ORIEL_PATH_MAPPED && e->path != ORIEL_PATH_RDMA)
 		return "an end of unknown path";
-	if (e->takes_short > 1 || e->reserved)
-		return "an end with an unknown field";
 	return NULL;
 }
 

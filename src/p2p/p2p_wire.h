@@ -107,17 +107,21 @@ struct p2p_proof {
 	uint8_t mac[P2P_MAC]; /* of the hub's token, which is not told */
 };
 
+enum p2p_end_flags {
+	P2P_END_GPU_SLOTS = 1, /* staging slots are of its GPU: labels come to the board */
+	P2P_END_SHORT = 2,     /* what is short may come without a credit */
+};
+
 struct p2p_end {
-	uint32_t path; /* enum oriel_path */
-	uint32_t mode; /* enum oriel_p2p_mode */
+	uint32_t path;  /* enum oriel_path */
+	uint16_t mode;  /* enum oriel_p2p_mode */
+	uint16_t flags; /* enum p2p_end_flags */
 	uint32_t channels, depth;
 	uint64_t chunk;            /* bytes of a staging slot without its label */
 	uint64_t stride;           /* ... from one to the next */
 	uint32_t slots;            /* of the pool */
 	uint32_t adapters;         /* of rdma: enum ori_adapters; else 0 */
 	uint8_t gpu[ORI_GPU_UUID]; /* of the hub; 0: none */
-	uint32_t takes_short;      /* 1: what is short may come without a credit */
-	uint32_t reserved;
 	union {
 		struct {
 			struct ori_hca_qp_address adapter;
@@ -224,7 +228,7 @@ static inline uint32_t p2p_piece_after(uint32_t number)
 #define P2P_CARRIED 56u /* bytes that come along with an immediate, at most */
 #define P2P_FEW 32u     /* bytes that go within the label */
 
-/* Before the bytes in a staging slot. */
+/* Before the bytes in a staging slot, or in the receiver's board if that is of a GPU. */
 struct p2p_label {
 	uint64_t number; /* of the transfer */
 	uint64_t total;  /* its bytes */

@@ -71,9 +71,28 @@ unsigned ori_pool_free(const struct p2p_stack *stack)
 	return staging_count(atomic_load_explicit(&stack->head, memory_order_relaxed));
 }
 
-enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned receive)
+/* Whole pages, as an adapter wants them of a GPU. */
+static enum oriel_status staging_open_gpu(struct p2p_area *area, const struct ori_gpu *gpu,
+					  size_t length)
 {
-	struct p2p_pool p = {.chunk = chunk, .receive = receive, .slots = receive + receive / 2};
+	struct p2p_area a = {0};
+	enum oriel_status st = ori_mem_alloc_gpu(gpu, length, &a.mem);
+
+	if (st != ORIEL_OK)
+		return st;
+	a.base = a.mem->address;
+	a.length = a.mem->length;
+	*area = a;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned receive,
+				const struct ori_gpu *gpu)
+{
+	struct p2p_pool p = {.chunk = chunk,
+			     .receive = receive,
+			     .slots = receive + receive / 2,
+			     .is_gpu = gpu != NULL};
 	enum oriel_status st;
 
 	p.stride =
@@ -81,7 +100,8 @@ enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned re
 	p.next = calloc(p.slots, sizeof(*p.next));
 	if (!p.next)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u staging slots", p.slots);
-	st = ori_area_open(&p.area, p.stride * p.slots);
+	st = gpu ? staging_open_gpu(&p.area, gpu, p.stride * p.slots)
+		 : ori_area_open(&p.area, p.stride * p.slots);
 	if (st != ORIEL_OK) {
 		free((void *)p.next);
 		return st;

@@ -13,6 +13,7 @@
 struct oriel_copies {
 	struct oriel_comm *comm; /* borrowed */
 	struct ori_gpu_lanes lanes;
+	struct ori_mem *memory; /* NULL: nobody has asked for it */
 	bool is_busy[ORI_GPU_LANES];
 };
 
@@ -42,9 +43,34 @@ void oriel_copies_destroy(struct oriel_copies *c)
 		return;
 	while (oriel_copies_test(c) == ORIEL_AGAIN && ori_clock_ns() - begun < c->comm->timeout_ns)
 		oriel_cpu_give_way(ori_clock_ns() - begun);
-	if (c->comm->gpu)
+	if (c->comm->gpu) {
 		c->comm->gpu->ops->close_lanes(c->comm->gpu, &c->lanes);
+		if (c->memory)
+			ori_mem_unpin(c->comm->gpu, c->memory);
+	}
+	ori_mem_unref(c->memory);
 	free(c);
+}
+
+enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, void **memory)
+{
+	enum oriel_status status;
+	struct ori_mem *mem;
+
+	if (c->memory)
+		return ori_fail(ORIEL_ERR_STATE, "copies that have memory already");
+	status = ori_mem_alloc(length, 0, &mem);
+	if (status != ORIEL_OK)
+		return status;
+	if (c->comm->gpu)
+		status = ori_mem_pin(c->comm->gpu, mem);
+	if (status != ORIEL_OK) {
+		ori_mem_unref(mem);
+		return status;
+	}
+	c->memory = mem;
+	*memory = mem->address;
+	return ORIEL_OK;
 }
 
 enum oriel_status oriel_copies_add(struct oriel_copies *c, unsigned lane, void *to,

@@ -12,6 +12,7 @@
 #define LKEY 0x1111u
 #define RKEY 0x2222u
 #define FOUND 0x3333u /* key of what is found */
+#define LATE 0x4444u  /* key of memory that is late */
 
 /* A lane, the ring that it serves, and the queue that it posts to. */
 struct bench {
@@ -53,8 +54,9 @@ static inline void bench_let_go(void *context, const struct ori_proxy_place *pla
 	b->completed_when_gone = b->words->completed;
 }
 
-static inline void bench_open_with(struct bench *b, const struct ori_hca_ops *ops, uint32_t depth,
-				   uint32_t length_max)
+/* @late: key of 8 bytes of late memory, or 0. */
+static inline void bench_open_late(struct bench *b, const struct ori_hca_ops *ops, uint32_t depth,
+				   uint32_t length_max, uint32_t late)
 {
 	struct ori_hca_qp_attr qp = {.depth = depth};
 	struct ori_hca_qp_address address;
@@ -90,8 +92,15 @@ static inline void bench_open_with(struct bench *b, const struct ori_hca_ops *op
 		.log_depth = LOG_DEPTH,
 		.memory = {b, bench_find, bench_let_go},
 		.tally = b->tally,
+		.late = {64, late},
 	};
 	assert_int_equal(ori_proxy_lane_open(&attr, &b->lane), ORIEL_OK);
+}
+
+static inline void bench_open_with(struct bench *b, const struct ori_hca_ops *ops, uint32_t depth,
+				   uint32_t length_max)
+{
+	bench_open_late(b, ops, depth, length_max, 0);
 }
 
 static inline void bench_open(struct bench *b, uint32_t depth, uint32_t length_max)

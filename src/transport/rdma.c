@@ -8,6 +8,7 @@
 #include "transport/rdma_rail.h"
 
 #define RDMA_DEPTH 1024u
+#define RDMA_LATE 65536u /* bytes that are looked at: a page of a GPU */
 
 static enum oriel_status rdma_open_sink(struct rdma_rail *r)
 {
@@ -165,6 +166,49 @@ static enum oriel_status rdma_open_memory(struct ori_rdma *r)
 	return ori_memory_open(&attr, &r->memory);
 }
 
+static bool rdma_is_late(const struct ori_rdma *r)
+{
+	const struct ori_gpu *gpu = r->attr.gpu;
+	unsigned rail;
+
+	for (rail = 0; rail < r->attr.rails; rail++) {
+		const struct ori_hca_caps *caps = &r->rails[rail].caps;
+
+		/* The one in software writes to a GPU by copies, each done before the next. */
+		if (caps->writes_late ||
+		    (gpu && !caps->is_software && !(gpu->flags & ORI_GPU_ORDERED)))
+			return true;
+	}
+	return false;
+}
+
+/* A piece of what is late that adapters read: by it a proxy settles what it brings. */
+static enum oriel_status rdma_open_late(struct ori_rdma *r)
+{
+	const struct ori_gpu *gpu = r->attr.gpu;
+	enum oriel_status status;
+
+	if (!r->proxy)
+		return ORIEL_OK;
+	status = gpu ? ori_mem_alloc_gpu(gpu, RDMA_LATE, &r->late_mem)
+		     : ori_mem_alloc(RDMA_LATE, 0, &r->late_mem);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_memory_register(r->memory, r->late_mem->address, RDMA_LATE, ORI_RDMA_SHARED,
+				     &r->late_mr, &r->late_rkeys);
+	if (status != ORIEL_OK)
+		ori_mem_unref(r->late_mem);
+	return status;
+}
+
+static void rdma_close_late(struct ori_rdma *r)
+{
+	if (!r->late_mr)
+		return;
+	ori_memory_unregister(r->memory, r->late_mr);
+	ori_mem_unref(r->late_mem);
+}
+
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
 {
 	struct ori_rdma *r = calloc(1, sizeof(*r));
@@ -187,15 +231,21 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 	status = rdma_open_memory(r);
 	if (status != ORIEL_OK)
 		goto err_close_rails;
+	r->is_late = rdma_is_late(r);
+	status = r->is_late ? rdma_open_late(r) : ORIEL_OK;
+	if (status != ORIEL_OK)
+		goto err_close_memory;
 	if (ori_rdma_finds_own(r) && r->attr.gpu) {
 		r->cells.memory = r->memory;
 		status = ori_reach_open(r->memory, r->attr.gpu, &r->reach);
 		if (status != ORIEL_OK)
-			goto err_close_memory;
+			goto err_close_late;
 	}
 	*rdma = r;
 	return ORIEL_OK;
 
+err_close_late:
+	rdma_close_late(r);
 err_close_memory:
 	ori_memory_close(r->memory);
 err_close_rails:
@@ -214,6 +264,7 @@ void ori_rdma_close(struct ori_rdma *r)
 		return;
 	ori_rdma_cells_close(&r->cells);
 	ori_reach_close(r->reach);
+	rdma_close_late(r);
 	ori_memory_close(r->memory);
 	for (rail = 0; rail < r->attr.rails; rail++)
 		rdma_close_rail(r, &r->rails[rail]);
@@ -256,6 +307,11 @@ const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
 bool ori_rdma_finds_own(const struct ori_rdma *r)
 {
 	return !ori_rdma_is_proxied(r) && !ori_rdma_is_whole(r);
+}
+
+bool ori_rdma_is_late(const struct ori_rdma *r)
+{
+	return r->is_late;
 }
 
 bool ori_rdma_is_proxied(const struct ori_rdma *r)

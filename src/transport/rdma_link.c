@@ -51,6 +51,9 @@ static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
 	if (link->rdma->reach)
 		answers.reach = ori_reach_table(link->rdma->reach);
 	status = gpu->ops->copy(gpu, &link->cell->answers, &answers, sizeof(answers));
+	if (status == ORIEL_OK)
+		status = gpu->ops->copy(gpu, &link->cell->link.late, &link->dev.late,
+					sizeof(link->dev.late));
 	if (status == ORIEL_OK && link->rdma->proxy)
 		return gpu->ops->copy(gpu, &link->cell->proxy, link->proxied[1].ring,
 				      sizeof(link->cell->proxy));
@@ -83,6 +86,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	link->dev.peer = peer;
 	link->dev.rail = rail;
 	link->dev.way = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
+	link->dev.late = r->is_late ? ORIEL_LINK_LATE_HERE : 0;
 	if (r->attr.gpu) {
 		status = ori_rdma_cell_take(&r->cells, r->attr.gpu, &link->cell);
 		if (status == ORIEL_OK)
@@ -94,6 +98,11 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	}
 	*out = link;
 	return ORIEL_OK;
+}
+
+void ori_rdma_link_heed(struct ori_rdma_link *link)
+{
+	link->dev.late |= ORIEL_LINK_LATE_THERE;
 }
 
 /* Any memory of this process, of an adapter that reaches all of it by one key. */
@@ -119,6 +128,7 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 		.sink_lkey = r->sink_lkey,
 		.memory = {r, rdma_find_whole, NULL},
 		.tally = r->tally,
+		.late = {0, link->rdma->late_rkeys.rail[link->dev.rail]},
 		.thread = link->rdma->proxy,
 	};
 

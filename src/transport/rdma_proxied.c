@@ -90,6 +90,7 @@ static enum oriel_status proxied_open_lane(struct ori_proxied *p, const struct o
 		.log_depth = p->ring->log_depth,
 		.memory = p->attr.memory,
 		.tally = p->attr.tally,
+		.late = p->attr.late,
 	};
 	enum oriel_status status = ori_proxy_lane_open(&attr, &p->lane);
 	void *seat;

@@ -14,12 +14,12 @@ struct proxy_copy {
 	struct oriel_proxy_entry of;
 	struct ori_proxy_place place; /* once it is found */
 	bool is_placed;
-	struct ori_tally_mark mark; /* of a COUNT */
+	struct ori_tally_mark mark; /* of what the tally does for it */
 };
 
 /*
  * Entries are taken, posted, ended and completed in their order; a COUNT is not
- * posted, and raised when all before has ended:
+ * posted, and raised when all before has ended, as is what settles a result:
  *   completed <= raised <= ended <= posted <= tail <= completed + depth
  * An entry that is longer than a request becomes several; @offset bytes of the first
  * one that is not posted have been. The id of a request is twice the index of its
@@ -46,6 +46,16 @@ static struct proxy_copy *proxy_copy(struct ori_proxy_lane *lane, uint64_t index
 static bool proxy_is_count(const struct proxy_copy *c)
 {
 	return oriel_proxy_opcode(&c->of) == ORIEL_PROXY_COUNT;
+}
+
+/* Does the tally have a part in it? */
+static bool proxy_is_tallied(const struct ori_proxy_lane *lane, const struct proxy_copy *c)
+{
+	uint32_t opcode = oriel_proxy_opcode(&c->of);
+
+	return opcode == ORIEL_PROXY_COUNT ||
+	       (lane->attr.late.key &&
+		(opcode == ORIEL_PROXY_READ || opcode == ORIEL_PROXY_FETCH_ADD));
 }
 
 enum oriel_status ori_proxy_lane_open(const struct ori_proxy_lane_attr *attr,
@@ -137,6 +147,7 @@ static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct pro
 		[ORIEL_PROXY_READ] = ORI_HCA_READ,
 		[ORIEL_PROXY_ADD] = ORI_HCA_FETCH_ADD,
 		[ORIEL_PROXY_FETCH_ADD] = ORI_HCA_FETCH_ADD,
+		[ORIEL_PROXY_LOOK] = ORI_HCA_READ,
 	};
 	uint32_t opcode = oriel_proxy_opcode(&c->of), length = oriel_proxy_length(&c->of);
 
@@ -149,7 +160,7 @@ static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct pro
 		.operand = c->of.operand,
 		.opcode = opcodes[opcode],
 	};
-	if (opcode == ORIEL_PROXY_ADD) {
+	if (opcode == ORIEL_PROXY_ADD || opcode == ORIEL_PROXY_LOOK) {
 		wr->lkey = lane->attr.sink_lkey;
 		return ORIEL_OK;
 	}
@@ -281,19 +292,26 @@ static void proxy_let_go(struct ori_proxy_lane *lane, struct proxy_copy *c, bool
 	c->is_placed = false;
 }
 
+static enum oriel_status proxy_tally(struct ori_proxy_lane *lane, struct proxy_copy *c)
+{
+	struct oriel_mlx5_place word = {c->of.remote, (uint32_t)(c->of.keys >> 32)};
+
+	if (proxy_is_count(c))
+		return ori_tally_raise(lane->attr.tally, word, c->of.operand, &c->mark);
+	return ori_tally_look(lane->attr.tally, lane->attr.late, &c->mark);
+}
+
 static void proxy_raise(struct ori_proxy_lane *lane)
 {
 	for (; lane->raised < lane->ended; lane->raised++) {
 		struct proxy_copy *c = proxy_copy(lane, lane->raised);
-		struct oriel_mlx5_place word = {c->of.remote, (uint32_t)(c->of.keys >> 32)};
 
-		if (proxy_is_count(c) &&
-		    ori_tally_raise(lane->attr.tally, word, c->of.operand, &c->mark) != ORIEL_OK)
+		if (proxy_is_tallied(lane, c) && proxy_tally(lane, c) != ORIEL_OK)
 			return;
 	}
 }
 
-/* Up to the first COUNT that has not been raised, or not well. */
+/* Up to the first that the tally has not done, or not well. */
 static bool proxy_complete(struct ori_proxy_lane *lane)
 {
 	uint64_t begin = lane->completed;
@@ -301,7 +319,7 @@ static bool proxy_complete(struct ori_proxy_lane *lane)
 	for (; lane->completed < lane->raised; lane->completed++) {
 		struct proxy_copy *c = proxy_copy(lane, lane->completed);
 
-		if (proxy_is_count(c) && (!c->mark.has_ended || c->mark.err))
+		if (proxy_is_tallied(lane, c) && (!c->mark.has_ended || c->mark.err))
 			break;
 		proxy_let_go(lane, c, true);
 	}
@@ -390,12 +408,13 @@ static bool proxy_poll(struct ori_proxy_lane *lane)
 	return budget < PROXY_BUDGET;
 }
 
-/* A COUNT, or an entry that could not be posted, that all before have been waited for. */
+/* What the tally failed at, or could not be posted, once all before is done. */
 static void proxy_judge(struct ori_proxy_lane *lane)
 {
 	struct proxy_copy *c = proxy_copy(lane, lane->completed);
 
-	if (lane->completed < lane->raised && proxy_is_count(c) && c->mark.has_ended && c->mark.err)
+	if (lane->completed < lane->raised && proxy_is_tallied(lane, c) && c->mark.has_ended &&
+	    c->mark.err)
 		proxy_die(lane, c->mark.err | lane->completed, false);
 	else if (lane->flaw && lane->completed == lane->posted)
 		proxy_die(lane, lane->flaw, true);

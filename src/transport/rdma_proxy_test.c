@@ -116,6 +116,71 @@ static void test_requests_are_what_was_asked_for(void **state)
 	bench_close(&b);
 }
 
+static void test_a_look_is_a_read_of_what_nobody_wants(void **state)
+{
+	uint64_t base;
+	struct bench b;
+
+	(void)state;
+	bench_open(&b, DEPTH, 1u << 30);
+	base = bench_reserve(&b, 2);
+	bench_other(&b, base, ORIEL_PROXY_LOOK, 0, 1000, 0);
+	bench_other(&b, base + 1, ORIEL_PROXY_ADD, ORIEL_PROXY_FENCE_ALL, 1000, 3);
+	oriel_proxy_publish(&b.ring, base, 2);
+	bench_run(&b);
+	assert_int_equal(b.qp->posted, 1);
+	check_request(&b.qp->log[0], ORI_HCA_READ, 0, SINK, 0);
+	script_end(b.qp, 1);
+	bench_run(&b);
+	assert_int_equal(b.qp->posted, 2);
+	script_end(b.qp, 1);
+	assert_int_equal(bench_done(&b), 2);
+	assert_int_equal(b.finds, 0);
+	bench_close(&b);
+}
+
+/* Nothing else is, and memory that is not late needs no second look. */
+static void test_what_is_brought_to_late_memory_is_done_once_it_is_seen(void **state)
+{
+	static const uint32_t brings[] = {ORIEL_PROXY_READ, ORIEL_PROXY_FETCH_ADD};
+	uint64_t base, i;
+	struct bench b;
+
+	(void)state;
+	bench_open_late(&b, &script_ops, DEPTH, 1u << 30, LATE);
+	bench_put(&b, 1);
+	bench_run(&b);
+	script_end(b.qp, 1);
+	assert_int_equal(bench_done(&b), 1);
+	assert_int_equal(b.loop->posted, 0);
+	for (i = 0; i < 2; i++) {
+		base = bench_reserve(&b, 1);
+		bench_other(&b, base, brings[i], 0, 1000, 0);
+		oriel_proxy_publish(&b.ring, base, 1);
+		bench_run(&b);
+		assert_int_equal(b.loop->posted, i);
+		script_end(b.qp, 1);
+		assert_int_equal(bench_done(&b), base);
+		assert_int_equal(b.loop->posted, i + 1);
+		assert_int_equal(b.loop->log[i].opcode, ORI_HCA_READ);
+		assert_int_equal(b.loop->log[i].remote, 64);
+		assert_int_equal(b.loop->log[i].rkey, LATE);
+		assert_int_equal(b.loop->log[i].lkey, SINK);
+		script_end(b.loop, 1);
+		assert_int_equal(bench_done(&b), base + 1);
+	}
+	bench_close(&b);
+	bench_open(&b, DEPTH, 1u << 30);
+	base = bench_reserve(&b, 1);
+	bench_other(&b, base, ORIEL_PROXY_READ, 0, 1000, 0);
+	oriel_proxy_publish(&b.ring, base, 1);
+	bench_run(&b);
+	script_end(b.qp, 1);
+	assert_int_equal(bench_done(&b), 1);
+	assert_int_equal(b.loop->posted, 0);
+	bench_close(&b);
+}
+
 static void test_a_post_is_one_chain_whose_last_tells(void **state)
 {
 	struct bench b;
@@ -492,6 +557,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_what_is_not_published_is_not_taken),
 		cmocka_unit_test(test_a_stamp_is_of_one_entry),
 		cmocka_unit_test(test_requests_are_what_was_asked_for),
+		cmocka_unit_test(test_a_look_is_a_read_of_what_nobody_wants),
+		cmocka_unit_test(test_what_is_brought_to_late_memory_is_done_once_it_is_seen),
 		cmocka_unit_test(test_a_post_is_one_chain_whose_last_tells),
 		cmocka_unit_test(test_nothing_is_done_before_its_end),
 		cmocka_unit_test(test_a_slot_is_free_when_it_has_been_copied_and_no_sooner),

@@ -26,6 +26,7 @@
 #define THREAD_LOOKS 64u /* steps at most, of a lane that is busy */
 #define THREAD_MANY 16u  /* entries under way that are work for two */
 #define THREAD_FEW 2u    /* ... and no longer */
+#define THREAD_RUN 4u    /* turns with work in a row that only a load makes */
 #define THREAD_TURNS 4u  /* that a caller does for others who came meanwhile */
 
 /* A lane, for the ring that it serves. */
@@ -52,7 +53,8 @@ struct ori_proxy_thread {
 	 * Guarded by lock, as all below. Not in one word with the atomics: gcc reads several
 	 * flags at once, and what lies beside them, which ThreadSanitizer takes for a race.
 	 */
-	uint64_t helps; /* turns of others */
+	uint64_t helps;     /* turns of others */
+	uint64_t loaded_at; /* when it last had work for many turns in a row */
 	bool is_stopping;
 	bool is_alone;  /* there is work that nobody else does */
 	bool is_loaded; /* there is work enough for it beside others */
@@ -128,13 +130,17 @@ static bool thread_has_missed(const struct ori_proxy_thread *t)
 	return atomic_load_explicit(&t->is_missed, memory_order_relaxed);
 }
 
-/* How long it goes on without having found work. */
-static uint64_t thread_patience(struct ori_proxy_thread *t)
+/*
+ * How long it goes on without having found work. A load that has ended mostly comes
+ * again: to wake for each costs who asks more than all else.
+ */
+static uint64_t thread_patience(struct ori_proxy_thread *t, uint64_t now)
 {
 	uint64_t most = thread_most(t);
 
 	t->is_alone = t->is_alone && most;
-	t->is_loaded = most > (t->is_loaded ? THREAD_FEW : THREAD_MANY);
+	t->is_loaded = most > (t->is_loaded ? THREAD_FEW : THREAD_MANY) ||
+		       now - t->loaded_at < THREAD_SPIN_NS;
 	if (!t->kernel_count && !t->is_alone && !t->is_loaded)
 		return 0;
 	return most ? THREAD_YIELD_NS : THREAD_SPIN_NS;
@@ -190,6 +196,7 @@ static void *thread_main(void *context)
 {
 	struct ori_proxy_thread *t = context;
 	uint64_t idle_since = ori_clock_ns(), helps = 0, now;
+	unsigned run = 0;
 
 	if (t->numa_node && ori_near_stay((int)t->numa_node - 1))
 		ori_log(ORIEL_LOG_INFO, "%s: its proxy stays on NUMA node %u", t->name,
@@ -199,9 +206,12 @@ static void *thread_main(void *context)
 		bool is_busy = thread_turn(t);
 
 		now = ori_clock_ns();
+		run = is_busy ? run + 1 : 0;
 		if (is_busy)
 			idle_since = now;
-		if (!is_busy && now - idle_since >= thread_patience(t))
+		if (run >= THREAD_RUN)
+			t->loaded_at = now;
+		if (!is_busy && now - idle_since >= thread_patience(t, now))
 			helps = thread_sleep(t, now - idle_since, helps);
 		else
 			thread_step_aside(t, is_busy);

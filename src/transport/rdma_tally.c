@@ -93,8 +93,9 @@ static void tally_die(struct ori_tally *t, uint64_t err)
 		tally_end(t, t->err);
 }
 
-enum oriel_status ori_tally_raise(struct ori_tally *t, struct oriel_mlx5_place word,
-				  uint64_t amount, struct ori_tally_mark *mark)
+static enum oriel_status tally_post(struct ori_tally *t, uint8_t opcode,
+				    struct oriel_mlx5_place word, uint64_t amount,
+				    struct ori_tally_mark *mark)
 {
 	struct ori_hca_wr wr = {
 		.id = t->posted,
@@ -103,7 +104,7 @@ enum oriel_status ori_tally_raise(struct ori_tally *t, struct oriel_mlx5_place w
 		.rkey = word.key,
 		.length = sizeof(uint64_t),
 		.operand = amount,
-		.opcode = ORI_HCA_FETCH_ADD,
+		.opcode = opcode,
 		.flags = ORI_HCA_SIGNALED,
 	};
 	enum oriel_status status;
@@ -121,6 +122,18 @@ enum oriel_status ori_tally_raise(struct ori_tally *t, struct oriel_mlx5_place w
 		tally_die(t,
 			  oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, ORIEL_MLX5_LOCAL_OPERATION, 0, 0));
 	return ORIEL_OK;
+}
+
+enum oriel_status ori_tally_raise(struct ori_tally *t, struct oriel_mlx5_place word,
+				  uint64_t amount, struct ori_tally_mark *mark)
+{
+	return tally_post(t, ORI_HCA_FETCH_ADD, word, amount, mark);
+}
+
+enum oriel_status ori_tally_look(struct ori_tally *t, struct oriel_mlx5_place word,
+				 struct ori_tally_mark *mark)
+{
+	return tally_post(t, ORI_HCA_READ, word, 0, mark);
 }
 
 static void tally_hear(struct ori_tally *t, const struct ori_hca_wc *wc)

@@ -33,6 +33,13 @@ void ori_tally_close(struct ori_tally *tally);
 enum oriel_status ori_tally_raise(struct ori_tally *tally, struct oriel_mlx5_place word,
 				  uint64_t amount, struct ori_tally_mark *mark);
 
+/*
+ * Read the 8 bytes that the adapter knows as @word, which nobody wants: what it wrote to
+ * that memory before has been seen there when this ends. ORIEL_AGAIN: as above.
+ */
+enum oriel_status ori_tally_look(struct ori_tally *tally, struct oriel_mlx5_place word,
+				 struct ori_tally_mark *mark);
+
 /* Look what has ended; true if something has. */
 bool ori_tally_step(struct ori_tally *tally);
 

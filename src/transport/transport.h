@@ -74,6 +74,13 @@ enum oriel_status ori_rdma_reach(struct ori_rdma *rdma, const void *address);
 /* Does a proxy post what is asked for on its links? */
 bool ori_rdma_is_proxied(const struct ori_rdma *rdma);
 
+/*
+ * May what adapters write to memory here be seen after the word that tells of it? Of a GPU
+ * that does not order such writes. Its links read before they tell that something has come;
+ * peers do before they tell of what they put, if they are told: see ori_rdma_link_heed().
+ */
+bool ori_rdma_is_late(const struct ori_rdma *rdma);
+
 /* lkeys of all memory of this process, at its own addresses: sources and results. */
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *rdma);
 
@@ -100,6 +107,9 @@ static_assert(sizeof(struct ori_rdma_end) == 24, "goes over the wire");
  */
 enum oriel_status ori_rdma_link_create(struct ori_rdma *rdma, unsigned peer, unsigned rail,
 				       struct ori_rdma_link **link);
+
+/* Memory of the peer is late, see ori_rdma_is_late(). Before it is opened. */
+void ori_rdma_link_heed(struct ori_rdma_link *link);
 
 /* Make its queues; @end is for the other end. On failure there are none. */
 enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end);

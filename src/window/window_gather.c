@@ -75,14 +75,22 @@ static enum oriel_status gather_parts(struct oriel_window *w, enum ori_kernel ke
 	return gather_end(w, status);
 }
 
-enum oriel_status oriel_window_gather_lines(struct oriel_window *w,
-					    const struct oriel_dev_gather *gather, uint32_t parts,
-					    const void *from, size_t length, void *stream)
+static struct ori_kernel_call gather_call(const struct oriel_dev_gather *gather, uint32_t parts,
+					  const void *from, size_t length)
 {
 	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
 					     .length = length,
 					     .parts = parts,
 					     .gather = *gather};
+
+	return call;
+}
+
+enum oriel_status oriel_window_gather_lines(struct oriel_window *w,
+					    const struct oriel_dev_gather *gather, uint32_t parts,
+					    const void *from, size_t length, void *stream)
+{
+	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
 
 	return gather_parts(w, ORI_KERNEL_GATHER_LINES, ori_act_gather_lines, &call, stream);
 }
@@ -91,10 +99,7 @@ enum oriel_status oriel_window_gather_puts(struct oriel_window *w,
 					   const struct oriel_dev_gather *gather, uint32_t parts,
 					   const void *from, size_t length, void *stream)
 {
-	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
-					     .length = length,
-					     .parts = parts,
-					     .gather = *gather};
+	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
 
 	return gather_parts(w, ORI_KERNEL_GATHER_PUTS, ori_act_gather_puts, &call, stream);
 }
@@ -104,12 +109,9 @@ enum oriel_status oriel_window_broadcast(struct oriel_window *w,
 					 unsigned root, const void *from, size_t length,
 					 void *stream)
 {
-	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
-					     .length = length,
-					     .peer = root,
-					     .parts = parts,
-					     .gather = *gather};
+	struct ori_kernel_call call = gather_call(gather, parts, from, length);
 
+	call.peer = root;
 	return gather_parts(w, ORI_KERNEL_BROADCAST, ori_act_broadcast, &call, stream);
 }
 
@@ -118,10 +120,8 @@ enum oriel_status oriel_window_exchange(struct oriel_window *w,
 					const void *from, const struct oriel_dev_portion *portions,
 					void *stream)
 {
-	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
-					     .parts = parts,
-					     .gather = *gather,
-					     .portions = portions};
+	struct ori_kernel_call call = gather_call(gather, parts, from, 0);
 
+	call.portions = portions;
 	return gather_parts(w, ORI_KERNEL_EXCHANGE, ori_act_exchange, &call, stream);
 }

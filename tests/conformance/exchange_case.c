@@ -252,12 +252,12 @@ static void bcast_once(struct rank *r, struct site *s, size_t bytes)
 	CHECK_EQ(r, not_all(s->result + bytes, s->length - bytes, GUARD), 0);
 }
 
-static void every_algorithm_broadcasts_every_size(struct rank *r)
+/* With one that the table chooses for, and with one of each algorithm that there is. */
+static void each_bcast(struct rank *r, void (*run)(struct rank *r, struct site *s))
 {
+	unsigned algorithm, mask = 1u << ORIEL_ALGORITHM_DEFAULT;
 	struct oriel_allgather_info info;
-	unsigned algorithm, mask = ~0u;
 	struct site s;
-	size_t i;
 
 	site_open(r, &s);
 	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
@@ -265,43 +265,48 @@ static void every_algorithm_broadcasts_every_size(struct rank *r)
 			continue;
 		CHECK_OK(r, oriel_bcast_query(s.bcast, 8, &info));
 		CHECK_EQ(r, info.bytes_max, s.length);
-		mask = info.able;
-		for (i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++)
-			bcast_once(r, &s, sizes[i / 3]);
-		bcast_once(r, &s, s.length);
+		mask |= info.able;
+		run(r, &s);
 		oriel_bcast_destroy(s.bcast);
 	}
 	site_close(r, &s);
 }
 
+static void bcast_sizes(struct rank *r, struct site *s)
+{
+	size_t i;
+
+	for (i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++)
+		bcast_once(r, s, sizes[i / 3]);
+	bcast_once(r, s, s->length);
+}
+
+static void every_algorithm_broadcasts_every_size(struct rank *r)
+{
+	each_bcast(r, bcast_sizes);
+}
+
 /* Some ranks look at a result for long, while others have started the next. */
+static void bcast_and_look(struct rank *r, struct site *s)
+{
+	unsigned i, root;
+
+	for (i = 0; i < ROUNDS; i++) {
+		/* From one root many times, so that it could be ahead. */
+		root = i / 8 % r->size;
+		s->round++;
+		if (r->rank == root)
+			fill(s->send, 9000, seed_of(s, 0, 0));
+		CHECK_OK(r, oriel_bcast_start(s->bcast, root, s->send, 9000, NULL));
+		if ((i + r->rank) % 3 == 0)
+			oriel_cpu_give_way(1000000);
+		CHECK_EQ(r, wrong(s->result, 9000, seed_of(s, 0, 0)), 0);
+	}
+}
+
 static void nobody_writes_to_what_is_read(struct rank *r)
 {
-	struct oriel_allgather_info info;
-	unsigned algorithm, mask = ~0u, i;
-	struct site s;
-
-	site_open(r, &s);
-	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
-		if (!(mask >> algorithm & 1) || !bcast_create(r, &s, algorithm))
-			continue;
-		oriel_bcast_query(s.bcast, 8, &info);
-		mask = info.able;
-		for (i = 0; i < ROUNDS; i++) {
-			/* From one root many times, so that it could be ahead. */
-			s.round = s.round / 8 * 8 + i;
-			s.round++;
-			if (r->rank == i / 8 % r->size)
-				fill(s.send, 9000, seed_of(&s, 0, 0));
-			CHECK_OK(r,
-				 oriel_bcast_start(s.bcast, i / 8 % r->size, s.send, 9000, NULL));
-			if ((i + r->rank) % 3 == 0)
-				oriel_cpu_give_way(1000000);
-			CHECK_EQ(r, wrong(s.result, 9000, seed_of(&s, 0, 0)), 0);
-		}
-		oriel_bcast_destroy(s.bcast);
-	}
-	site_close(r, &s);
+	each_bcast(r, bcast_and_look);
 }
 
 static void wrong_ones_are_refused(struct rank *r)

@@ -117,50 +117,46 @@ static unsigned able(const struct site *s)
 	return info.able;
 }
 
-static void every_algorithm_gathers_every_size(struct rank *r)
+/* With an object that the table chooses for, and with one of each algorithm that there is. */
+static void each_algorithm(struct rank *r, void (*run)(struct rank *r, struct site *s))
 {
-	unsigned algorithm, mask;
+	unsigned algorithm, mask = 1u << ORIEL_ALGORITHM_DEFAULT;
 	struct site s;
 
 	site_open(r, &s);
-	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
-		return;
-	mask = able(&s);
-	gather_sizes(r, &s);
-	oriel_allgather_destroy(s.gather);
-	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++) {
-		if (!(mask >> algorithm & 1) || !site_create(r, &s, algorithm, 4096))
+	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+		if (!(mask >> algorithm & 1) ||
+		    !site_create(r, &s, algorithm, algorithm ? 4096 : 0))
 			continue;
-		gather_sizes(r, &s);
+		mask |= able(&s);
+		run(r, &s);
 		oriel_allgather_destroy(s.gather);
 	}
 	site_close(r, &s);
 }
 
+static void every_algorithm_gathers_every_size(struct rank *r)
+{
+	each_algorithm(r, gather_sizes);
+}
+
 /* Some ranks look at a result for long, while others have started the next. */
+static void gather_and_look(struct rank *r, struct site *s)
+{
+	unsigned i;
+
+	for (i = 0; i < 12; i++) {
+		gather_once(r, s, 9000, i % 3 == 0);
+		if ((i + r->rank) % r->size)
+			continue;
+		oriel_cpu_give_way(2000000);
+		check_result(r, s, 9000);
+	}
+}
+
 static void nobody_writes_to_a_result_that_is_read(struct rank *r)
 {
-	unsigned algorithm, mask, i;
-	struct site s;
-
-	site_open(r, &s);
-	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
-		return;
-	mask = able(&s);
-	oriel_allgather_destroy(s.gather);
-	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++) {
-		if (!(mask >> algorithm & 1) || !site_create(r, &s, algorithm, 4096))
-			continue;
-		for (i = 0; i < 12; i++) {
-			gather_once(r, &s, 9000, i % 3 == 0);
-			if ((i + r->rank) % r->size)
-				continue;
-			oriel_cpu_give_way(2000000);
-			check_result(r, &s, 9000);
-		}
-		oriel_allgather_destroy(s.gather);
-	}
-	site_close(r, &s);
+	each_algorithm(r, gather_and_look);
 }
 
 /* What one execution leaves in the staging is not what the next one takes. */

@@ -14,6 +14,10 @@
 #include "ranks.h"
 
 #define LENGTH ((size_t)64 << 20)
+#define FAR_LENGTH ((size_t)16 << 20) /* by an adapter in software */
+#define SITE_LENGTH ((size_t)8 << 20) /* each channel comes round twice */
+#define MANY 50u                      /* times that are measured, */
+#define FEW 5u                        /* of what is long */
 #define TIMEOUT_NS 20000000000ull
 #define CHANNELS 4u
 #define WORKERS 8u
@@ -29,6 +33,7 @@ struct rank {
 	struct oriel_comm *comm;
 	struct oriel_p2p_hub *hub;
 	unsigned *wrong; /* of the GPU */
+	size_t longest;  /* that is measured */
 };
 
 static void verdict(struct rank *r, const char *what, const char *from, const char *to, bool holds)
@@ -69,16 +74,16 @@ __global__ void look(const char *at, size_t bytes, unsigned seed, unsigned *wron
 			atomicAdd(wrong, 1u);
 }
 
-static char *site_open(struct rank *r, enum site site)
+static char *site_open(struct rank *r, enum site site, size_t length)
 {
 	void *at = NULL;
 
 	if (site == LEGACY)
-		CUDA(cudaMalloc(&at, LENGTH));
+		CUDA(cudaMalloc(&at, length));
 	else if (site == PINNED)
-		CUDA(cudaHostAlloc(&at, LENGTH, cudaHostAllocPortable));
+		CUDA(cudaHostAlloc(&at, length, cudaHostAllocPortable));
 	else
-		MUST(oriel_memory_alloc(LENGTH, site == OWN ? ORIEL_MEMORY_DEVICE : 0, &at));
+		MUST(oriel_memory_alloc(length, site == OWN ? ORIEL_MEMORY_DEVICE : 0, &at));
 	return (char *)at;
 }
 
@@ -131,13 +136,13 @@ struct job {
 	struct oriel_p2p_memory *memory[2];
 };
 
-static void job_open(struct rank *r, struct job *j, enum site from, enum site to)
+static void job_open(struct rank *r, struct job *j, enum site from, enum site to, size_t length)
 {
 	j->site[0] = from;
 	j->site[1] = to;
 	for (unsigned i = 0; i < 2; i++) {
-		j->at[i] = site_open(r, j->site[i]);
-		MUST(oriel_p2p_register(r->hub, j->at[i], LENGTH, 0, &j->memory[i]));
+		j->at[i] = site_open(r, j->site[i], length);
+		MUST(oriel_p2p_register(r->hub, j->at[i], length, 0, &j->memory[i]));
 	}
 }
 
@@ -172,7 +177,7 @@ static void exchange(struct rank *r, struct oriel_p2p *p, struct job *j, size_t 
 
 static void test_sites(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mode)
 {
-	static const size_t sizes[] = {1, 8, 1001, 65536, 1000003, LENGTH};
+	static const size_t sizes[] = {1, 8, 1001, 65536, 1000003, SITE_LENGTH};
 
 	for (unsigned sites = 0; sites < SITES * SITES; sites++) {
 		struct job j;
@@ -181,7 +186,8 @@ static void test_sites(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode 
 		/* Of cudaHostAlloc() no other process can be shown any. */
 		if (mode == ORIEL_P2P_ZERO_COPY && sites / SITES == PINNED)
 			continue;
-		job_open(r, &j, (enum site)(sites % SITES), (enum site)(sites / SITES));
+		job_open(r, &j, (enum site)(sites % SITES), (enum site)(sites / SITES),
+			 SITE_LENGTH);
 		for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 			fill(r, j.site[0], j.at[0], sizes[i], sites + i + r->rank);
 			wipe(r, j.site[1], j.at[1], sizes[i]);
@@ -220,29 +226,30 @@ static int compare(const void *a, const void *b)
 static void measure(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mode, enum site from,
 		    enum site to)
 {
-	static const size_t sizes[] = {8, 65536, 1u << 20, LENGTH};
+	const size_t sizes[] = {8, 65536, 1u << 20, r->longest};
 	struct oriel_p2p_info info;
 	struct job j;
 
 	MUST(oriel_p2p_describe(p, &info));
-	job_open(r, &j, from, to);
+	job_open(r, &j, from, to, r->longest);
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		double took[50];
+		unsigned times = sizes[i] == r->longest ? FEW : MANY;
+		double took[MANY];
 
 		MUST(oriel_comm_barrier(r->comm));
-		for (unsigned n = 0; n < 50; n++) {
+		for (unsigned n = 0; n < times; n++) {
 			double begin = now_us();
 
 			move(r, p, &j, r->rank == 0, sizes[i]);
 			move(r, p, &j, r->rank != 0, sizes[i]);
 			took[n] = (now_us() - begin) / 2;
 		}
-		qsort(took, 50, sizeof(took[0]), compare);
+		qsort(took, times, sizeof(took[0]), compare);
 		if (r->rank == 0)
 			printf("TIME %-6s %-10s %-10s to %-10s %9zu bytes %10.2f us %8.2f GB/s\n",
 			       info.backend, oriel_p2p_mode_name(mode), site_names[from],
-			       site_names[to], sizes[i], took[25],
-			       (double)sizes[i] / took[25] / 1e3);
+			       site_names[to], sizes[i], took[times / 2],
+			       (double)sizes[i] / took[times / 2] / 1e3);
 	}
 	job_close(r, &j);
 }
@@ -287,27 +294,28 @@ __global__ void crew_kernel(struct oriel_dev_crew crew, uint64_t bytes, int *sta
 /* Kernels pack and unpack, of buffers or of their own making. */
 static void test_crew(struct rank *r, struct oriel_p2p *p, struct oriel_dev_crew device)
 {
+	size_t length = r->longest;
 	cudaStream_t stream;
 	int *status, seen = 0;
 	struct job j;
 
-	job_open(r, &j, LEGACY, OWN);
+	job_open(r, &j, LEGACY, OWN, length);
 	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	CUDA(cudaMalloc((void **)&status, sizeof(*status)));
 	CUDA(cudaMemset(status, 0, sizeof(*status)));
 	for (unsigned made = 0; made < 2; made++) {
-		struct oriel_p2p_buffer from = {j.at[0], LENGTH, j.memory[0]};
-		struct oriel_p2p_buffer to = {j.at[1], LENGTH, j.memory[1]};
+		struct oriel_p2p_buffer from = {j.at[0], length, j.memory[0]};
+		struct oriel_p2p_buffer to = {j.at[1], length, j.memory[1]};
 		struct oriel_p2p_request out = {}, in = {};
 		double took = 0;
 
-		fill(r, LEGACY, j.at[0], LENGTH, r->rank + 1);
-		wipe(r, OWN, j.at[1], LENGTH);
-		for (unsigned n = 0; n < 5; n++) {
+		fill(r, LEGACY, j.at[0], length, r->rank + 1);
+		wipe(r, OWN, j.at[1], length);
+		for (unsigned n = 0; n < FEW; n++) {
 			MUST(oriel_comm_barrier(r->comm));
 			out.user = (void *)(uintptr_t)(made ? r->rank + 5 : 0);
 			in.user = (void *)(uintptr_t)(made ? !r->rank + 5 : 0);
-			crew_kernel<<<2 * WORKERS, 512, 0, stream>>>(device, LENGTH, status);
+			crew_kernel<<<2 * WORKERS, 512, 0, stream>>>(device, length, status);
 			CUDA(cudaGetLastError());
 			took = now_us();
 			MUST(oriel_p2p_recv(p, 0, &to, &in));
@@ -320,11 +328,11 @@ static void test_crew(struct rank *r, struct oriel_p2p *p, struct oriel_dev_crew
 		CUDA(cudaMemcpy(&seen, status, sizeof(seen), cudaMemcpyDeviceToHost));
 		verdict(r, made ? "kernels make and check" : "kernels pack and unpack",
 			"cudaMalloc", "oriel",
-			!seen && (made || is_filled(r, OWN, j.at[1], LENGTH, !r->rank + 1)));
+			!seen && (made || is_filled(r, OWN, j.at[1], length, !r->rank + 1)));
 		if (r->rank == 0)
 			printf("TIME kernels, both ways at once, %zu bytes %10.2f us %8.2f GB/s "
 			       "each\n",
-			       LENGTH, took, (double)LENGTH / took / 1e3);
+			       length, took, (double)length / took / 1e3);
 	}
 	CUDA(cudaFree(status));
 	CUDA(cudaStreamDestroy(stream));
@@ -393,6 +401,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 {
 	struct oriel_comm_attr attr = {};
 	struct rank rank = {}, *r = &rank;
+	enum oriel_path path;
 	int gpus = 0;
 
 	r->rank = bootstrap->rank;
@@ -407,6 +416,8 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	attr.node = node;
 	MUST(oriel_comm_create(bootstrap, &attr, &r->comm));
 	MUST(oriel_comm_p2p_hub(r->comm, &r->hub));
+	MUST(oriel_comm_path(r->comm, !r->rank, &path));
+	r->longest = path == ORIEL_PATH_RDMA ? FAR_LENGTH : LENGTH;
 	run_mode(r, ORIEL_P2P_ZERO_COPY);
 	run_mode(r, ORIEL_P2P_COPY_BASED);
 	run_mode(r, ORIEL_P2P_AUTO);

@@ -13,6 +13,9 @@
  * FAKECUDA_WORDS: streams write and await words without a kernel (1).
  * FAKECUDA_DMABUF: memory of theirs is given to other devices (0).
  * FAKECUDA_ORDERING: who sees what adapters write to them without a flush (100, its GPU).
+ * FAKECUDA_FLUSHES: that flush is there (1).
+ * FAKECUDA_CONNECTIONS: queues of each GPU that its streams with threads share (0: no
+ * limit): what waits in one holds up all in its queue, as with CUDA_DEVICE_MAX_CONNECTIONS.
  * FAKECUDA_NVML: "none" for a management library that does not start; "pcie" for one
  * that knows no NVLink.
  */
@@ -34,8 +37,9 @@ unsigned fakecuda_left(void);
 /* Bytes of all copies so far. */
 uint64_t fakecuda_copied(void);
 
-/* Flushes of what adapters have written, so far. */
+/* Flushes of what adapters have written, so far; and who does them, NULL: nobody. */
 unsigned fakecuda_flushes(void);
+void fakecuda_on_flush(void (*flush)(void));
 
 /* Would a kernel of @device reach @address? */
 bool fakecuda_reaches(int device, const void *address);
@@ -91,6 +95,7 @@ struct fake_op {
 	struct oriel_dev_window window;
 	struct ori_kernel_call call;
 	struct fake_graph *graph;
+	CUstream stream; /* of the queue that it is in */
 	struct fake_op *next;
 };
 

@@ -1,31 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * All-gathers of the fake driver's memory over several nodes, whose ranks are threads:
- * gpu_nodes TEST RANKS NODES. Streams have threads of their own.
- */
-#include <pthread.h>
+/* All-gathers of the fake driver's memory over several nodes: see nodes.h. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "rank.h"
-
-#define SHARE 300000u /* bytes of each rank at most */
-#define CHUNK 4096u
-#define REPLAYS 1000u
-#define OBJECTS 2u
-
-struct object {
-	struct oriel_allgather *gather;
-	CUstream stream;
-	char *result, *send;
-};
-
-struct site {
-	struct rank r;
-	struct object objects[OBJECTS];
-	unsigned round;
-};
+#include "nodes.h"
 
 static char pattern(unsigned round, unsigned rank, size_t i)
 {
@@ -122,7 +101,7 @@ static void test_ahead(struct site *s)
 	unsigned i, k;
 
 	object_create(s, o, ORIEL_ALGORITHM_RING);
-	for (k = 0; k < 5; k++) {
+	for (k = 0; k < AHEAD; k++) {
 		fill(s, o->send, SHARE);
 		for (i = 0; i < 8; i++)
 			CHECK_OK(&s->r,
@@ -137,14 +116,9 @@ static void test_ahead(struct site *s)
 static CUgraphExec capture(struct site *s, struct object *o, const char *send, size_t bytes,
 			   CUgraph *graph)
 {
-	CUgraphExec exec = NULL;
-
-	CHECK(&s->r,
-	      cuStreamBeginCapture(o->stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	nodes_capture_begin(s, o);
 	CHECK_OK(&s->r, oriel_allgather_start(o->gather, send, bytes, o->stream));
-	CHECK(&s->r, cuStreamEndCapture(o->stream, graph) == CUDA_SUCCESS);
-	CHECK(&s->r, cuGraphInstantiate(&exec, *graph, 0) == CUDA_SUCCESS);
-	return exec;
+	return nodes_capture_end(s, o, graph);
 }
 
 static void replay(struct site *s, struct object *o, CUgraphExec exec, char *send, size_t bytes)
@@ -192,7 +166,7 @@ static void test_two(struct site *s)
 
 	object_create(s, &o[0], ORIEL_ALGORITHM_RING);
 	object_create(s, &o[1], ORIEL_ALGORITHM_DOUBLING);
-	for (k = 0; k < 20; k++) {
+	for (k = 0; k < TWICE; k++) {
 		for (i = 0; i < 2; i++) {
 			struct object *one = &o[(first + i) % 2];
 
@@ -214,12 +188,9 @@ static void test_two(struct site *s)
 
 static void expect_broken(struct site *s, struct object *o)
 {
-	struct oriel_health health;
-
-	fakecuda_finish(o->stream);
-	oriel_comm_health(s->r.comm, &health);
-	CHECK(&s->r, health.status < 0);
-	CHECK(&s->r, oriel_allgather_start(o->gather, o->send, 8, o->stream) == health.status);
+	nodes_expect_broken(s, o);
+	CHECK(&s->r, oriel_allgather_start(o->gather, o->send, 8, o->stream) ==
+			     oriel_dev_health(&s->r.dev));
 }
 
 /* The last rank does not come; the streams of the others go on within the timeout. */
@@ -233,8 +204,7 @@ static void test_absent(struct site *s)
 	if (s->r.rank + 1 < s->r.size)
 		CHECK_OK(&s->r, oriel_allgather_start(o->gather, o->send, SHARE, o->stream));
 	else
-		while (oriel_dev_health(&s->r.dev) == ORIEL_OK)
-			oriel_dev_give_way(10000000);
+		nodes_await_broken(s);
 	expect_broken(s, o);
 	object_destroy(o);
 }
@@ -258,8 +228,7 @@ static void test_aborted(struct site *s)
 	if (s->r.rank == 0)
 		oriel_comm_abort(s->r.comm, "a test");
 	else
-		while (oriel_dev_health(&s->r.dev) == ORIEL_OK)
-			oriel_dev_give_way(10000000);
+		nodes_await_broken(s);
 	expect_broken(s, o);
 	cuGraphExecDestroy(exec);
 	object_destroy(o);
@@ -286,111 +255,9 @@ static void test_driver(struct site *s)
 	object_destroy(o);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(struct site *s);
-	uint64_t timeout_ns;
-} tests[] = {
+const struct nodes_test nodes_tests[] = {
 	{"sizes", test_sizes, LONG_NS},        {"ahead", test_ahead, LONG_NS},
 	{"graphs", test_graphs, LONG_NS},      {"two", test_two, LONG_NS},
 	{"absent", test_absent, LONG_NS / 30}, {"aborted", test_aborted, LONG_NS},
-	{"driver", test_driver, LONG_NS / 30},
+	{"driver", test_driver, LONG_NS / 30}, {NULL, NULL, 0},
 };
-
-static unsigned site_run(const struct oriel_bootstrap *bootstrap, const char *node, unsigned test,
-			 pthread_barrier_t *barrier)
-{
-	struct site s = {.r = {.rank = bootstrap->rank,
-			       .size = bootstrap->size,
-			       .bootstrap = bootstrap,
-			       .node = node}};
-	struct oriel_window_attr attr = {.size = sizeof(attr), .signals = 1};
-	CUdeviceptr at;
-	unsigned i;
-
-	rank_use_gpu(&s.r);
-	rank_join(&s.r, tests[test].timeout_ns);
-	/* In host memory, for a look at the health. */
-	CHECK_OK(&s.r, oriel_window_create(s.r.comm, &attr, &s.r.window));
-	CHECK_OK(&s.r, oriel_window_device(s.r.window, &s.r.dev));
-	for (i = 0; i < OBJECTS; i++) {
-		CHECK(&s.r,
-		      cuStreamCreate(&s.objects[i].stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-		CHECK(&s.r, cuMemAlloc(&at, s.r.size * SHARE) == CUDA_SUCCESS);
-		s.objects[i].result = (char *)at;
-		CHECK(&s.r, cuMemAlloc(&at, SHARE + 64) == CUDA_SUCCESS);
-		s.objects[i].send = (char *)at;
-	}
-	tests[test].run(&s);
-	oriel_window_destroy(s.r.window);
-	oriel_comm_destroy(s.r.comm);
-	/* Those of a broken communicator may still copy to each other's memory before. */
-	pthread_barrier_wait(barrier);
-	for (i = 0; i < OBJECTS; i++) {
-		cuStreamDestroy(s.objects[i].stream);
-		cuMemFree((CUdeviceptr)s.objects[i].result);
-		cuMemFree((CUdeviceptr)s.objects[i].send);
-	}
-	return s.r.failures;
-}
-
-struct thread {
-	struct oriel_local_job *job;
-	unsigned rank, failures, test;
-	char node[16];
-	pthread_barrier_t *barrier;
-	pthread_t id;
-};
-
-static void *thread_main(void *argument)
-{
-	struct thread *t = argument;
-	struct oriel_bootstrap bootstrap;
-
-	if (oriel_bootstrap_open_local(t->job, t->rank, &bootstrap) != ORIEL_OK)
-		abort();
-	t->failures = site_run(&bootstrap, t->node, t->test, t->barrier);
-	oriel_bootstrap_close(&bootstrap);
-	return NULL;
-}
-
-static unsigned run(unsigned test, unsigned count, unsigned nodes)
-{
-	struct thread *threads = calloc(count, sizeof(*threads));
-	struct oriel_local_job *job;
-	pthread_barrier_t barrier;
-	unsigned failures = 0, i;
-
-	if (!threads || oriel_local_job_create(count, &job) != ORIEL_OK)
-		abort();
-	pthread_barrier_init(&barrier, NULL, count);
-	for (i = 0; i < count; i++) {
-		threads[i] =
-			(struct thread){.job = job, .rank = i, .test = test, .barrier = &barrier};
-		snprintf(threads[i].node, sizeof(threads[i].node), "node%u", i * nodes / count);
-		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
-			abort();
-	}
-	for (i = 0; i < count; i++) {
-		pthread_join(threads[i].id, NULL);
-		failures += threads[i].failures;
-	}
-	pthread_barrier_destroy(&barrier);
-	oriel_local_job_destroy(job);
-	free(threads);
-	return failures;
-}
-
-int main(int argc, char **argv)
-{
-	unsigned fds = count_fds(), i;
-
-	if (argc != 4)
-		return 2;
-	fakecuda_async(true);
-	for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-		if (strcmp(argv[1], tests[i].name) == 0)
-			return rank_finish(run(i, (unsigned)atoi(argv[2]), (unsigned)atoi(argv[3])),
-					   fds);
-	return 2;
-}

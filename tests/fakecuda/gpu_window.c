@@ -852,6 +852,26 @@ static void test_posters(struct rank *r)
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, oriel_dev_thread(), 0, 0));
 }
 
+/* What a get brings is there as soon as its ticket has been waited for. */
+static void test_gets(struct rank *r)
+{
+	uint32_t peer = (r->rank + r->size / 2) % r->size;
+	char *from = oriel_dev_address(&r->dev, r->rank, 30000);
+	char *to = oriel_dev_address(&r->dev, r->rank, 40000);
+	struct oriel_dev_group me = oriel_dev_thread();
+	unsigned round;
+	int64_t ticket;
+
+	for (round = 0; round < 10; round++) {
+		memset(from, (int)(r->rank * 10 + round + 1), 5000);
+		CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
+		ticket = oriel_dev_get(&r->dev, me, peer, 30000, to, 5000);
+		CHECK_OK(r, oriel_dev_wait_local(&r->dev, me, peer, ticket, 0));
+		CHECK(r, to[0] == (char)(peer * 10 + round + 1) && !memcmp(to, to + 1, 4999));
+		CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
+	}
+}
+
 /* What is posted when the window goes still arrives; nobody waits for it but that. */
 static void test_far_destroy(struct rank *r)
 {
@@ -939,6 +959,7 @@ static void test_far(struct rank *r)
 	test_operations(r);
 	test_copies(r);
 	test_posters(r);
+	test_gets(r);
 	test_region(r);
 	test_mistakes(r);
 	test_streams(r);

@@ -95,30 +95,89 @@ void fake_do(struct fake_op *op)
 	}
 }
 
-static void *stream_main(void *argument)
+static void *queue_main(void *argument)
 {
-	struct CUstream_st *s = argument;
+	struct fake_queue *q = argument;
 	struct fake_op *op;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&q->lock);
 	for (;;) {
-		while (!s->first && !s->is_closing)
-			pthread_cond_wait(&s->changed, &s->lock);
-		op = s->first;
+		while (!q->first && !q->is_closing)
+			pthread_cond_wait(&q->changed, &q->lock);
+		op = q->first;
 		if (!op)
 			break;
-		s->first = op->next;
-		if (!s->first)
-			s->last = &s->first;
-		pthread_mutex_unlock(&s->lock);
+		q->first = op->next;
+		if (!q->first)
+			q->last = &q->first;
+		pthread_mutex_unlock(&q->lock);
 		fake_do(op);
+		pthread_mutex_lock(&q->lock);
+		op->stream->done++;
 		free(op);
-		pthread_mutex_lock(&s->lock);
-		s->done++;
-		pthread_cond_broadcast(&s->changed);
+		pthread_cond_broadcast(&q->changed);
 	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&q->lock);
 	return NULL;
+}
+
+#define QUEUES 32u
+
+static pthread_mutex_t queues_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fake_queue *queues[FAKE_DEVICES][QUEUES];
+
+static struct fake_queue *queue_open(void)
+{
+	struct fake_queue *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		abort();
+	q->last = &q->first;
+	pthread_mutex_init(&q->lock, NULL);
+	pthread_cond_init(&q->changed, NULL);
+	if (pthread_create(&q->thread, NULL, queue_main, q) != 0)
+		abort();
+	return q;
+}
+
+/* Of the next stream of @device: of its own, or one of so many as there are, in turn. */
+static struct fake_queue *queue_take(int device)
+{
+	static unsigned next[FAKE_DEVICES];
+	unsigned limit = (unsigned)fake_number("FAKECUDA_CONNECTIONS", 0);
+	struct fake_queue *q, **place = NULL;
+
+	pthread_mutex_lock(&queues_lock);
+	if (limit)
+		place = &queues[device][next[device]++ % (limit < QUEUES ? limit : QUEUES)];
+	q = place && *place ? *place : queue_open();
+	q->place = place;
+	q->streams++;
+	if (place)
+		*place = q;
+	pthread_mutex_unlock(&queues_lock);
+	return q;
+}
+
+static void queue_drop(struct fake_queue *q)
+{
+	bool is_last;
+
+	pthread_mutex_lock(&queues_lock);
+	is_last = --q->streams == 0;
+	if (is_last && q->place)
+		*q->place = NULL;
+	pthread_mutex_unlock(&queues_lock);
+	if (!is_last)
+		return;
+	pthread_mutex_lock(&q->lock);
+	q->is_closing = true;
+	pthread_cond_broadcast(&q->changed);
+	pthread_mutex_unlock(&q->lock);
+	pthread_join(q->thread, NULL);
+	pthread_cond_destroy(&q->changed);
+	pthread_mutex_destroy(&q->lock);
+	free(q);
 }
 
 CUresult fake_post(CUstream s, const struct fake_op *op)
@@ -134,17 +193,18 @@ CUresult fake_post(CUstream s, const struct fake_op *op)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*own = *op;
 	own->next = NULL;
-	if (!s->is_async) {
+	own->stream = s;
+	if (!s->queue) {
 		fake_do(own);
 		free(own);
 		return CUDA_SUCCESS;
 	}
-	pthread_mutex_lock(&s->lock);
-	*s->last = own;
-	s->last = &own->next;
+	pthread_mutex_lock(&s->queue->lock);
+	*s->queue->last = own;
+	s->queue->last = &own->next;
 	s->posted++;
-	pthread_cond_broadcast(&s->changed);
-	pthread_mutex_unlock(&s->lock);
+	pthread_cond_broadcast(&s->queue->changed);
+	pthread_mutex_unlock(&s->queue->lock);
 	return CUDA_SUCCESS;
 }
 
@@ -158,12 +218,8 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->device = fake_current();
-	s->is_async = atomic_load(&makes_async);
-	s->last = &s->first;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->changed, NULL);
-	if (s->is_async && pthread_create(&s->thread, NULL, stream_main, s) != 0)
-		abort();
+	if (atomic_load(&makes_async))
+		s->queue = queue_take(s->device);
 	fake_count(1);
 	*stream = s;
 	return CUDA_SUCCESS;
@@ -172,14 +228,9 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 /* The real one does not wait; here what is in it is done before it goes. */
 CUresult cuStreamDestroy(CUstream s)
 {
-	pthread_mutex_lock(&s->lock);
-	s->is_closing = true;
-	pthread_cond_broadcast(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-	if (s->is_async)
-		pthread_join(s->thread, NULL);
-	pthread_cond_destroy(&s->changed);
-	pthread_mutex_destroy(&s->lock);
+	fakecuda_finish(s);
+	if (s->queue)
+		queue_drop(s->queue);
 	free(s);
 	fake_count(-1);
 	return CUDA_SUCCESS;
@@ -189,11 +240,13 @@ void fakecuda_finish(CUstream s)
 {
 	unsigned long long posted;
 
-	pthread_mutex_lock(&s->lock);
+	if (!s->queue)
+		return;
+	pthread_mutex_lock(&s->queue->lock);
 	posted = s->posted;
 	while (s->done < posted)
-		pthread_cond_wait(&s->changed, &s->lock);
-	pthread_mutex_unlock(&s->lock);
+		pthread_cond_wait(&s->queue->changed, &s->queue->lock);
+	pthread_mutex_unlock(&s->queue->lock);
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
@@ -206,13 +259,15 @@ CUresult cuStreamSynchronize(CUstream stream)
 
 CUresult cuStreamQuery(CUstream s)
 {
-	bool is_done;
+	bool is_done = true;
 
 	if (!fake_may_wait(s->device) || s->capture || fake_fails("cuStreamQuery"))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	pthread_mutex_lock(&s->lock);
-	is_done = s->done == s->posted;
-	pthread_mutex_unlock(&s->lock);
+	if (s->queue) {
+		pthread_mutex_lock(&s->queue->lock);
+		is_done = s->done == s->posted;
+		pthread_mutex_unlock(&s->queue->lock);
+	}
 	return is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -286,6 +341,25 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream
 	return fake_post(stream, &op);
 }
 
+/* Done on return, whatever streams do. */
+static CUresult copy_now(CUdeviceptr to, CUdeviceptr from, size_t length, CUdeviceptr device)
+{
+	if (fake_current() < 0 || !fakecuda_reaches(fake_current(), (void *)device))
+		return CUDA_ERROR_INVALID_VALUE;
+	copy(to, from, length);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t length)
+{
+	return copy_now(to, (CUdeviceptr)from, length, to);
+}
+
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t length)
+{
+	return copy_now((CUdeviceptr)to, from, length, from);
+}
+
 CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t length, CUstream stream)
 {
 	struct fake_op op = {.kind = FAKE_SET, .to = at, .value = value, .length = length};
@@ -317,6 +391,12 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
 }
 
 static atomic_uint flushes;
+static void (*_Atomic on_flush)(void);
+
+void fakecuda_on_flush(void (*flush)(void))
+{
+	atomic_store(&on_flush, flush);
+}
 
 unsigned fakecuda_flushes(void)
 {
@@ -326,10 +406,14 @@ unsigned fakecuda_flushes(void)
 CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
 				    CUflushGPUDirectRDMAWritesScope scope)
 {
+	void (*flush)(void) = atomic_load(&on_flush);
+
 	if (fake_current() < 0 || target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
 	    scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER ||
 	    fake_fails("cuFlushGPUDirectRDMAWrites"))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (flush)
+		flush();
 	atomic_fetch_add(&flushes, 1);
 	return CUDA_SUCCESS;
 }

@@ -8,17 +8,23 @@
 
 #include "fakecuda.h"
 
-struct CUstream_st {
-	int device;
-	bool is_async;
-	struct fake_graph *capture; /* that it is part of; NULL: none */
-
+/* What streams have posted is done in that order, of several that share it too. */
+struct fake_queue {
+	unsigned streams; /* guarded by the lock of the queues */
+	struct fake_queue **place;
 	pthread_t thread;
-	pthread_mutex_t lock; /* guards the rest */
+
+	pthread_mutex_t lock; /* guards the rest, and the counts of the streams */
 	pthread_cond_t changed;
 	struct fake_op *first, **last;
-	unsigned long long posted, done;
 	bool is_closing;
+};
+
+struct CUstream_st {
+	int device;
+	struct fake_graph *capture; /* that it is part of; NULL: none */
+	struct fake_queue *queue;   /* NULL: what is posted is done in the call */
+	unsigned long long posted, done;
 };
 
 /* What was captured, in that order. Graphs and executables refer to it. */

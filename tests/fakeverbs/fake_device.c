@@ -394,6 +394,7 @@ int ibv_dereg_mr(struct ibv_mr *handle)
 	struct fake_mr *mr = (struct fake_mr *)handle, **at;
 
 	pthread_mutex_lock(&fake_lock);
+	fake_show();
 	for (at = &mrs; *at != mr; at = &(*at)->next)
 		;
 	*at = mr->next;
@@ -414,4 +415,12 @@ char *fake_find(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint64_
 		    length <= mr->base.length - (address - mr->iova))
 			return (char *)mr->base.addr + (address - mr->iova);
 	return NULL;
+}
+
+bool fake_is_dmabuf(const char *at)
+{
+	for (struct fake_mr *mr = mrs; mr; mr = mr->next)
+		if (mr->is_mapped && (uintptr_t)at - (uintptr_t)mr->base.addr < mr->base.length)
+			return true;
+	return false;
 }

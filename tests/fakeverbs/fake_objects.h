@@ -54,6 +54,13 @@ void fake_forget_events(struct ibv_context *context, void *object);
 char *fake_find(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint64_t length,
 		unsigned access);
 
+/* fake_hold.c, with fake_lock held. False: it is not memory whose writes are held. */
+bool fake_hold_write(char *to, const void *from, size_t length);
+/* What was written and held is there: a read comes behind it on its way. */
+void fake_show(void);
+/* Is @at in memory registered by dma-buf? */
+bool fake_is_dmabuf(const char *at);
+
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int fake_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc);

@@ -251,12 +251,14 @@ static enum ibv_wc_status queue_move(struct fake_qp *qp, struct fake_qp *peer,
 	there = fake_find(peer->base.pd, key, at, length, queue_access(r->wr.opcode));
 	if (!there)
 		return IBV_WC_REM_ACCESS_ERR;
+	if (is_fetching || fake_is_dmabuf(here))
+		fake_show();
 	if (is_atomic) {
 		old = queue_atomic(&r->wr, (uint64_t *)(void *)there);
 		queue_copy(here, &old, sizeof(old));
 	} else if (is_fetching) {
 		queue_copy(here, there, length);
-	} else {
+	} else if (!fake_hold_write(there, here, length)) {
 		queue_copy(there, here, length);
 	}
 	return IBV_WC_SUCCESS;

@@ -38,4 +38,12 @@ FAKE_EXPORT void fake_set_sysfs(const char *directory);
  */
 FAKE_EXPORT void fake_cut(const char *device, bool is_cut, bool is_down);
 
+/*
+ * What is written to memory that was registered by dma-buf is there for who looks at that
+ * memory once fake_flush() was called, and not before, from now on: as with GPUs that want
+ * a flush.
+ */
+FAKE_EXPORT void fake_hold(bool holds);
+FAKE_EXPORT void fake_flush(void);
+
 #endif

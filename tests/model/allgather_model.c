@@ -5,44 +5,15 @@
  * for the signals of all and then reads what they put, which must be whole, of this
  * execution, and stay so until it starts the next one. By lines (--lines 1): each rank
  * writes lines into one half of the others' staging and takes theirs out of its own.
- * Between two ranks stores land in order, between different pairs in any.
+ *
+ * What a rank sends to another in an execution is credit, put, put, signal, or two lines.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "explore.h"
-
-#define RANKS 3
+#include "ranks.h"
 
 enum credit {
 	CREDIT_NONE,
 	CREDIT_AT_START,
 	CREDIT_AT_END, /* of the execution before, whose result is still to be read */
-};
-
-enum phase {
-	PHASE_START,
-	PHASE_SEND,
-	PHASE_WAIT,
-	PHASE_READ,
-};
-
-/*
- * What a rank sends to another in an execution is credit, put, put, signal, or two
- * lines; how much has been sent and has landed says it all.
- */
-struct rank {
-	uint8_t execution;
-	uint8_t phase;
-	uint8_t peer; /* the next to be dealt with, counted from oneself */
-	uint8_t line; /* the next to be taken */
-	uint8_t sent[RANKS];
-	uint8_t landed[RANKS];
-};
-
-struct state {
-	struct rank ranks[RANKS];
 };
 
 static struct {
@@ -97,38 +68,6 @@ static const char *puts_complaint(const struct state *s, unsigned me, unsigned p
 	return NULL;
 }
 
-static void land(struct explore *e, const struct state *s, unsigned me)
-{
-	struct state next;
-	unsigned i;
-
-	for (i = 0; i < RANKS; i++) {
-		if (s->ranks[me].landed[i] == s->ranks[me].sent[i])
-			continue;
-		next = *s;
-		next.ranks[me].landed[i]++;
-		explore_to(e, &next, "  a store lands at", i, NULL);
-	}
-}
-
-static void give_credit(struct rank *r, unsigned me)
-{
-	unsigned i;
-
-	for (i = 0; i < RANKS; i++)
-		if (i != me)
-			r->sent[i]++;
-}
-
-/* The next peer, or the next phase. */
-static void advance(struct rank *r, unsigned phase)
-{
-	if (++r->peer < RANKS)
-		return;
-	r->peer = 1;
-	r->phase = (uint8_t)phase;
-}
-
 static void puts_step(struct explore *e, const void *state, unsigned me)
 {
 	const struct state *s = state;
@@ -137,13 +76,13 @@ static void puts_step(struct explore *e, const void *state, unsigned me)
 	unsigned peer = (me + r->peer) % RANKS;
 	const char *complaint = NULL, *what = "starts: rank";
 
-	land(e, s, me);
+	ranks_land(e, s, me);
 	switch (r->phase) {
 	case PHASE_START:
 		if (r->execution == options.executions)
 			return;
 		if (options.credit != CREDIT_AT_END || !r->execution)
-			give_credit(r, me);
+			ranks_send_all(r, me, 1);
 		r->execution++;
 		r->phase = PHASE_SEND;
 		break;
@@ -152,20 +91,20 @@ static void puts_step(struct explore *e, const void *state, unsigned me)
 			return;
 		r->sent[peer] = (uint8_t)(4 * r->execution);
 		what = "puts: rank";
-		advance(r, PHASE_WAIT);
+		ranks_advance(r, PHASE_WAIT);
 		break;
 	case PHASE_WAIT:
 		if (!puts_have_come(s, me, peer))
 			return;
 		what = "has waited: rank";
-		advance(r, PHASE_READ);
+		ranks_advance(r, PHASE_READ);
 		if (r->phase == PHASE_READ && options.credit == CREDIT_AT_END)
-			give_credit(r, me);
+			ranks_send_all(r, me, 1);
 		break;
 	default:
 		complaint = puts_complaint(s, me, peer);
 		what = "reads: rank";
-		advance(r, PHASE_START);
+		ranks_advance(r, PHASE_START);
 	}
 	explore_to(e, &next, what, me, complaint);
 }
@@ -183,17 +122,15 @@ static void lines_step(struct explore *e, const void *state, unsigned me)
 	const struct state *s = state;
 	struct state next = *s;
 	struct rank *r = &next.ranks[me];
-	unsigned peer = (me + r->peer) % RANKS, i;
+	unsigned peer = (me + r->peer) % RANKS;
 	int seen;
 
-	land(e, s, me);
+	ranks_land(e, s, me);
 	if (r->phase == PHASE_START) {
 		if (r->execution == options.executions)
 			return;
 		r->execution++;
-		for (i = 0; i < RANKS; i++)
-			if (i != me)
-				r->sent[i] = (uint8_t)(2 * r->execution);
+		ranks_send_all(r, me, 2);
 		r->phase = PHASE_READ;
 		explore_to(e, &next, "writes its lines: rank", me, NULL);
 		return;
@@ -203,27 +140,20 @@ static void lines_step(struct explore *e, const void *state, unsigned me)
 		return;
 	r->line = !r->line;
 	if (!r->line)
-		advance(r, PHASE_START);
+		ranks_advance(r, PHASE_START);
 	explore_to(e, &next, "takes a line: rank", me,
 		   seen < 0 ? "a line is overwritten before it is taken" : NULL);
 }
 
 static const char *allgather_end(const void *state)
 {
-	const struct state *s = state;
-	unsigned i;
-
-	for (i = 0; i < RANKS; i++)
-		if (s->ranks[i].phase != PHASE_START || s->ranks[i].execution != options.executions)
-			return "somebody waits for ever";
-	return NULL;
+	return ranks_end(state, options.executions);
 }
 
 int allgather_model(int argc, char **argv)
 {
 	struct model model = {sizeof(struct state), RANKS, puts_step, allgather_end};
-	struct state start;
-	unsigned i;
+	struct state start = ranks_start();
 
 	options.lines = model_option(argc, argv, "--lines", 0);
 	options.executions = model_option(argc, argv, "--executions", options.lines ? 4 : 2);
@@ -234,9 +164,6 @@ int allgather_model(int argc, char **argv)
 	options.halves = model_option(argc, argv, "--halves", 2);
 	if (options.lines)
 		model.step = lines_step;
-	memset(&start, 0, sizeof(start));
-	for (i = 0; i < RANKS; i++)
-		start.ranks[i].peer = 1;
 	return explore_run(&model, &start,
 			   options.lines ? "all-gather by lines" : "all-gather by puts")
 		       ? 0

@@ -3,37 +3,9 @@
  * oriel_dev_exchange(): each rank tells the others by a note where theirs is to stand,
  * takes their notes, puts to those that get something (--pairs, a bit for each of the six
  * pairs), looks into the notes again for what it gets itself, waits for that and reads
- * it until it starts the next one. Between two ranks stores land in order, between
- * different pairs in any.
+ * it until it starts the next one.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "explore.h"
-
-#define RANKS 3
-
-enum phase {
-	PHASE_START,
-	PHASE_SEND,
-	PHASE_WAIT,
-	PHASE_READ,
-};
-
-/* To another rank go, in each execution, note and signal, and if there is data that and its. */
-struct rank {
-	uint8_t execution;
-	uint8_t phase;
-	uint8_t peer; /* the next to be dealt with, counted from oneself */
-	uint8_t reserved;
-	uint8_t sent[RANKS];
-	uint8_t landed[RANKS];
-};
-
-struct state {
-	struct rank ranks[RANKS];
-};
+#include "ranks.h"
 
 static struct {
 	unsigned executions, pairs, halves, has_credit;
@@ -44,26 +16,15 @@ static bool has_data(unsigned from, unsigned to)
 	return options.pairs >> (from * 2 + (to > from ? to - 1 : to)) & 1;
 }
 
-/* Have the first @which stores of @execution landed at @to? */
+/*
+ * To another rank go, in each execution, note and signal, and if there is data that and its.
+ * Have the first @which stores of @execution landed at @to?
+ */
 static bool has_landed(const struct state *s, unsigned from, unsigned to, unsigned execution,
 		       unsigned which)
 {
 	return s->ranks[from].landed[to] >=
 	       (execution - 1) * (has_data(from, to) ? 4u : 2u) + which;
-}
-
-static void land(struct explore *e, const struct state *s, unsigned me)
-{
-	struct state next;
-	unsigned i;
-
-	for (i = 0; i < RANKS; i++) {
-		if (s->ranks[me].landed[i] == s->ranks[me].sent[i])
-			continue;
-		next = *s;
-		next.ranks[me].landed[i]++;
-		explore_to(e, &next, "  a store lands at", i, NULL);
-	}
 }
 
 /* What is wrong with the note of @peer that @me looks into. */
@@ -87,32 +48,21 @@ static const char *data_complaint(const struct state *s, unsigned me, unsigned p
 		       : NULL;
 }
 
-/* The next peer, or the next phase. */
-static void advance(struct rank *r, unsigned phase)
-{
-	if (++r->peer < RANKS)
-		return;
-	r->peer = 1;
-	r->phase = (uint8_t)phase;
-}
-
 static void exchange_step(struct explore *e, const void *state, unsigned me)
 {
 	const struct state *s = state;
 	struct state next = *s;
 	struct rank *r = &next.ranks[me];
-	unsigned peer = (me + r->peer) % RANKS, i;
+	unsigned peer = (me + r->peer) % RANKS;
 	const char *complaint = NULL, *what = "starts: rank";
 
-	land(e, s, me);
+	ranks_land(e, s, me);
 	switch (r->phase) {
 	case PHASE_START:
 		if (r->execution == options.executions)
 			return;
 		r->execution++;
-		for (i = 0; i < RANKS; i++)
-			if (i != me)
-				r->sent[i] = (uint8_t)(r->sent[i] + 2);
+		ranks_send_all(r, me, 2);
 		r->phase = PHASE_SEND;
 		break;
 	case PHASE_SEND:
@@ -122,46 +72,36 @@ static void exchange_step(struct explore *e, const void *state, unsigned me)
 		if (has_data(me, peer))
 			r->sent[peer] = (uint8_t)(r->sent[peer] + 2);
 		what = "has looked and puts: rank";
-		advance(r, PHASE_WAIT);
+		ranks_advance(r, PHASE_WAIT);
 		break;
 	case PHASE_WAIT:
 		if (has_data(peer, me) && !has_landed(s, peer, me, r->execution, 4))
 			return;
 		complaint = note_complaint(s, me, peer);
 		what = "has waited: rank";
-		advance(r, PHASE_READ);
+		ranks_advance(r, PHASE_READ);
 		break;
 	default:
 		complaint = data_complaint(s, me, peer);
 		what = "reads: rank";
-		advance(r, PHASE_START);
+		ranks_advance(r, PHASE_START);
 	}
 	explore_to(e, &next, what, me, complaint);
 }
 
 static const char *exchange_end(const void *state)
 {
-	const struct state *s = state;
-	unsigned i;
-
-	for (i = 0; i < RANKS; i++)
-		if (s->ranks[i].phase != PHASE_START || s->ranks[i].execution != options.executions)
-			return "somebody waits for ever";
-	return NULL;
+	return ranks_end(state, options.executions);
 }
 
 int exchange_model(int argc, char **argv)
 {
 	struct model model = {sizeof(struct state), RANKS, exchange_step, exchange_end};
-	struct state start;
-	unsigned i;
+	struct state start = ranks_start();
 
 	options.executions = model_option(argc, argv, "--executions", 3);
 	options.pairs = model_option(argc, argv, "--pairs", 0);
 	options.halves = model_option(argc, argv, "--halves", 2);
 	options.has_credit = model_option(argc, argv, "--credit", 1);
-	memset(&start, 0, sizeof(start));
-	for (i = 0; i < RANKS; i++)
-		start.ranks[i].peer = 1;
 	return explore_run(&model, &start, "exchange") ? 0 : 1;
 }

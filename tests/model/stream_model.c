@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job of src/progress that a graph executes again and again: the stream, the thread,
- * and a failure that comes at any moment. What the GPU writes to host memory lands
- * later, in order; what the thread writes goes through a buffer as well.
+ * Jobs of src/progress that graphs execute again and again: streams, the thread, and a
+ * failure that comes at any moment. What the GPU writes to host memory lands later, in
+ * order; what the thread writes goes through a buffer as well.
+ *
+ * With --jobs 2 they are two captures of one object, launched in any order, with --streams 2
+ * in any of two streams, one launch behind the other. The thread counts the executions of the
+ * object: its count must be the number of the launch, for that is the same on all ranks.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -11,31 +15,44 @@
 #include "explore.h"
 
 #define WRITES 3u /* of the GPU that have not landed */
+#define JOBS 2u
+#define STREAMS 2u
 
 enum word { BEGUN, DONE, WORDS };
 enum at { BEGIN, AWAIT, RESET };
 enum thread { LOOK, TAKE, RUN, END };
-enum process { STREAM, THREAD, FAILURE, PROCESSES };
+enum process { THREAD, FAILURE, STREAM, PROCESSES = STREAM + STREAMS };
 
-/* A write that has not landed: 1 + 2 * word + value, 0 if none. */
-struct state {
-	uint8_t words[WORDS];
+struct stream {
 	uint8_t at;
-	uint8_t passed;         /* executions that the stream has come past */
-	uint8_t launched;       /* ... that it has begun */
-	uint8_t writes[WRITES]; /* of the GPU, the oldest first */
+	uint8_t job;
+};
+
+/* A write that has not landed: 1 + 2 * (WORDS * job + word) + value, 0 if none. */
+struct state {
+	uint8_t words[JOBS * WORDS];
+	struct stream streams[STREAMS];
+	uint8_t passed;   /* executions that a stream has come past */
+	uint8_t launched; /* ... that one has begun */
+	uint8_t order;    /* bit i: the job of launch i */
+	uint8_t writes[STREAMS]
+		      [WRITES]; /* of the GPU, the oldest first; one queue but for a mutant */
 	uint8_t thread;
+	uint8_t job;       /* that the thread is at */
 	uint8_t buffer[2]; /* of the thread, the oldest first */
 	uint8_t steps;     /* of this execution */
 	uint8_t ended;     /* executions */
 	uint8_t is_broken;
 };
 
-static unsigned launches, resets, passes, releases, late, frees, stuck;
+static struct {
+	unsigned launches, resets, passes, releases, late, frees, stuck;
+	unsigned jobs, streams, queues, is_ordered;
+} options;
 
-static uint8_t write_of(enum word word, unsigned value)
+static uint8_t write_of(unsigned job, enum word word, unsigned value)
 {
-	return (uint8_t)(1 + 2 * (unsigned)word + value);
+	return (uint8_t)(1 + 2 * (WORDS * job + (unsigned)word) + value);
 }
 
 static void land(struct state *s, uint8_t *writes, unsigned index, unsigned room)
@@ -46,49 +63,87 @@ static void land(struct state *s, uint8_t *writes, unsigned index, unsigned room
 	writes[room - 1] = 0;
 }
 
-static void stream_write(struct state *s, enum word word, unsigned value)
+static uint8_t *queue_of(struct state *s, unsigned stream)
+{
+	return s->writes[options.queues == 1 ? 0 : stream];
+}
+
+static bool is_full(struct state *s, unsigned stream)
+{
+	return queue_of(s, stream)[WRITES - 1];
+}
+
+static void stream_write(struct state *s, unsigned stream, enum word word, unsigned value)
+{
+	uint8_t *writes = queue_of(s, stream);
+	unsigned i;
+
+	for (i = 0; writes[i]; i++)
+		;
+	writes[i] = write_of(s->streams[stream].job, word, value);
+}
+
+/* Launches of an object are ordered, by a stream or by events. */
+static bool stream_may_begin(const struct state *s)
 {
 	unsigned i;
 
-	for (i = 0; s->writes[i]; i++)
-		;
-	s->writes[i] = write_of(word, value);
+	for (i = 0; i < options.streams && options.is_ordered; i++)
+		if (s->streams[i].at != BEGIN)
+			return false;
+	return s->launched < options.launches;
 }
 
-static void stream_step(struct explore *e, const struct state *s)
+static void stream_begin(struct explore *e, const struct state *s, unsigned me)
 {
 	struct state next = *s;
+	unsigned job;
 
-	if (s->writes[0]) {
-		land(&next, next.writes, 0, WRITES);
-		explore_to(e, &next, "  a write of the stream lands:", s->writes[0], NULL);
+	for (job = 0; job < options.jobs; job++) {
+		next = *s;
+		if (!stream_may_begin(s) || is_full(&next, me))
+			return;
+		next.streams[me] = (struct stream){AWAIT, (uint8_t)job};
+		next.order = (uint8_t)(next.order | job << next.launched);
+		next.launched++;
+		stream_write(&next, me, BEGUN, 1);
+		explore_to(e, &next, "a stream begins", next.launched, NULL);
+	}
+}
+
+static void stream_step(struct explore *e, const struct state *s, unsigned me)
+{
+	struct state next = *s;
+	unsigned done = s->streams[me].job * WORDS + DONE;
+	uint8_t *writes = queue_of(&next, me);
+
+	if (writes[0] && (options.queues > 1 || me == 0)) {
+		unsigned what = writes[0];
+
+		land(&next, writes, 0, WRITES);
+		explore_to(e, &next, "  a write of the GPU lands:", what, NULL);
 		next = *s;
 	}
-	switch (s->at) {
+	switch (s->streams[me].at) {
 	case BEGIN:
-		if (s->launched == launches || s->writes[WRITES - 1])
-			return;
-		stream_write(&next, BEGUN, 1);
-		next.launched++;
-		next.at = AWAIT;
-		explore_to(e, &next, "the stream begins", next.launched, NULL);
+		stream_begin(e, s, me);
 		return;
 	case AWAIT:
 		/* A read of the GPU does not pass its writes. */
-		if ((s->writes[0] && !passes) || !s->words[DONE])
+		if ((writes[0] && !options.passes) || !s->words[done])
 			return;
-		next.at = RESET;
+		next.streams[me].at = RESET;
 		next.passed++;
 		explore_to(e, &next, "the stream goes on behind", next.passed,
 			   s->ended < next.passed ? "the stream goes on before the job is over"
 						  : NULL);
 		return;
 	case RESET:
-		if (s->writes[WRITES - 1])
+		if (is_full(&next, me))
 			return;
-		if (resets)
-			stream_write(&next, DONE, 0);
-		next.at = BEGIN;
+		if (options.resets)
+			stream_write(&next, me, DONE, 0);
+		next.streams[me].at = BEGIN;
 		explore_to(e, &next, "the stream resets", s->passed, NULL);
 		return;
 	}
@@ -96,20 +151,44 @@ static void stream_step(struct explore *e, const struct state *s)
 
 static void thread_write(struct state *s, enum word word, unsigned value)
 {
-	s->buffer[s->buffer[0] ? 1 : 0] = write_of(word, value);
+	s->buffer[s->buffer[0] ? 1 : 0] = write_of(s->job, word, value);
 }
 
 static void thread_land(struct explore *e, const struct state *s)
 {
 	unsigned i;
 
-	for (i = 0; i < (releases ? 1u : 2u); i++) {
+	for (i = 0; i < (options.releases ? 1u : 2u); i++) {
 		struct state next = *s;
 
 		if (!s->buffer[i])
 			continue;
 		land(&next, next.buffer, i, 2);
 		explore_to(e, &next, "  a write of the thread lands:", s->buffer[i], NULL);
+	}
+}
+
+static const char *look_complaint(const struct state *s, unsigned job)
+{
+	if (s->ended == s->launched)
+		return "an execution that nobody launched";
+	return (s->order >> s->ended & 1) != job ? "executions of an object change places" : NULL;
+}
+
+/* It sees its own writes. */
+static void thread_look(struct explore *e, const struct state *s)
+{
+	struct state next;
+	unsigned job;
+
+	for (job = 0; job < options.jobs && !s->buffer[0]; job++) {
+		if (!s->words[job * WORDS + BEGUN])
+			continue;
+		next = *s;
+		next.thread = TAKE;
+		next.job = (uint8_t)job;
+		explore_to(e, &next, "the thread sees a begin, having ended", s->ended,
+			   look_complaint(s, job));
 	}
 }
 
@@ -120,25 +199,20 @@ static void thread_step(struct explore *e, const struct state *s)
 	thread_land(e, s);
 	switch (s->thread) {
 	case LOOK:
-		/* It sees its own writes. */
-		if (s->buffer[0] || !s->words[BEGUN])
-			return;
-		next.thread = TAKE;
-		explore_to(e, &next, "the thread sees a begin, having ended", s->ended,
-			   s->ended == s->launched ? "an execution that nobody launched" : NULL);
+		thread_look(e, s);
 		return;
 	case TAKE:
-		if (!late)
+		if (!options.late)
 			thread_write(&next, BEGUN, 0);
 		next.thread = RUN;
 		next.steps = 0;
 		explore_to(e, &next, "the thread takes", s->ended + 1u, NULL);
 		return;
 	case RUN:
-		if (s->is_broken && !frees)
+		if (s->is_broken && !options.frees)
 			return;
 		next.steps = 1;
-		if (s->is_broken || (!stuck && s->steps))
+		if (s->is_broken || (!options.stuck && s->steps))
 			next.thread = END;
 		else if (s->steps)
 			return;
@@ -150,7 +224,7 @@ static void thread_step(struct explore *e, const struct state *s)
 		thread_write(&next, DONE, 1);
 		next.ended++;
 		next.thread = LOOK;
-		if (late) {
+		if (options.late) {
 			if (s->buffer[0])
 				return;
 			thread_write(&next, BEGUN, 0);
@@ -165,44 +239,53 @@ static void model_step(struct explore *e, const void *state, unsigned process)
 	const struct state *s = state;
 	struct state next = *s;
 
-	switch (process) {
-	case STREAM:
-		stream_step(e, s);
+	if (process >= STREAM) {
+		stream_step(e, s, process - STREAM);
 		return;
-	case THREAD:
+	}
+	if (process == THREAD) {
 		thread_step(e, s);
 		return;
-	default:
-		if (s->is_broken)
-			return;
-		next.is_broken = 1;
-		explore_to(e, &next, "the communicator breaks, executions ended:", s->ended, NULL);
 	}
+	if (s->is_broken)
+		return;
+	next.is_broken = 1;
+	explore_to(e, &next, "the communicator breaks, executions ended:", s->ended, NULL);
 }
 
 static const char *model_end(const void *state)
 {
 	const struct state *s = state;
+	unsigned i;
 
-	if (s->passed < launches || s->at != BEGIN)
-		return "the stream waits for ever";
-	return s->words[BEGUN] || s->words[DONE] ? "a word is left behind" : NULL;
+	for (i = 0; i < options.streams; i++)
+		if (s->passed < options.launches || s->streams[i].at != BEGIN)
+			return "the stream waits for ever";
+	for (i = 0; i < JOBS * WORDS; i++)
+		if (s->words[i])
+			return "a word is left behind";
+	return NULL;
 }
 
 int stream_model(int argc, char **argv)
 {
-	const struct model model = {sizeof(struct state), PROCESSES, model_step, model_end};
+	struct model model = {sizeof(struct state), PROCESSES, model_step, model_end};
 	struct state start;
 	char title[80];
 
-	launches = model_option(argc, argv, "--launches", 4);
-	resets = model_option(argc, argv, "--resets", 1);
-	passes = model_option(argc, argv, "--passes", 0);
-	releases = model_option(argc, argv, "--releases", 1);
-	late = model_option(argc, argv, "--late", 0);
-	frees = model_option(argc, argv, "--frees", 1);
-	stuck = model_option(argc, argv, "--stuck", 0);
+	options.launches = model_option(argc, argv, "--launches", 4);
+	options.resets = model_option(argc, argv, "--resets", 1);
+	options.passes = model_option(argc, argv, "--passes", 0);
+	options.releases = model_option(argc, argv, "--releases", 1);
+	options.late = model_option(argc, argv, "--late", 0);
+	options.frees = model_option(argc, argv, "--frees", 1);
+	options.stuck = model_option(argc, argv, "--stuck", 0);
+	options.jobs = model_option(argc, argv, "--jobs", 1);
+	options.streams = model_option(argc, argv, "--streams", 1);
+	options.queues = model_option(argc, argv, "--queues", 1);
+	options.is_ordered = model_option(argc, argv, "--ordered", 1);
+	model.processes = STREAM + options.streams;
 	memset(&start, 0, sizeof(start));
-	snprintf(title, sizeof(title), "stream, %u launches", launches);
+	snprintf(title, sizeof(title), "stream, %u launches", options.launches);
 	return explore_run(&model, &start, title) ? 0 : 1;
 }

@@ -37,8 +37,8 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		at += (uint64_t)w->rank * w->barrier_stride + (uint64_t)slot * 8;
-		ticket = oriel_link_put_value(there.link, oriel_dev_thread(),
-					      oriel_rdma_control(w, peer, at), *count + 1);
+		ticket = oriel_link_tell_value(there.link, oriel_dev_thread(),
+					       oriel_rdma_control(w, peer, at), *count + 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}
 	return ORIEL_ERR_NO_PATH;

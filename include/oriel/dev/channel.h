@@ -156,7 +156,10 @@ ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32
 					uint64_t piece)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_link_post post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_SEND, 2);
+	struct oriel_mlx5_place ready = oriel_rdma_control(w, peer, oriel_channel_at(w, channel));
+	struct oriel_link_queue q = oriel_link_main(l);
+	struct oriel_link_post post =
+		oriel_link_begin(l, q, ORIEL_DEV_SEND, 2 + oriel_link_looks(l));
 	uint64_t staging = w->staging_at +
 			   ((uint64_t)w->rank * w->channels + channel) * w->channel_bytes +
 			   (sent & (w->channel_bytes - 1));
@@ -166,7 +169,7 @@ ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32
 		return post.status;
 	oriel_link_add_write(&post, oriel_rdma_control(w, peer, staging),
 			     oriel_rdma_local(w, peer, from), piece);
-	oriel_link_add_value(&post, oriel_rdma_control(w, peer, oriel_channel_at(w, channel)), end);
+	oriel_link_add_value(&post, ready, end, oriel_link_add_look(l, &post, ready));
 	return oriel_link_end(l, ORIEL_DEV_SEND, &post);
 }
 

@@ -257,7 +257,7 @@ ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
 	if (!oriel_dev_is_compatible(w))
 		return ORIEL_ERR_VERSION;
 	oriel_dev_sync(g);
-	return oriel_rdma_fence_all(w, g, timeout_ns);
+	return oriel_rdma_fence_all(w, g, false, timeout_ns);
 }
 
 /*
@@ -272,7 +272,7 @@ ORIEL_DEV enum oriel_status oriel_dev_flush(const struct oriel_dev_window *w,
 	/* Each thread's own copies; the sync then spreads the fact. */
 	oriel_dev_fence_full();
 	oriel_dev_sync(g);
-	return oriel_rdma_fence_all(w, g, timeout_ns);
+	return oriel_rdma_fence_all(w, g, true, timeout_ns);
 }
 
 #endif

@@ -28,6 +28,7 @@ enum oriel_proxy_opcode {
 	ORIEL_PROXY_READ,
 	ORIEL_PROXY_ADD,       /* the operand to 8 bytes of the peer */
 	ORIEL_PROXY_FETCH_ADD, /* the same, and bring what was there */
+	ORIEL_PROXY_LOOK,      /* read 8 bytes of the peer; nobody wants them */
 	ORIEL_PROXY_COUNT,     /* the operand to 8 own bytes, once all before is done */
 	ORIEL_PROXY_OPCODES,
 };
@@ -168,6 +169,8 @@ ORIEL_DEV_COLD uint32_t oriel_proxy_what(uint64_t opcode, uint32_t what)
 		return ORIEL_DEV_SIGNAL;
 	case ORIEL_PROXY_FETCH_ADD:
 		return ORIEL_DEV_FETCH_ADD;
+	case ORIEL_PROXY_LOOK:
+		return ORIEL_DEV_FLUSH;
 	case ORIEL_PROXY_COUNT:
 		return ORIEL_DEV_COUNTER;
 	}

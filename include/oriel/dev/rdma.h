@@ -208,14 +208,18 @@ ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_windo
 						    uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
+	struct oriel_mlx5_place there = oriel_rdma_place(w, peer, at);
+	struct oriel_mlx5_place here = oriel_rdma_word(w, peer, word);
+	struct oriel_link_queue q = oriel_link_main(l);
 	struct oriel_link_post post =
-		oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_FETCH_ADD, 1);
+		oriel_link_begin(l, q, ORIEL_DEV_FETCH_ADD,
+				 1 + oriel_link_looks(l) + oriel_link_settles(l, q));
 	enum oriel_status status;
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_link_add_fetch_add(&post, oriel_rdma_place(w, peer, at),
-				 oriel_rdma_word(w, peer, word), value);
+	oriel_link_add_fetch_add(&post, there, here, value, oriel_link_add_look(l, &post, there));
+	oriel_link_add_settle(l, &post, here);
 	/* Whatever comes of it, the adapter has let go of the word afterwards. */
 	status = oriel_link_wait_local(l, oriel_dev_thread(),
 				       oriel_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);
@@ -245,10 +249,12 @@ ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *
 
 /*
  * Whole group: fence on every link of the window that is connected, also behind
- * one that fails: its memory is the caller's again afterwards.
+ * one that fails: its memory is the caller's again afterwards. @is_flush: what was put
+ * is visible as well.
  */
 ORIEL_DEV enum oriel_status oriel_rdma_fence_all(const struct oriel_dev_window *w,
-						 struct oriel_dev_group g, uint64_t timeout_ns)
+						 struct oriel_dev_group g, bool is_flush,
+						 uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK, fenced;
 	/* Without the code for that path there is nothing to wait for. */
@@ -257,7 +263,9 @@ ORIEL_DEV enum oriel_status oriel_rdma_fence_all(const struct oriel_dev_window *
 	for (; peer < w->ranks; peer++) {
 		if (w->peers[peer].path != ORIEL_PATH_RDMA)
 			continue;
-		fenced = oriel_link_fence(w->peers[peer].link, g, timeout_ns);
+		fenced = is_flush ? oriel_link_flush(w->peers[peer].link, g,
+						     oriel_rdma_control(w, peer, 0), timeout_ns)
+				  : oriel_link_fence(w->peers[peer].link, g, timeout_ns);
 		if (status == ORIEL_OK)
 			status = fenced;
 	}

@@ -26,8 +26,8 @@ ORIEL_DEV int64_t oriel_dev_raise(const struct oriel_dev_window *w, struct oriel
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		if (op == ORIEL_SIGNAL_SET)
-			return oriel_link_put_value(there.link, g, oriel_rdma_signal(w, peer, id),
-						    value);
+			return oriel_link_tell_value(there.link, g, oriel_rdma_signal(w, peer, id),
+						     value);
 		return oriel_link_signal(there.link, g, oriel_rdma_signal(w, peer, id), value);
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:

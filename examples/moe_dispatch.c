@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A layer of experts: every rank has some of them, and a batch of tokens that go to two
+ * experts each, wherever those are. Ranks exchange how many tokens are for which expert, then
+ * the tokens, and what the experts made of them goes the way back. Lengths are others in each
+ * step, and nobody has to know them before. What comes back is compared with what the rank
+ * computes itself. Prints tokens per second and bytes that were sent.
+ * usage: moe_dispatch [STEPS [TOKENS]]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <oriel/oriel.h>
+
+#define WIDTH 256u /* numbers of a token */
+#define EXPERTS 4u /* of each rank */
+#define CHOICES 2u /* experts of each token */
+#define STEPS_MAX 100000u
+#define TOKENS_MAX 65536u
+
+#define TOKEN_BYTES (WIDTH * sizeof(float))
+
+/* Where a rank finds what it sent to an expert for a token. */
+struct choice {
+	unsigned expert; /* of all */
+	unsigned place;  /* among the tokens that this rank sends */
+};
+
+struct layer {
+	struct oriel_comm *comm;
+	struct oriel_alltoall *counting, *dispatch, *combine;
+	unsigned rank, ranks, tokens, steps;
+
+	/* Tokens for each expert: of this rank for all, of all ranks for those here. */
+	uint64_t *sent, *expected;
+	struct oriel_dev_portion *portions;
+	struct choice *choices; /* [tokens][CHOICES] */
+	float *batch;           /* [tokens][WIDTH] */
+	float *packed;          /* what is sent: in order of the experts */
+	float *arrived;         /* tokens for the experts here, rank after rank */
+	float *returned;        /* as @packed, from the experts */
+	float *made;            /* by the experts here, as @arrived */
+
+	uint64_t bytes; /* to other ranks, both ways */
+	double seconds;
+	uint64_t wrong;
+};
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static unsigned draw(uint64_t seed)
+{
+	seed *= 0x9e3779b97f4a7c15;
+	return (unsigned)((seed ^ seed >> 29) * 0xbf58476d1ce4e5b9 >> 40);
+}
+
+/* Some experts are asked more often than others, and not the same in each step. */
+static unsigned choose_expert(const struct layer *l, unsigned step, unsigned token, unsigned choice)
+{
+	unsigned count = l->ranks * EXPERTS;
+	uint64_t seed = ((uint64_t)step * TOKENS_MAX + token) * 64 + l->rank * 2 + choice;
+	unsigned first = draw(seed) % count, second = draw(~seed) % count;
+
+	return ((first < second ? first : second) + step) % count;
+}
+
+static float make(unsigned expert, float x)
+{
+	float y = x * (1.0f + (float)expert * 0.125f) - 0.25f * (float)(expert % 7);
+
+	return y > 0 ? y : 0.01f * y;
+}
+
+static void fill_batch(struct layer *l, unsigned step)
+{
+	size_t i;
+
+	for (i = 0; i < (size_t)l->tokens * WIDTH; i++)
+		l->batch[i] =
+			(float)((i * 31 + step * 7919 + l->rank * 101) % 1009) / 504.5f - 1.0f;
+}
+
+/* The tokens in order of the experts that they go to. */
+static void pack(struct layer *l, unsigned step)
+{
+	unsigned count = l->ranks * EXPERTS, expert, i, place = 0;
+
+	memset(l->sent, 0, count * sizeof(*l->sent));
+	for (i = 0; i < l->tokens * CHOICES; i++)
+		l->choices[i].expert = choose_expert(l, step, i / CHOICES, i % CHOICES);
+	for (expert = 0; expert < count; expert++)
+		for (i = 0; i < l->tokens * CHOICES; i++) {
+			if (l->choices[i].expert != expert)
+				continue;
+			memcpy(l->packed + (size_t)place * WIDTH,
+			       l->batch + (size_t)(i / CHOICES) * WIDTH, TOKEN_BYTES);
+			l->choices[i].place = place++;
+			l->sent[expert]++;
+		}
+}
+
+static uint64_t sum_of(const uint64_t *counts)
+{
+	uint64_t sum = 0;
+	unsigned i;
+
+	for (i = 0; i < EXPERTS; i++)
+		sum += counts[i];
+	return sum;
+}
+
+/* Rank after rank, on both sides; what comes back goes where it was sent from. */
+static void set_portions(struct layer *l, bool is_back)
+{
+	uint64_t sent_at = 0, came_at = 0, sent, came;
+	unsigned rank;
+
+	for (rank = 0; rank < l->ranks; rank++) {
+		sent = sum_of(l->sent + rank * EXPERTS) * TOKEN_BYTES;
+		came = sum_of(l->expected + rank * EXPERTS) * TOKEN_BYTES;
+		l->portions[rank] =
+			is_back ? (struct oriel_dev_portion){came_at, came, sent_at, sent}
+				: (struct oriel_dev_portion){sent_at, sent, came_at, came};
+		sent_at += sent;
+		came_at += came;
+		if (rank != l->rank)
+			l->bytes += is_back ? came : sent;
+	}
+}
+
+/* From each rank there are tokens for one expert after the other. */
+static void run_experts(struct layer *l)
+{
+	const float *from = l->arrived;
+	float *to = l->made;
+	unsigned rank, i;
+	uint64_t left;
+
+	for (rank = 0; rank < l->ranks; rank++)
+		for (i = 0; i < EXPERTS; i++)
+			for (left = l->expected[rank * EXPERTS + i] * WIDTH; left; left--)
+				*to++ = make(l->rank * EXPERTS + i, *from++);
+}
+
+static uint64_t count_wrong(const struct layer *l)
+{
+	const struct choice *choice;
+	uint64_t wrong = 0;
+	const float *x, *y;
+	unsigned i, k;
+
+	for (i = 0; i < l->tokens * CHOICES; i++) {
+		choice = &l->choices[i];
+		x = l->batch + (size_t)(i / CHOICES) * WIDTH;
+		y = l->returned + (size_t)choice->place * WIDTH;
+		for (k = 0; k < WIDTH; k++)
+			wrong += y[k] != make(choice->expert, x[k]);
+	}
+	return wrong;
+}
+
+static enum oriel_status layer_step(struct layer *l, unsigned step)
+{
+	enum oriel_status status;
+	double begun;
+
+	fill_batch(l, step);
+	pack(l, step);
+	/* That of the others is not what is measured. */
+	status = oriel_comm_barrier(l->comm);
+	if (status != ORIEL_OK)
+		return status;
+	begun = now();
+	status = oriel_alltoall_start(l->counting, l->sent, EXPERTS * sizeof(*l->sent), NULL);
+	if (status != ORIEL_OK)
+		return status;
+	set_portions(l, false);
+	status = oriel_alltoall_start_portions(l->dispatch, l->packed, l->portions, NULL);
+	if (status != ORIEL_OK)
+		return status;
+	run_experts(l);
+	set_portions(l, true);
+	status = oriel_alltoall_start_portions(l->combine, l->made, l->portions, NULL);
+	l->seconds += now() - begun;
+	if (status == ORIEL_OK)
+		l->wrong += count_wrong(l);
+	return status;
+}
+
+/* An object over @length bytes that are shared for it. */
+static enum oriel_status open_view(struct layer *l, size_t length, void *memory,
+				   struct oriel_alltoall **alltoall)
+{
+	struct oriel_view view = {.size = sizeof(view), .length = length, .buffer = memory};
+
+	return oriel_alltoall_create(l->comm, &view, NULL, alltoall);
+}
+
+static enum oriel_status layer_open(struct layer *l)
+{
+	size_t counts = l->ranks * EXPERTS * sizeof(uint64_t);
+	size_t batch = l->tokens * CHOICES * TOKEN_BYTES;
+	void *expected = NULL, *arrived = NULL, *returned = NULL;
+	enum oriel_status status = oriel_memory_alloc(counts, 0, &expected);
+
+	l->expected = expected;
+	/* At worst all tokens of all ranks are for the experts of one. */
+	if (status == ORIEL_OK)
+		status = oriel_memory_alloc(batch * l->ranks, 0, &arrived);
+	l->arrived = arrived;
+	if (status == ORIEL_OK)
+		status = oriel_memory_alloc(batch, 0, &returned);
+	l->returned = returned;
+	l->sent = calloc(1, counts);
+	l->portions = calloc(l->ranks, sizeof(*l->portions));
+	l->choices = calloc((size_t)l->tokens * CHOICES, sizeof(*l->choices));
+	l->batch = calloc(l->tokens, TOKEN_BYTES);
+	l->packed = malloc(batch);
+	l->made = malloc(batch * l->ranks);
+	if (status == ORIEL_OK &&
+	    (!l->sent || !l->portions || !l->choices || !l->batch || !l->packed || !l->made))
+		status = ORIEL_ERR_NOMEM;
+	/* A rank that fails alone tells the others. */
+	status = oriel_comm_agree(l->comm, status);
+	if (status == ORIEL_OK)
+		status = open_view(l, counts, l->expected, &l->counting);
+	if (status == ORIEL_OK)
+		status = open_view(l, batch * l->ranks, l->arrived, &l->dispatch);
+	/* The shortest view is what counts: all have as many tokens. */
+	return status == ORIEL_OK ? open_view(l, batch, l->returned, &l->combine) : status;
+}
+
+static void layer_close(struct layer *l)
+{
+	oriel_alltoall_destroy(l->combine);
+	oriel_alltoall_destroy(l->dispatch);
+	oriel_alltoall_destroy(l->counting);
+	oriel_memory_free(l->returned);
+	oriel_memory_free(l->arrived);
+	oriel_memory_free(l->expected);
+	free(l->made);
+	free(l->packed);
+	free(l->batch);
+	free(l->choices);
+	free(l->portions);
+	free(l->sent);
+}
+
+static enum oriel_status layer_run(struct layer *l)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned step;
+
+	for (step = 0; step < l->steps && status == ORIEL_OK; step++)
+		status = layer_step(l, step);
+	if (status != ORIEL_OK)
+		return status;
+	printf("rank %u of %u: %u steps of %u tokens, %u experts of %u each: "
+	       "%.0f tokens/s, %.3f GB/s to other ranks, %llu numbers wrong\n",
+	       l->rank, l->ranks, l->steps, l->tokens, CHOICES, l->ranks * EXPERTS,
+	       l->steps * l->tokens / l->seconds, (double)l->bytes / l->seconds / 1e9,
+	       (unsigned long long)l->wrong);
+	return l->wrong ? ORIEL_ERR_PROTOCOL : ORIEL_OK;
+}
+
+int main(int argc, char **argv)
+{
+	static struct layer l;
+	struct oriel_bootstrap bootstrap = {0};
+	enum oriel_status status;
+
+	l.steps = argc > 1 ? (unsigned)atoi(argv[1]) : 20;
+	l.tokens = argc > 2 ? (unsigned)atoi(argv[2]) : 512;
+	if (l.steps < 1 || l.steps > STEPS_MAX || l.tokens < 1 || l.tokens > TOKENS_MAX) {
+		fprintf(stderr, "usage: moe_dispatch [STEPS [TOKENS]], at most %u of %u\n",
+			STEPS_MAX, TOKENS_MAX);
+		return 2;
+	}
+	status = oriel_bootstrap_open_env(0, &bootstrap);
+	if (status == ORIEL_OK)
+		status = oriel_comm_create(&bootstrap, NULL, &l.comm);
+	if (status == ORIEL_OK) {
+		l.rank = oriel_comm_rank(l.comm);
+		l.ranks = oriel_comm_size(l.comm);
+		status = layer_open(&l);
+	}
+	if (status == ORIEL_OK)
+		status = layer_run(&l);
+	if (status != ORIEL_OK && !l.wrong)
+		fprintf(stderr, "rank %u: %s\n", l.rank, oriel_last_error());
+	layer_close(&l);
+	oriel_comm_destroy(l.comm);
+	oriel_bootstrap_close(&bootstrap);
+	return status == ORIEL_OK ? 0 : 1;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posts to a link, request by request: begin, add, end. Between begin and end do
+ * nothing that can wait: who comes later is held up. The operations of
+ * oriel/dev/link.h are made of these.
+ */
+#ifndef ORIEL_DEV_LINK_POST_H
+#define ORIEL_DEV_LINK_POST_H
+
+#include <oriel/dev/link_queue.h>
+
+/* One post: reserved places [next, end) of which next is the one to fill in. */
+struct oriel_link_post {
+	struct oriel_link_queue queue;
+	struct oriel_mlx5_constants constants; /* of a ring */
+	uint64_t base;
+	uint64_t next;
+	enum oriel_status status;
+};
+
+/* Of a ring; nothing of a proxy. */
+ORIEL_DEV struct oriel_mlx5_constants oriel_link_constants(struct oriel_link_queue q)
+{
+	struct oriel_mlx5_constants none = {NULL, NULL, NULL, 0, 0, 0};
+
+	return q.ring && !oriel_link_is_proxied(q) ? oriel_mlx5_constants_of(q.ring) : none;
+}
+
+/* One thread. @q: none of a link that is not connected. */
+ORIEL_DEV struct oriel_link_post oriel_link_begin(const struct oriel_dev_link *l,
+						  struct oriel_link_queue q, uint32_t what,
+						  uint32_t count)
+{
+	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
+	struct oriel_link_post post = {q, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_ERR_NO_PATH};
+
+	if (!oriel_link_has(q))
+		return post;
+	post.constants = oriel_link_constants(q);
+	post.status = oriel_link_is_proxied(q)
+			      ? oriel_proxy_reserve(q.proxy, count, &limits, &post.base)
+			      : oriel_mlx5_reserve(q.ring, count, &limits, &post.base);
+	post.next = post.base;
+	if (post.status != ORIEL_OK)
+		post.status = oriel_link_failed(l, q, what, post.status, false);
+	return post;
+}
+
+/* Publish what was filled in and ring; the ticket of the last one. */
+ORIEL_DEV int64_t oriel_link_end(const struct oriel_dev_link *l, uint32_t what,
+				 const struct oriel_link_post *post)
+{
+	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
+	uint32_t count = (uint32_t)(post->next - post->base);
+	enum oriel_status status;
+
+	if (oriel_link_is_proxied(post->queue)) {
+		oriel_proxy_publish(post->queue.proxy, post->base, count);
+		return (int64_t)(post->next - 1);
+	}
+	status = oriel_mlx5_post_with(post->queue.ring, &post->constants, post->base, count,
+				      &limits);
+	if (status != ORIEL_OK)
+		return oriel_link_failed(l, post->queue, what, status, false);
+	return (int64_t)(post->next - 1);
+}
+
+ORIEL_DEV struct oriel_mlx5_place oriel_link_at(struct oriel_mlx5_place place, uint64_t offset)
+{
+	place.address += offset;
+	return place;
+}
+
+/* Where the next request of @post, to a ring, is written, and what it begins with. */
+ORIEL_DEV void *oriel_link_slot(const struct oriel_link_post *post)
+{
+	return oriel_mlx5_slot_of(&post->constants, post->next);
+}
+
+ORIEL_DEV struct oriel_mlx5_head oriel_link_head(const struct oriel_link_post *post, uint32_t fence)
+{
+	struct oriel_mlx5_head head = {post->next, post->constants.qpn, fence};
+
+	return head;
+}
+
+ORIEL_DEV void oriel_link_add_part(struct oriel_link_post *post, struct oriel_mlx5_place to,
+				   struct oriel_mlx5_place from, uint32_t length)
+{
+	if (oriel_link_is_proxied(post->queue))
+		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE,
+				 ORIEL_PROXY_FENCE_NONE, to, from, 0, length);
+	else
+		oriel_mlx5_wqe_write(oriel_link_slot(post),
+				     oriel_link_head(post, ORIEL_MLX5_FENCE_NONE), to, from,
+				     length);
+	post->next++;
+}
+
+ORIEL_DEV void oriel_link_add_write(struct oriel_link_post *post, struct oriel_mlx5_place to,
+				    struct oriel_mlx5_place from, uint64_t length)
+{
+	uint64_t part;
+
+	do {
+		part = length < ORIEL_MLX5_LENGTH_MAX ? length : ORIEL_MLX5_LENGTH_MAX;
+		oriel_link_add_part(post, to, from, (uint32_t)part);
+		to = oriel_link_at(to, part);
+		from = oriel_link_at(from, part);
+		length -= part;
+	} while (length);
+}
+
+ORIEL_DEV void oriel_link_add_read(struct oriel_link_post *post, struct oriel_mlx5_place from,
+				   struct oriel_mlx5_place to, uint32_t length)
+{
+	if (oriel_link_is_proxied(post->queue))
+		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_READ,
+				 ORIEL_PROXY_FENCE_NONE, from, to, 0, length);
+	else
+		oriel_mlx5_wqe_read(oriel_link_slot(post),
+				    oriel_link_head(post, ORIEL_MLX5_FENCE_NONE), from, to, length);
+	post->next++;
+}
+
+/* 8 bytes that need no registered source. @is_fenced: as below. */
+ORIEL_DEV void oriel_link_add_value(struct oriel_link_post *post, struct oriel_mlx5_place to,
+				    uint64_t value, bool is_fenced)
+{
+	struct oriel_mlx5_place none = {0, 0};
+
+	if (oriel_link_is_proxied(post->queue))
+		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE_VALUE,
+				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, to,
+				 none, value, sizeof(value));
+	else
+		oriel_mlx5_wqe_write_inline(oriel_link_slot(post),
+					    oriel_link_head(post, is_fenced
+									  ? ORIEL_MLX5_FENCE_ALL
+									  : ORIEL_MLX5_FENCE_NONE),
+					    to, &value, sizeof(value));
+	post->next++;
+}
+
+/* @is_fenced: starts when everything before it has completed. */
+ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_mlx5_place word,
+				     uint64_t value, bool is_fenced)
+{
+	struct oriel_mlx5_place none = {0, 0}, sink = {0, post->constants.sink_lkey};
+
+	if (oriel_link_is_proxied(post->queue))
+		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_ADD,
+				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
+				 none, value, sizeof(value));
+	else
+		oriel_mlx5_wqe_fetch_add(oriel_link_slot(post),
+					 oriel_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL
+									 : ORIEL_MLX5_FENCE_NONE),
+					 word, sink, value);
+	post->next++;
+}
+
+/* Requests of oriel_link_add_look(). The main queue has been looked at before. */
+ORIEL_DEV uint32_t oriel_link_looks(const struct oriel_dev_link *l)
+{
+	return l->late & ORIEL_LINK_LATE_THERE ? 1 : 0;
+}
+
+/*
+ * If memory of the peer is late: read 8 bytes of it at @word. That pushes in what was
+ * written there before, so that whatever starts behind the answer may tell of it. No
+ * wait of the peer needs to know. Returns whether what follows has to be fenced.
+ */
+ORIEL_DEV bool oriel_link_add_look(const struct oriel_dev_link *l, struct oriel_link_post *post,
+				   struct oriel_mlx5_place word)
+{
+	struct oriel_mlx5_place none = {0, 0}, sink = {0, post->constants.sink_lkey};
+
+	if (!oriel_link_looks(l))
+		return false;
+	if (oriel_link_is_proxied(post->queue))
+		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_LOOK,
+				 ORIEL_PROXY_FENCE_NONE, word, none, 0, sizeof(uint64_t));
+	else
+		oriel_mlx5_wqe_read(oriel_link_slot(post),
+				    oriel_link_head(post, ORIEL_MLX5_FENCE_NONE), word, sink,
+				    sizeof(uint64_t));
+	post->next++;
+	return true;
+}
+
+/*
+ * Requests of oriel_link_add_settle(). A proxy settles by itself what it brings, before
+ * it says that it is done.
+ */
+ORIEL_DEV uint32_t oriel_link_settles(const struct oriel_dev_link *l, struct oriel_link_queue q)
+{
+	return l->late & ORIEL_LINK_LATE_HERE && !oriel_link_is_proxied(q) ? 1 : 0;
+}
+
+/* If own memory is late: what came to @to has been seen there when this is done. */
+ORIEL_DEV void oriel_link_add_settle(const struct oriel_dev_link *l, struct oriel_link_post *post,
+				     struct oriel_mlx5_place to)
+{
+	if (!oriel_link_settles(l, post->queue))
+		return;
+	oriel_mlx5_wqe_dump(oriel_link_slot(post), oriel_link_head(post, ORIEL_MLX5_FENCE_READS),
+			    to, 1);
+	post->next++;
+}
+
+/* What was there goes to @result. */
+ORIEL_DEV void oriel_link_add_fetch_add(struct oriel_link_post *post, struct oriel_mlx5_place word,
+					struct oriel_mlx5_place result, uint64_t value,
+					bool is_fenced)
+{
+	if (oriel_link_is_proxied(post->queue))
+		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_FETCH_ADD,
+				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
+				 result, value, sizeof(value));
+	else
+		oriel_mlx5_wqe_fetch_add(oriel_link_slot(post),
+					 oriel_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL
+									 : ORIEL_MLX5_FENCE_NONE),
+					 word, result, value);
+	post->next++;
+}
+
+/* Requests of a put; a put of nothing is one too, so that it has a ticket. */
+ORIEL_DEV uint32_t oriel_link_writes(uint64_t length)
+{
+	return length ? (uint32_t)((length + ORIEL_MLX5_LENGTH_MAX - 1) / ORIEL_MLX5_LENGTH_MAX)
+		      : 1;
+}
+
+#endif

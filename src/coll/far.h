@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executions over several nodes of GPUs, from inside: what far_walk.c and far_exchange.c
+ * share with those that run them (gather_far.c) and make what they need (far_open.c).
+ */
+#ifndef ORI_COLL_FAR_H
+#define ORI_COLL_FAR_H
+
+#include <oriel/dev/exchange.h>
+#include <oriel/p2p.h>
+#include <oriel/progress.h>
+
+#include "coll/gather_far.h"
+
+#define ORI_FAR_REQUESTS 16u /* puts and expects of one pair that are under way, each */
+#define ORI_FAR_SLOTS 64u    /* of the staging of an all-to-all */
+#define ORI_FAR_SLOT ((size_t)256 << 10)
+
+/* Of the window of signals; the first of a series of oriel/dev/exchange.h as well. */
+enum ori_far_signal { ORI_FAR_CREDIT, ORI_FAR_DATA, ORI_FAR_SIGNALS };
+
+/* Requests in the order in which they were begun; those between @done and @begun are not over. */
+struct ori_far_queue {
+	struct oriel_p2p_request requests[ORI_FAR_REQUESTS];
+	uint64_t begun, done;
+};
+
+/* One rank. */
+struct ori_far_peer {
+	/* Of another node, if anything ever goes there or comes from there. */
+	struct oriel_p2p *p2p;
+	struct oriel_p2p_remote remote;     /* its view */
+	struct ori_far_queue puts, expects; /* of this execution, as all down to @slots */
+	uint64_t due;                       /* chunks that come from it */
+	uint64_t taken;                     /* chunks that have come and were dealt with */
+	uint64_t sent;                      /* bytes of its message that are in slots, or were */
+	uint32_t slots;                     /* that it has */
+
+	/* Of this node. */
+	char *view;             /* its, mapped here */
+	uint64_t credits, data; /* signals that executions have used up */
+
+	/* In this execution. */
+	bool has_credit; /* it may be written to */
+	bool is_told;    /* that all has been copied, once it has */
+	bool is_awaited; /* that word from there is missing */
+};
+
+enum ori_far_slot_state { ORI_FAR_FREE, ORI_FAR_COPYING, ORI_FAR_PUTTING };
+
+/* A part of a message on its way: by an engine into the slot, from there by a put. */
+struct ori_far_slot {
+	enum ori_far_slot_state state;
+	uint32_t peer;
+	uint64_t at; /* of its view */
+	char *place; /* in the staging */
+	size_t length;
+	struct oriel_p2p_request request;
+};
+
+/* Of an all-to-all: what adapters do not know is put from here. */
+struct ori_far_stage {
+	struct oriel_copies *copies;
+	struct oriel_p2p_memory *memory;
+	char *base;                         /* on the GPU */
+	size_t slot;                        /* bytes */
+	struct oriel_dev_portion *portions; /* [ranks], which engines write */
+	struct oriel_dev_note *notes;       /* [ranks], of those that have come */
+	struct oriel_dev_gather series;     /* of the notes */
+	uint64_t epoch;                     /* executions with notes */
+	struct ori_far_slot slots[ORI_FAR_SLOTS];
+};
+
+enum ori_far_phase { ORI_FAR_MOVING, ORI_FAR_ENDING, ORI_FAR_WAITING };
+
+struct ori_far_way;
+
+struct ori_far_job {
+	const struct ori_far_way *way;
+	struct oriel_allgather *g;
+	size_t bytes;
+
+	/* Of a walk. */
+	const struct ori_plan *plan;
+	struct ori_plan own; /* that, if it is of this job alone */
+	size_t stride;       /* of the blocks in the view */
+	size_t chunk;
+
+	/* Of an exchange. */
+	const char *send;
+	const struct oriel_dev_portion *portions; /* of the caller; NULL: all are @bytes */
+};
+
+/* The execution under way. */
+struct ori_far_run {
+	const struct ori_far_job *job; /* NULL: there is none */
+	enum ori_far_phase phase;
+	uint32_t lane;     /* of the next copy */
+	uint64_t moved_ns; /* when it last got any further */
+	uint64_t lost_ns;  /* when it first heard that an end has gone; 0: none has */
+
+	/* Of a walk. */
+	uint64_t chunks; /* of a block */
+	uint32_t move;   /* of the plan */
+	uint64_t at;     /* of the block */
+	uint32_t target; /* of the move */
+
+	/* Of an exchange. */
+	bool is_reading; /* the portions */
+	uint32_t next;   /* rank that a slot is for, if it needs one */
+};
+
+struct ori_far {
+	struct oriel_allgather *g;   /* borrowed */
+	struct oriel_window *window; /* of signals and notes, in host memory */
+	struct oriel_dev_window device;
+	struct oriel_copies *copies;
+	struct oriel_p2p_memory *memory; /* the view */
+	size_t length;                   /* of it */
+	struct ori_far_stage *stage;     /* of an all-to-all; else NULL */
+	struct ori_far_run run;
+	struct ori_far_peer peers[];
+};
+
+/* What one kind of execution does. Called by the thread of the communicator; nothing blocks. */
+struct ori_far_way {
+	/* From now on the others may write to the view. Says what is @due and @is_awaited. */
+	enum oriel_status (*begin)(struct ori_far *far);
+	/* As far as it goes now. ORIEL_OK: all has left, but for copies and @puts of peers. */
+	enum oriel_status (*move)(struct ori_far *far, bool *has_moved);
+	/* The rank that keeps it from moving; ORI_PLAN_OWN: none in particular. */
+	uint32_t (*blame)(const struct ori_far *far);
+};
+
+/* gather_far.c */
+
+/* The job is the caller's where it fails; else it is freed when it is over. */
+enum oriel_status ori_far_post(const struct ori_far_job *job, void *stream);
+struct oriel_p2p_request *ori_far_next(struct ori_far_queue *q); /* NULL: not now */
+/* Has @rank raised @id once more than executions have used up? ORIEL_AGAIN. */
+enum oriel_status ori_far_test_signal(struct ori_far *far, uint32_t rank, enum ori_far_signal id,
+				      uint64_t *used);
+enum oriel_status ori_far_raise(struct ori_far *far, uint32_t rank, enum ori_far_signal id);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All-gathers and broadcasts: a walk through the moves of a plan. A chunk goes on as soon
+ * as it has come, to the carriers of other nodes by puts, to the ranks of this node by
+ * copy engines, and nothing of it waits for another chunk.
+ */
+#include "base/error.h"
+#include "coll/far.h"
+
+#define WALK_DIRECT_CHUNK ((size_t)16 << 20) /* a message that nobody passes on goes whole */
+
+static enum oriel_status walk_begin(struct ori_far *far)
+{
+	struct ori_far_run *run = &far->run;
+	const struct ori_far_job *job = run->job;
+	enum oriel_status status = ORIEL_OK;
+	struct ori_far_peer *peer;
+	uint32_t rank;
+
+	run->chunks = (job->bytes + job->chunk - 1) / job->chunk;
+	for (rank = 0; rank < far->device.ranks && status == ORIEL_OK; rank++) {
+		peer = &far->peers[rank];
+		if (peer->p2p)
+			peer->due = job->plan->expected[rank] * run->chunks;
+		peer->is_awaited = peer->view && job->plan->expected[rank];
+		if (peer->is_awaited)
+			status = ori_far_raise(far, rank, ORI_FAR_CREDIT);
+	}
+	return status;
+}
+
+static enum oriel_status walk_put(struct ori_far *far, struct ori_far_peer *peer, uint64_t at,
+				  uint64_t length)
+{
+	const struct oriel_p2p_buffer from = {far->g->result + at, length, far->memory};
+	struct oriel_p2p_request *request = ori_far_next(&peer->puts);
+	enum oriel_status status;
+
+	if (!request)
+		return ORIEL_AGAIN;
+	status = oriel_p2p_put(peer->p2p, 0, &from, &peer->remote, at, request);
+	if (status == ORIEL_OK)
+		peer->puts.begun++;
+	return status;
+}
+
+static enum oriel_status walk_copy(struct ori_far *far, uint32_t rank, uint64_t at, uint64_t length)
+{
+	struct ori_far_peer *peer = &far->peers[rank];
+	enum oriel_status status = ORIEL_OK;
+
+	if (!peer->has_credit)
+		status = ori_far_test_signal(far, rank, ORI_FAR_CREDIT, &peer->credits);
+	if (status != ORIEL_OK)
+		return status;
+	peer->has_credit = peer->is_told = true;
+	return oriel_copies_add(far->copies, far->run.lane++, peer->view + at, far->g->result + at,
+				length);
+}
+
+/* The chunk at which the walk stands, to its next target. ORIEL_AGAIN: not now. */
+static enum oriel_status walk_send(struct ori_far *far, const struct ori_move *move,
+				   uint64_t length)
+{
+	const struct ori_far_run *run = &far->run;
+	uint32_t to = run->job->plan->targets[move->first + run->target];
+	uint64_t at = move->block * run->job->stride + run->at;
+
+	return far->peers[to].p2p ? walk_put(far, &far->peers[to], at, length)
+				  : walk_copy(far, to, at, length);
+}
+
+/* Has the chunk at which the walk stands come? */
+static bool walk_has(struct ori_far *far, const struct ori_move *move)
+{
+	struct ori_far_peer *source;
+
+	if (move->source == ORI_PLAN_OWN || far->run.target)
+		return true;
+	source = &far->peers[move->source];
+	return source->taken < source->expects.done;
+}
+
+static enum oriel_status walk_move(struct ori_far *far, bool *has_moved)
+{
+	struct ori_far_run *run = &far->run;
+	const struct ori_far_job *job = run->job;
+	const struct ori_move *move;
+	enum oriel_status status;
+	uint64_t length;
+
+	while (run->move < job->plan->count) {
+		move = &job->plan->moves[run->move];
+		length = job->bytes - run->at < job->chunk ? job->bytes - run->at : job->chunk;
+		if (!walk_has(far, move))
+			return ORIEL_AGAIN;
+		for (; run->target < move->targets; run->target++) {
+			status = walk_send(far, move, length);
+			if (status != ORIEL_OK)
+				return status;
+			*has_moved = true;
+		}
+		if (move->source != ORI_PLAN_OWN)
+			far->peers[move->source].taken++;
+		run->target = 0;
+		run->at += length;
+		if (run->at == job->bytes) {
+			run->at = 0;
+			run->move++;
+		}
+	}
+	return ORIEL_OK;
+}
+
+/* The source of the chunk at which it stands, or the next target. */
+static uint32_t walk_blame(const struct ori_far *far)
+{
+	const struct ori_far_run *run = &far->run;
+	const struct ori_plan *plan = run->job->plan;
+	const struct ori_move *move = &plan->moves[run->move];
+
+	return run->target || move->source == ORI_PLAN_OWN
+		       ? plan->targets[move->first + run->target]
+		       : move->source;
+}
+
+static const struct ori_far_way walk_way = {walk_begin, walk_move, walk_blame};
+
+static struct ori_far_job walk_job(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				   size_t bytes)
+{
+	const struct ori_far_job job = {.way = &walk_way,
+					.g = g,
+					.bytes = bytes,
+					.chunk = algorithm == ORIEL_ALGORITHM_DIRECT &&
+								 bytes < WALK_DIRECT_CHUNK
+							 ? bytes
+							 : g->chunk};
+
+	return job;
+}
+
+enum oriel_status ori_far_gather(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				 size_t bytes, void *stream)
+{
+	struct ori_far_job job = walk_job(g, algorithm, bytes);
+
+	job.plan = &g->plans[algorithm];
+	job.stride = bytes;
+	return ori_far_post(&job, stream);
+}
+
+enum oriel_status ori_far_bcast(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				uint32_t root, size_t bytes, void *stream)
+{
+	struct ori_far_job job = walk_job(g, algorithm, bytes);
+	enum oriel_status status =
+		ori_plan_open_block(&job.own, &g->shape, algorithm, g->device.rank, root);
+
+	if (status != ORIEL_OK)
+		return status;
+	job.plan = &job.own;
+	status = ori_far_post(&job, stream);
+	if (status != ORIEL_OK)
+		ori_plan_close(&job.own);
+	return status;
+}

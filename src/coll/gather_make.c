@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An object of any kind: made over a view of all ranks, gone. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "coll/gather_far.h"
+#include "coll/gather_wish.h"
+
+/* What follows from the joins of all. */
+static enum oriel_status make_join(struct oriel_allgather *g, const struct ori_wish *wish)
+{
+	unsigned size = oriel_comm_size(g->comm), peer;
+	struct ori_wish_join *joins = calloc(size, sizeof(*joins));
+	enum oriel_status status = ORIEL_OK;
+	uint64_t least = UINT64_MAX;
+
+	g->leaders = calloc(size, sizeof(*g->leaders));
+	if (!joins || !g->leaders)
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
+				  size);
+	status = oriel_comm_agree(g->comm, status);
+	if (status == ORIEL_OK)
+		status = oriel_comm_all_gather(g->comm, &wish->join, joins, sizeof(*joins));
+	if (status == ORIEL_OK)
+		status = ori_wish_compare(joins, size);
+	if (status == ORIEL_OK) {
+		for (peer = 0; peer < size; peer++)
+			g->leaders[peer] = joins[peer].leader;
+		for (peer = 0; peer < size; peer++)
+			if (joins[peer].length < least)
+				least = joins[peer].length;
+		g->bytes_max = g->kind->is_whole ? least : least / size;
+		g->chunk = wish->attr.chunk;
+		g->asked = (enum oriel_algorithm)wish->join.algorithm;
+		if (g->asked == ORIEL_ALGORITHM_DEFAULT)
+			g->asked = (enum oriel_algorithm)wish->join.setting;
+	}
+	free(joins);
+	return status;
+}
+
+/* The lowest rank of the domain that @rank is in. */
+static enum oriel_status make_leader(const struct oriel_allgather *g, unsigned rank,
+				     uint32_t *leader)
+{
+	enum oriel_path path = ORIEL_PATH_NONE;
+	enum oriel_status status;
+	unsigned other;
+
+	for (other = 0; other < rank; other++) {
+		status = oriel_comm_path_between(g->comm, other, rank, &path);
+		if (status != ORIEL_OK)
+			return status;
+		if (path == ORIEL_PATH_MAPPED)
+			break;
+	}
+	*leader = other;
+	return ORIEL_OK;
+}
+
+static enum oriel_status make_shape(struct oriel_allgather *g)
+{
+	unsigned size = oriel_comm_size(g->comm), rank;
+	enum oriel_status status = ORIEL_OK;
+
+	/* Of GPUs each rank knows its own alone. */
+	for (rank = 0; rank < size && !g->is_gpu && status == ORIEL_OK; rank++)
+		status = make_leader(g, rank, &g->leaders[rank]);
+	return status == ORIEL_OK ? ori_shape_open(&g->shape, g->leaders, size) : status;
+}
+
+/* The lowest rank whose GPU is mapped here, this one's at the latest. */
+static enum oriel_status make_gpu_leader(const struct ori_gather_kind *kind,
+					 const struct oriel_comm *comm, uint32_t *leader)
+{
+	unsigned size = oriel_comm_size(comm), rank;
+	uint32_t lowest = oriel_comm_rank(comm);
+	enum oriel_status status;
+	struct oriel_peer peer;
+
+	for (rank = 0; rank < size; rank++) {
+		status = oriel_comm_peer(comm, rank, &peer);
+		if (status != ORIEL_OK)
+			return status;
+		if (peer.gpu_path == ORIEL_PATH_NONE)
+			return ori_fail(ORIEL_ERR_UNSUPPORTED,
+					"%s on GPUs: no path leads to that of rank %u", kind->name,
+					rank);
+		if (peer.gpu_path == ORIEL_PATH_MAPPED && rank < lowest)
+			lowest = rank;
+	}
+	*leader = lowest;
+	return ORIEL_OK;
+}
+
+/* What these ranks and this memory allow. */
+static enum oriel_status make_abilities(struct oriel_allgather *g)
+{
+	if (g->is_gpu)
+		g->able = g->shape.nodes == 1 ? g->kind->gpus : g->kind->far;
+	else
+		g->able = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
+	if (!g->able)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: not of GPU memory of %u nodes",
+				g->kind->name, g->shape.nodes);
+	if (g->asked != ORIEL_ALGORITHM_DEFAULT && !(g->able >> g->asked & 1))
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: %s is not for %s memory of %u nodes",
+				g->kind->name, oriel_algorithm_name(g->asked),
+				g->is_gpu ? "GPU" : "host", g->shape.nodes);
+	return ORIEL_OK;
+}
+
+/* A broadcast over nodes of GPUs goes by parts of them, which are made as it starts. */
+static bool make_has_plans(const struct oriel_allgather *g)
+{
+	return g->kind->number == ORI_ALLGATHER || (g->kind->number == ORI_BCAST && g->is_gpu);
+}
+
+static enum oriel_status make_plans(struct oriel_allgather *g)
+{
+	unsigned size = oriel_comm_size(g->comm), i;
+	enum oriel_status status = ORIEL_OK;
+
+	g->has_credit = calloc(size, sizeof(*g->has_credit));
+	g->taken = calloc(size, sizeof(*g->taken));
+	g->table = calloc(2 * (size_t)size, sizeof(*g->table));
+	if (!g->has_credit || !g->taken || !g->table)
+		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name, size);
+	for (i = ORIEL_ALGORITHM_DIRECT; i < ORIEL_ALGORITHMS && status == ORIEL_OK; i++)
+		if (g->able >> i & 1 && make_has_plans(g))
+			status = ori_plan_open(&g->plans[i], &g->shape, (enum oriel_algorithm)i,
+					       oriel_comm_rank(g->comm));
+	return status;
+}
+
+static enum oriel_status make_prepare(struct oriel_allgather *g)
+{
+	enum oriel_status status = make_shape(g);
+
+	if (status == ORIEL_OK)
+		status = make_abilities(g);
+	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes == 1)
+		return ORIEL_OK;
+	return status == ORIEL_OK ? make_plans(g) : status;
+}
+
+/* Where the lines of both kinds go, in the staging; their length. */
+static size_t make_lay_lines(struct oriel_allgather *g)
+{
+	uint32_t ranks = oriel_comm_size(g->comm), parts = g->is_gpu ? ORI_GATHER_PARTS : 1;
+	size_t longest = ori_gather_lines_max(g->is_gpu), length = 0;
+
+	if (longest > g->bytes_max)
+		longest = g->bytes_max;
+	if (!(g->able >> ORIEL_ALGORITHM_LL & 1))
+		return 0;
+	g->ll = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL, .id = ORI_GATHER_LL};
+	g->ll.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL, longest, 1);
+	if (!g->is_gpu)
+		return oriel_gather_staging(ranks, parts, g->ll.slot);
+	g->ll.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL, ORI_GATHER_LL_PART, 1);
+	length = oriel_gather_staging(ranks, parts, g->ll.slot);
+	g->ll128 = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL128,
+					     .id = ORI_GATHER_LL128,
+					     .staging = length};
+	g->ll128.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL128, longest, parts);
+	if (g->ll128.slot < oriel_gather_slot(ORIEL_DEV_LINES_LL128, ORI_GATHER_LL128_PART, 1))
+		g->ll128.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL128, ORI_GATHER_LL128_PART, 1);
+	return length + oriel_gather_staging(ranks, parts, g->ll128.slot);
+}
+
+/* The staging: lines, and behind them notes; its length. */
+static size_t make_lay(struct oriel_allgather *g)
+{
+	uint32_t ranks = oriel_comm_size(g->comm), parts = g->is_gpu ? ORI_GATHER_PARTS : 1;
+	size_t length = make_lay_lines(g);
+
+	if (g->is_gpu && g->shape.nodes > 1)
+		return ori_far_staging(g);
+	g->notes = (struct oriel_dev_gather){.id = ORI_GATHER_NOTES, .staging = length};
+	if (!g->kind->has_notes)
+		return length;
+	return length + oriel_exchange_staging(ranks, parts);
+}
+
+static enum oriel_status make_open_window(struct oriel_allgather *g)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = make_lay(g),
+					 .flags = g->is_gpu ? ORIEL_WINDOW_DEVICE : 0,
+					 .signals = ORI_GATHER_SIGNALS,
+					 .barriers = 1,
+					 .counters = ORIEL_NONE,
+					 .channels = ORIEL_NONE,
+					 .buffers = 2};
+
+	return oriel_window_create(g->comm, &attr, &g->window);
+}
+
+/* Of a view that the library shares, which a table in GPU memory must know as well. */
+static enum oriel_status make_share(struct oriel_allgather *g, const struct ori_wish *wish)
+{
+	void *address = wish->view.buffer;
+	enum oriel_status status = ORIEL_OK;
+	uint32_t buffer;
+
+	if (wish->view.window)
+		status = oriel_window_peer_address(wish->view.window, oriel_comm_rank(g->comm),
+						   wish->view.at, &address);
+	g->result = address;
+	/* All ranks share or none does. */
+	if (wish->join.kind == ORI_WISH_TABLE || (wish->join.kind == ORI_WISH_WINDOW && !g->is_gpu))
+		return status;
+	status = oriel_comm_agree(g->comm, status);
+	if (status != ORIEL_OK)
+		return status;
+	return oriel_window_share(g->window, address, wish->view.length, &buffer);
+}
+
+/* Host memory: a handle that finds the view where it lies already. */
+static enum oriel_status make_table(struct oriel_allgather *g, const struct ori_wish *wish)
+{
+	uint32_t ranks = oriel_comm_size(g->comm), number, rank;
+	const struct oriel_dev_buffer *entries = wish->view.peers;
+	struct oriel_dev_buffer *view = g->table + ranks;
+	struct oriel_dev_window other;
+	enum oriel_status status;
+	uint64_t offset = 0;
+
+	status = oriel_window_device(g->window, &g->device);
+	if (status != ORIEL_OK || g->is_gpu)
+		return status;
+	if (wish->join.kind == ORI_WISH_BUFFER)
+		entries = g->device.table + ranks;
+	if (wish->join.kind == ORI_WISH_WINDOW) {
+		status = oriel_window_device(wish->view.window, &other);
+		if (status != ORIEL_OK)
+			return status;
+		number = (uint32_t)(wish->view.at >> ORIEL_AT_BITS);
+		offset = wish->view.at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
+		entries = other.table + (size_t)number * ranks;
+	}
+	for (rank = 0; rank < ranks; rank++) {
+		g->table[rank] = g->device.table[rank];
+		view[rank] = entries[rank];
+		view[rank].base += offset;
+		view[rank].address += offset;
+		view[rank].length -= offset;
+	}
+	g->device.table = g->table;
+	g->device.buffers = 2;
+	return ORIEL_OK;
+}
+
+static void make_close(struct oriel_allgather *g)
+{
+	unsigned i;
+
+	ori_gather_await(g);
+	ori_far_close(g->far);
+	oriel_window_destroy(g->window);
+	for (i = 0; i < ORIEL_ALGORITHMS; i++)
+		ori_plan_close(&g->plans[i]);
+	ori_shape_close(&g->shape);
+	free(g->has_credit);
+	free(g->taken);
+	free(g->table);
+	free(g->leaders);
+	free(g);
+}
+
+static enum oriel_status make_open(struct oriel_allgather *g, struct ori_wish *wish)
+{
+	struct oriel_tune_info table;
+	enum oriel_status status;
+
+	g->is_gpu = wish->view.flags & ORIEL_VIEW_GPU;
+	status = oriel_comm_agree(g->comm, ori_tune_load(g->comm, g->is_gpu, &g->tune, &table));
+	if (status != ORIEL_OK)
+		return status;
+	wish->join.table = g->tune.digest;
+	status = make_join(g, wish);
+	if (status != ORIEL_OK)
+		return status;
+	status = make_prepare(g);
+	if (status == ORIEL_OK)
+		status = ori_gather_check_table(g, table.path);
+	status = oriel_comm_agree(g->comm, status);
+	if (status == ORIEL_OK)
+		status = make_open_window(g);
+	if (status == ORIEL_OK)
+		status = make_share(g, wish);
+	if (status == ORIEL_OK)
+		status = make_table(g, wish);
+	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes > 1)
+		status = ori_far_open(g, wish->view.length);
+	g->puts.id = ORI_GATHER_PUTS;
+	g->ll.to = g->ll128.to = g->puts.to = g->notes.to = oriel_at(ORI_GATHER_RESULT, 0);
+	g->ll.result = g->ll128.result = g->puts.result = g->notes.result = g->result;
+	return status;
+}
+
+enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
+				    const struct oriel_view *view,
+				    const struct oriel_allgather_attr *attr,
+				    struct oriel_allgather **gather)
+{
+	struct oriel_allgather *g = calloc(1, sizeof(*g));
+	struct ori_wish wish = {.join = {0}};
+	enum oriel_status status = ori_wish_read(&wish, kind, view, attr);
+
+	if (status == ORIEL_OK && wish.view.flags & ORIEL_VIEW_GPU)
+		status = make_gpu_leader(kind, comm, &wish.join.leader);
+	if (!g)
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory", kind->name);
+	/* A rank that fails alone must not leave the others waiting. */
+	status = oriel_comm_agree(comm, status);
+	if (status != ORIEL_OK) {
+		free(g);
+		return status;
+	}
+	g->kind = kind;
+	g->comm = comm;
+	status = make_open(g, &wish);
+	/* Nobody starts before all know that they may. */
+	status = oriel_comm_agree(comm, status);
+	if (status != ORIEL_OK) {
+		make_close(g);
+		return status;
+	}
+	ori_live_add(&g->live, g, kind->name);
+	*gather = g;
+	return ORIEL_OK;
+}
+
+void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgather *g)
+{
+	if (g && ori_live_remove(g, kind->name))
+		make_close(g);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What executions of all kinds have in common. */
+#include "base/error.h"
+#include "coll/gather.h"
+
+/* A job ends in the end: it has the timeout of the communicator, and its health. */
+void ori_gather_await(const struct oriel_allgather *g)
+{
+	uint64_t begun = oriel_dev_clock_ns();
+
+	while (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
+		oriel_dev_give_way(oriel_dev_clock_ns() - begun);
+}
+
+enum oriel_status ori_gather_end(const struct oriel_allgather *g, enum oriel_status status)
+{
+	struct oriel_health health;
+	struct oriel_dev_fault fault;
+	char text[256];
+
+	if (status == ORIEL_OK)
+		return status;
+	oriel_comm_health(g->comm, &health);
+	if (health.status != ORIEL_OK) {
+		oriel_health_text(&health, text, sizeof(text));
+		return ori_fail(health.status, "%s: %s", g->kind->name, text);
+	}
+	/* Operations in streams have left theirs. */
+	if (g->is_gpu || oriel_window_fault(g->window, &fault) == ORIEL_OK)
+		return status;
+	return ori_fail(status, "%s: %s", g->kind->name, oriel_status_text(status));
+}
+
+enum oriel_status ori_gather_check(const struct oriel_allgather *g, const void *stream)
+{
+	enum oriel_status status = oriel_dev_health(&g->device);
+
+	if (status != ORIEL_OK)
+		return ori_gather_end(g, status);
+	if (g->is_gpu != !!stream)
+		return ori_fail(ORIEL_ERR_INVALID,
+				g->is_gpu ? "%s of GPU memory: it needs a stream"
+					  : "%s of host memory: it takes no stream",
+				g->kind->name);
+	return ORIEL_OK;
+}
+
+/* One barrier lets all be written to, the other one ends it. */
+enum oriel_status ori_gather_engines(struct oriel_allgather *g, const void *send, size_t stride,
+				     size_t bytes, void *stream)
+{
+	uint64_t to = oriel_at(ORI_GATHER_RESULT, g->device.rank * bytes);
+	enum oriel_status status = oriel_window_barrier(g->window, 0, 0, stream);
+
+	if (status == ORIEL_OK)
+		status = oriel_window_put_each(g->window, to, send, stride, bytes, stream);
+	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
+}
+
+/* Parts of at most @most bytes each, as far as there may be so many. */
+static uint32_t start_parts(size_t bytes, size_t most)
+{
+	size_t parts = (bytes + most - 1) / most;
+
+	return parts < ORI_GATHER_PARTS ? (uint32_t)parts : ORI_GATHER_PARTS;
+}
+
+uint32_t ori_gather_turns(size_t bytes)
+{
+	return start_parts(bytes, ORIEL_DEV_TURN);
+}
+
+static enum oriel_status mapped_there(struct oriel_allgather *g, struct oriel_dev_gather *series,
+				      const void *send, size_t bytes, void *stream)
+{
+	if (series->id == ORI_GATHER_PUTS)
+		return oriel_window_gather_puts(g->window, series, ori_gather_turns(bytes), send,
+						bytes, stream);
+	return oriel_window_gather_lines(g->window, series,
+					 start_parts(bytes, series->id == ORI_GATHER_LL
+								    ? ORI_GATHER_LL_PART
+								    : ORI_GATHER_LL128_PART),
+					 send, bytes, stream);
+}
+
+enum oriel_status ori_gather_mapped(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				    const void *send, size_t stride, size_t bytes, void *stream)
+{
+	struct oriel_dev_group self = oriel_dev_thread();
+	struct oriel_dev_gather series = g->puts;
+
+	if (algorithm == ORIEL_ALGORITHM_LL)
+		series = g->is_gpu && bytes > ORI_GATHER_LL_MOST ? g->ll128 : g->ll;
+	series.stride = stride;
+	if (g->is_gpu)
+		return mapped_there(g, &series, send, bytes, stream);
+	if (algorithm == ORIEL_ALGORITHM_LL)
+		return oriel_dev_gather_lines(&g->device, self, &series, 0, 1, send, bytes, 0);
+	return oriel_dev_gather_puts(&g->device, self, &series, 0, 1, send, bytes, 0);
+}

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All-to-alls and broadcasts of the fake driver's memory over several nodes: see nodes.h. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "nodes.h"
+
+#define GUARD 0x5a
+
+static const size_t sizes[] = {1, 8, 1001, CHUNK, CHUNK + 1, 65536, SHARE};
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+/* Of what @from sends to @to; of a broadcast @to is its root as well. */
+static char pattern(unsigned round, unsigned from, unsigned to, size_t i)
+{
+	return (char)(round * 101 + from * 37 + to * 13 + i * 11 + (i >> 8) * 59);
+}
+
+static bool is_from(const struct site *s, const char *at, unsigned from, unsigned to, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < bytes; i++)
+		if (at[i] != pattern(s->round, from, to, i))
+			return false;
+	return true;
+}
+
+static bool is_guard(const char *at, size_t length)
+{
+	size_t i;
+
+	for (i = 0; i < length; i++)
+		if (at[i] != GUARD)
+			return false;
+	return true;
+}
+
+static void fill(const struct site *s, char *at, unsigned from, unsigned to, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < bytes; i++)
+		at[i] = pattern(s->round, from, to, i);
+}
+
+static struct oriel_view view_of(const struct site *s, const struct object *o)
+{
+	const struct oriel_view view = {.size = sizeof(view),
+					.flags = ORIEL_VIEW_GPU,
+					.length = (size_t)s->r.size * SHARE,
+					.buffer = o->result};
+
+	return view;
+}
+
+static void alltoall_create(struct site *s, struct object *o)
+{
+	const struct oriel_allgather_attr attr = {.size = sizeof(attr), .chunk = CHUNK};
+	const struct oriel_view view = view_of(s, o);
+
+	if (!CHECK_OK(&s->r, oriel_alltoall_create(s->r.comm, &view, &attr, &o->alltoall)))
+		_Exit(1);
+}
+
+static void bcast_create(struct site *s, struct object *o, unsigned algorithm)
+{
+	const struct oriel_allgather_attr attr = {.size = sizeof(attr),
+						  .algorithm = algorithm,
+						  .chunk = CHUNK};
+	const struct oriel_view view = view_of(s, o);
+
+	if (!CHECK_OK(&s->r, oriel_bcast_create(s->r.comm, &view, &attr, &o->bcast)))
+		_Exit(1);
+}
+
+static void exchange_fill(const struct site *s, char *send, size_t bytes)
+{
+	unsigned rank;
+
+	for (rank = 0; rank < s->r.size; rank++)
+		fill(s, send + rank * bytes, s->r.rank, rank, bytes);
+}
+
+/* What is behind the result stays. */
+static bool is_exchanged(const struct site *s, const struct object *o, size_t bytes)
+{
+	unsigned rank;
+
+	for (rank = 0; rank < s->r.size; rank++)
+		if (!is_from(s, o->result + rank * bytes, rank, s->r.rank, bytes))
+			return false;
+	return is_guard(o->result + s->r.size * bytes, s->r.size * (SHARE - bytes));
+}
+
+static void exchange_once(struct site *s, struct object *o, size_t bytes)
+{
+	char *send = o->send + s->round % 2;
+
+	exchange_fill(s, send, bytes);
+	memset(o->result, GUARD, s->r.size * SHARE);
+	if (!CHECK_OK(&s->r, oriel_alltoall_start(o->alltoall, send, bytes, o->stream)))
+		return;
+	fakecuda_finish(o->stream);
+	CHECK(&s->r, is_exchanged(s, o, bytes));
+	s->round++;
+}
+
+static void test_sizes(struct site *s)
+{
+	struct object *o = &s->objects[0];
+	struct oriel_allgather_info info;
+	unsigned i;
+
+	alltoall_create(s, o);
+	CHECK_OK(&s->r, oriel_alltoall_query(o->alltoall, 8, &info));
+	CHECK(&s->r, info.nodes > 1 && info.bytes_max == SHARE);
+	CHECK(&s->r, info.able == 1u << ORIEL_ALGORITHM_DIRECT);
+	for (i = 0; i < 2 * SIZES; i++)
+		exchange_once(s, o, sizes[i / 2]);
+	CHECK_OK(&s->r, oriel_alltoall_start(o->alltoall, NULL, 0, o->stream));
+	CHECK_FAILS(&s->r, oriel_alltoall_start(o->alltoall, o->send, 8, NULL), ORIEL_ERR_INVALID,
+		    "needs a stream");
+	CHECK_FAILS(&s->r, oriel_alltoall_start(o->alltoall, o->result, 8, o->stream),
+		    ORIEL_ERR_INVALID, "overlaps");
+	oriel_alltoall_destroy(o->alltoall);
+}
+
+/* Bytes from @from to @to: none, few, many, and not the same both ways. */
+static size_t portion_of(unsigned round, unsigned from, unsigned to)
+{
+	unsigned draw = (round * 7 + from * 13 + to * 5) % 8;
+
+	return draw < 3 ? 0 : draw == 3 ? 1 : (draw * 2477 + round * 3571) % (SHARE / 4);
+}
+
+/* In the view they lie in some order, from some byte on. */
+static void portions_fill(const struct site *s, struct object *o,
+			  struct oriel_dev_portion *portions)
+{
+	size_t send_at = s->round % 2, recv_at = s->round % 3;
+	unsigned i, rank;
+
+	for (i = 0; i < s->r.size; i++) {
+		rank = (s->r.rank * 3 + i) % s->r.size;
+		portions[rank].recv_at = recv_at;
+		portions[rank].recv_length = portion_of(s->round, rank, s->r.rank);
+		recv_at += portions[rank].recv_length;
+		portions[i].send_at = send_at;
+		portions[i].send_length = portion_of(s->round, s->r.rank, i);
+		fill(s, o->send + send_at, s->r.rank, i, portions[i].send_length);
+		send_at += portions[i].send_length;
+	}
+	memset(o->result, GUARD, s->r.size * SHARE);
+}
+
+static bool are_portions(const struct site *s, const struct object *o,
+			 const struct oriel_dev_portion *portions)
+{
+	size_t end = s->round % 3;
+	unsigned rank;
+
+	for (rank = 0; rank < s->r.size; rank++) {
+		if (!is_from(s, o->result + portions[rank].recv_at, rank, s->r.rank,
+			     portions[rank].recv_length))
+			return false;
+		end += portions[rank].recv_length;
+	}
+	return is_guard(o->result, s->round % 3) &&
+	       is_guard(o->result + end, s->r.size * SHARE - end);
+}
+
+static void portions_once(struct site *s, struct object *o, struct oriel_dev_portion *portions)
+{
+	portions_fill(s, o, portions);
+	if (!CHECK_OK(&s->r,
+		      oriel_alltoall_start_portions(o->alltoall, o->send, portions, o->stream)))
+		return;
+	fakecuda_finish(o->stream);
+	CHECK(&s->r, are_portions(s, o, portions));
+	s->round++;
+}
+
+/* Where kernels would have written them. */
+static struct oriel_dev_portion *portions_open(struct site *s)
+{
+	CUdeviceptr at;
+
+	CHECK(&s->r, cuMemAlloc(&at, s->r.size * sizeof(struct oriel_dev_portion)) == CUDA_SUCCESS);
+	return (struct oriel_dev_portion *)at;
+}
+
+/* With nothing for anybody in between, notes alone must not mix. */
+static void notes_ahead(struct site *s, struct object *o, struct oriel_dev_portion *portions,
+			struct oriel_dev_portion *nothing)
+{
+	unsigned i;
+
+	memset(nothing, 0, s->r.size * sizeof(*nothing));
+	portions_fill(s, o, portions);
+	for (i = 0; i < 100; i++)
+		CHECK_OK(&s->r,
+			 oriel_alltoall_start_portions(o->alltoall, o->send,
+						       i % 4 == 3 ? portions : nothing, o->stream));
+	fakecuda_finish(o->stream);
+	CHECK(&s->r, are_portions(s, o, portions));
+	s->round++;
+}
+
+static void test_portions(struct site *s)
+{
+	struct oriel_dev_portion *portions = portions_open(s), *nothing = portions_open(s);
+	struct object *o = &s->objects[0];
+	unsigned i;
+
+	alltoall_create(s, o);
+	for (i = 0; i < 24; i++) {
+		portions_once(s, o, portions);
+		if (i % 4 == 3)
+			exchange_once(s, o, 1 + i * 71);
+		if (i % 6 == 0)
+			notes_ahead(s, o, portions, nothing);
+	}
+	CHECK_FAILS(&s->r, oriel_alltoall_start_portions(o->alltoall, o->send, NULL, o->stream),
+		    ORIEL_ERR_INVALID, "NULL");
+	oriel_alltoall_destroy(o->alltoall);
+	cuMemFree((CUdeviceptr)nothing);
+	cuMemFree((CUdeviceptr)portions);
+}
+
+static void bcast_once(struct site *s, struct object *o, unsigned root, size_t bytes)
+{
+	bool is_in_place = s->round % 2;
+	char *send = is_in_place ? o->result : o->send + 1;
+
+	memset(o->result, GUARD, s->r.size * SHARE);
+	if (s->r.rank == root)
+		fill(s, send, root, root, bytes);
+	if (!CHECK_OK(&s->r, oriel_bcast_start(o->bcast, root, s->r.rank == root ? send : NULL,
+					       bytes, o->stream)))
+		return;
+	fakecuda_finish(o->stream);
+	CHECK(&s->r, is_from(s, o->result, root, root, bytes));
+	CHECK(&s->r, is_guard(o->result + bytes, s->r.size * SHARE - bytes));
+	s->round++;
+}
+
+static void test_bcast(struct site *s)
+{
+	struct object *o = &s->objects[0];
+	struct oriel_allgather_info info;
+	unsigned algorithm, i;
+
+	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+		if (algorithm && algorithm < ORIEL_ALGORITHM_DIRECT)
+			continue;
+		bcast_create(s, o, algorithm);
+		CHECK_OK(&s->r, oriel_bcast_query(o->bcast, 8, &info));
+		CHECK(&s->r, info.bytes_max == s->r.size * SHARE);
+		CHECK(&s->r,
+		      info.able == (1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
+				    1u << ORIEL_ALGORITHM_DOUBLING));
+		for (i = 0; i < 2 * SIZES; i++)
+			bcast_once(s, o, i * 5 % s->r.size, sizes[i / 2]);
+		for (i = 0; i < s->r.size; i++)
+			bcast_once(s, o, i, 3 * CHUNK + 7);
+		bcast_once(s, o, 0, s->r.size * SHARE);
+		oriel_bcast_destroy(o->bcast);
+	}
+}
+
+/* Several under way in a stream; each rank looks only at the last one, and is late with that. */
+static void test_ahead(struct site *s)
+{
+	struct object *exchange = &s->objects[0], *bcast = &s->objects[1];
+	unsigned i, k;
+
+	alltoall_create(s, exchange);
+	bcast_create(s, bcast, ORIEL_ALGORITHM_RING);
+	for (k = 0; k < 5; k++) {
+		exchange_fill(s, exchange->send, 50000);
+		fill(s, bcast->send, k % s->r.size, k % s->r.size, SHARE);
+		memset(exchange->result, GUARD, s->r.size * SHARE);
+		for (i = 0; i < 8; i++) {
+			CHECK_OK(&s->r, oriel_alltoall_start(exchange->alltoall, exchange->send,
+							     50000, exchange->stream));
+			CHECK_OK(&s->r, oriel_bcast_start(bcast->bcast, k % s->r.size, bcast->send,
+							  SHARE, exchange->stream));
+		}
+		fakecuda_finish(exchange->stream);
+		CHECK(&s->r, is_exchanged(s, exchange, 50000));
+		CHECK(&s->r, is_from(s, bcast->result, k % s->r.size, k % s->r.size, SHARE));
+		s->round++;
+	}
+	oriel_bcast_destroy(bcast->bcast);
+	oriel_alltoall_destroy(exchange->alltoall);
+}
+
+enum captured { EQUAL, PORTIONS, BCAST, CAPTURED };
+
+static void replay(struct site *s, CUgraphExec exec, enum captured which,
+		   struct oriel_dev_portion *portions)
+{
+	struct object *o = &s->objects[which == BCAST];
+	unsigned root = s->r.size - 1;
+
+	memset(o->result, GUARD, s->r.size * SHARE);
+	if (which == EQUAL)
+		exchange_fill(s, o->send, 1000);
+	else if (which == PORTIONS)
+		portions_fill(s, o, portions);
+	else if (s->r.rank == root)
+		fill(s, o->send, root, root, 3 * CHUNK + 5);
+	CHECK(&s->r, cuGraphLaunch(exec, o->stream) == CUDA_SUCCESS);
+	fakecuda_finish(o->stream);
+	if (which == EQUAL)
+		CHECK(&s->r, is_exchanged(s, o, 1000));
+	else if (which == PORTIONS)
+		CHECK(&s->r, are_portions(s, o, portions));
+	else
+		CHECK(&s->r, is_from(s, o->result, root, root, 3 * CHUNK + 5));
+	s->round++;
+}
+
+/* Captures of two objects, launched in turn, with other lengths each time; some are started. */
+static void test_graphs(struct site *s)
+{
+	struct oriel_dev_portion *portions = portions_open(s);
+	struct object *exchange = &s->objects[0], *bcast = &s->objects[1];
+	CUgraphExec execs[CAPTURED];
+	CUgraph graphs[CAPTURED];
+	unsigned i;
+
+	alltoall_create(s, exchange);
+	bcast_create(s, bcast, ORIEL_ALGORITHM_DEFAULT);
+	nodes_capture_begin(s, exchange);
+	CHECK_OK(&s->r,
+		 oriel_alltoall_start(exchange->alltoall, exchange->send, 1000, exchange->stream));
+	execs[EQUAL] = nodes_capture_end(s, exchange, &graphs[EQUAL]);
+	nodes_capture_begin(s, exchange);
+	CHECK_OK(&s->r, oriel_alltoall_start_portions(exchange->alltoall, exchange->send, portions,
+						      exchange->stream));
+	execs[PORTIONS] = nodes_capture_end(s, exchange, &graphs[PORTIONS]);
+	nodes_capture_begin(s, bcast);
+	CHECK_OK(&s->r, oriel_bcast_start(bcast->bcast, s->r.size - 1, bcast->send, 3 * CHUNK + 5,
+					  bcast->stream));
+	execs[BCAST] = nodes_capture_end(s, bcast, &graphs[BCAST]);
+	for (i = 0; i < REPLAYS / 5; i++) {
+		/* In an order that does not repeat with their number. */
+		replay(s, execs[i * i / 3 % CAPTURED], (enum captured)(i * i / 3 % CAPTURED),
+		       portions);
+		if (i % 50 == 0) {
+			exchange_once(s, exchange, 3 * CHUNK + 5);
+			bcast_once(s, bcast, i % s->r.size, 1000);
+		}
+	}
+	/* Some go before the objects, of others only the graph. */
+	cuGraphDestroy(graphs[EQUAL]);
+	cuGraphExecDestroy(execs[EQUAL]);
+	cuGraphDestroy(graphs[BCAST]);
+	exchange_once(s, exchange, 1000);
+	oriel_bcast_destroy(bcast->bcast);
+	oriel_alltoall_destroy(exchange->alltoall);
+	cuGraphExecDestroy(execs[BCAST]);
+	cuGraphExecDestroy(execs[PORTIONS]);
+	cuGraphDestroy(graphs[PORTIONS]);
+	cuMemFree((CUdeviceptr)portions);
+}
+
+/* In two streams, which ranks come to in different orders. */
+static void test_two(struct site *s)
+{
+	struct object *exchange = &s->objects[0], *bcast = &s->objects[1];
+	unsigned i, k;
+
+	alltoall_create(s, exchange);
+	bcast_create(s, bcast, ORIEL_ALGORITHM_DOUBLING);
+	for (k = 0; k < 10; k++) {
+		exchange_fill(s, exchange->send, 40000);
+		memset(exchange->result, GUARD, s->r.size * SHARE);
+		fill(s, bcast->send, k % s->r.size, k % s->r.size, SHARE);
+		for (i = 0; i < 2; i++) {
+			if ((s->r.rank + i) % 2)
+				CHECK_OK(&s->r,
+					 oriel_alltoall_start(exchange->alltoall, exchange->send,
+							      40000, exchange->stream));
+			else
+				CHECK_OK(&s->r,
+					 oriel_bcast_start(bcast->bcast, k % s->r.size, bcast->send,
+							   SHARE, bcast->stream));
+		}
+		fakecuda_finish(exchange->stream);
+		fakecuda_finish(bcast->stream);
+		CHECK(&s->r, is_exchanged(s, exchange, 40000));
+		CHECK(&s->r, is_from(s, bcast->result, k % s->r.size, k % s->r.size, SHARE));
+		s->round++;
+	}
+	oriel_bcast_destroy(bcast->bcast);
+	oriel_alltoall_destroy(exchange->alltoall);
+}
+
+/* What is wrong in portions breaks the communicator, for nobody can be told. */
+static void wrong_portions(struct site *s, enum oriel_status status)
+{
+	struct oriel_dev_portion *portions = portions_open(s);
+	struct object *o = &s->objects[0];
+	enum oriel_status started;
+
+	alltoall_create(s, o);
+	portions_once(s, o, portions);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	portions_fill(s, o, portions);
+	if (s->r.rank == 0 && status == ORIEL_ERR_MISMATCH)
+		portions[s->r.size - 1].send_length += 3;
+	if (s->r.rank == 0 && status == ORIEL_ERR_RANGE)
+		portions[1].recv_at = s->r.size * SHARE - portions[1].recv_length + 1;
+	started = oriel_alltoall_start_portions(o->alltoall, o->send, portions, o->stream);
+	/* Others may have been told of it already. */
+	CHECK(&s->r, started == ORIEL_OK || (s->r.rank && started == status));
+	nodes_expect_broken(s, o);
+	CHECK(&s->r, oriel_dev_health(&s->r.dev) == status);
+	CHECK_FAILS(&s->r, oriel_alltoall_start(o->alltoall, o->send, 8, o->stream), status,
+		    "all-to-all: ");
+	oriel_alltoall_destroy(o->alltoall);
+	cuMemFree((CUdeviceptr)portions);
+}
+
+static void test_mismatch(struct site *s)
+{
+	wrong_portions(s, ORIEL_ERR_MISMATCH);
+}
+
+static void test_range(struct site *s)
+{
+	wrong_portions(s, ORIEL_ERR_RANGE);
+}
+
+/* The last rank does not come; the streams of the others go on within the timeout. */
+static void test_absent(struct site *s)
+{
+	struct object *exchange = &s->objects[0], *bcast = &s->objects[1];
+
+	alltoall_create(s, exchange);
+	bcast_create(s, bcast, ORIEL_ALGORITHM_DEFAULT);
+	exchange_once(s, exchange, 50000);
+	bcast_once(s, bcast, 0, SHARE);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	if (s->r.rank + 1 < s->r.size) {
+		CHECK_OK(&s->r, oriel_alltoall_start(exchange->alltoall, exchange->send, 50000,
+						     exchange->stream));
+		CHECK_OK(&s->r, oriel_bcast_start(bcast->bcast, s->r.size - 1, bcast->send, SHARE,
+						  bcast->stream));
+	}
+	nodes_expect_broken(s, exchange);
+	nodes_expect_broken(s, bcast);
+	CHECK(&s->r, oriel_dev_health(&s->r.dev) == ORIEL_ERR_TIMEOUT);
+	oriel_bcast_destroy(bcast->bcast);
+	oriel_alltoall_destroy(exchange->alltoall);
+}
+
+/* The first rank gives up in the middle of replays, with slots and puts under way. */
+static void test_aborted(struct site *s)
+{
+	const struct timespec nap = {0, 1000000l * (1 + s->round % 7)};
+	struct object *o = &s->objects[0];
+	CUgraphExec exec;
+	CUgraph graph;
+	unsigned i;
+
+	alltoall_create(s, o);
+	exchange_once(s, o, SHARE);
+	nodes_capture_begin(s, o);
+	CHECK_OK(&s->r, oriel_alltoall_start(o->alltoall, o->send, SHARE, o->stream));
+	exec = nodes_capture_end(s, o, &graph);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	for (i = 0; i < 100; i++)
+		CHECK(&s->r, cuGraphLaunch(exec, o->stream) == CUDA_SUCCESS);
+	nanosleep(&nap, NULL);
+	if (s->r.rank == 0)
+		oriel_comm_abort(s->r.comm, "a test");
+	nodes_expect_broken(s, o);
+	CHECK(&s->r, oriel_alltoall_start(o->alltoall, o->send, 8, o->stream) == ORIEL_ERR_ABORTED);
+	cuGraphExecDestroy(exec);
+	oriel_alltoall_destroy(o->alltoall);
+	cuGraphDestroy(graph);
+}
+
+/* A rank whose driver fails breaks all, and its stream goes on. */
+static void test_driver(struct site *s)
+{
+	struct object *o = &s->objects[0];
+
+	alltoall_create(s, o);
+	exchange_once(s, o, SHARE);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	if (s->r.rank == 0)
+		fakecuda_fail("cuMemcpyAsync", 100);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	while (oriel_dev_health(&s->r.dev) == ORIEL_OK) {
+		if (oriel_alltoall_start(o->alltoall, o->send, SHARE, o->stream) != ORIEL_OK)
+			oriel_comm_abort(s->r.comm, "the driver fails");
+		fakecuda_finish(o->stream);
+	}
+	nodes_expect_broken(s, o);
+	oriel_alltoall_destroy(o->alltoall);
+}
+
+const struct nodes_test nodes_tests[] = {
+	{"sizes", test_sizes, LONG_NS},        {"portions", test_portions, LONG_NS},
+	{"bcast", test_bcast, LONG_NS},        {"ahead", test_ahead, LONG_NS},
+	{"graphs", test_graphs, LONG_NS},      {"two", test_two, LONG_NS},
+	{"mismatch", test_mismatch, LONG_NS},  {"range", test_range, LONG_NS},
+	{"absent", test_absent, LONG_NS / 30}, {"aborted", test_aborted, LONG_NS},
+	{"driver", test_driver, LONG_NS / 30}, {NULL, NULL, 0},
+};
