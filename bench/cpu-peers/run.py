@@ -59,6 +59,7 @@ ROWS = [
     *(Row("p2p_lat", mode, size, 2) for mode in P2P for size in (8, 4 * K, 64 * K)),
     *(Row("p2p_put_lat", "zero_copy", size, 2) for size in (8, 4 * K, 64 * K)),
     *(Row("p2p_bw", mode, size, 2, "GB/s") for mode in P2P for size in (64 * K, M, 16 * M)),
+    *(Row("p2p_bw", f"{mode}, both ways", M, 2, "GB/s") for mode in P2P),
     Row("barrier", "all", 0, 2, goal=0.16, then=0.29),
     Row("barrier", "all", 0, 4, goal=2.2, then=2.77),
     Row("barrier", "all", 0, 16, goal=60),
