@@ -304,7 +304,9 @@ enum oriel_status oriel_p2p_expect(struct oriel_p2p *p2p, unsigned channel,
  *   anything                    until the ends are joined;
  *   a send or put in zero_copy  until the peer has told where that may go, or it has left
  *                               without, as few bytes may;
- *   ... in other modes          not any more: the peer is told of it at once;
+ *   ... in other modes          while one before it waits for the peer, who is told of the
+ *                               first that waits, and may keep slots for it; in
+ *                               copy_based while those before it take up the depth of the channel;
  *   a receive, an expect        while those before it take up the depth of the channel;
  *   a control message           until a part of it has left;
  *   a receive of one            until a part of a message has gone into its buffer.

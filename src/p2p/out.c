@@ -604,13 +604,18 @@ static void out_retire(struct oriel_p2p *p, struct p2p_out *out)
 	}
 }
 
-/* Whoever waits for slots says for how many transfers: more are given to those that are there. */
+/*
+ * Whoever waits for slots says for how many transfers: more are given to those that are there.
+ * Those behind the first that waits are not told of, so that they may be given up.
+ */
 static enum oriel_status out_ask(struct oriel_p2p *p, struct p2p_out *out, unsigned channel)
 {
-	if (out->told == out->number || p->mode == ORIEL_P2P_ZERO_COPY)
+	uint64_t waiting = out->resolve ? out->resolve->number + 1 : out->number;
+
+	if (waiting <= out->told || p->mode == ORIEL_P2P_ZERO_COPY)
 		return ORIEL_OK;
-	out->told = out->number;
-	return ori_p2p_set_word(p, P2P_WORD_SENDS + channel, out->number);
+	out->told = waiting;
+	return ori_p2p_set_word(p, P2P_WORD_SENDS + channel, waiting);
 }
 
 static bool out_is_waiting(const struct oriel_p2p *p, struct p2p_out *out)
