@@ -87,6 +87,10 @@ static const struct perf_case cases_p2p_lat[] = {
 	{"p2p_lat", "copy_based", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
 	 perf_p2p_lat_copy, NULL, PERF_ANYHOW},
 };
+static const struct perf_case cases_p2p_put_lat[] = {
+	{"p2p_put_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
+	 perf_p2p_put_lat, NULL, PERF_ANYHOW},
+};
 static const struct perf_case cases_p2p_bw[] = {
 	{"p2p_bw", "zero_copy", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_zero, NULL,
 	 PERF_ANYHOW},
@@ -155,6 +159,8 @@ const struct perf_test perf_tests[] = {
 	 "time of one of many messages, one way and both ways"},
 	{"p2p_lat", "8,4K,64K", cases_p2p_lat, PERF_COUNT(cases_p2p_lat),
 	 "a transfer between two ends of p2p, in each mode"},
+	{"p2p_put_lat", "8,4K,64K", cases_p2p_put_lat, PERF_COUNT(cases_p2p_put_lat),
+	 "a put between two ends of p2p, into exported memory, until it is noticed"},
 	{"p2p_bw", "64K,1M,16M", cases_p2p_bw, PERF_COUNT(cases_p2p_bw),
 	 "time of one of many transfers, one way and both ways"},
 	{"wqe_rate", NULL, cases_wqe, PERF_COUNT(cases_wqe),

@@ -18,6 +18,8 @@ struct perf_p2p {
 	struct oriel_p2p *ends[P2P_MODES];
 	void *source, *sink; /* that the peer's process can map */
 	struct oriel_p2p_memory *from, *to;
+	struct oriel_p2p_remote remote; /* the peer's sink */
+	bool is_imported;
 	uint64_t bytes;
 	struct oriel_p2p_request out[PERF_BURST], in[PERF_BURST];
 };
@@ -64,20 +66,26 @@ void perf_p2p_close(struct perf_job *job)
 	job->p2p = NULL;
 }
 
-/* The address of the peer's end comes through the window, behind its payload. */
-static enum oriel_status p2p_join(struct perf_shot *s, struct oriel_p2p *end)
+/* @mine to the peer, whose bytes come through the window, behind its payload. */
+static enum oriel_status p2p_swap(struct perf_shot *s, const void *mine, size_t length)
 {
 	struct oriel_dev_group me = oriel_dev_thread();
+	enum oriel_status status;
+
+	status = perf_posted(
+		oriel_dev_put_signal(&s->w, me, s->peer, s->mark, mine, length, PERF_READY, 1));
+	if (status == ORIEL_OK)
+		status = perf_hear(s, me, PERF_READY);
+	return status == ORIEL_OK ? oriel_dev_drain(&s->w, me, 0) : status;
+}
+
+static enum oriel_status p2p_join(struct perf_shot *s, struct oriel_p2p *end)
+{
 	char address[ORIEL_P2P_ADDRESS];
 	enum oriel_status status = oriel_p2p_address(end, address);
 
 	if (status == ORIEL_OK)
-		status = perf_posted(oriel_dev_put_signal(&s->w, me, s->peer, s->mark, address,
-							  sizeof(address), PERF_READY, 1));
-	if (status == ORIEL_OK)
-		status = perf_hear(s, me, PERF_READY);
-	if (status == ORIEL_OK)
-		status = oriel_dev_drain(&s->w, me, 0);
+		status = p2p_swap(s, address, sizeof(address));
 	return status == ORIEL_OK
 		       ? oriel_p2p_connect(end, s->target + s->mark, ORIEL_P2P_ADDRESS, 0)
 		       : status;
@@ -171,6 +179,63 @@ static enum oriel_status p2p_lat(struct perf_shot *s, uint64_t begin, uint64_t e
 	return status;
 }
 
+/* Once the ends are joined. */
+static enum oriel_status p2p_import(struct perf_shot *s, struct oriel_p2p *end)
+{
+	struct perf_p2p *p = s->job->p2p;
+	const struct oriel_p2p_buffer all = {p->sink, p->bytes, p->to};
+	enum oriel_status status = oriel_p2p_drain(end, 0);
+	char bytes[ORIEL_P2P_EXPORT];
+
+	while (status == ORIEL_OK && (status = oriel_p2p_check(end)) == ORIEL_AGAIN)
+		status = oriel_p2p_progress(end);
+	if (status == ORIEL_OK)
+		status = oriel_p2p_export(end, &all, bytes);
+	if (status == ORIEL_OK)
+		status = p2p_swap(s, bytes, sizeof(bytes));
+	if (status == ORIEL_OK)
+		status = oriel_p2p_import(end, s->target + s->mark, sizeof(bytes), &p->remote);
+	p->is_imported = status == ORIEL_OK;
+	return status;
+}
+
+static enum oriel_status p2p_put(struct perf_shot *s, struct oriel_p2p *end, uint64_t round)
+{
+	struct oriel_p2p_buffer from = p2p_source(s);
+	struct oriel_p2p_request *r = &s->job->p2p->out[0];
+	enum oriel_status status;
+
+	if (s->is_checked)
+		perf_fill(from.address, s->bytes, round, s->job->rank);
+	status = oriel_p2p_put(end, 0, &from, &s->job->p2p->remote, 0, r);
+	return status == ORIEL_OK ? oriel_p2p_wait(end, r, 0) : status;
+}
+
+/* As p2p_lat(): the next is expected before what the peer answers to is put. */
+static enum oriel_status p2p_put_lat(struct perf_shot *s, uint64_t begin, uint64_t end_round)
+{
+	struct oriel_p2p *end;
+	enum oriel_status status = p2p_end(s, ORIEL_P2P_ZERO_COPY, &end);
+	struct oriel_p2p_request *r;
+	uint64_t round;
+
+	if (status == ORIEL_OK && !s->job->p2p->is_imported)
+		status = p2p_import(s, end);
+	if (status != ORIEL_OK)
+		return status;
+	r = &s->job->p2p->in[0];
+	for (round = begin; round < end_round && status == ORIEL_OK; round++) {
+		status = oriel_p2p_expect(end, 0, r);
+		if (status == ORIEL_OK && s->is_origin)
+			status = p2p_put(s, end, round);
+		if (status == ORIEL_OK)
+			status = p2p_recv(s, end, round, r);
+		if (status == ORIEL_OK && !s->is_origin)
+			status = p2p_put(s, end, round);
+	}
+	return status;
+}
+
 static enum oriel_status p2p_wait_all(struct oriel_p2p *end, struct oriel_p2p_request *r,
 				      uint64_t count)
 {
@@ -231,6 +296,7 @@ static enum oriel_status p2p_bw(struct perf_shot *s, uint64_t begin, uint64_t en
 
 P2P_PASS(perf_p2p_lat_zero, p2p_lat(s, begin, end, ORIEL_P2P_ZERO_COPY))
 P2P_PASS(perf_p2p_lat_copy, p2p_lat(s, begin, end, ORIEL_P2P_COPY_BASED))
+P2P_PASS(perf_p2p_put_lat, p2p_put_lat(s, begin, end))
 P2P_PASS(perf_p2p_bw_zero, p2p_bw(s, begin, end, ORIEL_P2P_ZERO_COPY, false))
 P2P_PASS(perf_p2p_bw_copy, p2p_bw(s, begin, end, ORIEL_P2P_COPY_BASED, false))
 P2P_PASS(perf_p2p_both_zero, p2p_bw(s, begin, end, ORIEL_P2P_ZERO_COPY, true))

@@ -8,7 +8,7 @@
 /* Nobody measures any more. */
 void perf_p2p_close(struct perf_job *job);
 
-perf_pass perf_p2p_lat_zero, perf_p2p_lat_copy;
+perf_pass perf_p2p_lat_zero, perf_p2p_lat_copy, perf_p2p_put_lat;
 perf_pass perf_p2p_bw_zero, perf_p2p_bw_copy, perf_p2p_both_zero, perf_p2p_both_copy;
 
 #endif

@@ -57,7 +57,9 @@ ROWS = [
     Row("send_recv_bw", "one way", M, 2, "GB/s", goal=13, then=11.0),
     Row("send_recv_bw", "one way", 16 * M, 2, "GB/s", goal=4.5, then=3.9),
     *(Row("p2p_lat", mode, size, 2) for mode in P2P for size in (8, 4 * K, 64 * K)),
+    *(Row("p2p_put_lat", "zero_copy", size, 2) for size in (8, 4 * K, 64 * K)),
     *(Row("p2p_bw", mode, size, 2, "GB/s") for mode in P2P for size in (64 * K, M, 16 * M)),
+    *(Row("p2p_bw", f"{mode}, both ways", M, 2, "GB/s") for mode in P2P),
     Row("barrier", "all", 0, 2, goal=0.16, then=0.29),
     Row("barrier", "all", 0, 4, goal=2.2, then=2.77),
     Row("barrier", "all", 0, 16, goal=60),
@@ -82,7 +84,7 @@ def timed_launch(command, **options):
 class Oriel:
     name = "oriel"
     tests = ["put_flush", "put_signal_lat", "atomic_rate", "barrier", "send_recv_lat",
-             "send_recv_bw", "p2p_lat", "p2p_bw", "allgather", "window_create"]
+             "send_recv_bw", "p2p_lat", "p2p_put_lat", "p2p_bw", "allgather", "window_create"]
 
     def __init__(self, build, oriel):
         self.tool = oriel
@@ -239,6 +241,8 @@ class Ucx:
                 rows[test, mode, 0 if theirs == "ucp_fadd" else size, 2] = us
                 if theirs.startswith("tag_"):
                     rows |= {(test.replace("send_recv", "p2p"), one, size, 2): us for one in P2P}
+                if theirs == "ucp_put_lat":
+                    rows["p2p_put_lat", "zero_copy", size, 2] = us
         return rows
 
 

@@ -258,8 +258,8 @@ struct oriel_p2p_buffer {
  * Transfers. The nth send of a channel goes to its nth receive at the other end;
  * both have the same length, else both ends break with ORIEL_ERR_MISMATCH. Channels
  * do not wait for each other. No bytes are no chunks: then both are done at once,
- * without a word to the peer. A send is done when its buffer may be used again, a
- * receive when all has come.
+ * without a word to the peer. A send is done when its buffer may be used again, which
+ * of few bytes may be before the peer has begun to receive, and a receive when all has come.
  *
  * ORIEL_ERR_RANGE: no such channel, or memory that does not hold the buffer.
  */
@@ -302,8 +302,11 @@ enum oriel_status oriel_p2p_expect(struct oriel_p2p *p2p, unsigned channel,
  * pairs with what it would have met. On ORIEL_OK it has ORIEL_ERR_ABORTED, and its
  * memory is the caller's. That can be done while the peer knows nothing of it:
  *   anything                    until the ends are joined;
- *   a send or put in zero_copy  until the peer has told where that may go;
- *   ... in other modes          not any more: the peer is told of it at once;
+ *   a send or put in zero_copy  until the peer has told where that may go, or it has left
+ *                               without, as few bytes may;
+ *   ... in other modes          while one before it waits for the peer, who is told of the
+ *                               first that waits, and may keep slots for it; in
+ *                               copy_based while those before it take up the depth of the channel;
  *   a receive, an expect        while those before it take up the depth of the channel;
  *   a control message           until a part of it has left;
  *   a receive of one            until a part of a message has gone into its buffer.

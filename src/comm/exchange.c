@@ -4,6 +4,7 @@
  * mapped, through the bootstrap otherwise; and what ranks conclude from them.
  */
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <oriel/dev/order.h>
@@ -148,15 +149,40 @@ static enum oriel_status exchange_mapped(struct oriel_comm *comm, enum ori_call 
 	return ORIEL_OK;
 }
 
+/* The first rank other than this one that @text, which is a bootstrap's, names. */
+static unsigned exchange_named(const struct oriel_comm *comm, const char *text)
+{
+	static const char word[] = "rank ";
+
+	for (text = strstr(text, word); text; text = strstr(text, word)) {
+		unsigned long rank;
+		char *end;
+
+		text += sizeof(word) - 1;
+		if (!isdigit((unsigned char)*text))
+			continue;
+		rank = strtoul(text, &end, 10);
+		if (rank < comm->size && rank != comm->rank)
+			return (unsigned)rank;
+		text = end;
+	}
+	return ORIEL_DEV_NO_RANK;
+}
+
 /*
  * The bootstrap failed with @status. It names the rank that has left in words
- * alone; the watcher, who tells the others, gets the time to find it too.
+ * alone; the watcher, who tells the others, gets the time to find it too. Where it has
+ * none, as on a machine that is busy, the words have to do: who is told of the
+ * failure later, here or elsewhere, hears of that rank all the same.
  */
 static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call call,
 					 enum oriel_status status)
 {
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(EXCHANGE_BLAME_NS);
+	unsigned gone = ORIEL_DEV_NO_RANK;
 
+	if (status == ORIEL_ERR_PEER && oriel_last_status() == status)
+		gone = exchange_named(comm, oriel_last_error());
 	if ((status == ORIEL_ERR_PEER || status == ORIEL_ERR_ABORTED) &&
 	    call != ORI_CALL_COMM_DESTROY)
 		while (ori_comm_is_well(comm) && !ori_deadline_passed(deadline) &&
@@ -164,7 +190,8 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 			oriel_cpu_give_way(ori_clock_ns() - start);
 	if (!ori_comm_is_well(comm))
 		return ori_comm_check(comm);
-	ori_comm_break(comm, status, ORIEL_DEV_EXCHANGE, ORIEL_DEV_NO_RANK);
+	ori_comm_break(comm, status,
+		       gone == ORIEL_DEV_NO_RANK ? ORIEL_DEV_EXCHANGE : ORIEL_DEV_LOST, gone);
 	return status;
 }
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -111,6 +112,62 @@ static void test_a_text_without_end_is_cut(void **state)
 			 strlen("rank 0: ") + sizeof(verdicts[0].text) - 1);
 }
 
+/* A bootstrap whose collectives fail so. */
+struct words {
+	enum oriel_status status;
+	const char *text;
+};
+
+static enum oriel_status words_barrier(void *context, uint64_t timeout_ns)
+{
+	const struct words *w = context;
+
+	(void)timeout_ns;
+	return ori_fail(w->status, "%s", w->text);
+}
+
+/* What rank 1 says of it, in the call that failed and after it. */
+static void bootstrap_fails(struct words words, int rank, const char *later)
+{
+	static const struct oriel_bootstrap_ops ops = {.size = sizeof(ops),
+						       .barrier = words_barrier};
+	static struct oriel_dev_rank of[RANKS];
+	struct ori_control *control = calloc(1, sizeof(*control));
+	struct oriel_comm comm = {.bootstrap = {.ops = &ops, .context = &words},
+				  .rank = 1,
+				  .size = RANKS,
+				  .of = of,
+				  .control = control};
+	struct oriel_health health;
+
+	assert_non_null(control);
+	assert_int_equal(oriel_comm_barrier(&comm), words.status);
+	assert_string_equal(oriel_last_error(), words.text);
+	assert_int_equal(oriel_comm_health(&comm, &health), ORIEL_OK);
+	assert_int_equal(health.rank, rank);
+	assert_int_equal(oriel_comm_barrier(&comm), words.status);
+	assert_string_equal(oriel_last_error(), later);
+	free(control);
+}
+
+/* The watcher, who has none to look at, knows nothing. */
+static void test_the_rank_that_has_left_is_named_ever_after(void **state)
+{
+	const char *gone = "rank 2 has gone without the others";
+
+	(void)state;
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, "rank 2 of 3 left: connection closed"}, 2,
+			gone);
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, "rank 1 heard from a rank: rank 2 is gone"},
+			2, gone);
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, "rank 3 of 3 left"}, -1,
+			"exchange with the ranks failed: Another rank has left or died.");
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, "rank 99999999999999999999 left"}, -1,
+			"exchange with the ranks failed: Another rank has left or died.");
+	bootstrap_fails((struct words){ORIEL_ERR_TIMEOUT, "rank 2 of 3 is late"}, -1,
+			"exchange with the ranks failed: A deadline passed.");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -121,6 +178,7 @@ int main(void)
 		cmocka_unit_test(test_ranks_in_different_calls_are_told_apart),
 		cmocka_unit_test(test_another_wire_version_is_refused),
 		cmocka_unit_test(test_a_text_without_end_is_cut),
+		cmocka_unit_test(test_the_rank_that_has_left_is_named_ever_after),
 	};
 
 	return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);

@@ -49,6 +49,7 @@ struct p2p_link {
 	struct p2p_mock_end *mock;
 	/* Of the mapped backend: immediates told and taken, and what the peer had taken last. */
 	uint64_t told, taken, seen;
+	uint32_t last; /* place of the rings, which are of a power of two */
 	/* What waits, in its order; and how many of that are to tell. */
 	struct p2p_wait waits[P2P_WAITS];
 	uint32_t first_wait, wait_count, tell_count;
@@ -96,7 +97,7 @@ struct p2p_backend {
 				   uint32_t immediate, uint64_t *op);
 	/* Advances p->done; the failure of the link. What has come can still be taken. */
 	enum oriel_status (*progress)(struct oriel_p2p *p);
-	/* ORIEL_AGAIN: no immediate is there. */
+	/* ORIEL_AGAIN: no immediate is there. Bytes that came along have been taken, too. */
 	enum oriel_status (*take)(struct oriel_p2p *p, uint32_t *immediate);
 
 	/*

@@ -53,6 +53,10 @@ static enum oriel_status in_plan(struct oriel_p2p *p, struct oriel_p2p_request *
 	r->chunks = 1;
 	if (r->kind == P2P_EXPECT)
 		return ORIEL_OK;
+	if (p2p_is_short(p, r)) {
+		r->place = P2P_SHORT;
+		return ORIEL_OK;
+	}
 	if (p->mode == ORIEL_P2P_COPY_BASED || (p->mode == ORIEL_P2P_AUTO && !r->memory)) {
 		in_plan_staged(p, r);
 		return ORIEL_OK;
@@ -102,11 +106,12 @@ static void in_give_slot(struct oriel_p2p *p, int slot)
 static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_request *r,
 				       struct p2p_in_slot *s, unsigned index, uint64_t unit)
 {
-	struct p2p_offer *desk = &p->segment->desk.offers[index];
+	uint32_t immediate =
+		p2p_immediate(P2P_TELL_OFFER, r->channel, p2p_slot(p, unit), p2p_lap(p, unit));
+	struct p2p_offer *desk = &p->segment->desk.offers[index], offer = {0};
 	uint64_t there = offsetof(struct p2p_board, offers) + index * sizeof(*desk), op;
 	struct p2p_near from = p2p_desk(p, desk);
 	struct p2p_far to = p2p_board(p, there);
-	struct p2p_offer offer = {0};
 	enum oriel_status st;
 
 	if (s->op > p->done)
@@ -114,13 +119,47 @@ static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_req
 	st = in_offer(p, r, &offer);
 	if (st != ORIEL_OK)
 		return st;
+	if (p->backend->carries)
+		return p->backend->carry(p, &offer, sizeof(offer), immediate, &op);
 	*desk = offer;
-	st = p->backend->tell(p, &from, &to, sizeof(*desk),
-			      p2p_immediate(P2P_TELL_OFFER, r->channel, p2p_slot(p, unit),
-					    p2p_lap(p, unit)),
-			      &op);
+	st = p->backend->tell(p, &from, &to, sizeof(*desk), immediate, &op);
 	if (st == ORIEL_OK)
 		s->op = op + 1;
+	return st;
+}
+
+static enum oriel_status in_mismatch(const struct oriel_p2p_request *r, uint64_t number,
+				     uint64_t length)
+{
+	return ori_fail(ORIEL_ERR_MISMATCH,
+			"channel %u: transfer %llu of %zu bytes here meets transfer %llu of %llu "
+			"bytes there",
+			r->channel, (unsigned long long)r->number, r->length,
+			(unsigned long long)number, (unsigned long long)length);
+}
+
+/* What is short came for the unit of this slot. */
+static enum oriel_status in_take_short(struct p2p_in_slot *s, uint32_t number, const char *bytes,
+				       size_t length)
+{
+	const struct oriel_p2p_request *r = s->request;
+	int32_t ahead = (int32_t)(number - (uint32_t)r->number);
+
+	if (r->place != P2P_SHORT || ahead || length != r->length)
+		return in_mismatch(r, r->number + (uint64_t)ahead, length);
+	memcpy(r->buffer, bytes, length);
+	s->state = P2P_IN_DONE;
+	return ORIEL_OK;
+}
+
+/* The unit of this slot is granted: has it come before? */
+static enum oriel_status in_take_kept(struct p2p_in_slot *s, struct p2p_kept *kept)
+{
+	enum oriel_status st = ORIEL_OK;
+
+	if (kept->length)
+		st = in_take_short(s, kept->number, kept->bytes, kept->length);
+	kept->length = 0;
 	return st;
 }
 
@@ -129,14 +168,16 @@ static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 				  struct oriel_p2p_request *r)
 {
 	struct p2p_in_slot *s = &in->slots[p2p_slot(p, in->unit)];
+	struct p2p_kept *kept = &in->kept[p2p_slot(p, in->unit)];
 	unsigned index = r->channel * p->depth + p2p_slot(p, in->unit);
 	enum oriel_status st = ORIEL_OK;
 
 	s->staging = -1;
 	s->copy = 0;
+	s->is_told = r->place != P2P_SHORT;
 	if (r->place == P2P_DIRECT) {
 		st = in_tell_offer(p, r, s, index, in->unit);
-	} else {
+	} else if (r->place != P2P_SHORT) {
 		if (r->place == P2P_STAGED && (s->staging = in_take_slot(p, r)) < 0)
 			return ORIEL_AGAIN;
 		st = ori_p2p_set_word(p, P2P_WORD_CREDIT + index,
@@ -149,12 +190,39 @@ static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 	s->request = r;
 	s->chunk = r->begun;
 	in->unit++;
-	return ORIEL_OK;
+	return in_take_kept(s, kept);
 }
 
-static enum oriel_status in_fill(struct oriel_p2p *p, struct p2p_in *in, bool *has_moved)
+/* Of a peer that has gone what was kept is taken, and nothing else is to come. */
+static bool in_may_come(const struct oriel_p2p *p, const struct p2p_in *in)
 {
-	while (in->assign && in->unit < in->oldest + p->depth && !p->is_leaving) {
+	const struct p2p_kept *kept = &in->kept[p2p_slot(p, in->unit)];
+
+	return in->unit < in->oldest + p->depth &&
+	       (!p->is_leaving || (kept->length && p2p_is_short(p, in->assign)));
+}
+
+/* Those of them that are done, and how many the peer may be told of. */
+static void in_retire(struct oriel_p2p *p, struct p2p_in *in, unsigned channel)
+{
+	while (in->oldest < in->unit && in->slots[p2p_slot(p, in->oldest)].state == P2P_IN_DONE) {
+		struct p2p_in_slot *s = &in->slots[p2p_slot(p, in->oldest++)];
+		struct oriel_p2p_request *r = s->request;
+
+		s->state = P2P_IN_NONE;
+		if (++r->done == r->chunks)
+			ori_p2p_finish_first(p, &in->requests, ORIEL_OK);
+	}
+	/* Not each one, but before the peer has none left that it may fill. */
+	if (p->is_short && in->oldest - in->told >= (p->depth + 1) / 2)
+		p->untold |= UINT64_C(1) << channel;
+}
+
+static enum oriel_status in_fill(struct oriel_p2p *p, unsigned channel, bool *has_moved)
+{
+	struct p2p_in *in = &p->in[channel];
+
+	while (in->assign && in_may_come(p, in)) {
 		struct oriel_p2p_request *r = in->assign;
 		enum oriel_status st = ORIEL_OK;
 
@@ -166,24 +234,30 @@ static enum oriel_status in_fill(struct oriel_p2p *p, struct p2p_in *in, bool *h
 			/* Planned anew: what it could have is another thing by then. */
 			if (r->begun == 0 && r->place != P2P_DIRECT)
 				r->chunks = 0;
+			p->is_pending |= st == ORIEL_AGAIN;
 			return st == ORIEL_AGAIN ? ORIEL_OK : st;
 		}
 		if (++r->begun == r->chunks)
 			in->assign = r->next;
+		in_retire(p, in, channel);
 		*has_moved = true;
 	}
 	return ORIEL_OK;
 }
 
-/* The one unit of this slot that may be on its way, if it is. */
+/* The one unit of this slot that may be on its way. */
+static uint64_t in_unit(const struct oriel_p2p *p, const struct p2p_in *in, unsigned slot)
+{
+	return in->oldest + p2p_slot(p, slot + p->depth - p2p_slot(p, in->oldest));
+}
+
 static bool in_is_due(const struct oriel_p2p *p, unsigned channel, unsigned slot,
 		      uint32_t immediate)
 {
 	const struct p2p_in *in = &p->in[channel];
-	uint64_t unit = in->oldest + p2p_slot(p, slot + p->depth - p2p_slot(p, in->oldest));
 
 	return in->slots[slot].state == P2P_IN_GRANTED &&
-	       (p2p_lap(p, unit) & 0xffff) == (immediate & 0xffff);
+	       (p2p_lap(p, in_unit(p, in, slot)) & 0xffff) == (immediate & 0xffff);
 }
 
 char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length)
@@ -191,8 +265,11 @@ char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length)
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
 	const struct p2p_in_slot *s;
 
-	if (immediate >> 30 != P2P_TELL_UNIT || channel >= p->channels || slot >= p->depth ||
-	    !in_is_due(p, channel, slot, immediate))
+	if (channel >= p->channels || slot >= p->depth)
+		return NULL;
+	if (immediate >> 30 == P2P_TELL_OFFER && length == sizeof(struct p2p_offer))
+		return (char *)&p->segment->board.offers[channel * p->depth + slot];
+	if (immediate >> 30 != P2P_TELL_UNIT || !in_is_due(p, channel, slot, immediate))
 		return NULL;
 	s = &p->in[channel].slots[slot];
 	if (s->request->place == P2P_STAGED && p->hub->pool.is_gpu)
@@ -225,20 +302,151 @@ enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate)
 				"the peer fills slot %u of channel %u in lap %u, which it may not",
 				slot, channel, immediate & 0xffff);
 	in->slots[slot].state = P2P_IN_ARRIVED;
+	p->is_due = true;
+	/* Who answers needs the credit that the peer has given before. */
+	__builtin_prefetch(&p->segment->board.words[P2P_WORD_CREDIT + channel * p->depth +
+						    p2p_slot(p, p->out[channel].unit)]);
 	p->is_flush_due |= p->may_flush && in_is_in_gpu(p, in->slots[slot].request);
 	return ORIEL_OK;
+}
+
+/* May what is short come for @unit, and now? */
+static bool in_is_awaited(const struct oriel_p2p *p, const struct p2p_in *in, uint64_t unit,
+			  uint32_t immediate)
+{
+	unsigned slot = p2p_slot(p, unit);
+
+	return (p2p_lap(p, unit) & 0xffff) == (immediate & 0xffff) && !in->kept[slot].length &&
+	       (unit >= in->unit || in->slots[slot].state == P2P_IN_GRANTED);
+}
+
+static void in_keep(struct p2p_kept *kept, uint32_t number, const char *bytes, size_t length)
+{
+	assert(length && length <= sizeof(kept->bytes));
+	kept->number = number;
+	kept->length = (uint8_t)length;
+	memcpy(kept->bytes, bytes, length);
+}
+
+/* The peer may still write to @what: each count is read once. */
+enum oriel_status ori_in_came(struct oriel_p2p *p, uint32_t immediate, const char *what,
+			      size_t length)
+{
+	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
+	struct p2p_in *in = &p->in[channel];
+	enum oriel_status st;
+	uint32_t head[2];
+	uint64_t unit;
+
+	if (!p->is_short || channel >= p->channels || slot >= p->depth ||
+	    length <= P2P_SHORT_HEAD || length > P2P_CARRIED ||
+	    !in_is_awaited(p, in, unit = in_unit(p, in, slot), immediate))
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"%zu bytes of the peer for slot %u of channel %u in lap %u, which "
+				"may not come",
+				length, slot, channel, immediate & 0xffff);
+	static_assert(P2P_SHORT_HEAD == sizeof(head), "number and taken");
+	memcpy(head, what, sizeof(head));
+	what += sizeof(head);
+	length -= sizeof(head);
+	st = ori_out_taken(p, channel, head[1]);
+	if (st != ORIEL_OK)
+		return st;
+	if (unit >= in->unit) {
+		in_keep(&in->kept[slot], head[0], what, length);
+		return ORIEL_OK;
+	}
+	st = in_take_short(&in->slots[slot], head[0], what, length);
+	if (st != ORIEL_OK)
+		return st;
+	in_retire(p, in, channel);
+	p->is_due |= in->assign != NULL;
+	if (!in->requests.first)
+		p->active_in &= ~(UINT64_C(1) << channel);
+	return ORIEL_OK;
+}
+
+bool ori_in_recv_short(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_in *in = &p->in[r->channel];
+	struct p2p_in_slot *s;
+	struct p2p_kept *kept;
+
+	if (r->kind != P2P_RECV || !p2p_is_short(p, r) || in->assign ||
+	    in->unit >= in->oldest + p->depth)
+		return false;
+	s = &in->slots[p2p_slot(p, in->unit)];
+	kept = &in->kept[p2p_slot(p, in->unit)];
+	/* What does not fit is found on the long way. */
+	if (kept->length ? kept->length != r->length || kept->number != (uint32_t)in->number
+			 : p->is_leaving)
+		return false;
+	r->number = in->number++;
+	r->place = P2P_SHORT;
+	r->begun = r->chunks = 1;
+	r->done = 0;
+	in->unit++;
+	*s = (struct p2p_in_slot){.state = P2P_IN_GRANTED,
+				  .request = r,
+				  .staging = -1,
+				  .op = s->op};
+	ori_p2p_append(&in->requests, r);
+	(void)in_take_kept(s, kept);
+	in_retire(p, in, r->channel);
+	if (in->requests.first)
+		p->active_in |= UINT64_C(1) << r->channel;
+	return true;
+}
+
+bool ori_in_is_left(const struct oriel_p2p *p, unsigned channel, size_t length)
+{
+	const struct p2p_kept *kept;
+	const struct p2p_in *in;
+
+	if (p->failure != ORIEL_ERR_PEER || channel >= p->channels)
+		return false;
+	in = &p->in[channel];
+	kept = &in->kept[p2p_slot(p, in->unit)];
+	return kept->length && kept->length == length && kept->number == (uint32_t)in->number;
+}
+
+uint32_t ori_in_taken(struct oriel_p2p *p, unsigned channel)
+{
+	struct p2p_in *in = &p->in[channel];
+
+	in->told = in->oldest;
+	p->untold &= ~(UINT64_C(1) << channel);
+	return (uint32_t)in->told;
+}
+
+enum oriel_status ori_in_tell(struct oriel_p2p *p, unsigned channel)
+{
+	(void)ori_in_taken(p, channel);
+	return ori_p2p_set_word(p, P2P_WORD_TAKEN + channel, p->in[channel].told);
+}
+
+enum oriel_status ori_in_tell_granted(struct oriel_p2p *p, unsigned channel)
+{
+	struct p2p_in *in = &p->in[channel];
+	enum oriel_status st = ORIEL_OK;
+
+	for (uint64_t unit = in->oldest; unit < in->unit && st == ORIEL_OK; unit++) {
+		struct p2p_in_slot *s = &in->slots[p2p_slot(p, unit)];
+
+		if (s->state != P2P_IN_GRANTED || s->is_told)
+			continue;
+		s->is_told = true;
+		st = ori_p2p_set_word(p, P2P_WORD_CREDIT + channel * p->depth + p2p_slot(p, unit),
+				      p2p_credit(p2p_lap(p, unit), P2P_SHORT, 0));
+	}
+	return st;
 }
 
 static enum oriel_status in_check_label(const struct oriel_p2p_request *r, uint32_t chunk,
 					size_t length, const struct p2p_label *label)
 {
 	if (label->number != r->number || label->total != r->length)
-		return ori_fail(ORIEL_ERR_MISMATCH,
-				"channel %u: transfer %llu of %zu bytes here meets transfer %llu "
-				"of %llu bytes there",
-				r->channel, (unsigned long long)r->number, r->length,
-				(unsigned long long)label->number,
-				(unsigned long long)label->total);
+		return in_mismatch(r, label->number, label->total);
 	if (label->chunk != chunk || label->length != length)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"chunk %u of %u bytes came where chunk %u of %zu bytes is due",
@@ -315,6 +523,7 @@ static enum oriel_status in_run_slots(struct oriel_p2p *p, struct p2p_in *in, bo
 			st = in_flush(p);
 		if (st == ORIEL_OK && s->request->place == P2P_STAGED)
 			st = in_unpack(p, s, s->request->channel * p->depth + slot);
+		p->is_pending |= st == ORIEL_AGAIN;
 		if (st == ORIEL_AGAIN)
 			continue;
 		if (st != ORIEL_OK)
@@ -327,18 +536,6 @@ static enum oriel_status in_run_slots(struct oriel_p2p *p, struct p2p_in *in, bo
 	return ORIEL_OK;
 }
 
-static void in_retire(struct oriel_p2p *p, struct p2p_in *in)
-{
-	while (in->oldest < in->unit && in->slots[p2p_slot(p, in->oldest)].state == P2P_IN_DONE) {
-		struct p2p_in_slot *s = &in->slots[p2p_slot(p, in->oldest++)];
-		struct oriel_p2p_request *r = s->request;
-
-		s->state = P2P_IN_NONE;
-		if (++r->done == r->chunks)
-			ori_p2p_finish_first(p, &in->requests, ORIEL_OK);
-	}
-}
-
 enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_moved)
 {
 	struct p2p_in *in = &p->in[channel];
@@ -349,10 +546,10 @@ enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_mo
 	while (has_more && st == ORIEL_OK) {
 		has_more = false;
 		st = in_run_slots(p, in, &has_more);
-		in_retire(p, in);
+		in_retire(p, in, channel);
 		*has_moved |= has_more;
 		if (st == ORIEL_OK && in->assign)
-			st = in_fill(p, in, has_moved);
+			st = in_fill(p, channel, has_moved);
 	}
 	if (!in->requests.first)
 		p->active_in &= ~(UINT64_C(1) << channel);

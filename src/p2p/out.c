@@ -68,6 +68,12 @@ static enum oriel_status out_mismatch(const struct oriel_p2p_request *r, const c
 			r->kind == P2P_PUT ? "a put" : "a send", r->length, there);
 }
 
+/* What @place of a receive, or an expect, does not fit. */
+static const char *out_other(enum p2p_place place)
+{
+	return place == P2P_NOTICE ? "an expect" : "a receive of few bytes";
+}
+
 static enum oriel_status out_take_credit(struct oriel_p2p *p, struct oriel_p2p_request *r,
 					 uint64_t credit)
 {
@@ -75,7 +81,9 @@ static enum oriel_status out_take_credit(struct oriel_p2p *p, struct oriel_p2p_r
 
 	if (place == P2P_NOTICE)
 		return r->kind == P2P_PUT ? (r->place = P2P_NOTICE, ORIEL_OK)
-					  : out_mismatch(r, "an expect");
+					  : out_mismatch(r, out_other(place));
+	if (place == P2P_SHORT && p->is_short)
+		return out_mismatch(r, out_other(place));
 	if (place != P2P_STAGED || p->mode == ORIEL_P2P_ZERO_COPY)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
 				(unsigned long long)credit);
@@ -113,6 +121,81 @@ static enum oriel_status out_take_offer(struct oriel_p2p *p, struct oriel_p2p_re
 	return ORIEL_OK;
 }
 
+static enum oriel_status out_set_taken(struct p2p_out *out, uint64_t taken)
+{
+	if (taken > out->unit)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has taken %llu units of %llu",
+				(unsigned long long)taken, (unsigned long long)out->unit);
+	if (taken > out->taken)
+		out->taken = taken;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_out_taken(struct oriel_p2p *p, unsigned channel, uint32_t taken)
+{
+	struct p2p_out *out = &p->out[channel];
+	int32_t more = (int32_t)(taken - (uint32_t)out->taken);
+
+	/* What came by the word may be later. */
+	return more > 0 ? out_set_taken(out, out->taken + (uint32_t)more) : ORIEL_OK;
+}
+
+/* Is the place where the next unit would be kept free? ORIEL_AGAIN: not as far as known. */
+static enum oriel_status out_find_room(const struct oriel_p2p *p, struct p2p_out *out,
+				       unsigned channel)
+{
+	enum oriel_status st = ORIEL_OK;
+
+	if (out->unit >= out->taken + p->depth)
+		st = out_set_taken(out, ori_p2p_word(p, P2P_WORD_TAKEN + channel));
+	return st == ORIEL_OK && out->unit >= out->taken + p->depth ? ORIEL_AGAIN : st;
+}
+
+static enum oriel_status out_carry_short(struct oriel_p2p *p, const struct oriel_p2p_request *r,
+					 uint64_t unit, uint64_t *op)
+{
+	struct p2p_short what;
+
+	what.number = (uint32_t)r->number;
+	what.taken = ori_in_taken(p, r->channel);
+	memcpy(what.bytes, r->buffer, r->length);
+	return p->backend->carry(p, &what, P2P_SHORT_HEAD + r->length,
+				 p2p_immediate(P2P_TELL_SHORT, r->channel, p2p_slot(p, unit),
+					       p2p_lap(p, unit)),
+				 op);
+}
+
+bool ori_out_send_short(struct oriel_p2p *p, struct oriel_p2p_request *r)
+{
+	struct p2p_out *out = &p->out[r->channel];
+	uint64_t op;
+
+	if (r->kind != P2P_SEND || !p2p_is_short(p, r) || out->requests.first ||
+	    out_find_room(p, out, r->channel) != ORIEL_OK)
+		return false;
+	r->number = out->number;
+	if (out_carry_short(p, r, out->unit, &op) != ORIEL_OK)
+		return false;
+	out->number++;
+	out->unit++;
+	r->status = ORIEL_OK;
+	return true;
+}
+
+/* It needs no word of the peer's. */
+static enum oriel_status out_resolve_short(struct oriel_p2p *p, struct p2p_out *out,
+					   struct oriel_p2p_request *r)
+{
+	enum oriel_status st = out_find_room(p, out, r->channel);
+
+	if (st != ORIEL_OK)
+		return st;
+	r->place = P2P_SHORT;
+	r->unit = out->unit++;
+	out->resolve = r->next;
+	return ORIEL_OK;
+}
+
 /* ORIEL_AGAIN: the peer has not said where the next transfer goes. */
 static enum oriel_status out_resolve_one(struct oriel_p2p *p, struct p2p_out *out,
 					 struct oriel_p2p_request *r)
@@ -122,6 +205,8 @@ static enum oriel_status out_resolve_one(struct oriel_p2p *p, struct p2p_out *ou
 	uint64_t credit = ori_p2p_word(p, P2P_WORD_CREDIT + index);
 	enum oriel_status st;
 
+	if (p2p_is_short(p, r))
+		return out_resolve_short(p, out, r);
 	if (p2p_credit_lap(credit) == lap)
 		st = out_take_credit(p, r, credit);
 	else if (p->offered[index] == (OUT_OFFERED | (lap & 0xffff)))
@@ -163,7 +248,7 @@ static enum oriel_status out_plan(struct oriel_p2p *p, struct oriel_p2p_request 
 	bool is_straight = r->place == P2P_DIRECT || r->place == P2P_NOTICE;
 	enum oriel_status st;
 
-	if (r->place == P2P_UNKNOWN && p->mode != ORIEL_P2P_COPY_BASED)
+	if (r->place == P2P_UNKNOWN && (p->mode != ORIEL_P2P_COPY_BASED || p2p_is_short(p, r)))
 		return ORIEL_AGAIN;
 	r->step = (uint32_t)ori_p2p_step(p, r->length);
 	if (is_straight && p->backend->needs_keys && p->mode == ORIEL_P2P_ZERO_COPY && !r->memory) {
@@ -221,6 +306,8 @@ static enum oriel_status out_credit(struct oriel_p2p *p, const struct p2p_out_sl
 
 	if (p2p_credit_lap(credit) != p2p_lap(p, unit))
 		return ORIEL_AGAIN;
+	if (p2p_credit_place(credit) == P2P_NOTICE || p2p_credit_place(credit) == P2P_SHORT)
+		return out_mismatch(s->request, out_other(p2p_credit_place(credit)));
 	if (p2p_credit_place(credit) != P2P_STAGED || p2p_credit_slot(credit) >= p->pool_slots)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
 				(unsigned long long)credit);
@@ -253,7 +340,8 @@ static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 	struct p2p_far far;
 	enum oriel_status st;
 
-	if (r->place == P2P_STAGED && !p->pool.is_gpu && out_is_carried(p, r))
+	if (r->place == P2P_SHORT ||
+	    (r->place == P2P_STAGED && !p->pool.is_gpu && out_is_carried(p, r)))
 		return ORIEL_OK;
 	if (r->place == P2P_STAGED && out_packs_there(p)) {
 		st = out_credit(p, s, &far);
@@ -463,7 +551,9 @@ static enum oriel_status out_step(struct oriel_p2p *p, struct p2p_out_slot *s, b
 			s->state = P2P_OUT_READY;
 		return st;
 	case P2P_OUT_READY:
-		if (s->request->place == P2P_STAGED)
+		if (s->request->place == P2P_SHORT)
+			st = out_carry_short(p, s->request, s->request->unit, &s->op);
+		else if (s->request->place == P2P_STAGED)
 			st = s->label ? out_post_staged(p, s) : out_carry_staged(p, s);
 		else if (s->request->place != P2P_UNKNOWN && is_next)
 			st = out_post_straight(p, s);
@@ -514,13 +604,18 @@ static void out_retire(struct oriel_p2p *p, struct p2p_out *out)
 	}
 }
 
-/* Whoever waits for slots says for how many transfers: more are given to those that are there. */
+/*
+ * Whoever waits for slots says for how many transfers: more are given to those that are there.
+ * Those behind the first that waits are not told of, so that they may be given up.
+ */
 static enum oriel_status out_ask(struct oriel_p2p *p, struct p2p_out *out, unsigned channel)
 {
-	if (out->told == out->number || p->mode == ORIEL_P2P_ZERO_COPY)
+	uint64_t waiting = out->resolve ? out->resolve->number + 1 : out->number;
+
+	if (waiting <= out->told || p->mode == ORIEL_P2P_ZERO_COPY)
 		return ORIEL_OK;
-	out->told = out->number;
-	return ori_p2p_set_word(p, P2P_WORD_SENDS + channel, out->number);
+	out->told = waiting;
+	return ori_p2p_set_word(p, P2P_WORD_SENDS + channel, waiting);
 }
 
 static bool out_is_waiting(const struct oriel_p2p *p, struct p2p_out *out)

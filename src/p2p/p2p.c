@@ -50,6 +50,11 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 	return st;
 }
 
+bool ori_p2p_takes_short(const struct oriel_p2p *p)
+{
+	return p->backend->carries && !p->hub->gpu.ops && !p->hooks.pack && !p->hooks.unpack;
+}
+
 static void p2p_free(struct oriel_p2p *p)
 {
 	if (p->spare >= 0)

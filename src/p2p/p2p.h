@@ -127,6 +127,7 @@ struct p2p_out {
 	uint64_t number;                   /* of the next transfer */
 	uint64_t told;                     /* transfers that the peer knows of */
 	uint64_t unit;                     /* the next without a place */
+	uint64_t taken;                    /* units that the peer has taken, as far as known */
 	uint32_t first, count;
 	struct p2p_out_slot slots[P2P_DEPTH];
 };
@@ -143,8 +144,16 @@ struct p2p_in_slot {
 	struct oriel_p2p_request *request;
 	uint32_t chunk;
 	int staging;
+	bool is_told;  /* to a peer that may wait for it: what is short comes without */
 	uint64_t copy; /* that unpacks it; 0: none */
 	uint64_t op;   /* of the last offer by this slot, + 1 */
+};
+
+/* What is short, as it came: for a receive that may not be there yet. */
+struct p2p_kept {
+	uint32_t number;
+	uint8_t length; /* 0: there is none */
+	char bytes[P2P_SHORT_MAX];
 };
 
 /* Units [oldest, unit) have been granted and are not done; unit <= oldest + depth. */
@@ -153,7 +162,9 @@ struct p2p_in {
 	struct oriel_p2p_request *assign;
 	uint64_t number;
 	uint64_t oldest, unit;
+	uint64_t told; /* of @oldest, to the peer */
 	struct p2p_in_slot slots[P2P_DEPTH];
+	struct p2p_kept kept[P2P_DEPTH];
 };
 
 #define P2P_BLOCKS 64u /* of unexpected messages */
@@ -245,8 +256,13 @@ struct oriel_p2p {
 	uint64_t deadline; /* to be joined */
 	struct p2p_address address, peer;
 	struct p2p_door door;
-	uint32_t looks; /* passes in which nothing moved */
-	uint32_t quiet; /* passes in which there was nothing to do but to wait */
+	uint32_t looks;  /* passes in which nothing moved */
+	uint64_t looked; /* when the socket was looked at */
+	uint32_t quiet;  /* passes in which there was nothing to do but to wait */
+	bool is_short;   /* both ends take what is short without a credit */
+	bool is_due;     /* something came that wants a whole pass */
+	bool is_pending; /* something waits for another than the peer */
+	uint64_t untold; /* channels whose taken units the peer is to know of */
 
 	const struct p2p_backend *backend;
 	struct p2p_link link;
@@ -307,8 +323,36 @@ static inline struct p2p_far p2p_board(const struct oriel_p2p *p, uint64_t offse
 }
 
 /* One thread at a time lies between these: the claim that debug builds check. */
-void ori_p2p_enter(struct oriel_p2p *p);
-void ori_p2p_leave(struct oriel_p2p *p);
+static inline void ori_p2p_enter(struct oriel_p2p *p)
+{
+#ifndef NDEBUG
+	bool was_inside = atomic_exchange_explicit(&p->is_inside, true, memory_order_relaxed);
+
+	assert(!was_inside && "an end is used by two threads at once");
+#else
+	(void)p;
+#endif
+}
+
+static inline void ori_p2p_leave(struct oriel_p2p *p)
+{
+#ifndef NDEBUG
+	atomic_store_explicit(&p->is_inside, false, memory_order_relaxed);
+#else
+	(void)p;
+#endif
+}
+
+/* Does @r go with what tells of it? Both ends come to the same answer, if they agree on its length.
+ */
+static inline bool p2p_is_short(const struct oriel_p2p *p, const struct oriel_p2p_request *r)
+{
+	return p->is_short && r->length <= P2P_SHORT_MAX &&
+	       (r->kind == P2P_SEND || r->kind == P2P_RECV);
+}
+
+/* May this end, by itself, be told so? What hooks and GPUs have to do with has slots. */
+bool ori_p2p_takes_short(const struct oriel_p2p *p);
 
 /* What broke @p, which is broken, once more. */
 enum oriel_status ori_p2p_failed(const struct oriel_p2p *p);
@@ -373,12 +417,34 @@ void ori_control_close(struct oriel_p2p *p);
 void ori_out_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
 enum oriel_status ori_out_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
 enum oriel_status ori_out_offered(struct oriel_p2p *p, uint32_t immediate);
+/*
+ * All of @r, which has not begun, if it is short and nothing is before it: it is done
+ * then. False: it goes the long way.
+ */
+bool ori_out_send_short(struct oriel_p2p *p, struct oriel_p2p_request *r);
+/* The peer has taken so many units, modulo 2^32. */
+enum oriel_status ori_out_taken(struct oriel_p2p *p, unsigned channel, uint32_t taken);
 void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
 void ori_in_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
 enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
 /* Where @length bytes go that come with @immediate. NULL: it may not bring any. */
 char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length);
 enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate);
+/* What is short came, @length bytes that begin as struct p2p_short does. */
+enum oriel_status ori_in_came(struct oriel_p2p *p, uint32_t immediate, const char *what,
+			      size_t length);
+/*
+ * Begin @r, if it is short and nothing before it waits: without a word to the peer.
+ * False: it goes the long way.
+ */
+bool ori_in_recv_short(struct oriel_p2p *p, struct oriel_p2p_request *r);
+/* Has what the next receive of @length bytes is for come before the peer went? */
+bool ori_in_is_left(const struct oriel_p2p *p, unsigned channel, size_t length);
+/* Tell the peer which units are taken, or wait for what is short. */
+enum oriel_status ori_in_tell(struct oriel_p2p *p, unsigned channel);
+enum oriel_status ori_in_tell_granted(struct oriel_p2p *p, unsigned channel);
+/* The count of them that goes along with a message. */
+uint32_t ori_in_taken(struct oriel_p2p *p, unsigned channel);
 /* Has anything come that is not taken out of its slot yet? */
 bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel);
 void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);

@@ -15,9 +15,17 @@ static enum oriel_status p2p_start(struct oriel_p2p *p, struct oriel_p2p_request
 	bool has_moved = false;
 
 	r->status = ORIEL_AGAIN;
-	begin(p, r);
-	if (p->state != P2P_JOINED || p->is_leaving || p->backend->enter(p) != ORIEL_OK)
+	if (ori_in_recv_short(p, r))
 		return ORIEL_OK;
+	if (p->state != P2P_JOINED || p->is_leaving || p->backend->enter(p) != ORIEL_OK) {
+		begin(p, r);
+		return ORIEL_OK;
+	}
+	if (ori_out_send_short(p, r)) {
+		p->backend->leave(p);
+		return ORIEL_OK;
+	}
+	begin(p, r);
 	if (r->kind == P2P_SEND || r->kind == P2P_PUT)
 		st = ori_out_run(p, r->channel, &has_moved);
 	else if (r->kind == P2P_RECV || r->kind == P2P_EXPECT)
@@ -114,7 +122,7 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
 	enum oriel_status st = ORIEL_OK;
 	bool is_gpu = b->memory && b->memory->is_gpu;
 
-	if (!b->memory && b->length)
+	if (!b->memory && b->length && p->hub->gpu.ops)
 		st = ori_hub_look(p->hub, b->address, &is_gpu);
 	if (st != ORIEL_OK)
 		return st;
@@ -159,8 +167,10 @@ enum oriel_status oriel_p2p_send(struct oriel_p2p *p, unsigned channel,
 enum oriel_status oriel_p2p_recv(struct oriel_p2p *p, unsigned channel,
 				 const struct oriel_p2p_buffer *to, struct oriel_p2p_request *r)
 {
-	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_recv");
+	enum oriel_status st = ORIEL_OK;
 
+	if (!p || !r || !to || !ori_in_is_left(p, channel, to->length))
+		st = p2p_begin(p, r, "oriel_p2p_recv");
 	if (st == ORIEL_OK)
 		st = p2p_check_channel(p, channel, "oriel_p2p_recv");
 	if (st == ORIEL_OK)

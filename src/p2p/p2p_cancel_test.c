@@ -110,7 +110,7 @@ static void test_nobody_knows_before_they_are_joined(void **state)
 			}
 }
 
-/* In zero_copy a send is the sender's until he is told where to put. */
+/* In zero_copy a send is the sender's until he is told where to put, else while another waits. */
 static void test_a_send_is_told_of_where_it_may_be_staged(void **state)
 {
 	(void)state;
@@ -128,11 +128,16 @@ static void test_a_send_is_told_of_where_it_may_be_staged(void **state)
 				give_up(e.a, &out[0]);
 				begin(e.b, 1, false);
 			} else {
+				/* The first that waits is the peer's, who may have slots for it. */
 				keep(e.a, &out[0]);
-				keep(e.a, &out[1]);
+				give_up(e.a, &out[1]);
+				begin(e.a, 1, true);
+				ends_turn(&e);
 				begin(e.b, 0, false);
 				begin(e.b, 1, false);
 				assert_int_equal(ends_wait(&e, &out[0]), ORIEL_OK);
+				assert_int_equal(ends_wait(&e, &in[0]), ORIEL_OK);
+				assert_memory_equal(to[0], from[0], length_of(0));
 			}
 			assert_int_equal(ends_wait(&e, &in[1]), ORIEL_OK);
 			assert_int_equal(ends_wait(&e, &out[1]), ORIEL_OK);

@@ -111,6 +111,7 @@ enum oriel_status ori_control_arrived(struct oriel_p2p *p, uint32_t immediate)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer tells of cell %u in lap %u", which,
 				immediate & 0xffff);
 	c->arrived[which] = (uint16_t)immediate;
+	p->is_due = true;
 	return ORIEL_OK;
 }
 

@@ -33,7 +33,13 @@ static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_end *mine, 
 
 static void mapped_reach(struct oriel_p2p *p, struct p2p_segment *peer, char *pool, bool is_gpu)
 {
+	unsigned places = 2 * p->channels * p->depth + P2P_CELLS;
+
 	p->link.peer = peer;
+	/* Few places stay in the caches. As many as immediates that may be there at once. */
+	for (p->link.last = P2P_CELLS; p->link.last < places; p->link.last *= 2)
+		;
+	p->link.last--;
 	p->board = (struct p2p_far){.at = (char *)&peer->board};
 	p->pool = (struct p2p_far){.at = pool, .is_gpu = is_gpu};
 }
@@ -224,7 +230,7 @@ static void mapped_publish(struct oriel_p2p *p, uint32_t immediate, const void *
 			   size_t length)
 {
 	struct p2p_link *link = &p->link;
-	struct p2p_told *place = &link->peer->ring[link->told++ % P2P_RING];
+	struct p2p_told *place = &link->peer->ring[link->told++ & link->last];
 
 	if (length)
 		memcpy(place->bytes, bytes, length);
@@ -238,9 +244,9 @@ static bool mapped_may_tell(struct oriel_p2p *p)
 {
 	struct p2p_link *link = &p->link;
 
-	if (link->told + link->tell_count - link->seen >= P2P_RING)
+	if (link->told + link->tell_count - link->seen > link->last)
 		link->seen = oriel_dev_load_acquire(&link->peer->taken);
-	return link->told + link->tell_count - link->seen < P2P_RING;
+	return link->told + link->tell_count - link->seen <= link->last;
 }
 
 /* Behind copies that are under way, or with one of its own. */
@@ -317,21 +323,25 @@ static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
 {
 	struct p2p_segment *mine = p->segment;
 	struct p2p_link *link = &p->link;
-	const struct p2p_told *place = &mine->ring[link->taken % P2P_RING];
+	const struct p2p_told *place = &mine->ring[link->taken & link->last];
 	uint64_t what = oriel_dev_load_acquire(&place->what);
+	enum oriel_status st = ORIEL_OK;
 	size_t length = what >> 32 & 0xff;
-	char *to;
+	char *to = NULL;
 
 	if (what >> 40 != ((link->taken + 1) & 0xffffff))
 		return ORIEL_AGAIN;
 	*immediate = (uint32_t)what;
-	/* What may not come is told by what becomes of the immediate. */
-	to = length && length <= P2P_CARRIED ? ori_in_place(p, *immediate, length) : NULL;
+	/* What else may not come is told by what becomes of the immediate. */
+	if (*immediate >> 30 == P2P_TELL_SHORT)
+		st = ori_in_came(p, *immediate, place->bytes, length);
+	else if (length && length <= P2P_CARRIED)
+		to = ori_in_place(p, *immediate, length);
 	if (to)
 		memcpy(to, place->bytes, length);
 	/* Release: with mapped_may_tell() of the peer, which writes over this place then. */
 	oriel_dev_store_release(&mine->taken, ++link->taken);
-	return ORIEL_OK;
+	return st;
 }
 
 /* Where @mem is given, or can be: a place that is free, or whose memory nobody has registered. */
@@ -513,6 +523,7 @@ static enum oriel_status self_connect(struct oriel_p2p *p, const struct p2p_end 
 	p->pool_stride = p->hub->pool.stride;
 	p->pool_slots = p->hub->pool.receive;
 	p->chunk = p->hub->pool.chunk;
+	p->is_short = ori_p2p_takes_short(p);
 	mapped_reach(p, p->segment, p->hub->pool.area.base, p->hub->pool.is_gpu);
 	return ORIEL_OK;
 }

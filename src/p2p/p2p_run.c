@@ -13,32 +13,13 @@
 
 #define P2P_STEP_MIN (16u << 10)
 #define P2P_PAGE 4096u
-#define P2P_LOOK 64u           /* passes in vain between two looks at the socket */
-#define P2P_QUIET 16u          /* passes that only look, until one looks at all */
+#define P2P_LOOK 128u          /* passes in vain between two looks at the clock ... */
+#define P2P_LOOK_NS 20000u     /* ... and then at the socket, at most so often */
+#define P2P_ASK 64u            /* passes between two looks at the deadline */
+#define P2P_QUIET 64u          /* passes that only look, until one looks at all */
 #define P2P_SPIN 400u          /* passes in vain before a wait gives the core away */
 #define P2P_SLEEPY_NS 5000000u /* ... before it sleeps between them */
 #define P2P_SLEEP_NS 50000
-
-/* One thread at a time: the claim that debug builds check. */
-void ori_p2p_enter(struct oriel_p2p *p)
-{
-#ifndef NDEBUG
-	bool was_inside = atomic_exchange_explicit(&p->is_inside, true, memory_order_relaxed);
-
-	assert(!was_inside && "an end is used by two threads at once");
-#else
-	(void)p;
-#endif
-}
-
-void ori_p2p_leave(struct oriel_p2p *p)
-{
-#ifndef NDEBUG
-	atomic_store_explicit(&p->is_inside, false, memory_order_relaxed);
-#else
-	(void)p;
-#endif
-}
 
 enum oriel_status ori_p2p_failed(const struct oriel_p2p *p)
 {
@@ -216,6 +197,10 @@ static enum oriel_status p2p_dispatch(struct oriel_p2p *p, uint32_t immediate)
 		return ori_in_arrived(p, immediate);
 	case P2P_TELL_OFFER:
 		return ori_out_offered(p, immediate);
+	case P2P_TELL_SHORT:
+		/* take() has seen to it. */
+		if (p->backend->carries)
+			return ORIEL_OK;
 	}
 	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer tells 0x%08x", immediate);
 }
@@ -225,24 +210,28 @@ static enum oriel_status p2p_take_all(struct oriel_p2p *p, bool *has_moved)
 	uint32_t immediate;
 	enum oriel_status st;
 
-	while (p->backend->take(p, &immediate) == ORIEL_OK) {
+	while ((st = p->backend->take(p, &immediate)) == ORIEL_OK) {
 		*has_moved = true;
 		st = p2p_dispatch(p, immediate);
 		if (st != ORIEL_OK)
 			return st;
 	}
-	return ORIEL_OK;
+	return st == ORIEL_AGAIN ? ORIEL_OK : st;
 }
 
 static enum oriel_status p2p_run(struct oriel_p2p *p, bool *has_moved)
 {
-	enum oriel_status st = ori_control_run(p, has_moved);
+	enum oriel_status st;
 
+	p->is_due = p->is_pending = false;
+	st = ori_control_run(p, has_moved);
 	for (uint64_t left = p->active_in; left && st == ORIEL_OK; left &= left - 1)
 		st = ori_in_run(p, (unsigned)__builtin_ctzll(left), has_moved);
 	for (uint64_t left = p->active_out; left && st == ORIEL_OK && !p->is_leaving;
 	     left &= left - 1)
 		st = ori_out_run(p, (unsigned)__builtin_ctzll(left), has_moved);
+	for (uint64_t left = p->untold; left && st == ORIEL_OK; left &= left - 1)
+		st = ori_in_tell(p, (unsigned)__builtin_ctzll(left));
 	return st;
 }
 
@@ -256,13 +245,43 @@ static void p2p_start_leaving(struct oriel_p2p *p, enum oriel_status status)
 	snprintf(p->failure_text, sizeof(p->failure_text), "%s", oriel_last_error());
 }
 
+/* A look at the socket is a call of the system, which takes as long as a message. */
+static bool p2p_is_time_to_look(struct oriel_p2p *p)
+{
+	uint64_t now;
+
+	if (p->is_leaving || ++p->looks % P2P_LOOK)
+		return false;
+	now = ori_clock_ns();
+	if (now - p->looked < P2P_LOOK_NS)
+		return false;
+	p->looked = now;
+	return true;
+}
+
+/* A peer who waits with something else sees what is waited for here. */
+static enum oriel_status p2p_tell_granted(struct oriel_p2p *p)
+{
+	enum oriel_status st = ORIEL_OK;
+
+	if (!p->is_short || p->is_leaving || p->backend->enter(p) != ORIEL_OK)
+		return ORIEL_OK;
+	for (uint64_t left = p->active_in; left && st == ORIEL_OK; left &= left - 1)
+		st = ori_in_tell_granted(p, (unsigned)__builtin_ctzll(left));
+	p->backend->leave(p);
+	return st;
+}
+
 /* Nothing has moved: is the peer still there? */
 static enum oriel_status p2p_look(struct oriel_p2p *p)
 {
 	enum oriel_status st = ORIEL_OK;
 
-	if (!p->is_leaving && ++p->looks % P2P_LOOK == 0)
+	if (p2p_is_time_to_look(p)) {
 		st = ori_door_watch(p);
+		if (st == ORIEL_OK)
+			st = p2p_tell_granted(p);
+	}
 	if (st != ORIEL_OK || !p->is_leaving)
 		return st;
 	for (uint64_t left = p->active_in; left; left &= left - 1)
@@ -294,17 +313,12 @@ static enum oriel_status p2p_advance(struct oriel_p2p *p)
 	return ORIEL_OK;
 }
 
-/*
- * Is there nothing to do but to wait for the peer? Then a pass is one look at the ring.
- * What waits for slots of others is looked at now and then.
- */
-static bool p2p_is_quiet(struct oriel_p2p *p, bool *has_moved, enum oriel_status *st)
+/* Is there nothing to do but to wait for the peer? Then a pass is one look at the ring. */
+static bool p2p_is_quiet(struct oriel_p2p *p)
 {
-	if (!p->backend->is_mapped || p->active_out || p->is_dirty || p->link.wait_count ||
-	    p->is_leaving || !ori_control_is_idle(p) || ++p->quiet % P2P_QUIET == 0)
-		return false;
-	*st = p2p_take_all(p, has_moved);
-	return *st == ORIEL_OK && !*has_moved;
+	return p->backend->is_mapped && !p->active_out && !p->is_dirty && !p->is_due &&
+	       !p->is_pending && !p->untold && !p->link.wait_count && !p->is_leaving &&
+	       ori_control_is_idle(p) && ++p->quiet % P2P_QUIET;
 }
 
 static enum oriel_status p2p_pass_joined(struct oriel_p2p *p, bool *has_moved)
@@ -312,10 +326,13 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p, bool *has_moved)
 	enum oriel_status st = ORIEL_OK;
 	bool is_inside;
 
-	if (p2p_is_quiet(p, has_moved, &st))
-		return p2p_look(p);
-	if (st != ORIEL_OK)
-		return st;
+	if (p2p_is_quiet(p)) {
+		st = p2p_take_all(p, has_moved);
+		if (st != ORIEL_OK)
+			return st;
+		if (!p->is_due)
+			return *has_moved ? ORIEL_OK : p2p_look(p);
+	}
 	is_inside = !p->is_leaving && p->backend->enter(p) == ORIEL_OK;
 	if (is_inside)
 		st = p2p_advance(p);
@@ -427,7 +444,7 @@ static bool p2p_wait_turn(struct p2p_patience *patience, bool has_moved)
 		patience->turns = 0;
 		patience->since = 0;
 	}
-	if (++patience->passes % P2P_LOOK && ++patience->turns < P2P_SPIN)
+	if (++patience->passes % P2P_ASK && ++patience->turns < P2P_SPIN)
 		return true;
 	now = ori_clock_ns();
 	if (!patience->deadline)

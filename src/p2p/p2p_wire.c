@@ -79,7 +79,7 @@ enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p
 static const char *wire_end_flaw(const struct p2p_end *e)
 {
 	if (e->mode > ORIEL_P2P_COPY_BASED || e->adapters > ORI_ADAPTERS_VERBS ||
-	    e->flags & ~P2P_END_GPU_SLOTS)
+	    e->flags & ~(P2P_END_GPU_SLOTS | P2P_END_SHORT))
 		return "an end of unknown form";
 	if (!e->channels || e->channels > ORIEL_P2P_CHANNELS || !e->depth || e->depth > P2P_DEPTH ||
 	    e->channels * e->depth > P2P_SLOTS)

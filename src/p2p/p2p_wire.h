@@ -109,6 +109,7 @@ struct p2p_proof {
 
 enum p2p_end_flags {
 	P2P_END_GPU_SLOTS = 1, /* staging slots are of its GPU: labels come to the board */
+	P2P_END_SHORT = 2,     /* what is short may come without a credit */
 };
 
 struct p2p_end {
@@ -236,6 +237,19 @@ struct p2p_label {
 	uint64_t reserved;
 };
 
+#define P2P_SHORT_MAX 48u /* bytes of a transfer that goes without a credit */
+
+/* All of such a transfer. Of the counts the low halves. */
+struct p2p_short {
+	uint32_t number; /* of the transfer */
+	uint32_t taken;  /* units of the channel, the other way, that the sender has taken */
+	char bytes[P2P_SHORT_MAX];
+};
+
+#define P2P_SHORT_HEAD (offsetof(struct p2p_short, bytes))
+
+static_assert(sizeof(struct p2p_short) == P2P_CARRIED, "comes along with an immediate");
+
 #define P2P_LABEL_HEAD (offsetof(struct p2p_label, few))
 
 static_assert(P2P_LABEL_HEAD + P2P_FEW <= P2P_CARRIED, "a label comes along with an immediate");
@@ -257,7 +271,8 @@ static_assert(sizeof(struct p2p_label) == 64, "goes over the wire, and keeps slo
 enum {
 	P2P_WORD_CELLS = 0, /* of control messages that have been taken */
 	P2P_WORD_SENDS = 1, /* [channels]: transfers that the peer has begun to send, of late */
-	P2P_WORD_CREDIT = P2P_WORD_SENDS + ORIEL_P2P_CHANNELS, /* [channels * depth] */
+	P2P_WORD_TAKEN = P2P_WORD_SENDS + ORIEL_P2P_CHANNELS,  /* [channels]: units */
+	P2P_WORD_CREDIT = P2P_WORD_TAKEN + ORIEL_P2P_CHANNELS, /* [channels * depth] */
 	P2P_WORDS = P2P_WORD_CREDIT + P2P_SLOTS,
 };
 
@@ -266,6 +281,7 @@ enum p2p_place {
 	P2P_UNKNOWN, /* not told yet */
 	P2P_STAGED,  /* a credit names the staging slot */
 	P2P_NOTICE,  /* a credit; where it goes the sender knows */
+	P2P_SHORT,   /* with what tells of it; a credit comes for senders of something else */
 	P2P_DIRECT,  /* an offer */
 };
 
@@ -294,6 +310,7 @@ enum p2p_tell {
 	P2P_TELL_CELL,  /* a cell of a control message is there */
 	P2P_TELL_UNIT,  /* a unit is there */
 	P2P_TELL_OFFER, /* an offer is there */
+	P2P_TELL_SHORT, /* a unit comes along */
 };
 
 /* What came, of which channel, in which slot, in which lap of it: never told by order. */

@@ -2,7 +2,7 @@
 /*
  * A byte says what the rest is: an address, a frame, exported memory, or what a
  * peer does to the memory of an end: words, offers, cells, staging slots, and what
- * it tells.
+ * it tells, of mapped ends in lines of a ring.
  */
 #include <string.h>
 
@@ -15,7 +15,15 @@
 #define P2P_ROOM 5000u
 #define P2P_CANARY 0x5a
 
-enum p2p_fuzz_kind { FUZZ_ADDRESS, FUZZ_FRAME, FUZZ_EXPORT, FUZZ_CELL, FUZZ_PEER, FUZZ_KINDS };
+enum p2p_fuzz_kind {
+	FUZZ_ADDRESS,
+	FUZZ_FRAME,
+	FUZZ_EXPORT,
+	FUZZ_CELL,
+	FUZZ_PEER,
+	FUZZ_LINES,
+	FUZZ_KINDS
+};
 
 enum p2p_fuzz_deed {
 	DEED_WORD,
@@ -118,14 +126,30 @@ static void parse_cell(const struct fuzz_input *input)
 
 /* An end, whose requests and their memory are these. */
 struct victim {
-	struct oriel_p2p_mock *mock;
+	struct oriel_p2p_mock *mock; /* NULL: an end that is its own peer, and mapped */
+	struct oriel_p2p_hub *hub;   /* then */
 	struct oriel_p2p *p;
 	struct oriel_p2p_request requests[P2P_REQUESTS];
 	unsigned begun;
 	char memory[P2P_REQUESTS][P2P_ROOM + 1];
 };
 
-static void victim_open(struct victim *v, unsigned how)
+/* Who offers addresses of this process is believed: only what is staged, and short. */
+static void victim_open_near(struct victim *v, struct oriel_p2p_hub_attr hub,
+			     struct oriel_p2p_attr ends)
+{
+	char address[ORIEL_P2P_ADDRESS];
+
+	v->mock = NULL;
+	hub.paths = 1u << ORIEL_PATH_SELF;
+	ends.mode = ORIEL_P2P_COPY_BASED;
+	FUZZ_CHECK(oriel_p2p_hub_create(&hub, &v->hub) == ORIEL_OK);
+	FUZZ_CHECK(oriel_p2p_create(v->hub, &ends, &v->p) == ORIEL_OK);
+	FUZZ_CHECK(oriel_p2p_address(v->p, address) == ORIEL_OK);
+	FUZZ_CHECK(oriel_p2p_connect(v->p, address, sizeof(address), 0) == ORIEL_OK);
+}
+
+static void victim_open(struct victim *v, unsigned how, bool is_near)
 {
 	const struct oriel_p2p_hub_attr hub = {.size = sizeof(hub),
 					       .chunk = P2P_CHUNK_MIN,
@@ -141,6 +165,10 @@ static void victim_open(struct victim *v, unsigned how)
 
 	v->begun = 0;
 	memset(v->memory, P2P_CANARY, sizeof(v->memory));
+	if (is_near) {
+		victim_open_near(v, hub, ends);
+		return;
+	}
 	FUZZ_CHECK(oriel_p2p_mock_create(&attr, &v->mock) == ORIEL_OK);
 	v->p = oriel_p2p_mock_end(v->mock, 0);
 }
@@ -175,18 +203,50 @@ static void victim_begin(struct victim *v, enum p2p_fuzz_deed deed, struct fuzz_
 	v->begun += st == ORIEL_OK || v->p->state == P2P_JOINED;
 }
 
+/* An immediate, or a line of the ring that is due, or nearly, with what comes along. */
+static void victim_hear(struct victim *v, struct fuzz_input *input, unsigned which)
+{
+	const struct p2p_link *link = &v->p->link;
+	struct p2p_told *line;
+	uint32_t immediate;
+	uint8_t length;
+
+	fuzz_take(input, &immediate, sizeof(immediate));
+	if (v->mock) {
+		ori_p2p_mock_tell(v->mock, 0, immediate);
+		return;
+	}
+	line = &v->p->segment->ring[(link->taken + which % 4 / 3) & link->last];
+	length = fuzz_byte(input);
+	fuzz_take(input, line->bytes, length < P2P_CARRIED ? length : P2P_CARRIED);
+	line->what =
+		(link->taken + 1 + which / 16 % 8 / 7) << 40 | (uint64_t)length << 32 | immediate;
+}
+
+static void victim_close(struct victim *v)
+{
+	if (v->mock) {
+		oriel_p2p_mock_destroy(v->mock);
+		return;
+	}
+	oriel_p2p_destroy(v->p);
+	oriel_p2p_hub_destroy(v->hub);
+}
+
 static void victim_suffer(struct victim *v, struct fuzz_input *input)
 {
 	enum p2p_fuzz_deed deed = fuzz_byte(input) % DEEDS;
 	struct p2p_segment *s = v->p->segment;
 	struct p2p_pool *pool = &v->p->hub->pool;
-	uint32_t immediate;
 	unsigned which = fuzz_byte(input);
 
 	switch (deed) {
 	case DEED_WORD:
 		/* Those that matter to two channels of depth 2. */
-		which = which % 8 < 4 ? which % 4 : P2P_WORD_CREDIT + which % 4;
+		if (which % 8 == 3)
+			which = P2P_WORD_TAKEN + which / 8 % 2;
+		else
+			which = which % 8 < 3 ? which % 8 : P2P_WORD_CREDIT + which % 4;
 		fuzz_take(input, &s->board.words[which], sizeof(s->board.words[which]));
 		break;
 	case DEED_OFFER:
@@ -199,8 +259,7 @@ static void victim_suffer(struct victim *v, struct fuzz_input *input)
 		fuzz_take(input, pool->area.base + which % pool->receive * pool->stride, 24);
 		break;
 	case DEED_TELL:
-		fuzz_take(input, &immediate, sizeof(immediate));
-		ori_p2p_mock_tell(v->mock, 0, immediate);
+		victim_hear(v, input, which);
 		break;
 	case DEED_PROGRESS:
 		(void)oriel_p2p_progress(v->p);
@@ -210,19 +269,19 @@ static void victim_suffer(struct victim *v, struct fuzz_input *input)
 	}
 }
 
-static void suffer(struct fuzz_input *input)
+static void suffer(struct fuzz_input *input, bool is_near)
 {
 	static struct victim v;
 	enum oriel_status st;
 	uint8_t how = fuzz_byte(input);
 
-	victim_open(&v, how);
+	victim_open(&v, how, is_near);
 	while (input->left)
 		victim_suffer(&v, input);
 	(void)oriel_p2p_progress(v.p);
 	st = oriel_p2p_check(v.p);
 	FUZZ_CHECK(st == ORIEL_OK || st == ORIEL_ERR_PROTOCOL || st == ORIEL_ERR_MISMATCH);
-	oriel_p2p_mock_destroy(v.mock);
+	victim_close(&v);
 	for (unsigned i = 0; i < v.begun; i++)
 		FUZZ_CHECK(v.requests[i].status != ORIEL_AGAIN);
 	for (unsigned i = 0; i < P2P_REQUESTS; i++)
@@ -246,8 +305,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case FUZZ_CELL:
 		parse_cell(&input);
 		break;
+	case FUZZ_LINES:
+		suffer(&input, true);
+		break;
 	default:
-		suffer(&input);
+		suffer(&input, false);
 	}
 	return 0;
 }
@@ -301,6 +363,37 @@ static size_t seed_of_peer(uint8_t bytes[FUZZ_SEED_MAX], unsigned mode)
 	return (size_t)(at - bytes);
 }
 
+/* What is short comes for a receive, before one, and leaves, with what has been taken. */
+static size_t seed_of_lines(uint8_t bytes[FUZZ_SEED_MAX])
+{
+	const uint64_t taken = 1;
+	uint8_t *at = bytes;
+
+	*at++ = FUZZ_LINES;
+	*at++ = 0;
+	memcpy(at, (uint8_t[]){DEED_RECV, 0, 0, 1, DEED_SEND, 0, 1, 2}, 8);
+	at += 8;
+	for (uint32_t unit = 0; unit < 3; unit++) {
+		struct p2p_short what = {.number = unit, .bytes = "what came"};
+		uint32_t tell = p2p_immediate(P2P_TELL_SHORT, 0, unit % 2, unit / 2 + 1);
+
+		memcpy(at, (uint8_t[]){DEED_TELL, 0}, 2);
+		memcpy(at += 2, &tell, sizeof(tell));
+		at += sizeof(tell);
+		*at++ = P2P_SHORT_HEAD + 19;
+		memcpy(at, &what, P2P_SHORT_HEAD + 19);
+		at += P2P_SHORT_HEAD + 19;
+		memcpy(at, (uint8_t[]){DEED_PROGRESS, 0, DEED_RECV, 0, 0, 1}, 6);
+		at += 6;
+	}
+	memcpy(at, (uint8_t[]){DEED_WORD, 11}, 2);
+	memcpy(at += 2, &taken, sizeof(taken));
+	at += sizeof(taken);
+	memcpy(at, (uint8_t[]){DEED_SEND, 0, 1, 1, DEED_SEND, 0, 1, 2, DEED_PROGRESS, 0}, 10);
+	at += 10;
+	return (size_t)(at - bytes);
+}
+
 size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
 	struct p2p_frame frame = {.magic = P2P_FRAME_MAGIC,
@@ -341,5 +434,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		return seed_of(bytes, FUZZ_EXPORT, &e, sizeof(e));
 	if (n == P2P_BYE + 2)
 		return seed_of(bytes, FUZZ_CELL, &cell, sizeof(cell));
+	if (n == P2P_BYE + 6)
+		return seed_of_lines(bytes);
 	return n < P2P_BYE + 6 ? seed_of_peer(bytes, n - P2P_BYE - 3) : 0;
 }

@@ -45,6 +45,7 @@ int exchange_model(int argc, char **argv);
 int proxy_model(int argc, char **argv);
 int stream_model(int argc, char **argv);
 int help_model(int argc, char **argv);
+int short_model(int argc, char **argv);
 
 /* The number after @option in @argv, @value if it is not there. */
 unsigned model_option(int argc, char **argv, const char *option, unsigned value);
