@@ -8,8 +8,8 @@
  *   enter, { next, its part, done } any number of times, leave
  *
  * Slots are pinned memory of the host, or of the GPU (ORIEL_P2P_GPU_SLOTS), whose kernels
- * alone are workers then. Which part of a chunk is whose is the workers' own business. Kernels may
- * begin and end anywhere between two chunks.
+ * alone are workers then. Which part of a chunk is whose is the workers' own business.
+ * Kernels may begin and end anywhere between two chunks.
  */
 #ifndef ORIEL_DEV_CREW_H
 #define ORIEL_DEV_CREW_H
