@@ -3,6 +3,7 @@
  * What is short goes with what tells of it, without a credit: it may be there before its
  * receive, and keeps its place among the others of its channel.
  */
+#include "p2p/p2p.h"
 #include "p2p/pair_of_ends_test.h"
 
 #define MANY 200u
@@ -254,6 +255,29 @@ static void test_a_receive_that_is_given_up(void **state)
 	ends_close(&e);
 }
 
+/* One place keeps one: a peer that tells of it once more says what cannot be. */
+static void test_a_unit_is_told_of_once(void **state)
+{
+	(void)state;
+	for (unsigned w = 0; w < 2; w++) {
+		struct p2p_short again = {.bytes = "other"};
+		uint32_t immediate;
+		struct ends e;
+
+		open_ends(&e, near_ways[w], ORIEL_P2P_COPY_BASED);
+		immediate = p2p_immediate(P2P_TELL_SHORT, 0, 0, p2p_lap(e.b, 0));
+		begin(e.a, 0, 5, true);
+		ends_turn(&e);
+		assert_int_equal(ori_in_came(e.b, immediate, (const char *)&again,
+					     P2P_SHORT_HEAD + 5),
+				 ORIEL_ERR_PROTOCOL);
+		assert_non_null(strstr(oriel_last_error(), "may not come"));
+		begin(e.b, 0, 5, false);
+		arrives(&e, 0, 5);
+		ends_close(&e);
+	}
+}
+
 static void *thread_echo(void *argument)
 {
 	struct oriel_p2p *p = argument;
@@ -309,6 +333,7 @@ int main(void)
 		cmocka_unit_test(test_a_put_that_meets_a_receive_is_told),
 		cmocka_unit_test(test_what_has_come_outlives_the_peer),
 		cmocka_unit_test(test_a_receive_that_is_given_up),
+		cmocka_unit_test(test_a_unit_is_told_of_once),
 		cmocka_unit_test(test_threads_play),
 	};
 
