@@ -209,4 +209,22 @@ static inline void move(struct rank *r, struct ends *e, struct data *d, unsigned
 	}
 }
 
+/* This process is one of two ranks: the checks of @test that failed. */
+static inline unsigned run_rank_of_two(void (*test)(struct rank *r))
+{
+	struct oriel_bootstrap bootstrap;
+	struct rank r = {.size = 2};
+
+	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
+		fprintf(stderr, "%s\n", oriel_last_error());
+		return 1;
+	}
+	r.rank = bootstrap.rank;
+	r.bootstrap = &bootstrap;
+	rank_use_gpu(&r);
+	test(&r);
+	oriel_bootstrap_close(&bootstrap);
+	return r.failures;
+}
+
 #endif

@@ -246,24 +246,12 @@ static void test_pair(struct rank *r, enum oriel_p2p_mode mode)
 	oriel_comm_destroy(r->comm);
 }
 
-static unsigned run_pair(void)
+static void test_pairs(struct rank *r)
 {
-	struct oriel_bootstrap bootstrap;
-	struct rank r = {.size = 2};
-
-	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
-		fprintf(stderr, "%s\n", oriel_last_error());
-		return 1;
-	}
-	r.rank = bootstrap.rank;
-	r.bootstrap = &bootstrap;
-	rank_use_gpu(&r);
 	for (unsigned m = 0; m < 6; m++) {
 		fakecuda_async(m >= 3);
-		test_pair(&r, modes[m % 3]);
+		test_pair(r, modes[m % 3]);
 	}
-	oriel_bootstrap_close(&bootstrap);
-	return r.failures;
 }
 
 int main(int argc, char **argv)
@@ -271,7 +259,7 @@ int main(int argc, char **argv)
 	unsigned fds = count_fds(), failures;
 
 	if (argc == 2 && strcmp(argv[1], "pair") == 0)
-		return run_pair() != 0;
+		return run_rank_of_two(test_pairs) != 0;
 	failures = argc == 2 && strcmp(argv[1], "apart") == 0 ? run_apart() : run_here();
 	return rank_finish(failures, fds);
 }

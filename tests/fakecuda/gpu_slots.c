@@ -246,26 +246,14 @@ static void test_pair(struct rank *r, const unsigned flags[2])
 	oriel_p2p_hub_destroy(hub);
 }
 
-static unsigned run_pair(void)
+static void test_pairs(struct rank *r)
 {
-	struct oriel_bootstrap bootstrap;
-	struct rank r = {.size = 2};
-
-	if (oriel_bootstrap_open_env(0, &bootstrap) != ORIEL_OK) {
-		fprintf(stderr, "%s\n", oriel_last_error());
-		return 1;
-	}
-	r.rank = bootstrap.rank;
-	r.bootstrap = &bootstrap;
-	rank_use_gpu(&r);
-	rank_join(&r, LONG_NS);
+	rank_join(r, LONG_NS);
 	for (unsigned k = 0; k < 3; k++) {
 		fakecuda_async(k % 2);
-		test_pair(&r, kinds[k]);
+		test_pair(r, kinds[k]);
 	}
-	oriel_comm_destroy(r.comm);
-	oriel_bootstrap_close(&bootstrap);
-	return r.failures;
+	oriel_comm_destroy(r->comm);
 }
 
 int main(int argc, char **argv)
@@ -273,6 +261,6 @@ int main(int argc, char **argv)
 	unsigned fds = count_fds();
 
 	if (argc == 2 && strcmp(argv[1], "pair") == 0)
-		return run_pair() != 0;
+		return run_rank_of_two(test_pairs) != 0;
 	return rank_finish(run_here(), fds);
 }
