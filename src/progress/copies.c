@@ -42,31 +42,48 @@ static uint64_t *copies_word(const struct ori_copy_streams *s, unsigned lane)
 	return (uint64_t *)(void *)(s->words->address + lane * ORIEL_DEV_LINE);
 }
 
+/* Memory of the host that @gpu reaches; @gpu NULL: there is none. */
+static enum oriel_status pinned_alloc(const struct ori_gpu *gpu, size_t length,
+				      struct ori_mem **out)
+{
+	enum oriel_status status;
+	struct ori_mem *mem;
+
+	status = ori_mem_alloc(length, 0, &mem);
+	if (status != ORIEL_OK)
+		return status;
+	if (gpu)
+		status = ori_mem_pin(gpu, mem);
+	if (status != ORIEL_OK) {
+		ori_mem_unref(mem);
+		return status;
+	}
+	*out = mem;
+	return ORIEL_OK;
+}
+
+/* @mem NULL: nothing was allocated. */
+static void pinned_free(const struct ori_gpu *gpu, struct ori_mem *mem)
+{
+	if (gpu && mem)
+		ori_mem_unpin(gpu, mem);
+	ori_mem_unref(mem);
+}
+
 static void streams_free(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 {
 	gpu->ops->close_lanes(gpu, &s->lanes);
-	if (s->words)
-		ori_mem_unpin(gpu, s->words);
-	ori_mem_unref(s->words);
+	pinned_free(gpu, s->words);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 
 static enum oriel_status streams_fill(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 {
-	struct ori_mem *words;
 	enum oriel_status status;
 
-	status = ori_mem_alloc((size_t)ORI_GPU_LANES * ORIEL_DEV_LINE, 0, &words);
-	if (status != ORIEL_OK)
-		return status;
-	status = ori_mem_pin(gpu, words);
-	if (status != ORIEL_OK) {
-		ori_mem_unref(words);
-		return status;
-	}
-	s->words = words;
-	return gpu->ops->open_lanes(gpu, &s->lanes);
+	status = pinned_alloc(gpu, (size_t)ORI_GPU_LANES * ORIEL_DEV_LINE, &s->words);
+	return status == ORIEL_OK ? gpu->ops->open_lanes(gpu, &s->lanes) : status;
 }
 
 static enum oriel_status streams_ref_locked(struct oriel_comm *comm, struct ori_copy_streams **out)
@@ -135,31 +152,20 @@ void oriel_copies_destroy(struct oriel_copies *c)
 		oriel_cpu_give_way(ori_clock_ns() - begun);
 	if (c->streams)
 		streams_unref(c->comm);
-	if (c->comm->gpu && c->memory)
-		ori_mem_unpin(c->comm->gpu, c->memory);
-	ori_mem_unref(c->memory);
+	pinned_free(c->comm->gpu, c->memory);
 	free(c);
 }
 
 enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, void **memory)
 {
 	enum oriel_status status;
-	struct ori_mem *mem;
 
 	if (c->memory)
 		return ori_fail(ORIEL_ERR_STATE, "copies that have memory already");
-	status = ori_mem_alloc(length, 0, &mem);
-	if (status != ORIEL_OK)
-		return status;
-	if (c->comm->gpu)
-		status = ori_mem_pin(c->comm->gpu, mem);
-	if (status != ORIEL_OK) {
-		ori_mem_unref(mem);
-		return status;
-	}
-	c->memory = mem;
-	*memory = mem->address;
-	return ORIEL_OK;
+	status = pinned_alloc(c->comm->gpu, length, &c->memory);
+	if (status == ORIEL_OK)
+		*memory = c->memory->address;
+	return status;
 }
 
 /* Where streams store no words, who looks waits for copies of others in the stream, too. */
