@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "comm/comm.h"
 
+#define COPIES_LANES 3u
 #define COPIES_LOOK 256u /* tests in vain between two questions whether the GPU has failed */
 
 /*
@@ -19,19 +20,19 @@
  * its queue, copies of that very job among them: so there are not more than that takes.
  */
 struct ori_copy_streams {
-	struct ori_gpu_lanes lanes;
+	void *lanes[COPIES_LANES];
 	struct ori_mem *words; /* copies of each stream that are done, in lines of their own */
 	unsigned users;        /* guarded by the engine_lock of the communicator */
 
 	pthread_mutex_t lock; /* guards begun: streams store these numbers in their order */
-	uint64_t begun[ORI_GPU_LANES];
+	uint64_t begun[COPIES_LANES];
 };
 
 struct oriel_copies {
 	struct oriel_comm *comm;          /* borrowed */
 	struct ori_copy_streams *streams; /* NULL without a GPU */
 	struct ori_mem *memory;           /* NULL: nobody has asked for it */
-	uint64_t last[ORI_GPU_LANES];     /* 0: none; COPIES_UNTOLD: all that is in the stream */
+	uint64_t last[COPIES_LANES];      /* 0: none; COPIES_UNTOLD: all that is in the stream */
 	unsigned looks;
 };
 
@@ -72,7 +73,11 @@ static void pinned_free(const struct ori_gpu *gpu, struct ori_mem *mem)
 
 static void streams_free(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 {
-	gpu->ops->close_lanes(gpu, &s->lanes);
+	unsigned i;
+
+	for (i = 0; i < COPIES_LANES; i++)
+		if (s->lanes[i])
+			gpu->ops->close_stream(gpu, s->lanes[i]);
 	pinned_free(gpu, s->words);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -81,9 +86,12 @@ static void streams_free(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 static enum oriel_status streams_fill(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 {
 	enum oriel_status status;
+	unsigned i;
 
-	status = pinned_alloc(gpu, (size_t)ORI_GPU_LANES * ORIEL_DEV_LINE, &s->words);
-	return status == ORIEL_OK ? gpu->ops->open_lanes(gpu, &s->lanes) : status;
+	status = pinned_alloc(gpu, (size_t)COPIES_LANES * ORIEL_DEV_LINE, &s->words);
+	for (i = 0; i < COPIES_LANES && status == ORIEL_OK; i++)
+		status = gpu->ops->open_stream(gpu, &s->lanes[i]);
+	return status;
 }
 
 static enum oriel_status streams_ref_locked(struct oriel_comm *comm, struct ori_copy_streams **out)
@@ -174,7 +182,7 @@ static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, voi
 {
 	const struct ori_gpu *gpu = c->comm->gpu;
 	struct ori_copy_streams *s = c->streams;
-	void *stream = s->lanes.streams[lane];
+	void *stream = s->lanes[lane];
 	enum oriel_status status;
 
 	/* Unless it is known to have been told of. */
@@ -200,7 +208,7 @@ enum oriel_status oriel_copies_add(struct oriel_copies *c, unsigned lane, void *
 		memcpy(to, from, length);
 		return ORIEL_OK;
 	}
-	return copies_begin(c, lane % ORI_GPU_LANES, to, from, length);
+	return copies_begin(c, lane % COPIES_LANES, to, from, length);
 }
 
 /* ORIEL_AGAIN: not done. */
@@ -215,7 +223,7 @@ static enum oriel_status copies_look(struct oriel_copies *c, unsigned lane)
 		return ORIEL_OK;
 	if (c->last[lane] != COPIES_UNTOLD && ++c->looks % COPIES_LOOK)
 		return ORIEL_AGAIN;
-	status = gpu->ops->look_in(gpu, c->streams->lanes.streams[lane]);
+	status = gpu->ops->look_in(gpu, c->streams->lanes[lane]);
 	return c->last[lane] != COPIES_UNTOLD && status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
@@ -224,7 +232,7 @@ enum oriel_status oriel_copies_test(struct oriel_copies *c)
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
-	for (i = 0; i < ORI_GPU_LANES && status == ORIEL_OK; i++) {
+	for (i = 0; i < COPIES_LANES && status == ORIEL_OK; i++) {
 		if (!c->last[i])
 			continue;
 		status = copies_look(c, i);
