@@ -372,6 +372,16 @@ static enum oriel_status stream_check_each(const struct oriel_window *w, uint64_
 	return status;
 }
 
+/* What is put into the lane goes beside what comes next in @stream, until the join. */
+static enum oriel_status stream_fork(struct oriel_window *w, void *stream)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (!w->lane.begun)
+		status = w->gpu->ops->open_lane(w->gpu, &w->lane);
+	return status == ORIEL_OK ? w->gpu->ops->fork(w->gpu, &w->lane, stream) : status;
+}
+
 /*
  * To one peer after the other, each rank from another one on: three H200s that each
  * GPU writes to at once get 235 GB/s of it together, one after the other 383. What
@@ -381,35 +391,30 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to
 					     size_t stride, size_t length, void *stream)
 {
 	const struct ori_gpu_ops *ops = w->gpu->ops;
-	enum oriel_status status = stream_begin(w, stream), joined = ORIEL_OK;
+	enum oriel_status status = stream_begin(w, stream), joined;
+	const char *mine = (const char *)from + w->device.rank * stride;
 	uint32_t ranks = w->device.ranks, i, peer;
-	const char *text = (const char *)from + w->device.rank * stride;
-	bool is_forked = false;
-	char *there = NULL;
+	char *own = NULL, *there;
 
 	if (status == ORIEL_OK)
 		status = stream_check_each(w, to, length);
 	if (status != ORIEL_OK || !length)
 		return status;
-	stream_check_place(w, ORIEL_DEV_PUT, w->device.rank, to, length, &there);
-	if (there != text) {
-		if (!w->lane.begun)
-			status = ops->open_lane(w->gpu, &w->lane);
-		if (status != ORIEL_OK)
-			return status;
-		is_forked = true;
-		status = ops->fork(w->gpu, &w->lane, stream);
-		if (status == ORIEL_OK)
-			status = ops->copy_in(w->gpu, w->lane.stream, there, text, length);
-	}
+	stream_check_place(w, ORIEL_DEV_PUT, w->device.rank, to, length, &own);
+	if (own != mine)
+		status = stream_fork(w, stream);
 	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
 		stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
-		text = (const char *)from + peer * stride;
-		status = ops->copy_in(w->gpu, stream, there, text, length);
+		status = ops->copy_in(w->gpu, stream, there, (const char *)from + peer * stride,
+				      length);
 	}
-	if (is_forked)
-		joined = ops->join(w->gpu, &w->lane, stream);
+	if (own == mine || !w->lane.begun)
+		return status;
+	if (status == ORIEL_OK)
+		status = ops->copy_in(w->gpu, w->lane.stream, own, mine, length);
+	/* Also after a failure: a capture must not end with a stream that has not come back. */
+	joined = ops->join(w->gpu, &w->lane, stream);
 	return status == ORIEL_OK ? joined : status;
 }
 
