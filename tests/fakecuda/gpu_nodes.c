@@ -31,7 +31,7 @@ static bool is_gathered(const struct site *s, const struct object *o, size_t byt
 	return true;
 }
 
-static void object_create(struct site *s, struct object *o, unsigned algorithm)
+static enum oriel_status object_try(struct site *s, struct object *o, unsigned algorithm)
 {
 	struct oriel_allgather_attr attr = {.size = sizeof(attr),
 					    .algorithm = algorithm,
@@ -41,7 +41,12 @@ static void object_create(struct site *s, struct object *o, unsigned algorithm)
 				  .length = (size_t)s->r.size * SHARE,
 				  .buffer = o->result};
 
-	if (!CHECK_OK(&s->r, oriel_allgather_create(s->r.comm, &view, &attr, &o->gather)))
+	return oriel_allgather_create(s->r.comm, &view, &attr, &o->gather);
+}
+
+static void object_create(struct site *s, struct object *o, unsigned algorithm)
+{
+	if (!CHECK_OK(&s->r, object_try(s, o, algorithm)))
 		_Exit(1);
 }
 
@@ -255,9 +260,33 @@ static void test_driver(struct site *s)
 	object_destroy(o);
 }
 
+/* What a creation fails of is told, whatever has to go again; and the next one is not refused. */
+static void test_refused(struct site *s)
+{
+	struct object *o = &s->objects[0];
+
+	/* All have their own streams. */
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	fakecuda_fail("cuStreamCreate", 0);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	CHECK_FAILS(&s->r, object_try(s, o, ORIEL_ALGORITHM_RING), ORIEL_ERR_INVALID,
+		    "of the fake driver");
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	fakecuda_fail(NULL, 0);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	object_create(s, o, ORIEL_ALGORITHM_RING);
+	gather_once(s, o, SHARE);
+	object_destroy(o);
+}
+
 const struct nodes_test nodes_tests[] = {
-	{"sizes", test_sizes, LONG_NS},        {"ahead", test_ahead, LONG_NS},
-	{"graphs", test_graphs, LONG_NS},      {"two", test_two, LONG_NS},
-	{"absent", test_absent, LONG_NS / 30}, {"aborted", test_aborted, LONG_NS},
-	{"driver", test_driver, LONG_NS / 30}, {NULL, NULL, 0},
+	{"sizes", test_sizes, LONG_NS},
+	{"ahead", test_ahead, LONG_NS},
+	{"graphs", test_graphs, LONG_NS},
+	{"two", test_two, LONG_NS},
+	{"absent", test_absent, LONG_NS / 30},
+	{"aborted", test_aborted, LONG_NS},
+	{"driver", test_driver, LONG_NS / 30},
+	{"refused", test_refused, LONG_NS},
+	{NULL, NULL, 0},
 };
