@@ -2,7 +2,6 @@
 /* All-gathers of the fake driver's memory over several nodes: see nodes.h. */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "nodes.h"
 
@@ -191,11 +190,9 @@ static void test_two(struct site *s)
 	object_destroy(&o[0]);
 }
 
-static void expect_broken(struct site *s, struct object *o)
+static enum oriel_status start_share(struct site *s, struct object *o)
 {
-	nodes_expect_broken(s, o);
-	CHECK(&s->r, oriel_allgather_start(o->gather, o->send, 8, o->stream) ==
-			     oriel_dev_health(&s->r.dev));
+	return oriel_allgather_start(o->gather, source(s, o, SHARE, true), SHARE, o->stream);
 }
 
 /* The last rank does not come; the streams of the others go on within the timeout. */
@@ -207,56 +204,30 @@ static void test_absent(struct site *s)
 	gather_once(s, o, SHARE);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
 	if (s->r.rank + 1 < s->r.size)
-		CHECK_OK(&s->r, oriel_allgather_start(o->gather, o->send, SHARE, o->stream));
-	else
-		nodes_await_broken(s);
-	expect_broken(s, o);
+		CHECK_OK(&s->r, start_share(s, o));
+	nodes_expect_refused(s, o, start_share);
 	object_destroy(o);
 }
 
-/* The first rank gives up in the middle: of capture and replay for some. */
 static void test_aborted(struct site *s)
 {
-	const struct timespec nap = {0, 1000000l * (1 + s->round % 7)};
 	struct object *o = &s->objects[0];
-	CUgraphExec exec;
 	CUgraph graph;
-	unsigned i;
 
 	object_create(s, o, ORIEL_ALGORITHM_RING);
 	gather_once(s, o, SHARE);
-	exec = capture(s, o, source(s, o, SHARE, true), SHARE, &graph);
-	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	for (i = 0; i < 200; i++)
-		CHECK(&s->r, cuGraphLaunch(exec, o->stream) == CUDA_SUCCESS);
-	nanosleep(&nap, NULL);
-	if (s->r.rank == 0)
-		oriel_comm_abort(s->r.comm, "a test");
-	else
-		nodes_await_broken(s);
-	expect_broken(s, o);
-	cuGraphExecDestroy(exec);
+	graph = nodes_abort_replays(s, o, start_share, 200);
 	object_destroy(o);
 	cuGraphDestroy(graph);
 }
 
-/* A rank whose driver fails breaks all, and its stream goes on. */
 static void test_driver(struct site *s)
 {
 	struct object *o = &s->objects[0];
 
 	object_create(s, o, ORIEL_ALGORITHM_RING);
 	gather_once(s, o, SHARE);
-	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	if (s->r.rank == 0)
-		fakecuda_fail("cuMemcpyAsync", 40);
-	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	while (oriel_dev_health(&s->r.dev) == ORIEL_OK) {
-		if (oriel_allgather_start(o->gather, o->send, SHARE, o->stream) != ORIEL_OK)
-			oriel_comm_abort(s->r.comm, "the driver fails");
-		fakecuda_finish(o->stream);
-	}
-	expect_broken(s, o);
+	nodes_fail_copies(s, o, start_share, 40);
 	object_destroy(o);
 }
 
