@@ -190,6 +190,54 @@ static void test_two(struct site *s)
 	object_destroy(&o[0]);
 }
 
+/* Of what was captured of one object; the communicator is that of @s. */
+static void take_away(struct site *s, struct object *o, CUgraphExec exec, CUgraph graph, char what)
+{
+	if (what == 'e')
+		cuGraphExecDestroy(exec);
+	else if (what == 'g')
+		cuGraphDestroy(graph);
+	else if (what == 'o')
+		object_destroy(o);
+	else
+		oriel_comm_destroy(s->r.comm);
+}
+
+/*
+ * Communicators that come and go beside the first, with objects over the same memory: whatever
+ * goes first, but for an object before its communicator, what is left works.
+ */
+static void test_orders(struct site *s)
+{
+	static const char *const orders[] = {"egoc", "geoc", "eogc", "ogec",
+					     "ocge", "oceg", "goce"};
+	struct object *first = &s->objects[0], beside = s->objects[1];
+	size_t bytes = 2 * CHUNK + 3;
+	struct site other;
+	CUgraphExec exec;
+	CUgraph graph;
+	unsigned i, k;
+
+	beside.result = first->result;
+	object_create(s, first, ORIEL_ALGORITHM_RING);
+	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		other = *s;
+		rank_join(&other.r, LONG_NS);
+		object_create(&other, &beside, ORIEL_ALGORITHM_DEFAULT);
+		exec = capture(&other, &beside, beside.send, bytes, &graph);
+		for (k = 0; k < 3; k++) {
+			replay(&other, &beside, exec, beside.send, bytes);
+			gather_once(s, first, 1000);
+		}
+		for (k = 0; k < 4; k++) {
+			take_away(&other, &beside, exec, graph, orders[i][k]);
+			gather_once(s, first, 1000);
+		}
+		s->r.failures = other.r.failures > s->r.failures ? other.r.failures : s->r.failures;
+	}
+	object_destroy(first);
+}
+
 static enum oriel_status start_share(struct site *s, struct object *o)
 {
 	return oriel_allgather_start(o->gather, source(s, o, SHARE, true), SHARE, o->stream);
@@ -251,13 +299,9 @@ static void test_refused(struct site *s)
 }
 
 const struct nodes_test nodes_tests[] = {
-	{"sizes", test_sizes, LONG_NS},
-	{"ahead", test_ahead, LONG_NS},
-	{"graphs", test_graphs, LONG_NS},
-	{"two", test_two, LONG_NS},
-	{"absent", test_absent, LONG_NS / 30},
-	{"aborted", test_aborted, LONG_NS},
-	{"driver", test_driver, LONG_NS / 30},
-	{"refused", test_refused, LONG_NS},
-	{NULL, NULL, 0},
+	{"sizes", test_sizes, LONG_NS},     {"ahead", test_ahead, LONG_NS},
+	{"graphs", test_graphs, LONG_NS},   {"two", test_two, LONG_NS},
+	{"orders", test_orders, LONG_NS},   {"absent", test_absent, LONG_NS / 30},
+	{"aborted", test_aborted, LONG_NS}, {"driver", test_driver, LONG_NS / 30},
+	{"refused", test_refused, LONG_NS}, {NULL, NULL, 0},
 };
