@@ -165,8 +165,7 @@ static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct pro
 		return ORIEL_OK;
 	}
 	if (opcode == ORIEL_PROXY_WRITE_VALUE) {
-		wr->local = (uint64_t)(uintptr_t)&c->of.operand;
-		wr->flags = ORI_HCA_INLINE_DATA;
+		wr->data = &c->of.operand;
 		return ORIEL_OK;
 	}
 	return length ? proxy_find(lane, c) : ORIEL_OK;
@@ -187,12 +186,8 @@ static enum oriel_status proxy_make(struct ori_proxy_lane *lane, uint64_t index,
 		wr->lkey = c->place.key;
 		wr->remote += offset;
 	}
-	/* Then the adapter has no source to look for, and to read over the bus. */
-	if (c->is_placed && c->place.data && wr->opcode == ORI_HCA_WRITE &&
-	    wr->length <= ORI_HCA_INLINE_MAX) {
-		wr->local = (uint64_t)(uintptr_t)c->place.data + offset;
-		wr->flags = ORI_HCA_INLINE_DATA;
-	}
+	if (c->is_placed && c->place.data && wr->opcode == ORI_HCA_WRITE)
+		wr->data = (const char *)c->place.data + offset;
 	rest = wr->length - offset;
 	wr->id = index << 1 | (rest <= lane->attr.length_max);
 	wr->length = (uint32_t)(rest < lane->attr.length_max ? rest : lane->attr.length_max);
