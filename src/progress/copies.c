@@ -42,38 +42,10 @@ static uint64_t *copies_word(const struct ori_copy_streams *s, unsigned lane)
 	return (uint64_t *)(void *)(s->words->address + lane * ORIEL_DEV_LINE);
 }
 
-/* Memory of the host that @gpu reaches; @gpu NULL: there is none. */
-static enum oriel_status pinned_alloc(const struct ori_gpu *gpu, size_t length,
-				      struct ori_mem **out)
-{
-	enum oriel_status status;
-	struct ori_mem *mem;
-
-	status = ori_mem_alloc(length, 0, &mem);
-	if (status != ORIEL_OK)
-		return status;
-	if (gpu)
-		status = ori_mem_pin(gpu, mem);
-	if (status != ORIEL_OK) {
-		ori_mem_unref(mem);
-		return status;
-	}
-	*out = mem;
-	return ORIEL_OK;
-}
-
-/* @mem NULL: nothing was allocated. */
-static void pinned_free(const struct ori_gpu *gpu, struct ori_mem *mem)
-{
-	if (gpu && mem)
-		ori_mem_unpin(gpu, mem);
-	ori_mem_unref(mem);
-}
-
 static void streams_free(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 {
 	gpu->ops->close_lanes(gpu, &s->lanes);
-	pinned_free(gpu, s->words);
+	ori_mem_unref_pinned(gpu, s->words);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -82,7 +54,7 @@ static enum oriel_status streams_fill(const struct ori_gpu *gpu, struct ori_copy
 {
 	enum oriel_status status;
 
-	status = pinned_alloc(gpu, (size_t)ORI_GPU_LANES * ORIEL_DEV_LINE, &s->words);
+	status = ori_mem_alloc_pinned(gpu, (size_t)ORI_GPU_LANES * ORIEL_DEV_LINE, &s->words);
 	return status == ORIEL_OK ? gpu->ops->open_lanes(gpu, &s->lanes) : status;
 }
 
@@ -152,7 +124,7 @@ void oriel_copies_destroy(struct oriel_copies *c)
 		oriel_cpu_give_way(ori_clock_ns() - begun);
 	if (c->streams)
 		streams_unref(c->comm);
-	pinned_free(c->comm->gpu, c->memory);
+	ori_mem_unref_pinned(c->comm->gpu, c->memory);
 	free(c);
 }
 
@@ -162,7 +134,7 @@ enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, voi
 
 	if (c->memory)
 		return ori_fail(ORIEL_ERR_STATE, "copies that have memory already");
-	status = pinned_alloc(c->comm->gpu, length, &c->memory);
+	status = ori_mem_alloc_pinned(c->comm->gpu, length, &c->memory);
 	if (status == ORIEL_OK)
 		*memory = c->memory->address;
 	return status;
