@@ -51,7 +51,7 @@ static void call_translate(const struct verbs_qp *qp, const struct ori_hca_wr *w
 	to->num_sge = wr->length > 0;
 	to->opcode = call_opcodes[wr->opcode];
 	to->send_flags = call_flags(wr);
-	if (wr->data && wr->length <= qp->inline_max) {
+	if (wr->data && wr->length > 0 && wr->length <= qp->inline_max) {
 		to->send_flags |= IBV_SEND_INLINE;
 		sge->addr = (uint64_t)(uintptr_t)wr->data;
 	}
