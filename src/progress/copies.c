@@ -43,34 +43,6 @@ static uint64_t *copies_word(const struct ori_copy_streams *s, unsigned lane)
 	return (uint64_t *)(void *)(s->words->address + lane * ORIEL_DEV_LINE);
 }
 
-/* Memory of the host that @gpu reaches; @gpu NULL: there is none. */
-static enum oriel_status pinned_alloc(const struct ori_gpu *gpu, size_t length,
-				      struct ori_mem **out)
-{
-	enum oriel_status status;
-	struct ori_mem *mem;
-
-	status = ori_mem_alloc(length, 0, &mem);
-	if (status != ORIEL_OK)
-		return status;
-	if (gpu)
-		status = ori_mem_pin(gpu, mem);
-	if (status != ORIEL_OK) {
-		ori_mem_unref(mem);
-		return status;
-	}
-	*out = mem;
-	return ORIEL_OK;
-}
-
-/* @mem NULL: nothing was allocated. */
-static void pinned_free(const struct ori_gpu *gpu, struct ori_mem *mem)
-{
-	if (gpu && mem)
-		ori_mem_unpin(gpu, mem);
-	ori_mem_unref(mem);
-}
-
 static void streams_free(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 {
 	unsigned i;
@@ -78,7 +50,7 @@ static void streams_free(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 	for (i = 0; i < COPIES_LANES; i++)
 		if (s->lanes[i])
 			gpu->ops->close_stream(gpu, s->lanes[i]);
-	pinned_free(gpu, s->words);
+	ori_mem_unref_pinned(gpu, s->words);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -88,7 +60,7 @@ static enum oriel_status streams_fill(const struct ori_gpu *gpu, struct ori_copy
 	enum oriel_status status;
 	unsigned i;
 
-	status = pinned_alloc(gpu, (size_t)COPIES_LANES * ORIEL_DEV_LINE, &s->words);
+	status = ori_mem_alloc_pinned(gpu, (size_t)COPIES_LANES * ORIEL_DEV_LINE, &s->words);
 	for (i = 0; i < COPIES_LANES && status == ORIEL_OK; i++)
 		status = gpu->ops->open_stream(gpu, &s->lanes[i]);
 	return status;
@@ -160,7 +132,7 @@ void oriel_copies_destroy(struct oriel_copies *c)
 		oriel_cpu_give_way(ori_clock_ns() - begun);
 	if (c->streams)
 		streams_unref(c->comm);
-	pinned_free(c->comm->gpu, c->memory);
+	ori_mem_unref_pinned(c->comm->gpu, c->memory);
 	free(c);
 }
 
@@ -170,7 +142,7 @@ enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, voi
 
 	if (c->memory)
 		return ori_fail(ORIEL_ERR_STATE, "copies that have memory already");
-	status = pinned_alloc(c->comm->gpu, length, &c->memory);
+	status = ori_mem_alloc_pinned(c->comm->gpu, length, &c->memory);
 	if (status == ORIEL_OK)
 		*memory = c->memory->address;
 	return status;
