@@ -333,6 +333,16 @@ static bool out_is_carried(const struct oriel_p2p *p, const struct oriel_p2p_req
 	return p->backend->carries && r->length <= P2P_FEW && !r->is_gpu && !p->hooks.pack;
 }
 
+/* Does @s wait for nothing but a slot, and the link? */
+static bool out_may_put(struct oriel_p2p *p, const struct p2p_out_slot *s)
+{
+	struct p2p_far far;
+
+	if (s->request->place == P2P_STAGED)
+		return out_credit(p, s, &far) != ORIEL_AGAIN;
+	return s->request->place != P2P_UNKNOWN;
+}
+
 /* ORIEL_AGAIN: no slot of the pool is free, or the credit is not there. */
 static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 {
@@ -355,10 +365,10 @@ static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 	if (r->is_straight)
 		return ORIEL_OK;
 	/*
-	 * One slot is left for those who know where to put: what is packed ahead waits
-	 * for the peer, perhaps for ever.
+	 * One slot is left for what may be put now: what is packed ahead waits for the peer,
+	 * perhaps for ever, and a slot there may wait for another channel.
 	 */
-	s->staging = ori_pool_take(&p->hub->pool, &p->hub->pool.sends, r->place == P2P_UNKNOWN);
+	s->staging = ori_pool_take(&p->hub->pool, &p->hub->pool.sends, !out_may_put(p, s));
 	if (s->staging < 0)
 		return ORIEL_AGAIN;
 	s->label = p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;

@@ -119,12 +119,66 @@ static void test_a_message_that_does_not_fit_is_a_status(void **state)
 	}
 }
 
+/* Messages that nobody takes stop one another, and nothing else. */
+static void transfers_pass(enum ends_way way, enum oriel_p2p_mode mode)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
+	static struct oriel_p2p_request out[2][FLOOD];
+	static char words[3000], from[2][LONG], to[2][LONG];
+	struct oriel_p2p *end[2];
+	struct ends e;
+
+	ends_open(&e, way, &small, &attr);
+	end[0] = e.a;
+	end[1] = e.b;
+	for (unsigned k = 0; k < 2; k++)
+		for (unsigned i = 0; i < FLOOD; i++)
+			assert_int_equal(oriel_p2p_send_control(end[k], 5, words, sizeof(words),
+								&out[k][i]),
+					 ORIEL_OK);
+	for (unsigned i = 0; i < 200; i++)
+		ends_turn(&e);
+	for (unsigned i = 0; i < 10; i++) {
+		struct oriel_p2p_request sent[2], got[2];
+		size_t length = i % 2 ? LONG : 20;
+
+		for (unsigned k = 0; k < 2; k++) {
+			struct oriel_p2p_buffer f = buffer(from[k], length, NULL),
+						t = buffer(to[k], length, NULL);
+
+			ends_fill(from[k], length, i + k);
+			memset(to[k], 0, length);
+			assert_int_equal(oriel_p2p_send(end[k], 0, &f, &sent[k]), ORIEL_OK);
+			assert_int_equal(oriel_p2p_recv(end[e.a == e.b ? k : !k], 0, &t, &got[k]),
+					 ORIEL_OK);
+		}
+		for (unsigned k = 0; k < 2; k++) {
+			assert_int_equal(ends_wait(&e, &got[k]), ORIEL_OK);
+			assert_int_equal(ends_wait(&e, &sent[k]), ORIEL_OK);
+			assert_memory_equal(to[k], from[k], length);
+		}
+	}
+	assert_int_equal(out[0][FLOOD - 1].status, ORIEL_AGAIN);
+	assert_int_equal(out[1][FLOOD - 1].status, ORIEL_AGAIN);
+	ends_close(&e);
+	assert_int_equal(out[0][FLOOD - 1].status, ORIEL_ERR_ABORTED);
+}
+
+static void test_a_flood_stops_no_channel(void **state)
+{
+	(void)state;
+	for (unsigned i = ways_first; i < WAYS; i++)
+		for (unsigned k = 0; k < MODES; k++)
+			transfers_pass(ways[i], modes[k]);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_control_messages_keep_their_order),
 		cmocka_unit_test(test_control_messages_of_any_size),
 		cmocka_unit_test(test_a_message_that_does_not_fit_is_a_status),
+		cmocka_unit_test(test_a_flood_stops_no_channel),
 	};
 
 	ends_choose(argc, argv);

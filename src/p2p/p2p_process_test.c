@@ -62,8 +62,35 @@ static void go_to(const char *name, const char *adapter)
 struct job {
 	enum way way;
 	unsigned mode;
-	int steps; /* that the child makes before it stops; -1: it echoes */
+	int steps; /* that the child makes before it stops; -1: it echoes; below: see INSIDE */
 };
+
+#define INSIDE \
+	(-2) /* and below: the child dies within its hook, when that has so many calls more */
+
+static unsigned calls_left; /* of hooks of the child */
+
+static enum oriel_status dying_pack(void *context, const struct oriel_p2p_chunk *chunk)
+{
+	(void)context;
+	memcpy(chunk->slot, chunk->buffer, chunk->length / 2);
+	if (calls_left-- == 0)
+		raise(SIGKILL);
+	memcpy(chunk->slot, chunk->buffer, chunk->length);
+	return ORIEL_OK;
+}
+
+static enum oriel_status dying_unpack(void *context, const struct oriel_p2p_chunk *chunk)
+{
+	(void)context;
+	if (calls_left-- == 0)
+		raise(SIGKILL);
+	memcpy(chunk->buffer, chunk->slot, chunk->length);
+	return ORIEL_OK;
+}
+
+static const struct oriel_p2p_hooks dying_hooks = {sizeof(dying_hooks), dying_pack, dying_unpack,
+						   NULL};
 
 struct party {
 	struct job job;
@@ -89,7 +116,10 @@ static void party_open(struct party *t)
 					       .timeout_ns = TIMEOUT_NS};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = t->job.mode,
-					    .channels = 2};
+					    .channels = 2,
+					    .hooks = t->job.steps <= INSIDE && !t->child
+							     ? &dying_hooks
+							     : NULL};
 	char mine[ORIEL_P2P_ADDRESS], theirs[ORIEL_P2P_ADDRESS];
 	void *memory;
 
@@ -226,6 +256,17 @@ static void child_stop(struct party *t)
 		pause();
 }
 
+/* Within a call, while it may write to memory of the parent. */
+static void child_die(struct party *t)
+{
+	struct bustle bustle;
+
+	calls_left = (unsigned)(INSIDE - t->job.steps);
+	bustle_begin(t, &bustle);
+	for (;;)
+		(void)oriel_p2p_progress(t->p2p);
+}
+
 static int child_main(char **argv)
 {
 	struct party t = {.fd = atoi(argv[1]),
@@ -234,6 +275,8 @@ static int child_main(char **argv)
 	party_open(&t);
 	if (t.job.steps >= 0)
 		child_stop(&t);
+	if (t.job.steps <= INSIDE)
+		child_die(&t);
 	child_echo(&t);
 	party_close(&t);
 	return 0;
@@ -329,6 +372,41 @@ static void test_killed_peers_are_noticed(void **state)
 		for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
 			for (unsigned k = 0; k < sizeof(steps) / sizeof(steps[0]); k++)
 				killed_peers_are_noticed(i, mode, steps[k]);
+}
+
+/* One that has said that it writes never says that it is done: nobody waits for that. */
+static void peers_die_inside(enum way way, int calls)
+{
+	struct bustle bustle;
+	uint64_t began = ori_clock_ns();
+	struct party t;
+
+	party_start(&t, way, ORIEL_P2P_COPY_BASED, INSIDE - calls);
+	bustle_begin(&t, &bustle);
+	while (oriel_p2p_progress(t.p2p) == ORIEL_OK)
+		sched_yield();
+	assert_int_equal(oriel_p2p_check(t.p2p), ORIEL_ERR_PEER);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(bustle.out[i].status == ORIEL_OK ||
+			    bustle.out[i].status == ORIEL_ERR_PEER);
+		assert_true(bustle.in[i].status == ORIEL_OK ||
+			    bustle.in[i].status == ORIEL_ERR_PEER);
+	}
+	assert_int_equal(bustle.heard[0].status, ORIEL_ERR_PEER);
+	party_close(&t);
+	assert_true(ori_clock_ns() - began < TIMEOUT_NS / 2);
+	party_join(&t, true);
+}
+
+static void test_peers_that_die_inside_are_noticed(void **state)
+{
+	/* Of each 128 chunks are packed, and as many unpacked. */
+	static const int calls[] = {0, 1, 2, 5, 17, 64, 150, 255};
+
+	(void)state;
+	for (unsigned i = first_way; i < WAYS; i++)
+		for (unsigned k = 0; k < sizeof(calls) / sizeof(calls[0]); k++)
+			peers_die_inside(i, calls[k]);
 }
 
 /* The peer has an address and dies before it has made anything of that of this end. */
@@ -498,6 +576,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_echoes_come_back),
 		cmocka_unit_test(test_killed_peers_are_noticed),
+		cmocka_unit_test(test_peers_that_die_inside_are_noticed),
 		cmocka_unit_test(test_a_peer_that_dies_before_it_joins),
 		cmocka_unit_test(test_memory_that_cannot_be_mapped),
 		cmocka_unit_test(test_pieces_make_room_for_others),

@@ -253,46 +253,242 @@ static void test_channels_do_not_wait_for_each_other(void **state)
 			channels_do_not_wait(ways[i], modes[k]);
 }
 
-/* Memory that is being registered is staged, and is not any more when that is done. */
+/* Hooks that copy, and tell what is staged. */
+struct staged {
+	unsigned packed, unpacked;
+	size_t first; /* bytes of the first chunk of the last transfer */
+};
+
+static enum oriel_status staged_pack(void *context, const struct oriel_p2p_chunk *chunk)
+{
+	struct staged *s = context;
+
+	memcpy(chunk->slot, chunk->buffer, chunk->length);
+	s->packed++;
+	if (chunk->index == 0)
+		s->first = chunk->length;
+	return ORIEL_OK;
+}
+
+static enum oriel_status staged_unpack(void *context, const struct oriel_p2p_chunk *chunk)
+{
+	struct staged *s = context;
+
+	memcpy(chunk->buffer, chunk->slot, chunk->length);
+	s->unpacked++;
+	return ORIEL_OK;
+}
+
+static const struct oriel_p2p_hooks staged_hooks = {sizeof(staged_hooks), staged_pack,
+						    staged_unpack, NULL};
+
+static void move(struct ends *e, struct oriel_p2p_buffer f, struct oriel_p2p_buffer t,
+		 unsigned seed)
+{
+	struct oriel_p2p_request out, in;
+
+	ends_fill(f.address, f.length, seed);
+	memset(t.address, 0, t.length);
+	assert_int_equal(oriel_p2p_send(e->a, 0, &f, &out), ORIEL_OK);
+	assert_int_equal(oriel_p2p_recv(e->b, 0, &t, &in), ORIEL_OK);
+	assert_int_equal(ends_wait(e, &in), ORIEL_OK);
+	assert_memory_equal(t.address, f.address, f.length);
+	assert_int_equal(ends_wait(e, &out), ORIEL_OK);
+}
+
+/* Memory that is not registered is staged, that which is being so perhaps, and no other. */
 static void test_auto_goes_straight_once_both_are_registered(void **state)
 {
 	static char from[LONG], to[LONG];
 
 	(void)state;
 	for (unsigned i = ways_first; i < WAYS; i++) {
-		const struct oriel_p2p_attr attr = {.size = sizeof(attr)};
+		struct staged staged = {0};
+		const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+						    .hooks = &staged_hooks,
+						    .context = &staged};
 		uint64_t deadline = ori_deadline(ENDS_PATIENCE_NS);
 		struct oriel_p2p_memory *here, *there;
 		struct ends e;
 
 		ends_open(&e, ways[i], &small, &attr);
+		move(&e, buffer(from, LONG, NULL), buffer(to, LONG, NULL), 1);
+		assert_int_equal(staged.packed, (LONG + CHUNK - 1) / CHUNK);
+		assert_int_equal(staged.unpacked, (LONG + CHUNK - 1) / CHUNK);
 		assert_int_equal(oriel_p2p_register(e.hubs[0], from, LONG, ORIEL_P2P_BACKGROUND,
 						    &here),
 				 ORIEL_OK);
 		assert_int_equal(oriel_p2p_register(e.hubs[!!e.hubs[1]], to, LONG,
 						    ORIEL_P2P_BACKGROUND, &there),
 				 ORIEL_OK);
-		for (unsigned n = 0; n < 20; n++) {
-			struct oriel_p2p_buffer f = buffer(from, LONG, here),
-						t = buffer(to, LONG, there);
-			struct oriel_p2p_request out, in;
-
-			ends_fill(from, LONG, n);
-			assert_int_equal(oriel_p2p_send(e.a, 0, &f, &out), ORIEL_OK);
-			assert_int_equal(oriel_p2p_recv(e.b, 0, &t, &in), ORIEL_OK);
-			assert_int_equal(ends_wait(&e, &in), ORIEL_OK);
-			assert_memory_equal(to, from, LONG);
-			assert_int_equal(ends_wait(&e, &out), ORIEL_OK);
-		}
+		for (unsigned n = 0; n < 20; n++)
+			move(&e, buffer(from, LONG, here), buffer(to, LONG, there), n);
 		while (oriel_p2p_memory_check(here) == ORIEL_AGAIN ||
 		       oriel_p2p_memory_check(there) == ORIEL_AGAIN)
 			assert_false(ori_deadline_passed(deadline));
 		assert_int_equal(oriel_p2p_memory_check(here), ORIEL_OK);
 		assert_int_equal(oriel_p2p_memory_check(there), ORIEL_OK);
+		staged = (struct staged){0};
+		move(&e, buffer(from, LONG, here), buffer(to, LONG, there), 21);
+		assert_int_equal(staged.packed, 0);
+		assert_int_equal(staged.unpacked, 0);
 		oriel_p2p_unregister(here);
 		oriel_p2p_unregister(there);
 		ends_close(&e);
 	}
+}
+
+/* What is not long is cut into four, so that copies go on beside each other; not into crumbs. */
+static void test_chunks_fit_the_transfer(void **state)
+{
+	static const struct {
+		unsigned length, chunks, first;
+	} cuts[] = {
+		{1000, 1, 1000},    {16384, 1, 16384},   {16385, 2, 16384},   {65536, 4, 16384},
+		{100000, 4, 28672}, {524288, 4, 131072}, {524289, 5, 131072}, {1 << 20, 8, 131072},
+	};
+	static char from[1 << 20], to[1 << 20];
+
+	(void)state;
+	for (unsigned i = ways_first; i < WAYS; i++) {
+		struct staged staged = {0};
+		const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+						    .mode = ORIEL_P2P_COPY_BASED,
+						    .hooks = &staged_hooks,
+						    .context = &staged};
+		struct oriel_p2p_info info;
+		struct ends e;
+
+		ends_open(&e, ways[i], NULL, &attr);
+		assert_int_equal(oriel_p2p_describe(e.a, &info), ORIEL_OK);
+		assert_int_equal(info.chunk, 131072);
+		for (unsigned k = 0; k < sizeof(cuts) / sizeof(cuts[0]); k++) {
+			staged = (struct staged){0};
+			move(&e, buffer(from, cuts[k].length, NULL),
+			     buffer(to, cuts[k].length, NULL), k);
+			assert_int_equal(staged.packed, cuts[k].chunks);
+			assert_int_equal(staged.unpacked, cuts[k].chunks);
+			assert_int_equal(staged.first, cuts[k].first);
+		}
+		ends_close(&e);
+	}
+}
+
+#define MOST 16u /* ends of a hub with so few slots */
+
+static struct ends most[MOST];
+
+static void most_open(enum ends_way way, enum oriel_p2p_mode mode)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 2};
+
+	ends_open(&most[0], way, &small, &attr);
+	for (unsigned i = 1; i < MOST; i++) {
+		most[i] = most[0];
+		assert_int_equal(oriel_p2p_create(most[0].hubs[0], &attr, &most[i].a), ORIEL_OK);
+		assert_int_equal(oriel_p2p_create(most[0].hubs[1], &attr, &most[i].b), ORIEL_OK);
+		ends_join(&most[i]);
+	}
+}
+
+static void most_close(void)
+{
+	for (unsigned i = 1; i < MOST; i++) {
+		oriel_p2p_destroy(most[i].a);
+		oriel_p2p_destroy(most[i].b);
+	}
+	ends_close(&most[0]);
+}
+
+/* All at once, with far more under way than there are slots: all of it arrives. */
+static void ends_share_slots(enum ends_way way, enum oriel_p2p_mode mode)
+{
+	static char from[2][MOST][2][LONG], to[2][MOST][2][LONG];
+	static struct oriel_p2p_request out[2][MOST][2], in[2][MOST][2];
+	uint64_t deadline = ori_deadline(ENDS_PATIENCE_NS);
+	unsigned left = 2 * MOST * 2;
+
+	most_open(way, mode);
+	for (unsigned n = 0; n < 2 * MOST * 2; n++) {
+		/* Receives begin in another order than the sends. */
+		unsigned i = n / 4, k = n / 2 % 2, c = n % 2, r = MOST - 1 - i;
+		struct oriel_p2p_buffer f = buffer(from[k][i][c], LONG, NULL),
+					t = buffer(to[k][r][c], LONG, NULL);
+
+		ends_fill(from[k][i][c], LONG, n);
+		memset(to[k][r][c], 0, LONG);
+		assert_int_equal(oriel_p2p_send(k ? most[i].b : most[i].a, c, &f, &out[k][i][c]),
+				 ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv(k ? most[r].a : most[r].b, c, &t, &in[k][r][c]),
+				 ORIEL_OK);
+	}
+	while (left) {
+		left = 0;
+		assert_false(ori_deadline_passed(deadline));
+		for (unsigned i = 0; i < MOST; i++)
+			ends_turn(&most[i]);
+		for (unsigned n = 0; n < 2 * MOST * 2; n++)
+			left += in[n % 2][n / 4][n / 2 % 2].status == ORIEL_AGAIN ||
+				out[n % 2][n / 4][n / 2 % 2].status == ORIEL_AGAIN;
+	}
+	assert_memory_equal(to, from, sizeof(to));
+	most_close();
+}
+
+static void test_ends_share_slots(void **state)
+{
+	(void)state;
+	for (unsigned i = peers_first; i < WAYS; i++)
+		for (unsigned k = 0; k < MODES; k++)
+			ends_share_slots(ways[i], modes[k]);
+}
+
+/* Peers that have begun to send, and then stop, keep slots: not that of an end with another peer.
+ */
+static void peers_stop(enum ends_way way, enum oriel_p2p_mode mode)
+{
+	static struct oriel_p2p_request out[MOST][2], in[MOST][2];
+	static char from[LONG], to[MOST][2][LONG];
+
+	most_open(way, mode);
+	ends_fill(from, LONG, 1);
+	for (unsigned i = 0; i < MOST; i++) {
+		for (unsigned c = 0; c < 2; c++) {
+			struct oriel_p2p_buffer f = buffer(from, LONG, NULL),
+						t = buffer(to[i][c], LONG, NULL);
+
+			memset(to[i][c], 0, LONG);
+			assert_int_equal(oriel_p2p_send(most[i].a, c, &f, &out[i][c]), ORIEL_OK);
+			assert_int_equal(oriel_p2p_recv(most[i].b, c, &t, &in[i][c]), ORIEL_OK);
+		}
+		for (unsigned k = 0; k < 20 && i + 1 < MOST; k++) {
+			assert_int_equal(oriel_p2p_progress(most[i].b), ORIEL_OK);
+			sched_yield();
+		}
+	}
+	for (unsigned c = 0; c < 2; c++) {
+		assert_int_equal(ends_wait(&most[MOST - 1], &in[MOST - 1][c]), ORIEL_OK);
+		assert_int_equal(ends_wait(&most[MOST - 1], &out[MOST - 1][c]), ORIEL_OK);
+		assert_memory_equal(to[MOST - 1][c], from, LONG);
+	}
+	most_close();
+}
+
+static void test_peers_that_stop_keep_slots_of_their_own(void **state)
+{
+	(void)state;
+	for (unsigned i = peers_first; i < WAYS; i++)
+		for (unsigned k = 0; k < MODES; k++)
+			peers_stop(ways[i], modes[k]);
+}
+
+/* Each of the most channels, all of the places for what is under way in use. */
+static void test_there_are_as_many_channels_as_said(void **state)
+{
+	(void)state;
+	for (unsigned k = 0; k < MODES; k++)
+		transfers_arrive(ways[ways_first + k % (WAYS - ways_first)], modes[k],
+				 ORIEL_P2P_CHANNELS, false);
 }
 
 static void test_lengths_that_differ_break_both_ends(void **state)
@@ -354,6 +550,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_queues_are_shared_by_channels),
 		cmocka_unit_test(test_channels_do_not_wait_for_each_other),
 		cmocka_unit_test(test_auto_goes_straight_once_both_are_registered),
+		cmocka_unit_test(test_chunks_fit_the_transfer),
+		cmocka_unit_test(test_ends_share_slots),
+		cmocka_unit_test(test_peers_that_stop_keep_slots_of_their_own),
+		cmocka_unit_test(test_there_are_as_many_channels_as_said),
 		cmocka_unit_test(test_lengths_that_differ_break_both_ends),
 		cmocka_unit_test(test_an_end_keeps_to_its_paths),
 	};
