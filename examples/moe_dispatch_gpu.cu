@@ -315,6 +315,7 @@ static float layer_run(const struct layer *l, struct oriel_comm *comm, cudaStrea
 
 	CUDA(cudaEventCreate(&begin));
 	CUDA(cudaEventCreate(&end));
+	CUDA(cudaMemsetAsync(l->bytes, 0, sizeof(*l->bytes), stream));
 	MUST(oriel_comm_barrier(comm));
 	CUDA(cudaEventRecord(begin, stream));
 	for (unsigned i = 0; i < steps; i++)
@@ -397,7 +398,6 @@ int main(int argc, char **argv)
 	window = layer_open(&layer, comm, tokens);
 	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	(void)layer_run(&layer, comm, stream, steps, true);
-	CUDA(cudaMemset(layer.bytes, 0, sizeof(*layer.bytes)));
 	ms = layer_run(&layer, comm, stream, steps, false);
 	wrong = layer_tell(&layer, steps, ms) + !is_well(comm);
 	CUDA(cudaStreamDestroy(stream));
