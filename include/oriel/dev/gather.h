@@ -219,60 +219,45 @@ ORIEL_DEV bool oriel_gather_is_far(const struct oriel_dev_window *w, uint32_t pe
 	       oriel_dev_peer_of(w, peer).path == ORIEL_PATH_RDMA;
 }
 
-/* Bytes that a part puts before it is the next part's turn. */
-ORIEL_DEV uint64_t oriel_gather_turn(uint32_t parts, uint64_t length)
-{
-	uint64_t turn = ((length + parts - 1) / parts + 127) & ~(uint64_t)127;
-
-	if (parts == 1)
-		return length;
-	return turn < ORIEL_DEV_TURN ? turn : ORIEL_DEV_TURN;
-}
-
-/* Whole group: the turn at @at of a message that stays here. There may be none. */
-ORIEL_DEV void oriel_gather_copy_turn(struct oriel_dev_group g, char *own, const char *mine,
-				      uint64_t at, uint64_t turn, uint64_t length)
-{
-	if (at < length)
-		oriel_mapped_copy(g, own + at, mine + at, length - at < turn ? length - at : turn);
-}
-
 /*
- * Whole group: what @part has of the message to @peer, in turns. After each the next
- * turn of this rank's own, to @own, unless that is NULL: the link is at work for some
- * groups while others copy.
+ * Whole group: what @part has of the message to @peer, in turns; and of this rank's own
+ * to @own, unless that is NULL, a turn of it after each: the link is at work for some
+ * groups while others copy, and what both get is still in the cache.
  */
 ORIEL_DEV int64_t oriel_gather_put_turns(const struct oriel_dev_window *w, struct oriel_dev_group g,
 					 uint32_t part, uint32_t parts, uint32_t peer, uint64_t to,
 					 const char *from, uint64_t length, char *own,
 					 const char *mine)
 {
-	uint64_t turn = oriel_gather_turn(parts, length), step = parts * turn, at;
+	uint64_t turn = length, run, at;
 	int64_t posted = 0;
 
+	if (parts > 1) {
+		turn = ((length + parts - 1) / parts + 127) & ~(uint64_t)127;
+		turn = turn < ORIEL_DEV_TURN ? turn : ORIEL_DEV_TURN;
+	}
 	ORIEL_DEV_ROLL
-	for (at = part * turn; at < length && posted >= 0; at += step) {
-		posted = oriel_dev_put(w, g, peer, to + at, from + at,
-				       length - at < turn ? length - at : turn);
+	for (at = part * turn; at < length && posted >= 0; at += parts * turn) {
+		run = length - at < turn ? length - at : turn;
+		posted = oriel_dev_put(w, g, peer, to + at, from + at, run);
 		if (own)
-			oriel_gather_copy_turn(g, own, mine, at + step, turn, length);
+			oriel_mapped_copy(g, own + at, mine + at, run);
 	}
 	return posted;
 }
 
-/*
- * Whole group: what @part has of all messages, to one peer after the other. The first
- * turn of what goes to @own is there already; NULL: all of it is.
- */
+/* Whole group: what @part has of all messages. To one peer after the other. */
 ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				       const struct oriel_dev_gather *c, uint32_t part,
-				       uint32_t parts, const char *text, uint64_t length, char *own)
+				       uint32_t parts, const char *text, uint64_t length)
 {
-	uint64_t here = (uint64_t)w->rank * length, turn = oriel_gather_turn(parts, length), at;
+	uint64_t here = (uint64_t)w->rank * length;
 	const char *mine = text + w->rank * c->stride;
+	char *own = c->result + here;
 	int64_t posted = 0;
 	uint32_t i, peer;
 
+	own = own == mine ? NULL : own;
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && posted >= 0; i++) {
 		peer = oriel_dev_rank_after(w, i);
@@ -286,9 +271,8 @@ ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct 
 						text + peer * c->stride, length, own, mine);
 		own = NULL;
 	}
-	ORIEL_DEV_ROLL
-	for (at = (part + parts) * turn; own && at < length; at += parts * turn)
-		oriel_gather_copy_turn(g, own, mine, at, turn, length);
+	if (own)
+		oriel_mapped_copy_turns(g, part, parts, own, mine, length);
 	return posted;
 }
 
@@ -306,26 +290,18 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_puts(const struct oriel_dev_window 
 						  uint64_t timeout_ns)
 {
 	enum oriel_status status = oriel_gather_check(w, c, part, parts);
-	char *own = c->result + (uint64_t)w->rank * length;
-	const char *mine = (const char *)from + w->rank * c->stride;
 	uint32_t id = c->id + 2 * part;
 	int64_t posted = 0;
-	uint64_t turn;
 
 	if (status != ORIEL_OK || !length)
 		return status;
 	posted = oriel_dev_signal_all(w, g, id, ORIEL_SIGNAL_ADD, 1);
 	if (posted < 0)
 		return (enum oriel_status)posted;
-	/* While the credits are under way. */
-	turn = oriel_gather_turn(parts, length);
-	own = own == mine ? NULL : own;
-	if (own)
-		oriel_gather_copy_turn(g, own, mine, part * turn, turn, length);
 	status = oriel_dev_wait_signal_next_all(w, g, id, 1, timeout_ns);
 	if (status != ORIEL_OK)
 		return status;
-	posted = oriel_gather_put_all(w, g, c, part, parts, (const char *)from, length, own);
+	posted = oriel_gather_put_all(w, g, c, part, parts, (const char *)from, length);
 	if (posted >= 0)
 		posted = oriel_dev_signal_all(w, g, id + 1, ORIEL_SIGNAL_ADD, 1);
 	if (posted < 0)
