@@ -163,14 +163,7 @@ __global__ void dispatch(struct layer l)
 /* One block; kernels behind it find what the others put before they signalled. */
 __global__ void await_all(struct layer l, unsigned signal)
 {
-	struct oriel_dev_group g = oriel_dev_block();
-	enum oriel_status status = ORIEL_OK;
-	unsigned i;
-
-	for (i = 1; i < l.window.ranks && status == ORIEL_OK; i++)
-		status = oriel_dev_wait_signal_next(&l.window, g,
-						    (l.window.rank + i) % l.window.ranks, signal,
-						    BLOCKS, 0);
+	oriel_dev_wait_signal_next_all(&l.window, oriel_dev_block(), signal, BLOCKS, 0);
 }
 
 /*
