@@ -253,7 +253,8 @@ __global__ void fetch_adds(uint64_t *word, unsigned samples, unsigned rounds,
 
 static void run_fetch_add(const char *mode, unsigned blocks, unsigned threads)
 {
-	struct row r = {"fetch_add", "nvshmem", mode, "mapped", (unsigned)ranks, 8, threads, blocks};
+	struct row r = {"fetch_add",     "nvshmem", mode,    "mapped",
+			(unsigned)ranks, 8,         threads, blocks};
 
 	if (rank_of == 0) {
 		fetch_adds<<<blocks, threads, 0, stream>>>(words + 60, PLACED, 200, ns);
