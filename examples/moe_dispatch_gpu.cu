@@ -163,14 +163,7 @@ __global__ void dispatch(struct layer l)
 /* One block; kernels behind it find what the others put before they signalled. */
 __global__ void await_all(struct layer l, unsigned signal)
 {
-	struct oriel_dev_group g = oriel_dev_block();
-	enum oriel_status status = ORIEL_OK;
-	unsigned i;
-
-	for (i = 1; i < l.window.ranks && status == ORIEL_OK; i++)
-		status = oriel_dev_wait_signal_next(&l.window, g,
-						    (l.window.rank + i) % l.window.ranks, signal,
-						    BLOCKS, 0);
+	oriel_dev_wait_signal_next_all(&l.window, oriel_dev_block(), signal, BLOCKS, 0);
 }
 
 /*
@@ -322,6 +315,7 @@ static float layer_run(const struct layer *l, struct oriel_comm *comm, cudaStrea
 
 	CUDA(cudaEventCreate(&begin));
 	CUDA(cudaEventCreate(&end));
+	CUDA(cudaMemsetAsync(l->bytes, 0, sizeof(*l->bytes), stream));
 	MUST(oriel_comm_barrier(comm));
 	CUDA(cudaEventRecord(begin, stream));
 	for (unsigned i = 0; i < steps; i++)
@@ -404,7 +398,6 @@ int main(int argc, char **argv)
 	window = layer_open(&layer, comm, tokens);
 	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	(void)layer_run(&layer, comm, stream, steps, true);
-	CUDA(cudaMemset(layer.bytes, 0, sizeof(*layer.bytes)));
 	ms = layer_run(&layer, comm, stream, steps, false);
 	wrong = layer_tell(&layer, steps, ms) + !is_well(comm);
 	CUDA(cudaStreamDestroy(stream));
