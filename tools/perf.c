@@ -23,6 +23,10 @@ static const struct perf_case cases_put_lat[] = {
 	{"put_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 8, perf_put_lat,
 	 NULL, PERF_ANYHOW},
 };
+static const struct perf_case cases_put_poll_lat[] = {
+	{"put_poll_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 8,
+	 perf_put_poll_lat, NULL, PERF_ANYHOW},
+};
 static const struct perf_case cases_put_flush[] = {
 	{"put_flush", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_flush, NULL,
 	 PERF_ANYHOW},
@@ -132,6 +136,8 @@ const struct perf_test perf_tests[] = {
 	 "limit: stores and a polled flag, without the library"},
 	{"put_lat", "8,4K,64K,1M,16M", cases_put_lat, PERF_COUNT(cases_put_lat),
 	 "put until the peer sees its last word"},
+	{"put_poll_lat", "8,4K,64K,1M,16M", cases_put_poll_lat, PERF_COUNT(cases_put_poll_lat),
+	 "one put from the own window until the peer sees its last word"},
 	{"put_flush", "8,4K,64K,1M,16M", cases_put_flush, PERF_COUNT(cases_put_flush),
 	 "put and flush at the origin"},
 	{"put_bw", "8,4K,64K,1M,16M", cases_put_bw, PERF_COUNT(cases_put_bw),

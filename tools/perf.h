@@ -173,8 +173,8 @@ struct perf_shot {
 	uint64_t parts;  /* of a round that is PERF_TOLD; the leader's, as are those below */
 	double idle_ns;  /* of the sample, not to be counted */
 	double gross_ns; /* of a round of the last phase, all counted */
-	char *source;    /* private memory */
-	char *sink;      /* the same */
+	char *source;    /* private memory, if the case has no other */
+	char *sink;      /* private memory */
 	char *target;    /* this rank's window */
 	char *remote;    /* the peer's as mapped here, NULL if it is not */
 };
@@ -251,7 +251,7 @@ static inline enum oriel_status perf_posted(int64_t ticket)
 	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 }
 
-perf_pass perf_put_flush, perf_put_lat, perf_put_bw, perf_get_lat;
+perf_pass perf_put_flush, perf_put_lat, perf_put_poll_lat, perf_put_bw, perf_get_lat;
 perf_pass perf_put_signal_lat, perf_signal_add, perf_signal_set;
 perf_pass perf_fetch_add, perf_fetch_add_contended;
 perf_pass perf_barrier, perf_barrier_flat;

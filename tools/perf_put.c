@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Moving bytes without a signal: put, get, and how much a put moves. */
+#include <string.h>
+
 #include "perf.h"
 #include "perf_pass.h"
 
@@ -59,6 +61,42 @@ enum oriel_status perf_put_lat(struct perf_shot *s, struct oriel_dev_group g, ui
 			status = put_await(s, g, round);
 		if (status == ORIEL_OK && !s->is_origin)
 			status = put_send(s, g, round);
+	}
+	return status;
+}
+
+/*
+ * One put of all: the last word of the source becomes round + 1, which the receiver
+ * polls as above. The source is written anew when the put before it is done.
+ */
+static enum oriel_status poll_send(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+{
+	uint64_t last = round + 1;
+	enum oriel_status status;
+	int64_t ticket;
+
+	if (oriel_dev_is_leader(g))
+		memcpy(s->source + s->bytes - 8, &last, 8);
+	oriel_dev_sync(g);
+	ticket = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes);
+	status = oriel_dev_wait_local(&s->w, g, s->peer, ticket, 0);
+	return s->is_checked && status == ORIEL_OK ? perf_tell(s, g, PERF_READY) : status;
+}
+
+enum oriel_status perf_put_poll_lat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+				    uint64_t end)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint64_t round;
+
+	for (round = begin; round < end && status == ORIEL_OK; round++) {
+		status = perf_prepare(s, g, round);
+		if (s->is_origin && status == ORIEL_OK)
+			status = poll_send(s, g, round);
+		if (status == ORIEL_OK)
+			status = put_await(s, g, round);
+		if (status == ORIEL_OK && !s->is_origin)
+			status = poll_send(s, g, round);
 	}
 	return status;
 }

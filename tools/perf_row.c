@@ -17,6 +17,7 @@
 #define ROW_SAMPLES_MAX 2000
 #define ROW_CHECK_BYTES (16u << 20) /* compared per repetition, within 3 and 200 rounds */
 #define ROW_WARM_BYTES (8u << 20)   /* moved before timing, within 2 and 2000 rounds */
+#define ROW_PAGE 4096
 
 /* Equal rounds for all threads of a rank, cut into samples. */
 struct row_phase {
@@ -258,6 +259,18 @@ static enum oriel_status shot_time(struct perf_shot *shot, struct perf_row *row,
 	return oriel_comm_agree(shot->job->comm, status);
 }
 
+/* Does the source lie in the own window, which adapters know? */
+static bool plan_sends_window(const struct perf_case *plan)
+{
+	return plan->pass == perf_put_poll_lat;
+}
+
+/* Behind the payload and the words of the case. */
+static uint64_t shot_source_at(const struct perf_shot *shot)
+{
+	return (shot->mark + ORIEL_DEV_LINE + ROW_PAGE - 1) / ROW_PAGE * ROW_PAGE;
+}
+
 static enum oriel_status shot_address(struct perf_shot *shot)
 {
 	void *target, *remote = NULL;
@@ -270,6 +283,8 @@ static enum oriel_status shot_address(struct perf_shot *shot)
 	if (status != ORIEL_OK)
 		return status;
 	shot->target = target;
+	if (plan_sends_window(shot->plan))
+		shot->source = shot->target + shot_source_at(shot);
 	status = oriel_window_peer_address(shot->window, shot->peer, 0, &remote);
 	if (status != ORIEL_OK && status != ORIEL_ERR_NO_PATH)
 		return status;
@@ -303,7 +318,7 @@ static enum oriel_status shot_open(struct perf_shot *shot, struct perf_job *job,
 		.source = job->source,
 		.sink = job->sink,
 	};
-	attr.length = shot->mark + ORIEL_DEV_LINE;
+	attr.length = shot_source_at(shot) + (plan_sends_window(row->plan) ? row->bytes : 0);
 	status = oriel_window_create(job->comm, &attr, &shot->window);
 	return status == ORIEL_OK ? oriel_comm_agree(job->comm, shot_address(shot)) : status;
 }

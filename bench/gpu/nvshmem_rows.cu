@@ -253,12 +253,14 @@ __global__ void fetch_adds(uint64_t *word, unsigned samples, unsigned rounds,
 
 static void run_fetch_add(const char *mode, unsigned blocks, unsigned threads)
 {
+	struct row r = {"fetch_add", "nvshmem", mode, "mapped", (unsigned)ranks, 8, threads, blocks};
+
 	if (rank_of == 0) {
 		fetch_adds<<<blocks, threads, 0, stream>>>(words + 60, PLACED, 200, ns);
 		CHECK(cudaStreamSynchronize(stream));
+		row_print_places(&r, ns, 200, 0);
 	}
 	nvshmem_barrier_all();
-	take("fetch_add", mode, 8, threads, 200);
 }
 
 __global__ void put_blocks(char *to, const char *from, size_t bytes, unsigned rounds)

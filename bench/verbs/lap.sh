@@ -1,7 +1,7 @@
 #!/usr/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # lap.sh FIRST: in the guest of tests/rxe, each row once by perftest and once by host_peer
-# (oriel), latencies also by windows (proxied), 1 MiB also by ends of p2p straight from and to
+# (oriel), latencies also by windows (proxied, put_lat), 1 MiB also by ends of p2p straight from and to
 # registered memory (p2p), one after the other; FIRST (perftest,
 # oriel) begins. Prints: WHO TEST BYTES FIGURE, in us or 10^6 bytes a second.
 first=$1
@@ -47,12 +47,20 @@ oriel() { # oriel TEST BYTES ROUNDS
 }
 
 # Ranks on two nodes, each with a device of its own, that a thread posts to.
-proxied() { # proxied TEST BYTES
-	[ "$1" = write_lat ] || return 0
+windows() { # windows NAME PERF-TEST TEST BYTES
+	[ "$3" = write_lat ] || return 0
 	# shellcheck disable=SC2016 # expanded on each node
-	timeout 60 two-nodes sh -c 'ORIEL_HCA="=$RXE_DEVICE" exec ./oriel perf put_lat \
-		--sizes "$1" --reps 1 --json' sh "$2" 2>/dev/null |
-		sed -n "s/.*\"median_us\":\([0-9.]*\).*/proxied $1 $2 \1/p"
+	timeout 60 two-nodes sh -c 'ORIEL_HCA="=$RXE_DEVICE" exec ./oriel perf "$1" \
+		--sizes "$2" --reps 1 --json' sh "$2" "$4" 2>/dev/null |
+		sed -n "s/.*\"median_us\":\([0-9.]*\).*/$1 $3 $4 \1/p"
+}
+
+proxied() { # proxied TEST BYTES
+	windows proxied put_poll_lat "$1" "$2"
+}
+
+put_lat() { # put_lat TEST BYTES
+	windows put_lat put_lat "$1" "$2"
 }
 
 # Sends between ends of p2p, beside writes.
@@ -66,9 +74,11 @@ while read -r test bytes rounds; do
 		oriel "$test" "$bytes" "$rounds"
 		perftest "$test" "$bytes" "$rounds"
 		proxied "$test" "$bytes"
+		put_lat "$test" "$bytes"
 		p2p "$test" "$bytes" "$rounds"
 	else
 		p2p "$test" "$bytes" "$rounds"
+		put_lat "$test" "$bytes"
 		proxied "$test" "$bytes"
 		perftest "$test" "$bytes" "$rounds"
 		oriel "$test" "$bytes" "$rounds"

@@ -24,17 +24,18 @@ extern "C" {
 struct oriel_tune_info {
 	char machine[64]; /* the model of this rank's GPU or CPU */
 	char path[256];   /* ORIEL_TUNE, or the file of the user that is read without; "": none */
-	unsigned nodes;   /* domains; 0: GPUs of several, which have no table */
+	unsigned nodes;   /* domains, of GPUs or of the host */
 	unsigned rows; /* of that file for this machine, these ranks and nodes; 0: of the library */
 	uint64_t digest; /* of those rows; 0 without; must be equal on all ranks */
 };
 
 /*
- * Local. Of memory on GPUs, which needs ORIEL_COMM_GPU, or of the host.
+ * Of the host: local. Of memory on GPUs, which needs ORIEL_COMM_GPU: collective, for each
+ * rank knows its own domain alone.
  * ORIEL_ERR_CONFIG: the file that ORIEL_TUNE names is not there, or a line of a file is
  * wrong; the text behind oriel_last_error() names both.
  */
-enum oriel_status oriel_tune_find(const struct oriel_comm *comm, bool is_gpu,
+enum oriel_status oriel_tune_find(struct oriel_comm *comm, bool is_gpu,
 				  struct oriel_tune_info *info);
 
 /*

@@ -8,12 +8,7 @@
 
 #include "base/log.h"
 
-#define ERROR_LENGTH 1024
-
-static _Thread_local struct {
-	enum oriel_status status;
-	char text[ERROR_LENGTH];
-} error_last;
+static _Thread_local struct ori_error error_last;
 
 /* @text may have been formatted from the last error, so that is replaced only now. */
 static enum oriel_status error_keep(enum oriel_status status, const char *text)
@@ -26,7 +21,7 @@ static enum oriel_status error_keep(enum oriel_status status, const char *text)
 
 enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
 {
-	char text[ERROR_LENGTH];
+	char text[ORI_ERROR_LENGTH];
 	va_list args;
 
 	va_start(args, format);
@@ -37,7 +32,7 @@ enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
 
 enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, ...)
 {
-	char text[ERROR_LENGTH], reason[128];
+	char text[ORI_ERROR_LENGTH], reason[128];
 	int number = errno;
 	va_list args;
 	size_t used;
@@ -57,6 +52,16 @@ void ori_error_clear(void)
 {
 	error_last.status = ORIEL_OK;
 	error_last.text[0] = '\0';
+}
+
+void ori_error_save(struct ori_error *error)
+{
+	*error = error_last;
+}
+
+void ori_error_restore(const struct ori_error *error)
+{
+	error_last = *error;
 }
 
 const char *oriel_last_error(void)

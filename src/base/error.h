@@ -22,4 +22,15 @@ enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, .
 /* Forgets the text, so that a later oriel_last_error() cannot show a stale one. */
 void ori_error_clear(void);
 
+#define ORI_ERROR_LENGTH 1024
+
+/* The last failure of this thread, kept while what it has left is cleared away. */
+struct ori_error {
+	enum oriel_status status;
+	char text[ORI_ERROR_LENGTH];
+};
+
+void ori_error_save(struct ori_error *error);
+void ori_error_restore(const struct ori_error *error);
+
 #endif

@@ -37,6 +37,20 @@ static void test_a_text_may_be_built_from_the_last_one(void **state)
 	assert_string_equal(oriel_last_error(), "window: cause");
 }
 
+static void test_what_is_saved_comes_back(void **state)
+{
+	struct ori_error error;
+
+	(void)state;
+	ori_fail(ORIEL_ERR_PEER, "rank 2 left");
+	ori_error_save(&error);
+	ori_fail(ORIEL_ERR_STATE, "while it is cleared away");
+	ori_error_clear();
+	ori_error_restore(&error);
+	assert_string_equal(oriel_last_error(), "rank 2 left");
+	assert_int_equal(oriel_last_status(), ORIEL_ERR_PEER);
+}
+
 static void test_an_endless_text_is_cut(void **state)
 {
 	char long_text[4000];
@@ -74,6 +88,7 @@ int main(void)
 		cmocka_unit_test(test_a_failure_is_kept_with_its_status),
 		cmocka_unit_test(test_errno_is_told_and_kept),
 		cmocka_unit_test(test_a_text_may_be_built_from_the_last_one),
+		cmocka_unit_test(test_what_is_saved_comes_back),
 		cmocka_unit_test(test_an_endless_text_is_cut),
 		cmocka_unit_test(test_threads_do_not_share_the_text),
 	};

@@ -16,33 +16,49 @@
 #include "coll/gather_tree.h"
 #include "coll/gather_tune.h"
 
-/* Groups that share one execution on a GPU, at most. */
-#define ORI_GATHER_PARTS 64u
-
-/* And that of messages of which the host does not know the length. */
+/*
+ * Groups that share one execution on a GPU, at most: by lines; by puts, of which half as
+ * many keep a link busy and leave room for others; of messages of which the host does
+ * not know the length.
+ */
+#define ORI_GATHER_PARTS 128u
+#define ORI_GATHER_PUT_PARTS 64u
 #define ORI_GATHER_EXCHANGE_PARTS 16u
 
-/* Bytes that one part sends by lines of a kind, at most, where there are fewer. */
-#define ORI_GATHER_LL_PART 2048u
-#define ORI_GATHER_LL128_PART 8192u
+/* Bytes that one part puts, at most, where there are fewer parts. */
+#define ORI_GATHER_PUT_PART 16384u
+
+/*
+ * And what one sends by lines, if all its warps send to one peer: each thread of them
+ * has a line, or eight have.
+ */
+#define ORI_GATHER_WARPS 16u
+#define ORI_GATHER_LL_WARP 256u
+#define ORI_GATHER_LL128_WARP 480u
+
 /* Beyond so many bytes they go by LL128 on a GPU. */
-#define ORI_GATHER_LL_MOST 16384u
+#define ORI_GATHER_LL_MOST 65536u
 
 /* Buffers of the window: what lines go through, what is gathered into. */
 #define ORI_GATHER_STAGING 0u
 #define ORI_GATHER_RESULT 1u
 
-/* Of @window. CREDIT and DATA are of plans; the others begin those of their series. */
+/* Of @window. CREDIT and DATA are of plans, SAME and NUMBER of gather_same.c. */
 enum ori_gather_signal {
 	ORI_GATHER_CREDIT,
 	ORI_GATHER_DATA,
-	ORI_GATHER_LL,
-	ORI_GATHER_LL128 = ORI_GATHER_LL + 2 * ORI_GATHER_PARTS,
-	ORI_GATHER_PUTS = ORI_GATHER_LL128 + 2 * ORI_GATHER_PARTS,
-	ORI_GATHER_NOTES = ORI_GATHER_PUTS + 2 * ORI_GATHER_PARTS,
-	ORI_GATHER_SAME = ORI_GATHER_NOTES + 2 * ORI_GATHER_PARTS, /* gather_same.c */
+	ORI_GATHER_SAME,
 	ORI_GATHER_NUMBER,
-	ORI_GATHER_SIGNALS = ORI_GATHER_NUMBER + 2,
+	ORI_GATHER_SERIES = ORI_GATHER_NUMBER + 2, /* two for each part of each series */
+};
+
+/* What is executed by functions of the device, each kind with epochs of its own. */
+enum ori_gather_series {
+	ORI_GATHER_LL,
+	ORI_GATHER_LL128,
+	ORI_GATHER_PUTS,
+	ORI_GATHER_NOTES,
+	ORI_GATHER_KINDS
 };
 
 struct ori_gather_kind {
@@ -111,6 +127,8 @@ enum oriel_status ori_gather_end(const struct oriel_allgather *gather, enum orie
 void ori_gather_await(const struct oriel_allgather *gather);
 /* Groups for an execution of @bytes in turns: see oriel_dev_put_part(). */
 uint32_t ori_gather_turns(size_t bytes);
+/* Bytes of one part that goes by @lines, at most, where there are fewer than there may be. */
+size_t ori_gather_lines_part(const struct oriel_allgather *gather, uint32_t lines);
 /* By lines or by stores, of the kernels or of this thread; @stride as in oriel/dev/gather.h. */
 enum oriel_status ori_gather_mapped(struct oriel_allgather *gather, enum oriel_algorithm algorithm,
 				    const void *send, size_t stride, size_t bytes, void *stream);

@@ -144,43 +144,59 @@ static enum oriel_status make_prepare(struct oriel_allgather *g)
 	return status == ORIEL_OK ? make_plans(g) : status;
 }
 
+static uint32_t make_id(const struct oriel_allgather *g, enum ori_gather_series kind)
+{
+	return ORI_GATHER_SERIES + kind * 2 * (g->is_gpu ? ORI_GATHER_PARTS : 1);
+}
+
+/* @bytes: of the longest message that goes so. */
+static size_t make_slot(const struct oriel_allgather *g, enum oriel_dev_lines lines, size_t bytes)
+{
+	size_t part = (bytes + ORI_GATHER_PARTS - 1) / ORI_GATHER_PARTS;
+
+	if (part < ori_gather_lines_part(g, lines))
+		part = ori_gather_lines_part(g, lines);
+	return oriel_gather_slot(lines, part, 1);
+}
+
 /* Where the lines of both kinds go, in the staging; their length. */
 static size_t make_lay_lines(struct oriel_allgather *g)
 {
-	uint32_t ranks = oriel_comm_size(g->comm), parts = g->is_gpu ? ORI_GATHER_PARTS : 1;
-	size_t longest = ori_gather_lines_max(g->is_gpu), length = 0;
+	uint32_t ranks = oriel_comm_size(g->comm), parts = ORI_GATHER_PARTS;
+	size_t longest = ori_gather_lines_max(g->is_gpu), length;
 
 	if (longest > g->bytes_max)
 		longest = g->bytes_max;
 	if (!(g->able >> ORIEL_ALGORITHM_LL & 1))
 		return 0;
-	g->ll = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL, .id = ORI_GATHER_LL};
-	g->ll.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL, longest, 1);
-	if (!g->is_gpu)
-		return oriel_gather_staging(ranks, parts, g->ll.slot);
-	g->ll.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL, ORI_GATHER_LL_PART, 1);
+	g->ll = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL,
+					  .id = make_id(g, ORI_GATHER_LL)};
+	if (!g->is_gpu) {
+		g->ll.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL, longest, 1);
+		return oriel_gather_staging(ranks, 1, g->ll.slot);
+	}
+	g->ll.slot = make_slot(g, ORIEL_DEV_LINES_LL,
+			       longest < ORI_GATHER_LL_MOST ? longest : ORI_GATHER_LL_MOST);
 	length = oriel_gather_staging(ranks, parts, g->ll.slot);
 	g->ll128 = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL128,
-					     .id = ORI_GATHER_LL128,
+					     .id = make_id(g, ORI_GATHER_LL128),
+					     .slot = make_slot(g, ORIEL_DEV_LINES_LL128, longest),
 					     .staging = length};
-	g->ll128.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL128, longest, parts);
-	if (g->ll128.slot < oriel_gather_slot(ORIEL_DEV_LINES_LL128, ORI_GATHER_LL128_PART, 1))
-		g->ll128.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL128, ORI_GATHER_LL128_PART, 1);
 	return length + oriel_gather_staging(ranks, parts, g->ll128.slot);
 }
 
 /* The staging: lines, and behind them notes; its length. */
 static size_t make_lay(struct oriel_allgather *g)
 {
-	uint32_t ranks = oriel_comm_size(g->comm), parts = g->is_gpu ? ORI_GATHER_PARTS : 1;
+	uint32_t parts = g->is_gpu ? ORI_GATHER_EXCHANGE_PARTS : 1;
 	size_t length = make_lay_lines(g);
 
 	if (g->is_gpu && g->shape.nodes > 1)
 		return ori_far_staging(g);
-	g->notes = (struct oriel_dev_gather){.id = ORI_GATHER_NOTES, .staging = length};
+	g->notes = (struct oriel_dev_gather){.id = make_id(g, ORI_GATHER_NOTES), .staging = length};
 	if (!g->kind->has_notes)
 		return length;
-	return length + oriel_exchange_staging(ranks, parts);
+	return length + oriel_exchange_staging(oriel_comm_size(g->comm), parts);
 }
 
 static enum oriel_status make_open_window(struct oriel_allgather *g)
@@ -188,7 +204,7 @@ static enum oriel_status make_open_window(struct oriel_allgather *g)
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .length = make_lay(g),
 					 .flags = g->is_gpu ? ORIEL_WINDOW_DEVICE : 0,
-					 .signals = ORI_GATHER_SIGNALS,
+					 .signals = make_id(g, ORI_GATHER_KINDS),
 					 .barriers = 1,
 					 .counters = ORIEL_NONE,
 					 .channels = ORIEL_NONE,
@@ -294,7 +310,7 @@ static enum oriel_status make_open(struct oriel_allgather *g, struct ori_wish *w
 		status = make_table(g, wish);
 	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes > 1)
 		status = ori_far_open(g, wish->view.length);
-	g->puts.id = ORI_GATHER_PUTS;
+	g->puts.id = make_id(g, ORI_GATHER_PUTS);
 	g->ll.to = g->ll128.to = g->puts.to = g->notes.to = oriel_at(ORI_GATHER_RESULT, 0);
 	g->ll.result = g->ll128.result = g->puts.result = g->notes.result = g->result;
 	return status;

@@ -58,29 +58,41 @@ enum oriel_status ori_gather_engines(struct oriel_allgather *g, const void *send
 }
 
 /* Parts of at most @most bytes each, as far as there may be so many. */
-static uint32_t start_parts(size_t bytes, size_t most)
+static uint32_t start_parts(size_t bytes, size_t most, uint32_t limit)
 {
 	size_t parts = (bytes + most - 1) / most;
 
-	return parts < ORI_GATHER_PARTS ? (uint32_t)parts : ORI_GATHER_PARTS;
+	return parts < limit ? (uint32_t)parts : limit;
 }
 
 uint32_t ori_gather_turns(size_t bytes)
 {
-	return start_parts(bytes, ORIEL_DEV_TURN);
+	return start_parts(bytes, ORIEL_DEV_TURN, ORI_GATHER_PUT_PARTS);
 }
 
-static enum oriel_status mapped_there(struct oriel_allgather *g, struct oriel_dev_gather *series,
-				      const void *send, size_t bytes, void *stream)
+size_t ori_gather_lines_part(const struct oriel_allgather *g, uint32_t lines)
 {
-	if (series->id == ORI_GATHER_PUTS)
-		return oriel_window_gather_puts(g->window, series, ori_gather_turns(bytes), send,
-						bytes, stream);
-	return oriel_window_gather_lines(g->window, series,
-					 start_parts(bytes, series->id == ORI_GATHER_LL
-								    ? ORI_GATHER_LL_PART
-								    : ORI_GATHER_LL128_PART),
-					 send, bytes, stream);
+	size_t warp = lines == ORIEL_DEV_LINES_LL ? ORI_GATHER_LL_WARP : ORI_GATHER_LL128_WARP;
+	uint32_t ranks = oriel_comm_size(g->comm), warps = ORI_GATHER_WARPS;
+
+	if (ranks > 2 && ranks <= ORI_GATHER_WARPS)
+		warps = ORI_GATHER_WARPS / (ranks - 1);
+	/* Parts begin at multiples of a line of the memory. */
+	return warps * warp & ~(size_t)63;
+}
+
+static enum oriel_status mapped_there(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				      const struct oriel_dev_gather *series, const void *send,
+				      size_t bytes, void *stream)
+{
+	uint32_t parts;
+
+	if (algorithm != ORIEL_ALGORITHM_LL) {
+		parts = start_parts(bytes, ORI_GATHER_PUT_PART, ORI_GATHER_PUT_PARTS);
+		return oriel_window_gather_puts(g->window, series, parts, send, bytes, stream);
+	}
+	parts = start_parts(bytes, ori_gather_lines_part(g, series->lines), ORI_GATHER_PARTS);
+	return oriel_window_gather_lines(g->window, series, parts, send, bytes, stream);
 }
 
 enum oriel_status ori_gather_mapped(struct oriel_allgather *g, enum oriel_algorithm algorithm,
@@ -93,7 +105,7 @@ enum oriel_status ori_gather_mapped(struct oriel_allgather *g, enum oriel_algori
 		series = g->is_gpu && bytes > ORI_GATHER_LL_MOST ? g->ll128 : g->ll;
 	series.stride = stride;
 	if (g->is_gpu)
-		return mapped_there(g, &series, send, bytes, stream);
+		return mapped_there(g, algorithm, &series, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_LL)
 		return oriel_dev_gather_lines(&g->device, self, &series, 0, 1, send, bytes, 0);
 	return oriel_dev_gather_puts(&g->device, self, &series, 0, 1, send, bytes, 0);

@@ -310,20 +310,39 @@ static void machine_cpu(char *name, size_t length)
 		fclose(file);
 }
 
-/* One domain of GPUs; 0 where there are more, for a rank knows of its own alone. */
-static enum oriel_status tune_domain(const struct oriel_comm *comm, unsigned *nodes)
+/* The lowest rank whose GPU is mapped here, this one's at the latest. */
+static enum oriel_status tune_leader(const struct oriel_comm *comm, uint32_t *leader)
 {
-	unsigned size = oriel_comm_size(comm), rank;
+	uint32_t own = oriel_comm_rank(comm), rank;
 	enum oriel_status status = ORIEL_OK;
 	struct oriel_peer peer;
 
-	*nodes = 1;
-	for (rank = 0; rank < size && status == ORIEL_OK; rank++) {
+	for (rank = 0; rank < own; rank++) {
 		status = oriel_comm_peer(comm, rank, &peer);
-		if (status == ORIEL_OK && peer.gpu_path != ORIEL_PATH_SELF &&
-		    peer.gpu_path != ORIEL_PATH_MAPPED)
-			*nodes = 0;
+		if (status != ORIEL_OK || peer.gpu_path == ORIEL_PATH_MAPPED)
+			break;
 	}
+	*leader = rank;
+	return status;
+}
+
+/* Domains of GPUs: each rank knows its own alone. */
+static enum oriel_status tune_domains(struct oriel_comm *comm, unsigned *nodes)
+{
+	uint32_t size = oriel_comm_size(comm), leader = 0, rank;
+	uint32_t *leaders = calloc(size, sizeof(*leaders));
+	enum oriel_status status = tune_leader(comm, &leader);
+
+	if (!leaders)
+		status = ori_fail(ORIEL_ERR_NOMEM, "a table of oriel tune: no memory for %u ranks",
+				  size);
+	status = oriel_comm_agree(comm, status);
+	if (status == ORIEL_OK)
+		status = oriel_comm_all_gather(comm, &leader, leaders, sizeof(leader));
+	*nodes = 0;
+	for (rank = 0; rank < size && status == ORIEL_OK; rank++)
+		*nodes += leaders[rank] == rank;
+	free(leaders);
 	return status;
 }
 
@@ -347,7 +366,7 @@ static enum oriel_status tune_nodes(const struct oriel_comm *comm, unsigned *nod
 	return status;
 }
 
-enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, struct ori_tune *tune,
+enum oriel_status ori_tune_load(struct oriel_comm *comm, bool is_gpu, struct ori_tune *tune,
 				struct oriel_tune_info *info)
 {
 	const char *setting = ori_setting_text(ORI_SETTING_TUNE);
@@ -358,7 +377,7 @@ enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, stru
 
 	*tune = (struct ori_tune){.count = 0};
 	*info = (struct oriel_tune_info){.rows = 0};
-	status = is_gpu ? tune_domain(comm, &info->nodes) : tune_nodes(comm, &info->nodes);
+	status = is_gpu ? tune_domains(comm, &info->nodes) : tune_nodes(comm, &info->nodes);
 	if (status != ORIEL_OK)
 		return status;
 	key.nodes = info->nodes;
@@ -379,7 +398,7 @@ enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, stru
 	return status;
 }
 
-enum oriel_status oriel_tune_find(const struct oriel_comm *comm, bool is_gpu,
+enum oriel_status oriel_tune_find(struct oriel_comm *comm, bool is_gpu,
 				  struct oriel_tune_info *info)
 {
 	struct ori_tune tune;

@@ -29,11 +29,9 @@ static enum oriel_status notes_open(struct oriel_comm *comm)
 
 	if (!notes)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for records of kernels");
-	status = ori_mem_alloc(NOTES_EACH * sizeof(struct oriel_dev_fault), 0, &notes->mem);
-	if (status == ORIEL_OK)
-		status = ori_mem_pin(comm->gpu, notes->mem);
+	status = ori_mem_alloc_pinned(comm->gpu, NOTES_EACH * sizeof(struct oriel_dev_fault),
+				      &notes->mem);
 	if (status != ORIEL_OK) {
-		ori_mem_unref(notes->mem);
 		free(notes);
 		return status;
 	}
@@ -197,8 +195,7 @@ void ori_comm_gpu_close(struct oriel_comm *comm)
 	while (comm->notes) {
 		notes = comm->notes;
 		comm->notes = notes->next;
-		ori_mem_unpin(comm->gpu, notes->mem);
-		ori_mem_unref(notes->mem);
+		ori_mem_unref_pinned(comm->gpu, notes->mem);
 		free(notes);
 	}
 	if (comm->control_mem && comm->control_mem->pins)

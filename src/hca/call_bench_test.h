@@ -239,10 +239,9 @@ static inline void call_atomics_bring_the_old_value(struct duo *d)
 static inline void call_inline_data_is_copied_at_once(struct duo *d)
 {
 	char data[ORI_HCA_INLINE_MAX];
-	struct ori_hca_wr wr =
-		call_wr(&d->a, &d->b, ORI_HCA_WRITE, (uintptr_t)data, 100, sizeof(data));
+	struct ori_hca_wr wr = call_wr(&d->a, &d->b, ORI_HCA_WRITE, 0, 100, sizeof(data));
 
-	wr.flags |= ORI_HCA_INLINE_DATA;
+	wr.data = data;
 	wr.lkey = 0;
 	memset(data, 'x', sizeof(data));
 	end_post(&d->a, &wr, 1);
@@ -251,6 +250,26 @@ static inline void call_inline_data_is_copied_at_once(struct duo *d)
 	for (unsigned i = 0; i < sizeof(data); i++)
 		assert_int_equal(d->b.memory[100 + i], 'x');
 	assert_int_equal(d->b.memory[100 + sizeof(data)], 0);
+}
+
+/* Of any length, whatever an adapter makes of it. */
+static inline void call_data_may_go_inside(struct duo *d)
+{
+	static const uint32_t lengths[] = {0, 1, 27, 28, 29, 91, 92, 93, 219, 220, 221, 4097};
+
+	call_fill(d->a.memory, CALL_LENGTH, 3);
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct ori_hca_wr wr =
+			call_wr(&d->a, &d->b, ORI_HCA_WRITE, 40 + i, 100, lengths[i]);
+
+		wr.data = d->a.memory + 40 + i;
+		memset(d->b.memory, 0x77, 8192);
+		end_post(&d->a, &wr, 1);
+		end_expect(&d->a, 0);
+		assert_memory_equal(d->b.memory + 100, d->a.memory + 40 + i, lengths[i]);
+		assert_int_equal(d->b.memory[99], 0x77);
+		assert_int_equal(d->b.memory[100 + lengths[i]], 0x77);
+	}
 }
 
 /* An immediate tells that its data is there, and that of all requests before it. */
@@ -358,6 +377,7 @@ static const struct call_case call_cases[] = {
 	{"a full queue takes the rest later", call_a_full_queue_takes_the_rest_later},
 	{"atomics bring the old value", call_atomics_bring_the_old_value},
 	{"inline data is copied at once", call_inline_data_is_copied_at_once},
+	{"data may go inside", call_data_may_go_inside},
 	{"immediates come in order behind their data",
 	 call_immediates_come_in_order_behind_their_data},
 	{"an immediate waits for a receive", call_an_immediate_waits_for_a_receive},

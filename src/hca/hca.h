@@ -132,19 +132,24 @@ enum ori_hca_opcode {
 	ORI_HCA_CAS,
 };
 
-#define ORI_HCA_INLINE_MAX 28u /* bytes of data inside a request, of any adapter */
+#define ORI_HCA_INLINE_MAX 28u /* bytes of data that fit inside a request of any adapter */
 
 /* May be combined. */
 enum ori_hca_wr_flags {
-	ORI_HCA_SIGNALED = 1,    /* tells when it is done; all others only if they fail */
-	ORI_HCA_FENCE = 2,       /* starts when READs and atomics before it are done */
-	ORI_HCA_INLINE_DATA = 4, /* @local is a pointer, of which nobody has keys; copied now */
+	ORI_HCA_SIGNALED = 1, /* tells when it is done; all others only if they fail */
+	ORI_HCA_FENCE = 2,    /* starts when READs and atomics before it are done */
 };
 
 /* A request that is posted by a call. */
 struct ori_hca_wr {
 	uint64_t id;
 	uint64_t local, remote;
+	/*
+	 * NULL, or of a WRITE what lies at @local, as a CPU reaches it: as much as fits
+	 * inside the request goes there when it is posted, so that the adapter has no source
+	 * to look for. ORI_HCA_INLINE_MAX bytes do always, and need neither @local nor @lkey.
+	 */
+	const void *data;
 	uint32_t lkey, rkey;
 	uint32_t length;
 	uint32_t immediate;

@@ -31,11 +31,7 @@ static enum oriel_status chunk_alloc(const struct mlx5_device *d, struct mlx5_ch
 	if (c->is_gpu) {
 		st = ori_mem_alloc_gpu(d->gpu, c->length, &c->mem);
 	} else if (d->gpu) {
-		st = ori_mem_alloc(c->length, 0, &c->mem);
-		if (st == ORIEL_OK && (st = ori_mem_pin(d->gpu, c->mem)) != ORIEL_OK) {
-			ori_mem_unref(c->mem);
-			c->mem = NULL;
-		}
+		st = ori_mem_alloc_pinned(d->gpu, c->length, &c->mem);
 	} else {
 		c->address = aligned_alloc(MLX5_PAGE, c->length);
 		st = c->address ? ORIEL_OK : ORIEL_ERR_NOMEM;
@@ -51,10 +47,8 @@ static void chunk_free(const struct mlx5_device *d, struct mlx5_chunk *c)
 {
 	if (c->umem)
 		ori_mlx5dv.umem_dereg(c->umem);
-	if (c->mem && !c->is_gpu)
-		ori_mem_unpin(d->gpu, c->mem);
 	if (c->mem)
-		ori_mem_unref(c->mem);
+		ori_mem_unref_pinned(c->is_gpu ? NULL : d->gpu, c->mem);
 	else
 		free(c->address);
 	free(c->used);

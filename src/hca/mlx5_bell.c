@@ -72,15 +72,9 @@ static enum oriel_status bells_alloc(struct mlx5_device *d)
 	if (!d->gpu) {
 		b->words = aligned_alloc(MLX5_PAGE, MLX5_PAGE);
 	} else {
-		st = ori_mem_alloc(MLX5_PAGE, 0, &b->mem);
+		st = ori_mem_alloc_pinned(d->gpu, MLX5_PAGE, &b->mem);
 		if (st != ORIEL_OK)
 			return st;
-		st = ori_mem_pin(d->gpu, b->mem);
-		if (st != ORIEL_OK) {
-			ori_mem_unref(b->mem);
-			b->mem = NULL;
-			return st;
-		}
 		b->words = (uint64_t *)(void *)b->mem->address;
 	}
 	if (!b->words)
@@ -152,12 +146,10 @@ void ori_mlx5_bells_stop(struct mlx5_device *d)
 		pthread_mutex_unlock(&b->lock);
 		pthread_join(b->thread, NULL);
 	}
-	if (b->mem) {
-		ori_mem_unpin(d->gpu, b->mem);
-		ori_mem_unref(b->mem);
-	} else {
+	if (b->mem)
+		ori_mem_unref_pinned(d->gpu, b->mem);
+	else
 		free(b->words);
-	}
 	b->mem = NULL;
 	b->words = NULL;
 	b->is_running = b->is_stopping = false;

@@ -84,17 +84,14 @@ void ori_soft_call_close_qp(struct soft_qp *qp)
 static enum oriel_status call_check(const struct soft_qp *qp, const struct ori_hca_wr *wr)
 {
 	bool is_atomic = wr->opcode == ORI_HCA_FETCH_ADD || wr->opcode == ORI_HCA_CAS;
-	uint32_t most = ORIEL_MLX5_LENGTH_MAX;
 
 	if (wr->opcode > ORI_HCA_CAS)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: there is no operation %u", qp->node->name,
 				wr->opcode);
-	if ((wr->flags & ORI_HCA_INLINE_DATA) && wr->opcode > ORI_HCA_WRITE_IMM)
+	if (wr->data && wr->opcode > ORI_HCA_WRITE_IMM)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: only WRITEs bring data inside them",
 				qp->node->name);
-	if (wr->flags & ORI_HCA_INLINE_DATA)
-		most = ORI_HCA_INLINE_MAX;
-	if (wr->length > most || (is_atomic && wr->length != 8))
+	if (wr->length > ORIEL_MLX5_LENGTH_MAX || (is_atomic && wr->length != 8))
 		return ori_fail(ORIEL_ERR_INVALID, "%s: a request of %u bytes", qp->node->name,
 				wr->length);
 	return ORIEL_OK;
@@ -114,9 +111,8 @@ static void call_encode(struct soft_qp *qp, void *slot, const struct ori_hca_wr 
 		oriel_mlx5_wqe_fetch_add(slot, head, remote, local, wr->operand);
 	else if (wr->opcode == ORI_HCA_CAS)
 		oriel_mlx5_wqe_compare_swap(slot, head, remote, local, wr->compare, wr->operand);
-	else if (wr->flags & ORI_HCA_INLINE_DATA)
-		oriel_mlx5_wqe_write_inline(slot, head, remote, (void *)(uintptr_t)wr->local,
-					    wr->length);
+	else if (wr->data && wr->length <= ORI_HCA_INLINE_MAX)
+		oriel_mlx5_wqe_write_inline(slot, head, remote, wr->data, wr->length);
 	else
 		oriel_mlx5_wqe_write(slot, head, remote, local, wr->length);
 	if (wr->opcode == ORI_HCA_WRITE_IMM)

@@ -314,11 +314,11 @@ static void test_what_makes_no_sense_is_refused(void **state)
 		if (i == 0)
 			wrong.opcode = ORI_HCA_CAS + 1;
 		else if (i == 1)
-			wrong.flags |= ORI_HCA_INLINE_DATA, wrong.length = ORI_HCA_INLINE_MAX + 1;
+			wrong.length = ORIEL_MLX5_LENGTH_MAX + 1;
 		else if (i == 2)
 			wrong.opcode = ORI_HCA_FETCH_ADD, wrong.length = 4;
 		else
-			wrong.opcode = ORI_HCA_READ, wrong.flags |= ORI_HCA_INLINE_DATA;
+			wrong.opcode = ORI_HCA_READ, wrong.data = d.a.memory;
 		both[0] = wr;
 		both[1] = wrong;
 		assert_int_equal(ops->post(d.a.qp, both, 2, &posted), ORIEL_ERR_INVALID);

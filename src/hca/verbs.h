@@ -82,6 +82,7 @@ struct verbs_qp {
 	uint32_t number;
 	uint32_t psn;
 	uint32_t depth, receives;
+	uint32_t inline_max; /* bytes of data inside a request */
 	bool is_connected;
 	uint64_t posted;
 	_Atomic uint64_t done;

@@ -23,17 +23,14 @@ static bool call_is_atomic(const struct ori_hca_wr *wr)
 
 static enum oriel_status call_check(const struct verbs_device *d, const struct ori_hca_wr *wr)
 {
-	uint32_t most = d->port_attr.max_msg_sz;
 
 	if (wr->opcode > ORI_HCA_CAS)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: there is no operation %u", d->name,
 				wr->opcode);
-	if ((wr->flags & ORI_HCA_INLINE_DATA) && wr->opcode > ORI_HCA_WRITE_IMM)
+	if (wr->data && wr->opcode > ORI_HCA_WRITE_IMM)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: only WRITEs bring data inside them",
 				d->name);
-	if (wr->flags & ORI_HCA_INLINE_DATA)
-		most = ORI_HCA_INLINE_MAX;
-	if (wr->length > most || (call_is_atomic(wr) && wr->length != 8))
+	if (wr->length > d->port_attr.max_msg_sz || (call_is_atomic(wr) && wr->length != 8))
 		return ori_fail(ORIEL_ERR_INVALID, "%s: a request of %u bytes", d->name,
 				wr->length);
 	return ORIEL_OK;
@@ -42,18 +39,22 @@ static enum oriel_status call_check(const struct verbs_device *d, const struct o
 static unsigned call_flags(const struct ori_hca_wr *wr)
 {
 	return (wr->flags & ORI_HCA_SIGNALED ? (unsigned)IBV_SEND_SIGNALED : 0) |
-	       (wr->flags & ORI_HCA_FENCE ? (unsigned)IBV_SEND_FENCE : 0) |
-	       (wr->flags & ORI_HCA_INLINE_DATA ? (unsigned)IBV_SEND_INLINE : 0);
+	       (wr->flags & ORI_HCA_FENCE ? (unsigned)IBV_SEND_FENCE : 0);
 }
 
 /* Of @to only what its operation has is set: to clear the rest costs more than the post. */
-static void call_translate(const struct ori_hca_wr *wr, struct ibv_send_wr *to, struct ibv_sge *sge)
+static void call_translate(const struct verbs_qp *qp, const struct ori_hca_wr *wr,
+			   struct ibv_send_wr *to, struct ibv_sge *sge)
 {
 	*sge = (struct ibv_sge){.addr = wr->local, .length = wr->length, .lkey = wr->lkey};
 	to->sg_list = sge;
 	to->num_sge = wr->length > 0;
 	to->opcode = call_opcodes[wr->opcode];
 	to->send_flags = call_flags(wr);
+	if (wr->data && wr->length > 0 && wr->length <= qp->inline_max) {
+		to->send_flags |= IBV_SEND_INLINE;
+		sge->addr = (uint64_t)(uintptr_t)wr->data;
+	}
 	to->imm_data = htonl(wr->immediate);
 	if (!call_is_atomic(wr)) {
 		to->wr.rdma.remote_addr = wr->remote;
@@ -93,7 +94,7 @@ static enum oriel_status call_chain(struct verbs_qp *qp, const struct ori_hca_wr
 		st = fit < room ? call_check(qp->device, &wrs[fit]) : ORIEL_AGAIN;
 		if (st != ORIEL_OK)
 			break;
-		call_translate(&wrs[fit], &chain[fit], &sges[fit]);
+		call_translate(qp, &wrs[fit], &chain[fit], &sges[fit]);
 		chain[fit].wr_id = call_id(qp, index);
 		chain[fit].next = &chain[fit + 1];
 		qp->ids[index & qp->id_mask] = wrs[fit].id;

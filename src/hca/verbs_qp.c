@@ -106,9 +106,8 @@ static enum oriel_status qp_check(const struct verbs_device *d, const struct ori
 	return ORIEL_OK;
 }
 
-static enum oriel_status qp_make(struct verbs_qp *qp)
+static struct ibv_qp *qp_ask(const struct verbs_qp *qp, uint32_t inline_max)
 {
-	struct verbs_device *d = qp->device;
 	struct ibv_qp_init_attr init = {
 		.send_cq = qp->send_cq->cq,
 		.recv_cq = (qp->receive_cq ? qp->receive_cq : qp->send_cq)->cq,
@@ -116,11 +115,28 @@ static enum oriel_status qp_make(struct verbs_qp *qp)
 			.max_recv_wr = qp->receives,
 			.max_send_sge = 1,
 			.max_recv_sge = qp->receives ? 1 : 0,
-			.max_inline_data = ORI_HCA_INLINE_MAX},
+			.max_inline_data = inline_max},
 		.qp_type = IBV_QPT_RC,
 	};
 
-	qp->qp = ori_ibverbs.create_qp(d->pd, &init);
+	return ori_ibverbs.create_qp(qp->device->pd, &init);
+}
+
+/*
+ * What fits inside WQEs of 256, 128 and 64 bytes of a ConnectX. Others have other bounds,
+ * none of which is told but by a refusal, and as many requests may not fit with longer ones.
+ */
+static enum oriel_status qp_make(struct verbs_qp *qp)
+{
+	static const uint32_t inline_max[3] = {220, 92, ORI_HCA_INLINE_MAX};
+	struct verbs_device *d = qp->device;
+	unsigned i;
+
+	errno = EINVAL;
+	for (i = 0; i < 3 && !qp->qp && errno == EINVAL; i++) {
+		qp->inline_max = inline_max[i];
+		qp->qp = qp_ask(qp, inline_max[i]);
+	}
 	if (!qp->qp)
 		return ori_verbs_fail(d, errno, "cannot make a QP of %u requests, %u receives",
 				      qp->depth, qp->receives);

@@ -421,6 +421,31 @@ void ori_mem_unpin(const struct ori_gpu *gpu, struct ori_mem *mem)
 	pthread_mutex_unlock(&pin_lock);
 }
 
+enum oriel_status ori_mem_alloc_pinned(const struct ori_gpu *gpu, size_t length,
+				       struct ori_mem **out)
+{
+	struct ori_mem *mem;
+	enum oriel_status st = ori_mem_alloc(length, 0, &mem);
+
+	if (st != ORIEL_OK)
+		return st;
+	if (gpu)
+		st = ori_mem_pin(gpu, mem);
+	if (st != ORIEL_OK) {
+		ori_mem_unref(mem);
+		return st;
+	}
+	*out = mem;
+	return ORIEL_OK;
+}
+
+void ori_mem_unref_pinned(const struct ori_gpu *gpu, struct ori_mem *mem)
+{
+	if (gpu && mem)
+		ori_mem_unpin(gpu, mem);
+	ori_mem_unref(mem);
+}
+
 unsigned ori_mem_count(void)
 {
 	unsigned count;

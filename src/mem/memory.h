@@ -78,6 +78,12 @@ void ori_mem_unref(struct ori_mem *mem);
 enum oriel_status ori_mem_pin(const struct ori_gpu *gpu, struct ori_mem *mem);
 void ori_mem_unpin(const struct ori_gpu *gpu, struct ori_mem *mem);
 
+/* Both at once, of memory of the host; @gpu NULL: nothing is pinned. */
+enum oriel_status ori_mem_alloc_pinned(const struct ori_gpu *gpu, size_t length,
+				       struct ori_mem **mem);
+/* NULL is allowed for @mem. */
+void ori_mem_unref_pinned(const struct ori_gpu *gpu, struct ori_mem *mem);
+
 /* Live pieces of this process, those included that only references hold. */
 unsigned ori_mem_count(void);
 

@@ -285,6 +285,51 @@ static void test_a_hundred_threads_do_not_disturb_each_other(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
+static enum oriel_status pin_answer;
+static int pins_held;
+
+static enum oriel_status books_pin(const struct ori_gpu *gpu, void *address, size_t length)
+{
+	(void)gpu;
+	memset(address, 1, length);
+	pins_held += pin_answer == ORIEL_OK;
+	return pin_answer;
+}
+
+static void books_unpin(const struct ori_gpu *gpu, void *address)
+{
+	(void)gpu;
+	/* Still there. */
+	assert_int_equal(*(char *)address, 1);
+	pins_held--;
+}
+
+static void test_pinned_memory_is_had_as_a_whole_or_not_at_all(void **state)
+{
+	const struct ori_gpu_ops ops = {.pin = books_pin, .unpin = books_unpin};
+	const struct ori_gpu gpu = {.ops = &ops};
+	unsigned before = count_fds();
+	struct ori_mem *mem = NULL;
+
+	(void)state;
+	pin_answer = ORIEL_ERR_NOMEM;
+	assert_int_equal(ori_mem_alloc_pinned(&gpu, PAGE, &mem), ORIEL_ERR_NOMEM);
+	assert_null(mem);
+	assert_int_equal(ori_mem_count(), 0);
+	assert_int_equal(ori_mem_alloc_pinned(&gpu, 0, &mem), ORIEL_ERR_INVALID);
+	pin_answer = ORIEL_OK;
+	assert_int_equal(ori_mem_alloc_pinned(&gpu, PAGE, &mem), ORIEL_OK);
+	assert_int_equal(pins_held, 1);
+	ori_mem_unref_pinned(&gpu, mem);
+	assert_int_equal(pins_held, 0);
+	assert_int_equal(ori_mem_alloc_pinned(NULL, PAGE, &mem), ORIEL_OK);
+	ori_mem_unref_pinned(NULL, mem);
+	ori_mem_unref_pinned(&gpu, NULL);
+	assert_int_equal(pins_held, 0);
+	assert_int_equal(ori_mem_count(), 0);
+	assert_int_equal(count_fds(), before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -298,6 +343,7 @@ int main(void)
 		cmocka_unit_test(test_huge_memory_is_had_or_the_lack_is_explained),
 		cmocka_unit_test(test_a_file_is_taken_and_closed_but_its_mapping_stays),
 		cmocka_unit_test(test_a_file_that_does_not_fit_stays_the_callers),
+		cmocka_unit_test(test_pinned_memory_is_had_as_a_whole_or_not_at_all),
 		cmocka_unit_test(test_a_hundred_threads_do_not_disturb_each_other),
 	};
 

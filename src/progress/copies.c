@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "comm/comm.h"
 
+#define COPIES_LANES 3u
 #define COPIES_LOOK 256u /* tests in vain between two questions whether the GPU has failed */
 
 /*
@@ -19,19 +20,19 @@
  * its queue, copies of that very job among them: so there are not more than that takes.
  */
 struct ori_copy_streams {
-	struct ori_gpu_lanes lanes;
+	void *lanes[COPIES_LANES];
 	struct ori_mem *words; /* copies of each stream that are done, in lines of their own */
 	unsigned users;        /* guarded by the engine_lock of the communicator */
 
 	pthread_mutex_t lock; /* guards begun: streams store these numbers in their order */
-	uint64_t begun[ORI_GPU_LANES];
+	uint64_t begun[COPIES_LANES];
 };
 
 struct oriel_copies {
 	struct oriel_comm *comm;          /* borrowed */
 	struct ori_copy_streams *streams; /* NULL without a GPU */
 	struct ori_mem *memory;           /* NULL: nobody has asked for it */
-	uint64_t last[ORI_GPU_LANES];     /* 0: none; COPIES_UNTOLD: all that is in the stream */
+	uint64_t last[COPIES_LANES];      /* 0: none; COPIES_UNTOLD: all that is in the stream */
 	unsigned looks;
 };
 
@@ -42,38 +43,14 @@ static uint64_t *copies_word(const struct ori_copy_streams *s, unsigned lane)
 	return (uint64_t *)(void *)(s->words->address + lane * ORIEL_DEV_LINE);
 }
 
-/* Memory of the host that @gpu reaches; @gpu NULL: there is none. */
-static enum oriel_status pinned_alloc(const struct ori_gpu *gpu, size_t length,
-				      struct ori_mem **out)
-{
-	enum oriel_status status;
-	struct ori_mem *mem;
-
-	status = ori_mem_alloc(length, 0, &mem);
-	if (status != ORIEL_OK)
-		return status;
-	if (gpu)
-		status = ori_mem_pin(gpu, mem);
-	if (status != ORIEL_OK) {
-		ori_mem_unref(mem);
-		return status;
-	}
-	*out = mem;
-	return ORIEL_OK;
-}
-
-/* @mem NULL: nothing was allocated. */
-static void pinned_free(const struct ori_gpu *gpu, struct ori_mem *mem)
-{
-	if (gpu && mem)
-		ori_mem_unpin(gpu, mem);
-	ori_mem_unref(mem);
-}
-
 static void streams_free(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 {
-	gpu->ops->close_lanes(gpu, &s->lanes);
-	pinned_free(gpu, s->words);
+	unsigned i;
+
+	for (i = 0; i < COPIES_LANES; i++)
+		if (s->lanes[i])
+			gpu->ops->close_stream(gpu, s->lanes[i]);
+	ori_mem_unref_pinned(gpu, s->words);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -81,9 +58,12 @@ static void streams_free(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 static enum oriel_status streams_fill(const struct ori_gpu *gpu, struct ori_copy_streams *s)
 {
 	enum oriel_status status;
+	unsigned i;
 
-	status = pinned_alloc(gpu, (size_t)ORI_GPU_LANES * ORIEL_DEV_LINE, &s->words);
-	return status == ORIEL_OK ? gpu->ops->open_lanes(gpu, &s->lanes) : status;
+	status = ori_mem_alloc_pinned(gpu, (size_t)COPIES_LANES * ORIEL_DEV_LINE, &s->words);
+	for (i = 0; i < COPIES_LANES && status == ORIEL_OK; i++)
+		status = gpu->ops->open_stream(gpu, &s->lanes[i]);
+	return status;
 }
 
 static enum oriel_status streams_ref_locked(struct oriel_comm *comm, struct ori_copy_streams **out)
@@ -152,7 +132,7 @@ void oriel_copies_destroy(struct oriel_copies *c)
 		oriel_cpu_give_way(ori_clock_ns() - begun);
 	if (c->streams)
 		streams_unref(c->comm);
-	pinned_free(c->comm->gpu, c->memory);
+	ori_mem_unref_pinned(c->comm->gpu, c->memory);
 	free(c);
 }
 
@@ -162,7 +142,7 @@ enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, voi
 
 	if (c->memory)
 		return ori_fail(ORIEL_ERR_STATE, "copies that have memory already");
-	status = pinned_alloc(c->comm->gpu, length, &c->memory);
+	status = ori_mem_alloc_pinned(c->comm->gpu, length, &c->memory);
 	if (status == ORIEL_OK)
 		*memory = c->memory->address;
 	return status;
@@ -174,7 +154,7 @@ static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, voi
 {
 	const struct ori_gpu *gpu = c->comm->gpu;
 	struct ori_copy_streams *s = c->streams;
-	void *stream = s->lanes.streams[lane];
+	void *stream = s->lanes[lane];
 	enum oriel_status status;
 
 	/* Unless it is known to have been told of. */
@@ -200,7 +180,7 @@ enum oriel_status oriel_copies_add(struct oriel_copies *c, unsigned lane, void *
 		memcpy(to, from, length);
 		return ORIEL_OK;
 	}
-	return copies_begin(c, lane % ORI_GPU_LANES, to, from, length);
+	return copies_begin(c, lane % COPIES_LANES, to, from, length);
 }
 
 /* ORIEL_AGAIN: not done. */
@@ -215,7 +195,7 @@ static enum oriel_status copies_look(struct oriel_copies *c, unsigned lane)
 		return ORIEL_OK;
 	if (c->last[lane] != COPIES_UNTOLD && ++c->looks % COPIES_LOOK)
 		return ORIEL_AGAIN;
-	status = gpu->ops->look_in(gpu, c->streams->lanes.streams[lane]);
+	status = gpu->ops->look_in(gpu, c->streams->lanes[lane]);
 	return c->last[lane] != COPIES_UNTOLD && status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
@@ -224,7 +204,7 @@ enum oriel_status oriel_copies_test(struct oriel_copies *c)
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
-	for (i = 0; i < ORI_GPU_LANES && status == ORIEL_OK; i++) {
+	for (i = 0; i < COPIES_LANES && status == ORIEL_OK; i++) {
 		if (!c->last[i])
 			continue;
 		status = copies_look(c, i);

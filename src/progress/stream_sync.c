@@ -20,12 +20,12 @@ static enum oriel_status lines_add_locked(struct ori_engine *engine)
 
 	if (!lines)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for jobs in streams");
-	status = ori_mem_alloc(ORI_LINES * sizeof(struct ori_line), 0, &lines->mem);
-	if (status != ORIEL_OK)
-		goto err_free_lines;
-	status = ori_mem_pin(engine->comm->gpu, lines->mem);
-	if (status != ORIEL_OK)
-		goto err_unref_mem;
+	status = ori_mem_alloc_pinned(engine->comm->gpu, ORI_LINES * sizeof(struct ori_line),
+				      &lines->mem);
+	if (status != ORIEL_OK) {
+		free(lines);
+		return status;
+	}
 	lines->next = engine->lines;
 	engine->lines = lines;
 	for (i = ORI_LINES; i-- > 0;) {
@@ -36,12 +36,6 @@ static enum oriel_status lines_add_locked(struct ori_engine *engine)
 		engine->free = line;
 	}
 	return ORIEL_OK;
-
-err_unref_mem:
-	ori_mem_unref(lines->mem);
-err_free_lines:
-	free(lines);
-	return status;
 }
 
 enum oriel_status ori_lines_open(struct ori_engine *engine)
@@ -92,10 +86,8 @@ void ori_lines_close(struct ori_engine *engine, bool is_over)
 		lines = engine->lines;
 		engine->lines = lines->next;
 		/* What a stream may still write to stays where it is. */
-		if (is_over) {
-			ori_mem_unpin(engine->comm->gpu, lines->mem);
-			ori_mem_unref(lines->mem);
-		}
+		if (is_over)
+			ori_mem_unref_pinned(engine->comm->gpu, lines->mem);
 		free(lines);
 	}
 }

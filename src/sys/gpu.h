@@ -99,12 +99,10 @@ struct ori_gpu_program {
 	void *kernels[ORI_GPU_KERNELS];
 };
 
-/* Streams of the library beside one of the caller's. Zeroed storage is closed. */
-#define ORI_GPU_LANES 3u
-struct ori_gpu_lanes {
-	void *streams[ORI_GPU_LANES];
-	void *done[ORI_GPU_LANES]; /* events */
-	void *begun;
+/* A stream of the library beside one of the caller's. Zeroed storage is closed. */
+struct ori_gpu_lane {
+	void *stream;
+	void *begun, *done; /* events */
 };
 
 enum ori_gpu_kind {
@@ -249,16 +247,16 @@ struct ori_gpu_ops {
 	/* What adapters have written is there for kernels and copies. Waits for the bus. */
 	enum oriel_status (*flush)(const struct ori_gpu *gpu);
 
-	enum oriel_status (*open_lanes)(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);
-	void (*close_lanes)(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);
+	enum oriel_status (*open_lane)(const struct ori_gpu *gpu, struct ori_gpu_lane *lane);
+	void (*close_lane)(const struct ori_gpu *gpu, struct ori_gpu_lane *lane);
 	/*
-	 * What is put into the lanes after a fork comes after all that is in @stream, and
+	 * What is put into the lane after a fork comes after all that is in @stream, and
 	 * what is put into @stream after the join comes after all of it. Captured with
 	 * @stream. A fork that has failed may be joined. One fork at a time.
 	 */
-	enum oriel_status (*fork)(const struct ori_gpu *gpu, const struct ori_gpu_lanes *lanes,
+	enum oriel_status (*fork)(const struct ori_gpu *gpu, const struct ori_gpu_lane *lane,
 				  void *stream);
-	enum oriel_status (*join)(const struct ori_gpu *gpu, const struct ori_gpu_lanes *lanes,
+	enum oriel_status (*join)(const struct ori_gpu *gpu, const struct ori_gpu_lane *lane,
 				  void *stream);
 };
 

@@ -125,8 +125,8 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.close_stream = ori_gpu_close_stream,
 	.copy_and_tell = ori_gpu_copy_and_tell,
 	.flush = ori_gpu_flush,
-	.open_lanes = ori_gpu_open_lanes,
-	.close_lanes = ori_gpu_close_lanes,
+	.open_lane = ori_gpu_open_lane,
+	.close_lane = ori_gpu_close_lane,
 	.fork = ori_gpu_fork,
 	.join = ori_gpu_join,
 };

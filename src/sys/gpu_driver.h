@@ -97,12 +97,12 @@ enum oriel_status ori_gpu_look_in(const struct ori_gpu *gpu, void *stream);
 enum oriel_status ori_gpu_hold(const struct ori_gpu *gpu, void *stream, void *object,
 			       void (*drop)(void *object), bool *is_captured);
 
-/* gpu_lanes.c */
-enum oriel_status ori_gpu_open_lanes(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);
-void ori_gpu_close_lanes(const struct ori_gpu *gpu, struct ori_gpu_lanes *lanes);
-enum oriel_status ori_gpu_fork(const struct ori_gpu *gpu, const struct ori_gpu_lanes *lanes,
+/* gpu_lane.c */
+enum oriel_status ori_gpu_open_lane(const struct ori_gpu *gpu, struct ori_gpu_lane *lane);
+void ori_gpu_close_lane(const struct ori_gpu *gpu, struct ori_gpu_lane *lane);
+enum oriel_status ori_gpu_fork(const struct ori_gpu *gpu, const struct ori_gpu_lane *lane,
 			       void *stream);
-enum oriel_status ori_gpu_join(const struct ori_gpu *gpu, const struct ori_gpu_lanes *lanes,
+enum oriel_status ori_gpu_join(const struct ori_gpu *gpu, const struct ori_gpu_lane *lane,
 			       void *stream);
 
 #endif

@@ -34,8 +34,13 @@ enum oriel_status ori_gpu_use(unsigned number, void **stream)
 
 enum oriel_status ori_gpu_use_wait(void *stream)
 {
-	CUresult result = ori_cuda.cuStreamSynchronize(stream);
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CUresult result;
 
+	/* Of this thread, whoever captures meanwhile. */
+	ori_cuda.cuThreadExchangeStreamCaptureMode(&mode);
+	result = ori_cuda.cuStreamSynchronize(stream);
+	ori_cuda.cuThreadExchangeStreamCaptureMode(&mode);
 	return result == CUDA_SUCCESS ? ORIEL_OK : ori_cuda_fail(result, "waiting for a stream");
 }
 

@@ -88,9 +88,8 @@ static inline enum oriel_status script_post(struct ori_hca_qp *qp, const struct 
 			return ORIEL_AGAIN;
 		script_grant--;
 		qp->log[place] = wrs[*posted];
-		if (wrs[*posted].flags & ORI_HCA_INLINE_DATA)
-			memcpy(&qp->values[place], (void *)(uintptr_t)wrs[*posted].local,
-			       sizeof(qp->values[place]));
+		if (wrs[*posted].data)
+			memcpy(&qp->values[place], wrs[*posted].data, sizeof(qp->values[place]));
 		qp->posted++;
 		if (qp->is_failed)
 			script_flush(qp);

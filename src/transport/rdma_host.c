@@ -28,9 +28,12 @@ static struct ori_hca_wr host_piece(const struct ori_host_link *link,
 				    const struct host_operation *o, uint64_t k)
 {
 	uint64_t at = k * link->attr.piece, rest = o->move.length - at;
-	struct ori_hca_wr wr = {
+
+	return (struct ori_hca_wr){
 		.opcode = o->opcode,
 		.flags = ORI_HCA_SIGNALED,
+		.data = o->opcode == ORI_HCA_WRITE && o->move.data ? (const char *)o->move.data + at
+								   : NULL,
 		.local = o->move.here.address + at,
 		.lkey = o->move.here.key,
 		.remote = o->move.there.address + at,
@@ -38,13 +41,6 @@ static struct ori_hca_wr host_piece(const struct ori_host_link *link,
 		.length = (uint32_t)(rest < link->attr.piece ? rest : link->attr.piece),
 		.immediate = o->immediate,
 	};
-
-	/* Then the adapter has no source to look for. */
-	if (o->move.data && o->move.length <= ORI_HCA_INLINE_MAX && o->opcode == ORI_HCA_WRITE) {
-		wr.flags |= ORI_HCA_INLINE_DATA;
-		wr.local = (uint64_t)(uintptr_t)o->move.data;
-	}
-	return wr;
 }
 
 static struct ori_hca_wr host_teller(const struct ori_host_link *link,

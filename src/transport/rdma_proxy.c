@@ -165,8 +165,7 @@ static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct pro
 		return ORIEL_OK;
 	}
 	if (opcode == ORIEL_PROXY_WRITE_VALUE) {
-		wr->local = (uint64_t)(uintptr_t)&c->of.operand;
-		wr->flags = ORI_HCA_INLINE_DATA;
+		wr->data = &c->of.operand;
 		return ORIEL_OK;
 	}
 	return length ? proxy_find(lane, c) : ORIEL_OK;
@@ -187,12 +186,8 @@ static enum oriel_status proxy_make(struct ori_proxy_lane *lane, uint64_t index,
 		wr->lkey = c->place.key;
 		wr->remote += offset;
 	}
-	/* Then the adapter has no source to look for, and to read over the bus. */
-	if (c->is_placed && c->place.data && wr->opcode == ORI_HCA_WRITE &&
-	    wr->length <= ORI_HCA_INLINE_MAX) {
-		wr->local = (uint64_t)(uintptr_t)c->place.data + offset;
-		wr->flags = ORI_HCA_INLINE_DATA;
-	}
+	if (c->is_placed && c->place.data && wr->opcode == ORI_HCA_WRITE)
+		wr->data = (const char *)c->place.data + offset;
 	rest = wr->length - offset;
 	wr->id = index << 1 | (rest <= lane->attr.length_max);
 	wr->length = (uint32_t)(rest < lane->attr.length_max ? rest : lane->attr.length_max);
@@ -268,6 +263,8 @@ static bool proxy_post(struct ori_proxy_lane *lane)
 
 	for (budget = PROXY_BUDGET; budget >= PROXY_CHAIN && !lane->flaw; budget -= made) {
 		proxy_skip_counts(lane);
+		if (lane->posted == lane->tail)
+			break;
 		made = proxy_chain(lane, wrs);
 		if (!made)
 			break;
@@ -389,13 +386,19 @@ static void proxy_hear(struct ori_proxy_lane *lane, const struct ori_hca_wc *wc)
 		proxy_die(lane, proxy_err(wc->syndrome, wc->vendor, index), true);
 }
 
+/* Is there an end to be expected? */
+static bool proxy_has_posted(const struct ori_proxy_lane *lane)
+{
+	return lane->ended != lane->posted || lane->offset;
+}
+
 static bool proxy_poll(struct ori_proxy_lane *lane)
 {
 	struct ori_hca_wc wcs[PROXY_ENDS];
 	unsigned budget, count = 0, i;
 
 	for (budget = PROXY_BUDGET; budget && !lane->is_dead; budget -= count) {
-		if (lane->ended == lane->posted && !lane->offset)
+		if (!proxy_has_posted(lane))
 			break;
 		if (lane->attr.ops->poll(lane->attr.cq, wcs, PROXY_ENDS, &count) != ORIEL_OK)
 			proxy_die(lane, proxy_err(ORIEL_MLX5_LOCAL_OPERATION, 0, lane->ended),
@@ -420,15 +423,20 @@ static void proxy_judge(struct ori_proxy_lane *lane)
 		proxy_die(lane, lane->flaw, true);
 }
 
+/* What is posted now is not looked for before the next step: it has hardly begun. */
 bool ori_proxy_step(struct ori_proxy_lane *lane)
 {
-	bool is_busy;
+	bool has_posted = proxy_has_posted(lane), is_busy;
 
 	if (lane->is_dead)
 		return false;
 	is_busy = proxy_take(lane);
-	is_busy |= proxy_post(lane);
-	is_busy |= proxy_poll(lane);
+	if (lane->completed == lane->tail)
+		return false;
+	if (lane->posted != lane->tail)
+		is_busy |= proxy_post(lane);
+	if (has_posted)
+		is_busy |= proxy_poll(lane);
 	if (lane->is_dead)
 		return true;
 	proxy_skip_counts(lane);

@@ -77,7 +77,7 @@ static void check_request(const struct ori_hca_wr *wr, uint8_t opcode, uint64_t 
 	assert_int_equal(wr->remote, 1000);
 	assert_int_equal(wr->rkey, RKEY);
 	assert_int_equal(wr->length, 8);
-	if (!(wr->flags & ORI_HCA_INLINE_DATA)) {
+	if (!wr->data) {
 		assert_int_equal(wr->local, local);
 		assert_int_equal(wr->lkey, lkey);
 	}
@@ -106,7 +106,7 @@ static void test_requests_are_what_was_asked_for(void **state)
 	check_request(&b.qp->log[2], ORI_HCA_FETCH_ADD, 0, SINK, 3);
 	check_request(&b.qp->log[3], ORI_HCA_FETCH_ADD, 1001, LKEY, 4);
 	check_request(&b.qp->log[4], ORI_HCA_WRITE, 0, 0, 5);
-	assert_true(b.qp->log[4].flags & ORI_HCA_INLINE_DATA);
+	assert_non_null(b.qp->log[4].data);
 	assert_int_equal(b.qp->values[4], 5);
 	/* Nothing, from nowhere, is a request as well. */
 	assert_int_equal(b.qp->log[5].length, 0);
@@ -520,32 +520,36 @@ static int tell_rate(void)
 	return 0;
 }
 
-static void test_short_writes_of_a_cpu_go_inside(void **state)
+static void test_writes_of_a_cpu_may_go_inside(void **state)
 {
-	const char data[ORI_HCA_INLINE_MAX + 1] = "0123456789abcdefghijklmnopqr";
+	const char data[] = "0123456789abcdefghijklmnopqr";
 	struct oriel_mlx5_place to = {0, RKEY}, from = {4000, ORIEL_PROXY_FIND};
 	struct bench b;
 	uint64_t base;
 
 	(void)state;
-	bench_open(&b, DEPTH, 1u << 30);
+	bench_open(&b, DEPTH, 20);
 	b.data = data;
 	base = bench_reserve(&b, 4);
-	bench_write(&b, base, 4000, ORIEL_PROXY_FIND, ORI_HCA_INLINE_MAX);
-	bench_write(&b, base + 1, 4000, ORIEL_PROXY_FIND, ORI_HCA_INLINE_MAX + 1);
+	bench_write(&b, base, 4000, ORIEL_PROXY_FIND, 20);
+	bench_write(&b, base + 1, 4000, ORIEL_PROXY_FIND, 28);
 	bench_write(&b, base + 2, 4000, LKEY, 8);
 	oriel_proxy_fill(&b.ring, base + 3, ORIEL_PROXY_READ, 0, to, from, 0, 8);
 	oriel_proxy_publish(&b.ring, base, 4);
 	bench_run(&b);
-	assert_int_equal(b.qp->posted, 4);
-	assert_true(b.qp->log[0].flags & ORI_HCA_INLINE_DATA);
-	assert_memory_equal(&b.qp->values[0], data, sizeof(b.qp->values[0]));
-	assert_int_equal(b.qp->log[0].length, ORI_HCA_INLINE_MAX);
-	for (unsigned i = 1; i < 4; i++)
-		assert_false(b.qp->log[i].flags & ORI_HCA_INLINE_DATA);
-	assert_int_equal(b.qp->log[1].lkey, FOUND);
-	assert_int_equal(b.qp->log[3].lkey, FOUND);
-	script_end(b.qp, 4);
+	assert_int_equal(b.qp->posted, 5);
+	/* Of both parts of the second one, which is cut. */
+	assert_ptr_equal(b.qp->log[0].data, data);
+	assert_ptr_equal(b.qp->log[1].data, data);
+	assert_ptr_equal(b.qp->log[2].data, data + 20);
+	assert_null(b.qp->log[3].data);
+	assert_null(b.qp->log[4].data);
+	/* An adapter that has no room inside goes there. */
+	assert_int_equal(b.qp->log[1].local, 4028);
+	assert_int_equal(b.qp->log[2].local, 4048);
+	assert_int_equal(b.qp->log[2].lkey, FOUND);
+	assert_int_equal(b.qp->log[4].lkey, FOUND);
+	script_end(b.qp, 5);
 	assert_int_equal(bench_done(&b), 4);
 	assert_int_equal(b.gone, 3);
 	bench_close(&b);
@@ -570,7 +574,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_fence_waits_for_all_before_it),
 		cmocka_unit_test(test_what_is_too_long_is_cut),
 		cmocka_unit_test(test_memory_is_found_by_its_address),
-		cmocka_unit_test(test_short_writes_of_a_cpu_go_inside),
+		cmocka_unit_test(test_writes_of_a_cpu_may_go_inside),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "rate") == 0)

@@ -81,12 +81,11 @@ static struct ori_hca_wr pulse_request(const struct ori_rdma_pulse *p, uint32_t 
 {
 	struct ori_hca_wr wr = {
 		.id = p->posted + i,
-		.local = (uint64_t)(uintptr_t)piece->data,
+		.data = piece->data,
 		.remote = piece->at,
 		.rkey = rkey,
 		.length = piece->length,
 		.opcode = ORI_HCA_WRITE,
-		.flags = ORI_HCA_INLINE_DATA,
 	};
 
 	return wr;

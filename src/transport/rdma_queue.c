@@ -86,12 +86,10 @@ void ori_rdma_queue_close(struct rdma_rail *r, struct rdma_queue *q)
 		r->ops->destroy_cq(q->cq);
 	if (q->dev && q->dev->doorbell && !r->caps.owns_rings)
 		rdma_give_doorbell(r, q->dev);
-	if (q->pinned) {
-		ori_mem_unpin(r->gpu, q->pinned);
-		ori_mem_unref(q->pinned);
-	} else {
+	if (q->pinned)
+		ori_mem_unref_pinned(r->gpu, q->pinned);
+	else
 		free(q->rings);
-	}
 	free(q->dev);
 	memset(q, 0, sizeof(*q));
 }
@@ -100,24 +98,16 @@ void ori_rdma_queue_close(struct rdma_rail *r, struct rdma_queue *q)
 static enum oriel_status rdma_alloc_rings(const struct ori_gpu *gpu, struct rdma_queue *q,
 					  size_t length)
 {
-	struct ori_mem *mem;
 	enum oriel_status status;
 
 	if (!gpu) {
 		q->rings = aligned_alloc(RDMA_PAGE, length);
 		return q->rings ? ORIEL_OK : ORIEL_ERR_NOMEM;
 	}
-	status = ori_mem_alloc(length, 0, &mem);
-	if (status != ORIEL_OK)
-		return status;
-	status = ori_mem_pin(gpu, mem);
-	if (status != ORIEL_OK) {
-		ori_mem_unref(mem);
-		return status;
-	}
-	q->pinned = mem;
-	q->rings = mem->address;
-	return ORIEL_OK;
+	status = ori_mem_alloc_pinned(gpu, length, &q->pinned);
+	if (status == ORIEL_OK)
+		q->rings = q->pinned->address;
+	return status;
 }
 
 static enum oriel_status rdma_open_words(struct rdma_queue *q, uint32_t depth)

@@ -355,36 +355,66 @@ enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel
 				    : stream_launch(w, kernel, call, timeout_ns, stream);
 }
 
-/* All ranks; this one last, for it costs no NVLink, and not where it is @from itself. */
-enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to, const void *from,
-					     size_t stride, size_t length, void *stream)
+/* The place of each rank, which an engine must reach. */
+static enum oriel_status stream_check_each(const struct oriel_window *w, uint64_t to, size_t length)
 {
-	enum oriel_status status = stream_begin(w, stream), joined;
-	uint32_t ranks = w->device.ranks, i, peer;
-	const char *text;
+	enum oriel_status status = ORIEL_OK;
 	char *there;
+	uint32_t i;
 
-	for (i = 0; i < ranks && status == ORIEL_OK; i++)
+	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
 		status = stream_check_place(w, ORIEL_DEV_PUT, i, to, length, &there);
-	for (i = 0; i < ranks && status == ORIEL_OK; i++)
+	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
 		if (w->peers[i].path == ORIEL_PATH_RDMA)
 			status = ori_fail(ORIEL_ERR_UNSUPPORTED,
 					  "window %u: copy engines do not reach rank %u",
 					  w->device.number, i);
-	if (status == ORIEL_OK && !w->lanes.begun)
-		status = w->gpu->ops->open_lanes(w->gpu, &w->lanes);
+	return status;
+}
+
+/* What is put into the lane goes beside what comes next in @stream, until the join. */
+static enum oriel_status stream_fork(struct oriel_window *w, void *stream)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (!w->lane.begun)
+		status = w->gpu->ops->open_lane(w->gpu, &w->lane);
+	return status == ORIEL_OK ? w->gpu->ops->fork(w->gpu, &w->lane, stream) : status;
+}
+
+/*
+ * To one peer after the other, each rank from another one on: three H200s that each
+ * GPU writes to at once get 235 GB/s of it together, one after the other 383. What
+ * stays here goes beside that.
+ */
+enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to, const void *from,
+					     size_t stride, size_t length, void *stream)
+{
+	const struct ori_gpu_ops *ops = w->gpu->ops;
+	enum oriel_status status = stream_begin(w, stream), joined;
+	const char *mine = (const char *)from + w->device.rank * stride;
+	uint32_t ranks = w->device.ranks, i, peer;
+	char *own = NULL, *there;
+
+	if (status == ORIEL_OK)
+		status = stream_check_each(w, to, length);
 	if (status != ORIEL_OK || !length)
 		return status;
-	status = w->gpu->ops->fork(w->gpu, &w->lanes, stream);
-	for (i = 1; i <= ranks && status == ORIEL_OK; i++) {
+	stream_check_place(w, ORIEL_DEV_PUT, w->device.rank, to, length, &own);
+	if (own != mine)
+		status = stream_fork(w, stream);
+	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
 		stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
-		text = (const char *)from + peer * stride;
-		if (there != text)
-			status = w->gpu->ops->copy_in(w->gpu, w->lanes.streams[i % ORI_GPU_LANES],
-						      there, text, length);
+		status = ops->copy_in(w->gpu, stream, there, (const char *)from + peer * stride,
+				      length);
 	}
-	joined = w->gpu->ops->join(w->gpu, &w->lanes, stream);
+	if (own == mine || !w->lane.begun)
+		return status;
+	if (status == ORIEL_OK)
+		status = ops->copy_in(w->gpu, w->lane.stream, own, mine, length);
+	/* Also after a failure: a capture must not end with a stream that has not come back. */
+	joined = ops->join(w->gpu, &w->lane, stream);
 	return status == ORIEL_OK ? joined : status;
 }
 
@@ -431,6 +461,13 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w, enum 
 
 	status = stream_check_id(w, ORIEL_DEV_SIGNAL, c->gather.id + 2 * c->parts - 1,
 				 w->device.signals);
+	if (status == ORIEL_OK && kernel == ORI_KERNEL_GATHER_LINES &&
+	    oriel_gather_slot(c->gather.lines, c->length, c->parts) > c->gather.slot)
+		status =
+			ori_fail(ORIEL_ERR_RANGE,
+				 "window %u: gather of %llu bytes in %u parts: slots of %llu bytes",
+				 w->device.number, (unsigned long long)c->length, c->parts,
+				 (unsigned long long)c->gather.slot);
 	for (peer = 0; peer < w->device.ranks && status == ORIEL_OK; peer++) {
 		status = stream_check_place(w, ORIEL_DEV_PUT, peer, c->gather.to, result, &base);
 		if (status == ORIEL_OK && staging)

@@ -229,6 +229,33 @@ CASE void next_takes_what_came_early(struct rank *r)
 		     ORIEL_ERR_TIMEOUT);
 }
 
+/* Rank 0 raises later than the others: who waits in vain has taken nothing of theirs. */
+CASE void next_of_all_takes_from_all_or_none(struct rank *r)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	bool is_first = r->rank == 0;
+	unsigned round, peer;
+
+	for (round = 0; round < 20; round++) {
+		if (!is_first)
+			CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, 3, ORIEL_SIGNAL_ADD, 2));
+		rank_settle(r);
+		CHECK_STATUS(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 2, 1),
+			     is_first ? ORIEL_OK : ORIEL_ERR_TIMEOUT);
+		rank_settle(r);
+		if (is_first)
+			CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, 3, ORIEL_SIGNAL_ADD, 2));
+		else
+			CHECK_OK(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 2, LONG_NS));
+	}
+	rank_settle(r);
+	CHECK_OK(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 0, 1));
+	CHECK_STATUS(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 1, 1), ORIEL_ERR_TIMEOUT);
+	for (peer = 0; peer < r->size; peer++)
+		CHECK_STATUS(r, oriel_dev_wait_signal_next(w, r->group, peer, 3, 1, 1),
+			     ORIEL_ERR_TIMEOUT);
+}
+
 CASE void next_survives_the_end_of_the_word(struct rank *r)
 {
 	const uint64_t quarter = 1ull << 62;
@@ -347,6 +374,7 @@ CASE void every_group_plays_ping_pong(struct rank *r)
 	ROW(waits_do_not_see_other_sources_or_ids, NULL, 2, 0) \
 	ROW(next_needs_no_reset_between_launches, NULL, 1, 0)  \
 	ROW(next_takes_what_came_early, NULL, 1, 0)            \
+	ROW(next_of_all_takes_from_all_or_none, NULL, 2, 0)    \
 	ROW(next_survives_the_end_of_the_word, NULL, 1, 0)     \
 	ROW(reset_clears_the_word_and_its_base, NULL, 1, 0)    \
 	ROW(groups_may_signal_at_once, NULL, 1, 0)             \

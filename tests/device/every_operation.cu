@@ -43,6 +43,7 @@ static __device__ int64_t use_waits(const struct oriel_dev_window *w, struct ori
 	result |= oriel_dev_wait_signal_from(w, g, peer, 0, ORIEL_EQ, 1, 1000);
 	result |= oriel_dev_wait_signal_relaxed(w, g, peer, 0, ORIEL_EQ, 1, 1000);
 	result |= oriel_dev_wait_signal_next(w, g, peer, 0, 1, 1000);
+	result |= oriel_dev_wait_signal_next_all(w, g, 0, 1, 1000);
 	result |= oriel_dev_read_signal(w, 0, &value);
 	result |= oriel_dev_read_signal_from(w, peer, 0, &value);
 	result |= oriel_dev_reset_signal(w, peer, 0);

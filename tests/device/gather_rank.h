@@ -7,9 +7,12 @@
 
 #include "ranks.h"
 
+/* Less where a CPU does it (tests/fakecuda); sizes beyond are left out. */
+#ifndef SHARE
 #define SHARE ((16u << 20) + 64) /* bytes of each rank at most */
-#define LONG_NS 20000000000ull
 #define REPLAYS 1000u
+#endif
+#define LONG_NS 20000000000ull
 #define OBJECTS 2u
 
 /* One all-gather with its stream and its memory. */
@@ -86,22 +89,36 @@ static void object_open(struct rank *r, struct object *o, unsigned number)
 	o->result = (char *)at;
 }
 
-static void object_create(struct rank *r, unsigned number, unsigned algorithm)
+static struct oriel_allgather_attr attr_of(unsigned algorithm)
 {
-	struct object *o = &r->objects[number];
 	struct oriel_allgather_attr attr = {};
-	struct oriel_view view = {};
 
 	attr.size = sizeof(attr);
 	attr.algorithm = algorithm;
+	return attr;
+}
+
+/* Of the object @number: the window, or a buffer that is shared for it. */
+static struct oriel_view view_of(const struct rank *r, unsigned number)
+{
+	struct oriel_view view = {};
+
 	view.size = sizeof(view);
 	view.length = (size_t)r->size * SHARE;
 	view.flags = ORIEL_VIEW_GPU;
 	if (number)
-		view.buffer = o->result;
+		view.buffer = r->objects[number].result;
 	else
 		view.window = r->window;
-	MUST(oriel_allgather_create(r->comm, &view, &attr, &o->gather));
+	return view;
+}
+
+static void object_create(struct rank *r, unsigned number, unsigned algorithm)
+{
+	struct oriel_allgather_attr attr = attr_of(algorithm);
+	struct oriel_view view = view_of(r, number);
+
+	MUST(oriel_allgather_create(r->comm, &view, &attr, &r->objects[number].gather));
 }
 
 static void post(struct rank *r, struct object *o, size_t bytes, bool in_place)

@@ -24,7 +24,7 @@ static inline void rank_must(unsigned rank, enum oriel_status status, int line)
 	exit(1);
 }
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(FAKECUDA_RUNTIME)
 #define CUDA(call) rank_must_cuda((r)->rank, call, __LINE__)
 
 static inline void rank_must_cuda(unsigned rank, cudaError_t error, int line)

@@ -2,7 +2,6 @@
 /* All-gathers of the fake driver's memory over several nodes: see nodes.h. */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "nodes.h"
 
@@ -31,7 +30,7 @@ static bool is_gathered(const struct site *s, const struct object *o, size_t byt
 	return true;
 }
 
-static void object_create(struct site *s, struct object *o, unsigned algorithm)
+static enum oriel_status object_try(struct site *s, struct object *o, unsigned algorithm)
 {
 	struct oriel_allgather_attr attr = {.size = sizeof(attr),
 					    .algorithm = algorithm,
@@ -41,7 +40,12 @@ static void object_create(struct site *s, struct object *o, unsigned algorithm)
 				  .length = (size_t)s->r.size * SHARE,
 				  .buffer = o->result};
 
-	if (!CHECK_OK(&s->r, oriel_allgather_create(s->r.comm, &view, &attr, &o->gather)))
+	return oriel_allgather_create(s->r.comm, &view, &attr, &o->gather);
+}
+
+static void object_create(struct site *s, struct object *o, unsigned algorithm)
+{
+	if (!CHECK_OK(&s->r, object_try(s, o, algorithm)))
 		_Exit(1);
 }
 
@@ -186,11 +190,57 @@ static void test_two(struct site *s)
 	object_destroy(&o[0]);
 }
 
-static void expect_broken(struct site *s, struct object *o)
+/* Of what was captured of one object; the communicator is that of @s. */
+static void take_away(struct site *s, struct object *o, CUgraphExec exec, CUgraph graph, char what)
 {
-	nodes_expect_broken(s, o);
-	CHECK(&s->r, oriel_allgather_start(o->gather, o->send, 8, o->stream) ==
-			     oriel_dev_health(&s->r.dev));
+	if (what == 'e')
+		cuGraphExecDestroy(exec);
+	else if (what == 'g')
+		cuGraphDestroy(graph);
+	else if (what == 'o')
+		object_destroy(o);
+	else
+		oriel_comm_destroy(s->r.comm);
+}
+
+/*
+ * Communicators that come and go beside the first, with objects over the same memory: whatever
+ * goes first, but for an object before its communicator, what is left works.
+ */
+static void test_orders(struct site *s)
+{
+	static const char *const orders[] = {"egoc", "geoc", "eogc", "ogec",
+					     "ocge", "oceg", "goce"};
+	struct object *first = &s->objects[0], beside = s->objects[1];
+	size_t bytes = 2 * CHUNK + 3;
+	struct site other;
+	CUgraphExec exec;
+	CUgraph graph;
+	unsigned i, k;
+
+	beside.result = first->result;
+	object_create(s, first, ORIEL_ALGORITHM_RING);
+	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		other = *s;
+		rank_join(&other.r, LONG_NS);
+		object_create(&other, &beside, ORIEL_ALGORITHM_DEFAULT);
+		exec = capture(&other, &beside, beside.send, bytes, &graph);
+		for (k = 0; k < 3; k++) {
+			replay(&other, &beside, exec, beside.send, bytes);
+			gather_once(s, first, 1000);
+		}
+		for (k = 0; k < 4; k++) {
+			take_away(&other, &beside, exec, graph, orders[i][k]);
+			gather_once(s, first, 1000);
+		}
+		s->r.failures = other.r.failures > s->r.failures ? other.r.failures : s->r.failures;
+	}
+	object_destroy(first);
+}
+
+static enum oriel_status start_share(struct site *s, struct object *o)
+{
+	return oriel_allgather_start(o->gather, source(s, o, SHARE, true), SHARE, o->stream);
 }
 
 /* The last rank does not come; the streams of the others go on within the timeout. */
@@ -202,62 +252,56 @@ static void test_absent(struct site *s)
 	gather_once(s, o, SHARE);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
 	if (s->r.rank + 1 < s->r.size)
-		CHECK_OK(&s->r, oriel_allgather_start(o->gather, o->send, SHARE, o->stream));
-	else
-		nodes_await_broken(s);
-	expect_broken(s, o);
+		CHECK_OK(&s->r, start_share(s, o));
+	nodes_expect_refused(s, o, start_share);
 	object_destroy(o);
 }
 
-/* The first rank gives up in the middle: of capture and replay for some. */
 static void test_aborted(struct site *s)
 {
-	const struct timespec nap = {0, 1000000l * (1 + s->round % 7)};
 	struct object *o = &s->objects[0];
-	CUgraphExec exec;
 	CUgraph graph;
-	unsigned i;
 
 	object_create(s, o, ORIEL_ALGORITHM_RING);
 	gather_once(s, o, SHARE);
-	exec = capture(s, o, source(s, o, SHARE, true), SHARE, &graph);
-	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	for (i = 0; i < 200; i++)
-		CHECK(&s->r, cuGraphLaunch(exec, o->stream) == CUDA_SUCCESS);
-	nanosleep(&nap, NULL);
-	if (s->r.rank == 0)
-		oriel_comm_abort(s->r.comm, "a test");
-	else
-		nodes_await_broken(s);
-	expect_broken(s, o);
-	cuGraphExecDestroy(exec);
+	graph = nodes_abort_replays(s, o, start_share, 200);
 	object_destroy(o);
 	cuGraphDestroy(graph);
 }
 
-/* A rank whose driver fails breaks all, and its stream goes on. */
 static void test_driver(struct site *s)
 {
 	struct object *o = &s->objects[0];
 
 	object_create(s, o, ORIEL_ALGORITHM_RING);
 	gather_once(s, o, SHARE);
+	nodes_fail_copies(s, o, start_share, 40);
+	object_destroy(o);
+}
+
+/* What a creation fails of is told, whatever has to go again; and the next one is not refused. */
+static void test_refused(struct site *s)
+{
+	struct object *o = &s->objects[0];
+
+	/* All have their own streams. */
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	if (s->r.rank == 0)
-		fakecuda_fail("cuMemcpyAsync", 40);
+	fakecuda_fail("cuStreamCreate", 0);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	while (oriel_dev_health(&s->r.dev) == ORIEL_OK) {
-		if (oriel_allgather_start(o->gather, o->send, SHARE, o->stream) != ORIEL_OK)
-			oriel_comm_abort(s->r.comm, "the driver fails");
-		fakecuda_finish(o->stream);
-	}
-	expect_broken(s, o);
+	CHECK_FAILS(&s->r, object_try(s, o, ORIEL_ALGORITHM_RING), ORIEL_ERR_INVALID,
+		    "of the fake driver");
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	fakecuda_fail(NULL, 0);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	object_create(s, o, ORIEL_ALGORITHM_RING);
+	gather_once(s, o, SHARE);
 	object_destroy(o);
 }
 
 const struct nodes_test nodes_tests[] = {
-	{"sizes", test_sizes, LONG_NS},        {"ahead", test_ahead, LONG_NS},
-	{"graphs", test_graphs, LONG_NS},      {"two", test_two, LONG_NS},
-	{"absent", test_absent, LONG_NS / 30}, {"aborted", test_aborted, LONG_NS},
-	{"driver", test_driver, LONG_NS / 30}, {NULL, NULL, 0},
+	{"sizes", test_sizes, LONG_NS},     {"ahead", test_ahead, LONG_NS},
+	{"graphs", test_graphs, LONG_NS},   {"two", test_two, LONG_NS},
+	{"orders", test_orders, LONG_NS},   {"absent", test_absent, LONG_NS / 30},
+	{"aborted", test_aborted, LONG_NS}, {"driver", test_driver, LONG_NS / 30},
+	{"refused", test_refused, LONG_NS}, {NULL, NULL, 0},
 };

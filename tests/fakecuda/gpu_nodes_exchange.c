@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All-to-alls and broadcasts of the fake driver's memory over several nodes: see nodes.h. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "nodes.h"
 
@@ -478,50 +477,32 @@ static void test_absent(struct site *s)
 	oriel_alltoall_destroy(exchange->alltoall);
 }
 
-/* The first rank gives up in the middle of replays, with slots and puts under way. */
+static enum oriel_status start_share(struct site *s, struct object *o)
+{
+	(void)s;
+	return oriel_alltoall_start(o->alltoall, o->send, SHARE, o->stream);
+}
+
+/* With slots and puts under way. */
 static void test_aborted(struct site *s)
 {
-	const struct timespec nap = {0, 1000000l * (1 + s->round % 7)};
 	struct object *o = &s->objects[0];
-	CUgraphExec exec;
 	CUgraph graph;
-	unsigned i;
 
 	alltoall_create(s, o);
 	exchange_once(s, o, SHARE);
-	nodes_capture_begin(s, o);
-	CHECK_OK(&s->r, oriel_alltoall_start(o->alltoall, o->send, SHARE, o->stream));
-	exec = nodes_capture_end(s, o, &graph);
-	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	for (i = 0; i < 100; i++)
-		CHECK(&s->r, cuGraphLaunch(exec, o->stream) == CUDA_SUCCESS);
-	nanosleep(&nap, NULL);
-	if (s->r.rank == 0)
-		oriel_comm_abort(s->r.comm, "a test");
-	nodes_expect_broken(s, o);
-	CHECK(&s->r, oriel_alltoall_start(o->alltoall, o->send, 8, o->stream) == ORIEL_ERR_ABORTED);
-	cuGraphExecDestroy(exec);
+	graph = nodes_abort_replays(s, o, start_share, 100);
 	oriel_alltoall_destroy(o->alltoall);
 	cuGraphDestroy(graph);
 }
 
-/* A rank whose driver fails breaks all, and its stream goes on. */
 static void test_driver(struct site *s)
 {
 	struct object *o = &s->objects[0];
 
 	alltoall_create(s, o);
 	exchange_once(s, o, SHARE);
-	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	if (s->r.rank == 0)
-		fakecuda_fail("cuMemcpyAsync", 100);
-	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	while (oriel_dev_health(&s->r.dev) == ORIEL_OK) {
-		if (oriel_alltoall_start(o->alltoall, o->send, SHARE, o->stream) != ORIEL_OK)
-			oriel_comm_abort(s->r.comm, "the driver fails");
-		fakecuda_finish(o->stream);
-	}
-	nodes_expect_broken(s, o);
+	nodes_fail_copies(s, o, start_share, 100);
 	oriel_alltoall_destroy(o->alltoall);
 }
 

@@ -3,16 +3,12 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-
-void nodes_await_broken(struct site *s)
-{
-	while (oriel_dev_health(&s->r.dev) == ORIEL_OK)
-		oriel_dev_give_way(10000000);
-}
+#include <time.h>
 
 void nodes_expect_broken(struct site *s, struct object *o)
 {
-	nodes_await_broken(s);
+	while (oriel_dev_health(&s->r.dev) == ORIEL_OK)
+		oriel_dev_give_way(10000000);
 	fakecuda_finish(o->stream);
 }
 
@@ -29,6 +25,48 @@ CUgraphExec nodes_capture_end(struct site *s, struct object *o, CUgraph *graph)
 	CHECK(&s->r, cuStreamEndCapture(o->stream, graph) == CUDA_SUCCESS);
 	CHECK(&s->r, cuGraphInstantiate(&exec, *graph, 0) == CUDA_SUCCESS);
 	return exec;
+}
+
+void nodes_expect_refused(struct site *s, struct object *o, nodes_start *start)
+{
+	nodes_expect_broken(s, o);
+	CHECK(&s->r, start(s, o) == oriel_dev_health(&s->r.dev));
+}
+
+CUgraph nodes_abort_replays(struct site *s, struct object *o, nodes_start *start, unsigned launches)
+{
+	const struct timespec nap = {0, 1000000l * (1 + s->round % 7)};
+	CUgraphExec exec;
+	CUgraph graph;
+	unsigned i;
+
+	nodes_capture_begin(s, o);
+	CHECK_OK(&s->r, start(s, o));
+	exec = nodes_capture_end(s, o, &graph);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	for (i = 0; i < launches; i++)
+		CHECK(&s->r, cuGraphLaunch(exec, o->stream) == CUDA_SUCCESS);
+	nanosleep(&nap, NULL);
+	if (s->r.rank == 0)
+		oriel_comm_abort(s->r.comm, "a test");
+	nodes_expect_refused(s, o, start);
+	CHECK(&s->r, oriel_dev_health(&s->r.dev) == ORIEL_ERR_ABORTED);
+	cuGraphExecDestroy(exec);
+	return graph;
+}
+
+void nodes_fail_copies(struct site *s, struct object *o, nodes_start *start, unsigned after)
+{
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	if (s->r.rank == 0)
+		fakecuda_fail("cuMemcpyAsync", after);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	while (oriel_dev_health(&s->r.dev) == ORIEL_OK) {
+		if (start(s, o) != ORIEL_OK)
+			oriel_comm_abort(s->r.comm, "the driver fails");
+		fakecuda_finish(o->stream);
+	}
+	nodes_expect_refused(s, o, start);
 }
 
 static unsigned site_run(const struct oriel_bootstrap *bootstrap, const char *node, unsigned test,

@@ -48,7 +48,14 @@ extern const struct nodes_test nodes_tests[];
 
 /* Waits for the communicator to break, and for the stream to go on after that. */
 void nodes_expect_broken(struct site *s, struct object *o);
-void nodes_await_broken(struct site *s);
+/* And what is started after that is refused with what broke it. */
+typedef enum oriel_status nodes_start(struct site *s, struct object *o);
+void nodes_expect_refused(struct site *s, struct object *o, nodes_start *start);
+/* The first rank gives up in the middle of @launches replays. The graph is the caller's. */
+CUgraph nodes_abort_replays(struct site *s, struct object *o, nodes_start *start,
+			    unsigned launches);
+/* A rank whose driver fails, after so many copies more, breaks all, and its stream goes on. */
+void nodes_fail_copies(struct site *s, struct object *o, nodes_start *start, unsigned after);
 /* What follows in the stream is captured, up to the end. */
 void nodes_capture_begin(struct site *s, struct object *o);
 CUgraphExec nodes_capture_end(struct site *s, struct object *o, CUgraph *graph);

@@ -254,6 +254,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 
 	pthread_mutex_lock(&fake5_lock);
 	errno = fake5_failure("create_qp");
+	if (!errno && init->cap.max_inline_data > ORI_HCA_INLINE_MAX)
+		errno = EINVAL;
 	if (!errno)
 		errno = fake5_qp_open(qp, &attr);
 	pthread_mutex_unlock(&fake5_lock);
@@ -391,8 +393,9 @@ static int post_one(struct fake5_qp *qp, const struct ibv_send_wr *wr)
 	to.compare = wr->wr.atomic.compare_add;
 	to.immediate = ntohl(wr->imm_data);
 	to.flags = (wr->send_flags & IBV_SEND_SIGNALED ? ORI_HCA_SIGNALED : 0) |
-		   (wr->send_flags & IBV_SEND_FENCE ? ORI_HCA_FENCE : 0) |
-		   (wr->send_flags & IBV_SEND_INLINE ? ORI_HCA_INLINE_DATA : 0);
+		   (wr->send_flags & IBV_SEND_FENCE ? ORI_HCA_FENCE : 0);
+	if (wr->send_flags & IBV_SEND_INLINE)
+		to.data = (const void *)(uintptr_t)to.local;
 	return fake5_soft()->post(qp->soft, &to, 1, &posted) == ORIEL_OK && posted == 1 ? 0
 											: ENOMEM;
 }

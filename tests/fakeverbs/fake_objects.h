@@ -12,7 +12,7 @@
 #define FAKE_DEVICES 2u
 #define FAKE_GIDS 3
 #define FAKE_MESSAGE (8u << 20)
-#define FAKE_INLINE 64u
+#define FAKE_INLINE 92u
 
 struct fake_device {
 	struct ibv_device base;

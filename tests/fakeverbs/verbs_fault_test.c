@@ -246,7 +246,7 @@ static void test_whatever_fails_while_queues_are_made_leaves_nothing(void **stat
 	fake_fail("create_cq", 0, ENOMEM);
 	assert_int_equal(ops->create_cq(e.hca, &cq, &made, &cqn), ORIEL_ERR_NOMEM);
 	assert_non_null(strstr(oriel_last_error(), "fake0:1: cannot make a CQ of 4 places"));
-	fake_fail("create_qp", 0, EINVAL);
+	fake_fail("create_qp", 0, EPERM);
 	assert_int_equal(ops->create_qp(e.hca, &qp, &queue, &address), ORIEL_ERR_SYSTEM);
 	fake_fail("modify_qp", 0, EINVAL);
 	assert_int_equal(ops->create_qp(e.hca, &qp, &queue, &address), ORIEL_ERR_SYSTEM);
@@ -265,6 +265,28 @@ static void test_whatever_fails_while_queues_are_made_leaves_nothing(void **stat
 	assert_int_equal(fake_left(), left);
 	end_stop(&e);
 	assert_int_equal(fake_left(), 0);
+}
+
+/* Of fake0, 92 bytes: what is longer needs a key. */
+static void test_data_goes_inside_as_far_as_an_adapter_has_room(void **state)
+{
+	struct ori_hca_wr wr;
+	struct ori_hca_wc wc;
+	struct duo d;
+
+	(void)state;
+	duo_start(&d);
+	duo_join(&d);
+	wr = call_wr(&d.a, &d.b, ORI_HCA_WRITE, 0, 0, 92);
+	wr.data = d.a.memory;
+	wr.lkey = 0;
+	end_post(&d.a, &wr, 1);
+	end_expect(&d.a, 0);
+	wr.length = 93;
+	end_post(&d.a, &wr, 1);
+	end_next(&d.a, &wc);
+	assert_int_equal(wc.syndrome, ORIEL_MLX5_LOCAL_PROTECTION);
+	duo_stop(&d);
 }
 
 static void test_an_address_that_does_not_fit_is_refused(void **state)
@@ -528,6 +550,7 @@ int main(void)
 		cmocka_unit_test(test_a_gid_of_roce_v2_is_chosen),
 		cmocka_unit_test(test_whatever_fails_while_it_opens_leaves_nothing),
 		cmocka_unit_test(test_whatever_fails_while_queues_are_made_leaves_nothing),
+		cmocka_unit_test(test_data_goes_inside_as_far_as_an_adapter_has_room),
 		cmocka_unit_test(test_an_address_that_does_not_fit_is_refused),
 		cmocka_unit_test(test_a_chain_that_breaks_says_where),
 		cmocka_unit_test(test_completions_of_a_qp_that_is_gone_are_dropped),

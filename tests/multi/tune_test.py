@@ -120,6 +120,19 @@ class Tune(unittest.TestCase):
         # Which does not keep one from being made anew.
         self.tune("-n", "2", "-o", str(self.file), ORIEL_TUNE=str(self.file))
 
+    @unittest.skipUnless("FAKECUDA_FOLDER" in os.environ, "no driver of GPUs that are not there")
+    def test_gpus_are_measured(self):
+        env = {"LD_LIBRARY_PATH": os.environ["FAKECUDA_FOLDER"]}
+        for nodes, algorithms in (("1", "ll|store|ce"), ("2", "direct|ring|doubling")):
+            job = ("-n", "2", "--nodes", nodes)
+            self.tune(*job, "--gpu", "-o", str(self.file), **env)
+            mine = [line for line in self.lines() if f" gpu 2 {nodes} " in line]
+            for collective in ("all-gather", "all-to-all", "broadcast"):
+                self.assertTrue([line for line in mine if re.fullmatch(
+                    f"{collective} gpu 2 {nodes} any ({algorithms}) Fake 0", line)])
+            # Every job reads the file, and those of other memory have no lines there.
+            self.assertEqual(self.tuning(*job, ORIEL_TUNE=str(self.file))["source"], "library")
+
     def test_wrong_arguments_are_refused(self):
         for arguments in (("-n", "0"), ("--most", "x"), ("more",), ("--nodes", "1e3")):
             code, out, err = oriel("tune", *arguments)

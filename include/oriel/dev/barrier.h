@@ -45,16 +45,6 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 }
 
 /*
- * The first of the peers that this thread of the group tells and waits for. Those
- * of a GPU that have none of their own take one of another thread's: a warp that
- * polls as one does not part and meet again.
- */
-ORIEL_DEV uint32_t oriel_dev_first_peer(const struct oriel_dev_window *w, struct oriel_dev_group g)
-{
-	return oriel_dev_rank_after(w, 1 + g.rank < w->ranks ? 1 + g.rank : 1);
-}
-
-/*
  * Where this thread tells the first of its peers, if that peer is its own and lies
  * at hand; else NULL. No branch and nothing that changes, so that in a loop it is
  * known ahead of the loop.
@@ -117,12 +107,6 @@ ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
 	if (oriel_dev_is_leader(g))
 		oriel_dev_store_relaxed(&w->slots[slot].epoch, *epoch);
 	return status;
-}
-
-/* Does this thread wait for any peer? */
-ORIEL_DEV bool oriel_dev_awaits(const struct oriel_dev_window *w, struct oriel_dev_group g)
-{
-	return 1 + g.rank < w->ranks || (oriel_dev_is_watch(g) && w->ranks > 1);
 }
 
 /* Whole group, arguments checked, each thread with what it knows already. */

@@ -35,6 +35,22 @@ ORIEL_DEV uint32_t oriel_dev_rank_after(const struct oriel_dev_window *w, uint32
 	return rank < w->ranks ? rank : rank - w->ranks;
 }
 
+/*
+ * The first of the peers that this thread of the group tells and waits for. Those
+ * of a GPU that have none of their own take one of another thread's: a warp that
+ * polls as one does not part and meet again.
+ */
+ORIEL_DEV uint32_t oriel_dev_first_peer(const struct oriel_dev_window *w, struct oriel_dev_group g)
+{
+	return oriel_dev_rank_after(w, 1 + g.rank < w->ranks ? 1 + g.rank : 1);
+}
+
+/* Does this thread wait for any peer? */
+ORIEL_DEV bool oriel_dev_awaits(const struct oriel_dev_window *w, struct oriel_dev_group g)
+{
+	return 1 + g.rank < w->ranks || (oriel_dev_is_watch(g) && w->ranks > 1);
+}
+
 /* @path, as far as this translation unit can use it. */
 ORIEL_DEV uint32_t oriel_dev_usable(uint32_t path)
 {

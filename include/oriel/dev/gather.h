@@ -100,15 +100,46 @@ ORIEL_DEV int64_t oriel_gather_put_lines(const struct oriel_dev_window *w, struc
 	return oriel_dev_put_ll(w, g, peer, to, from, length, flag);
 }
 
-ORIEL_DEV enum oriel_status oriel_gather_wait_lines(const struct oriel_dev_window *w,
-						    struct oriel_dev_group g,
-						    const struct oriel_dev_gather *c, uint64_t at,
-						    void *to, uint64_t length, uint32_t flag,
-						    uint64_t timeout_ns)
+/* Each thread for its own lines; not synchronised. */
+ORIEL_DEV enum oriel_status oriel_gather_await_lines(const struct oriel_dev_window *w,
+						     struct oriel_dev_group g,
+						     const struct oriel_dev_gather *c, uint64_t at,
+						     void *to, uint64_t length, uint32_t flag,
+						     uint64_t timeout_ns)
 {
 	if (c->lines == ORIEL_DEV_LINES_LL128)
-		return oriel_dev_wait_ll128(w, g, at, to, length, flag, timeout_ns);
-	return oriel_dev_wait_ll(w, g, at, to, length, flag, timeout_ns);
+		return oriel_ll128_await(w, g, at, to, length, flag, timeout_ns);
+	return oriel_ll_await(w, g, at, to, length, flag, timeout_ns);
+}
+
+/*
+ * Those of the group that look after one peer, or after every @teams-th, from
+ * oriel_dev_rank_after(@first) on: whole warps of a block, if there are enough for all
+ * peers, whose lines come side by side then. They never synchronise.
+ */
+struct oriel_gather_team {
+	struct oriel_dev_group group;
+	uint32_t first;
+	uint32_t teams;
+};
+
+ORIEL_DEV struct oriel_gather_team oriel_gather_team_of(const struct oriel_dev_window *w,
+							struct oriel_dev_group g)
+{
+	struct oriel_gather_team team = {g, 1, 1};
+#ifdef __CUDA_ARCH__
+	uint32_t size = w->ranks > 2 ? g.size / (w->ranks - 1) & ~31u : 0;
+
+	if (!size || g.kind != ORIEL_DEV_BLOCK)
+		return team;
+	team.first = 1 + g.rank / size;
+	team.teams = w->ranks - 1;
+	team.group.rank = g.rank % size;
+	team.group.size = size;
+#else
+	(void)w;
+#endif
+	return team;
 }
 
 /*
@@ -127,6 +158,7 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	uint64_t begin, mine = oriel_gather_part(part, parts, length, &begin), epoch;
 	enum oriel_status status = oriel_gather_check(w, c, part, parts);
 	const char *text = (const char *)from + begin;
+	struct oriel_gather_team team;
 	int64_t posted = 0;
 	uint32_t flag, i;
 	char *own;
@@ -138,29 +170,30 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	epoch = oriel_dev_load_relaxed(oriel_gather_count(w, c, part)) + 1;
 	/* Never the flag of a line that nobody has written. */
 	flag = (uint32_t)(epoch % UINT32_MAX) + 1;
+	team = oriel_gather_team_of(w, g);
 	ORIEL_DEV_ROLL
-	for (i = 1; i < w->ranks && posted >= 0; i++)
-		posted = oriel_gather_put_lines(w, g, c, oriel_dev_rank_after(w, i),
+	for (i = team.first; i < w->ranks && posted >= 0; i += team.teams)
+		posted = oriel_gather_put_lines(w, team.group, c, oriel_dev_rank_after(w, i),
 						oriel_gather_place(w, c, part, epoch, w->rank),
 						text + oriel_dev_rank_after(w, i) * c->stride, mine,
 						flag);
 	if (posted < 0)
-		return (enum oriel_status)posted;
+		status = (enum oriel_status)posted;
 	own = c->result + (uint64_t)w->rank * length + begin;
 	text += w->rank * c->stride;
 	if (own != text)
 		oriel_mapped_copy(g, own, text, mine);
 	ORIEL_DEV_ROLL
-	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
+	for (i = team.first; i < w->ranks && status == ORIEL_OK; i += team.teams) {
 		uint32_t source = oriel_dev_rank_after(w, w->ranks - i);
 
-		status = oriel_gather_wait_lines(w, g, c,
-						 oriel_gather_place(w, c, part, epoch, source),
-						 c->result + (uint64_t)source * length + begin,
-						 mine, flag, timeout_ns);
+		status = oriel_gather_await_lines(w, team.group, c,
+						  oriel_gather_place(w, c, part, epoch, source),
+						  c->result + (uint64_t)source * length + begin,
+						  mine, flag, timeout_ns);
 	}
 	/* All have loaded the count, and have done their parts. */
-	oriel_dev_sync(g);
+	status = oriel_dev_vote(g, status);
 	if (oriel_dev_is_leader(g))
 		oriel_dev_store_relaxed(oriel_gather_count(w, c, part), epoch);
 	return status;
@@ -180,10 +213,89 @@ ORIEL_DEV int64_t oriel_gather_send(const struct oriel_dev_window *w, struct ori
 	return posted < 0 ? posted : oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, 1);
 }
 
+ORIEL_DEV bool oriel_gather_is_far(const struct oriel_dev_window *w, uint32_t peer)
+{
+	return ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && w->rails &&
+	       oriel_dev_peer_of(w, peer).path == ORIEL_PATH_RDMA;
+}
+
+/* Bytes that a part puts before it is the next part's turn. */
+ORIEL_DEV uint64_t oriel_gather_turn(uint32_t parts, uint64_t length)
+{
+	uint64_t turn = ((length + parts - 1) / parts + 127) & ~(uint64_t)127;
+
+	if (parts == 1)
+		return length;
+	return turn < ORIEL_DEV_TURN ? turn : ORIEL_DEV_TURN;
+}
+
+/* Whole group: the turn at @at of a message that stays here. There may be none. */
+ORIEL_DEV void oriel_gather_copy_turn(struct oriel_dev_group g, char *own, const char *mine,
+				      uint64_t at, uint64_t turn, uint64_t length)
+{
+	if (at < length)
+		oriel_mapped_copy(g, own + at, mine + at, length - at < turn ? length - at : turn);
+}
+
+/*
+ * Whole group: what @part has of the message to @peer, in turns. After each the next
+ * turn of this rank's own, to @own, unless that is NULL: the link is at work for some
+ * groups while others copy.
+ */
+ORIEL_DEV int64_t oriel_gather_put_turns(const struct oriel_dev_window *w, struct oriel_dev_group g,
+					 uint32_t part, uint32_t parts, uint32_t peer, uint64_t to,
+					 const char *from, uint64_t length, char *own,
+					 const char *mine)
+{
+	uint64_t turn = oriel_gather_turn(parts, length), step = parts * turn, at;
+	int64_t posted = 0;
+
+	ORIEL_DEV_ROLL
+	for (at = part * turn; at < length && posted >= 0; at += step) {
+		posted = oriel_dev_put(w, g, peer, to + at, from + at,
+				       length - at < turn ? length - at : turn);
+		if (own)
+			oriel_gather_copy_turn(g, own, mine, at + step, turn, length);
+	}
+	return posted;
+}
+
+/*
+ * Whole group: what @part has of all messages, to one peer after the other. The first
+ * turn of what goes to @own is there already; NULL: all of it is.
+ */
+ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				       const struct oriel_dev_gather *c, uint32_t part,
+				       uint32_t parts, const char *text, uint64_t length, char *own)
+{
+	uint64_t here = (uint64_t)w->rank * length, turn = oriel_gather_turn(parts, length), at;
+	const char *mine = text + w->rank * c->stride;
+	int64_t posted = 0;
+	uint32_t i, peer;
+
+	ORIEL_DEV_ROLL
+	for (i = 1; i < w->ranks && posted >= 0; i++) {
+		peer = oriel_dev_rank_after(w, i);
+		if (oriel_gather_is_far(w, peer)) {
+			/* In one piece, for each is a post. */
+			posted = oriel_dev_put_part(w, g, part, parts, peer, c->to + here,
+						    text + peer * c->stride, length);
+			continue;
+		}
+		posted = oriel_gather_put_turns(w, g, part, parts, peer, c->to + here,
+						text + peer * c->stride, length, own, mine);
+		own = NULL;
+	}
+	ORIEL_DEV_ROLL
+	for (at = (part + parts) * turn; own && at < length; at += parts * turn)
+		oriel_gather_copy_turn(g, own, mine, at, turn, length);
+	return posted;
+}
+
 /*
  * Whole group: one execution by puts into the results of the others. Each rank
  * tells the others that its result of before is no longer read, by one signal, and
- * puts to those that have told it so; another signal says that a put is complete.
+ * puts once all have told it so; another signal says that the puts are complete.
  * @from is the caller's again on return; without a stride it may be this rank's place
  * in the result, and it overlaps no other part of that.
  */
@@ -194,34 +306,31 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_puts(const struct oriel_dev_window 
 						  uint64_t timeout_ns)
 {
 	enum oriel_status status = oriel_gather_check(w, c, part, parts);
-	const char *text = (const char *)from, *mine = text + w->rank * c->stride;
 	char *own = c->result + (uint64_t)w->rank * length;
-	uint32_t id = c->id + 2 * part, i;
+	const char *mine = (const char *)from + w->rank * c->stride;
+	uint32_t id = c->id + 2 * part;
 	int64_t posted = 0;
+	uint64_t turn;
 
 	if (status != ORIEL_OK || !length)
 		return status;
 	posted = oriel_dev_signal_all(w, g, id, ORIEL_SIGNAL_ADD, 1);
 	if (posted < 0)
 		return (enum oriel_status)posted;
-	if (own != mine)
-		oriel_mapped_copy_turns(g, part, parts, own, mine, length);
-	ORIEL_DEV_ROLL
-	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
-		uint32_t peer = oriel_dev_rank_after(w, i);
-
-		status = oriel_dev_wait_signal_next(w, g, peer, id, 1, timeout_ns);
-		if (status == ORIEL_OK)
-			posted = oriel_gather_send(w, g, c, part, parts, peer,
-						   c->to + (uint64_t)w->rank * length,
-						   text + peer * c->stride, length);
-		if (posted < 0)
-			status = (enum oriel_status)posted;
-	}
-	ORIEL_DEV_ROLL
-	for (i = 1; i < w->ranks && status == ORIEL_OK; i++)
-		status = oriel_dev_wait_signal_next(w, g, oriel_dev_rank_after(w, w->ranks - i),
-						    id + 1, 1, timeout_ns);
+	/* While the credits are under way. */
+	turn = oriel_gather_turn(parts, length);
+	own = own == mine ? NULL : own;
+	if (own)
+		oriel_gather_copy_turn(g, own, mine, part * turn, turn, length);
+	status = oriel_dev_wait_signal_next_all(w, g, id, 1, timeout_ns);
+	if (status != ORIEL_OK)
+		return status;
+	posted = oriel_gather_put_all(w, g, c, part, parts, (const char *)from, length, own);
+	if (posted >= 0)
+		posted = oriel_dev_signal_all(w, g, id + 1, ORIEL_SIGNAL_ADD, 1);
+	if (posted < 0)
+		return (enum oriel_status)posted;
+	status = oriel_dev_wait_signal_next_all(w, g, id + 1, 1, timeout_ns);
 	if (status == ORIEL_OK && w->rails)
 		status = oriel_dev_drain(w, g, timeout_ns);
 	return status;

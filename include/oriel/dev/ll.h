@@ -311,14 +311,10 @@ ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct orie
 	return 0;
 }
 
-/*
- * Whole group: wait until the message of @length bytes that some peer wrote with
- * @epoch to the place @at of this rank has come, and copy it to @to. After a
- * timeout of the caller's own call again; @to is undefined then.
- */
-ORIEL_DEV enum oriel_status oriel_dev_wait_ll(const struct oriel_dev_window *w,
-					      struct oriel_dev_group g, uint64_t at, void *to,
-					      uint64_t length, uint32_t epoch, uint64_t timeout_ns)
+/* As oriel_dev_wait_ll(), each thread for its own lines. Not synchronised at the end. */
+ORIEL_DEV enum oriel_status oriel_ll_await(const struct oriel_dev_window *w,
+					   struct oriel_dev_group g, uint64_t at, void *to,
+					   uint64_t length, uint32_t epoch, uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL,
 				    epoch,
@@ -336,7 +332,19 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_ll(const struct oriel_dev_window *w,
 			return status;
 	}
 	place.base = here.base;
-	return oriel_dev_vote(g, oriel_ll_read(w, g, &place, to, length, &aim, timeout_ns));
+	return oriel_ll_read(w, g, &place, to, length, &aim, timeout_ns);
+}
+
+/*
+ * Whole group: wait until the message of @length bytes that some peer wrote with
+ * @epoch to the place @at of this rank has come, and copy it to @to. After a
+ * timeout of the caller's own call again; @to is undefined then.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_wait_ll(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint64_t at, void *to,
+					      uint64_t length, uint32_t epoch, uint64_t timeout_ns)
+{
+	return oriel_dev_vote(g, oriel_ll_await(w, g, at, to, length, epoch, timeout_ns));
 }
 
 /*

@@ -306,15 +306,10 @@ ORIEL_DEV int64_t oriel_dev_put_ll128(const struct oriel_dev_window *w, struct o
 	return 0;
 }
 
-/*
- * Whole group: wait until the message of @length bytes that some peer wrote with
- * @epoch to the place @at of this rank has come, and copy it to @to. After a
- * timeout of the caller's own call again; @to is undefined then.
- */
-ORIEL_DEV enum oriel_status oriel_dev_wait_ll128(const struct oriel_dev_window *w,
-						 struct oriel_dev_group g, uint64_t at, void *to,
-						 uint64_t length, uint64_t epoch,
-						 uint64_t timeout_ns)
+/* As oriel_dev_wait_ll128(), each thread for its own lines. Not synchronised at the end. */
+ORIEL_DEV enum oriel_status oriel_ll128_await(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint64_t at, void *to,
+					      uint64_t length, uint64_t epoch, uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL,
 				    epoch,
@@ -333,14 +328,25 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_ll128(const struct oriel_dev_window *
 	if (oriel_ll128_is_wide(g)) {
 		if (ORIEL_DEV_OFTEN(text.is_even)) {
 			text.is_even = true;
-			status = oriel_ll128_read_wide(w, g, here.base, &text, &aim, timeout_ns);
-		} else {
-			status = oriel_ll128_read_wide(w, g, here.base, &text, &aim, timeout_ns);
+			return oriel_ll128_read_wide(w, g, here.base, &text, &aim, timeout_ns);
 		}
-		return oriel_dev_vote(g, status);
+		return oriel_ll128_read_wide(w, g, here.base, &text, &aim, timeout_ns);
 	}
 #endif
-	return oriel_dev_vote(g, oriel_ll128_read_each(w, g, here.base, &text, &aim, timeout_ns));
+	return oriel_ll128_read_each(w, g, here.base, &text, &aim, timeout_ns);
+}
+
+/*
+ * Whole group: wait until the message of @length bytes that some peer wrote with
+ * @epoch to the place @at of this rank has come, and copy it to @to. After a
+ * timeout of the caller's own call again; @to is undefined then.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_wait_ll128(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint64_t at, void *to,
+						 uint64_t length, uint64_t epoch,
+						 uint64_t timeout_ns)
+{
+	return oriel_dev_vote(g, oriel_ll128_await(w, g, at, to, length, epoch, timeout_ns));
 }
 
 #endif

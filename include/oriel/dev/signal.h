@@ -403,6 +403,44 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_next(const struct oriel_dev_wi
 }
 
 /*
+ * Whole group: oriel_dev_wait_signal_next() for every other rank, whose words the
+ * group's threads look at side by side. With a timeout that passed, as if nobody had
+ * added anything: call again to go on.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_wait_signal_next_all(const struct oriel_dev_window *w,
+							   struct oriel_dev_group g, uint32_t id,
+							   uint64_t count, uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL, 0, ORIEL_DEV_PASSED, ORIEL_DEV_WAIT_SIGNAL_NEXT, 0, id};
+	enum oriel_status status;
+	uint64_t seen;
+	uint32_t i;
+
+	status = oriel_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL_NEXT, id, w->signals);
+	if (status != ORIEL_OK)
+		return status;
+	if (oriel_dev_awaits(w, g)) {
+		aim.peer = oriel_dev_first_peer(w, g);
+		for (i = 1 + g.rank;; i += g.size) {
+			aim.word = oriel_mapped_inbox(w, aim.peer, id);
+			aim.operand = w->signal_bases[(size_t)aim.peer * w->signals + id] + count;
+			status = oriel_dev_poll_word(w, g, &aim, timeout_ns, &seen);
+			if (ORIEL_DEV_OFTEN(status == ORIEL_OK))
+				oriel_dev_acquire_each(aim.word);
+			if (i + g.size >= w->ranks || status != ORIEL_OK)
+				break;
+			aim.peer = oriel_dev_rank_after(w, i + g.size);
+		}
+		oriel_dev_acquire_all();
+	}
+	status = oriel_dev_vote(g, status);
+	/* Who looked for another thread has no base of its own. */
+	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size)
+		w->signal_bases[(size_t)oriel_dev_rank_after(w, i) * w->signals + id] += count;
+	return status;
+}
+
+/*
  * Set signal @id of @source here to 0, and the base of wait_signal_next with
  * it. One thread, while @source is known not to raise it.
  */
