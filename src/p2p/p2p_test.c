@@ -400,7 +400,7 @@ static void most_close(void)
 	ends_close(&most[0]);
 }
 
-#define FAIR (CHUNK * 9 + 5)
+#define FAIR (CHUNK * 5 + 5)
 
 /* All at once, with far more under way than there are slots: all of it arrives. */
 static void ends_share_slots(enum ends_way way, enum oriel_p2p_mode mode)
