@@ -32,7 +32,8 @@ enum oriel_p2p_mode {
 	 * that is registered there, through staging slots into any other.
 	 */
 	ORIEL_P2P_AUTO,
-	ORIEL_P2P_ZERO_COPY,  /* always straight; what is not registered is, for the transfer */
+	/* Straight, but for few bytes; what is not registered is, for the transfer. */
+	ORIEL_P2P_ZERO_COPY,
 	ORIEL_P2P_COPY_BASED, /* always through staging slots, by pack and unpack */
 };
 
@@ -259,7 +260,8 @@ struct oriel_p2p_buffer {
  * both have the same length, else both ends break with ORIEL_ERR_MISMATCH. Channels
  * do not wait for each other. No bytes are no chunks: then both are done at once,
  * without a word to the peer. A send is done when its buffer may be used again, which
- * of few bytes may be before the peer has begun to receive, and a receive when all has come.
+ * of few bytes (4 KiB at most) may be before the peer has begun to receive, and a receive
+ * when all has come.
  *
  * ORIEL_ERR_RANGE: no such channel, or memory that does not hold the buffer.
  */

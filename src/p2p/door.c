@@ -283,7 +283,7 @@ static enum oriel_status door_say_end(struct oriel_p2p *p)
 	frame.end.slots = pool->receive;
 	memcpy(frame.end.gpu, p->hub->gpu.uuid, sizeof(frame.end.gpu));
 	st = p->backend->open(p, &frame.end, fds, &nfds);
-	if (ori_p2p_takes_short(p))
+	if (p->backend->carries && ori_p2p_takes_short(p))
 		frame.end.flags |= P2P_END_SHORT;
 	return st == ORIEL_OK ? door_send(p, &frame, fds, nfds) : st;
 }
@@ -299,7 +299,8 @@ static enum oriel_status door_take_end(struct oriel_p2p *p, const struct p2p_end
 		return st;
 	p->pool_stride = end->stride;
 	p->pool_slots = end->slots;
-	p->is_short = (end->flags & P2P_END_SHORT) && ori_p2p_takes_short(p);
+	if ((end->flags & P2P_END_SHORT) && p->backend->carries && ori_p2p_takes_short(p))
+		p->short_max = p2p_short_limit(p);
 	memcpy(p->peer_gpu, end->gpu, sizeof(p->peer_gpu));
 	p->chunk = end->chunk < p->hub->pool.chunk ? (size_t)end->chunk : p->hub->pool.chunk;
 	st = p->backend->connect(p, end, p->door.fds, p->door.nfds);

@@ -152,24 +152,34 @@ static enum oriel_status in_take_short(struct p2p_in_slot *s, uint32_t number, c
 	return ORIEL_OK;
 }
 
-/* The unit of this slot is granted: has it come before? */
-static enum oriel_status in_take_kept(struct p2p_in_slot *s, struct p2p_kept *kept)
+static const char *in_aside(const struct oriel_p2p *p, unsigned channel, unsigned slot)
 {
-	enum oriel_status st = ORIEL_OK;
+	return (const char *)p->segment + p2p_aside(p, channel, slot);
+}
 
-	if (kept->length)
-		st = in_take_short(s, kept->number, kept->bytes, kept->length);
+/* The unit of this slot, of @r, is granted: has it come before? */
+static enum oriel_status in_take_kept(struct oriel_p2p *p, const struct oriel_p2p_request *r,
+				      unsigned slot)
+{
+	struct p2p_in *in = &p->in[r->channel];
+	struct p2p_kept *kept = &in->kept[slot];
+	uint32_t length = kept->length;
+
+	if (!length)
+		return ORIEL_OK;
 	kept->length = 0;
-	return st;
+	return in_take_short(&in->slots[slot], kept->number,
+			     length <= P2P_SHORT_WITHIN ? kept->bytes
+							: in_aside(p, r->channel, slot),
+			     length);
 }
 
 /* Let the next unit come. ORIEL_AGAIN: not now. */
 static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 				  struct oriel_p2p_request *r)
 {
-	struct p2p_in_slot *s = &in->slots[p2p_slot(p, in->unit)];
-	struct p2p_kept *kept = &in->kept[p2p_slot(p, in->unit)];
-	unsigned index = r->channel * p->depth + p2p_slot(p, in->unit);
+	unsigned slot = p2p_slot(p, in->unit), index = r->channel * p->depth + slot;
+	struct p2p_in_slot *s = &in->slots[slot];
 	enum oriel_status st = ORIEL_OK;
 
 	s->staging = -1;
@@ -190,7 +200,7 @@ static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 	s->request = r;
 	s->chunk = r->begun;
 	in->unit++;
-	return in_take_kept(s, kept);
+	return in_take_kept(p, r, slot);
 }
 
 /* Of a peer that has gone what was kept is taken, and nothing else is to come. */
@@ -214,7 +224,7 @@ static void in_retire(struct oriel_p2p *p, struct p2p_in *in, unsigned channel)
 			ori_p2p_finish_first(p, &in->requests, ORIEL_OK);
 	}
 	/* Not each one, but before the peer has none left that it may fill. */
-	if (p->is_short && in->oldest - in->told >= (p->depth + 1) / 2)
+	if (p->short_max && in->oldest - in->told >= (p->depth + 1) / 2)
 		p->untold |= UINT64_C(1) << channel;
 }
 
@@ -320,35 +330,49 @@ static bool in_is_awaited(const struct oriel_p2p *p, const struct p2p_in *in, ui
 	       (unit >= in->unit || in->slots[slot].state == P2P_IN_GRANTED);
 }
 
+/* What is aside stays there. */
 static void in_keep(struct p2p_kept *kept, uint32_t number, const char *bytes, size_t length)
 {
-	assert(length && length <= sizeof(kept->bytes));
 	kept->number = number;
-	kept->length = (uint8_t)length;
-	memcpy(kept->bytes, bytes, length);
+	kept->length = (uint32_t)length;
+	if (length <= P2P_SHORT_WITHIN)
+		memcpy(kept->bytes, bytes, length);
+}
+
+/* How many bytes are within what came along, or aside. 0: it may not come so. */
+static size_t in_short_length(const struct oriel_p2p *p, uint32_t immediate, const char *what,
+			      size_t along)
+{
+	uint32_t length;
+
+	if (!(immediate & P2P_TELL_ASIDE))
+		return along > P2P_SHORT_HEAD && along <= P2P_CARRIED ? along - P2P_SHORT_HEAD : 0;
+	if (along != P2P_SHORT_ASIDE)
+		return 0;
+	memcpy(&length, what + P2P_SHORT_HEAD, sizeof(length));
+	return length > P2P_SHORT_WITHIN && length <= p->short_max ? length : 0;
 }
 
 /* The peer may still write to @what: each count is read once. */
 enum oriel_status ori_in_came(struct oriel_p2p *p, uint32_t immediate, const char *what,
-			      size_t length)
+			      size_t along)
 {
-	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
+	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0x7f;
+	size_t length = p->short_max ? in_short_length(p, immediate, what, along) : 0;
 	struct p2p_in *in = &p->in[channel];
 	enum oriel_status st;
 	uint32_t head[2];
 	uint64_t unit;
 
-	if (!p->is_short || channel >= p->channels || slot >= p->depth ||
-	    length <= P2P_SHORT_HEAD || length > P2P_CARRIED ||
+	if (!length || channel >= p->channels || slot >= p->depth ||
 	    !in_is_awaited(p, in, unit = in_unit(p, in, slot), immediate))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"%zu bytes of the peer for slot %u of channel %u in lap %u, which "
 				"may not come",
-				length, slot, channel, immediate & 0xffff);
+				along, slot, channel, immediate & 0xffff);
 	static_assert(P2P_SHORT_HEAD == sizeof(head), "number and taken");
 	memcpy(head, what, sizeof(head));
-	what += sizeof(head);
-	length -= sizeof(head);
+	what = immediate & P2P_TELL_ASIDE ? in_aside(p, channel, slot) : what + sizeof(head);
 	st = ori_out_taken(p, channel, head[1]);
 	if (st != ORIEL_OK)
 		return st;
@@ -369,14 +393,16 @@ enum oriel_status ori_in_came(struct oriel_p2p *p, uint32_t immediate, const cha
 bool ori_in_recv_short(struct oriel_p2p *p, struct oriel_p2p_request *r)
 {
 	struct p2p_in *in = &p->in[r->channel];
+	const struct p2p_kept *kept;
 	struct p2p_in_slot *s;
-	struct p2p_kept *kept;
+	unsigned slot;
 
 	if (r->kind != P2P_RECV || !p2p_is_short(p, r) || in->assign ||
 	    in->unit >= in->oldest + p->depth)
 		return false;
-	s = &in->slots[p2p_slot(p, in->unit)];
-	kept = &in->kept[p2p_slot(p, in->unit)];
+	slot = p2p_slot(p, in->unit);
+	s = &in->slots[slot];
+	kept = &in->kept[slot];
 	/* What does not fit is found on the long way. */
 	if (kept->length ? kept->length != r->length || kept->number != (uint32_t)in->number
 			 : p->is_leaving)
@@ -391,7 +417,7 @@ bool ori_in_recv_short(struct oriel_p2p *p, struct oriel_p2p_request *r)
 				  .staging = -1,
 				  .op = s->op};
 	ori_p2p_append(&in->requests, r);
-	(void)in_take_kept(s, kept);
+	(void)in_take_kept(p, r, slot);
 	in_retire(p, in, r->channel);
 	if (in->requests.first)
 		p->active_in |= UINT64_C(1) << r->channel;

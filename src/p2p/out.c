@@ -82,7 +82,7 @@ static enum oriel_status out_take_credit(struct oriel_p2p *p, struct oriel_p2p_r
 	if (place == P2P_NOTICE)
 		return r->kind == P2P_PUT ? (r->place = P2P_NOTICE, ORIEL_OK)
 					  : out_mismatch(r, out_other(place));
-	if (place == P2P_SHORT && p->is_short)
+	if (place == P2P_SHORT && p->short_max)
 		return out_mismatch(r, out_other(place));
 	if (place != P2P_STAGED || p->mode == ORIEL_P2P_ZERO_COPY)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
@@ -151,18 +151,38 @@ static enum oriel_status out_find_room(const struct oriel_p2p *p, struct p2p_out
 	return st == ORIEL_OK && out->unit >= out->taken + p->depth ? ORIEL_AGAIN : st;
 }
 
+/* Nobody looks there before he is told. */
+static enum oriel_status out_put_aside(struct oriel_p2p *p, const struct oriel_p2p_request *r,
+				       unsigned slot)
+{
+	const uint64_t board = offsetof(struct p2p_segment, board);
+	struct p2p_near from = {.at = r->buffer};
+	struct p2p_far to = p2p_board(p, p2p_aside(p, r->channel, slot) - board);
+	uint64_t op;
+
+	return p->backend->put(p, &from, &to, r->length, &op);
+}
+
 static enum oriel_status out_carry_short(struct oriel_p2p *p, const struct oriel_p2p_request *r,
 					 uint64_t unit, uint64_t *op)
 {
+	unsigned slot = p2p_slot(p, unit);
+	uint32_t tell = p2p_immediate(P2P_TELL_SHORT, r->channel, slot, p2p_lap(p, unit));
+	size_t along = P2P_SHORT_HEAD + r->length;
+	enum oriel_status st = ORIEL_OK;
 	struct p2p_short what;
 
 	what.number = (uint32_t)r->number;
 	what.taken = ori_in_taken(p, r->channel);
-	memcpy(what.bytes, r->buffer, r->length);
-	return p->backend->carry(p, &what, P2P_SHORT_HEAD + r->length,
-				 p2p_immediate(P2P_TELL_SHORT, r->channel, p2p_slot(p, unit),
-					       p2p_lap(p, unit)),
-				 op);
+	if (r->length <= P2P_SHORT_WITHIN) {
+		memcpy(what.bytes, r->buffer, r->length);
+	} else {
+		st = out_put_aside(p, r, slot);
+		what.length = (uint32_t)r->length;
+		along = P2P_SHORT_ASIDE;
+		tell |= P2P_TELL_ASIDE;
+	}
+	return st == ORIEL_OK ? p->backend->carry(p, &what, along, tell, op) : st;
 }
 
 bool ori_out_send_short(struct oriel_p2p *p, struct oriel_p2p_request *r)

@@ -22,6 +22,8 @@ const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
 	return "unknown mode";
 }
 
+#define P2P_CARRYING (1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED)
+
 static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2p_attr *attr)
 {
 	enum oriel_status st;
@@ -52,7 +54,8 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 
 bool ori_p2p_takes_short(const struct oriel_p2p *p)
 {
-	return p->backend->carries && !p->hub->gpu.ops && !p->hooks.pack && !p->hooks.unpack;
+	return (p->address.paths & P2P_CARRYING) && !p->hub->gpu.ops && !p->hooks.pack &&
+	       !p->hooks.unpack;
 }
 
 static void p2p_free(struct oriel_p2p *p)
@@ -88,7 +91,8 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p)
 	}
 	st = ori_control_open(p);
 	if (st == ORIEL_OK)
-		st = ori_area_open(&p->area, sizeof(struct p2p_segment));
+		st = ori_area_open(&p->area, ori_p2p_takes_short(p) ? p2p_segment_length(p)
+								    : sizeof(struct p2p_segment));
 	if (st == ORIEL_OK && p->mode != ORIEL_P2P_ZERO_COPY)
 		st = ori_hub_take_spare(p->hub, &p->spare);
 	p->segment = (struct p2p_segment *)(void *)p->area.base;

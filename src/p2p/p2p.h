@@ -78,6 +78,7 @@ struct p2p_segment {
 		uint64_t reserved[15];
 	} flown[P2P_LANES];
 	struct p2p_told ring[P2P_RING]; /* by the peer */
+	char aside[];                   /* ... [channel * depth + slot][p2p_short_limit()] */
 };
 
 static_assert(P2P_IMMEDIATES <= P2P_RING, "the ring takes what the rules allow");
@@ -152,8 +153,8 @@ struct p2p_in_slot {
 /* What is short, as it came: for a receive that may not be there yet. */
 struct p2p_kept {
 	uint32_t number;
-	uint8_t length; /* 0: there is none */
-	char bytes[P2P_SHORT_MAX];
+	uint32_t length; /* 0: there is none */
+	char bytes[P2P_SHORT_WITHIN];
 };
 
 /* Units [oldest, unit) have been granted and are not done; unit <= oldest + depth. */
@@ -256,13 +257,13 @@ struct oriel_p2p {
 	uint64_t deadline; /* to be joined */
 	struct p2p_address address, peer;
 	struct p2p_door door;
-	uint32_t looks;  /* passes in which nothing moved */
-	uint64_t looked; /* when the socket was looked at */
-	uint32_t quiet;  /* passes in which there was nothing to do but to wait */
-	bool is_short;   /* both ends take what is short without a credit */
-	bool is_due;     /* something came that wants a whole pass */
-	bool is_pending; /* something waits for another than the peer */
-	uint64_t untold; /* channels whose taken units the peer is to know of */
+	uint32_t looks;   /* passes in which nothing moved */
+	uint64_t looked;  /* when the socket was looked at */
+	uint32_t quiet;   /* passes in which there was nothing to do but to wait */
+	size_t short_max; /* what both ends take without a credit; 0: they do not */
+	bool is_due;      /* something came that wants a whole pass */
+	bool is_pending;  /* something waits for another than the peer */
+	uint64_t untold;  /* channels whose taken units the peer is to know of */
 
 	const struct p2p_backend *backend;
 	struct p2p_link link;
@@ -347,8 +348,26 @@ static inline void ori_p2p_leave(struct oriel_p2p *p)
  */
 static inline bool p2p_is_short(const struct oriel_p2p *p, const struct oriel_p2p_request *r)
 {
-	return p->is_short && r->length <= P2P_SHORT_MAX &&
-	       (r->kind == P2P_SEND || r->kind == P2P_RECV);
+	return r->length <= p->short_max && (r->kind == P2P_SEND || r->kind == P2P_RECV);
+}
+
+/* What two ends of this mode take so, and hold places for. */
+static inline size_t p2p_short_limit(const struct oriel_p2p *p)
+{
+	return p->mode == ORIEL_P2P_COPY_BASED ? P2P_SHORT_COPIED : P2P_SHORT_MAX;
+}
+
+/* The place aside of a unit, in the segment of either end. */
+static inline uint64_t p2p_aside(const struct oriel_p2p *p, unsigned channel, unsigned slot)
+{
+	return offsetof(struct p2p_segment, aside) +
+	       (uint64_t)(channel * p->depth + slot) * p2p_short_limit(p);
+}
+
+/* Bytes of the segment of an end that holds such places. */
+static inline uint64_t p2p_segment_length(const struct oriel_p2p *p)
+{
+	return p2p_aside(p, p->channels, 0);
 }
 
 /* May this end, by itself, be told so? What hooks and GPUs have to do with has slots. */
@@ -430,7 +449,7 @@ enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_mo
 /* Where @length bytes go that come with @immediate. NULL: it may not bring any. */
 char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length);
 enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate);
-/* What is short came, @length bytes that begin as struct p2p_short does. */
+/* What is short came, and @length bytes along that begin as struct p2p_short does. */
 enum oriel_status ori_in_came(struct oriel_p2p *p, uint32_t immediate, const char *what,
 			      size_t length);
 /*

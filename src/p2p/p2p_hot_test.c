@@ -28,25 +28,29 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
 
 void *__wrap_malloc(size_t length)
 {
-	allocations += is_hot;
+	if (is_hot)
+		allocations++;
 	return __real_malloc(length);
 }
 
 void *__wrap_calloc(size_t count, size_t length)
 {
-	allocations += is_hot;
+	if (is_hot)
+		allocations++;
 	return __real_calloc(count, length);
 }
 
 void *__wrap_realloc(void *before, size_t length)
 {
-	allocations += is_hot;
+	if (is_hot)
+		allocations++;
 	return __real_realloc(before, length);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t length)
 {
-	allocations += is_hot;
+	if (is_hot)
+		allocations++;
 	return __real_aligned_alloc(alignment, length);
 }
 
@@ -61,7 +65,8 @@ static bool is_shared(const pthread_mutex_t *lock)
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 {
-	locks += is_hot && is_shared(lock);
+	if (is_hot && is_shared(lock))
+		locks++;
 	return __real_pthread_mutex_lock(lock);
 }
 

@@ -92,7 +92,8 @@ static enum oriel_status mapped_connect(struct oriel_p2p *p, const struct p2p_en
 	if (ori_mapping_is_gpu(&p->link.segment) || ori_mapping_is_gpu(&p->link.pool) != is_gpu)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"the peer's end is not in the memory that it says");
-	if (p->link.segment.length < sizeof(struct p2p_segment) ||
+	if (p->link.segment.length <
+		    (p->short_max ? p2p_segment_length(p) : sizeof(struct p2p_segment)) ||
 	    p->link.pool.length < theirs->stride * theirs->slots)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end is shorter than it says");
 	mapped_reach(p, p->link.segment.address, p->link.pool.address, is_gpu);
@@ -523,7 +524,7 @@ static enum oriel_status self_connect(struct oriel_p2p *p, const struct p2p_end 
 	p->pool_stride = p->hub->pool.stride;
 	p->pool_slots = p->hub->pool.receive;
 	p->chunk = p->hub->pool.chunk;
-	p->is_short = ori_p2p_takes_short(p);
+	p->short_max = ori_p2p_takes_short(p) ? p2p_short_limit(p) : 0;
 	mapped_reach(p, p->segment, p->hub->pool.area.base, p->hub->pool.is_gpu);
 	return ORIEL_OK;
 }

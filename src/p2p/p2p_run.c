@@ -264,7 +264,7 @@ static enum oriel_status p2p_tell_granted(struct oriel_p2p *p)
 {
 	enum oriel_status st = ORIEL_OK;
 
-	if (!p->is_short || p->is_leaving || p->backend->enter(p) != ORIEL_OK)
+	if (!p->short_max || p->is_leaving || p->backend->enter(p) != ORIEL_OK)
 		return ORIEL_OK;
 	for (uint64_t left = p->active_in; left && st == ORIEL_OK; left &= left - 1)
 		st = ori_in_tell_granted(p, (unsigned)__builtin_ctzll(left));

@@ -7,16 +7,31 @@
 #include "p2p/pair_of_ends_test.h"
 
 #define MANY 200u
-#define SHORT_MAX 48u
+#define WITHIN 48u /* what goes in the line that tells of it */
 #define DEPTH 4u
 
 static const enum ends_way near_ways[] = {ENDS_SELF, ENDS_MAPPED};
 static struct oriel_p2p_request out[MANY], in[MANY];
 static char from[MANY][LONG + 1], to[MANY][LONG + 1];
 
-static size_t length_of(unsigned i)
+/* Bytes of what is short, at most. */
+static size_t short_max(enum oriel_p2p_mode mode)
 {
-	return i * 7 % SHORT_MAX + 1;
+	return mode == ORIEL_P2P_COPY_BASED ? 4096 : 512;
+}
+
+/* In the line, aside, and the limits of both. */
+static size_t length_of(enum oriel_p2p_mode mode, unsigned i)
+{
+	switch (i % 5) {
+	case 0:
+		return short_max(mode) - i % 3;
+	case 1:
+		return i * 13 % (short_max(mode) - WITHIN) + WITHIN + 1;
+	case 2:
+		return WITHIN + i % 2;
+	}
+	return i * 7 % WITHIN + 1;
 }
 
 static void begin(struct oriel_p2p *p, unsigned i, size_t length, bool is_send)
@@ -57,18 +72,18 @@ static void test_as_many_leave_as_the_channel_is_deep(void **state)
 
 			open_ends(&e, near_ways[w], modes[k]);
 			for (unsigned i = 0; i < MANY; i++) {
-				begin(e.a, i, length_of(i), true);
+				begin(e.a, i, length_of(modes[k], i), true);
 				assert_int_equal(out[i].status, i < DEPTH ? ORIEL_OK : ORIEL_AGAIN);
 			}
 			for (unsigned i = 0; i < 100; i++)
 				ends_turn(&e);
 			assert_int_equal(out[DEPTH].status, ORIEL_AGAIN);
 			for (unsigned i = 0; i < MANY; i++) {
-				begin(e.b, i, length_of(i), false);
+				begin(e.b, i, length_of(modes[k], i), false);
 				/* What has come before is there when it is asked for. */
 				if (i < DEPTH)
 					assert_int_equal(in[i].status, ORIEL_OK);
-				arrives(&e, i, length_of(i));
+				arrives(&e, i, length_of(modes[k], i));
 			}
 			ends_close(&e);
 		}
@@ -85,10 +100,10 @@ static void test_receives_may_wait_for_them(void **state)
 
 			open_ends(&e, near_ways[w], modes[k]);
 			for (unsigned i = 0; i < MANY; i++)
-				begin(e.b, i, length_of(i), false);
+				begin(e.b, i, length_of(modes[k], i), false);
 			for (unsigned i = 0; i < MANY; i++) {
-				begin(e.a, i, length_of(i), true);
-				arrives(&e, i, length_of(i));
+				begin(e.a, i, length_of(modes[k], i), true);
+				arrives(&e, i, length_of(modes[k], i));
 			}
 			ends_close(&e);
 		}
@@ -98,7 +113,8 @@ static void test_receives_may_wait_for_them(void **state)
 /* Any size beside any other, and nothing at all; @ahead sends before the first receive. */
 static void sizes_mix(enum ends_way way, enum oriel_p2p_mode mode, unsigned seed, unsigned ahead)
 {
-	static const size_t sizes[] = {1, SHORT_MAX, SHORT_MAX + 1, 8, CHUNK, 0, 3, LONG};
+	static const size_t sizes[] = {1,   WITHIN,    WITHIN + 1, 8, CHUNK, 512,
+				       513, CHUNK + 1, CHUNK,      0, 3,     LONG};
 	uint32_t random = seed * 7919 + 1;
 	size_t lengths[MANY];
 	struct ends e;
@@ -106,7 +122,7 @@ static void sizes_mix(enum ends_way way, enum oriel_p2p_mode mode, unsigned seed
 	open_ends(&e, way, mode);
 	for (unsigned i = 0; i < MANY; i++) {
 		random = random * 1664525 + 1013904223;
-		lengths[i] = sizes[(random >> 16) % (seed % 2 ? 8 : 7)];
+		lengths[i] = sizes[(random >> 16) % (seed % 2 ? 12 : 11)];
 	}
 	for (unsigned i = 0; i < MANY + ahead; i++) {
 		if (i < MANY)
@@ -168,7 +184,9 @@ static void lengths_differ(enum oriel_p2p_mode mode, size_t sent, size_t receive
 
 static void test_lengths_that_differ_are_told(void **state)
 {
-	static const size_t pairs[][2] = {{8, 9}, {8, LONG}, {LONG, 8}, {48, 49}, {49, 48}, {8, 0}};
+	static const size_t pairs[][2] = {{8, 9},     {8, LONG},    {LONG, 8},    {48, 49},
+					  {49, 48},   {8, 0},       {300, 301},   {511, 513},
+					  {513, 511}, {4096, 4097}, {4097, 4096}, {200, 0}};
 
 	(void)state;
 	for (unsigned k = 0; k < MODES; k++)
@@ -211,15 +229,15 @@ static void test_what_has_come_outlives_the_peer(void **state)
 
 		open_ends(&e, ENDS_MAPPED, ORIEL_P2P_AUTO);
 		for (unsigned i = 0; i < 3; i++)
-			begin(e.a, i, length_of(i), true);
+			begin(e.a, i, length_of(ORIEL_P2P_AUTO, i), true);
 		assert_int_equal(oriel_p2p_drain(e.a, ENDS_PATIENCE_NS), ORIEL_OK);
 		oriel_p2p_destroy(e.a);
 		e.a = e.b;
 		while (is_seen && oriel_p2p_check(e.b) == ORIEL_OK)
 			ends_turn(&e);
 		for (unsigned i = 0; i < 3; i++) {
-			begin(e.b, i, length_of(i), false);
-			arrives(&e, i, length_of(i));
+			begin(e.b, i, length_of(ORIEL_P2P_AUTO, i), false);
+			arrives(&e, i, length_of(ORIEL_P2P_AUTO, i));
 		}
 		if (is_seen) {
 			struct oriel_p2p_buffer b = buffer(to[3], 8, NULL);
@@ -255,6 +273,41 @@ static void test_a_receive_that_is_given_up(void **state)
 	ends_close(&e);
 }
 
+/* What @told says came, with so many bytes along: the end makes nothing of it. */
+static void is_refused(struct ends *e, uint32_t told, uint32_t length, size_t along)
+{
+	const struct p2p_short what = {.length = length};
+
+	assert_int_equal(ori_in_came(e->b, told, (const char *)&what, along), ORIEL_ERR_PROTOCOL);
+	assert_non_null(strstr(oriel_last_error(), "may not come"));
+}
+
+/* A place aside holds so many bytes as both ends know, and no few. */
+static void test_what_is_aside_keeps_to_its_place(void **state)
+{
+	(void)state;
+	for (unsigned k = 0; k < MODES; k++) {
+		uint32_t limit = (uint32_t)short_max(modes[k]);
+		uint32_t told;
+		struct ends e;
+
+		open_ends(&e, ENDS_MAPPED, modes[k]);
+		told = p2p_immediate(P2P_TELL_SHORT, 0, 0, p2p_lap(e.b, 0)) | P2P_TELL_ASIDE;
+		is_refused(&e, told, limit + 1, P2P_SHORT_ASIDE);
+		is_refused(&e, told, UINT32_MAX, P2P_SHORT_ASIDE);
+		is_refused(&e, told, WITHIN, P2P_SHORT_ASIDE);
+		is_refused(&e, told, 0, P2P_SHORT_ASIDE);
+		is_refused(&e, told, limit, P2P_SHORT_ASIDE + 1);
+		is_refused(&e, told, limit, 0);
+		is_refused(&e, told + (DEPTH << 16), limit, P2P_SHORT_ASIDE);
+		is_refused(&e, told + (1u << 24), limit, P2P_SHORT_ASIDE);
+		begin(e.a, 0, limit, true);
+		begin(e.b, 0, limit, false);
+		arrives(&e, 0, limit);
+		ends_close(&e);
+	}
+}
+
 /* One place keeps one: a peer that tells of it once more says what cannot be. */
 static void test_a_unit_is_told_of_once(void **state)
 {
@@ -283,7 +336,7 @@ static void *thread_echo(void *argument)
 	struct oriel_p2p *p = argument;
 
 	for (unsigned i = 0; i < 20 * MANY; i++) {
-		size_t length = i % 50 == 0 ? LONG : length_of(i);
+		size_t length = i % 50 == 0 ? LONG : length_of(p->mode, i);
 		static char data[LONG];
 		struct oriel_p2p_buffer b = buffer(data, length, NULL);
 		struct oriel_p2p_request r[2];
@@ -309,7 +362,7 @@ static void test_threads_play(void **state)
 		open_ends(&e, ENDS_MAPPED, modes[k]);
 		assert_int_equal(pthread_create(&thread, NULL, thread_echo, e.b), 0);
 		for (unsigned i = 0; i < 20 * MANY; i++) {
-			size_t length = i % 50 == 0 ? LONG : length_of(i);
+			size_t length = i % 50 == 0 ? LONG : length_of(modes[k], i);
 			unsigned at = i % MANY;
 
 			begin(e.a, at, length, true);
@@ -333,6 +386,7 @@ int main(void)
 		cmocka_unit_test(test_a_put_that_meets_a_receive_is_told),
 		cmocka_unit_test(test_what_has_come_outlives_the_peer),
 		cmocka_unit_test(test_a_receive_that_is_given_up),
+		cmocka_unit_test(test_what_is_aside_keeps_to_its_place),
 		cmocka_unit_test(test_a_unit_is_told_of_once),
 		cmocka_unit_test(test_threads_play),
 	};

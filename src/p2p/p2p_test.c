@@ -400,10 +400,12 @@ static void most_close(void)
 	ends_close(&most[0]);
 }
 
+#define FAIR (CHUNK * 5 + 5)
+
 /* All at once, with far more under way than there are slots: all of it arrives. */
 static void ends_share_slots(enum ends_way way, enum oriel_p2p_mode mode)
 {
-	static char from[2][MOST][2][LONG], to[2][MOST][2][LONG];
+	static char from[2][MOST][2][FAIR], to[2][MOST][2][FAIR];
 	static struct oriel_p2p_request out[2][MOST][2], in[2][MOST][2];
 	uint64_t deadline = ori_deadline(ENDS_PATIENCE_NS);
 	unsigned left = 2 * MOST * 2;
@@ -412,11 +414,11 @@ static void ends_share_slots(enum ends_way way, enum oriel_p2p_mode mode)
 	for (unsigned n = 0; n < 2 * MOST * 2; n++) {
 		/* Receives begin in another order than the sends. */
 		unsigned i = n / 4, k = n / 2 % 2, c = n % 2, r = MOST - 1 - i;
-		struct oriel_p2p_buffer f = buffer(from[k][i][c], LONG, NULL),
-					t = buffer(to[k][r][c], LONG, NULL);
+		struct oriel_p2p_buffer f = buffer(from[k][i][c], FAIR, NULL),
+					t = buffer(to[k][r][c], FAIR, NULL);
 
-		ends_fill(from[k][i][c], LONG, n);
-		memset(to[k][r][c], 0, LONG);
+		ends_fill(from[k][i][c], FAIR, n);
+		memset(to[k][r][c], 0, FAIR);
 		assert_int_equal(oriel_p2p_send(k ? most[i].b : most[i].a, c, &f, &out[k][i][c]),
 				 ORIEL_OK);
 		assert_int_equal(oriel_p2p_recv(k ? most[r].a : most[r].b, c, &t, &in[k][r][c]),
@@ -482,13 +484,25 @@ static void test_peers_that_stop_keep_slots_of_their_own(void **state)
 			peers_stop(ways[i], modes[k]);
 }
 
-/* Each of the most channels, all of the places for what is under way in use. */
 static void test_there_are_as_many_channels_as_said(void **state)
 {
+	static const unsigned some[] = {0, 31, 32, ORIEL_P2P_CHANNELS - 1};
+	struct oriel_p2p_memory *none[2] = {NULL, NULL};
+	static char space[2][2 * LONG + 1];
+	char *data[2] = {space[0], space[1]};
+
 	(void)state;
-	for (unsigned k = 0; k < MODES; k++)
-		transfers_arrive(ways[ways_first + k % (WAYS - ways_first)], modes[k],
-				 ORIEL_P2P_CHANNELS, false);
+	for (unsigned i = ways_first; i < WAYS; i++) {
+		const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+						    .mode = modes[i % MODES],
+						    .channels = ORIEL_P2P_CHANNELS};
+		struct ends e;
+
+		ends_open(&e, ways[i], &small, &attr);
+		for (unsigned k = 0; k < sizeof(some) / sizeof(some[0]); k++)
+			both_ways(&e, some[k], none, data);
+		ends_close(&e);
+	}
 }
 
 static void test_lengths_that_differ_break_both_ends(void **state)

@@ -16,7 +16,7 @@
 #include "mem/mapping.h"
 #include "sys/hosts.h"
 
-#define P2P_VERSION 3u
+#define P2P_VERSION 4u
 #define P2P_ADDRESS_MAGIC 0x41325032u /* "2P2A", little-endian */
 #define P2P_FRAME_MAGIC 0x46325032u   /* "2P2F" */
 #define P2P_EXPORT_MAGIC 0x45325032u  /* "2P2E" */
@@ -237,18 +237,29 @@ struct p2p_label {
 	uint64_t reserved;
 };
 
-#define P2P_SHORT_MAX 48u /* bytes of a transfer that goes without a credit */
+/*
+ * Bytes of a transfer that goes without a credit: of one that is not packed anyway only so
+ * many as cost less twice than a word to the sender, and the wait for it.
+ */
+#define P2P_SHORT_MAX 512u
+#define P2P_SHORT_COPIED 4096u
+#define P2P_SHORT_WITHIN 48u /* ... in the line that tells of it; more are put aside */
 
-/* All of such a transfer. Of the counts the low halves. */
+/* Such a transfer. Of the counts the low halves. */
 struct p2p_short {
 	uint32_t number; /* of the transfer */
 	uint32_t taken;  /* units of the channel, the other way, that the sender has taken */
-	char bytes[P2P_SHORT_MAX];
+	union {
+		char bytes[P2P_SHORT_WITHIN];
+		uint32_t length; /* if the bytes are aside, in the place of this unit */
+	};
 };
 
 #define P2P_SHORT_HEAD (offsetof(struct p2p_short, bytes))
 
 static_assert(sizeof(struct p2p_short) == P2P_CARRIED, "comes along with an immediate");
+
+#define P2P_SHORT_ASIDE (P2P_SHORT_HEAD + sizeof(uint32_t)) /* comes along if the bytes do not */
 
 #define P2P_LABEL_HEAD (offsetof(struct p2p_label, few))
 
@@ -310,8 +321,12 @@ enum p2p_tell {
 	P2P_TELL_CELL,  /* a cell of a control message is there */
 	P2P_TELL_UNIT,  /* a unit is there */
 	P2P_TELL_OFFER, /* an offer is there */
-	P2P_TELL_SHORT, /* a unit comes along */
+	P2P_TELL_SHORT, /* a unit comes along, or is aside */
 };
+
+#define P2P_TELL_ASIDE (1u << 23) /* of P2P_TELL_SHORT; slots are few */
+
+static_assert(P2P_DEPTH <= 1u << 7, "a slot leaves that bit");
 
 /* What came, of which channel, in which slot, in which lap of it: never told by order. */
 static inline uint32_t p2p_immediate(enum p2p_tell tell, unsigned channel, unsigned slot,

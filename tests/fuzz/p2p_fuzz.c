@@ -386,6 +386,21 @@ static size_t seed_of_lines(uint8_t bytes[FUZZ_SEED_MAX])
 		memcpy(at, (uint8_t[]){DEED_PROGRESS, 0, DEED_RECV, 0, 0, 1}, 6);
 		at += 6;
 	}
+	/* Aside, and more than there may be. */
+	for (uint32_t unit = 3; unit < 5; unit++) {
+		struct p2p_short what = {.number = unit, .length = unit == 3 ? 200 : 8192};
+		uint32_t tell =
+			p2p_immediate(P2P_TELL_SHORT, 0, unit % 2, unit / 2 + 1) | P2P_TELL_ASIDE;
+
+		memcpy(at, (uint8_t[]){DEED_TELL, 0}, 2);
+		memcpy(at += 2, &tell, sizeof(tell));
+		at += sizeof(tell);
+		*at++ = P2P_SHORT_ASIDE;
+		memcpy(at, &what, P2P_SHORT_ASIDE);
+		at += P2P_SHORT_ASIDE;
+		memcpy(at, (uint8_t[]){DEED_PROGRESS, 0, DEED_RECV, 0, 0, 1}, 6);
+		at += 6;
+	}
 	memcpy(at, (uint8_t[]){DEED_WORD, 11}, 2);
 	memcpy(at += 2, &taken, sizeof(taken));
 	at += sizeof(taken);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A channel of src/p2p whose transfers are short or long. A short one is a unit that comes
- * without a credit, as long as the place where it would be kept is free; a long one is
- * two, each by a credit. The receives may come at any time.
+ * without a credit, as long as the place where it would be kept is free, and its bytes may
+ * be aside, in that place; a long one is two, each by a credit. The receives may come at any time.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -28,7 +28,8 @@ struct state {
 	uint8_t posted, granted, oldest, told; /* of the receiver */
 	uint8_t done[UNITS], said[UNITS];
 	uint8_t kept[DEPTH_MAX];
-	uint8_t is_over; /* one end has found that they differ */
+	uint8_t aside[DEPTH_MAX]; /* where bytes are from when they are sent until they are taken */
+	uint8_t is_over;          /* one end has found that they differ */
 };
 
 /* Which transfer a unit is of, and how many there are. */
@@ -39,7 +40,7 @@ struct side {
 };
 
 static struct side sides[PROCESSES];
-static unsigned transfers, depth, room, threshold, early, says;
+static unsigned transfers, depth, room, threshold, early, says, aside;
 
 static bool is_short(enum process of, unsigned unit)
 {
@@ -104,6 +105,7 @@ static void sender_resolve(struct explore *e, const struct state *s)
 	if (room && unit >= s->taken + depth)
 		return;
 	next.resolved++;
+	next.aside[unit % depth] = (uint8_t)(unit + 1);
 	push(&next, unit);
 	explore_to(e, &next, "the sender sends what is short, unit", unit, NULL);
 }
@@ -145,7 +147,9 @@ static void receiver_deliver(struct explore *e, const struct state *s, struct st
 	}
 	next->done[unit] = 1;
 	retire(next);
-	explore_to(e, next, "the receiver has what is short, unit", unit, NULL);
+	explore_to(e, next, "the receiver has what is short, unit", unit,
+		   aside && s->aside[unit % depth] != unit + 1 ? "it takes the bytes of another"
+							       : NULL);
 }
 
 static void receiver_grant(struct explore *e, const struct state *s)
@@ -263,6 +267,7 @@ int short_model(int argc, char **argv)
 	threshold = model_option(argc, argv, "--threshold", (depth + 1) / 2);
 	early = model_option(argc, argv, "--early", 0);
 	says = model_option(argc, argv, "--says", 1);
+	aside = model_option(argc, argv, "--aside", 1);
 	side_fill(&sides[SENDER], shorts);
 	side_fill(&sides[RECEIVER], others);
 	if (sides[SENDER].units > UNITS || sides[RECEIVER].units > UNITS || depth > DEPTH_MAX) {
