@@ -47,8 +47,10 @@ static enum oriel_status put_await(struct perf_shot *s, struct oriel_dev_group g
 	return status;
 }
 
-enum oriel_status perf_put_lat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
-			       uint64_t end)
+/* There and back, each way by @send. */
+static inline enum oriel_status
+put_rounds(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin, uint64_t end,
+	   enum oriel_status (*send)(struct perf_shot *s, struct oriel_dev_group g, uint64_t round))
 {
 	enum oriel_status status = ORIEL_OK;
 	uint64_t round;
@@ -56,13 +58,19 @@ enum oriel_status perf_put_lat(struct perf_shot *s, struct oriel_dev_group g, ui
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
 		status = perf_prepare(s, g, round);
 		if (s->is_origin && status == ORIEL_OK)
-			status = put_send(s, g, round);
+			status = send(s, g, round);
 		if (status == ORIEL_OK)
 			status = put_await(s, g, round);
 		if (status == ORIEL_OK && !s->is_origin)
-			status = put_send(s, g, round);
+			status = send(s, g, round);
 	}
 	return status;
+}
+
+enum oriel_status perf_put_lat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+			       uint64_t end)
+{
+	return put_rounds(s, g, begin, end, put_send);
 }
 
 /*
@@ -86,19 +94,7 @@ static enum oriel_status poll_send(struct perf_shot *s, struct oriel_dev_group g
 enum oriel_status perf_put_poll_lat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
 				    uint64_t end)
 {
-	enum oriel_status status = ORIEL_OK;
-	uint64_t round;
-
-	for (round = begin; round < end && status == ORIEL_OK; round++) {
-		status = perf_prepare(s, g, round);
-		if (s->is_origin && status == ORIEL_OK)
-			status = poll_send(s, g, round);
-		if (status == ORIEL_OK)
-			status = put_await(s, g, round);
-		if (status == ORIEL_OK && !s->is_origin)
-			status = poll_send(s, g, round);
-	}
-	return status;
+	return put_rounds(s, g, begin, end, poll_send);
 }
 
 enum oriel_status perf_put_flush(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,

@@ -75,7 +75,7 @@ size_t ori_gather_lines_part(const struct oriel_allgather *g, uint32_t lines)
 	size_t warp = lines == ORIEL_DEV_LINES_LL ? ORI_GATHER_LL_WARP : ORI_GATHER_LL128_WARP;
 	uint32_t ranks = oriel_comm_size(g->comm), warps = ORI_GATHER_WARPS;
 
-	if (ranks > 2 && ranks <= ORI_GATHER_WARPS)
+	if (ranks > 2 && ranks - 1 <= ORI_GATHER_WARPS)
 		warps = ORI_GATHER_WARPS / (ranks - 1);
 	/* Parts begin at multiples of a line of the memory. */
 	return warps * warp & ~(size_t)63;
