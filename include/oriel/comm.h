@@ -89,6 +89,7 @@ struct oriel_peer {
 	unsigned rail;            /* of the rdma path: by which adapter of either end, from 0 */
 	enum oriel_path gpu_path; /* of windows on GPUs; @path without ORIEL_COMM_GPU */
 	const char *gpu_reason;
+	bool is_same_gpu; /* its GPU is this rank's; false without ORIEL_COMM_GPU */
 };
 
 enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,

@@ -93,7 +93,7 @@ enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *a, const 
 	if (g->far)
 		status = ori_far_exchange(g, send, portions, 0, stream);
 	else if (g->is_gpu)
-		status = oriel_window_exchange(g->window, &g->notes, ORI_GATHER_EXCHANGE_PARTS,
+		status = oriel_window_exchange(g->window, &g->notes, ori_gather_exchange_parts(g),
 					       send, portions, stream);
 	else
 		status = oriel_dev_exchange(&g->device, oriel_dev_thread(), &g->notes, 0, 1, send,

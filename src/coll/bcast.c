@@ -163,7 +163,7 @@ static enum oriel_status bcast_any(struct oriel_allgather *g, unsigned root, con
 	if (algorithm == ORIEL_ALGORITHM_CE)
 		return bcast_engines(g, root, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_STORE)
-		return oriel_window_broadcast(g->window, &g->puts, ori_gather_turns(bytes), root,
+		return oriel_window_broadcast(g->window, &g->puts, ori_gather_turns(g, bytes), root,
 					      send, bytes, stream);
 	ori_tree_open(&run.tree, &g->shape, algorithm, g->device.rank, root);
 	run.from = run.tree.is_root ? send : g->result;

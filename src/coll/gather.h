@@ -17,12 +17,12 @@
 #include "coll/gather_tune.h"
 
 /*
- * Groups that share one execution on a GPU, at most: by lines; by puts, of which half as
- * many keep a link busy and leave room for others; of messages of which the host does
- * not know the length.
+ * Groups that share one execution on a GPU, at most: by lines or by puts; of a broadcast;
+ * of messages of which the host does not know the length. Those of ranks that share a GPU
+ * wait for each other, so all of them together are no more than run at once.
  */
 #define ORI_GATHER_PARTS 128u
-#define ORI_GATHER_PUT_PARTS 64u
+#define ORI_GATHER_BCAST_PARTS 64u
 #define ORI_GATHER_EXCHANGE_PARTS 16u
 
 /* Bytes that one part puts, at most, where there are fewer parts. */
@@ -87,6 +87,7 @@ struct oriel_allgather {
 	char *result;                   /* the view of this rank */
 	size_t bytes_max;
 	size_t chunk;
+	uint32_t parts; /* of an execution, at most; equal on all ranks */
 	bool is_gpu;
 
 	struct oriel_dev_gather ll;
@@ -125,8 +126,9 @@ enum oriel_status ori_gather_check(const struct oriel_allgather *gather, const v
 enum oriel_status ori_gather_end(const struct oriel_allgather *gather, enum oriel_status status);
 /* Until what was begun is over: it has the timeout of the communicator, and its health. */
 void ori_gather_await(const struct oriel_allgather *gather);
+uint32_t ori_gather_exchange_parts(const struct oriel_allgather *gather);
 /* Groups for an execution of @bytes in turns: see oriel_dev_put_part(). */
-uint32_t ori_gather_turns(size_t bytes);
+uint32_t ori_gather_turns(const struct oriel_allgather *gather, size_t bytes);
 /* Bytes of one part that goes by @lines, at most, where there are fewer than there may be. */
 size_t ori_gather_lines_part(const struct oriel_allgather *gather, uint32_t lines);
 /* By lines or by stores, of the kernels or of this thread; @stride as in oriel/dev/gather.h. */

@@ -13,6 +13,7 @@ static enum oriel_status make_join(struct oriel_allgather *g, const struct ori_w
 	struct ori_wish_join *joins = calloc(size, sizeof(*joins));
 	enum oriel_status status = ORIEL_OK;
 	uint64_t least = UINT64_MAX;
+	uint32_t sharers = 1;
 
 	g->leaders = calloc(size, sizeof(*g->leaders));
 	if (!joins || !g->leaders)
@@ -26,9 +27,13 @@ static enum oriel_status make_join(struct oriel_allgather *g, const struct ori_w
 	if (status == ORIEL_OK) {
 		for (peer = 0; peer < size; peer++)
 			g->leaders[peer] = joins[peer].leader;
-		for (peer = 0; peer < size; peer++)
+		for (peer = 0; peer < size; peer++) {
 			if (joins[peer].length < least)
 				least = joins[peer].length;
+			if (joins[peer].sharers > sharers)
+				sharers = joins[peer].sharers;
+		}
+		g->parts = g->is_gpu && sharers < ORI_GATHER_PARTS ? ORI_GATHER_PARTS / sharers : 1;
 		g->bytes_max = g->kind->is_whole ? least : least / size;
 		g->chunk = wish->attr.chunk;
 		g->asked = (enum oriel_algorithm)wish->join.algorithm;
@@ -69,9 +74,9 @@ static enum oriel_status make_shape(struct oriel_allgather *g)
 	return status == ORIEL_OK ? ori_shape_open(&g->shape, g->leaders, size) : status;
 }
 
-/* The lowest rank whose GPU is mapped here, this one's at the latest. */
-static enum oriel_status make_gpu_leader(const struct ori_gather_kind *kind,
-					 const struct oriel_comm *comm, uint32_t *leader)
+/* The lowest rank whose GPU is mapped here, this one's at the latest; who shares it. */
+static enum oriel_status make_gpu_place(const struct ori_gather_kind *kind,
+					const struct oriel_comm *comm, struct ori_wish_join *join)
 {
 	unsigned size = oriel_comm_size(comm), rank;
 	uint32_t lowest = oriel_comm_rank(comm);
@@ -88,8 +93,9 @@ static enum oriel_status make_gpu_leader(const struct ori_gather_kind *kind,
 					rank);
 		if (peer.gpu_path == ORIEL_PATH_MAPPED && rank < lowest)
 			lowest = rank;
+		join->sharers += peer.is_same_gpu;
 	}
-	*leader = lowest;
+	join->leader = lowest;
 	return ORIEL_OK;
 }
 
@@ -146,13 +152,13 @@ static enum oriel_status make_prepare(struct oriel_allgather *g)
 
 static uint32_t make_id(const struct oriel_allgather *g, enum ori_gather_series kind)
 {
-	return ORI_GATHER_SERIES + kind * 2 * (g->is_gpu ? ORI_GATHER_PARTS : 1);
+	return ORI_GATHER_SERIES + kind * 2 * g->parts;
 }
 
 /* @bytes: of the longest message that goes so. */
 static size_t make_slot(const struct oriel_allgather *g, enum oriel_dev_lines lines, size_t bytes)
 {
-	size_t part = (bytes + ORI_GATHER_PARTS - 1) / ORI_GATHER_PARTS;
+	size_t part = (bytes + g->parts - 1) / g->parts;
 
 	if (part < ori_gather_lines_part(g, lines))
 		part = ori_gather_lines_part(g, lines);
@@ -162,7 +168,7 @@ static size_t make_slot(const struct oriel_allgather *g, enum oriel_dev_lines li
 /* Where the lines of both kinds go, in the staging; their length. */
 static size_t make_lay_lines(struct oriel_allgather *g)
 {
-	uint32_t ranks = oriel_comm_size(g->comm), parts = ORI_GATHER_PARTS;
+	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t longest = ori_gather_lines_max(g->is_gpu), length;
 
 	if (longest > g->bytes_max)
@@ -173,22 +179,22 @@ static size_t make_lay_lines(struct oriel_allgather *g)
 					  .id = make_id(g, ORI_GATHER_LL)};
 	if (!g->is_gpu) {
 		g->ll.slot = oriel_gather_slot(ORIEL_DEV_LINES_LL, longest, 1);
-		return oriel_gather_staging(ranks, 1, g->ll.slot);
+		return oriel_gather_staging(ranks, g->parts, g->ll.slot);
 	}
 	g->ll.slot = make_slot(g, ORIEL_DEV_LINES_LL,
 			       longest < ORI_GATHER_LL_MOST ? longest : ORI_GATHER_LL_MOST);
-	length = oriel_gather_staging(ranks, parts, g->ll.slot);
+	length = oriel_gather_staging(ranks, g->parts, g->ll.slot);
 	g->ll128 = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL128,
 					     .id = make_id(g, ORI_GATHER_LL128),
 					     .slot = make_slot(g, ORIEL_DEV_LINES_LL128, longest),
 					     .staging = length};
-	return length + oriel_gather_staging(ranks, parts, g->ll128.slot);
+	return length + oriel_gather_staging(ranks, g->parts, g->ll128.slot);
 }
 
 /* The staging: lines, and behind them notes; its length. */
 static size_t make_lay(struct oriel_allgather *g)
 {
-	uint32_t parts = g->is_gpu ? ORI_GATHER_EXCHANGE_PARTS : 1;
+	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t length = make_lay_lines(g);
 
 	if (g->is_gpu && g->shape.nodes > 1)
@@ -196,7 +202,7 @@ static size_t make_lay(struct oriel_allgather *g)
 	g->notes = (struct oriel_dev_gather){.id = make_id(g, ORI_GATHER_NOTES), .staging = length};
 	if (!g->kind->has_notes)
 		return length;
-	return length + oriel_exchange_staging(oriel_comm_size(g->comm), parts);
+	return length + oriel_exchange_staging(ranks, ori_gather_exchange_parts(g));
 }
 
 static enum oriel_status make_open_window(struct oriel_allgather *g)
@@ -326,7 +332,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	enum oriel_status status = ori_wish_read(&wish, kind, view, attr);
 
 	if (status == ORIEL_OK && wish.view.flags & ORIEL_VIEW_GPU)
-		status = make_gpu_leader(kind, comm, &wish.join.leader);
+		status = make_gpu_place(kind, comm, &wish.join);
 	if (!g)
 		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory", kind->name);
 	/* A rank that fails alone must not leave the others waiting. */

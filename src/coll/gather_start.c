@@ -65,9 +65,16 @@ static uint32_t start_parts(size_t bytes, size_t most, uint32_t limit)
 	return parts < limit ? (uint32_t)parts : limit;
 }
 
-uint32_t ori_gather_turns(size_t bytes)
+uint32_t ori_gather_exchange_parts(const struct oriel_allgather *g)
 {
-	return start_parts(bytes, ORIEL_DEV_TURN, ORI_GATHER_PUT_PARTS);
+	return g->parts < ORI_GATHER_EXCHANGE_PARTS ? g->parts : ORI_GATHER_EXCHANGE_PARTS;
+}
+
+uint32_t ori_gather_turns(const struct oriel_allgather *g, size_t bytes)
+{
+	uint32_t most = g->parts < ORI_GATHER_BCAST_PARTS ? g->parts : ORI_GATHER_BCAST_PARTS;
+
+	return start_parts(bytes, ORIEL_DEV_TURN, most);
 }
 
 size_t ori_gather_lines_part(const struct oriel_allgather *g, uint32_t lines)
@@ -88,10 +95,10 @@ static enum oriel_status mapped_there(struct oriel_allgather *g, enum oriel_algo
 	uint32_t parts;
 
 	if (algorithm != ORIEL_ALGORITHM_LL) {
-		parts = start_parts(bytes, ORI_GATHER_PUT_PART, ORI_GATHER_PUT_PARTS);
+		parts = start_parts(bytes, ORI_GATHER_PUT_PART, g->parts);
 		return oriel_window_gather_puts(g->window, series, parts, send, bytes, stream);
 	}
-	parts = start_parts(bytes, ori_gather_lines_part(g, series->lines), ORI_GATHER_PARTS);
+	parts = start_parts(bytes, ori_gather_lines_part(g, series->lines), g->parts);
 	return oriel_window_gather_lines(g->window, series, parts, send, bytes, stream);
 }
 

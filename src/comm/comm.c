@@ -466,7 +466,11 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 	peer->rail = peer->path == ORIEL_PATH_RDMA ? ori_links_rail(comm, rank) : 0;
 	peer->gpu_path = peer->path;
 	peer->gpu_reason = peer->reason;
+	peer->is_same_gpu = false;
 	if (comm->gpu) {
+		peer->is_same_gpu =
+			memcmp(comm->hosts[rank].gpu.uuid, comm->hosts[comm->rank].gpu.uuid,
+			       sizeof(comm->hosts[rank].gpu.uuid)) == 0;
 		peer->gpu_path = ori_comm_gpu_path(comm, rank);
 		peer->gpu_reason = comm->gpu_ways.reasons[rank];
 	}

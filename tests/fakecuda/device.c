@@ -49,14 +49,19 @@ struct fakecuda_posted fakecuda_posted(void)
 {
 	struct fakecuda_posted posted = fake_thread.posted;
 
-	fake_thread.posted = (struct fakecuda_posted){0, 0};
+	fake_thread.posted = (struct fakecuda_posted){0};
 	return posted;
 }
 
-void fake_count_posted(unsigned copies, unsigned kernels)
+void fake_count_copies(unsigned copies)
 {
 	fake_thread.posted.copies += copies;
-	fake_thread.posted.kernels += kernels;
+}
+
+void fake_count_kernel(unsigned blocks)
+{
+	fake_thread.posted.kernels++;
+	fake_thread.posted.blocks += blocks;
 }
 
 void fake_bar(bool is_barred)

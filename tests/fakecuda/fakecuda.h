@@ -47,6 +47,7 @@ bool fakecuda_reaches(int device, const void *address);
 /* What the calling thread has posted since it last asked. */
 struct fakecuda_posted {
 	unsigned copies, kernels;
+	unsigned blocks; /* of those kernels */
 };
 struct fakecuda_posted fakecuda_posted(void);
 /* How many kernels the library has. */
@@ -100,8 +101,10 @@ struct fake_op {
 };
 
 CUresult fake_post(CUstream stream, const struct fake_op *op);
-void fake_count_posted(unsigned copies, unsigned kernels); /* by this thread */
-void fake_bar(bool is_barred);                             /* this thread from the driver */
+/* By this thread. */
+void fake_count_copies(unsigned copies);
+void fake_count_kernel(unsigned blocks);
+void fake_bar(bool is_barred); /* this thread from the driver */
 /* In the right context, and as if every thread captured a stream. */
 bool fake_may_wait(int device);
 

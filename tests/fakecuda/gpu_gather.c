@@ -71,13 +71,36 @@ static void site_create(struct rank *r, struct site *s, unsigned algorithm, bool
 	CHECK_OK(r, oriel_allgather_create(r->comm, &view, &attr, &s->gather));
 }
 
-/* Copy engines move what is theirs, and no kernel moves a byte beside them. */
-static void check_posted(struct rank *r, unsigned algorithm, struct fakecuda_posted posted)
+/* Ranks on one GPU, at most. */
+static unsigned sharers_of(struct rank *r)
+{
+	struct oriel_peer peer;
+	unsigned i, own = 0;
+	int count = 0;
+
+	CHECK(r, cuDeviceGetCount(&count) == CUDA_SUCCESS);
+	for (i = 0; i < r->size; i++) {
+		CHECK_OK(r, oriel_comm_peer(r->comm, i, &peer));
+		CHECK(r, peer.is_same_gpu == (i % (unsigned)count == r->rank % (unsigned)count));
+		own += peer.is_same_gpu;
+	}
+	CHECK(r, own <= (r->size + (unsigned)count - 1) / (unsigned)count);
+	return (r->size + (unsigned)count - 1) / (unsigned)count;
+}
+
+/*
+ * Copy engines move what is theirs, and no kernel moves a byte beside them. Kernels of
+ * ranks that share a GPU wait for each other: all their blocks must run at once.
+ */
+static void check_posted(struct rank *r, unsigned algorithm, size_t bytes,
+			 struct fakecuda_posted posted)
 {
 	bool is_ce = algorithm == ORIEL_ALGORITHM_CE;
+	unsigned blocks = 128 / sharers_of(r);
 
 	CHECK(r, posted.kernels == (is_ce ? 2u : 1u));
 	CHECK(r, is_ce ? posted.copies >= r->size - 1 : posted.copies == 0);
+	CHECK(r, is_ce || (bytes == SHARE ? posted.blocks == blocks : posted.blocks <= blocks));
 }
 
 static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsigned algorithm,
@@ -94,7 +117,7 @@ static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsi
 			fakecuda_posted();
 			gather_once(r, s, stream, sizes[i]);
 			if (algorithm && (algorithm != ORIEL_ALGORITHM_LL || sizes[i] <= 1u << 20))
-				check_posted(r, algorithm, fakecuda_posted());
+				check_posted(r, algorithm, sizes[i], fakecuda_posted());
 		}
 	}
 	CHECK_OK(r, oriel_allgather_start(s->gather, NULL, 0, stream));
@@ -156,7 +179,7 @@ static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsig
 		fakecuda_posted();
 		CHECK_OK(r, oriel_alltoall_start(alltoall, s->send, bytes, stream));
 		if (algorithm)
-			check_posted(r, algorithm, fakecuda_posted());
+			check_posted(r, algorithm, sizes[i], fakecuda_posted());
 		for (rank = 0; rank < r->size; rank++)
 			CHECK(r,
 			      is_painted(s->result + rank * bytes, i, rank * 8 + r->rank, bytes));

@@ -76,6 +76,6 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
 	memcpy(&op.call, arguments[1], sizeof(op.call));
 	if (grid_x != 1 && grid_x != op.call.parts)
 		return CUDA_ERROR_INVALID_VALUE;
-	fake_count_posted(0, 1);
+	fake_count_kernel(grid_x);
 	return fake_post(stream, &op);
 }

@@ -346,7 +346,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream
 
 	if (!fake_may_wait(stream->device) || fake_fails("cuMemcpyAsync"))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	fake_count_posted(1, 0);
+	fake_count_copies(1);
 	return fake_post(stream, &op);
 }
 
