@@ -179,7 +179,7 @@ static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsig
 		fakecuda_posted();
 		CHECK_OK(r, oriel_alltoall_start(alltoall, s->send, bytes, stream));
 		if (algorithm)
-			check_posted(r, algorithm, sizes[i], fakecuda_posted());
+			check_posted(r, algorithm, bytes, fakecuda_posted());
 		for (rank = 0; rank < r->size; rank++)
 			CHECK(r,
 			      is_painted(s->result + rank * bytes, i, rank * 8 + r->rank, bytes));
