@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What broke a communicator: kept, told, and passed on to the peers. */
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <oriel/dev/wait.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/comm.h"
 #include "transport/transport.h"
+
+#define HEALTH_WRITE_NS 1000000000u /* writing a record takes so long only for the dead */
 
 static const char *const what_names[] = {
 	[ORIEL_DEV_NOTHING] = "nothing",
@@ -98,6 +102,42 @@ static void health_read_queue(const struct oriel_dev_fault *fault, struct oriel_
 	health->request = oriel_mlx5_err_wqe(fault->seen);
 }
 
+/* Whoever wrote @health is dead: what he knew is lost, but not that something broke. */
+static void health_finish(struct oriel_dev_fault *health)
+{
+	health->status = ORIEL_ERR_PEER;
+	health->what = ORIEL_DEV_LOST;
+	health->peer = ORIEL_DEV_NO_RANK;
+	health->window = 0;
+	health->id = 0;
+	health->finder = 0;
+	oriel_dev_store_release32(&health->state, ORIEL_DEV_FAULT_FULL);
+}
+
+/*
+ * Is there a record? Of one that another thread is writing, maybe a peer's, the end
+ * is awaited: who has just failed, and found that somebody else was first, must not
+ * hear that all is well.
+ */
+static bool health_is_told(struct ori_control *control)
+{
+	struct oriel_dev_fault *health = &control->health;
+	uint64_t deadline = 0;
+	uint32_t state;
+
+	ori_comm_gpu_collect(control);
+	for (;;) {
+		state = oriel_dev_load_acquire32(&health->state);
+		if (state != ORIEL_DEV_FAULT_WRITING)
+			return state == ORIEL_DEV_FAULT_FULL;
+		if (!deadline)
+			deadline = ori_deadline(HEALTH_WRITE_NS);
+		else if (ori_deadline_passed(deadline))
+			health_finish(health);
+		sched_yield();
+	}
+}
+
 /*
  * The control segment is written by peers, so nothing in it is trusted beyond
  * its type: numbers out of range become "unknown", not a crash.
@@ -106,13 +146,12 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 {
 	const struct oriel_dev_fault *fault = &comm->control->health;
 
-	ori_comm_gpu_collect(comm->control);
 	memset(health, 0, sizeof(*health));
 	health->what = ori_what_name(ORIEL_DEV_NOTHING);
 	health->rank = -1;
 	health->finder = comm->rank;
 	health->reason = "";
-	if (oriel_dev_load_acquire32(&fault->state) != ORIEL_DEV_FAULT_FULL)
+	if (!health_is_told(comm->control))
 		return;
 	health->status = fault->status < 0 ? (enum oriel_status)fault->status : ORIEL_ERR_PROTOCOL;
 	health->what = ori_what_name(fault->what);
@@ -165,6 +204,9 @@ static size_t health_comm_text(const struct oriel_health *h, const char *who, ch
 	health_queue_text(h, queue, sizeof(queue));
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_ABORT)) == 0)
 		return (size_t)snprintf(buffer, length, "aborted by%s", who);
+	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && h->rank < 0)
+		return (size_t)snprintf(buffer, length,
+					"a rank has gone while it told what had failed");
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && !h->queue)
 		return (size_t)snprintf(buffer, length, "rank %d has gone without the others",
 					h->rank);
@@ -229,12 +271,11 @@ bool ori_comm_is_well(const struct oriel_comm *comm)
 	/* Before the control segment exists there is nothing to be broken. */
 	if (!comm->control)
 		return true;
-	ori_comm_gpu_collect(comm->control);
-	return oriel_dev_load_acquire32(&comm->control->health.state) != ORIEL_DEV_FAULT_FULL;
+	return !health_is_told(comm->control);
 }
 
 /* Is it another rank's story, which its text alone does not say? */
-static bool health_is_told(const struct oriel_comm *comm, const struct oriel_health *h)
+static bool health_is_others(const struct oriel_comm *comm, const struct oriel_health *h)
 {
 	return h->finder != comm->rank && h->finder != (unsigned)h->rank &&
 	       strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) != 0;
@@ -249,7 +290,7 @@ enum oriel_status ori_comm_check(const struct oriel_comm *comm)
 		return ORIEL_OK;
 	ori_health_read(comm, &health);
 	oriel_health_text(&health, text, sizeof(text));
-	if (health_is_told(comm, &health))
+	if (health_is_others(comm, &health))
 		return ori_fail(health.status, "rank %u: %s", health.finder, text);
 	return ori_fail(health.status, "%s", text);
 }

@@ -5,8 +5,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <oriel/dev/wait.h>
 
@@ -90,6 +92,50 @@ static void test_what_kernels_found_comes_before_a_later_abort(void **state)
 	assert_int_equal(there->health.status, ORIEL_ERR_TIMEOUT);
 	assert_int_equal(there->health.what, ORIEL_DEV_WAIT_SIGNAL);
 	free(there);
+	free_comm(comm);
+}
+
+static void *write_slowly(void *argument)
+{
+	struct oriel_dev_fault *health = argument;
+
+	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+	health->status = ORIEL_ERR_ABORTED;
+	health->what = ORIEL_DEV_ABORT;
+	health->peer = 2;
+	oriel_dev_store_release32(&health->state, ORIEL_DEV_FAULT_FULL);
+	return NULL;
+}
+
+/* Kernels of this rank have failed, too, but another was first and is not done. */
+static void test_a_record_that_is_being_written_is_awaited(void **state)
+{
+	struct oriel_comm *comm = make_comm();
+	struct oriel_dev_fault record = {.status = ORIEL_ERR_TIMEOUT};
+	pthread_t thread;
+
+	(void)state;
+	comm->control->health.state = ORIEL_DEV_FAULT_WRITING;
+	oriel_dev_leave(&comm->control->blame, &record);
+	assert_int_equal(pthread_create(&thread, NULL, write_slowly, &comm->control->health), 0);
+	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_ABORTED);
+	assert_string_equal(oriel_last_error(), "aborted by rank 2 (mapped)");
+	pthread_join(thread, NULL);
+	free_comm(comm);
+}
+
+static void test_who_dies_while_he_tells_is_not_awaited_for_ever(void **state)
+{
+	struct oriel_comm *comm = make_comm();
+	struct oriel_health health;
+
+	(void)state;
+	comm->control->health.state = ORIEL_DEV_FAULT_WRITING;
+	comm->control->health.seen = 5;
+	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
+	assert_string_equal(oriel_last_error(), "a rank has gone while it told what had failed");
+	oriel_comm_health(comm, &health);
+	assert_int_equal(health.rank, -1);
 	free_comm(comm);
 }
 
@@ -258,6 +304,8 @@ int main(void)
 		cmocka_unit_test(test_a_new_communicator_is_well),
 		cmocka_unit_test(test_the_first_cause_stays),
 		cmocka_unit_test(test_what_kernels_found_comes_before_a_later_abort),
+		cmocka_unit_test(test_a_record_that_is_being_written_is_awaited),
+		cmocka_unit_test(test_who_dies_while_he_tells_is_not_awaited_for_ever),
 		cmocka_unit_test(test_a_timeout_says_who_waited_for_what),
 		cmocka_unit_test(test_a_refused_request_says_which_and_why),
 		cmocka_unit_test(test_a_queue_without_a_verdict_of_its_adapter),
