@@ -166,15 +166,19 @@ static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *jo
 enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_bootstrap *bootstrap)
 {
 	struct tcp *tcp = tcp_new(job);
+	struct ori_error before;
 	enum oriel_status status;
 
 	if (!tcp)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
+	ori_error_save(&before);
 	status = tcp_start(tcp, job);
 	if (status != ORIEL_OK) {
 		tcp_close(tcp);
 		return status;
 	}
+	/* What was tried in vain on the way is no failure. */
+	ori_error_restore(&before);
 	*bootstrap = (struct oriel_bootstrap){
 		.ops = &tcp_ops,
 		.context = tcp,
