@@ -16,6 +16,11 @@
 
 #define COMM_TIMEOUT_NS 30000000000u
 
+/* Size of a table of a bootstrap that has @op. */
+#define OPS_END(op)                                 \
+	(offsetof(struct oriel_bootstrap_ops, op) + \
+	 sizeof(((struct oriel_bootstrap_ops *)NULL)->op))
+
 /* What ranks tell each other first. Goes over the wire as it is. */
 struct comm_join {
 	struct ori_verdict verdict;
@@ -335,7 +340,8 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	pthread_mutex_init(&comm->engine_lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
-		bootstrap->ops->size >= sizeof(*bootstrap->ops) && bootstrap->ops->interrupt;
+		bootstrap->ops->size >= OPS_END(interrupt) && bootstrap->ops->interrupt;
+	comm->has_at_fault = bootstrap->ops->size >= OPS_END(at_fault) && bootstrap->ops->at_fault;
 	comm->rank = bootstrap->rank;
 	comm->size = size;
 	comm->hosts = calloc(size, sizeof(*comm->hosts));
