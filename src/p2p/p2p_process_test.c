@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 
 #define LENGTH (1u << 20)
 #define CHUNK 16384u
@@ -142,9 +143,12 @@ static void party_open(struct party *t)
 
 static void party_close(struct party *t)
 {
+	struct ori_error before;
+
+	ori_error_save(&before);
 	oriel_p2p_destroy(t->p2p);
 	oriel_p2p_hub_destroy(t->hub);
-	assert_string_equal(oriel_last_error(), "");
+	assert_string_equal(oriel_last_error(), before.text);
 	oriel_memory_free(t->memory);
 	close(t->fd);
 }

@@ -450,7 +450,8 @@ void oriel_window_destroy(struct oriel_window *w)
 		ori_links_settle(w->comm);
 	else
 		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
-	ori_comm_meet(w->comm, ORI_CALL_WINDOW_DESTROY, number);
+	if (ori_comm_is_well(w->comm))
+		ori_comm_meet(w->comm, ORI_CALL_WINDOW_DESTROY, number);
 	window_free(w);
 }
 
