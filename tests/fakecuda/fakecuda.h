@@ -51,7 +51,7 @@ bool fakecuda_reaches(int device, const void *address);
 
 /* What the calling thread has posted since it last asked. */
 struct fakecuda_posted {
-	unsigned copies, kernels;
+	unsigned copies, batches, kernels;
 	unsigned blocks; /* of those kernels */
 };
 struct fakecuda_posted fakecuda_posted(void);
@@ -112,6 +112,7 @@ void fake_settle(int device);
 CUresult fake_post(CUstream stream, const struct fake_op *op);
 /* By this thread. */
 void fake_count_copies(unsigned copies);
+void fake_count_batch(void);
 void fake_count_kernel(unsigned blocks);
 void fake_bar(bool is_barred); /* this thread from the driver */
 /* In the right context, and as if every thread captured a stream. */

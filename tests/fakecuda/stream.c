@@ -208,6 +208,45 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream
 	return fake_post(stream, &op);
 }
 
+#if CUDA_VERSION >= 12080
+
+/* The last one first: nobody may rely on any order. None is captured, none is empty. */
+#if CUDA_VERSION >= 13000
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths, size_t count,
+			    CUmemcpyAttributes *attributes, size_t *first, size_t kinds,
+			    CUstream stream)
+#else
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths, size_t count,
+			    CUmemcpyAttributes *attributes, size_t *first, size_t kinds,
+			    size_t *failed, CUstream stream)
+#endif
+{
+	struct fake_op op = {.kind = FAKE_COPY};
+	CUresult result = CUDA_SUCCESS;
+
+#if CUDA_VERSION < 13000
+	if (!failed)
+		return CUDA_ERROR_INVALID_VALUE;
+#endif
+	if (!fake_may_wait(stream->device) || stream->capture)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (!count || kinds != 1 || *first ||
+	    attributes->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+	    fake_fails("cuMemcpyBatchAsync"))
+		return CUDA_ERROR_INVALID_VALUE;
+	fake_count_batch();
+	fake_count_copies((unsigned)count);
+	while (count-- > 0 && result == CUDA_SUCCESS) {
+		op.to = to[count];
+		op.from = from[count];
+		op.length = lengths[count];
+		result = op.length ? fake_post(stream, &op) : CUDA_ERROR_INVALID_VALUE;
+	}
+	return result;
+}
+
+#endif
+
 /* Done on return, whatever streams do. */
 static CUresult copy_now(CUdeviceptr to, CUdeviceptr from, size_t length, CUdeviceptr device)
 {
