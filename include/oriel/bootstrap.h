@@ -12,6 +12,8 @@
 extern "C" {
 #endif
 
+#define ORIEL_NO_RANK UINT32_MAX
+
 /*
  * Every call blocks until done or until @timeout_ns has passed (never 0:
  * callers resolve the default first). One thread of a rank calls at a time.
@@ -54,6 +56,14 @@ struct oriel_bootstrap_ops {
 	 * May be NULL: then calls end with their timeouts only.
 	 */
 	void (*interrupt)(void *context);
+
+	/*
+	 * Local, never blocks; the caller is in no other call of this table. The rank
+	 * at fault for what has broken the bootstrap: that has left, did not come in
+	 * time (the first, if several), or spoke nonsense. ORIEL_NO_RANK if it is not
+	 * broken, or not by the fault of one rank. May be NULL: the text alone names it.
+	 */
+	unsigned (*at_fault)(void *context);
 };
 
 /* Storage belongs to the caller, who may fill it in with a table of his own. */

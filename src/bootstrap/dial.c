@@ -51,7 +51,9 @@ static enum oriel_status dial_check(const struct ori_key *key, struct ori_link *
 				    const struct dial_proof *proof, struct ori_auth *auth)
 {
 	unsigned char mac[ORI_MAC_LENGTH], body[ORI_FAILURE_LENGTH];
-	struct ori_failure refusal = {.status = ORIEL_ERR_AUTH, .text = "another ORIEL_JOB_KEY"};
+	struct ori_failure refusal = {.status = ORIEL_ERR_AUTH,
+				      .rank = ORIEL_NO_RANK,
+				      .text = "another ORIEL_JOB_KEY"};
 	char whom[ORI_ENDPOINT_LENGTH];
 
 	if (proof->frame.type != ORI_FRAME_PROOF || proof->frame.length != ORI_PROOF_LENGTH)

@@ -107,11 +107,12 @@ bool ori_hello_parse(const unsigned char *bytes, size_t length, struct ori_hello
 size_t ori_failure_encode(const struct ori_failure *failure,
 			  unsigned char bytes[ORI_FAILURE_LENGTH])
 {
-	size_t length = strnlen(failure->text, ORI_FAILURE_LENGTH - 4);
+	size_t length = strnlen(failure->text, ORI_FAILURE_LENGTH - ORI_FAILURE_HEADER);
 
 	frame_put32(bytes, (uint32_t)-failure->status);
-	memcpy(bytes + 4, failure->text, length);
-	return 4 + length;
+	frame_put32(bytes + 4, failure->rank);
+	memcpy(bytes + ORI_FAILURE_HEADER, failure->text, length);
+	return ORI_FAILURE_HEADER + length;
 }
 
 bool ori_failure_parse(const unsigned char *bytes, size_t length, struct ori_failure *failure)
@@ -119,14 +120,17 @@ bool ori_failure_parse(const unsigned char *bytes, size_t length, struct ori_fai
 	uint32_t code;
 	size_t i;
 
-	if (length < 4 || length > ORI_FAILURE_LENGTH)
+	if (length < ORI_FAILURE_HEADER || length > ORI_FAILURE_LENGTH)
 		return false;
 	code = frame_get32(bytes);
 	if (code == 0 || code > (uint32_t)-ORIEL_ERR_ACCESS)
 		return false;
 	failure->status = (enum oriel_status) - (int)code;
-	for (i = 4; i < length; i++)
-		failure->text[i - 4] = bytes[i] >= ' ' ? (char)bytes[i] : '?';
-	failure->text[length - 4] = '\0';
+	failure->rank = frame_get32(bytes + 4);
+	bytes += ORI_FAILURE_HEADER;
+	length -= ORI_FAILURE_HEADER;
+	for (i = 0; i < length; i++)
+		failure->text[i] = bytes[i] >= ' ' ? (char)bytes[i] : '?';
+	failure->text[length] = '\0';
 	return true;
 }

@@ -7,15 +7,16 @@
 #ifndef ORI_BOOTSTRAP_FRAME_H
 #define ORI_BOOTSTRAP_FRAME_H
 
-#include <oriel/status.h>
+#include <oriel/bootstrap.h>
 
 #define ORI_FRAME_HEADER 20
-#define ORI_FRAME_VERSION 1
+#define ORI_FRAME_VERSION 2
 #define ORI_NONCE_LENGTH 32
 #define ORI_MAC_LENGTH 32
 #define ORI_ADDRESS_LENGTH 20
 #define ORI_HELLO_LENGTH (ORI_MAC_LENGTH + 20 + ORI_ADDRESS_LENGTH)
 #define ORI_PROOF_LENGTH (ORI_NONCE_LENGTH + ORI_MAC_LENGTH)
+#define ORI_FAILURE_HEADER 8
 #define ORI_FAILURE_LENGTH 512
 #define ORI_MESSAGE_MAX (1ull << 30)
 
@@ -27,7 +28,7 @@ enum ori_frame_type {
 	ORI_FRAME_GATHER,        /* what a subtree gives, in rank order */
 	ORI_FRAME_SPREAD,        /* what all ranks gave */
 	ORI_FRAME_MESSAGE,       /* send and recv */
-	ORI_FRAME_FAILURE,       /* status and text; nothing follows */
+	ORI_FRAME_FAILURE,       /* status, rank and text; nothing follows */
 };
 
 struct ori_frame {
@@ -60,6 +61,7 @@ struct ori_hello {
 
 struct ori_failure {
 	enum oriel_status status;
+	uint32_t rank; /* at fault; ORIEL_NO_RANK: none */
 	char text[ORI_FAILURE_LENGTH];
 };
 

@@ -10,7 +10,7 @@
 static void test_a_header_is_what_was_encoded(void **state)
 {
 	const struct ori_frame frame = {ORI_FRAME_MESSAGE, 0x01020304, 0x1122334455667788};
-	static const unsigned char expected[ORI_FRAME_HEADER] = {'O',  'R',  'L',  'B',  1,
+	static const unsigned char expected[ORI_FRAME_HEADER] = {'O',  'R',  'L',  'B',  2,
 								 0,    7,    0,    4,    3,
 								 2,    1,    0x88, 0x77, 0x66,
 								 0x55, 0x44, 0x33, 0x22, 0x11};
@@ -87,17 +87,18 @@ static void test_an_address_is_of_a_known_family(void **state)
 
 static void test_a_failure_is_a_known_status_and_plain_text(void **state)
 {
-	struct ori_failure failure = {ORIEL_ERR_PEER, "rank 2\tleft"}, got;
+	struct ori_failure failure = {ORIEL_ERR_PEER, 2, "rank 2\tleft"}, got;
 	unsigned char bytes[ORI_FAILURE_LENGTH];
 	size_t length;
 
 	(void)state;
 	length = ori_failure_encode(&failure, bytes);
-	assert_int_equal(length, 4 + strlen(failure.text));
+	assert_int_equal(length, ORI_FAILURE_HEADER + strlen(failure.text));
 	assert_true(ori_failure_parse(bytes, length, &got));
 	assert_int_equal(got.status, ORIEL_ERR_PEER);
+	assert_int_equal(got.rank, 2);
 	assert_string_equal(got.text, "rank 2?left");
-	assert_false(ori_failure_parse(bytes, 3, &got));
+	assert_false(ori_failure_parse(bytes, ORI_FAILURE_HEADER - 1, &got));
 	assert_false(ori_failure_parse(bytes, ORI_FAILURE_LENGTH + 1, &got));
 	bytes[0] = 0;
 	assert_false(ori_failure_parse(bytes, length, &got));
@@ -106,7 +107,7 @@ static void test_a_failure_is_a_known_status_and_plain_text(void **state)
 	memset(failure.text, 'x', sizeof(failure.text));
 	assert_int_equal(ori_failure_encode(&failure, bytes), ORI_FAILURE_LENGTH);
 	assert_true(ori_failure_parse(bytes, ORI_FAILURE_LENGTH, &got));
-	assert_int_equal(strlen(got.text), ORI_FAILURE_LENGTH - 4);
+	assert_int_equal(strlen(got.text), ORI_FAILURE_LENGTH - ORI_FAILURE_HEADER);
 }
 
 int main(void)

@@ -116,6 +116,7 @@ static void gate_refuse(struct ori_gate *gate, struct ori_guest *guest)
 {
 	static const struct ori_failure refusal = {
 		.status = ORIEL_ERR_AUTH,
+		.rank = ORIEL_NO_RANK,
 		.text = "the other end has another ORIEL_JOB_KEY",
 	};
 	unsigned char body[ORI_FAILURE_LENGTH];

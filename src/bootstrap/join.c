@@ -102,6 +102,7 @@ static void hall_dismiss(struct join_hall *hall)
 	unsigned i;
 
 	hall->failure.status = oriel_last_status();
+	hall->failure.rank = ORIEL_NO_RANK; /* of a job that has not begun the text is enough */
 	snprintf(hall->failure.text, sizeof(hall->failure.text), "%s", oriel_last_error());
 	for (i = 1; i < hall->join->job->size; i++) {
 		hall_tell(hall, hall->guests[i]);
@@ -445,7 +446,8 @@ static enum oriel_status join_late(struct ori_join *join)
 	for (i = 0; i < tree->place.children; i++)
 		if (tree->links[i].fd < 0)
 			ori_ranks_add(&missing, tree->place.child[i]);
-	return ori_tree_break(tree, ORIEL_ERR_TIMEOUT, "%s did not connect to rank %u within %g s",
+	return ori_tree_break(tree, ORIEL_ERR_TIMEOUT, missing.first[0],
+			      "%s did not connect to rank %u within %g s",
 			      ori_ranks_text(&missing, tree->size, text), tree->rank,
 			      ori_seconds(join->job->timeout_ns));
 }
@@ -464,8 +466,7 @@ static enum oriel_status join_children(struct ori_join *join)
 			return join_late(join);
 		status = ori_gate_poll(join->gate, &polled, 1, join->deadline);
 		if (status != ORIEL_OK)
-			return ori_tree_break(tree, status, "rank %u of %u: %s", tree->rank,
-					      tree->size, oriel_last_error());
+			return ori_tree_stop(tree, status);
 	}
 	return ORIEL_OK;
 }

@@ -48,6 +48,7 @@ struct oriel_local_job {
 	unsigned size, refs;
 	struct local_round *round; /* that gathers now, or NULL */
 	enum oriel_status status;  /* of the job as a whole */
+	unsigned at_fault;         /* for @status */
 	char text[LOCAL_TEXT];
 	struct local_end ends[];
 };
@@ -76,8 +77,9 @@ static bool local_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t dea
 }
 
 /* The first failure of a job is everybody's. Called with the lock held. */
-__attribute__((format(printf, 3, 4))) static enum oriel_status
-local_break(struct oriel_local_job *job, enum oriel_status status, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static enum oriel_status
+local_break(struct oriel_local_job *job, enum oriel_status status, unsigned rank,
+	    const char *format, ...)
 {
 	va_list args;
 	unsigned i;
@@ -87,6 +89,7 @@ local_break(struct oriel_local_job *job, enum oriel_status status, const char *f
 		vsnprintf(job->text, sizeof(job->text), format, args);
 		va_end(args);
 		job->status = status;
+		job->at_fault = rank;
 		pthread_cond_broadcast(&job->turn);
 		for (i = 0; i < job->size; i++)
 			pthread_cond_signal(&job->ends[i].mail);
@@ -96,7 +99,7 @@ local_break(struct oriel_local_job *job, enum oriel_status status, const char *f
 
 static enum oriel_status local_gone(struct oriel_local_job *job, unsigned rank)
 {
-	return local_break(job, ORIEL_ERR_PEER, "rank %u of %u left: it closed its end", rank,
+	return local_break(job, ORIEL_ERR_PEER, rank, "rank %u of %u left: it closed its end", rank,
 			   job->size);
 }
 
@@ -128,12 +131,12 @@ static enum oriel_status local_round_enter(struct local_end *end, size_t length,
 
 	if (!round) {
 		if (length > (SIZE_MAX / 2 - job->size - sizeof(*round)) / job->size)
-			return local_break(job, ORIEL_ERR_NOMEM,
+			return local_break(job, ORIEL_ERR_NOMEM, end->rank,
 					   "no memory for %zu bytes of %u ranks", length,
 					   job->size);
 		round = calloc(1, sizeof(*round) + job->size * length + job->size);
 		if (!round)
-			return local_break(job, ORIEL_ERR_NOMEM,
+			return local_break(job, ORIEL_ERR_NOMEM, end->rank,
 					   "no memory for %zu bytes of %u ranks", length,
 					   job->size);
 		round->length = length;
@@ -142,7 +145,7 @@ static enum oriel_status local_round_enter(struct local_end *end, size_t length,
 		job->round = round;
 	}
 	if (round->length != length)
-		return local_break(job, ORIEL_ERR_MISMATCH,
+		return local_break(job, ORIEL_ERR_MISMATCH, ORIEL_NO_RANK,
 				   "all_gather: rank %u gives %zu bytes, rank %u gives %zu",
 				   end->rank, length, round->first, round->length);
 	round->readers++;
@@ -160,7 +163,8 @@ static enum oriel_status local_late(struct oriel_local_job *job, const struct lo
 	for (i = 0; i < job->size; i++)
 		if (!round->is_here[i])
 			ori_ranks_add(&missing, i);
-	return local_break(job, ORIEL_ERR_TIMEOUT, "%s did not take part within %g s",
+	return local_break(job, ORIEL_ERR_TIMEOUT, missing.first[0],
+			   "%s did not take part within %g s",
 			   ori_ranks_text(&missing, job->size, text), ori_seconds(timeout_ns));
 }
 
@@ -327,7 +331,7 @@ static enum oriel_status local_receive(struct local_end *end, unsigned peer, uin
 			return local_gone(job, peer);
 		if (!in_time)
 			return local_break(
-				job, ORIEL_ERR_TIMEOUT,
+				job, ORIEL_ERR_TIMEOUT, peer,
 				"rank %u of %u sent rank %u nothing with tag %u within %g s", peer,
 				job->size, end->rank, tag, ori_seconds(timeout_ns));
 		in_time = local_wait(&end->mail, &job->lock, deadline);
@@ -347,7 +351,7 @@ static enum oriel_status local_recv(void *context, unsigned peer, uint32_t tag, 
 	pthread_mutex_lock(&job->lock);
 	status = local_receive(end, peer, tag, timeout_ns, &message);
 	if (status == ORIEL_OK && message->length != length)
-		status = local_break(job, ORIEL_ERR_MISMATCH,
+		status = local_break(job, ORIEL_ERR_MISMATCH, ORIEL_NO_RANK,
 				     "rank %u sent %zu bytes with tag %u, rank %u takes %zu", peer,
 				     message->length, tag, end->rank, length);
 	pthread_mutex_unlock(&job->lock);
@@ -391,9 +395,21 @@ static void local_interrupt(void *context)
 	struct local_end *end = context;
 
 	pthread_mutex_lock(&end->job->lock);
-	local_break(end->job, ORIEL_ERR_ABORTED, "rank %u of %u was interrupted", end->rank,
-		    end->job->size);
+	/* Who is interrupted has been told of a fault elsewhere. */
+	local_break(end->job, ORIEL_ERR_ABORTED, ORIEL_NO_RANK, "rank %u of %u was interrupted",
+		    end->rank, end->job->size);
 	pthread_mutex_unlock(&end->job->lock);
+}
+
+static unsigned local_at_fault(void *context)
+{
+	struct oriel_local_job *job = ((struct local_end *)context)->job;
+	unsigned rank;
+
+	pthread_mutex_lock(&job->lock);
+	rank = job->status == ORIEL_OK ? ORIEL_NO_RANK : job->at_fault;
+	pthread_mutex_unlock(&job->lock);
+	return rank;
 }
 
 static void local_close(void *context)
@@ -420,6 +436,7 @@ static const struct oriel_bootstrap_ops local_ops = {
 	.recv = local_recv,
 	.close = local_close,
 	.interrupt = local_interrupt,
+	.at_fault = local_at_fault,
 };
 
 enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job **job)

@@ -55,7 +55,7 @@ static void *leave_as_two(void *arg)
 	if (seat->rank != 2) {
 		enum oriel_status first = b.ops->barrier(b.context, PARTY_PATIENCE);
 
-		party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+		party_note_fault(seat, &b, b.ops->barrier(b.context, PARTY_PATIENCE));
 		if (first != seat->status)
 			seat->status = ORIEL_OK;
 	}
@@ -72,6 +72,7 @@ static void test_a_rank_that_leaves_is_named_to_all(void **state)
 	party_expect(0, ORIEL_ERR_PEER, "rank 2 of 4 left");
 	party_expect(1, ORIEL_ERR_PEER, "rank 2 of 4 left");
 	party_expect(3, ORIEL_ERR_PEER, "rank 2 of 4 left");
+	party_expect_fault(4, 2);
 	oriel_local_job_destroy(party.job);
 }
 
@@ -85,7 +86,7 @@ static void *interrupt_as_two(void *arg)
 	if (seat->rank == 2)
 		b.ops->interrupt(b.context);
 	else
-		party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+		party_note_fault(seat, &b, b.ops->barrier(b.context, PARTY_PATIENCE));
 	oriel_bootstrap_close(&b);
 	return NULL;
 }
@@ -98,6 +99,8 @@ static void test_an_interrupt_ends_the_calls_of_all(void **state)
 	party_run(3, interrupt_as_two, &party);
 	party_expect(0, ORIEL_ERR_ABORTED, "rank 2 of 3 was interrupted");
 	party_expect(1, ORIEL_ERR_ABORTED, "rank 2 of 3 was interrupted");
+	assert_int_equal(party_seats[0].at_fault, ORIEL_NO_RANK);
+	assert_int_equal(party_seats[1].at_fault, ORIEL_NO_RANK);
 	oriel_local_job_destroy(party.job);
 }
 
@@ -109,7 +112,8 @@ static void *gather_own_length(void *arg)
 	struct oriel_bootstrap b;
 
 	oriel_bootstrap_open_local(party->job, seat->rank, &b);
-	party_note(seat, b.ops->all_gather(b.context, mine, all, seat->rank == 1 ? 8 : 16,
+	party_note_fault(seat, &b,
+			 b.ops->all_gather(b.context, mine, all, seat->rank == 1 ? 8 : 16,
 					   PARTY_PATIENCE));
 	b.ops->barrier(b.context, PARTY_PATIENCE);
 	oriel_bootstrap_close(&b);
@@ -123,6 +127,8 @@ static void test_lengths_that_differ_are_an_error_on_all(void **state)
 	(void)state;
 	party_run(3, gather_own_length, &party);
 	party_expect_all(3, ORIEL_ERR_MISMATCH, "rank 1 gives 8");
+	/* Which of the two is wrong nobody knows. */
+	party_expect_fault(3, ORIEL_NO_RANK);
 	oriel_local_job_destroy(party.job);
 }
 
@@ -158,7 +164,9 @@ static void test_what_does_not_come_ends_with_the_deadline(void **state)
 
 	(void)state;
 	assert_int_equal(oriel_bootstrap_open_local(party.job, 0, &a), ORIEL_OK);
+	assert_int_equal(a.ops->at_fault(a.context), ORIEL_NO_RANK);
 	assert_int_equal(a.ops->barrier(a.context, 1000000), ORIEL_ERR_TIMEOUT);
+	assert_int_equal(a.ops->at_fault(a.context), 1);
 	assert_string_equal(oriel_last_error(), "ranks 1, 2 of 3 did not take part within 0.001 s");
 	assert_int_equal(a.ops->recv(a.context, 1, 0, got, 8, 1), ORIEL_ERR_TIMEOUT);
 	oriel_bootstrap_close(&a);

@@ -80,7 +80,7 @@ void ori_mail_close(struct ori_mail *mail)
 
 static enum oriel_status mail_no_memory(struct ori_mail *mail, size_t length)
 {
-	return ori_tree_break(mail->tree, ORIEL_ERR_NOMEM,
+	return ori_tree_break(mail->tree, ORIEL_ERR_NOMEM, mail->tree->rank,
 			      "rank %u of %u has no memory for a message of %zu bytes",
 			      mail->tree->rank, mail->tree->size, length);
 }
@@ -250,8 +250,7 @@ static enum oriel_status mail_wait(struct ori_mail *mail, unsigned peer, struct 
 	}
 	status = ori_gate_poll(mail->gate, polled, n, deadline);
 	if (status != ORIEL_OK)
-		return ori_tree_break(mail->tree, status, "rank %u of %u: %s", mail->tree->rank,
-				      mail->tree->size, oriel_last_error());
+		return ori_tree_stop(mail->tree, status);
 	return mail_fetch(mail);
 }
 
@@ -271,18 +270,23 @@ static enum oriel_status mail_connect(struct ori_mail *mail, unsigned peer, uint
 		.rank = mail->tree->rank,
 		.size = mail->tree->size,
 	};
+	struct ori_error before;
 	enum oriel_status status;
 
 	if (!link)
 		return mail_no_memory(mail, sizeof(*link));
+	ori_error_save(&before);
 	ori_error_clear();
 	status = ori_dial(&mail->addresses[peer], mail->gate, &hello, deadline, link);
 	if (status != ORIEL_OK) {
 		free(link);
-		return ori_tree_break(mail->tree, status, "rank %u of %u cannot reach rank %u: %s",
-				      mail->tree->rank, mail->tree->size, peer,
+		return ori_tree_break(mail->tree, status,
+				      status == ORIEL_ERR_ABORTED ? ORIEL_NO_RANK : peer,
+				      "rank %u of %u cannot reach rank %u: %s", mail->tree->rank,
+				      mail->tree->size, peer,
 				      oriel_last_status() ? oriel_last_error() : "it has left");
 	}
+	ori_error_restore(&before);
 	link->rank = peer;
 	mail->out[peer] = link;
 	return ORIEL_OK;
@@ -316,7 +320,7 @@ static enum oriel_status mail_write(struct ori_mail *mail, unsigned peer,
 	while ((status = ori_link_write(link, frame, data, &done)) == ORIEL_AGAIN) {
 		if (ori_deadline_passed(deadline))
 			return ori_tree_break(
-				mail->tree, ORIEL_ERR_TIMEOUT,
+				mail->tree, ORIEL_ERR_TIMEOUT, peer,
 				"rank %u of %u did not take what rank %u sent within %g s", peer,
 				mail->tree->size, mail->tree->rank, ori_seconds(timeout_ns));
 		/* It may be sending just as much to us, and wait for us in turn. */
@@ -372,12 +376,12 @@ static enum oriel_status mail_receive(struct ori_mail *mail, unsigned peer, uint
 		if (status == ORIEL_ERR_PEER)
 			return ori_tree_lost(mail->tree, peer);
 		if (status < 0)
-			return ori_tree_break(mail->tree, status,
+			return ori_tree_break(mail->tree, status, peer,
 					      "what rank %u of %u says makes no sense", peer,
 					      mail->tree->size);
 		if (ori_deadline_passed(deadline))
 			return ori_tree_break(
-				mail->tree, ORIEL_ERR_TIMEOUT,
+				mail->tree, ORIEL_ERR_TIMEOUT, peer,
 				"rank %u of %u sent rank %u nothing with tag %u within %g s", peer,
 				mail->tree->size, mail->tree->rank, tag, ori_seconds(timeout_ns));
 	}
@@ -396,7 +400,7 @@ enum oriel_status ori_mail_recv(struct ori_mail *mail, unsigned peer, uint32_t t
 		return status;
 	if (message->length != length)
 		status = ori_tree_break(
-			mail->tree, ORIEL_ERR_MISMATCH,
+			mail->tree, ORIEL_ERR_MISMATCH, ORIEL_NO_RANK,
 			"rank %u of %u sent %zu bytes with tag %u, rank %u takes %zu", peer,
 			mail->tree->size, message->length, tag, mail->tree->rank, length);
 	else if (length)

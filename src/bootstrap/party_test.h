@@ -21,6 +21,7 @@ struct party_seat {
 	unsigned rank, size;
 	enum oriel_status status;
 	char text[600];
+	unsigned at_fault; /* as party_note_fault() has asked */
 	pthread_t thread;
 };
 
@@ -31,6 +32,14 @@ static void party_note(struct party_seat *seat, enum oriel_status status)
 {
 	seat->status = status;
 	strcpy(seat->text, status == ORIEL_OK ? "" : oriel_last_error());
+}
+
+/* The same of what left @b broken, and by whose fault. */
+static void party_note_fault(struct party_seat *seat, const struct oriel_bootstrap *b,
+			     enum oriel_status status)
+{
+	party_note(seat, status);
+	seat->at_fault = b->ops->at_fault(b->context);
 }
 
 static void party_run(unsigned size, void *(*body)(void *seat), void *party)
@@ -59,6 +68,16 @@ static void party_expect(unsigned rank, enum oriel_status status, const char *pa
 			    oriel_status_name(party_seats[rank].status), party_seats[rank].text);
 	assert_int_equal(party_seats[rank].status, status);
 	assert_non_null(strstr(party_seats[rank].text, part));
+}
+
+/* All but @rank itself know that it is at fault. */
+static void party_expect_fault(unsigned size, unsigned rank)
+{
+	unsigned i;
+
+	for (i = 0; i < size; i++)
+		if (i != rank)
+			assert_int_equal(party_seats[i].at_fault, rank);
 }
 
 static void party_expect_all(unsigned size, enum oriel_status status, const char *part)

@@ -62,6 +62,13 @@ static void tcp_interrupt(void *context)
 	ori_gate_ring(&tcp->gate);
 }
 
+static unsigned tcp_at_fault(void *context)
+{
+	const struct tcp *tcp = context;
+
+	return ori_tree_at_fault(&tcp->tree);
+}
+
 static void tcp_close(void *context)
 {
 	struct tcp *tcp = context;
@@ -81,6 +88,7 @@ static const struct oriel_bootstrap_ops tcp_ops = {
 	.recv = tcp_recv,
 	.close = tcp_close,
 	.interrupt = tcp_interrupt,
+	.at_fault = tcp_at_fault,
 };
 
 /* Rank 0's table of addresses goes to everyone, once all links of the tree stand. */
@@ -94,8 +102,8 @@ static enum oriel_status tcp_share_addresses(struct tcp *tcp, struct ori_address
 	unsigned i;
 
 	if (!table)
-		return ori_tree_break(&tcp->tree, ORIEL_ERR_NOMEM, "no memory for %u addresses",
-				      tcp->tree.size);
+		return ori_tree_break(&tcp->tree, ORIEL_ERR_NOMEM, tcp->tree.rank,
+				      "no memory for %u addresses", tcp->tree.size);
 	for (i = 0; i < tcp->tree.size; i++)
 		ori_address_encode(&addresses[i], table + i * ORI_ADDRESS_LENGTH);
 	status = ori_tree_exchange(&tcp->tree, table, 0, length,
@@ -105,7 +113,7 @@ static enum oriel_status tcp_share_addresses(struct tcp *tcp, struct ori_address
 	for (i = 0; i < tcp->tree.size && status == ORIEL_OK; i++)
 		if (!ori_address_parse(table + i * ORI_ADDRESS_LENGTH, ORI_ADDRESS_LENGTH,
 				       &addresses[i]))
-			status = ori_tree_break(&tcp->tree, ORIEL_ERR_PROTOCOL,
+			status = ori_tree_break(&tcp->tree, ORIEL_ERR_PROTOCOL, 0,
 						"rank 0 gave rank %u of %u no address", i,
 						tcp->tree.size);
 	free(table);
@@ -166,15 +174,19 @@ static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *jo
 enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_bootstrap *bootstrap)
 {
 	struct tcp *tcp = tcp_new(job);
+	struct ori_error before;
 	enum oriel_status status;
 
 	if (!tcp)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
+	ori_error_save(&before);
 	status = tcp_start(tcp, job);
 	if (status != ORIEL_OK) {
 		tcp_close(tcp);
 		return status;
 	}
+	/* What was tried in vain on the way is no failure. */
+	ori_error_restore(&before);
 	*bootstrap = (struct oriel_bootstrap){
 		.ops = &tcp_ops,
 		.context = tcp,

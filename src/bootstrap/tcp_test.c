@@ -205,7 +205,7 @@ static void *leave_as_odd(void *arg)
 
 	if (seat_open(seat, &b) == ORIEL_OK && seat->rank != party->odd) {
 		first = b.ops->barrier(b.context, PARTY_PATIENCE);
-		party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+		party_note_fault(seat, &b, b.ops->barrier(b.context, PARTY_PATIENCE));
 		if (first != seat->status)
 			seat->status = ORIEL_OK;
 	}
@@ -229,6 +229,7 @@ static void test_a_rank_that_leaves_is_named_to_all(void **state)
 		for (rank = 0; rank < 30; rank++)
 			if (rank != leavers[i])
 				party_expect(rank, ORIEL_ERR_PEER, text);
+		party_expect_fault(30, leavers[i]);
 	}
 }
 
@@ -243,7 +244,7 @@ static void *sit_out_as_odd(void *arg)
 		if (seat->rank == party->odd)
 			party_note(seat, b.ops->recv(b.context, 0, 9, &got, 1, PARTY_PATIENCE));
 		else
-			party_note(seat, b.ops->barrier(b.context, SHORT));
+			party_note_fault(seat, &b, b.ops->barrier(b.context, SHORT));
 	}
 	oriel_bootstrap_close(&b);
 	return NULL;
@@ -257,6 +258,7 @@ static void test_a_rank_that_takes_no_part_is_named_to_all(void **state)
 	party.odd = 6;
 	party_run(20, sit_out_as_odd, &party);
 	party_expect_all(20, ORIEL_ERR_TIMEOUT, "rank 6 of 20 did not take part within 0.7 s");
+	party_expect_fault(20, 6);
 }
 
 static void *interrupt(void *arg)
@@ -284,6 +286,7 @@ static void *wait_for_an_interrupt(void *arg)
 			party_note(seat, b.ops->recv(b.context, 1, 9, &got, 1, PARTY_PATIENCE));
 		else
 			party_note(seat, b.ops->barrier(b.context, PARTY_PATIENCE));
+		seat->at_fault = b.ops->at_fault(b.context);
 		if (is_started)
 			pthread_join(thread, NULL);
 	}
@@ -305,6 +308,7 @@ static void test_an_interrupt_ends_the_calls_of_all(void **state)
 		party_run(12, wait_for_an_interrupt, &party);
 		snprintf(text, sizeof(text), "rank %u of 12: interrupted", interrupted[i]);
 		party_expect_all(12, ORIEL_ERR_ABORTED, text);
+		party_expect_fault(12, ORIEL_NO_RANK);
 	}
 }
 

@@ -103,7 +103,7 @@ static enum oriel_status tree_tell(struct ori_tree *tree)
 	return ori_tree_check(tree);
 }
 
-enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status,
+enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status, unsigned rank,
 				 const char *format, ...)
 {
 	va_list args;
@@ -114,19 +114,33 @@ enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status
 	vsnprintf(tree->failure.text, sizeof(tree->failure.text), format, args);
 	va_end(args);
 	tree->failure.status = status;
+	tree->failure.rank = rank;
 	return tree_tell(tree);
+}
+
+enum oriel_status ori_tree_stop(struct ori_tree *tree, enum oriel_status status)
+{
+	/* Who is interrupted has been told of a fault elsewhere. */
+	return ori_tree_break(tree, status,
+			      status == ORIEL_ERR_ABORTED ? ORIEL_NO_RANK : tree->rank,
+			      "rank %u of %u: %s", tree->rank, tree->size, oriel_last_error());
+}
+
+unsigned ori_tree_at_fault(const struct ori_tree *tree)
+{
+	return tree->failure.status == ORIEL_OK ? ORIEL_NO_RANK : tree->failure.rank;
 }
 
 enum oriel_status ori_tree_lost(struct ori_tree *tree, unsigned rank)
 {
-	return ori_tree_break(tree, ORIEL_ERR_PEER, "rank %u of %u left: connection closed", rank,
-			      tree->size);
+	return ori_tree_break(tree, ORIEL_ERR_PEER, rank, "rank %u of %u left: connection closed",
+			      rank, tree->size);
 }
 
 static enum oriel_status tree_nonsense(struct ori_tree *tree, unsigned rank)
 {
-	return ori_tree_break(tree, ORIEL_ERR_PROTOCOL, "what rank %u of %u says makes no sense",
-			      rank, tree->size);
+	return ori_tree_break(tree, ORIEL_ERR_PROTOCOL, rank,
+			      "what rank %u of %u says makes no sense", rank, tree->size);
 }
 
 /* What a failed look at @link means to the job. */
@@ -153,7 +167,7 @@ static enum oriel_status tree_hear(struct ori_tree *tree, struct ori_link *link)
 		return tree_verdict(tree, link, status);
 	if (!ori_failure_parse(body, frame.length, &heard))
 		return tree_nonsense(tree, link->rank);
-	return ori_tree_break(tree, heard.status, "%s", heard.text);
+	return ori_tree_break(tree, heard.status, heard.rank, "%s", heard.text);
 }
 
 enum oriel_status ori_tree_listen(struct ori_tree *tree, struct ori_link *link)
@@ -236,7 +250,7 @@ static void phase_add(struct tree_phase *phase, struct ori_link *link, int actio
 static enum oriel_status move_mismatch(struct ori_tree *tree, const struct tree_move *move,
 				       const struct ori_frame *got)
 {
-	return ori_tree_break(tree, ORIEL_ERR_MISMATCH,
+	return ori_tree_break(tree, ORIEL_ERR_MISMATCH, ORIEL_NO_RANK,
 			      "all_gather: rank %u of %u gives %llu bytes, rank %u gives %llu",
 			      move->link->rank, tree->size,
 			      (unsigned long long)(got->length / move->ranks), tree->rank,
@@ -311,7 +325,8 @@ static enum oriel_status phase_late(struct tree_phase *phase)
 	for (i = 0; i < phase->count; i++)
 		if (!phase->moves[i].is_over)
 			ori_ranks_add(&missing, phase->moves[i].link->rank);
-	return ori_tree_break(phase->tree, ORIEL_ERR_TIMEOUT, "%s did not take part within %g s",
+	return ori_tree_break(phase->tree, ORIEL_ERR_TIMEOUT, missing.first[0],
+			      "%s did not take part within %g s",
 			      ori_ranks_text(&missing, phase->tree->size, text),
 			      ori_seconds(phase->timeout_ns));
 }
@@ -333,10 +348,7 @@ static enum oriel_status phase_wait(struct tree_phase *phase)
 		polled[n++].events = move->action == TREE_SEND ? POLLIN | POLLOUT : POLLIN;
 	}
 	status = ori_gate_poll(phase->tree->gate, polled, n, phase->deadline);
-	return status == ORIEL_OK
-		       ? status
-		       : ori_tree_break(phase->tree, status, "rank %u of %u: %s", phase->tree->rank,
-					phase->tree->size, oriel_last_error());
+	return status == ORIEL_OK ? status : ori_tree_stop(phase->tree, status);
 }
 
 static enum oriel_status phase_run(struct tree_phase *phase)

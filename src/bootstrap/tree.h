@@ -48,9 +48,16 @@ enum oriel_status ori_tree_exchange(struct ori_tree *tree, void *all, size_t up,
 
 /* The failure of the job, told again to this thread; ORIEL_OK if there is none. */
 enum oriel_status ori_tree_check(struct ori_tree *tree);
-/* Fail, here and everywhere. If the job has failed before, that failure stays. */
-enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status,
-				 const char *format, ...) __attribute__((format(printf, 3, 4)));
+/*
+ * Fail, here and everywhere, by the fault of @rank (ORIEL_NO_RANK: of none). If the job
+ * has failed before, that failure stays.
+ */
+enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status, unsigned rank,
+				 const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Fail because a wait of this rank has, as this thread's last error says. */
+enum oriel_status ori_tree_stop(struct ori_tree *tree, enum oriel_status status);
+/* The rank at fault for the failure of the job; ORIEL_NO_RANK if there is none. */
+unsigned ori_tree_at_fault(const struct ori_tree *tree);
 /* Fail because the connection to @rank is closed. */
 enum oriel_status ori_tree_lost(struct ori_tree *tree, unsigned rank);
 /* Nothing but a failure may come over @link now. */

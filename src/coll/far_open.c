@@ -269,13 +269,10 @@ enum oriel_status ori_far_open(struct oriel_allgather *g, size_t length)
 
 void ori_far_close(struct ori_far *far)
 {
-	struct ori_error error;
 	uint32_t rank;
 
 	if (!far)
 		return;
-	/* Ends forget it as they go, and who asks why this goes wants to know. */
-	ori_error_save(&error);
 	/* All ranks have come to this, so nobody puts any more. */
 	oriel_window_destroy(far->window);
 	for (rank = 0; rank < oriel_comm_size(far->g->comm); rank++)
@@ -283,6 +280,5 @@ void ori_far_close(struct ori_far *far)
 	stage_close(far->stage);
 	oriel_p2p_unregister(far->memory);
 	oriel_copies_destroy(far->copies);
-	ori_error_restore(&error);
 	free(far);
 }

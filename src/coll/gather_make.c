@@ -4,19 +4,40 @@
 
 #include "base/error.h"
 #include "coll/gather_far.h"
+#include "coll/gather_leaders.h"
 #include "coll/gather_wish.h"
 
-/* What follows from the joins of all. */
-static enum oriel_status make_join(struct oriel_allgather *g, const struct ori_wish *wish)
+/* What follows from the @joins of all. */
+static void make_settle(struct oriel_allgather *g, const struct ori_wish *wish,
+			const struct ori_wish_join *joins)
 {
 	unsigned size = oriel_comm_size(g->comm), peer;
-	struct ori_wish_join *joins = calloc(size, sizeof(*joins));
-	enum oriel_status status = ORIEL_OK;
 	uint64_t least = UINT64_MAX;
 	uint32_t sharers = 1;
 
-	g->leaders = calloc(size, sizeof(*g->leaders));
-	if (!joins || !g->leaders)
+	for (peer = 0; peer < size; peer++) {
+		if (joins[peer].length < least)
+			least = joins[peer].length;
+		if (joins[peer].sharers > sharers)
+			sharers = joins[peer].sharers;
+	}
+	g->parts = g->is_gpu ? ori_gather_shared_parts(sharers) : 1;
+	g->is_sharing = sharers > 1;
+	g->bytes_max = g->kind->is_whole ? least : least / size;
+	g->chunk = wish->attr.chunk;
+	g->asked = (enum oriel_algorithm)wish->join.algorithm;
+	if (g->asked == ORIEL_ALGORITHM_DEFAULT)
+		g->asked = (enum oriel_algorithm)wish->join.setting;
+}
+
+/* @status: of this rank so far. */
+static enum oriel_status make_join(struct oriel_allgather *g, const struct ori_wish *wish,
+				   enum oriel_status status)
+{
+	unsigned size = oriel_comm_size(g->comm);
+	struct ori_wish_join *joins = calloc(size, sizeof(*joins));
+
+	if (!joins)
 		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
 				  size);
 	status = oriel_comm_agree(g->comm, status);
@@ -24,63 +45,17 @@ static enum oriel_status make_join(struct oriel_allgather *g, const struct ori_w
 		status = oriel_comm_all_gather(g->comm, &wish->join, joins, sizeof(*joins));
 	if (status == ORIEL_OK)
 		status = ori_wish_compare(joins, size);
-	if (status == ORIEL_OK) {
-		for (peer = 0; peer < size; peer++)
-			g->leaders[peer] = joins[peer].leader;
-		for (peer = 0; peer < size; peer++) {
-			if (joins[peer].length < least)
-				least = joins[peer].length;
-			if (joins[peer].sharers > sharers)
-				sharers = joins[peer].sharers;
-		}
-		g->parts = g->is_gpu ? ori_gather_shared_parts(sharers) : 1;
-		g->is_sharing = sharers > 1;
-		g->bytes_max = g->kind->is_whole ? least : least / size;
-		g->chunk = wish->attr.chunk;
-		g->asked = (enum oriel_algorithm)wish->join.algorithm;
-		if (g->asked == ORIEL_ALGORITHM_DEFAULT)
-			g->asked = (enum oriel_algorithm)wish->join.setting;
-	}
+	if (status == ORIEL_OK)
+		make_settle(g, wish, joins);
 	free(joins);
 	return status;
 }
 
-/* The lowest rank of the domain that @rank is in. */
-static enum oriel_status make_leader(const struct oriel_allgather *g, unsigned rank,
-				     uint32_t *leader)
-{
-	enum oriel_path path = ORIEL_PATH_NONE;
-	enum oriel_status status;
-	unsigned other;
-
-	for (other = 0; other < rank; other++) {
-		status = oriel_comm_path_between(g->comm, other, rank, &path);
-		if (status != ORIEL_OK)
-			return status;
-		if (path == ORIEL_PATH_MAPPED)
-			break;
-	}
-	*leader = other;
-	return ORIEL_OK;
-}
-
-static enum oriel_status make_shape(struct oriel_allgather *g)
-{
-	unsigned size = oriel_comm_size(g->comm), rank;
-	enum oriel_status status = ORIEL_OK;
-
-	/* Of GPUs each rank knows its own alone. */
-	for (rank = 0; rank < size && !g->is_gpu && status == ORIEL_OK; rank++)
-		status = make_leader(g, rank, &g->leaders[rank]);
-	return status == ORIEL_OK ? ori_shape_open(&g->shape, g->leaders, size) : status;
-}
-
-/* The lowest rank whose GPU is mapped here, this one's at the latest; who shares it. */
-static enum oriel_status make_gpu_place(const struct ori_gather_kind *kind,
-					const struct oriel_comm *comm, struct ori_wish_join *join)
+/* A path leads to all GPUs; who shares that of this rank. */
+static enum oriel_status make_see_gpus(const struct ori_gather_kind *kind,
+				       const struct oriel_comm *comm, struct ori_wish_join *join)
 {
 	unsigned size = oriel_comm_size(comm), rank;
-	uint32_t lowest = oriel_comm_rank(comm);
 	enum oriel_status status;
 	struct oriel_peer peer;
 
@@ -92,11 +67,8 @@ static enum oriel_status make_gpu_place(const struct ori_gather_kind *kind,
 			return ori_fail(ORIEL_ERR_UNSUPPORTED,
 					"%s on GPUs: no path leads to that of rank %u", kind->name,
 					rank);
-		if (peer.gpu_path == ORIEL_PATH_MAPPED && rank < lowest)
-			lowest = rank;
 		join->sharers += peer.is_same_gpu;
 	}
-	join->leader = lowest;
 	return ORIEL_OK;
 }
 
@@ -142,7 +114,7 @@ static enum oriel_status make_plans(struct oriel_allgather *g)
 
 static enum oriel_status make_prepare(struct oriel_allgather *g)
 {
-	enum oriel_status status = make_shape(g);
+	enum oriel_status status = ori_shape_open(&g->shape, g->leaders, oriel_comm_size(g->comm));
 
 	if (status == ORIEL_OK)
 		status = make_abilities(g);
@@ -298,11 +270,13 @@ static enum oriel_status make_open(struct oriel_allgather *g, struct ori_wish *w
 	enum oriel_status status;
 
 	g->is_gpu = wish->view.flags & ORIEL_VIEW_GPU;
-	status = oriel_comm_agree(g->comm, ori_tune_load(g->comm, g->is_gpu, &g->tune, &table));
-	if (status != ORIEL_OK)
-		return status;
+	status = ori_leaders_find(g->comm, g->is_gpu, &g->leaders);
+	if (status == ORIEL_OK)
+		status = ori_tune_load(g->comm, g->is_gpu,
+				       ori_leaders_count(g->leaders, oriel_comm_size(g->comm)),
+				       &g->tune, &table);
 	wish->join.table = g->tune.digest;
-	status = make_join(g, wish);
+	status = make_join(g, wish, status);
 	if (status != ORIEL_OK)
 		return status;
 	status = make_prepare(g);
@@ -333,7 +307,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	enum oriel_status status = ori_wish_read(&wish, kind, view, attr);
 
 	if (status == ORIEL_OK && wish.view.flags & ORIEL_VIEW_GPU)
-		status = make_gpu_place(kind, comm, &wish.join);
+		status = make_see_gpus(kind, comm, &wish.join);
 	if (!g)
 		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory", kind->name);
 	/* A rank that fails alone must not leave the others waiting. */

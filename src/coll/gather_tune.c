@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "coll/gather_leaders.h"
 
 #define TUNE_FILE_MAX ((size_t)1 << 20)
 #define TUNE_RANKS_MAX 1000000u
@@ -310,77 +311,18 @@ static void machine_cpu(char *name, size_t length)
 		fclose(file);
 }
 
-/* The lowest rank whose GPU is mapped here, this one's at the latest. */
-static enum oriel_status tune_leader(const struct oriel_comm *comm, uint32_t *leader)
-{
-	uint32_t own = oriel_comm_rank(comm), rank;
-	enum oriel_status status = ORIEL_OK;
-	struct oriel_peer peer;
-
-	for (rank = 0; rank < own; rank++) {
-		status = oriel_comm_peer(comm, rank, &peer);
-		if (status != ORIEL_OK || peer.gpu_path == ORIEL_PATH_MAPPED)
-			break;
-	}
-	*leader = rank;
-	return status;
-}
-
-/* Domains of GPUs: each rank knows its own alone. */
-static enum oriel_status tune_domains(struct oriel_comm *comm, unsigned *nodes)
-{
-	uint32_t size = oriel_comm_size(comm), leader = 0, rank;
-	uint32_t *leaders = calloc(size, sizeof(*leaders));
-	enum oriel_status status = tune_leader(comm, &leader);
-
-	if (!leaders)
-		status = ori_fail(ORIEL_ERR_NOMEM, "a table of oriel tune: no memory for %u ranks",
-				  size);
-	status = oriel_comm_agree(comm, status);
-	if (status == ORIEL_OK)
-		status = oriel_comm_all_gather(comm, &leader, leaders, sizeof(leader));
-	*nodes = 0;
-	for (rank = 0; rank < size && status == ORIEL_OK; rank++)
-		*nodes += leaders[rank] == rank;
-	free(leaders);
-	return status;
-}
-
-/* Domains of the host. */
-static enum oriel_status tune_nodes(const struct oriel_comm *comm, unsigned *nodes)
-{
-	unsigned size = oriel_comm_size(comm), rank, other;
-	enum oriel_path path;
-	enum oriel_status status = ORIEL_OK;
-	bool is_first;
-
-	*nodes = 0;
-	for (rank = 0; rank < size && status == ORIEL_OK; rank++) {
-		is_first = true;
-		for (other = 0; other < rank && is_first && status == ORIEL_OK; other++) {
-			status = oriel_comm_path_between(comm, other, rank, &path);
-			is_first = status != ORIEL_OK || path != ORIEL_PATH_MAPPED;
-		}
-		*nodes += is_first;
-	}
-	return status;
-}
-
-enum oriel_status ori_tune_load(struct oriel_comm *comm, bool is_gpu, struct ori_tune *tune,
-				struct oriel_tune_info *info)
+enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, unsigned nodes,
+				struct ori_tune *tune, struct oriel_tune_info *info)
 {
 	const char *setting = ori_setting_text(ORI_SETTING_TUNE);
 	struct ori_tune_key key = {.machine = info->machine,
 				   .is_gpu = is_gpu,
-				   .ranks = oriel_comm_size(comm)};
-	enum oriel_status status;
+				   .ranks = oriel_comm_size(comm),
+				   .nodes = nodes};
+	enum oriel_status status = ORIEL_OK;
 
 	*tune = (struct ori_tune){.count = 0};
-	*info = (struct oriel_tune_info){.rows = 0};
-	status = is_gpu ? tune_domains(comm, &info->nodes) : tune_nodes(comm, &info->nodes);
-	if (status != ORIEL_OK)
-		return status;
-	key.nodes = info->nodes;
+	*info = (struct oriel_tune_info){.nodes = nodes};
 	if (!is_gpu)
 		machine_cpu(info->machine, sizeof(info->machine));
 	else if (oriel_comm_gpu_name(comm))
@@ -401,10 +343,18 @@ enum oriel_status ori_tune_load(struct oriel_comm *comm, bool is_gpu, struct ori
 enum oriel_status oriel_tune_find(struct oriel_comm *comm, bool is_gpu,
 				  struct oriel_tune_info *info)
 {
+	enum oriel_status status;
 	struct ori_tune tune;
+	uint32_t *leaders;
+	unsigned nodes;
 
 	if (is_gpu && !oriel_comm_gpu_name(comm))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"a communicator without ORIEL_COMM_GPU has no table for GPUs");
-	return ori_tune_load(comm, is_gpu, &tune, info);
+	status = ori_leaders_find(comm, is_gpu, &leaders);
+	if (status != ORIEL_OK)
+		return status;
+	nodes = ori_leaders_count(leaders, oriel_comm_size(comm));
+	free(leaders);
+	return ori_tune_load(comm, is_gpu, nodes, &tune, info);
 }

@@ -41,9 +41,9 @@ struct ori_tune {
 enum oriel_status ori_tune_parse(const char *text, size_t length, const char *name,
 				 const struct ori_tune_key *key, struct ori_tune *tune);
 
-/* What the settings say is to be read: @tune for @comm, and where that is from. */
-enum oriel_status ori_tune_load(struct oriel_comm *comm, bool is_gpu, struct ori_tune *tune,
-				struct oriel_tune_info *info);
+/* What the settings say is to be read: @tune for @comm of @nodes, and where that is from. */
+enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, unsigned nodes,
+				struct ori_tune *tune, struct oriel_tune_info *info);
 
 /* The row of @collective for @bytes; NULL: there is none. */
 const struct ori_tune_row *ori_tune_row(const struct ori_tune *tune, enum ori_collective collective,

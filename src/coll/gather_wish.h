@@ -21,10 +21,8 @@ struct ori_wish_join {
 	uint32_t algorithm;
 	uint32_t setting;    /* that of ORIEL_ALLGATHER */
 	uint32_t collective; /* enum ori_collective */
-	uint32_t leader;     /* the lowest rank whose GPU is mapped; of a view on a GPU */
-	uint32_t sharers;    /* ranks on this rank's GPU, itself among them; the same */
-	uint32_t reserved;
-	uint64_t table; /* digest of what it chooses by */
+	uint32_t sharers;    /* ranks on this rank's GPU, itself among them; of a view on a GPU */
+	uint64_t table;      /* digest of what it chooses by */
 };
 
 /* A view and attributes that have been read. */

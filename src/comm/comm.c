@@ -16,6 +16,11 @@
 
 #define COMM_TIMEOUT_NS 30000000000u
 
+/* Size of a table of a bootstrap that has @op. */
+#define OPS_END(op)                                 \
+	(offsetof(struct oriel_bootstrap_ops, op) + \
+	 sizeof(((struct oriel_bootstrap_ops *)NULL)->op))
+
 /* What ranks tell each other first. Goes over the wire as it is. */
 struct comm_join {
 	struct ori_verdict verdict;
@@ -64,6 +69,7 @@ static enum oriel_status comm_open_doors(struct oriel_comm *comm, unsigned paths
 					 struct ori_door *door)
 {
 	enum oriel_status status = ori_fdsock_listen(door->name, &comm->door);
+	struct ori_error before;
 	const char *filter;
 	uint16_t port = 0;
 
@@ -71,12 +77,13 @@ static enum oriel_status comm_open_doors(struct oriel_comm *comm, unsigned paths
 	    ori_setting_hca(&filter) == ORI_WISH_NONE ||
 	    strcmp(ori_setting_text(ORI_SETTING_P2P_TCP), "off") == 0)
 		return status;
+	ori_error_save(&before);
 	/* Most ranks do without. */
 	if (ori_endpoint_listen_all(&door->hosts, &port, &comm->door_tcp) != ORIEL_OK)
 		ori_log(ORIEL_LOG_WARN,
 			"ends of p2p of ranks on other machines cannot call this one: %s",
 			oriel_last_error());
-	ori_error_clear();
+	ori_error_restore(&before);
 	door->port = port;
 	return ORIEL_OK;
 }
@@ -333,7 +340,8 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	pthread_mutex_init(&comm->engine_lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
-		bootstrap->ops->size >= sizeof(*bootstrap->ops) && bootstrap->ops->interrupt;
+		bootstrap->ops->size >= OPS_END(interrupt) && bootstrap->ops->interrupt;
+	comm->has_at_fault = bootstrap->ops->size >= OPS_END(at_fault) && bootstrap->ops->at_fault;
 	comm->rank = bootstrap->rank;
 	comm->size = size;
 	comm->hosts = calloc(size, sizeof(*comm->hosts));
@@ -400,7 +408,9 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 		return;
 	/* Beats that are under way when a peer closes its end would look like its death. */
 	ori_pulse_quiet(comm);
-	is_orderly = ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, NULL, NULL, 0) == ORIEL_OK;
+	/* That it was broken before is no news, here and where windows and regions go. */
+	is_orderly = ori_comm_is_well(comm) &&
+		     ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, NULL, NULL, 0) == ORIEL_OK;
 	if (!is_orderly) {
 		ori_comm_pass_on(comm);
 		ori_pulse_settle(comm);

@@ -117,7 +117,7 @@ struct oriel_comm {
 	char **reasons;            /* [size], why each path */
 	unsigned domain_size;
 	unsigned domain_index;
-	bool has_interrupt; /* the bootstrap has */
+	bool has_interrupt, has_at_fault; /* the bootstrap has */
 	atomic_bool is_in_bootstrap;
 	bool is_crowded; /* more ranks and adapters in software here than CPUs */
 

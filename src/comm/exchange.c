@@ -149,40 +149,28 @@ static enum oriel_status exchange_mapped(struct oriel_comm *comm, enum ori_call 
 	return ORIEL_OK;
 }
 
-/* The first rank other than this one that @text, which is a bootstrap's, names. */
-static unsigned exchange_named(const struct oriel_comm *comm, const char *text)
+/* The rank by whose fault the bootstrap is broken, if that is another one. */
+static unsigned exchange_at_fault(const struct oriel_comm *comm)
 {
-	static const char word[] = "rank ";
+	const struct oriel_bootstrap *b = &comm->bootstrap;
+	unsigned rank = comm->has_at_fault ? b->ops->at_fault(b->context) : ORIEL_NO_RANK;
 
-	for (text = strstr(text, word); text; text = strstr(text, word)) {
-		unsigned long rank;
-		char *end;
-
-		text += sizeof(word) - 1;
-		if (!isdigit((unsigned char)*text))
-			continue;
-		rank = strtoul(text, &end, 10);
-		if (rank < comm->size && rank != comm->rank)
-			return (unsigned)rank;
-		text = end;
-	}
-	return ORIEL_DEV_NO_RANK;
+	return rank < comm->size && rank != comm->rank ? rank : ORIEL_DEV_NO_RANK;
 }
 
 /*
- * The bootstrap failed with @status. It names the rank that has left in words
- * alone; the watcher, who tells the others, gets the time to find it too. Where it has
- * none, as on a machine that is busy, the words have to do: who is told of the
- * failure later, here or elsewhere, hears of that rank all the same.
+ * The bootstrap failed with @status. The watcher, who tells the others, gets the time
+ * to find the rank that has left too. Where it has none, as on a machine that is busy,
+ * what the bootstrap knows has to do: who is told of the failure later, here or
+ * elsewhere, hears of that rank all the same.
  */
 static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call call,
 					 enum oriel_status status)
 {
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(EXCHANGE_BLAME_NS);
-	unsigned gone = ORIEL_DEV_NO_RANK;
+	unsigned rank = exchange_at_fault(comm);
+	bool is_lost = status == ORIEL_ERR_PEER && rank != ORIEL_DEV_NO_RANK;
 
-	if (status == ORIEL_ERR_PEER && oriel_last_status() == status)
-		gone = exchange_named(comm, oriel_last_error());
 	if ((status == ORIEL_ERR_PEER || status == ORIEL_ERR_ABORTED) &&
 	    call != ORI_CALL_COMM_DESTROY)
 		while (ori_comm_is_well(comm) && !ori_deadline_passed(deadline) &&
@@ -190,8 +178,7 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 			oriel_cpu_give_way(ori_clock_ns() - start);
 	if (!ori_comm_is_well(comm))
 		return ori_comm_check(comm);
-	ori_comm_break(comm, status,
-		       gone == ORIEL_DEV_NO_RANK ? ORIEL_DEV_EXCHANGE : ORIEL_DEV_LOST, gone);
+	ori_comm_break(comm, status, is_lost ? ORIEL_DEV_LOST : ORIEL_DEV_EXCHANGE, rank);
 	return status;
 }
 

@@ -12,6 +12,7 @@
 #include "comm/comm.h"
 
 #define RANKS 3
+#define UNASKED 77u /* of a bootstrap without at_fault() */
 
 static void fill(struct ori_verdict *verdicts, enum ori_call call)
 {
@@ -115,6 +116,7 @@ static void test_a_text_without_end_is_cut(void **state)
 /* A bootstrap whose collectives fail so. */
 struct words {
 	enum oriel_status status;
+	unsigned at_fault;
 	const char *text;
 };
 
@@ -126,14 +128,23 @@ static enum oriel_status words_barrier(void *context, uint64_t timeout_ns)
 	return ori_fail(w->status, "%s", w->text);
 }
 
+static unsigned words_at_fault(void *context)
+{
+	const struct words *w = context;
+
+	return w->at_fault;
+}
+
 /* What rank 1 says of it, in the call that failed and after it. */
 static void bootstrap_fails(struct words words, int rank, const char *later)
 {
 	static const struct oriel_bootstrap_ops ops = {.size = sizeof(ops),
-						       .barrier = words_barrier};
+						       .barrier = words_barrier,
+						       .at_fault = words_at_fault};
 	static struct oriel_dev_rank of[RANKS];
 	struct ori_control *control = calloc(1, sizeof(*control));
 	struct oriel_comm comm = {.bootstrap = {.ops = &ops, .context = &words},
+				  .has_at_fault = words.at_fault != UNASKED,
 				  .rank = 1,
 				  .size = RANKS,
 				  .of = of,
@@ -153,19 +164,19 @@ static void bootstrap_fails(struct words words, int rank, const char *later)
 /* The watcher, who has none to look at, knows nothing. */
 static void test_the_rank_that_has_left_is_named_ever_after(void **state)
 {
-	const char *gone = "rank 2 has gone without the others";
+	const char *some = "exchange with the ranks failed: Another rank has left or died.";
 
 	(void)state;
-	bootstrap_fails((struct words){ORIEL_ERR_PEER, "rank 2 of 3 left: connection closed"}, 2,
-			gone);
-	bootstrap_fails((struct words){ORIEL_ERR_PEER, "rank 1 heard from a rank: rank 2 is gone"},
-			2, gone);
-	bootstrap_fails((struct words){ORIEL_ERR_PEER, "rank 3 of 3 left"}, -1,
-			"exchange with the ranks failed: Another rank has left or died.");
-	bootstrap_fails((struct words){ORIEL_ERR_PEER, "rank 99999999999999999999 left"}, -1,
-			"exchange with the ranks failed: Another rank has left or died.");
-	bootstrap_fails((struct words){ORIEL_ERR_TIMEOUT, "rank 2 of 3 is late"}, -1,
-			"exchange with the ranks failed: A deadline passed.");
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, 2, "the cable of the third is cut"}, 2,
+			"rank 2 has gone without the others");
+	bootstrap_fails((struct words){ORIEL_ERR_TIMEOUT, 2, "the third is late"}, 2,
+			"exchange with rank 2 (none) failed: A deadline passed.");
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, ORIEL_NO_RANK, "rank 2 of 3 left"}, -1,
+			some);
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, UNASKED, "rank 2 of 3 left"}, -1, some);
+	/* There is none, and this one knows better. */
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, RANKS, "somebody left"}, -1, some);
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, 1, "the second left"}, -1, some);
 }
 
 int main(void)

@@ -73,7 +73,8 @@ void oriel_region_unregister(struct oriel_region *region)
 		return;
 	/* Nobody may still write to what goes; broken communicators do not wait. */
 	if (region->is_shared) {
-		ori_comm_gather(region->comm, ORI_CALL_REGION_UNREGISTER, NULL, NULL, 0);
+		if (ori_comm_is_well(region->comm))
+			ori_comm_gather(region->comm, ORI_CALL_REGION_UNREGISTER, NULL, NULL, 0);
 		ori_share_close(region->maps, region->comm->size);
 		ori_share_unregister(region->comm, region->mr);
 	}

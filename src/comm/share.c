@@ -76,7 +76,6 @@ static enum oriel_status share_export_private(struct oriel_comm *comm,
 {
 	if (share_has_foreign(comm))
 		return not_found;
-	ori_error_clear();
 	return ori_mem_export_private(piece->address, piece->length, blob);
 }
 
@@ -84,15 +83,23 @@ static enum oriel_status share_export(struct oriel_comm *comm, const struct ori_
 				      struct ori_mem **mem, struct ori_mem_blob *blob)
 {
 	enum oriel_status found, status;
+	struct ori_error before;
 	uint64_t offset;
 
+	ori_error_save(&before);
 	found = ori_mem_find(piece->address, piece->length, mem, &offset);
 	status = found == ORIEL_OK ? ORIEL_OK : share_adopt(comm, piece, mem, &offset);
-	if (status == ORIEL_AGAIN)
-		return share_export_private(comm, piece, found, blob);
-	if (status == ORIEL_OK && (*mem)->gpu)
-		status = share_check_gpu(comm, piece);
-	return status == ORIEL_OK ? ori_mem_export(*mem, offset, piece->length, blob) : status;
+	if (status == ORIEL_AGAIN) {
+		status = share_export_private(comm, piece, found, blob);
+	} else {
+		if (status == ORIEL_OK && (*mem)->gpu)
+			status = share_check_gpu(comm, piece);
+		if (status == ORIEL_OK)
+			status = ori_mem_export(*mem, offset, piece->length, blob);
+	}
+	if (status == ORIEL_OK)
+		ori_error_restore(&before);
+	return status;
 }
 
 static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct ori_piece *piece,

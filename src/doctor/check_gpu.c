@@ -246,6 +246,39 @@ static void check_imex(const struct ori_facts *f, struct ori_answer *a)
 	}
 }
 
+/* Drivers that do not know the question want a parameter. */
+static int64_t gpu_has_words(const struct ori_facts *f, const struct ori_facts_gpu *g)
+{
+	if (g->words != ORI_FACT_UNKNOWN)
+		return g->words;
+	return f->nvidia_streamops == ORI_FACT_NO ? ORI_FACT_NO : ORI_FACT_UNKNOWN;
+}
+
+static void check_words(const struct ori_facts *f, struct ori_answer *a)
+{
+	struct ori_tally t = {0};
+
+	if (skip_without_gpus(f, a))
+		return;
+	for (unsigned i = 0; i < f->gpu_count; i++)
+		ori_tally_add(&t, i, gpu_has_words(f, &f->gpu[i]));
+	a->verdict = ori_tally_verdict(&t);
+	if (a->verdict == ORIEL_VERDICT_PASS) {
+		ori_answer(a, a->verdict, "all %u GPUs", t.count);
+	} else if (a->verdict == ORIEL_VERDICT_UNKNOWN) {
+		ori_answer(a, a->verdict, "not known of GPU %u", t.first_unknown);
+	} else if (f->nvidia_streamops == ORI_FACT_NO) {
+		ori_answer(a, a->verdict, "GPU %u has none: EnableStreamMemOPs is not set",
+			   t.first_bad);
+		ori_answer_mend(a, "echo 'options nvidia NVreg_EnableStreamMemOPs=1' "
+				   ">/etc/modprobe.d/nvidia-stream.conf; update-initramfs -u; "
+				   "reboot (a driver of CUDA 12 has them without)");
+	} else {
+		ori_answer(a, a->verdict, "GPU %u has none", t.first_bad);
+		ori_answer_mend(a, "apt-get install cuda-drivers, of CUDA 12 or later; reboot");
+	}
+}
+
 static const struct ori_check checks[] = {
 	{"CUDA driver", ORI_WAY(GPU) | ORI_WAY(FABRIC) | ORI_WAYS_POSTED, 0,
 	 "no windows in GPU memory, no kernels", check_driver},
@@ -260,6 +293,9 @@ static const struct ori_check checks[] = {
 	 "GPUs that are not registered with their NVSwitches reach no other", check_fabric},
 	{"IMEX channels", ORI_WAY(FABRIC), 0,
 	 "GPUs of other machines are reached through NICs and not over NVLink", check_imex},
+	{"words in streams", 0, ORI_WAY(GPU),
+	 "a stream waits for a job of the library by a kernel, which holds a place on the GPU",
+	 check_words},
 };
 
 const struct ori_check_list ori_checks_of_gpus = {checks, sizeof(checks) / sizeof(checks[0])};

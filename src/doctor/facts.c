@@ -64,6 +64,7 @@ static const struct fact_field machine_fields[] = {
 	TEXT("nvidia", ori_facts, nvidia),
 	FLAG("nvidia.open", ori_facts, nvidia_open),
 	FLAG("nvidia.override", ori_facts, nvidia_override),
+	FLAG("nvidia.streamops", ori_facts, nvidia_streamops),
 	FLAG("peermem", ori_facts, peermem),
 	FLAG("imex", ori_facts, imex),
 	NUMBER("imex.channels", ori_facts, imex_channels),
@@ -86,6 +87,7 @@ static const struct fact_field gpu_fields[] = {
 	FLAG("rdma", ori_facts_gpu, rdma),
 	FLAG("rdma.vmm", ori_facts_gpu, rdma_vmm),
 	FLAG("dmabuf", ori_facts_gpu, dmabuf),
+	FLAG("words", ori_facts_gpu, words),
 	FLAG("acs", ori_facts_gpu, acs),
 	TEXT("iommu", ori_facts_gpu, iommu),
 };

@@ -41,6 +41,7 @@ struct ori_facts_gpu {
 	int64_t rdma;           /* GPUDirect RDMA */
 	int64_t rdma_vmm;       /* also of mapped memory */
 	int64_t dmabuf;         /* exports its memory as dma-buf */
+	int64_t words;          /* its streams write words and wait for them */
 	int64_t acs;            /* some bridge above it redirects peer traffic */
 };
 
@@ -92,6 +93,7 @@ struct ori_facts {
 	int64_t cuda_result; /* of cuInit() */
 	int64_t nvidia_open; /* the open kernel modules */
 	int64_t nvidia_override;
+	int64_t nvidia_streamops; /* which older drivers want for such words */
 	int64_t peermem;
 	int64_t imex; /* the driver knows its channels */
 	int64_t imex_channels;

@@ -33,6 +33,8 @@ static void gpu_look_driver(const char *root, struct ori_facts *facts)
 	gpu_look_version(root, facts);
 	if (ori_file_find(params, "RegistryDwords:", line, sizeof(line)))
 		facts->nvidia_override = strstr(line, "PeerMappingOverride=1") != NULL;
+	if (ori_file_find(params, "EnableStreamMemOPs:", line, sizeof(line)))
+		facts->nvidia_streamops = strstr(line, ": 1") != NULL;
 	if (ori_file_exists(ori_file_path(root, "/sys/module")))
 		facts->peermem =
 			ori_file_exists(ori_file_path(root, "/sys/module/nvidia_peermem")) ||
@@ -74,6 +76,7 @@ static void gpu_copy(const char *root, const struct ori_gpus_item *item, struct 
 	gpu->rdma = item->rdma;
 	gpu->rdma_vmm = item->rdma_vmm;
 	gpu->dmabuf = item->dmabuf;
+	gpu->words = item->words;
 	ori_look_pci(root, item->pci, &gpu->numa, &gpu->acs, &gpu->iommu);
 }
 

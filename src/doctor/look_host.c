@@ -124,8 +124,10 @@ static void host_look_cqe(struct ori_facts *facts)
 
 void ori_look_host(const char *root, struct ori_facts *facts)
 {
+	struct ori_error before;
 	struct utsname name;
 
+	ori_error_save(&before);
 	if (uname(&name) == 0) {
 		ori_fact_set(&facts->kernel, name.release);
 		ori_fact_set(&facts->arch, name.machine);
@@ -141,5 +143,5 @@ void ori_look_host(const char *root, struct ori_facts *facts)
 	facts->ptrace = host_ptrace(root);
 	host_look_settings(facts);
 	host_look_cqe(facts);
-	ori_error_clear(); /* a setting that is wrong is unknown here, no failure */
+	ori_error_restore(&before); /* a setting that is wrong is unknown here, no failure */
 }

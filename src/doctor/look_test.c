@@ -310,6 +310,7 @@ static void test_the_drivers_parameters_are_read(void **state)
 	assert_string_equal(facts.nvidia, "580.65.06");
 	assert_int_equal(facts.nvidia_open, ORI_FACT_YES);
 	assert_int_equal(facts.nvidia_override, ORI_FACT_YES);
+	assert_int_equal(facts.nvidia_streamops, ORI_FACT_YES);
 	assert_int_equal(facts.peermem, ORI_FACT_YES);
 	assert_int_equal(facts.imex, ORI_FACT_YES);
 	assert_int_equal(facts.imex_channels, 1);
@@ -327,6 +328,7 @@ static void test_parameters_that_are_not_set_are_no(void **state)
 	assert_string_equal(facts.nvidia, "535.129.03");
 	assert_int_equal(facts.nvidia_open, ORI_FACT_NO);
 	assert_int_equal(facts.nvidia_override, ORI_FACT_NO);
+	assert_int_equal(facts.nvidia_streamops, ORI_FACT_NO);
 	assert_int_equal(facts.peermem, ORI_FACT_NO);
 	assert_int_equal(facts.imex, ORI_FACT_NO);
 	assert_int_equal(facts.imex_channels, 0);
@@ -338,6 +340,7 @@ static void test_what_cannot_be_seen_is_unknown(void **state)
 	ori_look_gpus(root, &facts);
 	ori_look_host(root, &facts);
 	assert_int_equal(facts.nvidia_override, ORI_FACT_UNKNOWN);
+	assert_int_equal(facts.nvidia_streamops, ORI_FACT_UNKNOWN);
 	assert_int_equal(facts.peermem, ORI_FACT_UNKNOWN);
 	assert_int_equal(facts.imex_channels, ORI_FACT_UNKNOWN);
 	assert_int_equal(facts.bus_gpus, ORI_FACT_UNKNOWN);

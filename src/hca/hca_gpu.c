@@ -12,10 +12,12 @@ enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori
 				       uint64_t iova, unsigned access, struct ori_hca_mr **mr,
 				       struct ori_hca_keys *keys)
 {
+	struct ori_error before;
 	enum oriel_status status;
 	char why[192];
 	int fd;
 
+	ori_error_save(&before);
 	status = gpu->ops->export_dmabuf(gpu, address, length, &fd);
 	if (status == ORIEL_OK) {
 		status = ops->register_dmabuf(hca, fd, 0, length, iova, access, mr, keys);
@@ -26,7 +28,7 @@ enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori
 	snprintf(why, sizeof(why), "%s", oriel_last_error());
 	/* With nvidia-peermem addresses of a GPU are as good as others. */
 	if (ops->register_memory(hca, address, length, iova, access, mr, keys) == ORIEL_OK) {
-		ori_error_clear();
+		ori_error_restore(&before);
 		return ORIEL_OK;
 	}
 	return ori_fail(status,

@@ -200,7 +200,7 @@ static enum oriel_status qp_command(struct mlx5_qp *qp, struct ori_prm_qp *comma
  * Firmware before there was a choice of time stamps wants the field 0, and not all
  * takes a companion by that name, though WAITs work on it.
  */
-static enum oriel_status qp_try(struct mlx5_qp *qp, struct ori_prm_qp *command)
+static enum oriel_status qp_try_all(struct mlx5_qp *qp, struct ori_prm_qp *command)
 {
 	enum oriel_status st = qp_command(qp, command);
 
@@ -214,6 +214,18 @@ static enum oriel_status qp_try(struct mlx5_qp *qp, struct ori_prm_qp *command)
 		qp->device->verbs.name);
 	command->is_companion = false;
 	return qp_command(qp, command);
+}
+
+static enum oriel_status qp_try(struct mlx5_qp *qp, struct ori_prm_qp *command)
+{
+	struct ori_error before;
+	enum oriel_status st;
+
+	ori_error_save(&before);
+	st = qp_try_all(qp, command);
+	if (st == ORIEL_OK)
+		ori_error_restore(&before);
+	return st;
 }
 
 static enum oriel_status qp_make_devx(struct mlx5_qp *qp, uint32_t depth, bool is_companion)

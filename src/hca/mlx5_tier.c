@@ -201,7 +201,12 @@ static void tier_search(struct mlx5_device *d)
 
 enum oriel_status ori_mlx5_find_tier(struct mlx5_device *d)
 {
+	struct ori_error before;
+
+	ori_error_save(&before);
 	tier_search(d);
+	/* What a tier lacks is in the report. */
+	ori_error_restore(&before);
 	if (d->report.tier != ORI_MLX5_T0)
 		snprintf(d->report.rings, sizeof(d->report.rings), "host");
 	if (d->report.tier > tier_worst(d))

@@ -353,15 +353,17 @@ unsigned ori_hca_verbs_ports(const char *config)
 	struct verbs_candidate found[VERBS_CANDIDATES];
 	struct ibv_device **list = NULL;
 	struct verbs_wish wish = {.kind = &verbs_kind_any};
+	struct ori_error before;
 	unsigned count = 0;
 
+	ori_error_save(&before);
 	if (verbs_parse(config, &wish) == ORIEL_OK && ori_ibverbs_open() == ORIEL_OK)
 		list = ori_ibverbs.get_device_list(NULL);
 	if (list) {
 		count = verbs_find(list, &wish, found);
 		ori_ibverbs.free_device_list(list);
 	}
-	ori_error_clear();
+	ori_error_restore(&before);
 	return count;
 }
 

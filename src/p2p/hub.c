@@ -219,7 +219,6 @@ void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
 {
 	bool is_used;
 
-	ori_error_clear();
 	if (!hub || !ori_live_remove(hub, "hub"))
 		return;
 	pthread_mutex_lock(&hub->lock);

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is sent and put on a channel. Chunks take slots in their order and run each
- * until it waits: packed while the credit is still on its way, posted with what
- * says which unit it is, and given up when the adapter is done.
+ * What is sent and put on a channel: where each transfer goes, as the peer says, and
+ * the chunks of it, which take slots in their order.
  */
 #include <stdatomic.h>
 #include <string.h>
 
-#include <oriel/dev/order.h>
-
 #include "base/error.h"
-#include "p2p/p2p.h"
+#include "p2p/out.h"
 
 #define OUT_PIECE (1u << 20)      /* of what goes straight */
 #define OUT_GPU_PIECE (64u << 20) /* ... by an engine: to begin a copy costs as much as 2 MiB */
@@ -29,11 +26,6 @@ void ori_out_begin(struct oriel_p2p *p, struct oriel_p2p_request *r)
 	if (!out->assign)
 		out->assign = r;
 	p->active_out |= UINT64_C(1) << r->channel;
-}
-
-static unsigned out_index(const struct oriel_p2p *p, unsigned channel, uint64_t unit)
-{
-	return channel * p->depth + p2p_slot(p, unit);
 }
 
 /* The @ith slot that is taken, from the oldest on. */
@@ -60,7 +52,7 @@ enum oriel_status ori_out_offered(struct oriel_p2p *p, uint32_t immediate)
 	return ORIEL_OK;
 }
 
-static enum oriel_status out_mismatch(const struct oriel_p2p_request *r, const char *there)
+enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char *there)
 {
 	return ori_fail(ORIEL_ERR_MISMATCH,
 			"transfer %llu of channel %u: %s of %zu bytes here meets %s there",
@@ -68,8 +60,7 @@ static enum oriel_status out_mismatch(const struct oriel_p2p_request *r, const c
 			r->kind == P2P_PUT ? "a put" : "a send", r->length, there);
 }
 
-/* What @place of a receive, or an expect, does not fit. */
-static const char *out_other(enum p2p_place place)
+const char *ori_out_other(enum p2p_place place)
 {
 	return place == P2P_NOTICE ? "an expect" : "a receive of few bytes";
 }
@@ -81,14 +72,14 @@ static enum oriel_status out_take_credit(struct oriel_p2p *p, struct oriel_p2p_r
 
 	if (place == P2P_NOTICE)
 		return r->kind == P2P_PUT ? (r->place = P2P_NOTICE, ORIEL_OK)
-					  : out_mismatch(r, out_other(place));
+					  : ori_out_mismatch(r, ori_out_other(place));
 	if (place == P2P_SHORT && p->short_max)
-		return out_mismatch(r, out_other(place));
+		return ori_out_mismatch(r, ori_out_other(place));
 	if (place != P2P_STAGED || p->mode == ORIEL_P2P_ZERO_COPY)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
 				(unsigned long long)credit);
 	if (r->kind == P2P_PUT)
-		return out_mismatch(r, "a receive");
+		return ori_out_mismatch(r, "a receive");
 	r->place = P2P_STAGED;
 	return ORIEL_OK;
 }
@@ -103,7 +94,7 @@ static enum oriel_status out_take_offer(struct oriel_p2p *p, struct oriel_p2p_re
 	if (p->mode == ORIEL_P2P_COPY_BASED)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers memory");
 	if (r->kind == P2P_PUT)
-		return out_mismatch(r, "a receive");
+		return ori_out_mismatch(r, "a receive");
 	if (offer.number != r->number || offer.length != r->length)
 		return ori_fail(ORIEL_ERR_MISMATCH,
 				"channel %u: transfer %llu of %zu bytes here meets transfer %llu "
@@ -163,8 +154,8 @@ static enum oriel_status out_put_aside(struct oriel_p2p *p, const struct oriel_p
 	return p->backend->put(p, &from, &to, r->length, &op);
 }
 
-static enum oriel_status out_carry_short(struct oriel_p2p *p, const struct oriel_p2p_request *r,
-					 uint64_t unit, uint64_t *op)
+enum oriel_status ori_out_carry_short(struct oriel_p2p *p, const struct oriel_p2p_request *r,
+				      uint64_t unit, uint64_t *op)
 {
 	unsigned slot = p2p_slot(p, unit);
 	uint32_t tell = p2p_immediate(P2P_TELL_SHORT, r->channel, slot, p2p_lap(p, unit));
@@ -194,7 +185,7 @@ bool ori_out_send_short(struct oriel_p2p *p, struct oriel_p2p_request *r)
 	    out_find_room(p, out, r->channel) != ORIEL_OK)
 		return false;
 	r->number = out->number;
-	if (out_carry_short(p, r, out->unit, &op) != ORIEL_OK)
+	if (ori_out_carry_short(p, r, out->unit, &op) != ORIEL_OK)
 		return false;
 	out->number++;
 	out->unit++;
@@ -220,7 +211,7 @@ static enum oriel_status out_resolve_short(struct oriel_p2p *p, struct p2p_out *
 static enum oriel_status out_resolve_one(struct oriel_p2p *p, struct p2p_out *out,
 					 struct oriel_p2p_request *r)
 {
-	unsigned index = out_index(p, r->channel, out->unit);
+	unsigned index = p2p_out_index(p, r->channel, out->unit);
 	uint64_t lap = p2p_lap(p, out->unit);
 	uint64_t credit = ori_p2p_word(p, P2P_WORD_CREDIT + index);
 	enum oriel_status st;
@@ -315,295 +306,6 @@ static enum oriel_status out_fill(struct oriel_p2p *p, struct p2p_out *out, bool
 	return ORIEL_OK;
 }
 
-/* The staging slot of the peer for this chunk. ORIEL_AGAIN: no credit. */
-static enum oriel_status out_credit(struct oriel_p2p *p, const struct p2p_out_slot *s,
-				    struct p2p_far *far)
-{
-	uint64_t unit = s->request->unit + s->chunk;
-	uint64_t credit =
-		ori_p2p_word(p, P2P_WORD_CREDIT + out_index(p, s->request->channel, unit));
-	uint64_t at = p2p_credit_slot(credit) * p->pool_stride;
-
-	if (p2p_credit_lap(credit) != p2p_lap(p, unit))
-		return ORIEL_AGAIN;
-	if (p2p_credit_place(credit) == P2P_NOTICE || p2p_credit_place(credit) == P2P_SHORT)
-		return out_mismatch(s->request, out_other(p2p_credit_place(credit)));
-	if (p2p_credit_place(credit) != P2P_STAGED || p2p_credit_slot(credit) >= p->pool_slots)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
-				(unsigned long long)credit);
-	*far = p->pool;
-	far->address += at;
-	if (far->at)
-		far->at += at;
-	return ORIEL_OK;
-}
-
-/*
- * What hooks have begun goes on by itself, so it is not for slots of a peer, who takes
- * them back when he leaves; copies are counted, and waited for.
- */
-static bool out_packs_there(const struct oriel_p2p *p)
-{
-	return p->backend->is_mapped && !p->hooks.pack;
-}
-
-/* Few bytes that need no slot here: they go with what tells of them. */
-static bool out_is_carried(const struct oriel_p2p *p, const struct oriel_p2p_request *r)
-{
-	return p->backend->carries && r->length <= P2P_FEW && !r->is_gpu && !p->hooks.pack;
-}
-
-/* Does @s wait for nothing but a slot, and the link? */
-static bool out_may_put(struct oriel_p2p *p, const struct p2p_out_slot *s)
-{
-	struct p2p_far far;
-
-	if (s->request->place == P2P_STAGED)
-		return out_credit(p, s, &far) != ORIEL_AGAIN;
-	return s->request->place != P2P_UNKNOWN;
-}
-
-/* ORIEL_AGAIN: no slot of the pool is free, or the credit is not there. */
-static enum oriel_status out_place(struct oriel_p2p *p, struct p2p_out_slot *s)
-{
-	const struct oriel_p2p_request *r = s->request;
-	struct p2p_far far;
-	enum oriel_status st;
-
-	if (r->place == P2P_SHORT ||
-	    (r->place == P2P_STAGED && !p->pool.is_gpu && out_is_carried(p, r)))
-		return ORIEL_OK;
-	if (r->place == P2P_STAGED && out_packs_there(p)) {
-		st = out_credit(p, s, &far);
-		if (st == ORIEL_OK)
-			s->label = far.at;
-		return st;
-	}
-	/* A mapped peer's slot is not known before its credit. */
-	if (r->place == P2P_UNKNOWN && out_packs_there(p))
-		return ORIEL_AGAIN;
-	if (r->is_straight)
-		return ORIEL_OK;
-	/*
-	 * One slot is left for what may be put now: what is packed ahead waits for the peer,
-	 * perhaps for ever, and a slot there may wait for another channel.
-	 */
-	s->staging = ori_pool_take(&p->hub->pool, &p->hub->pool.sends, !out_may_put(p, s));
-	if (s->staging < 0)
-		return ORIEL_AGAIN;
-	s->label = p->hub->pool.area.base + (size_t)s->staging * p->hub->pool.stride;
-	return ORIEL_OK;
-}
-
-/* Is it packed in memory of a GPU, here or at the peer? */
-static bool out_is_in_gpu(const struct oriel_p2p *p, const struct p2p_out_slot *s)
-{
-	return s->staging < 0 ? p->pool.is_gpu : p->hub->pool.is_gpu;
-}
-
-/* By the hook, an engine, or the CPU. ORIEL_AGAIN: begun. */
-static enum oriel_status out_copy(struct oriel_p2p *p, struct p2p_out_slot *s,
-				  const struct oriel_p2p_chunk *chunk)
-{
-	enum oriel_status st = ORIEL_OK;
-
-	if (p->hooks.pack) {
-		st = p->hooks.pack(p->context, chunk);
-		return st < 0 ? ori_fail(st, "the pack hook failed: %s", oriel_status_text(st))
-			      : st;
-	}
-	if (!s->request->is_gpu && !out_is_in_gpu(p, s)) {
-		memcpy(chunk->slot, chunk->buffer, chunk->length);
-		return ORIEL_OK;
-	}
-	if (!s->copy)
-		st = ori_lane_copy(p, P2P_LANE_OUT, chunk->slot, chunk->buffer, chunk->length,
-				   &s->copy);
-	return st == ORIEL_OK ? ori_lane_test(p, P2P_LANE_OUT, s->copy) : st;
-}
-
-static enum oriel_status out_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
-{
-	const struct oriel_p2p_request *r = s->request;
-	struct oriel_p2p_chunk chunk = {
-		.slot = s->label + p2p_slot_begin(s->length),
-		.buffer = (char *)r->buffer + s->offset,
-		.offset = s->offset,
-		.length = s->length,
-		.channel = r->channel,
-		.index = s->chunk,
-		.user = r->user,
-	};
-	struct p2p_label label = {r->number, r->length, s->chunk, s->length, "", 0};
-	enum oriel_status st = out_copy(p, s, &chunk);
-
-	if (st != ORIEL_OK)
-		return st < 0 ? st : ORIEL_AGAIN;
-	if (!out_is_in_gpu(p, s))
-		memcpy(s->label, &label, P2P_LABEL_HEAD);
-	return ORIEL_OK;
-}
-
-/* From where this chunk is put, without its label. */
-static struct p2p_near out_source(const struct oriel_p2p *p, const struct p2p_out_slot *s)
-{
-	const struct oriel_p2p_request *r = s->request;
-	struct p2p_near near = {.at = (char *)r->buffer + s->offset,
-				.is_gpu = r->is_gpu && !s->label};
-
-	if (s->label) {
-		near.at = s->label + p2p_slot_begin(s->length);
-		near.address = (uint64_t)(near.at - p->hub->pool.area.base);
-		near.lkey = p->hub->pool.area.keys.lkey;
-		near.is_gpu = s->staging >= 0 && p->hub->pool.is_gpu;
-	} else if (r->memory) {
-		near.address = r->memory->iova + (uint64_t)(near.at - r->memory->address);
-		near.lkey = r->memory->keys.lkey;
-	}
-	return near;
-}
-
-static enum oriel_status out_carry_staged(struct oriel_p2p *p, struct p2p_out_slot *s)
-{
-	const struct oriel_p2p_request *r = s->request;
-	struct p2p_label label = {r->number, r->length, 0, s->length, "", 0};
-	struct p2p_far to;
-	enum oriel_status st = out_credit(p, s, &to);
-
-	if (st != ORIEL_OK)
-		return st;
-	memcpy(label.few, r->buffer, s->length);
-	return p->backend->carry(p, &label, P2P_LABEL_HEAD + s->length,
-				 p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, r->unit),
-					       p2p_lap(p, r->unit)),
-				 &s->op);
-}
-
-/* The bytes, unless they have been packed where they go; then the label, by itself. */
-static enum oriel_status out_post_split(struct oriel_p2p *p, struct p2p_out_slot *s,
-					const struct p2p_far *slot)
-{
-	const struct oriel_p2p_request *r = s->request;
-	uint64_t unit = r->unit + s->chunk, begin = p2p_slot_begin(s->length);
-	unsigned index = out_index(p, r->channel, unit);
-	struct p2p_label *desk = &p->segment->desk.labels[index];
-	struct p2p_near from = out_source(p, s);
-	struct p2p_far to = *slot;
-	enum oriel_status st = ORIEL_OK;
-
-	if (s->staging >= 0 && !s->is_put) {
-		to.address += begin;
-		if (to.at)
-			to.at += begin;
-		st = p->backend->put(p, &from, &to, s->length, &s->op);
-		s->is_put = st == ORIEL_OK;
-	}
-	if (st == ORIEL_OK && p->labels_op[index] > p->done)
-		st = ORIEL_AGAIN;
-	if (st != ORIEL_OK)
-		return st;
-	*desk = (struct p2p_label){r->number, r->length, s->chunk, s->length, "", 0};
-	from = p2p_desk(p, desk);
-	/* Where the CPU of the peer looks for it. */
-	to = p->pool.is_gpu
-		     ? p2p_board(p, offsetof(struct p2p_board, labels) + index * sizeof(*desk))
-		     : *slot;
-	st = p->backend->tell(p, &from, &to, P2P_LABEL_HEAD,
-			      p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, unit),
-					    p2p_lap(p, unit)),
-			      &s->op);
-	if (st == ORIEL_OK)
-		p->labels_op[index] = s->op + 1;
-	return st;
-}
-
-static enum oriel_status out_post_staged(struct oriel_p2p *p, struct p2p_out_slot *s)
-{
-	const struct oriel_p2p_request *r = s->request;
-	uint64_t unit = r->unit + s->chunk;
-	struct p2p_near from = out_source(p, s);
-	struct p2p_far to;
-	size_t length = s->staging < 0 ? 0 : p2p_slot_end(s->length);
-	enum oriel_status st = out_credit(p, s, &to);
-
-	if (st == ORIEL_OK && (p->pool.is_gpu || out_is_in_gpu(p, s)))
-		return out_post_split(p, s, &to);
-	if (st != ORIEL_OK)
-		return st;
-	from.at -= p2p_slot_begin(s->length);
-	from.address -= p2p_slot_begin(s->length);
-	return p->backend->tell(p, &from, &to, length,
-				p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, unit),
-					      p2p_lap(p, unit)),
-				&s->op);
-}
-
-static enum oriel_status out_post_straight(struct oriel_p2p *p, struct p2p_out_slot *s)
-{
-	const struct oriel_p2p_request *r = s->request;
-	struct p2p_offer offer = {r->address, r->length, r->number, r->key, r->piece};
-	struct p2p_near from = out_source(p, s);
-	struct p2p_far to;
-	enum oriel_status st = p->backend->find(p, &offer, &to);
-
-	if (st != ORIEL_OK)
-		return st;
-	to.address += s->offset;
-	if (to.at)
-		to.at += s->offset;
-	if (r->place == P2P_DIRECT && out_is_carried(p, r) && !to.is_gpu)
-		return p->backend->carry(p, r->buffer, s->length,
-					 p2p_immediate(P2P_TELL_UNIT, r->channel,
-						       p2p_slot(p, r->unit), p2p_lap(p, r->unit)),
-					 &s->op);
-	if (s->chunk + 1 < r->chunks)
-		return p->backend->put(p, &from, &to, s->length, &s->op);
-	return p->backend->tell(p, &from, &to, s->length,
-				p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, r->unit),
-					      p2p_lap(p, r->unit)),
-				&s->op);
-}
-
-/* One step of @s; ORIEL_AGAIN: it waits. @is_next: all before it of its transfer are posted. */
-static enum oriel_status out_step(struct oriel_p2p *p, struct p2p_out_slot *s, bool is_next)
-{
-	enum oriel_status st = ORIEL_AGAIN;
-
-	switch (s->state) {
-	case P2P_OUT_NEW:
-		st = out_place(p, s);
-		if (st == ORIEL_OK)
-			s->state = s->label ? P2P_OUT_PACK : P2P_OUT_READY;
-		return st;
-	case P2P_OUT_PACK:
-		st = out_pack(p, s);
-		if (st == ORIEL_OK)
-			s->state = P2P_OUT_READY;
-		return st;
-	case P2P_OUT_READY:
-		if (s->request->place == P2P_SHORT)
-			st = out_carry_short(p, s->request, s->request->unit, &s->op);
-		else if (s->request->place == P2P_STAGED)
-			st = s->label ? out_post_staged(p, s) : out_carry_staged(p, s);
-		else if (s->request->place != P2P_UNKNOWN && is_next)
-			st = out_post_straight(p, s);
-		if (st == ORIEL_OK)
-			s->state = P2P_OUT_POSTED;
-		return st;
-	case P2P_OUT_POSTED:
-		if (s->op >= p->done)
-			return ORIEL_AGAIN;
-		if (s->staging >= 0)
-			ori_pool_give(&p->hub->pool, &p->hub->pool.sends, s->staging);
-		s->staging = -1;
-		s->state = P2P_OUT_DONE;
-		return ORIEL_OK;
-	case P2P_OUT_DONE:
-		break;
-	}
-	return ORIEL_AGAIN;
-}
-
 static enum oriel_status out_run_slots(struct oriel_p2p *p, struct p2p_out *out, bool *has_moved)
 {
 	const struct oriel_p2p_request *held = NULL; /* has a chunk that is not posted */
@@ -612,7 +314,7 @@ static enum oriel_status out_run_slots(struct oriel_p2p *p, struct p2p_out *out,
 		struct p2p_out_slot *s = out_slot(p, out, i);
 		enum oriel_status st;
 
-		while ((st = out_step(p, s, s->request != held)) == ORIEL_OK)
+		while ((st = ori_out_step(p, s, s->request != held)) == ORIEL_OK)
 			*has_moved = true;
 		if (st != ORIEL_AGAIN)
 			return st;

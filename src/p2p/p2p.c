@@ -144,7 +144,6 @@ enum oriel_status oriel_p2p_create(struct oriel_p2p_hub *hub, const struct oriel
 
 void oriel_p2p_destroy(struct oriel_p2p *p)
 {
-	ori_error_clear();
 	if (!p)
 		return;
 	if (p->has_owner)

@@ -255,8 +255,7 @@ static void test_waits_have_limits(void **state)
 	assert_int_equal(oriel_dev_crew_enter(&device, g, ORIEL_DEV_PACK, 0), ORIEL_ERR_VERSION);
 	oriel_p2p_crew_destroy(crew);
 	oriel_p2p_crew_destroy(NULL);
-	oriel_p2p_hub_destroy(h);
-	assert_string_equal(oriel_last_error(), "");
+	ends_destroy_hub(h);
 }
 
 int main(int argc, char **argv)

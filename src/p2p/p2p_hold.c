@@ -36,13 +36,15 @@ static enum oriel_status hold_find_host(uint64_t address, uint64_t length,
 					struct ori_cache_range *range)
 {
 	enum oriel_status st = ori_cache_pages(address, length, range);
+	struct ori_error before;
 	struct ori_mem *mem;
 	uint64_t offset;
 
 	if (st != ORIEL_OK)
 		return st;
+	ori_error_save(&before);
 	if (ori_mem_find((void *)(uintptr_t)address, length, &mem, &offset) != ORIEL_OK) {
-		ori_error_clear();
+		ori_error_restore(&before);
 		return ORIEL_OK;
 	}
 	if (range->base < (uintptr_t)mem->address) {

@@ -162,9 +162,11 @@ static enum oriel_status memory_add_locked(struct oriel_p2p_hub *hub, struct ori
 static enum oriel_status memory_look(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
 {
 	enum oriel_status st = ori_hub_look(hub, m->address, &m->is_gpu);
+	struct ori_error before;
 
 	if (st != ORIEL_OK)
 		return st;
+	ori_error_save(&before);
 	/* That nobody else can map it matters, and is told, where somebody would have to. */
 	if (ori_mem_find(m->address, m->length, &m->mem, &m->offset) != ORIEL_OK &&
 	    (!m->is_gpu ||
@@ -176,7 +178,7 @@ static enum oriel_status memory_look(struct oriel_p2p_hub *hub, struct oriel_p2p
 				"%p is memory of a GPU: the hub needs ORIEL_P2P_GPU",
 				(void *)m->address);
 	}
-	ori_error_clear();
+	ori_error_restore(&before);
 	return ORIEL_OK;
 }
 

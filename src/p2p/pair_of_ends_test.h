@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 
 #define ENDS_PATIENCE_NS UINT64_C(60000000000)
 
@@ -129,12 +130,21 @@ static inline void ends_open(struct ends *e, enum ends_way way,
 	ends_join(e);
 }
 
+/* It has nothing to tell, and leaves what the last failure has told. */
+static inline void ends_destroy_hub(struct oriel_p2p_hub *hub)
+{
+	struct ori_error before;
+
+	ori_error_save(&before);
+	oriel_p2p_hub_destroy(hub);
+	assert_string_equal(oriel_last_error(), before.text);
+	assert_int_equal(oriel_last_status(), before.status);
+}
+
 static inline void ends_close_hubs(struct ends *e)
 {
-	for (unsigned i = 0; i < 2; i++) {
-		oriel_p2p_hub_destroy(e->hubs[i]);
-		assert_string_equal(oriel_last_error(), "");
-	}
+	for (unsigned i = 0; i < 2; i++)
+		ends_destroy_hub(e->hubs[i]);
 }
 
 static inline void ends_close(struct ends *e)

@@ -88,6 +88,7 @@ static enum ori_fabric_state fabric_ask(const struct ori_gpu *gpu, struct fabric
 static struct fabric_answer fabric_answer_of(const struct ori_gpu *gpu)
 {
 	struct fabric_answer answer = {.is_known = true};
+	struct ori_error before;
 
 	if (gpu->device >= FABRIC_DEVICES) {
 		answer.fabric.state = fabric_deny(&answer, ORI_FABRIC_NONE, "too many GPUs");
@@ -97,10 +98,11 @@ static struct fabric_answer fabric_answer_of(const struct ori_gpu *gpu)
 	if (fabric_answers.of[gpu->device].is_known) {
 		answer = fabric_answers.of[gpu->device];
 	} else {
+		ori_error_save(&before);
 		answer.fabric.state = fabric_ask(gpu, &answer);
 		fabric_answers.of[gpu->device] = answer;
 		/* That there is none is no failure of this thread's. */
-		ori_error_clear();
+		ori_error_restore(&before);
 		ori_log(ORIEL_LOG_INFO, "GPU %s: NVLink fabric: %s", gpu->pci,
 			answer.why[0] ? answer.why : "ready");
 	}

@@ -155,6 +155,7 @@ static void gpu_look(int device, struct ori_gpus_item *item)
 	item->rdma = gpu_flag(device, GPUS_RDMA);
 	item->rdma_vmm = gpu_flag(device, GPUS_RDMA_VMM);
 	item->dmabuf = gpu_flag(device, GPUS_DMABUF);
+	item->words = gpu_flag(device, GPUS_WORDS);
 	gpu_look_fabric(item);
 }
 

@@ -23,6 +23,7 @@ struct ori_gpus_item {
 	int rdma;
 	int rdma_vmm;
 	int dmabuf;
+	int words;   /* its streams write words and wait for them */
 	int fabric;  /* enum ori_nvml_fabric_state, or the following */
 	int cluster; /* the fabric spans machines */
 };

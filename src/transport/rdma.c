@@ -190,10 +190,12 @@ static bool rdma_is_late(const struct ori_rdma *r)
 static enum oriel_status rdma_open_late(struct ori_rdma *r)
 {
 	const struct ori_gpu *gpu = r->attr.gpu;
+	struct ori_error before;
 	enum oriel_status status;
 
 	if (!r->proxy)
 		return ORIEL_OK;
+	ori_error_save(&before);
 	status = gpu ? ori_mem_alloc_gpu(gpu, RDMA_LATE, &r->late_mem)
 		     : ori_mem_alloc(RDMA_LATE, 0, &r->late_mem);
 	if (status != ORIEL_OK)
@@ -207,7 +209,7 @@ static enum oriel_status rdma_open_late(struct ori_rdma *r)
 		return status;
 	ori_log(ORIEL_LOG_INFO, "GPU %s is out of the reach of adapters: %s", gpu->pci,
 		oriel_last_error());
-	ori_error_clear();
+	ori_error_restore(&before);
 	ori_memory_refuse_gpu(r->memory);
 	r->is_late = false;
 	return ORIEL_OK;

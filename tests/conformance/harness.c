@@ -65,7 +65,11 @@ enum oriel_status rank_device(struct rank *r, struct oriel_dev_window *w)
 
 enum oriel_status rank_fault(struct rank *r, struct oriel_dev_fault *fault)
 {
-	return oriel_window_fault(r->window, fault);
+	enum oriel_status status = oriel_window_fault(r->window, fault);
+
+	/* The one call that puts a text where those of failures are. */
+	check_begin();
+	return status;
 }
 
 void rank_abort(struct rank *r)
@@ -114,8 +118,8 @@ static void rank_leave(struct rank *r)
 {
 	if (r->comm) {
 		oriel_comm_abort(r->comm, "the case is over");
-		oriel_window_destroy(r->window);
-		oriel_comm_destroy(r->comm);
+		CHECK_QUIET(r, oriel_window_destroy(r->window));
+		CHECK_QUIET(r, oriel_comm_destroy(r->comm));
 	}
 	r->window = NULL;
 	r->comm = NULL;
@@ -130,6 +134,15 @@ static void rank_open_window(struct rank *r, const struct test_case *c)
 	    oriel_window_device(r->window, &r->dev) ||
 	    oriel_window_buffer(r->window, 0, (void **)&r->base, &r->length))
 		give_up(r, "cannot make a window");
+}
+
+/* A last error to lose. */
+static void rank_fail_once(const struct rank *r)
+{
+	struct oriel_setting setting;
+
+	if (oriel_setting_get(UINT32_MAX, &setting) != ORIEL_ERR_RANGE)
+		give_up(r, "there are more settings than can be");
 }
 
 static bool rank_has_one_machine(const struct rank *r)
@@ -174,6 +187,12 @@ static bool case_lies(const struct test_case *c)
 	return c->flags >> TELLS_BITS;
 }
 
+static void rank_join_again(struct rank *r)
+{
+	if (rank_renew_bootstrap(r) != ORIEL_OK || rank_join(r, NULL) != ORIEL_OK)
+		give_up(r, "cannot join again");
+}
+
 /* Collective. Has the case passed on all ranks? */
 static bool case_run(struct rank *r, const struct suite *s, const struct test_case *c)
 {
@@ -182,11 +201,12 @@ static bool case_run(struct rank *r, const struct suite *s, const struct test_ca
 
 	r->failures = 0;
 	r->told = 0;
+	rank_fail_once(r);
 	if (c->flags & OWN_COMM) {
-		oriel_comm_destroy(r->comm);
+		CHECK_QUIET(r, oriel_comm_destroy(r->comm));
 		r->comm = NULL;
 	} else if (!(c->flags & NO_WINDOW)) {
-		rank_open_window(r, c);
+		CHECK_QUIET(r, rank_open_window(r, c));
 	}
 	r->face->run(r, s, c);
 	if (case_lies(c))
@@ -195,10 +215,9 @@ static bool case_run(struct rank *r, const struct suite *s, const struct test_ca
 		rank_meet_anyway(r);
 	if (leaves) {
 		rank_leave(r);
-		if (rank_renew_bootstrap(r) != ORIEL_OK || rank_join(r, NULL) != ORIEL_OK)
-			give_up(r, "cannot join again");
+		CHECK_QUIET(r, rank_join_again(r));
 	}
-	oriel_window_destroy(r->window);
+	CHECK_QUIET(r, oriel_window_destroy(r->window));
 	r->window = NULL;
 	status = oriel_comm_agree(r->comm, r->failures ? ORIEL_ERR_STATE : ORIEL_OK);
 	if (status != ORIEL_OK && status != ORIEL_ERR_STATE)

@@ -123,6 +123,9 @@ bool check_equal(struct rank *r, uint64_t got, uint64_t expected, const char *fi
 		 const char *what);
 bool check_status(struct rank *r, int64_t got, enum oriel_status expected, const char *file,
 		  int line, const char *what);
+/* Since check_begin() of this thread nothing has failed. */
+void check_begin(void);
+bool check_quiet(struct rank *r, const char *file, int line, const char *what);
 bool check_posted(struct rank *r, int64_t got, const char *file, int line, const char *what);
 bool check_text(struct rank *r, const char *text, const char *part, const char *file, int line);
 /* A team of @size is refused; nvcc does not know teams in code for GPUs. */
@@ -173,8 +176,11 @@ ORIEL_DEV unsigned char pattern(uint64_t seed, size_t i)
 #define CHECK(r, claim) check_claim(r, claim, __FILE__, __LINE__, #claim)
 #define CHECK_EQ(r, got, expected) \
 	check_equal(r, (uint64_t)(got), (uint64_t)(expected), __FILE__, __LINE__, #got)
-#define CHECK_STATUS(r, got, expected) check_status(r, got, expected, __FILE__, __LINE__, #got)
+/* A call that has not failed leaves the last error as it was. */
+#define CHECK_STATUS(r, got, expected) \
+	check_status(r, (check_begin(), (got)), expected, __FILE__, __LINE__, #got)
 #define CHECK_OK(r, got) CHECK_STATUS(r, got, ORIEL_OK)
+#define CHECK_QUIET(r, call) (check_begin(), (call), check_quiet(r, __FILE__, __LINE__, #call))
 /* A ticket, not a status. */
 #define CHECK_POSTED(r, got) check_posted(r, got, __FILE__, __LINE__, #got)
 #define CHECK_TEXT(r, text, part) check_text(r, text, part, __FILE__, __LINE__)

@@ -174,9 +174,9 @@ static void host_failures_leave_device_records_alone(struct rank *r)
 	CHECK_STATUS(r, oriel_dev_put(&r->dev, r->group, r->size, 0, "", 1), ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_window_put(r->window, 0, 0, "", r->length + 1, NULL),
 		     ORIEL_ERR_RANGE);
-	CHECK_OK(r, oriel_window_fault(r->window, &fault));
+	CHECK_OK(r, rank_fault(r, &fault));
 	CHECK_EQ(r, fault.peer, r->size);
-	CHECK_STATUS(r, oriel_window_fault(r->window, &fault), ORIEL_AGAIN);
+	CHECK_STATUS(r, rank_fault(r, &fault), ORIEL_AGAIN);
 }
 
 static const struct test_case host_cases[] = {

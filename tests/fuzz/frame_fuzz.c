@@ -70,13 +70,13 @@ static void frame_failure(const uint8_t *bytes, size_t length)
 
 	if (!ori_failure_parse(bytes, length, &failure))
 		return;
-	FUZZ_CHECK(length >= 4 && length <= ORI_FAILURE_LENGTH);
+	FUZZ_CHECK(length >= ORI_FAILURE_HEADER && length <= ORI_FAILURE_LENGTH);
 	FUZZ_CHECK(failure.status < 0 && failure.status >= ORIEL_ERR_ACCESS);
-	FUZZ_CHECK(strnlen(failure.text, sizeof(failure.text)) == length - 4);
-	for (i = 0; i < length - 4; i++)
+	FUZZ_CHECK(strnlen(failure.text, sizeof(failure.text)) == length - ORI_FAILURE_HEADER);
+	for (i = 0; i < length - ORI_FAILURE_HEADER; i++)
 		FUZZ_CHECK((unsigned char)failure.text[i] >= ' ');
 	count = ori_failure_encode(&failure, again);
-	FUZZ_CHECK(count == length && memcmp(again, bytes, 4) == 0);
+	FUZZ_CHECK(count == length && memcmp(again, bytes, ORI_FAILURE_HEADER) == 0);
 	FUZZ_CHECK(ori_failure_parse(again, count, &back) && back.status == failure.status);
 	FUZZ_CHECK(strcmp(back.text, failure.text) == 0);
 }
@@ -92,9 +92,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 static size_t frame_seed_failure(enum oriel_status status, uint8_t *bytes)
 {
-	struct ori_failure failure = {.status = status};
+	struct ori_failure failure = {.status = status, .rank = 3};
 
-	memset(failure.text, 'x', status == ORIEL_ERR_ACCESS ? ORI_FAILURE_LENGTH - 5 : 20);
+	memset(failure.text, 'x', status == ORIEL_ERR_ACCESS ? ORI_FAILURE_LENGTH - 9 : 20);
 	return ori_failure_encode(&failure, bytes);
 }
 

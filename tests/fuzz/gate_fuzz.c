@@ -158,7 +158,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 	const struct ori_frame frames[] = {
 		{ORI_FRAME_CHALLENGE, 0, ORI_NONCE_LENGTH},
 		{ORI_FRAME_HELLO, 0, ORI_HELLO_LENGTH},
-		{ORI_FRAME_FAILURE, 0, 4},
+		{ORI_FRAME_FAILURE, 0, ORI_FAILURE_HEADER},
 	};
 	unsigned char body[ORI_HELLO_LENGTH];
 	const struct ori_frame *frame = &frames[n % 3];

@@ -198,7 +198,7 @@ static size_t tree_say(uint8_t *at, enum ori_frame_type type, const void *body, 
 /* Children that give what they should; every third job, the last one tells of a failure. */
 size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
-	static const struct ori_failure failure = {ORIEL_ERR_TIMEOUT, "rank 7 did not come"};
+	static const struct ori_failure failure = {ORIEL_ERR_TIMEOUT, 7, "rank 7 did not come"};
 	unsigned char body[ORI_FAILURE_LENGTH] = {0};
 	unsigned ranks = 2 + n, rank = n % 5 == 4 ? 1 : 0, piece = 3 * n % TREE_PIECE, i;
 	struct ori_tree_place place;
