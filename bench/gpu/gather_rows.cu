@@ -38,6 +38,7 @@ struct way {
 	unsigned algorithm; /* of Oriel */
 	int cta_policy;     /* of NCCL */
 	bool is_symmetric;
+	const char *batch; /* of Oriel's copies: ORIEL_CE_BATCH; NULL: as it is */
 };
 
 static pthread_barrier_t meeting;
@@ -180,7 +181,8 @@ static void run_size(struct rank *r, const struct way *way, size_t bytes)
 
 	row.mode = mode;
 	verify(r, way, bytes);
-	for (in_graph = 0; in_graph < 2; in_graph++) {
+	/* No batch is captured: that would be the row without. */
+	for (in_graph = 0; in_graph < (way->batch ? 1 : 2); in_graph++) {
 		exec = in_graph ? capture(r, way, bytes) : NULL;
 		run_timed(r, way, bytes, exec, us);
 		pthread_barrier_wait(&meeting);
@@ -266,6 +268,17 @@ static void run_beside(struct rank *r, const struct way *way)
 	CHECK(cudaEventDestroy(end));
 }
 
+/* Ranks are threads of one environment, which is read as a window is made. */
+static void set_batch(const struct rank *r, const char *batch)
+{
+	pthread_barrier_wait(&meeting);
+	if (r->rank == 0 && batch)
+		setenv("ORIEL_CE_BATCH", batch, 1);
+	else if (r->rank == 0)
+		unsetenv("ORIEL_CE_BATCH");
+	pthread_barrier_wait(&meeting);
+}
+
 static void oriel_create(struct rank *r, const struct way *way)
 {
 	struct oriel_allgather_attr attr = {};
@@ -277,13 +290,19 @@ static void oriel_create(struct rank *r, const struct way *way)
 	view.length = BYTES_MAX * (size_t)r->ranks;
 	view.buffer = r->result;
 	view.flags = ORIEL_VIEW_GPU;
+	if (way->batch)
+		set_batch(r, way->batch);
 	ORIEL_CHECK(oriel_allgather_create(r->oriel, &view, &attr, &r->gather));
+	if (way->batch)
+		set_batch(r, NULL);
 }
 
 static bool way_is_for(const struct way *way, size_t bytes)
 {
 	if (way->algorithm == ORIEL_ALGORITHM_LL)
 		return bytes <= 1u << 20;
+	if (way->batch)
+		return bytes >= 65536 && bytes <= 64u << 20;
 	if (way->algorithm == ORIEL_ALGORITHM_CE)
 		return bytes >= 65536;
 	return true;
@@ -294,7 +313,9 @@ static void run_oriel(struct rank *r)
 	static const struct way ways[] = {{"oriel", "auto", ORIEL_ALGORITHM_DEFAULT, 0, false},
 					  {"oriel", "ll", ORIEL_ALGORITHM_LL, 0, false},
 					  {"oriel", "store", ORIEL_ALGORITHM_STORE, 0, false},
-					  {"oriel", "ce", ORIEL_ALGORITHM_CE, 0, false}};
+					  {"oriel", "ce", ORIEL_ALGORITHM_CE, 0, false},
+					  {"oriel", "ce batch", ORIEL_ALGORITHM_CE, 0, false,
+					   "67108864"}};
 	size_t i, k;
 	void *memory;
 
@@ -305,7 +326,7 @@ static void run_oriel(struct rank *r)
 		for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
 			if (way_is_for(&ways[i], sizes[k]))
 				run_size(r, &ways[i], sizes[k]);
-		if (ways[i].algorithm == ORIEL_ALGORITHM_CE ||
+		if ((ways[i].algorithm == ORIEL_ALGORITHM_CE && !ways[i].batch) ||
 		    ways[i].algorithm == ORIEL_ALGORITHM_STORE)
 			run_beside(r, &ways[i]);
 		oriel_allgather_destroy(r->gather);

@@ -252,6 +252,21 @@ static bool is_right(const struct row *r)
 	return false;
 }
 
+static const char *only_row; /* "TEST BYTES BLOCKSxTHREADS"; NULL: all */
+static unsigned rows_wanted;
+
+static bool is_wanted(const struct row *r)
+{
+	char name[96];
+	bool is_it;
+
+	snprintf(name, sizeof(name), "%s %llu %ux%u", r->test, (unsigned long long)r->bytes,
+		 r->blocks, r->threads);
+	is_it = !only_row || strcmp(only_row, name) == 0;
+	rows_wanted += is_it;
+	return is_it;
+}
+
 static void take(const struct row *r, uint64_t divisor, double moved)
 {
 	row_print_places(r, (const unsigned long long *)ns_buffer[0], (double)divisor, moved);
@@ -286,6 +301,8 @@ static void run_ping_pong(struct bare *b, struct row r, uint64_t *count)
 	r.path = "mapped";
 	r.ranks = 2;
 	r.blocks = 1;
+	if (!is_wanted(&r))
+		return;
 	launch_ping_pong<Way, KIND, Way::has_bytes>(b, &r, p, count);
 	p.rounds = 50;
 	launch_ping_pong<Way, KIND, false>(b, &r, p, count);
@@ -529,6 +546,8 @@ static void run_put_bw(struct bare *b, const char *mode, uint64_t bytes, uint32_
 	cudaEvent_t begin, end;
 	float ms;
 
+	if (!is_wanted(&r))
+		return;
 	paint_on(b, 1, b->rank[1].buffer[0], bytes + 64, 77);
 	paint_on(b, 0, b->rank[0].buffer[1] + shift, bytes, bytes + blocks);
 	CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
@@ -651,6 +670,8 @@ static void run_stream(struct bare *b, uint64_t bytes, uint32_t streams, bool is
 	double us[7];
 	float ms;
 
+	if (!is_wanted(&r))
+		return;
 	for (k = 0; k < 2; k++) {
 		paint_on(b, k, b->rank[k].buffer[1], bytes, bytes + streams + k);
 		paint_on(b, k, b->rank[k].buffer[0], bytes, 99);
@@ -716,8 +737,12 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		gpus = atoi(argv[1]);
+	if (argc > 3)
+		only_row = argv[3];
 	if (gpus < 2 || gpus > (int)BARE_MAX)
-		bare_die("usage: oriel_rows [GPUS [PARTS]], GPUS from 2 to %u", BARE_MAX);
+		bare_die("usage: oriel_rows [GPUS [PARTS [ROW]]], GPUS from 2 to %u, a ROW of "
+			 "latency, bandwidth or stream as \"put_signal 8 1x32\"",
+			 BARE_MAX);
 	bare_enable_peers((uint32_t)gpus);
 	wrong_buffer = (uint32_t *)bare_pinned(sizeof(uint32_t));
 	for (i = 0; i < BARE_MAX; i++)
@@ -751,5 +776,7 @@ int main(int argc, char **argv)
 		run_barrier<BLOCK>(&b, 256);
 		bare_close(&b);
 	}
+	if (only_row && !rows_wanted)
+		bare_die("no row \"%s\" in %s", only_row, parts);
 	return failures ? 1 : 0;
 }

@@ -282,6 +282,14 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.help = "algorithm of all-gathers that ask for none themselves",
 			.words = "auto,ll,store,ce,direct,ring,doubling",
 		},
+	[ORI_SETTING_CE_BATCH] =
+		{
+			.name = "ORIEL_CE_BATCH",
+			.fallback = "0",
+			.help = "copies by engines to all ranks, of at most so many bytes each, "
+				"are handed to the driver of a GPU at once; 0: each by itself",
+			.most = UINT32_MAX,
+		},
 	[ORI_SETTING_TUNE] =
 		{
 			.name = "ORIEL_TUNE",

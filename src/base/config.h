@@ -24,6 +24,7 @@ enum ori_setting {
 	ORI_SETTING_DEVX,         /* ORIEL_DEVX, auto | off: commands to their firmware */
 	ORI_SETTING_RAILS,        /* ORIEL_RAILS, 1 to 4: adapters that each rank drives */
 	ORI_SETTING_ALLGATHER,    /* ORIEL_ALLGATHER, auto or a name: algorithm of all-gathers */
+	ORI_SETTING_CE_BATCH,     /* ORIEL_CE_BATCH, bytes: copies of at most so many at once */
 	ORI_SETTING_TUNE,         /* ORIEL_TUNE, a file of oriel tune, off, or "": the user's */
 	ORI_SETTING_POST,         /* ORIEL_POST, auto | rings | proxy: who posts requests */
 	ORI_SETTING_PROXY_NEAR,   /* ORIEL_PROXY_NEAR, auto | off: where it runs */

@@ -52,27 +52,13 @@ static enum oriel_status start_check(const struct oriel_allgather *g, const char
 	return ORIEL_OK;
 }
 
-/* Over nodes: the message to its place, from where it goes on. */
-static enum oriel_status start_far(struct oriel_allgather *g, const char *send, size_t bytes,
-				   void *stream)
-{
-	size_t own = g->device.rank * bytes;
-	enum oriel_status status = ORIEL_OK;
-
-	if (send != g->result + own)
-		status = oriel_window_put(g->window, g->device.rank,
-					  oriel_at(ORI_GATHER_RESULT, own), send, bytes, stream);
-	return status == ORIEL_OK ? ori_far_gather(g, ori_gather_choose(g, bytes), bytes, stream)
-				  : status;
-}
-
 static enum oriel_status start_any(struct oriel_allgather *g, const void *send, size_t bytes,
 				   void *stream)
 {
 	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
 
 	if (g->far)
-		return start_far(g, send, bytes, stream);
+		return ori_far_gather(g, algorithm, send, bytes, stream);
 	switch (algorithm) {
 	case ORIEL_ALGORITHM_LL:
 	case ORIEL_ALGORITHM_STORE:

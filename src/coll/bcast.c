@@ -120,18 +120,6 @@ static enum oriel_status bcast_engines(struct oriel_allgather *g, unsigned root,
 	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
 }
 
-/* Over nodes of GPUs: to its place at the root, from where it goes on. */
-static enum oriel_status bcast_far(struct oriel_allgather *g, enum oriel_algorithm algorithm,
-				   unsigned root, const void *send, size_t bytes, void *stream)
-{
-	enum oriel_status status = ORIEL_OK;
-
-	if (root == g->device.rank && send != g->result)
-		status = oriel_window_put(g->window, root, oriel_at(ORI_GATHER_RESULT, 0), send,
-					  bytes, stream);
-	return status == ORIEL_OK ? ori_far_bcast(g, algorithm, root, bytes, stream) : status;
-}
-
 static enum oriel_status bcast_check(const struct oriel_allgather *g, unsigned root,
 				     const void *send, size_t bytes, const void *stream)
 {
@@ -159,7 +147,7 @@ static enum oriel_status bcast_any(struct oriel_allgather *g, unsigned root, con
 	struct bcast_run run = {.g = g, .bytes = bytes, .chunk = g->chunk};
 
 	if (g->far)
-		return bcast_far(g, algorithm, root, send, bytes, stream);
+		return ori_far_bcast(g, algorithm, root, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_CE)
 		return bcast_engines(g, root, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_STORE)

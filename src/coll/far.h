@@ -85,9 +85,11 @@ struct ori_far_job {
 	struct ori_plan own; /* that, if it is of this job alone */
 	size_t stride;       /* of the blocks in the view */
 	size_t chunk;
+	size_t at; /* of the view, where @send is to stand */
+
+	const char *send; /* of a walk NULL where it stands there, or there is none */
 
 	/* Of an exchange. */
-	const char *send;
 	const struct oriel_dev_portion *portions; /* of the caller; NULL: all are @bytes */
 };
 
@@ -100,6 +102,7 @@ struct ori_far_run {
 	uint64_t lost_ns;  /* when it first heard that an end has gone; 0: none has */
 
 	/* Of a walk. */
+	bool is_placing; /* what is sent is not at its place yet */
 	uint64_t chunks; /* of a block */
 	uint32_t move;   /* of the plan */
 	uint64_t at;     /* of the block */

@@ -3,6 +3,9 @@
  * All-gathers and broadcasts: a walk through the moves of a plan. A chunk goes on as soon
  * as it has come, to the carriers of other nodes by puts, to the ranks of this node by
  * copy engines, and nothing of it waits for another chunk.
+ *
+ * What is sent is brought to its place here and not in the stream of the caller: a copy there
+ * would wait for its stream in a queue of the GPU, and hold up copies of others behind it.
  */
 #include "base/error.h"
 #include "coll/far.h"
@@ -26,6 +29,10 @@ static enum oriel_status walk_begin(struct ori_far *far)
 		if (peer->is_awaited)
 			status = ori_far_raise(far, rank, ORI_FAR_CREDIT);
 	}
+	run->is_placing = job->send != NULL;
+	if (status == ORIEL_OK && run->is_placing)
+		status = oriel_copies_add(far->copies, run->lane++, far->g->result + job->at,
+					  job->send, job->bytes);
 	return status;
 }
 
@@ -81,14 +88,31 @@ static bool walk_has(struct ori_far *far, const struct ori_move *move)
 	return source->taken < source->expects.done;
 }
 
+/* Nothing else is being copied then. */
+static enum oriel_status walk_place(struct ori_far *far, bool *has_moved)
+{
+	enum oriel_status status;
+
+	if (!far->run.is_placing)
+		return ORIEL_OK;
+	status = oriel_copies_test(far->copies);
+	if (status != ORIEL_OK)
+		return status;
+	far->run.is_placing = false;
+	*has_moved = true;
+	return ORIEL_OK;
+}
+
 static enum oriel_status walk_move(struct ori_far *far, bool *has_moved)
 {
 	struct ori_far_run *run = &far->run;
 	const struct ori_far_job *job = run->job;
+	enum oriel_status status = walk_place(far, has_moved);
 	const struct ori_move *move;
-	enum oriel_status status;
 	uint64_t length;
 
+	if (status != ORIEL_OK)
+		return status;
 	while (run->move < job->plan->count) {
 		move = &job->plan->moves[run->move];
 		length = job->bytes - run->at < job->chunk ? job->bytes - run->at : job->chunk;
@@ -119,12 +143,24 @@ static uint32_t walk_blame(const struct ori_far *far)
 	const struct ori_plan *plan = run->job->plan;
 	const struct ori_move *move = &plan->moves[run->move];
 
+	if (run->is_placing)
+		return ORI_PLAN_OWN;
 	return run->target || move->source == ORI_PLAN_OWN
 		       ? plan->targets[move->first + run->target]
 		       : move->source;
 }
 
 static const struct ori_far_way walk_way = {walk_begin, walk_move, walk_blame};
+
+/* @send, unless it stands @at its place in the view. */
+static enum oriel_status walk_place_later(struct ori_far_job *job, const char *send, size_t at)
+{
+	if (!send)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: what is sent is NULL", job->g->kind->name);
+	job->at = at;
+	job->send = send == job->g->result + at ? NULL : send;
+	return ORIEL_OK;
+}
 
 static struct ori_far_job walk_job(struct oriel_allgather *g, enum oriel_algorithm algorithm,
 				   size_t bytes)
@@ -141,22 +177,27 @@ static struct ori_far_job walk_job(struct oriel_allgather *g, enum oriel_algorit
 }
 
 enum oriel_status ori_far_gather(struct oriel_allgather *g, enum oriel_algorithm algorithm,
-				 size_t bytes, void *stream)
+				 const char *send, size_t bytes, void *stream)
 {
 	struct ori_far_job job = walk_job(g, algorithm, bytes);
+
+	enum oriel_status status = walk_place_later(&job, send, g->device.rank * bytes);
 
 	job.plan = &g->plans[algorithm];
 	job.stride = bytes;
-	return ori_far_post(&job, stream);
+	return status == ORIEL_OK ? ori_far_post(&job, stream) : status;
 }
 
 enum oriel_status ori_far_bcast(struct oriel_allgather *g, enum oriel_algorithm algorithm,
-				uint32_t root, size_t bytes, void *stream)
+				uint32_t root, const char *send, size_t bytes, void *stream)
 {
 	struct ori_far_job job = walk_job(g, algorithm, bytes);
-	enum oriel_status status =
-		ori_plan_open_block(&job.own, &g->shape, algorithm, g->device.rank, root);
+	enum oriel_status status = ORIEL_OK;
 
+	if (root == g->device.rank)
+		status = walk_place_later(&job, send, 0);
+	if (status == ORIEL_OK)
+		status = ori_plan_open_block(&job.own, &g->shape, algorithm, g->device.rank, root);
 	if (status != ORIEL_OK)
 		return status;
 	job.plan = &job.own;

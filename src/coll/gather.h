@@ -19,7 +19,7 @@
 /*
  * Groups that share one execution on a GPU, at most: by lines or by puts; of a broadcast;
  * of messages of which the host does not know the length. Those of ranks that share a GPU
- * wait for each other, so all of them together are no more than run at once.
+ * wait for each other: see ori_gather_shared_parts().
  */
 #define ORI_GATHER_PARTS 128u
 #define ORI_GATHER_BCAST_PARTS 64u
@@ -89,6 +89,7 @@ struct oriel_allgather {
 	size_t chunk;
 	uint32_t parts; /* of an execution, at most; equal on all ranks */
 	bool is_gpu;
+	bool is_sharing; /* do ranks share a GPU, anywhere? */
 
 	struct oriel_dev_gather ll;
 	struct oriel_dev_gather ll128; /* GPUs only */
@@ -126,6 +127,12 @@ enum oriel_status ori_gather_check(const struct oriel_allgather *gather, const v
 enum oriel_status ori_gather_end(const struct oriel_allgather *gather, enum oriel_status status);
 /* Until what was begun is over: it has the timeout of the communicator, and its health. */
 void ori_gather_await(const struct oriel_allgather *gather);
+/*
+ * Parts for each of @sharers ranks on one GPU, at most. Two objects may execute at once, in
+ * streams that ranks come to in different orders: where one waits for another GPU, all sharers
+ * may be at it, and all but one at the other. Those must leave room for a block of that one.
+ */
+uint32_t ori_gather_shared_parts(uint32_t sharers);
 uint32_t ori_gather_exchange_parts(const struct oriel_allgather *gather);
 /* Groups for an execution of @bytes in turns: see oriel_dev_put_part(). */
 uint32_t ori_gather_turns(const struct oriel_allgather *gather, size_t bytes);

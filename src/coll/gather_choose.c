@@ -106,6 +106,9 @@ enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t b
 		return tuned->algorithm;
 	while (bytes > row->bytes)
 		row++;
+	/* Copies of ranks of one process would wait for each other in few queues of that GPU. */
+	if (row->algorithm == ORIEL_ALGORITHM_CE && g->is_sharing)
+		return ORIEL_ALGORITHM_STORE;
 	return row->algorithm;
 }
 

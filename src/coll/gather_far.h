@@ -19,13 +19,13 @@ void ori_far_close(struct ori_far *far);
 
 /*
  * One execution at its place in @stream. Of an all-gather and of a broadcast, by the
- * plans of gather_plan.h, the message is at its place in the view, of this rank or of
- * the root, once the stream has come there.
+ * plans of gather_plan.h, the first thing is that the message, of this rank or of the
+ * root, comes to its place in the view.
  */
 enum oriel_status ori_far_gather(struct oriel_allgather *g, enum oriel_algorithm algorithm,
-				 size_t bytes, void *stream);
+				 const char *send, size_t bytes, void *stream);
 enum oriel_status ori_far_bcast(struct oriel_allgather *g, enum oriel_algorithm algorithm,
-				uint32_t root, size_t bytes, void *stream);
+				uint32_t root, const char *send, size_t bytes, void *stream);
 /* All-to-all, of messages of @bytes, or as @portions say, read when the stream has come there. */
 enum oriel_status ori_far_exchange(struct oriel_allgather *g, const void *send,
 				   const struct oriel_dev_portion *portions, size_t bytes,

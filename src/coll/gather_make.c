@@ -21,7 +21,8 @@ static void make_settle(struct oriel_allgather *g, const struct ori_wish *wish,
 		if (joins[peer].sharers > sharers)
 			sharers = joins[peer].sharers;
 	}
-	g->parts = g->is_gpu && sharers < ORI_GATHER_PARTS ? ORI_GATHER_PARTS / sharers : 1;
+	g->parts = g->is_gpu ? ori_gather_shared_parts(sharers) : 1;
+	g->is_sharing = sharers > 1;
 	g->bytes_max = g->kind->is_whole ? least : least / size;
 	g->chunk = wish->attr.chunk;
 	g->asked = (enum oriel_algorithm)wish->join.algorithm;

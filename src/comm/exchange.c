@@ -3,6 +3,7 @@
  * Bytes of all ranks to all: through the control segments where everybody is
  * mapped, through the bootstrap otherwise; and what ranks conclude from them.
  */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -66,6 +66,12 @@
 	X(cuModuleGetFunction)                    \
 	X(cuLaunchKernel)
 
+#if CUDA_VERSION >= 12080
+#define ORI_CUDA_BATCH(X) X(cuMemcpyBatchAsync)
+#else
+#define ORI_CUDA_BATCH(X)
+#endif
+
 /* NULL where the driver is older. */
 #define ORI_CUDA_OPTIONAL(X)             \
 	X(cuMemGetHandleForAddressRange) \
@@ -77,7 +83,8 @@
 	X(cuUserObjectCreate)            \
 	X(cuGraphRetainUserObject)       \
 	X(cuStreamWriteValue64)          \
-	X(cuFlushGPUDirectRDMAWrites)
+	X(cuFlushGPUDirectRDMAWrites)    \
+	ORI_CUDA_BATCH(X)
 
 #define ORI_CUDA_MEMBER(call) __typeof__(call) *call;
 struct ori_cuda {

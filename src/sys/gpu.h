@@ -26,7 +26,8 @@ enum ori_gpu_flags {
 	ORI_GPU_TELLS = 16, /* its streams can tell the host of copies */
 	/* Kernels and copies see what adapters have written without a flush(). */
 	ORI_GPU_ORDERED = 32,
-	ORI_GPU_FLUSHES = 64, /* where they do not: there is one */
+	ORI_GPU_FLUSHES = 64,  /* where they do not: there is one */
+	ORI_GPU_BATCHES = 128, /* its driver takes several copies at once */
 };
 
 /* What is known of an NVLink fabric that joins the GPUs of several nodes. */
@@ -84,6 +85,7 @@ struct ori_gpu_handles {
 };
 
 #define ORI_GPU_KERNELS 32u
+#define ORI_GPU_BATCH 8u /* copies that are handed over at once */
 
 /*
  * GPU number @number, modulo how many there are, in its primary context, which stays and
@@ -214,6 +216,13 @@ struct ori_gpu_ops {
 				    unsigned threads, void **arguments, void *stream);
 	enum oriel_status (*copy_in)(const struct ori_gpu *gpu, void *stream, void *to,
 				     const void *from, size_t length);
+	/*
+	 * @count of them, at most ORI_GPU_BATCH, of @length bytes each, not 0: in any order
+	 * and beside each other, and all in that of @stream. ORIEL_AGAIN: this stream takes
+	 * them one by one alone. Of a GPU that ORI_GPU_BATCHES.
+	 */
+	enum oriel_status (*copy_batch_in)(const struct ori_gpu *gpu, void *stream, void *const *to,
+					   const void *const *from, size_t length, unsigned count);
 
 	/*
 	 * In order in @stream, and captured with it: @word becomes @value after all that

@@ -117,6 +117,7 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.unload = ori_gpu_unload,
 	.launch = ori_gpu_launch,
 	.copy_in = ori_gpu_copy_in,
+	.copy_batch_in = ori_gpu_copy_batch_in,
 	.write_in = ori_gpu_write_in,
 	.await_in = ori_gpu_await_in,
 	.look_in = ori_gpu_look_in,
@@ -153,6 +154,8 @@ static unsigned gpu_flags(CUdevice device)
 	    ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
 		    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST)
 		flags |= ORI_GPU_FLUSHES;
+	if (ori_gpu_has_batches())
+		flags |= ORI_GPU_BATCHES;
 	return flags;
 }
 

@@ -79,6 +79,9 @@ enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, void *kernel, unsign
 				 unsigned threads, void **arguments, void *stream);
 enum oriel_status ori_gpu_copy_in(const struct ori_gpu *gpu, void *stream, void *to,
 				  const void *from, size_t length);
+enum oriel_status ori_gpu_copy_batch_in(const struct ori_gpu *gpu, void *stream, void *const *to,
+					const void *const *from, size_t length, unsigned count);
+bool ori_gpu_has_batches(void);
 
 enum oriel_status ori_gpu_open_stream(const struct ori_gpu *gpu, void **stream);
 void ori_gpu_close_stream(const struct ori_gpu *gpu, void *stream);

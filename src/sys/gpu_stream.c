@@ -118,6 +118,98 @@ enum oriel_status ori_gpu_copy_in(const struct ori_gpu *gpu, void *stream, void 
 	return ORIEL_OK;
 }
 
+#if CUDA_VERSION >= 12080
+
+bool ori_gpu_has_batches(void)
+{
+	return ori_cuda.cuMemcpyBatchAsync != NULL;
+}
+
+/* No driver captures a batch, or takes one into the legacy stream. */
+static CUresult gpu_takes_batch(CUstream stream, bool *is_taken)
+{
+	CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult result = CUDA_SUCCESS;
+
+	*is_taken = false;
+	if (stream == CU_STREAM_LEGACY)
+		return result;
+	result = ori_cuda.cuStreamIsCapturing(stream, &capture);
+	*is_taken = capture == CU_STREAM_CAPTURE_STATUS_NONE;
+	return result;
+}
+
+static CUresult gpu_batch(CUstream stream, void *const *to, const void *const *from, size_t length,
+			  unsigned count)
+{
+	CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+					 .flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE};
+	CUdeviceptr targets[ORI_GPU_BATCH], sources[ORI_GPU_BATCH];
+	size_t lengths[ORI_GPU_BATCH], first = 0;
+	unsigned i;
+
+	for (i = 0; i < count; i++) {
+		targets[i] = ori_gpu_address(to[i]);
+		sources[i] = ori_gpu_address(from[i]);
+		lengths[i] = length;
+	}
+#if CUDA_VERSION >= 13000
+	return ori_cuda.cuMemcpyBatchAsync(targets, sources, lengths, count, &attributes, &first, 1,
+					   stream);
+#else
+	size_t failed;
+
+	return ori_cuda.cuMemcpyBatchAsync(targets, sources, lengths, count, &attributes, &first, 1,
+					   &failed, stream);
+#endif
+}
+
+#else
+
+bool ori_gpu_has_batches(void)
+{
+	return false;
+}
+
+static CUresult gpu_takes_batch(CUstream stream, bool *is_taken)
+{
+	(void)stream;
+	*is_taken = false;
+	return CUDA_SUCCESS;
+}
+
+static CUresult gpu_batch(CUstream stream, void *const *to, const void *const *from, size_t length,
+			  unsigned count)
+{
+	(void)stream;
+	(void)to;
+	(void)from;
+	(void)length;
+	(void)count;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+#endif
+
+enum oriel_status ori_gpu_copy_batch_in(const struct ori_gpu *gpu, void *stream, void *const *to,
+					const void *const *from, size_t length, unsigned count)
+{
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	bool is_taken;
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = gpu_takes_batch(stream, &is_taken);
+	if (result == CUDA_SUCCESS && is_taken)
+		result = gpu_batch(stream, to, from, length, count);
+	ori_gpu_leave(&visit);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "%u copies of %zu bytes in a stream on GPU %s", count,
+				     length, gpu->pci);
+	return is_taken ? ORIEL_OK : ORIEL_AGAIN;
+}
+
 enum oriel_status ori_gpu_open_stream(const struct ori_gpu *gpu, void **out)
 {
 	struct ori_gpu_visit visit = ori_gpu_enter(gpu);

@@ -437,22 +437,32 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 
 void oriel_window_destroy(struct oriel_window *w)
 {
+	struct oriel_comm *comm;
 	uint32_t number;
+	bool is_gpu;
 
 	if (!w || !ori_live_remove(w, "window"))
 		return;
+	comm = w->comm;
 	/*
 	 * A broken communicator does not wait: what peers still map stays theirs.
 	 * What is under way through a NIC would find its key gone at the peer.
 	 */
 	number = w->device.number;
 	if (w->gpu)
-		ori_links_settle(w->comm);
+		ori_links_settle(comm);
 	else
 		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
-	if (ori_comm_is_well(w->comm))
-		ori_comm_meet(w->comm, ORI_CALL_WINDOW_DESTROY, number);
+	if (ori_comm_is_well(comm))
+		ori_comm_meet(comm, ORI_CALL_WINDOW_DESTROY, number);
+	is_gpu = w->gpu != NULL;
 	window_free(w);
+	/*
+	 * To free memory of a GPU may wait for all that it has to do, for other threads of this
+	 * process as well: nobody begins anything that would wait for a rank that is still here.
+	 */
+	if (is_gpu && ori_comm_is_well(comm))
+		ori_comm_meet(comm, ORI_CALL_WINDOW_DESTROY, number);
 }
 
 static void window_fill_row(struct oriel_window *w, uint32_t number, const struct ori_mapping *maps,

@@ -2,6 +2,7 @@
 /* Windows in GPU memory: what the handle points to lies there, the host keeps a copy. */
 #include "window/window.h"
 
+#include "base/config.h"
 #include "base/error.h"
 
 static size_t window_peers_length(const struct oriel_window *w)
@@ -19,12 +20,18 @@ enum oriel_status ori_window_gpu_open(struct oriel_window *w)
 	struct oriel_dev_window *d = &w->device;
 	size_t state = ori_window_state_length(d);
 	enum oriel_status status;
+	uint64_t batch;
 	char *at;
 
 	if (!w->comm->gpu)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"a window in GPU memory needs a communicator with ORIEL_COMM_GPU");
 	w->gpu = w->comm->gpu;
+	status = ori_setting_unsigned(ORI_SETTING_CE_BATCH, UINT32_MAX, &batch);
+	if (status != ORIEL_OK)
+		return status;
+	if (w->gpu->flags & ORI_GPU_BATCHES)
+		w->batch = batch;
 	status = ori_mem_alloc_gpu(w->gpu,
 				   state + window_peers_length(w) +
 					   d->buffers * window_row_length(w),

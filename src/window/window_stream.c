@@ -383,6 +383,36 @@ static enum oriel_status stream_fork(struct oriel_window *w, void *stream)
 }
 
 /*
+ * Few bytes each, in as few calls of the driver as there can be, also what stays here.
+ * ORIEL_AGAIN: not in this stream.
+ */
+static enum oriel_status stream_put_batches(const struct oriel_window *w, uint64_t to,
+					    const char *from, size_t stride, size_t length,
+					    void *stream)
+{
+	uint32_t ranks = w->device.ranks, count = 0, i, peer;
+	enum oriel_status status = ORIEL_OK;
+	const void *sources[ORI_GPU_BATCH];
+	void *targets[ORI_GPU_BATCH];
+	char *there = NULL;
+
+	for (i = 0; i < ranks && status == ORIEL_OK; i++) {
+		peer = (w->device.rank + i) % ranks;
+		stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
+		if (there != from + peer * stride) {
+			sources[count] = from + peer * stride;
+			targets[count++] = there;
+		}
+		if (!count || (count < ORI_GPU_BATCH && i + 1 < ranks))
+			continue;
+		status =
+			w->gpu->ops->copy_batch_in(w->gpu, stream, targets, sources, length, count);
+		count = 0;
+	}
+	return status;
+}
+
+/*
  * To one peer after the other, each rank from another one on: three H200s that each
  * GPU writes to at once get 235 GB/s of it together, one after the other 383. What
  * stays here goes beside that.
@@ -400,6 +430,12 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to
 		status = stream_check_each(w, to, length);
 	if (status != ORIEL_OK || !length)
 		return status;
+	if (length <= w->batch) {
+		status = stream_put_batches(w, to, from, stride, length, stream);
+		if (status != ORIEL_AGAIN)
+			return status;
+		status = ORIEL_OK;
+	}
 	stream_check_place(w, ORIEL_DEV_PUT, w->device.rank, to, length, &own);
 	if (own != mine)
 		status = stream_fork(w, stream);

@@ -135,12 +135,25 @@ static bool object_is_right(struct rank *r, struct object *o)
 {
 	unsigned wrong;
 
+	/* A copy that waits here for other ranks may hold up copies that they wait for. */
+	CUDA(cudaStreamSynchronize(o->stream));
 	CUDA(cudaMemcpyAsync(o->seen, o->wrong, sizeof(wrong), cudaMemcpyDefault, o->stream));
 	CUDA(cudaStreamSynchronize(o->stream));
 	wrong = *o->seen;
 	CUDA(cudaMemsetAsync(o->wrong, 0, sizeof(wrong), o->stream));
 	CUDA(cudaStreamSynchronize(o->stream));
 	return !wrong;
+}
+
+/* To make an executable or to free one may wait for all that its GPU has to do, also for others. */
+static void graphs_destroy(struct rank *r, cudaGraphExec_t *execs, unsigned count)
+{
+	unsigned i;
+
+	MUST(oriel_comm_barrier(r->comm));
+	for (i = 0; i < count; i++)
+		CUDA(cudaGraphExecDestroy(execs[i]));
+	MUST(oriel_comm_barrier(r->comm));
 }
 
 /* A first launch may wait for all that the GPU has to do, for another rank as well. */

@@ -57,8 +57,7 @@ static void test_graph(struct rank *r, const char *name, size_t bytes)
 			post(r, o, bytes, false);
 	}
 	verdict(r, "replays", name, bytes, object_is_right(r, o));
-	CUDA(cudaGraphExecDestroy(execs[0]));
-	CUDA(cudaGraphExecDestroy(execs[1]));
+	graphs_destroy(r, execs, 2);
 }
 
 static void test_two(struct rank *r, const char *name)
@@ -141,8 +140,8 @@ static void test_others_graph(struct rank *r, struct others *x,
 			post_portions(r, o, x);
 	}
 	verdict(r, "replays of all of them", name, 0, object_is_right(r, o));
-	CUDA(cudaGraphExecDestroy(exec));
 	CUDA(cudaGraphDestroy(graph));
+	graphs_destroy(r, &exec, 1);
 	others_destroy(x);
 }
 

@@ -45,14 +45,14 @@ static void test_graphs(struct rank *r, const char *name, size_t bytes)
 		post(r, o, bytes / (i + 1), i);
 		execs[i] = capture_end(r, o);
 	}
+	MUST(oriel_comm_barrier(r->comm));
 	for (i = 0; i < REPLAYS; i++) {
 		CUDA(cudaGraphLaunch(execs[i % 2], o->stream));
 		if (i % 100 == 50)
 			post(r, o, bytes, false);
 	}
 	verdict(r, "replays", name, bytes, object_is_right(r, o));
-	for (i = 0; i < 2; i++)
-		CUDA(cudaGraphExecDestroy(execs[i]));
+	graphs_destroy(r, execs, 2);
 }
 
 /* Ranks come to the two streams in different orders. */
@@ -145,6 +145,7 @@ static void test_others_graph(struct rank *r, struct others *x, const char *name
 	post_alltoall(r, o, x, 3000);
 	post_bcast(r, o, x, r->size - 1, 70000);
 	exec = capture_end(r, o);
+	MUST(oriel_comm_barrier(r->comm));
 	for (i = 0; i < REPLAYS; i++) {
 		CUDA(cudaGraphLaunch(exec, o->stream));
 		if (i % 100 == 50)
@@ -153,7 +154,7 @@ static void test_others_graph(struct rank *r, struct others *x, const char *name
 			post_bcast(r, o, x, i / 100 % r->size, 1000);
 	}
 	verdict(r, "replays of all of them", name, 0, object_is_right(r, o));
-	CUDA(cudaGraphExecDestroy(exec));
+	graphs_destroy(r, &exec, 1);
 }
 
 /* An all-to-all and a broadcast in a stream each, which ranks come to in different orders. */

@@ -58,6 +58,11 @@ void fake_count_copies(unsigned copies)
 	fake_thread.posted.copies += copies;
 }
 
+void fake_count_batch(void)
+{
+	fake_thread.posted.batches++;
+}
+
 void fake_count_kernel(unsigned blocks)
 {
 	fake_thread.posted.kernels++;

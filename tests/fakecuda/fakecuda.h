@@ -16,6 +16,11 @@
  * FAKECUDA_FLUSHES: that flush is there (1).
  * FAKECUDA_CONNECTIONS: queues of each GPU that its streams with threads share (0: no
  * limit): what waits in one holds up all in its queue, as with CUDA_DEVICE_MAX_CONNECTIONS.
+ * FAKECUDA_COPY_CONNECTIONS: queues that the copies of those streams go through besides (0:
+ * none), as with CUDA_DEVICE_MAX_COPY_CONNECTIONS: a copy whose stream has not come to it
+ * yet holds up those of other streams behind it.
+ * FAKECUDA_WAITS: 1: what makes or frees memory, pins, loads or instantiates first waits for
+ * all that was posted to the streams of its GPU, whoever has posted it (0).
  * FAKECUDA_NVML: "none" for a management library that does not start; "pcie" for one
  * that knows no NVLink.
  */
@@ -46,7 +51,7 @@ bool fakecuda_reaches(int device, const void *address);
 
 /* What the calling thread has posted since it last asked. */
 struct fakecuda_posted {
-	unsigned copies, kernels;
+	unsigned copies, batches, kernels;
 	unsigned blocks; /* of those kernels */
 };
 struct fakecuda_posted fakecuda_posted(void);
@@ -96,13 +101,18 @@ struct fake_op {
 	struct oriel_dev_window window;
 	struct ori_kernel_call call;
 	struct fake_graph *graph;
-	CUstream stream; /* of the queue that it is in */
+	CUstream stream;           /* of the queue that it is in */
+	unsigned long long number; /* of all that were ever posted */
+	unsigned long long place;  /* in a queue of copies; 0: in none */
 	struct fake_op *next;
 };
 
+/* With FAKECUDA_WAITS: until all is done that has been posted to streams of @device. */
+void fake_settle(int device);
 CUresult fake_post(CUstream stream, const struct fake_op *op);
 /* By this thread. */
 void fake_count_copies(unsigned copies);
+void fake_count_batch(void);
 void fake_count_kernel(unsigned blocks);
 void fake_bar(bool is_barred); /* this thread from the driver */
 /* In the right context, and as if every thread captured a stream. */

@@ -88,17 +88,28 @@ static unsigned sharers_of(struct rank *r)
 	return (r->size + (unsigned)count - 1) / (unsigned)count;
 }
 
+/* Copies of at most so many bytes go at once. */
+static size_t batch_of(struct rank *r)
+{
+	int bytes = fake_number("ORIEL_CE_BATCH", 0);
+
+	CHECK(r, bytes >= 0);
+	return CUDA_VERSION >= 12080 ? (size_t)bytes : 0;
+}
+
 /*
  * Copy engines move what is theirs, and no kernel moves a byte beside them. Kernels of
- * ranks that share a GPU wait for each other: all their blocks must run at once.
+ * ranks that share a GPU wait for each other: those of two objects must run at once, but for
+ * the one that is missing.
  */
 static void check_posted(struct rank *r, unsigned algorithm, size_t bytes,
 			 struct fakecuda_posted posted)
 {
 	bool is_ce = algorithm == ORIEL_ALGORITHM_CE;
-	unsigned blocks = 128 / sharers_of(r);
+	unsigned blocks = 128 / (2 * sharers_of(r) - 1);
 
 	CHECK(r, posted.kernels == (is_ce ? 2u : 1u));
+	CHECK(r, posted.batches == (posted.copies && bytes <= batch_of(r)));
 	CHECK(r, is_ce ? posted.copies >= r->size - 1 : posted.copies == 0);
 	CHECK(r, is_ce || (bytes == SHARE ? posted.blocks == blocks : posted.blocks <= blocks));
 }
@@ -129,6 +140,19 @@ static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsi
 	s->gather = NULL;
 }
 
+/* Large messages, which go by engines but where ranks share a GPU. */
+static void test_choice(struct rank *r, struct site *s)
+{
+	struct oriel_allgather_info info;
+
+	site_create(r, s, ORIEL_ALGORITHM_DEFAULT, false);
+	CHECK_OK(r, oriel_allgather_query(s->gather, 17u << 20, &info));
+	CHECK(r,
+	      info.algorithm == (sharers_of(r) > 1 ? ORIEL_ALGORITHM_STORE : ORIEL_ALGORITHM_CE));
+	oriel_allgather_destroy(s->gather);
+	s->gather = NULL;
+}
+
 /* What the library must not leave behind: the lanes of one that had none, too. */
 static void test_lanes(struct rank *r, struct site *s, CUstream stream)
 {
@@ -138,9 +162,34 @@ static void test_lanes(struct rank *r, struct site *s, CUstream stream)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	left = fakecuda_left();
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	gather_once(r, s, stream, 5000);
+	gather_once(r, s, stream, SHARE);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK(r, fakecuda_left() > left);
+	oriel_allgather_destroy(s->gather);
+	s->gather = NULL;
+}
+
+/* Copies that are captured go one by one, and are done at each launch. */
+static void test_captured(struct rank *r, struct site *s, CUstream stream)
+{
+	CUgraphExec exec = NULL;
+	CUgraph graph = NULL;
+	unsigned rank;
+
+	site_create(r, s, ORIEL_ALGORITHM_CE, true);
+	paint(s->send, s->round, r->rank, 1001);
+	CHECK(r, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	fakecuda_posted();
+	CHECK_OK(r, oriel_allgather_start(s->gather, s->send, 1001, stream));
+	CHECK(r, fakecuda_posted().batches == 0);
+	CHECK(r, cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
+	CHECK(r, cuGraphInstantiate(&exec, graph, 0) == CUDA_SUCCESS);
+	CHECK(r, cuGraphLaunch(exec, stream) == CUDA_SUCCESS);
+	for (rank = 0; rank < r->size; rank++)
+		CHECK(r, is_painted(s->result + rank * 1001, s->round, rank, 1001));
+	s->round++;
+	cuGraphExecDestroy(exec);
+	cuGraphDestroy(graph);
 	oriel_allgather_destroy(s->gather);
 	s->gather = NULL;
 }
@@ -316,11 +365,13 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	CHECK_OK(&r, oriel_window_buffer(r.window, 0, &base, NULL));
 	s.result = base;
 	test_refused(&r);
+	test_choice(&r, &s);
 	for (algorithm = 0; algorithm <= ORIEL_ALGORITHM_CE; algorithm++) {
 		test_algorithm(&r, &s, stream, algorithm, true);
 		test_algorithm(&r, &s, stream, algorithm, false);
 	}
 	test_lanes(&r, &s, stream);
+	test_captured(&r, &s, stream);
 	for (algorithm = 0; algorithm <= ORIEL_ALGORITHM_CE; algorithm++) {
 		test_alltoall(&r, &s, stream, algorithm);
 		if (algorithm != ORIEL_ALGORITHM_LL)

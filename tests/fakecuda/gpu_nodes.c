@@ -156,6 +156,7 @@ static void test_graphs(struct site *s)
 	/* One goes before the object, of the other only the graph. */
 	cuGraphDestroy(graphs[0]);
 	cuGraphExecDestroy(execs[0]);
+	nodes_meet(s);
 	gather_once(s, o, many);
 	cuGraphDestroy(graphs[1]);
 	object_destroy(o);
@@ -231,6 +232,9 @@ static void test_orders(struct site *s)
 		}
 		for (k = 0; k < 4; k++) {
 			take_away(&other, &beside, exec, graph, orders[i][k]);
+			/* The object goes on no rank before it goes on all. */
+			if (orders[i][k] != 'o')
+				nodes_meet(s);
 			gather_once(s, first, 1000);
 		}
 		s->r.failures = other.r.failures > s->r.failures ? other.r.failures : s->r.failures;

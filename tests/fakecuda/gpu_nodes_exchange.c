@@ -357,6 +357,7 @@ static void test_graphs(struct site *s)
 	cuGraphDestroy(graphs[EQUAL]);
 	cuGraphExecDestroy(execs[EQUAL]);
 	cuGraphDestroy(graphs[BCAST]);
+	nodes_meet(s);
 	exchange_once(s, exchange, 1000);
 	oriel_bcast_destroy(bcast->bcast);
 	oriel_alltoall_destroy(exchange->alltoall);

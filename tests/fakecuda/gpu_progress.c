@@ -158,6 +158,8 @@ static void test_hold(struct test *t)
 {
 	struct work held = {.place = 1}, free_one = {.place = 2};
 
+	/* That pins memory, which may wait for streams. */
+	CHECK_OK(&t->r, oriel_comm_prepare(t->r.comm));
 	stream_hold(t, t->stream);
 	CHECK_OK(&t->r, post(t, &held, t->stream));
 	CHECK_OK(&t->r, post(t, &free_one, t->other));

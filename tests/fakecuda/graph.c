@@ -145,6 +145,7 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned co
 CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
 	(void)flags;
+	fake_settle(fake_current());
 	*exec = malloc(sizeof(**exec));
 	if (!*exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -169,6 +170,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
+	fake_settle(fake_current());
 	fake_graph_drop(exec->graph);
 	free(exec);
 	fake_count(-1);

@@ -37,6 +37,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
 	memcpy(&begin, image, sizeof(begin));
 	if (fake_current() < 0 || begin != FATBIN || fake_fails("cuModuleLoadData"))
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	fake_settle(fake_current());
 	*module = calloc(1, sizeof(**module));
 	fake_count(1);
 	return CUDA_SUCCESS;
@@ -44,6 +45,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
 
 CUresult cuModuleUnload(CUmodule module)
 {
+	fake_settle(fake_current());
 	free(module);
 	fake_count(-1);
 	return CUDA_SUCCESS;

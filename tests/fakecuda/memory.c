@@ -143,6 +143,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t length,
 	if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC &&
 	    (!getenv("FAKECUDA_FABRIC") || !fake_number("FAKECUDA_IMEX", 1)))
 		return CUDA_ERROR_NOT_PERMITTED;
+	fake_settle(prop->location.id);
 	pthread_mutex_lock(&lock);
 	*handle = (uintptr_t)file_make(length, fake_physical(prop->location.id),
 				       prop->requestedHandleTypes);
@@ -258,6 +259,8 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t length)
 {
 	CUresult result;
 
+	for (int device = 0; device < FAKE_DEVICES; device++)
+		fake_settle(device);
 	pthread_mutex_lock(&lock);
 	result = each_mapping(at, length, mapping_remove, 0);
 	pthread_mutex_unlock(&lock);
@@ -270,6 +273,7 @@ CUresult cuMemSetAccess(CUdeviceptr at, size_t length, const CUmemAccessDesc *ac
 
 	if (count != 1 || fake_fails("cuMemSetAccess"))
 		return CUDA_ERROR_INVALID_VALUE;
+	fake_settle(access->location.id);
 	pthread_mutex_lock(&lock);
 	result = each_mapping(at, length, mapping_open, access->location.id);
 	pthread_mutex_unlock(&lock);
@@ -400,6 +404,7 @@ CUresult cuMemAlloc(CUdeviceptr *at, size_t length)
 
 	if (fake_current() < 0 || length == 0)
 		return CUDA_ERROR_INVALID_VALUE;
+	fake_settle(fake_current());
 	pthread_mutex_lock(&lock);
 	result = legacy_map(file_make((length + TAIL - 1) / TAIL * TAIL,
 				      fake_physical(fake_current()), 0),
@@ -439,6 +444,7 @@ static CUresult legacy_unmap(CUdeviceptr at, enum kind kind)
 
 CUresult cuMemFree(CUdeviceptr at)
 {
+	fake_settle(fake_current());
 	return legacy_unmap(at, LEGACY);
 }
 
@@ -509,6 +515,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *at, CUipcMemHandle handle, unsigned fla
 	/* The real one does not open what the process itself has given. */
 	if (ipc.pid == (int)getpid() || !flags || fake_fails("cuIpcOpenMemHandle"))
 		return CUDA_ERROR_INVALID_CONTEXT;
+	fake_settle(fake_current());
 	pthread_mutex_lock(&lock);
 	result = ipc_open(handle, at);
 	pthread_mutex_unlock(&lock);
@@ -517,6 +524,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *at, CUipcMemHandle handle, unsigned fla
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr at)
 {
+	fake_settle(fake_current());
 	return legacy_unmap(at, OPENED);
 }
 
@@ -606,6 +614,7 @@ CUresult cuMemHostRegister(void *at, size_t length, unsigned flags)
 	if (!(flags & CU_MEMHOSTREGISTER_DEVICEMAP) || length == 0 ||
 	    fake_fails("cuMemHostRegister"))
 		return CUDA_ERROR_INVALID_VALUE;
+	fake_settle(fake_current());
 	pthread_mutex_lock(&lock);
 	for (r = ranges; r; r = r->next)
 		overlaps |= r->kind == PINNED && (char *)at < r->at + r->length &&
@@ -620,6 +629,7 @@ CUresult cuMemHostUnregister(void *at)
 {
 	struct range *r;
 
+	fake_settle(fake_current());
 	pthread_mutex_lock(&lock);
 	r = range_of(at, 1u << PINNED);
 	if (r && r->at == at)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodes.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -18,12 +17,18 @@ void nodes_capture_begin(struct site *s, struct object *o)
 	      cuStreamBeginCapture(o->stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
 }
 
+void nodes_meet(const struct site *s)
+{
+	pthread_barrier_wait(s->barrier);
+}
+
 CUgraphExec nodes_capture_end(struct site *s, struct object *o, CUgraph *graph)
 {
 	CUgraphExec exec = NULL;
 
 	CHECK(&s->r, cuStreamEndCapture(o->stream, graph) == CUDA_SUCCESS);
 	CHECK(&s->r, cuGraphInstantiate(&exec, *graph, 0) == CUDA_SUCCESS);
+	nodes_meet(s);
 	return exec;
 }
 
@@ -75,7 +80,8 @@ static unsigned site_run(const struct oriel_bootstrap *bootstrap, const char *no
 	struct site s = {.r = {.rank = bootstrap->rank,
 			       .size = bootstrap->size,
 			       .bootstrap = bootstrap,
-			       .node = node}};
+			       .node = node},
+			 .barrier = barrier};
 	struct oriel_window_attr attr = {.size = sizeof(attr), .signals = 1};
 	CUdeviceptr at;
 	unsigned i;
@@ -93,11 +99,12 @@ static unsigned site_run(const struct oriel_bootstrap *bootstrap, const char *no
 		CHECK(&s.r, cuMemAlloc(&at, s.r.size * SHARE + 64) == CUDA_SUCCESS);
 		s.objects[i].send = (char *)at;
 	}
+	nodes_meet(&s);
 	nodes_tests[test].run(&s);
 	oriel_window_destroy(s.r.window);
 	oriel_comm_destroy(s.r.comm);
 	/* Those of a broken communicator may still copy to each other's memory before. */
-	pthread_barrier_wait(barrier);
+	nodes_meet(&s);
 	for (i = 0; i < OBJECTS; i++) {
 		cuStreamDestroy(s.objects[i].stream);
 		cuMemFree((CUdeviceptr)s.objects[i].result);

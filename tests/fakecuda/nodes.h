@@ -6,6 +6,8 @@
 #ifndef FAKECUDA_NODES_H
 #define FAKECUDA_NODES_H
 
+#include <pthread.h>
+
 #include "rank.h"
 
 /* Fewer under ThreadSanitizer, which has one of so many threads run at a time. */
@@ -35,6 +37,7 @@ struct site {
 	struct rank r;
 	struct object objects[OBJECTS];
 	unsigned round;
+	pthread_barrier_t *barrier; /* of all ranks */
 };
 
 struct nodes_test {
@@ -56,7 +59,12 @@ CUgraph nodes_abort_replays(struct site *s, struct object *o, nodes_start *start
 			    unsigned launches);
 /* A rank whose driver fails, after so many copies more, breaks all, and its stream goes on. */
 void nodes_fail_copies(struct site *s, struct object *o, nodes_start *start, unsigned after);
-/* What follows in the stream is captured, up to the end. */
+/*
+ * What a rank of this process has called may wait for all that its GPU has to do, for others
+ * too: nobody goes on to give that anything to do before all have come back from it.
+ */
+void nodes_meet(const struct site *s);
+/* What follows in the stream is captured, up to the end, to which all come. */
 void nodes_capture_begin(struct site *s, struct object *o);
 CUgraphExec nodes_capture_end(struct site *s, struct object *o, CUgraph *graph);
 

@@ -16,13 +16,7 @@ struct CUevent_st {
 	_Atomic unsigned long long done; /* turns that streams have come past */
 };
 
-static atomic_bool makes_async;
 static atomic_ullong copied;
-
-void fakecuda_async(bool is_async)
-{
-	atomic_store(&makes_async, is_async);
-}
 
 uint64_t fakecuda_copied(void)
 {
@@ -50,7 +44,7 @@ static void copy(CUdeviceptr to, CUdeviceptr from, size_t length)
 				 __ATOMIC_RELEASE);
 }
 
-static void rest(void)
+void fake_rest(void)
 {
 	const struct timespec nap = {0, 20000};
 
@@ -78,7 +72,7 @@ void fake_do(struct fake_op *op)
 		break;
 	case FAKE_AWAIT:
 		while (__atomic_load_n((uint32_t *)op->to, __ATOMIC_ACQUIRE) != op->value)
-			rest();
+			fake_rest();
 		break;
 	case FAKE_RECORD:
 		atomic_store(&op->event->done, op->turn);
@@ -86,135 +80,13 @@ void fake_do(struct fake_op *op)
 		break;
 	case FAKE_WAIT_EVENT:
 		while (atomic_load(&op->event->done) < op->turn)
-			rest();
+			fake_rest();
 		event_drop(op->event);
 		break;
 	case FAKE_LET_GO:
 		fake_graph_drop(op->graph);
 		break;
 	}
-}
-
-static void *queue_main(void *argument)
-{
-	struct fake_queue *q = argument;
-	struct fake_op *op;
-
-	pthread_mutex_lock(&q->lock);
-	for (;;) {
-		while (!q->first && !q->is_closing)
-			pthread_cond_wait(&q->changed, &q->lock);
-		op = q->first;
-		if (!op)
-			break;
-		q->first = op->next;
-		if (!q->first)
-			q->last = &q->first;
-		pthread_mutex_unlock(&q->lock);
-		fake_do(op);
-		pthread_mutex_lock(&q->lock);
-		op->stream->done++;
-		free(op);
-		pthread_cond_broadcast(&q->changed);
-	}
-	pthread_mutex_unlock(&q->lock);
-	return NULL;
-}
-
-#define QUEUES 32u
-
-static pthread_mutex_t queues_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fake_queue *queues[FAKE_DEVICES][QUEUES];
-
-static struct fake_queue *queue_open(void)
-{
-	struct fake_queue *q = calloc(1, sizeof(*q));
-
-	if (!q)
-		abort();
-	q->last = &q->first;
-	pthread_mutex_init(&q->lock, NULL);
-	pthread_cond_init(&q->changed, NULL);
-	if (pthread_create(&q->thread, NULL, queue_main, q) != 0)
-		abort();
-	return q;
-}
-
-/* The one with the fewest streams. */
-static struct fake_queue **queue_place(int device, unsigned limit)
-{
-	struct fake_queue **places = queues[device], **best = places;
-
-	for (unsigned i = 1; i < limit && i < QUEUES && *best; i++)
-		if (!places[i] || places[i]->streams < (*best)->streams)
-			best = &places[i];
-	return best;
-}
-
-/* Of a stream of @device: its own, or one of so many as there are. */
-static struct fake_queue *queue_take(int device)
-{
-	unsigned limit = (unsigned)fake_number("FAKECUDA_CONNECTIONS", 0);
-	struct fake_queue *q, **place;
-
-	pthread_mutex_lock(&queues_lock);
-	place = limit ? queue_place(device, limit) : NULL;
-	q = place && *place ? *place : queue_open();
-	q->place = place;
-	q->streams++;
-	if (place)
-		*place = q;
-	pthread_mutex_unlock(&queues_lock);
-	return q;
-}
-
-static void queue_drop(struct fake_queue *q)
-{
-	bool is_last;
-
-	pthread_mutex_lock(&queues_lock);
-	is_last = --q->streams == 0;
-	if (is_last && q->place)
-		*q->place = NULL;
-	pthread_mutex_unlock(&queues_lock);
-	if (!is_last)
-		return;
-	pthread_mutex_lock(&q->lock);
-	q->is_closing = true;
-	pthread_cond_broadcast(&q->changed);
-	pthread_mutex_unlock(&q->lock);
-	pthread_join(q->thread, NULL);
-	pthread_cond_destroy(&q->changed);
-	pthread_mutex_destroy(&q->lock);
-	free(q);
-}
-
-CUresult fake_post(CUstream s, const struct fake_op *op)
-{
-	struct fake_op *own;
-
-	if (s->capture) {
-		fake_graph_add(s->capture, op);
-		return CUDA_SUCCESS;
-	}
-	own = malloc(sizeof(*own));
-	if (!own)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*own = *op;
-	own->next = NULL;
-	own->stream = s;
-	if (!s->queue) {
-		fake_do(own);
-		free(own);
-		return CUDA_SUCCESS;
-	}
-	pthread_mutex_lock(&s->queue->lock);
-	*s->queue->last = own;
-	s->queue->last = &own->next;
-	s->posted++;
-	pthread_cond_broadcast(&s->queue->changed);
-	pthread_mutex_unlock(&s->queue->lock);
-	return CUDA_SUCCESS;
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags)
@@ -227,8 +99,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->device = fake_current();
-	if (atomic_load(&makes_async))
-		s->queue = queue_take(s->device);
+	fake_queue_take(s);
 	fake_count(1);
 	*stream = s;
 	return CUDA_SUCCESS;
@@ -239,23 +110,10 @@ CUresult cuStreamDestroy(CUstream s)
 {
 	fakecuda_finish(s);
 	if (s->queue)
-		queue_drop(s->queue);
+		fake_queue_drop(s->queue);
 	free(s);
 	fake_count(-1);
 	return CUDA_SUCCESS;
-}
-
-void fakecuda_finish(CUstream s)
-{
-	unsigned long long posted;
-
-	if (!s->queue)
-		return;
-	pthread_mutex_lock(&s->queue->lock);
-	posted = s->posted;
-	while (s->done < posted)
-		pthread_cond_wait(&s->queue->changed, &s->queue->lock);
-	pthread_mutex_unlock(&s->queue->lock);
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
@@ -349,6 +207,45 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream
 	fake_count_copies(1);
 	return fake_post(stream, &op);
 }
+
+#if CUDA_VERSION >= 12080
+
+/* The last one first: nobody may rely on any order. None is captured, none is empty. */
+#if CUDA_VERSION >= 13000
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths, size_t count,
+			    CUmemcpyAttributes *attributes, size_t *first, size_t kinds,
+			    CUstream stream)
+#else
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths, size_t count,
+			    CUmemcpyAttributes *attributes, size_t *first, size_t kinds,
+			    size_t *failed, CUstream stream)
+#endif
+{
+	struct fake_op op = {.kind = FAKE_COPY};
+	CUresult result = CUDA_SUCCESS;
+
+#if CUDA_VERSION < 13000
+	if (!failed)
+		return CUDA_ERROR_INVALID_VALUE;
+#endif
+	if (!fake_may_wait(stream->device) || stream->capture)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (!count || kinds != 1 || *first ||
+	    attributes->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+	    fake_fails("cuMemcpyBatchAsync"))
+		return CUDA_ERROR_INVALID_VALUE;
+	fake_count_batch();
+	fake_count_copies((unsigned)count);
+	while (count-- > 0 && result == CUDA_SUCCESS) {
+		op.to = to[count];
+		op.from = from[count];
+		op.length = lengths[count];
+		result = op.length ? fake_post(stream, &op) : CUDA_ERROR_INVALID_VALUE;
+	}
+	return result;
+}
+
+#endif
 
 /* Done on return, whatever streams do. */
 static CUresult copy_now(CUdeviceptr to, CUdeviceptr from, size_t length, CUdeviceptr device)

@@ -38,6 +38,7 @@ static const struct {
 	{ORI_SETTING_DEVX, "ORIEL_DEVX"},
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
 	{ORI_SETTING_ALLGATHER, "ORIEL_ALLGATHER"},
+	{ORI_SETTING_CE_BATCH, "ORIEL_CE_BATCH"},
 	{ORI_SETTING_TUNE, "ORIEL_TUNE"},
 	{ORI_SETTING_POST, "ORIEL_POST"},
 	{ORI_SETTING_PROXY_NEAR, "ORIEL_PROXY_NEAR"},
@@ -173,6 +174,8 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_ALLGATHER:
 		return strspn(text, "abcdefghijklmnopqrstuvwxyz") == strlen(text) && *text &&
 		       config_is_word(text, "auto ll store ce direct ring doubling ");
+	case ORI_SETTING_CE_BATCH:
+		return config_is_number(text, UINT32_MAX, &number);
 	case ORI_SETTING_RAILS:
 		return config_is_number(text, 4, &number) && number > 0;
 	case ORI_SETTING_IB_GID_INDEX:
