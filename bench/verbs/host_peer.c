@@ -33,6 +33,7 @@
 #define CHANNELS 4u
 #define UNDER_WAY 128u
 #define WARM 16u
+#define TURNS 4096u /* between two looks at the clock */
 #define PATIENCE_NS UINT64_C(20000000000)
 #define ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
@@ -116,14 +117,18 @@ static void part(const struct peer *p, struct ori_host_link *link)
 	ori_host_destroy(link);
 }
 
-/* Looks at the clock now and then: an emulated one is slow. */
-static void stay(uint64_t *turns, uint64_t *until, const char *what)
+static void be_patient(uint64_t *until, const char *what)
 {
-	if (++*turns % 4096 != 0)
-		return;
 	if (!*until)
 		*until = ori_clock_ns() + PATIENCE_NS;
 	need(ori_clock_ns() < *until, what);
+}
+
+/* Looks at the clock now and then: an emulated one is slow. */
+static void stay(uint64_t *turns, uint64_t *until, const char *what)
+{
+	if (++*turns % TURNS == 0)
+		be_patient(until, what);
 }
 
 static void wait_for(struct ori_host_link *link, uint64_t op)
@@ -154,14 +159,18 @@ static struct ori_host_move move_of(const struct peer *p, uint64_t at, uint64_t 
 	return (struct ori_host_move){{at, p->keys.lkey}, {at, p->rkey}, length, p->memory + at};
 }
 
-/* The last byte of what came is @value. */
+/* The last byte of what came is @value. Between two looks at the clock nothing else is done. */
 static void wait_for_byte(const struct peer *p, uint64_t at, char value)
 {
 	const volatile char *byte = p->memory + at;
-	uint64_t turns = 0, until = 0;
+	uint64_t until = 0;
 
-	while (*byte != value)
-		stay(&turns, &until, "nothing comes");
+	for (;;) {
+		for (unsigned turns = 0; turns < TURNS; turns++)
+			if (*byte == value)
+				return;
+		be_patient(&until, "nothing comes");
+	}
 }
 
 /* Each puts to the half of the other that it does not put from. */
@@ -181,12 +190,13 @@ static double write_lat(const struct peer *p, uint64_t bytes, unsigned rounds, d
 
 		if (!p->is_first || i > 0)
 			wait_for_byte(p, there + bytes - 1, (char)(p->is_first ? i : i + 1));
+		p->memory[here + bytes - 1] = (char)(i + 1);
+		need(ori_host_put(link, &move, &op) == ORIEL_OK, "put");
+		/* Not before it, where each look would be a part of what it measures. */
 		now = ori_clock_ns();
 		if (i >= WARM)
 			samples[i - WARM] = (double)(now - before) / 2e3;
 		before = now;
-		p->memory[here + bytes - 1] = (char)(i + 1);
-		need(ori_host_put(link, &move, &op) == ORIEL_OK, "put");
 		wait_for(link, op);
 	}
 	part(p, link);

@@ -119,7 +119,7 @@ struct oriel_comm {
 	unsigned domain_index;
 	bool has_interrupt, has_at_fault; /* the bootstrap has */
 	atomic_bool is_in_bootstrap;
-	bool is_crowded; /* more ranks and adapters in software here than CPUs */
+	bool is_crowded; /* more threads that poll here than CPUs: see ori_comm_count() */
 
 	struct ori_mem *control_mem;
 	struct ori_control *control;  /* this rank's */
@@ -299,6 +299,8 @@ enum oriel_path ori_comm_gpu_path(const struct oriel_comm *comm, unsigned peer);
 /* Is @peer's memory mapped by an NVLink fabric alone, so that no descriptor can come? */
 bool ori_comm_is_far(const struct oriel_comm *comm, unsigned peer);
 
+/* Of each rank so many threads poll: do they have a CPU each? */
+void ori_comm_count(struct oriel_comm *comm, unsigned threads);
 /* Polls that a waiting CPU thread makes before it gives the core away. */
 uint32_t ori_comm_spin(const struct oriel_comm *comm);
 

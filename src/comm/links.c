@@ -56,6 +56,15 @@ static enum ori_rdma_post links_post(void)
 	return strcmp(text, "proxy") == 0 ? ORI_RDMA_POST_PROXY : ORI_RDMA_POST_AUTO;
 }
 
+/*
+ * Beside a rank an adapter in software polls, and a proxy while kernels ask it. One that
+ * only the CPU asks sleeps while ranks wait, who do its work: they keep their cores.
+ */
+static unsigned links_pollers(const struct oriel_comm *comm, enum ori_adapters kind)
+{
+	return kind == ORI_ADAPTERS_SOFT || comm->gpu ? 2 : 1;
+}
+
 /* Local: the adapters, the pulse, and a link without queues for each rdma peer. */
 static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice *choice)
 {
@@ -71,6 +80,7 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
 	status = ori_choose(comm->gpu, comm->rails, choice);
 	if (status != ORIEL_OK)
 		return status;
+	ori_comm_count(comm, links_pollers(comm, choice->kind));
 	attr.hca = choice->ops;
 	attr.config = choice->config;
 	attr.health = &comm->control->health;

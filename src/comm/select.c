@@ -99,15 +99,6 @@ void ori_ways_close(struct ori_ways *ways, unsigned size)
 	free(ways->of);
 }
 
-static bool select_is_crowded(const struct oriel_comm *comm)
-{
-	struct ori_host_load load = ori_cpus_of_host(comm->hosts, comm->size, comm->rank);
-	/* An adapter in software is one more thread of each rank that polls. */
-	unsigned threads = comm->domain_size < comm->size ? 2 : 1;
-
-	return threads * load.ranks > load.cpus;
-}
-
 enum oriel_status ori_comm_select(struct oriel_comm *comm)
 {
 	enum oriel_status status;
@@ -117,8 +108,15 @@ enum oriel_status ori_comm_select(struct oriel_comm *comm)
 	if (status == ORIEL_OK && comm->gpu)
 		status = select_gpu_ways(comm);
 	if (status == ORIEL_OK)
-		comm->is_crowded = select_is_crowded(comm);
+		ori_comm_count(comm, 1);
 	return status;
+}
+
+void ori_comm_count(struct oriel_comm *comm, unsigned threads)
+{
+	struct ori_host_load load = ori_cpus_of_host(comm->hosts, comm->size, comm->rank);
+
+	comm->is_crowded = threads * load.ranks > load.cpus;
 }
 
 uint32_t ori_comm_spin(const struct oriel_comm *comm)

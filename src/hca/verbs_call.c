@@ -111,22 +111,30 @@ static enum oriel_status call_chain(struct verbs_qp *qp, const struct ori_hca_wr
 		     : st;
 }
 
+static enum oriel_status call_chains(struct verbs_qp *qp, const struct ori_hca_wr *wrs,
+				     unsigned count, unsigned *posted)
+{
+	enum oriel_status st = ORIEL_OK;
+	unsigned taken;
+
+	for (*posted = 0; *posted < count && st == ORIEL_OK; *posted += taken)
+		st = call_chain(qp, wrs + *posted, count - *posted, &taken);
+	return st;
+}
+
 enum oriel_status ori_verbs_post(struct ori_hca_qp *handle, const struct ori_hca_wr *wrs,
 				 unsigned count, unsigned *posted)
 {
 	struct verbs_qp *qp = (struct verbs_qp *)handle;
-	enum oriel_status st = ORIEL_OK;
-	unsigned taken;
 
-	*posted = 0;
-	if (!qp->is_connected)
+	if (!qp->is_connected) {
+		*posted = 0;
 		return ori_fail(ORIEL_ERR_STATE, "%s: QP 0x%06x is not connected", qp->device->name,
 				qp->qp->qp_num);
-	while (*posted < count && st == ORIEL_OK) {
-		st = call_chain(qp, wrs + *posted, count - *posted, &taken);
-		*posted += taken;
 	}
-	return st;
+	if (count <= VERBS_CHAIN)
+		return call_chain(qp, wrs, count, posted);
+	return call_chains(qp, wrs, count, posted);
 }
 
 enum oriel_status ori_verbs_post_receives(struct ori_hca_qp *handle, unsigned count)

@@ -2,6 +2,7 @@
 #include "transport/rdma_memory.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,11 +43,20 @@ struct memory_hold {
 	struct ori_cache_hold cached;
 };
 
+/* What the last request that named registered memory found, while changes is the list's. */
+struct memory_last {
+	uint64_t changes; /* 0: nothing */
+	uint64_t address, length, iova;
+	uint32_t lkey;
+	bool is_fixed, is_host;
+};
+
 struct memory_rail {
 	struct ori_memory *memory;
 	unsigned rail;
-	char *blocks; /* [ORI_MEMORY_BLOCKS][ORI_MEMORY_BLOCK] */
-	int file;     /* ... of which they are a mapping; -1: there is none yet */
+	struct memory_last last; /* of who calls find() */
+	char *blocks;            /* [ORI_MEMORY_BLOCKS][ORI_MEMORY_BLOCK] */
+	int file;                /* ... of which they are a mapping; -1: there is none yet */
 	struct ori_memfd_map map;
 	struct ori_hca_mr *blocks_mr;
 	uint32_t blocks_lkey;
@@ -67,7 +77,8 @@ struct ori_memory {
 	pthread_rwlock_t lock;     /* guards all up to rails */
 	struct ori_rdma_mr **list; /* [count] */
 	unsigned count, room;
-	uint64_t longest;                          /* none was ever longer */
+	uint64_t longest;         /* none was ever longer */
+	_Atomic uint64_t changes; /* of the list, plus 1; it may be read unlocked */
 	struct memory_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
 };
 
@@ -222,6 +233,7 @@ enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for what adapters know");
 	m->attr = *attr;
+	m->changes = 1;
 	m->page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
 	pthread_rwlock_init(&m->lock, NULL);
 	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++)
@@ -286,6 +298,7 @@ static enum oriel_status memory_list(struct ori_memory *m, struct ori_rdma_mr *m
 		more[i] = mr;
 		if (mr->length > m->longest)
 			m->longest = mr->length;
+		atomic_fetch_add_explicit(&m->changes, 1, memory_order_release);
 	}
 	pthread_rwlock_unlock(&m->lock);
 	return more ? ORIEL_OK : ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
@@ -301,6 +314,7 @@ static void memory_unlist(struct ori_memory *m, const struct ori_rdma_mr *mr)
 	if (i > 0)
 		memmove(&m->list[i - 1], &m->list[i],
 			(m->count-- - i) * sizeof(struct ori_rdma_mr *));
+	atomic_fetch_add_explicit(&m->changes, 1, memory_order_release);
 	pthread_rwlock_unlock(&m->lock);
 }
 
@@ -398,8 +412,17 @@ void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
 	memcpy(lkeys->rail, mr->lkeys, sizeof(lkeys->rail));
 }
 
-static bool memory_find_listed(const struct memory_rail *r, uint64_t address, uint64_t length,
-			       bool is_target, struct ori_proxy_place *place)
+/* Of what the list has now: a request at @address may be to it. */
+static bool memory_covers(const struct memory_last *of, uint64_t address, uint64_t length,
+			  bool is_target)
+{
+	uint64_t offset = address - of->address;
+
+	return offset <= of->length && length <= of->length - offset &&
+	       !(is_target && of->is_fixed);
+}
+
+static bool memory_look_up(struct memory_rail *r, uint64_t address, uint64_t length, bool is_target)
 {
 	struct ori_memory *m = r->memory;
 	bool is_found = false;
@@ -408,21 +431,43 @@ static bool memory_find_listed(const struct memory_rail *r, uint64_t address, ui
 	pthread_rwlock_rdlock(&m->lock);
 	for (i = memory_upto(m, address); i > 0 && !is_found; i--) {
 		const struct ori_rdma_mr *mr = m->list[i - 1];
-		uint64_t offset = address - mr->address;
 
-		if (offset >= m->longest)
+		if (address - mr->address >= m->longest)
 			break;
-		is_found = offset <= mr->length && length <= mr->length - offset &&
-			   !(is_target && mr->is_fixed);
-		if (is_found)
-			*place = (struct ori_proxy_place){
-				.address = mr->iova + offset,
-				.key = mr->lkeys[r->rail],
-				.data = mr->is_host ? (void *)(uintptr_t)address : NULL,
-			};
+		r->last = (struct memory_last){
+			.changes = atomic_load_explicit(&m->changes, memory_order_relaxed),
+			.address = mr->address,
+			.length = mr->length,
+			.iova = mr->iova,
+			.lkey = mr->lkeys[r->rail],
+			.is_fixed = mr->is_fixed,
+			.is_host = mr->is_host,
+		};
+		is_found = memory_covers(&r->last, address, length, is_target);
 	}
 	pthread_rwlock_unlock(&m->lock);
 	return is_found;
+}
+
+/*
+ * Requests mostly name the memory that the one before them named. What is unregistered
+ * while it is found has no request under way, whether that is found with the lock or not.
+ */
+static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t length,
+			       bool is_target, struct ori_proxy_place *place)
+{
+	const struct memory_last *last = &r->last;
+
+	if ((last->changes != atomic_load_explicit(&r->memory->changes, memory_order_acquire) ||
+	     !memory_covers(last, address, length, is_target)) &&
+	    !memory_look_up(r, address, length, is_target))
+		return false;
+	*place = (struct ori_proxy_place){
+		.address = last->iova + (address - last->address),
+		.key = last->lkey,
+		.data = last->is_host ? (void *)(uintptr_t)address : NULL,
+	};
+	return true;
 }
 
 static struct memory_hold *memory_take_block(struct memory_rail *r)

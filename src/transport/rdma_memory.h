@@ -42,7 +42,10 @@ void ori_memory_unregister(struct ori_memory *memory, struct ori_rdma_mr *mr);
 /* From now on adapters are not told of memory of the GPU. Before anything is registered. */
 void ori_memory_refuse_gpu(struct ori_memory *memory);
 
-/* What find() and let_go() of the proxy are told of for requests of @rail. */
+/*
+ * What find() and let_go() of the proxy are told of for requests of @rail. One thread at a
+ * time calls find() of a rail.
+ */
 struct ori_proxy_memory ori_memory_of_rail(struct ori_memory *memory, unsigned rail);
 
 #endif

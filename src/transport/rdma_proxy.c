@@ -14,7 +14,7 @@ struct proxy_copy {
 	struct oriel_proxy_entry of;
 	struct ori_proxy_place place; /* once it is found */
 	bool is_placed;
-	struct ori_tally_mark mark; /* of what the tally does for it */
+	struct ori_tally_mark mark; /* of what the tally does for it, once it is raised */
 };
 
 /*
@@ -108,7 +108,9 @@ static bool proxy_take(struct ori_proxy_lane *lane)
 			lane->published += proxy_look(lane);
 		if (lane->tail == lane->published)
 			break;
-		*c = (struct proxy_copy){.of = lane->attr.entries[lane->tail & lane->mask]};
+		/* The rest of it is of what is placed, or tallied. */
+		c->of = lane->attr.entries[lane->tail & lane->mask];
+		c->is_placed = false;
 	}
 	/* Acquired in oriel_proxy_make_room(): the slots have been read. */
 	if (lane->tail != begin)

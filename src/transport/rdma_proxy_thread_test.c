@@ -4,8 +4,10 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/help.h"
 #include "transport/lane_test.h"
 
 #define PATIENCE_NS UINT64_C(30000000000)
@@ -164,6 +166,42 @@ static void test_who_waits_is_told_what_has_ended(void **state)
 }
 
 /* What follows when something has ended is nobody's business but the thread's here. */
+static atomic_uint crew_gave_way;
+
+static void crew_count(struct ori_helper *helper)
+{
+	(void)helper;
+	atomic_fetch_add(&crew_gave_way, 1);
+}
+
+/* A turn of the core may take milliseconds. The thread may wake in between, as above. */
+static void test_who_took_the_end_does_not_give_way_before_it_is_seen(void **state)
+{
+	struct oriel_mlx5_limits limits = {NULL, PATIENCE_NS, 1, 0};
+	struct ori_helper counter = {.help = crew_count};
+	unsigned i, mine = 0;
+	struct crew c;
+
+	(void)state;
+	crew_open(&c, true);
+	c.b.qp->is_eager = true;
+	ori_help_add(&counter);
+	for (i = 0; i < TRIES && mine < 10; i++) {
+		unsigned before = atomic_load(&crew_gave_way);
+		bool is_begun;
+
+		crew_await_sleep(&c);
+		bench_put(&c.b, i);
+		is_begun = crew_has_posted(&c, i + 1) &&
+			   oriel_dev_load_acquire(&c.b.words->completed) == i;
+		assert_int_equal(oriel_proxy_wait(&c.b.ring, i, &limits), ORIEL_OK);
+		mine += is_begun && atomic_load(&crew_gave_way) == before;
+	}
+	assert_int_equal(mine, 10);
+	ori_help_remove(&counter);
+	crew_close(&c);
+}
+
 static void test_what_nobody_waits_for_is_done_by_the_thread(void **state)
 {
 	struct crew c;
@@ -277,6 +315,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_asks_posts_while_the_thread_sleeps),
 		cmocka_unit_test(test_who_waits_is_told_what_has_ended),
+		cmocka_unit_test(test_who_took_the_end_does_not_give_way_before_it_is_seen),
 		cmocka_unit_test(test_what_nobody_waits_for_is_done_by_the_thread),
 		cmocka_unit_test(test_what_kernels_ask_for_is_done_by_the_thread),
 		cmocka_unit_test(test_a_full_ring_is_emptied),

@@ -266,16 +266,27 @@ ORIEL_DEV bool oriel_proxy_is_asleep(const struct oriel_proxy_ring *r)
 #endif
 }
 
+/* Does the work of the proxy if that sleeps and the caller can; false if not. */
+ORIEL_DEV bool oriel_proxy_help(const struct oriel_proxy_ring *r)
+{
+#ifdef __CUDA_ARCH__
+	(void)r;
+	return false;
+#else
+	if (!oriel_proxy_is_asleep(r))
+		return false;
+	oriel_cpu_help_proxy(r->seat);
+	return true;
+#endif
+}
+
 /* What was looked for is not there. ORIEL_AGAIN: look again. */
 ORIEL_DEV enum oriel_status oriel_proxy_wait_step(const struct oriel_proxy_ring *r,
 						  struct oriel_mlx5_waiter *waiter)
 {
 	enum oriel_status status = oriel_proxy_health(r);
 
-#ifndef __CUDA_ARCH__
-	if (oriel_proxy_is_asleep(r))
-		oriel_cpu_help_proxy(r->seat);
-#endif
+	(void)oriel_proxy_help(r);
 	return status == ORIEL_OK ? oriel_mlx5_wait_again(waiter) : status;
 }
 
@@ -290,7 +301,10 @@ ORIEL_DEV enum oriel_status oriel_proxy_wait(struct oriel_proxy_ring *r, uint64_
 		status = oriel_proxy_poll(r, index);
 		if (status != ORIEL_AGAIN)
 			return status;
-		status = oriel_proxy_wait_step(r, &waiter);
+		/* To give way before a look at what came of it may cost a turn of the core. */
+		if (oriel_proxy_help(r) && oriel_proxy_poll(r, index) == ORIEL_OK)
+			return ORIEL_OK;
+		status = oriel_mlx5_wait_again(&waiter);
 		if (status != ORIEL_AGAIN)
 			return status;
 	}
