@@ -122,7 +122,8 @@ void oriel_allgather_destroy(struct oriel_allgather *gather);
  * come past. What was captured is done at each launch of the graph, and executions
  * that are launched and executions that are started may alternate in any way that is
  * the same on all ranks. Executions of one object are ordered, by one stream or by
- * events of the caller. Several objects may execute at once, in streams of their own.
+ * events of the caller. Several objects may execute at once, in streams of their own;
+ * where ranks share a GPU two, or more if all ranks come to them in one order.
  *
  * Debug builds look, in host memory, whether all ranks mean the same @bytes:
  * ORIEL_ERR_MISMATCH, on all of them, and nothing was done. That is a barrier more.

@@ -57,9 +57,9 @@ const char *oriel_status_text(enum oriel_status status);
 
 /*
  * The particulars of the last failure of a host call on the calling thread:
- * what, who, which limit. Empty if none has failed yet. Valid until the next
- * failing call on this thread. oriel_last_status() is the status it belongs
- * to; both also serve functions that return nothing (destroy).
+ * what, who, which limit. Empty if none has failed yet. Valid until the next call
+ * on this thread that fails, or oriel_window_fault(). oriel_last_status() is the
+ * status it belongs to; both also serve functions that return nothing (destroy).
  */
 const char *oriel_last_error(void);
 enum oriel_status oriel_last_status(void);

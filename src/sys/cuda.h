@@ -30,6 +30,7 @@
 	X(cuCtxEnablePeerAccess)                  \
 	X(cuThreadExchangeStreamCaptureMode)      \
 	X(cuPointerGetAttribute)                  \
+	X(cuPointerGetAttributes)                 \
 	X(cuPointerSetAttribute)                  \
 	X(cuMemGetAddressRange)                   \
 	X(cuMemGetAllocationGranularity)          \

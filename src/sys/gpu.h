@@ -156,6 +156,11 @@ struct ori_gpu_ops {
 	enum oriel_status (*find)(const struct ori_gpu *gpu, const void *address,
 				  struct ori_gpu_place *place);
 	/*
+	 * Is @address of its own memory, or of the host's and pinned? What each operation in a
+	 * stream asks, by one call of the driver.
+	 */
+	enum oriel_status (*sees)(const struct ori_gpu *gpu, const void *address, bool *is_seen);
+	/*
 	 * Let @gpu reach memory of this process: of @kind ORI_GPU_LEGACY all that there
 	 * is, of ORI_GPU_MAPPED these whole mappings.
 	 */

@@ -14,9 +14,14 @@ static_assert(sizeof(((CUuuid *)0)->bytes) == ORI_GPU_UUID, "a UUID has its plac
 
 struct ori_gpu_visit ori_gpu_enter(const struct ori_gpu *gpu)
 {
-	struct ori_gpu_visit visit = {ORIEL_OK, CU_STREAM_CAPTURE_MODE_RELAXED};
-	CUresult result = ori_cuda.cuCtxPushCurrent(gpu->context);
+	struct ori_gpu_visit visit = {ORIEL_OK, CU_STREAM_CAPTURE_MODE_RELAXED, false};
+	CUcontext current = NULL;
+	CUresult result = ori_cuda.cuCtxGetCurrent(&current);
 
+	if (result == CUDA_SUCCESS && current != gpu->context) {
+		result = ori_cuda.cuCtxPushCurrent(gpu->context);
+		visit.is_pushed = result == CUDA_SUCCESS;
+	}
 	if (result != CUDA_SUCCESS)
 		visit.status =
 			ori_cuda_fail(result, "the context of GPU %s cannot be entered", gpu->pci);
@@ -32,7 +37,8 @@ void ori_gpu_leave(struct ori_gpu_visit *visit)
 	if (visit->status != ORIEL_OK)
 		return;
 	ori_cuda.cuThreadExchangeStreamCaptureMode(&visit->mode);
-	ori_cuda.cuCtxPopCurrent(&context);
+	if (visit->is_pushed)
+		ori_cuda.cuCtxPopCurrent(&context);
 }
 
 int ori_gpu_attribute(CUdevice device, CUdevice_attribute attribute)
@@ -102,6 +108,7 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.import_fabric = ori_gpu_import_fabric,
 	.unmap = ori_gpu_unmap,
 	.find = ori_gpu_find,
+	.sees = ori_gpu_sees,
 	.grant = ori_gpu_grant,
 	.export_mapped = ori_gpu_export_mapped,
 	.export_handle = ori_gpu_export_handle,

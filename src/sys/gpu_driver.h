@@ -20,6 +20,7 @@ static inline void *ori_gpu_pointer(CUdeviceptr address)
 struct ori_gpu_visit {
 	enum oriel_status status;
 	CUstreamCaptureMode mode;
+	bool is_pushed; /* the context was not current before */
 };
 
 /* gpu_cuda.c */
@@ -41,6 +42,7 @@ enum oriel_status ori_gpu_export_dmabuf(const struct ori_gpu *gpu, void *address
 /* gpu_place.c */
 enum oriel_status ori_gpu_find(const struct ori_gpu *gpu, const void *address,
 			       struct ori_gpu_place *place);
+enum oriel_status ori_gpu_sees(const struct ori_gpu *gpu, const void *address, bool *is_seen);
 enum oriel_status ori_gpu_export_handle(const struct ori_gpu *gpu,
 					const struct ori_gpu_place *place,
 					uint8_t handle[ORI_GPU_HANDLE]);

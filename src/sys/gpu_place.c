@@ -88,6 +88,30 @@ enum oriel_status ori_gpu_find(const struct ori_gpu *gpu, const void *address,
 	return status;
 }
 
+/* What the driver does not know is of type 0. */
+enum oriel_status ori_gpu_sees(const struct ori_gpu *gpu, const void *address, bool *is_seen)
+{
+	CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+					    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	CUmemorytype type = 0;
+	int device = -1;
+	void *values[] = {&type, &device};
+	CUresult result;
+
+	if (visit.status != ORIEL_OK)
+		return visit.status;
+	result = ori_cuda.cuPointerGetAttributes(2, attributes, values, ori_gpu_address(address));
+	ori_gpu_leave(&visit);
+	if (result == CUDA_ERROR_INVALID_VALUE)
+		type = 0;
+	else if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "memory at %p", address);
+	*is_seen = type == CU_MEMORYTYPE_HOST ||
+		   (type == CU_MEMORYTYPE_DEVICE && device == gpu->device);
+	return ORIEL_OK;
+}
+
 enum oriel_status ori_gpu_export_handle(const struct ori_gpu *gpu,
 					const struct ori_gpu_place *place,
 					uint8_t handle[ORI_GPU_HANDLE])

@@ -138,13 +138,7 @@ static enum oriel_status stream_check_word(const struct oriel_window *w, enum or
 static enum oriel_status stream_find(const struct oriel_window *w, const void *memory,
 				     bool *is_reached)
 {
-	struct ori_gpu_place place;
-	enum oriel_status status = w->gpu->ops->find(w->gpu, memory, &place);
-
-	if (status == ORIEL_OK)
-		*is_reached = place.kind != ORI_GPU_PAGEABLE &&
-			      (place.device < 0 || place.device == w->gpu->device);
-	return status;
+	return w->gpu->ops->sees(w->gpu, memory, is_reached);
 }
 
 /* Kernels copy to and from @memory. */

@@ -5,8 +5,11 @@
  * "abort", rank 0 gives up long before the timeout. Who waits gets a status
  * within the timeout, and a text with whom he waits for.
  *
- *	oriel run -n 3 --nodes 3 connect_late absent|other|abort
- *	connect_late absent|other|abort 3        ranks are threads
+ * Or nobody has a link when rank 0 aborts. The others hear of it by the bootstrap: "left",
+ * at once, where rank 0 leaves that too; "mute", where it stays, with their timeout.
+ *
+ *	oriel run -n 3 --nodes 3 connect_late MODE
+ *	connect_late MODE 3        ranks are threads
  */
 #include <oriel/oriel.h>
 
@@ -94,10 +97,31 @@ static enum oriel_status late_stay(const struct oriel_bootstrap *bootstrap)
 	return ops->recv(bootstrap->context, 0, 0, &never, 1, LONG_NS);
 }
 
+/* Rank 0 breaks what no link carries to the others. */
+static void late_unlinked(const struct oriel_bootstrap *bootstrap, struct oriel_comm *comm)
+{
+	enum oriel_status heard = late_is("left") ? ORIEL_ERR_PEER : ORIEL_ERR_TIMEOUT;
+	unsigned rank = bootstrap->rank;
+	struct oriel_health health;
+	char never;
+
+	if (rank == 0) {
+		oriel_comm_abort(comm, "nobody hears it");
+		CHECK(rank, oriel_comm_barrier(comm) == ORIEL_ERR_ABORTED);
+		CHECK(rank, late_is("left") || bootstrap->ops->recv(bootstrap->context, 1, 0,
+								    &never, 1, LONG_NS) < 0);
+		return;
+	}
+	CHECK(rank, oriel_comm_barrier(comm) == heard);
+	CHECK(rank, oriel_comm_health(comm, &health) == ORIEL_OK);
+	CHECK(rank, health.status == heard && health.rank == 0);
+}
+
 static void late_rank(const struct oriel_bootstrap *bootstrap)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr),
-				       .timeout_ns = late_is("abort") ? LONG_NS : LIMIT_NS,
+				       .timeout_ns = late_is("abort") || late_is("left") ? LONG_NS
+											 : LIMIT_NS,
 				       .connect = ORIEL_CONNECT_LAZY};
 	unsigned rank = bootstrap->rank, last = bootstrap->size - 1;
 	bool has_partner = late_is("other") && (rank == 1 || rank == last);
@@ -107,7 +131,9 @@ static void late_rank(const struct oriel_bootstrap *bootstrap)
 	snprintf(node, sizeof(node), "late%u", rank);
 	attr.node = node;
 	CHECK(rank, oriel_comm_create(bootstrap, &attr, &comm) == ORIEL_OK);
-	if (has_partner)
+	if (late_is("left") || late_is("mute"))
+		late_unlinked(bootstrap, comm);
+	else if (has_partner)
 		late_pair(comm, rank, rank == 1 ? last : 1);
 	else if (rank == 1 && late_is("absent"))
 		/* Longer than the others wait, though it would change nothing if it were not. */
@@ -117,7 +143,8 @@ static void late_rank(const struct oriel_bootstrap *bootstrap)
 	else if (rank != 1 && !late_is("abort"))
 		late_wait(comm, rank);
 	/* Who waits for nobody is there until the others have failed. */
-	if (has_partner || rank == 1 || (late_is("abort") && rank != 0)) {
+	if (has_partner || (rank == 1 && (late_is("absent") || late_is("abort"))) ||
+	    (late_is("abort") && rank != 0)) {
 		CHECK(rank, late_stay(bootstrap) < 0);
 		CHECK(rank, oriel_comm_barrier(comm) < 0);
 	}
@@ -157,7 +184,7 @@ int main(int argc, char **argv)
 	struct oriel_bootstrap bootstrap;
 
 	if (argc < 2 || size > RANKS_MOST) {
-		fprintf(stderr, "usage: connect_late absent|other|abort [THREADS]\n");
+		fprintf(stderr, "usage: connect_late absent|other|abort|left|mute [THREADS]\n");
 		return 2;
 	}
 	late_mode = argv[1];

@@ -2,78 +2,23 @@
 /* Messages in LL128 form: whole, and never what a place held before. */
 #include "harness.h"
 
-#define PLACE 8192u /* bytes of the window for one source rank */
-#define GUARD 0xa5
-
-CASE uint64_t message_seed(unsigned from, unsigned to, uint64_t round)
-{
-	return 1 + from * 4096 + to * 64 + round;
-}
-
-/* Two for each source, used in turn; a barrier ends each round. */
-CASE uint64_t place_of(unsigned source, uint64_t round)
-{
-	return (source * 2 + round % 2) * (uint64_t)PLACE;
-}
-
-CASE void exchange(struct rank *r, struct oriel_dev_group g, char *out, char *in, uint64_t round,
-		   size_t length)
-{
-	unsigned next = rank_next(r), prev = rank_prev(r);
-
-	group_fill(g, out, length, message_seed(r->rank, next, round));
-	CHECK_POSTED(r, oriel_dev_put_ll128(&r->dev, g, next, place_of(r->rank, round), out, length,
-					    round + 1));
-	CHECK_OK(r, oriel_dev_wait_ll128(&r->dev, g, place_of(prev, round), in, length, round + 1,
-					 LONG_NS));
-	if (oriel_dev_is_leader(g))
-		CHECK_EQ(r, wrong(in, length, message_seed(prev, r->rank, round)), 0);
-	CHECK_OK(r, oriel_dev_barrier(&r->dev, g, 0, LONG_NS));
-}
-
 CASE_DATA const size_t lengths[] = {0,   1,   7,   8,   9,   64,  112, 119,  120,
 				    121, 128, 240, 241, 360, 959, 960, 4001, 7680};
 
-#define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
+#include "lines.h"
 
-CASE void messages_arrive_whole(struct rank *r)
+CASE int64_t line_put(struct rank *r, struct oriel_dev_group g, const char *out, uint64_t round,
+		      size_t length)
 {
-	char *out = (char *)rank_alloc(r, PLACE + 8), *in = (char *)rank_alloc(r, PLACE + 8);
-	uint64_t round;
-
-	for (round = 0; round < 8 * LENGTHS; round++) {
-		group_flood(r->group, in, PLACE + 8, GUARD);
-		exchange(r, r->group, out + round % 8, in + round % 3, round,
-			 lengths[round % LENGTHS]);
-		CHECK_EQ(r, (unsigned char)in[round % 3 + lengths[round % LENGTHS]], GUARD);
-	}
-	rank_free(r, out);
-	rank_free(r, in);
+	return oriel_dev_put_ll128(&r->dev, g, rank_next(r), place_of(r->rank, round), out, length,
+				   round + 1);
 }
 
-struct both {
-	char *out;
-	char *in;
-};
-
-CASE void team_exchanges(struct rank *r, struct oriel_dev_group g, void *context)
+CASE enum oriel_status line_wait(struct rank *r, struct oriel_dev_group g, char *in, uint64_t round,
+				 size_t length)
 {
-	const struct both *both = (const struct both *)context;
-	uint64_t round;
-
-	for (round = 0; round < LENGTHS; round++)
-		exchange(r, g, both->out, both->in, round, lengths[round]);
-}
-
-CASE void teams_share_a_message(struct rank *r)
-{
-	RANK_ARRAY(r, struct both, both, 1);
-
-	both->out = (char *)rank_alloc(r, PLACE);
-	both->in = (char *)rank_alloc(r, PLACE);
-	rank_team(r, 3, team_exchanges, both);
-	rank_free(r, both->out);
-	rank_free(r, both->in);
+	return oriel_dev_wait_ll128(&r->dev, g, place_of(rank_prev(r), round), in, length,
+				    round + 1, LONG_NS);
 }
 
 #define WORDS 31u

@@ -2,6 +2,7 @@
 /* Who the peers are: paths, domains, numberings, and what happens where there is no path. */
 #include "harness.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,6 +234,33 @@ static void attributes_from_the_future_are_refused(struct rank *r)
 	CHECK_OK(r, oriel_comm_create(&r->bootstrap, &later.attr, &r->comm));
 }
 
+/* A table that ends before interrupt() and at_fault(): what lies behind it is nobody's to call. */
+static void older_bootstraps_serve(struct rank *r)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .timeout_ns = LONG_NS,
+				       .node = r->node};
+	struct oriel_bootstrap older = r->bootstrap;
+	struct oriel_bootstrap_ops ops;
+	char *all = malloc(16 * (size_t)r->size), mine[16] = {0};
+
+	memset(&ops, 0xff, sizeof(ops));
+	ops.size = offsetof(struct oriel_bootstrap_ops, interrupt);
+	memcpy((char *)&ops + sizeof(ops.size), (const char *)r->bootstrap.ops + sizeof(ops.size),
+	       ops.size - sizeof(ops.size));
+	older.ops = &ops;
+	CHECK_OK(r, oriel_comm_create(&older, &attr, &r->comm));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_STATUS(r, oriel_comm_all_gather(r->comm, mine, all, r->rank ? 8 : 16),
+		     ORIEL_ERR_MISMATCH);
+	/* Who has not failed yet would hear of the abort. */
+	rank_meet_anyway(r);
+	oriel_comm_abort(r->comm, "the bootstrap may be broken");
+	oriel_comm_destroy(r->comm);
+	r->comm = NULL;
+	free(all);
+}
+
 /* One rank alone is wrong, all get to know it, and which. */
 static void one_bad_attribute_fails_all(struct rank *r)
 {
@@ -295,6 +323,7 @@ static const struct test_case topo_cases[] = {
 	 OWN_COMM | NEEDS_ONE_MACHINE},
 	{"attributes_from_the_future_are_refused", attributes_from_the_future_are_refused, NULL, 1,
 	 OWN_COMM},
+	{"older_bootstraps_serve", older_bootstraps_serve, NULL, 2, OWN_COMM},
 	{"one_bad_attribute_fails_all", one_bad_attribute_fails_all, NULL, 2, OWN_COMM},
 	{"all_gather_keeps_the_order", all_gather_keeps_the_order, NULL, 1, NO_WINDOW},
 	{"agree_tells_the_lowest_failure", agree_tells_the_lowest_failure, NULL, 2, NO_WINDOW},

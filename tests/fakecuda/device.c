@@ -158,11 +158,15 @@ bool fake_reaches(int a, int b)
 	return machine.island[a] == machine.island[b];
 }
 
+static CUcontext context_now(void)
+{
+	return fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
+}
+
 int fake_current(void)
 {
-	CUcontext context = NULL;
+	CUcontext context = context_now();
 
-	cuCtxGetCurrent(&context);
 	return context ? context->device : -1;
 }
 
@@ -303,7 +307,13 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 
 CUresult cuCtxGetCurrent(CUcontext *context)
 {
-	*context = fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
+	if (fake_thread.is_barred) {
+		fprintf(stderr, "fakecuda: a destructor of a graph calls the driver\n");
+		abort();
+	}
+	if (fake_fails("cuCtxGetCurrent"))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*context = context_now();
 	return CUDA_SUCCESS;
 }
 

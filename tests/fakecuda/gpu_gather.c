@@ -337,6 +337,63 @@ static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
 }
 
+/* The first rank gives up: as it comes, or because its driver fails. */
+static void give_up(struct rank *r, const struct site *s, CUstream stream, const char *call)
+{
+	if (call) {
+		fakecuda_fail(call, 0);
+		CHECK_FAILS(r, oriel_allgather_start(s->gather, s->send, SHARE, stream),
+			    ORIEL_ERR_SYSTEM, "of the fake driver");
+		fakecuda_fail(NULL, 0);
+	}
+	oriel_comm_abort(r->comm, "a test");
+}
+
+/*
+ * While the others wait in their streams, one execution behind the other: for its credit or
+ * its lines, for the barrier before copies by engines or, if its @call fails, for the one
+ * behind them. Streams go on, and what comes later is refused.
+ */
+static void test_broken(struct rank *r, const struct site *s, unsigned algorithm, const char *call)
+{
+	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_view view = view_of(r);
+	struct oriel_health health;
+	struct site site = *s;
+	struct rank other = *r;
+	unsigned i, ahead = call ? 1 : 3;
+	size_t bytes = algorithm == ORIEL_ALGORITHM_LL ? 65536 : SHARE;
+	CUdeviceptr result;
+	CUstream stream;
+
+	CHECK(r, cuMemAlloc(&result, view.length) == CUDA_SUCCESS);
+	view.window = NULL;
+	view.buffer = (void *)result;
+	fakecuda_async(true);
+	rank_join(&other, GATHER_TIMEOUT);
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	CHECK_OK(r, oriel_allgather_create(other.comm, &view, &attr, &site.gather));
+	CHECK_OK(r, oriel_allgather_start(site.gather, site.send, bytes, stream));
+	for (i = 0; i < ahead && r->rank; i++)
+		CHECK_OK(r, oriel_allgather_start(site.gather, site.send, bytes, stream));
+	CHECK_OK(r, oriel_comm_barrier(other.comm));
+	if (r->rank == 0)
+		give_up(&other, &site, stream, call);
+	fakecuda_finish(stream);
+	while (oriel_comm_health(other.comm, &health) == ORIEL_OK && health.status == ORIEL_OK)
+		oriel_dev_give_way(10000000);
+	CHECK(r, health.status == ORIEL_ERR_ABORTED);
+	CHECK_FAILS(r, oriel_allgather_start(site.gather, site.send, 8, stream), ORIEL_ERR_ABORTED,
+		    "all-gather: ");
+	oriel_allgather_destroy(site.gather);
+	oriel_comm_destroy(other.comm);
+	/* Those of the others may have written to it until they were gone. */
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	fakecuda_async(false);
+	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS && cuMemFree(result) == CUDA_SUCCESS);
+	r->failures = other.failures > r->failures ? other.failures : r->failures;
+}
+
 static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
 {
 	struct rank r = {.rank = bootstrap->rank,
@@ -380,6 +437,9 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	test_portions(&r, &s, stream);
 	test_barrier(&r, stream);
 	CHECK_OK(&r, oriel_comm_barrier(r.comm));
+	for (algorithm = ORIEL_ALGORITHM_LL; algorithm <= ORIEL_ALGORITHM_CE; algorithm++)
+		test_broken(&r, &s, algorithm, NULL);
+	test_broken(&r, &s, ORIEL_ALGORITHM_CE, "cuMemcpyAsync");
 	if (r.size > 1)
 		test_mismatch(&r, &s, stream);
 	CHECK(&r, cuMemFree(send) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);

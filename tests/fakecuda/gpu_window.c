@@ -270,7 +270,7 @@ static void test_failures(struct rank *r)
 					    "cuMemExportToShareableHandle",
 					    "cuMemImportFromShareableHandle",
 					    "cuMemcpyAsync",
-					    "cuCtxPushCurrent"};
+					    "cuCtxGetCurrent"};
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .length = LENGTH,
 					 .flags = ORIEL_WINDOW_DEVICE};

@@ -592,6 +592,27 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	return result;
 }
 
+/* Nothing is said of what is unknown, which is no failure. */
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **data,
+				CUdeviceptr at)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct range *r;
+	unsigned i;
+
+	pthread_mutex_lock(&lock);
+	r = range_of((void *)at, DEVICE_KINDS | 1u << PINNED);
+	for (i = 0; i < count && result == CUDA_SUCCESS; i++) {
+		/* The real one has defaults of its own for each; these are those of 4 bytes. */
+		if (r)
+			result = attribute_of(r, attributes[i], data[i]);
+		else
+			memset(data[i], 0, 4);
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
 CUresult cuPointerSetAttribute(const void *data, CUpointer_attribute attribute, CUdeviceptr at)
 {
 	struct range *r;
