@@ -208,8 +208,12 @@ size_t oriel_health_json(const struct oriel_health *health, char *buffer, size_t
  */
 void oriel_comm_abort(struct oriel_comm *comm, const char *why);
 
-/* Local: the model of this rank's GPU; NULL without ORIEL_COMM_GPU. */
+/*
+ * Local: the model of this rank's GPU, NULL without ORIEL_COMM_GPU; and the
+ * multiprocessors of it that this process may use, 0 without.
+ */
 const char *oriel_comm_gpu_name(const struct oriel_comm *comm);
+unsigned oriel_comm_gpu_processors(const struct oriel_comm *comm);
 
 /*
  * What this machine offers to the library and what it lacks. Local; no

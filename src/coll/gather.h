@@ -128,11 +128,12 @@ enum oriel_status ori_gather_end(const struct oriel_allgather *gather, enum orie
 /* Until what was begun is over: it has the timeout of the communicator, and its health. */
 void ori_gather_await(const struct oriel_allgather *gather);
 /*
- * Parts for each of @sharers ranks on one GPU, at most. Two objects may execute at once, in
- * streams that ranks come to in different orders: where one waits for another GPU, all sharers
- * may be at it, and all but one at the other. Those must leave room for a block of that one.
+ * Parts for each of @sharers ranks on one GPU, at most, where each of @processors takes one block.
+ * Two objects may execute at once, in streams that ranks come to in different orders: where one
+ * waits for another GPU, all sharers may be at it, and all but one at the other. Those must leave
+ * room for a block of that one.
  */
-uint32_t ori_gather_shared_parts(uint32_t sharers);
+uint32_t ori_gather_shared_parts(uint32_t sharers, uint32_t processors);
 uint32_t ori_gather_exchange_parts(const struct oriel_allgather *gather);
 /* Groups for an execution of @bytes in turns: see oriel_dev_put_part(). */
 uint32_t ori_gather_turns(const struct oriel_allgather *gather, size_t bytes);

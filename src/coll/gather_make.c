@@ -13,15 +13,17 @@ static void make_settle(struct oriel_allgather *g, const struct ori_wish *wish,
 {
 	unsigned size = oriel_comm_size(g->comm), peer;
 	uint64_t least = UINT64_MAX;
-	uint32_t sharers = 1;
+	uint32_t sharers = 1, parts = ORI_GATHER_PARTS;
 
 	for (peer = 0; peer < size; peer++) {
 		if (joins[peer].length < least)
 			least = joins[peer].length;
 		if (joins[peer].sharers > sharers)
 			sharers = joins[peer].sharers;
+		if (joins[peer].parts < parts)
+			parts = joins[peer].parts;
 	}
-	g->parts = g->is_gpu ? ori_gather_shared_parts(sharers) : 1;
+	g->parts = g->is_gpu ? parts : 1;
 	g->is_sharing = sharers > 1;
 	g->bytes_max = g->kind->is_whole ? least : least / size;
 	g->chunk = wish->attr.chunk;
@@ -69,6 +71,7 @@ static enum oriel_status make_see_gpus(const struct ori_gather_kind *kind,
 					rank);
 		join->sharers += peer.is_same_gpu;
 	}
+	join->parts = ori_gather_shared_parts(join->sharers, oriel_comm_gpu_processors(comm));
 	return ORIEL_OK;
 }
 

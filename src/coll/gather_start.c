@@ -65,11 +65,13 @@ static uint32_t start_parts(size_t bytes, size_t most, uint32_t limit)
 	return parts < limit ? (uint32_t)parts : limit;
 }
 
-uint32_t ori_gather_shared_parts(uint32_t sharers)
+uint32_t ori_gather_shared_parts(uint32_t sharers, uint32_t processors)
 {
-	uint32_t most = 2 * sharers - 1;
+	uint32_t kernels = 2 * sharers - 1, room = processors ? processors - 1 : 0;
 
-	return most < ORI_GATHER_PARTS ? ORI_GATHER_PARTS / most : 1;
+	if (room > ORI_GATHER_PARTS)
+		room = ORI_GATHER_PARTS;
+	return room > kernels ? room / kernels : 1;
 }
 
 uint32_t ori_gather_exchange_parts(const struct oriel_allgather *g)

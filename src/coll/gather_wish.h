@@ -16,13 +16,15 @@ struct ori_wish_join {
 	uint64_t at;
 	uint64_t length;
 	uint64_t chunk;
-	uint32_t kind; /* enum ori_wish_telling */
+	uint64_t table; /* digest of what it chooses by */
+	uint32_t kind;  /* enum ori_wish_telling */
 	uint32_t flags;
 	uint32_t algorithm;
 	uint32_t setting;    /* that of ORIEL_ALLGATHER */
 	uint32_t collective; /* enum ori_collective */
 	uint32_t sharers;    /* ranks on this rank's GPU, itself among them; of a view on a GPU */
-	uint64_t table;      /* digest of what it chooses by */
+	uint32_t parts;      /* that this GPU lets each of them have; the same */
+	uint32_t reserved;
 };
 
 /* A view and attributes that have been read. */

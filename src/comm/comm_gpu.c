@@ -80,6 +80,11 @@ const char *oriel_comm_gpu_name(const struct oriel_comm *comm)
 	return comm->gpu ? comm->gpu->name : NULL;
 }
 
+unsigned oriel_comm_gpu_processors(const struct oriel_comm *comm)
+{
+	return comm->gpu ? comm->gpu->processors : 0;
+}
+
 enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm)
 {
 	struct ori_gpu *gpu = calloc(1, sizeof(*gpu));

@@ -71,6 +71,7 @@ struct ori_gpu {
 	void *stream;  /* the library's own, for tables and zeroes */
 	int device;    /* number in this process; no other may rely on it */
 	unsigned flags;
+	unsigned processors; /* multiprocessors that this process may use */
 	uint8_t uuid[ORI_GPU_UUID];
 	char name[ORI_GPU_NAME];
 	char pci[ORI_GPU_PCI];

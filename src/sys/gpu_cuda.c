@@ -174,6 +174,8 @@ static enum oriel_status gpu_describe(CUdevice device, struct ori_gpu *gpu)
 	gpu->ops = &gpu_cuda_ops;
 	gpu->device = device;
 	gpu->flags = gpu_flags(device);
+	gpu->processors =
+		(unsigned)ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 	result = ori_cuda.cuDeviceGetUuid(&uuid, device);
 	if (result == CUDA_SUCCESS)
 		result = ori_cuda.cuDeviceGetName(gpu->name, sizeof(gpu->name), device);

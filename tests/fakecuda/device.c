@@ -263,6 +263,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
 		*value = fake_number("FAKECUDA_MAJOR", 9);
 		break;
+	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+		*value = fake_number("FAKECUDA_PROCESSORS", 132);
+		break;
 	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
 		*value = getenv("FAKECUDA_FABRIC") != NULL;
 		break;

@@ -7,7 +7,7 @@
  * FAKECUDA_DEVICES: how many GPUs there are (2). FAKECUDA_ORDER: their numbers in
  * the order in which this process sees them ("1,0"), maybe not all.
  * FAKECUDA_ISLANDS: the first of each group of GPUs that reach each other ("0,2").
- * FAKECUDA_MAJOR: their compute capability (9).
+ * FAKECUDA_MAJOR: their compute capability (9). FAKECUDA_PROCESSORS: multiprocessors (132).
  * FAKECUDA_FABRIC: they are in an NVLink fabric, as "cluster,clique,state" (none).
  * FAKECUDA_IMEX: the domain whose handles this process makes and opens (1; 0: none).
  * FAKECUDA_WORDS: streams write and await words without a kernel (1).
