@@ -180,7 +180,6 @@ enum oriel_status ori_far_gather(struct oriel_allgather *g, enum oriel_algorithm
 				 const char *send, size_t bytes, void *stream)
 {
 	struct ori_far_job job = walk_job(g, algorithm, bytes);
-
 	enum oriel_status status = walk_place_later(&job, send, g->device.rank * bytes);
 
 	job.plan = &g->plans[algorithm];

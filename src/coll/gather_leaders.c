@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+/* The lowest rank of the domain that @rank is in. */
 static enum oriel_status leaders_host(const struct oriel_comm *comm, unsigned rank,
 				      uint32_t *leader)
 {
@@ -23,6 +24,7 @@ static enum oriel_status leaders_host(const struct oriel_comm *comm, unsigned ra
 	return ORIEL_OK;
 }
 
+/* The lowest rank whose GPU is mapped here, this one's at the latest. */
 static enum oriel_status leaders_own_gpu(const struct oriel_comm *comm, uint32_t *leader)
 {
 	uint32_t own = oriel_comm_rank(comm), rank;
@@ -40,22 +42,40 @@ static enum oriel_status leaders_own_gpu(const struct oriel_comm *comm, uint32_t
 	return ORIEL_OK;
 }
 
+static enum oriel_status leaders_of_hosts(const struct oriel_comm *comm, uint32_t *of)
+{
+	uint32_t size = oriel_comm_size(comm), rank;
+	enum oriel_status status = ORIEL_OK;
+
+	for (rank = 0; rank < size && status == ORIEL_OK; rank++)
+		status = leaders_host(comm, rank, &of[rank]);
+	return status;
+}
+
+/* @status: of this rank so far. */
+static enum oriel_status leaders_of_gpus(struct oriel_comm *comm, enum oriel_status status,
+					 uint32_t *of)
+{
+	uint32_t own = 0;
+
+	if (status == ORIEL_OK)
+		status = leaders_own_gpu(comm, &own);
+	status = oriel_comm_agree(comm, status);
+	return status == ORIEL_OK ? oriel_comm_all_gather(comm, &own, of, sizeof(own)) : status;
+}
+
 enum oriel_status ori_leaders_find(struct oriel_comm *comm, bool is_gpu, uint32_t **leaders)
 {
-	uint32_t size = oriel_comm_size(comm), own = 0, rank;
+	uint32_t size = oriel_comm_size(comm);
 	uint32_t *of = calloc(size, sizeof(*of));
 	enum oriel_status status = ORIEL_OK;
 
 	if (!of)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for the nodes of %u ranks", size);
-	for (rank = 0; rank < size && !is_gpu && status == ORIEL_OK; rank++)
-		status = leaders_host(comm, rank, &of[rank]);
-	if (is_gpu && status == ORIEL_OK)
-		status = leaders_own_gpu(comm, &own);
 	if (is_gpu)
-		status = oriel_comm_agree(comm, status);
-	if (is_gpu && status == ORIEL_OK)
-		status = oriel_comm_all_gather(comm, &own, of, sizeof(own));
+		status = leaders_of_gpus(comm, status, of);
+	else if (status == ORIEL_OK)
+		status = leaders_of_hosts(comm, of);
 	if (status != ORIEL_OK) {
 		free(of);
 		return status;

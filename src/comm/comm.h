@@ -195,10 +195,11 @@ enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, c
 void ori_comm_interrupt(struct oriel_comm *comm);
 
 /*
- * Collective: nobody returns before all have come, for @object of @call: a
- * number that is the same on all ranks.
+ * Collective, where @object of @call goes, a number that is the same on all ranks:
+ * nobody returns before all have come. A failure is this thread's last error; that
+ * the communicator was broken before is no news, and there nobody waits.
  */
-enum oriel_status ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object);
+void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object);
 
 /* The verdict of this thread's last failure, or of success. */
 void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum oriel_status status);

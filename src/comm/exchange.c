@@ -207,12 +207,14 @@ enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, c
 	return status == ORIEL_OK ? status : exchange_failed(comm, call, status);
 }
 
-enum oriel_status ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
+void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
 {
 	const uint32_t *objects = comm->records;
 	enum oriel_status status;
 	unsigned peer;
 
+	if (!ori_comm_is_well(comm))
+		return;
 	status = ori_comm_gather(comm, call, &object, comm->records, sizeof(object));
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (objects[peer] != object)
@@ -220,7 +222,6 @@ enum oriel_status ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uin
 					  "%s: rank %u is at number %u, rank %u at %u",
 					  ori_call_name(call), comm->rank, object, peer,
 					  objects[peer]);
-	return status;
 }
 
 void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum oriel_status status)

@@ -453,15 +453,14 @@ void oriel_window_destroy(struct oriel_window *w)
 		ori_links_settle(comm);
 	else
 		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
-	if (ori_comm_is_well(comm))
-		ori_comm_meet(comm, ORI_CALL_WINDOW_DESTROY, number);
+	ori_comm_meet(comm, ORI_CALL_WINDOW_DESTROY, number);
 	is_gpu = w->gpu != NULL;
 	window_free(w);
 	/*
 	 * To free memory of a GPU may wait for all that it has to do, for other threads of this
 	 * process as well: nobody begins anything that would wait for a rank that is still here.
 	 */
-	if (is_gpu && ori_comm_is_well(comm))
+	if (is_gpu)
 		ori_comm_meet(comm, ORI_CALL_WINDOW_DESTROY, number);
 }
 
