@@ -171,6 +171,10 @@ static __device__ __forceinline__ void oriel_ll128_write_wide(struct oriel_dev_g
 			oriel_ll128_write_batch(base, text, line, step, part, epoch, 1);
 		return;
 	}
+	if (lines <= step * 2) {
+		oriel_ll128_write_batch(base, text, line, step, part, epoch, 2);
+		return;
+	}
 	ORIEL_DEV_ROLL
 	for (; line < lines; line += step * ORIEL_LL128_BATCH)
 		oriel_ll128_write_batch(base, text, line, step, part, epoch, ORIEL_LL128_BATCH);
@@ -239,6 +243,8 @@ oriel_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g
 							1);
 		return status;
 	}
+	if (lines <= step * 2)
+		return oriel_ll128_read_batch(base, text, line, step, part, &waiter, aim, 2);
 	ORIEL_DEV_ROLL
 	for (; line < lines && status == ORIEL_OK; line += step * ORIEL_LL128_BATCH)
 		status = oriel_ll128_read_batch(base, text, line, step, part, &waiter, aim,
