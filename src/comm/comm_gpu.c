@@ -57,7 +57,7 @@ static enum oriel_status program_warm_up(const struct oriel_comm *comm)
 	unsigned i;
 
 	for (i = 0; i < ORI_KERNEL_COUNT && status == ORIEL_OK; i++)
-		status = comm->gpu->ops->launch(comm->gpu, comm->program.kernels[i], 1, threads[i],
+		status = comm->gpu->ops->launch(comm->gpu, &comm->program, i, 1, threads[i],
 						arguments, comm->gpu->stream);
 	return status;
 }

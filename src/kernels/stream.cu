@@ -12,6 +12,14 @@
 #define STREAM_KERNEL extern "C" __global__ void
 #define STREAM_PARTS(part, c) part = blockIdx.x;
 
+/* Launched before the kernel ahead of it in the stream has ended: waits for that. */
+ORIEL_DEV void stream_begin(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" : : : "memory");
+#endif
+}
+
 ORIEL_DEV struct oriel_dev_group stream_group(int threads)
 {
 	if (threads == 1)
@@ -23,6 +31,10 @@ ORIEL_DEV struct oriel_dev_group stream_group(int threads)
 
 #define STREAM_KERNEL void
 #define STREAM_PARTS(part, c) for (part = 0; part == 0 || part < (c).parts; part++)
+
+static inline void stream_begin(void)
+{
+}
 
 static inline struct oriel_dev_group stream_group(int threads)
 {
@@ -38,6 +50,7 @@ static inline struct oriel_dev_group stream_group(int threads)
 	{                                                                                 \
 		uint32_t part;                                                            \
                                                                                           \
+		stream_begin();                                                           \
 		STREAM_PARTS(part, c)                                                     \
 		{                                                                         \
 			const struct ori_act act = {&w, stream_group(threads), part, 0};  \

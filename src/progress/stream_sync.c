@@ -106,8 +106,7 @@ static enum oriel_status line_launch(struct ori_engine *engine, enum ori_kernel 
 				"jobs in streams: GPU %s has no operations for words, and the "
 				"library was built without nvcc",
 				comm->gpu->pci);
-	return comm->gpu->ops->launch(comm->gpu, comm->program.kernels[kernel], 1, 1, arguments,
-				      stream);
+	return comm->gpu->ops->launch(comm->gpu, &comm->program, kernel, 1, 1, arguments, stream);
 }
 
 enum oriel_status ori_line_post(struct ori_engine *engine, struct ori_line *line, void *stream,

@@ -85,6 +85,8 @@
 	X(cuGraphRetainUserObject)       \
 	X(cuStreamWriteValue64)          \
 	X(cuFlushGPUDirectRDMAWrites)    \
+	X(cuFuncGetAttribute)            \
+	X(cuLaunchKernelEx)              \
 	ORI_CUDA_BATCH(X)
 
 #define ORI_CUDA_MEMBER(call) __typeof__(call) *call;

@@ -100,6 +100,7 @@ void ori_gpu_use_end(void *stream);
 struct ori_gpu_program {
 	void *module;
 	void *kernels[ORI_GPU_KERNELS];
+	bool awaits; /* its kernels wait for the kernel before them in a stream themselves */
 };
 
 /* A stream of the library beside one of the caller's. Zeroed storage is closed. */
@@ -218,8 +219,10 @@ struct ori_gpu_ops {
 	 * In order in @stream, the caller's, and captured with it; done later. @blocks
 	 * of @threads each; @arguments are read before the return.
 	 */
-	enum oriel_status (*launch)(const struct ori_gpu *gpu, void *kernel, unsigned blocks,
-				    unsigned threads, void **arguments, void *stream);
+	enum oriel_status (*launch)(const struct ori_gpu *gpu,
+				    const struct ori_gpu_program *program, unsigned kernel,
+				    unsigned blocks, unsigned threads, void **arguments,
+				    void *stream);
 	enum oriel_status (*copy_in)(const struct ori_gpu *gpu, void *stream, void *to,
 				     const void *from, size_t length);
 	/*

@@ -77,8 +77,9 @@ void ori_gpu_unload(const struct ori_gpu *gpu, struct ori_gpu_program *program);
 enum oriel_status ori_gpu_load(const struct ori_gpu *gpu, const void *image,
 			       const char *const *names, unsigned count,
 			       struct ori_gpu_program *program);
-enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, void *kernel, unsigned blocks,
-				 unsigned threads, void **arguments, void *stream);
+enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, const struct ori_gpu_program *program,
+				 unsigned kernel, unsigned blocks, unsigned threads,
+				 void **arguments, void *stream);
 enum oriel_status ori_gpu_copy_in(const struct ori_gpu *gpu, void *stream, void *to,
 				  const void *from, size_t length);
 enum oriel_status ori_gpu_copy_batch_in(const struct ori_gpu *gpu, void *stream, void *const *to,

@@ -278,7 +278,7 @@ static enum oriel_status stream_launch(const struct oriel_window *w, enum ori_ke
 
 	if (timeout_ns)
 		device.timeout_ns = timeout_ns;
-	return w->gpu->ops->launch(w->gpu, w->comm->program.kernels[kernel], c.parts ? c.parts : 1,
+	return w->gpu->ops->launch(w->gpu, &w->comm->program, kernel, c.parts ? c.parts : 1,
 				   threads[kernel], arguments, stream);
 }
 

@@ -69,6 +69,11 @@ void fake_count_kernel(unsigned blocks)
 	fake_thread.posted.blocks += blocks;
 }
 
+void fake_count_early(void)
+{
+	fake_thread.posted.early++;
+}
+
 void fake_bar(bool is_barred)
 {
 	fake_thread.is_barred = is_barred;
@@ -187,7 +192,7 @@ CUresult cuInit(unsigned flags)
 
 CUresult cuDriverGetVersion(int *version)
 {
-	*version = CUDA_VERSION;
+	*version = fake_number("FAKECUDA_DRIVER", CUDA_VERSION);
 	return CUDA_SUCCESS;
 }
 

@@ -8,6 +8,8 @@
  * the order in which this process sees them ("1,0"), maybe not all.
  * FAKECUDA_ISLANDS: the first of each group of GPUs that reach each other ("0,2").
  * FAKECUDA_MAJOR: their compute capability (9). FAKECUDA_PROCESSORS: multiprocessors (132).
+ * FAKECUDA_PTX: of which the kernels were compiled (90): from 90 on they may come early.
+ * FAKECUDA_DRIVER: its version (the one of the headers).
  * FAKECUDA_FABRIC: they are in an NVLink fabric, as "cluster,clique,state" (none).
  * FAKECUDA_IMEX: the domain whose handles this process makes and opens (1; 0: none).
  * FAKECUDA_WORDS: streams write and await words without a kernel (1).
@@ -52,6 +54,7 @@ bool fakecuda_reaches(int device, const void *address);
 /* What the calling thread has posted since it last asked. */
 struct fakecuda_posted {
 	unsigned copies, batches, kernels;
+	unsigned early;  /* those of the kernels that may be launched before what is ahead ends */
 	unsigned blocks; /* of those kernels */
 };
 struct fakecuda_posted fakecuda_posted(void);
@@ -114,6 +117,7 @@ CUresult fake_post(CUstream stream, const struct fake_op *op);
 void fake_count_copies(unsigned copies);
 void fake_count_batch(void);
 void fake_count_kernel(unsigned blocks);
+void fake_count_early(void);
 void fake_bar(bool is_barred); /* this thread from the driver */
 /* In the right context, and as if every thread captured a stream. */
 bool fake_may_wait(int device);

@@ -762,6 +762,21 @@ static void test_old(struct rank *r)
 		    "compute capability 6.0");
 }
 
+/* Kernels that wait for those ahead of them are launched early, if the driver captures that. */
+static void test_early(struct rank *r)
+{
+	const char *ptx = getenv("FAKECUDA_PTX"), *driver = getenv("FAKECUDA_DRIVER");
+	bool is_early = (!ptx || atoi(ptx) >= 90) && (!driver || atoi(driver) >= 12030);
+	struct fakecuda_posted posted;
+
+	fakecuda_posted();
+	rank_join(r, LONG_NS);
+	posted = fakecuda_posted();
+	CHECK(r, posted.kernels == fakecuda_kernels());
+	CHECK(r, posted.early == (is_early ? posted.kernels : 0));
+	oriel_comm_destroy(r->comm);
+}
+
 /* That one goes to memory of a GPU by the driver, others by themselves. */
 static bool has_soft_adapter(struct rank *r)
 {
@@ -985,6 +1000,9 @@ static const struct mode {
 	{"alone", {"0", "1"}, test_all, "GPUs that their processes do not see"},
 	{"apart", {"0,1", "0,1"}, test_apart, NULL},
 	{"old", {"0,1", "0,1"}, test_old, NULL},
+	{"early", {"0,1", "0,1"}, test_early, NULL},
+	{"late", {"0,1", "0,1"}, test_early, NULL},
+	{"capture", {"0,1", "0,1"}, test_early, NULL},
 	{"far", {"0,1", "0,1"}, test_far, NULL},
 };
 

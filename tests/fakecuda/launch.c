@@ -64,6 +64,14 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 	return CUDA_ERROR_NOT_FOUND;
 }
 
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f)
+{
+	if (!f || attribute != CU_FUNC_ATTRIBUTE_PTX_VERSION)
+		return CUDA_ERROR_INVALID_VALUE;
+	*value = fake_number("FAKECUDA_PTX", 90);
+	return CUDA_SUCCESS;
+}
+
 CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
 			unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
 			CUstream stream, void **arguments, void **extra)
@@ -80,4 +88,22 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
 		return CUDA_ERROR_INVALID_VALUE;
 	fake_count_kernel(grid_x);
 	return fake_post(stream, &op);
+}
+
+/* Kernels that do not wait for what is ahead of them must not come early. */
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arguments,
+			  void **extra)
+{
+	const CUlaunchAttribute *early = config->attrs;
+
+	if (config->numAttrs != 1 ||
+	    early->id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION ||
+	    early->value.programmaticStreamSerializationAllowed != 1 ||
+	    fake_number("FAKECUDA_PTX", 90) < 90 ||
+	    fake_number("FAKECUDA_DRIVER", CUDA_VERSION) < 12030)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	fake_count_early();
+	return cuLaunchKernel(f, config->gridDimX, config->gridDimY, config->gridDimZ,
+			      config->blockDimX, config->blockDimY, config->blockDimZ,
+			      config->sharedMemBytes, config->hStream, arguments, extra);
 }
