@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Oriel's all-gathers of GPU memory beside NCCL's: gather.py DIRECTORY [--json FILE], measure
 with DIRECTORY/gather_rows and print a table; gather.py FILE [--page PREFIX], print that of rows,
-and write PREFIX.jsonl and PREFIX.md, whose text from "What the numbers say:" on stays."""
+and write PREFIX.jsonl, PREFIX_*.svg and PREFIX.md, whose text from "What the numbers say:" on
+stays."""
 
 import argparse
 import contextlib
@@ -87,8 +88,10 @@ def page(rows, prefix):
     target, kept = prefix.with_suffix(".md"), report.notes(prefix.with_suffix(".md"))
     commits = ", ".join(sorted({row["commit"] for row in rows}))
     machines = ", ".join(sorted({row["machine"] for row in rows}))
-    with open(prefix.with_suffix(".jsonl"), "w", encoding="utf-8") as file:
+    numbers = prefix.with_suffix(".jsonl")
+    with open(numbers, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
+    status = report.draw(numbers, prefix)
     target.write_text(f"""# AllGather on GPUs, beside NCCL
 
 Commit {commits}; {machines}, NVLink multicast off. Made by `scripts/gpu-check bench DIR` and
@@ -100,8 +103,10 @@ with zero-CTA policy. "MISSED" is against the goal of the project, not against N
 ```
 {text.getvalue()}```
 
+{report.pictures(prefix)}
 {kept}""", encoding="utf-8")
     print(target)
+    return status == 0
 
 
 def main():
@@ -122,7 +127,7 @@ def main():
         with open(options.what, encoding="utf-8") as file:
             rows = [json.loads(line) for line in file if line.startswith("{")]
     if options.page:
-        page(rows, options.page)
+        is_complete &= page(rows, options.page)
     table(rows)
     disturbance(rows)
     sys.exit(0 if rows and is_complete else 1)
