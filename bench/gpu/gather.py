@@ -24,6 +24,7 @@ GOALS = {
     (4, K): (4.3, 3.3), (4, 64 * K): (7.0, 6.0), (4, M): (14.5, 13.5),
     (4, 16 * M): (142, 142), (4, 256 * M): (2100, 2100),
 }
+ENGINE_GOALS = {1024 * M: 393}  # GB/s at least
 
 
 def cell(row):
@@ -58,6 +59,22 @@ def disturbance(rows):
                 print(f"{ranks:4} GPUs, a kernel on all SMs beside {row['impl']} {row['mode']:9} of "
                       f"{row['bytes'] // M} MiB: {row['median_us']:8.1f} us, alone {alone:8.1f}: "
                       f"{row['median_us'] / alone - 1:+.1%}")
+
+
+def engines(rows):
+    """Puts of one rank to another, one behind the other."""
+    for row in (r for r in rows if (r["test"], r["mode"]) == ("put_bw", "copy engine")):
+        goal = ENGINE_GOALS.get(row["bytes"])
+        met = f", goal {goal} {'met' if row['gbps'] >= goal else 'MISSED'}" if goal else ""
+        print(f"{row['ranks']:4} GPUs, a put of {row['bytes'] // M:4} MiB by a copy engine: "
+              f"{row['gbps']:.1f} GB/s{met}")
+
+
+def show(rows):
+    table(rows)
+    print()
+    disturbance(rows)
+    engines(rows)
 
 
 def measure(options):
@@ -128,8 +145,7 @@ def main():
             rows = [json.loads(line) for line in file if line.startswith("{")]
     if options.page:
         is_complete &= page(rows, options.page)
-    table(rows)
-    disturbance(rows)
+    show(rows)
     sys.exit(0 if rows and is_complete else 1)
 
 
