@@ -20,6 +20,12 @@ set key {key}
 """
 
 
+def has(row, wanted):
+    """What is wanted of a field is a value, or several to choose from."""
+    return all(row.get(k) in v if isinstance(v, tuple) else row.get(k) == v
+               for k, v in wanted.items())
+
+
 class Plot:
     """Curves over one field of the rows; each a label and what its rows have in common."""
 
@@ -31,32 +37,46 @@ class Plot:
         """The best of the rows at each place."""
         found = {}
         for row in rows:
-            if all(row.get(k) == v for k, v in (self.wanted | wanted).items()):
+            if has(row, self.wanted | wanted):
                 x, y = row[self.over], row[self.value]
                 best = max if self.value == "gbps" else min
                 found[x] = best(found[x], y) if x in found else y
         return sorted(found.items())
 
     def script(self, rows, output):
+        """None: not one row. A curve that is missing beside others is told."""
         is_time = self.value == "median_us"
         text = HEAD.format(output=output, title=self.title,
                            xlabel={"bytes": "bytes", "blocks": "blocks"}[self.over],
                            ylabel="µs" if is_time else "GB/s",
                            key="left top" if is_time or self.over == "blocks" else "right bottom",
                            scale="set logscale y 10" if is_time else "set yrange [0:*]")
-        drawn, parts = "", []
+        drawn, parts, missing = "", [], []
         for label, wanted in self.curves:
             points = self.points(rows, **wanted)
             if not points:
+                missing.append(label)
                 continue
             name = f"$curve{len(parts)}"
             drawn += f"{name} << end\n" + "".join(f"{x} {y}\n" for x, y in points) + "end\n"
             parts.append(f"{name} using 1:2 with linespoints linewidth 2 title '{label}'")
+        if parts and missing:
+            print(f"{self.name}: no rows of {', '.join(missing)}", file=sys.stderr)
         return text + drawn + "plot " + ", \\\n  ".join(parts) + "\n" if parts else None
 
 
 def by(impl, **wanted):
     return {"impl": impl} | wanted
+
+
+def gathers(end, value="median_us"):
+    """All-gathers of GPUs; of NCCL the best of its modes."""
+    modes = tuple(f"{mode}, {end}" for mode in ("default", "symmetric", "zero cta"))
+    how = "in a graph" if end == "graph" else "started by the host"
+    return [f"all-gather of GPUs, {how}, bytes of each", "bytes", value,
+            [(f"{name} of {ranks}", by(impl, ranks=ranks, mode=mode))
+             for ranks in (2, 4)
+             for name, impl, mode in (("Oriel", "oriel", f"auto, {end}"), ("NCCL", "nccl", modes))]]
 
 
 PLOTS = [
@@ -77,6 +97,14 @@ PLOTS = [
     Plot("send_recv_bw", "send and receive, both ways at once", "bytes", "gbps",
          [("Oriel", by("oriel")), ("NCCL", by("nccl"))],
          test="send_recv", mode="both ways", ranks=2),
+    Plot("eager", *gathers("eager"), test="allgather", path="mapped"),
+    Plot("graph", *gathers("graph"), test="allgather", path="mapped"),
+    Plot("bw", *gathers("graph", "gbps"), test="allgather", path="mapped"),
+    Plot("peers", "all-gather of processes on two cores, bytes of each", "bytes", "median_us",
+         [(f"{name} of {ranks}", by(impl, ranks=ranks)) for ranks in (2, 4)
+          for name, impl in (("Oriel", "oriel"), ("Open MPI", "openmpi"),
+                             ("OpenSHMEM", "openshmem"))],
+         test="allgather", mode="all"),
 ]
 
 
@@ -87,17 +115,20 @@ def main():
     arguments = parser.parse_args()
     with open(arguments.rows, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
+    is_drawn = False
     for plot in PLOTS:
         output = f"{arguments.prefix}_{plot.name}.svg"
         script = plot.script(rows, output)
         if script is None:
-            print(f"{plot.name}: no rows", file=sys.stderr)
             continue
         try:
             subprocess.run(["gnuplot"], input=script, text=True, check=True)
         except FileNotFoundError:
             sys.exit("gnuplot is not installed")
+        is_drawn = True
         print(output)
+    if not is_drawn:
+        sys.exit(f"{arguments.rows}: no rows of any plot")
 
 
 if __name__ == "__main__":

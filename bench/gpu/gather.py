@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Oriel's all-gathers of GPU memory beside NCCL's: gather.py DIRECTORY [--json FILE], measure
 with DIRECTORY/gather_rows and print a table; gather.py FILE [--page PREFIX], print that of rows,
-and write PREFIX.jsonl and PREFIX.md, whose text from "What the numbers say:" on stays."""
+and write PREFIX.jsonl, PREFIX_*.svg and PREFIX.md, whose text from "What the numbers say:" on
+stays."""
 
 import argparse
 import contextlib
@@ -23,6 +24,7 @@ GOALS = {
     (4, K): (4.3, 3.3), (4, 64 * K): (7.0, 6.0), (4, M): (14.5, 13.5),
     (4, 16 * M): (142, 142), (4, 256 * M): (2100, 2100),
 }
+ENGINE_GOALS = {1024 * M: 393}  # GB/s at least
 
 
 def cell(row):
@@ -59,6 +61,22 @@ def disturbance(rows):
                       f"{row['median_us'] / alone - 1:+.1%}")
 
 
+def engines(rows):
+    """Puts of one rank to another, one behind the other."""
+    for row in (r for r in rows if (r["test"], r["mode"]) == ("put_bw", "copy engine")):
+        goal = ENGINE_GOALS.get(row["bytes"])
+        met = f", goal {goal} {'met' if row['gbps'] >= goal else 'MISSED'}" if goal else ""
+        print(f"{row['ranks']:4} GPUs, a put of {row['bytes'] // M:4} MiB by a copy engine: "
+              f"{row['gbps']:.1f} GB/s{met}")
+
+
+def show(rows):
+    table(rows)
+    print()
+    disturbance(rows)
+    engines(rows)
+
+
 def measure(options):
     # Multicast can take the GPUs of a shared host out of service.
     env = dict(os.environ, NCCL_NVLS_ENABLE="0")
@@ -87,8 +105,10 @@ def page(rows, prefix):
     target, kept = prefix.with_suffix(".md"), report.notes(prefix.with_suffix(".md"))
     commits = ", ".join(sorted({row["commit"] for row in rows}))
     machines = ", ".join(sorted({row["machine"] for row in rows}))
-    with open(prefix.with_suffix(".jsonl"), "w", encoding="utf-8") as file:
+    numbers = prefix.with_suffix(".jsonl")
+    with open(numbers, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
+    status = report.draw(numbers, prefix)
     target.write_text(f"""# AllGather on GPUs, beside NCCL
 
 Commit {commits}; {machines}, NVLink multicast off. Made by `scripts/gpu-check bench DIR` and
@@ -100,8 +120,10 @@ with zero-CTA policy. "MISSED" is against the goal of the project, not against N
 ```
 {text.getvalue()}```
 
+{report.pictures(prefix)}
 {kept}""", encoding="utf-8")
     print(target)
+    return status == 0
 
 
 def main():
@@ -122,9 +144,8 @@ def main():
         with open(options.what, encoding="utf-8") as file:
             rows = [json.loads(line) for line in file if line.startswith("{")]
     if options.page:
-        page(rows, options.page)
-    table(rows)
-    disturbance(rows)
+        is_complete &= page(rows, options.page)
+    show(rows)
     sys.exit(0 if rows and is_complete else 1)
 
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All-gathers of GPU memory beside NCCL's in its three modes, eager and in graphs, in
- * one run: ranks are threads, one for each GPU. usage: gather_rows [GPUS]
+ * one run, and of two GPUs puts by a copy engine: ranks are threads, one for each GPU.
+ * usage: gather_rows [GPUS]
  */
 #include "samples.h"
 
@@ -268,6 +269,75 @@ static void run_beside(struct rank *r, const struct way *way)
 	CHECK(cudaEventDestroy(end));
 }
 
+#define ENGINE_BYTES (1ul << 30)
+#define ENGINE_ROUNDS 4u
+
+static void put_some(struct rank *r, struct oriel_window *w, const char *from, size_t bytes,
+		     unsigned rounds)
+{
+	while (rounds--)
+		ORIEL_CHECK(oriel_window_put(w, 1, 0, from, bytes, r->stream));
+}
+
+static void time_put(struct rank *r, struct oriel_window *w, const char *from, size_t bytes)
+{
+	struct row row = {"put_bw", "oriel", "copy engine", "mapped", 2, bytes, 0, 0};
+	cudaEvent_t begin, end;
+	double us[PASSES];
+	unsigned pass;
+	float ms;
+
+	CHECK(cudaEventCreate(&begin));
+	CHECK(cudaEventCreate(&end));
+	for (pass = 0; pass < PASSES; pass++) {
+		put_some(r, w, from, bytes, 1);
+		CHECK(cudaEventRecord(begin, r->stream));
+		put_some(r, w, from, bytes, ENGINE_ROUNDS);
+		CHECK(cudaEventRecord(end, r->stream));
+		CHECK(cudaStreamSynchronize(r->stream));
+		CHECK(cudaEventElapsedTime(&ms, begin, end));
+		us[pass] = ms * 1e3 / ENGINE_ROUNDS;
+	}
+	row_print(&row, us, PASSES, (double)bytes);
+	CHECK(cudaEventDestroy(begin));
+	CHECK(cudaEventDestroy(end));
+}
+
+/* Puts of rank 0 to rank 1 by an engine, one behind the other. */
+static void run_engine(struct rank *r)
+{
+	struct oriel_window_attr attr = {};
+	struct oriel_window *window;
+	unsigned wrong = 0;
+	void *mine;
+	char *from;
+	size_t bytes;
+
+	attr.size = sizeof(attr);
+	attr.length = ENGINE_BYTES;
+	attr.flags = ORIEL_WINDOW_DEVICE;
+	attr.channels = ORIEL_NONE;
+	CHECK(cudaMalloc((void **)&from, ENGINE_BYTES));
+	ORIEL_CHECK(oriel_window_create(r->oriel, &attr, &window));
+	ORIEL_CHECK(oriel_window_buffer(window, 0, &mine, NULL));
+	paint<<<264, 512, 0, r->stream>>>(from, ENGINE_BYTES, r->rank);
+	CHECK(cudaMemsetAsync(r->wrong, 0, sizeof(*r->wrong), r->stream));
+	CHECK(cudaStreamSynchronize(r->stream));
+	for (bytes = 64ul << 20; bytes <= ENGINE_BYTES && r->rank == 0; bytes *= 4)
+		time_put(r, window, from, bytes);
+	pthread_barrier_wait(&meeting);
+	if (r->rank == 1)
+		look<<<264, 512, 0, r->stream>>>((const char *)mine, ENGINE_BYTES, 1, r->wrong);
+	CHECK(cudaMemcpyAsync(&wrong, r->wrong, sizeof(wrong), cudaMemcpyDefault, r->stream));
+	CHECK(cudaStreamSynchronize(r->stream));
+	if (wrong) {
+		fprintf(stderr, "a put of %lu bytes: %u wrong\n", ENGINE_BYTES, wrong);
+		exit(1);
+	}
+	oriel_window_destroy(window);
+	CHECK(cudaFree(from));
+}
+
 /* Ranks are threads of one environment, which is read as a window is made. */
 static void set_batch(const struct rank *r, const char *batch)
 {
@@ -400,6 +470,8 @@ static void *rank_main(void *argument)
 	CHECK(cudaStreamCreateWithPriority(&r.urgent, cudaStreamNonBlocking, -5));
 	run_beside(&r, NULL);
 	run_oriel(&r);
+	if (ranks == 2)
+		run_engine(&r);
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		run_nccl(&r, &ways[i]);
 	oriel_comm_destroy(r.oriel);

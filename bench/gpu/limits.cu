@@ -93,19 +93,12 @@ static __device__ __forceinline__ bool come_twice(const unsigned long long *word
 }
 
 template <int ACQUIRE>
-static __device__ __forceinline__ bool come(const unsigned long long *word,
-					    unsigned long long value)
+static __device__ __forceinline__ bool come_once(const unsigned long long *word,
+						 unsigned long long value)
 {
 	unsigned long long seen;
 	unsigned polls = 0;
 
-	if (ACQUIRE == TWO_POLLS || ACQUIRE == TWO_POLLS_ACQUIRE) {
-		bool has_come = come_twice(word, value);
-
-		if (ACQUIRE == TWO_POLLS_ACQUIRE)
-			asm volatile("fence.acquire.sys;" ::: "memory");
-		return has_come;
-	}
 	do {
 		if (ACQUIRE == POLL_ACQUIRE)
 			asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
@@ -130,6 +123,21 @@ static __device__ __forceinline__ bool come(const unsigned long long *word,
 	if (ACQUIRE == FULL_ACQUIRE)
 		asm volatile("fence.acq_rel.sys;" ::: "memory");
 	return true;
+}
+
+template <int ACQUIRE>
+static __device__ __forceinline__ bool come(const unsigned long long *word,
+					    unsigned long long value)
+{
+	if constexpr (ACQUIRE == TWO_POLLS || ACQUIRE == TWO_POLLS_ACQUIRE) {
+		bool has_come = come_twice(word, value);
+
+		if (ACQUIRE == TWO_POLLS_ACQUIRE)
+			asm volatile("fence.acquire.sys;" ::: "memory");
+		return has_come;
+	} else {
+		return come_once<ACQUIRE>(word, value);
+	}
 }
 
 /*

@@ -165,7 +165,7 @@ template <int WAY, int SCOPE>
 static void run_ping_pong(const char *test, const char *mode, size_t bytes, unsigned threads)
 {
 	uint64_t *word = words + WAY * 8;
-	unsigned pass;
+	unsigned rounds = ping_pong_rounds(bytes, threads), pass;
 
 	for (pass = 0; pass < 1 + PLACES && rank_of < 2; pass++) {
 		unsigned samples = pass ? EACH : 4, place = pass ? pass - 1 : 0;
@@ -174,18 +174,18 @@ static void run_ping_pong(const char *test, const char *mode, size_t bytes, unsi
 		(is_checked
 			 ? ping_pong<WAY, SCOPE, WAY == PUT_SIGNAL>
 			 : ping_pong<WAY, SCOPE, false>)<<<places[place] + 1, threads, 0, stream>>>(
-			window, source, bytes, word, rank_of, places[place], samples, 200,
+			window, source, bytes, word, rank_of, places[place], samples, rounds,
 			counts[WAY], ns + place * EACH, wrong);
 		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(stream));
-		counts[WAY] += samples * 200;
+		counts[WAY] += samples * rounds;
 	}
 	if (*wrong) {
 		fprintf(stderr, "%s of %zu bytes: %u wrong\n", test, bytes, *wrong);
 		exit(1);
 	}
 	nvshmem_barrier_all();
-	take(test, mode, bytes, threads, 2 * 200);
+	take(test, mode, bytes, threads, 2 * rounds);
 }
 
 enum meeting { SYNC_ALL, BARRIER_ALL };
@@ -335,8 +335,13 @@ static void pair_rows(void)
 	run_ping_pong<VALUE, THREAD>("put_value", "one way", 8, 1);
 	run_ping_pong<SIGNAL, THREAD>("signal", "unordered", 0, 1);
 	run_ping_pong<PUT_SIGNAL, THREAD>("put_signal", "one way", 8, 1);
+	run_ping_pong<PUT_SIGNAL, THREAD>("put_signal", "one way", 4096, 1);
+	run_ping_pong<PUT_SIGNAL, THREAD>("put_signal", "one way", 65536, 1);
 	run_ping_pong<PUT_SIGNAL, WARP>("put_signal", "one way", 8, 32);
 	run_ping_pong<PUT_SIGNAL, WARP>("put_signal", "one way", 1024, 32);
+	run_ping_pong<PUT_SIGNAL, WARP>("put_signal", "one way", 4096, 32);
+	run_ping_pong<PUT_SIGNAL, WARP>("put_signal", "one way", 65536, 32);
+	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 8, 256);
 	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 1024, 256);
 	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 4096, 256);
 	run_ping_pong<PUT_SIGNAL, BLOCK>("put_signal", "one way", 4096, 1024);

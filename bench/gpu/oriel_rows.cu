@@ -295,8 +295,8 @@ static void launch_ping_pong(struct bare *b, const struct row *r, struct plan p,
 template <class Way, int KIND>
 static void run_ping_pong(struct bare *b, struct row r, uint64_t *count)
 {
-	struct plan p = {0, 4, 8, ns_buffer[0], wrong_buffer, 0};
-	uint32_t i;
+	uint32_t rounds = ping_pong_rounds(r.bytes, r.threads), i;
+	struct plan p = {0, 4, rounds < 8 ? rounds : 8, ns_buffer[0], wrong_buffer, 0};
 
 	r.impl = "oriel";
 	r.path = "mapped";
@@ -305,9 +305,9 @@ static void run_ping_pong(struct bare *b, struct row r, uint64_t *count)
 	if (!is_wanted(&r))
 		return;
 	launch_ping_pong<Way, KIND, Way::has_bytes>(b, &r, p, count);
-	p.rounds = 50;
+	p.rounds = rounds < 50 ? rounds : 50;
 	launch_ping_pong<Way, KIND, false>(b, &r, p, count);
-	p.rounds = 200;
+	p.rounds = rounds;
 	p.samples = EACH;
 	for (i = 0; i < PLACES; i++) {
 		p.block = places[i];
@@ -338,12 +338,12 @@ static void latencies(struct bare *b)
 	run_ping_pong<signal_way, THREAD>(b, row_of("signal", "ordered", 0, 1), &signals);
 	run_ping_pong<signal_way, WARP>(b, row_of("signal", "ordered", 0, 32), &signals);
 	for (i = 0; i < 5; i++) {
-		if (sizes[i] <= 128)
-			run_ping_pong<put_signal_way, THREAD>(
-				b, row_of("put_signal", "one way", sizes[i], 1), &puts);
-		if (sizes[i] <= 4096)
-			run_ping_pong<put_signal_way, WARP>(
-				b, row_of("put_signal", "one way", sizes[i], 32), &puts);
+		run_ping_pong<put_signal_way, THREAD>(b,
+						      row_of("put_signal", "one way", sizes[i], 1),
+						      &puts);
+		run_ping_pong<put_signal_way, WARP>(b,
+						    row_of("put_signal", "one way", sizes[i], 32),
+						    &puts);
 		run_ping_pong<put_signal_way, BLOCK>(b,
 						     row_of("put_signal", "one way", sizes[i], 256),
 						     &puts);

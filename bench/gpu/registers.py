@@ -4,12 +4,23 @@
 
 LOG is what ptxas -v wrote when the program beside it, LOG without .log, was compiled; its
 instructions, all that there are and not those of one path, are counted where there is cuobjdump.
+Ends with 1 if a kernel has more in local memory than the record of what failed, which is made
+there by a function of its own; what blocks of 1024 threads have no registers for is told only.
 """
 
 import re
 import shutil
 import subprocess
 import sys
+
+RECORD = 64  # bytes of struct oriel_dev_fault
+LEAST = 64  # registers of each of 1024 threads
+
+
+def is_local(registers, stack, stores, loads):
+    """Whether a path that is not cold uses local memory without need."""
+    beside = stack - (stores + 7) // 8 * 8  # a stack is of whole words
+    return beside > RECORD or (stores + loads > 0 and registers != LEAST)
 
 
 def kernels(path):
@@ -42,18 +53,28 @@ def instructions(program):
     return counts
 
 
+def readable(names):
+    try:
+        return subprocess.run(["c++filt", "-p", *names], capture_output=True, text=True,
+                              check=True).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        return names
+
+
 def main():
+    count, local = 0, []
     print(f"{'registers':>9} {'stack':>6} {'spilled':>7} {'instructions':>12}  kernel")
     for path in sys.argv[1:]:
-        counts = instructions(path.removesuffix(".log"))
-        for name, registers, stack, stores, loads in kernels(path):
-            count = counts.get(name, "-")
-            try:
-                name = subprocess.run(["c++filt", "-p", name], capture_output=True, text=True,
-                                      check=True).stdout.strip()
-            except (OSError, subprocess.CalledProcessError):
-                pass
-            print(f"{registers:9} {stack:6} {stores + loads:7} {count:>12}  {name}")
+        counts, found = instructions(path.removesuffix(".log")), list(kernels(path))
+        for (symbol, *used), name in zip(found, readable([k[0] for k in found])):
+            registers, stack, stores, loads = used
+            if is_local(*used):
+                local.append(name)
+            print(f"{registers:9} {stack:6} {stores + loads:7} {counts.get(symbol, '-'):>12}  "
+                  f"{name}")
+        count += len(found)
+    print(f"{count} kernels, local memory in the way of {', '.join(local) or 'none'}")
+    sys.exit(0 if count and not local else 1)
 
 
 if __name__ == "__main__":

@@ -87,11 +87,21 @@ def notes(path):
     return text[text.index(NOTES):] if NOTES in text else NOTES + "\n"
 
 
+def draw(rows, prefix):
+    """The exit code of what makes PREFIX_*.svg."""
+    plot = pathlib.Path(__file__).parent.parent / "plot.py"
+    return subprocess.run([sys.executable, plot, rows, prefix], check=False).returncode
+
+
+def pictures(prefix):
+    plots = sorted(prefix.parent.glob(prefix.name + "_*.svg"))
+    return "".join(f"![{p.stem}]({p.name})\n" for p in plots)
+
+
 def document(rows, prefix, kept):
     commits = sorted({row["commit"] for row in rows})
     machines = sorted({row["machine"] for row in rows})
     turns = " or ".join(map(str, sorted({row["runs"] for row in rows})))
-    plots = sorted(prefix.parent.glob(prefix.name + "_*.svg"))
     head = f"""# Device code on GPUs, beside NVSHMEM and NCCL
 
 Commit {', '.join(commits)}; {', '.join(machines)}. Made by `scripts/gpu-check bench DIR` and
@@ -102,9 +112,8 @@ are medians of their medians, ± is half of the spread between them. In each tra
 are compared. "MISSED" is against the goal of the project, not against the peer.
 
 """
-    pictures = "".join(f"![{p.stem}]({p.name})\n" for p in plots)
     tables = "\n".join(filter(None, (section(rows, *s) for s in SECTIONS)))
-    return f"{head}```\n{goals(rows)}```\n\n{pictures}\n{tables}\n{kept}"
+    return f"{head}```\n{goals(rows)}```\n\n{pictures(prefix)}\n{tables}\n{kept}"
 
 
 def main():
@@ -120,8 +129,7 @@ def main():
     target, page = prefix.with_suffix(".jsonl"), prefix.with_suffix(".md")
     with open(target, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
-    plot = pathlib.Path(__file__).parent.parent / "plot.py"
-    status = subprocess.run([sys.executable, plot, target, prefix], check=False).returncode
+    status = draw(target, prefix)
     page.write_text(document(rows, prefix, notes(arguments.notes or page)), encoding="utf-8")
     print(page)
     sys.exit(status)

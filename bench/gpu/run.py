@@ -48,6 +48,8 @@ GOALS = [
     Goal("send_recv", "both ways", 8, ratio=1.3),
     Goal("send_recv", "both ways", M, ratio=1.3),
     Goal("send_recv", "both ways", G, ratio=1.02),
+    Goal("post_put", "pinned ring", ranks=1, us=1.0),
+    Goal("post_batch", "pinned ring", ranks=1, us=0.060),
 ]
 
 

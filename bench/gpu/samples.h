@@ -30,6 +30,12 @@ static const uint32_t places[PLACES] = {0, 16, 33, 49, 66, 82, 99, 115};
 #define EACH 6
 #define PLACED (PLACES * EACH)
 
+/* In one sample: fewer where few threads move much. */
+static inline uint32_t ping_pong_rounds(uint64_t bytes, uint32_t threads)
+{
+	return bytes / threads > 16384 ? 2 : bytes / threads > 1024 ? 20 : 200;
+}
+
 static inline int samples_order(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;

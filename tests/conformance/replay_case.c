@@ -59,6 +59,21 @@ CASE void signals_in_rounds(struct rank *r)
 						  2 * r->round, LONG_NS));
 }
 
+/* A base that stood still would let a rank pass on what came a round before. */
+CASE void signals_of_all_in_rounds(struct rank *r)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	uint64_t told = 0;
+	unsigned peer;
+
+	CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, ID, ORIEL_SIGNAL_ADD, 2));
+	CHECK_OK(r, oriel_dev_wait_signal_next_all(w, r->group, ID, 2, LONG_NS));
+	for (peer = 0; peer < r->size; peer++) {
+		CHECK_OK(r, oriel_dev_read_signal_from(w, peer, ID, &told));
+		CHECK(r, peer == r->rank || told >= 2 * r->round);
+	}
+}
+
 /* All have told @round, and none has gone past the next barrier. */
 CASE void check_told(struct rank *r)
 {
@@ -213,6 +228,21 @@ CASE void ll_puts_in_rounds(struct rank *r)
 	CHECK_OK(r, oriel_dev_barrier(w, r->group, SLOT, LONG_NS));
 }
 
+CASE void ll128_puts_in_rounds(struct rank *r)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	RANK_ARRAY(r, char, block, 300);
+	RANK_ARRAY(r, char, got, 300);
+
+	group_fill(r->group, block, length_of(r->round), seed_of(r->rank, r->round));
+	CHECK_POSTED(r, oriel_dev_put_ll128(w, r->group, rank_next(r), place_of(r->rank, r->round),
+					    block, length_of(r->round), r->round));
+	CHECK_OK(r, oriel_dev_wait_ll128(w, r->group, place_of(rank_prev(r), r->round), got,
+					 length_of(r->round), r->round, LONG_NS));
+	CHECK_EQ(r, wrong(got, length_of(r->round), seed_of(rank_prev(r), r->round)), 0);
+	CHECK_OK(r, oriel_dev_barrier(w, r->group, SLOT, LONG_NS));
+}
+
 #define TURNS 200u
 
 /* Each stream has a signal, a slot, a channel and a counter of its own. */
@@ -268,20 +298,22 @@ CASE void streams_share_ids(struct rank *r)
 	CHECK_OK(r, oriel_dev_drain(w, r->group, LONG_NS));
 }
 
-#define REPLAY_CASES(ROW)                                                    \
-	ROW(put_signal_in_rounds, &replay_window, 1, IN_ROUNDS)              \
-	ROW(signals_in_rounds, &replay_window, 1, IN_ROUNDS)                 \
-	ROW(barriers_in_rounds, &replay_window, 1, IN_ROUNDS)                \
-	ROW(split_barriers_in_rounds, &replay_window, 1, IN_ROUNDS)          \
-	ROW(flat_barriers_in_rounds, &replay_window, 1, IN_ROUNDS)           \
-	ROW(pairs_in_rounds, &replay_window, 2, IN_ROUNDS)                   \
-	ROW(counters_in_rounds, &replay_window, 1, IN_ROUNDS)                \
-	ROW(local_ends_in_rounds, &replay_window, 1, IN_ROUNDS)              \
-	ROW(fetch_adds_in_rounds, &replay_window, 1, IN_ROUNDS)              \
-	ROW(streams_in_rounds, &replay_window, 2, IN_ROUNDS)                 \
-	ROW(messages_in_rounds, &replay_window, 2, IN_ROUNDS | NEEDS_MAPPED) \
-	ROW(ll_puts_in_rounds, &replay_window, 1, IN_ROUNDS | NEEDS_MAPPED)  \
-	ROW(streams_have_ids_of_their_own, &replay_window, 2, IN_STREAMS)    \
+#define REPLAY_CASES(ROW)                                                      \
+	ROW(put_signal_in_rounds, &replay_window, 1, IN_ROUNDS)                \
+	ROW(signals_in_rounds, &replay_window, 1, IN_ROUNDS)                   \
+	ROW(signals_of_all_in_rounds, &replay_window, 2, IN_ROUNDS)            \
+	ROW(barriers_in_rounds, &replay_window, 1, IN_ROUNDS)                  \
+	ROW(split_barriers_in_rounds, &replay_window, 1, IN_ROUNDS)            \
+	ROW(flat_barriers_in_rounds, &replay_window, 1, IN_ROUNDS)             \
+	ROW(pairs_in_rounds, &replay_window, 2, IN_ROUNDS)                     \
+	ROW(counters_in_rounds, &replay_window, 1, IN_ROUNDS)                  \
+	ROW(local_ends_in_rounds, &replay_window, 1, IN_ROUNDS)                \
+	ROW(fetch_adds_in_rounds, &replay_window, 1, IN_ROUNDS)                \
+	ROW(streams_in_rounds, &replay_window, 2, IN_ROUNDS)                   \
+	ROW(messages_in_rounds, &replay_window, 2, IN_ROUNDS | NEEDS_MAPPED)   \
+	ROW(ll_puts_in_rounds, &replay_window, 1, IN_ROUNDS | NEEDS_MAPPED)    \
+	ROW(ll128_puts_in_rounds, &replay_window, 1, IN_ROUNDS | NEEDS_MAPPED) \
+	ROW(streams_have_ids_of_their_own, &replay_window, 2, IN_STREAMS)      \
 	ROW(streams_share_ids, &replay_window, 1, IN_STREAMS)
 
 DEVICE_SUITE(replay, REPLAY_CASES, NO_FORKS, NULL);

@@ -14,6 +14,7 @@
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
 
+#include "pieces.h"
 #include "ranks.h"
 
 #define LENGTH (1u << 20) /* of buffer 0 */
@@ -580,7 +581,8 @@ static void test_buffer(struct rank *r, void *memory, const char *claim)
 	finish(r, claim, 4ull * 4096 * (r->size - 1));
 }
 
-static void test_buffers(struct rank *r, char **legacy, void **own, void **host)
+static void test_buffers(struct rank *r, char **legacy, void **own, void **host,
+			 const struct pieces *pieces)
 {
 	must_cuda(r, "cudaMalloc", cudaMalloc((void **)legacy, 1 << 20));
 	must(r, "oriel_memory_alloc", oriel_memory_alloc(65536, ORIEL_MEMORY_DEVICE, own));
@@ -588,6 +590,9 @@ static void test_buffers(struct rank *r, char **legacy, void **own, void **host)
 	test_buffer(r, *legacy + 4096 * 3, "a part of what cudaMalloc() gave is a buffer");
 	test_buffer(r, *own, "memory of oriel_memory_alloc() on the GPU is a buffer");
 	test_buffer(r, *host, "memory of oriel_memory_alloc() on the host is a buffer");
+	/* The message of rank 0 begins in the one and ends in the other. */
+	test_buffer(r, pieces->base + pieces->piece - 2048,
+		    "memory that is mapped from two allocations is a buffer");
 	test_buffer(r, r->rank % 2 ? *own : *host, "kinds of memory may differ between ranks");
 }
 
@@ -774,6 +779,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 {
 	struct rank r = {};
 	void *own = NULL, *host = NULL;
+	struct pieces pieces;
 	char *legacy = NULL;
 	int devices = 0;
 
@@ -791,6 +797,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	must_cuda(&r, "scratch", cudaMalloc((void **)&r.scratch, LENGTH));
 	must_cuda(&r, "round", cudaMalloc((void **)&r.round, sizeof(*r.round)));
 
+	pieces = pieces_open(r.device);
 	open_window(&r, LONG_NS);
 	print_peers(&r);
 	warm_up(&r);
@@ -803,7 +810,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	test_graph(&r);
 	test_streams(&r);
 	test_stream_graph(&r);
-	test_buffers(&r, &legacy, &own, &host);
+	test_buffers(&r, &legacy, &own, &host, &pieces);
 	test_mistakes(&r);
 	cycle_windows(&r);
 	test_put_signal(&r, "and the first window still works");

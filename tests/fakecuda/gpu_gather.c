@@ -170,14 +170,26 @@ static void test_lanes(struct rank *r, struct site *s, CUstream stream)
 	s->gather = NULL;
 }
 
-/* Copies that are captured go one by one, and are done at each launch. */
-static void test_captured(struct rank *r, struct site *s, CUstream stream)
+/* Of what was captured: executable, graph and object. */
+static void take_away(struct site *s, CUgraphExec exec, CUgraph graph, char what)
+{
+	if (what == 'e')
+		cuGraphExecDestroy(exec);
+	else if (what == 'g')
+		cuGraphDestroy(graph);
+	else
+		oriel_allgather_destroy(s->gather);
+}
+
+/* Copies that are captured go one by one, and are done at each launch; then all goes in @order. */
+static void capture_once(struct rank *r, struct site *s, CUstream stream, unsigned algorithm,
+			 const char *order)
 {
 	CUgraphExec exec = NULL;
 	CUgraph graph = NULL;
 	unsigned rank;
 
-	site_create(r, s, ORIEL_ALGORITHM_CE, true);
+	site_create(r, s, algorithm, true);
 	paint(s->send, s->round, r->rank, 1001);
 	CHECK(r, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
 	fakecuda_posted();
@@ -189,10 +201,20 @@ static void test_captured(struct rank *r, struct site *s, CUstream stream)
 	for (rank = 0; rank < r->size; rank++)
 		CHECK(r, is_painted(s->result + rank * 1001, s->round, rank, 1001));
 	s->round++;
-	cuGraphExecDestroy(exec);
-	cuGraphDestroy(graph);
-	oriel_allgather_destroy(s->gather);
+	for (; *order; order++)
+		take_away(s, exec, graph, *order);
 	s->gather = NULL;
+}
+
+static void test_captured(struct rank *r, struct site *s, CUstream stream)
+{
+	static const char *const orders[] = {"ego", "geo", "eog", "goe", "oeg", "oge"};
+	unsigned i;
+
+	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		capture_once(r, s, stream, ORIEL_ALGORITHM_CE, orders[i]);
+		capture_once(r, s, stream, ORIEL_ALGORITHM_STORE, orders[i]);
+	}
 }
 
 static void test_refused(struct rank *r)
