@@ -400,17 +400,43 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	return ORIEL_OK;
 }
 
+/* Does another rank of this process use a GPU too? */
+static bool comm_has_company(const struct oriel_comm *comm)
+{
+	const struct ori_host *own = &comm->hosts[comm->rank];
+	unsigned peer;
+
+	for (peer = 0; comm->gpu && peer < comm->size; peer++)
+		if (peer != comm->rank && comm->hosts[peer].gpu.pci[0] &&
+		    comm->hosts[peer].token == own->token)
+			return true;
+	return false;
+}
+
+/* Have all come to destroy @comm, and has a rank of them company, so that they meet again? */
+static bool comm_is_left_by_all(struct oriel_comm *comm, bool *is_met_again)
+{
+	uint32_t mine = comm_has_company(comm), *of = comm->records;
+	enum oriel_status status =
+		ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, &mine, of, sizeof(mine));
+	unsigned peer;
+
+	*is_met_again = false;
+	for (peer = 0; status == ORIEL_OK && peer < comm->size; peer++)
+		*is_met_again |= of[peer] != 0;
+	return status == ORIEL_OK;
+}
+
 void oriel_comm_destroy(struct oriel_comm *comm)
 {
-	bool is_orderly;
+	bool is_orderly, is_met_again = false;
 
 	if (!comm || !ori_live_remove(comm, "communicator"))
 		return;
 	/* Beats that are under way when a peer closes its end would look like its death. */
 	ori_pulse_quiet(comm);
 	/* That it was broken before is no news, here and where windows and regions go. */
-	is_orderly = ori_comm_is_well(comm) &&
-		     ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, NULL, NULL, 0) == ORIEL_OK;
+	is_orderly = ori_comm_is_well(comm) && comm_is_left_by_all(comm, &is_met_again);
 	if (!is_orderly) {
 		ori_comm_pass_on(comm);
 		ori_pulse_settle(comm);
@@ -421,8 +447,19 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	/* Nobody uses ends of p2p any more: all have come, or the communicator is broken. */
 	if (comm->close_p2p)
 		comm->close_p2p(comm);
-	ori_mesh_close(comm, is_orderly);
+	ori_mesh_rest(comm);
 	ori_links_close(comm);
+	ori_comm_gpu_close(comm);
+	/*
+	 * All of that may wait for what a GPU has to do for other threads of this process: as
+	 * with windows, nobody begins what would wait for a rank that is still here. Where ranks
+	 * are processes too, the watch tells of one that dies meanwhile, or their limit does.
+	 */
+	if (is_met_again) {
+		(void)ori_mesh_watch(comm);
+		ori_comm_meet(comm, ORI_CALL_COMM_DESTROY, 0);
+	}
+	ori_mesh_close(comm, is_orderly);
 	comm_free(comm);
 }
 

@@ -158,11 +158,22 @@ static unsigned exchange_at_fault(const struct oriel_comm *comm)
 	return rank < comm->size && rank != comm->rank ? rank : ORIEL_DEV_NO_RANK;
 }
 
+/* Is there a peer who could tell this rank what has failed, or whose end the watcher sees? */
+static bool exchange_has_witness(const struct oriel_comm *comm)
+{
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++)
+		if (peer != comm->rank && ori_links_is_connected(comm, peer))
+			return true;
+	return false;
+}
+
 /*
  * The bootstrap failed with @status. The watcher, who tells the others, gets the time
- * to find the rank that has left too. Where it has none, as on a machine that is busy,
- * what the bootstrap knows has to do: who is told of the failure later, here or
- * elsewhere, hears of that rank all the same.
+ * to find the rank that has left too, where it could. Where it has none, as on a machine
+ * that is busy, what the bootstrap knows has to do: who is told of the failure later, here
+ * or elsewhere, hears of that rank all the same.
  */
 static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call call,
 					 enum oriel_status status)
@@ -174,7 +185,7 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 	if ((status == ORIEL_ERR_PEER || status == ORIEL_ERR_ABORTED) &&
 	    call != ORI_CALL_COMM_DESTROY)
 		while (ori_comm_is_well(comm) && !ori_deadline_passed(deadline) &&
-		       ori_mesh_wake(comm))
+		       ori_mesh_wake(comm) && exchange_has_witness(comm))
 			oriel_cpu_give_way(ori_clock_ns() - start);
 	if (!ori_comm_is_well(comm))
 		return ori_comm_check(comm);

@@ -2,6 +2,7 @@
 /* What broke a communicator: kept, told, and passed on to the peers. */
 #include <inttypes.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@
 #include "transport/transport.h"
 
 #define HEALTH_WRITE_NS 1000000000u /* writing a record takes so long only for the dead */
+#define HEALTH_WRITER_AT 8          /* bit of the state where the rank that writes is, plus 1 */
+#define HEALTH_STATE ((1u << HEALTH_WRITER_AT) - 1)
 
 static const char *const what_names[] = {
 	[ORIEL_DEV_NOTHING] = "nothing",
@@ -102,12 +105,20 @@ static void health_read_queue(const struct oriel_dev_fault *fault, struct oriel_
 	health->request = oriel_mlx5_err_wqe(fault->seen);
 }
 
+/* The peer that is writing, if @state says; threads of this rank do not leave without it. */
+static unsigned health_writer(const struct oriel_comm *comm, uint32_t state)
+{
+	unsigned writer = (state >> HEALTH_WRITER_AT) - 1;
+
+	return writer < comm->size && writer != comm->rank ? writer : ORIEL_DEV_NO_RANK;
+}
+
 /* Whoever wrote @health is dead: what he knew is lost, but not that something broke. */
-static void health_finish(struct oriel_dev_fault *health)
+static void health_finish(struct oriel_dev_fault *health, unsigned writer)
 {
 	health->status = ORIEL_ERR_PEER;
 	health->what = ORIEL_DEV_LOST;
-	health->peer = ORIEL_DEV_NO_RANK;
+	health->peer = writer;
 	health->window = 0;
 	health->id = 0;
 	health->finder = 0;
@@ -119,21 +130,21 @@ static void health_finish(struct oriel_dev_fault *health)
  * is awaited: who has just failed, and found that somebody else was first, must not
  * hear that all is well.
  */
-static bool health_is_told(struct ori_control *control)
+static bool health_is_told(const struct oriel_comm *comm)
 {
-	struct oriel_dev_fault *health = &control->health;
+	struct oriel_dev_fault *health = &comm->control->health;
 	uint64_t deadline = 0;
 	uint32_t state;
 
-	ori_comm_gpu_collect(control);
+	ori_comm_gpu_collect(comm->control);
 	for (;;) {
 		state = oriel_dev_load_acquire32(&health->state);
-		if (state != ORIEL_DEV_FAULT_WRITING)
+		if ((state & HEALTH_STATE) != ORIEL_DEV_FAULT_WRITING)
 			return state == ORIEL_DEV_FAULT_FULL;
 		if (!deadline)
 			deadline = ori_deadline(HEALTH_WRITE_NS);
 		else if (ori_deadline_passed(deadline))
-			health_finish(health);
+			health_finish(health, health_writer(comm, state));
 		sched_yield();
 	}
 }
@@ -151,7 +162,7 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 	health->rank = -1;
 	health->finder = comm->rank;
 	health->reason = "";
-	if (!health_is_told(comm->control))
+	if (!health_is_told(comm))
 		return;
 	health->status = fault->status < 0 ? (enum oriel_status)fault->status : ORIEL_ERR_PROTOCOL;
 	health->what = ori_what_name(fault->what);
@@ -271,7 +282,7 @@ bool ori_comm_is_well(const struct oriel_comm *comm)
 	/* Before the control segment exists there is nothing to be broken. */
 	if (!comm->control)
 		return true;
-	return !health_is_told(comm->control);
+	return !health_is_told(comm);
 }
 
 /* Is it another rank's story, which its text alone does not say? */
@@ -321,6 +332,23 @@ void ori_comm_break_for(struct oriel_comm *comm, const struct oriel_dev_fault *r
 		oriel_dev_leave(&comm->control->health, record);
 }
 
+/*
+ * oriel_dev_leave() at any rank. It knows from the first word on who is telling it,
+ * should that one die over it.
+ */
+static void health_leave(struct oriel_dev_fault *health, const struct oriel_dev_fault *record,
+			 unsigned writer)
+{
+	const size_t body = offsetof(struct oriel_dev_fault, status);
+	uint32_t writing = ORIEL_DEV_FAULT_WRITING | (writer + 1) << HEALTH_WRITER_AT;
+
+	if (!oriel_dev_swap_acq_rel32_gpu(&health->state, ORIEL_DEV_FAULT_EMPTY, writing))
+		return;
+	memcpy((char *)health + body, (const char *)record + body, sizeof(*record) - body);
+	/* Acquired by whoever finds the place FULL. */
+	oriel_dev_store_release32(&health->state, ORIEL_DEV_FAULT_FULL);
+}
+
 static void health_spread(struct oriel_comm *comm, const struct oriel_dev_fault *record)
 {
 	unsigned i;
@@ -332,7 +360,7 @@ static void health_spread(struct oriel_comm *comm, const struct oriel_dev_fault 
 			continue;
 		/* What kernels there have found came first. */
 		ori_comm_gpu_collect(control);
-		oriel_dev_leave(&control->health, record);
+		health_leave(&control->health, record, comm->rank);
 	}
 }
 

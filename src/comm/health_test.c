@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,9 +7,14 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <oriel/dev/wait.h>
 
@@ -137,6 +143,72 @@ static void test_who_dies_while_he_tells_is_not_awaited_for_ever(void **state)
 	oriel_comm_health(comm, &health);
 	assert_int_equal(health.rank, -1);
 	free_comm(comm);
+}
+
+/* Rank 2 tells rank 0, which it can do to the second word; what is behind is not its to write. */
+static void tell_and_die(struct oriel_comm *comm, struct ori_mapping *peers, char *behind,
+			 size_t length)
+{
+	static const struct rlimit no_core;
+
+	setrlimit(RLIMIT_CORE, &no_core);
+	signal(SIGSEGV, SIG_DFL);
+	comm->rank = 2;
+	comm->peers = peers;
+	if (mprotect(behind, length, PROT_READ) == 0)
+		ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, 2);
+	_exit(0);
+}
+
+static void test_who_dies_while_he_tells_a_peer_is_named(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t length = page + (sizeof(struct ori_control) + page - 1) / page * page;
+	struct oriel_comm *comm = make_comm();
+	struct ori_control *own = comm->control;
+	struct ori_mapping peers[4] = {{0}};
+	struct oriel_health health;
+	char *memory;
+	pid_t child;
+	int how;
+
+	(void)state;
+	memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	peers[0].address = memory + page - offsetof(struct oriel_dev_fault, what);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		tell_and_die(comm, peers, memory + page, length - page);
+	assert_int_equal(waitpid(child, &how, 0), child);
+	assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGSEGV);
+
+	comm->control = (void *)peers[0].address;
+	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
+	assert_string_equal(oriel_last_error(), "rank 2 has gone without the others");
+	oriel_comm_health(comm, &health);
+	assert_int_equal(health.rank, 2);
+	munmap(memory, length);
+	comm->control = own;
+	free_comm(comm);
+}
+
+/* No rank of this communicator; and this one, whose threads do not go without it. */
+static void test_a_wrong_name_of_the_dead_is_none(void **state)
+{
+	static const uint32_t names[] = {5, 1};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct oriel_comm *comm = make_comm();
+
+		comm->control->health.state = ORIEL_DEV_FAULT_WRITING | names[i] << 8;
+		assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
+		assert_string_equal(oriel_last_error(),
+				    "a rank has gone while it told what had failed");
+		free_comm(comm);
+	}
 }
 
 static void test_a_timeout_says_who_waited_for_what(void **state)
@@ -306,6 +378,8 @@ int main(void)
 		cmocka_unit_test(test_what_kernels_found_comes_before_a_later_abort),
 		cmocka_unit_test(test_a_record_that_is_being_written_is_awaited),
 		cmocka_unit_test(test_who_dies_while_he_tells_is_not_awaited_for_ever),
+		cmocka_unit_test(test_who_dies_while_he_tells_a_peer_is_named),
+		cmocka_unit_test(test_a_wrong_name_of_the_dead_is_none),
 		cmocka_unit_test(test_a_timeout_says_who_waited_for_what),
 		cmocka_unit_test(test_a_refused_request_says_which_and_why),
 		cmocka_unit_test(test_a_queue_without_a_verdict_of_its_adapter),

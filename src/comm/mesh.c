@@ -221,7 +221,7 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 
 	for (peer = 0; peer < comm->size; peer++)
 		count += mesh->fd[peer] >= 0;
-	if (!count && comm->domain_size == comm->size && !comm->gpu)
+	if (!count && !comm->pulse && !comm->gpu)
 		return ORIEL_OK;
 	watch = calloc(1, sizeof(*watch) + (comm->size + 1) * sizeof(watch->fd[0]));
 	if (!watch)
@@ -355,7 +355,7 @@ bool ori_mesh_wake(struct oriel_comm *comm)
 	return true;
 }
 
-static void mesh_stop_watching(struct oriel_comm *comm)
+void ori_mesh_rest(struct oriel_comm *comm)
 {
 	struct ori_mesh *mesh = comm->mesh;
 
@@ -364,8 +364,10 @@ static void mesh_stop_watching(struct oriel_comm *comm)
 	atomic_store(&mesh->is_closing, true);
 	ori_mesh_wake(comm);
 	pthread_join(mesh->watcher, NULL);
+	atomic_store(&mesh->is_closing, false);
 	mesh->is_watching = false;
 	close(mesh->wake);
+	mesh->wake = -1;
 }
 
 void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
@@ -376,7 +378,7 @@ void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
 
 	if (!mesh)
 		return;
-	mesh_stop_watching(comm);
+	ori_mesh_rest(comm);
 	for (peer = 0; peer < comm->size; peer++) {
 		if (mesh->fd[peer] < 0)
 			continue;

@@ -22,6 +22,9 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 /* Watch over the peers from now on: one that goes without a word breaks @comm. */
 enum oriel_status ori_mesh_watch(struct oriel_comm *comm);
 
+/* Nobody watches until the next ori_mesh_watch(): links may go. */
+void ori_mesh_rest(struct oriel_comm *comm);
+
 /* Any thread: have the watcher look now. False if there is none. */
 bool ori_mesh_wake(struct oriel_comm *comm);
 

@@ -65,41 +65,23 @@ static enum oriel_status share_check_gpu(const struct oriel_comm *comm,
 	return ORIEL_OK;
 }
 
-/*
- * What others need to reach host memory that the table does not know, as
- * @not_found says. Threads of one process need nothing.
- */
-static enum oriel_status share_export_private(struct oriel_comm *comm,
-					      const struct ori_piece *piece,
-					      enum oriel_status not_found,
-					      struct ori_mem_blob *blob)
-{
-	if (share_has_foreign(comm))
-		return not_found;
-	return ori_mem_export_private(piece->address, piece->length, blob);
-}
-
 static enum oriel_status share_export(struct oriel_comm *comm, const struct ori_piece *piece,
 				      struct ori_mem **mem, struct ori_mem_blob *blob)
 {
-	enum oriel_status found, status;
-	struct ori_error before;
+	enum oriel_status status = ORIEL_OK;
 	uint64_t offset;
 
-	ori_error_save(&before);
-	found = ori_mem_find(piece->address, piece->length, mem, &offset);
-	status = found == ORIEL_OK ? ORIEL_OK : share_adopt(comm, piece, mem, &offset);
-	if (status == ORIEL_AGAIN) {
-		status = share_export_private(comm, piece, found, blob);
-	} else {
-		if (status == ORIEL_OK && (*mem)->gpu)
-			status = share_check_gpu(comm, piece);
-		if (status == ORIEL_OK)
-			status = ori_mem_export(*mem, offset, piece->length, blob);
-	}
-	if (status == ORIEL_OK)
-		ori_error_restore(&before);
-	return status;
+	*mem = ori_mem_look(piece->address, piece->length, &offset);
+	if (!*mem)
+		status = share_adopt(comm, piece, mem, &offset);
+	/* Threads of this process need nothing to reach it; others do, and are told why not. */
+	if (status == ORIEL_AGAIN && !share_has_foreign(comm))
+		return ori_mem_export_private(piece->address, piece->length, blob);
+	if (status == ORIEL_AGAIN)
+		status = ori_mem_find(piece->address, piece->length, mem, &offset);
+	if (status == ORIEL_OK && (*mem)->gpu)
+		status = share_check_gpu(comm, piece);
+	return status == ORIEL_OK ? ori_mem_export(*mem, offset, piece->length, blob) : status;
 }
 
 static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct ori_piece *piece,

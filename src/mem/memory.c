@@ -329,34 +329,54 @@ static enum oriel_status memory_explain(uintptr_t at, size_t length, const struc
 			(void *)m->address, m->length);
 }
 
+/* The piece that [@at, @at + @length) lies in, or NULL; @seen, if not, what it touches. */
+static struct ori_mem *memory_ref_around(uintptr_t at, size_t length, struct ori_mem *seen)
+{
+	struct ori_mem *m;
+
+	pthread_mutex_lock(&table.lock);
+	m = memory_touching(at, length);
+	if (m && seen)
+		*seen = *m;
+	if (m && m->holder != ORI_MEM_GONE && memory_contains(m, at) &&
+	    memory_contains(m, at + length - 1))
+		m->refs++;
+	else
+		m = NULL;
+	pthread_mutex_unlock(&table.lock);
+	return m;
+}
+
 enum oriel_status ori_mem_find(const void *address, size_t length, struct ori_mem **mem,
 			       uint64_t *offset)
 {
 	uintptr_t at = (uintptr_t)address, end;
 	struct ori_mem *m, seen = {0};
-	bool is_found;
 
 	if (!address || length == 0)
 		return ori_fail(ORIEL_ERR_INVALID, "memory of %zu bytes at %p", length, address);
 	if (__builtin_add_overflow(at, length, &end))
 		return ori_fail(ORIEL_ERR_RANGE, "memory of %zu bytes at %p passes the end", length,
 				address);
-
-	pthread_mutex_lock(&table.lock);
-	m = memory_touching(at, length);
-	if (m)
-		seen = *m;
-	is_found = m && m->holder != ORI_MEM_GONE && memory_contains(m, at) &&
-		   memory_contains(m, end - 1);
-	if (is_found)
-		m->refs++;
-	pthread_mutex_unlock(&table.lock);
-
-	if (!is_found)
+	m = memory_ref_around(at, length, &seen);
+	if (!m)
 		return memory_explain(at, length, &seen);
 	*mem = m;
 	*offset = at - (uintptr_t)m->address;
 	return ORIEL_OK;
+}
+
+struct ori_mem *ori_mem_look(const void *address, size_t length, uint64_t *offset)
+{
+	uintptr_t at = (uintptr_t)address, end;
+	struct ori_mem *m;
+
+	if (length == 0 || __builtin_add_overflow(at, length, &end))
+		return NULL;
+	m = memory_ref_around(at, length, NULL);
+	if (m)
+		*offset = at - (uintptr_t)m->address;
+	return m;
 }
 
 struct ori_mem *ori_mem_find_id(uint64_t address, uint64_t id)

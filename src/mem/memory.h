@@ -64,6 +64,9 @@ enum oriel_status ori_mem_alloc_gpu(const struct ori_gpu *gpu, size_t length, st
 enum oriel_status ori_mem_find(const void *address, size_t length, struct ori_mem **mem,
 			       uint64_t *offset);
 
+/* The same where it may well be none: NULL, which is no failure and leaves no text. */
+struct ori_mem *ori_mem_look(const void *address, size_t length, uint64_t *offset);
+
 /* The piece at @address with this @id, referenced; NULL if there is none. */
 struct ori_mem *ori_mem_find_id(uint64_t address, uint64_t id);
 

@@ -66,6 +66,34 @@ static void expect_lost(const void *address, size_t length, enum oriel_status st
 	assert_non_null(strstr(oriel_last_error(), part));
 }
 
+/* As ori_mem_find() does, but for what it says. */
+static void test_a_look_finds_the_same_and_says_nothing(void **state)
+{
+	char *a = alloc(2 * PAGE);
+	struct ori_mem *mem;
+	uint64_t offset = 1;
+
+	(void)state;
+	ori_fail(ORIEL_ERR_TIMEOUT, "what came before");
+	assert_null(ori_mem_look(&offset, sizeof(offset), &offset));
+	assert_null(ori_mem_look(a + 1, 2 * PAGE, &offset));
+	assert_null(ori_mem_look(a - 8, 16, &offset));
+	assert_null(ori_mem_look(a, 0, &offset));
+	assert_null(ori_mem_look(a, SIZE_MAX, &offset));
+	assert_null(ori_mem_look(NULL, 1, &offset));
+	assert_int_equal(offset, 1);
+	mem = ori_mem_look(a + 100, 2 * PAGE - 100, &offset);
+	assert_non_null(mem);
+	assert_ptr_equal(mem->address, a);
+	assert_int_equal(offset, 100);
+	oriel_memory_free(a);
+	assert_null(ori_mem_look(a, PAGE, &offset));
+	ori_mem_unref(mem);
+	assert_int_equal(ori_mem_count(), 0);
+	assert_int_equal(oriel_last_status(), ORIEL_ERR_TIMEOUT);
+	assert_string_equal(oriel_last_error(), "what came before");
+}
+
 static void test_a_range_that_is_not_shareable_is_explained(void **state)
 {
 	char *a = alloc(2 * PAGE), text[64];
@@ -334,6 +362,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_range_is_found_with_its_offset),
+		cmocka_unit_test(test_a_look_finds_the_same_and_says_nothing),
 		cmocka_unit_test(test_a_range_that_is_not_shareable_is_explained),
 		cmocka_unit_test(test_a_range_over_two_allocations_is_refused),
 		cmocka_unit_test(test_references_keep_freed_memory),

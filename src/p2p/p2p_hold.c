@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "mem/cache.h"
 #include "p2p/p2p.h"
 
@@ -36,17 +35,14 @@ static enum oriel_status hold_find_host(uint64_t address, uint64_t length,
 					struct ori_cache_range *range)
 {
 	enum oriel_status st = ori_cache_pages(address, length, range);
-	struct ori_error before;
 	struct ori_mem *mem;
 	uint64_t offset;
 
 	if (st != ORIEL_OK)
 		return st;
-	ori_error_save(&before);
-	if (ori_mem_find((void *)(uintptr_t)address, length, &mem, &offset) != ORIEL_OK) {
-		ori_error_restore(&before);
+	mem = ori_mem_look((void *)(uintptr_t)address, length, &offset);
+	if (!mem)
 		return ORIEL_OK;
-	}
 	if (range->base < (uintptr_t)mem->address) {
 		range->length -= (uintptr_t)mem->address - range->base;
 		range->base = (uintptr_t)mem->address;

@@ -158,27 +158,32 @@ static enum oriel_status memory_add_locked(struct oriel_p2p_hub *hub, struct ori
 	return ORIEL_OK;
 }
 
+/* That nobody else can map it matters, and is told, where somebody would have to. */
+static void memory_adopt(const struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
+{
+	struct ori_error before;
+
+	ori_error_save(&before);
+	if (ori_mem_adopt(&hub->gpu, m->address, m->length, &m->mem, &m->offset) != ORIEL_OK)
+		ori_error_restore(&before);
+}
+
 /* What @m is, and how it leaves the process. */
 static enum oriel_status memory_look(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
 {
 	enum oriel_status st = ori_hub_look(hub, m->address, &m->is_gpu);
-	struct ori_error before;
 
 	if (st != ORIEL_OK)
 		return st;
-	ori_error_save(&before);
-	/* That nobody else can map it matters, and is told, where somebody would have to. */
-	if (ori_mem_find(m->address, m->length, &m->mem, &m->offset) != ORIEL_OK &&
-	    (!m->is_gpu ||
-	     ori_mem_adopt(&hub->gpu, m->address, m->length, &m->mem, &m->offset) != ORIEL_OK))
-		m->mem = NULL;
+	m->mem = ori_mem_look(m->address, m->length, &m->offset);
 	if (m->mem && m->mem->gpu && !m->is_gpu) {
 		ori_mem_unref(m->mem);
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%p is memory of a GPU: the hub needs ORIEL_P2P_GPU",
 				(void *)m->address);
 	}
-	ori_error_restore(&before);
+	if (!m->mem && m->is_gpu)
+		memory_adopt(hub, m);
 	return ORIEL_OK;
 }
 

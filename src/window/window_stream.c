@@ -134,13 +134,6 @@ static enum oriel_status stream_check_word(const struct oriel_window *w, enum or
 	return status;
 }
 
-/* Do kernels reach @memory without being granted access? */
-static enum oriel_status stream_find(const struct oriel_window *w, const void *memory,
-				     bool *is_reached)
-{
-	return w->gpu->ops->sees(w->gpu, memory, is_reached);
-}
-
 /* Kernels copy to and from @memory. */
 static enum oriel_status stream_check_memory(const struct oriel_window *w, const void *memory,
 					     uint64_t length)
@@ -150,7 +143,7 @@ static enum oriel_status stream_check_memory(const struct oriel_window *w, const
 
 	if (!length)
 		return ORIEL_OK;
-	status = stream_find(w, memory, &is_reached);
+	status = w->gpu->ops->sees(w->gpu, memory, &is_reached);
 	if (status == ORIEL_OK && !is_reached)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%p is host memory that is not pinned, or of another GPU, which "
@@ -295,7 +288,9 @@ static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_ke
 	if (w->peers[c->peer].path == ORIEL_PATH_RDMA)
 		return ori_links_reach(w->comm, c->memory);
 	*is_kernel = false;
-	return is_plain || c->length > STREAM_FEW ? ORIEL_OK : stream_find(w, c->memory, is_kernel);
+	if (is_plain || c->length > STREAM_FEW)
+		return ORIEL_OK;
+	return w->gpu->ops->sees(w->gpu, c->memory, is_kernel);
 }
 
 /* By an engine; then the kernel without a byte, for the rest. */

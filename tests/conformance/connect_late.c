@@ -11,6 +11,7 @@
  *	oriel run -n 3 --nodes 3 connect_late MODE
  *	connect_late MODE 3        ranks are threads
  */
+#include <oriel/dev.h>
 #include <oriel/oriel.h>
 
 #include <pthread.h>
@@ -21,6 +22,7 @@
 
 #define LIMIT_NS 1000000000u
 #define LONG_NS 60000000000u
+#define BLAME_NS 2000000000u /* for as long a rank that hears others would wait for their word */
 #define RANKS_MOST 16u
 
 static const char *late_mode;
@@ -103,6 +105,7 @@ static void late_unlinked(const struct oriel_bootstrap *bootstrap, struct oriel_
 	enum oriel_status heard = late_is("left") ? ORIEL_ERR_PEER : ORIEL_ERR_TIMEOUT;
 	unsigned rank = bootstrap->rank;
 	struct oriel_health health;
+	uint64_t began;
 	char never;
 
 	if (rank == 0) {
@@ -112,7 +115,9 @@ static void late_unlinked(const struct oriel_bootstrap *bootstrap, struct oriel_
 								    &never, 1, LONG_NS) < 0);
 		return;
 	}
+	began = oriel_cpu_clock_ns();
 	CHECK(rank, oriel_comm_barrier(comm) == heard);
+	CHECK(rank, late_is("mute") || oriel_cpu_clock_ns() - began < BLAME_NS);
 	CHECK(rank, oriel_comm_health(comm, &health) == ORIEL_OK);
 	CHECK(rank, health.status == heard && health.rank == 0);
 }

@@ -232,8 +232,8 @@ static void test_orders(struct site *s)
 		}
 		for (k = 0; k < 4; k++) {
 			take_away(&other, &beside, exec, graph, orders[i][k]);
-			/* The object goes on no rank before it goes on all. */
-			if (orders[i][k] != 'o')
+			/* Objects and communicators go on no rank before they go on all. */
+			if (orders[i][k] != 'o' && orders[i][k] != 'c')
 				nodes_meet(s);
 			gather_once(s, first, 1000);
 		}
