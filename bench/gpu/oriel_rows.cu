@@ -15,8 +15,8 @@
 #define CHANNEL_BYTES (1ul << 20)
 #define WARM 3
 #define PROFILED_NS 60000000000ul /* a profiler keeps one GPU while it gets ready */
-#define AT_LL (32ul << 20)    /* of the window: where LL messages go */
-#define AT_LL128 (48ul << 20) /* and those in lines */
+#define AT_LL (32ul << 20)        /* of the window: where LL messages go */
+#define AT_LL128 (48ul << 20)     /* and those in lines */
 
 /* BIG: a block of up to 1024 threads, each of which has 64 registers. */
 enum kind { THREAD, WARP, BLOCK, BIG };
