@@ -216,6 +216,7 @@ static cudaGraphExec_t capture(struct rank *r, const struct suite *s, unsigned i
 	must(r, "graph", cudaGraphUpload(executable, part->stream));
 	must(r, "graph", cudaStreamSynchronize(part->stream));
 	must(r, "graph", cudaGraphDestroy(graph));
+	check_begin();
 	check_status(r, oriel_comm_barrier(r->comm), ORIEL_OK, __FILE__, __LINE__, "barrier");
 	return executable;
 }
@@ -238,6 +239,7 @@ static uint64_t serve_one(struct rank *r, const struct suite *s, struct mail *m)
 	case ERRAND_HEALTHY: {
 		struct oriel_health health;
 
+		check_begin();
 		check_status(r, oriel_comm_health(r->comm, &health), ORIEL_OK, __FILE__, __LINE__,
 			     "health");
 		check_equal(r, health.status, ORIEL_OK, __FILE__, __LINE__, "health.status");

@@ -178,6 +178,14 @@ static __host__ __device__ __forceinline__ bool claim_equal(struct rank *r, uint
 #endif
 }
 
+/* Kernels have no last error. */
+static __host__ __device__ __forceinline__ void claim_begin(void)
+{
+#ifndef __CUDA_ARCH__
+	check_begin();
+#endif
+}
+
 static __host__ __device__ __forceinline__ bool claim_status(struct rank *r, int64_t got,
 							     enum oriel_status expected,
 							     const char *file, int line,
@@ -208,7 +216,8 @@ claim_posted(struct rank *r, int64_t got, const char *file, int line, const char
 #define CHECK(r, claim) claim_true(r, claim, __FILE__, __LINE__, #claim)
 #define CHECK_EQ(r, got, expected) \
 	claim_equal(r, (uint64_t)(got), (uint64_t)(expected), __FILE__, __LINE__, #got)
-#define CHECK_STATUS(r, got, expected) claim_status(r, got, expected, __FILE__, __LINE__, #got)
+#define CHECK_STATUS(r, got, expected) \
+	claim_status(r, (claim_begin(), (got)), expected, __FILE__, __LINE__, #got)
 #define CHECK_OK(r, got) CHECK_STATUS(r, got, ORIEL_OK)
 #define CHECK_POSTED(r, got) claim_posted(r, got, __FILE__, __LINE__, #got)
 #define CHECK_TEXT(r, text, part) check_text(r, text, part, __FILE__, __LINE__)
