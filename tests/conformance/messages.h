@@ -191,6 +191,18 @@ CASE void streams_and_messages_do_not_mix(struct rank *r)
 	CHECK_STATUS(r, message_recv(r, r->group, 3, block, 8, LONG_NS), ORIEL_ERR_STATE);
 	CHECK_OK(r, rank_fault(r, &fault));
 	CHECK_STATUS(r, fault.status, ORIEL_ERR_STATE);
+	/* Nor the other way round, be the message empty. */
+	CHECK_OK(r, message_send(r, r->group, 2, block, 0, LONG_NS));
+	CHECK_OK(r, message_recv(r, r->group, 2, block, 0, LONG_NS));
+	CHECK_STATUS(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 2, block, 8, LONG_NS),
+		     ORIEL_ERR_STATE);
+	CHECK_OK(r, rank_fault(r, &fault));
+	CHECK_EQ(r, fault.what, ORIEL_DEV_SEND);
+	CHECK_STATUS(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 2, block, 8, LONG_NS),
+		     ORIEL_ERR_STATE);
+	CHECK_OK(r, rank_fault(r, &fault));
+	CHECK_STATUS(r, fault.status, ORIEL_ERR_STATE);
+	CHECK_EQ(r, fault.what, ORIEL_DEV_RECV);
 }
 
 static const struct oriel_window_attr message_window = {
