@@ -33,6 +33,7 @@ set(ORIEL_HEADERS
 	oriel/dev/channel.h
 	oriel/dev/ll.h
 	oriel/dev/ll128.h
+	oriel/dev/message.h
 	oriel/dev/gather.h
 	oriel/dev/exchange.h
 	oriel/dev/mlx5.h

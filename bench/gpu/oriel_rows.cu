@@ -13,6 +13,9 @@
 
 #define STREAM_THREADS 512
 #define CHANNEL_BYTES (1ul << 20)
+#define LL_CHANNEL 64 /* behind those of streams */
+#define LL128_CHANNEL 65
+#define CHANNELS 66
 #define WARM 3
 #define PROFILED_NS 60000000000ul /* a profiler keeps one GPU while it gets ready */
 #define AT_LL (32ul << 20)        /* of the window: where LL messages go */
@@ -157,12 +160,29 @@ struct channel_ll_way {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
 						  uint64_t)
 	{
-		oriel_dev_send_ll(s->w, g, s->peer, 1, s->source, s->bytes, 0);
+		oriel_dev_send_ll(s->w, g, s->peer, LL_CHANNEL, s->source, s->bytes, 0);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
 						    uint64_t)
 	{
-		return oriel_dev_recv_ll(s->w, g, s->peer, 1, s->target, s->bytes, 0) == ORIEL_OK;
+		return oriel_dev_recv_ll(s->w, g, s->peer, LL_CHANNEL, s->target, s->bytes, 0) ==
+		       ORIEL_OK;
+	}
+};
+
+struct channel_ll128_way {
+	static const bool has_bytes = true;
+
+	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
+						  uint64_t)
+	{
+		oriel_dev_send_ll128(s->w, g, s->peer, LL128_CHANNEL, s->source, s->bytes, 0);
+	}
+	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
+						    uint64_t)
+	{
+		return oriel_dev_recv_ll128(s->w, g, s->peer, LL128_CHANNEL, s->target, s->bytes,
+					    0) == ORIEL_OK;
 	}
 };
 
@@ -328,7 +348,7 @@ static struct row row_of(const char *test, const char *mode, uint64_t bytes, uin
 static void latencies(struct bare *b)
 {
 	uint64_t values = 0, relaxed = 0, signals = 0, puts = 0, lls = 0, ll128s = 0, sends = 0,
-		 send_lls = 0;
+		 send_lls = 0, send_ll128s = 0;
 	static const uint64_t sizes[] = {8, 128, 1024, 4096, 65536};
 	unsigned i;
 
@@ -384,6 +404,13 @@ static void latencies(struct bare *b)
 				b, row_of("send_recv_ll", "one way", sizes[i], 32), &send_lls);
 		run_ping_pong<channel_ll_way, BLOCK>(
 			b, row_of("send_recv_ll", "one way", sizes[i], 256), &send_lls);
+		if (sizes[i] <= 128)
+			run_ping_pong<channel_ll128_way, WARP>(b,
+							       row_of("send_recv_ll128", "one way",
+								      sizes[i], 32),
+							       &send_ll128s);
+		run_ping_pong<channel_ll128_way, BLOCK>(
+			b, row_of("send_recv_ll128", "one way", sizes[i], 256), &send_ll128s);
 	}
 }
 
@@ -630,9 +657,9 @@ __global__ void stream_warps(const __grid_constant__ struct oriel_dev_window w, 
 	enum oriel_status status = ORIEL_OK;
 
 	if (threadIdx.x < 32 && sends)
-		status = oriel_dev_send_ll(&w, oriel_dev_warp(), peer, 2, from, bytes, 0);
+		status = oriel_dev_send_ll(&w, oriel_dev_warp(), peer, LL_CHANNEL, from, bytes, 0);
 	if (threadIdx.x >= 32 && receives)
-		status = oriel_dev_recv_ll(&w, oriel_dev_warp(), peer, 2, to, bytes, 0);
+		status = oriel_dev_recv_ll(&w, oriel_dev_warp(), peer, LL_CHANNEL, to, bytes, 0);
 	if (status != ORIEL_OK)
 		atomicAdd(wrong, 1u);
 }
@@ -729,8 +756,8 @@ static bool wants(const char *parts, const char *part)
 
 int main(int argc, char **argv)
 {
-	struct bare_attr attr = {2,         2, 16, 16, 4, 64, CHANNEL_BYTES, (1ul << 30) + 4096,
-				 2000000000};
+	struct bare_attr attr = {
+		2, 2, 16, 16, 4, CHANNELS, CHANNEL_BYTES, (1ul << 30) + 4096, 2000000000};
 	const char *parts = argc > 2 ? argv[2] : NULL;
 	struct bare b;
 	int gpus = bare_begin();

@@ -21,7 +21,7 @@ IMPLS = ("oriel", "nvshmem", "nccl")
 SECTIONS = (
     ("Words and signals, one way", "us", ("put_value", "signal")),
     ("Messages, one way", "us", ("put_signal", "put_ll", "put_ll128")),
-    ("Through channels, in a kernel, one way", "us", ("send_recv_kernel", "send_recv_ll")),
+    ("Through channels, in a kernel, one way", "us", ("send_recv_kernel", "send_recv_ll", "send_recv_ll128")),
     ("Barriers, in a kernel", "us", ("barrier",)),
     ("Atomics", "us", ("fetch_add",)),
     ("Puts", "gbps", ("put_bw",)),

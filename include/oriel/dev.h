@@ -49,6 +49,7 @@
 #include <oriel/dev/ll.h>
 #include <oriel/dev/ll128.h>
 #include <oriel/dev/mapped.h>
+#include <oriel/dev/message.h>
 #include <oriel/dev/order.h>
 #include <oriel/dev/rdma.h>
 #include <oriel/dev/signal.h>

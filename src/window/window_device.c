@@ -115,6 +115,24 @@ static bool fault_is_about_bytes(const struct oriel_dev_fault *fault)
 	       fault->what == ORIEL_DEV_PORTIONS;
 }
 
+static bool fault_is_about_channel(const struct oriel_dev_fault *fault)
+{
+	return fault->what == ORIEL_DEV_SEND || fault->what == ORIEL_DEV_RECV;
+}
+
+static const char *fault_form(uint64_t form)
+{
+	switch (form) {
+	case ORIEL_DEV_FORM_STREAM:
+		return "a stream";
+	case ORIEL_DEV_FORM_LL:
+		return "messages of LL";
+	case ORIEL_DEV_FORM_LL128:
+		return "messages of LL128";
+	}
+	return "what nobody knows";
+}
+
 static const char *fault_noun(const struct oriel_dev_fault *fault)
 {
 	switch (fault->what) {
@@ -140,6 +158,11 @@ static void fault_range_text(const struct oriel_dev_window *d, const struct orie
 	if (fault->peer >= d->ranks && fault->seen == fault->peer && fault->expected == d->ranks)
 		snprintf(text, length, "%s: rank %" PRIu64 " of %" PRIu64, what, fault->seen,
 			 fault->expected);
+	else if (fault_is_about_channel(fault) && fault->id < d->channels)
+		snprintf(text, length,
+			 "%s: a message of %" PRIu64
+			 " bytes, channel %u with rank %u takes %" PRIu64 " at most",
+			 what, fault->seen, fault->id, fault->peer, fault->expected);
 	else if (!fault_is_about_bytes(fault))
 		snprintf(text, length, "%s: %s %" PRIu64 " of %" PRIu64, what, fault_noun(fault),
 			 fault->seen, fault->expected);
@@ -168,6 +191,10 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 		snprintf(text, length,
 			 "%s: %" PRIu64 " bytes sent to rank %u, which expects %" PRIu64, what,
 			 fault->seen, fault->peer, fault->expected);
+	else if (fault->status == ORIEL_ERR_STATE && fault_is_about_channel(fault))
+		snprintf(text, length, "%s: channel %u with rank %u carries %s, not %s", what,
+			 fault->id, fault->peer, fault_form(fault->seen),
+			 fault_form(fault->expected));
 	else if (fault->status == ORIEL_ERR_STATE)
 		snprintf(text, length, "%s: buffer %u of rank %u is not shared", what, fault->id,
 			 fault->peer);

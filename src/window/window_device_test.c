@@ -137,6 +137,25 @@ static void test_texts_name_what_and_who(void **state)
 	fault.status = ORIEL_ERR_INVALID;
 	fault.peer = 1;
 	expect_text(fault, "send: rank 1 is the rank itself");
+	fault.status = ORIEL_ERR_RANGE;
+	fault.id = 64;
+	fault.expected = 64;
+	fault.seen = 64;
+	expect_text(fault, "send: channel 64 of 64");
+	fault.id = 7;
+	fault.expected = 512;
+	fault.seen = 513;
+	expect_text(fault, "send: a message of 513 bytes, channel 7 with rank 1 takes 512 at most");
+	fault.what = ORIEL_DEV_RECV;
+	fault.status = ORIEL_ERR_STATE;
+	fault.expected = ORIEL_DEV_FORM_LL128;
+	fault.seen = ORIEL_DEV_FORM_STREAM;
+	expect_text(fault, "recv: channel 7 with rank 1 carries a stream, not messages of LL128");
+	fault.expected = ORIEL_DEV_FORM_STREAM;
+	fault.seen = ORIEL_DEV_FORM_LL;
+	expect_text(fault, "recv: channel 7 with rank 1 carries messages of LL, not a stream");
+	fault.what = ORIEL_DEV_PUT;
+	expect_text(fault, "put: buffer 7 of rank 1 is not shared");
 }
 
 static void expect_near(uint32_t ranks, uint32_t first, uint32_t count)

@@ -21,6 +21,27 @@ CASE enum oriel_status line_wait(struct rank *r, struct oriel_dev_group g, char 
 				    round + 1, LONG_NS);
 }
 
+#define LINE ORIEL_LL128_LINE
+
+#include "messages.h"
+
+CASE size_t message_most(const struct rank *r)
+{
+	return r->dev.channel_bytes / 64 * 15;
+}
+
+CASE enum oriel_status message_send(struct rank *r, struct oriel_dev_group g, uint32_t channel,
+				    const void *from, size_t length, uint64_t timeout_ns)
+{
+	return oriel_dev_send_ll128(&r->dev, g, rank_next(r), channel, from, length, timeout_ns);
+}
+
+CASE enum oriel_status message_recv(struct rank *r, struct oriel_dev_group g, uint32_t channel,
+				    void *to, size_t length, uint64_t timeout_ns)
+{
+	return oriel_dev_recv_ll128(&r->dev, g, rank_prev(r), channel, to, length, timeout_ns);
+}
+
 #define WORDS 31u
 
 /* A fast sender writes while the receiver looks: half a message is none. */
@@ -104,6 +125,58 @@ CASE void it_is_known_who_takes_them(struct rank *r)
 	CHECK(r, !oriel_dev_has_ll128(&r->dev, r->size));
 }
 
+/* Whoever is mapped is sent to and received from, others are refused at both ends. */
+CASE void it_is_known_who_gets_messages(struct rank *r)
+{
+	RANK_ARRAY(r, uint64_t, word, 1);
+	enum oriel_status status;
+	unsigned peer;
+
+	for (peer = 0; peer < r->size; peer++) {
+		word[0] = 100 + r->rank;
+		status = oriel_dev_send_ll128(&r->dev, r->group, peer, 0, word, 8, LONG_NS);
+		CHECK_STATUS(r, status,
+			     peer == r->rank                      ? ORIEL_ERR_INVALID
+			     : oriel_dev_has_ll128(&r->dev, peer) ? ORIEL_OK
+								  : ORIEL_ERR_NO_PATH);
+	}
+	for (peer = 0; peer < r->size; peer++) {
+		if (peer == r->rank)
+			continue;
+		oriel_dev_sync(r->group);
+		status = oriel_dev_recv_ll128(&r->dev, r->group, peer, 0, word, 8, LONG_NS);
+		if (oriel_dev_has_ll128(&r->dev, peer)) {
+			CHECK_OK(r, status);
+			CHECK_EQ(r, word[0], 100 + peer);
+		} else {
+			CHECK_STATUS(r, status, ORIEL_ERR_NO_PATH);
+		}
+	}
+}
+
+/* A channel that carries lines of one kind carries none of the other, from either end. */
+CASE void forms_do_not_mix(struct rank *r)
+{
+	struct oriel_dev_fault fault;
+	RANK_ARRAY(r, char, block, 16);
+
+	group_flood(r->group, block, 16, 0);
+	CHECK_OK(r, message_send(r, r->group, 3, block, 16, LONG_NS));
+	CHECK_OK(r, message_recv(r, r->group, 3, block, 16, LONG_NS));
+	CHECK_STATUS(r, oriel_dev_send_ll(&r->dev, r->group, rank_next(r), 3, block, 8, LONG_NS),
+		     ORIEL_ERR_STATE);
+	CHECK_OK(r, rank_fault(r, &fault));
+	CHECK_EQ(r, fault.expected, ORIEL_DEV_FORM_LL);
+	CHECK_EQ(r, fault.seen, ORIEL_DEV_FORM_LL128);
+	CHECK_STATUS(r, oriel_dev_recv_ll(&r->dev, r->group, rank_prev(r), 3, block, 8, LONG_NS),
+		     ORIEL_ERR_STATE);
+	CHECK_OK(r, oriel_dev_send_ll(&r->dev, r->group, rank_next(r), 2, block, 8, LONG_NS));
+	CHECK_OK(r, oriel_dev_recv_ll(&r->dev, r->group, rank_prev(r), 2, block, 8, LONG_NS));
+	CHECK_STATUS(r, message_send(r, r->group, 2, block, 8, LONG_NS), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, message_recv(r, r->group, 2, block, 8, LONG_NS), ORIEL_ERR_STATE);
+	CHECK_OK(r, rank_fault(r, &fault));
+}
+
 static const struct oriel_window_attr ll128_window = {
 	.size = sizeof(struct oriel_window_attr),
 	.length = 2 * 16 * PLACE,
@@ -115,6 +188,9 @@ static const struct oriel_window_attr ll128_window = {
 	ROW(the_flag_comes_with_the_data, &ll128_window, 1, NEEDS_MAPPED) \
 	ROW(an_old_message_is_not_the_next, &ll128_window, 1, 0)          \
 	ROW(bad_places_are_refused, &ll128_window, 1, 0)                  \
-	ROW(it_is_known_who_takes_them, &ll128_window, 1, 0)
+	ROW(it_is_known_who_takes_them, &ll128_window, 1, 0)              \
+	ROW(it_is_known_who_gets_messages, &message_window, 1, 0)         \
+	ROW(forms_do_not_mix, &message_window, 2, NEEDS_MAPPED)           \
+	MESSAGE_CASES(ROW)
 
-DEVICE_SUITE(ll128, LL128_CASES, NO_FORKS, NULL);
+DEVICE_SUITE(ll128, LL128_CASES, MESSAGE_FORKS, NULL);

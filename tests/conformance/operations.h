@@ -51,6 +51,8 @@
 	ROW(oriel_dev_wait_ll128)           \
 	ROW(oriel_dev_send_ll)              \
 	ROW(oriel_dev_recv_ll)              \
+	ROW(oriel_dev_send_ll128)           \
+	ROW(oriel_dev_recv_ll128)           \
 	ROW(oriel_dev_wait_led)             \
 	ROW(oriel_dev_arrive_at)            \
 	ROW(oriel_link_signal)
@@ -107,6 +109,8 @@ OPERATIONS(OPERATION)
 #define oriel_dev_wait_ll128 apart_oriel_dev_wait_ll128::on
 #define oriel_dev_send_ll apart_oriel_dev_send_ll::on
 #define oriel_dev_recv_ll apart_oriel_dev_recv_ll::on
+#define oriel_dev_send_ll128 apart_oriel_dev_send_ll128::on
+#define oriel_dev_recv_ll128 apart_oriel_dev_recv_ll128::on
 #define oriel_dev_wait_led apart_oriel_dev_wait_led::on
 #define oriel_dev_arrive_at apart_oriel_dev_arrive_at::on
 #define oriel_link_signal apart_oriel_link_signal::on

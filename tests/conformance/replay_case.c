@@ -207,6 +207,19 @@ CASE void messages_in_rounds(struct rank *r)
 	CHECK_EQ(r, wrong(got, length_of(r->round), seed_of(rank_prev(r), r->round)), 0);
 }
 
+CASE void ll128_messages_in_rounds(struct rank *r)
+{
+	RANK_ARRAY(r, char, block, 300);
+	RANK_ARRAY(r, char, got, 300);
+
+	group_fill(r->group, block, length_of(r->round), seed_of(r->rank, r->round));
+	CHECK_OK(r, oriel_dev_send_ll128(&r->dev, r->group, rank_next(r), 7, block,
+					 length_of(r->round), LONG_NS));
+	CHECK_OK(r, oriel_dev_recv_ll128(&r->dev, r->group, rank_prev(r), 7, got,
+					 length_of(r->round), LONG_NS));
+	CHECK_EQ(r, wrong(got, length_of(r->round), seed_of(rank_prev(r), r->round)), 0);
+}
+
 CASE uint64_t place_of(unsigned source, uint64_t round)
 {
 	return (source * 2 + round % 2) * (uint64_t)PLACE;
@@ -298,22 +311,23 @@ CASE void streams_share_ids(struct rank *r)
 	CHECK_OK(r, oriel_dev_drain(w, r->group, LONG_NS));
 }
 
-#define REPLAY_CASES(ROW)                                                      \
-	ROW(put_signal_in_rounds, &replay_window, 1, IN_ROUNDS)                \
-	ROW(signals_in_rounds, &replay_window, 1, IN_ROUNDS)                   \
-	ROW(signals_of_all_in_rounds, &replay_window, 2, IN_ROUNDS)            \
-	ROW(barriers_in_rounds, &replay_window, 1, IN_ROUNDS)                  \
-	ROW(split_barriers_in_rounds, &replay_window, 1, IN_ROUNDS)            \
-	ROW(flat_barriers_in_rounds, &replay_window, 1, IN_ROUNDS)             \
-	ROW(pairs_in_rounds, &replay_window, 2, IN_ROUNDS)                     \
-	ROW(counters_in_rounds, &replay_window, 1, IN_ROUNDS)                  \
-	ROW(local_ends_in_rounds, &replay_window, 1, IN_ROUNDS)                \
-	ROW(fetch_adds_in_rounds, &replay_window, 1, IN_ROUNDS)                \
-	ROW(streams_in_rounds, &replay_window, 2, IN_ROUNDS)                   \
-	ROW(messages_in_rounds, &replay_window, 2, IN_ROUNDS | NEEDS_MAPPED)   \
-	ROW(ll_puts_in_rounds, &replay_window, 1, IN_ROUNDS | NEEDS_MAPPED)    \
-	ROW(ll128_puts_in_rounds, &replay_window, 1, IN_ROUNDS | NEEDS_MAPPED) \
-	ROW(streams_have_ids_of_their_own, &replay_window, 2, IN_STREAMS)      \
+#define REPLAY_CASES(ROW)                                                          \
+	ROW(put_signal_in_rounds, &replay_window, 1, IN_ROUNDS)                    \
+	ROW(signals_in_rounds, &replay_window, 1, IN_ROUNDS)                       \
+	ROW(signals_of_all_in_rounds, &replay_window, 2, IN_ROUNDS)                \
+	ROW(barriers_in_rounds, &replay_window, 1, IN_ROUNDS)                      \
+	ROW(split_barriers_in_rounds, &replay_window, 1, IN_ROUNDS)                \
+	ROW(flat_barriers_in_rounds, &replay_window, 1, IN_ROUNDS)                 \
+	ROW(pairs_in_rounds, &replay_window, 2, IN_ROUNDS)                         \
+	ROW(counters_in_rounds, &replay_window, 1, IN_ROUNDS)                      \
+	ROW(local_ends_in_rounds, &replay_window, 1, IN_ROUNDS)                    \
+	ROW(fetch_adds_in_rounds, &replay_window, 1, IN_ROUNDS)                    \
+	ROW(streams_in_rounds, &replay_window, 2, IN_ROUNDS)                       \
+	ROW(messages_in_rounds, &replay_window, 2, IN_ROUNDS | NEEDS_MAPPED)       \
+	ROW(ll128_messages_in_rounds, &replay_window, 2, IN_ROUNDS | NEEDS_MAPPED) \
+	ROW(ll_puts_in_rounds, &replay_window, 1, IN_ROUNDS | NEEDS_MAPPED)        \
+	ROW(ll128_puts_in_rounds, &replay_window, 1, IN_ROUNDS | NEEDS_MAPPED)     \
+	ROW(streams_have_ids_of_their_own, &replay_window, 2, IN_STREAMS)          \
 	ROW(streams_share_ids, &replay_window, 1, IN_STREAMS)
 
 DEVICE_SUITE(replay, REPLAY_CASES, NO_FORKS, NULL);

@@ -57,6 +57,8 @@ static __device__ int64_t use_waits(const struct oriel_dev_window *w, struct ori
 	result |= oriel_dev_recv(w, g, peer, 0, memory, 1000, 1000);
 	result |= oriel_dev_send_ll(w, g, peer, 1, memory, 100, 1000);
 	result |= oriel_dev_recv_ll(w, g, peer, 1, memory, 100, 1000);
+	result |= oriel_dev_send_ll128(w, g, peer, 2, memory, 100, 1000);
+	result |= oriel_dev_recv_ll128(w, g, peer, 2, memory, 100, 1000);
 	result |= oriel_dev_wait_ll(w, g, 0, memory, 100, 1, 1000);
 	result |= oriel_dev_wait_ll128(w, g, 0, memory, 100, 1, 1000);
 	return result + (int64_t)value;

@@ -384,6 +384,7 @@ __global__ void __launch_bounds__(THREADS_MOST) ll128_carries(const __grid_const
 	BEGIN;
 	const uint64_t from = (16ul << 20) + (uint64_t)prev * 262144,
 		       at = (16ul << 20) + (uint64_t)me * 262144;
+	const uint64_t most = w->channel_bytes / 64 * 15;
 	char *in = scratch + LENGTH / 2;
 	uint64_t round, length, epoch;
 
@@ -402,6 +403,18 @@ __global__ void __launch_bounds__(THREADS_MOST) ll128_carries(const __grid_const
 		/* Whoever is told that this one has come may write the next but one. */
 		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	}
+	for (round = 0; round < 200; round++) {
+		length = round * 131 % (most + 1);
+		fill(g, scratch + round % 8, length, j->seed + round + me * 1000);
+		flood(g, in, length + EDGE + 8);
+		CLAIM_OK(oriel_dev_send_ll128(w, g, next, 7, scratch + round % 8, length,
+					      FOREVER_NS));
+		CLAIM_OK(oriel_dev_recv_ll128(w, g, prev, 7, in + round % 3, length, FOREVER_NS));
+		LOOK(in + round % 3, length, j->seed + round + prev * 1000);
+		LOOK_GUARD(in + round % 3 + length, EDGE);
+		oriel_dev_sync(g);
+	}
+	CLAIM_EQ(oriel_dev_recv_ll128(w, g, prev, 7, in, 8, MOMENT_NS), ORIEL_ERR_TIMEOUT);
 	CLAIM_EQ(oriel_dev_wait_ll128(w, g, from, in, 8, 7, MOMENT_NS), ORIEL_ERR_TIMEOUT);
 	CLAIM_EQ(oriel_dev_put_ll128(w, g, next, oriel_at(1, 0), scratch, 8, 7), ORIEL_ERR_NO_PATH);
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));

@@ -100,6 +100,17 @@ ORIEL_DEV enum oriel_status oriel_channel_room(const struct oriel_dev_window *w,
 	return oriel_channel_wait(w, g, &aim, timeout_ns, freed);
 }
 
+/* No stream goes through a channel that has carried messages, @form: dev/message.h. */
+ORIEL_DEV enum oriel_status oriel_channel_check(const struct oriel_dev_window *w, uint32_t what,
+						uint32_t peer, uint32_t channel, uint64_t form)
+{
+	struct oriel_dev_aim aim = {NULL, ORIEL_DEV_FORM_STREAM, ORIEL_EQ, what, peer, channel};
+
+	if (ORIEL_DEV_OFTEN(form == ORIEL_DEV_FORM_STREAM))
+		return ORIEL_OK;
+	return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, form);
+}
+
 /* Whole group. The mapped path of oriel_dev_send(). */
 ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint32_t peer,
@@ -115,6 +126,9 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 	uint64_t sent = end->sent, freed = end->freed;
 	enum oriel_status status;
 
+	status = oriel_channel_check(w, ORIEL_DEV_SEND, peer, channel, end->form);
+	if (status != ORIEL_OK)
+		return status;
 	ORIEL_DEV_ROLL
 	while (length) {
 		uint64_t piece = oriel_channel_run(w, sent, length < most ? length : most);
@@ -253,6 +267,9 @@ ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
 	uint64_t received = end->received, credited = end->credited, arrived = received;
 	enum oriel_status status;
 
+	status = oriel_channel_check(w, ORIEL_DEV_RECV, peer, channel, end->form);
+	if (status != ORIEL_OK)
+		return status;
 	ORIEL_DEV_ROLL
 	while (length) {
 		uint64_t piece;

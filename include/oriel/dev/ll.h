@@ -14,7 +14,7 @@
 #ifndef ORIEL_DEV_LL_H
 #define ORIEL_DEV_LL_H
 
-#include <oriel/dev/channel.h>
+#include <oriel/dev/check.h>
 
 /* Two words: 8 bytes of a message. */
 #define ORIEL_LL_LINE 16u
@@ -345,125 +345,6 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_ll(const struct oriel_dev_window *w,
 					      uint64_t length, uint32_t epoch, uint64_t timeout_ns)
 {
 	return oriel_dev_vote(g, oriel_ll_await(w, g, at, to, length, epoch, timeout_ns));
-}
-
-/*
- * The staging of a channel as lines, of which the stream is at byte @cursor. The
- * flag of a line is its number in the stream, from 1: what a line held one lap
- * before is another one.
- */
-ORIEL_DEV struct oriel_ll_place oriel_ll_stream(const struct oriel_dev_window *w, char *staging,
-						uint64_t cursor)
-{
-	struct oriel_ll_place place = {staging, cursor / ORIEL_LL_LINE, w->channel_bytes - 1,
-				       (uint32_t)(cursor / ORIEL_LL_LINE) + 1, 1};
-
-	return place;
-}
-
-/* May a message of @length bytes go through a channel that has come to @cursor? */
-ORIEL_DEV enum oriel_status oriel_ll_check_channel(const struct oriel_dev_window *w, uint32_t what,
-						   uint32_t peer, uint32_t channel, uint64_t length,
-						   uint64_t cursor, uint64_t is_ll)
-{
-	struct oriel_dev_aim aim = {NULL, w->channel_bytes / 8, ORIEL_LE, what, peer, channel};
-
-	if (length > w->channel_bytes / 8)
-		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_RANGE, aim, length);
-	aim.operand = 0;
-	if (cursor && !is_ll)
-		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, cursor);
-	return ORIEL_OK;
-}
-
-/*
- * Whole group: send a message of at most channel_bytes / 8 bytes through
- * @channel, otherwise like oriel_dev_send(). A channel that has once carried
- * such messages carries no others: ORIEL_ERR_STATE if it has.
- */
-ORIEL_DEV enum oriel_status oriel_dev_send_ll(const struct oriel_dev_window *w,
-					      struct oriel_dev_group g, uint32_t peer,
-					      uint32_t channel, const void *from, uint64_t length,
-					      uint64_t timeout_ns)
-{
-	struct oriel_dev_sender *end;
-	struct oriel_dev_peer there;
-	struct oriel_ll_place place;
-	uint64_t sent, freed, bytes = oriel_ll_length(length);
-	enum oriel_status status;
-
-	status = oriel_dev_check_other(w, ORIEL_DEV_SEND, peer, channel, w->channels);
-	if (status != ORIEL_OK)
-		return status;
-	end = &w->senders[(size_t)peer * w->channels + channel];
-	there = oriel_dev_peer_of(w, peer);
-	sent = oriel_dev_load_relaxed(&end->sent);
-	freed = oriel_dev_load_relaxed(&end->freed);
-	if (oriel_dev_usable(there.path) != ORIEL_PATH_MAPPED)
-		return ORIEL_ERR_NO_PATH;
-	status = oriel_ll_check_channel(w, ORIEL_DEV_SEND, peer, channel, length, sent,
-					oriel_dev_load_relaxed(&end->is_ll));
-	if (status == ORIEL_OK)
-		status = oriel_channel_room(w, g, peer, channel, sent + bytes, timeout_ns, &freed);
-	if (status != ORIEL_OK)
-		return status;
-	place = oriel_ll_stream(w, oriel_mapped_staging(w, there.control, w->rank, channel), sent);
-	oriel_ll_write(g, &place, from, length);
-	/* All have loaded the cursors, and the source is the caller's again. */
-	oriel_dev_sync(g);
-	if (oriel_dev_is_leader(g)) {
-		oriel_dev_store_relaxed(&end->sent, sent + bytes);
-		oriel_dev_store_relaxed(&end->freed, freed);
-		oriel_dev_store_relaxed(&end->is_ll, 1);
-	}
-	oriel_dev_sync(g);
-	return ORIEL_OK;
-}
-
-/*
- * Whole group: take the next message of @channel from @peer, which was sent by
- * oriel_dev_send_ll() with the same length. When a limit of the caller's own has
- * passed none has been taken.
- */
-ORIEL_DEV enum oriel_status oriel_dev_recv_ll(const struct oriel_dev_window *w,
-					      struct oriel_dev_group g, uint32_t peer,
-					      uint32_t channel, void *to, uint64_t length,
-					      uint64_t timeout_ns)
-{
-	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
-	struct oriel_dev_receiver *end;
-	struct oriel_ll_place place;
-	uint64_t received, credited;
-	enum oriel_status status;
-
-	status = oriel_dev_check_other(w, ORIEL_DEV_RECV, peer, channel, w->channels);
-	if (status != ORIEL_OK)
-		return status;
-	end = &w->receivers[(size_t)peer * w->channels + channel];
-	received = oriel_dev_load_relaxed(&end->received);
-	credited = oriel_dev_load_relaxed(&end->credited);
-	if (oriel_dev_path(w, peer) != ORIEL_PATH_MAPPED)
-		return ORIEL_ERR_NO_PATH;
-	status = oriel_ll_check_channel(w, ORIEL_DEV_RECV, peer, channel, length, received,
-					oriel_dev_load_relaxed(&end->is_ll));
-	if (status != ORIEL_OK)
-		return status;
-	place = oriel_ll_stream(w, oriel_mapped_staging(w, w->control, peer, channel), received);
-	status = oriel_dev_vote(g, oriel_ll_read(w, g, &place, to, length, &aim, timeout_ns));
-	if (status != ORIEL_OK)
-		return status;
-	received += oriel_ll_length(length);
-	if (oriel_dev_is_leader(g)) {
-		if (received - credited >= w->channel_bytes / 4) {
-			credited = received;
-			status = oriel_channel_credit(w, peer, channel, received);
-		}
-		oriel_dev_store_relaxed(&end->received, received);
-		oriel_dev_store_relaxed(&end->credited, credited);
-		oriel_dev_store_relaxed(&end->is_ll, 1);
-	}
-	oriel_dev_sync(g);
-	return status;
 }
 
 #endif

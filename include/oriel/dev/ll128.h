@@ -39,9 +39,24 @@ ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t pe
 #endif
 }
 
-ORIEL_DEV uint64_t *oriel_ll128_flag(char *base, uint32_t line)
+/* As struct oriel_ll_place, with lines of ORIEL_LL128_LINE. */
+struct oriel_ll128_place {
+	char *base;
+	uint64_t first;
+	uint64_t mask;
+	uint64_t flag;
+	uint64_t stride;
+};
+
+ORIEL_DEV uint64_t *oriel_ll128_line(const struct oriel_ll128_place *place, uint32_t line)
 {
-	return (uint64_t *)(void *)(base + (uint64_t)line * ORIEL_LL128_LINE) + ORIEL_LL128_WORDS;
+	return (uint64_t *)(void *)(place->base +
+				    ((place->first + line) * ORIEL_LL128_LINE & place->mask));
+}
+
+ORIEL_DEV uint64_t oriel_ll128_flag(const struct oriel_ll128_place *place, uint32_t line)
+{
+	return place->flag + line * place->stride;
 }
 
 ORIEL_DEV uint32_t oriel_ll128_lines(const struct oriel_ll_text *text)
@@ -61,15 +76,16 @@ ORIEL_DEV void oriel_ll128_give(const struct oriel_ll_text *text, uint32_t word,
 		oriel_ll_give(text, word, value);
 }
 
-/* Whole group: write the lines of @text with @epoch, each thread its own. */
-ORIEL_DEV void oriel_ll128_write_each(struct oriel_dev_group g, char *base,
-				      const struct oriel_ll_text *text, uint64_t epoch)
+/* Whole group: write the lines of @text, each thread its own. */
+ORIEL_DEV void oriel_ll128_write_each(struct oriel_dev_group g,
+				      const struct oriel_ll128_place *place,
+				      const struct oriel_ll_text *text)
 {
 	uint32_t lines = oriel_ll128_lines(text), line, i;
 
 	ORIEL_DEV_ROLL
 	for (line = g.rank; line < lines; line += g.size) {
-		uint64_t *word = (uint64_t *)(void *)(base + (uint64_t)line * ORIEL_LL128_LINE);
+		uint64_t *word = oriel_ll128_line(place, line);
 
 		ORIEL_DEV_ROLL
 		for (i = 0; i < ORIEL_LL128_WORDS; i++)
@@ -79,12 +95,14 @@ ORIEL_DEV void oriel_ll128_write_each(struct oriel_dev_group g, char *base,
 	oriel_dev_release_begin();
 	ORIEL_DEV_ROLL
 	for (line = g.rank; line < lines; line += g.size)
-		oriel_dev_release_store(oriel_ll128_flag(base, line), epoch);
+		oriel_dev_release_store(oriel_ll128_line(place, line) + ORIEL_LL128_WORDS,
+					oriel_ll128_flag(place, line));
 }
 
 /* The other side of it. */
 ORIEL_DEV enum oriel_status oriel_ll128_read_each(const struct oriel_dev_window *w,
-						  struct oriel_dev_group g, char *base,
+						  struct oriel_dev_group g,
+						  const struct oriel_ll128_place *place,
 						  const struct oriel_ll_text *text,
 						  struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
@@ -93,10 +111,10 @@ ORIEL_DEV enum oriel_status oriel_ll128_read_each(const struct oriel_dev_window 
 
 	ORIEL_DEV_ROLL
 	for (line = g.rank; line < lines; line += g.size) {
-		const uint64_t *word =
-			(const uint64_t *)(const void *)(base + (uint64_t)line * ORIEL_LL128_LINE);
+		const uint64_t *word = oriel_ll128_line(place, line);
 
 		aim->word = word + ORIEL_LL128_WORDS;
+		aim->operand = oriel_ll128_flag(place, line);
 		status = oriel_dev_wait_word(w, g, aim, timeout_ns);
 		if (status != ORIEL_OK)
 			return status;
@@ -130,8 +148,8 @@ static __device__ __forceinline__ uint32_t oriel_ll128_mask(void)
  * @step apart, that there are. @batch is a constant.
  */
 static __device__ __forceinline__ void
-oriel_ll128_write_batch(char *base, const struct oriel_ll_text *text, uint32_t line, uint32_t step,
-			uint32_t part, uint64_t epoch, uint32_t batch)
+oriel_ll128_write_batch(const struct oriel_ll128_place *place, const struct oriel_ll_text *text,
+			uint32_t line, uint32_t step, uint32_t part, uint32_t batch)
 {
 	uint32_t lines = oriel_ll128_lines(text), k;
 	uint64_t first[ORIEL_LL128_BATCH], second[ORIEL_LL128_BATCH];
@@ -139,27 +157,24 @@ oriel_ll128_write_batch(char *base, const struct oriel_ll_text *text, uint32_t l
 
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++) {
-		uint32_t word = (line + k * step) * ORIEL_LL128_WORDS + part * 2;
+		uint32_t i = line + k * step, word = i * ORIEL_LL128_WORDS + part * 2;
 
 		first[k] = oriel_ll128_take(text, word);
-		second[k] = is_last ? epoch : oriel_ll128_take(text, word + 1);
+		second[k] = is_last ? oriel_ll128_flag(place, i) : oriel_ll128_take(text, word + 1);
 	}
 	/* Together again, so that a line is one access. */
 	__syncwarp(oriel_ll128_mask());
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++)
 		if (line + k * step < lines)
-			oriel_dev_store_pair_relaxed((uint64_t *)(void *)(base +
-									  (uint64_t)(line +
-										     k * step) *
-										  ORIEL_LL128_LINE +
-									  part * 16),
+			oriel_dev_store_pair_relaxed(oriel_ll128_line(place, line + k * step) +
+							     part * 2,
 						     first[k], second[k]);
 }
 
-static __device__ __forceinline__ void oriel_ll128_write_wide(struct oriel_dev_group g, char *base,
-							      const struct oriel_ll_text *text,
-							      uint64_t epoch)
+static __device__ __forceinline__ void oriel_ll128_write_wide(struct oriel_dev_group g,
+							      const struct oriel_ll128_place *place,
+							      const struct oriel_ll_text *text)
 {
 	uint32_t lines = oriel_ll128_lines(text), step = g.size / ORIEL_LL128_THREADS;
 	uint32_t part = g.rank % ORIEL_LL128_THREADS, line = g.rank / ORIEL_LL128_THREADS;
@@ -168,23 +183,23 @@ static __device__ __forceinline__ void oriel_ll128_write_wide(struct oriel_dev_g
 		return;
 	if (lines <= step) {
 		if (line < lines)
-			oriel_ll128_write_batch(base, text, line, step, part, epoch, 1);
+			oriel_ll128_write_batch(place, text, line, step, part, 1);
 		return;
 	}
 	if (lines <= step * 2) {
-		oriel_ll128_write_batch(base, text, line, step, part, epoch, 2);
+		oriel_ll128_write_batch(place, text, line, step, part, 2);
 		return;
 	}
 	ORIEL_DEV_ROLL
 	for (; line < lines; line += step * ORIEL_LL128_BATCH)
-		oriel_ll128_write_batch(base, text, line, step, part, epoch, ORIEL_LL128_BATCH);
+		oriel_ll128_write_batch(place, text, line, step, part, ORIEL_LL128_BATCH);
 }
 
 /* The same lines of oriel_ll128_write_batch(), waited for. The eight get one status. */
 static __device__ __forceinline__ enum oriel_status
-oriel_ll128_read_batch(char *base, const struct oriel_ll_text *text, uint32_t line, uint32_t step,
-		       uint32_t part, struct oriel_dev_waiter *waiter, struct oriel_dev_aim *aim,
-		       uint32_t batch)
+oriel_ll128_read_batch(const struct oriel_ll128_place *place, const struct oriel_ll_text *text,
+		       uint32_t line, uint32_t step, uint32_t part, struct oriel_dev_waiter *waiter,
+		       struct oriel_dev_aim *aim, uint32_t batch)
 {
 	uint64_t first[ORIEL_LL128_BATCH], second[ORIEL_LL128_BATCH];
 	uint32_t lines = oriel_ll128_lines(text), mask = oriel_ll128_mask(), k;
@@ -197,19 +212,19 @@ oriel_ll128_read_batch(char *base, const struct oriel_ll_text *text, uint32_t li
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < batch; k++)
 			if (line + k * step < lines)
-				oriel_dev_load_pair_relaxed(
-					(const uint64_t *)(const void *)(base +
-									 (uint64_t)(line +
-										    k * step) *
-										 ORIEL_LL128_LINE +
-									 part * 16),
-					&first[k], &second[k]);
+				oriel_dev_load_pair_relaxed(oriel_ll128_line(place,
+									     line + k * step) +
+								    part * 2,
+							    &first[k], &second[k]);
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < batch; k++)
-			if (is_last && line + k * step < lines && second[k] != aim->operand)
+			if (is_last && line + k * step < lines &&
+			    second[k] != oriel_ll128_flag(place, line + k * step))
 				status = ORIEL_AGAIN;
-		if (status != ORIEL_OK)
+		if (status != ORIEL_OK) {
+			aim->operand = oriel_ll128_flag(place, line);
 			status = oriel_dev_wait_step(waiter, aim, line);
+		}
 		status = __shfl_sync(mask, status, ORIEL_LL128_THREADS - 1, ORIEL_LL128_THREADS);
 	} while (status == ORIEL_AGAIN);
 	if (status != ORIEL_OK)
@@ -226,9 +241,9 @@ oriel_ll128_read_batch(char *base, const struct oriel_ll_text *text, uint32_t li
 }
 
 static __device__ __forceinline__ enum oriel_status
-oriel_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g, char *base,
-		      const struct oriel_ll_text *text, struct oriel_dev_aim *aim,
-		      uint64_t timeout_ns)
+oriel_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g,
+		      const struct oriel_ll128_place *place, const struct oriel_ll_text *text,
+		      struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
 	uint32_t lines = oriel_ll128_lines(text), step = g.size / ORIEL_LL128_THREADS;
@@ -239,19 +254,64 @@ oriel_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g
 		return ORIEL_OK;
 	if (lines <= step) {
 		if (line < lines)
-			status = oriel_ll128_read_batch(base, text, line, step, part, &waiter, aim,
+			status = oriel_ll128_read_batch(place, text, line, step, part, &waiter, aim,
 							1);
 		return status;
 	}
 	if (lines <= step * 2)
-		return oriel_ll128_read_batch(base, text, line, step, part, &waiter, aim, 2);
+		return oriel_ll128_read_batch(place, text, line, step, part, &waiter, aim, 2);
 	ORIEL_DEV_ROLL
 	for (; line < lines && status == ORIEL_OK; line += step * ORIEL_LL128_BATCH)
-		status = oriel_ll128_read_batch(base, text, line, step, part, &waiter, aim,
+		status = oriel_ll128_read_batch(place, text, line, step, part, &waiter, aim,
 						ORIEL_LL128_BATCH);
 	return status;
 }
 #endif
+
+/* Whole group: write the lines of @length bytes at @from. */
+ORIEL_DEV void oriel_ll128_write(struct oriel_dev_group g, const struct oriel_ll128_place *place,
+				 const void *from, uint64_t length)
+{
+	struct oriel_ll_text text = oriel_ll_text_of(from, length);
+
+#ifdef __CUDA_ARCH__
+	if (oriel_ll128_is_wide(g)) {
+		/* Twice as text, as in oriel_ll_write(). */
+		if (ORIEL_DEV_OFTEN(text.is_even)) {
+			text.is_even = true;
+			oriel_ll128_write_wide(g, place, &text);
+		} else {
+			oriel_ll128_write_wide(g, place, &text);
+		}
+		return;
+	}
+#endif
+	oriel_ll128_write_each(g, place, &text);
+}
+
+/*
+ * Whole group, each thread for its own lines: wait for those of @length bytes and
+ * unpack them to @to. Not synchronised at the end.
+ */
+ORIEL_DEV enum oriel_status oriel_ll128_read(const struct oriel_dev_window *w,
+					     struct oriel_dev_group g,
+					     const struct oriel_ll128_place *place, void *to,
+					     uint64_t length, struct oriel_dev_aim *aim,
+					     uint64_t timeout_ns)
+{
+	struct oriel_ll_text text = oriel_ll_text_of(to, length);
+
+#ifdef __CUDA_ARCH__
+	if (oriel_ll128_is_wide(g)) {
+		if (ORIEL_DEV_OFTEN(text.is_even)) {
+			text.is_even = true;
+			return oriel_ll128_read_wide(w, g, place, &text, aim, timeout_ns);
+		}
+		return oriel_ll128_read_wide(w, g, place, &text, aim, timeout_ns);
+	}
+#endif
+	return oriel_ll128_read_each(w, g, place, &text, aim, timeout_ns);
+}
 
 /* Does @target have room for @length bytes at @at, which is where a line begins? */
 ORIEL_DEV enum oriel_status oriel_ll128_check(const struct oriel_dev_window *w, uint32_t what,
@@ -289,26 +349,15 @@ ORIEL_DEV int64_t oriel_dev_put_ll128(const struct oriel_dev_window *w, struct o
 				      uint32_t peer, uint64_t to, const void *from, uint64_t length,
 				      uint64_t epoch)
 {
-	struct oriel_ll_text text = oriel_ll_text_of(from, length);
+	struct oriel_ll128_place place = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
 	status = oriel_ll128_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &there);
 	if (status != ORIEL_OK)
 		return status;
-#ifdef __CUDA_ARCH__
-	if (oriel_ll128_is_wide(g)) {
-		/* Twice as text, as in oriel_ll_write(). */
-		if (ORIEL_DEV_OFTEN(text.is_even)) {
-			text.is_even = true;
-			oriel_ll128_write_wide(g, there.base, &text, epoch);
-		} else {
-			oriel_ll128_write_wide(g, there.base, &text, epoch);
-		}
-		return 0;
-	}
-#endif
-	oriel_ll128_write_each(g, there.base, &text, epoch);
+	place.base = there.base;
+	oriel_ll128_write(g, &place, from, length);
 	return 0;
 }
 
@@ -323,23 +372,15 @@ ORIEL_DEV enum oriel_status oriel_ll128_await(const struct oriel_dev_window *w,
 				    ORIEL_DEV_WAIT_LL,
 				    ORIEL_DEV_NO_RANK,
 				    (uint32_t)(at >> ORIEL_AT_BITS)};
-	struct oriel_ll_text text = oriel_ll_text_of(to, length);
+	struct oriel_ll128_place place = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target here;
 	enum oriel_status status;
 
 	status = oriel_ll128_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &here);
 	if (status != ORIEL_OK)
 		return status;
-#ifdef __CUDA_ARCH__
-	if (oriel_ll128_is_wide(g)) {
-		if (ORIEL_DEV_OFTEN(text.is_even)) {
-			text.is_even = true;
-			return oriel_ll128_read_wide(w, g, here.base, &text, &aim, timeout_ns);
-		}
-		return oriel_ll128_read_wide(w, g, here.base, &text, &aim, timeout_ns);
-	}
-#endif
-	return oriel_ll128_read_each(w, g, here.base, &text, &aim, timeout_ns);
+	place.base = here.base;
+	return oriel_ll128_read(w, g, &place, to, length, &aim, timeout_ns);
 }
 
 /*

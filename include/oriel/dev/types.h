@@ -217,17 +217,24 @@ struct oriel_dev_slot {
 	uint64_t reserved[6];
 };
 
+/* What goes through a channel: the first that does decides. */
+enum oriel_dev_form {
+	ORIEL_DEV_FORM_STREAM, /* dev/channel.h */
+	ORIEL_DEV_FORM_LL,     /* messages in lines of dev/ll.h */
+	ORIEL_DEV_FORM_LL128,  /* ... of dev/ll128.h */
+};
+
 /* This rank's ends of one channel. Each end belongs to one group at a time. */
 struct oriel_dev_sender {
 	uint64_t sent;  /* bytes, since the window was made */
 	uint64_t freed; /* last seen of the peer's credit word */
-	uint64_t is_ll; /* messages of dev/ll.h, not a stream */
+	uint64_t form;  /* enum oriel_dev_form */
 	uint64_t reserved[5];
 };
 struct oriel_dev_receiver {
 	uint64_t received;
 	uint64_t credited; /* last told to the sender */
-	uint64_t is_ll;
+	uint64_t form;
 	uint64_t reserved[5];
 };
 

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages through channels, in lines that say themselves that they have come: of
+ * dev/ll.h or of dev/ll128.h. The staging of a channel is a ring of lines then, and
+ * its cursors count the bytes of these; the flag of a line is its number in the
+ * stream, from 1, so that what it held one lap before is another.
+ *
+ * Only the message itself is seen by that: puts before it are not ordered.
+ *
+ * The lines of one message take at most a quarter of the staging, as the pieces of
+ * a stream do, so what dev/channel.h says of room and of credits holds. A channel
+ * that has once carried one form carries no other: ORIEL_ERR_STATE.
+ */
+#ifndef ORIEL_DEV_MESSAGE_H
+#define ORIEL_DEV_MESSAGE_H
+
+#include <oriel/dev/channel.h>
+#include <oriel/dev/ll128.h>
+
+struct oriel_message {
+	uint32_t peer;
+	uint32_t channel;
+	uint64_t form; /* enum oriel_dev_form */
+	uint64_t length;
+	uint64_t most;  /* the longest one, in bytes */
+	uint64_t bytes; /* of its lines */
+};
+
+ORIEL_DEV struct oriel_message oriel_message_ll(const struct oriel_dev_window *w, uint32_t peer,
+						uint32_t channel, uint64_t length)
+{
+	struct oriel_message m = {peer,
+				  channel,
+				  ORIEL_DEV_FORM_LL,
+				  length,
+				  w->channel_bytes / 4 / ORIEL_LL_LINE * 8,
+				  oriel_ll_length(length)};
+
+	return m;
+}
+
+ORIEL_DEV struct oriel_message oriel_message_ll128(const struct oriel_dev_window *w, uint32_t peer,
+						   uint32_t channel, uint64_t length)
+{
+	struct oriel_message m = {peer,
+				  channel,
+				  ORIEL_DEV_FORM_LL128,
+				  length,
+				  w->channel_bytes / 4 / ORIEL_LL128_LINE * ORIEL_LL128_WORDS * 8,
+				  oriel_ll128_length(length)};
+
+	return m;
+}
+
+/*
+ * May lines of @m go to @rank, which is mapped? Those of LL128 where a store of eight
+ * threads comes at once; staging lies on a GPU wherever buffer 0 does.
+ */
+ORIEL_DEV bool oriel_message_suits(const struct oriel_dev_window *w, const struct oriel_message *m,
+				   uint32_t rank)
+{
+	return m->form != ORIEL_DEV_FORM_LL128 || oriel_dev_has_ll128(w, rank);
+}
+
+/* Where a message begins. */
+struct oriel_message_place {
+	char *staging;
+	uint64_t cursor;
+	uint64_t credit; /* last seen of the receiver's, or told to the sender */
+};
+
+/* May @m go through a channel that has come to @cursor, and has carried @form if at all? */
+ORIEL_DEV enum oriel_status oriel_message_check(const struct oriel_dev_window *w, uint32_t what,
+						const struct oriel_message *m, uint64_t cursor,
+						uint64_t form)
+{
+	struct oriel_dev_aim aim = {NULL, m->most, ORIEL_LE, what, m->peer, m->channel};
+
+	if (m->length > m->most)
+		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_RANGE, aim, m->length);
+	aim.operand = m->form;
+	if (form != m->form && (form || cursor))
+		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, form);
+	return ORIEL_OK;
+}
+
+/* Whole group: wait until there is room for @m, at *@place. */
+ORIEL_DEV enum oriel_status oriel_message_send_begin(const struct oriel_dev_window *w,
+						     struct oriel_dev_group g,
+						     const struct oriel_message *m,
+						     uint64_t timeout_ns,
+						     struct oriel_message_place *place)
+{
+	const struct oriel_dev_sender *end;
+	struct oriel_dev_peer there;
+	enum oriel_status status;
+
+	status = oriel_dev_check_other(w, ORIEL_DEV_SEND, m->peer, m->channel, w->channels);
+	if (status != ORIEL_OK)
+		return status;
+	end = &w->senders[(size_t)m->peer * w->channels + m->channel];
+	there = oriel_dev_peer_of(w, m->peer);
+	place->cursor = oriel_dev_load_relaxed(&end->sent);
+	place->credit = oriel_dev_load_relaxed(&end->freed);
+	if (oriel_dev_usable(there.path) != ORIEL_PATH_MAPPED ||
+	    !oriel_message_suits(w, m, m->peer))
+		return ORIEL_ERR_NO_PATH;
+	status = oriel_message_check(w, ORIEL_DEV_SEND, m, place->cursor,
+				     oriel_dev_load_relaxed(&end->form));
+	if (status != ORIEL_OK)
+		return status;
+	place->staging = oriel_mapped_staging(w, there.control, w->rank, m->channel);
+	return oriel_channel_room(w, g, m->peer, m->channel, place->cursor + m->bytes, timeout_ns,
+				  &place->credit);
+}
+
+/* Whole group: @m is written. */
+ORIEL_DEV void oriel_message_send_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				      const struct oriel_message *m,
+				      const struct oriel_message_place *place)
+{
+	struct oriel_dev_sender *end = &w->senders[(size_t)m->peer * w->channels + m->channel];
+
+	/* All have loaded the cursors, and the source is the caller's again. */
+	oriel_dev_sync(g);
+	if (oriel_dev_is_leader(g)) {
+		oriel_dev_store_relaxed(&end->sent, place->cursor + m->bytes);
+		oriel_dev_store_relaxed(&end->freed, place->credit);
+		oriel_dev_store_relaxed(&end->form, m->form);
+	}
+	oriel_dev_sync(g);
+}
+
+/* Whole group: @m will come to *@place. */
+ORIEL_DEV enum oriel_status oriel_message_recv_begin(const struct oriel_dev_window *w,
+						     const struct oriel_message *m,
+						     struct oriel_message_place *place)
+{
+	const struct oriel_dev_receiver *end;
+	enum oriel_status status;
+
+	status = oriel_dev_check_other(w, ORIEL_DEV_RECV, m->peer, m->channel, w->channels);
+	if (status != ORIEL_OK)
+		return status;
+	end = &w->receivers[(size_t)m->peer * w->channels + m->channel];
+	place->cursor = oriel_dev_load_relaxed(&end->received);
+	place->credit = oriel_dev_load_relaxed(&end->credited);
+	if (oriel_dev_path(w, m->peer) != ORIEL_PATH_MAPPED || !oriel_message_suits(w, m, w->rank))
+		return ORIEL_ERR_NO_PATH;
+	place->staging = oriel_mapped_staging(w, w->control, m->peer, m->channel);
+	return oriel_message_check(w, ORIEL_DEV_RECV, m, place->cursor,
+				   oriel_dev_load_relaxed(&end->form));
+}
+
+/* Whole group: @m is taken. */
+ORIEL_DEV enum oriel_status oriel_message_recv_end(const struct oriel_dev_window *w,
+						   struct oriel_dev_group g,
+						   const struct oriel_message *m,
+						   const struct oriel_message_place *place)
+{
+	struct oriel_dev_receiver *end = &w->receivers[(size_t)m->peer * w->channels + m->channel];
+	uint64_t received = place->cursor + m->bytes, credited = place->credit;
+	enum oriel_status status = ORIEL_OK;
+
+	if (oriel_dev_is_leader(g)) {
+		if (received - credited >= w->channel_bytes / 4) {
+			credited = received;
+			status = oriel_channel_credit(w, m->peer, m->channel, received);
+		}
+		oriel_dev_store_relaxed(&end->received, received);
+		oriel_dev_store_relaxed(&end->credited, credited);
+		oriel_dev_store_relaxed(&end->form, m->form);
+	}
+	oriel_dev_sync(g);
+	return status;
+}
+
+ORIEL_DEV struct oriel_ll_place oriel_message_ll_place(const struct oriel_dev_window *w,
+						       const struct oriel_message_place *place)
+{
+	uint64_t line = place->cursor / ORIEL_LL_LINE;
+	struct oriel_ll_place lines = {place->staging, line, w->channel_bytes - 1,
+				       (uint32_t)line + 1, 1};
+
+	return lines;
+}
+
+/*
+ * Whole group: send a message of at most channel_bytes / 8 bytes through
+ * @channel, otherwise like oriel_dev_send().
+ */
+ORIEL_DEV enum oriel_status oriel_dev_send_ll(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint32_t peer,
+					      uint32_t channel, const void *from, uint64_t length,
+					      uint64_t timeout_ns)
+{
+	struct oriel_message m = oriel_message_ll(w, peer, channel, length);
+	struct oriel_message_place place;
+	struct oriel_ll_place lines;
+	enum oriel_status status;
+
+	status = oriel_message_send_begin(w, g, &m, timeout_ns, &place);
+	if (status != ORIEL_OK)
+		return status;
+	lines = oriel_message_ll_place(w, &place);
+	oriel_ll_write(g, &lines, from, length);
+	oriel_message_send_end(w, g, &m, &place);
+	return ORIEL_OK;
+}
+
+/*
+ * Whole group: take the next message of @channel from @peer, which was sent by
+ * oriel_dev_send_ll() with the same length. When a limit of the caller's own has
+ * passed none has been taken.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_recv_ll(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint32_t peer,
+					      uint32_t channel, void *to, uint64_t length,
+					      uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
+	struct oriel_message m = oriel_message_ll(w, peer, channel, length);
+	struct oriel_message_place place;
+	struct oriel_ll_place lines;
+	enum oriel_status status;
+
+	status = oriel_message_recv_begin(w, &m, &place);
+	if (status != ORIEL_OK)
+		return status;
+	lines = oriel_message_ll_place(w, &place);
+	status = oriel_dev_vote(g, oriel_ll_read(w, g, &lines, to, length, &aim, timeout_ns));
+	if (status != ORIEL_OK)
+		return status;
+	return oriel_message_recv_end(w, g, &m, &place);
+}
+
+ORIEL_DEV struct oriel_ll128_place
+oriel_message_ll128_place(const struct oriel_dev_window *w, const struct oriel_message_place *place)
+{
+	uint64_t line = place->cursor / ORIEL_LL128_LINE;
+	struct oriel_ll128_place lines = {place->staging, line, w->channel_bytes - 1, line + 1, 1};
+
+	return lines;
+}
+
+/*
+ * Whole group: send a message of at most 15/64 of channel_bytes through @channel to
+ * a @peer of which oriel_dev_has_ll128() holds, otherwise like oriel_dev_send().
+ */
+ORIEL_DEV enum oriel_status oriel_dev_send_ll128(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint32_t peer,
+						 uint32_t channel, const void *from,
+						 uint64_t length, uint64_t timeout_ns)
+{
+	struct oriel_message m = oriel_message_ll128(w, peer, channel, length);
+	struct oriel_message_place place;
+	struct oriel_ll128_place lines;
+	enum oriel_status status;
+
+	status = oriel_message_send_begin(w, g, &m, timeout_ns, &place);
+	if (status != ORIEL_OK)
+		return status;
+	lines = oriel_message_ll128_place(w, &place);
+	oriel_ll128_write(g, &lines, from, length);
+	oriel_message_send_end(w, g, &m, &place);
+	return ORIEL_OK;
+}
+
+/*
+ * Whole group: take the next message of @channel from @peer, which was sent by
+ * oriel_dev_send_ll128() with the same length, to this rank, of which
+ * oriel_dev_has_ll128() holds then. When a limit of the caller's own has passed none
+ * has been taken.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_recv_ll128(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint32_t peer,
+						 uint32_t channel, void *to, uint64_t length,
+						 uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
+	struct oriel_message m = oriel_message_ll128(w, peer, channel, length);
+	struct oriel_message_place place;
+	struct oriel_ll128_place lines;
+	enum oriel_status status;
+
+	status = oriel_message_recv_begin(w, &m, &place);
+	if (status != ORIEL_OK)
+		return status;
+	lines = oriel_message_ll128_place(w, &place);
+	status = oriel_dev_vote(g, oriel_ll128_read(w, g, &lines, to, length, &aim, timeout_ns));
+	if (status != ORIEL_OK)
+		return status;
+	return oriel_message_recv_end(w, g, &m, &place);
+}
+
+#endif
