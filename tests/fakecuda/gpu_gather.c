@@ -372,50 +372,138 @@ static void give_up(struct rank *r, const struct site *s, CUstream stream, const
 	oriel_comm_abort(r->comm, "a test");
 }
 
-/*
- * While the others wait in their streams, one execution behind the other: for its credit or
- * its lines, for the barrier before copies by engines or, if its @call fails, for the one
- * behind them. Streams go on, and what comes later is refused.
- */
-static void test_broken(struct rank *r, const struct site *s, unsigned algorithm, const char *call)
+/* A communicator that is to break, and objects of it over memory of its own. */
+struct beside {
+	struct rank r;
+	struct site s;
+	struct oriel_alltoall *alltoall;
+	struct oriel_bcast *bcast;
+	CUdeviceptr result;
+	CUstream stream;
+};
+
+static struct beside beside_open(struct rank *r, const struct site *s, unsigned algorithm)
 {
 	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_view view = view_of(r);
-	struct oriel_health health;
-	struct site site = *s;
-	struct rank other = *r;
-	unsigned i, ahead = call ? 1 : 3;
-	size_t bytes = algorithm == ORIEL_ALGORITHM_LL ? 65536 : SHARE;
-	CUdeviceptr result;
-	CUstream stream;
+	struct beside b = {.r = *r, .s = *s};
 
-	CHECK(r, cuMemAlloc(&result, view.length) == CUDA_SUCCESS);
+	CHECK(&b.r, cuMemAlloc(&b.result, view.length) == CUDA_SUCCESS);
 	view.window = NULL;
-	view.buffer = (void *)result;
+	view.buffer = (void *)b.result;
 	fakecuda_async(true);
-	rank_join(&other, GATHER_TIMEOUT);
-	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-	CHECK_OK(r, oriel_allgather_create(other.comm, &view, &attr, &site.gather));
-	CHECK_OK(r, oriel_allgather_start(site.gather, site.send, bytes, stream));
-	for (i = 0; i < ahead && r->rank; i++)
-		CHECK_OK(r, oriel_allgather_start(site.gather, site.send, bytes, stream));
-	CHECK_OK(r, oriel_comm_barrier(other.comm));
-	if (r->rank == 0)
-		give_up(&other, &site, stream, call);
-	fakecuda_finish(stream);
-	while (oriel_comm_health(other.comm, &health) == ORIEL_OK && health.status == ORIEL_OK)
-		oriel_dev_give_way(10000000);
-	CHECK(r, health.status == ORIEL_ERR_ABORTED);
-	CHECK_FAILS(r, oriel_allgather_start(site.gather, site.send, 8, stream), ORIEL_ERR_ABORTED,
-		    "all-gather: ");
-	oriel_allgather_destroy(site.gather);
-	oriel_comm_destroy(other.comm);
-	/* Those of the others may have written to it until they were gone. */
-	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	fakecuda_async(false);
-	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS && cuMemFree(result) == CUDA_SUCCESS);
-	r->failures = other.failures > r->failures ? other.failures : r->failures;
+	rank_join(&b.r, GATHER_TIMEOUT);
+	CHECK(&b.r, cuStreamCreate(&b.stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	CHECK_OK(&b.r, oriel_allgather_create(b.r.comm, &view, &attr, &b.s.gather));
+	CHECK_OK(&b.r, oriel_alltoall_create(b.r.comm, &view, NULL, &b.alltoall));
+	CHECK_OK(&b.r, oriel_bcast_create(b.r.comm, &view, NULL, &b.bcast));
+	return b;
 }
+
+/* Streams go on, and what comes later is refused. */
+static void beside_close(struct rank *r, struct beside *b)
+{
+	struct oriel_health health;
+
+	fakecuda_finish(b->stream);
+	while (oriel_comm_health(b->r.comm, &health) == ORIEL_OK && health.status == ORIEL_OK)
+		oriel_dev_give_way(10000000);
+	CHECK(&b->r, health.status == ORIEL_ERR_ABORTED);
+	CHECK_FAILS(&b->r, oriel_allgather_start(b->s.gather, b->s.send, 8, b->stream),
+		    ORIEL_ERR_ABORTED, "all-gather: ");
+	oriel_bcast_destroy(b->bcast);
+	oriel_alltoall_destroy(b->alltoall);
+	oriel_allgather_destroy(b->s.gather);
+	oriel_comm_destroy(b->r.comm);
+	/* Those of the others may have written to it until they were gone. */
+	CHECK_OK(&b->r, oriel_comm_barrier(r->comm));
+	fakecuda_async(false);
+	CHECK(&b->r,
+	      cuStreamDestroy(b->stream) == CUDA_SUCCESS && cuMemFree(b->result) == CUDA_SUCCESS);
+	r->failures = b->r.failures;
+}
+
+/*
+ * While the others wait in their streams, one execution behind the other: for its credit or
+ * its lines, for the barrier before copies by engines or, if its @call fails, for the one
+ * behind them.
+ */
+static void test_broken(struct rank *r, const struct site *s, unsigned algorithm, const char *call)
+{
+	struct beside b = beside_open(r, s, algorithm);
+	size_t bytes = algorithm == ORIEL_ALGORITHM_LL ? 65536 : SHARE;
+	unsigned i, ahead = call ? 1 : 3;
+
+	CHECK_OK(&b.r, oriel_allgather_start(b.s.gather, b.s.send, bytes, b.stream));
+	for (i = 0; i < ahead && r->rank; i++)
+		CHECK_OK(&b.r, oriel_allgather_start(b.s.gather, b.s.send, bytes, b.stream));
+	CHECK_OK(&b.r, oriel_comm_barrier(b.r.comm));
+	if (r->rank == 0)
+		give_up(&b.r, &b.s, b.stream, call);
+	beside_close(r, &b);
+}
+
+#ifndef NDEBUG
+typedef enum oriel_status differ_start(const struct beside *b, unsigned more);
+
+static enum oriel_status start_gather(const struct beside *b, unsigned more)
+{
+	return oriel_allgather_start(b->s.gather, b->s.send, 1000 + more, b->stream);
+}
+
+static enum oriel_status start_alltoall(const struct beside *b, unsigned more)
+{
+	return oriel_alltoall_start(b->alltoall, b->s.send, 1000 + more, b->stream);
+}
+
+static enum oriel_status start_bcast(const struct beside *b, unsigned more)
+{
+	return oriel_bcast_start(b->bcast, 0, b->s.send, 1000 + more, b->stream);
+}
+
+static enum oriel_status start_root(const struct beside *b, unsigned more)
+{
+	return oriel_bcast_start(b->bcast, more ? 1 : 0, b->s.send, 1000, b->stream);
+}
+
+/*
+ * Of debug builds. The last rank comes when the others have started, who have not waited for
+ * it, and are told at once. @text: "...here, on rank R, and ..." as it is told.
+ */
+static void test_differ(struct rank *r, const struct site *s, differ_start *start, bool is_captured,
+			const char *text)
+{
+	struct beside b = beside_open(r, s, ORIEL_ALGORITHM_DEFAULT);
+	bool is_last = r->rank + 1 == r->size;
+	CUgraph graph = NULL;
+	char expected[80];
+
+	snprintf(expected, sizeof(expected), text, r->rank);
+	CHECK_OK(&b.r, start(&b, 0));
+	if (is_captured)
+		CHECK(&b.r, cuStreamBeginCapture(b.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+				    CUDA_SUCCESS);
+	if (!is_last)
+		CHECK_OK(&b.r, start(&b, 0));
+	CHECK_OK(&b.r, oriel_comm_barrier(r->comm));
+	if (is_last)
+		CHECK_FAILS(&b.r, start(&b, 1), ORIEL_ERR_MISMATCH, expected);
+	if (is_captured)
+		CHECK(&b.r, cuStreamEndCapture(b.stream, &graph) == CUDA_SUCCESS &&
+				    cuGraphDestroy(graph) == CUDA_SUCCESS);
+	beside_close(r, &b);
+}
+
+static void test_all_that_differ(struct rank *r, const struct site *s)
+{
+	test_differ(r, s, start_gather, false, "all-gather: bytes 1001 here, on rank %u, and 1000");
+	test_differ(r, s, start_gather, true, "all-gather: bytes 1001 here, on rank %u, and 1000");
+	test_differ(r, s, start_alltoall, false,
+		    "all-to-all: bytes 1001 here, on rank %u, and 1000");
+	test_differ(r, s, start_bcast, true, "broadcast: bytes 1001 here, on rank %u, and 1000");
+	test_differ(r, s, start_root, false, "broadcast: root 1 here, on rank %u, and 0 on rank");
+}
+#endif
 
 static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
 {
@@ -463,6 +551,10 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	for (algorithm = ORIEL_ALGORITHM_LL; algorithm <= ORIEL_ALGORITHM_CE; algorithm++)
 		test_broken(&r, &s, algorithm, NULL);
 	test_broken(&r, &s, ORIEL_ALGORITHM_CE, "cuMemcpyAsync");
+#ifndef NDEBUG
+	if (r.size > 1)
+		test_all_that_differ(&r, &s);
+#endif
 	if (r.size > 1)
 		test_mismatch(&r, &s, stream);
 	CHECK(&r, cuMemFree(send) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
