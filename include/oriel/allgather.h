@@ -57,9 +57,11 @@ struct oriel_view {
 	void *buffer;
 
 	/*
-	 * @buffer, and where that of every rank lies: @base for those that are mapped
-	 * here, @address and @rkeys for the others. Host memory only. The caller's
-	 * table is copied.
+	 * @buffer, and where that of every rank lies: of a region that is shared
+	 * (oriel_region_table()), or of memory that the caller has mapped himself. @base
+	 * of those that are mapped here, any address but NULL of the others; @length; and of
+	 * the others @address and @rkeys, but on GPUs, which adapters reach by keys that the
+	 * object makes. The table is copied; what it names stays as it is.
 	 */
 	const struct oriel_dev_buffer *peers; /* [ranks] */
 };

@@ -196,13 +196,15 @@ static enum oriel_status make_open_windows(struct oriel_allgather *g)
 	return status == ORIEL_OK ? ori_gather_same_open(g) : status;
 }
 
-/* Of a view that the library shares, which a table in GPU memory must know as well. */
+/* Of a view that the library shares, or whose places a table in GPU memory must know. */
 static enum oriel_status make_share(struct oriel_allgather *g, const struct ori_wish *wish)
 {
 	void *address = wish->view.buffer;
 	enum oriel_status status = ORIEL_OK;
 	uint32_t buffer;
 
+	if (wish->view.peers && g->is_gpu)
+		status = oriel_window_share_table(g->window, wish->view.peers, &buffer);
 	if (wish->view.window)
 		status = oriel_window_peer_address(wish->view.window, oriel_comm_rank(g->comm),
 						   wish->view.at, &address);

@@ -13,6 +13,7 @@
 
 struct site {
 	struct oriel_allgather *gather;
+	struct oriel_region *region; /* of a view that is one; else NULL */
 	char *result;
 	char *send;
 	unsigned round;
@@ -59,16 +60,41 @@ static void gather_once(struct rank *r, struct site *s, CUstream stream, size_t 
 	s->round++;
 }
 
-static void site_create(struct rank *r, struct site *s, unsigned algorithm, bool in_window)
+/* How the memory of the window is told. */
+enum telling { AS_WINDOW, AS_BUFFER, AS_REGION, AS_TABLE, TELLINGS };
+
+static void site_create(struct rank *r, struct site *s, unsigned algorithm, enum telling telling)
 {
 	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view),
 				  .flags = ORIEL_VIEW_GPU,
 				  .length = (size_t)r->size * SHARE,
-				  .window = in_window ? r->window : NULL,
-				  .buffer = in_window ? NULL : s->result};
+				  .window = telling == AS_WINDOW ? r->window : NULL,
+				  .buffer = telling == AS_WINDOW ? NULL : s->result,
+				  .peers = telling >= AS_REGION ? table : NULL};
+	unsigned rank;
+	void *base;
 
+	if (telling == AS_REGION) {
+		CHECK_OK(r, oriel_region_register(r->comm, s->result, view.length, &s->region));
+		CHECK_OK(r, oriel_region_share(s->region));
+		CHECK_OK(r, oriel_region_table(s->region, table));
+	}
+	for (rank = 0; telling == AS_TABLE && rank < r->size; rank++) {
+		CHECK_OK(r, oriel_window_peer_address(r->window, rank, 0, &base));
+		table[rank] = (struct oriel_dev_buffer){.base = base, .length = view.length};
+	}
 	CHECK_OK(r, oriel_allgather_create(r->comm, &view, &attr, &s->gather));
+	free(table);
+}
+
+static void site_destroy(struct site *s)
+{
+	oriel_allgather_destroy(s->gather);
+	oriel_region_unregister(s->region);
+	s->gather = NULL;
+	s->region = NULL;
 }
 
 /* Ranks on one GPU, at most. */
@@ -116,16 +142,16 @@ static void check_posted(struct rank *r, unsigned algorithm, size_t bytes,
 }
 
 static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsigned algorithm,
-			   bool in_window)
+			   enum telling telling)
 {
 	static const size_t sizes[] = {1, 8, 1001, 4096, 16384, 16385, 65536, 1u << 20, SHARE};
-	size_t i, k;
+	size_t i, k, times = telling < AS_REGION ? 3 : 1;
 
-	site_create(r, s, algorithm, in_window);
+	site_create(r, s, algorithm, telling);
 	if (!s->gather)
 		return;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		for (k = 0; k < 3; k++) {
+		for (k = 0; k < times; k++) {
 			fakecuda_posted();
 			gather_once(r, s, stream, sizes[i]);
 			if (algorithm && (algorithm != ORIEL_ALGORITHM_LL || sizes[i] <= 1u << 20))
@@ -137,8 +163,7 @@ static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsi
 		    "needs a stream");
 	CHECK_FAILS(r, oriel_allgather_start(s->gather, s->send, SHARE + 1, stream),
 		    ORIEL_ERR_RANGE, "at most 3000000");
-	oriel_allgather_destroy(s->gather);
-	s->gather = NULL;
+	site_destroy(s);
 }
 
 /* Large messages, which go by engines but where ranks share a GPU. */
@@ -146,12 +171,11 @@ static void test_choice(struct rank *r, struct site *s)
 {
 	struct oriel_allgather_info info;
 
-	site_create(r, s, ORIEL_ALGORITHM_DEFAULT, false);
+	site_create(r, s, ORIEL_ALGORITHM_DEFAULT, AS_BUFFER);
 	CHECK_OK(r, oriel_allgather_query(s->gather, 17u << 20, &info));
 	CHECK(r,
 	      info.algorithm == (sharers_of(r) > 1 ? ORIEL_ALGORITHM_STORE : ORIEL_ALGORITHM_CE));
-	oriel_allgather_destroy(s->gather);
-	s->gather = NULL;
+	site_destroy(s);
 }
 
 /* What the library must not leave behind: the lanes of one that had none, too. */
@@ -159,15 +183,14 @@ static void test_lanes(struct rank *r, struct site *s, CUstream stream)
 {
 	unsigned left;
 
-	site_create(r, s, ORIEL_ALGORITHM_CE, true);
+	site_create(r, s, ORIEL_ALGORITHM_CE, AS_WINDOW);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	left = fakecuda_left();
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	gather_once(r, s, stream, SHARE);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK(r, fakecuda_left() > left);
-	oriel_allgather_destroy(s->gather);
-	s->gather = NULL;
+	site_destroy(s);
 }
 
 /* Of what was captured: executable, graph and object. */
@@ -189,7 +212,7 @@ static void capture_once(struct rank *r, struct site *s, CUstream stream, unsign
 	CUgraph graph = NULL;
 	unsigned rank;
 
-	site_create(r, s, algorithm, true);
+	site_create(r, s, algorithm, AS_WINDOW);
 	paint(s->send, s->round, r->rank, 1001);
 	CHECK(r, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
 	fakecuda_posted();
@@ -217,6 +240,32 @@ static void test_captured(struct rank *r, struct site *s, CUstream stream)
 	}
 }
 
+/* The last rank has one that nothing can be done with. */
+static void test_refused_tables(struct rank *r)
+{
+	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = 4096,
+				  .peers = table};
+	struct oriel_allgather *gather = NULL;
+	char pageable[64];
+	unsigned rank;
+
+	CHECK_OK(r, oriel_window_buffer(r->window, 0, &view.buffer, NULL));
+	for (rank = 0; rank < r->size; rank++)
+		table[rank] = (struct oriel_dev_buffer){.base = view.buffer, .length = 4096};
+	if (r->rank + 1 == r->size)
+		table[r->rank].base = pageable;
+	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, NULL, &gather), ORIEL_ERR_INVALID,
+		    "is no memory of its GPU, nor pinned");
+	if (r->rank + 1 == r->size)
+		table[0].base = NULL;
+	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, NULL, &gather), ORIEL_ERR_INVALID,
+		    "with nothing of rank 0");
+	free(table);
+}
+
 static void test_refused(struct rank *r)
 {
 	struct oriel_view view = {.size = sizeof(view), .length = 4096, .window = r->window};
@@ -229,6 +278,7 @@ static void test_refused(struct rank *r)
 	view.flags = ORIEL_VIEW_GPU;
 	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, &attr, &gather),
 		    ORIEL_ERR_UNSUPPORTED, "ring is not for GPU memory");
+	test_refused_tables(r);
 }
 
 /* Of messages that differ from rank to rank; what the GPU reads, the CPU has written. */
@@ -515,7 +565,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 					 .length = (size_t)r.size * SHARE,
 					 .flags = ORIEL_WINDOW_DEVICE};
 	struct site s = {0};
-	unsigned algorithm;
+	unsigned algorithm, telling;
 	CUdeviceptr send;
 	CUstream stream;
 	void *base;
@@ -535,8 +585,8 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	test_refused(&r);
 	test_choice(&r, &s);
 	for (algorithm = 0; algorithm <= ORIEL_ALGORITHM_CE; algorithm++) {
-		test_algorithm(&r, &s, stream, algorithm, true);
-		test_algorithm(&r, &s, stream, algorithm, false);
+		for (telling = AS_WINDOW; telling < (algorithm ? TELLINGS : AS_REGION); telling++)
+			test_algorithm(&r, &s, stream, algorithm, telling);
 	}
 	test_lanes(&r, &s, stream);
 	test_captured(&r, &s, stream);

@@ -73,6 +73,29 @@ static void gather_once(struct site *s, struct object *o, size_t bytes)
 	s->round++;
 }
 
+/* Of a view that is a region. */
+static void gather_region(struct site *s, struct object *o)
+{
+	struct oriel_dev_buffer *table = calloc(s->r.size, sizeof(*table));
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = (size_t)s->r.size * SHARE,
+				  .buffer = o->result,
+				  .peers = table};
+	struct oriel_region *region = NULL;
+
+	CHECK_OK(&s->r, oriel_region_register(s->r.comm, o->result, view.length, &region));
+	CHECK_OK(&s->r, oriel_region_share(region));
+	CHECK_OK(&s->r, oriel_region_table(region, table));
+	if (!CHECK_OK(&s->r, oriel_allgather_create(s->r.comm, &view, NULL, &o->gather)))
+		_Exit(1);
+	free(table);
+	gather_once(s, o, 1001);
+	gather_once(s, o, SHARE);
+	object_destroy(o);
+	oriel_region_unregister(region);
+}
+
 static void test_sizes(struct site *s)
 {
 	static const size_t sizes[] = {1, 8, 1001, CHUNK, CHUNK + 1, 65536, SHARE};
@@ -96,6 +119,7 @@ static void test_sizes(struct site *s)
 			    ORIEL_ERR_INVALID, "needs a stream");
 		object_destroy(o);
 	}
+	gather_region(s, o);
 }
 
 /* Several under way in a stream; each rank looks only at the last one, and is late with that. */
