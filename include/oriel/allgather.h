@@ -57,9 +57,11 @@ struct oriel_view {
 	void *buffer;
 
 	/*
-	 * @buffer, and where that of every rank lies: @base for those that are mapped
-	 * here, @address and @rkeys for the others. Host memory only. The caller's
-	 * table is copied.
+	 * @buffer, and where that of every rank lies: of a region that is shared
+	 * (oriel_region_table()), or of memory that the caller has mapped himself. @base
+	 * of those that are mapped here, any address but NULL of the others; @length; and of
+	 * the others @address and @rkeys, but on GPUs, which adapters reach by keys that the
+	 * object makes. The table is copied; what it names stays as it is.
 	 */
 	const struct oriel_dev_buffer *peers; /* [ranks] */
 };
@@ -125,8 +127,13 @@ void oriel_allgather_destroy(struct oriel_allgather *gather);
  * events of the caller. Several objects may execute at once, in streams of their own;
  * where ranks share a GPU two, or more if all ranks come to them in one order.
  *
- * Debug builds look, in host memory, whether all ranks mean the same @bytes:
- * ORIEL_ERR_MISMATCH, on all of them, and nothing was done. That is a barrier more.
+ * Debug builds of the library look whether all ranks mean the same @bytes, in the order of
+ * their calls, and so do those of the other collectives. Host memory: ORIEL_ERR_MISMATCH, on
+ * all of them, and nothing was done. That is a barrier more. GPU: nobody waits; what is
+ * captured counts when it is captured, so ranks capture and start in one order. Who comes
+ * second gets ORIEL_ERR_MISMATCH, with both ranks and their numbers, and aborts the
+ * communicator, which ends what the first has in its stream. A rank that is more than
+ * 1024 calls ahead of another one is not compared with it.
  *
  * ORIEL_ERR_RANGE: the view of some rank is too short. ORIEL_ERR_INVALID: @send
  * overlaps the view in another way. Of these nothing was done and nothing is broken.

@@ -85,6 +85,12 @@ enum oriel_status oriel_region_peer_length(const struct oriel_region *region, un
  */
 enum oriel_status oriel_region_peer_address(const struct oriel_region *region, unsigned peer,
 					    size_t offset, void **address);
+/*
+ * Where every rank's lies, in @table of the caller's, [ranks]: for a view of it
+ * (oriel/allgather.h) or a buffer of a window. Good until the region is unregistered.
+ */
+enum oriel_status oriel_region_table(const struct oriel_region *region,
+				     struct oriel_dev_buffer *table);
 
 #ifdef __cplusplus
 }

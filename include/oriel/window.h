@@ -86,6 +86,15 @@ void oriel_window_destroy(struct oriel_window *window);
 enum oriel_status oriel_window_share(struct oriel_window *window, void *address, size_t length,
 				     uint32_t *buffer);
 
+/*
+ * The same of memory that this rank knows the places of already: @table has one for each
+ * rank, as oriel_region_table() fills it, and is copied. Of a peer that is mapped it is @base
+ * and @length that count. Collective, like share; all stays mapped and registered until the
+ * window is destroyed.
+ */
+enum oriel_status oriel_window_share_table(struct oriel_window *window,
+					   const struct oriel_dev_buffer *table, uint32_t *buffer);
+
 /* The handle for device functions, to be passed by value. Local. */
 enum oriel_status oriel_window_device(const struct oriel_window *window,
 				      struct oriel_dev_window *device);

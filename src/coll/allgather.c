@@ -77,7 +77,7 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *s
 {
 	enum oriel_status status = start_check(g, send, bytes, stream);
 
-	if (status == ORIEL_OK && bytes && !stream)
+	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status != ORIEL_OK || !bytes)
 		return status;

@@ -65,7 +65,7 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 	enum oriel_status status = alltoall_check(g, send, bytes, stream);
 	enum oriel_algorithm algorithm;
 
-	if (status == ORIEL_OK && bytes && !stream)
+	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status != ORIEL_OK || !bytes)
 		return status;

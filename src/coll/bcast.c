@@ -166,9 +166,9 @@ enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const 
 	struct oriel_allgather *g = to_gather(b);
 	enum oriel_status status = bcast_check(g, root, send, bytes, stream);
 
-	if (status == ORIEL_OK && bytes && !stream)
+	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
-	if (status == ORIEL_OK && bytes && !stream)
+	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "root", root);
 	if (status != ORIEL_OK || !bytes)
 		return status;

@@ -102,6 +102,7 @@ struct oriel_allgather {
 	bool *has_credit;                        /* [ranks]: in this execution */
 	uint64_t *taken;                         /* [ranks]: chunks, in this execution */
 	uint64_t told;                           /* numbers that were compared */
+	struct oriel_window *numbers;            /* of GPU memory, where they are; else NULL */
 
 	_Atomic int begun;   /* enum oriel_status: ORIEL_AGAIN while a job is at it */
 	struct ori_far *far; /* of GPUs of several nodes; else NULL */
@@ -156,10 +157,30 @@ enum oriel_status ori_gather_begin(struct oriel_allgather *g, const struct ori_p
 				   const void *send, size_t bytes, size_t chunk);
 
 /*
- * gather_same.c, host memory: ORIEL_ERR_MISMATCH, on all ranks, if @value is not the same
- * on all of them. In builds with NDEBUG nobody looks.
+ * gather_same.c: ORIEL_ERR_MISMATCH if @value is not the same on all ranks. Of host memory on
+ * all of them; of GPU memory on those who come when the other one has come, and the
+ * communicator is broken. In builds with NDEBUG nobody looks.
  */
+#ifndef NDEBUG
+/* Collective; what that needs. */
+enum oriel_status ori_gather_same_open(struct oriel_allgather *gather);
 enum oriel_status ori_gather_same(struct oriel_allgather *gather, const char *what, uint64_t value);
+#else
+static inline enum oriel_status ori_gather_same_open(struct oriel_allgather *gather)
+{
+	(void)gather;
+	return ORIEL_OK;
+}
+
+static inline enum oriel_status ori_gather_same(struct oriel_allgather *gather, const char *what,
+						uint64_t value)
+{
+	(void)gather;
+	(void)what;
+	(void)value;
+	return ORIEL_OK;
+}
+#endif
 
 /* gather_choose.c: what executes @bytes of each rank. */
 enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes);

@@ -181,7 +181,7 @@ static size_t make_lay(struct oriel_allgather *g)
 	return length + oriel_exchange_staging(ranks, ori_gather_exchange_parts(g));
 }
 
-static enum oriel_status make_open_window(struct oriel_allgather *g)
+static enum oriel_status make_open_windows(struct oriel_allgather *g)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .length = make_lay(g),
@@ -191,17 +191,20 @@ static enum oriel_status make_open_window(struct oriel_allgather *g)
 					 .counters = ORIEL_NONE,
 					 .channels = ORIEL_NONE,
 					 .buffers = 2};
+	enum oriel_status status = oriel_window_create(g->comm, &attr, &g->window);
 
-	return oriel_window_create(g->comm, &attr, &g->window);
+	return status == ORIEL_OK ? ori_gather_same_open(g) : status;
 }
 
-/* Of a view that the library shares, which a table in GPU memory must know as well. */
+/* Of a view that the library shares, or whose places a table in GPU memory must know. */
 static enum oriel_status make_share(struct oriel_allgather *g, const struct ori_wish *wish)
 {
 	void *address = wish->view.buffer;
 	enum oriel_status status = ORIEL_OK;
 	uint32_t buffer;
 
+	if (wish->view.peers && g->is_gpu)
+		status = oriel_window_share_table(g->window, wish->view.peers, &buffer);
 	if (wish->view.window)
 		status = oriel_window_peer_address(wish->view.window, oriel_comm_rank(g->comm),
 						   wish->view.at, &address);
@@ -257,6 +260,7 @@ static void make_close(struct oriel_allgather *g)
 	ori_gather_await(g);
 	ori_far_close(g->far);
 	oriel_window_destroy(g->window);
+	oriel_window_destroy(g->numbers);
 	for (i = 0; i < ORIEL_ALGORITHMS; i++)
 		ori_plan_close(&g->plans[i]);
 	ori_shape_close(&g->shape);
@@ -287,7 +291,7 @@ static enum oriel_status make_open(struct oriel_allgather *g, struct ori_wish *w
 		status = ori_gather_check_table(g, table.path);
 	status = oriel_comm_agree(g->comm, status);
 	if (status == ORIEL_OK)
-		status = make_open_window(g);
+		status = make_open_windows(g);
 	if (status == ORIEL_OK)
 		status = make_share(g, wish);
 	if (status == ORIEL_OK)

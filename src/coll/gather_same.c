@@ -1,13 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do all ranks mean the same execution? A barrier that carries a number, before each of
- * them, in debug builds. The numbers lie in one word and then in another: who writes the
- * one for the execution after the next has those of the next, so all have read this one's.
+ * Do all ranks mean the same execution? Asked before each of them, in debug builds.
+ *
+ * Host memory: a barrier that carries a number. The numbers lie in one word and then in
+ * another: who writes the one for the execution after the next has those of the next, so
+ * all have read this one's.
+ *
+ * GPU memory: nobody waits for anybody. Each rank leaves its number with all others, under
+ * how many it has told, and compares it with what is there from those who came before.
  */
+#include <stdio.h>
+
+#include <oriel/progress.h>
+
 #include "base/error.h"
 #include "coll/gather.h"
 
 #ifndef NDEBUG
+
+/* Numbers of a rank that are kept: two for each execution that it may be ahead in streams. */
+#define SAME_KEPT (2 * ORIEL_JOBS)
+/* Bits of such a word for the number; above it which one it is. */
+#define SAME_BITS 48
+
+enum oriel_status ori_gather_same_open(struct oriel_allgather *g)
+{
+	const struct oriel_window_attr attr = {.size = sizeof(attr),
+					       .signals = SAME_KEPT,
+					       .barriers = ORIEL_NONE,
+					       .counters = ORIEL_NONE,
+					       .channels = ORIEL_NONE,
+					       .buffers = 1};
+
+	return g->is_gpu ? oriel_window_create(g->comm, &attr, &g->numbers) : ORIEL_OK;
+}
+
+static void same_text(const struct oriel_allgather *g, const char *what, uint64_t value,
+		      uint32_t peer, uint64_t seen, char *text, size_t length)
+{
+	snprintf(text, length, "%s: %s %llu here, on rank %u, and %llu on rank %u", g->kind->name,
+		 what, (unsigned long long)value, g->device.rank, (unsigned long long)seen, peer);
+}
 
 static enum oriel_status same_tell(struct oriel_allgather *g, uint32_t id, uint64_t value)
 {
@@ -25,12 +58,13 @@ static enum oriel_status same_tell(struct oriel_allgather *g, uint32_t id, uint6
 	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 }
 
-enum oriel_status ori_gather_same(struct oriel_allgather *g, const char *what, uint64_t value)
+static enum oriel_status same_here(struct oriel_allgather *g, const char *what, uint64_t value)
 {
 	const struct oriel_dev_window *w = &g->device;
 	uint32_t id = ORI_GATHER_NUMBER + (uint32_t)(g->told++ % 2), i, peer, other = w->rank;
 	uint64_t seen = 0, differs = 0;
 	enum oriel_status status = same_tell(g, id, value);
+	char text[160];
 
 	/* All of them, so that the next one begins where it should. */
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
@@ -46,23 +80,63 @@ enum oriel_status ori_gather_same(struct oriel_allgather *g, const char *what, u
 	}
 	if (status != ORIEL_OK)
 		return ori_gather_end(g, status);
-	if (other != w->rank)
-		return ori_fail(ORIEL_ERR_MISMATCH,
-				"%s: %s %llu here, on rank %u, and %llu on rank "
-				"%u",
-				g->kind->name, what, (unsigned long long)value, w->rank,
-				(unsigned long long)differs, other);
-	return ORIEL_OK;
+	if (other == w->rank)
+		return ORIEL_OK;
+	same_text(g, what, value, other, differs, text, sizeof(text));
+	return ori_fail(ORIEL_ERR_MISMATCH, "%s", text);
 }
 
-#else
+/* The other one is in its stream already, and would wait there until its deadline. */
+static enum oriel_status same_break(struct oriel_allgather *g, const char *what, uint64_t value,
+				    uint32_t peer, uint64_t seen)
+{
+	char text[160];
+
+	same_text(g, what, value, peer, seen, text, sizeof(text));
+	oriel_comm_abort(g->comm, text);
+	return ori_fail(ORIEL_ERR_MISMATCH, "%s", text);
+}
+
+static enum oriel_status same_leave(const struct oriel_dev_window *w, uint32_t id, uint64_t word)
+{
+	int64_t posted = 0;
+	uint32_t i;
+
+	for (i = 1; i < w->ranks && posted >= 0; i++)
+		posted = oriel_dev_signal(w, oriel_dev_thread(), oriel_dev_rank_after(w, i), id,
+					  ORIEL_SIGNAL_SET, word);
+	if (posted < 0)
+		return (enum oriel_status)posted;
+	/*
+	 * Of two that come at once one looks after the other's word is here, since each looks
+	 * when its own is there. That waits for adapters, not for ranks.
+	 */
+	return oriel_dev_flush(w, oriel_dev_thread(), 0);
+}
+
+static enum oriel_status same_there(struct oriel_allgather *g, const char *what, uint64_t value)
+{
+	const uint64_t mask = ((uint64_t)1 << SAME_BITS) - 1;
+	uint64_t number = ++g->told, word = number << SAME_BITS | (value & mask), seen = 0;
+	uint32_t id = (uint32_t)(number % SAME_KEPT), i, peer;
+	struct oriel_dev_window w;
+	enum oriel_status status = oriel_window_device(g->numbers, &w);
+
+	if (status == ORIEL_OK)
+		status = same_leave(&w, id, word);
+	for (i = 1; i < g->device.ranks && status == ORIEL_OK; i++) {
+		peer = oriel_dev_rank_after(&w, i);
+		status = oriel_dev_read_signal_from(&w, peer, id, &seen);
+		/* Else it has not come yet, and will compare; or has gone on too far. */
+		if (status == ORIEL_OK && seen >> SAME_BITS == word >> SAME_BITS && seen != word)
+			return same_break(g, what, value, peer, seen & mask);
+	}
+	return ori_gather_end(g, status);
+}
 
 enum oriel_status ori_gather_same(struct oriel_allgather *g, const char *what, uint64_t value)
 {
-	(void)g;
-	(void)what;
-	(void)value;
-	return ORIEL_OK;
+	return g->is_gpu ? same_there(g, what, value) : same_here(g, what, value);
 }
 
 #endif

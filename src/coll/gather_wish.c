@@ -21,9 +21,6 @@ static enum oriel_status wish_kind(struct ori_wish *wish)
 	wish->join.kind = view->window ? ORI_WISH_WINDOW : ORI_WISH_BUFFER;
 	if (view->peers)
 		wish->join.kind = ORI_WISH_TABLE;
-	if (view->peers && view->flags & ORIEL_VIEW_GPU)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"a view on a GPU that the caller has a table of");
 	return ORIEL_OK;
 }
 

@@ -120,3 +120,25 @@ enum oriel_status oriel_region_peer_address(const struct oriel_region *region, u
 	*address = (char *)region->maps[peer].address + offset;
 	return ORIEL_OK;
 }
+
+enum oriel_status oriel_region_table(const struct oriel_region *region,
+				     struct oriel_dev_buffer *table)
+{
+	enum oriel_status status = region_check(region, 0);
+	unsigned own = region->comm->rank, peer;
+
+	if (status != ORIEL_OK)
+		return status;
+	for (peer = 0; peer < region->comm->size; peer++) {
+		table[peer] = (struct oriel_dev_buffer){.base = region->maps[peer].address,
+							.length = region->maps[peer].length,
+							.address = region->remotes[peer].address,
+							.rkeys = region->remotes[peer].rkeys};
+		/* Not mapped: an address that is none of its own, never used. */
+		if (!table[peer].base)
+			table[peer].base = region->piece.address;
+	}
+	if (region->mr)
+		ori_share_local(region->mr, &table[own].address, &table[own].rkeys);
+	return ORIEL_OK;
+}

@@ -481,6 +481,30 @@ static void window_fill_row(struct oriel_window *w, uint32_t number, const struc
 	}
 }
 
+/* The same on all ranks, which have shared the same number. */
+static enum oriel_status window_check_room(const struct oriel_window *w)
+{
+	if (w->shared < w->device.buffers)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_RANGE, "buffer %u of a window for %u", w->shared,
+			w->device.buffers);
+}
+
+/* The row of the next buffer is there. On GPUs one more thing can fail, which takes the number. */
+static enum oriel_status window_add_row(struct oriel_window *w, uint32_t *buffer)
+{
+	uint32_t number = w->shared;
+	enum oriel_status status = ORIEL_OK;
+
+	if (w->gpu)
+		status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE,
+					ori_window_gpu_publish(w, number, 1));
+	w->shared++;
+	if (status == ORIEL_OK)
+		*buffer = number;
+	return status;
+}
+
 enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size_t length,
 				     uint32_t *buffer)
 {
@@ -488,14 +512,12 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 	uint32_t number = w->shared;
 	unsigned size = w->comm->size;
 	struct ori_rdma_mr *mr = NULL;
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status = window_check_room(w);
 	struct ori_mapping *maps;
 	struct ori_remote *remotes;
 
-	/* The same on all ranks, which have shared the same number. */
-	if (number >= w->device.buffers)
-		return ori_fail(ORIEL_ERR_RANGE, "buffer %u of a window for %u", number,
-				w->device.buffers);
+	if (status != ORIEL_OK)
+		return status;
 	maps = calloc(size, sizeof(*maps));
 	remotes = calloc(size, sizeof(*remotes));
 	if (!maps || !remotes)
@@ -511,12 +533,43 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 	free(remotes);
 	w->buffers[number] = maps;
 	w->buffer_mrs[number] = mr;
-	/* On GPUs one more thing can fail, which then takes the number with it. */
+	return window_add_row(w, buffer);
+}
+
+/* Of what lies on a GPU as much as can be seen here: the memory of this rank. */
+static enum oriel_status window_check_table(const struct oriel_window *w,
+					    const struct oriel_dev_buffer *table)
+{
+	unsigned own = w->comm->rank, peer;
+	enum oriel_status status = ORIEL_OK;
+	bool is_seen = true;
+
+	if (!table)
+		return ori_fail(ORIEL_ERR_INVALID, "a table that is NULL");
+	for (peer = 0; peer < w->comm->size; peer++)
+		if (!table[peer].base)
+			return ori_fail(ORIEL_ERR_INVALID, "a table with nothing of rank %u", peer);
 	if (w->gpu)
-		status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE,
-					ori_window_gpu_publish(w, number, 1));
-	w->shared++;
-	if (status == ORIEL_OK)
-		*buffer = number;
+		status = w->gpu->ops->sees(w->gpu, table[own].base, &is_seen);
+	if (status == ORIEL_OK && !is_seen)
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"%p of a table, of rank %u itself, is no memory of its GPU, nor pinned",
+			(void *)table[own].base, own);
 	return status;
+}
+
+enum oriel_status oriel_window_share_table(struct oriel_window *w,
+					   const struct oriel_dev_buffer *table, uint32_t *buffer)
+{
+	unsigned size = w->comm->size;
+	enum oriel_status status = window_check_room(w);
+
+	if (status == ORIEL_OK)
+		status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE,
+					window_check_table(w, table));
+	if (status != ORIEL_OK)
+		return status;
+	memcpy(&w->table[(size_t)w->shared * size], table, size * sizeof(*table));
+	return window_add_row(w, buffer);
 }

@@ -224,6 +224,36 @@ static void a_table_of_the_caller_is_used(struct rank *r)
 	site_close(r, &s);
 }
 
+/* Shared once, for as many views as there are. */
+static void a_region_backs_views(struct rank *r)
+{
+	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
+	struct oriel_view view = {.size = sizeof(view), .length = (size_t)r->size * SHARE};
+	struct site s = {.length = view.length, .send = malloc(SHARE + 1)};
+	struct oriel_region *region = NULL;
+	void *memory = NULL;
+	unsigned i;
+
+	CHECK(r, s.send && table);
+	CHECK_OK(r, oriel_memory_alloc(view.length + 64, 0, &memory));
+	view.buffer = s.result = (char *)memory + 64;
+	view.peers = table;
+	CHECK_OK(r, oriel_region_register(r->comm, view.buffer, view.length, &region));
+	CHECK_STATUS(r, oriel_region_table(region, table), ORIEL_ERR_STATE);
+	CHECK_OK(r, oriel_region_share(region));
+	CHECK_OK(r, oriel_region_table(region, table));
+	for (i = 0; i < 2; i++) {
+		if (!CHECK_OK(r, oriel_allgather_create(r->comm, &view, NULL, &s.gather)))
+			return;
+		gather_sizes(r, &s);
+		oriel_allgather_destroy(s.gather);
+	}
+	oriel_region_unregister(region);
+	oriel_memory_free(memory);
+	free(s.send);
+	free(table);
+}
+
 static void run_object(struct rank *r, unsigned index, void *context)
 {
 	struct site *sites = context;
@@ -555,6 +585,7 @@ static const struct test_case gather_cases[] = {
 	{"many_small_ones_do_not_mix", many_small_ones_do_not_mix, NULL, 1, NO_WINDOW},
 	{"a_buffer_of_the_caller_is_shared", a_buffer_of_the_caller_is_shared, NULL, 1, NO_WINDOW},
 	{"a_table_of_the_caller_is_used", a_table_of_the_caller_is_used, NULL, 1, NO_WINDOW},
+	{"a_region_backs_views", a_region_backs_views, NULL, 1, NO_WINDOW},
 	{"two_objects_work_at_once", two_objects_work_at_once, NULL, 1, NO_WINDOW},
 	{"what_is_wrong_is_refused", what_is_wrong_is_refused, NULL, 1, NO_WINDOW},
 	{"all_ranks_refuse_what_one_does", all_ranks_refuse_what_one_does, NULL, 1, NO_WINDOW},

@@ -299,6 +299,48 @@ static void a_shared_buffer_may_be_freed(struct rank *r)
 	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
 }
 
+/* Of a region, by whatever path; the first rank's that says nothing of itself is refused on all. */
+static void a_region_is_a_buffer_by_its_table(struct rank *r)
+{
+	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
+	struct oriel_region *region = NULL;
+	char *memory = NULL, block[1000], got[1000] = {0};
+	uint32_t number = 0;
+	char *own;
+
+	CHECK(r, table);
+	CHECK_OK(r, oriel_memory_alloc(65536, 0, (void **)&memory));
+	CHECK_OK(r, oriel_region_register(r->comm, memory + 5000, sizeof(block), &region));
+	CHECK_OK(r, oriel_region_share(region));
+	CHECK_OK(r, oriel_region_table(region, table));
+	own = table[r->rank].base;
+	if (r->rank == 0)
+		table[0].base = NULL;
+	CHECK_STATUS(r, oriel_window_share_table(r->window, table, &number), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "nothing of rank 0");
+	table[r->rank].base = own;
+	CHECK_OK(r, oriel_window_share_table(r->window, table, &number));
+	CHECK_EQ(r, number, 1);
+	memset(table, 0, r->size * sizeof(*table));
+	fill(block, sizeof(block), r->rank);
+	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), oriel_at(number, 0), block,
+				      sizeof(block)));
+	rank_settle(r);
+	CHECK_EQ(r, wrong(memory + 5000, sizeof(block), rank_prev(r)), 0);
+	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), oriel_at(number, 0), got,
+				      sizeof(got)));
+	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
+	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
+	/* From it, which an adapter has to know as this rank's own. */
+	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_prev(r), 0, memory + 5000, 500));
+	rank_settle(r);
+	oriel_window_destroy(r->window);
+	r->window = NULL;
+	oriel_region_unregister(region);
+	oriel_memory_free(memory);
+	free(table);
+}
+
 /* No file passes between ranks of one process, nor between nodes: any memory will do. */
 static void private_memory_is_shared_where_nobody_maps_it(struct rank *r)
 {
@@ -454,6 +496,8 @@ static const struct test_case window_cases[] = {
 	 NO_WINDOW},
 	{"several_buffers_are_shared_later", several_buffers_are_shared_later, &long_window, 1, 0},
 	{"a_shared_buffer_may_be_freed", a_shared_buffer_may_be_freed, &long_window, 1, 0},
+	{"a_region_is_a_buffer_by_its_table", a_region_is_a_buffer_by_its_table, &long_window, 1,
+	 0},
 	{"private_memory_is_shared_where_nobody_maps_it",
 	 private_memory_is_shared_where_nobody_maps_it, &long_window, 1, 0},
 	{"windows_do_not_know_of_each_other", windows_do_not_know_of_each_other, NULL, 1,

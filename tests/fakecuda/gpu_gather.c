@@ -13,6 +13,7 @@
 
 struct site {
 	struct oriel_allgather *gather;
+	struct oriel_region *region; /* of a view that is one; else NULL */
 	char *result;
 	char *send;
 	unsigned round;
@@ -59,16 +60,41 @@ static void gather_once(struct rank *r, struct site *s, CUstream stream, size_t 
 	s->round++;
 }
 
-static void site_create(struct rank *r, struct site *s, unsigned algorithm, bool in_window)
+/* How the memory of the window is told. */
+enum telling { AS_WINDOW, AS_BUFFER, AS_REGION, AS_TABLE, TELLINGS };
+
+static void site_create(struct rank *r, struct site *s, unsigned algorithm, enum telling telling)
 {
 	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view),
 				  .flags = ORIEL_VIEW_GPU,
 				  .length = (size_t)r->size * SHARE,
-				  .window = in_window ? r->window : NULL,
-				  .buffer = in_window ? NULL : s->result};
+				  .window = telling == AS_WINDOW ? r->window : NULL,
+				  .buffer = telling == AS_WINDOW ? NULL : s->result,
+				  .peers = telling >= AS_REGION ? table : NULL};
+	unsigned rank;
+	void *base;
 
+	if (telling == AS_REGION) {
+		CHECK_OK(r, oriel_region_register(r->comm, s->result, view.length, &s->region));
+		CHECK_OK(r, oriel_region_share(s->region));
+		CHECK_OK(r, oriel_region_table(s->region, table));
+	}
+	for (rank = 0; telling == AS_TABLE && rank < r->size; rank++) {
+		CHECK_OK(r, oriel_window_peer_address(r->window, rank, 0, &base));
+		table[rank] = (struct oriel_dev_buffer){.base = base, .length = view.length};
+	}
 	CHECK_OK(r, oriel_allgather_create(r->comm, &view, &attr, &s->gather));
+	free(table);
+}
+
+static void site_destroy(struct site *s)
+{
+	oriel_allgather_destroy(s->gather);
+	oriel_region_unregister(s->region);
+	s->gather = NULL;
+	s->region = NULL;
 }
 
 /* Ranks on one GPU, at most. */
@@ -116,16 +142,16 @@ static void check_posted(struct rank *r, unsigned algorithm, size_t bytes,
 }
 
 static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsigned algorithm,
-			   bool in_window)
+			   enum telling telling)
 {
 	static const size_t sizes[] = {1, 8, 1001, 4096, 16384, 16385, 65536, 1u << 20, SHARE};
-	size_t i, k;
+	size_t i, k, times = telling < AS_REGION ? 3 : 1;
 
-	site_create(r, s, algorithm, in_window);
+	site_create(r, s, algorithm, telling);
 	if (!s->gather)
 		return;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		for (k = 0; k < 3; k++) {
+		for (k = 0; k < times; k++) {
 			fakecuda_posted();
 			gather_once(r, s, stream, sizes[i]);
 			if (algorithm && (algorithm != ORIEL_ALGORITHM_LL || sizes[i] <= 1u << 20))
@@ -137,8 +163,7 @@ static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsi
 		    "needs a stream");
 	CHECK_FAILS(r, oriel_allgather_start(s->gather, s->send, SHARE + 1, stream),
 		    ORIEL_ERR_RANGE, "at most 3000000");
-	oriel_allgather_destroy(s->gather);
-	s->gather = NULL;
+	site_destroy(s);
 }
 
 /* Large messages, which go by engines but where ranks share a GPU. */
@@ -146,12 +171,11 @@ static void test_choice(struct rank *r, struct site *s)
 {
 	struct oriel_allgather_info info;
 
-	site_create(r, s, ORIEL_ALGORITHM_DEFAULT, false);
+	site_create(r, s, ORIEL_ALGORITHM_DEFAULT, AS_BUFFER);
 	CHECK_OK(r, oriel_allgather_query(s->gather, 17u << 20, &info));
 	CHECK(r,
 	      info.algorithm == (sharers_of(r) > 1 ? ORIEL_ALGORITHM_STORE : ORIEL_ALGORITHM_CE));
-	oriel_allgather_destroy(s->gather);
-	s->gather = NULL;
+	site_destroy(s);
 }
 
 /* What the library must not leave behind: the lanes of one that had none, too. */
@@ -159,15 +183,14 @@ static void test_lanes(struct rank *r, struct site *s, CUstream stream)
 {
 	unsigned left;
 
-	site_create(r, s, ORIEL_ALGORITHM_CE, true);
+	site_create(r, s, ORIEL_ALGORITHM_CE, AS_WINDOW);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	left = fakecuda_left();
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	gather_once(r, s, stream, SHARE);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK(r, fakecuda_left() > left);
-	oriel_allgather_destroy(s->gather);
-	s->gather = NULL;
+	site_destroy(s);
 }
 
 /* Of what was captured: executable, graph and object. */
@@ -189,7 +212,7 @@ static void capture_once(struct rank *r, struct site *s, CUstream stream, unsign
 	CUgraph graph = NULL;
 	unsigned rank;
 
-	site_create(r, s, algorithm, true);
+	site_create(r, s, algorithm, AS_WINDOW);
 	paint(s->send, s->round, r->rank, 1001);
 	CHECK(r, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
 	fakecuda_posted();
@@ -217,6 +240,32 @@ static void test_captured(struct rank *r, struct site *s, CUstream stream)
 	}
 }
 
+/* The last rank has one that nothing can be done with. */
+static void test_refused_tables(struct rank *r)
+{
+	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = 4096,
+				  .peers = table};
+	struct oriel_allgather *gather = NULL;
+	char pageable[64];
+	unsigned rank;
+
+	CHECK_OK(r, oriel_window_buffer(r->window, 0, &view.buffer, NULL));
+	for (rank = 0; rank < r->size; rank++)
+		table[rank] = (struct oriel_dev_buffer){.base = view.buffer, .length = 4096};
+	if (r->rank + 1 == r->size)
+		table[r->rank].base = pageable;
+	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, NULL, &gather), ORIEL_ERR_INVALID,
+		    "is no memory of its GPU, nor pinned");
+	if (r->rank + 1 == r->size)
+		table[0].base = NULL;
+	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, NULL, &gather), ORIEL_ERR_INVALID,
+		    "with nothing of rank 0");
+	free(table);
+}
+
 static void test_refused(struct rank *r)
 {
 	struct oriel_view view = {.size = sizeof(view), .length = 4096, .window = r->window};
@@ -229,6 +278,7 @@ static void test_refused(struct rank *r)
 	view.flags = ORIEL_VIEW_GPU;
 	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, &attr, &gather),
 		    ORIEL_ERR_UNSUPPORTED, "ring is not for GPU memory");
+	test_refused_tables(r);
 }
 
 /* Of messages that differ from rank to rank; what the GPU reads, the CPU has written. */
@@ -372,50 +422,138 @@ static void give_up(struct rank *r, const struct site *s, CUstream stream, const
 	oriel_comm_abort(r->comm, "a test");
 }
 
-/*
- * While the others wait in their streams, one execution behind the other: for its credit or
- * its lines, for the barrier before copies by engines or, if its @call fails, for the one
- * behind them. Streams go on, and what comes later is refused.
- */
-static void test_broken(struct rank *r, const struct site *s, unsigned algorithm, const char *call)
+/* A communicator that is to break, and objects of it over memory of its own. */
+struct beside {
+	struct rank r;
+	struct site s;
+	struct oriel_alltoall *alltoall;
+	struct oriel_bcast *bcast;
+	CUdeviceptr result;
+	CUstream stream;
+};
+
+static struct beside beside_open(struct rank *r, const struct site *s, unsigned algorithm)
 {
 	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_view view = view_of(r);
-	struct oriel_health health;
-	struct site site = *s;
-	struct rank other = *r;
-	unsigned i, ahead = call ? 1 : 3;
-	size_t bytes = algorithm == ORIEL_ALGORITHM_LL ? 65536 : SHARE;
-	CUdeviceptr result;
-	CUstream stream;
+	struct beside b = {.r = *r, .s = *s};
 
-	CHECK(r, cuMemAlloc(&result, view.length) == CUDA_SUCCESS);
+	CHECK(&b.r, cuMemAlloc(&b.result, view.length) == CUDA_SUCCESS);
 	view.window = NULL;
-	view.buffer = (void *)result;
+	view.buffer = (void *)b.result;
 	fakecuda_async(true);
-	rank_join(&other, GATHER_TIMEOUT);
-	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-	CHECK_OK(r, oriel_allgather_create(other.comm, &view, &attr, &site.gather));
-	CHECK_OK(r, oriel_allgather_start(site.gather, site.send, bytes, stream));
-	for (i = 0; i < ahead && r->rank; i++)
-		CHECK_OK(r, oriel_allgather_start(site.gather, site.send, bytes, stream));
-	CHECK_OK(r, oriel_comm_barrier(other.comm));
-	if (r->rank == 0)
-		give_up(&other, &site, stream, call);
-	fakecuda_finish(stream);
-	while (oriel_comm_health(other.comm, &health) == ORIEL_OK && health.status == ORIEL_OK)
-		oriel_dev_give_way(10000000);
-	CHECK(r, health.status == ORIEL_ERR_ABORTED);
-	CHECK_FAILS(r, oriel_allgather_start(site.gather, site.send, 8, stream), ORIEL_ERR_ABORTED,
-		    "all-gather: ");
-	oriel_allgather_destroy(site.gather);
-	oriel_comm_destroy(other.comm);
-	/* Those of the others may have written to it until they were gone. */
-	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	fakecuda_async(false);
-	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS && cuMemFree(result) == CUDA_SUCCESS);
-	r->failures = other.failures > r->failures ? other.failures : r->failures;
+	rank_join(&b.r, GATHER_TIMEOUT);
+	CHECK(&b.r, cuStreamCreate(&b.stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	CHECK_OK(&b.r, oriel_allgather_create(b.r.comm, &view, &attr, &b.s.gather));
+	CHECK_OK(&b.r, oriel_alltoall_create(b.r.comm, &view, NULL, &b.alltoall));
+	CHECK_OK(&b.r, oriel_bcast_create(b.r.comm, &view, NULL, &b.bcast));
+	return b;
 }
+
+/* Streams go on, and what comes later is refused. */
+static void beside_close(struct rank *r, struct beside *b)
+{
+	struct oriel_health health;
+
+	fakecuda_finish(b->stream);
+	while (oriel_comm_health(b->r.comm, &health) == ORIEL_OK && health.status == ORIEL_OK)
+		oriel_dev_give_way(10000000);
+	CHECK(&b->r, health.status == ORIEL_ERR_ABORTED);
+	CHECK_FAILS(&b->r, oriel_allgather_start(b->s.gather, b->s.send, 8, b->stream),
+		    ORIEL_ERR_ABORTED, "all-gather: ");
+	oriel_bcast_destroy(b->bcast);
+	oriel_alltoall_destroy(b->alltoall);
+	oriel_allgather_destroy(b->s.gather);
+	oriel_comm_destroy(b->r.comm);
+	/* Those of the others may have written to it until they were gone. */
+	CHECK_OK(&b->r, oriel_comm_barrier(r->comm));
+	fakecuda_async(false);
+	CHECK(&b->r,
+	      cuStreamDestroy(b->stream) == CUDA_SUCCESS && cuMemFree(b->result) == CUDA_SUCCESS);
+	r->failures = b->r.failures;
+}
+
+/*
+ * While the others wait in their streams, one execution behind the other: for its credit or
+ * its lines, for the barrier before copies by engines or, if its @call fails, for the one
+ * behind them.
+ */
+static void test_broken(struct rank *r, const struct site *s, unsigned algorithm, const char *call)
+{
+	struct beside b = beside_open(r, s, algorithm);
+	size_t bytes = algorithm == ORIEL_ALGORITHM_LL ? 65536 : SHARE;
+	unsigned i, ahead = call ? 1 : 3;
+
+	CHECK_OK(&b.r, oriel_allgather_start(b.s.gather, b.s.send, bytes, b.stream));
+	for (i = 0; i < ahead && r->rank; i++)
+		CHECK_OK(&b.r, oriel_allgather_start(b.s.gather, b.s.send, bytes, b.stream));
+	CHECK_OK(&b.r, oriel_comm_barrier(b.r.comm));
+	if (r->rank == 0)
+		give_up(&b.r, &b.s, b.stream, call);
+	beside_close(r, &b);
+}
+
+#ifndef NDEBUG
+typedef enum oriel_status differ_start(const struct beside *b, unsigned more);
+
+static enum oriel_status start_gather(const struct beside *b, unsigned more)
+{
+	return oriel_allgather_start(b->s.gather, b->s.send, 1000 + more, b->stream);
+}
+
+static enum oriel_status start_alltoall(const struct beside *b, unsigned more)
+{
+	return oriel_alltoall_start(b->alltoall, b->s.send, 1000 + more, b->stream);
+}
+
+static enum oriel_status start_bcast(const struct beside *b, unsigned more)
+{
+	return oriel_bcast_start(b->bcast, 0, b->s.send, 1000 + more, b->stream);
+}
+
+static enum oriel_status start_root(const struct beside *b, unsigned more)
+{
+	return oriel_bcast_start(b->bcast, more ? 1 : 0, b->s.send, 1000, b->stream);
+}
+
+/*
+ * Of debug builds. The last rank comes when the others have started, who have not waited for
+ * it, and are told at once. @text: "...here, on rank R, and ..." as it is told.
+ */
+static void test_differ(struct rank *r, const struct site *s, differ_start *start, bool is_captured,
+			const char *text)
+{
+	struct beside b = beside_open(r, s, ORIEL_ALGORITHM_DEFAULT);
+	bool is_last = r->rank + 1 == r->size;
+	CUgraph graph = NULL;
+	char expected[80];
+
+	snprintf(expected, sizeof(expected), text, r->rank);
+	CHECK_OK(&b.r, start(&b, 0));
+	if (is_captured)
+		CHECK(&b.r, cuStreamBeginCapture(b.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+				    CUDA_SUCCESS);
+	if (!is_last)
+		CHECK_OK(&b.r, start(&b, 0));
+	CHECK_OK(&b.r, oriel_comm_barrier(r->comm));
+	if (is_last)
+		CHECK_FAILS(&b.r, start(&b, 1), ORIEL_ERR_MISMATCH, expected);
+	if (is_captured)
+		CHECK(&b.r, cuStreamEndCapture(b.stream, &graph) == CUDA_SUCCESS &&
+				    cuGraphDestroy(graph) == CUDA_SUCCESS);
+	beside_close(r, &b);
+}
+
+static void test_all_that_differ(struct rank *r, const struct site *s)
+{
+	test_differ(r, s, start_gather, false, "all-gather: bytes 1001 here, on rank %u, and 1000");
+	test_differ(r, s, start_gather, true, "all-gather: bytes 1001 here, on rank %u, and 1000");
+	test_differ(r, s, start_alltoall, false,
+		    "all-to-all: bytes 1001 here, on rank %u, and 1000");
+	test_differ(r, s, start_bcast, true, "broadcast: bytes 1001 here, on rank %u, and 1000");
+	test_differ(r, s, start_root, false, "broadcast: root 1 here, on rank %u, and 0 on rank");
+}
+#endif
 
 static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
 {
@@ -427,7 +565,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 					 .length = (size_t)r.size * SHARE,
 					 .flags = ORIEL_WINDOW_DEVICE};
 	struct site s = {0};
-	unsigned algorithm;
+	unsigned algorithm, telling;
 	CUdeviceptr send;
 	CUstream stream;
 	void *base;
@@ -447,8 +585,8 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	test_refused(&r);
 	test_choice(&r, &s);
 	for (algorithm = 0; algorithm <= ORIEL_ALGORITHM_CE; algorithm++) {
-		test_algorithm(&r, &s, stream, algorithm, true);
-		test_algorithm(&r, &s, stream, algorithm, false);
+		for (telling = AS_WINDOW; telling < (algorithm ? TELLINGS : AS_REGION); telling++)
+			test_algorithm(&r, &s, stream, algorithm, telling);
 	}
 	test_lanes(&r, &s, stream);
 	test_captured(&r, &s, stream);
@@ -463,6 +601,10 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	for (algorithm = ORIEL_ALGORITHM_LL; algorithm <= ORIEL_ALGORITHM_CE; algorithm++)
 		test_broken(&r, &s, algorithm, NULL);
 	test_broken(&r, &s, ORIEL_ALGORITHM_CE, "cuMemcpyAsync");
+#ifndef NDEBUG
+	if (r.size > 1)
+		test_all_that_differ(&r, &s);
+#endif
 	if (r.size > 1)
 		test_mismatch(&r, &s, stream);
 	CHECK(&r, cuMemFree(send) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);

@@ -73,6 +73,29 @@ static void gather_once(struct site *s, struct object *o, size_t bytes)
 	s->round++;
 }
 
+/* Of a view that is a region. */
+static void gather_region(struct site *s, struct object *o)
+{
+	struct oriel_dev_buffer *table = calloc(s->r.size, sizeof(*table));
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = (size_t)s->r.size * SHARE,
+				  .buffer = o->result,
+				  .peers = table};
+	struct oriel_region *region = NULL;
+
+	CHECK_OK(&s->r, oriel_region_register(s->r.comm, o->result, view.length, &region));
+	CHECK_OK(&s->r, oriel_region_share(region));
+	CHECK_OK(&s->r, oriel_region_table(region, table));
+	if (!CHECK_OK(&s->r, oriel_allgather_create(s->r.comm, &view, NULL, &o->gather)))
+		_Exit(1);
+	free(table);
+	gather_once(s, o, 1001);
+	gather_once(s, o, SHARE);
+	object_destroy(o);
+	oriel_region_unregister(region);
+}
+
 static void test_sizes(struct site *s)
 {
 	static const size_t sizes[] = {1, 8, 1001, CHUNK, CHUNK + 1, 65536, SHARE};
@@ -96,6 +119,7 @@ static void test_sizes(struct site *s)
 			    ORIEL_ERR_INVALID, "needs a stream");
 		object_destroy(o);
 	}
+	gather_region(s, o);
 }
 
 /* Several under way in a stream; each rank looks only at the last one, and is late with that. */
@@ -302,7 +326,78 @@ static void test_refused(struct site *s)
 	object_destroy(o);
 }
 
+#ifndef NDEBUG
+/* Ranks of this process that were told. */
+static atomic_uint told;
+
+/*
+ * Of debug builds: all but the last rank start, who do not wait for that one; it comes when
+ * they have or, if @at_once, with them. Whoever comes later, and one of two does, is told.
+ */
+static void start_apart(struct site *s, struct object *o, bool at_once, bool is_captured)
+{
+	bool is_last = s->r.rank + 1 == s->r.size;
+	enum oriel_status status = ORIEL_OK;
+	CUgraph graph;
+
+	if (is_captured)
+		nodes_capture_begin(s, o);
+	if (!is_last)
+		status = oriel_allgather_start(o->gather, o->send, 1000, o->stream);
+	CHECK(&s->r, at_once || status == ORIEL_OK);
+	if (!at_once)
+		nodes_meet(s);
+	if (is_last)
+		status = oriel_allgather_start(o->gather, o->send, SHARE, o->stream);
+	if (status == ORIEL_ERR_MISMATCH) {
+		CHECK(&s->r,
+		      strstr(oriel_last_error(), is_last ? "and 1000 on rank" : "1000 here"));
+		atomic_fetch_add(&told, 1);
+	}
+	CHECK(&s->r, status == ORIEL_ERR_MISMATCH || (is_last ? at_once : status == ORIEL_OK) ||
+			     (at_once && status == ORIEL_ERR_ABORTED));
+	if (is_captured)
+		CHECK(&s->r, cuStreamEndCapture(o->stream, &graph) == CUDA_SUCCESS &&
+				     cuGraphDestroy(graph) == CUDA_SUCCESS);
+}
+
+/* Of communicators beside the first, since each of them breaks. */
+static void test_differ(struct site *s)
+{
+	struct oriel_health health;
+	struct site other;
+	struct object *o;
+	unsigned i, before;
+
+	for (i = 0; i < TWICE; i++) {
+		other = *s;
+		o = &other.objects[0];
+		before = atomic_load(&told);
+		rank_join(&other.r, LONG_NS);
+		object_create(&other, o, ORIEL_ALGORITHM_DEFAULT);
+		gather_once(&other, o, 1000);
+		CHECK_OK(&other.r, oriel_comm_barrier(other.r.comm));
+		nodes_meet(s);
+		start_apart(&other, o, i > 1, i % 2);
+		while (oriel_comm_health(other.r.comm, &health) == ORIEL_OK &&
+		       health.status == ORIEL_OK)
+			oriel_dev_give_way(10000000);
+		CHECK(&other.r, health.status == ORIEL_ERR_ABORTED);
+		fakecuda_finish(o->stream);
+		nodes_meet(s);
+		CHECK(&other.r, atomic_load(&told) > before);
+		nodes_meet(s);
+		object_destroy(o);
+		oriel_comm_destroy(other.r.comm);
+		s->r.failures = other.r.failures;
+	}
+}
+#endif
+
 const struct nodes_test nodes_tests[] = {
+#ifndef NDEBUG
+	{"differ", test_differ, LONG_NS},
+#endif
 	{"sizes", test_sizes, LONG_NS},     {"ahead", test_ahead, LONG_NS},
 	{"graphs", test_graphs, LONG_NS},   {"two", test_two, LONG_NS},
 	{"orders", test_orders, LONG_NS},   {"absent", test_absent, LONG_NS / 30},
