@@ -25,13 +25,19 @@
 #define MOMENT_NS 2000000ul      /* of every wait that cannot */
 #define EDGE 32u                 /* guard bytes around a target */
 
-struct report {
-	unsigned failures;
-	unsigned line; /* of the first */
+#define REPORTED 16 /* failures that are told of each launch: their bytes say whose they are */
+
+struct failure {
+	unsigned line;
 	unsigned rank;
-	unsigned reserved;
+	unsigned long long at; /* byte of a message; of other claims 0 */
 	unsigned long long got;
 	unsigned long long expected;
+};
+
+struct report {
+	unsigned failures;
+	struct failure first[REPORTED];
 };
 
 struct job {
@@ -47,14 +53,14 @@ struct job {
 };
 
 static __device__ void fail(const struct job *j, unsigned rank, unsigned line,
-			    unsigned long long got, unsigned long long expected)
+			    unsigned long long at, unsigned long long got,
+			    unsigned long long expected)
 {
-	if (atomicAdd(&j->report->failures, 1u))
-		return;
-	j->report->line = line;
-	j->report->rank = rank;
-	j->report->got = got;
-	j->report->expected = expected;
+	struct failure failure = {line, rank, at, got, expected};
+	unsigned number = atomicAdd(&j->report->failures, 1u);
+
+	if (number < REPORTED)
+		j->report->first[number] = failure;
 }
 
 #define CLAIM_EQ(got, expected)                                                       \
@@ -62,14 +68,14 @@ static __device__ void fail(const struct job *j, unsigned rank, unsigned line,
 		unsigned long long got_ = (unsigned long long)(long long)(got);       \
 		unsigned long long want_ = (unsigned long long)(long long)(expected); \
 		if (got_ != want_)                                                    \
-			fail(j, w->rank, __LINE__, got_, want_);                      \
+			fail(j, w->rank, __LINE__, 0, got_, want_);                   \
 	} while (0)
 #define CLAIM_OK(got) CLAIM_EQ(got, ORIEL_OK)
-#define CLAIM_POSTED(got)                                                        \
-	do {                                                                     \
-		long long got_ = (got);                                          \
-		if (got_ < 0)                                                    \
-			fail(j, w->rank, __LINE__, (unsigned long long)got_, 0); \
+#define CLAIM_POSTED(got)                                                           \
+	do {                                                                        \
+		long long got_ = (got);                                             \
+		if (got_ < 0)                                                       \
+			fail(j, w->rank, __LINE__, 0, (unsigned long long)got_, 0); \
 	} while (0)
 
 /* What every kernel here begins with. */
@@ -122,7 +128,7 @@ static __device__ void look(const struct job *j, const struct oriel_dev_window *
 {
 	for (uint64_t i = g.rank; i < length; i += g.size)
 		if ((unsigned char)at[i] != byte_of(seed, i))
-			fail(j, w->rank, line, (unsigned char)at[i], i);
+			fail(j, w->rank, line, i, (unsigned char)at[i], byte_of(seed, i));
 }
 
 static __device__ void look_guard(const struct job *j, const struct oriel_dev_window *w,
@@ -131,7 +137,7 @@ static __device__ void look_guard(const struct job *j, const struct oriel_dev_wi
 {
 	for (uint64_t i = g.rank; i < length; i += g.size)
 		if ((unsigned char)at[i] != GUARD)
-			fail(j, w->rank, line, (unsigned char)at[i], i);
+			fail(j, w->rank, line, i, (unsigned char)at[i], GUARD);
 }
 
 #define LOOK(at, length, seed) look(j, w, g, at, length, seed, __LINE__)
@@ -560,11 +566,13 @@ static bool finish(struct run *run)
 		CUDA_CHECK(cudaDeviceSynchronize());
 	}
 	if (run->report->failures) {
-		printf("  %u failures, the first in line %u on rank %u: %llx, not %llx\n",
-		       run->report->failures, run->report->line, run->report->rank,
-		       run->report->got, run->report->expected);
+		printf("  %u failures, the first:\n", run->report->failures);
 		is_right = false;
 	}
+	for (i = 0; i < run->report->failures && i < REPORTED; i++)
+		printf("  line %u, rank %u, at %llu: %llx, not %llx\n", run->report->first[i].line,
+		       run->report->first[i].rank, run->report->first[i].at,
+		       run->report->first[i].got, run->report->first[i].expected);
 	memset(run->report, 0, sizeof(*run->report));
 	return is_right;
 }
