@@ -188,14 +188,7 @@ static uint64_t thread_sleep(struct ori_proxy_thread *t, uint64_t idle, uint64_t
 		pthread_mutex_unlock(&t->lock);
 		if (!thread_has_missed(t))
 			ori_nap(t->asleep, nap);
-		/*
-		 * Who has the lock works, and makes up for what is missed or wakes this thread
-		 * behind it. To wait for him would cost both a call of the system.
-		 */
-		while (pthread_mutex_trylock(&t->lock) != 0) {
-			sched_yield(); /* it does not sleep once it is woken */
-			ori_nap(t->asleep, nap);
-		}
+		pthread_mutex_lock(&t->lock);
 		t->is_alone = t->helps == helps;
 	}
 	oriel_dev_store_release32(t->asleep, 0);

@@ -3,8 +3,8 @@
  * The proxy's thread and those who do its work while it sleeps (rdma_proxy_thread.c):
  * posters publish, and post by themselves if they find it asleep and get its lock.
  * Who does not get it leaves a word for whoever has it. The thread, once asleep, is
- * woken by nobody here, and goes back to sleep where the lock is another's. Stores, that of an
- * unlock too, go through buffers, atomics past them, as in ring_model.c.
+ * woken by nobody here. Stores, that of an unlock too, go through buffers, atomics
+ * past them, as in ring_model.c.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 /* Of a poster: up to TRY_ONCE_MORE on its way to the lock, then with it, then behind it. */
 enum at { PUBLISH, LOOK, TRY, MISS, TRY_ONCE_MORE, TURN, UNLOCK, LOOK_BACK, MAKE_UP, LEFT };
-enum thread { POLL, ANNOUNCE, CHECK, LET_GO, ENTER, ASLEEP, TRY_LOCK };
+enum thread { POLL, ANNOUNCE, CHECK, LET_GO, ENTER, ASLEEP, LOCK };
 
 /* Those of the buffers have not landed yet. */
 struct state {
@@ -134,10 +134,10 @@ static void poster_step(struct explore *e, const struct state *s, unsigned me)
 
 static void thread_step(struct explore *e, const struct state *s)
 {
-	static const char *const doing[] = {
-		"the thread polls",         "the thread announces sleep", "the thread looks again",
-		"the thread unlocks",       "the thread looks back",      "",
-		"the thread tries the lock"};
+	static const char *const doing[] = {"the thread polls",       "the thread announces sleep",
+					    "the thread looks again", "the thread unlocks",
+					    "the thread looks back",  "",
+					    "the thread locks"};
 	struct state next = *s;
 
 	help_land(e, s, THREAD);
@@ -174,12 +174,13 @@ static void thread_step(struct explore *e, const struct state *s)
 	case ENTER:
 		if ((help_fences & 16) && !help_has_landed(s, THREAD))
 			return;
-		next.thread = s->missed ? TRY_LOCK : ASLEEP;
+		next.thread = s->missed ? LOCK : ASLEEP;
 		break;
-	case TRY_LOCK:
-		next.thread = help_try(&next, THREAD) ? POLL : ASLEEP;
-		if (next.thread == POLL)
-			next.announces = 1 + 0;
+	case LOCK:
+		if (!help_try(&next, THREAD))
+			return;
+		next.announces = 1 + 0;
+		next.thread = POLL;
 		break;
 	default:
 		return;
@@ -199,7 +200,10 @@ static const char *help_end(const void *state)
 {
 	const struct state *s = state;
 
-	return s->served == ALL ? NULL : "what was asked for is posted by nobody";
+	if (s->thread == ASLEEP && s->served == ALL)
+		return NULL;
+	return s->thread == ASLEEP ? "what was asked for is posted by nobody"
+				   : "somebody waits for a lock for ever";
 }
 
 int help_model(int argc, char **argv)
