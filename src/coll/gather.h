@@ -30,11 +30,11 @@
 
 /*
  * And what one sends by lines, if all its warps send to one peer: each thread of them
- * has a line, or eight have.
+ * has a line, or half of one have four.
  */
 #define ORI_GATHER_WARPS 16u
 #define ORI_GATHER_LL_WARP 256u
-#define ORI_GATHER_LL128_WARP 480u
+#define ORI_GATHER_LL128_WARP 448u
 
 /* Beyond so many bytes they go by LL128 on a GPU. */
 #define ORI_GATHER_LL_MOST 65536u

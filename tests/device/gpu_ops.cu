@@ -390,7 +390,7 @@ __global__ void __launch_bounds__(THREADS_MOST) ll128_carries(const __grid_const
 	BEGIN;
 	const uint64_t from = (16ul << 20) + (uint64_t)prev * 262144,
 		       at = (16ul << 20) + (uint64_t)me * 262144;
-	const uint64_t most = w->channel_bytes / 64 * 15;
+	const uint64_t most = w->channel_bytes / 32 * 7;
 	char *in = scratch + LENGTH / 2;
 	uint64_t round, length, epoch;
 

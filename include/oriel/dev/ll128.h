@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages whose lines say themselves that they have come, as in dev/ll.h, with
- * one flag for 120 bytes: nearly all of the bandwidth, and no fence.
+ * one flag for 56 bytes: nearly all of the bandwidth, and no fence.
  *
- * On a GPU eight threads of a warp write a line of 128 bytes in one instruction
- * and read it in one, and rely on it that the line is never seen in parts. That
- * holds for memory of a GPU, the rank's own or one that NVLink joins to it;
- * oriel_dev_has_ll128() says for whom. For others, also when only this rank's own
- * memory is on the host, ORIEL_ERR_NO_PATH. Groups of fewer than eight threads,
- * and CPUs, write the flags of the same lines after the data.
+ * A line has 128 bytes, in halves of 64, each with its flag in the last word. On a
+ * GPU four threads of a warp write a half in one instruction, most often with the
+ * four of the other half, and read it in one; they rely on it that a half is never
+ * seen in parts. That holds for memory of a GPU, the rank's own or one that NVLink
+ * joins to it; oriel_dev_has_ll128() says for whom. (NCCL relies on as much for whole
+ * lines, and so did this until one was seen in halves: docs/memory-model.md.) For others,
+ * also when only this rank's own memory is on the host, ORIEL_ERR_NO_PATH. Groups of
+ * fewer than four threads, and CPUs, write the flags of the same lines after the data.
  *
  * Only the message itself is seen by that: puts before it are not ordered.
  */
@@ -18,13 +20,16 @@
 #include <oriel/dev/ll.h>
 
 #define ORIEL_LL128_LINE 128u
-#define ORIEL_LL128_WORDS 15u  /* of a message in a line; the last word is the flag */
-#define ORIEL_LL128_THREADS 8u /* of a line, 16 bytes each */
+#define ORIEL_LL128_HALF 64u
+#define ORIEL_LL128_WORDS 7u   /* of a message in a half; the last word is the flag */
+#define ORIEL_LL128_THREADS 4u /* of a half, 16 bytes each */
 
 /* Bytes that a message of @length bytes takes at its target. */
 ORIEL_DEV uint64_t oriel_ll128_length(uint64_t length)
 {
-	return (length + ORIEL_LL128_WORDS * 8 - 1) / (ORIEL_LL128_WORDS * 8) * ORIEL_LL128_LINE;
+	const uint32_t most = 2 * ORIEL_LL128_WORDS * 8;
+
+	return (length + most - 1) / most * ORIEL_LL128_LINE;
 }
 
 /* May messages in LL128 form go to @peer, or be waited for if that is this rank? */
@@ -39,7 +44,7 @@ ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t pe
 #endif
 }
 
-/* As struct oriel_ll_place, with lines of ORIEL_LL128_LINE. */
+/* As struct oriel_ll_place, with halves of lines. */
 struct oriel_ll128_place {
 	char *base;
 	uint64_t first;
@@ -48,18 +53,18 @@ struct oriel_ll128_place {
 	uint64_t stride;
 };
 
-ORIEL_DEV uint64_t *oriel_ll128_line(const struct oriel_ll128_place *place, uint32_t line)
+ORIEL_DEV uint64_t *oriel_ll128_half(const struct oriel_ll128_place *place, uint32_t half)
 {
 	return (uint64_t *)(void *)(place->base +
-				    ((place->first + line) * ORIEL_LL128_LINE & place->mask));
+				    ((place->first + half) * ORIEL_LL128_HALF & place->mask));
 }
 
-ORIEL_DEV uint64_t oriel_ll128_flag(const struct oriel_ll128_place *place, uint32_t line)
+ORIEL_DEV uint64_t oriel_ll128_flag(const struct oriel_ll128_place *place, uint32_t half)
 {
-	return place->flag + line * place->stride;
+	return place->flag + half * place->stride;
 }
 
-ORIEL_DEV uint32_t oriel_ll128_lines(const struct oriel_ll_text *text)
+ORIEL_DEV uint32_t oriel_ll128_halves(const struct oriel_ll_text *text)
 {
 	return (text->lines + ORIEL_LL128_WORDS - 1) / ORIEL_LL128_WORDS;
 }
@@ -76,27 +81,27 @@ ORIEL_DEV void oriel_ll128_give(const struct oriel_ll_text *text, uint32_t word,
 		oriel_ll_give(text, word, value);
 }
 
-/* Whole group: write the lines of @text, each thread its own. */
+/* Whole group: write the halves of @text, each thread its own. */
 ORIEL_DEV void oriel_ll128_write_each(struct oriel_dev_group g,
 				      const struct oriel_ll128_place *place,
 				      const struct oriel_ll_text *text)
 {
-	uint32_t lines = oriel_ll128_lines(text), line, i;
+	uint32_t halves = oriel_ll128_halves(text), half, i;
 
 	ORIEL_DEV_ROLL
-	for (line = g.rank; line < lines; line += g.size) {
-		uint64_t *word = oriel_ll128_line(place, line);
+	for (half = g.rank; half < halves; half += g.size) {
+		uint64_t *word = oriel_ll128_half(place, half);
 
 		ORIEL_DEV_ROLL
 		for (i = 0; i < ORIEL_LL128_WORDS; i++)
-			word[i] = oriel_ll128_take(text, line * ORIEL_LL128_WORDS + i);
+			word[i] = oriel_ll128_take(text, half * ORIEL_LL128_WORDS + i);
 	}
 	/* Acquired by oriel_ll128_read_each(). */
 	oriel_dev_release_begin();
 	ORIEL_DEV_ROLL
-	for (line = g.rank; line < lines; line += g.size)
-		oriel_dev_release_store(oriel_ll128_line(place, line) + ORIEL_LL128_WORDS,
-					oriel_ll128_flag(place, line));
+	for (half = g.rank; half < halves; half += g.size)
+		oriel_dev_release_store(oriel_ll128_half(place, half) + ORIEL_LL128_WORDS,
+					oriel_ll128_flag(place, half));
 }
 
 /* The other side of it. */
@@ -106,30 +111,30 @@ ORIEL_DEV enum oriel_status oriel_ll128_read_each(const struct oriel_dev_window 
 						  const struct oriel_ll_text *text,
 						  struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
-	uint32_t lines = oriel_ll128_lines(text), line, i;
+	uint32_t halves = oriel_ll128_halves(text), half, i;
 	enum oriel_status status;
 
 	ORIEL_DEV_ROLL
-	for (line = g.rank; line < lines; line += g.size) {
-		const uint64_t *word = oriel_ll128_line(place, line);
+	for (half = g.rank; half < halves; half += g.size) {
+		const uint64_t *word = oriel_ll128_half(place, half);
 
 		aim->word = word + ORIEL_LL128_WORDS;
-		aim->operand = oriel_ll128_flag(place, line);
+		aim->operand = oriel_ll128_flag(place, half);
 		status = oriel_dev_wait_word(w, g, aim, timeout_ns);
 		if (status != ORIEL_OK)
 			return status;
 		ORIEL_DEV_ROLL
 		for (i = 0; i < ORIEL_LL128_WORDS; i++)
-			oriel_ll128_give(text, line * ORIEL_LL128_WORDS + i, word[i]);
+			oriel_ll128_give(text, half * ORIEL_LL128_WORDS + i, word[i]);
 	}
 	return ORIEL_OK;
 }
 
 #ifdef __CUDA_ARCH__
-/* Lines that eight threads have under way, if there are more lines than that. */
+/* Halves that four threads have under way, if there are more than that. */
 #define ORIEL_LL128_BATCH 4u
 
-/* Do the ranks of @g count the threads of its blocks in eights that are together in a warp? */
+/* Do the ranks of @g count the threads of its blocks in fours that are together in a warp? */
 static __device__ __forceinline__ bool oriel_ll128_is_wide(struct oriel_dev_group g)
 {
 	if (g.kind == ORIEL_DEV_CLUSTER && blockDim.x % ORIEL_LL128_THREADS)
@@ -137,37 +142,37 @@ static __device__ __forceinline__ bool oriel_ll128_is_wide(struct oriel_dev_grou
 	return g.size >= ORIEL_LL128_THREADS;
 }
 
-/* The threads of this one's line, in its warp. */
+/* The threads of this one's half, in its warp. */
 static __device__ __forceinline__ uint32_t oriel_ll128_mask(void)
 {
-	return 0xffu << (threadIdx.x & 24);
+	return 0xfu << (threadIdx.x & 28);
 }
 
 /*
- * The two words of @text that this thread has in @line, for each of @batch lines,
+ * The two words of @text that this thread has in @half, for each of @batch halves,
  * @step apart, that there are. @batch is a constant.
  */
 static __device__ __forceinline__ void
 oriel_ll128_write_batch(const struct oriel_ll128_place *place, const struct oriel_ll_text *text,
-			uint32_t line, uint32_t step, uint32_t part, uint32_t batch)
+			uint32_t half, uint32_t step, uint32_t part, uint32_t batch)
 {
-	uint32_t lines = oriel_ll128_lines(text), k;
+	uint32_t halves = oriel_ll128_halves(text), k;
 	uint64_t first[ORIEL_LL128_BATCH], second[ORIEL_LL128_BATCH];
 	bool is_last = part == ORIEL_LL128_THREADS - 1;
 
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++) {
-		uint32_t i = line + k * step, word = i * ORIEL_LL128_WORDS + part * 2;
+		uint32_t i = half + k * step, word = i * ORIEL_LL128_WORDS + part * 2;
 
 		first[k] = oriel_ll128_take(text, word);
 		second[k] = is_last ? oriel_ll128_flag(place, i) : oriel_ll128_take(text, word + 1);
 	}
-	/* Together again, so that a line is one access. */
+	/* Together again, so that a half is one access. */
 	__syncwarp(oriel_ll128_mask());
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++)
-		if (line + k * step < lines)
-			oriel_dev_store_pair_relaxed(oriel_ll128_line(place, line + k * step) +
+		if (half + k * step < halves)
+			oriel_dev_store_pair_relaxed(oriel_ll128_half(place, half + k * step) +
 							     part * 2,
 						     first[k], second[k]);
 }
@@ -176,33 +181,33 @@ static __device__ __forceinline__ void oriel_ll128_write_wide(struct oriel_dev_g
 							      const struct oriel_ll128_place *place,
 							      const struct oriel_ll_text *text)
 {
-	uint32_t lines = oriel_ll128_lines(text), step = g.size / ORIEL_LL128_THREADS;
-	uint32_t part = g.rank % ORIEL_LL128_THREADS, line = g.rank / ORIEL_LL128_THREADS;
+	uint32_t halves = oriel_ll128_halves(text), step = g.size / ORIEL_LL128_THREADS;
+	uint32_t part = g.rank % ORIEL_LL128_THREADS, half = g.rank / ORIEL_LL128_THREADS;
 
-	if (line >= step)
+	if (half >= step)
 		return;
-	if (lines <= step) {
-		if (line < lines)
-			oriel_ll128_write_batch(place, text, line, step, part, 1);
+	if (halves <= step) {
+		if (half < halves)
+			oriel_ll128_write_batch(place, text, half, step, part, 1);
 		return;
 	}
-	if (lines <= step * 2) {
-		oriel_ll128_write_batch(place, text, line, step, part, 2);
+	if (halves <= step * 2) {
+		oriel_ll128_write_batch(place, text, half, step, part, 2);
 		return;
 	}
 	ORIEL_DEV_ROLL
-	for (; line < lines; line += step * ORIEL_LL128_BATCH)
-		oriel_ll128_write_batch(place, text, line, step, part, ORIEL_LL128_BATCH);
+	for (; half < halves; half += step * ORIEL_LL128_BATCH)
+		oriel_ll128_write_batch(place, text, half, step, part, ORIEL_LL128_BATCH);
 }
 
-/* The same lines of oriel_ll128_write_batch(), waited for. The eight get one status. */
+/* The same halves of oriel_ll128_write_batch(), waited for. The four get one status. */
 static __device__ __forceinline__ enum oriel_status
 oriel_ll128_read_batch(const struct oriel_ll128_place *place, const struct oriel_ll_text *text,
-		       uint32_t line, uint32_t step, uint32_t part, struct oriel_dev_waiter *waiter,
+		       uint32_t half, uint32_t step, uint32_t part, struct oriel_dev_waiter *waiter,
 		       struct oriel_dev_aim *aim, uint32_t batch)
 {
 	uint64_t first[ORIEL_LL128_BATCH], second[ORIEL_LL128_BATCH];
-	uint32_t lines = oriel_ll128_lines(text), mask = oriel_ll128_mask(), k;
+	uint32_t halves = oriel_ll128_halves(text), mask = oriel_ll128_mask(), k;
 	bool is_last = part == ORIEL_LL128_THREADS - 1;
 	int status;
 
@@ -211,19 +216,19 @@ oriel_ll128_read_batch(const struct oriel_ll128_place *place, const struct oriel
 		__syncwarp(mask);
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < batch; k++)
-			if (line + k * step < lines)
-				oriel_dev_load_pair_relaxed(oriel_ll128_line(place,
-									     line + k * step) +
+			if (half + k * step < halves)
+				oriel_dev_load_pair_relaxed(oriel_ll128_half(place,
+									     half + k * step) +
 								    part * 2,
 							    &first[k], &second[k]);
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < batch; k++)
-			if (is_last && line + k * step < lines &&
-			    second[k] != oriel_ll128_flag(place, line + k * step))
+			if (is_last && half + k * step < halves &&
+			    second[k] != oriel_ll128_flag(place, half + k * step))
 				status = ORIEL_AGAIN;
 		if (status != ORIEL_OK) {
-			aim->operand = oriel_ll128_flag(place, line);
-			status = oriel_dev_wait_step(waiter, aim, line);
+			aim->operand = oriel_ll128_flag(place, half);
+			status = oriel_dev_wait_step(waiter, aim, half);
 		}
 		status = __shfl_sync(mask, status, ORIEL_LL128_THREADS - 1, ORIEL_LL128_THREADS);
 	} while (status == ORIEL_AGAIN);
@@ -231,7 +236,7 @@ oriel_ll128_read_batch(const struct oriel_ll128_place *place, const struct oriel
 		return (enum oriel_status)status;
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++) {
-		uint32_t word = (line + k * step) * ORIEL_LL128_WORDS + part * 2;
+		uint32_t word = (half + k * step) * ORIEL_LL128_WORDS + part * 2;
 
 		oriel_ll128_give(text, word, first[k]);
 		if (!is_last)
@@ -246,23 +251,23 @@ oriel_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g
 		      struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
-	uint32_t lines = oriel_ll128_lines(text), step = g.size / ORIEL_LL128_THREADS;
-	uint32_t part = g.rank % ORIEL_LL128_THREADS, line = g.rank / ORIEL_LL128_THREADS;
+	uint32_t halves = oriel_ll128_halves(text), step = g.size / ORIEL_LL128_THREADS;
+	uint32_t part = g.rank % ORIEL_LL128_THREADS, half = g.rank / ORIEL_LL128_THREADS;
 	enum oriel_status status = ORIEL_OK;
 
-	if (line >= step)
+	if (half >= step)
 		return ORIEL_OK;
-	if (lines <= step) {
-		if (line < lines)
-			status = oriel_ll128_read_batch(place, text, line, step, part, &waiter, aim,
+	if (halves <= step) {
+		if (half < halves)
+			status = oriel_ll128_read_batch(place, text, half, step, part, &waiter, aim,
 							1);
 		return status;
 	}
-	if (lines <= step * 2)
-		return oriel_ll128_read_batch(place, text, line, step, part, &waiter, aim, 2);
+	if (halves <= step * 2)
+		return oriel_ll128_read_batch(place, text, half, step, part, &waiter, aim, 2);
 	ORIEL_DEV_ROLL
-	for (; line < lines && status == ORIEL_OK; line += step * ORIEL_LL128_BATCH)
-		status = oriel_ll128_read_batch(place, text, line, step, part, &waiter, aim,
+	for (; half < halves && status == ORIEL_OK; half += step * ORIEL_LL128_BATCH)
+		status = oriel_ll128_read_batch(place, text, half, step, part, &waiter, aim,
 						ORIEL_LL128_BATCH);
 	return status;
 }

@@ -2,8 +2,8 @@
 /*
  * Messages through channels, in lines that say themselves that they have come: of
  * dev/ll.h or of dev/ll128.h. The staging of a channel is a ring of lines then, and
- * its cursors count the bytes of these; the flag of a line is its number in the
- * stream, from 1, so that what it held one lap before is another.
+ * its cursors count the bytes of these; the flag of a line, or of half a line, is its
+ * number in the stream, from 1, so that what it held one lap before is another.
  *
  * Only the message itself is seen by that: puts before it are not ordered.
  *
@@ -46,7 +46,7 @@ ORIEL_DEV struct oriel_message oriel_message_ll128(const struct oriel_dev_window
 				  channel,
 				  ORIEL_DEV_FORM_LL128,
 				  length,
-				  w->channel_bytes / 4 / ORIEL_LL128_LINE * ORIEL_LL128_WORDS * 8,
+				  w->channel_bytes / 4 / ORIEL_LL128_HALF * ORIEL_LL128_WORDS * 8,
 				  oriel_ll128_length(length)};
 
 	return m;
@@ -237,14 +237,14 @@ ORIEL_DEV enum oriel_status oriel_dev_recv_ll(const struct oriel_dev_window *w,
 ORIEL_DEV struct oriel_ll128_place
 oriel_message_ll128_place(const struct oriel_dev_window *w, const struct oriel_message_place *place)
 {
-	uint64_t line = place->cursor / ORIEL_LL128_LINE;
-	struct oriel_ll128_place lines = {place->staging, line, w->channel_bytes - 1, line + 1, 1};
+	uint64_t half = place->cursor / ORIEL_LL128_HALF;
+	struct oriel_ll128_place lines = {place->staging, half, w->channel_bytes - 1, half + 1, 1};
 
 	return lines;
 }
 
 /*
- * Whole group: send a message of at most 15/64 of channel_bytes through @channel to
+ * Whole group: send a message of at most 7/32 of channel_bytes through @channel to
  * a @peer of which oriel_dev_has_ll128() holds, otherwise like oriel_dev_send().
  */
 ORIEL_DEV enum oriel_status oriel_dev_send_ll128(const struct oriel_dev_window *w,

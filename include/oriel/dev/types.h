@@ -40,7 +40,7 @@
 #define ORIEL_DEV_OFTEN(claim) __builtin_expect(!!(claim), 1)
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 6u
+#define ORIEL_DEV_VERSION 7u
 
 /*
  * Paths that this translation unit can use, as a mask of 1 << enum oriel_path.
