@@ -289,6 +289,40 @@ CASE void cursors_survive_the_launch(struct rank *r)
 	}
 }
 
+/*
+ * Adapters may write the word that says how far the stream has come byte by byte: what
+ * it is before the carry has come is less than what it was, and no message.
+ */
+CASE void a_cursor_written_in_part_is_no_message(struct rank *r)
+{
+	struct oriel_dev_channel *here =
+		oriel_mapped_channel(&r->dev, r->dev.control, rank_prev(r), 1);
+	RANK_ARRAY(r, unsigned char, block, 300);
+	struct stream out = {stream_seed(r->rank, rank_next(r), 1), 0};
+	struct stream in = {stream_seed(rank_prev(r), r->rank, 1), 0};
+
+	stream_take(r->group, &out, block, 300);
+	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 1, block, 300, LONG_NS));
+	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 1, block, 300, LONG_NS));
+	CHECK_EQ(r, stream_wrong(&in, block, 300), 0);
+	oriel_dev_sync(r->group);
+	/* 300 as seen where the low byte has come and the next has not. */
+	if (oriel_dev_is_leader(r->group))
+		oriel_dev_store_relaxed(&here->ready, 300 & 0xff);
+	oriel_dev_sync(r->group);
+	CHECK_STATUS(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 1, block, 1, MOMENT_NS),
+		     ORIEL_ERR_TIMEOUT);
+	oriel_dev_sync(r->group);
+	if (oriel_dev_is_leader(r->group))
+		oriel_dev_store_relaxed(&here->ready, 300);
+	oriel_dev_sync(r->group);
+	CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 0, LONG_NS));
+	stream_take(r->group, &out, block, 20);
+	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 1, block, 20, LONG_NS));
+	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 1, block, 20, LONG_NS));
+	CHECK_EQ(r, stream_wrong(&in, block, 20), 0);
+}
+
 #define CHANNEL_CASES(ROW)                                        \
 	ROW(messages_of_any_size_arrive, NULL, 2, 0)              \
 	ROW(cuts_need_not_agree, NULL, 2, 0)                      \
@@ -299,6 +333,7 @@ CASE void cursors_survive_the_launch(struct rank *r)
 	ROW(all_pairs_talk_both_ways, NULL, 2, 0)                 \
 	ROW(the_sender_stops_at_a_full_staging, NULL, 2, 0)       \
 	ROW(a_timeout_loses_nothing, NULL, 2, 0)                  \
+	ROW(a_cursor_written_in_part_is_no_message, NULL, 2, 0)   \
 	ROW(cursors_survive_the_launch, NULL, 2, 0)
 
 #define CHANNEL_FORKS(ROW) ROW(ring_end) ROW(all_channels_end) ROW(both_ways_end)

@@ -83,7 +83,7 @@ static const struct {
 	{"wait_signal_next", true, NEVER, 13}, {"barrier", true, LONELY, 1},
 	{"barrier_flat", false, LONELY, 1},    {"barrier_peer", true, LONELY, 1},
 	{"wait_counter", true, LONELY, 14},    {"send", true, LONELY, 1},
-	{"recv", true, LONELY + 1, 0},
+	{"recv", true, LONELY + 1, 1},
 };
 
 static bool is_slot(int kind)

@@ -275,8 +275,12 @@ ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
 		uint64_t piece;
 
 		if (arrived == received) {
-			struct oriel_dev_aim aim = {ready,          received, ORIEL_NE,
-						    ORIEL_DEV_RECV, peer,     channel};
+			/*
+			 * Not "another one": Soft-RoCE's write of a word is seen byte by byte,
+			 * from the lowest on, as less than what it was if it carries.
+			 */
+			struct oriel_dev_aim aim = {ready,          received + 1, ORIEL_DEV_PASSED,
+						    ORIEL_DEV_RECV, peer,         channel};
 
 			status = oriel_channel_wait(w, g, &aim, timeout_ns, &arrived);
 			if (status != ORIEL_OK)
