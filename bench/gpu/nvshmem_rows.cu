@@ -19,7 +19,9 @@
 static int rank_of, ranks;
 static cudaStream_t stream;
 static char *window, *source;
-static uint64_t *words; /* symmetric, 64 of them */
+#define WORDS (64 + PLACES * (APART / 8))
+
+static uint64_t *words; /* symmetric, WORDS of them */
 static unsigned long long *ns;
 static unsigned *wrong;
 
@@ -158,27 +160,27 @@ static void take(const char *test, const char *mode, size_t bytes, unsigned thre
 		row_print_places(&r, ns, divisor, 0);
 }
 
-/* Messages of each way so far: what its word has come to. */
-static unsigned long long counts[3];
+/* Messages of each way so far from each place: what its word has come to. */
+static unsigned long long counts[3][PLACES];
 
 template <int WAY, int SCOPE>
 static void run_ping_pong(const char *test, const char *mode, size_t bytes, unsigned threads)
 {
-	uint64_t *word = words + WAY * 8;
 	unsigned rounds = ping_pong_rounds(bytes, threads), pass;
 
 	for (pass = 0; pass < 1 + PLACES && rank_of < 2; pass++) {
 		unsigned samples = pass ? EACH : 4, place = pass ? pass - 1 : 0;
+		uint64_t *word = words + WAY * 8 + place * (APART / 8);
 		bool is_checked = WAY == PUT_SIGNAL && pass == 0;
 
 		(is_checked
 			 ? ping_pong<WAY, SCOPE, WAY == PUT_SIGNAL>
 			 : ping_pong<WAY, SCOPE, false>)<<<places[place] + 1, threads, 0, stream>>>(
 			window, source, bytes, word, rank_of, places[place], samples, rounds,
-			counts[WAY], ns + place * EACH, wrong);
+			counts[WAY][place], ns + place * EACH, wrong);
 		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(stream));
-		counts[WAY] += samples * rounds;
+		counts[WAY][place] += samples * rounds;
 	}
 	if (*wrong) {
 		fprintf(stderr, "%s of %zu bytes: %u wrong\n", test, bytes, *wrong);
@@ -397,7 +399,7 @@ int main(int argc, char **argv)
 	}
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	window = (char *)nvshmem_malloc(256ul << 20);
-	words = (uint64_t *)nvshmem_calloc(64, sizeof(*words));
+	words = (uint64_t *)nvshmem_calloc(WORDS, sizeof(*words));
 	CHECK(cudaMalloc(&source, 256ul << 20));
 	CHECK(cudaHostAlloc(&ns, sizeof(*ns) * PLACED, cudaHostAllocDefault));
 	CHECK(cudaHostAlloc(&wrong, sizeof(*wrong), cudaHostAllocDefault));

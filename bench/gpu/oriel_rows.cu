@@ -38,7 +38,20 @@ struct side {
 	uint64_t bytes;
 	char *source;
 	char *target; /* own window, where the peer puts */
+	uint32_t place;
 };
+
+/* The signal @id of this place. */
+static __device__ __forceinline__ uint32_t signal_of(const struct side *s, uint32_t id)
+{
+	return id + s->place * (APART / 8);
+}
+
+/* What begins at @at for this place, and has room for lines of 64 KiB. */
+static __device__ __forceinline__ uint64_t lines_of(const struct side *s, uint64_t at)
+{
+	return at + s->place * (262144ul + APART);
+}
 
 /* How one way goes; @n counts the messages of this direction from 1, since ever. */
 struct value_way {
@@ -47,14 +60,15 @@ struct value_way {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group,
 						  uint64_t n)
 	{
-		oriel_dev_put_value(s->w, s->peer, 0, n);
+		oriel_dev_put_value(s->w, s->peer, s->place * APART, n);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group,
 						    uint64_t n)
 	{
+		const uint64_t *word = (const uint64_t *)(s->target + s->place * APART);
 		uint64_t polls = 0;
 
-		while (oriel_dev_load_relaxed((const uint64_t *)s->target) < n)
+		while (oriel_dev_load_relaxed(word) < n)
 			if (++polls > 20000000)
 				return false;
 		return true;
@@ -67,13 +81,13 @@ struct relaxed_way {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
 						  uint64_t)
 	{
-		oriel_dev_signal_relaxed(s->w, g, s->peer, 1, ORIEL_SIGNAL_ADD, 1);
+		oriel_dev_signal_relaxed(s->w, g, s->peer, signal_of(s, 1), ORIEL_SIGNAL_ADD, 1);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
 						    uint64_t n)
 	{
-		return oriel_dev_wait_signal_relaxed(s->w, g, s->peer, 1, ORIEL_GE, n, 0) ==
-		       ORIEL_OK;
+		return oriel_dev_wait_signal_relaxed(s->w, g, s->peer, signal_of(s, 1), ORIEL_GE, n,
+						     0) == ORIEL_OK;
 	}
 };
 
@@ -83,12 +97,13 @@ struct signal_way {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
 						  uint64_t)
 	{
-		oriel_dev_signal(s->w, g, s->peer, 2, ORIEL_SIGNAL_ADD, 1);
+		oriel_dev_signal(s->w, g, s->peer, signal_of(s, 2), ORIEL_SIGNAL_ADD, 1);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
 						    uint64_t n)
 	{
-		return oriel_dev_wait_signal_from(s->w, g, s->peer, 2, ORIEL_GE, n, 0) == ORIEL_OK;
+		return oriel_dev_wait_signal_from(s->w, g, s->peer, signal_of(s, 2), ORIEL_GE, n,
+						  0) == ORIEL_OK;
 	}
 };
 
@@ -98,12 +113,13 @@ struct put_signal_way {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
 						  uint64_t)
 	{
-		oriel_dev_put_signal(s->w, g, s->peer, 0, s->source, s->bytes, 3, 1);
+		oriel_dev_put_signal(s->w, g, s->peer, 0, s->source, s->bytes, signal_of(s, 3), 1);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
 						    uint64_t n)
 	{
-		return oriel_dev_wait_signal_from(s->w, g, s->peer, 3, ORIEL_GE, n, 0) == ORIEL_OK;
+		return oriel_dev_wait_signal_from(s->w, g, s->peer, signal_of(s, 3), ORIEL_GE, n,
+						  0) == ORIEL_OK;
 	}
 };
 
@@ -113,13 +129,14 @@ struct ll_way {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
 						  uint64_t n)
 	{
-		oriel_dev_put_ll(s->w, g, s->peer, AT_LL, s->source, s->bytes, (uint32_t)n);
+		oriel_dev_put_ll(s->w, g, s->peer, lines_of(s, AT_LL), s->source, s->bytes,
+				 (uint32_t)n);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
 						    uint64_t n)
 	{
-		return oriel_dev_wait_ll(s->w, g, AT_LL, s->target, s->bytes, (uint32_t)n, 0) ==
-		       ORIEL_OK;
+		return oriel_dev_wait_ll(s->w, g, lines_of(s, AT_LL), s->target, s->bytes,
+					 (uint32_t)n, 0) == ORIEL_OK;
 	}
 };
 
@@ -129,13 +146,14 @@ struct ll128_way {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
 						  uint64_t n)
 	{
-		oriel_dev_put_ll128(s->w, g, s->peer, AT_LL128, s->source, s->bytes, n);
+		oriel_dev_put_ll128(s->w, g, s->peer, lines_of(s, AT_LL128), s->source, s->bytes,
+				    n);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
 						    uint64_t n)
 	{
-		return oriel_dev_wait_ll128(s->w, g, AT_LL128, s->target, s->bytes, n, 0) ==
-		       ORIEL_OK;
+		return oriel_dev_wait_ll128(s->w, g, lines_of(s, AT_LL128), s->target, s->bytes, n,
+					    0) == ORIEL_OK;
 	}
 };
 
@@ -198,6 +216,7 @@ struct plan {
 	uint64_t *ns;    /* [samples], of one round trip, in ns times rounds */
 	uint32_t *wrong; /* bytes, or waits that failed */
 	uint32_t block;  /* the one that works, of a test of one block */
+	uint32_t place;  /* of that, in places[] */
 };
 
 template <class Way, bool IS_CHECKED>
@@ -236,7 +255,7 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 	ping_pong(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, uint64_t bytes,
 		  char *source, char *target, const __grid_constant__ struct plan p)
 {
-	struct side s = {&w, peer, bytes, source, target};
+	struct side s = {&w, peer, bytes, source, target, p.place};
 	struct oriel_dev_group g = group_of(KIND);
 	uint64_t n = p.first, start;
 	uint32_t i, k;
@@ -294,12 +313,13 @@ static void take(const struct row *r, uint64_t divisor, double moved)
 }
 
 template <class Way, int KIND, bool IS_CHECKED>
-static void launch_ping_pong(struct bare *b, const struct row *r, struct plan p, uint64_t *count)
+static void launch_ping_pong(struct bare *b, const struct row *r, struct plan p,
+			     uint64_t count[PLACES])
 {
 	uint64_t *ns = p.ns;
 	uint32_t i;
 
-	p.first = *count;
+	p.first = count[p.place];
 	for (i = 0; i < 2; i++) {
 		CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
 		p.ns = ns_buffer[i] + (ns - ns_buffer[0]);
@@ -309,14 +329,14 @@ static void launch_ping_pong(struct bare *b, const struct row *r, struct plan p,
 		CUDA_CHECK(cudaGetLastError());
 	}
 	bare_settle(b, r->test);
-	*count += (uint64_t)p.samples * p.rounds;
+	count[p.place] += (uint64_t)p.samples * p.rounds;
 }
 
 template <class Way, int KIND>
-static void run_ping_pong(struct bare *b, struct row r, uint64_t *count)
+static void run_ping_pong(struct bare *b, struct row r, uint64_t count[PLACES])
 {
 	uint32_t rounds = ping_pong_rounds(r.bytes, r.threads), i;
-	struct plan p = {0, 4, rounds < 8 ? rounds : 8, ns_buffer[0], wrong_buffer, 0};
+	struct plan p = {0, 4, rounds < 8 ? rounds : 8, ns_buffer[0], wrong_buffer, 0, 0};
 
 	r.impl = "oriel";
 	r.path = "mapped";
@@ -331,6 +351,7 @@ static void run_ping_pong(struct bare *b, struct row r, uint64_t *count)
 	p.samples = EACH;
 	for (i = 0; i < PLACES; i++) {
 		p.block = places[i];
+		p.place = i;
 		p.ns = ns_buffer[0] + i * EACH;
 		launch_ping_pong<Way, KIND, false>(b, &r, p, count);
 	}
@@ -347,70 +368,69 @@ static struct row row_of(const char *test, const char *mode, uint64_t bytes, uin
 
 static void latencies(struct bare *b)
 {
-	uint64_t values = 0, relaxed = 0, signals = 0, puts = 0, lls = 0, ll128s = 0, sends = 0,
-		 send_lls = 0, send_ll128s = 0;
+	uint64_t values[PLACES] = {0}, relaxed[PLACES] = {0}, signals[PLACES] = {0},
+		 puts[PLACES] = {0}, lls[PLACES] = {0}, ll128s[PLACES] = {0}, sends[PLACES] = {0},
+		 send_lls[PLACES] = {0}, send_ll128s[PLACES] = {0};
 	static const uint64_t sizes[] = {8, 128, 1024, 4096, 65536};
 	unsigned i;
 
-	run_ping_pong<value_way, THREAD>(b, row_of("put_value", "one way", 8, 1), &values);
-	run_ping_pong<relaxed_way, THREAD>(b, row_of("signal", "unordered", 0, 1), &relaxed);
-	run_ping_pong<relaxed_way, WARP>(b, row_of("signal", "unordered", 0, 32), &relaxed);
-	run_ping_pong<signal_way, THREAD>(b, row_of("signal", "ordered", 0, 1), &signals);
-	run_ping_pong<signal_way, WARP>(b, row_of("signal", "ordered", 0, 32), &signals);
+	run_ping_pong<value_way, THREAD>(b, row_of("put_value", "one way", 8, 1), values);
+	run_ping_pong<relaxed_way, THREAD>(b, row_of("signal", "unordered", 0, 1), relaxed);
+	run_ping_pong<relaxed_way, WARP>(b, row_of("signal", "unordered", 0, 32), relaxed);
+	run_ping_pong<signal_way, THREAD>(b, row_of("signal", "ordered", 0, 1), signals);
+	run_ping_pong<signal_way, WARP>(b, row_of("signal", "ordered", 0, 32), signals);
 	for (i = 0; i < 5; i++) {
 		run_ping_pong<put_signal_way, THREAD>(b,
 						      row_of("put_signal", "one way", sizes[i], 1),
-						      &puts);
+						      puts);
 		run_ping_pong<put_signal_way, WARP>(b,
 						    row_of("put_signal", "one way", sizes[i], 32),
-						    &puts);
+						    puts);
 		run_ping_pong<put_signal_way, BLOCK>(b,
 						     row_of("put_signal", "one way", sizes[i], 256),
-						     &puts);
+						     puts);
 		run_ping_pong<put_signal_way, BIG>(b,
 						   row_of("put_signal", "one way", sizes[i], 1024),
-						   &puts);
+						   puts);
 	}
 	for (i = 0; i < 5; i++) {
 		if (sizes[i] <= 8)
 			run_ping_pong<ll_way, THREAD>(b, row_of("put_ll", "one way", sizes[i], 1),
-						      &lls);
+						      lls);
 		if (sizes[i] <= 1024)
 			run_ping_pong<ll_way, WARP>(b, row_of("put_ll", "one way", sizes[i], 32),
-						    &lls);
-		run_ping_pong<ll_way, BLOCK>(b, row_of("put_ll", "one way", sizes[i], 256), &lls);
-		run_ping_pong<ll_way, BIG>(b, row_of("put_ll", "one way", sizes[i], 1024), &lls);
+						    lls);
+		run_ping_pong<ll_way, BLOCK>(b, row_of("put_ll", "one way", sizes[i], 256), lls);
+		run_ping_pong<ll_way, BIG>(b, row_of("put_ll", "one way", sizes[i], 1024), lls);
 	}
 	for (i = 0; i < 5; i++) {
 		if (sizes[i] <= 1024)
 			run_ping_pong<ll128_way, WARP>(b,
 						       row_of("put_ll128", "one way", sizes[i], 32),
-						       &ll128s);
+						       ll128s);
 		run_ping_pong<ll128_way, BLOCK>(b, row_of("put_ll128", "one way", sizes[i], 256),
-						&ll128s);
+						ll128s);
 		run_ping_pong<ll128_way, BIG>(b, row_of("put_ll128", "one way", sizes[i], 1024),
-					      &ll128s);
+					      ll128s);
 	}
 	for (i = 0; i < 5; i++) {
 		if (sizes[i] <= 128)
 			run_ping_pong<channel_way, WARP>(
-				b, row_of("send_recv_kernel", "one way", sizes[i], 32), &sends);
+				b, row_of("send_recv_kernel", "one way", sizes[i], 32), sends);
 		run_ping_pong<channel_way, BLOCK>(
-			b, row_of("send_recv_kernel", "one way", sizes[i], 256), &sends);
+			b, row_of("send_recv_kernel", "one way", sizes[i], 256), sends);
 		if (sizes[i] > b->attr.channel_bytes / 8)
 			continue;
 		if (sizes[i] <= 128)
 			run_ping_pong<channel_ll_way, WARP>(
-				b, row_of("send_recv_ll", "one way", sizes[i], 32), &send_lls);
+				b, row_of("send_recv_ll", "one way", sizes[i], 32), send_lls);
 		run_ping_pong<channel_ll_way, BLOCK>(
-			b, row_of("send_recv_ll", "one way", sizes[i], 256), &send_lls);
+			b, row_of("send_recv_ll", "one way", sizes[i], 256), send_lls);
 		if (sizes[i] <= 128)
-			run_ping_pong<channel_ll128_way, WARP>(b,
-							       row_of("send_recv_ll128", "one way",
-								      sizes[i], 32),
-							       &send_ll128s);
+			run_ping_pong<channel_ll128_way, WARP>(
+				b, row_of("send_recv_ll128", "one way", sizes[i], 32), send_ll128s);
 		run_ping_pong<channel_ll128_way, BLOCK>(
-			b, row_of("send_recv_ll128", "one way", sizes[i], 256), &send_ll128s);
+			b, row_of("send_recv_ll128", "one way", sizes[i], 256), send_ll128s);
 	}
 }
 
@@ -464,15 +484,18 @@ template <bool IS_ORDERED>
 __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 			   const __grid_constant__ struct plan p)
 {
-	uint64_t start, old = 0, last = 0;
+	uint64_t start, old = 0, last = 0, one;
 	enum oriel_status status;
 	uint32_t i, k;
 
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
 		for (k = 0; k < p.rounds; k++) {
-			status = IS_ORDERED ? oriel_dev_fetch_add(&w, 1, 64, 1, &old)
-					    : oriel_dev_fetch_add_relaxed(&w, 1, 64, 1, &old);
+			/* As in nvshmem_rows.cu: of what is the same for all ptxas makes one for a
+			 * warp. */
+			one = 1 + (old >> 63);
+			status = IS_ORDERED ? oriel_dev_fetch_add(&w, 1, 64, one, &old)
+					    : oriel_dev_fetch_add_relaxed(&w, 1, 64, one, &old);
 			if (status != ORIEL_OK || (old <= last && last))
 				atomicAdd(p.wrong, 1u);
 			last = old;
@@ -756,8 +779,15 @@ static bool wants(const char *parts, const char *part)
 
 int main(int argc, char **argv)
 {
-	struct bare_attr attr = {
-		2, 2, 16, 16, 4, CHANNELS, CHANNEL_BYTES, (1ul << 30) + 4096, 2000000000};
+	struct bare_attr attr = {2,
+				 2,
+				 16 + PLACES * (APART / 8),
+				 16,
+				 4,
+				 CHANNELS,
+				 CHANNEL_BYTES,
+				 (1ul << 30) + 4096,
+				 2000000000};
 	const char *parts = argc > 2 ? argv[2] : NULL;
 	struct bare b;
 	int gpus = bare_begin();
