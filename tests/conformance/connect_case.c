@@ -388,6 +388,7 @@ static void arguments_of_connect_are_refused(struct rank *r)
 	is_well(r);
 	connect_rest(r);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	leave(r);
 }
 
 static void who_connects_otherwise_is_named(struct rank *r)
