@@ -166,10 +166,11 @@ static inline void bare_fill(struct bare *b, uint32_t rank, char **controls)
 	w->table = (const struct oriel_dev_buffer *)memory;
 	for (i = 0; i < a->ranks; i++) {
 		w->near[i].control = peers[i].control;
-		w->near[i].path = peers[i].path;
+		w->near[i].mark = ORIEL_DEV_MARK + peers[i].path;
+		w->near[i].rank = i;
 		w->near[i].base = table[0][i].base;
 		w->near[i].length = table[0][i].length;
-		w->near[i].is_wide = 1;
+		w->near_wide |= 1u << i;
 	}
 	w->counter_words = (uint64_t *)bare_alloc(b, rank, 8ul * a->ranks * a->counters);
 	w->signal_bases = (uint64_t *)bare_alloc(b, rank, 8ul * a->ranks * a->signals);

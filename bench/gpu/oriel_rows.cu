@@ -247,6 +247,13 @@ static __device__ __forceinline__ bool turn(const struct side *s, struct oriel_d
 	return true;
 }
 
+/* What a kernel has computed, not a constant that is loaded for each message. */
+static __device__ __forceinline__ uint32_t in_register(uint32_t value)
+{
+	asm volatile("mov.u32 %0, %0;" : "+r"(value));
+	return value;
+}
+
 template <class Way, int KIND, bool IS_CHECKED>
 __global__ void __launch_bounds__(KIND == BIG     ? 1024
 				  : KIND == BLOCK ? 256
@@ -255,7 +262,7 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 	ping_pong(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, uint64_t bytes,
 		  char *source, char *target, const __grid_constant__ struct plan p)
 {
-	struct side s = {&w, peer, bytes, source, target, p.place};
+	struct side s = {&w, in_register(peer), bytes, source, target, p.place};
 	struct oriel_dev_group g = group_of(KIND);
 	uint64_t n = p.first, start;
 	uint32_t i, k;

@@ -73,17 +73,16 @@ void ori_window_place_state(struct oriel_dev_window *d, char *at)
 void ori_window_near(struct oriel_dev_window *device, uint32_t first,
 		     const struct oriel_dev_peer *peers, const struct oriel_dev_buffer *table)
 {
-	uint32_t count = device->ranks - first, i;
+	uint32_t rank;
 
-	device->near_first = first;
-	if (count > ORIEL_DEV_NEAR)
-		count = ORIEL_DEV_NEAR;
-	for (i = 0; i < count; i++) {
-		device->near[i].control = peers[first + i].control;
-		device->near[i].path = peers[first + i].path;
-		device->near[i].base = table[first + i].base;
-		device->near[i].length = table[first + i].length;
-	}
+	for (rank = first; rank < device->ranks && rank - first < ORIEL_DEV_NEAR; rank++)
+		device->near[rank % ORIEL_DEV_NEAR] = (struct oriel_dev_near){
+			.control = peers[rank].control,
+			.base = table[rank].base,
+			.length = table[rank].length,
+			.mark = ORIEL_DEV_MARK + peers[rank].path,
+			.rank = rank,
+		};
 }
 
 enum oriel_status ori_window_open_state(struct oriel_window *window)

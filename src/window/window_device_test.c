@@ -173,14 +173,15 @@ static void expect_near(uint32_t ranks, uint32_t first, uint32_t count)
 		table[i].length = 100 + i;
 	}
 	ori_window_near(&d, first, peers, table);
-	assert_int_equal(d.near_first, first);
 	for (i = 0; i < ORIEL_DEV_NEAR; i++) {
+		const struct oriel_dev_near *near = &d.near[(first + i) % ORIEL_DEV_NEAR];
 		bool is_there = i < count;
 
-		assert_ptr_equal(d.near[i].control, is_there ? memory + first + i : NULL);
-		assert_ptr_equal(d.near[i].base, is_there ? memory + 20 + first + i : NULL);
-		assert_int_equal(d.near[i].length, is_there ? 100 + first + i : 0);
-		assert_int_equal(d.near[i].path, is_there ? (first + i) % 4 : 0);
+		assert_ptr_equal(near->control, is_there ? memory + first + i : NULL);
+		assert_ptr_equal(near->base, is_there ? memory + 20 + first + i : NULL);
+		assert_int_equal(near->length, is_there ? 100 + first + i : 0);
+		assert_int_equal(near->mark, is_there ? ORIEL_DEV_MARK + (first + i) % 4 : 0);
+		assert_int_equal(near->rank, is_there ? first + i : 0);
 	}
 }
 

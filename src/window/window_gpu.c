@@ -74,13 +74,17 @@ void ori_window_gpu_mark(struct oriel_window *w)
 	struct oriel_dev_window *d = &w->device;
 	uint32_t i;
 
-	for (i = 0; i < ORIEL_DEV_NEAR && d->near_first + i < d->ranks; i++) {
-		const struct ori_mapping *map = &w->buffers[0][d->near_first + i];
+	for (i = 0; i < ORIEL_DEV_NEAR; i++) {
+		uint32_t rank = d->near[i].rank;
+		const struct ori_mapping *map = &w->buffers[0][rank];
 
+		if (!d->near[i].mark)
+			continue;
 		/* One allocated by its window lies behind the control segment. */
 		if (!map->address)
-			map = &w->control[d->near_first + i];
-		d->near[i].is_wide = w->gpu && map->address && ori_mapping_is_gpu(map);
+			map = &w->control[rank];
+		if (w->gpu && map->address && ori_mapping_is_gpu(map))
+			d->near_wide |= 1u << i;
 	}
 }
 

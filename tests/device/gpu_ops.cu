@@ -812,8 +812,6 @@ int main(int argc, char **argv)
 		/* Far: the handle says nothing of any rank. */
 		if (is_far)
 			memset(run.bare.window[i].near, 0, sizeof(run.bare.window[i].near));
-		if (is_far)
-			run.bare.window[i].near_first = attr.ranks;
 		run.job.window[i] = run.bare.window[i];
 		run.job.scratch[i] = (char *)bare_alloc(&run.bare, i, LENGTH);
 	}

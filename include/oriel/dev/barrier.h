@@ -54,8 +54,8 @@ ORIEL_DEV uint64_t *oriel_dev_near_arrival(const struct oriel_dev_window *w,
 {
 #ifdef __CUDA_ARCH__
 	uint32_t peer = oriel_dev_first_peer(w, g);
-	const struct oriel_dev_near *near = &w->near[(peer - w->near_first) % ORIEL_DEV_NEAR];
-	uint64_t *word = oriel_mapped_arrival(w, near->control, w->arrivals_at, w->rank, slot);
+	uint64_t *word = oriel_mapped_arrival(w, oriel_dev_near_of(w, peer)->control,
+					      w->arrivals_at, w->rank, slot);
 
 	return (1 + g.rank < w->ranks) & oriel_dev_is_at_hand(w, peer) ? word : NULL;
 #else

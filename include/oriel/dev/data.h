@@ -167,6 +167,12 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add_as(const struct oriel_dev_window
 	enum oriel_status status;
 	uint64_t *word;
 
+	if (ORIEL_DEV_OFTEN(oriel_dev_has_word_at_hand(w, peer, at, &there))) {
+		word = (uint64_t *)(void *)there.base;
+		*old = is_ordered ? oriel_dev_fetch_add_acq_rel(word, value)
+				  : oriel_dev_fetch_add_relaxed_sys(word, value);
+		return ORIEL_OK;
+	}
 	status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &there);
 	if (status != ORIEL_OK)
 		return status;

@@ -36,7 +36,7 @@ ORIEL_DEV uint64_t oriel_ll128_length(uint64_t length)
 ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t peer)
 {
 #ifdef __CUDA_ARCH__
-	return oriel_dev_is_at_hand(w, peer) && oriel_dev_near_of(w, peer)->is_wide;
+	return oriel_dev_is_at_hand(w, peer) && w->near_wide >> peer % ORIEL_DEV_NEAR & 1;
 #else
 	uint32_t path = peer < w->ranks ? oriel_dev_path(w, peer) : (uint32_t)ORIEL_PATH_NONE;
 

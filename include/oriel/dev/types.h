@@ -41,6 +41,8 @@
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
 #define ORIEL_DEV_VERSION 7u
+/* The same in one word, with room for a path. */
+#define ORIEL_DEV_MARK ((ORIEL_DEV_MAGIC & 0xffff0000u) + ORIEL_DEV_VERSION * 256u)
 
 /*
  * Paths that this translation unit can use, as a mask of 1 << enum oriel_path.
@@ -206,8 +208,8 @@ struct oriel_dev_near {
 	char *control;
 	char *base; /* of buffer 0 */
 	uint64_t length;
-	uint32_t path;
-	uint32_t is_wide; /* buffer 0 lies on a GPU: what a warp stores to one line comes at once */
+	uint32_t mark; /* ORIEL_DEV_MARK + path; 0: of no rank */
+	uint32_t rank;
 };
 
 /* Barrier epochs of one slot: how often this rank has arrived there. */
@@ -302,9 +304,10 @@ struct oriel_dev_window {
 	struct oriel_dev_keys whole_lkeys;   /* of all memory of this process: sources, results */
 	struct oriel_dev_keys counter_rkeys; /* of counter_words, from address 0 on */
 
-	uint32_t near_first; /* rank of near[0]; as many follow as there are and fit */
-	uint32_t rails;      /* adapters of each rank; 0: no peer is reached by rdma */
-	struct oriel_dev_near near[ORIEL_DEV_NEAR];
+	/* A bit for each of near[]: buffer 0 lies on a GPU, which has whole lines come at once. */
+	uint32_t near_wide;
+	uint32_t rails; /* adapters of each rank; 0: no peer is reached by rdma */
+	struct oriel_dev_near near[ORIEL_DEV_NEAR]; /* of rank r in [r % ORIEL_DEV_NEAR] */
 
 	struct oriel_dev_fault *fault;  /* refused arguments, of this window */
 	struct oriel_dev_fault *health; /* what broke the communicator */
