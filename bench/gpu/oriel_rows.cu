@@ -220,20 +220,25 @@ struct plan {
 };
 
 template <class Way, bool IS_CHECKED>
-static __device__ __forceinline__ bool turn(const struct side *s, struct oriel_dev_group g,
-					    const struct plan *p, uint64_t n, bool is_mine)
+static __device__ __forceinline__ void tell(const struct side *s, struct oriel_dev_group g,
+					    uint64_t n)
 {
 	uint64_t i;
 
-	if (is_mine) {
-		if (IS_CHECKED) {
-			for (i = g.rank; i < s->bytes; i += g.size)
-				s->source[i] = (char)pattern(n, s->w->rank, i);
-			oriel_dev_sync(g);
-		}
-		Way::go(s, g, n);
-		return true;
+	if (IS_CHECKED) {
+		for (i = g.rank; i < s->bytes; i += g.size)
+			s->source[i] = (char)pattern(n, s->w->rank, i);
+		oriel_dev_sync(g);
 	}
+	Way::go(s, g, n);
+}
+
+template <class Way, bool IS_CHECKED>
+static __device__ __forceinline__ bool hear(const struct side *s, struct oriel_dev_group g,
+					    const struct plan *p, uint64_t n)
+{
+	uint64_t i;
+
 	if (!Way::come(s, g, n)) {
 		atomicAdd(p->wrong, 1u);
 		return false;
@@ -264,18 +269,22 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 {
 	struct side s = {&w, in_register(peer), bytes, source, target, p.place};
 	struct oriel_dev_group g = group_of(KIND);
-	uint64_t n = p.first, start;
-	uint32_t i, k;
+	uint64_t told = p.first, heard = p.first, start;
+	uint32_t second = in_register(w.rank), i, k;
 
 	if (blockIdx.x != p.block)
 		return;
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
-		/* One text for both turns, else there are not registers enough. */
+		/*
+		 * Rank 0 tells and hears, rank 1 hears before that and tells after it: one text of
+		 * each, else there are not registers enough, and next to nothing between the two.
+		 */
 		ORIEL_DEV_ROLL
-		for (k = 0; k < 2 * p.rounds; k++) {
-			n += !(k & 1);
-			if (!turn<Way, IS_CHECKED>(&s, g, &p, n, (k & 1) == w.rank))
+		for (k = 0; k < p.rounds + second; k++) {
+			if (k >= second)
+				tell<Way, IS_CHECKED>(&s, g, ++told);
+			if (k < p.rounds && !hear<Way, IS_CHECKED>(&s, g, &p, ++heard))
 				return;
 		}
 		if (g.rank == 0)

@@ -165,20 +165,32 @@ CASE void check_all(struct rank *r, const struct call *call, unsigned takes,
 	r->name = name;
 }
 
+/* @w as a library has it whose marks are others. */
+CASE void mark_otherwise(struct oriel_dev_window *w, uint32_t by)
+{
+	unsigned i;
+
+	for (i = 0; i < ORIEL_DEV_NEAR; i++)
+		w->near[i].mark += by;
+}
+
 CASE void foreign_handles_are_refused(struct rank *r)
 {
 	struct oriel_dev_window w = r->dev;
 	struct call call = {&w, r->group, 0, 0, 0};
 
 	w.magic++;
+	mark_otherwise(&w, 1u << 16);
 	check_all(r, &call, 0, ORIEL_ERR_VERSION, false);
 	CHECK(r, oriel_dev_address(&w, 0, 0) == NULL);
 	w = r->dev;
 	w.version++;
+	mark_otherwise(&w, 1u << 8);
 	check_all(r, &call, 0, ORIEL_ERR_VERSION, false);
 	CHECK(r, oriel_dev_address(&w, 0, 0) == NULL);
 	w = r->dev;
 	w.size -= 8;
+	mark_otherwise(&w, 1u << 31);
 	check_all(r, &call, 0, ORIEL_ERR_VERSION, false);
 	CHECK(r, oriel_dev_address(&w, 0, 0) == NULL);
 	memset(&w, 0, sizeof(w));

@@ -445,6 +445,7 @@ __global__ void __launch_bounds__(THREADS_MOST) bad_arguments(const __grid_const
 	CLAIM_EQ(oriel_dev_put_ll(w, g, next, 8, scratch, 8, 1), ORIEL_ERR_INVALID);
 	CLAIM_EQ(oriel_dev_wait_counter(w, g, next, w->counters, ORIEL_EQ, 0, 0), ORIEL_ERR_RANGE);
 	other.version++;
+	memset(other.near, 0, sizeof(other.near)); /* their marks are of another version, too */
 	CLAIM_EQ(oriel_dev_put(&other, g, next, 0, scratch, 8), ORIEL_ERR_VERSION);
 	CLAIM_EQ(oriel_dev_flush(&other, g, 0), ORIEL_ERR_VERSION);
 }
