@@ -53,7 +53,7 @@ static __device__ uint32_t warp_of(void)
 	return (blockIdx.x * blockDim.x + threadIdx.x) / 32;
 }
 
-/* The part of an eight whose threads write at once, if a line is to be torn. */
+/* A line by two instructions, its second half first. */
 static __device__ void write_torn(uint64_t *word, uint64_t epoch)
 {
 	if (threadIdx.x & 4)
