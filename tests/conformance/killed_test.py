@@ -3,7 +3,6 @@
 """Ranks that die, never come, or are told nonsense: killed_test.py KILLED [TEST...]"""
 
 import os
-import random
 import re
 import signal
 import socket
@@ -27,16 +26,13 @@ NODES = [(2, 2), (3, 3), (4, 2)]
 AT_ONCE = 4  # jobs
 
 
-def free_port():
-    """Below the ports that the kernel gives to outgoing connections."""
-    while True:
-        port = random.randrange(20000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
+def hold_port():
+    """A socket at a port that no other job gets while it is open, but rank 0 may listen at."""
+    holder = socket.socket()
+    holder.bind(("127.0.0.1", 0))
+    # Not before bind(): whoever asks for any port passes it over, whoever names it may have it.
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return holder
 
 
 class Job:
@@ -45,7 +41,8 @@ class Job:
     def __init__(self, test, size, *arguments, nodes=0, port=None, missing=(), own=None,
                  **common):
         self.size = size
-        self.port = port or free_port()
+        self.holder = hold_port()
+        self.port = port or self.holder.getsockname()[1]
         self.ranks = {}
         ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
         for rank in range(size):
@@ -68,6 +65,7 @@ class Job:
                 process.kill()
             process.wait()
             process.stdout.close()
+        self.holder.close()
 
     def until_ready(self):
         for process in self.ranks.values():
@@ -295,7 +293,7 @@ class Absence(unittest.TestCase):
 
     def test_a_port_in_use_is_named(self):
         with socket.socket() as holder:
-            holder.bind(("127.0.0.1", free_port()))
+            holder.bind(("127.0.0.1", 0))
             holder.listen(16)
             port = holder.getsockname()[1]
             job = Job(self, 2, "nothing", "-", port=port, ORIEL_TIMEOUT="2")
