@@ -15,7 +15,7 @@
 #include "bootstrap/ranks.h"
 
 #define JOIN_SWEEP_NS 200000000u  /* between looks for ranks that have left again */
-#define JOIN_GRACE_NS 1000000000u /* for the root's verdict to arrive */
+#define JOIN_GRACE_NS 5000000000u /* for the root's verdict to arrive, at most the timeout */
 #define JOIN_RETRY_MIN_NS 5000000 /* while the root is not there, doubling */
 #define JOIN_RETRY_MAX_NS 200000000
 
@@ -37,15 +37,16 @@ static uint32_t join_ms(uint64_t ns)
 	return ms > UINT32_MAX ? 0 : (uint32_t)ms;
 }
 
-static uint64_t join_grace(const struct ori_join *join)
-{
-	return join->deadline < ORIEL_FOREVER - JOIN_GRACE_NS ? join->deadline + JOIN_GRACE_NS
-							      : ORIEL_FOREVER;
-}
-
 static uint64_t join_min(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
+}
+
+static uint64_t join_grace(const struct ori_join *join)
+{
+	uint64_t grace = join_min(join->job->timeout_ns, JOIN_GRACE_NS);
+
+	return join->deadline < ORIEL_FOREVER - grace ? join->deadline + grace : ORIEL_FOREVER;
 }
 
 static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct ori_address *names,

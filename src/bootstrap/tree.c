@@ -11,9 +11,10 @@
 
 /*
  * What a rank waits beyond its deadline per level of the tree, so that the one
- * next to a missing rank finds it missing first and the others hear its name.
+ * next to a missing rank finds it missing first and the others hear its name, though
+ * it came later or stood still: a quarter of the timeout, at most this.
  */
-#define TREE_GRACE_NS 100000000u
+#define TREE_GRACE_NS 1000000000u
 
 static unsigned tree_height(unsigned ranks)
 {
@@ -378,8 +379,9 @@ static enum oriel_status phase_run(struct tree_phase *phase)
 static void phase_begin(struct tree_phase *phase, struct ori_tree *tree, uint64_t start,
 			uint64_t timeout_ns, unsigned levels)
 {
-	uint64_t grace = levels * (uint64_t)TREE_GRACE_NS;
+	uint64_t grace = timeout_ns / 4 < TREE_GRACE_NS ? timeout_ns / 4 : TREE_GRACE_NS;
 
+	grace *= levels;
 	phase->tree = tree;
 	phase->count = 0;
 	phase->timeout_ns = timeout_ns;

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "comm/mesh.h"
 
-#define EXCHANGE_BLAME_NS 2000000000u
+#define EXCHANGE_BLAME_NS 5000000000u /* a watcher may stand still for seconds */
 
 static const char *const call_names[] = {
 	[ORI_CALL_COMM_CREATE] = "oriel_comm_create",

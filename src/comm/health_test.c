@@ -105,7 +105,7 @@ static void *write_slowly(void *argument)
 {
 	struct oriel_dev_fault *health = argument;
 
-	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	health->status = ORIEL_ERR_ABORTED;
 	health->what = ORIEL_DEV_ABORT;
 	health->peer = 2;

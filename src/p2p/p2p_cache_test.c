@@ -188,7 +188,8 @@ static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
 static void test_modes_that_clash_are_told_to_both(void **state)
 {
 	(void)state;
-	timeout_ns = UINT64_C(4000000000);
+	/* Half of it until they are told, and half for that to be heard. */
+	timeout_ns = UINT64_C(12000000000);
 	all_ranks(modes_that_clash);
 	timeout_ns = TIMEOUT_NS;
 }

@@ -68,7 +68,7 @@ static void test_a_piece_is_copied(void **state)
 /* The peer answers late: no post is taken in part, and none is lost. */
 static void test_a_full_queue_takes_all_of_a_post_or_nothing(void **state)
 {
-	struct pair *p = pair_open("delay=50ms");
+	struct pair *p = pair_open("delay=200ms");
 	uint64_t value = 0;
 
 	(void)state;

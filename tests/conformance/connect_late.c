@@ -18,11 +18,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define LIMIT_NS 1000000000u
+#define LIMIT_NS 6000000000u /* beyond what a rank may stand still while all join */
 #define LONG_NS 60000000000u
-#define BLAME_NS 2000000000u /* for as long a rank that hears others would wait for their word */
+#define BLAME_NS 5000000000u /* for as long a rank that hears others would wait for their word */
 #define RANKS_MOST 16u
 
 static const char *late_mode;
@@ -135,14 +134,13 @@ static void late_rank(const struct oriel_bootstrap *bootstrap)
 
 	snprintf(node, sizeof(node), "late%u", rank);
 	attr.node = node;
+	/* However long each of them took to begin. */
+	CHECK(rank, bootstrap->ops->barrier(bootstrap->context, LONG_NS) == ORIEL_OK);
 	CHECK(rank, oriel_comm_create(bootstrap, &attr, &comm) == ORIEL_OK);
 	if (late_is("left") || late_is("mute"))
 		late_unlinked(bootstrap, comm);
 	else if (has_partner)
 		late_pair(comm, rank, rank == 1 ? last : 1);
-	else if (rank == 1 && late_is("absent"))
-		/* Longer than the others wait, though it would change nothing if it were not. */
-		usleep(LIMIT_NS / 1000 * 3 / 2);
 	else if (rank == 0 && late_is("abort"))
 		late_give_up(comm, rank);
 	else if (rank != 1 && !late_is("abort"))

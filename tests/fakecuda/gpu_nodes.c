@@ -400,7 +400,7 @@ const struct nodes_test nodes_tests[] = {
 #endif
 	{"sizes", test_sizes, LONG_NS},     {"ahead", test_ahead, LONG_NS},
 	{"graphs", test_graphs, LONG_NS},   {"two", test_two, LONG_NS},
-	{"orders", test_orders, LONG_NS},   {"absent", test_absent, LONG_NS / 30},
-	{"aborted", test_aborted, LONG_NS}, {"driver", test_driver, LONG_NS / 30},
+	{"orders", test_orders, LONG_NS},   {"absent", test_absent, LONG_NS / 10},
+	{"aborted", test_aborted, LONG_NS}, {"driver", test_driver, LONG_NS},
 	{"refused", test_refused, LONG_NS}, {NULL, NULL, 0},
 };

@@ -517,8 +517,8 @@ const struct nodes_test nodes_tests[] = {
 	{"mismatch", test_mismatch, LONG_NS},
 	{"range", test_range, LONG_NS},
 	{"long", test_long, LONG_NS},
-	{"absent", test_absent, LONG_NS / 30},
+	{"absent", test_absent, LONG_NS / 10},
 	{"aborted", test_aborted, LONG_NS},
-	{"driver", test_driver, LONG_NS / 30},
+	{"driver", test_driver, LONG_NS},
 	{NULL, NULL, 0},
 };

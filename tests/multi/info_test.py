@@ -11,7 +11,7 @@ import sys
 import unittest
 
 ORIEL = None
-DEADLINE = 60
+DEADLINE = 200
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 
 

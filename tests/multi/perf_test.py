@@ -10,7 +10,7 @@ import sys
 import unittest
 
 ORIEL = None
-DEADLINE = 100
+DEADLINE = 300
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 SHORT = ("--iters", "5", "--reps", "1")
 

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ORIEL = None
-DEADLINE = 100
+DEADLINE = 300
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_|XDG_CACHE_HOME$")
 
 

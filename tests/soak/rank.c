@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define RANK_TIMEOUT_NS 120000000000u /* of a round that must end well */
-#define RANK_FATAL_NS 5000000000u
+#define RANK_TIMEOUT_NS 120000000000u /* of a round that ends without one */
+#define RANK_FATAL_NS 10000000000u    /* of one that a timeout ends: all join within it */
 #define RANK_DEADLINE_NS 60000000000u
 
 static void wrong_where(const struct soak_world *world, int i, char *text, size_t length)
@@ -81,7 +81,7 @@ static enum oriel_status rank_join(struct soak_rank *r)
 	snprintf(node, sizeof(node), "%u", r->world.rank * plan->nodes / plan->ranks);
 	if (plan->is_threads && plan->nodes > 1)
 		attr.node = node;
-	if (plan->fate != SOAK_SURVIVES)
+	if (plan->fate == SOAK_STOP || plan->fate == SOAK_BLACK_HOLE)
 		attr.timeout_ns = RANK_FATAL_NS;
 	attr.connect = plan->is_lazy ? ORIEL_CONNECT_LAZY : ORIEL_CONNECT_EAGER;
 	status = oriel_comm_create(r->bootstrap, &attr, &r->comm);
