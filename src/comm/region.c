@@ -48,7 +48,7 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 	region->piece.address = address;
 	region->piece.length = length;
 	region->piece.use = ORI_USE_ANY;
-	ori_live_add(&region->live, region, "region");
+	ori_live_add(&region->live, region, comm, "region");
 	*out = region;
 	return ORIEL_OK;
 }

@@ -430,7 +430,7 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 		window_free(w);
 		return status;
 	}
-	ori_live_add(&w->live, w, "window");
+	ori_live_add(&w->live, w, comm, "window");
 	*out = w;
 	return ORIEL_OK;
 }

@@ -463,6 +463,27 @@ static void windows_are_destroyed_once(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
+/* A window, a region and an object over a window of its own: each would use what is freed. */
+static void communicators_go_last(struct rank *r)
+{
+	struct oriel_stream_barrier *barrier = NULL;
+	struct oriel_region *region = NULL;
+	char memory[64];
+
+	oriel_comm_destroy(r->comm);
+	CHECK_LAST(r, "still has its window");
+	CHECK_OK(r, oriel_region_register(r->comm, memory, sizeof(memory), &region));
+	oriel_comm_destroy(r->comm);
+	CHECK_LAST(r, "still has its region");
+	CHECK_OK(r, oriel_stream_barrier_create(r->comm, 0, &barrier));
+	oriel_comm_destroy(r->comm);
+	CHECK_LAST(r, "still has its barrier");
+	oriel_stream_barrier_destroy(barrier);
+	oriel_region_unregister(region);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+}
+
 static void communicators_are_destroyed_once(struct rank *r)
 {
 	struct oriel_comm *comm;
@@ -505,6 +526,7 @@ static const struct test_case window_cases[] = {
 	{"windows_come_and_go", windows_come_and_go, NULL, 1, NO_WINDOW},
 	{"destroy_waits_for_the_last_put", destroy_waits_for_the_last_put, &long_window, 1, 0},
 	{"windows_are_destroyed_once", windows_are_destroyed_once, NULL, 1, 0},
+	{"communicators_go_last", communicators_go_last, NULL, 1, 0},
 	{"communicators_are_destroyed_once", communicators_are_destroyed_once, NULL, 1, OWN_COMM},
 };
 
