@@ -47,7 +47,7 @@ static bool rank_run(struct rank *r)
 	struct oriel_bootstrap b;
 	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = timeout_ns};
 	struct oriel_comm *comm;
-	char node[16];
+	char node[16], before[300];
 	bool is_well;
 
 	snprintf(node, sizeof(node), "node%u", r->number / 2);
@@ -55,8 +55,11 @@ static bool rank_run(struct rank *r)
 	MUST(oriel_bootstrap_open_local(r->job, r->number, &b) == ORIEL_OK);
 	MUST(oriel_comm_create(&b, &attr, &comm) == ORIEL_OK);
 	is_well = r->body(r, comm);
+	snprintf(before, sizeof(before), "%s", oriel_last_error());
 	oriel_comm_destroy(comm);
 	oriel_bootstrap_close(&b);
+	/* Whose end goes first is not missed. */
+	MUST(!is_well || strcmp(before, oriel_last_error()) == 0);
 	return is_well;
 }
 
