@@ -23,6 +23,9 @@ struct ori_live {
  */
 void ori_live_add(struct ori_live *entry, const void *handle, const void *parent, const char *noun);
 
+/* Is @handle alive? False, and the reason with the name of the @call, if no @noun is there. */
+bool ori_live_check(const void *handle, const char *noun, const char *call);
+
 /*
  * Take @handle out; false, and the reason behind oriel_last_error(), if no
  * @noun of that address is alive.

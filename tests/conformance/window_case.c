@@ -451,11 +451,15 @@ static void destroy_waits_for_the_last_put(struct rank *r)
 static void windows_are_destroyed_once(struct rank *r)
 {
 	struct oriel_window *window = r->window;
+	struct oriel_dev_window device;
 
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	oriel_window_destroy(window);
 	r->window = NULL;
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_STATUS(r, oriel_window_device(window, &device), ORIEL_ERR_STATE);
+	CHECK_LAST(r, "oriel_window_device: ");
+	CHECK_LAST(r, "is not a live window");
 	oriel_window_destroy(window);
 	CHECK(r, oriel_last_status() != ORIEL_OK);
 	CHECK_TEXT(r, oriel_last_error(), "window");
@@ -486,7 +490,10 @@ static void communicators_go_last(struct rank *r)
 
 static void communicators_are_destroyed_once(struct rank *r)
 {
+	struct oriel_region *region;
+	struct oriel_window *window;
 	struct oriel_comm *comm;
+	char memory[64];
 
 	if (!CHECK_OK(r, rank_join(r, NULL)))
 		return;
@@ -496,6 +503,11 @@ static void communicators_are_destroyed_once(struct rank *r)
 	oriel_comm_destroy(comm);
 	CHECK(r, oriel_last_status() != ORIEL_OK);
 	CHECK_TEXT(r, oriel_last_error(), "communicator");
+	CHECK_STATUS(r, oriel_window_create(comm, NULL, &window), ORIEL_ERR_STATE);
+	CHECK_LAST(r, "oriel_window_create: ");
+	CHECK_STATUS(r, oriel_region_register(comm, memory, sizeof(memory), &region),
+		     ORIEL_ERR_STATE);
+	CHECK_LAST(r, "oriel_region_register: ");
 	oriel_comm_destroy(NULL);
 }
 
