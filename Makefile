@@ -19,7 +19,8 @@ asan tsan debug clang: setup
 	@cmake --build --preset $@
 	@ctest --preset $@
 
-install: all
+install: build/release/build.ninja
+	@cmake --build --preset release --target oriel oriel_static oriel_tool
 	@cmake --install build/release --prefix $(PREFIX)
 
 format:

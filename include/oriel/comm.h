@@ -56,9 +56,10 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 /*
  * Collective; waits for the peers, but no longer than the timeout. Once the
  * communicator is broken it waits only until those that are reached by rdma have
- * been told, two seconds at most. Windows and regions are destroyed
- * first. NULL is allowed. A handle that is not alive is reported
- * (oriel_last_error) and otherwise ignored.
+ * been told, two seconds at most. Whatever was created on it and memory that was
+ * registered with its hub are gone already; while there are any it does nothing
+ * but report that (oriel_last_error), and the peers wait for this rank in vain.
+ * NULL is allowed. A handle that is not alive is reported and otherwise ignored.
  */
 void oriel_comm_destroy(struct oriel_comm *comm);
 

@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "bootstrap/tcp.h"
 
 static const char *const env_names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
@@ -19,6 +20,29 @@ static bool env_is_alone(void)
 		if (getenv(env_names[i]))
 			return false;
 	return true;
+}
+
+/*
+ * Launchers that set other names would have each rank find itself alone, and a program
+ * that works with any number of ranks do the work of all so many times.
+ */
+static void env_warn_of_others(void)
+{
+	static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+					    "SLURM_STEP_NUM_TASKS"};
+	size_t i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const char *size = getenv(sizes[i]);
+
+		if (!size || strtoul(size, NULL, 10) < 2)
+			continue;
+		ori_log(ORIEL_LOG_WARN,
+			"%s is '%s', but RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are not "
+			"set: this process is a job of one rank",
+			sizes[i], size);
+		return;
+	}
 }
 
 static enum oriel_status env_text(const char *name, const char **text)
@@ -130,7 +154,9 @@ enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_boo
 	status = oriel_settings_check();
 	if (status == ORIEL_OK && timeout_ns == 0)
 		status = ori_setting_timeout(&job.timeout_ns);
-	if (status == ORIEL_OK && !env_is_alone())
+	if (status == ORIEL_OK && env_is_alone())
+		env_warn_of_others();
+	else if (status == ORIEL_OK)
 		status = env_job(&job);
 	if (status == ORIEL_OK)
 		status = ori_tcp_open(&job, bootstrap);

@@ -17,11 +17,19 @@
 
 #define SHORT 100000000u /* ns */
 
-static const char *const names[] = {"RANK",          "WORLD_SIZE",
-				    "MASTER_ADDR",   "MASTER_PORT",
-				    "ORIEL_PORT",    "ORIEL_LISTEN_FD",
-				    "ORIEL_TIMEOUT", "ORIEL_JOB_KEY",
-				    "ORIEL_TIMOUT",  "TORCHELASTIC_USE_AGENT_STORE"};
+static const char *const names[] = {"RANK",
+				    "WORLD_SIZE",
+				    "MASTER_ADDR",
+				    "MASTER_PORT",
+				    "ORIEL_PORT",
+				    "ORIEL_LISTEN_FD",
+				    "ORIEL_TIMEOUT",
+				    "ORIEL_JOB_KEY",
+				    "ORIEL_TIMOUT",
+				    "TORCHELASTIC_USE_AGENT_STORE",
+				    "PMI_SIZE",
+				    "SLURM_STEP_NUM_TASKS",
+				    "OMPI_COMM_WORLD_SIZE"};
 
 static int forget_all(void **state)
 {
@@ -70,6 +78,38 @@ static void test_one_rank_needs_nobody(void **state)
 	check_open("RANK=0 WORLD_SIZE=1", ORIEL_OK, "");
 	check_open("RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=1", ORIEL_OK, "");
 	assert_int_equal(oriel_bootstrap_open_env(0, NULL), ORIEL_ERR_INVALID);
+}
+
+static char warning[300];
+
+static void keep_warning(void *context, enum oriel_log_level level, const char *message)
+{
+	(void)context;
+	if (level == ORIEL_LOG_WARN)
+		snprintf(warning, sizeof(warning), "%s", message);
+}
+
+/* The warning that comes of @environment has @part in it; NULL: there is none. */
+static void check_warning(const char *environment, const char *part)
+{
+	warning[0] = '\0';
+	oriel_log_set_sink(keep_warning, NULL);
+	check_open(environment, ORIEL_OK, "");
+	oriel_log_set_sink(NULL, NULL);
+	if (part)
+		assert_non_null(strstr(warning, part));
+	else
+		assert_string_equal(warning, "");
+}
+
+static void test_a_launcher_that_is_not_understood_is_told_of(void **state)
+{
+	(void)state;
+	check_warning("OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_SIZE is '4'");
+	check_warning("PMI_SIZE=2", "PMI_SIZE is '2'");
+	check_warning("SLURM_STEP_NUM_TASKS=8", "SLURM_STEP_NUM_TASKS is '8'");
+	check_warning("OMPI_COMM_WORLD_SIZE=1 PMI_SIZE= SLURM_STEP_NUM_TASKS=x", NULL);
+	check_warning("RANK=0 WORLD_SIZE=1 OMPI_COMM_WORLD_SIZE=4", NULL);
 }
 
 static void test_a_bad_environment_is_an_error_that_names_it(void **state)
@@ -172,6 +212,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_rank_needs_nobody),
+		cmocka_unit_test(test_a_launcher_that_is_not_understood_is_told_of),
 		cmocka_unit_test(test_a_bad_environment_is_an_error_that_names_it),
 		cmocka_unit_test(test_the_port_is_where_torchrun_leaves_room),
 		cmocka_unit_test(test_a_used_port_is_named),

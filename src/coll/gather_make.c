@@ -332,7 +332,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 		make_close(g);
 		return status;
 	}
-	ori_live_add(&g->live, g, kind->name);
+	ori_live_add(&g->live, g, comm, kind->name);
 	*gather = g;
 	return ORIEL_OK;
 }

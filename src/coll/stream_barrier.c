@@ -39,7 +39,7 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 		free(b);
 		return status;
 	}
-	ori_live_add(&b->live, b, "barrier");
+	ori_live_add(&b->live, b, comm, "barrier");
 	*barrier = b;
 	return ORIEL_OK;
 }

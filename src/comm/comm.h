@@ -145,8 +145,9 @@ struct oriel_comm {
 
 	struct ori_door *doors;   /* [size] */
 	int door, door_tcp;       /* this rank's listen, if not -1, until the hub has them */
-	pthread_mutex_t p2p_lock; /* guards p2p and close_p2p, which src/p2p sets */
+	pthread_mutex_t p2p_lock; /* guards those up to close_p2p, which src/p2p sets */
 	struct ori_p2p_cache *p2p;
+	bool (*has_memory)(struct oriel_comm *comm); /* that the user has registered */
 	void (*close_p2p)(struct oriel_comm *comm);
 
 	pthread_mutex_t engine_lock; /* guards the next three, which src/progress sets */

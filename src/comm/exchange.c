@@ -190,7 +190,10 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 	if (!ori_comm_is_well(comm))
 		return ori_comm_check(comm);
 	ori_comm_break(comm, status, is_lost ? ORIEL_DEV_LOST : ORIEL_DEV_EXCHANGE, rank);
-	return status;
+	/* The bootstrap does not know what its bytes were for. */
+	return ori_fail(status, "%s: %s", ori_call_name(call),
+			oriel_last_status() == status ? oriel_last_error()
+						      : oriel_status_text(status));
 }
 
 void ori_comm_interrupt(struct oriel_comm *comm)

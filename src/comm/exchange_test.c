@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,10 +151,12 @@ static void bootstrap_fails(struct words words, int rank, const char *later)
 				  .of = of,
 				  .control = control};
 	struct oriel_health health;
+	char text[100];
 
 	assert_non_null(control);
 	assert_int_equal(oriel_comm_barrier(&comm), words.status);
-	assert_string_equal(oriel_last_error(), words.text);
+	snprintf(text, sizeof(text), "oriel_comm_barrier: %s", words.text);
+	assert_string_equal(oriel_last_error(), text);
 	assert_int_equal(oriel_comm_health(&comm, &health), ORIEL_OK);
 	assert_int_equal(health.rank, rank);
 	assert_int_equal(oriel_comm_barrier(&comm), words.status);

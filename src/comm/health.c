@@ -170,7 +170,11 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 		health->finder = fault->finder - 1;
 	if (fault->peer < comm->size) {
 		health->rank = (int)fault->peer;
-		health->path = health_path(comm, health->finder, fault->peer);
+		/* Who tells of himself is seen from here. */
+		health->path =
+			health_path(comm,
+				    health->finder == fault->peer ? comm->rank : health->finder,
+				    fault->peer);
 	}
 	health->object = fault->window;
 	health->expected = fault->expected;

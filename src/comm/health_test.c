@@ -77,6 +77,22 @@ static void test_the_first_cause_stays(void **state)
 	free_comm(comm);
 }
 
+/* Rank 2 has told of itself: the path is the one from here. */
+static void test_who_aborts_is_seen_from_here(void **state)
+{
+	struct oriel_comm *comm = make_comm();
+	const struct oriel_dev_fault record = {.status = ORIEL_ERR_ABORTED,
+					       .what = ORIEL_DEV_ABORT,
+					       .peer = 2,
+					       .finder = 3};
+
+	(void)state;
+	ori_comm_break_for(comm, &record);
+	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_ABORTED);
+	assert_string_equal(oriel_last_error(), "aborted by rank 2 (mapped)");
+	free_comm(comm);
+}
+
 /* What a kernel of rank 2 found lies there until its watcher looks; rank 0 aborts before. */
 static void test_what_kernels_found_comes_before_a_later_abort(void **state)
 {
@@ -375,6 +391,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_new_communicator_is_well),
 		cmocka_unit_test(test_the_first_cause_stays),
+		cmocka_unit_test(test_who_aborts_is_seen_from_here),
 		cmocka_unit_test(test_what_kernels_found_comes_before_a_later_abort),
 		cmocka_unit_test(test_a_record_that_is_being_written_is_awaited),
 		cmocka_unit_test(test_who_dies_while_he_tells_is_not_awaited_for_ever),

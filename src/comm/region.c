@@ -21,10 +21,13 @@ struct oriel_region {
 enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, size_t length,
 					struct oriel_region **out)
 {
-	enum oriel_status status = ori_comm_check(comm);
 	struct oriel_region *region;
 	struct oriel_dev_keys none;
+	enum oriel_status status;
 
+	if (!ori_live_check(comm, "communicator", "oriel_region_register"))
+		return ORIEL_ERR_STATE;
+	status = ori_comm_check(comm);
 	if (status != ORIEL_OK)
 		return status;
 	if (!address || !length || (uintptr_t)address + length < length)
@@ -48,7 +51,7 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 	region->piece.address = address;
 	region->piece.length = length;
 	region->piece.use = ORI_USE_ANY;
-	ori_live_add(&region->live, region, "region");
+	ori_live_add(&region->live, region, comm, "region");
 	*out = region;
 	return ORIEL_OK;
 }

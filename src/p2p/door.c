@@ -185,7 +185,8 @@ static enum oriel_status door_hear(struct oriel_p2p *p, struct p2p_frame *frame)
 		return ORIEL_AGAIN;
 	if (n == 0 ||
 	    (n < 0 && (errno == ECONNRESET || errno == ETIMEDOUT || errno == EHOSTUNREACH)))
-		return ori_fail(ORIEL_ERR_PEER, "the peer has gone without a word");
+		return ori_fail(ORIEL_ERR_PEER, "the peer, process %u, has gone without a word",
+				p->peer.pid);
 	if (n < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot hear the peer");
 	door_keep_fds(door, &message);
@@ -196,12 +197,13 @@ static enum oriel_status door_hear(struct oriel_p2p *p, struct p2p_frame *frame)
 	return ori_p2p_frame_parse(&door->in, sizeof(door->in), frame);
 }
 
-static enum oriel_status door_take_bye(const struct p2p_frame *frame)
+static enum oriel_status door_take_bye(const struct oriel_p2p *p, const struct p2p_frame *frame)
 {
 	if (frame->status == ORIEL_OK)
-		return ori_fail(ORIEL_ERR_PEER, "the peer has destroyed its end");
-	return ori_fail((enum oriel_status)frame->status, "the peer's end is broken: %s",
-			frame->text);
+		return ori_fail(ORIEL_ERR_PEER, "the peer, process %u, has destroyed its end",
+				p->peer.pid);
+	return ori_fail((enum oriel_status)frame->status,
+			"the end of the peer, process %u, is broken: %s", p->peer.pid, frame->text);
 }
 
 /* Does the hub of a peer that has not called still listen? It takes a knock for nothing. */
@@ -339,7 +341,7 @@ static enum oriel_status door_take(struct oriel_p2p *p, const struct p2p_frame *
 	case P2P_PIECE:
 		return door_take_piece(p, &frame->piece);
 	case P2P_BYE:
-		return door_take_bye(frame);
+		return door_take_bye(p, frame);
 	case P2P_HELLO:
 	case P2P_CHALLENGE:
 	case P2P_PROOF:

@@ -202,7 +202,7 @@ enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *caller,
 	if (st == ORIEL_OK)
 		st = ori_hub_create_at(&attr, &hub_no_doors, NULL, out);
 	if (st == ORIEL_OK)
-		ori_live_add(&(*out)->live, *out, "hub");
+		ori_live_add(&(*out)->live, *out, NULL, "hub");
 	return st;
 }
 
@@ -215,6 +215,16 @@ static bool hub_has_memory_locked(const struct oriel_p2p_hub *hub)
 	return m || hub->waiting || hub->working;
 }
 
+bool ori_hub_has_memory(struct oriel_p2p_hub *hub)
+{
+	bool has_memory;
+
+	pthread_mutex_lock(&hub->lock);
+	has_memory = hub_has_memory_locked(hub);
+	pthread_mutex_unlock(&hub->lock);
+	return has_memory;
+}
+
 void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
 {
 	bool is_used;
@@ -225,7 +235,7 @@ void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
 	is_used = hub->ends || hub_has_memory_locked(hub);
 	pthread_mutex_unlock(&hub->lock);
 	if (is_used) {
-		ori_live_add(&hub->live, hub, "hub");
+		ori_live_add(&hub->live, hub, NULL, "hub");
 		(void)ori_fail(ORIEL_ERR_STATE, "oriel_p2p_hub_destroy: it still has %s",
 			       hub->ends ? "ends" : "registered memory");
 		return;

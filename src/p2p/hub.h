@@ -129,6 +129,8 @@ enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,
 				    const struct p2p_doors *doors, const struct ori_gpu *gpu,
 				    struct oriel_p2p_hub **hub);
 void ori_hub_close(struct oriel_p2p_hub *hub);
+/* Has the user registered memory, or is about to? */
+bool ori_hub_has_memory(struct oriel_p2p_hub *hub);
 
 /* The adapter, which then knows the pool and all registered memory. */
 enum oriel_status ori_hub_need_adapter(struct oriel_p2p_hub *hub);

@@ -132,8 +132,8 @@ static enum oriel_status in_mismatch(const struct oriel_p2p_request *r, uint64_t
 				     uint64_t length)
 {
 	return ori_fail(ORIEL_ERR_MISMATCH,
-			"channel %u: transfer %llu of %zu bytes here meets transfer %llu of %llu "
-			"bytes there",
+			"channel %u: the receive of transfer %llu is of %zu bytes, the send of "
+			"transfer %llu of %llu",
 			r->channel, (unsigned long long)r->number, r->length,
 			(unsigned long long)number, (unsigned long long)length);
 }

@@ -97,8 +97,8 @@ static enum oriel_status out_take_offer(struct oriel_p2p *p, struct oriel_p2p_re
 		return ori_out_mismatch(r, "a receive");
 	if (offer.number != r->number || offer.length != r->length)
 		return ori_fail(ORIEL_ERR_MISMATCH,
-				"channel %u: transfer %llu of %zu bytes here meets transfer %llu "
-				"of %llu bytes there",
+				"channel %u: the send of transfer %llu is of %zu bytes, the "
+				"receive of transfer %llu of %llu",
 				r->channel, (unsigned long long)r->number, r->length,
 				(unsigned long long)offer.number, (unsigned long long)offer.length);
 	st = p->backend->find(p, &offer, &far);

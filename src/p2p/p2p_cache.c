@@ -34,6 +34,11 @@ static void cache_close(struct oriel_comm *comm)
 	comm->p2p = NULL;
 }
 
+static bool cache_has_memory(struct oriel_comm *comm)
+{
+	return ori_hub_has_memory(comm->p2p->hub);
+}
+
 static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 {
 	const struct oriel_p2p_hub_attr attr = {.size = sizeof(attr),
@@ -60,6 +65,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 	}
 	comm->door = comm->door_tcp = -1;
 	comm->p2p = cache;
+	comm->has_memory = cache_has_memory;
 	comm->close_p2p = cache_close;
 	return ORIEL_OK;
 }

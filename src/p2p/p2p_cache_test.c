@@ -47,7 +47,7 @@ static bool rank_run(struct rank *r)
 	struct oriel_bootstrap b;
 	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = timeout_ns};
 	struct oriel_comm *comm;
-	char node[16];
+	char node[16], before[300];
 	bool is_well;
 
 	snprintf(node, sizeof(node), "node%u", r->number / 2);
@@ -55,8 +55,11 @@ static bool rank_run(struct rank *r)
 	MUST(oriel_bootstrap_open_local(r->job, r->number, &b) == ORIEL_OK);
 	MUST(oriel_comm_create(&b, &attr, &comm) == ORIEL_OK);
 	is_well = r->body(r, comm);
+	snprintf(before, sizeof(before), "%s", oriel_last_error());
 	oriel_comm_destroy(comm);
 	oriel_bootstrap_close(&b);
+	/* Whose end goes first is not missed. */
+	MUST(!is_well || strcmp(before, oriel_last_error()) == 0);
 	return is_well;
 }
 
@@ -269,6 +272,28 @@ static void test_ends_that_nobody_answers_go_with_the_communicator(void **state)
 			assert_int_equal(ranks[i].requests[k][0].status, ORIEL_ERR_ABORTED);
 }
 
+/* The memory would outlive its hub: nobody gets as far as the others. */
+static bool memory_is_forgotten(struct rank *r, struct oriel_comm *comm)
+{
+	struct oriel_p2p_memory *memory;
+	struct oriel_p2p_hub *hub;
+
+	MUST(oriel_comm_p2p_hub(comm, &hub) == ORIEL_OK);
+	MUST(oriel_p2p_register(hub, r->data, sizeof(r->data), 0, &memory) == ORIEL_OK);
+	oriel_comm_destroy(comm);
+	MUST(oriel_last_status() == ORIEL_ERR_STATE);
+	MUST(strstr(oriel_last_error(), "still has its registered memory"));
+	MUST(oriel_comm_barrier(comm) == ORIEL_OK);
+	oriel_p2p_unregister(memory);
+	return true;
+}
+
+static void test_memory_goes_before_the_communicator(void **state)
+{
+	(void)state;
+	all_ranks(memory_is_forgotten);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -276,6 +301,7 @@ int main(void)
 		cmocka_unit_test(test_modes_that_clash_are_told_to_both),
 		cmocka_unit_test(test_every_mode_has_an_end),
 		cmocka_unit_test(test_ends_that_nobody_answers_go_with_the_communicator),
+		cmocka_unit_test(test_memory_goes_before_the_communicator),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

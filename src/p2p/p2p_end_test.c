@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How ends begin and end. */
+#include <unistd.h>
+
 #include "p2p/pair_of_ends_test.h"
 
 static void ends_that_differ(const struct oriel_p2p_attr *a, const struct oriel_p2p_attr *b,
@@ -60,6 +62,7 @@ static void destroyed_ends_are_noticed(enum ends_way way, enum oriel_p2p_mode mo
 	struct oriel_p2p_buffer f = buffer(from, LONG, NULL), t = buffer(to, LONG, NULL);
 	char word[8];
 	struct ends e;
+	char who[60];
 
 	ends_open(&e, way, &small, &attr);
 	ends_fill(from, LONG, 3);
@@ -84,7 +87,8 @@ static void destroyed_ends_are_noticed(enum ends_way way, enum oriel_p2p_mode mo
 	assert_int_equal(in[1].status, ORIEL_ERR_PEER);
 	assert_string_equal(word, "last");
 	assert_int_equal(oriel_p2p_send(e.b, 0, &f, &out), ORIEL_ERR_PEER);
-	assert_non_null(strstr(oriel_last_error(), "destroyed"));
+	snprintf(who, sizeof(who), "process %d, has destroyed its end", (int)getpid());
+	assert_non_null(strstr(oriel_last_error(), who));
 	ends_close(&e);
 }
 

@@ -296,7 +296,8 @@ static enum oriel_status p2p_refused(struct oriel_p2p *p)
 	enum oriel_status st = ori_door_watch(p);
 
 	if (st == ORIEL_OK && !p->is_leaving) {
-		(void)ori_fail(ORIEL_ERR_PEER, "the peer has destroyed its end");
+		(void)ori_fail(ORIEL_ERR_PEER, "the peer, process %u, has destroyed its end",
+			       p->peer.pid);
 		p2p_start_leaving(p, ORIEL_ERR_PEER);
 	}
 	return st;

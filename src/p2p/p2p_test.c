@@ -526,6 +526,9 @@ static void test_lengths_that_differ_break_both_ends(void **state)
 			assert_int_equal(oriel_p2p_check(e.a), ORIEL_ERR_MISMATCH);
 			assert_non_null(strstr(oriel_last_error(), "channel 0"));
 			assert_int_equal(oriel_p2p_check(e.b), ORIEL_ERR_MISMATCH);
+			/* Whoever has found it, and told the other. */
+			assert_non_null(strstr(oriel_last_error(), "the send of transfer 0"));
+			assert_non_null(strstr(oriel_last_error(), "the receive of transfer 0"));
 			ends_close(&e);
 		}
 	}

@@ -346,7 +346,7 @@ static const struct {
 	{"libibverbs", "the rdma path", probe_ibverbs},
 	{"libmlx5", "the rdma path from inside kernels", probe_mlx5},
 	{"soft HCA", "the rdma path without a NIC: for development and tests", probe_soft},
-	{"libpmix", "starting under srun, mpirun, prterun", probe_pmix},
+	{"libpmix", "nothing yet; will be starting under srun, mpirun, prterun", probe_pmix},
 };
 
 #define PROBES (sizeof(probes) / sizeof(probes[0]))

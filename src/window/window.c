@@ -418,6 +418,8 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 	struct oriel_window *w;
 	enum oriel_status status;
 
+	if (!ori_live_check(comm, "communicator", "oriel_window_create"))
+		return ORIEL_ERR_STATE;
 	status = ori_comm_check(comm);
 	if (status != ORIEL_OK)
 		return status;
@@ -430,7 +432,7 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 		window_free(w);
 		return status;
 	}
-	ori_live_add(&w->live, w, "window");
+	ori_live_add(&w->live, w, comm, "window");
 	*out = w;
 	return ORIEL_OK;
 }

@@ -39,14 +39,20 @@ static enum oriel_status host_unreached(const struct oriel_window *w, enum ori_k
 			w->device.number, peer, w->device.rank);
 }
 
+#define HOST_NAME(number, name, threads) #name,
+
 /* What the device function returned, with its text. */
 static enum oriel_status host_failed(const struct host_call *call, const struct oriel_window *w,
 				     enum ori_kernel kernel, unsigned peer,
 				     enum oriel_status failure)
 {
+	static const char *const names[] = {ORI_KERNELS(HOST_NAME)};
 	enum oriel_status status;
 	char text[192];
 
+	/* This library made the handle, so what is there now is another thing. */
+	if (failure == ORIEL_ERR_VERSION && !ori_live_check(w, "window", names[kernel]))
+		return ORIEL_ERR_STATE;
 	if (call->fault.state == ORIEL_DEV_FAULT_FULL) {
 		ori_window_fault_text(&call->device, &call->fault, text, sizeof(text));
 		return ori_fail((enum oriel_status)call->fault.status, "%s", text);
@@ -56,7 +62,8 @@ static enum oriel_status host_failed(const struct host_call *call, const struct 
 		return status;
 	if (failure == ORIEL_ERR_NO_PATH)
 		return host_unreached(w, kernel, peer);
-	return ori_fail(failure, "window %u: %s", w->device.number, oriel_status_text(failure));
+	return ori_fail(failure, "%s: window %u: %s", names[kernel], w->device.number,
+			oriel_status_text(failure));
 }
 
 typedef int64_t host_act(const struct ori_act *act, const struct ori_kernel_call *c);

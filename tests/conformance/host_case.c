@@ -162,6 +162,7 @@ static void host_failures_have_texts(struct rank *r)
 	CHECK_STATUS(r, oriel_window_wait_signal(w, 0, ORIEL_NE, 0, MOMENT_NS, NULL),
 		     ORIEL_ERR_TIMEOUT);
 	CHECK_EQ(r, oriel_last_status(), ORIEL_ERR_TIMEOUT);
+	CHECK_TEXT(r, oriel_last_error(), "wait_signal: window");
 	CHECK_STATUS(r, oriel_window_peer_address(w, r->size, 0, &address), ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_window_peer_address(w, 0, oriel_at(1, 0), &address), ORIEL_ERR_RANGE);
 }

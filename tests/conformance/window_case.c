@@ -451,11 +451,15 @@ static void destroy_waits_for_the_last_put(struct rank *r)
 static void windows_are_destroyed_once(struct rank *r)
 {
 	struct oriel_window *window = r->window;
+	struct oriel_dev_window device;
 
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	oriel_window_destroy(window);
 	r->window = NULL;
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_STATUS(r, oriel_window_device(window, &device), ORIEL_ERR_STATE);
+	CHECK_LAST(r, "oriel_window_device: ");
+	CHECK_LAST(r, "is not a live window");
 	oriel_window_destroy(window);
 	CHECK(r, oriel_last_status() != ORIEL_OK);
 	CHECK_TEXT(r, oriel_last_error(), "window");
@@ -463,9 +467,33 @@ static void windows_are_destroyed_once(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
+/* A window, a region and an object over a window of its own: each would use what is freed. */
+static void communicators_go_last(struct rank *r)
+{
+	struct oriel_stream_barrier *barrier = NULL;
+	struct oriel_region *region = NULL;
+	char memory[64];
+
+	oriel_comm_destroy(r->comm);
+	CHECK_LAST(r, "still has its window");
+	CHECK_OK(r, oriel_region_register(r->comm, memory, sizeof(memory), &region));
+	oriel_comm_destroy(r->comm);
+	CHECK_LAST(r, "still has its region");
+	CHECK_OK(r, oriel_stream_barrier_create(r->comm, 0, &barrier));
+	oriel_comm_destroy(r->comm);
+	CHECK_LAST(r, "still has its barrier");
+	oriel_stream_barrier_destroy(barrier);
+	oriel_region_unregister(region);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+}
+
 static void communicators_are_destroyed_once(struct rank *r)
 {
+	struct oriel_region *region;
+	struct oriel_window *window;
 	struct oriel_comm *comm;
+	char memory[64];
 
 	if (!CHECK_OK(r, rank_join(r, NULL)))
 		return;
@@ -475,6 +503,11 @@ static void communicators_are_destroyed_once(struct rank *r)
 	oriel_comm_destroy(comm);
 	CHECK(r, oriel_last_status() != ORIEL_OK);
 	CHECK_TEXT(r, oriel_last_error(), "communicator");
+	CHECK_STATUS(r, oriel_window_create(comm, NULL, &window), ORIEL_ERR_STATE);
+	CHECK_LAST(r, "oriel_window_create: ");
+	CHECK_STATUS(r, oriel_region_register(comm, memory, sizeof(memory), &region),
+		     ORIEL_ERR_STATE);
+	CHECK_LAST(r, "oriel_region_register: ");
 	oriel_comm_destroy(NULL);
 }
 
@@ -505,6 +538,7 @@ static const struct test_case window_cases[] = {
 	{"windows_come_and_go", windows_come_and_go, NULL, 1, NO_WINDOW},
 	{"destroy_waits_for_the_last_put", destroy_waits_for_the_last_put, &long_window, 1, 0},
 	{"windows_are_destroyed_once", windows_are_destroyed_once, NULL, 1, 0},
+	{"communicators_go_last", communicators_go_last, NULL, 1, 0},
 	{"communicators_are_destroyed_once", communicators_are_destroyed_once, NULL, 1, OWN_COMM},
 };
 
