@@ -112,25 +112,18 @@ ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_has_word_at_hand(w, peer, to, &there))) {
-		oriel_dev_store_relaxed((uint64_t *)(void *)there.base, value);
-		return 0;
+	if (!ORIEL_DEV_OFTEN(oriel_dev_has_word_at_hand(w, peer, to, &there))) {
+		status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &there);
+		if (status != ORIEL_OK)
+			return status;
+		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && there.peer.path == ORIEL_PATH_RDMA)
+			return oriel_link_put_value(there.peer.link, oriel_dev_thread(),
+						    oriel_rdma_place(w, peer, to), value);
+		if (oriel_dev_usable(there.peer.path) == ORIEL_PATH_NONE)
+			return ORIEL_ERR_NO_PATH;
 	}
-	status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &there);
-	if (status != ORIEL_OK)
-		return status;
-	switch (oriel_dev_usable(there.peer.path)) {
-	case ORIEL_PATH_SELF:
-	case ORIEL_PATH_MAPPED:
-		oriel_dev_store_relaxed((uint64_t *)(void *)there.base, value);
-		return 0;
-	case ORIEL_PATH_RDMA:
-		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
-			break;
-		return oriel_link_put_value(there.peer.link, oriel_dev_thread(),
-					    oriel_rdma_place(w, peer, to), value);
-	}
-	return ORIEL_ERR_NO_PATH;
+	oriel_dev_store_relaxed((uint64_t *)(void *)there.base, value);
+	return 0;
 }
 
 /*
@@ -167,28 +160,19 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add_as(const struct oriel_dev_window
 	enum oriel_status status;
 	uint64_t *word;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_has_word_at_hand(w, peer, at, &there))) {
-		word = (uint64_t *)(void *)there.base;
-		*old = is_ordered ? oriel_dev_fetch_add_acq_rel(word, value)
-				  : oriel_dev_fetch_add_relaxed_sys(word, value);
-		return ORIEL_OK;
+	if (!ORIEL_DEV_OFTEN(oriel_dev_has_word_at_hand(w, peer, at, &there))) {
+		status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &there);
+		if (status != ORIEL_OK)
+			return status;
+		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && there.peer.path == ORIEL_PATH_RDMA)
+			return oriel_rdma_fetch_add(w, peer, at, value, old);
+		if (oriel_dev_usable(there.peer.path) == ORIEL_PATH_NONE)
+			return ORIEL_ERR_NO_PATH;
 	}
-	status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &there);
-	if (status != ORIEL_OK)
-		return status;
 	word = (uint64_t *)(void *)there.base;
-	switch (oriel_dev_usable(there.peer.path)) {
-	case ORIEL_PATH_SELF:
-	case ORIEL_PATH_MAPPED:
-		*old = is_ordered ? oriel_dev_fetch_add_acq_rel(word, value)
-				  : oriel_dev_fetch_add_relaxed_sys(word, value);
-		return ORIEL_OK;
-	case ORIEL_PATH_RDMA:
-		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
-			break;
-		return oriel_rdma_fetch_add(w, peer, at, value, old);
-	}
-	return ORIEL_ERR_NO_PATH;
+	*old = is_ordered ? oriel_dev_fetch_add_acq_rel(word, value)
+			  : oriel_dev_fetch_add_relaxed_sys(word, value);
+	return ORIEL_OK;
 }
 
 /*
