@@ -15,12 +15,11 @@
 #include <unistd.h>
 
 #define ROOM (1ul << 30)
+#define WORDS (64 + PLACES * (APART / 8))
 
 static int rank_of, ranks;
 static cudaStream_t stream;
 static char *window, *source;
-#define WORDS (64 + PLACES * (APART / 8))
-
 static uint64_t *words; /* symmetric, WORDS of them */
 static unsigned long long *ns;
 static unsigned *wrong;
