@@ -77,7 +77,7 @@ __device__ static char pattern(size_t i, int rank)
 	return (char)(i * 131 + (i >> 8) * 29 + rank * 17 + 5);
 }
 
-__global__ void paint(char *at, size_t bytes, int rank)
+__global__ void __launch_bounds__(512) paint(char *at, size_t bytes, int rank)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -85,7 +85,8 @@ __global__ void paint(char *at, size_t bytes, int rank)
 		at[i] = pattern(i, rank);
 }
 
-__global__ void look(const char *at, size_t bytes, int ranks, unsigned *wrong)
+__global__ void __launch_bounds__(512)
+	look(const char *at, size_t bytes, int ranks, unsigned *wrong)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -196,7 +197,7 @@ static void run_size(struct rank *r, const struct way *way, size_t bytes)
 }
 
 /* Registers and arithmetic alone, on all SMs, in several waves of blocks. */
-__global__ void compute(float *sink, unsigned turns)
+__global__ void __launch_bounds__(1024) compute(float *sink, unsigned turns)
 {
 	float a = threadIdx.x, b = 1.0001f, c = 0.5f, d = blockIdx.x;
 

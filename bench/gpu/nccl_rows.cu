@@ -43,7 +43,7 @@ static void nccl_check(ncclResult_t result, const char *what)
 #define CHECK(call) check(call, #call)
 #define NCCL_CHECK(call) nccl_check(call, #call)
 
-__global__ void paint(char *at, size_t bytes, unsigned seed)
+__global__ void __launch_bounds__(512) paint(char *at, size_t bytes, unsigned seed)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -51,7 +51,8 @@ __global__ void paint(char *at, size_t bytes, unsigned seed)
 		at[i] = (char)(i * 131 + (i >> 8) * 29 + seed);
 }
 
-__global__ void look(const char *at, size_t bytes, unsigned seed, unsigned *wrong)
+__global__ void __launch_bounds__(512)
+	look(const char *at, size_t bytes, unsigned seed, unsigned *wrong)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 

@@ -570,7 +570,7 @@ __global__ void __launch_bounds__(1024, 1)
 	oriel_dev_flush(&w, g, 0);
 }
 
-__global__ void paint(char *at, uint64_t bytes, uint64_t seed)
+__global__ void __launch_bounds__(512) paint(char *at, uint64_t bytes, uint64_t seed)
 {
 	uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
 
@@ -578,7 +578,8 @@ __global__ void paint(char *at, uint64_t bytes, uint64_t seed)
 		at[i] = (char)pattern(seed, 1, i);
 }
 
-__global__ void look(const char *at, uint64_t bytes, uint64_t seed, uint32_t *wrong)
+__global__ void __launch_bounds__(512)
+	look(const char *at, uint64_t bytes, uint64_t seed, uint32_t *wrong)
 {
 	uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
 

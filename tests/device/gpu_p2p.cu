@@ -255,7 +255,8 @@ static void measure(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mod
 }
 
 /* A block for each worker of each side: the same kernel packs and unpacks. */
-__global__ void crew_kernel(struct oriel_dev_crew crew, uint64_t bytes, int *status)
+__global__ void __launch_bounds__(512)
+	crew_kernel(struct oriel_dev_crew crew, uint64_t bytes, int *status)
 {
 	enum oriel_dev_side side = blockIdx.x < crew.workers ? ORIEL_DEV_PACK : ORIEL_DEV_UNPACK;
 	uint32_t worker = blockIdx.x % crew.workers;
