@@ -116,13 +116,11 @@ static unsigned health_writer(const struct oriel_comm *comm, uint32_t state)
 /* Whoever wrote @health is dead: what he knew is lost, but not that something broke. */
 static void health_finish(struct oriel_dev_fault *health, unsigned writer)
 {
-	health->status = ORIEL_ERR_PEER;
-	health->what = ORIEL_DEV_LOST;
-	health->peer = writer;
-	health->window = 0;
-	health->id = 0;
-	health->finder = 0;
-	oriel_dev_store_release32(&health->state, ORIEL_DEV_FAULT_FULL);
+	const struct oriel_dev_fault record = {.status = ORIEL_ERR_PEER,
+					       .what = ORIEL_DEV_LOST,
+					       .peer = writer};
+
+	oriel_dev_fault_write(health, &record);
 }
 
 /*

@@ -50,16 +50,10 @@ ORIEL_DEV bool oriel_dev_compare(uint64_t seen, uint32_t compare, uint64_t opera
 	return false;
 }
 
-/*
- * Leave @record in @place unless one is there already: the first cause is the
- * one worth reading. Any thread.
- */
-ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *place,
-				    const struct oriel_dev_fault *record)
+/* @place is WRITING, and the caller's. */
+ORIEL_DEV void oriel_dev_fault_write(struct oriel_dev_fault *place,
+				     const struct oriel_dev_fault *record)
 {
-	if (!oriel_dev_swap_acq_rel32_gpu(&place->state, ORIEL_DEV_FAULT_EMPTY,
-					  ORIEL_DEV_FAULT_WRITING))
-		return;
 	place->status = record->status;
 	place->what = record->what;
 	place->peer = record->peer;
@@ -71,6 +65,18 @@ ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *place,
 	place->finder = record->finder;
 	/* Acquired by whoever finds the place FULL. */
 	oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_FULL);
+}
+
+/*
+ * Leave @record in @place unless one is there already: the first cause is the
+ * one worth reading. Any thread.
+ */
+ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *place,
+				    const struct oriel_dev_fault *record)
+{
+	if (oriel_dev_swap_acq_rel32_gpu(&place->state, ORIEL_DEV_FAULT_EMPTY,
+					 ORIEL_DEV_FAULT_WRITING))
+		oriel_dev_fault_write(place, record);
 }
 
 ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_make(uint32_t window, enum oriel_status status,
