@@ -335,7 +335,9 @@ static enum oriel_status verbs_open_one(struct verbs_device *d, const struct ver
 	unsigned count;
 
 	if (!list)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "libibverbs lists no adapters");
+		return ori_fail_errno(ORIEL_ERR_SYSTEM,
+				      "ORIEL_HCA is '%s', but libibverbs lists no adapters",
+				      wish->filter);
 	count = verbs_find(list, wish, found);
 	if (rail < count)
 		st = verbs_start(d, wish->kind, &found[rail]);
