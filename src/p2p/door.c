@@ -185,8 +185,7 @@ static enum oriel_status door_hear(struct oriel_p2p *p, struct p2p_frame *frame)
 		return ORIEL_AGAIN;
 	if (n == 0 ||
 	    (n < 0 && (errno == ECONNRESET || errno == ETIMEDOUT || errno == EHOSTUNREACH)))
-		return ori_fail(ORIEL_ERR_PEER, "the peer, process %u, has gone without a word",
-				p->peer.pid);
+		return ori_fail(ORIEL_ERR_PEER, "the peer, %s, has gone without a word", p->whom);
 	if (n < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot hear the peer");
 	door_keep_fds(door, &message);
@@ -200,10 +199,9 @@ static enum oriel_status door_hear(struct oriel_p2p *p, struct p2p_frame *frame)
 static enum oriel_status door_take_bye(const struct oriel_p2p *p, const struct p2p_frame *frame)
 {
 	if (frame->status == ORIEL_OK)
-		return ori_fail(ORIEL_ERR_PEER, "the peer, process %u, has destroyed its end",
-				p->peer.pid);
-	return ori_fail((enum oriel_status)frame->status,
-			"the end of the peer, process %u, is broken: %s", p->peer.pid, frame->text);
+		return ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its end", p->whom);
+	return ori_fail((enum oriel_status)frame->status, "the end of the peer, %s, is broken: %s",
+			p->whom, frame->text);
 }
 
 /* Does the hub of a peer that has not called still listen? It takes a knock for nothing. */

@@ -202,6 +202,7 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *pe
 	if (st != ORIEL_OK)
 		return st;
 	p->peer = *peer;
+	ori_p2p_name(&p->address, peer, p->whom);
 	p->door.is_near = ori_p2p_address_is_near(&p->address, peer);
 	p->deadline = ori_deadline(timeout_ns ? timeout_ns : p->hub->timeout_ns);
 	switch (path) {

@@ -256,6 +256,7 @@ struct oriel_p2p {
 	enum oriel_status leaving;
 	uint64_t deadline; /* to be joined */
 	struct p2p_address address, peer;
+	char whom[24 + P2P_NAME]; /* the peer in texts, with its rank where it has one */
 	struct p2p_door door;
 	uint32_t looks;   /* passes in which nothing moved */
 	uint64_t looked;  /* when the socket was looked at */

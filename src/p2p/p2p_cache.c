@@ -4,6 +4,7 @@
  * know since the communicator was made, and a call waits at that socket until the
  * rank wants to meet, so nobody waits here.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +100,7 @@ static enum oriel_status cache_make_locked(struct oriel_comm *comm, unsigned pee
 {
 	struct ori_p2p_cache *cache = comm->p2p;
 	struct p2p_address theirs;
+	char process[P2P_NAME];
 	struct oriel_p2p *p;
 	enum oriel_status st = ori_p2p_open(cache->hub, attr, 0, &p);
 
@@ -112,6 +114,8 @@ static enum oriel_status cache_make_locked(struct oriel_comm *comm, unsigned pee
 		ori_p2p_close(p);
 		return st;
 	}
+	ori_p2p_name(&p->address, &theirs, process);
+	snprintf(p->whom, sizeof(p->whom), "rank %u, %s", peer, process);
 	/* So that both ends hear of it, this one tells while the other one still waits. */
 	p->door.clash = ori_deadline(comm->timeout_ns / 2 < CACHE_CLASH_NS ? comm->timeout_ns / 2
 									   : CACHE_CLASH_NS);

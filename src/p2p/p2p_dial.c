@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -59,6 +60,18 @@ static struct ori_address dial_address(const struct p2p_address *from, const str
 	if (attempt >= ORI_HOSTS || !to->hosts.of[attempt])
 		return none;
 	return dial_v4(to->hosts.of[attempt], to->port);
+}
+
+void ori_p2p_name(const struct p2p_address *from, const struct p2p_address *to, char text[P2P_NAME])
+{
+	struct ori_address first = dial_address(from, to, 0);
+	char where[ORI_ENDPOINT_LENGTH];
+
+	if (ori_p2p_address_is_near(from, to) || !to->port || !first.family)
+		snprintf(text, P2P_NAME, "process %u", to->pid);
+	else
+		snprintf(text, P2P_NAME, "process %u at %s", to->pid,
+			 ori_endpoint_text(&first, where));
 }
 
 /* All addresses have been tried. */

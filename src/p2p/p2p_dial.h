@@ -36,6 +36,11 @@ enum oriel_status ori_p2p_knock(struct p2p_dial *dial, const struct p2p_address 
 
 void ori_p2p_dial_close(struct p2p_dial *dial);
 
+/* How texts name the process at @to: by its number, and from afar by where it listens. */
+#define P2P_NAME 88u
+void ori_p2p_name(const struct p2p_address *from, const struct p2p_address *to,
+		  char text[P2P_NAME]);
+
 /* The other side of a call: what a hub answers to a challenge, and whether a hello is right. */
 enum oriel_status ori_p2p_prove(const struct ori_key *key, const struct p2p_token *hub,
 				struct ori_auth *auth, const struct p2p_challenge *challenge,

@@ -87,8 +87,10 @@ static void destroyed_ends_are_noticed(enum ends_way way, enum oriel_p2p_mode mo
 	assert_int_equal(in[1].status, ORIEL_ERR_PEER);
 	assert_string_equal(word, "last");
 	assert_int_equal(oriel_p2p_send(e.b, 0, &f, &out), ORIEL_ERR_PEER);
-	snprintf(who, sizeof(who), "process %d, has destroyed its end", (int)getpid());
+	snprintf(who, sizeof(who), "the peer, process %d%s", (int)getpid(),
+		 way == ENDS_FAR ? " at 127.0.0.1:" : ", ");
 	assert_non_null(strstr(oriel_last_error(), who));
+	assert_non_null(strstr(oriel_last_error(), ", has destroyed its end"));
 	ends_close(&e);
 }
 

@@ -289,6 +289,7 @@ static void mock_join(struct oriel_p2p_mock *m, unsigned which)
 	p->backend = &mock_backend;
 	p->link.mock = &m->ends[which];
 	p->peer = peer->address;
+	ori_p2p_name(&p->address, &p->peer, p->whom);
 	p->board.address = (uintptr_t)&peer->segment->board;
 	p->pool.address = (uintptr_t)m->hub->pool.area.base;
 	p->pool_stride = m->hub->pool.stride;

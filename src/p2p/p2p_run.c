@@ -296,8 +296,7 @@ static enum oriel_status p2p_refused(struct oriel_p2p *p)
 	enum oriel_status st = ori_door_watch(p);
 
 	if (st == ORIEL_OK && !p->is_leaving) {
-		(void)ori_fail(ORIEL_ERR_PEER, "the peer, process %u, has destroyed its end",
-			       p->peer.pid);
+		(void)ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its end", p->whom);
 		p2p_start_leaving(p, ORIEL_ERR_PEER);
 	}
 	return st;
@@ -360,8 +359,7 @@ static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p, bool *has_moved)
 	if (st == ORIEL_AGAIN)
 		st = ORIEL_OK;
 	if (st == ORIEL_OK && ori_deadline_passed(p->deadline))
-		st = ori_fail(ORIEL_ERR_TIMEOUT, "process %u has not connected its end in time",
-			      p->peer.pid);
+		st = ori_fail(ORIEL_ERR_TIMEOUT, "%s has not connected its end in time", p->whom);
 	return st;
 }
 
@@ -488,8 +486,7 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p, const struct oriel_p2p_req
 	}
 	ori_p2p_leave(p);
 	if (request->status == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to process %u is not done in time",
-				p->peer.pid);
+		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s is not done in time", p->whom);
 	return p2p_result(p, request);
 }
 
@@ -524,7 +521,6 @@ enum oriel_status oriel_p2p_drain(struct oriel_p2p *p, uint64_t timeout_ns)
 	}
 	ori_p2p_leave(p);
 	if (st == ORIEL_OK && !p2p_is_drained(p))
-		return ori_fail(ORIEL_ERR_TIMEOUT, "not all for process %u is done in time",
-				p->peer.pid);
+		return ori_fail(ORIEL_ERR_TIMEOUT, "not all for %s is done in time", p->whom);
 	return st;
 }
