@@ -73,9 +73,11 @@ static void destroyed_ends_are_noticed(enum ends_way way, enum oriel_p2p_mode mo
 	assert_int_equal(oriel_p2p_send(e.a, 0, &f, &out), ORIEL_OK);
 	assert_int_equal(ends_wait(&e, &out), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(e.a, 5, "last", 5, &sent), ORIEL_OK);
-	assert_int_equal(oriel_p2p_send(e.a, 1, &f, &out), ORIEL_OK);
 	while (sent.status == ORIEL_AGAIN)
 		ends_turn(&e);
+	assert_int_equal(oriel_p2p_drain(e.a, 0), ORIEL_OK);
+	/* Nobody wants that. */
+	assert_int_equal(oriel_p2p_send(e.a, 1, &f, &out), ORIEL_OK);
 	assert_int_equal(oriel_p2p_drain(e.a, 10000000), ORIEL_ERR_TIMEOUT);
 	oriel_p2p_destroy(e.a);
 	assert_int_equal(out.status, ORIEL_ERR_ABORTED);
