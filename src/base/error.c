@@ -11,11 +11,12 @@
 static _Thread_local struct ori_error error_last;
 
 /* @text may have been formatted from the last error, so that is replaced only now. */
-static enum oriel_status error_keep(enum oriel_status status, const char *text)
+static enum oriel_status error_keep(enum oriel_status status, const char *text,
+				    enum oriel_log_level level)
 {
 	error_last.status = status;
 	snprintf(error_last.text, sizeof(error_last.text), "%s", text);
-	ori_log(ORIEL_LOG_INFO, "%s: %s", oriel_status_name(status), text);
+	ori_log(level, "%s: %s", oriel_status_name(status), text);
 	return status;
 }
 
@@ -27,7 +28,7 @@ enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	return error_keep(status, text);
+	return error_keep(status, text, ORIEL_LOG_INFO);
 }
 
 enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, ...)
@@ -43,9 +44,20 @@ enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, .
 	used = strlen(text);
 	snprintf(text + used, sizeof(text) - used, ": %s",
 		 strerror_r(number, reason, sizeof(reason)));
-	error_keep(status, text);
+	error_keep(status, text, ORIEL_LOG_INFO);
 	errno = number;
 	return status;
+}
+
+void ori_misuse(const char *format, ...)
+{
+	char text[ORI_ERROR_LENGTH];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	error_keep(ORIEL_ERR_STATE, text, ORIEL_LOG_WARN);
 }
 
 void ori_error_clear(void)

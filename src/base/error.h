@@ -19,6 +19,12 @@ enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
 enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/*
+ * Refuses with ORIEL_ERR_STATE what a function that returns nothing is asked for. At level
+ * warn: its caller need not look.
+ */
+void ori_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Forgets the text, so that a later oriel_last_error() cannot show a stale one. */
 void ori_error_clear(void);
 

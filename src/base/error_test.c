@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -51,6 +52,28 @@ static void test_what_is_saved_comes_back(void **state)
 	assert_int_equal(oriel_last_status(), ORIEL_ERR_PEER);
 }
 
+static enum oriel_log_level logged_at;
+static char logged[100];
+
+static void keep_logged(void *context, enum oriel_log_level level, const char *message)
+{
+	(void)context;
+	logged_at = level;
+	snprintf(logged, sizeof(logged), "%s", message);
+}
+
+static void test_a_misuse_is_told_to_who_does_not_ask(void **state)
+{
+	(void)state;
+	oriel_log_set_sink(keep_logged, NULL);
+	ori_misuse("a window of %s still lives", "rank 2");
+	oriel_log_set_sink(NULL, NULL);
+	assert_int_equal(oriel_last_status(), ORIEL_ERR_STATE);
+	assert_string_equal(oriel_last_error(), "a window of rank 2 still lives");
+	assert_int_equal(logged_at, ORIEL_LOG_WARN);
+	assert_string_equal(logged, "ORIEL_ERR_STATE: a window of rank 2 still lives");
+}
+
 static void test_an_endless_text_is_cut(void **state)
 {
 	char long_text[4000];
@@ -89,6 +112,7 @@ int main(void)
 		cmocka_unit_test(test_errno_is_told_and_kept),
 		cmocka_unit_test(test_a_text_may_be_built_from_the_last_one),
 		cmocka_unit_test(test_what_is_saved_comes_back),
+		cmocka_unit_test(test_a_misuse_is_told_to_who_does_not_ask),
 		cmocka_unit_test(test_an_endless_text_is_cut),
 		cmocka_unit_test(test_threads_do_not_share_the_text),
 	};

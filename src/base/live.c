@@ -54,7 +54,7 @@ bool ori_live_remove(const void *handle, const char *noun)
 		*link = (*link)->next;
 	pthread_mutex_unlock(&live_lock);
 	if (!found)
-		ori_fail(ORIEL_ERR_STATE, "%p is not a live %s: destroyed twice?", handle, noun);
+		ori_misuse("%p is not a live %s: destroyed twice?", handle, noun);
 	return found;
 }
 

@@ -437,8 +437,7 @@ static bool comm_has_children(struct oriel_comm *comm)
 	if (!noun)
 		return false;
 	ori_live_add(&comm->live, comm, NULL, "communicator");
-	(void)ori_fail(ORIEL_ERR_STATE, "oriel_comm_destroy: rank %u still has its %s", comm->rank,
-		       noun);
+	ori_misuse("oriel_comm_destroy: rank %u still has its %s", comm->rank, noun);
 	return true;
 }
 

@@ -236,8 +236,8 @@ void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
 	pthread_mutex_unlock(&hub->lock);
 	if (is_used) {
 		ori_live_add(&hub->live, hub, NULL, "hub");
-		(void)ori_fail(ORIEL_ERR_STATE, "oriel_p2p_hub_destroy: it still has %s",
-			       hub->ends ? "ends" : "registered memory");
+		ori_misuse("oriel_p2p_hub_destroy: it still has %s",
+			   hub->ends ? "ends" : "registered memory");
 		return;
 	}
 	ori_hub_close(hub);

@@ -147,8 +147,7 @@ void oriel_p2p_destroy(struct oriel_p2p *p)
 	if (!p)
 		return;
 	if (p->has_owner)
-		(void)ori_fail(ORIEL_ERR_STATE,
-			       "oriel_p2p_destroy: the end belongs to its communicator, or mock");
+		ori_misuse("oriel_p2p_destroy: the end belongs to its communicator, or mock");
 	else
 		ori_p2p_close(p);
 }
