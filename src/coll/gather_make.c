@@ -309,10 +309,16 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 				    const struct oriel_allgather_attr *attr,
 				    struct oriel_allgather **gather)
 {
-	struct oriel_allgather *g = calloc(1, sizeof(*g));
 	struct ori_wish wish = {.join = {0}};
-	enum oriel_status status = ori_wish_read(&wish, kind, view, attr);
+	struct oriel_allgather *g;
+	enum oriel_status status;
 
+	if (!gather)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: where it is to go is NULL", kind->name);
+	if (!ori_live_check(comm, "communicator", kind->name))
+		return ORIEL_ERR_STATE;
+	g = calloc(1, sizeof(*g));
+	status = ori_wish_read(&wish, kind, view, attr);
 	if (status == ORIEL_OK && wish.view.flags & ORIEL_VIEW_GPU)
 		status = make_see_gpus(kind, comm, &wish.join);
 	if (!g)

@@ -24,9 +24,14 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 					 .barriers = 1,
 					 .counters = ORIEL_NONE,
 					 .channels = ORIEL_NONE};
-	struct oriel_stream_barrier *b = calloc(1, sizeof(*b));
+	struct oriel_stream_barrier *b;
 	enum oriel_status status = ORIEL_OK;
 
+	if (!barrier)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_stream_barrier_create: barrier is NULL");
+	if (!ori_live_check(comm, "communicator", "oriel_stream_barrier_create"))
+		return ORIEL_ERR_STATE;
+	b = calloc(1, sizeof(*b));
 	if (!b)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a barrier");
 	else if (flags & ~(unsigned)ORIEL_STREAM_BARRIER_GPU)

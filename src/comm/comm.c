@@ -376,6 +376,8 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	struct oriel_comm *comm;
 	enum oriel_status status;
 
+	if (!out)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create: comm is NULL");
 	status = comm_check_bootstrap(bootstrap);
 	if (status != ORIEL_OK)
 		return status;

@@ -319,8 +319,15 @@ enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
 	return ori_verdict_judge(comm->records, sizeof(mine), comm->size, comm->rank);
 }
 
+static enum oriel_status exchange_of_nobody(enum ori_call call)
+{
+	return ori_fail(ORIEL_ERR_INVALID, "%s: comm is NULL", ori_call_name(call));
+}
+
 enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status status)
 {
+	if (!comm)
+		return exchange_of_nobody(ORI_CALL_COMM_AGREE);
 	if (status > 0)
 		status = ori_fail(ORIEL_ERR_INVALID, "oriel_comm_agree: %s is no failure",
 				  oriel_status_name(status));
@@ -329,12 +336,16 @@ enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status st
 
 enum oriel_status oriel_comm_barrier(struct oriel_comm *comm)
 {
+	if (!comm)
+		return exchange_of_nobody(ORI_CALL_COMM_BARRIER);
 	return ori_comm_gather(comm, ORI_CALL_COMM_BARRIER, NULL, NULL, 0);
 }
 
 enum oriel_status oriel_comm_all_gather(struct oriel_comm *comm, const void *mine, void *all,
 					size_t length)
 {
+	if (!comm)
+		return exchange_of_nobody(ORI_CALL_COMM_ALL_GATHER);
 	if (length && (!mine || !all))
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_all_gather: %zu bytes at NULL",
 				length);

@@ -25,6 +25,8 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 	struct oriel_dev_keys none;
 	enum oriel_status status;
 
+	if (!out)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_region_register: region is NULL");
 	if (!ori_live_check(comm, "communicator", "oriel_region_register"))
 		return ORIEL_ERR_STATE;
 	status = ori_comm_check(comm);

@@ -418,6 +418,8 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 	struct oriel_window *w;
 	enum oriel_status status;
 
+	if (!out)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_create: window is NULL");
 	if (!ori_live_check(comm, "communicator", "oriel_window_create"))
 		return ORIEL_ERR_STATE;
 	status = ori_comm_check(comm);

@@ -102,6 +102,8 @@ enum oriel_status ori_window_open_state(struct oriel_window *window)
 enum oriel_status oriel_window_device(const struct oriel_window *window,
 				      struct oriel_dev_window *device)
 {
+	if (!device)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_device: device is NULL");
 	if (!ori_live_check(window, "window", "oriel_window_device"))
 		return ORIEL_ERR_STATE;
 	*device = window->device;

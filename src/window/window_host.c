@@ -27,6 +27,25 @@ static enum oriel_status host_begin(struct host_call *call, const struct oriel_w
 	return ori_comm_check(w->comm);
 }
 
+#define HOST_NAME(number, name, threads) #name,
+static const char *const host_names[] = {ORI_KERNELS(HOST_NAME)};
+
+/* Does it want memory of the caller's also where it has no length? */
+static inline bool host_wants_word(enum ori_kernel kernel)
+{
+	return kernel == ORI_KERNEL_FETCH_ADD || kernel == ORI_KERNEL_READ_SIGNAL ||
+	       kernel == ORI_KERNEL_READ_FROM || kernel == ORI_KERNEL_READ_COUNTER;
+}
+
+static __attribute__((cold, noinline)) enum oriel_status host_null(const struct oriel_window *w,
+								   enum ori_kernel kernel)
+{
+	if (!w)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the window is NULL", host_names[kernel]);
+	return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL",
+			host_names[kernel], w->device.number);
+}
+
 /* It says who it does not reach, or nothing where it needs all. */
 static enum oriel_status host_unreached(const struct oriel_window *w, enum ori_kernel kernel,
 					unsigned peer)
@@ -39,19 +58,16 @@ static enum oriel_status host_unreached(const struct oriel_window *w, enum ori_k
 			w->device.number, peer, w->device.rank);
 }
 
-#define HOST_NAME(number, name, threads) #name,
-
 /* What the device function returned, with its text. */
 static enum oriel_status host_failed(const struct host_call *call, const struct oriel_window *w,
 				     enum ori_kernel kernel, unsigned peer,
 				     enum oriel_status failure)
 {
-	static const char *const names[] = {ORI_KERNELS(HOST_NAME)};
 	enum oriel_status status;
 	char text[192];
 
 	/* This library made the handle, so what is there now is another thing. */
-	if (failure == ORIEL_ERR_VERSION && !ori_live_check(w, "window", names[kernel]))
+	if (failure == ORIEL_ERR_VERSION && !ori_live_check(w, "window", host_names[kernel]))
 		return ORIEL_ERR_STATE;
 	if (call->fault.state == ORIEL_DEV_FAULT_FULL) {
 		ori_window_fault_text(&call->device, &call->fault, text, sizeof(text));
@@ -62,7 +78,7 @@ static enum oriel_status host_failed(const struct host_call *call, const struct 
 		return status;
 	if (failure == ORIEL_ERR_NO_PATH)
 		return host_unreached(w, kernel, peer);
-	return ori_fail(failure, "%s: window %u: %s", names[kernel], w->device.number,
+	return ori_fail(failure, "%s: window %u: %s", host_names[kernel], w->device.number,
 			oriel_status_text(failure));
 }
 
@@ -81,12 +97,16 @@ host_run(struct oriel_window *w, enum ori_kernel kernel, host_act *act,
 	enum oriel_status status;
 	int64_t result;
 
+	if (!w)
+		return host_null(w, kernel);
 	if (w->gpu) {
 		/* A copy, so that on the way below @c need not be in memory. */
 		const struct ori_kernel_call there = *c;
 
 		return ori_window_stream_call(w, kernel, &there, timeout_ns, stream);
 	}
+	if (!c->memory && (c->length || host_wants_word(kernel)))
+		return host_null(w, kernel);
 	status = host_begin(&call, w, stream);
 	if (status != ORIEL_OK)
 		return status;

@@ -167,6 +167,44 @@ static void host_failures_have_texts(struct rank *r)
 	CHECK_STATUS(r, oriel_window_peer_address(w, 0, oriel_at(1, 0), &address), ORIEL_ERR_RANGE);
 }
 
+static void host_refuses_what_is_not_there(struct rank *r)
+{
+	struct oriel_window *w = r->window;
+	struct oriel_dev_window device;
+	uint64_t value;
+
+	CHECK_STATUS(r, oriel_window_put(NULL, 0, 0, "", 1, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "put: the window is NULL");
+	CHECK_STATUS(r, oriel_window_barrier(NULL, 0, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "barrier: the window is NULL");
+	CHECK_STATUS(r, oriel_window_put(w, 0, 0, NULL, 1, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "put: window");
+	CHECK_TEXT(r, oriel_last_error(), "memory is NULL");
+	CHECK_STATUS(r, oriel_window_get(w, 0, 0, NULL, 8, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_put_signal(w, 0, 0, NULL, 1, 0, 1, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_send(w, rank_next(r), 0, NULL, 1, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_recv(w, rank_next(r), 0, NULL, 1, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_fetch_add(w, 0, 0, 1, NULL, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "fetch_add: window");
+	CHECK_STATUS(r, oriel_window_read_signal(w, 0, NULL, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_read_signal_from(w, 0, 0, NULL, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_read_counter(w, 0, 0, NULL, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_device(NULL, &device), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_window_device(w, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_barrier(NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "oriel_comm_barrier: comm is NULL");
+	CHECK_STATUS(r, oriel_comm_agree(NULL, ORIEL_OK), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_all_gather(NULL, &value, &value, 8), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_create(NULL, NULL, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_create(r->comm, NULL, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_create(NULL, NULL, &w), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_region_register(r->comm, &value, 8, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_stream_barrier_create(r->comm, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_allgather_create(r->comm, NULL, NULL, NULL), ORIEL_ERR_INVALID);
+	/* Nothing is nowhere. */
+	CHECK_OK(r, oriel_window_put(r->window, 0, 0, NULL, 0, NULL));
+}
+
 /* The record of device functions is not taken by host calls, nor the other way round. */
 static void host_failures_leave_device_records_alone(struct rank *r)
 {
@@ -188,6 +226,7 @@ static const struct test_case host_cases[] = {
 	{"host_meets_at_barriers", host_meets_at_barriers, NULL, 1, 0},
 	{"host_sends_and_receives", host_sends_and_receives, NULL, 2, 0},
 	{"host_failures_have_texts", host_failures_have_texts, NULL, 2, 0},
+	{"host_refuses_what_is_not_there", host_refuses_what_is_not_there, NULL, 2, 0},
 	{"host_failures_leave_device_records_alone", host_failures_leave_device_records_alone, NULL,
 	 1, 0},
 };
