@@ -138,8 +138,8 @@ template <typename Coop> static void run_barrier(ncclDevComm dev, unsigned threa
 	unsigned i;
 
 	for (i = 0; i < PLACES; i++) {
-		barriers<Coop>
-			<<<places[i] + 1, threads, 0, stream>>>(dev, places[i], 200, ns + i * EACH);
+		barriers<Coop><<<place_block(i) + 1, threads, 0, stream>>>(dev, place_block(i), 200,
+									   ns + i * EACH);
 		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(stream));
 	}

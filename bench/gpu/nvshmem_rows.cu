@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define ROOM (1ul << 30)
-#define WORDS (64 + PLACES * (APART / 8))
+#define WORDS (64 + WORDS_APART * (APART / 8))
 
 static int rank_of, ranks;
 static cudaStream_t stream;
@@ -97,11 +97,12 @@ static __device__ void compare(const char *at, size_t bytes, unsigned long long 
 
 /* @IS_CHECKED: each message carries other bytes, which the receiver looks at. */
 template <int WAY, int SCOPE, bool IS_CHECKED>
-__global__ void ping_pong(char *to, char *from, size_t bytes, uint64_t *word, int me,
-			  unsigned block, unsigned samples, unsigned rounds,
+__global__ void ping_pong(char *to, char *from, size_t bytes, uint64_t *words, int me,
+			  unsigned block, unsigned place, unsigned samples, unsigned rounds,
 			  unsigned long long first, unsigned long long *ns, unsigned *wrong)
 {
 	unsigned long long n = first, start;
+	uint64_t *word;
 	unsigned i, k;
 
 	if (blockIdx.x != block)
@@ -110,12 +111,14 @@ __global__ void ping_pong(char *to, char *from, size_t bytes, uint64_t *word, in
 		start = now_ns();
 		for (k = 0; k < rounds; k++) {
 			n++;
+			word = words + word_of(place, n) * (APART / 8);
 			if (IS_CHECKED)
 				fill<SCOPE>(from, bytes, n, me);
 			if (me == 0)
 				go<WAY, SCOPE>(to, from, bytes, word, n, 1);
 			if (threadIdx.x == 0)
-				nvshmem_signal_wait_until(word, NVSHMEM_CMP_GE, n);
+				nvshmem_signal_wait_until(word, NVSHMEM_CMP_GE,
+							  WAY == VALUE ? n : turns_of(n));
 			meet<SCOPE>();
 			if (IS_CHECKED)
 				compare<SCOPE>(to, bytes, n, me, wrong);
@@ -169,14 +172,13 @@ static void run_ping_pong(const char *test, const char *mode, size_t bytes, unsi
 
 	for (pass = 0; pass < 1 + PLACES && rank_of < 2; pass++) {
 		unsigned samples = pass ? EACH : 4, place = pass ? pass - 1 : 0;
-		uint64_t *word = words + WAY * 8 + place * (APART / 8);
 		bool is_checked = WAY == PUT_SIGNAL && pass == 0;
 
-		(is_checked
-			 ? ping_pong<WAY, SCOPE, WAY == PUT_SIGNAL>
-			 : ping_pong<WAY, SCOPE, false>)<<<places[place] + 1, threads, 0, stream>>>(
-			window, source, bytes, word, rank_of, places[place], samples, rounds,
-			counts[WAY][place], ns + place * EACH, wrong);
+		(is_checked ? ping_pong<WAY, SCOPE, WAY == PUT_SIGNAL>
+			    : ping_pong<WAY, SCOPE,
+					false>)<<<place_block(place) + 1, threads, 0, stream>>>(
+			window, source, bytes, words + WAY * 8, rank_of, place_block(place), place,
+			samples, rounds, counts[WAY][place], ns + place * EACH, wrong);
 		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(stream));
 		counts[WAY][place] += samples * rounds;
@@ -223,7 +225,7 @@ template <int MEETING, int SCOPE> static void run_meeting(const char *mode, unsi
 	void *arguments[] = {&block, &samples, &rounds, &at};
 
 	for (place = 0; place < PLACES; place++) {
-		block = places[place];
+		block = place_block(place);
 		at = ns + place * EACH;
 		nvshmem_barrier_all();
 		if (nvshmemx_collective_launch((const void *)meetings<MEETING, SCOPE>, block + 1,
@@ -236,18 +238,22 @@ template <int MEETING, int SCOPE> static void run_meeting(const char *mode, unsi
 	take("barrier", mode, 0, threads, 200);
 }
 
-__global__ void fetch_adds(uint64_t *word, unsigned samples, unsigned rounds,
-			   unsigned long long *ns)
+__global__ void fetch_adds(uint64_t *words, unsigned block, unsigned place, unsigned samples,
+			   unsigned rounds, unsigned long long *ns)
 {
 	unsigned long long start, old = 0;
 	unsigned i, k;
 
+	if (blockIdx.x < block)
+		return;
 	for (i = 0; i < samples; i++) {
 		start = now_ns();
 		/* Each adds what the one before returned, so that none is left out. */
 		for (k = 0; k < rounds; k++)
-			old = nvshmem_uint64_atomic_fetch_add(word, 1 + (old >> 63), 1);
-		if (threadIdx.x + blockIdx.x == 0)
+			old = nvshmem_uint64_atomic_fetch_add(words + word_of(place, k) *
+									      (APART / 8),
+							      1 + (old >> 63), 1);
+		if (threadIdx.x == 0 && blockIdx.x == block)
 			ns[i] = now_ns() - start;
 	}
 }
@@ -257,11 +263,17 @@ static void run_fetch_add(const char *mode, unsigned blocks, unsigned threads)
 	struct row r = {"fetch_add",     "nvshmem", mode,    "mapped",
 			(unsigned)ranks, 8,         threads, blocks};
 
-	if (rank_of == 0) {
-		fetch_adds<<<blocks, threads, 0, stream>>>(words + 60, PLACED, 200, ns);
+	unsigned place, block;
+
+	for (place = 0; place < PLACES && rank_of == 0; place++) {
+		block = blocks == 1 ? place_block(place) : 0;
+		fetch_adds<<<block + blocks, threads, 0, stream>>>(words + 60, block, place, EACH,
+								   200, ns + place * EACH);
+		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(stream));
-		row_print_places(&r, ns, 200, 0);
 	}
+	if (rank_of == 0)
+		row_print_places(&r, ns, 200, 0);
 	nvshmem_barrier_all();
 }
 

@@ -41,10 +41,10 @@ struct side {
 	uint32_t place;
 };
 
-/* The signal @id of this place. */
-static __device__ __forceinline__ uint32_t signal_of(const struct side *s, uint32_t id)
+/* The signal @id of message @n. */
+static __device__ __forceinline__ uint32_t signal_of(const struct side *s, uint32_t id, uint64_t n)
 {
-	return id + s->place * (APART / 8);
+	return id + word_of(s->place, n) * (APART / 8);
 }
 
 /* What begins at @at for this place, and has room for lines of 64 KiB. */
@@ -60,12 +60,12 @@ struct value_way {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group,
 						  uint64_t n)
 	{
-		oriel_dev_put_value(s->w, s->peer, s->place * APART, n);
+		oriel_dev_put_value(s->w, s->peer, word_of(s->place, n) * APART, n);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group,
 						    uint64_t n)
 	{
-		const uint64_t *word = (const uint64_t *)(s->target + s->place * APART);
+		const uint64_t *word = (const uint64_t *)(s->target + word_of(s->place, n) * APART);
 		uint64_t polls = 0;
 
 		while (oriel_dev_load_relaxed(word) < n)
@@ -79,15 +79,15 @@ struct relaxed_way {
 	static const bool has_bytes = false;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
-						  uint64_t)
+						  uint64_t n)
 	{
-		oriel_dev_signal_relaxed(s->w, g, s->peer, signal_of(s, 1), ORIEL_SIGNAL_ADD, 1);
+		oriel_dev_signal_relaxed(s->w, g, s->peer, signal_of(s, 1, n), ORIEL_SIGNAL_ADD, 1);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
 						    uint64_t n)
 	{
-		return oriel_dev_wait_signal_relaxed(s->w, g, s->peer, signal_of(s, 1), ORIEL_GE, n,
-						     0) == ORIEL_OK;
+		return oriel_dev_wait_signal_relaxed(s->w, g, s->peer, signal_of(s, 1, n), ORIEL_GE,
+						     turns_of(n), 0) == ORIEL_OK;
 	}
 };
 
@@ -95,15 +95,15 @@ struct signal_way {
 	static const bool has_bytes = false;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
-						  uint64_t)
+						  uint64_t n)
 	{
-		oriel_dev_signal(s->w, g, s->peer, signal_of(s, 2), ORIEL_SIGNAL_ADD, 1);
+		oriel_dev_signal(s->w, g, s->peer, signal_of(s, 2, n), ORIEL_SIGNAL_ADD, 1);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
 						    uint64_t n)
 	{
-		return oriel_dev_wait_signal_from(s->w, g, s->peer, signal_of(s, 2), ORIEL_GE, n,
-						  0) == ORIEL_OK;
+		return oriel_dev_wait_signal_from(s->w, g, s->peer, signal_of(s, 2, n), ORIEL_GE,
+						  turns_of(n), 0) == ORIEL_OK;
 	}
 };
 
@@ -111,15 +111,16 @@ struct put_signal_way {
 	static const bool has_bytes = true;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
-						  uint64_t)
+						  uint64_t n)
 	{
-		oriel_dev_put_signal(s->w, g, s->peer, 0, s->source, s->bytes, signal_of(s, 3), 1);
+		oriel_dev_put_signal(s->w, g, s->peer, 0, s->source, s->bytes, signal_of(s, 3, n),
+				     1);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
 						    uint64_t n)
 	{
-		return oriel_dev_wait_signal_from(s->w, g, s->peer, signal_of(s, 3), ORIEL_GE, n,
-						  0) == ORIEL_OK;
+		return oriel_dev_wait_signal_from(s->w, g, s->peer, signal_of(s, 3, n), ORIEL_GE,
+						  turns_of(n), 0) == ORIEL_OK;
 	}
 };
 
@@ -215,8 +216,9 @@ struct plan {
 	uint32_t rounds;
 	uint64_t *ns;    /* [samples], of one round trip, in ns times rounds */
 	uint32_t *wrong; /* bytes, or waits that failed */
-	uint32_t block;  /* the one that works, of a test of one block */
-	uint32_t place;  /* of that, in places[] */
+	const uint32_t *zero;
+	uint32_t block; /* the one that works, of a test of one block */
+	uint32_t place; /* whose words are used */
 };
 
 template <class Way, bool IS_CHECKED>
@@ -252,11 +254,16 @@ static __device__ __forceinline__ bool hear(const struct side *s, struct oriel_d
 	return true;
 }
 
-/* What a kernel has computed, not a constant that is loaded for each message. */
-static __device__ __forceinline__ uint32_t in_register(uint32_t value)
+/*
+ * What a kernel has computed, not a constant that is loaded for each message, nor what
+ * ptxas can work out anew: who knows what lies in memory?
+ */
+static __device__ __forceinline__ uint32_t in_register(const struct plan *p, uint32_t value)
 {
-	asm volatile("mov.u32 %0, %0;" : "+r"(value));
-	return value;
+	uint32_t zero;
+
+	asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(zero) : "l"(p->zero));
+	return value + zero;
 }
 
 template <class Way, int KIND, bool IS_CHECKED>
@@ -267,10 +274,12 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 	ping_pong(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, uint64_t bytes,
 		  char *source, char *target, const __grid_constant__ struct plan p)
 {
-	struct side s = {&w, in_register(peer), bytes, source, target, p.place};
+	/* Of 64 registers there are none to spare. */
+	struct side s = {&w,     KIND == BIG ? peer : in_register(&p, peer), bytes, source, target,
+			 p.place};
 	struct oriel_dev_group g = group_of(KIND);
 	uint64_t told = p.first, heard = p.first, start;
-	uint32_t second = in_register(w.rank), i, k;
+	uint32_t second = KIND == BIG ? w.rank : in_register(&p, w.rank), i, k;
 
 	if (blockIdx.x != p.block)
 		return;
@@ -293,7 +302,7 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 }
 
 static uint64_t *ns_buffer[BARE_MAX];
-static uint32_t *wrong_buffer;
+static uint32_t *wrong_buffer, *zero_word;
 static unsigned failures;
 
 /* Did all bytes come? If not, the program goes on, and fails in the end. */
@@ -308,17 +317,19 @@ static bool is_right(const struct row *r)
 	return false;
 }
 
-static const char *only_row; /* "TEST BYTES BLOCKSxTHREADS"; NULL: all */
+static const char *only_row; /* "TEST BYTES BLOCKSxTHREADS", or its first words; NULL: all */
 static unsigned rows_wanted;
 
 static bool is_wanted(const struct row *r)
 {
 	char name[96];
+	size_t length = only_row ? strlen(only_row) : 0;
 	bool is_it;
 
 	snprintf(name, sizeof(name), "%s %llu %ux%u", r->test, (unsigned long long)r->bytes,
 		 r->blocks, r->threads);
-	is_it = !only_row || strcmp(only_row, name) == 0;
+	is_it = !only_row ||
+		(strncmp(only_row, name, length) == 0 && (name[length] == ' ' || !name[length]));
 	rows_wanted += is_it;
 	return is_it;
 }
@@ -352,7 +363,8 @@ template <class Way, int KIND>
 static void run_ping_pong(struct bare *b, struct row r, uint64_t count[PLACES])
 {
 	uint32_t rounds = ping_pong_rounds(r.bytes, r.threads), i;
-	struct plan p = {0, 4, rounds < 8 ? rounds : 8, ns_buffer[0], wrong_buffer, 0, 0};
+	struct plan p = {0, 4, rounds < 8 ? rounds : 8, ns_buffer[0], wrong_buffer, zero_word,
+			 0, 0};
 
 	r.impl = "oriel";
 	r.path = "mapped";
@@ -366,7 +378,7 @@ static void run_ping_pong(struct bare *b, struct row r, uint64_t count[PLACES])
 	p.rounds = rounds;
 	p.samples = EACH;
 	for (i = 0; i < PLACES; i++) {
-		p.block = places[i];
+		p.block = place_block(i);
 		p.place = i;
 		p.ns = ns_buffer[0] + i * EACH;
 		launch_ping_pong<Way, KIND, false>(b, &r, p, count);
@@ -451,10 +463,11 @@ static void latencies(struct bare *b)
 }
 
 template <int KIND>
-__global__ void barriers(const __grid_constant__ struct oriel_dev_window w, uint32_t slot,
+__global__ void barriers(const __grid_constant__ struct oriel_dev_window w,
 			 const __grid_constant__ struct plan p)
 {
 	struct oriel_dev_group g = group_of(KIND);
+	uint32_t slot = in_register(&p, p.place * (APART / 8));
 	uint64_t start;
 	uint32_t i, k;
 
@@ -476,17 +489,18 @@ __global__ void barriers(const __grid_constant__ struct oriel_dev_window w, uint
 template <int KIND> static void run_barrier(struct bare *b, uint32_t threads)
 {
 	struct row r = row_of("barrier", "in kernel", 0, threads);
-	struct plan p = {0, EACH, 200, NULL, wrong_buffer, 0};
+	struct plan p = {0, EACH, 200, NULL, wrong_buffer, zero_word, 0};
 	uint32_t place, i;
 
 	r.ranks = b->attr.ranks;
 	for (place = 0; place < PLACES; place++) {
-		p.block = places[place];
+		p.block = place_block(place);
+		p.place = place;
 		for (i = 0; i < b->attr.ranks; i++) {
 			CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
 			p.ns = ns_buffer[i] + place * EACH;
-			barriers<KIND><<<p.block + 1, threads, 0, b->rank[i].stream>>>(b->window[i],
-										       2, p);
+			barriers<KIND>
+				<<<p.block + 1, threads, 0, b->rank[i].stream>>>(b->window[i], p);
 			CUDA_CHECK(cudaGetLastError());
 		}
 		bare_settle(b, "barrier");
@@ -496,27 +510,30 @@ template <int KIND> static void run_barrier(struct bare *b, uint32_t threads)
 	take(&r, p.rounds, 0);
 }
 
-template <bool IS_ORDERED>
+template <bool IS_ORDERED, bool IS_CHECKED>
 __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 			   const __grid_constant__ struct plan p)
 {
-	uint64_t start, old = 0, last = 0, one;
+	uint64_t start, old = 0, last = 0, one, at;
+	uint32_t peer = in_register(&p, 1), i, k;
 	enum oriel_status status;
-	uint32_t i, k;
 
+	if (blockIdx.x < p.block)
+		return;
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
 		for (k = 0; k < p.rounds; k++) {
 			/* As in nvshmem_rows.cu: of what is the same for all ptxas makes one for a
 			 * warp. */
 			one = 1 + (old >> 63);
-			status = IS_ORDERED ? oriel_dev_fetch_add(&w, 1, 64, one, &old)
-					    : oriel_dev_fetch_add_relaxed(&w, 1, 64, one, &old);
-			if (status != ORIEL_OK || (old <= last && last))
+			at = 64 + word_of(p.place, IS_CHECKED ? 0 : k) * APART;
+			status = IS_ORDERED ? oriel_dev_fetch_add(&w, peer, at, one, &old)
+					    : oriel_dev_fetch_add_relaxed(&w, peer, at, one, &old);
+			if (status != ORIEL_OK || (IS_CHECKED && old <= last && last))
 				atomicAdd(p.wrong, 1u);
 			last = old;
 		}
-		if (threadIdx.x + blockIdx.x == 0)
+		if (threadIdx.x == 0 && blockIdx.x == p.block)
 			p.ns[i] = oriel_dev_clock_ns() - start;
 	}
 }
@@ -525,13 +542,23 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 template <bool IS_ORDERED>
 static void run_fetch_add(struct bare *b, const char *mode, uint32_t blocks, uint32_t threads)
 {
-	struct plan p = {0, PLACED, 200, ns_buffer[0], wrong_buffer, 0};
+	struct plan p = {0, EACH, 200, ns_buffer[0], wrong_buffer, zero_word, 0, 0};
 	struct row r = row_of("fetch_add", mode, 8, threads);
+	uint32_t pass;
 
 	r.blocks = blocks;
 	CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
-	fetch_adds<IS_ORDERED><<<blocks, threads, 0, b->rank[0].stream>>>(b->window[0], p);
-	bare_settle(b, "fetch_add");
+	for (pass = 0; pass < 1 + PLACES; pass++) {
+		p.place = pass ? pass - 1 : 0;
+		p.block = blocks == 1 ? place_block(p.place) : 0;
+		p.ns = ns_buffer[0] + p.place * EACH;
+		(pass ? fetch_adds<IS_ORDERED, false>
+		      : fetch_adds<IS_ORDERED,
+				   true>)<<<p.block + blocks, threads, 0, b->rank[0].stream>>>(
+			b->window[0], p);
+		CUDA_CHECK(cudaGetLastError());
+		bare_settle(b, "fetch_add");
+	}
 	if (*wrong_buffer)
 		bare_die("fetch_add: numbers came twice");
 	take(&r, p.rounds, 0);
@@ -798,8 +825,8 @@ int main(int argc, char **argv)
 {
 	struct bare_attr attr = {2,
 				 2,
+				 16 + WORDS_APART * (APART / 8),
 				 16 + PLACES * (APART / 8),
-				 16,
 				 4,
 				 CHANNELS,
 				 CHANNEL_BYTES,
@@ -818,10 +845,11 @@ int main(int argc, char **argv)
 	}
 	if (gpus < 2 || gpus > (int)BARE_MAX)
 		bare_die("usage: oriel_rows [GPUS [PARTS [ROW]]], GPUS from 2 to %u, a ROW of "
-			 "latency, bandwidth or stream as \"put_signal 8 1x32\"",
+			 "latency, bandwidth or stream as \"put_signal 8 1x32\", or \"put_signal\"",
 			 BARE_MAX);
 	bare_enable_peers((uint32_t)gpus);
 	wrong_buffer = (uint32_t *)bare_pinned(sizeof(uint32_t));
+	zero_word = (uint32_t *)bare_pinned(sizeof(uint32_t));
 	for (i = 0; i < BARE_MAX; i++)
 		ns_buffer[i] = (uint64_t *)bare_pinned(sizeof(uint64_t) * PLACED);
 

@@ -23,17 +23,38 @@ struct row {
  * H200 to another. So what one block measures is measured from several SMs: as many
  * blocks are launched as it takes for the last to be on that SM, and that one works.
  */
-#define PLACES 8
-static const uint32_t places[PLACES] = {0, 16, 33, 49, 66, 82, 99, 115};
+static const uint32_t place_blocks[] = {0, 16, 33, 49, 66, 82, 99, 115};
+
+#define PLACES 32
 
 /*
  * And near some parts of the L2 cache: in one process a value took 767 ns, in the next 850,
- * its word elsewhere. So each place has words of its own, so many bytes apart.
+ * its word elsewhere; by 32 words in all NVSHMEM took 642 ns, by 512 of them 721. So each
+ * place has words of its own, so many bytes apart, which its messages take in turn.
  */
 #define APART 4224u
+#define TURNS 16u
+#define WORDS_APART (PLACES * TURNS)
+
+/* The place among those words of message @n, counted from 1, of @place. */
+static inline __device__ uint32_t word_of(uint32_t place, uint64_t n)
+{
+	return (uint32_t)n % TURNS * PLACES + place;
+}
+
+/* How many messages that word has got with this one. */
+static inline __device__ uint64_t turns_of(uint64_t n)
+{
+	return (n + TURNS - 1) / TURNS;
+}
+
+static inline uint32_t place_block(uint32_t place)
+{
+	return place_blocks[place % (sizeof(place_blocks) / sizeof(place_blocks[0]))];
+}
 
 /* Samples from each place; the first, in which one side may come late, does not count. */
-#define EACH 6
+#define EACH 4
 #define PLACED (PLACES * EACH)
 
 /* In one sample: fewer where few threads move much. */
