@@ -72,12 +72,29 @@ void oriel_cpu_help(void);
 #define ORIEL_DEV_OWN ((uint64_t)(threadIdx.x >> 31))
 #endif
 
+#ifdef __CUDA_ARCH__
+/*
+ * @word, found ahead of the branch that asks whether it may be used; nvcc would find it
+ * behind.
+ */
+ORIEL_DEV uint64_t *oriel_dev_now(uint64_t *word)
+{
+	asm volatile("" : "+l"(word));
+	return word;
+}
+#endif
+
+/*
+ * A GPU is told in all of these that words lie in global memory. To it a load that might
+ * be of a thread's own may give each thread of a warp something else, so that all that
+ * depends on it parts and meets again.
+ */
 ORIEL_DEV uint64_t oriel_dev_load_relaxed(const uint64_t *word)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t value;
 
-	asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
 	return value;
 #else
 	return __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -89,7 +106,7 @@ ORIEL_DEV uint64_t oriel_dev_load_acquire(const uint64_t *word)
 #ifdef __CUDA_ARCH__
 	uint64_t value;
 
-	asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
 	return value;
 #else
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -102,7 +119,7 @@ ORIEL_DEV void *oriel_dev_load_acquire_pointer(const void *place)
 #ifdef __CUDA_ARCH__
 	void *value;
 
-	asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(place) : "memory");
+	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(place) : "memory");
 	return value;
 #else
 	return __atomic_load_n((void *const *)place, __ATOMIC_ACQUIRE);
@@ -112,7 +129,7 @@ ORIEL_DEV void *oriel_dev_load_acquire_pointer(const void *place)
 ORIEL_DEV void oriel_dev_store_release_pointer(void *place, void *value)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(place), "l"(value) : "memory");
+	asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(place), "l"(value) : "memory");
 #else
 	__atomic_store_n((void **)place, value, __ATOMIC_RELEASE);
 #endif
