@@ -185,7 +185,30 @@ ORIEL_DEV uint32_t oriel_ll_look(const struct oriel_ll_place *place, uint32_t li
 	return ((uint32_t)(low >> 32) ^ flag) | ((uint32_t)(high >> 32) ^ flag);
 }
 
-/* One thread: the same lines of oriel_ll_write_batch(), waited for. */
+/*
+ * One thread: have the lines of oriel_ll_write_batch() come? Then @value is what they
+ * bring. One line of a thread's own is looked at ORIEL_DEV_LOOKS times.
+ */
+ORIEL_DEV bool oriel_ll_come(const struct oriel_ll_place *place, const struct oriel_ll_text *text,
+			     uint32_t line, uint32_t step, uint32_t batch,
+			     uint64_t value[ORIEL_LL_BATCH])
+{
+	uint32_t missing, i, k;
+
+	ORIEL_DEV_UNROLL_FEW
+	for (i = 0; i < (batch == 1 ? ORIEL_DEV_LOOKS : 1); i++) {
+		missing = 0;
+		ORIEL_DEV_UNROLL
+		for (k = 0; k < batch; k++)
+			missing |=
+				oriel_ll_look(place, oriel_ll_nth(text, line, step, k), &value[k]);
+		if (ORIEL_DEV_OFTEN(!missing))
+			return true;
+	}
+	return false;
+}
+
+/* One thread: the same lines, waited for. */
 ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *place,
 						const struct oriel_ll_text *text, uint32_t line,
 						uint32_t step, uint32_t batch,
@@ -194,18 +217,12 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *pla
 {
 	uint64_t value[ORIEL_LL_BATCH];
 	enum oriel_status status;
-	uint32_t missing, k;
+	uint32_t k;
 
-	for (;;) {
-		missing = 0;
-		ORIEL_DEV_UNROLL
-		for (k = 0; k < batch; k++)
-			missing |=
-				oriel_ll_look(place, oriel_ll_nth(text, line, step, k), &value[k]);
-		if (ORIEL_DEV_OFTEN(!missing))
-			break;
+	while (!ORIEL_DEV_OFTEN(oriel_ll_come(place, text, line, step, batch, value))) {
 		aim->operand = oriel_ll_flag(place, line);
-		status = oriel_dev_wait_step(waiter, aim, line);
+		status = batch == 1 ? oriel_dev_wait_turn(waiter, aim, line)
+				    : oriel_dev_wait_step(waiter, aim, line);
 		if (status != ORIEL_AGAIN)
 			return status;
 	}

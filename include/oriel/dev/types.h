@@ -30,9 +30,11 @@
  */
 #ifdef __CUDA_ARCH__
 #define ORIEL_DEV_UNROLL _Pragma("unroll")
+#define ORIEL_DEV_UNROLL_FEW _Pragma("unroll 4")
 #define ORIEL_DEV_ROLL _Pragma("unroll 1")
 #else
 #define ORIEL_DEV_UNROLL
+#define ORIEL_DEV_UNROLL_FEW
 #define ORIEL_DEV_ROLL
 #endif
 
