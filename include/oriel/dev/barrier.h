@@ -20,11 +20,10 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 	uint64_t *word;
 	int64_t ticket;
 
-	/* The entry arrives while this thread waits here. */
-	oriel_dev_release_begin();
 	switch (oriel_dev_usable(there.path)) {
 	case ORIEL_PATH_MAPPED:
 		word = oriel_mapped_arrival(w, there.control, at, w->rank, slot);
+		oriel_dev_release_begin_at(word);
 		/* Acquired by the peer's wait. One writer, so that both mean the same. */
 #ifdef __CUDA_ARCH__
 		/* Leaves without the count, for which it would wait. */
@@ -36,6 +35,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
+		oriel_dev_release_begin();
 		at += (uint64_t)w->rank * w->barrier_stride + (uint64_t)slot * 8;
 		ticket = oriel_link_tell_value(there.link, oriel_dev_thread(),
 					       oriel_rdma_control(w, peer, at), *count + 1);
@@ -195,16 +195,19 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 						  uint32_t slot)
 {
 	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	uint64_t *word;
 	int64_t ticket;
 
-	oriel_dev_release_begin();
 	switch (oriel_dev_usable(there.path)) {
 	case ORIEL_PATH_MAPPED:
-		oriel_dev_release_add(oriel_mapped_flat(w, there.control, slot), 1);
+		word = oriel_mapped_flat(w, there.control, slot);
+		oriel_dev_release_begin_at(word);
+		oriel_dev_release_add(word, 1);
 		return ORIEL_OK;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
+		oriel_dev_release_begin();
 		ticket = oriel_link_signal(there.link, oriel_dev_thread(),
 					   oriel_rdma_flat(w, peer, slot), 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;

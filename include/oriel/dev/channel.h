@@ -143,7 +143,7 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 		length -= piece;
 		/* Acquired by the receiver's wait in oriel_channel_recv(). */
 		if (oriel_dev_is_leader(g)) {
-			oriel_dev_release_begin();
+			oriel_dev_release_begin_at(&there->ready);
 			oriel_dev_release_store(&there->ready, sent);
 			end->sent = sent;
 			end->freed = freed;

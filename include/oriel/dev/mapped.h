@@ -104,11 +104,14 @@ ORIEL_DEV char *oriel_mapped_staging(const struct oriel_dev_window *w, char *con
 }
 
 /*
- * One thread, the second half of a release. ADD is atomic among the threads of
- * this rank; no other rank writes here.
+ * One thread. @is_ordered: a release, all of it; else only what is released is missing.
+ * ADD is atomic among the threads of this rank; no other rank writes here.
  */
-ORIEL_DEV void oriel_mapped_raise(uint64_t *word, enum oriel_signal_op op, uint64_t value)
+ORIEL_DEV void oriel_mapped_raise(uint64_t *word, enum oriel_signal_op op, uint64_t value,
+				  bool is_ordered)
 {
+	if (is_ordered)
+		oriel_dev_release_begin_at(word);
 	/* Acquired by the waiter in oriel_dev_wait_value(). */
 	if (op == ORIEL_SIGNAL_SET)
 		oriel_dev_release_store(word, value);

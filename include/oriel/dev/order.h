@@ -281,6 +281,28 @@ ORIEL_DEV void oriel_dev_release_begin(void)
 #endif
 }
 
+/*
+ * The same where it is known that @word, not NULL, is what the second half is for. The
+ * fence asks for the word, since ptxas would else find it behind the fence, for some
+ * 20 ns more.
+ */
+ORIEL_DEV void oriel_dev_release_begin_at(const uint64_t *word)
+{
+#ifdef ORIEL_DEV_HALF_FENCES
+	asm volatile("{\n\t"
+		     ".reg .pred there;\n\t"
+		     "setp.ne.u64 there, %0, 0;\n\t"
+		     "@there fence.release.sys;\n\t"
+		     "}"
+		     :
+		     : "l"(word)
+		     : "memory");
+#else
+	(void)word;
+	oriel_dev_release_begin();
+#endif
+}
+
 ORIEL_DEV void oriel_dev_release_store(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__

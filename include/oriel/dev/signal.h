@@ -18,13 +18,12 @@ ORIEL_DEV int64_t oriel_dev_raise(const struct oriel_dev_window *w, struct oriel
 {
 	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
 
-	/* The entry arrives while the leader waits here. */
-	if (is_ordered && oriel_dev_is_leader(g))
-		oriel_dev_release_begin();
 	switch (oriel_dev_usable(there.path)) {
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
+		if (is_ordered && oriel_dev_is_leader(g))
+			oriel_dev_release_begin();
 		if (op == ORIEL_SIGNAL_SET)
 			return oriel_link_tell_value(there.link, g, oriel_rdma_signal(w, peer, id),
 						     value);
@@ -32,7 +31,8 @@ ORIEL_DEV int64_t oriel_dev_raise(const struct oriel_dev_window *w, struct oriel
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		if (oriel_dev_is_leader(g))
-			oriel_mapped_raise(oriel_mapped_signal(w, there.control, id), op, value);
+			oriel_mapped_raise(oriel_mapped_signal(w, there.control, id), op, value,
+					   is_ordered);
 		return 0;
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -49,12 +49,22 @@ ORIEL_DEV enum oriel_status oriel_dev_check_signal(const struct oriel_dev_window
 	return oriel_dev_check_choice(w, ORIEL_DEV_SIGNAL, (uint32_t)op, ORIEL_SIGNAL_SET);
 }
 
-/* The short way of a signal: see oriel_dev_has_at_hand(). */
+/* The short way of a signal, which is *@word then: see oriel_dev_has_at_hand(). */
 ORIEL_DEV bool oriel_dev_can_raise(const struct oriel_dev_window *w, uint32_t peer, uint32_t id,
-				   enum oriel_signal_op op)
+				   enum oriel_signal_op op, uint64_t **word)
 {
+#ifdef __CUDA_ARCH__
+	*word = oriel_dev_now(oriel_mapped_signal(w, oriel_dev_near_of(w, peer)->control, id));
 	return oriel_dev_is_at_hand(w, peer) & (id < w->signals) &
 	       ((uint32_t)op <= ORIEL_SIGNAL_SET);
+#else
+	(void)w;
+	(void)peer;
+	(void)id;
+	(void)op;
+	*word = NULL;
+	return false;
+#endif
 }
 
 /*
@@ -67,8 +77,9 @@ ORIEL_DEV int64_t oriel_dev_signal(const struct oriel_dev_window *w, struct orie
 				   uint64_t value)
 {
 	enum oriel_status status;
+	uint64_t *word;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_can_raise(w, peer, id, op))) {
+	if (!ORIEL_DEV_OFTEN(oriel_dev_can_raise(w, peer, id, op, &word))) {
 		status = oriel_dev_check_signal(w, peer, id, op);
 		if (status != ORIEL_OK)
 			return status;
@@ -76,11 +87,8 @@ ORIEL_DEV int64_t oriel_dev_signal(const struct oriel_dev_window *w, struct orie
 		return oriel_dev_raise(w, g, peer, id, op, value, true);
 	}
 	oriel_dev_sync(g);
-	if (oriel_dev_is_leader(g)) {
-		oriel_dev_release_begin();
-		oriel_mapped_raise(oriel_mapped_signal(w, oriel_dev_near_of(w, peer)->control, id),
-				   op, value);
-	}
+	if (oriel_dev_is_leader(g))
+		oriel_mapped_raise(word, op, value, true);
 	return 0;
 }
 
@@ -93,16 +101,16 @@ ORIEL_DEV int64_t oriel_dev_signal_relaxed(const struct oriel_dev_window *w,
 					   enum oriel_signal_op op, uint64_t value)
 {
 	enum oriel_status status;
+	uint64_t *word;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_can_raise(w, peer, id, op))) {
+	if (!ORIEL_DEV_OFTEN(oriel_dev_can_raise(w, peer, id, op, &word))) {
 		status = oriel_dev_check_signal(w, peer, id, op);
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_dev_raise(w, g, peer, id, op, value, false);
 	}
 	if (oriel_dev_is_leader(g))
-		oriel_mapped_raise(oriel_mapped_signal(w, oriel_dev_near_of(w, peer)->control, id),
-				   op, value);
+		oriel_mapped_raise(word, op, value, false);
 	return 0;
 }
 
@@ -214,11 +222,9 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 					     oriel_rdma_local(w, peer, from), length,
 					     oriel_rdma_signal(w, peer, id), value);
 	}
-	if (oriel_dev_is_leader(g)) {
-		oriel_dev_release_begin();
+	if (oriel_dev_is_leader(g))
 		oriel_mapped_raise(oriel_mapped_signal(w, there.peer.control, id), ORIEL_SIGNAL_ADD,
-				   value);
-	}
+				   value, true);
 	return 0;
 }
 
