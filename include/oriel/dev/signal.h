@@ -147,24 +147,27 @@ ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct 
  * and 32 warps that all look take 0.4 us (oriel_rows, put_signal).
  */
 #define ORIEL_DEV_MESSAGE 131072u
-#define ORIEL_DEV_MESSAGE_EACH 64u
+#define ORIEL_DEV_MESSAGE_EACH 16u
 #define ORIEL_DEV_MESSAGE_THREADS 256u
 
-/* Those of @g that copy @length bytes: the first, whole warps. */
-ORIEL_DEV struct oriel_dev_group oriel_dev_copiers(struct oriel_dev_group g, uint64_t length)
+/* Is thread @rank of a block of any size one of those that copy a message of @length bytes? */
+ORIEL_DEV bool oriel_dev_is_copier(uint32_t rank, uint32_t length)
+{
+	/* The leader's warp always looks. */
+	return (rank < ORIEL_DEV_MESSAGE_THREADS) &
+	       ((rank < 32) | (rank / 32 * 32 * ORIEL_DEV_MESSAGE_EACH < length));
+}
+
+/* How many of @g, a block, that are. */
+ORIEL_DEV uint32_t oriel_dev_copiers(struct oriel_dev_group g, uint32_t length)
 {
 	uint32_t some = ORIEL_DEV_MESSAGE_THREADS;
 
-	if (g.kind != ORIEL_DEV_BLOCK || length > ORIEL_DEV_MESSAGE)
-		return g;
-	if (length <= ORIEL_DEV_MESSAGE_THREADS * ORIEL_DEV_MESSAGE_EACH)
-		some = ((uint32_t)length + 32 * ORIEL_DEV_MESSAGE_EACH - 1) /
-		       (32 * ORIEL_DEV_MESSAGE_EACH) * 32;
-	/* The leader always looks. */
+	if (length < ORIEL_DEV_MESSAGE_THREADS * ORIEL_DEV_MESSAGE_EACH)
+		some = (length + 32 * ORIEL_DEV_MESSAGE_EACH - 1) / (32 * ORIEL_DEV_MESSAGE_EACH) *
+		       32;
 	some = some ? some : 32;
-	if (some < g.size)
-		g.size = some;
-	return g;
+	return some < g.size ? some : g.size;
 }
 
 /* Where a put and a signal go. ORIEL_AGAIN: to a NIC. */
@@ -199,18 +202,21 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 				       uint32_t peer, uint64_t to, const void *from,
 				       uint64_t length, uint32_t id, uint64_t value)
 {
-	struct oriel_dev_group some = oriel_dev_copiers(g, length);
+	bool is_message = g.kind == ORIEL_DEV_BLOCK && length <= ORIEL_DEV_MESSAGE;
+	struct oriel_dev_group some = g;
 	enum oriel_status status = ORIEL_OK;
 	struct oriel_dev_target there;
 
 	there.peer.control = NULL;
-	if (g.rank < some.size) {
+	if (!is_message || oriel_dev_is_copier(g.rank, (uint32_t)length)) {
+		if (is_message)
+			some.size = oriel_dev_copiers(g, (uint32_t)length);
 		status = oriel_dev_check_put_signal(w, peer, to, length, id, &there);
 		if (ORIEL_DEV_OFTEN(status == ORIEL_OK))
 			oriel_mapped_copy(some, there.base, from, length);
 	}
 	/* Where all have looked all know. */
-	if (some.size < g.size)
+	if (is_message && !oriel_dev_is_copier(g.size - 1, (uint32_t)length))
 		status = oriel_dev_vote(g, status);
 	else
 		oriel_dev_sync(g);
