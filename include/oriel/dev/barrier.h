@@ -46,17 +46,21 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 
 /*
  * Where this thread tells the first of its peers, if that peer is its own and lies
- * at hand; else NULL. No branch and nothing that changes, so that in a loop it is
- * known ahead of the loop.
+ * at hand; else NULL.
  */
 ORIEL_DEV uint64_t *oriel_dev_near_arrival(const struct oriel_dev_window *w,
 					   struct oriel_dev_group g, uint32_t slot)
 {
 #ifdef __CUDA_ARCH__
-	uint32_t peer = oriel_dev_first_peer(w, g);
-	uint64_t *word = oriel_mapped_arrival(w, oriel_dev_near_of(w, peer)->control,
-					      w->arrivals_at, w->rank, slot);
+	uint32_t peer;
+	uint64_t *word;
 
+	/* Whole warps that tell nobody have nothing to look at. */
+	if (!oriel_dev_awaits(w, g))
+		return NULL;
+	peer = oriel_dev_first_peer(w, g);
+	word = oriel_mapped_arrival(w, oriel_dev_near_of(w, peer)->control, w->arrivals_at, w->rank,
+				    slot);
 	return (1 + g.rank < w->ranks) & oriel_dev_is_at_hand(w, peer) ? word : NULL;
 #else
 	(void)w;
