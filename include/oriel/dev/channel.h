@@ -76,7 +76,7 @@ ORIEL_DEV enum oriel_status oriel_channel_wait(const struct oriel_dev_window *w,
 {
 	enum oriel_status status = ORIEL_OK;
 
-	if (oriel_dev_is_leader(g))
+	if (oriel_dev_is_watch(g))
 		status = oriel_dev_wait_value(w, g, aim, timeout_ns, seen);
 	return oriel_dev_tell(g, status, seen);
 }
