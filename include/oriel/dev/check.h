@@ -326,6 +326,16 @@ struct oriel_dev_target {
 	char *base; /* the place, where it is mapped */
 };
 
+/* The byte @at of a peer at hand. */
+ORIEL_DEV void oriel_dev_aim_at(const struct oriel_dev_near *near, uint64_t at,
+				struct oriel_dev_target *target)
+{
+	target->peer.control = near->control;
+	target->peer.path = near->mark - ORIEL_DEV_MARK;
+	target->peer.link = NULL;
+	target->base = near->base + at;
+}
+
 /*
  * The short way of an operation on @length bytes at @at: @peer is at hand and they
  * exist. All that is loaded is loaded at once and there is no branch, since that
@@ -339,10 +349,7 @@ ORIEL_DEV bool oriel_dev_has_at_hand(const struct oriel_dev_window *w, uint32_t 
 	const struct oriel_dev_near *near = oriel_dev_near_of(w, peer);
 	bool is_there = (length <= near->length) & (at <= near->length - length);
 
-	target->peer.control = near->control;
-	target->peer.path = near->mark - ORIEL_DEV_MARK;
-	target->peer.link = NULL;
-	target->base = near->base + at;
+	oriel_dev_aim_at(near, at, target);
 	return oriel_dev_is_at_hand(w, peer) & is_there;
 #else
 	(void)w;
@@ -359,7 +366,11 @@ ORIEL_DEV bool oriel_dev_has_word_at_hand(const struct oriel_dev_window *w, uint
 					  uint64_t at, struct oriel_dev_target *target)
 {
 #ifdef __CUDA_ARCH__
-	return oriel_dev_has_at_hand(w, peer, at, 8, target) &
+	const struct oriel_dev_near *near = oriel_dev_near_of(w, peer);
+
+	oriel_dev_aim_at(near, at, target);
+	/* Of an aligned word the last byte is asked for: no sum, which could wrap. */
+	return oriel_dev_is_at_hand(w, peer) & ((at | 7) < near->length) &
 	       !(((uintptr_t)target->base | at) & 7);
 #else
 	return oriel_dev_has_at_hand(w, peer, at, 8, target);
