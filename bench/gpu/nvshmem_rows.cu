@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define ROOM (1ul << 30)
-#define WORDS (64 + WORDS_APART * (APART / 8))
+#define WORDS (64 + WORDS_APART)
 
 static int rank_of, ranks;
 static cudaStream_t stream;
@@ -111,7 +111,7 @@ __global__ void ping_pong(char *to, char *from, size_t bytes, uint64_t *words, i
 		start = now_ns();
 		for (k = 0; k < rounds; k++) {
 			n++;
-			word = words + word_of(place, n) * (APART / 8);
+			word = words + word_of(place, n);
 			if (IS_CHECKED)
 				fill<SCOPE>(from, bytes, n, me);
 			if (me == 0)
@@ -250,8 +250,7 @@ __global__ void fetch_adds(uint64_t *words, unsigned block, unsigned place, unsi
 		start = now_ns();
 		/* Each adds what the one before returned, so that none is left out. */
 		for (k = 0; k < rounds; k++)
-			old = nvshmem_uint64_atomic_fetch_add(words + word_of(place, k) *
-									      (APART / 8),
+			old = nvshmem_uint64_atomic_fetch_add(words + word_of(place, k),
 							      1 + (old >> 63), 1);
 		if (threadIdx.x == 0 && blockIdx.x == block)
 			ns[i] = now_ns() - start;

@@ -18,8 +18,8 @@
 #define CHANNELS 66
 #define WARM 3
 #define PROFILED_NS 60000000000ul /* a profiler keeps one GPU while it gets ready */
-#define AT_LL (32ul << 20)        /* of the window: where LL messages go */
-#define AT_LL128 (48ul << 20)     /* and those in lines */
+#define AT_LL (64ul << 20)        /* of the window: where LL messages go */
+#define AT_LL128 (96ul << 20)     /* and those in lines */
 
 /* BIG: a block of up to 1024 threads, each of which has 64 registers. */
 enum kind { THREAD, WARP, BLOCK, BIG };
@@ -44,7 +44,7 @@ struct side {
 /* The signal @id of message @n. */
 static __device__ __forceinline__ uint32_t signal_of(const struct side *s, uint32_t id, uint64_t n)
 {
-	return id + word_of(s->place, n) * (APART / 8);
+	return id + word_of(s->place, n);
 }
 
 /* What begins at @at for this place, and has room for lines of 64 KiB. */
@@ -60,12 +60,12 @@ struct value_way {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group,
 						  uint64_t n)
 	{
-		oriel_dev_put_value(s->w, s->peer, word_of(s->place, n) * APART, n);
+		oriel_dev_put_value(s->w, s->peer, word_of(s->place, n) * 8, n);
 	}
 	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group,
 						    uint64_t n)
 	{
-		const uint64_t *word = (const uint64_t *)(s->target + word_of(s->place, n) * APART);
+		const uint64_t *word = (const uint64_t *)(s->target + word_of(s->place, n) * 8);
 		uint64_t polls = 0;
 
 		while (oriel_dev_load_relaxed(word) < n)
@@ -526,7 +526,7 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 			/* As in nvshmem_rows.cu: of what is the same for all ptxas makes one for a
 			 * warp. */
 			one = 1 + (old >> 63);
-			at = 64 + word_of(p.place, IS_CHECKED ? 0 : k) * APART;
+			at = 64 + word_of(p.place, IS_CHECKED ? 0 : k) * 8;
 			status = IS_ORDERED ? oriel_dev_fetch_add(&w, peer, at, one, &old)
 					    : oriel_dev_fetch_add_relaxed(&w, peer, at, one, &old);
 			if (status != ORIEL_OK || (IS_CHECKED && old <= last && last))
@@ -823,14 +823,8 @@ static bool wants(const char *parts, const char *part)
 
 int main(int argc, char **argv)
 {
-	struct bare_attr attr = {2,
-				 2,
-				 16 + WORDS_APART * (APART / 8),
-				 16 + PLACES * (APART / 8),
-				 4,
-				 CHANNELS,
-				 CHANNEL_BYTES,
-				 (1ul << 30) + 4096,
+	struct bare_attr attr = {2,         2,        16 + WORDS_APART, 16 + PLACES * (APART / 8),
+				 4,         CHANNELS, CHANNEL_BYTES,    (1ul << 30) + 4096,
 				 2000000000};
 	const char *parts = argc > 2 ? argv[2] : NULL;
 	struct bare b;

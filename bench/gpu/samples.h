@@ -29,17 +29,22 @@ static const uint32_t place_blocks[] = {0, 16, 33, 49, 66, 82, 99, 115};
 
 /*
  * And near some parts of the L2 cache: in one process a value took 767 ns, in the next 850,
- * its word elsewhere; by 32 words in all NVSHMEM took 642 ns, by 512 of them 721. So each
- * place has words of its own, so many bytes apart, which its messages take in turn.
+ * its word elsewhere; by 32 words in all NVSHMEM took 642 ns, by 512 of them 695 to 721, and
+ * an atomic 858 or 906, by the page of 2 MiB. So each place has words of its own, so many
+ * bytes apart in several pages, which its messages take in turn.
  */
 #define APART 4224u
+#define PAGES 4u
+#define PAGE_APART (2097152u + APART * PLACES)
 #define TURNS 16u
-#define WORDS_APART (PLACES * TURNS)
+#define WORDS_APART (PAGES * PAGE_APART / 8)
 
-/* The place among those words of message @n, counted from 1, of @place. */
+/* The word of message @n, counted from 1, of @place: one of WORDS_APART. */
 static inline __device__ uint32_t word_of(uint32_t place, uint64_t n)
 {
-	return (uint32_t)n % TURNS * PLACES + place;
+	uint32_t turn = (uint32_t)n % TURNS;
+
+	return turn % PAGES * (PAGE_APART / 8) + (turn / PAGES * PLACES + place) * (APART / 8);
 }
 
 /* How many messages that word has got with this one. */
