@@ -251,7 +251,7 @@ __global__ void fetch_adds(uint64_t *words, unsigned block, unsigned place, unsi
 		/* Each adds what the one before returned, so that none is left out. */
 		for (k = 0; k < rounds; k++)
 			old = nvshmem_uint64_atomic_fetch_add(words + word_of(place, k),
-							      1 + (old >> 63), 1);
+							      1 + (old == UINT64_MAX), 1);
 		if (threadIdx.x == 0 && blockIdx.x == block)
 			ns[i] = now_ns() - start;
 	}

@@ -523,9 +523,12 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
 		for (k = 0; k < p.rounds; k++) {
-			/* As in nvshmem_rows.cu: of what is the same for all ptxas makes one for a
-			 * warp. */
-			one = 1 + (old >> 63);
+			/*
+			 * As in nvshmem_rows.cu: of what is the same for all ptxas makes one for
+			 * a warp; and half of the number would be moved at once, not when it is
+			 * needed.
+			 */
+			one = 1 + (old == UINT64_MAX);
 			at = 64 + word_of(p.place, IS_CHECKED ? 0 : k) * 8;
 			status = IS_ORDERED ? oriel_dev_fetch_add(&w, peer, at, one, &old)
 					    : oriel_dev_fetch_add_relaxed(&w, peer, at, one, &old);
