@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/copy.h>
+#include <oriel/dev/signal.h>
 
 #define EDGE 40u
 #define GUARD 0xa5
@@ -77,11 +77,31 @@ static void test_long_copies_are_right_in_all_places(void **state)
 	}
 }
 
+/* Those of a block that take themselves for copiers are the first, as many as there are. */
+static void test_copiers_of_messages_agree(void **state)
+{
+	struct oriel_dev_group g = {0, 0, ORIEL_DEV_BLOCK, 0, NULL};
+	uint32_t length, size, copiers;
+
+	(void)state;
+	for (length = 0; length <= ORIEL_DEV_MESSAGE; length += length < 40 ? 1 : 127) {
+		for (size = 1; size <= 1024; size += size < 32 ? 31 : 32) {
+			g.size = size;
+			copiers = oriel_dev_copiers(g, length);
+			assert_in_range(copiers, size < 32 ? size : 32, size);
+			for (g.rank = 0; g.rank < size; g.rank++)
+				assert_int_equal(oriel_dev_is_copier(g.rank, length),
+						 g.rank < copiers);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_short_copies_are_right_in_all_places),
 		cmocka_unit_test(test_long_copies_are_right_in_all_places),
+		cmocka_unit_test(test_copiers_of_messages_agree),
 	};
 
 	return cmocka_run_group_tests_name("copy", tests, NULL, NULL);
