@@ -214,11 +214,11 @@ struct plan {
 	uint64_t first; /* messages of this kind that went before */
 	uint32_t samples;
 	uint32_t rounds;
-	uint64_t *ns;    /* [samples], of one round trip, in ns times rounds */
-	uint32_t *wrong; /* bytes, or waits that failed */
-	const uint32_t *zero;
-	uint32_t block; /* the one that works, of a test of one block */
-	uint32_t place; /* whose words are used */
+	uint64_t *ns;         /* [samples], of one round trip, in ns times rounds */
+	uint32_t *wrong;      /* bytes, or waits that failed */
+	const uint32_t *zero; /* what in_register() adds */
+	uint32_t block;       /* the one that works, of a test of one block */
+	uint32_t place;       /* whose words are used */
 };
 
 template <class Way, bool IS_CHECKED>
