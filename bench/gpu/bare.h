@@ -166,6 +166,7 @@ static inline void bare_fill(struct bare *b, uint32_t rank, char **controls)
 	w->table = (const struct oriel_dev_buffer *)memory;
 	for (i = 0; i < a->ranks; i++) {
 		w->near[i].control = peers[i].control;
+		w->near[i].signals = oriel_mapped_signal(w, peers[i].control, 0);
 		w->near[i].mark = ORIEL_DEV_MARK + peers[i].path;
 		w->near[i].rank = i;
 		w->near[i].base = table[0][i].base;

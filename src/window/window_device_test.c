@@ -163,13 +163,16 @@ static void expect_near(uint32_t ranks, uint32_t first, uint32_t count)
 	struct oriel_dev_window d = make_device(ranks, 1);
 	struct oriel_dev_buffer table[20] = {{0}};
 	struct oriel_dev_peer peers[20] = {{0}};
-	char memory[40];
+	static uint64_t words[20];
+	char memory[20];
 	uint32_t i;
 
+	d.rank = first;
+	ori_window_layout(&d);
 	for (i = 0; i < ranks; i++) {
-		peers[i].control = memory + i;
+		peers[i].control = (char *)&words[i];
 		peers[i].path = i % 4;
-		table[i].base = memory + 20 + i;
+		table[i].base = memory + i;
 		table[i].length = 100 + i;
 	}
 	ori_window_near(&d, first, peers, table);
@@ -177,8 +180,10 @@ static void expect_near(uint32_t ranks, uint32_t first, uint32_t count)
 		const struct oriel_dev_near *near = &d.near[(first + i) % ORIEL_DEV_NEAR];
 		bool is_there = i < count;
 
-		assert_ptr_equal(near->control, is_there ? memory + first + i : NULL);
-		assert_ptr_equal(near->base, is_there ? memory + 20 + first + i : NULL);
+		assert_ptr_equal(near->control, is_there ? &words[first + i] : NULL);
+		assert_ptr_equal(near->signals,
+				 is_there ? near->control + d.rank * d.signal_stride : NULL);
+		assert_ptr_equal(near->base, is_there ? memory + first + i : NULL);
 		assert_int_equal(near->length, is_there ? 100 + first + i : 0);
 		assert_int_equal(near->mark, is_there ? ORIEL_DEV_MARK + (first + i) % 4 : 0);
 		assert_int_equal(near->rank, is_there ? first + i : 0);

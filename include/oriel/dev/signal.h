@@ -54,7 +54,7 @@ ORIEL_DEV bool oriel_dev_can_raise(const struct oriel_dev_window *w, uint32_t pe
 				   enum oriel_signal_op op, uint64_t **word)
 {
 #ifdef __CUDA_ARCH__
-	*word = oriel_dev_now(oriel_mapped_signal(w, oriel_dev_near_of(w, peer)->control, id));
+	*word = oriel_dev_now(oriel_dev_near_of(w, peer)->signals + id);
 	return oriel_dev_is_at_hand(w, peer) & (id < w->signals) &
 	       ((uint32_t)op <= ORIEL_SIGNAL_SET);
 #else

@@ -42,7 +42,7 @@
 #define ORIEL_DEV_OFTEN(claim) __builtin_expect(!!(claim), 1)
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 7u
+#define ORIEL_DEV_VERSION 8u
 /* The same in one word, with room for a path. */
 #define ORIEL_DEV_MARK ((ORIEL_DEV_MAGIC & 0xffff0000u) + ORIEL_DEV_VERSION * 256u)
 
@@ -208,7 +208,9 @@ struct oriel_dev_buffer {
  */
 struct oriel_dev_near {
 	char *control;
-	char *base; /* of buffer 0 */
+	uint64_t *signals; /* those of @control that this rank raises: each constant that a
+			      GPU would work it out of takes 5 ns */
+	char *base;        /* of buffer 0 */
 	uint64_t length;
 	uint32_t mark; /* ORIEL_DEV_MARK + path; 0: of no rank */
 	uint32_t rank;
@@ -337,8 +339,8 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_slot) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_sender) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_receiver) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_channel) == 2 * ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_near) == 32);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 504);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_near) == 40);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 568);
 
 /*
  * A place in a window: byte @offset of buffer @buffer. Buffer 0 is the one
