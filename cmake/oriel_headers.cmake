@@ -20,6 +20,7 @@ set(ORIEL_HEADERS
 	oriel/dev.h
 	oriel/dev/types.h
 	oriel/dev/order.h
+	oriel/dev/order_gpu.h
 	oriel/dev/group.h
 	oriel/dev/wait.h
 	oriel/dev/check.h

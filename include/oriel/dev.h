@@ -51,6 +51,7 @@
 #include <oriel/dev/mapped.h>
 #include <oriel/dev/message.h>
 #include <oriel/dev/order.h>
+#include <oriel/dev/order_gpu.h>
 #include <oriel/dev/rdma.h>
 #include <oriel/dev/signal.h>
 #include <oriel/dev/types.h>

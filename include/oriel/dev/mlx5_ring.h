@@ -20,6 +20,7 @@
 #define ORIEL_DEV_MLX5_RING_H
 
 #include <oriel/dev/mlx5.h>
+#include <oriel/dev/order_gpu.h>
 
 /* Results of 8-byte atomics come big-endian. */
 #define ORIEL_MLX5_ATOMICS_SWAPPED 1u

@@ -17,6 +17,7 @@
 #define ORIEL_DEV_PROXY_H
 
 #include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/order_gpu.h>
 
 /* Key of memory of this process for which the proxy finds one, by its address. */
 #define ORIEL_PROXY_FIND UINT32_MAX

@@ -10,6 +10,7 @@
 
 #include <oriel/dev/link.h>
 #include <oriel/dev/mapped.h>
+#include <oriel/dev/order_gpu.h>
 
 /* The one of @keys for the link to @peer. */
 ORIEL_DEV uint32_t oriel_rdma_key(const struct oriel_dev_window *w, uint32_t peer,

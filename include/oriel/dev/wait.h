@@ -7,6 +7,7 @@
 #define ORIEL_DEV_WAIT_H
 
 #include <oriel/dev/group.h>
+#include <oriel/dev/order_gpu.h>
 
 /* What a wait is for; becomes the record if it fails. */
 struct oriel_dev_aim {

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What oriel/dev/order.h has, of words that the threads of one GPU share, or those of
+ * the CPU: the host looks at copies of the former. These end at the L2 of the GPU, where
+ * those of the system may wait for the bus.
+ */
+#ifndef ORIEL_DEV_ORDER_GPU_H
+#define ORIEL_DEV_ORDER_GPU_H
+
+#include <oriel/dev/order.h>
+
+ORIEL_DEV uint64_t oriel_dev_load_relaxed_gpu(const uint64_t *word)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t value;
+
+	asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return oriel_dev_load_relaxed(word);
+#endif
+}
+
+ORIEL_DEV uint64_t oriel_dev_load_acquire_gpu(const uint64_t *word)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t value;
+
+	asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return oriel_dev_load_acquire(word);
+#endif
+}
+
+/* Make an acquire of the relaxed load that read @seen from @word; see oriel_dev_acquire(). */
+ORIEL_DEV uint64_t oriel_dev_acquire_gpu(const uint64_t *word, uint64_t seen)
+{
+#ifdef ORIEL_DEV_HALF_FENCES
+	(void)word;
+	asm volatile("fence.acquire.gpu;" : : : "memory");
+	return seen;
+#else
+	(void)seen;
+	return oriel_dev_load_acquire_gpu(word);
+#endif
+}
+
+ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed_gpu(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t old;
+
+	asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(word), "l"(value)
+		     : "memory");
+	return old;
+#else
+	return oriel_dev_fetch_add_relaxed_sys(word, value);
+#endif
+}
+
+/* Raise @word to @value, unless it is there already. */
+ORIEL_DEV void oriel_dev_max_release_gpu(uint64_t *word, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("red.release.gpu.global.max.u64 [%0], %1;"
+		     :
+		     : "l"(word), "l"(value)
+		     : "memory");
+#else
+	oriel_dev_max_release(word, value);
+#endif
+}
+
+/* Did @word hold *@seen, so that it holds @value now? *@seen is what it held. */
+ORIEL_DEV bool oriel_dev_swap_acquire_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t old;
+	bool has_swapped;
+
+	asm volatile("atom.acquire.gpu.global.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "l"(word), "l"(*seen), "l"(value)
+		     : "memory");
+	has_swapped = old == *seen;
+	*seen = old;
+	return has_swapped;
+#else
+	return __atomic_compare_exchange_n(word, seen, value, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_ACQUIRE);
+#endif
+}
+
+/*
+ * The same, also a release: on a GPU together with the fence before it, which is
+ * oriel_dev_wqe_before_turn() or oriel_dev_wqe_before_record().
+ */
+ORIEL_DEV bool oriel_dev_swap_after_fence_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	return oriel_dev_swap_acquire_gpu(word, seen, value);
+#else
+	return __atomic_compare_exchange_n(word, seen, value, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+#endif
+}
+
+ORIEL_DEV bool oriel_dev_swap_acq_rel_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint64_t old;
+	bool has_swapped;
+
+	asm volatile("atom.acq_rel.gpu.global.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "l"(word), "l"(*seen), "l"(value)
+		     : "memory");
+	has_swapped = old == *seen;
+	*seen = old;
+	return has_swapped;
+#else
+	return __atomic_compare_exchange_n(word, seen, value, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+#endif
+}
+
+/*
+ * Did @word hold @expected, so that it holds @value now? Among the threads of one
+ * GPU or of the CPU: host memory has no atomics that both know of.
+ */
+ORIEL_DEV bool oriel_dev_swap_acq_rel32_gpu(uint32_t *word, uint32_t expected, uint32_t value)
+{
+#ifdef __CUDA_ARCH__
+	uint32_t old;
+
+	asm volatile("atom.acq_rel.gpu.global.cas.b32 %0, [%1], %2, %3;"
+		     : "=r"(old)
+		     : "l"(word), "r"(expected), "r"(value)
+		     : "memory");
+	return old == expected;
+#else
+	return __atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+#endif
+}
+
+#endif
