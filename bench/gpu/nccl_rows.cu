@@ -21,7 +21,7 @@ static int rank_of, ranks;
 static cudaStream_t stream;
 static ncclComm_t comm;
 static char *source, *target;
-static unsigned *wrong;
+static unsigned *wrong, *present; /* the latter of is_placed() */
 static unsigned long long *ns;
 
 static void check(cudaError_t error, const char *what)
@@ -113,9 +113,10 @@ static void run_send_recv(size_t bytes, bool is_both)
 
 #ifdef HAS_DEVICE
 template <class Coop>
-__global__ void barriers(ncclDevComm dev, unsigned block, unsigned rounds, unsigned long long *ns)
+__global__ void barriers(ncclDevComm dev, unsigned sm, unsigned *present, unsigned rounds,
+			 unsigned long long *ns)
 {
-	if (blockIdx.x != block)
+	if (!is_placed(sm, present))
 		return;
 
 	ncclLsaBarrierSession<Coop> barrier(Coop(), dev, ncclTeamTagLsa(), 0);
@@ -138,8 +139,8 @@ template <typename Coop> static void run_barrier(ncclDevComm dev, unsigned threa
 	unsigned i;
 
 	for (i = 0; i < PLACES; i++) {
-		barriers<Coop><<<place_block(i) + 1, threads, 0, stream>>>(dev, place_block(i), 200,
-									   ns + i * EACH);
+		barriers<Coop><<<place_blocks(), threads, 0, stream>>>(dev, place_sm(i, rank_of),
+								       present, 200, ns + i * EACH);
 		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(stream));
 	}
@@ -212,6 +213,9 @@ int main(int argc, char **argv)
 	CHECK(cudaMalloc(&source, 1ul << 30));
 	CHECK(cudaMalloc(&target, 1ul << 30));
 	CHECK(cudaHostAlloc(&wrong, sizeof(*wrong), cudaHostAllocDefault));
+	CHECK(cudaMalloc(&present, 2 * sizeof(*present)));
+	CHECK(cudaMemset(present, 0, 2 * sizeof(*present)));
+	CHECK(cudaDeviceSynchronize());
 	CHECK(cudaHostAlloc(&ns, sizeof(*ns) * PLACED, cudaHostAllocDefault));
 	*wrong = 0;
 	run_barriers();

@@ -22,7 +22,7 @@ static cudaStream_t stream;
 static char *window, *source;
 static uint64_t *words; /* symmetric, WORDS of them */
 static unsigned long long *ns;
-static unsigned *wrong;
+static unsigned *wrong, *present; /* the latter of is_placed() */
 
 static void check(cudaError_t error, const char *what)
 {
@@ -97,15 +97,15 @@ static __device__ void compare(const char *at, size_t bytes, unsigned long long 
 
 /* @IS_CHECKED: each message carries other bytes, which the receiver looks at. */
 template <int WAY, int SCOPE, bool IS_CHECKED>
-__global__ void ping_pong(char *to, char *from, size_t bytes, uint64_t *words, int me,
-			  unsigned block, unsigned place, unsigned samples, unsigned rounds,
+__global__ void ping_pong(char *to, char *from, size_t bytes, uint64_t *words, int me, unsigned sm,
+			  unsigned *present, unsigned place, unsigned samples, unsigned rounds,
 			  unsigned long long first, unsigned long long *ns, unsigned *wrong)
 {
 	unsigned long long n = first, start;
 	uint64_t *word;
 	unsigned i, k;
 
-	if (blockIdx.x != block)
+	if (!is_placed(sm, present))
 		return;
 	for (i = 0; i < samples; i++) {
 		start = now_ns();
@@ -175,10 +175,10 @@ static void run_ping_pong(const char *test, const char *mode, size_t bytes, unsi
 		bool is_checked = WAY == PUT_SIGNAL && pass == 0;
 
 		(is_checked ? ping_pong<WAY, SCOPE, WAY == PUT_SIGNAL>
-			    : ping_pong<WAY, SCOPE,
-					false>)<<<place_block(place) + 1, threads, 0, stream>>>(
-			window, source, bytes, words + WAY * 8, rank_of, place_block(place), place,
-			samples, rounds, counts[WAY][place], ns + place * EACH, wrong);
+			    : ping_pong<WAY, SCOPE, false>)<<<place_blocks(), threads, 0, stream>>>(
+			window, source, bytes, words + WAY * 8, rank_of, place_sm(place, rank_of),
+			present, place, samples, rounds, counts[WAY][place], ns + place * EACH,
+			wrong);
 		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(stream));
 		counts[WAY][place] += samples * rounds;
@@ -194,12 +194,13 @@ static void run_ping_pong(const char *test, const char *mode, size_t bytes, unsi
 enum meeting { SYNC_ALL, BARRIER_ALL };
 
 template <int MEETING, int SCOPE>
-__global__ void meetings(unsigned block, unsigned samples, unsigned rounds, unsigned long long *ns)
+__global__ void meetings(unsigned sm, unsigned *present, unsigned samples, unsigned rounds,
+			 unsigned long long *ns)
 {
 	unsigned long long start;
 	unsigned i, k;
 
-	if (blockIdx.x != block)
+	if (!is_placed(sm, present))
 		return;
 	for (i = 0; i < samples; i++) {
 		start = now_ns();
@@ -220,16 +221,16 @@ __global__ void meetings(unsigned block, unsigned samples, unsigned rounds, unsi
 
 template <int MEETING, int SCOPE> static void run_meeting(const char *mode, unsigned threads)
 {
-	unsigned samples = EACH, rounds = 200, block, place;
+	unsigned samples = EACH, rounds = 200, sm, place;
 	unsigned long long *at;
-	void *arguments[] = {&block, &samples, &rounds, &at};
+	void *arguments[] = {&sm, &present, &samples, &rounds, &at};
 
 	for (place = 0; place < PLACES; place++) {
-		block = place_block(place);
+		sm = place_sm(place, rank_of);
 		at = ns + place * EACH;
 		nvshmem_barrier_all();
-		if (nvshmemx_collective_launch((const void *)meetings<MEETING, SCOPE>, block + 1,
-					       threads, arguments, 0, stream)) {
+		if (nvshmemx_collective_launch((const void *)meetings<MEETING, SCOPE>,
+					       place_blocks(), threads, arguments, 0, stream)) {
 			fprintf(stderr, "nvshmemx_collective_launch failed\n");
 			exit(2);
 		}
@@ -238,13 +239,13 @@ template <int MEETING, int SCOPE> static void run_meeting(const char *mode, unsi
 	take("barrier", mode, 0, threads, 200);
 }
 
-__global__ void fetch_adds(uint64_t *words, unsigned block, unsigned place, unsigned samples,
-			   unsigned rounds, unsigned long long *ns)
+__global__ void fetch_adds(uint64_t *words, unsigned sm, unsigned *present, unsigned place,
+			   unsigned samples, unsigned rounds, unsigned long long *ns)
 {
 	unsigned long long start, old = 0;
 	unsigned i, k;
 
-	if (blockIdx.x < block)
+	if (!is_placed(sm, present))
 		return;
 	for (i = 0; i < samples; i++) {
 		start = now_ns();
@@ -252,7 +253,7 @@ __global__ void fetch_adds(uint64_t *words, unsigned block, unsigned place, unsi
 		for (k = 0; k < rounds; k++)
 			old = nvshmem_uint64_atomic_fetch_add(words + word_of(place, k),
 							      1 + (old == UINT64_MAX), 1);
-		if (threadIdx.x == 0 && blockIdx.x == block)
+		if (threadIdx.x == 0 && (sm != PLACE_ANY || blockIdx.x == 0))
 			ns[i] = now_ns() - start;
 	}
 }
@@ -262,12 +263,12 @@ static void run_fetch_add(const char *mode, unsigned blocks, unsigned threads)
 	struct row r = {"fetch_add",     "nvshmem", mode,    "mapped",
 			(unsigned)ranks, 8,         threads, blocks};
 
-	unsigned place, block;
+	unsigned place, sm;
 
 	for (place = 0; place < PLACES && rank_of == 0; place++) {
-		block = blocks == 1 ? place_block(place) : 0;
-		fetch_adds<<<block + blocks, threads, 0, stream>>>(words + 60, block, place, EACH,
-								   200, ns + place * EACH);
+		sm = blocks == 1 ? place_sm(place, 0) : PLACE_ANY;
+		fetch_adds<<<blocks == 1 ? place_blocks() : blocks, threads, 0, stream>>>(
+			words + 60, sm, present, place, EACH, 200, ns + place * EACH);
 		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(stream));
 	}
@@ -413,6 +414,9 @@ int main(int argc, char **argv)
 	CHECK(cudaMalloc(&source, 256ul << 20));
 	CHECK(cudaHostAlloc(&ns, sizeof(*ns) * PLACED, cudaHostAllocDefault));
 	CHECK(cudaHostAlloc(&wrong, sizeof(*wrong), cudaHostAllocDefault));
+	CHECK(cudaMalloc(&present, 2 * sizeof(*present)));
+	CHECK(cudaMemset(present, 0, 2 * sizeof(*present)));
+	CHECK(cudaDeviceSynchronize());
 	*wrong = 0;
 	nvshmem_barrier_all();
 	barrier_rows();

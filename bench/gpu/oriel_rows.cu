@@ -217,8 +217,9 @@ struct plan {
 	uint64_t *ns;         /* [samples], of one round trip, in ns times rounds */
 	uint32_t *wrong;      /* bytes, or waits that failed */
 	const uint32_t *zero; /* what in_register() adds */
-	uint32_t block;       /* the one that works, of a test of one block */
+	uint32_t sm;          /* where the block works, of a test of one block; or PLACE_ANY */
 	uint32_t place;       /* whose words are used */
+	uint32_t *present;    /* of is_placed() */
 };
 
 template <class Way, bool IS_CHECKED>
@@ -281,7 +282,7 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 	uint64_t told = p.first, heard = p.first, start;
 	uint32_t second = KIND == BIG ? w.rank : in_register(&p, w.rank), i, k;
 
-	if (blockIdx.x != p.block)
+	if (!is_placed(p.sm, p.present))
 		return;
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
@@ -302,7 +303,7 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 }
 
 static uint64_t *ns_buffer[BARE_MAX];
-static uint32_t *wrong_buffer, *zero_word;
+static uint32_t *wrong_buffer, *zero_word, *present[BARE_MAX];
 static unsigned failures;
 
 /* Did all bytes come? If not, the program goes on, and fails in the end. */
@@ -336,7 +337,7 @@ static bool is_wanted(const struct row *r)
 
 static void take(const struct row *r, uint64_t divisor, double moved)
 {
-	row_print_places(r, (const unsigned long long *)ns_buffer[0], (double)divisor, moved);
+	row_print_places(r, (unsigned long long *)ns_buffer[0], (double)divisor, moved);
 }
 
 template <class Way, int KIND, bool IS_CHECKED>
@@ -350,9 +351,14 @@ static void launch_ping_pong(struct bare *b, const struct row *r, struct plan p,
 	for (i = 0; i < 2; i++) {
 		CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
 		p.ns = ns_buffer[i] + (ns - ns_buffer[0]);
-		ping_pong<Way, KIND, IS_CHECKED><<<p.block + 1, r->threads, 0, b->rank[i].stream>>>(
-			b->window[i], 1 - i, r->bytes, b->rank[i].buffer[1], b->rank[i].buffer[0],
-			p);
+		p.sm = place_sm(p.place, i);
+		p.present = present[i];
+		ping_pong<Way, KIND, IS_CHECKED>
+			<<<place_blocks(), r->threads, 0, b->rank[i].stream>>>(b->window[i], 1 - i,
+									       r->bytes,
+									       b->rank[i].buffer[1],
+									       b->rank[i].buffer[0],
+									       p);
 		CUDA_CHECK(cudaGetLastError());
 	}
 	bare_settle(b, r->test);
@@ -363,8 +369,8 @@ template <class Way, int KIND>
 static void run_ping_pong(struct bare *b, struct row r, uint64_t count[PLACES])
 {
 	uint32_t rounds = ping_pong_rounds(r.bytes, r.threads), i;
-	struct plan p = {0, 4, rounds < 8 ? rounds : 8, ns_buffer[0], wrong_buffer, zero_word,
-			 0, 0};
+	struct plan p = {0, 4,   rounds < 8 ? rounds : 8, ns_buffer[0], wrong_buffer, zero_word, 0,
+			 0, NULL};
 
 	r.impl = "oriel";
 	r.path = "mapped";
@@ -378,7 +384,6 @@ static void run_ping_pong(struct bare *b, struct row r, uint64_t count[PLACES])
 	p.rounds = rounds;
 	p.samples = EACH;
 	for (i = 0; i < PLACES; i++) {
-		p.block = place_block(i);
 		p.place = i;
 		p.ns = ns_buffer[0] + i * EACH;
 		launch_ping_pong<Way, KIND, false>(b, &r, p, count);
@@ -471,7 +476,7 @@ __global__ void barriers(const __grid_constant__ struct oriel_dev_window w,
 	uint64_t start;
 	uint32_t i, k;
 
-	if (blockIdx.x != p.block)
+	if (!is_placed(p.sm, p.present))
 		return;
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
@@ -489,18 +494,20 @@ __global__ void barriers(const __grid_constant__ struct oriel_dev_window w,
 template <int KIND> static void run_barrier(struct bare *b, uint32_t threads)
 {
 	struct row r = row_of("barrier", "in kernel", 0, threads);
-	struct plan p = {0, EACH, 200, NULL, wrong_buffer, zero_word, 0};
+	struct plan p = {0, EACH, 200, NULL, wrong_buffer, zero_word, 0, 0, NULL};
 	uint32_t place, i;
 
 	r.ranks = b->attr.ranks;
 	for (place = 0; place < PLACES; place++) {
-		p.block = place_block(place);
 		p.place = place;
 		for (i = 0; i < b->attr.ranks; i++) {
 			CUDA_CHECK(cudaSetDevice(b->rank[i].gpu));
 			p.ns = ns_buffer[i] + place * EACH;
+			p.sm = place_sm(place, i);
+			p.present = present[i];
 			barriers<KIND>
-				<<<p.block + 1, threads, 0, b->rank[i].stream>>>(b->window[i], p);
+				<<<place_blocks(), threads, 0, b->rank[i].stream>>>(b->window[i],
+										    p);
 			CUDA_CHECK(cudaGetLastError());
 		}
 		bare_settle(b, "barrier");
@@ -518,7 +525,7 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 	uint32_t peer = in_register(&p, 1), i, k;
 	enum oriel_status status;
 
-	if (blockIdx.x < p.block)
+	if (!is_placed(p.sm, p.present))
 		return;
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
@@ -536,7 +543,7 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 				atomicAdd(p.wrong, 1u);
 			last = old;
 		}
-		if (threadIdx.x == 0 && blockIdx.x == p.block)
+		if (threadIdx.x == 0 && (p.sm != PLACE_ANY || blockIdx.x == 0))
 			p.ns[i] = oriel_dev_clock_ns() - start;
 	}
 }
@@ -545,7 +552,7 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 template <bool IS_ORDERED>
 static void run_fetch_add(struct bare *b, const char *mode, uint32_t blocks, uint32_t threads)
 {
-	struct plan p = {0, EACH, 200, ns_buffer[0], wrong_buffer, zero_word, 0, 0};
+	struct plan p = {0, EACH, 200, ns_buffer[0], wrong_buffer, zero_word, 0, 0, present[0]};
 	struct row r = row_of("fetch_add", mode, 8, threads);
 	uint32_t pass;
 
@@ -553,11 +560,11 @@ static void run_fetch_add(struct bare *b, const char *mode, uint32_t blocks, uin
 	CUDA_CHECK(cudaSetDevice(b->rank[0].gpu));
 	for (pass = 0; pass < 1 + PLACES; pass++) {
 		p.place = pass ? pass - 1 : 0;
-		p.block = blocks == 1 ? place_block(p.place) : 0;
+		p.sm = blocks == 1 ? place_sm(p.place, 0) : PLACE_ANY;
 		p.ns = ns_buffer[0] + p.place * EACH;
 		(pass ? fetch_adds<IS_ORDERED, false>
-		      : fetch_adds<IS_ORDERED,
-				   true>)<<<p.block + blocks, threads, 0, b->rank[0].stream>>>(
+		      : fetch_adds<IS_ORDERED, true>)<<<blocks == 1 ? place_blocks() : blocks,
+							threads, 0, b->rank[0].stream>>>(
 			b->window[0], p);
 		CUDA_CHECK(cudaGetLastError());
 		bare_settle(b, "fetch_add");
@@ -849,6 +856,12 @@ int main(int argc, char **argv)
 	zero_word = (uint32_t *)bare_pinned(sizeof(uint32_t));
 	for (i = 0; i < BARE_MAX; i++)
 		ns_buffer[i] = (uint64_t *)bare_pinned(sizeof(uint64_t) * PLACED);
+	for (i = 0; i < (uint32_t)gpus; i++) {
+		CUDA_CHECK(cudaSetDevice((int)i));
+		CUDA_CHECK(cudaMalloc((void **)&present[i], 2 * sizeof(uint32_t)));
+		CUDA_CHECK(cudaMemset(present[i], 0, 2 * sizeof(uint32_t)));
+		CUDA_CHECK(cudaDeviceSynchronize());
+	}
 
 	bare_open(&b, &attr);
 	if (wants(parts, "latency"))

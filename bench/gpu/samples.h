@@ -3,9 +3,11 @@
 #ifndef BENCH_GPU_SAMPLES_H
 #define BENCH_GPU_SAMPLES_H
 
+#include <cuda_runtime.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct row {
 	const char *test;
@@ -19,13 +21,56 @@ struct row {
 };
 
 /*
- * A word is near some SMs and far from others: one flag takes 682 to 892 ns from one
- * H200 to another. So what one block measures is measured from several SMs: as many
- * blocks are launched as it takes for the last to be on that SM, and that one works.
+ * A word is near some SMs and far from others: an atomic takes 830 ns from half of the GPCs
+ * of an H200 and 880 from the others, a flag from one H200 to another 780 to 980. The last of
+ * so many blocks comes to lie in a GPC that is another in each process. So as many blocks
+ * are launched as there are SMs, each waits until all are there, and of those on an SM
+ * that each place asks for the first works. Every other SM, of 32, is in each of the 8 GPCs
+ * four times, whose processors of two are numbered in turns.
  */
-static const uint32_t place_blocks[] = {0, 16, 33, 49, 66, 82, 99, 115};
-
 #define PLACES 32
+#define PLACE_ANY 0xffffffffu /* all blocks work, which is known without waiting */
+#define PLACE_POLLS 10000000u
+
+/* The SM of @place on the GPU of @rank, so that each GPC talks to several of the other GPU. */
+static inline uint32_t place_sm(uint32_t place, uint32_t rank)
+{
+	return place / 8 * 16 + (place + place / 8 * rank) % 8 * 2;
+}
+
+/* Blocks of such a launch on this device. */
+static inline uint32_t place_blocks(void)
+{
+	int device, count = 0;
+
+	if (cudaGetDevice(&device) != cudaSuccess ||
+	    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess ||
+	    count < 2 * PLACES) {
+		fprintf(stderr, "no device of %d SMs\n", 2 * PLACES);
+		exit(2);
+	}
+	return (uint32_t)count;
+}
+
+/* Does this block work? @present: two words on this GPU, 0 before the first launch. */
+static __device__ __forceinline__ bool is_placed(uint32_t sm, uint32_t *present)
+{
+	__shared__ bool is_it;
+	uint32_t here, turn, polls;
+
+	if (sm == PLACE_ANY)
+		return true;
+	if (threadIdx.x == 0) {
+		asm("mov.u32 %0, %%smid;" : "=r"(here));
+		turn = atomicAdd(&present[0], 1u) / gridDim.x + 1;
+		for (polls = 0; polls < PLACE_POLLS; polls++)
+			if (*(volatile uint32_t *)&present[0] >= turn * gridDim.x)
+				break;
+		is_it = here == sm && atomicMax(&present[1], turn) < turn;
+	}
+	__syncthreads();
+	return is_it;
+}
 
 /*
  * And near some parts of the L2 cache: in one process a value took 767 ns, in the next 850,
@@ -53,11 +98,6 @@ static inline __device__ uint64_t turns_of(uint64_t n)
 	return (n + TURNS - 1) / TURNS;
 }
 
-static inline uint32_t place_block(uint32_t place)
-{
-	return place_blocks[place % (sizeof(place_blocks) / sizeof(place_blocks[0]))];
-}
-
 /* Samples from each place; the first, in which one side may come late, does not count. */
 #define EACH 4
 #define PLACED (PLACES * EACH)
@@ -75,37 +115,57 @@ static inline int samples_order(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* @us: of one operation each. @moved: bytes in it, for GB/s; 0 for none. */
-static inline void row_print(const struct row *r, double *us, unsigned count, double moved)
+/* @us: what the row says; @moved: bytes in one operation, for GB/s; 0 for none. */
+static inline void row_say(const struct row *r, double us, double p99, double moved)
 {
-	double median, p99;
-
-	qsort(us, count, sizeof(*us), samples_order);
-	median = us[count / 2];
-	p99 = us[count - 1 - count / 100];
 	printf("{\"test\": \"%s\", \"impl\": \"%s\", \"mode\": \"%s\", \"path\": \"%s\", "
 	       "\"ranks\": %u, \"bytes\": %llu, \"threads\": %u, \"blocks\": %u, "
 	       "\"median_us\": %.4f, \"p99_us\": %.4f, \"gbps\": ",
 	       r->test, r->impl, r->mode, r->path, r->ranks, (unsigned long long)r->bytes,
-	       r->threads, r->blocks, median, p99);
+	       r->threads, r->blocks, us, p99);
 	if (moved > 0)
-		printf("%.3f}\n", moved / median / 1e3);
+		printf("%.3f}\n", moved / us / 1e3);
 	else
 		printf("null}\n");
 	fflush(stdout);
 }
 
-/* The same of @ns, PLACED of them, each of @divisor operations. */
-static inline void row_print_places(const struct row *r, const unsigned long long *ns,
-				    double divisor, double moved)
+/* @us: of one operation each. Sorted then. */
+static inline void row_print(const struct row *r, double *us, unsigned count, double moved)
 {
-	double us[PLACED];
-	unsigned count = 0, i;
+	qsort(us, count, sizeof(*us), samples_order);
+	row_say(r, us[count / 2], us[count - 1 - count / 100], moved);
+}
 
-	for (i = 0; i < PLACED; i++)
-		if (i % EACH)
-			us[count++] = (double)ns[i] / divisor / 1e3;
-	row_print(r, us, count, moved);
+/*
+ * The same of @ns, PLACED of them, each of @divisor operations: the mean over the places of
+ * their medians, for half of them are near and half are far, and a median of all would be
+ * the one or the other by chance. @ns is 0 afterwards: what no block has measured is told.
+ */
+static inline void row_print_places(const struct row *r, unsigned long long *ns, double divisor,
+				    double moved)
+{
+	double us[PLACED], sum = 0;
+	unsigned place, i;
+
+	for (place = 0; place < PLACES; place++) {
+		double *of = us + place * (EACH - 1);
+
+		for (i = 1; i < EACH; i++) {
+			of[i - 1] = (double)ns[place * EACH + i] / divisor / 1e3;
+			if (ns[place * EACH + i])
+				continue;
+			fprintf(stderr, "%s, %s: nobody has measured at place %u\n", r->test,
+				r->mode, place);
+			exit(1);
+		}
+		qsort(of, EACH - 1, sizeof(*of), samples_order);
+		sum += of[(EACH - 1) / 2];
+	}
+	memset(ns, 0, sizeof(*ns) * PLACED);
+	i = PLACES * (EACH - 1);
+	qsort(us, i, sizeof(*us), samples_order);
+	row_say(r, sum / PLACES, us[i - 1 - i / 100], moved);
 }
 
 #endif
