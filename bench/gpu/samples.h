@@ -22,11 +22,11 @@ struct row {
 
 /*
  * A word is near some SMs and far from others: an atomic takes 830 ns from half of the GPCs
- * of an H200 and 880 from the others, a flag from one H200 to another 780 to 980. The last of
- * so many blocks comes to lie in a GPC that is another in each process. So as many blocks
- * are launched as there are SMs, each waits until all are there, and of those on an SM
- * that each place asks for the first works. Every other SM, of 32, is in each of the 8 GPCs
- * four times, whose processors of two are numbered in turns.
+ * of an H200 and 880 from the others, a flag from one H200 to another 780 to 980. Which SM a
+ * block comes to is the hardware's choice, and another one in each process. So as many
+ * blocks are launched as there are SMs, each waits until all are there, and the one on the
+ * SM of the place works. The places are SMs 0, 2, 4 to 62: two neighbours are one TPC,
+ * neighbouring TPCs are of the 8 GPCs in turn, so that each GPC has four places.
  */
 #define PLACES 32
 #define PLACE_ANY 0xffffffffu /* all blocks work, which is known without waiting */
