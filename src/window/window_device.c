@@ -76,17 +76,17 @@ void ori_window_near(struct oriel_dev_window *device, uint32_t first,
 {
 	uint32_t rank;
 
-	for (rank = first; rank < device->ranks && rank - first < ORIEL_DEV_NEAR; rank++) {
-		struct oriel_dev_near *near = &device->near[rank % ORIEL_DEV_NEAR];
-
-		near->control = peers[rank].control;
-		if (near->control)
-			near->signals = oriel_mapped_signal(device, near->control, 0);
-		near->base = table[rank].base;
-		near->length = table[rank].length;
-		near->mark = ORIEL_DEV_MARK + peers[rank].path;
-		near->rank = rank;
-	}
+	for (rank = first; rank < device->ranks && rank - first < ORIEL_DEV_NEAR; rank++)
+		device->near[rank % ORIEL_DEV_NEAR] = (struct oriel_dev_near){
+			.control = peers[rank].control,
+			.signals = peers[rank].control
+					   ? oriel_mapped_signal(device, peers[rank].control, 0)
+					   : NULL,
+			.base = table[rank].base,
+			.length = table[rank].length,
+			.mark = ORIEL_DEV_MARK + peers[rank].path,
+			.rank = rank,
+		};
 }
 
 enum oriel_status ori_window_open_state(struct oriel_window *window)
