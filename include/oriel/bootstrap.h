@@ -82,6 +82,11 @@ struct oriel_bootstrap {
  * holds that port, TORCHELASTIC_USE_AGENT_STORE=True); the others connect,
  * retrying until the deadline. ORIEL_JOB_KEY, if set, must be equal on all.
  * @timeout_ns: 0 = ORIEL_TIMEOUT. Errors name the rank that did not join.
+ *
+ * The same ranks may open several jobs at one port, one after the other: while one
+ * is open, the next is refused (ORIEL_ERR_STATE) on every rank that has not closed it.
+ * The listener of ORIEL_LISTEN_FD serves the first; the call takes that name out of
+ * the environment, so no other thread may read the environment meanwhile.
  */
 enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap);
 

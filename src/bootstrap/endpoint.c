@@ -183,16 +183,33 @@ enum oriel_status ori_endpoint_listen_all(struct ori_hosts *hosts, uint16_t *por
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_endpoint_adopt(int fd)
+static bool endpoint_option_is(int fd, int level, int option, int expected)
 {
-	int is_listening = 0, flags = fcntl(fd, F_GETFL);
-	socklen_t length = sizeof(is_listening);
+	socklen_t length = sizeof(int);
+	int value = -1;
 
-	if (flags < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &length) != 0)
+	return getsockopt(fd, level, option, &value, &length) == 0 && value == expected;
+}
+
+enum oriel_status ori_endpoint_adopt(int fd, uint16_t port)
+{
+	int flags = fcntl(fd, F_GETFL);
+	char text[ORI_ENDPOINT_LENGTH];
+	struct ori_address at;
+
+	if (flags < 0)
 		return ori_fail_errno(ORIEL_ERR_CONFIG, "ORIEL_LISTEN_FD is %d", fd);
-	if (!is_listening)
+	if (!endpoint_option_is(fd, SOL_SOCKET, SO_PROTOCOL, IPPROTO_TCP) ||
+	    ori_endpoint_local(fd, &at) != ORIEL_OK)
+		return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_LISTEN_FD is %d, which is no TCP socket",
+				fd);
+	if (!endpoint_option_is(fd, SOL_SOCKET, SO_ACCEPTCONN, 1))
 		return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_LISTEN_FD is %d, which does not listen",
 				fd);
+	if (at.port != port)
+		return ori_fail(ORIEL_ERR_CONFIG,
+				"ORIEL_LISTEN_FD is %d, which listens at %s instead of port %u", fd,
+				ori_endpoint_text(&at, text), port);
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
 	    listen(fd, ENDPOINT_BACKLOG) != 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "ORIEL_LISTEN_FD is %d", fd);
@@ -265,10 +282,16 @@ int ori_endpoint_connect(const struct ori_address *address, uint64_t deadline)
 
 int ori_endpoint_accept(int listener)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
 
-	if (fd >= 0)
-		endpoint_no_delay(fd);
+	if (fd < 0)
+		return fd;
+	endpoint_no_delay(fd);
+	/*
+	 * A connection in TIME_WAIT keeps its port from the next job's listener, unless it
+	 * allows reuse. An inherited listener may not have passed that on.
+	 */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	return fd;
 }
 

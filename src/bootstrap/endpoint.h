@@ -22,8 +22,11 @@ enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd);
  * own. @hosts are those of them that others know.
  */
 enum oriel_status ori_endpoint_listen_all(struct ori_hosts *hosts, uint16_t *port, int *fd);
-/* Makes an inherited listener ours. ORIEL_ERR_CONFIG if it is none. */
-enum oriel_status ori_endpoint_adopt(int fd);
+/*
+ * Takes over @fd of ORIEL_LISTEN_FD: close-on-exec, non-blocking. ORIEL_ERR_CONFIG, and
+ * @fd is left as it was, if it is no TCP socket that listens at @port.
+ */
+enum oriel_status ori_endpoint_adopt(int fd, uint16_t port);
 
 /* A socket that ori_endpoint_outcome() tells of, or -1 and errno; logs and keeps no text. */
 int ori_endpoint_begin(const struct ori_address *address);

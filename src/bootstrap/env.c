@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bootstrap/endpoint.h"
 #include "bootstrap/tcp.h"
 
 static const char *const env_names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
@@ -116,6 +117,10 @@ static enum oriel_status env_port(uint16_t *port)
 	return ORIEL_OK;
 }
 
+/*
+ * Once: the number may be that of another file when the next job is opened, here or in a
+ * program that this one becomes. Rank 0 of such a job listens itself.
+ */
 static enum oriel_status env_listener(struct ori_tcp_job *job)
 {
 	enum oriel_status status;
@@ -125,8 +130,12 @@ static enum oriel_status env_listener(struct ori_tcp_job *job)
 		return ORIEL_OK;
 	status = ori_setting_unsigned(ORI_SETTING_LISTEN_FD, INT32_MAX, &fd);
 	if (status == ORIEL_OK)
-		job->listen_fd = (int)fd;
-	return status;
+		status = ori_endpoint_adopt((int)fd, job->port);
+	if (status != ORIEL_OK)
+		return status;
+	unsetenv("ORIEL_LISTEN_FD");
+	job->listen_fd = (int)fd;
+	return ORIEL_OK;
 }
 
 static enum oriel_status env_job(struct ori_tcp_job *job)
@@ -146,7 +155,10 @@ static enum oriel_status env_job(struct ori_tcp_job *job)
 
 enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap)
 {
-	struct ori_tcp_job job = {.size = 1, .listen_fd = -1, .timeout_ns = timeout_ns};
+	struct ori_tcp_job job = {.size = 1,
+				  .listen_fd = -1,
+				  .is_only = true,
+				  .timeout_ns = timeout_ns};
 	enum oriel_status status;
 
 	if (!bootstrap)

@@ -206,6 +206,66 @@ static void test_an_inherited_listener_is_used(void **state)
 		 port, fd);
 	check_open(environment, ORIEL_ERR_TIMEOUT, "rank 1 of 2 did not join within 0.1 s");
 	assert_int_equal(fcntl(fd, F_GETFD), -1); /* taken over and closed */
+	assert_null(getenv("ORIEL_LISTEN_FD"));
+}
+
+/* The number comes to mean another file, which the next job leaves alone. */
+static void test_an_inherited_listener_is_taken_once(void **state)
+{
+	char number[16], port_text[16];
+	struct oriel_bootstrap b;
+	uint16_t port;
+	int fd = reserve(&port);
+
+	(void)state;
+	assert_int_equal(listen(fd, 1), 0);
+	forget_all(NULL);
+	snprintf(number, sizeof(number), "%d", fd);
+	snprintf(port_text, sizeof(port_text), "%u", port);
+	setenv("RANK", "0", 1);
+	setenv("WORLD_SIZE", "2", 1);
+	setenv("MASTER_ADDR", "127.0.0.1", 1);
+	setenv("MASTER_PORT", port_text, 1);
+	setenv("ORIEL_LISTEN_FD", number, 1);
+	assert_int_equal(oriel_bootstrap_open_env(SHORT, &b), ORIEL_ERR_TIMEOUT);
+	assert_int_equal(dup2(STDERR_FILENO, fd), fd);
+	assert_int_equal(oriel_bootstrap_open_env(SHORT, &b), ORIEL_ERR_TIMEOUT);
+	assert_non_null(strstr(oriel_last_error(), "rank 1 of 2 did not join within 0.1 s"));
+	assert_true(fcntl(fd, F_GETFD) >= 0);
+	close(fd);
+}
+
+/* What is not the listener of the job is left as it is, and named. */
+static void test_another_listener_is_not_taken(void **state)
+{
+	char environment[200], text[80];
+	int other, plain, unix_one, kinds[3];
+	uint16_t port, other_port;
+	size_t i;
+
+	(void)state;
+	other = reserve(&other_port);
+	assert_int_equal(listen(other, 1), 0);
+	plain = reserve(&port);
+	unix_one = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	kinds[0] = other;
+	kinds[1] = plain;
+	kinds[2] = unix_one;
+	for (i = 0; i < 3; i++) {
+		static const char *const why[] = {"which listens at 127.0.0.1:",
+						  "which does not listen",
+						  "which is no TCP socket"};
+
+		snprintf(environment, sizeof(environment),
+			 "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%u "
+			 "ORIEL_LISTEN_FD=%d",
+			 port, kinds[i]);
+		snprintf(text, sizeof(text), "ORIEL_LISTEN_FD is %d, %s", kinds[i], why[i]);
+		check_open(environment, ORIEL_ERR_CONFIG, text);
+		assert_non_null(getenv("ORIEL_LISTEN_FD"));
+		assert_int_equal(fcntl(kinds[i], F_GETFL) & O_NONBLOCK, 0);
+		close(kinds[i]);
+	}
 }
 
 int main(void)
@@ -217,6 +277,8 @@ int main(void)
 		cmocka_unit_test(test_the_port_is_where_torchrun_leaves_room),
 		cmocka_unit_test(test_a_used_port_is_named),
 		cmocka_unit_test(test_an_inherited_listener_is_used),
+		cmocka_unit_test(test_an_inherited_listener_is_taken_once),
+		cmocka_unit_test(test_another_listener_is_not_taken),
 	};
 
 	return cmocka_run_group_tests(tests, forget_all, forget_all);

@@ -72,15 +72,11 @@ static enum oriel_status join_root_open(struct ori_join *join)
 	struct ori_address names[ORI_ENDPOINT_NAMES];
 	enum oriel_status status;
 	unsigned count;
-	int fd = job->listen_fd;
+	int fd = join->gate->listener;
 
 	if (fd >= 0) {
-		status = ori_endpoint_adopt(fd);
-		if (status == ORIEL_OK)
-			status = ori_endpoint_local(fd, &join->gate->address);
-		if (status != ORIEL_OK)
-			return status;
-		return ori_gate_open(join->gate, fd);
+		status = ori_endpoint_local(fd, &join->gate->address);
+		return status == ORIEL_OK ? ori_gate_open(join->gate, fd) : status;
 	}
 	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
 	if (status == ORIEL_OK)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bootstrap/tcp.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -10,12 +12,60 @@
 #include "bootstrap/mail.h"
 
 struct tcp {
+	struct tcp *next; /* in tcp_only */
+	uint16_t port;    /* of rank 0 */
+	bool is_only;
 	struct ori_key key;
 	struct ori_traffic traffic;
 	struct ori_gate gate;
 	struct ori_tree tree;
 	struct ori_mail mail;
 };
+
+/* Those that are to be the only ones of their rank at their port. */
+static pthread_mutex_t tcp_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tcp *tcp_only;
+
+/*
+ * Rank 0 has one listener at the port, so that a second job there would have no root. All
+ * ranks see that for themselves, at once, and none waits for the others.
+ */
+static enum oriel_status tcp_enlist(struct tcp *tcp)
+{
+	struct tcp *other;
+
+	if (!tcp->is_only)
+		return ORIEL_OK;
+	pthread_mutex_lock(&tcp_lock);
+	for (other = tcp_only; other; other = other->next)
+		if (other->port == tcp->port && other->tree.rank == tcp->tree.rank)
+			break;
+	if (!other) {
+		tcp->next = tcp_only;
+		tcp_only = tcp;
+	}
+	pthread_mutex_unlock(&tcp_lock);
+	if (!other)
+		return ORIEL_OK;
+	tcp->is_only = false; /* it is not in the list */
+	return ori_fail(ORIEL_ERR_STATE,
+			"this process has a bootstrap open as rank %u of the job at port %u: close "
+			"that first, or give this one a port of its own (ORIEL_PORT)",
+			tcp->tree.rank, tcp->port);
+}
+
+static void tcp_delist(const struct tcp *tcp)
+{
+	struct tcp **at;
+
+	if (!tcp->is_only)
+		return;
+	pthread_mutex_lock(&tcp_lock);
+	for (at = &tcp_only; *at != tcp; at = &(*at)->next)
+		;
+	*at = tcp->next;
+	pthread_mutex_unlock(&tcp_lock);
+}
 
 static enum oriel_status tcp_barrier(void *context, uint64_t timeout_ns)
 {
@@ -76,6 +126,7 @@ static void tcp_close(void *context)
 	ori_mail_close(&tcp->mail);
 	ori_tree_close(&tcp->tree);
 	ori_gate_close(&tcp->gate);
+	tcp_delist(tcp); /* the port is free again */
 	explicit_bzero(&tcp->key, sizeof(tcp->key));
 	free(tcp);
 }
@@ -148,7 +199,11 @@ static struct tcp *tcp_new(const struct ori_tcp_job *job)
 	if (!tcp)
 		return NULL;
 	tcp->key = job->key;
+	tcp->port = job->port;
+	tcp->is_only = job->is_only && job->size > 1;
 	ori_gate_init(&tcp->gate, &tcp->key, job->size, &tcp->traffic);
+	if (job->size > 1)
+		tcp->gate.listener = job->listen_fd;
 	ori_tree_init(&tcp->tree, job->rank, job->size, &tcp->gate);
 	return tcp;
 }
@@ -156,9 +211,9 @@ static struct tcp *tcp_new(const struct ori_tcp_job *job)
 static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *job)
 {
 	struct ori_address *addresses = calloc(job->size, sizeof(*addresses));
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status = tcp_enlist(tcp);
 
-	if (!addresses)
+	if (status == ORIEL_OK && !addresses)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
 	if (status == ORIEL_OK)
 		status = ori_gate_hang(&tcp->gate);
@@ -177,8 +232,11 @@ enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_boots
 	struct ori_error before;
 	enum oriel_status status;
 
-	if (!tcp)
+	if (!tcp) {
+		if (job->listen_fd >= 0 && job->size > 1)
+			close(job->listen_fd);
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
+	}
 	ori_error_save(&before);
 	status = tcp_start(tcp, job);
 	if (status != ORIEL_OK) {

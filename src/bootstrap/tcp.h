@@ -18,7 +18,8 @@ struct ori_tcp_job {
 	unsigned rank, size;
 	const char *host; /* where rank 0 listens */
 	uint16_t port;
-	int listen_fd; /* -1, or a listener that rank 0 takes over once it has checked it */
+	int listen_fd; /* -1, or the listener of rank 0, which takes it also on failure */
+	bool is_only;  /* refused while such a bootstrap of @rank at @port is open here */
 	struct ori_key key;
 	uint64_t timeout_ns;
 };
