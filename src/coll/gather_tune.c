@@ -2,12 +2,17 @@
 #include "coll/gather_tune.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "coll/gather_leaders.h"
 
 #define TUNE_FILE_MAX ((size_t)1 << 20)
@@ -259,35 +264,91 @@ static bool tune_user_path(char *path, size_t length)
 	return needed > 0 && (size_t)needed < length;
 }
 
+/*
+ * Opened without waiting, as a FIFO would have it. -1: there is none, errno; or ORIEL_ERR_CONFIG
+ * in *@status.
+ */
+static int tune_open(const char *path, enum oriel_status *status)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat file;
+
+	*status = ORIEL_OK;
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &file) != 0)
+		*status = ori_fail_errno(ORIEL_ERR_CONFIG, "%s, a table of oriel tune", path);
+	else if (!S_ISREG(file.st_mode))
+		*status = ori_fail(ORIEL_ERR_CONFIG,
+				   "%s, a table of oriel tune, is not a regular file", path);
+	if (*status == ORIEL_OK)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static enum oriel_status tune_fill(int fd, const char *path, char *text, size_t *length)
+{
+	ssize_t n;
+
+	for (*length = 0; *length < TUNE_FILE_MAX; *length += (size_t)n) {
+		n = read(fd, text + *length, TUNE_FILE_MAX - *length);
+		if (n == 0)
+			return ORIEL_OK;
+		if (n < 0 && errno != EINTR)
+			return ori_fail_errno(ORIEL_ERR_CONFIG, "%s: cannot read it", path);
+		if (n < 0)
+			n = 0;
+	}
+	return ori_fail(ORIEL_ERR_CONFIG, "%s: it is longer than %zu bytes", path,
+			TUNE_FILE_MAX - 1);
+}
+
 static enum oriel_status tune_read(const char *path, bool must_be, const struct ori_tune_key *key,
 				   struct ori_tune *tune)
 {
-	FILE *file = fopen(path, "re");
 	enum oriel_status status;
-	size_t length;
+	size_t length = 0;
 	char *text;
+	int fd = tune_open(path, &status);
 
-	if (!file && errno == ENOENT && !must_be)
-		return ORIEL_OK;
-	if (!file)
-		return ori_fail(ORIEL_ERR_CONFIG, "%s, a table of oriel tune: %s", path,
-				strerror(errno));
+	if (status != ORIEL_OK || (fd < 0 && errno == ENOENT && !must_be))
+		return status;
+	if (fd < 0)
+		return ori_fail_errno(ORIEL_ERR_CONFIG, "%s, a table of oriel tune", path);
 	text = malloc(TUNE_FILE_MAX);
-	if (!text) {
-		fclose(file);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory to read %s", path);
-	}
-	length = fread(text, 1, TUNE_FILE_MAX, file);
-	if (ferror(file))
-		status = ori_fail(ORIEL_ERR_CONFIG, "%s: it cannot be read", path);
-	else if (length == TUNE_FILE_MAX)
-		status = ori_fail(ORIEL_ERR_CONFIG, "%s: it is longer than %zu bytes", path,
-				  TUNE_FILE_MAX - 1);
+	if (text)
+		status = tune_fill(fd, path, text, &length);
 	else
+		status = ori_fail(ORIEL_ERR_NOMEM, "no memory to read %s", path);
+	if (status == ORIEL_OK)
 		status = ori_tune_parse(text, length, path, key, tune);
 	free(text);
-	fclose(file);
+	close(fd);
 	return status;
+}
+
+enum oriel_status ori_tune_read(const char *path, bool is_asked_for, const struct ori_tune_key *key,
+				struct ori_tune *tune)
+{
+	static atomic_flag has_warned = ATOMIC_FLAG_INIT;
+	struct ori_error before;
+	enum oriel_status status;
+
+	*tune = (struct ori_tune){.count = 0};
+	ori_error_save(&before);
+	status = tune_read(path, is_asked_for, key, tune);
+	if (status != ORIEL_ERR_CONFIG || is_asked_for)
+		return status;
+	/* Nobody has asked for this file: it may be that of another user, or half written. */
+	*tune = (struct ori_tune){.count = 0};
+	if (!atomic_flag_test_and_set(&has_warned))
+		ori_log(ORIEL_LOG_WARN,
+			"%s; the library's own choices are used instead (ORIEL_TUNE"
+			"=off leaves the file alone)",
+			oriel_last_error());
+	ori_error_restore(&before);
+	return ORIEL_OK;
 }
 
 /* The model as the kernel of the machine names it; the first of several. */
@@ -334,7 +395,7 @@ enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, unsi
 	else if (!tune_user_path(info->path, sizeof(info->path)))
 		info->path[0] = '\0';
 	if (info->path[0])
-		status = tune_read(info->path, *setting != '\0', &key, tune);
+		status = ori_tune_read(info->path, *setting != '\0', &key, tune);
 	info->rows = tune->count;
 	info->digest = tune->digest;
 	return status;

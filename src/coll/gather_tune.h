@@ -41,6 +41,14 @@ struct ori_tune {
 enum oriel_status ori_tune_parse(const char *text, size_t length, const char *name,
 				 const struct ori_tune_key *key, struct ori_tune *tune);
 
+/*
+ * The rows of file @path that have @key. Where the user has not asked for the file, one that
+ * is missing has no rows, and any other fault of it is a warning, once, and no rows; else
+ * both are ORIEL_ERR_CONFIG. Never waits: what is not a regular file is such a fault.
+ */
+enum oriel_status ori_tune_read(const char *path, bool is_asked_for, const struct ori_tune_key *key,
+				struct ori_tune *tune);
+
 /* What the settings say is to be read: @tune for @comm of @nodes, and where that is from. */
 enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, unsigned nodes,
 				struct ori_tune *tune, struct oriel_tune_info *info);

@@ -4,7 +4,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -92,12 +95,104 @@ static void wrong_lines_are_named(void **state)
 	assert_int_equal(ori_tune_parse("", 0, "table", &here, &tune), ORIEL_ERR_CONFIG);
 }
 
+static unsigned warnings;
+
+static void count_warnings(void *context, enum oriel_log_level level, const char *message)
+{
+	(void)context;
+	(void)message;
+	warnings += level == ORIEL_LOG_WARN;
+}
+
+/* Faulty where it is asked for; where it is not, no rows and no failure. */
+static void check_faulty(const char *path, const char *why)
+{
+	struct ori_tune tune;
+
+	assert_int_equal(ori_tune_read(path, true, &here, &tune), ORIEL_ERR_CONFIG);
+	if (!strstr(oriel_last_error(), path) || !strstr(oriel_last_error(), why))
+		print_error("%s\n", oriel_last_error());
+	assert_non_null(strstr(oriel_last_error(), path));
+	assert_non_null(strstr(oriel_last_error(), why));
+	ori_error_clear();
+	tune.count = 7;
+	assert_int_equal(ori_tune_read(path, false, &here, &tune), ORIEL_OK);
+	assert_int_equal(tune.count, 0);
+	assert_int_equal(tune.digest, 0);
+	assert_int_equal(oriel_last_status(), ORIEL_OK);
+}
+
+static void write_table(const char *path, const char *text, size_t times)
+{
+	FILE *file = fopen(path, "we");
+
+	assert_non_null(file);
+	while (times--)
+		fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void only_a_file_that_is_asked_for_can_fail(void **state)
+{
+	char folder[] = "/tmp/oriel-tune-XXXXXX", path[64], under[80];
+	struct ori_tune tune;
+
+	(void)state;
+	warnings = 0;
+	oriel_log_set_sink(count_warnings, NULL);
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/tune", folder);
+	snprintf(under, sizeof(under), "%s/tune", path);
+
+	assert_int_equal(ori_tune_read(path, true, &here, &tune), ORIEL_ERR_CONFIG);
+	assert_int_equal(ori_tune_read(path, false, &here, &tune), ORIEL_OK);
+	assert_int_equal(warnings, 0);
+
+	/* A writer that never comes: the alarm of a test that waits for it is the failure. */
+	alarm(60);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	check_faulty(path, "is not a regular file");
+	assert_int_equal(unlink(path), 0);
+	alarm(0);
+	assert_int_equal(warnings, 1);
+
+	assert_int_equal(symlink("/dev/zero", path), 0);
+	check_faulty(path, "is not a regular file");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink(path, path), 0);
+	check_faulty(path, "Too many levels of symbolic links");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	check_faulty(path, "is not a regular file");
+	assert_int_equal(rmdir(path), 0);
+	write_table(path, "all-gather", 1);
+	check_faulty(path, ":1: not '" ORIEL_TUNE_HEAD "' but 'all-gather'");
+	check_faulty(under, "Not a directory");
+	write_table(path, ORIEL_TUNE_HEAD "\nall-gather host 4 1 9 ll Some CPU @ 2.0GHz\n", 1);
+	check_faulty(path, "is not for 'any' bytes");
+	write_table(path, "0123456789abcde\n", 1 << 16);
+	check_faulty(path, "it is longer than 1048575 bytes");
+	if (geteuid() != 0) {
+		assert_int_equal(chmod(path, 0), 0);
+		check_faulty(path, "Permission denied");
+	}
+	assert_int_equal(warnings, 1);
+
+	write_table(path, ORIEL_TUNE_HEAD "\nall-gather host 4 1 any ll Some CPU @ 2.0GHz\n", 1);
+	assert_int_equal(ori_tune_read(path, false, &here, &tune), ORIEL_OK);
+	assert_int_equal(tune.count, 1);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(folder), 0);
+	oriel_log_set_sink(NULL, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_rows_of_this_machine_count),
 		cmocka_unit_test(what_differs_has_another_digest),
 		cmocka_unit_test(wrong_lines_are_named),
+		cmocka_unit_test(only_a_file_that_is_asked_for_can_fail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

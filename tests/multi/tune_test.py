@@ -120,6 +120,29 @@ class Tune(unittest.TestCase):
         # Which does not keep one from being made anew.
         self.tune("-n", "2", "-o", str(self.file), ORIEL_TUNE=str(self.file))
 
+    def test_a_file_that_nobody_has_asked_for_stops_no_job(self):
+        home = self.file.parent
+        path = pathlib.Path(home, ".cache", "oriel", "tune")
+        path.parent.mkdir(parents=True)
+        path.write_text("half a tab", encoding="utf-8")
+        job = ("run", "-n", "2", ORIEL, "perf", "allgather", "--sizes", "8", "--iters", "5",
+               "--reps", "1")
+        for folder, why in ((str(home), "not 'oriel-tune 1' but 'half a tab'"),
+                            ("/dev/null", "Not a directory")):
+            code, _, err = oriel(*job, HOME=folder)
+            self.assertEqual(code, 0, err)
+            for rank in range(2):
+                self.assertEqual(len(re.findall(rf"(?m)^\[{rank}\] .*{why}; the library's own",
+                                                err)), 1, err)
+        path.unlink()
+        os.mkfifo(path)
+        code, _, err = oriel(*job, HOME=str(home))
+        self.assertEqual(code, 0, err)
+        self.assertIn("is not a regular file; the library's own", err)
+        code, _, err = oriel(*job, ORIEL_TUNE=str(path))
+        self.assertNotEqual(code, 0)
+        self.assertIn(f"{path}, a table of oriel tune, is not a regular file", err)
+
     @unittest.skipUnless("FAKECUDA_FOLDER" in os.environ, "no driver of GPUs that are not there")
     def test_gpus_are_measured(self):
         env = {"LD_LIBRARY_PATH": os.environ["FAKECUDA_FOLDER"]}
