@@ -81,6 +81,8 @@ struct oriel_bootstrap {
  * MASTER_PORT (ORIEL_PORT if set; one above MASTER_PORT where torchrun's agent
  * holds that port, TORCHELASTIC_USE_AGENT_STORE=True); the others connect,
  * retrying until the deadline. ORIEL_JOB_KEY, if set, must be equal on all.
+ * A process of another job, or with a rank that has come, is refused at once
+ * (ORIEL_ERR_AUTH, ORIEL_ERR_CONFIG) and does not disturb the job.
  * @timeout_ns: 0 = ORIEL_TIMEOUT. Errors name the rank that did not join.
  *
  * The same ranks may open several jobs at one port, one after the other: while one

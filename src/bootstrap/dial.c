@@ -2,44 +2,49 @@
 #include "bootstrap/dial.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 
-struct dial_proof {
+#define DIAL_RETRY_MIN_NS 5000000u /* doubling */
+#define DIAL_RETRY_MAX_NS 200000000u
+
+/* What the other end says. */
+struct dial_word {
+	char whom[ORI_ENDPOINT_LENGTH]; /* asked for first: it may be gone when that is to be told
+					 */
 	struct ori_frame frame;
 	unsigned char body[ORI_FAILURE_LENGTH];
 };
 
-static const char *dial_whom(const struct ori_link *link, char text[ORI_ENDPOINT_LENGTH])
+static void dial_ask_whom(const struct ori_link *link, struct dial_word *word)
 {
 	struct ori_address address;
 
-	if (ori_endpoint_remote(link->fd, &address) != ORIEL_OK)
-		return "a rank that is gone";
-	return ori_endpoint_text(&address, text);
+	if (ori_endpoint_remote(link->fd, &address) == ORIEL_OK)
+		ori_endpoint_text(&address, word->whom);
+	else
+		strcpy(word->whom, "a rank that is gone");
 }
 
 static enum oriel_status dial_hear(struct ori_link *link, struct ori_gate *gate, uint64_t deadline,
-				   struct dial_proof *proof)
+				   struct dial_word *word)
 {
 	struct pollfd polled = {.fd = link->fd, .events = POLLIN};
-	char whom[ORI_ENDPOINT_LENGTH];
 	enum oriel_status status;
 
 	for (;;) {
-		status = ori_link_take(link, &proof->frame, proof->body, sizeof(proof->body));
+		status = ori_link_take(link, &word->frame, word->body, sizeof(word->body));
 		if (status == ORIEL_ERR_VERSION)
-			return ori_fail(status, "%s is of another version of Oriel",
-					dial_whom(link, whom));
+			return ori_fail(status, "%s is of another version of Oriel", word->whom);
 		if (status == ORIEL_ERR_PROTOCOL)
-			return ori_fail(status, "%s does not speak Oriel's protocol",
-					dial_whom(link, whom));
+			return ori_fail(status, "%s does not speak Oriel's protocol", word->whom);
 		if (status != ORIEL_AGAIN)
 			return status;
 		if (ori_deadline_passed(deadline))
 			return ori_fail(ORIEL_ERR_TIMEOUT, "%s takes connections but says nothing",
-					dial_whom(link, whom));
+					word->whom);
 		status = ori_gate_poll(gate, &polled, 1, deadline);
 		if (status != ORIEL_OK)
 			return status;
@@ -48,17 +53,16 @@ static enum oriel_status dial_hear(struct ori_link *link, struct ori_gate *gate,
 
 /* Whether the other end has shown that it knows the key. */
 static enum oriel_status dial_check(const struct ori_key *key, struct ori_link *link,
-				    const struct dial_proof *proof, struct ori_auth *auth)
+				    const struct dial_word *proof, struct ori_auth *auth)
 {
 	unsigned char mac[ORI_MAC_LENGTH], body[ORI_FAILURE_LENGTH];
 	struct ori_failure refusal = {.status = ORIEL_ERR_AUTH,
 				      .rank = ORIEL_NO_RANK,
 				      .text = "another ORIEL_JOB_KEY"};
-	char whom[ORI_ENDPOINT_LENGTH];
 
 	if (proof->frame.type != ORI_FRAME_PROOF || proof->frame.length != ORI_PROOF_LENGTH)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "%s answers a challenge with frame %d",
-				dial_whom(link, whom), proof->frame.type);
+				proof->whom, proof->frame.type);
 	memcpy(auth->acceptor, proof->body, ORI_NONCE_LENGTH);
 	if (ori_auth_mac(key, auth, ORI_ROLE_ACCEPTOR, NULL, 0, mac) != ORIEL_OK)
 		return ORIEL_ERR_SYSTEM;
@@ -66,28 +70,36 @@ static enum oriel_status dial_check(const struct ori_key *key, struct ori_link *
 		return ORIEL_OK;
 	ori_link_send(link, ORI_FRAME_FAILURE, body, ori_failure_encode(&refusal, body));
 	return ori_fail(ORIEL_ERR_AUTH, "%s has another ORIEL_JOB_KEY than this rank, which has %s",
-			dial_whom(link, whom), key->length ? "one set" : "none set");
+			proof->whom, key->length ? "one set" : "none set");
 }
 
-enum oriel_status ori_dial_greet(struct ori_link *link, struct ori_gate *gate,
-				 struct ori_hello *hello, uint64_t deadline)
+/* To the hello: whether this rank is let in. */
+static enum oriel_status dial_answer(const struct dial_word *word, const struct ori_hello *hello)
+{
+	struct ori_failure refusal;
+
+	if (word->frame.type == ORI_FRAME_FAILURE &&
+	    ori_failure_parse(word->body, word->frame.length, &refusal))
+		return ori_fail(refusal.status, "rank %u (process %u) is refused at %s by %s",
+				hello->rank, hello->pid, word->whom, refusal.text);
+	if (word->frame.type == ORI_FRAME_ANSWER && word->frame.length == 1 &&
+	    word->body[0] <= ORI_ANSWER_LATER)
+		return word->body[0] == ORI_ANSWER_IN ? ORIEL_OK : ORIEL_AGAIN;
+	return ori_fail(ORIEL_ERR_PROTOCOL, "%s answers a hello with frame %d", word->whom,
+			word->frame.type);
+}
+
+static enum oriel_status dial_hello(struct ori_link *link, const struct ori_gate *gate,
+				    const struct ori_auth *auth, struct ori_hello *hello)
 {
 	unsigned char body[ORI_HELLO_LENGTH];
-	struct dial_proof proof;
 	enum oriel_status status;
-	struct ori_auth auth;
 
-	if (ori_auth_nonce(auth.connector) != ORIEL_OK)
-		return ORIEL_ERR_SYSTEM;
-	status = ori_link_send(link, ORI_FRAME_CHALLENGE, auth.connector, ORI_NONCE_LENGTH);
-	if (status == ORIEL_OK)
-		status = dial_hear(link, gate, deadline, &proof);
-	if (status == ORIEL_OK)
-		status = dial_check(gate->key, link, &proof, &auth);
-	if (status != ORIEL_OK)
-		return status;
+	hello->process = gate->own->process;
+	hello->pid = (uint32_t)getpid();
+	hello->tag = gate->own->tag;
 	ori_hello_encode(hello, body);
-	status = ori_auth_mac(gate->key, &auth, ORI_ROLE_CONNECTOR, body + ORI_MAC_LENGTH,
+	status = ori_auth_mac(&gate->own->key, auth, ORI_ROLE_CONNECTOR, body + ORI_MAC_LENGTH,
 			      sizeof(body) - ORI_MAC_LENGTH, hello->mac);
 	if (status != ORIEL_OK)
 		return status;
@@ -95,19 +107,68 @@ enum oriel_status ori_dial_greet(struct ori_link *link, struct ori_gate *gate,
 	return ori_link_send(link, ORI_FRAME_HELLO, body, sizeof(body));
 }
 
+enum oriel_status ori_dial_greet(struct ori_link *link, struct ori_gate *gate,
+				 struct ori_hello *hello, uint64_t deadline)
+{
+	enum oriel_status status;
+	struct dial_word word;
+	struct ori_auth auth;
+
+	if (ori_auth_nonce(auth.connector) != ORIEL_OK)
+		return ORIEL_ERR_SYSTEM;
+	dial_ask_whom(link, &word);
+	status = ori_link_send(link, ORI_FRAME_CHALLENGE, auth.connector, ORI_NONCE_LENGTH);
+	if (status == ORIEL_OK)
+		status = dial_hear(link, gate, deadline, &word);
+	if (status == ORIEL_OK)
+		status = dial_check(&gate->own->key, link, &word, &auth);
+	if (status == ORIEL_OK)
+		status = dial_hello(link, gate, &auth, hello);
+	if (status == ORIEL_OK)
+		status = dial_hear(link, gate, deadline, &word);
+	return status == ORIEL_OK ? dial_answer(&word, hello) : status;
+}
+
+/* The gate is served meanwhile. */
+static enum oriel_status dial_pause(struct ori_gate *gate, uint64_t pause_ns, uint64_t deadline)
+{
+	uint64_t until = ori_deadline(pause_ns);
+	enum oriel_status status = ORIEL_OK;
+
+	if (until > deadline)
+		until = deadline;
+	while (status == ORIEL_OK && !ori_deadline_passed(until))
+		status = ori_gate_poll(gate, NULL, 0, until);
+	return status;
+}
+
 enum oriel_status ori_dial(const struct ori_address *address, struct ori_gate *gate,
 			   struct ori_hello *hello, uint64_t deadline, struct ori_link *link)
 {
+	uint64_t pause_ns = DIAL_RETRY_MIN_NS;
 	char text[ORI_ENDPOINT_LENGTH];
-	int fd = ori_endpoint_connect(address, deadline);
 	enum oriel_status status;
+	int fd;
 
-	if (fd < 0)
-		return ori_fail_errno(ORIEL_ERR_PEER, "connecting to %s",
-				      ori_endpoint_text(address, text));
-	ori_link_open(link, fd, gate->traffic);
-	status = ori_dial_greet(link, gate, hello, deadline);
-	if (status != ORIEL_OK)
+	for (;;) {
+		fd = ori_endpoint_connect(address, deadline);
+		if (fd < 0)
+			return ori_fail_errno(ORIEL_ERR_PEER, "connecting to %s",
+					      ori_endpoint_text(address, text));
+		ori_link_open(link, fd, gate->traffic);
+		status = ori_dial_greet(link, gate, hello, deadline);
+		if (status == ORIEL_OK)
+			return ORIEL_OK;
 		ori_link_close(link);
-	return status;
+		if (status != ORIEL_ERR_PEER && status != ORIEL_AGAIN)
+			return status;
+		if (ori_deadline_passed(deadline))
+			return ori_fail(ORIEL_ERR_TIMEOUT, "%s closes every connection",
+					ori_endpoint_text(address, text));
+		status = dial_pause(gate, pause_ns, deadline);
+		if (status != ORIEL_OK)
+			return status;
+		if (pause_ns < DIAL_RETRY_MAX_NS)
+			pause_ns *= 2;
+	}
 }

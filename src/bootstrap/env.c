@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "bootstrap/endpoint.h"
 #include "bootstrap/tcp.h"
+#include "sys/process.h"
 
 static const char *const env_names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
@@ -147,10 +148,12 @@ static enum oriel_status env_job(struct ori_tcp_job *job)
 	status = env_text("MASTER_ADDR", &job->host);
 	if (status == ORIEL_OK)
 		status = env_port(&job->port);
+	ori_auth_read_key(&job->own.key);
 	if (status == ORIEL_OK)
-		status = env_listener(job);
-	ori_auth_read_key(&job->key);
-	return status;
+		status = ori_job_tag_make(&job->own.key, &job->own.tag);
+	if (status == ORIEL_OK)
+		status = ori_process_token(&job->own.process);
+	return status == ORIEL_OK ? env_listener(job) : status;
 }
 
 enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap)
@@ -172,6 +175,6 @@ enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_boo
 		status = env_job(&job);
 	if (status == ORIEL_OK)
 		status = ori_tcp_open(&job, bootstrap);
-	explicit_bzero(&job.key, sizeof(job.key));
+	explicit_bzero(&job.own, sizeof(job.own));
 	return status;
 }

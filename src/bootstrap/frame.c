@@ -17,6 +17,12 @@ static void frame_put32(unsigned char *p, uint32_t v)
 	frame_put16(p + 2, (uint16_t)(v >> 16));
 }
 
+static void frame_put64(unsigned char *p, uint64_t v)
+{
+	frame_put32(p, (uint32_t)v);
+	frame_put32(p + 4, (uint32_t)(v >> 32));
+}
+
 static uint16_t frame_get16(const unsigned char *p)
 {
 	return (uint16_t)(p[0] | p[1] << 8);
@@ -27,14 +33,18 @@ static uint32_t frame_get32(const unsigned char *p)
 	return frame_get16(p) | (uint32_t)frame_get16(p + 2) << 16;
 }
 
+static uint64_t frame_get64(const unsigned char *p)
+{
+	return frame_get32(p) | (uint64_t)frame_get32(p + 4) << 32;
+}
+
 void ori_frame_encode(const struct ori_frame *frame, unsigned char bytes[ORI_FRAME_HEADER])
 {
 	frame_put32(bytes, FRAME_MAGIC);
 	frame_put16(bytes + 4, ORI_FRAME_VERSION);
 	frame_put16(bytes + 6, (uint16_t)frame->type);
 	frame_put32(bytes + 8, frame->tag);
-	frame_put32(bytes + 12, (uint32_t)frame->length);
-	frame_put32(bytes + 16, (uint32_t)(frame->length >> 32));
+	frame_put64(bytes + 12, frame->length);
 }
 
 enum oriel_status ori_frame_parse(const unsigned char bytes[ORI_FRAME_HEADER],
@@ -46,11 +56,11 @@ enum oriel_status ori_frame_parse(const unsigned char bytes[ORI_FRAME_HEADER],
 		return ORIEL_ERR_PROTOCOL;
 	if (frame_get16(bytes + 4) != ORI_FRAME_VERSION)
 		return ORIEL_ERR_VERSION;
-	if (type < ORI_FRAME_CHALLENGE || type > ORI_FRAME_FAILURE)
+	if (type < ORI_FRAME_CHALLENGE || type > ORI_FRAME_ANSWER)
 		return ORIEL_ERR_PROTOCOL;
 	frame->type = (enum ori_frame_type)type;
 	frame->tag = frame_get32(bytes + 8);
-	frame->length = frame_get32(bytes + 12) | (uint64_t)frame_get32(bytes + 16) << 32;
+	frame->length = frame_get64(bytes + 12);
 	return ORIEL_OK;
 }
 
@@ -87,6 +97,11 @@ void ori_hello_encode(const struct ori_hello *hello, unsigned char bytes[ORI_HEL
 	frame_put32(p + 12, hello->timeout_ms);
 	frame_put32(p + 16, hello->left_ms);
 	ori_address_encode(&hello->address, p + 20);
+	p += 20 + ORI_ADDRESS_LENGTH;
+	frame_put64(p, hello->process);
+	frame_put32(p + 8, hello->pid);
+	frame_put32(p + 12, hello->tag.kind);
+	memcpy(p + 16, hello->tag.bytes, ORI_TAG_LENGTH);
 }
 
 bool ori_hello_parse(const unsigned char *bytes, size_t length, struct ori_hello *hello)
@@ -101,7 +116,14 @@ bool ori_hello_parse(const unsigned char *bytes, size_t length, struct ori_hello
 	hello->size = frame_get32(p + 8);
 	hello->timeout_ms = frame_get32(p + 12);
 	hello->left_ms = frame_get32(p + 16);
-	return ori_address_parse(p + 20, ORI_ADDRESS_LENGTH, &hello->address);
+	if (!ori_address_parse(p + 20, ORI_ADDRESS_LENGTH, &hello->address))
+		return false;
+	p += 20 + ORI_ADDRESS_LENGTH;
+	hello->process = frame_get64(p);
+	hello->pid = frame_get32(p + 8);
+	hello->tag.kind = frame_get32(p + 12);
+	memcpy(hello->tag.bytes, p + 16, ORI_TAG_LENGTH);
+	return true;
 }
 
 size_t ori_failure_encode(const struct ori_failure *failure,

@@ -10,11 +10,12 @@
 #include <oriel/bootstrap.h>
 
 #define ORI_FRAME_HEADER 20
-#define ORI_FRAME_VERSION 2
+#define ORI_FRAME_VERSION 3
 #define ORI_NONCE_LENGTH 32
 #define ORI_MAC_LENGTH 32
 #define ORI_ADDRESS_LENGTH 20
-#define ORI_HELLO_LENGTH (ORI_MAC_LENGTH + 20 + ORI_ADDRESS_LENGTH)
+#define ORI_TAG_LENGTH 32
+#define ORI_HELLO_LENGTH (ORI_MAC_LENGTH + 20 + ORI_ADDRESS_LENGTH + 16 + ORI_TAG_LENGTH)
 #define ORI_PROOF_LENGTH (ORI_NONCE_LENGTH + ORI_MAC_LENGTH)
 #define ORI_FAILURE_HEADER 8
 #define ORI_FAILURE_LENGTH 512
@@ -29,6 +30,12 @@ enum ori_frame_type {
 	ORI_FRAME_SPREAD,        /* what all ranks gave */
 	ORI_FRAME_MESSAGE,       /* send and recv */
 	ORI_FRAME_FAILURE,       /* status, rank and text; nothing follows */
+	ORI_FRAME_ANSWER,        /* to a hello that is not refused: enum ori_answer, a byte */
+};
+
+enum ori_answer {
+	ORI_ANSWER_IN,
+	ORI_ANSWER_LATER, /* connect again: rank 0 is still in the job before */
 };
 
 struct ori_frame {
@@ -49,6 +56,11 @@ enum ori_purpose {
 	ORI_PURPOSE_MAIL, /* send and recv */
 };
 
+struct ori_job_tag {
+	uint32_t kind; /* enum ori_job_tag_kind */
+	unsigned char bytes[ORI_TAG_LENGTH];
+};
+
 struct ori_hello {
 	unsigned char mac[ORI_MAC_LENGTH]; /* covers what follows */
 	enum ori_purpose purpose;
@@ -57,6 +69,9 @@ struct ori_hello {
 	uint32_t timeout_ms; /* 0 = for ever */
 	uint32_t left_ms;    /* of the timeout */
 	struct ori_address address;
+	uint64_t process; /* ori_process_token() */
+	uint32_t pid;     /* for texts */
+	struct ori_job_tag tag;
 };
 
 struct ori_failure {

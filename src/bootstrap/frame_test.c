@@ -10,7 +10,7 @@
 static void test_a_header_is_what_was_encoded(void **state)
 {
 	const struct ori_frame frame = {ORI_FRAME_MESSAGE, 0x01020304, 0x1122334455667788};
-	static const unsigned char expected[ORI_FRAME_HEADER] = {'O',  'R',  'L',  'B',  2,
+	static const unsigned char expected[ORI_FRAME_HEADER] = {'O',  'R',  'L',  'B',  3,
 								 0,    7,    0,    4,    3,
 								 2,    1,    0x88, 0x77, 0x66,
 								 0x55, 0x44, 0x33, 0x22, 0x11};
@@ -42,7 +42,7 @@ static void test_a_header_that_makes_no_sense_is_refused(void **state)
 	bytes[4]--;
 	bytes[6] = 0;
 	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_ERR_PROTOCOL);
-	bytes[6] = ORI_FRAME_FAILURE + 1;
+	bytes[6] = ORI_FRAME_ANSWER + 1;
 	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_ERR_PROTOCOL);
 }
 
@@ -56,6 +56,9 @@ static void test_a_hello_is_what_was_encoded(void **state)
 		.timeout_ms = 5,
 		.left_ms = 4,
 		.address = {.family = 6, .port = 65535, .ip = "fedcba987654321"},
+		.process = 0x1122334455667788,
+		.pid = 4711,
+		.tag = {.kind = 3, .bytes = "a hash of the name of the job ."},
 	};
 	unsigned char bytes[ORI_HELLO_LENGTH + 1];
 	struct ori_hello got;

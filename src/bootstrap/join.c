@@ -111,7 +111,6 @@ static void hall_dismiss(struct join_hall *hall)
 static enum oriel_status hall_check(const struct join_hall *hall, const struct ori_guest *guest)
 {
 	unsigned size = hall->join->job->size, rank = guest->hello.rank;
-	char here[ORI_ENDPOINT_LENGTH];
 
 	if (guest->hello.size != size)
 		return ori_fail(ORIEL_ERR_MISMATCH,
@@ -120,12 +119,44 @@ static enum oriel_status hall_check(const struct join_hall *hall, const struct o
 	if (rank >= size)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "%s joined as rank %u of %u", guest->from, rank,
 				size);
-	if (rank == 0 || hall->guests[rank])
-		return ori_fail(ORIEL_ERR_CONFIG, "rank %u joined twice: from %s and %s", rank,
-				rank ? hall->guests[rank]->from
-				     : ori_endpoint_text(&hall->join->gate->address, here),
-				guest->from);
 	return ORIEL_OK;
+}
+
+static struct ori_holder hall_holder(const struct join_hall *hall, unsigned rank)
+{
+	const struct ori_guest *guest = hall->guests[rank];
+	struct ori_holder holder = {.process = hall->join->gate->own->process,
+				    .pid = (uint32_t)getpid()};
+
+	ori_endpoint_text(&hall->join->gate->address, holder.from);
+	if (rank == 0)
+		return holder;
+	holder.process = guest->hello.process;
+	holder.pid = guest->hello.pid;
+	memcpy(holder.from, guest->from, sizeof(holder.from));
+	return holder;
+}
+
+/* The second process that says it is this rank is no part of the job, which goes on. */
+static bool hall_refuse_second(const struct join_hall *hall, struct ori_guest *guest)
+{
+	struct ori_failure refusal = {.status = ORIEL_ERR_CONFIG, .rank = ORIEL_NO_RANK};
+	unsigned char body[ORI_FAILURE_LENGTH];
+	unsigned rank = guest->hello.rank;
+	char why[ORI_GATE_TEXT];
+	struct ori_holder first;
+
+	if (rank >= hall->join->job->size || (rank && !hall->guests[rank]))
+		return false;
+	first = hall_holder(hall, rank);
+	snprintf(why, sizeof(why), "rank %u is process %u at %s already", rank, first.pid,
+		 first.from);
+	ori_gate_note_refusal(hall->join->gate, guest, refusal.status, why);
+	snprintf(refusal.text, sizeof(refusal.text),
+		 "rank %u joined twice: process %u at %s is it, process %u at %s is refused", rank,
+		 first.pid, first.from, guest->hello.pid, guest->from);
+	ori_link_send(&guest->link, ORI_FRAME_FAILURE, body, ori_failure_encode(&refusal, body));
+	return true;
 }
 
 /* A rank that began to wait earlier, or waits less long, decides when all give up. */
@@ -144,9 +175,13 @@ static void hall_hurry(struct join_hall *hall, const struct ori_hello *hello)
 
 static void hall_admit(struct join_hall *hall, struct ori_guest *guest)
 {
-	hall->came++;
 	if (hall->failure.status == ORIEL_OK && hall_check(hall, guest) != ORIEL_OK)
 		hall_dismiss(hall);
+	if (hall->failure.status == ORIEL_OK && hall_refuse_second(hall, guest)) {
+		ori_guest_free(guest);
+		return;
+	}
+	hall->came++;
 	if (hall->failure.status != ORIEL_OK) {
 		hall_tell(hall, guest);
 		ori_guest_free(guest);
@@ -185,10 +220,8 @@ static enum oriel_status hall_late(struct join_hall *hall)
 			ori_ranks_add(&missing, i);
 	ori_ranks_text(&missing, size, text);
 	if (gate->refused)
-		return ori_fail(ORIEL_ERR_AUTH,
-				"%s did not join within %g s; %s was refused, it has another "
-				"ORIEL_JOB_KEY",
-				text, ori_seconds(hall->timeout_ns), gate->refused_from);
+		return ori_fail(gate->refused_status, "%s did not join within %g s; %s", text,
+				ori_seconds(hall->timeout_ns), gate->refused_text);
 	return ori_fail(ORIEL_ERR_TIMEOUT, "%s did not join within %g s", text,
 			ori_seconds(hall->timeout_ns));
 }
@@ -245,6 +278,21 @@ static void hall_welcome(struct join_hall *hall)
 	}
 }
 
+/* For those who come later. */
+static enum oriel_status hall_keep_holders(struct join_hall *hall)
+{
+	struct ori_holder *holders = calloc(hall->join->job->size, sizeof(*holders));
+	unsigned i;
+
+	if (!holders)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks",
+				hall->join->job->size);
+	for (i = 0; i < hall->join->job->size; i++)
+		holders[i] = hall_holder(hall, i);
+	hall->join->gate->holders = holders;
+	return ORIEL_OK;
+}
+
 enum oriel_status ori_join_root(struct ori_join *join)
 {
 	struct join_hall hall = {
@@ -262,7 +310,14 @@ enum oriel_status ori_join_root(struct ori_join *join)
 	if (!hall.guests)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks",
 				join->job->size);
+	join->gate->takes_joins = true;
 	status = hall_wait(&hall);
+	join->gate->takes_joins = false;
+	if (status == ORIEL_OK) {
+		status = hall_keep_holders(&hall);
+		if (status != ORIEL_OK)
+			hall_dismiss(&hall);
+	}
 	if (status == ORIEL_OK)
 		hall_welcome(&hall);
 	for (i = 0; i < join->job->size; i++)
@@ -287,7 +342,10 @@ static enum oriel_status join_member_gate(struct ori_gate *gate, int root)
 	return status == ORIEL_OK ? ori_gate_open(gate, fd) : status;
 }
 
-/* One attempt. ORIEL_AGAIN: the root is not there yet, errno says how. */
+/*
+ * One attempt. ORIEL_AGAIN: the root is not there yet, errno says how; EBUSY: it has not
+ * left the job before, in which this process was the same rank.
+ */
 static enum oriel_status join_knock(struct ori_join *join, const struct ori_address *root,
 				    struct ori_link *link)
 {
@@ -313,11 +371,10 @@ static enum oriel_status join_knock(struct ori_join *join, const struct ori_addr
 	}
 	if (status != ORIEL_OK)
 		ori_link_close(link);
-	if (status == ORIEL_ERR_PEER) {
-		errno = ECONNRESET;
-		return ORIEL_AGAIN;
-	}
-	return status;
+	if (status != ORIEL_ERR_PEER && status != ORIEL_AGAIN)
+		return status;
+	errno = status == ORIEL_AGAIN ? EBUSY : ECONNRESET;
+	return ORIEL_AGAIN;
 }
 
 static enum oriel_status join_call(struct ori_join *join, struct ori_address *root,
@@ -338,6 +395,12 @@ static enum oriel_status join_call(struct ori_join *join, struct ori_address *ro
 		status = join_knock(join, root, link);
 		if (status != ORIEL_AGAIN)
 			return status;
+		if (ori_deadline_passed(join->deadline) && errno == EBUSY)
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"rank 0 at %s has not closed the job before this one "
+					"within %g s",
+					ori_endpoint_text(root, text),
+					ori_seconds(job->timeout_ns));
 		if (ori_deadline_passed(join->deadline))
 			return ori_fail_errno(ORIEL_ERR_TIMEOUT,
 					      "rank %u of %u found no root at %s (%s) within %g s",

@@ -21,6 +21,7 @@ struct party_seat {
 	unsigned rank, size;
 	enum oriel_status status;
 	char text[600];
+	uint64_t took_ns;  /* to join */
 	unsigned at_fault; /* as party_note_fault() has asked */
 	pthread_t thread;
 };

@@ -15,7 +15,7 @@ struct tcp {
 	struct tcp *next; /* in tcp_only */
 	uint16_t port;    /* of rank 0 */
 	bool is_only;
-	struct ori_key key;
+	struct ori_credentials own;
 	struct ori_traffic traffic;
 	struct ori_gate gate;
 	struct ori_tree tree;
@@ -127,7 +127,7 @@ static void tcp_close(void *context)
 	ori_tree_close(&tcp->tree);
 	ori_gate_close(&tcp->gate);
 	tcp_delist(tcp); /* the port is free again */
-	explicit_bzero(&tcp->key, sizeof(tcp->key));
+	explicit_bzero(&tcp->own, sizeof(tcp->own));
 	free(tcp);
 }
 
@@ -198,10 +198,10 @@ static struct tcp *tcp_new(const struct ori_tcp_job *job)
 
 	if (!tcp)
 		return NULL;
-	tcp->key = job->key;
+	tcp->own = job->own;
 	tcp->port = job->port;
 	tcp->is_only = job->is_only && job->size > 1;
-	ori_gate_init(&tcp->gate, &tcp->key, job->size, &tcp->traffic);
+	ori_gate_init(&tcp->gate, &tcp->own, job->size, &tcp->traffic);
 	if (job->size > 1)
 		tcp->gate.listener = job->listen_fd;
 	ori_tree_init(&tcp->tree, job->rank, job->size, &tcp->gate);

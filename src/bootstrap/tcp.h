@@ -9,7 +9,7 @@
 
 #include <oriel/bootstrap.h>
 
-#include "bootstrap/auth.h"
+#include "bootstrap/job_tag.h"
 #include "bootstrap/link.h"
 
 #define ORI_TCP_RANKS_MAX (1u << 20)
@@ -20,7 +20,7 @@ struct ori_tcp_job {
 	uint16_t port;
 	int listen_fd; /* -1, or the listener of rank 0, which takes it also on failure */
 	bool is_only;  /* refused while such a bootstrap of @rank at @port is open here */
-	struct ori_key key;
+	struct ori_credentials own;
 	uint64_t timeout_ns;
 };
 

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "bootstrap/endpoint.h"
 #include "bootstrap/party_test.h"
 #include "bootstrap/tree.h"
@@ -31,7 +32,7 @@ static struct tcp_party tcp_party(unsigned size, uint64_t timeout_ns)
 		.size = size,
 		.host = "127.0.0.1",
 		.timeout_ns = timeout_ns,
-		.key = {.length = 4, .bytes = "abcd"},
+		.own.key = {.length = 4, .bytes = "abcd"},
 	};
 	assert_int_equal(ori_endpoint_listen(&at, &party.job.listen_fd), ORIEL_OK);
 	party.job.port = at.port;
@@ -43,11 +44,15 @@ static enum oriel_status seat_open(struct party_seat *seat, struct oriel_bootstr
 	struct tcp_party *party = seat->party;
 	struct ori_tcp_job job = party->job;
 
+	uint64_t start = ori_clock_ns();
+
 	memset(b, 0, sizeof(*b));
 	job.rank = seat->rank;
+	job.own.process = 1 + (uint64_t)(seat - party_seats);
 	if (job.rank != 0)
 		job.listen_fd = -1;
 	party_note(seat, ori_tcp_open(&job, b));
+	seat->took_ns = ori_clock_ns() - start;
 	return seat->status;
 }
 
@@ -84,7 +89,7 @@ static void test_ranks_join_and_gather(void **state)
 	}
 }
 
-/* Two frames per rank to let it in, then eight per collective. */
+/* Three frames per rank to let it in, then eight per collective. */
 static void test_the_root_of_512_ranks_sends_frames_in_proportion(void **state)
 {
 	struct tcp_party party = tcp_party(512, PARTY_PATIENCE);
@@ -92,7 +97,7 @@ static void test_the_root_of_512_ranks_sends_frames_in_proportion(void **state)
 	(void)state;
 	party_run(512, run_rounds, &party);
 	party_expect_all(512, ORIEL_OK, "");
-	assert_int_equal(party.root.frames, 2 * 511 + 5 * ORI_TREE_ARITY);
+	assert_int_equal(party.root.frames, 3 * 511 + 5 * ORI_TREE_ARITY);
 	assert_true(party.root.bytes < 512 * 1000);
 }
 
@@ -148,7 +153,7 @@ static void *join_oddly(void *arg)
 
 	if (seat->rank == own.odd) {
 		if (own.oddity == WITHOUT_KEY)
-			own.job.key.length = 0;
+			own.job.own.key.length = 0;
 		else if (own.oddity == AS_RANK_1)
 			seat->rank = 1;
 		else
@@ -173,15 +178,63 @@ static void test_another_key_is_refused_on_both_ends(void **state)
 	party_expect(2, ORIEL_ERR_AUTH, "another ORIEL_JOB_KEY than this rank, which has none set");
 }
 
-static void test_a_rank_that_joins_twice_is_an_error_on_all(void **state)
+/* Who joins as a rank that has come is refused at once, and the job goes on without it. */
+static void test_a_second_holder_of_a_rank_is_refused(void **state)
 {
-	struct tcp_party party = tcp_party(4, PARTY_PATIENCE);
+	struct tcp_party party = tcp_party(4, SHORT);
+	unsigned second;
 
 	(void)state;
 	party.odd = 2;
 	party.oddity = AS_RANK_1;
 	party_run(4, join_oddly, &party);
-	party_expect_all(4, ORIEL_ERR_CONFIG, "rank 1 joined twice: from 127.0.0.1:");
+	party_expect(0, ORIEL_ERR_CONFIG, "rank 2 of 4 did not join within 4 s; process ");
+	party_expect(0, ORIEL_ERR_CONFIG, " is refused: rank 1 is process ");
+	party_expect(3, ORIEL_ERR_CONFIG, "rank 2 of 4 did not join within 4 s; process ");
+	second = strstr(party_seats[1].text, "joined twice") ? 1 : 2;
+	party_expect(second, ORIEL_ERR_CONFIG, "rank 1 joined twice: process ");
+	party_expect(3 - second, ORIEL_ERR_CONFIG, "rank 2 of 4 did not join");
+	/* Not when all have given up. */
+	assert_true(party_seats[second].took_ns < SHORT / 2);
+}
+
+/* Four of one job, and three that do not belong to it: the job stands, before and after them. */
+static void *join_among_strangers(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct tcp_party own = *(struct tcp_party *)seat->party;
+	unsigned number = seat->rank;
+	struct oriel_bootstrap b;
+
+	own.job.size = 4;
+	own.job.own.key.length = 0;
+	own.job.own.tag.kind = ORI_JOB_TAG_TORCH;
+	if (number >= 4) {
+		seat->rank = number - 3;
+		own.job.own.tag.kind = number == 6 ? ORI_JOB_TAG_NONE : ORI_JOB_TAG_TORCH;
+		own.job.own.tag.bytes[7] = number != 6;
+	}
+	seat->party = &own;
+	if (seat_open(seat, &b) == ORIEL_OK)
+		party_note(seat, party_rounds(&b, 10, 40));
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void test_another_job_at_the_port_harms_nobody(void **state)
+{
+	struct tcp_party party = tcp_party(7, PARTY_PATIENCE);
+	unsigned i;
+
+	(void)state;
+	party_run(7, join_among_strangers, &party);
+	for (i = 0; i < 4; i++)
+		party_expect(i, ORIEL_OK, "");
+	for (i = 4; i < 7; i++)
+		party_expect(i, ORIEL_ERR_AUTH, "it belongs to another job: ");
+	party_expect(4, ORIEL_ERR_AUTH, "rank 1 (process ");
+	party_expect(5, ORIEL_ERR_AUTH, "its TORCHELASTIC_RUN_ID differs");
+	party_expect(6, ORIEL_ERR_AUTH, "its job is named by nothing, this one by TORCH");
 }
 
 static void test_sizes_that_differ_are_an_error_that_names_the_rank(void **state)
@@ -491,7 +544,8 @@ int main(void)
 		cmocka_unit_test(test_a_rank_that_does_not_join_is_named_to_all),
 		cmocka_unit_test(test_a_missing_root_is_named_with_its_address),
 		cmocka_unit_test(test_another_key_is_refused_on_both_ends),
-		cmocka_unit_test(test_a_rank_that_joins_twice_is_an_error_on_all),
+		cmocka_unit_test(test_a_second_holder_of_a_rank_is_refused),
+		cmocka_unit_test(test_another_job_at_the_port_harms_nobody),
 		cmocka_unit_test(test_sizes_that_differ_are_an_error_that_names_the_rank),
 		cmocka_unit_test(test_silent_and_senseless_connections_disturb_nobody),
 		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),

@@ -31,7 +31,7 @@ static void frame_header(const uint8_t *bytes, size_t length)
 		   status == ORIEL_ERR_VERSION);
 	if (status != ORIEL_OK)
 		return;
-	FUZZ_CHECK(frame.type >= ORI_FRAME_CHALLENGE && frame.type <= ORI_FRAME_FAILURE);
+	FUZZ_CHECK(frame.type >= ORI_FRAME_CHALLENGE && frame.type <= ORI_FRAME_ANSWER);
 	ori_frame_encode(&frame, again);
 	FUZZ_CHECK(memcmp(again, bytes, sizeof(again)) == 0);
 	frame_refuses_other_versions(bytes);
@@ -108,6 +108,9 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		.timeout_ms = 30000,
 		.left_ms = 29000,
 		.address = {.family = (uint16_t)(n % 2 ? 4 : 6), .port = 29500, .ip = {127}},
+		.process = 0x0123456789abcdef,
+		.pid = 4711,
+		.tag = {n % 5, {4, 5, 6}},
 	};
 	const struct ori_frame frame = {(enum ori_frame_type)n, n, 4096 * n};
 
@@ -115,15 +118,15 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		ori_address_encode(&hello.address, bytes);
 		return ORI_ADDRESS_LENGTH;
 	}
-	if (n <= ORI_FRAME_FAILURE) {
+	if (n <= ORI_FRAME_ANSWER) {
 		ori_frame_encode(&frame, bytes);
 		return ORI_FRAME_HEADER;
 	}
-	if (n <= ORI_FRAME_FAILURE + 3) {
+	if (n <= ORI_FRAME_ANSWER + 3) {
 		ori_hello_encode(&hello, bytes);
 		return ORI_HELLO_LENGTH;
 	}
-	if (n <= ORI_FRAME_FAILURE + 5)
+	if (n <= ORI_FRAME_ANSWER + 5)
 		return frame_seed_failure(n % 2 ? ORIEL_ERR_ACCESS : ORIEL_ERR_PEER, bytes);
 	return 0;
 }

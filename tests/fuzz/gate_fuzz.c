@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A guest at the gate of a rank: a byte of choices, then what it says instead of
- * the messages of a proper one. Nobody may come in without the key.
+ * the messages of a proper one. Nobody may come in without the key and the job's tag, as a
+ * rank that there is not, or to join when all have come.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,16 @@ enum gate_choice {
 	GATE_SIGNS = 2, /* the input is the body of a hello, which gets a MAC */
 	GATE_KNOWS = 4, /* made with the right key */
 	GATE_OPEN = 8,  /* the job has no key */
+	GATE_LATE = 16, /* and has come together */
 };
+
+/* Of the job, and of a proper guest. */
+static const struct ori_job_tag gate_tag = {ORI_JOB_TAG_TORCH, "the hash of the name of the job"};
 
 struct gate_scene {
 	unsigned choices;
 	struct fuzz_input input;
-	struct ori_key key;
+	struct ori_credentials own;
 	struct ori_traffic traffic;
 	struct ori_gate gate;
 	struct ori_link guest; /* its own end */
@@ -38,15 +43,17 @@ static void gate_open(struct gate_scene *s)
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = guest};
 	int ends[2];
 
-	s->key.length = s->choices & GATE_OPEN ? 0 : 16;
-	memset(s->key.bytes, 'k', s->key.length);
-	ori_gate_init(&s->gate, &s->key, 2, &s->traffic);
+	s->own.key.length = s->choices & GATE_OPEN ? 0 : 16;
+	memset(s->own.key.bytes, 'k', s->own.key.length);
+	s->own.tag = gate_tag;
+	ori_gate_init(&s->gate, &s->own, 2, &s->traffic);
 	FUZZ_CHECK(guest && ori_gate_open(&s->gate, eventfd(0, EFD_CLOEXEC)) == ORIEL_OK);
 	fuzz_connect(ends);
 	ori_link_open(&guest->link, ends[0], &s->traffic);
 	ori_link_open(&s->guest, ends[1], &s->traffic);
 	guest->deadline = ORIEL_FOREVER;
 	FUZZ_CHECK(epoll_ctl(s->gate.epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
+	s->gate.takes_joins = !(s->choices & GATE_LATE);
 	s->gate.waiting = guest;
 	s->gate.guests = 1;
 }
@@ -66,17 +73,18 @@ static void gate_ask(struct gate_scene *s)
 	memset(s->auth.connector, 'c', sizeof(s->auth.connector));
 	FUZZ_CHECK(ori_link_send(&s->guest, ORI_FRAME_CHALLENGE, s->auth.connector,
 				 ORI_NONCE_LENGTH) == ORIEL_OK);
-	FUZZ_CHECK(ori_gate_serve(&s->gate) == ORIEL_OK);
+	ori_gate_serve(&s->gate);
 	FUZZ_CHECK(ori_link_take(&s->guest, &frame, proof, sizeof(proof)) == ORIEL_OK);
 	FUZZ_CHECK(frame.type == ORI_FRAME_PROOF && frame.length == sizeof(proof));
 	memcpy(s->auth.acceptor, proof, ORI_NONCE_LENGTH);
-	FUZZ_CHECK(ori_auth_mac(&s->key, &s->auth, ORI_ROLE_ACCEPTOR, NULL, 0, mac) == ORIEL_OK);
+	FUZZ_CHECK(ori_auth_mac(&s->own.key, &s->auth, ORI_ROLE_ACCEPTOR, NULL, 0, mac) ==
+		   ORIEL_OK);
 	FUZZ_CHECK(ori_auth_equal(mac, proof + ORI_NONCE_LENGTH));
 }
 
 static void gate_sign(struct gate_scene *s, unsigned char hello[ORI_HELLO_LENGTH])
 {
-	struct ori_key key = s->key;
+	struct ori_key key = s->own.key;
 
 	if (!(s->choices & GATE_KNOWS))
 		key.bytes[key.length++] = 'x';
@@ -109,7 +117,8 @@ static void gate_check(struct gate_scene *s, const unsigned char hello[ORI_HELLO
 
 	is_polite = (s->choices & polite) == polite &&
 		    ori_hello_parse(hello, ORI_HELLO_LENGTH, &parsed);
-	is_in = is_polite && s->choices & GATE_KNOWS;
+	is_in = is_polite && s->choices & GATE_KNOWS && ori_job_tag_equal(&parsed.tag, &gate_tag) &&
+		(parsed.purpose == ORI_PURPOSE_JOIN ? !(s->choices & GATE_LATE) : parsed.rank < 2);
 	if (is_polite)
 		FUZZ_CHECK(s->gate.refused == !is_in);
 	FUZZ_CHECK(!s->gate.waiting && s->gate.guests == 0);
@@ -136,11 +145,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		gate_sign(&s, hello);
 	else
 		fuzz_say(s.guest.fd, s.input.at, s.input.left);
-	FUZZ_CHECK(ori_gate_serve(&s.gate) == ORIEL_OK);
+	ori_gate_serve(&s.gate);
 	shutdown(s.guest.fd, SHUT_WR);
 	/* One frame is heard per call: past the last, the end of the stream is. */
 	while (s.gate.waiting)
-		FUZZ_CHECK(ori_gate_serve(&s.gate) == ORIEL_OK);
+		ori_gate_serve(&s.gate);
 	gate_check(&s, hello);
 	gate_close(&s);
 	return 0;
@@ -154,6 +163,9 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		.size = 2,
 		.timeout_ms = 30000,
 		.address = {.family = 4, .port = 29500, .ip = {127, 0, 0, 1}},
+		.process = 1,
+		.pid = 4711,
+		.tag = gate_tag,
 	};
 	const struct ori_frame frames[] = {
 		{ORI_FRAME_CHALLENGE, 0, ORI_NONCE_LENGTH},
@@ -163,7 +175,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 	unsigned char body[ORI_HELLO_LENGTH];
 	const struct ori_frame *frame = &frames[n % 3];
 
-	if (n > 15)
+	if (n > 31)
 		return 0;
 	bytes[0] = (uint8_t)n;
 	ori_hello_encode(&hello, body);

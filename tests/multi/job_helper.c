@@ -11,6 +11,8 @@
 #include <oriel/oriel.h>
 
 #define JOB_ROUNDS 20
+#define JOB_WINDOWS 5
+#define JOB_BARRIERS 400 /* in which listeners are served */
 
 struct mode {
 	const char *name;
@@ -108,7 +110,107 @@ static int run_both(void)
 	return 0;
 }
 
+static enum oriel_status make_windows(struct oriel_comm *comm)
+{
+	const struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096, .signals = 1};
+	enum oriel_status status = ORIEL_OK;
+	struct oriel_window *window;
+	unsigned i;
+
+	for (i = 0; i < JOB_WINDOWS && status == ORIEL_OK; i++) {
+		status = oriel_window_create(comm, &attr, &window);
+		if (status == ORIEL_OK)
+			oriel_window_destroy(window);
+	}
+	return status;
+}
+
+/* Each rank sends a byte to the next, by a connection of its own. */
+static enum oriel_status send_on(const struct oriel_bootstrap *b)
+{
+	unsigned next = (b->rank + 1) % b->size, last = (b->rank + b->size - 1) % b->size;
+	enum oriel_status status;
+	char byte = 1;
+
+	status = b->ops->send(b->context, next, 1, &byte, 1, 100000000000u);
+	if (status == ORIEL_OK)
+		status = b->ops->recv(b->context, last, 1, &byte, 1, 100000000000u);
+	return status;
+}
+
+/* Rank 0 waits for a line of input. */
+static bool waits_for_line(void)
+{
+	int c;
+
+	if (strcmp(getenv("RANK"), "0") != 0)
+		return true;
+	while ((c = getchar()) != EOF && c != '\n')
+		;
+	return c == '\n';
+}
+
+/*
+ * whole: a job from its begin to its end. Before each of its two halves rank 0 waits for a
+ * line of input, and the others for rank 0.
+ */
+static int run_whole(void)
+{
+	struct oriel_bootstrap b;
+	struct oriel_comm *comm;
+	enum oriel_status status;
+	unsigned i;
+
+	printf("begins %d\n", (int)getpid());
+	if (!waits_for_line())
+		return !said("no input");
+	status = oriel_bootstrap_open_env(0, &b);
+	if (status != ORIEL_OK)
+		return failed("open", status);
+	for (i = 0; i < JOB_BARRIERS && status == ORIEL_OK; i++)
+		status = meet(&b);
+	if (status != ORIEL_OK)
+		return failed("barrier", status);
+	status = send_on(&b);
+	if (status != ORIEL_OK)
+		return failed("send", status);
+	if (!waits_for_line())
+		return !said("no input");
+	status = oriel_comm_create(&b, NULL, &comm);
+	if (status != ORIEL_OK)
+		return failed("oriel_comm_create", status);
+	status = make_windows(comm);
+	if (status == ORIEL_OK)
+		status = oriel_comm_barrier(comm);
+	if (status != ORIEL_OK)
+		return failed("windows", status);
+	oriel_comm_destroy(comm);
+	oriel_bootstrap_close(&b);
+	return said("ends");
+}
+
+/* hold: joins, says so, and waits for a line of input before it leaves */
+static int run_hold(void)
+{
+	struct oriel_bootstrap b;
+	enum oriel_status status = oriel_bootstrap_open_env(0, &b);
+
+	if (status != ORIEL_OK)
+		return failed("open", status);
+	said("joined");
+	/* Rank 0 is in a call while it waits, and so hears who comes. */
+	if (b.rank != 0 && getchar() == EOF)
+		return !said("no input");
+	status = meet(&b);
+	if (status != ORIEL_OK)
+		return failed("barrier", status);
+	oriel_bootstrap_close(&b);
+	return said("ends");
+}
+
 static const struct mode modes[] = {
+	{"whole", run_whole},
+	{"hold", run_hold},
 	{"rounds", run_rounds},
 	{"both", run_both},
 };

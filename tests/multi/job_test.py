@@ -2,10 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How jobs begin beside each other: job_test.py ORIEL JOB_HELPER [TEST...]"""
 
+import collections
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 ORIEL = HELPER = None
@@ -17,6 +21,70 @@ FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|SLURM_|PMIX_|(LOCAL_)?(RANK|WORLD_SIZ
 def environment(**more):
     ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
     return ours | more
+
+
+def inodes_of(pid):
+    found = set()
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            link = os.readlink(f"/proc/{pid}/fd/{fd}")
+            if link.startswith("socket:["):
+                found.add(link[8:-1])
+    except OSError:
+        pass  # it has ended, or the descriptor is closed
+    return found
+
+
+def listeners_of(pids):
+    """Addresses at which these processes listen, on TCP and unix sockets."""
+    inodes = set().union(*map(inodes_of, pids))
+    with open("/proc/net/tcp") as file:
+        for words in map(str.split, file):
+            if words[3] == "0A" and words[9] in inodes:
+                yield socket.AF_INET, ("127.0.0.1", int(words[1].split(":")[1], 16))
+    with open("/proc/net/unix") as file:
+        for words in map(str.split, file):
+            if words[6] in inodes and words[3] == "00010000" and len(words) > 7:
+                yield socket.AF_UNIX, "\0" + words[7][1:]
+
+
+class Flood(threading.Thread):
+    """Opens silent connections to whatever the processes listen at, again and again."""
+
+    def __init__(self, pids):
+        super().__init__()
+        self.pids, self.sockets, self.opened = pids, collections.deque(), collections.Counter()
+        self.is_over = threading.Event()
+
+    def open(self, family, address):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        try:
+            sock.connect(address)
+        except OSError:
+            pass  # under way, refused, or no room
+        self.sockets.append(sock)
+        self.opened[address] += 1
+
+    def count(self, kind):
+        """Of connections to addresses of that type: tuple for TCP, str for unix sockets."""
+        return sum(n for address, n in list(self.opened.items()) if isinstance(address, kind))
+
+    def run(self):
+        while not self.is_over.is_set():
+            for family, address in listeners_of(self.pids):
+                for _ in range(100):
+                    self.open(family, address)
+            while len(self.sockets) > 1000:
+                self.sockets.popleft().close()
+        while self.sockets:
+            self.sockets.popleft().close()
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
 
 
 class Job(unittest.TestCase):
@@ -56,6 +124,85 @@ class Job(unittest.TestCase):
         for rank, line in enumerate(out):
             self.assertRegex(line, rf"\[{rank}\] second: ORIEL_ERR_STATE: this process has a "
                              rf"bootstrap open as rank {rank} of the job at port \d+: close that")
+
+    # Strangers
+
+    def wait_until(self, claim):
+        end = time.monotonic() + DEADLINE
+        while not claim():
+            self.assertLess(time.monotonic(), end, "it never became true")
+            time.sleep(0.01)
+
+    def flood(self, limit):
+        script = f'ulimit -n {limit}; exec "$0" whole'
+        job = self.start(ORIEL, "run", "-n", 4, "--timeout", DEADLINE, "sh", "-c", script, HELPER)
+        lines = [job.stdout.readline() for _ in range(4)]
+        pids = [re.fullmatch(r"\[\d\] begins (\d+)\n", line)[1] for line in lines]
+        flood = Flood(pids)
+        flood.start()
+        try:
+            self.wait_until(lambda: flood.count(tuple) >= 200)
+            job.stdin.write("open\n")
+            job.stdin.flush()
+            # The unix sockets of all ranks but the first, which makes its own later.
+            self.wait_until(lambda: flood.count(str) >= 300)
+            code, out, err = self.finish(job, "create\n")
+        finally:
+            flood.is_over.set()
+            flood.join()
+        self.assertEqual((code, out), (0, [f"[{rank}] ends" for rank in range(4)]), err)
+        self.assertRegex(err, "a connection from 127.0.0.1:.* is dropped: there are too many "
+                         "silent ones")
+
+    def test_a_flood_ends_no_job(self):
+        self.flood(1024)
+
+    def test_a_flood_takes_no_descriptors_that_the_job_needs(self):
+        self.flood(64)
+
+    def hand_start(self, rank, size, port, **env):
+        return self.start(HELPER, "hold", RANK=str(rank), WORLD_SIZE=str(size),
+                          MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **env)
+
+    def test_jobs_that_launchers_name_do_not_mix(self):
+        port = free_port()
+        names = ({"TORCHELASTIC_RUN_ID": "one"}, {"TORCHELASTIC_RUN_ID": "two"},
+                 {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}, {"PMIX_NAMESPACE": "one"},
+                 {"TORCHELASTIC_RUN_ID": "none"}, {"ORIEL_JOB_KEY": "abcd"})
+        root = self.hand_start(0, 2, port, **names[0])
+        for other in names[1:]:
+            start = time.monotonic()
+            job = self.hand_start(1, 2, port, **other)
+            code, out, _ = self.finish(job)
+            self.assertEqual((code, len(out)), (1, 1))
+            why = ("has another ORIEL_JOB_KEY than this rank" if "ORIEL_JOB_KEY" in other else
+                   f"process {root.pid}: it belongs to another job: it")
+            self.assertRegex(out[0], f"open: ORIEL_ERR_AUTH: .*127.0.0.1:{port}.*{why}")
+            # Long before the timeout of a job.
+            self.assertLess(time.monotonic() - start, 25)
+        self.finish_hold(root, self.hand_start(1, 2, port, **names[0]), 5)
+
+    def finish_hold(self, root, member, refused):
+        code, out, _ = self.finish(member, "go\n")
+        self.assertEqual((code, out), (0, ["ends", "joined"]))
+        code, out, err = self.finish(root)
+        self.assertEqual((code, out), (0, ["ends", "joined"]), err)
+        self.assertEqual(err.count(" is refused: ") + err.count(" is dropped: "), refused, err)
+
+    def test_a_rank_that_is_held_is_refused_to_others(self):
+        port = free_port()
+        root, member = self.hand_start(0, 2, port), self.hand_start(1, 2, port)
+        for job in (root, member):
+            self.assertEqual(job.stdout.readline(), "joined\n")
+        code, out, _ = self.finish(self.hand_start(1, 2, port))
+        self.assertEqual(code, 1)
+        self.assertRegex(out[0], r"open: ORIEL_ERR_CONFIG: rank 1 \(process \d+\) is refused at "
+                         rf"127.0.0.1:{port} by process {root.pid}: rank 1 of the job here is "
+                         rf"process {member.pid} at 127.0.0.1:\d+ already")
+        code, out, _ = self.finish(member, "go\n")
+        self.assertEqual((code, out), (0, ["ends"]))
+        code, out, err = self.finish(root)
+        self.assertEqual((code, out), (0, ["ends"]), err)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bootstrap/job_tag.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include "base/error.h"
+
+/* What the HMAC is of. No MAC of a handshake begins so: see ori_auth_mac(). */
+#define JOB_TAG_LABEL "oriel job tag"
+
+static const char *job_tag_name(uint32_t kind)
+{
+	static const char *const names[ORI_JOB_TAG_KINDS] = {
+		[ORI_JOB_TAG_NONE] = "nothing",
+		[ORI_JOB_TAG_KEY] = "ORIEL_JOB_KEY",
+		[ORI_JOB_TAG_TORCH] = "TORCHELASTIC_RUN_ID",
+		[ORI_JOB_TAG_PMIX] = "PMIX_NAMESPACE",
+		[ORI_JOB_TAG_SLURM] = "SLURM_JOB_ID or SLURM_STEP_ID",
+	};
+
+	return kind < ORI_JOB_TAG_KINDS ? names[kind] : "something unknown";
+}
+
+/* NULL: not set, or empty. */
+static const char *job_tag_variable(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? text : NULL;
+}
+
+/*
+ * torchrun before PMIx before Slurm: a launcher that Slurm has started gives its ranks the
+ * names that it was given itself, and those of Slurm may be of one step for each node.
+ */
+static enum ori_job_tag_kind job_tag_find(const char **name, const char **part)
+{
+	*part = "";
+	*name = job_tag_variable("TORCHELASTIC_RUN_ID");
+	if (*name && strcmp(*name, "none") != 0) /* torchrun's default, equal for all jobs */
+		return ORI_JOB_TAG_TORCH;
+	*name = job_tag_variable("PMIX_NAMESPACE");
+	if (*name)
+		return ORI_JOB_TAG_PMIX;
+	*name = job_tag_variable("SLURM_JOB_ID");
+	if (!*name)
+		return ORI_JOB_TAG_NONE;
+	*part = job_tag_variable("SLURM_STEP_ID");
+	if (!*part)
+		*part = job_tag_variable("SLURM_STEPID");
+	if (!*part)
+		*part = "";
+	return ORI_JOB_TAG_SLURM;
+}
+
+static enum oriel_status job_tag_failed(void)
+{
+	return ori_fail(ORIEL_ERR_SYSTEM, "libcrypto computes no SHA-256");
+}
+
+static enum oriel_status job_tag_hash(const char *name, const char *part, struct ori_job_tag *tag)
+{
+	enum oriel_status status = ORIEL_OK;
+	EVP_MD_CTX *hash = EVP_MD_CTX_new();
+	unsigned char kind = (unsigned char)tag->kind;
+	unsigned length = 0;
+
+	/* With the NUL between the two, so that 1 and 23 are not 12 and 3. */
+	if (!hash || !EVP_DigestInit_ex(hash, EVP_sha256(), NULL) ||
+	    !EVP_DigestUpdate(hash, &kind, 1) || !EVP_DigestUpdate(hash, name, strlen(name) + 1) ||
+	    !EVP_DigestUpdate(hash, part, strlen(part)) ||
+	    !EVP_DigestFinal_ex(hash, tag->bytes, &length) || length != sizeof(tag->bytes))
+		status = job_tag_failed();
+	EVP_MD_CTX_free(hash);
+	return status;
+}
+
+enum oriel_status ori_job_tag_make(const struct ori_key *key, struct ori_job_tag *tag)
+{
+	const char *name, *part;
+	unsigned length = 0;
+
+	*tag = (struct ori_job_tag){.kind = ORI_JOB_TAG_KEY};
+	if (key->length &&
+	    (!HMAC(EVP_sha256(), key->bytes, (int)key->length, (const unsigned char *)JOB_TAG_LABEL,
+		   strlen(JOB_TAG_LABEL), tag->bytes, &length) ||
+	     length != sizeof(tag->bytes)))
+		return job_tag_failed();
+	if (key->length)
+		return ORIEL_OK;
+	tag->kind = job_tag_find(&name, &part);
+	return tag->kind == ORI_JOB_TAG_NONE ? ORIEL_OK : job_tag_hash(name, part, tag);
+}
+
+bool ori_job_tag_equal(const struct ori_job_tag *a, const struct ori_job_tag *b)
+{
+	return a->kind == b->kind && CRYPTO_memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+const char *ori_job_tag_differ(const struct ori_job_tag *theirs, const struct ori_job_tag *ours,
+			       char text[ORI_JOB_TAG_TEXT])
+{
+	if (theirs->kind == ours->kind)
+		snprintf(text, ORI_JOB_TAG_TEXT, "its %s differs", job_tag_name(ours->kind));
+	else
+		snprintf(text, ORI_JOB_TAG_TEXT, "its job is named by %s, this one by %s",
+			 job_tag_name(theirs->kind), job_tag_name(ours->kind));
+	return text;
+}
