@@ -97,7 +97,22 @@ static enum oriel_status mesh_call(struct oriel_comm *comm, unsigned peer, const
 	return ORIEL_OK;
 }
 
-/* Take the next caller; whoever is not an awaited peer of this job is dropped. */
+/* May process @pid have something to say to this rank? */
+static bool mesh_awaits(const struct oriel_comm *comm, pid_t pid)
+{
+	unsigned peer;
+
+	for (peer = comm->rank + 1; peer < comm->size; peer++)
+		if (comm->mesh->fd[peer] < 0 && ori_comm_is_foreign(comm, peer) &&
+		    (pid_t)comm->hosts[peer].pid == pid)
+			return true;
+	return false;
+}
+
+/*
+ * Take the next caller; whoever is not an awaited peer of this job is dropped, and not
+ * listened to: it might say nothing for ever.
+ */
 static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing, uint64_t deadline)
 {
 	struct mesh_hello hello;
@@ -109,13 +124,18 @@ static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing,
 	status = ori_fdsock_accept(comm->mesh->listener, deadline, &fd, &who);
 	if (status != ORIEL_OK)
 		return status;
-	status = ori_fdsock_recv(fd, &hello, sizeof(hello), NULL, 0, &none, deadline);
+	status = ORIEL_ERR_AUTH;
+	if (mesh_awaits(comm, who.pid))
+		status = ori_fdsock_recv(fd, &hello, sizeof(hello), NULL, 0, &none, deadline);
 	if (status != ORIEL_OK || hello.version != ORI_COMM_WIRE || hello.rank <= comm->rank ||
 	    hello.rank >= comm->size || !ori_comm_is_foreign(comm, hello.rank) ||
 	    (pid_t)comm->hosts[hello.rank].pid != who.pid || comm->mesh->fd[hello.rank] >= 0) {
 		ori_log(ORIEL_LOG_WARN, "rank %u: dropped a connection of process %d", comm->rank,
 			(int)who.pid);
 		close(fd);
+		/* Strangers of this user may come without an end as well. */
+		if (ori_deadline_passed(deadline))
+			return ori_fail(ORIEL_ERR_TIMEOUT, "not connected in time");
 		return ORIEL_OK;
 	}
 	comm->mesh->fd[hello.rank] = fd;

@@ -15,6 +15,9 @@
 #include "base/log.h"
 #include "sys/process.h"
 
+#define FDSOCK_REST_NS 10000000 /* without descriptors */
+#define FDSOCK_TURNED_AWAY 64u  /* past the deadline, in one call */
+
 /* Room for the descriptors of one message, aligned as the kernel wants it. */
 union fdsock_control {
 	struct cmsghdr align;
@@ -162,7 +165,16 @@ enum oriel_status ori_fdsock_connect(const uint8_t name[ORI_FDSOCK_NAME], uid_t 
 	return ORIEL_OK;
 }
 
-/* ORIEL_AGAIN: nobody of this user is there yet. */
+/* There is nothing to accept a connection with, now. */
+static bool fdsock_is_short(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+/*
+ * ORIEL_AGAIN: nobody of this user is there yet. ORIEL_ERR_NOMEM: without descriptors or memory,
+ * errno says of what, and the connection stays where it is.
+ */
 static enum oriel_status fdsock_accept_one(int listener, int *fd, struct ucred *peer)
 {
 	int sock = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -171,11 +183,10 @@ static enum oriel_status fdsock_accept_one(int listener, int *fd, struct ucred *
 
 	if (sock < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
 		return ORIEL_AGAIN;
+	if (sock < 0 && fdsock_is_short(errno))
+		return ORIEL_ERR_NOMEM;
 	if (sock < 0)
-		return ori_fail_errno(errno == EMFILE || errno == ENFILE || errno == ENOMEM
-					      ? ORIEL_ERR_NOMEM
-					      : ORIEL_ERR_SYSTEM,
-				      "cannot accept a unix connection");
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot accept a unix connection");
 	st = fdsock_peer(sock, &who);
 	if (st == ORIEL_OK && who.uid != geteuid()) {
 		ori_log(ORIEL_LOG_WARN, "turned process %ld of user %lu away from a unix socket",
@@ -193,14 +204,25 @@ static enum oriel_status fdsock_accept_one(int listener, int *fd, struct ucred *
 
 enum oriel_status ori_fdsock_accept(int listener, uint64_t deadline, int *fd, struct ucred *peer)
 {
+	const struct timespec pause = {.tv_nsec = FDSOCK_REST_NS};
 	enum oriel_status st;
+	unsigned late = 0;
 
-	do {
+	for (;;) {
 		st = fdsock_wait(listener, POLLIN, deadline, "connection");
 		if (st == ORIEL_OK)
 			st = fdsock_accept_one(listener, fd, peer);
-	} while (st == ORIEL_AGAIN);
-	return st;
+		if (st == ORIEL_ERR_NOMEM && ori_deadline_passed(deadline))
+			return ori_fail_errno(st, "cannot accept a unix connection");
+		if (st == ORIEL_ERR_NOMEM)
+			nanosleep(&pause, NULL);
+		else if (st != ORIEL_AGAIN)
+			return st;
+		/* Those that are turned away may come without an end. */
+		else if (ori_deadline_passed(deadline) && ++late == FDSOCK_TURNED_AWAY)
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"no connection in time over a unix socket");
+	}
 }
 
 static void fdsock_attach(struct msghdr *msg, union fdsock_control *control, const int *fds,

@@ -30,7 +30,8 @@ enum oriel_status ori_fdsock_connect(const uint8_t name[ORI_FDSOCK_NAME], uid_t 
 
 /*
  * The next connection of a process of this user; others are turned away.
- * @peer says which process it is.
+ * @peer says which process it is. Without descriptors it waits for some;
+ * ORIEL_ERR_NOMEM if there are none at the deadline.
  */
 enum oriel_status ori_fdsock_accept(int listener, uint64_t deadline, int *fd, struct ucred *peer);
 

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -313,6 +314,44 @@ static void test_another_user_is_turned_away(void **state)
 	close(listener);
 }
 
+static void *free_descriptors(void *context)
+{
+	const struct rlimit *normal = context;
+	const struct timespec later = {.tv_nsec = 50000000};
+
+	nanosleep(&later, NULL);
+	return setrlimit(RLIMIT_NOFILE, normal) == 0 ? NULL : context;
+}
+
+/* What waits before the listener stays there meanwhile. */
+static void test_a_listener_waits_for_descriptors(void **state)
+{
+	struct rlimit normal, tight;
+	uint8_t name[ORI_FDSOCK_NAME];
+	int listener, client, server, next;
+	pthread_t thread;
+	struct ucred peer;
+	void *result;
+
+	(void)state;
+	assert_int_equal(ori_fdsock_listen(name, &listener), ORIEL_OK);
+	assert_int_equal(ori_fdsock_connect(name, geteuid(), getpid(), LONG, &client), ORIEL_OK);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &normal), 0);
+	tight = normal;
+	next = dup(STDERR_FILENO);
+	close(next);
+	tight.rlim_cur = (rlim_t)next;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	assert_int_equal(ori_fdsock_accept(listener, SHORT, &server, &peer), ORIEL_ERR_NOMEM);
+	assert_int_equal(pthread_create(&thread, NULL, free_descriptors, &normal), 0);
+	assert_int_equal(ori_fdsock_accept(listener, LONG, &server, &peer), ORIEL_OK);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_null(result);
+	close(server);
+	close(client);
+	close(listener);
+}
+
 struct crowd {
 	int listener;
 	unsigned count;
@@ -378,6 +417,7 @@ int main(void)
 		PAIR_TEST(test_both_ends_know_who_they_talk_to),
 		cmocka_unit_test(test_a_stranger_is_refused),
 		cmocka_unit_test(test_another_user_is_turned_away),
+		cmocka_unit_test(test_a_listener_waits_for_descriptors),
 		cmocka_unit_test(test_a_full_backlog_is_waited_for),
 	};
 
