@@ -385,9 +385,22 @@ static void hub_make_room(struct oriel_p2p_hub *hub)
 		hub_drop_stranger(hub, oldest);
 }
 
+/* False: nobody is there, or there is nothing left to accept the connection with. */
+static bool hub_accept_far(struct oriel_p2p_hub *hub)
+{
+	int fd = ori_endpoint_accept(hub->doors.tcp);
+
+	if (fd >= 0)
+		hub_admit(hub, fd, true);
+	else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+		hub_make_room(hub);
+	return fd >= 0;
+}
+
 static void hub_accept(struct oriel_p2p_hub *hub)
 {
 	struct pollfd p = {.fd = hub->doors.local, .events = POLLIN};
+	enum oriel_status st;
 	struct ucred who;
 	int fd;
 
@@ -396,13 +409,15 @@ static void hub_accept(struct oriel_p2p_hub *hub)
 	while (hub->strangers_count < HUB_STRANGERS && poll(&p, 1, 0) == 1) {
 		/* Somebody is there, so a deadline that has passed does; who gives up just now
 		 * is no failure. */
-		if (ori_fdsock_accept(hub->doors.local, 1, &fd, &who) != ORIEL_OK)
+		st = ori_fdsock_accept(hub->doors.local, 1, &fd, &who);
+		if (st == ORIEL_ERR_NOMEM)
+			hub_make_room(hub);
+		if (st != ORIEL_OK)
 			break;
 		hub_admit(hub, fd, false);
 	}
-	while (hub->doors.tcp >= 0 && hub->strangers_count < HUB_STRANGERS &&
-	       (fd = ori_endpoint_accept(hub->doors.tcp)) >= 0)
-		hub_admit(hub, fd, true);
+	while (hub->doors.tcp >= 0 && hub->strangers_count < HUB_STRANGERS && hub_accept_far(hub))
+		;
 }
 
 static void hub_turn_away(const struct hub_stranger *s, const char *why)
