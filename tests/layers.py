@@ -28,22 +28,23 @@ MODULES = {
     "base": Rule("", "it knows no GPU, no NIC, no peer"),
     "sys": Rule("", "it only opens libraries and asks the system"),
     "kernels": Rule("dev", "it is device code, for the GPU alone"),
-    "bootstrap": Rule("sys public", "it moves opaque bytes, so that a caller can supply his own"),
+    "net": Rule("sys", "it proves who is at the other end of a connection; it knows no rank"),
+    "bootstrap": Rule("sys net public", "it moves opaque bytes, so that a caller can supply his own"),
     "topo": Rule("sys public", "it describes and compares; talking is the work of comm"),
     "mem": Rule("sys public", "it allocates, exports, imports; talking is the work of comm"),
     # An adapter in software reads the WQEs that kernels write.
-    "hca": Rule("sys mem oriel/dev/mlx5.h oriel/dev/mlx5_ring.h oriel/dev/order.h",
+    "hca": Rule("sys net mem oriel/dev/mlx5.h oriel/dev/mlx5_ring.h oriel/dev/order.h",
                 "no rank, no peer: addresses are bytes"),
     "transport": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),
     # Its health record is read by kernels, so it is written as they would.
-    "comm": Rule("transport/transport.h topo mem bootstrap kernels public"
+    "comm": Rule("transport/transport.h topo mem net bootstrap kernels public"
                  " oriel/dev/order.h oriel/dev/wait.h",
                  "it owns the links, but names no backend"),
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
     "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
     "progress": Rule("comm mem kernels dev public", "no backend name appears here"),
     # Its ends may do without a communicator, so it has links of its own.
-    "p2p": Rule("comm bootstrap/auth.h bootstrap/endpoint.h mem hca topo sys"
+    "p2p": Rule("comm net bootstrap/endpoint.h mem hca topo sys"
                 " transport/rdma_host.h dev public",
                 "it drives links by calls; ranks are known to its cache alone"),
     "coll": Rule("public dev", "it is a user of the public API"),

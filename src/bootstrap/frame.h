@@ -7,12 +7,14 @@
 #ifndef ORI_BOOTSTRAP_FRAME_H
 #define ORI_BOOTSTRAP_FRAME_H
 
+#include <assert.h>
+
 #include <oriel/bootstrap.h>
+
+#include "net/auth.h"
 
 #define ORI_FRAME_HEADER 20
 #define ORI_FRAME_VERSION 3
-#define ORI_NONCE_LENGTH 32
-#define ORI_MAC_LENGTH 32
 #define ORI_ADDRESS_LENGTH 20
 #define ORI_TAG_LENGTH 32
 #define ORI_HELLO_LENGTH (ORI_MAC_LENGTH + 20 + ORI_ADDRESS_LENGTH + 16 + ORI_TAG_LENGTH)
@@ -20,6 +22,8 @@
 #define ORI_FAILURE_HEADER 8
 #define ORI_FAILURE_LENGTH 512
 #define ORI_MESSAGE_MAX (1ull << 30)
+
+static_assert(ORI_HELLO_LENGTH <= ORI_AUTH_BODY_MAX, "a MAC covers a hello");
 
 enum ori_frame_type {
 	ORI_FRAME_CHALLENGE = 1, /* nonce of who connects */

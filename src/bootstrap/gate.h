@@ -16,6 +16,7 @@
 #include "bootstrap/endpoint.h"
 #include "bootstrap/job_tag.h"
 #include "bootstrap/link.h"
+#include "net/auth.h"
 
 struct ori_guest {
 	struct ori_guest *next;

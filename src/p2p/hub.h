@@ -7,9 +7,9 @@
 #include <stdatomic.h>
 
 #include "base/live.h"
-#include "bootstrap/auth.h"
 #include "comm/choose.h"
 #include "hca/hca.h"
+#include "net/auth.h"
 #include "p2p/p2p_wire.h"
 
 #define HUB_STRANGERS 64u

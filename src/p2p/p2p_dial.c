@@ -16,7 +16,7 @@
 #define DIAL_PATIENCE_NS UINT64_C(3000000000) /* with an address */
 #define DIAL_PAUSE_NS UINT64_C(100000000)     /* between rounds */
 
-static_assert(2 * sizeof(struct p2p_token) <= ORI_HELLO_LENGTH, "a MAC covers them");
+static_assert(2 * sizeof(struct p2p_token) <= ORI_AUTH_BODY_MAX, "a MAC covers them");
 
 void ori_p2p_dial_close(struct p2p_dial *dial)
 {

@@ -7,7 +7,7 @@
 #ifndef ORI_P2P_P2P_DIAL_H
 #define ORI_P2P_P2P_DIAL_H
 
-#include "bootstrap/auth.h"
+#include "net/auth.h"
 #include "p2p/p2p_wire.h"
 
 /* Zeroed storage but for @fd: not begun. */

@@ -95,7 +95,7 @@ enum p2p_frame_kind {
 
 struct p2p_hello {
 	struct p2p_token to, from;
-	uint8_t mac[P2P_MAC]; /* over TCP: of the two tokens; see bootstrap/auth.h */
+	uint8_t mac[P2P_MAC]; /* over TCP: of the two tokens; see net/auth.h */
 };
 
 struct p2p_challenge {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bootstrap/auth.h"
+#include "net/auth.h"
 
 #include <assert.h>
 #include <string.h>
@@ -37,10 +37,10 @@ enum oriel_status ori_auth_mac(const struct ori_key *key, const struct ori_auth 
 			       enum ori_role role, const void *body, size_t length,
 			       unsigned char mac[ORI_MAC_LENGTH])
 {
-	unsigned char text[1 + 2 * ORI_NONCE_LENGTH + ORI_HELLO_LENGTH];
+	unsigned char text[1 + 2 * ORI_NONCE_LENGTH + ORI_AUTH_BODY_MAX];
 	unsigned mac_length = 0;
 
-	assert(length <= ORI_HELLO_LENGTH);
+	assert(length <= ORI_AUTH_BODY_MAX);
 	text[0] = (unsigned char)role;
 	memcpy(text + 1, auth->connector, ORI_NONCE_LENGTH);
 	memcpy(text + 1 + ORI_NONCE_LENGTH, auth->acceptor, ORI_NONCE_LENGTH);

@@ -4,12 +4,18 @@
  * over a nonce of either side. The role is in the MAC, so that nobody's proof
  * can be sent back to him.
  */
-#ifndef ORI_BOOTSTRAP_AUTH_H
-#define ORI_BOOTSTRAP_AUTH_H
+#ifndef ORI_NET_AUTH_H
+#define ORI_NET_AUTH_H
 
-#include "bootstrap/frame.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <oriel/status.h>
 
 #define ORI_KEY_MAX 128
+#define ORI_NONCE_LENGTH 32
+#define ORI_MAC_LENGTH 32
+#define ORI_AUTH_BODY_MAX 128 /* bytes that a MAC covers besides the nonces */
 
 struct ori_key {
 	size_t length; /* 0: the job has no key */
@@ -29,7 +35,7 @@ void ori_auth_read_key(struct ori_key *key);
 
 enum oriel_status ori_auth_nonce(unsigned char nonce[ORI_NONCE_LENGTH]);
 
-/* Over the nonces, @role and @length bytes (at most ORI_HELLO_LENGTH) of @body. */
+/* Over the nonces, @role and @length bytes (at most ORI_AUTH_BODY_MAX) of @body. */
 enum oriel_status ori_auth_mac(const struct ori_key *key, const struct ori_auth *auth,
 			       enum ori_role role, const void *body, size_t length,
 			       unsigned char mac[ORI_MAC_LENGTH]);
