@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -171,11 +172,19 @@ static bool fdsock_is_short(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/*
- * ORIEL_AGAIN: nobody of this user is there yet. ORIEL_ERR_NOMEM: without descriptors or memory,
- * errno says of what, and the connection stays where it is.
- */
-static enum oriel_status fdsock_accept_one(int listener, int *fd, struct ucred *peer)
+/* Any process that connects can cause it: the 1st, 2nd, 4th, 8th ... time is logged. */
+static void fdsock_turn_away(const struct ucred *who)
+{
+	static atomic_uint times;
+	unsigned count = atomic_fetch_add_explicit(&times, 1, memory_order_relaxed) + 1;
+
+	if ((count & (count - 1)) == 0)
+		ori_log(ORIEL_LOG_WARN,
+			"turned process %ld of user %lu away from a unix socket (%u so far)",
+			(long)who->pid, (unsigned long)who->uid, count);
+}
+
+enum oriel_status ori_fdsock_accept_once(int listener, int *fd, struct ucred *peer)
 {
 	int sock = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct ucred who;
@@ -189,8 +198,7 @@ static enum oriel_status fdsock_accept_one(int listener, int *fd, struct ucred *
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot accept a unix connection");
 	st = fdsock_peer(sock, &who);
 	if (st == ORIEL_OK && who.uid != geteuid()) {
-		ori_log(ORIEL_LOG_WARN, "turned process %ld of user %lu away from a unix socket",
-			(long)who.pid, (unsigned long)who.uid);
+		fdsock_turn_away(&who);
 		st = ORIEL_AGAIN;
 	}
 	if (st != ORIEL_OK) {
@@ -211,7 +219,7 @@ enum oriel_status ori_fdsock_accept(int listener, uint64_t deadline, int *fd, st
 	for (;;) {
 		st = fdsock_wait(listener, POLLIN, deadline, "connection");
 		if (st == ORIEL_OK)
-			st = fdsock_accept_one(listener, fd, peer);
+			st = ori_fdsock_accept_once(listener, fd, peer);
 		if (st == ORIEL_ERR_NOMEM && ori_deadline_passed(deadline))
 			return ori_fail_errno(st, "cannot accept a unix connection");
 		if (st == ORIEL_ERR_NOMEM)

@@ -35,6 +35,13 @@ enum oriel_status ori_fdsock_connect(const uint8_t name[ORI_FDSOCK_NAME], uid_t 
  */
 enum oriel_status ori_fdsock_accept(int listener, uint64_t deadline, int *fd, struct ucred *peer);
 
+/*
+ * The same without waiting. ORIEL_AGAIN: nobody is there, or one that was turned away.
+ * ORIEL_ERR_NOMEM, which leaves no text but errno: no descriptor or memory is left, and the
+ * connection stays in the backlog.
+ */
+enum oriel_status ori_fdsock_accept_once(int listener, int *fd, struct ucred *peer);
+
 /* All of @data, @length > 0; @fds stay open here. ORIEL_ERR_PEER: the other end is closed. */
 enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const int *fds,
 				  unsigned nfds, uint64_t deadline);
