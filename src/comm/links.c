@@ -40,6 +40,23 @@ static bool links_are_needed(const struct oriel_comm *comm)
 	return false;
 }
 
+/* Is there an rdma peer that no socket of this machine reaches? */
+static bool links_are_remote(const struct oriel_comm *comm)
+{
+	const struct ori_host *mine = &comm->hosts[comm->rank];
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++) {
+		const struct ori_host *host = &comm->hosts[peer];
+
+		if (comm->of[peer].path == ORIEL_PATH_RDMA &&
+		    (memcmp(host->boot_id, mine->boot_id, sizeof(host->boot_id)) != 0 ||
+		     host->net_ns != mine->net_ns))
+			return true;
+	}
+	return false;
+}
+
 /* Both ends come to the same one, and links to ranks that follow each other go round. */
 unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer)
 {
@@ -90,6 +107,7 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
 	attr.gpu = comm->gpu;
 	attr.blame = &comm->control->blame;
 	attr.post = links_post();
+	attr.is_remote = links_are_remote(comm);
 	status = ori_rdma_open(&attr, &comm->rdma);
 	if (status != ORIEL_OK)
 		return status;

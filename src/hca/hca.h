@@ -220,6 +220,12 @@ struct ori_hca_ops {
 	 */
 	enum oriel_status (*use_gpu)(struct ori_hca *hca, const struct ori_gpu *gpu);
 
+	/*
+	 * From now on addresses lead here also from other hosts and network namespaces:
+	 * describe() and create_qp() for a peer there come later. Twice is fine.
+	 */
+	enum oriel_status (*listen)(struct ori_hca *hca);
+
 	/* What the addresses of all QPs of @hca have in common; qpn and psn are 0. */
 	void (*describe)(const struct ori_hca *hca, struct ori_hca_qp_address *address);
 

@@ -238,6 +238,7 @@ static const struct ori_hca_ops mlx5_ops = {
 	.close = mlx5_close,
 	.caps = mlx5_caps,
 	.use_gpu = mlx5_use_gpu,
+	.listen = ori_verbs_listen,
 	.describe = ori_verbs_describe,
 	.register_memory = mlx5_register,
 	.register_dmabuf = ori_verbs_register_dmabuf,

@@ -31,6 +31,18 @@ static struct soft_cq *to_cq(struct ori_hca_cq *cq)
 	return (struct soft_cq *)cq;
 }
 
+/* Peers that no unix socket reaches connect over TCP. */
+static enum oriel_status soft_listen(struct ori_hca *hca)
+{
+	struct soft_engine *e = to_node(hca)->engine;
+	enum oriel_status st;
+
+	ori_soft_engine_lock(e);
+	st = ori_soft_link_listen_tcp(e);
+	ori_soft_engine_unlock(e);
+	return st;
+}
+
 /* One more adapter of this process, whichever rail it is for. */
 static enum oriel_status soft_open(const char *config, unsigned rail, struct ori_hca **hca)
 {
@@ -43,6 +55,13 @@ static enum oriel_status soft_open(const char *config, unsigned rail, struct ori
 		return st;
 	st = ori_soft_node_open(e, config, &node);
 	if (st != ORIEL_OK) {
+		ori_soft_engine_unref(e);
+		return st;
+	}
+	if (node->scenario.tcp || node->scenario.ipv6)
+		st = soft_listen((struct ori_hca *)node);
+	if (st != ORIEL_OK) {
+		ori_soft_node_close(node);
 		ori_soft_engine_unref(e);
 		return st;
 	}
@@ -337,8 +356,11 @@ static bool soft_add_qp(struct soft_qp *qp)
 static void soft_describe(const struct ori_hca *hca, struct ori_hca_qp_address *address)
 {
 	const struct soft_node *node = to_node(hca);
-	struct soft_address adapter = node->engine->address;
+	struct soft_address adapter;
 
+	ori_soft_engine_lock(node->engine);
+	adapter = node->engine->address;
+	ori_soft_engine_unlock(node->engine);
 	adapter.node = node->id;
 	*address = (struct ori_hca_qp_address){
 		.version = ORI_HCA_ADDRESS_VERSION,
@@ -569,6 +591,7 @@ const struct ori_hca_ops ori_hca_soft_ops = {
 	.close = soft_close,
 	.caps = soft_caps,
 	.use_gpu = soft_use_gpu,
+	.listen = soft_listen,
 	.describe = soft_describe,
 	.register_memory = soft_register,
 	.register_dmabuf = soft_register_dmabuf,

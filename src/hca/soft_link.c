@@ -57,11 +57,29 @@ enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 	st = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
 	if (st == ORIEL_OK)
 		st = link_watch(e, e->listeners[0], EPOLLIN, &e->listeners[0]);
-	if (st == ORIEL_OK)
-		st = ori_soft_tcp_listen(&e->listeners[1], &e->address.port);
-	if (st == ORIEL_OK)
-		st = link_watch(e, e->listeners[1], EPOLLIN, &e->listeners[1]);
 	return st;
+}
+
+enum oriel_status ori_soft_link_listen_tcp(struct soft_engine *e)
+{
+	enum oriel_status st;
+	uint16_t port;
+	int fd;
+
+	/* Adapters of a cluster meet without sockets. */
+	if (e->listeners[1] >= 0 || e->is_virtual)
+		return ORIEL_OK;
+	st = ori_soft_tcp_listen(&fd, &port);
+	if (st != ORIEL_OK)
+		return st;
+	st = link_watch(e, fd, EPOLLIN, &e->listeners[1]);
+	if (st != ORIEL_OK) {
+		close(fd);
+		return st;
+	}
+	e->listeners[1] = fd;
+	e->address.port = port;
+	return ORIEL_OK;
 }
 
 static void link_free(struct soft_link *link)
@@ -199,18 +217,24 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 				   enum soft_road road, struct soft_link **out)
 {
 	struct soft_link *link = ori_soft_link_find(e, address->cookie);
+	bool is_unix = road == SOFT_ROAD_BEST && ori_soft_address_is_near(address, &e->address);
 
 	if (link) {
 		*out = link;
 		return ORIEL_OK;
 	}
+	if (!is_unix && !address->port)
+		return ori_fail(
+			ORIEL_ERR_NO_PATH,
+			"the peer's software HCA listens on no TCP port: it takes all "
+			"peers for processes of its own machine, or ORIEL_SOFT_HCA differs");
 	link = link_make(e, true);
 	if (!link)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a connection of a software HCA");
 	link->address = *address;
 	link->road = road;
 	link_hello(link);
-	if (road != SOFT_ROAD_BEST || !ori_soft_address_is_near(address, &e->address))
+	if (!is_unix)
 		link_connect_tcp(link);
 	else if (link_connect_unix(link) != ORIEL_OK)
 		link_lose(link, oriel_last_error());

@@ -11,8 +11,11 @@
 #include "hca/soft_tcp.h"
 #include "hca/soft_wire.h"
 
-/* Open both listeners and fill in where they are found. */
+/* Open the unix listener and fill in where it is found. */
 enum oriel_status ori_soft_link_listen(struct soft_engine *e);
+
+/* The same of TCP, for peers that no unix socket reaches. Twice is fine. */
+enum oriel_status ori_soft_link_listen_tcp(struct soft_engine *e);
 
 /* Close all links and listeners. */
 void ori_soft_link_close_all(struct soft_engine *e);

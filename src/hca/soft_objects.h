@@ -45,7 +45,7 @@ struct soft_far;
 struct soft_address {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t port;      /* of TCP */
+	uint16_t port;      /* of TCP, 0: it does not listen there */
 	uint32_t node;      /* of its engine */
 	uint32_t is_ipv6;   /* what @hosts is: up to four of IPv4 (0: none), or one of IPv6 */
 	uint64_t cookie;    /* random: names the engine, and proves having been told */

@@ -469,12 +469,20 @@ static enum oriel_status verbs_use_gpu(struct ori_hca *hca, const struct ori_gpu
 	return ORIEL_OK;
 }
 
+/* The fabric leads to them from wherever it reaches. */
+enum oriel_status ori_verbs_listen(struct ori_hca *hca)
+{
+	(void)hca;
+	return ORIEL_OK;
+}
+
 static const struct ori_hca_ops verbs_ops = {
 	.kind = "verbs",
 	.open = verbs_open,
 	.close = verbs_close,
 	.caps = verbs_caps,
 	.use_gpu = verbs_use_gpu,
+	.listen = ori_verbs_listen,
 	.describe = ori_verbs_describe,
 	.register_memory = ori_verbs_register,
 	.register_dmabuf = ori_verbs_register_dmabuf,

@@ -129,6 +129,7 @@ enum oriel_status ori_verbs_connect_qp(struct ori_hca_qp *qp,
 				       const struct ori_hca_qp_address *peer);
 void ori_verbs_fail_qp(struct ori_hca_qp *qp);
 void ori_verbs_destroy_qp(struct ori_hca_qp *qp);
+enum oriel_status ori_verbs_listen(struct ori_hca *hca);
 void ori_verbs_describe(const struct ori_hca *hca, struct ori_hca_qp_address *address);
 
 /*

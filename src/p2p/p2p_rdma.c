@@ -15,6 +15,8 @@ static enum oriel_status rdma_open_link(struct oriel_p2p *p)
 	struct ori_host_end end;
 	enum oriel_status st = ori_hub_need_adapter(hub);
 
+	if (st == ORIEL_OK && p->address.place != p->peer.place)
+		st = hub->ops->listen(hub->hca);
 	if (st == ORIEL_OK && !p->area.mr)
 		st = ori_hub_register(hub, &p->area);
 	if (st != ORIEL_OK)

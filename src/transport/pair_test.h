@@ -46,7 +46,7 @@ static inline void side_open(struct side *s, const char *config, unsigned peer, 
 {
 	struct ori_rdma_attr attr = {
 		&ori_hca_soft_ops, config, DEPTH, &s->health, LONG_NS, 100, rails, NULL, NULL,
-		pair_post};
+		pair_post,         false};
 
 	s->memory = aligned_alloc(4096, LENGTH);
 	assert_non_null(s->memory);

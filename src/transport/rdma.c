@@ -94,6 +94,8 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
 	if (status != ORIEL_OK)
 		return status;
 	status = r->gpu ? r->ops->use_gpu(r->hca, r->gpu) : ORIEL_OK;
+	if (status == ORIEL_OK && rdma->attr.is_remote)
+		status = r->ops->listen(r->hca);
 	if (status != ORIEL_OK)
 		goto err_close_hca;
 	r->ops->caps(r->hca, &r->caps);

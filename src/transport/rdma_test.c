@@ -469,7 +469,8 @@ static void test_an_event_is_of_a_link_of_its_rail(void **state)
 static void test_a_link_without_all_its_queues_has_none(void **state)
 {
 	struct ori_rdma_attr attr = {
-		&ori_hca_soft_ops, NULL, DEPTH, NULL, LONG_NS, 100, 1, NULL, NULL, pair_post};
+		&ori_hca_soft_ops, NULL, DEPTH, NULL, LONG_NS, 100, 1, NULL, NULL,
+		pair_post,         false};
 	struct ori_rdma_link **links = calloc(LINKS_MOST, sizeof(struct ori_rdma_link *));
 	enum oriel_status status = ORIEL_OK;
 	struct ori_rdma_end end;

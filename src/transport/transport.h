@@ -35,6 +35,7 @@ struct ori_rdma_attr {
 	const struct ori_gpu *gpu;
 	struct oriel_dev_fault *blame; /* what kernels leave; they only read @health */
 	enum ori_rdma_post post;
+	bool is_remote; /* peers are on other hosts or in other network namespaces */
 };
 
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma);
