@@ -11,7 +11,7 @@
 #include "sys/process.h"
 
 #define ADDRESS_MAGIC 0x4148534fu /* "OSHA", little-endian */
-#define ADDRESS_VERSION 2u
+#define ADDRESS_VERSION 3u
 #define ADDRESS_BOOT_FILE "/proc/sys/kernel/random/boot_id"
 
 /* FNV-1a. */

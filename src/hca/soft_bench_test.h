@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 #include <oriel/dev/mlx5_ring.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +54,50 @@ struct side_attr {
 	bool is_collapsed;
 	const uint32_t *cq_record;
 };
+
+/* Warnings and errors, which the thread of the engine writes as well. */
+struct bench_log {
+	pthread_mutex_t lock;
+	char text[4096]; /* guarded by lock */
+};
+
+static inline void bench_log_keep(void *context, enum oriel_log_level level, const char *message)
+{
+	struct bench_log *log = context;
+	size_t length;
+
+	if (level > ORIEL_LOG_WARN)
+		return;
+	pthread_mutex_lock(&log->lock);
+	length = strlen(log->text);
+	snprintf(log->text + length, sizeof(log->text) - length, "%s\n", message);
+	pthread_mutex_unlock(&log->lock);
+}
+
+static inline void bench_log_begin(struct bench_log *log)
+{
+	pthread_mutex_init(&log->lock, NULL);
+	log->text[0] = '\0';
+	oriel_log_set_sink(bench_log_keep, log);
+}
+
+static inline void bench_log_end(struct bench_log *log)
+{
+	oriel_log_set_sink(NULL, NULL);
+	pthread_mutex_destroy(&log->lock);
+}
+
+/* How often it is there. */
+static inline unsigned bench_log_count(struct bench_log *log, const char *text)
+{
+	unsigned count = 0;
+
+	pthread_mutex_lock(&log->lock);
+	for (const char *at = log->text; (at = strstr(at, text)); at++)
+		count++;
+	pthread_mutex_unlock(&log->lock);
+	return count;
+}
 
 static inline void *side_alloc(size_t length)
 {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -235,6 +236,7 @@ static struct soft_engine *engine_make(void)
 		return NULL;
 	pthread_mutex_init(&e->lock, NULL);
 	e->poll = e->event = e->listeners[0] = e->listeners[1] = -1;
+	e->accept_at[0] = e->accept_at[1] = SOFT_NEVER;
 	e->trace = UINT64_C(0xcbf29ce484222325);
 	return e;
 }
@@ -247,6 +249,7 @@ static void engine_free(struct soft_engine *e)
 	if (e->poll >= 0)
 		close(e->poll);
 	pthread_mutex_destroy(&e->lock);
+	explicit_bzero(&e->key, sizeof(e->key));
 	free(e);
 }
 

@@ -7,14 +7,17 @@
 #include <sys/uio.h>
 
 #include "base/log.h"
+#include "hca/soft_link.h"
 
 #define INBOX_BUFFER 16384u   /* bytes read ahead */
 #define INBOX_TURN (1u << 21) /* bytes taken before others get their turn */
 
-bool ori_soft_inbox_open(struct soft_inbox *in, struct soft_engine *e)
+bool ori_soft_inbox_open(struct soft_inbox *in, struct soft_engine *e, int fd, bool is_tcp)
 {
 	*in = (struct soft_inbox){
 		.engine = e,
+		.fd = fd,
+		.is_tcp = is_tcp,
 		.buffer = malloc(INBOX_BUFFER),
 		.scratch = malloc((size_t)SOFT_RUN * SOFT_PAGE),
 	};
@@ -27,65 +30,103 @@ void ori_soft_inbox_close(struct soft_inbox *in)
 	free(in->scratch);
 }
 
-/* The first header: is it meant for this engine? */
-static bool inbox_welcome(struct soft_inbox *in)
+/* Where what belongs nowhere else goes. */
+static void inbox_aim(struct soft_inbox *in)
 {
-	const struct soft_header *h = &in->header;
-
-	if (h->magic != SOFT_WIRE_MAGIC || h->type != SOFT_HELLO ||
-	    h->packets != SOFT_WIRE_VERSION || h->compare != in->engine->address.cookie ||
-	    !h->operand || h->length) {
-		ori_log(ORIEL_LOG_WARN, "software HCA: turned a stranger away");
-		return false;
-	}
-	in->cookie = h->operand;
-	in->has_header = false;
-	return true;
+	in->left = in->header.length;
+	in->mr = NULL;
+	in->target = in->scratch;
 }
 
-/* A header is complete: where does its payload go? */
-static bool inbox_begin(struct soft_inbox *in)
+/* The first header: is it meant for this engine? */
+static const char *inbox_begin_hello(struct soft_inbox *in)
+{
+	const char *flaw = ori_soft_hello_flaw(in->engine, &in->header);
+
+	if (flaw)
+		return flaw;
+	if (in->header.length != (in->is_tcp ? sizeof(struct soft_proof) : 0))
+		return "its hello does not prove anything";
+	inbox_aim(in);
+	return NULL;
+}
+
+/* accept() has checked the user at the other end of a unix socket. */
+static const char *inbox_finish_hello(struct soft_inbox *in)
+{
+	const char *flaw = NULL;
+	struct soft_proof proof;
+
+	if (in->is_tcp) {
+		memcpy(&proof, in->scratch, sizeof(proof));
+		flaw = ori_soft_greet_accept(&in->auth, in->engine, &in->header, &proof, in->fd);
+	} else {
+		in->cookie = in->header.operand;
+	}
+	if (!flaw)
+		in->claimed = in->header.operand;
+	return flaw;
+}
+
+/* A connection is of no use where the one of the other direction has been lost. */
+static bool inbox_settle(struct soft_inbox *in)
+{
+	const struct soft_link *out = ori_soft_link_find(in->engine, in->claimed);
+
+	in->cookie = in->claimed;
+	return !out || !ori_soft_link_is_lost(out);
+}
+
+/* A header is complete: where does its payload go? NULL, or what is wrong. */
+static const char *inbox_begin(struct soft_inbox *in)
 {
 	const char *flaw;
 
 	in->has_header = true;
-	if (!in->cookie)
-		return inbox_welcome(in);
+	if (!in->claimed)
+		return inbox_begin_hello(in);
 	flaw = ori_soft_header_flaw(&in->header);
-	if (flaw || in->header.type == SOFT_HELLO) {
-		ori_log(ORIEL_LOG_WARN, "software HCA: a peer sent %s", flaw ? flaw : "two hellos");
-		return false;
+	if (!flaw && in->header.type == SOFT_HELLO)
+		flaw = "two hellos";
+	if (flaw) {
+		ori_log(ORIEL_LOG_WARN, "software HCA: a peer sent %s", flaw);
+		return flaw;
 	}
-	in->left = in->header.length;
-	in->mr = NULL;
+	if (!in->cookie && !inbox_settle(in))
+		return "the way back is lost";
+	inbox_aim(in);
 	in->target = ori_soft_frame_target(in->engine, in->cookie, &in->header, &in->mr);
-	if (!in->target) {
-		in->mr = NULL;
-		in->target = in->scratch;
-	}
-	return true;
+	if (!in->target)
+		inbox_aim(in);
+	return NULL;
 }
 
-static void inbox_finish(struct soft_inbox *in)
+static const char *inbox_finish(struct soft_inbox *in)
 {
 	in->has_header = false;
 	in->mr = NULL;
+	if (!in->claimed)
+		return inbox_finish_hello(in);
 	ori_soft_frame_deliver(in->engine, in->cookie, &in->header, in->target - in->header.length);
+	return NULL;
 }
 
-/* Use up what is in the buffer; false if it makes no sense. */
-static bool inbox_digest(struct soft_inbox *in)
+/* Use up what is in the buffer; NULL, or what is wrong with it. */
+static const char *inbox_digest(struct soft_inbox *in)
 {
+	const char *flaw;
+
 	for (;;) {
 		size_t have = in->end - in->start;
 
 		if (!in->has_header) {
 			if (have < sizeof(in->header))
-				return true;
+				return NULL;
 			memcpy(&in->header, in->buffer + in->start, sizeof(in->header));
 			in->start += sizeof(in->header);
-			if (!inbox_begin(in))
-				return false;
+			flaw = inbox_begin(in);
+			if (flaw)
+				return flaw;
 			continue;
 		}
 		if (have > in->left)
@@ -95,13 +136,15 @@ static bool inbox_digest(struct soft_inbox *in)
 		in->target += have;
 		in->left -= have;
 		if (in->left)
-			return true;
-		inbox_finish(in);
+			return NULL;
+		flaw = inbox_finish(in);
+		if (flaw)
+			return flaw;
 	}
 }
 
 /* The rest of a payload goes where it belongs, what follows into the buffer. */
-static ssize_t inbox_read(struct soft_inbox *in, int fd)
+static ssize_t inbox_read(struct soft_inbox *in)
 {
 	size_t kept = in->end - in->start;
 	struct iovec parts[2];
@@ -113,7 +156,7 @@ static ssize_t inbox_read(struct soft_inbox *in, int fd)
 	in->end = kept;
 	parts[0] = (struct iovec){.iov_base = in->target, .iov_len = direct};
 	parts[1] = (struct iovec){.iov_base = in->buffer + kept, .iov_len = INBOX_BUFFER - kept};
-	n = readv(fd, direct ? parts : parts + 1, direct ? 2 : 1);
+	n = readv(in->fd, direct ? parts : parts + 1, direct ? 2 : 1);
 	if (n <= 0)
 		return n;
 	if ((size_t)n < direct)
@@ -127,24 +170,28 @@ static ssize_t inbox_read(struct soft_inbox *in, int fd)
 }
 
 /* Take what has come, though not for ever. */
-const char *ori_soft_inbox_take(struct soft_inbox *in, int fd)
+const char *ori_soft_inbox_take(struct soft_inbox *in)
 {
+	const char *flaw = NULL;
 	size_t taken = 0;
 
 	while (taken < INBOX_TURN) {
-		ssize_t n = inbox_read(in, fd);
+		ssize_t n = inbox_read(in);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return NULL;
-		if (n <= 0)
+		in->is_closed = n <= 0;
+		if (in->is_closed)
 			return "the peer has closed it";
 		taken += (size_t)n;
 		if (in->has_header && !in->left)
-			inbox_finish(in);
-		if (!inbox_digest(in))
-			return "its bytes make no sense";
+			flaw = inbox_finish(in);
+		if (!flaw)
+			flaw = inbox_digest(in);
+		if (flaw)
+			return flaw;
 		/* All that was there: asking once more would cost as much as the answer. */
 		if ((size_t)n < INBOX_BUFFER)
 			return NULL;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hca/soft_link.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -15,10 +17,19 @@
 #include "mem/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
+#define LINK_ANSWER_NS UINT64_C(5000000000)  /* of the acceptor there, which may be slow */
+#define LINK_DIAL_NS UINT64_C(30000000000)   /* while acceptors close what is pending there */
+#define LINK_PAUSE_NS UINT64_C(10000000)     /* between two rounds of addresses */
+#define LINK_PENDING 64u                     /* connections */
+#define LINK_PENDING_NS UINT64_C(5000000000)
+#define LINK_GRACE_NS UINT64_C(20000000) /* that a pending connection has in any case */
+#define LINK_QUIET_NS UINT64_C(1000000000)
+#define LINK_ACCEPTS 16u /* before others get their turn */
 #define LINK_EVENTS 32
 
 enum link_state {
 	LINK_CONNECTING,
+	LINK_GREETING, /* out, over TCP: connected, and not proved */
 	LINK_UP,
 	LINK_LOST,
 };
@@ -29,13 +40,19 @@ struct soft_link {
 	enum link_state state;
 	int fd;
 	bool is_out;
+	uint64_t deadline; /* of this attempt, or in: to prove itself; SOFT_NEVER: none */
 
 	/* out */
 	struct soft_address address; /* of the engine at the other end */
 	enum soft_road road;
-	unsigned attempt;  /* addresses tried */
-	uint64_t deadline; /* of this attempt */
+	unsigned attempt;        /* addresses tried */
+	bool was_silent;         /* one of them took the connection, and said nothing */
+	bool was_cut;            /* ... or closed it */
+	const char *refusal;     /* ... or NULL, or why one is not the peer */
+	uint64_t dial_until;     /* while connections are cut */
+	struct soft_greet greet; /* over TCP */
 	struct soft_outbox out;
+	char why[80]; /* it is lost */
 
 	struct soft_inbox in;
 };
@@ -54,6 +71,8 @@ enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 	enum oriel_status st;
 
 	static_assert(sizeof(e->address.socket) == ORI_FDSOCK_NAME, "a name fits");
+	ori_auth_read_key(&e->key);
+	e->pending_ns = LINK_PENDING_NS;
 	st = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
 	if (st == ORIEL_OK)
 		st = link_watch(e, e->listeners[0], EPOLLIN, &e->listeners[0]);
@@ -118,12 +137,14 @@ struct soft_link *ori_soft_link_find(struct soft_engine *e, uint64_t cookie)
  * QPs hold on to it. The peer hears of it where it sends; what it has sent
  * already is still taken.
  */
-static void link_lose_out(struct soft_link *link)
+static void link_lose_out(struct soft_link *link, const char *why)
 {
 	struct soft_link *in;
 
 	ori_soft_outbox_clear(&link->out);
 	link->state = LINK_LOST;
+	link->deadline = SOFT_NEVER;
+	snprintf(link->why, sizeof(link->why), "%s", why);
 	if (link->fd >= 0)
 		close(link->fd);
 	link->fd = -1;
@@ -132,29 +153,49 @@ static void link_lose_out(struct soft_link *link)
 			(void)shutdown(in->fd, SHUT_WR);
 }
 
-static void link_lose_in(struct soft_link *link)
+/* link_sweep() frees it: a walk of the list or of a batch of events may still come to it. */
+static void link_lose_in(struct soft_link *link, const char *why)
 {
-	struct soft_link **at = &link->engine->links;
-	struct soft_link *out = ori_soft_link_find(link->engine, link->in.cookie);
+	uint64_t cookie = link->in.cookie;
+	/* A connection that was not proved, or never used, is alone. */
+	struct soft_link *out = cookie ? ori_soft_link_find(link->engine, cookie) : NULL;
 
-	while (*at != link)
-		at = &(*at)->next;
-	*at = link->next;
-	link_free(link);
+	close(link->fd);
+	link->fd = -1;
+	link->state = LINK_LOST;
+	link->deadline = 0;
+	link->in.cookie = 0;
 	if (out && out->state != LINK_LOST)
-		link_lose_out(out);
+		link_lose_out(out, why);
 }
 
 static void link_lose(struct soft_link *link, const char *why)
 {
 	ori_log(ORIEL_LOG_INFO, "software HCA: a connection is lost: %s", why);
 	if (link->is_out)
-		link_lose_out(link);
+		link_lose_out(link, why);
 	else
-		link_lose_in(link);
+		link_lose_in(link, why);
 }
 
-static struct soft_link *link_make(struct soft_engine *e, bool is_out)
+/* Any process that connects can cause it: one line a second is logged. */
+static void link_warn(struct soft_engine *e, const char *what, const char *whom, const char *why)
+{
+	char more[48] = "";
+
+	if (e->now < e->quiet_until) {
+		e->refused_quietly++;
+		return;
+	}
+	if (e->refused_quietly)
+		snprintf(more, sizeof(more), " (and %u more since the last one)",
+			 e->refused_quietly);
+	ori_log(ORIEL_LOG_WARN, "software HCA: %s %s: %s%s", what, whom, why, more);
+	e->refused_quietly = 0;
+	e->quiet_until = e->now + LINK_QUIET_NS;
+}
+
+static struct soft_link *link_make(struct soft_engine *e, bool is_out, int fd, bool is_tcp)
 {
 	struct soft_link *link = calloc(1, sizeof(*link));
 
@@ -162,32 +203,75 @@ static struct soft_link *link_make(struct soft_engine *e, bool is_out)
 		return NULL;
 	link->engine = e;
 	link->is_out = is_out;
+	link->deadline = SOFT_NEVER;
 	link->fd = -1;
-	if (is_out ? !ori_soft_outbox_open(&link->out) : !ori_soft_inbox_open(&link->in, e)) {
+	if (is_out ? !ori_soft_outbox_open(&link->out)
+		   : !ori_soft_inbox_open(&link->in, e, fd, is_tcp)) {
 		link_free(link);
 		return NULL;
 	}
+	link->fd = fd;
 	link->next = e->links;
 	e->links = link;
 	return link;
 }
 
-static void link_hello(struct soft_link *link)
+static bool link_is_pending(const struct soft_link *link)
 {
-	struct soft_frame *f = &link->out.frames[link->out.count++];
+	return !link->is_out && link->state == LINK_UP && link->in.is_tcp && !link->in.claimed;
+}
 
-	*f = (struct soft_frame){.h = {.magic = SOFT_WIRE_MAGIC,
-				       .type = SOFT_HELLO,
-				       .packets = SOFT_WIRE_VERSION,
-				       .operand = link->engine->address.cookie,
-				       .compare = link->address.cookie}};
+/* The oldest pending connection, and how many there are. The list is newest first. */
+static struct soft_link *link_find_pending(struct soft_engine *e, unsigned *count)
+{
+	struct soft_link *oldest = NULL;
+
+	*count = 0;
+	for (struct soft_link *link = e->links; link; link = link->next) {
+		if (!link_is_pending(link))
+			continue;
+		oldest = link;
+		++*count;
+	}
+	return oldest;
+}
+
+/* A peer may dial again, unless it is told that it is none. */
+static void link_turn_away(struct soft_link *link, const char *why)
+{
+	char whom[SOFT_TCP_TEXT];
+
+	link_warn(link->engine, "turned away the connection from",
+		  ori_soft_tcp_text(link->fd, whom), why);
+	link_lose_in(link, why);
+}
+
+static bool link_is_short(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+/* What is pending does not keep this process from connecting. False: there is nothing. */
+static bool link_free_descriptor(struct soft_engine *e)
+{
+	unsigned count;
+	struct soft_link *oldest = link_find_pending(e, &count);
+
+	if (oldest)
+		link_turn_away(oldest, "no file descriptors are left");
+	return oldest != NULL;
 }
 
 static enum oriel_status link_connect_unix(struct soft_link *link)
 {
+	struct soft_frame *hello = &link->out.frames[link->out.count++];
 	enum oriel_status st;
 
-	st = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &link->fd);
+	*hello = (struct soft_frame){
+		.h = ori_soft_hello(link->engine->address.cookie, link->address.cookie)};
+	do
+		st = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &link->fd);
+	while (st == ORIEL_ERR_NOMEM && link_free_descriptor(link->engine));
 	if (st != ORIEL_OK)
 		return st;
 	ori_soft_tcp_tune(link->fd, false);
@@ -195,21 +279,49 @@ static enum oriel_status link_connect_unix(struct soft_link *link)
 	return link_watch(link->engine, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
 }
 
-/* Begin with the next address; the link is lost if there is none. */
-static void link_connect_tcp(struct soft_link *link)
+/*
+ * All addresses have been tried. An acceptor that is silent is slow, as a peer may be; one
+ * that closes a pending connection has too many of them, but not for ever.
+ */
+static void link_end_round(struct soft_link *link)
 {
 	struct soft_engine *e = link->engine;
 
+	if (!link->was_silent && !(link->was_cut && e->now < link->dial_until)) {
+		link_lose(link, link->refusal ? link->refusal : "no address of the peer answers");
+		return;
+	}
+	link->attempt = 0;
+	link->was_silent = link->was_cut = false;
+	link->refusal = NULL;
+	link->deadline = e->now + LINK_PAUSE_NS;
+}
+
+/* Begin with the next address. */
+static void link_connect_tcp(struct soft_link *link)
+{
+	struct soft_engine *e = link->engine;
+	bool has_address;
+
 	if (link->fd >= 0)
 		close(link->fd);
-	if (!ori_soft_tcp_connect(&link->address, &e->address, link->road, link->attempt++,
-				  &link->fd)) {
-		link_lose(link, "no address of the peer answers");
+	link->state = LINK_CONNECTING;
+	do
+		has_address = ori_soft_tcp_connect(&link->address, &e->address, link->road,
+						   link->attempt, &link->fd);
+	while (has_address && link->fd < 0 && link_is_short(errno) && link_free_descriptor(e));
+	link->attempt++;
+	if (!has_address) {
+		link_end_round(link);
 		return;
+	}
+	if (link->fd < 0 && link_is_short(errno)) {
+		link->refusal = "no file descriptors are left";
+		link->was_cut = true;
 	}
 	link->deadline = link->fd < 0 ? e->now : e->now + LINK_CONNECT_NS;
 	if (link->fd >= 0 &&
-	    link_watch(e, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link) != ORIEL_OK)
+	    link_watch(e, link->fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, link) != ORIEL_OK)
 		link_lose(link, "it cannot be watched");
 }
 
@@ -228,12 +340,12 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 			ORIEL_ERR_NO_PATH,
 			"the peer's software HCA listens on no TCP port: it takes all "
 			"peers for processes of its own machine, or ORIEL_SOFT_HCA differs");
-	link = link_make(e, true);
+	link = link_make(e, true, -1, !is_unix);
 	if (!link)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a connection of a software HCA");
 	link->address = *address;
 	link->road = road;
-	link_hello(link);
+	link->dial_until = e->now + LINK_DIAL_NS;
 	if (!is_unix)
 		link_connect_tcp(link);
 	else if (link_connect_unix(link) != ORIEL_OK)
@@ -245,6 +357,11 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 bool ori_soft_link_is_lost(const struct soft_link *link)
 {
 	return link->state == LINK_LOST;
+}
+
+const char *ori_soft_link_why(const struct soft_link *link)
+{
+	return link->why;
 }
 
 struct soft_frame *ori_soft_link_room(struct soft_link *link)
@@ -266,29 +383,101 @@ static bool link_write(struct soft_link *link)
 	return written != 0;
 }
 
+static void link_refuse(struct soft_link *link, const char *why)
+{
+	if (link->in.is_tcp)
+		ori_soft_greet_refuse(link->fd);
+	link_turn_away(link, why);
+}
+
+static void link_expire(struct soft_link *link)
+{
+	if (!link->is_out) {
+		link_turn_away(link, "it has proved nothing in time");
+		return;
+	}
+	link->was_silent |= link->state == LINK_GREETING;
+	link_connect_tcp(link);
+}
+
+/* After what has come was taken: time alone says nothing of a process that stood still. */
+static void link_sweep(struct soft_engine *e)
+{
+	struct soft_link **at = &e->links;
+
+	for (struct soft_link *link = e->links; link; link = link->next)
+		if (link->state != LINK_LOST && link->deadline <= e->now)
+			link_expire(link);
+	while (*at) {
+		struct soft_link *link = *at;
+
+		if (link->is_out || link->state != LINK_LOST) {
+			at = &link->next;
+			continue;
+		}
+		*at = link->next;
+		link_free(link);
+	}
+	e->is_overdue = false;
+}
+
+static void link_rest(struct soft_engine *e, unsigned which, uint64_t until)
+{
+	struct epoll_event event = {.events = until == SOFT_NEVER ? EPOLLIN : 0,
+				    .data.ptr = &e->listeners[which]};
+
+	e->accept_at[which] = until;
+	(void)epoll_ctl(e->poll, EPOLL_CTL_MOD, e->listeners[which], &event);
+}
+
 bool ori_soft_link_flush(struct soft_engine *e)
 {
 	bool is_any = false;
 
 	for (struct soft_link *link = e->links; link; link = link->next) {
-		if (!link->is_out)
-			continue;
-		if (link->state == LINK_CONNECTING && link->deadline <= e->now)
-			link_connect_tcp(link);
-		if (link->state == LINK_UP)
+		e->is_overdue |= link->deadline <= e->now;
+		if (link->is_out && link->state == LINK_UP)
 			is_any |= link_write(link);
 	}
+	for (unsigned i = 0; i < 2; i++)
+		if (e->accept_at[i] <= e->now)
+			link_rest(e, i, SOFT_NEVER);
 	return is_any;
 }
 
 uint64_t ori_soft_link_due(const struct soft_engine *e)
 {
-	uint64_t due = SOFT_NEVER;
+	uint64_t due = e->accept_at[0] < e->accept_at[1] ? e->accept_at[0] : e->accept_at[1];
 
 	for (struct soft_link *link = e->links; link; link = link->next)
-		if (link->is_out && link->state == LINK_CONNECTING && link->deadline < due)
+		if (link->deadline < due)
 			due = link->deadline;
 	return due;
+}
+
+/* What the acceptor has said, before anything else goes there. */
+static void link_greet(struct soft_link *link)
+{
+	struct soft_engine *e = link->engine;
+	char whom[SOFT_TCP_TEXT];
+	const char *why = NULL;
+
+	switch (ori_soft_greet_connect(&link->greet, e, link->address.cookie, link->fd, &why)) {
+	case SOFT_GREETING_AGAIN:
+		return;
+	case SOFT_GREETING_DONE:
+		link->state = LINK_UP;
+		link->deadline = SOFT_NEVER;
+		return;
+	case SOFT_GREETING_CUT:
+		link->was_cut = true;
+		break;
+	case SOFT_GREETING_REFUSED:
+		link->refusal = why;
+		link_warn(e, "no connection to", ori_soft_tcp_text(link->fd, whom), why);
+		break;
+	}
+	link_connect_tcp(link);
 }
 
 static void link_out_event(struct soft_link *link, uint32_t events)
@@ -299,44 +488,115 @@ static void link_out_event(struct soft_link *link, uint32_t events)
 	link->out.is_full = false;
 	if (link->state == LINK_CONNECTING) {
 		(void)getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &length);
-		if (error || (events & (EPOLLERR | EPOLLHUP)))
+		if (error || (events & (EPOLLERR | EPOLLHUP))) {
 			link->deadline = link->engine->now;
-		else if (events & EPOLLOUT)
-			link->state = LINK_UP;
-	} else if (link->state == LINK_UP && (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP))) {
-		link_lose(link, "the peer has closed it");
+		} else if (events & EPOLLOUT) {
+			link->state = LINK_GREETING;
+			link->deadline = link->engine->now + LINK_ANSWER_NS;
+			link->greet = (struct soft_greet){.length = 0};
+		}
 	}
+	if (link->state == LINK_GREETING)
+		link_greet(link);
+	if (link->state == LINK_UP && (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)))
+		link_lose(link, "the peer has closed it");
 }
 
 static void link_in_event(struct soft_link *link)
 {
-	const char *why = ori_soft_inbox_take(&link->in, link->fd);
+	const char *why;
 
-	if (why)
+	if (link->state == LINK_LOST)
+		return;
+	why = ori_soft_inbox_take(&link->in);
+	if (link->in.claimed)
+		link->deadline = SOFT_NEVER;
+	if (!why)
+		return;
+	if (!link->in.claimed && !link->in.is_closed)
+		link_refuse(link, why);
+	else
 		link_lose(link, why);
 }
 
-static void link_accept(struct soft_engine *e, unsigned which)
+static void link_admit(struct soft_engine *e, int fd, bool is_tcp)
 {
-	struct soft_link *link;
-	struct ucred peer;
-	int fd = -1;
+	struct soft_link *link = link_make(e, false, fd, is_tcp);
 
-	if (which == 0 && ori_fdsock_accept(e->listeners[0], 0, &fd, &peer) != ORIEL_OK)
-		return;
-	if (which == 1)
-		fd = accept4(e->listeners[1], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd < 0)
-		return;
-	link = link_make(e, false);
 	if (!link) {
 		close(fd);
 		return;
 	}
-	link->fd = fd;
 	link->state = LINK_UP;
-	if (link_watch(e, fd, EPOLLIN, link) != ORIEL_OK)
+	if (is_tcp)
+		link->deadline = e->now + e->pending_ns;
+	if (is_tcp && !ori_soft_greet_challenge(&link->in.auth, fd))
+		link_lose(link, "it takes no challenge");
+	else if (link_watch(e, fd, EPOLLIN, link) != ORIEL_OK)
 		link_lose(link, "it cannot be watched");
+}
+
+/*
+ * Close a pending connection, so that listener @which has room for another one. False: it
+ * rests. Each has had a moment to prove itself, however many come.
+ */
+static bool link_make_room(struct soft_engine *e, unsigned which, const char *why)
+{
+	uint64_t until = e->now + LINK_PAUSE_NS, grace;
+	struct soft_link *oldest;
+	unsigned count;
+
+	oldest = link_find_pending(e, &count);
+	if (oldest) {
+		grace = e->pending_ns < LINK_GRACE_NS ? e->pending_ns : LINK_GRACE_NS;
+		until = oldest->deadline - e->pending_ns + grace;
+		if (until <= e->now) {
+			link_turn_away(oldest, why);
+			return true;
+		}
+	} else {
+		link_warn(e, "no connection is accepted", "for now", why);
+	}
+	link_rest(e, which, until);
+	return false;
+}
+
+static bool link_is_full(struct soft_engine *e)
+{
+	unsigned count;
+
+	(void)link_find_pending(e, &count);
+	return count >= LINK_PENDING;
+}
+
+static enum oriel_status link_accept_one(struct soft_engine *e, unsigned which, int *fd)
+{
+	struct ucred peer;
+
+	if (which == 0)
+		return ori_fdsock_accept_once(e->listeners[0], fd, &peer);
+	*fd = accept4(e->listeners[1], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (*fd >= 0)
+		return ORIEL_OK;
+	return link_is_short(errno) ? ORIEL_ERR_NOMEM : ORIEL_AGAIN;
+}
+
+static void link_accept(struct soft_engine *e, unsigned which)
+{
+	for (unsigned i = 0; i < LINK_ACCEPTS; i++) {
+		enum oriel_status st;
+		int fd;
+
+		if (which == 1 && link_is_full(e) &&
+		    !link_make_room(e, which, "too many have proved nothing"))
+			return;
+		st = link_accept_one(e, which, &fd);
+		if (st == ORIEL_OK)
+			link_admit(e, fd, which == 1);
+		else if (st != ORIEL_ERR_NOMEM ||
+			 !link_make_room(e, which, "no file descriptors are left"))
+			return;
+	}
 }
 
 bool ori_soft_link_poll(struct soft_engine *e)
@@ -362,6 +622,8 @@ bool ori_soft_link_poll(struct soft_engine *e)
 				link_in_event(link);
 		}
 	}
+	if (e->is_overdue)
+		link_sweep(e);
 	return count > 0;
 }
 

@@ -4,6 +4,11 @@
  * it made itself, lazily, and receives over those it accepted. A connection
  * that is lost stays lost, and takes the one of the other direction with it: what
  * is sent there falls into a black hole.
+ *
+ * A connection accepted over TCP is pending until its connector has proved itself
+ * (soft_greet.h). Few are at a time, each for a limited time; where there are more, the
+ * oldest makes room, and its connector dials again if it is a peer. Over unix sockets
+ * the kernel names the connector's user.
  */
 #ifndef ORI_HCA_SOFT_LINK_H
 #define ORI_HCA_SOFT_LINK_H
@@ -31,6 +36,8 @@ struct soft_link *ori_soft_link_find(struct soft_engine *e, uint64_t cookie);
 struct soft_frame *ori_soft_link_room(struct soft_link *link);
 void ori_soft_link_push(struct soft_link *link);
 bool ori_soft_link_is_lost(const struct soft_link *link);
+/* Why it is; "" if it is not. */
+const char *ori_soft_link_why(const struct soft_link *link);
 
 /* Write what was pushed; true if anything left. */
 bool ori_soft_link_flush(struct soft_engine *e);
@@ -38,7 +45,7 @@ bool ori_soft_link_flush(struct soft_engine *e);
 /* Take what has come without waiting; true if anything has. */
 bool ori_soft_link_poll(struct soft_engine *e);
 
-/* Earliest deadline of a connection that is being made. */
+/* Earliest deadline of a connection that is being made or proved, or of a listener that rests. */
 uint64_t ori_soft_link_due(const struct soft_engine *e);
 
 /* Nobody sends from, or receives into, the memory of @mr any more. */

@@ -20,6 +20,7 @@
 #include "hca/soft_rand.h"
 #include "hca/soft_scenario.h"
 #include "hca/soft_wqe.h"
+#include "net/auth.h"
 
 #define SOFT_NEVER UINT64_MAX
 #define SOFT_NODES 256u     /* of an engine */
@@ -264,11 +265,17 @@ struct soft_engine {
 	bool is_virtual; /* a cluster: no thread, no socket, time is made */
 	bool is_stopping;
 	bool is_asleep;
-	int poll;  /* epoll of everything below */
-	int event; /* eventfd that wakes */
-	int listeners[2];
+	int poll;              /* epoll of everything below */
+	int event;             /* eventfd that wakes */
+	int listeners[2];      /* unix, TCP; -1: none */
+	uint64_t accept_at[2]; /* SOFT_NEVER, or nothing is accepted before */
 	struct soft_address address;
+	struct ori_key key;       /* that connections over TCP prove to have */
+	uint64_t pending_ns;      /* until when they have to */
+	uint64_t quiet_until;     /* no refusal is logged before */
+	unsigned refused_quietly; /* since the last one that was */
 	struct soft_link *links;
+	bool is_overdue; /* the deadline of one of them has passed */
 	unsigned nodes_count;
 	struct soft_node *nodes[SOFT_NODES];
 	uint64_t now;

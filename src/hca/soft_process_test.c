@@ -2,14 +2,17 @@
 /* Adapters of two processes, over a unix socket and over TCP. */
 #include "hca/soft_bench_test.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "hca/soft_address.h"
 
 #define LENGTH (8u << 20)
 #define PING 64u /* word of the child, raised by the parent */
@@ -17,6 +20,8 @@
 #define LEAVE 192u /* word of the child: destroy the QP, stay */
 #define ROUNDS 2000u
 #define STOP UINT64_MAX
+#define FLOOD 200u     /* connections that say nothing */
+#define DESCRIPTORS 6u /* that are left to the flooded process */
 
 /* What the two tell each other. */
 struct card {
@@ -30,15 +35,25 @@ struct duo {
 	struct ori_hca *hca;
 	struct side side;
 	struct side peer; /* only its keys */
+	/* Of the parent: when the child listens, and cannot connect yet. */
+	void (*on_card)(struct duo *d, const struct soft_address *peer);
+	int flood[FLOOD];
 };
 
 static void swap_cards(struct duo *d)
 {
 	struct card mine = {.address = d->side.address, .keys = d->side.keys}, theirs;
+	struct soft_address peer;
 	char byte = 0;
 
-	assert_int_equal(send(d->fd, &mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
+	if (!d->on_card)
+		assert_int_equal(send(d->fd, &mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
 	assert_int_equal(recv(d->fd, &theirs, sizeof(theirs), MSG_WAITALL), sizeof(theirs));
+	if (d->on_card) {
+		memcpy(&peer, theirs.address.adapter, sizeof(peer));
+		d->on_card(d, &peer);
+		assert_int_equal(send(d->fd, &mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
+	}
 	assert_int_equal(HCA.connect_qp(d->side.qp, &theirs.address), ORIEL_OK);
 	d->peer.keys = theirs.keys;
 	assert_int_equal(send(d->fd, &byte, 1, MSG_NOSIGNAL), 1);
@@ -52,23 +67,32 @@ static void duo_side(struct duo *d, const char *config)
 	swap_cards(d);
 }
 
-static void duo_open(struct duo *d, const char *config)
+/* The child has the job key @key, or none. */
+static void duo_start(struct duo *d, const char *config, const char *key)
 {
 	char number[16];
 	int ends[2];
 
-	*d = (struct duo){.child = -1};
+	d->child = -1;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	snprintf(number, sizeof(number), "%d", ends[1]);
 	d->child = fork();
 	assert_true(d->child >= 0);
 	if (d->child == 0) {
 		close(ends[0]);
+		if (key)
+			setenv("ORIEL_JOB_KEY", key, 1);
 		execl("/proc/self/exe", "soft_process_test", number, config, (char *)NULL);
 		_exit(127);
 	}
 	close(ends[1]);
 	d->fd = ends[0];
+}
+
+static void duo_open(struct duo *d, const char *config)
+{
+	*d = (struct duo){.child = -1};
+	duo_start(d, config, NULL);
 	duo_side(d, config);
 }
 
@@ -157,16 +181,21 @@ static void check_all_sizes(struct duo *d)
 	}
 }
 
+static void ping(struct duo *d, uint64_t first, uint64_t last)
+{
+	for (uint64_t i = first; i <= last; i++) {
+		side_signal(&d->side, &d->peer, PING);
+		await_word(side_word(&d->side, PONG), i);
+	}
+}
+
 static void run_over(const char *config)
 {
 	struct duo d;
 
 	duo_open(&d, config);
 	check_all_sizes(&d);
-	for (uint64_t i = 1; i <= 50; i++) {
-		side_signal(&d.side, &d.peer, PING);
-		await_word(side_word(&d.side, PONG), i);
-	}
+	ping(&d, 1, 50);
 	duo_close(&d, false);
 }
 
@@ -227,6 +256,150 @@ static void test_a_killed_peer_is_0x15(void **state)
 		assert_int_equal(side_syndrome(&d.side), ORIEL_MLX5_RETRY_EXCEEDED);
 		duo_close(&d, true);
 	}
+}
+
+static bool is_logged(struct bench_log *log, const char *text)
+{
+	uint64_t deadline = ori_deadline(PATIENCE_NS);
+
+	while (!bench_log_count(log, text)) {
+		if (ori_deadline_passed(deadline))
+			return false;
+		usleep(1000);
+	}
+	return true;
+}
+
+/* @ours and @theirs are keys, or NULL; one of them is wrong. */
+static void refuse_over_tcp(const char *ours, const char *theirs)
+{
+	struct ori_hca_event event = {.text = ""};
+	struct duo d = {.child = -1};
+	struct bench_log log;
+
+	bench_log_begin(&log);
+	duo_start(&d, "tcp=1,ack=2ms,retry=3", theirs);
+	if (ours)
+		setenv("ORIEL_JOB_KEY", ours, 1);
+	duo_side(&d, "tcp=1,ack=2ms,retry=3");
+	unsetenv("ORIEL_JOB_KEY");
+	assert_int_not_equal(side_wait(&d.side, side_signal(&d.side, &d.peer, PING)), ORIEL_OK);
+	assert_int_equal(side_syndrome(&d.side), ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_int_equal(HCA.poll_event(d.hca, &event), ORIEL_OK);
+	assert_non_null(strstr(event.text, "ORIEL_JOB_KEY"));
+	/* As connector or as acceptor: the second within a second is only counted. */
+	assert_true(is_logged(&log, "ORIEL_JOB_KEY"));
+	duo_close(&d, false);
+	bench_log_end(&log);
+}
+
+static void test_keys_must_be_equal_over_tcp(void **state)
+{
+	static const char one[] = "00112233445566778899aabbccddeeff";
+	static const char other[] = "00112233445566778899aabbccddeefe";
+	struct duo d = {.child = -1};
+
+	(void)state;
+	refuse_over_tcp(one, other);
+	refuse_over_tcp(one, NULL);
+	refuse_over_tcp(NULL, other);
+	duo_start(&d, "tcp=1", one);
+	setenv("ORIEL_JOB_KEY", one, 1);
+	duo_side(&d, "tcp=1");
+	unsetenv("ORIEL_JOB_KEY");
+	ping(&d, 1, 50);
+	duo_close(&d, false);
+}
+
+/* What leaves @process so many descriptors. */
+static rlim_t limit_for(pid_t process, unsigned spare)
+{
+	char path[48], byte;
+	rlim_t limit;
+
+	for (limit = 0; spare > 0; limit++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%u", process, (unsigned)limit);
+		spare -= readlink(path, &byte, 1) < 0;
+	}
+	return limit;
+}
+
+static void leave(struct duo *d, unsigned spare)
+{
+	struct rlimit limit;
+
+	assert_int_equal(prlimit(d->child, RLIMIT_NOFILE, NULL, &limit), 0);
+	limit.rlim_cur = limit_for(d->child, spare);
+	assert_int_equal(prlimit(d->child, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+static void flood(struct duo *d, const struct soft_address *peer)
+{
+	const struct sockaddr_in a = {.sin_family = AF_INET,
+				      .sin_port = htons(peer->port),
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+	leave(d, DESCRIPTORS);
+	for (unsigned i = 0; i < FLOOD; i++) {
+		d->flood[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		assert_true(d->flood[i] >= 0);
+		(void)connect(d->flood[i], (const struct sockaddr *)&a, sizeof(a));
+	}
+}
+
+static void dry(struct duo *d)
+{
+	for (unsigned i = 0; i < FLOOD; i++)
+		close(d->flood[i]);
+}
+
+static struct soft_address flooded;
+
+static void flood_and_note(struct duo *d, const struct soft_address *peer)
+{
+	flooded = *peer;
+	flood(d, peer);
+}
+
+/* They are not in the way of a peer that connects, nor of one that has. */
+static void test_connections_that_say_nothing_disturb_nobody(void **state)
+{
+	struct duo d = {.child = -1, .on_card = flood_and_note};
+
+	(void)state;
+	duo_start(&d, "tcp=1", NULL);
+	duo_side(&d, "tcp=1");
+	check_all_sizes(&d);
+	ping(&d, 1, 50);
+	dry(&d);
+	flood(&d, &flooded);
+	for (uint64_t i = 51; i <= 100; i++) {
+		side_write(&d.side, &d.peer, 4096, 4096, 1 << 20, 0);
+		ping(&d, i, i);
+	}
+	dry(&d);
+	duo_close(&d, false);
+}
+
+static void leave_none(struct duo *d, const struct soft_address *peer)
+{
+	(void)peer;
+	leave(d, 0);
+}
+
+/* Neither accepting nor connecting has failed for good. */
+static void test_a_process_without_descriptors_goes_on_when_it_has_some(void **state)
+{
+	struct duo d = {.child = -1, .on_card = leave_none};
+
+	(void)state;
+	duo_start(&d, "tcp=1", NULL);
+	duo_side(&d, "tcp=1");
+	usleep(50000); /* it tries, and fails, as a rule */
+	leave(&d, DESCRIPTORS);
+	check_all_sizes(&d);
+	ping(&d, 1, 50);
+	duo_close(&d, false);
 }
 
 /* A peer that stands still is waited for, however often timers run out meanwhile. */
@@ -355,6 +528,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_two_processes_meet_over_ipv6),
 		cmocka_unit_test(test_packets_may_get_lost_between_processes),
 		cmocka_unit_test(test_a_killed_peer_is_0x15),
+		cmocka_unit_test(test_keys_must_be_equal_over_tcp),
+		cmocka_unit_test(test_connections_that_say_nothing_disturb_nobody),
+		cmocka_unit_test(test_a_process_without_descriptors_goes_on_when_it_has_some),
 		cmocka_unit_test(test_a_stopped_peer_is_waited_for),
 		cmocka_unit_test(test_a_peer_that_has_left_its_process_is_0x15),
 		cmocka_unit_test(test_memory_may_go_while_it_is_used),

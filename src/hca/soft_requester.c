@@ -236,14 +236,16 @@ static void requester_rewind(struct soft_qp *qp)
 /* What nobody has acknowledged is lost for certain: see soft_wire.h. */
 static void requester_lost(struct soft_qp *qp)
 {
+	const char *why = qp->link ? ori_soft_link_why(qp->link) : "";
 	struct soft_node *node = qp->node;
 
 	node->counters.lost++;
 	if (qp->tries++ == node->scenario.retry) {
 		ori_soft_qp_fail(qp, ORIEL_MLX5_RETRY_EXCEEDED,
-				 "no answer from QP 0x%06x in %llu tries of %llu us", qp->peer_qpn,
-				 (unsigned long long)qp->tries,
-				 (unsigned long long)(node->scenario.ack / 1000));
+				 "no answer from QP 0x%06x in %llu tries of %llu us%s%s",
+				 qp->peer_qpn, (unsigned long long)qp->tries,
+				 (unsigned long long)(node->scenario.ack / 1000), *why ? ": " : "",
+				 why);
 		return;
 	}
 	requester_rewind(qp);

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -113,6 +114,32 @@ bool ori_soft_tcp_connect(const struct soft_address *to, const struct soft_addre
 		*fd = -1;
 	}
 	return true;
+}
+
+const char *ori_soft_tcp_text(int fd, char text[SOFT_TCP_TEXT])
+{
+	char host[INET6_ADDRSTRLEN] = "";
+	union tcp_address a = {.any.sa_family = AF_UNSPEC};
+	socklen_t length = sizeof(a);
+
+	if (getpeername(fd, &a.any, &length) != 0)
+		a.any.sa_family = AF_UNSPEC;
+	switch (a.any.sa_family) {
+	case AF_INET:
+		(void)inet_ntop(AF_INET, &a.v4.sin_addr, host, sizeof(host));
+		snprintf(text, SOFT_TCP_TEXT, "%s:%u", host, ntohs(a.v4.sin_port));
+		break;
+	case AF_INET6:
+		(void)inet_ntop(AF_INET6, &a.v6.sin6_addr, host, sizeof(host));
+		snprintf(text, SOFT_TCP_TEXT, "[%s]:%u", host, ntohs(a.v6.sin6_port));
+		break;
+	case AF_UNIX:
+		snprintf(text, SOFT_TCP_TEXT, "a process of this machine");
+		break;
+	default:
+		snprintf(text, SOFT_TCP_TEXT, "a socket that is closed");
+	}
+	return text;
 }
 
 /* Slower without, not wrong; only a host that is cut off is noticed later. */

@@ -22,6 +22,10 @@ enum oriel_status ori_soft_tcp_listen(int *fd, uint16_t *port);
 bool ori_soft_tcp_connect(const struct soft_address *to, const struct soft_address *from,
 			  enum soft_road road, unsigned attempt, int *fd);
 
+/* The other end of @fd, for texts: "10.0.0.1:4711". */
+#define SOFT_TCP_TEXT 64u
+const char *ori_soft_tcp_text(int fd, char text[SOFT_TCP_TEXT]);
+
 /* For a socket that sends, over TCP or not. */
 void ori_soft_tcp_tune(int fd, bool is_tcp);
 

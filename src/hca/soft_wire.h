@@ -17,10 +17,11 @@
 #include "hca/soft_objects.h"
 
 #define SOFT_WIRE_MAGIC 0x4843u
-#define SOFT_WIRE_VERSION 3u
+#define SOFT_WIRE_VERSION 4u
 
 enum soft_frame_type {
-	SOFT_HELLO = 1, /* operand: cookie of the sender, compare: of the receiver */
+	SOFT_HELLO =
+		1, /* packets: version; operand: cookie of the sender, compare: of the receiver */
 	SOFT_WRITE,
 	SOFT_WRITE_IMM, /* compare: the immediate data */
 	SOFT_READ,
@@ -35,6 +36,9 @@ enum soft_frame_type {
 	SOFT_ASK,    /* question number operand; never lost on purpose */
 	SOFT_ANSWER, /* to it; the same */
 	SOFT_FRAME_TYPES,
+	SOFT_CHALLENGE = 64, /* before all others, over TCP: see soft_greet.h */
+	SOFT_WELCOME,
+	SOFT_REFUSED,
 };
 
 struct soft_header {

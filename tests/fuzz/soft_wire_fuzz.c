@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames from an engine that is let in: nothing outside of registered memory
+ * Frames from an engine that has proved itself: nothing outside of registered memory
  * changes, what an adapter may not do to memory it does not, and the engine
- * lives on. An input is frames, each after a byte that says what of it is true.
+ * lives on. And before: nothing is delivered without the right MAC, and no connector
+ * takes an acceptor without it for its peer. An input is a byte that says how the
+ * connection begins, and frames, each after a byte that says what of it is true.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "fuzz.h"
 #include "hca/soft_engine.h"
+#include "hca/soft_greet.h"
 #include "hca/soft_inbox.h"
 #include "hca/soft_memory.h"
 #include "hca/soft_node.h"
@@ -23,6 +27,7 @@
 #define STEPS 300u
 #define REQUESTS 9u /* frames of fuzz_seed() that are */
 #define RECEIVES 4u
+#define WIRE_KEY_LENGTH 16u
 
 /* Bits of the byte before a frame. */
 enum wire_truth {
@@ -31,6 +36,22 @@ enum wire_truth {
 	WIRE_KEY = 4,
 	WIRE_MAGIC = 8,
 	WIRE_ANSWER = 16, /* to who asks */
+};
+
+/* How a connection begins. */
+enum wire_begin {
+	WIRE_UNIX,      /* from a process that the kernel has named */
+	WIRE_PROVED,    /* over TCP, with the right hello */
+	WIRE_ACCEPTOR,  /* over TCP: the input is what the connector says */
+	WIRE_CONNECTOR, /* the input is what the acceptor says */
+	WIRE_BEGINS,
+};
+
+/* Bits of the byte before a hello, or before what an acceptor says. */
+enum wire_honesty {
+	WIRE_HEADER = 1,  /* it is that of a good one */
+	WIRE_MAC = 2,     /* the same */
+	WIRE_SWAPPED = 4, /* ... of the other role */
 };
 
 struct wire_end {
@@ -190,33 +211,163 @@ static bool wire_next(struct fuzz_input *in, struct soft_header *h, const uint8_
 	return true;
 }
 
-static void wire_stream(struct soft_engine *e, struct fuzz_input *in)
+static bool wire_hears(int fd, void *bytes, size_t length)
 {
-	struct soft_header h = {.magic = SOFT_WIRE_MAGIC,
-				.type = SOFT_HELLO,
-				.packets = SOFT_WIRE_VERSION,
-				.operand = e->address.cookie,
-				.compare = e->address.cookie};
-	const uint8_t *payload;
-	struct soft_inbox box;
+	return recv(fd, bytes, length, MSG_DONTWAIT) == (ssize_t)length;
+}
+
+struct wire_hello {
+	struct soft_header h;
+	struct soft_proof proof;
+};
+
+/* The right answer to @auth's challenge. */
+static struct wire_hello wire_hello(const struct soft_engine *e, struct ori_auth *auth,
+				    enum ori_role role)
+{
+	struct wire_hello hello = {.h = ori_soft_hello(e->address.cookie, e->address.cookie)};
+
+	hello.h.length = sizeof(hello.proof);
+	memset(auth->connector, 7, sizeof(auth->connector));
+	memcpy(hello.proof.nonce, auth->connector, sizeof(hello.proof.nonce));
+	FUZZ_CHECK(ori_auth_mac(&e->key, auth, role, &hello.h, sizeof(hello.h), hello.proof.mac) ==
+		   ORIEL_OK);
+	return hello;
+}
+
+static enum ori_role wire_role(uint8_t honesty, enum ori_role role)
+{
+	if (!(honesty & WIRE_SWAPPED))
+		return role;
+	return role == ORI_ROLE_CONNECTOR ? ORI_ROLE_ACCEPTOR : ORI_ROLE_CONNECTOR;
+}
+
+/* @good, but for what the input says, in parts of any length. True: not a byte differs. */
+static bool wire_say_greeting(struct fuzz_input *in, int fd, const uint8_t *good, size_t length,
+			      size_t mac_at, uint8_t honesty)
+{
+	uint8_t bytes[sizeof(struct wire_hello)];
+
+	memcpy(bytes, good, length);
+	for (size_t i = 0; i < length; i++)
+		if (!(honesty & (i < mac_at ? WIRE_HEADER : WIRE_MAC)))
+			bytes[i] = fuzz_byte(in);
+	fuzz_say(fd, bytes, length);
+	return memcmp(bytes, good, length) == 0;
+}
+
+/* Is @in's engine let in just if its hello is right? */
+static void wire_accept(const struct soft_engine *e, struct fuzz_input *in, struct soft_inbox *box,
+			int fd)
+{
+	uint8_t honesty = fuzz_byte(in);
+	struct soft_challenge challenge;
+	struct soft_welcome welcome;
+	struct wire_hello hello;
+	struct ori_auth auth;
 	const char *why;
-	size_t length;
+	bool is_right;
+
+	FUZZ_CHECK(ori_soft_greet_challenge(&box->auth, box->fd));
+	FUZZ_CHECK(wire_hears(fd, &challenge, sizeof(challenge)));
+	memcpy(auth.acceptor, challenge.nonce, sizeof(auth.acceptor));
+	hello = wire_hello(e, &auth, wire_role(honesty, ORI_ROLE_CONNECTOR));
+	is_right = wire_say_greeting(in, fd, (const uint8_t *)&hello, sizeof(hello),
+				     offsetof(struct wire_hello, proof.mac), honesty) &&
+		   !(honesty & WIRE_SWAPPED);
+	why = ori_soft_inbox_take(box);
+	FUZZ_CHECK(!box->cookie);
+	/* It says nothing to who proves nothing. */
+	FUZZ_CHECK(is_right == (box->claimed != 0) && is_right == !why);
+	FUZZ_CHECK(is_right == wire_hears(fd, &welcome, sizeof(welcome)));
+	FUZZ_CHECK(!is_right || box->claimed == e->address.cookie);
+}
+
+/* Does a connector take an acceptor for its peer just if that has proved it? */
+static void wire_connect(const struct soft_engine *e, struct fuzz_input *in)
+{
+	uint8_t honesty = fuzz_byte(in);
+	struct soft_challenge challenge = {.h = {.magic = SOFT_WIRE_MAGIC,
+						 .type = SOFT_CHALLENGE,
+						 .packets = SOFT_WIRE_VERSION,
+						 .length = ORI_NONCE_LENGTH}};
+	struct soft_welcome welcome = {.h = challenge.h};
+	struct soft_greet greet = {.length = 0};
+	enum soft_greeting greeting;
+	const char *why = NULL;
+	struct wire_hello hello;
+	struct ori_auth auth;
+	bool is_right;
 	int ends[2];
 
 	fuzz_connect(ends);
-	FUZZ_CHECK(ori_soft_inbox_open(&box, e));
-	fuzz_say(ends[0], (const uint8_t *)&h, sizeof(h));
+	wire_say_greeting(in, ends[0], (const uint8_t *)&challenge, sizeof(challenge),
+			  sizeof(challenge), honesty);
+	greeting = ori_soft_greet_connect(&greet, e, e->address.cookie, ends[1], &why);
+	if (greeting == SOFT_GREETING_AGAIN && wire_hears(ends[0], &hello, sizeof(hello))) {
+		memcpy(&auth, &greet.auth, sizeof(auth));
+		welcome.h.type = SOFT_WELCOME;
+		FUZZ_CHECK(ori_auth_mac(&e->key, &auth, wire_role(honesty, ORI_ROLE_ACCEPTOR),
+					&hello.h, sizeof(hello.h), welcome.mac) == ORIEL_OK);
+		is_right = wire_say_greeting(in, ends[0], (const uint8_t *)&welcome,
+					     sizeof(welcome), sizeof(welcome.h), honesty) &&
+			   !(honesty & WIRE_SWAPPED);
+		greeting = ori_soft_greet_connect(&greet, e, e->address.cookie, ends[1], &why);
+		/* What nobody looks at in a welcome may differ. */
+		FUZZ_CHECK(!is_right || greeting == SOFT_GREETING_DONE);
+		FUZZ_CHECK(greeting != SOFT_GREETING_DONE ||
+			   memcmp(greet.in.welcome.mac, welcome.mac, sizeof(welcome.mac)) == 0);
+		FUZZ_CHECK(greeting != SOFT_GREETING_DONE || !(honesty & WIRE_SWAPPED));
+	} else {
+		FUZZ_CHECK(greeting != SOFT_GREETING_DONE);
+	}
+	FUZZ_CHECK((greeting == SOFT_GREETING_REFUSED) == (why != NULL));
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void wire_frames(struct soft_engine *e, struct fuzz_input *in, struct soft_inbox *box,
+			int fd)
+{
+	const uint8_t *payload;
+	struct soft_header h;
+	const char *why;
+	size_t length;
+
 	do {
-		why = ori_soft_inbox_take(&box, ends[1]);
+		why = ori_soft_inbox_take(box);
 		for (unsigned i = 0; i < 8; i++)
 			ori_soft_cluster_step(wire_cluster);
 		if (why || !wire_next(in, &h, &payload, &length))
 			break;
-		FUZZ_CHECK(box.cookie == e->address.cookie);
-		fuzz_say(ends[0], (const uint8_t *)&h, sizeof(h));
-		fuzz_say(ends[0], payload, length);
+		FUZZ_CHECK(box->claimed == e->address.cookie);
+		fuzz_say(fd, (const uint8_t *)&h, sizeof(h));
+		fuzz_say(fd, payload, length);
 	} while (true);
 	FUZZ_CHECK(!why || strlen(why) > 8);
+}
+
+static void wire_stream(struct soft_engine *e, struct fuzz_input *in)
+{
+	enum wire_begin begin = fuzz_byte(in) % WIRE_BEGINS;
+	uint8_t honest = WIRE_HEADER | WIRE_MAC;
+	struct fuzz_input none = {&honest, 1};
+	struct soft_inbox box;
+	struct soft_header h;
+	int ends[2];
+
+	fuzz_connect(ends);
+	FUZZ_CHECK(ori_soft_inbox_open(&box, e, ends[1], begin != WIRE_UNIX));
+	if (begin == WIRE_UNIX) {
+		h = ori_soft_hello(e->address.cookie, e->address.cookie);
+		fuzz_say(ends[0], (const uint8_t *)&h, sizeof(h));
+	} else if (begin == WIRE_CONNECTOR) {
+		wire_connect(e, in);
+	} else {
+		wire_accept(e, begin == WIRE_PROVED ? &none : in, &box, ends[0]);
+	}
+	if (begin == WIRE_UNIX || begin == WIRE_PROVED)
+		wire_frames(e, in, &box, ends[0]);
 	ori_soft_inbox_close(&box);
 	close(ends[0]);
 	close(ends[1]);
@@ -230,6 +381,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!wire_cluster)
 		wire_begin();
 	e = (struct soft_engine *)wire_cluster;
+	e->key.length = WIRE_KEY_LENGTH;
 	for (unsigned i = 0; i < 2; i++)
 		wire_open(&wire_ends[i]);
 	for (unsigned i = 0; i < 2; i++)
@@ -253,6 +405,25 @@ static size_t wire_seed_frame(uint8_t *at, uint8_t truth, struct soft_header h)
 	memcpy(at + 1, &h, sizeof(h));
 	memset(at + 1 + sizeof(h), 7, h.length);
 	return 1 + sizeof(h) + h.length;
+}
+
+/* Good and bad ones, each from either side. */
+static size_t wire_seed_greeting(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
+{
+	static const uint8_t honesties[] = {
+		WIRE_HEADER | WIRE_MAC,
+		WIRE_HEADER | WIRE_MAC | WIRE_SWAPPED,
+		WIRE_HEADER,
+		WIRE_MAC,
+		0,
+	};
+
+	if (n >= 2 * sizeof(honesties))
+		return 0;
+	bytes[0] = n % 2 ? WIRE_ACCEPTOR : WIRE_CONNECTOR;
+	bytes[1] = honesties[n / 2];
+	memset(bytes + 2, 7, 2 * sizeof(struct wire_hello));
+	return 2 + 2 * sizeof(struct wire_hello);
 }
 
 size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
@@ -281,11 +452,13 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		{.type = SOFT_ANSWER, .operand = 1},
 		{.type = SOFT_HELLO},
 	};
-	size_t count = sizeof(frames) / sizeof(frames[0]), length;
+	size_t count = sizeof(frames) / sizeof(frames[0]), length = 1;
 
 	if (n >= 2 * count)
-		return 0;
-	length = wire_seed_frame(bytes, n % count < REQUESTS ? request : answer, frames[n % count]);
+		return wire_seed_greeting(n - 2 * (unsigned)count, bytes);
+	bytes[0] = n % 2 ? WIRE_PROVED : WIRE_UNIX;
+	length += wire_seed_frame(bytes + 1, n % count < REQUESTS ? request : answer,
+				  frames[n % count]);
 	/* And with another behind it. */
 	if (n >= count)
 		length += wire_seed_frame(bytes + length, request, frames[n % REQUESTS]);
