@@ -63,6 +63,92 @@ static void test_what_may_be_written_is_written(void **state)
 	assert_int_equal(munmap(fixed, 2 * PAGE), 0);
 }
 
+static bool may_read(void *at, size_t length)
+{
+	return ori_touch_may_read(at, length);
+}
+
+static bool looks_readable(void *at, size_t length)
+{
+	return ori_touch_looks_readable(at, length);
+}
+
+static const struct {
+	bool (*look)(void *at, size_t length);
+	bool is_exact, writes, spoils;
+} looks[] = {
+	{may_read, true, false, false},
+	{looks_readable, false, false, false},
+	{ori_touch_may_overwrite, true, true, true},
+	{ori_touch_looks_writable, false, true, false},
+};
+
+/* All bytes are 7 still. */
+static bool is_kept(const char *at, size_t length)
+{
+	size_t i = 0;
+
+	while (i < length && at[i] == 7)
+		i++;
+	return i == length;
+}
+
+static void test_looks_find_what_may_not_be_touched(void **state)
+{
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
+		bool (*look)(void *, size_t) = looks[i].look;
+		char *at = pages(false), *fixed = pages(true);
+
+		assert_true(look(at, PAGE));
+		assert_true(looks[i].spoils || is_kept(at, PAGE));
+		memset(at, 7, PAGE);
+		for (size_t length = 1; length < 24; length++) {
+			assert_true(look(at + PAGE - length, length));
+			assert_true(looks[i].spoils || is_kept(at, PAGE));
+			assert_false(look(at + PAGE - length + 1, length));
+			assert_false(look(at + PAGE, length));
+			assert_int_equal(look(fixed + 3, length), !looks[i].writes);
+		}
+		memset(at, 7, PAGE);
+		assert_true(look(at + 32, 24));
+		/* Nothing beside it. */
+		assert_true(is_kept(at, 32) && is_kept(at + 56, PAGE - 56));
+		assert_true(look(at + PAGE, 0));
+		assert_false(look(at, 2 * PAGE));
+		assert_false(look(NULL, 1));
+		assert_false(look(at, SIZE_MAX));
+		assert_false(look((void *)(UINTPTR_MAX - 1), 1));
+		assert_int_equal(munmap(at, 2 * PAGE), 0);
+		assert_int_equal(munmap(fixed, 2 * PAGE), 0);
+	}
+}
+
+/* Twenty pages of which one may not be touched, or is not there. */
+static void test_looks_go_through_all_pages(void **state)
+{
+	unsigned i, hole;
+
+	(void)state;
+	for (i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
+		for (hole = 0; hole < 20; hole++) {
+			char *at = mmap(NULL, 20 * PAGE, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			bool is_end = hole == 0 || hole == 19;
+
+			assert_true(at != MAP_FAILED);
+			assert_true(looks[i].look(at + 1, 20 * PAGE - 2));
+			assert_int_equal(mprotect(at + hole * PAGE, PAGE, PROT_NONE), 0);
+			assert_int_equal(looks[i].look(at + 1, 20 * PAGE - 2),
+					 !looks[i].is_exact && !is_end);
+			assert_int_equal(munmap(at + hole * PAGE, PAGE), 0);
+			assert_false(looks[i].look(at + 1, 20 * PAGE - 2));
+			assert_int_equal(munmap(at, 20 * PAGE), 0);
+		}
+}
+
 /* As a sandbox does it, from here on. */
 static void test_sandbox(void **state)
 {
@@ -89,6 +175,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_there_is_read),
 		cmocka_unit_test(test_what_may_be_written_is_written),
+		cmocka_unit_test(test_looks_find_what_may_not_be_touched),
+		cmocka_unit_test(test_looks_go_through_all_pages),
 		cmocka_unit_test(test_sandbox),
 		cmocka_unit_test(test_what_is_there_is_read),
 		cmocka_unit_test(test_what_may_be_written_is_written),
