@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/touch.h"
 #include "hca/soft_address.h"
 #include "hca/soft_call.h"
 #include "hca/soft_cq.h"
@@ -138,11 +139,19 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 {
 	struct soft_node *node = to_node(hca);
 	enum oriel_status st;
+	enum soft_side side;
 	struct soft_mr *mr;
 
 	if (!address || length == 0 || iova > UINT64_MAX - length)
 		return ori_fail(ORIEL_ERR_INVALID, "cannot register %zu bytes at iova 0x%llx",
 				length, (unsigned long long)iova);
+	side = soft_side(node, address, access);
+	/* A NIC pins it, and finds out so. */
+	if (side == SOFT_NEAR && !(access & ORI_HCA_ANY_MEMORY) &&
+	    !ori_touch_looks_readable(address, length))
+		return ori_fail(ORIEL_ERR_ACCESS,
+				"%s: cannot register %zu bytes at %p: they may not be read",
+				node->name, length, address);
 	mr = malloc(sizeof(*mr));
 	if (!mr)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
@@ -151,7 +160,7 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 			       .iova = iova,
 			       .length = length,
 			       .access = access,
-			       .side = soft_side(node, address, access)};
+			       .side = side};
 	ori_soft_engine_lock(node->engine);
 	st = ori_soft_keys_add(&node->keys, mr);
 	ori_soft_engine_unlock(node->engine);

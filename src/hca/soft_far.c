@@ -4,8 +4,8 @@
  * its own, through a pinned page block, each done before the next begins. So a
  * signal is written after the data before it has arrived.
  *
- * Kernels name what they like as a source, and find no signal when it is not
- * there: other memory that no key vouches for is copied by the kernel.
+ * Memory that no key vouches for is looked at before it is touched: a request that names
+ * what may not be read, or written, fails, and the process gets no signal.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -88,9 +88,10 @@ bool ori_soft_load(const struct soft_mr *mr, void *to, const char *from, size_t 
 	struct soft_far *far;
 
 	if (!ori_soft_is_far(mr, from)) {
-		if (ori_soft_is_vouched(mr))
-			ori_soft_copy(to, from, length);
-		return ori_soft_is_vouched(mr) || ori_touch_read(to, from, length);
+		if (!ori_soft_is_vouched(mr) && !ori_touch_may_read(from, length))
+			return false;
+		ori_soft_copy(to, from, length);
+		return true;
 	}
 	far = mr->node->far;
 	while (length > 0) {
@@ -112,9 +113,10 @@ bool ori_soft_store(const struct soft_mr *mr, char *to, const void *from, size_t
 	struct soft_far *far;
 
 	if (!ori_soft_is_far(mr, to)) {
-		if (ori_soft_is_vouched(mr))
-			ori_soft_copy(to, from, length);
-		return ori_soft_is_vouched(mr) || ori_touch_write(to, from, length);
+		if (!ori_soft_is_vouched(mr) && !ori_touch_may_overwrite(to, length))
+			return false;
+		ori_soft_copy(to, from, length);
+		return true;
 	}
 	far = mr->node->far;
 	while (length > 0) {

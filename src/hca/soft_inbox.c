@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "hca/soft_link.h"
 
-#define INBOX_BUFFER 16384u   /* bytes read ahead */
 #define INBOX_TURN (1u << 21) /* bytes taken before others get their turn */
 
 bool ori_soft_inbox_open(struct soft_inbox *in, struct soft_engine *e, int fd, bool is_tcp)
@@ -18,7 +17,7 @@ bool ori_soft_inbox_open(struct soft_inbox *in, struct soft_engine *e, int fd, b
 		.engine = e,
 		.fd = fd,
 		.is_tcp = is_tcp,
-		.buffer = malloc(INBOX_BUFFER),
+		.buffer = malloc(SOFT_AHEAD),
 		.scratch = malloc((size_t)SOFT_RUN * SOFT_PAGE),
 	};
 	return in->buffer && in->scratch;
@@ -95,6 +94,7 @@ static const char *inbox_begin(struct soft_inbox *in)
 	if (!in->cookie && !inbox_settle(in))
 		return "the way back is lost";
 	inbox_aim(in);
+	in->is_missed = false;
 	in->target = ori_soft_frame_target(in->engine, in->cookie, &in->header, &in->mr);
 	if (!in->target)
 		inbox_aim(in);
@@ -107,7 +107,8 @@ static const char *inbox_finish(struct soft_inbox *in)
 	in->mr = NULL;
 	if (!in->claimed)
 		return inbox_finish_hello(in);
-	ori_soft_frame_deliver(in->engine, in->cookie, &in->header, in->target - in->header.length);
+	ori_soft_frame_deliver(in->engine, in->cookie, &in->header,
+			       in->is_missed ? NULL : in->target - in->header.length);
 	return NULL;
 }
 
@@ -155,7 +156,7 @@ static ssize_t inbox_read(struct soft_inbox *in)
 	in->start = 0;
 	in->end = kept;
 	parts[0] = (struct iovec){.iov_base = in->target, .iov_len = direct};
-	parts[1] = (struct iovec){.iov_base = in->buffer + kept, .iov_len = INBOX_BUFFER - kept};
+	parts[1] = (struct iovec){.iov_base = in->buffer + kept, .iov_len = SOFT_AHEAD - kept};
 	n = readv(in->fd, direct ? parts : parts + 1, direct ? 2 : 1);
 	if (n <= 0)
 		return n;
@@ -167,6 +168,13 @@ static ssize_t inbox_read(struct soft_inbox *in)
 	}
 	in->end += (size_t)n - direct;
 	return n;
+}
+
+/* What is left of a payload is thrown away. */
+static void inbox_divert(struct soft_inbox *in)
+{
+	in->mr = NULL;
+	in->target = in->scratch + (in->header.length - in->left);
 }
 
 /* Take what has come, though not for ever. */
@@ -182,6 +190,11 @@ const char *ori_soft_inbox_take(struct soft_inbox *in)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return NULL;
+		if (n < 0 && errno == EFAULT && in->mr) {
+			inbox_divert(in);
+			in->is_missed = true;
+			continue;
+		}
 		in->is_closed = n <= 0;
 		if (in->is_closed)
 			return "the peer has closed it";
@@ -193,17 +206,10 @@ const char *ori_soft_inbox_take(struct soft_inbox *in)
 		if (flaw)
 			return flaw;
 		/* All that was there: asking once more would cost as much as the answer. */
-		if ((size_t)n < INBOX_BUFFER)
+		if ((size_t)n < SOFT_AHEAD)
 			return NULL;
 	}
 	return NULL;
-}
-
-/* What is left of a payload is thrown away. */
-static void inbox_divert(struct soft_inbox *in)
-{
-	in->mr = NULL;
-	in->target = in->scratch + (in->header.length - in->left);
 }
 
 void ori_soft_inbox_forget(struct soft_inbox *in, const struct soft_mr *mr)

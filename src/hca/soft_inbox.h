@@ -27,7 +27,8 @@ struct soft_inbox {
 	struct soft_header header;
 	struct soft_mr *mr; /* that @target lies in; NULL: in @scratch */
 	char *target;
-	size_t left; /* bytes of the payload */
+	size_t left;    /* bytes of the payload */
+	bool is_missed; /* it could not be received where it belongs */
 	char *scratch;
 };
 

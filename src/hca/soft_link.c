@@ -374,13 +374,33 @@ void ori_soft_link_push(struct soft_link *link)
 	link->out.count++;
 }
 
+/* Memory that a request names has gone since the request was looked at. */
+static void link_miss(struct soft_link *link)
+{
+	struct soft_header h;
+	enum soft_written dropped = ori_soft_outbox_drop(&link->out, &h);
+
+	if (dropped != SOFT_WRITTEN_NONE)
+		ori_soft_frame_miss(link->engine, &h);
+	if (dropped == SOFT_WRITTEN_LOST)
+		link_lose(link, "memory went in the middle of what tells of it");
+}
+
 static bool link_write(struct soft_link *link)
 {
-	int written = ori_soft_outbox_write(&link->out, link->fd);
-
-	if (written < 0)
+	switch (ori_soft_outbox_write(&link->out, link->fd)) {
+	case SOFT_WRITTEN_NONE:
+		return false;
+	case SOFT_WRITTEN_LOST:
 		link_lose(link, "the peer does not take any more");
-	return written != 0;
+		break;
+	case SOFT_WRITTEN_MISSED:
+		link_miss(link);
+		break;
+	case SOFT_WRITTEN:
+		break;
+	}
+	return true;
 }
 
 static void link_refuse(struct soft_link *link, const char *why)

@@ -36,16 +36,16 @@ bool ori_soft_far_has(struct soft_far *far, const char *at);
 /* Is the byte of @mr at @at out of reach of loads and stores? @mr NULL: no. */
 bool ori_soft_is_far(const struct soft_mr *mr, const char *at);
 
-/* Was all of @mr there when it was registered? */
+/* Was all of @mr there when it was registered? Else each request may name what is not. */
 static inline bool ori_soft_is_vouched(const struct soft_mr *mr)
 {
-	return !mr || mr->side != SOFT_EITHER;
+	return !mr || !(mr->access & ORI_HCA_ANY_MEMORY);
 }
 
 /*
  * Copy from, and to, memory of @mr wherever it lies (NULL: the adapter's own);
- * done on return. False: the GPU does not do it any more, or there is no such
- * memory.
+ * done on return. False: the GPU does not do it any more, or @mr does not vouch for
+ * memory that may not be read, or written.
  */
 bool ori_soft_load(const struct soft_mr *mr, void *to, const char *from, size_t length);
 bool ori_soft_store(const struct soft_mr *mr, char *to, const void *from, size_t length);

@@ -146,7 +146,7 @@ bool ori_soft_is_held(const struct soft_mr *mr, const char *at)
 
 	if (!s->below_owner && !(s->relaxed && (mr->access & ORI_HCA_RELAXED_ORDERING)))
 		return false;
-	return ori_soft_is_vouched(mr) && !ori_soft_is_far(mr, at);
+	return mr->side != SOFT_EITHER && !ori_soft_is_far(mr, at);
 }
 
 /* The oldest if their order stays, else any. */

@@ -32,6 +32,7 @@
 #define SOFT_WINDOW 2048u /* packets not yet acknowledged */
 #define SOFT_RUN 64u      /* packets of one message that travel as one frame */
 #define SOFT_SMALL 64u    /* bytes of payload that are copied into the frame */
+#define SOFT_AHEAD 16384u /* bytes read ahead from a socket */
 #define SOFT_EVENTS 64u
 #define SOFT_CHUNK 256u /* bytes that relaxed ordering moves as one */
 #define SOFT_LATE 32u   /* CQEs of a queue that may be late */

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/touch.h"
+
 bool ori_soft_outbox_open(struct soft_outbox *out)
 {
 	*out = (struct soft_outbox){.frames = calloc(SOFT_OUTBOX, sizeof(*out->frames))};
@@ -72,11 +74,11 @@ static void outbox_advance(struct soft_outbox *out, size_t n)
 	memmove(out->frames, out->frames + done, out->count * sizeof(*out->frames));
 }
 
-int ori_soft_outbox_write(struct soft_outbox *out, int fd)
+enum soft_written ori_soft_outbox_write(struct soft_outbox *out, int fd)
 {
 	struct iovec parts[2 * SOFT_OUTBOX];
 	struct msghdr msg = {.msg_iov = parts};
-	int is_any = 0;
+	enum soft_written written = SOFT_WRITTEN_NONE;
 
 	while (out->count > 0 && !out->is_full) {
 		ssize_t n;
@@ -85,14 +87,81 @@ int ori_soft_outbox_write(struct soft_outbox *out, int fd)
 		n = sendmsg(fd, &msg, MSG_NOSIGNAL);
 		if (n > 0) {
 			outbox_advance(out, (size_t)n);
-			is_any = 1;
+			written = SOFT_WRITTEN;
 		} else if (errno == EAGAIN) {
 			out->is_full = true;
 		} else if (errno != EINTR) {
-			return -1;
+			return errno == EFAULT ? SOFT_WRITTEN_MISSED : SOFT_WRITTEN_LOST;
 		}
 	}
-	return is_any;
+	return written;
+}
+
+/* Copy what is left of the payload of frame @i; false if it may not be read. */
+static bool outbox_copy(const struct soft_outbox *out, unsigned i)
+{
+	struct soft_frame *f = &out->frames[i];
+	size_t done = i == 0 && out->written > sizeof(f->h) ? out->written - sizeof(f->h) : 0;
+	char *copy;
+
+	if (!f->mr)
+		return true;
+	copy = malloc(f->h.length);
+	if (!copy || !ori_touch_read(copy + done, f->payload + done, f->h.length - done)) {
+		free(copy);
+		return false;
+	}
+	f->payload = f->copy = copy;
+	f->mr = NULL;
+	return true;
+}
+
+/* Its header has gone, so the peer waits for its bytes; it takes no notice of these. */
+static bool outbox_pad(struct soft_frame *f)
+{
+	bool is_last = f->h.operand + f->h.length == f->h.total;
+
+	if (f->h.type == SOFT_WRITE_IMM && is_last)
+		return false;
+	f->copy = calloc(1, f->h.length);
+	f->payload = f->copy;
+	f->mr = NULL;
+	return f->copy;
+}
+
+/* Does @h belong to the same queue's requests, or answers, as @first? */
+static bool outbox_follows(const struct soft_header *h, const struct soft_header *first)
+{
+	bool is_answer = first->type == SOFT_DATA;
+
+	if (h->source_node != first->source_node || h->source_qpn != first->source_qpn)
+		return false;
+	return is_answer ? h->type == SOFT_DATA || h->type == SOFT_OLD
+			 : h->type >= SOFT_WRITE && h->type <= SOFT_MASKED_SWAP;
+}
+
+enum soft_written ori_soft_outbox_drop(struct soft_outbox *out, struct soft_header *h)
+{
+	unsigned first = 0, kept;
+
+	while (first < out->count && outbox_copy(out, first))
+		first++;
+	if (first == out->count)
+		return SOFT_WRITTEN_NONE;
+	*h = out->frames[first].h;
+	kept = first;
+	if (first == 0 && out->written > 0 && !outbox_pad(&out->frames[kept++]))
+		return SOFT_WRITTEN_LOST;
+	for (unsigned i = kept; i < out->count; i++) {
+		struct soft_frame *f = &out->frames[i];
+
+		if (!outbox_follows(&f->h, h))
+			out->frames[kept++] = *f;
+		else
+			free(f->copy);
+	}
+	out->count = kept;
+	return SOFT_WRITTEN;
 }
 
 bool ori_soft_outbox_detach(struct soft_outbox *out, const struct soft_mr *mr)
@@ -102,12 +171,8 @@ bool ori_soft_outbox_detach(struct soft_outbox *out, const struct soft_mr *mr)
 
 		if (f->mr != mr)
 			continue;
-		f->copy = malloc(f->h.length);
-		if (!f->copy)
+		if (!outbox_copy(out, i))
 			return false;
-		memcpy(f->copy, f->payload, f->h.length);
-		f->payload = f->copy;
-		f->mr = NULL;
 	}
 	return true;
 }

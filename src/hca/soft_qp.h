@@ -30,7 +30,7 @@ void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome);
 /* Receives of a QP in error. */
 void ori_soft_receive_flush(struct soft_qp *qp);
 
-/* Complete what is done, in order. */
+/* Complete what is done, in order; a flight that has failed ends the QP when its turn comes. */
 void ori_soft_flight_retire(struct soft_qp *qp);
 
 /* Memory that flights use is gone. */
@@ -49,6 +49,8 @@ void ori_soft_requester_receive(struct soft_qp *qp, const struct soft_header *h,
 				const char *payload);
 char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,
 				struct soft_mr **mr);
+/* The source of the request that packet @psn is of may not be read. */
+void ori_soft_requester_miss(struct soft_qp *qp, uint32_t psn);
 
 bool ori_soft_responder_has_output(const struct soft_qp *qp);
 /* False: there was nothing to say after all. */
@@ -57,6 +59,9 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 				const char *payload);
 char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 				struct soft_mr **mr);
+
+/* What @h was to bring to the peer, who READs it, may not be read. */
+void ori_soft_responder_miss(struct soft_qp *qp, const struct soft_header *h);
 
 /* Tell @text to whoever calls poll_event(). */
 void ori_soft_event_push(struct soft_node *node, enum oriel_status status, const struct soft_qp *qp,

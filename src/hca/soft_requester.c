@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/touch.h"
 #include "hca/soft_cq.h"
 #include "hca/soft_link.h"
 #include "hca/soft_memory.h"
@@ -28,14 +29,28 @@ static void requester_complete(struct soft_qp *qp, const struct soft_flight *f)
 		ori_soft_cq_complete(qp->cq, qp, f->index, &f->wqe, 0);
 }
 
+static void requester_fail(struct soft_qp *qp, const struct soft_flight *f)
+{
+	const struct soft_wqe *wqe = &f->wqe;
+
+	if (f->syndrome == ORIEL_MLX5_LOCAL_PROTECTION)
+		ori_soft_qp_fail(qp, f->syndrome, "WQE %llu (opcode 0x%02x): %u bytes at 0x%llx %s",
+				 (unsigned long long)f->index, wqe->opcode, wqe->length,
+				 (unsigned long long)wqe->local,
+				 ori_soft_wqe_is_fetching(wqe) ? "may not be written"
+							       : "may not be read");
+	else
+		ori_soft_qp_fail(qp, f->syndrome, "WQE %llu (opcode 0x%02x) failed locally",
+				 (unsigned long long)f->index, wqe->opcode);
+}
+
 void ori_soft_flight_retire(struct soft_qp *qp)
 {
 	while (qp->state == SOFT_READY && qp->retired < qp->fetch) {
 		const struct soft_flight *f = soft_flight(qp, qp->retired);
 
 		if (f->syndrome) {
-			ori_soft_qp_fail(qp, f->syndrome, "WQE %llu (opcode 0x%02x) failed locally",
-					 (unsigned long long)f->index, f->wqe.opcode);
+			requester_fail(qp, f);
 			return;
 		}
 		if (!requester_is_done(f))
@@ -103,16 +118,33 @@ static void requester_arm(struct soft_qp *qp)
 	qp->timer = qp->node->engine->now + qp->node->scenario.ack;
 }
 
-/* Local memory that has a key, and cannot be copied. */
-static void requester_miss(struct soft_qp *qp, const struct soft_flight *f)
+/*
+ * Local memory that has a key, and cannot be copied. What was posted before is done first:
+ * the failure is of the request that named it.
+ */
+static void requester_miss(struct soft_qp *qp, struct soft_flight *f)
 {
-	bool is_vouched = ori_soft_is_vouched(f->mr);
+	if (f->mr && f->mr->side == SOFT_FAR) {
+		ori_soft_qp_fail(qp, ORIEL_MLX5_LOCAL_OPERATION,
+				 "WQE %llu (opcode 0x%02x): %p of the GPU cannot be copied",
+				 (unsigned long long)f->index, f->wqe.opcode, (void *)f->local);
+		return;
+	}
+	f->syndrome = ORIEL_MLX5_LOCAL_PROTECTION;
+	qp->is_stopped = true;
+	ori_soft_flight_retire(qp);
+}
 
-	ori_soft_qp_fail(qp, is_vouched ? ORIEL_MLX5_LOCAL_OPERATION : ORIEL_MLX5_LOCAL_PROTECTION,
-			 "WQE %llu (opcode 0x%02x): %p %s", (unsigned long long)f->index,
-			 f->wqe.opcode, (void *)f->local,
-			 is_vouched ? "of the GPU cannot be copied"
-				    : "is no memory, or a broken GPU's");
+void ori_soft_requester_miss(struct soft_qp *qp, uint32_t psn)
+{
+	for (uint64_t i = qp->retired; qp->state == SOFT_READY && i < qp->fetch; i++) {
+		struct soft_flight *f = soft_flight(qp, i);
+
+		if ((uint32_t)soft_psn_diff(psn, f->psn) < f->packets && !requester_is_done(f)) {
+			requester_miss(qp, f);
+			return;
+		}
+	}
 }
 
 /* Where nothing goes it may be anything, NULL too. */
@@ -412,6 +444,18 @@ static bool requester_fits(const struct soft_flight *f, const struct soft_header
 	return h->packets <= f->packets - f->acked && h->length == (left < most ? left : most);
 }
 
+/* What a READ brings; false if it may not be written where it belongs. */
+static bool requester_take(const struct soft_flight *f, char *to, const char *payload,
+			   size_t length)
+{
+	if (to == payload || !length)
+		return true;
+	if (!f->mr->node->scenario.late_read || !ori_soft_is_held(f->mr, to))
+		return ori_soft_store(f->mr, to, payload, length);
+	return (ori_soft_is_vouched(f->mr) || ori_touch_may_overwrite(to, length)) &&
+	       ori_soft_write(f->mr, to, payload, length);
+}
+
 static void requester_data(struct soft_qp *qp, const struct soft_header *h, const char *payload)
 {
 	struct soft_flight *f = requester_match(qp, h);
@@ -421,9 +465,7 @@ static void requester_data(struct soft_qp *qp, const struct soft_header *h, cons
 	if (!f || !requester_fits(f, h, node->scenario.mtu))
 		return;
 	to = h->length ? requester_local(f, f->acked * node->scenario.mtu) : NULL;
-	if (to && node->scenario.late_read && ori_soft_is_held(f->mr, to)) {
-		(void)ori_soft_write(f->mr, to, payload, h->length);
-	} else if (to != payload && !ori_soft_store(f->mr, to, payload, h->length)) {
+	if ((to && !payload) || !requester_take(f, to, payload, h->length)) {
 		requester_miss(qp, f);
 		return;
 	}
@@ -484,6 +526,14 @@ void ori_soft_requester_receive(struct soft_qp *qp, const struct soft_header *h,
 	}
 }
 
+/* The first bytes may have come, and are copied; a socket tells of the others. */
+static bool requester_may_receive(char *to, size_t length)
+{
+	size_t first = length < SOFT_AHEAD ? length : SOFT_AHEAD;
+
+	return ori_touch_may_overwrite(to, first) && ori_touch_looks_writable(to, length);
+}
+
 char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,
 				struct soft_mr **mr)
 {
@@ -497,8 +547,11 @@ char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,
 	if (!f || !requester_fits(f, h, node->scenario.mtu))
 		return NULL;
 	to = requester_local(f, f->acked * node->scenario.mtu);
-	if (!ori_soft_is_vouched(f->mr) || ori_soft_is_far(f->mr, to) ||
+	if (f->mr->side == SOFT_EITHER || ori_soft_is_far(f->mr, to) ||
 	    (node->scenario.late_read && ori_soft_is_held(f->mr, to)))
+		return NULL;
+	/* Else it is taken elsewhere, and found out when it is copied. */
+	if (!ori_soft_is_vouched(f->mr) && !requester_may_receive(to, h->length))
 		return NULL;
 	*mr = f->mr;
 	return to;

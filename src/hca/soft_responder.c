@@ -39,11 +39,21 @@ static void responder_refuse(struct soft_qp *qp, const struct soft_header *h, ui
 	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);
 }
 
-/* Registered memory, which its GPU does not move. */
+/* Registered memory, which its GPU does not move, or which is not there any more. */
 static void responder_miss(struct soft_qp *qp, const struct soft_header *h, uint32_t psn)
 {
 	responder_refuse(qp, h, psn, ORIEL_MLX5_REMOTE_OPERATION,
-			 "memory of the GPU cannot be copied");
+			 "registered memory cannot be copied");
+}
+
+void ori_soft_responder_miss(struct soft_qp *qp, const struct soft_header *h)
+{
+	const struct soft_header read = {.type = SOFT_READ, .total = h->length};
+
+	if (qp->state != SOFT_READY)
+		return;
+	qp->replies_count = 0;
+	responder_miss(qp, &read, h->psn);
 }
 
 static bool responder_is_write(const struct soft_header *h)
@@ -115,8 +125,8 @@ static void responder_write(struct soft_qp *qp, const struct soft_header *h, uin
 			responder_refuse(qp, h, qp->expected, ORIEL_MLX5_REMOTE_ACCESS, why);
 			return;
 		}
-		if (!ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead,
-				    payload + lead, h->length - lead)) {
+		if (!payload || !ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead,
+						payload + lead, h->length - lead)) {
 			responder_miss(qp, h, qp->expected);
 			return;
 		}

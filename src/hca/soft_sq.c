@@ -16,6 +16,8 @@ static enum oriel_status sq_status(uint8_t syndrome)
 {
 	if (syndrome == ORIEL_MLX5_RETRY_EXCEEDED)
 		return ORIEL_ERR_PEER;
+	if (syndrome == ORIEL_MLX5_LOCAL_PROTECTION)
+		return ORIEL_ERR_ACCESS;
 	return syndrome == ORIEL_MLX5_FLUSHED ? ORIEL_ERR_STATE : ORIEL_ERR_PROTOCOL;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/touch.h"
 #include "hca/soft_link.h"
 #include "hca/soft_memory.h"
 #include "hca/soft_qp.h"
@@ -26,6 +27,7 @@ void ori_soft_frame_begin(struct soft_frame *f, const struct soft_qp *qp, enum s
 	f->payload = NULL;
 	f->mr = NULL;
 	f->copy = NULL;
+	f->is_here = !qp->link;
 }
 
 static bool wire_fetch(struct soft_frame *f, const struct soft_mr *mr, const char *at)
@@ -41,15 +43,33 @@ static bool wire_fetch(struct soft_frame *f, const struct soft_mr *mr, const cha
 	return false;
 }
 
+/*
+ * A socket tells of a page in between that may not be read; here nobody would. Also what a
+ * key vouches for may have been unmapped since.
+ */
+static bool wire_is_readable(const struct soft_frame *f, const char *at, uint32_t length)
+{
+	if (f->is_here || length <= SOFT_SMALL)
+		return ori_touch_may_read(at, length);
+	return ori_touch_looks_readable(at, length);
+}
+
 /* What is short is copied now: its words may be in use, and are read whole. */
 bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
 			   uint32_t length)
 {
 	f->h.length = length;
-	if (length <= SOFT_SMALL)
+	if (ori_soft_is_far(mr, at)) {
+		if (length > SOFT_SMALL)
+			return wire_fetch(f, mr, at);
 		return ori_soft_load(mr, f->small, at, length);
-	if (!ori_soft_is_vouched(mr) || ori_soft_is_far(mr, at))
-		return wire_fetch(f, mr, at);
+	}
+	if (mr && !wire_is_readable(f, at, length))
+		return false;
+	if (length <= SOFT_SMALL) {
+		ori_soft_copy(f->small, at, length);
+		return true;
+	}
 	f->payload = at;
 	f->mr = mr;
 	return true;
@@ -191,6 +211,19 @@ char *ori_soft_frame_target(struct soft_engine *e, uint64_t cookie, const struct
 		return NULL;
 	return wire_is_request(h) ? ori_soft_responder_target(qp, h, mr)
 				  : ori_soft_requester_target(qp, h, mr);
+}
+
+void ori_soft_frame_miss(struct soft_engine *e, const struct soft_header *h)
+{
+	struct soft_node *node = h->source_node < SOFT_NODES ? e->nodes[h->source_node] : NULL;
+	struct soft_qp *qp = node ? node->qps[h->source_qpn & (SOFT_TABLE - 1)] : NULL;
+
+	if (!qp || qp->qpn != h->source_qpn)
+		return;
+	if (wire_is_request(h))
+		ori_soft_requester_miss(qp, h->psn);
+	else
+		ori_soft_responder_miss(qp, h);
 }
 
 uint32_t ori_soft_run(const struct soft_qp *qp)

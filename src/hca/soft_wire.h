@@ -71,6 +71,7 @@ struct soft_frame {
 	const char *payload;
 	struct soft_mr *mr; /* of the payload, NULL if it is elsewhere */
 	char *copy;         /* NULL, or the payload is this, to be freed */
+	bool is_here;       /* it is delivered in this process */
 	uint64_t small[SOFT_SMALL / 8];
 };
 
@@ -85,7 +86,8 @@ void ori_soft_frame_begin(struct soft_frame *f, const struct soft_qp *qp, enum s
 
 /*
  * The payload is [@at, @at + @length) of @mr (NULL: of nothing registered). False:
- * it cannot be read.
+ * it cannot be read. What goes by a socket may still prove so when it is written there:
+ * see ori_soft_frame_miss().
  */
 bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
 			   uint32_t length);
@@ -95,7 +97,8 @@ const char *ori_soft_header_flaw(const struct soft_header *h);
 
 /*
  * A frame has come from engine @cookie. @payload may be where
- * ori_soft_frame_target() has told to put it.
+ * ori_soft_frame_target() has told to put it; NULL where there are bytes: they could not be
+ * put there.
  */
 void ori_soft_frame_deliver(struct soft_engine *e, uint64_t cookie, const struct soft_header *h,
 			    const char *payload);
@@ -106,6 +109,12 @@ void ori_soft_frame_deliver(struct soft_engine *e, uint64_t cookie, const struct
  */
 char *ori_soft_frame_target(struct soft_engine *e, uint64_t cookie, const struct soft_header *h,
 			    struct soft_mr **mr);
+
+/*
+ * The socket has found that the payload of @h may not be read: the request that it is of
+ * fails here, or the READ at the peer. Nothing of @h is sent.
+ */
+void ori_soft_frame_miss(struct soft_engine *e, const struct soft_header *h);
 
 /* Send the next packet of @qp; false if there is none or it may not go yet. */
 bool ori_soft_egress(struct soft_qp *qp);
