@@ -22,9 +22,15 @@ static unsigned memory_access(unsigned access)
 }
 
 static enum oriel_status memory_finish(const struct verbs_device *d, struct ibv_mr *mr, int error,
-				       size_t length, struct ori_hca_mr **out,
+				       const void *address, size_t length, struct ori_hca_mr **out,
 				       struct ori_hca_keys *keys)
 {
+	/* The kernel pins all of it, which finds what may not be read, or written. */
+	if (!mr && error == EFAULT)
+		return ori_fail(ORIEL_ERR_ACCESS,
+				"%s: cannot register %zu bytes at %p: they are not all mapped, or "
+				"may not be used so",
+				d->name, length, address);
 	if (!mr)
 		return ori_verbs_fail(d, error, "cannot register %zu bytes%s", length,
 				      error == ENOMEM ? " (is `ulimit -l` too low?)" : "");
@@ -56,12 +62,12 @@ enum oriel_status ori_verbs_register(struct ori_hca *hca, void *address, size_t 
 				d->name);
 	if (!ori_ibverbs.reg_mr_iova2) {
 		mr = ori_ibverbs.reg_mr(d->pd, address, length, (int)flags);
-		return memory_finish(d, mr, errno, length, out, keys);
+		return memory_finish(d, mr, errno, address, length, out, keys);
 	}
 	if (access & ORI_HCA_RELAXED_ORDERING)
 		flags |= IBV_ACCESS_RELAXED_ORDERING;
 	mr = ori_ibverbs.reg_mr_iova2(d->pd, address, length, iova, flags);
-	return memory_finish(d, mr, errno, length, out, keys);
+	return memory_finish(d, mr, errno, address, length, out, keys);
 }
 
 enum oriel_status ori_verbs_register_dmabuf(struct ori_hca *hca, int fd, uint64_t offset,
@@ -80,7 +86,7 @@ enum oriel_status ori_verbs_register_dmabuf(struct ori_hca *hca, int fd, uint64_
 	if (access & ORI_HCA_RELAXED_ORDERING)
 		flags |= IBV_ACCESS_RELAXED_ORDERING;
 	mr = ori_ibverbs.reg_dmabuf_mr(d->pd, offset, length, iova, fd, (int)flags);
-	return memory_finish(d, mr, errno, length, out, keys);
+	return memory_finish(d, mr, errno, NULL, length, out, keys);
 }
 
 void ori_verbs_unregister(struct ori_hca_mr *mr)

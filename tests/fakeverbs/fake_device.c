@@ -2,12 +2,14 @@
 /* Adapters, their memory and events. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fake_objects.h"
@@ -357,6 +359,27 @@ static struct ibv_mr *fake_register(struct ibv_pd *pd, void *address, size_t len
 	return &mr->base;
 }
 
+/*
+ * pin_user_pages() of the kernel, by which ib_umem_get() fails with EFAULT, looks at each
+ * page; so do calls that read a word of it, and add 0 to one.
+ */
+static bool fake_may_pin(const char *address, size_t length, bool is_written)
+{
+	const int add = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_LT, 0);
+	const char *at = address - (uintptr_t)address % 4096;
+	uint32_t nobody = 0;
+
+	for (; at < address + length; at += 4096) {
+		if (syscall(SYS_rt_sigprocmask, -1, at, NULL, 8) < 0 && errno == EFAULT)
+			return false;
+		if (is_written && syscall(SYS_futex, &nobody, FUTEX_WAKE_OP, 0, 0, at, add) < 0 &&
+		    errno == EFAULT)
+			return false;
+	}
+	errno = 0;
+	return true;
+}
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length, uint64_t iova,
 				unsigned access)
 {
@@ -367,6 +390,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
 	if (!errno && (((uintptr_t)address ^ iova) % 4096 ||
 		       (is_remote && !(access & IBV_ACCESS_LOCAL_WRITE))))
 		errno = EINVAL;
+	if (!errno && !fake_may_pin(address, length, access & IBV_ACCESS_LOCAL_WRITE))
+		errno = EFAULT;
 	return errno ? NULL : fake_register(pd, address, length, iova, access, false);
 }
 
