@@ -173,7 +173,7 @@ enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status st
 struct oriel_health {
 	enum oriel_status status; /* ORIEL_OK while all is well */
 	const char *what;         /* the operation that failed: "wait_signal_from" */
-	int rank;                 /* the peer it was about, -1 if none */
+	int rank;                 /* it was about, -1: none; @finder itself: see @address */
 	unsigned finder;          /* the rank that found it */
 	enum oriel_path path;     /* from @finder to @rank */
 	unsigned object;          /* number of the window, from 1; 0 = the communicator */
@@ -188,6 +188,13 @@ struct oriel_health {
 	const char *reason; /* a static text, "" if it has only timed out */
 	unsigned syndrome;  /* of the adapter, 0 if it said nothing */
 	unsigned vendor;    /* what its maker adds to that */
+
+	/*
+	 * Where @rank has ended its queue itself, by naming memory of its own that may not be
+	 * read or written: that memory, 0 if it is not known. Else 0.
+	 */
+	uint64_t address;
+	uint64_t length; /* in bytes */
 };
 
 /* Local, any thread. Always returns ORIEL_OK for a live @comm. */

@@ -40,7 +40,7 @@ enum oriel_status {
 	ORIEL_ERR_PROTOCOL = -13,    /* bytes from a peer make no sense */
 	ORIEL_ERR_VERSION = -14,     /* built against another version */
 	ORIEL_ERR_SYSTEM = -15,      /* the operating system refused */
-	ORIEL_ERR_ACCESS = -16,      /* an adapter refused a request: key, bounds, form */
+	ORIEL_ERR_ACCESS = -16, /* memory may not be used so: own or a peer's; its key, bounds */
 };
 
 /*

@@ -105,6 +105,17 @@ static void health_read_queue(const struct oriel_dev_fault *fault, struct oriel_
 	health->request = oriel_mlx5_err_wqe(fault->seen);
 }
 
+/* The rank that found it did it: no peer is to blame. */
+static void health_read_own_access(const struct oriel_comm *comm,
+				   const struct oriel_dev_fault *fault, struct oriel_health *health)
+{
+	health_read_queue(fault, health);
+	health->rank = (int)health->finder;
+	health->path = health_path(comm, comm->rank, health->finder);
+	health->address = fault->expected;
+	health->length = fault->age_ns;
+}
+
 /* The peer that is writing, if @state says; threads of this rank do not leave without it. */
 static unsigned health_writer(const struct oriel_comm *comm, uint32_t state)
 {
@@ -175,6 +186,10 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 				    fault->peer);
 	}
 	health->object = fault->window;
+	if (health->object == 0 && fault->id != 0 && oriel_link_is_own_access(fault->seen)) {
+		health_read_own_access(comm, fault, health);
+		return;
+	}
 	health->expected = fault->expected;
 	health->age_ns = fault->age_ns;
 	if (health->object == 0 && fault->id != 0) {
@@ -208,6 +223,26 @@ static void health_queue_text(const struct oriel_health *h, char *buffer, size_t
 		snprintf(buffer, length, "%s", oriel_status_text(h->status));
 }
 
+static bool health_is_own_access(const struct oriel_health *h)
+{
+	return h->queue &&
+	       oriel_link_is_own_access(oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, h->syndrome, 0, 0));
+}
+
+static size_t health_own_access_text(const struct oriel_health *h, const char *queue, char *buffer,
+				     size_t length)
+{
+	char memory[64] = "";
+
+	if (h->length)
+		snprintf(memory, sizeof(memory), " of %" PRIu64 " bytes at 0x%" PRIx64, h->length,
+			 h->address);
+	return (size_t)snprintf(buffer, length,
+				"rank %d ended its queue after a local access error of its own: "
+				"%s%s: %s",
+				h->rank, h->what, memory, queue);
+}
+
 /* Of what is not about a window. */
 static size_t health_comm_text(const struct oriel_health *h, const char *who, char *buffer,
 			       size_t length)
@@ -215,6 +250,8 @@ static size_t health_comm_text(const struct oriel_health *h, const char *who, ch
 	char queue[200];
 
 	health_queue_text(h, queue, sizeof(queue));
+	if (health_is_own_access(h))
+		return health_own_access_text(h, queue, buffer, length);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_ABORT)) == 0)
 		return (size_t)snprintf(buffer, length, "aborted by%s", who);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && h->rank < 0)
@@ -256,17 +293,22 @@ size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t leng
 /* Members of a failed queue; none where no queue failed. */
 static void health_queue_json(const struct oriel_health *h, char *buffer, size_t length)
 {
+	int used = 0;
+
 	buffer[0] = '\0';
 	if (h->queue)
-		snprintf(buffer, length,
-			 ",\"queue\":%u,\"request\":%" PRIu64
-			 ",\"reason\":\"%s\",\"syndrome\":%u,\"vendor\":%u",
-			 h->queue, h->request, h->reason, h->syndrome, h->vendor);
+		used = snprintf(buffer, length,
+				",\"queue\":%u,\"request\":%" PRIu64
+				",\"reason\":\"%s\",\"syndrome\":%u,\"vendor\":%u",
+				h->queue, h->request, h->reason, h->syndrome, h->vendor);
+	if (health_is_own_access(h))
+		snprintf(buffer + used, length - (size_t)used,
+			 ",\"address\":%" PRIu64 ",\"length\":%" PRIu64, h->address, h->length);
 }
 
 size_t oriel_health_json(const struct oriel_health *h, char *buffer, size_t length)
 {
-	char queue[240];
+	char queue[320];
 
 	health_queue_json(h, queue, sizeof(queue));
 	return (size_t)snprintf(buffer, length,

@@ -347,6 +347,14 @@ static uint64_t proxy_collect(struct ori_proxy_lane *lane, uint64_t err)
 	return err;
 }
 
+/* Released by err. */
+static void proxy_tell_failed(struct oriel_proxy_words *words, const struct oriel_proxy_entry *e)
+{
+	oriel_dev_store_relaxed(&words->failed, oriel_proxy_opcode(e));
+	oriel_dev_store_relaxed(&words->failed_at, e->local);
+	oriel_dev_store_relaxed(&words->failed_length, oriel_proxy_length(e));
+}
+
 /* Of @err, which names an entry; @is_told: the adapter has told of all that ended before. */
 static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_told)
 {
@@ -365,8 +373,7 @@ static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_told)
 	(void)proxy_complete(lane);
 	index = oriel_mlx5_err_wqe(err);
 	if (index < lane->tail)
-		oriel_dev_store_relaxed(&words->failed,
-					oriel_proxy_opcode(&proxy_copy(lane, index)->of));
+		proxy_tell_failed(words, &proxy_copy(lane, index)->of);
 	/* Acquired in oriel_proxy_progress(), with completed and failed. */
 	oriel_dev_store_release(&words->err, err);
 	for (index = lane->completed; index < lane->tail; index++)

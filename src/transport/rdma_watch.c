@@ -165,5 +165,6 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 		return false;
 	*record = watch_fault(link, q);
 	watch_amend(record, told, watch_done(q));
+	oriel_link_own_access(q, record);
 	return true;
 }

@@ -191,6 +191,39 @@ ORIEL_DEV_COLD uint32_t oriel_link_what_wqe(const struct oriel_mlx5_queue *q, ui
 	return what;
 }
 
+/* Memory of this rank that may not be read, or written, not a peer, ended a queue. */
+ORIEL_DEV bool oriel_link_is_own_access(uint64_t err)
+{
+	uint32_t syndrome = oriel_mlx5_err_syndrome(err);
+
+	return oriel_mlx5_err_state(err) == ORIEL_MLX5_ERROR_CQE &&
+	       (syndrome == ORIEL_MLX5_LOCAL_PROTECTION || syndrome == ORIEL_MLX5_LOCAL_ACCESS);
+}
+
+/* If that is so: which memory the request that failed on @q named goes into @record. */
+ORIEL_DEV_COLD void oriel_link_own_access(struct oriel_link_queue q, struct oriel_dev_fault *record)
+{
+	const char *wqe;
+	uint32_t opcode, at;
+
+	if (!oriel_link_is_own_access(record->seen))
+		return;
+	if (oriel_link_is_proxied(q)) {
+		record->expected = oriel_dev_load_relaxed(&q.proxy->words->failed_at);
+		record->age_ns = oriel_dev_load_relaxed(&q.proxy->words->failed_length);
+		return;
+	}
+	/* A dead queue keeps its WQEs. */
+	wqe = (const char *)oriel_mlx5_slot(q.ring, oriel_mlx5_err_wqe(record->seen));
+	opcode = oriel_mlx5_get32(wqe, 0) & 0xff;
+	at = opcode == ORIEL_MLX5_FETCH_ADD ? ORIEL_MLX5_ATOMIC_DATA : ORIEL_MLX5_DATA;
+	if (opcode != ORIEL_MLX5_WRITE && opcode != ORIEL_MLX5_READ &&
+	    opcode != ORIEL_MLX5_FETCH_ADD)
+		return;
+	record->expected = oriel_mlx5_get64(wqe, at + 8);
+	record->age_ns = oriel_mlx5_get32(wqe, at);
+}
+
 /*
  * The record of a failure with @status that @what met on @q; the request that the
  * adapter refused names the operation which that was.
@@ -214,11 +247,12 @@ ORIEL_DEV_COLD struct oriel_dev_fault oriel_link_fault(const struct oriel_dev_li
 			record.what =
 				oriel_proxy_what(oriel_dev_load_relaxed(&q.proxy->words->failed),
 						 what);
-		return record;
+	} else {
+		record.id = q.ring->qpn;
+		if (is_told)
+			record.what = oriel_link_what_wqe(q.ring, oriel_mlx5_err_wqe(err), what);
 	}
-	record.id = q.ring->qpn;
-	if (is_told)
-		record.what = oriel_link_what_wqe(q.ring, oriel_mlx5_err_wqe(err), what);
+	oriel_link_own_access(q, &record);
 	return record;
 }
 

@@ -374,8 +374,10 @@ struct oriel_mlx5_cqe {
 #define ORIEL_MLX5_IMMEDIATE 0x24u
 #define ORIEL_MLX5_BYTES 0x2cu
 #define ORIEL_MLX5_ERROR 0x34u
-#define ORIEL_MLX5_ATOMIC_LKEY 52u /* in a WQE of one block */
-#define ORIEL_MLX5_ORIGIN 0x38u    /* opcode and queue of the WQE */
+#define ORIEL_MLX5_DATA 32u        /* length, lkey and address of the local memory of a WQE */
+#define ORIEL_MLX5_ATOMIC_DATA 48u /* ... of an atomic of one block */
+#define ORIEL_MLX5_ATOMIC_LKEY 52u
+#define ORIEL_MLX5_ORIGIN 0x38u /* opcode and queue of the WQE */
 
 ORIEL_DEV const uint32_t *oriel_mlx5_cqe_word(const void *cqe, uint32_t at)
 {

@@ -67,7 +67,9 @@ struct oriel_proxy_words {
 	uint64_t tail;      /* all below have been copied */
 	uint64_t is_over;   /* the adapter has let go of all, and the proxy takes no more */
 	uint64_t failed;    /* enum oriel_proxy_opcode of the entry in err; before err */
-	uint64_t reserved[11];
+	uint64_t failed_at; /* ... and the memory of this process that it named, if it did */
+	uint64_t failed_length;
+	uint64_t reserved[9];
 };
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_words) == ORIEL_DEV_LINE);

@@ -129,12 +129,17 @@ enum oriel_dev_fault_state {
  * arguments that were refused since the host looked.
  */
 struct oriel_dev_fault {
-	uint32_t state;    /* enum oriel_dev_fault_state */
-	int32_t status;    /* enum oriel_status */
-	uint32_t what;     /* enum oriel_dev_what */
-	uint32_t peer;     /* ORIEL_DEV_NO_RANK if it was about none */
-	uint32_t window;   /* number of the window, 0 for the communicator */
-	uint32_t id;       /* signal, slot, counter, channel or buffer; of window 0: the queue */
+	uint32_t state;  /* enum oriel_dev_fault_state */
+	int32_t status;  /* enum oriel_status */
+	uint32_t what;   /* enum oriel_dev_what */
+	uint32_t peer;   /* ORIEL_DEV_NO_RANK if it was about none */
+	uint32_t window; /* number of the window, 0 for the communicator */
+	uint32_t id;     /* signal, slot, counter, channel or buffer; of window 0: the queue */
+	/*
+	 * Of a queue that memory of its own rank has ended, see oriel_link_is_own_access():
+	 * the address and length of that memory are @expected and @age_ns, 0 if unknown, and
+	 * @peer is where the queue led.
+	 */
 	uint64_t expected; /* operand of the wait; the limit that was passed */
 	uint64_t seen;     /* last value of the word; the argument given; of a queue: its err */
 	uint64_t age_ns;   /* how long it had waited */
