@@ -123,7 +123,8 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  * oriel_last_error(). Waits: 0 = the communicator's timeout.
  *
  * Window in host memory: done by the calling thread, now; @stream is NULL
- * (ORIEL_ERR_INVALID else).
+ * (ORIEL_ERR_INVALID else). ORIEL_ERR_ACCESS: an adapter is to read, or write, memory of the
+ * caller whose ends, or holes in between, it may not; nothing was posted or broken.
  *
  * Window on a GPU: posted to @stream, a stream of the context of the communicator,
  * and done in its order; what was captured is done at each launch of the graph.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operations of oriel/dev.h for a host thread: the same code, with a text. */
 #include "base/error.h"
+#include "base/touch.h"
 #include "kernels/act.h"
 #include "window/window.h"
 
@@ -82,6 +83,52 @@ static enum oriel_status host_failed(const struct host_call *call, const struct 
 			oriel_status_text(failure));
 }
 
+/* Does an adapter read or write the caller's memory, if the peer is reached by one? */
+static inline bool host_names_memory(enum ori_kernel kernel)
+{
+	return kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET ||
+	       kernel == ORI_KERNEL_PUT_SIGNAL || kernel == ORI_KERNEL_PUT_COUNTER ||
+	       kernel == ORI_KERNEL_PUT_SIGNAL_COUNTER || kernel == ORI_KERNEL_SEND;
+}
+
+/* Memory that the window holds is there. */
+static bool host_is_of_window(const struct oriel_window *w, const struct ori_kernel_call *c)
+{
+	const struct oriel_dev_buffer *own = &w->table[w->device.rank];
+	uint32_t i;
+
+	for (i = 0; i < w->shared; i++, own += w->device.ranks) {
+		uint64_t offset = (uint64_t)((uintptr_t)c->memory - (uintptr_t)own->base);
+
+		if (offset < own->length && c->length <= own->length - offset)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A queue ends where its adapter finds what it may not touch, so that is found before
+ * anything is posted.
+ */
+static __attribute__((noinline)) enum oriel_status
+host_check_memory(const struct oriel_window *w, enum ori_kernel kernel,
+		  const struct ori_kernel_call *c)
+{
+	bool is_target = kernel == ORI_KERNEL_GET;
+
+	if (c->peer >= w->device.ranks || w->peers[c->peer].path != ORIEL_PATH_RDMA ||
+	    host_is_of_window(w, c))
+		return ORIEL_OK;
+	if (is_target ? ori_touch_looks_writable(c->memory, c->length)
+		      : ori_touch_looks_readable(c->memory, c->length))
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_ACCESS,
+			"%s: window %u: %llu bytes at %p of this rank may not be %s; nothing was "
+			"posted to rank %u",
+			host_names[kernel], w->device.number, (unsigned long long)c->length,
+			c->memory, is_target ? "written" : "read", c->peer);
+}
+
 typedef int64_t host_act(const struct ori_act *act, const struct ori_kernel_call *c);
 
 /*
@@ -108,6 +155,8 @@ host_run(struct oriel_window *w, enum ori_kernel kernel, host_act *act,
 	if (!c->memory && (c->length || host_wants_word(kernel)))
 		return host_null(w, kernel);
 	status = host_begin(&call, w, stream);
+	if (status == ORIEL_OK && host_names_memory(kernel) && w->device.rails)
+		status = host_check_memory(w, kernel, c);
 	if (status != ORIEL_OK)
 		return status;
 	result = act(&here, c);
