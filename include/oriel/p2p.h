@@ -264,6 +264,8 @@ struct oriel_p2p_buffer {
  * when all has come.
  *
  * ORIEL_ERR_RANGE: no such channel, or memory that does not hold the buffer.
+ * ORIEL_ERR_ACCESS: an adapter is to read or write a buffer that is not registered, and
+ * whose ends or holes in between it may not; the next transfer is as if this had not been.
  */
 enum oriel_status oriel_p2p_send(struct oriel_p2p *p2p, unsigned channel,
 				 const struct oriel_p2p_buffer *from,

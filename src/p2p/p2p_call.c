@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/touch.h"
 #include "p2p/p2p.h"
 
 #define P2P_LENGTH_MAX (UINT64_C(1) << 43) /* chunks of a transfer are counted in 32 bits */
@@ -113,6 +114,25 @@ static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p,
 	return ORIEL_OK;
 }
 
+/*
+ * Memory that nobody has registered: what an adapter may not touch ends the link, so that
+ * is found before anything is begun. Elsewhere the calling thread copies, as by memcpy().
+ */
+static enum oriel_status p2p_check_memory(const struct oriel_p2p *p,
+					  const struct oriel_p2p_buffer *b, bool is_out)
+{
+	bool is_hooked = is_out ? p->hooks.pack != NULL : p->hooks.unpack != NULL;
+
+	if (b->memory || is_hooked || (p->backend && !p->backend->needs_keys) ||
+	    (is_out ? ori_touch_looks_readable(b->address, b->length)
+		    : ori_touch_looks_writable(b->address, b->length)))
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_ACCESS,
+			"a %s of %zu bytes: the memory at %p may not be %s; nothing was begun",
+			is_out ? "send or put" : "receive", b->length, b->address,
+			is_out ? "read" : "written");
+}
+
 /* The nth of its channel. */
 static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
 				      const struct oriel_p2p_buffer *b, struct oriel_p2p_request *r,
@@ -124,6 +144,8 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
 
 	if (!b->memory && b->length && p->hub->gpu.ops)
 		st = ori_hub_look(p->hub, b->address, &is_gpu);
+	if (st == ORIEL_OK && !is_gpu)
+		st = p2p_check_memory(p, b, is_out);
 	if (st != ORIEL_OK)
 		return st;
 	r->kind = (uint8_t)kind;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/rdma_host.h"
 
+#include <oriel/dev/mlx5.h>
 #include <oriel/dev/order.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "hca/syndrome.h"
@@ -221,16 +223,27 @@ static void host_count_end(struct ori_host_link *link, uint64_t id)
 	link->load[queue]--;
 }
 
+/* Of what this end had named itself it is told which memory that was. */
+static enum oriel_status host_explain(struct ori_host_link *link, const struct ori_hca_wc *wc)
+{
+	const struct host_operation *o = host_operation(link, wc->id / ORI_HOST_QUEUES);
+	char memory[80] = "";
+
+	if (wc->syndrome == ORIEL_MLX5_LOCAL_PROTECTION && !wc->is_receive && o->pieces)
+		snprintf(memory, sizeof(memory), ": %llu bytes at 0x%llx of this end",
+			 (unsigned long long)o->move.length,
+			 (unsigned long long)o->move.here.address);
+	return ori_fail(wc->status, "%s: QP 0x%06x: %s (0x%02x, vendor 0x%x)%s", link->caps.name,
+			wc->qpn, ori_mlx5_syndrome_text(wc->syndrome), wc->syndrome, wc->vendor,
+			memory);
+}
+
 static enum oriel_status host_take_end(struct ori_host_link *link, const struct ori_hca_wc *wc)
 {
 	if (link->failure != ORIEL_OK)
 		return link->failure;
 	if (wc->status != ORIEL_OK)
-		return host_fail(link,
-				 ori_fail(wc->status, "%s: QP 0x%06x: %s (0x%02x, vendor 0x%x)",
-					  link->caps.name, wc->qpn,
-					  ori_mlx5_syndrome_text(wc->syndrome), wc->syndrome,
-					  wc->vendor));
+		return host_fail(link, host_explain(link, wc));
 	if (wc->is_receive)
 		link->immediates[link->arrived++ % link->attr.immediates] = wc->immediate;
 	else
