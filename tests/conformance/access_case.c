@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of the caller that may not be read, or written: a call of the host refuses it and
+ * nothing is broken; what a thread has posted by itself ends its queue, and everybody hears
+ * whose memory it was.
+ */
+#include "harness.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE 4096u
+#define MEBIBYTE (1u << 20)
+#define CULPRIT 1u
+
+enum flaw {
+	WILD,     /* none of it may be touched */
+	SHORT,    /* the second half may not */
+	UNMAPPED, /* the second half is not there */
+	TORN,     /* a page in the middle may not */
+	FIXED,    /* none of it may be written */
+	FLAWS
+};
+
+static const size_t lengths[] = {8, PAGE, MEBIBYTE};
+
+struct bad {
+	char *area;
+	size_t size;
+	char *at;
+};
+
+static bool bad_protect(char *at, size_t length, int protection)
+{
+	return mprotect(at, length, protection) == 0;
+}
+
+/* @length bytes that have @flaw. */
+static void bad_open(const struct rank *r, struct bad *bad, enum flaw flaw, size_t length)
+{
+	size_t half = (length / 2 + PAGE - 1) / PAGE * PAGE;
+	char *middle;
+	bool is_made = false;
+
+	bad->size = 2 * half + PAGE;
+	bad->area =
+		mmap(NULL, bad->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (bad->area == MAP_FAILED)
+		give_up(r, "mmap");
+	memset(bad->area, 5, bad->size);
+	middle = bad->area + half;
+	bad->at = middle - length / 2;
+	switch (flaw) {
+	case WILD:
+		is_made = bad_protect(bad->area, bad->size, PROT_NONE);
+		break;
+	case SHORT:
+		is_made = bad_protect(middle, half, PROT_NONE);
+		break;
+	case UNMAPPED:
+		/* Another thread may map something there at once. */
+		is_made = r->is_thread ? bad_protect(middle, half + PAGE, PROT_NONE)
+				       : munmap(middle, half + PAGE) == 0;
+		if (!r->is_thread)
+			bad->size = half;
+		break;
+	case TORN:
+		is_made = bad_protect(middle, PAGE, PROT_NONE);
+		break;
+	case FIXED:
+		is_made = bad_protect(bad->area, bad->size, PROT_READ);
+		break;
+	case FLAWS:
+		break;
+	}
+	if (!is_made)
+		give_up(r, "mprotect");
+}
+
+static void bad_close(const struct bad *bad)
+{
+	munmap(bad->area, bad->size);
+}
+
+/* A rank that @r reaches by an adapter; itself if there is none. */
+static unsigned far_peer(const struct rank *r)
+{
+	unsigned i;
+
+	for (i = 0; i < r->size; i++)
+		if (!rank_is_mapped(r, r->rank, i))
+			return i;
+	return r->rank;
+}
+
+enum host_call {
+	HOST_PUT,
+	HOST_PUT_SIGNAL,
+	HOST_PUT_COUNTER,
+	HOST_PUT_SIGNAL_COUNTER,
+	HOST_SEND,
+	HOST_GET,
+	HOST_CALLS
+};
+
+static enum oriel_status call_host(struct oriel_window *w, enum host_call call, unsigned peer,
+				   void *at, size_t length)
+{
+	switch (call) {
+	case HOST_PUT:
+		return oriel_window_put(w, peer, 0, at, length, NULL);
+	case HOST_PUT_SIGNAL:
+		return oriel_window_put_signal(w, peer, 0, at, length, 0, 1, NULL);
+	case HOST_PUT_COUNTER:
+		return oriel_window_put_counter(w, peer, 0, at, length, 0, NULL);
+	case HOST_PUT_SIGNAL_COUNTER:
+		return oriel_window_put_signal_counter(w, peer, 0, at, length, 0, 1, 0, NULL);
+	case HOST_SEND:
+		return oriel_window_send(w, peer, 0, at, length, MOMENT_NS, NULL);
+	case HOST_GET:
+		return oriel_window_get(w, peer, 0, at, length, NULL);
+	case HOST_CALLS:
+		break;
+	}
+	return ORIEL_OK;
+}
+
+static void refuse_all(struct rank *r, unsigned peer, enum flaw flaw, size_t length)
+{
+	char memory[64];
+	struct bad bad;
+	int call;
+
+	bad_open(r, &bad, flaw, length);
+	snprintf(memory, sizeof(memory), "%zu bytes at %p", length, (void *)bad.at);
+	for (call = 0; call < HOST_CALLS; call++) {
+		if (flaw == FIXED && call != HOST_GET)
+			continue;
+		CHECK_STATUS(r, call_host(r->window, (enum host_call)call, peer, bad.at, length),
+			     ORIEL_ERR_ACCESS);
+		CHECK_TEXT(r, oriel_last_error(), memory);
+		CHECK_TEXT(r, oriel_last_error(),
+			   call == HOST_GET ? "may not be written" : "may not be read");
+		CHECK_TEXT(r, oriel_last_error(), "nothing was posted");
+	}
+	bad_close(&bad);
+}
+
+/* Nothing has come by the link, and it is as good as before. */
+static void check_link(struct rank *r, unsigned peer)
+{
+	uint64_t value = 1;
+
+	CHECK_OK(r, oriel_window_drain(r->window, LONG_NS, NULL));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_OK(r, oriel_window_read_signal(r->window, 0, &value, NULL));
+	CHECK_EQ(r, value, 0);
+	CHECK_EQ(r, not_all(r->base, r->length, 0), 0);
+	CHECK_OK(r, oriel_window_read_counter(r->window, peer, 0, &value, NULL));
+	CHECK_EQ(r, value, 0);
+	rank_check_healthy(r);
+}
+
+static void put_well(struct rank *r, size_t length)
+{
+	char *from = rank_alloc(r, length);
+	unsigned peer;
+
+	for (peer = 0; peer < r->size; peer++) {
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		if (far_peer(r) != peer)
+			continue;
+		fill(from, length, r->rank);
+		CHECK_OK(r, oriel_window_put_signal(r->window, peer, 0, from, length, 1, 1, NULL));
+		CHECK_OK(r, oriel_window_drain(r->window, LONG_NS, NULL));
+	}
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	rank_free(r, from);
+}
+
+static void calls_of_the_host_refuse_it(struct rank *r)
+{
+	unsigned peer = far_peer(r);
+	enum oriel_path path = ORIEL_PATH_NONE;
+	uint64_t came = 0;
+	unsigned i, k, expected = 0;
+
+	for (i = 0; i < 3; i++)
+		for (k = 0; k < FLAWS && peer != r->rank; k++)
+			/* In between nobody looks: that is found by the adapter. */
+			if (k != TORN)
+				refuse_all(r, peer, (enum flaw)k, lengths[i]);
+	check_link(r, peer);
+	for (i = 0; i < r->size; i++) {
+		struct rank other = *r;
+
+		other.rank = i;
+		expected += far_peer(&other) == r->rank && i != r->rank;
+	}
+	put_well(r, MEBIBYTE);
+	CHECK_OK(r, oriel_comm_path(r->comm, peer, &path));
+	CHECK_OK(r, oriel_window_read_signal(r->window, 1, &came, NULL));
+	CHECK_EQ(r, came, expected + (peer == r->rank));
+	rank_check_healthy(r);
+}
+
+static void check_culprit(struct rank *r, const char *what, const struct bad *bad, size_t length)
+{
+	struct oriel_health health;
+	char text[512], memory[64];
+
+	CHECK_OK(r, oriel_comm_health(r->comm, &health));
+	CHECK_EQ(r, health.status, (uint64_t)ORIEL_ERR_ACCESS);
+	CHECK_EQ(r, health.rank, CULPRIT);
+	CHECK_EQ(r, health.finder, CULPRIT);
+	CHECK_EQ(r, health.syndrome, 4);
+	CHECK(r, strcmp(health.what, what) == 0);
+	CHECK_EQ(r, health.length, length);
+	CHECK(r, oriel_health_text(&health, text, sizeof(text)) < sizeof(text));
+	CHECK_TEXT(r, text, "rank 1 ended its queue after a local access error of its own");
+	CHECK_TEXT(r, text, "local protection error");
+	if (bad) {
+		CHECK_EQ(r, health.address, (uintptr_t)bad->at);
+		snprintf(memory, sizeof(memory), "%s of %zu bytes at %p", what, length,
+			 (void *)bad->at);
+		CHECK_TEXT(r, text, memory);
+	}
+	CHECK_STATUS(r, oriel_comm_barrier(r->comm), ORIEL_ERR_ACCESS);
+	CHECK_TEXT(r, oriel_last_error(), "rank 1 ended its queue");
+	CHECK(r, oriel_health_json(&health, text, sizeof(text)) < sizeof(text));
+	CHECK_TEXT(r, text, "\"rank\":1");
+	CHECK_TEXT(r, text, "\"length\":");
+}
+
+/* A good put and its signal, and the bad one behind them. */
+static void misbehave(struct rank *r, const struct bad *bad, size_t length, bool is_get)
+{
+	unsigned peer = far_peer(r);
+	int64_t ticket;
+
+	fill(r->base, 64, CULPRIT);
+	CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, r->group, peer, 0, r->base, 64, 2, 1));
+	if (is_get)
+		ticket = oriel_dev_get(&r->dev, r->group, peer, 0, bad->at, length);
+	else
+		ticket = oriel_dev_put_signal(&r->dev, r->group, peer, PAGE, bad->at, length, 3, 1);
+	CHECK_POSTED(r, ticket);
+	CHECK_STATUS(r, oriel_dev_wait_local(&r->dev, r->group, peer, ticket, 0), ORIEL_ERR_ACCESS);
+}
+
+static void end_by(struct rank *r, enum flaw flaw, size_t length, bool is_get)
+{
+	struct rank culprit = *r;
+	struct bad bad;
+
+	culprit.rank = CULPRIT;
+	if (far_peer(&culprit) == CULPRIT)
+		return;
+	if (r->rank == CULPRIT) {
+		bad_open(r, &bad, flaw, length);
+		misbehave(r, &bad, length, is_get);
+		check_culprit(r, is_get ? "get" : "put", &bad, length);
+		bad_close(&bad);
+		return;
+	}
+	/* What was posted before arrives; what comes of the bad one is told of by nobody. */
+	if (far_peer(&culprit) == r->rank) {
+		CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 2, ORIEL_GE, 1, 0));
+		CHECK_EQ(r, wrong(r->base, 64, CULPRIT), 0);
+	}
+	CHECK_STATUS(r, oriel_dev_wait_signal(&r->dev, r->group, 3, ORIEL_GE, 1, 0),
+		     ORIEL_ERR_ACCESS);
+	check_culprit(r, is_get ? "get" : "put", NULL, length);
+}
+
+#define ENDS(name, flaw, length, is_get)         \
+	static void name(struct rank *r)         \
+	{                                        \
+		end_by(r, flaw, length, is_get); \
+	}
+
+ENDS(a_wild_source_of_8_bytes_ends_its_queue, WILD, 8, false)
+ENDS(a_wild_source_of_a_page_ends_its_queue, WILD, PAGE, false)
+ENDS(a_wild_source_of_a_mebibyte_ends_its_queue, WILD, MEBIBYTE, false)
+ENDS(a_short_source_of_8_bytes_ends_its_queue, SHORT, 8, false)
+ENDS(a_short_source_of_a_page_ends_its_queue, SHORT, PAGE, false)
+ENDS(a_short_source_of_a_mebibyte_ends_its_queue, UNMAPPED, MEBIBYTE, false)
+ENDS(a_torn_source_ends_its_queue, TORN, MEBIBYTE, false)
+ENDS(a_wild_target_of_8_bytes_ends_its_queue, WILD, 8, true)
+ENDS(a_short_target_of_a_page_ends_its_queue, SHORT, PAGE, true)
+ENDS(a_short_target_of_a_mebibyte_ends_its_queue, UNMAPPED, MEBIBYTE, true)
+ENDS(a_torn_target_ends_its_queue, TORN, MEBIBYTE, true)
+ENDS(a_fixed_target_ends_its_queue, FIXED, MEBIBYTE, true)
+
+static const struct oriel_window_attr access_window = {.size = sizeof(access_window),
+						       .length = MEBIBYTE + PAGE,
+						       .signals = 8,
+						       .counters = 1,
+						       .channels = 1,
+						       .channel_bytes = 2 * MEBIBYTE};
+
+#define ACCESS_ROW(name)                                    \
+	{                                                   \
+#name, name, &access_window, 2, BREAKS_COMM \
+	}
+
+static const struct test_case access_cases[] = {
+	{"calls_of_the_host_refuse_it", calls_of_the_host_refuse_it, &access_window, 2, 0},
+	ACCESS_ROW(a_wild_source_of_8_bytes_ends_its_queue),
+	ACCESS_ROW(a_wild_source_of_a_page_ends_its_queue),
+	ACCESS_ROW(a_wild_source_of_a_mebibyte_ends_its_queue),
+	ACCESS_ROW(a_short_source_of_8_bytes_ends_its_queue),
+	ACCESS_ROW(a_short_source_of_a_page_ends_its_queue),
+	ACCESS_ROW(a_short_source_of_a_mebibyte_ends_its_queue),
+	ACCESS_ROW(a_torn_source_ends_its_queue),
+	ACCESS_ROW(a_wild_target_of_8_bytes_ends_its_queue),
+	ACCESS_ROW(a_short_target_of_a_page_ends_its_queue),
+	ACCESS_ROW(a_short_target_of_a_mebibyte_ends_its_queue),
+	ACCESS_ROW(a_torn_target_ends_its_queue),
+	ACCESS_ROW(a_fixed_target_ends_its_queue),
+};
+
+const struct suite access_suite = SUITE(access);
