@@ -388,8 +388,13 @@ static void hub_make_room(struct oriel_p2p_hub *hub)
 /* False: nobody is there, or there is nothing left to accept the connection with. */
 static bool hub_accept_far(struct oriel_p2p_hub *hub)
 {
-	int fd = ori_endpoint_accept(hub->doors.tcp);
+	struct pollfd p = {.fd = hub->doors.tcp, .events = POLLIN};
+	int fd;
 
+	/* accept() wants a descriptor before it looks whether anybody is there. */
+	if (poll(&p, 1, 0) <= 0)
+		return false;
+	fd = ori_endpoint_accept(hub->doors.tcp);
 	if (fd >= 0)
 		hub_admit(hub, fd, true);
 	else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)

@@ -4,9 +4,11 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "p2p/hub.h"
 #include "p2p/p2p_wire.h"
 
 #define CROWD 80u /* more than a hub hears at once */
@@ -210,6 +212,37 @@ static void test_strangers_keep_nobody_out(void **state)
 	ends_close(&e);
 }
 
+/* They do not fill the table of the hub, but there are no descriptors for more of them. */
+static void test_strangers_make_room_where_descriptors_run_out(void **state)
+{
+	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee", "c0ffee"};
+	const struct p2p_token nobody = {.number = 1};
+	struct rlimit normal, tight;
+	int fds[CROWD / 8], fd;
+	struct ends e;
+
+	(void)state;
+	far_create(&e, tcp, keys);
+	for (unsigned i = 0; i < CROWD / 8; i++)
+		fds[i] = stranger_at(address_of(e.b).port);
+	fd = dup(STDERR_FILENO);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &normal), 0);
+	tight = normal;
+	tight.rlim_cur = (rlim_t)fd + 2;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	for (unsigned i = 0; i < CROWD; i++)
+		assert_int_equal(ori_hub_answer(e.hubs[1], &nobody, &nobody, &fd), ORIEL_AGAIN);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &normal), 0);
+	/* All have been let in, one for another. */
+	for (unsigned i = 0; i < CROWD / 8; i++) {
+		assert_int_equal(is_turned_away(fds[i]), i + 2 < CROWD / 8);
+		close(fds[i]);
+	}
+	ends_close(&e);
+}
+
 /* What nobody may say before he has shown that he knows the key, that included. */
 static void test_strangers_that_talk_are_turned_away(void **state)
 {
@@ -302,6 +335,7 @@ int main(void)
 		cmocka_unit_test(test_another_key_is_refused),
 		cmocka_unit_test(test_another_hub_is_not_taken_for_the_one),
 		cmocka_unit_test(test_strangers_keep_nobody_out),
+		cmocka_unit_test(test_strangers_make_room_where_descriptors_run_out),
 		cmocka_unit_test(test_strangers_that_talk_are_turned_away),
 		cmocka_unit_test(test_a_hub_that_has_gone_is_noticed),
 	};
