@@ -270,6 +270,15 @@ static size_t health_comm_text(const struct oriel_health *h, const char *who, ch
 static size_t health_window_text(const struct oriel_health *h, const char *who, char *buffer,
 				 size_t length)
 {
+	/* Of a barrier: oriel_dev_blame_arrival(). */
+	if (h->status == ORIEL_ERR_STATE)
+		return (size_t)snprintf(
+			buffer, length,
+			"%s%s: window %u, slot %u: this rank arrived again before it had waited "
+			"for "
+			"its last arrival, which a limit had ended: continue such a call with a "
+			"limit of its own, or with the call that only waits",
+			h->what, who, h->object, h->id);
 	return (size_t)
 		snprintf(buffer, length,
 			 "%s waited %.1f s in vain for%s: window %u, id %u, expected %" PRIu64

@@ -127,6 +127,12 @@ static bool fault_is_about_channel(const struct oriel_dev_fault *fault)
 	return fault->what == ORIEL_DEV_SEND || fault->what == ORIEL_DEV_RECV;
 }
 
+static bool fault_is_about_barrier(const struct oriel_dev_fault *fault)
+{
+	return fault->what == ORIEL_DEV_BARRIER || fault->what == ORIEL_DEV_BARRIER_FLAT ||
+	       fault->what == ORIEL_DEV_BARRIER_PEER;
+}
+
 static const char *fault_form(uint64_t form)
 {
 	switch (form) {
@@ -142,11 +148,9 @@ static const char *fault_form(uint64_t form)
 
 static const char *fault_noun(const struct oriel_dev_fault *fault)
 {
-	switch (fault->what) {
-	case ORIEL_DEV_BARRIER:
-	case ORIEL_DEV_BARRIER_FLAT:
-	case ORIEL_DEV_BARRIER_PEER:
+	if (fault_is_about_barrier(fault))
 		return "barrier slot";
+	switch (fault->what) {
 	case ORIEL_DEV_COUNTER:
 	case ORIEL_DEV_WAIT_COUNTER:
 		return "counter";
@@ -202,6 +206,11 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 		snprintf(text, length, "%s: channel %u with rank %u carries %s, not %s", what,
 			 fault->id, fault->peer, fault_form(fault->seen),
 			 fault_form(fault->expected));
+	else if (fault->status == ORIEL_ERR_STATE && fault_is_about_barrier(fault))
+		snprintf(text, length,
+			 "%s: slot %u: the last arrival is still to be waited for: a limit passed "
+			 "before all had arrived",
+			 what, fault->id);
 	else if (fault->status == ORIEL_ERR_STATE)
 		snprintf(text, length, "%s: buffer %u of rank %u is not shared", what, fault->id,
 			 fault->peer);

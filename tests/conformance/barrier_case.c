@@ -151,7 +151,8 @@ CASE void meet_with_one_too_early(struct rank *r)
 		CHECK_STATUS(r, oriel_dev_barrier_peer(w, r->group, 1, 5, MOMENT_NS),
 			     ORIEL_ERR_TIMEOUT);
 		CHECK_POSTED(r, oriel_dev_signal(w, r->group, 1, 0, ORIEL_SIGNAL_ADD, 1));
-		/* Rank 1 meets the arrival of the call that timed out, then this one. */
+		/* The first of the two continues the call that timed out. */
+		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 1, 5, LONG_NS));
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 1, 5, LONG_NS));
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 2, 5, LONG_NS));
 	}
@@ -252,6 +253,164 @@ CASE void flat_words_have_one_adder_each(struct rank *r)
 		CHECK_EQ(r, words[i], expected[i]);
 }
 
+enum form { FULL, FLAT, PAIR };
+
+#define FORM_SLOT 6u
+#define FORM_ROUNDS 10u /* behind each limit that has passed */
+#define FORM_TRIES 30000u
+
+CASE enum oriel_status form_meet(struct rank *r, enum form form, uint64_t timeout_ns)
+{
+	const struct oriel_dev_window *w = &r->dev;
+
+	if (form == FULL)
+		return oriel_dev_barrier(w, r->group, FORM_SLOT, timeout_ns);
+	if (form == FLAT)
+		return oriel_dev_barrier_flat(w, r->group, FORM_SLOT, timeout_ns);
+	return oriel_dev_barrier_peer(w, r->group, partner_of(r), FORM_SLOT, timeout_ns);
+}
+
+CASE enum oriel_status form_arrive(struct rank *r, enum form form)
+{
+	const struct oriel_dev_window *w = &r->dev;
+
+	if (form == FULL)
+		return oriel_dev_barrier_arrive(w, r->group, FORM_SLOT);
+	if (form == FLAT)
+		return oriel_dev_barrier_flat_arrive(w, r->group, FORM_SLOT);
+	return oriel_dev_barrier_peer_arrive(w, r->group, partner_of(r), FORM_SLOT);
+}
+
+CASE enum oriel_status form_wait(struct rank *r, enum form form, uint64_t timeout_ns)
+{
+	const struct oriel_dev_window *w = &r->dev;
+
+	if (form == FULL)
+		return oriel_dev_barrier_wait(w, r->group, FORM_SLOT, timeout_ns);
+	if (form == FLAT)
+		return oriel_dev_barrier_flat_wait(w, r->group, FORM_SLOT, timeout_ns);
+	return oriel_dev_barrier_peer_wait(w, r->group, partner_of(r), FORM_SLOT, timeout_ns);
+}
+
+/* What @form promises of the puts of @round. */
+CASE void form_check(struct rank *r, enum form form, uint64_t round)
+{
+	const uint64_t *told = (const uint64_t *)(const void *)r->base;
+	uint64_t sum = 0, seen;
+	unsigned peer;
+
+	if (form == FULL) {
+		check_rounds(r, round);
+	} else if (form == FLAT) {
+		for (peer = 0; peer < r->size; peer++)
+			if (peer != r->rank)
+				sum += oriel_dev_load_relaxed(&told[16 * (size_t)peer]);
+		CHECK(r, sum >= round * (r->size - 1));
+	} else {
+		seen = oriel_dev_load_relaxed(&told[16 * (size_t)partner_of(r)]);
+		CHECK(r, seen == round || seen == round + 1);
+	}
+}
+
+/* What is called first, and again once the limit has passed. */
+enum mode {
+	FIRST_HALVES = 1, /* arrive and wait; else the whole form */
+	THEN_WAIT = 2,    /* wait only; else the whole form */
+	MODES = 4,
+};
+
+/* No arrival is forgotten or made twice where it is plain what has been done. */
+CASE void form_arrive_too_early(struct rank *r, enum form form)
+{
+#ifndef __CUDACC__
+	struct oriel_dev_fault fault;
+
+	CHECK_STATUS(r, form_arrive(r, form), ORIEL_ERR_STATE);
+	CHECK_OK(r, rank_fault(r, &fault));
+	CHECK_EQ(r, fault.id, FORM_SLOT);
+	CHECK_LAST(r, "slot 6: the last arrival is still to be waited for");
+#else
+	(void)r;
+	(void)form;
+#endif
+}
+
+/* The late rank comes when the limits of all others have passed twice. */
+CASE bool form_be_late(struct rank *r, enum form form, unsigned mode, uint64_t round,
+		       uint64_t signals)
+{
+	CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 0, ORIEL_GE, signals, LONG_NS));
+	tell_round(r, &r->dev, round);
+	if (!(mode & FIRST_HALVES))
+		return CHECK_OK(r, form_meet(r, form, LONG_NS));
+	CHECK_OK(r, form_arrive(r, form));
+	return CHECK_OK(r, form_wait(r, form, LONG_NS));
+}
+
+CASE enum oriel_status form_continue(struct rank *r, enum form form, unsigned mode)
+{
+	return mode & THEN_WAIT ? form_wait(r, form, MOMENT_NS) : form_meet(r, form, MOMENT_NS);
+}
+
+CASE bool form_lose_patience(struct rank *r, enum form form, unsigned mode, uint64_t round,
+			     unsigned late)
+{
+	enum oriel_status status;
+	unsigned tries = 0;
+
+	tell_round(r, &r->dev, round);
+	if (mode & FIRST_HALVES) {
+		CHECK_OK(r, form_arrive(r, form));
+		CHECK_STATUS(r, form_wait(r, form, MOMENT_NS), ORIEL_ERR_TIMEOUT);
+	} else {
+		CHECK_STATUS(r, form_meet(r, form, MOMENT_NS), ORIEL_ERR_TIMEOUT);
+	}
+	form_arrive_too_early(r, form);
+	CHECK_STATUS(r, form_continue(r, form, mode), ORIEL_ERR_TIMEOUT);
+	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, late, 0, ORIEL_SIGNAL_ADD, 1));
+	do
+		status = form_continue(r, form, mode);
+	while (status == ORIEL_ERR_TIMEOUT && ++tries < FORM_TRIES);
+	return CHECK_OK(r, status);
+}
+
+/* After a limit has passed the call goes on; behind it barriers are as good as before. */
+CASE void form_continues(struct rank *r, enum form form)
+{
+	unsigned late = form == PAIR ? r->rank & ~1u : 0, mode, i;
+	uint64_t hurried = form == PAIR ? 1 : r->size - 1, round = 0;
+	bool is_well = form != PAIR || partner_of(r) != r->rank;
+
+	/* What has failed would fail again and again, each time after all of its limit. */
+	for (mode = 0; mode < MODES && is_well; mode++) {
+		round++;
+		is_well = r->rank == late ? form_be_late(r, form, mode, round, (mode + 1) * hurried)
+					  : form_lose_patience(r, form, mode, round, late);
+		form_check(r, form, round);
+		for (i = 0; i < FORM_ROUNDS && is_well; i++) {
+			tell_round(r, &r->dev, ++round);
+			is_well = CHECK_OK(r, form_meet(r, form, LONG_NS));
+			form_check(r, form, round);
+		}
+	}
+}
+
+CASE void a_call_goes_on_after_its_limit(struct rank *r)
+{
+	form_continues(r, FULL);
+}
+
+CASE void a_call_goes_on_after_its_limit_flat(struct rank *r)
+{
+	form_continues(r, FLAT);
+}
+
+CASE void a_call_goes_on_after_its_limit_pair(struct rank *r)
+{
+	form_continues(r, PAIR);
+	rank_settle(r);
+}
+
 #define BARRIER_CASES(ROW)                                   \
 	ROW(nobody_passes_before_all_have_come, NULL, 1, 0)  \
 	ROW(epochs_survive_the_launch, NULL, 1, 0)           \
@@ -263,7 +422,10 @@ CASE void flat_words_have_one_adder_each(struct rank *r)
 	ROW(groups_have_barriers_of_their_own, NULL, 1, 0)   \
 	ROW(flat_bounds_how_far_ranks_run_apart, NULL, 1, 0) \
 	ROW(flat_splits_too, NULL, 1, 0)                     \
-	ROW(flat_words_have_one_adder_each, NULL, 1, 0)
+	ROW(flat_words_have_one_adder_each, NULL, 1, 0)      \
+	ROW(a_call_goes_on_after_its_limit, NULL, 2, 0)      \
+	ROW(a_call_goes_on_after_its_limit_flat, NULL, 2, 0) \
+	ROW(a_call_goes_on_after_its_limit_pair, NULL, 2, 0)
 
 #define BARRIER_FORKS(ROW) ROW(barrier_of_one_slot)
 

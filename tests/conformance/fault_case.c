@@ -47,6 +47,8 @@ enum takes {
 	ROW(BARRIER_FLAT_ARRIVE, "barrier_flat_arrive", TAKES_ID)                          \
 	ROW(BARRIER_FLAT_WAIT, "barrier_flat_wait", TAKES_ID)                              \
 	ROW(BARRIER_PEER, "barrier_peer", TAKES_PEER | TAKES_ID | NOT_SELF)                \
+	ROW(BARRIER_PEER_ARRIVE, "barrier_peer_arrive", TAKES_PEER | TAKES_ID | NOT_SELF)  \
+	ROW(BARRIER_PEER_WAIT, "barrier_peer_wait", TAKES_PEER | TAKES_ID | NOT_SELF)      \
 	ROW(PUT_COUNTER, "put_counter", TAKES_PEER | TAKES_ID | TAKES_PLACE)               \
 	ROW(PUT_SIGNAL_COUNTER, "put_signal_counter", TAKES_PEER | TAKES_ID | TAKES_PLACE) \
 	ROW(SIGNAL_COUNTER, "signal_counter", TAKES_PEER | TAKES_ID)                       \
@@ -123,6 +125,10 @@ CASE int64_t call_function(enum function function, const struct call *c)
 		return oriel_dev_barrier_flat_wait(c->w, g, c->id, 1);
 	case CALL_BARRIER_PEER:
 		return oriel_dev_barrier_peer(c->w, g, c->peer, c->id, 1);
+	case CALL_BARRIER_PEER_ARRIVE:
+		return oriel_dev_barrier_peer_arrive(c->w, g, c->peer, c->id);
+	case CALL_BARRIER_PEER_WAIT:
+		return oriel_dev_barrier_peer_wait(c->w, g, c->peer, c->id, 1);
 	case CALL_PUT_COUNTER:
 		return oriel_dev_put_counter(c->w, g, c->peer, c->at, &word, 0, c->id);
 	case CALL_PUT_SIGNAL_COUNTER:

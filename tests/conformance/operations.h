@@ -37,6 +37,8 @@
 	ROW(oriel_dev_barrier_flat_arrive)  \
 	ROW(oriel_dev_barrier_flat_wait)    \
 	ROW(oriel_dev_barrier_peer)         \
+	ROW(oriel_dev_barrier_peer_arrive)  \
+	ROW(oriel_dev_barrier_peer_wait)    \
 	ROW(oriel_dev_put_counter)          \
 	ROW(oriel_dev_put_signal_counter)   \
 	ROW(oriel_dev_signal_counter)       \
@@ -95,6 +97,8 @@ OPERATIONS(OPERATION)
 #define oriel_dev_barrier_flat_arrive apart_oriel_dev_barrier_flat_arrive::on
 #define oriel_dev_barrier_flat_wait apart_oriel_dev_barrier_flat_wait::on
 #define oriel_dev_barrier_peer apart_oriel_dev_barrier_peer::on
+#define oriel_dev_barrier_peer_arrive apart_oriel_dev_barrier_peer_arrive::on
+#define oriel_dev_barrier_peer_wait apart_oriel_dev_barrier_peer_wait::on
 #define oriel_dev_put_counter apart_oriel_dev_put_counter::on
 #define oriel_dev_put_signal_counter apart_oriel_dev_put_signal_counter::on
 #define oriel_dev_signal_counter apart_oriel_dev_signal_counter::on

@@ -127,6 +127,61 @@ CASE void pairs_of_teams_meet(struct rank *r)
 	with_teams(r, team_barrier_peer);
 }
 
+#define LATE_SLOT 5u
+#define LATE_SIGNAL 13u
+#define LATE_TRIES 30000u
+
+CASE enum oriel_status team_meet(struct rank *r, struct oriel_dev_group g, int form,
+				 uint64_t timeout_ns)
+{
+	if (form == 0)
+		return oriel_dev_barrier(&r->dev, g, LATE_SLOT, timeout_ns);
+	if (form == 1)
+		return oriel_dev_barrier_flat(&r->dev, g, LATE_SLOT, timeout_ns);
+	/* Rank 0 meets each of the others. */
+	return oriel_dev_barrier_peer(&r->dev, g, r->rank ? 0 : r->size - 1, LATE_SLOT, timeout_ns);
+}
+
+/* Rank 0 is late: the limits of the others pass, for all threads of a team at once. */
+CASE void team_is_late(struct rank *r, struct oriel_dev_group g, int form, uint64_t told)
+{
+	unsigned peer, tries = 0;
+	enum oriel_status status;
+
+	if (r->rank == 0) {
+		CHECK_OK(r, oriel_dev_wait_signal_next_all(&r->dev, g, LATE_SIGNAL, 1, LONG_NS));
+		for (peer = 1; peer < r->size && oriel_dev_is_leader(g); peer++)
+			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, 8 * form, told));
+		CHECK_OK(r, team_meet(r, g, form, LONG_NS));
+		return;
+	}
+	CHECK_STATUS(r, team_meet(r, g, form, MOMENT_NS), ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, team_meet(r, g, form, MOMENT_NS), ORIEL_ERR_TIMEOUT);
+	CHECK_POSTED(r, oriel_dev_signal(&r->dev, g, 0, LATE_SIGNAL, ORIEL_SIGNAL_ADD, 1));
+	do
+		status = team_meet(r, g, form, MOMENT_NS);
+	while (status == ORIEL_ERR_TIMEOUT && ++tries < LATE_TRIES);
+	CHECK_OK(r, status);
+	CHECK_EQ(r, oriel_dev_load_relaxed((uint64_t *)(void *)r->base + form), told);
+}
+
+/* Pairwise only where there is one other rank. */
+CASE void team_continues(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	const struct shared *s = (const struct shared *)context;
+	int form, forms = r->size == 2 ? 3 : 2;
+
+	for (form = 0; form < forms; form++) {
+		team_is_late(r, g, form, s->round);
+		CHECK_OK(r, oriel_dev_barrier(&r->dev, g, 0, LONG_NS));
+	}
+}
+
+CASE void limits_pass_for_the_whole_team(struct rank *r)
+{
+	with_teams(r, team_continues);
+}
+
 CASE void team_signals(struct rank *r, struct oriel_dev_group g, void *context)
 {
 	const struct oriel_dev_window *w = &r->dev;
@@ -259,6 +314,7 @@ CASE void sync_share_vote_and_part_hold(struct rank *r)
 	ROW(put_and_get_are_split_and_whole, NULL, 1, 0)        \
 	ROW(barrier_counts_a_team_once, NULL, 1, 0)             \
 	ROW(pairs_of_teams_meet, NULL, 1, 0)                    \
+	ROW(limits_pass_for_the_whole_team, NULL, 2, 0)         \
 	ROW(signals_and_counters_count_a_team_once, NULL, 1, 0) \
 	ROW(teams_send_and_receive, NULL, 2, 0)                 \
 	ROW(all_threads_get_one_status, NULL, 1, 0)

@@ -50,6 +50,8 @@ static __device__ int64_t use_waits(const struct oriel_dev_window *w, struct ori
 	result |= oriel_dev_barrier(w, g, 0, 1000);
 	result |= oriel_dev_barrier_flat(w, g, 0, 1000);
 	result |= oriel_dev_barrier_peer(w, g, peer, 0, 1000);
+	result |= oriel_dev_barrier_peer_arrive(w, g, peer, 0);
+	result |= oriel_dev_barrier_peer_wait(w, g, peer, 0, 1000);
 	result |= oriel_dev_wait_counter(w, g, peer, 0, ORIEL_GT, 1, 1000);
 	result |= oriel_dev_read_counter(w, peer, 0, &value);
 	result |= oriel_dev_reset_counter(w, peer, 0);

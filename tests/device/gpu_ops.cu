@@ -468,6 +468,11 @@ __global__ void __launch_bounds__(THREADS_MOST) limits_pass(const __grid_constan
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	if (me == 1)
 		CLAIM_OK(oriel_dev_barrier_peer(w, g, 0, 7, FOREVER_NS));
+	/* It has arrived: this waits only, and then both meet once more. */
+	if (me == 0)
+		CLAIM_OK(oriel_dev_barrier_peer(w, g, next, 7, FOREVER_NS));
+	if (me == 0 || me == 1)
+		CLAIM_OK(oriel_dev_barrier_peer(w, g, me ^ 1u, 7, FOREVER_NS));
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 }
 

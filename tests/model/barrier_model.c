@@ -3,7 +3,9 @@
  * The barriers of oriel/dev/barrier.h: each rank puts to all others, arrives,
  * waits, and then must find what every rank put before it arrived. Between two
  * ranks stores land in order, between different pairs in any. With --flat 1
- * arrivals are added to one word per rank.
+ * arrivals are added to one word per rank. With --limits N each rank may give up a
+ * wait N times, by a limit of its own, and calls again: that call waits for the same
+ * arrivals, with --repeats 1 it arrives once more.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -15,13 +17,17 @@
 #define ROUNDS 2
 
 /*
- * What a rank sends to another is put 1, arrival 1, put 2, arrival 2: how much
- * of that has been sent and has landed says it all.
+ * What a rank sends to each of the others is one sequence: a put at the beginning of
+ * each round, and arrivals. How much of it has been sent and has landed says it all.
  */
 struct rank {
 	uint8_t round;
 	uint8_t is_waiting;
-	uint8_t peer; /* the next to send to or to wait for, counted from oneself */
+	uint8_t peer;  /* the next to send to or to wait for, counted from oneself */
+	uint8_t epoch; /* arrivals so far */
+	uint8_t limits;
+	uint8_t length; /* of the sequence */
+	uint8_t puts;   /* a bit for each of the sequence that is a put */
 	uint8_t sent[RANKS];
 	uint8_t landed[RANKS];
 };
@@ -30,17 +36,28 @@ struct state {
 	struct rank ranks[RANKS];
 };
 
-static unsigned barrier_is_flat;
+static unsigned barrier_is_flat, barrier_limits, barrier_repeats;
 
-static bool barrier_has_come(const struct state *s, unsigned me, unsigned peer, unsigned round)
+/* How many puts, or arrivals, of @from have landed at @to. */
+static unsigned barrier_landed(const struct state *s, unsigned from, unsigned to, bool puts)
 {
-	unsigned sum = 0, i;
+	const struct rank *r = &s->ranks[from];
+	unsigned count = 0, i;
+
+	for (i = 0; i < r->landed[to]; i++)
+		count += (r->puts >> i & 1) == puts;
+	return count;
+}
+
+static bool barrier_has_come(const struct state *s, unsigned me, unsigned peer)
+{
+	unsigned epoch = s->ranks[me].epoch, sum = 0, i;
 
 	if (!barrier_is_flat)
-		return s->ranks[peer].landed[me] >= 2 * round;
+		return barrier_landed(s, peer, me, false) >= epoch;
 	for (i = 0; i < RANKS; i++)
-		sum += s->ranks[i].landed[me] / 2;
-	return sum >= round * (RANKS - 1);
+		sum += barrier_landed(s, i, me, false);
+	return sum >= epoch * (RANKS - 1);
 }
 
 /* What was put in @round has landed at @me, from all. */
@@ -49,26 +66,52 @@ static bool barrier_is_visible(const struct state *s, unsigned me, unsigned roun
 	unsigned i;
 
 	for (i = 0; i < RANKS; i++)
-		if (i != me && s->ranks[i].landed[me] < 2 * round - 1)
+		if (i != me && barrier_landed(s, i, me, true) < round)
 			return false;
 	return true;
 }
 
 static void barrier_land(struct explore *e, const struct state *s, unsigned me)
 {
+	const struct rank *r = &s->ranks[me];
 	struct state next;
 	unsigned i;
 
 	for (i = 0; i < RANKS; i++) {
-		if (s->ranks[me].landed[i] == s->ranks[me].sent[i])
+		if (r->landed[i] == r->sent[i])
 			continue;
 		next = *s;
 		next.ranks[me].landed[i]++;
 		explore_to(e, &next,
-			   next.ranks[me].landed[i] % 2 ? "  a put lands at"
-							: "  an arrival lands at",
+			   r->puts >> r->landed[i] & 1 ? "  a put lands at"
+						       : "  an arrival lands at",
 			   i, NULL);
 	}
+}
+
+/* What this rank sends to all others from now on: in a new round a put comes first. */
+static void barrier_begin(struct rank *r, bool is_new)
+{
+	if (is_new)
+		r->puts = (uint8_t)(r->puts | 1u << r->length++);
+	r->length++;
+	r->epoch++;
+	r->is_waiting = 0;
+}
+
+/* The limit passes: the wait begins again, from the first peer on. */
+static void barrier_give_up(struct explore *e, const struct state *s, unsigned me)
+{
+	struct state next = *s;
+	struct rank *r = &next.ranks[me];
+
+	if (r->limits == barrier_limits)
+		return;
+	r->limits++;
+	r->peer = 1;
+	if (barrier_repeats)
+		barrier_begin(r, false);
+	explore_to(e, &next, "calls again: rank", me, NULL);
 }
 
 static void barrier_step(struct explore *e, const void *state, unsigned me)
@@ -82,16 +125,22 @@ static void barrier_step(struct explore *e, const void *state, unsigned me)
 	barrier_land(e, s, me);
 	if (r->round > ROUNDS)
 		return;
-	if (r->is_waiting && !barrier_has_come(s, me, peer, r->round))
+	if (r->is_waiting && !barrier_has_come(s, me, peer)) {
+		barrier_give_up(e, s, me);
 		return;
+	}
 	if (!r->is_waiting)
-		r->sent[peer] = (uint8_t)(2 * r->round);
+		r->sent[peer] = r->length;
 	if (++r->peer == RANKS) {
-		if (r->is_waiting && !barrier_is_visible(s, me, r->round))
-			complaint = "a barrier ends before all puts are visible";
-		r->round = (uint8_t)(r->round + r->is_waiting);
-		r->is_waiting = !r->is_waiting;
 		r->peer = 1;
+		if (!r->is_waiting) {
+			r->is_waiting = 1;
+		} else {
+			if (!barrier_is_visible(s, me, r->round))
+				complaint = "a barrier ends before all puts are visible";
+			if (++r->round <= ROUNDS)
+				barrier_begin(r, true);
+		}
 	}
 	explore_to(e, &next, s->ranks[me].is_waiting ? "goes on: rank" : "puts and arrives: rank",
 		   me, complaint);
@@ -115,8 +164,12 @@ int barrier_model(int argc, char **argv)
 	unsigned i;
 
 	barrier_is_flat = model_option(argc, argv, "--flat", 0);
+	barrier_limits = model_option(argc, argv, "--limits", 0);
+	barrier_repeats = model_option(argc, argv, "--repeats", 0);
 	memset(&start, 0, sizeof(start));
-	for (i = 0; i < RANKS; i++)
+	for (i = 0; i < RANKS; i++) {
 		start.ranks[i].round = start.ranks[i].peer = 1;
+		barrier_begin(&start.ranks[i], true);
+	}
 	return explore_run(&model, &start, barrier_is_flat ? "flat barrier" : "barrier") ? 0 : 1;
 }

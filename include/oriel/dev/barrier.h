@@ -2,12 +2,103 @@
 /*
  * Barriers: one arrival word per source rank, written on the same path as its
  * puts. See oriel/dev.h for what holds for all device functions.
+ *
+ * After ORIEL_ERR_TIMEOUT by a limit of the caller's own the arrival stands. The same
+ * call made again, or the form that only waits, continues the wait and does not arrive
+ * a second time; what the group puts in between belongs to the next barrier. On a GPU
+ * the call that continues has a limit of its own, ORIEL_FOREVER if no other: one with
+ * the default limit returns ORIEL_ERR_STATE and breaks the communicator. So does
+ * arriving, in the split forms, while the last arrival is still to be waited for; on a
+ * CPU that is refused with ORIEL_ERR_STATE before anything is done.
  */
 #ifndef ORIEL_DEV_BARRIER_H
 #define ORIEL_DEV_BARRIER_H
 
 #include <oriel/dev/check.h>
 #include <oriel/dev/rdma.h>
+
+/*
+ * Does a call with this limit read the epoch before it arrives? On a GPU an arrival
+ * leaves without the epoch: a load ahead of it takes 10 % of a barrier, and only calls
+ * with limits of their own, which may have to continue, pay for it.
+ */
+ORIEL_DEV bool oriel_dev_reads_epoch(uint64_t timeout_ns)
+{
+#ifdef __CUDA_ARCH__
+	return timeout_ns != 0;
+#else
+	(void)timeout_ns;
+	return true;
+#endif
+}
+
+/*
+ * Arguments checked: is the arrival that *@word counts pending? *@epoch becomes the
+ * count, where a call with this limit reads it now.
+ */
+ORIEL_DEV bool oriel_dev_is_pending(const uint64_t *word, uint64_t timeout_ns, uint64_t *epoch)
+{
+	uint64_t seen;
+
+	*epoch = 0;
+	if (!oriel_dev_reads_epoch(timeout_ns))
+		return false;
+	seen = oriel_dev_load_relaxed(word);
+	*epoch = seen & ~ORIEL_DEV_PENDING;
+	return !ORIEL_DEV_OFTEN(seen == *epoch);
+}
+
+/* The next two: the last arrival is pending. Here nothing has been done. */
+ORIEL_DEV enum oriel_status oriel_dev_refuse_arrival(const struct oriel_dev_window *w,
+						     uint32_t what, uint32_t peer, uint32_t slot)
+{
+	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, what, peer, slot};
+
+	return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, 1);
+}
+
+/*
+ * Here, on a GPU, peers have been told of one arrival too many. Later barriers would
+ * end before puts are there, so the communicator is broken.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_blame_arrival(const struct oriel_dev_window *w,
+						    struct oriel_dev_group g, uint32_t what,
+						    uint32_t peer, uint32_t slot)
+{
+	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, what, peer, slot};
+	uint32_t late = oriel_dev_late();
+
+	if (oriel_dev_is_leader(g))
+		oriel_dev_report((struct oriel_dev_fault *)((uintptr_t)w->blame + late),
+				 w->number + late, ORIEL_ERR_STATE, aim, 1, 0);
+	return ORIEL_ERR_STATE;
+}
+
+/*
+ * Whole group, after the vote that gave @status: *@word, the epoch, is pending from now
+ * on or no more. @told is what this thread got when it arrived. All threads have read
+ * *@word before the vote, and the sync comes before they read it again.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_end_wait(struct oriel_dev_group g, uint64_t *word,
+					       bool was_pending, uint64_t timeout_ns,
+					       enum oriel_status told, enum oriel_status status)
+{
+	bool is_pending = was_pending && status != ORIEL_OK;
+
+	if (!ORIEL_DEV_OFTEN(status != ORIEL_ERR_TIMEOUT) && timeout_ns) {
+		/* A peer that has not been told need not arrive: there is nothing to continue. */
+		told = oriel_dev_vote(g, told);
+		if (told != ORIEL_OK)
+			return told;
+		is_pending = true;
+	}
+	if (ORIEL_DEV_OFTEN(is_pending == was_pending))
+		return status;
+	if (oriel_dev_is_leader(g))
+		oriel_dev_store_relaxed(word, oriel_dev_load_relaxed(word) ^ ORIEL_DEV_PENDING);
+	oriel_dev_sync(g);
+	return status;
+}
 
 /*
  * One thread, arguments checked: tell @peer that this rank has come once more
@@ -35,6 +126,8 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
+		if (!ORIEL_DEV_OFTEN(!(*count & ORIEL_DEV_PENDING)))
+			return ORIEL_ERR_STATE;
 		oriel_dev_release_begin();
 		at += (uint64_t)w->rank * w->barrier_stride + (uint64_t)slot * 8;
 		ticket = oriel_link_tell_value(there.link, oriel_dev_thread(),
@@ -71,20 +164,22 @@ ORIEL_DEV uint64_t *oriel_dev_near_arrival(const struct oriel_dev_window *w,
 }
 
 /*
- * Whole group, arguments checked: arrive at @slot for the *@epoch-th time. Every
- * thread loads the epoch, so that none waits for the leader to share it; the
- * leader stores the next one after all have. A GPU asks for it once the arrivals
- * are on their way, the first of which is to @near: see oriel_dev_near_arrival().
+ * Whole group, arguments checked: arrive at @slot once more than *@epoch times, which
+ * then is the epoch to wait for. Every thread loads the epoch, so that none waits for the
+ * leader to share it; the leader stores the next one after all have. Where a call with
+ * this limit has not read it, on a GPU, that is done once the arrivals are on their way,
+ * the first of which is to @near: see oriel_dev_near_arrival().
  */
 ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint32_t slot, uint64_t *near,
-					    uint64_t *epoch)
+					    uint64_t timeout_ns, uint64_t *epoch)
 {
 	enum oriel_status status = ORIEL_OK, told;
+	uint64_t *word = &w->slots[slot].epoch;
 #ifdef __CUDA_ARCH__
-	const uint64_t *count = &w->slots[slot].epoch;
+	const uint64_t *count = word;
 #else
-	uint64_t before = oriel_dev_load_relaxed(&w->slots[slot].epoch), *count = &before;
+	const uint64_t before = *epoch, *count = &before;
 #endif
 	uint32_t i;
 
@@ -103,23 +198,33 @@ ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
 			status = told;
 	}
 #ifdef __CUDA_ARCH__
-	*epoch = oriel_dev_load_relaxed(count) + 1;
+	if (!oriel_dev_reads_epoch(timeout_ns)) {
+		*epoch = oriel_dev_load_relaxed(word);
+		if (!ORIEL_DEV_OFTEN(!(*epoch & ORIEL_DEV_PENDING)))
+			status = oriel_dev_blame_arrival(w, g, ORIEL_DEV_BARRIER, ORIEL_DEV_NO_RANK,
+							 slot);
+	}
 	oriel_dev_sync(g);
 #else
-	*epoch = before + 1;
+	(void)timeout_ns;
 #endif
+	++*epoch;
 	if (oriel_dev_is_leader(g))
-		oriel_dev_store_relaxed(&w->slots[slot].epoch, *epoch);
+		oriel_dev_store_relaxed(word, *epoch);
 	return status;
 }
 
-/* Whole group, arguments checked, each thread with what it knows already. */
+/*
+ * Whole group, arguments checked, each thread with what it was @told when it arrived;
+ * @was_pending: that was in an earlier call.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 					       struct oriel_dev_group g, uint32_t slot,
-					       uint64_t epoch, enum oriel_status status,
-					       uint64_t timeout_ns)
+					       uint64_t epoch, bool was_pending,
+					       enum oriel_status told, uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL, epoch, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER, 0, slot};
+	enum oriel_status status = told;
 	uint64_t seen;
 	uint32_t i;
 
@@ -137,12 +242,14 @@ ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 		}
 		oriel_dev_acquire_all();
 	}
-	return oriel_dev_vote(g, status);
+	return oriel_dev_end_wait(g, &w->slots[slot].epoch, was_pending, timeout_ns, told,
+				  oriel_dev_vote(g, status));
 }
 
 /*
  * Whole group: arrive at barrier @slot. The group's puts to all ranks are
- * announced with it. Each arrival must be waited for before the next.
+ * announced with it. Each arrival must be waited for before the next: ORIEL_ERR_STATE
+ * while the wait for the last one has ended with a limit of the caller's own alone.
  * ORIEL_ERR_NO_PATH where a peer is not connected: all others have been told,
  * so that they need not wait, and it counts as an arrival.
  */
@@ -155,7 +262,9 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_wind
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_dev_vote(g, oriel_dev_enter(w, g, slot, near, &epoch));
+	if (oriel_dev_is_pending(&w->slots[slot].epoch, 0, &epoch))
+		return oriel_dev_refuse_arrival(w, ORIEL_DEV_BARRIER, ORIEL_DEV_NO_RANK, slot);
+	return oriel_dev_vote(g, oriel_dev_enter(w, g, slot, near, 0, &epoch));
 }
 
 /*
@@ -167,18 +276,19 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_wait(const struct oriel_dev_window
 						   uint64_t timeout_ns)
 {
 	enum oriel_status status;
+	uint64_t epoch;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_dev_leave_at(w, g, slot, oriel_dev_load_relaxed(&w->slots[slot].epoch),
+	epoch = oriel_dev_load_relaxed(&w->slots[slot].epoch);
+	return oriel_dev_leave_at(w, g, slot, epoch & ~ORIEL_DEV_PENDING, epoch & ORIEL_DEV_PENDING,
 				  ORIEL_OK, timeout_ns);
 }
 
 /*
- * Whole group: arrive, then wait. @timeout_ns holds for each rank waited for;
- * once it has passed go on with oriel_dev_barrier_wait(), for this would arrive
- * a second time.
+ * Whole group: arrive, unless that is pending, then wait. @timeout_ns holds for each rank
+ * waited for; once it has passed call this again, or oriel_dev_barrier_wait().
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint32_t slot,
@@ -186,12 +296,15 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 {
 	uint64_t *near = oriel_dev_near_arrival(w, g, slot), epoch;
 	enum oriel_status status;
+	bool was_pending;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	status = oriel_dev_enter(w, g, slot, near, &epoch);
-	return oriel_dev_leave_at(w, g, slot, epoch, status, timeout_ns);
+	was_pending = oriel_dev_is_pending(&w->slots[slot].epoch, timeout_ns, &epoch);
+	if (ORIEL_DEV_OFTEN(!was_pending))
+		status = oriel_dev_enter(w, g, slot, near, timeout_ns, &epoch);
+	return oriel_dev_leave_at(w, g, slot, epoch, was_pending, status, timeout_ns);
 }
 
 /* One thread, arguments checked: count this rank at @peer. */
@@ -220,6 +333,32 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 }
 
 /*
+ * Whole group, arguments checked: arrive at the flat barrier of @slot once more than
+ * @epoch times. As oriel_dev_enter().
+ */
+ORIEL_DEV enum oriel_status oriel_dev_enter_flat(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint32_t slot,
+						 uint64_t timeout_ns, uint64_t epoch)
+{
+	uint64_t *word = &w->slots[slot].flat;
+	enum oriel_status status = ORIEL_OK;
+	uint32_t i;
+
+	oriel_dev_sync(g);
+	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size)
+		status = oriel_dev_arrive_flat(w, oriel_dev_rank_after(w, i), slot);
+	if (oriel_dev_is_leader(g)) {
+		if (!oriel_dev_reads_epoch(timeout_ns))
+			epoch = oriel_dev_load_relaxed(word);
+		if (!ORIEL_DEV_OFTEN(!(epoch & ORIEL_DEV_PENDING)))
+			status = oriel_dev_blame_arrival(w, g, ORIEL_DEV_BARRIER_FLAT,
+							 ORIEL_DEV_NO_RANK, slot);
+		oriel_dev_store_relaxed(word, epoch + 1);
+	}
+	return oriel_dev_vote(g, status);
+}
+
+/*
  * Whole group: arrive at the flat barrier of @slot: all ranks add to one line
  * of each peer, those that come through a NIC to a word of its own. A slot
  * where it has returned ORIEL_ERR_NO_PATH to some rank is of no more use: that
@@ -229,18 +368,14 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev
 							  struct oriel_dev_group g, uint32_t slot)
 {
 	enum oriel_status status;
-	uint32_t i;
+	uint64_t epoch;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	oriel_dev_sync(g);
-	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size)
-		status = oriel_dev_arrive_flat(w, oriel_dev_rank_after(w, i), slot);
-	if (oriel_dev_is_leader(g))
-		oriel_dev_store_relaxed(&w->slots[slot].flat,
-					oriel_dev_load_relaxed(&w->slots[slot].flat) + 1);
-	return oriel_dev_vote(g, status);
+	if (oriel_dev_is_pending(&w->slots[slot].flat, 0, &epoch))
+		return oriel_dev_refuse_arrival(w, ORIEL_DEV_BARRIER_FLAT, ORIEL_DEV_NO_RANK, slot);
+	return oriel_dev_enter_flat(w, g, slot, 0, epoch);
 }
 
 /* The words of a flat barrier: of mapped peers, and of each rail. */
@@ -293,53 +428,154 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_wait(const struct oriel_dev_w
 	struct oriel_dev_aim aim = {
 		NULL, 0, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER_FLAT, ORIEL_DEV_NO_RANK, slot};
 	enum oriel_status status;
+	uint64_t epoch;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
+	epoch = oriel_dev_load_relaxed(&w->slots[slot].flat);
 	aim.word = oriel_mapped_flat(w, w->control, slot);
-	aim.operand = oriel_dev_load_relaxed(&w->slots[slot].flat) * (w->ranks - 1);
+	aim.operand = (epoch & ~ORIEL_DEV_PENDING) * (w->ranks - 1);
 	if (oriel_dev_is_leader(g))
 		status = oriel_dev_wait_flat(w, g, &aim, timeout_ns);
-	return oriel_dev_vote(g, status);
+	return oriel_dev_end_wait(g, &w->slots[slot].flat, epoch & ORIEL_DEV_PENDING, timeout_ns,
+				  ORIEL_OK, oriel_dev_vote(g, status));
 }
 
+/* Whole group: arrive, unless that is pending, then wait. */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_flat(const struct oriel_dev_window *w,
 						   struct oriel_dev_group g, uint32_t slot,
 						   uint64_t timeout_ns)
 {
-	enum oriel_status status = oriel_dev_barrier_flat_arrive(w, g, slot);
+	enum oriel_status status;
+	uint64_t epoch;
 
+	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
+	if (status != ORIEL_OK)
+		return status;
+	if (ORIEL_DEV_OFTEN(!oriel_dev_is_pending(&w->slots[slot].flat, timeout_ns, &epoch)))
+		status = oriel_dev_enter_flat(w, g, slot, timeout_ns, epoch);
 	return status == ORIEL_OK ? oriel_dev_barrier_flat_wait(w, g, slot, timeout_ns) : status;
+}
+
+/*
+ * One thread, the leader of its group, arguments checked: arrive at the pairwise barrier
+ * of @slot once more than *@epoch times. As oriel_dev_enter().
+ */
+ORIEL_DEV enum oriel_status oriel_dev_enter_pair(const struct oriel_dev_window *w, uint32_t peer,
+						 uint32_t slot, uint64_t timeout_ns,
+						 uint64_t *epoch)
+{
+	uint64_t *word = &w->pair_epochs[(size_t)peer * w->barriers + slot];
+#ifdef __CUDA_ARCH__
+	const uint64_t *count = word;
+#else
+	const uint64_t before = *epoch, *count = &before;
+#endif
+	enum oriel_status status = oriel_dev_arrive_at(w, peer, w->pairs_at, slot, count);
+
+	if (!oriel_dev_reads_epoch(timeout_ns)) {
+		*epoch = oriel_dev_load_relaxed(word);
+		if (!ORIEL_DEV_OFTEN(!(*epoch & ORIEL_DEV_PENDING)))
+			return oriel_dev_blame_arrival(w, oriel_dev_thread(),
+						       ORIEL_DEV_BARRIER_PEER, peer, slot);
+	}
+	++*epoch;
+	/* Who could not be told is not waited for, now or later. */
+	if (status == ORIEL_OK)
+		oriel_dev_store_relaxed(word, *epoch);
+	return status;
+}
+
+/* One thread, the leader of @g, arguments checked: wait for @peer. As oriel_dev_leave_at(). */
+ORIEL_DEV enum oriel_status oriel_dev_leave_pair(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint32_t peer,
+						 uint32_t slot, uint64_t epoch, bool was_pending,
+						 uint64_t timeout_ns)
+{
+	struct oriel_dev_aim aim = {NULL, epoch, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER_PEER,
+				    peer, slot};
+
+	aim.word = oriel_mapped_arrival(w, w->control, w->pairs_at, peer, slot);
+	/* No other thread reads that epoch. */
+	return oriel_dev_end_wait(oriel_dev_thread(),
+				  &w->pair_epochs[(size_t)peer * w->barriers + slot], was_pending,
+				  timeout_ns, ORIEL_OK,
+				  oriel_dev_wait_word(w, g, &aim, timeout_ns));
 }
 
 /*
  * Whole group: meet @peer alone at @slot, with the promise of
  * oriel_dev_barrier() between the two. Its words are its own: it may be used
- * beside the full barrier on the same slot. Not with the rank itself.
+ * beside the full barrier on the same slot. Not with the rank itself. Arrives, unless
+ * that is pending, then waits.
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_peer(const struct oriel_dev_window *w,
 						   struct oriel_dev_group g, uint32_t peer,
 						   uint32_t slot, uint64_t timeout_ns)
 {
-	struct oriel_dev_aim aim = {NULL, 0, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER_PEER, peer, slot};
 	enum oriel_status status;
-	uint64_t *epoch;
+	bool was_pending;
+	uint64_t epoch;
 
 	status = oriel_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		epoch = &w->pair_epochs[(size_t)peer * w->barriers + slot];
-		aim.word = oriel_mapped_arrival(w, w->control, w->pairs_at, peer, slot);
-		status = oriel_dev_arrive_at(w, peer, w->pairs_at, slot, epoch);
-		aim.operand = oriel_dev_load_relaxed(epoch) + 1;
-		/* Who could not be told is not waited for, now or later. */
-		if (status == ORIEL_OK) {
-			oriel_dev_store_relaxed(epoch, aim.operand);
-			status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
-		}
+		was_pending =
+			oriel_dev_is_pending(&w->pair_epochs[(size_t)peer * w->barriers + slot],
+					     timeout_ns, &epoch);
+		if (ORIEL_DEV_OFTEN(!was_pending))
+			status = oriel_dev_enter_pair(w, peer, slot, timeout_ns, &epoch);
+		if (status == ORIEL_OK)
+			status = oriel_dev_leave_pair(w, g, peer, slot, epoch, was_pending,
+						      timeout_ns);
+	}
+	return oriel_dev_vote(g, status);
+}
+
+/*
+ * Whole group: the first half of oriel_dev_barrier_peer(). Each arrival must be waited
+ * for before the next, as in oriel_dev_barrier_arrive(). ORIEL_ERR_NO_PATH where @peer is
+ * not connected: that is no arrival.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_barrier_peer_arrive(const struct oriel_dev_window *w,
+							  struct oriel_dev_group g, uint32_t peer,
+							  uint32_t slot)
+{
+	enum oriel_status status;
+	uint64_t epoch;
+
+	status = oriel_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
+	if (status != ORIEL_OK)
+		return status;
+	oriel_dev_sync(g);
+	if (oriel_dev_is_leader(g)) {
+		if (oriel_dev_is_pending(&w->pair_epochs[(size_t)peer * w->barriers + slot], 0,
+					 &epoch))
+			status = oriel_dev_refuse_arrival(w, ORIEL_DEV_BARRIER_PEER, peer, slot);
+		else
+			status = oriel_dev_enter_pair(w, peer, slot, 0, &epoch);
+	}
+	return oriel_dev_vote(g, status);
+}
+
+/* Whole group: wait until @peer has come to this rank at @slot as often as this rank to it. */
+ORIEL_DEV enum oriel_status oriel_dev_barrier_peer_wait(const struct oriel_dev_window *w,
+							struct oriel_dev_group g, uint32_t peer,
+							uint32_t slot, uint64_t timeout_ns)
+{
+	enum oriel_status status;
+	uint64_t epoch;
+
+	status = oriel_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
+	if (status != ORIEL_OK)
+		return status;
+	if (oriel_dev_is_leader(g)) {
+		epoch = oriel_dev_load_relaxed(&w->pair_epochs[(size_t)peer * w->barriers + slot]);
+		status = oriel_dev_leave_pair(w, g, peer, slot, epoch & ~ORIEL_DEV_PENDING,
+					      epoch & ORIEL_DEV_PENDING, timeout_ns);
 	}
 	return oriel_dev_vote(g, status);
 }

@@ -42,7 +42,7 @@
 #define ORIEL_DEV_OFTEN(claim) __builtin_expect(!!(claim), 1)
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 8u
+#define ORIEL_DEV_VERSION 9u
 /* The same in one word, with room for a path. */
 #define ORIEL_DEV_MARK ((ORIEL_DEV_MAGIC & 0xffff0000u) + ORIEL_DEV_VERSION * 256u)
 
@@ -221,6 +221,13 @@ struct oriel_dev_near {
 	uint32_t rank;
 };
 
+/*
+ * Set in the epoch of a barrier, full, flat or pairwise, while this rank has arrived
+ * for that epoch and a limit of the caller's own ended its wait. The next call waits
+ * for the same epoch and does not arrive again; a wait that succeeds clears the bit.
+ */
+#define ORIEL_DEV_PENDING ((uint64_t)1 << 63)
+
 /* Barrier epochs of one slot: how often this rank has arrived there. */
 struct oriel_dev_slot {
 	uint64_t epoch;
@@ -306,7 +313,7 @@ struct oriel_dev_window {
 	uint64_t *counter_words;              /* [ranks][counters] */
 	uint64_t *signal_bases;               /* [ranks][signals], of wait_signal_next */
 	struct oriel_dev_slot *slots;         /* [barriers] */
-	uint64_t *pair_epochs;                /* [ranks][barriers] */
+	uint64_t *pair_epochs;                /* [ranks][barriers], as in a slot */
 	struct oriel_dev_sender *senders;     /* [ranks][channels] */
 	struct oriel_dev_receiver *receivers; /* [ranks][channels] */
 
