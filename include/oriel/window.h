@@ -74,7 +74,9 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
  * while it may be written, but no longer than the timeout, and not at all once
  * the communicator is broken. Device handles are dead afterwards: no kernel uses
  * one any more, and no captured graph is launched again. NULL is allowed. A handle that is not
- * alive is reported (oriel_last_error) and otherwise ignored.
+ * alive is reported (oriel_last_error) and otherwise ignored. Ranks that destroy different
+ * windows, or are in different calls, are reported, too: at level warn, and behind
+ * oriel_last_error() with ORIEL_ERR_STATE. What each of them has passed is destroyed all the same.
  */
 void oriel_window_destroy(struct oriel_window *window);
 
@@ -169,8 +171,20 @@ enum oriel_status oriel_window_read_signal(struct oriel_window *window, uint32_t
 					   uint64_t *value, void *stream);
 enum oriel_status oriel_window_read_signal_from(struct oriel_window *window, unsigned source,
 						uint32_t id, uint64_t *value, void *stream);
+/*
+ * Arrive at @slot, then wait for all ranks; the other two are its halves. Window in host
+ * memory: after ORIEL_ERR_TIMEOUT by a limit of the caller's own the arrival stands, and
+ * the same call made again, or oriel_window_barrier_wait(), continues the wait;
+ * oriel_window_barrier_arrive() is refused with ORIEL_ERR_STATE until that has succeeded.
+ * Window on a GPU: where the caller polls, it posts barrier_arrive, and barrier_wait when
+ * the stream may wait.
+ */
 enum oriel_status oriel_window_barrier(struct oriel_window *window, uint32_t slot,
 				       uint64_t timeout_ns, void *stream);
+enum oriel_status oriel_window_barrier_arrive(struct oriel_window *window, uint32_t slot,
+					      void *stream);
+enum oriel_status oriel_window_barrier_wait(struct oriel_window *window, uint32_t slot,
+					    uint64_t timeout_ns, void *stream);
 enum oriel_status oriel_window_send(struct oriel_window *window, unsigned peer, uint32_t channel,
 				    const void *from, size_t length, uint64_t timeout_ns,
 				    void *stream);

@@ -146,6 +146,16 @@ ORI_ACT(barrier)
 	return oriel_dev_barrier(a->w, a->group, c->id, a->limit);
 }
 
+ORI_ACT(barrier_arrive)
+{
+	return oriel_dev_barrier_arrive(a->w, a->group, c->id);
+}
+
+ORI_ACT(barrier_wait)
+{
+	return oriel_dev_barrier_wait(a->w, a->group, c->id, a->limit);
+}
+
 ORI_ACT(send)
 {
 	return oriel_dev_send(a->w, a->group, c->peer, c->id, c->memory, c->length, a->limit);

@@ -31,6 +31,8 @@
 	X(READ_FROM, read_signal_from, 1)              \
 	X(READ_COUNTER, read_counter, 1)               \
 	X(BARRIER, barrier, 32)                        \
+	X(BARRIER_ARRIVE, barrier_arrive, 32)          \
+	X(BARRIER_WAIT, barrier_wait, 32)              \
 	X(SEND, send, 512)                             \
 	X(RECV, recv, 512)                             \
 	X(DRAIN, drain, 1)                             \

@@ -51,7 +51,8 @@ static __attribute__((cold, noinline)) enum oriel_status host_null(const struct 
 static enum oriel_status host_unreached(const struct oriel_window *w, enum ori_kernel kernel,
 					unsigned peer)
 {
-	if (kernel == ORI_KERNEL_BARRIER || kernel == ORI_KERNEL_SIGNAL_ALL)
+	if (kernel == ORI_KERNEL_BARRIER || kernel == ORI_KERNEL_BARRIER_ARRIVE ||
+	    kernel == ORI_KERNEL_SIGNAL_ALL)
 		return ori_fail(ORIEL_ERR_NO_PATH,
 				"window %u is sparse and not all that it is to reach is connected",
 				w->device.number);
@@ -295,6 +296,21 @@ enum oriel_status oriel_window_barrier(struct oriel_window *w, uint32_t slot, ui
 	const struct ori_kernel_call c = {.id = slot};
 
 	return host_run(w, ORI_KERNEL_BARRIER, ori_act_barrier, &c, timeout_ns, stream);
+}
+
+enum oriel_status oriel_window_barrier_arrive(struct oriel_window *w, uint32_t slot, void *stream)
+{
+	const struct ori_kernel_call c = {.id = slot};
+
+	return host_run(w, ORI_KERNEL_BARRIER_ARRIVE, ori_act_barrier_arrive, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_barrier_wait(struct oriel_window *w, uint32_t slot,
+					    uint64_t timeout_ns, void *stream)
+{
+	const struct ori_kernel_call c = {.id = slot};
+
+	return host_run(w, ORI_KERNEL_BARRIER_WAIT, ori_act_barrier_wait, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_send(struct oriel_window *w, unsigned peer, uint32_t channel,

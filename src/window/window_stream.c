@@ -235,6 +235,8 @@ static enum oriel_status stream_check(const struct oriel_window *w, enum ori_ker
 	case ORI_KERNEL_WAIT_NEXT:
 		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL_NEXT, c, true, 0);
 	case ORI_KERNEL_BARRIER:
+	case ORI_KERNEL_BARRIER_ARRIVE:
+	case ORI_KERNEL_BARRIER_WAIT:
 		return stream_check_id(w, ORIEL_DEV_BARRIER, c->id, w->device.barriers);
 	case ORI_KERNEL_SEND:
 		return stream_check_channel(w, ORIEL_DEV_SEND, c);

@@ -117,6 +117,66 @@ static void host_meets_at_barriers(struct rank *r)
 	}
 }
 
+#define LATE_SLOT 2u
+#define LATE_TRIES 30000u
+
+static enum oriel_status host_continue(struct rank *r, bool waits)
+{
+	return waits ? oriel_window_barrier_wait(r->window, LATE_SLOT, MOMENT_NS, NULL)
+		     : oriel_window_barrier(r->window, LATE_SLOT, MOMENT_NS, NULL);
+}
+
+/* Rank 0 comes to @round when the limits of all others have passed twice. */
+static void host_meets_a_late_rank(struct rank *r, uint64_t round, bool waits)
+{
+	enum oriel_status status;
+	unsigned tries = 0;
+
+	if (r->rank == 0) {
+		CHECK_OK(r, oriel_window_wait_signal(r->window, 0, ORIEL_GE, round * (r->size - 1),
+						     0, NULL));
+		CHECK_OK(r, oriel_window_put_value(r->window, rank_next(r), 0, round, NULL));
+		CHECK_OK(r, oriel_window_barrier(r->window, LATE_SLOT, 0, NULL));
+		return;
+	}
+	CHECK_STATUS(r, oriel_window_barrier(r->window, LATE_SLOT, MOMENT_NS, NULL),
+		     ORIEL_ERR_TIMEOUT);
+	CHECK_TEXT(r, oriel_last_error(), "barrier: window");
+	CHECK_STATUS(r, oriel_window_barrier_arrive(r->window, LATE_SLOT, NULL), ORIEL_ERR_STATE);
+	CHECK_TEXT(r, oriel_last_error(), "slot 2: the last arrival is still to be waited for");
+	CHECK_STATUS(r, host_continue(r, waits), ORIEL_ERR_TIMEOUT);
+	CHECK_OK(r, oriel_window_signal(r->window, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL));
+	do
+		status = host_continue(r, waits);
+	while (status == ORIEL_ERR_TIMEOUT && ++tries < LATE_TRIES);
+	CHECK_OK(r, status);
+	if (r->rank == 1)
+		CHECK_EQ(r, oriel_dev_load_relaxed((void *)r->base), round);
+}
+
+static void host_goes_on_after_its_limit(struct rank *r)
+{
+	uint64_t round, told;
+	unsigned peer, i;
+
+	for (round = 1; round <= 4 && !r->failures; round++) {
+		host_meets_a_late_rank(r, round, round % 2);
+		for (i = 0; i < 10; i++) {
+			for (peer = 0; peer < r->size; peer++)
+				CHECK_OK(r, oriel_window_put_value(r->window, peer,
+								   8 + 8 * (size_t)r->rank,
+								   10 * round + i, NULL));
+			CHECK_OK(r, oriel_window_barrier_arrive(r->window, LATE_SLOT, NULL));
+			CHECK_OK(r, oriel_window_barrier_wait(r->window, LATE_SLOT, 0, NULL));
+			for (peer = 0; peer < r->size; peer++) {
+				told = oriel_dev_load_relaxed(
+					(void *)(r->base + 8 + 8 * (size_t)peer));
+				CHECK(r, told == 10 * round + i || told == 10 * round + i + 1);
+			}
+		}
+	}
+}
+
 static void host_sends_and_receives(struct rank *r)
 {
 	char block[3000], got[3000];
@@ -153,6 +213,9 @@ static void host_failures_have_texts(struct rank *r)
 	CHECK_TEXT(r, oriel_last_error(), "signal 64 of 64");
 	CHECK_STATUS(r, oriel_window_barrier(w, 16, 0, NULL), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "slot 16 of 16");
+	CHECK_STATUS(r, oriel_window_barrier_arrive(w, 16, NULL), ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), "barrier: barrier slot 16 of 16");
+	CHECK_STATUS(r, oriel_window_barrier_wait(w, 16, 0, NULL), ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_window_send(w, r->rank, 0, "", 1, 0, NULL), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "itself");
 	CHECK_STATUS(r, oriel_window_recv(w, rank_next(r), 4, &value, 1, 0, NULL), ORIEL_ERR_RANGE);
@@ -224,6 +287,7 @@ static const struct test_case host_cases[] = {
 	{"host_counts_what_is_done", host_counts_what_is_done, NULL, 1, 0},
 	{"host_resets_all_signals_and_bases", host_resets_all_signals_and_bases, NULL, 1, 0},
 	{"host_meets_at_barriers", host_meets_at_barriers, NULL, 1, 0},
+	{"host_goes_on_after_its_limit", host_goes_on_after_its_limit, NULL, 2, 0},
 	{"host_sends_and_receives", host_sends_and_receives, NULL, 2, 0},
 	{"host_failures_have_texts", host_failures_have_texts, NULL, 2, 0},
 	{"host_refuses_what_is_not_there", host_refuses_what_is_not_there, NULL, 2, 0},

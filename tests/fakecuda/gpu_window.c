@@ -325,6 +325,10 @@ static void test_stream_mistakes(struct rank *r, CUstream s)
 		    "wait_signal_next: rank ");
 	CHECK_FAILS(r, oriel_window_barrier(w, 16, 0, s), ORIEL_ERR_RANGE,
 		    "barrier: barrier slot 16 of 16");
+	CHECK_FAILS(r, oriel_window_barrier_arrive(w, 16, s), ORIEL_ERR_RANGE,
+		    "barrier: barrier slot 16 of 16");
+	CHECK_FAILS(r, oriel_window_barrier_wait(w, 16, 0, s), ORIEL_ERR_RANGE,
+		    "barrier: barrier slot 16 of 16");
 	CHECK_FAILS(r, oriel_window_send(w, r->rank, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
 		    "is the rank itself");
 	CHECK_FAILS(r, oriel_window_fetch_add(w, 0, 0, 1, (uint64_t *)(void *)pageable, s),
@@ -383,7 +387,8 @@ static void stream_round(struct rank *r, CUstream s, uint64_t *memory, unsigned 
 	CHECK_OK(r, oriel_window_signal_all(w, 6, ORIEL_SIGNAL_ADD, 1, s));
 	CHECK_OK(r,
 		 oriel_window_wait_signal(w, 6, ORIEL_GE, (uint64_t)round * (r->size - 1), 0, s));
-	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK_OK(r, oriel_window_barrier_arrive(w, 3, s));
+	CHECK_OK(r, oriel_window_barrier_wait(w, 3, 0, s));
 	if (r->size == 1)
 		return;
 	CHECK_OK(r, oriel_window_send(w, next, 2, memory, 8, 0, s));
@@ -571,6 +576,42 @@ static void test_stream_timeout(struct rank *r)
 	rank_close(r);
 }
 
+/*
+ * Rank 0 comes after the others have signalled, which they do while their arrival is
+ * under way, so that nobody needs a limit that breaks the communicator. Then each loses
+ * its patience with a slot that is its own.
+ */
+static void test_stream_barrier_limit(struct rank *r)
+{
+	CUstream stream;
+
+	rank_open(r, LONG_NS);
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	if (oriel_window_barrier(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED) {
+		if (r->rank == 0) {
+			CHECK_OK(r, oriel_window_wait_signal(r->window, 9, ORIEL_GE, r->size - 1, 0,
+							     stream));
+			CHECK_OK(r, oriel_window_barrier(r->window, 4, 0, stream));
+		} else {
+			CHECK_OK(r, oriel_window_barrier_arrive(r->window, 4, stream));
+			CHECK_OK(r,
+				 oriel_window_signal(r->window, 0, 9, ORIEL_SIGNAL_ADD, 1, stream));
+			CHECK_OK(r, oriel_window_barrier_wait(r->window, 4, 0, stream));
+		}
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		if (r->size > 1) {
+			CHECK_OK(r, oriel_window_barrier(r->window, 5 + r->rank, 50000000, stream));
+			CHECK_FAILS(r,
+				    oriel_window_barrier(r->window, 5 + r->rank, 50000000, stream),
+				    ORIEL_ERR_TIMEOUT, "barrier waited");
+			CHECK_FAILS(r, oriel_window_barrier_wait(r->window, 5 + r->rank, 0, stream),
+				    ORIEL_ERR_TIMEOUT, "barrier waited");
+		}
+	}
+	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS);
+	rank_close(r);
+}
+
 #define MANY 66 /* more windows than records are made at once */
 
 static struct oriel_window *open_small(struct rank *r)
@@ -735,6 +776,7 @@ static void test_all(struct rank *r)
 	rank_close(r);
 	test_blame(r);
 	test_stream_timeout(r);
+	test_stream_barrier_limit(r);
 	test_cpu_rank(r);
 	test_cpu_comm(r);
 	test_no_context(r);
@@ -984,6 +1026,7 @@ static void test_far(struct rank *r)
 	rank_close(r);
 	test_blame(r);
 	test_stream_timeout(r);
+	test_stream_barrier_limit(r);
 	test_far_failure(r);
 	test_far_nowhere(r);
 }
