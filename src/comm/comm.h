@@ -198,7 +198,8 @@ void ori_comm_interrupt(struct oriel_comm *comm);
 /*
  * Collective, where @object of @call goes, a number that is the same on all ranks:
  * nobody returns before all have come. A failure is this thread's last error; that
- * the communicator was broken before is no news, and there nobody waits.
+ * the communicator was broken before is no news, and there nobody waits. Ranks in
+ * different calls, or with different numbers, are misuse: see ori_misuse().
  */
 void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object);
 

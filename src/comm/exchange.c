@@ -230,12 +230,16 @@ void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
 	if (!ori_comm_is_well(comm))
 		return;
 	status = ori_comm_gather(comm, call, &object, comm->records, sizeof(object));
-	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+	/* A program error, of which the caller gets no status. */
+	if (status == ORIEL_ERR_MISMATCH)
+		ori_misuse("%s", oriel_last_error());
+	for (peer = 0; status == ORIEL_OK && peer < comm->size; peer++)
 		if (objects[peer] != object)
-			status = ori_fail(ORIEL_ERR_MISMATCH,
-					  "%s: rank %u is at number %u, rank %u at %u",
-					  ori_call_name(call), comm->rank, object, peer,
-					  objects[peer]);
+			break;
+	if (status == ORIEL_OK && peer < comm->size)
+		ori_misuse("%s: rank %u destroys window %u, rank %u destroys window %u: all ranks "
+			   "destroy their windows in one order",
+			   ori_call_name(call), comm->rank, object, peer, objects[peer]);
 }
 
 void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum oriel_status status)

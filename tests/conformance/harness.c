@@ -370,11 +370,16 @@ static bool run_process(const struct plan *plan)
 }
 
 /* The aborts and faults of the cases would fill the log; failures have texts of their own. */
-static void drop_log(void *context, enum oriel_log_level level, const char *message)
+static void log_drop(void *context, enum oriel_log_level level, const char *message)
 {
 	(void)context;
 	(void)level;
 	(void)message;
+}
+
+void harness_drop_log(void)
+{
+	oriel_log_set_sink(log_drop, NULL);
 }
 
 /* Take "--name NUMBER" from the front of the filters; false: it is there without a number. */
@@ -399,6 +404,6 @@ int conformance_main(int argc, char **argv, const struct face *face)
 	    (plan.threads && !plan_take(&plan, "--nodes", &plan.nodes)))
 		return 2;
 	if (!getenv("ORIEL_LOG"))
-		oriel_log_set_sink(drop_log, NULL);
+		harness_drop_log();
 	return (plan.threads ? run_threads(&plan) : run_process(&plan)) ? 0 : 1;
 }

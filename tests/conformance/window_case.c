@@ -467,6 +467,54 @@ static void windows_are_destroyed_once(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
+#define ORDER_TEXT "ORIEL_ERR_STATE: oriel_window_destroy: rank "
+
+/* Of all ranks of this process. */
+static unsigned order_warnings;
+
+static void note_order(void *context, enum oriel_log_level level, const char *message)
+{
+	(void)context;
+	if (level == ORIEL_LOG_WARN && strncmp(message, ORDER_TEXT, strlen(ORDER_TEXT)) == 0)
+		__atomic_fetch_add(&order_warnings, 1, __ATOMIC_RELAXED);
+}
+
+/* Rank 0 destroys the windows in another order than all others: a warning for each of the two. */
+static void windows_are_destroyed_in_one_order(struct rank *r)
+{
+	bool has_log = !getenv("ORIEL_LOG");
+	struct oriel_window *windows[2];
+	struct oriel_dev_window w[2];
+	char text[200];
+	unsigned i;
+
+	for (i = 0; i < 2; i++)
+		windows[i] = open_window(r, &small_window, &w[i]);
+	__atomic_store_n(&order_warnings, 0, __ATOMIC_RELAXED);
+	if (has_log)
+		oriel_log_set_sink(note_order, NULL);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	for (i = 0; i < 2; i++) {
+		oriel_window_destroy(windows[r->rank ? 1 - i : i]);
+		CHECK_EQ(r, oriel_last_status(), ORIEL_ERR_STATE);
+		snprintf(text, sizeof(text),
+			 "oriel_window_destroy: rank %u destroys window %u, rank %u destroys "
+			 "window %u: all ranks destroy their windows in one order",
+			 r->rank, w[r->rank ? 1 - i : i].number, r->rank ? 0 : 1,
+			 w[r->rank ? i : 1 - i].number);
+		CHECK_TEXT(r, oriel_last_error(), text);
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+	}
+	if (has_log) {
+		CHECK_EQ(r, __atomic_load_n(&order_warnings, __ATOMIC_RELAXED),
+			 r->is_thread ? 2 * r->size : 2);
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		harness_drop_log();
+	}
+	/* The communicator is as good as before. */
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+}
+
 /* A window, a region and an object over a window of its own: each would use what is freed. */
 static void communicators_go_last(struct rank *r)
 {
@@ -538,6 +586,7 @@ static const struct test_case window_cases[] = {
 	{"windows_come_and_go", windows_come_and_go, NULL, 1, NO_WINDOW},
 	{"destroy_waits_for_the_last_put", destroy_waits_for_the_last_put, &long_window, 1, 0},
 	{"windows_are_destroyed_once", windows_are_destroyed_once, NULL, 1, 0},
+	{"windows_are_destroyed_in_one_order", windows_are_destroyed_in_one_order, NULL, 2, 0},
 	{"communicators_go_last", communicators_go_last, NULL, 1, 0},
 	{"communicators_are_destroyed_once", communicators_are_destroyed_once, NULL, 1, OWN_COMM},
 };
