@@ -63,7 +63,10 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
  */
 void oriel_comm_destroy(struct oriel_comm *comm);
 
-/* Local queries; any thread, at any time in the life of @comm. */
+/*
+ * Local queries; any thread, at any time in the life of @comm. Of what is no live communicator:
+ * rank ORIEL_NO_RANK, size 0, timeout 0; see oriel_last_error().
+ */
 unsigned oriel_comm_rank(const struct oriel_comm *comm);
 unsigned oriel_comm_size(const struct oriel_comm *comm);
 uint64_t oriel_comm_timeout(const struct oriel_comm *comm); /* ns or ORIEL_FOREVER */
@@ -105,7 +108,8 @@ enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigne
 
 /*
  * The domain: this rank and all it reaches by mapped memory, in rank order.
- * The relation is symmetric and transitive; that is checked at creation.
+ * The relation is symmetric and transitive; that is checked at creation. Of what is no live
+ * communicator: size 0, index ORIEL_NO_RANK.
  */
 unsigned oriel_comm_domain_size(const struct oriel_comm *comm);
 unsigned oriel_comm_domain_index(const struct oriel_comm *comm); /* of this rank */
@@ -218,7 +222,8 @@ void oriel_comm_abort(struct oriel_comm *comm, const char *why);
 
 /*
  * Local: the model of this rank's GPU, NULL without ORIEL_COMM_GPU; and the
- * multiprocessors of it that this process may use, 0 without.
+ * multiprocessors of it that this process may use, 0 without. The same of what is no live
+ * communicator; see oriel_last_error().
  */
 const char *oriel_comm_gpu_name(const struct oriel_comm *comm);
 unsigned oriel_comm_gpu_processors(const struct oriel_comm *comm);

@@ -72,7 +72,8 @@ enum oriel_status oriel_machine_import(const char *text, size_t length,
 
 /*
  * The record as text. Returns the length that was needed, as snprintf() does.
- * It names no host, user or address, but what hardware and drivers there are.
+ * It names no host, user or address, but what hardware and drivers there are. 0 of what is
+ * no live machine; see oriel_last_error().
  */
 size_t oriel_machine_export(const struct oriel_machine *machine, char *buffer, size_t length);
 
@@ -84,7 +85,8 @@ enum oriel_status oriel_machine_prospect(const struct oriel_machine *machine, un
 
 /*
  * Does each way work that the library knows, settings allow and the hardware
- * is there for? T2 to T0 are better forms of T3 and do not count.
+ * is there for? T2 to T0 are better forms of T3 and do not count. False of what is no
+ * live machine.
  */
 bool oriel_machine_is_well(const struct oriel_machine *machine);
 

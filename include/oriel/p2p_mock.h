@@ -36,7 +36,10 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *attr,
 /* Destroys ends and hub; memory is unregistered before. NULL is allowed. */
 void oriel_p2p_mock_destroy(struct oriel_p2p_mock *mock);
 
-/* @end 0 or 1. The mock's: only oriel_p2p_mock_destroy() destroys them. */
+/*
+ * @end 0 or 1. The mock's: only oriel_p2p_mock_destroy() destroys them. NULL of what is no live
+ * mock; see oriel_last_error().
+ */
 struct oriel_p2p *oriel_p2p_mock_end(const struct oriel_p2p_mock *mock, unsigned end);
 struct oriel_p2p_hub *oriel_p2p_mock_hub(const struct oriel_p2p_mock *mock);
 
@@ -50,6 +53,7 @@ struct oriel_p2p_mock_event {
 	uint32_t immediate; /* what it is told */
 };
 
+/* 0 of what is no live mock. */
 unsigned oriel_p2p_mock_count(const struct oriel_p2p_mock *mock);
 /* From the oldest, 0, on. ORIEL_ERR_RANGE past the last. */
 enum oriel_status oriel_p2p_mock_look(const struct oriel_p2p_mock *mock, unsigned index,

@@ -44,6 +44,16 @@ enum oriel_status {
 };
 
 /*
+ * Handles are pointers to objects of the library. A host function looks at those that it is
+ * given before it uses them: for NULL it returns ORIEL_ERR_INVALID; for a handle that was
+ * destroyed, one of another kind, or an address that is no handle at all, ORIEL_ERR_STATE, with a
+ * text that names the function and the reason. A function that returns no status returns the
+ * value named at it, and the status is behind oriel_last_status(). The address of a
+ * destroyed handle serves a new object only after 1024 others of its kind were destroyed. That
+ * no other thread still uses a handle while it is destroyed is the caller's to see to.
+ */
+
+/*
  * Timeouts are in nanoseconds. 0 asks for the default of the communicator
  * (ORIEL_TIMEOUT, 30 s unless set); ORIEL_FOREVER never expires.
  */

@@ -60,6 +60,17 @@ void ori_misuse(const char *format, ...)
 	error_keep(ORIEL_ERR_STATE, text, ORIEL_LOG_WARN);
 }
 
+void ori_misuse_with(enum oriel_status status, const char *format, ...)
+{
+	char text[ORI_ERROR_LENGTH];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	error_keep(status, text, ORIEL_LOG_WARN);
+}
+
 void ori_error_clear(void)
 {
 	error_last.status = ORIEL_OK;

@@ -24,6 +24,9 @@ enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, .
  * warn: its caller need not look.
  */
 void ori_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same with another status. */
+void ori_misuse_with(enum oriel_status status, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* Forgets the text, so that a later oriel_last_error() cannot show a stale one. */
 void ori_error_clear(void);

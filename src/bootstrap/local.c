@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "bootstrap/ranks.h"
 
 #define LOCAL_TEXT 512
@@ -50,7 +51,7 @@ struct oriel_local_job {
 	enum oriel_status status;  /* of the job as a whole */
 	unsigned at_fault;         /* for @status */
 	char text[LOCAL_TEXT];
-	struct local_end ends[];
+	struct local_end *ends; /* [size] */
 };
 
 static void local_cond_open(pthread_cond_t *cond)
@@ -376,7 +377,8 @@ static void local_free(struct oriel_local_job *job)
 	pthread_cond_destroy(&job->turn);
 	pthread_mutex_destroy(&job->lock);
 	free(job->round);
-	free(job);
+	free(job->ends);
+	ori_handle_free(job);
 }
 
 static void local_unref(struct oriel_local_job *job)
@@ -446,9 +448,13 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 
 	if (!job || size == 0)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_local_job_create: a job of no ranks");
-	j = calloc(1, sizeof(*j) + size * sizeof(j->ends[0]));
-	if (!j)
+	j = ori_handle_alloc(ORI_HANDLE_LOCAL_JOB, sizeof(*j));
+	if (j)
+		j->ends = calloc(size, sizeof(*j->ends));
+	if (!j || !j->ends) {
+		ori_handle_free(j);
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", size);
+	}
 	pthread_mutex_init(&j->lock, NULL);
 	local_cond_open(&j->turn);
 	j->size = size;
@@ -459,23 +465,27 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 		j->ends[i].inbox_end = &j->ends[i].inbox;
 		local_cond_open(&j->ends[i].mail);
 	}
+	ori_handle_open(j, NULL);
 	*job = j;
 	return ORIEL_OK;
 }
 
 void oriel_local_job_destroy(struct oriel_local_job *job)
 {
-	if (job)
+	if (ori_handle_shut(job, ORI_HANDLE_LOCAL_JOB, __func__))
 		local_unref(job);
 }
 
 enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsigned rank,
 					     struct oriel_bootstrap *bootstrap)
 {
+	enum oriel_status status = ori_handle_check(job, ORI_HANDLE_LOCAL_JOB, __func__);
 	bool was_open;
 
-	if (!job || !bootstrap)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_bootstrap_open_local: NULL");
+	if (status != ORIEL_OK)
+		return status;
+	if (!bootstrap)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_bootstrap_open_local: bootstrap is NULL");
 	if (rank >= job->size)
 		return ori_fail(ORIEL_ERR_RANGE, "there is no rank %u in a job of %u", rank,
 				job->size);

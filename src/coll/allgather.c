@@ -10,6 +10,7 @@
 static const struct ori_gather_kind allgather_kind = {
 	.name = "all-gather",
 	.number = ORI_ALLGATHER,
+	.handle = ORI_HANDLE_ALLGATHER,
 	.host = ALLGATHER_MAPPED | ALLGATHER_BY_PLAN,
 	.nodes = ALLGATHER_BY_PLAN,
 	.gpus = ALLGATHER_MAPPED | ALLGATHER_BIT(CE),
@@ -20,12 +21,12 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
 					 const struct oriel_allgather_attr *attr,
 					 struct oriel_allgather **gather)
 {
-	return ori_gather_create(&allgather_kind, comm, view, attr, gather);
+	return ori_gather_create(&allgather_kind, comm, view, attr, gather, __func__);
 }
 
 void oriel_allgather_destroy(struct oriel_allgather *g)
 {
-	ori_gather_destroy(&allgather_kind, g);
+	ori_gather_destroy(&allgather_kind, g, __func__);
 }
 
 static enum oriel_status start_check(const struct oriel_allgather *g, const char *send,
@@ -75,8 +76,10 @@ static enum oriel_status start_any(struct oriel_allgather *g, const void *send, 
 enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *send, size_t bytes,
 					void *stream)
 {
-	enum oriel_status status = start_check(g, send, bytes, stream);
+	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
 
+	if (status == ORIEL_OK)
+		status = start_check(g, send, bytes, stream);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status != ORIEL_OK || !bytes)
@@ -87,9 +90,11 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *s
 /* A thread that has other jobs waits for no line and no store: what a plan does, it can leave. */
 enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *send, size_t bytes)
 {
-	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
-	enum oriel_status status;
+	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
+	enum oriel_algorithm algorithm;
 
+	if (status != ORIEL_OK)
+		return status;
 	if (g->is_gpu)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%s of GPU memory: it is started in a stream, not begun",
@@ -97,6 +102,7 @@ enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *s
 	status = start_check(g, send, bytes, NULL);
 	if (status != ORIEL_OK || !bytes)
 		return status;
+	algorithm = ori_gather_choose(g, bytes);
 	if (algorithm != ORIEL_ALGORITHM_RING && algorithm != ORIEL_ALGORITHM_DOUBLING)
 		algorithm = ORIEL_ALGORITHM_DIRECT;
 	return ori_gather_begin(g, &g->plans[algorithm], send, bytes, g->chunk);
@@ -104,14 +110,20 @@ enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *s
 
 enum oriel_status oriel_allgather_test(struct oriel_allgather *g)
 {
-	enum oriel_status status =
-		(enum oriel_status)atomic_load_explicit(&g->begun, memory_order_acquire);
+	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
 
+	if (status != ORIEL_OK)
+		return status;
+	status = (enum oriel_status)atomic_load_explicit(&g->begun, memory_order_acquire);
 	return status < 0 ? ori_gather_end(g, status) : status;
 }
 
 enum oriel_status oriel_allgather_wait(struct oriel_allgather *g)
 {
+	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
 	ori_gather_await(g);
 	return oriel_allgather_test(g);
 }
@@ -119,9 +131,9 @@ enum oriel_status oriel_allgather_wait(struct oriel_allgather *g)
 enum oriel_status oriel_allgather_query(const struct oriel_allgather *g, size_t bytes,
 					struct oriel_allgather_info *info)
 {
-	*info = (struct oriel_allgather_info){.bytes_max = g->bytes_max,
-					      .nodes = g->shape.nodes,
-					      .able = g->able,
-					      .algorithm = ori_gather_choose(g, bytes)};
-	return ORIEL_OK;
+	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
+
+	if (status == ORIEL_OK)
+		*info = ori_gather_query(g, bytes);
+	return status;
 }

@@ -10,6 +10,7 @@
 static const struct ori_gather_kind alltoall_kind = {
 	.name = "all-to-all",
 	.number = ORI_ALLTOALL,
+	.handle = ORI_HANDLE_ALLTOALL,
 	.host = ALLTOALL_MAPPED | 1u << ORIEL_ALGORITHM_DIRECT,
 	.nodes = 1u << ORIEL_ALGORITHM_DIRECT,
 	.gpus = ALLTOALL_MAPPED | 1u << ORIEL_ALGORITHM_CE,
@@ -28,7 +29,8 @@ enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct or
 					struct oriel_alltoall **alltoall)
 {
 	struct oriel_allgather *g = NULL;
-	enum oriel_status status = ori_gather_create(&alltoall_kind, comm, view, attr, &g);
+	enum oriel_status status =
+		ori_gather_create(&alltoall_kind, comm, view, attr, &g, __func__);
 
 	if (status == ORIEL_OK)
 		*alltoall = (struct oriel_alltoall *)(void *)g;
@@ -37,7 +39,7 @@ enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct or
 
 void oriel_alltoall_destroy(struct oriel_alltoall *a)
 {
-	ori_gather_destroy(&alltoall_kind, to_gather(a));
+	ori_gather_destroy(&alltoall_kind, to_gather(a), __func__);
 }
 
 static enum oriel_status alltoall_check(const struct oriel_allgather *g, const char *send,
@@ -62,9 +64,11 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 				       void *stream)
 {
 	struct oriel_allgather *g = to_gather(a);
-	enum oriel_status status = alltoall_check(g, send, bytes, stream);
+	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
 	enum oriel_algorithm algorithm;
 
+	if (status == ORIEL_OK)
+		status = alltoall_check(g, send, bytes, stream);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status != ORIEL_OK || !bytes)
@@ -84,8 +88,10 @@ enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *a, const 
 						void *stream)
 {
 	struct oriel_allgather *g = to_gather(a);
-	enum oriel_status status = ori_gather_check(g, stream);
+	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
 
+	if (status == ORIEL_OK)
+		status = ori_gather_check(g, stream);
 	if (status != ORIEL_OK)
 		return status;
 	if (!portions)
@@ -104,5 +110,9 @@ enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *a, const 
 enum oriel_status oriel_alltoall_query(const struct oriel_alltoall *a, size_t bytes,
 				       struct oriel_allgather_info *info)
 {
-	return oriel_allgather_query((const struct oriel_allgather *)(const void *)a, bytes, info);
+	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
+
+	if (status == ORIEL_OK)
+		*info = ori_gather_query((const struct oriel_allgather *)(const void *)a, bytes);
+	return status;
 }

@@ -16,6 +16,7 @@
 static const struct ori_gather_kind bcast_kind = {
 	.name = "broadcast",
 	.number = ORI_BCAST,
+	.handle = ORI_HANDLE_BCAST,
 	.host = BCAST_HOST,
 	.nodes = BCAST_HOST,
 	.gpus = 1u << ORIEL_ALGORITHM_STORE | 1u << ORIEL_ALGORITHM_CE,
@@ -34,7 +35,7 @@ enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel
 				     struct oriel_bcast **bcast)
 {
 	struct oriel_allgather *g = NULL;
-	enum oriel_status status = ori_gather_create(&bcast_kind, comm, view, attr, &g);
+	enum oriel_status status = ori_gather_create(&bcast_kind, comm, view, attr, &g, __func__);
 
 	if (status == ORIEL_OK)
 		*bcast = (struct oriel_bcast *)(void *)g;
@@ -43,7 +44,7 @@ enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel
 
 void oriel_bcast_destroy(struct oriel_bcast *b)
 {
-	ori_gather_destroy(&bcast_kind, to_gather(b));
+	ori_gather_destroy(&bcast_kind, to_gather(b), __func__);
 }
 
 struct bcast_run {
@@ -164,8 +165,10 @@ enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const 
 				    size_t bytes, void *stream)
 {
 	struct oriel_allgather *g = to_gather(b);
-	enum oriel_status status = bcast_check(g, root, send, bytes, stream);
+	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_BCAST, __func__);
 
+	if (status == ORIEL_OK)
+		status = bcast_check(g, root, send, bytes, stream);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status == ORIEL_OK && bytes)
@@ -178,5 +181,9 @@ enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const 
 enum oriel_status oriel_bcast_query(const struct oriel_bcast *b, size_t bytes,
 				    struct oriel_allgather_info *info)
 {
-	return oriel_allgather_query((const struct oriel_allgather *)(const void *)b, bytes, info);
+	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_BCAST, __func__);
+
+	if (status == ORIEL_OK)
+		*info = ori_gather_query((const struct oriel_allgather *)(const void *)b, bytes);
+	return status;
 }

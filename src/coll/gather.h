@@ -12,7 +12,7 @@
 #include <oriel/allgather.h>
 #include <oriel/dev.h>
 
-#include "base/live.h"
+#include "base/handle.h"
 #include "coll/gather_tree.h"
 #include "coll/gather_tune.h"
 
@@ -64,6 +64,7 @@ enum ori_gather_series {
 struct ori_gather_kind {
 	const char *name; /* in texts */
 	enum ori_collective number;
+	enum ori_handle_kind handle;
 	unsigned host;  /* algorithms, a mask: of host memory of one domain */
 	unsigned nodes; /* of several */
 	unsigned gpus;  /* of one domain */
@@ -110,7 +111,6 @@ struct oriel_allgather {
 	unsigned able;
 	enum oriel_algorithm asked; /* DEFAULT: by the table */
 	struct ori_tune tune;       /* that table; without rows that of the library */
-	struct ori_live live;
 };
 
 /*
@@ -120,8 +120,10 @@ struct oriel_allgather {
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
 				    const struct oriel_allgather_attr *attr,
-				    struct oriel_allgather **gather);
-void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgather *gather);
+				    struct oriel_allgather **gather, const char *call);
+void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgather *gather,
+			const char *call);
+struct oriel_allgather_info ori_gather_query(const struct oriel_allgather *gather, size_t bytes);
 /* Is it healthy, and is @stream what its memory needs? */
 enum oriel_status ori_gather_check(const struct oriel_allgather *gather, const void *stream);
 /* What an execution returns: @status, with a text. */

@@ -268,7 +268,7 @@ static void make_close(struct oriel_allgather *g)
 	free(g->taken);
 	free(g->table);
 	free(g->leaders);
-	free(g);
+	ori_handle_free(g);
 }
 
 static enum oriel_status make_open(struct oriel_allgather *g, struct ori_wish *wish)
@@ -307,7 +307,7 @@ static enum oriel_status make_open(struct oriel_allgather *g, struct ori_wish *w
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
 				    const struct oriel_allgather_attr *attr,
-				    struct oriel_allgather **gather)
+				    struct oriel_allgather **gather, const char *call)
 {
 	struct ori_wish wish = {.join = {0}};
 	struct oriel_allgather *g;
@@ -315,9 +315,10 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 
 	if (!gather)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: where it is to go is NULL", kind->name);
-	if (!ori_live_check(comm, "communicator", kind->name))
-		return ORIEL_ERR_STATE;
-	g = calloc(1, sizeof(*g));
+	status = ori_handle_check(comm, ORI_HANDLE_COMM, call);
+	if (status != ORIEL_OK)
+		return status;
+	g = ori_handle_alloc(kind->handle, sizeof(*g));
 	status = ori_wish_read(&wish, kind, view, attr);
 	if (status == ORIEL_OK && wish.view.flags & ORIEL_VIEW_GPU)
 		status = make_see_gpus(kind, comm, &wish.join);
@@ -326,7 +327,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	/* A rank that fails alone must not leave the others waiting. */
 	status = oriel_comm_agree(comm, status);
 	if (status != ORIEL_OK) {
-		free(g);
+		ori_handle_free(g);
 		return status;
 	}
 	g->kind = kind;
@@ -338,13 +339,14 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 		make_close(g);
 		return status;
 	}
-	ori_live_add(&g->live, g, comm, kind->name);
+	ori_handle_open(g, comm);
 	*gather = g;
 	return ORIEL_OK;
 }
 
-void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgather *g)
+void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgather *g,
+			const char *call)
 {
-	if (g && ori_live_remove(g, kind->name))
+	if (ori_handle_shut(g, kind->handle, call))
 		make_close(g);
 }

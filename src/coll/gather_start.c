@@ -3,6 +3,16 @@
 #include "base/error.h"
 #include "coll/gather.h"
 
+struct oriel_allgather_info ori_gather_query(const struct oriel_allgather *g, size_t bytes)
+{
+	const struct oriel_allgather_info info = {.bytes_max = g->bytes_max,
+						  .nodes = g->shape.nodes,
+						  .able = g->able,
+						  .algorithm = ori_gather_choose(g, bytes)};
+
+	return info;
+}
+
 /* A job ends in the end: it has the timeout of the communicator, and its health. */
 void ori_gather_await(const struct oriel_allgather *g)
 {

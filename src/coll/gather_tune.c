@@ -12,6 +12,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/log.h"
 #include "coll/gather_leaders.h"
 
@@ -404,11 +405,13 @@ enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, unsi
 enum oriel_status oriel_tune_find(struct oriel_comm *comm, bool is_gpu,
 				  struct oriel_tune_info *info)
 {
-	enum oriel_status status;
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_tune tune;
 	uint32_t *leaders;
 	unsigned nodes;
 
+	if (status != ORIEL_OK)
+		return status;
 	if (is_gpu && !oriel_comm_gpu_name(comm))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"a communicator without ORIEL_COMM_GPU has no table for GPUs");

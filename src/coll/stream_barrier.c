@@ -3,14 +3,11 @@
 #include <oriel/stream_barrier.h>
 #include <oriel/window.h>
 
-#include <stdlib.h>
-
 #include "base/error.h"
-#include "base/live.h"
+#include "base/handle.h"
 
 struct oriel_stream_barrier {
 	struct oriel_window *window;
-	struct ori_live live;
 };
 
 enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned flags,
@@ -25,13 +22,14 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 					 .counters = ORIEL_NONE,
 					 .channels = ORIEL_NONE};
 	struct oriel_stream_barrier *b;
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status;
 
 	if (!barrier)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_stream_barrier_create: barrier is NULL");
-	if (!ori_live_check(comm, "communicator", "oriel_stream_barrier_create"))
-		return ORIEL_ERR_STATE;
-	b = calloc(1, sizeof(*b));
+	status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	if (status != ORIEL_OK)
+		return status;
+	b = ori_handle_alloc(ORI_HANDLE_STREAM_BARRIER, sizeof(*b));
 	if (!b)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a barrier");
 	else if (flags & ~(unsigned)ORIEL_STREAM_BARRIER_GPU)
@@ -41,23 +39,25 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 	if (status == ORIEL_OK)
 		status = oriel_window_create(comm, &attr, &b->window);
 	if (status != ORIEL_OK) {
-		free(b);
+		ori_handle_free(b);
 		return status;
 	}
-	ori_live_add(&b->live, b, comm, "barrier");
+	ori_handle_open(b, comm);
 	*barrier = b;
 	return ORIEL_OK;
 }
 
 void oriel_stream_barrier_destroy(struct oriel_stream_barrier *b)
 {
-	if (!b || !ori_live_remove(b, "barrier"))
+	if (!ori_handle_shut(b, ORI_HANDLE_STREAM_BARRIER, __func__))
 		return;
 	oriel_window_destroy(b->window);
-	free(b);
+	ori_handle_free(b);
 }
 
 enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *b, void *stream)
 {
-	return oriel_window_barrier(b->window, 0, 0, stream);
+	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_STREAM_BARRIER, __func__);
+
+	return status == ORIEL_OK ? oriel_window_barrier(b->window, 0, 0, stream) : status;
 }

@@ -6,8 +6,11 @@
 
 enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel_adapter *adapter)
 {
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_hca_caps caps;
 
+	if (status != ORIEL_OK)
+		return status;
 	if (!comm->rdma)
 		return ori_fail(ORIEL_ERR_NO_PATH,
 				"rank %u has no RDMA adapter open: it needs none", comm->rank);

@@ -325,12 +325,12 @@ static void comm_free(struct oriel_comm *comm)
 	free(comm->domain);
 	free(comm->of);
 	free(comm->hosts);
-	free(comm);
+	ori_handle_free(comm);
 }
 
 static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 {
-	struct oriel_comm *comm = calloc(1, sizeof(*comm));
+	struct oriel_comm *comm = ori_handle_alloc(ORI_HANDLE_COMM, sizeof(*comm));
 	unsigned size = bootstrap->size;
 
 	if (!comm)
@@ -395,7 +395,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 		comm_free(comm);
 		return status;
 	}
-	ori_live_add(&comm->live, comm, NULL, "communicator");
+	ori_handle_open(comm, NULL);
 	ori_log(ORIEL_LOG_INFO, "rank %u of %u: domain of %u, %s", comm->rank, comm->size,
 		comm->domain_size, comm->is_crowded ? "ranks share CPUs" : "a CPU for each rank");
 	*out = comm;
@@ -432,13 +432,12 @@ static bool comm_is_left_by_all(struct oriel_comm *comm, bool *is_met_again)
 /* What is left would use freed memory when it is destroyed in its turn. */
 static bool comm_has_children(struct oriel_comm *comm)
 {
-	const char *noun = ori_live_child(comm);
+	const char *noun = ori_handle_child(comm);
 
 	if (!noun && comm->has_memory && comm->has_memory(comm))
 		noun = "registered memory";
 	if (!noun)
 		return false;
-	ori_live_add(&comm->live, comm, NULL, "communicator");
 	ori_misuse("oriel_comm_destroy: rank %u still has its %s", comm->rank, noun);
 	return true;
 }
@@ -448,7 +447,7 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	bool is_orderly, is_met_again = false;
 	struct ori_error before;
 
-	if (!comm || !ori_live_remove(comm, "communicator") || comm_has_children(comm))
+	if (!comm || !ori_handle_use(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
 		return;
 	/* Beats that are under way when a peer closes its end would look like its death. */
 	ori_pulse_quiet(comm);
@@ -469,6 +468,8 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	if (comm->close_p2p)
 		comm->close_p2p(comm);
 	ori_error_restore(&before);
+	/* Not before: steps of jobs and hooks of p2p may ask for its health until here. */
+	(void)ori_handle_shut(comm, ORI_HANDLE_COMM, __func__);
 	ori_mesh_rest(comm);
 	ori_links_close(comm);
 	ori_comm_gpu_close(comm);
@@ -487,21 +488,26 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 
 unsigned oriel_comm_rank(const struct oriel_comm *comm)
 {
-	return comm->rank;
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->rank : ORIEL_NO_RANK;
 }
 
 unsigned oriel_comm_size(const struct oriel_comm *comm)
 {
-	return comm->size;
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->size : 0;
 }
 
 uint64_t oriel_comm_timeout(const struct oriel_comm *comm)
 {
-	return comm->timeout_ns;
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->timeout_ns : 0;
 }
 
-static enum oriel_status comm_check_rank(const struct oriel_comm *comm, unsigned rank)
+static enum oriel_status comm_check_rank(const struct oriel_comm *comm, unsigned rank,
+					 const char *call)
 {
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, call);
+
+	if (status != ORIEL_OK)
+		return status;
 	if (rank < comm->size)
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", rank, comm->size);
@@ -510,7 +516,7 @@ static enum oriel_status comm_check_rank(const struct oriel_comm *comm, unsigned
 enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
 				  enum oriel_path *path)
 {
-	enum oriel_status status = comm_check_rank(comm, peer);
+	enum oriel_status status = comm_check_rank(comm, peer, __func__);
 
 	if (status == ORIEL_OK)
 		*path = (enum oriel_path)comm->of[peer].path;
@@ -520,7 +526,7 @@ enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
 enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 				  struct oriel_peer *peer)
 {
-	enum oriel_status status = comm_check_rank(comm, rank);
+	enum oriel_status status = comm_check_rank(comm, rank, __func__);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -549,10 +555,10 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigned from, unsigned to,
 					  enum oriel_path *path)
 {
-	enum oriel_status status = comm_check_rank(comm, from);
+	enum oriel_status status = comm_check_rank(comm, from, __func__);
 
 	if (status == ORIEL_OK)
-		status = comm_check_rank(comm, to);
+		status = comm_check_rank(comm, to, __func__);
 	if (status == ORIEL_OK)
 		*path = ori_classify(&comm->hosts[from], from, &comm->hosts[to], to, NULL, 0);
 	return status;
@@ -560,17 +566,21 @@ enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigne
 
 unsigned oriel_comm_domain_size(const struct oriel_comm *comm)
 {
-	return comm->domain_size;
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->domain_size : 0;
 }
 
 unsigned oriel_comm_domain_index(const struct oriel_comm *comm)
 {
-	return comm->domain_index;
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->domain_index : ORIEL_NO_RANK;
 }
 
 enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned index,
 					 unsigned *rank)
 {
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
 	if (index >= comm->domain_size)
 		return ori_fail(ORIEL_ERR_RANGE, "place %u in a domain of %u", index,
 				comm->domain_size);
@@ -581,7 +591,7 @@ enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned
 enum oriel_status oriel_comm_domain_find(const struct oriel_comm *comm, unsigned rank,
 					 unsigned *index)
 {
-	enum oriel_status status = comm_check_rank(comm, rank);
+	enum oriel_status status = comm_check_rank(comm, rank, __func__);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -595,6 +605,10 @@ enum oriel_status oriel_comm_domain_find(const struct oriel_comm *comm, unsigned
 enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned index,
 				       unsigned *rank)
 {
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
 	if (index + 1 >= comm->size || index + 1 == 0)
 		return ori_fail(ORIEL_ERR_RANGE, "peer %u of %u", index, comm->size - 1);
 	*rank = index < comm->rank ? index : index + 1;
@@ -604,7 +618,7 @@ enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned i
 enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned rank,
 					unsigned *index)
 {
-	enum oriel_status status = comm_check_rank(comm, rank);
+	enum oriel_status status = comm_check_rank(comm, rank, __func__);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -616,6 +630,10 @@ enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned 
 
 enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device)
 {
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
 	memset(device, 0, sizeof(*device));
 	device->magic = ORIEL_DEV_MAGIC;
 	device->version = ORIEL_DEV_VERSION;

@@ -15,7 +15,7 @@
 #include <oriel/comm.h>
 #include <oriel/dev/types.h>
 
-#include "base/live.h"
+#include "base/handle.h"
 #include "bootstrap/endpoint.h"
 #include "mem/fdsock.h"
 #include "mem/mapping.h"
@@ -157,7 +157,6 @@ struct oriel_comm {
 
 	uint32_t exchanges;  /* of descriptors so far; the same on all ranks */
 	atomic_uint windows; /* numbers given out */
-	struct ori_live live;
 };
 
 /* ORIEL_OK, or what broke @comm, with its text. */

@@ -77,11 +77,15 @@ static enum oriel_status program_open(struct oriel_comm *comm)
 
 const char *oriel_comm_gpu_name(const struct oriel_comm *comm)
 {
+	if (!ori_handle_use(comm, ORI_HANDLE_COMM, __func__))
+		return NULL;
 	return comm->gpu ? comm->gpu->name : NULL;
 }
 
 unsigned oriel_comm_gpu_processors(const struct oriel_comm *comm)
 {
+	if (!ori_handle_use(comm, ORI_HANDLE_COMM, __func__))
+		return 0;
 	return comm->gpu ? comm->gpu->processors : 0;
 }
 

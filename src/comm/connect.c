@@ -194,15 +194,16 @@ static enum oriel_status connect_check_peers(const struct oriel_comm *comm, cons
 enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *peers, unsigned count)
 {
 	/* Memory that exchanges of descriptors need; nothing here may fail alone. */
-	struct connect_call c = {.comm = comm,
-				 .is_wanted = comm->expected,
-				 .deadline = ori_deadline(comm->timeout_ns)};
-	enum oriel_status status;
+	struct connect_call c = {.comm = comm};
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	unsigned i;
 
-	status = connect_check_peers(comm, peers, count);
+	if (status == ORIEL_OK)
+		status = connect_check_peers(comm, peers, count);
 	if (status != ORIEL_OK)
 		return status;
+	c.is_wanted = comm->expected;
+	c.deadline = ori_deadline(comm->timeout_ns);
 	memset(c.is_wanted, 0, comm->size * sizeof(*c.is_wanted));
 	/* Both ends come to the same answer: a link is ready at both or at none. */
 	for (i = 0; i < count; i++)

@@ -323,15 +323,12 @@ enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
 	return ori_verdict_judge(comm->records, sizeof(mine), comm->size, comm->rank);
 }
 
-static enum oriel_status exchange_of_nobody(enum ori_call call)
-{
-	return ori_fail(ORIEL_ERR_INVALID, "%s: comm is NULL", ori_call_name(call));
-}
-
 enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status status)
 {
-	if (!comm)
-		return exchange_of_nobody(ORI_CALL_COMM_AGREE);
+	enum oriel_status live = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+
+	if (live != ORIEL_OK)
+		return live;
 	if (status > 0)
 		status = ori_fail(ORIEL_ERR_INVALID, "oriel_comm_agree: %s is no failure",
 				  oriel_status_name(status));
@@ -340,16 +337,20 @@ enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status st
 
 enum oriel_status oriel_comm_barrier(struct oriel_comm *comm)
 {
-	if (!comm)
-		return exchange_of_nobody(ORI_CALL_COMM_BARRIER);
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
 	return ori_comm_gather(comm, ORI_CALL_COMM_BARRIER, NULL, NULL, 0);
 }
 
 enum oriel_status oriel_comm_all_gather(struct oriel_comm *comm, const void *mine, void *all,
 					size_t length)
 {
-	if (!comm)
-		return exchange_of_nobody(ORI_CALL_COMM_ALL_GATHER);
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
 	if (length && (!mine || !all))
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_all_gather: %zu bytes at NULL",
 				length);

@@ -202,8 +202,11 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 
 enum oriel_status oriel_comm_health(const struct oriel_comm *comm, struct oriel_health *health)
 {
-	ori_health_read(comm, health);
-	return ORIEL_OK;
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+
+	if (status == ORIEL_OK)
+		ori_health_read(comm, health);
+	return status;
 }
 
 /* What the adapter said: "remote access error (syndrome ...), WQE 17 of queue 0x41". */
@@ -447,6 +450,8 @@ void ori_comm_pass_on(struct oriel_comm *comm)
 
 void oriel_comm_abort(struct oriel_comm *comm, const char *why)
 {
+	if (!ori_handle_use(comm, ORI_HANDLE_COMM, __func__))
+		return;
 	ori_log(ORIEL_LOG_WARN, "rank %u aborts the communicator: %s", comm->rank,
 		why ? why : "no reason given");
 	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank);

@@ -4,6 +4,7 @@
 #include <oriel/region.h>
 
 #include "base/error.h"
+#include "base/handle.h"
 #include "comm/share.h"
 #include "transport/transport.h"
 
@@ -14,9 +15,15 @@ struct oriel_region {
 	struct ori_rdma_mr *own_mr; /* as a source and for results, where there is an rdma peer */
 	struct ori_rdma_mr *mr;     /* once shared, where there is an rdma peer */
 	struct ori_remote *remotes; /* [size] */
-	struct ori_live live;
-	struct ori_mapping maps[]; /* [size], open once shared */
+	struct ori_mapping *maps;   /* [size], open once shared */
 };
+
+static void region_free(struct oriel_region *region)
+{
+	free(region->maps);
+	free(region->remotes);
+	ori_handle_free(region);
+}
 
 enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, size_t length,
 					struct oriel_region **out)
@@ -27,41 +34,43 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 
 	if (!out)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_region_register: region is NULL");
-	if (!ori_live_check(comm, "communicator", "oriel_region_register"))
-		return ORIEL_ERR_STATE;
-	status = ori_comm_check(comm);
+	status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	if (status == ORIEL_OK)
+		status = ori_comm_check(comm);
 	if (status != ORIEL_OK)
 		return status;
 	if (!address || !length || (uintptr_t)address + length < length)
 		return ori_fail(ORIEL_ERR_INVALID, "a region of %zu bytes at %p", length, address);
-	region = calloc(1, sizeof(*region) + comm->size * sizeof(region->maps[0]));
+	region = ori_handle_alloc(ORI_HANDLE_REGION, sizeof(*region));
 	if (!region)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a region of %u ranks", comm->size);
 	region->remotes = calloc(comm->size, sizeof(*region->remotes));
-	if (!region->remotes)
+	region->maps = calloc(comm->size, sizeof(*region->maps));
+	if (!region->remotes || !region->maps)
 		status =
 			ori_fail(ORIEL_ERR_NOMEM, "no memory for a region of %u ranks", comm->size);
 	else if (comm->rdma)
 		status = ori_rdma_register(comm->rdma, address, length, ORI_RDMA_OWN,
 					   &region->own_mr, &none);
 	if (status != ORIEL_OK) {
-		free(region->remotes);
-		free(region);
+		region_free(region);
 		return status;
 	}
 	region->comm = comm;
 	region->piece.address = address;
 	region->piece.length = length;
 	region->piece.use = ORI_USE_ANY;
-	ori_live_add(&region->live, region, comm, "region");
+	ori_handle_open(region, comm);
 	*out = region;
 	return ORIEL_OK;
 }
 
 enum oriel_status oriel_region_share(struct oriel_region *region)
 {
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status = ori_handle_check(region, ORI_HANDLE_REGION, __func__);
 
+	if (status != ORIEL_OK)
+		return status;
 	if (region->is_shared)
 		status = ori_fail(ORIEL_ERR_STATE, "the region at %p is shared already",
 				  region->piece.address);
@@ -74,7 +83,7 @@ enum oriel_status oriel_region_share(struct oriel_region *region)
 
 void oriel_region_unregister(struct oriel_region *region)
 {
-	if (!region || !ori_live_remove(region, "region"))
+	if (!ori_handle_shut(region, ORI_HANDLE_REGION, __func__))
 		return;
 	/* Nobody may still write to what goes; broken communicators do not wait. */
 	if (region->is_shared) {
@@ -85,12 +94,16 @@ void oriel_region_unregister(struct oriel_region *region)
 	}
 	if (region->own_mr)
 		ori_rdma_unregister(region->comm->rdma, region->own_mr);
-	free(region->remotes);
-	free(region);
+	region_free(region);
 }
 
-static enum oriel_status region_check(const struct oriel_region *region, unsigned peer)
+static enum oriel_status region_check(const struct oriel_region *region, unsigned peer,
+				      const char *call)
 {
+	enum oriel_status status = ori_handle_check(region, ORI_HANDLE_REGION, call);
+
+	if (status != ORIEL_OK)
+		return status;
 	if (peer >= region->comm->size)
 		return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", peer, region->comm->size);
 	if (!region->is_shared)
@@ -102,7 +115,7 @@ static enum oriel_status region_check(const struct oriel_region *region, unsigne
 enum oriel_status oriel_region_peer_length(const struct oriel_region *region, unsigned peer,
 					   size_t *length)
 {
-	enum oriel_status status = region_check(region, peer);
+	enum oriel_status status = region_check(region, peer, __func__);
 
 	if (status == ORIEL_OK)
 		*length = region->maps[peer].length;
@@ -112,7 +125,7 @@ enum oriel_status oriel_region_peer_length(const struct oriel_region *region, un
 enum oriel_status oriel_region_peer_address(const struct oriel_region *region, unsigned peer,
 					    size_t offset, void **address)
 {
-	enum oriel_status status = region_check(region, peer);
+	enum oriel_status status = region_check(region, peer, __func__);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -129,11 +142,12 @@ enum oriel_status oriel_region_peer_address(const struct oriel_region *region, u
 enum oriel_status oriel_region_table(const struct oriel_region *region,
 				     struct oriel_dev_buffer *table)
 {
-	enum oriel_status status = region_check(region, 0);
-	unsigned own = region->comm->rank, peer;
+	enum oriel_status status = region_check(region, 0, __func__);
+	unsigned own, peer;
 
 	if (status != ORIEL_OK)
 		return status;
+	own = region->comm->rank;
 	for (peer = 0; peer < region->comm->size; peer++) {
 		table[peer] = (struct oriel_dev_buffer){.base = region->maps[peer].address,
 							.length = region->maps[peer].length,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public face: a record with all that was judged of it. */
-#include <stdlib.h>
-
 #include <oriel/doctor.h>
 
 #include "base/error.h"
+#include "base/handle.h"
 #include "doctor/check.h"
 #include "doctor/look.h"
 #include "sys/ibverbs_built.h"
@@ -69,7 +68,7 @@ enum oriel_status oriel_machine_create(struct oriel_machine **machine)
 
 	if (!machine)
 		return ori_fail(ORIEL_ERR_INVALID, "no place for the machine");
-	m = calloc(1, sizeof(*m));
+	m = ori_handle_alloc(ORI_HANDLE_MACHINE, sizeof(*m));
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a record of this machine");
 	ori_facts_clear(&m->facts);
@@ -78,13 +77,15 @@ enum oriel_status oriel_machine_create(struct oriel_machine **machine)
 	ori_look_gpus("", &m->facts);
 	ori_look_nics("", &m->facts);
 	machine_judge(m);
+	ori_handle_open(m, NULL);
 	*machine = m;
 	return ORIEL_OK;
 }
 
 void oriel_machine_destroy(struct oriel_machine *machine)
 {
-	free(machine);
+	if (ori_handle_shut(machine, ORI_HANDLE_MACHINE, __func__))
+		ori_handle_free(machine);
 }
 
 enum oriel_status oriel_machine_import(const char *text, size_t length,
@@ -95,31 +96,37 @@ enum oriel_status oriel_machine_import(const char *text, size_t length,
 
 	if (!text || !machine)
 		return ori_fail(ORIEL_ERR_INVALID, "no record, or no place for the machine");
-	m = calloc(1, sizeof(*m));
+	m = ori_handle_alloc(ORI_HANDLE_MACHINE, sizeof(*m));
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a record");
 	status = ori_facts_parse(text, length, &m->facts);
 	if (status != ORIEL_OK) {
-		free(m);
+		ori_handle_free(m);
 		return status;
 	}
 	machine_judge(m);
+	ori_handle_open(m, NULL);
 	*machine = m;
 	return ORIEL_OK;
 }
 
 size_t oriel_machine_export(const struct oriel_machine *machine, char *buffer, size_t length)
 {
+	if (!ori_handle_use(machine, ORI_HANDLE_MACHINE, __func__))
+		return 0;
 	return ori_facts_write(&machine->facts, buffer, length);
 }
 
 enum oriel_status oriel_machine_finding(const struct oriel_machine *machine, unsigned index,
 					struct oriel_finding *finding)
 {
+	enum oriel_status status = ori_handle_check(machine, ORI_HANDLE_MACHINE, __func__);
 	const struct ori_check *check;
 
-	if (!machine || !finding)
-		return ori_fail(ORIEL_ERR_INVALID, "no machine, or no place for the finding");
+	if (status != ORIEL_OK)
+		return status;
+	if (!finding)
+		return ori_fail(ORIEL_ERR_INVALID, "no place for the finding");
 	if (index >= machine->count)
 		return ori_fail(ORIEL_ERR_RANGE, "finding %u of %u", index, machine->count);
 	check = machine->checks[index];
@@ -138,8 +145,12 @@ enum oriel_status oriel_machine_finding(const struct oriel_machine *machine, uns
 enum oriel_status oriel_machine_prospect(const struct oriel_machine *machine, unsigned index,
 					 struct oriel_prospect *prospect)
 {
-	if (!machine || !prospect)
-		return ori_fail(ORIEL_ERR_INVALID, "no machine, or no place for the prospect");
+	enum oriel_status status = ori_handle_check(machine, ORI_HANDLE_MACHINE, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!prospect)
+		return ori_fail(ORIEL_ERR_INVALID, "no place for the prospect");
 	if (index >= ORIEL_WAYS)
 		return ori_fail(ORIEL_ERR_RANGE, "way %u of %u", index, (unsigned)ORIEL_WAYS);
 	*prospect = (struct oriel_prospect){
@@ -156,5 +167,6 @@ enum oriel_status oriel_machine_prospect(const struct oriel_machine *machine, un
 
 bool oriel_machine_is_well(const struct oriel_machine *machine)
 {
-	return machine && ori_ways_are_well(machine->prospects);
+	return ori_handle_use(machine, ORI_HANDLE_MACHINE, __func__) &&
+	       ori_ways_are_well(machine->prospects);
 }

@@ -159,7 +159,7 @@ void ori_hub_close(struct oriel_p2p_hub *hub)
 	explicit_bzero(&hub->key, sizeof(hub->key));
 	pthread_cond_destroy(&hub->wake);
 	pthread_mutex_destroy(&hub->lock);
-	free(hub);
+	ori_handle_free(hub);
 }
 
 static const struct p2p_doors hub_no_doors = {.local = -1, .tcp = -1};
@@ -168,7 +168,7 @@ enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,
 				    const struct p2p_doors *doors, const struct ori_gpu *gpu,
 				    struct oriel_p2p_hub **out)
 {
-	struct oriel_p2p_hub *hub = calloc(1, sizeof(*hub));
+	struct oriel_p2p_hub *hub = ori_handle_alloc(ORI_HANDLE_P2P_CONTEXT, sizeof(*hub));
 	enum oriel_status st;
 
 	if (!hub)
@@ -186,6 +186,7 @@ enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,
 		ori_hub_close(hub);
 		return st;
 	}
+	ori_handle_open(hub, NULL);
 	*out = hub;
 	return ORIEL_OK;
 }
@@ -201,8 +202,6 @@ enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *caller,
 	st = ori_attr_read("oriel_p2p_hub_attr", caller, &attr, sizeof(attr));
 	if (st == ORIEL_OK)
 		st = ori_hub_create_at(&attr, &hub_no_doors, NULL, out);
-	if (st == ORIEL_OK)
-		ori_live_add(&(*out)->live, *out, NULL, "hub");
 	return st;
 }
 
@@ -229,18 +228,22 @@ void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
 {
 	bool is_used;
 
-	if (!hub || !ori_live_remove(hub, "hub"))
+	if (!hub || !ori_handle_use(hub, ORI_HANDLE_P2P_CONTEXT, __func__))
 		return;
+	if (hub->has_owner) {
+		ori_misuse("oriel_p2p_hub_destroy: the hub belongs to its communicator");
+		return;
+	}
 	pthread_mutex_lock(&hub->lock);
 	is_used = hub->ends || hub_has_memory_locked(hub);
 	pthread_mutex_unlock(&hub->lock);
 	if (is_used) {
-		ori_live_add(&hub->live, hub, NULL, "hub");
 		ori_misuse("oriel_p2p_hub_destroy: it still has %s",
 			   hub->ends ? "ends" : "registered memory");
 		return;
 	}
-	ori_hub_close(hub);
+	if (ori_handle_shut(hub, ORI_HANDLE_P2P_CONTEXT, __func__))
+		ori_hub_close(hub);
 }
 
 static enum oriel_status hub_register_locked(struct oriel_p2p_hub *hub, struct p2p_area *area)

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/live.h"
+#include "base/handle.h"
 #include "comm/choose.h"
 #include "hca/hca.h"
 #include "net/auth.h"
@@ -90,7 +90,7 @@ struct hub_stranger {
 };
 
 struct oriel_p2p_hub {
-	struct ori_live live;
+	bool has_owner; /* a communicator, which alone destroys it */
 	uint64_t timeout_ns;
 	uint32_t paths;
 	struct p2p_address address; /* of its ends, without their numbers */
@@ -122,7 +122,7 @@ struct oriel_p2p_hub {
 };
 
 /*
- * oriel_p2p_hub_create() for what listens already: takes the listeners on success.
+ * oriel_p2p_hub_create() for what listens already: takes the listeners on success. A live handle.
  * @gpu NULL: none.
  */
 enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,

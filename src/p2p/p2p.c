@@ -72,7 +72,7 @@ static void p2p_free(struct oriel_p2p *p)
 	ori_hub_unregister(p->hub, &p->area);
 	if (p->area.mem)
 		ori_area_close(&p->area);
-	free(p);
+	ori_handle_free(p);
 }
 
 static enum oriel_status p2p_fill(struct oriel_p2p *p)
@@ -109,7 +109,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 	st = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
 	if (st != ORIEL_OK)
 		return st;
-	p = calloc(1, sizeof(*p));
+	p = ori_handle_alloc(ORI_HANDLE_P2P_ENDPOINT, sizeof(*p));
 	if (!p)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an end");
 	p->hub = hub;
@@ -129,6 +129,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 		return st;
 	}
 	ori_hub_add(hub, p);
+	ori_handle_open(p, NULL);
 	*out = p;
 	return ORIEL_OK;
 }
@@ -136,15 +137,18 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 enum oriel_status oriel_p2p_create(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *attr,
 				   struct oriel_p2p **p2p)
 {
-	if (!hub || !p2p)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_create: %s is NULL",
-				hub ? "p2p" : "hub");
+	enum oriel_status st = ori_handle_check(hub, ORI_HANDLE_P2P_CONTEXT, __func__);
+
+	if (st != ORIEL_OK)
+		return st;
+	if (!p2p)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_create: p2p is NULL");
 	return ori_p2p_open(hub, attr, atomic_fetch_add(&hub->number, 1), p2p);
 }
 
 void oriel_p2p_destroy(struct oriel_p2p *p)
 {
-	if (!p)
+	if (!p || !ori_handle_use(p, ORI_HANDLE_P2P_ENDPOINT, __func__))
 		return;
 	if (p->has_owner)
 		ori_misuse("oriel_p2p_destroy: the end belongs to its communicator, or mock");
@@ -164,14 +168,19 @@ void ori_p2p_close(struct oriel_p2p *p)
 		ori_p2p_cancel(p, ORIEL_ERR_ABORTED);
 	}
 	ori_hub_remove(p->hub, p);
+	/* Not before: hooks may still ask about it. */
+	(void)ori_handle_shut(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	p2p_free(p);
 }
 
 enum oriel_status oriel_p2p_address(const struct oriel_p2p *p, void *bytes)
 {
-	if (!p || !bytes)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_address: %s is NULL",
-				p ? "bytes" : "p2p");
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+
+	if (st != ORIEL_OK)
+		return st;
+	if (!bytes)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_address: bytes is NULL");
 	memcpy(bytes, &p->address, sizeof(p->address));
 	return ORIEL_OK;
 }
@@ -226,11 +235,12 @@ enum oriel_status oriel_p2p_connect(struct oriel_p2p *p, const void *address, si
 				    uint64_t timeout_ns)
 {
 	struct p2p_address peer;
-	enum oriel_status st;
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (!p || !address)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_connect: %s is NULL",
-				p ? "address" : "p2p");
+	if (st != ORIEL_OK)
+		return st;
+	if (!address)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_connect: address is NULL");
 	if (p->state == P2P_BROKEN)
 		return ori_p2p_failed(p);
 	if (p->state != P2P_IDLE)
@@ -241,8 +251,10 @@ enum oriel_status oriel_p2p_connect(struct oriel_p2p *p, const void *address, si
 
 enum oriel_status oriel_p2p_check(const struct oriel_p2p *p)
 {
-	if (!p)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_check: p2p is NULL");
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+
+	if (st != ORIEL_OK)
+		return st;
 	if (p->state == P2P_BROKEN)
 		return ori_p2p_failed(p);
 	return p->state == P2P_JOINED ? ORIEL_OK : ORIEL_AGAIN;
@@ -250,11 +262,13 @@ enum oriel_status oriel_p2p_check(const struct oriel_p2p *p)
 
 enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p, struct oriel_p2p_info *info)
 {
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	bool is_joined;
 
-	if (!p || !info)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_describe: %s is NULL",
-				p ? "info" : "p2p");
+	if (st != ORIEL_OK)
+		return st;
+	if (!info)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_describe: info is NULL");
 	is_joined = p->state == P2P_JOINED;
 	*info = (struct oriel_p2p_info){
 		.path = is_joined ? p->backend->path : ORIEL_PATH_NONE,

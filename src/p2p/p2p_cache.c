@@ -30,6 +30,7 @@ static void cache_close(struct oriel_comm *comm)
 	for (unsigned i = 0; i < comm->size * P2P_MODES; i++)
 		if (cache->of[i])
 			ori_p2p_close(cache->of[i]);
+	(void)ori_handle_shut(cache->hub, ORI_HANDLE_P2P_CONTEXT, __func__);
 	ori_hub_close(cache->hub);
 	free(cache);
 	comm->p2p = NULL;
@@ -65,6 +66,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 		return st;
 	}
 	comm->door = comm->door_tcp = -1;
+	cache->hub->has_owner = true;
 	comm->p2p = cache;
 	comm->has_memory = cache_has_memory;
 	comm->close_p2p = cache_close;
@@ -166,11 +168,12 @@ static enum oriel_status cache_take_locked(struct oriel_comm *comm, unsigned pee
 enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 				 const struct oriel_p2p_attr *attr, struct oriel_p2p **p2p)
 {
-	enum oriel_status st;
+	enum oriel_status st = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 
-	if (!comm || !p2p)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p: %s is NULL",
-				comm ? "p2p" : "comm");
+	if (st != ORIEL_OK)
+		return st;
+	if (!p2p)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p: p2p is NULL");
 	if (peer >= comm->size)
 		return ori_fail(ORIEL_ERR_RANGE, "oriel_comm_p2p: rank %u of %u", peer, comm->size);
 	st = ori_comm_check(comm);
@@ -184,11 +187,12 @@ enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 
 enum oriel_status oriel_comm_p2p_hub(struct oriel_comm *comm, struct oriel_p2p_hub **hub)
 {
-	enum oriel_status st;
+	enum oriel_status st = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 
-	if (!comm || !hub)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p_hub: %s is NULL",
-				comm ? "hub" : "comm");
+	if (st != ORIEL_OK)
+		return st;
+	if (!hub)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p_hub: hub is NULL");
 	st = ori_comm_check(comm);
 	if (st != ORIEL_OK)
 		return st;

@@ -40,8 +40,12 @@ static enum oriel_status p2p_start(struct oriel_p2p *p, struct oriel_p2p_request
 static enum oriel_status p2p_begin(struct oriel_p2p *p, struct oriel_p2p_request *r,
 				   const char *call)
 {
-	if (!p || !r)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: %s is NULL", call, p ? "request" : "p2p");
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, call);
+
+	if (st != ORIEL_OK)
+		return st;
+	if (!r)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: request is NULL", call);
 	return p->state == P2P_BROKEN ? ori_p2p_failed(p) : ORIEL_OK;
 }
 
@@ -96,6 +100,7 @@ static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p,
 					  const struct oriel_p2p_buffer *b, const char *call)
 {
 	const struct oriel_p2p_memory *m;
+	enum oriel_status st;
 
 	if (!b || (b->length && !b->address))
 		return ori_fail(ORIEL_ERR_INVALID, "%s: the buffer is NULL", call);
@@ -104,6 +109,9 @@ static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p,
 	m = b->memory;
 	if (!m)
 		return ORIEL_OK;
+	st = ori_handle_check(m, ORI_HANDLE_P2P_MEMORY, call);
+	if (st != ORIEL_OK)
+		return st;
 	if (m->hub != p->hub)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: memory of another hub", call);
 	if ((uintptr_t)b->address < (uintptr_t)m->address || b->length > m->length ||
@@ -189,9 +197,9 @@ enum oriel_status oriel_p2p_send(struct oriel_p2p *p, unsigned channel,
 enum oriel_status oriel_p2p_recv(struct oriel_p2p *p, unsigned channel,
 				 const struct oriel_p2p_buffer *to, struct oriel_p2p_request *r)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (!p || !r || !to || !ori_in_is_left(p, channel, to->length))
+	if (st == ORIEL_OK && (!r || !to || !ori_in_is_left(p, channel, to->length)))
 		st = p2p_begin(p, r, "oriel_p2p_recv");
 	if (st == ORIEL_OK)
 		st = p2p_check_channel(p, channel, "oriel_p2p_recv");
@@ -289,11 +297,13 @@ enum oriel_status oriel_p2p_export(struct oriel_p2p *p, const struct oriel_p2p_b
 {
 	struct p2p_export e = {.magic = P2P_EXPORT_MAGIC, .version = P2P_VERSION};
 	struct p2p_offer offer = {0};
-	enum oriel_status st;
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (!p || !b || !bytes || !b->length || !b->memory)
+	if (st != ORIEL_OK)
+		return st;
+	if (!b || !bytes || !b->length || !b->memory)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_export: %s",
-				p && b && bytes ? "no registered bytes" : "NULL");
+				b && bytes ? "no registered bytes" : "NULL");
 	st = p2p_may_export(p, "oriel_p2p_export");
 	if (st == ORIEL_OK)
 		st = p2p_check_buffer(p, b, "oriel_p2p_export");
@@ -317,9 +327,11 @@ enum oriel_status oriel_p2p_import(struct oriel_p2p *p, const void *bytes, size_
 				   struct oriel_p2p_remote *remote)
 {
 	struct p2p_export e;
-	enum oriel_status st;
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (!p || !bytes || !remote)
+	if (st != ORIEL_OK)
+		return st;
+	if (!bytes || !remote)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_import: NULL");
 	st = p2p_may_export(p, "oriel_p2p_import");
 	if (st == ORIEL_OK)

@@ -160,24 +160,36 @@ static enum oriel_status crew_fill(struct oriel_p2p_crew *crew)
 	return ORIEL_OK;
 }
 
+static void crew_close(struct oriel_p2p_crew *crew)
+{
+	/* Who has never entered may still be about to. */
+	if (crew->ended && !oriel_dev_load_acquire(crew->ended))
+		crew_cancel(crew, ORIEL_ERR_ABORTED);
+	ori_hub_unpin(crew->hub, &crew->area);
+	if (crew->area.mem)
+		ori_area_close(&crew->area);
+	ori_handle_free(crew);
+}
+
 enum oriel_status oriel_p2p_crew_create(struct oriel_p2p_hub *hub,
 					const struct oriel_p2p_crew_attr *caller,
 					struct oriel_p2p_crew **out)
 {
 	struct oriel_p2p_crew_attr attr;
 	struct oriel_p2p_crew *crew;
-	enum oriel_status st = ori_attr_read("oriel_p2p_crew_attr", caller, &attr, sizeof(attr));
+	enum oriel_status st = ori_handle_check(hub, ORI_HANDLE_P2P_CONTEXT, __func__);
 
+	if (st == ORIEL_OK)
+		st = ori_attr_read("oriel_p2p_crew_attr", caller, &attr, sizeof(attr));
 	if (st != ORIEL_OK)
 		return st;
-	if (!hub || !out)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_crew_create: %s is NULL",
-				hub ? "crew" : "hub");
+	if (!out)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_crew_create: crew is NULL");
 	if (attr.workers > ORIEL_DEV_CREW || attr.depth > CREW_DEPTH_MAX)
 		return ori_fail(ORIEL_ERR_RANGE,
 				"a crew of %u workers and %u chunks, not %u and %u", attr.workers,
 				attr.depth, ORIEL_DEV_CREW, CREW_DEPTH_MAX);
-	crew = calloc(1, sizeof(*crew));
+	crew = ori_handle_alloc(ORI_HANDLE_P2P_CREW, sizeof(*crew));
 	if (!crew)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a crew");
 	crew->hub = hub;
@@ -190,32 +202,29 @@ enum oriel_status oriel_p2p_crew_create(struct oriel_p2p_hub *hub,
 	};
 	st = crew_fill(crew);
 	if (st != ORIEL_OK) {
-		oriel_p2p_crew_destroy(crew);
+		crew_close(crew);
 		return st;
 	}
+	ori_handle_open(crew, NULL);
 	*out = crew;
 	return ORIEL_OK;
 }
 
 void oriel_p2p_crew_destroy(struct oriel_p2p_crew *crew)
 {
-	if (!crew)
-		return;
-	/* Who has never entered may still be about to. */
-	if (crew->ended && !oriel_dev_load_acquire(crew->ended))
-		crew_cancel(crew, ORIEL_ERR_ABORTED);
-	ori_hub_unpin(crew->hub, &crew->area);
-	if (crew->area.mem)
-		ori_area_close(&crew->area);
-	free(crew);
+	if (ori_handle_shut(crew, ORI_HANDLE_P2P_CREW, __func__))
+		crew_close(crew);
 }
 
 enum oriel_status oriel_p2p_crew_device(const struct oriel_p2p_crew *crew,
 					struct oriel_dev_crew *device)
 {
-	if (!crew || !device)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_crew_device: %s is NULL",
-				crew ? "device" : "crew");
+	enum oriel_status st = ori_handle_check(crew, ORI_HANDLE_P2P_CREW, __func__);
+
+	if (st != ORIEL_OK)
+		return st;
+	if (!device)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_crew_device: device is NULL");
 	*device = crew->device;
 	return ORIEL_OK;
 }

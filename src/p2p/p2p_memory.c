@@ -191,15 +191,17 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_hub *hub, void *address, s
 				     unsigned flags, struct oriel_p2p_memory **memory)
 {
 	struct oriel_p2p_memory *m;
-	enum oriel_status st;
+	enum oriel_status st = ori_handle_check(hub, ORI_HANDLE_P2P_CONTEXT, __func__);
 	uintptr_t end;
 
-	if (!hub || !memory || !address || !length || flags & ~(unsigned)ORIEL_P2P_BACKGROUND ||
+	if (st != ORIEL_OK)
+		return st;
+	if (!memory || !address || !length || flags & ~(unsigned)ORIEL_P2P_BACKGROUND ||
 	    __builtin_add_overflow((uintptr_t)address, length, &end))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"oriel_p2p_register: %zu bytes at %p, flags 0x%x", length, address,
 				flags);
-	m = calloc(1, sizeof(*m));
+	m = ori_handle_alloc(ORI_HANDLE_P2P_MEMORY, sizeof(*m));
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
 	m->hub = hub;
@@ -209,7 +211,7 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_hub *hub, void *address, s
 	atomic_init(&m->status, ORIEL_AGAIN);
 	st = memory_look(hub, m);
 	if (st != ORIEL_OK) {
-		free(m);
+		ori_handle_free(m);
 		return st;
 	}
 	pthread_mutex_lock(&hub->lock);
@@ -217,19 +219,20 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_hub *hub, void *address, s
 	pthread_mutex_unlock(&hub->lock);
 	if (st != ORIEL_OK) {
 		ori_mem_unref(m->mem);
-		free(m);
+		ori_handle_free(m);
 		return st;
 	}
+	ori_handle_open(m, NULL);
 	*memory = m;
 	return ORIEL_OK;
 }
 
 enum oriel_status oriel_p2p_memory_check(const struct oriel_p2p_memory *memory)
 {
-	enum oriel_status st;
+	enum oriel_status st = ori_handle_check(memory, ORI_HANDLE_P2P_MEMORY, __func__);
 
-	if (!memory)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_memory_check: memory is NULL");
+	if (st != ORIEL_OK)
+		return st;
 	st = (enum oriel_status)atomic_load_explicit(&memory->status, memory_order_acquire);
 	if (st < 0)
 		return ori_fail(st, "%zu bytes at %p could not be registered: %s", memory->length,
@@ -252,7 +255,7 @@ void oriel_p2p_unregister(struct oriel_p2p_memory *m)
 {
 	struct oriel_p2p_hub *hub;
 
-	if (!m)
+	if (!ori_handle_shut(m, ORI_HANDLE_P2P_MEMORY, __func__))
 		return;
 	hub = m->hub;
 	pthread_mutex_lock(&hub->lock);
@@ -267,5 +270,5 @@ void oriel_p2p_unregister(struct oriel_p2p_memory *m)
 	if (m->has_mr)
 		hub->ops->unregister_memory(m->mr);
 	ori_mem_unref(m->mem);
-	free(m);
+	ori_handle_free(m);
 }

@@ -299,6 +299,16 @@ static void mock_join(struct oriel_p2p_mock *m, unsigned which)
 	p->has_owner = true;
 }
 
+static void mock_close(struct oriel_p2p_mock *m)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (m->ends[i].p)
+			ori_p2p_close(m->ends[i].p);
+	oriel_p2p_hub_destroy(m->hub);
+	free(m->events);
+	ori_handle_free(m);
+}
+
 enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller,
 					struct oriel_p2p_mock **mock)
 {
@@ -310,7 +320,7 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller
 		return st;
 	if (!mock || attr.order > ORIEL_P2P_MOCK_BY_HAND)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_mock_create: order %u", attr.order);
-	m = calloc(1, sizeof(*m));
+	m = ori_handle_alloc(ORI_HANDLE_P2P_MOCK, sizeof(*m));
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a mock");
 	m->order = (enum oriel_p2p_mock_order)attr.order;
@@ -322,47 +332,47 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller
 		st = oriel_p2p_create(m->hub, attr.ends, &m->ends[i].p);
 	}
 	if (st != ORIEL_OK) {
-		oriel_p2p_mock_destroy(m);
+		mock_close(m);
 		return st;
 	}
 	mock_join(m, 0);
 	mock_join(m, 1);
+	ori_handle_open(m, NULL);
 	*mock = m;
 	return ORIEL_OK;
 }
 
 void oriel_p2p_mock_destroy(struct oriel_p2p_mock *m)
 {
-	if (!m)
-		return;
-	for (unsigned i = 0; i < 2; i++)
-		if (m->ends[i].p)
-			ori_p2p_close(m->ends[i].p);
-	oriel_p2p_hub_destroy(m->hub);
-	free(m->events);
-	free(m);
+	if (ori_handle_shut(m, ORI_HANDLE_P2P_MOCK, __func__))
+		mock_close(m);
 }
 
 struct oriel_p2p *oriel_p2p_mock_end(const struct oriel_p2p_mock *mock, unsigned end)
 {
+	if (!ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
+		return NULL;
 	return end < 2 ? mock->ends[end].p : NULL;
 }
 
 struct oriel_p2p_hub *oriel_p2p_mock_hub(const struct oriel_p2p_mock *mock)
 {
-	return mock->hub;
+	return ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__) ? mock->hub : NULL;
 }
 
 unsigned oriel_p2p_mock_count(const struct oriel_p2p_mock *mock)
 {
-	return mock->count;
+	return ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__) ? mock->count : 0;
 }
 
 enum oriel_status oriel_p2p_mock_look(const struct oriel_p2p_mock *mock, unsigned index,
 				      struct oriel_p2p_mock_event *event)
 {
+	enum oriel_status status = ori_handle_check(mock, ORI_HANDLE_P2P_MOCK, __func__);
 	const struct mock_event *e;
 
+	if (status != ORIEL_OK)
+		return status;
 	if (index >= mock->count)
 		return ori_fail(ORIEL_ERR_RANGE, "event %u of %u", index, mock->count);
 	e = &mock->events[index];
@@ -378,6 +388,10 @@ enum oriel_status oriel_p2p_mock_look(const struct oriel_p2p_mock *mock, unsigne
 
 enum oriel_status oriel_p2p_mock_deliver(struct oriel_p2p_mock *mock, unsigned index)
 {
+	enum oriel_status status = ori_handle_check(mock, ORI_HANDLE_P2P_MOCK, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
 	if (index >= mock->count)
 		return ori_fail(ORIEL_ERR_RANGE, "event %u of %u", index, mock->count);
 	if (!mock_may_arrive(mock, index))
@@ -398,16 +412,20 @@ void ori_p2p_mock_tell(struct oriel_p2p_mock *mock, unsigned end, uint32_t immed
 
 void oriel_p2p_mock_hold(struct oriel_p2p_mock *mock, unsigned end, bool is_held)
 {
-	mock->ends[end & 1].is_held = is_held;
+	if (ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
+		mock->ends[end & 1].is_held = is_held;
 }
 
 void oriel_p2p_mock_refuse(struct oriel_p2p_mock *mock, unsigned end, unsigned count)
 {
-	mock->ends[end & 1].refusals = count;
+	if (ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
+		mock->ends[end & 1].refusals = count;
 }
 
 void oriel_p2p_mock_fail(struct oriel_p2p_mock *mock, unsigned end, enum oriel_status status)
 {
+	if (!ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
+		return;
 	mock->ends[end & 1].failure = status;
 	mock->count = 0;
 }

@@ -386,11 +386,11 @@ static enum oriel_status p2p_pass(struct oriel_p2p *p, bool *has_moved)
 
 enum oriel_status oriel_p2p_progress(struct oriel_p2p *p)
 {
-	enum oriel_status st;
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	bool has_moved;
 
-	if (!p)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_progress: p2p is NULL");
+	if (st != ORIEL_OK)
+		return st;
 	ori_p2p_enter(p);
 	st = p2p_pass(p, &has_moved);
 	ori_p2p_leave(p);
@@ -414,11 +414,13 @@ static enum oriel_status p2p_result(const struct oriel_p2p *p,
 
 enum oriel_status oriel_p2p_test(struct oriel_p2p *p, const struct oriel_p2p_request *request)
 {
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	bool has_moved;
 
-	if (!p || !request)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_test: %s is NULL",
-				p ? "request" : "p2p");
+	if (st != ORIEL_OK)
+		return st;
+	if (!request)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_test: request is NULL");
 	if (request->status == ORIEL_AGAIN) {
 		ori_p2p_enter(p);
 		(void)p2p_pass(p, &has_moved);
@@ -472,11 +474,13 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p, const struct oriel_p2p_req
 				 uint64_t timeout_ns)
 {
 	struct p2p_patience patience;
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	bool has_moved = true, has_time = true;
 
-	if (!p || !request)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_wait: %s is NULL",
-				p ? "request" : "p2p");
+	if (st != ORIEL_OK)
+		return st;
+	if (!request)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_wait: request is NULL");
 	patience = p2p_patience(p, timeout_ns);
 	ori_p2p_enter(p);
 	while (request->status == ORIEL_AGAIN && has_time) {
@@ -508,10 +512,10 @@ enum oriel_status oriel_p2p_drain(struct oriel_p2p *p, uint64_t timeout_ns)
 {
 	struct p2p_patience patience;
 	bool has_moved = true, has_time = true;
-	enum oriel_status st;
+	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (!p)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_drain: p2p is NULL");
+	if (st != ORIEL_OK)
+		return st;
 	patience = p2p_patience(p, timeout_ns);
 	ori_p2p_enter(p);
 	st = p2p_pass(p, &has_moved);

@@ -103,9 +103,12 @@ static void streams_unref(struct oriel_comm *comm)
 
 enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copies **out)
 {
-	struct oriel_copies *c = calloc(1, sizeof(*c));
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct oriel_copies *c;
 
+	if (status != ORIEL_OK)
+		return status;
+	c = ori_handle_alloc(ORI_HANDLE_COPIES, sizeof(*c));
 	if (!c)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for copies");
 	c->comm = comm;
@@ -115,31 +118,65 @@ enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copi
 		pthread_mutex_unlock(&comm->engine_lock);
 	}
 	if (status != ORIEL_OK) {
-		free(c);
+		ori_handle_free(c);
 		return status;
 	}
+	ori_handle_open(c, comm);
 	*out = c;
 	return ORIEL_OK;
+}
+
+/* ORIEL_AGAIN: not done. */
+static enum oriel_status copies_look(struct oriel_copies *c, unsigned lane)
+{
+	const struct ori_gpu *gpu = c->comm->gpu;
+	enum oriel_status status;
+
+	/* Acquire: with what the stream stores after the copy. */
+	if (c->last[lane] != COPIES_UNTOLD &&
+	    oriel_dev_load_acquire(copies_word(c->streams, lane)) >= c->last[lane])
+		return ORIEL_OK;
+	if (c->last[lane] != COPIES_UNTOLD && ++c->looks % COPIES_LOOK)
+		return ORIEL_AGAIN;
+	status = gpu->ops->look_in(gpu, c->streams->lanes[lane]);
+	return c->last[lane] != COPIES_UNTOLD && status == ORIEL_OK ? ORIEL_AGAIN : status;
+}
+
+static enum oriel_status copies_test(struct oriel_copies *c)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned i;
+
+	for (i = 0; i < COPIES_LANES && status == ORIEL_OK; i++) {
+		if (!c->last[i])
+			continue;
+		status = copies_look(c, i);
+		if (status == ORIEL_OK)
+			c->last[i] = 0;
+	}
+	return status;
 }
 
 void oriel_copies_destroy(struct oriel_copies *c)
 {
 	uint64_t begun = ori_clock_ns();
 
-	if (!c)
+	if (!ori_handle_shut(c, ORI_HANDLE_COPIES, __func__))
 		return;
-	while (oriel_copies_test(c) == ORIEL_AGAIN && ori_clock_ns() - begun < c->comm->timeout_ns)
+	while (copies_test(c) == ORIEL_AGAIN && ori_clock_ns() - begun < c->comm->timeout_ns)
 		oriel_cpu_give_way(ori_clock_ns() - begun);
 	if (c->streams)
 		streams_unref(c->comm);
 	ori_mem_unref_pinned(c->comm->gpu, c->memory);
-	free(c);
+	ori_handle_free(c);
 }
 
 enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, void **memory)
 {
-	enum oriel_status status;
+	enum oriel_status status = ori_handle_check(c, ORI_HANDLE_COPIES, __func__);
 
+	if (status != ORIEL_OK)
+		return status;
 	if (c->memory)
 		return ori_fail(ORIEL_ERR_STATE, "copies that have memory already");
 	status = ori_mem_alloc_pinned(c->comm->gpu, length, &c->memory);
@@ -174,42 +211,20 @@ static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, voi
 enum oriel_status oriel_copies_add(struct oriel_copies *c, unsigned lane, void *to,
 				   const void *from, size_t length)
 {
-	const struct ori_gpu *gpu = c->comm->gpu;
+	enum oriel_status status = ori_handle_check(c, ORI_HANDLE_COPIES, __func__);
 
-	if (!gpu) {
+	if (status != ORIEL_OK)
+		return status;
+	if (!c->comm->gpu) {
 		memcpy(to, from, length);
 		return ORIEL_OK;
 	}
 	return copies_begin(c, lane % COPIES_LANES, to, from, length);
 }
 
-/* ORIEL_AGAIN: not done. */
-static enum oriel_status copies_look(struct oriel_copies *c, unsigned lane)
-{
-	const struct ori_gpu *gpu = c->comm->gpu;
-	enum oriel_status status;
-
-	/* Acquire: with what the stream stores after the copy. */
-	if (c->last[lane] != COPIES_UNTOLD &&
-	    oriel_dev_load_acquire(copies_word(c->streams, lane)) >= c->last[lane])
-		return ORIEL_OK;
-	if (c->last[lane] != COPIES_UNTOLD && ++c->looks % COPIES_LOOK)
-		return ORIEL_AGAIN;
-	status = gpu->ops->look_in(gpu, c->streams->lanes[lane]);
-	return c->last[lane] != COPIES_UNTOLD && status == ORIEL_OK ? ORIEL_AGAIN : status;
-}
-
 enum oriel_status oriel_copies_test(struct oriel_copies *c)
 {
-	enum oriel_status status = ORIEL_OK;
-	unsigned i;
+	enum oriel_status status = ori_handle_check(c, ORI_HANDLE_COPIES, __func__);
 
-	for (i = 0; i < COPIES_LANES && status == ORIEL_OK; i++) {
-		if (!c->last[i])
-			continue;
-		status = copies_look(c, i);
-		if (status == ORIEL_OK)
-			c->last[i] = 0;
-	}
-	return status;
+	return status == ORIEL_OK ? copies_test(c) : status;
 }

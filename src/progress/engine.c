@@ -348,9 +348,11 @@ static enum oriel_status engine_get(struct oriel_comm *comm, struct ori_engine *
 
 enum oriel_status oriel_comm_prepare(struct oriel_comm *comm)
 {
-	enum oriel_status status = ori_comm_check(comm);
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_engine *engine;
 
+	if (status == ORIEL_OK)
+		status = ori_comm_check(comm);
 	return status == ORIEL_OK ? engine_get(comm, &engine) : status;
 }
 
@@ -440,11 +442,12 @@ err_close_line:
 static enum oriel_status post_read(const struct oriel_comm *comm, const struct oriel_job *caller,
 				   const void *stream, struct oriel_job *job)
 {
-	enum oriel_status status;
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, "oriel_comm_post");
 
-	if (!comm || !caller)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_post: %s is NULL",
-				comm ? "job" : "comm");
+	if (status != ORIEL_OK)
+		return status;
+	if (!caller)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_post: job is NULL");
 	status = ori_attr_read("oriel_job", caller, job, sizeof(*job));
 	if (status != ORIEL_OK)
 		return status;

@@ -131,7 +131,7 @@ static void window_free(struct oriel_window *w)
 	free(w->peers);
 	free(w->buffers);
 	free(w->control);
-	free(w);
+	ori_handle_free(w);
 }
 
 /*
@@ -420,12 +420,12 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 
 	if (!out)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_create: window is NULL");
-	if (!ori_live_check(comm, "communicator", "oriel_window_create"))
-		return ORIEL_ERR_STATE;
-	status = ori_comm_check(comm);
+	status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	if (status == ORIEL_OK)
+		status = ori_comm_check(comm);
 	if (status != ORIEL_OK)
 		return status;
-	w = calloc(1, sizeof(*w));
+	w = ori_handle_alloc(ORI_HANDLE_WINDOW, sizeof(*w));
 	if (!w)
 		return window_decline(comm);
 	w->comm = comm;
@@ -434,7 +434,7 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 		window_free(w);
 		return status;
 	}
-	ori_live_add(&w->live, w, comm, "window");
+	ori_handle_open(w, comm);
 	*out = w;
 	return ORIEL_OK;
 }
@@ -445,7 +445,7 @@ void oriel_window_destroy(struct oriel_window *w)
 	uint32_t number;
 	bool is_gpu;
 
-	if (!w || !ori_live_remove(w, "window"))
+	if (!ori_handle_shut(w, ORI_HANDLE_WINDOW, __func__))
 		return;
 	comm = w->comm;
 	/*
@@ -512,16 +512,22 @@ static enum oriel_status window_add_row(struct oriel_window *w, uint32_t *buffer
 enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size_t length,
 				     uint32_t *buffer)
 {
-	struct ori_piece piece = {address, length, w->gpu ? ORI_USE_GPU : ORI_USE_CPU};
-	uint32_t number = w->shared;
-	unsigned size = w->comm->size;
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
+	struct ori_piece piece = {address, length, ORI_USE_CPU};
 	struct ori_rdma_mr *mr = NULL;
-	enum oriel_status status = window_check_room(w);
 	struct ori_mapping *maps;
 	struct ori_remote *remotes;
+	uint32_t number;
+	unsigned size;
 
+	if (status == ORIEL_OK)
+		status = window_check_room(w);
 	if (status != ORIEL_OK)
 		return status;
+	if (w->gpu)
+		piece.use = ORI_USE_GPU;
+	number = w->shared;
+	size = w->comm->size;
 	maps = calloc(size, sizeof(*maps));
 	remotes = calloc(size, sizeof(*remotes));
 	if (!maps || !remotes)
@@ -566,14 +572,17 @@ static enum oriel_status window_check_table(const struct oriel_window *w,
 enum oriel_status oriel_window_share_table(struct oriel_window *w,
 					   const struct oriel_dev_buffer *table, uint32_t *buffer)
 {
-	unsigned size = w->comm->size;
-	enum oriel_status status = window_check_room(w);
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
+	unsigned size;
 
+	if (status == ORIEL_OK)
+		status = window_check_room(w);
 	if (status == ORIEL_OK)
 		status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE,
 					window_check_table(w, table));
 	if (status != ORIEL_OK)
 		return status;
+	size = w->comm->size;
 	memcpy(&w->table[(size_t)w->shared * size], table, size * sizeof(*table));
 	return window_add_row(w, buffer);
 }

@@ -5,7 +5,7 @@
 
 #include <oriel/window.h>
 
-#include "base/live.h"
+#include "base/handle.h"
 #include "comm/share.h"
 #include "kernels/kernels.h"
 
@@ -41,7 +41,6 @@ struct oriel_window {
 	struct ori_mem *gpu_state;       /* the same on a GPU, and the tables */
 	size_t batch;                    /* copies of at most so many bytes go at once */
 	struct ori_gpu_lane lane;        /* of oriel_window_put_all(), from its first call on */
-	struct ori_live live;
 };
 
 /* Offsets and strides of @device for its counts; the bytes of a control segment. */

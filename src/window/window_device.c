@@ -106,10 +106,12 @@ enum oriel_status ori_window_open_state(struct oriel_window *window)
 enum oriel_status oriel_window_device(const struct oriel_window *window,
 				      struct oriel_dev_window *device)
 {
+	enum oriel_status status = ori_handle_check(window, ORI_HANDLE_WINDOW, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
 	if (!device)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_device: device is NULL");
-	if (!ori_live_check(window, "window", "oriel_window_device"))
-		return ORIEL_ERR_STATE;
 	*device = window->device;
 	return ORIEL_OK;
 }
@@ -228,9 +230,13 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 
 enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault)
 {
-	struct oriel_dev_fault *place = window->device.fault;
+	enum oriel_status status = ori_handle_check(window, ORI_HANDLE_WINDOW, __func__);
+	struct oriel_dev_fault *place;
 	char text[192];
 
+	if (status != ORIEL_OK)
+		return status;
+	place = window->device.fault;
 	if (oriel_dev_load_acquire32(&place->state) != ORIEL_DEV_FAULT_FULL)
 		return ORIEL_AGAIN;
 	/* One taker: whoever moves it back to WRITING owns the record. */

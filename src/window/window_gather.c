@@ -5,14 +5,18 @@
 #include "window/window.h"
 
 /* Of what lies @stride apart each rank its own. */
-enum oriel_status oriel_window_put_each(struct oriel_window *w, uint64_t to, const void *from,
-					size_t stride, size_t length, void *stream)
+static enum oriel_status gather_put_each(struct oriel_window *w, uint64_t to, const void *from,
+					 size_t stride, size_t length, void *stream,
+					 const char *call)
 {
-	enum oriel_status status = ORIEL_OK;
-	uint32_t ranks = w->device.ranks, i, peer;
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, call);
 	const char *text = from;
+	uint32_t ranks, i, peer;
 	void *own = NULL;
 
+	if (status != ORIEL_OK)
+		return status;
+	ranks = w->device.ranks;
 	if (w->gpu)
 		return ori_window_stream_put_each(w, to, from, stride, length, stream);
 	if (oriel_window_peer_address(w, w->device.rank, to, &own) != ORIEL_OK ||
@@ -26,15 +30,25 @@ enum oriel_status oriel_window_put_each(struct oriel_window *w, uint64_t to, con
 	return status;
 }
 
+enum oriel_status oriel_window_put_each(struct oriel_window *w, uint64_t to, const void *from,
+					size_t stride, size_t length, void *stream)
+{
+	return gather_put_each(w, to, from, stride, length, stream, __func__);
+}
+
 enum oriel_status oriel_window_put_all(struct oriel_window *w, uint64_t to, const void *from,
 				       size_t length, void *stream)
 {
-	return oriel_window_put_each(w, to, from, 0, length, stream);
+	return gather_put_each(w, to, from, 0, length, stream, __func__);
 }
 
 static enum oriel_status gather_check(const struct oriel_window *w, uint32_t parts,
-				      const void *stream)
+				      const void *stream, const char *name)
 {
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, name);
+
+	if (status != ORIEL_OK)
+		return status;
 	if (!w->gpu && stream)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"window %u lies in host memory and takes no stream",
@@ -58,16 +72,17 @@ static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status st
 }
 
 /* All parts, by @kernel or one after the other by @act. */
-static enum oriel_status gather_parts(struct oriel_window *w, enum ori_kernel kernel,
-				      int64_t (*act)(const struct ori_act *a,
-						     const struct ori_kernel_call *c),
-				      const struct ori_kernel_call *call, void *stream)
+static enum oriel_status
+gather_parts(struct oriel_window *w, enum ori_kernel kernel,
+	     int64_t (*act)(const struct ori_act *a, const struct ori_kernel_call *c),
+	     const struct ori_kernel_call *call, void *stream, const char *name)
 {
-	enum oriel_status status = gather_check(w, call->parts, stream);
-	struct ori_act a = {.w = &w->device, .group = oriel_dev_thread()};
+	enum oriel_status status = gather_check(w, call->parts, stream, name);
+	struct ori_act a = {.group = oriel_dev_thread()};
 
 	if (status != ORIEL_OK)
 		return status;
+	a.w = &w->device;
 	if (w->gpu)
 		return ori_window_stream_gather(w, kernel, call, stream);
 	for (; a.part < call->parts && status == ORIEL_OK; a.part++)
@@ -92,7 +107,8 @@ enum oriel_status oriel_window_gather_lines(struct oriel_window *w,
 {
 	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
 
-	return gather_parts(w, ORI_KERNEL_GATHER_LINES, ori_act_gather_lines, &call, stream);
+	return gather_parts(w, ORI_KERNEL_GATHER_LINES, ori_act_gather_lines, &call, stream,
+			    __func__);
 }
 
 enum oriel_status oriel_window_gather_puts(struct oriel_window *w,
@@ -101,7 +117,8 @@ enum oriel_status oriel_window_gather_puts(struct oriel_window *w,
 {
 	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
 
-	return gather_parts(w, ORI_KERNEL_GATHER_PUTS, ori_act_gather_puts, &call, stream);
+	return gather_parts(w, ORI_KERNEL_GATHER_PUTS, ori_act_gather_puts, &call, stream,
+			    __func__);
 }
 
 enum oriel_status oriel_window_broadcast(struct oriel_window *w,
@@ -112,7 +129,7 @@ enum oriel_status oriel_window_broadcast(struct oriel_window *w,
 	struct ori_kernel_call call = gather_call(gather, parts, from, length);
 
 	call.peer = root;
-	return gather_parts(w, ORI_KERNEL_BROADCAST, ori_act_broadcast, &call, stream);
+	return gather_parts(w, ORI_KERNEL_BROADCAST, ori_act_broadcast, &call, stream, __func__);
 }
 
 enum oriel_status oriel_window_exchange(struct oriel_window *w,
@@ -123,5 +140,5 @@ enum oriel_status oriel_window_exchange(struct oriel_window *w,
 	struct ori_kernel_call call = gather_call(gather, parts, from, 0);
 
 	call.portions = portions;
-	return gather_parts(w, ORI_KERNEL_EXCHANGE, ori_act_exchange, &call, stream);
+	return gather_parts(w, ORI_KERNEL_EXCHANGE, ori_act_exchange, &call, stream, __func__);
 }

@@ -41,8 +41,6 @@ static inline bool host_wants_word(enum ori_kernel kernel)
 static __attribute__((cold, noinline)) enum oriel_status host_null(const struct oriel_window *w,
 								   enum ori_kernel kernel)
 {
-	if (!w)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: the window is NULL", host_names[kernel]);
 	return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL",
 			host_names[kernel], w->device.number);
 }
@@ -68,9 +66,6 @@ static enum oriel_status host_failed(const struct host_call *call, const struct 
 	enum oriel_status status;
 	char text[192];
 
-	/* This library made the handle, so what is there now is another thing. */
-	if (failure == ORIEL_ERR_VERSION && !ori_live_check(w, "window", host_names[kernel]))
-		return ORIEL_ERR_STATE;
 	if (call->fault.state == ORIEL_DEV_FAULT_FULL) {
 		ori_window_fault_text(&call->device, &call->fault, text, sizeof(text));
 		return ori_fail((enum oriel_status)call->fault.status, "%s", text);
@@ -137,16 +132,16 @@ typedef int64_t host_act(const struct ori_act *act, const struct ori_kernel_call
  * is, too, and takes what @c says from registers.
  */
 static inline __attribute__((always_inline)) enum oriel_status
-host_run(struct oriel_window *w, enum ori_kernel kernel, host_act *act,
+host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, host_act *act,
 	 const struct ori_kernel_call *c, uint64_t timeout_ns, void *stream)
 {
 	struct host_call call;
 	const struct ori_act here = {&call.device, oriel_dev_thread(), 0, timeout_ns};
-	enum oriel_status status;
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, call_name);
 	int64_t result;
 
-	if (!w)
-		return host_null(w, kernel);
+	if (status != ORIEL_OK)
+		return status;
 	if (w->gpu) {
 		/* A copy, so that on the way below @c need not be in memory. */
 		const struct ori_kernel_call there = *c;
@@ -184,7 +179,7 @@ enum oriel_status oriel_window_put(struct oriel_window *w, unsigned peer, uint64
 					  .memory = (void *)(uintptr_t)from,
 					  .length = length};
 
-	return host_run(w, ORI_KERNEL_PUT, ori_act_put, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_PUT, ori_act_put, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_put_value(struct oriel_window *w, unsigned peer, uint64_t to,
@@ -192,7 +187,7 @@ enum oriel_status oriel_window_put_value(struct oriel_window *w, unsigned peer, 
 {
 	const struct ori_kernel_call c = {.peer = peer, .at = to, .value = value};
 
-	return host_run(w, ORI_KERNEL_PUT_VALUE, host_put_value, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_PUT_VALUE, host_put_value, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_get(struct oriel_window *w, unsigned peer, uint64_t from, void *to,
@@ -200,7 +195,7 @@ enum oriel_status oriel_window_get(struct oriel_window *w, unsigned peer, uint64
 {
 	const struct ori_kernel_call c = {.peer = peer, .at = from, .memory = to, .length = length};
 
-	return host_run(w, ORI_KERNEL_GET, ori_act_get, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_GET, ori_act_get, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer, uint64_t to,
@@ -214,7 +209,7 @@ enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer,
 					  .id = id,
 					  .value = value};
 
-	return host_run(w, ORI_KERNEL_PUT_SIGNAL, ori_act_put_signal, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_PUT_SIGNAL, ori_act_put_signal, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_fetch_add(struct oriel_window *w, unsigned peer, uint64_t at,
@@ -222,7 +217,7 @@ enum oriel_status oriel_window_fetch_add(struct oriel_window *w, unsigned peer, 
 {
 	const struct ori_kernel_call c = {.peer = peer, .at = at, .value = value, .memory = old};
 
-	return host_run(w, ORI_KERNEL_FETCH_ADD, ori_act_fetch_add, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_FETCH_ADD, ori_act_fetch_add, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_signal(struct oriel_window *w, unsigned peer, uint32_t id,
@@ -233,7 +228,7 @@ enum oriel_status oriel_window_signal(struct oriel_window *w, unsigned peer, uin
 					  .op = (uint32_t)op,
 					  .value = value};
 
-	return host_run(w, ORI_KERNEL_SIGNAL, host_signal, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_SIGNAL, host_signal, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_signal_all(struct oriel_window *w, uint32_t id,
@@ -241,7 +236,7 @@ enum oriel_status oriel_window_signal_all(struct oriel_window *w, uint32_t id,
 {
 	const struct ori_kernel_call c = {.id = id, .op = (uint32_t)op, .value = value};
 
-	return host_run(w, ORI_KERNEL_SIGNAL_ALL, ori_act_signal_all, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_SIGNAL_ALL, ori_act_signal_all, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_wait_signal(struct oriel_window *w, uint32_t id,
@@ -250,7 +245,8 @@ enum oriel_status oriel_window_wait_signal(struct oriel_window *w, uint32_t id,
 {
 	const struct ori_kernel_call c = {.id = id, .op = (uint32_t)compare, .value = operand};
 
-	return host_run(w, ORI_KERNEL_WAIT_SIGNAL, ori_act_wait_signal, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_WAIT_SIGNAL, ori_act_wait_signal, &c, timeout_ns,
+			stream);
 }
 
 enum oriel_status oriel_window_wait_signal_from(struct oriel_window *w, unsigned source,
@@ -262,7 +258,8 @@ enum oriel_status oriel_window_wait_signal_from(struct oriel_window *w, unsigned
 					  .op = (uint32_t)compare,
 					  .value = operand};
 
-	return host_run(w, ORI_KERNEL_WAIT_FROM, ori_act_wait_signal_from, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_WAIT_FROM, ori_act_wait_signal_from, &c, timeout_ns,
+			stream);
 }
 
 enum oriel_status oriel_window_wait_signal_next(struct oriel_window *w, unsigned source,
@@ -271,7 +268,8 @@ enum oriel_status oriel_window_wait_signal_next(struct oriel_window *w, unsigned
 {
 	const struct ori_kernel_call c = {.peer = source, .id = id, .value = count};
 
-	return host_run(w, ORI_KERNEL_WAIT_NEXT, ori_act_wait_signal_next, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_WAIT_NEXT, ori_act_wait_signal_next, &c, timeout_ns,
+			stream);
 }
 
 enum oriel_status oriel_window_read_signal(struct oriel_window *w, uint32_t id, uint64_t *value,
@@ -279,7 +277,7 @@ enum oriel_status oriel_window_read_signal(struct oriel_window *w, uint32_t id, 
 {
 	const struct ori_kernel_call c = {.id = id, .memory = value};
 
-	return host_run(w, ORI_KERNEL_READ_SIGNAL, ori_act_read_signal, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_READ_SIGNAL, ori_act_read_signal, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_read_signal_from(struct oriel_window *w, unsigned source,
@@ -287,7 +285,7 @@ enum oriel_status oriel_window_read_signal_from(struct oriel_window *w, unsigned
 {
 	const struct ori_kernel_call c = {.peer = source, .id = id, .memory = value};
 
-	return host_run(w, ORI_KERNEL_READ_FROM, ori_act_read_signal_from, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_READ_FROM, ori_act_read_signal_from, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_barrier(struct oriel_window *w, uint32_t slot, uint64_t timeout_ns,
@@ -295,7 +293,7 @@ enum oriel_status oriel_window_barrier(struct oriel_window *w, uint32_t slot, ui
 {
 	const struct ori_kernel_call c = {.id = slot};
 
-	return host_run(w, ORI_KERNEL_BARRIER, ori_act_barrier, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_BARRIER, ori_act_barrier, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_barrier_arrive(struct oriel_window *w, uint32_t slot, void *stream)
@@ -322,7 +320,7 @@ enum oriel_status oriel_window_send(struct oriel_window *w, unsigned peer, uint3
 					  .memory = (void *)(uintptr_t)from,
 					  .length = length};
 
-	return host_run(w, ORI_KERNEL_SEND, ori_act_send, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_SEND, ori_act_send, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_recv(struct oriel_window *w, unsigned peer, uint32_t channel,
@@ -333,21 +331,21 @@ enum oriel_status oriel_window_recv(struct oriel_window *w, unsigned peer, uint3
 					  .memory = to,
 					  .length = length};
 
-	return host_run(w, ORI_KERNEL_RECV, ori_act_recv, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_RECV, ori_act_recv, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_drain(struct oriel_window *w, uint64_t timeout_ns, void *stream)
 {
 	const struct ori_kernel_call c = {0};
 
-	return host_run(w, ORI_KERNEL_DRAIN, ori_act_drain, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_DRAIN, ori_act_drain, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_flush(struct oriel_window *w, uint64_t timeout_ns, void *stream)
 {
 	const struct ori_kernel_call c = {0};
 
-	return host_run(w, ORI_KERNEL_FLUSH, ori_act_flush, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_FLUSH, ori_act_flush, &c, timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_put_counter(struct oriel_window *w, unsigned peer, uint64_t to,
@@ -360,7 +358,7 @@ enum oriel_status oriel_window_put_counter(struct oriel_window *w, unsigned peer
 					  .length = length,
 					  .counter = counter};
 
-	return host_run(w, ORI_KERNEL_PUT_COUNTER, ori_act_put_counter, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_PUT_COUNTER, ori_act_put_counter, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_put_signal_counter(struct oriel_window *w, unsigned peer,
@@ -376,8 +374,8 @@ enum oriel_status oriel_window_put_signal_counter(struct oriel_window *w, unsign
 					  .value = value,
 					  .counter = counter};
 
-	return host_run(w, ORI_KERNEL_PUT_SIGNAL_COUNTER, ori_act_put_signal_counter, &c, 0,
-			stream);
+	return host_run(__func__, w, ORI_KERNEL_PUT_SIGNAL_COUNTER, ori_act_put_signal_counter, &c,
+			0, stream);
 }
 
 enum oriel_status oriel_window_signal_counter(struct oriel_window *w, unsigned peer, uint32_t id,
@@ -388,7 +386,8 @@ enum oriel_status oriel_window_signal_counter(struct oriel_window *w, unsigned p
 					  .value = value,
 					  .counter = counter};
 
-	return host_run(w, ORI_KERNEL_SIGNAL_COUNTER, ori_act_signal_counter, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_SIGNAL_COUNTER, ori_act_signal_counter, &c, 0,
+			stream);
 }
 
 enum oriel_status oriel_window_wait_counter(struct oriel_window *w, unsigned peer, uint32_t counter,
@@ -400,7 +399,8 @@ enum oriel_status oriel_window_wait_counter(struct oriel_window *w, unsigned pee
 					  .op = (uint32_t)compare,
 					  .value = operand};
 
-	return host_run(w, ORI_KERNEL_WAIT_COUNTER, ori_act_wait_counter, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_WAIT_COUNTER, ori_act_wait_counter, &c, timeout_ns,
+			stream);
 }
 
 enum oriel_status oriel_window_read_counter(struct oriel_window *w, unsigned peer, uint32_t counter,
@@ -408,7 +408,7 @@ enum oriel_status oriel_window_read_counter(struct oriel_window *w, unsigned pee
 {
 	const struct ori_kernel_call c = {.peer = peer, .counter = counter, .memory = value};
 
-	return host_run(w, ORI_KERNEL_READ_COUNTER, ori_act_read_counter, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_READ_COUNTER, ori_act_read_counter, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_reset_counter(struct oriel_window *w, unsigned peer,
@@ -416,14 +416,15 @@ enum oriel_status oriel_window_reset_counter(struct oriel_window *w, unsigned pe
 {
 	const struct ori_kernel_call c = {.peer = peer, .counter = counter};
 
-	return host_run(w, ORI_KERNEL_RESET_COUNTER, ori_act_reset_counter, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_RESET_COUNTER, ori_act_reset_counter, &c, 0,
+			stream);
 }
 
 enum oriel_status oriel_window_reset_signals(struct oriel_window *w, void *stream)
 {
 	const struct ori_kernel_call c = {0};
 
-	return host_run(w, ORI_KERNEL_RESET, ori_act_reset_signals, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_RESET, ori_act_reset_signals, &c, 0, stream);
 }
 
 static enum oriel_status host_check(const struct oriel_window *w, unsigned peer, uint32_t buffer)
@@ -438,9 +439,11 @@ static enum oriel_status host_check(const struct oriel_window *w, unsigned peer,
 enum oriel_status oriel_window_buffer(const struct oriel_window *w, uint32_t buffer, void **address,
 				      size_t *length)
 {
-	enum oriel_status status = host_check(w, w->device.rank, buffer);
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
 	const struct oriel_dev_buffer *place;
 
+	if (status == ORIEL_OK)
+		status = host_check(w, w->device.rank, buffer);
 	if (status != ORIEL_OK)
 		return status;
 	place = &w->table[(size_t)buffer * w->device.ranks + w->device.rank];
@@ -453,8 +456,10 @@ enum oriel_status oriel_window_buffer(const struct oriel_window *w, uint32_t buf
 enum oriel_status oriel_window_peer_length(const struct oriel_window *w, unsigned peer,
 					   uint32_t buffer, size_t *length)
 {
-	enum oriel_status status = host_check(w, peer, buffer);
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
 
+	if (status == ORIEL_OK)
+		status = host_check(w, peer, buffer);
 	if (status == ORIEL_OK)
 		*length = w->table[(size_t)buffer * w->device.ranks + peer].length;
 	return status;
@@ -465,9 +470,11 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 {
 	uint32_t buffer = (uint32_t)(at >> ORIEL_AT_BITS);
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
-	enum oriel_status status = host_check(w, peer, buffer);
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
 	const struct oriel_dev_buffer *place;
 
+	if (status == ORIEL_OK)
+		status = host_check(w, peer, buffer);
 	if (status != ORIEL_OK)
 		return status;
 	place = &w->table[(size_t)buffer * w->device.ranks + peer];

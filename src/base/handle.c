@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/handle.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/lsan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define __lsan_register_root_region(address, size) ((void)(address), (void)(size))
+#endif
+
+/* Addresses for one kind; less where RLIMIT_AS makes them scarce. */
+#define HANDLE_RANGE ((size_t)256 << 20)
+#define HANDLE_RANGE_SMALL ((size_t)8 << 20)
+#define HANDLE_CHUNK ((size_t)64 << 10) /* that become memory at once */
+
+/*
+ * Slots that stay unused after their objects are gone, the longest first: a stale handle is
+ * taken for a new object only after so many of its kind have come and gone. More of them would
+ * keep more memory.
+ */
+#define HANDLE_QUARANTINE 1024u
+
+/* "oriel" */
+#define HANDLE_STAMP (UINT64_C(0x6f7269656c) << 24)
+
+struct handle_kind {
+	const char *noun;
+	size_t size, stride;
+	char *base;
+	size_t range, open;              /* bytes reserved, and of these accessible */
+	uint64_t count;                  /* free slots */
+	struct ori_handle *first, *last; /* of these; the one that is free for longest is first */
+};
+
+static struct {
+	pthread_mutex_t lock; /* guards all of it */
+	struct ori_handle *youngest;
+	struct handle_kind kinds[ORI_HANDLE_KINDS];
+} table = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.kinds = {[ORI_HANDLE_COMM].noun = "communicator",
+		  [ORI_HANDLE_WINDOW].noun = "window",
+		  [ORI_HANDLE_REGION].noun = "region",
+		  [ORI_HANDLE_ALLGATHER].noun = "all-gather",
+		  [ORI_HANDLE_ALLTOALL].noun = "all-to-all",
+		  [ORI_HANDLE_BCAST].noun = "broadcast",
+		  [ORI_HANDLE_STREAM_BARRIER].noun = "stream barrier",
+		  [ORI_HANDLE_COPIES].noun = "copies object",
+		  [ORI_HANDLE_P2P_CONTEXT].noun = "p2p hub",
+		  [ORI_HANDLE_P2P_ENDPOINT].noun = "p2p endpoint",
+		  [ORI_HANDLE_P2P_MEMORY].noun = "p2p memory",
+		  [ORI_HANDLE_P2P_CREW].noun = "p2p crew",
+		  [ORI_HANDLE_P2P_MOCK].noun = "p2p mock",
+		  [ORI_HANDLE_MACHINE].noun = "machine",
+		  [ORI_HANDLE_LOCAL_JOB].noun = "local job"},
+};
+
+struct ori_handle_pool ori_handle_pools[ORI_HANDLE_KINDS];
+uint64_t ori_handle_stamp = HANDLE_STAMP;
+
+static size_t handle_round(size_t bytes, size_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* Newton: each step doubles the bits that are right, of which there are 3 at first. */
+static uint64_t handle_inverse(uint64_t odd)
+{
+	uint64_t inverse = odd;
+	unsigned i;
+
+	for (i = 0; i < 5; i++)
+		inverse *= 2 - odd * inverse;
+	return inverse;
+}
+
+/* A limit on addresses is the program's: what is only reserved here would be missing there. */
+static size_t handle_range(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+		return HANDLE_RANGE_SMALL;
+	return HANDLE_RANGE;
+}
+
+static void *handle_map(size_t range)
+{
+	return mmap(NULL, range, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+static bool handle_reserve_locked(struct handle_kind *k, struct ori_handle_pool *pool, size_t size)
+{
+	size_t range = handle_range();
+	char *base = handle_map(range);
+
+	if (base == MAP_FAILED) {
+		range = HANDLE_RANGE_SMALL;
+		base = handle_map(range);
+	}
+	if (base == MAP_FAILED)
+		return false;
+	/* Objects of handles are what leads to most memory of the library. */
+	__lsan_register_root_region(base, range);
+	k->size = size;
+	k->stride = handle_round(sizeof(struct ori_handle) + size, sizeof(struct ori_handle));
+	if (!(k->stride >> ORI_HANDLE_SHIFT & 1))
+		k->stride += (size_t)1 << ORI_HANDLE_SHIFT;
+	k->base = base;
+	k->range = range;
+	/* Relaxed: handle_fresh_locked() releases them. */
+	atomic_store_explicit(&pool->first, (uintptr_t)base + sizeof(struct ori_handle),
+			      memory_order_relaxed);
+	atomic_store_explicit(&pool->inverse, handle_inverse(k->stride >> ORI_HANDLE_SHIFT),
+			      memory_order_relaxed);
+	return true;
+}
+
+/* A slot that was never in use; NULL if there is none. */
+static struct ori_handle *handle_fresh_locked(struct handle_kind *k, struct ori_handle_pool *pool)
+{
+	uint64_t slots = atomic_load_explicit(&pool->slots, memory_order_relaxed);
+	size_t at = slots * k->stride, end = at + k->stride, open = k->open;
+
+	if (end > k->range)
+		return NULL;
+	if (end > open) {
+		open = handle_round(end, HANDLE_CHUNK);
+		if (open > k->range)
+			open = k->range;
+		if (mprotect(k->base + k->open, open - k->open, PROT_READ | PROT_WRITE) != 0)
+			return NULL;
+		k->open = open;
+	}
+	/* Acquired by ori_handle_is_live(): the slot is memory, and where slots lie is known. */
+	atomic_store_explicit(&pool->slots, slots + 1, memory_order_release);
+	return (struct ori_handle *)(void *)(k->base + at);
+}
+
+static struct ori_handle *handle_oldest_locked(struct handle_kind *k)
+{
+	struct ori_handle *h = k->first;
+
+	if (!h)
+		return NULL;
+	k->first = h->next;
+	if (!k->first)
+		k->last = NULL;
+	k->count--;
+	return h;
+}
+
+void *ori_handle_alloc(enum ori_handle_kind kind, size_t size)
+{
+	struct ori_handle_pool *pool = &ori_handle_pools[kind];
+	struct handle_kind *k = &table.kinds[kind];
+	struct ori_handle *h = NULL;
+
+	pthread_mutex_lock(&table.lock);
+	if (k->base || handle_reserve_locked(k, pool, size)) {
+		if (k->count <= HANDLE_QUARANTINE)
+			h = handle_fresh_locked(k, pool);
+		if (!h)
+			h = handle_oldest_locked(k);
+	}
+	pthread_mutex_unlock(&table.lock);
+	if (!h)
+		return NULL;
+	ASAN_UNPOISON_MEMORY_REGION(h + 1, k->size);
+	h->kind = kind;
+	return memset(h + 1, 0, k->size);
+}
+
+void ori_handle_open(void *object, const void *parent)
+{
+	struct ori_handle *h = ori_handle_of(object);
+
+	h->parent = parent;
+	pthread_mutex_lock(&table.lock);
+	h->previous = NULL;
+	h->next = table.youngest;
+	if (h->next)
+		h->next->previous = h;
+	table.youngest = h;
+	pthread_mutex_unlock(&table.lock);
+	/* Acquired by ori_handle_is_live(): with the object. */
+	atomic_store_explicit(&h->live, ori_handle_stamp, memory_order_release);
+}
+
+static void handle_unlink_locked(struct ori_handle *h)
+{
+	if (h->previous)
+		h->previous->next = h->next;
+	else
+		table.youngest = h->next;
+	if (h->next)
+		h->next->previous = h->previous;
+}
+
+bool ori_handle_shut(void *handle, enum ori_handle_kind kind, const char *call)
+{
+	struct ori_handle *h = ori_handle_of(handle);
+	uint64_t stamp = ori_handle_stamp;
+
+	if (!handle)
+		return false;
+	/* Of two threads that destroy it one is told that it was destroyed. */
+	if (!ori_handle_is_live(handle, kind) ||
+	    !atomic_compare_exchange_strong(&h->live, &stamp, 0)) {
+		ori_handle_misuse(handle, kind, call);
+		return false;
+	}
+	pthread_mutex_lock(&table.lock);
+	handle_unlink_locked(h);
+	pthread_mutex_unlock(&table.lock);
+	return true;
+}
+
+/* Whole pages of a large object; what its slot begins with stays. */
+static void handle_give_back(const struct handle_kind *k, struct ori_handle *h)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uintptr_t begin = handle_round((uintptr_t)(h + 1), page);
+	uintptr_t end = ((uintptr_t)(h + 1) + k->size) / page * page;
+
+	if (begin < end)
+		(void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+void ori_handle_free(void *object)
+{
+	struct ori_handle *h = ori_handle_of(object);
+	struct handle_kind *k;
+
+	if (!object)
+		return;
+	k = &table.kinds[h->kind];
+	handle_give_back(k, h);
+	ASAN_POISON_MEMORY_REGION(object, k->size);
+	h->next = NULL;
+	pthread_mutex_lock(&table.lock);
+	if (k->last)
+		k->last->next = h;
+	else
+		k->first = h;
+	k->last = h;
+	k->count++;
+	pthread_mutex_unlock(&table.lock);
+}
+
+const char *ori_handle_child(const void *parent)
+{
+	const struct ori_handle *h;
+	const char *noun = NULL;
+
+	pthread_mutex_lock(&table.lock);
+	for (h = table.youngest; h && !noun; h = h->next)
+		if (h->parent == parent)
+			noun = table.kinds[h->kind].noun;
+	pthread_mutex_unlock(&table.lock);
+	return noun;
+}
+
+/* The slot around @at, which may be any address, and its kind; NULL if there is none. */
+static const struct ori_handle *handle_find(const void *at, enum ori_handle_kind *kind)
+{
+	unsigned i;
+
+	for (i = 0; i < ORI_HANDLE_KINDS; i++) {
+		/* Acquire: base and stride do not change any more. */
+		uint64_t slots =
+			atomic_load_explicit(&ori_handle_pools[i].slots, memory_order_acquire);
+		const struct handle_kind *k = &table.kinds[i];
+		uint64_t slot;
+
+		if (!slots)
+			continue;
+		slot = ((uintptr_t)at - (uintptr_t)k->base) / k->stride;
+		if (slot >= slots)
+			continue;
+		*kind = (enum ori_handle_kind)i;
+		return (const struct ori_handle *)(const void *)(k->base + slot * k->stride);
+	}
+	return NULL;
+}
+
+#define HANDLE_TEXT 256
+
+/* What is wrong with @handle, which is not live, behind "call: ". */
+static enum oriel_status handle_reason(const void *handle, enum ori_handle_kind kind,
+				       char text[HANDLE_TEXT])
+{
+	const char *noun = table.kinds[kind].noun;
+	enum ori_handle_kind found = kind;
+	const struct ori_handle *h = handle_find(handle, &found);
+
+	if (!handle) {
+		snprintf(text, HANDLE_TEXT, "the %s is NULL", noun);
+		return ORIEL_ERR_INVALID;
+	}
+	if (!h)
+		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it is no handle of this library",
+			 handle, noun);
+	else if (handle != h + 1)
+		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it lies inside a %s", handle,
+			 noun, table.kinds[found].noun);
+	else if (found != kind)
+		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it is, or was, a %s", handle,
+			 noun, table.kinds[found].noun);
+	else
+		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it was destroyed", handle, noun);
+	return ORIEL_ERR_STATE;
+}
+
+enum oriel_status ori_handle_refuse(const void *handle, enum ori_handle_kind kind, const char *call)
+{
+	char text[HANDLE_TEXT];
+	enum oriel_status status = handle_reason(handle, kind, text);
+
+	return ori_fail(status, "%s: %s", call, text);
+}
+
+void ori_handle_misuse(const void *handle, enum ori_handle_kind kind, const char *call)
+{
+	char text[HANDLE_TEXT];
+	enum oriel_status status = handle_reason(handle, kind, text);
+
+	ori_misuse_with(status, "%s: %s", call, text);
+}

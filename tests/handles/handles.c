@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handles [--list]: every public host function that takes a handle gets some that are none.
+ * It returns the status that says so, or the value that its header names, with a text that has
+ * the function and the kind; it crashes on none, and the live objects beside them go on. --list
+ * prints the functions, so that handles_test.py finds the one without a case.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/dev.h>
+#include <oriel/dev/crew.h>
+#include <oriel/oriel.h>
+#include <oriel/p2p_mock.h>
+
+enum kind {
+	COMM,
+	WINDOW,
+	REGION,
+	ALLGATHER,
+	ALLTOALL,
+	BCAST,
+	STREAM_BARRIER,
+	COPIES,
+	P2P_HUB,
+	P2P_END,
+	P2P_MEMORY,
+	P2P_CREW,
+	P2P_MOCK,
+	MACHINE,
+	LOCAL_JOB,
+	KINDS
+};
+
+static const char *const nouns[KINDS] = {"communicator", "window",        "region",
+					 "all-gather",   "all-to-all",    "broadcast",
+					 "barrier",      "copies object", "p2p hub",
+					 "p2p endpoint", "p2p memory",    "p2p crew",
+					 "p2p mock",     "machine",       "local job"};
+
+static void *live[KINDS];
+
+/* What calls are given beside the handle. */
+static char bytes[256];
+static uint64_t word, table[64];
+static unsigned number;
+static size_t length;
+static void *address;
+static enum oriel_path path;
+static struct oriel_peer peer;
+static struct oriel_health health;
+static struct oriel_adapter adapter;
+static struct oriel_dev_comm dev_comm;
+static struct oriel_dev_window dev_window;
+static struct oriel_dev_fault fault;
+static struct oriel_dev_gather series;
+static struct oriel_dev_portion portion;
+static struct oriel_dev_buffer places[4];
+static struct oriel_dev_crew dev_crew;
+static struct oriel_allgather_info info;
+static struct oriel_tune_info tune;
+static struct oriel_p2p_info p2p_info;
+static struct oriel_p2p_request request;
+static struct oriel_p2p_remote remote;
+static struct oriel_p2p_mock_event event;
+static struct oriel_finding finding;
+static struct oriel_prospect prospect;
+static struct oriel_bootstrap end;
+static struct oriel_view view = {.size = sizeof(view), .length = sizeof(bytes), .buffer = bytes};
+static struct oriel_p2p_buffer buffer = {.address = bytes, .length = 8};
+static void *made;
+
+static enum oriel_status step(void *context, bool *has_moved)
+{
+	(void)context, (void)has_moved;
+	return ORIEL_OK;
+}
+
+static const struct oriel_job job = {.size = sizeof(job), .step = step};
+
+/* How a function says that a handle is none. */
+enum answer {
+	STATUS,  /* it returns that */
+	VALUE,   /* it returns the value of its header */
+	NOTHING, /* it returns nothing */
+	DESTROY, /* the same, and NULL is allowed */
+};
+
+#define OUT(x) (void *)&(x)
+
+/* X(kind, answer, function, arguments, value) */
+#define COMM_CASES(X)                                                           \
+	X(COMM, DESTROY, oriel_comm_destroy, (h), 0)                            \
+	X(COMM, VALUE, oriel_comm_rank, (h), UINT32_MAX)                        \
+	X(COMM, VALUE, oriel_comm_size, (h), 0)                                 \
+	X(COMM, VALUE, oriel_comm_timeout, (h), 0)                              \
+	X(COMM, STATUS, oriel_comm_path, (h, 0, &path), 0)                      \
+	X(COMM, STATUS, oriel_comm_peer, (h, 0, &peer), 0)                      \
+	X(COMM, STATUS, oriel_comm_path_between, (h, 0, 0, &path), 0)           \
+	X(COMM, VALUE, oriel_comm_domain_size, (h), 0)                          \
+	X(COMM, VALUE, oriel_comm_domain_index, (h), UINT32_MAX)                \
+	X(COMM, STATUS, oriel_comm_domain_rank, (h, 0, &number), 0)             \
+	X(COMM, STATUS, oriel_comm_domain_find, (h, 0, &number), 0)             \
+	X(COMM, STATUS, oriel_comm_peer_rank, (h, 0, &number), 0)               \
+	X(COMM, STATUS, oriel_comm_peer_index, (h, 0, &number), 0)              \
+	X(COMM, STATUS, oriel_comm_device, (h, &dev_comm), 0)                   \
+	X(COMM, STATUS, oriel_comm_connect, (h, NULL, 0), 0)                    \
+	X(COMM, STATUS, oriel_comm_barrier, (h), 0)                             \
+	X(COMM, STATUS, oriel_comm_all_gather, (h, bytes, bytes, 1), 0)         \
+	X(COMM, STATUS, oriel_comm_agree, (h, ORIEL_OK), 0)                     \
+	X(COMM, STATUS, oriel_comm_health, (h, &health), 0)                     \
+	X(COMM, NOTHING, oriel_comm_abort, (h, "test"), 0)                      \
+	X(COMM, VALUE, oriel_comm_gpu_name, (h), NULL)                          \
+	X(COMM, VALUE, oriel_comm_gpu_processors, (h), 0)                       \
+	X(COMM, STATUS, oriel_comm_adapter, (h, &adapter), 0)                   \
+	X(COMM, STATUS, oriel_comm_p2p, (h, 0, NULL, OUT(made)), 0)             \
+	X(COMM, STATUS, oriel_comm_p2p_hub, (h, OUT(made)), 0)                  \
+	X(COMM, STATUS, oriel_comm_prepare, (h), 0)                             \
+	X(COMM, STATUS, oriel_comm_post, (h, &job, NULL), 0)                    \
+	X(COMM, STATUS, oriel_copies_create, (h, OUT(made)), 0)                 \
+	X(COMM, STATUS, oriel_region_register, (h, bytes, 8, OUT(made)), 0)     \
+	X(COMM, STATUS, oriel_window_create, (h, NULL, OUT(made)), 0)           \
+	X(COMM, STATUS, oriel_stream_barrier_create, (h, 0, OUT(made)), 0)      \
+	X(COMM, STATUS, oriel_allgather_create, (h, &view, NULL, OUT(made)), 0) \
+	X(COMM, STATUS, oriel_alltoall_create, (h, &view, NULL, OUT(made)), 0)  \
+	X(COMM, STATUS, oriel_bcast_create, (h, &view, NULL, OUT(made)), 0)     \
+	X(COMM, STATUS, oriel_tune_find, (h, false, &tune), 0)
+
+#define WINDOW_CASES(X)                                                                           \
+	X(WINDOW, DESTROY, oriel_window_destroy, (h), 0)                                          \
+	X(WINDOW, STATUS, oriel_window_share, (h, bytes, 8, &number), 0)                          \
+	X(WINDOW, STATUS, oriel_window_share_table, (h, places, &number), 0)                      \
+	X(WINDOW, STATUS, oriel_window_device, (h, &dev_window), 0)                               \
+	X(WINDOW, STATUS, oriel_window_buffer, (h, 0, &address, &length), 0)                      \
+	X(WINDOW, STATUS, oriel_window_peer_length, (h, 0, 0, &length), 0)                        \
+	X(WINDOW, STATUS, oriel_window_peer_address, (h, 0, 0, &address), 0)                      \
+	X(WINDOW, STATUS, oriel_window_fault, (h, &fault), 0)                                     \
+	X(WINDOW, STATUS, oriel_window_put, (h, 0, 0, bytes, 8, NULL), 0)                         \
+	X(WINDOW, STATUS, oriel_window_put_value, (h, 0, 0, 1, NULL), 0)                          \
+	X(WINDOW, STATUS, oriel_window_get, (h, 0, 0, bytes, 8, NULL), 0)                         \
+	X(WINDOW, STATUS, oriel_window_put_signal, (h, 0, 0, bytes, 8, 0, 1, NULL), 0)            \
+	X(WINDOW, STATUS, oriel_window_fetch_add, (h, 0, 0, 1, &word, NULL), 0)                   \
+	X(WINDOW, STATUS, oriel_window_signal, (h, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL), 0)           \
+	X(WINDOW, STATUS, oriel_window_signal_all, (h, 0, ORIEL_SIGNAL_ADD, 1, NULL), 0)          \
+	X(WINDOW, STATUS, oriel_window_wait_signal, (h, 0, ORIEL_GE, 0, 1, NULL), 0)              \
+	X(WINDOW, STATUS, oriel_window_wait_signal_from, (h, 0, 0, ORIEL_GE, 0, 1, NULL), 0)      \
+	X(WINDOW, STATUS, oriel_window_wait_signal_next, (h, 0, 0, 0, 1, NULL), 0)                \
+	X(WINDOW, STATUS, oriel_window_read_signal, (h, 0, &word, NULL), 0)                       \
+	X(WINDOW, STATUS, oriel_window_read_signal_from, (h, 0, 0, &word, NULL), 0)               \
+	X(WINDOW, STATUS, oriel_window_barrier, (h, 0, 0, NULL), 0)                               \
+	X(WINDOW, STATUS, oriel_window_send, (h, 0, 0, bytes, 8, 1, NULL), 0)                     \
+	X(WINDOW, STATUS, oriel_window_recv, (h, 0, 0, bytes, 8, 1, NULL), 0)                     \
+	X(WINDOW, STATUS, oriel_window_drain, (h, 0, NULL), 0)                                    \
+	X(WINDOW, STATUS, oriel_window_flush, (h, 0, NULL), 0)                                    \
+	X(WINDOW, STATUS, oriel_window_put_counter, (h, 0, 0, bytes, 8, 0, NULL), 0)              \
+	X(WINDOW, STATUS, oriel_window_put_signal_counter, (h, 0, 0, bytes, 8, 0, 1, 0, NULL), 0) \
+	X(WINDOW, STATUS, oriel_window_signal_counter, (h, 0, 0, 1, 0, NULL), 0)                  \
+	X(WINDOW, STATUS, oriel_window_wait_counter, (h, 0, 0, ORIEL_GE, 0, 1, NULL), 0)          \
+	X(WINDOW, STATUS, oriel_window_read_counter, (h, 0, 0, &word, NULL), 0)                   \
+	X(WINDOW, STATUS, oriel_window_reset_counter, (h, 0, 0, NULL), 0)                         \
+	X(WINDOW, STATUS, oriel_window_put_all, (h, 0, bytes, 8, NULL), 0)                        \
+	X(WINDOW, STATUS, oriel_window_put_each, (h, 0, bytes, 8, 8, NULL), 0)                    \
+	X(WINDOW, STATUS, oriel_window_broadcast, (h, &series, 1, 0, bytes, 8, NULL), 0)          \
+	X(WINDOW, STATUS, oriel_window_exchange, (h, &series, 1, bytes, &portion, NULL), 0)       \
+	X(WINDOW, STATUS, oriel_window_gather_lines, (h, &series, 1, bytes, 8, NULL), 0)          \
+	X(WINDOW, STATUS, oriel_window_gather_puts, (h, &series, 1, bytes, 8, NULL), 0)           \
+	X(WINDOW, STATUS, oriel_window_reset_signals, (h, NULL), 0)
+
+#define OTHER_CASES(X)                                                                    \
+	X(REGION, STATUS, oriel_region_share, (h), 0)                                     \
+	X(REGION, DESTROY, oriel_region_unregister, (h), 0)                               \
+	X(REGION, STATUS, oriel_region_peer_length, (h, 0, &length), 0)                   \
+	X(REGION, STATUS, oriel_region_peer_address, (h, 0, 0, &address), 0)              \
+	X(REGION, STATUS, oriel_region_table, (h, places), 0)                             \
+	X(ALLGATHER, DESTROY, oriel_allgather_destroy, (h), 0)                            \
+	X(ALLGATHER, STATUS, oriel_allgather_start, (h, bytes, 8, NULL), 0)               \
+	X(ALLGATHER, STATUS, oriel_allgather_begin, (h, bytes, 8), 0)                     \
+	X(ALLGATHER, STATUS, oriel_allgather_test, (h), 0)                                \
+	X(ALLGATHER, STATUS, oriel_allgather_wait, (h), 0)                                \
+	X(ALLGATHER, STATUS, oriel_allgather_query, (h, 8, &info), 0)                     \
+	X(ALLTOALL, DESTROY, oriel_alltoall_destroy, (h), 0)                              \
+	X(ALLTOALL, STATUS, oriel_alltoall_start, (h, bytes, 8, NULL), 0)                 \
+	X(ALLTOALL, STATUS, oriel_alltoall_start_portions, (h, bytes, &portion, NULL), 0) \
+	X(ALLTOALL, STATUS, oriel_alltoall_query, (h, 8, &info), 0)                       \
+	X(BCAST, DESTROY, oriel_bcast_destroy, (h), 0)                                    \
+	X(BCAST, STATUS, oriel_bcast_start, (h, 0, bytes, 8, NULL), 0)                    \
+	X(BCAST, STATUS, oriel_bcast_query, (h, 8, &info), 0)                             \
+	X(STREAM_BARRIER, DESTROY, oriel_stream_barrier_destroy, (h), 0)                  \
+	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_start, (h, NULL), 0)               \
+	X(COPIES, DESTROY, oriel_copies_destroy, (h), 0)                                  \
+	X(COPIES, STATUS, oriel_copies_memory, (h, 8, &address), 0)                       \
+	X(COPIES, STATUS, oriel_copies_add, (h, 0, bytes, bytes + 8, 8), 0)               \
+	X(COPIES, STATUS, oriel_copies_test, (h), 0)                                      \
+	X(MACHINE, DESTROY, oriel_machine_destroy, (h), 0)                                \
+	X(MACHINE, VALUE, oriel_machine_export, (h, bytes, sizeof(bytes)), 0)             \
+	X(MACHINE, STATUS, oriel_machine_finding, (h, 0, &finding), 0)                    \
+	X(MACHINE, STATUS, oriel_machine_prospect, (h, 0, &prospect), 0)                  \
+	X(MACHINE, VALUE, oriel_machine_is_well, (h), false)                              \
+	X(LOCAL_JOB, DESTROY, oriel_local_job_destroy, (h), 0)                            \
+	X(LOCAL_JOB, STATUS, oriel_bootstrap_open_local, (h, 0, &end), 0)
+
+#define P2P_CASES(X)                                                                   \
+	X(P2P_HUB, DESTROY, oriel_p2p_hub_destroy, (h), 0)                             \
+	X(P2P_HUB, STATUS, oriel_p2p_crew_create, (h, NULL, OUT(made)), 0)             \
+	X(P2P_HUB, STATUS, oriel_p2p_create, (h, NULL, OUT(made)), 0)                  \
+	X(P2P_HUB, STATUS, oriel_p2p_register, (h, bytes, 8, 0, OUT(made)), 0)         \
+	X(P2P_CREW, STATUS, oriel_p2p_crew_device, (h, &dev_crew), 0)                  \
+	X(P2P_CREW, DESTROY, oriel_p2p_crew_destroy, (h), 0)                           \
+	X(P2P_END, DESTROY, oriel_p2p_destroy, (h), 0)                                 \
+	X(P2P_END, STATUS, oriel_p2p_address, (h, bytes), 0)                           \
+	X(P2P_END, STATUS, oriel_p2p_connect, (h, bytes, ORIEL_P2P_ADDRESS, 1), 0)     \
+	X(P2P_END, STATUS, oriel_p2p_check, (h), 0)                                    \
+	X(P2P_END, STATUS, oriel_p2p_describe, (h, &p2p_info), 0)                      \
+	X(P2P_END, STATUS, oriel_p2p_send_control, (h, 1, bytes, 8, &request), 0)      \
+	X(P2P_END, STATUS, oriel_p2p_recv_control, (h, 1, bytes, 8, &request), 0)      \
+	X(P2P_END, STATUS, oriel_p2p_send, (h, 0, &buffer, &request), 0)               \
+	X(P2P_END, STATUS, oriel_p2p_recv, (h, 0, &buffer, &request), 0)               \
+	X(P2P_END, STATUS, oriel_p2p_export, (h, &buffer, bytes), 0)                   \
+	X(P2P_END, STATUS, oriel_p2p_import, (h, bytes, ORIEL_P2P_EXPORT, &remote), 0) \
+	X(P2P_END, STATUS, oriel_p2p_put, (h, 0, &buffer, &remote, 0, &request), 0)    \
+	X(P2P_END, STATUS, oriel_p2p_expect, (h, 0, &request), 0)                      \
+	X(P2P_END, STATUS, oriel_p2p_cancel, (h, &request), 0)                         \
+	X(P2P_END, STATUS, oriel_p2p_progress, (h), 0)                                 \
+	X(P2P_END, STATUS, oriel_p2p_test, (h, &request), 0)                           \
+	X(P2P_END, STATUS, oriel_p2p_wait, (h, &request, 1), 0)                        \
+	X(P2P_END, STATUS, oriel_p2p_drain, (h, 1), 0)                                 \
+	X(P2P_MEMORY, STATUS, oriel_p2p_memory_check, (h), 0)                          \
+	X(P2P_MEMORY, DESTROY, oriel_p2p_unregister, (h), 0)                           \
+	X(P2P_MOCK, DESTROY, oriel_p2p_mock_destroy, (h), 0)                           \
+	X(P2P_MOCK, VALUE, oriel_p2p_mock_end, (h, 0), NULL)                           \
+	X(P2P_MOCK, VALUE, oriel_p2p_mock_hub, (h), NULL)                              \
+	X(P2P_MOCK, VALUE, oriel_p2p_mock_count, (h), 0)                               \
+	X(P2P_MOCK, STATUS, oriel_p2p_mock_look, (h, 0, &event), 0)                    \
+	X(P2P_MOCK, STATUS, oriel_p2p_mock_deliver, (h, 0), 0)                         \
+	X(P2P_MOCK, NOTHING, oriel_p2p_mock_hold, (h, 0, true), 0)                     \
+	X(P2P_MOCK, NOTHING, oriel_p2p_mock_refuse, (h, 0, 1), 0)                      \
+	X(P2P_MOCK, NOTHING, oriel_p2p_mock_fail, (h, 0, ORIEL_ERR_PEER), 0)
+
+#define ALL_CASES(X) COMM_CASES(X) WINDOW_CASES(X) OTHER_CASES(X) P2P_CASES(X)
+
+/* One function for each, which returns what oriel_last_status() should be, too. */
+#define CALL_STATUS(function, arguments, value) return function arguments
+#define CALL_VALUE(function, arguments, value) \
+	return function arguments == (value) ? oriel_last_status() : ORIEL_AGAIN
+#define CALL_NOTHING(function, arguments, value) \
+	function arguments;                      \
+	return oriel_last_status()
+#define CALL_DESTROY CALL_NOTHING
+#define DEFINE(kind, answer, function, arguments, value)   \
+	static enum oriel_status call_##function(void *h)  \
+	{                                                  \
+		CALL_##answer(function, arguments, value); \
+	}
+
+ALL_CASES(DEFINE)
+
+struct call {
+	const char *name;
+	enum kind kind;
+	enum answer answer;
+	enum oriel_status (*make)(void *handle);
+};
+
+#define ENTRY(kind, answer, function, arguments, value) {#function, kind, answer, call_##function},
+
+static const struct call calls[] = {ALL_CASES(ENTRY)};
+
+#define CALLS (sizeof(calls) / sizeof(calls[0]))
+
+static unsigned failures;
+
+static void complain(const struct call *call, const char *what, const void *handle,
+		     enum oriel_status status)
+{
+	failures++;
+	printf("%s with %s (%p): %s, \"%s\"\n", call->name, what, handle, oriel_status_name(status),
+	       oriel_last_error());
+}
+
+/* The text is of a call before, or of another. */
+static void forget(void)
+{
+	struct oriel_setting none;
+
+	(void)oriel_setting_get(UINT32_MAX, &none);
+}
+
+static void check_refused(const struct call *call, const char *what, void *handle)
+{
+	enum oriel_status expected = handle ? ORIEL_ERR_STATE : ORIEL_ERR_INVALID, status;
+	char name[80];
+
+	snprintf(name, sizeof(name), "%s: ", call->name);
+	forget();
+	status = call->make(handle);
+	if (!handle && call->answer == DESTROY) {
+		if (strstr(oriel_last_error(), name))
+			complain(call, what, handle, status);
+		return;
+	}
+	if (status != expected || oriel_last_status() != expected ||
+	    strncmp(oriel_last_error(), name, strlen(name)) != 0 ||
+	    !strstr(oriel_last_error(), nouns[call->kind]))
+		complain(call, what, handle, status);
+}
+
+static void must(enum oriel_status status, const char *what)
+{
+	if (status == ORIEL_OK)
+		return;
+	printf("%s: %s, \"%s\"\n", what, oriel_status_name(status), oriel_last_error());
+	exit(1);
+}
+
+#define MUST(call) must(call, #call)
+
+/* One of each kind. */
+static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
+		     struct oriel_local_job *made_job)
+{
+	struct oriel_p2p_crew_attr crew = {.size = sizeof(crew), .timeout_ns = 1};
+	struct oriel_view part = {.size = sizeof(part), .length = 64};
+	struct oriel_window_attr window = {.size = sizeof(window), .length = 4096};
+
+	of[LOCAL_JOB] = made_job;
+	if (bootstrap)
+		MUST(oriel_comm_create(bootstrap, NULL, OUT(of[COMM])));
+	MUST(oriel_window_create(of[COMM], &window, OUT(of[WINDOW])));
+	MUST(oriel_region_register(of[COMM], table, sizeof(table), OUT(of[REGION])));
+	part.window = of[WINDOW];
+	MUST(oriel_allgather_create(of[COMM], &part, NULL, OUT(of[ALLGATHER])));
+	MUST(oriel_alltoall_create(of[COMM], &part, NULL, OUT(of[ALLTOALL])));
+	MUST(oriel_bcast_create(of[COMM], &part, NULL, OUT(of[BCAST])));
+	MUST(oriel_stream_barrier_create(of[COMM], 0, OUT(of[STREAM_BARRIER])));
+	MUST(oriel_copies_create(of[COMM], OUT(of[COPIES])));
+	MUST(oriel_p2p_hub_create(NULL, OUT(of[P2P_HUB])));
+	MUST(oriel_p2p_create(of[P2P_HUB], NULL, OUT(of[P2P_END])));
+	MUST(oriel_p2p_register(of[P2P_HUB], table, sizeof(table), 0, OUT(of[P2P_MEMORY])));
+	MUST(oriel_p2p_crew_create(of[P2P_HUB], &crew, OUT(of[P2P_CREW])));
+	MUST(oriel_p2p_mock_create(NULL, OUT(of[P2P_MOCK])));
+	MUST(oriel_machine_create(OUT(of[MACHINE])));
+}
+
+/* Children before parents. The last failure is not theirs. */
+static void end_all(void *const of[KINDS])
+{
+	forget();
+	oriel_machine_destroy(of[MACHINE]);
+	oriel_p2p_mock_destroy(of[P2P_MOCK]);
+	oriel_p2p_crew_destroy(of[P2P_CREW]);
+	oriel_p2p_unregister(of[P2P_MEMORY]);
+	oriel_p2p_destroy(of[P2P_END]);
+	oriel_p2p_hub_destroy(of[P2P_HUB]);
+	oriel_copies_destroy(of[COPIES]);
+	oriel_stream_barrier_destroy(of[STREAM_BARRIER]);
+	oriel_bcast_destroy(of[BCAST]);
+	oriel_alltoall_destroy(of[ALLTOALL]);
+	oriel_allgather_destroy(of[ALLGATHER]);
+	oriel_region_unregister(of[REGION]);
+	oriel_window_destroy(of[WINDOW]);
+	oriel_comm_destroy(of[COMM]);
+	oriel_local_job_destroy(of[LOCAL_JOB]);
+	if (oriel_last_status() != ORIEL_ERR_RANGE) {
+		printf("the end: \"%s\"\n", oriel_last_error());
+		failures++;
+	}
+}
+
+static void check_all(void *const gone[KINDS])
+{
+	uint64_t local[64] = {0};
+	unsigned other;
+	size_t i;
+
+	for (i = 0; i < CALLS; i++) {
+		const struct call *call = &calls[i];
+
+		check_refused(call, "NULL", NULL);
+		check_refused(call, "a small number", (void *)8);
+		check_refused(call, "the last address", (void *)UINTPTR_MAX);
+		check_refused(call, "an address without memory", (void *)(uintptr_t)0xdead0000000);
+		check_refused(call, "memory of the caller's", &local[8]);
+		check_refused(call, "a misaligned handle", (char *)live[call->kind] + 1);
+		check_refused(call, "the inside of an object", (char *)live[call->kind] + 64);
+		check_refused(call, "a destroyed one", gone[call->kind]);
+		for (other = 0; other < KINDS; other++)
+			if (other != call->kind)
+				check_refused(call, "one of another kind", live[other]);
+	}
+}
+
+/* Handles within what a call is given. */
+static void check_inside(void *const gone[KINDS])
+{
+	struct oriel_view bad = {.size = sizeof(bad), .length = 8, .window = gone[WINDOW]};
+	struct oriel_p2p_buffer from = {bytes, 8, gone[P2P_MEMORY]};
+	const struct call create = {"oriel_allgather_create", WINDOW, STATUS, NULL},
+			  send = {"oriel_p2p_send", P2P_MEMORY, STATUS, NULL};
+	enum oriel_status status;
+
+	status = oriel_allgather_create(live[COMM], &bad, NULL, OUT(made));
+	if (status != ORIEL_ERR_STATE || !strstr(oriel_last_error(), nouns[WINDOW]))
+		complain(&create, "a destroyed window", gone[WINDOW], status);
+	status = oriel_p2p_send(live[P2P_END], 0, &from, &request);
+	if (status != ORIEL_ERR_STATE || !strstr(oriel_last_error(), nouns[P2P_MEMORY]))
+		complain(&send, "destroyed memory", gone[P2P_MEMORY], status);
+}
+
+int main(int argc, char **argv)
+{
+	struct oriel_local_job *jobs[2] = {NULL, NULL};
+	struct oriel_bootstrap ends[2];
+	void *gone[KINDS];
+	size_t i;
+
+	for (i = 0; argc > 1 && strcmp(argv[1], "--list") == 0 && i < CALLS; i++)
+		printf("%s\n", calls[i].name);
+	if (argc > 1)
+		return 0;
+	setenv("ORIEL_LOG", "error", 1);
+	for (i = 0; i < 2; i++) {
+		MUST(oriel_local_job_create(1, &jobs[i]));
+		MUST(oriel_bootstrap_open_local(jobs[i], 0, &ends[i]));
+	}
+	make_all(gone, &ends[0], jobs[0]);
+	make_all(live, &ends[1], jobs[1]);
+	end_all(gone);
+	check_all(gone);
+	check_inside(gone);
+	/* Nothing of that has touched the live ones. */
+	MUST(oriel_window_put(live[WINDOW], 0, 0, bytes, 8, NULL));
+	MUST(oriel_comm_barrier(live[COMM]));
+	MUST(oriel_allgather_start(live[ALLGATHER], bytes, 8, NULL));
+	end_all(live);
+	oriel_bootstrap_close(&ends[0]);
+	oriel_bootstrap_close(&ends[1]);
+	printf("%zu functions, %u failures\n", CALLS, failures);
+	return failures != 0;
+}
