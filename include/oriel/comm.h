@@ -14,6 +14,11 @@
 extern "C" {
 #endif
 
+/*
+ * In the child of fork() communicators of the parent, and all that was made on them, are dead:
+ * ORIEL_ERR_FORKED. The parent is unharmed. A child makes a communicator of its own, or is
+ * started by exec or posix_spawn(). docs/threads.md has the rest.
+ */
 struct oriel_comm;
 
 /* When the links to peers of the rdma path are made. */

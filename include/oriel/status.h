@@ -41,16 +41,18 @@ enum oriel_status {
 	ORIEL_ERR_VERSION = -14,     /* built against another version */
 	ORIEL_ERR_SYSTEM = -15,      /* the operating system refused */
 	ORIEL_ERR_ACCESS = -16, /* memory may not be used so: own or a peer's; its key, bounds */
+	ORIEL_ERR_FORKED = -17, /* the handle is of the process that forked this one */
 };
 
 /*
  * Handles are pointers to objects of the library. A host function looks at those that it is
  * given before it uses them: for NULL it returns ORIEL_ERR_INVALID; for a handle that was
  * destroyed, one of another kind, or an address that is no handle at all, ORIEL_ERR_STATE, with a
- * text that names the function and the reason. A function that returns no status returns the
- * value named at it, and the status is behind oriel_last_status(). The address of a
- * destroyed handle serves a new object only after 1024 others of its kind were destroyed. That
- * no other thread still uses a handle while it is destroyed is the caller's to see to.
+ * text that names the function and the reason; in the child of fork(), for a handle that its
+ * parent had before, ORIEL_ERR_FORKED (docs/threads.md). A function that returns no status returns
+ * the value named at it, and the status is behind oriel_last_status(). The address of a destroyed
+ * handle serves a new object only after 1024 others of its kind were destroyed. That no other
+ * thread still uses a handle while it is destroyed is the caller's to see to.
  */
 
 /*

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -31,7 +32,7 @@
  */
 #define HANDLE_QUARANTINE 1024u
 
-/* "oriel" */
+/* "oriel", and how often this process and those it comes from were forked. */
 #define HANDLE_STAMP (UINT64_C(0x6f7269656c) << 24)
 
 struct handle_kind {
@@ -94,6 +95,27 @@ static size_t handle_range(void)
 		return HANDLE_RANGE_SMALL;
 	return HANDLE_RANGE;
 }
+
+static void handle_fork_prepare(void)
+{
+	pthread_mutex_lock(&table.lock);
+}
+
+static void handle_fork_parent(void)
+{
+	pthread_mutex_unlock(&table.lock);
+}
+
+/* Slots of the parent's objects are neither live nor free here; they stay so. */
+static void handle_fork_child(void)
+{
+	ori_handle_stamp++;
+	table.youngest = NULL;
+	pthread_mutex_unlock(&table.lock);
+}
+
+static const struct ori_fork_hook handle_hook = {handle_fork_prepare, handle_fork_parent,
+						 handle_fork_child};
 
 static void *handle_map(size_t range)
 {
@@ -167,6 +189,7 @@ void *ori_handle_alloc(enum ori_handle_kind kind, size_t size)
 	struct handle_kind *k = &table.kinds[kind];
 	struct ori_handle *h = NULL;
 
+	ori_fork_add(ORI_FORK_HANDLE, &handle_hook);
 	pthread_mutex_lock(&table.lock);
 	if (k->base || handle_reserve_locked(k, pool, size)) {
 		if (k->count <= HANDLE_QUARANTINE)
@@ -208,6 +231,94 @@ static void handle_unlink_locked(struct ori_handle *h)
 		h->next->previous = h->previous;
 }
 
+static bool handle_is_forked(const void *object)
+{
+	uint64_t live = atomic_load_explicit(&ori_handle_of(object)->live, memory_order_relaxed);
+
+	return live >= HANDLE_STAMP && live < ori_handle_stamp;
+}
+
+/* The slot around @at, which may be any address, and its kind; NULL if there is none. */
+static const struct ori_handle *handle_find(const void *at, enum ori_handle_kind *kind)
+{
+	unsigned i;
+
+	for (i = 0; i < ORI_HANDLE_KINDS; i++) {
+		/* Acquire: base and stride do not change any more. */
+		uint64_t slots =
+			atomic_load_explicit(&ori_handle_pools[i].slots, memory_order_acquire);
+		const struct handle_kind *k = &table.kinds[i];
+		uint64_t slot;
+
+		if (!slots)
+			continue;
+		slot = ((uintptr_t)at - (uintptr_t)k->base) / k->stride;
+		if (slot >= slots)
+			continue;
+		*kind = (enum ori_handle_kind)i;
+		return (const struct ori_handle *)(const void *)(k->base + slot * k->stride);
+	}
+	return NULL;
+}
+
+#define HANDLE_TEXT 256
+#define HANDLE_FORKED \
+	"this process was forked after the %s was created; create one of its own, or use spawn"
+
+/* What is wrong with @handle, which is not live, behind "call: ". */
+static enum oriel_status handle_reason(const void *handle, enum ori_handle_kind kind,
+				       char text[HANDLE_TEXT])
+{
+	const char *noun = table.kinds[kind].noun;
+	enum ori_handle_kind found = kind;
+	const struct ori_handle *h = handle_find(handle, &found);
+
+	if (!handle) {
+		snprintf(text, HANDLE_TEXT, "the %s is NULL", noun);
+		return ORIEL_ERR_INVALID;
+	}
+	if (!h)
+		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it is no handle of this library",
+			 handle, noun);
+	else if (handle != h + 1)
+		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it lies inside a %s", handle,
+			 noun, table.kinds[found].noun);
+	else if (found != kind)
+		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it is, or was, a %s", handle,
+			 noun, table.kinds[found].noun);
+	else if (handle_is_forked(handle)) {
+		snprintf(text, HANDLE_TEXT, HANDLE_FORKED, noun);
+		return ORIEL_ERR_FORKED;
+	} else
+		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it was destroyed", handle, noun);
+	return ORIEL_ERR_STATE;
+}
+
+/*
+ * For a destroy function: what ends with the child, as exit handlers and destructors of other
+ * languages do, is nobody's mistake.
+ */
+static void handle_refuse_end(const void *handle, enum ori_handle_kind kind, const char *call)
+{
+	char text[HANDLE_TEXT];
+	enum oriel_status status = handle_reason(handle, kind, text);
+
+	if (status == ORIEL_ERR_FORKED)
+		(void)ori_fail(status, "%s: %s", call, text);
+	else
+		ori_misuse_with(status, "%s: %s", call, text);
+}
+
+bool ori_handle_may_end(const void *handle, enum ori_handle_kind kind, const char *call)
+{
+	if (!handle)
+		return false;
+	if (ori_handle_is_live(handle, kind))
+		return true;
+	handle_refuse_end(handle, kind, call);
+	return false;
+}
+
 bool ori_handle_shut(void *handle, enum ori_handle_kind kind, const char *call)
 {
 	struct ori_handle *h = ori_handle_of(handle);
@@ -218,7 +329,7 @@ bool ori_handle_shut(void *handle, enum ori_handle_kind kind, const char *call)
 	/* Of two threads that destroy it one is told that it was destroyed. */
 	if (!ori_handle_is_live(handle, kind) ||
 	    !atomic_compare_exchange_strong(&h->live, &stamp, 0)) {
-		ori_handle_misuse(handle, kind, call);
+		handle_refuse_end(handle, kind, call);
 		return false;
 	}
 	pthread_mutex_lock(&table.lock);
@@ -272,55 +383,18 @@ const char *ori_handle_child(const void *parent)
 	return noun;
 }
 
-/* The slot around @at, which may be any address, and its kind; NULL if there is none. */
-static const struct ori_handle *handle_find(const void *at, enum ori_handle_kind *kind)
+void ori_handle_each(enum ori_handle_kind kind, void (*visit)(void *object))
 {
-	unsigned i;
+	struct ori_handle *h;
 
-	for (i = 0; i < ORI_HANDLE_KINDS; i++) {
-		/* Acquire: base and stride do not change any more. */
-		uint64_t slots =
-			atomic_load_explicit(&ori_handle_pools[i].slots, memory_order_acquire);
-		const struct handle_kind *k = &table.kinds[i];
-		uint64_t slot;
-
-		if (!slots)
-			continue;
-		slot = ((uintptr_t)at - (uintptr_t)k->base) / k->stride;
-		if (slot >= slots)
-			continue;
-		*kind = (enum ori_handle_kind)i;
-		return (const struct ori_handle *)(const void *)(k->base + slot * k->stride);
-	}
-	return NULL;
+	for (h = table.youngest; h; h = h->next)
+		if (h->kind == kind)
+			visit(h + 1);
 }
 
-#define HANDLE_TEXT 256
-
-/* What is wrong with @handle, which is not live, behind "call: ". */
-static enum oriel_status handle_reason(const void *handle, enum ori_handle_kind kind,
-				       char text[HANDLE_TEXT])
+enum oriel_status ori_handle_refuse_stamp(const char *noun)
 {
-	const char *noun = table.kinds[kind].noun;
-	enum ori_handle_kind found = kind;
-	const struct ori_handle *h = handle_find(handle, &found);
-
-	if (!handle) {
-		snprintf(text, HANDLE_TEXT, "the %s is NULL", noun);
-		return ORIEL_ERR_INVALID;
-	}
-	if (!h)
-		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it is no handle of this library",
-			 handle, noun);
-	else if (handle != h + 1)
-		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it lies inside a %s", handle,
-			 noun, table.kinds[found].noun);
-	else if (found != kind)
-		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it is, or was, a %s", handle,
-			 noun, table.kinds[found].noun);
-	else
-		snprintf(text, HANDLE_TEXT, "%p is not a live %s: it was destroyed", handle, noun);
-	return ORIEL_ERR_STATE;
+	return ori_fail(ORIEL_ERR_FORKED, HANDLE_FORKED, noun);
 }
 
 enum oriel_status ori_handle_refuse(const void *handle, enum ori_handle_kind kind, const char *call)

@@ -64,6 +64,7 @@ struct ori_handle_pool {
 #define ORI_HANDLE_SHIFT 6
 
 extern struct ori_handle_pool ori_handle_pools[ORI_HANDLE_KINDS];
+/* Changed by nothing but fork(), in the child: handles of the parent do not live there. */
 extern uint64_t ori_handle_stamp;
 
 static inline struct ori_handle *ori_handle_of(const void *object)
@@ -85,9 +86,11 @@ static inline bool ori_handle_is_live(const void *handle, enum ori_handle_kind k
 						    memory_order_acquire) == ori_handle_stamp;
 }
 
-/* Why @handle is not live: ORIEL_ERR_INVALID for NULL, else ORIEL_ERR_STATE. */
+/* Why @handle is not live: ORIEL_ERR_INVALID for NULL, else ORIEL_ERR_STATE or _FORKED. */
 enum oriel_status ori_handle_refuse(const void *handle, enum ori_handle_kind kind, const char *call)
 	__attribute__((cold, noinline));
+
+enum oriel_status ori_handle_refuse_stamp(const char *noun) __attribute__((cold, noinline));
 
 /* For functions that return no status: the same at level warn, since the caller need not look. */
 void ori_handle_misuse(const void *handle, enum ori_handle_kind kind, const char *call)
@@ -111,6 +114,12 @@ static inline bool ori_handle_use(const void *handle, enum ori_handle_kind kind,
 	return false;
 }
 
+/* For what is no handle, made when ori_handle_stamp was @stamp: ORIEL_ERR_FORKED in a child. */
+static inline enum oriel_status ori_handle_check_stamp(uint64_t stamp, const char *noun)
+{
+	return stamp == ori_handle_stamp ? ORIEL_OK : ori_handle_refuse_stamp(noun);
+}
+
 /*
  * @size zeroed bytes in a slot, aligned to 64, that are no handle yet; @size is the same for
  * all of a kind. NULL if memory, or the range of addresses of the kind, is used up.
@@ -121,6 +130,12 @@ void *ori_handle_alloc(enum ori_handle_kind kind, size_t size);
 void ori_handle_open(void *object, const void *parent);
 
 /*
+ * For a destroy function @call that may still refuse: may it begin? False for NULL, and, with
+ * the reason behind oriel_last_error(), for what does not live.
+ */
+bool ori_handle_may_end(const void *handle, enum ori_handle_kind kind, const char *call);
+
+/*
  * @handle lives no longer, for the destroy function @call; its object stays as it is. False if
  * it does not live, with the reason behind oriel_last_error() unless it is NULL.
  */
@@ -128,6 +143,11 @@ bool ori_handle_shut(void *handle, enum ori_handle_kind kind, const char *call);
 
 /* The slot of @object, which does not live, is free. NULL is allowed. */
 void ori_handle_free(void *object);
+
+/*
+ * In a hook of base/fork.h, in the child: visit each object of @kind that lives in the parent.
+ */
+void ori_handle_each(enum ori_handle_kind kind, void (*visit)(void *object));
 
 /* What the youngest is called that lives and has @parent, NULL if none does. */
 const char *ori_handle_child(const void *parent);

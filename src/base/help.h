@@ -13,6 +13,8 @@ struct ori_helper {
 	 * with a lock that add() and remove() take.
 	 */
 	void (*help)(struct ori_helper *helper);
+	/* In the child of a fork, where there is nothing to do; NULL: nothing. See base/fork.h. */
+	void (*forked)(struct ori_helper *helper);
 	struct ori_helper *next;
 };
 

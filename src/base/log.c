@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/fork.h"
 
 #define LOG_LENGTH 1200
 
@@ -18,6 +19,23 @@ static const char *const log_names[] = {"error", "warn", "info", "debug"};
 static pthread_rwlock_t log_lock = PTHREAD_RWLOCK_INITIALIZER;
 static oriel_log_sink *log_sink; /* guarded by log_lock */
 static void *log_context;        /* guarded by log_lock */
+
+/* For reading: the thread that forks may be inside of a sink. */
+static void log_fork_prepare(void)
+{
+	pthread_rwlock_rdlock(&log_lock);
+}
+
+static void log_fork_parent(void)
+{
+	pthread_rwlock_unlock(&log_lock);
+}
+
+/* The other readers do not exist here. */
+static void log_fork_child(void)
+{
+	pthread_rwlock_init(&log_lock, NULL);
+}
 
 /* A level that does not parse is oriel_settings_check()'s to report. */
 static enum oriel_log_level log_threshold(void)
@@ -68,6 +86,10 @@ void ori_log(enum oriel_log_level level, const char *format, ...)
 
 void oriel_log_set_sink(oriel_log_sink *sink, void *context)
 {
+	static const struct ori_fork_hook hook = {log_fork_prepare, log_fork_parent,
+						  log_fork_child};
+
+	ori_fork_add(ORI_FORK_LOG, &hook);
 	pthread_rwlock_wrlock(&log_lock);
 	log_sink = sink;
 	log_context = context;

@@ -33,6 +33,8 @@ static const struct status_entry {
 	{ORIEL_ERR_VERSION, "ORIEL_ERR_VERSION", "The other side was built of another version."},
 	{ORIEL_ERR_SYSTEM, "ORIEL_ERR_SYSTEM", "The operating system refused."},
 	{ORIEL_ERR_ACCESS, "ORIEL_ERR_ACCESS", "An adapter refused a request."},
+	{ORIEL_ERR_FORKED, "ORIEL_ERR_FORKED",
+	 "The handle belongs to the process that this one was forked from."},
 };
 
 static const struct status_entry *status_find(enum oriel_status status)

@@ -13,22 +13,22 @@ static void test_every_status_has_its_own_name_and_text(void **state)
 	int a, b;
 
 	(void)state;
-	for (a = ORIEL_ERR_ACCESS; a <= ORIEL_AGAIN; a++) {
+	for (a = ORIEL_ERR_FORKED; a <= ORIEL_AGAIN; a++) {
 		assert_int_equal(strncmp(oriel_status_name(a), "ORIEL_", 6), 0);
 		assert_true(strlen(oriel_status_text(a)) > 0);
-		for (b = ORIEL_ERR_ACCESS; b < a; b++) {
+		for (b = ORIEL_ERR_FORKED; b < a; b++) {
 			assert_string_not_equal(oriel_status_name(a), oriel_status_name(b));
 			assert_string_not_equal(oriel_status_text(a), oriel_status_text(b));
 		}
 	}
 	assert_string_equal(oriel_status_name(ORIEL_OK), "ORIEL_OK");
-	assert_string_equal(oriel_status_name(ORIEL_ERR_ACCESS), "ORIEL_ERR_ACCESS");
+	assert_string_equal(oriel_status_name(ORIEL_ERR_FORKED), "ORIEL_ERR_FORKED");
 }
 
 static void test_a_number_that_is_no_status_is_unknown(void **state)
 {
 	(void)state;
-	assert_string_equal(oriel_status_name(ORIEL_ERR_ACCESS - 1), "unknown status");
+	assert_string_equal(oriel_status_name(ORIEL_ERR_FORKED - 1), "unknown status");
 	assert_string_equal(oriel_status_name(ORIEL_AGAIN + 1), "unknown status");
 	assert_true(strlen(oriel_status_text(ORIEL_AGAIN + 1)) > 0);
 }

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 
 #define ENDPOINT_BACKLOG 4096
 #define ENDPOINT_RETRY_NS 100000000
@@ -101,8 +102,11 @@ enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t
 
 static int endpoint_socket(const struct ori_address *address)
 {
-	return socket(address->family == 6 ? AF_INET6 : AF_INET,
-		      SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = socket(address->family == 6 ? AF_INET6 : AF_INET,
+			SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	ori_fork_socket(fd);
+	return fd;
 }
 
 /* Frames are written whole: waiting to fill a packet would only cost a round trip. */
@@ -153,6 +157,7 @@ static int endpoint_listen_all(sa_family_t family, uint16_t *port)
 
 	if (fd < 0)
 		return -1;
+	ori_fork_socket(fd);
 	if ((family != AF_INET6 ||
 	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0) &&
 	    bind(fd, &name.any, length) == 0 && listen(fd, ENDPOINT_BACKLOG) == 0 &&
@@ -213,6 +218,7 @@ enum oriel_status ori_endpoint_adopt(int fd, uint16_t port)
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
 	    listen(fd, ENDPOINT_BACKLOG) != 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "ORIEL_LISTEN_FD is %d", fd);
+	ori_fork_socket(fd);
 	return ORIEL_OK;
 }
 
@@ -286,6 +292,7 @@ int ori_endpoint_accept(int listener)
 
 	if (fd < 0)
 		return fd;
+	ori_fork_socket(fd);
 	endpoint_no_delay(fd);
 	/*
 	 * A connection in TIME_WAIT keeps its port from the next job's listener, unless it

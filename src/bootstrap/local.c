@@ -44,6 +44,7 @@ struct local_end {
 
 /* Everything but size and the rounds' data is guarded by lock. */
 struct oriel_local_job {
+	uint64_t stamp; /* of the process that made it; another one in its children */
 	pthread_mutex_t lock;
 	pthread_cond_t turn; /* a round is done, or the job has failed */
 	unsigned size, refs;
@@ -232,6 +233,9 @@ static enum oriel_status local_all_gather(void *context, const void *mine, void 
 	struct local_round *round = NULL;
 	enum oriel_status status;
 
+	status = ori_handle_check_stamp(job->stamp, "local job");
+	if (status != ORIEL_OK)
+		return status;
 	pthread_mutex_lock(&job->lock);
 	status = local_gather(end, mine, length, timeout_ns, &round);
 	pthread_mutex_unlock(&job->lock);
@@ -254,6 +258,10 @@ static enum oriel_status local_barrier(void *context, uint64_t timeout_ns)
 
 static enum oriel_status local_check_peer(const struct local_end *end, unsigned peer)
 {
+	enum oriel_status status = ori_handle_check_stamp(end->job->stamp, "local job");
+
+	if (status != ORIEL_OK)
+		return status;
 	if (peer >= end->job->size)
 		return ori_fail(ORIEL_ERR_RANGE, "there is no rank %u in a job of %u", peer,
 				end->job->size);
@@ -396,6 +404,8 @@ static void local_interrupt(void *context)
 {
 	struct local_end *end = context;
 
+	if (end->job->stamp != ori_handle_stamp)
+		return;
 	pthread_mutex_lock(&end->job->lock);
 	/* Who is interrupted has been told of a fault elsewhere. */
 	local_break(end->job, ORIEL_ERR_ABORTED, ORIEL_NO_RANK, "rank %u of %u was interrupted",
@@ -408,6 +418,8 @@ static unsigned local_at_fault(void *context)
 	struct oriel_local_job *job = ((struct local_end *)context)->job;
 	unsigned rank;
 
+	if (job->stamp != ori_handle_stamp)
+		return ORIEL_NO_RANK;
 	pthread_mutex_lock(&job->lock);
 	rank = job->status == ORIEL_OK ? ORIEL_NO_RANK : job->at_fault;
 	pthread_mutex_unlock(&job->lock);
@@ -420,6 +432,9 @@ static void local_close(void *context)
 	struct oriel_local_job *job = end->job;
 	unsigned i;
 
+	/* Its lock may be held by a thread that a child does not have. */
+	if (job->stamp != ori_handle_stamp)
+		return;
 	pthread_mutex_lock(&job->lock);
 	end->has_left = true;
 	pthread_cond_broadcast(&job->turn);
@@ -457,6 +472,7 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 	}
 	pthread_mutex_init(&j->lock, NULL);
 	local_cond_open(&j->turn);
+	j->stamp = ori_handle_stamp;
 	j->size = size;
 	j->refs = 1;
 	for (i = 0; i < size; i++) {

@@ -8,11 +8,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "bootstrap/join.h"
 #include "bootstrap/mail.h"
 
 struct tcp {
 	struct tcp *next; /* in tcp_only */
+	uint64_t stamp;   /* of the process that made it; another one in its children */
 	uint16_t port;    /* of rank 0 */
 	bool is_only;
 	struct ori_credentials own;
@@ -38,7 +40,8 @@ static enum oriel_status tcp_enlist(struct tcp *tcp)
 		return ORIEL_OK;
 	pthread_mutex_lock(&tcp_lock);
 	for (other = tcp_only; other; other = other->next)
-		if (other->port == tcp->port && other->tree.rank == tcp->tree.rank)
+		if (other->stamp == tcp->stamp && other->port == tcp->port &&
+		    other->tree.rank == tcp->tree.rank)
 			break;
 	if (!other) {
 		tcp->next = tcp_only;
@@ -67,11 +70,20 @@ static void tcp_delist(const struct tcp *tcp)
 	pthread_mutex_unlock(&tcp_lock);
 }
 
+/* Sockets of a child are none; its barrier of others would never end. */
+static enum oriel_status tcp_check(const struct tcp *tcp)
+{
+	return ori_handle_check_stamp(tcp->stamp, "bootstrap");
+}
+
 static enum oriel_status tcp_barrier(void *context, uint64_t timeout_ns)
 {
 	struct tcp *tcp = context;
+	enum oriel_status status = tcp_check(tcp);
 	char nothing;
 
+	if (status != ORIEL_OK)
+		return status;
 	return ori_tree_exchange(&tcp->tree, &nothing, 0, 0, timeout_ns);
 }
 
@@ -79,7 +91,10 @@ static enum oriel_status tcp_all_gather(void *context, const void *mine, void *a
 					uint64_t timeout_ns)
 {
 	struct tcp *tcp = context;
+	enum oriel_status status = tcp_check(tcp);
 
+	if (status != ORIEL_OK)
+		return status;
 	if (length > SIZE_MAX / 2 / tcp->tree.size)
 		return ori_fail(ORIEL_ERR_RANGE, "all_gather of %zu bytes by %u ranks", length,
 				tcp->tree.size);
@@ -93,7 +108,10 @@ static enum oriel_status tcp_send(void *context, unsigned peer, uint32_t tag, co
 				  size_t length, uint64_t timeout_ns)
 {
 	struct tcp *tcp = context;
+	enum oriel_status status = tcp_check(tcp);
 
+	if (status != ORIEL_OK)
+		return status;
 	return ori_mail_send(&tcp->mail, peer, tag, data, length, timeout_ns);
 }
 
@@ -101,7 +119,10 @@ static enum oriel_status tcp_recv(void *context, unsigned peer, uint32_t tag, vo
 				  size_t length, uint64_t timeout_ns)
 {
 	struct tcp *tcp = context;
+	enum oriel_status status = tcp_check(tcp);
 
+	if (status != ORIEL_OK)
+		return status;
 	return ori_mail_recv(&tcp->mail, peer, tag, data, length, timeout_ns);
 }
 
@@ -109,7 +130,8 @@ static void tcp_interrupt(void *context)
 {
 	struct tcp *tcp = context;
 
-	ori_gate_ring(&tcp->gate);
+	if (tcp->stamp == ori_handle_stamp)
+		ori_gate_ring(&tcp->gate);
 }
 
 static unsigned tcp_at_fault(void *context)
@@ -198,6 +220,7 @@ static struct tcp *tcp_new(const struct ori_tcp_job *job)
 
 	if (!tcp)
 		return NULL;
+	tcp->stamp = ori_handle_stamp;
 	tcp->own = job->own;
 	tcp->port = job->port;
 	tcp->is_only = job->is_only && job->size > 1;

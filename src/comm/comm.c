@@ -6,10 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <oriel/dev/wait.h>
+
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "comm/mesh.h"
 #include "topo/classify.h"
@@ -370,9 +373,25 @@ static enum oriel_status comm_check_bootstrap(const struct oriel_bootstrap *b)
 	return ORIEL_OK;
 }
 
+/* Its control segment is private by now: this is what all waits of the child look at. */
+static void comm_fork_one(void *object)
+{
+	struct oriel_dev_fault *health = &((struct oriel_comm *)object)->control->health;
+	const struct oriel_dev_fault record = {.status = ORIEL_ERR_FORKED,
+					       .peer = ORIEL_DEV_NO_RANK};
+
+	oriel_dev_fault_write(health, &record);
+}
+
+static void comm_fork_child(void)
+{
+	ori_handle_each(ORI_HANDLE_COMM, comm_fork_one);
+}
+
 enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 				    const struct oriel_comm_attr *attr, struct oriel_comm **out)
 {
+	static const struct ori_fork_hook hook = {.child = comm_fork_child};
 	struct oriel_comm *comm;
 	enum oriel_status status;
 
@@ -395,6 +414,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 		comm_free(comm);
 		return status;
 	}
+	ori_fork_add(ORI_FORK_COMM, &hook);
 	ori_handle_open(comm, NULL);
 	ori_log(ORIEL_LOG_INFO, "rank %u of %u: domain of %u, %s", comm->rank, comm->size,
 		comm->domain_size, comm->is_crowded ? "ranks share CPUs" : "a CPU for each rank");
@@ -447,7 +467,7 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	bool is_orderly, is_met_again = false;
 	struct ori_error before;
 
-	if (!comm || !ori_handle_use(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
+	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
 		return;
 	/* Beats that are under way when a peer closes its end would look like its death. */
 	ori_pulse_quiet(comm);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "hca/mlx5_device.h"
 
 static const struct {
@@ -22,6 +23,13 @@ static const struct {
 	{"uncached", MLX5DV_UAR_ALLOC_TYPE_NC, false, false},
 	{"combining", MLX5DV_UAR_ALLOC_TYPE_BF, false, true},
 };
+
+static void *uar_page(const struct mlx5_device *d)
+{
+	char *at = d->uar.dv->reg_addr;
+
+	return at - (uintptr_t)at % MLX5_PAGE;
+}
 
 enum oriel_status ori_mlx5_uar_open(struct mlx5_device *d)
 {
@@ -36,13 +44,18 @@ enum oriel_status ori_mlx5_uar_open(struct mlx5_device *d)
 	}
 	if (!d->uar.dv)
 		return ori_verbs_fail(&d->verbs, error, "no page of doorbells of any kind");
+	/* A child that rings would tell the device of what the parent has not posted. */
+	if (!ori_fork_share(uar_page(d), MLX5_PAGE, -1))
+		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for doorbells", d->verbs.name);
 	return ORIEL_OK;
 }
 
 void ori_mlx5_uar_close(struct mlx5_device *d)
 {
-	if (d->uar.dv)
+	if (d->uar.dv) {
+		ori_fork_unshare(uar_page(d));
 		ori_mlx5dv.free_uar(d->uar.dv);
+	}
 	d->uar.dv = NULL;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "hca/soft_address.h"
 #include "hca/soft_inbox.h"
@@ -547,6 +548,7 @@ static void link_admit(struct soft_engine *e, int fd, bool is_tcp)
 		close(fd);
 		return;
 	}
+	ori_fork_socket(fd);
 	link->state = LINK_UP;
 	if (is_tcp)
 		link->deadline = e->now + e->pending_ns;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "hca/soft_address.h"
 
 #define TCP_SOCKET_BYTES (1 << 20)
@@ -36,6 +37,7 @@ static int tcp_listen(sa_family_t family, union tcp_address *a)
 	*a = (union tcp_address){.any.sa_family = family};
 	if (fd < 0)
 		return -1;
+	ori_fork_socket(fd);
 	if ((family == AF_INET6 &&
 	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0) ||
 	    bind(fd, &a->any, tcp_length(a)) != 0 || listen(fd, SOMAXCONN) != 0 ||
@@ -108,6 +110,7 @@ bool ori_soft_tcp_connect(const struct soft_address *to, const struct soft_addre
 	*fd = socket(a.any.sa_family, TCP_FLAGS, 0);
 	if (*fd < 0)
 		return true;
+	ori_fork_socket(*fd);
 	ori_soft_tcp_tune(*fd, true);
 	if (connect(*fd, &a.any, tcp_length(&a)) != 0 && errno != EINPROGRESS) {
 		close(*fd);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "sys/process.h"
 
@@ -50,6 +51,7 @@ static enum oriel_status fdsock_open(int *fd)
 					      ? ORIEL_ERR_NOMEM
 					      : ORIEL_ERR_SYSTEM,
 				      "cannot make a unix socket");
+	ori_fork_socket(*fd);
 	return ORIEL_OK;
 }
 
@@ -196,6 +198,7 @@ enum oriel_status ori_fdsock_accept_once(int listener, int *fd, struct ucred *pe
 		return ORIEL_ERR_NOMEM;
 	if (sock < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot accept a unix connection");
+	ori_fork_socket(sock);
 	st = fdsock_peer(sock, &who);
 	if (st == ORIEL_OK && who.uid != geteuid()) {
 		fdsock_turn_away(&who);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "sys/hugepages.h"
 
 #define HUGETLBFS_TYPE 0x958458f6 /* f_type of statfs(2) */
@@ -101,8 +102,9 @@ static char *memfd_place(int fd, uint64_t start, size_t length, size_t granule)
 	return mmap(room, length, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, fd, (off_t)start);
 }
 
-enum oriel_status ori_memfd_map(int fd, uint64_t offset, size_t length, bool is_huge,
-				struct ori_memfd_map *map)
+/* @own: the file lives as long as the mapping, of its beginning. */
+static enum oriel_status memfd_map(int fd, uint64_t offset, size_t length, bool is_huge, bool own,
+				   struct ori_memfd_map *map)
 {
 	size_t granule = memfd_granule(fd, is_huge);
 	size_t lead = offset & (granule - 1);
@@ -116,6 +118,10 @@ enum oriel_status ori_memfd_map(int fd, uint64_t offset, size_t length, bool is_
 	base = memfd_place(fd, offset - lead, whole, granule);
 	if (base == MAP_FAILED)
 		return memfd_map_failed(length);
+	if (!ori_fork_share(base, whole, own ? fd : -1)) {
+		munmap(base, whole);
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a mapping");
+	}
 	/* Advice only: hugetlb does not take it, and speed is all it changes. */
 	if (is_huge)
 		madvise(base, whole, MADV_HUGEPAGE);
@@ -123,8 +129,15 @@ enum oriel_status ori_memfd_map(int fd, uint64_t offset, size_t length, bool is_
 	return ORIEL_OK;
 }
 
+enum oriel_status ori_memfd_map(int fd, uint64_t offset, size_t length, bool is_huge,
+				struct ori_memfd_map *map)
+{
+	return memfd_map(fd, offset, length, is_huge, false, map);
+}
+
 void ori_memfd_unmap(const struct ori_memfd_map *map)
 {
+	ori_fork_unshare(map->base);
 	munmap(map->base, map->length);
 }
 
@@ -161,7 +174,7 @@ static enum oriel_status memfd_make(unsigned create, bool is_huge, size_t *lengt
 	}
 	st = memfd_size(file, whole);
 	if (st == ORIEL_OK)
-		st = ori_memfd_map(file, 0, whole, is_huge, map);
+		st = memfd_map(file, 0, whole, is_huge, true, map);
 	if (st != ORIEL_OK)
 		goto err_close;
 	*length = whole;

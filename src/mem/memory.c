@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "mem/adopt.h"
 #include "mem/memfd.h"
 #include "sys/process.h"
@@ -112,12 +113,34 @@ static enum oriel_status memory_insert(struct ori_mem *m)
 			(void *)m->address, m->length, (void *)other.address, other.length);
 }
 
+static void memory_fork_prepare(void)
+{
+	pthread_mutex_lock(&table.lock);
+}
+
+static void memory_fork_parent(void)
+{
+	pthread_mutex_unlock(&table.lock);
+}
+
+static void memory_fork_child(void)
+{
+	unsigned i;
+
+	for (i = 0; i < table.count; i++)
+		table.pieces[i]->is_forked = true;
+	pthread_mutex_unlock(&table.lock);
+}
+
 /* A piece like @like, with one reference, in the table. */
 static enum oriel_status memory_open(const struct ori_mem *like, struct ori_mem **mem)
 {
+	static const struct ori_fork_hook hook = {memory_fork_prepare, memory_fork_parent,
+						  memory_fork_child};
 	struct ori_mem *m = malloc(sizeof(*m));
 	enum oriel_status st;
 
+	ori_fork_add(ORI_FORK_MEMORY, &hook);
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a handle");
 	*m = *like;
@@ -283,13 +306,16 @@ static bool memory_drop_locked(struct ori_mem *m)
 static void memory_end(const char *call, void *address, enum ori_mem_kind kind)
 {
 	struct ori_mem *m;
-	bool is_live, is_last;
+	bool is_live, is_last, is_forked;
 
 	if (!address)
 		return;
 	pthread_mutex_lock(&table.lock);
 	m = memory_touching((uintptr_t)address, 1);
 	is_live = m && m->address == address && m->kind == kind && m->holder == ORI_MEM_USER;
+	/* A child cannot speak to the driver of its parent's GPU. */
+	is_forked = is_live && m->is_forked && m->gpu;
+	is_live = is_live && !is_forked;
 	if (is_live)
 		m->holder = ORI_MEM_GONE;
 	is_last = is_live && memory_drop_locked(m);
@@ -297,7 +323,11 @@ static void memory_end(const char *call, void *address, enum ori_mem_kind kind)
 
 	if (is_last)
 		memory_close(m);
-	if (!is_live)
+	if (is_forked)
+		ori_fail(ORIEL_ERR_FORKED,
+			 "%s(%p): this process was forked after the memory was allocated", call,
+			 address);
+	else if (!is_live)
 		ori_fail(ORIEL_ERR_INVALID, "%s(%p): not the start of a live allocation", call,
 			 address);
 }
@@ -321,6 +351,11 @@ static enum oriel_status memory_explain(uintptr_t at, size_t length, const struc
 				"allocate it with oriel_memory_alloc() or pass its file with "
 				"oriel_memory_take_fd()",
 				at, length);
+	if (m->is_forked)
+		return ori_fail(ORIEL_ERR_FORKED,
+				"0x%" PRIxPTR " (%zu bytes) was allocated before this process was "
+				"forked, which has a private copy: allocate memory of its own",
+				at, length);
 	return ori_fail(ORIEL_ERR_UNSUPPORTED,
 			"0x%" PRIxPTR " (%zu bytes) %s the allocation at %p (%zu bytes): "
 			"shared memory must lie in one allocation",
@@ -338,7 +373,7 @@ static struct ori_mem *memory_ref_around(uintptr_t at, size_t length, struct ori
 	m = memory_touching(at, length);
 	if (m && seen)
 		*seen = *m;
-	if (m && m->holder != ORI_MEM_GONE && memory_contains(m, at) &&
+	if (m && m->holder != ORI_MEM_GONE && !m->is_forked && memory_contains(m, at) &&
 	    memory_contains(m, at + length - 1))
 		m->refs++;
 	else

@@ -43,7 +43,8 @@ struct ori_mem {
 	bool has_fabric;               /* it leaves the node too */
 	uint8_t fabric[ORI_GPU_HANDLE];
 
-	unsigned refs; /* guarded by the lock of the table */
+	bool is_forked; /* the parent's, in a child: what it has there is a private copy */
+	unsigned refs;  /* guarded by the lock of the table */
 	enum ori_mem_holder holder;
 	unsigned pins;  /* guarded by the lock of the pins */
 	bool is_pinned; /* by the library, while @pins > 0 */

@@ -228,7 +228,7 @@ void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
 {
 	bool is_used;
 
-	if (!hub || !ori_handle_use(hub, ORI_HANDLE_P2P_CONTEXT, __func__))
+	if (!ori_handle_may_end(hub, ORI_HANDLE_P2P_CONTEXT, __func__))
 		return;
 	if (hub->has_owner) {
 		ori_misuse("oriel_p2p_hub_destroy: the hub belongs to its communicator");

@@ -148,7 +148,7 @@ enum oriel_status oriel_p2p_create(struct oriel_p2p_hub *hub, const struct oriel
 
 void oriel_p2p_destroy(struct oriel_p2p *p)
 {
-	if (!p || !ori_handle_use(p, ORI_HANDLE_P2P_ENDPOINT, __func__))
+	if (!ori_handle_may_end(p, ORI_HANDLE_P2P_ENDPOINT, __func__))
 		return;
 	if (p->has_owner)
 		ori_misuse("oriel_p2p_destroy: the end belongs to its communicator, or mock");

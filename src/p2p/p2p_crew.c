@@ -11,6 +11,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "p2p/hub.h"
 
@@ -171,10 +172,24 @@ static void crew_close(struct oriel_p2p_crew *crew)
 	ori_handle_free(crew);
 }
 
+/* The area is private by now: workers in the child see that it is over. */
+static void crew_fork_one(void *object)
+{
+	const struct oriel_p2p_crew *crew = object;
+
+	oriel_dev_store_release(crew->ended, (uint64_t)(int64_t)ORIEL_ERR_FORKED);
+}
+
+static void crew_fork_child(void)
+{
+	ori_handle_each(ORI_HANDLE_P2P_CREW, crew_fork_one);
+}
+
 enum oriel_status oriel_p2p_crew_create(struct oriel_p2p_hub *hub,
 					const struct oriel_p2p_crew_attr *caller,
 					struct oriel_p2p_crew **out)
 {
+	static const struct ori_fork_hook hook = {.child = crew_fork_child};
 	struct oriel_p2p_crew_attr attr;
 	struct oriel_p2p_crew *crew;
 	enum oriel_status st = ori_handle_check(hub, ORI_HANDLE_P2P_CONTEXT, __func__);
@@ -205,6 +220,7 @@ enum oriel_status oriel_p2p_crew_create(struct oriel_p2p_hub *hub,
 		crew_close(crew);
 		return st;
 	}
+	ori_fork_add(ORI_FORK_CREW, &hook);
 	ori_handle_open(crew, NULL);
 	*out = crew;
 	return ORIEL_OK;

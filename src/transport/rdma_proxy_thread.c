@@ -323,6 +323,12 @@ static void thread_help_all(struct ori_helper *helper)
 	thread_make_up(t);
 }
 
+/* Who posts in the child of a fork finds nobody asleep whose work it could do. */
+static void thread_forked(struct ori_helper *helper)
+{
+	oriel_dev_store_release32(((struct ori_proxy_thread *)(void *)helper)->asleep, 0);
+}
+
 static void thread_free(struct ori_proxy_thread *t)
 {
 	pthread_mutex_destroy(&t->lock);
@@ -353,6 +359,7 @@ enum oriel_status ori_proxy_thread_start(unsigned numa_node, const char *name,
 		return ori_fail(ORIEL_ERR_NOMEM, "cannot start the thread of a proxy");
 	}
 	t->helper.help = thread_help_all;
+	t->helper.forked = thread_forked;
 	ori_help_add(&t->helper);
 	*out = t;
 	return ORIEL_OK;

@@ -4,11 +4,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <oriel/dev.h>
 
 #include "base/attr.h"
 #include "base/error.h"
+#include "base/fork.h"
 
 #define WINDOW_BUFFERS_MAX 65535u
 #define WINDOW_COUNT_MAX (1u << 20)
@@ -412,9 +414,31 @@ static enum oriel_status window_decline(struct oriel_comm *comm)
 	return ori_verdict_judge(comm->records, sizeof(mine), comm->size, comm->rank);
 }
 
+/*
+ * Signals and arrivals of peers still come into the file of the control segment: without a view
+ * of it no wait of the child ends well by chance. Buffer 0 behind it stays readable, unless
+ * pages are too large to part the two.
+ */
+static void window_fork_one(void *object)
+{
+	const int both = PROT_READ | PROT_WRITE;
+	const int flags = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | MAP_ANONYMOUS;
+	struct oriel_window *w = object;
+
+	if (!w->gpu &&
+	    mmap(w->mem->address, ori_window_layout(&w->device), both, flags, -1, 0) == MAP_FAILED)
+		(void)mmap(w->mem->address, w->mem->length, both, flags, -1, 0);
+}
+
+static void window_fork_child(void)
+{
+	ori_handle_each(ORI_HANDLE_WINDOW, window_fork_one);
+}
+
 enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
 				      struct oriel_window **out)
 {
+	static const struct ori_fork_hook hook = {.child = window_fork_child};
 	struct oriel_window *w;
 	enum oriel_status status;
 
@@ -434,6 +458,7 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 		window_free(w);
 		return status;
 	}
+	ori_fork_add(ORI_FORK_WINDOW, &hook);
 	ori_handle_open(w, comm);
 	*out = w;
 	return ORIEL_OK;

@@ -303,7 +303,7 @@ ORIEL_DEV_COLD bool oriel_link_is_over(struct oriel_link_queue q, uint64_t index
 /*
  * If @q or the communicator is broken: wait until the adapter has let go of request
  * @index. That is soon, because the host then flushes all queues; the limit is
- * for a host that is gone itself.
+ * for a host that is gone itself. In the child of a fork no adapter has the memory.
  */
 ORIEL_DEV_COLD void oriel_link_await_close(const struct oriel_dev_link *l,
 					   struct oriel_link_queue q, uint64_t index)
@@ -314,6 +314,10 @@ ORIEL_DEV_COLD void oriel_link_await_close(const struct oriel_dev_link *l,
 		if (!oriel_link_err(q) &&
 		    (!l->health ||
 		     oriel_dev_load_acquire32(&l->health->state) != ORIEL_DEV_FAULT_FULL))
+			return;
+		if (l->health &&
+		    oriel_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL &&
+		    l->health->status == ORIEL_ERR_FORKED)
 			return;
 		oriel_dev_give_way(waited);
 		waited = oriel_dev_clock_ns() - start;

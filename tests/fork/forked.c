@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * forked [--threads|--orphan NODES]: ranks that fork workers while they communicate, as the data
+ * loader of a training program does. Each worker tries host and device functions on what it has
+ * inherited, which harms nobody and never hangs, reads the memory of the window, makes a
+ * communicator of its own, talks to its parent by a pipe and exits, by exit() or _exit(). The
+ * ranks go on, and find at the end that nothing of the workers came anywhere. Run by `oriel run`,
+ * or with two ranks as threads, on so many nodes.
+ */
+#include <oriel/dev.h>
+#include <oriel/dev/crew.h>
+#include <oriel/oriel.h>
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEADLINE 100 /* seconds; it only ends what hangs */
+#define WORKERS 2
+#define ROUNDS_MIN 3000u
+#define POSTS 3000u /* of a worker: more than any queue has room for */
+
+/* Places in buffer 0 of each rank. */
+#define AT_ROUND 0u     /* written by the peer, round by round */
+#define AT_WORKER 4096u /* written by workers, if they could */
+#define AT_PATTERN 8192u
+#define LENGTH 16384u
+
+/* Signals. */
+#define SIGNAL_ROUND 0u
+#define SIGNAL_WORKER 1u
+
+struct rank {
+	const struct oriel_bootstrap *bootstrap;
+	const char *node;
+	bool is_forking;
+	struct oriel_bootstrap own;
+	struct oriel_comm *comm;
+	struct oriel_window *window;
+	struct oriel_dev_window dev;
+	struct oriel_region *region;
+	struct oriel_p2p_hub *hub;
+	struct oriel_p2p *end;
+	struct oriel_p2p_crew *crew;
+	struct oriel_dev_crew dev_crew;
+	char *memory;
+	unsigned rank, size, peer;
+	atomic_bool is_over; /* the workers have exited */
+};
+
+static void fail(const char *what, int line, const char *detail)
+{
+	fprintf(stderr, "forked (%d): line %d: %s: %s\n", (int)getpid(), line, what, detail);
+	_exit(1);
+}
+
+#define CHECK(claim)                                                \
+	do {                                                        \
+		if (!(claim))                                       \
+			fail(#claim, __LINE__, oriel_last_error()); \
+	} while (0)
+
+#define MUST(call) CHECK((call) == ORIEL_OK)
+
+/* A host function of the child's, with the text that says why. */
+#define DEAD(call)                                                                  \
+	do {                                                                        \
+		CHECK((call) == ORIEL_ERR_FORKED);                                  \
+		CHECK(oriel_last_status() == ORIEL_ERR_FORKED);                     \
+		CHECK(strstr(oriel_last_error(), "this process was forked after")); \
+	} while (0)
+
+/* A wait of the child's that nobody can end well. */
+#define ENDS(call) CHECK((call) == ORIEL_ERR_FORKED)
+
+/* What is posted goes nowhere, or is refused. */
+#define NOWHERE(call)                                                                      \
+	do {                                                                               \
+		int64_t told = (call);                                                     \
+		if (told < 0 && told != ORIEL_ERR_FORKED)                                  \
+			fail(#call, __LINE__, oriel_status_name((enum oriel_status)told)); \
+	} while (0)
+
+static void worker_host(struct rank *r)
+{
+	struct oriel_p2p_request request;
+	struct oriel_health health;
+	char bytes[8] = "worker";
+	void *made;
+
+	DEAD(oriel_window_put(r->window, r->peer, AT_WORKER, bytes, 8, NULL));
+	DEAD(oriel_window_get(r->window, r->peer, AT_PATTERN, bytes, 8, NULL));
+	DEAD(oriel_window_barrier(r->window, 0, 0, NULL));
+	DEAD(oriel_window_wait_signal(r->window, SIGNAL_WORKER, ORIEL_GE, 1, 0, NULL));
+	DEAD(oriel_window_flush(r->window, 0, NULL));
+	DEAD(oriel_window_buffer(r->window, 0, &made, NULL));
+	DEAD(oriel_comm_barrier(r->comm));
+	DEAD(oriel_comm_health(r->comm, &health));
+	DEAD(oriel_window_create(r->comm, NULL, (void *)&made));
+	DEAD(oriel_region_share(r->region));
+	DEAD(oriel_p2p_send_control(r->end, 1, bytes, 8, &request));
+	DEAD(oriel_p2p_progress(r->end));
+	DEAD(oriel_p2p_create(r->hub, NULL, (void *)&made));
+	CHECK(oriel_comm_rank(r->comm) == ORIEL_NO_RANK);
+	CHECK(oriel_comm_size(r->comm) == 0 && oriel_last_status() == ORIEL_ERR_FORKED);
+	oriel_comm_abort(r->comm, "it should not");
+	DEAD(r->bootstrap->ops->barrier(r->bootstrap->context, 1000000000));
+	DEAD(r->bootstrap->ops->all_gather(r->bootstrap->context, bytes, bytes, 1, 1000000000));
+	DEAD(r->bootstrap->ops->send(r->bootstrap->context, r->peer, 1, bytes, 8, 1000000000));
+	DEAD(r->bootstrap->ops->recv(r->bootstrap->context, r->peer, 1, bytes, 8, 1000000000));
+}
+
+static void worker_device(const struct rank *r)
+{
+	struct oriel_dev_group self = oriel_dev_thread();
+	const struct oriel_dev_window *w = &r->dev;
+	struct oriel_dev_chunk chunk;
+	uint64_t word = 7, old;
+	unsigned i, peer;
+
+	for (peer = 0; peer < r->size; peer++) {
+		for (i = 0; i < POSTS; i++) {
+			NOWHERE(oriel_dev_put(w, self, peer, AT_WORKER, &word, 8));
+			NOWHERE(oriel_dev_put_signal(w, self, peer, AT_WORKER, &word, 8,
+						     SIGNAL_WORKER, 1));
+		}
+		NOWHERE(oriel_dev_put_value(w, peer, AT_WORKER, 7));
+		NOWHERE(oriel_dev_signal(w, self, peer, SIGNAL_WORKER, ORIEL_SIGNAL_ADD, 1));
+		NOWHERE(oriel_dev_put_counter(w, self, peer, AT_WORKER, &word, 8, 0));
+		NOWHERE(oriel_dev_fetch_add(w, peer, AT_WORKER, 1, &old));
+	}
+	NOWHERE(oriel_dev_send(w, self, r->peer, 0, &word, 8, 0));
+	NOWHERE(oriel_dev_wait_local(w, self, r->peer,
+				     oriel_dev_get(w, self, r->peer, AT_PATTERN, &word, 8), 0));
+	NOWHERE(oriel_dev_drain(w, self, 0));
+	NOWHERE(oriel_dev_flush(w, self, 0));
+	/* The parent's signals come, but not to here. */
+	ENDS(oriel_dev_wait_signal_from(w, self, r->peer, SIGNAL_ROUND, ORIEL_GE, 1, 0));
+	ENDS(oriel_dev_wait_signal_from(w, self, r->peer, SIGNAL_WORKER, ORIEL_GE, 1000000000, 0));
+	ENDS(oriel_dev_wait_signal(w, self, SIGNAL_WORKER, ORIEL_GE, 1000000000, ORIEL_FOREVER));
+	ENDS(oriel_dev_barrier(w, self, 1, 0));
+	ENDS(oriel_dev_barrier_flat(w, self, 2, 0));
+	ENDS(oriel_dev_barrier_peer(w, self, r->peer, 3, 0));
+	ENDS(oriel_dev_recv(w, self, r->peer, 1, &word, 8, 0));
+	ENDS(oriel_dev_wait_counter(w, self, r->peer, 1, ORIEL_GE, 1, 0));
+	ENDS(oriel_dev_crew_enter(&r->dev_crew, self, ORIEL_DEV_PACK, 0));
+	ENDS(oriel_dev_crew_next(&r->dev_crew, self, ORIEL_DEV_PACK, 0, ORIEL_FOREVER, &chunk));
+}
+
+/* What the parent has stays readable; what is written here stays here. */
+static void worker_memory(struct rank *r)
+{
+	unsigned i;
+
+	for (i = 0; i < 256; i++)
+		CHECK(r->memory[AT_PATTERN + i] == (char)(i ^ r->rank));
+	memset(r->memory + AT_PATTERN, 0x55, 256);
+	memset(r->memory + AT_WORKER, 0x55, 256);
+	CHECK(r->memory[AT_PATTERN] == 0x55);
+}
+
+static void worker_end(struct rank *r)
+{
+	oriel_p2p_crew_destroy(r->crew);
+	oriel_p2p_destroy(r->end);
+	oriel_p2p_hub_destroy(r->hub);
+	oriel_region_unregister(r->region);
+	oriel_window_destroy(r->window);
+	oriel_comm_destroy(r->comm);
+	CHECK(oriel_last_status() == ORIEL_ERR_FORKED);
+	r->own = *r->bootstrap;
+	oriel_bootstrap_close(&r->own);
+}
+
+static void worker_own(void)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096};
+	struct oriel_local_job *job;
+	struct oriel_bootstrap bootstrap;
+	struct oriel_comm *comm;
+	struct oriel_window *window;
+	void *memory, *address;
+
+	MUST(oriel_local_job_create(1, &job));
+	MUST(oriel_bootstrap_open_local(job, 0, &bootstrap));
+	MUST(oriel_comm_create(&bootstrap, NULL, &comm));
+	MUST(oriel_window_create(comm, &attr, &window));
+	MUST(oriel_window_put_signal(window, 0, 0, "own", 4, 0, 1, NULL));
+	MUST(oriel_window_wait_signal(window, 0, ORIEL_GE, 1, 0, NULL));
+	MUST(oriel_window_barrier(window, 0, 0, NULL));
+	MUST(oriel_window_buffer(window, 0, &address, NULL));
+	CHECK(strcmp(address, "own") == 0);
+	MUST(oriel_memory_alloc(4096, 0, &memory));
+	oriel_memory_free(memory);
+	oriel_window_destroy(window);
+	oriel_comm_destroy(comm);
+	oriel_bootstrap_close(&bootstrap);
+	oriel_local_job_destroy(job);
+}
+
+static void worker(struct rank *r, unsigned number, int out)
+{
+	alarm(DEADLINE);
+	worker_host(r);
+	worker_device(r);
+	worker_memory(r);
+	worker_own();
+	/* A child of the child: neither of the two handles is its own. */
+	if (number == 0) {
+		pid_t child = fork();
+		int status;
+
+		CHECK(child >= 0);
+		if (child == 0) {
+			alarm(DEADLINE);
+			worker_host(r);
+			worker_own();
+			_exit(0);
+		}
+		CHECK(waitpid(child, &status, 0) == child && status == 0);
+	}
+	worker_end(r);
+	CHECK(write(out, "done", 5) == 5);
+	if (number % 2)
+		_exit(0);
+	exit(0);
+}
+
+static void fork_workers(struct rank *r)
+{
+	pid_t pids[WORKERS];
+	int ends[WORKERS][2], status;
+	unsigned i;
+
+	for (i = 0; i < WORKERS; i++) {
+		char text[8] = "";
+
+		CHECK(pipe(ends[i]) == 0);
+		pids[i] = fork();
+		CHECK(pids[i] >= 0);
+		if (pids[i] == 0) {
+			close(ends[i][0]);
+			worker(r, i, ends[i][1]);
+		}
+		close(ends[i][1]);
+		CHECK(read(ends[i][0], text, 5) == 5 && strcmp(text, "done") == 0);
+		close(ends[i][0]);
+	}
+	for (i = 0; i < WORKERS; i++)
+		CHECK(waitpid(pids[i], &status, 0) == pids[i] && status == 0);
+}
+
+/* Round n: n arrives at the peer, and its n here. The last round of both is one. */
+static void *communicate(void *context)
+{
+	struct rank *r = context;
+	volatile uint64_t *words = (volatile uint64_t *)(void *)(r->memory + AT_ROUND);
+	uint64_t word[2], n;
+
+	for (n = 1;; n++) {
+		word[0] = n;
+		word[1] = n >= ROUNDS_MIN && atomic_load(&r->is_over);
+		MUST(oriel_window_put_signal(r->window, r->peer, AT_ROUND + 16 * (n & 1), word, 16,
+					     SIGNAL_ROUND, 1, NULL));
+		MUST(oriel_window_wait_signal_next(r->window, r->peer, SIGNAL_ROUND, 1, 0, NULL));
+		CHECK(words[2 * (n & 1)] == n);
+		/* Nobody is a round ahead by more than one. */
+		if (word[1] && words[2 * (n & 1) + 1])
+			return NULL;
+	}
+}
+
+static void rank_open(struct rank *r)
+{
+	struct oriel_window_attr window = {.size = sizeof(window), .length = LENGTH};
+	struct oriel_comm_attr comm = {.size = sizeof(comm), .node = r->node};
+	struct oriel_p2p_crew_attr crew = {.size = sizeof(crew), .timeout_ns = ORIEL_FOREVER};
+	void *memory;
+	unsigned i;
+
+	MUST(oriel_comm_create(r->bootstrap, &comm, &r->comm));
+	r->rank = oriel_comm_rank(r->comm);
+	r->size = oriel_comm_size(r->comm);
+	CHECK(r->size % 2 == 0);
+	r->peer = r->rank ^ 1;
+	MUST(oriel_window_create(r->comm, &window, &r->window));
+	MUST(oriel_window_buffer(r->window, 0, &memory, NULL));
+	r->memory = memory;
+	for (i = 0; i < 256; i++)
+		r->memory[AT_PATTERN + i] = (char)(i ^ r->rank);
+	MUST(oriel_window_device(r->window, &r->dev));
+	MUST(oriel_region_register(r->comm, r->memory, LENGTH, &r->region));
+	MUST(oriel_p2p_hub_create(NULL, &r->hub));
+	MUST(oriel_p2p_create(r->hub, NULL, &r->end));
+	MUST(oriel_p2p_crew_create(r->hub, &crew, &r->crew));
+	MUST(oriel_p2p_crew_device(r->crew, &r->dev_crew));
+	MUST(oriel_comm_barrier(r->comm));
+}
+
+static void rank_close(struct rank *r)
+{
+	uint64_t value;
+	unsigned i, source;
+
+	MUST(oriel_window_barrier(r->window, 0, 0, NULL));
+	for (i = 0; i < 256; i++) {
+		CHECK(r->memory[AT_PATTERN + i] == (char)(i ^ r->rank));
+		CHECK(r->memory[AT_WORKER + i] == 0);
+	}
+	for (source = 0; source < r->size; source++) {
+		MUST(oriel_window_read_signal_from(r->window, source, SIGNAL_WORKER, &value, NULL));
+		CHECK(value == 0);
+	}
+	oriel_p2p_crew_destroy(r->crew);
+	oriel_p2p_destroy(r->end);
+	oriel_p2p_hub_destroy(r->hub);
+	oriel_region_unregister(r->region);
+	oriel_window_destroy(r->window);
+	oriel_comm_destroy(r->comm);
+}
+
+static void *rank_main(void *context)
+{
+	struct rank *r = context;
+	pthread_t thread;
+
+	rank_open(r);
+	CHECK(pthread_create(&thread, NULL, communicate, r) == 0);
+	if (r->is_forking)
+		fork_workers(r);
+	atomic_store(&r->is_over, true);
+	CHECK(pthread_join(thread, NULL) == 0);
+	rank_close(r);
+	return NULL;
+}
+
+static void run_threads(const char *nodes)
+{
+	static struct rank ranks[2];
+	struct oriel_bootstrap ends[2];
+	struct oriel_local_job *job;
+	pthread_t threads[2];
+	unsigned i;
+
+	MUST(oriel_local_job_create(2, &job));
+	for (i = 0; i < 2; i++) {
+		MUST(oriel_bootstrap_open_local(job, i, &ends[i]));
+		ranks[i].bootstrap = &ends[i];
+		ranks[i].node = i && strcmp(nodes, "2") == 0 ? "b" : "a";
+		ranks[i].is_forking = true;
+		CHECK(pthread_create(&threads[i], NULL, rank_main, &ranks[i]) == 0);
+	}
+	for (i = 0; i < 2; i++) {
+		CHECK(pthread_join(threads[i], NULL) == 0);
+		oriel_bootstrap_close(&ends[i]);
+	}
+	oriel_local_job_destroy(job);
+}
+
+/* A port that no other job gets while the socket is open, but a rank may listen at. */
+static unsigned port_hold(void)
+{
+	const int on = 1;
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0);
+	CHECK(getsockname(fd, (struct sockaddr *)&address, &length) == 0);
+	/* Not before bind(): whoever asks for any port passes it over, whoever names it may have
+	 * it. */
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0);
+	return ntohs(address.sin_port);
+}
+
+/* One of two ranks: the first is killed, and leaves a worker that lives until @end says so. */
+static int orphan_rank(unsigned rank, const char *nodes, int end)
+{
+	static struct rank r;
+	struct oriel_bootstrap bootstrap;
+	enum oriel_status status;
+	char text[8];
+
+	alarm(DEADLINE);
+	setenv("RANK", rank ? "1" : "0", 1);
+	r.node = rank && strcmp(nodes, "2") == 0 ? "b" : "a";
+	MUST(oriel_bootstrap_open_env(0, &bootstrap));
+	r.bootstrap = &bootstrap;
+	rank_open(&r);
+	if (rank == 0) {
+		/* Its peer has nothing more to do with it than to wait. */
+		MUST(oriel_window_wait_signal(r.window, SIGNAL_ROUND, ORIEL_GE, 1, 0, NULL));
+		if (fork() == 0)
+			_exit(read(end, text, 1) != 0);
+		raise(SIGKILL);
+	}
+	MUST(oriel_window_signal(r.window, 0, SIGNAL_ROUND, ORIEL_SIGNAL_ADD, 1, NULL));
+	status = oriel_window_wait_signal(r.window, SIGNAL_WORKER, ORIEL_GE, 1, 0, NULL);
+	CHECK(status == ORIEL_ERR_PEER);
+	return 0;
+}
+
+/* That rank 0 is dead is seen although a child of it lives. */
+static int run_orphan(const char *nodes)
+{
+	int end[2], status;
+	pid_t ranks[2];
+	char port[16];
+	unsigned i;
+
+	snprintf(port, sizeof(port), "%u", port_hold());
+	setenv("WORLD_SIZE", "2", 1);
+	setenv("MASTER_ADDR", "127.0.0.1", 1);
+	setenv("MASTER_PORT", port, 1);
+	CHECK(pipe(end) == 0);
+	for (i = 0; i < 2; i++) {
+		ranks[i] = fork();
+		CHECK(ranks[i] >= 0);
+		if (ranks[i] == 0) {
+			close(end[1]);
+			_exit(orphan_rank(i, nodes, end[0]));
+		}
+	}
+	CHECK(waitpid(ranks[0], &status, 0) == ranks[0]);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	CHECK(waitpid(ranks[1], &status, 0) == ranks[1] && status == 0);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct rank r;
+	struct oriel_bootstrap bootstrap;
+
+	alarm(2 * DEADLINE);
+	if (argc == 3 && strcmp(argv[1], "--threads") == 0) {
+		run_threads(argv[2]);
+		return 0;
+	}
+	if (argc == 3 && strcmp(argv[1], "--orphan") == 0)
+		return run_orphan(argv[2]);
+	MUST(oriel_bootstrap_open_env(0, &bootstrap));
+	r.bootstrap = &bootstrap;
+	r.is_forking = true;
+	rank_main(&r);
+	oriel_bootstrap_close(&bootstrap);
+	return 0;
+}
