@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""words.py [--self-test] [--all]: whether names, comments and texts use the field's words.
+
+docs/glossary.md has the words. The check finds retired words in identifiers, comments,
+strings and pages, comment sentences that open with a headless clause ("What came ..."), and
+long comment sentences without a verb. It covers the trees in CHECKED; --all covers the rest,
+too, and counts complaints instead of failing.
+"""
+import collections
+import os
+import re
+import sys
+
+# Trees that keep to the words. The list only grows; at its end it is TREES.
+CHECKED = [
+    "docs/glossary.md",
+]
+TREES = ["include", "src", "tools", "examples", "tests", "bench", "docs", "README.md"]
+
+# Pages and sources that name the retired words themselves.
+EXEMPT = {"docs/glossary.md", "tests/words.py"}
+SOURCES = (".c", ".h", ".cu", ".cuh")
+PAGES = (".md",)
+
+# A retired part of an identifier, and the word that replaces it.
+RETIRED_NAMES = {
+    "hub": "context", "hubs": "contexts", "door": "control socket", "doors": "control sockets",
+    "knock": "probe", "stranger": "unproven connection", "strangers": "unproven connections",
+    "guest": "pending connection", "guests": "pending connections", "mail": "message",
+    "tell": "write_flag, write_imm or report", "tells": "reports", "teller": "ringing",
+    "told": "notified", "aside": "eager buffer", "kept": "unexpected message",
+    "desk": "local control", "board": "remote control", "near": "local, intranode or inline",
+    "far": "remote or internode", "tally": "loopback counter", "tallies": "loopback counters",
+    "pulse": "heartbeat", "crew": "copy group", "crews": "copy groups",
+    "doubling": "bruck", "portion": "length and displacement",
+    "portions": "lengths and displacements",
+}
+
+# The same in sentences, where some of these words are also plain English.
+RETIRED_PROSE = [
+    (r"hubs?", "context"), (r"doors?", "control socket"), (r"knocks?", "probe"),
+    (r"strangers?", "unproven connection"), (r"guests?", "pending connection"),
+    (r"crews?", "copy group"), (r"tall(?:y|ies)", "loopback counter"),
+    (r"pulses?", "heartbeat"), (r"in vain", "without success, or what failed"),
+    (r"ha(?:s|ve) gone", "exited, was closed or was destroyed"), (r"at hand", "fast path"),
+    (r"tells", "reports, notifies or writes"), (r"software adapters?", "software HCA"),
+    (r"adapters? in software", "software HCA"),
+    (r"who (?:posts|comes|asks|waits|sends|calls)", "the initiator, sender or caller"),
+    (r"somebody", "a thread, process or rank"), (r"he|him|his", "it, or the actor's name"),
+]
+PROSE = [(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), use) for pattern, use in RETIRED_PROSE]
+
+HEADLESS = re.compile(
+    r"^(What|Who|Whoever|Whatever|Whose|Whom|Which|Of(?! course))\b(?![^.:;]*\?)")
+
+# Words that make a sentence out of a long line: those a reader of this tree meets, and endings.
+VERBS = set("""
+is are was were be been being has have had do does did may might must can could shall should will
+would need let get put make take give go come keep hold say see know find read write send post
+poll wait run use set add pass fail end begin start stop open close map copy move call return
+become mean lie stand stay leave lose win know show break build cost cover fit hit cut split bring
+follow join meet match try want work own serve answer accept allow apply ask assume belong check
+clear compare complete connect contain count create decide depend destroy drain drop enter exist
+expect export fall flush free grow happen ignore import insert join last learn limit link load
+lock look matter name notice order overlap own parse point print prove raise reach receive record
+refuse register reject release remain remove repeat replace report reserve reset resolve restore
+retry reuse share signal skip sleep spin start store suffice survive sync test travel unmap
+update verify wake wrap
+""".split())
+VERBAL = re.compile(r"(?:s|ed|ing|n't|en)$")
+LONG = 9  # words; shorter comments may be noun phrases, and so may those beside a field
+
+COMMENT = re.compile(r"/\*(.*?)\*/|//([^\n]*)", re.DOTALL)
+STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
+NAME = re.compile(r"\b[A-Za-z_]\w*")
+SENTENCE = re.compile(r"(?<=[.:;?!])\s+(?=[A-Z@])")
+
+Complaint = collections.namedtuple("Complaint", "path line text")
+
+
+def retired_names(name):
+    """Retired parts of the identifier @name."""
+    return [part for part in name.lower().split("_") if part in RETIRED_NAMES]
+
+
+def prose_complaints(path, line, text):
+    """Retired words in @text, a comment, a string or a paragraph."""
+    for pattern, use in PROSE:
+        match = pattern.search(text)
+        if match:
+            yield Complaint(path, line, f"'{match[0]}' is retired: {use}")
+
+
+def has_verb(sentence):
+    words = re.findall(r"[A-Za-z']+", sentence)
+    return any(word.lower() in VERBS or VERBAL.search(word.lower()) for word in words)
+
+
+def sentence_complaints(path, line, text):
+    """Headless openings and long sentences without a verb in the comment @text."""
+    for sentence in SENTENCE.split(text):
+        shown = sentence[:60]
+        if HEADLESS.match(sentence):
+            yield Complaint(path, line, f"headless: '{shown}'")
+        elif (len(sentence.split()) >= LONG and sentence[0].isupper()
+              and not has_verb(sentence)):
+            yield Complaint(path, line, f"no verb: '{shown}'")
+
+
+def comment_text(match):
+    """The words of a comment, without its frame."""
+    text = match[1] if match[1] is not None else match[2]
+    return re.sub(r"\s*\n\s*\*?\s*", " ", text).strip()
+
+
+def source_complaints(path, text):
+    """Complaints about the source @text of @path."""
+    def line_of(at):
+        return text.count("\n", 0, at) + 1
+
+    bare = list(text)
+    for match in COMMENT.finditer(text):
+        words = comment_text(match)
+        yield from prose_complaints(path, line_of(match.start()), words)
+        yield from sentence_complaints(path, line_of(match.start()), words)
+        bare[match.start():match.end()] = " " * (match.end() - match.start())
+    code = "".join(bare)
+    for match in STRING.finditer(code):
+        yield from prose_complaints(path, line_of(match.start()), match[1])
+    for match in NAME.finditer(STRING.sub(lambda m: " " * len(m[0]), code)):
+        for part in retired_names(match[0]):
+            yield Complaint(path, line_of(match.start()),
+                            f"{match[0]}: '{part}' is retired: {RETIRED_NAMES[part]}")
+
+
+def page_complaints(path, text):
+    """Complaints about the page @text of @path; fenced code and `code` are left out."""
+    text = re.sub(r"^```.*?^```", lambda m: "\n" * m[0].count("\n"), text,
+                  flags=re.DOTALL | re.MULTILINE)
+    for number, line in enumerate(re.sub(r"`[^`\n]*`", "`", text).split("\n"), 1):
+        yield from prose_complaints(path, number, line)
+
+
+def files(root, trees):
+    for tree in trees:
+        top = os.path.join(root, tree)
+        if os.path.isfile(top):
+            yield tree
+        for folder, _, names in sorted(os.walk(top)):
+            for name in sorted(names):
+                if name.endswith(SOURCES + PAGES):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def check(root, trees):
+    """All complaints about @trees below @root."""
+    for path in files(root, trees):
+        if path in EXEMPT:
+            continue
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            text = file.read()
+        kind = page_complaints if path.endswith(PAGES) else source_complaints
+        yield from kind(path, text)
+
+
+# What --self-test reads: (a source, how many complaints it earns).
+PLANTED = [
+    ("/* The sender rings the doorbell. */", 0),
+    ("/* What came is read. */", 1),
+    ("/* Of those the first one wins. */", 1),
+    ("/* Whoever posts waits. It is read. Who waits is woken. */", 3),
+    ("/* The hub of a process. */", 1),
+    ("int ori_hub_open(void);", 1),
+    ("int doorbell, nearest, mailbox; /* so far */", 0),
+    ('log("rank 2 has gone");', 1),
+    ('log("tell me");', 0),
+    ("int is_told;", 1),
+    ("/* Bytes of one line. */", 0),
+    ("/* The old and heavy table of a rank beside the new window. */", 1),
+    ("int a; /* the old and heavy table of a rank beside the new window */", 0),
+    ("/* What does it cost? One store. */", 0),
+]
+
+
+def self_test():
+    """Complaints about this program: what it misses, what it makes up."""
+    wrong = []
+    for text, expected in PLANTED:
+        found = list(source_complaints("planted.c", text))
+        if len(found) != expected:
+            wrong.append(f"{text}: {len(found)} complaints, not {expected}: {found}")
+    missing = [tree for tree in CHECKED if not os.path.exists(
+        os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), tree))]
+    return wrong + [f"CHECKED has {tree}, which does not exist" for tree in missing]
+
+
+def main():
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if sys.argv[1:] == ["--self-test"]:
+        complaints = self_test()
+    elif sys.argv[1:] == ["--all"]:
+        per_tree = collections.Counter("/".join(c.path.split("/")[:2]) for c in check(root, TREES))
+        for tree, count in sorted(per_tree.items()):
+            print(f"{tree}: {count}")
+        return 0
+    elif sys.argv[1:]:
+        complaints = [f"{c.path}:{c.line}: {c.text}" for c in check(root, sys.argv[1:])]
+    else:
+        complaints = [f"{c.path}:{c.line}: {c.text}" for c in check(root, CHECKED)]
+    for complaint in complaints:
+        print(complaint)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
