@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The persistent all-gather. */
 #include "base/error.h"
-#include "coll/gather_far.h"
+#include "coll/gather_internode.h"
 
 #define ALLGATHER_BIT(name) (1u << ORIEL_ALGORITHM_##name)
 #define ALLGATHER_BY_PLAN (ALLGATHER_BIT(DIRECT) | ALLGATHER_BIT(RING) | ALLGATHER_BIT(DOUBLING))
@@ -13,7 +13,7 @@ static const struct ori_gather_kind allgather_kind = {
 	.host = ALLGATHER_MAPPED | ALLGATHER_BY_PLAN,
 	.nodes = ALLGATHER_BY_PLAN,
 	.gpus = ALLGATHER_MAPPED | ALLGATHER_BIT(CE),
-	.far = ALLGATHER_BY_PLAN,
+	.gpu_nodes = ALLGATHER_BY_PLAN,
 };
 
 enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct oriel_view *view,
@@ -57,8 +57,8 @@ static enum oriel_status start_any(struct oriel_allgather *g, const void *send, 
 {
 	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
 
-	if (g->far)
-		return ori_far_gather(g, algorithm, send, bytes, stream);
+	if (g->internode)
+		return ori_internode_allgather(g, algorithm, send, bytes, stream);
 	switch (algorithm) {
 	case ORIEL_ALGORITHM_LL:
 	case ORIEL_ALGORITHM_STORE:

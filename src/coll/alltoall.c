@@ -3,7 +3,7 @@
 #include <oriel/alltoall.h>
 
 #include "base/error.h"
-#include "coll/gather_far.h"
+#include "coll/gather_internode.h"
 
 #define ALLTOALL_MAPPED (1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_STORE)
 
@@ -13,7 +13,7 @@ static const struct ori_gather_kind alltoall_kind = {
 	.host = ALLTOALL_MAPPED | 1u << ORIEL_ALGORITHM_DIRECT,
 	.nodes = 1u << ORIEL_ALGORITHM_DIRECT,
 	.gpus = ALLTOALL_MAPPED | 1u << ORIEL_ALGORITHM_CE,
-	.far = 1u << ORIEL_ALGORITHM_DIRECT,
+	.gpu_nodes = 1u << ORIEL_ALGORITHM_DIRECT,
 	.has_notes = true,
 };
 
@@ -70,8 +70,8 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 	if (status != ORIEL_OK || !bytes)
 		return status;
 	algorithm = ori_gather_choose(g, bytes);
-	if (g->far)
-		status = ori_far_exchange(g, send, NULL, bytes, stream);
+	if (g->internode)
+		status = ori_internode_alltoall(g, send, NULL, bytes, stream);
 	else if (algorithm == ORIEL_ALGORITHM_CE)
 		status = ori_gather_engines(g, send, bytes, bytes, stream);
 	else
@@ -90,8 +90,8 @@ enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *a, const 
 		return status;
 	if (!portions)
 		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: portions are NULL");
-	if (g->far)
-		status = ori_far_exchange(g, send, portions, 0, stream);
+	if (g->internode)
+		status = ori_internode_alltoall(g, send, portions, 0, stream);
 	else if (g->is_gpu)
 		status = oriel_window_exchange(g->window, &g->notes, ori_gather_exchange_parts(g),
 					       send, portions, stream);

@@ -8,7 +8,7 @@
 #include <oriel/bcast.h>
 
 #include "base/error.h"
-#include "coll/gather_far.h"
+#include "coll/gather_internode.h"
 
 #define BCAST_HOST \
 	(1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING | 1u << ORIEL_ALGORITHM_DOUBLING)
@@ -19,7 +19,7 @@ static const struct ori_gather_kind bcast_kind = {
 	.host = BCAST_HOST,
 	.nodes = BCAST_HOST,
 	.gpus = 1u << ORIEL_ALGORITHM_STORE | 1u << ORIEL_ALGORITHM_CE,
-	.far = BCAST_HOST,
+	.gpu_nodes = BCAST_HOST,
 	.is_whole = true,
 };
 
@@ -146,8 +146,8 @@ static enum oriel_status bcast_any(struct oriel_allgather *g, unsigned root, con
 	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
 	struct bcast_run run = {.g = g, .bytes = bytes, .chunk = g->chunk};
 
-	if (g->far)
-		return ori_far_bcast(g, algorithm, root, send, bytes, stream);
+	if (g->internode)
+		return ori_internode_bcast(g, algorithm, root, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_CE)
 		return bcast_engines(g, root, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_STORE)

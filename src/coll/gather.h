@@ -64,15 +64,15 @@ enum ori_gather_series {
 struct ori_gather_kind {
 	const char *name; /* in texts */
 	enum ori_collective number;
-	unsigned host;  /* algorithms, a mask: of host memory of one domain */
-	unsigned nodes; /* of several */
-	unsigned gpus;  /* of one domain */
-	unsigned far;   /* GPUs of several */
-	bool is_whole;  /* one message fills the view; else each rank has its share */
+	unsigned host;      /* algorithms, a mask: of host memory of one domain */
+	unsigned nodes;     /* of several */
+	unsigned gpus;      /* of one domain */
+	unsigned gpu_nodes; /* GPUs of several */
+	bool is_whole;      /* one message fills the view; else each rank has its share */
 	bool has_notes;
 };
 
-struct ori_far;
+struct ori_internode;
 
 struct oriel_allgather {
 	const struct ori_gather_kind *kind;
@@ -104,8 +104,8 @@ struct oriel_allgather {
 	uint64_t told;                           /* numbers that were compared */
 	struct oriel_window *numbers;            /* of GPU memory, where they are; else NULL */
 
-	_Atomic int begun;   /* enum oriel_status: ORIEL_AGAIN while a job is at it */
-	struct ori_far *far; /* of GPUs of several nodes; else NULL */
+	_Atomic int begun;               /* enum oriel_status: ORIEL_AGAIN while a job is at it */
+	struct ori_internode *internode; /* of GPUs of several nodes; else NULL */
 
 	unsigned able;
 	enum oriel_algorithm asked; /* DEFAULT: by the table */

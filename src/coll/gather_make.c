@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "coll/gather_far.h"
+#include "coll/gather_internode.h"
 #include "coll/gather_leaders.h"
 #include "coll/gather_wish.h"
 
@@ -79,7 +79,7 @@ static enum oriel_status make_see_gpus(const struct ori_gather_kind *kind,
 static enum oriel_status make_abilities(struct oriel_allgather *g)
 {
 	if (g->is_gpu)
-		g->able = g->shape.nodes == 1 ? g->kind->gpus : g->kind->far;
+		g->able = g->shape.nodes == 1 ? g->kind->gpus : g->kind->gpu_nodes;
 	else
 		g->able = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
 	if (!g->able)
@@ -174,7 +174,7 @@ static size_t make_lay(struct oriel_allgather *g)
 	size_t length = make_lay_lines(g);
 
 	if (g->is_gpu && g->shape.nodes > 1)
-		return ori_far_staging(g);
+		return ori_internode_staging(g);
 	g->notes = (struct oriel_dev_gather){.id = make_id(g, ORI_GATHER_NOTES), .staging = length};
 	if (!g->kind->has_notes)
 		return length;
@@ -258,7 +258,7 @@ static void make_close(struct oriel_allgather *g)
 	unsigned i;
 
 	ori_gather_await(g);
-	ori_far_close(g->far);
+	ori_internode_close(g->internode);
 	oriel_window_destroy(g->window);
 	oriel_window_destroy(g->numbers);
 	for (i = 0; i < ORIEL_ALGORITHMS; i++)
@@ -297,7 +297,7 @@ static enum oriel_status make_open(struct oriel_allgather *g, struct ori_wish *w
 	if (status == ORIEL_OK)
 		status = make_table(g, wish);
 	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes > 1)
-		status = ori_far_open(g, wish->view.length);
+		status = ori_internode_open(g, wish->view.length);
 	g->puts.id = make_id(g, ORI_GATHER_PUTS);
 	g->ll.to = g->ll128.to = g->puts.to = g->notes.to = oriel_at(ORI_GATHER_RESULT, 0);
 	g->ll.result = g->ll128.result = g->puts.result = g->notes.result = g->result;

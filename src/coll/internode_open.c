@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "coll/far.h"
+#include "coll/internode.h"
 
 /* Does any execution of this rank have @rank, of another node? */
-static bool far_needs(const struct oriel_allgather *g, uint32_t rank)
+static bool internode_needs(const struct oriel_allgather *g, uint32_t rank)
 {
 	uint32_t own = oriel_comm_rank(g->comm), i, t;
 	const struct ori_plan *plan;
@@ -33,7 +33,7 @@ static bool far_needs(const struct oriel_allgather *g, uint32_t rank)
 	return false;
 }
 
-static bool far_is_near(const struct oriel_allgather *g, uint32_t rank)
+static bool internode_is_same_node(const struct oriel_allgather *g, uint32_t rank)
 {
 	uint32_t own = oriel_comm_rank(g->comm);
 
@@ -42,30 +42,30 @@ static bool far_is_near(const struct oriel_allgather *g, uint32_t rank)
 
 static size_t stage_slot(const struct oriel_allgather *g)
 {
-	return g->chunk < ORI_FAR_SLOT ? g->chunk : ORI_FAR_SLOT;
+	return g->chunk < ORI_INTERNODE_SLOT ? g->chunk : ORI_INTERNODE_SLOT;
 }
 
-size_t ori_far_staging(const struct oriel_allgather *g)
+size_t ori_internode_staging(const struct oriel_allgather *g)
 {
-	return g->kind->has_notes ? ORI_FAR_SLOTS * stage_slot(g) : 0;
+	return g->kind->has_notes ? ORI_INTERNODE_SLOTS * stage_slot(g) : 0;
 }
 
-static enum oriel_status stage_open(struct ori_far *far, struct oriel_p2p_hub *hub)
+static enum oriel_status stage_open(struct ori_internode *internode, struct oriel_p2p_hub *hub)
 {
-	struct oriel_allgather *g = far->g;
+	struct oriel_allgather *g = internode->g;
 	uint32_t ranks = oriel_comm_size(g->comm);
-	struct ori_far_stage *stage = calloc(1, sizeof(*stage));
+	struct ori_internode_stage *stage = calloc(1, sizeof(*stage));
 	void *memory = NULL;
 	enum oriel_status status;
 
-	far->stage = stage;
+	internode->stage = stage;
 	if (stage)
 		stage->notes = calloc(ranks, sizeof(*stage->notes));
 	if (!stage || !stage->notes)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
 				ranks);
 	stage->slot = stage_slot(g);
-	stage->series.id = ORI_FAR_CREDIT;
+	stage->series.id = ORI_INTERNODE_CREDIT;
 	status = oriel_copies_create(g->comm, &stage->copies);
 	if (status == ORIEL_OK)
 		status = oriel_copies_memory(stage->copies, ranks * sizeof(*stage->portions),
@@ -74,13 +74,13 @@ static enum oriel_status stage_open(struct ori_far *far, struct oriel_p2p_hub *h
 	if (status == ORIEL_OK)
 		status = oriel_window_buffer(g->window, ORI_GATHER_STAGING, &memory, NULL);
 	stage->base = memory;
-	return status == ORIEL_OK
-		       ? oriel_p2p_register(hub, stage->base, ori_far_staging(g), 0, &stage->memory)
-		       : status;
+	return status == ORIEL_OK ? oriel_p2p_register(hub, stage->base, ori_internode_staging(g),
+						       0, &stage->memory)
+				  : status;
 }
 
-/* No end has a put under way. */
-static void stage_close(struct ori_far_stage *stage)
+/* No end has a put under ops. */
+static void stage_close(struct ori_internode_stage *stage)
 {
 	if (!stage)
 		return;
@@ -91,34 +91,35 @@ static void stage_close(struct ori_far_stage *stage)
 }
 
 /* This rank's, before anybody else is asked; addresses of ends go to @addresses. */
-static enum oriel_status far_prepare(struct ori_far *far, char *addresses)
+static enum oriel_status internode_prepare(struct ori_internode *internode, char *addresses)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = ORIEL_P2P_ZERO_COPY,
-					    .depth = ORI_FAR_REQUESTS,
+					    .depth = ORI_INTERNODE_REQUESTS,
 					    .paths = 1u << ORIEL_PATH_RDMA};
-	struct oriel_allgather *g = far->g;
+	struct oriel_allgather *g = internode->g;
 	uint32_t ranks = oriel_comm_size(g->comm), rank;
 	struct oriel_p2p_hub *hub = NULL;
-	struct ori_far_peer *peer;
+	struct ori_internode_peer *peer;
 	void *view = NULL;
 	enum oriel_status status = oriel_comm_prepare(g->comm);
 
 	if (status == ORIEL_OK)
-		status = oriel_copies_create(g->comm, &far->copies);
+		status = oriel_copies_create(g->comm, &internode->copies);
 	if (status == ORIEL_OK)
 		status = oriel_comm_p2p_hub(g->comm, &hub);
 	if (status == ORIEL_OK)
-		status = oriel_p2p_register(hub, g->result, far->length, 0, &far->memory);
+		status = oriel_p2p_register(hub, g->result, internode->length, 0,
+					    &internode->memory);
 	if (status == ORIEL_OK && g->kind->has_notes)
-		status = stage_open(far, hub);
+		status = stage_open(internode, hub);
 	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++) {
-		peer = &far->peers[rank];
-		if (far_is_near(g, rank)) {
+		peer = &internode->peers[rank];
+		if (internode_is_same_node(g, rank)) {
 			status = oriel_window_peer_address(g->window, rank,
 							   oriel_at(ORI_GATHER_RESULT, 0), &view);
 			peer->view = view;
-		} else if (far_needs(g, rank)) {
+		} else if (internode_needs(g, rank)) {
 			status = oriel_p2p_create(hub, &attr, &peer->p2p);
 			if (status == ORIEL_OK)
 				status = oriel_p2p_address(peer->p2p,
@@ -129,20 +130,20 @@ static enum oriel_status far_prepare(struct ori_far *far, char *addresses)
 }
 
 /* Until all ends are joined, which all ranks are at. */
-static enum oriel_status far_join(struct ori_far *far)
+static enum oriel_status internode_await_connections(struct ori_internode *internode)
 {
-	uint64_t begun = oriel_dev_clock_ns(), timeout_ns = oriel_comm_timeout(far->g->comm);
-	uint32_t ranks = oriel_comm_size(far->g->comm), rank, missing = 1;
+	uint64_t begun = oriel_dev_clock_ns(), timeout_ns = oriel_comm_timeout(internode->g->comm);
+	uint32_t ranks = oriel_comm_size(internode->g->comm), rank, missing = 1;
 	enum oriel_status status = ORIEL_OK;
 
 	while (missing && status == ORIEL_OK) {
 		missing = 0;
 		for (rank = 0; rank < ranks && status == ORIEL_OK; rank++) {
-			if (!far->peers[rank].p2p)
+			if (!internode->peers[rank].p2p)
 				continue;
-			status = oriel_p2p_progress(far->peers[rank].p2p);
+			status = oriel_p2p_progress(internode->peers[rank].p2p);
 			if (status == ORIEL_OK)
-				status = oriel_p2p_check(far->peers[rank].p2p);
+				status = oriel_p2p_check(internode->peers[rank].p2p);
 			missing += status == ORIEL_AGAIN;
 			if (status == ORIEL_AGAIN)
 				status = ORIEL_OK;
@@ -150,7 +151,8 @@ static enum oriel_status far_join(struct ori_far *far)
 		if (missing && oriel_dev_clock_ns() - begun > timeout_ns / 2)
 			return ori_fail(ORIEL_ERR_TIMEOUT,
 					"%s: %u ends of p2p were not joined in %g s",
-					far->g->kind->name, missing, (double)timeout_ns / 2e9);
+					internode->g->kind->name, missing,
+					(double)timeout_ns / 2e9);
 		if (missing)
 			oriel_dev_give_way(oriel_dev_clock_ns() - begun);
 	}
@@ -158,127 +160,132 @@ static enum oriel_status far_join(struct ori_far *far)
 }
 
 /* A row of @each bytes for every rank to every rank; those to this one, in order of the ranks. */
-static enum oriel_status far_exchange(const struct ori_far *far, char *mine, size_t each)
+static enum oriel_status internode_swap(const struct ori_internode *internode, char *mine,
+					size_t each)
 {
-	uint32_t ranks = oriel_comm_size(far->g->comm), own = oriel_comm_rank(far->g->comm), rank;
+	uint32_t ranks = oriel_comm_size(internode->g->comm),
+		 own = oriel_comm_rank(internode->g->comm), rank;
 	char *all = malloc(ranks * ranks * each);
 	enum oriel_status status = ORIEL_OK;
 
 	if (!all)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u ranks", ranks);
-	status = oriel_comm_agree(far->g->comm, status);
+	status = oriel_comm_agree(internode->g->comm, status);
 	if (status == ORIEL_OK)
-		status = oriel_comm_all_gather(far->g->comm, mine, all, ranks * each);
+		status = oriel_comm_all_gather(internode->g->comm, mine, all, ranks * each);
 	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
 		memcpy(mine + rank * each, all + (rank * ranks + own) * each, each);
 	free(all);
 	return status;
 }
 
-static enum oriel_status far_connect(struct ori_far *far, const char *addresses)
+static enum oriel_status internode_connect(struct ori_internode *internode, const char *addresses)
 {
-	uint32_t ranks = oriel_comm_size(far->g->comm), rank;
+	uint32_t ranks = oriel_comm_size(internode->g->comm), rank;
 	enum oriel_status status = ORIEL_OK;
 
 	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
-		if (far->peers[rank].p2p)
-			status = oriel_p2p_connect(far->peers[rank].p2p,
+		if (internode->peers[rank].p2p)
+			status = oriel_p2p_connect(internode->peers[rank].p2p,
 						   addresses + rank * ORIEL_P2P_ADDRESS,
 						   ORIEL_P2P_ADDRESS, 0);
-	return status == ORIEL_OK ? far_join(far) : status;
+	return status == ORIEL_OK ? internode_await_connections(internode) : status;
 }
 
-static enum oriel_status far_export(struct ori_far *far, char *exports)
+static enum oriel_status internode_export(struct ori_internode *internode, char *exports)
 {
-	const struct oriel_p2p_buffer view = {far->g->result, far->length, far->memory};
-	uint32_t ranks = oriel_comm_size(far->g->comm), rank;
+	const struct oriel_p2p_buffer view = {internode->g->result, internode->length,
+					      internode->memory};
+	uint32_t ranks = oriel_comm_size(internode->g->comm), rank;
 	enum oriel_status status = ORIEL_OK;
 
 	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
-		if (far->peers[rank].p2p)
-			status = oriel_p2p_export(far->peers[rank].p2p, &view,
+		if (internode->peers[rank].p2p)
+			status = oriel_p2p_export(internode->peers[rank].p2p, &view,
 						  exports + rank * ORIEL_P2P_EXPORT);
 	return status;
 }
 
-static enum oriel_status far_import(struct ori_far *far, const char *exports)
+static enum oriel_status internode_import(struct ori_internode *internode, const char *exports)
 {
-	uint32_t ranks = oriel_comm_size(far->g->comm), rank;
+	uint32_t ranks = oriel_comm_size(internode->g->comm), rank;
 	enum oriel_status status = ORIEL_OK;
 
 	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
-		if (far->peers[rank].p2p)
-			status = oriel_p2p_import(far->peers[rank].p2p,
+		if (internode->peers[rank].p2p)
+			status = oriel_p2p_import(internode->peers[rank].p2p,
 						  exports + rank * ORIEL_P2P_EXPORT,
-						  ORIEL_P2P_EXPORT, &far->peers[rank].remote);
+						  ORIEL_P2P_EXPORT, &internode->peers[rank].remote);
 	return status;
 }
 
 /* All ranks come to each of these, whatever became of one before. */
-static enum oriel_status far_meet(struct ori_far *far, char *words)
+static enum oriel_status internode_connect_all(struct ori_internode *internode, char *words)
 {
-	struct oriel_comm *comm = far->g->comm;
-	enum oriel_status status = oriel_comm_agree(comm, far_prepare(far, words));
+	struct oriel_comm *comm = internode->g->comm;
+	enum oriel_status status = oriel_comm_agree(comm, internode_prepare(internode, words));
 
 	if (status == ORIEL_OK)
-		status = far_exchange(far, words, ORIEL_P2P_ADDRESS);
+		status = internode_swap(internode, words, ORIEL_P2P_ADDRESS);
 	if (status == ORIEL_OK)
-		status = oriel_comm_agree(comm, far_connect(far, words));
+		status = oriel_comm_agree(comm, internode_connect(internode, words));
 	if (status == ORIEL_OK)
-		status = oriel_comm_agree(comm, far_export(far, words));
+		status = oriel_comm_agree(comm, internode_export(internode, words));
 	if (status == ORIEL_OK)
-		status = far_exchange(far, words, ORIEL_P2P_EXPORT);
-	return status == ORIEL_OK ? far_import(far, words) : status;
+		status = internode_swap(internode, words, ORIEL_P2P_EXPORT);
+	return status == ORIEL_OK ? internode_import(internode, words) : status;
 }
 
-enum oriel_status ori_far_open(struct oriel_allgather *g, size_t length)
+enum oriel_status ori_internode_open(struct oriel_allgather *g, size_t length)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t notes = g->kind->has_notes ? oriel_exchange_staging(ranks, 1) : 0;
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
 					       .length = notes,
-					       .signals = ORI_FAR_SIGNALS,
+					       .signals = ORI_INTERNODE_SIGNALS,
 					       .barriers = ORIEL_NONE,
 					       .counters = ORIEL_NONE,
 					       .channels = ORIEL_NONE,
 					       .buffers = 1};
-	struct ori_far *far = calloc(1, sizeof(*far) + ranks * sizeof(far->peers[0]));
+	struct ori_internode *internode =
+		calloc(1, sizeof(*internode) + ranks * sizeof(internode->peers[0]));
 	char *words = calloc(ranks, ORIEL_P2P_ADDRESS);
 	enum oriel_status status = ORIEL_OK;
 
-	if (!far || !words)
+	if (!internode || !words)
 		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
 				  ranks);
 	status = oriel_comm_agree(g->comm, status);
 	if (status != ORIEL_OK) {
-		free(far);
+		free(internode);
 		free(words);
 		return status;
 	}
-	far->g = g;
-	far->length = length;
-	g->far = far;
-	status = oriel_window_create(g->comm, &attr, &far->window);
+	internode->g = g;
+	internode->length = length;
+	g->internode = internode;
+	status = oriel_window_create(g->comm, &attr, &internode->window);
 	if (status == ORIEL_OK)
-		status = oriel_comm_agree(g->comm, oriel_window_device(far->window, &far->device));
+		status = oriel_comm_agree(g->comm, oriel_window_device(internode->window,
+								       &internode->device));
 	if (status == ORIEL_OK)
-		status = far_meet(far, words);
+		status = internode_connect_all(internode, words);
 	free(words);
 	return status;
 }
 
-void ori_far_close(struct ori_far *far)
+void ori_internode_close(struct ori_internode *internode)
 {
 	uint32_t rank;
 
-	if (!far)
+	if (!internode)
 		return;
 	/* All ranks have come to this, so nobody puts any more. */
-	oriel_window_destroy(far->window);
-	for (rank = 0; rank < oriel_comm_size(far->g->comm); rank++)
-		oriel_p2p_destroy(far->peers[rank].p2p);
-	stage_close(far->stage);
-	oriel_p2p_unregister(far->memory);
-	oriel_copies_destroy(far->copies);
-	free(far);
+	oriel_window_destroy(internode->window);
+	for (rank = 0; rank < oriel_comm_size(internode->g->comm); rank++)
+		oriel_p2p_destroy(internode->peers[rank].p2p);
+	stage_close(internode->stage);
+	oriel_p2p_unregister(internode->memory);
+	oriel_copies_destroy(internode->copies);
+	free(internode);
 }

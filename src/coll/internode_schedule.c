@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All-gathers and broadcasts: a walk through the moves of a plan. A chunk goes on as soon
+ * as it has come, to the carriers of other nodes by puts, to the ranks of this node by
+ * copy engines, and nothing of it waits for another chunk.
+ *
+ * What is sent is brought to its place here and not in the stream of the caller: a copy there
+ * would wait for its stream in a queue of the GPU, and hold up copies of others behind it.
+ */
+#include "base/error.h"
+#include "coll/internode.h"
+
+#define SCHEDULE_DIRECT_CHUNK ((size_t)16 << 20) /* a message that nobody passes on goes whole */
+
+static enum oriel_status schedule_begin(struct ori_internode *internode)
+{
+	struct ori_internode_run *run = &internode->run;
+	const struct ori_internode_job *job = run->job;
+	enum oriel_status status = ORIEL_OK;
+	struct ori_internode_peer *peer;
+	uint32_t rank;
+
+	run->chunks = (job->bytes + job->chunk - 1) / job->chunk;
+	for (rank = 0; rank < internode->device.ranks && status == ORIEL_OK; rank++) {
+		peer = &internode->peers[rank];
+		if (peer->p2p)
+			peer->due = job->plan->expected[rank] * run->chunks;
+		peer->is_awaited = peer->view && job->plan->expected[rank];
+		if (peer->is_awaited)
+			status = ori_internode_send_signal(internode, rank, ORI_INTERNODE_CREDIT);
+	}
+	run->is_placing = job->send != NULL;
+	if (status == ORIEL_OK && run->is_placing)
+		status = oriel_copies_add(internode->copies, run->lane++,
+					  internode->g->result + job->at, job->send, job->bytes);
+	return status;
+}
+
+static enum oriel_status schedule_put(struct ori_internode *internode,
+				      struct ori_internode_peer *peer, uint64_t at, uint64_t length)
+{
+	const struct oriel_p2p_buffer from = {internode->g->result + at, length, internode->memory};
+	struct oriel_p2p_request *request = ori_internode_free_request(&peer->puts);
+	enum oriel_status status;
+
+	if (!request)
+		return ORIEL_AGAIN;
+	status = oriel_p2p_put(peer->p2p, 0, &from, &peer->remote, at, request);
+	if (status == ORIEL_OK)
+		peer->puts.begun++;
+	return status;
+}
+
+static enum oriel_status schedule_copy(struct ori_internode *internode, uint32_t rank, uint64_t at,
+				       uint64_t length)
+{
+	struct ori_internode_peer *peer = &internode->peers[rank];
+	enum oriel_status status = ORIEL_OK;
+
+	if (!peer->has_credit)
+		status = ori_internode_test_signal(internode, rank, ORI_INTERNODE_CREDIT,
+						   &peer->credits);
+	if (status != ORIEL_OK)
+		return status;
+	peer->has_credit = peer->is_told = true;
+	return oriel_copies_add(internode->copies, internode->run.lane++, peer->view + at,
+				internode->g->result + at, length);
+}
+
+/* The chunk at which the walk stands, to its next target. ORIEL_AGAIN: not now. */
+static enum oriel_status schedule_send(struct ori_internode *internode, const struct ori_move *move,
+				       uint64_t length)
+{
+	const struct ori_internode_run *run = &internode->run;
+	uint32_t to = run->job->plan->targets[move->first + run->target];
+	uint64_t at = move->block * run->job->stride + run->at;
+
+	return internode->peers[to].p2p ? schedule_put(internode, &internode->peers[to], at, length)
+					: schedule_copy(internode, to, at, length);
+}
+
+/* Has the chunk at which the walk stands come? */
+static bool schedule_has_chunk(struct ori_internode *internode, const struct ori_move *move)
+{
+	struct ori_internode_peer *source;
+
+	if (move->source == ORI_PLAN_OWN || internode->run.target)
+		return true;
+	source = &internode->peers[move->source];
+	return source->taken < source->expects.done;
+}
+
+/* Nothing else is being copied then. */
+static enum oriel_status walk_place(struct ori_internode *internode, bool *has_moved)
+{
+	enum oriel_status status;
+
+	if (!internode->run.is_placing)
+		return ORIEL_OK;
+	status = oriel_copies_test(internode->copies);
+	if (status != ORIEL_OK)
+		return status;
+	internode->run.is_placing = false;
+	*has_moved = true;
+	return ORIEL_OK;
+}
+
+static enum oriel_status schedule_move(struct ori_internode *internode, bool *has_moved)
+{
+	struct ori_internode_run *run = &internode->run;
+	const struct ori_internode_job *job = run->job;
+	enum oriel_status status = walk_place(internode, has_moved);
+	const struct ori_move *move;
+	uint64_t length;
+
+	if (status != ORIEL_OK)
+		return status;
+	while (run->move < job->plan->count) {
+		move = &job->plan->moves[run->move];
+		length = job->bytes - run->at < job->chunk ? job->bytes - run->at : job->chunk;
+		if (!schedule_has_chunk(internode, move))
+			return ORIEL_AGAIN;
+		for (; run->target < move->targets; run->target++) {
+			status = schedule_send(internode, move, length);
+			if (status != ORIEL_OK)
+				return status;
+			*has_moved = true;
+		}
+		if (move->source != ORI_PLAN_OWN)
+			internode->peers[move->source].taken++;
+		run->target = 0;
+		run->at += length;
+		if (run->at == job->bytes) {
+			run->at = 0;
+			run->move++;
+		}
+	}
+	return ORIEL_OK;
+}
+
+/* The source of the chunk at which it stands, or the next target. */
+static uint32_t schedule_awaited(const struct ori_internode *internode)
+{
+	const struct ori_internode_run *run = &internode->run;
+	const struct ori_plan *plan = run->job->plan;
+	const struct ori_move *move = &plan->moves[run->move];
+
+	if (run->is_placing)
+		return ORI_PLAN_OWN;
+	return run->target || move->source == ORI_PLAN_OWN
+		       ? plan->targets[move->first + run->target]
+		       : move->source;
+}
+
+static const struct ori_internode_ops schedule_ops = {schedule_begin, schedule_move,
+						      schedule_awaited};
+
+/* @send, unless it stands @at its place in the view. */
+static enum oriel_status schedule_set_source(struct ori_internode_job *job, const char *send,
+					     size_t at)
+{
+	if (!send)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: what is sent is NULL", job->g->kind->name);
+	job->at = at;
+	job->send = send == job->g->result + at ? NULL : send;
+	return ORIEL_OK;
+}
+
+static struct ori_internode_job schedule_job(struct oriel_allgather *g,
+					     enum oriel_algorithm algorithm, size_t bytes)
+{
+	const struct ori_internode_job job = {.ops = &schedule_ops,
+					      .g = g,
+					      .bytes = bytes,
+					      .chunk = algorithm == ORIEL_ALGORITHM_DIRECT &&
+								       bytes < SCHEDULE_DIRECT_CHUNK
+							       ? bytes
+							       : g->chunk};
+
+	return job;
+}
+
+enum oriel_status ori_internode_allgather(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+					  const char *send, size_t bytes, void *stream)
+{
+	struct ori_internode_job job = schedule_job(g, algorithm, bytes);
+	enum oriel_status status = schedule_set_source(&job, send, g->device.rank * bytes);
+
+	job.plan = &g->plans[algorithm];
+	job.stride = bytes;
+	return status == ORIEL_OK ? ori_internode_post(&job, stream) : status;
+}
+
+enum oriel_status ori_internode_bcast(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				      uint32_t root, const char *send, size_t bytes, void *stream)
+{
+	struct ori_internode_job job = schedule_job(g, algorithm, bytes);
+	enum oriel_status status = ORIEL_OK;
+
+	if (root == g->device.rank)
+		status = schedule_set_source(&job, send, 0);
+	if (status == ORIEL_OK)
+		status = ori_plan_open_block(&job.own, &g->shape, algorithm, g->device.rank, root);
+	if (status != ORIEL_OK)
+		return status;
+	job.plan = &job.own;
+	status = ori_internode_post(&job, stream);
+	if (status != ORIEL_OK)
+		ori_plan_close(&job.own);
+	return status;
+}
