@@ -162,7 +162,7 @@ enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather);
 struct oriel_allgather_info {
 	size_t bytes_max;   /* of an execution */
 	unsigned nodes;     /* domains */
-	unsigned able;      /* algorithms that it has, a mask of 1 << enum oriel_algorithm */
+	unsigned supported; /* algorithms that it has, a mask of 1 << enum oriel_algorithm */
 	unsigned algorithm; /* enum oriel_algorithm of an execution of the bytes asked for */
 	unsigned reserved;
 };

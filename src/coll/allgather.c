@@ -121,7 +121,7 @@ enum oriel_status oriel_allgather_query(const struct oriel_allgather *g, size_t 
 {
 	*info = (struct oriel_allgather_info){.bytes_max = g->bytes_max,
 					      .nodes = g->shape.nodes,
-					      .able = g->able,
+					      .supported = g->supported,
 					      .algorithm = ori_gather_choose(g, bytes)};
 	return ORIEL_OK;
 }

@@ -83,7 +83,7 @@ static enum oriel_status bcast_pass_on(const struct bcast_run *r, uint64_t at, u
 	return status;
 }
 
-static enum oriel_status bcast_here(const struct bcast_run *r)
+static enum oriel_status bcast_host(const struct bcast_run *r)
 {
 	const struct oriel_dev_window *w = &r->g->device;
 	enum oriel_status status = ORIEL_OK;
@@ -157,7 +157,7 @@ static enum oriel_status bcast_any(struct oriel_allgather *g, unsigned root, con
 	run.from = run.tree.is_root ? send : g->result;
 	if (algorithm == ORIEL_ALGORITHM_DIRECT)
 		run.chunk = bytes;
-	return bcast_here(&run);
+	return bcast_host(&run);
 }
 
 enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const void *send,

@@ -101,15 +101,15 @@ struct oriel_allgather {
 	struct ori_plan plans[ORIEL_ALGORITHMS]; /* of those that have one */
 	bool *has_credit;                        /* [ranks]: in this execution */
 	uint64_t *taken;                         /* [ranks]: chunks, in this execution */
-	uint64_t told;                           /* numbers that were compared */
+	uint64_t compared;                       /* numbers that were compared */
 	struct oriel_window *numbers;            /* of GPU memory, where they are; else NULL */
 
 	_Atomic int begun;               /* enum oriel_status: ORIEL_AGAIN while a job is at it */
 	struct ori_internode *internode; /* of GPUs of several nodes; else NULL */
 
-	unsigned able;
-	enum oriel_algorithm asked; /* DEFAULT: by the table */
-	struct ori_tune tune;       /* that table; without rows that of the library */
+	unsigned supported;
+	enum oriel_algorithm requested; /* DEFAULT: by the table */
+	struct ori_tune tune;           /* that table; without rows that of the library */
 	struct ori_live live;
 };
 

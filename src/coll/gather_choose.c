@@ -13,18 +13,18 @@ struct choose_row {
 	enum oriel_algorithm algorithm;
 };
 
-enum choose_where {
+enum choose_topology {
 	CHOOSE_HOST, /* one domain */
 	CHOOSE_PAIR, /* two nodes of one rank: there is one way */
 	CHOOSE_NODES,
 	CHOOSE_GPUS,
-	CHOOSE_WHERES
+	CHOOSE_TOPOLOGIES
 };
 
 #define CHOOSE_ROWS 3u
 
 /* The last row of each takes what there is. */
-static const struct choose_row choose_rows[][CHOOSE_WHERES][CHOOSE_ROWS] =
+static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
 	{
 		[ORI_ALLGATHER] =
 			{
@@ -69,7 +69,7 @@ static bool choose_can(const struct oriel_allgather *g, enum oriel_algorithm alg
 {
 	if (algorithm == ORIEL_ALGORITHM_LL && bytes > ori_gather_lines_max(g->is_gpu))
 		return false;
-	return g->able >> algorithm & 1;
+	return g->supported >> algorithm & 1;
 }
 
 enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const char *path)
@@ -88,7 +88,7 @@ enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const 
 	return ORIEL_OK;
 }
 
-static enum choose_where choose_where(const struct oriel_allgather *g)
+static enum choose_topology choose_topology(const struct oriel_allgather *g)
 {
 	if (g->shape.nodes == 1)
 		return g->is_gpu ? CHOOSE_GPUS : CHOOSE_HOST;
@@ -98,10 +98,10 @@ static enum choose_where choose_where(const struct oriel_allgather *g)
 enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes)
 {
 	const struct ori_tune_row *tuned = ori_tune_row(&g->tune, g->kind->number, bytes);
-	const struct choose_row *row = choose_rows[g->kind->number][choose_where(g)];
+	const struct choose_row *row = choose_rows[g->kind->number][choose_topology(g)];
 
-	if (g->asked != ORIEL_ALGORITHM_DEFAULT && choose_can(g, g->asked, bytes))
-		return g->asked;
+	if (g->requested != ORIEL_ALGORITHM_DEFAULT && choose_can(g, g->requested, bytes))
+		return g->requested;
 	if (tuned)
 		return tuned->algorithm;
 	while (bytes > row->bytes)

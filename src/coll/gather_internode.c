@@ -107,7 +107,7 @@ static enum oriel_status internode_begin(struct ori_internode *internode,
 		peer->puts.begun = peer->puts.done = 0;
 		peer->expects.begun = peer->expects.done = 0;
 		peer->due = peer->taken = peer->sent = 0;
-		peer->has_credit = peer->is_told = peer->is_awaited = false;
+		peer->has_credit = peer->is_notified = peer->awaits_data = false;
 	}
 	return job->ops->begin(internode);
 }
@@ -122,7 +122,7 @@ static enum oriel_status internode_complete(struct ori_internode *internode)
 		if (internode->peers[rank].puts.done < internode->peers[rank].puts.begun)
 			return ORIEL_AGAIN;
 	for (rank = 0; rank < internode->device.ranks && status == ORIEL_OK; rank++)
-		if (internode->peers[rank].is_told)
+		if (internode->peers[rank].is_notified)
 			status = ori_internode_send_signal(internode, rank, ORI_INTERNODE_DATA);
 	if (status == ORIEL_OK)
 		internode->run.phase = ORI_INTERNODE_WAITING;
@@ -140,13 +140,13 @@ static enum oriel_status internode_wait(struct ori_internode *internode)
 		peer = &internode->peers[rank];
 		if (peer->expects.done < peer->due)
 			return ORIEL_AGAIN;
-		if (!peer->is_awaited)
+		if (!peer->awaits_data)
 			continue;
 		status =
 			ori_internode_test_signal(internode, rank, ORI_INTERNODE_DATA, &peer->data);
 		if (status != ORIEL_OK)
 			return status;
-		peer->is_awaited = false;
+		peer->awaits_data = false;
 	}
 	return ORIEL_OK;
 }
@@ -178,7 +178,7 @@ static uint32_t internode_awaited(const struct ori_internode *internode)
 		if (peer->puts.done < peer->puts.begun)
 			return rank;
 		if (internode->run.phase == ORI_INTERNODE_WAITING &&
-		    (peer->expects.done < peer->due || peer->is_awaited))
+		    (peer->expects.done < peer->due || peer->awaits_data))
 			return rank;
 	}
 	return ORI_PLAN_OWN;

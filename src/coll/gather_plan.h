@@ -19,10 +19,10 @@
 struct ori_shape {
 	uint32_t ranks;
 	uint32_t nodes;
-	uint32_t *node_of;  /* [ranks] */
-	uint32_t *place_of; /* [ranks], in its node */
-	uint32_t *first;    /* [nodes + 1], of each node in @members */
-	uint32_t *members;  /* [ranks], node by node, in order of the ranks */
+	uint32_t *node_of;       /* [ranks] */
+	uint32_t *local_rank_of; /* [ranks], in its node */
+	uint32_t *first;         /* [nodes + 1], of each node in @members */
+	uint32_t *members;       /* [ranks], node by node, in order of the ranks */
 };
 
 /* @leader_of: the lowest rank of each rank's node. Nodes are in order of their lowest. */

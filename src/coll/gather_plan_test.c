@@ -138,7 +138,7 @@ static void run_all(const uint32_t *leader_of, uint32_t ranks, uint32_t block)
 	}
 }
 
-static void every_block_comes_once_on_even_nodes(void **state)
+static void test_every_block_arrives_once_on_equal_nodes(void **state)
 {
 	uint32_t leader_of[RANKS_MAX], nodes, each, i;
 
@@ -156,7 +156,7 @@ static void every_block_comes_once_on_even_nodes(void **state)
 }
 
 /* Every way to deal out seven ranks, each to the node of a rank before it or to its own. */
-static void every_block_comes_once_on_any_nodes(void **state)
+static void test_every_block_arrives_once_on_any_nodes(void **state)
 {
 	uint32_t leader_of[7], code, rest, i, pick;
 
@@ -174,8 +174,8 @@ static void every_block_comes_once_on_any_nodes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_block_comes_once_on_even_nodes),
-		cmocka_unit_test(every_block_comes_once_on_any_nodes),
+		cmocka_unit_test(test_every_block_arrives_once_on_equal_nodes),
+		cmocka_unit_test(test_every_block_arrives_once_on_any_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

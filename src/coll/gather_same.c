@@ -7,7 +7,7 @@
  * all have read this one's.
  *
  * GPU memory: nobody waits for anybody. Each rank leaves its number with all others, under
- * how many it has told, and compares it with what is there from those who came before.
+ * how many it has compared, and compares it with what is there from those who came before.
  */
 #include <stdio.h>
 
@@ -19,14 +19,14 @@
 #ifndef NDEBUG
 
 /* Numbers of a rank that are kept: two for each execution that it may be ahead in streams. */
-#define SAME_KEPT (2 * ORIEL_JOBS)
+#define SAME_SLOTS (2 * ORIEL_JOBS)
 /* Bits of such a word for the number; above it which one it is. */
 #define SAME_BITS 48
 
 enum oriel_status ori_gather_same_open(struct oriel_allgather *g)
 {
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
-					       .signals = SAME_KEPT,
+					       .signals = SAME_SLOTS,
 					       .barriers = ORIEL_NONE,
 					       .counters = ORIEL_NONE,
 					       .channels = ORIEL_NONE,
@@ -42,7 +42,7 @@ static void same_text(const struct oriel_allgather *g, const char *what, uint64_
 		 what, (unsigned long long)value, g->device.rank, (unsigned long long)seen, peer);
 }
 
-static enum oriel_status same_tell(struct oriel_allgather *g, uint32_t id, uint64_t value)
+static enum oriel_status same_send(struct oriel_allgather *g, uint32_t id, uint64_t value)
 {
 	const struct oriel_dev_window *w = &g->device;
 	int64_t posted = 0;
@@ -58,12 +58,12 @@ static enum oriel_status same_tell(struct oriel_allgather *g, uint32_t id, uint6
 	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 }
 
-static enum oriel_status same_here(struct oriel_allgather *g, const char *what, uint64_t value)
+static enum oriel_status same_host(struct oriel_allgather *g, const char *what, uint64_t value)
 {
 	const struct oriel_dev_window *w = &g->device;
-	uint32_t id = ORI_GATHER_NUMBER + (uint32_t)(g->told++ % 2), i, peer, other = w->rank;
+	uint32_t id = ORI_GATHER_NUMBER + (uint32_t)(g->compared++ % 2), i, peer, other = w->rank;
 	uint64_t seen = 0, differs = 0;
-	enum oriel_status status = same_tell(g, id, value);
+	enum oriel_status status = same_send(g, id, value);
 	char text[160];
 
 	/* All of them, so that the next one begins where it should. */
@@ -97,7 +97,7 @@ static enum oriel_status same_break(struct oriel_allgather *g, const char *what,
 	return ori_fail(ORIEL_ERR_MISMATCH, "%s", text);
 }
 
-static enum oriel_status same_leave(const struct oriel_dev_window *w, uint32_t id, uint64_t word)
+static enum oriel_status same_publish(const struct oriel_dev_window *w, uint32_t id, uint64_t word)
 {
 	int64_t posted = 0;
 	uint32_t i;
@@ -114,16 +114,16 @@ static enum oriel_status same_leave(const struct oriel_dev_window *w, uint32_t i
 	return oriel_dev_flush(w, oriel_dev_thread(), 0);
 }
 
-static enum oriel_status same_there(struct oriel_allgather *g, const char *what, uint64_t value)
+static enum oriel_status same_gpu(struct oriel_allgather *g, const char *what, uint64_t value)
 {
 	const uint64_t mask = ((uint64_t)1 << SAME_BITS) - 1;
-	uint64_t number = ++g->told, word = number << SAME_BITS | (value & mask), seen = 0;
-	uint32_t id = (uint32_t)(number % SAME_KEPT), i, peer;
+	uint64_t number = ++g->compared, word = number << SAME_BITS | (value & mask), seen = 0;
+	uint32_t id = (uint32_t)(number % SAME_SLOTS), i, peer;
 	struct oriel_dev_window w;
 	enum oriel_status status = oriel_window_device(g->numbers, &w);
 
 	if (status == ORIEL_OK)
-		status = same_leave(&w, id, word);
+		status = same_publish(&w, id, word);
 	for (i = 1; i < g->device.ranks && status == ORIEL_OK; i++) {
 		peer = oriel_dev_rank_after(&w, i);
 		status = oriel_dev_read_signal_from(&w, peer, id, &seen);
@@ -136,7 +136,7 @@ static enum oriel_status same_there(struct oriel_allgather *g, const char *what,
 
 enum oriel_status ori_gather_same(struct oriel_allgather *g, const char *what, uint64_t value)
 {
-	return g->is_gpu ? same_there(g, what, value) : same_here(g, what, value);
+	return g->is_gpu ? same_gpu(g, what, value) : same_host(g, what, value);
 }
 
 #endif

@@ -97,9 +97,9 @@ size_t ori_gather_lines_part(const struct oriel_allgather *g, uint32_t lines)
 	return warps * warp & ~(size_t)63;
 }
 
-static enum oriel_status mapped_there(struct oriel_allgather *g, enum oriel_algorithm algorithm,
-				      const struct oriel_dev_gather *series, const void *send,
-				      size_t bytes, void *stream)
+static enum oriel_status mapped_gpu(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				    const struct oriel_dev_gather *series, const void *send,
+				    size_t bytes, void *stream)
 {
 	uint32_t parts;
 
@@ -121,7 +121,7 @@ enum oriel_status ori_gather_mapped(struct oriel_allgather *g, enum oriel_algori
 		series = g->is_gpu && bytes > ORI_GATHER_LL_MOST ? g->ll128 : g->ll;
 	series.stride = stride;
 	if (g->is_gpu)
-		return mapped_there(g, algorithm, &series, send, bytes, stream);
+		return mapped_gpu(g, algorithm, &series, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_LL)
 		return oriel_dev_gather_lines(&g->device, self, &series, 0, 1, send, bytes, 0);
 	return oriel_dev_gather_puts(&g->device, self, &series, 0, 1, send, bytes, 0);

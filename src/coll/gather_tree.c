@@ -17,7 +17,7 @@ static uint32_t tree_rank(const struct ori_tree *t, uint32_t position)
 		node = (node + 1) % s->nodes;
 		size = tree_size(s, node);
 	}
-	return s->members[s->first[node] + (s->place_of[t->root] + position) % size];
+	return s->members[s->first[node] + (s->local_rank_of[t->root] + position) % size];
 }
 
 static uint32_t tree_position(const struct ori_tree *t, uint32_t rank)
@@ -28,7 +28,7 @@ static uint32_t tree_position(const struct ori_tree *t, uint32_t rank)
 	for (; node != s->node_of[rank]; node = (node + 1) % s->nodes)
 		before += tree_size(s, node);
 	size = tree_size(s, node);
-	return before + (s->place_of[rank] + size - s->place_of[t->root] % size) % size;
+	return before + (s->local_rank_of[rank] + size - s->local_rank_of[t->root] % size) % size;
 }
 
 /*

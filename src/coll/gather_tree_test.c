@@ -19,7 +19,7 @@ static unsigned play(const struct ori_shape *s, enum oriel_algorithm algorithm, 
 		     unsigned *crossings)
 {
 	bool has[RANKS_MAX] = {false}, had[RANKS_MAX];
-	struct ori_tree tree, there;
+	struct ori_tree tree, target_tree;
 	unsigned steps = 0, count = 1;
 	uint32_t rank, i, to;
 
@@ -33,8 +33,8 @@ static unsigned play(const struct ori_shape *s, enum oriel_algorithm algorithm, 
 			assert_int_equal(tree.is_root, rank == root);
 			for (i = 0; had[rank] && i < tree.targets; i++) {
 				to = ori_tree_target(&tree, i);
-				ori_tree_open(&there, s, algorithm, to, root);
-				assert_int_equal(there.source, rank);
+				ori_tree_open(&target_tree, s, algorithm, to, root);
+				assert_int_equal(target_tree.source, rank);
 				if (has[to])
 					continue;
 				has[to] = true;
@@ -67,7 +67,7 @@ static void check_shape(const struct ori_shape *s, uint32_t root)
 	}
 }
 
-static void every_rank_gets_it_once(void **state)
+static void test_every_rank_receives_the_message_once(void **state)
 {
 	uint32_t leaders[RANKS_MAX], nodes, each, root, i;
 	struct ori_shape shape;
@@ -85,7 +85,7 @@ static void every_rank_gets_it_once(void **state)
 		}
 }
 
-static void nodes_may_differ_in_size(void **state)
+static void test_nodes_may_differ_in_size(void **state)
 {
 	static const uint32_t leaders[] = {0, 1, 0, 3, 1, 0, 1, 1, 3, 9};
 	struct ori_shape shape;
@@ -98,7 +98,7 @@ static void nodes_may_differ_in_size(void **state)
 	ori_shape_close(&shape);
 }
 
-static void doubling_takes_few_steps(void **state)
+static void test_bruck_takes_the_fewest_steps(void **state)
 {
 	uint32_t leaders[RANKS_MAX] = {0}, ranks;
 	struct ori_shape shape;
@@ -117,9 +117,9 @@ static void doubling_takes_few_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_rank_gets_it_once),
-		cmocka_unit_test(nodes_may_differ_in_size),
-		cmocka_unit_test(doubling_takes_few_steps),
+		cmocka_unit_test(test_every_rank_receives_the_message_once),
+		cmocka_unit_test(test_nodes_may_differ_in_size),
+		cmocka_unit_test(test_bruck_takes_the_fewest_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

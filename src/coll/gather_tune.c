@@ -137,8 +137,8 @@ static void tune_digest(struct ori_tune *tune, const struct ori_tune_row *row)
 	tune->digest |= 1;
 }
 
-static enum oriel_status tune_keep(struct tune_line *l, struct ori_tune *tune,
-				   const struct ori_tune_row *row)
+static enum oriel_status tune_add(struct tune_line *l, struct ori_tune *tune,
+				  const struct ori_tune_row *row)
 {
 	unsigned i;
 
@@ -183,11 +183,11 @@ static enum oriel_status tune_read_row(struct tune_line *l, const struct ori_tun
 	if (is_gpu != key->is_gpu || ranks != key->ranks || nodes != key->nodes ||
 	    !word_is(l->at, (size_t)(l->end - l->at), key->machine))
 		return ORIEL_OK;
-	return tune_keep(l, tune, &row);
+	return tune_add(l, tune, &row);
 }
 
 /* Of each collective that there is anything about, the last row takes what there is. */
-static enum oriel_status tune_check_ends(const struct ori_tune *tune, const char *name)
+static enum oriel_status tune_check_last(const struct ori_tune *tune, const char *name)
 {
 	const struct ori_tune_row *last;
 	unsigned i, k;
@@ -211,18 +211,18 @@ enum oriel_status ori_tune_parse(const char *text, size_t length, const char *na
 				 const struct ori_tune_key *key, struct ori_tune *tune)
 {
 	struct tune_line line = {.name = name, .end = text};
-	const char *stop = text + length;
+	const char *limit = text + length;
 	enum oriel_status status = ORIEL_OK;
 
 	*tune = (struct ori_tune){.count = 0};
-	while (line.end < stop && status == ORIEL_OK) {
+	while (line.end < limit && status == ORIEL_OK) {
 		line.at = line.number ? line.end + 1 : text;
-		if (line.at == stop)
+		if (line.at == limit)
 			break;
 		line.number++;
-		line.end = memchr(line.at, '\n', (size_t)(stop - line.at));
+		line.end = memchr(line.at, '\n', (size_t)(limit - line.at));
 		if (!line.end)
-			line.end = stop;
+			line.end = limit;
 		if (line.number == 1) {
 			if (!word_is(line.at, (size_t)(line.end - line.at), ORIEL_TUNE_HEAD))
 				status = tune_bad(&line, "not '" ORIEL_TUNE_HEAD "' but", line.at,
@@ -233,7 +233,7 @@ enum oriel_status ori_tune_parse(const char *text, size_t length, const char *na
 	}
 	if (status == ORIEL_OK && !line.number)
 		status = ori_fail(ORIEL_ERR_CONFIG, "%s:1: it is empty", name);
-	return status == ORIEL_OK ? tune_check_ends(tune, name) : status;
+	return status == ORIEL_OK ? tune_check_last(tune, name) : status;
 }
 
 const struct ori_tune_row *ori_tune_row(const struct ori_tune *tune, enum ori_collective collective,

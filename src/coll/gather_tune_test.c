@@ -10,17 +10,19 @@
 
 #include "base/error.h"
 
-static const struct ori_tune_key here = {.machine = "Some CPU @ 2.0GHz", .ranks = 4, .nodes = 1};
+static const struct ori_tune_key this_machine = {.machine = "Some CPU @ 2.0GHz",
+						 .ranks = 4,
+						 .nodes = 1};
 
 static enum oriel_status parse(const char *rows, struct ori_tune *tune)
 {
 	char text[4096];
 
 	snprintf(text, sizeof(text), ORIEL_TUNE_HEAD "\n%s", rows);
-	return ori_tune_parse(text, strlen(text), "table", &here, tune);
+	return ori_tune_parse(text, strlen(text), "table", &this_machine, tune);
 }
 
-static void only_rows_of_this_machine_count(void **state)
+static void test_only_rows_of_this_machine_are_read(void **state)
 {
 	struct ori_tune tune;
 
@@ -43,7 +45,7 @@ static void only_rows_of_this_machine_count(void **state)
 	assert_null(ori_tune_row(&tune, ORI_ALLTOALL, 1));
 }
 
-static void what_differs_has_another_digest(void **state)
+static void test_different_rows_have_different_digests(void **state)
 {
 	struct ori_tune one, other;
 
@@ -58,7 +60,7 @@ static void what_differs_has_another_digest(void **state)
 	assert_int_equal(one.digest, other.digest);
 }
 
-static void wrong_lines_are_named(void **state)
+static void test_an_invalid_line_is_reported_with_its_number(void **state)
 {
 	static const char *const wrong[][2] = {
 		{"scatter host 4 1 any ring X\n", "table:2: no collective: 'scatter'"},
@@ -86,18 +88,18 @@ static void wrong_lines_are_named(void **state)
 		if (!strstr(oriel_last_error(), wrong[i][1]))
 			fail_msg("%s: not in: %s", wrong[i][1], oriel_last_error());
 	}
-	assert_int_equal(ori_tune_parse("oriel-tune 2\n", 13, "table", &here, &tune),
+	assert_int_equal(ori_tune_parse("oriel-tune 2\n", 13, "table", &this_machine, &tune),
 			 ORIEL_ERR_CONFIG);
 	assert_non_null(strstr(oriel_last_error(), "table:1: not 'oriel-tune 1' but"));
-	assert_int_equal(ori_tune_parse("", 0, "table", &here, &tune), ORIEL_ERR_CONFIG);
+	assert_int_equal(ori_tune_parse("", 0, "table", &this_machine, &tune), ORIEL_ERR_CONFIG);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_rows_of_this_machine_count),
-		cmocka_unit_test(what_differs_has_another_digest),
-		cmocka_unit_test(wrong_lines_are_named),
+		cmocka_unit_test(test_only_rows_of_this_machine_are_read),
+		cmocka_unit_test(test_different_rows_have_different_digests),
+		cmocka_unit_test(test_an_invalid_line_is_reported_with_its_number),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,9 +42,9 @@ struct ori_internode_peer {
 	uint64_t credits, data; /* signals that executions have used up */
 
 	/* In this execution. */
-	bool has_credit; /* it may be written to */
-	bool is_told;    /* that all has been copied, once it has */
-	bool is_awaited; /* that word from there is missing */
+	bool has_credit;  /* it may be written to */
+	bool is_notified; /* that all has been copied, once it has */
+	bool awaits_data; /* that word from there is missing */
 };
 
 enum ori_internode_slot_state { ORI_INTERNODE_FREE, ORI_INTERNODE_COPYING, ORI_INTERNODE_PUTTING };
@@ -53,8 +53,8 @@ enum ori_internode_slot_state { ORI_INTERNODE_FREE, ORI_INTERNODE_COPYING, ORI_I
 struct ori_internode_slot {
 	enum ori_internode_slot_state state;
 	uint32_t peer;
-	uint64_t at; /* of its view */
-	char *place; /* in the staging */
+	uint64_t offset; /* in the view of @peer */
+	char *address;   /* in the staging */
 	size_t length;
 	struct oriel_p2p_request request;
 };
@@ -86,7 +86,7 @@ struct ori_internode_job {
 	struct ori_plan own; /* that, if it is of this job alone */
 	size_t stride;       /* of the blocks in the view */
 	size_t chunk;
-	size_t at; /* of the view, where @send is to stand */
+	size_t offset; /* in the view of this rank, where @send is copied to */
 
 	const char *send; /* of a walk NULL where it stands there, or there is none */
 
@@ -103,11 +103,11 @@ struct ori_internode_run {
 	uint64_t lost_ns;  /* when it first heard that an end has gone; 0: none has */
 
 	/* Of a walk. */
-	bool is_placing; /* what is sent is not at its place yet */
-	uint64_t chunks; /* of a block */
-	uint32_t move;   /* of the plan */
-	uint64_t at;     /* of the block */
-	uint32_t target; /* of the move */
+	bool is_copying_source; /* what is sent is not at its place yet */
+	uint64_t chunks;        /* of a block */
+	uint32_t move;          /* of the plan */
+	uint64_t offset;        /* in the block */
+	uint32_t target;        /* of the move */
 
 	/* Of an exchange. */
 	bool is_reading; /* the portions */
@@ -128,7 +128,7 @@ struct ori_internode {
 
 /* What one kind of execution does. Called by the thread of the communicator; nothing blocks. */
 struct ori_internode_ops {
-	/* From now on the others may write to the view. Says what is @due and @is_awaited. */
+	/* From now on the others may write to the view. Says what is @due and @awaits_data. */
 	enum oriel_status (*begin)(struct ori_internode *internode);
 	/* As far as it goes now. ORIEL_OK: all has left, but for copies and @puts of peers. */
 	enum oriel_status (*move)(struct ori_internode *internode, bool *has_moved);

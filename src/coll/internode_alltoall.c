@@ -74,7 +74,7 @@ static enum oriel_status alltoall_start(struct ori_internode *internode)
 		peer = &internode->peers[rank];
 		if (peer->p2p)
 			peer->due = alltoall_parts(internode, portions[rank].recv_length);
-		peer->is_awaited = peer->view && portions[rank].recv_length;
+		peer->awaits_data = peer->view && portions[rank].recv_length;
 		status = alltoall_announce(internode, rank);
 	}
 	if (status == ORIEL_OK && own->send_length)
@@ -148,7 +148,7 @@ static enum oriel_status alltoall_copy(struct ori_internode *internode, uint32_t
 
 	if (!peer->view || !portion->send_length)
 		return ORIEL_OK;
-	peer->is_told = true;
+	peer->is_notified = true;
 	return oriel_copies_add(internode->copies, internode->run.lane++,
 				peer->view + internode->stage->notes[rank].at,
 				internode->run.job->send + portion->send_at, portion->send_length);
@@ -213,12 +213,12 @@ static enum oriel_status slot_fill(struct ori_internode *internode, struct ori_i
 
 	slot->state = ORI_INTERNODE_COPYING;
 	slot->peer = rank;
-	slot->at = internode->stage->notes[rank].at + peer->sent;
+	slot->offset = internode->stage->notes[rank].at + peer->sent;
 	slot->length = rest < internode->stage->slot ? rest : internode->stage->slot;
-	slot->place = internode->stage->base + number * internode->stage->slot;
+	slot->address = internode->stage->base + number * internode->stage->slot;
 	peer->sent += slot->length;
 	peer->slots++;
-	return oriel_copies_add(internode->stage->copies, number, slot->place,
+	return oriel_copies_add(internode->stage->copies, number, slot->address,
 				internode->run.job->send + portion->send_at + peer->sent -
 					slot->length,
 				slot->length);
@@ -226,11 +226,12 @@ static enum oriel_status slot_fill(struct ori_internode *internode, struct ori_i
 
 static enum oriel_status slot_put(struct ori_internode *internode, struct ori_internode_slot *slot)
 {
-	const struct oriel_p2p_buffer from = {slot->place, slot->length, internode->stage->memory};
+	const struct oriel_p2p_buffer from = {slot->address, slot->length,
+					      internode->stage->memory};
 	const struct ori_internode_peer *peer = &internode->peers[slot->peer];
 
 	slot->state = ORI_INTERNODE_PUTTING;
-	return oriel_p2p_put(peer->p2p, 0, &from, &peer->remote, slot->at, &slot->request);
+	return oriel_p2p_put(peer->p2p, 0, &from, &peer->remote, slot->offset, &slot->request);
 }
 
 /* One look; what has been copied is put once nothing is being copied any more. */

@@ -25,34 +25,37 @@ static enum oriel_status schedule_begin(struct ori_internode *internode)
 		peer = &internode->peers[rank];
 		if (peer->p2p)
 			peer->due = job->plan->expected[rank] * run->chunks;
-		peer->is_awaited = peer->view && job->plan->expected[rank];
-		if (peer->is_awaited)
+		peer->awaits_data = peer->view && job->plan->expected[rank];
+		if (peer->awaits_data)
 			status = ori_internode_send_signal(internode, rank, ORI_INTERNODE_CREDIT);
 	}
-	run->is_placing = job->send != NULL;
-	if (status == ORIEL_OK && run->is_placing)
-		status = oriel_copies_add(internode->copies, run->lane++,
-					  internode->g->result + job->at, job->send, job->bytes);
+	run->is_copying_source = job->send != NULL;
+	if (status == ORIEL_OK && run->is_copying_source)
+		status =
+			oriel_copies_add(internode->copies, run->lane++,
+					 internode->g->result + job->offset, job->send, job->bytes);
 	return status;
 }
 
 static enum oriel_status schedule_put(struct ori_internode *internode,
-				      struct ori_internode_peer *peer, uint64_t at, uint64_t length)
+				      struct ori_internode_peer *peer, uint64_t offset,
+				      uint64_t length)
 {
-	const struct oriel_p2p_buffer from = {internode->g->result + at, length, internode->memory};
+	const struct oriel_p2p_buffer from = {internode->g->result + offset, length,
+					      internode->memory};
 	struct oriel_p2p_request *request = ori_internode_free_request(&peer->puts);
 	enum oriel_status status;
 
 	if (!request)
 		return ORIEL_AGAIN;
-	status = oriel_p2p_put(peer->p2p, 0, &from, &peer->remote, at, request);
+	status = oriel_p2p_put(peer->p2p, 0, &from, &peer->remote, offset, request);
 	if (status == ORIEL_OK)
 		peer->puts.begun++;
 	return status;
 }
 
-static enum oriel_status schedule_copy(struct ori_internode *internode, uint32_t rank, uint64_t at,
-				       uint64_t length)
+static enum oriel_status schedule_copy(struct ori_internode *internode, uint32_t rank,
+				       uint64_t offset, uint64_t length)
 {
 	struct ori_internode_peer *peer = &internode->peers[rank];
 	enum oriel_status status = ORIEL_OK;
@@ -62,9 +65,9 @@ static enum oriel_status schedule_copy(struct ori_internode *internode, uint32_t
 						   &peer->credits);
 	if (status != ORIEL_OK)
 		return status;
-	peer->has_credit = peer->is_told = true;
-	return oriel_copies_add(internode->copies, internode->run.lane++, peer->view + at,
-				internode->g->result + at, length);
+	peer->has_credit = peer->is_notified = true;
+	return oriel_copies_add(internode->copies, internode->run.lane++, peer->view + offset,
+				internode->g->result + offset, length);
 }
 
 /* The chunk at which the walk stands, to its next target. ORIEL_AGAIN: not now. */
@@ -73,10 +76,11 @@ static enum oriel_status schedule_send(struct ori_internode *internode, const st
 {
 	const struct ori_internode_run *run = &internode->run;
 	uint32_t to = run->job->plan->targets[move->first + run->target];
-	uint64_t at = move->block * run->job->stride + run->at;
+	uint64_t offset = move->block * run->job->stride + run->offset;
 
-	return internode->peers[to].p2p ? schedule_put(internode, &internode->peers[to], at, length)
-					: schedule_copy(internode, to, at, length);
+	return internode->peers[to].p2p
+		       ? schedule_put(internode, &internode->peers[to], offset, length)
+		       : schedule_copy(internode, to, offset, length);
 }
 
 /* Has the chunk at which the walk stands come? */
@@ -95,12 +99,12 @@ static enum oriel_status walk_place(struct ori_internode *internode, bool *has_m
 {
 	enum oriel_status status;
 
-	if (!internode->run.is_placing)
+	if (!internode->run.is_copying_source)
 		return ORIEL_OK;
 	status = oriel_copies_test(internode->copies);
 	if (status != ORIEL_OK)
 		return status;
-	internode->run.is_placing = false;
+	internode->run.is_copying_source = false;
 	*has_moved = true;
 	return ORIEL_OK;
 }
@@ -117,7 +121,8 @@ static enum oriel_status schedule_move(struct ori_internode *internode, bool *ha
 		return status;
 	while (run->move < job->plan->count) {
 		move = &job->plan->moves[run->move];
-		length = job->bytes - run->at < job->chunk ? job->bytes - run->at : job->chunk;
+		length = job->bytes - run->offset < job->chunk ? job->bytes - run->offset
+							       : job->chunk;
 		if (!schedule_has_chunk(internode, move))
 			return ORIEL_AGAIN;
 		for (; run->target < move->targets; run->target++) {
@@ -129,9 +134,9 @@ static enum oriel_status schedule_move(struct ori_internode *internode, bool *ha
 		if (move->source != ORI_PLAN_OWN)
 			internode->peers[move->source].taken++;
 		run->target = 0;
-		run->at += length;
-		if (run->at == job->bytes) {
-			run->at = 0;
+		run->offset += length;
+		if (run->offset == job->bytes) {
+			run->offset = 0;
 			run->move++;
 		}
 	}
@@ -145,7 +150,7 @@ static uint32_t schedule_awaited(const struct ori_internode *internode)
 	const struct ori_plan *plan = run->job->plan;
 	const struct ori_move *move = &plan->moves[run->move];
 
-	if (run->is_placing)
+	if (run->is_copying_source)
 		return ORI_PLAN_OWN;
 	return run->target || move->source == ORI_PLAN_OWN
 		       ? plan->targets[move->first + run->target]
@@ -155,14 +160,14 @@ static uint32_t schedule_awaited(const struct ori_internode *internode)
 static const struct ori_internode_ops schedule_ops = {schedule_begin, schedule_move,
 						      schedule_awaited};
 
-/* @send, unless it stands @at its place in the view. */
+/* @send, unless it stands @offset bytes behind the beginning of in the view. */
 static enum oriel_status schedule_set_source(struct ori_internode_job *job, const char *send,
-					     size_t at)
+					     size_t offset)
 {
 	if (!send)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: what is sent is NULL", job->g->kind->name);
-	job->at = at;
-	job->send = send == job->g->result + at ? NULL : send;
+	job->offset = offset;
+	job->send = send == job->g->result + offset ? NULL : send;
 	return ORIEL_OK;
 }
 

@@ -106,7 +106,7 @@ static void every_algorithm_exchanges_every_size(struct rank *r)
 			continue;
 		CHECK_OK(r, oriel_alltoall_query(s.alltoall, 8, &info));
 		CHECK_EQ(r, info.bytes_max, SHARE);
-		mask = info.able;
+		mask = info.supported;
 		for (i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++)
 			alltoall_once(r, &s, sizes[i / 2]);
 		oriel_alltoall_destroy(s.alltoall);
@@ -265,7 +265,7 @@ static void each_bcast(struct rank *r, void (*run)(struct rank *r, struct site *
 			continue;
 		CHECK_OK(r, oriel_bcast_query(s.bcast, 8, &info));
 		CHECK_EQ(r, info.bytes_max, s.length);
-		mask |= info.able;
+		mask |= info.supported;
 		run(r, &s);
 		oriel_bcast_destroy(s.bcast);
 	}

@@ -109,12 +109,12 @@ static void gather_sizes(struct rank *r, struct site *s)
 	}
 }
 
-static unsigned able(const struct site *s)
+static unsigned supported(const struct site *s)
 {
 	struct oriel_allgather_info info;
 
 	oriel_allgather_query(s->gather, 8, &info);
-	return info.able;
+	return info.supported;
 }
 
 /* With an object that the table chooses for, and with one of each algorithm that there is. */
@@ -128,7 +128,7 @@ static void each_algorithm(struct rank *r, void (*run)(struct rank *r, struct si
 		if (!(mask >> algorithm & 1) ||
 		    !site_create(r, &s, algorithm, algorithm ? 4096 : 0))
 			continue;
-		mask |= able(&s);
+		mask |= supported(&s);
 		run(r, &s);
 		oriel_allgather_destroy(s.gather);
 	}

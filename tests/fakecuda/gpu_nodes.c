@@ -110,8 +110,8 @@ static void test_sizes(struct site *s)
 		CHECK_OK(&s->r, oriel_allgather_query(o->gather, 8, &info));
 		CHECK(&s->r, info.nodes > 1 && info.bytes_max == SHARE);
 		CHECK(&s->r,
-		      info.able == (1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
-				    1u << ORIEL_ALGORITHM_DOUBLING));
+		      info.supported == (1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
+					 1u << ORIEL_ALGORITHM_DOUBLING));
 		for (i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++)
 			gather_once(s, o, sizes[i / 2]);
 		CHECK_OK(&s->r, oriel_allgather_start(o->gather, NULL, 0, o->stream));

@@ -114,7 +114,7 @@ static void test_sizes(struct site *s)
 	alltoall_create(s, o);
 	CHECK_OK(&s->r, oriel_alltoall_query(o->alltoall, 8, &info));
 	CHECK(&s->r, info.nodes > 1 && info.bytes_max == SHARE);
-	CHECK(&s->r, info.able == 1u << ORIEL_ALGORITHM_DIRECT);
+	CHECK(&s->r, info.supported == 1u << ORIEL_ALGORITHM_DIRECT);
 	for (i = 0; i < 2 * SIZES; i++)
 		exchange_once(s, o, sizes[i / 2]);
 	CHECK_OK(&s->r, oriel_alltoall_start(o->alltoall, NULL, 0, o->stream));
@@ -257,8 +257,8 @@ static void test_bcast(struct site *s)
 		CHECK_OK(&s->r, oriel_bcast_query(o->bcast, 8, &info));
 		CHECK(&s->r, info.bytes_max == s->r.size * SHARE);
 		CHECK(&s->r,
-		      info.able == (1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
-				    1u << ORIEL_ALGORITHM_DOUBLING));
+		      info.supported == (1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
+					 1u << ORIEL_ALGORITHM_DOUBLING));
 		for (i = 0; i < 2 * SIZES; i++)
 			bcast_once(s, o, i * 5 % s->r.size, sizes[i / 2]);
 		for (i = 0; i < s->r.size; i++)

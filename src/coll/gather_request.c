@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coll/gather_wish.h"
+#include "coll/gather_request.h"
 
 #include "base/attr.h"
 #include "base/error.h"
 
-#define WISH_CHUNK ((size_t)1 << 20)
-#define WISH_CHUNK_LEAST 4096u
+#define REQUEST_CHUNK ((size_t)1 << 20)
+#define REQUEST_CHUNK_MIN 4096u
 
-static enum oriel_status wish_kind(struct ori_wish *wish)
+static enum oriel_status request_check_view(struct ori_gather_request *request)
 {
-	const struct oriel_view *view = &wish->view;
+	const struct oriel_view *view = &request->view;
 
 	if (view->flags & ~(unsigned)ORIEL_VIEW_GPU || view->reserved)
 		return ori_fail(ORIEL_ERR_INVALID, "a view with unknown flags 0x%x", view->flags);
@@ -18,16 +18,16 @@ static enum oriel_status wish_kind(struct ori_wish *wish)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"a view is part of a window, or a buffer, or a buffer and a table "
 				"of all ranks'");
-	wish->join.kind = view->window ? ORI_WISH_WINDOW : ORI_WISH_BUFFER;
+	request->join.kind = view->window ? ORI_GATHER_VIEW_WINDOW : ORI_GATHER_VIEW_BUFFER;
 	if (view->peers)
-		wish->join.kind = ORI_WISH_TABLE;
+		request->join.kind = ORI_GATHER_VIEW_TABLE;
 	return ORIEL_OK;
 }
 
 /* Does the window of the view, if that is one, lie where the flags say, and reach so far? */
-static enum oriel_status wish_window(const struct ori_wish *wish)
+static enum oriel_status request_check_window(const struct ori_gather_request *request)
 {
-	const struct oriel_view *view = &wish->view;
+	const struct oriel_view *view = &request->view;
 	bool is_gpu = view->flags & ORIEL_VIEW_GPU;
 	struct oriel_dev_window device;
 	enum oriel_status status;
@@ -56,75 +56,76 @@ static enum oriel_status wish_window(const struct ori_wish *wish)
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_wish_read(struct ori_wish *wish, const struct ori_gather_kind *kind,
-				const struct oriel_view *view,
-				const struct oriel_allgather_attr *attr)
+enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
+					  const struct ori_gather_kind *kind,
+					  const struct oriel_view *view,
+					  const struct oriel_allgather_attr *attr)
 {
 	enum oriel_algorithm setting = ORIEL_ALGORITHM_DEFAULT;
 	enum oriel_status status;
 
 	if (!view)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: view is NULL", kind->name);
-	status = ori_attr_read("oriel_view", view, &wish->view, sizeof(wish->view));
+	status = ori_attr_read("oriel_view", view, &request->view, sizeof(request->view));
 	if (status == ORIEL_OK)
-		status = ori_attr_read("oriel_allgather_attr", attr, &wish->attr,
-				       sizeof(wish->attr));
+		status = ori_attr_read("oriel_allgather_attr", attr, &request->attr,
+				       sizeof(request->attr));
 	if (status == ORIEL_OK)
-		status = wish_kind(wish);
+		status = request_check_view(request);
 	if (status == ORIEL_OK)
-		status = wish_window(wish);
+		status = request_check_window(request);
 	if (status == ORIEL_OK && kind->number == ORI_ALLGATHER)
 		status = ori_gather_setting(&setting);
 	if (status != ORIEL_OK)
 		return status;
-	if (!wish->attr.chunk)
-		wish->attr.chunk = WISH_CHUNK;
-	if (wish->attr.algorithm >= ORIEL_ALGORITHMS || wish->attr.reserved ||
-	    wish->attr.chunk < WISH_CHUNK_LEAST)
+	if (!request->attr.chunk)
+		request->attr.chunk = REQUEST_CHUNK;
+	if (request->attr.algorithm >= ORIEL_ALGORITHMS || request->attr.reserved ||
+	    request->attr.chunk < REQUEST_CHUNK_MIN)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: algorithm %u, chunks of %zu bytes",
-				kind->name, wish->attr.algorithm, wish->attr.chunk);
-	wish->join.at = wish->view.at;
-	wish->join.length = wish->view.length;
-	wish->join.chunk = wish->attr.chunk;
-	wish->join.flags = wish->view.flags;
-	wish->join.algorithm = wish->attr.algorithm;
-	wish->join.setting = (uint32_t)setting;
-	wish->join.collective = (uint32_t)kind->number;
+				kind->name, request->attr.algorithm, request->attr.chunk);
+	request->join.at = request->view.at;
+	request->join.length = request->view.length;
+	request->join.chunk = request->attr.chunk;
+	request->join.flags = request->view.flags;
+	request->join.algorithm = request->attr.algorithm;
+	request->join.setting = (uint32_t)setting;
+	request->join.collective = (uint32_t)kind->number;
 	return ORIEL_OK;
 }
 
-static enum oriel_status wish_differ(const char *what, uint64_t first, uint64_t other,
-				     unsigned peer)
+static enum oriel_status join_mismatch(const char *what, uint64_t first, uint64_t other,
+				       unsigned peer)
 {
 	return ori_fail(ORIEL_ERR_MISMATCH, "collective: %s %llu on rank 0 and %llu on rank %u",
 			what, (unsigned long long)first, (unsigned long long)other, peer);
 }
 
-enum oriel_status ori_wish_compare(const struct ori_wish_join *joins, unsigned size)
+enum oriel_status ori_gather_join_compare(const struct ori_gather_join *joins, unsigned size)
 {
-	const struct ori_wish_join *a = joins, *b;
+	const struct ori_gather_join *a = joins, *b;
 	unsigned peer;
 
 	for (peer = 1; peer < size; peer++) {
 		b = &joins[peer];
 		if (a->collective != b->collective)
-			return wish_differ("one of kind", a->collective, b->collective, peer);
+			return join_mismatch("one of kind", a->collective, b->collective, peer);
 		if (a->kind != b->kind)
-			return wish_differ("a view of kind", a->kind, b->kind, peer);
+			return join_mismatch("a view of kind", a->kind, b->kind, peer);
 		if (a->flags != b->flags)
-			return wish_differ("a view with flags", a->flags, b->flags, peer);
+			return join_mismatch("a view with flags", a->flags, b->flags, peer);
 		if (a->at != b->at)
-			return wish_differ("a view at", a->at, b->at, peer);
+			return join_mismatch("a view at", a->at, b->at, peer);
 		if (a->algorithm != b->algorithm)
-			return wish_differ("algorithm", a->algorithm, b->algorithm, peer);
+			return join_mismatch("algorithm", a->algorithm, b->algorithm, peer);
 		if (a->setting != b->setting)
-			return wish_differ("ORIEL_ALLGATHER, of the algorithms number", a->setting,
-					   b->setting, peer);
+			return join_mismatch("ORIEL_ALLGATHER, of the algorithms number",
+					     a->setting, b->setting, peer);
 		if (a->table != b->table)
-			return wish_differ("a table of oriel tune (ORIEL_TUNE) of digest", a->table,
-					   b->table, peer);
+			return join_mismatch("a table of oriel tune (ORIEL_TUNE) of digest",
+					     a->table, b->table, peer);
 		if (a->chunk != b->chunk)
-			return wish_differ("chunks of", a->chunk, b->chunk, peer);
+			return join_mismatch("chunks of", a->chunk, b->chunk, peer);
 	}
 	return ORIEL_OK;
 }
