@@ -26,9 +26,9 @@ enum oriel_algorithm {
 	ORIEL_ALGORITHM_CE,    /* copy engines, and no SM while they copy; GPUs only */
 
 	/* Everywhere, but not on GPUs of one domain. What is called a node here is a domain. */
-	ORIEL_ALGORITHM_DIRECT,   /* each rank to every other one */
-	ORIEL_ALGORITHM_RING,     /* from node to node, in chunks; each tells its domain */
-	ORIEL_ALGORITHM_DOUBLING, /* to a node 1, 2, 4 ... away; any number of nodes */
+	ORIEL_ALGORITHM_DIRECT, /* each rank to every other one */
+	ORIEL_ALGORITHM_RING,   /* from node to node, in chunks; each tells its domain */
+	ORIEL_ALGORITHM_BRUCK,  /* to a node 1, 2, 4 ... away; any number of nodes */
 	ORIEL_ALGORITHMS
 };
 

@@ -18,9 +18,9 @@ struct oriel_bcast;
 /*
  * Collective: all that is said of oriel_allgather_create() holds, and its attributes
  * are those of this; but ORIEL_ALLGATHER has no say. Algorithms: DIRECT, from the root
- * to each; RING, from one rank to the next, in chunks; DOUBLING, along a tree, in chunks;
+ * to each; RING, from one rank to the next, in chunks; BRUCK, along a tree, in chunks;
  * on GPUs of one domain instead STORE and CE, both from the root to each. On GPUs of several
- * nodes RING and DOUBLING go from node to node, and one rank of each tells the others.
+ * nodes RING and BRUCK go from node to node, and one rank of each tells the others.
  */
 enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel_view *view,
 				     const struct oriel_allgather_attr *attr,

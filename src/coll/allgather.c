@@ -4,7 +4,7 @@
 #include "coll/gather_internode.h"
 
 #define ALLGATHER_BIT(name) (1u << ORIEL_ALGORITHM_##name)
-#define ALLGATHER_BY_PLAN (ALLGATHER_BIT(DIRECT) | ALLGATHER_BIT(RING) | ALLGATHER_BIT(DOUBLING))
+#define ALLGATHER_BY_PLAN (ALLGATHER_BIT(DIRECT) | ALLGATHER_BIT(RING) | ALLGATHER_BIT(BRUCK))
 #define ALLGATHER_MAPPED (ALLGATHER_BIT(LL) | ALLGATHER_BIT(STORE))
 
 static const struct ori_gather_kind allgather_kind = {
@@ -97,7 +97,7 @@ enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *s
 	status = start_check(g, send, bytes, NULL);
 	if (status != ORIEL_OK || !bytes)
 		return status;
-	if (algorithm != ORIEL_ALGORITHM_RING && algorithm != ORIEL_ALGORITHM_DOUBLING)
+	if (algorithm != ORIEL_ALGORITHM_RING && algorithm != ORIEL_ALGORITHM_BRUCK)
 		algorithm = ORIEL_ALGORITHM_DIRECT;
 	return ori_gather_begin(g, &g->plans[algorithm], send, bytes, g->chunk);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Broadcast. In host memory along a tree over the ranks in an order that has those of a
- * node side by side, the root first: from rank to rank (ring), by doubling, or from the
+ * node side by side, the root first: from rank to rank (ring), by Bruck, or from the
  * root to all. A rank gives a credit to the one that it gets the message from, which
  * says by one signal for each chunk that it is there.
  */
@@ -11,7 +11,7 @@
 #include "coll/gather_internode.h"
 
 #define BCAST_HOST \
-	(1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING | 1u << ORIEL_ALGORITHM_DOUBLING)
+	(1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING | 1u << ORIEL_ALGORITHM_BRUCK)
 
 static const struct ori_gather_kind bcast_kind = {
 	.name = "broadcast",

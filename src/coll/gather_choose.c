@@ -31,7 +31,7 @@ static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
 				[CHOOSE_HOST] = {{256, ORIEL_ALGORITHM_LL},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_STORE}},
 				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_DIRECT}},
-				[CHOOSE_NODES] = {{16384, ORIEL_ALGORITHM_DOUBLING},
+				[CHOOSE_NODES] = {{16384, ORIEL_ALGORITHM_BRUCK},
 						  {CHOOSE_ANY, ORIEL_ALGORITHM_RING}},
 				[CHOOSE_GPUS] = {{1u << 20, ORIEL_ALGORITHM_LL},
 						 {16u << 20, ORIEL_ALGORITHM_STORE},
@@ -52,7 +52,7 @@ static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
 				[CHOOSE_HOST] = {{65536, ORIEL_ALGORITHM_DIRECT},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_RING}},
 				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_DIRECT}},
-				[CHOOSE_NODES] = {{16384, ORIEL_ALGORITHM_DOUBLING},
+				[CHOOSE_NODES] = {{16384, ORIEL_ALGORITHM_BRUCK},
 						  {CHOOSE_ANY, ORIEL_ALGORITHM_RING}},
 				[CHOOSE_GPUS] = {{16u << 20, ORIEL_ALGORITHM_STORE},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_CE}},
@@ -115,10 +115,10 @@ enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t b
 const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
 {
 	static const char *const names[ORIEL_ALGORITHMS] = {
-		[ORIEL_ALGORITHM_DEFAULT] = "auto",      [ORIEL_ALGORITHM_LL] = "ll",
-		[ORIEL_ALGORITHM_STORE] = "store",       [ORIEL_ALGORITHM_CE] = "ce",
-		[ORIEL_ALGORITHM_DIRECT] = "direct",     [ORIEL_ALGORITHM_RING] = "ring",
-		[ORIEL_ALGORITHM_DOUBLING] = "doubling",
+		[ORIEL_ALGORITHM_DEFAULT] = "auto",  [ORIEL_ALGORITHM_LL] = "ll",
+		[ORIEL_ALGORITHM_STORE] = "store",   [ORIEL_ALGORITHM_CE] = "ce",
+		[ORIEL_ALGORITHM_DIRECT] = "direct", [ORIEL_ALGORITHM_RING] = "ring",
+		[ORIEL_ALGORITHM_BRUCK] = "bruck",
 	};
 
 	return (unsigned)algorithm < ORIEL_ALGORITHMS ? names[algorithm] : "unknown";

@@ -133,7 +133,7 @@ static uint32_t plan_power(uint32_t value)
 
 /*
  * Blocks reach a node by the distance of their home: @away nodes. Along a ring from
- * the node before to the node after; by doubling the node 2^k ahead sends what it has
+ * the node before to the node after; by Bruck the node 2^k ahead sends what it has
  * from its 2^k nearest, or from as many as are missing still.
  */
 static uint32_t plan_home(const struct plan_maker *m, uint32_t away)

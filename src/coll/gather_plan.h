@@ -49,7 +49,7 @@ struct ori_plan {
 	uint32_t *expected; /* [ranks]: blocks that each sends to this one */
 };
 
-/* @algorithm: DIRECT, RING or DOUBLING. */
+/* @algorithm: DIRECT, RING or BRUCK. */
 enum oriel_status ori_plan_open(struct ori_plan *plan, const struct ori_shape *shape,
 				enum oriel_algorithm algorithm, uint32_t rank);
 /* The part of that plan that is about @block: a broadcast. */

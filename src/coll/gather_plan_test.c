@@ -12,7 +12,7 @@
 #define ALL UINT32_MAX /* blocks */
 
 static const enum oriel_algorithm algorithms[] = {ORIEL_ALGORITHM_DIRECT, ORIEL_ALGORITHM_RING,
-						  ORIEL_ALGORITHM_DOUBLING};
+						  ORIEL_ALGORITHM_BRUCK};
 
 /* Blocks under way from one rank to another, in order. */
 struct pipe {

@@ -32,7 +32,7 @@ static uint32_t tree_position(const struct ori_tree *t, uint32_t rank)
 }
 
 /*
- * By doubling a position without its lowest bit is the source, so that what is passed on
+ * By Bruck a position without its lowest bit is the source, so that what is passed on
  * by one of them goes to the positions next to it.
  */
 static uint32_t tree_children(const struct ori_tree *t)

@@ -21,7 +21,7 @@ struct ori_tree {
 	uint32_t targets;
 };
 
-/* @algorithm: DIRECT, RING or DOUBLING. */
+/* @algorithm: DIRECT, RING or BRUCK. */
 void ori_tree_open(struct ori_tree *tree, const struct ori_shape *shape,
 		   enum oriel_algorithm algorithm, uint32_t rank, uint32_t root);
 /* The rank that is number @index, below targets, to get it from here. */

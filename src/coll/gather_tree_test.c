@@ -12,7 +12,7 @@
 #define RANKS_MAX 64u
 
 static const enum oriel_algorithm algorithms[] = {ORIEL_ALGORITHM_DIRECT, ORIEL_ALGORITHM_RING,
-						  ORIEL_ALGORITHM_DOUBLING};
+						  ORIEL_ALGORITHM_BRUCK};
 
 /* Who has it after @steps passes, if nobody is slow: at last all, each from its source. */
 static unsigned play(const struct ori_shape *s, enum oriel_algorithm algorithm, uint32_t root,
@@ -107,7 +107,7 @@ static void test_bruck_takes_the_fewest_steps(void **state)
 	(void)state;
 	for (ranks = 2; ranks <= RANKS_MAX; ranks++) {
 		assert_int_equal(ori_shape_open(&shape, leaders, ranks), ORIEL_OK);
-		assert_true(play(&shape, ORIEL_ALGORITHM_DOUBLING, ranks / 3, &crossings) <=
+		assert_true(play(&shape, ORIEL_ALGORITHM_BRUCK, ranks / 3, &crossings) <=
 			    32u - (unsigned)__builtin_clz(ranks - 1));
 		assert_int_equal(play(&shape, ORIEL_ALGORITHM_DIRECT, ranks / 3, &crossings), 1);
 		ori_shape_close(&shape);

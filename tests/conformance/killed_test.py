@@ -172,7 +172,7 @@ class Nodes(Crossing):
         self.check_places(PLACES + ["ease"], 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
 
     def test_survivors_of_an_all_gather_are_told_in_every_phase(self):
-        for algorithm in ["direct", "ring", "doubling"]:
+        for algorithm in ["direct", "ring", "bruck"]:
             self.check_places(GATHERS, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b",
                               ORIEL_ALLGATHER=algorithm)
 

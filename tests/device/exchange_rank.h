@@ -136,7 +136,7 @@ static void others_create(struct rank *r, struct others *x, unsigned number, uns
 	x->bcast = NULL;
 	if (algorithm != ORIEL_ALGORITHM_LL)
 		MUST(oriel_bcast_create(r->comm, &view, &attr, &x->bcast));
-	if (algorithm == ORIEL_ALGORITHM_RING || algorithm == ORIEL_ALGORITHM_DOUBLING)
+	if (algorithm == ORIEL_ALGORITHM_RING || algorithm == ORIEL_ALGORITHM_BRUCK)
 		attr.algorithm = ORIEL_ALGORITHM_DEFAULT;
 	MUST(oriel_alltoall_create(r->comm, &view, &attr, &x->alltoall));
 }

@@ -194,7 +194,7 @@ static void test_others(struct rank *r, struct others x[OBJECTS], unsigned algor
 static void algorithms_run(struct rank *r)
 {
 	static const unsigned algorithms[] = {ORIEL_ALGORITHM_DEFAULT, ORIEL_ALGORITHM_DIRECT,
-					      ORIEL_ALGORITHM_RING, ORIEL_ALGORITHM_DOUBLING};
+					      ORIEL_ALGORITHM_RING, ORIEL_ALGORITHM_BRUCK};
 	struct others others[OBJECTS];
 	unsigned i;
 

@@ -111,7 +111,7 @@ static void test_sizes(struct site *s)
 		CHECK(&s->r, info.nodes > 1 && info.bytes_max == SHARE);
 		CHECK(&s->r,
 		      info.supported == (1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
-					 1u << ORIEL_ALGORITHM_DOUBLING));
+					 1u << ORIEL_ALGORITHM_BRUCK));
 		for (i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++)
 			gather_once(s, o, sizes[i / 2]);
 		CHECK_OK(&s->r, oriel_allgather_start(o->gather, NULL, 0, o->stream));
@@ -194,7 +194,7 @@ static void test_two(struct site *s)
 	unsigned i, k, first = s->r.rank % 2;
 
 	object_create(s, &o[0], ORIEL_ALGORITHM_RING);
-	object_create(s, &o[1], ORIEL_ALGORITHM_DOUBLING);
+	object_create(s, &o[1], ORIEL_ALGORITHM_BRUCK);
 	for (k = 0; k < TWICE; k++) {
 		for (i = 0; i < 2; i++) {
 			struct object *one = &o[(first + i) % 2];

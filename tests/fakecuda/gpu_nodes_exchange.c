@@ -258,7 +258,7 @@ static void test_bcast(struct site *s)
 		CHECK(&s->r, info.bytes_max == s->r.size * SHARE);
 		CHECK(&s->r,
 		      info.supported == (1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
-					 1u << ORIEL_ALGORITHM_DOUBLING));
+					 1u << ORIEL_ALGORITHM_BRUCK));
 		for (i = 0; i < 2 * SIZES; i++)
 			bcast_once(s, o, i * 5 % s->r.size, sizes[i / 2]);
 		for (i = 0; i < s->r.size; i++)
@@ -374,7 +374,7 @@ static void test_two(struct site *s)
 	unsigned i, k;
 
 	alltoall_create(s, exchange);
-	bcast_create(s, bcast, ORIEL_ALGORITHM_DOUBLING);
+	bcast_create(s, bcast, ORIEL_ALGORITHM_BRUCK);
 	for (k = 0; k < 10; k++) {
 		exchange_fill(s, exchange->send, 40000);
 		memset(exchange->result, GUARD, s->r.size * SHARE);

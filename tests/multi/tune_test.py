@@ -123,7 +123,7 @@ class Tune(unittest.TestCase):
     @unittest.skipUnless("FAKECUDA_FOLDER" in os.environ, "no driver of GPUs that are not there")
     def test_gpus_are_measured(self):
         env = {"LD_LIBRARY_PATH": os.environ["FAKECUDA_FOLDER"]}
-        for nodes, algorithms in (("1", "ll|store|ce"), ("2", "direct|ring|doubling")):
+        for nodes, algorithms in (("1", "ll|store|ce"), ("2", "direct|ring|bruck")):
             job = ("-n", "2", "--nodes", nodes)
             self.tune(*job, "--gpu", "-o", str(self.file), **env)
             mine = [line for line in self.lines() if f" gpu 2 {nodes} " in line]
