@@ -43,26 +43,25 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *alltoall, const vo
 				       size_t bytes, void *stream);
 
 /*
- * One execution of messages of any lengths, 0 among them, as @portions say, one for each
+ * One execution of messages of any lengths, 0 among them, as @layout say, one for each
  * rank: what goes there from @send, what comes from there and where in the view. Each
  * pair of ranks must mean the same lengths; places are the receiver's own business, and
  * may not overlap. It is executed by puts, whatever the attributes name. Both kinds of
  * execution may follow each other, in one order on all ranks; this one also waits for
  * those that neither send nor get anything.
  *
- * Host memory: @portions are the caller's again on return. ORIEL_ERR_RANGE: a place that
+ * Host memory: @layout are the caller's again on return. ORIEL_ERR_RANGE: a place that
  * the view has no room for; nothing was done, and the others wait for this rank.
  * ORIEL_ERR_MISMATCH, on both ranks of a pair: they do not mean the same; all but what
  * should have gone between such pairs is there, and nothing is broken.
  *
- * GPU: @portions lie in memory of the GPU or pinned, and are read when the stream has
+ * GPU: @layout lie in memory of the GPU or pinned, and are read when the stream has
  * come to it, so that a kernel before it may have written them, and each launch of a graph
  * reads them anew. Nobody can be told of what is wrong in them, so it breaks the
  * communicator, with the status above.
  */
-enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *alltoall, const void *send,
-						const struct oriel_dev_portion *portions,
-						void *stream);
+enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *alltoall, const void *send,
+					 const struct oriel_dev_alltoallv *layout, void *stream);
 
 /* Local; of executions of messages of one length. */
 enum oriel_status oriel_alltoall_query(const struct oriel_alltoall *alltoall, size_t bytes,

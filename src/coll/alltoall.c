@@ -79,25 +79,24 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 	return ori_gather_end(g, status);
 }
 
-enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *a, const void *send,
-						const struct oriel_dev_portion *portions,
-						void *stream)
+enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *a, const void *send,
+					 const struct oriel_dev_alltoallv *layout, void *stream)
 {
 	struct oriel_allgather *g = to_gather(a);
 	enum oriel_status status = ori_gather_check(g, stream);
 
 	if (status != ORIEL_OK)
 		return status;
-	if (!portions)
-		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: portions are NULL");
+	if (!layout)
+		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: layout is NULL");
 	if (g->internode)
-		status = ori_internode_alltoall(g, send, portions, 0, stream);
+		status = ori_internode_alltoall(g, send, layout, 0, stream);
 	else if (g->is_gpu)
 		status = oriel_window_exchange(g->window, &g->notes, ori_gather_exchange_parts(g),
-					       send, portions, stream);
+					       send, layout, stream);
 	else
 		status = oriel_dev_exchange(&g->device, oriel_dev_thread(), &g->notes, 0, 1, send,
-					    portions, 0);
+					    layout, 0);
 	return ori_gather_end(g, status);
 }
 

@@ -26,9 +26,9 @@ enum oriel_status ori_internode_allgather(struct oriel_allgather *g, enum oriel_
 					  const char *send, size_t bytes, void *stream);
 enum oriel_status ori_internode_bcast(struct oriel_allgather *g, enum oriel_algorithm algorithm,
 				      uint32_t root, const char *send, size_t bytes, void *stream);
-/* All-to-all, of messages of @bytes, or as @portions say, read when the stream has come there. */
+/* All-to-all, of messages of @bytes, or as @layout say, read when the stream has come there. */
 enum oriel_status ori_internode_alltoall(struct oriel_allgather *g, const void *send,
-					 const struct oriel_dev_portion *portions, size_t bytes,
+					 const struct oriel_dev_alltoallv *layout, size_t bytes,
 					 void *stream);
 
 #endif

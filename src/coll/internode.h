@@ -65,7 +65,7 @@ struct ori_internode_stage {
 	struct oriel_p2p_memory *memory;
 	char *base;                         /* on the GPU */
 	size_t slot;                        /* bytes */
-	struct oriel_dev_portion *portions; /* [ranks], which engines write */
+	struct oriel_dev_alltoallv *layout; /* [ranks], which engines write */
 	struct oriel_dev_note *notes;       /* [ranks], of those that have come */
 	struct oriel_dev_gather series;     /* of the notes */
 	uint64_t epoch;                     /* executions with notes */
@@ -91,7 +91,7 @@ struct ori_internode_job {
 	const char *send; /* of a walk NULL where it stands there, or there is none */
 
 	/* Of an exchange. */
-	const struct oriel_dev_portion *portions; /* of the caller; NULL: all are @bytes */
+	const struct oriel_dev_alltoallv *layout; /* of the caller; NULL: all are @bytes */
 };
 
 /* The execution under ops. */
@@ -110,7 +110,7 @@ struct ori_internode_run {
 	uint32_t target;        /* of the move */
 
 	/* Of an exchange. */
-	bool is_reading; /* the portions */
+	bool is_reading; /* the layout */
 	uint32_t next;   /* rank that a slot is for, if it needs one */
 };
 

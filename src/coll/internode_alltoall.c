@@ -6,7 +6,7 @@
  * nobody but the rank that it goes to, which expects it from its start on, so slots become
  * free again whatever the others do.
  *
- * With portions each rank tells each other one by a note of oriel/dev/exchange.h where
+ * With layout each rank tells each other one by a note of oriel/dev/exchange.h where
  * what comes from it is to stand, and what the two of them mean to send.
  */
 #include "base/error.h"
@@ -19,20 +19,21 @@ static uint64_t alltoall_parts(const struct ori_internode *internode, uint64_t l
 
 static enum oriel_status alltoall_check_layout(const struct ori_internode *internode)
 {
-	const struct oriel_dev_portion *portions = internode->stage->portions, *p;
+	const struct oriel_dev_alltoallv *layout = internode->stage->layout, *p;
 	uint32_t ranks = internode->device.ranks, own = internode->device.rank, i;
 
 	for (i = 0; i < ranks; i++) {
-		p = &portions[i];
+		p = &layout[i];
 		if (p->recv_length > internode->length ||
-		    p->recv_at > internode->length - p->recv_length)
+		    p->recv_displacement > internode->length - p->recv_length)
 			return ori_fail(ORIEL_ERR_RANGE,
 					"all-to-all: %llu bytes from rank %u are to stand at %llu "
 					"of a view of %zu",
 					(unsigned long long)p->recv_length, i,
-					(unsigned long long)p->recv_at, internode->length);
+					(unsigned long long)p->recv_displacement,
+					internode->length);
 	}
-	p = &portions[own];
+	p = &layout[own];
 	if (p->send_length != p->recv_length)
 		return ori_fail(ORIEL_ERR_MISMATCH,
 				"all-to-all: rank %u sends itself %llu bytes and expects %llu", own,
@@ -47,9 +48,9 @@ static enum oriel_status alltoall_announce(struct ori_internode *internode, uint
 	struct ori_internode_stage *stage = internode->stage;
 	int64_t posted;
 
-	if (internode->run.job->portions) {
+	if (internode->run.job->layout) {
 		posted = oriel_exchange_tell(&internode->device, &stage->series, 0, stage->epoch,
-					     rank, &stage->portions[rank]);
+					     rank, &stage->layout[rank]);
 		return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 	}
 	return internode->peers[rank].view
@@ -57,30 +58,30 @@ static enum oriel_status alltoall_announce(struct ori_internode *internode, uint
 		       : ORIEL_OK;
 }
 
-/* The portions are here. */
+/* The layout are here. */
 static enum oriel_status alltoall_start(struct ori_internode *internode)
 {
-	const struct oriel_dev_portion *portions = internode->stage->portions;
-	const struct oriel_dev_portion *own = &portions[internode->device.rank];
+	const struct oriel_dev_alltoallv *layout = internode->stage->layout;
+	const struct oriel_dev_alltoallv *own = &layout[internode->device.rank];
 	const char *send = internode->run.job->send;
 	enum oriel_status status = alltoall_check_layout(internode);
 	struct ori_internode_peer *peer;
 	uint32_t i, rank;
 
-	if (internode->run.job->portions)
+	if (internode->run.job->layout)
 		internode->stage->epoch++;
 	for (i = 1; i < internode->device.ranks && status == ORIEL_OK; i++) {
 		rank = oriel_dev_rank_after(&internode->device, i);
 		peer = &internode->peers[rank];
 		if (peer->p2p)
-			peer->due = alltoall_parts(internode, portions[rank].recv_length);
-		peer->awaits_data = peer->view && portions[rank].recv_length;
+			peer->due = alltoall_parts(internode, layout[rank].recv_length);
+		peer->awaits_data = peer->view && layout[rank].recv_length;
 		status = alltoall_announce(internode, rank);
 	}
 	if (status == ORIEL_OK && own->send_length)
 		status = oriel_copies_add(internode->copies, internode->run.lane++,
-					  internode->g->result + own->recv_at, send + own->send_at,
-					  own->send_length);
+					  internode->g->result + own->recv_displacement,
+					  send + own->send_displacement, own->send_length);
 	return status;
 }
 
@@ -89,32 +90,32 @@ static enum oriel_status alltoall_begin(struct ori_internode *internode)
 	const struct ori_internode_job *job = internode->run.job;
 	uint32_t ranks = internode->device.ranks, rank;
 
-	if (job->portions) {
+	if (job->layout) {
 		internode->run.is_reading = true;
-		return oriel_copies_add(internode->copies, 0, internode->stage->portions,
-					job->portions, ranks * sizeof(*job->portions));
+		return oriel_copies_add(internode->copies, 0, internode->stage->layout, job->layout,
+					ranks * sizeof(*job->layout));
 	}
 	for (rank = 0; rank < ranks; rank++)
-		internode->stage->portions[rank] =
-			(struct oriel_dev_portion){rank * job->bytes, job->bytes, rank * job->bytes,
-						   job->bytes};
+		internode->stage->layout[rank] =
+			(struct oriel_dev_alltoallv){rank * job->bytes, job->bytes,
+						     rank * job->bytes, job->bytes};
 	return alltoall_start(internode);
 }
 
 /* Both ranks of a pair look, and both come to the same answer. */
 static enum oriel_status alltoall_compare(const struct ori_internode *internode, uint32_t rank)
 {
-	const struct oriel_dev_portion *portion = &internode->stage->portions[rank];
+	const struct oriel_dev_alltoallv *entry = &internode->stage->layout[rank];
 	const struct oriel_dev_note *note = &internode->stage->notes[rank];
-	bool is_sent = note->room != portion->send_length;
+	bool is_sent = note->room != entry->send_length;
 
-	if (oriel_exchange_fits(note, portion))
+	if (oriel_exchange_fits(note, entry))
 		return ORIEL_OK;
 	return ori_fail(
 		ORIEL_ERR_MISMATCH,
 		is_sent ? "all-to-all: %llu bytes are for rank %u, which expects %llu"
 			: "all-to-all: %llu bytes are expected of rank %u, which sends %llu",
-		(unsigned long long)(is_sent ? portion->send_length : portion->recv_length), rank,
+		(unsigned long long)(is_sent ? entry->send_length : entry->recv_length), rank,
 		(unsigned long long)(is_sent ? note->room : note->send));
 }
 
@@ -126,14 +127,14 @@ static enum oriel_status alltoall_match(struct ori_internode *internode, uint32_
 	struct ori_internode_peer *peer = &internode->peers[rank];
 	enum oriel_status status = ORIEL_OK;
 
-	if (job->portions || peer->view)
+	if (job->layout || peer->view)
 		status = ori_internode_test_signal(internode, rank, ORI_INTERNODE_CREDIT,
 						   &peer->credits);
 	if (status != ORIEL_OK)
 		return status;
 	*note = (struct oriel_dev_note){internode->device.rank * job->bytes, job->bytes, job->bytes,
 					0};
-	if (job->portions)
+	if (job->layout)
 		*note = oriel_exchange_note(&internode->device, &internode->stage->series, 0,
 					    internode->stage->epoch, rank);
 	peer->has_credit = true;
@@ -143,15 +144,16 @@ static enum oriel_status alltoall_match(struct ori_internode *internode, uint32_
 /* What goes to a rank of this node. */
 static enum oriel_status alltoall_copy(struct ori_internode *internode, uint32_t rank)
 {
-	const struct oriel_dev_portion *portion = &internode->stage->portions[rank];
+	const struct oriel_dev_alltoallv *entry = &internode->stage->layout[rank];
 	struct ori_internode_peer *peer = &internode->peers[rank];
 
-	if (!peer->view || !portion->send_length)
+	if (!peer->view || !entry->send_length)
 		return ORIEL_OK;
 	peer->is_notified = true;
 	return oriel_copies_add(internode->copies, internode->run.lane++,
 				peer->view + internode->stage->notes[rank].at,
-				internode->run.job->send + portion->send_at, portion->send_length);
+				internode->run.job->send + entry->send_displacement,
+				entry->send_length);
 }
 
 /* Those who have come since; ORIEL_AGAIN: not all have. */
@@ -182,7 +184,7 @@ static uint64_t alltoall_rest(const struct ori_internode *internode, uint32_t ra
 {
 	const struct ori_internode_peer *peer = &internode->peers[rank];
 
-	return peer->p2p ? internode->stage->portions[rank].send_length - peer->sent : 0;
+	return peer->p2p ? internode->stage->layout[rank].send_length - peer->sent : 0;
 }
 
 /* The rank whose turn it is to have a slot; ORI_PLAN_OWN: nobody needs one. */
@@ -206,7 +208,7 @@ static uint32_t alltoall_next_rank(struct ori_internode *internode)
 static enum oriel_status slot_fill(struct ori_internode *internode, struct ori_internode_slot *slot,
 				   uint32_t rank)
 {
-	const struct oriel_dev_portion *portion = &internode->stage->portions[rank];
+	const struct oriel_dev_alltoallv *entry = &internode->stage->layout[rank];
 	uint64_t rest = alltoall_rest(internode, rank);
 	struct ori_internode_peer *peer = &internode->peers[rank];
 	unsigned number = (unsigned)(slot - internode->stage->slots);
@@ -219,7 +221,7 @@ static enum oriel_status slot_fill(struct ori_internode *internode, struct ori_i
 	peer->sent += slot->length;
 	peer->slots++;
 	return oriel_copies_add(internode->stage->copies, number, slot->address,
-				internode->run.job->send + portion->send_at + peer->sent -
+				internode->run.job->send + entry->send_displacement + peer->sent -
 					slot->length,
 				slot->length);
 }
@@ -322,11 +324,11 @@ static const struct ori_internode_ops alltoall_ops = {alltoall_begin, alltoall_m
 						      alltoall_awaited};
 
 enum oriel_status ori_internode_alltoall(struct oriel_allgather *g, const void *send,
-					 const struct oriel_dev_portion *portions, size_t bytes,
+					 const struct oriel_dev_alltoallv *layout, size_t bytes,
 					 void *stream)
 {
 	const struct ori_internode_job job = {
-		.ops = &alltoall_ops, .g = g, .bytes = bytes, .send = send, .portions = portions};
+		.ops = &alltoall_ops, .g = g, .bytes = bytes, .send = send, .layout = layout};
 
 	return ori_internode_post(&job, stream);
 }

@@ -68,9 +68,9 @@ static enum oriel_status stage_open(struct ori_internode *internode, struct orie
 	stage->series.id = ORI_INTERNODE_CREDIT;
 	status = oriel_copies_create(g->comm, &stage->copies);
 	if (status == ORIEL_OK)
-		status = oriel_copies_memory(stage->copies, ranks * sizeof(*stage->portions),
-					     &memory);
-	stage->portions = memory;
+		status =
+			oriel_copies_memory(stage->copies, ranks * sizeof(*stage->layout), &memory);
+	stage->layout = memory;
 	if (status == ORIEL_OK)
 		status = oriel_window_buffer(g->window, ORI_GATHER_STAGING, &memory, NULL);
 	stage->base = memory;

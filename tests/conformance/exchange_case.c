@@ -22,7 +22,7 @@ struct site {
 	char *memory; /* with guards on both sides of the view */
 	char *result;
 	char *send;
-	struct oriel_dev_portion *portions;
+	struct oriel_dev_alltoallv *layout;
 	size_t length;
 	uint64_t round;
 };
@@ -38,8 +38,8 @@ static void site_open(struct rank *r, struct site *s)
 	s->result = s->memory + 64;
 	memset(s->memory, GUARD, s->length + 256);
 	s->send = malloc(s->length + 1);
-	s->portions = calloc(r->size, sizeof(*s->portions));
-	CHECK(r, s->send && s->portions);
+	s->layout = calloc(r->size, sizeof(*s->layout));
+	CHECK(r, s->send && s->layout);
 	s->attr = (struct oriel_allgather_attr){.size = sizeof(s->attr), .chunk = 4096};
 	s->view = (struct oriel_view){.size = sizeof(s->view),
 				      .length = s->length,
@@ -50,7 +50,7 @@ static void site_close(struct rank *r, struct site *s)
 {
 	CHECK_EQ(r, not_all(s->memory, 64, GUARD), 0);
 	CHECK_EQ(r, not_all(s->result + s->length, 192, GUARD), 0);
-	free(s->portions);
+	free(s->layout);
 	free(s->send);
 	oriel_memory_free(s->memory);
 }
@@ -115,7 +115,7 @@ static void every_algorithm_exchanges_every_size(struct rank *r)
 }
 
 /* Bytes from @from to @to in @round: some, none, or few, and not the same both ways. */
-static size_t portion_of(uint64_t round, unsigned from, unsigned to)
+static size_t length_of(uint64_t round, unsigned from, unsigned to)
 {
 	unsigned draw = (unsigned)(round * 7 + from * 13 + to * 5) % 8;
 
@@ -123,42 +123,42 @@ static size_t portion_of(uint64_t round, unsigned from, unsigned to)
 }
 
 /* In the view they lie in some order of their own, a byte apart. */
-static void portions_fill(const struct rank *r, struct site *s)
+static void layout_fill(const struct rank *r, struct site *s)
 {
-	size_t send_at = 0, recv_at = s->round % 3;
+	size_t send_offset = 0, recv_offset = s->round % 3;
 	unsigned i, rank;
 
 	for (i = 0; i < r->size; i++) {
 		rank = (r->rank * 3 + i) % r->size;
-		s->portions[rank].recv_at = recv_at;
-		s->portions[rank].recv_length = portion_of(s->round, rank, r->rank);
-		recv_at += s->portions[rank].recv_length;
-		s->portions[i].send_at = send_at;
-		s->portions[i].send_length = portion_of(s->round, r->rank, i);
-		fill(s->send + send_at, s->portions[i].send_length, seed_of(s, r->rank, i));
-		send_at += s->portions[i].send_length;
+		s->layout[rank].recv_displacement = recv_offset;
+		s->layout[rank].recv_length = length_of(s->round, rank, r->rank);
+		recv_offset += s->layout[rank].recv_length;
+		s->layout[i].send_displacement = send_offset;
+		s->layout[i].send_length = length_of(s->round, r->rank, i);
+		fill(s->send + send_offset, s->layout[i].send_length, seed_of(s, r->rank, i));
+		send_offset += s->layout[i].send_length;
 	}
 }
 
-static void check_portions(struct rank *r, const struct site *s, unsigned but)
+static void check_received(struct rank *r, const struct site *s, unsigned but)
 {
 	unsigned rank;
 
 	for (rank = 0; rank < r->size; rank++)
 		if (rank != but &&
 		    !CHECK_EQ(r,
-			      wrong(s->result + s->portions[rank].recv_at,
-				    s->portions[rank].recv_length, seed_of(s, rank, r->rank)),
+			      wrong(s->result + s->layout[rank].recv_displacement,
+				    s->layout[rank].recv_length, seed_of(s, rank, r->rank)),
 			      0))
 			return;
 }
 
-static void portions_once(struct rank *r, struct site *s)
+static void alltoallv_once(struct rank *r, struct site *s)
 {
 	s->round++;
-	portions_fill(r, s);
-	if (CHECK_OK(r, oriel_alltoall_start_portions(s->alltoall, s->send, s->portions, NULL)))
-		check_portions(r, s, r->size);
+	layout_fill(r, s);
+	if (CHECK_OK(r, oriel_alltoall_start_v(s->alltoall, s->send, s->layout, NULL)))
+		check_received(r, s, r->size);
 }
 
 static void messages_of_any_lengths_are_exchanged(struct rank *r)
@@ -170,11 +170,11 @@ static void messages_of_any_lengths_are_exchanged(struct rank *r)
 	if (!alltoall_create(r, &s, 0))
 		return;
 	for (i = 0; i < ROUNDS; i++) {
-		portions_once(r, &s);
+		alltoallv_once(r, &s);
 		if ((i + r->rank) % r->size == 0) {
 			/* The others have begun the next one. */
 			oriel_cpu_give_way(1000000);
-			check_portions(r, &s, r->size);
+			check_received(r, &s, r->size);
 		}
 		if (i % 4 == 3)
 			alltoall_once(r, &s, 1 + i * 71);
@@ -194,11 +194,11 @@ static void nothing_at_all_is_exchanged(struct rank *r)
 		return;
 	for (i = 0; i < 200; i++) {
 		if (i % 20 == 19) {
-			portions_once(r, &s);
+			alltoallv_once(r, &s);
 			continue;
 		}
-		memset(s.portions, 0, r->size * sizeof(*s.portions));
-		CHECK_OK(r, oriel_alltoall_start_portions(s.alltoall, NULL, s.portions, NULL));
+		memset(s.layout, 0, r->size * sizeof(*s.layout));
+		CHECK_OK(r, oriel_alltoall_start_v(s.alltoall, NULL, s.layout, NULL));
 	}
 	oriel_alltoall_destroy(s.alltoall);
 	site_close(r, &s);
@@ -213,21 +213,20 @@ static void lengths_that_differ_are_found(struct rank *r)
 	site_open(r, &s);
 	if (!alltoall_create(r, &s, 0))
 		return;
-	portions_once(r, &s);
+	alltoallv_once(r, &s);
 	s.round = 50;
-	portions_fill(r, &s);
+	layout_fill(r, &s);
 	if (r->rank == 0)
-		s.portions[last].send_length = portion_of(50, 0, last) + 3;
+		s.layout[last].send_length = length_of(50, 0, last) + 3;
 	if (r->rank == 0 || r->rank == last) {
-		CHECK_STATUS(r, oriel_alltoall_start_portions(s.alltoall, s.send, s.portions, NULL),
+		CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, s.layout, NULL),
 			     ORIEL_ERR_MISMATCH);
 		CHECK_LAST(r, r->rank ? "rank 0 sends" : "bytes sent to rank");
-		check_portions(r, &s, r->rank ? 0 : last);
-	} else if (CHECK_OK(r,
-			    oriel_alltoall_start_portions(s.alltoall, s.send, s.portions, NULL))) {
-		check_portions(r, &s, r->size);
+		check_received(r, &s, r->rank ? 0 : last);
+	} else if (CHECK_OK(r, oriel_alltoall_start_v(s.alltoall, s.send, s.layout, NULL))) {
+		check_received(r, &s, r->size);
 	}
-	portions_once(r, &s);
+	alltoallv_once(r, &s);
 	oriel_alltoall_destroy(s.alltoall);
 	site_close(r, &s);
 }
@@ -327,8 +326,7 @@ static void wrong_ones_are_refused(struct rank *r)
 	CHECK_LAST(r, "overlaps the result");
 	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, 8, &s), ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "takes no stream");
-	CHECK_STATUS(r, oriel_alltoall_start_portions(s.alltoall, s.send, NULL, NULL),
-		     ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->size, s.send, 8, NULL), ORIEL_ERR_RANGE);
 	CHECK_LAST(r, "broadcast from rank");
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->rank, s.result + 1, 8, NULL),
@@ -402,14 +400,14 @@ static void an_abort_ends_all_of_them(struct rank *r)
 	site_open(r, &s);
 	if (!alltoall_create(r, &s, 0) || !bcast_create(r, &s, 0))
 		return;
-	portions_once(r, &s);
+	alltoallv_once(r, &s);
 	bcast_once(r, &s, 5000);
 	/* All have ended, by what no abort reaches. */
 	host_meet(r);
 	if (r->rank == 0)
 		oriel_comm_abort(r->comm, "no more exchanging");
 	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
-	CHECK_STATUS(r, oriel_alltoall_start_portions(s.alltoall, s.send, s.portions, NULL),
+	CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, s.layout, NULL),
 		     ORIEL_ERR_ABORTED);
 	CHECK_LAST(r, "all-to-all: ");
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, 0, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
@@ -417,7 +415,7 @@ static void an_abort_ends_all_of_them(struct rank *r)
 	oriel_bcast_destroy(s.bcast);
 	oriel_alltoall_destroy(s.alltoall);
 	free(s.send);
-	free(s.portions);
+	free(s.layout);
 	oriel_memory_free(s.memory);
 }
 

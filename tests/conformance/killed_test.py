@@ -20,7 +20,7 @@ PLACES = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "bar
 # Where what is posted to a dead rank behind an adapter fails by itself.
 POSTS = ["fetch_add", "get", "flush"]
 GATHERS = ["allgather_create", "allgather", "allgather_half", "allgather_running"]
-EXCHANGES = ["alltoall", "portions", "bcast", "exchange_running"]
+EXCHANGES = ["alltoall", "alltoallv", "bcast", "exchange_running"]
 # (ranks, nodes): all by adapters; mixed.
 NODES = [(2, 2), (3, 3), (4, 2)]
 AT_ONCE = 4  # jobs

@@ -10,7 +10,7 @@ struct others {
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;          /* NULL: the algorithm is none of broadcasts */
 	char *send;                         /* size * SHARE bytes */
-	struct oriel_dev_portion *portions; /* [size], of the GPU */
+	struct oriel_dev_alltoallv *layout; /* [size], of the GPU */
 };
 
 /* For every rank its own message, in the next round. */
@@ -34,7 +34,7 @@ __global__ void look_each(const char *at, size_t bytes, unsigned rank, unsigned 
 }
 
 /* Bytes from @from to @to in a round; some pairs have none. */
-__device__ size_t portion_of(unsigned round, unsigned from, unsigned to)
+__device__ size_t length_of(unsigned round, unsigned from, unsigned to)
 {
 	unsigned draw = (round * 7 + from * 13 + to * 5) % 8;
 
@@ -42,29 +42,30 @@ __device__ size_t portion_of(unsigned round, unsigned from, unsigned to)
 }
 
 /* What nobody on a host knows: lengths and places that differ from round to round. */
-__global__ void draw_portions(struct oriel_dev_portion *portions, char *send, unsigned rank,
-			      unsigned size, const unsigned *round)
+__global__ void draw_layout(struct oriel_dev_alltoallv *layout, char *send, unsigned rank,
+			    unsigned size, const unsigned *round)
 {
 	unsigned other = threadIdx.x, now = *round + 1;
 
 	for (; other < size; other += blockDim.x) {
-		portions[other].send_at = (uint64_t)other * SHARE + now % 16;
-		portions[other].send_length = portion_of(now, rank, other);
-		portions[other].recv_at = (uint64_t)(size - 1 - other) * SHARE + now % 3;
-		portions[other].recv_length = portion_of(now, other, rank);
+		layout[other].send_displacement = (uint64_t)other * SHARE + now % 16;
+		layout[other].send_length = length_of(now, rank, other);
+		layout[other].recv_displacement = (uint64_t)(size - 1 - other) * SHARE + now % 3;
+		layout[other].recv_length = length_of(now, other, rank);
 	}
 	__syncthreads();
 	for (other = 0; other < size; other++)
-		for (size_t i = threadIdx.x; i < portions[other].send_length; i += blockDim.x)
-			send[portions[other].send_at + i] = pattern(now, rank * size + other, i);
+		for (size_t i = threadIdx.x; i < layout[other].send_length; i += blockDim.x)
+			send[layout[other].send_displacement + i] =
+				pattern(now, rank * size + other, i);
 }
 
-__global__ void look_portions(const struct oriel_dev_portion *portions, const char *result,
-			      unsigned rank, unsigned size, const unsigned *round, unsigned *wrong)
+__global__ void check_layout(const struct oriel_dev_alltoallv *layout, const char *result,
+			     unsigned rank, unsigned size, const unsigned *round, unsigned *wrong)
 {
 	for (unsigned other = 0; other < size; other++)
-		for (size_t i = threadIdx.x; i < portions[other].recv_length; i += blockDim.x)
-			if (result[portions[other].recv_at + i] !=
+		for (size_t i = threadIdx.x; i < layout[other].recv_length; i += blockDim.x)
+			if (result[layout[other].recv_displacement + i] !=
 			    pattern(*round + 1, other * size + rank, i))
 				atomicAdd(wrong, 1u);
 }
@@ -78,12 +79,12 @@ static void post_alltoall(struct rank *r, struct object *o, struct others *x, si
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }
 
-static void post_portions(struct rank *r, struct object *o, struct others *x)
+static void post_alltoallv(struct rank *r, struct object *o, struct others *x)
 {
-	draw_portions<<<1, 256, 0, o->stream>>>(x->portions, x->send, r->rank, r->size, o->round);
-	MUST(oriel_alltoall_start_portions(x->alltoall, x->send, x->portions, o->stream));
-	look_portions<<<1, 256, 0, o->stream>>>(x->portions, o->result, r->rank, r->size, o->round,
-						o->wrong);
+	draw_layout<<<1, 256, 0, o->stream>>>(x->layout, x->send, r->rank, r->size, o->round);
+	MUST(oriel_alltoall_start_v(x->alltoall, x->send, x->layout, o->stream));
+	check_layout<<<1, 256, 0, o->stream>>>(x->layout, o->result, r->rank, r->size, o->round,
+					       o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }
 
@@ -111,18 +112,18 @@ static void post_bcast(struct rank *r, struct object *o, struct others *x, unsig
 static void others_open(struct rank *r, struct others *x, struct object *o)
 {
 	CUDA(cudaMalloc((void **)&x->send, (size_t)r->size * SHARE + 16));
-	CUDA(cudaMalloc((void **)&x->portions, r->size * sizeof(*x->portions)));
+	CUDA(cudaMalloc((void **)&x->layout, r->size * sizeof(*x->layout)));
 	paint_each<<<64, 256, 0, o->stream>>>(x->send, 0, 0, 1, o->round);
 	look_each<<<64, 256, 0, o->stream>>>(o->result, 0, 0, 1, o->round, o->wrong);
-	draw_portions<<<1, 256, 0, o->stream>>>(x->portions, x->send, 0, 0, o->round);
-	look_portions<<<1, 256, 0, o->stream>>>(x->portions, o->result, 0, 0, o->round, o->wrong);
+	draw_layout<<<1, 256, 0, o->stream>>>(x->layout, x->send, 0, 0, o->round);
+	check_layout<<<1, 256, 0, o->stream>>>(x->layout, o->result, 0, 0, o->round, o->wrong);
 	look_root<<<64, 256, 0, o->stream>>>(o->result, 0, 0, o->round, o->wrong);
 	CUDA(cudaStreamSynchronize(o->stream));
 }
 
 static void others_close(struct rank *r, struct others *x)
 {
-	CUDA(cudaFree(x->portions));
+	CUDA(cudaFree(x->layout));
 	CUDA(cudaFree(x->send));
 }
 

@@ -110,7 +110,7 @@ static void test_others(struct rank *r, struct others *x, unsigned algorithm)
 			verdict(r, "broadcast", name, sizes[i], object_is_right(r, o));
 	}
 	for (k = 0; k < 50; k++)
-		post_portions(r, o, x);
+		post_alltoallv(r, o, x);
 	verdict(r, "all-to-all of any lengths", name, 0, object_is_right(r, o));
 }
 
@@ -125,7 +125,7 @@ static void test_others_graph(struct rank *r, struct others *x,
 	unsigned i;
 
 	CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
-	post_portions(r, o, x);
+	post_alltoallv(r, o, x);
 	post_alltoall(r, o, x, 3000);
 	MUST(oriel_stream_barrier_start(barrier, o->stream));
 	if (x->bcast)
@@ -137,7 +137,7 @@ static void test_others_graph(struct rank *r, struct others *x,
 	for (i = 0; i < REPLAYS * 3 / 10; i++) {
 		CUDA(cudaGraphLaunch(exec, o->stream));
 		if (i % 100 == 50)
-			post_portions(r, o, x);
+			post_alltoallv(r, o, x);
 	}
 	verdict(r, "replays of all of them", name, 0, object_is_right(r, o));
 	CUDA(cudaGraphDestroy(graph));

@@ -129,7 +129,7 @@ static void test_others_sizes(struct rank *r, struct others *x, const char *name
 		verdict(r, "broadcast", name, sizes[i], object_is_right(r, o));
 	}
 	for (k = 0; k < 30; k++)
-		post_portions(r, o, x);
+		post_alltoallv(r, o, x);
 	verdict(r, "all-to-all of any lengths", name, 0, object_is_right(r, o));
 }
 
@@ -141,7 +141,7 @@ static void test_others_graph(struct rank *r, struct others *x, const char *name
 	unsigned i;
 
 	CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
-	post_portions(r, o, x);
+	post_alltoallv(r, o, x);
 	post_alltoall(r, o, x, 3000);
 	post_bcast(r, o, x, r->size - 1, 70000);
 	exec = capture_end(r, o);
@@ -149,7 +149,7 @@ static void test_others_graph(struct rank *r, struct others *x, const char *name
 	for (i = 0; i < REPLAYS; i++) {
 		CUDA(cudaGraphLaunch(exec, o->stream));
 		if (i % 100 == 50)
-			post_portions(r, o, x);
+			post_alltoallv(r, o, x);
 		if (i % 100 == 70)
 			post_bcast(r, o, x, i / 100 % r->size, 1000);
 	}
@@ -171,7 +171,7 @@ static void test_others_two(struct rank *r, struct others x[OBJECTS], const char
 			else if (i % 2)
 				post_alltoall(r, &r->objects[0], &x[0], bytes);
 			else
-				post_portions(r, &r->objects[0], &x[0]);
+				post_alltoallv(r, &r->objects[0], &x[0]);
 	}
 	verdict(r, "all-to-alls in a stream", name, bytes, object_is_right(r, &r->objects[0]));
 	verdict(r, "broadcasts in another", name, bytes, object_is_right(r, &r->objects[1]));

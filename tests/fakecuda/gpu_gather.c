@@ -311,39 +311,38 @@ static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsig
 	oriel_alltoall_destroy(alltoall);
 }
 
-static size_t portion_of(unsigned round, unsigned from, unsigned to)
+static size_t length_of(unsigned round, unsigned from, unsigned to)
 {
 	return (from + to + round) % 4 == 0 ? 0 : (from * 7919 + to * 977 + round * 31) % 50000;
 }
 
-static void test_portions(struct rank *r, struct site *s, CUstream stream)
+static void test_alltoallv(struct rank *r, struct site *s, CUstream stream)
 {
 	const struct oriel_view view = view_of(r);
-	struct oriel_dev_portion *portions;
+	struct oriel_dev_alltoallv *layout;
 	struct oriel_alltoall *alltoall = NULL;
 	unsigned round, rank;
 	CUdeviceptr memory;
 
-	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*portions)) == CUDA_SUCCESS);
-	portions = (struct oriel_dev_portion *)memory;
+	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*layout)) == CUDA_SUCCESS);
+	layout = (struct oriel_dev_alltoallv *)memory;
 	CHECK_OK(r, oriel_alltoall_create(r->comm, &view, NULL, &alltoall));
 	for (round = 0; round < 40; round++) {
 		for (rank = 0; rank < r->size; rank++) {
-			portions[rank] = (struct oriel_dev_portion){
-				.send_at = rank * 50000 + round,
-				.send_length = portion_of(round, r->rank, rank),
-				.recv_at = (r->size - 1 - rank) * 60000 + round % 5,
-				.recv_length = portion_of(round, rank, r->rank)};
-			paint(s->send + portions[rank].send_at, round, r->rank * 8 + rank,
-			      portions[rank].send_length);
+			layout[rank] = (struct oriel_dev_alltoallv){
+				.send_displacement = rank * 50000 + round,
+				.send_length = length_of(round, r->rank, rank),
+				.recv_displacement = (r->size - 1 - rank) * 60000 + round % 5,
+				.recv_length = length_of(round, rank, r->rank)};
+			paint(s->send + layout[rank].send_displacement, round, r->rank * 8 + rank,
+			      layout[rank].send_length);
 		}
-		CHECK_OK(r, oriel_alltoall_start_portions(alltoall, s->send, portions, stream));
+		CHECK_OK(r, oriel_alltoall_start_v(alltoall, s->send, layout, stream));
 		for (rank = 0; rank < r->size; rank++)
-			CHECK(r, is_painted(s->result + portions[rank].recv_at, round,
-					    rank * 8 + r->rank, portions[rank].recv_length));
+			CHECK(r, is_painted(s->result + layout[rank].recv_displacement, round,
+					    rank * 8 + r->rank, layout[rank].recv_length));
 	}
-	CHECK_FAILS(r,
-		    oriel_alltoall_start_portions(alltoall, s->send, (const void *)&view, stream),
+	CHECK_FAILS(r, oriel_alltoall_start_v(alltoall, s->send, (const void *)&view, stream),
 		    ORIEL_ERR_INVALID, "not pinned");
 	oriel_alltoall_destroy(alltoall);
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
@@ -387,24 +386,24 @@ static void test_barrier(struct rank *r, CUstream stream)
 static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 {
 	const struct oriel_view view = view_of(r);
-	struct oriel_dev_portion *portions;
+	struct oriel_dev_alltoallv *layout;
 	struct oriel_alltoall *alltoall = NULL;
 	enum oriel_status status = ORIEL_OK;
 	CUdeviceptr memory;
 	unsigned rank, i;
 
-	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*portions)) == CUDA_SUCCESS);
-	portions = (struct oriel_dev_portion *)memory;
+	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*layout)) == CUDA_SUCCESS);
+	layout = (struct oriel_dev_alltoallv *)memory;
 	CHECK_OK(r, oriel_alltoall_create(r->comm, &view, NULL, &alltoall));
 	for (rank = 0; rank < r->size; rank++)
-		portions[rank] = (struct oriel_dev_portion){
+		layout[rank] = (struct oriel_dev_alltoallv){
 			.send_length = 8 + (r->rank == 0 && rank == 1),
-			.recv_at = rank * 16,
+			.recv_displacement = rank * 16,
 			.recv_length = 8,
 		};
 	/* The first tells nobody, and a third rank is well until it waits for one of the two. */
 	for (i = 0; i < 3 && status == ORIEL_OK; i++)
-		status = oriel_alltoall_start_portions(alltoall, s->send, portions, stream);
+		status = oriel_alltoall_start_v(alltoall, s->send, layout, stream);
 	CHECK_FAILS(r, status, ORIEL_ERR_MISMATCH, "all-to-all: ");
 	oriel_alltoall_destroy(alltoall);
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
@@ -595,7 +594,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 		if (algorithm != ORIEL_ALGORITHM_LL)
 			test_bcast(&r, &s, stream, algorithm);
 	}
-	test_portions(&r, &s, stream);
+	test_alltoallv(&r, &s, stream);
 	test_barrier(&r, stream);
 	CHECK_OK(&r, oriel_comm_barrier(r.comm));
 	for (algorithm = ORIEL_ALGORITHM_LL; algorithm <= ORIEL_ALGORITHM_CE; algorithm++)

@@ -79,16 +79,16 @@ ORIEL_DEV uint64_t oriel_exchange_place(const struct oriel_dev_window *w,
 ORIEL_DEV int64_t oriel_exchange_tell(const struct oriel_dev_window *w,
 				      const struct oriel_dev_gather *c, uint32_t part,
 				      uint64_t epoch, uint32_t peer,
-				      const struct oriel_dev_portion *portion)
+				      const struct oriel_dev_alltoallv *entry)
 {
 	uint64_t to = oriel_exchange_place(w, c, part, epoch, w->rank);
 	int64_t posted;
 
-	posted = oriel_dev_put_value(w, peer, to, portion->recv_at);
+	posted = oriel_dev_put_value(w, peer, to, entry->recv_displacement);
 	if (posted >= 0)
-		posted = oriel_dev_put_value(w, peer, to + 8, portion->recv_length);
+		posted = oriel_dev_put_value(w, peer, to + 8, entry->recv_length);
 	if (posted >= 0)
-		posted = oriel_dev_put_value(w, peer, to + 16, portion->send_length);
+		posted = oriel_dev_put_value(w, peer, to + 16, entry->send_length);
 	if (posted < 0)
 		return posted;
 	return oriel_dev_signal(w, oriel_dev_thread(), peer, c->id + 2 * part, ORIEL_SIGNAL_ADD, 1);
@@ -99,7 +99,7 @@ ORIEL_DEV enum oriel_status oriel_exchange_tell_all(const struct oriel_dev_windo
 						    struct oriel_dev_group g,
 						    const struct oriel_dev_gather *c, uint32_t part,
 						    uint64_t epoch,
-						    const struct oriel_dev_portion *portions)
+						    const struct oriel_dev_alltoallv *layout)
 {
 	int64_t posted = 0;
 	uint32_t i;
@@ -108,7 +108,7 @@ ORIEL_DEV enum oriel_status oriel_exchange_tell_all(const struct oriel_dev_windo
 	for (i = 1 + g.rank; i < w->ranks && posted >= 0; i += g.size) {
 		uint32_t peer = oriel_dev_rank_after(w, i);
 
-		posted = oriel_exchange_tell(w, c, part, epoch, peer, &portions[peer]);
+		posted = oriel_exchange_tell(w, c, part, epoch, peer, &layout[peer]);
 	}
 	return oriel_dev_vote(g, posted < 0 ? (enum oriel_status)posted : ORIEL_OK);
 }
@@ -130,28 +130,28 @@ ORIEL_DEV struct oriel_dev_note oriel_exchange_note(const struct oriel_dev_windo
 
 /* Do the two ranks mean the same? Both look, and both come to the same answer. */
 ORIEL_DEV bool oriel_exchange_fits(const struct oriel_dev_note *note,
-				   const struct oriel_dev_portion *portion)
+				   const struct oriel_dev_alltoallv *entry)
 {
-	return note->room == portion->send_length && note->send == portion->recv_length;
+	return note->room == entry->send_length && note->send == entry->recv_length;
 }
 
 /* The first of this rank's places that the result does not have room for is refused. */
 ORIEL_DEV enum oriel_status oriel_exchange_check(const struct oriel_dev_window *w,
 						 const struct oriel_dev_gather *c,
-						 const struct oriel_dev_portion *portions)
+						 const struct oriel_dev_alltoallv *layout)
 {
-	const struct oriel_dev_portion *own = &portions[w->rank];
+	const struct oriel_dev_alltoallv *own = &layout[w->rank];
 	enum oriel_status status = ORIEL_OK;
 	struct oriel_dev_target there;
 	uint32_t i;
 
 	for (i = 0; i < w->ranks && status == ORIEL_OK; i++)
-		status = oriel_dev_check_place(w, ORIEL_DEV_PORTIONS, w->rank,
-					       c->to + portions[i].recv_at, portions[i].recv_length,
-					       &there);
+		status = oriel_dev_check_place(w, ORIEL_DEV_ALLTOALLV, w->rank,
+					       c->to + layout[i].recv_displacement,
+					       layout[i].recv_length, &there);
 	if (status == ORIEL_OK && own->send_length != own->recv_length) {
 		struct oriel_dev_aim aim = {NULL,     own->recv_length,
-					    ORIEL_EQ, ORIEL_DEV_PORTIONS,
+					    ORIEL_EQ, ORIEL_DEV_ALLTOALLV,
 					    w->rank,  0};
 
 		status = oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_MISMATCH, aim,
@@ -164,26 +164,26 @@ ORIEL_DEV enum oriel_status oriel_exchange_check(const struct oriel_dev_window *
 ORIEL_DEV enum oriel_status
 oriel_exchange_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		    const struct oriel_dev_gather *c, uint32_t part, uint32_t parts, uint64_t epoch,
-		    uint32_t peer, const void *from, const struct oriel_dev_portion *portion)
+		    uint32_t peer, const void *from, const struct oriel_dev_alltoallv *entry)
 {
 	struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
-	bool is_sent = note.room != portion->send_length;
+	bool is_sent = note.room != entry->send_length;
 	/* The number says which of the two it is about. */
-	struct oriel_dev_aim aim = {NULL, note.room, ORIEL_EQ, ORIEL_DEV_PORTIONS, peer, !is_sent};
+	struct oriel_dev_aim aim = {NULL, note.room, ORIEL_EQ, ORIEL_DEV_ALLTOALLV, peer, !is_sent};
 	int64_t posted = 0;
 
-	if (!oriel_exchange_fits(&note, portion)) {
+	if (!oriel_exchange_fits(&note, entry)) {
 		if (!is_sent)
-			aim.operand = portion->recv_length;
+			aim.operand = entry->recv_length;
 		if (oriel_dev_is_leader(g))
 			oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_MISMATCH, aim,
-					 is_sent ? portion->send_length : note.send);
+					 is_sent ? entry->send_length : note.send);
 		return ORIEL_ERR_MISMATCH;
 	}
-	if (portion->send_length)
+	if (entry->send_length)
 		posted = oriel_gather_send(w, g, c, part, parts, peer, c->to + note.at,
-					   (const char *)from + portion->send_at,
-					   portion->send_length);
+					   (const char *)from + entry->send_displacement,
+					   entry->send_length);
 	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 }
 
@@ -191,7 +191,7 @@ oriel_exchange_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
 ORIEL_DEV enum oriel_status
 oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		   const struct oriel_dev_gather *c, uint32_t part, uint64_t epoch,
-		   const struct oriel_dev_portion *portions, uint64_t timeout_ns)
+		   const struct oriel_dev_alltoallv *layout, uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK;
 	uint32_t i;
@@ -201,7 +201,7 @@ oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		uint32_t peer = oriel_dev_rank_after(w, w->ranks - i);
 		struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
 
-		if (!note.send || !oriel_exchange_fits(&note, &portions[peer]))
+		if (!note.send || !oriel_exchange_fits(&note, &layout[peer]))
 			continue;
 		status =
 			oriel_dev_wait_signal_next(w, g, peer, c->id + 2 * part + 1, 1, timeout_ns);
@@ -210,7 +210,7 @@ oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 }
 
 /*
- * Whole group: one execution of messages of any lengths from all to all. @portions has
+ * Whole group: one execution of messages of any lengths from all to all. @layout has
  * one for each rank and is read by all threads; @from overlaps the result nowhere. Each
  * rank tells each other one where what comes from it is to stand, which says as well that
  * what stood there is no longer read, and the lengths that it knows of. The two notes
@@ -224,24 +224,25 @@ oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 ORIEL_DEV enum oriel_status
 oriel_dev_exchange(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		   const struct oriel_dev_gather *c, uint32_t part, uint32_t parts,
-		   const void *from, const struct oriel_dev_portion *portions, uint64_t timeout_ns)
+		   const void *from, const struct oriel_dev_alltoallv *layout, uint64_t timeout_ns)
 {
 	enum oriel_status status = oriel_gather_check(w, c, part, parts), ended, sent = ORIEL_OK;
-	const struct oriel_dev_portion *own = &portions[w->rank];
+	const struct oriel_dev_alltoallv *own = &layout[w->rank];
 	uint64_t epoch;
 	uint32_t i;
 
 	if (status == ORIEL_OK)
 		status = oriel_dev_vote(g, oriel_dev_is_leader(g)
-						   ? oriel_exchange_check(w, c, portions)
+						   ? oriel_exchange_check(w, c, layout)
 						   : ORIEL_OK);
 	if (status != ORIEL_OK)
 		return status;
 	epoch = oriel_dev_load_relaxed(oriel_gather_count(w, c, part)) + 1;
-	status = oriel_exchange_tell_all(w, g, c, part, epoch, portions);
+	status = oriel_exchange_tell_all(w, g, c, part, epoch, layout);
 	if (status == ORIEL_OK)
-		oriel_mapped_copy_turns(g, part, parts, c->result + own->recv_at,
-					(const char *)from + own->send_at, own->send_length);
+		oriel_mapped_copy_turns(g, part, parts, c->result + own->recv_displacement,
+					(const char *)from + own->send_displacement,
+					own->send_length);
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		uint32_t peer = oriel_dev_rank_after(w, i);
@@ -249,14 +250,14 @@ oriel_dev_exchange(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		status = oriel_dev_wait_signal_next(w, g, peer, c->id + 2 * part, 1, timeout_ns);
 		if (status == ORIEL_OK)
 			status = oriel_exchange_send(w, g, c, part, parts, epoch, peer, from,
-						     &portions[peer]);
+						     &layout[peer]);
 		if (status == ORIEL_ERR_MISMATCH) {
 			sent = status;
 			status = ORIEL_OK;
 		}
 	}
 	if (status == ORIEL_OK)
-		status = oriel_exchange_end(w, g, c, part, epoch, portions, timeout_ns);
+		status = oriel_exchange_end(w, g, c, part, epoch, layout, timeout_ns);
 	ended = status;
 	if (status == ORIEL_OK && w->rails)
 		ended = oriel_dev_drain(w, g, timeout_ns);
