@@ -49,8 +49,8 @@ static enum oriel_status alltoall_announce(struct ori_internode *internode, uint
 	int64_t posted;
 
 	if (internode->run.job->layout) {
-		posted = oriel_exchange_tell(&internode->device, &stage->series, 0, stage->epoch,
-					     rank, &stage->layout[rank]);
+		posted = oriel_exchange_send_note(&internode->device, &stage->series, 0,
+						  stage->epoch, rank, &stage->layout[rank]);
 		return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 	}
 	return internode->peers[rank].view
@@ -107,16 +107,16 @@ static enum oriel_status alltoall_compare(const struct ori_internode *internode,
 {
 	const struct oriel_dev_alltoallv *entry = &internode->stage->layout[rank];
 	const struct oriel_dev_note *note = &internode->stage->notes[rank];
-	bool is_sent = note->room != entry->send_length;
+	bool is_sent = note->recv_length != entry->send_length;
 
-	if (oriel_exchange_fits(note, entry))
+	if (oriel_exchange_lengths_match(note, entry))
 		return ORIEL_OK;
 	return ori_fail(
 		ORIEL_ERR_MISMATCH,
 		is_sent ? "all-to-all: %llu bytes are for rank %u, which expects %llu"
 			: "all-to-all: %llu bytes are expected of rank %u, which sends %llu",
 		(unsigned long long)(is_sent ? entry->send_length : entry->recv_length), rank,
-		(unsigned long long)(is_sent ? note->room : note->send));
+		(unsigned long long)(is_sent ? note->recv_length : note->send_length));
 }
 
 /* Its note, if it has come, or what that would say. */
@@ -151,7 +151,7 @@ static enum oriel_status alltoall_copy(struct ori_internode *internode, uint32_t
 		return ORIEL_OK;
 	peer->is_notified = true;
 	return oriel_copies_add(internode->copies, internode->run.lane++,
-				peer->view + internode->stage->notes[rank].at,
+				peer->view + internode->stage->notes[rank].offset,
 				internode->run.job->send + entry->send_displacement,
 				entry->send_length);
 }
@@ -215,7 +215,7 @@ static enum oriel_status slot_fill(struct ori_internode *internode, struct ori_i
 
 	slot->state = ORI_INTERNODE_COPYING;
 	slot->peer = rank;
-	slot->offset = internode->stage->notes[rank].at + peer->sent;
+	slot->offset = internode->stage->notes[rank].offset + peer->sent;
 	slot->length = rest < internode->stage->slot ? rest : internode->stage->slot;
 	slot->address = internode->stage->base + number * internode->stage->slot;
 	peer->sent += slot->length;

@@ -52,11 +52,14 @@ ORIEL_DEV enum oriel_status oriel_dev_broadcast(const struct oriel_dev_window *w
 	return status;
 }
 
-/* What a rank tells each other one of the two of them as it starts an execution. */
+/*
+ * The note that a rank sends to each peer as it starts an execution: its side of the pair. It is
+ * the credit as well: the peer may write to the view once it has the note.
+ */
 struct oriel_dev_note {
-	uint64_t at;   /* its place for what comes from there */
-	uint64_t room; /* and the bytes that it expects */
-	uint64_t send; /* bytes that it sends there */
+	uint64_t offset;      /* in the view of the note's sender, where the peer's message goes */
+	uint64_t recv_length; /* bytes that the note's sender expects from the peer */
+	uint64_t send_length; /* bytes that it sends to the peer */
 	uint64_t reserved;
 };
 
@@ -67,21 +70,21 @@ ORIEL_DEV uint64_t oriel_exchange_staging(uint32_t ranks, uint32_t parts)
 }
 
 /* Where the note from @source for @part lies that has @epoch. */
-ORIEL_DEV uint64_t oriel_exchange_place(const struct oriel_dev_window *w,
-					const struct oriel_dev_gather *c, uint32_t part,
-					uint64_t epoch, uint32_t source)
+ORIEL_DEV uint64_t oriel_exchange_note_offset(const struct oriel_dev_window *w,
+					      const struct oriel_dev_gather *c, uint32_t part,
+					      uint64_t epoch, uint32_t source)
 {
 	return c->staging + (((uint64_t)part * 2 + (epoch & 1)) * w->ranks + source) *
 				    sizeof(struct oriel_dev_note);
 }
 
 /* One thread: word by word, for there is no memory to put it from. */
-ORIEL_DEV int64_t oriel_exchange_tell(const struct oriel_dev_window *w,
-				      const struct oriel_dev_gather *c, uint32_t part,
-				      uint64_t epoch, uint32_t peer,
-				      const struct oriel_dev_alltoallv *entry)
+ORIEL_DEV int64_t oriel_exchange_send_note(const struct oriel_dev_window *w,
+					   const struct oriel_dev_gather *c, uint32_t part,
+					   uint64_t epoch, uint32_t peer,
+					   const struct oriel_dev_alltoallv *entry)
 {
-	uint64_t to = oriel_exchange_place(w, c, part, epoch, w->rank);
+	uint64_t to = oriel_exchange_note_offset(w, c, part, epoch, w->rank);
 	int64_t posted;
 
 	posted = oriel_dev_put_value(w, peer, to, entry->recv_displacement);
@@ -95,11 +98,11 @@ ORIEL_DEV int64_t oriel_exchange_tell(const struct oriel_dev_window *w,
 }
 
 /* Whole group: the threads share the peers. */
-ORIEL_DEV enum oriel_status oriel_exchange_tell_all(const struct oriel_dev_window *w,
-						    struct oriel_dev_group g,
-						    const struct oriel_dev_gather *c, uint32_t part,
-						    uint64_t epoch,
-						    const struct oriel_dev_alltoallv *layout)
+ORIEL_DEV enum oriel_status oriel_exchange_send_notes(const struct oriel_dev_window *w,
+						      struct oriel_dev_group g,
+						      const struct oriel_dev_gather *c,
+						      uint32_t part, uint64_t epoch,
+						      const struct oriel_dev_alltoallv *layout)
 {
 	int64_t posted = 0;
 	uint32_t i;
@@ -108,7 +111,7 @@ ORIEL_DEV enum oriel_status oriel_exchange_tell_all(const struct oriel_dev_windo
 	for (i = 1 + g.rank; i < w->ranks && posted >= 0; i += g.size) {
 		uint32_t peer = oriel_dev_rank_after(w, i);
 
-		posted = oriel_exchange_tell(w, c, part, epoch, peer, &layout[peer]);
+		posted = oriel_exchange_send_note(w, c, part, epoch, peer, &layout[peer]);
 	}
 	return oriel_dev_vote(g, posted < 0 ? (enum oriel_status)posted : ORIEL_OK);
 }
@@ -118,21 +121,21 @@ ORIEL_DEV struct oriel_dev_note oriel_exchange_note(const struct oriel_dev_windo
 						    const struct oriel_dev_gather *c, uint32_t part,
 						    uint64_t epoch, uint32_t peer)
 {
-	uint64_t at = oriel_exchange_place(w, c, part, epoch, peer);
+	uint64_t at = oriel_exchange_note_offset(w, c, part, epoch, peer);
 	const uint64_t *words = (const uint64_t *)(const void *)(w->table[w->rank].base + at);
 	struct oriel_dev_note note = {0, 0, 0, 0};
 
-	note.at = oriel_dev_load_relaxed(words);
-	note.room = oriel_dev_load_relaxed(words + 1);
-	note.send = oriel_dev_load_relaxed(words + 2);
+	note.offset = oriel_dev_load_relaxed(words);
+	note.recv_length = oriel_dev_load_relaxed(words + 1);
+	note.send_length = oriel_dev_load_relaxed(words + 2);
 	return note;
 }
 
 /* Do the two ranks mean the same? Both look, and both come to the same answer. */
-ORIEL_DEV bool oriel_exchange_fits(const struct oriel_dev_note *note,
-				   const struct oriel_dev_alltoallv *entry)
+ORIEL_DEV bool oriel_exchange_lengths_match(const struct oriel_dev_note *note,
+					    const struct oriel_dev_alltoallv *entry)
 {
-	return note->room == entry->send_length && note->send == entry->recv_length;
+	return note->recv_length == entry->send_length && note->send_length == entry->recv_length;
 }
 
 /* The first of this rank's places that the result does not have room for is refused. */
@@ -167,21 +170,22 @@ oriel_exchange_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		    uint32_t peer, const void *from, const struct oriel_dev_alltoallv *entry)
 {
 	struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
-	bool is_sent = note.room != entry->send_length;
+	bool is_sent = note.recv_length != entry->send_length;
 	/* The number says which of the two it is about. */
-	struct oriel_dev_aim aim = {NULL, note.room, ORIEL_EQ, ORIEL_DEV_ALLTOALLV, peer, !is_sent};
+	struct oriel_dev_aim aim = {NULL, note.recv_length, ORIEL_EQ, ORIEL_DEV_ALLTOALLV,
+				    peer, !is_sent};
 	int64_t posted = 0;
 
-	if (!oriel_exchange_fits(&note, entry)) {
+	if (!oriel_exchange_lengths_match(&note, entry)) {
 		if (!is_sent)
 			aim.operand = entry->recv_length;
 		if (oriel_dev_is_leader(g))
 			oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_MISMATCH, aim,
-					 is_sent ? entry->send_length : note.send);
+					 is_sent ? entry->send_length : note.send_length);
 		return ORIEL_ERR_MISMATCH;
 	}
 	if (entry->send_length)
-		posted = oriel_gather_send(w, g, c, part, parts, peer, c->to + note.at,
+		posted = oriel_gather_send(w, g, c, part, parts, peer, c->to + note.offset,
 					   (const char *)from + entry->send_displacement,
 					   entry->send_length);
 	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
@@ -201,7 +205,7 @@ oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		uint32_t peer = oriel_dev_rank_after(w, w->ranks - i);
 		struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
 
-		if (!note.send || !oriel_exchange_fits(&note, &layout[peer]))
+		if (!note.send_length || !oriel_exchange_lengths_match(&note, &layout[peer]))
 			continue;
 		status =
 			oriel_dev_wait_signal_next(w, g, peer, c->id + 2 * part + 1, 1, timeout_ns);
@@ -238,7 +242,7 @@ oriel_dev_exchange(const struct oriel_dev_window *w, struct oriel_dev_group g,
 	if (status != ORIEL_OK)
 		return status;
 	epoch = oriel_dev_load_relaxed(oriel_gather_count(w, c, part)) + 1;
-	status = oriel_exchange_tell_all(w, g, c, part, epoch, layout);
+	status = oriel_exchange_send_notes(w, g, c, part, epoch, layout);
 	if (status == ORIEL_OK)
 		oriel_mapped_copy_turns(g, part, parts, c->result + own->recv_displacement,
 					(const char *)from + own->send_displacement,

@@ -83,9 +83,9 @@ ORIEL_DEV uint64_t *oriel_gather_count(const struct oriel_dev_window *w,
 }
 
 /* Where the lines from @source for @part go that have @epoch. */
-ORIEL_DEV uint64_t oriel_gather_place(const struct oriel_dev_window *w,
-				      const struct oriel_dev_gather *c, uint32_t part,
-				      uint64_t epoch, uint32_t source)
+ORIEL_DEV uint64_t oriel_gather_lines_offset(const struct oriel_dev_window *w,
+					     const struct oriel_dev_gather *c, uint32_t part,
+					     uint64_t epoch, uint32_t source)
 {
 	return c->staging + (((uint64_t)part * 2 + (epoch & 1)) * w->ranks + source) * c->slot;
 }
@@ -174,7 +174,8 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	ORIEL_DEV_ROLL
 	for (i = team.first; i < w->ranks && posted >= 0; i += team.teams)
 		posted = oriel_gather_put_lines(w, team.group, c, oriel_dev_rank_after(w, i),
-						oriel_gather_place(w, c, part, epoch, w->rank),
+						oriel_gather_lines_offset(w, c, part, epoch,
+									  w->rank),
 						text + oriel_dev_rank_after(w, i) * c->stride, mine,
 						flag);
 	if (posted < 0)
@@ -187,10 +188,9 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	for (i = team.first; i < w->ranks && status == ORIEL_OK; i += team.teams) {
 		uint32_t source = oriel_dev_rank_after(w, w->ranks - i);
 
-		status = oriel_gather_await_lines(w, team.group, c,
-						  oriel_gather_place(w, c, part, epoch, source),
-						  c->result + (uint64_t)source * length + begin,
-						  mine, flag, timeout_ns);
+		status = oriel_gather_await_lines(
+			w, team.group, c, oriel_gather_lines_offset(w, c, part, epoch, source),
+			c->result + (uint64_t)source * length + begin, mine, flag, timeout_ns);
 	}
 	/* All have loaded the count, and have done their parts. */
 	status = oriel_dev_vote(g, status);
@@ -213,7 +213,7 @@ ORIEL_DEV int64_t oriel_gather_send(const struct oriel_dev_window *w, struct ori
 	return posted < 0 ? posted : oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, 1);
 }
 
-ORIEL_DEV bool oriel_gather_is_far(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV bool oriel_gather_is_rdma(const struct oriel_dev_window *w, uint32_t peer)
 {
 	return ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && w->rails &&
 	       oriel_dev_peer_of(w, peer).path == ORIEL_PATH_RDMA;
@@ -261,7 +261,7 @@ ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct 
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && posted >= 0; i++) {
 		peer = oriel_dev_rank_after(w, i);
-		if (oriel_gather_is_far(w, peer)) {
+		if (oriel_gather_is_rdma(w, peer)) {
 			/* In one piece, for each is a post. */
 			posted = oriel_dev_put_part(w, g, part, parts, peer, c->to + here,
 						    text + peer * c->stride, length);
