@@ -12,7 +12,8 @@
 #include "comm/comm.h"
 
 #define COPIES_LANES 3u
-#define COPIES_LOOK 256u /* tests in vain between two questions whether the GPU has failed */
+#define COPIES_QUERY_EVERY 256u /* tests in vain between two questions whether the GPU has failed \
+				 */
 
 /*
  * What all copies of a communicator share. Streams of a process have few queues of the
@@ -32,11 +33,11 @@ struct oriel_copies {
 	struct oriel_comm *comm;          /* borrowed */
 	struct ori_copy_streams *streams; /* NULL without a GPU */
 	struct ori_mem *memory;           /* NULL: nobody has asked for it */
-	uint64_t last[COPIES_LANES];      /* 0: none; COPIES_UNTOLD: all that is in the stream */
-	unsigned looks;
+	uint64_t last[COPIES_LANES]; /* 0: none; COPIES_WHOLE_STREAM: all that is in the stream */
+	unsigned polls;
 };
 
-#define COPIES_UNTOLD UINT64_MAX
+#define COPIES_WHOLE_STREAM UINT64_MAX
 
 static uint64_t *copies_word(const struct ori_copy_streams *s, unsigned lane)
 {
@@ -148,7 +149,7 @@ enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, voi
 	return status;
 }
 
-/* Where streams store no words, who looks waits for copies of others in the stream, too. */
+/* Where streams store no words, who polls waits for copies of others in the stream, too. */
 static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, void *to,
 				      const void *from, size_t length)
 {
@@ -158,7 +159,7 @@ static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, voi
 	enum oriel_status status;
 
 	/* Unless it is known to have been told of. */
-	c->last[lane] = COPIES_UNTOLD;
+	c->last[lane] = COPIES_WHOLE_STREAM;
 	if (!(gpu->flags & ORI_GPU_TELLS))
 		return gpu->ops->copy_in(gpu, stream, to, from, length);
 	pthread_mutex_lock(&s->lock);
@@ -184,19 +185,19 @@ enum oriel_status oriel_copies_add(struct oriel_copies *c, unsigned lane, void *
 }
 
 /* ORIEL_AGAIN: not done. */
-static enum oriel_status copies_look(struct oriel_copies *c, unsigned lane)
+static enum oriel_status copies_poll(struct oriel_copies *c, unsigned lane)
 {
 	const struct ori_gpu *gpu = c->comm->gpu;
 	enum oriel_status status;
 
 	/* Acquire: with what the stream stores after the copy. */
-	if (c->last[lane] != COPIES_UNTOLD &&
+	if (c->last[lane] != COPIES_WHOLE_STREAM &&
 	    oriel_dev_load_acquire(copies_word(c->streams, lane)) >= c->last[lane])
 		return ORIEL_OK;
-	if (c->last[lane] != COPIES_UNTOLD && ++c->looks % COPIES_LOOK)
+	if (c->last[lane] != COPIES_WHOLE_STREAM && ++c->polls % COPIES_QUERY_EVERY)
 		return ORIEL_AGAIN;
 	status = gpu->ops->look_in(gpu, c->streams->lanes[lane]);
-	return c->last[lane] != COPIES_UNTOLD && status == ORIEL_OK ? ORIEL_AGAIN : status;
+	return c->last[lane] != COPIES_WHOLE_STREAM && status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
 enum oriel_status oriel_copies_test(struct oriel_copies *c)
@@ -207,7 +208,7 @@ enum oriel_status oriel_copies_test(struct oriel_copies *c)
 	for (i = 0; i < COPIES_LANES && status == ORIEL_OK; i++) {
 		if (!c->last[i])
 			continue;
-		status = copies_look(c, i);
+		status = copies_poll(c, i);
 		if (status == ORIEL_OK)
 			c->last[i] = 0;
 	}

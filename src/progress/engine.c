@@ -19,12 +19,12 @@
 #include "base/nap.h"
 #include "base/thread.h"
 
-#define ENGINE_SPIN_NS 50000u    /* since something has moved: it only looks */
+#define ENGINE_SPIN_NS 50000u    /* since something has moved: it only polls */
 #define ENGINE_YIELD_NS 4000000u /* ... and gives the core to whoever wants it */
-#define ENGINE_NAP_NS 50000u     /* ... and rests that long between two looks */
+#define ENGINE_SLEEP_NS 50000u   /* ... and rests that long between two polls */
 #define ENGINE_IDLE_NS 1000000000u
-#define ENGINE_IDLE_NAP_NS 500000u
-#define ENGINE_POST_NAP_NS 50000u
+#define ENGINE_IDLE_SLEEP_NS 500000u
+#define ENGINE_POST_SLEEP_NS 50000u
 #define ENGINE_LEAVE_NS 2000000000u /* streams have that long once the communicator goes */
 
 static void list_open(struct ori_job_list *list)
@@ -108,7 +108,7 @@ static void engine_take_posted(struct ori_engine *engine, struct engine_lists *l
 }
 
 /* Will its stream never come to it again? */
-static bool job_is_gone(struct ori_job *job)
+static bool job_is_finished(struct ori_job *job)
 {
 	if (atomic_load_explicit(&job->is_dropped, memory_order_acquire) ||
 	    atomic_load_explicit(&job->is_lost, memory_order_acquire))
@@ -118,11 +118,12 @@ static bool job_is_gone(struct ori_job *job)
 }
 
 /* One look at a job that has no steps now; true if it left the list. */
-static bool engine_look(struct ori_engine *engine, struct engine_lists *l, struct ori_job **at)
+static bool engine_poll_stream(struct ori_engine *engine, struct engine_lists *l,
+			       struct ori_job **at)
 {
 	struct ori_job *job = *at;
 
-	if (job_is_gone(job)) {
+	if (job_is_finished(job)) {
 		job_close(engine, list_take(&l->waiting, at));
 		return true;
 	}
@@ -172,14 +173,14 @@ static bool engine_step(struct ori_engine *engine, struct engine_lists *l, struc
 	return true;
 }
 
-static void engine_turn(struct ori_engine *engine, struct engine_lists *l)
+static void engine_pass(struct ori_engine *engine, struct engine_lists *l)
 {
 	struct ori_job **at;
 
 	l->has_moved = false;
 	engine_take_posted(engine, l);
 	for (at = &l->waiting.first; *at;)
-		if (!engine_look(engine, l, at))
+		if (!engine_poll_stream(engine, l, at))
 			at = &(*at)->next;
 	for (at = &l->running.first; *at;)
 		if (!engine_step(engine, l, at))
@@ -189,13 +190,13 @@ static void engine_turn(struct ori_engine *engine, struct engine_lists *l)
 /* Who posts sets @asleep to 0 behind its job, so that one of both sees the other. */
 static void engine_sleep(struct ori_engine *engine, uint64_t ns)
 {
-	bool has_to_go_on;
+	bool has_work;
 
 	(void)oriel_dev_exchange_acquire32(&engine->asleep, 1);
 	pthread_mutex_lock(&engine->lock);
-	has_to_go_on = engine->posted.first || engine->is_closing;
+	has_work = engine->posted.first || engine->is_closing;
 	pthread_mutex_unlock(&engine->lock);
-	if (!has_to_go_on)
+	if (!has_work)
 		ori_nap(&engine->asleep, ns);
 	(void)oriel_dev_exchange_acquire32(&engine->asleep, 0);
 }
@@ -207,9 +208,9 @@ static void engine_rest(struct ori_engine *engine, const struct engine_lists *l,
 	if (!l->waiting.first && !l->running.first && idle > ENGINE_SPIN_NS)
 		engine_sleep(engine, ENGINE_IDLE_NS);
 	else if (idle > ENGINE_IDLE_NS)
-		engine_sleep(engine, ENGINE_IDLE_NAP_NS);
+		engine_sleep(engine, ENGINE_IDLE_SLEEP_NS);
 	else if (idle > ENGINE_YIELD_NS)
-		engine_sleep(engine, ENGINE_NAP_NS);
+		engine_sleep(engine, ENGINE_SLEEP_NS);
 	else if (idle > ENGINE_SPIN_NS || engine->comm->is_crowded)
 		sched_yield();
 }
@@ -269,7 +270,7 @@ static void *engine_main(void *argument)
 	list_open(&l.waiting);
 	list_open(&l.running);
 	for (;;) {
-		engine_turn(engine, &l);
+		engine_pass(engine, &l);
 		if (engine_is_closing(engine)) {
 			if (!deadline)
 				deadline = ori_deadline(ENGINE_LEAVE_NS);
@@ -370,7 +371,7 @@ static enum oriel_status engine_enter(struct ori_engine *engine)
 			return ori_fail(ORIEL_ERR_TIMEOUT,
 					"%u jobs are posted, and none was over within %g s",
 					ORIEL_JOBS, (double)engine->comm->timeout_ns / 1e9);
-		ori_nap(&asleep, ENGINE_POST_NAP_NS);
+		ori_nap(&asleep, ENGINE_POST_SLEEP_NS);
 	}
 	return ORIEL_OK;
 }
@@ -409,7 +410,7 @@ static enum oriel_status engine_post_in(struct ori_engine *engine, struct ori_jo
 }
 
 /* Held by a graph, it does not count; else it has its place. */
-static enum oriel_status engine_place(struct ori_engine *engine, struct ori_job *job, void *stream)
+static enum oriel_status engine_admit(struct ori_engine *engine, struct ori_job *job, void *stream)
 {
 	const struct ori_gpu *gpu = engine->comm->gpu;
 	enum oriel_status status;
@@ -475,7 +476,7 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job");
 	job->call = call;
 	atomic_store(&job->refs, 1);
-	status = engine_place(engine, job, stream);
+	status = engine_admit(engine, job, stream);
 	if (status != ORIEL_OK) {
 		free(job);
 		return status;
