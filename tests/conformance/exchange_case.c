@@ -161,7 +161,7 @@ static void alltoallv_once(struct rank *r, struct site *s)
 		check_received(r, s, r->size);
 }
 
-static void messages_of_any_lengths_are_exchanged(struct rank *r)
+static void messages_of_any_length_are_exchanged(struct rank *r)
 {
 	struct site s;
 	unsigned i;
@@ -184,7 +184,7 @@ static void messages_of_any_lengths_are_exchanged(struct rank *r)
 }
 
 /* All send nothing to all, many times: notes alone must not mix. */
-static void nothing_at_all_is_exchanged(struct rank *r)
+static void empty_messages_do_not_mix(struct rank *r)
 {
 	struct site s;
 	unsigned i;
@@ -205,7 +205,7 @@ static void nothing_at_all_is_exchanged(struct rank *r)
 }
 
 /* Both ranks of the pair hear of it, the others have theirs, and it goes on. */
-static void lengths_that_differ_are_found(struct rank *r)
+static void lengths_of_a_pair_that_differ_are_reported(struct rank *r)
 {
 	unsigned last = r->size - 1;
 	struct site s;
@@ -286,7 +286,7 @@ static void every_algorithm_broadcasts_every_size(struct rank *r)
 }
 
 /* Some ranks look at a result for long, while others have started the next. */
-static void bcast_and_look(struct rank *r, struct site *s)
+static void bcast_and_check(struct rank *r, struct site *s)
 {
 	unsigned i, root;
 
@@ -303,12 +303,12 @@ static void bcast_and_look(struct rank *r, struct site *s)
 	}
 }
 
-static void nobody_writes_to_what_is_read(struct rank *r)
+static void a_broadcast_result_stays_until_the_next_start(struct rank *r)
 {
-	each_bcast(r, bcast_and_look);
+	each_bcast(r, bcast_and_check);
 }
 
-static void wrong_ones_are_refused(struct rank *r)
+static void invalid_exchanges_are_rejected(struct rank *r)
 {
 	struct oriel_alltoall *none = NULL;
 	struct site s;
@@ -344,7 +344,7 @@ static void wrong_ones_are_refused(struct rank *r)
 }
 
 /* A rank that makes another thing than the others is found by all. */
-static void different_collectives_do_not_meet(struct rank *r)
+static void different_collectives_do_not_match(struct rank *r)
 {
 	struct oriel_allgather *gather = NULL;
 	struct oriel_bcast *bcast = NULL;
@@ -362,7 +362,7 @@ static void different_collectives_do_not_meet(struct rank *r)
 }
 
 /* Who has come behind it has what was put before it. */
-static void a_barrier_lets_nobody_ahead(struct rank *r)
+static void no_rank_passes_a_barrier_early(struct rank *r)
 {
 	struct oriel_stream_barrier *barrier = NULL;
 	struct oriel_window *window = NULL;
@@ -393,7 +393,7 @@ static void a_barrier_lets_nobody_ahead(struct rank *r)
 }
 
 /* Who waits for a rank that never starts gets what that rank says. */
-static void an_abort_ends_all_of_them(struct rank *r)
+static void an_abort_ends_every_collective(struct rank *r)
 {
 	struct site s;
 
@@ -422,18 +422,21 @@ static void an_abort_ends_all_of_them(struct rank *r)
 static const struct test_case exchange_cases[] = {
 	{"every_algorithm_exchanges_every_size", every_algorithm_exchanges_every_size, NULL, 1,
 	 NO_WINDOW},
-	{"messages_of_any_lengths_are_exchanged", messages_of_any_lengths_are_exchanged, NULL, 1,
+	{"messages_of_any_length_are_exchanged", messages_of_any_length_are_exchanged, NULL, 1,
 	 NO_WINDOW},
-	{"nothing_at_all_is_exchanged", nothing_at_all_is_exchanged, NULL, 1, NO_WINDOW},
-	{"lengths_that_differ_are_found", lengths_that_differ_are_found, NULL, 2, NO_WINDOW},
+	{"empty_messages_do_not_mix", empty_messages_do_not_mix, NULL, 1, NO_WINDOW},
+	{"lengths_of_a_pair_that_differ_are_reported", lengths_of_a_pair_that_differ_are_reported,
+	 NULL, 2, NO_WINDOW},
 	{"every_algorithm_broadcasts_every_size", every_algorithm_broadcasts_every_size, NULL, 1,
 	 NO_WINDOW},
-	{"nobody_writes_to_what_is_read", nobody_writes_to_what_is_read, NULL, 2, NO_WINDOW},
-	{"wrong_ones_are_refused", wrong_ones_are_refused, NULL, 1, NO_WINDOW},
-	{"different_collectives_do_not_meet", different_collectives_do_not_meet, NULL, 2,
+	{"a_broadcast_result_stays_until_the_next_start",
+	 a_broadcast_result_stays_until_the_next_start, NULL, 2, NO_WINDOW},
+	{"invalid_exchanges_are_rejected", invalid_exchanges_are_rejected, NULL, 1, NO_WINDOW},
+	{"different_collectives_do_not_match", different_collectives_do_not_match, NULL, 2,
 	 NO_WINDOW},
-	{"a_barrier_lets_nobody_ahead", a_barrier_lets_nobody_ahead, NULL, 1, NO_WINDOW},
-	{"an_abort_ends_all_of_them", an_abort_ends_all_of_them, NULL, 2, NO_WINDOW | BREAKS_COMM},
+	{"no_rank_passes_a_barrier_early", no_rank_passes_a_barrier_early, NULL, 1, NO_WINDOW},
+	{"an_abort_ends_every_collective", an_abort_ends_every_collective, NULL, 2,
+	 NO_WINDOW | BREAKS_COMM},
 };
 
 const struct suite exchange_suite = SUITE(exchange);

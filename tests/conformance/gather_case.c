@@ -141,7 +141,7 @@ static void every_algorithm_gathers_every_size(struct rank *r)
 }
 
 /* Some ranks look at a result for long, while others have started the next. */
-static void gather_and_look(struct rank *r, struct site *s)
+static void gather_and_check(struct rank *r, struct site *s)
 {
 	unsigned i;
 
@@ -154,13 +154,13 @@ static void gather_and_look(struct rank *r, struct site *s)
 	}
 }
 
-static void nobody_writes_to_a_result_that_is_read(struct rank *r)
+static void a_result_stays_until_the_next_start(struct rank *r)
 {
-	each_algorithm(r, gather_and_look);
+	each_algorithm(r, gather_and_check);
 }
 
 /* What one execution leaves in the staging is not what the next one takes. */
-static void many_small_ones_do_not_mix(struct rank *r)
+static void many_small_messages_do_not_mix(struct rank *r)
 {
 	struct site s;
 	unsigned i;
@@ -282,7 +282,7 @@ static void two_objects_work_at_once(struct rank *r)
 	site_close(r, &sites[0]);
 }
 
-static void what_is_wrong_is_refused(struct rank *r)
+static void invalid_arguments_are_rejected(struct rank *r)
 {
 	struct oriel_allgather_info info;
 	struct site s;
@@ -310,7 +310,7 @@ static void what_is_wrong_is_refused(struct rank *r)
 }
 
 /* Beside the calling thread, between others that it starts itself. */
-static void what_was_begun_ends(struct rank *r)
+static void a_begun_execution_ends(struct rank *r)
 {
 	enum oriel_status status;
 	struct site s;
@@ -345,7 +345,7 @@ static void what_was_begun_ends(struct rank *r)
 }
 
 /* Ranks begin them in different orders. */
-static void two_may_be_begun_at_once(struct rank *r)
+static void two_executions_may_be_begun_at_once(struct rank *r)
 {
 	struct site sites[2];
 	unsigned i, k;
@@ -377,7 +377,7 @@ static void two_may_be_begun_at_once(struct rank *r)
 }
 
 /* Until all have begun it is not over, and there is one of an object at a time. */
-static void one_is_begun_at_a_time(struct rank *r)
+static void one_execution_of_an_object_is_begun_at_a_time(struct rank *r)
 {
 	struct site s;
 
@@ -405,7 +405,7 @@ static void one_is_begun_at_a_time(struct rank *r)
 	site_close(r, &s);
 }
 
-static void an_abort_ends_what_was_begun(struct rank *r)
+static void an_abort_ends_a_begun_execution(struct rank *r)
 {
 	struct site s;
 
@@ -424,8 +424,8 @@ static void an_abort_ends_what_was_begun(struct rank *r)
 	oriel_window_destroy(s.window);
 }
 
-static void create_refuses(struct rank *r, const struct oriel_view *view, unsigned algorithm,
-			   enum oriel_status status, const char *text)
+static void create_fails(struct rank *r, const struct oriel_view *view, unsigned algorithm,
+			 enum oriel_status status, const char *text)
 {
 	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_allgather *gather = NULL;
@@ -435,33 +435,32 @@ static void create_refuses(struct rank *r, const struct oriel_view *view, unsign
 	CHECK(r, !gather);
 }
 
-static void all_ranks_refuse_what_one_does(struct rank *r)
+static void all_ranks_reject_what_one_rejects(struct rank *r)
 {
 	struct oriel_view view;
 	struct site s;
 
 	site_open(r, &s);
 	view = view_of(&s);
-	create_refuses(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not for host");
-	create_refuses(r, r->rank == r->size - 1 ? NULL : &view, 0, ORIEL_ERR_INVALID,
-		       "view is NULL");
+	create_fails(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not for host");
+	create_fails(r, r->rank == r->size - 1 ? NULL : &view, 0, ORIEL_ERR_INVALID,
+		     "view is NULL");
 	if (r->rank == 0)
 		view.length += 65;
-	create_refuses(r, &view, 0, ORIEL_ERR_RANGE, "a view of");
+	create_fails(r, &view, 0, ORIEL_ERR_RANGE, "a view of");
 	view = view_of(&s);
 	if (r->rank == 0)
 		view.flags = ORIEL_VIEW_GPU;
-	create_refuses(r, &view, 0, ORIEL_ERR_INVALID, "lies in host memory");
+	create_fails(r, &view, 0, ORIEL_ERR_INVALID, "lies in host memory");
 	view = view_of(&s);
 	if (r->size > 1) {
 		view.at += r->rank == 1 ? 8 : 0;
 		view.length -= 8;
-		create_refuses(r, &view, 0, ORIEL_ERR_MISMATCH,
-			       "a view at 192 on rank 0 and 200 on rank 1");
+		create_fails(r, &view, 0, ORIEL_ERR_MISMATCH,
+			     "a view at 192 on rank 0 and 200 on rank 1");
 		view = view_of(&s);
-		create_refuses(r, &view,
-			       r->rank == 1 ? ORIEL_ALGORITHM_RING : ORIEL_ALGORITHM_DIRECT,
-			       ORIEL_ERR_MISMATCH, "algorithm");
+		create_fails(r, &view, r->rank == 1 ? ORIEL_ALGORITHM_RING : ORIEL_ALGORITHM_DIRECT,
+			     ORIEL_ERR_MISMATCH, "algorithm");
 	}
 	/* After all that it still works. */
 	if (site_create(r, &s, ORIEL_ALGORITHM_DIRECT, 0)) {
@@ -514,7 +513,7 @@ static void an_abort_ends_an_execution(struct rank *r)
 }
 
 /* Objects and what they are made over, gone in any order; others go on. */
-static void objects_go_in_any_order(struct rank *r)
+static void objects_are_destroyed_in_any_order(struct rank *r)
 {
 	static const unsigned orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}};
 	struct site s;
@@ -540,7 +539,7 @@ static void objects_go_in_any_order(struct rank *r)
 }
 
 /* However often. */
-static void a_refused_creation_changes_nothing(struct rank *r)
+static void a_failed_creation_changes_nothing(struct rank *r)
 {
 	struct oriel_view view;
 	struct site s;
@@ -549,7 +548,7 @@ static void a_refused_creation_changes_nothing(struct rank *r)
 	site_open(r, &s);
 	view = view_of(&s);
 	for (i = 0; i < 20; i++)
-		create_refuses(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not");
+		create_fails(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not");
 	if (site_create(r, &s, 0, 0)) {
 		gather_once(r, &s, 5000, true);
 		oriel_allgather_destroy(s.gather);
@@ -559,7 +558,7 @@ static void a_refused_creation_changes_nothing(struct rank *r)
 
 #ifndef NDEBUG
 /* Of debug builds; the next execution is well. */
-static void sizes_that_differ_are_found(struct rank *r)
+static void different_lengths_are_reported(struct rank *r)
 {
 	struct site s;
 
@@ -580,26 +579,30 @@ static void sizes_that_differ_are_found(struct rank *r)
 static const struct test_case gather_cases[] = {
 	{"every_algorithm_gathers_every_size", every_algorithm_gathers_every_size, NULL, 1,
 	 NO_WINDOW},
-	{"nobody_writes_to_a_result_that_is_read", nobody_writes_to_a_result_that_is_read, NULL, 2,
+	{"a_result_stays_until_the_next_start", a_result_stays_until_the_next_start, NULL, 2,
 	 NO_WINDOW},
-	{"many_small_ones_do_not_mix", many_small_ones_do_not_mix, NULL, 1, NO_WINDOW},
+	{"many_small_messages_do_not_mix", many_small_messages_do_not_mix, NULL, 1, NO_WINDOW},
 	{"a_buffer_of_the_caller_is_shared", a_buffer_of_the_caller_is_shared, NULL, 1, NO_WINDOW},
 	{"a_table_of_the_caller_is_used", a_table_of_the_caller_is_used, NULL, 1, NO_WINDOW},
 	{"a_region_backs_views", a_region_backs_views, NULL, 1, NO_WINDOW},
 	{"two_objects_work_at_once", two_objects_work_at_once, NULL, 1, NO_WINDOW},
-	{"what_is_wrong_is_refused", what_is_wrong_is_refused, NULL, 1, NO_WINDOW},
-	{"all_ranks_refuse_what_one_does", all_ranks_refuse_what_one_does, NULL, 1, NO_WINDOW},
+	{"invalid_arguments_are_rejected", invalid_arguments_are_rejected, NULL, 1, NO_WINDOW},
+	{"all_ranks_reject_what_one_rejects", all_ranks_reject_what_one_rejects, NULL, 1,
+	 NO_WINDOW},
 	{"views_may_differ_in_length", views_may_differ_in_length, NULL, 2, NO_WINDOW},
-	{"what_was_begun_ends", what_was_begun_ends, NULL, 1, NO_WINDOW},
-	{"two_may_be_begun_at_once", two_may_be_begun_at_once, NULL, 1, NO_WINDOW},
-	{"one_is_begun_at_a_time", one_is_begun_at_a_time, NULL, 2, NO_WINDOW},
-	{"an_abort_ends_what_was_begun", an_abort_ends_what_was_begun, NULL, 2,
+	{"a_begun_execution_ends", a_begun_execution_ends, NULL, 1, NO_WINDOW},
+	{"two_executions_may_be_begun_at_once", two_executions_may_be_begun_at_once, NULL, 1,
+	 NO_WINDOW},
+	{"one_execution_of_an_object_is_begun_at_a_time",
+	 one_execution_of_an_object_is_begun_at_a_time, NULL, 2, NO_WINDOW},
+	{"an_abort_ends_a_begun_execution", an_abort_ends_a_begun_execution, NULL, 2,
 	 NO_WINDOW | BREAKS_COMM},
-	{"objects_go_in_any_order", objects_go_in_any_order, NULL, 1, NO_WINDOW},
-	{"a_refused_creation_changes_nothing", a_refused_creation_changes_nothing, NULL, 1,
+	{"objects_are_destroyed_in_any_order", objects_are_destroyed_in_any_order, NULL, 1,
+	 NO_WINDOW},
+	{"a_failed_creation_changes_nothing", a_failed_creation_changes_nothing, NULL, 1,
 	 NO_WINDOW},
 #ifndef NDEBUG
-	{"sizes_that_differ_are_found", sizes_that_differ_are_found, NULL, 2, NO_WINDOW},
+	{"different_lengths_are_reported", different_lengths_are_reported, NULL, 2, NO_WINDOW},
 #endif
 	{"an_abort_ends_an_execution", an_abort_ends_an_execution, NULL, 2,
 	 NO_WINDOW | BREAKS_COMM},

@@ -23,8 +23,8 @@ __global__ void paint_each(char *at, size_t bytes, unsigned rank, unsigned size,
 		at[i] = pattern(*round + 1, rank * size + (unsigned)(i / bytes), i % bytes);
 }
 
-__global__ void look_each(const char *at, size_t bytes, unsigned rank, unsigned size,
-			  const unsigned *round, unsigned *wrong)
+__global__ void check_alltoall(const char *at, size_t bytes, unsigned rank, unsigned size,
+			       const unsigned *round, unsigned *wrong)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -42,7 +42,7 @@ __device__ size_t length_of(unsigned round, unsigned from, unsigned to)
 }
 
 /* What nobody on a host knows: lengths and places that differ from round to round. */
-__global__ void draw_layout(struct oriel_dev_alltoallv *layout, char *send, unsigned rank,
+__global__ void fill_layout(struct oriel_dev_alltoallv *layout, char *send, unsigned rank,
 			    unsigned size, const unsigned *round)
 {
 	unsigned other = threadIdx.x, now = *round + 1;
@@ -60,8 +60,9 @@ __global__ void draw_layout(struct oriel_dev_alltoallv *layout, char *send, unsi
 				pattern(now, rank * size + other, i);
 }
 
-__global__ void check_layout(const struct oriel_dev_alltoallv *layout, const char *result,
-			     unsigned rank, unsigned size, const unsigned *round, unsigned *wrong)
+__global__ void check_alltoallv(const struct oriel_dev_alltoallv *layout, const char *result,
+				unsigned rank, unsigned size, const unsigned *round,
+				unsigned *wrong)
 {
 	for (unsigned other = 0; other < size; other++)
 		for (size_t i = threadIdx.x; i < layout[other].recv_length; i += blockDim.x)
@@ -74,22 +75,22 @@ static void post_alltoall(struct rank *r, struct object *o, struct others *x, si
 {
 	paint_each<<<64, 256, 0, o->stream>>>(x->send, bytes, r->rank, r->size, o->round);
 	MUST(oriel_alltoall_start(x->alltoall, x->send, bytes, o->stream));
-	look_each<<<64, 256, 0, o->stream>>>(o->result, bytes, r->rank, r->size, o->round,
-					     o->wrong);
+	check_alltoall<<<64, 256, 0, o->stream>>>(o->result, bytes, r->rank, r->size, o->round,
+						  o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }
 
 static void post_alltoallv(struct rank *r, struct object *o, struct others *x)
 {
-	draw_layout<<<1, 256, 0, o->stream>>>(x->layout, x->send, r->rank, r->size, o->round);
+	fill_layout<<<1, 256, 0, o->stream>>>(x->layout, x->send, r->rank, r->size, o->round);
 	MUST(oriel_alltoall_start_v(x->alltoall, x->send, x->layout, o->stream));
-	check_layout<<<1, 256, 0, o->stream>>>(x->layout, o->result, r->rank, r->size, o->round,
-					       o->wrong);
+	check_alltoallv<<<1, 256, 0, o->stream>>>(x->layout, o->result, r->rank, r->size, o->round,
+						  o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }
 
-__global__ void look_root(const char *at, size_t bytes, unsigned root, const unsigned *round,
-			  unsigned *wrong)
+__global__ void check_bcast(const char *at, size_t bytes, unsigned root, const unsigned *round,
+			    unsigned *wrong)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -104,7 +105,7 @@ static void post_bcast(struct rank *r, struct object *o, struct others *x, unsig
 	if (r->rank == root)
 		paint<<<64, 256, 0, o->stream>>>(x->send, bytes, root, o->round);
 	MUST(oriel_bcast_start(x->bcast, root, x->send, bytes, o->stream));
-	look_root<<<64, 256, 0, o->stream>>>(o->result, bytes, root, o->round, o->wrong);
+	check_bcast<<<64, 256, 0, o->stream>>>(o->result, bytes, root, o->round, o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }
 
@@ -114,10 +115,10 @@ static void others_open(struct rank *r, struct others *x, struct object *o)
 	CUDA(cudaMalloc((void **)&x->send, (size_t)r->size * SHARE + 16));
 	CUDA(cudaMalloc((void **)&x->layout, r->size * sizeof(*x->layout)));
 	paint_each<<<64, 256, 0, o->stream>>>(x->send, 0, 0, 1, o->round);
-	look_each<<<64, 256, 0, o->stream>>>(o->result, 0, 0, 1, o->round, o->wrong);
-	draw_layout<<<1, 256, 0, o->stream>>>(x->layout, x->send, 0, 0, o->round);
-	check_layout<<<1, 256, 0, o->stream>>>(x->layout, o->result, 0, 0, o->round, o->wrong);
-	look_root<<<64, 256, 0, o->stream>>>(o->result, 0, 0, o->round, o->wrong);
+	check_alltoall<<<64, 256, 0, o->stream>>>(o->result, 0, 0, 1, o->round, o->wrong);
+	fill_layout<<<1, 256, 0, o->stream>>>(x->layout, x->send, 0, 0, o->round);
+	check_alltoallv<<<1, 256, 0, o->stream>>>(x->layout, o->result, 0, 0, o->round, o->wrong);
+	check_bcast<<<64, 256, 0, o->stream>>>(o->result, 0, 0, o->round, o->wrong);
 	CUDA(cudaStreamSynchronize(o->stream));
 }
 

@@ -32,11 +32,12 @@ struct rank {
 	struct object objects[OBJECTS];
 };
 
-static void verdict(struct rank *r, const char *claim, const char *detail, size_t bytes, bool holds)
+static void verdict(struct rank *r, const char *claim, const char *detail, size_t bytes,
+		    bool is_true)
 {
-	r->failures += !holds;
-	if (!holds || r->rank == 0)
-		printf("%s rank %u of %u: %s, %s, %zu bytes\n", holds ? "PASS" : "FAIL", r->rank,
+	r->failures += !is_true;
+	if (!is_true || r->rank == 0)
+		printf("%s rank %u of %u: %s, %s, %zu bytes\n", is_true ? "PASS" : "FAIL", r->rank,
 		       r->size, claim, detail, bytes);
 	fflush(stdout);
 }
@@ -55,8 +56,8 @@ __global__ void paint(char *at, size_t bytes, unsigned rank, const unsigned *rou
 		at[i] = pattern(*round + 1, rank, i);
 }
 
-__global__ void look(const char *at, size_t bytes, unsigned size, const unsigned *round,
-		     unsigned *wrong)
+__global__ void check_gathered(const char *at, size_t bytes, unsigned size, const unsigned *round,
+			       unsigned *wrong)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -127,7 +128,7 @@ static void post(struct rank *r, struct object *o, size_t bytes, bool in_place)
 
 	paint<<<64, 256, 0, o->stream>>>(send, bytes, r->rank, o->round);
 	MUST(oriel_allgather_start(o->gather, send, bytes, o->stream));
-	look<<<64, 256, 0, o->stream>>>(o->result, bytes, r->size, o->round, o->wrong);
+	check_gathered<<<64, 256, 0, o->stream>>>(o->result, bytes, r->size, o->round, o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }
 
@@ -160,7 +161,7 @@ static void graphs_destroy(struct rank *r, cudaGraphExec_t *execs, unsigned coun
 static void warm_up(const struct rank *r, struct object *o)
 {
 	paint<<<64, 256, 0, o->stream>>>(o->send, 0, 0, o->round);
-	look<<<64, 256, 0, o->stream>>>(o->result, 0, 1, o->round, o->wrong);
+	check_gathered<<<64, 256, 0, o->stream>>>(o->result, 0, 1, o->round, o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
 	CUDA(cudaMemsetAsync(o->round, 0, 2 * sizeof(*o->round), o->stream));
 }

@@ -21,7 +21,7 @@ static void test_sizes(struct rank *r, const char *name)
 	}
 }
 
-static cudaGraphExec_t capture_end(struct rank *r, struct object *o)
+static cudaGraphExec_t end_capture(struct rank *r, struct object *o)
 {
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
@@ -43,7 +43,7 @@ static void test_graphs(struct rank *r, const char *name, size_t bytes)
 	for (i = 0; i < 2; i++) {
 		CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
 		post(r, o, bytes / (i + 1), i);
-		execs[i] = capture_end(r, o);
+		execs[i] = end_capture(r, o);
 	}
 	MUST(oriel_comm_barrier(r->comm));
 	for (i = 0; i < REPLAYS; i++) {
@@ -144,7 +144,7 @@ static void test_others_graph(struct rank *r, struct others *x, const char *name
 	post_alltoallv(r, o, x);
 	post_alltoall(r, o, x, 3000);
 	post_bcast(r, o, x, r->size - 1, 70000);
-	exec = capture_end(r, o);
+	exec = end_capture(r, o);
 	MUST(oriel_comm_barrier(r->comm));
 	for (i = 0; i < REPLAYS; i++) {
 		CUDA(cudaGraphLaunch(exec, o->stream));

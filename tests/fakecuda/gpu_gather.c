@@ -60,28 +60,29 @@ static void gather_once(struct rank *r, struct site *s, CUstream stream, size_t 
 	s->round++;
 }
 
-/* How the memory of the window is told. */
-enum telling { AS_WINDOW, AS_BUFFER, AS_REGION, AS_TABLE, TELLINGS };
+/* How the memory of the window is mismatches. */
+enum view_kind { AS_WINDOW, AS_BUFFER, AS_REGION, AS_TABLE, VIEW_KINDS };
 
-static void site_create(struct rank *r, struct site *s, unsigned algorithm, enum telling telling)
+static void site_create(struct rank *r, struct site *s, unsigned algorithm,
+			enum view_kind view_kind)
 {
 	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view),
 				  .flags = ORIEL_VIEW_GPU,
 				  .length = (size_t)r->size * SHARE,
-				  .window = telling == AS_WINDOW ? r->window : NULL,
-				  .buffer = telling == AS_WINDOW ? NULL : s->result,
-				  .peers = telling >= AS_REGION ? table : NULL};
+				  .window = view_kind == AS_WINDOW ? r->window : NULL,
+				  .buffer = view_kind == AS_WINDOW ? NULL : s->result,
+				  .peers = view_kind >= AS_REGION ? table : NULL};
 	unsigned rank;
 	void *base;
 
-	if (telling == AS_REGION) {
+	if (view_kind == AS_REGION) {
 		CHECK_OK(r, oriel_region_register(r->comm, s->result, view.length, &s->region));
 		CHECK_OK(r, oriel_region_share(s->region));
 		CHECK_OK(r, oriel_region_table(s->region, table));
 	}
-	for (rank = 0; telling == AS_TABLE && rank < r->size; rank++) {
+	for (rank = 0; view_kind == AS_TABLE && rank < r->size; rank++) {
 		CHECK_OK(r, oriel_window_peer_address(r->window, rank, 0, &base));
 		table[rank] = (struct oriel_dev_buffer){.base = base, .length = view.length};
 	}
@@ -142,12 +143,12 @@ static void check_posted(struct rank *r, unsigned algorithm, size_t bytes,
 }
 
 static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsigned algorithm,
-			   enum telling telling)
+			   enum view_kind view_kind)
 {
 	static const size_t sizes[] = {1, 8, 1001, 4096, 16384, 16385, 65536, 1u << 20, SHARE};
-	size_t i, k, times = telling < AS_REGION ? 3 : 1;
+	size_t i, k, times = view_kind < AS_REGION ? 3 : 1;
 
-	site_create(r, s, algorithm, telling);
+	site_create(r, s, algorithm, view_kind);
 	if (!s->gather)
 		return;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -194,7 +195,7 @@ static void test_lanes(struct rank *r, struct site *s, CUstream stream)
 }
 
 /* Of what was captured: executable, graph and object. */
-static void take_away(struct site *s, CUgraphExec exec, CUgraph graph, char what)
+static void destroy_part(struct site *s, CUgraphExec exec, CUgraph graph, char what)
 {
 	if (what == 'e')
 		cuGraphExecDestroy(exec);
@@ -225,7 +226,7 @@ static void capture_once(struct rank *r, struct site *s, CUstream stream, unsign
 		CHECK(r, is_painted(s->result + rank * 1001, s->round, rank, 1001));
 	s->round++;
 	for (; *order; order++)
-		take_away(s, exec, graph, *order);
+		destroy_part(s, exec, graph, *order);
 	s->gather = NULL;
 }
 
@@ -241,7 +242,7 @@ static void test_captured(struct rank *r, struct site *s, CUstream stream)
 }
 
 /* The last rank has one that nothing can be done with. */
-static void test_refused_tables(struct rank *r)
+static void test_rejected_tables(struct rank *r)
 {
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view),
@@ -266,7 +267,7 @@ static void test_refused_tables(struct rank *r)
 	free(table);
 }
 
-static void test_refused(struct rank *r)
+static void test_rejected(struct rank *r)
 {
 	struct oriel_view view = {.size = sizeof(view), .length = 4096, .window = r->window};
 	struct oriel_allgather_attr attr = {.size = sizeof(attr),
@@ -278,7 +279,7 @@ static void test_refused(struct rank *r)
 	view.flags = ORIEL_VIEW_GPU;
 	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, &attr, &gather),
 		    ORIEL_ERR_UNSUPPORTED, "ring is not for GPU memory");
-	test_refused_tables(r);
+	test_rejected_tables(r);
 }
 
 /* Of messages that differ from rank to rank; what the GPU reads, the CPU has written. */
@@ -382,7 +383,7 @@ static void test_barrier(struct rank *r, CUstream stream)
 	oriel_stream_barrier_destroy(barrier);
 }
 
-/* Two ranks that do not mean the same: nobody on a host is told, so the communicator is. */
+/* Two ranks that do not mean the same: nobody on a host is mismatches, so the communicator is. */
 static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 {
 	const struct oriel_view view = view_of(r);
@@ -517,10 +518,10 @@ static enum oriel_status start_root(const struct beside *b, unsigned more)
 
 /*
  * Of debug builds. The last rank comes when the others have started, who have not waited for
- * it, and are told at once. @text: "...here, on rank R, and ..." as it is told.
+ * it, and are mismatches at once. @text: "...here, on rank R, and ..." as it is mismatches.
  */
-static void test_differ(struct rank *r, const struct site *s, differ_start *start, bool is_captured,
-			const char *text)
+static void test_calls_differ(struct rank *r, const struct site *s, differ_start *start,
+			      bool is_captured, const char *text)
 {
 	struct beside b = beside_open(r, s, ORIEL_ALGORITHM_DEFAULT);
 	bool is_last = r->rank + 1 == r->size;
@@ -543,14 +544,18 @@ static void test_differ(struct rank *r, const struct site *s, differ_start *star
 	beside_close(r, &b);
 }
 
-static void test_all_that_differ(struct rank *r, const struct site *s)
+static void test_all_mismatches(struct rank *r, const struct site *s)
 {
-	test_differ(r, s, start_gather, false, "all-gather: bytes 1001 here, on rank %u, and 1000");
-	test_differ(r, s, start_gather, true, "all-gather: bytes 1001 here, on rank %u, and 1000");
-	test_differ(r, s, start_alltoall, false,
-		    "all-to-all: bytes 1001 here, on rank %u, and 1000");
-	test_differ(r, s, start_bcast, true, "broadcast: bytes 1001 here, on rank %u, and 1000");
-	test_differ(r, s, start_root, false, "broadcast: root 1 here, on rank %u, and 0 on rank");
+	test_calls_differ(r, s, start_gather, false,
+			  "all-gather: bytes 1001 here, on rank %u, and 1000");
+	test_calls_differ(r, s, start_gather, true,
+			  "all-gather: bytes 1001 here, on rank %u, and 1000");
+	test_calls_differ(r, s, start_alltoall, false,
+			  "all-to-all: bytes 1001 here, on rank %u, and 1000");
+	test_calls_differ(r, s, start_bcast, true,
+			  "broadcast: bytes 1001 here, on rank %u, and 1000");
+	test_calls_differ(r, s, start_root, false,
+			  "broadcast: root 1 here, on rank %u, and 0 on rank");
 }
 #endif
 
@@ -564,7 +569,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 					 .length = (size_t)r.size * SHARE,
 					 .flags = ORIEL_WINDOW_DEVICE};
 	struct site s = {0};
-	unsigned algorithm, telling;
+	unsigned algorithm, view_kind;
 	CUdeviceptr send;
 	CUstream stream;
 	void *base;
@@ -581,11 +586,12 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	}
 	CHECK_OK(&r, oriel_window_buffer(r.window, 0, &base, NULL));
 	s.result = base;
-	test_refused(&r);
+	test_rejected(&r);
 	test_choice(&r, &s);
 	for (algorithm = 0; algorithm <= ORIEL_ALGORITHM_CE; algorithm++) {
-		for (telling = AS_WINDOW; telling < (algorithm ? TELLINGS : AS_REGION); telling++)
-			test_algorithm(&r, &s, stream, algorithm, telling);
+		for (view_kind = AS_WINDOW; view_kind < (algorithm ? VIEW_KINDS : AS_REGION);
+		     view_kind++)
+			test_algorithm(&r, &s, stream, algorithm, view_kind);
 	}
 	test_lanes(&r, &s, stream);
 	test_captured(&r, &s, stream);
@@ -602,7 +608,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	test_broken(&r, &s, ORIEL_ALGORITHM_CE, "cuMemcpyAsync");
 #ifndef NDEBUG
 	if (r.size > 1)
-		test_all_that_differ(&r, &s);
+		test_all_mismatches(&r, &s);
 #endif
 	if (r.size > 1)
 		test_mismatch(&r, &s, stream);

@@ -55,7 +55,7 @@ static void object_destroy(struct object *o)
 	o->gather = NULL;
 }
 
-/* In place, or from an odd address. */
+/* In index, or from an odd address. */
 static char *source(struct site *s, struct object *o, size_t bytes, bool is_in_place)
 {
 	return is_in_place ? o->result + s->r.rank * bytes : o->send + 1;
@@ -122,7 +122,7 @@ static void test_sizes(struct site *s)
 	gather_region(s, o);
 }
 
-/* Several under way in a stream; each rank looks only at the last one, and is late with that. */
+/* Several under way in a stream; each rank looks only at the last one, and is pending with that. */
 static void test_ahead(struct site *s)
 {
 	struct object *o = &s->objects[0];
@@ -216,7 +216,8 @@ static void test_two(struct site *s)
 }
 
 /* Of what was captured of one object; the communicator is that of @s. */
-static void take_away(struct site *s, struct object *o, CUgraphExec exec, CUgraph graph, char what)
+static void destroy_part(struct site *s, struct object *o, CUgraphExec exec, CUgraph graph,
+			 char what)
 {
 	if (what == 'e')
 		cuGraphExecDestroy(exec);
@@ -255,7 +256,7 @@ static void test_orders(struct site *s)
 			gather_once(s, first, 1000);
 		}
 		for (k = 0; k < 4; k++) {
-			take_away(&other, &beside, exec, graph, orders[i][k]);
+			destroy_part(&other, &beside, exec, graph, orders[i][k]);
 			/* Objects and communicators go on no rank before they go on all. */
 			if (orders[i][k] != 'o' && orders[i][k] != 'c')
 				nodes_meet(s);
@@ -281,7 +282,7 @@ static void test_absent(struct site *s)
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
 	if (s->r.rank + 1 < s->r.size)
 		CHECK_OK(&s->r, start_share(s, o));
-	nodes_expect_refused(s, o, start_share);
+	nodes_expect_rejected(s, o, start_share);
 	object_destroy(o);
 }
 
@@ -307,8 +308,9 @@ static void test_driver(struct site *s)
 	object_destroy(o);
 }
 
-/* What a creation fails of is told, whatever has to go again; and the next one is not refused. */
-static void test_refused(struct site *s)
+/* What a creation fails of is mismatches, whatever has to go again; and the next one is not
+ * refused. */
+static void test_rejected(struct site *s)
 {
 	struct object *o = &s->objects[0];
 
@@ -327,12 +329,12 @@ static void test_refused(struct site *s)
 }
 
 #ifndef NDEBUG
-/* Ranks of this process that were told. */
-static atomic_uint told;
+/* Ranks of this process that were mismatches. */
+static atomic_uint mismatches;
 
 /*
  * Of debug builds: all but the last rank start, who do not wait for that one; it comes when
- * they have or, if @at_once, with them. Whoever comes later, and one of two does, is told.
+ * they have or, if @at_once, with them. Whoever comes later, and one of two does, is mismatches.
  */
 static void start_apart(struct site *s, struct object *o, bool at_once, bool is_captured)
 {
@@ -352,7 +354,7 @@ static void start_apart(struct site *s, struct object *o, bool at_once, bool is_
 	if (status == ORIEL_ERR_MISMATCH) {
 		CHECK(&s->r,
 		      strstr(oriel_last_error(), is_last ? "and 1000 on rank" : "1000 here"));
-		atomic_fetch_add(&told, 1);
+		atomic_fetch_add(&mismatches, 1);
 	}
 	CHECK(&s->r, status == ORIEL_ERR_MISMATCH || (is_last ? at_once : status == ORIEL_OK) ||
 			     (at_once && status == ORIEL_ERR_ABORTED));
@@ -362,7 +364,7 @@ static void start_apart(struct site *s, struct object *o, bool at_once, bool is_
 }
 
 /* Of communicators beside the first, since each of them breaks. */
-static void test_differ(struct site *s)
+static void test_calls_differ(struct site *s)
 {
 	struct oriel_health health;
 	struct site other;
@@ -372,7 +374,7 @@ static void test_differ(struct site *s)
 	for (i = 0; i < TWICE; i++) {
 		other = *s;
 		o = &other.objects[0];
-		before = atomic_load(&told);
+		before = atomic_load(&mismatches);
 		rank_join(&other.r, LONG_NS);
 		object_create(&other, o, ORIEL_ALGORITHM_DEFAULT);
 		gather_once(&other, o, 1000);
@@ -385,7 +387,7 @@ static void test_differ(struct site *s)
 		CHECK(&other.r, health.status == ORIEL_ERR_ABORTED);
 		fakecuda_finish(o->stream);
 		nodes_meet(s);
-		CHECK(&other.r, atomic_load(&told) > before);
+		CHECK(&other.r, atomic_load(&mismatches) > before);
 		nodes_meet(s);
 		object_destroy(o);
 		oriel_comm_destroy(other.r.comm);
@@ -396,11 +398,16 @@ static void test_differ(struct site *s)
 
 const struct nodes_test nodes_tests[] = {
 #ifndef NDEBUG
-	{"differ", test_differ, LONG_NS},
+	{"calls_differ", test_calls_differ, LONG_NS},
 #endif
-	{"sizes", test_sizes, LONG_NS},     {"ahead", test_ahead, LONG_NS},
-	{"graphs", test_graphs, LONG_NS},   {"two", test_two, LONG_NS},
-	{"orders", test_orders, LONG_NS},   {"absent", test_absent, LONG_NS / 10},
-	{"aborted", test_aborted, LONG_NS}, {"driver", test_driver, LONG_NS},
-	{"refused", test_refused, LONG_NS}, {NULL, NULL, 0},
+	{"sizes", test_sizes, LONG_NS},
+	{"ahead", test_ahead, LONG_NS},
+	{"graphs", test_graphs, LONG_NS},
+	{"two", test_two, LONG_NS},
+	{"orders", test_orders, LONG_NS},
+	{"absent", test_absent, LONG_NS / 10},
+	{"aborted", test_aborted, LONG_NS},
+	{"driver", test_driver, LONG_NS},
+	{"rejected", test_rejected, LONG_NS},
+	{NULL, NULL, 0},
 };

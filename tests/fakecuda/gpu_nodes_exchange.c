@@ -266,7 +266,7 @@ static void test_bcast(struct site *s)
 	}
 }
 
-/* Several under way in a stream; each rank looks only at the last one, and is late with that. */
+/* Several under way in a stream; each rank looks only at the last one, and is pending with that. */
 static void test_ahead(struct site *s)
 {
 	struct object *exchange = &s->objects[0], *bcast = &s->objects[1];
@@ -397,7 +397,7 @@ static void test_two(struct site *s)
 	oriel_alltoall_destroy(exchange->alltoall);
 }
 
-/* What is wrong in layout breaks the communicator, for nobody can be told. */
+/* What is wrong in layout breaks the communicator, for nobody can be mismatches. */
 static void wrong_layout(struct site *s, enum oriel_status status,
 			 void (*spoil)(const struct site *s, struct oriel_dev_alltoallv *layout))
 {
@@ -412,7 +412,7 @@ static void wrong_layout(struct site *s, enum oriel_status status,
 	if (s->r.rank == 0)
 		spoil(s, layout);
 	started = oriel_alltoall_start_v(o->alltoall, o->send, layout, o->stream);
-	/* Others may have been told of it already. */
+	/* Others may have been mismatches of it already. */
 	CHECK(&s->r, started == ORIEL_OK || (s->r.rank && started == status));
 	nodes_expect_broken(s, o);
 	CHECK(&s->r, oriel_dev_health(&s->r.dev) == status);

@@ -32,7 +32,7 @@ CUgraphExec nodes_capture_end(struct site *s, struct object *o, CUgraph *graph)
 	return exec;
 }
 
-void nodes_expect_refused(struct site *s, struct object *o, nodes_start *start)
+void nodes_expect_rejected(struct site *s, struct object *o, nodes_start *start)
 {
 	nodes_expect_broken(s, o);
 	CHECK(&s->r, start(s, o) == oriel_dev_health(&s->r.dev));
@@ -54,7 +54,7 @@ CUgraph nodes_abort_replays(struct site *s, struct object *o, nodes_start *start
 	nanosleep(&nap, NULL);
 	if (s->r.rank == 0)
 		oriel_comm_abort(s->r.comm, "a test");
-	nodes_expect_refused(s, o, start);
+	nodes_expect_rejected(s, o, start);
 	CHECK(&s->r, oriel_dev_health(&s->r.dev) == ORIEL_ERR_ABORTED);
 	cuGraphExecDestroy(exec);
 	return graph;
@@ -71,7 +71,7 @@ void nodes_fail_copies(struct site *s, struct object *o, nodes_start *start, uns
 			oriel_comm_abort(s->r.comm, "the driver fails");
 		fakecuda_finish(o->stream);
 	}
-	nodes_expect_refused(s, o, start);
+	nodes_expect_rejected(s, o, start);
 }
 
 static unsigned site_run(const struct oriel_bootstrap *bootstrap, const char *node, unsigned test,

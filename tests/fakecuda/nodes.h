@@ -53,7 +53,7 @@ extern const struct nodes_test nodes_tests[];
 void nodes_expect_broken(struct site *s, struct object *o);
 /* And what is started after that is refused with what broke it. */
 typedef enum oriel_status nodes_start(struct site *s, struct object *o);
-void nodes_expect_refused(struct site *s, struct object *o, nodes_start *start);
+void nodes_expect_rejected(struct site *s, struct object *o, nodes_start *start);
 /* The first rank gives up in the middle of @launches replays. The graph is the caller's. */
 CUgraph nodes_abort_replays(struct site *s, struct object *o, nodes_start *start,
 			    unsigned launches);
