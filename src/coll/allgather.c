@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The persistent all-gather. */
+/* The all-gather of oriel/allgather.h: chooses what executes a call. Called by the user. */
 #include "base/error.h"
 #include "coll/gather_internode.h"
 
@@ -38,7 +38,7 @@ static enum oriel_status start_check(const struct oriel_allgather *g, const char
 	if (status != ORIEL_OK)
 		return status;
 	if (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_STATE, "%s: one was begun and is not over",
+		return ori_fail(ORIEL_ERR_STATE, "%s: the execution that was begun has not ended",
 				g->kind->name);
 	if (bytes > g->bytes_max)
 		return ori_fail(ORIEL_ERR_RANGE, "%s of %zu bytes of each rank, at most %zu",
@@ -47,8 +47,8 @@ static enum oriel_status start_check(const struct oriel_allgather *g, const char
 		return ORIEL_OK;
 	if (from < to + all && to < from + bytes)
 		return ori_fail(ORIEL_ERR_INVALID,
-				"all-gather: what is sent overlaps the result, and is not at its "
-				"place there");
+				"all-gather: the send buffer overlaps the result, and is not this "
+				"rank's part of it");
 	return ORIEL_OK;
 }
 
@@ -84,7 +84,10 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *s
 	return ori_gather_end(g, start_any(g, send, bytes, stream));
 }
 
-/* A thread that has other jobs waits for no line and no store: what a plan does, it can leave. */
+/*
+ * LL and STORE wait in one place, which the thread of the communicator must not do, since it has
+ * other jobs. The step of a plan returns where it would wait.
+ */
 enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *send, size_t bytes)
 {
 	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
@@ -92,7 +95,7 @@ enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *s
 
 	if (g->is_gpu)
 		return ori_fail(ORIEL_ERR_INVALID,
-				"%s of GPU memory: it is started in a stream, not begun",
+				"%s of GPU memory: start it in a stream; begin is for host memory",
 				g->kind->name);
 	status = start_check(g, send, bytes, NULL);
 	if (status != ORIEL_OK || !bytes)

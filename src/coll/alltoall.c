@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-to-all: an all-gather whose messages differ from rank to rank. */
+/*
+ * The all-to-all of oriel/alltoall.h: an all-gather whose messages differ from rank to rank.
+ * Called by the user.
+ */
 #include <oriel/alltoall.h>
 
 #include "base/error.h"
@@ -17,7 +20,7 @@ static const struct ori_gather_kind alltoall_kind = {
 	.has_notes = true,
 };
 
-/* The handle of a user is an object of that kind. */
+/* The handle of the user is a struct oriel_allgather of kind alltoall_kind. */
 static struct oriel_allgather *to_gather(struct oriel_alltoall *a)
 {
 	return (struct oriel_allgather *)(void *)a;
@@ -54,7 +57,8 @@ static enum oriel_status alltoall_check(const struct oriel_allgather *g, const c
 				"all-to-all of %zu bytes from each rank to each, at most %zu",
 				bytes, g->bytes_max);
 	if (from < to + all && to < from + all)
-		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: what is sent overlaps the result");
+		return ori_fail(ORIEL_ERR_INVALID,
+				"all-to-all: the send buffer overlaps the result");
 	return ORIEL_OK;
 }
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which algorithm for how many bytes: measured, docs/allgather.md says on what. */
+/*
+ * Chooses the algorithm of an execution by its length: the request of the caller, the table of
+ * oriel tune, or the table below. The latter was measured: docs/allgather.md says on which
+ * machines. Called as objects are created and at each start.
+ */
 #include <string.h>
 
 #include "base/config.h"
@@ -9,13 +13,13 @@
 #define CHOOSE_ANY SIZE_MAX
 
 struct choose_row {
-	size_t bytes; /* of each rank, at most */
+	size_t bytes; /* the most, of each rank */
 	enum oriel_algorithm algorithm;
 };
 
 enum choose_topology {
 	CHOOSE_HOST, /* one domain */
-	CHOOSE_PAIR, /* two nodes of one rank: there is one way */
+	CHOOSE_PAIR, /* two nodes of one rank: there is one route */
 	CHOOSE_NODES,
 	CHOOSE_GPUS,
 	CHOOSE_TOPOLOGIES
@@ -23,7 +27,7 @@ enum choose_topology {
 
 #define CHOOSE_ROWS 3u
 
-/* The last row of each takes what there is. */
+/* In the order of their bytes; the last row of each is for any length. */
 static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
 	{
 		[ORI_ALLGATHER] =
@@ -82,8 +86,9 @@ enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const 
 		if (row->collective == g->kind->number &&
 		    !choose_can(g, row->algorithm, row->bytes))
 			return ori_fail(ORIEL_ERR_CONFIG,
-					"%s:%u: %s is not for such messages of these ranks", path,
-					row->line, oriel_algorithm_name(row->algorithm));
+					"%s:%u: algorithm %s does not support messages of that "
+					"size on these ranks",
+					path, row->line, oriel_algorithm_name(row->algorithm));
 	}
 	return ORIEL_OK;
 }
@@ -106,7 +111,8 @@ enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t b
 		return tuned->algorithm;
 	while (bytes > row->bytes)
 		row++;
-	/* Copies of ranks of one process would wait for each other in few queues of that GPU. */
+	/* Ranks of one process share the few copy queues of their GPU, and would block each other.
+	 */
 	if (row->algorithm == ORIEL_ALGORITHM_CE && g->is_sharing)
 		return ORIEL_ALGORITHM_STORE;
 	return row->algorithm;
@@ -134,5 +140,5 @@ enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm)
 			*algorithm = (enum oriel_algorithm)i;
 			return ORIEL_OK;
 		}
-	return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_ALLGATHER is '%s', which is no algorithm", text);
+	return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_ALLGATHER: '%s' is not an algorithm", text);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One execution is a job. What comes from other nodes is expected from the start on, and
- * that is the credit of who puts it; ranks of this node wait for a signal. All that a ops
- * has to do is what leaves here.
+ * Runs one execution of a collective over several nodes of GPUs as a job of the communicator's
+ * thread. Puts of other nodes are expected from the start on, which is the credit of their
+ * senders; ranks of this node wait for a CREDIT signal. The operations of the execution
+ * (internode.h) only post what this rank sends.
  */
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@
 #define INTERNODE_DRAIN_NS 2000000000u
 #define INTERNODE_HEALTH_NS 1000000000u
 
-/* Is all of it done that is first in @q? Those behind are not done before. */
+/* Retires requests of @q in their order; a request behind a pending one completes later. */
 static enum oriel_status queue_test(struct ori_internode_queue *q, bool *has_moved)
 {
 	enum oriel_status status;
@@ -36,7 +37,7 @@ struct oriel_p2p_request *ori_internode_free_request(struct ori_internode_queue 
 		       : NULL;
 }
 
-/* Expect as much as can be, and see what has come. */
+/* Posts as many expects as there are requests for, and retires those that completed. */
 static enum oriel_status internode_expect(struct ori_internode_peer *peer, bool *has_moved)
 {
 	enum oriel_status status = oriel_p2p_progress(peer->p2p);
@@ -112,7 +113,10 @@ static enum oriel_status internode_begin(struct ori_internode *internode,
 	return job->ops->begin(internode);
 }
 
-/* All has left, and what ranks of this node wait for is there: tell them. */
+/*
+ * Once all puts and copies of this rank have completed: one DATA signal to each rank of this node
+ * that it copied to. Copies are tested all together, so one signal for each rank is enough.
+ */
 static enum oriel_status internode_complete(struct ori_internode *internode)
 {
 	enum oriel_status status = oriel_copies_test(internode->copies);
@@ -129,7 +133,7 @@ static enum oriel_status internode_complete(struct ori_internode *internode)
 	return status;
 }
 
-/* Has all come? */
+/* Have all chunks and all DATA signals arrived? */
 static enum oriel_status internode_wait(struct ori_internode *internode)
 {
 	enum oriel_status status;
@@ -165,7 +169,7 @@ static enum oriel_status internode_progress(struct ori_internode *internode, boo
 	return status == ORIEL_OK ? internode_wait(internode) : status;
 }
 
-/* Who keeps it waiting. */
+/* The rank that the execution waits for, for error texts. */
 static uint32_t internode_awaited(const struct ori_internode *internode)
 {
 	const struct ori_internode_peer *peer;
@@ -190,9 +194,13 @@ static enum oriel_status internode_timed_out(const struct ori_internode *interno
 	uint32_t peer = internode_awaited(internode);
 
 	if (peer == ORI_PLAN_OWN)
-		return ori_fail(ORIEL_ERR_TIMEOUT, "%s: copies were not done in %g s",
-				internode->g->kind->name, (double)timeout_ns / 1e9);
-	return ori_fail(ORIEL_ERR_TIMEOUT, "%s: waited %g s in vain for rank %u",
+		return ori_fail(
+			ORIEL_ERR_TIMEOUT,
+			"%s timed out after %g s: copies on this rank's GPU have not completed",
+			internode->g->kind->name, (double)timeout_ns / 1e9);
+	return ori_fail(ORIEL_ERR_TIMEOUT,
+			"%s timed out after %g s: no progress from rank %u; raise ORIEL_TIMEOUT if "
+			"it is only slow",
 			internode->g->kind->name, (double)timeout_ns / 1e9, peer);
 }
 
@@ -202,7 +210,10 @@ static bool internode_copies_are_done(struct ori_internode *internode)
 	       (!internode->stage || oriel_copies_test(internode->stage->copies) != ORIEL_AGAIN);
 }
 
-/* What the stream is to come past, no copy of this rank is to read or write any more. */
+/*
+ * The stream goes on after a failure, and then the caller may reuse or free the memory. So copies
+ * of this rank have to end first.
+ */
 static void internode_drain_copies(struct ori_internode *internode)
 {
 	uint64_t begun = oriel_dev_clock_ns();
@@ -237,8 +248,9 @@ static enum oriel_status internode_advance(struct ori_internode *internode,
 }
 
 /*
- * A rank that knows that the communicator is broken takes its ends away, which those who do
- * not know it yet may hear of first: what broke it is soon heard as well.
+ * A peer that knows that the communicator is broken closes its endpoints, and this rank may see
+ * that before it learns what broke the communicator. So it waits up to a second for the cause
+ * before it reports a lost peer.
  */
 static enum oriel_status internode_peer_lost(struct ori_internode *internode)
 {
@@ -252,7 +264,7 @@ static enum oriel_status internode_peer_lost(struct ori_internode *internode)
 	return health == ORIEL_OK ? ORIEL_ERR_PEER : health;
 }
 
-/* The one after a failure is the last. */
+/* The step of the job. A step that returns a failure is the last one. */
 static enum oriel_status internode_step(void *context, bool *has_moved)
 {
 	const struct ori_internode_job *job = context;

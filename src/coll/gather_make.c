@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An object of any kind: made over a view of all ranks, gone. */
+/*
+ * Creates and destroys the object of a collective of any kind over a view of all ranks. Called by
+ * allgather.c, alltoall.c and bcast.c.
+ */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -7,7 +10,7 @@
 #include "coll/gather_leaders.h"
 #include "coll/gather_request.h"
 
-/* What follows from the @joins of all. */
+/* Combines the @joins of all ranks, so that all get the same parts and limits. */
 static void make_combine(struct oriel_allgather *g, const struct ori_gather_request *request,
 			 const struct ori_gather_join *joins)
 {
@@ -32,7 +35,7 @@ static void make_combine(struct oriel_allgather *g, const struct ori_gather_requ
 		g->requested = (enum oriel_algorithm)request->join.setting;
 }
 
-/* @status: of this rank so far. */
+/* @status: the local status so far, which all ranks agree on first. */
 static enum oriel_status make_join(struct oriel_allgather *g,
 				   const struct ori_gather_request *request,
 				   enum oriel_status status)
@@ -54,7 +57,7 @@ static enum oriel_status make_join(struct oriel_allgather *g,
 	return status;
 }
 
-/* A path leads to all GPUs; who shares that of this rank. */
+/* Checks that there is a path to every GPU, and counts the ranks on this rank's GPU. */
 static enum oriel_status make_query_gpus(const struct ori_gather_kind *kind,
 					 const struct oriel_comm *comm,
 					 struct ori_gather_join *join)
@@ -69,15 +72,15 @@ static enum oriel_status make_query_gpus(const struct ori_gather_kind *kind,
 			return status;
 		if (peer.gpu_path == ORIEL_PATH_NONE)
 			return ori_fail(ORIEL_ERR_UNSUPPORTED,
-					"%s on GPUs: no path leads to that of rank %u", kind->name,
-					rank);
+					"%s on GPUs: there is no path to the GPU of rank %u",
+					kind->name, rank);
 		join->sharers += peer.is_same_gpu;
 	}
 	join->parts = ori_gather_shared_parts(join->sharers, oriel_comm_gpu_processors(comm));
 	return ORIEL_OK;
 }
 
-/* What these ranks and this memory allow. */
+/* The algorithms that these ranks and this memory support. */
 static enum oriel_status make_supported(struct oriel_allgather *g)
 {
 	if (g->is_gpu)
@@ -85,16 +88,21 @@ static enum oriel_status make_supported(struct oriel_allgather *g)
 	else
 		g->supported = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
 	if (!g->supported)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: not of GPU memory of %u nodes",
-				g->kind->name, g->shape.nodes);
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s: GPU memory of %u nodes is not supported", g->kind->name,
+				g->shape.nodes);
 	if (g->requested != ORIEL_ALGORITHM_DEFAULT && !(g->supported >> g->requested & 1))
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: %s is not for %s memory of %u nodes",
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s: algorithm %s does not support %s memory of %u nodes",
 				g->kind->name, oriel_algorithm_name(g->requested),
 				g->is_gpu ? "GPU" : "host", g->shape.nodes);
 	return ORIEL_OK;
 }
 
-/* A broadcast over nodes of GPUs goes by parts of them, which are made as it starts. */
+/*
+ * A broadcast of GPU memory needs them as well: it executes the part of a plan that concerns the
+ * block of its root, which is made at each start.
+ */
 static bool make_has_plans(const struct oriel_allgather *g)
 {
 	return g->kind->number == ORI_ALLGATHER || (g->kind->number == ORI_BCAST && g->is_gpu);
@@ -133,7 +141,7 @@ static uint32_t make_id(const struct oriel_allgather *g, enum ori_gather_series 
 	return ORI_GATHER_SERIES + kind * 2 * g->parts;
 }
 
-/* @bytes: of the longest message that goes so. */
+/* Bytes of a slot of the staging. @bytes: the longest message that these lines send. */
 static size_t make_slot(const struct oriel_allgather *g, enum oriel_dev_lines lines, size_t bytes)
 {
 	size_t part = (bytes + g->parts - 1) / g->parts;
@@ -143,7 +151,7 @@ static size_t make_slot(const struct oriel_allgather *g, enum oriel_dev_lines li
 	return oriel_gather_slot(lines, part, 1);
 }
 
-/* Where the lines of both kinds go, in the staging; their length. */
+/* Lays out both kinds of lines in the staging. Returns their length. */
 static size_t make_lay_out_lines(struct oriel_allgather *g)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
@@ -169,7 +177,7 @@ static size_t make_lay_out_lines(struct oriel_allgather *g)
 	return length + oriel_gather_staging(ranks, g->parts, g->ll128.slot);
 }
 
-/* The staging: lines, and behind them notes; its length. */
+/* Lays out the staging: lines, then notes. Returns its length. */
 static size_t make_lay_out(struct oriel_allgather *g)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
@@ -198,7 +206,10 @@ static enum oriel_status make_open_windows(struct oriel_allgather *g)
 	return status == ORIEL_OK ? ori_gather_same_open(g) : status;
 }
 
-/* Of a view that the library shares, or whose places a table in GPU memory must know. */
+/*
+ * Shares the view in @window, where the library has to: a plain buffer, or a view that kernels
+ * find by a table in GPU memory.
+ */
 static enum oriel_status make_share(struct oriel_allgather *g,
 				    const struct ori_gather_request *request)
 {
@@ -212,7 +223,7 @@ static enum oriel_status make_share(struct oriel_allgather *g,
 		status = oriel_window_peer_address(request->view.window, oriel_comm_rank(g->comm),
 						   request->view.at, &address);
 	g->result = address;
-	/* All ranks share or none does. */
+	/* The kind is equal on all ranks, so all of them share or none does. */
 	if (request->join.kind == ORI_GATHER_VIEW_TABLE ||
 	    (request->join.kind == ORI_GATHER_VIEW_WINDOW && !g->is_gpu))
 		return status;
@@ -222,7 +233,7 @@ static enum oriel_status make_share(struct oriel_allgather *g,
 	return oriel_window_share(g->window, address, request->view.length, &buffer);
 }
 
-/* Host memory: a handle that finds the view where it lies already. */
+/* Host memory: builds the table of g->device from the mapping that the view has already. */
 static enum oriel_status make_table(struct oriel_allgather *g,
 				    const struct ori_gather_request *request)
 {
@@ -319,7 +330,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	enum oriel_status status;
 
 	if (!gather)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: where it is to go is NULL", kind->name);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the output pointer is NULL", kind->name);
 	if (!ori_live_check(comm, "communicator", kind->name))
 		return ORIEL_ERR_STATE;
 	g = calloc(1, sizeof(*g));
@@ -327,7 +338,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	if (status == ORIEL_OK && request.view.flags & ORIEL_VIEW_GPU)
 		status = make_query_gpus(kind, comm, &request.join);
 	if (!g)
-		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory", kind->name);
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for the object", kind->name);
 	/* A rank that fails alone must not leave the others waiting. */
 	status = oriel_comm_agree(comm, status);
 	if (status != ORIEL_OK) {
@@ -337,7 +348,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	g->kind = kind;
 	g->comm = comm;
 	status = make_open(g, &request);
-	/* Nobody starts before all know that they may. */
+	/* A rank must not start an execution before all ranks know that the creation succeeded. */
 	status = oriel_comm_agree(comm, status);
 	if (status != ORIEL_OK) {
 		make_close(g);

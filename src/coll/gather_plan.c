@@ -62,15 +62,15 @@ void ori_plan_close(struct ori_plan *p)
 
 #define PLAN_ALL UINT32_MAX
 
-/* What is being made: room for all blocks, each to all ranks. */
+/* A plan while it is made. Its arrays have room for all blocks, each sent to all ranks. */
 struct plan_maker {
 	struct ori_plan *plan;
 	const struct ori_shape *shape;
 	enum oriel_algorithm algorithm;
 	uint32_t rank;
 	uint32_t node;
-	uint32_t block; /* that alone; PLAN_ALL: all of them */
-	uint32_t used;  /* targets */
+	uint32_t block; /* the only block; PLAN_ALL: all blocks */
+	uint32_t used;  /* entries of the plan's @targets in use */
 };
 
 static void plan_target(struct plan_maker *m, uint32_t rank)
@@ -84,7 +84,7 @@ static void plan_move(struct plan_maker *m, uint32_t block, uint32_t source)
 	m->plan->moves[m->plan->count++] = (struct ori_move){block, source, m->used, 0};
 }
 
-/* The others of the node, each rank from another one on. */
+/* Adds the other ranks of the node. Each rank begins with its successor, which spreads the load. */
 static void plan_target_node(struct plan_maker *m)
 {
 	const struct ori_shape *s = m->shape;
@@ -132,9 +132,9 @@ static uint32_t plan_power(uint32_t value)
 }
 
 /*
- * Blocks reach a node by the distance of their home: @away nodes. Along a ring from
- * the node before to the node after; by Bruck the node 2^k ahead sends what it has
- * from its 2^k nearest, or from as many as are missing still.
+ * Blocks reach a node in the order of the distance @away of their home node. A ring passes them
+ * from the node before to the node after. By Bruck the node 2^k ahead sends the blocks of its 2^k
+ * nearest nodes, or of as many as are still missing.
  */
 static uint32_t plan_home(const struct plan_maker *m, uint32_t away)
 {
@@ -195,7 +195,7 @@ static enum oriel_status plan_open(struct ori_plan *p, const struct ori_shape *s
 				   enum oriel_algorithm algorithm, uint32_t rank, uint32_t block)
 {
 	struct plan_maker m = {p, shape, algorithm, rank, shape->node_of[rank], block, 0};
-	/* A block goes to the node, and to less than 32 others or to all. */
+	/* A block is sent to the own node, and to fewer than 32 other ranks, or to all ranks. */
 	size_t targets = (size_t)shape->ranks * (shape_size(shape, m.node) + 32);
 
 	*p = (struct ori_plan){.moves = calloc(shape->ranks, sizeof(*p->moves)),

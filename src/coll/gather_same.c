@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do all ranks mean the same execution? Asked before each of them, in debug builds.
+ * Compares the arguments of an execution between ranks. The start functions call it before each
+ * execution, in debug builds.
  *
- * Host memory: a barrier that carries a number. The numbers lie in one word and then in
- * another: who writes the one for the execution after the next has those of the next, so
- * all have read this one's.
+ * Host memory: a barrier that carries a number. Two words alternate. A rank writes the word of
+ * execution n + 2 after it has the numbers of n + 1 from all ranks, so all ranks have read the
+ * number of n in that word before.
  *
- * GPU memory: nobody waits for anybody. Each rank leaves its number with all others, under
- * how many it has compared, and compares it with what is there from those who came before.
+ * GPU memory: no rank waits for another. Each rank stores its number at all peers, together with
+ * the count of its comparisons, and compares it with the numbers of the peers that were earlier.
  */
 #include <stdio.h>
 
@@ -18,9 +19,9 @@
 
 #ifndef NDEBUG
 
-/* Numbers of a rank that are kept: two for each execution that it may be ahead in streams. */
+/* Stored numbers of a rank: two for each execution that it may be ahead in streams. */
 #define SAME_SLOTS (2 * ORIEL_JOBS)
-/* Bits of such a word for the number; above it which one it is. */
+/* Low bits of such a word are the number; those above it are the count of comparisons. */
 #define SAME_BITS 48
 
 enum oriel_status ori_gather_same_open(struct oriel_allgather *g)
@@ -38,8 +39,9 @@ enum oriel_status ori_gather_same_open(struct oriel_allgather *g)
 static void same_text(const struct oriel_allgather *g, const char *what, uint64_t value,
 		      uint32_t peer, uint64_t seen, char *text, size_t length)
 {
-	snprintf(text, length, "%s: %s %llu here, on rank %u, and %llu on rank %u", g->kind->name,
-		 what, (unsigned long long)value, g->device.rank, (unsigned long long)seen, peer);
+	snprintf(text, length, "%s: ranks differ in %s: %llu on rank %u, %llu on rank %u",
+		 g->kind->name, what, (unsigned long long)value, g->device.rank,
+		 (unsigned long long)seen, peer);
 }
 
 static enum oriel_status same_send(struct oriel_allgather *g, uint32_t id, uint64_t value)
@@ -66,7 +68,8 @@ static enum oriel_status same_host(struct oriel_allgather *g, const char *what, 
 	enum oriel_status status = same_send(g, id, value);
 	char text[160];
 
-	/* All of them, so that the next one begins where it should. */
+	/* Waits for all ranks even after a difference, so that the next comparison begins in step.
+	 */
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		peer = oriel_dev_rank_after(w, i);
 		status = oriel_dev_wait_signal_next(w, oriel_dev_thread(), peer, ORI_GATHER_SAME, 1,
@@ -86,7 +89,7 @@ static enum oriel_status same_host(struct oriel_allgather *g, const char *what, 
 	return ori_fail(ORIEL_ERR_MISMATCH, "%s", text);
 }
 
-/* The other one is in its stream already, and would wait there until its deadline. */
+/* The execution of @peer is in its stream already, and would wait there until its deadline. */
 static enum oriel_status same_break(struct oriel_allgather *g, const char *what, uint64_t value,
 				    uint32_t peer, uint64_t seen)
 {
@@ -108,8 +111,9 @@ static enum oriel_status same_publish(const struct oriel_dev_window *w, uint32_t
 	if (posted < 0)
 		return (enum oriel_status)posted;
 	/*
-	 * Of two that come at once one looks after the other's word is here, since each looks
-	 * when its own is there. That waits for adapters, not for ranks.
+	 * Each rank reads the words of its peers after its own word has arrived there. So of two
+	 * ranks that call at once at least one sees the word of the other. The flush waits for
+	 * NICs, not for ranks.
 	 */
 	return oriel_dev_flush(w, oriel_dev_thread(), 0);
 }
@@ -127,7 +131,8 @@ static enum oriel_status same_gpu(struct oriel_allgather *g, const char *what, u
 	for (i = 1; i < g->device.ranks && status == ORIEL_OK; i++) {
 		peer = oriel_dev_rank_after(&w, i);
 		status = oriel_dev_read_signal_from(&w, peer, id, &seen);
-		/* Else it has not come yet, and will compare; or has gone on too far. */
+		/* Otherwise the peer has not called yet, and will compare; or it is ahead by too
+		 * many calls. */
 		if (status == ORIEL_OK && seen >> SAME_BITS == word >> SAME_BITS && seen != word)
 			return same_break(g, what, value, peer, seen & mask);
 	}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Plays the trees of all ranks and roots for many shapes of nodes. */
 #include "coll/gather_tree.h"
 
 #include <setjmp.h>
@@ -14,7 +15,10 @@
 static const enum oriel_algorithm algorithms[] = {ORIEL_ALGORITHM_DIRECT, ORIEL_ALGORITHM_RING,
 						  ORIEL_ALGORITHM_BRUCK};
 
-/* Who has it after @steps passes, if nobody is slow: at last all, each from its source. */
+/*
+ * Passes the message on in steps, in each of which every rank with the message sends to all its
+ * targets. Each target expects it from that source. Returns the steps until all ranks have it.
+ */
 static unsigned play(const struct ori_shape *s, enum oriel_algorithm algorithm, uint32_t root,
 		     unsigned *crossings)
 {
@@ -47,7 +51,7 @@ static unsigned play(const struct ori_shape *s, enum oriel_algorithm algorithm, 
 	return steps;
 }
 
-/* Each rank is somebody's target once: as many targets as ranks that are not the root. */
+/* Every rank but the root is a target of exactly one rank. */
 static void check_shape(const struct ori_shape *s, uint32_t root)
 {
 	unsigned crossings, i, targets;
@@ -75,7 +79,8 @@ static void test_every_rank_receives_the_message_once(void **state)
 	(void)state;
 	for (nodes = 1; nodes <= 8; nodes++)
 		for (each = 1; each <= 8; each++) {
-			/* Also of ranks dealt out in turns. */
+			/* Odd numbers of nodes: blocks of ranks. Even ones: round-robin placement.
+			 */
 			for (i = 0; i < nodes * each; i++)
 				leaders[i] = nodes % 2 ? i / each * each : i % nodes;
 			assert_int_equal(ori_shape_open(&shape, leaders, nodes * each), ORIEL_OK);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The parser of tables of `oriel tune`. The format: docs/allgather.md. */
 #include "coll/gather_tune.h"
 
 #include <errno.h>
@@ -24,11 +25,11 @@ const char *ori_collective_name(enum ori_collective collective)
 	return names[collective];
 }
 
-/* The line that is being read. */
+/* The current line, and the position in it. */
 struct tune_line {
 	const char *at;
 	const char *end;
-	const char *name; /* of the file */
+	const char *name; /* of the file, for error texts */
 	unsigned number;
 };
 
@@ -39,7 +40,7 @@ static enum oriel_status tune_bad(const struct tune_line *l, const char *what, c
 			(int)(length < 64 ? length : 64), word);
 }
 
-/* The next word, behind blanks; empty at the end of the line. */
+/* The next word, after blanks; empty at the end of the line. */
 static const char *tune_word(struct tune_line *l, size_t *length)
 {
 	const char *begin;
@@ -85,7 +86,7 @@ static enum oriel_status tune_bytes(struct tune_line *l, uint64_t *bytes)
 	const char *word = tune_word(&ahead, &length);
 
 	if (!word_is(word, length, "any"))
-		return tune_number(l, "no number of bytes:", ORI_TUNE_ANY - 1, bytes);
+		return tune_number(l, "invalid number of bytes", ORI_TUNE_ANY - 1, bytes);
 	*l = ahead;
 	*bytes = ORI_TUNE_ANY;
 	return ORIEL_OK;
@@ -101,12 +102,12 @@ static enum oriel_status tune_names(struct tune_line *l, struct ori_tune_row *ro
 	       !word_is(word, length, ori_collective_name((enum ori_collective)i)))
 		i++;
 	if (i == ORI_COLLECTIVES)
-		return tune_bad(l, "no collective:", word, length);
+		return tune_bad(l, "unknown collective", word, length);
 	row->collective = (enum ori_collective)i;
 	word = tune_word(l, &length);
 	*is_gpu = word_is(word, length, "gpu");
 	if (!*is_gpu && !word_is(word, length, "host"))
-		return tune_bad(l, "neither host nor gpu:", word, length);
+		return tune_bad(l, "memory is neither host nor gpu:", word, length);
 	return ORIEL_OK;
 }
 
@@ -121,7 +122,7 @@ static enum oriel_status tune_algorithm(struct tune_line *l, struct ori_tune_row
 			row->algorithm = (enum oriel_algorithm)i;
 			return ORIEL_OK;
 		}
-	return tune_bad(l, "no algorithm:", word, length);
+	return tune_bad(l, "unknown algorithm", word, length);
 }
 
 static void tune_digest(struct ori_tune *tune, const struct ori_tune_row *row)
@@ -129,7 +130,7 @@ static void tune_digest(struct ori_tune *tune, const struct ori_tune_row *row)
 	const uint64_t words[] = {(uint64_t)row->collective, (uint64_t)row->algorithm, row->bytes};
 	size_t i;
 
-	/* FNV-1a, by words; never that of no rows. */
+	/* FNV-1a over words. The lowest bit is set, since 0 means no rows. */
 	if (!tune->digest)
 		tune->digest = 0xcbf29ce484222325u;
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -146,8 +147,8 @@ static enum oriel_status tune_add(struct tune_line *l, struct ori_tune *tune,
 		if (tune->rows[i].collective == row->collective &&
 		    tune->rows[i].bytes >= row->bytes)
 			return ori_fail(ORIEL_ERR_CONFIG,
-					"%s:%u: its bytes are not beyond those of line %u", l->name,
-					l->number, tune->rows[i].line);
+					"%s:%u: its bytes are not more than those of line %u",
+					l->name, l->number, tune->rows[i].line);
 	if (tune->count == ORI_TUNE_ROWS)
 		return ori_fail(ORIEL_ERR_CONFIG, "%s:%u: more than %u lines for one machine",
 				l->name, l->number, ORI_TUNE_ROWS);
@@ -156,7 +157,7 @@ static enum oriel_status tune_add(struct tune_line *l, struct ori_tune *tune,
 	return ORIEL_OK;
 }
 
-/* The rest of the line is the name of a machine. */
+/* Reads one line. The name of the machine is the rest of the line, blanks included. */
 static enum oriel_status tune_read_row(struct tune_line *l, const struct ori_tune_key *key,
 				       struct ori_tune *tune)
 {
@@ -167,9 +168,9 @@ static enum oriel_status tune_read_row(struct tune_line *l, const struct ori_tun
 
 	status = tune_names(l, &row, &is_gpu);
 	if (status == ORIEL_OK)
-		status = tune_number(l, "no number of ranks:", TUNE_RANKS_MAX, &ranks);
+		status = tune_number(l, "invalid number of ranks", TUNE_RANKS_MAX, &ranks);
 	if (status == ORIEL_OK)
-		status = tune_number(l, "no number of nodes:", TUNE_RANKS_MAX, &nodes);
+		status = tune_number(l, "invalid number of nodes", TUNE_RANKS_MAX, &nodes);
 	if (status == ORIEL_OK)
 		status = tune_bytes(l, &row.bytes);
 	if (status == ORIEL_OK)
@@ -179,14 +180,14 @@ static enum oriel_status tune_read_row(struct tune_line *l, const struct ori_tun
 	while (l->at < l->end && *l->at == ' ')
 		l->at++;
 	if (l->at == l->end)
-		return tune_bad(l, "no name of a machine:", l->at, 0);
+		return tune_bad(l, "missing name of a machine:", l->at, 0);
 	if (is_gpu != key->is_gpu || ranks != key->ranks || nodes != key->nodes ||
 	    !word_is(l->at, (size_t)(l->end - l->at), key->machine))
 		return ORIEL_OK;
 	return tune_add(l, tune, &row);
 }
 
-/* Of each collective that there is anything about, the last row takes what there is. */
+/* The last row of each collective must be for any length, so that a lookup always succeeds. */
 static enum oriel_status tune_check_last(const struct ori_tune *tune, const char *name)
 {
 	const struct ori_tune_row *last;
@@ -225,14 +226,14 @@ enum oriel_status ori_tune_parse(const char *text, size_t length, const char *na
 			line.end = limit;
 		if (line.number == 1) {
 			if (!word_is(line.at, (size_t)(line.end - line.at), ORIEL_TUNE_HEAD))
-				status = tune_bad(&line, "not '" ORIEL_TUNE_HEAD "' but", line.at,
-						  (size_t)(line.end - line.at));
+				status = tune_bad(&line, "expected '" ORIEL_TUNE_HEAD "', found",
+						  line.at, (size_t)(line.end - line.at));
 		} else if (line.at < line.end && *line.at != '#') {
 			status = tune_read_row(&line, key, tune);
 		}
 	}
 	if (status == ORIEL_OK && !line.number)
-		status = ori_fail(ORIEL_ERR_CONFIG, "%s:1: it is empty", name);
+		status = ori_fail(ORIEL_ERR_CONFIG, "%s:1: the file is empty", name);
 	return status == ORIEL_OK ? tune_check_last(tune, name) : status;
 }
 
@@ -270,7 +271,7 @@ static enum oriel_status tune_read(const char *path, bool must_be, const struct 
 	if (!file && errno == ENOENT && !must_be)
 		return ORIEL_OK;
 	if (!file)
-		return ori_fail(ORIEL_ERR_CONFIG, "%s, a table of oriel tune: %s", path,
+		return ori_fail(ORIEL_ERR_CONFIG, "cannot open %s, a table of oriel tune: %s", path,
 				strerror(errno));
 	text = malloc(TUNE_FILE_MAX);
 	if (!text) {
@@ -279,9 +280,9 @@ static enum oriel_status tune_read(const char *path, bool must_be, const struct 
 	}
 	length = fread(text, 1, TUNE_FILE_MAX, file);
 	if (ferror(file))
-		status = ori_fail(ORIEL_ERR_CONFIG, "%s: it cannot be read", path);
+		status = ori_fail(ORIEL_ERR_CONFIG, "%s: read error", path);
 	else if (length == TUNE_FILE_MAX)
-		status = ori_fail(ORIEL_ERR_CONFIG, "%s: it is longer than %zu bytes", path,
+		status = ori_fail(ORIEL_ERR_CONFIG, "%s: the file is longer than %zu bytes", path,
 				  TUNE_FILE_MAX - 1);
 	else
 		status = ori_tune_parse(text, length, path, key, tune);
@@ -290,7 +291,7 @@ static enum oriel_status tune_read(const char *path, bool must_be, const struct 
 	return status;
 }
 
-/* The model as the kernel of the machine names it; the first of several. */
+/* The model name that Linux reports for the first CPU. */
 static void machine_cpu(char *name, size_t length)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");

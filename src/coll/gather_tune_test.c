@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The parser of tables: rows of this machine, digests, and the errors of invalid lines. */
 #include "coll/gather_tune.h"
 
 #include <setjmp.h>
@@ -63,21 +64,22 @@ static void test_different_rows_have_different_digests(void **state)
 static void test_an_invalid_line_is_reported_with_its_number(void **state)
 {
 	static const char *const wrong[][2] = {
-		{"scatter host 4 1 any ring X\n", "table:2: no collective: 'scatter'"},
-		{"all-gather nic 4 1 any ring X\n", "table:2: neither host nor gpu: 'nic'"},
-		{"\nall-gather host 0 1 any ring X\n", "table:3: no number of ranks: '0'"},
-		{"all-gather host 4 1x any ring X\n", "table:2: no number of nodes: '1x'"},
+		{"scatter host 4 1 any ring X\n", "table:2: unknown collective 'scatter'"},
+		{"all-gather nic 4 1 any ring X\n",
+		 "table:2: memory is neither host nor gpu: 'nic'"},
+		{"\nall-gather host 0 1 any ring X\n", "table:3: invalid number of ranks '0'"},
+		{"all-gather host 4 1x any ring X\n", "table:2: invalid number of nodes '1x'"},
 		{"all-gather host 4 1 18446744073709551615 ring X\n",
-		 "table:2: no number of bytes"},
+		 "table:2: invalid number of bytes"},
 		{"all-gather host 4 1 18446744073709551616 ring X\n",
-		 "table:2: no number of bytes"},
-		{"all-gather host 4 1 any auto X\n", "table:2: no algorithm: 'auto'"},
-		{"all-gather host 4 1 any\n", "table:2: no algorithm: ''"},
-		{"all-gather host 4 1 any ring \n", "table:2: no name of a machine: ''"},
+		 "table:2: invalid number of bytes"},
+		{"all-gather host 4 1 any auto X\n", "table:2: unknown algorithm 'auto'"},
+		{"all-gather host 4 1 any\n", "table:2: unknown algorithm ''"},
+		{"all-gather host 4 1 any ring \n", "table:2: missing name of a machine: ''"},
 		{"all-gather host 4 1 8 ll Some CPU @ 2.0GHz\n", "table:2: the last line"},
 		{"all-gather host 4 1 any ll Some CPU @ 2.0GHz\n"
 		 "all-gather host 4 1 any ring Some CPU @ 2.0GHz\n",
-		 "table:3: its bytes are not beyond those of line 2"},
+		 "table:3: its bytes are not more than those of line 2"},
 	};
 	struct ori_tune tune;
 	size_t i;
@@ -90,7 +92,7 @@ static void test_an_invalid_line_is_reported_with_its_number(void **state)
 	}
 	assert_int_equal(ori_tune_parse("oriel-tune 2\n", 13, "table", &this_machine, &tune),
 			 ORIEL_ERR_CONFIG);
-	assert_non_null(strstr(oriel_last_error(), "table:1: not 'oriel-tune 1' but"));
+	assert_non_null(strstr(oriel_last_error(), "table:1: expected 'oriel-tune 1', found"));
 	assert_int_equal(ori_tune_parse("", 0, "table", &this_machine, &tune), ORIEL_ERR_CONFIG);
 }
 

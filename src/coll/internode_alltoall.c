@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-to-alls. What goes to this node is copied by engines. What goes to another one is
- * memory that no adapter knows: engines copy it, part after part, to a slot of the
- * staging, from where it is put, and parts for different ranks take turns. A put needs
- * nobody but the rank that it goes to, which expects it from its start on, so slots become
- * free again whatever the others do.
+ * All-to-alls over several nodes of GPUs, called by alltoall.c and by the job of
+ * gather_internode.c. Copy engines copy messages for ranks of this node straight to their views.
+ * Messages for other nodes lie in memory that is not registered with the NICs: copy engines copy
+ * them part by part to slots of the staging, from where they are put, and the target ranks take
+ * turns. A put depends on its target alone, which expects it from its start on, so slots become
+ * free again whatever other ranks do.
  *
- * With layout each rank tells each other one by a note of oriel/dev/exchange.h where
- * what comes from it is to stand, and what the two of them mean to send.
+ * With lengths and displacements each rank sends each peer a note (oriel/dev/exchange.h) that
+ * says where the message of that peer goes and which lengths it assumes.
  */
 #include "base/error.h"
 #include "coll/internode.h"
@@ -27,8 +28,8 @@ static enum oriel_status alltoall_check_layout(const struct ori_internode *inter
 		if (p->recv_length > internode->length ||
 		    p->recv_displacement > internode->length - p->recv_length)
 			return ori_fail(ORIEL_ERR_RANGE,
-					"all-to-all: %llu bytes from rank %u are to stand at %llu "
-					"of a view of %zu",
+					"all-to-all: %llu bytes from rank %u at displacement %llu "
+					"exceed the view of %zu bytes",
 					(unsigned long long)p->recv_length, i,
 					(unsigned long long)p->recv_displacement,
 					internode->length);
@@ -42,7 +43,10 @@ static enum oriel_status alltoall_check_layout(const struct ori_internode *inter
 	return ORIEL_OK;
 }
 
-/* That ranks may write to the view: those of other nodes know it by what is expected. */
+/*
+ * Grants @rank the credit: it may write to the view of this rank. With equal lengths a rank of
+ * another node needs none, since its put waits until it is expected.
+ */
 static enum oriel_status alltoall_announce(struct ori_internode *internode, uint32_t rank)
 {
 	struct ori_internode_stage *stage = internode->stage;
@@ -58,7 +62,7 @@ static enum oriel_status alltoall_announce(struct ori_internode *internode, uint
 		       : ORIEL_OK;
 }
 
-/* The layout are here. */
+/* The layout is in host memory. */
 static enum oriel_status alltoall_start(struct ori_internode *internode)
 {
 	const struct oriel_dev_alltoallv *layout = internode->stage->layout;
@@ -102,7 +106,7 @@ static enum oriel_status alltoall_begin(struct ori_internode *internode)
 	return alltoall_start(internode);
 }
 
-/* Both ranks of a pair look, and both come to the same answer. */
+/* Both ranks of a pair compare the same four lengths, so both get the same answer. */
 static enum oriel_status alltoall_compare(const struct ori_internode *internode, uint32_t rank)
 {
 	const struct oriel_dev_alltoallv *entry = &internode->stage->layout[rank];
@@ -113,13 +117,13 @@ static enum oriel_status alltoall_compare(const struct ori_internode *internode,
 		return ORIEL_OK;
 	return ori_fail(
 		ORIEL_ERR_MISMATCH,
-		is_sent ? "all-to-all: %llu bytes are for rank %u, which expects %llu"
-			: "all-to-all: %llu bytes are expected of rank %u, which sends %llu",
+		is_sent ? "all-to-all: this rank sends %llu bytes to rank %u, which expects %llu"
+			: "all-to-all: this rank expects %llu bytes from rank %u, which sends %llu",
 		(unsigned long long)(is_sent ? entry->send_length : entry->recv_length), rank,
 		(unsigned long long)(is_sent ? note->recv_length : note->send_length));
 }
 
-/* Its note, if it has come, or what that would say. */
+/* Takes the note of @rank, or writes the note that equal lengths imply. ORIEL_AGAIN: not yet. */
 static enum oriel_status alltoall_match(struct ori_internode *internode, uint32_t rank)
 {
 	const struct ori_internode_job *job = internode->run.job;
@@ -141,7 +145,7 @@ static enum oriel_status alltoall_match(struct ori_internode *internode, uint32_
 	return alltoall_compare(internode, rank);
 }
 
-/* What goes to a rank of this node. */
+/* Starts the copy of the message to @rank, if that is a rank of this node. */
 static enum oriel_status alltoall_copy(struct ori_internode *internode, uint32_t rank)
 {
 	const struct oriel_dev_alltoallv *entry = &internode->stage->layout[rank];
@@ -156,7 +160,7 @@ static enum oriel_status alltoall_copy(struct ori_internode *internode, uint32_t
 				entry->send_length);
 }
 
-/* Those who have come since; ORIEL_AGAIN: not all have. */
+/* Serves the peers whose credit has arrived since the last call. ORIEL_AGAIN: some are missing. */
 static enum oriel_status alltoall_match_all(struct ori_internode *internode, bool *has_moved)
 {
 	enum oriel_status status, all = ORIEL_OK;
@@ -187,7 +191,7 @@ static uint64_t alltoall_rest(const struct ori_internode *internode, uint32_t ra
 	return peer->p2p ? internode->stage->layout[rank].send_length - peer->sent : 0;
 }
 
-/* The rank whose turn it is to have a slot; ORI_PLAN_OWN: nobody needs one. */
+/* The rank that gets the next free slot; ORI_PLAN_OWN: no rank needs one now. */
 static uint32_t alltoall_next_rank(struct ori_internode *internode)
 {
 	uint32_t ranks = internode->device.ranks, i, rank;
@@ -236,7 +240,10 @@ static enum oriel_status slot_put(struct ori_internode *internode, struct ori_in
 	return oriel_p2p_put(peer->p2p, 0, &from, &peer->remote, slot->offset, &slot->request);
 }
 
-/* One look; what has been copied is put once nothing is being copied any more. */
+/*
+ * One poll of a slot. @is_copied: no copy to any slot is in progress. Copies are tested together
+ * and not one by one, so the slots that were filled are put then.
+ */
 static enum oriel_status slot_progress(struct ori_internode *internode,
 				       struct ori_internode_slot *slot, bool is_copied,
 				       bool *has_moved)
@@ -305,7 +312,7 @@ static enum oriel_status alltoall_move(struct ori_internode *internode, bool *ha
 	return met == ORIEL_OK && alltoall_is_put(internode) ? ORIEL_OK : ORIEL_AGAIN;
 }
 
-/* The first that has not come, or that does not let what is for it be put. */
+/* The first rank whose credit is missing, or whose message is not put completely. */
 static uint32_t alltoall_awaited(const struct ori_internode *internode)
 {
 	const struct ori_internode_peer *peer;

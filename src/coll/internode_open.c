@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What executions over several nodes need: ends of p2p to ranks of other nodes, which meet
- * here, signals in host memory, copies, and the staging of an all-to-all. They make nothing.
+ * Opens and closes what executions over several nodes use: p2p endpoints to ranks of other nodes,
+ * signals in host memory, copies, and the staging of an all-to-all. Called by gather_make.c.
+ * Executions allocate nothing, since a call that allocates or pins may wait for the GPU.
  */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "coll/internode.h"
 
-/* Does any execution of this rank have @rank, of another node? */
+/* Does any execution of this rank send to @rank of another node, or receive from it? */
 static bool internode_needs(const struct oriel_allgather *g, uint32_t rank)
 {
 	uint32_t own = oriel_comm_rank(g->comm), i, t;
@@ -50,7 +51,7 @@ size_t ori_internode_staging(const struct oriel_allgather *g)
 	return g->kind->has_notes ? ORI_INTERNODE_SLOTS * stage_slot(g) : 0;
 }
 
-static enum oriel_status stage_open(struct ori_internode *internode, struct oriel_p2p_hub *hub)
+static enum oriel_status stage_open(struct ori_internode *internode, struct oriel_p2p_hub *context)
 {
 	struct oriel_allgather *g = internode->g;
 	uint32_t ranks = oriel_comm_size(g->comm);
@@ -74,12 +75,12 @@ static enum oriel_status stage_open(struct ori_internode *internode, struct orie
 	if (status == ORIEL_OK)
 		status = oriel_window_buffer(g->window, ORI_GATHER_STAGING, &memory, NULL);
 	stage->base = memory;
-	return status == ORIEL_OK ? oriel_p2p_register(hub, stage->base, ori_internode_staging(g),
-						       0, &stage->memory)
+	return status == ORIEL_OK ? oriel_p2p_register(context, stage->base,
+						       ori_internode_staging(g), 0, &stage->memory)
 				  : status;
 }
 
-/* No end has a put under ops. */
+/* No put from the staging is in progress. */
 static void stage_close(struct ori_internode_stage *stage)
 {
 	if (!stage)
@@ -90,7 +91,7 @@ static void stage_close(struct ori_internode_stage *stage)
 	free(stage);
 }
 
-/* This rank's, before anybody else is asked; addresses of ends go to @addresses. */
+/* The local part. Stores the addresses of the endpoints in @addresses, one for each rank. */
 static enum oriel_status internode_prepare(struct ori_internode *internode, char *addresses)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
@@ -99,7 +100,7 @@ static enum oriel_status internode_prepare(struct ori_internode *internode, char
 					    .paths = 1u << ORIEL_PATH_RDMA};
 	struct oriel_allgather *g = internode->g;
 	uint32_t ranks = oriel_comm_size(g->comm), rank;
-	struct oriel_p2p_hub *hub = NULL;
+	struct oriel_p2p_hub *context = NULL;
 	struct ori_internode_peer *peer;
 	void *view = NULL;
 	enum oriel_status status = oriel_comm_prepare(g->comm);
@@ -107,12 +108,12 @@ static enum oriel_status internode_prepare(struct ori_internode *internode, char
 	if (status == ORIEL_OK)
 		status = oriel_copies_create(g->comm, &internode->copies);
 	if (status == ORIEL_OK)
-		status = oriel_comm_p2p_hub(g->comm, &hub);
+		status = oriel_comm_p2p_hub(g->comm, &context);
 	if (status == ORIEL_OK)
-		status = oriel_p2p_register(hub, g->result, internode->length, 0,
+		status = oriel_p2p_register(context, g->result, internode->length, 0,
 					    &internode->memory);
 	if (status == ORIEL_OK && g->kind->has_notes)
-		status = stage_open(internode, hub);
+		status = stage_open(internode, context);
 	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++) {
 		peer = &internode->peers[rank];
 		if (internode_is_same_node(g, rank)) {
@@ -120,7 +121,7 @@ static enum oriel_status internode_prepare(struct ori_internode *internode, char
 							   oriel_at(ORI_GATHER_RESULT, 0), &view);
 			peer->view = view;
 		} else if (internode_needs(g, rank)) {
-			status = oriel_p2p_create(hub, &attr, &peer->p2p);
+			status = oriel_p2p_create(context, &attr, &peer->p2p);
 			if (status == ORIEL_OK)
 				status = oriel_p2p_address(peer->p2p,
 							   addresses + rank * ORIEL_P2P_ADDRESS);
@@ -129,7 +130,10 @@ static enum oriel_status internode_prepare(struct ori_internode *internode, char
 	return status;
 }
 
-/* Until all ends are joined, which all ranks are at. */
+/*
+ * Waits until all endpoints are connected. All ranks are in this call, so half of the timeout
+ * is enough, and the rest is left for the agreement that reports a failure.
+ */
 static enum oriel_status internode_await_connections(struct ori_internode *internode)
 {
 	uint64_t begun = oriel_dev_clock_ns(), timeout_ns = oriel_comm_timeout(internode->g->comm);
@@ -150,7 +154,7 @@ static enum oriel_status internode_await_connections(struct ori_internode *inter
 		}
 		if (missing && oriel_dev_clock_ns() - begun > timeout_ns / 2)
 			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"%s: %u ends of p2p were not joined in %g s",
+					"%s: %u p2p endpoints were not connected within %g s",
 					internode->g->kind->name, missing,
 					(double)timeout_ns / 2e9);
 		if (missing)
@@ -159,7 +163,10 @@ static enum oriel_status internode_await_connections(struct ori_internode *inter
 	return status;
 }
 
-/* A row of @each bytes for every rank to every rank; those to this one, in order of the ranks. */
+/*
+ * An all-to-all of @each bytes over the bootstrap, in place: @mine holds a part for every rank,
+ * and afterwards the part that every rank had for this one.
+ */
 static enum oriel_status internode_swap(const struct ori_internode *internode, char *mine,
 					size_t each)
 {
@@ -219,7 +226,7 @@ static enum oriel_status internode_import(struct ori_internode *internode, const
 	return status;
 }
 
-/* All ranks come to each of these, whatever became of one before. */
+/* Collective. All ranks take part in each agreement, whatever failed before it. */
 static enum oriel_status internode_connect_all(struct ori_internode *internode, char *words)
 {
 	struct oriel_comm *comm = internode->g->comm;
@@ -280,7 +287,7 @@ void ori_internode_close(struct ori_internode *internode)
 
 	if (!internode)
 		return;
-	/* All ranks have come to this, so nobody puts any more. */
+	/* Collective: once all ranks are here no rank puts to this one any more. */
 	oriel_window_destroy(internode->window);
 	for (rank = 0; rank < oriel_comm_size(internode->g->comm); rank++)
 		oriel_p2p_destroy(internode->peers[rank].p2p);

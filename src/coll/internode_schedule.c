@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-gathers and broadcasts: a walk through the moves of a plan. A chunk goes on as soon
- * as it has come, to the carriers of other nodes by puts, to the ranks of this node by
- * copy engines, and nothing of it waits for another chunk.
+ * All-gathers and broadcasts over several nodes of GPUs: the moves of a plan in their order,
+ * called by allgather.c, bcast.c and by the job of gather_internode.c. A chunk is passed on as
+ * soon as it arrives, to the carriers of other nodes by puts, to the ranks of this node by copy
+ * engines, and no part of it waits for another chunk.
  *
- * What is sent is brought to its place here and not in the stream of the caller: a copy there
- * would wait for its stream in a queue of the GPU, and hold up copies of others behind it.
+ * The job copies the message to its offset in the view, not the caller's stream: a copy there
+ * would wait for its stream in a queue of the GPU, and hold up copies of other ranks behind it.
  */
 #include "base/error.h"
 #include "coll/internode.h"
 
-#define SCHEDULE_DIRECT_CHUNK ((size_t)16 << 20) /* a message that nobody passes on goes whole */
+#define SCHEDULE_DIRECT_CHUNK ((size_t)16 << 20) /* a shorter message is put whole by DIRECT */
 
 static enum oriel_status schedule_begin(struct ori_internode *internode)
 {
@@ -70,7 +71,7 @@ static enum oriel_status schedule_copy(struct ori_internode *internode, uint32_t
 				internode->g->result + offset, length);
 }
 
-/* The chunk at which the walk stands, to its next target. ORIEL_AGAIN: not now. */
+/* Sends the current chunk to its next target. ORIEL_AGAIN: not now. */
 static enum oriel_status schedule_send(struct ori_internode *internode, const struct ori_move *move,
 				       uint64_t length)
 {
@@ -83,7 +84,7 @@ static enum oriel_status schedule_send(struct ori_internode *internode, const st
 		       : schedule_copy(internode, to, offset, length);
 }
 
-/* Has the chunk at which the walk stands come? */
+/* Has the current chunk arrived? Its arrival is counted once it was sent to all targets. */
 static bool schedule_has_chunk(struct ori_internode *internode, const struct ori_move *move)
 {
 	struct ori_internode_peer *source;
@@ -94,7 +95,7 @@ static bool schedule_has_chunk(struct ori_internode *internode, const struct ori
 	return source->taken < source->expects.done;
 }
 
-/* Nothing else is being copied then. */
+/* While the message is copied to the view no other copy is in progress. */
 static enum oriel_status walk_place(struct ori_internode *internode, bool *has_moved)
 {
 	enum oriel_status status;
@@ -143,7 +144,7 @@ static enum oriel_status schedule_move(struct ori_internode *internode, bool *ha
 	return ORIEL_OK;
 }
 
-/* The source of the chunk at which it stands, or the next target. */
+/* The source of the current chunk, or its next target if it has been sent to some. */
 static uint32_t schedule_awaited(const struct ori_internode *internode)
 {
 	const struct ori_internode_run *run = &internode->run;
@@ -160,7 +161,7 @@ static uint32_t schedule_awaited(const struct ori_internode *internode)
 static const struct ori_internode_ops schedule_ops = {schedule_begin, schedule_move,
 						      schedule_awaited};
 
-/* @send, unless it stands @offset bytes behind the beginning of in the view. */
+/* Lets the job copy @send to @offset in the view, unless it is there already. */
 static enum oriel_status schedule_set_source(struct ori_internode_job *job, const char *send,
 					     size_t offset)
 {

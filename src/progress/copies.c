@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies by the engines of a GPU, for jobs. */
+/*
+ * Copies of oriel/progress.h by the copy engines of a GPU. Jobs call them from the thread of the
+ * communicator.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,28 +15,30 @@
 #include "comm/comm.h"
 
 #define COPIES_LANES 3u
-#define COPIES_QUERY_EVERY 256u /* tests in vain between two questions whether the GPU has failed \
-				 */
+/* Polls without an arrival between two queries of a stream, which report a failed GPU. */
+#define COPIES_QUERY_EVERY 256u
 
 /*
- * What all copies of a communicator share. Streams of a process have few queues of the
- * hardware (CUDA_DEVICE_MAX_CONNECTIONS), and one that waits for a job holds up those in
- * its queue, copies of that very job among them: so there are not more than that takes.
+ * Streams that all copies of a communicator share. The streams of a process map to few hardware
+ * queues (CUDA_DEVICE_MAX_CONNECTIONS), and a stream that waits for a job blocks the others in
+ * its queue, copies of that very job among them. So there are only a few streams.
  */
 struct ori_copy_streams {
 	void *lanes[COPIES_LANES];
-	struct ori_mem *words; /* copies of each stream that are done, in lines of their own */
-	unsigned users;        /* guarded by the engine_lock of the communicator */
+	struct ori_mem
+		*words; /* completed copies of each stream, each count in its own cache line */
+	unsigned users; /* guarded by the engine_lock of the communicator */
 
-	pthread_mutex_t lock; /* guards begun: streams store these numbers in their order */
+	pthread_mutex_t lock; /* guards begun: the streams store these counts in this order */
 	uint64_t begun[COPIES_LANES];
 };
 
 struct oriel_copies {
 	struct oriel_comm *comm;          /* borrowed */
 	struct ori_copy_streams *streams; /* NULL without a GPU */
-	struct ori_mem *memory;           /* NULL: nobody has asked for it */
-	uint64_t last[COPIES_LANES]; /* 0: none; COPIES_WHOLE_STREAM: all that is in the stream */
+	struct ori_mem *memory;           /* NULL until oriel_copies_memory() */
+	uint64_t last[COPIES_LANES]; /* awaited count; 0: none; COPIES_WHOLE_STREAM: the stream must
+					be empty */
 	unsigned polls;
 };
 
@@ -142,14 +147,17 @@ enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, voi
 	enum oriel_status status;
 
 	if (c->memory)
-		return ori_fail(ORIEL_ERR_STATE, "copies that have memory already");
+		return ori_fail(ORIEL_ERR_STATE, "these copies have their memory already");
 	status = ori_mem_alloc_pinned(c->comm->gpu, length, &c->memory);
 	if (status == ORIEL_OK)
 		*memory = c->memory->address;
 	return status;
 }
 
-/* Where streams store no words, who polls waits for copies of others in the stream, too. */
+/*
+ * Without a driver that writes words (ORI_GPU_TELLS) the only test is whether the whole stream is
+ * empty, which includes the copies of other objects.
+ */
 static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, void *to,
 				      const void *from, size_t length)
 {
@@ -158,7 +166,7 @@ static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, voi
 	void *stream = s->lanes[lane];
 	enum oriel_status status;
 
-	/* Unless it is known to have been told of. */
+	/* The count is stored only once the driver has taken both operations. */
 	c->last[lane] = COPIES_WHOLE_STREAM;
 	if (!(gpu->flags & ORI_GPU_TELLS))
 		return gpu->ops->copy_in(gpu, stream, to, from, length);
@@ -184,13 +192,13 @@ enum oriel_status oriel_copies_add(struct oriel_copies *c, unsigned lane, void *
 	return copies_begin(c, lane % COPIES_LANES, to, from, length);
 }
 
-/* ORIEL_AGAIN: not done. */
+/* ORIEL_AGAIN: the copies of the stream @lane have not completed. */
 static enum oriel_status copies_poll(struct oriel_copies *c, unsigned lane)
 {
 	const struct ori_gpu *gpu = c->comm->gpu;
 	enum oriel_status status;
 
-	/* Acquire: with what the stream stores after the copy. */
+	/* Acquire: pairs with the stream's write of the count behind the copy. */
 	if (c->last[lane] != COPIES_WHOLE_STREAM &&
 	    oriel_dev_load_acquire(copies_word(c->streams, lane)) >= c->last[lane])
 		return ORIEL_OK;

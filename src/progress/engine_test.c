@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs without a stream, of one rank. Those in streams: tests/fakecuda. */
+/* Jobs without a stream, of one rank. tests/fakecuda/gpu_progress.c tests jobs in streams. */
 #include <oriel/oriel.h>
 
 #include <setjmp.h>
@@ -39,16 +39,16 @@ static void close_comm(struct fixture *f)
 	oriel_local_job_destroy(f->job);
 }
 
-/* What a job does, and what became of it. */
+/* The work of a job, and its results. */
 struct work {
-	unsigned steps; /* until it is over */
+	unsigned steps; /* before it ends */
 	enum oriel_status end;
 	atomic_uint done, released;
 	atomic_uint *order; /* counts the ends of several */
 	unsigned position;  /* of this one among them */
-	atomic_bool *gate;  /* over only once that is open */
+	atomic_bool *gate;  /* the job ends only once this is true */
 	struct oriel_comm *comm;
-	enum oriel_status posted; /* of a post by the step */
+	enum oriel_status posted; /* status of the post by its step */
 };
 
 static enum oriel_status work_step(void *context, bool *has_moved)
@@ -108,7 +108,7 @@ static void test_a_job_has_its_steps_and_is_released_once(void **state)
 		assert_int_equal(atomic_load(&works[i].released), 1);
 }
 
-/* The first one waits for what only the second one does. */
+/* The first job ends only after the second one. */
 static void test_no_job_waits_for_another(void **state)
 {
 	atomic_bool gate = false;
@@ -192,7 +192,7 @@ static void test_an_invalid_job_is_rejected(void **state)
 	close_comm(&f);
 }
 
-/* The others have a last step, and so has what was posted and had none yet. */
+/* Every other job has one last step, even one that had none before. */
 static void test_a_failed_job_ends_every_other_job(void **state)
 {
 	atomic_bool gate = false;
@@ -217,7 +217,7 @@ static void test_a_failed_job_ends_every_other_job(void **state)
 	assert_int_equal(atomic_load(&late.released), 0);
 }
 
-/* Beyond the limit a call waits for room, and no longer than the timeout. */
+/* A post beyond the limit waits for a job to end, and no longer than the timeout. */
 static void test_a_post_beyond_the_limit_times_out(void **state)
 {
 	static struct work works[ORIEL_JOBS];
@@ -244,7 +244,7 @@ static void test_a_post_beyond_the_limit_times_out(void **state)
 	close_comm(&f);
 }
 
-/* It was told to be over: what is not then is released with the communicator. */
+/* The abort gives each job its last step; a job that is left is released with the communicator. */
 static void test_destroying_a_communicator_releases_its_jobs(void **state)
 {
 	atomic_bool gate = false;

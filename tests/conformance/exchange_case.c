@@ -317,7 +317,7 @@ static void invalid_exchanges_are_rejected(struct rank *r)
 	s.attr.algorithm = ORIEL_ALGORITHM_RING;
 	CHECK_STATUS(r, oriel_alltoall_create(r->comm, &s.view, &s.attr, &none),
 		     ORIEL_ERR_UNSUPPORTED);
-	CHECK_LAST(r, "all-to-all: ring is not for host memory");
+	CHECK_LAST(r, "all-to-all: algorithm ring does not support host memory");
 	if (!alltoall_create(r, &s, 0) || !bcast_create(r, &s, 0))
 		return;
 	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, SHARE + 1, NULL), ORIEL_ERR_RANGE);
@@ -328,7 +328,7 @@ static void invalid_exchanges_are_rejected(struct rank *r)
 	CHECK_LAST(r, "takes no stream");
 	CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->size, s.send, 8, NULL), ORIEL_ERR_RANGE);
-	CHECK_LAST(r, "broadcast from rank");
+	CHECK_LAST(r, "broadcast: root");
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->rank, s.result + 1, 8, NULL),
 		     ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, 0, s.send, s.length + 1, NULL), ORIEL_ERR_RANGE);
@@ -357,7 +357,7 @@ static void different_collectives_do_not_match(struct rank *r)
 	else
 		CHECK_STATUS(r, oriel_bcast_create(r->comm, &s.view, NULL, &bcast),
 			     ORIEL_ERR_MISMATCH);
-	CHECK_LAST(r, "one of kind 0 on rank 0 and 2 on rank 1");
+	CHECK_LAST(r, "the kind of collective: 0 on rank 0, 2 on rank 1");
 	site_close(r, &s);
 }
 

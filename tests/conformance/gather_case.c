@@ -391,7 +391,7 @@ static void one_execution_of_an_object_is_begun_at_a_time(struct rank *r)
 		CHECK_STATUS(r, oriel_allgather_test(s.gather), ORIEL_AGAIN);
 		CHECK_STATUS(r, oriel_allgather_begin(s.gather, s.send, 8), ORIEL_ERR_STATE);
 		CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, NULL), ORIEL_ERR_STATE);
-		CHECK_LAST(r, "not over");
+		CHECK_LAST(r, "has not ended");
 	}
 	host_meet(r);
 	if (r->rank == 0)
@@ -442,12 +442,12 @@ static void all_ranks_reject_what_one_rejects(struct rank *r)
 
 	site_open(r, &s);
 	view = view_of(&s);
-	create_fails(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not for host");
+	create_fails(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "algorithm ce does not support host");
 	create_fails(r, r->rank == r->size - 1 ? NULL : &view, 0, ORIEL_ERR_INVALID,
 		     "view is NULL");
 	if (r->rank == 0)
 		view.length += 65;
-	create_fails(r, &view, 0, ORIEL_ERR_RANGE, "a view of");
+	create_fails(r, &view, 0, ORIEL_ERR_RANGE, "view of");
 	view = view_of(&s);
 	if (r->rank == 0)
 		view.flags = ORIEL_VIEW_GPU;
@@ -457,7 +457,7 @@ static void all_ranks_reject_what_one_rejects(struct rank *r)
 		view.at += r->rank == 1 ? 8 : 0;
 		view.length -= 8;
 		create_fails(r, &view, 0, ORIEL_ERR_MISMATCH,
-			     "a view at 192 on rank 0 and 200 on rank 1");
+			     "the offset of the view: 192 on rank 0, 200 on rank 1");
 		view = view_of(&s);
 		create_fails(r, &view, r->rank == 1 ? ORIEL_ALGORITHM_RING : ORIEL_ALGORITHM_DIRECT,
 			     ORIEL_ERR_MISMATCH, "algorithm");
@@ -548,7 +548,7 @@ static void a_failed_creation_changes_nothing(struct rank *r)
 	site_open(r, &s);
 	view = view_of(&s);
 	for (i = 0; i < 20; i++)
-		create_fails(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not");
+		create_fails(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "algorithm ce does not support");
 	if (site_create(r, &s, 0, 0)) {
 		gather_once(r, &s, 5000, true);
 		oriel_allgather_destroy(s.gather);
@@ -568,8 +568,8 @@ static void different_lengths_are_reported(struct rank *r)
 	gather_once(r, &s, 100, false);
 	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 200 + (r->rank == 1), NULL),
 		     ORIEL_ERR_MISMATCH);
-	CHECK_LAST(r, r->rank == 1 ? "all-gather: bytes 201 here, on rank 1, and 200 on rank"
-				   : "and 201 on rank 1");
+	CHECK_LAST(r, r->rank == 1 ? "all-gather: ranks differ in bytes: 201 on rank 1, 200 on rank"
+				   :  ", 201 on rank 1");
 	gather_once(r, &s, 100, false);
 	oriel_allgather_destroy(s.gather);
 	site_close(r, &s);

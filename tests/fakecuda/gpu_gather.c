@@ -278,7 +278,7 @@ static void test_rejected(struct rank *r)
 		    "lies in GPU memory");
 	view.flags = ORIEL_VIEW_GPU;
 	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, &attr, &gather),
-		    ORIEL_ERR_UNSUPPORTED, "ring is not for GPU memory");
+		    ORIEL_ERR_UNSUPPORTED, "ring does not support GPU memory");
 	test_rejected_tables(r);
 }
 
@@ -547,15 +547,15 @@ static void test_calls_differ(struct rank *r, const struct site *s, differ_start
 static void test_all_mismatches(struct rank *r, const struct site *s)
 {
 	test_calls_differ(r, s, start_gather, false,
-			  "all-gather: bytes 1001 here, on rank %u, and 1000");
+			  "all-gather: ranks differ in bytes: 1001 on rank %u, 1000");
 	test_calls_differ(r, s, start_gather, true,
-			  "all-gather: bytes 1001 here, on rank %u, and 1000");
+			  "all-gather: ranks differ in bytes: 1001 on rank %u, 1000");
 	test_calls_differ(r, s, start_alltoall, false,
-			  "all-to-all: bytes 1001 here, on rank %u, and 1000");
+			  "all-to-all: ranks differ in bytes: 1001 on rank %u, 1000");
 	test_calls_differ(r, s, start_bcast, true,
-			  "broadcast: bytes 1001 here, on rank %u, and 1000");
+			  "broadcast: ranks differ in bytes: 1001 on rank %u, 1000");
 	test_calls_differ(r, s, start_root, false,
-			  "broadcast: root 1 here, on rank %u, and 0 on rank");
+			  "broadcast: ranks differ in root: 1 on rank %u, 0 on rank");
 }
 #endif
 

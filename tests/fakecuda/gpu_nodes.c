@@ -353,7 +353,7 @@ static void start_apart(struct site *s, struct object *o, bool at_once, bool is_
 		status = oriel_allgather_start(o->gather, o->send, SHARE, o->stream);
 	if (status == ORIEL_ERR_MISMATCH) {
 		CHECK(&s->r,
-		      strstr(oriel_last_error(), is_last ? "and 1000 on rank" : "1000 here"));
+		      strstr(oriel_last_error(), is_last ? ", 1000 on rank" : ": 1000 on rank"));
 		atomic_fetch_add(&mismatches, 1);
 	}
 	CHECK(&s->r, status == ORIEL_ERR_MISMATCH || (is_last ? at_once : status == ORIEL_OK) ||

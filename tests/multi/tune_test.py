@@ -92,7 +92,7 @@ class Tune(unittest.TestCase):
                              encoding="utf-8")
         code, _, err = oriel(*arguments, ORIEL_TUNE=str(self.file))
         self.assertNotEqual(code, 0)
-        self.assertIn(f"{self.file}:3: ce is not for such messages", err)
+        self.assertIn(f"{self.file}:3: algorithm ce does not support messages of that size", err)
 
     def test_ranks_that_read_different_tables_are_told(self):
         self.file.parent.mkdir(parents=True)
@@ -103,8 +103,8 @@ class Tune(unittest.TestCase):
                   'exec "$0" perf allgather --sizes 8 --iters 5 --reps 1')
         code, _, err = oriel("run", "-n", "2", "sh", "-c", script, ORIEL, ORIEL_TUNE="off")
         self.assertNotEqual(code, 0)
-        self.assertRegex(err, r"a table of oriel tune \(ORIEL_TUNE\) of digest 0 on rank 0 and \d+ "
-                              r"on rank 1")
+        self.assertRegex(err, r"the digest of the table of oriel tune \(ORIEL_TUNE\): 0 on "
+                              r"rank 0, \d+ on rank 1")
 
     def test_what_is_wrong_is_named(self):
         self.file.parent.mkdir(parents=True)
@@ -116,7 +116,7 @@ class Tune(unittest.TestCase):
                              encoding="utf-8")
         code, _, err = oriel(*arguments, ORIEL_TUNE=str(self.file))
         self.assertNotEqual(code, 0)
-        self.assertIn(f"{self.file}:3: no number of ranks: 'two'", err)
+        self.assertIn(f"{self.file}:3: invalid number of ranks 'two'", err)
         # Which does not keep one from being made anew.
         self.tune("-n", "2", "-o", str(self.file), ORIEL_TUNE=str(self.file))
 
