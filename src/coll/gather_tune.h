@@ -32,8 +32,7 @@ struct ori_tune_key {
 };
 
 struct ori_tune {
-	struct ori_tune_row
-		rows[ORI_TUNE_ROWS]; /* those of a collective are in the order of their bytes */
+	struct ori_tune_row rows[ORI_TUNE_ROWS]; /* of each collective in the order of bytes */
 	unsigned count;
 	uint64_t digest; /* hash of the rows; 0 without rows */
 };

@@ -31,8 +31,7 @@ struct ori_internode_queue {
 
 /* The state of one pair of ranks, seen from this rank. */
 struct ori_internode_peer {
-	/* A rank of another node: an endpoint, if some execution sends to it or receives from it.
-	 */
+	/* A rank of another node: an endpoint, unless no execution involves the pair. */
 	struct oriel_p2p *p2p;
 	struct oriel_p2p_remote remote;           /* the view of the peer */
 	struct ori_internode_queue puts, expects; /* this execution, as all down to @slots */

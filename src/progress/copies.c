@@ -25,9 +25,8 @@
  */
 struct ori_copy_streams {
 	void *lanes[COPIES_LANES];
-	struct ori_mem
-		*words; /* completed copies of each stream, each count in its own cache line */
-	unsigned users; /* guarded by the engine_lock of the communicator */
+	struct ori_mem *words; /* [lanes] of a cache line: completed copies of the stream */
+	unsigned users;        /* guarded by the engine_lock of the communicator */
 
 	pthread_mutex_t lock; /* guards begun: the streams store these counts in this order */
 	uint64_t begun[COPIES_LANES];
@@ -37,11 +36,11 @@ struct oriel_copies {
 	struct oriel_comm *comm;          /* borrowed */
 	struct ori_copy_streams *streams; /* NULL without a GPU */
 	struct ori_mem *memory;           /* NULL until oriel_copies_memory() */
-	uint64_t last[COPIES_LANES]; /* awaited count; 0: none; COPIES_WHOLE_STREAM: the stream must
-					be empty */
+	uint64_t last[COPIES_LANES];      /* awaited count; 0: none; or COPIES_WHOLE_STREAM */
 	unsigned polls;
 };
 
+/* No count is known: the copies are done when the stream is empty. */
 #define COPIES_WHOLE_STREAM UINT64_MAX
 
 static uint64_t *copies_word(const struct ori_copy_streams *s, unsigned lane)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks exchange beside messages that are all of one length: a broadcast, and
- * messages of any lengths from all to all. One execution each; what oriel/dev/gather.h
- * says of series, groups and parts holds here as well, and docs/allgather.md says why
- * they are correct.
+ * Device functions for a broadcast, and for an all-to-all with messages of any lengths. Series,
+ * groups and parts are those of oriel/dev/gather.h; docs/allgather.md says why both are correct.
+ * Kernels and host threads call them.
  */
 #ifndef ORIEL_DEV_EXCHANGE_H
 #define ORIEL_DEV_EXCHANGE_H
@@ -11,9 +10,9 @@
 #include <oriel/dev/gather.h>
 
 /*
- * Whole group: the message of @root comes to stand at the beginning of the result of
- * every rank; @from is its alone. All others have told @root before that what they
- * had there is no longer read.
+ * Whole group: one execution in which the message of @root is written to the beginning of the
+ * result of every rank. Only the root reads @from. It puts to a peer after that peer's credit, a
+ * signal which says that the previous result there is no longer read.
  */
 ORIEL_DEV enum oriel_status oriel_dev_broadcast(const struct oriel_dev_window *w,
 						struct oriel_dev_group g,
@@ -63,13 +62,13 @@ struct oriel_dev_note {
 	uint64_t reserved;
 };
 
-/* Bytes of the staging for notes of @parts parts. */
+/* Bytes of the staging for the notes of @parts parts. */
 ORIEL_DEV uint64_t oriel_exchange_staging(uint32_t ranks, uint32_t parts)
 {
 	return 2 * (uint64_t)ranks * parts * sizeof(struct oriel_dev_note);
 }
 
-/* Where the note from @source for @part lies that has @epoch. */
+/* Offset of the note from @source for @part in execution @epoch. */
 ORIEL_DEV uint64_t oriel_exchange_note_offset(const struct oriel_dev_window *w,
 					      const struct oriel_dev_gather *c, uint32_t part,
 					      uint64_t epoch, uint32_t source)
@@ -78,7 +77,7 @@ ORIEL_DEV uint64_t oriel_exchange_note_offset(const struct oriel_dev_window *w,
 				    sizeof(struct oriel_dev_note);
 }
 
-/* One thread: word by word, for there is no memory to put it from. */
+/* One thread. Sends the note word by word, since there is no memory to put it from. */
 ORIEL_DEV int64_t oriel_exchange_send_note(const struct oriel_dev_window *w,
 					   const struct oriel_dev_gather *c, uint32_t part,
 					   uint64_t epoch, uint32_t peer,
@@ -97,7 +96,7 @@ ORIEL_DEV int64_t oriel_exchange_send_note(const struct oriel_dev_window *w,
 	return oriel_dev_signal(w, oriel_dev_thread(), peer, c->id + 2 * part, ORIEL_SIGNAL_ADD, 1);
 }
 
-/* Whole group: the threads share the peers. */
+/* Whole group: sends the notes to all peers; the threads share the peers. */
 ORIEL_DEV enum oriel_status oriel_exchange_send_notes(const struct oriel_dev_window *w,
 						      struct oriel_dev_group g,
 						      const struct oriel_dev_gather *c,
@@ -116,7 +115,7 @@ ORIEL_DEV enum oriel_status oriel_exchange_send_notes(const struct oriel_dev_win
 	return oriel_dev_vote(g, posted < 0 ? (enum oriel_status)posted : ORIEL_OK);
 }
 
-/* The note of @peer, which has come; it stays until this execution has ended. */
+/* The note of @peer, which has arrived; it is valid until this execution has ended. */
 ORIEL_DEV struct oriel_dev_note oriel_exchange_note(const struct oriel_dev_window *w,
 						    const struct oriel_dev_gather *c, uint32_t part,
 						    uint64_t epoch, uint32_t peer)
@@ -131,14 +130,14 @@ ORIEL_DEV struct oriel_dev_note oriel_exchange_note(const struct oriel_dev_windo
 	return note;
 }
 
-/* Do the two ranks mean the same? Both look, and both come to the same answer. */
+/* Both ranks of a pair compare the same four lengths, so both get the same answer. */
 ORIEL_DEV bool oriel_exchange_lengths_match(const struct oriel_dev_note *note,
 					    const struct oriel_dev_alltoallv *entry)
 {
 	return note->recv_length == entry->send_length && note->send_length == entry->recv_length;
 }
 
-/* The first of this rank's places that the result does not have room for is refused. */
+/* Rejects received messages that exceed the result, and a message to itself of two lengths. */
 ORIEL_DEV enum oriel_status oriel_exchange_check(const struct oriel_dev_window *w,
 						 const struct oriel_dev_gather *c,
 						 const struct oriel_dev_alltoallv *layout)
@@ -163,7 +162,7 @@ ORIEL_DEV enum oriel_status oriel_exchange_check(const struct oriel_dev_window *
 	return status;
 }
 
-/* Whole group: what goes to @peer, if it expects that. */
+/* Whole group: puts the message to @peer, if the lengths of the pair match. */
 ORIEL_DEV enum oriel_status
 oriel_exchange_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		    const struct oriel_dev_gather *c, uint32_t part, uint32_t parts, uint64_t epoch,
@@ -171,7 +170,7 @@ oriel_exchange_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
 {
 	struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
 	bool is_sent = note.recv_length != entry->send_length;
-	/* The number says which of the two it is about. */
+	/* The last field says which length differs: 0 the one sent to @peer, 1 the one received. */
 	struct oriel_dev_aim aim = {NULL, note.recv_length, ORIEL_EQ, ORIEL_DEV_ALLTOALLV,
 				    peer, !is_sent};
 	int64_t posted = 0;
@@ -191,7 +190,7 @@ oriel_exchange_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
 	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 }
 
-/* Whole group: what comes from the others has come. */
+/* Whole group: waits for the messages of all peers. */
 ORIEL_DEV enum oriel_status
 oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		   const struct oriel_dev_gather *c, uint32_t part, uint64_t epoch,
@@ -214,16 +213,15 @@ oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 }
 
 /*
- * Whole group: one execution of messages of any lengths from all to all. @layout has
- * one for each rank and is read by all threads; @from overlaps the result nowhere. Each
- * rank tells each other one where what comes from it is to stand, which says as well that
- * what stood there is no longer read, and the lengths that it knows of. The two notes
- * lie in one half of the staging and then in the other: who writes one for the execution
- * after the next has taken those of the next, so all have taken those of this one.
+ * Whole group: one all-to-all of messages of any lengths. @layout has one entry for each rank, and
+ * all threads read it. @from does not overlap the result. Each rank sends each peer a note: where
+ * the peer's message goes, and the lengths that it assumes. The note is also the credit: the
+ * previous result is no longer read. The two halves of the staging alternate: a rank writes the
+ * note of execution n + 2 after it has the notes of n + 1, so all ranks have read those of n.
  *
- * ORIEL_ERR_MISMATCH, on both of them: two ranks do not mean the same lengths. Nothing
- * has gone between these two, all else is there, and the next execution may be started.
- * ORIEL_ERR_RANGE: nothing was done, but the others wait.
+ * ORIEL_ERR_MISMATCH, on both ranks of a pair: their lengths differ. Nothing was sent between these
+ * two, all other messages are complete, and the next execution may be started.
+ * ORIEL_ERR_RANGE: nothing was done, but the peers wait.
  */
 ORIEL_DEV enum oriel_status
 oriel_dev_exchange(const struct oriel_dev_window *w, struct oriel_dev_group g,
@@ -265,7 +263,7 @@ oriel_dev_exchange(const struct oriel_dev_window *w, struct oriel_dev_group g,
 	ended = status;
 	if (status == ORIEL_OK && w->rails)
 		ended = oriel_dev_drain(w, g, timeout_ns);
-	/* All have loaded the count. */
+	/* All threads have loaded the count. */
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
 		oriel_dev_store_relaxed(oriel_gather_count(w, c, part), epoch);
