@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent all-to-all, broadcast and barrier in host memory: whole, in order, and
- * nothing but that.
+ * Persistent all-to-all, broadcast and barrier in host memory: results are complete, in order, and
+ * no other byte changes. The conformance program runs this suite for every transport.
  */
 #include "harness.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE 20000u /* bytes for each pair of ranks at most */
+#define SHARE 20000u /* the most bytes for each pair of ranks */
 #define GUARD 0x5a
 #define ROUNDS 24u
 
@@ -55,7 +55,7 @@ static void site_close(struct rank *r, struct site *s)
 	oriel_memory_free(s->memory);
 }
 
-/* Of what @from sends to @to in this round. */
+/* The seed of the message from @from to @to in this round. */
 static uint64_t seed_of(const struct site *s, unsigned from, unsigned to)
 {
 	return s->round * 131 + from * 7 + to * 29 + 1;
@@ -84,7 +84,7 @@ static void alltoall_once(struct rank *r, struct site *s, size_t bytes)
 	memset(s->result + r->size * bytes, GUARD, s->length - r->size * bytes);
 	if (!CHECK_OK(r, oriel_alltoall_start(s->alltoall, send, bytes, NULL)))
 		return;
-	/* On return it is the caller's. */
+	/* The caller may reuse it on return. */
 	memset(send, GUARD, r->size * bytes);
 	for (rank = 0; rank < r->size; rank++)
 		if (!CHECK_EQ(r, wrong(s->result + rank * bytes, bytes, seed_of(s, rank, r->rank)),
@@ -122,7 +122,7 @@ static size_t length_of(uint64_t round, unsigned from, unsigned to)
 	return draw < 3 ? 0 : draw == 3 ? 1 : (draw * 2477 + round * 31) % SHARE;
 }
 
-/* In the view they lie in some order of their own, a byte apart. */
+/* The messages lie in the view in another order than in the send buffer. */
 static void layout_fill(const struct rank *r, struct site *s)
 {
 	size_t send_offset = 0, recv_offset = s->round % 3;
@@ -172,7 +172,7 @@ static void messages_of_any_length_are_exchanged(struct rank *r)
 	for (i = 0; i < ROUNDS; i++) {
 		alltoallv_once(r, &s);
 		if ((i + r->rank) % r->size == 0) {
-			/* The others have begun the next one. */
+			/* The peers have begun the next execution. */
 			oriel_cpu_give_way(1000000);
 			check_received(r, &s, r->size);
 		}
@@ -183,7 +183,7 @@ static void messages_of_any_length_are_exchanged(struct rank *r)
 	site_close(r, &s);
 }
 
-/* All send nothing to all, many times: notes alone must not mix. */
+/* Empty messages between all ranks, many times: notes alone must not mix. */
 static void empty_messages_do_not_mix(struct rank *r)
 {
 	struct site s;
@@ -204,7 +204,7 @@ static void empty_messages_do_not_mix(struct rank *r)
 	site_close(r, &s);
 }
 
-/* Both ranks of the pair hear of it, the others have theirs, and it goes on. */
+/* Both ranks of the pair get the error, all other messages arrive, and the next one succeeds. */
 static void lengths_of_a_pair_that_differ_are_reported(struct rank *r)
 {
 	unsigned last = r->size - 1;
@@ -251,7 +251,7 @@ static void bcast_once(struct rank *r, struct site *s, size_t bytes)
 	CHECK_EQ(r, not_all(s->result + bytes, s->length - bytes, GUARD), 0);
 }
 
-/* With one that the table chooses for, and with one of each algorithm that there is. */
+/* With an object of the default algorithm, and with one of each supported algorithm. */
 static void each_bcast(struct rank *r, void (*run)(struct rank *r, struct site *s))
 {
 	unsigned algorithm, mask = 1u << ORIEL_ALGORITHM_DEFAULT;
@@ -285,13 +285,13 @@ static void every_algorithm_broadcasts_every_size(struct rank *r)
 	each_bcast(r, bcast_sizes);
 }
 
-/* Some ranks look at a result for long, while others have started the next. */
+/* Some ranks check a result late, while their peers have started the next execution. */
 static void bcast_and_check(struct rank *r, struct site *s)
 {
 	unsigned i, root;
 
 	for (i = 0; i < ROUNDS; i++) {
-		/* From one root many times, so that it could be ahead. */
+		/* From one root many times, so that it could run ahead. */
 		root = i / 8 % r->size;
 		s->round++;
 		if (r->rank == root)
@@ -332,7 +332,7 @@ static void invalid_exchanges_are_rejected(struct rank *r)
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->rank, s.result + 1, 8, NULL),
 		     ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, 0, s.send, s.length + 1, NULL), ORIEL_ERR_RANGE);
-	/* Nothing has happened. */
+	/* The failed calls changed nothing. */
 	alltoall_once(r, &s, 8);
 	bcast_once(r, &s, 8);
 	oriel_bcast_destroy(s.bcast);
@@ -343,7 +343,7 @@ static void invalid_exchanges_are_rejected(struct rank *r)
 	site_close(r, &s);
 }
 
-/* A rank that makes another thing than the others is found by all. */
+/* If one rank creates another kind of collective, all ranks get the error. */
 static void different_collectives_do_not_match(struct rank *r)
 {
 	struct oriel_allgather *gather = NULL;
@@ -361,7 +361,7 @@ static void different_collectives_do_not_match(struct rank *r)
 	site_close(r, &s);
 }
 
-/* Who has come behind it has what was put before it. */
+/* A rank behind the barrier sees all puts from before it. */
 static void no_rank_passes_a_barrier_early(struct rank *r)
 {
 	struct oriel_stream_barrier *barrier = NULL;
@@ -392,7 +392,7 @@ static void no_rank_passes_a_barrier_early(struct rank *r)
 	oriel_window_destroy(window);
 }
 
-/* Who waits for a rank that never starts gets what that rank says. */
+/* A rank that waits for a peer that never starts gets the status of that peer's abort. */
 static void an_abort_ends_every_collective(struct rank *r)
 {
 	struct site s;
@@ -402,7 +402,7 @@ static void an_abort_ends_every_collective(struct rank *r)
 		return;
 	alltoallv_once(r, &s);
 	bcast_once(r, &s, 5000);
-	/* All have ended, by what no abort reaches. */
+	/* All ranks have ended the execution; this meeting does not use the communicator. */
 	host_meet(r);
 	if (r->rank == 0)
 		oriel_comm_abort(r->comm, "no more exchanging");

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-to-alls and broadcasts of a rank of gather_rank.h, and what is to be found there. */
+/*
+ * All-to-alls and broadcasts of a rank of gather_rank.h, and the checks of their results. Shared by
+ * gpu_gather and gpu_nodes.
+ */
 #ifndef TESTS_DEVICE_EXCHANGE_RANK_H
 #define TESTS_DEVICE_EXCHANGE_RANK_H
 
 #include "gather_rank.h"
 
-/* In the stream and the memory of an object, and beside its all-gather if that is idle. */
+/* They use the stream and the memory of an object while its all-gather is idle. */
 struct others {
 	struct oriel_alltoall *alltoall;
-	struct oriel_bcast *bcast;          /* NULL: the algorithm is none of broadcasts */
+	struct oriel_bcast *bcast;          /* NULL: broadcasts do not support the algorithm */
 	char *send;                         /* size * SHARE bytes */
-	struct oriel_dev_alltoallv *layout; /* [size], of the GPU */
+	struct oriel_dev_alltoallv *layout; /* [size], GPU memory */
 };
 
-/* For every rank its own message, in the next round. */
+/* Writes a message for every rank, for the next round. */
 __global__ void paint_each(char *at, size_t bytes, unsigned rank, unsigned size,
 			   const unsigned *round)
 {
@@ -41,7 +44,7 @@ __device__ size_t length_of(unsigned round, unsigned from, unsigned to)
 	return draw < 2 ? 0 : draw * 24770 + round % 31;
 }
 
-/* What nobody on a host knows: lengths and places that differ from round to round. */
+/* Lengths and displacements that differ from round to round, and that no host knows. */
 __global__ void fill_layout(struct oriel_dev_alltoallv *layout, char *send, unsigned rank,
 			    unsigned size, const unsigned *round)
 {
@@ -109,7 +112,7 @@ static void post_bcast(struct rank *r, struct object *o, struct others *x, unsig
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }
 
-/* First launches and allocations may wait for all that the GPU has to do, also for others. */
+/* First launches and allocations may wait for all work of the GPU, of other ranks too. */
 static void others_open(struct rank *r, struct others *x, struct object *o)
 {
 	CUDA(cudaMalloc((void **)&x->send, (size_t)r->size * SHARE + 16));
@@ -128,7 +131,7 @@ static void others_close(struct rank *r, struct others *x)
 	CUDA(cudaFree(x->send));
 }
 
-/* An algorithm that is only of the one goes with the default of the other. */
+/* If only one of the two supports @algorithm, the other one uses the default. */
 static void others_create(struct rank *r, struct others *x, unsigned number, unsigned algorithm)
 {
 	struct oriel_allgather_attr attr = attr_of(algorithm);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent collectives of GPU memory over virtual nodes, an adapter in software between them:
- * gpu_nodes RANKS NODES (threads), or oriel run -n N --nodes M gpu_nodes (processes).
- * Rank r uses GPU r modulo the number of GPUs. A line for each claim and each time;
- * ends with 1 if a claim does not hold.
+ * Persistent collectives of GPU memory over virtual nodes, with the software HCA between them:
+ * gpu_nodes RANKS NODES (threads), or oriel run -n N --nodes M gpu_nodes (processes). Rank r uses
+ * GPU r modulo the number of GPUs. Prints a line for each claim and each time; exit status 1: a
+ * claim does not hold.
  */
 #include "exchange_rank.h"
 
@@ -55,7 +55,7 @@ static void test_graphs(struct rank *r, const char *name, size_t bytes)
 	graphs_destroy(r, execs, 2);
 }
 
-/* Ranks come to the two streams in different orders. */
+/* Ranks post to the two streams in different orders. */
 static void test_two(struct rank *r, const char *name)
 {
 	size_t bytes = 0;
@@ -133,7 +133,7 @@ static void test_others_sizes(struct rank *r, struct others *x, const char *name
 	verdict(r, "all-to-all of any lengths", name, 0, object_is_right(r, o));
 }
 
-/* All of them in one graph: other lengths in each launch, and some are started between. */
+/* All collectives in one graph: other lengths in each launch, and starts between launches. */
 static void test_others_graph(struct rank *r, struct others *x, const char *name)
 {
 	struct object *o = &r->objects[0];
@@ -157,7 +157,7 @@ static void test_others_graph(struct rank *r, struct others *x, const char *name
 	graphs_destroy(r, &exec, 1);
 }
 
-/* An all-to-all and a broadcast in a stream each, which ranks come to in different orders. */
+/* An all-to-all and a broadcast in a stream each, to which ranks post in different orders. */
 static void test_others_two(struct rank *r, struct others x[OBJECTS], const char *name)
 {
 	size_t bytes = 0;
@@ -205,7 +205,7 @@ static void algorithms_run(struct rank *r)
 		test_algorithm(r, algorithms[i]);
 		test_others(r, others, algorithms[i]);
 	}
-	/* The peers are done, too, before memory is freed that waits for GPUs. */
+	/* Freeing memory waits for GPUs, so all peers have to end first. */
 	MUST(oriel_comm_barrier(r->comm));
 	for (i = 0; i < OBJECTS; i++)
 		others_close(r, &others[i]);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent all-gathers in the memory of the fake driver: gpu_gather N (threads) or
- * oriel run -n N gpu_gather (processes). The kernels are the library's own, and the
- * CPU looks at what they leave.
+ * Persistent collectives in the memory of the fake driver: gpu_gather N (threads) or
+ * oriel run -n N gpu_gather (processes). The kernels are the library's own, and the CPU checks
+ * their results. CTest runs it as fakecuda/gather_*.
  */
 #include "ranks.h"
 
 #include "rank.h"
 
-#define SHARE 3000000u /* bytes of each rank at most */
+#define SHARE 3000000u /* the most bytes of each rank */
 #define GATHER_TIMEOUT 60000000000ull
 
 struct site {
 	struct oriel_allgather *gather;
-	struct oriel_region *region; /* of a view that is one; else NULL */
+	struct oriel_region *region; /* a view that is a region; else NULL */
 	char *result;
 	char *send;
 	unsigned round;
@@ -38,7 +38,7 @@ static bool is_painted(const char *at, unsigned round, unsigned rank, size_t byt
 	return true;
 }
 
-/* All of the window. */
+/* A view of the whole window. */
 static struct oriel_view view_of(const struct rank *r)
 {
 	return (struct oriel_view){.size = sizeof(struct oriel_view),
@@ -60,7 +60,7 @@ static void gather_once(struct rank *r, struct site *s, CUstream stream, size_t 
 	s->round++;
 }
 
-/* How the memory of the window is mismatches. */
+/* The kind of view over the memory of the window. */
 enum view_kind { AS_WINDOW, AS_BUFFER, AS_REGION, AS_TABLE, VIEW_KINDS };
 
 static void site_create(struct rank *r, struct site *s, unsigned algorithm,
@@ -98,7 +98,7 @@ static void site_destroy(struct site *s)
 	s->region = NULL;
 }
 
-/* Ranks on one GPU, at most. */
+/* The most ranks on one GPU. */
 static unsigned sharers_of(struct rank *r)
 {
 	struct oriel_peer peer;
@@ -115,7 +115,7 @@ static unsigned sharers_of(struct rank *r)
 	return (r->size + (unsigned)count - 1) / (unsigned)count;
 }
 
-/* Copies of at most so many bytes go at once. */
+/* Copies of at most this many bytes go in a batch. */
 static size_t batch_of(struct rank *r)
 {
 	int bytes = fake_number("ORIEL_CE_BATCH", 0);
@@ -125,9 +125,8 @@ static size_t batch_of(struct rank *r)
 }
 
 /*
- * Copy engines move what is theirs, and no kernel moves a byte beside them. Kernels of
- * ranks that share a GPU wait for each other: those of two objects must run at once, but for
- * the one that is missing.
+ * CE copies by engines alone; no kernel copies a byte. Kernels of ranks that share a GPU wait for
+ * each other, so the kernels of two objects, except for one, must fit on the GPU at once.
  */
 static void check_posted(struct rank *r, unsigned algorithm, size_t bytes,
 			 struct fakecuda_posted posted)
@@ -167,7 +166,7 @@ static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsi
 	site_destroy(s);
 }
 
-/* Large messages, which go by engines but where ranks share a GPU. */
+/* Large messages use copy engines, unless ranks share a GPU. */
 static void test_choice(struct rank *r, struct site *s)
 {
 	struct oriel_allgather_info info;
@@ -179,7 +178,7 @@ static void test_choice(struct rank *r, struct site *s)
 	site_destroy(s);
 }
 
-/* What the library must not leave behind: the lanes of one that had none, too. */
+/* The first execution creates copy lanes, which must be freed by the end of the program. */
 static void test_lanes(struct rank *r, struct site *s, CUstream stream)
 {
 	unsigned left;
@@ -194,7 +193,7 @@ static void test_lanes(struct rank *r, struct site *s, CUstream stream)
 	site_destroy(s);
 }
 
-/* Of what was captured: executable, graph and object. */
+/* Destroys one of the three parts of a capture: executable, graph, object. */
 static void destroy_part(struct site *s, CUgraphExec exec, CUgraph graph, char what)
 {
 	if (what == 'e')
@@ -205,7 +204,7 @@ static void destroy_part(struct site *s, CUgraphExec exec, CUgraph graph, char w
 		oriel_allgather_destroy(s->gather);
 }
 
-/* Copies that are captured go one by one, and are done at each launch; then all goes in @order. */
+/* Captured copies go one by one, at each launch. Afterwards the parts are destroyed in @order. */
 static void capture_once(struct rank *r, struct site *s, CUstream stream, unsigned algorithm,
 			 const char *order)
 {
@@ -241,7 +240,7 @@ static void test_captured(struct rank *r, struct site *s, CUstream stream)
 	}
 }
 
-/* The last rank has one that nothing can be done with. */
+/* The last rank has an invalid table, and all ranks get the error. */
 static void test_rejected_tables(struct rank *r)
 {
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
@@ -282,7 +281,7 @@ static void test_rejected(struct rank *r)
 	test_rejected_tables(r);
 }
 
-/* Of messages that differ from rank to rank; what the GPU reads, the CPU has written. */
+/* Messages that differ from rank to rank. The CPU writes the memory that the GPU reads. */
 static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsigned algorithm)
 {
 	static const size_t sizes[] = {1, 1001, 16385, 65536, SHARE / 8};
@@ -383,7 +382,7 @@ static void test_barrier(struct rank *r, CUstream stream)
 	oriel_stream_barrier_destroy(barrier);
 }
 
-/* Two ranks that do not mean the same: nobody on a host is mismatches, so the communicator is. */
+/* Lengths of a pair that differ: no call can return the error, so the communicator breaks. */
 static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 {
 	const struct oriel_view view = view_of(r);
@@ -402,7 +401,7 @@ static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 			.recv_displacement = rank * 16,
 			.recv_length = 8,
 		};
-	/* The first tells nobody, and a third rank is well until it waits for one of the two. */
+	/* The first call may succeed, and a third rank runs until it waits for one of the two. */
 	for (i = 0; i < 3 && status == ORIEL_OK; i++)
 		status = oriel_alltoall_start_v(alltoall, s->send, layout, stream);
 	CHECK_FAILS(r, status, ORIEL_ERR_MISMATCH, "all-to-all: ");
@@ -410,7 +409,7 @@ static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
 }
 
-/* The first rank gives up: as it comes, or because its driver fails. */
+/* The first rank aborts: at its start, or after its driver fails in @call. */
 static void give_up(struct rank *r, const struct site *s, CUstream stream, const char *call)
 {
 	if (call) {
@@ -422,7 +421,7 @@ static void give_up(struct rank *r, const struct site *s, CUstream stream, const
 	oriel_comm_abort(r->comm, "a test");
 }
 
-/* A communicator that is to break, and objects of it over memory of its own. */
+/* A second communicator, which the test breaks, and objects of it over its own memory. */
 struct beside {
 	struct rank r;
 	struct site s;
@@ -450,7 +449,7 @@ static struct beside beside_open(struct rank *r, const struct site *s, unsigned 
 	return b;
 }
 
-/* Streams go on, and what comes later is refused. */
+/* Streams go on after the failure, and later calls fail. */
 static void beside_close(struct rank *r, struct beside *b)
 {
 	struct oriel_health health;
@@ -465,7 +464,7 @@ static void beside_close(struct rank *r, struct beside *b)
 	oriel_alltoall_destroy(b->alltoall);
 	oriel_allgather_destroy(b->s.gather);
 	oriel_comm_destroy(b->r.comm);
-	/* Those of the others may have written to it until they were gone. */
+	/* Peers may write to the memory until their objects are destroyed. */
 	CHECK_OK(&b->r, oriel_comm_barrier(r->comm));
 	fakecuda_async(false);
 	CHECK(&b->r,
@@ -474,9 +473,9 @@ static void beside_close(struct rank *r, struct beside *b)
 }
 
 /*
- * While the others wait in their streams, one execution behind the other: for its credit or
- * its lines, for the barrier before copies by engines or, if its @call fails, for the one
- * behind them.
+ * The first rank aborts while its peers wait in their streams, with several executions posted: for
+ * its credit or its lines, for the barrier before copies by engines or, if @call fails, for the
+ * barrier behind them.
  */
 static void test_broken(struct rank *r, const struct site *s, unsigned algorithm, const char *call)
 {
@@ -517,8 +516,8 @@ static enum oriel_status start_root(const struct beside *b, unsigned more)
 }
 
 /*
- * Of debug builds. The last rank comes when the others have started, who have not waited for
- * it, and are mismatches at once. @text: "...here, on rank R, and ..." as it is mismatches.
+ * Debug builds. The last rank calls after its peers have started, which do not wait for it, and
+ * gets the error at once. @text: the expected text, with the rank as %u.
  */
 static void test_calls_differ(struct rank *r, const struct site *s, differ_start *start,
 			      bool is_captured, const char *text)

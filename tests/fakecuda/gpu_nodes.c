@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-gathers of the fake driver's memory over several nodes: see nodes.h. */
+/* All-gathers of the fake driver's memory over several nodes. CTest: fakecuda/nodes_*, see nodes.h.
+ */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -55,7 +56,7 @@ static void object_destroy(struct object *o)
 	o->gather = NULL;
 }
 
-/* In index, or from an odd address. */
+/* In place, or from an odd address. */
 static char *source(struct site *s, struct object *o, size_t bytes, bool is_in_place)
 {
 	return is_in_place ? o->result + s->r.rank * bytes : o->send + 1;
@@ -73,7 +74,7 @@ static void gather_once(struct site *s, struct object *o, size_t bytes)
 	s->round++;
 }
 
-/* Of a view that is a region. */
+/* A view that is a region. */
 static void gather_region(struct site *s, struct object *o)
 {
 	struct oriel_dev_buffer *table = calloc(s->r.size, sizeof(*table));
@@ -122,7 +123,7 @@ static void test_sizes(struct site *s)
 	gather_region(s, o);
 }
 
-/* Several under way in a stream; each rank looks only at the last one, and is pending with that. */
+/* Several executions in flight in a stream; each rank checks only the last one, later. */
 static void test_ahead(struct site *s)
 {
 	struct object *o = &s->objects[0];
@@ -158,7 +159,7 @@ static void replay(struct site *s, struct object *o, CUgraphExec exec, char *sen
 	s->round++;
 }
 
-/* Two captures of one object and executions that are started, in turn, many times. */
+/* Launches of two captures of one object and started executions, in turn, many times. */
 static void test_graphs(struct site *s)
 {
 	struct object *o = &s->objects[0];
@@ -177,7 +178,7 @@ static void test_graphs(struct site *s)
 			gather_once(s, o, many);
 		replay(s, o, execs[1], o->send + 3, many);
 	}
-	/* One goes before the object, of the other only the graph. */
+	/* One capture is destroyed before the object; of the other only the graph is. */
 	cuGraphDestroy(graphs[0]);
 	cuGraphExecDestroy(execs[0]);
 	nodes_meet(s);
@@ -187,7 +188,7 @@ static void test_graphs(struct site *s)
 	cuGraphExecDestroy(execs[1]);
 }
 
-/* Two objects in two streams, which ranks come to in different orders. */
+/* Two objects in two streams, which ranks reach in different orders. */
 static void test_two(struct site *s)
 {
 	struct object *o = s->objects;
@@ -202,7 +203,7 @@ static void test_two(struct site *s)
 			fill(s, one->send, SHARE);
 			CHECK_OK(&s->r,
 				 oriel_allgather_start(one->gather, one->send, SHARE, one->stream));
-			/* On one rank the second is not even posted before the first is over. */
+			/* One rank may post the second only after the first has ended. */
 		}
 		for (i = 0; i < 2; i++) {
 			fakecuda_finish(o[i].stream);
@@ -210,12 +211,12 @@ static void test_two(struct site *s)
 		}
 		s->round++;
 	}
-	/* The other way round than they were made. */
+	/* In the reverse order of their creation. */
 	object_destroy(&o[1]);
 	object_destroy(&o[0]);
 }
 
-/* Of what was captured of one object; the communicator is that of @s. */
+/* Destroys a part of a capture: executable, graph, object, or the communicator of @s. */
 static void destroy_part(struct site *s, struct object *o, CUgraphExec exec, CUgraph graph,
 			 char what)
 {
@@ -230,8 +231,8 @@ static void destroy_part(struct site *s, struct object *o, CUgraphExec exec, CUg
 }
 
 /*
- * Communicators that come and go beside the first, with objects over the same memory: whatever
- * goes first, but for an object before its communicator, what is left works.
+ * Further communicators beside the first, with objects over the same memory. Their parts are
+ * destroyed in several orders, each object before its communicator, and the rest still works.
  */
 static void test_orders(struct site *s)
 {
@@ -257,7 +258,8 @@ static void test_orders(struct site *s)
 		}
 		for (k = 0; k < 4; k++) {
 			destroy_part(&other, &beside, exec, graph, orders[i][k]);
-			/* Objects and communicators go on no rank before they go on all. */
+			/* To destroy an object or a communicator is collective and meets by itself.
+			 */
 			if (orders[i][k] != 'o' && orders[i][k] != 'c')
 				nodes_meet(s);
 			gather_once(s, first, 1000);
@@ -272,7 +274,7 @@ static enum oriel_status start_share(struct site *s, struct object *o)
 	return oriel_allgather_start(o->gather, source(s, o, SHARE, true), SHARE, o->stream);
 }
 
-/* The last rank does not come; the streams of the others go on within the timeout. */
+/* The last rank never starts; the streams of its peers go on within the timeout. */
 static void test_absent(struct site *s)
 {
 	struct object *o = &s->objects[0];
@@ -308,13 +310,12 @@ static void test_driver(struct site *s)
 	object_destroy(o);
 }
 
-/* What a creation fails of is mismatches, whatever has to go again; and the next one is not
- * refused. */
+/* A failed creation reports its cause and frees what it has, and the next one succeeds. */
 static void test_rejected(struct site *s)
 {
 	struct object *o = &s->objects[0];
 
-	/* All have their own streams. */
+	/* All ranks have created their streams. */
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
 	fakecuda_fail("cuStreamCreate", 0);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
@@ -329,12 +330,12 @@ static void test_rejected(struct site *s)
 }
 
 #ifndef NDEBUG
-/* Ranks of this process that were mismatches. */
+/* Ranks of this process that got ORIEL_ERR_MISMATCH. */
 static atomic_uint mismatches;
 
 /*
- * Of debug builds: all but the last rank start, who do not wait for that one; it comes when
- * they have or, if @at_once, with them. Whoever comes later, and one of two does, is mismatches.
+ * Debug builds: all ranks but the last start and do not wait for it. The last one starts after
+ * them or, with @at_once, together with them. The later rank of a pair gets the error.
  */
 static void start_apart(struct site *s, struct object *o, bool at_once, bool is_captured)
 {
@@ -363,7 +364,7 @@ static void start_apart(struct site *s, struct object *o, bool at_once, bool is_
 				     cuGraphDestroy(graph) == CUDA_SUCCESS);
 }
 
-/* Of communicators beside the first, since each of them breaks. */
+/* In communicators beside the first, since each of them breaks. */
 static void test_calls_differ(struct site *s)
 {
 	struct oriel_health health;

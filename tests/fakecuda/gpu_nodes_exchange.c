@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-to-alls and broadcasts of the fake driver's memory over several nodes: see nodes.h. */
+/*
+ * All-to-alls and broadcasts of the fake driver's memory over several nodes. CTest runs it as
+ * fakecuda/nodes_*_exchange_*; see nodes.h.
+ */
 #include <stdlib.h>
 
 #include "nodes.h"
@@ -9,7 +12,7 @@
 static const size_t sizes[] = {1, 8, 1001, CHUNK, CHUNK + 1, 65536, SHARE};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Of what @from sends to @to; of a broadcast @to is its root as well. */
+/* Byte @i of the message from @from to @to; of a broadcast both are its root. */
 static char pattern(unsigned round, unsigned from, unsigned to, size_t i)
 {
 	return (char)(round * 101 + from * 37 + to * 13 + i * 11 + (i >> 8) * 59);
@@ -81,7 +84,7 @@ static void exchange_fill(const struct site *s, char *send, size_t bytes)
 		fill(s, send + rank * bytes, s->r.rank, rank, bytes);
 }
 
-/* What is behind the result stays. */
+/* The bytes behind the result must not change. */
 static bool is_exchanged(const struct site *s, const struct object *o, size_t bytes)
 {
 	unsigned rank;
@@ -133,7 +136,7 @@ static size_t length_of(unsigned round, unsigned from, unsigned to)
 	return draw < 3 ? 0 : draw == 3 ? 1 : (draw * 2477 + round * 3571) % (SHARE / 4);
 }
 
-/* In the view they lie in some order, from some byte on. */
+/* The messages lie in the view in some order, from some byte on. */
 static void layout_fill(const struct site *s, struct object *o, struct oriel_dev_alltoallv *layout)
 {
 	size_t send_offset = s->round % 2, recv_offset = s->round % 3;
@@ -178,7 +181,7 @@ static void alltoallv_once(struct site *s, struct object *o, struct oriel_dev_al
 	s->round++;
 }
 
-/* Where kernels would have written them. */
+/* GPU memory for a layout, which a kernel could write. */
 static struct oriel_dev_alltoallv *layout_open(struct site *s)
 {
 	CUdeviceptr at;
@@ -188,7 +191,7 @@ static struct oriel_dev_alltoallv *layout_open(struct site *s)
 	return (struct oriel_dev_alltoallv *)at;
 }
 
-/* With nothing for anybody in between, notes alone must not mix. */
+/* Empty messages in between: notes alone must not mix. */
 static void notes_ahead(struct site *s, struct object *o, struct oriel_dev_alltoallv *layout,
 			struct oriel_dev_alltoallv *nothing)
 {
@@ -266,7 +269,7 @@ static void test_bcast(struct site *s)
 	}
 }
 
-/* Several under way in a stream; each rank looks only at the last one, and is pending with that. */
+/* Several executions in flight in a stream; each rank checks only the last one, later. */
 static void test_ahead(struct site *s)
 {
 	struct object *exchange = &s->objects[0], *bcast = &s->objects[1];
@@ -319,7 +322,7 @@ static void replay(struct site *s, CUgraphExec exec, enum captured which,
 	s->round++;
 }
 
-/* Captures of two objects, launched in turn, with other lengths each time; some are started. */
+/* Captures of two objects, launched in turn, with other lengths each time, and some starts. */
 static void test_graphs(struct site *s)
 {
 	struct oriel_dev_alltoallv *layout = layout_open(s);
@@ -351,7 +354,7 @@ static void test_graphs(struct site *s)
 			bcast_once(s, bcast, i % s->r.size, 1000);
 		}
 	}
-	/* Some go before the objects, of others only the graph. */
+	/* One capture is destroyed before the objects; of another only the graph is. */
 	cuGraphDestroy(graphs[EQUAL]);
 	cuGraphExecDestroy(execs[EQUAL]);
 	cuGraphDestroy(graphs[BCAST]);
@@ -365,7 +368,7 @@ static void test_graphs(struct site *s)
 	cuMemFree((CUdeviceptr)layout);
 }
 
-/* In two streams, which ranks come to in different orders. */
+/* In two streams, which ranks reach in different orders. */
 static void test_two(struct site *s)
 {
 	struct object *exchange = &s->objects[0], *bcast = &s->objects[1];
@@ -397,7 +400,7 @@ static void test_two(struct site *s)
 	oriel_alltoall_destroy(exchange->alltoall);
 }
 
-/* What is wrong in layout breaks the communicator, for nobody can be mismatches. */
+/* An invalid layout breaks the communicator, since no call can return the error. */
 static void wrong_layout(struct site *s, enum oriel_status status,
 			 void (*spoil)(const struct site *s, struct oriel_dev_alltoallv *layout))
 {
@@ -412,7 +415,7 @@ static void wrong_layout(struct site *s, enum oriel_status status,
 	if (s->r.rank == 0)
 		spoil(s, layout);
 	started = oriel_alltoall_start_v(o->alltoall, o->send, layout, o->stream);
-	/* Others may have been mismatches of it already. */
+	/* The failure of a peer may be known already. */
 	CHECK(&s->r, started == ORIEL_OK || (s->r.rank && started == status));
 	nodes_expect_broken(s, o);
 	CHECK(&s->r, oriel_dev_health(&s->r.dev) == status);
@@ -453,7 +456,7 @@ static void test_long(struct site *s)
 	wrong_layout(s, ORIEL_ERR_RANGE, expect_more);
 }
 
-/* The last rank does not come; the streams of the others go on within the timeout. */
+/* The last rank never starts; the streams of its peers go on within the timeout. */
 static void test_absent(struct site *s)
 {
 	struct object *exchange = &s->objects[0], *bcast = &s->objects[1];

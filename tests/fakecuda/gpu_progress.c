@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs in streams of the fake driver that have threads of their own, and in graphs.
- * One rank; gpu_progress TEST, or all of them.
+ * Jobs in streams of the fake driver, which have threads of their own, and in graphs. One rank:
+ * gpu_progress TEST, or all tests. CTest runs it as fakecuda/progress_*.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 #define MANY 5000u
 #define FEW 100u
 
-/* A word in pinned memory that streams write and jobs look at, and the other way. */
+/* Pinned memory that streams write and jobs read, and the other way round. */
 struct page {
 	uint32_t seen[64];
 	uint32_t gate;
@@ -50,7 +50,7 @@ static enum oriel_status work_step(void *context, bool *has_moved)
 	count = atomic_fetch_add(&w->executions, 1);
 	if (w->order && count < 4)
 		w->ends[count] = atomic_fetch_add(w->order, 1);
-	/* Plain: whoever is behind it in the stream sees it. */
+	/* A plain store: operations behind the job in the stream see it. */
 	w->page->seen[w->index] = w->expected + 1;
 	return w->end;
 }
@@ -92,7 +92,7 @@ static void relaxed(bool is_relaxed)
 	cuThreadExchangeStreamCaptureMode(&mode);
 }
 
-/* What a program itself puts into a stream. */
+/* An operation of the program in a stream. */
 static void stream_set(struct test *t, CUstream stream, unsigned index, uint32_t value)
 {
 	relaxed(true);
@@ -134,7 +134,7 @@ static void test_end(struct test *t)
 	t->page = NULL;
 }
 
-/* What is before a job is done when it begins, and what is behind begins when it is over. */
+/* A job begins after the operations before it, and operations behind it begin after its end. */
 static void test_order(struct test *t)
 {
 	struct work works[JOBS] = {{0}};
@@ -153,12 +153,12 @@ static void test_order(struct test *t)
 	}
 }
 
-/* Nothing begins before its stream has come to it. */
+/* No job begins before its stream has reached it. */
 static void test_blocked(struct test *t)
 {
 	struct work blocked = {.index = 1}, free_one = {.index = 2};
 
-	/* That pins memory, which may wait for streams. */
+	/* It pins memory, which may wait for streams. */
 	CHECK_OK(&t->r, oriel_comm_prepare(t->r.comm));
 	stream_block(t, t->stream);
 	CHECK_OK(&t->r, post(t, &blocked, t->stream));
@@ -173,7 +173,7 @@ static void test_blocked(struct test *t)
 	t->page->gate = 0;
 }
 
-/* The one of the first stream waits for what the one of the second does behind it. */
+/* The job of the first stream ends only after the job of the second stream, posted later. */
 static void test_streams(struct test *t)
 {
 	atomic_bool gate = false;
@@ -209,7 +209,7 @@ static CUgraphExec capture(struct test *t, struct work *works, unsigned count, C
 	return exec;
 }
 
-/* Each launch is an execution; the contexts go when graph and executable have gone. */
+/* Each launch is an execution; contexts are released with both graph and executable. */
 static void test_replays(struct test *t)
 {
 	struct work works[2] = {{.index = 5, .expected = 10, .is_checked = true},
@@ -245,7 +245,7 @@ static void test_replays(struct test *t)
 	fakecuda_finish(t->other);
 }
 
-/* One job of each of two graphs, and one that is not captured, in turn. */
+/* The jobs of two graphs and jobs that are not captured, in turn. */
 static void test_two_graphs(struct test *t)
 {
 	struct work works[2] = {{.index = 8}, {.index = 9}}, eager[20] = {{0}};
@@ -262,7 +262,7 @@ static void test_two_graphs(struct test *t)
 	}
 	fakecuda_finish(t->stream);
 	CHECK(&t->r, works[0].executions == 10 && works[1].executions == 10);
-	/* The graph before its executable, and the other way round. */
+	/* Destroys one graph before its executable, and the other one after. */
 	cuGraphDestroy(graphs[0]);
 	cuGraphExecDestroy(execs[0]);
 	cuGraphExecDestroy(execs[1]);
@@ -274,7 +274,7 @@ static void test_two_graphs(struct test *t)
 		await(&eager[i].released, 1);
 }
 
-/* A driver that takes nothing leaves the context to the caller, of a graph as well. */
+/* If the driver rejects the first operation, the context stays the caller's; in graphs as well. */
 static void test_rejected(struct test *t)
 {
 	static const char *const calls[] = {"cuStreamWriteValue32", "cuUserObjectCreate"};
@@ -283,7 +283,7 @@ static void test_rejected(struct test *t)
 	CUgraphExec exec;
 	CUgraph graph;
 
-	/* What posts need is there before the first, which waits for no GPU then. */
+	/* After it a post allocates nothing, and so does not wait for the GPU. */
 	CHECK_OK(&t->r, oriel_comm_prepare(t->r.comm));
 	left = fakecuda_left();
 	CHECK_OK(&t->r, post(t, &first, t->stream));
@@ -311,7 +311,7 @@ static void test_rejected(struct test *t)
 	CHECK(&t->r, fakecuda_left() == left);
 }
 
-/* The stream goes on after a failure, and so does what waits on others or comes later. */
+/* The stream goes on after a failure, as do other streams and later launches. */
 static void test_failure(struct test *t)
 {
 	atomic_bool gate = false;
@@ -327,14 +327,14 @@ static void test_failure(struct test *t)
 	CHECK_OK(&t->r, post(t, &pending, t->other));
 	CHECK_OK(&t->r, post(t, &stuck, t->stream));
 	await(&stuck.steps, 1);
-	/* In a stream that does not wait for what is stuck. */
+	/* Without a stream, so it does not wait for the stuck job. */
 	CHECK_OK(&t->r, post(t, &bad, NULL));
 	fakecuda_finish(t->stream);
 	CHECK(&t->r, stuck.executions == 0);
 	oriel_comm_health(t->r.comm, &health);
 	CHECK(&t->r, health.status == ORIEL_ERR_PEER);
 	CHECK(&t->r, post(t, &bad, t->stream) == ORIEL_ERR_PEER);
-	/* Each of them has one step still. */
+	/* Each launch still has one step. */
 	CHECK(&t->r, cuGraphLaunch(exec, t->stream) == CUDA_SUCCESS);
 	CHECK(&t->r, cuGraphLaunch(exec, t->stream) == CUDA_SUCCESS);
 	fakecuda_finish(t->stream);
@@ -343,7 +343,7 @@ static void test_failure(struct test *t)
 	fakecuda_finish(t->other);
 	CHECK(&t->r, pending.steps == 1);
 	cuGraphExecDestroy(exec);
-	/* The communicator before the graph: it releases what was captured. */
+	/* Destroyed before the graph, the communicator releases captured jobs. */
 	oriel_comm_destroy(t->r.comm);
 	t->r.comm = NULL;
 	CHECK(&t->r, captured.released == 1 && pending.released == 1 && stuck.released == 1);
@@ -351,7 +351,7 @@ static void test_failure(struct test *t)
 	CHECK(&t->r, captured.released == 1);
 }
 
-/* Once the stream has begun there is no way back but a broken communicator. */
+/* After the first operation the job cannot be withdrawn, and the communicator breaks. */
 static void test_torn(struct test *t)
 {
 	struct work w = {.index = 16}, captured = {.index = 17};
@@ -368,15 +368,15 @@ static void test_torn(struct test *t)
 	await(&w.released, 1);
 	oriel_comm_health(t->r.comm, &health);
 	CHECK(&t->r, health.status == ORIEL_ERR_INVALID && w.steps == 1);
-	/* Never launched: the graph goes, then the communicator. */
+	/* It was never launched: the graph is destroyed, then the communicator. */
 	cuGraphDestroy(graph);
 	await(&captured.released, 1);
 	CHECK(&t->r, captured.steps == 0);
 }
 
 /*
- * More captured jobs than one piece of memory has words for, and than may be posted. All of
- * them are looked at for each that comes: ThreadSanitizer takes minutes for as many launches.
+ * More captured jobs than one allocation has words for, and more than may be posted. Each pass of
+ * the thread polls all of them: ThreadSanitizer takes minutes for as many launches.
  */
 static void test_many(struct test *t)
 {

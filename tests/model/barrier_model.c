@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The barriers of oriel/dev/barrier.h: each rank puts to all others, arrives,
- * waits, and then must find what every rank put before it arrived. Between two
- * ranks stores land in order, between different pairs in any. With --flat 1
- * arrivals are added to one word per rank.
+ * The barriers of oriel/dev/barrier.h: each rank puts to all peers, arrives, waits, and must then
+ * find the puts that every rank made before it arrived. Between two ranks stores land in order,
+ * between different pairs in any order. With --flat 1 arrivals are added to one word per rank.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -15,13 +14,13 @@
 #define ROUNDS 2
 
 /*
- * What a rank sends to another is put 1, arrival 1, put 2, arrival 2: how much
- * of that has been sent and has landed says it all.
+ * The stores from one rank to another are put 1, arrival 1, put 2, arrival 2, so the counts of sent
+ * and landed stores are the whole state.
  */
 struct rank {
 	uint8_t round;
 	uint8_t is_waiting;
-	uint8_t peer; /* the next to send to or to wait for, counted from oneself */
+	uint8_t peer; /* the next to send to or to wait for, counted from the own rank */
 	uint8_t sent[RANKS];
 	uint8_t landed[RANKS];
 };
@@ -32,7 +31,7 @@ struct state {
 
 static unsigned barrier_is_flat;
 
-static bool barrier_has_come(const struct state *s, unsigned me, unsigned peer, unsigned round)
+static bool barrier_has_arrived(const struct state *s, unsigned me, unsigned peer, unsigned round)
 {
 	unsigned sum = 0, i;
 
@@ -43,7 +42,7 @@ static bool barrier_has_come(const struct state *s, unsigned me, unsigned peer, 
 	return sum >= round * (RANKS - 1);
 }
 
-/* What was put in @round has landed at @me, from all. */
+/* The puts of all ranks in @round have landed at @me. */
 static bool barrier_is_visible(const struct state *s, unsigned me, unsigned round)
 {
 	unsigned i;
@@ -82,7 +81,7 @@ static void barrier_step(struct explore *e, const void *state, unsigned me)
 	barrier_land(e, s, me);
 	if (r->round > ROUNDS)
 		return;
-	if (r->is_waiting && !barrier_has_come(s, me, peer, r->round))
+	if (r->is_waiting && !barrier_has_arrived(s, me, peer, r->round))
 		return;
 	if (!r->is_waiting)
 		r->sent[peer] = (uint8_t)(2 * r->round);
@@ -104,7 +103,7 @@ static const char *barrier_end(const void *state)
 
 	for (i = 0; i < RANKS; i++)
 		if (s->ranks[i].round <= ROUNDS)
-			return "somebody waits for ever";
+			return "a rank waits for ever";
 	return NULL;
 }
 
