@@ -68,8 +68,7 @@ static enum oriel_status same_host(struct oriel_allgather *g, const char *what, 
 	enum oriel_status status = same_send(g, id, value);
 	char text[160];
 
-	/* Waits for all ranks even after a difference, so that the next comparison begins in step.
-	 */
+	/* It waits for all ranks even after a difference, so the next call begins in step. */
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		peer = oriel_dev_rank_after(w, i);
 		status = oriel_dev_wait_signal_next(w, oriel_dev_thread(), peer, ORI_GATHER_SAME, 1,
@@ -131,8 +130,10 @@ static enum oriel_status same_gpu(struct oriel_allgather *g, const char *what, u
 	for (i = 1; i < g->device.ranks && status == ORIEL_OK; i++) {
 		peer = oriel_dev_rank_after(&w, i);
 		status = oriel_dev_read_signal_from(&w, peer, id, &seen);
-		/* Otherwise the peer has not called yet, and will compare; or it is ahead by too
-		 * many calls. */
+		/*
+		 * Otherwise the peer has not called yet, and will compare; or it is ahead by too
+		 * many calls.
+		 */
 		if (status == ORIEL_OK && seen >> SAME_BITS == word >> SAME_BITS && seen != word)
 			return same_break(g, what, value, peer, seen & mask);
 	}

@@ -44,8 +44,7 @@ struct ori_tune {
 enum oriel_status ori_tune_parse(const char *text, size_t length, const char *name,
 				 const struct ori_tune_key *key, struct ori_tune *tune);
 
-/* Reads the table that the settings name: @tune for @comm on @nodes nodes, and its path in @info.
- */
+/* Reads the table that the settings name for @comm on @nodes nodes; @info gets its path. */
 enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, unsigned nodes,
 				struct ori_tune *tune, struct oriel_tune_info *info);
 

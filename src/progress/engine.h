@@ -31,7 +31,9 @@ struct ori_line {
 	uint32_t reserved2[15];
 };
 
-/* Lines of one allocation. Pinning may wait for streams, and so for jobs that are yet to be posted.
+/*
+ * Lines of one allocation. Pinning may wait for streams, and so for jobs that are yet to be
+ * posted.
  */
 #define ORI_LINES 4096u
 

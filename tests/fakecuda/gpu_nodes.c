@@ -258,8 +258,7 @@ static void test_orders(struct site *s)
 		}
 		for (k = 0; k < 4; k++) {
 			destroy_part(&other, &beside, exec, graph, orders[i][k]);
-			/* To destroy an object or a communicator is collective and meets by itself.
-			 */
+			/* Destroying an object or a communicator is collective itself. */
 			if (orders[i][k] != 'o' && orders[i][k] != 'c')
 				nodes_meet(s);
 			gather_once(s, first, 1000);
