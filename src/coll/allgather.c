@@ -43,6 +43,7 @@ static enum oriel_status start_check(const struct oriel_allgather *g, const char
 	if (bytes > g->bytes_max)
 		return ori_fail(ORIEL_ERR_RANGE, "%s of %zu bytes of each rank, at most %zu",
 				g->kind->name, bytes, g->bytes_max);
+	/* In place: the message is this rank's part of the result already. */
 	if (from == to + g->device.rank * bytes)
 		return ORIEL_OK;
 	if (from < to + all && to < from + bytes)

@@ -52,7 +52,7 @@ static enum oriel_status leaders_of_hosts(const struct oriel_comm *comm, uint32_
 	return status;
 }
 
-/* @status: the local status so far, which all ranks agree on first. */
+/* @status: the local status, on which all ranks agree first. */
 static enum oriel_status leaders_of_gpus(struct oriel_comm *comm, enum oriel_status status,
 					 uint32_t *of)
 {

@@ -35,7 +35,7 @@ static void make_combine(struct oriel_allgather *g, const struct ori_gather_requ
 		g->requested = (enum oriel_algorithm)request->join.setting;
 }
 
-/* @status: the local status so far, which all ranks agree on first. */
+/* @status: the local status, on which all ranks agree first. */
 static enum oriel_status make_join(struct oriel_allgather *g,
 				   const struct ori_gather_request *request,
 				   enum oriel_status status)
@@ -287,6 +287,10 @@ static void make_close(struct oriel_allgather *g)
 	free(g);
 }
 
+/*
+ * Every collective step follows an agreement on the local steps before it, so that a rank that
+ * fails alone does not leave its peers waiting.
+ */
 static enum oriel_status make_open(struct oriel_allgather *g, struct ori_gather_request *request)
 {
 	struct oriel_tune_info table;

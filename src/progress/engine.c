@@ -91,6 +91,7 @@ struct engine_lists {
 	bool has_moved;
 };
 
+/* Takes the whole list under the lock, so that posting threads wait only for that. */
 static void engine_take_posted(struct ori_engine *engine, struct engine_lists *l)
 {
 	struct ori_job_list posted;
@@ -156,7 +157,10 @@ static void engine_end(struct ori_engine *engine, struct engine_lists *l, struct
 	list_add(&l->waiting, job);
 }
 
-/* Runs one step; true if it was the last of this execution. */
+/*
+ * Runs one step; true if it was the last of this execution. The health is read before the step:
+ * each job gets one step after the break, in which it can end its work, and that step is the last.
+ */
 static bool engine_step(struct ori_engine *engine, struct engine_lists *l, struct ori_job **at)
 {
 	bool is_well = ori_comm_is_well(engine->comm), has_moved = false;
@@ -177,6 +181,7 @@ static bool engine_step(struct ori_engine *engine, struct engine_lists *l, struc
 	return true;
 }
 
+/* One pass over both lists. A job that becomes ready has its first step in the same pass. */
 static void engine_pass(struct ori_engine *engine, struct engine_lists *l)
 {
 	struct ori_job **at;
@@ -208,6 +213,7 @@ static void engine_sleep(struct ori_engine *engine, uint64_t ns)
 	(void)oriel_dev_exchange_acquire32(&engine->asleep, 0);
 }
 
+/* Backs off in stages: the longer there was no progress, the longer the thread sleeps. */
 static void engine_rest(struct ori_engine *engine, const struct engine_lists *l, uint64_t moved)
 {
 	uint64_t idle = ori_clock_ns() - moved;
@@ -370,7 +376,7 @@ enum oriel_status oriel_comm_prepare(struct oriel_comm *comm)
 static enum oriel_status engine_enter(struct ori_engine *engine)
 {
 	uint64_t deadline = ori_deadline(engine->comm->timeout_ns);
-	uint32_t asleep = 1;
+	uint32_t asleep = 1; /* no thread clears it, so ori_nap() sleeps for its time */
 	enum oriel_status status;
 
 	while (atomic_fetch_add(&engine->under_way, 1) >= ORIEL_JOBS) {

@@ -112,6 +112,10 @@ static enum oriel_status line_launch(struct ori_engine *engine, enum ori_kernel 
 	return comm->gpu->ops->launch(comm->gpu, &comm->program, kernel, 1, 1, arguments, stream);
 }
 
+/*
+ * begun, the wait for done, and the reset of done. With kernels the last two are one, since a
+ * kernel can do both.
+ */
 enum oriel_status ori_line_post(struct ori_engine *engine, struct ori_line *line, void *stream,
 				bool *has_begun)
 {
