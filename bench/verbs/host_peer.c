@@ -177,11 +177,12 @@ static void wait_for_byte(const struct peer *p, uint64_t at, char value)
 static double write_lat(const struct peer *p, uint64_t bytes, unsigned rounds, double *samples)
 {
 	struct ori_host_link *link = join(p, 1);
-	uint64_t here = p->is_first ? 0 : LENGTH / 2, peer_endpoint = LENGTH / 2 - here, op;
-	struct ori_host_move move = move_of(p, here, bytes);
+	uint64_t own_offset = p->is_first ? 0 : LENGTH / 2, peer_offset = LENGTH / 2 - own_offset,
+		 op;
+	struct ori_host_move move = move_of(p, own_offset, bytes);
 	uint64_t before = 0;
 
-	move.peer_endpoint.address = here;
+	move.there.address = own_offset;
 	memset(p->memory, 0, bytes);
 	memset(p->memory + LENGTH / 2, 0, bytes);
 	meet(p);
@@ -189,9 +190,8 @@ static double write_lat(const struct peer *p, uint64_t bytes, unsigned rounds, d
 		uint64_t now;
 
 		if (!p->is_first || i > 0)
-			wait_for_byte(p, peer_endpoint + bytes - 1,
-				      (char)(p->is_first ? i : i + 1));
-		p->memory[here + bytes - 1] = (char)(i + 1);
+			wait_for_byte(p, peer_offset + bytes - 1, (char)(p->is_first ? i : i + 1));
+		p->memory[own_offset + bytes - 1] = (char)(i + 1);
 		need(ori_host_put(link, &move, &op) == ORIEL_OK, "put");
 		/* Not before the wait, where each read of the clock would be measured. */
 		now = ori_clock_ns();
