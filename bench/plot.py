@@ -21,20 +21,20 @@ set key {key}
 
 
 def has(row, wanted):
-    """What is wanted of a field is a value, or several to choose from."""
+    """A wanted field is a value, or a set of allowed values."""
     return all(row.get(k) in v if isinstance(v, tuple) else row.get(k) == v
                for k, v in wanted.items())
 
 
 class Plot:
-    """Curves over one field of the rows; each a label and what its rows have in common."""
+    """Curves over one field of the rows; each has a label and the fields that select its rows."""
 
     def __init__(self, name, title, over, value, curves, **wanted):
         self.name, self.title, self.over, self.value = name, title, over, value
         self.curves, self.wanted = curves, wanted
 
     def points(self, rows, **wanted):
-        """The best of the rows at each place."""
+        """The best of the rows at each point."""
         found = {}
         for row in rows:
             if has(row, self.wanted | wanted):
@@ -44,7 +44,7 @@ class Plot:
         return sorted(found.items())
 
     def script(self, rows, output):
-        """None: not one row. A curve that is missing beside others is told."""
+        """None without any row. Reports a curve that is missing beside others."""
         is_time = self.value == "median_us"
         text = HEAD.format(output=output, title=self.title,
                            xlabel={"bytes": "bytes", "blocks": "blocks"}[self.over],
@@ -70,7 +70,7 @@ def by(impl, **wanted):
 
 
 def gathers(end, value="median_us"):
-    """All-gathers of GPUs; of NCCL the best of its modes."""
+    """All-gathers of GPUs; for NCCL the best of its modes."""
     modes = tuple(f"{mode}, {end}" for mode in ("default", "symmetric", "zero cta"))
     how = "in a graph" if end == "graph" else "started by the host"
     return [f"all-gather of GPUs, {how}, bytes of each", "bytes", value,

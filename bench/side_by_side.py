@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs measured in turns: what the scripts of this directory share.
+"""Programs measured in turns: functions that the scripts of this directory share.
 
 A program has a name, missing(), version() and lap(), which returns {key: us}.
 A row has test, mode, bytes, ranks, key and unit: "us", "ns" or "GB/s".
@@ -61,7 +61,7 @@ def compile_peer(compiler, program, *sources):
 
 
 def ready(programs):
-    """Those that can run; tells of all what they are or lack."""
+    """The programs that can run; prints the version of each, or what it lacks."""
     able = []
     for program in programs:
         reason = program.missing()
@@ -104,7 +104,7 @@ def better(row, left, right):
 
 
 def verdict(part, noise):
-    """@part: 1 or more reaches the goal. What is less than the spread is not shown."""
+    """@part: 1 or more reaches the goal. A difference below the spread is not reported."""
     if part >= 1:
         return "met"
     lack = 1 / part - 1
@@ -130,13 +130,13 @@ def print_columns(lines):
 
 
 def stamp(oriel, script):
-    """What every line says of where it comes from; @oriel is the program of the library."""
+    """The origin of the rows, for every line; @oriel is the program of the library."""
     commit = re.search(r"commit (\w[\w-]*)|$", oriel.version())[1]
     return {"commit": commit, "machine": machine(), "command": " ".join([script, *sys.argv[1:]])}
 
 
 def write_json(path, rows, taken, common, path_of):
-    """@path_of(name, row) is by which path that program moves its bytes."""
+    """@path_of(name, row) is the path by which that program moves its bytes."""
     with open(path, "w", encoding="utf-8") as file:
         for row in rows:
             for name in taken:

@@ -35,7 +35,7 @@ struct layer {
 
 	/* Tokens for each expert: of this rank for all, of all ranks for those here. */
 	uint64_t *sent, *expected;
-	struct oriel_dev_portion *portions;
+	struct oriel_dev_alltoallv *layout;
 	struct choice *choices; /* [tokens][CHOICES] */
 	float *batch;           /* [tokens][WIDTH] */
 	float *packed;          /* what is sent: in order of the experts */
@@ -118,7 +118,7 @@ static uint64_t sum_of(const uint64_t *counts)
 }
 
 /* Rank after rank, on both sides; what comes back goes where it was sent from. */
-static void set_portions(struct layer *l, bool is_back)
+static void set_layout(struct layer *l, bool is_back)
 {
 	uint64_t sent_at = 0, came_at = 0, sent, came;
 	unsigned rank;
@@ -126,9 +126,9 @@ static void set_portions(struct layer *l, bool is_back)
 	for (rank = 0; rank < l->ranks; rank++) {
 		sent = sum_of(l->sent + rank * EXPERTS) * TOKEN_BYTES;
 		came = sum_of(l->expected + rank * EXPERTS) * TOKEN_BYTES;
-		l->portions[rank] =
-			is_back ? (struct oriel_dev_portion){came_at, came, sent_at, sent}
-				: (struct oriel_dev_portion){sent_at, sent, came_at, came};
+		l->layout[rank] =
+			is_back ? (struct oriel_dev_alltoallv){came_at, came, sent_at, sent}
+				: (struct oriel_dev_alltoallv){sent_at, sent, came_at, came};
 		sent_at += sent;
 		came_at += came;
 		if (rank != l->rank)
@@ -182,13 +182,13 @@ static enum oriel_status layer_step(struct layer *l, unsigned step)
 	status = oriel_alltoall_start(l->counting, l->sent, EXPERTS * sizeof(*l->sent), NULL);
 	if (status != ORIEL_OK)
 		return status;
-	set_portions(l, false);
-	status = oriel_alltoall_start_portions(l->dispatch, l->packed, l->portions, NULL);
+	set_layout(l, false);
+	status = oriel_alltoall_start_v(l->dispatch, l->packed, l->layout, NULL);
 	if (status != ORIEL_OK)
 		return status;
 	run_experts(l);
-	set_portions(l, true);
-	status = oriel_alltoall_start_portions(l->combine, l->made, l->portions, NULL);
+	set_layout(l, true);
+	status = oriel_alltoall_start_v(l->combine, l->made, l->layout, NULL);
 	l->seconds += now() - begun;
 	if (status == ORIEL_OK)
 		l->wrong += count_wrong(l);
@@ -220,13 +220,13 @@ static enum oriel_status layer_open(struct layer *l)
 		status = oriel_memory_alloc(batch, 0, &returned);
 	l->returned = returned;
 	l->sent = calloc(1, counts);
-	l->portions = calloc(l->ranks, sizeof(*l->portions));
+	l->layout = calloc(l->ranks, sizeof(*l->layout));
 	l->choices = calloc((size_t)l->tokens * CHOICES, sizeof(*l->choices));
 	l->batch = calloc(l->tokens, TOKEN_BYTES);
 	l->packed = malloc(batch);
 	l->made = malloc(batch * l->ranks);
 	if (status == ORIEL_OK &&
-	    (!l->sent || !l->portions || !l->choices || !l->batch || !l->packed || !l->made))
+	    (!l->sent || !l->layout || !l->choices || !l->batch || !l->packed || !l->made))
 		status = ORIEL_ERR_NOMEM;
 	/* A rank that fails alone tells the others. */
 	status = oriel_comm_agree(l->comm, status);
@@ -250,7 +250,7 @@ static void layer_close(struct layer *l)
 	free(l->packed);
 	free(l->batch);
 	free(l->choices);
-	free(l->portions);
+	free(l->layout);
 	free(l->sent);
 }
 

@@ -261,7 +261,7 @@ static enum oriel_status tune_collective(struct tune_job *job, enum tune_collect
 	object_query(&object, 8, &info);
 	object_close(&object);
 	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS && status == ORIEL_OK; algorithm++)
-		if (info.able >> algorithm & 1)
+		if (info.supported >> algorithm & 1)
 			status = tune_algorithm(job, which, algorithm, times[algorithm]);
 	if (status != ORIEL_OK)
 		return status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the machine itself can do: plain copies, a store with a flag, an atomic
- * add and a barrier between processes that share memory, without any library.
- * `limits N` starts N ranks; more ranks than cores yield instead of spinning.
+ * The limits of the machine, without any library: plain copies, a store with a flag, an atomic add
+ * and a barrier between processes that share memory. run.py calls it. `limits N` starts N ranks;
+ * more ranks than cores yield instead of spinning.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -16,15 +16,15 @@
 
 #define LIMITS_MAX ((size_t)16 << 20)
 #define LIMITS_RANKS 64
-#define LIMITS_LINE 16                      /* words */
-#define LIMITS_COPY_OUT ((uint64_t)1 << 60) /* flags above those of other rows */
+#define LIMITS_LINE 16                      /* words of a cache line */
+#define LIMITS_COPY_OUT ((uint64_t)1 << 60) /* its flags are above those of other rows */
 
-/* One word a line; rows are ranks. */
+/* One word in each cache line; rows are ranks. */
 struct shared {
 	uint64_t flag[LIMITS_RANKS][LIMITS_LINE];
 	uint64_t epoch[LIMITS_RANKS][LIMITS_LINE];
 	uint64_t sum[LIMITS_LINE];
-	uint64_t told;
+	uint64_t broadcast; /* the value of limits_from_origin() */
 };
 
 static struct shared *shared;
@@ -50,7 +50,7 @@ static void word_await(const uint64_t *word, uint64_t value)
 		limits_relax();
 }
 
-/* Each rank stores its epoch in its own line and reads those of the others. */
+/* Each rank stores its epoch in its own line and reads those of its peers. */
 static void limits_barrier(void)
 {
 	unsigned i;
@@ -63,9 +63,9 @@ static void limits_barrier(void)
 static uint64_t limits_from_origin(uint64_t value)
 {
 	if (rank == 0)
-		shared->told = value;
+		shared->broadcast = value;
 	limits_barrier();
-	value = shared->told;
+	value = shared->broadcast;
 	limits_barrier();
 	return value;
 }
@@ -94,7 +94,7 @@ static void round_store_flag(size_t bytes, uint64_t round)
 		flag_send(bytes, value);
 }
 
-/* What a message through staging costs at least: in, over, and out again. */
+/* The least cost of a message through staging: a copy in, the flag, and a copy out. */
 static void round_copy_out(size_t bytes, uint64_t round)
 {
 	uint64_t value = ((uint64_t)bytes << 32 | round) + 1 + LIMITS_COPY_OUT;
@@ -123,10 +123,10 @@ static void round_barrier(size_t bytes, uint64_t round)
 }
 
 static const struct peer_case case_memcpy = {"memcpy", "hot", true, PEER_ONE, round_memcpy, false};
-static const struct peer_case case_store_flag = {"put_signal_lat",    "one way",        false,
-						 PEER_THERE_AND_BACK, round_store_flag, false};
-static const struct peer_case case_copy_out = {"send_recv_lat",     "one way",      false,
-					       PEER_THERE_AND_BACK, round_copy_out, false};
+static const struct peer_case case_store_flag = {"put_signal_lat", "one way",        false,
+						 PEER_ROUND_TRIP,  round_store_flag, false};
+static const struct peer_case case_copy_out = {"send_recv_lat", "one way",      false,
+					       PEER_ROUND_TRIP, round_copy_out, false};
 static const struct peer_case case_fetch_add = {"fetch_add", "uncontended",   true,
 						PEER_ONE,    round_fetch_add, false};
 static const struct peer_case case_contended = {"fetch_add", "contended",     false,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open MPI: the operations that Oriel has, by MPI's means. With two ranks all
- * of them, with four all-gathers and the barrier, with more the barrier alone; `mpi_peer empty`
- * only starts and ends.
+ * Open MPI: measures the operations of Oriel with MPI's functions. run.py calls it. With two ranks
+ * it runs all tests, with four all-gathers and the barrier, with more the barrier alone;
+ * `mpi_peer empty` only starts and ends.
  */
 #include <mpi.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "peer.h"
 
 #define MPI_PEER_MAX ((size_t)16 << 20)
-#define MPI_PEER_FLAG (MPI_PEER_MAX + 128) /* places behind the payload */
+#define MPI_PEER_FLAG (MPI_PEER_MAX + 128) /* offsets behind the payload */
 #define MPI_PEER_SUM (MPI_PEER_MAX + 256)
 #define MPI_PEER_WINDOWS 10
 
@@ -64,7 +64,7 @@ static void put_signal(size_t bytes, uint64_t value)
 
 static void round_put_signal(size_t bytes, uint64_t round)
 {
-	/* Unlike what any row before left in the flag. */
+	/* Differs from every value that an earlier row left in the flag. */
 	uint64_t value = ((uint64_t)bytes << 32 | round) + 1;
 
 	if (rank == 0)
@@ -140,14 +140,14 @@ static void round_allgather(size_t bytes, uint64_t round)
 
 static const struct peer_case case_put_flush = {"put_flush", "origin",        true,
 						PEER_ONE,    round_put_flush, false};
-static const struct peer_case case_put_signal = {"put_signal_lat",    "one way",        false,
-						 PEER_THERE_AND_BACK, round_put_signal, false};
+static const struct peer_case case_put_signal = {"put_signal_lat", "one way",        false,
+						 PEER_ROUND_TRIP,  round_put_signal, false};
 static const struct peer_case case_fetch_add = {"fetch_add", "uncontended",   true,
 						PEER_ONE,    round_fetch_add, false};
 static const struct peer_case case_contended = {"fetch_add", "contended",     false,
 						PEER_ONE,    round_contended, true};
-static const struct peer_case case_send_recv = {"send_recv_lat",     "one way",       false,
-						PEER_THERE_AND_BACK, round_send_recv, false};
+static const struct peer_case case_send_recv = {"send_recv_lat", "one way",       false,
+						PEER_ROUND_TRIP, round_send_recv, false};
 static const struct peer_case case_stream = {"send_recv_bw", "one way",    false,
 					     PEER_MANY,      round_stream, false};
 static const struct peer_case case_barrier = {"barrier", "all",         false,
@@ -196,7 +196,7 @@ static void measure_two_sided(const struct peer_job *job)
 		peer_measure(job, &case_stream, stream[i]);
 }
 
-/* Nobody touches the memory. */
+/* No rank touches the memory. */
 static void measure_windows(const struct peer_job *job, size_t bytes)
 {
 	double us[MPI_PEER_WINDOWS];

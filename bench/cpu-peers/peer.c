@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+/* The measurement loop that all programs here share. */
 #include "peer.h"
 
 #define PEER_SAMPLE_US 20.0
@@ -70,7 +71,7 @@ static double peer_parts(const struct peer_case *plan, size_t bytes)
 	switch (plan->parts) {
 	case PEER_ONE:
 		return 1;
-	case PEER_THERE_AND_BACK:
+	case PEER_ROUND_TRIP:
 		return 2;
 	case PEER_MANY:
 		return (double)peer_burst(bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the peers are measured: as `oriel perf` measures itself. Samples of about
- * 20 us, about 30 ms of them, the median to standard output as one JSON object
- * a line. run.py does the repetitions.
+ * Measures other libraries ("peers") as `oriel perf` measures Oriel: samples of about 20 us for
+ * about 30 ms, and the median on standard output as one JSON object a line. run.py does the
+ * repetitions.
  */
 #ifndef PEER_H
 #define PEER_H
@@ -13,7 +13,7 @@
 
 #define PEER_BURST 64
 
-/* How the ranks of one peer meet; none of it is timed. */
+/* The ranks of one program and their means to synchronise, which are not timed. */
 struct peer_job {
 	const char *impl;
 	unsigned rank;
@@ -24,7 +24,7 @@ struct peer_job {
 
 enum peer_parts {
 	PEER_ONE,
-	PEER_THERE_AND_BACK,
+	PEER_ROUND_TRIP,
 	PEER_MANY, /* peer_burst(bytes) */
 };
 
@@ -34,7 +34,7 @@ struct peer_case {
 	bool is_origin_only;
 	enum peer_parts parts;
 	void (*round)(size_t bytes, uint64_t round);
-	bool meets; /* at the end of each sample: nobody's share may look easier */
+	bool meets; /* a barrier ends each sample, so that no rank finishes early */
 };
 
 /* Collective. Rounds count from 0 in each call. */
@@ -47,6 +47,6 @@ void peer_print(const struct peer_job *job, const char *test, const char *mode, 
 double peer_now_us(void);
 double peer_median(double *values, size_t count); /* sorts @values */
 uint64_t peer_burst(size_t bytes);
-char *peer_memory(size_t bytes); /* touched; ends the program if there is none */
+char *peer_memory(size_t bytes); /* touched; exits without memory */
 
 #endif

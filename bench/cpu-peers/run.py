@@ -23,7 +23,7 @@ from side_by_side import (CORES, K, M, SECONDS, arguments, better, compile_peer,
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What is compared. Times are in us; a bandwidth is its bytes over its time."""
+    """A compared row. Times are in us; a bandwidth is its bytes over its time."""
 
     test: str
     mode: str
@@ -171,7 +171,7 @@ class OpenShmem(OpenMpi):
         return f"of {super().version()}"
 
     def lap(self):
-        """Open MPI 4.1's shmem_finalize may crash behind the last row."""
+        """Open MPI 4.1's shmem_finalize may crash after the last row."""
         rows = {}
         for ranks in (2, 4, 16):
             done = subprocess.run(self.command(ranks), capture_output=True, text=True,
@@ -259,7 +259,7 @@ def pick_best(taken, names, row, choose=statistics.median):
 
 
 def judge(row, taken, mine, best):
-    """The goal and what became of it; the same as a ratio to the best peer."""
+    """The goal and its result; the same as a ratio to the best peer."""
     noise = spread(taken, "oriel", row)
     for name, times in {"limit": row.limit, "openmpi": row.mpi}.items():
         reference = pick(taken, name, row)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OpenSHMEM: the operations that Oriel has, by OpenSHMEM's means. Version 1.4
- * has no put with signal: a put, a fence and a store stand for it. With two
- * ranks all tests, with four all-gathers and the barrier, with more the barrier alone;
- * `shmem_peer empty` only starts and ends.
+ * OpenSHMEM: measures the operations of Oriel with OpenSHMEM's functions. run.py calls it. Version
+ * 1.4 has no put with signal: a put, a fence and a store replace it. With two ranks it runs all
+ * tests, with four all-gathers and the barrier, with more the barrier alone; `shmem_peer empty`
+ * only starts and ends.
  */
 #include <shmem.h>
 #include <stdio.h>
@@ -18,11 +18,11 @@ static int rank;
 static unsigned ranks;
 static char *source, *target, *gathered;
 static long syncs[2][SHMEM_COLLECT_SYNC_SIZE]; /* symmetric, as all static data is */
-static uint64_t *words;                        /* one line each */
+static uint64_t *words;                        /* each in its own cache line */
 enum {
 	WORD_FLAG = 0,
 	WORD_SUM = 16,
-	WORD_TOLD = 32,
+	WORD_SHARED = 32,
 	WORDS = 48,
 };
 
@@ -38,9 +38,9 @@ static uint64_t shmem_from_origin(uint64_t value)
 	shmem_barrier_all();
 	if (rank == 0)
 		for (peer = 0; peer < shmem_n_pes(); peer++)
-			shmem_uint64_p(&words[WORD_TOLD], value, peer);
+			shmem_uint64_p(&words[WORD_SHARED], value, peer);
 	shmem_barrier_all();
-	return words[WORD_TOLD];
+	return words[WORD_SHARED];
 }
 
 static void round_put_flush(size_t bytes, uint64_t round)
@@ -82,7 +82,7 @@ static void round_contended(size_t bytes, uint64_t round)
 	(void)shmem_ulong_atomic_fetch_add(&words[WORD_SUM], 1, 0);
 }
 
-/* Two in turns, since one is busy until all have left. */
+/* Two arrays in turn, since one is in use until all ranks have returned. */
 static void round_allgather(size_t bytes, uint64_t round)
 {
 	shmem_fcollect64(target, gathered, bytes / 8, 0, 0, (int)ranks, syncs[round % 2]);
@@ -97,8 +97,8 @@ static void round_barrier(size_t bytes, uint64_t round)
 
 static const struct peer_case case_put_flush = {"put_flush", "origin",        true,
 						PEER_ONE,    round_put_flush, false};
-static const struct peer_case case_put_signal = {"put_signal_lat",    "one way",        false,
-						 PEER_THERE_AND_BACK, round_put_signal, false};
+static const struct peer_case case_put_signal = {"put_signal_lat", "one way",        false,
+						 PEER_ROUND_TRIP,  round_put_signal, false};
 static const struct peer_case case_fetch_add = {"fetch_add", "uncontended",   true,
 						PEER_ONE,    round_fetch_add, false};
 static const struct peer_case case_contended = {"fetch_add", "contended",     false,

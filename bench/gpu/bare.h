@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows made by hand over cudaMalloc() memory, all ranks in one process: what
- * the device code costs and does, without the host library. Ranks are dealt out
- * to the GPUs in turn, so that two ranks also fit on one GPU.
+ * Hand-made windows over cudaMalloc() memory, with all ranks in one process: they show what the
+ * device code does and costs, without the host library. Ranks are assigned to the GPUs round-robin,
+ * so two ranks also fit on one GPU. Used by oriel_rows.cu and tests/device.
  */
 #ifndef BENCH_GPU_BARE_H
 #define BENCH_GPU_BARE_H
@@ -30,7 +30,7 @@ static inline void bare_die(const char *format, ...)
 	exit(2);
 }
 
-/* Before the first CUDA call; how many GPUs there are. */
+/* Call it before any CUDA function. Returns the number of GPUs. */
 static inline int bare_begin(void)
 {
 	int gpus = 0;
@@ -58,7 +58,7 @@ struct bare_attr {
 	uint32_t counters;
 	uint32_t channels;
 	uint64_t channel_bytes;
-	uint64_t length; /* of buffer 0, and of buffer 1, of each rank */
+	uint64_t length; /* bytes of buffer 0 and of buffer 1 of each rank */
 	uint64_t timeout_ns;
 };
 
@@ -99,7 +99,7 @@ static inline void *bare_pinned(size_t length)
 	return memory;
 }
 
-/* Peers see each other's memory; to be done once. */
+/* Maps the memory of the GPUs to each other; call it once. */
 static inline void bare_enable_peers(uint32_t gpus)
 {
 	uint32_t i, k;
@@ -245,8 +245,8 @@ static inline void bare_close(struct bare *b)
 	CUDA_CHECK(cudaFreeHost(b->health));
 }
 
-/* All ranks have done what was launched; a broken communicator ends the program. */
-static inline void bare_settle(struct bare *b, const char *what)
+/* Waits for the streams of all ranks; a broken communicator ends the program. */
+static inline void bare_wait(struct bare *b, const char *what)
 {
 	uint32_t i;
 

@@ -50,7 +50,7 @@ def table(rows):
 
 
 def disturbance(rows):
-    """A kernel that has all SMs, beside all-gathers and beside nothing."""
+    """A kernel that uses all SMs, beside all-gathers and alone."""
     rows = [r for r in rows if r["test"] == "compute"]
     for ranks in sorted({r["ranks"] for r in rows}):
         alone = min(r["median_us"] for r in rows if r["ranks"] == ranks and r["mode"] == "alone")

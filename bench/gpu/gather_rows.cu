@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-gathers of GPU memory beside NCCL's in its three modes, eager and in graphs, in
- * one run, and of two GPUs puts by a copy engine: ranks are threads, one for each GPU.
+ * All-gathers of GPU memory beside NCCL's in its three modes, eager and in graphs, in one run; with
+ * two GPUs also puts by a copy engine. Ranks are threads, one for each GPU. gather.py calls it.
  * usage: gather_rows [GPUS]
  */
 #include "samples.h"
@@ -24,22 +24,22 @@ static const size_t sizes[] = {1024,     4096,     16384,     65536,     262144,
 struct rank {
 	int rank, ranks;
 	struct oriel_comm *oriel;
-	struct oriel_allgather *gather; /* of the row that runs */
+	struct oriel_allgather *gather; /* of the current row */
 	ncclComm_t nccl;
 	cudaStream_t stream;
 	char *send, *result;
 	unsigned *wrong;
-	cudaStream_t urgent; /* of gathers beside a kernel */
+	cudaStream_t urgent; /* for gathers beside a kernel */
 };
 
-/* One way to gather. */
-struct way {
+/* One method of an all-gather. */
+struct method {
 	const char *impl;
 	const char *mode;
-	unsigned algorithm; /* of Oriel */
-	int cta_policy;     /* of NCCL */
+	unsigned algorithm; /* Oriel's */
+	int cta_policy;     /* NCCL's */
 	bool is_symmetric;
-	const char *batch; /* of Oriel's copies: ORIEL_CE_BATCH; NULL: as it is */
+	const char *batch; /* Oriel's ORIEL_CE_BATCH; NULL: unchanged */
 };
 
 static pthread_barrier_t meeting;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(512) paint(char *at, size_t bytes, int rank)
 }
 
 __global__ void __launch_bounds__(512)
-	look(const char *at, size_t bytes, int ranks, unsigned *wrong)
+	check_bytes(const char *at, size_t bytes, int ranks, unsigned *wrong)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -95,9 +95,9 @@ __global__ void __launch_bounds__(512)
 			atomicAdd(wrong, 1u);
 }
 
-static void gather(struct rank *r, const struct way *way, size_t bytes)
+static void gather(struct rank *r, const struct method *method, size_t bytes)
 {
-	if (strcmp(way->impl, "oriel") == 0)
+	if (strcmp(method->impl, "oriel") == 0)
 		ORIEL_CHECK(oriel_allgather_start(r->gather, r->send, bytes, r->stream));
 	else
 		NCCL_CHECK(ncclAllGather(r->send, r->result, bytes, ncclInt8, r->nccl, r->stream));
@@ -108,7 +108,7 @@ static unsigned rounds_of(size_t bytes)
 	return bytes >= 64u << 20 ? 4 : bytes >= 1u << 20 ? 20 : 100;
 }
 
-static void verify(struct rank *r, const struct way *way, size_t bytes)
+static void verify(struct rank *r, const struct method *method, size_t bytes)
 {
 	unsigned wrong;
 
@@ -117,20 +117,20 @@ static void verify(struct rank *r, const struct way *way, size_t bytes)
 	paint<<<264, 512, 0, r->stream>>>(r->send, bytes, r->rank);
 	CHECK(cudaStreamSynchronize(r->stream));
 	pthread_barrier_wait(&meeting);
-	gather(r, way, bytes);
-	look<<<264, 512, 0, r->stream>>>(r->result, bytes, r->ranks, r->wrong);
+	gather(r, method, bytes);
+	check_bytes<<<264, 512, 0, r->stream>>>(r->result, bytes, r->ranks, r->wrong);
 	CHECK(cudaMemcpyAsync(&wrong, r->wrong, sizeof(wrong), cudaMemcpyDefault, r->stream));
 	CHECK(cudaStreamSynchronize(r->stream));
 	if (wrong) {
-		fprintf(stderr, "%s %s, %zu bytes: %u wrong on rank %d\n", way->impl, way->mode,
-			bytes, wrong, r->rank);
+		fprintf(stderr, "%s %s, %zu bytes: %u wrong on rank %d\n", method->impl,
+			method->mode, bytes, wrong, r->rank);
 		exit(1);
 	}
 }
 
-/* Of one execution, of many that are queued; NULL: one by one. */
-static void run_timed(struct rank *r, const struct way *way, size_t bytes, cudaGraphExec_t exec,
-		      double *us)
+/* Time of one of many queued executions. @exec NULL: each is started; else each is a launch. */
+static void run_timed(struct rank *r, const struct method *method, size_t bytes,
+		      cudaGraphExec_t exec, double *us)
 {
 	unsigned rounds = rounds_of(bytes), pass, i;
 	cudaEvent_t begin, end;
@@ -142,10 +142,10 @@ static void run_timed(struct rank *r, const struct way *way, size_t bytes, cudaG
 		CHECK(cudaStreamSynchronize(r->stream));
 		pthread_barrier_wait(&meeting);
 		if (!exec)
-			gather(r, way, bytes);
+			gather(r, method, bytes);
 		CHECK(cudaEventRecord(begin, r->stream));
 		for (i = 0; i < rounds && !exec; i++)
-			gather(r, way, bytes);
+			gather(r, method, bytes);
 		if (exec)
 			CHECK(cudaGraphLaunch(exec, r->stream));
 		CHECK(cudaEventRecord(end, r->stream));
@@ -158,7 +158,7 @@ static void run_timed(struct rank *r, const struct way *way, size_t bytes, cudaG
 	CHECK(cudaEventDestroy(end));
 }
 
-static cudaGraphExec_t capture(struct rank *r, const struct way *way, size_t bytes)
+static cudaGraphExec_t capture(struct rank *r, const struct method *method, size_t bytes)
 {
 	unsigned rounds = rounds_of(bytes), i;
 	cudaGraphExec_t exec;
@@ -166,29 +166,29 @@ static cudaGraphExec_t capture(struct rank *r, const struct way *way, size_t byt
 
 	CHECK(cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal));
 	for (i = 0; i < rounds; i++)
-		gather(r, way, bytes);
+		gather(r, method, bytes);
 	CHECK(cudaStreamEndCapture(r->stream, &graph));
 	CHECK(cudaGraphInstantiate(&exec, graph, 0));
 	CHECK(cudaGraphDestroy(graph));
 	return exec;
 }
 
-static void run_size(struct rank *r, const struct way *way, size_t bytes)
+static void run_size(struct rank *r, const struct method *method, size_t bytes)
 {
-	struct row row = {"allgather", way->impl, "", "mapped", (uint32_t)r->ranks, bytes, 0, 0};
+	struct row row = {"allgather", method->impl, "", "mapped", (uint32_t)r->ranks, bytes, 0, 0};
 	double us[PASSES];
 	cudaGraphExec_t exec;
 	char mode[64];
 	int in_graph;
 
 	row.mode = mode;
-	verify(r, way, bytes);
-	/* No batch is captured: that would be the row without. */
-	for (in_graph = 0; in_graph < (way->batch ? 1 : 2); in_graph++) {
-		exec = in_graph ? capture(r, way, bytes) : NULL;
-		run_timed(r, way, bytes, exec, us);
+	verify(r, method, bytes);
+	/* Batches are not captured, so that row would equal the one without. */
+	for (in_graph = 0; in_graph < (method->batch ? 1 : 2); in_graph++) {
+		exec = in_graph ? capture(r, method, bytes) : NULL;
+		run_timed(r, method, bytes, exec, us);
 		pthread_barrier_wait(&meeting);
-		snprintf(mode, sizeof(mode), "%s, %s", way->mode, in_graph ? "graph" : "eager");
+		snprintf(mode, sizeof(mode), "%s, %s", method->mode, in_graph ? "graph" : "eager");
 		if (r->rank == 0)
 			row_print(&row, us, PASSES, (double)bytes * (r->ranks - 1));
 		if (exec)
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(1024) compute(float *sink, unsigned turns)
 }
 
 #define BESIDE_BYTES (64ul << 20)
-#define BESIDE_GATHERS 24u /* so many last longer than the kernel */
+#define BESIDE_GATHERS 24u /* enough to last longer than the kernel */
 #define BESIDE_WAVES 8
 #define BESIDE_TURNS 40000u
 
@@ -224,15 +224,15 @@ static void post_compute(struct rank *r)
 									BESIDE_TURNS);
 }
 
-/* How long a kernel takes that has all SMs for itself, or with gathers in another stream. */
-static void run_beside(struct rank *r, const struct way *way)
+/* The time of a kernel that uses all SMs, alone or beside gathers in another stream. */
+static void run_beside(struct rank *r, const struct method *method)
 {
 	struct row row = {"compute",
-			  way ? way->impl : "cuda",
-			  way ? way->mode : "alone",
+			  method ? method->impl : "cuda",
+			  method ? method->mode : "alone",
 			  "mapped",
 			  (uint32_t)r->ranks,
-			  way ? BESIDE_BYTES : 0,
+			  method ? BESIDE_BYTES : 0,
 			  1024,
 			  0};
 	cudaStream_t mine = r->stream;
@@ -247,8 +247,8 @@ static void run_beside(struct rank *r, const struct way *way)
 		CHECK(cudaDeviceSynchronize());
 		pthread_barrier_wait(&meeting);
 		r->stream = r->urgent;
-		for (i = 0; way && i < BESIDE_GATHERS; i++)
-			gather(r, way, BESIDE_BYTES);
+		for (i = 0; method && i < BESIDE_GATHERS; i++)
+			gather(r, method, BESIDE_BYTES);
 		r->stream = mine;
 		CHECK(cudaEventRecord(begin, mine));
 		post_compute(r);
@@ -257,10 +257,10 @@ static void run_beside(struct rank *r, const struct way *way)
 		CHECK(cudaEventElapsedTime(&ms, begin, end));
 		if (pass)
 			us[pass - 1] = ms * 1e3;
-		/* Else it was not beside all of it. */
-		if (way && cudaStreamQuery(r->urgent) == cudaSuccess && r->rank == 0)
-			fprintf(stderr, "%s %s: gathers ended before the kernel\n", way->impl,
-				way->mode);
+		/* The gathers must last until the kernel ends. */
+		if (method && cudaStreamQuery(r->urgent) == cudaSuccess && r->rank == 0)
+			fprintf(stderr, "%s %s: gathers ended before the kernel\n", method->impl,
+				method->mode);
 		CHECK(cudaStreamSynchronize(r->urgent));
 	}
 	pthread_barrier_wait(&meeting);
@@ -304,7 +304,7 @@ static void time_put(struct rank *r, struct oriel_window *w, const char *from, s
 	CHECK(cudaEventDestroy(end));
 }
 
-/* Puts of rank 0 to rank 1 by an engine, one behind the other. */
+/* Puts of rank 0 to rank 1 by a copy engine, one behind the other. */
 static void run_engine(struct rank *r)
 {
 	struct oriel_window_attr attr = {};
@@ -328,7 +328,8 @@ static void run_engine(struct rank *r)
 		time_put(r, window, from, bytes);
 	pthread_barrier_wait(&meeting);
 	if (r->rank == 1)
-		look<<<264, 512, 0, r->stream>>>((const char *)mine, ENGINE_BYTES, 1, r->wrong);
+		check_bytes<<<264, 512, 0, r->stream>>>((const char *)mine, ENGINE_BYTES, 1,
+							r->wrong);
 	CHECK(cudaMemcpyAsync(&wrong, r->wrong, sizeof(wrong), cudaMemcpyDefault, r->stream));
 	CHECK(cudaStreamSynchronize(r->stream));
 	if (wrong) {
@@ -339,7 +340,7 @@ static void run_engine(struct rank *r)
 	CHECK(cudaFree(from));
 }
 
-/* Ranks are threads of one environment, which is read as a window is made. */
+/* The ranks share one environment, which is read when a window is created. */
 static void set_batch(const struct rank *r, const char *batch)
 {
 	pthread_barrier_wait(&meeting);
@@ -350,56 +351,57 @@ static void set_batch(const struct rank *r, const char *batch)
 	pthread_barrier_wait(&meeting);
 }
 
-static void oriel_create(struct rank *r, const struct way *way)
+static void oriel_create(struct rank *r, const struct method *method)
 {
 	struct oriel_allgather_attr attr = {};
 	struct oriel_view view = {};
 
 	attr.size = sizeof(attr);
-	attr.algorithm = way->algorithm;
+	attr.algorithm = method->algorithm;
 	view.size = sizeof(view);
 	view.length = BYTES_MAX * (size_t)r->ranks;
 	view.buffer = r->result;
 	view.flags = ORIEL_VIEW_GPU;
-	if (way->batch)
-		set_batch(r, way->batch);
+	if (method->batch)
+		set_batch(r, method->batch);
 	ORIEL_CHECK(oriel_allgather_create(r->oriel, &view, &attr, &r->gather));
-	if (way->batch)
+	if (method->batch)
 		set_batch(r, NULL);
 }
 
-static bool way_is_for(const struct way *way, size_t bytes)
+static bool method_supports(const struct method *method, size_t bytes)
 {
-	if (way->algorithm == ORIEL_ALGORITHM_LL)
+	if (method->algorithm == ORIEL_ALGORITHM_LL)
 		return bytes <= 1u << 20;
-	if (way->batch)
+	if (method->batch)
 		return bytes >= 65536 && bytes <= 64u << 20;
-	if (way->algorithm == ORIEL_ALGORITHM_CE)
+	if (method->algorithm == ORIEL_ALGORITHM_CE)
 		return bytes >= 65536;
 	return true;
 }
 
 static void run_oriel(struct rank *r)
 {
-	static const struct way ways[] = {{"oriel", "auto", ORIEL_ALGORITHM_DEFAULT, 0, false},
-					  {"oriel", "ll", ORIEL_ALGORITHM_LL, 0, false},
-					  {"oriel", "store", ORIEL_ALGORITHM_STORE, 0, false},
-					  {"oriel", "ce", ORIEL_ALGORITHM_CE, 0, false},
-					  {"oriel", "ce batch", ORIEL_ALGORITHM_CE, 0, false,
-					   "67108864"}};
+	static const struct method methods[] = {{"oriel", "auto", ORIEL_ALGORITHM_DEFAULT, 0,
+						 false},
+						{"oriel", "ll", ORIEL_ALGORITHM_LL, 0, false},
+						{"oriel", "store", ORIEL_ALGORITHM_STORE, 0, false},
+						{"oriel", "ce", ORIEL_ALGORITHM_CE, 0, false},
+						{"oriel", "ce batch", ORIEL_ALGORITHM_CE, 0, false,
+						 "67108864"}};
 	size_t i, k;
 	void *memory;
 
 	ORIEL_CHECK(oriel_memory_alloc(BYTES_MAX * (size_t)r->ranks, ORIEL_MEMORY_DEVICE, &memory));
 	r->result = (char *)memory;
-	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-		oriel_create(r, &ways[i]);
+	for (i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		oriel_create(r, &methods[i]);
 		for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
-			if (way_is_for(&ways[i], sizes[k]))
-				run_size(r, &ways[i], sizes[k]);
-		if ((ways[i].algorithm == ORIEL_ALGORITHM_CE && !ways[i].batch) ||
-		    ways[i].algorithm == ORIEL_ALGORITHM_STORE)
-			run_beside(r, &ways[i]);
+			if (method_supports(&methods[i], sizes[k]))
+				run_size(r, &methods[i], sizes[k]);
+		if ((methods[i].algorithm == ORIEL_ALGORITHM_CE && !methods[i].batch) ||
+		    methods[i].algorithm == ORIEL_ALGORITHM_STORE)
+			run_beside(r, &methods[i]);
 		oriel_allgather_destroy(r->gather);
 	}
 	oriel_memory_free(memory);
@@ -407,33 +409,33 @@ static void run_oriel(struct rank *r)
 
 static ncclUniqueId nccl_id;
 
-static void run_nccl(struct rank *r, const struct way *way)
+static void run_nccl(struct rank *r, const struct method *method)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclWindow_t windows[2] = {};
 	char *send = r->send;
 	size_t k;
 
-	if (way->cta_policy)
-		config.CTAPolicy = way->cta_policy;
+	if (method->cta_policy)
+		config.CTAPolicy = method->cta_policy;
 	if (r->rank == 0)
 		NCCL_CHECK(ncclGetUniqueId(&nccl_id));
 	pthread_barrier_wait(&meeting);
 	NCCL_CHECK(ncclCommInitRankConfig(&r->nccl, r->ranks, nccl_id, r->rank, &config));
 	NCCL_CHECK(ncclMemAlloc((void **)&r->send, BYTES_MAX));
 	NCCL_CHECK(ncclMemAlloc((void **)&r->result, BYTES_MAX * (size_t)r->ranks));
-	if (way->is_symmetric) {
+	if (method->is_symmetric) {
 		NCCL_CHECK(ncclCommWindowRegister(r->nccl, r->send, BYTES_MAX, &windows[0],
 						  NCCL_WIN_COLL_SYMMETRIC));
 		NCCL_CHECK(ncclCommWindowRegister(r->nccl, r->result, BYTES_MAX * (size_t)r->ranks,
 						  &windows[1], NCCL_WIN_COLL_SYMMETRIC));
 	}
 	for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
-		run_size(r, way, sizes[k]);
-	run_beside(r, way);
+		run_size(r, method, sizes[k]);
+	run_beside(r, method);
 	CHECK(cudaStreamSynchronize(r->stream));
 	pthread_barrier_wait(&meeting);
-	if (way->is_symmetric) {
+	if (method->is_symmetric) {
 		NCCL_CHECK(ncclCommWindowDeregister(r->nccl, windows[0]));
 		NCCL_CHECK(ncclCommWindowDeregister(r->nccl, windows[1]));
 	}
@@ -448,7 +450,7 @@ static int ranks;
 
 static void *rank_main(void *argument)
 {
-	static const struct way ways[] = {
+	static const struct method methods[] = {
 		{"nccl", "default", 0, 0, false},
 		{"nccl", "symmetric", 0, 0, true},
 		{"nccl", "zero cta", 0, NCCL_CTA_POLICY_ZERO, true},
@@ -473,8 +475,8 @@ static void *rank_main(void *argument)
 	run_oriel(&r);
 	if (ranks == 2)
 		run_engine(&r);
-	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		run_nccl(&r, &ways[i]);
+	for (i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+		run_nccl(&r, &methods[i]);
 	oriel_comm_destroy(r.oriel);
 	oriel_bootstrap_close(&bootstrap);
 	return NULL;

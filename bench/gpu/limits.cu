@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the hardware gives, without a library: one-way times for each way to
- * release and to acquire, copy loops, and what a table look-up costs after an
- * acquire. usage: limits
+ * The limits of the hardware, without a library: one-way times for each kind of release and
+ * acquire, copy loops, and the cost of a table lookup after an acquire. usage: limits
  */
 #include "samples.h"
 
@@ -10,7 +9,7 @@
 
 #define SAMPLES 30
 #define ROUNDS 200u
-#define LOST 20000000u /* polls after which a kernel gives up */
+#define LOST 20000000u /* polls before a kernel gives up */
 
 static void check(cudaError_t error, const char *what)
 {
@@ -71,7 +70,7 @@ static __device__ __forceinline__ unsigned long long peek(const unsigned long lo
 	return seen;
 }
 
-/* Two loads under way, the second half the time of one later. */
+/* Two loads in flight, the second one started half a load later. */
 static __device__ __forceinline__ bool come_twice(const unsigned long long *word,
 						  unsigned long long value)
 {
@@ -141,8 +140,8 @@ static __device__ __forceinline__ bool come(const unsigned long long *word,
 }
 
 /*
- * What goes before the flag: nothing; the number, which the receiver looks at; the
- * number, at which nobody looks; a word of memory, likewise.
+ * The payload before the flag: none; the number, which the receiver checks; the number, which is
+ * not checked; a word of memory, which is not checked.
  */
 enum data { NO_DATA, DATA_READ, DATA_UNREAD, DATA_LOADED };
 
@@ -257,8 +256,8 @@ template <int DATA> static void run_releases(struct pair *p)
 }
 
 /*
- * A message in words that carry their own flag, as in oriel/dev/ll.h, with as
- * little around it as can be.
+ * A message in words that carry their own flag, as in oriel/dev/ll.h, with as little code around
+ * them as possible.
  */
 __global__ void lines(unsigned long long *mine, unsigned long long *theirs, bool is_first,
 		      unsigned long long *ns, unsigned *lost)
@@ -445,7 +444,7 @@ __global__ void __launch_bounds__(1024, 1)
 		to[k] = from[k];
 }
 
-/* The same bytes in turns: all blocks side by side, one round after the other. */
+/* The same bytes in turns: in each round the blocks copy neighbouring parts. */
 template <int UNROLL>
 __global__ void __launch_bounds__(1024, 1)
 	turns(uint4 *to, const uint4 *from, unsigned long long count)
@@ -467,8 +466,8 @@ __global__ void __launch_bounds__(1024, 1)
 }
 
 /*
- * The bulk copy engine of an SM: pieces of 16 KiB through shared memory, several
- * under way. One thread does all.
+ * The bulk copy engine of an SM: pieces of 16 KiB through shared memory, several in flight. One
+ * thread does everything.
  */
 #define BULK_PIECE 16384u
 #define BULK_STAGES 8u
@@ -494,7 +493,7 @@ __global__ void bulk(char *to, const char *from, unsigned long long bytes)
 			unsigned where =
 				(unsigned)__cvta_generic_to_shared(&ready[i % BULK_STAGES]);
 
-			/* The piece of one lap before has been read out of its stage. */
+			/* The piece of the lap before has been read from its stage. */
 			if (i >= BULK_STAGES)
 				asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(
 						     BULK_STAGES / 2 - 1)
@@ -604,10 +603,10 @@ template <int UNROLL, int HINT> static void run_copies(cudaStream_t stream)
 	print_copy(mode, 32, 512, stream, launch_copy<UNROLL, HINT>);
 }
 
-/* Cycles of a dependent look-up, in L1 before and after an acquire. */
+/* Cycles of a dependent lookup, in L1, before and after an acquire. */
 template <int KIND>
-__global__ void look_ups(const unsigned long long *table, unsigned long long *word,
-			 unsigned long long *ns)
+__global__ void lookups(const unsigned long long *table, unsigned long long *word,
+			unsigned long long *ns)
 {
 	unsigned long long seen, sum = 0, v;
 	unsigned i, start, end, total = 0;
@@ -631,7 +630,7 @@ __global__ void look_ups(const unsigned long long *table, unsigned long long *wo
 				     : "l"(table + (sum & 1))
 				     : "memory");
 		sum += v;
-		/* The clock is read once the sum is known. */
+		/* The clock is read only when the sum is known. */
 		asm volatile("{\n\t.reg .pred p;\n\t"
 			     "setp.eq.u64 p, %1, 12345;\n\t"
 			     "@p nanosleep.u32 1;\n\t"
@@ -646,7 +645,7 @@ __global__ void look_ups(const unsigned long long *table, unsigned long long *wo
 	ns[1] = sum;
 }
 
-static void run_look_ups(struct pair *p)
+static void run_lookups(struct pair *p)
 {
 	static const char *const modes[] = {"after acquire", "nc after acquire", "no acquire"};
 	int i;
@@ -657,14 +656,11 @@ static void run_look_ups(struct pair *p)
 		double us;
 
 		if (i == 0)
-			look_ups<0>
-				<<<1, 1, 0, p->stream[0]>>>(p->words[0] + 64, p->words[0], p->ns);
+			lookups<0><<<1, 1, 0, p->stream[0]>>>(p->words[0] + 64, p->words[0], p->ns);
 		else if (i == 1)
-			look_ups<1>
-				<<<1, 1, 0, p->stream[0]>>>(p->words[0] + 64, p->words[0], p->ns);
+			lookups<1><<<1, 1, 0, p->stream[0]>>>(p->words[0] + 64, p->words[0], p->ns);
 		else
-			look_ups<2>
-				<<<1, 1, 0, p->stream[0]>>>(p->words[0] + 64, p->words[0], p->ns);
+			lookups<2><<<1, 1, 0, p->stream[0]>>>(p->words[0] + 64, p->words[0], p->ns);
 		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(p->stream[0]));
 		/* Cycles at the 1.98 GHz that an H200 runs at under this load. */
@@ -699,7 +695,7 @@ int main(void)
 	run_releases<DATA_READ>(&p);
 	run_releases<DATA_UNREAD>(&p);
 	run_releases<DATA_LOADED>(&p);
-	run_look_ups(&p);
+	run_lookups(&p);
 	CHECK(cudaSetDevice(0));
 	run_copies<8, PLAIN>(p.stream[0]);
 	for (i = 0; i < 7; i++) {

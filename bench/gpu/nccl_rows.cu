@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * send/recv through NCCL's host calls, and its barrier for kernels, one process
- * for each GPU. usage: nccl_rows [GPUS]
+ * send/recv by NCCL's host calls, and its barrier for kernels, one process for each GPU. run.py
+ * calls it. usage: nccl_rows [GPUS]
  */
 #include "samples.h"
 
@@ -21,7 +21,7 @@ static int rank_of, ranks;
 static cudaStream_t stream;
 static ncclComm_t comm;
 static char *source, *target;
-static unsigned *wrong, *present; /* the latter of is_placed() */
+static unsigned *wrong, *present; /* @present: for is_placed() */
 static unsigned long long *ns;
 
 static void check(cudaError_t error, const char *what)
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(512) paint(char *at, size_t bytes, unsigned se
 }
 
 __global__ void __launch_bounds__(512)
-	look(const char *at, size_t bytes, unsigned seed, unsigned *wrong)
+	check_bytes(const char *at, size_t bytes, unsigned seed, unsigned *wrong)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -71,7 +71,7 @@ static void exchange(size_t bytes, bool is_both)
 	NCCL_CHECK(ncclGroupEnd());
 }
 
-/* Time of one operation, of many that are queued one behind the other. */
+/* Time of one of many queued operations. */
 static void run_send_recv(size_t bytes, bool is_both)
 {
 	struct row r = {"send_recv", "nccl", is_both ? "both ways" : "one way", "mapped", 2, bytes,
@@ -97,8 +97,8 @@ static void run_send_recv(size_t bytes, bool is_both)
 			us[pass - 1] = ms * 1e3 / rounds;
 	}
 	if (is_both || rank_of == 1) {
-		look<<<264, 512, 0, stream>>>(target, bytes, (unsigned)(bytes + 1 - rank_of),
-					      wrong);
+		check_bytes<<<264, 512, 0, stream>>>(target, bytes, (unsigned)(bytes + 1 - rank_of),
+						     wrong);
 		CHECK(cudaStreamSynchronize(stream));
 		if (*wrong) {
 			fprintf(stderr, "send_recv: %u bytes wrong\n", *wrong);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same rows through NVSHMEM's device functions, one process for each GPU.
- * usage: nvshmem_rows [GPUS]
+ * The rows of oriel_rows.cu by NVSHMEM's device functions, one process for each GPU. run.py calls
+ * it. usage: nvshmem_rows [GPUS]
  */
 #include "samples.h"
 
@@ -22,7 +22,7 @@ static cudaStream_t stream;
 static char *window, *source;
 static uint64_t *words; /* symmetric, WORDS of them */
 static unsigned long long *ns;
-static unsigned *wrong, *present; /* the latter of is_placed() */
+static unsigned *wrong, *present; /* @present: for is_placed() */
 
 static void check(cudaError_t error, const char *what)
 {
@@ -35,7 +35,7 @@ static void check(cudaError_t error, const char *what)
 #define CHECK(call) check(call, #call)
 
 enum scope { THREAD, WARP, BLOCK };
-enum way { VALUE, SIGNAL, PUT_SIGNAL };
+enum method { VALUE, SIGNAL, PUT_SIGNAL };
 
 static __device__ __forceinline__ unsigned long long now_ns(void)
 {
@@ -53,13 +53,13 @@ template <int SCOPE> static __device__ __forceinline__ void meet(void)
 		__syncthreads();
 }
 
-template <int WAY, int SCOPE>
+template <int METHOD, int SCOPE>
 static __device__ __forceinline__ void go(char *to, const char *from, size_t bytes, uint64_t *word,
 					  unsigned long long n, int peer)
 {
-	if (WAY == VALUE) {
+	if (METHOD == VALUE) {
 		nvshmem_uint64_p(word, n, peer);
-	} else if (WAY == SIGNAL) {
+	} else if (METHOD == SIGNAL) {
 		nvshmemx_signal_op(word, 1, NVSHMEM_SIGNAL_ADD, peer);
 	} else if (SCOPE == THREAD) {
 		nvshmem_putmem_signal_nbi(to, from, bytes, word, 1, NVSHMEM_SIGNAL_ADD, peer);
@@ -76,7 +76,7 @@ static __device__ __forceinline__ char pattern(unsigned long long round, int ran
 	return (char)(i * 131 + (i >> 8) * 29 + round * 17 + rank * 7 + 3);
 }
 
-/* Payload @n of rank @me, written to @from; and that of the other rank, looked for in @at. */
+/* Writes payload @n of rank @me to @from; the check expects that of the peer in @at. */
 template <int SCOPE>
 static __device__ void fill(char *from, size_t bytes, unsigned long long n, int me)
 {
@@ -95,8 +95,8 @@ static __device__ void compare(const char *at, size_t bytes, unsigned long long 
 	meet<SCOPE>();
 }
 
-/* @IS_CHECKED: each message carries other bytes, which the receiver looks at. */
-template <int WAY, int SCOPE, bool IS_CHECKED>
+/* @IS_CHECKED: each message has other bytes, which the receiver checks. */
+template <int METHOD, int SCOPE, bool IS_CHECKED>
 __global__ void ping_pong(char *to, char *from, size_t bytes, uint64_t *words, int me, unsigned sm,
 			  unsigned *present, unsigned place, unsigned samples, unsigned rounds,
 			  unsigned long long first, unsigned long long *ns, unsigned *wrong)
@@ -115,15 +115,15 @@ __global__ void ping_pong(char *to, char *from, size_t bytes, uint64_t *words, i
 			if (IS_CHECKED)
 				fill<SCOPE>(from, bytes, n, me);
 			if (me == 0)
-				go<WAY, SCOPE>(to, from, bytes, word, n, 1);
+				go<METHOD, SCOPE>(to, from, bytes, word, n, 1);
 			if (threadIdx.x == 0)
 				nvshmem_signal_wait_until(word, NVSHMEM_CMP_GE,
-							  WAY == VALUE ? n : turns_of(n));
+							  METHOD == VALUE ? n : turns_of(n));
 			meet<SCOPE>();
 			if (IS_CHECKED)
 				compare<SCOPE>(to, bytes, n, me, wrong);
 			if (me != 0)
-				go<WAY, SCOPE>(to, from, bytes, word, n, 0);
+				go<METHOD, SCOPE>(to, from, bytes, word, n, 0);
 		}
 		if (threadIdx.x == 0)
 			ns[i] = now_ns() - start;
@@ -138,7 +138,7 @@ __global__ void paint(char *at, size_t bytes, unsigned seed)
 		at[i] = (char)(i * 131 + (i >> 8) * 29 + seed);
 }
 
-__global__ void look(const char *at, size_t bytes, unsigned seed, unsigned *wrong)
+__global__ void check_bytes(const char *at, size_t bytes, unsigned seed, unsigned *wrong)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -162,26 +162,27 @@ static void take(const char *test, const char *mode, size_t bytes, unsigned thre
 		row_print_places(&r, ns, divisor, 0);
 }
 
-/* Messages of each way so far from each place: what its word has come to. */
+/* Messages sent by each method from each place: the current value of its words. */
 static unsigned long long counts[3][PLACES];
 
-template <int WAY, int SCOPE>
+template <int METHOD, int SCOPE>
 static void run_ping_pong(const char *test, const char *mode, size_t bytes, unsigned threads)
 {
 	unsigned rounds = ping_pong_rounds(bytes, threads), pass;
 
 	for (pass = 0; pass < 1 + PLACES && rank_of < 2; pass++) {
 		unsigned samples = pass ? EACH : 4, place = pass ? pass - 1 : 0;
-		bool is_checked = WAY == PUT_SIGNAL && pass == 0;
+		bool is_checked = METHOD == PUT_SIGNAL && pass == 0;
 
-		(is_checked ? ping_pong<WAY, SCOPE, WAY == PUT_SIGNAL>
-			    : ping_pong<WAY, SCOPE, false>)<<<place_blocks(), threads, 0, stream>>>(
-			window, source, bytes, words + WAY * 8, rank_of, place_sm(place, rank_of),
-			present, place, samples, rounds, counts[WAY][place], ns + place * EACH,
-			wrong);
+		(is_checked
+			 ? ping_pong<METHOD, SCOPE, METHOD == PUT_SIGNAL>
+			 : ping_pong<METHOD, SCOPE, false>)<<<place_blocks(), threads, 0, stream>>>(
+			window, source, bytes, words + METHOD * 8, rank_of,
+			place_sm(place, rank_of), present, place, samples, rounds,
+			counts[METHOD][place], ns + place * EACH, wrong);
 		CHECK(cudaGetLastError());
 		CHECK(cudaStreamSynchronize(stream));
-		counts[WAY][place] += samples * rounds;
+		counts[METHOD][place] += samples * rounds;
 	}
 	if (*wrong) {
 		fprintf(stderr, "%s of %zu bytes: %u wrong\n", test, bytes, *wrong);
@@ -249,7 +250,7 @@ __global__ void fetch_adds(uint64_t *words, unsigned sm, unsigned *present, unsi
 		return;
 	for (i = 0; i < samples; i++) {
 		start = now_ns();
-		/* Each adds what the one before returned, so that none is left out. */
+		/* Each adds the result of the one before, so that none is optimised away. */
 		for (k = 0; k < rounds; k++)
 			old = nvshmem_uint64_atomic_fetch_add(words + word_of(place, k),
 							      1 + (old == UINT64_MAX), 1);
@@ -321,7 +322,7 @@ static void run_put_bw(size_t bytes, unsigned blocks, unsigned threads)
 	}
 	nvshmem_barrier_all();
 	if (rank_of == 1) {
-		look<<<264, 512, 0, stream>>>(window, bytes, blocks, wrong);
+		check_bytes<<<264, 512, 0, stream>>>(window, bytes, blocks, wrong);
 		CHECK(cudaStreamSynchronize(stream));
 		if (*wrong) {
 			fprintf(stderr, "put_bw: %u bytes wrong\n", *wrong);

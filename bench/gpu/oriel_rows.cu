@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the device code of Oriel takes in kernels: ping-pongs, bandwidths,
- * barriers, channels, over hand-made windows. Every transfer is checked first in
- * rounds that are not timed. usage: oriel_rows [GPUS [PARTS]], PARTS with commas:
- * latency, barrier, atomic, bandwidth, stream
+ * The costs of Oriel's device code in kernels: ping-pongs, bandwidths, barriers, channels, over
+ * hand-made windows (bare.h). Every transfer is checked first in rounds that are not timed. run.py
+ * calls it. usage: oriel_rows [GPUS [PARTS]], PARTS with commas: latency, barrier, atomic,
+ * bandwidth, stream
  */
 #define ORIEL_DEV_PATHS 6u /* self and mapped */
 #include "bare.h"
@@ -13,13 +13,13 @@
 
 #define STREAM_THREADS 512
 #define CHANNEL_BYTES (1ul << 20)
-#define LL_CHANNEL 64 /* behind those of streams */
+#define LL_CHANNEL 64 /* after the channels of streams */
 #define LL128_CHANNEL 65
 #define CHANNELS 66
 #define WARM 3
 #define PROFILED_NS 60000000000ul /* a profiler keeps one GPU while it gets ready */
-#define AT_LL (64ul << 20)        /* of the window: where LL messages go */
-#define AT_LL128 (96ul << 20)     /* and those in lines */
+#define AT_LL (64ul << 20)        /* offset of LL messages in the window */
+#define AT_LL128 (96ul << 20)     /* offset of LL128 messages */
 
 /* BIG: a block of up to 1024 threads, each of which has 64 registers. */
 enum kind { THREAD, WARP, BLOCK, BIG };
@@ -37,7 +37,7 @@ struct side {
 	uint32_t peer;
 	uint64_t bytes;
 	char *source;
-	char *target; /* own window, where the peer puts */
+	char *target; /* in the own window: the peer puts there */
 	uint32_t place;
 };
 
@@ -47,14 +47,14 @@ static __device__ __forceinline__ uint32_t signal_of(const struct side *s, uint3
 	return id + word_of(s->place, n);
 }
 
-/* What begins at @at for this place, and has room for lines of 64 KiB. */
+/* Offset of the lines of this place, from @at on; there is room for lines of 64 KiB. */
 static __device__ __forceinline__ uint64_t lines_of(const struct side *s, uint64_t at)
 {
 	return at + s->place * (262144ul + APART);
 }
 
-/* How one way goes; @n counts the messages of this direction from 1, since ever. */
-struct value_way {
+/* One method of a message. @n counts the messages of this direction, from 1, over all rows. */
+struct value_method {
 	static const bool has_bytes = false;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group,
@@ -62,8 +62,8 @@ struct value_way {
 	{
 		oriel_dev_put_value(s->w, s->peer, word_of(s->place, n) * 8, n);
 	}
-	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group,
-						    uint64_t n)
+	static __device__ __forceinline__ bool arrived(const struct side *s, struct oriel_dev_group,
+						       uint64_t n)
 	{
 		const uint64_t *word = (const uint64_t *)(s->target + word_of(s->place, n) * 8);
 		uint64_t polls = 0;
@@ -75,7 +75,7 @@ struct value_way {
 	}
 };
 
-struct relaxed_way {
+struct relaxed_method {
 	static const bool has_bytes = false;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
@@ -83,15 +83,15 @@ struct relaxed_way {
 	{
 		oriel_dev_signal_relaxed(s->w, g, s->peer, signal_of(s, 1, n), ORIEL_SIGNAL_ADD, 1);
 	}
-	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
-						    uint64_t n)
+	static __device__ __forceinline__ bool arrived(const struct side *s,
+						       struct oriel_dev_group g, uint64_t n)
 	{
 		return oriel_dev_wait_signal_relaxed(s->w, g, s->peer, signal_of(s, 1, n), ORIEL_GE,
 						     turns_of(n), 0) == ORIEL_OK;
 	}
 };
 
-struct signal_way {
+struct signal_method {
 	static const bool has_bytes = false;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
@@ -99,15 +99,15 @@ struct signal_way {
 	{
 		oriel_dev_signal(s->w, g, s->peer, signal_of(s, 2, n), ORIEL_SIGNAL_ADD, 1);
 	}
-	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
-						    uint64_t n)
+	static __device__ __forceinline__ bool arrived(const struct side *s,
+						       struct oriel_dev_group g, uint64_t n)
 	{
 		return oriel_dev_wait_signal_from(s->w, g, s->peer, signal_of(s, 2, n), ORIEL_GE,
 						  turns_of(n), 0) == ORIEL_OK;
 	}
 };
 
-struct put_signal_way {
+struct put_signal_method {
 	static const bool has_bytes = true;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
@@ -116,15 +116,15 @@ struct put_signal_way {
 		oriel_dev_put_signal(s->w, g, s->peer, 0, s->source, s->bytes, signal_of(s, 3, n),
 				     1);
 	}
-	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
-						    uint64_t n)
+	static __device__ __forceinline__ bool arrived(const struct side *s,
+						       struct oriel_dev_group g, uint64_t n)
 	{
 		return oriel_dev_wait_signal_from(s->w, g, s->peer, signal_of(s, 3, n), ORIEL_GE,
 						  turns_of(n), 0) == ORIEL_OK;
 	}
 };
 
-struct ll_way {
+struct ll_method {
 	static const bool has_bytes = true;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
@@ -133,15 +133,15 @@ struct ll_way {
 		oriel_dev_put_ll(s->w, g, s->peer, lines_of(s, AT_LL), s->source, s->bytes,
 				 (uint32_t)n);
 	}
-	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
-						    uint64_t n)
+	static __device__ __forceinline__ bool arrived(const struct side *s,
+						       struct oriel_dev_group g, uint64_t n)
 	{
 		return oriel_dev_wait_ll(s->w, g, lines_of(s, AT_LL), s->target, s->bytes,
 					 (uint32_t)n, 0) == ORIEL_OK;
 	}
 };
 
-struct ll128_way {
+struct ll128_method {
 	static const bool has_bytes = true;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
@@ -150,15 +150,15 @@ struct ll128_way {
 		oriel_dev_put_ll128(s->w, g, s->peer, lines_of(s, AT_LL128), s->source, s->bytes,
 				    n);
 	}
-	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
-						    uint64_t n)
+	static __device__ __forceinline__ bool arrived(const struct side *s,
+						       struct oriel_dev_group g, uint64_t n)
 	{
 		return oriel_dev_wait_ll128(s->w, g, lines_of(s, AT_LL128), s->target, s->bytes, n,
 					    0) == ORIEL_OK;
 	}
 };
 
-struct channel_way {
+struct channel_method {
 	static const bool has_bytes = true;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
@@ -166,14 +166,14 @@ struct channel_way {
 	{
 		oriel_dev_send(s->w, g, s->peer, 0, s->source, s->bytes, 0);
 	}
-	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
-						    uint64_t)
+	static __device__ __forceinline__ bool arrived(const struct side *s,
+						       struct oriel_dev_group g, uint64_t)
 	{
 		return oriel_dev_recv(s->w, g, s->peer, 0, s->target, s->bytes, 0) == ORIEL_OK;
 	}
 };
 
-struct channel_ll_way {
+struct channel_ll_method {
 	static const bool has_bytes = true;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
@@ -181,15 +181,15 @@ struct channel_ll_way {
 	{
 		oriel_dev_send_ll(s->w, g, s->peer, LL_CHANNEL, s->source, s->bytes, 0);
 	}
-	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
-						    uint64_t)
+	static __device__ __forceinline__ bool arrived(const struct side *s,
+						       struct oriel_dev_group g, uint64_t)
 	{
 		return oriel_dev_recv_ll(s->w, g, s->peer, LL_CHANNEL, s->target, s->bytes, 0) ==
 		       ORIEL_OK;
 	}
 };
 
-struct channel_ll128_way {
+struct channel_ll128_method {
 	static const bool has_bytes = true;
 
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
@@ -197,8 +197,8 @@ struct channel_ll128_way {
 	{
 		oriel_dev_send_ll128(s->w, g, s->peer, LL128_CHANNEL, s->source, s->bytes, 0);
 	}
-	static __device__ __forceinline__ bool come(const struct side *s, struct oriel_dev_group g,
-						    uint64_t)
+	static __device__ __forceinline__ bool arrived(const struct side *s,
+						       struct oriel_dev_group g, uint64_t)
 	{
 		return oriel_dev_recv_ll128(s->w, g, s->peer, LL128_CHANNEL, s->target, s->bytes,
 					    0) == ORIEL_OK;
@@ -211,20 +211,20 @@ static __device__ __forceinline__ unsigned char pattern(uint64_t round, uint32_t
 }
 
 struct plan {
-	uint64_t first; /* messages of this kind that went before */
+	uint64_t first; /* earlier messages of this method */
 	uint32_t samples;
 	uint32_t rounds;
-	uint64_t *ns;         /* [samples], of one round trip, in ns times rounds */
-	uint32_t *wrong;      /* bytes, or waits that failed */
-	const uint32_t *zero; /* what in_register() adds */
-	uint32_t sm;          /* where the block works, of a test of one block; or PLACE_ANY */
-	uint32_t place;       /* whose words are used */
-	uint32_t *present;    /* of is_placed() */
+	uint64_t *ns;         /* [samples]: time of @rounds round trips */
+	uint32_t *wrong;      /* counts wrong bytes and failed waits */
+	const uint32_t *zero; /* for in_register() */
+	uint32_t sm;          /* the SM of a test with one block; or PLACE_ANY */
+	uint32_t place;       /* its words are used */
+	uint32_t *present;    /* for is_placed() */
 };
 
-template <class Way, bool IS_CHECKED>
-static __device__ __forceinline__ void tell(const struct side *s, struct oriel_dev_group g,
-					    uint64_t n)
+template <class Method, bool IS_CHECKED>
+static __device__ __forceinline__ void send_message(const struct side *s, struct oriel_dev_group g,
+						    uint64_t n)
 {
 	uint64_t i;
 
@@ -233,16 +233,16 @@ static __device__ __forceinline__ void tell(const struct side *s, struct oriel_d
 			s->source[i] = (char)pattern(n, s->w->rank, i);
 		oriel_dev_sync(g);
 	}
-	Way::go(s, g, n);
+	Method::go(s, g, n);
 }
 
-template <class Way, bool IS_CHECKED>
-static __device__ __forceinline__ bool hear(const struct side *s, struct oriel_dev_group g,
-					    const struct plan *p, uint64_t n)
+template <class Method, bool IS_CHECKED>
+static __device__ __forceinline__ bool
+receive_message(const struct side *s, struct oriel_dev_group g, const struct plan *p, uint64_t n)
 {
 	uint64_t i;
 
-	if (!Way::come(s, g, n)) {
+	if (!Method::arrived(s, g, n)) {
 		atomicAdd(p->wrong, 1u);
 		return false;
 	}
@@ -256,8 +256,8 @@ static __device__ __forceinline__ bool hear(const struct side *s, struct oriel_d
 }
 
 /*
- * What a kernel has computed, not a constant that is loaded for each message, nor what
- * ptxas can work out anew: who knows what lies in memory?
+ * Makes @value a computed one, as in a user's kernel: without the load ptxas would load a constant
+ * for each message, or recompute it.
  */
 static __device__ __forceinline__ uint32_t in_register(const struct plan *p, uint32_t value)
 {
@@ -267,7 +267,7 @@ static __device__ __forceinline__ uint32_t in_register(const struct plan *p, uin
 	return value + zero;
 }
 
-template <class Way, int KIND, bool IS_CHECKED>
+template <class Method, int KIND, bool IS_CHECKED>
 __global__ void __launch_bounds__(KIND == BIG     ? 1024
 				  : KIND == BLOCK ? 256
 						  : 32,
@@ -275,11 +275,11 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 	ping_pong(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, uint64_t bytes,
 		  char *source, char *target, const __grid_constant__ struct plan p)
 {
-	/* Of 64 registers there are none to spare. */
+	/* BIG has 64 registers per thread, and none to spare. */
 	struct side s = {&w,     KIND == BIG ? peer : in_register(&p, peer), bytes, source, target,
 			 p.place};
 	struct oriel_dev_group g = group_of(KIND);
-	uint64_t told = p.first, heard = p.first, start;
+	uint64_t sent = p.first, received = p.first, start;
 	uint32_t second = KIND == BIG ? w.rank : in_register(&p, w.rank), i, k;
 
 	if (!is_placed(p.sm, p.present))
@@ -287,14 +287,15 @@ __global__ void __launch_bounds__(KIND == BIG     ? 1024
 	for (i = 0; i < p.samples; i++) {
 		start = oriel_dev_clock_ns();
 		/*
-		 * Rank 0 tells and hears, rank 1 hears before that and tells after it: one text of
-		 * each, else there are not registers enough, and next to nothing between the two.
+		 * Rank 0 sends and receives; rank 1 receives first and then sends. One copy of the
+		 * code of each, since two would need too many registers, with little in between.
 		 */
 		ORIEL_DEV_ROLL
 		for (k = 0; k < p.rounds + second; k++) {
 			if (k >= second)
-				tell<Way, IS_CHECKED>(&s, g, ++told);
-			if (k < p.rounds && !hear<Way, IS_CHECKED>(&s, g, &p, ++heard))
+				send_message<Method, IS_CHECKED>(&s, g, ++sent);
+			if (k < p.rounds &&
+			    !receive_message<Method, IS_CHECKED>(&s, g, &p, ++received))
 				return;
 		}
 		if (g.rank == 0)
@@ -306,7 +307,7 @@ static uint64_t *ns_buffer[BARE_MAX];
 static uint32_t *wrong_buffer, *zero_word, *present[BARE_MAX];
 static unsigned failures;
 
-/* Did all bytes come? If not, the program goes on, and fails in the end. */
+/* Did all bytes arrive? If not, the program continues and fails at the end. */
 static bool is_right(const struct row *r)
 {
 	if (!*wrong_buffer)
@@ -340,7 +341,7 @@ static void take(const struct row *r, uint64_t divisor, double moved)
 	row_print_places(r, (unsigned long long *)ns_buffer[0], (double)divisor, moved);
 }
 
-template <class Way, int KIND, bool IS_CHECKED>
+template <class Method, int KIND, bool IS_CHECKED>
 static void launch_ping_pong(struct bare *b, const struct row *r, struct plan p,
 			     uint64_t count[PLACES])
 {
@@ -353,7 +354,7 @@ static void launch_ping_pong(struct bare *b, const struct row *r, struct plan p,
 		p.ns = ns_buffer[i] + (ns - ns_buffer[0]);
 		p.sm = place_sm(p.place, i);
 		p.present = present[i];
-		ping_pong<Way, KIND, IS_CHECKED>
+		ping_pong<Method, KIND, IS_CHECKED>
 			<<<place_blocks(), r->threads, 0, b->rank[i].stream>>>(b->window[i], 1 - i,
 									       r->bytes,
 									       b->rank[i].buffer[1],
@@ -361,11 +362,11 @@ static void launch_ping_pong(struct bare *b, const struct row *r, struct plan p,
 									       p);
 		CUDA_CHECK(cudaGetLastError());
 	}
-	bare_settle(b, r->test);
+	bare_wait(b, r->test);
 	count[p.place] += (uint64_t)p.samples * p.rounds;
 }
 
-template <class Way, int KIND>
+template <class Method, int KIND>
 static void run_ping_pong(struct bare *b, struct row r, uint64_t count[PLACES])
 {
 	uint32_t rounds = ping_pong_rounds(r.bytes, r.threads), i;
@@ -378,15 +379,15 @@ static void run_ping_pong(struct bare *b, struct row r, uint64_t count[PLACES])
 	r.blocks = 1;
 	if (!is_wanted(&r))
 		return;
-	launch_ping_pong<Way, KIND, Way::has_bytes>(b, &r, p, count);
+	launch_ping_pong<Method, KIND, Method::has_bytes>(b, &r, p, count);
 	p.rounds = rounds < 50 ? rounds : 50;
-	launch_ping_pong<Way, KIND, false>(b, &r, p, count);
+	launch_ping_pong<Method, KIND, false>(b, &r, p, count);
 	p.rounds = rounds;
 	p.samples = EACH;
 	for (i = 0; i < PLACES; i++) {
 		p.place = i;
 		p.ns = ns_buffer[0] + i * EACH;
-		launch_ping_pong<Way, KIND, false>(b, &r, p, count);
+		launch_ping_pong<Method, KIND, false>(b, &r, p, count);
 	}
 	if (is_right(&r))
 		take(&r, 2ul * p.rounds, 0);
@@ -407,62 +408,58 @@ static void latencies(struct bare *b)
 	static const uint64_t sizes[] = {8, 128, 1024, 4096, 65536};
 	unsigned i;
 
-	run_ping_pong<value_way, THREAD>(b, row_of("put_value", "one way", 8, 1), values);
-	run_ping_pong<relaxed_way, THREAD>(b, row_of("signal", "unordered", 0, 1), relaxed);
-	run_ping_pong<relaxed_way, WARP>(b, row_of("signal", "unordered", 0, 32), relaxed);
-	run_ping_pong<signal_way, THREAD>(b, row_of("signal", "ordered", 0, 1), signals);
-	run_ping_pong<signal_way, WARP>(b, row_of("signal", "ordered", 0, 32), signals);
+	run_ping_pong<value_method, THREAD>(b, row_of("put_value", "one way", 8, 1), values);
+	run_ping_pong<relaxed_method, THREAD>(b, row_of("signal", "unordered", 0, 1), relaxed);
+	run_ping_pong<relaxed_method, WARP>(b, row_of("signal", "unordered", 0, 32), relaxed);
+	run_ping_pong<signal_method, THREAD>(b, row_of("signal", "ordered", 0, 1), signals);
+	run_ping_pong<signal_method, WARP>(b, row_of("signal", "ordered", 0, 32), signals);
 	for (i = 0; i < 5; i++) {
-		run_ping_pong<put_signal_way, THREAD>(b,
-						      row_of("put_signal", "one way", sizes[i], 1),
-						      puts);
-		run_ping_pong<put_signal_way, WARP>(b,
-						    row_of("put_signal", "one way", sizes[i], 32),
-						    puts);
-		run_ping_pong<put_signal_way, BLOCK>(b,
-						     row_of("put_signal", "one way", sizes[i], 256),
-						     puts);
-		run_ping_pong<put_signal_way, BIG>(b,
-						   row_of("put_signal", "one way", sizes[i], 1024),
-						   puts);
+		run_ping_pong<put_signal_method, THREAD>(
+			b, row_of("put_signal", "one way", sizes[i], 1), puts);
+		run_ping_pong<put_signal_method, WARP>(
+			b, row_of("put_signal", "one way", sizes[i], 32), puts);
+		run_ping_pong<put_signal_method, BLOCK>(
+			b, row_of("put_signal", "one way", sizes[i], 256), puts);
+		run_ping_pong<put_signal_method, BIG>(
+			b, row_of("put_signal", "one way", sizes[i], 1024), puts);
 	}
 	for (i = 0; i < 5; i++) {
 		if (sizes[i] <= 8)
-			run_ping_pong<ll_way, THREAD>(b, row_of("put_ll", "one way", sizes[i], 1),
-						      lls);
+			run_ping_pong<ll_method, THREAD>(b,
+							 row_of("put_ll", "one way", sizes[i], 1),
+							 lls);
 		if (sizes[i] <= 1024)
-			run_ping_pong<ll_way, WARP>(b, row_of("put_ll", "one way", sizes[i], 32),
-						    lls);
-		run_ping_pong<ll_way, BLOCK>(b, row_of("put_ll", "one way", sizes[i], 256), lls);
-		run_ping_pong<ll_way, BIG>(b, row_of("put_ll", "one way", sizes[i], 1024), lls);
+			run_ping_pong<ll_method, WARP>(b, row_of("put_ll", "one way", sizes[i], 32),
+						       lls);
+		run_ping_pong<ll_method, BLOCK>(b, row_of("put_ll", "one way", sizes[i], 256), lls);
+		run_ping_pong<ll_method, BIG>(b, row_of("put_ll", "one way", sizes[i], 1024), lls);
 	}
 	for (i = 0; i < 5; i++) {
 		if (sizes[i] <= 1024)
-			run_ping_pong<ll128_way, WARP>(b,
-						       row_of("put_ll128", "one way", sizes[i], 32),
-						       ll128s);
-		run_ping_pong<ll128_way, BLOCK>(b, row_of("put_ll128", "one way", sizes[i], 256),
-						ll128s);
-		run_ping_pong<ll128_way, BIG>(b, row_of("put_ll128", "one way", sizes[i], 1024),
-					      ll128s);
+			run_ping_pong<ll128_method, WARP>(
+				b, row_of("put_ll128", "one way", sizes[i], 32), ll128s);
+		run_ping_pong<ll128_method, BLOCK>(b, row_of("put_ll128", "one way", sizes[i], 256),
+						   ll128s);
+		run_ping_pong<ll128_method, BIG>(b, row_of("put_ll128", "one way", sizes[i], 1024),
+						 ll128s);
 	}
 	for (i = 0; i < 5; i++) {
 		if (sizes[i] <= 128)
-			run_ping_pong<channel_way, WARP>(
+			run_ping_pong<channel_method, WARP>(
 				b, row_of("send_recv_kernel", "one way", sizes[i], 32), sends);
-		run_ping_pong<channel_way, BLOCK>(
+		run_ping_pong<channel_method, BLOCK>(
 			b, row_of("send_recv_kernel", "one way", sizes[i], 256), sends);
 		if (sizes[i] > b->attr.channel_bytes / 8)
 			continue;
 		if (sizes[i] <= 128)
-			run_ping_pong<channel_ll_way, WARP>(
+			run_ping_pong<channel_ll_method, WARP>(
 				b, row_of("send_recv_ll", "one way", sizes[i], 32), send_lls);
-		run_ping_pong<channel_ll_way, BLOCK>(
+		run_ping_pong<channel_ll_method, BLOCK>(
 			b, row_of("send_recv_ll", "one way", sizes[i], 256), send_lls);
 		if (sizes[i] <= 128)
-			run_ping_pong<channel_ll128_way, WARP>(
+			run_ping_pong<channel_ll128_method, WARP>(
 				b, row_of("send_recv_ll128", "one way", sizes[i], 32), send_ll128s);
-		run_ping_pong<channel_ll128_way, BLOCK>(
+		run_ping_pong<channel_ll128_method, BLOCK>(
 			b, row_of("send_recv_ll128", "one way", sizes[i], 256), send_ll128s);
 	}
 }
@@ -510,7 +507,7 @@ template <int KIND> static void run_barrier(struct bare *b, uint32_t threads)
 										    p);
 			CUDA_CHECK(cudaGetLastError());
 		}
-		bare_settle(b, "barrier");
+		bare_wait(b, "barrier");
 	}
 	if (*wrong_buffer)
 		bare_die("barrier: failed");
@@ -531,9 +528,8 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 		start = oriel_dev_clock_ns();
 		for (k = 0; k < p.rounds; k++) {
 			/*
-			 * As in nvshmem_rows.cu: of what is the same for all ptxas makes one for
-			 * a warp; and half of the number would be moved at once, not when it is
-			 * needed.
+			 * As in nvshmem_rows.cu: ptxas merges equal adds of a warp into one. And
+			 * half of the value would be moved early, not when it is needed.
 			 */
 			one = 1 + (old == UINT64_MAX);
 			at = 64 + word_of(p.place, IS_CHECKED ? 0 : k) * 8;
@@ -548,7 +544,7 @@ __global__ void fetch_adds(const __grid_constant__ struct oriel_dev_window w,
 	}
 }
 
-/* Of one thread, of all that add to the one word. Those of others order nothing. */
+/* Time of one add to a word shared by all threads. Atomics of other libraries are relaxed. */
 template <bool IS_ORDERED>
 static void run_fetch_add(struct bare *b, const char *mode, uint32_t blocks, uint32_t threads)
 {
@@ -567,7 +563,7 @@ static void run_fetch_add(struct bare *b, const char *mode, uint32_t blocks, uin
 							threads, 0, b->rank[0].stream>>>(
 			b->window[0], p);
 		CUDA_CHECK(cudaGetLastError());
-		bare_settle(b, "fetch_add");
+		bare_wait(b, "fetch_add");
 	}
 	if (*wrong_buffer)
 		bare_die("fetch_add: numbers came twice");
@@ -593,7 +589,7 @@ __global__ void __launch_bounds__(1024, 1)
 	oriel_dev_flush(&w, g, 0);
 }
 
-/* The same bytes, by blocks that put them together. */
+/* The same bytes by oriel_dev_put_part(). */
 __global__ void __launch_bounds__(1024, 1)
 	put_turns(const __grid_constant__ struct oriel_dev_window w, uint32_t peer, char *source,
 		  uint64_t bytes, uint32_t rounds, uint32_t *wrong)
@@ -616,7 +612,7 @@ __global__ void __launch_bounds__(512) paint(char *at, uint64_t bytes, uint64_t 
 }
 
 __global__ void __launch_bounds__(512)
-	look(const char *at, uint64_t bytes, uint64_t seed, uint32_t *wrong)
+	check_bytes(const char *at, uint64_t bytes, uint64_t seed, uint32_t *wrong)
 {
 	uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
 
@@ -633,10 +629,10 @@ static void paint_on(struct bare *b, uint32_t rank, char *at, uint64_t bytes, ui
 	CUDA_CHECK(cudaStreamSynchronize(b->rank[rank].stream));
 }
 
-static void look_on(struct bare *b, uint32_t rank, const char *at, uint64_t bytes, uint64_t seed)
+static void check_on(struct bare *b, uint32_t rank, const char *at, uint64_t bytes, uint64_t seed)
 {
 	CUDA_CHECK(cudaSetDevice(b->rank[rank].gpu));
-	look<<<264, 512, 0, b->rank[rank].stream>>>(at, bytes, seed, wrong_buffer);
+	check_bytes<<<264, 512, 0, b->rank[rank].stream>>>(at, bytes, seed, wrong_buffer);
 	CUDA_CHECK(cudaGetLastError());
 	CUDA_CHECK(cudaStreamSynchronize(b->rank[rank].stream));
 }
@@ -665,12 +661,12 @@ static void run_put_bw(struct bare *b, const char *mode, uint64_t bytes, uint32_
 			wrong_buffer);
 		CUDA_CHECK(cudaEventRecord(end, b->rank[0].stream));
 		CUDA_CHECK(cudaGetLastError());
-		bare_settle(b, "put_bw");
+		bare_wait(b, "put_bw");
 		CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
 		if (i >= 2)
 			us[i - 2] = ms * 1e3 / rounds;
 	}
-	look_on(b, 1, b->rank[1].buffer[0], bytes, bytes + blocks);
+	check_on(b, 1, b->rank[1].buffer[0], bytes, bytes + blocks);
 	if (is_right(&r))
 		row_print(&r, us, 7, (double)bytes);
 	CUDA_CHECK(cudaEventDestroy(begin));
@@ -700,8 +696,8 @@ static void put_bandwidths(struct bare *b)
 }
 
 /*
- * Blocks [0, senders) send their slice of @bytes through their channel, the
- * others receive one.
+ * Blocks [0, senders) send their slice of @bytes through their channel; each of the other blocks
+ * receives one.
  */
 __global__ void __launch_bounds__(STREAM_THREADS)
 	stream_blocks(const __grid_constant__ struct oriel_dev_window w, uint32_t peer,
@@ -762,8 +758,8 @@ static void launch_stream(struct bare *b, uint32_t rank, uint64_t bytes, uint32_
 }
 
 /*
- * Time of one operation, of many that are queued one behind the other on both
- * GPUs, each by a thread of its own: launches are what takes longest.
+ * Time of one of many queued operations on both GPUs. A thread for each GPU launches them, since
+ * launches take longest.
  */
 static void run_stream(struct bare *b, uint64_t bytes, uint32_t streams, bool is_both)
 {
@@ -790,20 +786,20 @@ static void run_stream(struct bare *b, uint64_t bytes, uint32_t streams, bool is
 				launch_stream(b, 1, bytes, streams, is_both);
 		});
 
-		/* The first is not timed: the other thread begins when it does. */
+		/* The first launch is not timed, since the other thread begins with it. */
 		launch_stream(b, 0, bytes, streams, is_both);
 		CUDA_CHECK(cudaEventRecord(begin, b->rank[0].stream));
 		for (uint32_t i = 0; i < rounds; i++)
 			launch_stream(b, 0, bytes, streams, is_both);
 		CUDA_CHECK(cudaEventRecord(end, b->rank[0].stream));
 		other.join();
-		bare_settle(b, "send_recv");
+		bare_wait(b, "send_recv");
 		CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
 		if (pass)
 			us[pass - 1] = ms * 1e3 / rounds;
 	}
 	for (k = is_both ? 0 : 1; k < 2; k++)
-		look_on(b, k, b->rank[k].buffer[0], bytes, bytes + streams + (1 - k));
+		check_on(b, k, b->rank[k].buffer[0], bytes, bytes + streams + (1 - k));
 	if (is_right(&r))
 		row_print(&r, us, 7, (double)bytes * (is_both ? 2 : 1));
 	CUDA_CHECK(cudaEventDestroy(begin));
@@ -825,7 +821,7 @@ static void streams(struct bare *b)
 					run_stream(b, sizes[i], counts[k], both);
 }
 
-/* Is @part to be run, of the parts that were asked for, with commas? NULL: all. */
+/* Is @part one of the requested @parts, separated by commas? NULL: all are. */
 static bool wants(const char *parts, const char *part)
 {
 	return !parts || strstr(parts, part);

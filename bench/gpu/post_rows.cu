@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it takes a kernel to post WQEs: rings in device or in pinned memory, the
- * doorbell a page of pinned memory, nobody who executes. "done" is ahead from
- * the start, so that no post waits for a completion. usage: post_rows
+ * The time that a kernel takes to post WQEs: the rings are in device or pinned memory, the doorbell
+ * is a page of pinned memory, and no HCA executes them. "done" is ahead from the start, so no post
+ * waits for a completion. usage: post_rows
  */
 #define ORIEL_DEV_PATHS 8u /* rdma */
 #include "bare.h"
@@ -110,8 +110,8 @@ static void *memory_of(bool is_pinned, size_t length)
 }
 
 /*
- * @is_pinned: what a NIC reads and writes lies in pinned memory of the host; the
- * words that posters share never do.
+ * @is_pinned: the memory that a NIC accesses is pinned host memory. The words that posters share
+ * are in device memory in any case.
  */
 static void open_queue(bool is_pinned, struct oriel_mlx5_queue *queue)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where the warps of a kernel stand and wait, as Nsight Compute samples them: profile.py DIRECTORY
+"""The instructions at which the warps of a kernel wait, by Nsight Compute: profile.py DIRECTORY
 [TITLE...], DIRECTORY of the programs that build makes; reports are left in DIRECTORY/profile.
 
 Kernels that talk to each other cannot take turns, so one GPU alone is looked at, that which is
@@ -52,7 +52,7 @@ ROWS = [
 
 
 def profiler():
-    """ncu, and the folder of the module that reads what it wrote."""
+    """ncu, and the folder of the module that reads its output."""
     ncu = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
     if not os.access(ncu, os.X_OK):
         sys.exit("profile.py: no ncu")
@@ -81,7 +81,7 @@ def sample(ncu, programs, row, report, metrics):
 
 
 def by_place(action):
-    """Samples by address: how many in all, and by reason."""
+    """Samples by address: the total, and by reason."""
     places = collections.defaultdict(collections.Counter)
     for name in action.metric_names():
         if not name.startswith(STALL) or name.endswith("_not_issued"):
@@ -118,7 +118,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("titles", nargs="*")
-    parser.add_argument("--most", type=int, default=8, help="instructions told of each kernel")
+    parser.add_argument("--most", type=int, default=8, help="instructions printed for each kernel")
     options = parser.parse_intermixed_args()
     ncu, module = profiler()
     sys.path.insert(0, str(module))

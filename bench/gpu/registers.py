@@ -18,7 +18,7 @@ LEAST = 64  # registers of each of 1024 threads
 
 
 def is_local(registers, stack, stores, loads):
-    """Whether a path that is not cold uses local memory without need."""
+    """Whether a path that is not cold uses local memory needlessly."""
     beside = stack - (stores + 7) // 8 * 8  # a stack is of whole words
     return beside > RECORD or (stores + loads > 0 and registers != LEAST)
 
@@ -36,7 +36,7 @@ def kernels(path):
 
 
 def instructions(program):
-    """How many each kernel of @program has, by name."""
+    """The number of instructions of each kernel of @program, by name."""
     tool = shutil.which("cuobjdump") or "/usr/local/cuda/bin/cuobjdump"
     try:
         text = subprocess.run([tool, "-sass", program], capture_output=True, text=True,

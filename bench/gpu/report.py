@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What run.py measured as text and plots: report.py ROWS.jsonl... PREFIX
+"""The results of run.py as text and plots: report.py ROWS.jsonl... PREFIX
 
 Writes PREFIX.jsonl, PREFIX.md and PREFIX_*.svg. What people wrote stays: all from the line
 "What the numbers say:" on of the older PREFIX.md, or of the file that --notes names.
@@ -52,7 +52,7 @@ def size(count):
 
 
 def section(rows, title, what, tests):
-    """A line for each place; blocks and threads of peers that choose them are 0."""
+    """A line for each point; blocks and threads of peers that choose them are 0."""
     table = {}
     for row in rows:
         if row["test"] in tests and row["impl"] in IMPLS:
@@ -88,7 +88,7 @@ def notes(path):
 
 
 def draw(rows, prefix):
-    """The exit code of what makes PREFIX_*.svg."""
+    """The exit code of the program that makes PREFIX_*.svg."""
     plot = pathlib.Path(__file__).parent.parent / "plot.py"
     return subprocess.run([sys.executable, plot, rows, prefix], check=False).returncode
 

@@ -17,7 +17,7 @@ K, M, G = 1 << 10, 1 << 20, 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """Times are in us at most, bandwidths in GB/s at least, ratios of NCCL's at least."""
+    """A goal: the most us, the least GB/s, or the least ratio to NCCL."""
 
     test: str
     mode: str  # or several, with commas
@@ -54,12 +54,12 @@ GOALS = [
 
 
 def run(program, arguments, env):
-    """Its rows, and whether it ended well."""
+    """The rows of the program, and whether it succeeded."""
     command = [str(program), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=env)
     except subprocess.TimeoutExpired as gone:
-        print(f"{program.name}: no end after {SECONDS} s", file=sys.stderr)
+        print(f"{program.name}: timed out after {SECONDS} s", file=sys.stderr)
         done = subprocess.CompletedProcess(command, 124, gone.stdout or "", "")
         if isinstance(done.stdout, bytes):
             done.stdout = done.stdout.decode()
@@ -74,7 +74,7 @@ def run(program, arguments, env):
 
 
 def turns(arguments):
-    """What runs in each pass: program, arguments. Pairs of GPUs, then what all of them do."""
+    """The runs of each pass: program, arguments. First pairs of GPUs, then all GPUs."""
     for name in arguments.only.split(","):
         if name in ("limits", "post_rows"):
             yield name, []
@@ -85,7 +85,7 @@ def turns(arguments):
 
 
 def measure(arguments):
-    """All rows of all passes, and one line for each program: did all of its rows come?"""
+    """All rows of all passes. Prints for each program whether it wrote all of its rows."""
     # Multicast can take the GPUs of a shared host out of service.
     env = dict(os.environ, NCCL_NVLS_ENABLE="0", NVSHMEM_DISABLE_NVLS="1")
     runs, seen = [], {}
@@ -113,7 +113,7 @@ def key_of(row):
 
 
 def merge(runs):
-    """One row of all runs of it: median of the medians, worst p99, spread of the medians."""
+    """One row of all passes: median of the medians, worst p99, spread of the medians."""
     merged = {}
     for row in runs:
         merged.setdefault(key_of(row), []).append(row)
@@ -155,7 +155,7 @@ def show(row, goal):
 
 
 def judge(rows):
-    """What was met of the goals, beside the best peer; also a row that did not come is told."""
+    """Prints the goals and their results beside the best peer, missing rows included."""
     print(f"{'row':44} {'goal':>12} {'oriel':>12} {'spread':>7} {'best peer':>22}  verdict")
     for goal in GOALS:
         ours = best(rows, goal, "oriel")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One measured row: samples to median and p99, and a JSON line of them. */
+/* One measured row: the median and p99 of samples, as a JSON line. Used by the *_rows.cu programs.
+ */
 #ifndef BENCH_GPU_SAMPLES_H
 #define BENCH_GPU_SAMPLES_H
 
@@ -21,15 +22,15 @@ struct row {
 };
 
 /*
- * A word is near some SMs and far from others: an atomic takes 830 ns from half of the GPCs
- * of an H200 and 880 from the others, a flag from one H200 to another 780 to 980. Which SM a
- * block comes to is the hardware's choice, and another one in each process. So as many
- * blocks are launched as there are SMs, each waits until all are there, and the one on the
- * SM of the place works. The places are SMs 0, 2, 4 to 62: two neighbours are one TPC,
- * neighbouring TPCs are of the 8 GPCs in turn, so that each GPC has four places.
+ * The latency of a word depends on the SM: an atomic takes 830 ns from half of the GPCs of an H200
+ * and 880 ns from the other half, a flag from one H200 to another 780 to 980. The hardware assigns
+ * blocks to SMs, differently in each process. So as many blocks are launched as there are SMs, each
+ * waits until all run, and only the block on the SM of the current place works. The places are SMs
+ * 0, 2, 4 to 62: two neighbours are one TPC, and neighbouring TPCs belong to the 8 GPCs in turn, so
+ * each GPC has four places.
  */
 #define PLACES 32
-#define PLACE_ANY 0xffffffffu /* all blocks work, which is known without waiting */
+#define PLACE_ANY 0xffffffffu /* all blocks work, and none waits */
 #define PLACE_POLLS 10000000u
 
 /* The SM of @place on the GPU of @rank, so that each GPC talks to several of the other GPU. */
@@ -73,10 +74,10 @@ static __device__ __forceinline__ bool is_placed(uint32_t sm, uint32_t *present)
 }
 
 /*
- * And near some parts of the L2 cache: in one process a value took 767 ns, in the next 850,
- * its word elsewhere; by 32 words in all NVSHMEM took 642 ns, by 512 of them 695 to 721, and
- * an atomic 858 or 906, by the page of 2 MiB. So each place has words of its own, so many
- * bytes apart in several pages, which its messages take in turn.
+ * The latency depends on the part of the L2 cache as well: a value took 767 ns in one process and
+ * 850 in the next, with its word elsewhere. With 32 words in all NVSHMEM took 642 ns, with 512 of
+ * them 695 to 721, and an atomic 858 or 906, depending on the page of 2 MiB. So each place has
+ * words of its own, APART bytes apart in several pages, which its messages use in turn.
  */
 #define APART 4224u
 #define PAGES 4u
@@ -92,17 +93,17 @@ static inline __device__ uint32_t word_of(uint32_t place, uint64_t n)
 	return turn % PAGES * (PAGE_APART / 8) + (turn / PAGES * PLACES + place) * (APART / 8);
 }
 
-/* How many messages that word has got with this one. */
+/* The number of messages to that word, including message @n. */
 static inline __device__ uint64_t turns_of(uint64_t n)
 {
 	return (n + TURNS - 1) / TURNS;
 }
 
-/* Samples from each place; the first, in which one side may come late, does not count. */
+/* Samples from each place; the first does not count, since one side may start late. */
 #define EACH 4
 #define PLACED (PLACES * EACH)
 
-/* In one sample: fewer where few threads move much. */
+/* Rounds of one sample: fewer where few threads move many bytes. */
 static inline uint32_t ping_pong_rounds(uint64_t bytes, uint32_t threads)
 {
 	return bytes / threads > 16384 ? 2 : bytes / threads > 1024 ? 20 : 200;
@@ -115,8 +116,8 @@ static inline int samples_order(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* @us: what the row says; @moved: bytes in one operation, for GB/s; 0 for none. */
-static inline void row_say(const struct row *r, double us, double p99, double moved)
+/* @us: the median; @moved: bytes of one operation, for GB/s; 0 for none. */
+static inline void row_write(const struct row *r, double us, double p99, double moved)
 {
 	printf("{\"test\": \"%s\", \"impl\": \"%s\", \"mode\": \"%s\", \"path\": \"%s\", "
 	       "\"ranks\": %u, \"bytes\": %llu, \"threads\": %u, \"blocks\": %u, "
@@ -130,17 +131,17 @@ static inline void row_say(const struct row *r, double us, double p99, double mo
 	fflush(stdout);
 }
 
-/* @us: of one operation each. Sorted then. */
+/* @us: samples of one operation; the call sorts them. */
 static inline void row_print(const struct row *r, double *us, unsigned count, double moved)
 {
 	qsort(us, count, sizeof(*us), samples_order);
-	row_say(r, us[count / 2], us[count - 1 - count / 100], moved);
+	row_write(r, us[count / 2], us[count - 1 - count / 100], moved);
 }
 
 /*
- * The same of @ns, PLACED of them, each of @divisor operations: the mean over the places of
- * their medians, for half of them are near and half are far, and a median of all would be
- * the one or the other by chance. @ns is 0 afterwards: what no block has measured is told.
+ * The same for PLACED samples @ns, each of @divisor operations: the mean of the medians of all
+ * places, since half of the places are faster than the other half, and a median of all would be the
+ * one or the other by chance. @ns is 0 afterwards, so that a missing sample is reported.
  */
 static inline void row_print_places(const struct row *r, unsigned long long *ns, double divisor,
 				    double moved)
@@ -155,8 +156,7 @@ static inline void row_print_places(const struct row *r, unsigned long long *ns,
 			of[i - 1] = (double)ns[place * EACH + i] / divisor / 1e3;
 			if (ns[place * EACH + i])
 				continue;
-			fprintf(stderr, "%s, %s: nobody has measured at place %u\n", r->test,
-				r->mode, place);
+			fprintf(stderr, "%s, %s: no sample at place %u\n", r->test, r->mode, place);
 			exit(1);
 		}
 		qsort(of, EACH - 1, sizeof(*of), samples_order);
@@ -165,7 +165,7 @@ static inline void row_print_places(const struct row *r, unsigned long long *ns,
 	memset(ns, 0, sizeof(*ns) * PLACED);
 	i = PLACES * (EACH - 1);
 	qsort(us, i, sizeof(*us), samples_order);
-	row_say(r, sum / PLACES, us[i - 1 - i / 100], moved);
+	row_write(r, sum / PLACES, us[i - 1 - i / 100], moved);
 }
 
 #endif

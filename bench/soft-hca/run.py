@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The rdma path over the adapter in software, beside bare sockets, in one run."""
+"""The rdma path over the software HCA, beside bare sockets, in one run."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ PEERS = ("proxy", "unix", "tcp")
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What is measured; @threads of a team post, each on its own."""
+    """A measured row; @threads of a team post, each by itself."""
 
     test: str
     mode: str
@@ -88,7 +88,7 @@ class Oriel:
 
 
 class Wire:
-    """A bare socket: what carries the packets of the adapter."""
+    """A bare socket, which carries the packets of the software HCA."""
 
     def __init__(self, name, build):
         self.name = name
@@ -119,7 +119,7 @@ def judge(row, taken, mine):
 
 
 def report(taken, names):
-    """Prints the table; the rows whose goal is missed."""
+    """Prints the table. Returns the rows whose goal is missed."""
     peers = [name for name in PEERS if name in names]
     lines = [["test", "mode", "threads", "bytes", "unit", "oriel", "spread", "at best",
               *(word for name in peers for word in (name, "spread")), "goal", ""]]
@@ -156,7 +156,7 @@ def main():
         return 1
     common = stamp(programs[0], "bench/soft-hca/run.py")
     print(f"machine: {common['machine']}; median of {options.laps} interleaved repetitions")
-    print("the adapter is in software, for development and tests: no NIC is used\n")
+    print("the software HCA is for development and tests: no NIC is used\n")
     taken = measure(programs, options.laps)
     missed = report(taken, [program.name for program in programs])
     goals = sum(row.goal is not None for row in ROWS)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a socket between two processes does without any library: the wire of the
- * adapter in software. `wire unix` or `wire tcp`; the rows are called as those of
- * `oriel perf` that they stand beside.
+ * The limits of the software HCA's wire: a socket between two processes, without any library.
+ * `wire unix` or `wire tcp`. run.py calls it and compares each row with the row of `oriel perf` of
+ * the same name.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,10 +19,10 @@
 #include "peer.h"
 
 #define WIRE_LARGEST ((size_t)1 << 20)
-#define WIRE_POLLS 2000u /* half a millisecond; then the core may be needed by the peer */
+#define WIRE_POLLS 2000u /* half a millisecond; after that the peer may need the core */
 
 static unsigned rank;
-static int wire, meeting; /* what is measured, and where the ranks meet */
+static int wire, meeting; /* the measured socket, and the one for barriers */
 static char *memory;
 
 static void wire_fail(const char *what)
@@ -31,7 +31,7 @@ static void wire_fail(const char *what)
 	exit(1);
 }
 
-/* How to call next, after one that moved @moved bytes; negative and no EAGAIN ends all. */
+/* The flags of the next call, after one that moved @moved bytes. Exits on any error but EAGAIN. */
 static int wire_flags(ssize_t moved, unsigned *polls, const char *what)
 {
 	if (moved == 0 || (moved < 0 && errno != EAGAIN))
@@ -144,7 +144,7 @@ static void pair_unix(int pair[2])
 		wire_fail("socketpair");
 }
 
-/* Rank r on core r, as `oriel perf` does it; left alone where there are too few. */
+/* Pins rank r to core r, as `oriel perf` does, if there are enough cores. */
 static void wire_pin(void)
 {
 	cpu_set_t allowed, one;
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
 	rank = child == 0;
 	wire = pair[rank];
 	meeting = control[rank];
-	/* A rank that dies must be seen by the other. */
+	/* The surviving rank must notice that the other one exited. */
 	close(pair[!rank]);
 	close(control[!rank]);
 	wire_measure(argv[1]);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_peer ADAPTER ADAPTER TEST BYTES ROUNDS [...]: links that the host drives, between
- * two processes, each with an adapter of libibverbs and a CPU. The tests are those of
- * perftest, and count as it does; one line each: TEST BYTES FIGURE.
- *   write_lat   puts there and back, seen in memory; us one way, median
- *   write_bw    puts, as many under way as perftest has; 10^6 bytes a second
- *   atomic_lat  fetch_add and its answer; us, median
- *   p2p_bw      sends from and to registered memory, between ends of p2p
- *   spread_lat  a put over four queues, a short one and a signal; us until that is seen
+ * host_peer NIC NIC TEST BYTES ROUNDS [...]: links that the host drives, between two processes,
+ * each with a NIC of libibverbs and a CPU. run.py calls it. The tests are those of perftest, and
+ * count as it does; one line each: TEST BYTES FIGURE.
+ *   write_lat   ping-pong of puts, polled in memory; us one way, median
+ *   write_bw    puts, as many in flight as perftest has; 10^6 bytes a second
+ *   atomic_lat  fetch_add and its result; us, median
+ *   p2p_bw      sends from and to registered memory, between p2p endpoints
+ *   spread_lat  a put over four queues, a short one and a signal; us until the signal arrives
  */
 #include <fcntl.h>
 #include <oriel/dev/order.h>
@@ -31,20 +31,20 @@
 #define WORDS (LENGTH - 4096) /* signals, and what atomics add to */
 #define QUEUES 4u
 #define CHANNELS 4u
-#define UNDER_WAY 128u
+#define IN_FLIGHT 128u
 #define WARM 16u
-#define TURNS 4096u /* between two looks at the clock */
+#define TURNS 4096u /* polls between two reads of the clock */
 #define PATIENCE_NS UINT64_C(20000000000)
 #define ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
-/* Memory is known from address 0 on. */
+/* The registered memory begins at remote address 0. */
 struct peer {
 	const struct ori_hca_ops *ops;
 	struct ori_hca *hca;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
-	uint32_t rkey; /* of the other one */
+	uint32_t rkey; /* of the other process */
 	char *memory;
 	char filter[80];
 	int other;
@@ -59,19 +59,19 @@ static void need(bool is_well, const char *what)
 	exit(1);
 }
 
-/* What the other one told at the same point. */
-static void swap(const struct peer *p, const void *mine, void *theirs, size_t length)
+/* Sends @mine to the other process and receives its value of the same point. */
+static void exchange(const struct peer *p, const void *mine, void *theirs, size_t length)
 {
 	need(send(p->other, mine, length, 0) == (ssize_t)length &&
 		     recv(p->other, theirs, length, MSG_WAITALL) == (ssize_t)length,
-	     "the other process has gone");
+	     "the other process exited");
 }
 
 static void meet(const struct peer *p)
 {
 	char mine = 0, theirs;
 
-	swap(p, &mine, &theirs, 1);
+	exchange(p, &mine, &theirs, 1);
 }
 
 static void peer_open(struct peer *p, const char *adapter)
@@ -85,7 +85,7 @@ static void peer_open(struct peer *p, const char *adapter)
 	need(p->ops->register_memory(p->hca, p->memory, LENGTH, 0, ALL, &p->mr, &p->keys) ==
 		     ORIEL_OK,
 	     "memory");
-	swap(p, &p->keys.rkey, &p->rkey, sizeof(p->rkey));
+	exchange(p, &p->keys.rkey, &p->rkey, sizeof(p->rkey));
 }
 
 static void peer_close(struct peer *p)
@@ -99,14 +99,14 @@ static struct ori_host_link *join(const struct peer *p, unsigned queues)
 {
 	struct ori_host_attr attr = {.ops = p->ops, .hca = p->hca, .queues = queues};
 	struct ori_hca_qp_address mine, theirs;
-	struct ori_host_end end, there;
+	struct ori_host_end endpoint, peer_endpoint;
 	struct ori_host_link *link;
 
-	need(ori_host_create(&attr, &link, &end) == ORIEL_OK, "a link");
+	need(ori_host_create(&attr, &link, &endpoint) == ORIEL_OK, "a link");
 	p->ops->describe(p->hca, &mine);
-	swap(p, &mine, &theirs, sizeof(mine));
-	swap(p, &end, &there, sizeof(end));
-	need(ori_host_connect(link, &theirs, &there) == ORIEL_OK, "joining the link");
+	exchange(p, &mine, &theirs, sizeof(mine));
+	exchange(p, &endpoint, &peer_endpoint, sizeof(endpoint));
+	need(ori_host_connect(link, &theirs, &peer_endpoint) == ORIEL_OK, "joining the link");
 	meet(p);
 	return link;
 }
@@ -124,7 +124,7 @@ static void be_patient(uint64_t *until, const char *what)
 	need(ori_clock_ns() < *until, what);
 }
 
-/* Looks at the clock now and then: an emulated one is slow. */
+/* Reads the clock only now and then, since an emulated one is slow. */
 static void stay(uint64_t *turns, uint64_t *until, const char *what)
 {
 	if (++*turns % TURNS == 0)
@@ -159,7 +159,7 @@ static struct ori_host_move move_of(const struct peer *p, uint64_t at, uint64_t 
 	return (struct ori_host_move){{at, p->keys.lkey}, {at, p->rkey}, length, p->memory + at};
 }
 
-/* The last byte of what came is @value. Between two looks at the clock nothing else is done. */
+/* Waits until the last byte is @value. Between two reads of the clock it only polls. */
 static void wait_for_byte(const struct peer *p, uint64_t at, char value)
 {
 	const volatile char *byte = p->memory + at;
@@ -173,15 +173,16 @@ static void wait_for_byte(const struct peer *p, uint64_t at, char value)
 	}
 }
 
-/* Each puts to the half of the other that it does not put from. */
+/* Each process puts to the half of the peer's memory that the peer does not put from. */
 static double write_lat(const struct peer *p, uint64_t bytes, unsigned rounds, double *samples)
 {
 	struct ori_host_link *link = join(p, 1);
-	uint64_t here = p->is_first ? 0 : LENGTH / 2, there = LENGTH / 2 - here, op;
-	struct ori_host_move move = move_of(p, here, bytes);
+	uint64_t own_offset = p->is_first ? 0 : LENGTH / 2, peer_offset = LENGTH / 2 - own_offset,
+		 op;
+	struct ori_host_move move = move_of(p, own_offset, bytes);
 	uint64_t before = 0;
 
-	move.there.address = here;
+	move.there.address = own_offset;
 	memset(p->memory, 0, bytes);
 	memset(p->memory + LENGTH / 2, 0, bytes);
 	meet(p);
@@ -189,10 +190,10 @@ static double write_lat(const struct peer *p, uint64_t bytes, unsigned rounds, d
 		uint64_t now;
 
 		if (!p->is_first || i > 0)
-			wait_for_byte(p, there + bytes - 1, (char)(p->is_first ? i : i + 1));
-		p->memory[here + bytes - 1] = (char)(i + 1);
+			wait_for_byte(p, peer_offset + bytes - 1, (char)(p->is_first ? i : i + 1));
+		p->memory[own_offset + bytes - 1] = (char)(i + 1);
 		need(ori_host_put(link, &move, &op) == ORIEL_OK, "put");
-		/* Not before it, where each look would be a part of what it measures. */
+		/* Not before the wait, where each read of the clock would be measured. */
 		now = ori_clock_ns();
 		if (i >= WARM)
 			samples[i - WARM] = (double)(now - before) / 2e3;
@@ -217,7 +218,7 @@ static double write_bw(const struct peer *p, uint64_t bytes, unsigned rounds)
 	started = ori_clock_ns();
 	for (unsigned i = 0; i < rounds && p->is_first; i++) {
 		need(ori_host_put(link, &move, &op) == ORIEL_OK, "put");
-		if (op - oldest == UNDER_WAY - 1)
+		if (op - oldest == IN_FLIGHT - 1)
 			wait_for(link, oldest++);
 	}
 	if (p->is_first)
@@ -245,7 +246,7 @@ static double atomic_lat(const struct peer *p, unsigned rounds, double *samples)
 	return p->is_first ? median(samples, rounds) : 0;
 }
 
-/* The second one answers with a signal of its own. */
+/* The second process answers with a signal of its own. */
 static double spread_lat(const struct peer *p, uint64_t bytes, unsigned rounds, double *samples)
 {
 	struct ori_host_link *link = join(p, QUEUES);
@@ -275,79 +276,81 @@ static double spread_lat(const struct peer *p, uint64_t bytes, unsigned rounds, 
 	return median(samples, rounds);
 }
 
-/* An end of this process, joined to that of the other one. */
-static struct oriel_p2p *meet_by_p2p(const struct peer *p, struct oriel_p2p_hub **hub)
+/* An endpoint of this process, connected to that of the other one. */
+static struct oriel_p2p *connect_by_p2p(const struct peer *p, struct oriel_p2p_hub **context)
 {
-	const struct oriel_p2p_hub_attr of_hub = {.size = sizeof(of_hub),
-						  .paths = 1u << ORIEL_PATH_RDMA,
-						  .timeout_ns = PATIENCE_NS};
+	const struct oriel_p2p_hub_attr context_attr = {.size = sizeof(context_attr),
+							.paths = 1u << ORIEL_PATH_RDMA,
+							.timeout_ns = PATIENCE_NS};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = ORIEL_P2P_ZERO_COPY,
 					    .channels = CHANNELS,
-					    .depth = UNDER_WAY / CHANNELS / 8};
+					    .depth = IN_FLIGHT / CHANNELS / 8};
 	char mine[ORIEL_P2P_ADDRESS], theirs[ORIEL_P2P_ADDRESS];
-	struct oriel_p2p *end;
+	struct oriel_p2p *endpoint;
 
-	need(oriel_p2p_hub_create(&of_hub, hub) == ORIEL_OK, "a hub");
-	need(oriel_p2p_create(*hub, &attr, &end) == ORIEL_OK, "an end");
-	need(oriel_p2p_address(end, mine) == ORIEL_OK, "an address");
-	swap(p, mine, theirs, sizeof(mine));
-	need(oriel_p2p_connect(end, theirs, sizeof(theirs), 0) == ORIEL_OK, "connecting");
-	return end;
+	need(oriel_p2p_hub_create(&context_attr, context) == ORIEL_OK, "a context");
+	need(oriel_p2p_create(*context, &attr, &endpoint) == ORIEL_OK, "an endpoint");
+	need(oriel_p2p_address(endpoint, mine) == ORIEL_OK, "an address");
+	exchange(p, mine, theirs, sizeof(mine));
+	need(oriel_p2p_connect(endpoint, theirs, sizeof(theirs), 0) == ORIEL_OK, "connecting");
+	return endpoint;
 }
 
-static void wait_for_all(struct oriel_p2p *end, const struct oriel_p2p_request *r, unsigned count)
+static void wait_for_all(struct oriel_p2p *endpoint, const struct oriel_p2p_request *r,
+			 unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
-		need(oriel_p2p_wait(end, &r[i], 0) == ORIEL_OK, "it fails");
+		need(oriel_p2p_wait(endpoint, &r[i], 0) == ORIEL_OK, "it fails");
 }
 
 /*
- * The receiver's part is small, and perftest's has none: one that spins would take from
- * the kernel, which carries the packets, a half of the guest.
+ * The receiver has little to do, and perftest's has nothing. A receiver that spins would take half
+ * of the virtual machine from the kernel, which carries the packets.
  */
-static void look_for_all(struct oriel_p2p *end, const struct oriel_p2p_request *r, unsigned count)
+static void poll_for_all(struct oriel_p2p *endpoint, const struct oriel_p2p_request *r,
+			 unsigned count)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 	enum oriel_status st;
 
 	for (unsigned i = 0; i < count; i++) {
-		while ((st = oriel_p2p_test(end, &r[i])) == ORIEL_AGAIN)
+		while ((st = oriel_p2p_test(endpoint, &r[i])) == ORIEL_AGAIN)
 			nanosleep(&pause, NULL);
 		need(st == ORIEL_OK, "it fails");
 	}
 }
 
-/* All of them are begun at once: as many as the channels take are under way. */
+/* All transfers are posted at once; the depth of the channels limits those in flight. */
 static double p2p_bw(const struct peer *p, uint64_t bytes, unsigned rounds)
 {
 	struct oriel_p2p_request *r = calloc(rounds + WARM, sizeof(*r));
 	struct oriel_p2p_memory *memory = NULL;
 	struct oriel_p2p_buffer b;
-	struct oriel_p2p_hub *hub;
-	struct oriel_p2p *end = meet_by_p2p(p, &hub);
+	struct oriel_p2p_hub *context;
+	struct oriel_p2p *endpoint = connect_by_p2p(p, &context);
 	uint64_t started = 0;
 
-	need(r && oriel_p2p_register(hub, p->memory, LENGTH, 0, &memory) == ORIEL_OK, "memory");
+	need(r && oriel_p2p_register(context, p->memory, LENGTH, 0, &memory) == ORIEL_OK, "memory");
 	b = (struct oriel_p2p_buffer){p->memory, bytes, memory};
 	for (unsigned i = 0; i < rounds + WARM; i++) {
 		enum oriel_status st;
 
 		if (i == WARM) {
-			wait_for_all(end, r, WARM);
+			wait_for_all(endpoint, r, WARM);
 			started = ori_clock_ns();
 		}
-		st = p->is_first ? oriel_p2p_send(end, i % CHANNELS, &b, &r[i])
-				 : oriel_p2p_recv(end, i % CHANNELS, &b, &r[i]);
+		st = p->is_first ? oriel_p2p_send(endpoint, i % CHANNELS, &b, &r[i])
+				 : oriel_p2p_recv(endpoint, i % CHANNELS, &b, &r[i]);
 		need(st == ORIEL_OK, "a transfer");
 	}
-	(p->is_first ? wait_for_all : look_for_all)(end, r + WARM, rounds);
+	(p->is_first ? wait_for_all : poll_for_all)(endpoint, r + WARM, rounds);
 	started = ori_clock_ns() - started;
-	need(oriel_p2p_drain(end, 0) == ORIEL_OK, "draining");
+	need(oriel_p2p_drain(endpoint, 0) == ORIEL_OK, "draining");
 	meet(p);
-	oriel_p2p_destroy(end);
+	oriel_p2p_destroy(endpoint);
 	oriel_p2p_unregister(memory);
-	oriel_p2p_hub_destroy(hub);
+	oriel_p2p_hub_destroy(context);
 	free(r);
 	return (double)bytes * rounds / (double)started * 1e3;
 }
@@ -387,7 +390,7 @@ static void run(struct peer *p, char **argv)
 	if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
 		fprintf(stderr, "host_peer: not on a CPU of its own\n");
 	peer_open(p, argv[p->is_first ? 1 : 2]);
-	/* Hubs look for adapters by themselves. */
+	/* A p2p context opens NICs by this setting. */
 	setenv("ORIEL_HCA", p->filter, 1);
 	for (char **test = argv + 3; *test; test += 3)
 		measure(p, test[0], strtoul(test[1], NULL, 0), (unsigned)strtoul(test[2], NULL, 0));

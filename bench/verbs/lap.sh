@@ -1,7 +1,7 @@
 #!/usr/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# lap.sh FIRST: in the guest of tests/rxe, each row once by perftest and once by host_peer
-# (oriel), latencies also by windows (proxied, put_lat), 1 MiB also by ends of p2p straight from and to
+# lap.sh FIRST: in the virtual machine of tests/rxe, each row once by perftest and once by host_peer
+# (oriel), latencies also by windows (proxied, put_lat), 1 MiB also by p2p endpoints straight from and to
 # registered memory (p2p), one after the other; FIRST (perftest,
 # oriel) begins. Prints: WHO TEST BYTES FIGURE, in us or 10^6 bytes a second.
 first=$1
@@ -46,8 +46,8 @@ oriel() { # oriel TEST BYTES ROUNDS
 	timeout 30 ./host_peer rxe0 rxe1 "$@" | sed 's/^/oriel /'
 }
 
-# Ranks on two nodes, each with a device of its own, that a thread posts to. As many rounds as
-# the others have: those of 30 ms are few, and all of them slow, where it begins slowly.
+# Ranks on two nodes, each with a device of its own, to which a thread posts. The number of rounds is
+# that of the other rows: 30 ms would be few rounds, and all of them slow after a slow start.
 windows() { # windows NAME PERF-TEST TEST BYTES ROUNDS
 	[ "$3" = write_lat ] || return 0
 	# shellcheck disable=SC2016 # expanded on each node
@@ -64,7 +64,7 @@ put_lat() { # put_lat TEST BYTES ROUNDS
 	windows put_lat put_lat "$1" "$2" "$3"
 }
 
-# Sends between ends of p2p, beside writes.
+# Sends between p2p endpoints, beside writes.
 p2p() { # p2p TEST BYTES ROUNDS
 	[ "$1 $2" = "write_bw 1048576" ] || return 0
 	timeout 30 ./host_peer rxe0 rxe1 p2p_bw "$2" "$3" | sed 's/^p2p_bw/p2p write_bw/'

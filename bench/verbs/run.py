@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Links that the host drives and windows by proxy, over libibverbs and Soft-RoCE, beside
-perftest: in one guest, row by row in turns."""
+perftest: in one virtual machine, row by row in turns."""
 
 import dataclasses
 import os
@@ -20,12 +20,12 @@ from side_by_side import (K, M, SECONDS, arguments, better, figure, output, pick
                           spread, stamp, verdict, write_json)
 
 RUN = ROOT / "tests" / "rxe" / "run"
-NO_GUEST = 77
+NO_MACHINE = 77
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """@goal: as a part of perftest; us at most, GB/s at least. None: it does something else."""
+    """@goal: as a part of perftest; the most us, the least GB/s. None: it is not comparable."""
 
     test: str
     bytes: int
@@ -53,17 +53,17 @@ ROWS = [
       for size, rounds in ((64 * K, 150), (256 * K, 60), (M, 24))),
     Row("atomic_lat", 8, 400, 1.1),
 ]
-# Of windows; they are rows of the others as well.
+# Rows of windows; perftest has the same rows.
 PROXIED = [Row("write_lat", size, 0, 1.3, by="proxied") for size in (*SIZES, 64 * K)]
-# The same from memory that nobody registered, and two requests from 16 bytes on.
+# The same from memory that is not registered, and with two requests from 16 bytes on.
 PUT_LAT = [Row("write_lat", size, 0, None, by="put_lat") for size in (*SIZES, 64 * K)]
-# Of ends of p2p; it is a row of the others as well.
+# A row of p2p endpoints; perftest has the same row.
 P2P = [Row("write_bw", M, 0, 0.95, "GB/s", by="p2p")]
 LISTS = {"oriel": ROWS, "perftest": ROWS, "proxied": PROXIED, "put_lat": PUT_LAT, "p2p": P2P}
 
 
 class Oriel:
-    """What stamp() asks for the commit."""
+    """The value from which stamp() gets the commit."""
 
     def __init__(self, tool):
         self.tool = tool
@@ -72,15 +72,15 @@ class Oriel:
         return output([self.tool, "--version"]).strip()
 
 
-def guest(peer, tool, first):
-    """What one lap in a guest says: lines of lap.sh."""
+def run_machine(peer, tool, first):
+    """The lines of lap.sh for one lap in a virtual machine."""
     with tempfile.TemporaryDirectory() as folder:
         rows = pathlib.Path(folder, "rows")
         rows.write_text("".join(f"{row.test} {row.bytes} {row.rounds}\n" for row in ROWS))
         command = [RUN, "-t", str(2 * SECONDS), "-e", peer, "-e", tool, "-f", rows,
                    "--script", HERE / "lap.sh", first]
         done = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS)
-    if done.returncode == NO_GUEST:
+    if done.returncode == NO_MACHINE:
         sys.exit(done.stderr)
     if done.returncode != 0:
         raise RuntimeError(f"a lap ended with {done.returncode}\n{done.stdout}{done.stderr}")
@@ -88,7 +88,7 @@ def guest(peer, tool, first):
 
 
 def take(text):
-    """us for each row that @text tells, also of what is told as a rate."""
+    """us for each row of @text, also for rows that are rates."""
     taken = {name: {} for name in LISTS}
     for line in text.splitlines():
         match = re.fullmatch(r"(\w+) (\w+) (\d+) ([\d.]+)", line.strip())
@@ -100,20 +100,20 @@ def take(text):
 
 
 def missing(taken):
-    """Who has not told of what."""
+    """The programs and rows that are missing."""
     return [f"{name} {row.test} {row.bytes}" for name, rows in LISTS.items() for row in rows
             if row.key not in taken[name]]
 
 
 def lap(peer, tool, first):
-    """All rows of a guest; of another one where some are missing, up to twice."""
+    """All rows of a virtual machine; if some are missing, of another one, up to twice."""
     for _ in range(3):
-        taken = take(guest(peer, tool, first))
+        taken = take(run_machine(peer, tool, first))
         if not missing(taken):
             return taken
-        print(f"\nnot told, in another guest again: {', '.join(missing(taken))}",
+        print(f"\nmissing, repeating in another virtual machine: {', '.join(missing(taken))}",
               file=sys.stderr)
-    raise RuntimeError("three guests in a row have not told all rows")
+    raise RuntimeError("three virtual machines in a row have not printed all rows")
 
 
 def measure(peer, tool, laps):
@@ -129,7 +129,7 @@ def measure(peer, tool, laps):
 
 
 def ratio(row, taken, choose):
-    """Of ours to perftest's: time, or GB/s where that is the unit."""
+    """The ratio of our time, or GB/s, to perftest's."""
     return pick(taken, row.by, row, choose) / pick(taken, "perftest", row, choose)
 
 
@@ -142,7 +142,7 @@ def judge(row, taken):
 
 
 def report(taken):
-    """Prints the table; how many goals are met, and are there."""
+    """Prints the table. Returns the number of met goals and of all goals."""
     lines = [["test", "bytes", "by", "unit", "oriel", "spread", "at best", "perftest", "spread",
               "at best", "ratio", "at best", "goal", ""]]
     results = []
@@ -172,7 +172,7 @@ def main():
     if not os.access(peer, os.X_OK):
         sys.exit(f"{peer}: build it (target host_peer) or give --oriel")
     common = stamp(Oriel(options.oriel), "bench/verbs/run.py")
-    print(f"machine: {common['machine']}, and on it a guest of 2 CPUs that is emulated; "
+    print(f"machine: {common['machine']}, with an emulated virtual machine of 2 CPUs; "
           f"median of {options.laps} repetitions in turns\n")
     taken = measure(peer, options.oriel, options.laps)
     met, goals = report(taken)

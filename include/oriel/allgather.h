@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent all-gather: made once over memory of every rank, executed any number
- * of times. Each execution puts a message of every rank into the memory of every
- * rank. docs/allgather.md has the algorithms and why they are correct.
+ * Persistent all-gather: created once over memory of every rank, executed any number of times.
+ * Each execution writes the message of every rank to the memory of every rank. Users call it;
+ * docs/allgather.md has the algorithms and why they are correct.
  */
 #ifndef ORIEL_ALLGATHER_H
 #define ORIEL_ALLGATHER_H
@@ -18,50 +18,51 @@ extern "C" {
 struct oriel_allgather;
 
 enum oriel_algorithm {
-	ORIEL_ALGORITHM_DEFAULT, /* as ORIEL_ALLGATHER says, else by the table of the library */
+	ORIEL_ALGORITHM_DEFAULT, /* as ORIEL_ALLGATHER says, else by a table */
 
-	/* Where all ranks are mapped. */
-	ORIEL_ALGORITHM_LL,    /* flagged lines through a staging: small messages */
-	ORIEL_ALGORITHM_STORE, /* stores of the caller's thread or of a kernel */
-	ORIEL_ALGORITHM_CE,    /* copy engines, and no SM while they copy; GPUs only */
+	/* All ranks are mapped: one domain. */
+	ORIEL_ALGORITHM_LL,    /* lines with flags, through a staging buffer: small messages */
+	ORIEL_ALGORITHM_STORE, /* stores by the calling thread or by a kernel */
+	ORIEL_ALGORITHM_CE,    /* copy engines, which use no SM; GPUs only */
 
-	/* Everywhere, but not on GPUs of one domain. What is called a node here is a domain. */
-	ORIEL_ALGORITHM_DIRECT,   /* each rank to every other one */
-	ORIEL_ALGORITHM_RING,     /* from node to node, in chunks; each tells its domain */
-	ORIEL_ALGORITHM_DOUBLING, /* to a node 1, 2, 4 ... away; any number of nodes */
+	/* All ranks, except for GPUs of one domain. A node means a domain here. */
+	ORIEL_ALGORITHM_DIRECT, /* each rank to every other rank */
+	ORIEL_ALGORITHM_RING,   /* from node to node, in chunks; within a node to all ranks */
+	ORIEL_ALGORITHM_BRUCK,  /* steps of 1, 2, 4 ... nodes, for any number of nodes */
 	ORIEL_ALGORITHMS
 };
 
 const char *oriel_algorithm_name(enum oriel_algorithm algorithm); /* "ll", "store", ... */
 
 enum oriel_view_flags {
-	ORIEL_VIEW_GPU = 1, /* it lies on the GPU of the communicator; on all ranks */
+	ORIEL_VIEW_GPU = 1, /* memory of the communicator's GPU; equal on all ranks */
 };
 
 /*
- * Memory that is gathered into, of every rank: owned by the caller, and borrowed
- * until the object is destroyed. It is told in one of three ways, the same on all
- * ranks; what another way needs stays 0.
+ * The memory of every rank that results are written to. The caller owns it, and the object borrows
+ * it until it is destroyed. There are three kinds: a part of a window, a buffer, and a buffer with
+ * a table. The kind is equal on all ranks, and fields of the other kinds are 0.
  */
 struct oriel_view {
 	size_t size;    /* of this struct, as the caller knew it */
-	size_t length;  /* in bytes; ranks may differ, and the least one counts */
+	size_t length;  /* in bytes; ranks may differ, and the shortest counts */
 	unsigned flags; /* enum oriel_view_flags */
 	unsigned reserved;
 
-	/* A part of a window: it begins at @at, equal on all ranks. */
+	/* A part of a window: it begins at @at (oriel_at()), equal on all ranks. */
 	struct oriel_window *window;
 	uint64_t at;
 
-	/* Memory of this rank, which is shared for it by the rules of oriel_region_share(). */
+	/* A buffer of this rank, which the object shares by the rules of oriel_region_share(). */
 	void *buffer;
 
 	/*
-	 * @buffer, and where that of every rank lies: of a region that is shared
-	 * (oriel_region_table()), or of memory that the caller has mapped himself. @base
-	 * of those that are mapped here, any address but NULL of the others; @length; and of
-	 * the others @address and @rkeys, but on GPUs, which adapters reach by keys that the
-	 * object makes. The table is copied; what it names stays as it is.
+	 * A buffer with a table of the buffers of all ranks: of a shared region
+	 * (oriel_region_table()), or of memory that the caller has mapped. Each entry has @base and
+	 * @length. @base is the local address of a mapped buffer, and any address but NULL for
+	 * another one. The latter has @address and @rkeys as well, except on GPUs, where the object
+	 * creates the keys for the NICs. The table is copied; the memory that it names must stay
+	 * mapped and registered.
 	 */
 	const struct oriel_dev_buffer *peers; /* [ranks] */
 };
@@ -69,104 +70,103 @@ struct oriel_view {
 /* Zero means default for every field. Equal on all ranks. */
 struct oriel_allgather_attr {
 	size_t size;        /* of this struct, as the caller knew it */
-	unsigned algorithm; /* enum oriel_algorithm; of every execution that can */
+	unsigned algorithm; /* enum oriel_algorithm; for every execution that supports it */
 	unsigned reserved;
-	size_t chunk; /* bytes that go from node to node at once; default 1 MiB, at least 4 KiB */
+	size_t chunk; /* bytes of one internode transfer; default 1 MiB, at least 4 KiB */
 };
 
 /*
- * Collective: all ranks call it in one order and all get the same status. @comm,
- * and what @view names, must outlive the object. @attr may be NULL. Makes the links
- * of a lazy communicator that are not made.
+ * Collective: all ranks call it in one order and all get the same status. @comm, and the memory
+ * and the window that @view names, must outlive the object. @attr may be NULL. Connects the links
+ * that a lazy communicator has not connected yet.
  *
- * Where the view lies on a GPU, which needs ORIEL_COMM_GPU, those of all ranks do. GPUs
- * that are not mapped are reached by adapters, with oriel/p2p.h; the thread of
- * oriel/progress.h works for the streams then.
+ * ORIEL_VIEW_GPU needs ORIEL_COMM_GPU. GPUs that are not mapped are reached by NICs, with
+ * oriel/p2p.h, and the thread of oriel/progress.h works for the streams then.
  *
- * ORIEL_ERR_MISMATCH: ranks differ in how they tell the view, in @at or in @attr.
- * ORIEL_ERR_UNSUPPORTED: the algorithm asked for is not one for these ranks or this
- * memory. ORIEL_ERR_CONFIG: ORIEL_ALLGATHER is wrong.
+ * ORIEL_ERR_MISMATCH: ranks differ in the kind of view, in @at or in @attr.
+ * ORIEL_ERR_UNSUPPORTED: these ranks or this memory do not support the requested algorithm.
+ * ORIEL_ERR_CONFIG: ORIEL_ALLGATHER or the table of ORIEL_TUNE is invalid.
  */
 enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct oriel_view *view,
 					 const struct oriel_allgather_attr *attr,
 					 struct oriel_allgather **gather);
 
 /*
- * Collective; waits until all ranks have come, so that nobody's memory goes while it
- * may be written, but no longer than the timeout. Executions in streams are over, and
- * no captured graph is launched again. NULL is allowed. A handle that is not alive is
- * reported (oriel_last_error) and otherwise ignored.
+ * Collective; waits until all ranks have called it, but no longer than the timeout, so that no
+ * memory is freed while a peer may write to it. Executions in streams have completed, and no
+ * captured graph is launched again. NULL is allowed. A handle that is not in use is reported
+ * (oriel_last_error) and otherwise ignored.
  *
- * Of a broken communicator it waits for this rank's own copies alone: where ranks are
- * threads of one process, a view on a GPU stays until all of them have come to this.
+ * With a broken communicator it waits only for the copies of this rank. Where ranks are threads
+ * of one process, a view on a GPU must stay until all of them have called this.
  */
 void oriel_allgather_destroy(struct oriel_allgather *gather);
 
 /*
- * One execution: @bytes bytes at @send of every rank come to stand one behind the
- * other, in the order of the ranks, at the beginning of the view of every rank. All
- * ranks start the same executions in one order, with equal @bytes; these may differ
- * from one to the next, up to the view's length divided by the ranks. 0 bytes are
- * nothing at all: nobody waits for anybody.
+ * One execution: @bytes bytes at @send of every rank are written to the beginning of the view of
+ * every rank, in the order of the ranks: the message of rank r at offset r * @bytes. All ranks
+ * start the same executions in one order, with equal @bytes. @bytes may differ from one execution
+ * to the next, up to the view's length divided by the number of ranks. With 0 bytes no rank waits
+ * for another.
  *
- * @send is any readable memory, registered or not, outside of the view, or this
- * rank's place in the result: rank * @bytes behind the beginning of the view.
+ * @send is any readable memory, registered or not, outside of the view, or this rank's part of the
+ * result (in place): offset rank * @bytes of the view.
  *
- * By starting, a rank says that it no longer reads the result of before: from then on
- * the others write to its view. Bytes of the view behind the result stay as they are.
+ * With its start a rank gives up the previous result: from then on peers write to its view. Bytes
+ * of the view behind the result do not change.
  *
- * Host memory: @stream is NULL (ORIEL_ERR_INVALID else), and it is done on return;
- * @send is the caller's again. One thread at a time for each object; several objects
- * at once by several threads, or one after the other in one order on all ranks.
+ * Host memory: @stream is NULL (otherwise ORIEL_ERR_INVALID), and the execution is complete on
+ * return; @send may be reused. One thread at a time uses an object. Several objects may execute at
+ * once by several threads, or one after the other in one order on all ranks.
  *
- * GPU: posted to @stream, not NULL, of the context of the communicator, and done in
- * its order; @send is GPU memory or pinned, and the caller's again when the stream has
- * come past. What was captured is done at each launch of the graph, and executions
- * that are launched and executions that are started may alternate in any way that is
- * the same on all ranks. Executions of one object are ordered, by one stream or by
- * events of the caller. Several objects may execute at once, in streams of their own;
- * where ranks share a GPU two, or more if all ranks come to them in one order.
+ * GPU memory: the execution is posted to @stream, which is not NULL and belongs to the context of
+ * the communicator, and completes in its order. @send is GPU or pinned memory, and may be reused
+ * once the stream has passed the execution. A captured execution runs at each launch of the graph.
+ * Launched and started executions may alternate in any order that is equal on all ranks.
+ * Executions of one object must be ordered, by one stream or by events of the caller. Several
+ * objects may execute at once, in streams of their own. Where ranks share a GPU these are two
+ * objects, or more if all ranks reach them in one order.
  *
- * Debug builds of the library look whether all ranks mean the same @bytes, in the order of
- * their calls, and so do those of the other collectives. Host memory: ORIEL_ERR_MISMATCH, on
- * all of them, and nothing was done. That is a barrier more. GPU: nobody waits; what is
- * captured counts when it is captured, so ranks capture and start in one order. Who comes
- * second gets ORIEL_ERR_MISMATCH, with both ranks and their numbers, and aborts the
- * communicator, which ends what the first has in its stream. A rank that is more than
- * 1024 calls ahead of another one is not compared with it.
+ * Debug builds of the library compare @bytes of all ranks, in the order of their calls, for the
+ * other collectives as well. Host memory: all ranks get ORIEL_ERR_MISMATCH, and nothing was done;
+ * the comparison is one more barrier. GPU memory: no rank waits. A captured call counts when it is
+ * captured, so ranks capture and start in one order. The later rank of a pair gets
+ * ORIEL_ERR_MISMATCH, with both ranks and their values in the text, and aborts the communicator,
+ * which ends the execution of the earlier one. A rank that is more than 1024 calls ahead of
+ * another is not compared with it.
  *
- * ORIEL_ERR_RANGE: the view of some rank is too short. ORIEL_ERR_INVALID: @send
- * overlaps the view in another way. Of these nothing was done and nothing is broken.
- * A peer that does not come within the timeout, dies or aborts breaks the
- * communicator; all ranks get the status of that, from GPUs by
- * oriel_comm_health() and the next call.
+ * ORIEL_ERR_RANGE: the view of some rank is too short. ORIEL_ERR_INVALID: @send overlaps the view
+ * in another way. With these two nothing was done and the communicator is not broken. A peer that
+ * does not start within the timeout, exits or aborts breaks the communicator. All ranks get the
+ * status of that; with GPU memory from oriel_comm_health() and from the next call.
  */
 enum oriel_status oriel_allgather_start(struct oriel_allgather *gather, const void *send,
 					size_t bytes, void *stream);
 
 /*
- * The same of host memory, beside the calling thread: begin returns at once, and the
- * thread of the communicator (oriel/progress.h) does the rest by the algorithms that
- * plans are made for, whatever start would take. All ranks begin an execution, or
- * all start it. @send and the view stay as they are until it is over: test looks once,
- * ORIEL_AGAIN until then; wait waits. Both return what became of the execution begun
- * last, ORIEL_OK if there is none, by any thread. One of each object at a time
- * (ORIEL_ERR_STATE); several objects at once, in any order on each rank.
+ * The nonblocking form for host memory: begin returns at once, and the thread of the communicator
+ * (oriel/progress.h) executes by DIRECT, RING or BRUCK, whatever start would choose. All ranks
+ * begin an execution, or all start it. The caller leaves @send and the view alone until it ends.
+ * test polls once and returns ORIEL_AGAIN until then; wait blocks. Any thread may call either, and
+ * both return the status of the execution begun last, ORIEL_OK without one. An object has one such
+ * execution at a time (ORIEL_ERR_STATE); several objects may have one each, begun in any order on
+ * each rank.
  */
 enum oriel_status oriel_allgather_begin(struct oriel_allgather *gather, const void *send,
 					size_t bytes);
 enum oriel_status oriel_allgather_test(struct oriel_allgather *gather);
 enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather);
 
-/* What an object can do. Local. */
+/* The limits and choices of an object. */
 struct oriel_allgather_info {
-	size_t bytes_max;   /* of an execution */
+	size_t bytes_max;   /* the most of an execution, of each rank */
 	unsigned nodes;     /* domains */
-	unsigned able;      /* algorithms that it has, a mask of 1 << enum oriel_algorithm */
-	unsigned algorithm; /* enum oriel_algorithm of an execution of the bytes asked for */
+	unsigned supported; /* mask of 1 << enum oriel_algorithm */
+	unsigned algorithm; /* enum oriel_algorithm that executes @bytes */
 	unsigned reserved;
 };
 
+/* Local. */
 enum oriel_status oriel_allgather_query(const struct oriel_allgather *gather, size_t bytes,
 					struct oriel_allgather_info *info);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent all-to-all: made once over memory of every rank, executed any number of
- * times. In each execution every rank has a message for every rank. docs/allgather.md
- * has the algorithms and why they are correct.
+ * Persistent all-to-all: created once over memory of every rank, executed any number of times. In
+ * each execution every rank has a message for every rank. Users call it; docs/allgather.md has the
+ * algorithms and why they are correct.
  */
 #ifndef ORIEL_ALLTOALL_H
 #define ORIEL_ALLTOALL_H
@@ -17,54 +17,51 @@ extern "C" {
 struct oriel_alltoall;
 
 /*
- * Collective: all that is said of oriel_allgather_create() holds, and its attributes
- * are those of this; but ORIEL_ALLGATHER has no say. Algorithms: LL and STORE where all
- * ranks are mapped, CE on GPUs of one domain, DIRECT everywhere but there.
+ * Collective: the contract and the attributes of oriel_allgather_create() apply, but the setting
+ * ORIEL_ALLGATHER does not. Algorithms: LL and STORE where all ranks are mapped, CE on GPUs of one
+ * domain, DIRECT everywhere except there.
  *
- * GPUs of several nodes: what is sent to other nodes passes through a staging of the object
- * on each GPU, of 64 parts of a chunk each, or of 256 KiB where chunks are longer.
+ * GPUs of several nodes: messages to other nodes pass through a staging buffer of the object on
+ * each GPU, of 64 slots with the length of a chunk, at most 256 KiB.
  */
 enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct oriel_view *view,
 					const struct oriel_allgather_attr *attr,
 					struct oriel_alltoall **alltoall);
 
-/* As oriel_allgather_destroy(). */
+/* The contract of oriel_allgather_destroy() applies. */
 void oriel_alltoall_destroy(struct oriel_alltoall *alltoall);
 
 /*
- * One execution of messages that are all @bytes long: that for rank p lies p * @bytes
- * behind @send, and that of rank p comes to stand p * @bytes behind the beginning of the
- * view. @bytes, which is equal on all ranks, is at most the view's length divided by
- * the ranks. @send overlaps the view nowhere. All else is as for
- * oriel_allgather_start(): when it is done, streams and graphs, who may call, what
- * starting says of the result of before, and what fails how.
+ * One execution of messages of @bytes bytes each: the message for rank p lies at @send + p *
+ * @bytes, and the message from rank p is written to offset p * @bytes of the view. @bytes is equal
+ * on all ranks and at most the view's length divided by the number of ranks. @send does not
+ * overlap the view. The rest of the contract is that of oriel_allgather_start(): completion,
+ * streams and graphs, threads, the previous result, and errors.
  */
 enum oriel_status oriel_alltoall_start(struct oriel_alltoall *alltoall, const void *send,
 				       size_t bytes, void *stream);
 
 /*
- * One execution of messages of any lengths, 0 among them, as @portions say, one for each
- * rank: what goes there from @send, what comes from there and where in the view. Each
- * pair of ranks must mean the same lengths; places are the receiver's own business, and
- * may not overlap. It is executed by puts, whatever the attributes name. Both kinds of
- * execution may follow each other, in one order on all ranks; this one also waits for
- * those that neither send nor get anything.
+ * One execution of messages of any lengths, 0 included, like MPI_Alltoallv with lengths and
+ * displacements in bytes. @layout has one entry for each rank: the message for that rank in @send,
+ * and the message from that rank in the view. Both ranks of a pair must give the same lengths. A
+ * rank chooses its displacements freely; its received messages may not overlap. It is executed by
+ * puts, whatever algorithm the attributes name. Executions of both kinds may follow each other, in
+ * one order on all ranks. This one also waits for ranks that neither send nor receive.
  *
- * Host memory: @portions are the caller's again on return. ORIEL_ERR_RANGE: a place that
- * the view has no room for; nothing was done, and the others wait for this rank.
- * ORIEL_ERR_MISMATCH, on both ranks of a pair: they do not mean the same; all but what
- * should have gone between such pairs is there, and nothing is broken.
+ * Host memory: the caller may reuse @layout on return. ORIEL_ERR_RANGE: a received message exceeds
+ * the view; nothing was done, and the peers wait for this rank. ORIEL_ERR_MISMATCH, on both ranks
+ * of a pair: their lengths differ; the messages between such pairs are missing, all others are
+ * complete, and the communicator is not broken.
  *
- * GPU: @portions lie in memory of the GPU or pinned, and are read when the stream has
- * come to it, so that a kernel before it may have written them, and each launch of a graph
- * reads them anew. Nobody can be told of what is wrong in them, so it breaks the
- * communicator, with the status above.
+ * GPU memory: @layout lies in GPU or pinned memory and is read in the order of the stream, so an
+ * earlier kernel may write it, and each launch of a graph reads it again. No call can return an
+ * error of @layout, so such an error breaks the communicator, with the status above.
  */
-enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *alltoall, const void *send,
-						const struct oriel_dev_portion *portions,
-						void *stream);
+enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *alltoall, const void *send,
+					 const struct oriel_dev_alltoallv *layout, void *stream);
 
-/* Local; of executions of messages of one length. */
+/* Local; for messages of one length. */
 enum oriel_status oriel_alltoall_query(const struct oriel_alltoall *alltoall, size_t bytes,
 				       struct oriel_allgather_info *info);
 

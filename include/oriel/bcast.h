@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent broadcast: made once over memory of every rank, executed any number of
- * times, each time from any rank. docs/allgather.md has the algorithms and why they are
+ * Persistent broadcast: created once over memory of every rank, executed any number of times, with
+ * any rank as the root. Users call it; docs/allgather.md has the algorithms and why they are
  * correct.
  */
 #ifndef ORIEL_BCAST_H
@@ -16,27 +16,26 @@ extern "C" {
 struct oriel_bcast;
 
 /*
- * Collective: all that is said of oriel_allgather_create() holds, and its attributes
- * are those of this; but ORIEL_ALLGATHER has no say. Algorithms: DIRECT, from the root
- * to each; RING, from one rank to the next, in chunks; DOUBLING, along a tree, in chunks;
- * on GPUs of one domain instead STORE and CE, both from the root to each. On GPUs of several
- * nodes RING and DOUBLING go from node to node, and one rank of each tells the others.
+ * Collective: the contract and the attributes of oriel_allgather_create() apply, but the setting
+ * ORIEL_ALLGATHER does not. Algorithms: DIRECT, from the root to every rank; RING, from one rank
+ * to the next, in chunks; BRUCK, along a binomial tree, in chunks. GPUs of one domain have STORE
+ * and CE instead, both from the root to every rank. On GPUs of several nodes RING and BRUCK go
+ * from node to node, and one rank of each node copies to the others.
  */
 enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel_view *view,
 				     const struct oriel_allgather_attr *attr,
 				     struct oriel_bcast **bcast);
 
-/* As oriel_allgather_destroy(). */
+/* The contract of oriel_allgather_destroy() applies. */
 void oriel_bcast_destroy(struct oriel_bcast *bcast);
 
 /*
- * One execution: @bytes bytes at @send of rank @root come to stand at the beginning of
- * the view of every rank, its own among them. @root and @bytes are equal on all ranks;
- * @bytes is at most the length of the shortest view. @send, which only the root looks
- * at, is the beginning of its view, or overlaps the view nowhere. All else is as for
- * oriel_allgather_start(): when it is done, streams and graphs, who may call, what
- * starting says of the result of before, and what fails how. ORIEL_ERR_RANGE also for a
- * @root that there is not.
+ * One execution: @bytes bytes at @send of rank @root are written to the beginning of the view of
+ * every rank, the root included. @root and @bytes are equal on all ranks; @bytes is at most the
+ * length of the shortest view. Only the root reads @send, which is the beginning of its view (in
+ * place), or does not overlap the view. The rest of the contract is that of
+ * oriel_allgather_start(): completion, streams and graphs, threads, the previous result, and
+ * errors. ORIEL_ERR_RANGE also if @root is not a rank.
  */
 enum oriel_status oriel_bcast_start(struct oriel_bcast *bcast, unsigned root, const void *send,
 				    size_t bytes, void *stream);

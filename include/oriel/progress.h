@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread of a communicator: it does work of the caller's step by step, at once
- * or at a place in a stream, where what is behind waits without a kernel.
- * docs/progress.md says how, and why a stream never waits for ever.
+ * The thread of a communicator. It runs jobs of the caller step by step, at once or in the order of
+ * a stream, which waits for the job without a kernel. Used by collectives and by programs.
+ * docs/progress.md says how it works, and why a stream never waits for ever.
  */
 #ifndef ORIEL_PROGRESS_H
 #define ORIEL_PROGRESS_H
@@ -14,58 +14,58 @@
 extern "C" {
 #endif
 
-/* Posted once, executed once; captured in a graph, once at each launch. */
+/* A posted job is executed once; a captured one once at each launch of its graph. */
 struct oriel_job {
 	size_t size; /* of this struct, as the caller knew it */
 
 	/*
-	 * One step, called by that thread, which has other jobs: it never waits for
-	 * anything. ORIEL_AGAIN: not over yet, call again; *@has_moved, false before, says
-	 * whether it got any further, for the thread rests where nothing does. All else
-	 * ends the execution, and a failure breaks the communicator. Once that is broken
-	 * a step is the last, whatever it returns; each execution has one at least.
+	 * One step. The thread of the communicator calls it and has other jobs, so a step never
+	 * waits. ORIEL_AGAIN: call again; *@has_moved, false before the call, says whether there
+	 * was progress, since the thread sleeps when no job makes any. Any other status ends the
+	 * execution, and a failure breaks the communicator. Once that is broken the next step is
+	 * the last, whatever it returns. Each execution has at least one step.
 	 */
 	enum oriel_status (*step)(void *context, bool *has_moved);
 	/*
-	 * No more steps; NULL: nothing to do. Called once, by that thread or within
-	 * oriel_comm_destroy(), maybe when what the job worked on has gone: what was
-	 * captured can be executed until its graph has gone too.
+	 * There are no more steps. NULL is allowed. Called once, by the same thread or within
+	 * oriel_comm_destroy(). The objects that the job worked on may be destroyed by then, since
+	 * a captured job can be executed until its graph is destroyed.
 	 */
 	void (*release)(void *context);
 	void *context;
 };
 
 /*
- * What the first post would make: the thread, and words for 4096 jobs that are in
- * streams or captured; each 4096 more are made when they are needed. To make them
- * waits for what the GPU has to do. Where that waits for this very rank, as streams
- * of ranks that share a GPU and a process do, this comes before. Local, any thread.
+ * Creates what the first post would create: the thread, and words for 4096 jobs in streams or
+ * graphs. Words for each further 4096 jobs are created when they are needed. Creating words waits
+ * for the GPU. If work on the GPU may wait for this rank, as streams of ranks that share a GPU and
+ * a process do, call this before that work is posted. Local, any thread.
  */
 enum oriel_status oriel_comm_prepare(struct oriel_comm *comm);
 
 /*
- * Any thread but a step, in any order on any rank. The job is copied. Unless this
- * fails, the context is the library's until it is released.
+ * Any thread may call it, but no step, in any order on each rank. The job is copied. Unless the
+ * call fails, the context belongs to the library until it is released.
  *
  * @stream NULL: the execution begins at once.
  *
- * Else @stream is one of the GPU of @comm: the execution begins when all that is
- * before it there is done, and what is behind it begins when it is over; what either
- * wrote the other sees. After a failure the stream goes on as well, and
- * oriel_comm_health() says what there was. While a stream is captured the job goes
- * into the graph; launches of it that are not ordered otherwise do not overlap.
+ * Otherwise @stream belongs to the GPU of @comm. The execution begins when all operations before
+ * it in the stream have completed, and operations behind it begin when it ends. Each side sees
+ * what the other wrote. The stream goes on after a failure as well, and oriel_comm_health() says
+ * what failed. While the stream is captured the job becomes a part of the graph; the caller
+ * orders launches of that graph, so that they do not overlap.
  *
- * Jobs of one stream begin in its order. Of those of several the one that is found
- * first begins first, of those found at once the one that was posted first; none
- * waits for another to be over, so that ranks whose streams came to their jobs in
- * different orders do not wait for each other.
+ * Jobs of one stream begin in its order. Jobs of several streams begin in the order in which the
+ * thread finds them ready, and those that it finds together in the order of their posts. No job
+ * waits for another to end, so ranks whose streams reach their jobs in different orders do not
+ * block each other.
  *
- * There are at most ORIEL_JOBS that are posted and not over, not counting what was
- * captured. Beyond it waits for the first of them to be over: ORIEL_ERR_TIMEOUT, of
- * which nothing is broken, if none is within the timeout of @comm.
+ * At most ORIEL_JOBS jobs are posted and not ended, captured ones not counted. A post beyond the
+ * limit waits for the first of them to end. ORIEL_ERR_TIMEOUT: none ended within the timeout of
+ * @comm, which is not broken by that.
  *
- * Where the driver takes only a part of what a stream has to do for it, it breaks
- * @comm. ORIEL_ERR_INVALID: a stream, and @comm has no GPU. ORIEL_ERR_STATE: called by a step.
+ * If the driver takes only a part of the operations of a job, the post breaks @comm.
+ * ORIEL_ERR_INVALID: there is a stream, and @comm has no GPU. ORIEL_ERR_STATE: called by a step.
  */
 #define ORIEL_JOBS 1024u
 
@@ -73,28 +73,31 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 				  void *stream);
 
 /*
- * Copies that go on beside their caller and beside each other: by the engines of the
- * GPU of @comm, in streams that all copies of @comm share. Without a GPU each is done in
- * its call. One thread at a time; copies that were created apart do not wait for each
- * other, where streams store words (a driver from 11.7 on). @comm must outlive it.
+ * Asynchronous copies by the copy engines of the GPU of @comm, in streams that all copies of @comm
+ * share. Without a GPU each copy is done in its call. One thread at a time uses an object. Objects
+ * do not wait for each other's copies if streams can write words (CUDA drivers from 11.7 on).
+ * @comm must outlive the object.
  */
 struct oriel_copies;
 
 enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copies **copies);
-/* Waits until they are all done, at most the timeout of @comm. NULL is allowed. */
+/* Waits for its copies, at most for the timeout of @comm. NULL is allowed. */
 void oriel_copies_destroy(struct oriel_copies *copies);
 
 /*
- * Host memory of their own that they go to and come from without their caller waiting for it:
- * pinned, of whole pages, and zero. Once for each object; gone with it. To make it may wait for
- * what the GPU has to do.
+ * Allocates host memory that belongs to the object and that copies read and write asynchronously:
+ * pinned, in whole pages, zeroed. At most once for each object (ORIEL_ERR_STATE), which frees it.
+ * The call may wait for the GPU.
  */
 enum oriel_status oriel_copies_memory(struct oriel_copies *copies, size_t length, void **memory);
 
-/* In the @lane'th stream, modulo their number, behind what is there; others overtake it. */
+/* Adds a copy to stream @lane, modulo their number. Copies in other streams may overtake it. */
 enum oriel_status oriel_copies_add(struct oriel_copies *copies, unsigned lane, void *to,
 				   const void *from, size_t length);
-/* Look once: ORIEL_OK when all that were added are done, for every GPU and rank; ORIEL_AGAIN. */
+/*
+ * Polls once. ORIEL_OK: all added copies are complete and visible to every GPU and rank.
+ * ORIEL_AGAIN: not yet.
+ */
 enum oriel_status oriel_copies_test(struct oriel_copies *copies);
 
 #ifdef __cplusplus

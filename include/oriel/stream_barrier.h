@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent barrier, on streams of GPUs or between threads of hosts, for who has no
- * window at hand; oriel_window_barrier() is the same on a slot of one.
+ * Persistent barrier, on GPU streams or between host threads, for users without a window.
+ * oriel_window_barrier() is the same on a barrier slot of a window.
  */
 #ifndef ORIEL_STREAM_BARRIER_H
 #define ORIEL_STREAM_BARRIER_H
@@ -16,7 +16,7 @@ extern "C" {
 struct oriel_stream_barrier;
 
 enum oriel_stream_barrier_flags {
-	ORIEL_STREAM_BARRIER_GPU = 1, /* on streams, which needs ORIEL_COMM_GPU; on all ranks */
+	ORIEL_STREAM_BARRIER_GPU = 1, /* on streams, needs ORIEL_COMM_GPU; equal on all ranks */
 };
 
 /*
@@ -30,11 +30,11 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 void oriel_stream_barrier_destroy(struct oriel_stream_barrier *barrier);
 
 /*
- * What comes behind it, in the stream or after it has returned, comes after all that any
- * rank had before it; what was put to this rank before is visible. Without
- * ORIEL_STREAM_BARRIER_GPU @stream is NULL and the calling thread waits; else it is
- * posted to @stream, also one that is captured, and what fails later breaks the
- * communicator. Executions of one object are ordered, in one order on all ranks.
+ * Operations behind the barrier, in the stream or after the call, happen after all operations of
+ * all ranks before it, and puts to this rank from before it are visible. Without
+ * ORIEL_STREAM_BARRIER_GPU @stream is NULL and the calling thread waits. With it the barrier is
+ * posted to @stream, which may be captured, and a later failure breaks the communicator.
+ * Executions of one object are ordered, in one order on all ranks.
  */
 enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *barrier, void *stream);
 

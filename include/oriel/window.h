@@ -235,15 +235,15 @@ enum oriel_status oriel_window_put_each(struct oriel_window *window, uint64_t to
  * communicator. What persistent collectives (oriel/allgather.h) are made of.
  */
 struct oriel_dev_gather;
-struct oriel_dev_portion;
+struct oriel_dev_alltoallv;
 enum oriel_status oriel_window_broadcast(struct oriel_window *window,
 					 const struct oriel_dev_gather *gather, uint32_t parts,
 					 unsigned root, const void *from, size_t length,
 					 void *stream);
 enum oriel_status oriel_window_exchange(struct oriel_window *window,
 					const struct oriel_dev_gather *gather, uint32_t parts,
-					const void *from, const struct oriel_dev_portion *portions,
-					void *stream);
+					const void *from,
+					const struct oriel_dev_alltoallv *portions, void *stream);
 enum oriel_status oriel_window_gather_lines(struct oriel_window *window,
 					    const struct oriel_dev_gather *gather, uint32_t parts,
 					    const void *from, size_t length, void *stream);

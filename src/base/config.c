@@ -280,7 +280,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.name = "ORIEL_ALLGATHER",
 			.fallback = "auto",
 			.help = "algorithm of all-gathers that ask for none themselves",
-			.words = "auto,ll,store,ce,direct,ring,doubling",
+			.words = "auto,ll,store,ce,direct,ring,bruck",
 		},
 	[ORI_SETTING_CE_BATCH] =
 		{

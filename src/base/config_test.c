@@ -108,7 +108,7 @@ static void test_a_bad_value_is_told_what_it_may_be(void **state)
 		{"ORIEL_TIER", "auto, t0, t1, t2 or t3"},
 		{"ORIEL_DEVX", "auto or off"},
 		{"ORIEL_RAILS", "a number from 1 to 4"},
-		{"ORIEL_ALLGATHER", "auto, ll, store, ce, direct, ring or doubling"},
+		{"ORIEL_ALLGATHER", "auto, ll, store, ce, direct, ring or bruck"},
 		{"ORIEL_POST", "auto, rings or proxy"},
 		{"ORIEL_PROXY_NEAR", "auto or off"},
 		{"ORIEL_P2P_TCP", "auto, on or off"},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The persistent all-gather. */
+/* The all-gather of oriel/allgather.h: chooses what executes a call. Called by the user. */
 #include "base/error.h"
-#include "coll/gather_far.h"
+#include "coll/gather_internode.h"
 
 #define ALLGATHER_BIT(name) (1u << ORIEL_ALGORITHM_##name)
-#define ALLGATHER_BY_PLAN (ALLGATHER_BIT(DIRECT) | ALLGATHER_BIT(RING) | ALLGATHER_BIT(DOUBLING))
+#define ALLGATHER_BY_PLAN (ALLGATHER_BIT(DIRECT) | ALLGATHER_BIT(RING) | ALLGATHER_BIT(BRUCK))
 #define ALLGATHER_MAPPED (ALLGATHER_BIT(LL) | ALLGATHER_BIT(STORE))
 
 static const struct ori_gather_kind allgather_kind = {
@@ -14,7 +14,7 @@ static const struct ori_gather_kind allgather_kind = {
 	.host = ALLGATHER_MAPPED | ALLGATHER_BY_PLAN,
 	.nodes = ALLGATHER_BY_PLAN,
 	.gpus = ALLGATHER_MAPPED | ALLGATHER_BIT(CE),
-	.far = ALLGATHER_BY_PLAN,
+	.gpu_nodes = ALLGATHER_BY_PLAN,
 };
 
 enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct oriel_view *view,
@@ -39,17 +39,18 @@ static enum oriel_status start_check(const struct oriel_allgather *g, const char
 	if (status != ORIEL_OK)
 		return status;
 	if (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_STATE, "%s: one was begun and is not over",
+		return ori_fail(ORIEL_ERR_STATE, "%s: the execution that was begun has not ended",
 				g->kind->name);
 	if (bytes > g->bytes_max)
 		return ori_fail(ORIEL_ERR_RANGE, "%s of %zu bytes of each rank, at most %zu",
 				g->kind->name, bytes, g->bytes_max);
+	/* In place: the message is this rank's part of the result already. */
 	if (from == to + g->device.rank * bytes)
 		return ORIEL_OK;
 	if (from < to + all && to < from + bytes)
 		return ori_fail(ORIEL_ERR_INVALID,
-				"all-gather: what is sent overlaps the result, and is not at its "
-				"place there");
+				"all-gather: the send buffer overlaps the result, and is not this "
+				"rank's part of it");
 	return ORIEL_OK;
 }
 
@@ -58,8 +59,8 @@ static enum oriel_status start_any(struct oriel_allgather *g, const void *send, 
 {
 	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
 
-	if (g->far)
-		return ori_far_gather(g, algorithm, send, bytes, stream);
+	if (g->internode)
+		return ori_internode_allgather(g, algorithm, send, bytes, stream);
 	switch (algorithm) {
 	case ORIEL_ALGORITHM_LL:
 	case ORIEL_ALGORITHM_STORE:
@@ -87,7 +88,10 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *s
 	return ori_gather_end(g, start_any(g, send, bytes, stream));
 }
 
-/* A thread that has other jobs waits for no line and no store: what a plan does, it can leave. */
+/*
+ * LL and STORE wait in one place, which the thread of the communicator must not do, since it has
+ * other jobs. The step of a plan returns where it would wait.
+ */
 enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *send, size_t bytes)
 {
 	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
@@ -97,13 +101,13 @@ enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *s
 		return status;
 	if (g->is_gpu)
 		return ori_fail(ORIEL_ERR_INVALID,
-				"%s of GPU memory: it is started in a stream, not begun",
+				"%s of GPU memory: start it in a stream; begin is for host memory",
 				g->kind->name);
 	status = start_check(g, send, bytes, NULL);
 	if (status != ORIEL_OK || !bytes)
 		return status;
 	algorithm = ori_gather_choose(g, bytes);
-	if (algorithm != ORIEL_ALGORITHM_RING && algorithm != ORIEL_ALGORITHM_DOUBLING)
+	if (algorithm != ORIEL_ALGORITHM_RING && algorithm != ORIEL_ALGORITHM_BRUCK)
 		algorithm = ORIEL_ALGORITHM_DIRECT;
 	return ori_gather_begin(g, &g->plans[algorithm], send, bytes, g->chunk);
 }

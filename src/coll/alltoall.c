@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-to-all: an all-gather whose messages differ from rank to rank. */
+/*
+ * The all-to-all of oriel/alltoall.h: an all-gather whose messages differ from rank to rank.
+ * Called by the user.
+ */
 #include <oriel/alltoall.h>
 
 #include "base/error.h"
-#include "coll/gather_far.h"
+#include "coll/gather_internode.h"
 
 #define ALLTOALL_MAPPED (1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_STORE)
 
@@ -14,11 +17,11 @@ static const struct ori_gather_kind alltoall_kind = {
 	.host = ALLTOALL_MAPPED | 1u << ORIEL_ALGORITHM_DIRECT,
 	.nodes = 1u << ORIEL_ALGORITHM_DIRECT,
 	.gpus = ALLTOALL_MAPPED | 1u << ORIEL_ALGORITHM_CE,
-	.far = 1u << ORIEL_ALGORITHM_DIRECT,
+	.gpu_nodes = 1u << ORIEL_ALGORITHM_DIRECT,
 	.has_notes = true,
 };
 
-/* The handle of a user is an object of that kind. */
+/* The handle of the user is a struct oriel_allgather of kind alltoall_kind. */
 static struct oriel_allgather *to_gather(struct oriel_alltoall *a)
 {
 	return (struct oriel_allgather *)(void *)a;
@@ -56,7 +59,8 @@ static enum oriel_status alltoall_check(const struct oriel_allgather *g, const c
 				"all-to-all of %zu bytes from each rank to each, at most %zu",
 				bytes, g->bytes_max);
 	if (from < to + all && to < from + all)
-		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: what is sent overlaps the result");
+		return ori_fail(ORIEL_ERR_INVALID,
+				"all-to-all: the send buffer overlaps the result");
 	return ORIEL_OK;
 }
 
@@ -74,8 +78,8 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 	if (status != ORIEL_OK || !bytes)
 		return status;
 	algorithm = ori_gather_choose(g, bytes);
-	if (g->far)
-		status = ori_far_exchange(g, send, NULL, bytes, stream);
+	if (g->internode)
+		status = ori_internode_alltoall(g, send, NULL, bytes, stream);
 	else if (algorithm == ORIEL_ALGORITHM_CE)
 		status = ori_gather_engines(g, send, bytes, bytes, stream);
 	else
@@ -83,9 +87,8 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 	return ori_gather_end(g, status);
 }
 
-enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *a, const void *send,
-						const struct oriel_dev_portion *portions,
-						void *stream)
+enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *a, const void *send,
+					 const struct oriel_dev_alltoallv *layout, void *stream)
 {
 	struct oriel_allgather *g = to_gather(a);
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
@@ -94,16 +97,16 @@ enum oriel_status oriel_alltoall_start_portions(struct oriel_alltoall *a, const 
 		status = ori_gather_check(g, stream);
 	if (status != ORIEL_OK)
 		return status;
-	if (!portions)
-		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: portions are NULL");
-	if (g->far)
-		status = ori_far_exchange(g, send, portions, 0, stream);
+	if (!layout)
+		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: layout is NULL");
+	if (g->internode)
+		status = ori_internode_alltoall(g, send, layout, 0, stream);
 	else if (g->is_gpu)
 		status = oriel_window_exchange(g->window, &g->notes, ori_gather_exchange_parts(g),
-					       send, portions, stream);
+					       send, layout, stream);
 	else
 		status = oriel_dev_exchange(&g->device, oriel_dev_thread(), &g->notes, 0, 1, send,
-					    portions, 0);
+					    layout, 0);
 	return ori_gather_end(g, status);
 }
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Broadcast. In host memory along a tree over the ranks in an order that has those of a
- * node side by side, the root first: from rank to rank (ring), by doubling, or from the
- * root to all. A rank gives a credit to the one that it gets the message from, which
- * says by one signal for each chunk that it is there.
+ * The broadcast of oriel/bcast.h, called by the user. In host memory the message follows a tree
+ * (gather_tree.h) over an order of the ranks in which the root is first and the ranks of a node
+ * are neighbours: from rank to rank (ring), along a binomial tree (bruck), or from the root to
+ * all (direct). A rank sends a credit to its source as it starts, and the source sends one
+ * signal behind each chunk.
  */
 #include <oriel/bcast.h>
 
 #include "base/error.h"
-#include "coll/gather_far.h"
+#include "coll/gather_internode.h"
 
 #define BCAST_HOST \
-	(1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING | 1u << ORIEL_ALGORITHM_DOUBLING)
+	(1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING | 1u << ORIEL_ALGORITHM_BRUCK)
 
 static const struct ori_gather_kind bcast_kind = {
 	.name = "broadcast",
@@ -20,11 +21,11 @@ static const struct ori_gather_kind bcast_kind = {
 	.host = BCAST_HOST,
 	.nodes = BCAST_HOST,
 	.gpus = 1u << ORIEL_ALGORITHM_STORE | 1u << ORIEL_ALGORITHM_CE,
-	.far = BCAST_HOST,
+	.gpu_nodes = BCAST_HOST,
 	.is_whole = true,
 };
 
-/* The handle of a user is an object of that kind. */
+/* The handle of the user is a struct oriel_allgather of kind bcast_kind. */
 static struct oriel_allgather *to_gather(struct oriel_bcast *b)
 {
 	return (struct oriel_allgather *)(void *)b;
@@ -50,7 +51,7 @@ void oriel_bcast_destroy(struct oriel_bcast *b)
 struct bcast_run {
 	struct oriel_allgather *g;
 	struct ori_tree tree;
-	const char *from; /* the root's message; that of others is in their results */
+	const char *from; /* the root: its message; other ranks: their result */
 	uint64_t bytes;
 	uint64_t chunk;
 };
@@ -65,7 +66,7 @@ static enum oriel_status bcast_wait(const struct bcast_run *r, uint32_t source, 
 	return oriel_dev_wait_signal_next(&r->g->device, oriel_dev_thread(), source, id, 1, 0);
 }
 
-/* A chunk to all that get it from here; the first waits for their credits. */
+/* Puts a chunk to all targets of this rank. The first chunk waits for their credits. */
 static enum oriel_status bcast_pass_on(const struct bcast_run *r, uint64_t at, uint64_t length)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -84,7 +85,7 @@ static enum oriel_status bcast_pass_on(const struct bcast_run *r, uint64_t at, u
 	return status;
 }
 
-static enum oriel_status bcast_here(const struct bcast_run *r)
+static enum oriel_status bcast_host(const struct bcast_run *r)
 {
 	const struct oriel_dev_window *w = &r->g->device;
 	enum oriel_status status = ORIEL_OK;
@@ -100,16 +101,16 @@ static enum oriel_status bcast_here(const struct bcast_run *r)
 		if (status == ORIEL_OK)
 			status = bcast_pass_on(r, at, length);
 	}
-	/* While the others have theirs to do. */
+	/* Last, so that the targets of the root do not wait for this copy. */
 	if (status == ORIEL_OK && r->tree.is_root && r->from != r->g->result)
 		oriel_mapped_copy(oriel_dev_thread(), r->g->result, r->from, r->bytes);
-	/* Adapters may still read what was sent. */
+	/* NICs may still read the send buffer. */
 	if (status == ORIEL_OK && w->rails)
 		status = oriel_dev_drain(w, oriel_dev_thread(), 0);
 	return status;
 }
 
-/* By copy engines, between a barrier that lets all be written to and one that ends it. */
+/* By copy engines. The first barrier is the credit of all views, the second one ends it. */
 static enum oriel_status bcast_engines(struct oriel_allgather *g, unsigned root, const void *send,
 				       size_t bytes, void *stream)
 {
@@ -130,14 +131,15 @@ static enum oriel_status bcast_check(const struct oriel_allgather *g, unsigned r
 	if (status != ORIEL_OK)
 		return status;
 	if (root >= g->device.ranks)
-		return ori_fail(ORIEL_ERR_RANGE, "broadcast from rank %u of %u", root,
+		return ori_fail(ORIEL_ERR_RANGE, "broadcast: root %u, but there are %u ranks", root,
 				g->device.ranks);
 	if (bytes > g->bytes_max)
 		return ori_fail(ORIEL_ERR_RANGE, "broadcast of %zu bytes, at most %zu", bytes,
 				g->bytes_max);
 	if (root == g->device.rank && from != to && from < to + bytes && to < from + bytes)
-		return ori_fail(ORIEL_ERR_INVALID, "broadcast: what is sent overlaps the result, "
-						   "and is not at its place there");
+		return ori_fail(ORIEL_ERR_INVALID,
+				"broadcast: the send buffer overlaps the result, "
+				"and is not the beginning of it");
 	return ORIEL_OK;
 }
 
@@ -147,8 +149,8 @@ static enum oriel_status bcast_any(struct oriel_allgather *g, unsigned root, con
 	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
 	struct bcast_run run = {.g = g, .bytes = bytes, .chunk = g->chunk};
 
-	if (g->far)
-		return ori_far_bcast(g, algorithm, root, send, bytes, stream);
+	if (g->internode)
+		return ori_internode_bcast(g, algorithm, root, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_CE)
 		return bcast_engines(g, root, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_STORE)
@@ -158,7 +160,7 @@ static enum oriel_status bcast_any(struct oriel_allgather *g, unsigned root, con
 	run.from = run.tree.is_root ? send : g->result;
 	if (algorithm == ORIEL_ALGORITHM_DIRECT)
 		run.chunk = bytes;
-	return bcast_here(&run);
+	return bcast_host(&run);
 }
 
 enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const void *send,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The object of oriel/allgather.h, and what its files share. Those of oriel/alltoall.h
- * and oriel/bcast.h are such an object as well, of another kind: what there is to
- * execute over one view of all ranks.
+ * The object behind oriel/allgather.h, oriel/alltoall.h and oriel/bcast.h: one collective over a
+ * view of all ranks. The three differ in their kind. Used by all files of this directory.
  */
 #ifndef ORI_COLL_GATHER_H
 #define ORI_COLL_GATHER_H
@@ -17,33 +16,33 @@
 #include "coll/gather_tune.h"
 
 /*
- * Groups that share one execution on a GPU, at most: by lines or by puts; of a broadcast;
- * of messages of which the host does not know the length. Those of ranks that share a GPU
- * wait for each other: see ori_gather_shared_parts().
+ * The most groups that share one execution on a GPU: by lines or by puts; of a broadcast; of an
+ * all-to-all with lengths, which the host does not know. Groups of ranks that share a GPU wait
+ * for each other: see ori_gather_shared_parts().
  */
 #define ORI_GATHER_PARTS 128u
 #define ORI_GATHER_BCAST_PARTS 64u
 #define ORI_GATHER_EXCHANGE_PARTS 16u
 
-/* Bytes that one part puts, at most, where there are fewer parts. */
+/* Bytes that one part puts, as long as that makes no more parts than allowed. */
 #define ORI_GATHER_PUT_PART 16384u
 
 /*
- * And what one sends by lines, if all its warps send to one peer: each thread of them
- * has a line, or half of one have four.
+ * Bytes that one warp sends by lines: each of its threads has an LL line, or half of the warp
+ * has four LL128 lines.
  */
 #define ORI_GATHER_WARPS 16u
 #define ORI_GATHER_LL_WARP 256u
 #define ORI_GATHER_LL128_WARP 448u
 
-/* Beyond so many bytes they go by LL128 on a GPU. */
+/* Longer messages use LL128 lines on a GPU. */
 #define ORI_GATHER_LL_MOST 65536u
 
-/* Buffers of the window: what lines go through, what is gathered into. */
+/* Buffers of the window: the staging that lines are written to, and the view. */
 #define ORI_GATHER_STAGING 0u
 #define ORI_GATHER_RESULT 1u
 
-/* Of @window. CREDIT and DATA are of plans, SAME and NUMBER of gather_same.c. */
+/* Signals of @window. Plans use CREDIT and DATA, gather_same.c uses SAME and NUMBER. */
 enum ori_gather_signal {
 	ORI_GATHER_CREDIT,
 	ORI_GATHER_DATA,
@@ -52,7 +51,7 @@ enum ori_gather_signal {
 	ORI_GATHER_SERIES = ORI_GATHER_NUMBER + 2, /* two for each part of each series */
 };
 
-/* What is executed by functions of the device, each kind with epochs of its own. */
+/* Series of device functions (oriel/dev/gather.h). Each has signals and epochs of its own. */
 enum ori_gather_series {
 	ORI_GATHER_LL,
 	ORI_GATHER_LL128,
@@ -65,57 +64,57 @@ struct ori_gather_kind {
 	const char *name; /* in texts */
 	enum ori_collective number;
 	enum ori_handle_kind handle;
-	unsigned host;  /* algorithms, a mask: of host memory of one domain */
-	unsigned nodes; /* of several */
-	unsigned gpus;  /* of one domain */
-	unsigned far;   /* GPUs of several */
-	bool is_whole;  /* one message fills the view; else each rank has its share */
-	bool has_notes;
+	unsigned host;      /* mask of algorithms: host memory, one domain */
+	unsigned nodes;     /* host memory, several domains */
+	unsigned gpus;      /* GPU memory, one domain */
+	unsigned gpu_nodes; /* GPU memory, several domains */
+	bool is_whole;      /* one message may fill the view; else each rank has its share of it */
+	bool has_notes;     /* all-to-all: oriel_dev_exchange() */
 };
 
-struct ori_far;
+struct ori_internode;
 
 struct oriel_allgather {
 	const struct ori_gather_kind *kind;
 	struct oriel_comm *comm;     /* borrowed */
 	struct oriel_window *window; /* its own: signals, staging */
 	/*
-	 * Handle of @window; in host memory with @table in place of its own, so that
-	 * buffer 1 is the view, whoever has mapped that.
+	 * Handle of @window. In host memory it uses @table instead of the window's own, so that
+	 * buffer 1 is the view, whatever window or table has mapped that.
 	 */
 	struct oriel_dev_window device;
 	struct oriel_dev_buffer *table; /* [2][ranks]; NULL on a GPU */
-	char *result;                   /* the view of this rank */
+	char *result;                   /* begin of this rank's view */
 	size_t bytes_max;
 	size_t chunk;
-	uint32_t parts; /* of an execution, at most; equal on all ranks */
+	uint32_t parts; /* the most of an execution; equal on all ranks */
 	bool is_gpu;
-	bool is_sharing; /* do ranks share a GPU, anywhere? */
+	bool is_sharing; /* some GPU has several ranks */
 
 	struct oriel_dev_gather ll;
 	struct oriel_dev_gather ll128; /* GPUs only */
 	struct oriel_dev_gather puts;
-	struct oriel_dev_gather notes; /* of all-to-all */
+	struct oriel_dev_gather notes; /* all-to-alls only */
 
-	uint32_t *leaders; /* [ranks], of their nodes */
+	uint32_t *leaders; /* [ranks]: the leader of each rank's node */
 	struct ori_shape shape;
-	struct ori_plan plans[ORIEL_ALGORITHMS]; /* of those that have one */
-	bool *has_credit;                        /* [ranks]: in this execution */
-	uint64_t *taken;                         /* [ranks]: chunks, in this execution */
-	uint64_t told;                           /* numbers that were compared */
-	struct oriel_window *numbers;            /* of GPU memory, where they are; else NULL */
+	struct ori_plan plans[ORIEL_ALGORITHMS]; /* of the algorithms that have one */
+	bool *has_credit;             /* [ranks]: the credit of this execution has arrived */
+	uint64_t *taken;              /* [ranks]: chunks of this execution that arrived */
+	uint64_t compared;            /* counts the comparisons of gather_same.c */
+	struct oriel_window *numbers; /* GPU memory: where gather_same.c keeps them; else NULL */
 
-	_Atomic int begun;   /* enum oriel_status: ORIEL_AGAIN while a job is at it */
-	struct ori_far *far; /* of GPUs of several nodes; else NULL */
+	_Atomic int begun; /* enum oriel_status of the execution begun last; ORIEL_AGAIN: it runs */
+	struct ori_internode *internode; /* GPUs of several nodes; else NULL */
 
-	unsigned able;
-	enum oriel_algorithm asked; /* DEFAULT: by the table */
-	struct ori_tune tune;       /* that table; without rows that of the library */
+	unsigned supported;             /* mask of algorithms */
+	enum oriel_algorithm requested; /* DEFAULT: the table decides */
+	struct ori_tune tune;           /* that table; without rows the library's decides */
 };
 
 /*
- * gather_make.c: an object of @kind. gather_start.c: what its executions have in common.
- * Messages are left where something fails.
+ * gather_make.c creates an object of @kind; gather_start.c has what its executions share. All
+ * functions leave a message for oriel_last_error() where they fail.
  */
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
@@ -123,48 +122,49 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 				    struct oriel_allgather **gather, const char *call);
 void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgather *gather,
 			const char *call);
+/* The answer of the query functions for messages of @bytes. */
 struct oriel_allgather_info ori_gather_query(const struct oriel_allgather *gather, size_t bytes);
-/* Is it healthy, and is @stream what its memory needs? */
+/* Is the communicator healthy, and is there a @stream if, and only if, the memory needs one? */
 enum oriel_status ori_gather_check(const struct oriel_allgather *gather, const void *stream);
-/* What an execution returns: @status, with a text. */
+/* Returns @status to the caller of an execution, and leaves the text of what broke it. */
 enum oriel_status ori_gather_end(const struct oriel_allgather *gather, enum oriel_status status);
-/* Until what was begun is over: it has the timeout of the communicator, and its health. */
+/* Waits for the execution that was begun; the timeout of the communicator bounds the wait. */
 void ori_gather_await(const struct oriel_allgather *gather);
 /*
- * Parts for each of @sharers ranks on one GPU, at most, where each of @processors takes one block.
- * Two objects may execute at once, in streams that ranks come to in different orders: where one
- * waits for another GPU, all sharers may be at it, and all but one at the other. Those must leave
- * room for a block of that one.
+ * The most parts for each of @sharers ranks on one GPU of which each of @processors runs one
+ * block. Two objects may execute at once, in streams that reach them in different orders on
+ * different ranks. If the first waits for another GPU, all sharers may execute the first and
+ * all but one the second, and their blocks must leave room for a block of that one.
  */
 uint32_t ori_gather_shared_parts(uint32_t sharers, uint32_t processors);
 uint32_t ori_gather_exchange_parts(const struct oriel_allgather *gather);
-/* Groups for an execution of @bytes in turns: see oriel_dev_put_part(). */
+/* Parts for an execution of @bytes in turns: see oriel_dev_put_part(). */
 uint32_t ori_gather_turns(const struct oriel_allgather *gather, size_t bytes);
-/* Bytes of one part that goes by @lines, at most, where there are fewer than there may be. */
+/* Bytes that one part sends by @lines, as long as that makes no more parts than allowed. */
 size_t ori_gather_lines_part(const struct oriel_allgather *gather, uint32_t lines);
-/* By lines or by stores, of the kernels or of this thread; @stride as in oriel/dev/gather.h. */
+/* LL or STORE, by a kernel or by the calling thread; @stride as in oriel/dev/gather.h. */
 enum oriel_status ori_gather_mapped(struct oriel_allgather *gather, enum oriel_algorithm algorithm,
 				    const void *send, size_t stride, size_t bytes, void *stream);
 
-/* By copy engines; @stride as well. */
+/* CE; @stride as above. */
 enum oriel_status ori_gather_engines(struct oriel_allgather *gather, const void *send,
 				     size_t stride, size_t bytes, void *stream);
 
-/* gather_run.c: one execution of @plan by the calling thread, in host memory. */
+/* gather_run.c: one execution of @plan in host memory, by the calling thread. */
 enum oriel_status ori_gather_run(struct oriel_allgather *g, const struct ori_plan *plan,
 				 const void *send, size_t bytes, size_t chunk);
 
-/* The same by a job; g->begun tells when. */
+/* The same by a job; g->begun holds its status. */
 enum oriel_status ori_gather_begin(struct oriel_allgather *g, const struct ori_plan *plan,
 				   const void *send, size_t bytes, size_t chunk);
 
 /*
- * gather_same.c: ORIEL_ERR_MISMATCH if @value is not the same on all ranks. Of host memory on
- * all of them; of GPU memory on those who come when the other one has come, and the
- * communicator is broken. In builds with NDEBUG nobody looks.
+ * gather_same.c: ORIEL_ERR_MISMATCH if @value, named @what in the text, differs between ranks. In
+ * host memory all ranks get it. In GPU memory the later rank of a pair gets it, and the
+ * communicator is aborted. Builds with NDEBUG do not compare.
  */
 #ifndef NDEBUG
-/* Collective; what that needs. */
+/* Collective. Creates what the comparison needs. */
 enum oriel_status ori_gather_same_open(struct oriel_allgather *gather);
 enum oriel_status ori_gather_same(struct oriel_allgather *gather, const char *what, uint64_t value);
 #else
@@ -184,13 +184,13 @@ static inline enum oriel_status ori_gather_same(struct oriel_allgather *gather, 
 }
 #endif
 
-/* gather_choose.c: what executes @bytes of each rank. */
+/* gather_choose.c: the algorithm for @bytes of each rank. */
 enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes);
 /* The algorithm that ORIEL_ALLGATHER names. */
 enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm);
-/* Is there a row of its table that it cannot execute? @path: where that is from. */
+/* ORIEL_ERR_CONFIG: a row of the table, read from @path, names an algorithm that @g lacks. */
 enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const char *path);
-/* Messages of at most so many bytes go by lines. */
+/* The longest message, in bytes, that LL sends. */
 size_t ori_gather_lines_max(bool is_gpu);
 
 #endif

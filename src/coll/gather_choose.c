@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which algorithm for how many bytes: measured, docs/allgather.md says on what. */
+/*
+ * Chooses the algorithm of an execution by its length: the request of the caller, the table of
+ * oriel tune, or the table below. The latter was measured: docs/allgather.md says on which
+ * machines. Called as objects are created and at each start.
+ */
 #include <string.h>
 
 #include "base/config.h"
@@ -9,29 +13,29 @@
 #define CHOOSE_ANY SIZE_MAX
 
 struct choose_row {
-	size_t bytes; /* of each rank, at most */
+	size_t bytes; /* the most, of each rank */
 	enum oriel_algorithm algorithm;
 };
 
-enum choose_where {
+enum choose_topology {
 	CHOOSE_HOST, /* one domain */
-	CHOOSE_PAIR, /* two nodes of one rank: there is one way */
+	CHOOSE_PAIR, /* two nodes of one rank: there is one route */
 	CHOOSE_NODES,
 	CHOOSE_GPUS,
-	CHOOSE_WHERES
+	CHOOSE_TOPOLOGIES
 };
 
 #define CHOOSE_ROWS 3u
 
-/* The last row of each takes what there is. */
-static const struct choose_row choose_rows[][CHOOSE_WHERES][CHOOSE_ROWS] =
+/* In the order of their bytes; the last row of each is for any length. */
+static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
 	{
 		[ORI_ALLGATHER] =
 			{
 				[CHOOSE_HOST] = {{256, ORIEL_ALGORITHM_LL},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_STORE}},
 				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_DIRECT}},
-				[CHOOSE_NODES] = {{16384, ORIEL_ALGORITHM_DOUBLING},
+				[CHOOSE_NODES] = {{16384, ORIEL_ALGORITHM_BRUCK},
 						  {CHOOSE_ANY, ORIEL_ALGORITHM_RING}},
 				[CHOOSE_GPUS] = {{1u << 20, ORIEL_ALGORITHM_LL},
 						 {16u << 20, ORIEL_ALGORITHM_STORE},
@@ -52,7 +56,7 @@ static const struct choose_row choose_rows[][CHOOSE_WHERES][CHOOSE_ROWS] =
 				[CHOOSE_HOST] = {{65536, ORIEL_ALGORITHM_DIRECT},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_RING}},
 				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_DIRECT}},
-				[CHOOSE_NODES] = {{16384, ORIEL_ALGORITHM_DOUBLING},
+				[CHOOSE_NODES] = {{16384, ORIEL_ALGORITHM_BRUCK},
 						  {CHOOSE_ANY, ORIEL_ALGORITHM_RING}},
 				[CHOOSE_GPUS] = {{16u << 20, ORIEL_ALGORITHM_STORE},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_CE}},
@@ -69,7 +73,7 @@ static bool choose_can(const struct oriel_allgather *g, enum oriel_algorithm alg
 {
 	if (algorithm == ORIEL_ALGORITHM_LL && bytes > ori_gather_lines_max(g->is_gpu))
 		return false;
-	return g->able >> algorithm & 1;
+	return g->supported >> algorithm & 1;
 }
 
 enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const char *path)
@@ -82,13 +86,14 @@ enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const 
 		if (row->collective == g->kind->number &&
 		    !choose_can(g, row->algorithm, row->bytes))
 			return ori_fail(ORIEL_ERR_CONFIG,
-					"%s:%u: %s is not for such messages of these ranks", path,
-					row->line, oriel_algorithm_name(row->algorithm));
+					"%s:%u: algorithm %s does not support messages of that "
+					"size on these ranks",
+					path, row->line, oriel_algorithm_name(row->algorithm));
 	}
 	return ORIEL_OK;
 }
 
-static enum choose_where choose_where(const struct oriel_allgather *g)
+static enum choose_topology choose_topology(const struct oriel_allgather *g)
 {
 	if (g->shape.nodes == 1)
 		return g->is_gpu ? CHOOSE_GPUS : CHOOSE_HOST;
@@ -98,15 +103,16 @@ static enum choose_where choose_where(const struct oriel_allgather *g)
 enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes)
 {
 	const struct ori_tune_row *tuned = ori_tune_row(&g->tune, g->kind->number, bytes);
-	const struct choose_row *row = choose_rows[g->kind->number][choose_where(g)];
+	const struct choose_row *row = choose_rows[g->kind->number][choose_topology(g)];
 
-	if (g->asked != ORIEL_ALGORITHM_DEFAULT && choose_can(g, g->asked, bytes))
-		return g->asked;
+	if (g->requested != ORIEL_ALGORITHM_DEFAULT && choose_can(g, g->requested, bytes))
+		return g->requested;
 	if (tuned)
 		return tuned->algorithm;
 	while (bytes > row->bytes)
 		row++;
-	/* Copies of ranks of one process would wait for each other in few queues of that GPU. */
+	/* Ranks of one process share the few copy queues of their GPU, and would block each other.
+	 */
 	if (row->algorithm == ORIEL_ALGORITHM_CE && g->is_sharing)
 		return ORIEL_ALGORITHM_STORE;
 	return row->algorithm;
@@ -115,10 +121,10 @@ enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t b
 const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
 {
 	static const char *const names[ORIEL_ALGORITHMS] = {
-		[ORIEL_ALGORITHM_DEFAULT] = "auto",      [ORIEL_ALGORITHM_LL] = "ll",
-		[ORIEL_ALGORITHM_STORE] = "store",       [ORIEL_ALGORITHM_CE] = "ce",
-		[ORIEL_ALGORITHM_DIRECT] = "direct",     [ORIEL_ALGORITHM_RING] = "ring",
-		[ORIEL_ALGORITHM_DOUBLING] = "doubling",
+		[ORIEL_ALGORITHM_DEFAULT] = "auto",  [ORIEL_ALGORITHM_LL] = "ll",
+		[ORIEL_ALGORITHM_STORE] = "store",   [ORIEL_ALGORITHM_CE] = "ce",
+		[ORIEL_ALGORITHM_DIRECT] = "direct", [ORIEL_ALGORITHM_RING] = "ring",
+		[ORIEL_ALGORITHM_BRUCK] = "bruck",
 	};
 
 	return (unsigned)algorithm < ORIEL_ALGORITHMS ? names[algorithm] : "unknown";
@@ -134,5 +140,5 @@ enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm)
 			*algorithm = (enum oriel_algorithm)i;
 			return ORIEL_OK;
 		}
-	return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_ALLGATHER is '%s', which is no algorithm", text);
+	return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_ALLGATHER: '%s' is not an algorithm", text);
 }

@@ -24,7 +24,7 @@ static enum oriel_status leaders_host(const struct oriel_comm *comm, unsigned ra
 	return ORIEL_OK;
 }
 
-/* The lowest rank whose GPU is mapped here, this one's at the latest. */
+/* The lowest rank whose GPU is mapped into this process; at most the own rank. */
 static enum oriel_status leaders_own_gpu(const struct oriel_comm *comm, uint32_t *leader)
 {
 	uint32_t own = oriel_comm_rank(comm), rank;
@@ -52,7 +52,7 @@ static enum oriel_status leaders_of_hosts(const struct oriel_comm *comm, uint32_
 	return status;
 }
 
-/* @status: of this rank so far. */
+/* @status: the local status, on which all ranks agree first. */
 static enum oriel_status leaders_of_gpus(struct oriel_comm *comm, enum oriel_status status,
 					 uint32_t *of)
 {

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An object of any kind: made over a view of all ranks, gone. */
+/*
+ * Creates and destroys the object of a collective of any kind over a view of all ranks. Called by
+ * allgather.c, alltoall.c and bcast.c.
+ */
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "coll/gather_far.h"
+#include "coll/gather_internode.h"
 #include "coll/gather_leaders.h"
-#include "coll/gather_wish.h"
+#include "coll/gather_request.h"
 
-/* What follows from the @joins of all. */
-static void make_settle(struct oriel_allgather *g, const struct ori_wish *wish,
-			const struct ori_wish_join *joins)
+/* Combines the @joins of all ranks, so that all get the same parts and limits. */
+static void make_combine(struct oriel_allgather *g, const struct ori_gather_request *request,
+			 const struct ori_gather_join *joins)
 {
 	unsigned size = oriel_comm_size(g->comm), peer;
 	uint64_t least = UINT64_MAX;
@@ -26,36 +29,38 @@ static void make_settle(struct oriel_allgather *g, const struct ori_wish *wish,
 	g->parts = g->is_gpu ? parts : 1;
 	g->is_sharing = sharers > 1;
 	g->bytes_max = g->kind->is_whole ? least : least / size;
-	g->chunk = wish->attr.chunk;
-	g->asked = (enum oriel_algorithm)wish->join.algorithm;
-	if (g->asked == ORIEL_ALGORITHM_DEFAULT)
-		g->asked = (enum oriel_algorithm)wish->join.setting;
+	g->chunk = request->attr.chunk;
+	g->requested = (enum oriel_algorithm)request->join.algorithm;
+	if (g->requested == ORIEL_ALGORITHM_DEFAULT)
+		g->requested = (enum oriel_algorithm)request->join.setting;
 }
 
-/* @status: of this rank so far. */
-static enum oriel_status make_join(struct oriel_allgather *g, const struct ori_wish *wish,
+/* @status: the local status, on which all ranks agree first. */
+static enum oriel_status make_join(struct oriel_allgather *g,
+				   const struct ori_gather_request *request,
 				   enum oriel_status status)
 {
 	unsigned size = oriel_comm_size(g->comm);
-	struct ori_wish_join *joins = calloc(size, sizeof(*joins));
+	struct ori_gather_join *joins = calloc(size, sizeof(*joins));
 
 	if (!joins)
 		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
 				  size);
 	status = oriel_comm_agree(g->comm, status);
 	if (status == ORIEL_OK)
-		status = oriel_comm_all_gather(g->comm, &wish->join, joins, sizeof(*joins));
+		status = oriel_comm_all_gather(g->comm, &request->join, joins, sizeof(*joins));
 	if (status == ORIEL_OK)
-		status = ori_wish_compare(joins, size);
+		status = ori_gather_join_compare(joins, size);
 	if (status == ORIEL_OK)
-		make_settle(g, wish, joins);
+		make_combine(g, request, joins);
 	free(joins);
 	return status;
 }
 
-/* A path leads to all GPUs; who shares that of this rank. */
-static enum oriel_status make_see_gpus(const struct ori_gather_kind *kind,
-				       const struct oriel_comm *comm, struct ori_wish_join *join)
+/* Checks that there is a path to every GPU, and counts the ranks on this rank's GPU. */
+static enum oriel_status make_query_gpus(const struct ori_gather_kind *kind,
+					 const struct oriel_comm *comm,
+					 struct ori_gather_join *join)
 {
 	unsigned size = oriel_comm_size(comm), rank;
 	enum oriel_status status;
@@ -67,32 +72,37 @@ static enum oriel_status make_see_gpus(const struct ori_gather_kind *kind,
 			return status;
 		if (peer.gpu_path == ORIEL_PATH_NONE)
 			return ori_fail(ORIEL_ERR_UNSUPPORTED,
-					"%s on GPUs: no path leads to that of rank %u", kind->name,
-					rank);
+					"%s on GPUs: there is no path to the GPU of rank %u",
+					kind->name, rank);
 		join->sharers += peer.is_same_gpu;
 	}
 	join->parts = ori_gather_shared_parts(join->sharers, oriel_comm_gpu_processors(comm));
 	return ORIEL_OK;
 }
 
-/* What these ranks and this memory allow. */
-static enum oriel_status make_abilities(struct oriel_allgather *g)
+/* The algorithms that these ranks and this memory support. */
+static enum oriel_status make_supported(struct oriel_allgather *g)
 {
 	if (g->is_gpu)
-		g->able = g->shape.nodes == 1 ? g->kind->gpus : g->kind->far;
+		g->supported = g->shape.nodes == 1 ? g->kind->gpus : g->kind->gpu_nodes;
 	else
-		g->able = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
-	if (!g->able)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: not of GPU memory of %u nodes",
-				g->kind->name, g->shape.nodes);
-	if (g->asked != ORIEL_ALGORITHM_DEFAULT && !(g->able >> g->asked & 1))
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: %s is not for %s memory of %u nodes",
-				g->kind->name, oriel_algorithm_name(g->asked),
+		g->supported = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
+	if (!g->supported)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s: GPU memory of %u nodes is not supported", g->kind->name,
+				g->shape.nodes);
+	if (g->requested != ORIEL_ALGORITHM_DEFAULT && !(g->supported >> g->requested & 1))
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s: algorithm %s does not support %s memory of %u nodes",
+				g->kind->name, oriel_algorithm_name(g->requested),
 				g->is_gpu ? "GPU" : "host", g->shape.nodes);
 	return ORIEL_OK;
 }
 
-/* A broadcast over nodes of GPUs goes by parts of them, which are made as it starts. */
+/*
+ * A broadcast of GPU memory needs them as well: it executes the part of a plan that concerns the
+ * block of its root, which is made at each start.
+ */
 static bool make_has_plans(const struct oriel_allgather *g)
 {
 	return g->kind->number == ORI_ALLGATHER || (g->kind->number == ORI_BCAST && g->is_gpu);
@@ -109,7 +119,7 @@ static enum oriel_status make_plans(struct oriel_allgather *g)
 	if (!g->has_credit || !g->taken || !g->table)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name, size);
 	for (i = ORIEL_ALGORITHM_DIRECT; i < ORIEL_ALGORITHMS && status == ORIEL_OK; i++)
-		if (g->able >> i & 1 && make_has_plans(g))
+		if (g->supported >> i & 1 && make_has_plans(g))
 			status = ori_plan_open(&g->plans[i], &g->shape, (enum oriel_algorithm)i,
 					       oriel_comm_rank(g->comm));
 	return status;
@@ -120,7 +130,7 @@ static enum oriel_status make_prepare(struct oriel_allgather *g)
 	enum oriel_status status = ori_shape_open(&g->shape, g->leaders, oriel_comm_size(g->comm));
 
 	if (status == ORIEL_OK)
-		status = make_abilities(g);
+		status = make_supported(g);
 	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes == 1)
 		return ORIEL_OK;
 	return status == ORIEL_OK ? make_plans(g) : status;
@@ -131,7 +141,7 @@ static uint32_t make_id(const struct oriel_allgather *g, enum ori_gather_series 
 	return ORI_GATHER_SERIES + kind * 2 * g->parts;
 }
 
-/* @bytes: of the longest message that goes so. */
+/* Bytes of a slot of the staging. @bytes: the longest message that these lines send. */
 static size_t make_slot(const struct oriel_allgather *g, enum oriel_dev_lines lines, size_t bytes)
 {
 	size_t part = (bytes + g->parts - 1) / g->parts;
@@ -141,15 +151,15 @@ static size_t make_slot(const struct oriel_allgather *g, enum oriel_dev_lines li
 	return oriel_gather_slot(lines, part, 1);
 }
 
-/* Where the lines of both kinds go, in the staging; their length. */
-static size_t make_lay_lines(struct oriel_allgather *g)
+/* Lays out both kinds of lines in the staging. Returns their length. */
+static size_t make_lay_out_lines(struct oriel_allgather *g)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t longest = ori_gather_lines_max(g->is_gpu), length;
 
 	if (longest > g->bytes_max)
 		longest = g->bytes_max;
-	if (!(g->able >> ORIEL_ALGORITHM_LL & 1))
+	if (!(g->supported >> ORIEL_ALGORITHM_LL & 1))
 		return 0;
 	g->ll = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL,
 					  .id = make_id(g, ORI_GATHER_LL)};
@@ -167,14 +177,14 @@ static size_t make_lay_lines(struct oriel_allgather *g)
 	return length + oriel_gather_staging(ranks, g->parts, g->ll128.slot);
 }
 
-/* The staging: lines, and behind them notes; its length. */
-static size_t make_lay(struct oriel_allgather *g)
+/* Lays out the staging: lines, then notes. Returns its length. */
+static size_t make_lay_out(struct oriel_allgather *g)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
-	size_t length = make_lay_lines(g);
+	size_t length = make_lay_out_lines(g);
 
 	if (g->is_gpu && g->shape.nodes > 1)
-		return ori_far_staging(g);
+		return ori_internode_staging(g);
 	g->notes = (struct oriel_dev_gather){.id = make_id(g, ORI_GATHER_NOTES), .staging = length};
 	if (!g->kind->has_notes)
 		return length;
@@ -184,7 +194,7 @@ static size_t make_lay(struct oriel_allgather *g)
 static enum oriel_status make_open_windows(struct oriel_allgather *g)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr),
-					 .length = make_lay(g),
+					 .length = make_lay_out(g),
 					 .flags = g->is_gpu ? ORIEL_WINDOW_DEVICE : 0,
 					 .signals = make_id(g, ORI_GATHER_KINDS),
 					 .barriers = 1,
@@ -196,33 +206,39 @@ static enum oriel_status make_open_windows(struct oriel_allgather *g)
 	return status == ORIEL_OK ? ori_gather_same_open(g) : status;
 }
 
-/* Of a view that the library shares, or whose places a table in GPU memory must know. */
-static enum oriel_status make_share(struct oriel_allgather *g, const struct ori_wish *wish)
+/*
+ * Shares the view in @window, where the library has to: a plain buffer, or a view that kernels
+ * find by a table in GPU memory.
+ */
+static enum oriel_status make_share(struct oriel_allgather *g,
+				    const struct ori_gather_request *request)
 {
-	void *address = wish->view.buffer;
+	void *address = request->view.buffer;
 	enum oriel_status status = ORIEL_OK;
 	uint32_t buffer;
 
-	if (wish->view.peers && g->is_gpu)
-		status = oriel_window_share_table(g->window, wish->view.peers, &buffer);
-	if (wish->view.window)
-		status = oriel_window_peer_address(wish->view.window, oriel_comm_rank(g->comm),
-						   wish->view.at, &address);
+	if (request->view.peers && g->is_gpu)
+		status = oriel_window_share_table(g->window, request->view.peers, &buffer);
+	if (request->view.window)
+		status = oriel_window_peer_address(request->view.window, oriel_comm_rank(g->comm),
+						   request->view.at, &address);
 	g->result = address;
-	/* All ranks share or none does. */
-	if (wish->join.kind == ORI_WISH_TABLE || (wish->join.kind == ORI_WISH_WINDOW && !g->is_gpu))
+	/* The kind is equal on all ranks, so all of them share or none does. */
+	if (request->join.kind == ORI_GATHER_VIEW_TABLE ||
+	    (request->join.kind == ORI_GATHER_VIEW_WINDOW && !g->is_gpu))
 		return status;
 	status = oriel_comm_agree(g->comm, status);
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_window_share(g->window, address, wish->view.length, &buffer);
+	return oriel_window_share(g->window, address, request->view.length, &buffer);
 }
 
-/* Host memory: a handle that finds the view where it lies already. */
-static enum oriel_status make_table(struct oriel_allgather *g, const struct ori_wish *wish)
+/* Host memory: builds the table of g->device from the mapping that the view has already. */
+static enum oriel_status make_table(struct oriel_allgather *g,
+				    const struct ori_gather_request *request)
 {
 	uint32_t ranks = oriel_comm_size(g->comm), number, rank;
-	const struct oriel_dev_buffer *entries = wish->view.peers;
+	const struct oriel_dev_buffer *entries = request->view.peers;
 	struct oriel_dev_buffer *view = g->table + ranks;
 	struct oriel_dev_window other;
 	enum oriel_status status;
@@ -231,14 +247,14 @@ static enum oriel_status make_table(struct oriel_allgather *g, const struct ori_
 	status = oriel_window_device(g->window, &g->device);
 	if (status != ORIEL_OK || g->is_gpu)
 		return status;
-	if (wish->join.kind == ORI_WISH_BUFFER)
+	if (request->join.kind == ORI_GATHER_VIEW_BUFFER)
 		entries = g->device.table + ranks;
-	if (wish->join.kind == ORI_WISH_WINDOW) {
-		status = oriel_window_device(wish->view.window, &other);
+	if (request->join.kind == ORI_GATHER_VIEW_WINDOW) {
+		status = oriel_window_device(request->view.window, &other);
 		if (status != ORIEL_OK)
 			return status;
-		number = (uint32_t)(wish->view.at >> ORIEL_AT_BITS);
-		offset = wish->view.at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
+		number = (uint32_t)(request->view.at >> ORIEL_AT_BITS);
+		offset = request->view.at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
 		entries = other.table + (size_t)number * ranks;
 	}
 	for (rank = 0; rank < ranks; rank++) {
@@ -258,7 +274,7 @@ static void make_close(struct oriel_allgather *g)
 	unsigned i;
 
 	ori_gather_await(g);
-	ori_far_close(g->far);
+	ori_internode_close(g->internode);
 	oriel_window_destroy(g->window);
 	oriel_window_destroy(g->numbers);
 	for (i = 0; i < ORIEL_ALGORITHMS; i++)
@@ -271,19 +287,23 @@ static void make_close(struct oriel_allgather *g)
 	ori_handle_free(g);
 }
 
-static enum oriel_status make_open(struct oriel_allgather *g, struct ori_wish *wish)
+/*
+ * Every collective step follows an agreement on the local steps before it, so that a rank that
+ * fails alone does not leave its peers waiting.
+ */
+static enum oriel_status make_open(struct oriel_allgather *g, struct ori_gather_request *request)
 {
 	struct oriel_tune_info table;
 	enum oriel_status status;
 
-	g->is_gpu = wish->view.flags & ORIEL_VIEW_GPU;
+	g->is_gpu = request->view.flags & ORIEL_VIEW_GPU;
 	status = ori_leaders_find(g->comm, g->is_gpu, &g->leaders);
 	if (status == ORIEL_OK)
 		status = ori_tune_load(g->comm, g->is_gpu,
 				       ori_leaders_count(g->leaders, oriel_comm_size(g->comm)),
 				       &g->tune, &table);
-	wish->join.table = g->tune.digest;
-	status = make_join(g, wish, status);
+	request->join.table = g->tune.digest;
+	status = make_join(g, request, status);
 	if (status != ORIEL_OK)
 		return status;
 	status = make_prepare(g);
@@ -293,11 +313,11 @@ static enum oriel_status make_open(struct oriel_allgather *g, struct ori_wish *w
 	if (status == ORIEL_OK)
 		status = make_open_windows(g);
 	if (status == ORIEL_OK)
-		status = make_share(g, wish);
+		status = make_share(g, request);
 	if (status == ORIEL_OK)
-		status = make_table(g, wish);
+		status = make_table(g, request);
 	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes > 1)
-		status = ori_far_open(g, wish->view.length);
+		status = ori_internode_open(g, request->view.length);
 	g->puts.id = make_id(g, ORI_GATHER_PUTS);
 	g->ll.to = g->ll128.to = g->puts.to = g->notes.to = oriel_at(ORI_GATHER_RESULT, 0);
 	g->ll.result = g->ll128.result = g->puts.result = g->notes.result = g->result;
@@ -309,21 +329,21 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 				    const struct oriel_allgather_attr *attr,
 				    struct oriel_allgather **gather, const char *call)
 {
-	struct ori_wish wish = {.join = {0}};
+	struct ori_gather_request request = {.join = {0}};
 	struct oriel_allgather *g;
 	enum oriel_status status;
 
 	if (!gather)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: where it is to go is NULL", kind->name);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the output pointer is NULL", kind->name);
 	status = ori_handle_check(comm, ORI_HANDLE_COMM, call);
 	if (status != ORIEL_OK)
 		return status;
 	g = ori_handle_alloc(kind->handle, sizeof(*g));
-	status = ori_wish_read(&wish, kind, view, attr);
-	if (status == ORIEL_OK && wish.view.flags & ORIEL_VIEW_GPU)
-		status = make_see_gpus(kind, comm, &wish.join);
+	status = ori_gather_request_read(&request, kind, view, attr);
+	if (status == ORIEL_OK && request.view.flags & ORIEL_VIEW_GPU)
+		status = make_query_gpus(kind, comm, &request.join);
 	if (!g)
-		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory", kind->name);
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for the object", kind->name);
 	/* A rank that fails alone must not leave the others waiting. */
 	status = oriel_comm_agree(comm, status);
 	if (status != ORIEL_OK) {
@@ -332,8 +352,8 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	}
 	g->kind = kind;
 	g->comm = comm;
-	status = make_open(g, &wish);
-	/* Nobody starts before all know that they may. */
+	status = make_open(g, &request);
+	/* A rank must not start an execution before all ranks know that the creation succeeded. */
 	status = oriel_comm_agree(comm, status);
 	if (status != ORIEL_OK) {
 		make_close(g);

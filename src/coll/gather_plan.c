@@ -8,7 +8,7 @@
 void ori_shape_close(struct ori_shape *s)
 {
 	free(s->node_of);
-	free(s->place_of);
+	free(s->local_rank_of);
 	free(s->first);
 	free(s->members);
 	*s = (struct ori_shape){0};
@@ -20,10 +20,10 @@ enum oriel_status ori_shape_open(struct ori_shape *s, const uint32_t *leader_of,
 
 	*s = (struct ori_shape){.ranks = ranks,
 				.node_of = calloc(ranks, sizeof(*s->node_of)),
-				.place_of = calloc(ranks, sizeof(*s->place_of)),
+				.local_rank_of = calloc(ranks, sizeof(*s->local_rank_of)),
 				.first = calloc(ranks + 1u, sizeof(*s->first)),
 				.members = calloc(ranks, sizeof(*s->members))};
-	if (!s->node_of || !s->place_of || !s->first || !s->members) {
+	if (!s->node_of || !s->local_rank_of || !s->first || !s->members) {
 		ori_shape_close(s);
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the nodes of %u ranks", ranks);
 	}
@@ -34,7 +34,7 @@ enum oriel_status ori_shape_open(struct ori_shape *s, const uint32_t *leader_of,
 			if (leader_of[other] != rank)
 				continue;
 			s->node_of[other] = s->nodes;
-			s->place_of[other] = at - s->first[s->nodes];
+			s->local_rank_of[other] = at - s->first[s->nodes];
 			s->members[at++] = other;
 		}
 		s->first[++s->nodes] = at;
@@ -49,7 +49,7 @@ static uint32_t shape_size(const struct ori_shape *s, uint32_t node)
 
 static uint32_t shape_carrier(const struct ori_shape *s, uint32_t node, uint32_t block)
 {
-	return s->members[s->first[node] + s->place_of[block] % shape_size(s, node)];
+	return s->members[s->first[node] + s->local_rank_of[block] % shape_size(s, node)];
 }
 
 void ori_plan_close(struct ori_plan *p)
@@ -62,15 +62,15 @@ void ori_plan_close(struct ori_plan *p)
 
 #define PLAN_ALL UINT32_MAX
 
-/* What is being made: room for all blocks, each to all ranks. */
+/* A plan while it is made. Its arrays have room for all blocks, each sent to all ranks. */
 struct plan_maker {
 	struct ori_plan *plan;
 	const struct ori_shape *shape;
 	enum oriel_algorithm algorithm;
 	uint32_t rank;
 	uint32_t node;
-	uint32_t block; /* that alone; PLAN_ALL: all of them */
-	uint32_t used;  /* targets */
+	uint32_t block; /* the only block; PLAN_ALL: all blocks */
+	uint32_t used;  /* entries of the plan's @targets in use */
 };
 
 static void plan_target(struct plan_maker *m, uint32_t rank)
@@ -84,14 +84,15 @@ static void plan_move(struct plan_maker *m, uint32_t block, uint32_t source)
 	m->plan->moves[m->plan->count++] = (struct ori_move){block, source, m->used, 0};
 }
 
-/* The others of the node, each rank from another one on. */
-static void plan_tell_node(struct plan_maker *m)
+/* Adds the other ranks of the node. Each rank begins with its successor, which spreads the load. */
+static void plan_target_node(struct plan_maker *m)
 {
 	const struct ori_shape *s = m->shape;
 	uint32_t size = shape_size(s, m->node), i;
 
 	for (i = 1; i < size; i++)
-		plan_target(m, s->members[s->first[m->node] + (s->place_of[m->rank] + i) % size]);
+		plan_target(m,
+			    s->members[s->first[m->node] + (s->local_rank_of[m->rank] + i) % size]);
 }
 
 static bool plan_has(const struct plan_maker *m, uint32_t block)
@@ -116,7 +117,7 @@ static void plan_direct(struct plan_maker *m)
 		if (s->node_of[peer] != m->node)
 			plan_target(m, peer);
 	}
-	plan_tell_node(m);
+	plan_target_node(m);
 }
 
 static uint32_t plan_node_after(const struct plan_maker *m, uint32_t count)
@@ -131,9 +132,9 @@ static uint32_t plan_power(uint32_t value)
 }
 
 /*
- * Blocks reach a node by the distance of their home: @away nodes. Along a ring from
- * the node before to the node after; by doubling the node 2^k ahead sends what it has
- * from its 2^k nearest, or from as many as are missing still.
+ * Blocks reach a node in the order of the distance @away of their home node. A ring passes them
+ * from the node before to the node after. By Bruck the node 2^k ahead sends the blocks of its 2^k
+ * nearest nodes, or of as many as are still missing.
  */
 static uint32_t plan_home(const struct plan_maker *m, uint32_t away)
 {
@@ -185,7 +186,7 @@ static void plan_by_nodes(struct plan_maker *m)
 			if (away)
 				m->plan->expected[plan_source(m, away, block)]++;
 			plan_pass_on(m, away, block);
-			plan_tell_node(m);
+			plan_target_node(m);
 		}
 	}
 }
@@ -194,7 +195,7 @@ static enum oriel_status plan_open(struct ori_plan *p, const struct ori_shape *s
 				   enum oriel_algorithm algorithm, uint32_t rank, uint32_t block)
 {
 	struct plan_maker m = {p, shape, algorithm, rank, shape->node_of[rank], block, 0};
-	/* A block goes to the node, and to less than 32 others or to all. */
+	/* A block is sent to the own node, and to fewer than 32 other ranks, or to all ranks. */
 	size_t targets = (size_t)shape->ranks * (shape_size(shape, m.node) + 32);
 
 	*p = (struct ori_plan){.moves = calloc(shape->ranks, sizeof(*p->moves)),

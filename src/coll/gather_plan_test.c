@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Executes the plans of all ranks against each other, for many shapes of nodes. */
 #include "coll/gather_plan.h"
 
 #include <setjmp.h>
@@ -12,9 +13,9 @@
 #define ALL UINT32_MAX /* blocks */
 
 static const enum oriel_algorithm algorithms[] = {ORIEL_ALGORITHM_DIRECT, ORIEL_ALGORITHM_RING,
-						  ORIEL_ALGORITHM_DOUBLING};
+						  ORIEL_ALGORITHM_BRUCK};
 
-/* Blocks under way from one rank to another, in order. */
+/* Blocks in flight from one rank to another, in order. */
 struct pipe {
 	uint32_t blocks[RANKS_MAX];
 	uint32_t sent;
@@ -41,7 +42,7 @@ static void world_send(struct world *w, uint32_t from, const struct ori_move *mo
 	}
 }
 
-/* One move of @rank, if what it waits for has come. */
+/* Executes one move of @rank, if the block that it waits for has arrived. */
 static bool world_step(struct world *w, uint32_t rank)
 {
 	const struct ori_plan *plan = &w->plans[rank];
@@ -54,7 +55,7 @@ static bool world_step(struct world *w, uint32_t rank)
 		pipe = &w->pipes[move->source][rank];
 		if (pipe->taken == pipe->sent)
 			return false;
-		/* The first that has come is the one waited for. */
+		/* The oldest block of the pair is the expected one. */
 		assert_int_equal(pipe->blocks[pipe->taken], move->block);
 		pipe->taken++;
 	}
@@ -90,7 +91,7 @@ static void world_check(const struct world *w, uint32_t block)
 	}
 }
 
-/* Blocks that cross from one node to another. */
+/* The number of blocks that cross from one node to another. */
 static uint32_t world_crossings(const struct world *w)
 {
 	uint32_t from, to, sum = 0;
@@ -138,7 +139,7 @@ static void run_all(const uint32_t *leader_of, uint32_t ranks, uint32_t block)
 	}
 }
 
-static void every_block_comes_once_on_even_nodes(void **state)
+static void test_every_block_arrives_once_on_equal_nodes(void **state)
 {
 	uint32_t leader_of[RANKS_MAX], nodes, each, i;
 
@@ -148,15 +149,15 @@ static void every_block_comes_once_on_even_nodes(void **state)
 			for (i = 0; i < nodes * each; i++)
 				leader_of[i] = i / each * each;
 			run_all(leader_of, nodes * each, nodes * 5 % (nodes * each));
-			/* Ranks dealt out to the nodes in turn. */
+			/* Round-robin placement of the ranks. */
 			for (i = 0; i < nodes * each; i++)
 				leader_of[i] = i % nodes;
 			run_all(leader_of, nodes * each, nodes * each - 1);
 		}
 }
 
-/* Every way to deal out seven ranks, each to the node of a rank before it or to its own. */
-static void every_block_comes_once_on_any_nodes(void **state)
+/* All partitions: each of seven ranks joins the node of an earlier rank, or begins one. */
+static void test_every_block_arrives_once_on_any_nodes(void **state)
 {
 	uint32_t leader_of[7], code, rest, i, pick;
 
@@ -174,8 +175,8 @@ static void every_block_comes_once_on_any_nodes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_block_comes_once_on_even_nodes),
-		cmocka_unit_test(every_block_comes_once_on_any_nodes),
+		cmocka_unit_test(test_every_block_arrives_once_on_equal_nodes),
+		cmocka_unit_test(test_every_block_arrives_once_on_any_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan, by one thread. One credit of each rank that is written to says that it has
- * started the execution, so that its result of before may be overwritten; one signal
- * of each chunk says that it is there. Both are counted up for ever, and the base that
- * is waited from lies in the window: nothing is reset between two executions.
+ * Executes a plan in host memory. Called by allgather.c. A credit of the target says that it has
+ * started the execution, so that its previous result may be overwritten. A signal behind each
+ * chunk says that the chunk has arrived. Both count up for ever, and the base that a wait counts
+ * from lies in the window: nothing is reset between two executions.
  *
- * The calling thread waits where it has to; the thread of the communicator, which has
- * other jobs, leaves and comes back to where it stood.
+ * The calling thread waits where it has to. The thread of the communicator, which has other jobs,
+ * returns instead and continues from the stored position at the next step.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,18 +28,18 @@ struct ori_run {
 	uint64_t chunks; /* of a block */
 	bool is_job;
 
-	/* Where it stands. */
+	/* The position, from which the next step of a job continues. */
 	enum run_phase phase;
 	uint32_t move;
-	uint64_t at; /* of the block */
+	uint64_t at; /* offset in the block */
 	bool has_come;
-	uint32_t target; /* of the move */
-	uint32_t rest;   /* ranks after this one */
+	uint32_t target; /* index among the targets of the move */
+	uint32_t rest;   /* peers whose chunks have all arrived */
 	bool has_moved;  /* since the step began */
 	uint64_t moved_ns;
 };
 
-/* ORIEL_AGAIN: of a job, which comes back. */
+/* ORIEL_AGAIN: only in a job, which repeats the call in a later step. */
 static enum oriel_status run_wait(struct ori_run *r, uint32_t source, uint32_t id, uint64_t count)
 {
 	uint64_t value = 0, base = r->w->signal_bases[(size_t)source * r->w->signals + id];
@@ -89,7 +89,7 @@ static enum oriel_status run_send(struct ori_run *r, uint32_t to, uint64_t at, c
 	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 }
 
-/* Chunk after chunk, so that one goes on while the next one comes. */
+/* Chunk by chunk, so that one is passed on while the next one arrives. */
 static enum oriel_status run_move(struct ori_run *r, const struct ori_move *move)
 {
 	uint64_t begin = move->block * r->bytes, length;
@@ -130,7 +130,7 @@ static enum oriel_status run_moves(struct ori_run *r)
 	return status;
 }
 
-/* What nobody waits for to pass it on. */
+/* Waits for the chunks that no move of this rank passes on. */
 static enum oriel_status run_rest(struct ori_run *r)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -146,7 +146,10 @@ static enum oriel_status run_rest(struct ori_run *r)
 	return status;
 }
 
-/* Adapters may still read what was sent. A limit of one's own breaks nothing. */
+/*
+ * NICs may still read the send buffer. A wait with its own time limit does not break the
+ * communicator, so a job polls with one of 1 ns.
+ */
 static enum oriel_status run_drain(const struct ori_run *r)
 {
 	enum oriel_status status;
@@ -225,9 +228,11 @@ static enum oriel_status run_step(void *context, bool *has_moved)
 	if (*has_moved)
 		r->moved_ns = oriel_dev_clock_ns();
 	else if (status == ORIEL_AGAIN && oriel_dev_clock_ns() - r->moved_ns > timeout_ns)
-		status = ori_fail(ORIEL_ERR_TIMEOUT, "all-gather: nothing has come for %g s",
+		status = ori_fail(ORIEL_ERR_TIMEOUT,
+				  "all-gather timed out: no progress for %g s; raise ORIEL_TIMEOUT "
+				  "if a rank is only slow",
 				  (double)timeout_ns / 1e9);
-	/* Who sees it sees the result, and has the object again. */
+	/* Release: a thread that acquires it sees the result, and may start the object again. */
 	if (status != ORIEL_AGAIN)
 		atomic_store_explicit(&r->g->begun, status, memory_order_release);
 	return status;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do all ranks mean the same execution? Asked before each of them, in debug builds.
+ * Compares the arguments of an execution between ranks. The start functions call it before each
+ * execution, in debug builds.
  *
- * Host memory: a barrier that carries a number. The numbers lie in one word and then in
- * another: who writes the one for the execution after the next has those of the next, so
- * all have read this one's.
+ * Host memory: a barrier that carries a number. Two words alternate. A rank writes the word of
+ * execution n + 2 after it has the numbers of n + 1 from all ranks, so all ranks have read the
+ * number of n in that word before.
  *
- * GPU memory: nobody waits for anybody. Each rank leaves its number with all others, under
- * how many it has told, and compares it with what is there from those who came before.
+ * GPU memory: no rank waits for another. Each rank stores its number at all peers, together with
+ * the count of its comparisons, and compares it with the numbers of the peers that were earlier.
  */
 #include <stdio.h>
 
@@ -18,15 +19,15 @@
 
 #ifndef NDEBUG
 
-/* Numbers of a rank that are kept: two for each execution that it may be ahead in streams. */
-#define SAME_KEPT (2 * ORIEL_JOBS)
-/* Bits of such a word for the number; above it which one it is. */
+/* Stored numbers of a rank: two for each execution that it may be ahead in streams. */
+#define SAME_SLOTS (2 * ORIEL_JOBS)
+/* Low bits of such a word are the number; those above it are the count of comparisons. */
 #define SAME_BITS 48
 
 enum oriel_status ori_gather_same_open(struct oriel_allgather *g)
 {
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
-					       .signals = SAME_KEPT,
+					       .signals = SAME_SLOTS,
 					       .barriers = ORIEL_NONE,
 					       .counters = ORIEL_NONE,
 					       .channels = ORIEL_NONE,
@@ -38,11 +39,12 @@ enum oriel_status ori_gather_same_open(struct oriel_allgather *g)
 static void same_text(const struct oriel_allgather *g, const char *what, uint64_t value,
 		      uint32_t peer, uint64_t seen, char *text, size_t length)
 {
-	snprintf(text, length, "%s: %s %llu here, on rank %u, and %llu on rank %u", g->kind->name,
-		 what, (unsigned long long)value, g->device.rank, (unsigned long long)seen, peer);
+	snprintf(text, length, "%s: ranks differ in %s: %llu on rank %u, %llu on rank %u",
+		 g->kind->name, what, (unsigned long long)value, g->device.rank,
+		 (unsigned long long)seen, peer);
 }
 
-static enum oriel_status same_tell(struct oriel_allgather *g, uint32_t id, uint64_t value)
+static enum oriel_status same_send(struct oriel_allgather *g, uint32_t id, uint64_t value)
 {
 	const struct oriel_dev_window *w = &g->device;
 	int64_t posted = 0;
@@ -58,15 +60,15 @@ static enum oriel_status same_tell(struct oriel_allgather *g, uint32_t id, uint6
 	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 }
 
-static enum oriel_status same_here(struct oriel_allgather *g, const char *what, uint64_t value)
+static enum oriel_status same_host(struct oriel_allgather *g, const char *what, uint64_t value)
 {
 	const struct oriel_dev_window *w = &g->device;
-	uint32_t id = ORI_GATHER_NUMBER + (uint32_t)(g->told++ % 2), i, peer, other = w->rank;
+	uint32_t id = ORI_GATHER_NUMBER + (uint32_t)(g->compared++ % 2), i, peer, other = w->rank;
 	uint64_t seen = 0, differs = 0;
-	enum oriel_status status = same_tell(g, id, value);
+	enum oriel_status status = same_send(g, id, value);
 	char text[160];
 
-	/* All of them, so that the next one begins where it should. */
+	/* It waits for all ranks even after a difference, so the next call begins in step. */
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		peer = oriel_dev_rank_after(w, i);
 		status = oriel_dev_wait_signal_next(w, oriel_dev_thread(), peer, ORI_GATHER_SAME, 1,
@@ -86,7 +88,7 @@ static enum oriel_status same_here(struct oriel_allgather *g, const char *what, 
 	return ori_fail(ORIEL_ERR_MISMATCH, "%s", text);
 }
 
-/* The other one is in its stream already, and would wait there until its deadline. */
+/* The execution of @peer is in its stream already, and would wait there until its deadline. */
 static enum oriel_status same_break(struct oriel_allgather *g, const char *what, uint64_t value,
 				    uint32_t peer, uint64_t seen)
 {
@@ -97,7 +99,7 @@ static enum oriel_status same_break(struct oriel_allgather *g, const char *what,
 	return ori_fail(ORIEL_ERR_MISMATCH, "%s", text);
 }
 
-static enum oriel_status same_leave(const struct oriel_dev_window *w, uint32_t id, uint64_t word)
+static enum oriel_status same_publish(const struct oriel_dev_window *w, uint32_t id, uint64_t word)
 {
 	int64_t posted = 0;
 	uint32_t i;
@@ -108,26 +110,30 @@ static enum oriel_status same_leave(const struct oriel_dev_window *w, uint32_t i
 	if (posted < 0)
 		return (enum oriel_status)posted;
 	/*
-	 * Of two that come at once one looks after the other's word is here, since each looks
-	 * when its own is there. That waits for adapters, not for ranks.
+	 * Each rank reads the words of its peers after its own word has arrived there. So of two
+	 * ranks that call at once at least one sees the word of the other. The flush waits for
+	 * NICs, not for ranks.
 	 */
 	return oriel_dev_flush(w, oriel_dev_thread(), 0);
 }
 
-static enum oriel_status same_there(struct oriel_allgather *g, const char *what, uint64_t value)
+static enum oriel_status same_gpu(struct oriel_allgather *g, const char *what, uint64_t value)
 {
 	const uint64_t mask = ((uint64_t)1 << SAME_BITS) - 1;
-	uint64_t number = ++g->told, word = number << SAME_BITS | (value & mask), seen = 0;
-	uint32_t id = (uint32_t)(number % SAME_KEPT), i, peer;
+	uint64_t number = ++g->compared, word = number << SAME_BITS | (value & mask), seen = 0;
+	uint32_t id = (uint32_t)(number % SAME_SLOTS), i, peer;
 	struct oriel_dev_window w;
 	enum oriel_status status = oriel_window_device(g->numbers, &w);
 
 	if (status == ORIEL_OK)
-		status = same_leave(&w, id, word);
+		status = same_publish(&w, id, word);
 	for (i = 1; i < g->device.ranks && status == ORIEL_OK; i++) {
 		peer = oriel_dev_rank_after(&w, i);
 		status = oriel_dev_read_signal_from(&w, peer, id, &seen);
-		/* Else it has not come yet, and will compare; or has gone on too far. */
+		/*
+		 * Otherwise the peer has not called yet, and will compare; or it is ahead by too
+		 * many calls.
+		 */
 		if (status == ORIEL_OK && seen >> SAME_BITS == word >> SAME_BITS && seen != word)
 			return same_break(g, what, value, peer, seen & mask);
 	}
@@ -136,7 +142,7 @@ static enum oriel_status same_there(struct oriel_allgather *g, const char *what,
 
 enum oriel_status ori_gather_same(struct oriel_allgather *g, const char *what, uint64_t value)
 {
-	return g->is_gpu ? same_there(g, what, value) : same_here(g, what, value);
+	return g->is_gpu ? same_gpu(g, what, value) : same_host(g, what, value);
 }
 
 #endif

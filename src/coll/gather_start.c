@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What executions of all kinds have in common. */
+/*
+ * The parts of a start that the kinds share: checks, health, and executions by lines, by stores
+ * and by copy engines. Called by allgather.c, alltoall.c and bcast.c.
+ */
 #include "base/error.h"
 #include "coll/gather.h"
 
@@ -7,13 +10,13 @@ struct oriel_allgather_info ori_gather_query(const struct oriel_allgather *g, si
 {
 	const struct oriel_allgather_info info = {.bytes_max = g->bytes_max,
 						  .nodes = g->shape.nodes,
-						  .able = g->able,
+						  .supported = g->supported,
 						  .algorithm = ori_gather_choose(g, bytes)};
 
 	return info;
 }
 
-/* A job ends in the end: it has the timeout of the communicator, and its health. */
+/* The loop ends: the job fails by the timeout of the communicator, or when that is broken. */
 void ori_gather_await(const struct oriel_allgather *g)
 {
 	uint64_t begun = oriel_dev_clock_ns();
@@ -35,7 +38,7 @@ enum oriel_status ori_gather_end(const struct oriel_allgather *g, enum oriel_sta
 		oriel_health_text(&health, text, sizeof(text));
 		return ori_fail(health.status, "%s: %s", g->kind->name, text);
 	}
-	/* Operations in streams have left theirs. */
+	/* Operations in streams have left a text already. */
 	if (g->is_gpu || oriel_window_fault(g->window, &fault) == ORIEL_OK)
 		return status;
 	return ori_fail(status, "%s: %s", g->kind->name, oriel_status_text(status));
@@ -55,7 +58,7 @@ enum oriel_status ori_gather_check(const struct oriel_allgather *g, const void *
 	return ORIEL_OK;
 }
 
-/* One barrier lets all be written to, the other one ends it. */
+/* The first barrier is the credit of all views; the second one ends the execution. */
 enum oriel_status ori_gather_engines(struct oriel_allgather *g, const void *send, size_t stride,
 				     size_t bytes, void *stream)
 {
@@ -67,7 +70,7 @@ enum oriel_status ori_gather_engines(struct oriel_allgather *g, const void *send
 	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
 }
 
-/* Parts of at most @most bytes each, as far as there may be so many. */
+/* As many parts as it takes for @most bytes each, but no more than @limit. */
 static uint32_t start_parts(size_t bytes, size_t most, uint32_t limit)
 {
 	size_t parts = (bytes + most - 1) / most;
@@ -103,13 +106,13 @@ size_t ori_gather_lines_part(const struct oriel_allgather *g, uint32_t lines)
 
 	if (ranks > 2 && ranks - 1 <= ORI_GATHER_WARPS)
 		warps = ORI_GATHER_WARPS / (ranks - 1);
-	/* Parts begin at multiples of a line of the memory. */
+	/* Parts begin at multiples of a cache line. */
 	return warps * warp & ~(size_t)63;
 }
 
-static enum oriel_status mapped_there(struct oriel_allgather *g, enum oriel_algorithm algorithm,
-				      const struct oriel_dev_gather *series, const void *send,
-				      size_t bytes, void *stream)
+static enum oriel_status mapped_gpu(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+				    const struct oriel_dev_gather *series, const void *send,
+				    size_t bytes, void *stream)
 {
 	uint32_t parts;
 
@@ -131,7 +134,7 @@ enum oriel_status ori_gather_mapped(struct oriel_allgather *g, enum oriel_algori
 		series = g->is_gpu && bytes > ORI_GATHER_LL_MOST ? g->ll128 : g->ll;
 	series.stride = stride;
 	if (g->is_gpu)
-		return mapped_there(g, algorithm, &series, send, bytes, stream);
+		return mapped_gpu(g, algorithm, &series, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_LL)
 		return oriel_dev_gather_lines(&g->device, self, &series, 0, 1, send, bytes, 0);
 	return oriel_dev_gather_puts(&g->device, self, &series, 0, 1, send, bytes, 0);

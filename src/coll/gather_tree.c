@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sources and targets of a broadcast, from positions in the order of gather_tree.h. */
 #include "coll/gather_tree.h"
 
 static uint32_t tree_size(const struct ori_shape *s, uint32_t node)
@@ -17,7 +18,7 @@ static uint32_t tree_rank(const struct ori_tree *t, uint32_t position)
 		node = (node + 1) % s->nodes;
 		size = tree_size(s, node);
 	}
-	return s->members[s->first[node] + (s->place_of[t->root] + position) % size];
+	return s->members[s->first[node] + (s->local_rank_of[t->root] + position) % size];
 }
 
 static uint32_t tree_position(const struct ori_tree *t, uint32_t rank)
@@ -28,12 +29,12 @@ static uint32_t tree_position(const struct ori_tree *t, uint32_t rank)
 	for (; node != s->node_of[rank]; node = (node + 1) % s->nodes)
 		before += tree_size(s, node);
 	size = tree_size(s, node);
-	return before + (s->place_of[rank] + size - s->place_of[t->root] % size) % size;
+	return before + (s->local_rank_of[rank] + size - s->local_rank_of[t->root] % size) % size;
 }
 
 /*
- * By doubling a position without its lowest bit is the source, so that what is passed on
- * by one of them goes to the positions next to it.
+ * BRUCK is a binomial tree: the source of a position is the position without its lowest set bit,
+ * so the ranks below one rank are neighbours in the order.
  */
 static uint32_t tree_children(const struct ori_tree *t)
 {
@@ -64,7 +65,7 @@ void ori_tree_open(struct ori_tree *t, const struct ori_shape *shape,
 	t->source = t->is_root ? root : tree_rank(t, before);
 }
 
-/* What is farthest away first: other nodes, and those that pass it on to most. */
+/* The most distant target first: it is on another node, or has the largest subtree. */
 uint32_t ori_tree_target(const struct ori_tree *t, uint32_t index)
 {
 	if (t->algorithm == ORIEL_ALGORITHM_DIRECT)

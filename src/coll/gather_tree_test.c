@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Plays the trees of all ranks and roots for many shapes of nodes. */
 #include "coll/gather_tree.h"
 
 #include <setjmp.h>
@@ -12,14 +13,17 @@
 #define RANKS_MAX 64u
 
 static const enum oriel_algorithm algorithms[] = {ORIEL_ALGORITHM_DIRECT, ORIEL_ALGORITHM_RING,
-						  ORIEL_ALGORITHM_DOUBLING};
+						  ORIEL_ALGORITHM_BRUCK};
 
-/* Who has it after @steps passes, if nobody is slow: at last all, each from its source. */
+/*
+ * Passes the message on in steps, in each of which every rank with the message sends to all its
+ * targets. Each target expects it from that source. Returns the steps until all ranks have it.
+ */
 static unsigned play(const struct ori_shape *s, enum oriel_algorithm algorithm, uint32_t root,
 		     unsigned *crossings)
 {
 	bool has[RANKS_MAX] = {false}, had[RANKS_MAX];
-	struct ori_tree tree, there;
+	struct ori_tree tree, target_tree;
 	unsigned steps = 0, count = 1;
 	uint32_t rank, i, to;
 
@@ -33,8 +37,8 @@ static unsigned play(const struct ori_shape *s, enum oriel_algorithm algorithm, 
 			assert_int_equal(tree.is_root, rank == root);
 			for (i = 0; had[rank] && i < tree.targets; i++) {
 				to = ori_tree_target(&tree, i);
-				ori_tree_open(&there, s, algorithm, to, root);
-				assert_int_equal(there.source, rank);
+				ori_tree_open(&target_tree, s, algorithm, to, root);
+				assert_int_equal(target_tree.source, rank);
 				if (has[to])
 					continue;
 				has[to] = true;
@@ -47,7 +51,7 @@ static unsigned play(const struct ori_shape *s, enum oriel_algorithm algorithm, 
 	return steps;
 }
 
-/* Each rank is somebody's target once: as many targets as ranks that are not the root. */
+/* Every rank but the root is a target of exactly one rank. */
 static void check_shape(const struct ori_shape *s, uint32_t root)
 {
 	unsigned crossings, i, targets;
@@ -67,7 +71,7 @@ static void check_shape(const struct ori_shape *s, uint32_t root)
 	}
 }
 
-static void every_rank_gets_it_once(void **state)
+static void test_every_rank_receives_the_message_once(void **state)
 {
 	uint32_t leaders[RANKS_MAX], nodes, each, root, i;
 	struct ori_shape shape;
@@ -75,7 +79,8 @@ static void every_rank_gets_it_once(void **state)
 	(void)state;
 	for (nodes = 1; nodes <= 8; nodes++)
 		for (each = 1; each <= 8; each++) {
-			/* Also of ranks dealt out in turns. */
+			/* Odd numbers of nodes: blocks of ranks. Even ones: round-robin placement.
+			 */
 			for (i = 0; i < nodes * each; i++)
 				leaders[i] = nodes % 2 ? i / each * each : i % nodes;
 			assert_int_equal(ori_shape_open(&shape, leaders, nodes * each), ORIEL_OK);
@@ -85,7 +90,7 @@ static void every_rank_gets_it_once(void **state)
 		}
 }
 
-static void nodes_may_differ_in_size(void **state)
+static void test_nodes_may_differ_in_size(void **state)
 {
 	static const uint32_t leaders[] = {0, 1, 0, 3, 1, 0, 1, 1, 3, 9};
 	struct ori_shape shape;
@@ -98,7 +103,7 @@ static void nodes_may_differ_in_size(void **state)
 	ori_shape_close(&shape);
 }
 
-static void doubling_takes_few_steps(void **state)
+static void test_bruck_takes_the_fewest_steps(void **state)
 {
 	uint32_t leaders[RANKS_MAX] = {0}, ranks;
 	struct ori_shape shape;
@@ -107,7 +112,7 @@ static void doubling_takes_few_steps(void **state)
 	(void)state;
 	for (ranks = 2; ranks <= RANKS_MAX; ranks++) {
 		assert_int_equal(ori_shape_open(&shape, leaders, ranks), ORIEL_OK);
-		assert_true(play(&shape, ORIEL_ALGORITHM_DOUBLING, ranks / 3, &crossings) <=
+		assert_true(play(&shape, ORIEL_ALGORITHM_BRUCK, ranks / 3, &crossings) <=
 			    32u - (unsigned)__builtin_clz(ranks - 1));
 		assert_int_equal(play(&shape, ORIEL_ALGORITHM_DIRECT, ranks / 3, &crossings), 1);
 		ori_shape_close(&shape);
@@ -117,9 +122,9 @@ static void doubling_takes_few_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_rank_gets_it_once),
-		cmocka_unit_test(nodes_may_differ_in_size),
-		cmocka_unit_test(doubling_takes_few_steps),
+		cmocka_unit_test(test_every_rank_receives_the_message_once),
+		cmocka_unit_test(test_nodes_may_differ_in_size),
+		cmocka_unit_test(test_bruck_takes_the_fewest_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The parser of tables of `oriel tune`. The format: docs/allgather.md. */
 #include "coll/gather_tune.h"
 
 #include <errno.h>
@@ -30,11 +31,11 @@ const char *ori_collective_name(enum ori_collective collective)
 	return names[collective];
 }
 
-/* The line that is being read. */
+/* The current line, and the position in it. */
 struct tune_line {
 	const char *at;
 	const char *end;
-	const char *name; /* of the file */
+	const char *name; /* of the file, for error texts */
 	unsigned number;
 };
 
@@ -45,7 +46,7 @@ static enum oriel_status tune_bad(const struct tune_line *l, const char *what, c
 			(int)(length < 64 ? length : 64), word);
 }
 
-/* The next word, behind blanks; empty at the end of the line. */
+/* The next word, after blanks; empty at the end of the line. */
 static const char *tune_word(struct tune_line *l, size_t *length)
 {
 	const char *begin;
@@ -91,7 +92,7 @@ static enum oriel_status tune_bytes(struct tune_line *l, uint64_t *bytes)
 	const char *word = tune_word(&ahead, &length);
 
 	if (!word_is(word, length, "any"))
-		return tune_number(l, "no number of bytes:", ORI_TUNE_ANY - 1, bytes);
+		return tune_number(l, "invalid number of bytes", ORI_TUNE_ANY - 1, bytes);
 	*l = ahead;
 	*bytes = ORI_TUNE_ANY;
 	return ORIEL_OK;
@@ -107,12 +108,12 @@ static enum oriel_status tune_names(struct tune_line *l, struct ori_tune_row *ro
 	       !word_is(word, length, ori_collective_name((enum ori_collective)i)))
 		i++;
 	if (i == ORI_COLLECTIVES)
-		return tune_bad(l, "no collective:", word, length);
+		return tune_bad(l, "unknown collective", word, length);
 	row->collective = (enum ori_collective)i;
 	word = tune_word(l, &length);
 	*is_gpu = word_is(word, length, "gpu");
 	if (!*is_gpu && !word_is(word, length, "host"))
-		return tune_bad(l, "neither host nor gpu:", word, length);
+		return tune_bad(l, "memory is neither host nor gpu:", word, length);
 	return ORIEL_OK;
 }
 
@@ -127,7 +128,7 @@ static enum oriel_status tune_algorithm(struct tune_line *l, struct ori_tune_row
 			row->algorithm = (enum oriel_algorithm)i;
 			return ORIEL_OK;
 		}
-	return tune_bad(l, "no algorithm:", word, length);
+	return tune_bad(l, "unknown algorithm", word, length);
 }
 
 static void tune_digest(struct ori_tune *tune, const struct ori_tune_row *row)
@@ -135,7 +136,7 @@ static void tune_digest(struct ori_tune *tune, const struct ori_tune_row *row)
 	const uint64_t words[] = {(uint64_t)row->collective, (uint64_t)row->algorithm, row->bytes};
 	size_t i;
 
-	/* FNV-1a, by words; never that of no rows. */
+	/* FNV-1a over words. The lowest bit is set, since 0 means no rows. */
 	if (!tune->digest)
 		tune->digest = 0xcbf29ce484222325u;
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -143,8 +144,8 @@ static void tune_digest(struct ori_tune *tune, const struct ori_tune_row *row)
 	tune->digest |= 1;
 }
 
-static enum oriel_status tune_keep(struct tune_line *l, struct ori_tune *tune,
-				   const struct ori_tune_row *row)
+static enum oriel_status tune_add(struct tune_line *l, struct ori_tune *tune,
+				  const struct ori_tune_row *row)
 {
 	unsigned i;
 
@@ -152,8 +153,8 @@ static enum oriel_status tune_keep(struct tune_line *l, struct ori_tune *tune,
 		if (tune->rows[i].collective == row->collective &&
 		    tune->rows[i].bytes >= row->bytes)
 			return ori_fail(ORIEL_ERR_CONFIG,
-					"%s:%u: its bytes are not beyond those of line %u", l->name,
-					l->number, tune->rows[i].line);
+					"%s:%u: its bytes are not more than those of line %u",
+					l->name, l->number, tune->rows[i].line);
 	if (tune->count == ORI_TUNE_ROWS)
 		return ori_fail(ORIEL_ERR_CONFIG, "%s:%u: more than %u lines for one machine",
 				l->name, l->number, ORI_TUNE_ROWS);
@@ -162,7 +163,7 @@ static enum oriel_status tune_keep(struct tune_line *l, struct ori_tune *tune,
 	return ORIEL_OK;
 }
 
-/* The rest of the line is the name of a machine. */
+/* Reads one line. The name of the machine is the rest of the line, blanks included. */
 static enum oriel_status tune_read_row(struct tune_line *l, const struct ori_tune_key *key,
 				       struct ori_tune *tune)
 {
@@ -173,9 +174,9 @@ static enum oriel_status tune_read_row(struct tune_line *l, const struct ori_tun
 
 	status = tune_names(l, &row, &is_gpu);
 	if (status == ORIEL_OK)
-		status = tune_number(l, "no number of ranks:", TUNE_RANKS_MAX, &ranks);
+		status = tune_number(l, "invalid number of ranks", TUNE_RANKS_MAX, &ranks);
 	if (status == ORIEL_OK)
-		status = tune_number(l, "no number of nodes:", TUNE_RANKS_MAX, &nodes);
+		status = tune_number(l, "invalid number of nodes", TUNE_RANKS_MAX, &nodes);
 	if (status == ORIEL_OK)
 		status = tune_bytes(l, &row.bytes);
 	if (status == ORIEL_OK)
@@ -185,15 +186,15 @@ static enum oriel_status tune_read_row(struct tune_line *l, const struct ori_tun
 	while (l->at < l->end && *l->at == ' ')
 		l->at++;
 	if (l->at == l->end)
-		return tune_bad(l, "no name of a machine:", l->at, 0);
+		return tune_bad(l, "missing name of a machine:", l->at, 0);
 	if (is_gpu != key->is_gpu || ranks != key->ranks || nodes != key->nodes ||
 	    !word_is(l->at, (size_t)(l->end - l->at), key->machine))
 		return ORIEL_OK;
-	return tune_keep(l, tune, &row);
+	return tune_add(l, tune, &row);
 }
 
-/* Of each collective that there is anything about, the last row takes what there is. */
-static enum oriel_status tune_check_ends(const struct ori_tune *tune, const char *name)
+/* The last row of each collective must be for any length, so that a lookup always succeeds. */
+static enum oriel_status tune_check_last(const struct ori_tune *tune, const char *name)
 {
 	const struct ori_tune_row *last;
 	unsigned i, k;
@@ -217,29 +218,29 @@ enum oriel_status ori_tune_parse(const char *text, size_t length, const char *na
 				 const struct ori_tune_key *key, struct ori_tune *tune)
 {
 	struct tune_line line = {.name = name, .end = text};
-	const char *stop = text + length;
+	const char *limit = text + length;
 	enum oriel_status status = ORIEL_OK;
 
 	*tune = (struct ori_tune){.count = 0};
-	while (line.end < stop && status == ORIEL_OK) {
+	while (line.end < limit && status == ORIEL_OK) {
 		line.at = line.number ? line.end + 1 : text;
-		if (line.at == stop)
+		if (line.at == limit)
 			break;
 		line.number++;
-		line.end = memchr(line.at, '\n', (size_t)(stop - line.at));
+		line.end = memchr(line.at, '\n', (size_t)(limit - line.at));
 		if (!line.end)
-			line.end = stop;
+			line.end = limit;
 		if (line.number == 1) {
 			if (!word_is(line.at, (size_t)(line.end - line.at), ORIEL_TUNE_HEAD))
-				status = tune_bad(&line, "not '" ORIEL_TUNE_HEAD "' but", line.at,
-						  (size_t)(line.end - line.at));
+				status = tune_bad(&line, "expected '" ORIEL_TUNE_HEAD "', found",
+						  line.at, (size_t)(line.end - line.at));
 		} else if (line.at < line.end && *line.at != '#') {
 			status = tune_read_row(&line, key, tune);
 		}
 	}
 	if (status == ORIEL_OK && !line.number)
-		status = ori_fail(ORIEL_ERR_CONFIG, "%s:1: it is empty", name);
-	return status == ORIEL_OK ? tune_check_ends(tune, name) : status;
+		status = ori_fail(ORIEL_ERR_CONFIG, "%s:1: the file is empty", name);
+	return status == ORIEL_OK ? tune_check_last(tune, name) : status;
 }
 
 const struct ori_tune_row *ori_tune_row(const struct ori_tune *tune, enum ori_collective collective,
@@ -266,8 +267,8 @@ static bool tune_user_path(char *path, size_t length)
 }
 
 /*
- * Opened without waiting, as a FIFO would have it. -1: there is none, errno; or ORIEL_ERR_CONFIG
- * in *@status.
+ * Opens @path without blocking, which open() would do for a FIFO without a writer. Returns -1 with
+ * errno where open() fails, and -1 with ORIEL_ERR_CONFIG in *@status for a file of another type.
  */
 static int tune_open(const char *path, enum oriel_status *status)
 {
@@ -297,26 +298,27 @@ static enum oriel_status tune_fill(int fd, const char *path, char *text, size_t 
 		if (n == 0)
 			return ORIEL_OK;
 		if (n < 0 && errno != EINTR)
-			return ori_fail_errno(ORIEL_ERR_CONFIG, "%s: cannot read it", path);
+			return ori_fail_errno(ORIEL_ERR_CONFIG, "%s: read error", path);
 		if (n < 0)
 			n = 0;
 	}
-	return ori_fail(ORIEL_ERR_CONFIG, "%s: it is longer than %zu bytes", path,
+	return ori_fail(ORIEL_ERR_CONFIG, "%s: the file is longer than %zu bytes", path,
 			TUNE_FILE_MAX - 1);
 }
 
-static enum oriel_status tune_read(const char *path, bool must_be, const struct ori_tune_key *key,
-				   struct ori_tune *tune)
+static enum oriel_status tune_read(const char *path, bool is_requested,
+				   const struct ori_tune_key *key, struct ori_tune *tune)
 {
 	enum oriel_status status;
 	size_t length = 0;
 	char *text;
 	int fd = tune_open(path, &status);
 
-	if (status != ORIEL_OK || (fd < 0 && errno == ENOENT && !must_be))
+	if (status != ORIEL_OK || (fd < 0 && errno == ENOENT && !is_requested))
 		return status;
 	if (fd < 0)
-		return ori_fail_errno(ORIEL_ERR_CONFIG, "%s, a table of oriel tune", path);
+		return ori_fail_errno(ORIEL_ERR_CONFIG, "cannot open %s, a table of oriel tune",
+				      path);
 	text = malloc(TUNE_FILE_MAX);
 	if (text)
 		status = tune_fill(fd, path, text, &length);
@@ -329,7 +331,7 @@ static enum oriel_status tune_read(const char *path, bool must_be, const struct 
 	return status;
 }
 
-enum oriel_status ori_tune_read(const char *path, bool is_asked_for, const struct ori_tune_key *key,
+enum oriel_status ori_tune_read(const char *path, bool is_requested, const struct ori_tune_key *key,
 				struct ori_tune *tune)
 {
 	static atomic_flag has_warned = ATOMIC_FLAG_INIT;
@@ -338,10 +340,10 @@ enum oriel_status ori_tune_read(const char *path, bool is_asked_for, const struc
 
 	*tune = (struct ori_tune){.count = 0};
 	ori_error_save(&before);
-	status = tune_read(path, is_asked_for, key, tune);
-	if (status != ORIEL_ERR_CONFIG || is_asked_for)
+	status = tune_read(path, is_requested, key, tune);
+	if (status != ORIEL_ERR_CONFIG || is_requested)
 		return status;
-	/* Nobody has asked for this file: it may be that of another user, or half written. */
+	/* No setting names this file: it may be that of another user, or half written. */
 	*tune = (struct ori_tune){.count = 0};
 	if (!atomic_flag_test_and_set(&has_warned))
 		ori_log(ORIEL_LOG_WARN,
@@ -352,7 +354,7 @@ enum oriel_status ori_tune_read(const char *path, bool is_asked_for, const struc
 	return ORIEL_OK;
 }
 
-/* The model as the kernel of the machine names it; the first of several. */
+/* The model name that Linux reports for the first CPU. */
 static void machine_cpu(char *name, size_t length)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of `oriel tune`: found, read, looked into. */
+/*
+ * Tables of `oriel tune`: reads the file that the settings name and finds the row of a collective.
+ * Called as objects are created, by oriel_tune_find(), and by gather_choose.c.
+ */
 #ifndef ORI_COLL_GATHER_TUNE_H
 #define ORI_COLL_GATHER_TUNE_H
 
 #include <oriel/allgather.h>
 #include <oriel/tune.h>
 
-#define ORI_TUNE_ROWS 64u       /* of one machine */
-#define ORI_TUNE_ANY UINT64_MAX /* of a row that takes what there is */
+#define ORI_TUNE_ROWS 64u       /* for one key */
+#define ORI_TUNE_ANY UINT64_MAX /* bytes of a row for any length */
 
 enum ori_collective { ORI_ALLGATHER, ORI_ALLTOALL, ORI_BCAST, ORI_COLLECTIVES };
 
@@ -17,11 +20,11 @@ const char *ori_collective_name(enum ori_collective collective);
 struct ori_tune_row {
 	enum ori_collective collective;
 	enum oriel_algorithm algorithm;
-	uint64_t bytes; /* of each rank, at most */
-	unsigned line;  /* of the file */
+	uint64_t bytes; /* the most, of each rank */
+	unsigned line;  /* in the file */
 };
 
-/* Which rows are meant. */
+/* Selects the rows of a file: all fields must match. */
 struct ori_tune_key {
 	const char *machine;
 	bool is_gpu;
@@ -29,31 +32,32 @@ struct ori_tune_key {
 };
 
 struct ori_tune {
-	struct ori_tune_row rows[ORI_TUNE_ROWS]; /* of a collective in the order of their bytes */
+	struct ori_tune_row rows[ORI_TUNE_ROWS]; /* of each collective in the order of bytes */
 	unsigned count;
-	uint64_t digest; /* of the rows; 0: there are none */
+	uint64_t digest; /* hash of the rows; 0 without rows */
 };
 
 /*
- * Those rows of @text, the @length bytes of file @name, that have @key. Every line must
- * be one; ORIEL_ERR_CONFIG names the first that is not.
+ * Parses the @length bytes of @text, read from file @name, and stores the rows that match @key.
+ * Every line must be valid; the text of ORIEL_ERR_CONFIG names the first that is not.
  */
 enum oriel_status ori_tune_parse(const char *text, size_t length, const char *name,
 				 const struct ori_tune_key *key, struct ori_tune *tune);
 
 /*
- * The rows of file @path that have @key. Where the user has not asked for the file, one that
- * is missing has no rows, and any other fault of it is a warning, once, and no rows; else
- * both are ORIEL_ERR_CONFIG. Never waits: what is not a regular file is such a fault.
+ * Reads the rows of file @path that match @key. Where a setting names the file (@is_requested),
+ * every fault of it is ORIEL_ERR_CONFIG. Otherwise a missing file has no rows, and any other fault
+ * is a warning, logged once, and no rows. Never blocks: a path that is not a regular file is such
+ * a fault.
  */
-enum oriel_status ori_tune_read(const char *path, bool is_asked_for, const struct ori_tune_key *key,
+enum oriel_status ori_tune_read(const char *path, bool is_requested, const struct ori_tune_key *key,
 				struct ori_tune *tune);
 
-/* What the settings say is to be read: @tune for @comm of @nodes, and where that is from. */
+/* Reads the table that the settings name for @comm on @nodes nodes; @info gets its path. */
 enum oriel_status ori_tune_load(const struct oriel_comm *comm, bool is_gpu, unsigned nodes,
 				struct ori_tune *tune, struct oriel_tune_info *info);
 
-/* The row of @collective for @bytes; NULL: there is none. */
+/* The row of @collective for messages of @bytes; NULL without one. */
 const struct ori_tune_row *ori_tune_row(const struct ori_tune *tune, enum ori_collective collective,
 					uint64_t bytes);
 

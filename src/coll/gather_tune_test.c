@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The parser of tables: rows of this machine, digests, and the errors of invalid lines. */
 #include "coll/gather_tune.h"
 
 #include <setjmp.h>
@@ -13,17 +14,19 @@
 
 #include "base/error.h"
 
-static const struct ori_tune_key here = {.machine = "Some CPU @ 2.0GHz", .ranks = 4, .nodes = 1};
+static const struct ori_tune_key this_machine = {.machine = "Some CPU @ 2.0GHz",
+						 .ranks = 4,
+						 .nodes = 1};
 
 static enum oriel_status parse(const char *rows, struct ori_tune *tune)
 {
 	char text[4096];
 
 	snprintf(text, sizeof(text), ORIEL_TUNE_HEAD "\n%s", rows);
-	return ori_tune_parse(text, strlen(text), "table", &here, tune);
+	return ori_tune_parse(text, strlen(text), "table", &this_machine, tune);
 }
 
-static void only_rows_of_this_machine_count(void **state)
+static void test_only_rows_of_this_machine_are_read(void **state)
 {
 	struct ori_tune tune;
 
@@ -46,7 +49,7 @@ static void only_rows_of_this_machine_count(void **state)
 	assert_null(ori_tune_row(&tune, ORI_ALLTOALL, 1));
 }
 
-static void what_differs_has_another_digest(void **state)
+static void test_different_rows_have_different_digests(void **state)
 {
 	struct ori_tune one, other;
 
@@ -61,24 +64,25 @@ static void what_differs_has_another_digest(void **state)
 	assert_int_equal(one.digest, other.digest);
 }
 
-static void wrong_lines_are_named(void **state)
+static void test_an_invalid_line_is_reported_with_its_number(void **state)
 {
 	static const char *const wrong[][2] = {
-		{"scatter host 4 1 any ring X\n", "table:2: no collective: 'scatter'"},
-		{"all-gather nic 4 1 any ring X\n", "table:2: neither host nor gpu: 'nic'"},
-		{"\nall-gather host 0 1 any ring X\n", "table:3: no number of ranks: '0'"},
-		{"all-gather host 4 1x any ring X\n", "table:2: no number of nodes: '1x'"},
+		{"scatter host 4 1 any ring X\n", "table:2: unknown collective 'scatter'"},
+		{"all-gather nic 4 1 any ring X\n",
+		 "table:2: memory is neither host nor gpu: 'nic'"},
+		{"\nall-gather host 0 1 any ring X\n", "table:3: invalid number of ranks '0'"},
+		{"all-gather host 4 1x any ring X\n", "table:2: invalid number of nodes '1x'"},
 		{"all-gather host 4 1 18446744073709551615 ring X\n",
-		 "table:2: no number of bytes"},
+		 "table:2: invalid number of bytes"},
 		{"all-gather host 4 1 18446744073709551616 ring X\n",
-		 "table:2: no number of bytes"},
-		{"all-gather host 4 1 any auto X\n", "table:2: no algorithm: 'auto'"},
-		{"all-gather host 4 1 any\n", "table:2: no algorithm: ''"},
-		{"all-gather host 4 1 any ring \n", "table:2: no name of a machine: ''"},
+		 "table:2: invalid number of bytes"},
+		{"all-gather host 4 1 any auto X\n", "table:2: unknown algorithm 'auto'"},
+		{"all-gather host 4 1 any\n", "table:2: unknown algorithm ''"},
+		{"all-gather host 4 1 any ring \n", "table:2: missing name of a machine: ''"},
 		{"all-gather host 4 1 8 ll Some CPU @ 2.0GHz\n", "table:2: the last line"},
 		{"all-gather host 4 1 any ll Some CPU @ 2.0GHz\n"
 		 "all-gather host 4 1 any ring Some CPU @ 2.0GHz\n",
-		 "table:3: its bytes are not beyond those of line 2"},
+		 "table:3: its bytes are not more than those of line 2"},
 	};
 	struct ori_tune tune;
 	size_t i;
@@ -89,10 +93,10 @@ static void wrong_lines_are_named(void **state)
 		if (!strstr(oriel_last_error(), wrong[i][1]))
 			fail_msg("%s: not in: %s", wrong[i][1], oriel_last_error());
 	}
-	assert_int_equal(ori_tune_parse("oriel-tune 2\n", 13, "table", &here, &tune),
+	assert_int_equal(ori_tune_parse("oriel-tune 2\n", 13, "table", &this_machine, &tune),
 			 ORIEL_ERR_CONFIG);
-	assert_non_null(strstr(oriel_last_error(), "table:1: not 'oriel-tune 1' but"));
-	assert_int_equal(ori_tune_parse("", 0, "table", &here, &tune), ORIEL_ERR_CONFIG);
+	assert_non_null(strstr(oriel_last_error(), "table:1: expected 'oriel-tune 1', found"));
+	assert_int_equal(ori_tune_parse("", 0, "table", &this_machine, &tune), ORIEL_ERR_CONFIG);
 }
 
 static unsigned warnings;
@@ -104,19 +108,19 @@ static void count_warnings(void *context, enum oriel_log_level level, const char
 	warnings += level == ORIEL_LOG_WARN;
 }
 
-/* Faulty where it is asked for; where it is not, no rows and no failure. */
+/* The file at @path is an error where it is requested; elsewhere it has no rows and no error. */
 static void check_faulty(const char *path, const char *why)
 {
 	struct ori_tune tune;
 
-	assert_int_equal(ori_tune_read(path, true, &here, &tune), ORIEL_ERR_CONFIG);
+	assert_int_equal(ori_tune_read(path, true, &this_machine, &tune), ORIEL_ERR_CONFIG);
 	if (!strstr(oriel_last_error(), path) || !strstr(oriel_last_error(), why))
 		print_error("%s\n", oriel_last_error());
 	assert_non_null(strstr(oriel_last_error(), path));
 	assert_non_null(strstr(oriel_last_error(), why));
 	ori_error_clear();
 	tune.count = 7;
-	assert_int_equal(ori_tune_read(path, false, &here, &tune), ORIEL_OK);
+	assert_int_equal(ori_tune_read(path, false, &this_machine, &tune), ORIEL_OK);
 	assert_int_equal(tune.count, 0);
 	assert_int_equal(tune.digest, 0);
 	assert_int_equal(oriel_last_status(), ORIEL_OK);
@@ -132,7 +136,7 @@ static void write_table(const char *path, const char *text, size_t times)
 	assert_int_equal(fclose(file), 0);
 }
 
-static void only_a_file_that_is_asked_for_can_fail(void **state)
+static void test_only_a_file_that_a_setting_names_can_fail(void **state)
 {
 	char folder[] = "/tmp/oriel-tune-XXXXXX", path[64], under[80];
 	struct ori_tune tune;
@@ -144,11 +148,12 @@ static void only_a_file_that_is_asked_for_can_fail(void **state)
 	snprintf(path, sizeof(path), "%s/tune", folder);
 	snprintf(under, sizeof(under), "%s/tune", path);
 
-	assert_int_equal(ori_tune_read(path, true, &here, &tune), ORIEL_ERR_CONFIG);
-	assert_int_equal(ori_tune_read(path, false, &here, &tune), ORIEL_OK);
+	assert_int_equal(ori_tune_read(path, true, &this_machine, &tune), ORIEL_ERR_CONFIG);
+	assert_int_equal(ori_tune_read(path, false, &this_machine, &tune), ORIEL_OK);
 	assert_int_equal(warnings, 0);
 
-	/* A writer that never comes: the alarm of a test that waits for it is the failure. */
+	/* The FIFO has no writer: an open() that blocks is ended by the alarm, and the test fails.
+	 */
 	alarm(60);
 	assert_int_equal(mkfifo(path, 0600), 0);
 	check_faulty(path, "is not a regular file");
@@ -166,12 +171,12 @@ static void only_a_file_that_is_asked_for_can_fail(void **state)
 	check_faulty(path, "is not a regular file");
 	assert_int_equal(rmdir(path), 0);
 	write_table(path, "all-gather", 1);
-	check_faulty(path, ":1: not '" ORIEL_TUNE_HEAD "' but 'all-gather'");
+	check_faulty(path, ":1: expected '" ORIEL_TUNE_HEAD "', found 'all-gather'");
 	check_faulty(under, "Not a directory");
 	write_table(path, ORIEL_TUNE_HEAD "\nall-gather host 4 1 9 ll Some CPU @ 2.0GHz\n", 1);
 	check_faulty(path, "is not for 'any' bytes");
 	write_table(path, "0123456789abcde\n", 1 << 16);
-	check_faulty(path, "it is longer than 1048575 bytes");
+	check_faulty(path, "the file is longer than 1048575 bytes");
 	if (geteuid() != 0) {
 		assert_int_equal(chmod(path, 0), 0);
 		check_faulty(path, "Permission denied");
@@ -179,7 +184,7 @@ static void only_a_file_that_is_asked_for_can_fail(void **state)
 	assert_int_equal(warnings, 1);
 
 	write_table(path, ORIEL_TUNE_HEAD "\nall-gather host 4 1 any ll Some CPU @ 2.0GHz\n", 1);
-	assert_int_equal(ori_tune_read(path, false, &here, &tune), ORIEL_OK);
+	assert_int_equal(ori_tune_read(path, false, &this_machine, &tune), ORIEL_OK);
 	assert_int_equal(tune.count, 1);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(folder), 0);
@@ -189,10 +194,10 @@ static void only_a_file_that_is_asked_for_can_fail(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_rows_of_this_machine_count),
-		cmocka_unit_test(what_differs_has_another_digest),
-		cmocka_unit_test(wrong_lines_are_named),
-		cmocka_unit_test(only_a_file_that_is_asked_for_can_fail),
+		cmocka_unit_test(test_only_rows_of_this_machine_are_read),
+		cmocka_unit_test(test_different_rows_have_different_digests),
+		cmocka_unit_test(test_an_invalid_line_is_reported_with_its_number),
+		cmocka_unit_test(test_only_a_file_that_a_setting_names_can_fail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,7 @@ static const char *const what_names[] = {
 	[ORIEL_DEV_LOST] = "lost",
 	[ORIEL_DEV_PUT_LL] = "put_ll",
 	[ORIEL_DEV_WAIT_LL] = "wait_ll",
-	[ORIEL_DEV_PORTIONS] = "exchange",
+	[ORIEL_DEV_ALLTOALLV] = "exchange",
 	[ORIEL_DEV_JOB] = "job",
 };
 

@@ -64,7 +64,7 @@ struct ori_kernel_call {
 	uint32_t parts; /* blocks, for those that are launched with several */
 	uint32_t reserved;
 	struct oriel_dev_gather gather;
-	const struct oriel_dev_portion *portions; /* [ranks], which the GPU reaches */
+	const struct oriel_dev_alltoallv *portions; /* [ranks], which the GPU reaches */
 };
 
 /* A fatbin for every GPU that the library knows; NULL: built without nvcc. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies by the engines of a GPU, for jobs. */
+/*
+ * Copies of oriel/progress.h by the copy engines of a GPU. Jobs call them from the thread of the
+ * communicator.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,31 +15,33 @@
 #include "comm/comm.h"
 
 #define COPIES_LANES 3u
-#define COPIES_LOOK 256u /* tests in vain between two questions whether the GPU has failed */
+/* Polls without an arrival between two queries of a stream, which report a failed GPU. */
+#define COPIES_QUERY_EVERY 256u
 
 /*
- * What all copies of a communicator share. Streams of a process have few queues of the
- * hardware (CUDA_DEVICE_MAX_CONNECTIONS), and one that waits for a job holds up those in
- * its queue, copies of that very job among them: so there are not more than that takes.
+ * Streams that all copies of a communicator share. The streams of a process map to few hardware
+ * queues (CUDA_DEVICE_MAX_CONNECTIONS), and a stream that waits for a job blocks the others in
+ * its queue, copies of that very job among them. So there are only a few streams.
  */
 struct ori_copy_streams {
 	void *lanes[COPIES_LANES];
-	struct ori_mem *words; /* copies of each stream that are done, in lines of their own */
+	struct ori_mem *words; /* [lanes] of a cache line: completed copies of the stream */
 	unsigned users;        /* guarded by the engine_lock of the communicator */
 
-	pthread_mutex_t lock; /* guards begun: streams store these numbers in their order */
+	pthread_mutex_t lock; /* guards begun: the streams store these counts in this order */
 	uint64_t begun[COPIES_LANES];
 };
 
 struct oriel_copies {
 	struct oriel_comm *comm;          /* borrowed */
 	struct ori_copy_streams *streams; /* NULL without a GPU */
-	struct ori_mem *memory;           /* NULL: nobody has asked for it */
-	uint64_t last[COPIES_LANES];      /* 0: none; COPIES_UNTOLD: all that is in the stream */
-	unsigned looks;
+	struct ori_mem *memory;           /* NULL until oriel_copies_memory() */
+	uint64_t last[COPIES_LANES];      /* awaited count; 0: none; or COPIES_WHOLE_STREAM */
+	unsigned polls;
 };
 
-#define COPIES_UNTOLD UINT64_MAX
+/* No count is known: the copies are done when the stream is empty. */
+#define COPIES_WHOLE_STREAM UINT64_MAX
 
 static uint64_t *copies_word(const struct ori_copy_streams *s, unsigned lane)
 {
@@ -126,20 +131,20 @@ enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copi
 	return ORIEL_OK;
 }
 
-/* ORIEL_AGAIN: not done. */
-static enum oriel_status copies_look(struct oriel_copies *c, unsigned lane)
+/* ORIEL_AGAIN: the copies of the stream @lane have not completed. */
+static enum oriel_status copies_poll(struct oriel_copies *c, unsigned lane)
 {
 	const struct ori_gpu *gpu = c->comm->gpu;
 	enum oriel_status status;
 
-	/* Acquire: with what the stream stores after the copy. */
-	if (c->last[lane] != COPIES_UNTOLD &&
+	/* Acquire: pairs with the stream's write of the count behind the copy. */
+	if (c->last[lane] != COPIES_WHOLE_STREAM &&
 	    oriel_dev_load_acquire(copies_word(c->streams, lane)) >= c->last[lane])
 		return ORIEL_OK;
-	if (c->last[lane] != COPIES_UNTOLD && ++c->looks % COPIES_LOOK)
+	if (c->last[lane] != COPIES_WHOLE_STREAM && ++c->polls % COPIES_QUERY_EVERY)
 		return ORIEL_AGAIN;
 	status = gpu->ops->look_in(gpu, c->streams->lanes[lane]);
-	return c->last[lane] != COPIES_UNTOLD && status == ORIEL_OK ? ORIEL_AGAIN : status;
+	return c->last[lane] != COPIES_WHOLE_STREAM && status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
 static enum oriel_status copies_test(struct oriel_copies *c)
@@ -150,7 +155,7 @@ static enum oriel_status copies_test(struct oriel_copies *c)
 	for (i = 0; i < COPIES_LANES && status == ORIEL_OK; i++) {
 		if (!c->last[i])
 			continue;
-		status = copies_look(c, i);
+		status = copies_poll(c, i);
 		if (status == ORIEL_OK)
 			c->last[i] = 0;
 	}
@@ -178,14 +183,17 @@ enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, voi
 	if (status != ORIEL_OK)
 		return status;
 	if (c->memory)
-		return ori_fail(ORIEL_ERR_STATE, "copies that have memory already");
+		return ori_fail(ORIEL_ERR_STATE, "these copies have their memory already");
 	status = ori_mem_alloc_pinned(c->comm->gpu, length, &c->memory);
 	if (status == ORIEL_OK)
 		*memory = c->memory->address;
 	return status;
 }
 
-/* Where streams store no words, who looks waits for copies of others in the stream, too. */
+/*
+ * Without a driver that writes words (ORI_GPU_TELLS) the only test is whether the whole stream is
+ * empty, which includes the copies of other objects.
+ */
 static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, void *to,
 				      const void *from, size_t length)
 {
@@ -194,8 +202,8 @@ static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, voi
 	void *stream = s->lanes[lane];
 	enum oriel_status status;
 
-	/* Unless it is known to have been told of. */
-	c->last[lane] = COPIES_UNTOLD;
+	/* The count is stored only once the driver has taken both operations. */
+	c->last[lane] = COPIES_WHOLE_STREAM;
 	if (!(gpu->flags & ORI_GPU_TELLS))
 		return gpu->ops->copy_in(gpu, stream, to, from, length);
 	pthread_mutex_lock(&s->lock);

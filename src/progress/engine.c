@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs wait for their streams in one list and have their steps in another. The
- * thread that goes through both is the only one to touch either; others leave
- * what they post, and the driver leaves a mark at what no graph has any more.
+ * The thread of a communicator, which runs the jobs of oriel/progress.h. Jobs wait for their
+ * streams in one list and have their steps in another, and only this thread accesses the two. A
+ * posting thread adds its job to a third list, under a lock. The driver sets a flag in a job that
+ * no graph holds any more.
  */
 #include "progress/engine.h"
 
@@ -19,13 +20,13 @@
 #include "base/nap.h"
 #include "base/thread.h"
 
-#define ENGINE_SPIN_NS 50000u    /* since something has moved: it only looks */
-#define ENGINE_YIELD_NS 4000000u /* ... and gives the core to whoever wants it */
-#define ENGINE_NAP_NS 50000u     /* ... and rests that long between two looks */
+#define ENGINE_SPIN_NS 50000u    /* since the last progress: polls only */
+#define ENGINE_YIELD_NS 4000000u /* ... yields the core between two polls */
+#define ENGINE_SLEEP_NS 50000u   /* ... sleeps that long between two polls */
 #define ENGINE_IDLE_NS 1000000000u
-#define ENGINE_IDLE_NAP_NS 500000u
-#define ENGINE_POST_NAP_NS 50000u
-#define ENGINE_LEAVE_NS 2000000000u /* streams have that long once the communicator goes */
+#define ENGINE_IDLE_SLEEP_NS 500000u
+#define ENGINE_POST_SLEEP_NS 50000u
+#define ENGINE_LEAVE_NS 2000000000u /* time for the streams while the communicator is destroyed */
 
 static void list_open(struct ori_job_list *list)
 {
@@ -40,7 +41,7 @@ static void list_add(struct ori_job_list *list, struct ori_job *job)
 	list->last = &job->next;
 }
 
-/* Takes out what *@at points to. */
+/* Removes the job that *@at points to. */
 static struct ori_job *list_take(struct ori_job_list *list, struct ori_job **at)
 {
 	struct ori_job *job = *at;
@@ -57,7 +58,7 @@ static void job_unref(struct ori_job *job)
 		free(job);
 }
 
-/* By a thread of the driver, maybe when the engine has gone. */
+/* A thread of the driver calls it, possibly after the engine was freed. */
 static void job_drop(void *object)
 {
 	struct ori_job *job = object;
@@ -73,7 +74,7 @@ static void job_release(struct ori_job *job)
 	job->call.release = NULL;
 }
 
-/* Out of all lists. */
+/* The job is in no list any more. */
 static void job_close(struct ori_engine *engine, struct ori_job *job)
 {
 	if (!atomic_load(&job->is_lost))
@@ -90,6 +91,7 @@ struct engine_lists {
 	bool has_moved;
 };
 
+/* Takes the whole list under the lock, so that posting threads wait only for that. */
 static void engine_take_posted(struct ori_engine *engine, struct engine_lists *l)
 {
 	struct ori_job_list posted;
@@ -107,8 +109,8 @@ static void engine_take_posted(struct ori_engine *engine, struct engine_lists *l
 	}
 }
 
-/* Will its stream never come to it again? */
-static bool job_is_gone(struct ori_job *job)
+/* Will its stream never reach it again? */
+static bool job_is_finished(struct ori_job *job)
 {
 	if (atomic_load_explicit(&job->is_dropped, memory_order_acquire) ||
 	    atomic_load_explicit(&job->is_lost, memory_order_acquire))
@@ -117,18 +119,22 @@ static bool job_is_gone(struct ori_job *job)
 	       (atomic_load(&job->is_torn) || !oriel_dev_load_acquire32(&job->line->done));
 }
 
-/* One look at a job that has no steps now; true if it left the list. */
-static bool engine_look(struct ori_engine *engine, struct engine_lists *l, struct ori_job **at)
+/* Polls a job that waits for its stream; true if the job left the list. */
+static bool engine_poll_stream(struct ori_engine *engine, struct engine_lists *l,
+			       struct ori_job **at)
 {
 	struct ori_job *job = *at;
 
-	if (job_is_gone(job)) {
+	if (job_is_finished(job)) {
 		job_close(engine, list_take(&l->waiting, at));
 		return true;
 	}
 	if (job->state == JOB_LEAVING || !oriel_dev_load_acquire32(&job->line->begun))
 		return false;
-	/* Behind the load of 1, before done: the stream sets it again behind that alone. */
+	/*
+	 * After the load of 1 and before done is set: the stream sets begun again only after it has
+	 * seen done.
+	 */
 	oriel_dev_store_release32(&job->line->begun, 0);
 	job->state = JOB_RUNNING;
 	list_add(&l->running, list_take(&l->waiting, at));
@@ -136,7 +142,7 @@ static bool engine_look(struct ori_engine *engine, struct engine_lists *l, struc
 	return true;
 }
 
-/* The stream sees all that the steps have written, or had others write. */
+/* The release of done publishes to the stream all that the steps wrote, or caused to be written. */
 static void engine_end(struct ori_engine *engine, struct engine_lists *l, struct ori_job *job)
 {
 	l->has_moved = true;
@@ -151,7 +157,10 @@ static void engine_end(struct ori_engine *engine, struct engine_lists *l, struct
 	list_add(&l->waiting, job);
 }
 
-/* One step; true if it was the last. */
+/*
+ * Runs one step; true if it was the last of this execution. The health is read before the step:
+ * each job gets one step after the break, in which it can end its work, and that step is the last.
+ */
 static bool engine_step(struct ori_engine *engine, struct engine_lists *l, struct ori_job **at)
 {
 	bool is_well = ori_comm_is_well(engine->comm), has_moved = false;
@@ -172,34 +181,39 @@ static bool engine_step(struct ori_engine *engine, struct engine_lists *l, struc
 	return true;
 }
 
-static void engine_turn(struct ori_engine *engine, struct engine_lists *l)
+/* One pass over both lists. A job that becomes ready has its first step in the same pass. */
+static void engine_pass(struct ori_engine *engine, struct engine_lists *l)
 {
 	struct ori_job **at;
 
 	l->has_moved = false;
 	engine_take_posted(engine, l);
 	for (at = &l->waiting.first; *at;)
-		if (!engine_look(engine, l, at))
+		if (!engine_poll_stream(engine, l, at))
 			at = &(*at)->next;
 	for (at = &l->running.first; *at;)
 		if (!engine_step(engine, l, at))
 			at = &(*at)->next;
 }
 
-/* Who posts sets @asleep to 0 behind its job, so that one of both sees the other. */
+/*
+ * A posting thread adds its job and then sets @asleep to 0. This thread sets it to 1 and then looks
+ * for jobs. So at least one of them sees the other, and no job is missed.
+ */
 static void engine_sleep(struct ori_engine *engine, uint64_t ns)
 {
-	bool has_to_go_on;
+	bool has_work;
 
 	(void)oriel_dev_exchange_acquire32(&engine->asleep, 1);
 	pthread_mutex_lock(&engine->lock);
-	has_to_go_on = engine->posted.first || engine->is_closing;
+	has_work = engine->posted.first || engine->is_closing;
 	pthread_mutex_unlock(&engine->lock);
-	if (!has_to_go_on)
+	if (!has_work)
 		ori_nap(&engine->asleep, ns);
 	(void)oriel_dev_exchange_acquire32(&engine->asleep, 0);
 }
 
+/* Backs off in stages: the longer there was no progress, the longer the thread sleeps. */
 static void engine_rest(struct ori_engine *engine, const struct engine_lists *l, uint64_t moved)
 {
 	uint64_t idle = ori_clock_ns() - moved;
@@ -207,14 +221,14 @@ static void engine_rest(struct ori_engine *engine, const struct engine_lists *l,
 	if (!l->waiting.first && !l->running.first && idle > ENGINE_SPIN_NS)
 		engine_sleep(engine, ENGINE_IDLE_NS);
 	else if (idle > ENGINE_IDLE_NS)
-		engine_sleep(engine, ENGINE_IDLE_NAP_NS);
+		engine_sleep(engine, ENGINE_IDLE_SLEEP_NS);
 	else if (idle > ENGINE_YIELD_NS)
-		engine_sleep(engine, ENGINE_NAP_NS);
+		engine_sleep(engine, ENGINE_SLEEP_NS);
 	else if (idle > ENGINE_SPIN_NS || engine->comm->is_crowded)
 		sched_yield();
 }
 
-/* Is there anything whose end the engine has to see? */
+/* Is there a job whose end the thread has to see? A captured one may wait for ever. */
 static bool engine_is_busy(const struct engine_lists *l)
 {
 	const struct ori_job *job;
@@ -225,7 +239,10 @@ static bool engine_is_busy(const struct engine_lists *l)
 	return l->running.first != NULL;
 }
 
-/* What no stream has come past within its time stays: its words are still waited for. */
+/*
+ * Frees all jobs. If some stream has not passed its job in time, the words stay allocated, since
+ * the stream still waits for them or writes to them.
+ */
 static void engine_leave(struct ori_engine *engine, struct engine_lists *l)
 {
 	bool is_over = !engine_is_busy(l);
@@ -233,7 +250,8 @@ static void engine_leave(struct ori_engine *engine, struct engine_lists *l)
 
 	if (!is_over)
 		ori_log(ORIEL_LOG_WARN,
-			"rank %u: the communicator goes while streams still wait for its jobs",
+			"rank %u: the communicator is destroyed while streams still wait for its "
+			"jobs",
 			engine->comm->rank);
 	while (l->waiting.first) {
 		job = list_take(&l->waiting, &l->waiting.first);
@@ -269,7 +287,7 @@ static void *engine_main(void *argument)
 	list_open(&l.waiting);
 	list_open(&l.running);
 	for (;;) {
-		engine_turn(engine, &l);
+		engine_pass(engine, &l);
 		if (engine_is_closing(engine)) {
 			if (!deadline)
 				deadline = ori_deadline(ENGINE_LEAVE_NS);
@@ -356,11 +374,11 @@ enum oriel_status oriel_comm_prepare(struct oriel_comm *comm)
 	return status == ORIEL_OK ? engine_get(comm, &engine) : status;
 }
 
-/* A place among the jobs that count. */
+/* Waits until fewer than ORIEL_JOBS are in progress, and counts one more. */
 static enum oriel_status engine_enter(struct ori_engine *engine)
 {
 	uint64_t deadline = ori_deadline(engine->comm->timeout_ns);
-	uint32_t asleep = 1;
+	uint32_t asleep = 1; /* no thread clears it, so ori_nap() sleeps for its time */
 	enum oriel_status status;
 
 	while (atomic_fetch_add(&engine->under_way, 1) >= ORIEL_JOBS) {
@@ -370,9 +388,9 @@ static enum oriel_status engine_enter(struct ori_engine *engine)
 			return status;
 		if (ori_deadline_passed(deadline))
 			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"%u jobs are posted, and none was over within %g s",
+					"%u jobs are posted, and none ended within %g s",
 					ORIEL_JOBS, (double)engine->comm->timeout_ns / 1e9);
-		ori_nap(&asleep, ENGINE_POST_NAP_NS);
+		ori_nap(&asleep, ENGINE_POST_SLEEP_NS);
 	}
 	return ORIEL_OK;
 }
@@ -386,9 +404,9 @@ static void engine_add(struct ori_engine *engine, struct ori_job *job)
 }
 
 /*
- * The thread knows the job before the stream does, which may come to it at once. It
- * forgets one whose first word the driver did not take. After that there is no way
- * back: the job will be executed, and the communicator is broken.
+ * The thread gets the job before the stream does, which may reach it at once. If the driver rejects
+ * the first operation, the thread drops the job. If it rejects a later one, the job cannot be
+ * withdrawn: it will be executed, and the communicator is broken.
  */
 static enum oriel_status engine_post_in(struct ori_engine *engine, struct ori_job *job,
 					void *stream)
@@ -410,8 +428,8 @@ static enum oriel_status engine_post_in(struct ori_engine *engine, struct ori_jo
 	return status;
 }
 
-/* Held by a graph, it does not count; else it has its place. */
-static enum oriel_status engine_place(struct ori_engine *engine, struct ori_job *job, void *stream)
+/* A captured job is held by its graph and does not count; another one waits for room. */
+static enum oriel_status engine_admit(struct ori_engine *engine, struct ori_job *job, void *stream)
 {
 	const struct ori_gpu *gpu = engine->comm->gpu;
 	enum oriel_status status;
@@ -420,7 +438,7 @@ static enum oriel_status engine_place(struct ori_engine *engine, struct ori_job 
 		status = ori_line_open(engine, &job->line);
 		if (status != ORIEL_OK)
 			return status;
-		/* Before the graph can drop it. */
+		/* Before the graph can drop its reference. */
 		atomic_fetch_add(&job->refs, 1);
 		status = gpu->ops->hold(gpu, stream, job, job_drop, &job->is_captured);
 		if (status == ORIEL_OK && job->is_captured)
@@ -454,8 +472,9 @@ static enum oriel_status post_read(const struct oriel_comm *comm, const struct o
 	if (!job->step)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_post: a job without a step");
 	if (stream && !comm->gpu)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"oriel_comm_post: a stream, and the communicator has no GPU");
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"oriel_comm_post: there is a stream, but the communicator has no GPU");
 	return ori_comm_check(comm);
 }
 
@@ -478,7 +497,7 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job");
 	job->call = call;
 	atomic_store(&job->refs, 1);
-	status = engine_place(engine, job, stream);
+	status = engine_admit(engine, job, stream);
 	if (status != ORIEL_OK) {
 		free(job);
 		return status;

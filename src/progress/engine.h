@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread of a communicator and its jobs, and how they hold a stream. */
+/*
+ * The thread of a communicator, its jobs, and the words by which a stream waits for a job. Used by
+ * engine.c and stream_sync.c.
+ */
 #ifndef ORI_PROGRESS_ENGINE_H
 #define ORI_PROGRESS_ENGINE_H
 
@@ -11,14 +14,15 @@
 #include "comm/comm.h"
 
 /*
- * Words of a job in a stream, both in host memory that the GPU reaches:
+ * The words of a job in a stream, both in host memory that the GPU maps:
  *
  *   stream: begun = 1 | wait until done == 1 | done = 0
  *   thread: wait until begun == 1, begun = 0 | steps | done = 1
  *
- * Neither writes what the other has not read: begun is set again only behind the
- * wait for done, and done only after begun. So both are 0 before each execution,
- * and the values of a captured job are constants. tests/model/stream_model.c.
+ * Neither side overwrites a value that the other has not read: the stream sets begun again only
+ * behind its wait for done, and the thread sets done only after it has seen begun. So both are 0
+ * before each execution, and the values of a captured job are constants.
+ * tests/model/stream_model.c explores this.
  */
 struct ori_line {
 	uint32_t begun;
@@ -27,7 +31,10 @@ struct ori_line {
 	uint32_t reserved2[15];
 };
 
-/* So many at once: to pin them may wait for streams, and so for jobs that are to be posted. */
+/*
+ * Lines of one allocation. Pinning may wait for streams, and so for jobs that are yet to be
+ * posted.
+ */
 #define ORI_LINES 4096u
 
 struct ori_lines {
@@ -35,15 +42,15 @@ struct ori_lines {
 	struct ori_mem *mem; /* [ORI_LINES] */
 };
 
-/* In a free line the address of the next one. */
+/* A free line holds the address of the next one. */
 struct ori_free_line {
 	struct ori_free_line *next;
 };
 
 enum job_state {
-	JOB_WAITING, /* for the stream */
-	JOB_RUNNING, /* has steps */
-	JOB_LEAVING, /* the stream has not come past yet */
+	JOB_WAITING, /* for its stream */
+	JOB_RUNNING, /* its steps are called */
+	JOB_LEAVING, /* its steps are over, and the stream has not passed it */
 };
 
 struct ori_job {
@@ -52,10 +59,11 @@ struct ori_job {
 	struct ori_line *line; /* NULL: no stream */
 	enum job_state state;
 	bool is_captured;
-	atomic_bool is_dropped; /* no graph has it any more */
-	atomic_bool is_lost;    /* its stream has none of the words, its context is the caller's */
-	atomic_bool is_torn;    /* its stream has only some of them */
-	atomic_uint refs;       /* the engine's, the graph's */
+	atomic_bool is_dropped; /* no graph holds it any more */
+	atomic_bool
+		is_lost; /* the driver took none of its operations; the context is the caller's */
+	atomic_bool is_torn; /* the driver took only some of its operations */
+	atomic_uint refs;    /* held by the engine, by the graph and during a post */
 };
 
 struct ori_job_list {
@@ -65,8 +73,8 @@ struct ori_job_list {
 struct ori_engine {
 	struct oriel_comm *comm; /* borrowed */
 	pthread_t thread;
-	uint32_t asleep;       /* see base/nap.h */
-	atomic_uint under_way; /* jobs that count */
+	uint32_t asleep;       /* the word of ori_nap(): 1 while the thread sleeps */
+	atomic_uint under_way; /* jobs in progress that are not captured */
 
 	pthread_mutex_t lock; /* guards the rest */
 	bool is_closing;
@@ -77,15 +85,15 @@ struct ori_engine {
 
 /* stream_sync.c */
 
-/* The first of them, before any stream waits. */
+/* Allocates the first lines, before any stream waits. */
 enum oriel_status ori_lines_open(struct ori_engine *engine);
-/* Two words that are 0. */
+/* Both words are 0. */
 enum oriel_status ori_line_open(struct ori_engine *engine, struct ori_line **line);
-/* No stream and no graph has @line. */
+/* No stream and no graph uses @line any more. */
 void ori_line_close(struct ori_engine *engine, struct ori_line *line);
-/* Of all lines. A stream may still write to them if not @is_over. */
+/* Frees all lines. Unless @is_over a stream may still write to them, and their memory stays. */
 void ori_lines_close(struct ori_engine *engine, bool is_over);
-/* The three operations; *@has_begun: a failure came after the first of them. */
+/* Posts the three operations of the stream. *@has_begun: the driver took the first of them. */
 enum oriel_status ori_line_post(struct ori_engine *engine, struct ori_line *line, void *stream,
 				bool *has_begun);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs without a stream, of one rank. Those in streams: tests/fakecuda. */
+/* Jobs without a stream, of one rank. tests/fakecuda/gpu_progress.c tests jobs in streams. */
 #include <oriel/oriel.h>
 
 #include <setjmp.h>
@@ -39,16 +39,16 @@ static void close_comm(struct fixture *f)
 	oriel_local_job_destroy(f->job);
 }
 
-/* What a job does, and what became of it. */
+/* The work of a job, and its results. */
 struct work {
-	unsigned steps; /* until it is over */
+	unsigned steps; /* before it ends */
 	enum oriel_status end;
 	atomic_uint done, released;
 	atomic_uint *order; /* counts the ends of several */
-	unsigned place;     /* ... of this one */
-	atomic_bool *gate;  /* over only once that is open */
+	unsigned position;  /* of this one among them */
+	atomic_bool *gate;  /* the job ends only once this is true */
 	struct oriel_comm *comm;
-	enum oriel_status posted; /* of a post by the step */
+	enum oriel_status posted; /* status of the post by its step */
 };
 
 static enum oriel_status work_step(void *context, bool *has_moved)
@@ -61,7 +61,7 @@ static enum oriel_status work_step(void *context, bool *has_moved)
 	if (atomic_fetch_add(&w->done, 1) + 1 < w->steps)
 		return ORIEL_AGAIN;
 	if (w->order)
-		w->place = atomic_fetch_add(w->order, 1);
+		w->position = atomic_fetch_add(w->order, 1);
 	return w->end;
 }
 
@@ -79,7 +79,7 @@ static enum oriel_status post(struct oriel_comm *comm, struct work *w)
 	return oriel_comm_post(comm, &job, NULL);
 }
 
-static void await(atomic_uint *word, unsigned value)
+static void await_count(atomic_uint *word, unsigned value)
 {
 	const struct timespec nap = {0, 100000};
 
@@ -100,7 +100,7 @@ static void test_a_job_has_its_steps_and_is_released_once(void **state)
 		assert_int_equal(post(f.comm, &works[i]), ORIEL_OK);
 	}
 	for (i = 0; i < 50; i++) {
-		await(&works[i].released, 1);
+		await_count(&works[i].released, 1);
 		assert_int_equal(atomic_load(&works[i].done), works[i].steps);
 	}
 	close_comm(&f);
@@ -108,7 +108,7 @@ static void test_a_job_has_its_steps_and_is_released_once(void **state)
 		assert_int_equal(atomic_load(&works[i].released), 1);
 }
 
-/* The first one waits for what only the second one does. */
+/* The first job ends only after the second one. */
 static void test_no_job_waits_for_another(void **state)
 {
 	atomic_bool gate = false;
@@ -121,12 +121,12 @@ static void test_no_job_waits_for_another(void **state)
 	open_comm(&f, TIMEOUT_NS);
 	assert_int_equal(post(f.comm, &first), ORIEL_OK);
 	assert_int_equal(post(f.comm, &second), ORIEL_OK);
-	await(&second.released, 1);
+	await_count(&second.released, 1);
 	assert_int_equal(atomic_load(&first.released), 0);
 	atomic_store(&gate, true);
-	await(&first.released, 1);
-	assert_int_equal(second.place, 0);
-	assert_int_equal(first.place, 1);
+	await_count(&first.released, 1);
+	assert_int_equal(second.position, 0);
+	assert_int_equal(first.position, 1);
 	close_comm(&f);
 }
 
@@ -145,8 +145,8 @@ static void test_jobs_begin_in_the_order_of_their_posts(void **state)
 		assert_int_equal(post(f.comm, &works[i]), ORIEL_OK);
 	}
 	for (i = 0; i < ORIEL_JOBS / 2; i++) {
-		await(&works[i].released, 1);
-		assert_int_equal(works[i].place, i);
+		await_count(&works[i].released, 1);
+		assert_int_equal(works[i].position, i);
 	}
 	close_comm(&f);
 }
@@ -160,7 +160,7 @@ static enum oriel_status posting_step(void *context, bool *has_moved)
 	return ORIEL_OK;
 }
 
-static void test_a_step_posts_nothing(void **state)
+static void test_a_step_cannot_post(void **state)
 {
 	struct work w = {.steps = 1};
 	struct oriel_job job = {sizeof(job), posting_step, work_release, &w};
@@ -170,12 +170,12 @@ static void test_a_step_posts_nothing(void **state)
 	open_comm(&f, TIMEOUT_NS);
 	w.comm = f.comm;
 	assert_int_equal(oriel_comm_post(f.comm, &job, NULL), ORIEL_OK);
-	await(&w.released, 1);
+	await_count(&w.released, 1);
 	assert_int_equal(w.posted, ORIEL_ERR_STATE);
 	close_comm(&f);
 }
 
-static void test_what_makes_no_sense_is_refused(void **state)
+static void test_an_invalid_job_is_rejected(void **state)
 {
 	struct work w = {.steps = 1};
 	struct oriel_job job = {sizeof(job), NULL, work_release, &w};
@@ -192,8 +192,8 @@ static void test_what_makes_no_sense_is_refused(void **state)
 	close_comm(&f);
 }
 
-/* The others have a last step, and so has what was posted and had none yet. */
-static void test_a_failure_ends_all(void **state)
+/* Every other job has one last step, even one that had none before. */
+static void test_a_failed_job_ends_every_other_job(void **state)
 {
 	atomic_bool gate = false;
 	struct work stuck = {.steps = 1, .gate = &gate};
@@ -206,8 +206,8 @@ static void test_a_failure_ends_all(void **state)
 	open_comm(&f, TIMEOUT_NS);
 	assert_int_equal(post(f.comm, &stuck), ORIEL_OK);
 	assert_int_equal(post(f.comm, &bad), ORIEL_OK);
-	await(&stuck.released, 1);
-	await(&bad.released, 1);
+	await_count(&stuck.released, 1);
+	await_count(&bad.released, 1);
 	assert_int_equal(atomic_load(&stuck.done), 0);
 	oriel_comm_health(f.comm, &health);
 	assert_int_equal(health.status, ORIEL_ERR_PEER);
@@ -217,8 +217,8 @@ static void test_a_failure_ends_all(void **state)
 	assert_int_equal(atomic_load(&late.released), 0);
 }
 
-/* Beyond the limit a call waits for room, and no longer than the timeout. */
-static void test_the_queue_has_an_end(void **state)
+/* A post beyond the limit waits for a job to end, and no longer than the timeout. */
+static void test_a_post_beyond_the_limit_times_out(void **state)
 {
 	static struct work works[ORIEL_JOBS];
 	atomic_bool gate = false;
@@ -238,14 +238,14 @@ static void test_the_queue_has_an_end(void **state)
 	assert_non_null(strstr(oriel_last_error(), "1024 jobs"));
 	atomic_store(&gate, true);
 	for (i = 0; i < ORIEL_JOBS; i++)
-		await(&works[i].released, 1);
+		await_count(&works[i].released, 1);
 	assert_int_equal(post(f.comm, &more), ORIEL_OK);
-	await(&more.released, 1);
+	await_count(&more.released, 1);
 	close_comm(&f);
 }
 
-/* It was told to be over: what is not then is released with the communicator. */
-static void test_a_communicator_goes_with_its_jobs(void **state)
+/* The abort gives each job its last step; a job that is left is released with the communicator. */
+static void test_destroying_a_communicator_releases_its_jobs(void **state)
 {
 	atomic_bool gate = false;
 	struct work stuck = {.steps = 1, .gate = &gate};
@@ -276,7 +276,7 @@ static void *poster_main(void *argument)
 			abort();
 	}
 	for (i = 0; i < 200; i++)
-		await(&p->works[i].released, 1);
+		await_count(&p->works[i].released, 1);
 	return NULL;
 }
 
@@ -299,7 +299,7 @@ static void test_any_thread_may_post(void **state)
 	close_comm(&f);
 }
 
-static void test_copies_without_a_gpu_are_done(void **state)
+static void test_a_copy_without_a_gpu_is_done_in_its_call(void **state)
 {
 	char from[100], to[100] = {0};
 	struct oriel_copies *copies;
@@ -316,7 +316,7 @@ static void test_copies_without_a_gpu_are_done(void **state)
 	close_comm(&f);
 }
 
-static void test_copies_have_memory_once(void **state)
+static void test_copies_allocate_memory_once(void **state)
 {
 	const char zero[100] = {0};
 	struct oriel_copies *copies;
@@ -340,14 +340,14 @@ int main(void)
 		cmocka_unit_test(test_a_job_has_its_steps_and_is_released_once),
 		cmocka_unit_test(test_no_job_waits_for_another),
 		cmocka_unit_test(test_jobs_begin_in_the_order_of_their_posts),
-		cmocka_unit_test(test_a_step_posts_nothing),
-		cmocka_unit_test(test_what_makes_no_sense_is_refused),
-		cmocka_unit_test(test_a_failure_ends_all),
-		cmocka_unit_test(test_the_queue_has_an_end),
-		cmocka_unit_test(test_a_communicator_goes_with_its_jobs),
+		cmocka_unit_test(test_a_step_cannot_post),
+		cmocka_unit_test(test_an_invalid_job_is_rejected),
+		cmocka_unit_test(test_a_failed_job_ends_every_other_job),
+		cmocka_unit_test(test_a_post_beyond_the_limit_times_out),
+		cmocka_unit_test(test_destroying_a_communicator_releases_its_jobs),
 		cmocka_unit_test(test_any_thread_may_post),
-		cmocka_unit_test(test_copies_without_a_gpu_are_done),
-		cmocka_unit_test(test_copies_have_memory_once),
+		cmocka_unit_test(test_a_copy_without_a_gpu_is_done_in_its_call),
+		cmocka_unit_test(test_copies_allocate_memory_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words between a stream and the thread: by operations of streams, or by small kernels. */
+/*
+ * The words between a stream and the thread of the communicator. The stream's side is stream
+ * memory operations, or small kernels where the GPU lacks these. Called by engine.c.
+ */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +13,7 @@
 #include "kernels/kernels.h"
 #include "progress/engine.h"
 
-static_assert(sizeof(struct ori_line) == 128, "words lie in lines of their own");
+static_assert(sizeof(struct ori_line) == 128, "each word has its own cache line");
 
 static enum oriel_status lines_add_locked(struct ori_engine *engine)
 {
@@ -85,14 +88,14 @@ void ori_lines_close(struct ori_engine *engine, bool is_over)
 	while (engine->lines) {
 		lines = engine->lines;
 		engine->lines = lines->next;
-		/* What a stream may still write to stays where it is. */
+		/* Memory that a stream may still write to stays allocated. */
 		if (is_over)
 			ori_mem_unref_pinned(engine->comm->gpu, lines->mem);
 		free(lines);
 	}
 }
 
-/* The window is one that they do not look at. */
+/* The kernels take a window that they do not read. */
 static enum oriel_status line_launch(struct ori_engine *engine, enum ori_kernel kernel,
 				     uint32_t *word, void *stream)
 {
@@ -103,12 +106,16 @@ static enum oriel_status line_launch(struct ori_engine *engine, enum ori_kernel 
 
 	if (!comm->program.module)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"jobs in streams: GPU %s has no operations for words, and the "
+				"jobs in streams: GPU %s has no stream memory operations, and the "
 				"library was built without nvcc",
 				comm->gpu->pci);
 	return comm->gpu->ops->launch(comm->gpu, &comm->program, kernel, 1, 1, arguments, stream);
 }
 
+/*
+ * begun, the wait for done, and the reset of done. With kernels the last two are one, since a
+ * kernel can do both.
+ */
 enum oriel_status ori_line_post(struct ori_engine *engine, struct ori_line *line, void *stream,
 				bool *has_begun)
 {

@@ -121,7 +121,7 @@ static bool fault_is_about_bytes(const struct oriel_dev_fault *fault)
 	return fault->what == ORIEL_DEV_PUT || fault->what == ORIEL_DEV_PUT_VALUE ||
 	       fault->what == ORIEL_DEV_GET || fault->what == ORIEL_DEV_FETCH_ADD ||
 	       fault->what == ORIEL_DEV_PUT_LL || fault->what == ORIEL_DEV_WAIT_LL ||
-	       fault->what == ORIEL_DEV_PORTIONS;
+	       fault->what == ORIEL_DEV_ALLTOALLV;
 }
 
 static bool fault_is_about_channel(const struct oriel_dev_fault *fault)

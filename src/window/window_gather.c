@@ -134,8 +134,8 @@ enum oriel_status oriel_window_broadcast(struct oriel_window *w,
 
 enum oriel_status oriel_window_exchange(struct oriel_window *w,
 					const struct oriel_dev_gather *gather, uint32_t parts,
-					const void *from, const struct oriel_dev_portion *portions,
-					void *stream)
+					const void *from,
+					const struct oriel_dev_alltoallv *portions, void *stream)
 {
 	struct ori_kernel_call call = gather_call(gather, parts, from, 0);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent all-to-all, broadcast and barrier in host memory: whole, in order, and
- * nothing but that.
+ * Persistent all-to-all, broadcast and barrier in host memory: results are complete, in order, and
+ * no other byte changes. The conformance program runs this suite for every transport.
  */
 #include "harness.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE 20000u /* bytes for each pair of ranks at most */
+#define SHARE 20000u /* the most bytes for each pair of ranks */
 #define GUARD 0x5a
 #define ROUNDS 24u
 
@@ -22,7 +22,7 @@ struct site {
 	char *memory; /* with guards on both sides of the view */
 	char *result;
 	char *send;
-	struct oriel_dev_portion *portions;
+	struct oriel_dev_alltoallv *layout;
 	size_t length;
 	uint64_t round;
 };
@@ -38,8 +38,8 @@ static void site_open(struct rank *r, struct site *s)
 	s->result = s->memory + 64;
 	memset(s->memory, GUARD, s->length + 256);
 	s->send = malloc(s->length + 1);
-	s->portions = calloc(r->size, sizeof(*s->portions));
-	CHECK(r, s->send && s->portions);
+	s->layout = calloc(r->size, sizeof(*s->layout));
+	CHECK(r, s->send && s->layout);
 	s->attr = (struct oriel_allgather_attr){.size = sizeof(s->attr), .chunk = 4096};
 	s->view = (struct oriel_view){.size = sizeof(s->view),
 				      .length = s->length,
@@ -50,12 +50,12 @@ static void site_close(struct rank *r, struct site *s)
 {
 	CHECK_EQ(r, not_all(s->memory, 64, GUARD), 0);
 	CHECK_EQ(r, not_all(s->result + s->length, 192, GUARD), 0);
-	free(s->portions);
+	free(s->layout);
 	free(s->send);
 	oriel_memory_free(s->memory);
 }
 
-/* Of what @from sends to @to in this round. */
+/* The seed of the message from @from to @to in this round. */
 static uint64_t seed_of(const struct site *s, unsigned from, unsigned to)
 {
 	return s->round * 131 + from * 7 + to * 29 + 1;
@@ -84,7 +84,7 @@ static void alltoall_once(struct rank *r, struct site *s, size_t bytes)
 	memset(s->result + r->size * bytes, GUARD, s->length - r->size * bytes);
 	if (!CHECK_OK(r, oriel_alltoall_start(s->alltoall, send, bytes, NULL)))
 		return;
-	/* On return it is the caller's. */
+	/* The caller may reuse it on return. */
 	memset(send, GUARD, r->size * bytes);
 	for (rank = 0; rank < r->size; rank++)
 		if (!CHECK_EQ(r, wrong(s->result + rank * bytes, bytes, seed_of(s, rank, r->rank)),
@@ -106,7 +106,7 @@ static void every_algorithm_exchanges_every_size(struct rank *r)
 			continue;
 		CHECK_OK(r, oriel_alltoall_query(s.alltoall, 8, &info));
 		CHECK_EQ(r, info.bytes_max, SHARE);
-		mask = info.able;
+		mask = info.supported;
 		for (i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++)
 			alltoall_once(r, &s, sizes[i / 2]);
 		oriel_alltoall_destroy(s.alltoall);
@@ -115,53 +115,53 @@ static void every_algorithm_exchanges_every_size(struct rank *r)
 }
 
 /* Bytes from @from to @to in @round: some, none, or few, and not the same both ways. */
-static size_t portion_of(uint64_t round, unsigned from, unsigned to)
+static size_t length_of(uint64_t round, unsigned from, unsigned to)
 {
 	unsigned draw = (unsigned)(round * 7 + from * 13 + to * 5) % 8;
 
 	return draw < 3 ? 0 : draw == 3 ? 1 : (draw * 2477 + round * 31) % SHARE;
 }
 
-/* In the view they lie in some order of their own, a byte apart. */
-static void portions_fill(const struct rank *r, struct site *s)
+/* The messages lie in the view in another order than in the send buffer. */
+static void layout_fill(const struct rank *r, struct site *s)
 {
-	size_t send_at = 0, recv_at = s->round % 3;
+	size_t send_offset = 0, recv_offset = s->round % 3;
 	unsigned i, rank;
 
 	for (i = 0; i < r->size; i++) {
 		rank = (r->rank * 3 + i) % r->size;
-		s->portions[rank].recv_at = recv_at;
-		s->portions[rank].recv_length = portion_of(s->round, rank, r->rank);
-		recv_at += s->portions[rank].recv_length;
-		s->portions[i].send_at = send_at;
-		s->portions[i].send_length = portion_of(s->round, r->rank, i);
-		fill(s->send + send_at, s->portions[i].send_length, seed_of(s, r->rank, i));
-		send_at += s->portions[i].send_length;
+		s->layout[rank].recv_displacement = recv_offset;
+		s->layout[rank].recv_length = length_of(s->round, rank, r->rank);
+		recv_offset += s->layout[rank].recv_length;
+		s->layout[i].send_displacement = send_offset;
+		s->layout[i].send_length = length_of(s->round, r->rank, i);
+		fill(s->send + send_offset, s->layout[i].send_length, seed_of(s, r->rank, i));
+		send_offset += s->layout[i].send_length;
 	}
 }
 
-static void check_portions(struct rank *r, const struct site *s, unsigned but)
+static void check_received(struct rank *r, const struct site *s, unsigned but)
 {
 	unsigned rank;
 
 	for (rank = 0; rank < r->size; rank++)
 		if (rank != but &&
 		    !CHECK_EQ(r,
-			      wrong(s->result + s->portions[rank].recv_at,
-				    s->portions[rank].recv_length, seed_of(s, rank, r->rank)),
+			      wrong(s->result + s->layout[rank].recv_displacement,
+				    s->layout[rank].recv_length, seed_of(s, rank, r->rank)),
 			      0))
 			return;
 }
 
-static void portions_once(struct rank *r, struct site *s)
+static void alltoallv_once(struct rank *r, struct site *s)
 {
 	s->round++;
-	portions_fill(r, s);
-	if (CHECK_OK(r, oriel_alltoall_start_portions(s->alltoall, s->send, s->portions, NULL)))
-		check_portions(r, s, r->size);
+	layout_fill(r, s);
+	if (CHECK_OK(r, oriel_alltoall_start_v(s->alltoall, s->send, s->layout, NULL)))
+		check_received(r, s, r->size);
 }
 
-static void messages_of_any_lengths_are_exchanged(struct rank *r)
+static void messages_of_any_length_are_exchanged(struct rank *r)
 {
 	struct site s;
 	unsigned i;
@@ -170,11 +170,11 @@ static void messages_of_any_lengths_are_exchanged(struct rank *r)
 	if (!alltoall_create(r, &s, 0))
 		return;
 	for (i = 0; i < ROUNDS; i++) {
-		portions_once(r, &s);
+		alltoallv_once(r, &s);
 		if ((i + r->rank) % r->size == 0) {
-			/* The others have begun the next one. */
+			/* The peers have begun the next execution. */
 			oriel_cpu_give_way(1000000);
-			check_portions(r, &s, r->size);
+			check_received(r, &s, r->size);
 		}
 		if (i % 4 == 3)
 			alltoall_once(r, &s, 1 + i * 71);
@@ -183,8 +183,8 @@ static void messages_of_any_lengths_are_exchanged(struct rank *r)
 	site_close(r, &s);
 }
 
-/* All send nothing to all, many times: notes alone must not mix. */
-static void nothing_at_all_is_exchanged(struct rank *r)
+/* Empty messages between all ranks, many times: notes alone must not mix. */
+static void empty_messages_do_not_mix(struct rank *r)
 {
 	struct site s;
 	unsigned i;
@@ -194,18 +194,18 @@ static void nothing_at_all_is_exchanged(struct rank *r)
 		return;
 	for (i = 0; i < 200; i++) {
 		if (i % 20 == 19) {
-			portions_once(r, &s);
+			alltoallv_once(r, &s);
 			continue;
 		}
-		memset(s.portions, 0, r->size * sizeof(*s.portions));
-		CHECK_OK(r, oriel_alltoall_start_portions(s.alltoall, NULL, s.portions, NULL));
+		memset(s.layout, 0, r->size * sizeof(*s.layout));
+		CHECK_OK(r, oriel_alltoall_start_v(s.alltoall, NULL, s.layout, NULL));
 	}
 	oriel_alltoall_destroy(s.alltoall);
 	site_close(r, &s);
 }
 
-/* Both ranks of the pair hear of it, the others have theirs, and it goes on. */
-static void lengths_that_differ_are_found(struct rank *r)
+/* Both ranks of the pair get the error, all other messages arrive, and the next one succeeds. */
+static void lengths_of_a_pair_that_differ_are_reported(struct rank *r)
 {
 	unsigned last = r->size - 1;
 	struct site s;
@@ -213,21 +213,20 @@ static void lengths_that_differ_are_found(struct rank *r)
 	site_open(r, &s);
 	if (!alltoall_create(r, &s, 0))
 		return;
-	portions_once(r, &s);
+	alltoallv_once(r, &s);
 	s.round = 50;
-	portions_fill(r, &s);
+	layout_fill(r, &s);
 	if (r->rank == 0)
-		s.portions[last].send_length = portion_of(50, 0, last) + 3;
+		s.layout[last].send_length = length_of(50, 0, last) + 3;
 	if (r->rank == 0 || r->rank == last) {
-		CHECK_STATUS(r, oriel_alltoall_start_portions(s.alltoall, s.send, s.portions, NULL),
+		CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, s.layout, NULL),
 			     ORIEL_ERR_MISMATCH);
 		CHECK_LAST(r, r->rank ? "rank 0 sends" : "bytes sent to rank");
-		check_portions(r, &s, r->rank ? 0 : last);
-	} else if (CHECK_OK(r,
-			    oriel_alltoall_start_portions(s.alltoall, s.send, s.portions, NULL))) {
-		check_portions(r, &s, r->size);
+		check_received(r, &s, r->rank ? 0 : last);
+	} else if (CHECK_OK(r, oriel_alltoall_start_v(s.alltoall, s.send, s.layout, NULL))) {
+		check_received(r, &s, r->size);
 	}
-	portions_once(r, &s);
+	alltoallv_once(r, &s);
 	oriel_alltoall_destroy(s.alltoall);
 	site_close(r, &s);
 }
@@ -252,7 +251,7 @@ static void bcast_once(struct rank *r, struct site *s, size_t bytes)
 	CHECK_EQ(r, not_all(s->result + bytes, s->length - bytes, GUARD), 0);
 }
 
-/* With one that the table chooses for, and with one of each algorithm that there is. */
+/* With an object of the default algorithm, and with one of each supported algorithm. */
 static void each_bcast(struct rank *r, void (*run)(struct rank *r, struct site *s))
 {
 	unsigned algorithm, mask = 1u << ORIEL_ALGORITHM_DEFAULT;
@@ -265,7 +264,7 @@ static void each_bcast(struct rank *r, void (*run)(struct rank *r, struct site *
 			continue;
 		CHECK_OK(r, oriel_bcast_query(s.bcast, 8, &info));
 		CHECK_EQ(r, info.bytes_max, s.length);
-		mask |= info.able;
+		mask |= info.supported;
 		run(r, &s);
 		oriel_bcast_destroy(s.bcast);
 	}
@@ -286,13 +285,13 @@ static void every_algorithm_broadcasts_every_size(struct rank *r)
 	each_bcast(r, bcast_sizes);
 }
 
-/* Some ranks look at a result for long, while others have started the next. */
-static void bcast_and_look(struct rank *r, struct site *s)
+/* Some ranks check a result late, while their peers have started the next execution. */
+static void bcast_and_check(struct rank *r, struct site *s)
 {
 	unsigned i, root;
 
 	for (i = 0; i < ROUNDS; i++) {
-		/* From one root many times, so that it could be ahead. */
+		/* From one root many times, so that it could run ahead. */
 		root = i / 8 % r->size;
 		s->round++;
 		if (r->rank == root)
@@ -304,12 +303,12 @@ static void bcast_and_look(struct rank *r, struct site *s)
 	}
 }
 
-static void nobody_writes_to_what_is_read(struct rank *r)
+static void a_broadcast_result_stays_until_the_next_start(struct rank *r)
 {
-	each_bcast(r, bcast_and_look);
+	each_bcast(r, bcast_and_check);
 }
 
-static void wrong_ones_are_refused(struct rank *r)
+static void invalid_exchanges_are_rejected(struct rank *r)
 {
 	struct oriel_alltoall *none = NULL;
 	struct site s;
@@ -318,7 +317,7 @@ static void wrong_ones_are_refused(struct rank *r)
 	s.attr.algorithm = ORIEL_ALGORITHM_RING;
 	CHECK_STATUS(r, oriel_alltoall_create(r->comm, &s.view, &s.attr, &none),
 		     ORIEL_ERR_UNSUPPORTED);
-	CHECK_LAST(r, "all-to-all: ring is not for host memory");
+	CHECK_LAST(r, "all-to-all: algorithm ring does not support host memory");
 	if (!alltoall_create(r, &s, 0) || !bcast_create(r, &s, 0))
 		return;
 	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, SHARE + 1, NULL), ORIEL_ERR_RANGE);
@@ -327,14 +326,13 @@ static void wrong_ones_are_refused(struct rank *r)
 	CHECK_LAST(r, "overlaps the result");
 	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, 8, &s), ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "takes no stream");
-	CHECK_STATUS(r, oriel_alltoall_start_portions(s.alltoall, s.send, NULL, NULL),
-		     ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->size, s.send, 8, NULL), ORIEL_ERR_RANGE);
-	CHECK_LAST(r, "broadcast from rank");
+	CHECK_LAST(r, "broadcast: root");
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->rank, s.result + 1, 8, NULL),
 		     ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, 0, s.send, s.length + 1, NULL), ORIEL_ERR_RANGE);
-	/* Nothing has happened. */
+	/* The failed calls changed nothing. */
 	alltoall_once(r, &s, 8);
 	bcast_once(r, &s, 8);
 	oriel_bcast_destroy(s.bcast);
@@ -345,8 +343,8 @@ static void wrong_ones_are_refused(struct rank *r)
 	site_close(r, &s);
 }
 
-/* A rank that makes another thing than the others is found by all. */
-static void different_collectives_do_not_meet(struct rank *r)
+/* If one rank creates another kind of collective, all ranks get the error. */
+static void different_collectives_do_not_match(struct rank *r)
 {
 	struct oriel_allgather *gather = NULL;
 	struct oriel_bcast *bcast = NULL;
@@ -359,12 +357,12 @@ static void different_collectives_do_not_meet(struct rank *r)
 	else
 		CHECK_STATUS(r, oriel_bcast_create(r->comm, &s.view, NULL, &bcast),
 			     ORIEL_ERR_MISMATCH);
-	CHECK_LAST(r, "one of kind 0 on rank 0 and 2 on rank 1");
+	CHECK_LAST(r, "the kind of collective: 0 on rank 0, 2 on rank 1");
 	site_close(r, &s);
 }
 
-/* Who has come behind it has what was put before it. */
-static void a_barrier_lets_nobody_ahead(struct rank *r)
+/* A rank behind the barrier sees all puts from before it. */
+static void no_rank_passes_a_barrier_early(struct rank *r)
 {
 	struct oriel_stream_barrier *barrier = NULL;
 	struct oriel_window *window = NULL;
@@ -394,22 +392,22 @@ static void a_barrier_lets_nobody_ahead(struct rank *r)
 	oriel_window_destroy(window);
 }
 
-/* Who waits for a rank that never starts gets what that rank says. */
-static void an_abort_ends_all_of_them(struct rank *r)
+/* A rank that waits for a peer that never starts gets the status of that peer's abort. */
+static void an_abort_ends_every_collective(struct rank *r)
 {
 	struct site s;
 
 	site_open(r, &s);
 	if (!alltoall_create(r, &s, 0) || !bcast_create(r, &s, 0))
 		return;
-	portions_once(r, &s);
+	alltoallv_once(r, &s);
 	bcast_once(r, &s, 5000);
-	/* All have ended, by what no abort reaches. */
+	/* All ranks have ended the execution; this meeting does not use the communicator. */
 	host_meet(r);
 	if (r->rank == 0)
 		oriel_comm_abort(r->comm, "no more exchanging");
 	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
-	CHECK_STATUS(r, oriel_alltoall_start_portions(s.alltoall, s.send, s.portions, NULL),
+	CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, s.layout, NULL),
 		     ORIEL_ERR_ABORTED);
 	CHECK_LAST(r, "all-to-all: ");
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, 0, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
@@ -417,25 +415,28 @@ static void an_abort_ends_all_of_them(struct rank *r)
 	oriel_bcast_destroy(s.bcast);
 	oriel_alltoall_destroy(s.alltoall);
 	free(s.send);
-	free(s.portions);
+	free(s.layout);
 	oriel_memory_free(s.memory);
 }
 
 static const struct test_case exchange_cases[] = {
 	{"every_algorithm_exchanges_every_size", every_algorithm_exchanges_every_size, NULL, 1,
 	 NO_WINDOW},
-	{"messages_of_any_lengths_are_exchanged", messages_of_any_lengths_are_exchanged, NULL, 1,
+	{"messages_of_any_length_are_exchanged", messages_of_any_length_are_exchanged, NULL, 1,
 	 NO_WINDOW},
-	{"nothing_at_all_is_exchanged", nothing_at_all_is_exchanged, NULL, 1, NO_WINDOW},
-	{"lengths_that_differ_are_found", lengths_that_differ_are_found, NULL, 2, NO_WINDOW},
+	{"empty_messages_do_not_mix", empty_messages_do_not_mix, NULL, 1, NO_WINDOW},
+	{"lengths_of_a_pair_that_differ_are_reported", lengths_of_a_pair_that_differ_are_reported,
+	 NULL, 2, NO_WINDOW},
 	{"every_algorithm_broadcasts_every_size", every_algorithm_broadcasts_every_size, NULL, 1,
 	 NO_WINDOW},
-	{"nobody_writes_to_what_is_read", nobody_writes_to_what_is_read, NULL, 2, NO_WINDOW},
-	{"wrong_ones_are_refused", wrong_ones_are_refused, NULL, 1, NO_WINDOW},
-	{"different_collectives_do_not_meet", different_collectives_do_not_meet, NULL, 2,
+	{"a_broadcast_result_stays_until_the_next_start",
+	 a_broadcast_result_stays_until_the_next_start, NULL, 2, NO_WINDOW},
+	{"invalid_exchanges_are_rejected", invalid_exchanges_are_rejected, NULL, 1, NO_WINDOW},
+	{"different_collectives_do_not_match", different_collectives_do_not_match, NULL, 2,
 	 NO_WINDOW},
-	{"a_barrier_lets_nobody_ahead", a_barrier_lets_nobody_ahead, NULL, 1, NO_WINDOW},
-	{"an_abort_ends_all_of_them", an_abort_ends_all_of_them, NULL, 2, NO_WINDOW | BREAKS_COMM},
+	{"no_rank_passes_a_barrier_early", no_rank_passes_a_barrier_early, NULL, 1, NO_WINDOW},
+	{"an_abort_ends_every_collective", an_abort_ends_every_collective, NULL, 2,
+	 NO_WINDOW | BREAKS_COMM},
 };
 
 const struct suite exchange_suite = SUITE(exchange);

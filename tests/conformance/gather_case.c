@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The persistent all-gather in host memory: whole, in order, and nothing but that. */
+/*
+ * The persistent all-gather in host memory: results are complete, in order, and no other byte
+ * changes. The conformance program runs this suite for every transport.
+ */
 #include "harness.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE 40000u /* bytes of each rank at most */
+#define SHARE 40000u /* the most bytes of each rank */
 #define GUARD 0x5a
-#define BEGIN 192u /* of the view in its window */
+#define BEGIN 192u /* offset of the view in its window */
 
 static const size_t sizes[] = {1, 7, 8, 100, 0, 1000, 4096, 4097, 16384, 16385, SHARE};
 
@@ -40,7 +43,7 @@ static bool site_create(struct rank *r, struct site *s, unsigned algorithm, size
 	return CHECK_OK(r, oriel_allgather_create(r->comm, &view, &attr, &s->gather));
 }
 
-/* A window whose end nothing may touch, and room to send from. */
+/* A window with guards on both sides of the view, and a send buffer. */
 static void site_open(struct rank *r, struct site *s)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .channels = ORIEL_NONE};
@@ -81,7 +84,7 @@ static void check_result(struct rank *r, const struct site *s, size_t bytes)
 
 static void gather_once(struct rank *r, struct site *s, size_t bytes, bool in_place)
 {
-	/* Odd where it can be: no source need be aligned. */
+	/* An odd address where possible: no source need be aligned. */
 	char *send = in_place ? s->result + r->rank * bytes : s->send + s->round % 2;
 
 	s->round++;
@@ -89,12 +92,12 @@ static void gather_once(struct rank *r, struct site *s, size_t bytes, bool in_pl
 	if (!CHECK_OK(r, oriel_allgather_start(s->gather, send, bytes, NULL)))
 		return;
 	check_result(r, s, bytes);
-	/* On return it is the caller's. */
+	/* The caller may reuse it on return. */
 	if (!in_place)
 		memset(send, GUARD, bytes);
 }
 
-/* What is behind the result stays. */
+/* The bytes behind the result must not change. */
 static void gather_sizes(struct rank *r, struct site *s)
 {
 	size_t i, rest;
@@ -109,15 +112,15 @@ static void gather_sizes(struct rank *r, struct site *s)
 	}
 }
 
-static unsigned able(const struct site *s)
+static unsigned supported(const struct site *s)
 {
 	struct oriel_allgather_info info;
 
 	oriel_allgather_query(s->gather, 8, &info);
-	return info.able;
+	return info.supported;
 }
 
-/* With an object that the table chooses for, and with one of each algorithm that there is. */
+/* With an object of the default algorithm, and with one of each supported algorithm. */
 static void each_algorithm(struct rank *r, void (*run)(struct rank *r, struct site *s))
 {
 	unsigned algorithm, mask = 1u << ORIEL_ALGORITHM_DEFAULT;
@@ -128,7 +131,7 @@ static void each_algorithm(struct rank *r, void (*run)(struct rank *r, struct si
 		if (!(mask >> algorithm & 1) ||
 		    !site_create(r, &s, algorithm, algorithm ? 4096 : 0))
 			continue;
-		mask |= able(&s);
+		mask |= supported(&s);
 		run(r, &s);
 		oriel_allgather_destroy(s.gather);
 	}
@@ -140,8 +143,8 @@ static void every_algorithm_gathers_every_size(struct rank *r)
 	each_algorithm(r, gather_sizes);
 }
 
-/* Some ranks look at a result for long, while others have started the next. */
-static void gather_and_look(struct rank *r, struct site *s)
+/* Some ranks check a result late, while their peers have started the next execution. */
+static void gather_and_check(struct rank *r, struct site *s)
 {
 	unsigned i;
 
@@ -154,13 +157,13 @@ static void gather_and_look(struct rank *r, struct site *s)
 	}
 }
 
-static void nobody_writes_to_a_result_that_is_read(struct rank *r)
+static void a_result_stays_until_the_next_start(struct rank *r)
 {
-	each_algorithm(r, gather_and_look);
+	each_algorithm(r, gather_and_check);
 }
 
-/* What one execution leaves in the staging is not what the next one takes. */
-static void many_small_ones_do_not_mix(struct rank *r)
+/* Lines that one execution left in the staging are not those of the next one. */
+static void many_small_messages_do_not_mix(struct rank *r)
 {
 	struct site s;
 	unsigned i;
@@ -192,7 +195,7 @@ static void a_buffer_of_the_caller_is_shared(struct rank *r)
 	free(s.send);
 }
 
-/* Whoever shared the memory knows where it lies. */
+/* The caller that shared the memory has the table of its addresses. */
 static void a_table_of_the_caller_is_used(struct rank *r)
 {
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
@@ -216,7 +219,7 @@ static void a_table_of_the_caller_is_used(struct rank *r)
 				   .peers = table};
 	if (!CHECK_OK(r, oriel_allgather_create(r->comm, &view, NULL, &s.gather)))
 		return;
-	/* The table has been copied. */
+	/* The object has copied the table. */
 	memset(table, 0, r->size * sizeof(*table));
 	free(table);
 	gather_sizes(r, &s);
@@ -224,7 +227,7 @@ static void a_table_of_the_caller_is_used(struct rank *r)
 	site_close(r, &s);
 }
 
-/* Shared once, for as many views as there are. */
+/* A region is shared once, for any number of views. */
 static void a_region_backs_views(struct rank *r)
 {
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
@@ -275,14 +278,14 @@ static void two_objects_work_at_once(struct rank *r)
 			return;
 	}
 	rank_fork(r, 2, run_object, sites);
-	/* In the order of their making, and of their windows in another one. */
+	/* Objects in the order of their creation, windows in the reverse order. */
 	for (i = 0; i < 2; i++)
 		oriel_allgather_destroy(sites[i].gather);
 	site_close(r, &sites[1]);
 	site_close(r, &sites[0]);
 }
 
-static void what_is_wrong_is_refused(struct rank *r)
+static void invalid_arguments_are_rejected(struct rank *r)
 {
 	struct oriel_allgather_info info;
 	struct site s;
@@ -299,7 +302,7 @@ static void what_is_wrong_is_refused(struct rank *r)
 	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.result + r->rank * 8 + 1, 8, NULL),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "overlaps the result");
-	/* Nothing has happened. */
+	/* The failed calls changed nothing. */
 	gather_once(r, &s, 8, false);
 	CHECK_OK(r, oriel_allgather_start(s.gather, NULL, 0, NULL));
 	oriel_allgather_destroy(s.gather);
@@ -309,8 +312,8 @@ static void what_is_wrong_is_refused(struct rank *r)
 	site_close(r, &s);
 }
 
-/* Beside the calling thread, between others that it starts itself. */
-static void what_was_begun_ends(struct rank *r)
+/* Asynchronous executions, with blocking ones between them. */
+static void a_begun_execution_ends(struct rank *r)
 {
 	enum oriel_status status;
 	struct site s;
@@ -344,8 +347,8 @@ static void what_was_begun_ends(struct rank *r)
 	site_close(r, &s);
 }
 
-/* Ranks begin them in different orders. */
-static void two_may_be_begun_at_once(struct rank *r)
+/* Ranks begin the two in different orders. */
+static void two_executions_may_be_begun_at_once(struct rank *r)
 {
 	struct site sites[2];
 	unsigned i, k;
@@ -376,8 +379,8 @@ static void two_may_be_begun_at_once(struct rank *r)
 		site_close(r, &sites[i]);
 }
 
-/* Until all have begun it is not over, and there is one of an object at a time. */
-static void one_is_begun_at_a_time(struct rank *r)
+/* It does not end before all ranks have begun it, and a second one fails meanwhile. */
+static void one_execution_of_an_object_is_begun_at_a_time(struct rank *r)
 {
 	struct site s;
 
@@ -391,7 +394,7 @@ static void one_is_begun_at_a_time(struct rank *r)
 		CHECK_STATUS(r, oriel_allgather_test(s.gather), ORIEL_AGAIN);
 		CHECK_STATUS(r, oriel_allgather_begin(s.gather, s.send, 8), ORIEL_ERR_STATE);
 		CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, NULL), ORIEL_ERR_STATE);
-		CHECK_LAST(r, "not over");
+		CHECK_LAST(r, "has not ended");
 	}
 	host_meet(r);
 	if (r->rank == 0)
@@ -405,7 +408,7 @@ static void one_is_begun_at_a_time(struct rank *r)
 	site_close(r, &s);
 }
 
-static void an_abort_ends_what_was_begun(struct rank *r)
+static void an_abort_ends_a_begun_execution(struct rank *r)
 {
 	struct site s;
 
@@ -424,8 +427,8 @@ static void an_abort_ends_what_was_begun(struct rank *r)
 	oriel_window_destroy(s.window);
 }
 
-static void create_refuses(struct rank *r, const struct oriel_view *view, unsigned algorithm,
-			   enum oriel_status status, const char *text)
+static void create_fails(struct rank *r, const struct oriel_view *view, unsigned algorithm,
+			 enum oriel_status status, const char *text)
 {
 	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_allgather *gather = NULL;
@@ -435,35 +438,35 @@ static void create_refuses(struct rank *r, const struct oriel_view *view, unsign
 	CHECK(r, !gather);
 }
 
-static void all_ranks_refuse_what_one_does(struct rank *r)
+static void all_ranks_reject_what_one_rejects(struct rank *r)
 {
 	struct oriel_view view;
 	struct site s;
 
 	site_open(r, &s);
 	view = view_of(&s);
-	create_refuses(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not for host");
-	create_refuses(r, r->rank == r->size - 1 ? NULL : &view, 0, ORIEL_ERR_INVALID,
-		       "view is NULL");
+	create_fails(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED,
+		     "algorithm ce does not support host");
+	create_fails(r, r->rank == r->size - 1 ? NULL : &view, 0, ORIEL_ERR_INVALID,
+		     "view is NULL");
 	if (r->rank == 0)
 		view.length += 65;
-	create_refuses(r, &view, 0, ORIEL_ERR_RANGE, "a view of");
+	create_fails(r, &view, 0, ORIEL_ERR_RANGE, "view of");
 	view = view_of(&s);
 	if (r->rank == 0)
 		view.flags = ORIEL_VIEW_GPU;
-	create_refuses(r, &view, 0, ORIEL_ERR_INVALID, "lies in host memory");
+	create_fails(r, &view, 0, ORIEL_ERR_INVALID, "lies in host memory");
 	view = view_of(&s);
 	if (r->size > 1) {
 		view.at += r->rank == 1 ? 8 : 0;
 		view.length -= 8;
-		create_refuses(r, &view, 0, ORIEL_ERR_MISMATCH,
-			       "a view at 192 on rank 0 and 200 on rank 1");
+		create_fails(r, &view, 0, ORIEL_ERR_MISMATCH,
+			     "the offset of the view: 192 on rank 0, 200 on rank 1");
 		view = view_of(&s);
-		create_refuses(r, &view,
-			       r->rank == 1 ? ORIEL_ALGORITHM_RING : ORIEL_ALGORITHM_DIRECT,
-			       ORIEL_ERR_MISMATCH, "algorithm");
+		create_fails(r, &view, r->rank == 1 ? ORIEL_ALGORITHM_RING : ORIEL_ALGORITHM_DIRECT,
+			     ORIEL_ERR_MISMATCH, "algorithm");
 	}
-	/* After all that it still works. */
+	/* A valid creation still succeeds after these. */
 	if (site_create(r, &s, ORIEL_ALGORITHM_DIRECT, 0)) {
 		gather_sizes(r, &s);
 		oriel_allgather_destroy(s.gather);
@@ -471,7 +474,7 @@ static void all_ranks_refuse_what_one_does(struct rank *r)
 	site_close(r, &s);
 }
 
-/* The shortest view counts. */
+/* The shortest view limits the bytes. */
 static void views_may_differ_in_length(struct rank *r)
 {
 	struct oriel_allgather_info info;
@@ -492,7 +495,7 @@ static void views_may_differ_in_length(struct rank *r)
 	site_close(r, &s);
 }
 
-/* Who waits for a rank that never starts gets what that rank says. */
+/* A rank that waits for a peer that never starts gets the status of that peer's abort. */
 static void an_abort_ends_an_execution(struct rank *r)
 {
 	struct site s;
@@ -501,7 +504,7 @@ static void an_abort_ends_an_execution(struct rank *r)
 	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
 		return;
 	gather_once(r, &s, 5000, false);
-	/* All have ended, by what no abort reaches. */
+	/* All ranks have ended the execution; this meeting does not use the communicator. */
 	host_meet(r);
 	if (r->rank == 0)
 		oriel_comm_abort(r->comm, "no more gathering");
@@ -513,8 +516,8 @@ static void an_abort_ends_an_execution(struct rank *r)
 	oriel_window_destroy(s.window);
 }
 
-/* Objects and what they are made over, gone in any order; others go on. */
-static void objects_go_in_any_order(struct rank *r)
+/* Objects over one view are destroyed in any order, and the others still work. */
+static void objects_are_destroyed_in_any_order(struct rank *r)
 {
 	static const unsigned orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}};
 	struct site s;
@@ -530,7 +533,7 @@ static void objects_go_in_any_order(struct rank *r)
 			gather_once(r, &s, 500 + k, false);
 		}
 		for (k = 0; k < 3; k++) {
-			/* One view is of all three: who is still there gathers on. */
+			/* All three have the same view, and the last one is still used. */
 			s.gather = gathers[orders[i][2]];
 			gather_once(r, &s, 1000, k % 2);
 			oriel_allgather_destroy(gathers[orders[i][k]]);
@@ -539,8 +542,8 @@ static void objects_go_in_any_order(struct rank *r)
 	site_close(r, &s);
 }
 
-/* However often. */
-static void a_refused_creation_changes_nothing(struct rank *r)
+/* Any number of failed creations. */
+static void a_failed_creation_changes_nothing(struct rank *r)
 {
 	struct oriel_view view;
 	struct site s;
@@ -549,7 +552,8 @@ static void a_refused_creation_changes_nothing(struct rank *r)
 	site_open(r, &s);
 	view = view_of(&s);
 	for (i = 0; i < 20; i++)
-		create_refuses(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED, "ce is not");
+		create_fails(r, &view, ORIEL_ALGORITHM_CE, ORIEL_ERR_UNSUPPORTED,
+			     "algorithm ce does not support");
 	if (site_create(r, &s, 0, 0)) {
 		gather_once(r, &s, 5000, true);
 		oriel_allgather_destroy(s.gather);
@@ -558,8 +562,8 @@ static void a_refused_creation_changes_nothing(struct rank *r)
 }
 
 #ifndef NDEBUG
-/* Of debug builds; the next execution is well. */
-static void sizes_that_differ_are_found(struct rank *r)
+/* Debug builds compare the lengths; the next execution succeeds. */
+static void different_lengths_are_reported(struct rank *r)
 {
 	struct site s;
 
@@ -569,8 +573,8 @@ static void sizes_that_differ_are_found(struct rank *r)
 	gather_once(r, &s, 100, false);
 	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 200 + (r->rank == 1), NULL),
 		     ORIEL_ERR_MISMATCH);
-	CHECK_LAST(r, r->rank == 1 ? "all-gather: bytes 201 here, on rank 1, and 200 on rank"
-				   : "and 201 on rank 1");
+	CHECK_LAST(r, r->rank == 1 ? "all-gather: ranks differ in bytes: 201 on rank 1, 200 on rank"
+				   : ", 201 on rank 1");
 	gather_once(r, &s, 100, false);
 	oriel_allgather_destroy(s.gather);
 	site_close(r, &s);
@@ -580,26 +584,30 @@ static void sizes_that_differ_are_found(struct rank *r)
 static const struct test_case gather_cases[] = {
 	{"every_algorithm_gathers_every_size", every_algorithm_gathers_every_size, NULL, 1,
 	 NO_WINDOW},
-	{"nobody_writes_to_a_result_that_is_read", nobody_writes_to_a_result_that_is_read, NULL, 2,
+	{"a_result_stays_until_the_next_start", a_result_stays_until_the_next_start, NULL, 2,
 	 NO_WINDOW},
-	{"many_small_ones_do_not_mix", many_small_ones_do_not_mix, NULL, 1, NO_WINDOW},
+	{"many_small_messages_do_not_mix", many_small_messages_do_not_mix, NULL, 1, NO_WINDOW},
 	{"a_buffer_of_the_caller_is_shared", a_buffer_of_the_caller_is_shared, NULL, 1, NO_WINDOW},
 	{"a_table_of_the_caller_is_used", a_table_of_the_caller_is_used, NULL, 1, NO_WINDOW},
 	{"a_region_backs_views", a_region_backs_views, NULL, 1, NO_WINDOW},
 	{"two_objects_work_at_once", two_objects_work_at_once, NULL, 1, NO_WINDOW},
-	{"what_is_wrong_is_refused", what_is_wrong_is_refused, NULL, 1, NO_WINDOW},
-	{"all_ranks_refuse_what_one_does", all_ranks_refuse_what_one_does, NULL, 1, NO_WINDOW},
+	{"invalid_arguments_are_rejected", invalid_arguments_are_rejected, NULL, 1, NO_WINDOW},
+	{"all_ranks_reject_what_one_rejects", all_ranks_reject_what_one_rejects, NULL, 1,
+	 NO_WINDOW},
 	{"views_may_differ_in_length", views_may_differ_in_length, NULL, 2, NO_WINDOW},
-	{"what_was_begun_ends", what_was_begun_ends, NULL, 1, NO_WINDOW},
-	{"two_may_be_begun_at_once", two_may_be_begun_at_once, NULL, 1, NO_WINDOW},
-	{"one_is_begun_at_a_time", one_is_begun_at_a_time, NULL, 2, NO_WINDOW},
-	{"an_abort_ends_what_was_begun", an_abort_ends_what_was_begun, NULL, 2,
+	{"a_begun_execution_ends", a_begun_execution_ends, NULL, 1, NO_WINDOW},
+	{"two_executions_may_be_begun_at_once", two_executions_may_be_begun_at_once, NULL, 1,
+	 NO_WINDOW},
+	{"one_execution_of_an_object_is_begun_at_a_time",
+	 one_execution_of_an_object_is_begun_at_a_time, NULL, 2, NO_WINDOW},
+	{"an_abort_ends_a_begun_execution", an_abort_ends_a_begun_execution, NULL, 2,
 	 NO_WINDOW | BREAKS_COMM},
-	{"objects_go_in_any_order", objects_go_in_any_order, NULL, 1, NO_WINDOW},
-	{"a_refused_creation_changes_nothing", a_refused_creation_changes_nothing, NULL, 1,
+	{"objects_are_destroyed_in_any_order", objects_are_destroyed_in_any_order, NULL, 1,
+	 NO_WINDOW},
+	{"a_failed_creation_changes_nothing", a_failed_creation_changes_nothing, NULL, 1,
 	 NO_WINDOW},
 #ifndef NDEBUG
-	{"sizes_that_differ_are_found", sizes_that_differ_are_found, NULL, 2, NO_WINDOW},
+	{"different_lengths_are_reported", different_lengths_are_reported, NULL, 2, NO_WINDOW},
 #endif
 	{"an_abort_ends_an_execution", an_abort_ends_an_execution, NULL, 2,
 	 NO_WINDOW | BREAKS_COMM},

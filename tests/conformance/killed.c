@@ -231,17 +231,17 @@ static enum oriel_status prepare_exchange(struct place *p)
 }
 
 /* Of every rank to every other one as much as it is behind that. */
-static enum oriel_status exchange_portions(struct place *p, const char *message)
+static enum oriel_status exchange_layout(struct place *p, const char *message)
 {
-	struct oriel_dev_portion portions[16] = {{0}};
+	struct oriel_dev_alltoallv layout[16] = {{0}};
 	uint32_t rank, ranks = p->dev.ranks;
 
 	for (rank = 0; rank < ranks; rank++) {
-		portions[rank].send_length = (rank + ranks - p->dev.rank) % ranks;
-		portions[rank].recv_at = rank * GATHERED;
-		portions[rank].recv_length = (p->dev.rank + ranks - rank) % ranks;
+		layout[rank].send_length = (rank + ranks - p->dev.rank) % ranks;
+		layout[rank].recv_displacement = rank * GATHERED;
+		layout[rank].recv_length = (p->dev.rank + ranks - rank) % ranks;
 	}
-	return oriel_alltoall_start_portions(p->alltoall, message, portions, NULL);
+	return oriel_alltoall_start_v(p->alltoall, message, layout, NULL);
 }
 
 /* From the one of them on that is number @first. */
@@ -255,7 +255,7 @@ static enum oriel_status exchange_on(struct place *p, unsigned first)
 		if (i % 3 == 0)
 			status = oriel_alltoall_start(p->alltoall, message, GATHERED, NULL);
 		else if (i % 3 == 1)
-			status = exchange_portions(p, message);
+			status = exchange_layout(p, message);
 		else
 			status = oriel_bcast_start(p->bcast, i / 3 % p->dev.ranks, message,
 						   GATHERED, NULL);
@@ -268,7 +268,7 @@ static enum oriel_status at_alltoall(struct place *p)
 	return exchange_on(p, 0);
 }
 
-static enum oriel_status at_portions(struct place *p)
+static enum oriel_status at_alltoallv(struct place *p)
 {
 	return exchange_on(p, 1);
 }
@@ -362,7 +362,7 @@ static const struct {
 	{"allgather_half", at_allgather, prepare_allgather_half},
 	{"allgather_running", at_allgather, prepare_allgather_running},
 	{"alltoall", at_alltoall, prepare_exchange},
-	{"portions", at_portions, prepare_exchange},
+	{"alltoallv", at_alltoallv, prepare_exchange},
 	{"bcast", at_bcast, prepare_exchange},
 	{"exchange_running", at_alltoall, prepare_exchange_running},
 	{"ease", at_ease, NULL},

@@ -20,7 +20,7 @@ PLACES = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "bar
 # Where what is posted to a dead rank behind an adapter fails by itself.
 POSTS = ["fetch_add", "get", "flush"]
 GATHERS = ["allgather_create", "allgather", "allgather_half", "allgather_running"]
-EXCHANGES = ["alltoall", "portions", "bcast", "exchange_running"]
+EXCHANGES = ["alltoall", "alltoallv", "bcast", "exchange_running"]
 # (ranks, nodes): all by adapters; mixed.
 NODES = [(2, 2), (3, 3), (4, 2)]
 AT_ONCE = 4  # jobs
@@ -172,7 +172,7 @@ class Nodes(Crossing):
         self.check_places(PLACES + ["ease"], 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
 
     def test_survivors_of_an_all_gather_are_told_in_every_phase(self):
-        for algorithm in ["direct", "ring", "doubling"]:
+        for algorithm in ["direct", "ring", "bruck"]:
             self.check_places(GATHERS, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b",
                               ORIEL_ALLGATHER=algorithm)
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank with all-gathers of GPU memory, each with its stream, and what is to be found there. */
+/*
+ * A rank with all-gathers of GPU memory, each with its stream, and the checks of their results.
+ * Shared by gpu_gather and gpu_nodes.
+ */
 #ifndef TESTS_DEVICE_GATHER_RANK_H
 #define TESTS_DEVICE_GATHER_RANK_H
 
@@ -7,9 +10,9 @@
 
 #include "ranks.h"
 
-/* Less where a CPU does it (tests/fakecuda); sizes beyond are left out. */
+/* Smaller where a CPU executes the kernels (tests/fakecuda); longer sizes are skipped there. */
 #ifndef SHARE
-#define SHARE ((16u << 20) + 64) /* bytes of each rank at most */
+#define SHARE ((16u << 20) + 64) /* the most bytes of each rank */
 #define REPLAYS 1000u
 #endif
 #define LONG_NS 20000000000ull
@@ -21,8 +24,8 @@ struct object {
 	cudaStream_t stream;
 	char *result;            /* size * SHARE bytes */
 	char *send;              /* SHARE bytes */
-	unsigned *round, *wrong; /* of the GPU */
-	unsigned *seen;          /* of the host, pinned: a copy to other memory waits in the call */
+	unsigned *round, *wrong; /* GPU memory */
+	unsigned *seen;          /* pinned host memory: a copy to pageable memory would block */
 };
 
 struct rank {
@@ -32,11 +35,12 @@ struct rank {
 	struct object objects[OBJECTS];
 };
 
-static void verdict(struct rank *r, const char *claim, const char *detail, size_t bytes, bool holds)
+static void verdict(struct rank *r, const char *claim, const char *detail, size_t bytes,
+		    bool is_true)
 {
-	r->failures += !holds;
-	if (!holds || r->rank == 0)
-		printf("%s rank %u of %u: %s, %s, %zu bytes\n", holds ? "PASS" : "FAIL", r->rank,
+	r->failures += !is_true;
+	if (!is_true || r->rank == 0)
+		printf("%s rank %u of %u: %s, %s, %zu bytes\n", is_true ? "PASS" : "FAIL", r->rank,
 		       r->size, claim, detail, bytes);
 	fflush(stdout);
 }
@@ -46,7 +50,7 @@ __device__ char pattern(unsigned round, unsigned rank, size_t i)
 	return (char)(round * 101 + rank * 37 + i * 11 + (i >> 8) * 59 + (i >> 16) * 7);
 }
 
-/* What this rank sends in the next round; nobody reads @round meanwhile. */
+/* Writes the message of this rank for the next round; the stream orders it with count(). */
 __global__ void paint(char *at, size_t bytes, unsigned rank, const unsigned *round)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
@@ -55,8 +59,8 @@ __global__ void paint(char *at, size_t bytes, unsigned rank, const unsigned *rou
 		at[i] = pattern(*round + 1, rank, i);
 }
 
-__global__ void look(const char *at, size_t bytes, unsigned size, const unsigned *round,
-		     unsigned *wrong)
+__global__ void check_gathered(const char *at, size_t bytes, unsigned size, const unsigned *round,
+			       unsigned *wrong)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -98,7 +102,7 @@ static struct oriel_allgather_attr attr_of(unsigned algorithm)
 	return attr;
 }
 
-/* Of the object @number: the window, or a buffer that is shared for it. */
+/* The view of object @number: the window, or a buffer that the object shares. */
 static struct oriel_view view_of(const struct rank *r, unsigned number)
 {
 	struct oriel_view view = {};
@@ -127,7 +131,7 @@ static void post(struct rank *r, struct object *o, size_t bytes, bool in_place)
 
 	paint<<<64, 256, 0, o->stream>>>(send, bytes, r->rank, o->round);
 	MUST(oriel_allgather_start(o->gather, send, bytes, o->stream));
-	look<<<64, 256, 0, o->stream>>>(o->result, bytes, r->size, o->round, o->wrong);
+	check_gathered<<<64, 256, 0, o->stream>>>(o->result, bytes, r->size, o->round, o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }
 
@@ -135,7 +139,7 @@ static bool object_is_right(struct rank *r, struct object *o)
 {
 	unsigned wrong;
 
-	/* A copy that waits here for other ranks may hold up copies that they wait for. */
+	/* A copy that waits here for other ranks may block copies that they wait for. */
 	CUDA(cudaStreamSynchronize(o->stream));
 	CUDA(cudaMemcpyAsync(o->seen, o->wrong, sizeof(wrong), cudaMemcpyDefault, o->stream));
 	CUDA(cudaStreamSynchronize(o->stream));
@@ -145,7 +149,7 @@ static bool object_is_right(struct rank *r, struct object *o)
 	return !wrong;
 }
 
-/* To make an executable or to free one may wait for all that its GPU has to do, also for others. */
+/* To create or free an executable graph may wait for all work of the GPU, of other ranks too. */
 static void graphs_destroy(struct rank *r, cudaGraphExec_t *execs, unsigned count)
 {
 	unsigned i;
@@ -156,11 +160,11 @@ static void graphs_destroy(struct rank *r, cudaGraphExec_t *execs, unsigned coun
 	MUST(oriel_comm_barrier(r->comm));
 }
 
-/* A first launch may wait for all that the GPU has to do, for another rank as well. */
+/* A first launch may wait for all work of the GPU, of other ranks too. */
 static void warm_up(const struct rank *r, struct object *o)
 {
 	paint<<<64, 256, 0, o->stream>>>(o->send, 0, 0, o->round);
-	look<<<64, 256, 0, o->stream>>>(o->result, 0, 1, o->round, o->wrong);
+	check_gathered<<<64, 256, 0, o->stream>>>(o->result, 0, 1, o->round, o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
 	CUDA(cudaMemsetAsync(o->round, 0, 2 * sizeof(*o->round), o->stream));
 }

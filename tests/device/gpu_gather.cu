@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Persistent collectives of GPU memory: gpu_gather RANKS (threads), or oriel run -n N
- * gpu_gather (processes). Rank r uses GPU r modulo the number of GPUs. A line for each
- * claim; ends with 1 if one does not hold.
+ * gpu_gather (processes). Rank r uses GPU r modulo the number of GPUs. Prints a line for each
+ * claim; exit status 1: a claim does not hold.
  */
 #include "exchange_rank.h"
 
@@ -22,7 +22,7 @@ static void test_sizes(struct rank *r, const char *name)
 	}
 }
 
-/* @posts executions, in place and not. */
+/* Captures @posts executions, in place and not. */
 static cudaGraphExec_t capture(struct rank *r, struct object *o, size_t bytes, unsigned posts)
 {
 	cudaGraphExec_t exec;
@@ -110,11 +110,11 @@ static void test_others(struct rank *r, struct others *x, unsigned algorithm)
 			verdict(r, "broadcast", name, sizes[i], object_is_right(r, o));
 	}
 	for (k = 0; k < 50; k++)
-		post_portions(r, o, x);
+		post_alltoallv(r, o, x);
 	verdict(r, "all-to-all of any lengths", name, 0, object_is_right(r, o));
 }
 
-/* Each launch finds other lengths in the memory that it reads. */
+/* Each launch reads other lengths from GPU memory. */
 static void test_others_graph(struct rank *r, struct others *x,
 			      struct oriel_stream_barrier *barrier, unsigned algorithm)
 {
@@ -125,7 +125,7 @@ static void test_others_graph(struct rank *r, struct others *x,
 	unsigned i;
 
 	CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
-	post_portions(r, o, x);
+	post_alltoallv(r, o, x);
 	post_alltoall(r, o, x, 3000);
 	MUST(oriel_stream_barrier_start(barrier, o->stream));
 	if (x->bcast)
@@ -137,7 +137,7 @@ static void test_others_graph(struct rank *r, struct others *x,
 	for (i = 0; i < REPLAYS * 3 / 10; i++) {
 		CUDA(cudaGraphLaunch(exec, o->stream));
 		if (i % 100 == 50)
-			post_portions(r, o, x);
+			post_alltoallv(r, o, x);
 	}
 	verdict(r, "replays of all of them", name, 0, object_is_right(r, o));
 	CUDA(cudaGraphDestroy(graph));
@@ -176,7 +176,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
 		test_algorithm(&r, algorithms[i]);
 	others_run(&r);
-	/* The peers are done, too, before memory is freed that waits for GPUs. */
+	/* Freeing memory waits for GPUs, so all peers have to end first. */
 	oriel_comm_barrier(r.comm);
 	oriel_window_destroy(r.window);
 	oriel_comm_destroy(r.comm);

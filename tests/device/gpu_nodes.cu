@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent collectives of GPU memory over virtual nodes, an adapter in software between them:
- * gpu_nodes RANKS NODES (threads), or oriel run -n N --nodes M gpu_nodes (processes).
- * Rank r uses GPU r modulo the number of GPUs. A line for each claim and each time;
- * ends with 1 if a claim does not hold.
+ * Persistent collectives of GPU memory over virtual nodes, with the software HCA between them:
+ * gpu_nodes RANKS NODES (threads), or oriel run -n N --nodes M gpu_nodes (processes). Rank r uses
+ * GPU r modulo the number of GPUs. Prints a line for each claim and each time; exit status 1: a
+ * claim does not hold.
  */
 #include "exchange_rank.h"
 
@@ -21,7 +21,7 @@ static void test_sizes(struct rank *r, const char *name)
 	}
 }
 
-static cudaGraphExec_t capture_end(struct rank *r, struct object *o)
+static cudaGraphExec_t end_capture(struct rank *r, struct object *o)
 {
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
@@ -43,7 +43,7 @@ static void test_graphs(struct rank *r, const char *name, size_t bytes)
 	for (i = 0; i < 2; i++) {
 		CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
 		post(r, o, bytes / (i + 1), i);
-		execs[i] = capture_end(r, o);
+		execs[i] = end_capture(r, o);
 	}
 	MUST(oriel_comm_barrier(r->comm));
 	for (i = 0; i < REPLAYS; i++) {
@@ -55,7 +55,7 @@ static void test_graphs(struct rank *r, const char *name, size_t bytes)
 	graphs_destroy(r, execs, 2);
 }
 
-/* Ranks come to the two streams in different orders. */
+/* Ranks post to the two streams in different orders. */
 static void test_two(struct rank *r, const char *name)
 {
 	size_t bytes = 0;
@@ -129,11 +129,11 @@ static void test_others_sizes(struct rank *r, struct others *x, const char *name
 		verdict(r, "broadcast", name, sizes[i], object_is_right(r, o));
 	}
 	for (k = 0; k < 30; k++)
-		post_portions(r, o, x);
+		post_alltoallv(r, o, x);
 	verdict(r, "all-to-all of any lengths", name, 0, object_is_right(r, o));
 }
 
-/* All of them in one graph: other lengths in each launch, and some are started between. */
+/* All collectives in one graph: other lengths in each launch, and starts between launches. */
 static void test_others_graph(struct rank *r, struct others *x, const char *name)
 {
 	struct object *o = &r->objects[0];
@@ -141,15 +141,15 @@ static void test_others_graph(struct rank *r, struct others *x, const char *name
 	unsigned i;
 
 	CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
-	post_portions(r, o, x);
+	post_alltoallv(r, o, x);
 	post_alltoall(r, o, x, 3000);
 	post_bcast(r, o, x, r->size - 1, 70000);
-	exec = capture_end(r, o);
+	exec = end_capture(r, o);
 	MUST(oriel_comm_barrier(r->comm));
 	for (i = 0; i < REPLAYS; i++) {
 		CUDA(cudaGraphLaunch(exec, o->stream));
 		if (i % 100 == 50)
-			post_portions(r, o, x);
+			post_alltoallv(r, o, x);
 		if (i % 100 == 70)
 			post_bcast(r, o, x, i / 100 % r->size, 1000);
 	}
@@ -157,7 +157,7 @@ static void test_others_graph(struct rank *r, struct others *x, const char *name
 	graphs_destroy(r, &exec, 1);
 }
 
-/* An all-to-all and a broadcast in a stream each, which ranks come to in different orders. */
+/* An all-to-all and a broadcast in a stream each, to which ranks post in different orders. */
 static void test_others_two(struct rank *r, struct others x[OBJECTS], const char *name)
 {
 	size_t bytes = 0;
@@ -171,7 +171,7 @@ static void test_others_two(struct rank *r, struct others x[OBJECTS], const char
 			else if (i % 2)
 				post_alltoall(r, &r->objects[0], &x[0], bytes);
 			else
-				post_portions(r, &r->objects[0], &x[0]);
+				post_alltoallv(r, &r->objects[0], &x[0]);
 	}
 	verdict(r, "all-to-alls in a stream", name, bytes, object_is_right(r, &r->objects[0]));
 	verdict(r, "broadcasts in another", name, bytes, object_is_right(r, &r->objects[1]));
@@ -194,7 +194,7 @@ static void test_others(struct rank *r, struct others x[OBJECTS], unsigned algor
 static void algorithms_run(struct rank *r)
 {
 	static const unsigned algorithms[] = {ORIEL_ALGORITHM_DEFAULT, ORIEL_ALGORITHM_DIRECT,
-					      ORIEL_ALGORITHM_RING, ORIEL_ALGORITHM_DOUBLING};
+					      ORIEL_ALGORITHM_RING, ORIEL_ALGORITHM_BRUCK};
 	struct others others[OBJECTS];
 	unsigned i;
 
@@ -205,7 +205,7 @@ static void algorithms_run(struct rank *r)
 		test_algorithm(r, algorithms[i]);
 		test_others(r, others, algorithms[i]);
 	}
-	/* The peers are done, too, before memory is freed that waits for GPUs. */
+	/* Freeing memory waits for GPUs, so all peers have to end first. */
 	MUST(oriel_comm_barrier(r->comm));
 	for (i = 0; i < OBJECTS; i++)
 		others_close(r, &others[i]);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent all-gathers in the memory of the fake driver: gpu_gather N (threads) or
- * oriel run -n N gpu_gather (processes). The kernels are the library's own, and the
- * CPU looks at what they leave.
+ * Persistent collectives in the memory of the fake driver: gpu_gather N (threads) or
+ * oriel run -n N gpu_gather (processes). The kernels are the library's own, and the CPU checks
+ * their results. CTest runs it as fakecuda/gather_*.
  */
 #include "ranks.h"
 
 #include "rank.h"
 
-#define SHARE 3000000u /* bytes of each rank at most */
+#define SHARE 3000000u /* the most bytes of each rank */
 #define GATHER_TIMEOUT 60000000000ull
 
 struct site {
 	struct oriel_allgather *gather;
-	struct oriel_region *region; /* of a view that is one; else NULL */
+	struct oriel_region *region; /* a view that is a region; else NULL */
 	char *result;
 	char *send;
 	unsigned round;
@@ -38,7 +38,7 @@ static bool is_painted(const char *at, unsigned round, unsigned rank, size_t byt
 	return true;
 }
 
-/* All of the window. */
+/* A view of the whole window. */
 static struct oriel_view view_of(const struct rank *r)
 {
 	return (struct oriel_view){.size = sizeof(struct oriel_view),
@@ -60,28 +60,29 @@ static void gather_once(struct rank *r, struct site *s, CUstream stream, size_t 
 	s->round++;
 }
 
-/* How the memory of the window is told. */
-enum telling { AS_WINDOW, AS_BUFFER, AS_REGION, AS_TABLE, TELLINGS };
+/* The kind of view over the memory of the window. */
+enum view_kind { AS_WINDOW, AS_BUFFER, AS_REGION, AS_TABLE, VIEW_KINDS };
 
-static void site_create(struct rank *r, struct site *s, unsigned algorithm, enum telling telling)
+static void site_create(struct rank *r, struct site *s, unsigned algorithm,
+			enum view_kind view_kind)
 {
 	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view),
 				  .flags = ORIEL_VIEW_GPU,
 				  .length = (size_t)r->size * SHARE,
-				  .window = telling == AS_WINDOW ? r->window : NULL,
-				  .buffer = telling == AS_WINDOW ? NULL : s->result,
-				  .peers = telling >= AS_REGION ? table : NULL};
+				  .window = view_kind == AS_WINDOW ? r->window : NULL,
+				  .buffer = view_kind == AS_WINDOW ? NULL : s->result,
+				  .peers = view_kind >= AS_REGION ? table : NULL};
 	unsigned rank;
 	void *base;
 
-	if (telling == AS_REGION) {
+	if (view_kind == AS_REGION) {
 		CHECK_OK(r, oriel_region_register(r->comm, s->result, view.length, &s->region));
 		CHECK_OK(r, oriel_region_share(s->region));
 		CHECK_OK(r, oriel_region_table(s->region, table));
 	}
-	for (rank = 0; telling == AS_TABLE && rank < r->size; rank++) {
+	for (rank = 0; view_kind == AS_TABLE && rank < r->size; rank++) {
 		CHECK_OK(r, oriel_window_peer_address(r->window, rank, 0, &base));
 		table[rank] = (struct oriel_dev_buffer){.base = base, .length = view.length};
 	}
@@ -97,7 +98,7 @@ static void site_destroy(struct site *s)
 	s->region = NULL;
 }
 
-/* Ranks on one GPU, at most. */
+/* The most ranks on one GPU. */
 static unsigned sharers_of(struct rank *r)
 {
 	struct oriel_peer peer;
@@ -114,7 +115,7 @@ static unsigned sharers_of(struct rank *r)
 	return (r->size + (unsigned)count - 1) / (unsigned)count;
 }
 
-/* Copies of at most so many bytes go at once. */
+/* Copies of at most this many bytes go in a batch. */
 static size_t batch_of(struct rank *r)
 {
 	int bytes = fake_number("ORIEL_CE_BATCH", 0);
@@ -124,9 +125,8 @@ static size_t batch_of(struct rank *r)
 }
 
 /*
- * Copy engines move what is theirs, and no kernel moves a byte beside them. Kernels of
- * ranks that share a GPU wait for each other: those of two objects must run at once, but for
- * the one that is missing.
+ * CE copies by engines alone; no kernel copies a byte. Kernels of ranks that share a GPU wait for
+ * each other, so the kernels of two objects, except for one, must fit on the GPU at once.
  */
 static void check_posted(struct rank *r, unsigned algorithm, size_t bytes,
 			 struct fakecuda_posted posted)
@@ -142,12 +142,12 @@ static void check_posted(struct rank *r, unsigned algorithm, size_t bytes,
 }
 
 static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsigned algorithm,
-			   enum telling telling)
+			   enum view_kind view_kind)
 {
 	static const size_t sizes[] = {1, 8, 1001, 4096, 16384, 16385, 65536, 1u << 20, SHARE};
-	size_t i, k, times = telling < AS_REGION ? 3 : 1;
+	size_t i, k, times = view_kind < AS_REGION ? 3 : 1;
 
-	site_create(r, s, algorithm, telling);
+	site_create(r, s, algorithm, view_kind);
 	if (!s->gather)
 		return;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -166,7 +166,7 @@ static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsi
 	site_destroy(s);
 }
 
-/* Large messages, which go by engines but where ranks share a GPU. */
+/* Large messages use copy engines, unless ranks share a GPU. */
 static void test_choice(struct rank *r, struct site *s)
 {
 	struct oriel_allgather_info info;
@@ -178,7 +178,7 @@ static void test_choice(struct rank *r, struct site *s)
 	site_destroy(s);
 }
 
-/* What the library must not leave behind: the lanes of one that had none, too. */
+/* The first execution creates copy lanes, which must be freed by the end of the program. */
 static void test_lanes(struct rank *r, struct site *s, CUstream stream)
 {
 	unsigned left;
@@ -193,8 +193,8 @@ static void test_lanes(struct rank *r, struct site *s, CUstream stream)
 	site_destroy(s);
 }
 
-/* Of what was captured: executable, graph and object. */
-static void take_away(struct site *s, CUgraphExec exec, CUgraph graph, char what)
+/* Destroys one of the three parts of a capture: executable, graph, object. */
+static void destroy_part(struct site *s, CUgraphExec exec, CUgraph graph, char what)
 {
 	if (what == 'e')
 		cuGraphExecDestroy(exec);
@@ -204,7 +204,7 @@ static void take_away(struct site *s, CUgraphExec exec, CUgraph graph, char what
 		oriel_allgather_destroy(s->gather);
 }
 
-/* Copies that are captured go one by one, and are done at each launch; then all goes in @order. */
+/* Captured copies go one by one, at each launch. Afterwards the parts are destroyed in @order. */
 static void capture_once(struct rank *r, struct site *s, CUstream stream, unsigned algorithm,
 			 const char *order)
 {
@@ -225,7 +225,7 @@ static void capture_once(struct rank *r, struct site *s, CUstream stream, unsign
 		CHECK(r, is_painted(s->result + rank * 1001, s->round, rank, 1001));
 	s->round++;
 	for (; *order; order++)
-		take_away(s, exec, graph, *order);
+		destroy_part(s, exec, graph, *order);
 	s->gather = NULL;
 }
 
@@ -240,8 +240,8 @@ static void test_captured(struct rank *r, struct site *s, CUstream stream)
 	}
 }
 
-/* The last rank has one that nothing can be done with. */
-static void test_refused_tables(struct rank *r)
+/* The last rank has an invalid table, and all ranks get the error. */
+static void test_rejected_tables(struct rank *r)
 {
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view),
@@ -266,7 +266,7 @@ static void test_refused_tables(struct rank *r)
 	free(table);
 }
 
-static void test_refused(struct rank *r)
+static void test_rejected(struct rank *r)
 {
 	struct oriel_view view = {.size = sizeof(view), .length = 4096, .window = r->window};
 	struct oriel_allgather_attr attr = {.size = sizeof(attr),
@@ -277,11 +277,11 @@ static void test_refused(struct rank *r)
 		    "lies in GPU memory");
 	view.flags = ORIEL_VIEW_GPU;
 	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, &attr, &gather),
-		    ORIEL_ERR_UNSUPPORTED, "ring is not for GPU memory");
-	test_refused_tables(r);
+		    ORIEL_ERR_UNSUPPORTED, "ring does not support GPU memory");
+	test_rejected_tables(r);
 }
 
-/* Of messages that differ from rank to rank; what the GPU reads, the CPU has written. */
+/* Messages that differ from rank to rank. The CPU writes the memory that the GPU reads. */
 static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsigned algorithm)
 {
 	static const size_t sizes[] = {1, 1001, 16385, 65536, SHARE / 8};
@@ -311,39 +311,38 @@ static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsig
 	oriel_alltoall_destroy(alltoall);
 }
 
-static size_t portion_of(unsigned round, unsigned from, unsigned to)
+static size_t length_of(unsigned round, unsigned from, unsigned to)
 {
 	return (from + to + round) % 4 == 0 ? 0 : (from * 7919 + to * 977 + round * 31) % 50000;
 }
 
-static void test_portions(struct rank *r, struct site *s, CUstream stream)
+static void test_alltoallv(struct rank *r, struct site *s, CUstream stream)
 {
 	const struct oriel_view view = view_of(r);
-	struct oriel_dev_portion *portions;
+	struct oriel_dev_alltoallv *layout;
 	struct oriel_alltoall *alltoall = NULL;
 	unsigned round, rank;
 	CUdeviceptr memory;
 
-	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*portions)) == CUDA_SUCCESS);
-	portions = (struct oriel_dev_portion *)memory;
+	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*layout)) == CUDA_SUCCESS);
+	layout = (struct oriel_dev_alltoallv *)memory;
 	CHECK_OK(r, oriel_alltoall_create(r->comm, &view, NULL, &alltoall));
 	for (round = 0; round < 40; round++) {
 		for (rank = 0; rank < r->size; rank++) {
-			portions[rank] = (struct oriel_dev_portion){
-				.send_at = rank * 50000 + round,
-				.send_length = portion_of(round, r->rank, rank),
-				.recv_at = (r->size - 1 - rank) * 60000 + round % 5,
-				.recv_length = portion_of(round, rank, r->rank)};
-			paint(s->send + portions[rank].send_at, round, r->rank * 8 + rank,
-			      portions[rank].send_length);
+			layout[rank] = (struct oriel_dev_alltoallv){
+				.send_displacement = rank * 50000 + round,
+				.send_length = length_of(round, r->rank, rank),
+				.recv_displacement = (r->size - 1 - rank) * 60000 + round % 5,
+				.recv_length = length_of(round, rank, r->rank)};
+			paint(s->send + layout[rank].send_displacement, round, r->rank * 8 + rank,
+			      layout[rank].send_length);
 		}
-		CHECK_OK(r, oriel_alltoall_start_portions(alltoall, s->send, portions, stream));
+		CHECK_OK(r, oriel_alltoall_start_v(alltoall, s->send, layout, stream));
 		for (rank = 0; rank < r->size; rank++)
-			CHECK(r, is_painted(s->result + portions[rank].recv_at, round,
-					    rank * 8 + r->rank, portions[rank].recv_length));
+			CHECK(r, is_painted(s->result + layout[rank].recv_displacement, round,
+					    rank * 8 + r->rank, layout[rank].recv_length));
 	}
-	CHECK_FAILS(r,
-		    oriel_alltoall_start_portions(alltoall, s->send, (const void *)&view, stream),
+	CHECK_FAILS(r, oriel_alltoall_start_v(alltoall, s->send, (const void *)&view, stream),
 		    ORIEL_ERR_INVALID, "not pinned");
 	oriel_alltoall_destroy(alltoall);
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
@@ -383,34 +382,34 @@ static void test_barrier(struct rank *r, CUstream stream)
 	oriel_stream_barrier_destroy(barrier);
 }
 
-/* Two ranks that do not mean the same: nobody on a host is told, so the communicator is. */
+/* Lengths of a pair that differ: no call can return the error, so the communicator breaks. */
 static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 {
 	const struct oriel_view view = view_of(r);
-	struct oriel_dev_portion *portions;
+	struct oriel_dev_alltoallv *layout;
 	struct oriel_alltoall *alltoall = NULL;
 	enum oriel_status status = ORIEL_OK;
 	CUdeviceptr memory;
 	unsigned rank, i;
 
-	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*portions)) == CUDA_SUCCESS);
-	portions = (struct oriel_dev_portion *)memory;
+	CHECK(r, cuMemAlloc(&memory, r->size * sizeof(*layout)) == CUDA_SUCCESS);
+	layout = (struct oriel_dev_alltoallv *)memory;
 	CHECK_OK(r, oriel_alltoall_create(r->comm, &view, NULL, &alltoall));
 	for (rank = 0; rank < r->size; rank++)
-		portions[rank] = (struct oriel_dev_portion){
+		layout[rank] = (struct oriel_dev_alltoallv){
 			.send_length = 8 + (r->rank == 0 && rank == 1),
-			.recv_at = rank * 16,
+			.recv_displacement = rank * 16,
 			.recv_length = 8,
 		};
-	/* The first tells nobody, and a third rank is well until it waits for one of the two. */
+	/* The first call may succeed, and a third rank runs until it waits for one of the two. */
 	for (i = 0; i < 3 && status == ORIEL_OK; i++)
-		status = oriel_alltoall_start_portions(alltoall, s->send, portions, stream);
+		status = oriel_alltoall_start_v(alltoall, s->send, layout, stream);
 	CHECK_FAILS(r, status, ORIEL_ERR_MISMATCH, "all-to-all: ");
 	oriel_alltoall_destroy(alltoall);
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
 }
 
-/* The first rank gives up: as it comes, or because its driver fails. */
+/* The first rank aborts: at its start, or after its driver fails in @call. */
 static void give_up(struct rank *r, const struct site *s, CUstream stream, const char *call)
 {
 	if (call) {
@@ -422,7 +421,7 @@ static void give_up(struct rank *r, const struct site *s, CUstream stream, const
 	oriel_comm_abort(r->comm, "a test");
 }
 
-/* A communicator that is to break, and objects of it over memory of its own. */
+/* A second communicator, which the test breaks, and objects of it over its own memory. */
 struct beside {
 	struct rank r;
 	struct site s;
@@ -450,7 +449,7 @@ static struct beside beside_open(struct rank *r, const struct site *s, unsigned 
 	return b;
 }
 
-/* Streams go on, and what comes later is refused. */
+/* Streams go on after the failure, and later calls fail. */
 static void beside_close(struct rank *r, struct beside *b)
 {
 	struct oriel_health health;
@@ -465,7 +464,7 @@ static void beside_close(struct rank *r, struct beside *b)
 	oriel_alltoall_destroy(b->alltoall);
 	oriel_allgather_destroy(b->s.gather);
 	oriel_comm_destroy(b->r.comm);
-	/* Those of the others may have written to it until they were gone. */
+	/* Peers may write to the memory until their objects are destroyed. */
 	CHECK_OK(&b->r, oriel_comm_barrier(r->comm));
 	fakecuda_async(false);
 	CHECK(&b->r,
@@ -474,9 +473,9 @@ static void beside_close(struct rank *r, struct beside *b)
 }
 
 /*
- * While the others wait in their streams, one execution behind the other: for its credit or
- * its lines, for the barrier before copies by engines or, if its @call fails, for the one
- * behind them.
+ * The first rank aborts while its peers wait in their streams, with several executions posted: for
+ * its credit or its lines, for the barrier before copies by engines or, if @call fails, for the
+ * barrier behind them.
  */
 static void test_broken(struct rank *r, const struct site *s, unsigned algorithm, const char *call)
 {
@@ -517,11 +516,11 @@ static enum oriel_status start_root(const struct beside *b, unsigned more)
 }
 
 /*
- * Of debug builds. The last rank comes when the others have started, who have not waited for
- * it, and are told at once. @text: "...here, on rank R, and ..." as it is told.
+ * Debug builds. The last rank calls after its peers have started, which do not wait for it, and
+ * gets the error at once. @text: the expected text, with the rank as %u.
  */
-static void test_differ(struct rank *r, const struct site *s, differ_start *start, bool is_captured,
-			const char *text)
+static void test_calls_differ(struct rank *r, const struct site *s, differ_start *start,
+			      bool is_captured, const char *text)
 {
 	struct beside b = beside_open(r, s, ORIEL_ALGORITHM_DEFAULT);
 	bool is_last = r->rank + 1 == r->size;
@@ -544,14 +543,18 @@ static void test_differ(struct rank *r, const struct site *s, differ_start *star
 	beside_close(r, &b);
 }
 
-static void test_all_that_differ(struct rank *r, const struct site *s)
+static void test_all_mismatches(struct rank *r, const struct site *s)
 {
-	test_differ(r, s, start_gather, false, "all-gather: bytes 1001 here, on rank %u, and 1000");
-	test_differ(r, s, start_gather, true, "all-gather: bytes 1001 here, on rank %u, and 1000");
-	test_differ(r, s, start_alltoall, false,
-		    "all-to-all: bytes 1001 here, on rank %u, and 1000");
-	test_differ(r, s, start_bcast, true, "broadcast: bytes 1001 here, on rank %u, and 1000");
-	test_differ(r, s, start_root, false, "broadcast: root 1 here, on rank %u, and 0 on rank");
+	test_calls_differ(r, s, start_gather, false,
+			  "all-gather: ranks differ in bytes: 1001 on rank %u, 1000");
+	test_calls_differ(r, s, start_gather, true,
+			  "all-gather: ranks differ in bytes: 1001 on rank %u, 1000");
+	test_calls_differ(r, s, start_alltoall, false,
+			  "all-to-all: ranks differ in bytes: 1001 on rank %u, 1000");
+	test_calls_differ(r, s, start_bcast, true,
+			  "broadcast: ranks differ in bytes: 1001 on rank %u, 1000");
+	test_calls_differ(r, s, start_root, false,
+			  "broadcast: ranks differ in root: 1 on rank %u, 0 on rank");
 }
 #endif
 
@@ -565,7 +568,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 					 .length = (size_t)r.size * SHARE,
 					 .flags = ORIEL_WINDOW_DEVICE};
 	struct site s = {0};
-	unsigned algorithm, telling;
+	unsigned algorithm, view_kind;
 	CUdeviceptr send;
 	CUstream stream;
 	void *base;
@@ -582,11 +585,12 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	}
 	CHECK_OK(&r, oriel_window_buffer(r.window, 0, &base, NULL));
 	s.result = base;
-	test_refused(&r);
+	test_rejected(&r);
 	test_choice(&r, &s);
 	for (algorithm = 0; algorithm <= ORIEL_ALGORITHM_CE; algorithm++) {
-		for (telling = AS_WINDOW; telling < (algorithm ? TELLINGS : AS_REGION); telling++)
-			test_algorithm(&r, &s, stream, algorithm, telling);
+		for (view_kind = AS_WINDOW; view_kind < (algorithm ? VIEW_KINDS : AS_REGION);
+		     view_kind++)
+			test_algorithm(&r, &s, stream, algorithm, view_kind);
 	}
 	test_lanes(&r, &s, stream);
 	test_captured(&r, &s, stream);
@@ -595,7 +599,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 		if (algorithm != ORIEL_ALGORITHM_LL)
 			test_bcast(&r, &s, stream, algorithm);
 	}
-	test_portions(&r, &s, stream);
+	test_alltoallv(&r, &s, stream);
 	test_barrier(&r, stream);
 	CHECK_OK(&r, oriel_comm_barrier(r.comm));
 	for (algorithm = ORIEL_ALGORITHM_LL; algorithm <= ORIEL_ALGORITHM_CE; algorithm++)
@@ -603,7 +607,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	test_broken(&r, &s, ORIEL_ALGORITHM_CE, "cuMemcpyAsync");
 #ifndef NDEBUG
 	if (r.size > 1)
-		test_all_that_differ(&r, &s);
+		test_all_mismatches(&r, &s);
 #endif
 	if (r.size > 1)
 		test_mismatch(&r, &s, stream);

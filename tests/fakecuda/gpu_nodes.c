@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-gathers of the fake driver's memory over several nodes: see nodes.h. */
+/* All-gathers of the fake driver's memory over several nodes. CTest: fakecuda/nodes_*, see nodes.h.
+ */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -73,7 +74,7 @@ static void gather_once(struct site *s, struct object *o, size_t bytes)
 	s->round++;
 }
 
-/* Of a view that is a region. */
+/* A view that is a region. */
 static void gather_region(struct site *s, struct object *o)
 {
 	struct oriel_dev_buffer *table = calloc(s->r.size, sizeof(*table));
@@ -110,8 +111,8 @@ static void test_sizes(struct site *s)
 		CHECK_OK(&s->r, oriel_allgather_query(o->gather, 8, &info));
 		CHECK(&s->r, info.nodes > 1 && info.bytes_max == SHARE);
 		CHECK(&s->r,
-		      info.able == (1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
-				    1u << ORIEL_ALGORITHM_DOUBLING));
+		      info.supported == (1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING |
+					 1u << ORIEL_ALGORITHM_BRUCK));
 		for (i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++)
 			gather_once(s, o, sizes[i / 2]);
 		CHECK_OK(&s->r, oriel_allgather_start(o->gather, NULL, 0, o->stream));
@@ -122,7 +123,7 @@ static void test_sizes(struct site *s)
 	gather_region(s, o);
 }
 
-/* Several under way in a stream; each rank looks only at the last one, and is late with that. */
+/* Several executions in flight in a stream; each rank checks only the last one, later. */
 static void test_ahead(struct site *s)
 {
 	struct object *o = &s->objects[0];
@@ -158,7 +159,7 @@ static void replay(struct site *s, struct object *o, CUgraphExec exec, char *sen
 	s->round++;
 }
 
-/* Two captures of one object and executions that are started, in turn, many times. */
+/* Launches of two captures of one object and started executions, in turn, many times. */
 static void test_graphs(struct site *s)
 {
 	struct object *o = &s->objects[0];
@@ -177,7 +178,7 @@ static void test_graphs(struct site *s)
 			gather_once(s, o, many);
 		replay(s, o, execs[1], o->send + 3, many);
 	}
-	/* One goes before the object, of the other only the graph. */
+	/* One capture is destroyed before the object; of the other only the graph is. */
 	cuGraphDestroy(graphs[0]);
 	cuGraphExecDestroy(execs[0]);
 	nodes_meet(s);
@@ -187,14 +188,14 @@ static void test_graphs(struct site *s)
 	cuGraphExecDestroy(execs[1]);
 }
 
-/* Two objects in two streams, which ranks come to in different orders. */
+/* Two objects in two streams, which ranks reach in different orders. */
 static void test_two(struct site *s)
 {
 	struct object *o = s->objects;
 	unsigned i, k, first = s->r.rank % 2;
 
 	object_create(s, &o[0], ORIEL_ALGORITHM_RING);
-	object_create(s, &o[1], ORIEL_ALGORITHM_DOUBLING);
+	object_create(s, &o[1], ORIEL_ALGORITHM_BRUCK);
 	for (k = 0; k < TWICE; k++) {
 		for (i = 0; i < 2; i++) {
 			struct object *one = &o[(first + i) % 2];
@@ -202,7 +203,7 @@ static void test_two(struct site *s)
 			fill(s, one->send, SHARE);
 			CHECK_OK(&s->r,
 				 oriel_allgather_start(one->gather, one->send, SHARE, one->stream));
-			/* On one rank the second is not even posted before the first is over. */
+			/* One rank may post the second only after the first has ended. */
 		}
 		for (i = 0; i < 2; i++) {
 			fakecuda_finish(o[i].stream);
@@ -210,13 +211,14 @@ static void test_two(struct site *s)
 		}
 		s->round++;
 	}
-	/* The other way round than they were made. */
+	/* In the reverse order of their creation. */
 	object_destroy(&o[1]);
 	object_destroy(&o[0]);
 }
 
-/* Of what was captured of one object; the communicator is that of @s. */
-static void take_away(struct site *s, struct object *o, CUgraphExec exec, CUgraph graph, char what)
+/* Destroys a part of a capture: executable, graph, object, or the communicator of @s. */
+static void destroy_part(struct site *s, struct object *o, CUgraphExec exec, CUgraph graph,
+			 char what)
 {
 	if (what == 'e')
 		cuGraphExecDestroy(exec);
@@ -229,8 +231,8 @@ static void take_away(struct site *s, struct object *o, CUgraphExec exec, CUgrap
 }
 
 /*
- * Communicators that come and go beside the first, with objects over the same memory: whatever
- * goes first, but for an object before its communicator, what is left works.
+ * Further communicators beside the first, with objects over the same memory. Their parts are
+ * destroyed in several orders, each object before its communicator, and the rest still works.
  */
 static void test_orders(struct site *s)
 {
@@ -255,8 +257,8 @@ static void test_orders(struct site *s)
 			gather_once(s, first, 1000);
 		}
 		for (k = 0; k < 4; k++) {
-			take_away(&other, &beside, exec, graph, orders[i][k]);
-			/* Objects and communicators go on no rank before they go on all. */
+			destroy_part(&other, &beside, exec, graph, orders[i][k]);
+			/* Destroying an object or a communicator is collective itself. */
 			if (orders[i][k] != 'o' && orders[i][k] != 'c')
 				nodes_meet(s);
 			gather_once(s, first, 1000);
@@ -271,7 +273,7 @@ static enum oriel_status start_share(struct site *s, struct object *o)
 	return oriel_allgather_start(o->gather, source(s, o, SHARE, true), SHARE, o->stream);
 }
 
-/* The last rank does not come; the streams of the others go on within the timeout. */
+/* The last rank never starts; the streams of its peers go on within the timeout. */
 static void test_absent(struct site *s)
 {
 	struct object *o = &s->objects[0];
@@ -281,7 +283,7 @@ static void test_absent(struct site *s)
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
 	if (s->r.rank + 1 < s->r.size)
 		CHECK_OK(&s->r, start_share(s, o));
-	nodes_expect_refused(s, o, start_share);
+	nodes_expect_rejected(s, o, start_share);
 	object_destroy(o);
 }
 
@@ -307,12 +309,12 @@ static void test_driver(struct site *s)
 	object_destroy(o);
 }
 
-/* What a creation fails of is told, whatever has to go again; and the next one is not refused. */
-static void test_refused(struct site *s)
+/* A failed creation reports its cause and frees what it has, and the next one succeeds. */
+static void test_rejected(struct site *s)
 {
 	struct object *o = &s->objects[0];
 
-	/* All have their own streams. */
+	/* All ranks have created their streams. */
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
 	fakecuda_fail("cuStreamCreate", 0);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
@@ -327,12 +329,12 @@ static void test_refused(struct site *s)
 }
 
 #ifndef NDEBUG
-/* Ranks of this process that were told. */
-static atomic_uint told;
+/* Ranks of this process that got ORIEL_ERR_MISMATCH. */
+static atomic_uint mismatches;
 
 /*
- * Of debug builds: all but the last rank start, who do not wait for that one; it comes when
- * they have or, if @at_once, with them. Whoever comes later, and one of two does, is told.
+ * Debug builds: all ranks but the last start and do not wait for it. The last one starts after
+ * them or, with @at_once, together with them. The later rank of a pair gets the error.
  */
 static void start_apart(struct site *s, struct object *o, bool at_once, bool is_captured)
 {
@@ -351,8 +353,8 @@ static void start_apart(struct site *s, struct object *o, bool at_once, bool is_
 		status = oriel_allgather_start(o->gather, o->send, SHARE, o->stream);
 	if (status == ORIEL_ERR_MISMATCH) {
 		CHECK(&s->r,
-		      strstr(oriel_last_error(), is_last ? "and 1000 on rank" : "1000 here"));
-		atomic_fetch_add(&told, 1);
+		      strstr(oriel_last_error(), is_last ? ", 1000 on rank" : ": 1000 on rank"));
+		atomic_fetch_add(&mismatches, 1);
 	}
 	CHECK(&s->r, status == ORIEL_ERR_MISMATCH || (is_last ? at_once : status == ORIEL_OK) ||
 			     (at_once && status == ORIEL_ERR_ABORTED));
@@ -361,8 +363,8 @@ static void start_apart(struct site *s, struct object *o, bool at_once, bool is_
 				     cuGraphDestroy(graph) == CUDA_SUCCESS);
 }
 
-/* Of communicators beside the first, since each of them breaks. */
-static void test_differ(struct site *s)
+/* In communicators beside the first, since each of them breaks. */
+static void test_calls_differ(struct site *s)
 {
 	struct oriel_health health;
 	struct site other;
@@ -372,7 +374,7 @@ static void test_differ(struct site *s)
 	for (i = 0; i < TWICE; i++) {
 		other = *s;
 		o = &other.objects[0];
-		before = atomic_load(&told);
+		before = atomic_load(&mismatches);
 		rank_join(&other.r, LONG_NS);
 		object_create(&other, o, ORIEL_ALGORITHM_DEFAULT);
 		gather_once(&other, o, 1000);
@@ -385,7 +387,7 @@ static void test_differ(struct site *s)
 		CHECK(&other.r, health.status == ORIEL_ERR_ABORTED);
 		fakecuda_finish(o->stream);
 		nodes_meet(s);
-		CHECK(&other.r, atomic_load(&told) > before);
+		CHECK(&other.r, atomic_load(&mismatches) > before);
 		nodes_meet(s);
 		object_destroy(o);
 		oriel_comm_destroy(other.r.comm);
@@ -396,11 +398,16 @@ static void test_differ(struct site *s)
 
 const struct nodes_test nodes_tests[] = {
 #ifndef NDEBUG
-	{"differ", test_differ, LONG_NS},
+	{"calls_differ", test_calls_differ, LONG_NS},
 #endif
-	{"sizes", test_sizes, LONG_NS},     {"ahead", test_ahead, LONG_NS},
-	{"graphs", test_graphs, LONG_NS},   {"two", test_two, LONG_NS},
-	{"orders", test_orders, LONG_NS},   {"absent", test_absent, LONG_NS / 10},
-	{"aborted", test_aborted, LONG_NS}, {"driver", test_driver, LONG_NS},
-	{"refused", test_refused, LONG_NS}, {NULL, NULL, 0},
+	{"sizes", test_sizes, LONG_NS},
+	{"ahead", test_ahead, LONG_NS},
+	{"graphs", test_graphs, LONG_NS},
+	{"two", test_two, LONG_NS},
+	{"orders", test_orders, LONG_NS},
+	{"absent", test_absent, LONG_NS / 10},
+	{"aborted", test_aborted, LONG_NS},
+	{"driver", test_driver, LONG_NS},
+	{"rejected", test_rejected, LONG_NS},
+	{NULL, NULL, 0},
 };

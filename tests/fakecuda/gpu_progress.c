@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs in streams of the fake driver that have threads of their own, and in graphs.
- * One rank; gpu_progress TEST, or all of them.
+ * Jobs in streams of the fake driver, which have threads of their own, and in graphs. One rank:
+ * gpu_progress TEST, or all tests. CTest runs it as fakecuda/progress_*.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 #define MANY 5000u
 #define FEW 100u
 
-/* A word in pinned memory that streams write and jobs look at, and the other way. */
+/* Pinned memory that streams write and jobs read, and the other way round. */
 struct page {
 	uint32_t seen[64];
 	uint32_t gate;
@@ -23,13 +23,13 @@ struct page {
 
 struct work {
 	struct page *page;
-	unsigned place;
+	unsigned index;
 	atomic_uint executions, released, steps;
 	atomic_bool *gate;
 	atomic_uint *order;
 	unsigned ends[4];
 	enum oriel_status end;
-	uint32_t expected; /* of seen[place] as the execution begins, if @is_checked */
+	uint32_t expected; /* of seen[index] as the execution begins, if @is_checked */
 	bool is_checked, is_wrong, is_running;
 };
 
@@ -41,7 +41,7 @@ static enum oriel_status work_step(void *context, bool *has_moved)
 	atomic_fetch_add(&w->steps, 1);
 	if (!w->is_running && w->is_checked)
 		w->is_wrong |=
-			__atomic_load_n(&w->page->seen[w->place], __ATOMIC_RELAXED) != w->expected;
+			__atomic_load_n(&w->page->seen[w->index], __ATOMIC_RELAXED) != w->expected;
 	w->is_running = true;
 	if (w->gate && !atomic_load(w->gate))
 		return ORIEL_AGAIN;
@@ -50,8 +50,8 @@ static enum oriel_status work_step(void *context, bool *has_moved)
 	count = atomic_fetch_add(&w->executions, 1);
 	if (w->order && count < 4)
 		w->ends[count] = atomic_fetch_add(w->order, 1);
-	/* Plain: whoever is behind it in the stream sees it. */
-	w->page->seen[w->place] = w->expected + 1;
+	/* A plain store: operations behind the job in the stream see it. */
+	w->page->seen[w->index] = w->expected + 1;
 	return w->end;
 }
 
@@ -92,16 +92,16 @@ static void relaxed(bool is_relaxed)
 	cuThreadExchangeStreamCaptureMode(&mode);
 }
 
-/* What a program itself puts into a stream. */
-static void stream_set(struct test *t, CUstream stream, unsigned place, uint32_t value)
+/* An operation of the program in a stream. */
+static void stream_set(struct test *t, CUstream stream, unsigned index, uint32_t value)
 {
 	relaxed(true);
-	CHECK(&t->r, cuStreamWriteValue32(stream, (CUdeviceptr)&t->page->seen[place], value, 0) ==
+	CHECK(&t->r, cuStreamWriteValue32(stream, (CUdeviceptr)&t->page->seen[index], value, 0) ==
 			     CUDA_SUCCESS);
 	relaxed(false);
 }
 
-static void stream_hold(struct test *t, CUstream stream)
+static void stream_block(struct test *t, CUstream stream)
 {
 	relaxed(true);
 	CHECK(&t->r, cuStreamWaitValue32(stream, (CUdeviceptr)&t->page->gate, 1,
@@ -134,7 +134,7 @@ static void test_end(struct test *t)
 	t->page = NULL;
 }
 
-/* What is before a job is done when it begins, and what is behind begins when it is over. */
+/* A job begins after the operations before it, and operations behind it begin after its end. */
 static void test_order(struct test *t)
 {
 	struct work works[JOBS] = {{0}};
@@ -153,33 +153,33 @@ static void test_order(struct test *t)
 	}
 }
 
-/* Nothing begins before its stream has come to it. */
-static void test_hold(struct test *t)
+/* No job begins before its stream has reached it. */
+static void test_blocked(struct test *t)
 {
-	struct work held = {.place = 1}, free_one = {.place = 2};
+	struct work blocked = {.index = 1}, free_one = {.index = 2};
 
-	/* That pins memory, which may wait for streams. */
+	/* It pins memory, which may wait for streams. */
 	CHECK_OK(&t->r, oriel_comm_prepare(t->r.comm));
-	stream_hold(t, t->stream);
-	CHECK_OK(&t->r, post(t, &held, t->stream));
+	stream_block(t, t->stream);
+	CHECK_OK(&t->r, post(t, &blocked, t->stream));
 	CHECK_OK(&t->r, post(t, &free_one, t->other));
 	fakecuda_finish(t->other);
-	CHECK(&t->r, held.steps == 0 && free_one.executions == 1);
+	CHECK(&t->r, blocked.steps == 0 && free_one.executions == 1);
 	__atomic_store_n(&t->page->gate, 1, __ATOMIC_RELEASE);
 	fakecuda_finish(t->stream);
-	CHECK(&t->r, held.executions == 1);
-	await(&held.released, 1);
+	CHECK(&t->r, blocked.executions == 1);
+	await(&blocked.released, 1);
 	await(&free_one.released, 1);
 	t->page->gate = 0;
 }
 
-/* The one of the first stream waits for what the one of the second does behind it. */
+/* The job of the first stream ends only after the job of the second stream, posted later. */
 static void test_streams(struct test *t)
 {
 	atomic_bool gate = false;
 	atomic_uint order = 0;
-	struct work first = {.place = 3, .gate = &gate, .order = &order};
-	struct work second = {.place = 4, .order = &order};
+	struct work first = {.index = 3, .gate = &gate, .order = &order};
+	struct work second = {.index = 4, .order = &order};
 
 	CHECK_OK(&t->r, post(t, &first, t->stream));
 	await(&first.steps, 1);
@@ -201,7 +201,7 @@ static CUgraphExec capture(struct test *t, struct work *works, unsigned count, C
 	CHECK(&t->r,
 	      cuStreamBeginCapture(t->stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
 	for (i = 0; i < count; i++) {
-		stream_set(t, t->stream, works[i].place, works[i].expected);
+		stream_set(t, t->stream, works[i].index, works[i].expected);
 		CHECK_OK(&t->r, post(t, &works[i], t->stream));
 	}
 	CHECK(&t->r, cuStreamEndCapture(t->stream, graph) == CUDA_SUCCESS);
@@ -209,12 +209,12 @@ static CUgraphExec capture(struct test *t, struct work *works, unsigned count, C
 	return exec;
 }
 
-/* Each launch is an execution; the contexts go when graph and executable have gone. */
+/* Each launch is an execution; contexts are released with both graph and executable. */
 static void test_replays(struct test *t)
 {
-	struct work works[2] = {{.place = 5, .expected = 10, .is_checked = true},
-				{.place = 6, .expected = 20, .is_checked = true}};
-	struct work eager = {.place = 7};
+	struct work works[2] = {{.index = 5, .expected = 10, .is_checked = true},
+				{.index = 6, .expected = 20, .is_checked = true}};
+	struct work eager = {.index = 7};
 	unsigned dropped = fakecuda_dropped(), i;
 	CUgraphExec exec;
 	CUgraph graph;
@@ -230,7 +230,7 @@ static void test_replays(struct test *t)
 	CHECK(&t->r, eager.executions == 1 && eager.released <= 1);
 	for (i = 0; i < 2; i++) {
 		CHECK(&t->r, works[i].executions == REPLAYS && !works[i].is_wrong);
-		CHECK(&t->r, t->page->seen[works[i].place] == works[i].expected + 1);
+		CHECK(&t->r, t->page->seen[works[i].index] == works[i].expected + 1);
 		CHECK(&t->r, works[i].released == 0);
 	}
 	CHECK(&t->r, cuGraphDestroy(graph) == CUDA_SUCCESS && works[0].released == 0);
@@ -245,10 +245,10 @@ static void test_replays(struct test *t)
 	fakecuda_finish(t->other);
 }
 
-/* One job of each of two graphs, and one that is not captured, in turn. */
+/* The jobs of two graphs and jobs that are not captured, in turn. */
 static void test_two_graphs(struct test *t)
 {
-	struct work works[2] = {{.place = 8}, {.place = 9}}, eager[20] = {{0}};
+	struct work works[2] = {{.index = 8}, {.index = 9}}, eager[20] = {{0}};
 	CUgraphExec execs[2];
 	CUgraph graphs[2];
 	unsigned i;
@@ -256,13 +256,13 @@ static void test_two_graphs(struct test *t)
 	for (i = 0; i < 2; i++)
 		execs[i] = capture(t, &works[i], 1, &graphs[i]);
 	for (i = 0; i < 20; i++) {
-		eager[i].place = 10;
+		eager[i].index = 10;
 		CHECK_OK(&t->r, post(t, &eager[i], t->stream));
 		CHECK(&t->r, cuGraphLaunch(execs[i % 2], t->stream) == CUDA_SUCCESS);
 	}
 	fakecuda_finish(t->stream);
 	CHECK(&t->r, works[0].executions == 10 && works[1].executions == 10);
-	/* The graph before its executable, and the other way round. */
+	/* Destroys one graph before its executable, and the other one after. */
 	cuGraphDestroy(graphs[0]);
 	cuGraphExecDestroy(execs[0]);
 	cuGraphExecDestroy(execs[1]);
@@ -274,16 +274,16 @@ static void test_two_graphs(struct test *t)
 		await(&eager[i].released, 1);
 }
 
-/* A driver that takes nothing leaves the context to the caller, of a graph as well. */
-static void test_refused(struct test *t)
+/* If the driver rejects the first operation, the context stays the caller's; in graphs as well. */
+static void test_rejected(struct test *t)
 {
 	static const char *const calls[] = {"cuStreamWriteValue32", "cuUserObjectCreate"};
-	struct work w = {.place = 11}, good = {.place = 11}, first = {.place = 11};
+	struct work w = {.index = 11}, good = {.index = 11}, first = {.index = 11};
 	unsigned i, left;
 	CUgraphExec exec;
 	CUgraph graph;
 
-	/* What posts need is there before the first, which waits for no GPU then. */
+	/* After it a post allocates nothing, and so does not wait for the GPU. */
 	CHECK_OK(&t->r, oriel_comm_prepare(t->r.comm));
 	left = fakecuda_left();
 	CHECK_OK(&t->r, post(t, &first, t->stream));
@@ -311,50 +311,50 @@ static void test_refused(struct test *t)
 	CHECK(&t->r, fakecuda_left() == left);
 }
 
-/* The stream goes on after a failure, and so does what waits on others or comes later. */
+/* The stream goes on after a failure, as do other streams and later launches. */
 static void test_failure(struct test *t)
 {
 	atomic_bool gate = false;
-	struct work stuck = {.place = 12, .gate = &gate},
-		    bad = {.place = 13, .end = ORIEL_ERR_PEER};
-	struct work captured = {.place = 14, .gate = &gate}, late = {.place = 15};
+	struct work stuck = {.index = 12, .gate = &gate},
+		    bad = {.index = 13, .end = ORIEL_ERR_PEER};
+	struct work captured = {.index = 14, .gate = &gate}, pending = {.index = 15};
 	struct oriel_health health;
 	CUgraphExec exec;
 	CUgraph graph;
 
 	exec = capture(t, &captured, 1, &graph);
-	stream_hold(t, t->other);
-	CHECK_OK(&t->r, post(t, &late, t->other));
+	stream_block(t, t->other);
+	CHECK_OK(&t->r, post(t, &pending, t->other));
 	CHECK_OK(&t->r, post(t, &stuck, t->stream));
 	await(&stuck.steps, 1);
-	/* In a stream that does not wait for what is stuck. */
+	/* Without a stream, so it does not wait for the stuck job. */
 	CHECK_OK(&t->r, post(t, &bad, NULL));
 	fakecuda_finish(t->stream);
 	CHECK(&t->r, stuck.executions == 0);
 	oriel_comm_health(t->r.comm, &health);
 	CHECK(&t->r, health.status == ORIEL_ERR_PEER);
 	CHECK(&t->r, post(t, &bad, t->stream) == ORIEL_ERR_PEER);
-	/* Each of them has one step still. */
+	/* Each launch still has one step. */
 	CHECK(&t->r, cuGraphLaunch(exec, t->stream) == CUDA_SUCCESS);
 	CHECK(&t->r, cuGraphLaunch(exec, t->stream) == CUDA_SUCCESS);
 	fakecuda_finish(t->stream);
 	CHECK(&t->r, captured.steps == 2 && captured.executions == 0);
 	__atomic_store_n(&t->page->gate, 1, __ATOMIC_RELEASE);
 	fakecuda_finish(t->other);
-	CHECK(&t->r, late.steps == 1);
+	CHECK(&t->r, pending.steps == 1);
 	cuGraphExecDestroy(exec);
-	/* The communicator before the graph: it releases what was captured. */
+	/* Destroyed before the graph, the communicator releases captured jobs. */
 	oriel_comm_destroy(t->r.comm);
 	t->r.comm = NULL;
-	CHECK(&t->r, captured.released == 1 && late.released == 1 && stuck.released == 1);
+	CHECK(&t->r, captured.released == 1 && pending.released == 1 && stuck.released == 1);
 	cuGraphDestroy(graph);
 	CHECK(&t->r, captured.released == 1);
 }
 
-/* Once the stream has begun there is no way back but a broken communicator. */
+/* After the first operation the job cannot be withdrawn, and the communicator breaks. */
 static void test_torn(struct test *t)
 {
-	struct work w = {.place = 16}, captured = {.place = 17};
+	struct work w = {.index = 16}, captured = {.index = 17};
 	struct oriel_health health;
 	CUgraph graph;
 
@@ -368,15 +368,15 @@ static void test_torn(struct test *t)
 	await(&w.released, 1);
 	oriel_comm_health(t->r.comm, &health);
 	CHECK(&t->r, health.status == ORIEL_ERR_INVALID && w.steps == 1);
-	/* Never launched: the graph goes, then the communicator. */
+	/* It was never launched: the graph is destroyed, then the communicator. */
 	cuGraphDestroy(graph);
 	await(&captured.released, 1);
 	CHECK(&t->r, captured.steps == 0);
 }
 
 /*
- * More captured jobs than one piece of memory has words for, and than may be posted. All of
- * them are looked at for each that comes: ThreadSanitizer takes minutes for as many launches.
+ * More captured jobs than one allocation has words for, and more than may be posted. Each pass of
+ * the thread polls all of them: ThreadSanitizer takes minutes for as many launches.
  */
 static void test_many(struct test *t)
 {
@@ -390,7 +390,7 @@ static void test_many(struct test *t)
 	launches[0] = 0;
 #endif
 	for (i = 0; i < MANY; i++)
-		works[i].place = 18;
+		works[i].index = 18;
 	for (k = 0; k < 2; k++)
 		execs[k] = capture(t, &works[begins[k]], begins[k + 1] - begins[k], &graphs[k]);
 	for (k = 0; k < 2; k++)
@@ -411,9 +411,9 @@ static const struct {
 	const char *name;
 	void (*run)(struct test *t);
 } tests[] = {
-	{"order", test_order},     {"hold", test_hold},      {"streams", test_streams},
-	{"replays", test_replays}, {"two", test_two_graphs}, {"refused", test_refused},
-	{"failure", test_failure}, {"torn", test_torn},      {"many", test_many},
+	{"order", test_order},     {"blocked", test_blocked}, {"streams", test_streams},
+	{"replays", test_replays}, {"two", test_two_graphs},  {"rejected", test_rejected},
+	{"failure", test_failure}, {"torn", test_torn},       {"many", test_many},
 };
 
 static unsigned run_test(void (*run)(struct test *t))

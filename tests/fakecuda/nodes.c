@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The main function of the programs of nodes.h, and the steps that their tests share. */
 #include "nodes.h"
 
 #include <stdlib.h>
@@ -32,7 +33,7 @@ CUgraphExec nodes_capture_end(struct site *s, struct object *o, CUgraph *graph)
 	return exec;
 }
 
-void nodes_expect_refused(struct site *s, struct object *o, nodes_start *start)
+void nodes_expect_rejected(struct site *s, struct object *o, nodes_start *start)
 {
 	nodes_expect_broken(s, o);
 	CHECK(&s->r, start(s, o) == oriel_dev_health(&s->r.dev));
@@ -54,7 +55,7 @@ CUgraph nodes_abort_replays(struct site *s, struct object *o, nodes_start *start
 	nanosleep(&nap, NULL);
 	if (s->r.rank == 0)
 		oriel_comm_abort(s->r.comm, "a test");
-	nodes_expect_refused(s, o, start);
+	nodes_expect_rejected(s, o, start);
 	CHECK(&s->r, oriel_dev_health(&s->r.dev) == ORIEL_ERR_ABORTED);
 	cuGraphExecDestroy(exec);
 	return graph;
@@ -71,7 +72,7 @@ void nodes_fail_copies(struct site *s, struct object *o, nodes_start *start, uns
 			oriel_comm_abort(s->r.comm, "the driver fails");
 		fakecuda_finish(o->stream);
 	}
-	nodes_expect_refused(s, o, start);
+	nodes_expect_rejected(s, o, start);
 }
 
 static unsigned site_run(const struct oriel_bootstrap *bootstrap, const char *node, unsigned test,
@@ -88,7 +89,7 @@ static unsigned site_run(const struct oriel_bootstrap *bootstrap, const char *no
 
 	rank_use_gpu(&s.r);
 	rank_join(&s.r, nodes_tests[test].timeout_ns);
-	/* In host memory, for a look at the health. */
+	/* A window in host memory, to read the health. */
 	CHECK_OK(&s.r, oriel_window_create(s.r.comm, &attr, &s.r.window));
 	CHECK_OK(&s.r, oriel_window_device(s.r.window, &s.r.dev));
 	for (i = 0; i < OBJECTS; i++) {
@@ -103,7 +104,7 @@ static unsigned site_run(const struct oriel_bootstrap *bootstrap, const char *no
 	nodes_tests[test].run(&s);
 	oriel_window_destroy(s.r.window);
 	oriel_comm_destroy(s.r.comm);
-	/* Those of a broken communicator may still copy to each other's memory before. */
+	/* Until then ranks of a broken communicator may still copy to each other's memory. */
 	nodes_meet(&s);
 	for (i = 0; i < OBJECTS; i++) {
 		cuStreamDestroy(s.objects[i].stream);

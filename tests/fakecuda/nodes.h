@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that are threads, on virtual nodes, with streams that have threads of their own:
- * what the programs for collectives of such GPUs share. PROGRAM TEST RANKS NODES.
+ * Ranks that are threads, on virtual nodes of fake GPUs, with streams that have threads of their
+ * own. Shared by gpu_nodes and gpu_nodes_exchange: PROGRAM TEST RANKS NODES.
  */
 #ifndef FAKECUDA_NODES_H
 #define FAKECUDA_NODES_H
@@ -10,17 +10,17 @@
 
 #include "rank.h"
 
-/* Fewer under ThreadSanitizer, which has one of so many threads run at a time. */
+/* Fewer under ThreadSanitizer, which runs one of so many threads at a time. */
 #ifdef ORIEL_DEV_TSAN
 #define SHARE 70000u
 #define REPLAYS 60u
 #define AHEAD 2u
 #define TWICE 4u
 #else
-#define SHARE 300000u /* bytes of each rank at most */
+#define SHARE 300000u /* the most bytes of each rank */
 #define REPLAYS 1000u
-#define AHEAD 5u  /* times that several are under way */
-#define TWICE 20u /* times that two are */
+#define AHEAD 5u  /* rounds with several executions in flight */
+#define TWICE 20u /* rounds with two objects in flight */
 #endif
 #define CHUNK 4096u
 #define OBJECTS 2u
@@ -30,7 +30,7 @@ struct object {
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
 	CUstream stream;
-	char *result, *send; /* on the GPU: SHARE of each rank, and some bytes more to send */
+	char *result, *send; /* GPU memory: SHARE for each rank; @send has some bytes more */
 };
 
 struct site {
@@ -46,25 +46,25 @@ struct nodes_test {
 	uint64_t timeout_ns;
 };
 
-/* Of the program, behind the last one a NULL. */
+/* Defined by the program; ends with a NULL name. */
 extern const struct nodes_test nodes_tests[];
 
 /* Waits for the communicator to break, and for the stream to go on after that. */
 void nodes_expect_broken(struct site *s, struct object *o);
-/* And what is started after that is refused with what broke it. */
+/* The same, and a later start fails with the status that broke the communicator. */
 typedef enum oriel_status nodes_start(struct site *s, struct object *o);
-void nodes_expect_refused(struct site *s, struct object *o, nodes_start *start);
-/* The first rank gives up in the middle of @launches replays. The graph is the caller's. */
+void nodes_expect_rejected(struct site *s, struct object *o, nodes_start *start);
+/* The first rank aborts in the middle of @launches replays. The caller destroys the graph. */
 CUgraph nodes_abort_replays(struct site *s, struct object *o, nodes_start *start,
 			    unsigned launches);
-/* A rank whose driver fails, after so many copies more, breaks all, and its stream goes on. */
+/* The driver of one rank fails after @after copies: all ranks break, and its stream goes on. */
 void nodes_fail_copies(struct site *s, struct object *o, nodes_start *start, unsigned after);
 /*
- * What a rank of this process has called may wait for all that its GPU has to do, for others
- * too: nobody goes on to give that anything to do before all have come back from it.
+ * A barrier of all ranks after a call that may wait for all work of its GPU, that of other ranks
+ * included: no rank posts new work before all ranks have returned from that call.
  */
 void nodes_meet(const struct site *s);
-/* What follows in the stream is captured, up to the end, to which all come. */
+/* Captures the stream. All ranks call nodes_capture_end(). */
 void nodes_capture_begin(struct site *s, struct object *o);
 CUgraphExec nodes_capture_end(struct site *s, struct object *o, CUgraph *graph);
 

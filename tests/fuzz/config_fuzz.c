@@ -173,7 +173,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		       strcmp(text, "proxy") == 0;
 	case ORI_SETTING_ALLGATHER:
 		return strspn(text, "abcdefghijklmnopqrstuvwxyz") == strlen(text) && *text &&
-		       config_is_word(text, "auto ll store ce direct ring doubling ");
+		       config_is_word(text, "auto ll store ce direct ring bruck ");
 	case ORI_SETTING_CE_BATCH:
 		return config_is_number(text, UINT32_MAX, &number);
 	case ORI_SETTING_RAILS:

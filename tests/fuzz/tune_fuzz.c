@@ -75,7 +75,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
 	static const char *const seeds[] = {
 		ORIEL_TUNE_HEAD "\n",
-		ORIEL_TUNE_HEAD "\n# a word\nall-gather host 4 2 16384 doubling AMD EPYC 9B14\n"
+		ORIEL_TUNE_HEAD "\n# a word\nall-gather host 4 2 16384 bruck AMD EPYC 9B14\n"
 				"all-gather host 4 2 any ring AMD EPYC 9B14\n",
 		ORIEL_TUNE_HEAD "\nall-gather gpu 2 1 1048576 ll NVIDIA H200\n"
 				"all-to-all gpu 2 1 any store NVIDIA H200\n"

@@ -56,7 +56,7 @@ static struct oriel_dev_comm dev_comm;
 static struct oriel_dev_window dev_window;
 static struct oriel_dev_fault fault;
 static struct oriel_dev_gather series;
-static struct oriel_dev_portion portion;
+static struct oriel_dev_alltoallv alltoallv;
 static struct oriel_dev_buffer places[4];
 static struct oriel_dev_crew dev_crew;
 static struct oriel_allgather_info info;
@@ -163,42 +163,42 @@ enum answer {
 	X(WINDOW, STATUS, oriel_window_put_all, (h, 0, bytes, 8, NULL), 0)                        \
 	X(WINDOW, STATUS, oriel_window_put_each, (h, 0, bytes, 8, 8, NULL), 0)                    \
 	X(WINDOW, STATUS, oriel_window_broadcast, (h, &series, 1, 0, bytes, 8, NULL), 0)          \
-	X(WINDOW, STATUS, oriel_window_exchange, (h, &series, 1, bytes, &portion, NULL), 0)       \
+	X(WINDOW, STATUS, oriel_window_exchange, (h, &series, 1, bytes, &alltoallv, NULL), 0)     \
 	X(WINDOW, STATUS, oriel_window_gather_lines, (h, &series, 1, bytes, 8, NULL), 0)          \
 	X(WINDOW, STATUS, oriel_window_gather_puts, (h, &series, 1, bytes, 8, NULL), 0)           \
 	X(WINDOW, STATUS, oriel_window_reset_signals, (h, NULL), 0)
 
-#define OTHER_CASES(X)                                                                    \
-	X(REGION, STATUS, oriel_region_share, (h), 0)                                     \
-	X(REGION, DESTROY, oriel_region_unregister, (h), 0)                               \
-	X(REGION, STATUS, oriel_region_peer_length, (h, 0, &length), 0)                   \
-	X(REGION, STATUS, oriel_region_peer_address, (h, 0, 0, &address), 0)              \
-	X(REGION, STATUS, oriel_region_table, (h, places), 0)                             \
-	X(ALLGATHER, DESTROY, oriel_allgather_destroy, (h), 0)                            \
-	X(ALLGATHER, STATUS, oriel_allgather_start, (h, bytes, 8, NULL), 0)               \
-	X(ALLGATHER, STATUS, oriel_allgather_begin, (h, bytes, 8), 0)                     \
-	X(ALLGATHER, STATUS, oriel_allgather_test, (h), 0)                                \
-	X(ALLGATHER, STATUS, oriel_allgather_wait, (h), 0)                                \
-	X(ALLGATHER, STATUS, oriel_allgather_query, (h, 8, &info), 0)                     \
-	X(ALLTOALL, DESTROY, oriel_alltoall_destroy, (h), 0)                              \
-	X(ALLTOALL, STATUS, oriel_alltoall_start, (h, bytes, 8, NULL), 0)                 \
-	X(ALLTOALL, STATUS, oriel_alltoall_start_portions, (h, bytes, &portion, NULL), 0) \
-	X(ALLTOALL, STATUS, oriel_alltoall_query, (h, 8, &info), 0)                       \
-	X(BCAST, DESTROY, oriel_bcast_destroy, (h), 0)                                    \
-	X(BCAST, STATUS, oriel_bcast_start, (h, 0, bytes, 8, NULL), 0)                    \
-	X(BCAST, STATUS, oriel_bcast_query, (h, 8, &info), 0)                             \
-	X(STREAM_BARRIER, DESTROY, oriel_stream_barrier_destroy, (h), 0)                  \
-	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_start, (h, NULL), 0)               \
-	X(COPIES, DESTROY, oriel_copies_destroy, (h), 0)                                  \
-	X(COPIES, STATUS, oriel_copies_memory, (h, 8, &address), 0)                       \
-	X(COPIES, STATUS, oriel_copies_add, (h, 0, bytes, bytes + 8, 8), 0)               \
-	X(COPIES, STATUS, oriel_copies_test, (h), 0)                                      \
-	X(MACHINE, DESTROY, oriel_machine_destroy, (h), 0)                                \
-	X(MACHINE, VALUE, oriel_machine_export, (h, bytes, sizeof(bytes)), 0)             \
-	X(MACHINE, STATUS, oriel_machine_finding, (h, 0, &finding), 0)                    \
-	X(MACHINE, STATUS, oriel_machine_prospect, (h, 0, &prospect), 0)                  \
-	X(MACHINE, VALUE, oriel_machine_is_well, (h), false)                              \
-	X(LOCAL_JOB, DESTROY, oriel_local_job_destroy, (h), 0)                            \
+#define OTHER_CASES(X)                                                               \
+	X(REGION, STATUS, oriel_region_share, (h), 0)                                \
+	X(REGION, DESTROY, oriel_region_unregister, (h), 0)                          \
+	X(REGION, STATUS, oriel_region_peer_length, (h, 0, &length), 0)              \
+	X(REGION, STATUS, oriel_region_peer_address, (h, 0, 0, &address), 0)         \
+	X(REGION, STATUS, oriel_region_table, (h, places), 0)                        \
+	X(ALLGATHER, DESTROY, oriel_allgather_destroy, (h), 0)                       \
+	X(ALLGATHER, STATUS, oriel_allgather_start, (h, bytes, 8, NULL), 0)          \
+	X(ALLGATHER, STATUS, oriel_allgather_begin, (h, bytes, 8), 0)                \
+	X(ALLGATHER, STATUS, oriel_allgather_test, (h), 0)                           \
+	X(ALLGATHER, STATUS, oriel_allgather_wait, (h), 0)                           \
+	X(ALLGATHER, STATUS, oriel_allgather_query, (h, 8, &info), 0)                \
+	X(ALLTOALL, DESTROY, oriel_alltoall_destroy, (h), 0)                         \
+	X(ALLTOALL, STATUS, oriel_alltoall_start, (h, bytes, 8, NULL), 0)            \
+	X(ALLTOALL, STATUS, oriel_alltoall_start_v, (h, bytes, &alltoallv, NULL), 0) \
+	X(ALLTOALL, STATUS, oriel_alltoall_query, (h, 8, &info), 0)                  \
+	X(BCAST, DESTROY, oriel_bcast_destroy, (h), 0)                               \
+	X(BCAST, STATUS, oriel_bcast_start, (h, 0, bytes, 8, NULL), 0)               \
+	X(BCAST, STATUS, oriel_bcast_query, (h, 8, &info), 0)                        \
+	X(STREAM_BARRIER, DESTROY, oriel_stream_barrier_destroy, (h), 0)             \
+	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_start, (h, NULL), 0)          \
+	X(COPIES, DESTROY, oriel_copies_destroy, (h), 0)                             \
+	X(COPIES, STATUS, oriel_copies_memory, (h, 8, &address), 0)                  \
+	X(COPIES, STATUS, oriel_copies_add, (h, 0, bytes, bytes + 8, 8), 0)          \
+	X(COPIES, STATUS, oriel_copies_test, (h), 0)                                 \
+	X(MACHINE, DESTROY, oriel_machine_destroy, (h), 0)                           \
+	X(MACHINE, VALUE, oriel_machine_export, (h, bytes, sizeof(bytes)), 0)        \
+	X(MACHINE, STATUS, oriel_machine_finding, (h, 0, &finding), 0)               \
+	X(MACHINE, STATUS, oriel_machine_prospect, (h, 0, &prospect), 0)             \
+	X(MACHINE, VALUE, oriel_machine_is_well, (h), false)                         \
+	X(LOCAL_JOB, DESTROY, oriel_local_job_destroy, (h), 0)                       \
 	X(LOCAL_JOB, STATUS, oriel_bootstrap_open_local, (h, 0, &end), 0)
 
 #define P2P_CASES(X)                                                                   \

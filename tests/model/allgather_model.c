@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both ways of oriel/dev/gather.h. By puts: each rank gives the others a credit as it
- * starts an execution, puts to those whose credit has come, says so by a signal, waits
- * for the signals of all and then reads what they put, which must be whole, of this
- * execution, and stay so until it starts the next one. By lines (--lines 1): each rank
- * writes lines into one half of the others' staging and takes theirs out of its own.
+ * Both methods of oriel/dev/gather.h. By puts: each rank gives its peers a credit as it starts an
+ * execution, puts to each peer whose credit has arrived, sends a signal behind the put, waits for
+ * the signals of all peers and then reads their puts. These must be complete, belong to this
+ * execution, and stay unchanged until the rank starts the next one. By lines (--lines 1): each
+ * rank writes lines to one half of its peers' staging and reads theirs from its own.
  *
- * What a rank sends to another in an execution is credit, put, put, signal, or two lines.
+ * The stores from one rank to another in an execution are credit, put, put, signal, or two lines.
  */
 #include "ranks.h"
 
 enum credit {
 	CREDIT_NONE,
 	CREDIT_AT_START,
-	CREDIT_AT_END, /* of the execution before, whose result is still to be read */
+	CREDIT_AT_END, /* of the previous execution, whose result is still to be read */
 };
 
 static struct {
 	unsigned executions, credit, is_counted, is_summed, is_hasty, lines, halves;
 } options;
 
-/* Of @execution, as counted by a stream of @each stores: store @which, from 1. */
+/* The number of store @which, from 1, of @execution, where each execution has @each stores. */
 static unsigned store_of(unsigned execution, unsigned which, unsigned each)
 {
 	return each * (execution - 1) + which;
 }
 
-/* Signals among the first @landed stores; a hasty one comes before the puts. */
+/* Signals among the first @landed stores; with --hasty they come before the puts. */
 static unsigned signals_in(unsigned landed)
 {
 	return (landed + (options.is_hasty ? 2 : 0)) / 4;
@@ -44,7 +44,7 @@ static bool puts_may_go(const struct state *s, unsigned me, unsigned peer)
 	return options.credit == CREDIT_NONE || credits_in(s->ranks[peer].landed[me]) >= needed;
 }
 
-static bool puts_have_come(const struct state *s, unsigned me, unsigned peer)
+static bool puts_have_arrived(const struct state *s, unsigned me, unsigned peer)
 {
 	unsigned needed = options.is_counted ? s->ranks[me].execution : 1, sum = 0, i;
 
@@ -55,14 +55,14 @@ static bool puts_have_come(const struct state *s, unsigned me, unsigned peer)
 	return sum >= needed * (RANKS - 1);
 }
 
-/* What is wrong with the message of @peer that @me reads. */
+/* The error in the message of @peer that @me reads, or NULL. */
 static const char *puts_complaint(const struct state *s, unsigned me, unsigned peer)
 {
 	unsigned landed = s->ranks[peer].landed[me], execution = s->ranks[me].execution;
 	unsigned last = options.is_hasty ? 4 : 3;
 
 	if (landed < store_of(execution, last, 4))
-		return "an execution ends before all is there";
+		return "an execution ends before the result is complete";
 	if (landed >= store_of(execution + 1, last - 1, 4))
 		return "a result is overwritten while it is read";
 	return NULL;
@@ -94,7 +94,7 @@ static void puts_step(struct explore *e, const void *state, unsigned me)
 		ranks_advance(r, PHASE_WAIT);
 		break;
 	case PHASE_WAIT:
-		if (!puts_have_come(s, me, peer))
+		if (!puts_have_arrived(s, me, peer))
 			return;
 		what = "has waited: rank";
 		ranks_advance(r, PHASE_READ);
@@ -109,8 +109,8 @@ static void puts_step(struct explore *e, const void *state, unsigned me)
 	explore_to(e, &next, what, me, complaint);
 }
 
-/* Line @line of @execution is there: 1; another one, later, is in its place: -1. */
-static int lines_look(unsigned landed, unsigned execution, unsigned line)
+/* 1: line @line of @execution has arrived; -1: a later line has overwritten it; 0: neither. */
+static int lines_poll(unsigned landed, unsigned execution, unsigned line)
 {
 	if (landed >= store_of(execution + options.halves, line, 2))
 		return -1;
@@ -135,7 +135,7 @@ static void lines_step(struct explore *e, const void *state, unsigned me)
 		explore_to(e, &next, "writes its lines: rank", me, NULL);
 		return;
 	}
-	seen = lines_look(s->ranks[peer].landed[me], r->execution, r->line + 1u);
+	seen = lines_poll(s->ranks[peer].landed[me], r->execution, r->line + 1u);
 	if (!seen)
 		return;
 	r->line = !r->line;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The barriers of oriel/dev/barrier.h: each rank puts to all others, arrives,
- * waits, and then must find what every rank put before it arrived. Between two
- * ranks stores land in order, between different pairs in any. With --flat 1
- * arrivals are added to one word per rank. With --limits N each rank may give up a
- * wait N times, by a limit of its own, and calls again: that call waits for the same
- * arrivals, with --repeats 1 it arrives once more.
+ * The barriers of oriel/dev/barrier.h: each rank puts to all peers, arrives, waits, and must then
+ * find the puts that every rank made before it arrived. Between two ranks stores land in order,
+ * between different pairs in any order. With --flat 1 arrivals are added to one word per rank.
+ * With --limits N each rank may give up a wait N times, by a limit of its own, and calls again:
+ * that call waits for the same arrivals. With --repeats 1 it arrives once more.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,17 +16,17 @@
 #define ROUNDS 2
 
 /*
- * What a rank sends to each of the others is one sequence: a put at the beginning of
- * each round, and arrivals. How much of it has been sent and has landed says it all.
+ * The stores from one rank to each of its peers are one sequence: a put at the beginning of each
+ * round, and arrivals. The counts of sent and landed stores are the whole state.
  */
 struct rank {
 	uint8_t round;
 	uint8_t is_waiting;
-	uint8_t peer;  /* the next to send to or to wait for, counted from oneself */
-	uint8_t epoch; /* arrivals so far */
-	uint8_t limits;
-	uint8_t length; /* of the sequence */
-	uint8_t puts;   /* a bit for each of the sequence that is a put */
+	uint8_t peer;   /* the next to send to or to wait for, counted from the own rank */
+	uint8_t epoch;  /* arrivals so far */
+	uint8_t limits; /* waits that this rank gave up */
+	uint8_t length; /* stores in the sequence */
+	uint8_t puts;   /* a mask: the stores of the sequence that are puts */
 	uint8_t sent[RANKS];
 	uint8_t landed[RANKS];
 };
@@ -38,7 +37,7 @@ struct state {
 
 static unsigned barrier_is_flat, barrier_limits, barrier_repeats;
 
-/* How many puts, or arrivals, of @from have landed at @to. */
+/* Counts the puts, or arrivals, of @from that have landed at @to. */
 static unsigned barrier_landed(const struct state *s, unsigned from, unsigned to, bool puts)
 {
 	const struct rank *r = &s->ranks[from];
@@ -49,7 +48,7 @@ static unsigned barrier_landed(const struct state *s, unsigned from, unsigned to
 	return count;
 }
 
-static bool barrier_has_come(const struct state *s, unsigned me, unsigned peer)
+static bool barrier_has_arrived(const struct state *s, unsigned me, unsigned peer)
 {
 	unsigned epoch = s->ranks[me].epoch, sum = 0, i;
 
@@ -60,7 +59,7 @@ static bool barrier_has_come(const struct state *s, unsigned me, unsigned peer)
 	return sum >= epoch * (RANKS - 1);
 }
 
-/* What was put in @round has landed at @me, from all. */
+/* The puts of all ranks in @round have landed at @me. */
 static bool barrier_is_visible(const struct state *s, unsigned me, unsigned round)
 {
 	unsigned i;
@@ -89,7 +88,7 @@ static void barrier_land(struct explore *e, const struct state *s, unsigned me)
 	}
 }
 
-/* What this rank sends to all others from now on: in a new round a put comes first. */
+/* Extends the sequence that this rank sends to all peers; a new round begins with a put. */
 static void barrier_begin(struct rank *r, bool is_new)
 {
 	if (is_new)
@@ -99,7 +98,7 @@ static void barrier_begin(struct rank *r, bool is_new)
 	r->is_waiting = 0;
 }
 
-/* The limit passes: the wait begins again, from the first peer on. */
+/* The limit of the wait has passed: the rank calls again and waits from the first peer on. */
 static void barrier_give_up(struct explore *e, const struct state *s, unsigned me)
 {
 	struct state next = *s;
@@ -125,7 +124,7 @@ static void barrier_step(struct explore *e, const void *state, unsigned me)
 	barrier_land(e, s, me);
 	if (r->round > ROUNDS)
 		return;
-	if (r->is_waiting && !barrier_has_come(s, me, peer)) {
+	if (r->is_waiting && !barrier_has_arrived(s, me, peer)) {
 		barrier_give_up(e, s, me);
 		return;
 	}
@@ -142,7 +141,7 @@ static void barrier_step(struct explore *e, const void *state, unsigned me)
 				barrier_begin(r, true);
 		}
 	}
-	explore_to(e, &next, s->ranks[me].is_waiting ? "goes on: rank" : "puts and arrives: rank",
+	explore_to(e, &next, s->ranks[me].is_waiting ? "continues: rank" : "puts and arrives: rank",
 		   me, complaint);
 }
 
@@ -153,7 +152,7 @@ static const char *barrier_end(const void *state)
 
 	for (i = 0; i < RANKS; i++)
 		if (s->ranks[i].round <= ROUNDS)
-			return "somebody waits for ever";
+			return "a rank waits for ever";
 	return NULL;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oriel_dev_exchange(): each rank tells the others by a note where theirs is to stand,
- * takes their notes, puts to those that get something (--pairs, a bit for each of the six
- * pairs), looks into the notes again for what it gets itself, waits for that and reads
- * it until it starts the next one.
+ * oriel_dev_exchange(): each rank sends its peers a note, receives their notes, puts to the peers
+ * that it has a message for (--pairs, a bit for each of the six pairs), reads the notes again to
+ * see which messages it receives, waits for these and reads them until it starts the next
+ * execution.
  */
 #include "ranks.h"
 
@@ -17,8 +17,8 @@ static bool has_data(unsigned from, unsigned to)
 }
 
 /*
- * To another rank go, in each execution, note and signal, and if there is data that and its.
- * Have the first @which stores of @execution landed at @to?
+ * The stores from one rank to another in an execution are note and signal, and, for a pair with a
+ * message, data and its signal. Have the first @which of @execution landed at @to?
  */
 static bool has_landed(const struct state *s, unsigned from, unsigned to, unsigned execution,
 		       unsigned which)
@@ -27,7 +27,7 @@ static bool has_landed(const struct state *s, unsigned from, unsigned to, unsign
 	       (execution - 1) * (has_data(from, to) ? 4u : 2u) + which;
 }
 
-/* What is wrong with the note of @peer that @me looks into. */
+/* The error in the note of @peer that @me reads, or NULL. */
 static const char *note_complaint(const struct state *s, unsigned me, unsigned peer)
 {
 	if (has_landed(s, peer, me, s->ranks[me].execution + options.halves, 1))
@@ -42,7 +42,7 @@ static const char *data_complaint(const struct state *s, unsigned me, unsigned p
 	if (!has_data(peer, me))
 		return NULL;
 	if (!has_landed(s, peer, me, execution, 3))
-		return "an execution ends before all is there";
+		return "an execution ends before the result is complete";
 	return has_landed(s, peer, me, execution + 1, 3)
 		       ? "a result is overwritten while it is read"
 		       : NULL;
@@ -71,7 +71,7 @@ static void exchange_step(struct explore *e, const void *state, unsigned me)
 		complaint = options.has_credit ? note_complaint(s, me, peer) : NULL;
 		if (has_data(me, peer))
 			r->sent[peer] = (uint8_t)(r->sent[peer] + 2);
-		what = "has looked and puts: rank";
+		what = "has read the note and puts: rank";
 		ranks_advance(r, PHASE_WAIT);
 		break;
 	case PHASE_WAIT:

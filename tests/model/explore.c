@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A breadth-first search over a hash table of all states. */
 #include "explore.h"
 
 #include <stdint.h>
@@ -6,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOBODY UINT32_MAX
+#define NO_PARENT UINT32_MAX
 
-/* States in the order they were found: those from @at on have not been expanded. */
+/* States in the order in which they were found; those from @at on have not been expanded. */
 struct explore {
 	const struct model *model;
 	char *states;
@@ -18,9 +19,9 @@ struct explore {
 	uint32_t *table; /* of indices + 1; 0 is empty */
 	uint32_t mask;
 	uint32_t at;
-	uint32_t steps; /* that the state at @at has */
+	uint32_t steps; /* of the state at @at */
 	const char *complaint;
-	/* While the way is printed: the state looked for, and what led there. */
+	/* While a path is printed: the next state on it, and the step that leads there. */
 	const void *wanted;
 	const char *what;
 	unsigned number;
@@ -58,8 +59,8 @@ static uint32_t explore_hash(const struct explore *e, const void *state)
 	return (uint32_t)hash;
 }
 
-/* Where @state is in the table, or where it belongs. */
-static uint32_t *explore_place(const struct explore *e, const void *state)
+/* The slot of @state in the table, or the free one for it. */
+static uint32_t *explore_slot(const struct explore *e, const void *state)
 {
 	uint32_t i = explore_hash(e, state) & e->mask;
 
@@ -79,21 +80,21 @@ static void explore_widen(struct explore *e)
 	e->table = explore_grow(e->table, 2 * (size_t)e->room, sizeof(*e->table));
 	memset(e->table, 0, 2 * (size_t)e->room * sizeof(*e->table));
 	for (i = 0; i < e->count; i++)
-		*explore_place(e, explore_state(e, i)) = i + 1;
+		*explore_slot(e, explore_state(e, i)) = i + 1;
 }
 
 static void explore_add(struct explore *e, const void *state, uint32_t parent)
 {
-	uint32_t *place;
+	uint32_t *slot;
 
 	if (e->count == e->room)
 		explore_widen(e);
-	place = explore_place(e, state);
-	if (*place)
+	slot = explore_slot(e, state);
+	if (*slot)
 		return;
 	memcpy(e->states + (size_t)e->count * e->model->size, state, e->model->size);
 	e->parents[e->count++] = parent;
-	*place = e->count;
+	*slot = e->count;
 }
 
 void explore_to(struct explore *e, const void *next, const char *what, unsigned number,
@@ -111,12 +112,12 @@ void explore_to(struct explore *e, const void *next, const char *what, unsigned 
 	e->steps++;
 	if (e->complaint)
 		return;
-	/* The copy: @next may be of the array that grows. */
+	/* A copy, since @next may lie in the array that grows. */
 	memcpy(state, next, e->model->size);
 	explore_add(e, state, e->at);
 	if (complaint) {
 		e->complaint = complaint;
-		e->at = *explore_place(e, state) - 1;
+		e->at = *explore_slot(e, state) - 1;
 	}
 }
 
@@ -130,10 +131,10 @@ static void explore_expand(struct explore *e, const void *state)
 		e->model->step(e, copy, process);
 }
 
-/* The way to state @index, the first step first. */
+/* Prints the path to state @index, the first step first. */
 static void explore_print(struct explore *e, uint32_t index)
 {
-	if (e->parents[index] == NOBODY)
+	if (e->parents[index] == NO_PARENT)
 		return;
 	explore_print(e, e->parents[index]);
 	e->wanted = explore_state(e, index);
@@ -148,7 +149,7 @@ bool explore_run(const struct model *model, const void *start, const char *title
 	uint32_t ends = 0, at;
 	bool is_well;
 
-	explore_add(&e, start, NOBODY);
+	explore_add(&e, start, NO_PARENT);
 	for (at = 0; at < e.count && !e.complaint; at++) {
 		e.at = at;
 		e.steps = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every interleaving of a few processes that share a small state. Breadth
- * first, so that the way to what goes wrong is a shortest one.
+ * Explores every interleaving of a few processes that share a small state. The search is breadth
+ * first, so the path to an error is a shortest one. Called by the models.
  *
- * A process steps atomically: one access to what the others can change, then
- * anything that only it can see.
+ * A process steps atomically: one access to state that other processes can change, then anything
+ * that only it can see.
  */
 #ifndef EXPLORE_H
 #define EXPLORE_H
@@ -19,23 +19,24 @@ struct explore;
 struct model {
 	size_t size; /* of a state, in bytes without padding */
 	unsigned processes;
-	/* Calls explore_to() once for each thing that @process may do in @state. */
+	/* Calls explore_to() once for each step that @process may take in @state. */
 	void (*step)(struct explore *e, const void *state, unsigned process);
-	/* NULL, or what is wrong with @state, where nobody can do anything. */
+	/* NULL, or the error of @state, in which no process can take a step. */
 	const char *(*end)(const void *state);
 };
 
 /*
- * From step(): the process may @what @number, and then @next holds. @complaint
- * is what is wrong with that, or NULL.
+ * Called from step(): the process may do @what to @number, which leads to @next. @complaint is the
+ * error of that step, or NULL.
  */
 void explore_to(struct explore *e, const void *next, const char *what, unsigned number,
 		const char *complaint);
 
-/* Whether nothing goes wrong, from @start on. Says so; if not, prints the way there. */
+/* Explores all states from @start on and prints the result. False: prints the path to an error. */
 bool explore_run(const struct model *model, const void *start, const char *title);
 
-/* The models: exit status; @argv as in main(), from the name of the model on. */
+/* The models. They return the exit status; @argv is that of main() from the name of the model on.
+ */
 int ring_model(int argc, char **argv);
 int sleep_model(int argc, char **argv);
 int barrier_model(int argc, char **argv);
@@ -47,7 +48,7 @@ int stream_model(int argc, char **argv);
 int help_model(int argc, char **argv);
 int short_model(int argc, char **argv);
 
-/* The number after @option in @argv, @value if it is not there. */
+/* The number after @option in @argv, or @value without that option. */
 unsigned model_option(int argc, char **argv, const char *option, unsigned value);
 
 #endif

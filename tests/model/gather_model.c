@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mapped gather of src/comm/exchange.c: each rank writes its part of a round
- * into one of two slots, publishes the round, and reads the parts of all. What
- * it reads must be whole and of that round. Stores of a rank land in order.
+ * The mapped gather of src/comm/exchange.c: each rank writes its part of a round to one of two
+ * slots, publishes the round, and reads the parts of all ranks. These must be complete and belong
+ * to that round. Stores of a rank land in order.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #define ROUNDS 4
 
 /*
- * The stores of a round: first half of the slot, second half, round. How many
- * have been made, and how many have landed, says what the slots hold.
+ * The stores of a round are the first half of the slot, the second half, and the round. The counts
+ * of made and of landed stores determine the content of the slots.
  */
 struct rank {
 	uint8_t made;
@@ -30,7 +30,7 @@ struct state {
 
 static unsigned gather_slots;
 
-/* Does the slot of @round hold it, whole, after @stores? */
+/* Does the slot of @round hold exactly that round after @stores stores? */
 static bool gather_holds(unsigned stores, unsigned round)
 {
 	return stores + 1 >= 3 * round && stores <= 3 * (round - 1 + gather_slots);
@@ -72,7 +72,7 @@ static const char *gather_end(const void *state)
 
 	for (i = 0; i < RANKS; i++)
 		if (s->ranks[i].made != 3 * ROUNDS || s->ranks[i].peer != RANKS)
-			return "somebody waits for ever";
+			return "a rank waits for ever";
 	return NULL;
 }
 

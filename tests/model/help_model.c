@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proxy's thread and those who do its work while it sleeps (rdma_proxy_thread.c):
- * posters publish, and post by themselves if they find it asleep and get its lock.
- * Who does not get it leaves a word for whoever has it. The thread, once asleep, is
- * woken by nobody here. Stores, that of an unlock too, go through buffers, atomics
- * past them, as in ring_model.c.
+ * The thread of the proxy, and posters that do its work while it sleeps (rdma_proxy_thread.c).
+ * Posters publish requests, and post by themselves if they find the thread asleep and get its
+ * lock. A poster that does not get the lock sets a word for the owner of the lock. No process wakes
+ * the thread in this model. Stores, an unlock included, go through store buffers, and atomics pass
+ * them, as in ring_model.c.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -16,17 +16,17 @@
 #define THREAD POSTERS
 #define ALL ((1u << POSTERS) - 1)
 
-/* Of a poster: up to TRY_ONCE_MORE on its way to the lock, then with it, then behind it. */
+/* Positions of a poster: up to TRY_ONCE_MORE before the lock, then with it, then after it. */
 enum at { PUBLISH, LOOK, TRY, MISS, TRY_ONCE_MORE, TURN, UNLOCK, LOOK_BACK, MAKE_UP, LEFT };
 enum thread { POLL, ANNOUNCE, CHECK, LET_GO, ENTER, ASLEEP, LOCK };
 
-/* Those of the buffers have not landed yet. */
+/* Stores in the buffers have not landed yet. */
 struct state {
-	uint8_t asked;  /* who has published, as a mask */
-	uint8_t served; /* whose requests are posted */
+	uint8_t asked;  /* mask of the posters that have published */
+	uint8_t served; /* mask of the posters whose requests are posted */
 	uint8_t missed;
 	uint8_t asleep;
-	uint8_t holder; /* 1 + who has the lock, 0 nobody */
+	uint8_t holder; /* 1 + the process with the lock; 0: free */
 	uint8_t at[POSTERS];
 	uint8_t thread;
 	uint8_t publishes, misses, unlocks; /* buffers, as masks of processes */
@@ -45,7 +45,7 @@ static void help_land(struct explore *e, const struct state *s, unsigned me)
 	struct state next = *s;
 	uint8_t mine = (uint8_t)(1u << me);
 
-	/* In their order: what was published, the word left, the unlock. */
+	/* In their order: the published request, the word, the unlock. */
 	if (s->publishes & mine) {
 		next.publishes &= (uint8_t)~mine;
 		next.asked |= mine;
@@ -69,7 +69,7 @@ static bool help_try(struct state *s, unsigned me)
 	return true;
 }
 
-/* A turn for everybody. */
+/* Posts the requests of all posters. */
 static void help_serve_all(struct state *s)
 {
 	s->missed = 0;
@@ -78,10 +78,10 @@ static void help_serve_all(struct state *s)
 
 static void poster_step(struct explore *e, const struct state *s, unsigned me)
 {
-	static const char *const doing[] = {"publishes: poster",       "looks for sleep: poster",
-					    "tries the lock: poster",  "leaves the word: poster",
+	static const char *const doing[] = {"publishes: poster",       "reads asleep: poster",
+					    "tries the lock: poster",  "sets the word: poster",
 					    "tries once more: poster", "posts: poster",
-					    "unlocks: poster",         "looks back: poster",
+					    "unlocks: poster",         "reads the word: poster",
 					    "makes up: poster"};
 	struct state next = *s;
 
@@ -134,10 +134,10 @@ static void poster_step(struct explore *e, const struct state *s, unsigned me)
 
 static void thread_step(struct explore *e, const struct state *s)
 {
-	static const char *const doing[] = {"the thread polls",       "the thread announces sleep",
-					    "the thread looks again", "the thread unlocks",
-					    "the thread looks back",  "",
-					    "the thread locks"};
+	static const char *const doing[] = {
+		"the thread polls",   "the thread announces sleep", "the thread polls again",
+		"the thread unlocks", "the thread reads the word",  "",
+		"the thread locks"};
 	struct state next = *s;
 
 	help_land(e, s, THREAD);
@@ -202,8 +202,8 @@ static const char *help_end(const void *state)
 
 	if (s->thread == ASLEEP && s->served == ALL)
 		return NULL;
-	return s->thread == ASLEEP ? "what was asked for is posted by nobody"
-				   : "somebody waits for a lock for ever";
+	return s->thread == ASLEEP ? "a request is never posted"
+				   : "a process waits for a lock for ever";
 }
 
 int help_model(int argc, char **argv)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model NAME [OPTION NUMBER]...: explore one protocol. 0: well, 1: not, 2: usage. */
+/*
+ * model NAME [OPTION NUMBER]...: explores one protocol. Exit status 0: no error, 1: an error was
+ * found, 2: wrong usage. CMakeLists.txt lists the runs.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring of oriel/dev/proxy.h: two or three posters ask for posts of --entries
- * entries on a ring of four, the second of which is a counter; a proxy copies, posts
- * and completes them; an adapter ends them. Stores of a poster go through its buffer,
- * first in first out, as a release has it; with --releases 0 in any order. The mutants:
- * --room 0 does not wait for the tail; --laps 0 leaves the index out of the stamp;
- * --early 1 moves the tail before the copy; --ends 0 completes what has been posted;
- * --counts 0 raises a counter as soon as it is copied.
+ * The ring of oriel/dev/proxy.h: two or three posters request posts of --entries entries on a ring
+ * of four, the second of which is a counter. A proxy copies, posts and completes them; an HCA ends
+ * them. Stores of a poster go through its store buffer, first in first out, as after a release;
+ * with --releases 0 in any order. The mutants: --room 0 does not wait for the tail; --laps 0 leaves
+ * the index out of the stamp; --early 1 moves the tail before the copy; --ends 0 completes an entry
+ * as soon as it is posted; --counts 0 increments a counter as soon as it is copied.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,13 +19,13 @@
 #define POSTERS_MAX 3
 #define ENTRIES_MAX 2
 #define STORES (ENTRIES_MAX + 1)
-#define EMPTY 31u /* of a slot: nothing that the proxy has yet to copy */
+#define EMPTY 31u /* a slot: no entry that the proxy has yet to copy */
 
 enum word { RESV, TAIL, COMPLETED, STAMP, SLOT = STAMP + DEPTH, WORDS = SLOT + DEPTH };
 
 enum at { RESERVE, ROOM, PUBLISH, WAIT, LEFT };
 
-/* The whole struct is the state: posters are alike, and kept sorted. */
+/* Posters are interchangeable, and sorted so that equal states compare equal. */
 struct poster {
 	uint8_t at;
 	uint8_t left;  /* posts still to make */
@@ -39,10 +38,10 @@ struct poster {
 struct state {
 	uint8_t memory[WORDS];
 	struct poster posters[POSTERS_MAX];
-	uint8_t published; /* what the proxy may copy */
+	uint8_t published; /* entries that the proxy may copy */
 	uint8_t copied;
-	uint8_t is_told; /* the tail says that the next one has been copied: --early */
-	uint8_t ended;   /* the adapter is done with all below */
+	uint8_t is_tail_moved; /* --early: the tail has moved past the next entry */
+	uint8_t ended;         /* the HCA has ended all entries below */
 };
 
 static struct {
@@ -90,7 +89,7 @@ static void poster_land(struct explore *e, struct state s, unsigned number, unsi
 		 word < SLOT ? value - 1 : value, complaint);
 }
 
-/* What a poster does next. NULL: nothing, it waits. */
+/* The next step of a poster; NULL: it waits. */
 static const char *poster_step(struct state *s, struct poster *p, const char **complaint)
 {
 	unsigned i, end = p->index + proxy.entries;
@@ -118,32 +117,32 @@ static const char *poster_step(struct state *s, struct poster *p, const char **c
 			return NULL;
 		for (i = p->index; i < end; i++)
 			if (!is_counter(i) && s->ended <= i)
-				*complaint = "memory is given back that the adapter reads";
+				*complaint = "memory is returned while the HCA reads it";
 		p->at = LEFT;
-		return "is told of the end of entry";
+		return "sees the completion of entry";
 	}
 	return NULL;
 }
 
-/* The adapter ends the next one that has been posted to it. */
-static void adapter_step(struct explore *e, struct state s)
+/* The HCA ends the next entry that was posted to it. */
+static void hca_step(struct explore *e, struct state s)
 {
 	if (s.ended < s.copied && !is_counter(s.ended)) {
 		s.ended++;
 		if (is_counter(s.ended))
 			s.ended++;
-		proxy_to(e, &s, "the adapter has ended all below", s.ended, NULL);
+		proxy_to(e, &s, "the HCA has ended all below", s.ended, NULL);
 	}
 }
 
-static void proxy_look(struct explore *e, struct state s)
+static void proxy_poll(struct explore *e, struct state s)
 {
 	uint8_t stamp = s.memory[STAMP + s.published % DEPTH];
 
 	if (s.copied != s.published || !stamp || (proxy.laps && stamp != s.published + 1))
 		return;
 	s.published = (uint8_t)(s.published + proxy.entries);
-	proxy_to(e, &s, "the proxy finds all there below", s.published, NULL);
+	proxy_to(e, &s, "the proxy finds all entries below", s.published, NULL);
 }
 
 static void proxy_copy(struct explore *e, struct state s)
@@ -153,8 +152,8 @@ static void proxy_copy(struct explore *e, struct state s)
 
 	if (s.copied == s.published)
 		return;
-	if (proxy.early && !s.is_told) {
-		s.is_told = 1;
+	if (proxy.early && !s.is_tail_moved) {
+		s.is_tail_moved = 1;
 		s.memory[TAIL]++;
 		proxy_to(e, &s, "the proxy moves the tail beyond entry", s.copied, NULL);
 		return;
@@ -162,10 +161,10 @@ static void proxy_copy(struct explore *e, struct state s)
 	if (*slot != s.copied)
 		complaint = "an entry is copied that is not there";
 	if (!proxy.counts && is_counter(s.copied) && s.ended < s.copied)
-		complaint = "a counter is raised before what it counts has ended";
+		complaint = "a counter is incremented before its operations have ended";
 	*slot = EMPTY;
 	s.copied++;
-	s.is_told = 0;
+	s.is_tail_moved = 0;
 	s.memory[TAIL] = s.copied;
 	proxy_to(e, &s, "the proxy copies and posts entry", s.copied - 1u, complaint);
 }
@@ -188,11 +187,11 @@ static void proxy_step(struct explore *e, const void *state, unsigned process)
 	unsigned i, index;
 
 	if (process == proxy.posters) {
-		adapter_step(e, s);
+		hca_step(e, s);
 		return;
 	}
 	if (process > proxy.posters) {
-		proxy_look(e, s);
+		proxy_poll(e, s);
 		proxy_copy(e, s);
 		proxy_complete(e, s);
 		return;
@@ -215,7 +214,7 @@ static const char *proxy_end(const void *state)
 
 	for (i = 0; i < proxy.posters; i++)
 		if (s->posters[i].at != LEFT)
-			return "somebody waits for ever";
+			return "a poster waits for ever";
 	return NULL;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The steps that the models of collectives share. */
 #include "ranks.h"
 
 #include <string.h>
@@ -51,6 +52,6 @@ const char *ranks_end(const struct state *s, unsigned executions)
 
 	for (i = 0; i < RANKS; i++)
 		if (s->ranks[i].phase != PHASE_START || s->ranks[i].execution != executions)
-			return "somebody waits for ever";
+			return "a rank waits for ever";
 	return NULL;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that start executions of one object, deal with each other one after the other in
- * each phase of an execution, and store to each other's memory. Between two ranks stores land
- * in order, between different pairs in any: how many were sent and have landed says it all.
+ * Ranks that start executions of one object, serve their peers one after the other in each phase of
+ * an execution, and store to each other's memory. Between two ranks stores land in order, between
+ * different pairs in any order, so the counts of sent and landed stores are the whole state.
+ * Used by allgather_model.c and exchange_model.c.
  */
 #ifndef RANKS_H
 #define RANKS_H
@@ -23,8 +24,8 @@ enum phase {
 struct rank {
 	uint8_t execution;
 	uint8_t phase;
-	uint8_t peer; /* the next to be dealt with, counted from oneself */
-	uint8_t line; /* of a model that has lines: the next to be taken */
+	uint8_t peer; /* the next to be served, counted from the own rank */
+	uint8_t line; /* models with lines: the next to be read */
 	uint8_t sent[RANKS];
 	uint8_t landed[RANKS];
 };
@@ -34,13 +35,13 @@ struct state {
 };
 
 struct state ranks_start(void);
-/* A store of @me lands somewhere. */
+/* One store of @me lands, at each possible target. */
 void ranks_land(struct explore *e, const struct state *s, unsigned me);
-/* @me sends @count stores to all others. */
+/* @me sends @count stores to each peer. */
 void ranks_send_all(struct rank *r, unsigned me, unsigned count);
-/* The next peer, or the next phase. */
+/* Goes on to the next peer, or to @phase after the last. */
 void ranks_advance(struct rank *r, enum phase phase);
-/* NULL: all have ended as many executions. */
+/* NULL: all ranks have ended @executions executions. */
 const char *ranks_end(const struct state *s, unsigned executions);
 
 #endif

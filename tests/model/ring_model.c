@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The posting of oriel/dev/mlx5_ring.h: reserve, fill, post, by two or three
- * posters on a ring of four, and an adapter that executes what it is told of. Each
- * store goes through its poster's buffer, first in first out; an atomic goes past
- * the buffer, unless it releases what is there: --releases 1, that of a poster
- * whose turn it is, 2, that of a teller who lets go. With --buffers 0 a poster whose
- * buffer is not empty does nothing else, which is sequential consistency. --halves 1:
- * posters publish first, then ring. --forgets 1: a teller lets go without a look at
- * what has been published meanwhile.
+ * The posting of oriel/dev/mlx5_ring.h: reserve, fill, post, by two or three posters on a ring of
+ * four, and an HCA that executes the WQEs below its doorbell. One poster at a time, the ringer,
+ * rings the doorbell. Each store goes through its poster's store buffer, first in first out; an
+ * atomic passes the buffer, unless it is a release: bit 1 of --releases is the release of a poster
+ * whose turn it is, bit 2 that of a ringer that lets go. With --buffers 0 a poster whose buffer is
+ * not empty takes no other step, which is sequential consistency. --halves 1: posters publish
+ * first, then ring. --forgets 1: a ringer lets go without a check for WQEs that were published
+ * meanwhile.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,26 +20,26 @@
 #define DEPTH 4
 #define POSTERS_MAX 3
 #define STORES 5
-#define EMPTY 15u /* of a slot: nothing that the adapter has yet to read */
+#define EMPTY 15u /* a slot: no WQE that the HCA has yet to read */
 
-enum word { RESV, READY, TELLER, DOORBELL, DONE, SLOT, WORDS = SLOT + DEPTH };
+enum word { RESV, READY, RINGER, DOORBELL, DONE, SLOT, WORDS = SLOT + DEPTH };
 
 static const char *const landing[] = {
 	[DOORBELL] = "  doorbell lands as",
 	[SLOT] = "  the slot is filled in for WQE",
 };
 
-/* READY and TELLER change together, as the parts of one word. */
-enum teller { TOLD, TELLING, UNTOLD };
+/* READY and RINGER change together, since they are parts of one word. */
+enum ringer { RUNG, RINGING, NOT_RUNG };
 
-enum at { RESERVE, ROOM, TURN, RING, TELL, LET_GO };
+enum at { RESERVE, ROOM, TURN, CLAIM, RING_DOORBELL, LET_GO };
 
-/* The whole struct is the state: posters are alike, and kept sorted. */
+/* Posters are interchangeable, and sorted so that equal states compare equal. */
 struct poster {
 	uint8_t at;
 	uint8_t left;  /* posts still to make */
 	uint8_t index; /* of its WQE */
-	uint8_t ready; /* what it tells of */
+	uint8_t ready; /* the doorbell value that it rings with */
 	uint8_t stores;
 	uint8_t word[STORES];
 	uint8_t value[STORES];
@@ -90,7 +90,7 @@ static void ring_land(struct explore *e, struct state s, unsigned number)
 	const char *complaint = NULL;
 
 	if (word == DOORBELL && value < s.memory[DOORBELL])
-		complaint = "the doorbell goes back";
+		complaint = "the doorbell decreases";
 	if (word >= SLOT && s.memory[word] != EMPTY)
 		complaint = "a slot is overwritten before its WQE is done";
 	s.memory[word] = (uint8_t)value;
@@ -108,29 +108,29 @@ static void poster_leave(struct poster *p)
 	p->left--;
 }
 
-/* The poster tells of all below @ready, or leaves that to somebody else. */
-static void poster_decide(struct poster *p, bool is_teller, uint8_t ready)
+/* The poster rings for all WQEs below @ready, or leaves that to the current ringer. */
+static void poster_decide(struct poster *p, bool is_ringer, uint8_t ready)
 {
 	p->ready = ready;
-	p->at = TELL;
-	if (!is_teller)
+	p->at = RING_DOORBELL;
+	if (!is_ringer)
 		poster_leave(p);
 }
 
 static void poster_publish(struct state *s, struct poster *p)
 {
-	uint8_t teller = s->memory[TELLER];
+	uint8_t ringer = s->memory[RINGER];
 
 	s->memory[READY]++;
-	if (teller != TELLING)
-		s->memory[TELLER] = ring.halves ? UNTOLD : TELLING;
+	if (ringer != RINGING)
+		s->memory[RINGER] = ring.halves ? NOT_RUNG : RINGING;
 	if (ring.halves)
-		p->at = RING;
+		p->at = CLAIM;
 	else
-		poster_decide(p, teller != TELLING, s->memory[READY]);
+		poster_decide(p, ringer != RINGING, s->memory[READY]);
 }
 
-/* What a poster does next. NULL: nothing, it waits. */
+/* The next step of a poster; NULL: it waits. */
 static const char *poster_step(struct state *s, struct poster *p)
 {
 	switch (p->at) {
@@ -149,15 +149,15 @@ static const char *poster_step(struct state *s, struct poster *p)
 			return NULL;
 		poster_publish(s, p);
 		return "publishes WQE";
-	case RING:
-		if (s->memory[TELLER] == UNTOLD) {
-			s->memory[TELLER] = TELLING;
+	case CLAIM:
+		if (s->memory[RINGER] == NOT_RUNG) {
+			s->memory[RINGER] = RINGING;
 			poster_decide(p, true, s->memory[READY]);
 		} else {
 			poster_decide(p, false, 0);
 		}
-		return "looks who tells, with WQE";
-	case TELL:
+		return "looks for a ringer, with WQE";
+	case RING_DOORBELL:
 		/* Before a record all fences are full ones. */
 		if (p->stores)
 			return NULL;
@@ -168,18 +168,18 @@ static const char *poster_step(struct state *s, struct poster *p)
 		if ((ring.releases & 2) && p->stores)
 			return NULL;
 		if (s->memory[READY] == p->ready || ring.forgets) {
-			s->memory[TELLER] = TOLD;
+			s->memory[RINGER] = RUNG;
 			poster_leave(p);
 			return "lets go, with WQE";
 		}
 		p->ready = s->memory[READY];
-		p->at = TELL;
-		return "finds more to tell of, with WQE";
+		p->at = RING_DOORBELL;
+		return "finds more to ring for, with WQE";
 	}
 	return NULL;
 }
 
-static void adapter_step(struct explore *e, struct state s)
+static void hca_step(struct explore *e, struct state s)
 {
 	uint8_t next = s.memory[DONE], *slot = &s.memory[SLOT + next % DEPTH];
 	const char *complaint = NULL;
@@ -187,10 +187,10 @@ static void adapter_step(struct explore *e, struct state s)
 	if (next >= s.memory[DOORBELL])
 		return;
 	if (*slot != next)
-		complaint = "the adapter is told of a WQE that is not there";
+		complaint = "the HCA is notified of a WQE that is not there";
 	*slot = EMPTY;
 	s.memory[DONE]++;
-	ring_to(e, &s, "the adapter executes WQE", next, complaint);
+	ring_to(e, &s, "the HCA executes WQE", next, complaint);
 }
 
 static void ring_step(struct explore *e, const void *state, unsigned process)
@@ -201,7 +201,7 @@ static void ring_step(struct explore *e, const void *state, unsigned process)
 	unsigned index;
 
 	if (process == ring.posters) {
-		adapter_step(e, s);
+		hca_step(e, s);
 		return;
 	}
 	p = &next.posters[process];
@@ -224,7 +224,7 @@ static const char *ring_end(const void *state)
 
 	if (s->memory[DOORBELL] != s->memory[READY])
 		return "a doorbell is lost";
-	return s->memory[DONE] == total ? NULL : "somebody waits for ever";
+	return s->memory[DONE] == total ? NULL : "a poster waits for ever";
 }
 
 int ring_model(int argc, char **argv)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A channel of src/p2p whose transfers are short or long. A short one is a unit that comes
- * without a credit, as long as the place where it would be kept is free, and its bytes may
- * be aside, in that place; a long one is two, each by a credit. The receives may come at any time.
+ * A channel of src/p2p whose transfers are short or long. A short transfer is one unit that is sent
+ * without a credit, as long as its slot for unexpected messages is free, and its bytes may be in
+ * the eager buffer of that slot. A long transfer is two units, each sent by a credit. Receives may
+ * be posted at any time.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -16,23 +17,24 @@
 
 enum process { SENDER, RECEIVER, PROCESSES };
 
-/* Units are counted from 1 on where 0 is none; a credit is 2 * unit + 1 if it is for what is short.
+/*
+ * Units are counted from 1 where 0 means none. A credit is 2 * unit, or 2 * unit + 1 where the
+ * receiver expects a short transfer.
  */
 struct state {
-	uint8_t resolved,
-		taken; /* of the sender: its next unit, and those that are taken for all it knows */
-	uint8_t sent[UNITS]; /* units of long ones */
+	uint8_t resolved, taken; /* sender: its next unit, and the taken units that it knows of */
+	uint8_t sent[UNITS];     /* units of long transfers */
 	uint8_t credits[DEPTH_MAX];
-	uint8_t word; /* units that are taken */
+	uint8_t word; /* taken units, as the receiver reports them */
 	uint8_t ring[RING];
-	uint8_t posted, granted, oldest, told; /* of the receiver */
-	uint8_t done[UNITS], said[UNITS];
-	uint8_t kept[DEPTH_MAX];
-	uint8_t aside[DEPTH_MAX]; /* where bytes are from when they are sent until they are taken */
-	uint8_t is_over;          /* one end has found that they differ */
+	uint8_t posted, granted, oldest, reported; /* receiver */
+	uint8_t done[UNITS], announced[UNITS];
+	uint8_t unexpected[DEPTH_MAX];
+	uint8_t eager[DEPTH_MAX]; /* the unit whose bytes are in the eager buffer */
+	uint8_t is_over;          /* one endpoint has found that they differ */
 };
 
-/* Which transfer a unit is of, and how many there are. */
+/* One endpoint: which of its transfers are short, and the transfer of each unit. */
 struct side {
 	unsigned shorts; /* a bit for each transfer */
 	uint8_t of[UNITS + 2];
@@ -40,7 +42,7 @@ struct side {
 };
 
 static struct side sides[PROCESSES];
-static unsigned transfers, depth, room, threshold, early, says, aside;
+static unsigned transfers, depth, room, threshold, early, announces, eager;
 
 static bool is_short(enum process of, unsigned unit)
 {
@@ -73,18 +75,20 @@ static void explore_over(struct explore *e, const struct state *s, const char *w
 
 	next.is_over = 1;
 	explore_to(e, &next, what, unit,
-		   sides[SENDER].shorts == sides[RECEIVER].shorts ? "equals are told apart" : NULL);
+		   sides[SENDER].shorts == sides[RECEIVER].shorts
+			   ? "equal endpoints are found to differ"
+			   : NULL);
 }
 
-/* All that can be told of @unit of a long transfer by its credit; false: nothing. */
-static bool sender_looks(struct explore *e, const struct state *s, unsigned unit)
+/* Has the credit of @unit, of a long transfer, arrived? A credit for a short one ends the run. */
+static bool sender_has_credit(struct explore *e, const struct state *s, unsigned unit)
 {
 	unsigned credit = s->credits[unit % depth];
 
 	if (credit / 2 != unit + 1)
 		return false;
 	if (credit % 2)
-		explore_over(e, s, "the sender sees a credit for what is short, unit", unit);
+		explore_over(e, s, "the sender sees a credit for a short transfer, unit", unit);
 	return credit % 2 == 0;
 }
 
@@ -96,7 +100,7 @@ static void sender_resolve(struct explore *e, const struct state *s)
 	if (unit == sides[SENDER].units)
 		return;
 	if (!is_short(SENDER, unit)) {
-		if (!sender_looks(e, s, unit))
+		if (!sender_has_credit(e, s, unit))
 			return;
 		next.resolved += 2;
 		explore_to(e, &next, "the sender resolves unit", unit, NULL);
@@ -105,9 +109,9 @@ static void sender_resolve(struct explore *e, const struct state *s)
 	if (room && unit >= s->taken + depth)
 		return;
 	next.resolved++;
-	next.aside[unit % depth] = (uint8_t)(unit + 1);
+	next.eager[unit % depth] = (uint8_t)(unit + 1);
 	push(&next, unit);
-	explore_to(e, &next, "the sender sends what is short, unit", unit, NULL);
+	explore_to(e, &next, "the sender sends a short transfer, unit", unit, NULL);
 }
 
 static void sender_step(struct explore *e, const struct state *s)
@@ -116,7 +120,7 @@ static void sender_step(struct explore *e, const struct state *s)
 
 	sender_resolve(e, s);
 	for (unsigned unit = 0; unit < s->resolved; unit++) {
-		if (is_short(SENDER, unit) || s->sent[unit] || !sender_looks(e, s, unit))
+		if (is_short(SENDER, unit) || s->sent[unit] || !sender_has_credit(e, s, unit))
 			continue;
 		next = *s;
 		next.sent[unit] = 1;
@@ -137,19 +141,21 @@ static void retire(struct state *s)
 		s->oldest++;
 }
 
-/* What is short came for @unit, which is granted. */
+/* A short transfer has arrived for @unit, which is granted. */
 static void receiver_deliver(struct explore *e, const struct state *s, struct state *next,
 			     unsigned unit)
 {
 	if (!is_short(RECEIVER, unit) || sides[SENDER].of[unit] != sides[RECEIVER].of[unit]) {
-		explore_over(e, s, "the receiver finds another than it waits for, unit", unit);
+		explore_over(e, s, "the receiver finds another transfer than it waits for, unit",
+			     unit);
 		return;
 	}
 	next->done[unit] = 1;
 	retire(next);
-	explore_to(e, next, "the receiver has what is short, unit", unit,
-		   aside && s->aside[unit % depth] != unit + 1 ? "it takes the bytes of another"
-							       : NULL);
+	explore_to(e, next, "the receiver has a short transfer, unit", unit,
+		   eager && s->eager[unit % depth] != unit + 1
+			   ? "it takes the bytes of another message"
+			   : NULL);
 }
 
 static void receiver_grant(struct explore *e, const struct state *s)
@@ -161,8 +167,8 @@ static void receiver_grant(struct explore *e, const struct state *s)
 	    unit >= s->oldest + depth)
 		return;
 	next.granted++;
-	if (s->kept[slot]) {
-		next.kept[slot] = 0;
+	if (s->unexpected[slot]) {
+		next.unexpected[slot] = 0;
 		receiver_deliver(e, s, &next, unit);
 		return;
 	}
@@ -182,8 +188,8 @@ static void receiver_take(struct explore *e, const struct state *s)
 	next.ring[RING - 1] = 0;
 	if (!is_short(SENDER, unit)) {
 		if (unit >= s->granted || is_short(RECEIVER, unit)) {
-			explore_over(e, s, "the receiver takes what it does not wait for, unit",
-				     unit);
+			explore_over(e, s,
+				     "the receiver takes a unit that it does not wait for:", unit);
 			return;
 		}
 		next.done[unit] = 1;
@@ -195,10 +201,11 @@ static void receiver_take(struct explore *e, const struct state *s)
 		receiver_deliver(e, s, &next, unit);
 		return;
 	}
-	next.kept[slot] = (uint8_t)(unit + 1);
-	explore_to(e, &next, "the receiver keeps unit", unit,
-		   s->kept[slot] || unit >= s->oldest + depth ? "what is kept is overwritten"
-							      : NULL);
+	next.unexpected[slot] = (uint8_t)(unit + 1);
+	explore_to(e, &next, "the receiver stores the unexpected unit", unit,
+		   s->unexpected[slot] || unit >= s->oldest + depth
+			   ? "an unexpected message is overwritten"
+			   : NULL);
 }
 
 static void receiver_step(struct explore *e, const struct state *s)
@@ -212,22 +219,21 @@ static void receiver_step(struct explore *e, const struct state *s)
 	}
 	receiver_grant(e, s);
 	receiver_take(e, s);
-	/* Too early: what is kept counts as taken. */
+	/* --early: unexpected messages count as taken. */
 	for (unsigned slot = 0; early && slot < depth; slot++)
-		taken += s->kept[slot] != 0;
-	if (taken >= s->told + threshold) {
+		taken += s->unexpected[slot] != 0;
+	if (taken >= s->reported + threshold) {
 		next = *s;
-		next.told = next.word = (uint8_t)taken;
-		explore_to(e, &next, "the receiver tells taken", taken, NULL);
+		next.reported = next.word = (uint8_t)taken;
+		explore_to(e, &next, "the receiver reports taken", taken, NULL);
 	}
-	for (unsigned unit = s->oldest; says && unit < s->granted; unit++) {
-		if (!is_short(RECEIVER, unit) || s->done[unit] || s->said[unit])
+	for (unsigned unit = s->oldest; announces && unit < s->granted; unit++) {
+		if (!is_short(RECEIVER, unit) || s->done[unit] || s->announced[unit])
 			continue;
 		next = *s;
-		next.said[unit] = 1;
+		next.announced[unit] = 1;
 		next.credits[unit % depth] = (uint8_t)(2 * (unit + 1) + 1);
-		explore_to(e, &next, "the receiver says that what is short may come, unit", unit,
-			   NULL);
+		explore_to(e, &next, "the receiver announces a short transfer, unit", unit, NULL);
 	}
 }
 
@@ -248,8 +254,8 @@ static const char *model_end(const void *state)
 	const struct state *s = state;
 
 	if (sides[SENDER].shorts != sides[RECEIVER].shorts)
-		return s->is_over ? NULL : "nobody finds that the ends differ";
-	return s->oldest < sides[RECEIVER].units ? "an end waits for ever" : NULL;
+		return s->is_over ? NULL : "no endpoint finds that they differ";
+	return s->oldest < sides[RECEIVER].units ? "an endpoint waits for ever" : NULL;
 }
 
 int short_model(int argc, char **argv)
@@ -266,8 +272,8 @@ int short_model(int argc, char **argv)
 	room = model_option(argc, argv, "--room", 1);
 	threshold = model_option(argc, argv, "--threshold", (depth + 1) / 2);
 	early = model_option(argc, argv, "--early", 0);
-	says = model_option(argc, argv, "--says", 1);
-	aside = model_option(argc, argv, "--aside", 1);
+	announces = model_option(argc, argv, "--announces", 1);
+	eager = model_option(argc, argv, "--eager", 1);
 	side_fill(&sides[SENDER], shorts);
 	side_fill(&sides[RECEIVER], others);
 	if (sides[SENDER].units > UNITS || sides[RECEIVER].units > UNITS || depth > DEPTH_MAX) {

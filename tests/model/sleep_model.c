@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oriel_cpu_wake() and the sleep of the adapter: two posters ring, one after
- * the other under their lock, and each looks whether the adapter sleeps. Stores
- * go through buffers, atomics past them, as in ring_model.c.
+ * oriel_cpu_wake() and the sleep of the software HCA: two posters ring the doorbell, one after the
+ * other under their lock, and each checks whether the HCA sleeps. Stores go through store buffers,
+ * and atomics pass them, as in ring_model.c.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -13,16 +13,16 @@
 #define POSTERS 2
 
 enum at { RING, LOOK, CLEAR, WAKE, LEFT };
-enum adapter { POLL, ANNOUNCE, CHECK, ENTER, ASLEEP };
+enum hca { POLL, ANNOUNCE, CHECK, ENTER, ASLEEP };
 
-/* A buffer has one place per word: each is stored once between two fences. */
+/* A store buffer has one entry per word: each word is stored once between two fences. */
 struct state {
 	uint8_t doorbell;
 	uint8_t asleep;
 	uint8_t served;
-	uint8_t adapter;
+	uint8_t hca;
 	uint8_t buffered;      /* 1 + the value of asleep that has not landed */
-	uint8_t at[POSTERS];   /* of the posters */
+	uint8_t at[POSTERS];   /* positions of the posters */
 	uint8_t rung[POSTERS]; /* the doorbell that has not landed */
 };
 
@@ -40,7 +40,7 @@ static void poster_step(struct explore *e, const struct state *s, unsigned me)
 	}
 	switch (s->at[me]) {
 	case RING:
-		/* In the order that the lock of the doorbell makes. */
+		/* In the order of the lock of the doorbell. */
 		if (s->doorbell != me)
 			return;
 		next.rung[me] = (uint8_t)(me + 1);
@@ -51,7 +51,7 @@ static void poster_step(struct explore *e, const struct state *s, unsigned me)
 		if ((sleep_fences & 1) && s->rung[me])
 			return;
 		next.at[me] = s->asleep ? CLEAR : LEFT;
-		explore_to(e, &next, "looks for sleep: poster", me, NULL);
+		explore_to(e, &next, "reads asleep: poster", me, NULL);
 		return;
 	case CLEAR:
 		next.at[me] = s->asleep ? WAKE : LEFT;
@@ -60,20 +60,20 @@ static void poster_step(struct explore *e, const struct state *s, unsigned me)
 		explore_to(e, &next, "clears asleep: poster", me, NULL);
 		return;
 	case WAKE:
-		if (s->adapter == ASLEEP)
-			next.adapter = POLL;
+		if (s->hca == ASLEEP)
+			next.hca = POLL;
 		next.at[me] = LEFT;
 		explore_to(e, &next, "wakes: poster", me, NULL);
 		return;
 	}
 }
 
-static void adapter_step(struct explore *e, const struct state *s)
+static void hca_step(struct explore *e, const struct state *s)
 {
-	static const char *const doing[] = {"the adapter polls, having served",
-					    "the adapter announces sleep, having served",
-					    "the adapter looks again, having served",
-					    "the adapter enters the kernel, having served"};
+	static const char *const doing[] = {"the HCA polls, having served",
+					    "the HCA announces sleep, having served",
+					    "the HCA polls again, having served",
+					    "the HCA enters the kernel, having served"};
 	struct state next = *s;
 
 	if (s->buffered) {
@@ -82,38 +82,38 @@ static void adapter_step(struct explore *e, const struct state *s)
 		explore_to(e, &next, "  asleep lands as", next.asleep, NULL);
 		next = *s;
 	}
-	switch (s->adapter) {
+	switch (s->hca) {
 	case POLL:
 		next.served = s->doorbell;
-		next.adapter = s->doorbell == s->served ? ANNOUNCE : POLL;
+		next.hca = s->doorbell == s->served ? ANNOUNCE : POLL;
 		break;
 	case ANNOUNCE:
 		if (s->buffered)
 			return;
 		next.buffered = 1 + 1;
-		next.adapter = CHECK;
+		next.hca = CHECK;
 		break;
 	case CHECK:
 		if ((sleep_fences & 2) && s->buffered)
 			return;
-		next.adapter = s->doorbell == s->served ? ENTER : POLL;
+		next.hca = s->doorbell == s->served ? ENTER : POLL;
 		break;
 	case ENTER:
 		/* The system call drains the buffer, and sleeps only if the word is set. */
 		if (s->buffered)
 			return;
-		next.adapter = s->asleep ? ASLEEP : POLL;
+		next.hca = s->asleep ? ASLEEP : POLL;
 		break;
 	case ASLEEP:
 		return;
 	}
-	explore_to(e, &next, doing[s->adapter], s->served, NULL);
+	explore_to(e, &next, doing[s->hca], s->served, NULL);
 }
 
 static void sleep_step(struct explore *e, const void *state, unsigned process)
 {
 	if (process == POSTERS)
-		adapter_step(e, state);
+		hca_step(e, state);
 	else
 		poster_step(e, state, process);
 }
@@ -124,7 +124,7 @@ static const char *sleep_end(const void *state)
 
 	return s->served == s->doorbell && s->doorbell == POSTERS
 		       ? NULL
-		       : "the adapter sleeps with work to do";
+		       : "the HCA sleeps with work to do";
 }
 
 int sleep_model(int argc, char **argv)

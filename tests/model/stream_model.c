@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs of src/progress that graphs execute again and again: streams, the thread, and a
- * failure that comes at any moment. What the GPU writes to host memory lands later, in
- * order; what the thread writes goes through a buffer as well.
+ * Jobs of src/progress that graphs execute again and again: streams, the thread, and a failure at
+ * any moment. Writes of the GPU to host memory land later, in order; writes of the thread go
+ * through a store buffer as well.
  *
- * With --jobs 2 they are two captures of one object, launched in any order, with --streams 2
- * in any of two streams, one launch behind the other. The thread counts the executions of the
- * object: its count must be the number of the launch, for that is the same on all ranks.
+ * With --jobs 2 there are two captures of one object, launched in any order; with --streams 2 they
+ * are launched in either of two streams, one launch behind the other. The thread counts the
+ * executions of the object. Its count must be the number of the launch, since that is equal on all
+ * ranks.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 #include "explore.h"
 
-#define WRITES 3u /* of the GPU that have not landed */
+#define WRITES 3u /* writes of the GPU that have not landed */
 #define JOBS 2u
 #define STREAMS 2u
 
@@ -32,13 +33,12 @@ struct stream {
 struct state {
 	uint8_t words[JOBS * WORDS];
 	struct stream streams[STREAMS];
-	uint8_t passed;   /* executions that a stream has come past */
-	uint8_t launched; /* ... that one has begun */
-	uint8_t order;    /* bit i: the job of launch i */
-	uint8_t writes[STREAMS]
-		      [WRITES]; /* of the GPU, the oldest first; one queue but for a mutant */
+	uint8_t passed;                  /* executions that a stream has passed */
+	uint8_t launched;                /* executions that a stream has begun */
+	uint8_t order;                   /* bit i: the job of launch i */
+	uint8_t writes[STREAMS][WRITES]; /* of the GPU, the oldest first; --queues 1: one queue */
 	uint8_t thread;
-	uint8_t job;       /* that the thread is at */
+	uint8_t job;       /* the current one of the thread */
 	uint8_t buffer[2]; /* of the thread, the oldest first */
 	uint8_t steps;     /* of this execution */
 	uint8_t ended;     /* executions */
@@ -171,12 +171,12 @@ static void thread_land(struct explore *e, const struct state *s)
 static const char *look_complaint(const struct state *s, unsigned job)
 {
 	if (s->ended == s->launched)
-		return "an execution that nobody launched";
+		return "an execution that was not launched";
 	return (s->order >> s->ended & 1) != job ? "executions of an object change places" : NULL;
 }
 
-/* It sees its own writes. */
-static void thread_look(struct explore *e, const struct state *s)
+/* The thread looks only while its buffer is empty, so it sees its own writes. */
+static void thread_poll(struct explore *e, const struct state *s)
 {
 	struct state next;
 	unsigned job;
@@ -199,7 +199,7 @@ static void thread_step(struct explore *e, const struct state *s)
 	thread_land(e, s);
 	switch (s->thread) {
 	case LOOK:
-		thread_look(e, s);
+		thread_poll(e, s);
 		return;
 	case TAKE:
 		if (!options.late)

@@ -92,7 +92,7 @@ class Tune(unittest.TestCase):
                              encoding="utf-8")
         code, _, err = oriel(*arguments, ORIEL_TUNE=str(self.file))
         self.assertNotEqual(code, 0)
-        self.assertIn(f"{self.file}:3: ce is not for such messages", err)
+        self.assertIn(f"{self.file}:3: algorithm ce does not support messages of that size", err)
 
     def test_ranks_that_read_different_tables_are_told(self):
         self.file.parent.mkdir(parents=True)
@@ -103,8 +103,8 @@ class Tune(unittest.TestCase):
                   'exec "$0" perf allgather --sizes 8 --iters 5 --reps 1')
         code, _, err = oriel("run", "-n", "2", "sh", "-c", script, ORIEL, ORIEL_TUNE="off")
         self.assertNotEqual(code, 0)
-        self.assertRegex(err, r"a table of oriel tune \(ORIEL_TUNE\) of digest 0 on rank 0 and \d+ "
-                              r"on rank 1")
+        self.assertRegex(err, r"the digest of the table of oriel tune \(ORIEL_TUNE\): 0 on "
+                              r"rank 0, \d+ on rank 1")
 
     def test_what_is_wrong_is_named(self):
         self.file.parent.mkdir(parents=True)
@@ -116,18 +116,18 @@ class Tune(unittest.TestCase):
                              encoding="utf-8")
         code, _, err = oriel(*arguments, ORIEL_TUNE=str(self.file))
         self.assertNotEqual(code, 0)
-        self.assertIn(f"{self.file}:3: no number of ranks: 'two'", err)
+        self.assertIn(f"{self.file}:3: invalid number of ranks 'two'", err)
         # Which does not keep one from being made anew.
         self.tune("-n", "2", "-o", str(self.file), ORIEL_TUNE=str(self.file))
 
-    def test_a_file_that_nobody_has_asked_for_stops_no_job(self):
+    def test_a_file_that_no_setting_names_stops_no_job(self):
         home = self.file.parent
         path = pathlib.Path(home, ".cache", "oriel", "tune")
         path.parent.mkdir(parents=True)
         path.write_text("half a tab", encoding="utf-8")
         job = ("run", "-n", "2", ORIEL, "perf", "allgather", "--sizes", "8", "--iters", "5",
                "--reps", "1")
-        for folder, why in ((str(home), "not 'oriel-tune 1' but 'half a tab'"),
+        for folder, why in ((str(home), "expected 'oriel-tune 1', found 'half a tab'"),
                             ("/dev/null", "Not a directory")):
             code, _, err = oriel(*job, HOME=folder)
             self.assertEqual(code, 0, err)
@@ -146,7 +146,7 @@ class Tune(unittest.TestCase):
     @unittest.skipUnless("FAKECUDA_FOLDER" in os.environ, "no driver of GPUs that are not there")
     def test_gpus_are_measured(self):
         env = {"LD_LIBRARY_PATH": os.environ["FAKECUDA_FOLDER"]}
-        for nodes, algorithms in (("1", "ll|store|ce"), ("2", "direct|ring|doubling")):
+        for nodes, algorithms in (("1", "ll|store|ce"), ("2", "direct|ring|bruck")):
             job = ("-n", "2", "--nodes", nodes)
             self.tune(*job, "--gpu", "-o", str(self.file), **env)
             mine = [line for line in self.lines() if f" gpu 2 {nodes} " in line]

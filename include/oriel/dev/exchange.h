@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks exchange beside messages that are all of one length: a broadcast, and
- * messages of any lengths from all to all. One execution each; what oriel/dev/gather.h
- * says of series, groups and parts holds here as well, and docs/allgather.md says why
- * they are correct.
+ * Device functions for a broadcast, and for an all-to-all with messages of any lengths. Series,
+ * groups and parts are those of oriel/dev/gather.h; docs/allgather.md says why both are correct.
+ * Kernels and host threads call them.
  */
 #ifndef ORIEL_DEV_EXCHANGE_H
 #define ORIEL_DEV_EXCHANGE_H
@@ -11,9 +10,9 @@
 #include <oriel/dev/gather.h>
 
 /*
- * Whole group: the message of @root comes to stand at the beginning of the result of
- * every rank; @from is its alone. All others have told @root before that what they
- * had there is no longer read.
+ * Whole group: one execution in which the message of @root is written to the beginning of the
+ * result of every rank. Only the root reads @from. It puts to a peer after that peer's credit, a
+ * signal which says that the previous result there is no longer read.
  */
 ORIEL_DEV enum oriel_status oriel_dev_broadcast(const struct oriel_dev_window *w,
 						struct oriel_dev_group g,
@@ -52,54 +51,57 @@ ORIEL_DEV enum oriel_status oriel_dev_broadcast(const struct oriel_dev_window *w
 	return status;
 }
 
-/* What a rank tells each other one of the two of them as it starts an execution. */
+/*
+ * The note that a rank sends to each peer as it starts an execution: its side of the pair. It is
+ * the credit as well: the peer may write to the view once it has the note.
+ */
 struct oriel_dev_note {
-	uint64_t at;   /* its place for what comes from there */
-	uint64_t room; /* and the bytes that it expects */
-	uint64_t send; /* bytes that it sends there */
+	uint64_t offset;      /* in the view of the note's sender, where the peer's message goes */
+	uint64_t recv_length; /* bytes that the note's sender expects from the peer */
+	uint64_t send_length; /* bytes that it sends to the peer */
 	uint64_t reserved;
 };
 
-/* Bytes of the staging for notes of @parts parts. */
+/* Bytes of the staging for the notes of @parts parts. */
 ORIEL_DEV uint64_t oriel_exchange_staging(uint32_t ranks, uint32_t parts)
 {
 	return 2 * (uint64_t)ranks * parts * sizeof(struct oriel_dev_note);
 }
 
-/* Where the note from @source for @part lies that has @epoch. */
-ORIEL_DEV uint64_t oriel_exchange_place(const struct oriel_dev_window *w,
-					const struct oriel_dev_gather *c, uint32_t part,
-					uint64_t epoch, uint32_t source)
+/* Offset of the note from @source for @part in execution @epoch. */
+ORIEL_DEV uint64_t oriel_exchange_note_offset(const struct oriel_dev_window *w,
+					      const struct oriel_dev_gather *c, uint32_t part,
+					      uint64_t epoch, uint32_t source)
 {
 	return c->staging + (((uint64_t)part * 2 + (epoch & 1)) * w->ranks + source) *
 				    sizeof(struct oriel_dev_note);
 }
 
-/* One thread: word by word, for there is no memory to put it from. */
-ORIEL_DEV int64_t oriel_exchange_tell(const struct oriel_dev_window *w,
-				      const struct oriel_dev_gather *c, uint32_t part,
-				      uint64_t epoch, uint32_t peer,
-				      const struct oriel_dev_portion *portion)
+/* One thread. Sends the note word by word, since there is no memory to put it from. */
+ORIEL_DEV int64_t oriel_exchange_send_note(const struct oriel_dev_window *w,
+					   const struct oriel_dev_gather *c, uint32_t part,
+					   uint64_t epoch, uint32_t peer,
+					   const struct oriel_dev_alltoallv *entry)
 {
-	uint64_t to = oriel_exchange_place(w, c, part, epoch, w->rank);
+	uint64_t to = oriel_exchange_note_offset(w, c, part, epoch, w->rank);
 	int64_t posted;
 
-	posted = oriel_dev_put_value(w, peer, to, portion->recv_at);
+	posted = oriel_dev_put_value(w, peer, to, entry->recv_displacement);
 	if (posted >= 0)
-		posted = oriel_dev_put_value(w, peer, to + 8, portion->recv_length);
+		posted = oriel_dev_put_value(w, peer, to + 8, entry->recv_length);
 	if (posted >= 0)
-		posted = oriel_dev_put_value(w, peer, to + 16, portion->send_length);
+		posted = oriel_dev_put_value(w, peer, to + 16, entry->send_length);
 	if (posted < 0)
 		return posted;
 	return oriel_dev_signal(w, oriel_dev_thread(), peer, c->id + 2 * part, ORIEL_SIGNAL_ADD, 1);
 }
 
-/* Whole group: the threads share the peers. */
-ORIEL_DEV enum oriel_status oriel_exchange_tell_all(const struct oriel_dev_window *w,
-						    struct oriel_dev_group g,
-						    const struct oriel_dev_gather *c, uint32_t part,
-						    uint64_t epoch,
-						    const struct oriel_dev_portion *portions)
+/* Whole group: sends the notes to all peers; the threads share the peers. */
+ORIEL_DEV enum oriel_status oriel_exchange_send_notes(const struct oriel_dev_window *w,
+						      struct oriel_dev_group g,
+						      const struct oriel_dev_gather *c,
+						      uint32_t part, uint64_t epoch,
+						      const struct oriel_dev_alltoallv *layout)
 {
 	int64_t posted = 0;
 	uint32_t i;
@@ -108,50 +110,50 @@ ORIEL_DEV enum oriel_status oriel_exchange_tell_all(const struct oriel_dev_windo
 	for (i = 1 + g.rank; i < w->ranks && posted >= 0; i += g.size) {
 		uint32_t peer = oriel_dev_rank_after(w, i);
 
-		posted = oriel_exchange_tell(w, c, part, epoch, peer, &portions[peer]);
+		posted = oriel_exchange_send_note(w, c, part, epoch, peer, &layout[peer]);
 	}
 	return oriel_dev_vote(g, posted < 0 ? (enum oriel_status)posted : ORIEL_OK);
 }
 
-/* The note of @peer, which has come; it stays until this execution has ended. */
+/* The note of @peer, which has arrived; it is valid until this execution has ended. */
 ORIEL_DEV struct oriel_dev_note oriel_exchange_note(const struct oriel_dev_window *w,
 						    const struct oriel_dev_gather *c, uint32_t part,
 						    uint64_t epoch, uint32_t peer)
 {
-	uint64_t at = oriel_exchange_place(w, c, part, epoch, peer);
+	uint64_t at = oriel_exchange_note_offset(w, c, part, epoch, peer);
 	const uint64_t *words = (const uint64_t *)(const void *)(w->table[w->rank].base + at);
 	struct oriel_dev_note note = {0, 0, 0, 0};
 
-	note.at = oriel_dev_load_relaxed(words);
-	note.room = oriel_dev_load_relaxed(words + 1);
-	note.send = oriel_dev_load_relaxed(words + 2);
+	note.offset = oriel_dev_load_relaxed(words);
+	note.recv_length = oriel_dev_load_relaxed(words + 1);
+	note.send_length = oriel_dev_load_relaxed(words + 2);
 	return note;
 }
 
-/* Do the two ranks mean the same? Both look, and both come to the same answer. */
-ORIEL_DEV bool oriel_exchange_fits(const struct oriel_dev_note *note,
-				   const struct oriel_dev_portion *portion)
+/* Both ranks of a pair compare the same four lengths, so both get the same answer. */
+ORIEL_DEV bool oriel_exchange_lengths_match(const struct oriel_dev_note *note,
+					    const struct oriel_dev_alltoallv *entry)
 {
-	return note->room == portion->send_length && note->send == portion->recv_length;
+	return note->recv_length == entry->send_length && note->send_length == entry->recv_length;
 }
 
-/* The first of this rank's places that the result does not have room for is refused. */
+/* Rejects received messages that exceed the result, and a message to itself of two lengths. */
 ORIEL_DEV enum oriel_status oriel_exchange_check(const struct oriel_dev_window *w,
 						 const struct oriel_dev_gather *c,
-						 const struct oriel_dev_portion *portions)
+						 const struct oriel_dev_alltoallv *layout)
 {
-	const struct oriel_dev_portion *own = &portions[w->rank];
+	const struct oriel_dev_alltoallv *own = &layout[w->rank];
 	enum oriel_status status = ORIEL_OK;
 	struct oriel_dev_target there;
 	uint32_t i;
 
 	for (i = 0; i < w->ranks && status == ORIEL_OK; i++)
-		status = oriel_dev_check_place(w, ORIEL_DEV_PORTIONS, w->rank,
-					       c->to + portions[i].recv_at, portions[i].recv_length,
-					       &there);
+		status = oriel_dev_check_place(w, ORIEL_DEV_ALLTOALLV, w->rank,
+					       c->to + layout[i].recv_displacement,
+					       layout[i].recv_length, &there);
 	if (status == ORIEL_OK && own->send_length != own->recv_length) {
 		struct oriel_dev_aim aim = {NULL,     own->recv_length,
-					    ORIEL_EQ, ORIEL_DEV_PORTIONS,
+					    ORIEL_EQ, ORIEL_DEV_ALLTOALLV,
 					    w->rank,  0};
 
 		status = oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_MISMATCH, aim,
@@ -160,38 +162,39 @@ ORIEL_DEV enum oriel_status oriel_exchange_check(const struct oriel_dev_window *
 	return status;
 }
 
-/* Whole group: what goes to @peer, if it expects that. */
+/* Whole group: puts the message to @peer, if the lengths of the pair match. */
 ORIEL_DEV enum oriel_status
 oriel_exchange_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		    const struct oriel_dev_gather *c, uint32_t part, uint32_t parts, uint64_t epoch,
-		    uint32_t peer, const void *from, const struct oriel_dev_portion *portion)
+		    uint32_t peer, const void *from, const struct oriel_dev_alltoallv *entry)
 {
 	struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
-	bool is_sent = note.room != portion->send_length;
-	/* The number says which of the two it is about. */
-	struct oriel_dev_aim aim = {NULL, note.room, ORIEL_EQ, ORIEL_DEV_PORTIONS, peer, !is_sent};
+	bool is_sent = note.recv_length != entry->send_length;
+	/* The last field says which length differs: 0 the one sent to @peer, 1 the one received. */
+	struct oriel_dev_aim aim = {NULL, note.recv_length, ORIEL_EQ, ORIEL_DEV_ALLTOALLV,
+				    peer, !is_sent};
 	int64_t posted = 0;
 
-	if (!oriel_exchange_fits(&note, portion)) {
+	if (!oriel_exchange_lengths_match(&note, entry)) {
 		if (!is_sent)
-			aim.operand = portion->recv_length;
+			aim.operand = entry->recv_length;
 		if (oriel_dev_is_leader(g))
 			oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_MISMATCH, aim,
-					 is_sent ? portion->send_length : note.send);
+					 is_sent ? entry->send_length : note.send_length);
 		return ORIEL_ERR_MISMATCH;
 	}
-	if (portion->send_length)
-		posted = oriel_gather_send(w, g, c, part, parts, peer, c->to + note.at,
-					   (const char *)from + portion->send_at,
-					   portion->send_length);
+	if (entry->send_length)
+		posted = oriel_gather_send(w, g, c, part, parts, peer, c->to + note.offset,
+					   (const char *)from + entry->send_displacement,
+					   entry->send_length);
 	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 }
 
-/* Whole group: what comes from the others has come. */
+/* Whole group: waits for the messages of all peers. */
 ORIEL_DEV enum oriel_status
 oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		   const struct oriel_dev_gather *c, uint32_t part, uint64_t epoch,
-		   const struct oriel_dev_portion *portions, uint64_t timeout_ns)
+		   const struct oriel_dev_alltoallv *layout, uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK;
 	uint32_t i;
@@ -201,7 +204,7 @@ oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		uint32_t peer = oriel_dev_rank_after(w, w->ranks - i);
 		struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
 
-		if (!note.send || !oriel_exchange_fits(&note, &portions[peer]))
+		if (!note.send_length || !oriel_exchange_lengths_match(&note, &layout[peer]))
 			continue;
 		status =
 			oriel_dev_wait_signal_next(w, g, peer, c->id + 2 * part + 1, 1, timeout_ns);
@@ -210,38 +213,38 @@ oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 }
 
 /*
- * Whole group: one execution of messages of any lengths from all to all. @portions has
- * one for each rank and is read by all threads; @from overlaps the result nowhere. Each
- * rank tells each other one where what comes from it is to stand, which says as well that
- * what stood there is no longer read, and the lengths that it knows of. The two notes
- * lie in one half of the staging and then in the other: who writes one for the execution
- * after the next has taken those of the next, so all have taken those of this one.
+ * Whole group: one all-to-all of messages of any lengths. @layout has one entry for each rank, and
+ * all threads read it. @from does not overlap the result. Each rank sends each peer a note: where
+ * the peer's message goes, and the lengths that it assumes. The note is also the credit: the
+ * previous result is no longer read. The two halves of the staging alternate: a rank writes the
+ * note of execution n + 2 after it has the notes of n + 1, so all ranks have read those of n.
  *
- * ORIEL_ERR_MISMATCH, on both of them: two ranks do not mean the same lengths. Nothing
- * has gone between these two, all else is there, and the next execution may be started.
- * ORIEL_ERR_RANGE: nothing was done, but the others wait.
+ * ORIEL_ERR_MISMATCH, on both ranks of a pair: their lengths differ. Nothing was sent between these
+ * two, all other messages are complete, and the next execution may be started.
+ * ORIEL_ERR_RANGE: nothing was done, but the peers wait.
  */
 ORIEL_DEV enum oriel_status
 oriel_dev_exchange(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		   const struct oriel_dev_gather *c, uint32_t part, uint32_t parts,
-		   const void *from, const struct oriel_dev_portion *portions, uint64_t timeout_ns)
+		   const void *from, const struct oriel_dev_alltoallv *layout, uint64_t timeout_ns)
 {
 	enum oriel_status status = oriel_gather_check(w, c, part, parts), ended, sent = ORIEL_OK;
-	const struct oriel_dev_portion *own = &portions[w->rank];
+	const struct oriel_dev_alltoallv *own = &layout[w->rank];
 	uint64_t epoch;
 	uint32_t i;
 
 	if (status == ORIEL_OK)
 		status = oriel_dev_vote(g, oriel_dev_is_leader(g)
-						   ? oriel_exchange_check(w, c, portions)
+						   ? oriel_exchange_check(w, c, layout)
 						   : ORIEL_OK);
 	if (status != ORIEL_OK)
 		return status;
 	epoch = oriel_dev_load_relaxed(oriel_gather_count(w, c, part)) + 1;
-	status = oriel_exchange_tell_all(w, g, c, part, epoch, portions);
+	status = oriel_exchange_send_notes(w, g, c, part, epoch, layout);
 	if (status == ORIEL_OK)
-		oriel_mapped_copy_turns(g, part, parts, c->result + own->recv_at,
-					(const char *)from + own->send_at, own->send_length);
+		oriel_mapped_copy_turns(g, part, parts, c->result + own->recv_displacement,
+					(const char *)from + own->send_displacement,
+					own->send_length);
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		uint32_t peer = oriel_dev_rank_after(w, i);
@@ -249,18 +252,18 @@ oriel_dev_exchange(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		status = oriel_dev_wait_signal_next(w, g, peer, c->id + 2 * part, 1, timeout_ns);
 		if (status == ORIEL_OK)
 			status = oriel_exchange_send(w, g, c, part, parts, epoch, peer, from,
-						     &portions[peer]);
+						     &layout[peer]);
 		if (status == ORIEL_ERR_MISMATCH) {
 			sent = status;
 			status = ORIEL_OK;
 		}
 	}
 	if (status == ORIEL_OK)
-		status = oriel_exchange_end(w, g, c, part, epoch, portions, timeout_ns);
+		status = oriel_exchange_end(w, g, c, part, epoch, layout, timeout_ns);
 	ended = status;
 	if (status == ORIEL_OK && w->rails)
 		ended = oriel_dev_drain(w, g, timeout_ns);
-	/* All have loaded the count. */
+	/* All threads have loaded the count. */
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
 		oriel_dev_store_relaxed(oriel_gather_count(w, c, part), epoch);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-gather: each rank has a message of the same length, and all come to have
- * them all, one behind the other in the order of the ranks. With a stride, all-to-all:
- * each rank has a message for each rank. Two ways of one execution; docs/allgather.md
- * says why they are correct. See oriel/dev.h for what holds for all device functions.
+ * Device functions for an all-gather: each rank has a message of the same length, and every rank
+ * receives all of them, in the order of the ranks. With a stride it is an all-to-all: each rank
+ * has a message for each rank. There are two methods, by lines and by puts; docs/allgather.md says
+ * why they are correct. Kernels and host threads call them; oriel/dev.h has the rules of all
+ * device functions.
  *
- * Several groups of a rank may share an execution: each passes the same arguments
- * but for @part, from 0 below @parts, and groups of one part know nothing of those
- * of another. None begins before the result of the execution before is no longer
- * read, and the result is complete when all have returned. All ranks make the same
- * executions in one order, with equal lengths and parts.
+ * Several groups of a rank may share an execution: each passes the same arguments except for
+ * @part, which is 0 up to @parts - 1, and groups of different parts do not synchronise. The caller
+ * starts no group before it has finished reading the previous result, and the result is complete
+ * when all groups have returned. All ranks perform the same executions in one order, with equal
+ * lengths and parts.
  */
 #ifndef ORIEL_DEV_GATHER_H
 #define ORIEL_DEV_GATHER_H
@@ -17,24 +18,24 @@
 #include <oriel/dev/ll128.h>
 #include <oriel/dev/signal.h>
 
-/* How the lines of oriel_dev_gather_lines() are written. */
+/* The format of the lines of oriel_dev_gather_lines(). */
 enum oriel_dev_lines {
 	ORIEL_DEV_LINES_LL,    /* dev/ll.h */
 	ORIEL_DEV_LINES_LL128, /* dev/ll128.h */
 };
 
 /*
- * What executions of one series have in common, equal on all ranks but for
- * addresses. Its signals and its staging belong to it alone.
+ * A series of executions, with signals and a staging of its own. Equal on all ranks, except for
+ * addresses.
  */
 struct oriel_dev_gather {
-	uint64_t to;      /* place of the result in the window of every rank */
-	char *result;     /* where this rank sees its own */
-	uint64_t staging; /* place in buffer 0, of whole lines of 128 bytes and zero at first */
-	uint64_t slot;    /* bytes in it for what one part sends to one rank; whole lines */
-	uint64_t stride;  /* 0: all get one message; else that of rank r lies r * stride behind */
+	uint64_t to;      /* oriel_at() of the result, in the window of every rank */
+	char *result;     /* local address of the result */
+	uint64_t staging; /* offset in buffer 0; a multiple of 128; zeroed at first */
+	uint64_t slot;    /* staging bytes for one part and one rank; whole lines */
+	uint64_t stride;  /* 0: one message for all; else rank r's lies r * stride behind */
 	uint32_t lines;   /* enum oriel_dev_lines */
-	uint32_t id;      /* two signals for each part, from this one on */
+	uint32_t id;      /* the first of its signals, two for each part */
 };
 
 /* Bytes of the staging for @parts parts, each with slots of @slot bytes. */
@@ -51,7 +52,7 @@ ORIEL_DEV uint64_t oriel_gather_slot(uint32_t lines, uint64_t length, uint32_t p
 	return lines == ORIEL_DEV_LINES_LL128 ? oriel_ll128_length(mine) : oriel_ll_length(mine);
 }
 
-/* The bytes of a message that @part handles: [*begin, *begin + result). */
+/* The bytes of a message that @part handles: [*begin, *begin + return value). */
 ORIEL_DEV uint64_t oriel_gather_part(uint32_t part, uint32_t parts, uint64_t length,
 				     uint64_t *begin)
 {
@@ -60,7 +61,7 @@ ORIEL_DEV uint64_t oriel_gather_part(uint32_t part, uint32_t parts, uint64_t len
 	return oriel_dev_part(all, length, begin);
 }
 
-/* The signals of @part exist, and there is such a part. */
+/* Rejects a @part that is not below @parts, or whose signals do not exist. */
 ORIEL_DEV enum oriel_status oriel_gather_check(const struct oriel_dev_window *w,
 					       const struct oriel_dev_gather *c, uint32_t part,
 					       uint32_t parts)
@@ -73,8 +74,8 @@ ORIEL_DEV enum oriel_status oriel_gather_check(const struct oriel_dev_window *w,
 }
 
 /*
- * Executions by lines that @part has ended. The base of a signal that this rank
- * never raises at itself; so it lasts over launches and replays.
+ * Counts the executions of @part by lines or with notes. It is stored in the base of a signal that
+ * this rank never sends to itself, so it lasts over launches and replays.
  */
 ORIEL_DEV uint64_t *oriel_gather_count(const struct oriel_dev_window *w,
 				       const struct oriel_dev_gather *c, uint32_t part)
@@ -82,10 +83,10 @@ ORIEL_DEV uint64_t *oriel_gather_count(const struct oriel_dev_window *w,
 	return &w->signal_bases[(size_t)w->rank * w->signals + c->id + 2 * part];
 }
 
-/* Where the lines from @source for @part go that have @epoch. */
-ORIEL_DEV uint64_t oriel_gather_place(const struct oriel_dev_window *w,
-				      const struct oriel_dev_gather *c, uint32_t part,
-				      uint64_t epoch, uint32_t source)
+/* Offset of the lines from @source for @part in execution @epoch. */
+ORIEL_DEV uint64_t oriel_gather_lines_offset(const struct oriel_dev_window *w,
+					     const struct oriel_dev_gather *c, uint32_t part,
+					     uint64_t epoch, uint32_t source)
 {
 	return c->staging + (((uint64_t)part * 2 + (epoch & 1)) * w->ranks + source) * c->slot;
 }
@@ -100,7 +101,7 @@ ORIEL_DEV int64_t oriel_gather_put_lines(const struct oriel_dev_window *w, struc
 	return oriel_dev_put_ll(w, g, peer, to, from, length, flag);
 }
 
-/* Each thread for its own lines; not synchronised. */
+/* Whole group. Each thread waits for its own lines; the group is not synchronised. */
 ORIEL_DEV enum oriel_status oriel_gather_await_lines(const struct oriel_dev_window *w,
 						     struct oriel_dev_group g,
 						     const struct oriel_dev_gather *c, uint64_t at,
@@ -113,9 +114,9 @@ ORIEL_DEV enum oriel_status oriel_gather_await_lines(const struct oriel_dev_wind
 }
 
 /*
- * Those of the group that look after one peer, or after every @teams-th, from
- * oriel_dev_rank_after(@first) on: whole warps of a block, if there are enough for all
- * peers, whose lines come side by side then. They never synchronise.
+ * The part of a group that serves one peer, or every @teams-th peer from
+ * oriel_dev_rank_after(@first) on. If a block has enough warps, each peer gets whole warps of its
+ * own, so the lines of all peers are sent at the same time. Teams never synchronise.
  */
 struct oriel_gather_team {
 	struct oriel_dev_group group;
@@ -143,11 +144,11 @@ ORIEL_DEV struct oriel_gather_team oriel_gather_team_of(const struct oriel_dev_w
 }
 
 /*
- * Whole group: one execution by lines that say themselves that they have come.
- * Nobody is waited for but the lines of the others: they go to one half of the
- * staging and then to the other, and that the lines of one execution have all come
- * says that all ranks have taken those of the one before. Without a stride @from may
- * be this rank's place in the result. All ranks must be mapped: ORIEL_ERR_NO_PATH else.
+ * Whole group: one execution by lines, each of which carries a flag that shows its arrival. A rank
+ * waits only for the lines of its peers. The two halves of the staging alternate: once all lines
+ * of one execution have arrived, all ranks have read the lines of the execution before, so that
+ * half may be written again. Without a stride @from may be this rank's part of the result. All
+ * ranks must be mapped: otherwise ORIEL_ERR_NO_PATH.
  */
 ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window *w,
 						   struct oriel_dev_group g,
@@ -168,13 +169,14 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	if (oriel_gather_slot(c->lines, mine, 1) > c->slot)
 		return ORIEL_ERR_RANGE;
 	epoch = oriel_dev_load_relaxed(oriel_gather_count(w, c, part)) + 1;
-	/* Never the flag of a line that nobody has written. */
+	/* Never 0, which is the flag of a line that no rank has written. */
 	flag = (uint32_t)(epoch % UINT32_MAX) + 1;
 	team = oriel_gather_team_of(w, g);
 	ORIEL_DEV_ROLL
 	for (i = team.first; i < w->ranks && posted >= 0; i += team.teams)
 		posted = oriel_gather_put_lines(w, team.group, c, oriel_dev_rank_after(w, i),
-						oriel_gather_place(w, c, part, epoch, w->rank),
+						oriel_gather_lines_offset(w, c, part, epoch,
+									  w->rank),
 						text + oriel_dev_rank_after(w, i) * c->stride, mine,
 						flag);
 	if (posted < 0)
@@ -187,19 +189,19 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	for (i = team.first; i < w->ranks && status == ORIEL_OK; i += team.teams) {
 		uint32_t source = oriel_dev_rank_after(w, w->ranks - i);
 
-		status = oriel_gather_await_lines(w, team.group, c,
-						  oriel_gather_place(w, c, part, epoch, source),
-						  c->result + (uint64_t)source * length + begin,
-						  mine, flag, timeout_ns);
+		status = oriel_gather_await_lines(
+			w, team.group, c, oriel_gather_lines_offset(w, c, part, epoch, source),
+			c->result + (uint64_t)source * length + begin, mine, flag, timeout_ns);
 	}
-	/* All have loaded the count, and have done their parts. */
+	/* The vote synchronises the group: all threads have loaded the count and done their share.
+	 */
 	status = oriel_dev_vote(g, status);
 	if (oriel_dev_is_leader(g))
 		oriel_dev_store_relaxed(oriel_gather_count(w, c, part), epoch);
 	return status;
 }
 
-/* Whole group: a message to place @to of @peer, and word of it. */
+/* Whole group: puts a message to @to of @peer, with a signal behind it. */
 ORIEL_DEV int64_t oriel_gather_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				    const struct oriel_dev_gather *c, uint32_t part, uint32_t parts,
 				    uint32_t peer, uint64_t to, const void *from, uint64_t length)
@@ -213,16 +215,16 @@ ORIEL_DEV int64_t oriel_gather_send(const struct oriel_dev_window *w, struct ori
 	return posted < 0 ? posted : oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, 1);
 }
 
-ORIEL_DEV bool oriel_gather_is_far(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV bool oriel_gather_is_rdma(const struct oriel_dev_window *w, uint32_t peer)
 {
 	return ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && w->rails &&
 	       oriel_dev_peer_of(w, peer).path == ORIEL_PATH_RDMA;
 }
 
 /*
- * Whole group: what @part has of the message to @peer, in turns; and of this rank's own
- * to @own, unless that is NULL, a turn of it after each: the link is at work for some
- * groups while others copy, and what both get is still in the cache.
+ * Whole group: puts the turns of @part of the message to @peer. Unless @own is NULL, it also copies
+ * this rank's own message from @mine to @own, one turn after each put: so some groups use the link
+ * while others copy, and the source is still in the cache.
  */
 ORIEL_DEV int64_t oriel_gather_put_turns(const struct oriel_dev_window *w, struct oriel_dev_group g,
 					 uint32_t part, uint32_t parts, uint32_t peer, uint64_t to,
@@ -246,7 +248,7 @@ ORIEL_DEV int64_t oriel_gather_put_turns(const struct oriel_dev_window *w, struc
 	return posted;
 }
 
-/* Whole group: what @part has of all messages. To one peer after the other. */
+/* Whole group: puts the bytes of @part of all messages, to one peer after the other. */
 ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				       const struct oriel_dev_gather *c, uint32_t part,
 				       uint32_t parts, const char *text, uint64_t length)
@@ -261,8 +263,8 @@ ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct 
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && posted >= 0; i++) {
 		peer = oriel_dev_rank_after(w, i);
-		if (oriel_gather_is_far(w, peer)) {
-			/* In one piece, for each is a post. */
+		if (oriel_gather_is_rdma(w, peer)) {
+			/* In one piece, since each put to a NIC is a post. */
 			posted = oriel_dev_put_part(w, g, part, parts, peer, c->to + here,
 						    text + peer * c->stride, length);
 			continue;
@@ -277,11 +279,11 @@ ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct 
 }
 
 /*
- * Whole group: one execution by puts into the results of the others. Each rank
- * tells the others that its result of before is no longer read, by one signal, and
- * puts once all have told it so; another signal says that the puts are complete.
- * @from is the caller's again on return; without a stride it may be this rank's place
- * in the result, and it overlaps no other part of that.
+ * Whole group: one execution by puts to the results of all peers. Each rank sends its peers a
+ * signal, the credit, that says that its previous result is no longer read, and puts once it has
+ * the credits of all. Another signal says that its puts are complete. The caller may reuse @from
+ * on return. Without a stride @from may be this rank's part of the result; it overlaps no other
+ * part of it.
  */
 ORIEL_DEV enum oriel_status oriel_dev_gather_puts(const struct oriel_dev_window *w,
 						  struct oriel_dev_group g,

@@ -112,8 +112,8 @@ enum oriel_dev_what {
 	ORIEL_DEV_LOST,     /* a peer process is gone */
 	ORIEL_DEV_PUT_LL,
 	ORIEL_DEV_WAIT_LL,
-	ORIEL_DEV_PORTIONS, /* of an exchange */
-	ORIEL_DEV_JOB,      /* oriel/progress.h */
+	ORIEL_DEV_ALLTOALLV, /* lengths and displacements of an all-to-all */
+	ORIEL_DEV_JOB,       /* oriel/progress.h */
 };
 
 /* Set by whoever moves @state from EMPTY to WRITING; readable once FULL. */
@@ -148,12 +148,14 @@ struct oriel_dev_fault {
 	uint64_t reserved1;
 };
 
-/* What a rank sends to another one, and what it takes from that one. In bytes; of
- * oriel/dev/exchange.h. */
-struct oriel_dev_portion {
-	uint64_t send_at; /* behind the beginning of what is sent */
+/*
+ * One entry of an all-to-all with lengths and displacements (oriel_alltoall_start_v()): what a
+ * rank sends to one peer, and what it receives from that peer. In bytes.
+ */
+struct oriel_dev_alltoallv {
+	uint64_t send_displacement; /* from the beginning of the send buffer */
 	uint64_t send_length;
-	uint64_t recv_at; /* behind the beginning of the result */
+	uint64_t recv_displacement; /* from the beginning of the result */
 	uint64_t recv_length;
 };
 

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks the arguments of a create function, locally and between ranks. */
+#include "coll/gather_request.h"
+
+#include "base/attr.h"
+#include "base/error.h"
+
+#define REQUEST_CHUNK ((size_t)1 << 20)
+#define REQUEST_CHUNK_MIN 4096u
+
+static enum oriel_status request_check_view(struct ori_gather_request *request)
+{
+	const struct oriel_view *view = &request->view;
+
+	if (view->flags & ~(unsigned)ORIEL_VIEW_GPU || view->reserved)
+		return ori_fail(ORIEL_ERR_INVALID, "view with unknown flags 0x%x", view->flags);
+	if (!view->window == !view->buffer || (view->window && view->peers) ||
+	    (!view->window && view->at))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"a view names either a part of a window, or a buffer, or a buffer "
+				"and a table of all ranks' buffers");
+	request->join.kind = view->window ? ORI_GATHER_VIEW_WINDOW : ORI_GATHER_VIEW_BUFFER;
+	if (view->peers)
+		request->join.kind = ORI_GATHER_VIEW_TABLE;
+	return ORIEL_OK;
+}
+
+/* If the view is a part of a window: checks the memory kind and the range. */
+static enum oriel_status request_check_window(const struct ori_gather_request *request)
+{
+	const struct oriel_view *view = &request->view;
+	bool is_gpu = view->flags & ORIEL_VIEW_GPU;
+	struct oriel_dev_window device;
+	enum oriel_status status;
+	uint64_t offset;
+	void *address;
+	size_t length;
+
+	if (!view->window)
+		return ORIEL_OK;
+	status = oriel_window_device(view->window, &device);
+	if (status != ORIEL_OK)
+		return status;
+	if (is_gpu != (device.blame != device.health))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"ORIEL_VIEW_GPU is %s, but window %u lies in %s memory",
+				is_gpu ? "set" : "not set", device.number, is_gpu ? "host" : "GPU");
+	status = oriel_window_buffer(view->window, (uint32_t)(view->at >> ORIEL_AT_BITS), &address,
+				     &length);
+	if (status != ORIEL_OK)
+		return status;
+	offset = view->at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
+	if (offset > length || view->length > length - offset)
+		return ori_fail(ORIEL_ERR_RANGE,
+				"view of %zu bytes at offset %llu exceeds the buffer of %zu bytes",
+				view->length, (unsigned long long)offset, length);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
+					  const struct ori_gather_kind *kind,
+					  const struct oriel_view *view,
+					  const struct oriel_allgather_attr *attr)
+{
+	enum oriel_algorithm setting = ORIEL_ALGORITHM_DEFAULT;
+	enum oriel_status status;
+
+	if (!view)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: view is NULL", kind->name);
+	status = ori_attr_read("oriel_view", view, &request->view, sizeof(request->view));
+	if (status == ORIEL_OK)
+		status = ori_attr_read("oriel_allgather_attr", attr, &request->attr,
+				       sizeof(request->attr));
+	if (status == ORIEL_OK)
+		status = request_check_view(request);
+	if (status == ORIEL_OK)
+		status = request_check_window(request);
+	if (status == ORIEL_OK && kind->number == ORI_ALLGATHER)
+		status = ori_gather_setting(&setting);
+	if (status != ORIEL_OK)
+		return status;
+	if (!request->attr.chunk)
+		request->attr.chunk = REQUEST_CHUNK;
+	if (request->attr.algorithm >= ORIEL_ALGORITHMS || request->attr.reserved ||
+	    request->attr.chunk < REQUEST_CHUNK_MIN)
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"%s: invalid attributes: algorithm %u, chunk of %zu bytes, at least %u",
+			kind->name, request->attr.algorithm, request->attr.chunk,
+			REQUEST_CHUNK_MIN);
+	request->join.at = request->view.at;
+	request->join.length = request->view.length;
+	request->join.chunk = request->attr.chunk;
+	request->join.flags = request->view.flags;
+	request->join.algorithm = request->attr.algorithm;
+	request->join.setting = (uint32_t)setting;
+	request->join.collective = (uint32_t)kind->number;
+	return ORIEL_OK;
+}
+
+static enum oriel_status join_mismatch(const char *what, uint64_t first, uint64_t other,
+				       unsigned peer)
+{
+	return ori_fail(ORIEL_ERR_MISMATCH,
+			"collective: ranks differ in %s: %llu on rank 0, %llu on rank %u", what,
+			(unsigned long long)first, (unsigned long long)other, peer);
+}
+
+enum oriel_status ori_gather_join_compare(const struct ori_gather_join *joins, unsigned size)
+{
+	const struct ori_gather_join *a = joins, *b;
+	unsigned peer;
+
+	for (peer = 1; peer < size; peer++) {
+		b = &joins[peer];
+		if (a->collective != b->collective)
+			return join_mismatch("the kind of collective", a->collective, b->collective,
+					     peer);
+		if (a->kind != b->kind)
+			return join_mismatch("the kind of view", a->kind, b->kind, peer);
+		if (a->flags != b->flags)
+			return join_mismatch("the flags of the view", a->flags, b->flags, peer);
+		if (a->at != b->at)
+			return join_mismatch("the offset of the view", a->at, b->at, peer);
+		if (a->algorithm != b->algorithm)
+			return join_mismatch("the algorithm", a->algorithm, b->algorithm, peer);
+		if (a->setting != b->setting)
+			return join_mismatch("ORIEL_ALLGATHER (number of the algorithm)",
+					     a->setting, b->setting, peer);
+		if (a->table != b->table)
+			return join_mismatch("the digest of the table of oriel tune (ORIEL_TUNE)",
+					     a->table, b->table, peer);
+		if (a->chunk != b->chunk)
+			return join_mismatch("the chunk", a->chunk, b->chunk, peer);
+	}
+	return ORIEL_OK;
+}

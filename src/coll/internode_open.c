@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens and closes what executions over several nodes use: p2p endpoints to ranks of other nodes,
+ * signals in host memory, copies, and the staging of an all-to-all. Called by gather_make.c.
+ * Executions allocate nothing, since a call that allocates or pins may wait for the GPU.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "coll/internode.h"
+
+/* Does any execution of this rank send to @rank of another node, or receive from it? */
+static bool internode_needs(const struct oriel_allgather *g, uint32_t rank)
+{
+	uint32_t own = oriel_comm_rank(g->comm), i, t;
+	const struct ori_plan *plan;
+	const struct ori_move *last;
+
+	if (g->shape.node_of[rank] == g->shape.node_of[own])
+		return false;
+	if (g->kind->has_notes)
+		return true;
+	for (i = 0; i < ORIEL_ALGORITHMS; i++) {
+		plan = &g->plans[i];
+		if (!plan->count)
+			continue;
+		if (plan->expected[rank])
+			return true;
+		last = &plan->moves[plan->count - 1];
+		for (t = 0; t < last->first + last->targets; t++)
+			if (plan->targets[t] == rank)
+				return true;
+	}
+	return false;
+}
+
+static bool internode_is_same_node(const struct oriel_allgather *g, uint32_t rank)
+{
+	uint32_t own = oriel_comm_rank(g->comm);
+
+	return rank != own && g->shape.node_of[rank] == g->shape.node_of[own];
+}
+
+static size_t stage_slot(const struct oriel_allgather *g)
+{
+	return g->chunk < ORI_INTERNODE_SLOT ? g->chunk : ORI_INTERNODE_SLOT;
+}
+
+size_t ori_internode_staging(const struct oriel_allgather *g)
+{
+	return g->kind->has_notes ? ORI_INTERNODE_SLOTS * stage_slot(g) : 0;
+}
+
+static enum oriel_status stage_open(struct ori_internode *internode, struct oriel_p2p_hub *context)
+{
+	struct oriel_allgather *g = internode->g;
+	uint32_t ranks = oriel_comm_size(g->comm);
+	struct ori_internode_stage *stage = calloc(1, sizeof(*stage));
+	void *memory = NULL;
+	enum oriel_status status;
+
+	internode->stage = stage;
+	if (stage)
+		stage->notes = calloc(ranks, sizeof(*stage->notes));
+	if (!stage || !stage->notes)
+		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
+				ranks);
+	stage->slot = stage_slot(g);
+	stage->series.id = ORI_INTERNODE_CREDIT;
+	status = oriel_copies_create(g->comm, &stage->copies);
+	if (status == ORIEL_OK)
+		status =
+			oriel_copies_memory(stage->copies, ranks * sizeof(*stage->layout), &memory);
+	stage->layout = memory;
+	if (status == ORIEL_OK)
+		status = oriel_window_buffer(g->window, ORI_GATHER_STAGING, &memory, NULL);
+	stage->base = memory;
+	return status == ORIEL_OK ? oriel_p2p_register(context, stage->base,
+						       ori_internode_staging(g), 0, &stage->memory)
+				  : status;
+}
+
+/* No put from the staging is in progress. */
+static void stage_close(struct ori_internode_stage *stage)
+{
+	if (!stage)
+		return;
+	oriel_p2p_unregister(stage->memory);
+	oriel_copies_destroy(stage->copies);
+	free(stage->notes);
+	free(stage);
+}
+
+/* The local part. Stores the addresses of the endpoints in @addresses, one for each rank. */
+static enum oriel_status internode_prepare(struct ori_internode *internode, char *addresses)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+					    .mode = ORIEL_P2P_ZERO_COPY,
+					    .depth = ORI_INTERNODE_REQUESTS,
+					    .paths = 1u << ORIEL_PATH_RDMA};
+	struct oriel_allgather *g = internode->g;
+	uint32_t ranks = oriel_comm_size(g->comm), rank;
+	struct oriel_p2p_hub *context = NULL;
+	struct ori_internode_peer *peer;
+	void *view = NULL;
+	enum oriel_status status = oriel_comm_prepare(g->comm);
+
+	if (status == ORIEL_OK)
+		status = oriel_copies_create(g->comm, &internode->copies);
+	if (status == ORIEL_OK)
+		status = oriel_comm_p2p_hub(g->comm, &context);
+	if (status == ORIEL_OK)
+		status = oriel_p2p_register(context, g->result, internode->length, 0,
+					    &internode->memory);
+	if (status == ORIEL_OK && g->kind->has_notes)
+		status = stage_open(internode, context);
+	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++) {
+		peer = &internode->peers[rank];
+		if (internode_is_same_node(g, rank)) {
+			status = oriel_window_peer_address(g->window, rank,
+							   oriel_at(ORI_GATHER_RESULT, 0), &view);
+			peer->view = view;
+		} else if (internode_needs(g, rank)) {
+			status = oriel_p2p_create(context, &attr, &peer->p2p);
+			if (status == ORIEL_OK)
+				status = oriel_p2p_address(peer->p2p,
+							   addresses + rank * ORIEL_P2P_ADDRESS);
+		}
+	}
+	return status;
+}
+
+/*
+ * Waits until all endpoints are connected. All ranks are in this call, so half of the timeout
+ * is enough, and the rest is left for the agreement that reports a failure.
+ */
+static enum oriel_status internode_await_connections(struct ori_internode *internode)
+{
+	uint64_t begun = oriel_dev_clock_ns(), timeout_ns = oriel_comm_timeout(internode->g->comm);
+	uint32_t ranks = oriel_comm_size(internode->g->comm), rank, missing = 1;
+	enum oriel_status status = ORIEL_OK;
+
+	while (missing && status == ORIEL_OK) {
+		missing = 0;
+		for (rank = 0; rank < ranks && status == ORIEL_OK; rank++) {
+			if (!internode->peers[rank].p2p)
+				continue;
+			status = oriel_p2p_progress(internode->peers[rank].p2p);
+			if (status == ORIEL_OK)
+				status = oriel_p2p_check(internode->peers[rank].p2p);
+			missing += status == ORIEL_AGAIN;
+			if (status == ORIEL_AGAIN)
+				status = ORIEL_OK;
+		}
+		if (missing && oriel_dev_clock_ns() - begun > timeout_ns / 2)
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"%s: %u p2p endpoints were not connected within %g s",
+					internode->g->kind->name, missing,
+					(double)timeout_ns / 2e9);
+		if (missing)
+			oriel_dev_give_way(oriel_dev_clock_ns() - begun);
+	}
+	return status;
+}
+
+/*
+ * An all-to-all of @each bytes over the bootstrap, in place: @mine holds a part for every rank,
+ * and afterwards the part that every rank had for this one.
+ */
+static enum oriel_status internode_swap(const struct ori_internode *internode, char *mine,
+					size_t each)
+{
+	uint32_t ranks = oriel_comm_size(internode->g->comm),
+		 own = oriel_comm_rank(internode->g->comm), rank;
+	char *all = malloc(ranks * ranks * each);
+	enum oriel_status status = ORIEL_OK;
+
+	if (!all)
+		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u ranks", ranks);
+	status = oriel_comm_agree(internode->g->comm, status);
+	if (status == ORIEL_OK)
+		status = oriel_comm_all_gather(internode->g->comm, mine, all, ranks * each);
+	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
+		memcpy(mine + rank * each, all + (rank * ranks + own) * each, each);
+	free(all);
+	return status;
+}
+
+static enum oriel_status internode_connect(struct ori_internode *internode, const char *addresses)
+{
+	uint32_t ranks = oriel_comm_size(internode->g->comm), rank;
+	enum oriel_status status = ORIEL_OK;
+
+	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
+		if (internode->peers[rank].p2p)
+			status = oriel_p2p_connect(internode->peers[rank].p2p,
+						   addresses + rank * ORIEL_P2P_ADDRESS,
+						   ORIEL_P2P_ADDRESS, 0);
+	return status == ORIEL_OK ? internode_await_connections(internode) : status;
+}
+
+static enum oriel_status internode_export(struct ori_internode *internode, char *exports)
+{
+	const struct oriel_p2p_buffer view = {internode->g->result, internode->length,
+					      internode->memory};
+	uint32_t ranks = oriel_comm_size(internode->g->comm), rank;
+	enum oriel_status status = ORIEL_OK;
+
+	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
+		if (internode->peers[rank].p2p)
+			status = oriel_p2p_export(internode->peers[rank].p2p, &view,
+						  exports + rank * ORIEL_P2P_EXPORT);
+	return status;
+}
+
+static enum oriel_status internode_import(struct ori_internode *internode, const char *exports)
+{
+	uint32_t ranks = oriel_comm_size(internode->g->comm), rank;
+	enum oriel_status status = ORIEL_OK;
+
+	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
+		if (internode->peers[rank].p2p)
+			status = oriel_p2p_import(internode->peers[rank].p2p,
+						  exports + rank * ORIEL_P2P_EXPORT,
+						  ORIEL_P2P_EXPORT, &internode->peers[rank].remote);
+	return status;
+}
+
+/* Collective. All ranks take part in each agreement, whatever failed before it. */
+static enum oriel_status internode_connect_all(struct ori_internode *internode, char *words)
+{
+	struct oriel_comm *comm = internode->g->comm;
+	enum oriel_status status = oriel_comm_agree(comm, internode_prepare(internode, words));
+
+	if (status == ORIEL_OK)
+		status = internode_swap(internode, words, ORIEL_P2P_ADDRESS);
+	if (status == ORIEL_OK)
+		status = oriel_comm_agree(comm, internode_connect(internode, words));
+	if (status == ORIEL_OK)
+		status = oriel_comm_agree(comm, internode_export(internode, words));
+	if (status == ORIEL_OK)
+		status = internode_swap(internode, words, ORIEL_P2P_EXPORT);
+	return status == ORIEL_OK ? internode_import(internode, words) : status;
+}
+
+enum oriel_status ori_internode_open(struct oriel_allgather *g, size_t length)
+{
+	uint32_t ranks = oriel_comm_size(g->comm);
+	size_t notes = g->kind->has_notes ? oriel_exchange_staging(ranks, 1) : 0;
+	const struct oriel_window_attr attr = {.size = sizeof(attr),
+					       .length = notes,
+					       .signals = ORI_INTERNODE_SIGNALS,
+					       .barriers = ORIEL_NONE,
+					       .counters = ORIEL_NONE,
+					       .channels = ORIEL_NONE,
+					       .buffers = 1};
+	struct ori_internode *internode =
+		calloc(1, sizeof(*internode) + ranks * sizeof(internode->peers[0]));
+	char *words = calloc(ranks, ORIEL_P2P_ADDRESS);
+	enum oriel_status status = ORIEL_OK;
+
+	if (!internode || !words)
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
+				  ranks);
+	status = oriel_comm_agree(g->comm, status);
+	if (status != ORIEL_OK) {
+		free(internode);
+		free(words);
+		return status;
+	}
+	internode->g = g;
+	internode->length = length;
+	g->internode = internode;
+	status = oriel_window_create(g->comm, &attr, &internode->window);
+	if (status == ORIEL_OK)
+		status = oriel_comm_agree(g->comm, oriel_window_device(internode->window,
+								       &internode->device));
+	if (status == ORIEL_OK)
+		status = internode_connect_all(internode, words);
+	free(words);
+	return status;
+}
+
+void ori_internode_close(struct ori_internode *internode)
+{
+	uint32_t rank;
+
+	if (!internode)
+		return;
+	/* Collective: once all ranks are here no rank puts to this one any more. */
+	oriel_window_destroy(internode->window);
+	for (rank = 0; rank < oriel_comm_size(internode->g->comm); rank++)
+		oriel_p2p_destroy(internode->peers[rank].p2p);
+	stage_close(internode->stage);
+	oriel_p2p_unregister(internode->memory);
+	oriel_copies_destroy(internode->copies);
+	free(internode);
+}
