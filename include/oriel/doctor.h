@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a machine has of what the paths need, what is missing, and how to mend
+ * What a machine has of what the paths need, what is missing, and how to fix
  * it: `oriel doctor` as calls. A machine is a record of facts; the judgement
  * is made of the record alone, so it can be made elsewhere as well.
  */
@@ -16,16 +16,16 @@ extern "C" {
 struct oriel_machine;
 
 /* Ways to move bytes: what the paths "mapped" and "rdma" can be on a machine. */
-enum oriel_way {
-	ORIEL_WAY_MEMORY, /* mapped: memory of the host */
-	ORIEL_WAY_GPU,    /* mapped: memory of the GPUs of one machine */
-	ORIEL_WAY_FABRIC, /* mapped: memory of GPUs of other machines, over NVLink */
-	ORIEL_WAY_SOFT,   /* rdma: by an adapter in software */
-	ORIEL_WAY_T3,     /* rdma: a NIC that a CPU thread posts to */
-	ORIEL_WAY_T2,     /* rdma: kernels fill the queues of a NIC, a CPU rings */
-	ORIEL_WAY_T1,     /* rdma: kernels ring too, the queues lie in host memory */
-	ORIEL_WAY_T0,     /* rdma: the queues lie in GPU memory */
-	ORIEL_WAYS
+enum oriel_data_path {
+	ORIEL_DATA_PATH_MEMORY, /* mapped: memory of the host */
+	ORIEL_DATA_PATH_GPU,    /* mapped: memory of the GPUs of one machine */
+	ORIEL_DATA_PATH_FABRIC, /* mapped: memory of GPUs of other machines, over NVLink */
+	ORIEL_DATA_PATH_SOFT,   /* rdma: by an adapter in software */
+	ORIEL_DATA_PATH_T3,     /* rdma: a NIC that a CPU thread posts to */
+	ORIEL_DATA_PATH_T2,     /* rdma: kernels fill the queues of a NIC, a CPU rings */
+	ORIEL_DATA_PATH_T1,     /* rdma: kernels ring too, the queues lie in host memory */
+	ORIEL_DATA_PATH_T0,     /* rdma: the queues lie in GPU memory */
+	ORIEL_DATA_PATHS
 };
 
 enum oriel_verdict {
@@ -43,19 +43,19 @@ struct oriel_finding {
 	enum oriel_verdict verdict;
 	const char *found;
 	const char *means; /* what follows where it fails */
-	const char *mend;  /* the command that mends it, "" where it does not fail or none can */
-	unsigned needs;    /* mask of 1 << enum oriel_way: what does not work without it */
+	const char *fix;   /* the command that mends it, "" where it does not fail or none can */
+	unsigned needs;    /* mask of 1 << enum oriel_data_path: what does not work without it */
 	unsigned helps;    /* the same: what works, but less well */
 };
 
-/* What becomes of one way. The strings live as long as the machine. */
-struct oriel_prospect {
-	enum oriel_way way;
+/* What becomes of one path. The strings live as long as the machine. */
+struct oriel_data_path_state {
+	enum oriel_data_path path;
 	const char *name; /* "rdma, a CPU thread posts (T3)" */
 	const char *tag;  /* "T3" */
 	/* FAIL and UNKNOWN for the sake of a check that it needs; SKIP without the hardware. */
 	enum oriel_verdict verdict;
-	bool is_built; /* the library that looked knows this way */
+	bool is_built; /* the library that looked knows this path */
 	bool is_used;  /* what a job gets here: for peers on this machine, or on others */
 	const char *why;
 };
@@ -79,11 +79,11 @@ size_t oriel_machine_export(const struct oriel_machine *machine, char *buffer, s
 /* ORIEL_ERR_RANGE past the last. */
 enum oriel_status oriel_machine_finding(const struct oriel_machine *machine, unsigned index,
 					struct oriel_finding *finding);
-enum oriel_status oriel_machine_prospect(const struct oriel_machine *machine, unsigned index,
-					 struct oriel_prospect *prospect);
+enum oriel_status oriel_machine_data_path(const struct oriel_machine *machine, unsigned index,
+					  struct oriel_data_path_state *state);
 
 /*
- * Does each way work that the library knows, settings allow and the hardware
+ * Does each path work that the library knows, settings allow and the hardware
  * is there for? T2 to T0 are better forms of T3 and do not count.
  */
 bool oriel_machine_is_well(const struct oriel_machine *machine);

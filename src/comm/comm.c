@@ -397,7 +397,8 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	}
 	ori_live_add(&comm->live, comm, NULL, "communicator");
 	ori_log(ORIEL_LOG_INFO, "rank %u of %u: domain of %u, %s", comm->rank, comm->size,
-		comm->domain_size, comm->is_crowded ? "ranks share CPUs" : "a CPU for each rank");
+		comm->domain_size,
+		comm->is_oversubscribed ? "ranks share CPUs" : "a CPU for each rank");
 	*out = comm;
 	return ORIEL_OK;
 }

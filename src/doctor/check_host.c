@@ -13,7 +13,7 @@ static void check_memfd(const struct ori_facts *f, struct ori_answer *a)
 	ori_answer_flag(a, f->memfd, "memfd_create, sealing", "no memfd_create, or no sealing",
 			"not known");
 	if (a->verdict == ORIEL_VERDICT_FAIL)
-		ori_answer_mend(
+		ori_answer_fix(
 			a, "%s",
 			f->container == ORI_FACT_YES
 				? "docker run --security-opt seccomp=unconfined ..."
@@ -25,8 +25,8 @@ static void check_sockets(const struct ori_facts *f, struct ori_answer *a)
 	ori_answer_flag(a, f->sockets, "abstract names", "no unix sockets with abstract names",
 			"not known");
 	if (a->verdict == ORIEL_VERDICT_FAIL)
-		ori_answer_mend(a, "allow socket(AF_UNIX) and bind() in the seccomp or AppArmor "
-				   "profile of the process");
+		ori_answer_fix(a, "allow socket(AF_UNIX) and bind() in the seccomp or AppArmor "
+				  "profile of the process");
 }
 
 static void check_files(const struct ori_facts *f, struct ori_answer *a)
@@ -41,10 +41,10 @@ static void check_files(const struct ori_facts *f, struct ori_answer *a)
 		ori_answer(a, ORIEL_VERDICT_FAIL, "%" PRId64 " for a process, below %d", f->files,
 			   FILES_LEAST);
 		if (f->files_most >= FILES_LEAST)
-			ori_answer_mend(a, "ulimit -n %d", FILES_LEAST);
+			ori_answer_fix(a, "ulimit -n %d", FILES_LEAST);
 		else
-			ori_answer_mend(a, "echo '* - nofile 65536' >"
-					   "/etc/security/limits.d/oriel.conf, and log in again");
+			ori_answer_fix(a, "echo '* - nofile 65536' >"
+					  "/etc/security/limits.d/oriel.conf, and log in again");
 	}
 }
 
@@ -57,10 +57,10 @@ static void check_shm(const struct ori_facts *f, struct ori_answer *a)
 	} else {
 		ori_answer(a, ORIEL_VERDICT_FAIL, "%" PRId64 " MiB, below %lld", f->shm >> 20,
 			   SHM_LEAST >> 20);
-		ori_answer_mend(a, "%s",
-				f->container == ORI_FACT_YES
-					? "docker run --shm-size=8g ... (or --ipc=host)"
-					: "mount -o remount,size=50% /dev/shm");
+		ori_answer_fix(a, "%s",
+			       f->container == ORI_FACT_YES
+				       ? "docker run --shm-size=8g ... (or --ipc=host)"
+				       : "mount -o remount,size=50% /dev/shm");
 	}
 }
 
@@ -72,17 +72,17 @@ static void check_ptrace(const struct ori_facts *f, struct ori_answer *a)
 		ori_answer(a, ORIEL_VERDICT_PASS, "scope %" PRId64, f->ptrace);
 	} else {
 		ori_answer(a, ORIEL_VERDICT_FAIL, "scope %" PRId64, f->ptrace);
-		ori_answer_mend(a, "sysctl -w kernel.yama.ptrace_scope=1%s",
-				f->ptrace > 2 ? ", after a reboot without scope 3" : "");
+		ori_answer_fix(a, "sysctl -w kernel.yama.ptrace_scope=1%s",
+			       f->ptrace > 2 ? ", after a reboot without scope 3" : "");
 	}
 }
 
 static const struct ori_check checks[] = {
-	{"memfd", ORI_WAY(MEMORY) | ORI_WAY(GPU), 0, "ranks of one machine cannot share memory",
-	 check_memfd},
-	{"unix sockets", ORI_WAY(MEMORY) | ORI_WAY(GPU) | ORI_WAY(SOFT), 0,
+	{"memfd", ORI_DATA_PATH(MEMORY) | ORI_DATA_PATH(GPU), 0,
+	 "ranks of one machine cannot share memory", check_memfd},
+	{"unix sockets", ORI_DATA_PATH(MEMORY) | ORI_DATA_PATH(GPU) | ORI_DATA_PATH(SOFT), 0,
 	 "ranks of one machine cannot pass memory to each other", check_sockets},
-	{"descriptors", 0, ORI_WAY(MEMORY) | ORI_WAY(GPU) | ORI_WAY(SOFT),
+	{"descriptors", 0, ORI_DATA_PATH(MEMORY) | ORI_DATA_PATH(GPU) | ORI_DATA_PATH(SOFT),
 	 "a job of some hundred ranks on one machine runs out of descriptors", check_files},
 	{"/dev/shm", 0, 0,
 	 "Oriel uses none of it; NCCL, Open MPI and PyTorch loaders in the same program run out",

@@ -87,7 +87,7 @@ static const struct fact_field gpu_fields[] = {
 	FLAG("rdma", ori_facts_gpu, rdma),
 	FLAG("rdma.vmm", ori_facts_gpu, rdma_vmm),
 	FLAG("dmabuf", ori_facts_gpu, dmabuf),
-	FLAG("words", ori_facts_gpu, words),
+	FLAG("words", ori_facts_gpu, stream_memops),
 	FLAG("acs", ori_facts_gpu, acs),
 	TEXT("iommu", ori_facts_gpu, iommu),
 };

@@ -41,7 +41,7 @@ struct ori_facts_gpu {
 	int64_t rdma;           /* GPUDirect RDMA */
 	int64_t rdma_vmm;       /* also of mapped memory */
 	int64_t dmabuf;         /* exports its memory as dma-buf */
-	int64_t words;          /* its streams write words and wait for them */
+	int64_t stream_memops;  /* its streams write words and wait for them */
 	int64_t acs;            /* some bridge above it redirects peer traffic */
 };
 

@@ -48,13 +48,13 @@ enum oriel_status ori_cache_create(const struct ori_cache_attr *attr, struct ori
 }
 
 /* Without the lock, as unregistering takes its time: @entry and those that follow it. */
-static void cache_give_up(const struct ori_cache *cache, struct ori_cache_entry *entry)
+static void cache_dereg(const struct ori_cache *cache, struct ori_cache_entry *entry)
 {
 	struct ori_cache_entry *next;
 
 	for (; entry; entry = next) {
 		next = entry->next;
-		cache->attr.leave(cache->attr.context, entry->registration);
+		cache->attr.dereg(cache->attr.context, entry->registration);
 		free(entry);
 	}
 }
@@ -67,7 +67,7 @@ void ori_cache_destroy(struct ori_cache *cache)
 		return;
 	for (i = 0; i < cache->count; i++) {
 		assert(atomic_load(&cache->list[i]->refs) == 0);
-		cache_give_up(cache, cache->list[i]);
+		cache_dereg(cache, cache->list[i]);
 	}
 	pthread_rwlock_destroy(&cache->lock);
 	free(cache->list);
@@ -141,7 +141,7 @@ static bool cache_join(struct ori_cache_entry *entry, const struct ori_cache_ran
 
 /* The lock is held for reading at least. */
 static bool cache_find(struct ori_cache *cache, const struct ori_cache_range *range,
-		       struct ori_cache_hold *hold)
+		       struct ori_mr_ref *ref)
 {
 	unsigned i;
 
@@ -151,10 +151,10 @@ static bool cache_find(struct ori_cache *cache, const struct ori_cache_range *ra
 		if (range->base - entry->range.base >= cache->longest)
 			return false;
 		if (!cache_covers(&entry->range, range) ||
-		    !cache_join(entry, range, &hold->is_whole))
+		    !cache_join(entry, range, &ref->is_whole))
 			continue;
-		hold->entry = entry;
-		hold->registration = entry->registration;
+		ref->entry = entry;
+		ref->registration = entry->registration;
 		return true;
 	}
 	return false;
@@ -167,16 +167,16 @@ static void cache_unlist(struct ori_cache *cache, unsigned i)
 		(--cache->count - i) * sizeof(struct ori_cache_entry *));
 }
 
-/* Out of the list, and to @over if nobody refers to it. */
-static void cache_drop(struct ori_cache *cache, unsigned i, struct ori_cache_entry **over)
+/* Out of the list, and to @unused if nobody refers to it. */
+static void cache_drop(struct ori_cache *cache, unsigned i, struct ori_cache_entry **unused)
 {
 	struct ori_cache_entry *entry = cache->list[i];
 
 	cache_unlist(cache, i);
 	if (atomic_load(&entry->refs))
 		return;
-	entry->next = *over;
-	*over = entry;
+	entry->next = *unused;
+	*unused = entry;
 }
 
 /* What the memory of @range used to be; all that overlaps it if its id is 0. */
@@ -184,7 +184,7 @@ static struct ori_cache_entry *cache_drop_others(struct ori_cache *cache,
 						 const struct ori_cache_range *range)
 {
 	unsigned i = cache_upto(cache, range->base + range->length - 1);
-	struct ori_cache_entry *over = NULL;
+	struct ori_cache_entry *unused = NULL;
 
 	for (; i > 0; i--) {
 		const struct ori_cache_entry *entry = cache->list[i - 1];
@@ -194,9 +194,9 @@ static struct ori_cache_entry *cache_drop_others(struct ori_cache *cache,
 			break;
 		if (cache_overlap(&entry->range, range) &&
 		    (range->id == 0 || entry->range.id != range->id))
-			cache_drop(cache, i - 1, &over);
+			cache_drop(cache, i - 1, &unused);
 	}
-	return over;
+	return unused;
 }
 
 static bool cache_make_room(struct ori_cache *cache)
@@ -253,17 +253,17 @@ static bool cache_evict(struct ori_cache *cache, unsigned most)
 	}
 	pthread_rwlock_unlock(&cache->lock);
 	if (entry)
-		cache_give_up(cache, entry);
+		cache_dereg(cache, entry);
 	return entry != NULL;
 }
 
-static enum oriel_status cache_enter(struct ori_cache *cache, const struct ori_cache_range *range,
-				     void **registration)
+static enum oriel_status cache_reg(struct ori_cache *cache, const struct ori_cache_range *range,
+				   void **registration)
 {
 	enum oriel_status status;
 
 	do
-		status = cache->attr.enter(cache->attr.context, range, registration);
+		status = cache->attr.reg(cache->attr.context, range, registration);
 	while (status == ORIEL_ERR_NOMEM && cache_evict(cache, 0));
 	return status;
 }
@@ -273,31 +273,31 @@ static enum oriel_status cache_enter(struct ori_cache *cache, const struct ori_c
  * allocation there is one entry, of host memory there may be several.
  */
 static enum oriel_status cache_publish(struct ori_cache *cache, struct ori_cache_entry *entry,
-				       struct ori_cache_hold *hold)
+				       struct ori_mr_ref *ref)
 {
-	struct ori_cache_entry *over = NULL;
+	struct ori_cache_entry *unused = NULL;
 	bool is_found = false, has_room;
 
 	pthread_rwlock_wrlock(&cache->lock);
 	has_room = cache_make_room(cache);
 	if (has_room && entry->range.id) {
-		is_found = cache_find(cache, &entry->range, hold);
+		is_found = cache_find(cache, &entry->range, ref);
 		if (!is_found)
-			over = cache_drop_others(cache, &entry->range);
+			unused = cache_drop_others(cache, &entry->range);
 	}
 	if (has_room && !is_found)
 		cache_list(cache, entry);
 	pthread_rwlock_unlock(&cache->lock);
-	cache_give_up(cache, over);
+	cache_dereg(cache, unused);
 	if (has_room && !is_found)
-		*hold = (struct ori_cache_hold){entry->registration, entry, entry->range.id == 0};
+		*ref = (struct ori_mr_ref){entry->registration, entry, entry->range.id == 0};
 	else
-		cache_give_up(cache, entry);
+		cache_dereg(cache, entry);
 	return has_room ? ORIEL_OK : ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
 }
 
 static enum oriel_status cache_make(struct ori_cache *cache, const struct ori_cache_range *range,
-				    struct ori_cache_hold *hold)
+				    struct ori_mr_ref *ref)
 {
 	struct ori_cache_entry *entry = calloc(1, sizeof(*entry));
 	enum oriel_status status;
@@ -307,16 +307,16 @@ static enum oriel_status cache_make(struct ori_cache *cache, const struct ori_ca
 	entry->range = *range;
 	atomic_init(&entry->refs, 1);
 	atomic_init(&entry->wholes, range->id == 0);
-	status = cache_enter(cache, range, &entry->registration);
+	status = cache_reg(cache, range, &entry->registration);
 	if (status != ORIEL_OK) {
 		free(entry);
 		return status;
 	}
-	return cache_publish(cache, entry, hold);
+	return cache_publish(cache, entry, ref);
 }
 
 enum oriel_status ori_cache_ref(struct ori_cache *cache, uint64_t address, uint64_t length,
-				struct ori_cache_hold *hold)
+				struct ori_mr_ref *ref)
 {
 	struct ori_cache_range range;
 	enum oriel_status status;
@@ -326,9 +326,9 @@ enum oriel_status ori_cache_ref(struct ori_cache *cache, uint64_t address, uint6
 	if (status != ORIEL_OK)
 		return status;
 	pthread_rwlock_rdlock(&cache->lock);
-	is_found = cache_find(cache, &range, hold);
+	is_found = cache_find(cache, &range, ref);
 	pthread_rwlock_unlock(&cache->lock);
-	return is_found ? ORIEL_OK : cache_make(cache, &range, hold);
+	return is_found ? ORIEL_OK : cache_make(cache, &range, ref);
 }
 
 /* False if it is the last one. */
@@ -342,7 +342,8 @@ static bool cache_unref_shared(struct ori_cache_entry *entry)
 }
 
 /* What nobody refers to any more stays if it is listed and of a GPU. */
-static struct ori_cache_entry *cache_rest(struct ori_cache *cache, struct ori_cache_entry *entry)
+static struct ori_cache_entry *cache_unref_last(struct ori_cache *cache,
+						struct ori_cache_entry *entry)
 {
 	unsigned i;
 
@@ -359,19 +360,19 @@ static struct ori_cache_entry *cache_rest(struct ori_cache *cache, struct ori_ca
 	return entry;
 }
 
-void ori_cache_unref(struct ori_cache *cache, const struct ori_cache_hold *hold)
+void ori_cache_unref(struct ori_cache *cache, const struct ori_mr_ref *ref)
 {
-	struct ori_cache_entry *entry = hold->entry, *over;
+	struct ori_cache_entry *entry = ref->entry, *unused;
 
-	if (hold->is_whole)
+	if (ref->is_whole)
 		atomic_fetch_sub(&entry->wholes, 1);
 	if (cache_unref_shared(entry))
 		return;
 	pthread_rwlock_wrlock(&cache->lock);
-	over = cache_rest(cache, entry);
+	unused = cache_unref_last(cache, entry);
 	pthread_rwlock_unlock(&cache->lock);
-	if (over)
-		cache_give_up(cache, over);
+	if (unused)
+		cache_dereg(cache, unused);
 	else
 		while (cache_evict(cache, cache->attr.idle))
 			;
@@ -380,14 +381,14 @@ void ori_cache_unref(struct ori_cache *cache, const struct ori_cache_hold *hold)
 void ori_cache_invalidate(struct ori_cache *cache, uint64_t address, uint64_t length)
 {
 	struct ori_cache_range range = {address, length, 0};
-	struct ori_cache_entry *over;
+	struct ori_cache_entry *unused;
 
 	if (!length)
 		return;
 	pthread_rwlock_wrlock(&cache->lock);
-	over = cache_drop_others(cache, &range);
+	unused = cache_drop_others(cache, &range);
 	pthread_rwlock_unlock(&cache->lock);
-	cache_give_up(cache, over);
+	cache_dereg(cache, unused);
 }
 
 unsigned ori_cache_count(struct ori_cache *cache)

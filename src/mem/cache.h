@@ -41,13 +41,13 @@ struct ori_cache_attr {
 	enum oriel_status (*find)(void *context, uint64_t address, uint64_t length,
 				  struct ori_cache_range *range);
 	/* From any thread, several at once; no lock is held. */
-	enum oriel_status (*enter)(void *context, const struct ori_cache_range *range,
-				   void **registration);
-	void (*leave)(void *context, void *registration);
+	enum oriel_status (*reg)(void *context, const struct ori_cache_range *range,
+				 void **registration);
+	void (*dereg)(void *context, void *registration);
 	unsigned idle; /* entries that are kept without references, at most */
 };
 
-struct ori_cache_hold {
+struct ori_mr_ref {
 	void *registration;
 	struct ori_cache_entry *entry;
 	bool is_whole;
@@ -65,8 +65,8 @@ enum oriel_status ori_cache_pages(uint64_t address, uint64_t length, struct ori_
  * given up for it before that is a failure.
  */
 enum oriel_status ori_cache_ref(struct ori_cache *cache, uint64_t address, uint64_t length,
-				struct ori_cache_hold *hold);
-void ori_cache_unref(struct ori_cache *cache, const struct ori_cache_hold *hold);
+				struct ori_mr_ref *ref);
+void ori_cache_unref(struct ori_cache *cache, const struct ori_mr_ref *ref);
 
 /* The memory goes: what is idle of it leaves now, the rest with its last reference. */
 void ori_cache_invalidate(struct ori_cache *cache, uint64_t address, uint64_t length);

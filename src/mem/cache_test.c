@@ -53,8 +53,8 @@ static enum oriel_status fake_find(void *context, uint64_t address, uint64_t len
 	return ORIEL_OK;
 }
 
-static enum oriel_status fake_enter(void *context, const struct ori_cache_range *range,
-				    void **registration)
+static enum oriel_status fake_reg(void *context, const struct ori_cache_range *range,
+				  void **registration)
 {
 	struct fake *f = context;
 	struct made *made = malloc(sizeof(*made));
@@ -78,7 +78,7 @@ static enum oriel_status fake_enter(void *context, const struct ori_cache_range 
 	return ORIEL_OK;
 }
 
-static void fake_leave(void *context, void *registration)
+static void fake_dereg(void *context, void *registration)
 {
 	struct fake *f = context;
 
@@ -91,7 +91,7 @@ static void fake_leave(void *context, void *registration)
 static struct fake *fake_open(void)
 {
 	struct fake *f = calloc(1, sizeof(*f));
-	struct ori_cache_attr attr = {f, fake_find, fake_enter, fake_leave, IDLE};
+	struct ori_cache_attr attr = {f, fake_find, fake_reg, fake_dereg, IDLE};
 
 	assert_non_null(f);
 	pthread_mutex_init(&f->lock, NULL);
@@ -122,9 +122,9 @@ static void fake_replace(struct fake *f, unsigned piece)
 	pthread_mutex_unlock(&f->lock);
 }
 
-static struct ori_cache_hold ref(struct fake *f, uint64_t address, uint64_t length)
+static struct ori_mr_ref ref(struct fake *f, uint64_t address, uint64_t length)
 {
-	struct ori_cache_hold hold;
+	struct ori_mr_ref hold;
 	const struct made *made;
 
 	assert_int_equal(ori_cache_ref(f->cache, address, length, &hold), ORIEL_OK);
@@ -134,7 +134,7 @@ static struct ori_cache_hold ref(struct fake *f, uint64_t address, uint64_t leng
 	return hold;
 }
 
-static void unref(struct fake *f, struct ori_cache_hold hold)
+static void unref(struct fake *f, struct ori_mr_ref hold)
 {
 	ori_cache_unref(f->cache, &hold);
 }
@@ -158,7 +158,7 @@ static void test_pages_are_whole(void **state)
 static void test_one_allocation_is_registered_once(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold a, b;
+	struct ori_mr_ref a, b;
 
 	(void)state;
 	a = ref(f, gpu_at(0, 100), 8);
@@ -176,7 +176,7 @@ static void test_one_allocation_is_registered_once(void **state)
 static void test_an_allocation_at_an_old_address_is_a_new_one(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold a, b;
+	struct ori_mr_ref a, b;
 	const struct made *made;
 
 	(void)state;
@@ -201,10 +201,10 @@ static void test_an_allocation_at_an_old_address_is_a_new_one(void **state)
 	fake_close(f);
 }
 
-static void test_the_one_idle_for_longest_leaves(void **state)
+static void test_the_entry_idle_longest_is_evicted(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold held = ref(f, gpu_at(7, 0), 8);
+	struct ori_mr_ref held = ref(f, gpu_at(7, 0), 8);
 	unsigned i;
 
 	(void)state;
@@ -229,7 +229,7 @@ static void test_the_one_idle_for_longest_leaves(void **state)
 static void test_host_memory_stays_only_while_it_is_referenced(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold a, b;
+	struct ori_mr_ref a, b;
 
 	(void)state;
 	a = ref(f, 10 * PAGE + 5, 3 * PAGE);
@@ -250,7 +250,7 @@ static void test_host_memory_stays_only_while_it_is_referenced(void **state)
 static void test_a_part_does_not_keep_the_whole_open(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold a, b, c;
+	struct ori_mr_ref a, b, c;
 
 	(void)state;
 	a = ref(f, 10 * PAGE, 4 * PAGE);
@@ -279,7 +279,7 @@ static void test_a_part_does_not_keep_the_whole_open(void **state)
 static void test_short_entries_do_not_hide_a_long_one(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold inner[8], longest, found;
+	struct ori_mr_ref inner[8], longest, found;
 	unsigned i;
 
 	(void)state;
@@ -307,10 +307,10 @@ static void test_short_entries_do_not_hide_a_long_one(void **state)
 	fake_close(f);
 }
 
-static void test_what_goes_is_given_up(void **state)
+static void test_invalidated_memory_is_deregistered(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold a, b;
+	struct ori_mr_ref a, b;
 
 	(void)state;
 	unref(f, ref(f, gpu_at(0, 0), 8));
@@ -336,10 +336,10 @@ static void test_what_goes_is_given_up(void **state)
 	fake_close(f);
 }
 
-static void test_idle_ones_make_way(void **state)
+static void test_idle_entries_are_evicted_for_new_ones(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold hold;
+	struct ori_mr_ref hold;
 
 	(void)state;
 	unref(f, ref(f, gpu_at(0, 0), 8));
@@ -388,7 +388,7 @@ static void *worker_main(void *argument)
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		uint64_t offset = draw(&seed) % 4 * PAGE, length = (1 + draw(&seed) % 4) * PAGE;
-		struct ori_cache_hold hold, part, other;
+		struct ori_mr_ref hold, part, other;
 		uint64_t mapped = atomic_fetch_add(&f->generation, 1) + 1;
 
 		if (draw(&seed) % 4 == 0)
@@ -413,7 +413,7 @@ static void *worker_main(void *argument)
 	return NULL;
 }
 
-static void test_no_thread_gets_what_is_stale(void **state)
+static void test_no_thread_gets_a_stale_registration(void **state)
 {
 	struct fake *f = fake_open();
 	struct worker workers[THREADS];
@@ -440,13 +440,13 @@ int main(void)
 		cmocka_unit_test(test_pages_are_whole),
 		cmocka_unit_test(test_one_allocation_is_registered_once),
 		cmocka_unit_test(test_an_allocation_at_an_old_address_is_a_new_one),
-		cmocka_unit_test(test_the_one_idle_for_longest_leaves),
+		cmocka_unit_test(test_the_entry_idle_longest_is_evicted),
 		cmocka_unit_test(test_host_memory_stays_only_while_it_is_referenced),
 		cmocka_unit_test(test_a_part_does_not_keep_the_whole_open),
 		cmocka_unit_test(test_short_entries_do_not_hide_a_long_one),
-		cmocka_unit_test(test_what_goes_is_given_up),
-		cmocka_unit_test(test_idle_ones_make_way),
-		cmocka_unit_test(test_no_thread_gets_what_is_stale),
+		cmocka_unit_test(test_invalidated_memory_is_deregistered),
+		cmocka_unit_test(test_idle_entries_are_evicted_for_new_ones),
+		cmocka_unit_test(test_no_thread_gets_a_stale_registration),
 	};
 
 	return cmocka_run_group_tests_name("cache", tests, NULL, NULL);

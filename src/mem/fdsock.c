@@ -80,20 +80,20 @@ enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd)
 {
 	uint8_t fresh[ORI_FDSOCK_NAME];
 	struct sockaddr_un address;
-	enum oriel_status st;
+	enum oriel_status status;
 	socklen_t length;
 	int sock;
 
-	st = ori_random(fresh, sizeof(fresh));
-	if (st == ORIEL_OK)
-		st = fdsock_open(&sock);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_random(fresh, sizeof(fresh));
+	if (status == ORIEL_OK)
+		status = fdsock_open(&sock);
+	if (status != ORIEL_OK)
+		return status;
 	length = fdsock_address(fresh, &address);
 	if (bind(sock, (struct sockaddr *)&address, length) != 0 || listen(sock, SOMAXCONN) != 0) {
-		st = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen on a unix socket");
+		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen on a unix socket");
 		close(sock);
-		return st;
+		return status;
 	}
 	memcpy(name, fresh, sizeof(fresh));
 	*fd = sock;
@@ -104,8 +104,8 @@ enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd)
  * Unlike TCP, a full backlog is reported at once (EAGAIN) and nothing says when
  * there is room again: ask again a little later.
  */
-static enum oriel_status fdsock_join(int fd, const struct sockaddr_un *address, socklen_t length,
-				     uint64_t deadline)
+static enum oriel_status fdsock_connect(int fd, const struct sockaddr_un *address, socklen_t length,
+					uint64_t deadline)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 
@@ -126,10 +126,10 @@ static enum oriel_status fdsock_join(int fd, const struct sockaddr_un *address, 
 static enum oriel_status fdsock_check(int fd, uid_t uid, pid_t pid)
 {
 	struct ucred peer;
-	enum oriel_status st = fdsock_peer(fd, &peer);
+	enum oriel_status status = fdsock_peer(fd, &peer);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (peer.uid != uid || (pid != 0 && peer.pid != pid))
 		return ori_fail(ORIEL_ERR_AUTH,
 				"a unix socket leads to process %ld of user %lu "
@@ -143,20 +143,20 @@ enum oriel_status ori_fdsock_connect(const uint8_t name[ORI_FDSOCK_NAME], uid_t 
 				     uint64_t deadline, int *fd)
 {
 	struct sockaddr_un address;
-	enum oriel_status st;
+	enum oriel_status status;
 	socklen_t length;
 	int sock;
 
-	st = fdsock_open(&sock);
-	if (st != ORIEL_OK)
-		return st;
+	status = fdsock_open(&sock);
+	if (status != ORIEL_OK)
+		return status;
 	length = fdsock_address(name, &address);
-	st = fdsock_join(sock, &address, length, deadline);
-	if (st == ORIEL_OK)
-		st = fdsock_check(sock, uid, pid);
-	if (st != ORIEL_OK) {
+	status = fdsock_connect(sock, &address, length, deadline);
+	if (status == ORIEL_OK)
+		status = fdsock_check(sock, uid, pid);
+	if (status != ORIEL_OK) {
 		close(sock);
-		return st;
+		return status;
 	}
 	*fd = sock;
 	return ORIEL_OK;
@@ -167,7 +167,7 @@ static enum oriel_status fdsock_accept_one(int listener, int *fd, struct ucred *
 {
 	int sock = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct ucred who;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (sock < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
 		return ORIEL_AGAIN;
@@ -176,15 +176,15 @@ static enum oriel_status fdsock_accept_one(int listener, int *fd, struct ucred *
 					      ? ORIEL_ERR_NOMEM
 					      : ORIEL_ERR_SYSTEM,
 				      "cannot accept a unix connection");
-	st = fdsock_peer(sock, &who);
-	if (st == ORIEL_OK && who.uid != geteuid()) {
+	status = fdsock_peer(sock, &who);
+	if (status == ORIEL_OK && who.uid != geteuid()) {
 		ori_log(ORIEL_LOG_WARN, "turned process %ld of user %lu away from a unix socket",
 			(long)who.pid, (unsigned long)who.uid);
-		st = ORIEL_AGAIN;
+		status = ORIEL_AGAIN;
 	}
-	if (st != ORIEL_OK) {
+	if (status != ORIEL_OK) {
 		close(sock);
-		return st;
+		return status;
 	}
 	*peer = who;
 	*fd = sock;
@@ -193,14 +193,14 @@ static enum oriel_status fdsock_accept_one(int listener, int *fd, struct ucred *
 
 enum oriel_status ori_fdsock_accept(int listener, uint64_t deadline, int *fd, struct ucred *peer)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	do {
-		st = fdsock_wait(listener, POLLIN, deadline, "connection");
-		if (st == ORIEL_OK)
-			st = fdsock_accept_one(listener, fd, peer);
-	} while (st == ORIEL_AGAIN);
-	return st;
+		status = fdsock_wait(listener, POLLIN, deadline, "connection");
+		if (status == ORIEL_OK)
+			status = fdsock_accept_one(listener, fd, peer);
+	} while (status == ORIEL_AGAIN);
+	return status;
 }
 
 static void fdsock_attach(struct msghdr *msg, union fdsock_control *control, const int *fds,
@@ -241,7 +241,7 @@ enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const
 	while (length > 0) {
 		struct iovec part = {.iov_base = (void *)(uintptr_t)at, .iov_len = length};
 		struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1};
-		enum oriel_status st;
+		enum oriel_status status;
 		ssize_t n;
 
 		if (nfds > 0)
@@ -257,15 +257,15 @@ enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const
 			continue;
 		if (errno != EAGAIN)
 			return fdsock_send_failed();
-		st = fdsock_wait(fd, POLLOUT, deadline, "room");
-		if (st != ORIEL_OK)
-			return st;
+		status = fdsock_wait(fd, POLLOUT, deadline, "room");
+		if (status != ORIEL_OK)
+			return status;
 	}
 	return ORIEL_OK;
 }
 
 /* Descriptors that came so far. */
-struct fdsock_catch {
+struct fdsock_received {
 	int fds[ORI_FDSOCK_FDS];
 	unsigned count, max;
 	bool is_too_many;
@@ -277,7 +277,7 @@ static void fdsock_close_all(const int *fds, unsigned count)
 		close(fds[i]);
 }
 
-static void fdsock_take(struct fdsock_catch *c, int fd)
+static void fdsock_received_add(struct fdsock_received *c, int fd)
 {
 	if (c->count < c->max) {
 		c->fds[c->count++] = fd;
@@ -287,7 +287,7 @@ static void fdsock_take(struct fdsock_catch *c, int fd)
 	}
 }
 
-static void fdsock_collect(struct msghdr *msg, struct fdsock_catch *c)
+static void fdsock_collect(struct msghdr *msg, struct fdsock_received *c)
 {
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
 		size_t count;
@@ -299,14 +299,14 @@ static void fdsock_collect(struct msghdr *msg, struct fdsock_catch *c)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(h) + i * sizeof(fd), sizeof(fd));
-			fdsock_take(c, fd);
+			fdsock_received_add(c, fd);
 		}
 	}
 }
 
 /* Some of @length bytes; ORIEL_AGAIN if none are there yet. */
-static enum oriel_status fdsock_recv_some(int fd, char *at, size_t length, struct fdsock_catch *c,
-					  size_t *got)
+static enum oriel_status fdsock_recv_some(int fd, char *at, size_t length,
+					  struct fdsock_received *c, size_t *got)
 {
 	struct iovec part = {.iov_base = at, .iov_len = length};
 	union fdsock_control control;
@@ -334,20 +334,20 @@ static enum oriel_status fdsock_recv_some(int fd, char *at, size_t length, struc
 	return ORIEL_OK;
 }
 
-static enum oriel_status fdsock_recv_all(int fd, char *at, size_t length, struct fdsock_catch *c,
+static enum oriel_status fdsock_recv_all(int fd, char *at, size_t length, struct fdsock_received *c,
 					 uint64_t deadline)
 {
 	while (length > 0) {
-		enum oriel_status st;
+		enum oriel_status status;
 		size_t got;
 
-		st = fdsock_recv_some(fd, at, length, c, &got);
-		if (st == ORIEL_AGAIN) {
-			st = fdsock_wait(fd, POLLIN, deadline, "message");
+		status = fdsock_recv_some(fd, at, length, c, &got);
+		if (status == ORIEL_AGAIN) {
+			status = fdsock_wait(fd, POLLIN, deadline, "message");
 			got = 0;
 		}
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 		at += got;
 		length -= got;
 	}
@@ -357,16 +357,16 @@ static enum oriel_status fdsock_recv_all(int fd, char *at, size_t length, struct
 enum oriel_status ori_fdsock_recv(int fd, void *data, size_t length, int *fds, unsigned max_fds,
 				  unsigned *nfds, uint64_t deadline)
 {
-	struct fdsock_catch c = {.max = max_fds};
-	enum oriel_status st;
+	struct fdsock_received c = {.max = max_fds};
+	enum oriel_status status;
 
 	if (length == 0 || max_fds > ORI_FDSOCK_FDS)
 		return ori_fail(ORIEL_ERR_INVALID, "message of %zu bytes with %u descriptors",
 				length, max_fds);
-	st = fdsock_recv_all(fd, data, length, &c, deadline);
-	if (st != ORIEL_OK) {
+	status = fdsock_recv_all(fd, data, length, &c, deadline);
+	if (status != ORIEL_OK) {
 		fdsock_close_all(c.fds, c.count);
-		return st;
+		return status;
 	}
 	for (unsigned i = 0; i < c.count; i++)
 		fds[i] = c.fds[i];

@@ -49,7 +49,7 @@ static int close_pair(void **state)
 	return 0;
 }
 
-static void test_a_descriptor_comes_with_its_bytes(void **state)
+static void test_a_descriptor_arrives_with_its_bytes(void **state)
 {
 	struct pair *p = *state;
 	unsigned before = count_fds(), nfds = 9;
@@ -115,7 +115,7 @@ static void test_as_many_descriptors_as_the_kernel_passes(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-static void test_descriptors_too_many_are_closed_and_refused(void **state)
+static void test_excess_descriptors_are_closed_and_rejected(void **state)
 {
 	struct pair *p = *state;
 	int sent[3] = {p->listener, p->listener, p->listener}, got[3] = {-1, -1, -1};
@@ -134,13 +134,13 @@ static void test_descriptors_too_many_are_closed_and_refused(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-static void test_descriptors_that_find_no_place_are_an_error(void **state)
+static void test_descriptors_without_a_free_number_are_an_error(void **state)
 {
 	struct pair *p = *state;
 	int sent[2] = {p->listener, p->listener}, got[2];
 	unsigned before = count_fds(), nfds;
 	struct rlimit normal, tight;
-	enum oriel_status st;
+	enum oriel_status status;
 	int next;
 	char c;
 
@@ -151,13 +151,13 @@ static void test_descriptors_that_find_no_place_are_an_error(void **state)
 	tight = normal;
 	tight.rlim_cur = (rlim_t)next + 1;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
-	st = ori_fdsock_recv(p->server, &c, 1, got, 2, &nfds, LONG);
+	status = ori_fdsock_recv(p->server, &c, 1, got, 2, &nfds, LONG);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &normal), 0);
-	assert_int_equal(st, ORIEL_ERR_NOMEM);
+	assert_int_equal(status, ORIEL_ERR_NOMEM);
 	assert_int_equal(count_fds(), before);
 }
 
-static void test_silence_ends_at_the_deadline(void **state)
+static void test_a_receive_without_data_times_out(void **state)
 {
 	struct pair *p = *state;
 	unsigned nfds;
@@ -172,7 +172,7 @@ static void test_silence_ends_at_the_deadline(void **state)
 			 ORIEL_ERR_TIMEOUT);
 }
 
-static void test_a_reader_that_is_gone_or_slow_is_told(void **state)
+static void test_a_send_to_a_closed_or_slow_reader_fails(void **state)
 {
 	struct pair *p = *state;
 	size_t length = 64u << 20;
@@ -188,7 +188,7 @@ static void test_a_reader_that_is_gone_or_slow_is_told(void **state)
 	free(much);
 }
 
-static void test_the_end_in_mid_message_closes_what_came(void **state)
+static void test_a_close_in_mid_message_closes_received_descriptors(void **state)
 {
 	struct pair *p = *state;
 	unsigned before = count_fds(), nfds;
@@ -201,7 +201,7 @@ static void test_the_end_in_mid_message_closes_what_came(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-static void test_empty_messages_are_refused(void **state)
+static void test_empty_messages_are_rejected(void **state)
 {
 	struct pair *p = *state;
 	unsigned nfds;
@@ -215,14 +215,14 @@ struct bulk {
 	int fd;
 	const uint8_t *data;
 	size_t length;
-	enum oriel_status st;
+	enum oriel_status status;
 };
 
 static void *send_bulk(void *context)
 {
 	struct bulk *b = context;
 
-	b->st = ori_fdsock_send(b->fd, b->data, b->length, &b->fd, 1, LONG);
+	b->status = ori_fdsock_send(b->fd, b->data, b->length, &b->fd, 1, LONG);
 	return NULL;
 }
 
@@ -242,7 +242,7 @@ static void test_a_long_message_arrives_whole(void **state)
 	assert_int_equal(ori_fdsock_recv(p->server, received, b.length, &got, 1, &nfds, LONG),
 			 ORIEL_OK);
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	assert_int_equal(b.st, ORIEL_OK);
+	assert_int_equal(b.status, ORIEL_OK);
 	assert_memory_equal(sent, received, b.length);
 	assert_int_equal(nfds, 1);
 	close(got);
@@ -250,7 +250,7 @@ static void test_a_long_message_arrives_whole(void **state)
 	free(received);
 }
 
-static void test_both_ends_know_who_they_talk_to(void **state)
+static void test_both_sides_get_the_peers_credentials(void **state)
 {
 	struct pair *p = *state;
 	uint8_t name[ORI_FDSOCK_NAME];
@@ -273,7 +273,7 @@ static void test_both_ends_know_who_they_talk_to(void **state)
 	close(listener);
 }
 
-static void test_a_stranger_is_refused(void **state)
+static void test_a_listener_of_another_process_is_rejected(void **state)
 {
 	uint8_t name[ORI_FDSOCK_NAME];
 	unsigned before = count_fds();
@@ -291,7 +291,7 @@ static void test_a_stranger_is_refused(void **state)
 }
 
 /* As another user; only root can try. */
-static void test_another_user_is_turned_away(void **state)
+static void test_a_connection_of_another_user_is_closed(void **state)
 {
 	uint8_t name[ORI_FDSOCK_NAME];
 	struct ucred peer;
@@ -365,19 +365,19 @@ static void test_a_full_backlog_is_waited_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PAIR_TEST(test_a_descriptor_comes_with_its_bytes),
+		PAIR_TEST(test_a_descriptor_arrives_with_its_bytes),
 		PAIR_TEST(test_each_message_keeps_its_own_descriptors),
 		PAIR_TEST(test_as_many_descriptors_as_the_kernel_passes),
-		PAIR_TEST(test_descriptors_too_many_are_closed_and_refused),
-		PAIR_TEST(test_descriptors_that_find_no_place_are_an_error),
-		PAIR_TEST(test_silence_ends_at_the_deadline),
-		PAIR_TEST(test_a_reader_that_is_gone_or_slow_is_told),
-		PAIR_TEST(test_the_end_in_mid_message_closes_what_came),
-		PAIR_TEST(test_empty_messages_are_refused),
+		PAIR_TEST(test_excess_descriptors_are_closed_and_rejected),
+		PAIR_TEST(test_descriptors_without_a_free_number_are_an_error),
+		PAIR_TEST(test_a_receive_without_data_times_out),
+		PAIR_TEST(test_a_send_to_a_closed_or_slow_reader_fails),
+		PAIR_TEST(test_a_close_in_mid_message_closes_received_descriptors),
+		PAIR_TEST(test_empty_messages_are_rejected),
 		PAIR_TEST(test_a_long_message_arrives_whole),
-		PAIR_TEST(test_both_ends_know_who_they_talk_to),
-		cmocka_unit_test(test_a_stranger_is_refused),
-		cmocka_unit_test(test_another_user_is_turned_away),
+		PAIR_TEST(test_both_sides_get_the_peers_credentials),
+		cmocka_unit_test(test_a_listener_of_another_process_is_rejected),
+		cmocka_unit_test(test_a_connection_of_another_user_is_closed),
 		cmocka_unit_test(test_a_full_backlog_is_waited_for),
 	};
 

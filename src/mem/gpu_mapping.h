@@ -6,10 +6,10 @@
 #include "mem/mapping.h"
 
 /* Memory of this process behind @blob: a reference to its piece, if it has one. */
-enum oriel_status ori_mapping_open_here(const struct ori_mem_blob *blob,
-					struct ori_mapping *mapping);
+enum oriel_status ori_mapping_open_local(const struct ori_mem_blob *blob,
+					 struct ori_mapping *mapping);
 
 /* Undoes what ori_mem_import_gpu() did beyond ori_mem_import(). */
-void ori_mapping_leave_gpu(struct ori_mapping *mapping);
+void ori_mapping_close_gpu(struct ori_mapping *mapping);
 
 #endif

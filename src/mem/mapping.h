@@ -38,13 +38,13 @@ struct ori_mem_blob {
 	uint32_t kind;        /* enum ori_mem_blob_kind */
 	uint32_t flags;
 	uint64_t token;      /* of the process that exported it */
-	uint64_t id;         /* of its piece of memory; 0 if private, or adopted */
+	uint64_t id;         /* of its piece of memory; 0 if private, or external */
 	uint64_t address;    /* of the first byte, in that process */
 	uint64_t mem_offset; /* of the first byte in the piece; 0 if private */
 	uint64_t fd_offset;  /* of the first byte in the file; 0 if there is none */
 	uint64_t length;     /* in bytes, > 0 */
 
-	uint64_t piece_length;          /* of a GPU; else 0 */
+	uint64_t alloc_length;          /* of a GPU; else 0 */
 	uint32_t segments;              /* allocations of a GPU with descriptors; else 0 */
 	uint32_t reserved;              /* 0 */
 	uint8_t handle[ORI_GPU_HANDLE]; /* as kind and flags say; else 0 */
@@ -78,7 +78,7 @@ enum oriel_status ori_mem_export_private(const void *address, size_t length,
 enum oriel_status ori_mem_blob_parse(const void *bytes, size_t length, struct ori_mem_blob *blob);
 
 /* Was @blob made by this process, so that import needs no descriptor? */
-bool ori_mem_blob_is_mine(const struct ori_mem_blob *blob);
+bool ori_mem_blob_is_local(const struct ori_mem_blob *blob);
 
 /* Imported memory. Zeroed storage is a closed mapping. */
 struct ori_mapping {

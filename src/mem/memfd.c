@@ -89,7 +89,7 @@ static char *memfd_reserve(size_t length, size_t granule)
  * pages. Should the mapping into the reserved range fail, that range is left
  * alone: it may be gone already and belong to another thread.
  */
-static char *memfd_place(int fd, uint64_t start, size_t length, size_t granule)
+static char *memfd_mmap(int fd, uint64_t start, size_t length, size_t granule)
 {
 	char *room = NULL;
 	int fixed = 0;
@@ -113,7 +113,7 @@ enum oriel_status ori_memfd_map(int fd, uint64_t offset, size_t length, bool is_
 	    !memfd_round_up(whole, granule, &whole) || offset > INT64_MAX)
 		return ori_fail(ORIEL_ERR_RANGE, "no file has %zu bytes from offset %" PRIu64,
 				length, offset);
-	base = memfd_place(fd, offset - lead, whole, granule);
+	base = memfd_mmap(fd, offset - lead, whole, granule);
 	if (base == MAP_FAILED)
 		return memfd_map_failed(length);
 	/* Advice only: hugetlb does not take it, and speed is all it changes. */
@@ -145,7 +145,7 @@ static enum oriel_status memfd_size(int fd, size_t length)
 static enum oriel_status memfd_make(unsigned create, bool is_huge, size_t *length, int *fd,
 				    struct ori_memfd_map *map)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 	size_t whole;
 	int file;
 
@@ -156,13 +156,13 @@ static enum oriel_status memfd_make(unsigned create, bool is_huge, size_t *lengt
 					      : ORIEL_ERR_UNSUPPORTED,
 				      "cannot make an anonymous file");
 	if (!memfd_round_up(*length, memfd_granule(file, is_huge), &whole)) {
-		st = ori_fail(ORIEL_ERR_RANGE, "no memory has %zu bytes", *length);
+		status = ori_fail(ORIEL_ERR_RANGE, "no memory has %zu bytes", *length);
 		goto err_close;
 	}
-	st = memfd_size(file, whole);
-	if (st == ORIEL_OK)
-		st = ori_memfd_map(file, 0, whole, is_huge, map);
-	if (st != ORIEL_OK)
+	status = memfd_size(file, whole);
+	if (status == ORIEL_OK)
+		status = ori_memfd_map(file, 0, whole, is_huge, map);
+	if (status != ORIEL_OK)
 		goto err_close;
 	*length = whole;
 	*fd = file;
@@ -170,40 +170,40 @@ static enum oriel_status memfd_make(unsigned create, bool is_huge, size_t *lengt
 
 err_close:
 	close(file);
-	return st;
+	return status;
 }
 
 /* Transparent huge pages count only if the kernel says that it will use them. */
 static enum oriel_status memfd_make_transparent(size_t *length, int *fd, struct ori_memfd_map *map)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = memfd_make(0, true, length, fd, map);
-	if (st != ORIEL_OK)
-		return st;
+	status = memfd_make(0, true, length, fd, map);
+	if (status != ORIEL_OK)
+		return status;
 	if (madvise(map->base, map->length, MADV_HUGEPAGE) == 0)
 		return ORIEL_OK;
-	st = ori_fail_errno(ORIEL_ERR_UNSUPPORTED, "no transparent huge pages");
+	status = ori_fail_errno(ORIEL_ERR_UNSUPPORTED, "no transparent huge pages");
 	ori_memfd_unmap(map);
 	close(*fd);
-	return st;
+	return status;
 }
 
 static enum oriel_status memfd_open_huge(size_t *length, int *fd, struct ori_memfd_map *map)
 {
 	struct ori_hugepages pages;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	ori_hugepages_read(&pages);
 	if (pages.hugetlb_free > 0) {
-		st = memfd_make(MFD_HUGETLB, true, length, fd, map);
-		if (st == ORIEL_OK)
-			return st;
+		status = memfd_make(MFD_HUGETLB, true, length, fd, map);
+		if (status == ORIEL_OK)
+			return status;
 	}
 	if (pages.is_thp_usable) {
-		st = memfd_make_transparent(length, fd, map);
-		if (st != ORIEL_ERR_UNSUPPORTED)
-			return st;
+		status = memfd_make_transparent(length, fd, map);
+		if (status != ORIEL_ERR_UNSUPPORTED)
+			return status;
 	}
 	return ori_fail(ORIEL_ERR_UNSUPPORTED,
 			"no huge pages for %zu bytes: %" PRIu64 " of %" PRIu64

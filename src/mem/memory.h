@@ -16,16 +16,16 @@
 #include "sys/gpu.h"
 
 enum ori_mem_kind {
-	ORI_MEM_OWN,     /* file and mapping are the library's */
-	ORI_MEM_TAKEN,   /* the mapping is the caller's, the file was given */
-	ORI_MEM_ADOPTED, /* of a GPU and the caller's; known to one holder, not to the table */
+	ORI_MEM_OWN,      /* file and mapping are the library's */
+	ORI_MEM_TAKEN,    /* the mapping is the caller's, the file was given */
+	ORI_MEM_EXTERNAL, /* of a GPU and the caller's; known to one owner, not to the table */
 };
 
 /* Who may end the life of a piece, apart from the references. */
-enum ori_mem_holder {
-	ORI_MEM_LIBRARY, /* nobody */
-	ORI_MEM_USER,    /* oriel_memory_free() or _release(), which drops a reference */
-	ORI_MEM_GONE,    /* the user has done so, other references remain */
+enum ori_mem_owner {
+	ORI_MEM_LIBRARY,  /* nobody */
+	ORI_MEM_USER,     /* oriel_memory_free() or _release(), which drops a reference */
+	ORI_MEM_RELEASED, /* the user has done so, other references remain */
 };
 
 /* One live piece. All but the last two stay as they were made. */
@@ -36,15 +36,15 @@ struct ori_mem {
 	uint64_t fd_offset; /* of @address in the file */
 	unsigned flags;     /* enum oriel_memory_flags */
 	enum ori_mem_kind kind;
-	uint64_t id; /* random, never 0 but for the adopted */
+	uint64_t id; /* random, never 0 but for the external */
 
 	const struct ori_gpu_ops *gpu; /* whose memory it is, NULL: of the host */
-	struct ori_adopted *adopted;   /* how ORI_MEM_ADOPTED leaves; @fd is -1 then */
+	struct ori_external *external; /* how ORI_MEM_EXTERNAL leaves; @fd is -1 then */
 	bool has_fabric;               /* it leaves the node too */
 	uint8_t fabric[ORI_GPU_HANDLE];
 
 	unsigned refs; /* guarded by the lock of the table */
-	enum ori_mem_holder holder;
+	enum ori_mem_owner owner;
 	unsigned pins;  /* guarded by the lock of the pins */
 	bool is_pinned; /* by the library, while @pins > 0 */
 };
@@ -65,7 +65,7 @@ enum oriel_status ori_mem_find(const void *address, size_t length, struct ori_me
 			       uint64_t *offset);
 
 /* The same where it may well be none: NULL, which is no failure and leaves no text. */
-struct ori_mem *ori_mem_look(const void *address, size_t length, uint64_t *offset);
+struct ori_mem *ori_mem_try_find(const void *address, size_t length, uint64_t *offset);
 
 /* The piece at @address with this @id, referenced; NULL if there is none. */
 struct ori_mem *ori_mem_find_id(uint64_t address, uint64_t id);

@@ -67,7 +67,7 @@ static void expect_lost(const void *address, size_t length, enum oriel_status st
 }
 
 /* As ori_mem_find() does, but for what it says. */
-static void test_a_look_finds_the_same_and_says_nothing(void **state)
+static void test_try_find_finds_the_same_without_an_error_text(void **state)
 {
 	char *a = alloc(2 * PAGE);
 	struct ori_mem *mem;
@@ -75,19 +75,19 @@ static void test_a_look_finds_the_same_and_says_nothing(void **state)
 
 	(void)state;
 	ori_fail(ORIEL_ERR_TIMEOUT, "what came before");
-	assert_null(ori_mem_look(&offset, sizeof(offset), &offset));
-	assert_null(ori_mem_look(a + 1, 2 * PAGE, &offset));
-	assert_null(ori_mem_look(a - 8, 16, &offset));
-	assert_null(ori_mem_look(a, 0, &offset));
-	assert_null(ori_mem_look(a, SIZE_MAX, &offset));
-	assert_null(ori_mem_look(NULL, 1, &offset));
+	assert_null(ori_mem_try_find(&offset, sizeof(offset), &offset));
+	assert_null(ori_mem_try_find(a + 1, 2 * PAGE, &offset));
+	assert_null(ori_mem_try_find(a - 8, 16, &offset));
+	assert_null(ori_mem_try_find(a, 0, &offset));
+	assert_null(ori_mem_try_find(a, SIZE_MAX, &offset));
+	assert_null(ori_mem_try_find(NULL, 1, &offset));
 	assert_int_equal(offset, 1);
-	mem = ori_mem_look(a + 100, 2 * PAGE - 100, &offset);
+	mem = ori_mem_try_find(a + 100, 2 * PAGE - 100, &offset);
 	assert_non_null(mem);
 	assert_ptr_equal(mem->address, a);
 	assert_int_equal(offset, 100);
 	oriel_memory_free(a);
-	assert_null(ori_mem_look(a, PAGE, &offset));
+	assert_null(ori_mem_try_find(a, PAGE, &offset));
 	ori_mem_unref(mem);
 	assert_int_equal(ori_mem_count(), 0);
 	assert_int_equal(oriel_last_status(), ORIEL_ERR_TIMEOUT);
@@ -115,7 +115,7 @@ static void test_a_range_that_is_not_shareable_is_explained(void **state)
 }
 
 /* Two allocations side by side do not make one. */
-static void test_a_range_over_two_allocations_is_refused(void **state)
+static void test_a_range_over_two_allocations_is_rejected(void **state)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING), second = dup(fd);
 	char *a;
@@ -164,7 +164,7 @@ static void expect_free_reported(void (*end)(void *), void *address)
 	assert_non_null(strstr(oriel_last_error(), "not the start of a live allocation"));
 }
 
-static void test_freeing_what_is_not_live_is_reported(void **state)
+static void test_freeing_an_unknown_address_is_reported(void **state)
 {
 	char *a = alloc(PAGE), on_stack = 0;
 	struct ori_mem *mem;
@@ -187,7 +187,7 @@ static void test_freeing_what_is_not_live_is_reported(void **state)
 	assert_int_equal(ori_mem_count(), 0);
 }
 
-static void test_bad_requests_are_refused(void **state)
+static void test_bad_requests_are_rejected(void **state)
 {
 	void *address = NULL;
 
@@ -203,28 +203,28 @@ static void test_bad_requests_are_refused(void **state)
 }
 
 /* No test makes a CUDA context current. */
-static void test_memory_of_a_gpu_wants_a_gpu(void **state)
+static void test_memory_of_a_gpu_needs_a_gpu(void **state)
 {
 	void *address = NULL;
-	enum oriel_status st = oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &address);
+	enum oriel_status status = oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &address);
 
 	(void)state;
-	assert_true(st == ORIEL_ERR_UNSUPPORTED || st == ORIEL_ERR_STATE);
+	assert_true(status == ORIEL_ERR_UNSUPPORTED || status == ORIEL_ERR_STATE);
 	assert_null(address);
 	assert_int_equal(ori_mem_count(), 0);
 }
 
-static void test_huge_memory_is_had_or_the_lack_is_explained(void **state)
+static void test_huge_memory_is_allocated_or_its_lack_is_explained(void **state)
 {
 	void *address = NULL;
-	enum oriel_status st = oriel_memory_alloc(1, ORIEL_MEMORY_HUGE, &address);
+	enum oriel_status status = oriel_memory_alloc(1, ORIEL_MEMORY_HUGE, &address);
 
 	(void)state;
-	if (st == ORIEL_OK) {
+	if (status == ORIEL_OK) {
 		memset(address, 1, PAGE + 1);
 		oriel_memory_free(address);
 	} else {
-		assert_int_equal(st, ORIEL_ERR_UNSUPPORTED);
+		assert_int_equal(status, ORIEL_ERR_UNSUPPORTED);
 		assert_non_null(strstr(oriel_last_error(), "no huge pages"));
 	}
 }
@@ -332,7 +332,7 @@ static void books_unpin(const struct ori_gpu *gpu, void *address)
 	pins_held--;
 }
 
-static void test_pinned_memory_is_had_as_a_whole_or_not_at_all(void **state)
+static void test_pinned_memory_is_allocated_whole_or_not_at_all(void **state)
 {
 	const struct ori_gpu_ops ops = {.pin = books_pin, .unpin = books_unpin};
 	const struct ori_gpu gpu = {.ops = &ops};
@@ -362,17 +362,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_range_is_found_with_its_offset),
-		cmocka_unit_test(test_a_look_finds_the_same_and_says_nothing),
+		cmocka_unit_test(test_try_find_finds_the_same_without_an_error_text),
 		cmocka_unit_test(test_a_range_that_is_not_shareable_is_explained),
-		cmocka_unit_test(test_a_range_over_two_allocations_is_refused),
+		cmocka_unit_test(test_a_range_over_two_allocations_is_rejected),
 		cmocka_unit_test(test_references_keep_freed_memory),
-		cmocka_unit_test(test_freeing_what_is_not_live_is_reported),
-		cmocka_unit_test(test_bad_requests_are_refused),
-		cmocka_unit_test(test_memory_of_a_gpu_wants_a_gpu),
-		cmocka_unit_test(test_huge_memory_is_had_or_the_lack_is_explained),
+		cmocka_unit_test(test_freeing_an_unknown_address_is_reported),
+		cmocka_unit_test(test_bad_requests_are_rejected),
+		cmocka_unit_test(test_memory_of_a_gpu_needs_a_gpu),
+		cmocka_unit_test(test_huge_memory_is_allocated_or_its_lack_is_explained),
 		cmocka_unit_test(test_a_file_is_taken_and_closed_but_its_mapping_stays),
 		cmocka_unit_test(test_a_file_that_does_not_fit_stays_the_callers),
-		cmocka_unit_test(test_pinned_memory_is_had_as_a_whole_or_not_at_all),
+		cmocka_unit_test(test_pinned_memory_is_allocated_whole_or_not_at_all),
 		cmocka_unit_test(test_a_hundred_threads_do_not_disturb_each_other),
 	};
 

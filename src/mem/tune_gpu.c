@@ -5,15 +5,15 @@
 
 enum oriel_status oriel_tune_gpu_open(unsigned rank, void **stream)
 {
-	return ori_gpu_use(rank, stream);
+	return ori_gpu_primary_open(rank, stream);
 }
 
 enum oriel_status oriel_tune_gpu_wait(void *stream)
 {
-	return ori_gpu_use_wait(stream);
+	return ori_gpu_primary_wait(stream);
 }
 
 void oriel_tune_gpu_close(void *stream)
 {
-	ori_gpu_use_end(stream);
+	ori_gpu_primary_close(stream);
 }

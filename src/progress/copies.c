@@ -159,11 +159,11 @@ static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, voi
 
 	/* Unless it is known to have been told of. */
 	c->last[lane] = COPIES_UNTOLD;
-	if (!(gpu->flags & ORI_GPU_TELLS))
-		return gpu->ops->copy_in(gpu, stream, to, from, length);
+	if (!(gpu->flags & ORI_GPU_STREAM_FLAGS))
+		return gpu->ops->stream_copy(gpu, stream, to, from, length);
 	pthread_mutex_lock(&s->lock);
-	status = gpu->ops->copy_and_tell(gpu, stream, to, from, length, copies_word(s, lane),
-					 s->begun[lane] + 1);
+	status = gpu->ops->stream_copy_and_flag(gpu, stream, to, from, length, copies_word(s, lane),
+						s->begun[lane] + 1);
 	s->begun[lane] += status == ORIEL_OK;
 	if (status == ORIEL_OK)
 		c->last[lane] = s->begun[lane];
@@ -195,7 +195,7 @@ static enum oriel_status copies_look(struct oriel_copies *c, unsigned lane)
 		return ORIEL_OK;
 	if (c->last[lane] != COPIES_UNTOLD && ++c->looks % COPIES_LOOK)
 		return ORIEL_AGAIN;
-	status = gpu->ops->look_in(gpu, c->streams->lanes[lane]);
+	status = gpu->ops->stream_query(gpu, c->streams->lanes[lane]);
 	return c->last[lane] != COPIES_UNTOLD && status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 

@@ -18,7 +18,7 @@ struct ori_cuda ori_cuda;
 static char cuda_why_not[256];
 
 /* @function is the address of a function pointer, which ISO C keeps apart from void *. */
-static bool cuda_look(void *library, const char *name, void *function)
+static bool cuda_try_symbol(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
 
@@ -26,9 +26,9 @@ static bool cuda_look(void *library, const char *name, void *function)
 	return symbol != NULL;
 }
 
-static bool cuda_find(void *library, const char *name, void *function)
+static bool cuda_need_symbol(void *library, const char *name, void *function)
 {
-	bool is_found = cuda_look(library, name, function);
+	bool is_found = cuda_try_symbol(library, name, function);
 
 	if (!is_found)
 		snprintf(cuda_why_not, sizeof(cuda_why_not),
@@ -61,14 +61,14 @@ static void cuda_load(void)
 		return;
 	}
 #define CUDA_TEXT(name) #name
-#define CUDA_FIND(call)                                                   \
-	if (!cuda_find(library, CUDA_TEXT(call), (void *)&ori_cuda.call)) \
+#define CUDA_NEED(call)                                                          \
+	if (!cuda_need_symbol(library, CUDA_TEXT(call), (void *)&ori_cuda.call)) \
 		return;
-	ORI_CUDA_CALLS(CUDA_FIND)
-#undef CUDA_FIND
-#define CUDA_LOOK(call) cuda_look(library, CUDA_TEXT(call), (void *)&ori_cuda.call);
-	ORI_CUDA_OPTIONAL(CUDA_LOOK)
-#undef CUDA_LOOK
+	ORI_CUDA_CALLS(CUDA_NEED)
+#undef CUDA_NEED
+#define CUDA_TRY(call) cuda_try_symbol(library, CUDA_TEXT(call), (void *)&ori_cuda.call);
+	ORI_CUDA_OPTIONAL(CUDA_TRY)
+#undef CUDA_TRY
 #undef CUDA_TEXT
 	result = ori_cuda.cuInit(0);
 	if (result != CUDA_SUCCESS)

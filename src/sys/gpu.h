@@ -19,11 +19,11 @@
 #define ORI_GPU_HANDLE 64 /* bytes of a handle that other processes open */
 
 enum ori_gpu_flags {
-	ORI_GPU_VMM = 1,    /* gives memory away by descriptor */
-	ORI_GPU_FABRIC = 2, /* and by handles, to other nodes of its NVLink fabric */
-	ORI_GPU_RDMA = 4,   /* adapters may reach that memory */
-	ORI_GPU_WORDS = 8,  /* its streams write and await words without a kernel */
-	ORI_GPU_TELLS = 16, /* its streams can tell the host of copies */
+	ORI_GPU_VMM = 1,           /* gives memory away by descriptor */
+	ORI_GPU_FABRIC = 2,        /* and by handles, to other nodes of its NVLink fabric */
+	ORI_GPU_RDMA = 4,          /* adapters may reach that memory */
+	ORI_GPU_STREAM_MEMOPS = 8, /* its streams write and await words without a kernel */
+	ORI_GPU_STREAM_FLAGS = 16, /* its streams can tell the host of copies */
 	/* Kernels and copies see what adapters have written without a flush(). */
 	ORI_GPU_ORDERED = 32,
 	ORI_GPU_FLUSHES = 64,  /* where they do not: there is one */
@@ -32,14 +32,14 @@ enum ori_gpu_flags {
 
 /* What is known of an NVLink fabric that joins the GPUs of several nodes. */
 enum ori_fabric_state {
-	ORI_FABRIC_NONE,    /* GPU or driver know no such thing */
-	ORI_FABRIC_READY,   /* handles have been made and opened */
-	ORI_FABRIC_OFF,     /* by ORIEL_FABRIC */
-	ORI_FABRIC_UNKNOWN, /* NVML does not tell */
-	ORI_FABRIC_PENDING, /* the GPU has not joined it yet */
-	ORI_FABRIC_LOCAL,   /* it ends at the node */
-	ORI_FABRIC_REFUSED, /* the driver makes or opens no handle */
-	ORI_FABRIC_UNEVEN,  /* some rank of the node has none, or another */
+	ORI_FABRIC_NONE,       /* GPU or driver know no such thing */
+	ORI_FABRIC_READY,      /* handles have been made and opened */
+	ORI_FABRIC_OFF,        /* by ORIEL_FABRIC */
+	ORI_FABRIC_UNKNOWN,    /* NVML does not tell */
+	ORI_FABRIC_PENDING,    /* the GPU has not joined it yet */
+	ORI_FABRIC_LOCAL,      /* it ends at the node */
+	ORI_FABRIC_NO_HANDLES, /* the driver makes or opens no handle */
+	ORI_FABRIC_UNEVEN,     /* some rank of the node has none, or another */
 	ORI_FABRIC_STATES
 };
 
@@ -92,21 +92,21 @@ struct ori_gpu_handles {
  * GPU number @number, modulo how many there are, in its primary context, which stays and
  * is current here; a stream of it, of the caller's until it is closed.
  */
-enum oriel_status ori_gpu_use(unsigned number, void **stream);
-enum oriel_status ori_gpu_use_wait(void *stream);
-void ori_gpu_use_end(void *stream);
+enum oriel_status ori_gpu_primary_open(unsigned number, void **stream);
+enum oriel_status ori_gpu_primary_wait(void *stream);
+void ori_gpu_primary_close(void *stream);
 
 /* Device code in a context. Zeroed storage is empty. */
 struct ori_gpu_program {
 	void *module;
 	void *kernels[ORI_GPU_KERNELS];
-	bool awaits; /* its kernels wait for the kernel before them in a stream themselves */
+	bool has_pdl; /* its kernels wait for the kernel before them in a stream themselves */
 };
 
 /* A stream of the library beside one of the caller's. Zeroed storage is closed. */
-struct ori_gpu_lane {
+struct ori_gpu_side_stream {
 	void *stream;
-	void *begun, *done; /* events */
+	void *fork_event, *join_event; /* events */
 };
 
 enum ori_gpu_kind {
@@ -118,7 +118,7 @@ enum ori_gpu_kind {
 };
 
 /* What lies at an address: one allocation, or one mapping. */
-struct ori_gpu_place {
+struct ori_gpu_memory_info {
 	enum ori_gpu_kind kind;
 	char *base;
 	size_t length;
@@ -133,7 +133,8 @@ struct ori_gpu_place {
  */
 struct ori_gpu_ops {
 	/* How many of the others there are, at most @room, each in @reach. */
-	unsigned (*look)(const struct ori_gpu *gpu, struct ori_gpu_reach *reach, unsigned room);
+	unsigned (*list_peers)(const struct ori_gpu *gpu, struct ori_gpu_reach *reach,
+			       unsigned room);
 
 	/*
 	 * At least *@length zero bytes, which becomes the true length. The caller closes
@@ -155,29 +156,30 @@ struct ori_gpu_ops {
 	void (*unmap)(void *address, size_t length);
 
 	/* Of another GPU the driver may not tell the range: @length is 0 then. */
-	enum oriel_status (*find)(const struct ori_gpu *gpu, const void *address,
-				  struct ori_gpu_place *place);
+	enum oriel_status (*query)(const struct ori_gpu *gpu, const void *address,
+				   struct ori_gpu_memory_info *info);
 	/*
 	 * Is @address of its own memory, or of the host's and pinned? What each operation in a
 	 * stream asks, by one call of the driver.
 	 */
-	enum oriel_status (*sees)(const struct ori_gpu *gpu, const void *address, bool *is_seen);
+	enum oriel_status (*can_access)(const struct ori_gpu *gpu, const void *address,
+					bool *is_accessible);
 	/*
 	 * Let @gpu reach memory of this process: of @kind ORI_GPU_LEGACY all that there
 	 * is, of ORI_GPU_MAPPED these whole mappings.
 	 */
-	enum oriel_status (*grant)(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
-				   const void *address, size_t length);
+	enum oriel_status (*enable_access)(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
+					   const void *address, size_t length);
 	/*
-	 * Of the ORI_GPU_MAPPED @place, what its maker asked for; a descriptor is the
+	 * Of the ORI_GPU_MAPPED @info, what its maker asked for; a descriptor is the
 	 * caller's to close. ORIEL_ERR_INVALID: he asked for neither.
 	 */
 	enum oriel_status (*export_mapped)(const struct ori_gpu *gpu,
-					   const struct ori_gpu_place *place,
+					   const struct ori_gpu_memory_info *info,
 					   struct ori_gpu_handles *handles);
-	/* Of the ORI_GPU_LEGACY @place. */
+	/* Of the ORI_GPU_LEGACY @info. */
 	enum oriel_status (*export_handle)(const struct ori_gpu *gpu,
-					   const struct ori_gpu_place *place,
+					   const struct ori_gpu_memory_info *info,
 					   uint8_t handle[ORI_GPU_HANDLE]);
 	/*
 	 * Whole pages of the host's size, of one allocation, for adapters; the caller
@@ -192,7 +194,7 @@ struct ori_gpu_ops {
 
 	/*
 	 * Let every GPU of this process reach host memory, at its own address.
-	 * ORIEL_AGAIN: somebody has done so before, and it is not the caller's to undo.
+	 * ORIEL_AGAIN: somebody has join_event so before, and it is not the caller's to undo.
 	 */
 	enum oriel_status (*pin)(const struct ori_gpu *gpu, void *address, size_t length);
 	void (*unpin)(const struct ori_gpu *gpu, void *address);
@@ -216,65 +218,67 @@ struct ori_gpu_ops {
 	void (*unload)(const struct ori_gpu *gpu, struct ori_gpu_program *program);
 
 	/*
-	 * In order in @stream, the caller's, and captured with it; done later. @blocks
+	 * In order in @stream, the caller's, and captured with it; join_event later. @blocks
 	 * of @threads each; @arguments are read before the return.
 	 */
 	enum oriel_status (*launch)(const struct ori_gpu *gpu,
 				    const struct ori_gpu_program *program, unsigned kernel,
 				    unsigned blocks, unsigned threads, void **arguments,
 				    void *stream);
-	enum oriel_status (*copy_in)(const struct ori_gpu *gpu, void *stream, void *to,
-				     const void *from, size_t length);
+	enum oriel_status (*stream_copy)(const struct ori_gpu *gpu, void *stream, void *to,
+					 const void *from, size_t length);
 	/*
 	 * @count of them, at most ORI_GPU_BATCH, of @length bytes each, not 0: in any order
 	 * and beside each other, and all in that of @stream. ORIEL_AGAIN: this stream takes
 	 * them one by one alone. Of a GPU that ORI_GPU_BATCHES.
 	 */
-	enum oriel_status (*copy_batch_in)(const struct ori_gpu *gpu, void *stream, void *const *to,
-					   const void *const *from, size_t length, unsigned count);
+	enum oriel_status (*stream_copy_batch)(const struct ori_gpu *gpu, void *stream,
+					       void *const *to, const void *const *from,
+					       size_t length, unsigned count);
 
 	/*
 	 * In order in @stream, and captured with it: @word becomes @value after all that
 	 * is before it; or what is behind it waits until @word is @value, and then sees
 	 * what whoever wrote that wrote before. The GPU reaches @word. Only with
-	 * ORI_GPU_WORDS.
+	 * ORI_GPU_STREAM_MEMOPS.
 	 */
-	enum oriel_status (*write_in)(const struct ori_gpu *gpu, void *stream, uint32_t *word,
-				      uint32_t value);
-	enum oriel_status (*await_in)(const struct ori_gpu *gpu, void *stream, uint32_t *word,
-				      uint32_t value);
-	/* Look once: is all done that was put into @stream? ORIEL_AGAIN: not yet. */
-	enum oriel_status (*look_in)(const struct ori_gpu *gpu, void *stream);
+	enum oriel_status (*stream_write)(const struct ori_gpu *gpu, void *stream, uint32_t *word,
+					  uint32_t value);
+	enum oriel_status (*stream_wait)(const struct ori_gpu *gpu, void *stream, uint32_t *word,
+					 uint32_t value);
+	/* Look once: is all join_event that was put into @stream? ORIEL_AGAIN: not yet. */
+	enum oriel_status (*stream_query)(const struct ori_gpu *gpu, void *stream);
 	/*
 	 * If @stream is captured, the graph holds @object from now on, and with it every
 	 * clone and executable of that graph. Once none of them is left, a thread of the
 	 * driver calls @drop, which calls no driver. After a failure nobody does.
 	 */
-	enum oriel_status (*hold)(const struct ori_gpu *gpu, void *stream, void *object,
-				  void (*drop)(void *object), bool *is_captured);
+	enum oriel_status (*graph_retain)(const struct ori_gpu *gpu, void *stream, void *object,
+					  void (*drop)(void *object), bool *is_captured);
 	/* Streams of the library's own for copies beside each other. */
 	enum oriel_status (*open_stream)(const struct ori_gpu *gpu, void **stream);
 	void (*close_stream)(const struct ori_gpu *gpu, void *stream);
 	/*
-	 * The same as copy_in(), and then store @value to @word, of pinned host memory: who
-	 * sees it there, with acquire, sees the copy. Of a GPU that ORI_GPU_TELLS.
+	 * The same as stream_copy(), and then store @value to @word, of pinned host memory: who
+	 * sees it there, with acquire, sees the copy. Of a GPU that ORI_GPU_STREAM_FLAGS.
 	 */
-	enum oriel_status (*copy_and_tell)(const struct ori_gpu *gpu, void *stream, void *to,
-					   const void *from, size_t length, uint64_t *word,
-					   uint64_t value);
+	enum oriel_status (*stream_copy_and_flag)(const struct ori_gpu *gpu, void *stream, void *to,
+						  const void *from, size_t length, uint64_t *word,
+						  uint64_t value);
 	/* What adapters have written is there for kernels and copies. Waits for the bus. */
 	enum oriel_status (*flush)(const struct ori_gpu *gpu);
 
-	enum oriel_status (*open_lane)(const struct ori_gpu *gpu, struct ori_gpu_lane *lane);
-	void (*close_lane)(const struct ori_gpu *gpu, struct ori_gpu_lane *lane);
+	enum oriel_status (*open_side_stream)(const struct ori_gpu *gpu,
+					      struct ori_gpu_side_stream *side);
+	void (*close_side_stream)(const struct ori_gpu *gpu, struct ori_gpu_side_stream *side);
 	/*
-	 * What is put into the lane after a fork comes after all that is in @stream, and
+	 * What is put into the side after a fork comes after all that is in @stream, and
 	 * what is put into @stream after the join comes after all of it. Captured with
 	 * @stream. A fork that has failed may be joined. One fork at a time.
 	 */
-	enum oriel_status (*fork)(const struct ori_gpu *gpu, const struct ori_gpu_lane *lane,
+	enum oriel_status (*fork)(const struct ori_gpu *gpu, const struct ori_gpu_side_stream *side,
 				  void *stream);
-	enum oriel_status (*join)(const struct ori_gpu *gpu, const struct ori_gpu_lane *lane,
+	enum oriel_status (*join)(const struct ori_gpu *gpu, const struct ori_gpu_side_stream *side,
 				  void *stream);
 };
 

@@ -12,32 +12,32 @@
 
 static_assert(sizeof(((CUuuid *)0)->bytes) == ORI_GPU_UUID, "a UUID has its place");
 
-struct ori_gpu_visit ori_gpu_enter(const struct ori_gpu *gpu)
+struct ori_gpu_guard ori_gpu_enter(const struct ori_gpu *gpu)
 {
-	struct ori_gpu_visit visit = {ORIEL_OK, CU_STREAM_CAPTURE_MODE_RELAXED, false};
+	struct ori_gpu_guard guard = {ORIEL_OK, CU_STREAM_CAPTURE_MODE_RELAXED, false};
 	CUcontext current = NULL;
 	CUresult result = ori_cuda.cuCtxGetCurrent(&current);
 
 	if (result == CUDA_SUCCESS && current != gpu->context) {
 		result = ori_cuda.cuCtxPushCurrent(gpu->context);
-		visit.is_pushed = result == CUDA_SUCCESS;
+		guard.is_pushed = result == CUDA_SUCCESS;
 	}
 	if (result != CUDA_SUCCESS)
-		visit.status =
+		guard.status =
 			ori_cuda_fail(result, "the context of GPU %s cannot be entered", gpu->pci);
 	else
-		ori_cuda.cuThreadExchangeStreamCaptureMode(&visit.mode);
-	return visit;
+		ori_cuda.cuThreadExchangeStreamCaptureMode(&guard.mode);
+	return guard;
 }
 
-void ori_gpu_leave(struct ori_gpu_visit *visit)
+void ori_gpu_leave(struct ori_gpu_guard *guard)
 {
 	CUcontext context;
 
-	if (visit->status != ORIEL_OK)
+	if (guard->status != ORIEL_OK)
 		return;
-	ori_cuda.cuThreadExchangeStreamCaptureMode(&visit->mode);
-	if (visit->is_pushed)
+	ori_cuda.cuThreadExchangeStreamCaptureMode(&guard->mode);
+	if (guard->is_pushed)
 		ori_cuda.cuCtxPopCurrent(&context);
 }
 
@@ -83,7 +83,8 @@ static uint32_t gpu_reach_flags(CUdevice from, CUdevice to)
 	return flags;
 }
 
-static unsigned gpu_look(const struct ori_gpu *gpu, struct ori_gpu_reach *reach, unsigned room)
+static unsigned gpu_list_peers(const struct ori_gpu *gpu, struct ori_gpu_reach *reach,
+			       unsigned room)
 {
 	int device, devices = 0;
 	unsigned count = 0;
@@ -102,14 +103,14 @@ static unsigned gpu_look(const struct ori_gpu *gpu, struct ori_gpu_reach *reach,
 }
 
 static const struct ori_gpu_ops gpu_cuda_ops = {
-	.look = gpu_look,
+	.list_peers = gpu_list_peers,
 	.alloc = ori_gpu_alloc,
 	.import = ori_gpu_import,
 	.import_fabric = ori_gpu_import_fabric,
 	.unmap = ori_gpu_unmap,
-	.find = ori_gpu_find,
-	.sees = ori_gpu_sees,
-	.grant = ori_gpu_grant,
+	.query = ori_gpu_query,
+	.can_access = ori_gpu_can_access,
+	.enable_access = ori_gpu_enable_access,
 	.export_mapped = ori_gpu_export_mapped,
 	.export_handle = ori_gpu_export_handle,
 	.export_dmabuf = ori_gpu_export_dmabuf,
@@ -123,18 +124,18 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.load = ori_gpu_load,
 	.unload = ori_gpu_unload,
 	.launch = ori_gpu_launch,
-	.copy_in = ori_gpu_copy_in,
-	.copy_batch_in = ori_gpu_copy_batch_in,
-	.write_in = ori_gpu_write_in,
-	.await_in = ori_gpu_await_in,
-	.look_in = ori_gpu_look_in,
-	.hold = ori_gpu_hold,
+	.stream_copy = ori_gpu_stream_copy,
+	.stream_copy_batch = ori_gpu_stream_copy_batch,
+	.stream_write = ori_gpu_stream_write,
+	.stream_wait = ori_gpu_stream_wait,
+	.stream_query = ori_gpu_stream_query,
+	.graph_retain = ori_gpu_graph_retain,
 	.open_stream = ori_gpu_open_stream,
 	.close_stream = ori_gpu_close_stream,
-	.copy_and_tell = ori_gpu_copy_and_tell,
+	.stream_copy_and_flag = ori_gpu_stream_copy_and_flag,
 	.flush = ori_gpu_flush,
-	.open_lane = ori_gpu_open_lane,
-	.close_lane = ori_gpu_close_lane,
+	.open_side_stream = ori_gpu_open_side_stream,
+	.close_side_stream = ori_gpu_close_side_stream,
 	.fork = ori_gpu_fork,
 	.join = ori_gpu_join,
 };
@@ -149,11 +150,11 @@ static unsigned gpu_flags(CUdevice device)
 		flags |= ORI_GPU_VMM;
 	if (ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
 		flags |= ORI_GPU_RDMA;
-	if (ori_gpu_has_words(device))
-		flags |= ORI_GPU_WORDS;
+	if (ori_gpu_has_memops(device))
+		flags |= ORI_GPU_STREAM_MEMOPS;
 	if (ori_cuda.cuStreamWriteValue64 &&
 	    ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS))
-		flags |= ORI_GPU_TELLS;
+		flags |= ORI_GPU_STREAM_FLAGS;
 	if (ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
 	    CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER)
 		flags |= ORI_GPU_ORDERED;
@@ -254,13 +255,13 @@ enum oriel_status ori_gpu_open_again(const struct ori_gpu *gpu, struct ori_gpu *
 
 void ori_gpu_close(struct ori_gpu *gpu)
 {
-	struct ori_gpu_visit visit;
+	struct ori_gpu_guard guard;
 
 	if (gpu->ops) {
-		visit = ori_gpu_enter(gpu);
-		if (visit.status == ORIEL_OK)
+		guard = ori_gpu_enter(gpu);
+		if (guard.status == ORIEL_OK)
 			ori_cuda.cuStreamDestroy(gpu->stream);
-		ori_gpu_leave(&visit);
+		ori_gpu_leave(&guard);
 	}
 	*gpu = (struct ori_gpu){0};
 }

@@ -79,7 +79,7 @@ static enum ori_fabric_state fabric_ask(const struct ori_gpu *gpu, struct fabric
 	if (memcmp(told.cluster, none, sizeof(none)) == 0)
 		return fabric_deny(answer, ORI_FABRIC_LOCAL, "it ends at this node");
 	if (fabric_try(gpu) != ORIEL_OK)
-		return fabric_deny(answer, ORI_FABRIC_REFUSED, oriel_last_error());
+		return fabric_deny(answer, ORI_FABRIC_NO_HANDLES, oriel_last_error());
 	answer->fabric.clique = told.clique;
 	memcpy(answer->fabric.cluster, told.cluster, sizeof(told.cluster));
 	return ORI_FABRIC_READY;

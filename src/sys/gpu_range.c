@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-static_assert(sizeof(CUmemFabricHandle) == ORI_GPU_HANDLE, "a handle has its place");
+static_assert(sizeof(CUmemFabricHandle) == ORI_GPU_HANDLE, "a handle fits");
 
 /*
  * Held while ranges are mapped, opened or unmapped: driver 580 crashed inside
@@ -34,7 +34,7 @@ static CUmemAllocationProp gpu_prop(const struct ori_gpu *gpu)
 	return prop;
 }
 
-static enum oriel_status gpu_open_to(CUdevice device, CUdeviceptr at, size_t length)
+static enum oriel_status gpu_set_access(CUdevice device, CUdeviceptr at, size_t length)
 {
 	CUmemAccessDesc access;
 	CUresult result;
@@ -79,7 +79,7 @@ static enum oriel_status gpu_map_locked(const struct ori_gpu *gpu,
 		}
 		at += lengths[i];
 	}
-	status = gpu_open_to(gpu->device, base, whole);
+	status = gpu_set_access(gpu->device, base, whole);
 	if (status != ORIEL_OK)
 		goto err_unmap;
 	*address = ori_gpu_pointer(base);
@@ -227,7 +227,7 @@ enum oriel_status ori_gpu_import(const struct ori_gpu *gpu, const int *fds, cons
 }
 
 /* cudaMalloc() memory is open to the contexts that its own has been opened to. */
-static enum oriel_status gpu_grant_legacy(const struct ori_gpu *gpu, CUdeviceptr at)
+static enum oriel_status gpu_enable_access_legacy(const struct ori_gpu *gpu, CUdeviceptr at)
 {
 	CUcontext owner = NULL;
 	CUresult result;
@@ -241,11 +241,11 @@ static enum oriel_status gpu_grant_legacy(const struct ori_gpu *gpu, CUdeviceptr
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
-				const void *address, size_t length)
+enum oriel_status ori_gpu_enable_access(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
+					const void *address, size_t length)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
-	enum oriel_status status = visit.status;
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
+	enum oriel_status status = guard.status;
 	CUdeviceptr at = ori_gpu_address(address);
 	int device = -1;
 
@@ -255,10 +255,10 @@ enum oriel_status ori_gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind kin
 	if (ori_cuda.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) !=
 		    CUDA_SUCCESS ||
 	    device != gpu->device)
-		status = kind == ORI_GPU_MAPPED ? gpu_open_to(gpu->device, at, length)
-						: gpu_grant_legacy(gpu, at);
+		status = kind == ORI_GPU_MAPPED ? gpu_set_access(gpu->device, at, length)
+						: gpu_enable_access_legacy(gpu, at);
 	pthread_mutex_unlock(&gpu_ranges);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	return status;
 }
 
@@ -285,7 +285,7 @@ enum oriel_status ori_gpu_import_fabric(const struct ori_gpu *gpu,
 }
 
 enum oriel_status ori_gpu_export_mapped(const struct ori_gpu *gpu,
-					const struct ori_gpu_place *place,
+					const struct ori_gpu_memory_info *info,
 					struct ori_gpu_handles *handles)
 {
 	const unsigned both = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
@@ -295,22 +295,22 @@ enum oriel_status ori_gpu_export_mapped(const struct ori_gpu *gpu,
 	CUresult result;
 	unsigned types;
 
-	result = ori_cuda.cuMemRetainAllocationHandle(&handle, place->base);
+	result = ori_cuda.cuMemRetainAllocationHandle(&handle, info->base);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "GPU memory at %p", (void *)place->base);
+		return ori_cuda_fail(result, "GPU memory at %p", (void *)info->base);
 	result = ori_cuda.cuMemGetAllocationPropertiesFromHandle(&prop, handle);
 	types = result == CUDA_SUCCESS ? prop.requestedHandleTypes & both : 0;
 	/* A handle of a fabric is of no use to who is in none. */
 	if (!(gpu->flags & ORI_GPU_FABRIC) && types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	if (result != CUDA_SUCCESS)
-		status = ori_cuda_fail(result, "GPU memory at %p", (void *)place->base);
+		status = ori_cuda_fail(result, "GPU memory at %p", (void *)info->base);
 	else if (!types)
 		status = ori_fail(ORIEL_ERR_INVALID,
 				  "GPU memory at %p cannot be given away: it was made without "
 				  "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and "
 				  "CU_MEM_HANDLE_TYPE_FABRIC",
-				  (void *)place->base);
+				  (void *)info->base);
 	else
 		status = gpu_export(handle, types, handles);
 	ori_cuda.cuMemRelease(handle);

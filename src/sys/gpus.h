@@ -23,9 +23,9 @@ struct ori_gpus_item {
 	int rdma;
 	int rdma_vmm;
 	int dmabuf;
-	int words;   /* its streams write words and wait for them */
-	int fabric;  /* enum ori_nvml_fabric_state, or the following */
-	int cluster; /* the fabric spans machines */
+	int stream_memops; /* its streams write words and wait for them */
+	int fabric;        /* enum ori_nvml_fabric_state, or the following */
+	int cluster;       /* the fabric spans machines */
 };
 
 struct ori_gpus {
@@ -36,7 +36,7 @@ struct ori_gpus {
 	struct ori_gpus_item item[ORI_GPUS_MOST];
 };
 
-void ori_gpus_look(struct ori_gpus *gpus);
+void ori_gpus_query(struct ori_gpus *gpus);
 
 /* May the first GPU write to this page, registers of a device? -1: there is no GPU to ask. */
 int ori_gpus_try_registers(void *page, size_t length);
@@ -47,7 +47,7 @@ struct ori_gpus_memory {
 	int dmabuf; /* a descriptor, -1 where the driver gives none */
 };
 
-bool ori_gpus_borrow(size_t length, struct ori_gpus_memory *memory);
-void ori_gpus_return(struct ori_gpus_memory *memory);
+bool ori_gpus_alloc(size_t length, struct ori_gpus_memory *memory);
+void ori_gpus_free(struct ori_gpus_memory *memory);
 
 #endif

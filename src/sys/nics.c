@@ -27,7 +27,7 @@ static struct {
 	void *(*reg)(void *, void *, size_t, int);
 	int (*dereg)(void *);
 	void *(*reg_dmabuf)(void *, uint64_t, size_t, uint64_t, int, int);
-	bool is_there;
+	bool is_loaded;
 } verbs;
 
 static struct {
@@ -38,7 +38,7 @@ static struct {
 	void (*free_uar)(struct nics_uar *);
 	void *(*reg_umem)(void *, struct nics_umem *);
 	int (*dereg_umem)(void *);
-	bool is_there;
+	bool is_loaded;
 } mlx5;
 
 struct nics_call {
@@ -89,10 +89,10 @@ static bool nics_open_library(const char *soname, const struct nics_call *calls,
 
 static void nics_load(void)
 {
-	verbs.is_there = nics_open_library("libibverbs.so.1", verbs_calls,
-					   sizeof(verbs_calls) / sizeof(verbs_calls[0]));
-	mlx5.is_there = nics_open_library("libmlx5.so.1", mlx5_calls,
-					  sizeof(mlx5_calls) / sizeof(mlx5_calls[0]));
+	verbs.is_loaded = nics_open_library("libibverbs.so.1", verbs_calls,
+					    sizeof(verbs_calls) / sizeof(verbs_calls[0]));
+	mlx5.is_loaded = nics_open_library("libmlx5.so.1", mlx5_calls,
+					   sizeof(mlx5_calls) / sizeof(mlx5_calls[0]));
 }
 
 static int nic_try_pin(void *pd)
@@ -125,7 +125,7 @@ static int nic_try_dmabuf(void *pd)
 	return errno == EOPNOTSUPP || errno == EPROTONOSUPPORT ? 0 : -1;
 }
 
-static void nic_look(void *context, struct ori_nics_item *nic)
+static void nic_query(void *context, struct ori_nics_item *nic)
 {
 	struct nics_device device;
 	struct nics_port port;
@@ -177,7 +177,7 @@ static int nic_try_umem(void *context)
 	struct ori_gpus_memory memory;
 	bool is_taken = false;
 
-	if (!mlx5.reg_umem || !mlx5.dereg_umem || !ori_gpus_borrow(NICS_GPU_PAGE, &memory))
+	if (!mlx5.reg_umem || !mlx5.dereg_umem || !ori_gpus_alloc(NICS_GPU_PAGE, &memory))
 		return -1;
 	if (memory.dmabuf >= 0) {
 		in.mask = NICS_UMEM_DMABUF;
@@ -189,17 +189,17 @@ static int nic_try_umem(void *context)
 		in.at = (void *)(uintptr_t)memory.address;
 		is_taken = nic_try_umem_by(context, &in);
 	}
-	ori_gpus_return(&memory);
+	ori_gpus_free(&memory);
 	return is_taken;
 }
 
-static void nic_look_mlx5(void *device, struct ori_nics_item *nic)
+static void nic_query_mlx5(void *device, struct ori_nics_item *nic)
 {
 	struct nics_open how = {.flags = NICS_DEVX};
 	void *context;
 	uint32_t eqn;
 
-	if (!mlx5.is_there || !mlx5.is_ours(device))
+	if (!mlx5.is_loaded || !mlx5.is_ours(device))
 		return;
 	context = mlx5.open(device, &how);
 	nic->devx = context && mlx5.eqn(context, 0, &eqn) == 0;
@@ -211,7 +211,7 @@ static void nic_look_mlx5(void *device, struct ori_nics_item *nic)
 		verbs.close(context);
 }
 
-static void nic_look_at(void *device, struct ori_nics_item *nic)
+static void nic_query_device(void *device, struct ori_nics_item *nic)
 {
 	void *context = verbs.open(device);
 
@@ -226,12 +226,12 @@ static void nic_look_at(void *device, struct ori_nics_item *nic)
 	snprintf(nic->name, sizeof(nic->name), "%s", verbs.name(device));
 	if (!context)
 		return;
-	nic_look(context, nic);
+	nic_query(context, nic);
 	verbs.close(context);
-	nic_look_mlx5(device, nic);
+	nic_query_mlx5(device, nic);
 }
 
-void ori_nics_look(struct ori_nics *nics)
+void ori_nics_query(struct ori_nics *nics)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	void **devices;
@@ -239,12 +239,12 @@ void ori_nics_look(struct ori_nics *nics)
 
 	pthread_once(&once, nics_load);
 	memset(nics, 0, sizeof(*nics));
-	nics->has_verbs = verbs.is_there;
-	nics->has_mlx5 = mlx5.is_there;
-	devices = verbs.is_there ? verbs.list(&count) : NULL;
+	nics->has_verbs = verbs.is_loaded;
+	nics->has_mlx5 = mlx5.is_loaded;
+	devices = verbs.is_loaded ? verbs.list(&count) : NULL;
 	if (!devices)
 		return;
 	for (int i = 0; i < count && nics->count < ORI_NICS_MOST; i++)
-		nic_look_at(devices[i], &nics->item[nics->count++]);
+		nic_query_device(devices[i], &nics->item[nics->count++]);
 	verbs.free_list(devices);
 }

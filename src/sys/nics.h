@@ -28,6 +28,6 @@ struct ori_nics {
 	struct ori_nics_item item[ORI_NICS_MOST];
 };
 
-void ori_nics_look(struct ori_nics *nics);
+void ori_nics_query(struct ori_nics *nics);
 
 #endif

@@ -46,10 +46,10 @@ enum oriel_status ori_process_token(uint64_t *token)
 
 	pthread_once(&once, process_watch_fork);
 	while (fresh == 0) {
-		enum oriel_status st = ori_random(&fresh, sizeof(fresh));
+		enum oriel_status status = ori_random(&fresh, sizeof(fresh));
 
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 	}
 	/* Relaxed: the token is a value, nothing is published through it. */
 	if (atomic_compare_exchange_strong_explicit(&process_token, &current, fresh,

@@ -51,13 +51,14 @@ enum oriel_status ori_domain_check(unsigned rank, const unsigned *members, unsig
 				   ori_is_mapped *is_mapped, const void *context);
 
 /* The ranks that share the machine of one rank, virtual nodes or not. */
-struct ori_host_load {
+struct ori_machine_load {
 	unsigned ranks;
 	unsigned cpus; /* that at least one of them may run on */
-	bool is_crowded;
+	bool is_oversubscribed;
 };
 
 /* @hosts has one entry for each of @count ranks. */
-struct ori_host_load ori_cpus_of_host(const struct ori_host *hosts, unsigned count, unsigned rank);
+struct ori_machine_load ori_machine_load_of(const struct ori_host *hosts, unsigned count,
+					    unsigned rank);
 
 #endif

@@ -144,7 +144,7 @@ static void test_a_rank_reaches_itself_whatever_it_may_use(void **state)
 	assert_string_equal(reason, "self: the rank itself");
 }
 
-static void test_rdma_needs_an_adapter_and_leave_on_both(void **state)
+static void test_rdma_needs_a_nic_and_permission_on_both(void **state)
 {
 	struct fake far = {.process = 1, .machine = 1, .hcas = 2};
 
@@ -203,7 +203,7 @@ static void test_gpus_out_of_reach_are_not_mapped(void **state)
 	       "(PCIe); rdma: RDMA adapters on both");
 }
 
-static void test_another_bus_with_atomics_is_told_apart(void **state)
+static void test_another_bus_with_atomics_is_distinguished(void **state)
 {
 	struct fake a = on_gpu(1, 0), b = on_gpu(2, 1);
 
@@ -254,7 +254,7 @@ static void test_a_fabric_joins_gpus_of_two_machines(void **state)
 	expect_gpus(a, b, ORIEL_PATH_RDMA, hosts);
 }
 
-static void test_what_a_fabric_lacks_is_named(void **state)
+static void test_a_missing_fabric_is_explained(void **state)
 {
 	static const struct {
 		struct fake b;
@@ -270,7 +270,7 @@ static void test_what_a_fabric_lacks_is_named(void **state)
 		{{.fabric = ORI_FABRIC_UNKNOWN}, "NVML does not tell on rank 7 (host1)"},
 		{{.fabric = ORI_FABRIC_PENDING}, "not joined yet on rank 7 (host1)"},
 		{{.fabric = ORI_FABRIC_LOCAL}, "ends at its node on rank 7 (host1)"},
-		{{.fabric = ORI_FABRIC_REFUSED},
+		{{.fabric = ORI_FABRIC_NO_HANDLES},
 		 "the driver refuses its handles on rank 7 (host1)"},
 		{{.fabric = ORI_FABRIC_UNEVEN},
 		 "not the same for all ranks of the node on rank 7 (host1)"},
@@ -305,7 +305,7 @@ static void test_a_node_is_in_a_fabric_with_all_its_ranks(void **state)
 		struct fake f = in_fabric(r / 2, 1 + r % 2);
 
 		if (r == 3)
-			f.fabric = ORI_FABRIC_REFUSED;
+			f.fabric = ORI_FABRIC_NO_HANDLES;
 		if (r == 3)
 			f.cluster = f.clique = 0;
 		if (r == 6)
@@ -315,7 +315,7 @@ static void test_a_node_is_in_a_fabric_with_all_its_ranks(void **state)
 	}
 	ori_hosts_join_fabrics(hosts, 8);
 	for (unsigned r = 0; r < 8; r++)
-		assert_int_equal(hosts[r].gpu.fabric.state, r == 3 ? ORI_FABRIC_REFUSED
+		assert_int_equal(hosts[r].gpu.fabric.state, r == 3 ? ORI_FABRIC_NO_HANDLES
 							    : r == 2 || r == 6 || r == 7
 								    ? ORI_FABRIC_UNEVEN
 								    : ORI_FABRIC_READY);
@@ -404,7 +404,7 @@ static bool fakes_are_mapped(unsigned a, unsigned b)
 	return a % 24 == b % 24 && a / 24 % 2 == 0 && b / 24 % 2 == 0;
 }
 
-static void test_every_combination_is_classified_both_ways(void **state)
+static void test_every_combination_is_classified_in_both_orders(void **state)
 {
 	struct ori_host hosts[RANKS];
 
@@ -450,7 +450,7 @@ static bool table_says(const void *context, unsigned a, unsigned b)
 	return ((const char *)context)[4 * a + b] == '1';
 }
 
-static void test_a_relation_that_is_not_transitive_is_refused(void **state)
+static void test_a_relation_that_is_not_transitive_is_rejected(void **state)
 {
 	static const unsigned seen_by_1[] = {0, 1, 2}, seen_by_0[] = {0, 1};
 	static const char chain[] = "1100"
@@ -465,7 +465,7 @@ static void test_a_relation_that_is_not_transitive_is_refused(void **state)
 						"which do not map each other");
 }
 
-static void test_a_relation_that_is_not_symmetric_is_refused(void **state)
+static void test_a_relation_that_is_not_symmetric_is_rejected(void **state)
 {
 	static const unsigned all[] = {0, 1, 3};
 	static const char lopsided[] = "1101"
@@ -482,26 +482,26 @@ static void test_a_relation_that_is_not_symmetric_is_refused(void **state)
 static void test_ranks_are_counted_against_the_cpus_of_their_machine(void **state)
 {
 	struct ori_host hosts[5];
-	struct ori_host_load load;
+	struct ori_machine_load load;
 
 	(void)state;
 	for (unsigned r = 0; r < 5; r++)
 		hosts[r] = host_of(&(struct fake){.process = r, .machine = r == 4, .node = "n"});
 	hosts[1].node[0] = '\0'; /* a virtual node adds no CPU */
-	load = ori_cpus_of_host(hosts, 5, 0);
+	load = ori_machine_load_of(hosts, 5, 0);
 	assert_int_equal(load.ranks, 4);
 	assert_int_equal(load.cpus, 2);
-	assert_true(load.is_crowded);
+	assert_true(load.is_oversubscribed);
 
 	hosts[2].cpus[ORI_HOST_CPUS / 64 - 1] = UINT64_MAX;
-	load = ori_cpus_of_host(hosts, 5, 3);
+	load = ori_machine_load_of(hosts, 5, 3);
 	assert_int_equal(load.cpus, 66);
-	assert_false(load.is_crowded);
+	assert_false(load.is_oversubscribed);
 
-	load = ori_cpus_of_host(hosts, 5, 4);
+	load = ori_machine_load_of(hosts, 5, 4);
 	assert_int_equal(load.ranks, 1);
 	assert_int_equal(load.cpus, 2);
-	assert_false(load.is_crowded);
+	assert_false(load.is_oversubscribed);
 }
 
 int main(void)
@@ -511,20 +511,20 @@ int main(void)
 		cmocka_unit_test(test_one_machine_is_mapped),
 		cmocka_unit_test(test_one_process_is_mapped_whatever_its_namespaces),
 		cmocka_unit_test(test_a_rank_reaches_itself_whatever_it_may_use),
-		cmocka_unit_test(test_rdma_needs_an_adapter_and_leave_on_both),
+		cmocka_unit_test(test_rdma_needs_a_nic_and_permission_on_both),
 		cmocka_unit_test(test_gpus_that_nvlink_joins_are_mapped),
 		cmocka_unit_test(test_gpus_out_of_reach_are_not_mapped),
-		cmocka_unit_test(test_another_bus_with_atomics_is_told_apart),
+		cmocka_unit_test(test_another_bus_with_atomics_is_distinguished),
 		cmocka_unit_test(test_a_fabric_joins_gpus_of_two_machines),
-		cmocka_unit_test(test_what_a_fabric_lacks_is_named),
+		cmocka_unit_test(test_a_missing_fabric_is_explained),
 		cmocka_unit_test(test_a_node_is_in_a_fabric_with_all_its_ranks),
 		cmocka_unit_test(test_a_gpu_that_one_process_sees_is_judged_by_that_one),
 		cmocka_unit_test(test_islands_of_gpus_are_domains_of_their_own),
 		cmocka_unit_test(test_the_longest_reason_fits),
-		cmocka_unit_test(test_every_combination_is_classified_both_ways),
+		cmocka_unit_test(test_every_combination_is_classified_in_both_orders),
 		cmocka_unit_test(test_a_domain_of_512_is_checked),
-		cmocka_unit_test(test_a_relation_that_is_not_transitive_is_refused),
-		cmocka_unit_test(test_a_relation_that_is_not_symmetric_is_refused),
+		cmocka_unit_test(test_a_relation_that_is_not_transitive_is_rejected),
+		cmocka_unit_test(test_a_relation_that_is_not_symmetric_is_rejected),
 		cmocka_unit_test(test_ranks_are_counted_against_the_cpus_of_their_machine),
 	};
 

@@ -86,10 +86,10 @@ static enum oriel_status host_read_namespaces(struct ori_host *host)
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		enum oriel_status st = host_read_ns(table[i].file, table[i].inode);
+		enum oriel_status status = host_read_ns(table[i].file, table[i].inode);
 
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 	}
 	return ORIEL_OK;
 }
@@ -159,20 +159,20 @@ enum oriel_status ori_host_describe(const char *node, unsigned paths, struct ori
 		.pid = (uint32_t)getpid(),
 		.page_size = (uint32_t)sysconf(_SC_PAGESIZE),
 	};
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = host_set_node(&h, node);
-	if (st == ORIEL_OK)
-		st = host_read_boot_id(h.boot_id);
-	if (st == ORIEL_OK)
-		st = host_read_namespaces(&h);
-	if (st == ORIEL_OK)
-		st = host_read_cpus(h.cpus);
-	if (st == ORIEL_OK)
-		st = host_read_names(&h);
-	if (st == ORIEL_OK)
+	status = host_set_node(&h, node);
+	if (status == ORIEL_OK)
+		status = host_read_boot_id(h.boot_id);
+	if (status == ORIEL_OK)
+		status = host_read_namespaces(&h);
+	if (status == ORIEL_OK)
+		status = host_read_cpus(h.cpus);
+	if (status == ORIEL_OK)
+		status = host_read_names(&h);
+	if (status == ORIEL_OK)
 		*host = h;
-	return st;
+	return status;
 }
 
 void ori_host_set_gpu(struct ori_host *host, const struct ori_gpu *gpu)
@@ -182,7 +182,7 @@ void ori_host_set_gpu(struct ori_host *host, const struct ori_gpu *gpu)
 	memcpy(g.uuid, gpu->uuid, sizeof(g.uuid));
 	memcpy(g.pci, gpu->pci, sizeof(g.pci));
 	g.fabric = gpu->fabric;
-	g.count = gpu->ops->look(gpu, g.reach, ORI_HOST_REACH);
+	g.count = gpu->ops->list_peers(gpu, g.reach, ORI_HOST_REACH);
 	host->gpu = g;
 }
 

@@ -4,7 +4,7 @@
 #include "sys/cuda.h"
 #include "sys/gpu.h"
 
-enum oriel_status ori_gpu_use(unsigned number, void **stream)
+enum oriel_status ori_gpu_primary_open(unsigned number, void **stream)
 {
 	enum oriel_status status = ori_cuda_open();
 	CUresult result = CUDA_SUCCESS;
@@ -32,7 +32,7 @@ enum oriel_status ori_gpu_use(unsigned number, void **stream)
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gpu_use_wait(void *stream)
+enum oriel_status ori_gpu_primary_wait(void *stream)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	CUresult result;
@@ -44,7 +44,7 @@ enum oriel_status ori_gpu_use_wait(void *stream)
 	return result == CUDA_SUCCESS ? ORIEL_OK : ori_cuda_fail(result, "waiting for a stream");
 }
 
-void ori_gpu_use_end(void *stream)
+void ori_gpu_primary_close(void *stream)
 {
 	if (stream)
 		ori_cuda.cuStreamDestroy(stream);

@@ -4,57 +4,58 @@
 
 #include "base/error.h"
 
-bool ori_gpu_has_words(CUdevice device)
+bool ori_gpu_has_memops(CUdevice device)
 {
 	return ori_cuda.cuStreamWriteValue32 && ori_cuda.cuStreamWaitValue32 &&
 	       ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
 }
 
-static enum oriel_status words_end(const struct ori_gpu *gpu, struct ori_gpu_visit *visit,
-				   CUresult result)
+static enum oriel_status memops_finish(const struct ori_gpu *gpu, struct ori_gpu_guard *guard,
+				       CUresult result)
 {
-	ori_gpu_leave(visit);
+	ori_gpu_leave(guard);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "a word in a stream on GPU %s", gpu->pci);
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gpu_write_in(const struct ori_gpu *gpu, void *stream, uint32_t *word,
-				   uint32_t value)
+enum oriel_status ori_gpu_stream_write(const struct ori_gpu *gpu, void *stream, uint32_t *word,
+				       uint32_t value)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
-	return words_end(gpu, &visit,
-			 ori_cuda.cuStreamWriteValue32(stream, ori_gpu_address(word), value,
-						       CU_STREAM_WRITE_VALUE_DEFAULT));
+	if (guard.status != ORIEL_OK)
+		return guard.status;
+	return memops_finish(gpu, &guard,
+			     ori_cuda.cuStreamWriteValue32(stream, ori_gpu_address(word), value,
+							   CU_STREAM_WRITE_VALUE_DEFAULT));
 }
 
 /* Adapters may have written to the memory of the GPU before the word was. */
-enum oriel_status ori_gpu_await_in(const struct ori_gpu *gpu, void *stream, uint32_t *word,
-				   uint32_t value)
+enum oriel_status ori_gpu_stream_wait(const struct ori_gpu *gpu, void *stream, uint32_t *word,
+				      uint32_t value)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	unsigned flags = CU_STREAM_WAIT_VALUE_EQ;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	if (ori_gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES))
 		flags |= CU_STREAM_WAIT_VALUE_FLUSH;
-	return words_end(gpu, &visit,
-			 ori_cuda.cuStreamWaitValue32(stream, ori_gpu_address(word), value, flags));
+	return memops_finish(gpu, &guard,
+			     ori_cuda.cuStreamWaitValue32(stream, ori_gpu_address(word), value,
+							  flags));
 }
 
-enum oriel_status ori_gpu_look_in(const struct ori_gpu *gpu, void *stream)
+enum oriel_status ori_gpu_stream_query(const struct ori_gpu *gpu, void *stream)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = ori_cuda.cuStreamQuery(stream);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result == CUDA_ERROR_NOT_READY)
 		return ORIEL_AGAIN;
 	if (result != CUDA_SUCCESS)
@@ -62,7 +63,7 @@ enum oriel_status ori_gpu_look_in(const struct ori_gpu *gpu, void *stream)
 	return ORIEL_OK;
 }
 
-static CUresult words_graph(CUstream stream, CUgraph *graph)
+static CUresult memops_graph(CUstream stream, CUgraph *graph)
 {
 	CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
 
@@ -73,7 +74,7 @@ static CUresult words_graph(CUstream stream, CUgraph *graph)
 #endif
 }
 
-static CUresult words_hold(CUstream stream, void *object, void (*drop)(void *object))
+static CUresult memops_retain(CUstream stream, void *object, void (*drop)(void *object))
 {
 	CUuserObject held = NULL;
 	CUgraph graph = NULL;
@@ -82,7 +83,7 @@ static CUresult words_hold(CUstream stream, void *object, void (*drop)(void *obj
 	if (!ori_cuda.cuStreamGetCaptureInfo || !ori_cuda.cuUserObjectCreate ||
 	    !ori_cuda.cuGraphRetainUserObject)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = words_graph(stream, &graph);
+	result = memops_graph(stream, &graph);
 	if (result == CUDA_SUCCESS)
 		result = ori_cuda.cuUserObjectCreate(&held, object, drop, 1,
 						     CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
@@ -92,19 +93,19 @@ static CUresult words_hold(CUstream stream, void *object, void (*drop)(void *obj
 	return ori_cuda.cuGraphRetainUserObject(graph, held, 1, CU_GRAPH_USER_OBJECT_MOVE);
 }
 
-enum oriel_status ori_gpu_hold(const struct ori_gpu *gpu, void *stream, void *object,
-			       void (*drop)(void *object), bool *is_captured)
+enum oriel_status ori_gpu_graph_retain(const struct ori_gpu *gpu, void *stream, void *object,
+				       void (*drop)(void *object), bool *is_captured)
 {
 	CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = ori_cuda.cuStreamIsCapturing(stream, &capture);
 	if (result == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE)
-		result = words_hold(stream, object, drop);
-	ori_gpu_leave(&visit);
+		result = memops_retain(stream, object, drop);
+	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "a graph that is captured on GPU %s", gpu->pci);
 	*is_captured = capture != CU_STREAM_CAPTURE_STATUS_NONE;

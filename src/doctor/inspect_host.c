@@ -16,7 +16,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "doctor/files.h"
-#include "doctor/look.h"
+#include "doctor/inspect.h"
 
 #define CAP_IPC_LOCK_BIT 14
 
@@ -55,7 +55,7 @@ static int64_t host_try_socket(void)
 	return is_bound;
 }
 
-/* Drivers ask for the capability in the first user namespace; in another one it is nothing. */
+/* Drivers evaluate for the capability in the first user namespace; in another one it is nothing. */
 static int64_t host_is_memlock_exempt(const char *root)
 {
 	unsigned long long inside, outside, count, caps;
@@ -94,7 +94,7 @@ static int64_t host_ptrace(const char *root)
 	return ori_file_exists(path) ? ori_file_number(path) : 0;
 }
 
-static void host_look_settings(struct ori_facts *facts)
+static void host_inspect_settings(struct ori_facts *facts)
 {
 	const char *filter;
 	enum ori_wish wish;
@@ -111,7 +111,7 @@ static void host_look_settings(struct ori_facts *facts)
 }
 
 /* What MLX5_... of the environment makes of CQEs, which device code reads. */
-static void host_look_cqe(struct ori_facts *facts)
+static void host_inspect_cqe(struct ori_facts *facts)
 {
 	const char *size = getenv("MLX5_CQE_SIZE");
 	const char *compression = getenv("MLX5_ENABLE_CQE_COMPRESSION");
@@ -122,7 +122,7 @@ static void host_look_cqe(struct ori_facts *facts)
 	facts->cqe_compressed = compression && *compression && strcmp(compression, "0") != 0;
 }
 
-void ori_look_host(const char *root, struct ori_facts *facts)
+void ori_inspect_host(const char *root, struct ori_facts *facts)
 {
 	struct ori_error before;
 	struct utsname name;
@@ -141,7 +141,7 @@ void ori_look_host(const char *root, struct ori_facts *facts)
 	facts->memlock_exempt = host_is_memlock_exempt(root);
 	facts->shm = host_shm(root);
 	facts->ptrace = host_ptrace(root);
-	host_look_settings(facts);
-	host_look_cqe(facts);
+	host_inspect_settings(facts);
+	host_inspect_cqe(facts);
 	ori_error_restore(&before); /* a setting that is wrong is unknown here, no failure */
 }

@@ -3,12 +3,12 @@
  * Memory of a GPU that the application allocated by its own means, made ready
  * to be exported.
  */
-#ifndef ORI_MEM_ADOPT_H
-#define ORI_MEM_ADOPT_H
+#ifndef ORI_MEM_EXTERNAL_H
+#define ORI_MEM_EXTERNAL_H
 
 #include "mem/mapping.h"
 
-struct ori_adopted;
+struct ori_external;
 
 /*
  * The allocation that [@address, @address + @length) lies in, or the mappings
@@ -16,12 +16,12 @@ struct ori_adopted;
  * where in it. Only ori_mem_export() and ori_mem_unref() take it.
  * ORIEL_ERR_UNSUPPORTED says why other processes could not reach it.
  */
-enum oriel_status ori_mem_adopt(const struct ori_gpu *gpu, void *address, size_t length,
-				struct ori_mem **mem, uint64_t *offset);
+enum oriel_status ori_mem_open_external(const struct ori_gpu *gpu, void *address, size_t length,
+					struct ori_mem **mem, uint64_t *offset);
 
-void ori_adopted_export(const struct ori_adopted *adopted, struct ori_mem_blob *blob);
-unsigned ori_adopted_fds(const struct ori_adopted *adopted, int fds[ORI_MEM_FDS]);
+void ori_external_export(const struct ori_external *external, struct ori_mem_blob *blob);
+unsigned ori_external_fds(const struct ori_external *external, int fds[ORI_MEM_FDS]);
 /* NULL is allowed. */
-void ori_adopted_close(struct ori_adopted *adopted);
+void ori_external_close(struct ori_external *external);
 
 #endif
