@@ -38,12 +38,12 @@ struct demo_options {
 
 uint64_t demo_outbox_at(const struct demo *d, unsigned target)
 {
-	return ((uint64_t)d->w.ranks + target) * DEMO_ROOM;
+	return ((uint64_t)d->w.ranks + target) * DEMO_BLOCK;
 }
 
 uint64_t demo_words_at(const struct demo *d)
 {
-	return 2ull * d->w.ranks * DEMO_ROOM;
+	return 2ull * d->w.ranks * DEMO_BLOCK;
 }
 
 static void demo_print_topology(const struct oriel_comm *comm)
@@ -95,9 +95,9 @@ static enum oriel_status demo_share(struct demo *d, size_t length)
 
 static enum oriel_status demo_open(struct demo *d)
 {
-	size_t rooms = (size_t)oriel_comm_size(d->comm) * DEMO_ROOM;
-	size_t length = 2 * rooms + DEMO_ROUNDS * sizeof(uint64_t);
-	size_t local_length = rooms < DEMO_LARGE ? DEMO_LARGE : rooms;
+	size_t blocks = (size_t)oriel_comm_size(d->comm) * DEMO_BLOCK;
+	size_t length = 2 * blocks + DEMO_ROUNDS * sizeof(uint64_t);
+	size_t local_length = blocks < DEMO_LARGE ? DEMO_LARGE : blocks;
 	struct oriel_window_attr attr = {
 		.size = sizeof(attr),
 		.length = length < DEMO_LARGE ? DEMO_LARGE : length,
@@ -114,13 +114,13 @@ static enum oriel_status demo_open(struct demo *d)
 	if (status != ORIEL_OK)
 		return status;
 	d->inbox[0] = oriel_dev_address(&d->w, d->w.rank, 0);
-	d->outbox = d->inbox[0] + rooms;
+	d->outbox = d->inbox[0] + blocks;
 
 	d->local = calloc(1, local_length);
 	status = d->local ? oriel_region_register(d->comm, d->local, local_length, &d->region)
 			  : ORIEL_ERR_NOMEM;
 	status = oriel_comm_agree(d->comm, status);
-	return status == ORIEL_OK ? demo_share(d, rooms) : status;
+	return status == ORIEL_OK ? demo_share(d, blocks) : status;
 }
 
 static void demo_close(struct demo *d)
@@ -132,7 +132,7 @@ static void demo_close(struct demo *d)
 	free(d->local);
 }
 
-static enum oriel_status demo_show(struct demo *d)
+static enum oriel_status demo_print(struct demo *d)
 {
 	enum oriel_status status;
 
@@ -169,7 +169,7 @@ static int demo_rank(const struct demo_options *options)
 		fprintf(stderr, "oriel demo: rank %u: %s: %s\n", bootstrap.rank,
 			oriel_status_name(status), oriel_last_error());
 	else
-		status = demo_show(&d);
+		status = demo_print(&d);
 	demo_close(&d);
 	oriel_comm_destroy(d.comm);
 	oriel_bootstrap_close(&bootstrap);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of `oriel demo`: the command and what a rank does (demo), random
- * data and the comparison of what was sent with what came (demo_tally), the
- * operations that move bytes (demo_ops) in rounds (demo_data), those that move
+ * data and the comparison of what was sent with what came (demo_results), the
+ * operations that transfer bytes (demo_ops) in rounds (demo_data), those that transfer
  * words (demo_words), and the table of times (demo_bench).
  */
 #ifndef ORIEL_DEMO_H
@@ -16,10 +16,10 @@
 #include <oriel/oriel.h>
 
 #define DEMO_MAX_RANKS 64
-#define DEMO_ROOM 131072u   /* bytes that each rank has at each other */
+#define DEMO_BLOCK 131072u  /* bytes that each rank has at each other */
 #define DEMO_LARGE 1048576u /* the largest transfer that is timed */
 #define DEMO_ROUNDS 8u
-#define DEMO_WIPED 0xa5 /* what lies there before */
+#define DEMO_FILL 0xa5 /* what lies there before */
 
 /* Which slots and ids belong to what. */
 enum { DEMO_SLOT_ROUND, DEMO_SLOT_CASE, DEMO_SLOT_BENCH, DEMO_SLOTS };
@@ -27,13 +27,13 @@ enum { DEMO_SIGNAL_DATA, DEMO_SIGNAL_WORD, DEMO_SIGNAL_BENCH, DEMO_SIGNALS };
 enum { DEMO_COUNTER_DATA, DEMO_COUNTER_WORD, DEMO_COUNTERS };
 
 /* One transfer: bytes [offset, offset + length) of the room of source at target. */
-struct demo_cut {
+struct demo_range {
 	uint32_t offset;
 	uint32_t length;
 };
 
 /*
- * A rank. Its window has an inbox and an outbox, both [ranks][DEMO_ROOM], and
+ * A rank. Its window has an inbox and an outbox, both [ranks][DEMO_BLOCK], and
  * then a line of words; two more buffers are shared, each an inbox.
  */
 struct demo {
@@ -45,15 +45,15 @@ struct demo {
 	char *outbox;
 	char *local; /* DEMO_LARGE bytes at least of ordinary memory, registered */
 	struct oriel_region *region;
-	char *shared[2];                          /* allocations behind the other two buffers */
-	struct demo_cut leaving[DEMO_MAX_RANKS];  /* by target */
-	struct demo_cut arriving[DEMO_MAX_RANKS]; /* by source */
+	char *shared[2];                            /* allocations behind the other two buffers */
+	struct demo_range outgoing[DEMO_MAX_RANKS]; /* by target */
+	struct demo_range incoming[DEMO_MAX_RANKS]; /* by source */
 };
 
 /* The room of @rank in an inbox or outbox. */
-static inline char *demo_room(char *rooms, unsigned rank)
+static inline char *demo_block(char *blocks, unsigned rank)
 {
-	return rooms + (size_t)rank * DEMO_ROOM;
+	return blocks + (size_t)rank * DEMO_BLOCK;
 }
 
 /* Places in the window, the same on all ranks. */
@@ -64,7 +64,7 @@ uint64_t demo_words_at(const struct demo *d);
  * Bytes from here to @peer. @from may be scribbled on as soon as the operation
  * promises that.
  */
-struct demo_move {
+struct demo_transfer {
 	uint32_t peer;
 	uint64_t to;
 	char *from;
@@ -78,10 +78,11 @@ struct demo_case {
 	unsigned threads; /* 1 or DEMO_TEAM */
 	uint32_t buffer;  /* into which the bytes go */
 	unsigned unit;    /* cuts are multiples of it */
-	/* Whole group. Send one cut; the status if negative. */
-	int64_t (*post)(struct demo *d, struct oriel_dev_group g, const struct demo_move *move);
+	/* Whole group. Send one range; the status if negative. */
+	int64_t (*post)(struct demo *d, struct oriel_dev_group g,
+			const struct demo_transfer *transfer);
 	/* Whole group. On return all that was sent here has come. */
-	enum oriel_status (*settle)(struct demo *d, struct oriel_dev_group g);
+	enum oriel_status (*wait)(struct demo *d, struct oriel_dev_group g);
 };
 
 extern const struct demo_case demo_cases[];
@@ -97,7 +98,7 @@ struct demo_record {
 };
 
 /* One case: an operation, tried between all pairs in several rounds. */
-struct demo_tally {
+struct demo_results {
 	const struct demo *d;
 	const char *name;
 	unsigned round;
@@ -109,35 +110,35 @@ struct demo_random {
 	uint64_t state;
 };
 
-struct demo_random demo_random_of(const struct demo_tally *t, unsigned source, unsigned target);
+struct demo_random demo_random_of(const struct demo_results *r, unsigned source, unsigned target);
 uint64_t demo_random_next(struct demo_random *random);
 
 /*
- * What DEMO_ROOM bytes of @source at @target hold after this round. Where the
- * cut begins and ends is random too, in multiples of @unit bytes. A NULL
+ * What DEMO_BLOCK bytes of @source at @target hold after this round. Where the
+ * range begins and ends is random too, in multiples of @unit bytes. A NULL
  * image is not painted.
  */
-struct demo_cut demo_image(const struct demo_tally *t, unsigned source, unsigned target,
-			   unsigned unit, char *image);
+struct demo_range demo_image(const struct demo_results *r, unsigned source, unsigned target,
+			     unsigned unit, char *image);
 
-void demo_tally_open(struct demo_tally *t, const struct demo *d, const char *name);
-void demo_sent(struct demo_tally *t, unsigned target, const void *data, size_t length);
+void demo_results_open(struct demo_results *r, const struct demo *d, const char *name);
+void demo_results_sent(struct demo_results *r, unsigned target, const void *data, size_t length);
 /* Compares too; tells of the first byte that is wrong. */
-void demo_got(struct demo_tally *t, unsigned source, const void *expected, const void *got,
-	      size_t length);
+void demo_results_received(struct demo_results *r, unsigned source, const void *expected,
+			   const void *got, size_t length);
 /* The same for a word that came in @transfers of 8 bytes each. */
-void demo_got_word(struct demo_tally *t, unsigned source, uint64_t expected, uint64_t got,
-		   unsigned transfers);
+void demo_results_received_word(struct demo_results *r, unsigned source, uint64_t expected,
+				uint64_t got, unsigned transfers);
 /* A failure of the case, if the two differ. */
-void demo_differ(struct demo_tally *t, unsigned peer, uint64_t expected, uint64_t got);
+void demo_results_compare(struct demo_results *r, unsigned peer, uint64_t expected, uint64_t got);
 /*
  * Collective. Compares all checksums, prints the line of the case on rank 0. If
  * @status tells that the operation failed here, says so and ends the job.
  */
-enum oriel_status demo_tally_close(struct demo_tally *t, enum oriel_status status);
+enum oriel_status demo_results_close(struct demo_results *r, enum oriel_status status);
 
 /* An operation failed here: tell what can be known, do not leave the others waiting. */
-void demo_give_up(const struct demo_tally *t, enum oriel_status status);
+void demo_abort(const struct demo_results *r, enum oriel_status status);
 
 /* Collective: all cases. The status is the same on all ranks unless one of them died. */
 enum oriel_status demo_verify_data(struct demo *d);

@@ -28,7 +28,7 @@ struct bench_pair {
 struct bench_row {
 	const char *name;
 	unsigned cells; /* how many of the sizes make sense */
-	bool is_there_and_back;
+	bool is_round_trip;
 	bool is_of_all;
 	enum oriel_status (*once)(const struct bench_pair *pair, uint64_t length);
 };
@@ -175,7 +175,7 @@ static enum oriel_status bench_cell(const struct bench_pair *pair, const struct 
 			status = row->once(pair, sizes[cell].length);
 		if (i >= warm_up)
 			samples[i - warm_up] = (double)(oriel_dev_clock_ns() - start) / 1e3 /
-					       sizes[cell].batch / (row->is_there_and_back ? 2 : 1);
+					       sizes[cell].batch / (row->is_round_trip ? 2 : 1);
 	}
 	if (status != ORIEL_OK)
 		return status;
@@ -238,7 +238,7 @@ static enum oriel_status bench_path(struct demo *d, enum oriel_path path)
 	struct bench_pair pair = {d, 1, 0};
 	enum oriel_status status = ORIEL_OK;
 	enum oriel_path found = ORIEL_PATH_NONE;
-	struct demo_tally t;
+	struct demo_results r;
 	unsigned i;
 
 	while (oriel_comm_path_between(d->comm, 0, pair.partner, &found) == ORIEL_OK &&
@@ -250,10 +250,10 @@ static enum oriel_status bench_path(struct demo *d, enum oriel_path path)
 	if (d->w.rank == 0)
 		bench_head(&pair, path);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]) && status == ORIEL_OK; i++) {
-		demo_tally_open(&t, d, rows[i].name);
+		demo_results_open(&r, d, rows[i].name);
 		status = bench_row(&pair, &rows[i]);
 		if (status != ORIEL_OK)
-			demo_give_up(&t, status);
+			demo_abort(&r, status);
 	}
 	return status;
 }

@@ -146,7 +146,7 @@ static bool info_is_in_job(void)
 	return size && strcmp(size, "1") != 0;
 }
 
-static int info_tell(bool has_settings, bool is_json)
+static int info_report(bool has_settings, bool is_json)
 {
 	struct info_job job = {.comm = NULL};
 	int code = TOOL_OK;
@@ -190,7 +190,7 @@ int oriel_tool_info(int argc, char **argv)
 		fprintf(stderr, "oriel info: there is no argument '%s'\n", argv[optind]);
 		goto usage;
 	}
-	return info_tell(has_settings, is_json);
+	return info_report(has_settings, is_json);
 
 usage:
 	fprintf(stderr, "Try `oriel help info`.\n");

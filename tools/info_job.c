@@ -50,24 +50,24 @@ static enum oriel_status reason_count(struct info_job *job, unsigned from, unsig
 static enum oriel_status reasons_count(struct info_job *job, unsigned peer,
 				       const struct info_view *views)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	unsigned from;
 
-	for (from = 0; from < peer && st == ORIEL_OK; from++)
+	for (from = 0; from < peer && status == ORIEL_OK; from++)
 		if (views[from].path != ORIEL_PATH_MAPPED)
-			st = reason_count(job, from, peer, &views[from]);
-	return st;
+			status = reason_count(job, from, peer, &views[from]);
+	return status;
 }
 
 static enum oriel_status view_of(const struct info_job *job, unsigned rank, struct info_view *view)
 {
 	struct oriel_peer peer;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	memset(view, 0, sizeof(*view));
-	st = oriel_comm_peer(job->comm, rank, &peer);
-	if (st != ORIEL_OK)
-		return st;
+	status = oriel_comm_peer(job->comm, rank, &peer);
+	if (status != ORIEL_OK)
+		return status;
 	view->path = (uint32_t)peer.path;
 	snprintf(view->reason, sizeof(view->reason), "%s", peer.reason);
 	return ORIEL_OK;
@@ -75,39 +75,39 @@ static enum oriel_status view_of(const struct info_job *job, unsigned rank, stru
 
 static enum oriel_status reasons_gather(struct info_job *job, struct info_view *views)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	struct info_view mine;
 	unsigned peer;
 
-	for (peer = 0; peer < job->size && st == ORIEL_OK; peer++) {
-		st = view_of(job, peer, &mine);
-		if (st == ORIEL_OK)
-			st = oriel_comm_all_gather(job->comm, &mine, views, sizeof(mine));
-		if (st == ORIEL_OK && job->rank == 0)
-			st = reasons_count(job, peer, views);
+	for (peer = 0; peer < job->size && status == ORIEL_OK; peer++) {
+		status = view_of(job, peer, &mine);
+		if (status == ORIEL_OK)
+			status = oriel_comm_all_gather(job->comm, &mine, views, sizeof(mine));
+		if (status == ORIEL_OK && job->rank == 0)
+			status = reasons_count(job, peer, views);
 	}
-	return st;
+	return status;
 }
 
 enum oriel_status info_job_open(struct info_job *job)
 {
 	struct info_view *views;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = oriel_bootstrap_open_env(0, &job->bootstrap);
-	if (st == ORIEL_OK)
-		st = oriel_comm_create(&job->bootstrap, NULL, &job->comm);
-	if (st != ORIEL_OK)
-		return st;
+	status = oriel_bootstrap_open_env(0, &job->bootstrap);
+	if (status == ORIEL_OK)
+		status = oriel_comm_create(&job->bootstrap, NULL, &job->comm);
+	if (status != ORIEL_OK)
+		return status;
 	job->rank = oriel_comm_rank(job->comm);
 	job->size = oriel_comm_size(job->comm);
 
 	views = calloc(job->size, sizeof(*views));
-	st = oriel_comm_agree(job->comm, views ? ORIEL_OK : ORIEL_ERR_NOMEM);
-	if (st == ORIEL_OK)
-		st = reasons_gather(job, views);
+	status = oriel_comm_agree(job->comm, views ? ORIEL_OK : ORIEL_ERR_NOMEM);
+	if (status == ORIEL_OK)
+		status = reasons_gather(job, views);
 	free(views);
-	return st;
+	return status;
 }
 
 void info_job_close(struct info_job *job)

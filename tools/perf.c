@@ -13,120 +13,120 @@
 #define PERF_COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static const struct perf_case cases_memcpy[] = {
-	{"memcpy", "hot", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_memcpy, NULL, PERF_ANYHOW},
+	{"memcpy", "hot", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_memcpy, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_store_flag[] = {
-	{"store_flag", "one way", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 1, 1, perf_store_flag, NULL,
-	 PERF_BY_MEMORY},
+	{"store_flag", "one way", NULL, PERF_PAIR, PERF_ROUND_TRIP, 1, 1, perf_store_flag, NULL,
+	 PERF_BY_MAPPED},
 };
 static const struct perf_case cases_put_lat[] = {
-	{"put_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 8, perf_put_lat,
-	 NULL, PERF_ANYHOW},
+	{"put_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 8, perf_put_lat, NULL,
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_put_poll_lat[] = {
-	{"put_poll_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 8,
-	 perf_put_poll_lat, NULL, PERF_ANYHOW},
+	{"put_poll_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 8,
+	 perf_put_poll_lat, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_put_flush[] = {
 	{"put_flush", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_flush, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_put_bw[] = {
 	{"put_bw", "64 a flush", "memcpy", PERF_ORIGIN, PERF_MANY, 1, 1, perf_put_bw, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_get_lat[] = {
 	{"get_lat", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_get_lat, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_put_signal[] = {
-	{"put_signal_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_put_signal_lat, NULL, PERF_ANYHOW},
+	{"put_signal_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
+	 perf_put_signal_lat, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_signal[] = {
-	{"signal_lat", "add", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 0, 1, perf_signal_add, NULL,
-	 PERF_ANYHOW},
-	{"signal_lat", "set", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 0, 1, perf_signal_set, NULL,
-	 PERF_ANYHOW},
+	{"signal_lat", "add", NULL, PERF_PAIR, PERF_ROUND_TRIP, 0, 1, perf_signal_add, NULL,
+	 PERF_ANY_PATH},
+	{"signal_lat", "set", NULL, PERF_PAIR, PERF_ROUND_TRIP, 0, 1, perf_signal_set, NULL,
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_counter[] = {
 	{"put_local", "wait_local", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_local, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 	{"put_counter", "wait_counter", "put_local", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_counter,
-	 NULL, PERF_ANYHOW},
+	 NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_atomic[] = {
 	{"fetch_add", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_fetch_add, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 	/* Rank 0's own atomics and those of an adapter must not meet on a word. */
 	{"fetch_add", "contended", NULL, PERF_PAIR, PERF_ONE, 0, 1, perf_fetch_add_contended, NULL,
-	 PERF_BY_MEMORY},
+	 PERF_BY_MAPPED},
 };
 static const struct perf_case cases_barrier[] = {
-	{"barrier", "all", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier, NULL, PERF_ANYHOW},
-	{"barrier", "flat", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier_flat, NULL, PERF_ANYHOW},
+	{"barrier", "all", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier, NULL, PERF_ANY_PATH},
+	{"barrier", "flat", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier_flat, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_allgather[] = {
-	{"allgather", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_allgather, NULL, PERF_ANYHOW},
+	{"allgather", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_allgather, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_alltoall[] = {
-	{"alltoall", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_alltoall, NULL, PERF_ANYHOW},
+	{"alltoall", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_alltoall, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_bcast[] = {
-	{"bcast", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_bcast, NULL, PERF_ANYHOW},
+	{"bcast", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_bcast, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_send_recv_lat[] = {
-	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_send_recv_lat, NULL, PERF_ANYHOW},
+	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
+	 perf_send_recv_lat, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_send_recv_bw[] = {
 	{"send_recv_bw", "one way", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_send_recv_bw, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 	{"send_recv_bw", "both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_send_recv_both,
-	 NULL, PERF_ANYHOW},
+	 NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_p2p_lat[] = {
-	{"p2p_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_p2p_lat_zero, NULL, PERF_ANYHOW},
-	{"p2p_lat", "copy_based", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_p2p_lat_copy, NULL, PERF_ANYHOW},
+	{"p2p_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1, perf_p2p_lat_zero,
+	 NULL, PERF_ANY_PATH},
+	{"p2p_lat", "copy_based", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1, perf_p2p_lat_copy,
+	 NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_p2p_put_lat[] = {
-	{"p2p_put_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_p2p_put_lat, NULL, PERF_ANYHOW},
+	{"p2p_put_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
+	 perf_p2p_put_lat, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_p2p_bw[] = {
 	{"p2p_bw", "zero_copy", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_zero, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 	{"p2p_bw", "zero_copy, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_p2p_both_zero,
-	 NULL, PERF_ANYHOW},
+	 NULL, PERF_ANY_PATH},
 	{"p2p_bw", "copy_based", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_copy, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 	{"p2p_bw", "copy_based, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1,
-	 perf_p2p_both_copy, NULL, PERF_ANYHOW},
+	 perf_p2p_both_copy, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_wqe[] = {
-	{"wqe_rate", "1 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_1, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "2 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_2, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "4 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_4, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "8 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_8, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "16 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_16, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "32 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_32, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "cooperative", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_cooperative, NULL,
-	 PERF_BY_LINK},
+	{"wqe_rate", "1 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_1, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "2 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_2, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "4 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_4, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "8 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_8, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "16 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_16, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "32 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_32, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "cooperative", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_cooperative,
+	 NULL, PERF_BY_RDMA},
 };
 static const struct perf_case cases_window[] = {
 	{"window_create", "and destroy", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_window_create,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_launch[] = {
-	{"launch", "join", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_launch, PERF_ANYHOW},
+	{"launch", "join", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_launch, PERF_ANY_PATH},
 };
 
 const struct perf_test perf_tests[] = {
@@ -250,7 +250,7 @@ static bool case_is_allowed(const struct perf_case *plan, const struct perf_job 
 {
 	bool is_link = job->path == ORIEL_PATH_RDMA;
 
-	return plan->reach == PERF_ANYHOW || is_link == (plan->reach == PERF_BY_LINK);
+	return plan->reach == PERF_ANY_PATH || is_link == (plan->reach == PERF_BY_RDMA);
 }
 
 static void job_leave_out(struct perf_job *job, const char *test, const char *mode)
@@ -290,7 +290,7 @@ static bool rows_stand_sink(const struct perf_rows *rows, const struct perf_job 
 	if (!job->is_sink)
 		return true;
 	for (i = 0; i < rows->count; i++)
-		if (rows->row[i].plan->reach != PERF_BY_LINK)
+		if (rows->row[i].plan->reach != PERF_BY_RDMA)
 			return false;
 	return !job->options->is_checked;
 }

@@ -27,7 +27,7 @@
 #define PERF_BURST 64  /* operations before a bandwidth test waits */
 #define PERF_WQES 1024 /* posted in a round, as many as a queue of default depth holds */
 
-struct perf_shot;
+struct perf_rep;
 struct perf_job;
 struct perf_p2p;
 
@@ -35,14 +35,14 @@ struct perf_p2p;
  * Rounds @begin to @end of one case, called by every thread of the group; all
  * ranks that take part call it with the same rounds.
  */
-typedef enum oriel_status perf_pass(struct perf_shot *shot, struct oriel_dev_group g,
-				    uint64_t begin, uint64_t end);
+typedef enum oriel_status perf_pass(struct perf_rep *rep, struct oriel_dev_group g, uint64_t begin,
+				    uint64_t end);
 
 /* One sample of a case that is no loop: its time goes to *@ns. Collective. */
 typedef enum oriel_status perf_once(struct perf_job *job, uint64_t bytes, double *ns);
 
 /* Who runs the pass. What ranks do not take part sleep meanwhile. */
-enum perf_cast {
+enum perf_participants {
 	PERF_ORIGIN, /* rank 0; rank 1 too while data is checked */
 	PERF_PAIR,   /* ranks 0 and 1 */
 	PERF_ALL,
@@ -51,23 +51,23 @@ enum perf_cast {
 /* How many of what is reported one round contains. */
 enum perf_round {
 	PERF_ONE,
-	PERF_THERE_AND_BACK, /* two one-way times */
-	PERF_MANY,           /* perf_burst(bytes) operations */
-	PERF_TOLD,           /* as many as the pass says in perf_shot.parts */
+	PERF_ROUND_TRIP, /* two one-way times */
+	PERF_MANY,       /* perf_burst(bytes) operations */
+	PERF_REPORTED,   /* as many as the pass says in perf_rep.parts */
 };
 
 /* By which path rank 1 must be reached for a case to make sense. */
 enum perf_reach {
-	PERF_ANYHOW,
-	PERF_BY_MEMORY,
-	PERF_BY_LINK,
+	PERF_ANY_PATH,
+	PERF_BY_MAPPED,
+	PERF_BY_RDMA,
 };
 
 struct perf_case {
 	const char *test; /* as reported */
 	const char *mode;
 	const char *limit; /* the test that shows what the machine can do, or NULL */
-	enum perf_cast cast;
+	enum perf_participants participants;
 	enum perf_round round;
 	unsigned flows; /* directions in which bytes move at once, for GB/s */
 	unsigned unit;  /* sizes must be multiples of it */
@@ -159,18 +159,18 @@ struct perf_job {
 };
 
 /* One repetition of one row on this rank. */
-struct perf_shot {
+struct perf_rep {
 	struct perf_job *job;
 	const struct perf_case *plan;
 	struct oriel_window *window;
 	struct oriel_dev_window w;
 	struct oriel_team team;
 	uint64_t bytes;
-	uint64_t mark;   /* place behind the payload, for words of the case itself */
-	uint32_t peer;   /* rank 0's is 1, the others' is 0 */
-	bool is_origin;  /* rank 0 */
-	bool is_checked; /* these rounds fill and compare */
-	uint64_t parts;  /* of a round that is PERF_TOLD; the leader's, as are those below */
+	uint64_t words_offset; /* offset behind the payload, for words of the case itself */
+	uint32_t peer;         /* rank 0's is 1, the others' is 0 */
+	bool is_origin;        /* rank 0 */
+	bool is_checked;       /* these rounds fill and compare */
+	uint64_t parts;  /* of a round that is PERF_REPORTED; the leader's, as are those below */
 	double idle_ns;  /* of the sample, not to be counted */
 	double gross_ns; /* of a round of the last phase, all counted */
 	char *source;    /* private memory, if the case has no other */
@@ -179,7 +179,7 @@ struct perf_shot {
 	char *remote;    /* the peer's as mapped here, NULL if it is not */
 };
 
-/* Signal ids of a shot. */
+/* Signal ids of a rep. */
 enum {
 	PERF_SIGNAL, /* what the case measures */
 	PERF_READY,  /* the rest is for --check alone */
@@ -208,7 +208,7 @@ void perf_job_pin(const struct perf_job *job, uint32_t thread); /* the calling t
  * Are there fewer cores than threads of all ranks? An adapter in software is a
  * thread of each.
  */
-bool perf_job_is_crowded(const struct perf_job *job);
+bool perf_job_is_oversubscribed(const struct perf_job *job);
 /* Collective: memory for sources and sinks of @bytes. */
 enum oriel_status perf_job_reserve(struct perf_job *job, uint64_t bytes);
 
@@ -221,9 +221,9 @@ enum oriel_status perf_row_measure(struct perf_row *row, struct perf_job *job);
 /* perf_check.c: all of it by the leader of a group. */
 void perf_fill(char *to, uint64_t bytes, uint64_t round, unsigned rank);
 /* Counts and tells what differs from perf_fill() by @rank in @round. */
-void perf_compare(struct perf_shot *shot, const char *from, uint64_t bytes, uint64_t round,
+void perf_compare(struct perf_rep *rep, const char *from, uint64_t bytes, uint64_t round,
 		  unsigned rank);
-void perf_compare_word(struct perf_shot *shot, const char *what, uint64_t seen, uint64_t expected,
+void perf_compare_word(struct perf_rep *rep, const char *what, uint64_t seen, uint64_t expected,
 		       uint64_t round);
 
 /* perf_stats.c */

@@ -21,7 +21,7 @@ int perf_job_launch(const struct perf_options *options, int argc, char **argv)
 	return tool_launch("perf", options->ranks, options->nodes, argc, argv);
 }
 
-bool perf_job_is_crowded(const struct perf_job *job)
+bool perf_job_is_oversubscribed(const struct perf_job *job)
 {
 	return job->ranks * (job->options->threads + job->is_software) > job->cores;
 }
@@ -45,21 +45,21 @@ static bool job_core(const cpu_set_t *allowed, unsigned index, cpu_set_t *one)
 
 void perf_job_pin(const struct perf_job *job, uint32_t thread)
 {
-	unsigned place = job->rank * job->options->threads + thread;
+	unsigned offset = job->rank * job->options->threads + thread;
 	bool fits = job->ranks * job->options->threads <= job->cores;
 	cpu_set_t one;
 
 	if (job->options->pin == PERF_PIN_OFF || (job->options->pin == PERF_PIN_AUTO && !fits))
 		return;
-	if (job->cores && job_core(&job->allowed, place % job->cores, &one))
+	if (job->cores && job_core(&job->allowed, offset % job->cores, &one))
 		pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
 }
 
-static void job_tell(struct perf_job *job, const char *format, ...)
+static void job_append(struct perf_job *job, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* One more word of the command; what does not fit is cut off. */
-static void job_tell(struct perf_job *job, const char *format, ...)
+static void job_append(struct perf_job *job, const char *format, ...)
 {
 	size_t used = strlen(job->command);
 	va_list args;
@@ -70,7 +70,7 @@ static void job_tell(struct perf_job *job, const char *format, ...)
 }
 
 /* Settings of the environment that change what is measured. */
-static void job_tell_settings(struct perf_job *job)
+static void job_append_settings(struct perf_job *job)
 {
 	static const char *const names[] = {"ORIEL_PATHS", "ORIEL_HCA", "ORIEL_SOFT_HCA"};
 	struct oriel_setting setting;
@@ -80,7 +80,7 @@ static void job_tell_settings(struct perf_job *job)
 		for (k = 0; k < sizeof(names) / sizeof(names[0]); k++)
 			if (strcmp(setting.name, names[k]) == 0 &&
 			    strcmp(setting.source, "environment") == 0)
-				job_tell(job, "%s=%s ", setting.name, setting.value);
+				job_append(job, "%s=%s ", setting.name, setting.value);
 }
 
 /* How many virtual nodes the ranks are on, 0 if on none. */
@@ -100,22 +100,22 @@ static unsigned job_nodes(const struct perf_job *job)
 }
 
 /* As somebody would type it to get the same rows. */
-static void job_tell_command(struct perf_job *job, int argc, char **argv)
+static void job_set_command(struct perf_job *job, int argc, char **argv)
 {
 	unsigned nodes = job_nodes(job);
 	int i;
 
-	job_tell_settings(job);
-	job_tell(job, "oriel run -n %u", job->ranks);
+	job_append_settings(job);
+	job_append(job, "oriel run -n %u", job->ranks);
 	if (nodes)
-		job_tell(job, " --nodes %u", nodes);
-	job_tell(job, " oriel perf");
+		job_append(job, " --nodes %u", nodes);
+	job_append(job, " oriel perf");
 	for (i = 1; i < argc; i++)
-		job_tell(job, " %s", argv[i]);
+		job_append(job, " %s", argv[i]);
 }
 
 /* The path between ranks 0 and 1, which both ends and all others see alike. */
-static void job_look_at_paths(struct perf_job *job)
+static void job_read_paths(struct perf_job *job)
 {
 	struct oriel_adapter adapter;
 
@@ -147,8 +147,8 @@ enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options 
 	job->open_ns = perf_now_ns() - start;
 	job->rank = oriel_comm_rank(job->comm);
 	job->ranks = oriel_comm_size(job->comm);
-	job_look_at_paths(job);
-	job_tell_command(job, argc, argv);
+	job_read_paths(job);
+	job_set_command(job, argc, argv);
 	perf_job_pin(job, 0);
 	return ORIEL_OK;
 }

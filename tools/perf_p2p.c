@@ -67,19 +67,19 @@ void perf_p2p_close(struct perf_job *job)
 }
 
 /* @mine to the peer, whose bytes come through the window, behind its payload. */
-static enum oriel_status p2p_swap(struct perf_shot *s, const void *mine, size_t length)
+static enum oriel_status p2p_swap(struct perf_rep *s, const void *mine, size_t length)
 {
 	struct oriel_dev_group me = oriel_dev_thread();
 	enum oriel_status status;
 
-	status = perf_posted(
-		oriel_dev_put_signal(&s->w, me, s->peer, s->mark, mine, length, PERF_READY, 1));
+	status = perf_posted(oriel_dev_put_signal(&s->w, me, s->peer, s->words_offset, mine, length,
+						  PERF_READY, 1));
 	if (status == ORIEL_OK)
-		status = perf_hear(s, me, PERF_READY);
+		status = perf_wait_notify(s, me, PERF_READY);
 	return status == ORIEL_OK ? oriel_dev_drain(&s->w, me, 0) : status;
 }
 
-static enum oriel_status p2p_join(struct perf_shot *s, struct oriel_p2p *end)
+static enum oriel_status p2p_join(struct perf_rep *s, struct oriel_p2p *end)
 {
 	char address[ORIEL_P2P_ADDRESS];
 	enum oriel_status status = oriel_p2p_address(end, address);
@@ -87,11 +87,11 @@ static enum oriel_status p2p_join(struct perf_shot *s, struct oriel_p2p *end)
 	if (status == ORIEL_OK)
 		status = p2p_swap(s, address, sizeof(address));
 	return status == ORIEL_OK
-		       ? oriel_p2p_connect(end, s->target + s->mark, ORIEL_P2P_ADDRESS, 0)
+		       ? oriel_p2p_connect(end, s->target + s->words_offset, ORIEL_P2P_ADDRESS, 0)
 		       : status;
 }
 
-static enum oriel_status p2p_end(struct perf_shot *s, enum oriel_p2p_mode mode,
+static enum oriel_status p2p_end(struct perf_rep *s, enum oriel_p2p_mode mode,
 				 struct oriel_p2p **end)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
@@ -117,21 +117,21 @@ static enum oriel_status p2p_end(struct perf_shot *s, enum oriel_p2p_mode mode,
 	return status;
 }
 
-static struct oriel_p2p_buffer p2p_source(const struct perf_shot *s)
+static struct oriel_p2p_buffer p2p_source(const struct perf_rep *s)
 {
 	struct oriel_p2p_buffer b = {s->job->p2p->source, s->bytes, s->job->p2p->from};
 
 	return b;
 }
 
-static struct oriel_p2p_buffer p2p_sink(const struct perf_shot *s)
+static struct oriel_p2p_buffer p2p_sink(const struct perf_rep *s)
 {
 	struct oriel_p2p_buffer b = {s->job->p2p->sink, s->bytes, s->job->p2p->to};
 
 	return b;
 }
 
-static enum oriel_status p2p_send(struct perf_shot *s, struct oriel_p2p *end, uint64_t round)
+static enum oriel_status p2p_send(struct perf_rep *s, struct oriel_p2p *end, uint64_t round)
 {
 	struct oriel_p2p_buffer from = p2p_source(s);
 	struct oriel_p2p_request *r = &s->job->p2p->out[0];
@@ -143,7 +143,7 @@ static enum oriel_status p2p_send(struct perf_shot *s, struct oriel_p2p *end, ui
 	return status == ORIEL_OK ? oriel_p2p_wait(end, r, 0) : status;
 }
 
-static enum oriel_status p2p_recv(struct perf_shot *s, struct oriel_p2p *end, uint64_t round,
+static enum oriel_status p2p_recv(struct perf_rep *s, struct oriel_p2p *end, uint64_t round,
 				  struct oriel_p2p_request *r)
 {
 	enum oriel_status status = oriel_p2p_wait(end, r, 0);
@@ -154,7 +154,7 @@ static enum oriel_status p2p_recv(struct perf_shot *s, struct oriel_p2p *end, ui
 }
 
 /* The next receive is there before what the peer answers to is sent. */
-static enum oriel_status p2p_lat(struct perf_shot *s, uint64_t begin, uint64_t end_round,
+static enum oriel_status p2p_lat(struct perf_rep *s, uint64_t begin, uint64_t end_round,
 				 enum oriel_p2p_mode mode)
 {
 	struct oriel_p2p *end;
@@ -180,7 +180,7 @@ static enum oriel_status p2p_lat(struct perf_shot *s, uint64_t begin, uint64_t e
 }
 
 /* Once the ends are joined. */
-static enum oriel_status p2p_import(struct perf_shot *s, struct oriel_p2p *end)
+static enum oriel_status p2p_import(struct perf_rep *s, struct oriel_p2p *end)
 {
 	struct perf_p2p *p = s->job->p2p;
 	const struct oriel_p2p_buffer all = {p->sink, p->bytes, p->to};
@@ -194,12 +194,13 @@ static enum oriel_status p2p_import(struct perf_shot *s, struct oriel_p2p *end)
 	if (status == ORIEL_OK)
 		status = p2p_swap(s, bytes, sizeof(bytes));
 	if (status == ORIEL_OK)
-		status = oriel_p2p_import(end, s->target + s->mark, sizeof(bytes), &p->remote);
+		status = oriel_p2p_import(end, s->target + s->words_offset, sizeof(bytes),
+					  &p->remote);
 	p->is_imported = status == ORIEL_OK;
 	return status;
 }
 
-static enum oriel_status p2p_put(struct perf_shot *s, struct oriel_p2p *end, uint64_t round)
+static enum oriel_status p2p_put(struct perf_rep *s, struct oriel_p2p *end, uint64_t round)
 {
 	struct oriel_p2p_buffer from = p2p_source(s);
 	struct oriel_p2p_request *r = &s->job->p2p->out[0];
@@ -212,7 +213,7 @@ static enum oriel_status p2p_put(struct perf_shot *s, struct oriel_p2p *end, uin
 }
 
 /* As p2p_lat(): the next is expected before what the peer answers to is put. */
-static enum oriel_status p2p_put_lat(struct perf_shot *s, uint64_t begin, uint64_t end_round)
+static enum oriel_status p2p_put_lat(struct perf_rep *s, uint64_t begin, uint64_t end_round)
 {
 	struct oriel_p2p *end;
 	enum oriel_status status = p2p_end(s, ORIEL_P2P_ZERO_COPY, &end);
@@ -247,7 +248,7 @@ static enum oriel_status p2p_wait_all(struct oriel_p2p *end, struct oriel_p2p_re
 }
 
 /* A burst one way, or both; then a word back, or the sender would be a round ahead. */
-static enum oriel_status p2p_burst(struct perf_shot *s, struct oriel_p2p *end, bool sends,
+static enum oriel_status p2p_burst(struct perf_rep *s, struct oriel_p2p *end, bool sends,
 				   bool receives)
 {
 	struct oriel_p2p_buffer from = p2p_source(s), to = p2p_sink(s);
@@ -266,7 +267,7 @@ static enum oriel_status p2p_burst(struct perf_shot *s, struct oriel_p2p *end, b
 	return status;
 }
 
-static enum oriel_status p2p_bw(struct perf_shot *s, uint64_t begin, uint64_t end_round,
+static enum oriel_status p2p_bw(struct perf_rep *s, uint64_t begin, uint64_t end_round,
 				enum oriel_p2p_mode mode, bool is_both)
 {
 	struct oriel_p2p *end;
@@ -287,11 +288,11 @@ static enum oriel_status p2p_bw(struct perf_shot *s, uint64_t begin, uint64_t en
 }
 
 /* An end is one thread's: the leader's. */
-#define P2P_PASS(name, call)                                                                  \
-	enum oriel_status name(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin, \
-			       uint64_t end)                                                  \
-	{                                                                                     \
-		return oriel_dev_vote(g, oriel_dev_is_leader(g) ? (call) : ORIEL_OK);         \
+#define P2P_PASS(name, call)                                                                 \
+	enum oriel_status name(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin, \
+			       uint64_t end)                                                 \
+	{                                                                                    \
+		return oriel_dev_vote(g, oriel_dev_is_leader(g) ? (call) : ORIEL_OK);        \
 	}
 
 P2P_PASS(perf_p2p_lat_zero, p2p_lat(s, begin, end, ORIEL_P2P_ZERO_COPY))

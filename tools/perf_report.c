@@ -47,7 +47,7 @@ static double row_gbps(const struct perf_row *row)
 }
 
 /* "mapped", "rdma[verbs]", "rdma[soft]"; "rdma[sink]" is one in software that moves nothing. */
-static void path_tell(const struct perf_job *job, enum oriel_path path, char *text, size_t room)
+static void path_text(const struct perf_job *job, enum oriel_path path, char *text, size_t room)
 {
 	struct oriel_adapter adapter;
 
@@ -58,7 +58,7 @@ static void path_tell(const struct perf_job *job, enum oriel_path path, char *te
 }
 
 /* All paths from rank 0 to others: "mapped+rdma[soft]". */
-static void paths_tell(const struct perf_job *job, char *text, size_t room)
+static void paths_text(const struct perf_job *job, char *text, size_t room)
 {
 	bool has[ORIEL_PATH_RDMA + 1] = {false};
 	enum oriel_path path;
@@ -72,7 +72,7 @@ static void paths_tell(const struct perf_job *job, char *text, size_t room)
 			continue;
 		if (used)
 			text[used++] = '+';
-		path_tell(job, path, text + used, room - used);
+		path_text(job, path, text + used, room - used);
 		used += strlen(text + used);
 	}
 }
@@ -82,11 +82,11 @@ static const char *row_path(const struct perf_job *job, const struct perf_row *r
 			    size_t room)
 {
 	if (row->plan->pass == perf_memcpy)
-		path_tell(job, ORIEL_PATH_SELF, text, room);
-	else if (row->plan->cast == PERF_ALL)
-		paths_tell(job, text, room);
+		path_text(job, ORIEL_PATH_SELF, text, room);
+	else if (row->plan->participants == PERF_ALL)
+		paths_text(job, text, room);
 	else
-		path_tell(job, job->path, text, room);
+		path_text(job, job->path, text, room);
 	return text;
 }
 

@@ -4,7 +4,7 @@
 #include "perf_pass.h"
 
 /* --check: every rank leaves its round at every other before the barrier. */
-static enum oriel_status barrier_announce(struct perf_shot *s, struct oriel_dev_group g,
+static enum oriel_status barrier_announce(struct perf_rep *s, struct oriel_dev_group g,
 					  uint64_t round)
 {
 	uint32_t peer;
@@ -18,7 +18,7 @@ static enum oriel_status barrier_announce(struct perf_shot *s, struct oriel_dev_
 }
 
 /* A fast rank may already have announced the next round. */
-static void barrier_verify(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+static void barrier_verify(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	const uint64_t *words = (const uint64_t *)(const void *)s->target;
 	uint64_t seen;
@@ -33,7 +33,7 @@ static void barrier_verify(struct perf_shot *s, struct oriel_dev_group g, uint64
 	}
 }
 
-enum oriel_status perf_barrier(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_barrier(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			       uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -49,7 +49,7 @@ enum oriel_status perf_barrier(struct perf_shot *s, struct oriel_dev_group g, ui
 }
 
 /* Promises too little for barrier_verify(). */
-enum oriel_status perf_barrier_flat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_barrier_flat(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				    uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;

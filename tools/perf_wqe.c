@@ -10,13 +10,13 @@
 
 #define WQE_BYTES 8u /* that each of them writes */
 
-static const struct oriel_dev_link *wqe_link(const struct perf_shot *s)
+static const struct oriel_dev_link *wqe_link(const struct perf_rep *s)
 {
 	return s->w.peers[s->peer].link;
 }
 
 /* One thread: @count work requests and one doorbell. */
-static inline enum oriel_status wqe_post(const struct perf_shot *s, uint32_t count)
+static inline enum oriel_status wqe_post(const struct perf_rep *s, uint32_t count)
 {
 	struct oriel_mlx5_place to = oriel_rdma_place(&s->w, s->peer, 0);
 	struct oriel_mlx5_place from = oriel_rdma_local(&s->w, s->peer, s->source);
@@ -32,7 +32,7 @@ static inline enum oriel_status wqe_post(const struct perf_shot *s, uint32_t cou
 }
 
 /* Whole group: one work request of each thread and one doorbell. */
-static enum oriel_status wqe_post_together(const struct perf_shot *s, struct oriel_dev_group g)
+static enum oriel_status wqe_post_together(const struct perf_rep *s, struct oriel_dev_group g)
 {
 	return perf_posted(oriel_link_put_cooperative(wqe_link(s), g,
 						      oriel_rdma_place(&s->w, s->peer, 0),
@@ -41,7 +41,7 @@ static enum oriel_status wqe_post_together(const struct perf_shot *s, struct ori
 }
 
 /* The queue is empty afterwards; that has taken no time. */
-static enum oriel_status wqe_empty(struct perf_shot *s, struct oriel_dev_group g, uint64_t parts)
+static enum oriel_status wqe_empty(struct perf_rep *s, struct oriel_dev_group g, uint64_t parts)
 {
 	double start = perf_now_ns();
 	enum oriel_status status = oriel_link_fence(wqe_link(s), g, 0);
@@ -54,7 +54,7 @@ static enum oriel_status wqe_empty(struct perf_shot *s, struct oriel_dev_group g
 }
 
 /* Each thread its part of the queue, @count at a time. */
-static inline enum oriel_status wqe_round(struct perf_shot *s, struct oriel_dev_group g,
+static inline enum oriel_status wqe_round(struct perf_rep *s, struct oriel_dev_group g,
 					  uint32_t count)
 {
 	uint64_t i, posts = PERF_WQES / g.size / count;
@@ -67,7 +67,7 @@ static inline enum oriel_status wqe_round(struct perf_shot *s, struct oriel_dev_
 	return status == ORIEL_OK ? wqe_empty(s, g, posts * count * g.size) : status;
 }
 
-static enum oriel_status wqe_round_together(struct perf_shot *s, struct oriel_dev_group g)
+static enum oriel_status wqe_round_together(struct perf_rep *s, struct oriel_dev_group g)
 {
 	uint64_t i, posts = PERF_WQES / g.size;
 	enum oriel_status status = ORIEL_OK;
@@ -78,7 +78,7 @@ static enum oriel_status wqe_round_together(struct perf_shot *s, struct oriel_de
 }
 
 /* @count 0: cooperative. */
-static inline enum oriel_status wqe_rounds(struct perf_shot *s, struct oriel_dev_group g,
+static inline enum oriel_status wqe_rounds(struct perf_rep *s, struct oriel_dev_group g,
 					   uint64_t begin, uint64_t end, uint32_t count)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -97,44 +97,44 @@ static inline enum oriel_status wqe_rounds(struct perf_shot *s, struct oriel_dev
 	return status;
 }
 
-enum oriel_status perf_wqe_1(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_1(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			     uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 1);
 }
 
-enum oriel_status perf_wqe_2(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_2(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			     uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 2);
 }
 
-enum oriel_status perf_wqe_4(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_4(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			     uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 4);
 }
 
-enum oriel_status perf_wqe_8(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_8(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			     uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 8);
 }
 
-enum oriel_status perf_wqe_16(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_16(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			      uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 16);
 }
 
-enum oriel_status perf_wqe_32(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_32(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			      uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 32);
 }
 
-enum oriel_status perf_wqe_cooperative(struct perf_shot *s, struct oriel_dev_group g,
-				       uint64_t begin, uint64_t end)
+enum oriel_status perf_wqe_cooperative(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
+				       uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 0);
 }
