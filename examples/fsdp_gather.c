@@ -61,7 +61,7 @@ static size_t load_shard(struct model *m, unsigned layer)
 	return width * sizeof(float);
 }
 
-static void tell(struct model *m, unsigned *count)
+static void notify(struct model *m, unsigned *count)
 {
 	pthread_mutex_lock(&m->lock);
 	(*count)++;
@@ -106,7 +106,7 @@ static void *gather_all(void *argument)
 	for (layer = 0; layer < m->count && status == ORIEL_OK; layer++) {
 		status = gather_layer(m, layer);
 		if (status == ORIEL_OK) {
-			tell(m, &m->gathered);
+			notify(m, &m->gathered);
 			continue;
 		}
 		fprintf(stderr, "rank %u: layer %u: %s\n", m->rank, layer, oriel_last_error());
@@ -182,7 +182,7 @@ static enum oriel_status model_run(struct model *m)
 		status = wait_for(m, &m->gathered, layer + 1);
 		if (status == ORIEL_OK) {
 			wrong += compute_layer(m, layer);
-			tell(m, &m->computed);
+			notify(m, &m->computed);
 		}
 	}
 	pthread_join(thread, NULL);

@@ -88,15 +88,15 @@ static void slab_paint(struct slab *s)
 		double y = s->first + row - 1.0;
 
 		for (x = 0; x < p->width; x++) {
-			bool is_held, is_edge = x == 0 || x == p->width - 1 || y <= 0 ||
-						y >= p->height - 1.0;
+			bool is_fixed, is_edge = x == 0 || x == p->width - 1 || y <= 0 ||
+						 y >= p->height - 1.0;
 			double heat = heat_rose((x + 0.5 - p->width / 2.0) * scale,
-						(y + 0.5 - p->height / 2.0) * scale, &is_held);
+						(y + 0.5 - p->height / 2.0) * scale, &is_fixed);
 
 			slab_row(s, 0, row)[x] = heat;
 			if (row >= 1 && row <= s->rows)
 				s->rate[(size_t)(row - 1) * p->width + x] =
-					is_held || is_edge ? 0 : 0.24;
+					is_fixed || is_edge ? 0 : 0.24;
 		}
 	}
 }

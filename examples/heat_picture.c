@@ -25,14 +25,14 @@ static const double glass = 0.5, stone = 0.15; /* temperatures at the start */
 static const double bar = 0.012;               /* width of the lead */
 
 /* A window of the first @count rings around (0, 0). */
-static double picture_window(double x, double y, unsigned count, bool *is_held)
+static double picture_window(double x, double y, unsigned count, bool *is_fixed)
 {
 	const double turn = 2 * acos(-1.0);
 	double radius = hypot(x, y), angle = atan2(y, x) / turn + 1;
 	double pane, along, middle, to_spoke;
 	const struct ring *ring = rings;
 
-	*is_held = false;
+	*is_fixed = false;
 	while (radius > ring->outer)
 		if (++ring == rings + count)
 			return stone;
@@ -43,24 +43,24 @@ static double picture_window(double x, double y, unsigned count, bool *is_held)
 	to_spoke = ring->panes > 1 ? (turn / ring->panes / 2 - fabs(along)) * radius : radius + bar;
 	middle = ring->panes > 1 ? (ring->inner + ring->outer) / 2 : 0;
 
-	*is_held = true;
+	*is_fixed = true;
 	if (hypot(radius - middle, along * middle) < ring->lamp)
 		return ring->heat;
 	if (ring->outer - radius < bar || to_spoke < bar / 2)
 		return 0;
-	*is_held = false;
+	*is_fixed = false;
 	return glass;
 }
 
-double heat_rose(double x, double y, bool *is_held)
+double heat_rose(double x, double y, bool *is_fixed)
 {
 	const double corner_x = 1.12, corner_y = 0.78, shrink = 2;
 	double to_corner = hypot(fabs(x) - corner_x, fabs(y) - corner_y);
 
 	if (to_corner * shrink < rings[1].outer)
 		return picture_window((fabs(x) - corner_x) * shrink, (fabs(y) - corner_y) * shrink,
-				      2, is_held);
-	return picture_window(x, y, sizeof(rings) / sizeof(rings[0]), is_held);
+				      2, is_fixed);
+	return picture_window(x, y, sizeof(rings) / sizeof(rings[0]), is_fixed);
 }
 
 /* Colours of 0, 1/8 .. 1: night, violet, ember, gold, white; ever lighter. */

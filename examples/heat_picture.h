@@ -9,7 +9,7 @@
  * A rose window of radius 1: the temperature at a point, and whether it is held
  * there: lead bars are cold, each pane has a lamp behind it.
  */
-double heat_rose(double x, double y, bool *is_held);
+double heat_rose(double x, double y, bool *is_fixed);
 
 /* Cells from 0 (dark) to 1 (bright). Says on standard error why it failed. */
 bool heat_write_png(const char *file, unsigned width, unsigned height, const double *cells);

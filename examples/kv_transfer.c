@@ -24,7 +24,7 @@ struct cache {
 	unsigned rank, flags;         /* of the hub */
 	uint64_t pages, page, rounds; /* number, bytes of each, lists that are pulled */
 	char *memory;
-	char *look;     /* a page of the host, where the cache is a GPU's */
+	char *staging;  /* a page of the host, where the cache is a GPU's */
 	uint64_t *sums; /* [pages], of what rank 0 has computed */
 	struct oriel_p2p_hub *hub;
 	struct oriel_p2p_memory *handle;
@@ -68,7 +68,8 @@ static enum oriel_status wait_all(struct cache *c, uint64_t count)
 	return status;
 }
 
-static enum oriel_status say(struct cache *c, uint64_t tag, const void *data, size_t length)
+static enum oriel_status send_message(struct cache *c, uint64_t tag, const void *data,
+				      size_t length)
 {
 	struct oriel_p2p_request r;
 	enum oriel_status status = oriel_p2p_send_control(c->p2p, tag, data, length, &r);
@@ -76,8 +77,8 @@ static enum oriel_status say(struct cache *c, uint64_t tag, const void *data, si
 	return status == ORIEL_OK ? oriel_p2p_wait(c->p2p, &r, 0) : status;
 }
 
-static enum oriel_status hear(struct cache *c, uint64_t tag, void *data, size_t room,
-			      size_t *length)
+static enum oriel_status receive_message(struct cache *c, uint64_t tag, void *data, size_t room,
+					 size_t *length)
 {
 	struct oriel_p2p_request r;
 	enum oriel_status status = oriel_p2p_recv_control(c->p2p, tag, data, room, &r);
@@ -95,14 +96,14 @@ static enum oriel_status prefill(struct cache *c)
 	uint64_t word, state = 1;
 
 	for (uint64_t i = 0; i < c->pages; i++) {
-		char *page = c->memory + i * c->page, *made = c->look ? c->look : page;
+		char *page = c->memory + i * c->page, *target = c->staging ? c->staging : page;
 
 		for (uint64_t k = 0; k + sizeof(word) <= c->page; k += sizeof(word)) {
 			word = state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
-			memcpy(made + k, &word, sizeof(word));
+			memcpy(target + k, &word, sizeof(word));
 		}
-		c->sums[i] = checksum(made, c->page);
-		if (c->look && !kv_gpu_write(page, made, c->page))
+		c->sums[i] = checksum(target, c->page);
+		if (c->staging && !kv_gpu_write(page, target, c->page))
 			return ORIEL_ERR_SYSTEM;
 	}
 	return ORIEL_OK;
@@ -112,9 +113,9 @@ static bool is_right(const struct cache *c, uint64_t number, uint64_t sum)
 {
 	const char *page = c->memory + number * c->page;
 
-	if (!c->look)
+	if (!c->staging)
 		return checksum(page, c->page) == sum;
-	return kv_gpu_read(c->look, page, c->page) && checksum(c->look, c->page) == sum;
+	return kv_gpu_read(c->staging, page, c->page) && checksum(c->staging, c->page) == sum;
 }
 
 /* Rank 0: lists come until an empty one does. */
@@ -126,7 +127,7 @@ static enum oriel_status serve(struct cache *c)
 	size_t length;
 
 	for (;;) {
-		status = hear(c, PAGES_OF, list, sizeof(list), &length);
+		status = receive_message(c, PAGES_OF, list, sizeof(list), &length);
 		if (status != ORIEL_OK || length == 0)
 			return status;
 		for (size_t i = 0; i < length / sizeof(list[0]) && status == ORIEL_OK; i++) {
@@ -137,7 +138,7 @@ static enum oriel_status serve(struct cache *c)
 		for (size_t i = 0; i < length / sizeof(list[0]); i++)
 			sums[i] = c->sums[list[i] % c->pages];
 		if (status == ORIEL_OK)
-			status = say(c, SUMS_OF, sums, length * 2);
+			status = send_message(c, SUMS_OF, sums, length * 2);
 		if (status == ORIEL_OK)
 			status = wait_all(c, length / sizeof(list[0]));
 		if (status != ORIEL_OK)
@@ -160,12 +161,12 @@ static enum oriel_status pull(struct cache *c, const uint32_t *list, uint64_t co
 		status = oriel_p2p_recv(c->p2p, i % CHANNELS, &to, &c->transfers[i]);
 	}
 	if (status == ORIEL_OK)
-		status = say(c, PAGES_OF, list, count * sizeof(list[0]));
+		status = send_message(c, PAGES_OF, list, count * sizeof(list[0]));
 	if (status == ORIEL_OK)
 		status = wait_all(c, count);
 	*seconds += now() - began;
 	if (status == ORIEL_OK)
-		status = hear(c, SUMS_OF, sums, sizeof(sums), &length);
+		status = receive_message(c, SUMS_OF, sums, sizeof(sums), &length);
 	if (status != ORIEL_OK)
 		return status;
 	for (uint64_t i = 0; i < count; i++)
@@ -192,7 +193,7 @@ static enum oriel_status decode(struct cache *c, const char *mode)
 		status = pull(c, list, count, &seconds);
 	}
 	if (status == ORIEL_OK)
-		status = say(c, PAGES_OF, NULL, 0);
+		status = send_message(c, PAGES_OF, NULL, 0);
 	if (status == ORIEL_OK)
 		printf("%-10s %6.2f GB/s, %" PRIu64 " pages of %" PRIu64 " bytes, %s\n", mode,
 		       (double)c->moved / seconds / 1e9, c->moved / c->page, c->page,
@@ -201,7 +202,7 @@ static enum oriel_status decode(struct cache *c, const char *mode)
 }
 
 /* An end to the other rank; the communicator serves to tell where it is, and nothing more. */
-static enum oriel_status meet(struct cache *c, enum oriel_p2p_mode mode)
+static enum oriel_status connect_peer(struct cache *c, enum oriel_p2p_mode mode)
 {
 	struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = CHANNELS};
 	char mine[ORIEL_P2P_ADDRESS] = "", all[2][ORIEL_P2P_ADDRESS];
@@ -219,7 +220,7 @@ static enum oriel_status meet(struct cache *c, enum oriel_p2p_mode mode)
 
 static enum oriel_status transfer(struct cache *c, enum oriel_p2p_mode mode)
 {
-	enum oriel_status status = meet(c, mode);
+	enum oriel_status status = connect_peer(c, mode);
 
 	if (status == ORIEL_OK)
 		status = c->rank == 0 ? serve(c) : decode(c, oriel_p2p_mode_name(mode));
@@ -227,7 +228,7 @@ static enum oriel_status transfer(struct cache *c, enum oriel_p2p_mode mode)
 		status = oriel_p2p_drain(c->p2p, 0);
 	if (status != ORIEL_OK)
 		fprintf(stderr, "kv_transfer: %s\n", oriel_last_error());
-	/* Nobody leaves while the other still wants to hear that all is well. */
+	/* Nobody leaves while the other still wants to receive_message that all is well. */
 	status = oriel_comm_agree(c->comm, status);
 	oriel_p2p_destroy(c->p2p);
 	c->p2p = NULL;
@@ -251,8 +252,8 @@ static enum oriel_status cache_open(struct cache *c)
 	c->memory = memory;
 	c->sums = calloc(c->pages, sizeof(*c->sums));
 	if (c->flags)
-		c->look = malloc(c->page);
-	if (!c->sums || (c->flags && !c->look))
+		c->staging = malloc(c->page);
+	if (!c->sums || (c->flags && !c->staging))
 		return ORIEL_ERR_NOMEM;
 	status = oriel_p2p_hub_create(&attr, &c->hub);
 	if (status == ORIEL_OK)
@@ -292,7 +293,7 @@ static int run(struct cache *c)
 	oriel_p2p_unregister(c->handle);
 	oriel_p2p_hub_destroy(c->hub);
 	oriel_memory_free(c->memory);
-	free(c->look);
+	free(c->staging);
 	free(c->sums);
 	return status == ORIEL_OK && !c->wrong ? 0 : 1;
 }

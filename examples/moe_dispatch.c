@@ -25,7 +25,7 @@
 /* Where a rank finds what it sent to an expert for a token. */
 struct choice {
 	unsigned expert; /* of all */
-	unsigned place;  /* among the tokens that this rank sends */
+	unsigned slot;   /* among the tokens that this rank sends */
 };
 
 struct layer {
@@ -91,7 +91,7 @@ static void fill_batch(struct layer *l, unsigned step)
 /* The tokens in order of the experts that they go to. */
 static void pack(struct layer *l, unsigned step)
 {
-	unsigned count = l->ranks * EXPERTS, expert, i, place = 0;
+	unsigned count = l->ranks * EXPERTS, expert, i, slot = 0;
 
 	memset(l->sent, 0, count * sizeof(*l->sent));
 	for (i = 0; i < l->tokens * CHOICES; i++)
@@ -100,9 +100,9 @@ static void pack(struct layer *l, unsigned step)
 		for (i = 0; i < l->tokens * CHOICES; i++) {
 			if (l->choices[i].expert != expert)
 				continue;
-			memcpy(l->packed + (size_t)place * WIDTH,
+			memcpy(l->packed + (size_t)slot * WIDTH,
 			       l->batch + (size_t)(i / CHOICES) * WIDTH, TOKEN_BYTES);
-			l->choices[i].place = place++;
+			l->choices[i].slot = slot++;
 			l->sent[expert]++;
 		}
 }
@@ -118,21 +118,22 @@ static uint64_t sum_of(const uint64_t *counts)
 }
 
 /* Rank after rank, on both sides; what comes back goes where it was sent from. */
-static void set_portions(struct layer *l, bool is_back)
+static void set_lengths(struct layer *l, bool is_back)
 {
-	uint64_t sent_at = 0, came_at = 0, sent, came;
+	uint64_t sent_offset = 0, received_offset = 0, sent, received;
 	unsigned rank;
 
 	for (rank = 0; rank < l->ranks; rank++) {
 		sent = sum_of(l->sent + rank * EXPERTS) * TOKEN_BYTES;
-		came = sum_of(l->expected + rank * EXPERTS) * TOKEN_BYTES;
-		l->portions[rank] =
-			is_back ? (struct oriel_dev_portion){came_at, came, sent_at, sent}
-				: (struct oriel_dev_portion){sent_at, sent, came_at, came};
-		sent_at += sent;
-		came_at += came;
+		received = sum_of(l->expected + rank * EXPERTS) * TOKEN_BYTES;
+		l->portions[rank] = is_back ? (struct oriel_dev_portion){received_offset, received,
+									 sent_offset, sent}
+					    : (struct oriel_dev_portion){sent_offset, sent,
+									 received_offset, received};
+		sent_offset += sent;
+		received_offset += received;
 		if (rank != l->rank)
-			l->bytes += is_back ? came : sent;
+			l->bytes += is_back ? received : sent;
 	}
 }
 
@@ -160,7 +161,7 @@ static uint64_t count_wrong(const struct layer *l)
 	for (i = 0; i < l->tokens * CHOICES; i++) {
 		choice = &l->choices[i];
 		x = l->batch + (size_t)(i / CHOICES) * WIDTH;
-		y = l->returned + (size_t)choice->place * WIDTH;
+		y = l->returned + (size_t)choice->slot * WIDTH;
 		for (k = 0; k < WIDTH; k++)
 			wrong += y[k] != make(choice->expert, x[k]);
 	}
@@ -182,12 +183,12 @@ static enum oriel_status layer_step(struct layer *l, unsigned step)
 	status = oriel_alltoall_start(l->counting, l->sent, EXPERTS * sizeof(*l->sent), NULL);
 	if (status != ORIEL_OK)
 		return status;
-	set_portions(l, false);
+	set_lengths(l, false);
 	status = oriel_alltoall_start_portions(l->dispatch, l->packed, l->portions, NULL);
 	if (status != ORIEL_OK)
 		return status;
 	run_experts(l);
-	set_portions(l, true);
+	set_lengths(l, true);
 	status = oriel_alltoall_start_portions(l->combine, l->made, l->portions, NULL);
 	l->seconds += now() - begun;
 	if (status == ORIEL_OK)

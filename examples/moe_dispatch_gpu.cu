@@ -42,7 +42,7 @@ struct tag {
  * What a rank exposes, by its place in the window. A rank's slots on another are its own, as
  * many as it has choices: at worst they all lead to one rank.
  */
-struct places {
+struct layout {
 	uint64_t batch;    /* [tokens], of this rank */
 	uint64_t returned; /* [choices], from the experts */
 	uint64_t arrived;  /* [ranks][choices], tokens; then what the experts made of them */
@@ -54,7 +54,7 @@ struct places {
 /* Passed to kernels by value. */
 struct layer {
 	struct oriel_dev_window window;
-	struct places at;
+	struct layout at;
 	char *memory; /* of this rank, in the window */
 	unsigned tokens, choices;
 	unsigned *step;
@@ -161,7 +161,7 @@ __global__ void dispatch(struct layer l)
 }
 
 /* One block; kernels behind it find what the others put before they signalled. */
-__global__ void await_all(struct layer l, unsigned signal)
+__global__ void wait_all(struct layer l, unsigned signal)
 {
 	oriel_dev_wait_signal_next_all(&l.window, oriel_dev_block(), signal, BLOCKS, 0);
 }
@@ -239,9 +239,9 @@ static cudaGraphExec_t layer_capture(const struct layer *l, cudaStream_t stream,
 	CUDA(cudaMemsetAsync(l->sent, 0, l->window.ranks * sizeof(*l->sent), stream));
 	route<<<BLOCKS, THREADS, 0, stream>>>(*l);
 	dispatch<<<BLOCKS, THREADS, 0, stream>>>(*l);
-	await_all<<<1, 32, 0, stream>>>(*l, DISPATCHED);
+	wait_all<<<1, 32, 0, stream>>>(*l, DISPATCHED);
 	experts<<<BLOCKS, THREADS, 0, stream>>>(*l);
-	await_all<<<1, 32, 0, stream>>>(*l, RETURNED);
+	wait_all<<<1, 32, 0, stream>>>(*l, RETURNED);
 	combine<<<BLOCKS, THREADS, 0, stream>>>(*l);
 	if (is_checked)
 		check<<<BLOCKS, THREADS, 0, stream>>>(*l);
@@ -252,10 +252,10 @@ static cudaGraphExec_t layer_capture(const struct layer *l, cudaStream_t stream,
 	return exec;
 }
 
-static struct places places_of(unsigned ranks, unsigned tokens)
+static struct layout layout_of(unsigned ranks, unsigned tokens)
 {
 	size_t choices = (size_t)tokens * CHOICES;
-	struct places at = {};
+	struct layout at = {};
 
 	at.returned = at.batch + tokens * TOKEN_BYTES;
 	at.arrived = at.returned + choices * TOKEN_BYTES;
@@ -272,7 +272,7 @@ static struct oriel_window *layer_open(struct layer *l, struct oriel_comm *comm,
 	struct oriel_window *window;
 	void *memory;
 
-	l->at = places_of(ranks, tokens);
+	l->at = layout_of(ranks, tokens);
 	l->tokens = tokens;
 	l->choices = tokens * CHOICES;
 	attr.size = sizeof(attr);
@@ -330,7 +330,7 @@ static float layer_run(const struct layer *l, struct oriel_comm *comm, cudaStrea
 }
 
 /* Returns numbers that were wrong. */
-static unsigned long long layer_tell(const struct layer *l, unsigned steps, float ms)
+static unsigned long long layer_report(const struct layer *l, unsigned steps, float ms)
 {
 	unsigned long long totals[2];
 
@@ -399,7 +399,7 @@ int main(int argc, char **argv)
 	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	(void)layer_run(&layer, comm, stream, steps, true);
 	ms = layer_run(&layer, comm, stream, steps, false);
-	wrong = layer_tell(&layer, steps, ms) + !is_well(comm);
+	wrong = layer_report(&layer, steps, ms) + !is_well(comm);
 	CUDA(cudaStreamDestroy(stream));
 	layer_close(&layer);
 	oriel_window_destroy(window);
