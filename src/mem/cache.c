@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Implements the registration cache (mem/cache.h): a list sorted by base under a read-write lock,
+ * with atomic references. transport/rdma_memory.c and p2p/ use it.
+ */
 #include "mem/cache.h"
 
 #include <assert.h>
@@ -11,25 +15,24 @@
 #include "base/error.h"
 
 /*
- * Listed entries are found by others; one that is not leaves with its last
- * reference. Whoever takes the last reference away holds the lock for writing, so
- * that an entry with a reference is not freed, and one without is nobody's but the
- * lock's.
+ * A lookup finds listed entries; an entry that is not listed is deregistered with its last
+ * reference. A thread that drops the last reference has the lock for writing. So an entry with
+ * references is never freed, and only the lock protects an entry without.
  */
 struct ori_cache_entry {
 	struct ori_cache_range range;
 	void *registration;
 	atomic_uint refs;
-	atomic_uint wholes;           /* of these, those that span all of it */
-	uint64_t used;                /* guarded by the lock: when the last one was given back */
+	atomic_uint wholes;           /* the references among these that span the whole entry */
+	uint64_t used;                /* guarded by the lock: when the last reference was dropped */
 	bool is_listed;               /* guarded by the lock */
-	struct ori_cache_entry *next; /* of those that are to be given up */
+	struct ori_cache_entry *next; /* in a list of entries to deregister */
 };
 
 struct ori_cache {
 	struct ori_cache_attr attr;
-	pthread_rwlock_t lock;         /* guards all below */
-	struct ori_cache_entry **list; /* [count], by base */
+	pthread_rwlock_t lock;         /* guards all fields below */
+	struct ori_cache_entry **list; /* [count], sorted by base */
 	unsigned count, room;
 	uint64_t longest; /* no entry was ever longer */
 	uint64_t clock;
@@ -47,7 +50,9 @@ enum oriel_status ori_cache_create(const struct ori_cache_attr *attr, struct ori
 	return ORIEL_OK;
 }
 
-/* Without the lock, as unregistering takes its time: @entry and those that follow it. */
+/*
+ * Deregister @entry and those linked behind it; without the lock, because deregistration is slow.
+ */
 static void cache_dereg(const struct ori_cache *cache, struct ori_cache_entry *entry)
 {
 	struct ori_cache_entry *next;
@@ -98,7 +103,7 @@ static bool cache_overlap(const struct ori_cache_range *a, const struct ori_cach
 	return a->base < b->base ? b->base - a->base < a->length : a->base - b->base < b->length;
 }
 
-/* How many entries begin at @base or before. */
+/* Returns how many entries begin at @base or before. */
 static unsigned cache_upto(const struct ori_cache *cache, uint64_t base)
 {
 	unsigned low = 0, high = cache->count;
@@ -114,7 +119,7 @@ static unsigned cache_upto(const struct ori_cache *cache, uint64_t base)
 	return low;
 }
 
-/* One more of those that span the entry, if there is one. */
+/* Add a reference that spans the entry, unless there is none yet. */
 static bool cache_join_whole(struct ori_cache_entry *entry)
 {
 	unsigned wholes = atomic_load(&entry->wholes);
@@ -124,7 +129,10 @@ static bool cache_join_whole(struct ori_cache_entry *entry)
 	return wholes != 0;
 }
 
-/* May @range, which it covers, use @entry? The lock is held for reading at least. */
+/*
+ * Take a reference to @entry, which covers @range, if it may be shared. The lock is held at least
+ * for reading.
+ */
 static bool cache_join(struct ori_cache_entry *entry, const struct ori_cache_range *range,
 		       bool *is_whole)
 {
@@ -139,7 +147,7 @@ static bool cache_join(struct ori_cache_entry *entry, const struct ori_cache_ran
 	return true;
 }
 
-/* The lock is held for reading at least. */
+/* The lock is held at least for reading. */
 static bool cache_find(struct ori_cache *cache, const struct ori_cache_range *range,
 		       struct ori_mr_ref *ref)
 {
@@ -167,7 +175,7 @@ static void cache_unlist(struct ori_cache *cache, unsigned i)
 		(--cache->count - i) * sizeof(struct ori_cache_entry *));
 }
 
-/* Out of the list, and to @unused if nobody refers to it. */
+/* Remove entry @i from the list, and put it on @unused if it has no references. */
 static void cache_drop(struct ori_cache *cache, unsigned i, struct ori_cache_entry **unused)
 {
 	struct ori_cache_entry *entry = cache->list[i];
@@ -179,7 +187,10 @@ static void cache_drop(struct ori_cache *cache, unsigned i, struct ori_cache_ent
 	*unused = entry;
 }
 
-/* What the memory of @range used to be; all that overlaps it if its id is 0. */
+/*
+ * Drop the entries of earlier allocations at the addresses of @range; with id 0 all that overlap
+ * it.
+ */
 static struct ori_cache_entry *cache_drop_others(struct ori_cache *cache,
 						 const struct ori_cache_range *range)
 {
@@ -226,7 +237,7 @@ static void cache_list(struct ori_cache *cache, struct ori_cache_entry *entry)
 		cache->longest = entry->range.length;
 }
 
-/* The one that has been idle for longest if there are more than @most, else none. */
+/* Find the entry that has been idle longest; false unless more than @most are idle. */
 static bool cache_find_idle(const struct ori_cache *cache, unsigned most, unsigned *which)
 {
 	unsigned idle = 0, i;
@@ -240,7 +251,7 @@ static bool cache_find_idle(const struct ori_cache *cache, unsigned most, unsign
 	return idle > most;
 }
 
-/* True if an idle entry was given up. */
+/* Deregister an idle entry; false if there is none beyond @most. */
 static bool cache_evict(struct ori_cache *cache, unsigned most)
 {
 	struct ori_cache_entry *entry = NULL;
@@ -257,6 +268,7 @@ static bool cache_evict(struct ori_cache *cache, unsigned most)
 	return entry != NULL;
 }
 
+/* Deregister idle entries one by one while the NIC lacks room for the new registration. */
 static enum oriel_status cache_reg(struct ori_cache *cache, const struct ori_cache_range *range,
 				   void **registration)
 {
@@ -269,8 +281,8 @@ static enum oriel_status cache_reg(struct ori_cache *cache, const struct ori_cac
 }
 
 /*
- * Tell others of @entry, which is referenced. Somebody may have been faster: of an
- * allocation there is one entry, of host memory there may be several.
+ * List @entry, which is referenced, for other threads. Another thread may have registered the
+ * range first: an allocation has one entry, host memory may have several.
  */
 static enum oriel_status cache_publish(struct ori_cache *cache, struct ori_cache_entry *entry,
 				       struct ori_mr_ref *ref)
@@ -331,7 +343,7 @@ enum oriel_status ori_cache_ref(struct ori_cache *cache, uint64_t address, uint6
 	return is_found ? ORIEL_OK : cache_make(cache, &range, ref);
 }
 
-/* False if it is the last one. */
+/* Drop a reference unless it is the last one; false if it is. */
 static bool cache_unref_shared(struct ori_cache_entry *entry)
 {
 	unsigned refs = atomic_load(&entry->refs);
@@ -341,7 +353,10 @@ static bool cache_unref_shared(struct ori_cache_entry *entry)
 	return refs > 1;
 }
 
-/* What nobody refers to any more stays if it is listed and of a GPU. */
+/*
+ * Drop what may be the last reference. Returns the entry if it is to be deregistered: without
+ * references, an entry stays only if it is listed and of GPU memory.
+ */
 static struct ori_cache_entry *cache_unref_last(struct ori_cache *cache,
 						struct ori_cache_entry *entry)
 {

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Implements mem/external.h: exports cudaMalloc() memory by IPC handle, and mapped memory by
+ * descriptors or a fabric handle.
+ */
 #include "mem/external.h"
 
 #include <stdlib.h>
@@ -11,7 +15,7 @@
 struct ori_external {
 	uint32_t kind; /* enum ori_mem_blob_kind */
 	uint32_t segments;
-	int lengths; /* file of @segments lengths, -1 unless there are several */
+	int lengths; /* file with @segments lengths, -1 for a single allocation */
 	int fds[ORI_MEM_SEGMENTS];
 	bool has_fabric;
 	uint8_t handle[ORI_GPU_HANDLE];
@@ -49,7 +53,7 @@ void ori_external_close(struct ori_external *a)
 	free(a);
 }
 
-/* The first @count of @lengths in a file of their own. */
+/* Write the first @count of @lengths into a file of their own. */
 static enum oriel_status external_write_lengths(struct ori_external *a, const uint64_t *lengths)
 {
 	size_t bytes = a->segments * sizeof(*lengths), whole = bytes;
@@ -76,10 +80,10 @@ static enum oriel_status external_reject(const struct ori_gpu_memory_info *info,
 	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%p is %s", at,
 			info->kind < sizeof(what) / sizeof(what[0]) && what[info->kind]
 				? what[info->kind]
-				: "no mapped memory of a GPU");
+				: "not mapped GPU memory");
 }
 
-/* One allocation that leaves as @handles say. */
+/* A single allocation, exported as @handles. */
 static void external_set_one(struct ori_external *a, const struct ori_gpu_handles *handles)
 {
 	a->kind = handles->fd < 0 ? ORI_MEM_BLOB_GPU_FABRIC : ORI_MEM_BLOB_GPU_FILES;
@@ -87,7 +91,7 @@ static void external_set_one(struct ori_external *a, const struct ori_gpu_handle
 	memcpy(a->handle, handles->fabric, sizeof(a->handle));
 }
 
-/* Several side by side leave by descriptors alone. */
+/* Several allocations side by side are exported by descriptors only. */
 static enum oriel_status external_set_several(struct ori_external *a, const uint64_t *lengths)
 {
 	a->has_fabric = false;
@@ -95,7 +99,7 @@ static enum oriel_status external_set_several(struct ori_external *a, const uint
 	return external_write_lengths(a, lengths);
 }
 
-/* What lies behind @end of the memory that begins at @first. */
+/* Describe the memory behind @end, which must be a mapping too. */
 static enum oriel_status external_query_next(const struct ori_gpu *gpu, const char *end,
 					     struct ori_gpu_memory_info *info)
 {
@@ -106,7 +110,7 @@ static enum oriel_status external_query_next(const struct ori_gpu *gpu, const ch
 	return external_reject(info, end);
 }
 
-/* Each mapping from @first on until @end. */
+/* Export each mapping from @first to @end. */
 static enum oriel_status external_export_mapped(const struct ori_gpu *gpu, struct ori_external *a,
 						const struct ori_gpu_memory_info *first,
 						const char *end, size_t *length)
@@ -145,7 +149,10 @@ static enum oriel_status external_export_mapped(const struct ori_gpu *gpu, struc
 	return ORIEL_OK;
 }
 
-/* How the memory that begins with @info leaves; *@length is all of it. */
+/*
+ * Export the memory that begins with @info by the handles of its kind; *@length becomes its
+ * length.
+ */
 static enum oriel_status external_export_any(const struct ori_gpu *gpu, struct ori_external *a,
 					     const struct ori_gpu_memory_info *info,
 					     const char *address, const char *end, size_t *length)

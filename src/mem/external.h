@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a GPU that the application allocated by its own means, made ready
- * to be exported.
+ * GPU memory that the application allocated itself, prepared for export. comm/share.c and p2p/
+ * call it for user buffers.
  */
 #ifndef ORI_MEM_EXTERNAL_H
 #define ORI_MEM_EXTERNAL_H
@@ -11,10 +11,9 @@
 struct ori_external;
 
 /*
- * The allocation that [@address, @address + @length) lies in, or the mappings
- * side by side that it touches, with one reference for the caller; @offset is
- * where in it. Only ori_mem_export() and ori_mem_unref() take it.
- * ORIEL_ERR_UNSUPPORTED says why other processes could not reach it.
+ * Reference the allocation that holds [@address, @address + @length), or the adjacent mappings
+ * that do; @offset is the offset in it. Only ori_mem_export() and ori_mem_unref() accept the
+ * result. The text of ORIEL_ERR_UNSUPPORTED says why other processes cannot open it.
  */
 enum oriel_status ori_mem_open_external(const struct ori_gpu *gpu, void *address, size_t length,
 					struct ori_mem **mem, uint64_t *offset);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Implements mem/fdsock.h: messages with descriptors (SCM_RIGHTS) over abstract unix sockets. */
 #include "mem/fdsock.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "base/log.h"
 #include "sys/process.h"
 
-/* Room for the descriptors of one message, aligned as the kernel wants it. */
+/* Room for the descriptors of one message, aligned for the kernel. */
 union fdsock_control {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(ORI_FDSOCK_FDS * sizeof(int))];
@@ -49,7 +50,7 @@ static enum oriel_status fdsock_open(int *fd)
 	return ORIEL_OK;
 }
 
-/* Wait for @events of @fd; an error or hang-up also ends the wait. */
+/* Wait for @events on @fd; an error or a hang-up also ends the wait. */
 static enum oriel_status fdsock_wait(int fd, short events, uint64_t deadline, const char *what)
 {
 	struct pollfd p = {.fd = fd, .events = events};
@@ -62,8 +63,8 @@ static enum oriel_status fdsock_wait(int fd, short events, uint64_t deadline, co
 		if (n < 0 && errno != EINTR)
 			return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot wait for a unix socket");
 		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT, "no %s in time over a unix socket",
-					what);
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"timed out waiting for %s over a unix socket", what);
 	}
 }
 
@@ -72,7 +73,8 @@ static enum oriel_status fdsock_peer(int fd, struct ucred *peer)
 	socklen_t length = sizeof(*peer);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &length) != 0)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot tell who a unix socket leads to");
+		return ori_fail_errno(ORIEL_ERR_SYSTEM,
+				      "cannot read the peer credentials of a unix socket");
 	return ORIEL_OK;
 }
 
@@ -101,8 +103,8 @@ enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd)
 }
 
 /*
- * Unlike TCP, a full backlog is reported at once (EAGAIN) and nothing says when
- * there is room again: ask again a little later.
+ * Unlike TCP, a full backlog fails at once (EAGAIN), and no event reports free room: retry after a
+ * pause.
  */
 static enum oriel_status fdsock_connect(int fd, const struct sockaddr_un *address, socklen_t length,
 					uint64_t deadline)
@@ -111,18 +113,20 @@ static enum oriel_status fdsock_connect(int fd, const struct sockaddr_un *addres
 
 	while (connect(fd, (const struct sockaddr *)address, length) != 0) {
 		if (errno == ECONNREFUSED)
-			return ori_fail(ORIEL_ERR_PEER, "nobody listens at a peer's unix socket");
+			return ori_fail(ORIEL_ERR_PEER,
+					"no process listens at a peer's unix socket");
 		if (errno != EAGAIN && errno != EINTR)
 			return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot connect a unix socket");
 		if (ori_deadline_passed(deadline))
 			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"a peer did not take a unix connection in time");
+					"timed out: a peer did not accept a unix connection");
 		if (errno == EAGAIN)
 			nanosleep(&pause, NULL);
 	}
 	return ORIEL_OK;
 }
 
+/* Abstract names have no permissions, so both sides check the credentials of the other. */
 static enum oriel_status fdsock_check(int fd, uid_t uid, pid_t pid)
 {
 	struct ucred peer;
@@ -132,7 +136,7 @@ static enum oriel_status fdsock_check(int fd, uid_t uid, pid_t pid)
 		return status;
 	if (peer.uid != uid || (pid != 0 && peer.pid != pid))
 		return ori_fail(ORIEL_ERR_AUTH,
-				"a unix socket leads to process %ld of user %lu "
+				"the peer of a unix socket is process %ld of user %lu "
 				"instead of process %ld of user %lu",
 				(long)peer.pid, (unsigned long)peer.uid, (long)pid,
 				(unsigned long)uid);
@@ -162,7 +166,7 @@ enum oriel_status ori_fdsock_connect(const uint8_t name[ORI_FDSOCK_NAME], uid_t 
 	return ORIEL_OK;
 }
 
-/* ORIEL_AGAIN: nobody of this user is there yet. */
+/* ORIEL_AGAIN: no connection of this user is pending. */
 static enum oriel_status fdsock_accept_one(int listener, int *fd, struct ucred *peer)
 {
 	int sock = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -178,7 +182,7 @@ static enum oriel_status fdsock_accept_one(int listener, int *fd, struct ucred *
 				      "cannot accept a unix connection");
 	status = fdsock_peer(sock, &who);
 	if (status == ORIEL_OK && who.uid != geteuid()) {
-		ori_log(ORIEL_LOG_WARN, "turned process %ld of user %lu away from a unix socket",
+		ori_log(ORIEL_LOG_WARN, "rejected a unix connection of process %ld of user %lu",
 			(long)who.pid, (unsigned long)who.uid);
 		status = ORIEL_AGAIN;
 	}
@@ -196,7 +200,7 @@ enum oriel_status ori_fdsock_accept(int listener, uint64_t deadline, int *fd, st
 	enum oriel_status status;
 
 	do {
-		status = fdsock_wait(listener, POLLIN, deadline, "connection");
+		status = fdsock_wait(listener, POLLIN, deadline, "a connection");
 		if (status == ORIEL_OK)
 			status = fdsock_accept_one(listener, fd, peer);
 	} while (status == ORIEL_AGAIN);
@@ -222,7 +226,7 @@ static enum oriel_status fdsock_send_failed(void)
 {
 	if (errno == EPIPE || errno == ECONNRESET)
 		return ori_fail(ORIEL_ERR_PEER, "a peer has closed its unix socket");
-	/* ETOOMANYREFS: too many descriptors of this user are under way. */
+	/* ETOOMANYREFS: too many descriptors of this user are in flight. */
 	return ori_fail_errno(errno == ETOOMANYREFS || errno == ENOMEM || errno == ENOBUFS
 				      ? ORIEL_ERR_NOMEM
 				      : ORIEL_ERR_SYSTEM,
@@ -250,21 +254,21 @@ enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const
 		if (n > 0) {
 			at += n;
 			length -= (size_t)n;
-			nfds = 0; /* they went with the first byte */
+			nfds = 0; /* the first byte carried them */
 			continue;
 		}
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN)
 			return fdsock_send_failed();
-		status = fdsock_wait(fd, POLLOUT, deadline, "room");
+		status = fdsock_wait(fd, POLLOUT, deadline, "room to send");
 		if (status != ORIEL_OK)
 			return status;
 	}
 	return ORIEL_OK;
 }
 
-/* Descriptors that came so far. */
+/* The descriptors that have arrived. */
 struct fdsock_received {
 	int fds[ORI_FDSOCK_FDS];
 	unsigned count, max;
@@ -277,6 +281,7 @@ static void fdsock_close_all(const int *fds, unsigned count)
 		close(fds[i]);
 }
 
+/* Excess descriptors are closed at once, since the kernel has already installed them. */
 static void fdsock_received_add(struct fdsock_received *c, int fd)
 {
 	if (c->count < c->max) {
@@ -304,7 +309,7 @@ static void fdsock_collect(struct msghdr *msg, struct fdsock_received *c)
 	}
 }
 
-/* Some of @length bytes; ORIEL_AGAIN if none are there yet. */
+/* Receive some of @length bytes; ORIEL_AGAIN if none have arrived. */
 static enum oriel_status fdsock_recv_some(int fd, char *at, size_t length,
 					  struct fdsock_received *c, size_t *got)
 {
@@ -323,11 +328,13 @@ static enum oriel_status fdsock_recv_some(int fd, char *at, size_t length,
 	if (n <= 0)
 		return ori_fail(ORIEL_ERR_PEER, "a peer has closed its unix socket");
 	fdsock_collect(&msg, c);
-	/* The room is the kernel's own limit, so only this process can be short of something. */
+	/*
+	 * The buffer has room for the kernel's maximum, so truncation means that this process hit
+	 * a limit of its own.
+	 */
 	if (msg.msg_flags & MSG_CTRUNC)
-		return ori_fail(
-			ORIEL_ERR_NOMEM,
-			"descriptors of a peer were lost: is the limit of open files too low?");
+		return ori_fail(ORIEL_ERR_NOMEM, "descriptors of a peer were lost: raise the limit "
+						 "of open files (ulimit -n)");
 	if (c->is_too_many)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "a peer sent more than %u descriptors", c->max);
 	*got = (size_t)n;
@@ -343,7 +350,7 @@ static enum oriel_status fdsock_recv_all(int fd, char *at, size_t length, struct
 
 		status = fdsock_recv_some(fd, at, length, c, &got);
 		if (status == ORIEL_AGAIN) {
-			status = fdsock_wait(fd, POLLIN, deadline, "message");
+			status = fdsock_wait(fd, POLLIN, deadline, "a message");
 			got = 0;
 		}
 		if (status != ORIEL_OK)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors and bytes between two sockets of one process, and each failure. */
 #define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +25,7 @@
 
 struct pair {
 	int listener, client, server;
-	struct ucred peer; /* who the server sees */
+	struct ucred peer; /* credentials as the server sees them */
 };
 
 static int open_pair(void **state)
@@ -145,7 +146,7 @@ static void test_descriptors_without_a_free_number_are_an_error(void **state)
 	char c;
 
 	assert_int_equal(ori_fdsock_send(p->client, "a", 1, sent, 2, LONG), ORIEL_OK);
-	next = dup(p->listener); /* the lowest number that is free */
+	next = dup(p->listener); /* the lowest free descriptor */
 	close(next);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &normal), 0);
 	tight = normal;
@@ -290,7 +291,7 @@ static void test_a_listener_of_another_process_is_rejected(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-/* As another user; only root can try. */
+/* Connect as another user, which only root can try. */
 static void test_a_connection_of_another_user_is_closed(void **state)
 {
 	uint8_t name[ORI_FDSOCK_NAME];

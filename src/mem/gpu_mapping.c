@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Imports memory for kernels: GPU memory of other processes and of this one, and host memory that
+ * is pinned. mapping.c calls it to close, comm/ and p2p/ to import.
+ */
 #include "mem/gpu_mapping.h"
 
 #include <unistd.h>
@@ -6,7 +10,7 @@
 #include "base/error.h"
 #include "mem/memfd.h"
 
-/* The lengths of several allocations that come behind file @fd. */
+/* Read the lengths of several allocations from the file @fd that precedes their descriptors. */
 static enum oriel_status mapping_read_lengths(const struct ori_mem_blob *b, int fd,
 					      uint64_t lengths[ORI_MEM_SEGMENTS])
 {
@@ -26,8 +30,9 @@ static enum oriel_status mapping_read_lengths(const struct ori_mem_blob *b, int 
 				ORIEL_ERR_PROTOCOL,
 				"a peer's GPU memory has an allocation of impossible length");
 	if (sum != b->alloc_length)
-		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"a peer's GPU memory has other lengths than it says");
+		return ori_fail(
+			ORIEL_ERR_PROTOCOL,
+			"the allocations of a peer's GPU memory do not add up to its length");
 	return ORIEL_OK;
 }
 
@@ -50,6 +55,9 @@ static enum oriel_status mapping_open_files(const struct ori_gpu *gpu, const str
 	return ORIEL_OK;
 }
 
+/*
+ * cudaIpcOpenMemHandle() maps whole allocations, whose true length is queried to check the peer's.
+ */
 static enum oriel_status mapping_open_handle(const struct ori_gpu *gpu,
 					     const struct ori_mem_blob *b, struct ori_mapping *m)
 {
@@ -89,12 +97,12 @@ static enum oriel_status mapping_open_fabric(const struct ori_gpu *gpu,
 	return ORIEL_OK;
 }
 
-/* Host memory that @m reaches already, for kernels as well. */
+/* Let kernels reach the host memory that @m maps for the CPU. */
 static enum oriel_status mapping_pin(const struct ori_gpu *gpu, struct ori_mapping *m)
 {
 	enum oriel_status status;
 
-	/* Private memory is its owner's to pin. */
+	/* The owner of private memory pins it. */
 	if (!m->mem && !m->base)
 		return ORIEL_OK;
 	status = m->mem ? ori_mem_pin(gpu, m->mem) : gpu->ops->pin(gpu, m->base, m->base_length);
@@ -102,7 +110,7 @@ static enum oriel_status mapping_pin(const struct ori_gpu *gpu, struct ori_mappi
 	return status;
 }
 
-/* The whole piece, which a thread of this process has described. */
+/* Let @gpu access the whole allocation, which a thread of this process has exported. */
 static enum oriel_status mapping_enable_access(const struct ori_gpu *gpu,
 					       const struct ori_mem_blob *b)
 {
@@ -129,7 +137,7 @@ static enum oriel_status mapping_open_gpu(const struct ori_gpu *gpu, const struc
 	return mapping_open_handle(gpu, b, m);
 }
 
-/* Empty, but for what @b says of itself. */
+/* A mapping with nothing mapped yet, described as @b says. */
 static struct ori_mapping mapping_of(const struct ori_gpu *gpu, const struct ori_mem_blob *b)
 {
 	return (struct ori_mapping){.address = (void *)(uintptr_t)b->address,
@@ -164,16 +172,16 @@ enum oriel_status ori_mem_import_gpu(const struct ori_gpu *gpu, const struct ori
 	return status;
 }
 
-/* Why @b cannot leave its node. */
+/* Fail with the reason why @b cannot be imported on another node. */
 static enum oriel_status mapping_reject_fabric(const struct ori_mem_blob *b)
 {
 	if (!ori_mem_blob_is_gpu(b))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"host memory of another node: an NVLink fabric reaches memory of "
-				"GPUs alone");
+				"host memory of another node: an NVLink fabric reaches memory on "
+				"GPUs only");
 	if (b->kind == ORI_MEM_BLOB_GPU_HANDLE)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"memory of cudaMalloc() cannot be reached from other nodes: use "
+				"cudaMalloc() memory cannot be reached from other nodes: use "
 				"oriel_memory_alloc() or CU_MEM_HANDLE_TYPE_FABRIC");
 	if (b->segments > 1)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
@@ -181,7 +189,7 @@ static enum oriel_status mapping_reject_fabric(const struct ori_mem_blob *b)
 				"other nodes, only from one",
 				b->segments);
 	return ori_fail(ORIEL_ERR_UNSUPPORTED,
-			"GPU memory cannot be reached from other nodes: it was made without "
+			"GPU memory cannot be reached from other nodes: it was allocated without "
 			"CU_MEM_HANDLE_TYPE_FABRIC");
 }
 
@@ -216,6 +224,6 @@ void ori_mapping_close_gpu(struct ori_mapping *m)
 		m->gpu->ops->close_handle(m->gpu, m->base);
 	else
 		m->gpu->ops->unmap(m->base, m->base_length);
-	/* What is left is not the kernel's to unmap. */
+	/* munmap() must not see it. */
 	m->base = NULL;
 }

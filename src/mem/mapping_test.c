@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Export and import in one process, in two processes, and over a fake GPU. */
 #define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +56,7 @@ static void test_a_thread_gets_the_address_and_a_reference(void **state)
 	ori_mapping_close(&m);
 	assert_int_equal(ori_mem_count(), 0);
 	assert_int_equal(ori_mem_import(&blob, -1, &m), ORIEL_ERR_PROTOCOL);
-	assert_non_null(strstr(oriel_last_error(), "is not alive"));
+	assert_non_null(strstr(oriel_last_error(), "is not allocated"));
 }
 
 static void test_private_memory_is_for_this_process_only(void **state)
@@ -101,7 +102,7 @@ static void test_a_part_outside_its_memory_is_rejected(void **state)
 	assert_int_equal(ori_mem_count(), 0);
 }
 
-/* In a process of its own: take memory from @sock, check it, answer in it. */
+/* Runs in a child: receive memory from @sock, check it, write a reply into it. */
 static int import_and_answer(int sock)
 {
 	struct ori_mem_blob blob;
@@ -354,7 +355,7 @@ static void test_the_cpu_does_not_import_memory_of_a_gpu(void **state)
 	assert_null(m.address);
 }
 
-/* A GPU that notes what it is asked for. */
+/* A fake GPU that records its calls. */
 static struct {
 	unsigned opened, closed;
 	uint64_t lengths[3];
@@ -417,7 +418,7 @@ static const struct ori_gpu_ops note_ops = {
 
 static const struct ori_gpu note_gpu = {.ops = &note_ops};
 
-/* Import two allocations whose lengths are said to be @a and @b. */
+/* Import two allocations with the stated lengths @a and @b. */
 static enum oriel_status import_two(uint64_t a, uint64_t b, struct ori_mapping *m)
 {
 	const uint64_t lengths[] = {a, b};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Files in memory: sizes, seals, offsets and huge pages. */
 #define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,7 +125,10 @@ static void test_any_offset_can_be_mapped(void **state)
 	assert_string_equal(part.base + part.lead, "here");
 	ori_memfd_unmap(&part);
 
-	/* Huge pages are asked for, so the address is that of one; the bytes are the same. */
+	/*
+	 * The address has the alignment of a huge page, since one is requested; the bytes are the
+	 * same.
+	 */
 	assert_int_equal(ori_memfd_map(fd, PAGE + 7, 2 * PAGE, true, &part), ORIEL_OK);
 	assert_string_equal(part.base + part.lead, "here");
 	ori_memfd_unmap(&part);
@@ -193,7 +197,7 @@ static void test_a_mapping_is_distinguished_from_others(void **state)
 	char *copy = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, (off_t)PAGE);
 
 	(void)state;
-	/* Two areas of one file in a row are as good as one. */
+	/* Two adjacent areas of one file count as one mapping. */
 	assert_int_equal(mprotect(shared + PAGE, PAGE, PROT_READ), 0);
 	assert_int_equal(ori_memfd_check_mapped(fd, PAGE, shared, 3 * PAGE), ORIEL_OK);
 	assert_int_equal(ori_memfd_check_mapped(fd, PAGE + 9, shared + 9, PAGE), ORIEL_OK);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of allocations that other processes can map, and the public oriel_memory_ functions.
+ * comm/ and p2p/ look up buffers in it.
+ */
 #include "mem/memory.h"
 
 #include <inttypes.h>
@@ -13,10 +17,10 @@
 #include "mem/memfd.h"
 #include "sys/process.h"
 
-/* All live pieces, ordered by address; no two overlap. */
+/* All live allocations, sorted by address; no two overlap. */
 static struct {
-	pthread_mutex_t lock; /* guards the rest, and refs and owner of each piece */
-	struct ori_mem **pieces;
+	pthread_mutex_t lock; /* guards the rest, and refs and owner of each allocation */
+	struct ori_mem **allocations;
 	unsigned count, room;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -25,14 +29,14 @@ static bool memory_contains(const struct ori_mem *m, uintptr_t at)
 	return at - (uintptr_t)m->address < m->length;
 }
 
-/* Place of the first piece that ends behind @at; table.count if none does. */
+/* Index of the first allocation that ends behind @at; table.count if none does. */
 static unsigned memory_index(uintptr_t at)
 {
 	unsigned low = 0, high = table.count;
 
 	while (low < high) {
 		unsigned middle = low + (high - low) / 2;
-		const struct ori_mem *m = table.pieces[middle];
+		const struct ori_mem *m = table.allocations[middle];
 
 		if (at >= (uintptr_t)m->address + m->length)
 			low = middle + 1;
@@ -42,41 +46,42 @@ static unsigned memory_index(uintptr_t at)
 	return low;
 }
 
-/* The first piece that touches the range, or NULL. */
+/* The first allocation that overlaps the range, or NULL. */
 static struct ori_mem *memory_overlapping(uintptr_t at, size_t length)
 {
 	unsigned index = memory_index(at);
 
-	if (index == table.count || (uintptr_t)table.pieces[index]->address >= at + length)
+	if (index == table.count || (uintptr_t)table.allocations[index]->address >= at + length)
 		return NULL;
-	return table.pieces[index];
+	return table.allocations[index];
 }
 
+/* Grow the table before the insertion, so that it cannot fail half-way. */
 static bool memory_has_room(void)
 {
 	unsigned room = table.room ? 2 * table.room : 16;
-	struct ori_mem **pieces;
+	struct ori_mem **allocations;
 
 	if (table.count < table.room)
 		return true;
-	pieces = realloc(table.pieces, room * sizeof(struct ori_mem *));
-	if (!pieces)
+	allocations = realloc(table.allocations, room * sizeof(struct ori_mem *));
+	if (!allocations)
 		return false;
-	table.pieces = pieces;
+	table.allocations = allocations;
 	table.room = room;
 	return true;
 }
 
-/* False if memory ran out. The caller has seen that nothing overlaps. */
+/* False without memory. The caller has checked that no allocation overlaps. */
 static bool memory_insert_locked(struct ori_mem *m)
 {
 	unsigned index = memory_index((uintptr_t)m->address);
 
 	if (!memory_has_room())
 		return false;
-	memmove(&table.pieces[index + 1], &table.pieces[index],
-		(table.count - index) * sizeof(table.pieces[0]));
-	table.pieces[index] = m;
+	memmove(&table.allocations[index + 1], &table.allocations[index],
+		(table.count - index) * sizeof(table.allocations[0]));
+	table.allocations[index] = m;
 	table.count++;
 	return true;
 }
@@ -86,10 +91,14 @@ static void memory_remove_locked(const struct ori_mem *m)
 	unsigned index = memory_index((uintptr_t)m->address);
 
 	table.count--;
-	memmove(&table.pieces[index], &table.pieces[index + 1],
-		(table.count - index) * sizeof(table.pieces[0]));
+	memmove(&table.allocations[index], &table.allocations[index + 1],
+		(table.count - index) * sizeof(table.allocations[0]));
 }
 
+/*
+ * The overlapping allocation is copied under the lock, since another thread may free it before the
+ * error text is written.
+ */
 static enum oriel_status memory_insert(struct ori_mem *m)
 {
 	const struct ori_mem *overlapping;
@@ -112,7 +121,7 @@ static enum oriel_status memory_insert(struct ori_mem *m)
 			(void *)m->address, m->length, (void *)other.address, other.length);
 }
 
-/* A piece like @like, with one reference, in the table. */
+/* Add an allocation like @like, with one reference, to the table. */
 static enum oriel_status memory_open(const struct ori_mem *like, struct ori_mem **mem)
 {
 	struct ori_mem *m = malloc(sizeof(*m));
@@ -135,6 +144,7 @@ static enum oriel_status memory_open(const struct ori_mem *like, struct ori_mem 
 	return status;
 }
 
+/* Without the lock: unmapping large memory takes long. */
 static void memory_close(struct ori_mem *m)
 {
 	if (m->kind == ORI_MEM_OWN && m->gpu)
@@ -174,7 +184,7 @@ static enum oriel_status memory_alloc_gpu(const struct ori_gpu *gpu, size_t leng
 	return status;
 }
 
-/* Of the GPU that the calling thread is using. */
+/* On the GPU whose context is current in the calling thread. */
 static enum oriel_status memory_alloc_current(size_t length, enum ori_mem_owner owner,
 					      struct ori_mem **mem)
 {
@@ -200,7 +210,8 @@ static enum oriel_status memory_alloc(size_t length, unsigned flags, enum ori_me
 	if (flags & ~(unsigned)(ORIEL_MEMORY_HUGE | ORIEL_MEMORY_DEVICE))
 		return ori_fail(ORIEL_ERR_INVALID, "unknown memory flags 0x%x", flags);
 	if (flags == (ORIEL_MEMORY_HUGE | ORIEL_MEMORY_DEVICE))
-		return ori_fail(ORIEL_ERR_INVALID, "huge pages are of host memory, not of a GPU's");
+		return ori_fail(ORIEL_ERR_INVALID,
+				"ORIEL_MEMORY_HUGE and ORIEL_MEMORY_DEVICE exclude each other");
 	if (flags & ORIEL_MEMORY_DEVICE)
 		return memory_alloc_current(length, owner, mem);
 	status = ori_memfd_open(flags & ORIEL_MEMORY_HUGE, &m.length, &m.fd, &map);
@@ -257,7 +268,8 @@ enum oriel_status oriel_memory_take_fd(void *address, size_t length, int fd, uin
 	if (__builtin_add_overflow((uintptr_t)address, length, &end) ||
 	    __builtin_add_overflow(offset, length, &end) || end > INT64_MAX)
 		return ori_fail(ORIEL_ERR_RANGE,
-				"memory of %zu bytes at %p, offset %" PRIu64 ", passes the end",
+				"memory of %zu bytes at %p, offset %" PRIu64
+				", exceeds the address space",
 				length, address, offset);
 	status = ori_memfd_check_mapped(fd, offset, address, length);
 	if (status == ORIEL_OK)
@@ -267,7 +279,7 @@ enum oriel_status oriel_memory_take_fd(void *address, size_t length, int fd, uin
 	return status;
 }
 
-/* True if that was the last reference: the piece is the caller's to close. */
+/* True if it was the last reference: the caller must close the allocation. */
 static bool memory_drop_locked(struct ori_mem *m)
 {
 	if (--m->refs > 0)
@@ -277,6 +289,7 @@ static bool memory_drop_locked(struct ori_mem *m)
 	return true;
 }
 
+/* Drop the user's reference to the allocation of @kind that begins at @address. */
 static void memory_release_user(const char *call, void *address, enum ori_mem_kind kind)
 {
 	struct ori_mem *m;
@@ -309,7 +322,10 @@ void oriel_memory_release(void *address)
 	memory_release_user("oriel_memory_release", address, ORI_MEM_TAKEN);
 }
 
-/* Why the range is not part of one live piece; @m is the first that it touches, if any. */
+/*
+ * Fail with the reason why the range is not part of one allocation; @m is a copy of the first one
+ * that it overlaps, or zeroed.
+ */
 static enum oriel_status memory_explain(uintptr_t at, size_t length, const struct ori_mem *m)
 {
 	if (!m->address || m->owner == ORI_MEM_RELEASED)
@@ -326,7 +342,10 @@ static enum oriel_status memory_explain(uintptr_t at, size_t length, const struc
 			(void *)m->address, m->length);
 }
 
-/* The piece that [@at, @at + @length) lies in, or NULL; @seen, if not, what it touches. */
+/*
+ * Reference the allocation that holds [@at, @at + @length); otherwise NULL, and @seen gets a copy
+ * of the one that the range overlaps.
+ */
 static struct ori_mem *memory_ref_around(uintptr_t at, size_t length, struct ori_mem *seen)
 {
 	struct ori_mem *m;
@@ -353,7 +372,8 @@ enum oriel_status ori_mem_find(const void *address, size_t length, struct ori_me
 	if (!address || length == 0)
 		return ori_fail(ORIEL_ERR_INVALID, "memory of %zu bytes at %p", length, address);
 	if (__builtin_add_overflow(at, length, &end))
-		return ori_fail(ORIEL_ERR_RANGE, "memory of %zu bytes at %p passes the end", length,
+		return ori_fail(ORIEL_ERR_RANGE,
+				"memory of %zu bytes at %p exceeds the address space", length,
 				address);
 	m = memory_ref_around(at, length, &seen);
 	if (!m)
@@ -376,6 +396,7 @@ struct ori_mem *ori_mem_try_find(const void *address, size_t length, uint64_t *o
 	return m;
 }
 
+/* The id detects an allocation that was freed and replaced by another one at the same address. */
 struct ori_mem *ori_mem_find_id(uint64_t address, uint64_t id)
 {
 	struct ori_mem *m;
@@ -410,6 +431,7 @@ void ori_mem_unref(struct ori_mem *mem)
 		memory_close(mem);
 }
 
+/* A lock of its own: pinning takes long for large memory, and lookups must not wait for it. */
 static pthread_mutex_t pin_lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum oriel_status ori_mem_pin(const struct ori_gpu *gpu, struct ori_mem *mem)
@@ -421,7 +443,7 @@ enum oriel_status ori_mem_pin(const struct ori_gpu *gpu, struct ori_mem *mem)
 		status = gpu->ops->pin(gpu, mem->address, mem->length);
 		mem->is_pinned = status == ORIEL_OK;
 	}
-	/* Pinned by its user, it stays so as long as he likes. */
+	/* The user pinned it, and decides how long it stays pinned. */
 	if (status == ORIEL_AGAIN)
 		status = ORIEL_OK;
 	if (status == ORIEL_OK)

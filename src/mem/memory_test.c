@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of allocations: lookup, references, errors, and a hundred threads. */
 #define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +67,7 @@ static void expect_lost(const void *address, size_t length, enum oriel_status st
 	assert_non_null(strstr(oriel_last_error(), part));
 }
 
-/* As ori_mem_find() does, but for what it says. */
+/* As ori_mem_find(), without an error text. */
 static void test_try_find_finds_the_same_without_an_error_text(void **state)
 {
 	char *a = alloc(2 * PAGE);
@@ -109,12 +110,12 @@ static void test_a_range_that_is_not_shareable_is_explained(void **state)
 	expect_lost(a - 8, 16, ORIEL_ERR_UNSUPPORTED, "begins before the allocation");
 	expect_lost(a, 0, ORIEL_ERR_INVALID, "0 bytes");
 	expect_lost(NULL, 1, ORIEL_ERR_INVALID, "1 bytes");
-	expect_lost(a, SIZE_MAX, ORIEL_ERR_RANGE, "passes the end");
+	expect_lost(a, SIZE_MAX, ORIEL_ERR_RANGE, "exceeds the address space");
 	oriel_memory_free(a);
 	expect_lost(a, PAGE, ORIEL_ERR_UNSUPPORTED, "private memory");
 }
 
-/* Two allocations side by side do not make one. */
+/* Two adjacent allocations are not one. */
 static void test_a_range_over_two_allocations_is_rejected(void **state)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING), second = dup(fd);
@@ -177,12 +178,13 @@ static void test_freeing_an_unknown_address_is_reported(void **state)
 	expect_free_reported(oriel_memory_release, a);
 	assert_int_equal(ori_mem_find(a, 1, &mem, &offset), ORIEL_OK);
 	oriel_memory_free(a);
-	expect_free_reported(oriel_memory_free, a); /* while a reference holds it */
+	expect_free_reported(oriel_memory_free, a); /* a reference keeps it alive */
 	ori_mem_unref(mem);
 	expect_free_reported(oriel_memory_free, a);
 
 	assert_int_equal(ori_mem_alloc(1, 0, &mem), ORIEL_OK);
-	expect_free_reported(oriel_memory_free, mem->address); /* the library's own */
+	expect_free_reported(oriel_memory_free,
+			     mem->address); /* allocated by the library for itself */
 	ori_mem_unref(mem);
 	assert_int_equal(ori_mem_count(), 0);
 }
@@ -196,7 +198,7 @@ static void test_bad_requests_are_rejected(void **state)
 	assert_int_equal(oriel_memory_alloc(1, 4, &address), ORIEL_ERR_INVALID);
 	assert_int_equal(oriel_memory_alloc(1, ORIEL_MEMORY_DEVICE | ORIEL_MEMORY_HUGE, &address),
 			 ORIEL_ERR_INVALID);
-	assert_non_null(strstr(oriel_last_error(), "huge pages"));
+	assert_non_null(strstr(oriel_last_error(), "ORIEL_MEMORY_HUGE"));
 	assert_int_equal(oriel_memory_alloc(1, 0, NULL), ORIEL_ERR_INVALID);
 	assert_true(oriel_memory_alloc(SIZE_MAX, 0, &address) < 0);
 	assert_null(address);
@@ -327,7 +329,7 @@ static enum oriel_status books_pin(const struct ori_gpu *gpu, void *address, siz
 static void books_unpin(const struct ori_gpu *gpu, void *address)
 {
 	(void)gpu;
-	/* Still there. */
+	/* The mapping still exists. */
 	assert_int_equal(*(char *)address, 1);
 	pins_held--;
 }

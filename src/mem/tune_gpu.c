@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stream that `oriel tune` runs collectives in (oriel/tune.h). In mem/ because tools link only
+ * the public library.
+ */
 #include <oriel/tune.h>
 
 #include "sys/gpu.h"

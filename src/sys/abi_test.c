@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is written down of the headers of others, against those that are here. */
+/*
+ * The constants and layouts that sys/ restates from foreign headers, compared with those headers
+ * where the build has them.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +17,7 @@
 #include "sys/nics.h"
 #include "sys/nics_abi.h"
 
-/* Also of enums that differ. */
+/* The cast also compares values of different enums. */
 #define SAME(ours, theirs) static_assert((int)(ours) == (int)(theirs), #ours)
 
 #if __has_include(<cuda.h>)

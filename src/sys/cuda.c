@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens libcuda and looks up its functions. gpu_*.c and the tools' GPU helper call it. */
 #include "sys/cuda.h"
 
 #include <dlfcn.h>
@@ -14,10 +15,10 @@
 
 struct ori_cuda ori_cuda;
 
-/* Written once, in cuda_load(); empty: the driver is there. */
+/* Empty if the driver is usable. Written once, in cuda_load(). */
 static char cuda_why_not[256];
 
-/* @function is the address of a function pointer, which ISO C keeps apart from void *. */
+/* @function is the address of a function pointer, which ISO C does not convert to void *. */
 static bool cuda_try_symbol(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
@@ -50,7 +51,7 @@ static const char *cuda_error_text(CUresult result)
 	return ori_cuda.cuGetErrorString(result, &text) == CUDA_SUCCESS && text ? text : "";
 }
 
-/* The library stays open: it does not survive being closed. */
+/* The library stays open: it does not survive dlclose(). */
 static void cuda_load(void)
 {
 	void *library = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -73,7 +74,7 @@ static void cuda_load(void)
 	result = ori_cuda.cuInit(0);
 	if (result != CUDA_SUCCESS)
 		snprintf(cuda_why_not, sizeof(cuda_why_not),
-			 "the CUDA driver does not start: %s: %s", cuda_error_name(result),
+			 "the CUDA driver cannot be initialised: %s: %s", cuda_error_name(result),
 			 cuda_error_text(result));
 }
 

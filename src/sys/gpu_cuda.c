@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs through the CUDA driver: which there are, and how they reach each other. */
+/*
+ * Implements sys/gpu.h over the CUDA driver: opens the GPU of the current context, lists its
+ * peers, and holds the table of operations, whose functions are in the other gpu_*.c.
+ */
 #include "sys/gpu_driver.h"
 
 #include <assert.h>
@@ -8,10 +11,15 @@
 #include "base/error.h"
 #include "sys/nvml.h"
 
-#define GPU_CAPABILITY 8 /* the oldest that the library's kernels are compiled for */
+#define GPU_CAPABILITY \
+	8 /* the oldest compute capability that the library's kernels are compiled for */
 
 static_assert(sizeof(((CUuuid *)0)->bytes) == ORI_GPU_UUID, "a UUID has its place");
 
+/*
+ * Relaxed capture mode: otherwise a capture by any thread of the process would make these calls
+ * fail.
+ */
 struct ori_gpu_guard ori_gpu_enter(const struct ori_gpu *gpu)
 {
 	struct ori_gpu_guard guard = {ORIEL_OK, CU_STREAM_CAPTURE_MODE_RELAXED, false};
@@ -23,8 +31,7 @@ struct ori_gpu_guard ori_gpu_enter(const struct ori_gpu *gpu)
 		guard.is_pushed = result == CUDA_SUCCESS;
 	}
 	if (result != CUDA_SUCCESS)
-		guard.status =
-			ori_cuda_fail(result, "the context of GPU %s cannot be entered", gpu->pci);
+		guard.status = ori_cuda_fail(result, "entering the context of GPU %s", gpu->pci);
 	else
 		ori_cuda.cuThreadExchangeStreamCaptureMode(&guard.mode);
 	return guard;
@@ -49,7 +56,7 @@ int ori_gpu_attribute(CUdevice device, CUdevice_attribute attribute)
 	return value;
 }
 
-/* Where NVML does not tell, atomics do: PCIe has none. */
+/* If NVML does not report the link, native atomics decide: PCIe has none. */
 static bool gpu_is_nvlink(CUdevice from, CUdevice to, bool has_atomics)
 {
 	char a[ORI_GPU_PCI], b[ORI_GPU_PCI];
@@ -70,6 +77,7 @@ static bool gpu_p2p(CUdevice from, CUdevice to, CUdevice_P2PAttribute attribute)
 	       value;
 }
 
+/* Atomics and NVLink are reported only together with access. */
 static uint32_t gpu_reach_flags(CUdevice from, CUdevice to)
 {
 	uint32_t flags = 0;
@@ -140,6 +148,7 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.join = ori_gpu_join,
 };
 
+/* Optional features, each by the attribute and by the entry point of the driver. */
 static unsigned gpu_flags(CUdevice device)
 {
 	unsigned flags = 0;
@@ -167,6 +176,7 @@ static unsigned gpu_flags(CUdevice device)
 	return flags;
 }
 
+/* Attributes that do not change while the process runs. */
 static enum oriel_status gpu_describe(CUdevice device, struct ori_gpu *gpu)
 {
 	CUresult result;
@@ -183,12 +193,12 @@ static enum oriel_status gpu_describe(CUdevice device, struct ori_gpu *gpu)
 	if (result == CUDA_SUCCESS)
 		result = ori_cuda.cuDeviceGetPCIBusId(gpu->pci, sizeof(gpu->pci), device);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "GPU %d cannot be described", device);
+		return ori_cuda_fail(result, "querying GPU %d", device);
 	memcpy(gpu->uuid, uuid.bytes, sizeof(gpu->uuid));
 	return ORIEL_OK;
 }
 
-/* Can kernels on @gpu do what oriel/dev.h wants? */
+/* Can kernels on @gpu do what oriel/dev.h needs? */
 static enum oriel_status gpu_check(const struct ori_gpu *gpu)
 {
 	int major = ori_gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
@@ -202,7 +212,7 @@ static enum oriel_status gpu_check(const struct ori_gpu *gpu)
 	    !ori_gpu_attribute(gpu->device,
 			       CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"GPU %s (%s) sees host memory at other addresses", gpu->pci,
+				"GPU %s (%s) maps host memory at other addresses", gpu->pci,
 				gpu->name);
 	return ORIEL_OK;
 }
@@ -226,7 +236,7 @@ enum oriel_status ori_gpu_open(struct ori_gpu *gpu)
 	if (result == CUDA_SUCCESS)
 		result = ori_cuda.cuCtxGetDevice(&device);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "the current CUDA context");
+		return ori_cuda_fail(result, "querying the current CUDA context");
 	g.context = context;
 	status = gpu_describe(device, &g);
 	if (status == ORIEL_OK)
@@ -243,6 +253,7 @@ enum oriel_status ori_gpu_open(struct ori_gpu *gpu)
 	return status;
 }
 
+/* The context stays the application's; only the stream is new. */
 enum oriel_status ori_gpu_open_again(const struct ori_gpu *gpu, struct ori_gpu *again)
 {
 	struct ori_gpu g = *gpu;

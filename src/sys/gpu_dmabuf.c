@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a GPU as a dma-buf, which adapters take. */
+/* GPU memory exported as a dma-buf, which transport/rdma_memory.c registers with NICs. */
 #include "sys/gpu_driver.h"
 
 #include "base/error.h"
 #include "base/log.h"
 
 /*
- * Copies of the driver into memory that adapters read have to be done when the call
- * returns: adapters follow no stream. Memory of cuMemCreate() has no such attribute with
- * some drivers, and is written by no call of its own.
+ * Copies by the driver into memory that NICs read must be complete when the call returns, because
+ * NICs follow no stream. With some drivers, memory of cuMemCreate() lacks this attribute; no call
+ * of the driver writes to such memory by itself.
  */
 static void dmabuf_sync(const struct ori_gpu *gpu, void *address)
 {
@@ -40,8 +40,8 @@ enum oriel_status ori_gpu_export_dmabuf(const struct ori_gpu *gpu, void *address
 							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
 	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "no dma-buf of %zu bytes at %p of GPU %s", length,
-				     address, gpu->pci);
+		return ori_cuda_fail(result, "exporting %zu bytes at %p of GPU %s as a dma-buf",
+				     length, address, gpu->pci);
 	*fd = made;
 	return ORIEL_OK;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the ops table for CUDA, and what they share. */
+/*
+ * Functions of the CUDA ops table (struct ori_gpu_ops), by file, and what those files share. Only
+ * gpu_*.c include it.
+ */
 #ifndef ORI_SYS_GPU_DRIVER_H
 #define ORI_SYS_GPU_DRIVER_H
 
@@ -16,7 +19,10 @@ static inline void *ori_gpu_pointer(CUdeviceptr address)
 	return (void *)(uintptr_t)address;
 }
 
-/* A thread inside a context. While it captures a stream, what follows is no part of that. */
+/*
+ * Guards a section in which a context is current. If the thread captures a stream, calls inside
+ * the section are not captured.
+ */
 struct ori_gpu_guard {
 	enum oriel_status status;
 	CUstreamCaptureMode mode;
@@ -30,8 +36,8 @@ void ori_gpu_leave(struct ori_gpu_guard *guard);
 int ori_gpu_attribute(int device, CUdevice_attribute attribute);
 
 /*
- * gpu_fabric.c: whether and how @gpu, which is open otherwise, is in an NVLink
- * fabric. ORIEL_ERR_UNSUPPORTED only where ORIEL_FABRIC requires one.
+ * gpu_fabric.c: find out whether @gpu, otherwise open, is in an NVLink fabric, and fill in which.
+ * ORIEL_ERR_UNSUPPORTED only if ORIEL_FABRIC requires one.
  */
 enum oriel_status ori_gpu_fabric_open(struct ori_gpu *gpu);
 

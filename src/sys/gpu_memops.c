@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words by which streams and threads wait for each other, and what graphs hold. */
+/*
+ * Stream memory operations: words by which streams and CPU threads wait for each other. Also
+ * references that captured graphs keep. progress/ calls them.
+ */
 #include "sys/gpu_driver.h"
 
 #include "base/error.h"
@@ -15,7 +18,7 @@ static enum oriel_status memops_finish(const struct ori_gpu *gpu, struct ori_gpu
 {
 	ori_gpu_leave(guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "a word in a stream on GPU %s", gpu->pci);
+		return ori_cuda_fail(result, "a stream memory operation on GPU %s", gpu->pci);
 	return ORIEL_OK;
 }
 
@@ -31,7 +34,7 @@ enum oriel_status ori_gpu_stream_write(const struct ori_gpu *gpu, void *stream, 
 							   CU_STREAM_WRITE_VALUE_DEFAULT));
 }
 
-/* Adapters may have written to the memory of the GPU before the word was. */
+/* FLUSH, because NICs may have written to GPU memory before the word was written. */
 enum oriel_status ori_gpu_stream_wait(const struct ori_gpu *gpu, void *stream, uint32_t *word,
 				      uint32_t value)
 {
@@ -59,7 +62,7 @@ enum oriel_status ori_gpu_stream_query(const struct ori_gpu *gpu, void *stream)
 	if (result == CUDA_ERROR_NOT_READY)
 		return ORIEL_AGAIN;
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "what is in a stream on GPU %s", gpu->pci);
+		return ori_cuda_fail(result, "querying a stream on GPU %s", gpu->pci);
 	return ORIEL_OK;
 }
 
@@ -89,7 +92,7 @@ static CUresult memops_retain(CUstream stream, void *object, void (*drop)(void *
 						     CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* Where the graph does not take it, it is left alone: letting go would drop @object. */
+	/* If the graph does not take the reference, leak it: releasing it would call @drop. */
 	return ori_cuda.cuGraphRetainUserObject(graph, held, 1, CU_GRAPH_USER_OBJECT_MOVE);
 }
 
@@ -107,7 +110,8 @@ enum oriel_status ori_gpu_graph_retain(const struct ori_gpu *gpu, void *stream, 
 		result = memops_retain(stream, object, drop);
 	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "a graph that is captured on GPU %s", gpu->pci);
+		return ori_cuda_fail(result, "retaining an object in a captured graph on GPU %s",
+				     gpu->pci);
 	*is_captured = capture != CU_STREAM_CAPTURE_STATUS_NONE;
 	return ORIEL_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of gpu_cuda.c, where cuda.h was not found when the library was built. */
+/* Replaces gpu_cuda.c in builds without cuda.h: every open fails. */
 #include "base/error.h"
 #include "sys/gpu.h"
 

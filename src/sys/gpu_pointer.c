@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies at an address, who else may reach it, and cudaMalloc() memory of others. */
+/*
+ * Addresses: the allocation that one lies in, IPC handles of cudaMalloc() memory, and host memory
+ * that is pinned for GPUs.
+ */
 #include "sys/gpu_driver.h"
 
 #include <assert.h>
@@ -10,15 +13,16 @@
 
 static_assert(sizeof(CUipcMemHandle) == ORI_GPU_HANDLE, "a handle fits");
 
+/* An attribute that an older driver does not know reads as false. */
 static bool gpu_pointer_flag(CUpointer_attribute attribute, CUdeviceptr at)
 {
-	/* Attributes are of 1 or 4 bytes. */
+	/* The attributes have 1 or 4 bytes. */
 	unsigned value = 0;
 
 	return ori_cuda.cuPointerGetAttribute(&value, attribute, at) == CUDA_SUCCESS && value;
 }
 
-/* Of memory of a GPU. */
+/* The kind of GPU memory at @at. */
 static enum ori_gpu_kind gpu_kind(CUdeviceptr at)
 {
 	CUmemGenericAllocationHandle handle;
@@ -34,8 +38,8 @@ static enum ori_gpu_kind gpu_kind(CUdeviceptr at)
 }
 
 /*
- * The driver tells the range of what the current context reaches by itself:
- * neither cudaMalloc() memory of another one nor mappings that are closed to it.
+ * The driver reports the range only of memory that the current context reaches: not of another
+ * context's cudaMalloc() memory, and not of mappings that this GPU has no access to.
  */
 static enum oriel_status gpu_query_device(const struct ori_gpu *gpu, CUdeviceptr at,
 					  struct ori_gpu_memory_info *info)
@@ -47,7 +51,8 @@ static enum oriel_status gpu_query_device(const struct ori_gpu *gpu, CUdeviceptr
 
 	result = ori_cuda.cuPointerGetAttribute(&p.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "the GPU of memory at %p", ori_gpu_pointer(at));
+		return ori_cuda_fail(result, "querying the GPU of memory at %p",
+				     ori_gpu_pointer(at));
 	result = ori_cuda.cuMemGetAddressRange(&base, &p.length, at);
 	if (result != CUDA_SUCCESS && p.device == gpu->device)
 		return ori_cuda_fail(result, "GPU memory at %p", ori_gpu_pointer(at));
@@ -60,6 +65,10 @@ static enum oriel_status gpu_query_device(const struct ori_gpu *gpu, CUdeviceptr
 	return ORIEL_OK;
 }
 
+/*
+ * The driver answers CUDA_ERROR_INVALID_VALUE for memory that it does not know: host memory that
+ * is not pinned.
+ */
 enum oriel_status ori_gpu_query(const struct ori_gpu *gpu, const void *address,
 				struct ori_gpu_memory_info *info)
 {
@@ -88,7 +97,7 @@ enum oriel_status ori_gpu_query(const struct ori_gpu *gpu, const void *address,
 	return status;
 }
 
-/* What the driver does not know is of type 0. */
+/* Memory that the driver does not know has type 0. */
 enum oriel_status ori_gpu_can_access(const struct ori_gpu *gpu, const void *address,
 				     bool *is_accessible)
 {
@@ -126,7 +135,7 @@ enum oriel_status ori_gpu_export_handle(const struct ori_gpu *gpu,
 	result = ori_cuda.cuIpcGetMemHandle(&ipc, ori_gpu_address(info->base));
 	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "GPU memory at %p cannot be opened to other processes",
+		return ori_cuda_fail(result, "exporting an IPC handle of GPU memory at %p",
 				     (void *)info->base);
 	memcpy(handle, &ipc, ORI_GPU_HANDLE);
 	return ORIEL_OK;
@@ -146,7 +155,7 @@ enum oriel_status ori_gpu_open_handle(const struct ori_gpu *gpu,
 	result = ori_cuda.cuIpcOpenMemHandle(&at, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "a peer's GPU memory cannot be opened");
+		return ori_cuda_fail(result, "opening an IPC handle of a peer's GPU memory");
 	*address = ori_gpu_pointer(at);
 	return ORIEL_OK;
 }
@@ -169,6 +178,10 @@ void ori_gpu_unpin(const struct ori_gpu *gpu, void *address)
 	ori_gpu_leave(&guard);
 }
 
+/*
+ * Portable, for the contexts of all GPUs. The device address must equal the host's, since kernels
+ * and CPU threads share one table of addresses.
+ */
 enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t length)
 {
 	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
@@ -191,10 +204,11 @@ enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t l
 	if (ori_gpu_pointer(at) == address)
 		return ORIEL_OK;
 	ori_gpu_unpin(gpu, address);
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "GPU %s sees host memory at other addresses",
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "GPU %s maps host memory at other addresses",
 			gpu->pci);
 }
 
+/* IOMEMORY maps registers of another device, for instance the doorbell page of a NIC. */
 enum oriel_status ori_gpu_map_io(const struct ori_gpu *gpu, void *address, size_t length, void **at)
 {
 	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
@@ -214,10 +228,11 @@ enum oriel_status ori_gpu_map_io(const struct ori_gpu *gpu, void *address, size_
 	}
 	ori_gpu_leave(&guard);
 	if (result == CUDA_ERROR_NOT_PERMITTED)
-		return ori_cuda_fail(result,
-				     "GPU %s may not store to other devices: the module nvidia "
-				     "wants NVreg_RegistryDwords=\"PeerMappingOverride=1;\"",
-				     gpu->pci);
+		return ori_cuda_fail(
+			result,
+			"GPU %s may not store to other devices: load the module nvidia "
+			"with NVreg_RegistryDwords=\"PeerMappingOverride=1;\"",
+			gpu->pci);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "GPU %s cannot map %zu bytes of another device",
 				     gpu->pci, length);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream beside one of the caller's, for a copy that goes on beside others. */
+/*
+ * A side stream that runs beside one of the caller's, so that one copy overlaps with others.
+ * window/window_stream.c forks and joins it.
+ */
 #include "sys/gpu_driver.h"
 
 static CUresult side_stream_open(struct ori_gpu_side_stream *side)
@@ -22,7 +25,7 @@ static CUresult side_stream_open(struct ori_gpu_side_stream *side)
 	return result;
 }
 
-/* What is running goes on; the driver keeps it until it is join_event. */
+/* Work that is running goes on: the driver frees the stream after it. */
 static void side_stream_close(struct ori_gpu_side_stream *side)
 {
 	if (side->stream)
@@ -47,8 +50,7 @@ enum oriel_status ori_gpu_open_side_stream(const struct ori_gpu *gpu,
 		side_stream_close(side);
 	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "a stream and events of this library on GPU %s",
-				     gpu->pci);
+		return ori_cuda_fail(result, "creating a side stream on GPU %s", gpu->pci);
 	return ORIEL_OK;
 }
 
@@ -56,13 +58,13 @@ void ori_gpu_close_side_stream(const struct ori_gpu *gpu, struct ori_gpu_side_st
 {
 	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 
-	/* Without its context nothing of it is left. */
+	/* A destroyed context has destroyed its streams and events. */
 	if (guard.status == ORIEL_OK)
 		side_stream_close(side);
 	ori_gpu_leave(&guard);
 }
 
-/* @first, when it comes, before what is put into @second from now on. */
+/* Order: what @first holds now precedes what enters @second from now on. */
 static enum oriel_status side_stream_order(const struct ori_gpu *gpu, void *event, void *first,
 					   void *second)
 {
@@ -76,7 +78,7 @@ static enum oriel_status side_stream_order(const struct ori_gpu *gpu, void *even
 		result = ori_cuda.cuStreamWaitEvent(second, event, 0);
 	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "a stream beside one of GPU %s", gpu->pci);
+		return ori_cuda_fail(result, "ordering a side stream on GPU %s", gpu->pci);
 	return ORIEL_OK;
 }
 

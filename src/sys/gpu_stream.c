@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies, programs and what is launched of them. */
+/*
+ * Copies and kernels, in the library's stream or in the caller's; loads the library's device code.
+ */
 #include "sys/gpu_driver.h"
 
 #include <stddef.h>
@@ -56,9 +58,9 @@ void ori_gpu_unload(const struct ori_gpu *gpu, struct ori_gpu_program *program)
 }
 
 /*
- * Kernels compiled for sm_90 or later begin with griddepcontrol.wait, those of the PTX of
- * older GPUs do not, whatever GPU that is compiled for. Drivers before 12.3 capture no
- * launch that may come pdl.
+ * Kernels compiled for sm_90 or later begin with griddepcontrol.wait. Those compiled from the PTX
+ * of older GPUs do not, on any GPU. Drivers before 12.3 cannot capture a programmatic dependent
+ * launch.
  */
 static bool gpu_has_pdl(CUfunction kernel)
 {
@@ -72,7 +74,7 @@ static bool gpu_has_pdl(CUfunction kernel)
 	       ptx >= 90;
 }
 
-/* To ask for a kernel also loads it, where modules are lazy. */
+/* Asking for a kernel also loads it, if modules load lazily. */
 enum oriel_status ori_gpu_load(const struct ori_gpu *gpu, const void *image,
 			       const char *const *names, unsigned count,
 			       struct ori_gpu_program *program)
@@ -99,13 +101,14 @@ enum oriel_status ori_gpu_load(const struct ori_gpu *gpu, const void *image,
 		return ORIEL_OK;
 	}
 	ori_gpu_unload(gpu, &p);
-	return ori_cuda_fail(result, "the kernels of this library on GPU %s (%s)", gpu->pci,
+	return ori_cuda_fail(result, "loading the kernels of this library on GPU %s (%s)", gpu->pci,
 			     gpu->name);
 }
 
 /*
- * The GPU gets ready for the kernel while the one before it in the stream ends, which
- * takes 0.3 us off a launch in a graph and 1 us off one in a stream (bench/results/h200-gather.md).
+ * Programmatic dependent launch: the GPU prepares the kernel while the one before it in the stream
+ * ends, which saves 0.3 us of a launch in a graph and 1 us of one in a stream
+ * (bench/results/h200-gather.md).
  */
 static CUresult gpu_launch_pdl(CUfunction kernel, unsigned blocks, unsigned threads,
 			       void **arguments, CUstream stream)
@@ -125,7 +128,10 @@ static CUresult gpu_launch_pdl(CUfunction kernel, unsigned blocks, unsigned thre
 	return ori_cuda.cuLaunchKernelEx(&config, kernel, arguments, NULL);
 }
 
-/* What comes before a kernel in the legacy stream may be in other streams. */
+/*
+ * In the legacy stream the preceding work may be in other streams, for which griddepcontrol.wait
+ * does not wait.
+ */
 enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, const struct ori_gpu_program *program,
 				 unsigned kernel, unsigned blocks, unsigned threads,
 				 void **arguments, void *stream)
@@ -143,7 +149,7 @@ enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, const struct ori_gpu
 						 arguments, NULL);
 	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "a kernel of this library in a stream on GPU %s",
+		return ori_cuda_fail(result, "launching a kernel of this library on GPU %s",
 				     gpu->pci);
 	return ORIEL_OK;
 }
@@ -171,7 +177,7 @@ bool ori_gpu_has_batches(void)
 	return ori_cuda.cuMemcpyBatchAsync != NULL;
 }
 
-/* No driver captures a batch, or takes one into the legacy stream. */
+/* No driver captures a batch of copies, or takes one in the legacy stream. */
 static CUresult gpu_takes_batch(CUstream stream, bool *is_taken)
 {
 	CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -268,7 +274,7 @@ enum oriel_status ori_gpu_open_stream(const struct ori_gpu *gpu, void **out)
 	result = ori_cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "no stream on GPU %s", gpu->pci);
+		return ori_cuda_fail(result, "creating a stream on GPU %s", gpu->pci);
 	*out = stream;
 	return ORIEL_OK;
 }
@@ -277,7 +283,7 @@ void ori_gpu_close_stream(const struct ori_gpu *gpu, void *stream)
 {
 	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 
-	/* Without its context nothing of it is left. */
+	/* A destroyed context has destroyed its streams. */
 	if (guard.status == ORIEL_OK)
 		ori_cuda.cuStreamDestroy(stream);
 	ori_gpu_leave(&guard);
@@ -315,7 +321,6 @@ enum oriel_status ori_gpu_flush(const struct ori_gpu *gpu)
 		CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
 	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "what adapters write to GPU %s cannot be flushed",
-				     gpu->pci);
+		return ori_cuda_fail(result, "flushing RDMA writes to GPU %s", gpu->pci);
 	return ORIEL_OK;
 }

@@ -9,7 +9,7 @@
 
 #include "sys/gpu.h"
 
-/* No test makes a context current, so that this holds on every machine. */
+/* No test makes a context current, so the claim holds on every machine. */
 static void test_opening_without_a_context_names_what_is_missing(void **state)
 {
 	struct ori_gpu gpu = {0}, untouched = {0};

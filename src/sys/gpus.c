@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers below are of cuda.h, which need not be there when this is compiled; where
- * it is, abi_test.c compares them.
+ * Implements sys/gpus.h over libcuda without cuda.h, which the build may lack. The constants of
+ * gpus_abi.h are cuda.h's; abi_test.c compares them where the header exists.
  */
 #include "sys/gpus.h"
 
@@ -15,7 +15,7 @@
 #include "sys/gpus_abi.h"
 #include "sys/nvml.h"
 
-/* Zero where the library or the call is missing: each use asks. */
+/* A pointer is NULL if the library or the call is missing; each use checks. */
 static struct {
 	int (*init)(unsigned);
 	int (*version)(int *);
@@ -127,7 +127,7 @@ static char gpu_reach(int device, int other)
 
 static void gpu_query_fabric(struct ori_gpus_item *item)
 {
-	static const uint8_t nobody[sizeof(((struct ori_nvml_fabric *)0)->cluster)];
+	static const uint8_t zero[sizeof(((struct ori_nvml_fabric *)0)->cluster)];
 	struct ori_nvml_fabric fabric;
 	char why[ORI_NVML_WHY];
 
@@ -136,7 +136,7 @@ static void gpu_query_fabric(struct ori_gpus_item *item)
 	item->fabric = (int)fabric.state;
 	if (fabric.state == ORI_NVML_FABRIC_COMPLETE && fabric.status != 0)
 		item->fabric = ORI_GPUS_FABRIC_FAILED;
-	item->cluster = memcmp(fabric.cluster, nobody, sizeof(nobody)) != 0;
+	item->cluster = memcmp(fabric.cluster, zero, sizeof(zero)) != 0;
 }
 
 static void gpu_query(int device, struct ori_gpus_item *item)
@@ -184,6 +184,7 @@ void ori_gpus_query(struct ori_gpus *gpus)
 			gpus->item[i].reach[k] = gpu_reach(devices[i], devices[k]);
 }
 
+/* For the trials: the primary context of the first GPU, current only during the trial. */
 static bool gpu_enter(int *device)
 {
 	void *context;
@@ -218,7 +219,7 @@ int ori_gpus_try_registers(void *page, size_t length)
 	return result == 0;
 }
 
-/* The context stays until the memory goes back, but is not entered meanwhile. */
+/* The context stays retained until ori_gpus_free(), but is not current meanwhile. */
 bool ori_gpus_alloc(size_t length, struct ori_gpus_memory *memory)
 {
 	void *context;
@@ -248,5 +249,5 @@ void ori_gpus_free(struct ori_gpus_memory *memory)
 		return;
 	cuda.free(memory->address);
 	gpu_leave(device);
-	cuda.release(device); /* of ori_gpus_alloc() */
+	cuda.release(device); /* the reference of ori_gpus_alloc() */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cuda.h says, for builds without it. */
+/* Constants of cuda.h, for builds without it. gpus.c and the fake driver of the tests use them. */
 #ifndef ORI_SYS_GPUS_ABI_H
 #define ORI_SYS_GPUS_ABI_H
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-/* With the library of the machine, or without one. */
+/* Passes with the machine's library and without one. */
 static void test_the_table_is_complete_or_the_error_names_the_library(void **state)
 {
 	enum oriel_status status = ori_mlx5dv_open();

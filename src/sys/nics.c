@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Implements sys/nics.h: queries each RDMA NIC, and tries registrations, DEVX commands, a doorbell
+ * mapping and a umem in GPU memory. Every object of a trial is freed again.
+ */
 #include "sys/nics.h"
 
 #include <dlfcn.h>
@@ -72,7 +76,7 @@ static const struct nics_call mlx5_calls[] = {
 	{"mlx5dv_devx_umem_dereg", &mlx5.dereg_umem, false},
 };
 
-/* Without a version dlsym() gives the newest, which is what verbs.h of today gets. */
+/* Without a version dlsym() returns the newest symbol, the one that today's verbs.h uses. */
 static bool nics_open_library(const char *soname, const struct nics_call *calls, size_t count)
 {
 	void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
@@ -87,6 +91,7 @@ static bool nics_open_library(const char *soname, const struct nics_call *calls,
 	return library != NULL;
 }
 
+/* A library that lacks a needed function counts as missing. */
 static void nics_load(void)
 {
 	verbs.is_loaded = nics_open_library("libibverbs.so.1", verbs_calls,
@@ -107,7 +112,10 @@ static int nic_try_pin(void *pd)
 	return mr != NULL;
 }
 
-/* No descriptor is -1: who knows dma-bufs says so, who does not never looks at it. */
+/*
+ * Descriptor -1 is invalid: a kernel that supports dma-bufs answers EBADF, any other kernel fails
+ * before it reads the descriptor.
+ */
 static int nic_try_dmabuf(void *pd)
 {
 	void *mr;
@@ -135,7 +143,7 @@ static void nic_query(void *context, struct ori_nics_item *nic)
 	memset(&port, 0, sizeof(port));
 	if (verbs.device(context, &device) == 0)
 		nic->atomics = device.atomic_cap > 0;
-	/* 1 is 256 bytes, 5 is 4096. */
+	/* The enum counts from 1, 256 bytes, to 5, 4096 bytes. */
 	if (verbs.port(context, 1, &port) == 0 && port.active_mtu >= 1 && port.active_mtu <= 5)
 		nic->mtu = 128 << port.active_mtu;
 	pd = verbs.alloc_pd(context);
@@ -168,7 +176,7 @@ static bool nic_try_umem_by(void *context, struct nics_umem *in)
 	return umem != NULL;
 }
 
-/* As a dma-buf first, then by its address, which asks for nvidia_peermem. */
+/* Tries a dma-buf first, then the address, which needs nvidia_peermem. */
 static int nic_try_umem(void *context)
 {
 	struct nics_umem in = {.length = NICS_GPU_PAGE,
@@ -193,6 +201,7 @@ static int nic_try_umem(void *context)
 	return is_taken;
 }
 
+/* A trial command, because DEVX can be compiled in and still be forbidden to this process. */
 static void nic_query_mlx5(void *device, struct ori_nics_item *nic)
 {
 	struct nics_open how = {.flags = NICS_DEVX};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trials, against an adapter and a GPU of adapter_fake.c. */
+/* The queries and trials of nics.c, against a fake NIC and a fake GPU (adapter_fake.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 static int (*open_objects)(void);
 
-/* The number that the next descriptor gets: another one if some was left open. */
+/* The lowest free descriptor number: it changes if a trial leaks a descriptor. */
 static int next_descriptor(void)
 {
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -56,7 +56,7 @@ static void expect(const char *refuses, struct ori_nics_item wanted)
 	assert_int_equal(found.umem, wanted.umem);
 }
 
-/* An adapter that can all, but for what is changed. */
+/* A NIC that supports everything, except for the given fields. */
 #define BUT(...)                                                                          \
 	(struct ori_nics_item)                                                            \
 	{                                                                                 \
@@ -144,7 +144,7 @@ static void test_a_gpu_is_described(void **state)
 	assert_int_equal(gpus.item[0].dmabuf, -1);
 }
 
-/* The libraries of the machine, if any, are not the ones to be tested with. */
+/* Fails if the machine's own libraries were found instead of the fake. */
 static int find_fake(void **state)
 {
 	void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL), *symbol;

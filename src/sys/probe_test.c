@@ -27,7 +27,7 @@ static void *read_first(void *feature)
 	return oriel_feature_get(0, feature) == ORIEL_OK ? feature : NULL;
 }
 
-/* Runs first, so that the threads also race for probing. */
+/* Runs first, so that the threads also race to probe. */
 static void test_all_threads_see_one_result(void **state)
 {
 	struct oriel_feature seen[THREADS];

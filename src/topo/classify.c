@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides the path between each pair of ranks, and writes the reason. comm/ calls it with the
+ * descriptions of all ranks; `oriel info` prints the reasons.
+ */
 #include "topo/classify.h"
 
 #include <stdio.h>
@@ -6,7 +10,7 @@
 
 #include "base/error.h"
 
-/* Why two processes cannot use a path. */
+/* The obstacle that keeps two processes from using a path. */
 enum classify_obstacle {
 	OBSTACLE_NONE,
 	OBSTACLE_NODE,
@@ -22,18 +26,18 @@ enum classify_obstacle {
 	OBSTACLE_NIC,
 };
 
-/* What is between the GPUs of two ranks. */
+/* The connection between the GPUs of two ranks. */
 enum classify_gpus {
-	GPUS_NONE, /* not both have one */
+	GPUS_NONE, /* at least one rank has none */
 	GPUS_SAME,
 	GPUS_NVLINK,
-	GPUS_OTHER_BUS, /* with atomics all the same */
-	GPUS_UNSEEN,    /* neither process sees the other's */
+	GPUS_OTHER_BUS, /* another bus than NVLink, with atomics */
+	GPUS_UNSEEN,    /* neither process sees the other's GPU */
 	GPUS_NO_ACCESS,
 	GPUS_NO_ATOMICS,
 };
 
-/* Two ranks, the lower one first, so that all is symmetric. */
+/* Two ranks, the lower one first, so that every result is symmetric. */
 struct classify_pair {
 	const struct ori_host *a, *b;
 	unsigned rank_a, rank_b;
@@ -49,7 +53,7 @@ static bool hosts_are_one_machine(const struct ori_host *a, const struct ori_hos
 	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
 }
 
-/* How @a reaches the GPU of @b, as far as its process sees that. */
+/* The access of @a's GPU to @b's GPU; NULL if the process of @a does not see that GPU. */
 static const struct ori_gpu_reach *gpu_find_reach(const struct ori_host_gpu *a,
 						  const struct ori_host_gpu *b)
 {
@@ -61,9 +65,9 @@ static const struct ori_gpu_reach *gpu_find_reach(const struct ori_host_gpu *a,
 }
 
 /*
- * One process may see the GPU of the other and not the other way round. Where
- * neither does (CUDA_VISIBLE_DEVICES), only the driver knows, and will say so when
- * memory is shared: on machines with NVLink all reach all.
+ * One process may see the GPU of the other while the other does not. If neither does
+ * (CUDA_VISIBLE_DEVICES), only the driver knows, and reports it when memory is imported: on
+ * machines with NVLink every GPU reaches every other.
  */
 static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const struct ori_host_gpu *b)
 {
@@ -101,8 +105,8 @@ static enum classify_obstacle classify_gpu_obstacle(const struct ori_host *a,
 }
 
 /*
- * Descriptors pass over an abstract unix socket, whose name is known in one
- * network namespace only and whose ends check each other's user and pid.
+ * Descriptors pass over an abstract unix socket. Its name is valid in one network namespace, and
+ * each side checks the user and the pid of the other.
  */
 static enum classify_obstacle classify_mapped(const struct ori_host *a, const struct ori_host *b)
 {
@@ -125,6 +129,10 @@ static enum classify_obstacle classify_mapped(const struct ori_host *a, const st
 	return a->uid != b->uid ? OBSTACLE_USER : classify_gpu_obstacle(a, b);
 }
 
+/*
+ * A NIC on each side suffices; whether the two networks are connected shows when queue pairs
+ * connect.
+ */
 static enum classify_obstacle classify_rdma(const struct ori_host *a, const struct ori_host *b)
 {
 	if (!host_may_use(a, ORIEL_PATH_RDMA) || !host_may_use(b, ORIEL_PATH_RDMA))
@@ -132,7 +140,10 @@ static enum classify_obstacle classify_rdma(const struct ori_host *a, const stru
 	return a->hca_count == 0 || b->hca_count == 0 ? OBSTACLE_NIC : OBSTACLE_NONE;
 }
 
-/* "on rank 1 (host1)", "on ranks 1 (host1) and 2 (host2)": those of the two that are meant. */
+/*
+ * "on rank 1 (host1)", or "on ranks 1 (host1) and 2 (host2)", for those of the two that is_a and
+ * is_b select.
+ */
 static void classify_write_ranks(const struct classify_pair *p, bool is_a, bool is_b, char *text,
 				 size_t length)
 {
@@ -144,20 +155,20 @@ static void classify_write_ranks(const struct classify_pair *p, bool is_a, bool 
 			 is_a ? p->a->hostname : p->b->hostname);
 }
 
-/* Why there is a path. */
+/* The reason for which @path exists. */
 static void classify_write_match(const struct classify_pair *p, enum oriel_path path, char *text,
 				 size_t length)
 {
 	static const char *const gpus[] = {
 		[GPUS_NONE] = "",
 		[GPUS_SAME] = ", same GPU",
-		[GPUS_NVLINK] = ", GPUs joined by NVLink",
-		[GPUS_OTHER_BUS] = ", GPUs joined by another bus than NVLink",
-		[GPUS_UNSEEN] = ", GPUs that their processes do not see",
+		[GPUS_NVLINK] = ", GPUs connected by NVLink",
+		[GPUS_OTHER_BUS] = ", GPUs connected by another bus than NVLink",
+		[GPUS_UNSEEN] = ", GPUs that are not visible to each other's process",
 	};
 
 	if (path == ORIEL_PATH_RDMA)
-		snprintf(text, length, "RDMA adapters on both");
+		snprintf(text, length, "RDMA NICs on both");
 	else
 		snprintf(text, length, "same %s%s",
 			 p->a->token == p->b->token ? "process" : "machine",
@@ -211,7 +222,7 @@ static void classify_write_obstacle(const struct classify_pair *p, enum oriel_pa
 		break;
 	case OBSTACLE_NIC:
 		classify_write_ranks(p, a->hca_count == 0, b->hca_count == 0, ranks, sizeof(ranks));
-		snprintf(text, length, "no RDMA adapter %s", ranks);
+		snprintf(text, length, "no RDMA NIC %s", ranks);
 		break;
 	}
 }
@@ -252,15 +263,15 @@ enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const st
 	return rdma == OBSTACLE_NONE ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
 }
 
-/* What stands behind "NVLink fabric: ", by enum ori_fabric_state. */
+/* The text behind "NVLink fabric: ", by enum ori_fabric_state. */
 static const char *const fabric_texts[ORI_FABRIC_STATES] = {
 	[ORI_FABRIC_NONE] = "none",
 	[ORI_FABRIC_READY] = "ready",
 	[ORI_FABRIC_OFF] = "ORIEL_FABRIC is off",
-	[ORI_FABRIC_UNKNOWN] = "NVML does not tell",
+	[ORI_FABRIC_UNKNOWN] = "NVML does not report it",
 	[ORI_FABRIC_PENDING] = "not joined yet",
-	[ORI_FABRIC_LOCAL] = "ends at its node",
-	[ORI_FABRIC_NO_HANDLES] = "the driver refuses its handles",
+	[ORI_FABRIC_LOCAL] = "confined to its node",
+	[ORI_FABRIC_NO_HANDLES] = "the driver rejects its handles",
 	[ORI_FABRIC_UNEVEN] = "not the same for all ranks of the node",
 };
 
@@ -275,7 +286,7 @@ static bool hosts_allow_mapped(const struct ori_host *a, const struct ori_host *
 	return host_may_use(a, ORIEL_PATH_MAPPED) && host_may_use(b, ORIEL_PATH_MAPPED);
 }
 
-/* Why no fabric joins the two; nothing where nobody would expect one. */
+/* The reason why no fabric joins the two GPUs; no text if a rank has no GPU. */
 static void fabric_write_obstacle(const struct classify_pair *p, char *text, size_t length)
 {
 	const struct ori_gpu_fabric *a = &p->a->gpu.fabric, *b = &p->b->gpu.fabric;
@@ -327,7 +338,7 @@ void ori_hosts_join_fabrics(struct ori_host *hosts, unsigned count)
 	bool is_uneven;
 	unsigned a, b;
 
-	/* Who is taken out leaves others uneven only if they are so already. */
+	/* A host whose fabric is taken away makes another uneven only if that one already is. */
 	for (a = 0; a < count; a++) {
 		is_uneven = false;
 		for (b = 0; b < count && !is_uneven; b++)
@@ -368,7 +379,7 @@ enum oriel_status ori_domain_check(unsigned rank, const unsigned *members, unsig
 						rank, forth ? a : b, forth ? b : a);
 			if (!forth)
 				return ori_fail(ORIEL_ERR_NO_PATH,
-						"domain of rank %u holds ranks %u and %u, "
+						"domain of rank %u contains ranks %u and %u, "
 						"which do not map each other",
 						rank, a, b);
 		}

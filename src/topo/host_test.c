@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The description of a process: its bytes, its fields, and each way to be invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
