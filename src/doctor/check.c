@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Functions that all checks share: they set a result, and summarise several devices. */
 #include "doctor/check.h"
 
 #include <stdarg.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks: pure functions of a record. What a record does not say is unknown, never fine. */
+/*
+ * The checks of `oriel doctor`: pure functions of a record (facts.h). A fact that the record lacks
+ * makes a check UNKNOWN, never PASS. machine.c runs them all.
+ */
 #ifndef ORI_DOCTOR_CHECK_H
 #define ORI_DOCTOR_CHECK_H
 
@@ -11,6 +14,7 @@
 #define ORI_DATA_PATHS_GPU_POSTED (ORI_DATA_PATH(T2) | ORI_DATA_PATH(T1) | ORI_DATA_PATH(T0))
 #define ORI_DATA_PATHS_NIC (ORI_DATA_PATH(T3) | ORI_DATA_PATHS_GPU_POSTED)
 
+/* The result of a check: verdict, what was found, and the command that fixes a failure. */
 struct ori_answer {
 	enum oriel_verdict verdict;
 	char found[240];
@@ -19,7 +23,7 @@ struct ori_answer {
 
 struct ori_check {
 	const char *name;
-	unsigned needs, helps; /* masks of data_paths */
+	unsigned needs, helps; /* masks of data paths */
 	const char *means;
 	void (*evaluate)(const struct ori_facts *facts, struct ori_answer *answer);
 };
@@ -36,13 +40,13 @@ void ori_answer(struct ori_answer *answer, enum oriel_verdict verdict, const cha
 void ori_answer_fix(struct ori_answer *answer, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* What a flag says, with @found for yes, no and not known. */
+/* Set the verdict by a flag, with the text for yes, no or unknown. */
 void ori_answer_flag(struct ori_answer *answer, int64_t flag, const char *yes, const char *no,
 		     const char *unknown);
 
 /*
- * Things of a kind, each of which should hold: asked one by one with what is
- * known of it, the first that does not, or is unknown, speaks for all.
+ * Summary of one property over several devices. The first device that lacks it, or whose value is
+ * unknown, decides the text.
  */
 struct ori_summary {
 	unsigned count, fine, bad, unknown;
@@ -51,16 +55,17 @@ struct ori_summary {
 
 void ori_summary_add(struct ori_summary *tally, unsigned index, int64_t is_fine);
 
-/* FAIL if one is bad, UNKNOWN if one is not known or there is none, else PASS. */
+/* FAIL if a device is bad; UNKNOWN if a value is unknown or there is no device; otherwise PASS. */
 enum oriel_verdict ori_summary_verdict(const struct ori_summary *tally);
 
-/* What becomes of the data_paths, given the verdict on each check. */
+/* The state of a data path, given the verdicts of all checks. */
 struct ori_data_path_state {
 	enum oriel_verdict verdict;
 	bool is_built, is_used;
 	char why[480];
 };
 
+/* A check and its result. */
 struct ori_checked {
 	const struct ori_check *check;
 	const struct ori_answer *answer;

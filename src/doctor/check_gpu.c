@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The checks of GPUs and of the CUDA driver. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,9 @@ static bool gpus_are_absent(const struct ori_facts *f)
 	return f->bus_gpus == 0 && f->gpu_count == 0;
 }
 
-/* Nothing to evaluate of GPUs: none is there, or the driver shows none, which "CUDA driver" tells.
+/*
+ * Without GPUs nothing is checked: either the machine has none, or the driver lists none, which
+ * the check "CUDA driver" reports.
  */
 static bool skip_without_gpus(const struct ori_facts *f, struct ori_answer *a)
 {
@@ -29,17 +32,18 @@ static bool skip_without_gpus(const struct ori_facts *f, struct ori_answer *a)
 	return f->gpu_count == 0;
 }
 
+/* The results of cuInit() whose cause and fix are known; the values are CUresult's. */
 static void check_driver_result(const struct ori_facts *f, struct ori_answer *a)
 {
 	switch (f->cuda_result) {
 	case 0:
 		ori_answer(a, ORIEL_VERDICT_PASS, "%s, CUDA %" PRId64 ".%" PRId64 ", %u GPUs",
-			   f->nvidia[0] ? f->nvidia : "version not known", f->cuda_version / 1000,
+			   f->nvidia[0] ? f->nvidia : "version unknown", f->cuda_version / 1000,
 			   f->cuda_version % 1000 / 10, f->gpu_count);
 		return;
 	case RESULT_NO_DEVICE:
 		ori_answer(a, ORIEL_VERDICT_FAIL,
-			   "CUDA_ERROR_NO_DEVICE: this process may use no GPU");
+			   "CUDA_ERROR_NO_DEVICE: this process has access to no GPU");
 		ori_answer_fix(a, "%s",
 			       f->container == ORI_FACT_YES
 				       ? "docker run --gpus all ..."
@@ -62,6 +66,7 @@ static void check_driver_result(const struct ori_facts *f, struct ori_answer *a)
 	}
 }
 
+/* Without libcuda only the PCI bus shows whether the machine has GPUs. */
 static void check_driver(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (gpus_are_absent(f)) {
@@ -76,9 +81,9 @@ static void check_driver(const struct ori_facts *f, struct ori_answer *a)
 							    : "apt-get install cuda-drivers");
 	} else if (f->cuda == ORI_FACT_NO) {
 		ori_answer(a, ORIEL_VERDICT_UNKNOWN,
-			   "no libcuda.so.1; whether there is a GPU is not known");
+			   "no libcuda.so.1; unknown whether the machine has a GPU");
 	} else {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known");
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
 	}
 }
 
@@ -88,13 +93,16 @@ static void check_build(const struct ori_facts *f, struct ori_answer *a)
 		ori_answer(a, ORIEL_VERDICT_SKIP, "no GPU");
 		return;
 	}
-	ori_answer_flag(a, f->built_gpu, "this library has it", "this library is built without it",
-			"not known");
+	ori_answer_flag(a, f->built_gpu, "built with CUDA", "built without CUDA", "unknown");
 	if (a->verdict == ORIEL_VERDICT_FAIL)
 		ori_answer_fix(a, "CUDA_PATH=/usr/local/cuda cmake --preset release -D "
 				  "ORIEL_CUDA=ON && cmake --build --preset release");
 }
 
+/*
+ * The library's kernels need compute capability 8.0, and peers of a node import memory by
+ * descriptor.
+ */
 static int64_t gpu_is_fit(const struct ori_facts_gpu *g)
 {
 	if (g->capability == ORI_FACT_UNKNOWN || g->descriptors == ORI_FACT_UNKNOWN)
@@ -114,16 +122,16 @@ static void check_model(const struct ori_facts *f, struct ori_answer *a)
 	g = &f->gpu[sum.bad ? sum.first_bad : 0];
 	a->verdict = ori_summary_verdict(&sum);
 	if (a->verdict == ORIEL_VERDICT_UNKNOWN)
-		ori_answer(a, a->verdict, "not known of GPU %u", sum.first_unknown);
+		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	else if (a->verdict == ORIEL_VERDICT_PASS || g->capability < CAPABILITY_LEAST)
 		ori_answer(a, a->verdict, "%s, compute capability %" PRId64 ".%" PRId64 "%s",
 			   g->name[0] ? g->name : "a GPU", g->capability / 10, g->capability % 10,
 			   a->verdict == ORIEL_VERDICT_PASS ? "" : ", below 8.0");
 	else
-		ori_answer(a, a->verdict, "%s does not give memory away by descriptor", g->name);
+		ori_answer(a, a->verdict, "%s does not export memory as descriptors", g->name);
 }
 
-/* Letters for pairs: does @reach say that all are joined with atomics? */
+/* Does @reach, a letter per GPU, show access with atomics to all of them? */
 static int64_t reach_is_full(const char *reach, unsigned count)
 {
 	if (strlen(reach) != count)
@@ -131,7 +139,7 @@ static int64_t reach_is_full(const char *reach, unsigned count)
 	return strspn(reach, "SA") == count;
 }
 
-/* The first pair with @letter; false if there is none. */
+/* Find the first pair of GPUs with @letter; false if there is none. */
 static bool reach_find_letter(const struct ori_facts *f, char letter, unsigned *from, unsigned *to)
 {
 	for (unsigned i = 0; i < f->gpu_count; i++) {
@@ -159,10 +167,14 @@ static void check_access_fail(const struct ori_facts *f, struct ori_answer *a)
 		ori_answer(a, ORIEL_VERDICT_FAIL,
 			   "GPU %u reaches GPU %u without atomics: over PCIe", from, to);
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "not all reach each other");
+		ori_answer(a, ORIEL_VERDICT_FAIL, "not every GPU reaches every other");
 	}
 }
 
+/*
+ * The mapped path needs native atomics, because signals are atomics: access over PCIe does not
+ * qualify.
+ */
 static void check_access(const struct ori_facts *f, struct ori_answer *a)
 {
 	struct ori_summary sum = {0};
@@ -179,11 +191,14 @@ static void check_access(const struct ori_facts *f, struct ori_answer *a)
 	if (a->verdict == ORIEL_VERDICT_PASS)
 		ori_answer(a, a->verdict, "all %u reach each other, with atomics", f->gpu_count);
 	else if (a->verdict == ORIEL_VERDICT_UNKNOWN)
-		ori_answer(a, a->verdict, "not known of GPU %u", sum.first_unknown);
+		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	else
 		check_access_fail(f, a);
 }
 
+/*
+ * GPUs behind NVSwitches have no access to each other before they are registered with the fabric.
+ */
 static int64_t fabric_is_up(const struct ori_facts_gpu *g)
 {
 	if (!g->fabric[0])
@@ -201,7 +216,7 @@ static void check_fabric(const struct ori_facts *f, struct ori_answer *a)
 		ori_summary_add(&sum, i, fabric_is_up(&f->gpu[i]));
 	a->verdict = ori_summary_verdict(&sum);
 	if (a->verdict == ORIEL_VERDICT_UNKNOWN) {
-		ori_answer(a, a->verdict, "not known of GPU %u", sum.first_unknown);
+		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	} else if (a->verdict == ORIEL_VERDICT_FAIL) {
 		ori_answer(a, a->verdict, "GPU %u: registration with the fabric: %s", sum.first_bad,
 			   f->gpu[sum.first_bad].fabric);
@@ -209,12 +224,13 @@ static void check_fabric(const struct ori_facts *f, struct ori_answer *a)
 				  "systemctl restart nvidia-imex), then nvidia-smi -q | grep -A3 "
 				  "Fabric");
 	} else if (strcmp(f->gpu[0].fabric, "none") == 0) {
-		ori_answer(a, ORIEL_VERDICT_SKIP, "these GPUs have none to register with");
+		ori_answer(a, ORIEL_VERDICT_SKIP, "these GPUs have no fabric to register with");
 	} else {
 		ori_answer(a, a->verdict, "all %u GPUs are registered", f->gpu_count);
 	}
 }
 
+/* Only a fabric that spans machines needs IMEX channels. */
 static void check_imex(const struct ori_facts *f, struct ori_answer *a)
 {
 	bool is_cluster = false, is_unknown = false;
@@ -226,11 +242,12 @@ static void check_imex(const struct ori_facts *f, struct ori_answer *a)
 		is_unknown |= f->gpu[i].cluster == ORI_FACT_UNKNOWN;
 	}
 	if (!is_cluster && is_unknown) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known whether the fabric spans machines");
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown whether the fabric spans machines");
 	} else if (!is_cluster) {
-		ori_answer(a, ORIEL_VERDICT_SKIP, "the GPUs of this machine have a fabric alone");
+		ori_answer(a, ORIEL_VERDICT_SKIP,
+			   "the fabric of the GPUs is confined to this machine");
 	} else if (f->imex_channels == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known");
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
 	} else if (f->imex_channels > 0) {
 		ori_answer(a, ORIEL_VERDICT_PASS, "%" PRId64 " in /dev/nvidia-caps-imex-channels",
 			   f->imex_channels);
@@ -247,7 +264,7 @@ static void check_imex(const struct ori_facts *f, struct ori_answer *a)
 	}
 }
 
-/* Drivers that do not know the property want a parameter. */
+/* An older driver that does not report the attribute needs a module parameter. */
 static int64_t gpu_has_memops(const struct ori_facts *f, const struct ori_facts_gpu *g)
 {
 	if (g->stream_memops != ORI_FACT_UNKNOWN)
@@ -255,6 +272,9 @@ static int64_t gpu_has_memops(const struct ori_facts *f, const struct ori_facts_
 	return f->nvidia_streamops == ORI_FACT_NO ? ORI_FACT_NO : ORI_FACT_UNKNOWN;
 }
 
+/*
+ * Streams wait for the library by stream memory operations, or by a kernel where the GPU has none.
+ */
 static void check_memops(const struct ori_facts *f, struct ori_answer *a)
 {
 	struct ori_summary sum = {0};
@@ -267,15 +287,15 @@ static void check_memops(const struct ori_facts *f, struct ori_answer *a)
 	if (a->verdict == ORIEL_VERDICT_PASS) {
 		ori_answer(a, a->verdict, "all %u GPUs", sum.count);
 	} else if (a->verdict == ORIEL_VERDICT_UNKNOWN) {
-		ori_answer(a, a->verdict, "not known of GPU %u", sum.first_unknown);
+		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	} else if (f->nvidia_streamops == ORI_FACT_NO) {
-		ori_answer(a, a->verdict, "GPU %u has none: EnableStreamMemOPs is not set",
+		ori_answer(a, a->verdict, "GPU %u lacks them: EnableStreamMemOPs is not set",
 			   sum.first_bad);
 		ori_answer_fix(a, "echo 'options nvidia NVreg_EnableStreamMemOPs=1' "
 				  ">/etc/modprobe.d/nvidia-stream.conf; update-initramfs -u; "
-				  "reboot (a driver of CUDA 12 has them without)");
+				  "reboot (a driver of CUDA 12 needs no parameter)");
 	} else {
-		ori_answer(a, a->verdict, "GPU %u has none", sum.first_bad);
+		ori_answer(a, a->verdict, "GPU %u lacks them", sum.first_bad);
 		ori_answer_fix(a, "apt-get install cuda-drivers, of CUDA 12 or later; reboot");
 	}
 }
@@ -285,18 +305,19 @@ static const struct ori_check checks[] = {
 	 "no windows in GPU memory, no kernels", check_driver},
 	{"CUDA in this library",
 	 ORI_DATA_PATH(GPU) | ORI_DATA_PATH(FABRIC) | ORI_DATA_PATHS_GPU_POSTED, 0,
-	 "no windows in GPU memory, whatever the driver can do", check_build},
+	 "no windows in GPU memory, with any driver", check_build},
 	{"GPU model", ORI_DATA_PATH(GPU) | ORI_DATA_PATHS_GPU_POSTED, 0,
-	 "the library's kernels and its shared memory do not run on this GPU", check_model},
+	 "the library's kernels do not run on this GPU, or it cannot share its memory",
+	 check_model},
 	{"GPU to GPU", ORI_DATA_PATH(GPU), 0,
-	 "ranks whose GPUs are not joined, atomics included, reach each other by rdma only",
+	 "ranks whose GPUs lack peer access with atomics reach each other by rdma only",
 	 check_access},
 	{"GPU fabric", ORI_DATA_PATH(GPU) | ORI_DATA_PATH(FABRIC), 0,
-	 "GPUs that are not registered with their NVSwitches reach no other", check_fabric},
+	 "GPUs that are not registered with their NVSwitches reach no other GPU", check_fabric},
 	{"IMEX channels", ORI_DATA_PATH(FABRIC), 0,
 	 "GPUs of other machines are reached through NICs and not over NVLink", check_imex},
-	{"words in streams", 0, ORI_DATA_PATH(GPU),
-	 "a stream waits for a job of the library by a kernel, which holds a place on the GPU",
+	{"stream memops", 0, ORI_DATA_PATH(GPU),
+	 "a stream waits for an operation of the library by a kernel, which occupies an SM",
 	 check_memops},
 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The checks of the operating system: files in memory, sockets, limits. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -6,12 +7,12 @@
 
 #define FILES_LEAST 1024
 #define SHM_LEAST (512ll << 20)
-#define PTRACE_MOST 1 /* 2: administrators only, 3: nobody */
+#define PTRACE_MOST 1 /* at 2 only administrators may trace, at 3 no process may */
 
 static void check_memfd(const struct ori_facts *f, struct ori_answer *a)
 {
 	ori_answer_flag(a, f->memfd, "memfd_create, sealing", "no memfd_create, or no sealing",
-			"not known");
+			"unknown");
 	if (a->verdict == ORIEL_VERDICT_FAIL)
 		ori_answer_fix(
 			a, "%s",
@@ -20,19 +21,21 @@ static void check_memfd(const struct ori_facts *f, struct ori_answer *a)
 				: "apt-get install linux-generic (a kernel of 3.17 or later)");
 }
 
+/* The sockets pass the descriptors of shared memory between processes. */
 static void check_sockets(const struct ori_facts *f, struct ori_answer *a)
 {
 	ori_answer_flag(a, f->sockets, "abstract names", "no unix sockets with abstract names",
-			"not known");
+			"unknown");
 	if (a->verdict == ORIEL_VERDICT_FAIL)
 		ori_answer_fix(a, "allow socket(AF_UNIX) and bind() in the seccomp or AppArmor "
 				  "profile of the process");
 }
 
+/* Each rank on a machine has descriptors for the memory and the sockets of its peers. */
 static void check_files(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (f->files == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known");
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
 	} else if (f->files == ORI_FACT_UNLIMITED) {
 		ori_answer(a, ORIEL_VERDICT_PASS, "no limit");
 	} else if (f->files >= FILES_LEAST) {
@@ -48,10 +51,11 @@ static void check_files(const struct ori_facts *f, struct ori_answer *a)
 	}
 }
 
+/* For other libraries in the process: Oriel's shared memory is anonymous files. */
 static void check_shm(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (f->shm == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known");
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
 	} else if (f->shm >= SHM_LEAST) {
 		ori_answer(a, ORIEL_VERDICT_PASS, "%" PRId64 " MiB", f->shm >> 20);
 	} else {
@@ -64,10 +68,11 @@ static void check_shm(const struct ori_facts *f, struct ori_answer *a)
 	}
 }
 
+/* For other libraries, which copy with process_vm_readv(); Oriel does not. */
 static void check_ptrace(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (f->ptrace == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known");
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
 	} else if (f->ptrace <= PTRACE_MOST) {
 		ori_answer(a, ORIEL_VERDICT_PASS, "scope %" PRId64, f->ptrace);
 	} else {

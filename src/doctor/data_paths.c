@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From verdicts on checks to what a job gets. */
+/* Derives the state of each data path from the verdicts of the checks; machine.c calls it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,12 +10,12 @@ static const struct {
 } data_paths[ORIEL_DATA_PATHS] = {
 	[ORIEL_DATA_PATH_MEMORY] = {"mapped, host memory", "memory"},
 	[ORIEL_DATA_PATH_GPU] = {"mapped, GPU memory", "gpu"},
-	[ORIEL_DATA_PATH_FABRIC] = {"mapped, GPUs of other machines", "fabric"},
-	[ORIEL_DATA_PATH_SOFT] = {"rdma, adapter in software", "soft"},
+	[ORIEL_DATA_PATH_FABRIC] = {"mapped, GPU memory of other machines", "fabric"},
+	[ORIEL_DATA_PATH_SOFT] = {"rdma, software HCA", "soft"},
 	[ORIEL_DATA_PATH_T3] = {"rdma, a CPU thread posts (T3)", "T3"},
-	[ORIEL_DATA_PATH_T2] = {"rdma, kernels post, a CPU thread rings (T2)", "T2"},
-	[ORIEL_DATA_PATH_T1] = {"rdma, kernels post and ring (T1)", "T1"},
-	[ORIEL_DATA_PATH_T0] = {"rdma, the same, queues on the GPU (T0)", "T0"},
+	[ORIEL_DATA_PATH_T2] = {"rdma, kernels post, a CPU thread rings the doorbell (T2)", "T2"},
+	[ORIEL_DATA_PATH_T1] = {"rdma, kernels post and ring the doorbell (T1)", "T1"},
+	[ORIEL_DATA_PATH_T0] = {"rdma, as T1 with queues in GPU memory (T0)", "T0"},
 };
 
 const char *ori_data_path_name(enum oriel_data_path path)
@@ -46,6 +46,7 @@ static bool data_path_is_built(const struct ori_facts *f, enum oriel_data_path p
 	}
 }
 
+/* Devices that the driver lists prove the hardware; otherwise the count on the bus decides. */
 static int64_t facts_have(int64_t on_bus, unsigned seen)
 {
 	if (seen > 0)
@@ -53,6 +54,7 @@ static int64_t facts_have(int64_t on_bus, unsigned seen)
 	return on_bus == ORI_FACT_UNKNOWN ? on_bus : on_bus > 0;
 }
 
+/* Does the fabric of any GPU span machines? */
 static int64_t facts_have_cluster(const struct ori_facts *f)
 {
 	int64_t has = facts_have(f->bus_gpus, f->gpu_count) == ORI_FACT_NO ? ORI_FACT_NO
@@ -67,7 +69,7 @@ static int64_t facts_have_cluster(const struct ori_facts *f)
 	return has;
 }
 
-/* Is there what the path is for? @missing says what there is not. */
+/* Does the machine have the hardware of the path? If not, @missing names it. */
 static int64_t data_path_hardware(const struct ori_facts *f, enum oriel_data_path path,
 				  const char **missing)
 {
@@ -82,23 +84,23 @@ static int64_t data_path_hardware(const struct ori_facts *f, enum oriel_data_pat
 		*missing = "no NVLink to other machines";
 		return facts_have_cluster(f);
 	case ORIEL_DATA_PATH_T3:
-		*missing = "no RDMA adapter";
+		*missing = "no RDMA NIC";
 		return nics;
 	case ORIEL_DATA_PATH_T2:
 	case ORIEL_DATA_PATH_T1:
 	case ORIEL_DATA_PATH_T0:
-		*missing = nics == ORI_FACT_NO ? "no RDMA adapter" : "no GPU";
+		*missing = nics == ORI_FACT_NO ? "no RDMA NIC" : "no GPU";
 		return nics == ORI_FACT_NO ? nics : gpus;
 	default:
 		return ORI_FACT_YES;
 	}
 }
 
-/* Do the settings allow the path? @by is the one that does not. */
+/* Do the settings allow the path? If not, @by names the setting. */
 static int64_t data_path_allowed(const struct ori_facts *f, enum oriel_data_path path,
 				 const char **by)
 {
-	*by = "ORIEL_PATHS leaves it out";
+	*by = "ORIEL_PATHS excludes it";
 	if (path == ORIEL_DATA_PATH_FABRIC && f->allows_mapped == ORI_FACT_YES) {
 		*by = "ORIEL_FABRIC is off";
 		return f->allows_fabric;
@@ -107,10 +109,10 @@ static int64_t data_path_allowed(const struct ori_facts *f, enum oriel_data_path
 		return f->allows_mapped;
 	if (f->allows_rdma != ORI_FACT_YES)
 		return f->allows_rdma;
-	*by = "ORIEL_HCA leaves it out";
+	*by = "ORIEL_HCA excludes it";
 	if (path == ORIEL_DATA_PATH_SOFT)
 		return f->allows_soft;
-	/* Records of older versions do not say. */
+	/* Records of older versions lack the fact. */
 	return f->allows_nic == ORI_FACT_NO ? ORI_FACT_NO : ORI_FACT_YES;
 }
 
@@ -126,6 +128,7 @@ static void names_add(char *list, size_t length, unsigned before, const char *na
 	snprintf(list + used, length - used, "%s%s", before ? ", " : "", name);
 }
 
+/* Collect the checks that failed or are unknown, among those the path needs or benefits from. */
 static void data_path_sum(enum oriel_data_path path, const struct ori_checked *checked,
 			  unsigned count, struct data_path_sum *sum)
 {
@@ -148,6 +151,10 @@ static void data_path_sum(enum oriel_data_path path, const struct ori_checked *c
 	}
 }
 
+/*
+ * Absent hardware and excluding settings come first: they are no failure. Then a failed check
+ * decides, then an unknown one.
+ */
 static void data_path_judge(const struct ori_facts *f, enum oriel_data_path path,
 			    const struct ori_checked *checked, unsigned count,
 			    struct ori_data_path_state *p)
@@ -171,7 +178,7 @@ static void data_path_judge(const struct ori_facts *f, enum oriel_data_path path
 		snprintf(p->why, sizeof(p->why), "%slacks: %s", elsewhere, sum.failed_names);
 	} else if (hardware == ORI_FACT_UNKNOWN || allowed == ORI_FACT_UNKNOWN || sum.unknown) {
 		p->verdict = ORIEL_VERDICT_UNKNOWN;
-		snprintf(p->why, sizeof(p->why), "%snot known: %s", elsewhere,
+		snprintf(p->why, sizeof(p->why), "%sunknown: %s", elsewhere,
 			 sum.unknown                    ? sum.unknown_names
 			 : hardware == ORI_FACT_UNKNOWN ? "the hardware"
 							: "the settings");
@@ -179,20 +186,20 @@ static void data_path_judge(const struct ori_facts *f, enum oriel_data_path path
 		p->verdict = ORIEL_VERDICT_PASS;
 		snprintf(p->why, sizeof(p->why), "%s%s%s",
 			 p->is_built ? "" : "not in this library; the machine has all it needs",
-			 sum.worse ? p->is_built ? "less well because of: "
-						 : ", less well because of: "
+			 sum.worse ? p->is_built ? "worse because of: " : ", worse because of: "
 				   : "",
 			 sum.worse_names);
 	}
 }
 
+/* An unknown state counts as usable, because a job tries the path. */
 static bool state_is_usable(const struct ori_data_path_state *p)
 {
 	return p->is_built &&
 	       (p->verdict == ORIEL_VERDICT_PASS || p->verdict == ORIEL_VERDICT_UNKNOWN);
 }
 
-/* All mapped data_paths that are open serve side by side; of the others the best one. */
+/* Every usable mapped path is used, side by side; of the rdma paths only the best one. */
 void ori_data_paths_judge(const struct ori_facts *facts, const struct ori_checked *checked,
 			  unsigned count, struct ori_data_path_state states[ORIEL_DATA_PATHS])
 {

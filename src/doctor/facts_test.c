@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Records of facts as text: each kind of value, and each error with its line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,19 +87,19 @@ static void test_an_error_names_its_line(void **state)
 	expect_error("#\noriel-doctor 2\n", ORIEL_ERR_VERSION,
 		     "line 2: a record of version 2, this library reads 1");
 	expect_error(HEAD "kernel\n", ORIEL_ERR_PROTOCOL, "line 2: a name without a value");
-	expect_error(HEAD "\nkernle 6\n", ORIEL_ERR_PROTOCOL, "line 3: there is no fact 'kernle'");
+	expect_error(HEAD "\nkernle 6\n", ORIEL_ERR_PROTOCOL, "line 3: unknown fact 'kernle'");
 	expect_error(HEAD "gpu.0.colour red\n", ORIEL_ERR_PROTOCOL,
-		     "line 2: there is no fact 'gpu.0.colour'");
-	expect_error(HEAD "shm 1\nshm 1\n", ORIEL_ERR_PROTOCOL, "line 3: shm is there twice");
+		     "line 2: unknown fact 'gpu.0.colour'");
+	expect_error(HEAD "shm 1\nshm 1\n", ORIEL_ERR_PROTOCOL, "line 3: shm appears twice");
 	expect_error(HEAD "nic.3.name a\nnic.3.name b\n", ORIEL_ERR_PROTOCOL,
-		     "line 3: nic.3.name is there twice");
+		     "line 3: nic.3.name appears twice");
 	expect_error(HEAD "gpu.16.name a\n", ORIEL_ERR_PROTOCOL,
 		     "line 2: GPU 16, but a record has 16 at most");
 	expect_error(HEAD "nic.32.name a\n", ORIEL_ERR_PROTOCOL,
 		     "line 2: NIC 32, but a record has 32 at most");
-	expect_error(HEAD "memfd 1\n", ORIEL_ERR_PROTOCOL, "line 2: memfd may be yes or no");
+	expect_error(HEAD "memfd 1\n", ORIEL_ERR_PROTOCOL, "line 2: memfd must be yes or no");
 	expect_error(HEAD "kernel  6\n", ORIEL_ERR_PROTOCOL,
-		     "line 2: kernel may be a text of 1 to 63 printable characters");
+		     "line 2: kernel must be a text of 1 to 63 printable characters");
 }
 
 static void test_numbers_have_one_text(void **state)
@@ -120,7 +121,7 @@ static void test_numbers_have_one_text(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
 		snprintf(text, sizeof(text), HEAD "shm %s\n", none[i]);
-		expect_error(text, ORIEL_ERR_PROTOCOL, "line 2: shm may be a number or unlimited");
+		expect_error(text, ORIEL_ERR_PROTOCOL, "line 2: shm must be a number or unlimited");
 	}
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The facts of GPUs: from the driver's files, from libcuda, and from the PCI bus. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static void gpu_inspect_version(const char *root, struct ori_facts *facts)
 	}
 }
 
+/* Facts of the kernel modules, which exist without libcuda too. */
 static void gpu_inspect_driver(const char *root, struct ori_facts *facts)
 {
 	struct ori_file_path params = ori_file_path(root, "/proc/driver/nvidia/params");
@@ -44,6 +46,7 @@ static void gpu_inspect_driver(const char *root, struct ori_facts *facts)
 				ori_file_path(root, "/sys/kernel/mm/memory_peers/nvidia-peermem"));
 }
 
+/* The driver lists the class in /proc/devices; each channel is a device file. */
 static void gpu_inspect_imex(const char *root, struct ori_facts *facts)
 {
 	struct ori_file_path devices = ori_file_path(root, "/proc/devices");

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The facts of RDMA NICs: from /sys/class/infiniband, and from the trials of sys/nics.h. */
 #include <ctype.h>
 #include <libgen.h>
 #include <limits.h>
@@ -13,7 +14,7 @@
 #define NICS "/sys/class/infiniband"
 #define MELLANOX_VENDOR 0x15b3u
 
-/* The last part of where a link leads. */
+/* The last component of the link's target. */
 static void nic_inspect_link(struct ori_file_path link, ori_fact_text *fact)
 {
 	char path[PATH_MAX];
@@ -58,7 +59,7 @@ static bool gid_is_empty(const char *root, const char *nic, const char *index)
 	       strspn(line, "0:") == strlen(line);
 }
 
-/* Places that are empty have a type too, or one that cannot be read. */
+/* Empty GID entries have a type too, or one that cannot be read. */
 static void nic_inspect_gids(const char *root, struct ori_facts_nic *nic)
 {
 	char **names, line[64];
@@ -83,6 +84,7 @@ static void nic_inspect_gids(const char *root, struct ori_facts_nic *nic)
 	ori_file_free(names, count);
 }
 
+/* The interface is that of the first GID; a NIC in software names it as its parent. */
 static void nic_inspect_net(const char *root, struct ori_facts_nic *nic)
 {
 	char line[64];
@@ -96,7 +98,7 @@ static void nic_inspect_net(const char *root, struct ori_facts_nic *nic)
 	nic->mtu_net = ori_file_number(ori_file_path(root, "/sys/class/net/%s/mtu", nic->net));
 }
 
-/* An adapter in the kernel's software has no device behind it. */
+/* A NIC in the kernel's software has no device link. */
 static void nic_inspect_files(const char *root, struct ori_facts_nic *nic)
 {
 	if (!ori_file_exists(ori_file_path(root, NICS "/%s/device", nic->name))) {
@@ -112,6 +114,7 @@ static void nic_inspect_files(const char *root, struct ori_facts_nic *nic)
 	nic_inspect_net(root, nic);
 }
 
+/* Copy the results of sys/nics.h into the facts of the NIC of this name. */
 static void nic_copy(const struct ori_nics *nics, struct ori_facts_nic *nic)
 {
 	for (unsigned i = 0; i < nics->count; i++) {
@@ -129,7 +132,7 @@ static void nic_copy(const struct ori_nics *nics, struct ori_facts_nic *nic)
 		nic->umem = item->umem;
 		return;
 	}
-	/* The kernel has it, the library does not: nobody may open it. */
+	/* The kernel lists it and libibverbs does not: this user cannot open it. */
 	if (nics->has_verbs)
 		nic->opens = ORI_FACT_NO;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The facts of PCI devices: NUMA node, ACS of the bridges above, IOMMU type. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +9,10 @@
 #include "doctor/inspect.h"
 
 #define PCI_DEVICES "/sys/bus/pci/devices/"
-#define PCI_EXTENDED 0x100u /* where the extended capabilities begin */
+#define PCI_EXTENDED 0x100u /* offset of the extended capabilities */
 #define PCI_SPACE 4096u
 #define PCI_ACS 0x000du
-#define PCI_ACS_CONTROL 6u /* in that capability */
+#define PCI_ACS_CONTROL 6u /* offset in the ACS capability */
 #define PCI_ACS_REQUEST_REDIRECT 4u
 
 static unsigned pci_word(const unsigned char *config, size_t at)
@@ -19,7 +20,7 @@ static unsigned pci_word(const unsigned char *config, size_t at)
 	return config[at] | (unsigned)config[at + 1] << 8;
 }
 
-/* Without privileges the kernel shows the first 64 bytes only. */
+/* Without privileges the kernel returns only the first 64 bytes. */
 int64_t ori_inspect_acs(const unsigned char *config, size_t length)
 {
 	size_t at = PCI_EXTENDED, left = PCI_SPACE / 4;
@@ -61,7 +62,7 @@ static bool is_pci_address(const char *text)
 	       !text[used];
 }
 
-/* /sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0: the device comes last. */
+/* In /sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0 the bridges precede the device. */
 static int64_t bridges_inspect_acs(const char *root, const char *pci)
 {
 	struct ori_file_path link = ori_file_path(root, PCI_DEVICES "%s", pci);

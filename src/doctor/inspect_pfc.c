@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Priority flow control, which makes Ethernet lossless, as the kernel's DCB netlink tells it. */
+/*
+ * Priority flow control, which makes Ethernet lossless, queried through the kernel's DCB netlink.
+ * inspect_nic.c calls it.
+ */
 #include <linux/dcbnl.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -14,7 +17,7 @@
 #define PFC_REPLY 4096
 #define PFC_WAIT_S 2
 
-/* The attribute @kind of those in @at[length]: its payload, or NULL. */
+/* Find the attribute @kind in @at[length]; returns its payload, or NULL. */
 static const unsigned char *attribute_find(const unsigned char *at, size_t length, unsigned kind,
 					   size_t *found)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at a machine that is a folder. */
+/* Inspects fabricated machines, each a directory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,7 +91,7 @@ static void make_config(unsigned char config[4096], unsigned control)
 	memset(config, 0, 4096);
 	config[0x100] = 0x01;
 	config[0x102] = 0x01;
-	config[0x103] = 0x14; /* the next one is at 0x140 */
+	config[0x103] = 0x14; /* the next capability is at 0x140 */
 	config[0x140] = 0x0d;
 	config[0x142] = 0x01;
 	config[0x146] = (unsigned char)control;
@@ -110,11 +110,11 @@ static void test_acs_is_found_in_the_configuration(void **state)
 	assert_int_equal(ori_inspect_acs(config, sizeof(config)), ORI_FACT_NO);
 	assert_int_equal(ori_inspect_acs(config, 64), ORI_FACT_UNKNOWN);
 	assert_int_equal(ori_inspect_acs(config, 256), ORI_FACT_UNKNOWN);
-	memset(config, 0xff, sizeof(config)); /* a device that is gone */
+	memset(config, 0xff, sizeof(config)); /* a device that was removed reads as all ones */
 	ori_inspect_acs(config, sizeof(config));
 	make_config(config, 0);
 	config[0x140] = 0x02;
-	config[0x143] = 0x14; /* points to itself */
+	config[0x143] = 0x14; /* the capability points to itself */
 	assert_int_equal(ori_inspect_acs(config, sizeof(config)), ORI_FACT_NO);
 }
 
@@ -210,7 +210,7 @@ static void test_a_nic_is_inspected(void **state)
 	assert_int_equal(n->acs, ORI_FACT_NO);
 }
 
-/* As kernel 6.1 answers: the interface, then IEEE with ETS and PFC in it. */
+/* A reply as kernel 6.1 sends it: the interface, then IEEE with ETS and PFC inside. */
 static size_t make_pfc_reply(unsigned char *bytes, unsigned enabled)
 {
 	struct {
@@ -253,7 +253,7 @@ static void test_flow_control_is_found_in_the_reply(void **state)
 	make_pfc_reply(bytes, 0);
 	assert_int_equal(ori_inspect_pfc_reply(bytes, length), 0);
 	for (cut = 0; cut < length; cut++) {
-		end = malloc(cut + 1); /* so that a sanitizer sees where it ends */
+		end = malloc(cut + 1); /* so that a sanitizer detects reads past the end */
 		assert_non_null(end);
 		make_pfc_reply(bytes, 0x08);
 		if (cut >= sizeof(head)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public face: a record with all that was judged of it. */
+/* The public functions of oriel/doctor.h: a record with all verdicts on it. */
 #include <stdlib.h>
 
 #include <oriel/doctor.h>
@@ -29,6 +29,7 @@ const char *oriel_verdict_name(enum oriel_verdict verdict)
 		       : "no verdict";
 }
 
+/* Run the checks of a list, in the order of the report. */
 static void machine_evaluate(struct oriel_machine *machine, const struct ori_check_list *list)
 {
 	for (unsigned i = 0; i < list->count && machine->count < MACHINE_CHECKS; i++) {
@@ -39,6 +40,7 @@ static void machine_evaluate(struct oriel_machine *machine, const struct ori_che
 	}
 }
 
+/* The same for records of this machine and of others: nothing but the facts counts. */
 static void machine_judge(struct oriel_machine *machine)
 {
 	struct ori_checked checked[MACHINE_CHECKS];
@@ -51,7 +53,7 @@ static void machine_judge(struct oriel_machine *machine)
 	ori_data_paths_judge(&machine->facts, checked, machine->count, machine->states);
 }
 
-/* What of the data_paths this library has; that kernels post to a real NIC is still to come. */
+/* The data paths that this build of the library contains. */
 static void machine_inspect_build(struct ori_facts *facts)
 {
 #ifdef ORI_DOCTOR_HAS_CUDA
@@ -68,10 +70,10 @@ enum oriel_status oriel_machine_create(struct oriel_machine **machine)
 	struct oriel_machine *m;
 
 	if (!machine)
-		return ori_fail(ORIEL_ERR_INVALID, "no place for the machine");
+		return ori_fail(ORIEL_ERR_INVALID, "machine is NULL");
 	m = calloc(1, sizeof(*m));
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a record of this machine");
+		return ori_fail(ORIEL_ERR_NOMEM, "out of memory for a record of this machine");
 	ori_facts_clear(&m->facts);
 	machine_inspect_build(&m->facts);
 	ori_inspect_host("", &m->facts);
@@ -94,10 +96,10 @@ enum oriel_status oriel_machine_import(const char *text, size_t length,
 	enum oriel_status status;
 
 	if (!text || !machine)
-		return ori_fail(ORIEL_ERR_INVALID, "no record, or no place for the machine");
+		return ori_fail(ORIEL_ERR_INVALID, "text or machine is NULL");
 	m = calloc(1, sizeof(*m));
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a record");
+		return ori_fail(ORIEL_ERR_NOMEM, "out of memory for a record");
 	status = ori_facts_parse(text, length, &m->facts);
 	if (status != ORIEL_OK) {
 		free(m);
@@ -119,7 +121,7 @@ enum oriel_status oriel_machine_finding(const struct oriel_machine *machine, uns
 	const struct ori_check *check;
 
 	if (!machine || !finding)
-		return ori_fail(ORIEL_ERR_INVALID, "no machine, or no place for the finding");
+		return ori_fail(ORIEL_ERR_INVALID, "machine or finding is NULL");
 	if (index >= machine->count)
 		return ori_fail(ORIEL_ERR_RANGE, "finding %u of %u", index, machine->count);
 	check = machine->checks[index];
@@ -139,9 +141,9 @@ enum oriel_status oriel_machine_data_path(const struct oriel_machine *machine, u
 					  struct oriel_data_path_state *state)
 {
 	if (!machine || !state)
-		return ori_fail(ORIEL_ERR_INVALID, "no machine, or no place for the state");
+		return ori_fail(ORIEL_ERR_INVALID, "machine or state is NULL");
 	if (index >= ORIEL_DATA_PATHS)
-		return ori_fail(ORIEL_ERR_RANGE, "path %u of %u", index,
+		return ori_fail(ORIEL_ERR_RANGE, "data path %u of %u", index,
 				(unsigned)ORIEL_DATA_PATHS);
 	*state = (struct oriel_data_path_state){
 		.path = (enum oriel_data_path)index,
