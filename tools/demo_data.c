@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds of the cases that transfer bytes: every rank sends to all others at once. */
+/*
+ * Rounds of the cases that transfer bytes: every rank sends to all others at once. demo.c calls
+ * demo_verify_data().
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +29,7 @@ static enum oriel_status data_act(struct demo *d, const struct demo_case *c,
 		posted = c->post(d, g, &transfer);
 	}
 	status = posted < 0 ? (enum oriel_status)posted : c->wait(d, g);
-	/* The next round fills the outboxes again. */
+	/* The next round overwrites the outboxes. */
 	return status == ORIEL_OK ? oriel_dev_drain(&d->w, g, 0) : status;
 }
 
@@ -45,7 +48,7 @@ static void *data_member_run(void *argument)
 	return NULL;
 }
 
-/* A thread that is not there would leave the others of its team waiting for ever. */
+/* If a thread is missing the others of its team would wait for ever. */
 static void data_thread_start(pthread_t *thread, struct data_member *member)
 {
 	if (pthread_create(thread, NULL, data_member_run, member) != 0) {
@@ -74,7 +77,10 @@ static enum oriel_status data_act_together(struct demo *d, const struct demo_cas
 	return members[0].status;
 }
 
-/* Wipe what will be written, fill what will be sent; nobody sends before all have done so. */
+/*
+ * Reset the target buffers and fill the sources; the barrier keeps every rank from sending before
+ * all ranks have.
+ */
 static enum oriel_status data_prepare(struct demo *d, const struct demo_case *c,
 				      struct demo_results *r)
 {

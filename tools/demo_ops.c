@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations that transfer bytes, each with a way to know that the bytes have come. */
+/*
+ * The cases that transfer bytes: each is an operation that posts, and one that waits for the data.
+ * demo_data.c runs them.
+ */
 #include <string.h>
 #include <time.h>
 
@@ -18,6 +21,7 @@ static int64_t op_put(struct demo *d, struct oriel_dev_group g,
 			     transfer->length);
 }
 
+/* A rank that is late, by a time that depends on the data. */
 static int64_t op_put_delayed(struct demo *d, struct oriel_dev_group g,
 			      const struct demo_transfer *transfer)
 {
@@ -68,7 +72,7 @@ static int64_t op_put_signal(struct demo *d, struct oriel_dev_group g,
 				    transfer->length, DEMO_SIGNAL_DATA, 1);
 }
 
-/* Wait for the one put that is under way to @peer, reset, spoil its source. */
+/* Wait for the one put in flight to @peer, reset the counter, and overwrite the source. */
 static int64_t op_count(struct demo *d, struct oriel_dev_group g,
 			const struct demo_transfer *transfer)
 {
@@ -109,7 +113,7 @@ static int64_t op_host_put_signal(struct demo *d, struct oriel_dev_group g,
 				       transfer->length, DEMO_SIGNAL_DATA, 1, NULL);
 }
 
-/* For cases in which the receiver, or both ends together, transfer the bytes. */
+/* For cases in which the receiver, or both peers together, move the bytes. */
 static int64_t op_post_nothing(struct demo *d, struct oriel_dev_group g,
 			       const struct demo_transfer *transfer)
 {
@@ -128,7 +132,7 @@ static enum oriel_status op_flush(struct demo *d, struct oriel_dev_group g)
 {
 	enum oriel_status status = oriel_dev_flush(&d->w, g, 0);
 
-	/* The host's barrier orders threads and promises nothing about windows. */
+	/* The host's barrier orders threads, and guarantees nothing about windows. */
 	return status == ORIEL_OK ? oriel_comm_barrier(d->comm) : status;
 }
 
@@ -168,7 +172,7 @@ static enum oriel_status op_barrier_flat(struct demo *d, struct oriel_dev_group 
 {
 	enum oriel_status status = oriel_dev_flush(&d->w, g, 0);
 
-	/* Alone the flat barrier would not promise that the puts are visible. */
+	/* The flat barrier alone does not guarantee that the puts are visible. */
 	return status == ORIEL_OK ? oriel_dev_barrier_flat(&d->w, g, DEMO_SLOT_CASE, 0) : status;
 }
 
@@ -181,7 +185,10 @@ static enum oriel_status op_barrier_split(struct demo *d, struct oriel_dev_group
 	return status == ORIEL_OK ? oriel_dev_barrier_wait(&d->w, g, DEMO_SLOT_CASE, 0) : status;
 }
 
-/* In step s of a round robin whose partners' numbers add up to s, nobody waits in a circle. */
+/*
+ * In step s of the round robin, the numbers of two partners add up to s modulo the ranks; no cycle
+ * of waiting ranks can form.
+ */
 static uint32_t op_partner(const struct demo *d, uint32_t step)
 {
 	return (step + d->w.ranks - d->w.rank) % d->w.ranks;
@@ -214,7 +221,7 @@ static enum oriel_status op_get(struct demo *d, struct oriel_dev_group g)
 
 		status = oriel_dev_wait_local(&d->w, g, source, ticket, 0);
 	}
-	/* The outboxes change as soon as all have come here. */
+	/* The outboxes change as soon as all ranks have passed the barrier. */
 	return status == ORIEL_OK ? op_barrier(d, g) : status;
 }
 
@@ -245,7 +252,7 @@ static enum oriel_status op_send(struct demo *d, struct oriel_dev_group g, uint3
 			      range->length, 0);
 }
 
-/* In two parts, where the sender had one. */
+/* The sender sent one message, this receives it in two parts. */
 static enum oriel_status op_recv(struct demo *d, struct oriel_dev_group g, uint32_t peer)
 {
 	const struct demo_range *range = &d->incoming[peer];
@@ -259,7 +266,7 @@ static enum oriel_status op_recv(struct demo *d, struct oriel_dev_group g, uint3
 			      range->length - range->length / 3, 0);
 }
 
-/* The bytes are more than the channel holds, so of two partners one sends first. */
+/* A message exceeds the channel's capacity, so one of two partners sends first. */
 static enum oriel_status op_send_recv(struct demo *d, struct oriel_dev_group g)
 {
 	enum oriel_status status = ORIEL_OK;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random data of the demo, and the comparison of sent with received data: checksums per pair of
+ * ranks, and the first difference in full. All cases use it.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +16,7 @@ static uint64_t results_mix(uint64_t value)
 	return value ^ value >> 31;
 }
 
-/* Order and length count: each word goes through all bits of those before it. */
+/* The hash depends on order and length: each word mixes with all bits before it. */
 static uint64_t results_hash(uint64_t hash, const void *data, size_t length)
 {
 	const char *from = data;
@@ -51,7 +55,7 @@ struct demo_range demo_image(const struct demo_results *r, unsigned source, unsi
 	uint64_t b = demo_random_next(&random) % (DEMO_BLOCK + 1);
 	uint64_t from = a < b ? a : b, to = a < b ? b : a, value, i;
 
-	/* Nothing at all and the whole room are cases of their own. */
+	/* An empty transfer and a whole block are cases of their own. */
 	if (kind == 0)
 		to = from;
 	if (kind == 1)
@@ -79,13 +83,13 @@ void demo_results_sent(struct demo_results *r, unsigned target, const void *data
 	r->record.sent[target] = results_hash(r->record.sent[target], data, length);
 }
 
-/* One text a case and rank is enough: what follows is mostly the same fault. */
+/* Report one failure per case and rank: later ones mostly have the same cause. */
 static bool results_is_first_failure(struct demo_results *r, unsigned peer)
 {
 	if (r->record.failures++)
 		return false;
-	fprintf(stderr, "oriel demo: %s, round %u, from rank %u, seen by rank %u: ", r->name,
-		r->round, peer, r->d->w.rank);
+	fprintf(stderr, "oriel demo: %s, round %u, from rank %u, on rank %u: ", r->name, r->round,
+		peer, r->d->w.rank);
 	return true;
 }
 
@@ -121,7 +125,10 @@ void demo_results_compare(struct demo_results *r, unsigned peer, uint64_t expect
 			(unsigned long long)got);
 }
 
-/* What left must be what came, on every ordered pair. All ranks see the same. */
+/*
+ * For every ordered pair, the data sent must equal the data received. All ranks compute the same
+ * result.
+ */
 static uint64_t results_compare(const struct demo_results *r, const struct demo_record *all,
 				struct demo_record *sum)
 {
@@ -138,8 +145,8 @@ static uint64_t results_compare(const struct demo_results *r, const struct demo_
 			sum->failures++;
 			if (r->d->w.rank == 0)
 				fprintf(stderr,
-					"oriel demo: %s: %u -> %u: checksum %016llx left, "
-					"%016llx came\n",
+					"oriel demo: %s: %u -> %u: checksum %016llx sent, "
+					"%016llx received\n",
 					r->name, source, target,
 					(unsigned long long)all[source].sent[target],
 					(unsigned long long)all[target].got[source]);
@@ -168,7 +175,7 @@ void demo_abort(const struct demo_results *r, enum oriel_status status)
 	fprintf(stderr, "oriel demo: %s, round %u, rank %u: %s\n", r->name, r->round, r->d->w.rank,
 		oriel_status_text(status));
 	if (oriel_window_fault(r->d->window, &fault) == ORIEL_OK)
-		fprintf(stderr, "oriel demo: refused: %s\n", oriel_last_error());
+		fprintf(stderr, "oriel demo: invalid argument: %s\n", oriel_last_error());
 	if (oriel_comm_health(r->d->comm, &health) == ORIEL_OK && health.status != ORIEL_OK) {
 		oriel_health_text(&health, text, sizeof(text));
 		fprintf(stderr, "oriel demo: %s\n", text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cases that transfer words: signals, counters, remote addition. What a word should
- * be in the end source and target know both, from the same random numbers.
+ * The cases that transfer words: signals, counters, remote addition. Source and target compute the
+ * final value of each word from the same random numbers. demo.c calls demo_verify_words().
  */
 #include "demo.h"
 
@@ -10,11 +10,11 @@
 struct words_case {
 	const char *name;
 	enum oriel_status (*send)(const struct demo *d, struct demo_results *r, uint32_t peer);
-	/* After all have been sent to; waits as long as it must. */
+	/* Called after this rank has sent to all peers; waits without a time limit. */
 	enum oriel_status (*receive)(const struct demo *d, struct demo_results *r, uint32_t peer);
 };
 
-/* What @source adds at @target in this round, in parts, and their sum. */
+/* Compute the values that @source adds at @target in this round, and their sum. */
 static uint64_t words_parts(const struct demo_results *r, unsigned source, unsigned target,
 			    uint64_t parts[WORDS_PARTS])
 {
@@ -34,7 +34,7 @@ static enum oriel_status words_status(int64_t ticket)
 	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 }
 
-/* The word of @source has come: compare it, and make it 0 for the next round. */
+/* The word of @source has arrived: compare it, and reset it to 0 for the next round. */
 static enum oriel_status words_take(const struct demo *d, struct demo_results *r, uint32_t source,
 				    uint64_t expected, unsigned transfers)
 {
@@ -85,7 +85,7 @@ static enum oriel_status words_receive_next(const struct demo *d, struct demo_re
 	return status == ORIEL_OK ? words_take(d, r, source, sum, WORDS_PARTS) : status;
 }
 
-/* The sum over all sources is complete only once; then each row must be right. */
+/* The sum over all sources is complete only once; then each source's word must be right. */
 static enum oriel_status words_receive_sum(const struct demo *d, struct demo_results *r,
 					   uint32_t source)
 {
@@ -131,7 +131,7 @@ static enum oriel_status words_receive_set(const struct demo *d, struct demo_res
 	return status == ORIEL_OK ? words_take(d, r, source, last, WORDS_PARTS) : status;
 }
 
-/* Each comparison with the word as it is: those that hold return, the others time out. */
+/* Try each comparison with the current value: those that hold return, the others time out. */
 static enum oriel_status words_receive_compare(const struct demo *d, struct demo_results *r,
 					       uint32_t source)
 {
@@ -169,7 +169,7 @@ static enum oriel_status words_receive_compare(const struct demo *d, struct demo
 	return status == ORIEL_OK ? words_take(d, r, source, last, WORDS_PARTS) : status;
 }
 
-/* All ranks get the same from a source, so the numbers are those of the source alone. */
+/* All ranks get the same value from a source, so the random numbers depend on the source alone. */
 static enum oriel_status words_send_all(const struct demo *d, struct demo_results *r, uint32_t peer)
 {
 	uint64_t parts[WORDS_PARTS], sum = words_parts(r, d->w.rank, d->w.rank, parts);
@@ -243,7 +243,7 @@ static enum oriel_status words_host_receive(const struct demo *d, struct demo_re
 	return status == ORIEL_OK ? words_take(d, r, source, sum, WORDS_PARTS) : status;
 }
 
-/* All ranks add to one word at each target; what it was must never go down. */
+/* All ranks add to one word at each target; the value it returns must never decrease. */
 static enum oriel_status words_send_fetch_add(const struct demo *d, struct demo_results *r,
 					      uint32_t peer)
 {
@@ -296,7 +296,7 @@ static const struct words_case cases[] = {
 	{"host: signal, wait", words_host_send, words_host_receive},
 };
 
-/* The first barrier: nobody raises a word before its target has reset it. */
+/* The first barrier keeps every rank from changing a word before its target has reset it. */
 static enum oriel_status words_round(const struct demo *d, const struct words_case *c,
 				     struct demo_results *r)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `oriel doctor`: what a machine lacks of what the paths need, and how to fix it. */
+/*
+ * `oriel doctor`: checks what the paths need of this machine, and prints how to fix what is
+ * missing. The verdicts come from oriel/doctor.h.
+ */
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
@@ -19,18 +22,18 @@
 static const char doctor_usage[] =
 	"usage: oriel doctor [--json] [--record FILE | --from FILE]\n"
 	"\n"
-	"Checks what the paths of Oriel need of this machine: pass, fail, unknown (could\n"
-	"not be found out), or skip (there is nothing that it is about). For what fails it\n"
-	"says what follows and the command that mends it, and then which way bytes will\n"
-	"take on this machine and why not a better one.\n"
+	"Checks the requirements of Oriel's paths on this machine: pass, fail, unknown (not\n"
+	"determined) or skip (not applicable). For each failure it prints the consequence\n"
+	"and the command that fixes it. Then it lists the data paths: which ones jobs use\n"
+	"on this machine, and why not a better one.\n"
 	"\n"
-	"      --json         all of it as one JSON object\n"
-	"      --record FILE  write what is known of this machine, to be sent to somebody\n"
-	"      --from FILE    judge the machine of such a file instead of this one\n"
+	"      --json         the same as one JSON object\n"
+	"      --record FILE  write the facts of this machine to a file\n"
+	"      --from FILE    check the machine of such a file instead of this one\n"
 	"  -h, --help         this text\n"
 	"\n"
-	"Exit code: 1 if a way that this library has, that settings allow and that the\n"
-	"hardware is there for lacks something it needs, else 0.\n";
+	"Exit code: 1 if a data path that this library implements, the settings allow and\n"
+	"the hardware supports lacks a requirement, else 0.\n";
 
 struct doctor_options {
 	const char *record, *from;
@@ -97,13 +100,13 @@ static void failures_print(const struct oriel_machine *machine)
 		printf("\n  %s: %s\n    means: %s\n", f.name, f.found, f.means);
 		data_paths_print(machine, "stops:", f.needs);
 		data_paths_print(machine, "slows:", f.helps);
-		printf("    fix:  %s\n", *f.fix ? f.fix : "no command does");
+		printf("    fix:   %s\n", *f.fix ? f.fix : "no command");
 	}
 }
 
 static bool states_print(const struct oriel_machine *machine)
 {
-	static const char *const head[] = {"way", "here", "used", "why"};
+	static const char *const head[] = {"data path", "verdict", "used", "why"};
 	struct table table = {.columns = 4};
 	bool is_added = table_add(&table, head);
 	struct oriel_data_path_state p;
@@ -121,7 +124,7 @@ static bool states_print(const struct oriel_machine *machine)
 	return is_added;
 }
 
-/* Of the ways [@first, @last): those in use, by name. */
+/* Print the used ones of the data paths [@first, @last) by name. */
 static void use_print(const struct oriel_machine *machine, const char *peers, unsigned first,
 		      unsigned last)
 {
@@ -154,7 +157,7 @@ static int doctor_print(const struct oriel_machine *machine, const char *from)
 	return TOOL_OK;
 
 no_memory:
-	fprintf(stderr, "oriel doctor: no memory\n");
+	fprintf(stderr, "oriel doctor: out of memory\n");
 	return TOOL_FAILED;
 }
 
@@ -305,7 +308,7 @@ int oriel_tool_doctor(int argc, char **argv)
 	char name[] = "oriel doctor";
 	int option;
 
-	argv[0] = name; /* how getopt_long() begins its messages */
+	argv[0] = name; /* the prefix of getopt_long()'s messages */
 	while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1) {
 		switch (option) {
 		case 'j':
@@ -325,11 +328,12 @@ int oriel_tool_doctor(int argc, char **argv)
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "oriel doctor: there is no argument '%s'\n", argv[optind]);
+		fprintf(stderr, "oriel doctor: unknown argument '%s'\n", argv[optind]);
 		goto usage;
 	}
 	if (options.record && options.from) {
-		fprintf(stderr, "oriel doctor: --record is of this machine, --from of another\n");
+		fprintf(stderr, "oriel doctor: --record writes this machine, --from reads another: "
+				"give one of them\n");
 		goto usage;
 	}
 	return doctor_report(&options);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The peer x path matrix. Every rank knows the reasons of its own paths only,
- * so they are gathered, one peer at a time, and equal ones are counted together.
+ * The job in `oriel info`: the matrix of paths, the reasons, and the NIC. Each rank knows only the
+ * reasons of its own paths, so rank 0 gathers them, one peer at a time, and counts equal ones
+ * together.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "info.h"
 #include "table.h"
 
-/* How one rank reaches one peer, as it travels. */
+/* How one rank reaches one peer, as exchanged between ranks. */
 struct info_view {
 	uint32_t path; /* enum oriel_path */
 	char reason[INFO_REASON];
@@ -46,7 +47,7 @@ static enum oriel_status reason_count(struct info_job *job, unsigned from, unsig
 	return ORIEL_OK;
 }
 
-/* Paths are symmetric: the lower rank of a pair speaks for both. */
+/* Paths are symmetric: the lower rank of a pair counts for both. */
 static enum oriel_status reasons_count(struct info_job *job, unsigned peer,
 				       const struct info_view *views)
 {
@@ -147,7 +148,7 @@ static bool peers_print(const struct info_job *job)
 	return is_added;
 }
 
-/* One letter a pair, so that 64 ranks still fit. */
+/* One letter per pair, so that 64 ranks fit. */
 static void matrix_print(const struct info_job *job)
 {
 	static const char letters[] = {
@@ -174,7 +175,7 @@ static void matrix_print(const struct info_job *job)
 
 static bool reasons_print(const struct info_job *job)
 {
-	static const char *const head[] = {"path", "pairs", "such as", "why it is not mapped"};
+	static const char *const head[] = {"path", "pairs", "example", "why it is not mapped"};
 	struct table table = {.columns = 4};
 	bool is_added = table_add(&table, head);
 	unsigned i;
@@ -201,16 +202,17 @@ static bool reasons_print(const struct info_job *job)
 static const char *adapter_note(const struct oriel_adapter *adapter)
 {
 	if (adapter->is_sink)
-		return "in software, set to move nothing: for measuring posts only";
+		return "software HCA, set to discard all data: for measuring posts only";
 	if (adapter->is_software)
-		return "in software, for development and tests: no NIC is used";
+		return "software HCA, for development and tests: no NIC is used";
 	return "a NIC";
 }
 
 static bool adapter_print(const struct oriel_adapter *adapter)
 {
-	static const char *const head[] = {"adapter", "kind", "tier",  "mtu",   "queue depth",
-					   "gets",    "WAIT", "rails", "posts", "what it is"};
+	static const char *const head[] = {"NIC",         "kind",          "tier", "mtu",
+					   "queue depth", "max_rd_atomic", "WAIT", "rails",
+					   "posts",       "description"};
 	struct table table = {.columns = 10};
 	char mtu[16], depth[16], gets[16], rails[16];
 	const char *cells[] = {adapter->name,
@@ -241,12 +243,12 @@ static void tuning_print(const struct info_job *job)
 	struct oriel_tune_info tune;
 
 	if (oriel_tune_find(job->comm, false, &tune) != ORIEL_OK)
-		printf("\ncollectives cannot choose: %s\n", oriel_last_error());
+		printf("\ncollectives: the tuning table cannot be read: %s\n", oriel_last_error());
 	else if (tune.rows)
-		printf("\ncollectives choose by %u lines of %s for '%s'\n", tune.rows, tune.path,
-		       tune.machine);
+		printf("\ncollectives: algorithms by %u lines of %s for '%s'\n", tune.rows,
+		       tune.path, tune.machine);
 	else
-		printf("\ncollectives choose by the table of the library: `oriel tune` has not "
+		printf("\ncollectives: algorithms by the library's table: `oriel tune` has not "
 		       "been "
 		       "run for %u ranks on %u nodes of '%s'\n",
 		       job->size, tune.nodes, tune.machine);
@@ -261,7 +263,7 @@ bool info_job_print(const struct info_job *job)
 		return false;
 	matrix_print(job);
 	tuning_print(job);
-	/* Rank 0 has one if any rank does: else all are in its domain. */
+	/* Rank 0 has one if any rank does; without any, all ranks are in one domain. */
 	if (oriel_comm_adapter(job->comm, &adapter) == ORIEL_OK && !adapter_print(&adapter))
 		return false;
 	return reasons_print(job);

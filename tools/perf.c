@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `oriel perf`: the tests there are, and the job from options to report. */
+/* `oriel perf`: the table of tests, and the job from its options to its report. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static const struct perf_case cases_counter[] = {
 static const struct perf_case cases_atomic[] = {
 	{"fetch_add", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_fetch_add, NULL,
 	 PERF_ANY_PATH},
-	/* Rank 0's own atomics and those of an adapter must not meet on a word. */
+	/* CPU atomics of rank 0 and atomics of a NIC must not act on the same word. */
 	{"fetch_add", "contended", NULL, PERF_PAIR, PERF_ONE, 0, 1, perf_fetch_add_contended, NULL,
 	 PERF_BY_MAPPED},
 };
@@ -141,7 +141,7 @@ const struct perf_test perf_tests[] = {
 	{"put_flush", "8,4K,64K,1M,16M", cases_put_flush, PERF_COUNT(cases_put_flush),
 	 "put and flush at the origin"},
 	{"put_bw", "8,4K,64K,1M,16M", cases_put_bw, PERF_COUNT(cases_put_bw),
-	 "time of one of many puts before a flush"},
+	 "time per put, with many puts before a flush"},
 	{"get_lat", "8,4K,64K,1M,16M", cases_get_lat, PERF_COUNT(cases_get_lat),
 	 "get until complete"},
 	{"put_signal_lat", "8,4K,64K,1M,16M", cases_put_signal, PERF_COUNT(cases_put_signal),
@@ -149,7 +149,7 @@ const struct perf_test perf_tests[] = {
 	{"signal_lat", NULL, cases_signal, PERF_COUNT(cases_signal),
 	 "signal until the peer's wait returns"},
 	{"counter", "8,64,512,4K,64K", cases_counter, PERF_COUNT(cases_counter),
-	 "put until its source may be reused: wait_local, and a counter"},
+	 "put until its source can be reused: wait_local, and a counter"},
 	{"atomic_rate", NULL, cases_atomic, PERF_COUNT(cases_atomic),
 	 "fetch_add by one rank, and by two on one word"},
 	{"barrier", NULL, cases_barrier, PERF_COUNT(cases_barrier), "barrier of all ranks"},
@@ -162,26 +162,26 @@ const struct perf_test perf_tests[] = {
 	{"send_recv_lat", "8,4K,64K", cases_send_recv_lat, PERF_COUNT(cases_send_recv_lat),
 	 "send until recv returns"},
 	{"send_recv_bw", "64K,1M,16M", cases_send_recv_bw, PERF_COUNT(cases_send_recv_bw),
-	 "time of one of many messages, one way and both ways"},
+	 "time per message of many, one way and both ways"},
 	{"p2p_lat", "8,4K,64K", cases_p2p_lat, PERF_COUNT(cases_p2p_lat),
-	 "a transfer between two ends of p2p, in each mode"},
+	 "a transfer between two p2p endpoints, in each mode"},
 	{"p2p_put_lat", "8,4K,64K", cases_p2p_put_lat, PERF_COUNT(cases_p2p_put_lat),
-	 "a put between two ends of p2p, into exported memory, until it is noticed"},
+	 "a put between two p2p endpoints into exported memory, until the peer sees it"},
 	{"p2p_bw", "64K,1M,16M", cases_p2p_bw, PERF_COUNT(cases_p2p_bw),
-	 "time of one of many transfers, one way and both ways"},
+	 "time per transfer of many, one way and both ways"},
 	{"wqe_rate", NULL, cases_wqe, PERF_COUNT(cases_wqe),
 	 "time of posting one work request to a link, alone and in batches"},
 	{"window_create", "1M,16M", cases_window, PERF_COUNT(cases_window),
 	 "create and destroy a window, memory untouched"},
 	{"launch", NULL, cases_launch, PERF_COUNT(cases_launch),
-	 "join the job and make the communicator"},
+	 "join the job and create the communicator"},
 	{.name = NULL},
 };
 
 struct perf_rows {
 	struct perf_row *row;
 	size_t count;
-	uint64_t bytes; /* of the largest */
+	uint64_t bytes; /* of the largest row */
 };
 
 static int rows_add(struct perf_rows *rows, const struct perf_case *plan, uint64_t bytes)
@@ -196,7 +196,7 @@ static int rows_add(struct perf_rows *rows, const struct perf_case *plan, uint64
 	}
 	row = realloc(rows->row, (rows->count + 1) * sizeof(*row));
 	if (!row) {
-		fprintf(stderr, "oriel perf: no memory\n");
+		fprintf(stderr, "oriel perf: out of memory\n");
 		return TOOL_FAILED;
 	}
 	rows->row = row;
@@ -206,7 +206,7 @@ static int rows_add(struct perf_rows *rows, const struct perf_case *plan, uint64
 	return TOOL_OK;
 }
 
-/* Each case of @test at each size. Only what moves bytes has sizes. */
+/* Add a row for each case of @test and each size. Only cases that move bytes have sizes. */
 static int rows_add_test(struct perf_rows *rows, const struct perf_options *options,
 			 const struct perf_test *test)
 {
@@ -261,7 +261,7 @@ static void job_leave_out(struct perf_job *job, const char *test, const char *mo
 		 test, *mode ? " " : "", mode);
 }
 
-/* Drop what means nothing between ranks 0 and 1 of this job, the same on all ranks. */
+/* Drop the rows that do not apply to the path between ranks 0 and 1; equal on all ranks. */
 static void rows_choose(struct perf_rows *rows, struct perf_job *job)
 {
 	const char *last = "", *kept = "";
@@ -282,7 +282,7 @@ static void rows_choose(struct perf_rows *rows, struct perf_job *job)
 	rows->count = count;
 }
 
-/* Through an adapter that moves nothing only posting can be measured. */
+/* With a sink, an HCA that discards all data, only posting can be measured. */
 static bool rows_stand_sink(const struct perf_rows *rows, const struct perf_job *job)
 {
 	size_t i;
@@ -295,7 +295,7 @@ static bool rows_stand_sink(const struct perf_rows *rows, const struct perf_job 
 	return !job->options->is_checked;
 }
 
-/* Collective: every row once, as often as repetitions are wanted. */
+/* Collective: measure every row once per repetition. */
 static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *rows)
 {
 	enum oriel_status status = perf_job_reserve(job, rows->bytes);
@@ -311,7 +311,7 @@ static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *row
 	return status;
 }
 
-/* Whether there is something to measure; rank 0 says why not. */
+/* Is there a row to measure? If not, rank 0 prints the reason. */
 static bool job_choose(struct perf_job *job, struct perf_rows *rows)
 {
 	enum oriel_status status;
@@ -323,12 +323,13 @@ static bool job_choose(struct perf_job *job, struct perf_rows *rows)
 				oriel_path_name(job->path), job->left_out);
 		return false;
 	}
-	/* Each rank knows of its own adapter only. */
+	/* Each rank knows only its own HCA. */
 	status = rows_stand_sink(rows, job) ? ORIEL_OK : ORIEL_ERR_CONFIG;
 	status = oriel_comm_agree(job->comm, status);
 	if (status != ORIEL_OK && job->rank == 0)
-		fprintf(stderr, "oriel perf: an adapter that is a sink moves no data: it serves "
-				"wqe_rate only, without --check\n");
+		fprintf(stderr,
+			"oriel perf: the software HCA is a sink, which discards data: it supports "
+			"wqe_rate only, without --check\n");
 	return status == ORIEL_OK;
 }
 
@@ -337,7 +338,7 @@ static int job_run(struct perf_job *job, struct perf_rows *rows)
 	enum oriel_status status;
 
 	if (job->ranks < 2) {
-		fprintf(stderr, "oriel perf: this job has one rank; it takes two or more\n");
+		fprintf(stderr, "oriel perf: this job has one rank, two or more are needed\n");
 		return TOOL_USAGE;
 	}
 	if (!job_choose(job, rows))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data for --check: every byte depends on its offset, the round and the rank
- * that sent it, so that stale, shifted and foreign bytes all show.
+ * Data for --check: every byte depends on its offset, the round and the sending rank, so that
+ * stale, shifted and foreign bytes are all detected.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "perf.h"
 
-#define CHECK_REPORTED_MAX 8 /* mismatches that are described, per rank */
+#define CHECK_REPORTED_MAX 8 /* mismatches that each rank reports */
 
 static uint64_t check_word(uint64_t offset, uint64_t round, unsigned rank)
 {
@@ -48,7 +48,7 @@ void perf_compare(struct perf_rep *rep, const char *from, uint64_t bytes, uint64
 		if (check_is_reported(rep))
 			fprintf(stderr,
 				"oriel perf: %s of %" PRIu64 " bytes, round %" PRIu64
-				": rank %u got wrong data from rank %u at byte %" PRIu64 "\n",
+				": rank %u received wrong data from rank %u at byte %" PRIu64 "\n",
 				rep->plan->test, rep->bytes, round, rep->job->rank, rank, at);
 		return;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long until the source of a put may be reused, and who says so: the CPU
- * that polls for the ticket, or a counter that is raised by itself.
+ * Cases that time how long until the source of a put can be reused, as seen by a CPU that polls
+ * for the ticket, and by a counter that the hardware increments.
  */
 #include "perf.h"
 #include "perf_pass.h"

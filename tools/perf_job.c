@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This process as a rank: started, joined, pinned, with memory to send from. */
+/*
+ * This process as a rank of `oriel perf`: joins the job, pins its threads, and allocates the
+ * memory to send from.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -26,7 +29,7 @@ bool perf_job_is_oversubscribed(const struct perf_job *job)
 	return job->ranks * (job->options->threads + job->is_software) > job->cores;
 }
 
-/* Core number @index of those this process may use. */
+/* Find core number @index of those this process may use. */
 static bool job_core(const cpu_set_t *allowed, unsigned index, cpu_set_t *one)
 {
 	int core;
@@ -58,7 +61,7 @@ void perf_job_pin(const struct perf_job *job, uint32_t thread)
 static void job_append(struct perf_job *job, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* One more word of the command; what does not fit is cut off. */
+/* Append to the command; text that does not fit is cut off. */
 static void job_append(struct perf_job *job, const char *format, ...)
 {
 	size_t used = strlen(job->command);
@@ -69,7 +72,7 @@ static void job_append(struct perf_job *job, const char *format, ...)
 	va_end(args);
 }
 
-/* Settings of the environment that change what is measured. */
+/* Append the settings of the environment that change the results. */
 static void job_append_settings(struct perf_job *job)
 {
 	static const char *const names[] = {"ORIEL_PATHS", "ORIEL_HCA", "ORIEL_SOFT_HCA"};
@@ -83,7 +86,7 @@ static void job_append_settings(struct perf_job *job)
 				job_append(job, "%s=%s ", setting.name, setting.value);
 }
 
-/* How many virtual nodes the ranks are on, 0 if on none. */
+/* Number of virtual nodes; 0 if there are none. */
 static unsigned job_nodes(const struct perf_job *job)
 {
 	struct oriel_peer peer, other;
@@ -99,7 +102,7 @@ static unsigned job_nodes(const struct perf_job *job)
 	return count;
 }
 
-/* As somebody would type it to get the same rows. */
+/* The command that reproduces the rows. */
 static void job_set_command(struct perf_job *job, int argc, char **argv)
 {
 	unsigned nodes = job_nodes(job);
@@ -114,7 +117,7 @@ static void job_set_command(struct perf_job *job, int argc, char **argv)
 		job_append(job, " %s", argv[i]);
 }
 
-/* The path between ranks 0 and 1, which both ends and all others see alike. */
+/* The path between ranks 0 and 1, on which all ranks agree. */
 static void job_read_paths(struct perf_job *job)
 {
 	struct oriel_adapter adapter;
@@ -163,7 +166,7 @@ void perf_job_close(struct perf_job *job)
 	oriel_bootstrap_close(&job->bootstrap);
 }
 
-/* Written once, so that no timed copy meets a page for the first time. */
+/* Written once, so that no timed copy takes a page fault. */
 static char *job_memory(uint64_t length)
 {
 	char *memory = aligned_alloc(JOB_PAGE, length);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends of p2p between ranks 0 and 1, of each mode, apart from those of the communicator. */
+/*
+ * Cases over p2p endpoints between ranks 0 and 1, in each mode, separate from the communicator's
+ * own endpoints.
+ */
 #include "perf_p2p.h"
 
 #include <stdlib.h>
@@ -9,14 +12,14 @@
 #include "perf_pass.h"
 
 #define P2P_MODES 3u
-#define P2P_CHANNELS 4u /* that take a burst all at once */
+#define P2P_CHANNELS 4u /* so that they take a whole burst */
 #define P2P_DEPTH (PERF_BURST / P2P_CHANNELS)
 
-/* The job's, made by the first rows that need it. */
+/* State of the job, created by the first row that needs it. */
 struct perf_p2p {
 	struct oriel_p2p_hub *hub;
 	struct oriel_p2p *ends[P2P_MODES];
-	void *source, *sink; /* that the peer's process can map */
+	void *source, *sink; /* in memory that the peer's process can map */
 	struct oriel_p2p_memory *from, *to;
 	struct oriel_p2p_remote remote; /* the peer's sink */
 	bool is_imported;
@@ -38,7 +41,7 @@ static enum oriel_status p2p_register(struct perf_p2p *p, void **memory,
 
 static enum oriel_status p2p_open(struct perf_job *job, uint64_t bytes, struct perf_p2p *p)
 {
-	/* The communicator's, whose ends reach those of ranks on other machines as well. */
+	/* The context is the communicator's, so its endpoints reach ranks on other machines too. */
 	enum oriel_status status = oriel_comm_p2p_hub(job->comm, &p->hub);
 
 	p->bytes = bytes;
@@ -66,7 +69,7 @@ void perf_p2p_close(struct perf_job *job)
 	job->p2p = NULL;
 }
 
-/* @mine to the peer, whose bytes come through the window, behind its payload. */
+/* Exchange @mine with the peer through the window, behind its payload. */
 static enum oriel_status p2p_swap(struct perf_rep *s, const void *mine, size_t length)
 {
 	struct oriel_dev_group me = oriel_dev_thread();
@@ -153,7 +156,7 @@ static enum oriel_status p2p_recv(struct perf_rep *s, struct oriel_p2p *end, uin
 	return status;
 }
 
-/* The next receive is there before what the peer answers to is sent. */
+/* The next receive is posted before the message that the peer answers is sent. */
 static enum oriel_status p2p_lat(struct perf_rep *s, uint64_t begin, uint64_t end_round,
 				 enum oriel_p2p_mode mode)
 {
@@ -179,7 +182,7 @@ static enum oriel_status p2p_lat(struct perf_rep *s, uint64_t begin, uint64_t en
 	return status;
 }
 
-/* Once the ends are joined. */
+/* Requires connected endpoints. */
 static enum oriel_status p2p_import(struct perf_rep *s, struct oriel_p2p *end)
 {
 	struct perf_p2p *p = s->job->p2p;
@@ -212,7 +215,7 @@ static enum oriel_status p2p_put(struct perf_rep *s, struct oriel_p2p *end, uint
 	return status == ORIEL_OK ? oriel_p2p_wait(end, r, 0) : status;
 }
 
-/* As p2p_lat(): the next is expected before what the peer answers to is put. */
+/* As p2p_lat(): the next put is expected before the one that the peer answers is sent. */
 static enum oriel_status p2p_put_lat(struct perf_rep *s, uint64_t begin, uint64_t end_round)
 {
 	struct oriel_p2p *end;
@@ -247,7 +250,10 @@ static enum oriel_status p2p_wait_all(struct oriel_p2p *end, struct oriel_p2p_re
 	return status;
 }
 
-/* A burst one way, or both; then a word back, or the sender would be a round ahead. */
+/*
+ * A burst in one direction or in both, then a word back, without which the sender would be a round
+ * ahead.
+ */
 static enum oriel_status p2p_burst(struct perf_rep *s, struct oriel_p2p *end, bool sends,
 				   bool receives)
 {
@@ -280,14 +286,14 @@ static enum oriel_status p2p_bw(struct perf_rep *s, uint64_t begin, uint64_t end
 		status = p2p_burst(s, end, s->is_origin || is_both, !s->is_origin || is_both);
 		if (s->is_checked && status == ORIEL_OK && (!s->is_origin || is_both))
 			perf_compare(s, s->job->p2p->sink, s->bytes, round, s->peer);
-		/* What is compared stays until it has been. */
+		/* The data must not change before it has been compared. */
 		if (s->is_checked && status == ORIEL_OK)
 			status = oriel_dev_barrier_peer(&s->w, oriel_dev_thread(), s->peer, 0, 0);
 	}
 	return status;
 }
 
-/* An end is one thread's: the leader's. */
+/* An endpoint belongs to one thread: the leader. */
 #define P2P_PASS(name, call)                                                                 \
 	enum oriel_status name(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin, \
 			       uint64_t end)                                                 \

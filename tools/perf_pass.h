@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that the cases have in common; the whole group calls them. */
+/* Steps that several cases share; the whole group calls them. */
 #ifndef ORIEL_PERF_PASS_H
 #define ORIEL_PERF_PASS_H
 
@@ -17,7 +17,7 @@ static inline enum oriel_status perf_wait_notify(struct perf_rep *s, struct orie
 	return oriel_dev_wait_signal_next(&s->w, g, s->peer, id, 1, 0);
 }
 
-/* With --check: new data in the source, once nothing reads the old any more. */
+/* With --check: write new data into the source once no transfer reads the old data. */
 static inline enum oriel_status perf_prepare(struct perf_rep *s, struct oriel_dev_group g,
 					     uint64_t round)
 {
@@ -32,7 +32,7 @@ static inline enum oriel_status perf_prepare(struct perf_rep *s, struct oriel_de
 	return status;
 }
 
-/* With --check: @data must begin with @bytes that the peer prepared for @round. */
+/* With --check: @data must begin with the @bytes that the peer prepared for @round. */
 static inline void perf_received(struct perf_rep *s, struct oriel_dev_group g, const char *data,
 				 uint64_t bytes, uint64_t round)
 {
@@ -44,8 +44,8 @@ static inline void perf_received(struct perf_rep *s, struct oriel_dev_group g, c
 }
 
 /*
- * --check of an operation that only the origin knows of: the peer compares what
- * has come, and the next round waits for that.
+ * --check of an operation that only the initiator knows of: the peer compares the received data,
+ * and the next round waits for that.
  */
 static inline enum oriel_status perf_verify(struct perf_rep *s, struct oriel_dev_group g,
 					    uint64_t bytes, uint64_t round)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moving bytes without a signal: put, get, and how much a put moves. */
+/* Cases that move bytes without a signal: latency and bandwidth of put and get. */
 #include <string.h>
 
 #include "perf.h"
 #include "perf_pass.h"
 
 /*
- * The last word of the payload is a value put, which becomes round + 1 as a
- * whole: the receiver may poll it. It is no promise of the rest, so --check
- * waits for a signal too.
+ * The last word of the payload is a value put, which becomes round + 1 atomically: the receiver
+ * polls it. It does not guarantee the rest of the payload, so --check waits for a signal too.
  */
 static enum oriel_status put_send(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
@@ -47,7 +46,7 @@ static enum oriel_status put_await(struct perf_rep *s, struct oriel_dev_group g,
 	return status;
 }
 
-/* There and back, each way by @send. */
+/* A round trip, each way by @send. */
 static inline enum oriel_status
 put_rounds(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin, uint64_t end,
 	   enum oriel_status (*send)(struct perf_rep *s, struct oriel_dev_group g, uint64_t round))
@@ -74,8 +73,8 @@ enum oriel_status perf_put_lat(struct perf_rep *s, struct oriel_dev_group g, uin
 }
 
 /*
- * One put of all: the last word of the source becomes round + 1, which the receiver
- * polls as above. The source is written anew when the put before it is done.
+ * A single put: the last word of the source becomes round + 1, which the receiver polls as above.
+ * The source is rewritten after the previous put has completed.
  */
 static enum oriel_status poll_send(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
@@ -118,7 +117,7 @@ enum oriel_status perf_put_flush(struct perf_rep *s, struct oriel_dev_group g, u
 	return status;
 }
 
-/* All puts of a burst go to the same offset: its pages and lines are warm. */
+/* All puts of a burst go to the same offset, so its pages and cache lines are warm. */
 static enum oriel_status put_burst(struct perf_rep *s, struct oriel_dev_group g)
 {
 	uint64_t i, burst = perf_burst(s->bytes);
@@ -147,7 +146,7 @@ enum oriel_status perf_put_bw(struct perf_rep *s, struct oriel_dev_group g, uint
 	return status;
 }
 
-/* The peer of a get, while data is checked: it lays out what is fetched. */
+/* The target of a get, with --check: writes the data to be fetched. */
 static enum oriel_status get_serve(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	enum oriel_status status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows for people (a table) and for programs (one JSON object a line). */
+/* The report: a table for people, or one JSON object per line for programs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define REPORT_PATH 64
 
-/* The commit that oriel_version() names, "" if none. */
+/* The commit in oriel_version(), "" without one. */
 static void report_commit(char *commit, size_t room)
 {
 	const char *from = strstr(oriel_version(), "commit ");
@@ -22,7 +22,7 @@ static void report_commit(char *commit, size_t room)
 	snprintf(commit, room, "%.*s", (int)strcspn(from, ")"), from);
 }
 
-/* "AMD EPYC, 2 cores": the model where the kernel tells it, else the kind. */
+/* "AMD EPYC, 2 cores": the model if the kernel reports it, else the architecture. */
 static void report_machine(const struct perf_job *job, char *machine, size_t room)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");
@@ -46,7 +46,7 @@ static double row_gbps(const struct perf_row *row)
 	return median > 0 ? (double)row->bytes * row->plan->flows / median : 0;
 }
 
-/* "mapped", "rdma[verbs]", "rdma[soft]"; "rdma[sink]" is one in software that moves nothing. */
+/* "mapped", "rdma[verbs]", "rdma[soft]"; "rdma[sink]" is a software HCA that discards all data. */
 static void path_text(const struct perf_job *job, enum oriel_path path, char *text, size_t room)
 {
 	struct oriel_adapter adapter;
@@ -77,7 +77,7 @@ static void paths_text(const struct perf_job *job, char *text, size_t room)
 	}
 }
 
-/* The path of a row: to all peers, to the one of a pair, or none at all. */
+/* The path of a row: to all peers, to the peer of a pair, or self. */
 static const char *row_path(const struct perf_job *job, const struct perf_row *row, char *text,
 			    size_t room)
 {
@@ -118,7 +118,7 @@ static void report_json(const struct perf_job *job, const struct perf_row *row)
 	putchar('\n');
 }
 
-/* The row that shows the limit of @row, if it was measured too. */
+/* The row with the limit of @row, if it was measured. */
 static const struct perf_row *report_limit(const struct perf_row *row, const struct perf_row *rows,
 					   size_t count)
 {
@@ -163,10 +163,10 @@ void perf_report(const struct perf_job *job, const struct perf_row *rows, size_t
 	report_commit(commit, sizeof(commit));
 	report_machine(job, machine, sizeof(machine));
 	if (job->is_software)
-		printf("# rdma is an adapter in software, for development and tests: no NIC is "
+		printf("# rdma is the software HCA, for development and tests: no NIC is "
 		       "used\n");
 	if (*job->left_out)
-		printf("# left out, not for this path: %s\n", job->left_out);
+		printf("# skipped, not for this path: %s\n", job->left_out);
 	printf("# %s; commit %s; %s\n", machine, commit, job->command);
 	printf("%-14s %-12s %-17s %8s %11s %11s %7s %8s  %s\n", "test", "mode", "path", "bytes",
 	       "median us", "p99 us", "spread", "GB/s", "times the limit");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One repetition of one row: a fresh window, then rounds to compare (--check),
- * to warm up, and to time. Between the phases all ranks meet over the
- * bootstrap, where those that do not take part sleep.
+ * Measures one repetition of one row: creates a window, then runs rounds to compare (--check), to
+ * warm up, and to time. Between the phases all ranks synchronize over the bootstrap, where
+ * non-participants sleep.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,22 +10,22 @@
 
 #include "perf.h"
 
-#define ROW_SAMPLE_NS 20e3     /* long against two looks at the clock */
-#define ROW_REPETITION_NS 30e6 /* unless --iters says otherwise */
-#define ROW_ONCE 10            /* samples of what is no loop */
+#define ROW_SAMPLE_NS 20e3     /* long compared with two reads of the clock */
+#define ROW_REPETITION_NS 30e6 /* unless --iters is given */
+#define ROW_ONCE 10            /* samples of a case that is not a loop */
 #define ROW_SAMPLES_MIN 5
 #define ROW_SAMPLES_MAX 2000
 #define ROW_CHECK_BYTES (16u << 20) /* compared per repetition, within 3 and 200 rounds */
 #define ROW_WARM_BYTES (8u << 20)   /* moved before timing, within 2 and 2000 rounds */
 #define ROW_PAGE 4096
 
-/* Equal rounds for all threads of a rank, cut into samples. */
+/* Equal rounds for all threads of a rank, divided into samples. */
 struct row_phase {
 	struct perf_rep *rep;
 	uint64_t begin;
 	uint64_t batch;
 	uint64_t samples;
-	double *ns; /* per round, [samples]; NULL: not wanted */
+	double *ns; /* per round, [samples]; NULL: not recorded */
 	enum oriel_status status;
 };
 
@@ -35,7 +35,7 @@ struct row_thread {
 	pthread_t id;
 };
 
-/* The ranks come out of the bootstrap at different times; the first sample must not show it. */
+/* The ranks leave the bootstrap at different times, which must not affect the first sample. */
 static enum oriel_status rep_synchronize(struct perf_rep *rep, struct oriel_dev_group g)
 {
 	switch (rep->plan->participants) {
@@ -119,7 +119,7 @@ static bool rep_participates(const struct perf_rep *rep)
 	return false;
 }
 
-/* Collective: run @samples times @batch rounds, which go on where the last phase ended. */
+/* Collective: run @samples times @batch rounds, numbered on from the last phase. */
 static enum oriel_status rep_run(struct perf_rep *rep, uint64_t *next, uint64_t batch,
 				 uint64_t samples, double *ns)
 {
@@ -142,7 +142,7 @@ static uint64_t row_rounds(uint64_t volume, uint64_t bytes, uint64_t least, uint
 	return rounds < least ? least : rounds > most ? most : rounds;
 }
 
-/* How rank 0 cuts the repetitions of @row, after a round took it @ns. */
+/* Divide the repetitions of @row into samples, on rank 0, where a round took @ns. */
 static void row_plan(struct perf_row *row, const struct perf_options *options, double ns)
 {
 	double batch = ROW_SAMPLE_NS / (ns > 1 ? ns : 1);
@@ -161,7 +161,7 @@ static void row_plan(struct perf_row *row, const struct perf_options *options, d
 						   : (uint64_t)samples;
 }
 
-/* Collective: all take over the @count words of rank 0. */
+/* Collective: all ranks receive the @count words of rank 0. */
 static enum oriel_status job_broadcast(struct perf_job *job, uint64_t *words, size_t count)
 {
 	size_t length = count * sizeof(*words);
@@ -178,7 +178,7 @@ static enum oriel_status job_broadcast(struct perf_job *job, uint64_t *words, si
 	return status;
 }
 
-/* Collective: how the repetitions of @row are cut, after a round took rank 0 @ns. */
+/* Collective: row_plan() on rank 0, for all ranks. */
 static enum oriel_status row_calibrate(struct perf_row *row, struct perf_job *job, double ns)
 {
 	enum oriel_status status;
@@ -193,7 +193,10 @@ static enum oriel_status row_calibrate(struct perf_row *row, struct perf_job *jo
 	return status;
 }
 
-/* Collective: rounds that warm up by moving much, but in no more time than a repetition. */
+/*
+ * Collective: the number of warm-up rounds, to move ROW_WARM_BYTES but to take no longer than a
+ * repetition.
+ */
 static enum oriel_status rep_warm_rounds(struct perf_rep *rep, const struct perf_row *row,
 					 uint64_t *rounds)
 {
@@ -207,7 +210,7 @@ static enum oriel_status rep_warm_rounds(struct perf_rep *rep, const struct perf
 	return job_broadcast(rep->job, rounds, 1);
 }
 
-/* Collective: the last rounds that warm up tell how long one takes. */
+/* Collective: the last warm-up phase also measures the time of a round. */
 static enum oriel_status rep_warm_up(struct perf_rep *rep, struct perf_row *row, uint64_t *next)
 {
 	uint64_t rounds = rep->job->options->warmup;
@@ -239,7 +242,7 @@ static double round_parts(const struct perf_rep *rep, const struct perf_row *row
 	return 1;
 }
 
-/* Collective: the rounds that count. */
+/* Collective: the timed rounds. */
 static enum oriel_status rep_time(struct perf_rep *rep, struct perf_row *row, uint64_t *next)
 {
 	double *ns = calloc(row->samples, sizeof(*ns));
@@ -259,13 +262,13 @@ static enum oriel_status rep_time(struct perf_rep *rep, struct perf_row *row, ui
 	return oriel_comm_agree(rep->job->comm, status);
 }
 
-/* Does the source lie in the own window, which adapters know? */
+/* Is the source in the rank's own window, which is registered with the NICs? */
 static bool plan_sends_window(const struct perf_case *plan)
 {
 	return plan->pass == perf_put_poll_lat;
 }
 
-/* Behind the payload and the words of the case. */
+/* Window offset of the source, behind the payload and the words of the case. */
 static uint64_t rep_source_offset(const struct perf_rep *rep)
 {
 	return (rep->words_offset + ORIEL_DEV_LINE + ROW_PAGE - 1) / ROW_PAGE * ROW_PAGE;
@@ -293,7 +296,7 @@ static enum oriel_status rep_address(struct perf_rep *rep)
 			       perf_job_is_oversubscribed(rep->job));
 }
 
-/* Collective: a window of its own, so that nothing is left of other rows. */
+/* Collective: each row has a window of its own, so that no state of other rows remains. */
 static enum oriel_status rep_open(struct perf_rep *rep, struct perf_job *job,
 				  const struct perf_row *row)
 {
@@ -323,7 +326,7 @@ static enum oriel_status rep_open(struct perf_rep *rep, struct perf_job *job,
 	return status == ORIEL_OK ? oriel_comm_agree(job->comm, rep_address(rep)) : status;
 }
 
-/* Collective. */
+/* Collective: a case that runs rounds. */
 static enum oriel_status row_loop(struct perf_row *row, struct perf_job *job)
 {
 	struct perf_rep rep = {.window = NULL};
@@ -345,7 +348,7 @@ static enum oriel_status row_loop(struct perf_row *row, struct perf_job *job)
 	return status;
 }
 
-/* Collective. */
+/* Collective: a case that takes single samples. */
 static enum oriel_status row_once(struct perf_row *row, struct perf_job *job)
 {
 	uint64_t i, count = job->options->iters ? job->options->iters : ROW_ONCE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals and atomics: one-way times by ping-pong, fetch_add by the origin. */
+/* Cases of signals and atomics: one-way times by ping-pong, fetch_add at the initiator. */
 #include "perf.h"
 #include "perf_pass.h"
 
@@ -81,7 +81,7 @@ enum oriel_status perf_fetch_add(struct perf_rep *s, struct oriel_dev_group g, u
 	return status;
 }
 
-/* Both ranks have added @end times: what does rank 0's word say? */
+/* Both ranks have added @end times: check the word of rank 0. */
 static enum oriel_status contended_verify(struct perf_rep *s, uint64_t end)
 {
 	const uint64_t *sum = (const uint64_t *)(const void *)(s->target + s->words_offset);
@@ -92,8 +92,8 @@ static enum oriel_status contended_verify(struct perf_rep *s, uint64_t end)
 }
 
 /*
- * The ranks meet behind each pass: the hardware may let one go first, whose
- * adds would then look uncontended.
+ * The ranks synchronize after each pass: the hardware may let one run ahead, whose additions would
+ * then look uncontended.
  */
 enum oriel_status perf_fetch_add_contended(struct perf_rep *s, struct oriel_dev_group g,
 					   uint64_t begin, uint64_t end)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* send/recv over a staged channel: ping-pong, and streams one way and both ways. */
+/* Cases of send/recv over a staged channel: ping-pong, and streams one way and both ways. */
 #include "perf.h"
 #include "perf_pass.h"
 
-/* Half the staging, so that both ranks may send one before either receives. */
+/* Half the staging, so that both ranks can send one before either receives. */
 #define STREAM_PIECE 32768u
 
 static enum oriel_status stream_send(struct perf_rep *s, struct oriel_dev_group g, uint64_t bytes)
@@ -68,8 +68,8 @@ enum oriel_status perf_send_recv_bw(struct perf_rep *s, struct oriel_dev_group g
 }
 
 /*
- * One message each way. A send blocks while the staging is full, so one thread
- * that does both alternates between pieces of the two messages.
+ * One message each way. A send blocks while the staging is full, so a thread that does both
+ * alternates between pieces of the two messages.
  */
 static enum oriel_status stream_exchange(struct perf_rep *s, struct oriel_dev_group g)
 {

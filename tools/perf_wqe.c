@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it costs to post one work request to a link: reserve, fill in, publish,
- * ring. A round fills a queue that is empty; that the adapter then empties it
- * again is not counted. A sink (ORIEL_SOFT_HCA=sink=1) is least in the way.
- * Each thread of a team posts on its own, but for the cooperative post.
+ * Cases that time posting one work request to a link: reserve, write, publish, ring the doorbell.
+ * A round fills an empty queue; the time in which the HCA then drains it does not count. A sink
+ * (ORIEL_SOFT_HCA=sink=1) disturbs least. Each thread of a team posts on its own, except in the
+ * cooperative case.
  */
 #include "perf.h"
 #include "perf_pass.h"
 
-#define WQE_BYTES 8u /* that each of them writes */
+#define WQE_BYTES 8u /* written by each work request */
 
 static const struct oriel_dev_link *wqe_link(const struct perf_rep *s)
 {
 	return s->w.peers[s->peer].link;
 }
 
-/* One thread: @count work requests and one doorbell. */
+/* One thread: post @count work requests and ring once. */
 static inline enum oriel_status wqe_post(const struct perf_rep *s, uint32_t count)
 {
 	struct oriel_mlx5_place to = oriel_rdma_place(&s->w, s->peer, 0);
@@ -31,7 +31,7 @@ static inline enum oriel_status wqe_post(const struct perf_rep *s, uint32_t coun
 	return perf_posted(oriel_link_end(l, ORIEL_DEV_PUT, &post));
 }
 
-/* Whole group: one work request of each thread and one doorbell. */
+/* Whole group: one work request per thread, one doorbell. */
 static enum oriel_status wqe_post_together(const struct perf_rep *s, struct oriel_dev_group g)
 {
 	return perf_posted(oriel_link_put_cooperative(wqe_link(s), g,
@@ -40,7 +40,7 @@ static enum oriel_status wqe_post_together(const struct perf_rep *s, struct orie
 						      (uint64_t)WQE_BYTES * g.size));
 }
 
-/* The queue is empty afterwards; that has taken no time. */
+/* Empties the queue and excludes the time it takes. */
 static enum oriel_status wqe_empty(struct perf_rep *s, struct oriel_dev_group g, uint64_t parts)
 {
 	double start = perf_now_ns();
@@ -53,7 +53,7 @@ static enum oriel_status wqe_empty(struct perf_rep *s, struct oriel_dev_group g,
 	return status;
 }
 
-/* Each thread its part of the queue, @count at a time. */
+/* Each thread fills its part of the queue, @count work requests at a time. */
 static inline enum oriel_status wqe_round(struct perf_rep *s, struct oriel_dev_group g,
 					  uint32_t count)
 {
@@ -77,7 +77,7 @@ static enum oriel_status wqe_round_together(struct perf_rep *s, struct oriel_dev
 	return status == ORIEL_OK ? wqe_empty(s, g, posts * g.size) : status;
 }
 
-/* @count 0: cooperative. */
+/* @count 0 selects the cooperative case. */
 static inline enum oriel_status wqe_rounds(struct perf_rep *s, struct oriel_dev_group g,
 					   uint64_t begin, uint64_t end, uint32_t count)
 {

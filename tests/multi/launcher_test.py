@@ -462,7 +462,7 @@ class Launcher(unittest.TestCase):
         for arguments in (("walk",), ("help", "walk")):
             code, out, err = self.oriel(*arguments)
             self.assertEqual((code, out), (2, ""))
-            self.assertIn("there is no command 'walk'", err)
+            self.assertIn("unknown command 'walk'", err)
             self.assertRegex(err, r"(?m)^  run ")
         self.assertEqual(self.oriel()[0], 2)
 
