@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The plate of the heat example as a rose window, and as a PNG file. */
 #include <math.h>
 #include <png.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static const struct ring rings[] = {
 	{0.70, 0.96, 32, 0.032, 0.80},
 };
 
-static const double glass = 0.5, stone = 0.15; /* temperatures at the start */
+static const double glass = 0.5, stone = 0.15; /* initial temperatures */
 static const double bar = 0.012;               /* width of the lead */
 
 /* A window of the first @count rings around (0, 0). */
@@ -37,7 +38,7 @@ static double picture_window(double x, double y, unsigned count, bool *is_fixed)
 		if (++ring == rings + count)
 			return stone;
 
-	/* Distances to the middle of the pane along the ring, and to its spokes. */
+	/* Distances to the middle of the pane, along the ring and to its spokes. */
 	pane = angle * ring->panes + (ring - rings) % 2 / 2.0;
 	along = (pane - floor(pane) - 0.5) * turn / ring->panes;
 	to_spoke = ring->panes > 1 ? (turn / ring->panes / 2 - fabs(along)) * radius : radius + bar;
@@ -63,7 +64,7 @@ double heat_rose(double x, double y, bool *is_fixed)
 	return picture_window(x, y, sizeof(rings) / sizeof(rings[0]), is_fixed);
 }
 
-/* Colours of 0, 1/8 .. 1: night, violet, ember, gold, white; ever lighter. */
+/* Colours of 0, 1/8 .. 1, from dark to bright: night, violet, ember, gold, white. */
 static const unsigned char colours[][3] = {
 	{6, 5, 20},    {38, 16, 78},   {88, 22, 110},  {140, 38, 104},  {190, 55, 82},
 	{228, 90, 48}, {248, 142, 28}, {252, 200, 74}, {255, 250, 208},

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 prefills the pages of a KV cache, rank 1 pulls those it needs: it names
- * them in a control message, and they come over the channels of an end of p2p into
- * the slots that it has free, first straight from cache to cache, then through
- * staging slots. With --gpu both caches are memory of GPUs, with --gpu-slots the staging
- * slots as well. Where there is none it ends with 77.
+ * Rank 0 prefills the pages of a KV cache, rank 1 pulls those it needs: it lists them in a control
+ * message, and they arrive over the channels of a p2p endpoint in its free slots, first straight
+ * from cache to cache (zero copy), then through staging slots. With --gpu both caches are in GPU
+ * memory, with --gpu-slots the staging slots too. Without a GPU the exit code is 77.
  * oriel run -n 2 kv_transfer [--pages N] [--page BYTES] [--rounds N] [--gpu | --gpu-slots]
  */
 #include <inttypes.h>
@@ -21,15 +20,15 @@ enum { CHANNELS = 4, LIST_MAX = 512, SKIPPED = 77, PAGES_OF, SUMS_OF };
 
 struct cache {
 	struct oriel_comm *comm;
-	unsigned rank, flags;         /* of the hub */
-	uint64_t pages, page, rounds; /* number, bytes of each, lists that are pulled */
+	unsigned rank, flags;         /* flags of the context */
+	uint64_t pages, page, rounds; /* number of pages, bytes of each, lists to pull */
 	char *memory;
-	char *staging;  /* a page of the host, where the cache is a GPU's */
-	uint64_t *sums; /* [pages], of what rank 0 has computed */
+	char *staging;  /* a page in host memory, if the cache is on a GPU */
+	uint64_t *sums; /* [pages], of the pages that rank 0 computed */
 	struct oriel_p2p_hub *hub;
 	struct oriel_p2p_memory *handle;
 	struct oriel_p2p *p2p;
-	uint64_t moved, wrong; /* bytes, pages */
+	uint64_t moved, wrong; /* bytes moved, wrong pages */
 	struct oriel_p2p_request transfers[LIST_MAX];
 };
 
@@ -90,7 +89,7 @@ static enum oriel_status receive_message(struct cache *c, uint64_t tag, void *da
 	return status;
 }
 
-/* Rank 0: what a model would have computed. */
+/* Rank 0: stands for the computation of a model. */
 static enum oriel_status prefill(struct cache *c)
 {
 	uint64_t word, state = 1;
@@ -118,7 +117,7 @@ static bool is_right(const struct cache *c, uint64_t number, uint64_t sum)
 	return kv_gpu_read(c->staging, page, c->page) && checksum(c->staging, c->page) == sum;
 }
 
-/* Rank 0: lists come until an empty one does. */
+/* Rank 0: serves lists until an empty one arrives. */
 static enum oriel_status serve(struct cache *c)
 {
 	uint32_t list[LIST_MAX];
@@ -146,7 +145,7 @@ static enum oriel_status serve(struct cache *c)
 	}
 }
 
-/* Rank 1: the pages of @list into the slots from 0 on, and whether they are right. */
+/* Rank 1: receive the pages of @list in the slots from 0 on, and compare their checksums. */
 static enum oriel_status pull(struct cache *c, const uint32_t *list, uint64_t count,
 			      double *seconds)
 {
@@ -175,7 +174,7 @@ static enum oriel_status pull(struct cache *c, const uint32_t *list, uint64_t co
 	return ORIEL_OK;
 }
 
-/* Rank 1: lists of pages in no order, of any length. */
+/* Rank 1: pulls random lists of random length. */
 static enum oriel_status decode(struct cache *c, const char *mode)
 {
 	uint64_t most = c->pages < LIST_MAX ? c->pages : LIST_MAX, state = 7, count;
@@ -201,7 +200,10 @@ static enum oriel_status decode(struct cache *c, const char *mode)
 	return status;
 }
 
-/* An end to the other rank; the communicator serves to tell where it is, and nothing more. */
+/*
+ * Create an endpoint and connect it to the other rank; the communicator only exchanges the
+ * addresses.
+ */
 static enum oriel_status connect_peer(struct cache *c, enum oriel_p2p_mode mode)
 {
 	struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = CHANNELS};
@@ -228,7 +230,7 @@ static enum oriel_status transfer(struct cache *c, enum oriel_p2p_mode mode)
 		status = oriel_p2p_drain(c->p2p, 0);
 	if (status != ORIEL_OK)
 		fprintf(stderr, "kv_transfer: %s\n", oriel_last_error());
-	/* Nobody leaves while the other still wants to receive_message that all is well. */
+	/* Neither rank destroys its endpoint before the other has finished. */
 	status = oriel_comm_agree(c->comm, status);
 	oriel_p2p_destroy(c->p2p);
 	c->p2p = NULL;
@@ -242,7 +244,7 @@ static enum oriel_status cache_open(struct cache *c)
 	enum oriel_status status = oriel_comm_path(c->comm, !c->rank, &path);
 	void *memory;
 
-	/* Virtual nodes (oriel run --nodes 2) are for the communicator to know. */
+	/* The communicator alone knows virtual nodes (oriel run --nodes 2). */
 	attr.paths = 1u << path;
 	if (status == ORIEL_OK)
 		status = oriel_memory_alloc(c->pages * c->page, c->flags ? ORIEL_MEMORY_DEVICE : 0,
@@ -261,7 +263,7 @@ static enum oriel_status cache_open(struct cache *c)
 	return status;
 }
 
-/* The same on both ranks: does either lack the GPU that was asked for? */
+/* Equal on both ranks: does either lack the GPU that --gpu needs? */
 static bool is_skipped(struct cache *c)
 {
 	const char *why = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layer of experts: every rank has some of them, and a batch of tokens that go to two
- * experts each, wherever those are. Ranks exchange how many tokens are for which expert, then
- * the tokens, and what the experts made of them goes the way back. Lengths are others in each
- * step, and nobody has to know them before. What comes back is compared with what the rank
- * computes itself. Prints tokens per second and bytes that were sent.
+ * A mixture-of-experts layer: every rank has some experts, and a batch of tokens that go to two
+ * experts each, on any rank. The ranks exchange the number of tokens per expert, then the tokens;
+ * the experts' results return the same way. The lengths differ in each step and are not known
+ * before. The rank compares the results with its own computation. Prints tokens per second and the
+ * bytes sent.
  * usage: moe_dispatch [STEPS [TOKENS]]
  */
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #include <oriel/oriel.h>
 
-#define WIDTH 256u /* numbers of a token */
+#define WIDTH 256u /* values of a token */
 #define EXPERTS 4u /* of each rank */
 #define CHOICES 2u /* experts of each token */
 #define STEPS_MAX 100000u
@@ -22,9 +22,9 @@
 
 #define TOKEN_BYTES (WIDTH * sizeof(float))
 
-/* Where a rank finds what it sent to an expert for a token. */
+/* One of a token's experts, and where the rank finds its result. */
 struct choice {
-	unsigned expert; /* of all */
+	unsigned expert; /* number among all experts */
 	unsigned slot;   /* among the tokens that this rank sends */
 };
 
@@ -33,15 +33,18 @@ struct layer {
 	struct oriel_alltoall *counting, *dispatch, *combine;
 	unsigned rank, ranks, tokens, steps;
 
-	/* Tokens for each expert: of this rank for all, of all ranks for those here. */
+	/*
+	 * Tokens per expert: from this rank to all experts, and from all ranks to the experts
+	 * here.
+	 */
 	uint64_t *sent, *expected;
 	struct oriel_dev_portion *portions;
 	struct choice *choices; /* [tokens][CHOICES] */
 	float *batch;           /* [tokens][WIDTH] */
-	float *packed;          /* what is sent: in order of the experts */
-	float *arrived;         /* tokens for the experts here, rank after rank */
-	float *returned;        /* as @packed, from the experts */
-	float *made;            /* by the experts here, as @arrived */
+	float *packed;          /* the tokens to send, sorted by expert */
+	float *arrived;         /* tokens for the experts here, ordered by rank */
+	float *returned;        /* results of the experts, in the order of @packed */
+	float *made;            /* results of the experts here, in the order of @arrived */
 
 	uint64_t bytes; /* to other ranks, both ways */
 	double seconds;
@@ -62,7 +65,7 @@ static unsigned draw(uint64_t seed)
 	return (unsigned)((seed ^ seed >> 29) * 0xbf58476d1ce4e5b9 >> 40);
 }
 
-/* Some experts are asked more often than others, and not the same in each step. */
+/* Some experts are chosen more often than others, and different ones in each step. */
 static unsigned choose_expert(const struct layer *l, unsigned step, unsigned token, unsigned choice)
 {
 	unsigned count = l->ranks * EXPERTS;
@@ -88,7 +91,7 @@ static void fill_batch(struct layer *l, unsigned step)
 			(float)((i * 31 + step * 7919 + l->rank * 101) % 1009) / 504.5f - 1.0f;
 }
 
-/* The tokens in order of the experts that they go to. */
+/* Copy the tokens in the order of their experts. */
 static void pack(struct layer *l, unsigned step)
 {
 	unsigned count = l->ranks * EXPERTS, expert, i, slot = 0;
@@ -117,7 +120,10 @@ static uint64_t sum_of(const uint64_t *counts)
 	return sum;
 }
 
-/* Rank after rank, on both sides; what comes back goes where it was sent from. */
+/*
+ * Lengths and displacements, by rank on both sides; a result returns to the place its token was
+ * sent from.
+ */
 static void set_lengths(struct layer *l, bool is_back)
 {
 	uint64_t sent_offset = 0, received_offset = 0, sent, received;
@@ -137,7 +143,7 @@ static void set_lengths(struct layer *l, bool is_back)
 	}
 }
 
-/* From each rank there are tokens for one expert after the other. */
+/* From each rank the tokens are sorted by expert. */
 static void run_experts(struct layer *l)
 {
 	const float *from = l->arrived;
@@ -175,7 +181,7 @@ static enum oriel_status layer_step(struct layer *l, unsigned step)
 
 	fill_batch(l, step);
 	pack(l, step);
-	/* That of the others is not what is measured. */
+	/* The other ranks' preparation must not count. */
 	status = oriel_comm_barrier(l->comm);
 	if (status != ORIEL_OK)
 		return status;
@@ -196,7 +202,7 @@ static enum oriel_status layer_step(struct layer *l, unsigned step)
 	return status;
 }
 
-/* An object over @length bytes that are shared for it. */
+/* Create an all-to-all over @length bytes, shared for it. */
 static enum oriel_status open_view(struct layer *l, size_t length, void *memory,
 				   struct oriel_alltoall **alltoall)
 {
@@ -213,7 +219,7 @@ static enum oriel_status layer_open(struct layer *l)
 	enum oriel_status status = oriel_memory_alloc(counts, 0, &expected);
 
 	l->expected = expected;
-	/* At worst all tokens of all ranks are for the experts of one. */
+	/* In the worst case all tokens of all ranks go to the experts of one. */
 	if (status == ORIEL_OK)
 		status = oriel_memory_alloc(batch * l->ranks, 0, &arrived);
 	l->arrived = arrived;
@@ -229,13 +235,13 @@ static enum oriel_status layer_open(struct layer *l)
 	if (status == ORIEL_OK &&
 	    (!l->sent || !l->portions || !l->choices || !l->batch || !l->packed || !l->made))
 		status = ORIEL_ERR_NOMEM;
-	/* A rank that fails alone tells the others. */
+	/* Report a failure of one rank to all. */
 	status = oriel_comm_agree(l->comm, status);
 	if (status == ORIEL_OK)
 		status = open_view(l, counts, l->expected, &l->counting);
 	if (status == ORIEL_OK)
 		status = open_view(l, batch * l->ranks, l->arrived, &l->dispatch);
-	/* The shortest view is what counts: all have as many tokens. */
+	/* All ranks have equally many tokens, so the shortest view suffices. */
 	return status == ORIEL_OK ? open_view(l, batch, l->returned, &l->combine) : status;
 }
 
