@@ -44,7 +44,7 @@ struct layer {
 	float *packed;          /* the tokens to send, sorted by expert */
 	float *arrived;         /* tokens for the experts here, ordered by rank */
 	float *returned;        /* results of the experts, in the order of @packed */
-	float *made;            /* results of the experts here, in the order of @arrived */
+	float *results;         /* results of the experts here, in the order of @arrived */
 
 	uint64_t bytes; /* to other ranks, both ways */
 	double seconds;
@@ -147,7 +147,7 @@ static void set_lengths(struct layer *l, bool is_back)
 static void run_experts(struct layer *l)
 {
 	const float *from = l->arrived;
-	float *to = l->made;
+	float *to = l->results;
 	unsigned rank, i;
 	uint64_t left;
 
@@ -195,7 +195,7 @@ static enum oriel_status layer_step(struct layer *l, unsigned step)
 		return status;
 	run_experts(l);
 	set_lengths(l, true);
-	status = oriel_alltoall_start_portions(l->combine, l->made, l->portions, NULL);
+	status = oriel_alltoall_start_portions(l->combine, l->results, l->portions, NULL);
 	l->seconds += now() - begun;
 	if (status == ORIEL_OK)
 		l->wrong += count_wrong(l);
@@ -231,9 +231,9 @@ static enum oriel_status layer_open(struct layer *l)
 	l->choices = calloc((size_t)l->tokens * CHOICES, sizeof(*l->choices));
 	l->batch = calloc(l->tokens, TOKEN_BYTES);
 	l->packed = malloc(batch);
-	l->made = malloc(batch * l->ranks);
+	l->results = malloc(batch * l->ranks);
 	if (status == ORIEL_OK &&
-	    (!l->sent || !l->portions || !l->choices || !l->batch || !l->packed || !l->made))
+	    (!l->sent || !l->portions || !l->choices || !l->batch || !l->packed || !l->results))
 		status = ORIEL_ERR_NOMEM;
 	/* Report a failure of one rank to all. */
 	status = oriel_comm_agree(l->comm, status);
@@ -253,7 +253,7 @@ static void layer_close(struct layer *l)
 	oriel_memory_free(l->returned);
 	oriel_memory_free(l->arrived);
 	oriel_memory_free(l->expected);
-	free(l->made);
+	free(l->results);
 	free(l->packed);
 	free(l->batch);
 	free(l->choices);

@@ -90,8 +90,8 @@ struct demo_record {
 	uint64_t failures; /* detected on this rank */
 	uint64_t transfers;
 	uint64_t bytes;
-	uint64_t sent[DEMO_MAX_RANKS]; /* checksum of all data sent, by target */
-	uint64_t got[DEMO_MAX_RANKS];  /* checksum of all data received, by source */
+	uint64_t sent[DEMO_MAX_RANKS];     /* checksum of all data sent, by target */
+	uint64_t received[DEMO_MAX_RANKS]; /* checksum of all data received, by source */
 };
 
 /* One case: an operation, repeated between all pairs for several rounds. */

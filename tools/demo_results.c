@@ -99,7 +99,7 @@ void demo_results_received(struct demo_results *r, unsigned source, const void *
 	const unsigned char *a = expected, *b = got;
 	size_t i = 0;
 
-	r->record.got[source] = results_hash(r->record.got[source], got, length);
+	r->record.received[source] = results_hash(r->record.received[source], got, length);
 	if (memcmp(a, b, length) == 0)
 		return;
 	while (a[i] == b[i])
@@ -112,7 +112,7 @@ void demo_results_received(struct demo_results *r, unsigned source, const void *
 void demo_results_received_word(struct demo_results *r, unsigned source, uint64_t expected,
 				uint64_t got, unsigned transfers)
 {
-	r->record.got[source] = results_hash(r->record.got[source], &got, sizeof(got));
+	r->record.received[source] = results_hash(r->record.received[source], &got, sizeof(got));
 	r->record.transfers += transfers;
 	r->record.bytes += transfers * sizeof(got);
 	demo_results_compare(r, source, expected, got);
@@ -140,7 +140,7 @@ static uint64_t results_compare(const struct demo_results *r, const struct demo_
 		sum->transfers += all[source].transfers;
 		sum->bytes += all[source].bytes;
 		for (target = 0; target < ranks; target++) {
-			if (all[source].sent[target] == all[target].got[source])
+			if (all[source].sent[target] == all[target].received[source])
 				continue;
 			sum->failures++;
 			if (r->d->w.rank == 0)
@@ -149,7 +149,7 @@ static uint64_t results_compare(const struct demo_results *r, const struct demo_
 					"%016llx received\n",
 					r->name, source, target,
 					(unsigned long long)all[source].sent[target],
-					(unsigned long long)all[target].got[source]);
+					(unsigned long long)all[target].received[source]);
 		}
 	}
 	return sum->failures;

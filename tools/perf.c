@@ -253,11 +253,11 @@ static bool case_is_allowed(const struct perf_case *plan, const struct perf_job 
 	return plan->reach == PERF_ANY_PATH || is_link == (plan->reach == PERF_BY_RDMA);
 }
 
-static void job_leave_out(struct perf_job *job, const char *test, const char *mode)
+static void job_skip(struct perf_job *job, const char *test, const char *mode)
 {
-	size_t used = strlen(job->left_out);
+	size_t used = strlen(job->skipped);
 
-	snprintf(job->left_out + used, sizeof(job->left_out) - used, "%s%s%s%s", used ? ", " : "",
+	snprintf(job->skipped + used, sizeof(job->skipped) - used, "%s%s%s%s", used ? ", " : "",
 		 test, *mode ? " " : "", mode);
 }
 
@@ -276,7 +276,7 @@ static void rows_choose(struct perf_rows *rows, struct perf_job *job)
 		} else if (strcmp(plan->test, last) != 0) {
 			/* The cases of a test follow each other. */
 			last = plan->test;
-			job_leave_out(job, last, strcmp(last, kept) == 0 ? plan->mode : "");
+			job_skip(job, last, strcmp(last, kept) == 0 ? plan->mode : "");
 		}
 	}
 	rows->count = count;
@@ -320,7 +320,7 @@ static bool job_choose(struct perf_job *job, struct perf_rows *rows)
 	if (rows->count == 0) {
 		if (job->rank == 0)
 			fprintf(stderr, "oriel perf: the path %s has no %s\n",
-				oriel_path_name(job->path), job->left_out);
+				oriel_path_name(job->path), job->skipped);
 		return false;
 	}
 	/* Each rank knows only its own HCA. */

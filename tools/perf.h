@@ -154,7 +154,7 @@ struct perf_job {
 	struct perf_p2p *p2p;      /* NULL until a row needs it */
 	uint64_t mismatches;       /* found by --check on this rank */
 	struct perf_gather gather; /* perf_gather.c */
-	char left_out[256];        /* tests that the paths of this job do not allow */
+	char skipped[256];         /* tests that the paths of this job do not allow */
 	char command[512];
 };
 

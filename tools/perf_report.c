@@ -165,8 +165,8 @@ void perf_report(const struct perf_job *job, const struct perf_row *rows, size_t
 	if (job->is_software)
 		printf("# rdma is the software HCA, for development and tests: no NIC is "
 		       "used\n");
-	if (*job->left_out)
-		printf("# skipped, not for this path: %s\n", job->left_out);
+	if (*job->skipped)
+		printf("# skipped, not for this path: %s\n", job->skipped);
 	printf("# %s; commit %s; %s\n", machine, commit, job->command);
 	printf("%-14s %-12s %-17s %8s %11s %11s %7s %8s  %s\n", "test", "mode", "path", "bytes",
 	       "median us", "p99 us", "spread", "GB/s", "times the limit");
