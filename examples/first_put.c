@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each rank writes a greeting into the window of the next one, and reads its own. */
+/* Each rank writes a greeting into the next rank's window, and reads the one that it receives. */
 #include <stdio.h>
 
 #include <oriel/dev.h>
@@ -7,7 +7,7 @@
 
 enum { ROOM = 64, ARRIVED = 0 /* a signal id */ };
 
-/* Every rank runs this. @w is the window as device functions want it. */
+/* Every rank runs this. @w is the window's handle for device functions. */
 static enum oriel_status greet(const struct oriel_dev_window *w)
 {
 	struct oriel_dev_group me = oriel_dev_thread();
@@ -24,7 +24,7 @@ static enum oriel_status greet(const struct oriel_dev_window *w)
 
 	status = oriel_dev_wait_signal_next(w, me, before, ARRIVED, 1, 0);
 	if (status == ORIEL_OK)
-		status = oriel_dev_wait_local(w, me, next, ticket, 0); /* text is ours again */
+		status = oriel_dev_wait_local(w, me, next, ticket, 0); /* @text may be reused */
 	if (status == ORIEL_OK)
 		printf("rank %u of %u got: %s\n", w->rank, w->ranks,
 		       (char *)oriel_dev_address(w, w->rank, 0));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fully sharded parameters: every rank keeps a part of each layer, and the layers are
- * gathered one after the other into two buffers in turn, by a thread that is ahead of
- * the one that computes. Prints when what was done, and how much of the gathering was
- * hidden behind the computing. fsdp_gather_gpu.cu is the same on GPUs, as a CUDA graph.
+ * Fully sharded parameters: every rank keeps a part of each layer. One thread gathers the layers
+ * one after the other into two buffers in turn, ahead of the thread that computes. Prints a
+ * timeline, and how much of the gathering the computation hides. fsdp_gather_gpu.cu is the same on
+ * GPUs, as a CUDA graph.
  * usage: fsdp_gather [LAYERS]
  */
 #include <math.h>
@@ -20,14 +20,14 @@
 #define LAYERS_MAX 256u
 #define WIDTHS 4u
 
-/* Parameters of a layer that one rank keeps: attention, attention, two of a larger one. */
+/* Parameters of a layer that one rank keeps: two of attention, two of a larger layer. */
 static const size_t widths[WIDTHS] = {16384, 16384, 65536, 65537};
 
 struct model {
 	struct oriel_comm *comm;
 	struct oriel_allgather *gathers[BUFFERS];
 	void *buffers[BUFFERS];
-	float *shard; /* of this rank, of the largest layer */
+	float *shard; /* of this rank, for the largest layer */
 	struct layer layers[LAYERS_MAX];
 	unsigned count, rank, ranks;
 	double start;
@@ -35,7 +35,7 @@ struct model {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	unsigned gathered, computed; /* layers */
-	enum oriel_status status;    /* of the thread that gathers */
+	enum oriel_status status;    /* of the gathering thread */
 };
 
 static double now_us(void)
@@ -51,7 +51,7 @@ static float parameter(unsigned layer, size_t index)
 	return (float)((layer * 7919u + index * 31u) % 1009u) / 1009.0f;
 }
 
-/* As if it had been kept all the time: this rank's part of @layer. */
+/* Compute this rank's part of @layer, as if it had been kept in memory. */
 static size_t load_shard(struct model *m, unsigned layer)
 {
 	size_t width = widths[layer % WIDTHS], i;
@@ -61,7 +61,7 @@ static size_t load_shard(struct model *m, unsigned layer)
 	return width * sizeof(float);
 }
 
-static void tell(struct model *m, unsigned *count)
+static void notify(struct model *m, unsigned *count)
 {
 	pthread_mutex_lock(&m->lock);
 	(*count)++;
@@ -87,7 +87,7 @@ static enum oriel_status gather_layer(struct model *m, unsigned layer)
 	enum oriel_status status = ORIEL_OK;
 	size_t bytes = load_shard(m, layer);
 
-	/* To start says that what the buffer held is no longer read. */
+	/* Starting declares that the buffer's old content is no longer read. */
 	if (layer >= BUFFERS)
 		status = wait_for(m, &m->computed, layer - BUFFERS + 1);
 	span->begin = now_us() - m->start;
@@ -106,7 +106,7 @@ static void *gather_all(void *argument)
 	for (layer = 0; layer < m->count && status == ORIEL_OK; layer++) {
 		status = gather_layer(m, layer);
 		if (status == ORIEL_OK) {
-			tell(m, &m->gathered);
+			notify(m, &m->gathered);
 			continue;
 		}
 		fprintf(stderr, "rank %u: layer %u: %s\n", m->rank, layer, oriel_last_error());
@@ -118,7 +118,7 @@ static void *gather_all(void *argument)
 	return NULL;
 }
 
-/* Stands for a forward pass; how many parameters are not what they were. */
+/* Stands for a forward pass; returns the number of wrong parameters. */
 static size_t compute_layer(struct model *m, unsigned layer)
 {
 	const float *all = m->buffers[layer % BUFFERS];
@@ -182,7 +182,7 @@ static enum oriel_status model_run(struct model *m)
 		status = wait_for(m, &m->gathered, layer + 1);
 		if (status == ORIEL_OK) {
 			wrong += compute_layer(m, layer);
-			tell(m, &m->computed);
+			notify(m, &m->computed);
 		}
 	}
 	pthread_join(thread, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fully sharded parameters on GPUs: every rank keeps a part of each layer, and a CUDA
- * graph gathers the layers one after the other into two buffers in turn, in a stream
- * that is ahead of the one that computes. No SM copies, so that the computing has them
- * all. Prints when what was done in the last launch, by the clock of the GPU, and how
- * much of the gathering was hidden. usage: oriel run -n N fsdp_gather_gpu [LAYERS [ALGORITHM]]
+ * Fully sharded parameters on GPUs: every rank keeps a part of each layer. A CUDA graph gathers
+ * the layers one after the other into two buffers in turn, in a stream that is ahead of the
+ * computing one. No SM copies, so the computation has all of them. Prints a timeline of the last
+ * launch by the GPU's clock, and how much of the gathering was hidden.
+ * usage: oriel run -n N fsdp_gather_gpu [LAYERS [ALGORITHM]]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,16 +20,16 @@
 #define LAYERS_MAX 256u
 #define LAUNCHES 5u
 #define WIDTHS 4u
-#define PASSES 48u /* over its parameters, by a layer's kernel */
+#define PASSES 48u /* over its parameters, in a layer's kernel */
 
-/* Parameters of a layer that one rank keeps: attention, attention, two of a larger one. */
+/* Parameters of a layer that one rank keeps: two of attention, two of a larger layer. */
 static const size_t widths[WIDTHS] = {2u << 20, 2u << 20, 8u << 20, (8u << 20) + 4};
 
 struct model {
 	struct oriel_comm *comm;
 	struct oriel_allgather *gathers[BUFFERS];
 	float *buffers[BUFFERS];
-	float *shards; /* of this rank, all layers one behind the other */
+	float *shards; /* of this rank, all layers one after the other */
 	unsigned long long *stamps, *wrong;
 	struct layer layers[LAYERS_MAX];
 	cudaStream_t gathering, computing;
@@ -74,7 +74,7 @@ __global__ void stamp(unsigned long long *at)
 	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(*at));
 }
 
-/* Stands for a forward pass; counts parameters that are not what they were. */
+/* Stands for a forward pass; counts wrong parameters. */
 __global__ void compute(const float *all, unsigned layer, size_t count, unsigned long long *wrong)
 {
 	size_t begin = blockIdx.x * (size_t)blockDim.x + threadIdx.x, i;
@@ -136,7 +136,7 @@ static void model_open(struct model *m, unsigned algorithm)
 	CUDA(cudaDeviceSynchronize());
 }
 
-/* To start says that what the buffer held is no longer read. */
+/* Starting declares that the buffer's old content is no longer read. */
 static void gather_layer(struct model *m, unsigned i)
 {
 	if (i >= BUFFERS)
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
 			LAYERS_MAX);
 		return 2;
 	}
-	/* Kernels that wait must not queue before those of another stream. */
+	/* Kernels that wait must not be queued in front of those of another stream. */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	attr.size = sizeof(attr);

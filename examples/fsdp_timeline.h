@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was done when, of both variants of fsdp_gather, as a table and as two lines of text. */
+/* The timeline of both variants of fsdp_gather: a table, and two lines of text. */
 #ifndef FSDP_TIMELINE_H
 #define FSDP_TIMELINE_H
 
@@ -23,7 +23,7 @@ static inline double span_overlap(const struct span *a, const struct span *b)
 	return end > begin ? end - begin : 0;
 }
 
-/* In a column stands the last digit of the layer that takes the most of it. */
+/* A column shows the last digit of the layer that takes most of its time. */
 static inline char timeline_cell(const struct layer *layers, unsigned count, int is_compute,
 				 const struct span *column)
 {

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heat in a rose window: its lead bars are held cold, a lamp burns behind each
- * pane, and what the ranks compute together must be, bit for bit, what one of
- * them computes alone.
+ * Heat in a rose window: its lead bars are kept cold, a lamp burns behind each pane, and the
+ * result that the ranks compute together must be, bit for bit, the one that rank 0 computes alone.
  *
- * The rows of the plate are split over the ranks. Each keeps its slab twice,
- * as it is now and as it will be after the step, both in its window and both
- * with a halo row above and below that the neighbours write.
+ * The rows of the plate are split over the ranks. Each rank keeps its slab twice, before and after
+ * the step, both in its window and both with a halo row above and below that the neighbours write.
  *
- * One signal per neighbour and step does it. I put my edge row of step s + 1
- * into a halo of the field that my neighbour read in step s - 1 and will read
- * in step s + 1:
- *  - it is not overwritten too early: I come to step s only after my
- *    neighbour's signal of step s - 1, which it raised after it had computed
- *    its own edge row, the only one that reads this halo;
- *  - it is not read too early: my neighbour comes to step s + 1 only after my
- *    signal of step s, and put_signal says that who sees it sees the row.
- * So neighbours are never more than a step apart, and nobody else is waited for.
+ * One signal per neighbour and step suffices. A rank puts its edge row of step s + 1 into a halo
+ * of the field that its neighbour read in step s - 1 and will read in step s + 1:
+ *  - The halo is not overwritten too early: the rank reaches step s only after the neighbour's
+ * signal of step s - 1, which the neighbour sends after it has computed its own edge row, the only
+ * row that reads this halo.
+ *  - The halo is not read too early: the neighbour reaches step s + 1 only after the rank's signal
+ * of step s, and put_signal guarantees that a receiver of the signal sees the row.
+ * So neighbours are never more than one step apart, and a rank waits for no others.
  */
 #include <getopt.h>
 #include <math.h>
@@ -38,13 +35,13 @@ struct plate {
 	const char *output;
 };
 
-/* Rows [first, first + rows) of the plate. The fields have two rows more. */
+/* Rows [first, first + rows) of the plate. Each field has two more rows, the halos. */
 struct slab {
 	const struct plate *plate;
 	unsigned first;
 	unsigned rows;
-	double *field[2]; /* field[step % 2] is now */
-	double *rate;     /* [rows]; 0 where the temperature is held */
+	double *field[2]; /* field[step % 2] is the current one */
+	double *rate;     /* [rows]; 0 where the temperature is fixed */
 };
 
 static size_t slab_row_bytes(const struct slab *s)
@@ -57,13 +54,13 @@ static double *slab_row(const struct slab *s, unsigned step, unsigned row)
 	return s->field[step % 2] + (size_t)row * s->plate->width;
 }
 
-/* Where the window of the slab's rank has that row: the fields lie one after the other. */
+/* Offset of that row in the window of the slab's rank: the fields follow each other. */
 static uint64_t slab_row_at(const struct slab *s, unsigned step, unsigned row)
 {
 	return ((step % 2) * (s->rows + 2ull) + row) * slab_row_bytes(s);
 }
 
-/* Which rows are @rank's: the first few ranks get one more if it does not come out even. */
+/* The rows of @rank: the first ranks get one more if the division leaves a remainder. */
 static struct slab slab_of(const struct plate *plate, unsigned rank, unsigned ranks)
 {
 	unsigned share = plate->height / ranks, rest = plate->height % ranks;
@@ -75,8 +72,8 @@ static struct slab slab_of(const struct plate *plate, unsigned rank, unsigned ra
 }
 
 /*
- * The start: field 0 with its halos, so that the first step needs no exchange.
- * Field 1 is left alone: a neighbour that is ahead may be writing to it.
+ * The initial state: field 0 with its halos, so that the first step needs no exchange. Field 1 is
+ * not touched: a neighbour that is ahead may be writing to it.
  */
 static void slab_paint(struct slab *s)
 {
@@ -88,20 +85,20 @@ static void slab_paint(struct slab *s)
 		double y = s->first + row - 1.0;
 
 		for (x = 0; x < p->width; x++) {
-			bool is_held, is_edge = x == 0 || x == p->width - 1 || y <= 0 ||
-						y >= p->height - 1.0;
+			bool is_fixed, is_edge = x == 0 || x == p->width - 1 || y <= 0 ||
+						 y >= p->height - 1.0;
 			double heat = heat_rose((x + 0.5 - p->width / 2.0) * scale,
-						(y + 0.5 - p->height / 2.0) * scale, &is_held);
+						(y + 0.5 - p->height / 2.0) * scale, &is_fixed);
 
 			slab_row(s, 0, row)[x] = heat;
 			if (row >= 1 && row <= s->rows)
 				s->rate[(size_t)(row - 1) * p->width + x] =
-					is_held || is_edge ? 0 : 0.24;
+					is_fixed || is_edge ? 0 : 0.24;
 		}
 	}
 }
 
-/* One step of one row, 1 .. rows. The same for one rank and for many, to the last bit. */
+/* One step of one row, 1 .. rows. Identical to the last bit for one rank and for many. */
 static void slab_relax(const struct slab *s, unsigned step, unsigned row)
 {
 	const double *restrict up = slab_row(s, step, row - 1);
@@ -118,7 +115,7 @@ static void slab_relax(const struct slab *s, unsigned step, unsigned row)
 	next[last] = now[last];
 }
 
-/* My new row @mine becomes row @theirs, a halo, of @peer. */
+/* Put this rank's new row @mine into row @theirs, a halo, of @peer. */
 static enum oriel_status send_row(const struct oriel_dev_window *w, const struct slab *s,
 				  unsigned step, unsigned mine, unsigned peer, unsigned theirs)
 {
@@ -130,7 +127,7 @@ static enum oriel_status send_row(const struct oriel_dev_window *w, const struct
 	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 }
 
-/* The edge rows first, so that they travel while the inner ones are computed. */
+/* The edge rows are first, so that they travel while the inner rows are computed. */
 static enum oriel_status slab_step(const struct oriel_dev_window *w, const struct slab *s,
 				   unsigned step)
 {
@@ -156,7 +153,7 @@ static enum oriel_status slab_step(const struct oriel_dev_window *w, const struc
 	return status;
 }
 
-/* Rank 0 takes the rows of all ranks, now that they are at rest, to @whole. */
+/* Rank 0 collects the rows of all ranks in @whole, after the last step. */
 static enum oriel_status gather(const struct oriel_dev_window *w, const struct plate *p,
 				double *whole)
 {
@@ -176,7 +173,10 @@ static enum oriel_status gather(const struct oriel_dev_window *w, const struct p
 	return ORIEL_OK;
 }
 
-/* The ranks' part. @whole is NULL but on rank 0, @seconds is what the steps took. */
+/*
+ * The computation by all ranks. @whole is NULL except on rank 0; @seconds gets the time of the
+ * steps.
+ */
 static enum oriel_status compute(struct oriel_window *window, struct slab *mine, double *whole,
 				 double *seconds)
 {
@@ -196,7 +196,7 @@ static enum oriel_status compute(struct oriel_window *window, struct slab *mine,
 	start = oriel_dev_clock_ns();
 	for (step = 0; step < mine->plate->steps && status == ORIEL_OK; step++)
 		status = slab_step(&w, mine, step);
-	/* So that rank 0 finds all slabs complete. */
+	/* So that all slabs are complete when rank 0 reads them. */
 	if (status == ORIEL_OK)
 		status = oriel_dev_barrier(&w, oriel_dev_thread(), 0, 0);
 	*seconds = (oriel_dev_clock_ns() - start) * 1e-9;
@@ -205,7 +205,7 @@ static enum oriel_status compute(struct oriel_window *window, struct slab *mine,
 	return status;
 }
 
-/* Rank 0 alone, in memory of its own, from the start. */
+/* The computation by rank 0 alone, from the start, in its own memory. */
 static bool compute_alone(const struct plate *p, double *whole, double *seconds)
 {
 	size_t cells = (size_t)p->width * p->height, with_halo = cells + 2 * (size_t)p->width;
@@ -256,7 +256,7 @@ static bool is_identical(const struct plate *p, const double *together, const do
 	return false;
 }
 
-/* What rank 0 does when the others have gone: compare, and draw. */
+/* After the other ranks have finished, rank 0 compares and draws. */
 static bool judge(const struct plate *p, unsigned ranks, const double *together, double seconds)
 {
 	double *alone = calloc((size_t)p->width * p->height, sizeof(double));
@@ -280,7 +280,7 @@ static bool judge(const struct plate *p, unsigned ranks, const double *together,
 	return is_good;
 }
 
-/* Collective. @together is the whole plate on rank 0, NULL elsewhere. */
+/* Collective. @together is the whole plate on rank 0, NULL on the others. */
 static enum oriel_status run(struct oriel_comm *comm, const struct plate *p, double *together,
 			     double *seconds)
 {
@@ -305,7 +305,7 @@ static enum oriel_status run(struct oriel_comm *comm, const struct plate *p, dou
 	if (status == ORIEL_OK)
 		status = compute(window, &mine, together, seconds);
 
-	/* Waits for all: nobody's slab goes before rank 0 has taken it. */
+	/* Collective, so no slab is freed before rank 0 has read it. */
 	oriel_window_destroy(window);
 	free(mine.rate);
 	return status;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the plate of the heat example shows, and how it looks as an image. */
+/* The plate of the heat example, and its image. */
 #ifndef HEAT_PICTURE_H
 #define HEAT_PICTURE_H
 
 #include <stdbool.h>
 
 /*
- * A rose window of radius 1: the temperature at a point, and whether it is held
- * there: lead bars are cold, each pane has a lamp behind it.
+ * A rose window of radius 1: the temperature at a point, and whether it is fixed there: lead bars
+ * are cold, each pane has a lamp behind it.
  */
-double heat_rose(double x, double y, bool *is_held);
+double heat_rose(double x, double y, bool *is_fixed);
 
-/* Cells from 0 (dark) to 1 (bright). Says on standard error why it failed. */
+/* Cells from 0 (dark) to 1 (bright). A failure is reported on standard error. */
 bool heat_write_png(const char *file, unsigned width, unsigned height, const double *cells);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The CUDA driver for kv_transfer, loaded at run time. */
 #include "kv_gpu.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
 
-/* The driver's own types, as its ABI has them: so nothing of CUDA is needed to build this. */
+/* Function types as in the driver's ABI, so that the example builds without CUDA. */
 static struct {
 	int (*init)(unsigned flags);
 	int (*count)(int *count);
@@ -54,7 +55,7 @@ bool kv_gpu_open(unsigned number, const char **why)
 	if (driver.init(0) || driver.count(&count) || !count)
 		return false;
 	*why = "a GPU that gives no context";
-	/* Released with the process. */
+	/* The context is released with the process. */
 	if (driver.get(&device, (int)(number % (unsigned)count)) ||
 	    driver.retain(&context, device) || driver.set(context))
 		return false;

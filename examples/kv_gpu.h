@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU by its driver alone, which is loaded when somebody asks for it. */
+/* A GPU through the driver alone, which is loaded at the first call. */
 #ifndef EXAMPLES_KV_GPU_H
 #define EXAMPLES_KV_GPU_H
 
@@ -7,12 +7,12 @@
 #include <stddef.h>
 
 /*
- * Make number @number, modulo how many there are, that of this thread. @why: NULL, or
- * what is missing, which is as with a machine without.
+ * Make GPU number @number, modulo the number of GPUs, current in this thread. @why: NULL, or the
+ * reason for the failure, as on a machine without a GPU.
  */
 bool kv_gpu_open(unsigned number, const char **why);
 
-/* Between memory of the host and of that GPU; done on return. */
+/* Copy between host memory and that GPU; complete on return. */
 bool kv_gpu_write(void *to, const void *from, size_t length);
 bool kv_gpu_read(void *to, const void *from, size_t length);
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 prefills the pages of a KV cache, rank 1 pulls those it needs: it names
- * them in a control message, and they come over the channels of an end of p2p into
- * the slots that it has free, first straight from cache to cache, then through
- * staging slots. With --gpu both caches are memory of GPUs, with --gpu-slots the staging
- * slots as well. Where there is none it ends with 77.
+ * Rank 0 prefills the pages of a KV cache, rank 1 pulls those it needs: it lists them in a control
+ * message, and they arrive over the channels of a p2p endpoint in its free slots, first straight
+ * from cache to cache (zero copy), then through staging slots. With --gpu both caches are in GPU
+ * memory, with --gpu-slots the staging slots too. Without a GPU the exit code is 77.
  * oriel run -n 2 kv_transfer [--pages N] [--page BYTES] [--rounds N] [--gpu | --gpu-slots]
  */
 #include <inttypes.h>
@@ -21,15 +20,15 @@ enum { CHANNELS = 4, LIST_MAX = 512, SKIPPED = 77, PAGES_OF, SUMS_OF };
 
 struct cache {
 	struct oriel_comm *comm;
-	unsigned rank, flags;         /* of the hub */
-	uint64_t pages, page, rounds; /* number, bytes of each, lists that are pulled */
+	unsigned rank, flags;         /* flags of the context */
+	uint64_t pages, page, rounds; /* number of pages, bytes of each, lists to pull */
 	char *memory;
-	char *look;     /* a page of the host, where the cache is a GPU's */
-	uint64_t *sums; /* [pages], of what rank 0 has computed */
+	char *staging;  /* a page in host memory, if the cache is on a GPU */
+	uint64_t *sums; /* [pages], of the pages that rank 0 computed */
 	struct oriel_p2p_hub *hub;
 	struct oriel_p2p_memory *handle;
 	struct oriel_p2p *p2p;
-	uint64_t moved, wrong; /* bytes, pages */
+	uint64_t moved, wrong; /* bytes moved, wrong pages */
 	struct oriel_p2p_request transfers[LIST_MAX];
 };
 
@@ -68,7 +67,8 @@ static enum oriel_status wait_all(struct cache *c, uint64_t count)
 	return status;
 }
 
-static enum oriel_status say(struct cache *c, uint64_t tag, const void *data, size_t length)
+static enum oriel_status send_message(struct cache *c, uint64_t tag, const void *data,
+				      size_t length)
 {
 	struct oriel_p2p_request r;
 	enum oriel_status status = oriel_p2p_send_control(c->p2p, tag, data, length, &r);
@@ -76,8 +76,8 @@ static enum oriel_status say(struct cache *c, uint64_t tag, const void *data, si
 	return status == ORIEL_OK ? oriel_p2p_wait(c->p2p, &r, 0) : status;
 }
 
-static enum oriel_status hear(struct cache *c, uint64_t tag, void *data, size_t room,
-			      size_t *length)
+static enum oriel_status receive_message(struct cache *c, uint64_t tag, void *data, size_t room,
+					 size_t *length)
 {
 	struct oriel_p2p_request r;
 	enum oriel_status status = oriel_p2p_recv_control(c->p2p, tag, data, room, &r);
@@ -89,20 +89,20 @@ static enum oriel_status hear(struct cache *c, uint64_t tag, void *data, size_t 
 	return status;
 }
 
-/* Rank 0: what a model would have computed. */
+/* Rank 0: stands for the computation of a model. */
 static enum oriel_status prefill(struct cache *c)
 {
 	uint64_t word, state = 1;
 
 	for (uint64_t i = 0; i < c->pages; i++) {
-		char *page = c->memory + i * c->page, *made = c->look ? c->look : page;
+		char *page = c->memory + i * c->page, *target = c->staging ? c->staging : page;
 
 		for (uint64_t k = 0; k + sizeof(word) <= c->page; k += sizeof(word)) {
 			word = state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
-			memcpy(made + k, &word, sizeof(word));
+			memcpy(target + k, &word, sizeof(word));
 		}
-		c->sums[i] = checksum(made, c->page);
-		if (c->look && !kv_gpu_write(page, made, c->page))
+		c->sums[i] = checksum(target, c->page);
+		if (c->staging && !kv_gpu_write(page, target, c->page))
 			return ORIEL_ERR_SYSTEM;
 	}
 	return ORIEL_OK;
@@ -112,12 +112,12 @@ static bool is_right(const struct cache *c, uint64_t number, uint64_t sum)
 {
 	const char *page = c->memory + number * c->page;
 
-	if (!c->look)
+	if (!c->staging)
 		return checksum(page, c->page) == sum;
-	return kv_gpu_read(c->look, page, c->page) && checksum(c->look, c->page) == sum;
+	return kv_gpu_read(c->staging, page, c->page) && checksum(c->staging, c->page) == sum;
 }
 
-/* Rank 0: lists come until an empty one does. */
+/* Rank 0: serves lists until an empty one arrives. */
 static enum oriel_status serve(struct cache *c)
 {
 	uint32_t list[LIST_MAX];
@@ -126,7 +126,7 @@ static enum oriel_status serve(struct cache *c)
 	size_t length;
 
 	for (;;) {
-		status = hear(c, PAGES_OF, list, sizeof(list), &length);
+		status = receive_message(c, PAGES_OF, list, sizeof(list), &length);
 		if (status != ORIEL_OK || length == 0)
 			return status;
 		for (size_t i = 0; i < length / sizeof(list[0]) && status == ORIEL_OK; i++) {
@@ -137,7 +137,7 @@ static enum oriel_status serve(struct cache *c)
 		for (size_t i = 0; i < length / sizeof(list[0]); i++)
 			sums[i] = c->sums[list[i] % c->pages];
 		if (status == ORIEL_OK)
-			status = say(c, SUMS_OF, sums, length * 2);
+			status = send_message(c, SUMS_OF, sums, length * 2);
 		if (status == ORIEL_OK)
 			status = wait_all(c, length / sizeof(list[0]));
 		if (status != ORIEL_OK)
@@ -145,7 +145,7 @@ static enum oriel_status serve(struct cache *c)
 	}
 }
 
-/* Rank 1: the pages of @list into the slots from 0 on, and whether they are right. */
+/* Rank 1: receive the pages of @list in the slots from 0 on, and compare their checksums. */
 static enum oriel_status pull(struct cache *c, const uint32_t *list, uint64_t count,
 			      double *seconds)
 {
@@ -160,12 +160,12 @@ static enum oriel_status pull(struct cache *c, const uint32_t *list, uint64_t co
 		status = oriel_p2p_recv(c->p2p, i % CHANNELS, &to, &c->transfers[i]);
 	}
 	if (status == ORIEL_OK)
-		status = say(c, PAGES_OF, list, count * sizeof(list[0]));
+		status = send_message(c, PAGES_OF, list, count * sizeof(list[0]));
 	if (status == ORIEL_OK)
 		status = wait_all(c, count);
 	*seconds += now() - began;
 	if (status == ORIEL_OK)
-		status = hear(c, SUMS_OF, sums, sizeof(sums), &length);
+		status = receive_message(c, SUMS_OF, sums, sizeof(sums), &length);
 	if (status != ORIEL_OK)
 		return status;
 	for (uint64_t i = 0; i < count; i++)
@@ -174,7 +174,7 @@ static enum oriel_status pull(struct cache *c, const uint32_t *list, uint64_t co
 	return ORIEL_OK;
 }
 
-/* Rank 1: lists of pages in no order, of any length. */
+/* Rank 1: pulls random lists of random length. */
 static enum oriel_status decode(struct cache *c, const char *mode)
 {
 	uint64_t most = c->pages < LIST_MAX ? c->pages : LIST_MAX, state = 7, count;
@@ -192,7 +192,7 @@ static enum oriel_status decode(struct cache *c, const char *mode)
 		status = pull(c, list, count, &seconds);
 	}
 	if (status == ORIEL_OK)
-		status = say(c, PAGES_OF, NULL, 0);
+		status = send_message(c, PAGES_OF, NULL, 0);
 	if (status == ORIEL_OK)
 		printf("%-10s %6.2f GB/s, %" PRIu64 " pages of %" PRIu64 " bytes, %s\n", mode,
 		       (double)c->moved / seconds / 1e9, c->moved / c->page, c->page,
@@ -200,8 +200,11 @@ static enum oriel_status decode(struct cache *c, const char *mode)
 	return status;
 }
 
-/* An end to the other rank; the communicator serves to tell where it is, and nothing more. */
-static enum oriel_status meet(struct cache *c, enum oriel_p2p_mode mode)
+/*
+ * Create an endpoint and connect it to the other rank; the communicator only exchanges the
+ * addresses.
+ */
+static enum oriel_status connect_peer(struct cache *c, enum oriel_p2p_mode mode)
 {
 	struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = CHANNELS};
 	char mine[ORIEL_P2P_ADDRESS] = "", all[2][ORIEL_P2P_ADDRESS];
@@ -219,7 +222,7 @@ static enum oriel_status meet(struct cache *c, enum oriel_p2p_mode mode)
 
 static enum oriel_status transfer(struct cache *c, enum oriel_p2p_mode mode)
 {
-	enum oriel_status status = meet(c, mode);
+	enum oriel_status status = connect_peer(c, mode);
 
 	if (status == ORIEL_OK)
 		status = c->rank == 0 ? serve(c) : decode(c, oriel_p2p_mode_name(mode));
@@ -227,7 +230,7 @@ static enum oriel_status transfer(struct cache *c, enum oriel_p2p_mode mode)
 		status = oriel_p2p_drain(c->p2p, 0);
 	if (status != ORIEL_OK)
 		fprintf(stderr, "kv_transfer: %s\n", oriel_last_error());
-	/* Nobody leaves while the other still wants to hear that all is well. */
+	/* Neither rank destroys its endpoint before the other has finished. */
 	status = oriel_comm_agree(c->comm, status);
 	oriel_p2p_destroy(c->p2p);
 	c->p2p = NULL;
@@ -241,7 +244,7 @@ static enum oriel_status cache_open(struct cache *c)
 	enum oriel_status status = oriel_comm_path(c->comm, !c->rank, &path);
 	void *memory;
 
-	/* Virtual nodes (oriel run --nodes 2) are for the communicator to know. */
+	/* The communicator alone knows virtual nodes (oriel run --nodes 2). */
 	attr.paths = 1u << path;
 	if (status == ORIEL_OK)
 		status = oriel_memory_alloc(c->pages * c->page, c->flags ? ORIEL_MEMORY_DEVICE : 0,
@@ -251,8 +254,8 @@ static enum oriel_status cache_open(struct cache *c)
 	c->memory = memory;
 	c->sums = calloc(c->pages, sizeof(*c->sums));
 	if (c->flags)
-		c->look = malloc(c->page);
-	if (!c->sums || (c->flags && !c->look))
+		c->staging = malloc(c->page);
+	if (!c->sums || (c->flags && !c->staging))
 		return ORIEL_ERR_NOMEM;
 	status = oriel_p2p_hub_create(&attr, &c->hub);
 	if (status == ORIEL_OK)
@@ -260,7 +263,7 @@ static enum oriel_status cache_open(struct cache *c)
 	return status;
 }
 
-/* The same on both ranks: does either lack the GPU that was asked for? */
+/* Equal on both ranks: does either lack the GPU that --gpu needs? */
 static bool is_skipped(struct cache *c)
 {
 	const char *why = NULL;
@@ -292,7 +295,7 @@ static int run(struct cache *c)
 	oriel_p2p_unregister(c->handle);
 	oriel_p2p_hub_destroy(c->hub);
 	oriel_memory_free(c->memory);
-	free(c->look);
+	free(c->staging);
 	free(c->sums);
 	return status == ORIEL_OK && !c->wrong ? 0 : 1;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layer of experts: every rank has some of them, and a batch of tokens that go to two
- * experts each, wherever those are. Ranks exchange how many tokens are for which expert, then
- * the tokens, and what the experts made of them goes the way back. Lengths are others in each
- * step, and nobody has to know them before. What comes back is compared with what the rank
- * computes itself. Prints tokens per second and bytes that were sent.
+ * A mixture-of-experts layer: every rank has some experts, and a batch of tokens that go to two
+ * experts each, on any rank. The ranks exchange the number of tokens per expert, then the tokens;
+ * the experts' results return the same way. The lengths differ in each step and are not known
+ * before. The rank compares the results with its own computation. Prints tokens per second and the
+ * bytes sent.
  * usage: moe_dispatch [STEPS [TOKENS]]
  */
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #include <oriel/oriel.h>
 
-#define WIDTH 256u /* numbers of a token */
+#define WIDTH 256u /* values of a token */
 #define EXPERTS 4u /* of each rank */
 #define CHOICES 2u /* experts of each token */
 #define STEPS_MAX 100000u
@@ -22,10 +22,10 @@
 
 #define TOKEN_BYTES (WIDTH * sizeof(float))
 
-/* Where a rank finds what it sent to an expert for a token. */
+/* One of a token's experts, and where the rank finds its result. */
 struct choice {
-	unsigned expert; /* of all */
-	unsigned place;  /* among the tokens that this rank sends */
+	unsigned expert; /* number among all experts */
+	unsigned slot;   /* among the tokens that this rank sends */
 };
 
 struct layer {
@@ -33,15 +33,18 @@ struct layer {
 	struct oriel_alltoall *counting, *dispatch, *combine;
 	unsigned rank, ranks, tokens, steps;
 
-	/* Tokens for each expert: of this rank for all, of all ranks for those here. */
+	/*
+	 * Tokens per expert: from this rank to all experts, and from all ranks to the experts
+	 * here.
+	 */
 	uint64_t *sent, *expected;
 	struct oriel_dev_alltoallv *layout;
 	struct choice *choices; /* [tokens][CHOICES] */
 	float *batch;           /* [tokens][WIDTH] */
-	float *packed;          /* what is sent: in order of the experts */
-	float *arrived;         /* tokens for the experts here, rank after rank */
-	float *returned;        /* as @packed, from the experts */
-	float *made;            /* by the experts here, as @arrived */
+	float *packed;          /* the tokens to send, sorted by expert */
+	float *arrived;         /* tokens for the experts here, ordered by rank */
+	float *returned;        /* results of the experts, in the order of @packed */
+	float *results;         /* results of the experts here, in the order of @arrived */
 
 	uint64_t bytes; /* to other ranks, both ways */
 	double seconds;
@@ -62,7 +65,7 @@ static unsigned draw(uint64_t seed)
 	return (unsigned)((seed ^ seed >> 29) * 0xbf58476d1ce4e5b9 >> 40);
 }
 
-/* Some experts are asked more often than others, and not the same in each step. */
+/* Some experts are chosen more often than others, and different ones in each step. */
 static unsigned choose_expert(const struct layer *l, unsigned step, unsigned token, unsigned choice)
 {
 	unsigned count = l->ranks * EXPERTS;
@@ -88,10 +91,10 @@ static void fill_batch(struct layer *l, unsigned step)
 			(float)((i * 31 + step * 7919 + l->rank * 101) % 1009) / 504.5f - 1.0f;
 }
 
-/* The tokens in order of the experts that they go to. */
+/* Copy the tokens in the order of their experts. */
 static void pack(struct layer *l, unsigned step)
 {
-	unsigned count = l->ranks * EXPERTS, expert, i, place = 0;
+	unsigned count = l->ranks * EXPERTS, expert, i, slot = 0;
 
 	memset(l->sent, 0, count * sizeof(*l->sent));
 	for (i = 0; i < l->tokens * CHOICES; i++)
@@ -100,9 +103,9 @@ static void pack(struct layer *l, unsigned step)
 		for (i = 0; i < l->tokens * CHOICES; i++) {
 			if (l->choices[i].expert != expert)
 				continue;
-			memcpy(l->packed + (size_t)place * WIDTH,
+			memcpy(l->packed + (size_t)slot * WIDTH,
 			       l->batch + (size_t)(i / CHOICES) * WIDTH, TOKEN_BYTES);
-			l->choices[i].place = place++;
+			l->choices[i].slot = slot++;
 			l->sent[expert]++;
 		}
 }
@@ -117,30 +120,34 @@ static uint64_t sum_of(const uint64_t *counts)
 	return sum;
 }
 
-/* Rank after rank, on both sides; what comes back goes where it was sent from. */
+/*
+ * Lengths and displacements, by rank on both sides; a result returns to the offset its token was
+ * sent from.
+ */
 static void set_layout(struct layer *l, bool is_back)
 {
-	uint64_t sent_at = 0, came_at = 0, sent, came;
+	uint64_t sent_offset = 0, received_offset = 0, sent, received;
 	unsigned rank;
 
 	for (rank = 0; rank < l->ranks; rank++) {
 		sent = sum_of(l->sent + rank * EXPERTS) * TOKEN_BYTES;
-		came = sum_of(l->expected + rank * EXPERTS) * TOKEN_BYTES;
-		l->layout[rank] =
-			is_back ? (struct oriel_dev_alltoallv){came_at, came, sent_at, sent}
-				: (struct oriel_dev_alltoallv){sent_at, sent, came_at, came};
-		sent_at += sent;
-		came_at += came;
+		received = sum_of(l->expected + rank * EXPERTS) * TOKEN_BYTES;
+		l->layout[rank] = is_back ? (struct oriel_dev_alltoallv){received_offset, received,
+									 sent_offset, sent}
+					  : (struct oriel_dev_alltoallv){sent_offset, sent,
+									 received_offset, received};
+		sent_offset += sent;
+		received_offset += received;
 		if (rank != l->rank)
-			l->bytes += is_back ? came : sent;
+			l->bytes += is_back ? received : sent;
 	}
 }
 
-/* From each rank there are tokens for one expert after the other. */
+/* From each rank the tokens are sorted by expert. */
 static void run_experts(struct layer *l)
 {
 	const float *from = l->arrived;
-	float *to = l->made;
+	float *to = l->results;
 	unsigned rank, i;
 	uint64_t left;
 
@@ -160,7 +167,7 @@ static uint64_t count_wrong(const struct layer *l)
 	for (i = 0; i < l->tokens * CHOICES; i++) {
 		choice = &l->choices[i];
 		x = l->batch + (size_t)(i / CHOICES) * WIDTH;
-		y = l->returned + (size_t)choice->place * WIDTH;
+		y = l->returned + (size_t)choice->slot * WIDTH;
 		for (k = 0; k < WIDTH; k++)
 			wrong += y[k] != make(choice->expert, x[k]);
 	}
@@ -174,7 +181,7 @@ static enum oriel_status layer_step(struct layer *l, unsigned step)
 
 	fill_batch(l, step);
 	pack(l, step);
-	/* That of the others is not what is measured. */
+	/* The other ranks' preparation must not count. */
 	status = oriel_comm_barrier(l->comm);
 	if (status != ORIEL_OK)
 		return status;
@@ -188,14 +195,14 @@ static enum oriel_status layer_step(struct layer *l, unsigned step)
 		return status;
 	run_experts(l);
 	set_layout(l, true);
-	status = oriel_alltoall_start_v(l->combine, l->made, l->layout, NULL);
+	status = oriel_alltoall_start_v(l->combine, l->results, l->layout, NULL);
 	l->seconds += now() - begun;
 	if (status == ORIEL_OK)
 		l->wrong += count_wrong(l);
 	return status;
 }
 
-/* An object over @length bytes that are shared for it. */
+/* Create an all-to-all over @length bytes, shared for it. */
 static enum oriel_status open_view(struct layer *l, size_t length, void *memory,
 				   struct oriel_alltoall **alltoall)
 {
@@ -212,7 +219,7 @@ static enum oriel_status layer_open(struct layer *l)
 	enum oriel_status status = oriel_memory_alloc(counts, 0, &expected);
 
 	l->expected = expected;
-	/* At worst all tokens of all ranks are for the experts of one. */
+	/* In the worst case all tokens of all ranks go to the experts of one. */
 	if (status == ORIEL_OK)
 		status = oriel_memory_alloc(batch * l->ranks, 0, &arrived);
 	l->arrived = arrived;
@@ -224,17 +231,17 @@ static enum oriel_status layer_open(struct layer *l)
 	l->choices = calloc((size_t)l->tokens * CHOICES, sizeof(*l->choices));
 	l->batch = calloc(l->tokens, TOKEN_BYTES);
 	l->packed = malloc(batch);
-	l->made = malloc(batch * l->ranks);
+	l->results = malloc(batch * l->ranks);
 	if (status == ORIEL_OK &&
-	    (!l->sent || !l->layout || !l->choices || !l->batch || !l->packed || !l->made))
+	    (!l->sent || !l->layout || !l->choices || !l->batch || !l->packed || !l->results))
 		status = ORIEL_ERR_NOMEM;
-	/* A rank that fails alone tells the others. */
+	/* Report a failure of one rank to all. */
 	status = oriel_comm_agree(l->comm, status);
 	if (status == ORIEL_OK)
 		status = open_view(l, counts, l->expected, &l->counting);
 	if (status == ORIEL_OK)
 		status = open_view(l, batch * l->ranks, l->arrived, &l->dispatch);
-	/* The shortest view is what counts: all have as many tokens. */
+	/* All ranks have equally many tokens, so the shortest view suffices. */
 	return status == ORIEL_OK ? open_view(l, batch, l->returned, &l->combine) : status;
 }
 
@@ -246,7 +253,7 @@ static void layer_close(struct layer *l)
 	oriel_memory_free(l->returned);
 	oriel_memory_free(l->arrived);
 	oriel_memory_free(l->expected);
-	free(l->made);
+	free(l->results);
 	free(l->packed);
 	free(l->batch);
 	free(l->choices);

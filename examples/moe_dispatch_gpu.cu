@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layer of experts on GPUs: every rank has some of them, and a batch of tokens that go to
- * two experts each, wherever those are. Kernels put each token straight into the memory of
- * its expert's rank, and that rank what the expert made of it straight back. A step is a
- * CUDA graph; no host knows how many tokens go where. What comes back is compared with what
- * the rank computes itself. Prints tokens per second and bytes that were sent.
+ * A mixture-of-experts layer on GPUs: every rank has some experts, and a batch of tokens that go
+ * to two experts each, on any rank. Kernels put each token directly into the memory of its
+ * expert's rank, which puts the result directly back. A step is a CUDA graph; no CPU knows how
+ * many tokens go where. The rank compares the results with its own computation. Prints tokens per
+ * second and the bytes sent.
  * usage: oriel run -n N moe_dispatch_gpu [STEPS [TOKENS]]
  */
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
 
-#define WIDTH 1024u /* numbers of a token */
+#define WIDTH 1024u /* values of a token */
 #define EXPERTS 4u  /* of each rank */
 #define CHOICES 2u  /* experts of each token */
 #define STEPS_MAX 100000u
@@ -25,27 +25,31 @@
 
 #define TOKEN_BYTES (WIDTH * sizeof(float))
 
-enum { DISPATCHED, RETURNED, SIGNALS }; /* each block of a rank raises each once in a step */
+enum {
+	DISPATCHED,
+	RETURNED,
+	SIGNALS
+}; /* each block of a rank adds to each of them once per step */
 
-/* Where a token went for one of its choices. */
+/* The destination of a token for one of its choices. */
 struct choice {
-	unsigned expert; /* of all */
-	unsigned slot;   /* of those that this rank has on the expert's */
+	unsigned expert; /* number among all experts */
+	unsigned slot;   /* among those that this rank has on the expert's rank */
 };
 
-/* What came with a token: for whom it is, and which choice of its rank it was. */
+/* Sent with a token: its expert, and which choice of the sending rank it is. */
 struct tag {
 	unsigned expert, choice;
 };
 
 /*
- * What a rank exposes, by its place in the window. A rank's slots on another are its own, as
- * many as it has choices: at worst they all lead to one rank.
+ * Offsets in the window of a rank. A rank has slots of its own on each other rank, as many as it
+ * has choices: in the worst case all of them go to one rank.
  */
-struct places {
+struct layout {
 	uint64_t batch;    /* [tokens], of this rank */
-	uint64_t returned; /* [choices], from the experts */
-	uint64_t arrived;  /* [ranks][choices], tokens; then what the experts made of them */
+	uint64_t returned; /* [choices], results of the experts */
+	uint64_t arrived;  /* [ranks][choices], tokens; then the experts' results */
 	uint64_t tags;     /* [ranks][choices] */
 	uint64_t counts;   /* [ranks], slots in use, 64 bits each */
 	uint64_t end;
@@ -54,14 +58,14 @@ struct places {
 /* Passed to kernels by value. */
 struct layer {
 	struct oriel_dev_window window;
-	struct places at;
+	struct layout at;
 	char *memory; /* of this rank, in the window */
 	unsigned tokens, choices;
 	unsigned *step;
 	unsigned *sent;                    /* [ranks], choices of this step */
 	struct choice *chosen;             /* [choices] */
 	float *combined;                   /* [tokens] */
-	unsigned long long *wrong, *bytes; /* numbers; to other ranks, one way */
+	unsigned long long *wrong, *bytes; /* wrong values; bytes to other ranks, one way */
 };
 
 #define CUDA(call) cuda_must(call, #call)
@@ -89,7 +93,7 @@ __device__ unsigned draw(unsigned long long seed)
 	return (unsigned)((seed ^ seed >> 29) * 0xbf58476d1ce4e5b9ull >> 40);
 }
 
-/* Some experts are asked more often than others, and not the same in each step. */
+/* Some experts are chosen more often than others, and different ones in each step. */
 __device__ unsigned choose_expert(const struct layer *l, unsigned choice)
 {
 	unsigned long long seed =
@@ -100,7 +104,7 @@ __device__ unsigned choose_expert(const struct layer *l, unsigned choice)
 	return ((first < second ? first : second) + *l->step) % count;
 }
 
-/* Whole numbers and eighths of them: nothing is rounded. */
+/* The values are multiples of one eighth, so nothing is rounded. */
 __device__ float make(unsigned expert, float x)
 {
 	float y = x * (float)(expert + 1) - 500.0f;
@@ -108,7 +112,7 @@ __device__ float make(unsigned expert, float x)
 	return y > 0 ? y : y * 0.125f;
 }
 
-/* Where the slots begin that rank @source has on another. */
+/* The first slot that rank @source has on another rank. */
 __device__ size_t slots_of(const struct layer *l, unsigned source)
 {
 	return (size_t)source * l->choices;
@@ -133,7 +137,7 @@ __global__ void route(struct layer l)
 	}
 }
 
-/* A block's puts come before its signal; who has one of each block has it all. */
+/* A block's puts precede its signal; a receiver of one signal per block has all tokens. */
 __global__ void dispatch(struct layer l)
 {
 	struct oriel_dev_group g = oriel_dev_block();
@@ -160,15 +164,16 @@ __global__ void dispatch(struct layer l)
 	oriel_dev_drain(&l.window, g, 0);
 }
 
-/* One block; kernels behind it find what the others put before they signalled. */
-__global__ void await_all(struct layer l, unsigned signal)
+/* One block; the kernels after it see the puts that preceded the signals. */
+__global__ void wait_all(struct layer l, unsigned signal)
 {
 	oriel_dev_wait_signal_next_all(&l.window, oriel_dev_block(), signal, BLOCKS, 0);
 }
 
 /*
- * To the experts and back. A rank sends the tokens of its next step when all of this one
- * have returned: so nobody writes to a slot that is read, and nothing else is agreed upon.
+ * Run the experts and return the results. A rank sends the tokens of its next step after all
+ * results of this one have returned, so no slot is overwritten while it is read, and no other
+ * synchronization is needed.
  */
 __global__ void experts(struct layer l)
 {
@@ -239,9 +244,9 @@ static cudaGraphExec_t layer_capture(const struct layer *l, cudaStream_t stream,
 	CUDA(cudaMemsetAsync(l->sent, 0, l->window.ranks * sizeof(*l->sent), stream));
 	route<<<BLOCKS, THREADS, 0, stream>>>(*l);
 	dispatch<<<BLOCKS, THREADS, 0, stream>>>(*l);
-	await_all<<<1, 32, 0, stream>>>(*l, DISPATCHED);
+	wait_all<<<1, 32, 0, stream>>>(*l, DISPATCHED);
 	experts<<<BLOCKS, THREADS, 0, stream>>>(*l);
-	await_all<<<1, 32, 0, stream>>>(*l, RETURNED);
+	wait_all<<<1, 32, 0, stream>>>(*l, RETURNED);
 	combine<<<BLOCKS, THREADS, 0, stream>>>(*l);
 	if (is_checked)
 		check<<<BLOCKS, THREADS, 0, stream>>>(*l);
@@ -252,10 +257,10 @@ static cudaGraphExec_t layer_capture(const struct layer *l, cudaStream_t stream,
 	return exec;
 }
 
-static struct places places_of(unsigned ranks, unsigned tokens)
+static struct layout layout_of(unsigned ranks, unsigned tokens)
 {
 	size_t choices = (size_t)tokens * CHOICES;
-	struct places at = {};
+	struct layout at = {};
 
 	at.returned = at.batch + tokens * TOKEN_BYTES;
 	at.arrived = at.returned + choices * TOKEN_BYTES;
@@ -272,7 +277,7 @@ static struct oriel_window *layer_open(struct layer *l, struct oriel_comm *comm,
 	struct oriel_window *window;
 	void *memory;
 
-	l->at = places_of(ranks, tokens);
+	l->at = layout_of(ranks, tokens);
 	l->tokens = tokens;
 	l->choices = tokens * CHOICES;
 	attr.size = sizeof(attr);
@@ -305,7 +310,7 @@ static void layer_close(struct layer *l)
 	CUDA(cudaFree(l->sent));
 }
 
-/* Milliseconds of @steps steps, from when all ranks were ready. */
+/* Milliseconds of @steps steps, from the time when all ranks are ready. */
 static float layer_run(const struct layer *l, struct oriel_comm *comm, cudaStream_t stream,
 		       unsigned steps, bool is_checked)
 {
@@ -329,8 +334,8 @@ static float layer_run(const struct layer *l, struct oriel_comm *comm, cudaStrea
 	return ms;
 }
 
-/* Returns numbers that were wrong. */
-static unsigned long long layer_tell(const struct layer *l, unsigned steps, float ms)
+/* Returns the number of wrong values. */
+static unsigned long long layer_report(const struct layer *l, unsigned steps, float ms)
 {
 	unsigned long long totals[2];
 
@@ -343,7 +348,7 @@ static unsigned long long layer_tell(const struct layer *l, unsigned steps, floa
 	return totals[0];
 }
 
-/* Waits of kernels that ended otherwise than they should. */
+/* Did all waits in kernels end without an error? */
 static bool is_well(const struct oriel_comm *comm)
 {
 	struct oriel_health health;
@@ -357,7 +362,7 @@ static bool is_well(const struct oriel_comm *comm)
 	return false;
 }
 
-/* The rank's GPU is the current one from here on. */
+/* The GPU of the rank stays the current one. */
 static struct oriel_comm *comm_open(const struct oriel_bootstrap *bootstrap)
 {
 	struct oriel_comm_attr attr = {};
@@ -390,7 +395,7 @@ int main(int argc, char **argv)
 			STEPS_MAX, TOKENS_MAX);
 		return 2;
 	}
-	/* Kernels that wait must not queue before those of another rank. */
+	/* Kernels that wait must not be queued in front of those of another rank. */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	MUST(oriel_bootstrap_open_env(0, &bootstrap));
@@ -399,7 +404,7 @@ int main(int argc, char **argv)
 	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	(void)layer_run(&layer, comm, stream, steps, true);
 	ms = layer_run(&layer, comm, stream, steps, false);
-	wrong = layer_tell(&layer, steps, ms) + !is_well(comm);
+	wrong = layer_report(&layer, steps, ms) + !is_well(comm);
 	CUDA(cudaStreamDestroy(stream));
 	layer_close(&layer);
 	oriel_window_destroy(window);

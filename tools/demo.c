@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `oriel demo`: the whole main job. Started plainly it runs itself as the ranks
- * of a job, and then the heat example; as a rank (--rank) it shows the
- * topology, verifies every operation on every pair, and measures a little.
+ * `oriel demo`: verifies and times every operation. Started by hand it runs itself as the ranks of
+ * a job, and then the heat example; as a rank (--rank) it prints the topology, verifies every
+ * operation on every pair, and prints a table of times.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -19,15 +19,15 @@
 #include "demo.h"
 #include "tool.h"
 
-#define DEMO_USAGE                                                                          \
-	"usage: oriel demo [-n N] [--seed S]\n"                                             \
-	"\n"                                                                                \
-	"Starts N ranks on this machine, shows how they reach each other, verifies every\n" \
-	"operation with random data on every pair of them, prints a table of times, and\n"  \
-	"runs the heat example, if that is beside it: heat.png in the current directory.\n" \
-	"\n"                                                                                \
-	"  -n, --ranks N   how many, 2 to 64 (default 4)\n"                                 \
-	"      --seed S    of the random data (default: from the clock)\n"                  \
+#define DEMO_USAGE                                                                           \
+	"usage: oriel demo [-n N] [--seed S]\n"                                              \
+	"\n"                                                                                 \
+	"Starts N ranks on this machine, prints their paths to each other, verifies every\n" \
+	"operation with random data on every pair of them, prints a table of times, and\n"   \
+	"runs the heat example, if that is beside it: heat.png in the current directory.\n"  \
+	"\n"                                                                                 \
+	"  -n, --ranks N   number of ranks, 2 to 64 (default 4)\n"                           \
+	"      --seed S    seed of the random data (default: from the clock)\n"              \
 	"  -h, --help      this text\n"
 
 struct demo_options {
@@ -38,12 +38,12 @@ struct demo_options {
 
 uint64_t demo_outbox_at(const struct demo *d, unsigned target)
 {
-	return ((uint64_t)d->w.ranks + target) * DEMO_ROOM;
+	return ((uint64_t)d->w.ranks + target) * DEMO_BLOCK;
 }
 
 uint64_t demo_words_at(const struct demo *d)
 {
-	return 2ull * d->w.ranks * DEMO_ROOM;
+	return 2ull * d->w.ranks * DEMO_BLOCK;
 }
 
 static void demo_print_topology(const struct oriel_comm *comm)
@@ -65,11 +65,12 @@ static void demo_print_topology(const struct oriel_comm *comm)
 		printf("\n");
 	}
 	if (oriel_comm_adapter(comm, &adapter) == ORIEL_OK)
-		printf("  rdma is by the adapter %s%s\n", adapter.name,
-		       adapter.is_software ? ", in software, for development: no NIC is used" : "");
+		printf("  rdma uses %s%s\n", adapter.name,
+		       adapter.is_software ? ", a software HCA for development: no NIC is used"
+					   : "");
 }
 
-/* The second begins within an allocation: any part of one may be shared. */
+/* The second buffer begins inside an allocation: any part of one can be shared. */
 static enum oriel_status demo_share(struct demo *d, size_t length)
 {
 	const size_t skip[2] = {0, 4160};
@@ -95,9 +96,9 @@ static enum oriel_status demo_share(struct demo *d, size_t length)
 
 static enum oriel_status demo_open(struct demo *d)
 {
-	size_t rooms = (size_t)oriel_comm_size(d->comm) * DEMO_ROOM;
-	size_t length = 2 * rooms + DEMO_ROUNDS * sizeof(uint64_t);
-	size_t local_length = rooms < DEMO_LARGE ? DEMO_LARGE : rooms;
+	size_t blocks = (size_t)oriel_comm_size(d->comm) * DEMO_BLOCK;
+	size_t length = 2 * blocks + DEMO_ROUNDS * sizeof(uint64_t);
+	size_t local_length = blocks < DEMO_LARGE ? DEMO_LARGE : blocks;
 	struct oriel_window_attr attr = {
 		.size = sizeof(attr),
 		.length = length < DEMO_LARGE ? DEMO_LARGE : length,
@@ -114,13 +115,13 @@ static enum oriel_status demo_open(struct demo *d)
 	if (status != ORIEL_OK)
 		return status;
 	d->inbox[0] = oriel_dev_address(&d->w, d->w.rank, 0);
-	d->outbox = d->inbox[0] + rooms;
+	d->outbox = d->inbox[0] + blocks;
 
 	d->local = calloc(1, local_length);
 	status = d->local ? oriel_region_register(d->comm, d->local, local_length, &d->region)
 			  : ORIEL_ERR_NOMEM;
 	status = oriel_comm_agree(d->comm, status);
-	return status == ORIEL_OK ? demo_share(d, rooms) : status;
+	return status == ORIEL_OK ? demo_share(d, blocks) : status;
 }
 
 static void demo_close(struct demo *d)
@@ -132,7 +133,7 @@ static void demo_close(struct demo *d)
 	free(d->local);
 }
 
-static enum oriel_status demo_show(struct demo *d)
+static enum oriel_status demo_print(struct demo *d)
 {
 	enum oriel_status status;
 
@@ -169,14 +170,14 @@ static int demo_rank(const struct demo_options *options)
 		fprintf(stderr, "oriel demo: rank %u: %s: %s\n", bootstrap.rank,
 			oriel_status_name(status), oriel_last_error());
 	else
-		status = demo_show(&d);
+		status = demo_print(&d);
 	demo_close(&d);
 	oriel_comm_destroy(d.comm);
 	oriel_bootstrap_close(&bootstrap);
 	return status == ORIEL_OK ? TOOL_OK : TOOL_FAILED;
 }
 
-/* Run @arguments; its exit code, or 128 and the signal that ended it. */
+/* Run @arguments; returns the exit code, or 128 plus the signal that killed the process. */
 static int demo_run(const char *const *arguments)
 {
 	pid_t parent = getpid(), child;
@@ -189,7 +190,7 @@ static int demo_run(const char *const *arguments)
 		return TOOL_FAILED;
 	}
 	if (child == 0) {
-		/* Whoever ends the demo ends the job too. */
+		/* The job ends with the demo, whatever ends the demo. */
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		if (getppid() == parent)
 			execv(arguments[0], (char *const *)arguments);
@@ -202,7 +203,10 @@ static int demo_run(const char *const *arguments)
 	return WIFEXITED(state) ? WEXITSTATUS(state) : TOOL_SIGNALLED + WTERMSIG(state);
 }
 
-/* This program, and the heat example beside it: in a build, not where it is installed. */
+/*
+ * Find this program, and the heat example beside it, which exists in a build but not in an
+ * installation.
+ */
 static bool demo_find_programs(char self[PATH_MAX], char heat[PATH_MAX], bool *has_heat)
 {
 	ssize_t length = readlink("/proc/self/exe", self, PATH_MAX - 1);
@@ -222,7 +226,7 @@ static bool demo_find_programs(char self[PATH_MAX], char heat[PATH_MAX], bool *h
 static int demo_whole(const struct demo_options *options)
 {
 	char self[PATH_MAX], heat[PATH_MAX], ranks[16], seed[32];
-	/* Two virtual nodes, so that both paths are shown. */
+	/* Two virtual nodes, so that both paths are exercised. */
 	const char *show[] = {self, "run", "-n",   ranks,    "--nodes", "2",  "--no-prefix",
 			      "--", self,  "demo", "--rank", "--seed",  seed, NULL};
 	const char *warm[] = {self, "run", "-n", ranks, "--no-prefix", "--", heat, NULL};
@@ -237,7 +241,7 @@ static int demo_whole(const struct demo_options *options)
 	printf("Oriel %s, %s ranks, seed %s\n\n", oriel_version(), ranks, seed);
 	code = demo_run(show);
 	if (code != TOOL_OK) {
-		fprintf(stderr, "oriel demo: failed with code %d; again with --seed %s\n", code,
+		fprintf(stderr, "oriel demo: failed with code %d; repeat it with --seed %s\n", code,
 			seed);
 		return code;
 	}
@@ -249,7 +253,7 @@ static int demo_whole(const struct demo_options *options)
 		fprintf(stderr, "oriel demo: the heat example failed with code %d\n", code);
 		return code;
 	}
-	printf("\nAll is well, after %.1f s\n", (double)(oriel_dev_clock_ns() - start) / 1e9);
+	printf("\nAll checks passed in %.1f s\n", (double)(oriel_dev_clock_ns() - start) / 1e9);
 	return TOOL_OK;
 }
 
@@ -272,7 +276,7 @@ static bool demo_parse(int argc, char **argv, struct demo_options *options)
 	int option;
 
 	opterr = 0;
-	optind = 0; /* getopt begins anew */
+	optind = 0; /* restart getopt */
 	while ((option = getopt_long(argc, argv, "n:", names, NULL)) != -1) {
 		switch (option) {
 		case 'n':

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small table of times for each path there is: rank 0 and its partner, the
- * first rank it reaches by that path, the others at rest in a barrier.
- * One-sided operations are timed by the rank that makes them, to the end of
- * them; those with two ends go there and back, and half of that is told.
+ * A table of times for each path: rank 0 and its partner, the first rank that it reaches by that
+ * path; the others wait in a barrier. One-sided operations are timed by the initiator until they
+ * complete; two-sided ones are timed as round trips, of which half is reported.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,20 +14,20 @@ enum { BENCH_SAMPLES = 31, BENCH_CELLS = 3 };
 static const struct {
 	const char *name;
 	uint64_t length;
-	unsigned batch; /* operations in one sample, so that the clock does not show */
+	unsigned batch; /* operations in one sample, so that reading the clock does not count */
 } sizes[BENCH_CELLS] = {{"8 B", 8, 64}, {"4 KiB", 4096, 16}, {"1 MiB", DEMO_LARGE, 1}};
 
-/* Rank 0 and @partner; each rank has its own view of it. */
+/* Rank 0 and @partner; each rank has its own copy. */
 struct bench_pair {
 	const struct demo *d;
 	uint32_t partner;
-	uint32_t other; /* of the two, seen from this rank */
+	uint32_t other; /* the peer of this rank */
 };
 
 struct bench_row {
 	const char *name;
-	unsigned cells; /* how many of the sizes make sense */
-	bool is_there_and_back;
+	unsigned cells; /* number of sizes that apply */
+	bool is_round_trip;
 	bool is_of_all;
 	enum oriel_status (*once)(const struct bench_pair *pair, uint64_t length);
 };
@@ -160,7 +159,7 @@ static int bench_order(const void *left, const void *right)
 	return (*a > *b) - (*a < *b);
 }
 
-/* The median in microseconds; the first samples warm up. */
+/* Returns the median in microseconds; the first samples warm up. */
 static enum oriel_status bench_cell(const struct bench_pair *pair, const struct bench_row *row,
 				    unsigned cell, double *median)
 {
@@ -175,7 +174,7 @@ static enum oriel_status bench_cell(const struct bench_pair *pair, const struct 
 			status = row->once(pair, sizes[cell].length);
 		if (i >= warm_up)
 			samples[i - warm_up] = (double)(oriel_dev_clock_ns() - start) / 1e3 /
-					       sizes[cell].batch / (row->is_there_and_back ? 2 : 1);
+					       sizes[cell].batch / (row->is_round_trip ? 2 : 1);
 	}
 	if (status != ORIEL_OK)
 		return status;
@@ -209,7 +208,7 @@ static enum oriel_status bench_row(const struct bench_pair *pair, const struct b
 			status = bench_cell(pair, row, cell, &medians[cell]);
 	if (status == ORIEL_OK && w->rank == 0)
 		bench_print(row, medians);
-	/* The next row may write to the source of this one. */
+	/* The next row may overwrite the source of this one. */
 	if (status == ORIEL_OK)
 		status = oriel_dev_drain(w, oriel_dev_thread(), 0);
 	return status == ORIEL_OK ? oriel_dev_barrier(w, oriel_dev_thread(), DEMO_SLOT_ROUND, 0)
@@ -223,7 +222,7 @@ static void bench_head(const struct bench_pair *pair, enum oriel_path path)
 	unsigned i;
 
 	if (path == ORIEL_PATH_RDMA && oriel_comm_adapter(pair->d->comm, &adapter) == ORIEL_OK)
-		note = adapter.is_software ? " by an adapter in software, no NIC" : " by a NIC";
+		note = adapter.is_software ? " by the software HCA, no NIC" : " by a NIC";
 	printf("\nTimes in us between rank 0 and rank %u, path %s%s,\n"
 	       "data in caches, medians of %d\n  %-18s",
 	       pair->partner, oriel_path_name(path), note, BENCH_SAMPLES, "");
@@ -232,13 +231,13 @@ static void bench_head(const struct bench_pair *pair, enum oriel_path path)
 	printf(" %9s\n", "GB/s");
 }
 
-/* The times of rank 0 and the first rank it reaches by @path, if there is one. */
+/* Print the times of rank 0 and the first rank it reaches by @path, if there is one. */
 static enum oriel_status bench_path(struct demo *d, enum oriel_path path)
 {
 	struct bench_pair pair = {d, 1, 0};
 	enum oriel_status status = ORIEL_OK;
 	enum oriel_path found = ORIEL_PATH_NONE;
-	struct demo_tally t;
+	struct demo_results r;
 	unsigned i;
 
 	while (oriel_comm_path_between(d->comm, 0, pair.partner, &found) == ORIEL_OK &&
@@ -250,10 +249,10 @@ static enum oriel_status bench_path(struct demo *d, enum oriel_path path)
 	if (d->w.rank == 0)
 		bench_head(&pair, path);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]) && status == ORIEL_OK; i++) {
-		demo_tally_open(&t, d, rows[i].name);
+		demo_results_open(&r, d, rows[i].name);
 		status = bench_row(&pair, &rows[i]);
 		if (status != ORIEL_OK)
-			demo_give_up(&t, status);
+			demo_abort(&r, status);
 	}
 	return status;
 }

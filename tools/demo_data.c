@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds of the cases that move bytes: every rank sends to all others at once. */
+/*
+ * Rounds of the cases that transfer bytes: every rank sends to all others at once. demo.c calls
+ * demo_verify_data().
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +18,18 @@ static enum oriel_status data_act(struct demo *d, const struct demo_case *c,
 
 	for (i = 1; i < d->w.ranks && posted >= 0; i++) {
 		uint32_t peer = (d->w.rank + i) % d->w.ranks;
-		const struct demo_cut *cut = &d->leaving[peer];
-		struct demo_move move = {
+		const struct demo_range *range = &d->outgoing[peer];
+		struct demo_transfer transfer = {
 			peer,
-			oriel_at(c->buffer, (uint64_t)d->w.rank * DEMO_ROOM + cut->offset),
-			demo_room(d->outbox, peer) + cut->offset,
-			cut->length,
+			oriel_at(c->buffer, (uint64_t)d->w.rank * DEMO_BLOCK + range->offset),
+			demo_block(d->outbox, peer) + range->offset,
+			range->length,
 		};
 
-		posted = c->post(d, g, &move);
+		posted = c->post(d, g, &transfer);
 	}
-	status = posted < 0 ? (enum oriel_status)posted : c->settle(d, g);
-	/* The next round fills the outboxes again. */
+	status = posted < 0 ? (enum oriel_status)posted : c->wait(d, g);
+	/* The next round overwrites the outboxes. */
 	return status == ORIEL_OK ? oriel_dev_drain(&d->w, g, 0) : status;
 }
 
@@ -45,7 +48,7 @@ static void *data_member_run(void *argument)
 	return NULL;
 }
 
-/* A thread that is not there would leave the others of its team waiting for ever. */
+/* If a thread is missing the others of its team would wait for ever. */
 static void data_thread_start(pthread_t *thread, struct data_member *member)
 {
 	if (pthread_create(thread, NULL, data_member_run, member) != 0) {
@@ -74,33 +77,36 @@ static enum oriel_status data_act_together(struct demo *d, const struct demo_cas
 	return members[0].status;
 }
 
-/* Wipe what will be written, fill what will be sent; nobody sends before all have done so. */
+/*
+ * Reset the target buffers and fill the sources; the barrier keeps every rank from sending before
+ * all ranks have.
+ */
 static enum oriel_status data_prepare(struct demo *d, const struct demo_case *c,
-				      struct demo_tally *t)
+				      struct demo_results *r)
 {
 	unsigned peer;
 
-	memset(d->inbox[c->buffer], DEMO_WIPED, (size_t)d->w.ranks * DEMO_ROOM);
+	memset(d->inbox[c->buffer], DEMO_FILL, (size_t)d->w.ranks * DEMO_BLOCK);
 	for (peer = 0; peer < d->w.ranks; peer++) {
-		char *out = demo_room(d->outbox, peer);
+		char *out = demo_block(d->outbox, peer);
 
 		if (peer == d->w.rank)
 			continue;
-		d->leaving[peer] = demo_image(t, d->w.rank, peer, c->unit, out);
-		demo_sent(t, peer, out, DEMO_ROOM);
+		d->outgoing[peer] = demo_image(r, d->w.rank, peer, c->unit, out);
+		demo_results_sent(r, peer, out, DEMO_BLOCK);
 	}
 	return oriel_dev_barrier(&d->w, oriel_dev_thread(), DEMO_SLOT_ROUND, 0);
 }
 
-static enum oriel_status data_round(struct demo *d, const struct demo_case *c, struct demo_tally *t,
-				    char *expected)
+static enum oriel_status data_round(struct demo *d, const struct demo_case *c,
+				    struct demo_results *r, char *expected)
 {
 	enum oriel_status status;
 	unsigned peer;
 
 	for (peer = 0; peer < d->w.ranks; peer++)
-		d->arriving[peer] = demo_image(t, peer, d->w.rank, c->unit, NULL);
-	status = data_prepare(d, c, t);
+		d->incoming[peer] = demo_image(r, peer, d->w.rank, c->unit, NULL);
+	status = data_prepare(d, c, r);
 	if (status == ORIEL_OK)
 		status = c->threads > 1 ? data_act_together(d, c)
 					: data_act(d, c, oriel_dev_thread());
@@ -109,27 +115,28 @@ static enum oriel_status data_round(struct demo *d, const struct demo_case *c, s
 	for (peer = 0; peer < d->w.ranks; peer++) {
 		if (peer == d->w.rank)
 			continue;
-		demo_image(t, peer, d->w.rank, c->unit, expected);
-		demo_got(t, peer, expected, demo_room(d->inbox[c->buffer], peer), DEMO_ROOM);
-		t->record.transfers++;
-		t->record.bytes += d->arriving[peer].length;
+		demo_image(r, peer, d->w.rank, c->unit, expected);
+		demo_results_received(r, peer, expected, demo_block(d->inbox[c->buffer], peer),
+				      DEMO_BLOCK);
+		r->record.transfers++;
+		r->record.bytes += d->incoming[peer].length;
 	}
 	return ORIEL_OK;
 }
 
 enum oriel_status demo_verify_data(struct demo *d)
 {
-	char *expected = malloc(DEMO_ROOM);
+	char *expected = malloc(DEMO_BLOCK);
 	enum oriel_status status;
-	struct demo_tally t;
+	struct demo_results r;
 	size_t i;
 
 	status = oriel_comm_agree(d->comm, expected ? ORIEL_OK : ORIEL_ERR_NOMEM);
 	for (i = 0; i < demo_case_count && status == ORIEL_OK; i++) {
-		demo_tally_open(&t, d, demo_cases[i].name);
-		for (; t.round < DEMO_ROUNDS && status == ORIEL_OK; t.round++)
-			status = data_round(d, &demo_cases[i], &t, expected);
-		status = demo_tally_close(&t, status);
+		demo_results_open(&r, d, demo_cases[i].name);
+		for (; r.round < DEMO_ROUNDS && status == ORIEL_OK; r.round++)
+			status = data_round(d, &demo_cases[i], &r, expected);
+		status = demo_results_close(&r, status);
 	}
 	free(expected);
 	return status;

@@ -1,114 +1,125 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations that move bytes, each with a way to know that the bytes have come. */
+/*
+ * The cases that transfer bytes: each is an operation that posts, and one that waits for the data.
+ * demo_data.c runs them.
+ */
 #include <string.h>
 #include <time.h>
 
 #include "demo.h"
 
-static void op_scribble(struct oriel_dev_group g, const struct demo_move *move)
+static void op_overwrite(struct oriel_dev_group g, const struct demo_transfer *transfer)
 {
 	if (oriel_dev_is_leader(g))
-		memset(move->from, 0x5a, move->length);
+		memset(transfer->from, 0x5a, transfer->length);
 }
 
-static int64_t op_put(struct demo *d, struct oriel_dev_group g, const struct demo_move *move)
+static int64_t op_put(struct demo *d, struct oriel_dev_group g,
+		      const struct demo_transfer *transfer)
 {
-	return oriel_dev_put(&d->w, g, move->peer, move->to, move->from, move->length);
+	return oriel_dev_put(&d->w, g, transfer->peer, transfer->to, transfer->from,
+			     transfer->length);
 }
 
-static int64_t op_put_late(struct demo *d, struct oriel_dev_group g, const struct demo_move *move)
+/* A rank that is late, by a time that depends on the data. */
+static int64_t op_put_delayed(struct demo *d, struct oriel_dev_group g,
+			      const struct demo_transfer *transfer)
 {
-	struct timespec pause = {0, move->length % 1024 * 500};
+	struct timespec pause = {0, transfer->length % 1024 * 500};
 
 	nanosleep(&pause, NULL);
-	return op_put(d, g, move);
+	return op_put(d, g, transfer);
 }
 
-static int64_t op_put_local(struct demo *d, struct oriel_dev_group g, const struct demo_move *move)
+static int64_t op_put_local(struct demo *d, struct oriel_dev_group g,
+			    const struct demo_transfer *transfer)
 {
-	char *local = demo_room(d->local, move->peer);
+	char *local = demo_block(d->local, transfer->peer);
 
-	memcpy(local, move->from, move->length);
-	return oriel_dev_put(&d->w, g, move->peer, move->to, local, move->length);
+	memcpy(local, transfer->from, transfer->length);
+	return oriel_dev_put(&d->w, g, transfer->peer, transfer->to, local, transfer->length);
 }
 
 static int64_t op_put_wait_local(struct demo *d, struct oriel_dev_group g,
-				 const struct demo_move *move)
+				 const struct demo_transfer *transfer)
 {
-	int64_t ticket = op_put(d, g, move);
-	enum oriel_status status = oriel_dev_wait_local(&d->w, g, move->peer, ticket, 0);
+	int64_t ticket = op_put(d, g, transfer);
+	enum oriel_status status = oriel_dev_wait_local(&d->w, g, transfer->peer, ticket, 0);
 
 	if (status == ORIEL_OK)
-		op_scribble(g, move);
+		op_overwrite(g, transfer);
 	return status;
 }
 
-static int64_t op_put_values(struct demo *d, struct oriel_dev_group g, const struct demo_move *move)
+static int64_t op_put_values(struct demo *d, struct oriel_dev_group g,
+			     const struct demo_transfer *transfer)
 {
 	int64_t ticket = 0;
 	uint64_t i, value;
 
 	(void)g;
-	for (i = 0; i < move->length && ticket >= 0; i += sizeof(value)) {
-		memcpy(&value, move->from + i, sizeof(value));
-		ticket = oriel_dev_put_value(&d->w, move->peer, move->to + i, value);
+	for (i = 0; i < transfer->length && ticket >= 0; i += sizeof(value)) {
+		memcpy(&value, transfer->from + i, sizeof(value));
+		ticket = oriel_dev_put_value(&d->w, transfer->peer, transfer->to + i, value);
 	}
 	return ticket;
 }
 
-static int64_t op_put_signal(struct demo *d, struct oriel_dev_group g, const struct demo_move *move)
+static int64_t op_put_signal(struct demo *d, struct oriel_dev_group g,
+			     const struct demo_transfer *transfer)
 {
-	return oriel_dev_put_signal(&d->w, g, move->peer, move->to, move->from, move->length,
-				    DEMO_SIGNAL_DATA, 1);
+	return oriel_dev_put_signal(&d->w, g, transfer->peer, transfer->to, transfer->from,
+				    transfer->length, DEMO_SIGNAL_DATA, 1);
 }
 
-/* Wait for the one put that is under way to @peer, reset, spoil its source. */
-static int64_t op_count(struct demo *d, struct oriel_dev_group g, const struct demo_move *move)
+/* Wait for the one put in flight to @peer, reset the counter, and overwrite the source. */
+static int64_t op_count(struct demo *d, struct oriel_dev_group g,
+			const struct demo_transfer *transfer)
 {
 	enum oriel_status status =
-		oriel_dev_wait_counter(&d->w, g, move->peer, DEMO_COUNTER_DATA, ORIEL_EQ, 1, 0);
+		oriel_dev_wait_counter(&d->w, g, transfer->peer, DEMO_COUNTER_DATA, ORIEL_EQ, 1, 0);
 
 	if (status == ORIEL_OK)
-		status = oriel_dev_reset_counter(&d->w, move->peer, DEMO_COUNTER_DATA);
+		status = oriel_dev_reset_counter(&d->w, transfer->peer, DEMO_COUNTER_DATA);
 	if (status == ORIEL_OK)
-		op_scribble(g, move);
+		op_overwrite(g, transfer);
 	return status;
 }
 
 static int64_t op_put_counter(struct demo *d, struct oriel_dev_group g,
-			      const struct demo_move *move)
+			      const struct demo_transfer *transfer)
 {
-	int64_t ticket = oriel_dev_put_counter(&d->w, g, move->peer, move->to, move->from,
-					       move->length, DEMO_COUNTER_DATA);
+	int64_t ticket = oriel_dev_put_counter(&d->w, g, transfer->peer, transfer->to,
+					       transfer->from, transfer->length, DEMO_COUNTER_DATA);
 
-	return ticket < 0 ? ticket : op_count(d, g, move);
+	return ticket < 0 ? ticket : op_count(d, g, transfer);
 }
 
 static int64_t op_put_signal_counter(struct demo *d, struct oriel_dev_group g,
-				     const struct demo_move *move)
+				     const struct demo_transfer *transfer)
 {
-	int64_t ticket =
-		oriel_dev_put_signal_counter(&d->w, g, move->peer, move->to, move->from,
-					     move->length, DEMO_SIGNAL_DATA, 1, DEMO_COUNTER_DATA);
+	int64_t ticket = oriel_dev_put_signal_counter(&d->w, g, transfer->peer, transfer->to,
+						      transfer->from, transfer->length,
+						      DEMO_SIGNAL_DATA, 1, DEMO_COUNTER_DATA);
 
-	return ticket < 0 ? ticket : op_count(d, g, move);
+	return ticket < 0 ? ticket : op_count(d, g, transfer);
 }
 
 static int64_t op_host_put_signal(struct demo *d, struct oriel_dev_group g,
-				  const struct demo_move *move)
+				  const struct demo_transfer *transfer)
 {
 	(void)g;
-	return oriel_window_put_signal(d->window, move->peer, move->to, move->from, move->length,
-				       DEMO_SIGNAL_DATA, 1, NULL);
+	return oriel_window_put_signal(d->window, transfer->peer, transfer->to, transfer->from,
+				       transfer->length, DEMO_SIGNAL_DATA, 1, NULL);
 }
 
-/* For cases in which the receiver, or both ends together, move the bytes. */
+/* For cases in which the receiver, or both peers together, move the bytes. */
 static int64_t op_post_nothing(struct demo *d, struct oriel_dev_group g,
-			       const struct demo_move *move)
+			       const struct demo_transfer *transfer)
 {
 	(void)d;
 	(void)g;
-	(void)move;
+	(void)transfer;
 	return 0;
 }
 
@@ -121,7 +132,7 @@ static enum oriel_status op_flush(struct demo *d, struct oriel_dev_group g)
 {
 	enum oriel_status status = oriel_dev_flush(&d->w, g, 0);
 
-	/* The host's barrier orders threads and promises nothing about windows. */
+	/* The host's barrier orders threads, and guarantees nothing about windows. */
 	return status == ORIEL_OK ? oriel_comm_barrier(d->comm) : status;
 }
 
@@ -130,7 +141,7 @@ static enum oriel_status op_drain(struct demo *d, struct oriel_dev_group g)
 	enum oriel_status status = oriel_dev_drain(&d->w, g, 0);
 
 	if (status == ORIEL_OK)
-		memset(d->outbox, 0x5a, (size_t)d->w.ranks * DEMO_ROOM);
+		memset(d->outbox, 0x5a, (size_t)d->w.ranks * DEMO_BLOCK);
 	return status == ORIEL_OK ? op_barrier(d, g) : status;
 }
 
@@ -161,7 +172,7 @@ static enum oriel_status op_barrier_flat(struct demo *d, struct oriel_dev_group 
 {
 	enum oriel_status status = oriel_dev_flush(&d->w, g, 0);
 
-	/* Alone the flat barrier would not promise that the puts are visible. */
+	/* The flat barrier alone does not guarantee that the puts are visible. */
 	return status == ORIEL_OK ? oriel_dev_barrier_flat(&d->w, g, DEMO_SLOT_CASE, 0) : status;
 }
 
@@ -174,7 +185,10 @@ static enum oriel_status op_barrier_split(struct demo *d, struct oriel_dev_group
 	return status == ORIEL_OK ? oriel_dev_barrier_wait(&d->w, g, DEMO_SLOT_CASE, 0) : status;
 }
 
-/* In step s of a round robin whose partners' numbers add up to s, nobody waits in a circle. */
+/*
+ * In step s of the round robin, the numbers of two partners add up to s modulo the ranks; no cycle
+ * of waiting ranks can form.
+ */
 static uint32_t op_partner(const struct demo *d, uint32_t step)
 {
 	return (step + d->w.ranks - d->w.rank) % d->w.ranks;
@@ -199,14 +213,15 @@ static enum oriel_status op_get(struct demo *d, struct oriel_dev_group g)
 
 	for (i = 1; i < d->w.ranks && status == ORIEL_OK; i++) {
 		uint32_t source = (d->w.rank + i) % d->w.ranks;
-		const struct demo_cut *cut = &d->arriving[source];
-		int64_t ticket =
-			oriel_dev_get(&d->w, g, source, demo_outbox_at(d, d->w.rank) + cut->offset,
-				      demo_room(d->inbox[0], source) + cut->offset, cut->length);
+		const struct demo_range *range = &d->incoming[source];
+		int64_t ticket = oriel_dev_get(&d->w, g, source,
+					       demo_outbox_at(d, d->w.rank) + range->offset,
+					       demo_block(d->inbox[0], source) + range->offset,
+					       range->length);
 
 		status = oriel_dev_wait_local(&d->w, g, source, ticket, 0);
 	}
-	/* The outboxes change as soon as all have come here. */
+	/* The outboxes change as soon as all ranks have passed the barrier. */
 	return status == ORIEL_OK ? op_barrier(d, g) : status;
 }
 
@@ -218,12 +233,12 @@ static enum oriel_status op_host_get(struct demo *d, struct oriel_dev_group g)
 	(void)g;
 	for (i = 1; i < d->w.ranks && status == ORIEL_OK; i++) {
 		uint32_t source = (d->w.rank + i) % d->w.ranks;
-		const struct demo_cut *cut = &d->arriving[source];
+		const struct demo_range *range = &d->incoming[source];
 
 		status = oriel_window_get(d->window, source,
-					  demo_outbox_at(d, d->w.rank) + cut->offset,
-					  demo_room(d->inbox[0], source) + cut->offset, cut->length,
-					  NULL);
+					  demo_outbox_at(d, d->w.rank) + range->offset,
+					  demo_block(d->inbox[0], source) + range->offset,
+					  range->length, NULL);
 	}
 	return status == ORIEL_OK ? oriel_window_barrier(d->window, DEMO_SLOT_CASE, 0, NULL)
 				  : status;
@@ -231,27 +246,27 @@ static enum oriel_status op_host_get(struct demo *d, struct oriel_dev_group g)
 
 static enum oriel_status op_send(struct demo *d, struct oriel_dev_group g, uint32_t peer)
 {
-	const struct demo_cut *cut = &d->leaving[peer];
+	const struct demo_range *range = &d->outgoing[peer];
 
-	return oriel_dev_send(&d->w, g, peer, 0, demo_room(d->outbox, peer) + cut->offset,
-			      cut->length, 0);
+	return oriel_dev_send(&d->w, g, peer, 0, demo_block(d->outbox, peer) + range->offset,
+			      range->length, 0);
 }
 
-/* In two parts, where the sender had one. */
+/* The sender sent one message, this receives it in two parts. */
 static enum oriel_status op_recv(struct demo *d, struct oriel_dev_group g, uint32_t peer)
 {
-	const struct demo_cut *cut = &d->arriving[peer];
-	char *to = demo_room(d->inbox[0], peer) + cut->offset;
+	const struct demo_range *range = &d->incoming[peer];
+	char *to = demo_block(d->inbox[0], peer) + range->offset;
 	enum oriel_status status;
 
-	status = oriel_dev_recv(&d->w, g, peer, 0, to, cut->length / 3, 0);
+	status = oriel_dev_recv(&d->w, g, peer, 0, to, range->length / 3, 0);
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_dev_recv(&d->w, g, peer, 0, to + cut->length / 3,
-			      cut->length - cut->length / 3, 0);
+	return oriel_dev_recv(&d->w, g, peer, 0, to + range->length / 3,
+			      range->length - range->length / 3, 0);
 }
 
-/* The bytes are more than the channel holds, so of two partners one sends first. */
+/* A message exceeds the channel's capacity, so one of two partners sends first. */
 static enum oriel_status op_send_recv(struct demo *d, struct oriel_dev_group g)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -281,9 +296,9 @@ const struct demo_case demo_cases[] = {
 	{"put_signal", 1, 0, 1, op_put_signal, op_signals},
 	{"put_counter", 1, 0, 1, op_put_counter, op_barrier},
 	{"put_signal_counter", 1, 0, 1, op_put_signal_counter, op_signals},
-	{"barrier, late ranks", 1, 0, 1, op_put_late, op_barrier},
-	{"barrier, arrive and wait", 1, 0, 1, op_put_late, op_barrier_split},
-	{"barrier_flat after flush", 1, 0, 1, op_put_late, op_barrier_flat},
+	{"barrier, late ranks", 1, 0, 1, op_put_delayed, op_barrier},
+	{"barrier, arrive and wait", 1, 0, 1, op_put_delayed, op_barrier_split},
+	{"barrier_flat after flush", 1, 0, 1, op_put_delayed, op_barrier_flat},
 	{"barrier_peer", 1, 0, 1, op_put, op_barrier_pairs},
 	{"send, recv", 1, 0, 1, op_post_nothing, op_send_recv},
 	{"team of 3: put_signal", DEMO_TEAM, 0, 1, op_put_signal, op_signals},

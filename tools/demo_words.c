@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cases that move words: signals, counters, remote addition. What a word should
- * be in the end source and target know both, from the same random numbers.
+ * The cases that transfer words: signals, counters, remote addition. Source and target compute the
+ * final value of each word from the same random numbers. demo.c calls demo_verify_words().
  */
 #include "demo.h"
 
@@ -9,16 +9,16 @@
 
 struct words_case {
 	const char *name;
-	enum oriel_status (*send)(const struct demo *d, struct demo_tally *t, uint32_t peer);
-	/* After all have been sent to; waits as long as it must. */
-	enum oriel_status (*receive)(const struct demo *d, struct demo_tally *t, uint32_t peer);
+	enum oriel_status (*send)(const struct demo *d, struct demo_results *r, uint32_t peer);
+	/* Called after this rank has sent to all peers; waits without a time limit. */
+	enum oriel_status (*receive)(const struct demo *d, struct demo_results *r, uint32_t peer);
 };
 
-/* What @source adds at @target in this round, in parts, and their sum. */
-static uint64_t words_parts(const struct demo_tally *t, unsigned source, unsigned target,
+/* Compute the values that @source adds at @target in this round, and their sum. */
+static uint64_t words_parts(const struct demo_results *r, unsigned source, unsigned target,
 			    uint64_t parts[WORDS_PARTS])
 {
-	struct demo_random random = demo_random_of(t, source, target);
+	struct demo_random random = demo_random_of(r, source, target);
 	uint64_t sum = 0;
 	unsigned i;
 
@@ -34,8 +34,8 @@ static enum oriel_status words_status(int64_t ticket)
 	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 }
 
-/* The word of @source has come: compare it, and make it 0 for the next round. */
-static enum oriel_status words_take(const struct demo *d, struct demo_tally *t, uint32_t source,
+/* The word of @source has arrived: compare it, and reset it to 0 for the next round. */
+static enum oriel_status words_take(const struct demo *d, struct demo_results *r, uint32_t source,
 				    uint64_t expected, unsigned transfers)
 {
 	enum oriel_status status;
@@ -44,13 +44,13 @@ static enum oriel_status words_take(const struct demo *d, struct demo_tally *t, 
 	status = oriel_dev_read_signal_from(&d->w, source, DEMO_SIGNAL_WORD, &got);
 	if (status != ORIEL_OK)
 		return status;
-	demo_got_word(t, source, expected, got, transfers);
+	demo_results_received_word(r, source, expected, got, transfers);
 	return oriel_dev_reset_signal(&d->w, source, DEMO_SIGNAL_WORD);
 }
 
-static enum oriel_status words_send_add(const struct demo *d, struct demo_tally *t, uint32_t peer)
+static enum oriel_status words_send_add(const struct demo *d, struct demo_results *r, uint32_t peer)
 {
-	uint64_t parts[WORDS_PARTS], sum = words_parts(t, d->w.rank, peer, parts);
+	uint64_t parts[WORDS_PARTS], sum = words_parts(r, d->w.rank, peer, parts);
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
@@ -58,35 +58,35 @@ static enum oriel_status words_send_add(const struct demo *d, struct demo_tally 
 		status = words_status(oriel_dev_signal(&d->w, oriel_dev_thread(), peer,
 						       DEMO_SIGNAL_WORD, ORIEL_SIGNAL_ADD,
 						       parts[i]));
-	demo_sent(t, peer, &sum, sizeof(sum));
+	demo_results_sent(r, peer, &sum, sizeof(sum));
 	return status;
 }
 
-static enum oriel_status words_receive_add(const struct demo *d, struct demo_tally *t,
+static enum oriel_status words_receive_add(const struct demo *d, struct demo_results *r,
 					   uint32_t source)
 {
-	uint64_t parts[WORDS_PARTS], sum = words_parts(t, source, d->w.rank, parts);
+	uint64_t parts[WORDS_PARTS], sum = words_parts(r, source, d->w.rank, parts);
 	enum oriel_status status = oriel_dev_wait_signal_from(&d->w, oriel_dev_thread(), source,
 							      DEMO_SIGNAL_WORD, ORIEL_GE, sum, 0);
 
-	return status == ORIEL_OK ? words_take(d, t, source, sum, WORDS_PARTS) : status;
+	return status == ORIEL_OK ? words_take(d, r, source, sum, WORDS_PARTS) : status;
 }
 
-static enum oriel_status words_receive_next(const struct demo *d, struct demo_tally *t,
+static enum oriel_status words_receive_next(const struct demo *d, struct demo_results *r,
 					    uint32_t source)
 {
-	uint64_t parts[WORDS_PARTS], sum = words_parts(t, source, d->w.rank, parts);
+	uint64_t parts[WORDS_PARTS], sum = words_parts(r, source, d->w.rank, parts);
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
 	for (i = 0; i < WORDS_PARTS && status == ORIEL_OK; i++)
 		status = oriel_dev_wait_signal_next(&d->w, oriel_dev_thread(), source,
 						    DEMO_SIGNAL_WORD, parts[i], 0);
-	return status == ORIEL_OK ? words_take(d, t, source, sum, WORDS_PARTS) : status;
+	return status == ORIEL_OK ? words_take(d, r, source, sum, WORDS_PARTS) : status;
 }
 
-/* The sum over all sources is complete only once; then each row must be right. */
-static enum oriel_status words_receive_sum(const struct demo *d, struct demo_tally *t,
+/* The sum over all sources is complete only once; then each source's word must be right. */
+static enum oriel_status words_receive_sum(const struct demo *d, struct demo_results *r,
 					   uint32_t source)
 {
 	uint64_t parts[WORDS_PARTS], sum = 0;
@@ -95,44 +95,44 @@ static enum oriel_status words_receive_sum(const struct demo *d, struct demo_tal
 
 	if (source == (d->w.rank + 1) % d->w.ranks) {
 		for (i = 0; i < d->w.ranks; i++)
-			sum += i == d->w.rank ? 0 : words_parts(t, i, d->w.rank, parts);
+			sum += i == d->w.rank ? 0 : words_parts(r, i, d->w.rank, parts);
 		status = oriel_dev_wait_signal(&d->w, oriel_dev_thread(), DEMO_SIGNAL_WORD,
 					       ORIEL_EQ, sum, 0);
 	}
-	sum = words_parts(t, source, d->w.rank, parts);
-	return status == ORIEL_OK ? words_take(d, t, source, sum, WORDS_PARTS) : status;
+	sum = words_parts(r, source, d->w.rank, parts);
+	return status == ORIEL_OK ? words_take(d, r, source, sum, WORDS_PARTS) : status;
 }
 
-static enum oriel_status words_send_set(const struct demo *d, struct demo_tally *t, uint32_t peer)
+static enum oriel_status words_send_set(const struct demo *d, struct demo_results *r, uint32_t peer)
 {
 	uint64_t parts[WORDS_PARTS];
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
-	words_parts(t, d->w.rank, peer, parts);
+	words_parts(r, d->w.rank, peer, parts);
 	for (i = 0; i < WORDS_PARTS && status == ORIEL_OK; i++)
 		status = words_status(oriel_dev_signal(&d->w, oriel_dev_thread(), peer,
 						       DEMO_SIGNAL_WORD, ORIEL_SIGNAL_SET,
 						       parts[i]));
-	demo_sent(t, peer, &parts[WORDS_PARTS - 1], sizeof(parts[0]));
+	demo_results_sent(r, peer, &parts[WORDS_PARTS - 1], sizeof(parts[0]));
 	return status;
 }
 
-static enum oriel_status words_receive_set(const struct demo *d, struct demo_tally *t,
+static enum oriel_status words_receive_set(const struct demo *d, struct demo_results *r,
 					   uint32_t source)
 {
 	uint64_t parts[WORDS_PARTS], last;
 	enum oriel_status status;
 
-	words_parts(t, source, d->w.rank, parts);
+	words_parts(r, source, d->w.rank, parts);
 	last = parts[WORDS_PARTS - 1];
 	status = oriel_dev_wait_signal_from(&d->w, oriel_dev_thread(), source, DEMO_SIGNAL_WORD,
 					    ORIEL_EQ, last, 0);
-	return status == ORIEL_OK ? words_take(d, t, source, last, WORDS_PARTS) : status;
+	return status == ORIEL_OK ? words_take(d, r, source, last, WORDS_PARTS) : status;
 }
 
-/* Each comparison with the word as it is: those that hold return, the others time out. */
-static enum oriel_status words_receive_compare(const struct demo *d, struct demo_tally *t,
+/* Try each comparison with the current value: those that hold return, the others time out. */
+static enum oriel_status words_receive_compare(const struct demo *d, struct demo_results *r,
 					       uint32_t source)
 {
 	static const struct {
@@ -151,7 +151,7 @@ static enum oriel_status words_receive_compare(const struct demo *d, struct demo
 	enum oriel_status status;
 	size_t i;
 
-	words_parts(t, source, d->w.rank, parts);
+	words_parts(r, source, d->w.rank, parts);
 	last = parts[WORDS_PARTS - 1];
 	status = oriel_dev_wait_signal_from(&d->w, oriel_dev_thread(), source, DEMO_SIGNAL_WORD,
 					    ORIEL_EQ, last, 0);
@@ -161,17 +161,18 @@ static enum oriel_status words_receive_compare(const struct demo *d, struct demo
 						    last + (uint64_t)(int64_t)claims[i].operand,
 						    claims[i].status == ORIEL_OK ? 0 : 1);
 		if (status == ORIEL_OK || status == ORIEL_ERR_TIMEOUT) {
-			demo_differ(t, source, (uint64_t)claims[i].status, (uint64_t)status);
+			demo_results_compare(r, source, (uint64_t)claims[i].status,
+					     (uint64_t)status);
 			status = ORIEL_OK;
 		}
 	}
-	return status == ORIEL_OK ? words_take(d, t, source, last, WORDS_PARTS) : status;
+	return status == ORIEL_OK ? words_take(d, r, source, last, WORDS_PARTS) : status;
 }
 
-/* All ranks get the same from a source, so the numbers are those of the source alone. */
-static enum oriel_status words_send_all(const struct demo *d, struct demo_tally *t, uint32_t peer)
+/* All ranks get the same value from a source, so the random numbers depend on the source alone. */
+static enum oriel_status words_send_all(const struct demo *d, struct demo_results *r, uint32_t peer)
 {
-	uint64_t parts[WORDS_PARTS], sum = words_parts(t, d->w.rank, d->w.rank, parts);
+	uint64_t parts[WORDS_PARTS], sum = words_parts(r, d->w.rank, d->w.rank, parts);
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
@@ -180,24 +181,24 @@ static enum oriel_status words_send_all(const struct demo *d, struct demo_tally 
 			status = words_status(oriel_dev_signal_all(&d->w, oriel_dev_thread(),
 								   DEMO_SIGNAL_WORD,
 								   ORIEL_SIGNAL_ADD, parts[i]));
-	demo_sent(t, peer, &sum, sizeof(sum));
+	demo_results_sent(r, peer, &sum, sizeof(sum));
 	return status;
 }
 
-static enum oriel_status words_receive_all(const struct demo *d, struct demo_tally *t,
+static enum oriel_status words_receive_all(const struct demo *d, struct demo_results *r,
 					   uint32_t source)
 {
-	uint64_t parts[WORDS_PARTS], sum = words_parts(t, source, source, parts);
+	uint64_t parts[WORDS_PARTS], sum = words_parts(r, source, source, parts);
 	enum oriel_status status = oriel_dev_wait_signal_from(&d->w, oriel_dev_thread(), source,
 							      DEMO_SIGNAL_WORD, ORIEL_GE, sum, 0);
 
-	return status == ORIEL_OK ? words_take(d, t, source, sum, WORDS_PARTS) : status;
+	return status == ORIEL_OK ? words_take(d, r, source, sum, WORDS_PARTS) : status;
 }
 
-static enum oriel_status words_send_counted(const struct demo *d, struct demo_tally *t,
+static enum oriel_status words_send_counted(const struct demo *d, struct demo_results *r,
 					    uint32_t peer)
 {
-	uint64_t parts[WORDS_PARTS], sum = words_parts(t, d->w.rank, peer, parts), count = 0;
+	uint64_t parts[WORDS_PARTS], sum = words_parts(r, d->w.rank, peer, parts), count = 0;
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
@@ -212,37 +213,38 @@ static enum oriel_status words_send_counted(const struct demo *d, struct demo_ta
 		status = oriel_dev_read_counter(&d->w, peer, DEMO_COUNTER_WORD, &count);
 	if (status == ORIEL_OK)
 		status = oriel_dev_reset_counter(&d->w, peer, DEMO_COUNTER_WORD);
-	demo_differ(t, peer, WORDS_PARTS, count);
-	demo_sent(t, peer, &sum, sizeof(sum));
+	demo_results_compare(r, peer, WORDS_PARTS, count);
+	demo_results_sent(r, peer, &sum, sizeof(sum));
 	return status;
 }
 
-static enum oriel_status words_host_send(const struct demo *d, struct demo_tally *t, uint32_t peer)
+static enum oriel_status words_host_send(const struct demo *d, struct demo_results *r,
+					 uint32_t peer)
 {
-	uint64_t parts[WORDS_PARTS], sum = words_parts(t, d->w.rank, peer, parts);
+	uint64_t parts[WORDS_PARTS], sum = words_parts(r, d->w.rank, peer, parts);
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
 	for (i = 0; i < WORDS_PARTS && status == ORIEL_OK; i++)
 		status = oriel_window_signal(d->window, peer, DEMO_SIGNAL_WORD, ORIEL_SIGNAL_ADD,
 					     parts[i], NULL);
-	demo_sent(t, peer, &sum, sizeof(sum));
+	demo_results_sent(r, peer, &sum, sizeof(sum));
 	return status;
 }
 
-static enum oriel_status words_host_receive(const struct demo *d, struct demo_tally *t,
+static enum oriel_status words_host_receive(const struct demo *d, struct demo_results *r,
 					    uint32_t source)
 {
-	uint64_t parts[WORDS_PARTS], sum = words_parts(t, source, d->w.rank, parts);
+	uint64_t parts[WORDS_PARTS], sum = words_parts(r, source, d->w.rank, parts);
 	enum oriel_status status =
 		oriel_window_wait_signal_from(d->window, source, DEMO_SIGNAL_WORD, ORIEL_GE, sum, 0,
 					      NULL);
 
-	return status == ORIEL_OK ? words_take(d, t, source, sum, WORDS_PARTS) : status;
+	return status == ORIEL_OK ? words_take(d, r, source, sum, WORDS_PARTS) : status;
 }
 
-/* All ranks add to one word at each target; what it was must never go down. */
-static enum oriel_status words_send_fetch_add(const struct demo *d, struct demo_tally *t,
+/* All ranks add to one word at each target; the value it returns must never decrease. */
+static enum oriel_status words_send_fetch_add(const struct demo *d, struct demo_results *r,
 					      uint32_t peer)
 {
 	uint64_t parts[WORDS_PARTS], total = 0, before = 0, old = 0;
@@ -250,24 +252,24 @@ static enum oriel_status words_send_fetch_add(const struct demo *d, struct demo_
 	uint32_t i;
 
 	for (i = 0; i < d->w.ranks; i++)
-		total += i == peer ? 0 : words_parts(t, i, peer, parts);
-	demo_sent(t, peer, &total, sizeof(total));
+		total += i == peer ? 0 : words_parts(r, i, peer, parts);
+	demo_results_sent(r, peer, &total, sizeof(total));
 
-	words_parts(t, d->w.rank, peer, parts);
+	words_parts(r, d->w.rank, peer, parts);
 	for (i = 0; i < WORDS_PARTS && status == ORIEL_OK; i++) {
-		status = oriel_dev_fetch_add(&d->w, peer, demo_words_at(d) + t->round * sizeof(old),
+		status = oriel_dev_fetch_add(&d->w, peer, demo_words_at(d) + r->round * sizeof(old),
 					     parts[i], &old);
-		demo_differ(t, peer, 1, old >= before && old + parts[i] <= total);
+		demo_results_compare(r, peer, 1, old >= before && old + parts[i] <= total);
 		before = old + parts[i];
 	}
 	return status;
 }
 
-static enum oriel_status words_receive_fetch_add(const struct demo *d, struct demo_tally *t,
+static enum oriel_status words_receive_fetch_add(const struct demo *d, struct demo_results *r,
 						 uint32_t source)
 {
 	const uint64_t *word =
-		oriel_dev_address(&d->w, d->w.rank, demo_words_at(d) + t->round * sizeof(*word));
+		oriel_dev_address(&d->w, d->w.rank, demo_words_at(d) + r->round * sizeof(*word));
 	uint64_t parts[WORDS_PARTS], total = 0;
 	enum oriel_status status = ORIEL_OK;
 	uint32_t i;
@@ -275,9 +277,10 @@ static enum oriel_status words_receive_fetch_add(const struct demo *d, struct de
 	if (source == (d->w.rank + 1) % d->w.ranks)
 		status = oriel_dev_barrier(&d->w, oriel_dev_thread(), DEMO_SLOT_CASE, 0);
 	for (i = 0; i < d->w.ranks; i++)
-		total += i == d->w.rank ? 0 : words_parts(t, i, d->w.rank, parts);
+		total += i == d->w.rank ? 0 : words_parts(r, i, d->w.rank, parts);
 	if (status == ORIEL_OK)
-		demo_got_word(t, source, total, oriel_dev_load_acquire(word), WORDS_PARTS);
+		demo_results_received_word(r, source, total, oriel_dev_load_acquire(word),
+					   WORDS_PARTS);
 	return status;
 }
 
@@ -293,31 +296,31 @@ static const struct words_case cases[] = {
 	{"host: signal, wait", words_host_send, words_host_receive},
 };
 
-/* The first barrier: nobody raises a word before its target has reset it. */
+/* The first barrier keeps every rank from changing a word before its target has reset it. */
 static enum oriel_status words_round(const struct demo *d, const struct words_case *c,
-				     struct demo_tally *t)
+				     struct demo_results *r)
 {
 	enum oriel_status status = oriel_dev_barrier(&d->w, oriel_dev_thread(), DEMO_SLOT_ROUND, 0);
 	uint32_t i;
 
 	for (i = 1; i < d->w.ranks && status == ORIEL_OK; i++)
-		status = c->send(d, t, (d->w.rank + i) % d->w.ranks);
+		status = c->send(d, r, (d->w.rank + i) % d->w.ranks);
 	for (i = 1; i < d->w.ranks && status == ORIEL_OK; i++)
-		status = c->receive(d, t, (d->w.rank + i) % d->w.ranks);
+		status = c->receive(d, r, (d->w.rank + i) % d->w.ranks);
 	return status;
 }
 
 enum oriel_status demo_verify_words(struct demo *d)
 {
 	enum oriel_status status = ORIEL_OK;
-	struct demo_tally t;
+	struct demo_results r;
 	size_t i;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]) && status == ORIEL_OK; i++) {
-		demo_tally_open(&t, d, cases[i].name);
-		for (; t.round < DEMO_ROUNDS && status == ORIEL_OK; t.round++)
-			status = words_round(d, &cases[i], &t);
-		status = demo_tally_close(&t, status);
+		demo_results_open(&r, d, cases[i].name);
+		for (; r.round < DEMO_ROUNDS && status == ORIEL_OK; r.round++)
+			status = words_round(d, &cases[i], &r);
+		status = demo_results_close(&r, status);
 	}
 	return status;
 }

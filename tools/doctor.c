@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `oriel doctor`: what a machine lacks of what the paths need, and how to mend it. */
+/*
+ * `oriel doctor`: checks what the paths need of this machine, and prints how to fix what is
+ * missing. The verdicts come from oriel/doctor.h.
+ */
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
@@ -19,18 +22,18 @@
 static const char doctor_usage[] =
 	"usage: oriel doctor [--json] [--record FILE | --from FILE]\n"
 	"\n"
-	"Checks what the paths of Oriel need of this machine: pass, fail, unknown (could\n"
-	"not be found out), or skip (there is nothing that it is about). For what fails it\n"
-	"says what follows and the command that mends it, and then which way bytes will\n"
-	"take on this machine and why not a better one.\n"
+	"Checks the requirements of Oriel's paths on this machine: pass, fail, unknown (not\n"
+	"determined) or skip (not applicable). For each failure it prints the consequence\n"
+	"and the command that fixes it. Then it lists the data paths: which ones jobs use\n"
+	"on this machine, and why not a better one.\n"
 	"\n"
-	"      --json         all of it as one JSON object\n"
-	"      --record FILE  write what is known of this machine, to be sent to somebody\n"
-	"      --from FILE    judge the machine of such a file instead of this one\n"
+	"      --json         the same as one JSON object\n"
+	"      --record FILE  write the facts of this machine to a file\n"
+	"      --from FILE    check the machine of such a file instead of this one\n"
 	"  -h, --help         this text\n"
 	"\n"
-	"Exit code: 1 if a way that this library has, that settings allow and that the\n"
-	"hardware is there for lacks something it needs, else 0.\n";
+	"Exit code: 1 if a data path that this library implements, the settings allow and\n"
+	"the hardware supports lacks a requirement, else 0.\n";
 
 struct doctor_options {
 	const char *record, *from;
@@ -68,17 +71,17 @@ static bool findings_print(const struct oriel_machine *machine)
 }
 
 /* "stops: T3, T2" */
-static void ways_print(const struct oriel_machine *machine, const char *what, unsigned mask)
+static void data_paths_print(const struct oriel_machine *machine, const char *what, unsigned mask)
 {
 	const char *between = "";
-	struct oriel_prospect p;
+	struct oriel_data_path_state p;
 	unsigned i;
 
 	if (!mask)
 		return;
 	printf("    %s ", what);
-	for (i = 0; oriel_machine_prospect(machine, i, &p) == ORIEL_OK; i++) {
-		if (!(mask & 1u << p.way))
+	for (i = 0; oriel_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
+		if (!(mask & 1u << p.path))
 			continue;
 		printf("%s%s", between, p.tag);
 		between = ", ";
@@ -95,21 +98,21 @@ static void failures_print(const struct oriel_machine *machine)
 		if (f.verdict != ORIEL_VERDICT_FAIL)
 			continue;
 		printf("\n  %s: %s\n    means: %s\n", f.name, f.found, f.means);
-		ways_print(machine, "stops:", f.needs);
-		ways_print(machine, "slows:", f.helps);
-		printf("    mend:  %s\n", *f.mend ? f.mend : "no command does");
+		data_paths_print(machine, "stops:", f.needs);
+		data_paths_print(machine, "slows:", f.helps);
+		printf("    fix:   %s\n", *f.fix ? f.fix : "no command");
 	}
 }
 
-static bool prospects_print(const struct oriel_machine *machine)
+static bool states_print(const struct oriel_machine *machine)
 {
-	static const char *const head[] = {"way", "here", "used", "why"};
+	static const char *const head[] = {"data path", "verdict", "used", "why"};
 	struct table table = {.columns = 4};
 	bool is_added = table_add(&table, head);
-	struct oriel_prospect p;
+	struct oriel_data_path_state p;
 	unsigned i;
 
-	for (i = 0; is_added && oriel_machine_prospect(machine, i, &p) == ORIEL_OK; i++) {
+	for (i = 0; is_added && oriel_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
 		const char *cells[] = {p.name, oriel_verdict_name(p.verdict),
 				       p.is_used ? "yes" : "no", *p.why ? p.why : "-"};
 
@@ -121,16 +124,16 @@ static bool prospects_print(const struct oriel_machine *machine)
 	return is_added;
 }
 
-/* Of the ways [@first, @last): those in use, by name. */
+/* Print the used ones of the data paths [@first, @last) by name. */
 static void use_print(const struct oriel_machine *machine, const char *peers, unsigned first,
 		      unsigned last)
 {
 	const char *between = "";
-	struct oriel_prospect p;
+	struct oriel_data_path_state p;
 	unsigned i;
 
 	printf("  %s: ", peers);
-	for (i = first; i < last && oriel_machine_prospect(machine, i, &p) == ORIEL_OK; i++) {
+	for (i = first; i < last && oriel_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
 		if (!p.is_used)
 			continue;
 		printf("%s%s%s", between, p.name,
@@ -146,27 +149,27 @@ static int doctor_print(const struct oriel_machine *machine, const char *from)
 	if (!findings_print(machine))
 		goto no_memory;
 	failures_print(machine);
-	if (!prospects_print(machine))
+	if (!states_print(machine))
 		goto no_memory;
 	printf("\n");
-	use_print(machine, "peers on this machine", ORIEL_WAY_MEMORY, ORIEL_WAY_FABRIC);
-	use_print(machine, "peers on other machines", ORIEL_WAY_FABRIC, ORIEL_WAYS);
+	use_print(machine, "peers on this machine", ORIEL_DATA_PATH_MEMORY, ORIEL_DATA_PATH_FABRIC);
+	use_print(machine, "peers on other machines", ORIEL_DATA_PATH_FABRIC, ORIEL_DATA_PATHS);
 	return TOOL_OK;
 
 no_memory:
-	fprintf(stderr, "oriel doctor: no memory\n");
+	fprintf(stderr, "oriel doctor: out of memory\n");
 	return TOOL_FAILED;
 }
 
-static void ways_write(struct json *json, const char *key, const struct oriel_machine *machine,
-		       unsigned mask)
+static void data_paths_write(struct json *json, const char *key,
+			     const struct oriel_machine *machine, unsigned mask)
 {
-	struct oriel_prospect p;
+	struct oriel_data_path_state p;
 	unsigned i;
 
 	json_open_array(json, key);
-	for (i = 0; oriel_machine_prospect(machine, i, &p) == ORIEL_OK; i++)
-		if (mask & 1u << p.way)
+	for (i = 0; oriel_machine_data_path(machine, i, &p) == ORIEL_OK; i++)
+		if (mask & 1u << p.path)
 			json_text(json, NULL, p.tag);
 	json_close_array(json);
 }
@@ -183,21 +186,21 @@ static void findings_write(struct json *json, const struct oriel_machine *machin
 		json_text(json, "verdict", oriel_verdict_name(f.verdict));
 		json_text(json, "found", f.found);
 		json_text(json, "means", f.means);
-		json_text(json, "mend", f.mend);
-		ways_write(json, "needed_by", machine, f.needs);
-		ways_write(json, "helps", machine, f.helps);
+		json_text(json, "mend", f.fix);
+		data_paths_write(json, "needed_by", machine, f.needs);
+		data_paths_write(json, "helps", machine, f.helps);
 		json_close_object(json);
 	}
 	json_close_array(json);
 }
 
-static void prospects_write(struct json *json, const struct oriel_machine *machine)
+static void states_write(struct json *json, const struct oriel_machine *machine)
 {
-	struct oriel_prospect p;
+	struct oriel_data_path_state p;
 	unsigned i;
 
 	json_open_array(json, "ways");
-	for (i = 0; oriel_machine_prospect(machine, i, &p) == ORIEL_OK; i++) {
+	for (i = 0; oriel_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
 		json_open_object(json, NULL);
 		json_text(json, "tag", p.tag);
 		json_text(json, "name", p.name);
@@ -218,7 +221,7 @@ static void doctor_write(const struct oriel_machine *machine)
 	json_text(&json, "version", oriel_version());
 	json_bool(&json, "is_well", oriel_machine_is_well(machine));
 	findings_write(&json, machine);
-	prospects_write(&json, machine);
+	states_write(&json, machine);
 	json_close_object(&json);
 	printf("\n");
 }
@@ -271,7 +274,7 @@ static int machine_record(const struct oriel_machine *machine, const char *path)
 	return code;
 }
 
-static int doctor_tell(const struct doctor_options *options)
+static int doctor_report(const struct doctor_options *options)
 {
 	struct oriel_machine *machine = NULL;
 	int code = TOOL_OK;
@@ -305,7 +308,7 @@ int oriel_tool_doctor(int argc, char **argv)
 	char name[] = "oriel doctor";
 	int option;
 
-	argv[0] = name; /* how getopt_long() begins its messages */
+	argv[0] = name; /* the prefix of getopt_long()'s messages */
 	while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1) {
 		switch (option) {
 		case 'j':
@@ -325,14 +328,15 @@ int oriel_tool_doctor(int argc, char **argv)
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "oriel doctor: there is no argument '%s'\n", argv[optind]);
+		fprintf(stderr, "oriel doctor: unknown argument '%s'\n", argv[optind]);
 		goto usage;
 	}
 	if (options.record && options.from) {
-		fprintf(stderr, "oriel doctor: --record is of this machine, --from of another\n");
+		fprintf(stderr, "oriel doctor: --record writes this machine, --from reads another: "
+				"give one of them\n");
 		goto usage;
 	}
-	return doctor_tell(&options);
+	return doctor_report(&options);
 
 usage:
 	fprintf(stderr, "Try `oriel help doctor`.\n");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `oriel info`: what the machine offers, what is set, who can reach whom how. */
+/*
+ * `oriel info`: the features of the machine, the settings, and, under a launcher, the paths
+ * between the ranks.
+ */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -19,12 +22,12 @@
 static const char info_usage[] =
 	"usage: oriel info [--config] [--json]\n"
 	"\n"
-	"Prints what this machine has and lacks for Oriel. Under a launcher, such as\n"
-	"`oriel run -n 4 oriel info`, the ranks meet, and rank 0 also prints who can reach\n"
-	"whom by which path, and why no better one; and through which RDMA adapter.\n"
+	"Prints which features this machine has for Oriel. Under a launcher, such as\n"
+	"`oriel run -n 4 oriel info`, rank 0 also prints the path between each two ranks,\n"
+	"why it is no better one, and the RDMA NIC that it uses.\n"
 	"\n"
-	"      --config   also every setting, its value, and where that comes from\n"
-	"      --json     all of it as one JSON object\n"
+	"      --config   also every setting, its value, and the source of the value\n"
+	"      --json     the same as one JSON object\n"
 	"  -h, --help     this text\n";
 
 static int info_fail(void)
@@ -35,7 +38,7 @@ static int info_fail(void)
 
 static int info_no_memory(void)
 {
-	fprintf(stderr, "oriel info: no memory\n");
+	fprintf(stderr, "oriel info: out of memory\n");
 	return TOOL_FAILED;
 }
 
@@ -138,7 +141,7 @@ static void info_write(const struct info_job *job)
 	printf("\n");
 }
 
-/* A WORLD_SIZE that makes no sense is the library's to refuse. */
+/* The library reports an invalid WORLD_SIZE. */
 static bool info_is_in_job(void)
 {
 	const char *size = getenv("WORLD_SIZE");
@@ -146,7 +149,7 @@ static bool info_is_in_job(void)
 	return size && strcmp(size, "1") != 0;
 }
 
-static int info_tell(bool has_settings, bool is_json)
+static int info_report(bool has_settings, bool is_json)
 {
 	struct info_job job = {.comm = NULL};
 	int code = TOOL_OK;
@@ -175,7 +178,7 @@ int oriel_tool_info(int argc, char **argv)
 	bool is_json = false;
 	int option;
 
-	argv[0] = name; /* how getopt_long() begins its messages */
+	argv[0] = name; /* the prefix of getopt_long()'s messages */
 	while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1) {
 		if (option == 'h') {
 			fputs(info_usage, stdout);
@@ -187,10 +190,10 @@ int oriel_tool_info(int argc, char **argv)
 		is_json |= option == 'j';
 	}
 	if (optind < argc) {
-		fprintf(stderr, "oriel info: there is no argument '%s'\n", argv[optind]);
+		fprintf(stderr, "oriel info: unknown argument '%s'\n", argv[optind]);
 		goto usage;
 	}
-	return info_tell(has_settings, is_json);
+	return info_report(has_settings, is_json);
 
 usage:
 	fprintf(stderr, "Try `oriel help info`.\n");

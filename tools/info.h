@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job as `oriel info` sees it: ranks, paths between them, and the reasons. */
+/* The job as `oriel info` prints it: ranks, the paths between them, and the reasons. */
 #ifndef ORIEL_INFO_H
 #define ORIEL_INFO_H
 
@@ -12,25 +12,28 @@
 
 #define INFO_REASON 240
 
-/* Pairs of ranks that are not mapped to each other for one and the same reason. */
+/* Pairs of ranks that are not mapped to each other for the same reason. */
 struct info_reason {
 	uint32_t path;
 	unsigned pairs;
-	unsigned from; /* one of them */
+	unsigned from; /* one of these pairs */
 	unsigned to;
 	char text[INFO_REASON];
 };
 
 struct info_job {
 	struct oriel_bootstrap bootstrap;
-	struct oriel_comm *comm; /* NULL: no job */
+	struct oriel_comm *comm; /* NULL without a job */
 	unsigned rank;
 	unsigned size;
 	struct info_reason *reasons; /* of all pairs, on rank 0 */
 	unsigned reason_count;
 };
 
-/* Collective. On failure oriel_last_error() tells; close it all the same. */
+/*
+ * Collective. After a failure oriel_last_error() has the cause, and the job must be closed
+ * nevertheless.
+ */
 enum oriel_status info_job_open(struct info_job *job);
 void info_job_close(struct info_job *job);
 

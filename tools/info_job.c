@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The peer x path matrix. Every rank knows the reasons of its own paths only,
- * so they are gathered, one peer at a time, and equal ones are counted together.
+ * The job in `oriel info`: the matrix of paths, the reasons, and the NIC. Each rank knows only the
+ * reasons of its own paths, so rank 0 gathers them, one peer at a time, and counts equal ones
+ * together.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "info.h"
 #include "table.h"
 
-/* How one rank reaches one peer, as it travels. */
+/* How one rank reaches one peer, as exchanged between ranks. */
 struct info_view {
 	uint32_t path; /* enum oriel_path */
 	char reason[INFO_REASON];
@@ -46,28 +47,28 @@ static enum oriel_status reason_count(struct info_job *job, unsigned from, unsig
 	return ORIEL_OK;
 }
 
-/* Paths are symmetric: the lower rank of a pair speaks for both. */
+/* Paths are symmetric: the lower rank of a pair counts for both. */
 static enum oriel_status reasons_count(struct info_job *job, unsigned peer,
 				       const struct info_view *views)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	unsigned from;
 
-	for (from = 0; from < peer && st == ORIEL_OK; from++)
+	for (from = 0; from < peer && status == ORIEL_OK; from++)
 		if (views[from].path != ORIEL_PATH_MAPPED)
-			st = reason_count(job, from, peer, &views[from]);
-	return st;
+			status = reason_count(job, from, peer, &views[from]);
+	return status;
 }
 
 static enum oriel_status view_of(const struct info_job *job, unsigned rank, struct info_view *view)
 {
 	struct oriel_peer peer;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	memset(view, 0, sizeof(*view));
-	st = oriel_comm_peer(job->comm, rank, &peer);
-	if (st != ORIEL_OK)
-		return st;
+	status = oriel_comm_peer(job->comm, rank, &peer);
+	if (status != ORIEL_OK)
+		return status;
 	view->path = (uint32_t)peer.path;
 	snprintf(view->reason, sizeof(view->reason), "%s", peer.reason);
 	return ORIEL_OK;
@@ -75,39 +76,39 @@ static enum oriel_status view_of(const struct info_job *job, unsigned rank, stru
 
 static enum oriel_status reasons_gather(struct info_job *job, struct info_view *views)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	struct info_view mine;
 	unsigned peer;
 
-	for (peer = 0; peer < job->size && st == ORIEL_OK; peer++) {
-		st = view_of(job, peer, &mine);
-		if (st == ORIEL_OK)
-			st = oriel_comm_all_gather(job->comm, &mine, views, sizeof(mine));
-		if (st == ORIEL_OK && job->rank == 0)
-			st = reasons_count(job, peer, views);
+	for (peer = 0; peer < job->size && status == ORIEL_OK; peer++) {
+		status = view_of(job, peer, &mine);
+		if (status == ORIEL_OK)
+			status = oriel_comm_all_gather(job->comm, &mine, views, sizeof(mine));
+		if (status == ORIEL_OK && job->rank == 0)
+			status = reasons_count(job, peer, views);
 	}
-	return st;
+	return status;
 }
 
 enum oriel_status info_job_open(struct info_job *job)
 {
 	struct info_view *views;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = oriel_bootstrap_open_env(0, &job->bootstrap);
-	if (st == ORIEL_OK)
-		st = oriel_comm_create(&job->bootstrap, NULL, &job->comm);
-	if (st != ORIEL_OK)
-		return st;
+	status = oriel_bootstrap_open_env(0, &job->bootstrap);
+	if (status == ORIEL_OK)
+		status = oriel_comm_create(&job->bootstrap, NULL, &job->comm);
+	if (status != ORIEL_OK)
+		return status;
 	job->rank = oriel_comm_rank(job->comm);
 	job->size = oriel_comm_size(job->comm);
 
 	views = calloc(job->size, sizeof(*views));
-	st = oriel_comm_agree(job->comm, views ? ORIEL_OK : ORIEL_ERR_NOMEM);
-	if (st == ORIEL_OK)
-		st = reasons_gather(job, views);
+	status = oriel_comm_agree(job->comm, views ? ORIEL_OK : ORIEL_ERR_NOMEM);
+	if (status == ORIEL_OK)
+		status = reasons_gather(job, views);
 	free(views);
-	return st;
+	return status;
 }
 
 void info_job_close(struct info_job *job)
@@ -147,7 +148,7 @@ static bool peers_print(const struct info_job *job)
 	return is_added;
 }
 
-/* One letter a pair, so that 64 ranks still fit. */
+/* One letter per pair, so that 64 ranks fit. */
 static void matrix_print(const struct info_job *job)
 {
 	static const char letters[] = {
@@ -174,7 +175,7 @@ static void matrix_print(const struct info_job *job)
 
 static bool reasons_print(const struct info_job *job)
 {
-	static const char *const head[] = {"path", "pairs", "such as", "why it is not mapped"};
+	static const char *const head[] = {"path", "pairs", "example", "why it is not mapped"};
 	struct table table = {.columns = 4};
 	bool is_added = table_add(&table, head);
 	unsigned i;
@@ -201,16 +202,17 @@ static bool reasons_print(const struct info_job *job)
 static const char *adapter_note(const struct oriel_adapter *adapter)
 {
 	if (adapter->is_sink)
-		return "in software, set to move nothing: for measuring posts only";
+		return "software HCA, set to discard all data: for measuring posts only";
 	if (adapter->is_software)
-		return "in software, for development and tests: no NIC is used";
+		return "software HCA, for development and tests: no NIC is used";
 	return "a NIC";
 }
 
 static bool adapter_print(const struct oriel_adapter *adapter)
 {
-	static const char *const head[] = {"adapter", "kind", "tier",  "mtu",   "queue depth",
-					   "gets",    "WAIT", "rails", "posts", "what it is"};
+	static const char *const head[] = {"NIC",         "kind",          "tier", "mtu",
+					   "queue depth", "max_rd_atomic", "WAIT", "rails",
+					   "posts",       "description"};
 	struct table table = {.columns = 10};
 	char mtu[16], depth[16], gets[16], rails[16];
 	const char *cells[] = {adapter->name,
@@ -241,12 +243,12 @@ static void tuning_print(const struct info_job *job)
 	struct oriel_tune_info tune;
 
 	if (oriel_tune_find(job->comm, false, &tune) != ORIEL_OK)
-		printf("\ncollectives cannot choose: %s\n", oriel_last_error());
+		printf("\ncollectives: the tuning table cannot be read: %s\n", oriel_last_error());
 	else if (tune.rows)
-		printf("\ncollectives choose by %u lines of %s for '%s'\n", tune.rows, tune.path,
-		       tune.machine);
+		printf("\ncollectives: algorithms by %u lines of %s for '%s'\n", tune.rows,
+		       tune.path, tune.machine);
 	else
-		printf("\ncollectives choose by the table of the library: `oriel tune` has not "
+		printf("\ncollectives: algorithms by the library's table: `oriel tune` has not "
 		       "been "
 		       "run for %u ranks on %u nodes of '%s'\n",
 		       job->size, tune.nodes, tune.machine);
@@ -261,7 +263,7 @@ bool info_job_print(const struct info_job *job)
 		return false;
 	matrix_print(job);
 	tuning_print(job);
-	/* Rank 0 has one if any rank does: else all are in its domain. */
+	/* Rank 0 has one if any rank does; without any, all ranks are in one domain. */
 	if (oriel_comm_adapter(job->comm, &adapter) == ORIEL_OK && !adapter_print(&adapter))
 		return false;
 	return reasons_print(job);

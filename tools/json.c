@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Implements tools/json.h. */
 #include "json.h"
 
 #include <inttypes.h>
@@ -6,8 +7,8 @@
 #include <stddef.h>
 
 /*
- * Length of the UTF-8 sequence at @at, 0 if it is none: cut short, overlong, a
- * surrogate, or past U+10FFFF. The NUL at the end is no continuation byte.
+ * Length of the UTF-8 sequence at @at; 0 if it is invalid: truncated, overlong, a surrogate, or
+ * past U+10FFFF. The NUL at the end is no continuation byte.
  */
 static size_t utf8_length(const unsigned char *at)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes JSON on one line, as it comes. @key is the member's name, NULL inside
- * an array. Bytes that are not UTF-8 become U+FFFD.
+ * Writes JSON on one line, without a tree in memory. @key is the member's name, NULL inside an
+ * array. Bytes that are not UTF-8 become U+FFFD. The tools' --json output uses it.
  */
 #ifndef ORIEL_JSON_H
 #define ORIEL_JSON_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Implements tools/launch.h: finds this program and executes it as `oriel run`. */
 #include "launch.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `oriel`: finds the subcommand and calls it. */
+/* The program `oriel`: finds the subcommand and calls it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,11 +15,12 @@ struct tool {
 
 static const struct tool tools[] = {
 	{"demo", oriel_tool_demo, "verify and time every operation between the ranks of a job"},
-	{"doctor", oriel_tool_doctor, "what this machine lacks for the paths, and how to mend it"},
-	{"info", oriel_tool_info, "what this machine, the settings and the job offer"},
+	{"doctor", oriel_tool_doctor,
+	 "check what the paths need of this machine, and how to fix it"},
+	{"info", oriel_tool_info, "print features of this machine, settings, and paths of a job"},
 	{"perf", oriel_tool_perf, "measure one operation: latency, bandwidth, rate"},
 	{"run", oriel_tool_run, "start the ranks of a job on this machine"},
-	{"tune", oriel_tool_tune, "measure which algorithm of collectives is the fastest here"},
+	{"tune", oriel_tool_tune, "measure which algorithm of each collective is the fastest"},
 };
 
 static const struct tool *tool_find(const char *name)
@@ -39,12 +40,13 @@ static void tool_list(FILE *to)
 	fprintf(to, "usage: oriel COMMAND [ARGUMENTS...]\n\n");
 	for (i = 0; i < sizeof(tools) / sizeof(tools[0]); i++)
 		fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].help);
-	fprintf(to, "\n`oriel help COMMAND` tells more; `oriel --version` tells the version.\n");
+	fprintf(to, "\n`oriel help COMMAND` prints its options; `oriel --version` prints the "
+		    "version.\n");
 }
 
 static int tool_unknown(const char *name)
 {
-	fprintf(stderr, "oriel: there is no command '%s'\n\n", name);
+	fprintf(stderr, "oriel: unknown command '%s'\n\n", name);
 	tool_list(stderr);
 	return TOOL_USAGE;
 }

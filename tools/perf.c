@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `oriel perf`: the tests there are, and the job from options to report. */
+/* `oriel perf`: the table of tests, and the job from its options to its report. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,120 +13,120 @@
 #define PERF_COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static const struct perf_case cases_memcpy[] = {
-	{"memcpy", "hot", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_memcpy, NULL, PERF_ANYHOW},
+	{"memcpy", "hot", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_memcpy, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_store_flag[] = {
-	{"store_flag", "one way", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 1, 1, perf_store_flag, NULL,
-	 PERF_BY_MEMORY},
+	{"store_flag", "one way", NULL, PERF_PAIR, PERF_ROUND_TRIP, 1, 1, perf_store_flag, NULL,
+	 PERF_BY_MAPPED},
 };
 static const struct perf_case cases_put_lat[] = {
-	{"put_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 8, perf_put_lat,
-	 NULL, PERF_ANYHOW},
+	{"put_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 8, perf_put_lat, NULL,
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_put_poll_lat[] = {
-	{"put_poll_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 8,
-	 perf_put_poll_lat, NULL, PERF_ANYHOW},
+	{"put_poll_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 8,
+	 perf_put_poll_lat, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_put_flush[] = {
 	{"put_flush", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_flush, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_put_bw[] = {
 	{"put_bw", "64 a flush", "memcpy", PERF_ORIGIN, PERF_MANY, 1, 1, perf_put_bw, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_get_lat[] = {
 	{"get_lat", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_get_lat, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_put_signal[] = {
-	{"put_signal_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_put_signal_lat, NULL, PERF_ANYHOW},
+	{"put_signal_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
+	 perf_put_signal_lat, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_signal[] = {
-	{"signal_lat", "add", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 0, 1, perf_signal_add, NULL,
-	 PERF_ANYHOW},
-	{"signal_lat", "set", NULL, PERF_PAIR, PERF_THERE_AND_BACK, 0, 1, perf_signal_set, NULL,
-	 PERF_ANYHOW},
+	{"signal_lat", "add", NULL, PERF_PAIR, PERF_ROUND_TRIP, 0, 1, perf_signal_add, NULL,
+	 PERF_ANY_PATH},
+	{"signal_lat", "set", NULL, PERF_PAIR, PERF_ROUND_TRIP, 0, 1, perf_signal_set, NULL,
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_counter[] = {
 	{"put_local", "wait_local", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_local, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 	{"put_counter", "wait_counter", "put_local", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_counter,
-	 NULL, PERF_ANYHOW},
+	 NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_atomic[] = {
 	{"fetch_add", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_fetch_add, NULL,
-	 PERF_ANYHOW},
-	/* Rank 0's own atomics and those of an adapter must not meet on a word. */
+	 PERF_ANY_PATH},
+	/* CPU atomics of rank 0 and atomics of a NIC must not act on the same word. */
 	{"fetch_add", "contended", NULL, PERF_PAIR, PERF_ONE, 0, 1, perf_fetch_add_contended, NULL,
-	 PERF_BY_MEMORY},
+	 PERF_BY_MAPPED},
 };
 static const struct perf_case cases_barrier[] = {
-	{"barrier", "all", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier, NULL, PERF_ANYHOW},
-	{"barrier", "flat", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier_flat, NULL, PERF_ANYHOW},
+	{"barrier", "all", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier, NULL, PERF_ANY_PATH},
+	{"barrier", "flat", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier_flat, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_allgather[] = {
-	{"allgather", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_allgather, NULL, PERF_ANYHOW},
+	{"allgather", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_allgather, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_alltoall[] = {
-	{"alltoall", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_alltoall, NULL, PERF_ANYHOW},
+	{"alltoall", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_alltoall, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_bcast[] = {
-	{"bcast", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_bcast, NULL, PERF_ANYHOW},
+	{"bcast", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_bcast, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_send_recv_lat[] = {
-	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_send_recv_lat, NULL, PERF_ANYHOW},
+	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
+	 perf_send_recv_lat, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_send_recv_bw[] = {
 	{"send_recv_bw", "one way", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_send_recv_bw, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 	{"send_recv_bw", "both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_send_recv_both,
-	 NULL, PERF_ANYHOW},
+	 NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_p2p_lat[] = {
-	{"p2p_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_p2p_lat_zero, NULL, PERF_ANYHOW},
-	{"p2p_lat", "copy_based", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_p2p_lat_copy, NULL, PERF_ANYHOW},
+	{"p2p_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1, perf_p2p_lat_zero,
+	 NULL, PERF_ANY_PATH},
+	{"p2p_lat", "copy_based", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1, perf_p2p_lat_copy,
+	 NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_p2p_put_lat[] = {
-	{"p2p_put_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_THERE_AND_BACK, 1, 1,
-	 perf_p2p_put_lat, NULL, PERF_ANYHOW},
+	{"p2p_put_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
+	 perf_p2p_put_lat, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_p2p_bw[] = {
 	{"p2p_bw", "zero_copy", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_zero, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 	{"p2p_bw", "zero_copy, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_p2p_both_zero,
-	 NULL, PERF_ANYHOW},
+	 NULL, PERF_ANY_PATH},
 	{"p2p_bw", "copy_based", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_copy, NULL,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 	{"p2p_bw", "copy_based, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1,
-	 perf_p2p_both_copy, NULL, PERF_ANYHOW},
+	 perf_p2p_both_copy, NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_wqe[] = {
-	{"wqe_rate", "1 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_1, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "2 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_2, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "4 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_4, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "8 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_8, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "16 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_16, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "32 a post", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_32, NULL,
-	 PERF_BY_LINK},
-	{"wqe_rate", "cooperative", NULL, PERF_ORIGIN, PERF_TOLD, 0, 1, perf_wqe_cooperative, NULL,
-	 PERF_BY_LINK},
+	{"wqe_rate", "1 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_1, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "2 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_2, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "4 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_4, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "8 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_8, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "16 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_16, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "32 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_32, NULL,
+	 PERF_BY_RDMA},
+	{"wqe_rate", "cooperative", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_cooperative,
+	 NULL, PERF_BY_RDMA},
 };
 static const struct perf_case cases_window[] = {
 	{"window_create", "and destroy", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_window_create,
-	 PERF_ANYHOW},
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_launch[] = {
-	{"launch", "join", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_launch, PERF_ANYHOW},
+	{"launch", "join", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_launch, PERF_ANY_PATH},
 };
 
 const struct perf_test perf_tests[] = {
@@ -141,7 +141,7 @@ const struct perf_test perf_tests[] = {
 	{"put_flush", "8,4K,64K,1M,16M", cases_put_flush, PERF_COUNT(cases_put_flush),
 	 "put and flush at the origin"},
 	{"put_bw", "8,4K,64K,1M,16M", cases_put_bw, PERF_COUNT(cases_put_bw),
-	 "time of one of many puts before a flush"},
+	 "time per put, with many puts before a flush"},
 	{"get_lat", "8,4K,64K,1M,16M", cases_get_lat, PERF_COUNT(cases_get_lat),
 	 "get until complete"},
 	{"put_signal_lat", "8,4K,64K,1M,16M", cases_put_signal, PERF_COUNT(cases_put_signal),
@@ -149,7 +149,7 @@ const struct perf_test perf_tests[] = {
 	{"signal_lat", NULL, cases_signal, PERF_COUNT(cases_signal),
 	 "signal until the peer's wait returns"},
 	{"counter", "8,64,512,4K,64K", cases_counter, PERF_COUNT(cases_counter),
-	 "put until its source may be reused: wait_local, and a counter"},
+	 "put until its source can be reused: wait_local, and a counter"},
 	{"atomic_rate", NULL, cases_atomic, PERF_COUNT(cases_atomic),
 	 "fetch_add by one rank, and by two on one word"},
 	{"barrier", NULL, cases_barrier, PERF_COUNT(cases_barrier), "barrier of all ranks"},
@@ -162,26 +162,26 @@ const struct perf_test perf_tests[] = {
 	{"send_recv_lat", "8,4K,64K", cases_send_recv_lat, PERF_COUNT(cases_send_recv_lat),
 	 "send until recv returns"},
 	{"send_recv_bw", "64K,1M,16M", cases_send_recv_bw, PERF_COUNT(cases_send_recv_bw),
-	 "time of one of many messages, one way and both ways"},
+	 "time per message of many, one way and both ways"},
 	{"p2p_lat", "8,4K,64K", cases_p2p_lat, PERF_COUNT(cases_p2p_lat),
-	 "a transfer between two ends of p2p, in each mode"},
+	 "a transfer between two p2p endpoints, in each mode"},
 	{"p2p_put_lat", "8,4K,64K", cases_p2p_put_lat, PERF_COUNT(cases_p2p_put_lat),
-	 "a put between two ends of p2p, into exported memory, until it is noticed"},
+	 "a put between two p2p endpoints into exported memory, until the peer sees it"},
 	{"p2p_bw", "64K,1M,16M", cases_p2p_bw, PERF_COUNT(cases_p2p_bw),
-	 "time of one of many transfers, one way and both ways"},
+	 "time per transfer of many, one way and both ways"},
 	{"wqe_rate", NULL, cases_wqe, PERF_COUNT(cases_wqe),
 	 "time of posting one work request to a link, alone and in batches"},
 	{"window_create", "1M,16M", cases_window, PERF_COUNT(cases_window),
 	 "create and destroy a window, memory untouched"},
 	{"launch", NULL, cases_launch, PERF_COUNT(cases_launch),
-	 "join the job and make the communicator"},
+	 "join the job and create the communicator"},
 	{.name = NULL},
 };
 
 struct perf_rows {
 	struct perf_row *row;
 	size_t count;
-	uint64_t bytes; /* of the largest */
+	uint64_t bytes; /* of the largest row */
 };
 
 static int rows_add(struct perf_rows *rows, const struct perf_case *plan, uint64_t bytes)
@@ -196,7 +196,7 @@ static int rows_add(struct perf_rows *rows, const struct perf_case *plan, uint64
 	}
 	row = realloc(rows->row, (rows->count + 1) * sizeof(*row));
 	if (!row) {
-		fprintf(stderr, "oriel perf: no memory\n");
+		fprintf(stderr, "oriel perf: out of memory\n");
 		return TOOL_FAILED;
 	}
 	rows->row = row;
@@ -206,7 +206,7 @@ static int rows_add(struct perf_rows *rows, const struct perf_case *plan, uint64
 	return TOOL_OK;
 }
 
-/* Each case of @test at each size. Only what moves bytes has sizes. */
+/* Add a row for each case of @test and each size. Only cases that move bytes have sizes. */
 static int rows_add_test(struct perf_rows *rows, const struct perf_options *options,
 			 const struct perf_test *test)
 {
@@ -250,18 +250,18 @@ static bool case_is_allowed(const struct perf_case *plan, const struct perf_job 
 {
 	bool is_link = job->path == ORIEL_PATH_RDMA;
 
-	return plan->reach == PERF_ANYHOW || is_link == (plan->reach == PERF_BY_LINK);
+	return plan->reach == PERF_ANY_PATH || is_link == (plan->reach == PERF_BY_RDMA);
 }
 
-static void job_leave_out(struct perf_job *job, const char *test, const char *mode)
+static void job_skip(struct perf_job *job, const char *test, const char *mode)
 {
-	size_t used = strlen(job->left_out);
+	size_t used = strlen(job->skipped);
 
-	snprintf(job->left_out + used, sizeof(job->left_out) - used, "%s%s%s%s", used ? ", " : "",
+	snprintf(job->skipped + used, sizeof(job->skipped) - used, "%s%s%s%s", used ? ", " : "",
 		 test, *mode ? " " : "", mode);
 }
 
-/* Drop what means nothing between ranks 0 and 1 of this job, the same on all ranks. */
+/* Drop the rows that do not apply to the path between ranks 0 and 1; equal on all ranks. */
 static void rows_choose(struct perf_rows *rows, struct perf_job *job)
 {
 	const char *last = "", *kept = "";
@@ -276,13 +276,13 @@ static void rows_choose(struct perf_rows *rows, struct perf_job *job)
 		} else if (strcmp(plan->test, last) != 0) {
 			/* The cases of a test follow each other. */
 			last = plan->test;
-			job_leave_out(job, last, strcmp(last, kept) == 0 ? plan->mode : "");
+			job_skip(job, last, strcmp(last, kept) == 0 ? plan->mode : "");
 		}
 	}
 	rows->count = count;
 }
 
-/* Through an adapter that moves nothing only posting can be measured. */
+/* With a sink, an HCA that discards all data, only posting can be measured. */
 static bool rows_stand_sink(const struct perf_rows *rows, const struct perf_job *job)
 {
 	size_t i;
@@ -290,12 +290,12 @@ static bool rows_stand_sink(const struct perf_rows *rows, const struct perf_job 
 	if (!job->is_sink)
 		return true;
 	for (i = 0; i < rows->count; i++)
-		if (rows->row[i].plan->reach != PERF_BY_LINK)
+		if (rows->row[i].plan->reach != PERF_BY_RDMA)
 			return false;
 	return !job->options->is_checked;
 }
 
-/* Collective: every row once, as often as repetitions are wanted. */
+/* Collective: measure every row once per repetition. */
 static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *rows)
 {
 	enum oriel_status status = perf_job_reserve(job, rows->bytes);
@@ -311,7 +311,7 @@ static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *row
 	return status;
 }
 
-/* Whether there is something to measure; rank 0 says why not. */
+/* Is there a row to measure? If not, rank 0 prints the reason. */
 static bool job_choose(struct perf_job *job, struct perf_rows *rows)
 {
 	enum oriel_status status;
@@ -320,15 +320,16 @@ static bool job_choose(struct perf_job *job, struct perf_rows *rows)
 	if (rows->count == 0) {
 		if (job->rank == 0)
 			fprintf(stderr, "oriel perf: the path %s has no %s\n",
-				oriel_path_name(job->path), job->left_out);
+				oriel_path_name(job->path), job->skipped);
 		return false;
 	}
-	/* Each rank knows of its own adapter only. */
+	/* Each rank knows only its own HCA. */
 	status = rows_stand_sink(rows, job) ? ORIEL_OK : ORIEL_ERR_CONFIG;
 	status = oriel_comm_agree(job->comm, status);
 	if (status != ORIEL_OK && job->rank == 0)
-		fprintf(stderr, "oriel perf: an adapter that is a sink moves no data: it serves "
-				"wqe_rate only, without --check\n");
+		fprintf(stderr,
+			"oriel perf: the software HCA is a sink, which discards data: it supports "
+			"wqe_rate only, without --check\n");
 	return status == ORIEL_OK;
 }
 
@@ -337,7 +338,7 @@ static int job_run(struct perf_job *job, struct perf_rows *rows)
 	enum oriel_status status;
 
 	if (job->ranks < 2) {
-		fprintf(stderr, "oriel perf: this job has one rank; it takes two or more\n");
+		fprintf(stderr, "oriel perf: this job has one rank, two or more are needed\n");
 		return TOOL_USAGE;
 	}
 	if (!job_choose(job, rows))

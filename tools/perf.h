@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of `oriel perf`. A test is a list of cases; a row is a case at one
- * size. A repetition measures every row once, so that what is compared is
- * measured side by side and a slow minute of the machine hits all of it.
+ * The parts of `oriel perf`. A test is a list of cases; a row is a case at one size. A repetition
+ * measures every row once, so that rows to be compared are measured side by side, and a slow
+ * minute of the machine affects all of them.
  *
  * perf.c: the tests, and the job from its options to its report.
  * perf_options.c: the command line. perf_job.c: this process as a rank.
@@ -27,59 +27,59 @@
 #define PERF_BURST 64  /* operations before a bandwidth test waits */
 #define PERF_WQES 1024 /* posted in a round, as many as a queue of default depth holds */
 
-struct perf_shot;
+struct perf_rep;
 struct perf_job;
 struct perf_p2p;
 
 /*
- * Rounds @begin to @end of one case, called by every thread of the group; all
- * ranks that take part call it with the same rounds.
+ * Run rounds @begin to @end of one case. Every thread of the group calls it; all participating
+ * ranks call it with the same rounds.
  */
-typedef enum oriel_status perf_pass(struct perf_shot *shot, struct oriel_dev_group g,
-				    uint64_t begin, uint64_t end);
+typedef enum oriel_status perf_pass(struct perf_rep *rep, struct oriel_dev_group g, uint64_t begin,
+				    uint64_t end);
 
-/* One sample of a case that is no loop: its time goes to *@ns. Collective. */
+/* Take one sample of a case that is not a loop; *@ns gets its time. Collective. */
 typedef enum oriel_status perf_once(struct perf_job *job, uint64_t bytes, double *ns);
 
-/* Who runs the pass. What ranks do not take part sleep meanwhile. */
-enum perf_cast {
-	PERF_ORIGIN, /* rank 0; rank 1 too while data is checked */
+/* The ranks that run the pass. The others sleep meanwhile. */
+enum perf_participants {
+	PERF_ORIGIN, /* rank 0; with --check rank 1 as well */
 	PERF_PAIR,   /* ranks 0 and 1 */
 	PERF_ALL,
 };
 
-/* How many of what is reported one round contains. */
+/* The number of reported units in one round. */
 enum perf_round {
 	PERF_ONE,
-	PERF_THERE_AND_BACK, /* two one-way times */
-	PERF_MANY,           /* perf_burst(bytes) operations */
-	PERF_TOLD,           /* as many as the pass says in perf_shot.parts */
+	PERF_ROUND_TRIP, /* two one-way times */
+	PERF_MANY,       /* perf_burst(bytes) operations */
+	PERF_REPORTED,   /* as many as the pass stores in perf_rep.parts */
 };
 
-/* By which path rank 1 must be reached for a case to make sense. */
+/* The path to rank 1 that a case requires. */
 enum perf_reach {
-	PERF_ANYHOW,
-	PERF_BY_MEMORY,
-	PERF_BY_LINK,
+	PERF_ANY_PATH,
+	PERF_BY_MAPPED,
+	PERF_BY_RDMA,
 };
 
 struct perf_case {
-	const char *test; /* as reported */
+	const char *test; /* name in the report */
 	const char *mode;
-	const char *limit; /* the test that shows what the machine can do, or NULL */
-	enum perf_cast cast;
+	const char *limit; /* the test that shows the machine's limit, or NULL */
+	enum perf_participants participants;
 	enum perf_round round;
-	unsigned flows; /* directions in which bytes move at once, for GB/s */
+	unsigned flows; /* directions of simultaneous transfers, for GB/s */
 	unsigned unit;  /* sizes must be multiples of it */
 	perf_pass *pass;
 	perf_once *once; /* instead of @pass */
 	enum perf_reach reach;
 };
 
-/* A subcommand. */
+/* A test, selected by its name on the command line. */
 struct perf_test {
 	const char *name;
-	const char *sizes; /* default, as --sizes takes it */
+	const char *sizes; /* default, in the syntax of --sizes */
 	const struct perf_case *cases;
 	unsigned count;
 	const char *help;
@@ -97,16 +97,16 @@ struct perf_options {
 	uint64_t warmup;     /* rounds; 0: chosen by size */
 	uint64_t iters;      /* rounds in a repetition; 0: chosen by time */
 	unsigned reps;
-	unsigned ranks;   /* to start where there is no launcher */
-	unsigned nodes;   /* virtual ones to put them on; 0: none */
-	unsigned threads; /* of the team of each rank; 1: no team */
+	unsigned ranks;   /* to start without a launcher */
+	unsigned nodes;   /* virtual nodes to distribute them over; 0: none */
+	unsigned threads; /* in the team of each rank; 1: no team */
 	enum perf_pin pin;
 	bool is_checked;
 	bool is_json;
-	const struct perf_test **tests; /* NULL behind the last; owned; NULL: none */
+	const struct perf_test **tests; /* terminated by NULL; owned; NULL: no test */
 };
 
-/* Samples of a row: its repetitions one behind the other. */
+/* The samples of a row, one repetition after the other. */
 struct perf_series {
 	double *ns;
 	size_t count;
@@ -125,14 +125,14 @@ struct perf_row {
 
 enum perf_collective { PERF_ALLGATHER, PERF_ALLTOALL, PERF_BCAST };
 
-/* The collective that is measured: one of the handles, for messages of @bytes. */
+/* The collective to measure: one of the handles, for messages of @bytes. */
 struct perf_gather {
 	struct oriel_allgather *allgather;
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
 	enum perf_collective which;
 	uint64_t bytes;
-	char *source, *result; /* result NULL: there is none */
+	char *source, *result; /* result NULL: not allocated */
 };
 
 /* This process as a rank. */
@@ -143,73 +143,70 @@ struct perf_job {
 	unsigned rank;
 	unsigned ranks;
 	enum oriel_path path;      /* to the peer of a pair */
-	bool is_software;          /* peers are reached through an adapter in software */
-	bool is_sink;              /* and it moves nothing */
-	double open_ns;            /* what it took to join and to make the communicator */
-	cpu_set_t allowed;         /* cores, as the process was started */
+	bool is_software;          /* the rdma path uses the software HCA */
+	bool is_sink;              /* which discards all data */
+	double open_ns;            /* time to join the job and create the communicator */
+	cpu_set_t allowed;         /* cores that the process was started with */
 	unsigned cores;            /* their number, 0 if unknown */
 	char *source;              /* private memory for the largest row */
 	char *sink;                /* the same */
-	uint64_t bytes;            /* of the largest row */
-	struct perf_p2p *p2p;      /* NULL: not needed so far */
+	uint64_t bytes;            /* size of the largest row */
+	struct perf_p2p *p2p;      /* NULL until a row needs it */
 	uint64_t mismatches;       /* found by --check on this rank */
 	struct perf_gather gather; /* perf_gather.c */
-	char left_out[256];        /* tests that this job's paths do not allow */
+	char skipped[256];         /* tests that the paths of this job do not allow */
 	char command[512];
 };
 
 /* One repetition of one row on this rank. */
-struct perf_shot {
+struct perf_rep {
 	struct perf_job *job;
 	const struct perf_case *plan;
 	struct oriel_window *window;
 	struct oriel_dev_window w;
 	struct oriel_team team;
 	uint64_t bytes;
-	uint64_t mark;   /* place behind the payload, for words of the case itself */
-	uint32_t peer;   /* rank 0's is 1, the others' is 0 */
-	bool is_origin;  /* rank 0 */
-	bool is_checked; /* these rounds fill and compare */
-	uint64_t parts;  /* of a round that is PERF_TOLD; the leader's, as are those below */
-	double idle_ns;  /* of the sample, not to be counted */
-	double gross_ns; /* of a round of the last phase, all counted */
+	uint64_t words_offset; /* window offset behind the payload, for words of the case */
+	uint32_t peer;         /* 1 on rank 0, 0 on the others */
+	bool is_origin;        /* rank 0 */
+	bool is_checked;       /* these rounds fill in and compare data */
+	uint64_t parts;  /* of a PERF_REPORTED round; written by the leader, as are those below */
+	double idle_ns;  /* part of the sample's time that does not count */
+	double gross_ns; /* time of a round of the last phase, idle time included */
 	char *source;    /* private memory, if the case has no other */
 	char *sink;      /* private memory */
 	char *target;    /* this rank's window */
-	char *remote;    /* the peer's as mapped here, NULL if it is not */
+	char *remote;    /* the peer's window as mapped by this process, or NULL */
 };
 
-/* Signal ids of a shot. */
+/* Signal ids of a repetition. */
 enum {
 	PERF_SIGNAL, /* what the case measures */
-	PERF_READY,  /* the rest is for --check alone */
+	PERF_READY,  /* this and the next are for --check */
 	PERF_DONE,
 	PERF_SIGNALS,
 };
 
 enum { PERF_COUNTER, PERF_COUNTERS };
 
-/* perf_options.c: TOOL_OK, or what to exit with. Without tests if help was asked for. */
+/* perf_options.c: TOOL_OK, or the exit code. No tests are selected if help was requested. */
 int perf_options_read(struct perf_options *options, int argc, char **argv);
 void perf_options_close(struct perf_options *options);
 bool perf_sizes_parse(const char *text, uint64_t sizes[PERF_SIZES_MAX], unsigned *count);
 
 /* perf.c */
-extern const struct perf_test perf_tests[]; /* ends with name NULL */
+extern const struct perf_test perf_tests[]; /* the last one has name NULL */
 
 /* perf_job.c */
-/* Becomes `oriel run`; returns what to exit with if that fails. */
+/* Executes `oriel run`; returns the exit code if that fails. */
 int perf_job_launch(const struct perf_options *options, int argc, char **argv);
 enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options *options, int argc,
 				char **argv);
 void perf_job_close(struct perf_job *job);
-void perf_job_pin(const struct perf_job *job, uint32_t thread); /* the calling thread */
-/*
- * Are there fewer cores than threads of all ranks? An adapter in software is a
- * thread of each.
- */
-bool perf_job_is_crowded(const struct perf_job *job);
-/* Collective: memory for sources and sinks of @bytes. */
+void perf_job_pin(const struct perf_job *job, uint32_t thread); /* pins the calling thread */
+/* Are there fewer cores than threads of all ranks? Each rank's software HCA is one more thread. */
+bool perf_job_is_oversubscribed(const struct perf_job *job);
+/* Collective: allocate sources and sinks for @bytes. */
 enum oriel_status perf_job_reserve(struct perf_job *job, uint64_t bytes);
 
 /* perf_gather.c: collective. */
@@ -218,12 +215,12 @@ void perf_gather_close(struct perf_job *job);
 /* perf_row.c: collective. */
 enum oriel_status perf_row_measure(struct perf_row *row, struct perf_job *job);
 
-/* perf_check.c: all of it by the leader of a group. */
+/* perf_check.c: called by the leader of a group. */
 void perf_fill(char *to, uint64_t bytes, uint64_t round, unsigned rank);
-/* Counts and tells what differs from perf_fill() by @rank in @round. */
-void perf_compare(struct perf_shot *shot, const char *from, uint64_t bytes, uint64_t round,
+/* Count and report differences from perf_fill() by @rank in @round. */
+void perf_compare(struct perf_rep *rep, const char *from, uint64_t bytes, uint64_t round,
 		  unsigned rank);
-void perf_compare_word(struct perf_shot *shot, const char *what, uint64_t seen, uint64_t expected,
+void perf_compare_word(struct perf_rep *rep, const char *what, uint64_t seen, uint64_t expected,
 		       uint64_t round);
 
 /* perf_stats.c */
@@ -235,10 +232,10 @@ double perf_series_p99(const struct perf_series *series);    /* of all samples *
 double perf_series_spread(const struct perf_series *series);
 void perf_series_close(struct perf_series *series);
 
-/* perf_report.c: by rank 0. */
+/* perf_report.c: called by rank 0. */
 void perf_report(const struct perf_job *job, const struct perf_row *rows, size_t count);
 
-/* Operations of a round that is PERF_MANY: 64, or fewer where they move much. */
+/* Operations of a PERF_MANY round: 64, or fewer for large messages. */
 static inline uint64_t perf_burst(uint64_t bytes)
 {
 	uint64_t fit = bytes ? ((uint64_t)64 << 20) / bytes : PERF_BURST;

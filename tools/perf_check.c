@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data for --check: every byte depends on its place, the round and the rank
- * that sent it, so that stale, shifted and foreign bytes all show.
+ * Data for --check: every byte depends on its offset, the round and the sending rank, so that
+ * stale, shifted and foreign bytes are all detected.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,11 +9,11 @@
 
 #include "perf.h"
 
-#define CHECK_TOLD_MAX 8 /* mismatches that are described, per rank */
+#define CHECK_REPORTED_MAX 8 /* mismatches that each rank reports */
 
-static uint64_t check_word(uint64_t place, uint64_t round, unsigned rank)
+static uint64_t check_word(uint64_t offset, uint64_t round, unsigned rank)
 {
-	uint64_t x = (place + 1) * 0x9e3779b97f4a7c15u + (round << 12 ^ rank);
+	uint64_t x = (offset + 1) * 0x9e3779b97f4a7c15u + (round << 12 ^ rank);
 
 	x ^= x >> 31;
 	return x * 0xbf58476d1ce4e5b9u;
@@ -29,12 +29,12 @@ void perf_fill(char *to, uint64_t bytes, uint64_t round, unsigned rank)
 	}
 }
 
-static bool check_is_told(struct perf_shot *shot)
+static bool check_is_reported(struct perf_rep *rep)
 {
-	return shot->job->mismatches++ < CHECK_TOLD_MAX;
+	return rep->job->mismatches++ < CHECK_REPORTED_MAX;
 }
 
-void perf_compare(struct perf_shot *shot, const char *from, uint64_t bytes, uint64_t round,
+void perf_compare(struct perf_rep *rep, const char *from, uint64_t bytes, uint64_t round,
 		  unsigned rank)
 {
 	uint64_t at, word;
@@ -45,22 +45,22 @@ void perf_compare(struct perf_shot *shot, const char *from, uint64_t bytes, uint
 		word = check_word(at, round, rank);
 		if (memcmp(from + at, &word, length) == 0)
 			continue;
-		if (check_is_told(shot))
+		if (check_is_reported(rep))
 			fprintf(stderr,
 				"oriel perf: %s of %" PRIu64 " bytes, round %" PRIu64
-				": rank %u got wrong data from rank %u at byte %" PRIu64 "\n",
-				shot->plan->test, shot->bytes, round, shot->job->rank, rank, at);
+				": rank %u received wrong data from rank %u at byte %" PRIu64 "\n",
+				rep->plan->test, rep->bytes, round, rep->job->rank, rank, at);
 		return;
 	}
 }
 
-void perf_compare_word(struct perf_shot *shot, const char *what, uint64_t seen, uint64_t expected,
+void perf_compare_word(struct perf_rep *rep, const char *what, uint64_t seen, uint64_t expected,
 		       uint64_t round)
 {
-	if (seen == expected || !check_is_told(shot))
+	if (seen == expected || !check_is_reported(rep))
 		return;
 	fprintf(stderr,
 		"oriel perf: %s, round %" PRIu64 ": %s is %" PRIu64 " on rank %u, not %" PRIu64
 		"\n",
-		shot->plan->test, round, what, seen, shot->job->rank, expected);
+		rep->plan->test, round, what, seen, rep->job->rank, expected);
 }

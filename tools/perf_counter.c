@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long until the source of a put may be reused, and who says so: the CPU
- * that polls for the ticket, or a counter that is raised by itself.
+ * Cases that time how long until the source of a put can be reused, as seen by a CPU that polls
+ * for the ticket, and by a counter that the hardware increments.
  */
 #include "perf.h"
 #include "perf_pass.h"
 
-static enum oriel_status local_once(struct perf_shot *s, struct oriel_dev_group g)
+static enum oriel_status local_once(struct perf_rep *s, struct oriel_dev_group g)
 {
 	int64_t ticket = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes);
 
 	return oriel_dev_wait_local(&s->w, g, s->peer, ticket, 0);
 }
 
-static enum oriel_status counter_once(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+static enum oriel_status counter_once(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	enum oriel_status status = perf_posted(
 		oriel_dev_put_counter(&s->w, g, s->peer, 0, s->source, s->bytes, PERF_COUNTER));
@@ -23,7 +23,7 @@ static enum oriel_status counter_once(struct perf_shot *s, struct oriel_dev_grou
 	return oriel_dev_wait_counter(&s->w, g, s->peer, PERF_COUNTER, ORIEL_EQ, round + 1, 0);
 }
 
-static inline enum oriel_status counter_rounds(struct perf_shot *s, struct oriel_dev_group g,
+static inline enum oriel_status counter_rounds(struct perf_rep *s, struct oriel_dev_group g,
 					       uint64_t begin, uint64_t end, bool is_counted)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -41,13 +41,13 @@ static inline enum oriel_status counter_rounds(struct perf_shot *s, struct oriel
 	return status;
 }
 
-enum oriel_status perf_put_local(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_put_local(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				 uint64_t end)
 {
 	return counter_rounds(s, g, begin, end, false);
 }
 
-enum oriel_status perf_put_counter(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_put_counter(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				   uint64_t end)
 {
 	return counter_rounds(s, g, begin, end, true);

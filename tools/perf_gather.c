@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Persistent collectives, made once for all rounds of one size. */
+/* Cases of persistent collectives, with one handle for all rounds of a size. */
 #include <stdlib.h>
 
 #include "perf.h"
@@ -15,7 +15,7 @@ void perf_gather_close(struct perf_job *job)
 	job->gather = (struct perf_gather){.result = NULL};
 }
 
-/* Collective. One message of each rank to each, or of one to all. */
+/* Collective. One message from each rank to each, or from one to all. */
 static enum oriel_status gather_open(struct perf_job *job, enum perf_collective which,
 				     uint64_t bytes)
 {
@@ -45,8 +45,8 @@ static enum oriel_status gather_open(struct perf_job *job, enum perf_collective 
 	return status;
 }
 
-/* A message carries the rank that it is of; one of an all-to-all is for all the same. */
-static void gather_fill(struct perf_shot *s, uint64_t round)
+/* A message encodes the rank of its sender; in an all-to-all it is equal for all receivers. */
+static void gather_fill(struct perf_rep *s, uint64_t round)
 {
 	struct perf_gather *g = &s->job->gather;
 	unsigned rank, count = g->which == PERF_ALLTOALL ? s->job->ranks : 1;
@@ -55,7 +55,7 @@ static void gather_fill(struct perf_shot *s, uint64_t round)
 		perf_fill(g->source + rank * s->bytes, s->bytes, round + rank, s->job->rank);
 }
 
-static void gather_verify(struct perf_shot *s, uint64_t round)
+static void gather_verify(struct perf_rep *s, uint64_t round)
 {
 	struct perf_gather *g = &s->job->gather;
 	uint64_t shift = g->which == PERF_ALLTOALL ? s->job->rank : 0;
@@ -69,7 +69,7 @@ static void gather_verify(struct perf_shot *s, uint64_t round)
 		perf_compare(s, g->result + rank * s->bytes, s->bytes, round + shift, rank);
 }
 
-static enum oriel_status gather_start(const struct perf_shot *s, uint64_t round)
+static enum oriel_status gather_start(const struct perf_rep *s, uint64_t round)
 {
 	const struct perf_gather *g = &s->job->gather;
 
@@ -77,13 +77,13 @@ static enum oriel_status gather_start(const struct perf_shot *s, uint64_t round)
 		return oriel_allgather_start(g->allgather, g->source, s->bytes, NULL);
 	if (g->which == PERF_ALLTOALL)
 		return oriel_alltoall_start(g->alltoall, g->source, s->bytes, NULL);
-	/* From each in turn, so that nobody is ahead of the others. */
+	/* The root rotates, so that no rank gets ahead of the others. */
 	return oriel_bcast_start(g->bcast, (unsigned)(round % s->job->ranks), g->source, s->bytes,
 				 NULL);
 }
 
-/* By the leader: a host call knows no team. */
-static enum oriel_status gather_rounds(struct perf_shot *s, enum perf_collective which,
+/* The leader starts it, since a host call has no notion of a team. */
+static enum oriel_status gather_rounds(struct perf_rep *s, enum perf_collective which,
 				       uint64_t begin, uint64_t end)
 {
 	enum oriel_status status = gather_open(s->job, which, s->bytes);
@@ -99,7 +99,7 @@ static enum oriel_status gather_rounds(struct perf_shot *s, enum perf_collective
 	return status;
 }
 
-enum oriel_status perf_allgather(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_allgather(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				 uint64_t end)
 {
 	return oriel_dev_vote(g, oriel_dev_is_leader(g)
@@ -107,7 +107,7 @@ enum oriel_status perf_allgather(struct perf_shot *s, struct oriel_dev_group g, 
 					 : ORIEL_OK);
 }
 
-enum oriel_status perf_alltoall(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_alltoall(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				uint64_t end)
 {
 	return oriel_dev_vote(g, oriel_dev_is_leader(g)
@@ -115,7 +115,7 @@ enum oriel_status perf_alltoall(struct perf_shot *s, struct oriel_dev_group g, u
 					 : ORIEL_OK);
 }
 
-enum oriel_status perf_bcast(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_bcast(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			     uint64_t end)
 {
 	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, PERF_BCAST, begin, end)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This process as a rank: started, joined, pinned, with memory to send from. */
+/*
+ * This process as a rank of `oriel perf`: joins the job, pins its threads, and allocates the
+ * memory to send from.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,12 +24,12 @@ int perf_job_launch(const struct perf_options *options, int argc, char **argv)
 	return tool_launch("perf", options->ranks, options->nodes, argc, argv);
 }
 
-bool perf_job_is_crowded(const struct perf_job *job)
+bool perf_job_is_oversubscribed(const struct perf_job *job)
 {
 	return job->ranks * (job->options->threads + job->is_software) > job->cores;
 }
 
-/* Core number @index of those this process may use. */
+/* Find core number @index of those this process may use. */
 static bool job_core(const cpu_set_t *allowed, unsigned index, cpu_set_t *one)
 {
 	int core;
@@ -45,21 +48,21 @@ static bool job_core(const cpu_set_t *allowed, unsigned index, cpu_set_t *one)
 
 void perf_job_pin(const struct perf_job *job, uint32_t thread)
 {
-	unsigned place = job->rank * job->options->threads + thread;
+	unsigned offset = job->rank * job->options->threads + thread;
 	bool fits = job->ranks * job->options->threads <= job->cores;
 	cpu_set_t one;
 
 	if (job->options->pin == PERF_PIN_OFF || (job->options->pin == PERF_PIN_AUTO && !fits))
 		return;
-	if (job->cores && job_core(&job->allowed, place % job->cores, &one))
+	if (job->cores && job_core(&job->allowed, offset % job->cores, &one))
 		pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
 }
 
-static void job_tell(struct perf_job *job, const char *format, ...)
+static void job_append(struct perf_job *job, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* One more word of the command; what does not fit is cut off. */
-static void job_tell(struct perf_job *job, const char *format, ...)
+/* Append to the command; text that does not fit is cut off. */
+static void job_append(struct perf_job *job, const char *format, ...)
 {
 	size_t used = strlen(job->command);
 	va_list args;
@@ -69,8 +72,8 @@ static void job_tell(struct perf_job *job, const char *format, ...)
 	va_end(args);
 }
 
-/* Settings of the environment that change what is measured. */
-static void job_tell_settings(struct perf_job *job)
+/* Append the settings of the environment that change the results. */
+static void job_append_settings(struct perf_job *job)
 {
 	static const char *const names[] = {"ORIEL_PATHS", "ORIEL_HCA", "ORIEL_SOFT_HCA"};
 	struct oriel_setting setting;
@@ -80,10 +83,10 @@ static void job_tell_settings(struct perf_job *job)
 		for (k = 0; k < sizeof(names) / sizeof(names[0]); k++)
 			if (strcmp(setting.name, names[k]) == 0 &&
 			    strcmp(setting.source, "environment") == 0)
-				job_tell(job, "%s=%s ", setting.name, setting.value);
+				job_append(job, "%s=%s ", setting.name, setting.value);
 }
 
-/* How many virtual nodes the ranks are on, 0 if on none. */
+/* Number of virtual nodes; 0 if there are none. */
 static unsigned job_nodes(const struct perf_job *job)
 {
 	struct oriel_peer peer, other;
@@ -99,23 +102,23 @@ static unsigned job_nodes(const struct perf_job *job)
 	return count;
 }
 
-/* As somebody would type it to get the same rows. */
-static void job_tell_command(struct perf_job *job, int argc, char **argv)
+/* The command that reproduces the rows. */
+static void job_set_command(struct perf_job *job, int argc, char **argv)
 {
 	unsigned nodes = job_nodes(job);
 	int i;
 
-	job_tell_settings(job);
-	job_tell(job, "oriel run -n %u", job->ranks);
+	job_append_settings(job);
+	job_append(job, "oriel run -n %u", job->ranks);
 	if (nodes)
-		job_tell(job, " --nodes %u", nodes);
-	job_tell(job, " oriel perf");
+		job_append(job, " --nodes %u", nodes);
+	job_append(job, " oriel perf");
 	for (i = 1; i < argc; i++)
-		job_tell(job, " %s", argv[i]);
+		job_append(job, " %s", argv[i]);
 }
 
-/* The path between ranks 0 and 1, which both ends and all others see alike. */
-static void job_look_at_paths(struct perf_job *job)
+/* The path between ranks 0 and 1, on which all ranks agree. */
+static void job_read_paths(struct perf_job *job)
 {
 	struct oriel_adapter adapter;
 
@@ -147,8 +150,8 @@ enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options 
 	job->open_ns = perf_now_ns() - start;
 	job->rank = oriel_comm_rank(job->comm);
 	job->ranks = oriel_comm_size(job->comm);
-	job_look_at_paths(job);
-	job_tell_command(job, argc, argv);
+	job_read_paths(job);
+	job_set_command(job, argc, argv);
 	perf_job_pin(job, 0);
 	return ORIEL_OK;
 }
@@ -163,7 +166,7 @@ void perf_job_close(struct perf_job *job)
 	oriel_bootstrap_close(&job->bootstrap);
 }
 
-/* Written once, so that no timed copy meets a page for the first time. */
+/* Written once, so that no timed copy takes a page fault. */
 static char *job_memory(uint64_t length)
 {
 	char *memory = aligned_alloc(JOB_PAGE, length);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the machine itself can do, without the library: a copy into memory of
- * the kind windows are made of, and a store with a flag that the peer polls.
+ * Cases that show the machine's limits without the library: a copy into the kind of memory that
+ * windows have, and a store with a flag that the peer polls.
  */
 #include <string.h>
 
 #include "perf.h"
 #include "perf_pass.h"
 
-#define LIMIT_POLLS 20000 /* then the core may be needed by the peer */
+#define LIMIT_POLLS 20000 /* afterwards the peer may need the core */
 
-enum oriel_status perf_memcpy(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_memcpy(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			      uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -21,7 +21,7 @@ enum oriel_status perf_memcpy(struct perf_shot *s, struct oriel_dev_group g, uin
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
 		status = perf_prepare(s, oriel_dev_thread(), round);
 		memcpy(s->target, s->source, s->bytes);
-		/* So that the compiler makes a copy in every round. */
+		/* Forces the compiler to copy in every round. */
 		__asm__ volatile("" : : "r"(s->target) : "memory");
 		if (s->is_checked)
 			perf_compare(s, s->target, s->bytes, round, s->job->rank);
@@ -29,17 +29,17 @@ enum oriel_status perf_memcpy(struct perf_shot *s, struct oriel_dev_group g, uin
 	return status;
 }
 
-static void flag_send(struct perf_shot *s, uint64_t round)
+static void flag_send(struct perf_rep *s, uint64_t round)
 {
 	memcpy(s->remote, s->source, s->bytes);
-	/* Acquired by flag_await() of the peer. */
-	oriel_dev_store_release((uint64_t *)(void *)(s->remote + s->mark), round + 1);
+	/* Pairs with the acquire in the peer's flag_await(). */
+	oriel_dev_store_release((uint64_t *)(void *)(s->remote + s->words_offset), round + 1);
 }
 
-/* A flag that does not come for long is left to a wait with a deadline. */
-static enum oriel_status flag_await(struct perf_shot *s, uint64_t round)
+/* Poll for the flag; after many polls hand over to a wait with a deadline. */
+static enum oriel_status flag_await(struct perf_rep *s, uint64_t round)
 {
-	struct oriel_dev_aim aim = {(uint64_t *)(void *)(s->target + s->mark),
+	struct oriel_dev_aim aim = {(uint64_t *)(void *)(s->target + s->words_offset),
 				    round + 1,
 				    ORIEL_EQ,
 				    ORIEL_DEV_PUT,
@@ -55,7 +55,7 @@ static enum oriel_status flag_await(struct perf_shot *s, uint64_t round)
 	return oriel_dev_wait_word(&s->w, oriel_dev_thread(), &aim, 0);
 }
 
-enum oriel_status perf_store_flag(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_store_flag(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				  uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;

@@ -38,7 +38,7 @@ static void options_help(FILE *to)
 		"spread\n"
 		"      --group G     thread (default) or team:N, N threads per rank\n"
 		"      --pin         rank r on core r, round robin (default where cores suffice)\n"
-		"      --no-pin      leave it to the system\n"
+		"      --no-pin      do not pin\n"
 		"      --check       compare data that depends on the round, in rounds of their "
 		"own\n"
 		"      --json        one JSON object a line\n"
@@ -67,7 +67,7 @@ static bool options_count(const char *text, uint64_t least, uint64_t most, uint6
 	return true;
 }
 
-/* "8", "4K", "1M", "2G"; *@text moves behind it. */
+/* "8", "4K", "1M", "2G"; advances *@text past it. */
 static bool size_parse(const char **text, uint64_t *bytes)
 {
 	static const char units[] = "KMG";
@@ -221,7 +221,7 @@ static int options_flag(struct perf_options *options, int option)
 		options->is_json = true;
 		return TOOL_OK;
 	}
-	return options_error("%s", "that option is not known");
+	return options_error("%s", "unknown option");
 }
 
 static const struct perf_test *options_find(const char *name)
@@ -256,7 +256,7 @@ static int options_tests(struct perf_options *options, int argc, char **argv)
 		}
 		options->tests[count] = options_find(argv[i]);
 		if (!options->tests[count++])
-			return options_error("there is no test '%s'", argv[i]);
+			return options_error("unknown test '%s'", argv[i]);
 	}
 	return TOOL_OK;
 }
@@ -272,7 +272,7 @@ int perf_options_read(struct perf_options *options, int argc, char **argv)
 			options_help(stdout);
 			return TOOL_OK;
 		}
-		if (option == '?') /* getopt_long() has told what is wrong */
+		if (option == '?') /* getopt_long() has printed the error */
 			return TOOL_USAGE;
 		code = optarg ? options_value(options, option, optarg)
 			      : options_flag(options, option);

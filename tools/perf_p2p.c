@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends of p2p between ranks 0 and 1, of each mode, apart from those of the communicator. */
+/*
+ * Cases over p2p endpoints between ranks 0 and 1, in each mode, separate from the communicator's
+ * own endpoints.
+ */
 #include "perf_p2p.h"
 
 #include <stdlib.h>
@@ -9,14 +12,14 @@
 #include "perf_pass.h"
 
 #define P2P_MODES 3u
-#define P2P_CHANNELS 4u /* that take a burst all at once */
+#define P2P_CHANNELS 4u /* so that they take a whole burst */
 #define P2P_DEPTH (PERF_BURST / P2P_CHANNELS)
 
-/* The job's, made by the first rows that need it. */
+/* State of the job, created by the first row that needs it. */
 struct perf_p2p {
 	struct oriel_p2p_hub *hub;
 	struct oriel_p2p *ends[P2P_MODES];
-	void *source, *sink; /* that the peer's process can map */
+	void *source, *sink; /* in memory that the peer's process can map */
 	struct oriel_p2p_memory *from, *to;
 	struct oriel_p2p_remote remote; /* the peer's sink */
 	bool is_imported;
@@ -38,7 +41,7 @@ static enum oriel_status p2p_register(struct perf_p2p *p, void **memory,
 
 static enum oriel_status p2p_open(struct perf_job *job, uint64_t bytes, struct perf_p2p *p)
 {
-	/* The communicator's, whose ends reach those of ranks on other machines as well. */
+	/* The context is the communicator's, so its endpoints reach ranks on other machines too. */
 	enum oriel_status status = oriel_comm_p2p_hub(job->comm, &p->hub);
 
 	p->bytes = bytes;
@@ -66,20 +69,20 @@ void perf_p2p_close(struct perf_job *job)
 	job->p2p = NULL;
 }
 
-/* @mine to the peer, whose bytes come through the window, behind its payload. */
-static enum oriel_status p2p_swap(struct perf_shot *s, const void *mine, size_t length)
+/* Exchange @mine with the peer through the window, behind its payload. */
+static enum oriel_status p2p_swap(struct perf_rep *s, const void *mine, size_t length)
 {
 	struct oriel_dev_group me = oriel_dev_thread();
 	enum oriel_status status;
 
-	status = perf_posted(
-		oriel_dev_put_signal(&s->w, me, s->peer, s->mark, mine, length, PERF_READY, 1));
+	status = perf_posted(oriel_dev_put_signal(&s->w, me, s->peer, s->words_offset, mine, length,
+						  PERF_READY, 1));
 	if (status == ORIEL_OK)
-		status = perf_hear(s, me, PERF_READY);
+		status = perf_wait_notify(s, me, PERF_READY);
 	return status == ORIEL_OK ? oriel_dev_drain(&s->w, me, 0) : status;
 }
 
-static enum oriel_status p2p_join(struct perf_shot *s, struct oriel_p2p *end)
+static enum oriel_status p2p_join(struct perf_rep *s, struct oriel_p2p *end)
 {
 	char address[ORIEL_P2P_ADDRESS];
 	enum oriel_status status = oriel_p2p_address(end, address);
@@ -87,11 +90,11 @@ static enum oriel_status p2p_join(struct perf_shot *s, struct oriel_p2p *end)
 	if (status == ORIEL_OK)
 		status = p2p_swap(s, address, sizeof(address));
 	return status == ORIEL_OK
-		       ? oriel_p2p_connect(end, s->target + s->mark, ORIEL_P2P_ADDRESS, 0)
+		       ? oriel_p2p_connect(end, s->target + s->words_offset, ORIEL_P2P_ADDRESS, 0)
 		       : status;
 }
 
-static enum oriel_status p2p_end(struct perf_shot *s, enum oriel_p2p_mode mode,
+static enum oriel_status p2p_end(struct perf_rep *s, enum oriel_p2p_mode mode,
 				 struct oriel_p2p **end)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
@@ -117,21 +120,21 @@ static enum oriel_status p2p_end(struct perf_shot *s, enum oriel_p2p_mode mode,
 	return status;
 }
 
-static struct oriel_p2p_buffer p2p_source(const struct perf_shot *s)
+static struct oriel_p2p_buffer p2p_source(const struct perf_rep *s)
 {
 	struct oriel_p2p_buffer b = {s->job->p2p->source, s->bytes, s->job->p2p->from};
 
 	return b;
 }
 
-static struct oriel_p2p_buffer p2p_sink(const struct perf_shot *s)
+static struct oriel_p2p_buffer p2p_sink(const struct perf_rep *s)
 {
 	struct oriel_p2p_buffer b = {s->job->p2p->sink, s->bytes, s->job->p2p->to};
 
 	return b;
 }
 
-static enum oriel_status p2p_send(struct perf_shot *s, struct oriel_p2p *end, uint64_t round)
+static enum oriel_status p2p_send(struct perf_rep *s, struct oriel_p2p *end, uint64_t round)
 {
 	struct oriel_p2p_buffer from = p2p_source(s);
 	struct oriel_p2p_request *r = &s->job->p2p->out[0];
@@ -143,7 +146,7 @@ static enum oriel_status p2p_send(struct perf_shot *s, struct oriel_p2p *end, ui
 	return status == ORIEL_OK ? oriel_p2p_wait(end, r, 0) : status;
 }
 
-static enum oriel_status p2p_recv(struct perf_shot *s, struct oriel_p2p *end, uint64_t round,
+static enum oriel_status p2p_recv(struct perf_rep *s, struct oriel_p2p *end, uint64_t round,
 				  struct oriel_p2p_request *r)
 {
 	enum oriel_status status = oriel_p2p_wait(end, r, 0);
@@ -153,8 +156,8 @@ static enum oriel_status p2p_recv(struct perf_shot *s, struct oriel_p2p *end, ui
 	return status;
 }
 
-/* The next receive is there before what the peer answers to is sent. */
-static enum oriel_status p2p_lat(struct perf_shot *s, uint64_t begin, uint64_t end_round,
+/* The next receive is posted before the message that the peer answers is sent. */
+static enum oriel_status p2p_lat(struct perf_rep *s, uint64_t begin, uint64_t end_round,
 				 enum oriel_p2p_mode mode)
 {
 	struct oriel_p2p *end;
@@ -179,8 +182,8 @@ static enum oriel_status p2p_lat(struct perf_shot *s, uint64_t begin, uint64_t e
 	return status;
 }
 
-/* Once the ends are joined. */
-static enum oriel_status p2p_import(struct perf_shot *s, struct oriel_p2p *end)
+/* Requires connected endpoints. */
+static enum oriel_status p2p_import(struct perf_rep *s, struct oriel_p2p *end)
 {
 	struct perf_p2p *p = s->job->p2p;
 	const struct oriel_p2p_buffer all = {p->sink, p->bytes, p->to};
@@ -194,12 +197,13 @@ static enum oriel_status p2p_import(struct perf_shot *s, struct oriel_p2p *end)
 	if (status == ORIEL_OK)
 		status = p2p_swap(s, bytes, sizeof(bytes));
 	if (status == ORIEL_OK)
-		status = oriel_p2p_import(end, s->target + s->mark, sizeof(bytes), &p->remote);
+		status = oriel_p2p_import(end, s->target + s->words_offset, sizeof(bytes),
+					  &p->remote);
 	p->is_imported = status == ORIEL_OK;
 	return status;
 }
 
-static enum oriel_status p2p_put(struct perf_shot *s, struct oriel_p2p *end, uint64_t round)
+static enum oriel_status p2p_put(struct perf_rep *s, struct oriel_p2p *end, uint64_t round)
 {
 	struct oriel_p2p_buffer from = p2p_source(s);
 	struct oriel_p2p_request *r = &s->job->p2p->out[0];
@@ -211,8 +215,8 @@ static enum oriel_status p2p_put(struct perf_shot *s, struct oriel_p2p *end, uin
 	return status == ORIEL_OK ? oriel_p2p_wait(end, r, 0) : status;
 }
 
-/* As p2p_lat(): the next is expected before what the peer answers to is put. */
-static enum oriel_status p2p_put_lat(struct perf_shot *s, uint64_t begin, uint64_t end_round)
+/* As p2p_lat(): the next put is expected before the one that the peer answers is sent. */
+static enum oriel_status p2p_put_lat(struct perf_rep *s, uint64_t begin, uint64_t end_round)
 {
 	struct oriel_p2p *end;
 	enum oriel_status status = p2p_end(s, ORIEL_P2P_ZERO_COPY, &end);
@@ -246,8 +250,11 @@ static enum oriel_status p2p_wait_all(struct oriel_p2p *end, struct oriel_p2p_re
 	return status;
 }
 
-/* A burst one way, or both; then a word back, or the sender would be a round ahead. */
-static enum oriel_status p2p_burst(struct perf_shot *s, struct oriel_p2p *end, bool sends,
+/*
+ * A burst in one direction or in both, then a word back, without which the sender would be a round
+ * ahead.
+ */
+static enum oriel_status p2p_burst(struct perf_rep *s, struct oriel_p2p *end, bool sends,
 				   bool receives)
 {
 	struct oriel_p2p_buffer from = p2p_source(s), to = p2p_sink(s);
@@ -266,7 +273,7 @@ static enum oriel_status p2p_burst(struct perf_shot *s, struct oriel_p2p *end, b
 	return status;
 }
 
-static enum oriel_status p2p_bw(struct perf_shot *s, uint64_t begin, uint64_t end_round,
+static enum oriel_status p2p_bw(struct perf_rep *s, uint64_t begin, uint64_t end_round,
 				enum oriel_p2p_mode mode, bool is_both)
 {
 	struct oriel_p2p *end;
@@ -279,19 +286,19 @@ static enum oriel_status p2p_bw(struct perf_shot *s, uint64_t begin, uint64_t en
 		status = p2p_burst(s, end, s->is_origin || is_both, !s->is_origin || is_both);
 		if (s->is_checked && status == ORIEL_OK && (!s->is_origin || is_both))
 			perf_compare(s, s->job->p2p->sink, s->bytes, round, s->peer);
-		/* What is compared stays until it has been. */
+		/* The data must not change before it has been compared. */
 		if (s->is_checked && status == ORIEL_OK)
 			status = oriel_dev_barrier_peer(&s->w, oriel_dev_thread(), s->peer, 0, 0);
 	}
 	return status;
 }
 
-/* An end is one thread's: the leader's. */
-#define P2P_PASS(name, call)                                                                  \
-	enum oriel_status name(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin, \
-			       uint64_t end)                                                  \
-	{                                                                                     \
-		return oriel_dev_vote(g, oriel_dev_is_leader(g) ? (call) : ORIEL_OK);         \
+/* An endpoint belongs to one thread: the leader. */
+#define P2P_PASS(name, call)                                                                 \
+	enum oriel_status name(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin, \
+			       uint64_t end)                                                 \
+	{                                                                                    \
+		return oriel_dev_vote(g, oriel_dev_is_leader(g) ? (call) : ORIEL_OK);        \
 	}
 
 P2P_PASS(perf_p2p_lat_zero, p2p_lat(s, begin, end, ORIEL_P2P_ZERO_COPY))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cases over ends of p2p, and what they keep in the job. */
+/* The cases over p2p endpoints, and the state that they keep in the job. */
 #ifndef ORIEL_PERF_P2P_H
 #define ORIEL_PERF_P2P_H
 
 #include "perf.h"
 
-/* Nobody measures any more. */
+/* Called when no case measures any more. */
 void perf_p2p_close(struct perf_job *job);
 
 perf_pass perf_p2p_lat_zero, perf_p2p_lat_copy, perf_p2p_put_lat;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that the cases have in common; the whole group calls them. */
+/* Steps that several cases share; the whole group calls them. */
 #ifndef ORIEL_PERF_PASS_H
 #define ORIEL_PERF_PASS_H
 
 #include "perf.h"
 
-static inline enum oriel_status perf_tell(struct perf_shot *s, struct oriel_dev_group g,
-					  uint32_t id)
+static inline enum oriel_status perf_notify(struct perf_rep *s, struct oriel_dev_group g,
+					    uint32_t id)
 {
 	return perf_posted(oriel_dev_signal(&s->w, g, s->peer, id, ORIEL_SIGNAL_ADD, 1));
 }
 
-static inline enum oriel_status perf_hear(struct perf_shot *s, struct oriel_dev_group g,
-					  uint32_t id)
+static inline enum oriel_status perf_wait_notify(struct perf_rep *s, struct oriel_dev_group g,
+						 uint32_t id)
 {
 	return oriel_dev_wait_signal_next(&s->w, g, s->peer, id, 1, 0);
 }
 
-/* With --check: new data in the source, once nothing reads the old any more. */
-static inline enum oriel_status perf_prepare(struct perf_shot *s, struct oriel_dev_group g,
+/* With --check: write new data into the source once no transfer reads the old data. */
+static inline enum oriel_status perf_prepare(struct perf_rep *s, struct oriel_dev_group g,
 					     uint64_t round)
 {
 	enum oriel_status status;
@@ -32,8 +32,8 @@ static inline enum oriel_status perf_prepare(struct perf_shot *s, struct oriel_d
 	return status;
 }
 
-/* With --check: @data must begin with @bytes that the peer prepared for @round. */
-static inline void perf_received(struct perf_shot *s, struct oriel_dev_group g, const char *data,
+/* With --check: @data must begin with the @bytes that the peer prepared for @round. */
+static inline void perf_received(struct perf_rep *s, struct oriel_dev_group g, const char *data,
 				 uint64_t bytes, uint64_t round)
 {
 	if (!s->is_checked)
@@ -44,23 +44,23 @@ static inline void perf_received(struct perf_shot *s, struct oriel_dev_group g, 
 }
 
 /*
- * --check of an operation that only the origin knows of: the peer compares what
- * has come, and the next round waits for that.
+ * --check of an operation that only the initiator knows of: the peer compares the received data,
+ * and the next round waits for that.
  */
-static inline enum oriel_status perf_verify(struct perf_shot *s, struct oriel_dev_group g,
+static inline enum oriel_status perf_verify(struct perf_rep *s, struct oriel_dev_group g,
 					    uint64_t bytes, uint64_t round)
 {
 	enum oriel_status status;
 
 	if (s->is_origin) {
-		status = perf_tell(s, g, PERF_READY);
-		return status == ORIEL_OK ? perf_hear(s, g, PERF_DONE) : status;
+		status = perf_notify(s, g, PERF_READY);
+		return status == ORIEL_OK ? perf_wait_notify(s, g, PERF_DONE) : status;
 	}
-	status = perf_hear(s, g, PERF_READY);
+	status = perf_wait_notify(s, g, PERF_READY);
 	if (status != ORIEL_OK)
 		return status;
 	perf_received(s, g, s->target, bytes, round);
-	return perf_tell(s, g, PERF_DONE);
+	return perf_notify(s, g, PERF_DONE);
 }
 
 #endif

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moving bytes without a signal: put, get, and how much a put moves. */
+/* Cases that move bytes without a signal: latency and bandwidth of put and get. */
 #include <string.h>
 
 #include "perf.h"
 #include "perf_pass.h"
 
 /*
- * The last word of the payload is a value put, which becomes round + 1 as a
- * whole: the receiver may poll it. It is no promise of the rest, so --check
- * waits for a signal too.
+ * The last word of the payload is a value put, which becomes round + 1 atomically: the receiver
+ * polls it. It does not guarantee the rest of the payload, so --check waits for a signal too.
  */
-static enum oriel_status put_send(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+static enum oriel_status put_send(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	enum oriel_status status = ORIEL_OK;
 	uint64_t body = s->bytes - 8;
@@ -21,10 +20,10 @@ static enum oriel_status put_send(struct perf_shot *s, struct oriel_dev_group g,
 	if (status == ORIEL_OK && oriel_dev_is_leader(g))
 		status = perf_posted(oriel_dev_put_value(&s->w, s->peer, body, round + 1));
 	status = oriel_dev_vote(g, status);
-	return s->is_checked && status == ORIEL_OK ? perf_tell(s, g, PERF_READY) : status;
+	return s->is_checked && status == ORIEL_OK ? perf_notify(s, g, PERF_READY) : status;
 }
 
-static enum oriel_status put_await(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+static enum oriel_status put_await(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	struct oriel_dev_aim aim = {(uint64_t *)(void *)(s->target + s->bytes - 8),
 				    round + 1,
@@ -39,7 +38,7 @@ static enum oriel_status put_await(struct perf_shot *s, struct oriel_dev_group g
 	status = oriel_dev_vote(g, status);
 	if (!s->is_checked || status != ORIEL_OK)
 		return status;
-	status = perf_hear(s, g, PERF_READY);
+	status = perf_wait_notify(s, g, PERF_READY);
 	if (oriel_dev_is_leader(g)) {
 		perf_compare(s, s->target, s->bytes - 8, round, s->peer);
 		perf_compare_word(s, "the last word", *aim.word, round + 1, round);
@@ -47,10 +46,10 @@ static enum oriel_status put_await(struct perf_shot *s, struct oriel_dev_group g
 	return status;
 }
 
-/* There and back, each way by @send. */
+/* A round trip, each way by @send. */
 static inline enum oriel_status
-put_rounds(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin, uint64_t end,
-	   enum oriel_status (*send)(struct perf_shot *s, struct oriel_dev_group g, uint64_t round))
+put_rounds(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin, uint64_t end,
+	   enum oriel_status (*send)(struct perf_rep *s, struct oriel_dev_group g, uint64_t round))
 {
 	enum oriel_status status = ORIEL_OK;
 	uint64_t round;
@@ -67,17 +66,17 @@ put_rounds(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin, uint64
 	return status;
 }
 
-enum oriel_status perf_put_lat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_put_lat(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			       uint64_t end)
 {
 	return put_rounds(s, g, begin, end, put_send);
 }
 
 /*
- * One put of all: the last word of the source becomes round + 1, which the receiver
- * polls as above. The source is written anew when the put before it is done.
+ * A single put: the last word of the source becomes round + 1, which the receiver polls as above.
+ * The source is rewritten after the previous put has completed.
  */
-static enum oriel_status poll_send(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+static enum oriel_status poll_send(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	uint64_t last = round + 1;
 	enum oriel_status status;
@@ -88,16 +87,16 @@ static enum oriel_status poll_send(struct perf_shot *s, struct oriel_dev_group g
 	oriel_dev_sync(g);
 	ticket = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes);
 	status = oriel_dev_wait_local(&s->w, g, s->peer, ticket, 0);
-	return s->is_checked && status == ORIEL_OK ? perf_tell(s, g, PERF_READY) : status;
+	return s->is_checked && status == ORIEL_OK ? perf_notify(s, g, PERF_READY) : status;
 }
 
-enum oriel_status perf_put_poll_lat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_put_poll_lat(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				    uint64_t end)
 {
 	return put_rounds(s, g, begin, end, poll_send);
 }
 
-enum oriel_status perf_put_flush(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_put_flush(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				 uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -118,8 +117,8 @@ enum oriel_status perf_put_flush(struct perf_shot *s, struct oriel_dev_group g, 
 	return status;
 }
 
-/* All puts of a burst go to the same place: its pages and lines are warm. */
-static enum oriel_status put_burst(struct perf_shot *s, struct oriel_dev_group g)
+/* All puts of a burst go to the same offset, so its pages and cache lines are warm. */
+static enum oriel_status put_burst(struct perf_rep *s, struct oriel_dev_group g)
 {
 	uint64_t i, burst = perf_burst(s->bytes);
 	enum oriel_status status = ORIEL_OK;
@@ -129,7 +128,7 @@ static enum oriel_status put_burst(struct perf_shot *s, struct oriel_dev_group g
 	return status == ORIEL_OK ? oriel_dev_flush(&s->w, g, 0) : status;
 }
 
-enum oriel_status perf_put_bw(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_put_bw(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			      uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -147,37 +146,37 @@ enum oriel_status perf_put_bw(struct perf_shot *s, struct oriel_dev_group g, uin
 	return status;
 }
 
-/* The peer of a get, while data is checked: it lays out what is fetched. */
-static enum oriel_status get_serve(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+/* The target of a get, with --check: writes the data to be fetched. */
+static enum oriel_status get_serve(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	enum oriel_status status;
 
 	if (oriel_dev_is_leader(g))
 		perf_fill(s->target, s->bytes, round, s->job->rank);
-	status = perf_tell(s, g, PERF_READY);
-	return status == ORIEL_OK ? perf_hear(s, g, PERF_DONE) : status;
+	status = perf_notify(s, g, PERF_READY);
+	return status == ORIEL_OK ? perf_wait_notify(s, g, PERF_DONE) : status;
 }
 
-static enum oriel_status get_once(struct perf_shot *s, struct oriel_dev_group g)
+static enum oriel_status get_once(struct perf_rep *s, struct oriel_dev_group g)
 {
 	int64_t ticket = oriel_dev_get(&s->w, g, s->peer, 0, s->sink, s->bytes);
 
 	return oriel_dev_wait_local(&s->w, g, s->peer, ticket, 0);
 }
 
-static enum oriel_status get_verified(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+static enum oriel_status get_verified(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
-	enum oriel_status status = perf_hear(s, g, PERF_READY);
+	enum oriel_status status = perf_wait_notify(s, g, PERF_READY);
 
 	if (status == ORIEL_OK)
 		status = get_once(s, g);
 	if (status != ORIEL_OK)
 		return status;
 	perf_received(s, g, s->sink, s->bytes, round);
-	return perf_tell(s, g, PERF_DONE);
+	return perf_notify(s, g, PERF_DONE);
 }
 
-enum oriel_status perf_get_lat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_get_lat(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			       uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;

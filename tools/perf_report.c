@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows for people (a table) and for programs (one JSON object a line). */
+/* The report: a table for people, or one JSON object per line for programs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define REPORT_PATH 64
 
-/* The commit that oriel_version() names, "" if none. */
+/* The commit in oriel_version(), "" without one. */
 static void report_commit(char *commit, size_t room)
 {
 	const char *from = strstr(oriel_version(), "commit ");
@@ -22,7 +22,7 @@ static void report_commit(char *commit, size_t room)
 	snprintf(commit, room, "%.*s", (int)strcspn(from, ")"), from);
 }
 
-/* "AMD EPYC, 2 cores": the model where the kernel tells it, else the kind. */
+/* "AMD EPYC, 2 cores": the model if the kernel reports it, else the architecture. */
 static void report_machine(const struct perf_job *job, char *machine, size_t room)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");
@@ -46,8 +46,8 @@ static double row_gbps(const struct perf_row *row)
 	return median > 0 ? (double)row->bytes * row->plan->flows / median : 0;
 }
 
-/* "mapped", "rdma[verbs]", "rdma[soft]"; "rdma[sink]" is one in software that moves nothing. */
-static void path_tell(const struct perf_job *job, enum oriel_path path, char *text, size_t room)
+/* "mapped", "rdma[verbs]", "rdma[soft]"; "rdma[sink]" is a software HCA that discards all data. */
+static void path_text(const struct perf_job *job, enum oriel_path path, char *text, size_t room)
 {
 	struct oriel_adapter adapter;
 
@@ -58,7 +58,7 @@ static void path_tell(const struct perf_job *job, enum oriel_path path, char *te
 }
 
 /* All paths from rank 0 to others: "mapped+rdma[soft]". */
-static void paths_tell(const struct perf_job *job, char *text, size_t room)
+static void paths_text(const struct perf_job *job, char *text, size_t room)
 {
 	bool has[ORIEL_PATH_RDMA + 1] = {false};
 	enum oriel_path path;
@@ -72,21 +72,21 @@ static void paths_tell(const struct perf_job *job, char *text, size_t room)
 			continue;
 		if (used)
 			text[used++] = '+';
-		path_tell(job, path, text + used, room - used);
+		path_text(job, path, text + used, room - used);
 		used += strlen(text + used);
 	}
 }
 
-/* The path of a row: to all peers, to the one of a pair, or none at all. */
+/* The path of a row: to all peers, to the peer of a pair, or self. */
 static const char *row_path(const struct perf_job *job, const struct perf_row *row, char *text,
 			    size_t room)
 {
 	if (row->plan->pass == perf_memcpy)
-		path_tell(job, ORIEL_PATH_SELF, text, room);
-	else if (row->plan->cast == PERF_ALL)
-		paths_tell(job, text, room);
+		path_text(job, ORIEL_PATH_SELF, text, room);
+	else if (row->plan->participants == PERF_ALL)
+		paths_text(job, text, room);
 	else
-		path_tell(job, job->path, text, room);
+		path_text(job, job->path, text, room);
 	return text;
 }
 
@@ -118,7 +118,7 @@ static void report_json(const struct perf_job *job, const struct perf_row *row)
 	putchar('\n');
 }
 
-/* The row that shows the limit of @row, if it was measured too. */
+/* The row with the limit of @row, if it was measured. */
 static const struct perf_row *report_limit(const struct perf_row *row, const struct perf_row *rows,
 					   size_t count)
 {
@@ -163,10 +163,10 @@ void perf_report(const struct perf_job *job, const struct perf_row *rows, size_t
 	report_commit(commit, sizeof(commit));
 	report_machine(job, machine, sizeof(machine));
 	if (job->is_software)
-		printf("# rdma is an adapter in software, for development and tests: no NIC is "
+		printf("# rdma is the software HCA, for development and tests: no NIC is "
 		       "used\n");
-	if (*job->left_out)
-		printf("# left out, not for this path: %s\n", job->left_out);
+	if (*job->skipped)
+		printf("# skipped, not for this path: %s\n", job->skipped);
 	printf("# %s; commit %s; %s\n", machine, commit, job->command);
 	printf("%-14s %-12s %-17s %8s %11s %11s %7s %8s  %s\n", "test", "mode", "path", "bytes",
 	       "median us", "p99 us", "spread", "GB/s", "times the limit");

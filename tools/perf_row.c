@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One repetition of one row: a fresh window, then rounds to compare (--check),
- * to warm up, and to time. Between the phases all ranks meet over the
- * bootstrap, where those that do not take part sleep.
+ * Measures one repetition of one row: creates a window, then runs rounds to compare (--check), to
+ * warm up, and to time. Between the phases all ranks synchronize over the bootstrap, where
+ * non-participants sleep.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,22 +10,22 @@
 
 #include "perf.h"
 
-#define ROW_SAMPLE_NS 20e3     /* long against two looks at the clock */
-#define ROW_REPETITION_NS 30e6 /* unless --iters says otherwise */
-#define ROW_ONCE 10            /* samples of what is no loop */
+#define ROW_SAMPLE_NS 20e3     /* long compared with two reads of the clock */
+#define ROW_REPETITION_NS 30e6 /* unless --iters is given */
+#define ROW_ONCE 10            /* samples of a case that is not a loop */
 #define ROW_SAMPLES_MIN 5
 #define ROW_SAMPLES_MAX 2000
 #define ROW_CHECK_BYTES (16u << 20) /* compared per repetition, within 3 and 200 rounds */
 #define ROW_WARM_BYTES (8u << 20)   /* moved before timing, within 2 and 2000 rounds */
 #define ROW_PAGE 4096
 
-/* Equal rounds for all threads of a rank, cut into samples. */
+/* Equal rounds for all threads of a rank, divided into samples. */
 struct row_phase {
-	struct perf_shot *shot;
+	struct perf_rep *rep;
 	uint64_t begin;
 	uint64_t batch;
 	uint64_t samples;
-	double *ns; /* per round, [samples]; NULL: not wanted */
+	double *ns; /* per round, [samples]; NULL: not recorded */
 	enum oriel_status status;
 };
 
@@ -35,16 +35,16 @@ struct row_thread {
 	pthread_t id;
 };
 
-/* The ranks come out of the bootstrap at different times; the first sample must not show it. */
-static enum oriel_status shot_meet(struct perf_shot *shot, struct oriel_dev_group g)
+/* The ranks leave the bootstrap at different times, which must not affect the first sample. */
+static enum oriel_status rep_synchronize(struct perf_rep *rep, struct oriel_dev_group g)
 {
-	switch (shot->plan->cast) {
+	switch (rep->plan->participants) {
 	case PERF_ORIGIN:
 		break;
 	case PERF_PAIR:
-		return oriel_dev_barrier_peer(&shot->w, g, shot->peer, 0, 0);
+		return oriel_dev_barrier_peer(&rep->w, g, rep->peer, 0, 0);
 	case PERF_ALL:
-		return oriel_dev_barrier(&shot->w, g, 0, 0);
+		return oriel_dev_barrier(&rep->w, g, 0, 0);
 	}
 	oriel_dev_sync(g);
 	return ORIEL_OK;
@@ -52,27 +52,27 @@ static enum oriel_status shot_meet(struct perf_shot *shot, struct oriel_dev_grou
 
 static void phase_rounds(struct row_phase *phase, struct oriel_dev_group g)
 {
-	struct perf_shot *shot = phase->shot;
-	enum oriel_status status = shot_meet(shot, g);
+	struct perf_rep *rep = phase->rep;
+	enum oriel_status status = rep_synchronize(rep, g);
 	double now, first = perf_now_ns(), start = first;
 	uint64_t i, begin = phase->begin;
 
 	for (i = 0; i < phase->samples && status == ORIEL_OK; i++) {
-		status = shot->plan->pass(shot, g, begin, begin + phase->batch);
+		status = rep->plan->pass(rep, g, begin, begin + phase->batch);
 		begin += phase->batch;
 		now = perf_now_ns();
 		if (oriel_dev_is_leader(g)) {
 			if (phase->ns)
-				phase->ns[i] = (now - start - shot->idle_ns) / (double)phase->batch;
-			shot->idle_ns = 0;
+				phase->ns[i] = (now - start - rep->idle_ns) / (double)phase->batch;
+			rep->idle_ns = 0;
 		}
 		start = now;
 	}
 	/* The next phase writes to the source of this one. */
 	if (status == ORIEL_OK)
-		status = oriel_dev_drain(&shot->w, g, 0);
+		status = oriel_dev_drain(&rep->w, g, 0);
 	if (oriel_dev_is_leader(g)) {
-		shot->gross_ns = (start - first) / (double)(phase->batch * phase->samples);
+		rep->gross_ns = (start - first) / (double)(phase->batch * phase->samples);
 		phase->status = status;
 	}
 }
@@ -80,17 +80,17 @@ static void phase_rounds(struct row_phase *phase, struct oriel_dev_group g)
 static void *phase_thread(void *argument)
 {
 	struct row_thread *thread = argument;
-	struct perf_shot *shot = thread->phase->shot;
+	struct perf_rep *rep = thread->phase->rep;
 
-	perf_job_pin(shot->job, thread->rank);
-	phase_rounds(thread->phase, oriel_dev_team(&shot->team, thread->rank));
+	perf_job_pin(rep->job, thread->rank);
+	phase_rounds(thread->phase, oriel_dev_team(&rep->team, thread->rank));
 	return NULL;
 }
 
 /* A team that lacks a thread would wait for it for ever. */
 static void phase_team(struct row_phase *phase)
 {
-	struct perf_job *job = phase->shot->job;
+	struct perf_job *job = phase->rep->job;
 	struct row_thread threads[ORIEL_TEAM_MAX];
 	uint32_t i, count = job->options->threads;
 
@@ -101,38 +101,38 @@ static void phase_team(struct row_phase *phase)
 			exit(1);
 		}
 	}
-	phase_rounds(phase, oriel_dev_team(&phase->shot->team, 0));
+	phase_rounds(phase, oriel_dev_team(&phase->rep->team, 0));
 	for (i = 1; i < count; i++)
 		pthread_join(threads[i].id, NULL);
 }
 
-static bool shot_takes_part(const struct perf_shot *shot)
+static bool rep_participates(const struct perf_rep *rep)
 {
-	switch (shot->plan->cast) {
+	switch (rep->plan->participants) {
 	case PERF_ORIGIN:
-		return shot->is_origin || (shot->is_checked && shot->job->rank == 1);
+		return rep->is_origin || (rep->is_checked && rep->job->rank == 1);
 	case PERF_PAIR:
-		return shot->job->rank < 2;
+		return rep->job->rank < 2;
 	case PERF_ALL:
 		return true;
 	}
 	return false;
 }
 
-/* Collective: run @samples times @batch rounds, which go on where the last phase ended. */
-static enum oriel_status shot_run(struct perf_shot *shot, uint64_t *next, uint64_t batch,
-				  uint64_t samples, double *ns)
+/* Collective: run @samples times @batch rounds, numbered on from the last phase. */
+static enum oriel_status rep_run(struct perf_rep *rep, uint64_t *next, uint64_t batch,
+				 uint64_t samples, double *ns)
 {
-	struct row_phase phase = {shot, *next, batch, samples, ns, ORIEL_OK};
+	struct row_phase phase = {rep, *next, batch, samples, ns, ORIEL_OK};
 
 	*next += batch * samples;
-	if (shot_takes_part(shot)) {
-		if (shot->job->options->threads > 1)
+	if (rep_participates(rep)) {
+		if (rep->job->options->threads > 1)
 			phase_team(&phase);
 		else
 			phase_rounds(&phase, oriel_dev_thread());
 	}
-	return oriel_comm_agree(shot->job->comm, phase.status);
+	return oriel_comm_agree(rep->job->comm, phase.status);
 }
 
 static uint64_t row_rounds(uint64_t volume, uint64_t bytes, uint64_t least, uint64_t most)
@@ -142,7 +142,7 @@ static uint64_t row_rounds(uint64_t volume, uint64_t bytes, uint64_t least, uint
 	return rounds < least ? least : rounds > most ? most : rounds;
 }
 
-/* How rank 0 cuts the repetitions of @row, after a round took it @ns. */
+/* Divide the repetitions of @row into samples, on rank 0, where a round took @ns. */
 static void row_plan(struct perf_row *row, const struct perf_options *options, double ns)
 {
 	double batch = ROW_SAMPLE_NS / (ns > 1 ? ns : 1);
@@ -161,8 +161,8 @@ static void row_plan(struct perf_row *row, const struct perf_options *options, d
 						   : (uint64_t)samples;
 }
 
-/* Collective: all take over the @count words of rank 0. */
-static enum oriel_status job_take_over(struct perf_job *job, uint64_t *words, size_t count)
+/* Collective: all ranks receive the @count words of rank 0. */
+static enum oriel_status job_broadcast(struct perf_job *job, uint64_t *words, size_t count)
 {
 	size_t length = count * sizeof(*words);
 	enum oriel_status status;
@@ -178,7 +178,7 @@ static enum oriel_status job_take_over(struct perf_job *job, uint64_t *words, si
 	return status;
 }
 
-/* Collective: how the repetitions of @row are cut, after a round took rank 0 @ns. */
+/* Collective: row_plan() on rank 0, for all ranks. */
 static enum oriel_status row_calibrate(struct perf_row *row, struct perf_job *job, double ns)
 {
 	enum oriel_status status;
@@ -187,115 +187,118 @@ static enum oriel_status row_calibrate(struct perf_row *row, struct perf_job *jo
 	row_plan(row, job->options, ns);
 	words[0] = row->batch;
 	words[1] = row->samples;
-	status = job_take_over(job, words, 2);
+	status = job_broadcast(job, words, 2);
 	row->batch = words[0];
 	row->samples = words[1];
 	return status;
 }
 
-/* Collective: rounds that warm up by moving much, but in no more time than a repetition. */
-static enum oriel_status shot_warm_rounds(struct perf_shot *shot, const struct perf_row *row,
-					  uint64_t *rounds)
+/*
+ * Collective: the number of warm-up rounds, to move ROW_WARM_BYTES but to take no longer than a
+ * repetition.
+ */
+static enum oriel_status rep_warm_rounds(struct perf_rep *rep, const struct perf_row *row,
+					 uint64_t *rounds)
 {
 	uint64_t moved =
 		row->plan->round == PERF_MANY ? row->bytes * perf_burst(row->bytes) : row->bytes;
-	double most = ROW_REPETITION_NS / (shot->gross_ns > 1 ? shot->gross_ns : 1);
+	double most = ROW_REPETITION_NS / (rep->gross_ns > 1 ? rep->gross_ns : 1);
 
 	*rounds = row_rounds(ROW_WARM_BYTES, moved, 2, 2000);
 	if (most < (double)*rounds)
 		*rounds = most < 2 ? 2 : (uint64_t)most;
-	return job_take_over(shot->job, rounds, 1);
+	return job_broadcast(rep->job, rounds, 1);
 }
 
-/* Collective: the last rounds that warm up tell how long one takes. */
-static enum oriel_status shot_warm_up(struct perf_shot *shot, struct perf_row *row, uint64_t *next)
+/* Collective: the last warm-up phase also measures the time of a round. */
+static enum oriel_status rep_warm_up(struct perf_rep *rep, struct perf_row *row, uint64_t *next)
 {
-	uint64_t rounds = shot->job->options->warmup;
+	uint64_t rounds = rep->job->options->warmup;
 	enum oriel_status status;
 
-	status = shot_run(shot, next, rounds ? rounds : 2, 1, NULL);
+	status = rep_run(rep, next, rounds ? rounds : 2, 1, NULL);
 	if (status == ORIEL_OK && !rounds) {
-		status = shot_warm_rounds(shot, row, &rounds);
+		status = rep_warm_rounds(rep, row, &rounds);
 		if (status == ORIEL_OK)
-			status = shot_run(shot, next, rounds, 1, NULL);
+			status = rep_run(rep, next, rounds, 1, NULL);
 	}
 	if (status == ORIEL_OK && !row->batch)
-		status = row_calibrate(row, shot->job, shot->gross_ns);
+		status = row_calibrate(row, rep->job, rep->gross_ns);
 	return status;
 }
 
-static double round_parts(const struct perf_shot *shot, const struct perf_row *row)
+static double round_parts(const struct perf_rep *rep, const struct perf_row *row)
 {
 	switch (row->plan->round) {
 	case PERF_ONE:
 		return 1;
-	case PERF_THERE_AND_BACK:
+	case PERF_ROUND_TRIP:
 		return 2;
 	case PERF_MANY:
 		return (double)perf_burst(row->bytes);
-	case PERF_TOLD:
-		return (double)shot->parts;
+	case PERF_REPORTED:
+		return (double)rep->parts;
 	}
 	return 1;
 }
 
-/* Collective: the rounds that count. */
-static enum oriel_status shot_time(struct perf_shot *shot, struct perf_row *row, uint64_t *next)
+/* Collective: the timed rounds. */
+static enum oriel_status rep_time(struct perf_rep *rep, struct perf_row *row, uint64_t *next)
 {
 	double *ns = calloc(row->samples, sizeof(*ns));
 	enum oriel_status status;
 	uint64_t i;
 
-	status = oriel_comm_agree(shot->job->comm, ns ? ORIEL_OK : ORIEL_ERR_NOMEM);
+	status = oriel_comm_agree(rep->job->comm, ns ? ORIEL_OK : ORIEL_ERR_NOMEM);
 	if (status == ORIEL_OK)
-		status = shot_run(shot, next, row->batch, row->samples, ns);
-	if (status == ORIEL_OK && shot->is_origin) {
+		status = rep_run(rep, next, row->batch, row->samples, ns);
+	if (status == ORIEL_OK && rep->is_origin) {
 		for (i = 0; i < row->samples; i++)
-			ns[i] /= round_parts(shot, row);
+			ns[i] /= round_parts(rep, row);
 		if (!perf_series_add(&row->series, ns, row->samples))
 			status = ORIEL_ERR_NOMEM;
 	}
 	free(ns);
-	return oriel_comm_agree(shot->job->comm, status);
+	return oriel_comm_agree(rep->job->comm, status);
 }
 
-/* Does the source lie in the own window, which adapters know? */
+/* Is the source in the rank's own window, which is registered with the NICs? */
 static bool plan_sends_window(const struct perf_case *plan)
 {
 	return plan->pass == perf_put_poll_lat;
 }
 
-/* Behind the payload and the words of the case. */
-static uint64_t shot_source_at(const struct perf_shot *shot)
+/* Window offset of the source, behind the payload and the words of the case. */
+static uint64_t rep_source_offset(const struct perf_rep *rep)
 {
-	return (shot->mark + ORIEL_DEV_LINE + ROW_PAGE - 1) / ROW_PAGE * ROW_PAGE;
+	return (rep->words_offset + ORIEL_DEV_LINE + ROW_PAGE - 1) / ROW_PAGE * ROW_PAGE;
 }
 
-static enum oriel_status shot_address(struct perf_shot *shot)
+static enum oriel_status rep_address(struct perf_rep *rep)
 {
 	void *target, *remote = NULL;
 	enum oriel_status status;
 	size_t length;
 
-	status = oriel_window_device(shot->window, &shot->w);
+	status = oriel_window_device(rep->window, &rep->w);
 	if (status == ORIEL_OK)
-		status = oriel_window_buffer(shot->window, 0, &target, &length);
+		status = oriel_window_buffer(rep->window, 0, &target, &length);
 	if (status != ORIEL_OK)
 		return status;
-	shot->target = target;
-	if (plan_sends_window(shot->plan))
-		shot->source = shot->target + shot_source_at(shot);
-	status = oriel_window_peer_address(shot->window, shot->peer, 0, &remote);
+	rep->target = target;
+	if (plan_sends_window(rep->plan))
+		rep->source = rep->target + rep_source_offset(rep);
+	status = oriel_window_peer_address(rep->window, rep->peer, 0, &remote);
 	if (status != ORIEL_OK && status != ORIEL_ERR_NO_PATH)
 		return status;
-	shot->remote = status == ORIEL_OK ? remote : NULL;
-	return oriel_team_open(&shot->team, shot->job->options->threads,
-			       perf_job_is_crowded(shot->job));
+	rep->remote = status == ORIEL_OK ? remote : NULL;
+	return oriel_team_open(&rep->team, rep->job->options->threads,
+			       perf_job_is_oversubscribed(rep->job));
 }
 
-/* Collective: a window of its own, so that nothing is left of other rows. */
-static enum oriel_status shot_open(struct perf_shot *shot, struct perf_job *job,
-				   const struct perf_row *row)
+/* Collective: each row has a window of its own, so that no state of other rows remains. */
+static enum oriel_status rep_open(struct perf_rep *rep, struct perf_job *job,
+				  const struct perf_row *row)
 {
 	uint64_t words = (job->ranks > ORIEL_TEAM_MAX ? job->ranks : ORIEL_TEAM_MAX) * 8ull;
 	uint64_t payload = row->bytes > words ? row->bytes : words;
@@ -308,44 +311,44 @@ static enum oriel_status shot_open(struct perf_shot *shot, struct perf_job *job,
 	};
 	enum oriel_status status;
 
-	*shot = (struct perf_shot){
+	*rep = (struct perf_rep){
 		.job = job,
 		.plan = row->plan,
 		.bytes = row->bytes,
-		.mark = (payload + ORIEL_DEV_LINE - 1) / ORIEL_DEV_LINE * ORIEL_DEV_LINE,
+		.words_offset = (payload + ORIEL_DEV_LINE - 1) / ORIEL_DEV_LINE * ORIEL_DEV_LINE,
 		.peer = job->rank == 0 ? 1 : 0,
 		.is_origin = job->rank == 0,
 		.source = job->source,
 		.sink = job->sink,
 	};
-	attr.length = shot_source_at(shot) + (plan_sends_window(row->plan) ? row->bytes : 0);
-	status = oriel_window_create(job->comm, &attr, &shot->window);
-	return status == ORIEL_OK ? oriel_comm_agree(job->comm, shot_address(shot)) : status;
+	attr.length = rep_source_offset(rep) + (plan_sends_window(row->plan) ? row->bytes : 0);
+	status = oriel_window_create(job->comm, &attr, &rep->window);
+	return status == ORIEL_OK ? oriel_comm_agree(job->comm, rep_address(rep)) : status;
 }
 
-/* Collective. */
+/* Collective: a case that runs rounds. */
 static enum oriel_status row_loop(struct perf_row *row, struct perf_job *job)
 {
-	struct perf_shot shot = {.window = NULL};
+	struct perf_rep rep = {.window = NULL};
 	enum oriel_status status;
 	uint64_t next = 0;
 
-	status = shot_open(&shot, job, row);
+	status = rep_open(&rep, job, row);
 	if (status == ORIEL_OK && job->options->is_checked) {
-		shot.is_checked = true;
-		status = shot_run(&shot, &next, row_rounds(ROW_CHECK_BYTES, row->bytes, 3, 200), 1,
-				  NULL);
-		shot.is_checked = false;
+		rep.is_checked = true;
+		status = rep_run(&rep, &next, row_rounds(ROW_CHECK_BYTES, row->bytes, 3, 200), 1,
+				 NULL);
+		rep.is_checked = false;
 	}
 	if (status == ORIEL_OK)
-		status = shot_warm_up(&shot, row, &next);
+		status = rep_warm_up(&rep, row, &next);
 	if (status == ORIEL_OK)
-		status = shot_time(&shot, row, &next);
-	oriel_window_destroy(shot.window);
+		status = rep_time(&rep, row, &next);
+	oriel_window_destroy(rep.window);
 	return status;
 }
 
-/* Collective. */
+/* Collective: a case that takes single samples. */
 static enum oriel_status row_once(struct perf_row *row, struct perf_job *job)
 {
 	uint64_t i, count = job->options->iters ? job->options->iters : ROW_ONCE;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals and atomics: one-way times by ping-pong, fetch_add by the origin. */
+/* Cases of signals and atomics: one-way times by ping-pong, fetch_add at the initiator. */
 #include "perf.h"
 #include "perf_pass.h"
 
-static enum oriel_status signal_await(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+static enum oriel_status signal_await(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	return oriel_dev_wait_signal_from(&s->w, g, s->peer, PERF_SIGNAL, ORIEL_GE, round + 1, 0);
 }
 
-static enum oriel_status signal_put(struct perf_shot *s, struct oriel_dev_group g)
+static enum oriel_status signal_put(struct perf_rep *s, struct oriel_dev_group g)
 {
 	return perf_posted(
 		oriel_dev_put_signal(&s->w, g, s->peer, 0, s->source, s->bytes, PERF_SIGNAL, 1));
 }
 
-enum oriel_status perf_put_signal_lat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_put_signal_lat(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				      uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -33,7 +33,7 @@ enum oriel_status perf_put_signal_lat(struct perf_shot *s, struct oriel_dev_grou
 	return status;
 }
 
-static inline enum oriel_status signal_rounds(struct perf_shot *s, struct oriel_dev_group g,
+static inline enum oriel_status signal_rounds(struct perf_rep *s, struct oriel_dev_group g,
 					      uint64_t begin, uint64_t end, enum oriel_signal_op op)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -53,19 +53,19 @@ static inline enum oriel_status signal_rounds(struct perf_shot *s, struct oriel_
 	return status;
 }
 
-enum oriel_status perf_signal_add(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_signal_add(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				  uint64_t end)
 {
 	return signal_rounds(s, g, begin, end, ORIEL_SIGNAL_ADD);
 }
 
-enum oriel_status perf_signal_set(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_signal_set(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				  uint64_t end)
 {
 	return signal_rounds(s, g, begin, end, ORIEL_SIGNAL_SET);
 }
 
-enum oriel_status perf_fetch_add(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_fetch_add(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				 uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -74,17 +74,17 @@ enum oriel_status perf_fetch_add(struct perf_shot *s, struct oriel_dev_group g, 
 	if (!s->is_origin || !oriel_dev_is_leader(g))
 		return ORIEL_OK;
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
-		status = oriel_dev_fetch_add(&s->w, s->peer, s->mark, 1, &old);
+		status = oriel_dev_fetch_add(&s->w, s->peer, s->words_offset, 1, &old);
 		if (s->is_checked)
 			perf_compare_word(s, "the word", old, round, round);
 	}
 	return status;
 }
 
-/* Both ranks have added @end times: what does rank 0's word say? */
-static enum oriel_status contended_verify(struct perf_shot *s, uint64_t end)
+/* Both ranks have added @end times: check the word of rank 0. */
+static enum oriel_status contended_verify(struct perf_rep *s, uint64_t end)
 {
-	const uint64_t *sum = (const uint64_t *)(const void *)(s->target + s->mark);
+	const uint64_t *sum = (const uint64_t *)(const void *)(s->target + s->words_offset);
 
 	if (s->is_origin)
 		perf_compare_word(s, "the sum", oriel_dev_load_relaxed(sum), 2 * end, end);
@@ -92,10 +92,10 @@ static enum oriel_status contended_verify(struct perf_shot *s, uint64_t end)
 }
 
 /*
- * The ranks meet behind each pass: the hardware may let one go first, whose
- * adds would then look uncontended.
+ * The ranks synchronize after each pass: the hardware may let one run ahead, whose additions would
+ * then look uncontended.
  */
-enum oriel_status perf_fetch_add_contended(struct perf_shot *s, struct oriel_dev_group g,
+enum oriel_status perf_fetch_add_contended(struct perf_rep *s, struct oriel_dev_group g,
 					   uint64_t begin, uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -104,7 +104,7 @@ enum oriel_status perf_fetch_add_contended(struct perf_shot *s, struct oriel_dev
 	if (!oriel_dev_is_leader(g))
 		return ORIEL_OK;
 	for (round = begin; round < end && status == ORIEL_OK; round++)
-		status = oriel_dev_fetch_add(&s->w, 0, s->mark, 1, &old);
+		status = oriel_dev_fetch_add(&s->w, 0, s->words_offset, 1, &old);
 	if (status == ORIEL_OK)
 		status = oriel_dev_barrier_peer(&s->w, oriel_dev_thread(), s->peer, 0, 0);
 	return s->is_checked && status == ORIEL_OK ? contended_verify(s, end) : status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of a row and what is said of them. */
+/* Statistics over the samples of a row. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -21,7 +21,7 @@ static int stats_order(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* The value that part @q of @values does not exceed; sorts a copy. 0 if there are none. */
+/* The @q quantile of @values, from a sorted copy; 0 if there are none. */
 static double stats_quantile(const double *values, size_t count, double q)
 {
 	double *sorted, value;

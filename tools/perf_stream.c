@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* send/recv over a staged channel: ping-pong, and streams one way and both ways. */
+/* Cases of send/recv over a staged channel: ping-pong, and streams one way and both ways. */
 #include "perf.h"
 #include "perf_pass.h"
 
-/* Half the staging, so that both ranks may send one before either receives. */
+/* Half the staging, so that both ranks can send one before either receives. */
 #define STREAM_PIECE 32768u
 
-static enum oriel_status stream_send(struct perf_shot *s, struct oriel_dev_group g, uint64_t bytes)
+static enum oriel_status stream_send(struct perf_rep *s, struct oriel_dev_group g, uint64_t bytes)
 {
 	return oriel_dev_send(&s->w, g, s->peer, 0, s->source, bytes, 0);
 }
 
-static enum oriel_status stream_recv(struct perf_shot *s, struct oriel_dev_group g, uint64_t bytes)
+static enum oriel_status stream_recv(struct perf_rep *s, struct oriel_dev_group g, uint64_t bytes)
 {
 	return oriel_dev_recv(&s->w, g, s->peer, 0, s->sink, bytes, 0);
 }
 
-enum oriel_status perf_send_recv_lat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_send_recv_lat(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				     uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -36,7 +36,7 @@ enum oriel_status perf_send_recv_lat(struct perf_shot *s, struct oriel_dev_group
 }
 
 /* A burst of messages, then eight bytes back. */
-static enum oriel_status stream_burst(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+static enum oriel_status stream_burst(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	uint64_t i, burst = perf_burst(s->bytes);
 	enum oriel_status status = ORIEL_OK;
@@ -56,7 +56,7 @@ static enum oriel_status stream_burst(struct perf_shot *s, struct oriel_dev_grou
 	return s->is_origin ? stream_recv(s, g, 8) : stream_send(s, g, 8);
 }
 
-enum oriel_status perf_send_recv_bw(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_send_recv_bw(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				    uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -68,10 +68,10 @@ enum oriel_status perf_send_recv_bw(struct perf_shot *s, struct oriel_dev_group 
 }
 
 /*
- * One message each way. A send blocks while the staging is full, so one thread
- * that does both alternates between pieces of the two messages.
+ * One message each way. A send blocks while the staging is full, so a thread that does both
+ * alternates between pieces of the two messages.
  */
-static enum oriel_status stream_exchange(struct perf_shot *s, struct oriel_dev_group g)
+static enum oriel_status stream_exchange(struct perf_rep *s, struct oriel_dev_group g)
 {
 	enum oriel_status status = ORIEL_OK;
 	uint64_t at, piece;
@@ -85,7 +85,7 @@ static enum oriel_status stream_exchange(struct perf_shot *s, struct oriel_dev_g
 	return status;
 }
 
-enum oriel_status perf_send_recv_both(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_send_recv_both(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				      uint64_t end)
 {
 	uint64_t i, last = perf_burst(s->bytes) * end;

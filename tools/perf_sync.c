@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all ranks do together: barriers, making a window, joining the job. */
+/* Collective cases: barriers, creating a window, joining the job. */
 #include "perf.h"
 #include "perf_pass.h"
 
-/* --check: every rank leaves its round at every other before the barrier. */
-static enum oriel_status barrier_announce(struct perf_shot *s, struct oriel_dev_group g,
+/* --check: every rank writes its round to every other rank before the barrier. */
+static enum oriel_status barrier_announce(struct perf_rep *s, struct oriel_dev_group g,
 					  uint64_t round)
 {
 	uint32_t peer;
@@ -17,8 +17,8 @@ static enum oriel_status barrier_announce(struct perf_shot *s, struct oriel_dev_
 	return perf_posted(ticket);
 }
 
-/* A fast rank may already have announced the next round. */
-static void barrier_verify(struct perf_shot *s, struct oriel_dev_group g, uint64_t round)
+/* A fast rank may already have written the next round. */
+static void barrier_verify(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	const uint64_t *words = (const uint64_t *)(const void *)s->target;
 	uint64_t seen;
@@ -29,11 +29,12 @@ static void barrier_verify(struct perf_shot *s, struct oriel_dev_group g, uint64
 	for (peer = 0; peer < s->w.ranks; peer++) {
 		seen = oriel_dev_load_relaxed(&words[peer]);
 		if (seen != round + 2)
-			perf_compare_word(s, "what a rank put before", seen, round + 1, round);
+			perf_compare_word(s, "the word a rank put before the barrier", seen,
+					  round + 1, round);
 	}
 }
 
-enum oriel_status perf_barrier(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_barrier(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			       uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -48,8 +49,8 @@ enum oriel_status perf_barrier(struct perf_shot *s, struct oriel_dev_group g, ui
 	return status;
 }
 
-/* Promises too little for barrier_verify(). */
-enum oriel_status perf_barrier_flat(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+/* The flat barrier guarantees too little for barrier_verify(). */
+enum oriel_status perf_barrier_flat(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				    uint64_t end)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -60,7 +61,7 @@ enum oriel_status perf_barrier_flat(struct perf_shot *s, struct oriel_dev_group 
 	return status;
 }
 
-/* Create and destroy with default counts; nobody touches the memory. */
+/* Create and destroy with default counts; the memory is not touched. */
 enum oriel_status perf_window_create(struct perf_job *job, uint64_t bytes, double *ns)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = bytes};
@@ -76,7 +77,7 @@ enum oriel_status perf_window_create(struct perf_job *job, uint64_t bytes, doubl
 	return ORIEL_OK;
 }
 
-/* Once in the life of a process, so every sample is the same. */
+/* Happens once per process, so every sample has the same value. */
 enum oriel_status perf_launch(struct perf_job *job, uint64_t bytes, double *ns)
 {
 	(void)bytes;

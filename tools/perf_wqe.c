@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it costs to post one work request to a link: reserve, fill in, publish,
- * ring. A round fills a queue that is empty; that the adapter then empties it
- * again is not counted. A sink (ORIEL_SOFT_HCA=sink=1) is least in the way.
- * Each thread of a team posts on its own, but for the cooperative post.
+ * Cases that time posting one work request to a link: reserve, write, publish, ring the doorbell.
+ * A round fills an empty queue; the time in which the HCA then drains it does not count. A sink
+ * (ORIEL_SOFT_HCA=sink=1) disturbs least. Each thread of a team posts on its own, except in the
+ * cooperative case.
  */
 #include "perf.h"
 #include "perf_pass.h"
 
-#define WQE_BYTES 8u /* that each of them writes */
+#define WQE_BYTES 8u /* written by each work request */
 
-static const struct oriel_dev_link *wqe_link(const struct perf_shot *s)
+static const struct oriel_dev_link *wqe_link(const struct perf_rep *s)
 {
 	return s->w.peers[s->peer].link;
 }
 
-/* One thread: @count work requests and one doorbell. */
-static inline enum oriel_status wqe_post(const struct perf_shot *s, uint32_t count)
+/* One thread: post @count work requests and ring once. */
+static inline enum oriel_status wqe_post(const struct perf_rep *s, uint32_t count)
 {
 	struct oriel_mlx5_place to = oriel_rdma_place(&s->w, s->peer, 0);
 	struct oriel_mlx5_place from = oriel_rdma_local(&s->w, s->peer, s->source);
@@ -31,8 +31,8 @@ static inline enum oriel_status wqe_post(const struct perf_shot *s, uint32_t cou
 	return perf_posted(oriel_link_end(l, ORIEL_DEV_PUT, &post));
 }
 
-/* Whole group: one work request of each thread and one doorbell. */
-static enum oriel_status wqe_post_together(const struct perf_shot *s, struct oriel_dev_group g)
+/* Whole group: one work request per thread, one doorbell. */
+static enum oriel_status wqe_post_together(const struct perf_rep *s, struct oriel_dev_group g)
 {
 	return perf_posted(oriel_link_put_cooperative(wqe_link(s), g,
 						      oriel_rdma_place(&s->w, s->peer, 0),
@@ -40,8 +40,8 @@ static enum oriel_status wqe_post_together(const struct perf_shot *s, struct ori
 						      (uint64_t)WQE_BYTES * g.size));
 }
 
-/* The queue is empty afterwards; that has taken no time. */
-static enum oriel_status wqe_empty(struct perf_shot *s, struct oriel_dev_group g, uint64_t parts)
+/* Empties the queue and excludes the time it takes. */
+static enum oriel_status wqe_empty(struct perf_rep *s, struct oriel_dev_group g, uint64_t parts)
 {
 	double start = perf_now_ns();
 	enum oriel_status status = oriel_link_fence(wqe_link(s), g, 0);
@@ -53,8 +53,8 @@ static enum oriel_status wqe_empty(struct perf_shot *s, struct oriel_dev_group g
 	return status;
 }
 
-/* Each thread its part of the queue, @count at a time. */
-static inline enum oriel_status wqe_round(struct perf_shot *s, struct oriel_dev_group g,
+/* Each thread fills its part of the queue, @count work requests at a time. */
+static inline enum oriel_status wqe_round(struct perf_rep *s, struct oriel_dev_group g,
 					  uint32_t count)
 {
 	uint64_t i, posts = PERF_WQES / g.size / count;
@@ -67,7 +67,7 @@ static inline enum oriel_status wqe_round(struct perf_shot *s, struct oriel_dev_
 	return status == ORIEL_OK ? wqe_empty(s, g, posts * count * g.size) : status;
 }
 
-static enum oriel_status wqe_round_together(struct perf_shot *s, struct oriel_dev_group g)
+static enum oriel_status wqe_round_together(struct perf_rep *s, struct oriel_dev_group g)
 {
 	uint64_t i, posts = PERF_WQES / g.size;
 	enum oriel_status status = ORIEL_OK;
@@ -77,8 +77,8 @@ static enum oriel_status wqe_round_together(struct perf_shot *s, struct oriel_de
 	return status == ORIEL_OK ? wqe_empty(s, g, posts * g.size) : status;
 }
 
-/* @count 0: cooperative. */
-static inline enum oriel_status wqe_rounds(struct perf_shot *s, struct oriel_dev_group g,
+/* @count 0 selects the cooperative case. */
+static inline enum oriel_status wqe_rounds(struct perf_rep *s, struct oriel_dev_group g,
 					   uint64_t begin, uint64_t end, uint32_t count)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -97,44 +97,44 @@ static inline enum oriel_status wqe_rounds(struct perf_shot *s, struct oriel_dev
 	return status;
 }
 
-enum oriel_status perf_wqe_1(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_1(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			     uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 1);
 }
 
-enum oriel_status perf_wqe_2(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_2(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			     uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 2);
 }
 
-enum oriel_status perf_wqe_4(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_4(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			     uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 4);
 }
 
-enum oriel_status perf_wqe_8(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_8(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			     uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 8);
 }
 
-enum oriel_status perf_wqe_16(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_16(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			      uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 16);
 }
 
-enum oriel_status perf_wqe_32(struct perf_shot *s, struct oriel_dev_group g, uint64_t begin,
+enum oriel_status perf_wqe_32(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 			      uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 32);
 }
 
-enum oriel_status perf_wqe_cooperative(struct perf_shot *s, struct oriel_dev_group g,
-				       uint64_t begin, uint64_t end)
+enum oriel_status perf_wqe_cooperative(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
+				       uint64_t end)
 {
 	return wqe_rounds(s, g, begin, end, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `oriel run`: the command line. */
+/* `oriel run`: the command line; run_job() runs the job. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ static const char run_usage[] =
 	"Starts N ranks of PROGRAM on this machine, with RANK, WORLD_SIZE, LOCAL_RANK,\n"
 	"LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ORIEL_JOB_KEY in their environment.\n"
 	"\n"
-	"  -n, --ranks N     how many, 1 to 4096\n"
+	"  -n, --ranks N     number of ranks, 1 to 4096\n"
 	"      --nodes M     split them into M virtual nodes (ORIEL_NODE)\n"
 	"      --timeout S   end the job after S seconds, code 124; 0 = never (default)\n"
 	"      --grace S     seconds between SIGTERM and SIGKILL (default 3)\n"
@@ -25,8 +25,8 @@ static const char run_usage[] =
 	"\n"
 	"SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT go to all ranks; a\n"
 	"second SIGINT kills them. When a rank fails the others are ended, and its exit code\n"
-	"is the launcher's, 128 + n if signal n killed it. 127: there is no such program,\n"
-	"126: it cannot be executed, 2: the command line makes no sense.\n";
+	"is the launcher's, 128 + n if signal n killed it. 127: the program was not found,\n"
+	"126: it cannot be executed, 2: the command line is invalid.\n";
 
 static bool parse_count(const char *text, unsigned max, unsigned *count)
 {
@@ -69,7 +69,7 @@ __attribute__((format(printf, 1, 2))) static int usage_error(const char *format,
 	return TOOL_USAGE;
 }
 
-/* One option. TOOL_OK or TOOL_USAGE. */
+/* Parse one option. TOOL_OK or TOOL_USAGE. */
 static int parse_option(struct run_options *options, int option, const char *value)
 {
 	switch (option) {
@@ -94,13 +94,13 @@ static int parse_option(struct run_options *options, int option, const char *val
 	case 'p':
 		options->has_prefix = false;
 		return TOOL_OK;
-	default: /* getopt_long() has told what is wrong */
+	default: /* getopt_long() has printed the error */
 		fprintf(stderr, "Try `oriel help run`.\n");
 		return TOOL_USAGE;
 	}
 }
 
-/* @is_done: the help was asked for and given. */
+/* @is_done: help was requested and printed. */
 static int parse_options(struct run_options *options, int argc, char **argv, bool *is_done)
 {
 	static const struct option names[] = {
@@ -116,7 +116,7 @@ static int parse_options(struct run_options *options, int argc, char **argv, boo
 	int option;
 	int code;
 
-	argv[0] = name; /* how getopt_long() begins its messages */
+	argv[0] = name; /* the prefix of getopt_long()'s messages */
 	*options = (struct run_options){.grace_s = 3, .has_prefix = true};
 	while ((option = getopt_long(argc, argv, "+n:h", names, NULL)) != -1) {
 		if (option == 'h') {
@@ -129,11 +129,11 @@ static int parse_options(struct run_options *options, int argc, char **argv, boo
 			return code;
 	}
 	if (options->ranks == 0)
-		return usage_error("how many ranks? Give -n N");
+		return usage_error("the number of ranks is missing: give -n N");
 	if (options->nodes > options->ranks)
 		return usage_error("there cannot be more nodes than ranks");
 	if (optind == argc || !*argv[optind])
-		return usage_error("which program should the ranks run?");
+		return usage_error("the program is missing");
 	options->program = argv + optind;
 	return TOOL_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Carries what is typed at a terminal to rank 0. */
+/* Forwards the input of a terminal to rank 0. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ void run_input_poll(const struct run_input *input, struct pollfd *entry)
 		*entry = (struct pollfd){.fd = input->from, .events = POLLIN};
 }
 
-/* Nothing, an end of file, or EIO: the launcher is in the background. */
+/* A read returns no data, an end of file, or EIO if the launcher is in the background. */
 static void input_fill(struct run_input *input)
 {
 	ssize_t got = read(input->from, input->bytes, sizeof(input->bytes));

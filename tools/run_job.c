@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The job, from its first rank to its last line of output. The first rank that
- * fails decides the exit code and ends the others. Ranks stay zombies until the
- * job is over, so that no pid of theirs can mean anybody else.
+ * The job, from its first rank to its last line of output. The first rank that fails decides the
+ * exit code and ends the others. Ranks stay zombies until the job is over, so that their pids are
+ * not reused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "run.h"
 #include "tool.h"
 
-#define RUN_DRAIN_MS 200 /* for children of dead ranks that hold the outputs open */
+#define RUN_DRAIN_MS 200 /* for children of dead ranks that keep the outputs open */
 #define RUN_NEVER UINT64_MAX
 
 struct run_job {
@@ -30,18 +30,18 @@ struct run_job {
 	struct run_input input;
 	struct pollfd *poll; /* signals, input, sinks, streams */
 	int signals;
-	sigset_t mask; /* as the launcher was started */
+	sigset_t mask; /* signal mask that the launcher was started with */
 	pid_t guard;
 
-	int code; /* of the first failure, TOOL_OK while there is none */
+	int code; /* of the first failure; TOOL_OK until then */
 	unsigned alive;
-	uint64_t deadline; /* of the job; these three in ms or RUN_NEVER */
-	uint64_t kill_at;  /* what then is still alive gets SIGKILL */
-	uint64_t drain_at; /* what then holds an output open gets SIGKILL */
+	uint64_t deadline; /* of the job; these three are times in ms, or RUN_NEVER */
+	uint64_t kill_at;  /* when ranks still alive get SIGKILL */
+	uint64_t drain_at; /* when processes that still keep an output open get SIGKILL */
 	bool is_stopping;
 	bool is_late;     /* the deadline has passed */
-	bool is_given_up; /* nobody takes the output */
-	sigset_t sent;    /* signals that end a rank because we sent them */
+	bool is_given_up; /* the output cannot be written any more */
+	sigset_t sent;    /* signals sent to the ranks: a rank killed by one has not failed */
 };
 
 enum {
@@ -75,9 +75,8 @@ static void run_send(struct run_job *job, int number)
 }
 
 /*
- * Let those that are stopped go on. Not the others: SIGCONT takes away a stop that
- * is still to come, and with it the debugger, or the LeakSanitizer, that is about to
- * look at a process waits for ever.
+ * Continue the ranks that are stopped. Running ones get no SIGCONT: it would discard a pending
+ * stop, and the debugger or LeakSanitizer that requested the stop would wait for ever.
  */
 static void run_continue(const struct run_job *job)
 {
@@ -93,8 +92,8 @@ static void run_continue(const struct run_job *job)
 	}
 }
 
-/* The ranks that are still alive, as "rank 2" or "ranks 0-2, 5". */
-static void run_tell_alive(const struct run_job *job, char *text, size_t room)
+/* Write the ranks that are alive as "rank 2" or "ranks 0-2, 5". */
+static void run_write_alive(const struct run_job *job, char *text, size_t room)
 {
 	const unsigned ranks = job->options.ranks;
 	int length = snprintf(text, room, job->alive == 1 ? "rank" : "ranks");
@@ -114,7 +113,7 @@ static void run_tell_alive(const struct run_job *job, char *text, size_t room)
 	}
 }
 
-/* Ask all ranks to end, and set the time when they must have. */
+/* Ask all ranks to end, and set the time by which they must have ended. */
 static void run_stop(struct run_job *job)
 {
 	if (job->is_stopping)
@@ -123,7 +122,7 @@ static void run_stop(struct run_job *job)
 	job->kill_at = run_after_s(job->options.grace_s);
 	sigaddset(&job->sent, SIGTERM);
 	run_send(job, SIGTERM);
-	run_continue(job); /* a stopped one could not hear */
+	run_continue(job); /* a stopped rank does not handle the signal */
 }
 
 static void run_kill(struct run_job *job)
@@ -140,7 +139,7 @@ static void run_set_code(struct run_job *job, int code)
 		job->code = code;
 }
 
-static void run_tell_signal(struct run_job *job, unsigned rank, const siginfo_t *info)
+static void run_report_signal(struct run_job *job, unsigned rank, const siginfo_t *info)
 {
 	const char *name = sigabbrev_np(info->si_status);
 	const char *dumped = info->si_code == CLD_DUMPED ? " (core dumped)" : "";
@@ -159,7 +158,7 @@ static void run_rank_ended(struct run_job *job, unsigned rank, const siginfo_t *
 	job->alive--;
 	if (job->alive == 0)
 		job->drain_at = run_now_ms() + RUN_DRAIN_MS;
-	if (job->alive == 0 && job->is_late) /* what it leaves for taking the output */
+	if (job->alive == 0 && job->is_late) /* leave the remaining time for writing the output */
 		job->deadline = job->drain_at + (uint64_t)(job->options.grace_s * 1000);
 	run_stream_drain(&job->streams[2 * rank]);
 	run_stream_drain(&job->streams[2 * rank + 1]);
@@ -171,13 +170,13 @@ static void run_rank_ended(struct run_job *job, unsigned rank, const siginfo_t *
 		run_set_code(job, info->si_status);
 	} else {
 		if (!sigismember(&job->sent, info->si_status))
-			run_tell_signal(job, rank, info);
+			run_report_signal(job, rank, info);
 		run_set_code(job, TOOL_SIGNALLED + info->si_status);
 	}
 	run_stop(job);
 }
 
-static void run_look_at(struct run_job *job, unsigned rank)
+static void run_handle_exit(struct run_job *job, unsigned rank)
 {
 	siginfo_t info = {.si_pid = 0};
 
@@ -189,8 +188,8 @@ static void run_look_at(struct run_job *job, unsigned rank)
 }
 
 /*
- * One SIGCHLD may stand for many deaths. It tells of the first, which is to be
- * the first here, too: the others may have failed because of it.
+ * One SIGCHLD can stand for several deaths. It names the first, which is handled first: the others
+ * may have failed because of it.
  */
 static void run_reap(struct run_job *job, pid_t first)
 {
@@ -198,14 +197,14 @@ static void run_reap(struct run_job *job, pid_t first)
 
 	for (i = 0; i < job->options.ranks; i++)
 		if (job->pids[i] == first)
-			run_look_at(job, i);
+			run_handle_exit(job, i);
 	for (i = 0; i < job->options.ranks; i++)
-		run_look_at(job, i);
+		run_handle_exit(job, i);
 }
 
 static void run_interrupt(struct run_job *job, int number)
 {
-	if (job->alive == 0) { /* only the output is left, and nobody takes it */
+	if (job->alive == 0) { /* only output remains, and nothing reads it */
 		job->is_given_up = true;
 		run_set_code(job, TOOL_SIGNALLED + number);
 		return;
@@ -263,7 +262,7 @@ static void run_time_out(struct run_job *job)
 		job->is_given_up = true;
 		return;
 	}
-	run_tell_alive(job, ranks, sizeof(ranks));
+	run_write_alive(job, ranks, sizeof(ranks));
 	run_sink_say(&job->sinks[1], "the job did not end within %g s: %s still %s",
 		     job->options.timeout_s, ranks, job->alive == 1 ? "runs" : "run");
 	run_stop(job);
@@ -273,7 +272,7 @@ static void run_lose_patience(struct run_job *job)
 {
 	char ranks[256];
 
-	run_tell_alive(job, ranks, sizeof(ranks));
+	run_write_alive(job, ranks, sizeof(ranks));
 	run_sink_say(&job->sinks[1], "%s did not end within %g s of SIGTERM: killed", ranks,
 		     job->options.grace_s);
 	run_kill(job);
@@ -305,7 +304,7 @@ static void run_check_time(struct run_job *job)
 	}
 }
 
-/* Output that cannot be written ends the job. */
+/* If output cannot be written, the job ends. */
 static void run_check_sinks(struct run_job *job)
 {
 	unsigned i;
@@ -356,7 +355,7 @@ static int run_poll_ms(const struct run_job *job)
 	return (int)earliest(until - now, 1000000);
 }
 
-/* Entries without a descriptor are skipped by poll(), so each has a fixed place. */
+/* poll() skips entries without a descriptor, so each entry has a fixed index. */
 static void run_prepare_poll(struct run_job *job)
 {
 	struct pollfd *entry = job->poll;
@@ -370,7 +369,7 @@ static void run_prepare_poll(struct run_job *job)
 		run_stream_poll(&job->streams[i], entry++);
 }
 
-/* Streams before signals: a rank's last lines come before the news of its end. */
+/* Streams are read before signals: the last lines of a rank precede the report of its end. */
 static void run_serve(struct run_job *job)
 {
 	unsigned i;
@@ -400,7 +399,7 @@ static void run_loop(struct run_job *job)
 	}
 }
 
-/* Descriptors 0 to 2 must not come to mean a pipe. */
+/* Keep pipes from getting descriptors 0 to 2. */
 static int run_open_standard(void)
 {
 	int fd;
@@ -413,7 +412,7 @@ static int run_open_standard(void)
 	return close(fd);
 }
 
-/* SIGPIPE and SIGTTIN are blocked to become errors of write() and read(). */
+/* SIGPIPE and SIGTTIN are blocked, so that they become errors of write() and read(). */
 static int run_open_signals(struct run_job *job)
 {
 	sigset_t wanted;
@@ -427,7 +426,7 @@ static int run_open_signals(struct run_job *job)
 	job->signals = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (job->signals < 0)
 		return -1;
-	signal(SIGCHLD, SIG_DFL); /* if ignored, the dead would vanish */
+	signal(SIGCHLD, SIG_DFL); /* if it were ignored, dead ranks could not be waited for */
 	sigaddset(&wanted, SIGPIPE);
 	sigaddset(&wanted, SIGTTIN);
 	return sigprocmask(SIG_BLOCK, &wanted, &job->mask);
@@ -475,7 +474,7 @@ static int run_start(struct run_job *job)
 	return code;
 }
 
-/* Children of the ranks end with the job, whatever they were doing. */
+/* Children of the ranks end with the job. */
 static void run_finish(struct run_job *job)
 {
 	unsigned i;

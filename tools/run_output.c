@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the pipes of the ranks to the launcher's outputs, line by line. The
- * bytes of a rank are kept as they are. An end of line is added only where
- * somebody else writes after a rank that left its line unfinished.
+ * Copies the ranks' output to the launcher's, line by line. The bytes of a rank are unchanged. A
+ * newline is added only if another rank writes after an unfinished line.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -14,13 +13,13 @@
 #include "run.h"
 #include "tool.h"
 
-#define OUTPUT_READ (64u << 10)     /* what a pipe holds unless told otherwise */
-#define OUTPUT_LINE_MAX (1u << 20)  /* a longer line goes out in pieces */
-#define OUTPUT_SINK_FULL (1u << 20) /* more than this waiting: stop reading */
-#define OUTPUT_PIPE_MAX (1u << 20)  /* what a pipe can be made to hold */
-#define OUTPUT_WRITE 4096           /* poll() promises no more than PIPE_BUF */
+#define OUTPUT_READ (64u << 10)     /* the default capacity of a pipe */
+#define OUTPUT_LINE_MAX (1u << 20)  /* longer lines are written in pieces */
+#define OUTPUT_SINK_FULL (1u << 20) /* with more than this buffered, stop reading */
+#define OUTPUT_PIPE_MAX (1u << 20)  /* a pipe's capacity can be raised to this */
+#define OUTPUT_WRITE 4096           /* poll() guarantees no more than PIPE_BUF */
 
-/* Without memory the launcher ends, and its guard ends the ranks. */
+/* If memory runs out the launcher exits, and its guard kills the ranks. */
 static void output_grow(char **bytes, size_t *room, size_t need)
 {
 	size_t wanted = *room ? *room : OUTPUT_READ;
@@ -39,7 +38,7 @@ static void output_grow(char **bytes, size_t *room, size_t need)
 
 void run_sink_open(struct run_sink *sink, int fd)
 {
-	*sink = (struct run_sink){.fd = fd, .writer = RUN_NOBODY};
+	*sink = (struct run_sink){.fd = fd, .writer = RUN_NO_WRITER};
 }
 
 void run_sink_close(struct run_sink *sink)
@@ -70,17 +69,17 @@ static void sink_append(struct run_sink *sink, const char *bytes, size_t length)
 	sink->length += length;
 }
 
-/* At most one line, which may lack its end. */
+/* Write at most one line, which may lack its newline. */
 static void sink_line(struct run_sink *sink, int writer, const char *prefix, const char *bytes,
 		      size_t length)
 {
 	if (sink->writer != writer) {
-		if (sink->writer != RUN_NOBODY)
+		if (sink->writer != RUN_NO_WRITER)
 			sink_append(sink, "\n", 1);
 		sink_append(sink, prefix, strlen(prefix));
 	}
 	sink_append(sink, bytes, length);
-	sink->writer = bytes[length - 1] == '\n' ? RUN_NOBODY : writer;
+	sink->writer = bytes[length - 1] == '\n' ? RUN_NO_WRITER : writer;
 }
 
 void run_sink_say(struct run_sink *sink, const char *format, ...)
@@ -129,7 +128,7 @@ void run_stream_open(struct run_stream *stream, int fd, unsigned rank, bool has_
 		(struct run_stream){.fd = fd, .rank = rank, .has_prefix = has_prefix, .sink = sink};
 }
 
-/* The first @length bytes that are held, split into lines. */
+/* Write the first @length buffered bytes, split into lines. */
 static void stream_emit(struct run_stream *stream, size_t length)
 {
 	const char *at = stream->bytes;
@@ -176,7 +175,7 @@ static void stream_make_room(struct run_stream *stream)
 		output_grow(&stream->bytes, &stream->room, stream->room + 1);
 }
 
-/* Returns how many bytes came. */
+/* Returns the number of bytes read. */
 static size_t stream_fill(struct run_stream *stream)
 {
 	const char *stop;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the ranks of a job, all at once, and finds out whether they run. */
+/* Starts the ranks of a job, all at once, and checks that they run. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,23 +17,23 @@
 #include "run.h"
 #include "tool.h"
 
-#define SPAWN_KEY 32 /* random bytes */
+#define SPAWN_KEY 32 /* random bytes of the job's key */
 
-/* What the ranks of a job have in common. */
+/* State that all ranks of a job share. */
 struct spawn {
 	const struct run_options *options;
 	const sigset_t *mask;
 	int input;       /* of rank 0, borrowed */
-	int nothing;     /* input of the others */
-	int listener;    /* rank 0 inherits it, so that no other job can have its port */
-	int failures[2]; /* a pipe: the errno of each exec that failed */
+	int nothing;     /* standard input of the other ranks */
+	int listener;    /* inherited by rank 0, so that no other job can bind its port */
+	int failures[2]; /* a pipe with the errno of each failed exec */
 	unsigned port;
 	pid_t launcher;
 	char key[2 * SPAWN_KEY + 1];
-	struct rlimit files; /* as the ranks get it */
+	struct rlimit files; /* limits that the ranks get */
 };
 
-/* Names that describe another job, should the launcher be part of one. */
+/* Variables that describe another job, in case the launcher is part of one. */
 static const char *const spawn_unset[] = {"ORIEL_LISTEN_FD", "ORIEL_PORT",
 					  "TORCHELASTIC_USE_AGENT_STORE"};
 
@@ -71,8 +71,8 @@ static int spawn_make_key(struct spawn *spawn)
 	return TOOL_OK;
 }
 
-/* Two pipes a rank; the ranks themselves keep the limit they would have had. */
-static void spawn_raise_files(struct spawn *spawn)
+/* Two pipes per rank need descriptors; the ranks themselves keep their original limit. */
+static void spawn_raise_limit(struct spawn *spawn)
 {
 	struct rlimit wanted;
 
@@ -98,7 +98,7 @@ static int spawn_open(struct spawn *spawn)
 	int code;
 
 	spawn->launcher = getpid();
-	spawn_raise_files(spawn);
+	spawn_raise_limit(spawn);
 	code = spawn_listen(spawn);
 	if (code == TOOL_OK)
 		code = spawn_make_key(spawn);
@@ -121,8 +121,8 @@ static int setenv_unsigned(const char *name, unsigned value)
 }
 
 /*
- * Virtual node k has the ranks from k * ranks / nodes up to where k + 1 begins;
- * k is the largest whose first rank is not beyond @rank.
+ * Virtual node k has the ranks from k * ranks / nodes up to the first rank of node k + 1. Find the
+ * largest k whose first rank is not beyond @rank.
  */
 static int spawn_set_node(const struct run_options *options, unsigned rank)
 {
@@ -168,7 +168,7 @@ static int spawn_set_files(const struct spawn *spawn, unsigned rank, int out, in
 	return setrlimit(RLIMIT_NOFILE, &spawn->files);
 }
 
-/* In the child. Does not return. */
+/* Runs in the child. Does not return. */
 static void spawn_become(const struct spawn *spawn, unsigned rank, int out, int err)
 {
 	char **program = spawn->options->program;
@@ -176,7 +176,7 @@ static void spawn_become(const struct spawn *spawn, unsigned rank, int out, int 
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
 		goto failed;
-	if (getppid() != spawn->launcher) /* it died before it could be asked for */
+	if (getppid() != spawn->launcher) /* the launcher died before prctl() took effect */
 		_exit(TOOL_FAILED);
 	if (setpgid(0, 0) != 0 || spawn_set_files(spawn, rank, out, err) != 0 ||
 	    spawn_set_environment(spawn, rank) != 0 ||
@@ -215,7 +215,7 @@ failed: /* the launcher exits, which closes the pipes */
 	return TOOL_FAILED;
 }
 
-/* The pipe ends when the last child has become the program or has exited. */
+/* The pipe reaches its end when the last child has executed the program or exited. */
 static int spawn_confirm(struct spawn *spawn)
 {
 	const char *program = spawn->options->program[0];
@@ -237,7 +237,7 @@ static int spawn_confirm(struct spawn *spawn)
 	return is_found ? TOOL_NOT_EXECUTABLE : TOOL_NOT_FOUND;
 }
 
-/* A child that has not come so far is in no group of its own yet. */
+/* A child that has not reached setpgid() yet is not in a group of its own. */
 static void spawn_undo(const pid_t *pids, unsigned count)
 {
 	unsigned i;
@@ -286,7 +286,10 @@ pid_t run_guard_start(const pid_t *pids, unsigned count)
 	if (guard != 0)
 		return guard;
 
-	/* Its own group, all signals blocked: only the death it waits for counts. */
+	/*
+	 * The guard has a group of its own and blocks all signals: it reacts only to the
+	 * launcher's death.
+	 */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	setpgid(0, 0);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Implements tools/table.h. */
 #include "table.h"
 
 #include <stdlib.h>

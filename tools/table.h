@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text in columns that are as wide as their widest cell. */
+/* Prints text in columns, each as wide as its widest cell. The tools' tables use it. */
 #ifndef ORIEL_TABLE_H
 #define ORIEL_TABLE_H
 
@@ -17,7 +17,7 @@ struct table {
 	char **cells; /* [rows][columns], owned */
 };
 
-/* Copies @cells[columns]; false without memory, which leaves the table as it was. */
+/* Copies @cells[columns]; false without memory, and the table is unchanged. */
 bool table_add(struct table *table, const char *const *cells);
 void table_print(const struct table *table, FILE *to);
 void table_free(struct table *table);

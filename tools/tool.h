@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the subcommands of `oriel` share. Each is one function that gets its
- * own name as argv[0], knows --help, and returns the exit code.
+ * The interface of the subcommands of `oriel`. Each is one function that gets its own name as
+ * argv[0], handles --help, and returns the exit code.
  */
 #ifndef ORIEL_TOOL_H
 #define ORIEL_TOOL_H
 
-/* Exit codes; `oriel run` passes on those of the ranks beside them. */
+/* Exit codes; `oriel run` also passes on those of its ranks. */
 enum {
 	TOOL_OK = 0,
 	TOOL_FAILED = 1,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `oriel tune`: measures the algorithms of collectives and writes which is the fastest. */
+/*
+ * `oriel tune`: measures the algorithms of collectives, and writes the fastest for each size to a
+ * file that the library reads (oriel/tune.h).
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -18,25 +21,26 @@
 #include "tool.h"
 
 #define TUNE_LEAST 8u
-#define TUNE_STEP 4u /* from one size to the next */
+#define TUNE_STEP 4u /* factor from one size to the next */
 #define TUNE_SAMPLES 7u
-#define TUNE_SAMPLE_NS 2e6 /* a sample lasts about so long */
-#define TUNE_MARGIN 0.97   /* of the time of the one for smaller sizes, to take its place */
+#define TUNE_SAMPLE_NS 2e6 /* approximate duration of a sample */
+#define TUNE_MARGIN \
+	0.97 /* relative time below which an algorithm replaces that of the smaller sizes */
 #define TUNE_SIZES 32u
 
 static const char tune_usage[] =
 	"usage: oriel tune [-n RANKS] [--nodes NODES] [--gpu] [--most BYTES] [-o FILE]\n"
 	"\n"
 	"Measures the algorithms of all-gathers, all-to-alls and broadcasts between the ranks of\n"
-	"a job and writes which is the fastest for which sizes: lines for this machine, these\n"
-	"ranks and nodes take the place of older ones. Under a launcher those are its ranks; else\n"
-	"it starts them.\n"
+	"a job, and writes the fastest for each size to a file: lines for this machine, these\n"
+	"ranks and nodes replace older ones. Under a launcher the job is the launcher's; else\n"
+	"the command starts one.\n"
 	"\n"
 	"  -n RANKS       ranks to start; default 2\n"
-	"      --nodes N  virtual nodes to put them on\n"
-	"      --gpu      of memory on GPUs: rank r uses number r, modulo how many there are\n"
-	"      --most B   bytes of each rank at most; default 4194304, on GPUs 67108864\n"
-	"  -o FILE        default: ORIEL_TUNE, or the file that is read without it\n"
+	"      --nodes N  virtual nodes to distribute them over\n"
+	"      --gpu      on GPU memory: rank r uses GPU r, modulo the number of GPUs\n"
+	"      --most B   largest size per rank in bytes; default 4194304, on GPUs 67108864\n"
+	"  -o FILE        default: ORIEL_TUNE, or the file that the library reads without it\n"
 	"  -h, --help     this text\n";
 
 struct tune_options {
@@ -63,7 +67,7 @@ struct tune_job {
 	struct oriel_tune_info info;
 	void *stream; /* NULL: host memory */
 	unsigned rank, ranks;
-	char *send, *result; /* most bytes of each rank */
+	char *send, *result; /* bytes per rank of the largest size */
 	size_t most;
 	double *all; /* times of all ranks */
 	unsigned best[TUNE_COLLECTIVES][TUNE_SIZES];
@@ -139,7 +143,7 @@ static enum oriel_status object_query(const struct tune_object *o, size_t bytes,
 	return oriel_bcast_query(o->bcast, bytes, info);
 }
 
-/* Time of one of @rounds executions: that of the rank that it took longest. */
+/* Time of one of @rounds executions, on the slowest rank. */
 static enum oriel_status tune_sample(struct tune_job *job, const struct tune_object *o,
 				     size_t bytes, unsigned rounds, double *ns)
 {
@@ -169,8 +173,8 @@ static int tune_order(const void *left, const void *right)
 }
 
 /*
- * One of the best samples, for others may be at work here too; the same on all ranks, which
- * all know the times of all.
+ * A low quantile of the samples, because other processes may run here too. All ranks know the
+ * times of all, so the result is equal on all of them.
  */
 static enum oriel_status tune_measure(struct tune_job *job, const struct tune_object *o,
 				      size_t bytes, double *ns)
@@ -192,7 +196,7 @@ static enum oriel_status tune_measure(struct tune_job *job, const struct tune_ob
 	return ORIEL_OK;
 }
 
-/* Times of @algorithm at all sizes that it executes; 0 for the others. */
+/* Times of @algorithm at all sizes that it supports; 0 for the others. */
 static enum oriel_status tune_algorithm(struct tune_job *job, enum tune_collective which,
 					unsigned algorithm, double times[TUNE_SIZES])
 {
@@ -203,7 +207,7 @@ static enum oriel_status tune_algorithm(struct tune_job *job, enum tune_collecti
 
 	for (i = 0; i < tune_sizes(job) && status == ORIEL_OK; i++) {
 		object_query(&object, tune_size(i), &info);
-		/* Beyond its sizes the table has its say. */
+		/* At sizes beyond its limit the table overrides the choice. */
 		if (info.algorithm != algorithm)
 			continue;
 		status = tune_measure(job, &object, tune_size(i), &times[i]);
@@ -229,7 +233,10 @@ static void tune_print(const struct tune_job *job, enum tune_collective which,
 	}
 }
 
-/* The fastest for each size; who has the sizes below stays while it is as good. */
+/*
+ * Choose the fastest algorithm per size; that of the smaller sizes stays unless another is clearly
+ * faster.
+ */
 static void tune_pick(struct tune_job *job, enum tune_collective which,
 		      double times[ORIEL_ALGORITHMS][TUNE_SIZES])
 {
@@ -271,7 +278,7 @@ static enum oriel_status tune_collective(struct tune_job *job, enum tune_collect
 	return ORIEL_OK;
 }
 
-/* Of this job; a change lies in the middle between two sizes. */
+/* Write the rows of this job; an algorithm changes halfway between two sizes. */
 static void tune_write_rows(const struct tune_job *job, FILE *to)
 {
 	unsigned which, i, sizes = tune_sizes(job);
@@ -290,7 +297,7 @@ static void tune_write_rows(const struct tune_job *job, FILE *to)
 		}
 }
 
-/* Is @line, which ends with a new line, about the machine that has been measured? */
+/* Is @line, with its newline, about the measured machine, ranks and memory? */
 static bool tune_is_ours(const struct tune_job *job, const char *line)
 {
 	char tail[128], head[48];
@@ -308,7 +315,7 @@ static bool tune_is_ours(const struct tune_job *job, const char *line)
 	return false;
 }
 
-/* What the file had of other machines, jobs and memory. */
+/* Copy the lines of the file that are about other machines, jobs or memory. */
 static void tune_keep_others(const struct tune_job *job, const char *path, FILE *to)
 {
 	FILE *from = fopen(path, "re");
@@ -333,7 +340,7 @@ static void tune_make_folders(char *path)
 	}
 }
 
-/* By another file that takes its place, so that who reads finds the one or the other. */
+/* Write a new file and rename it, so that a reader finds either the old or the new one. */
 static bool tune_write(const struct tune_job *job, const char *file)
 {
 	char path[512], draft[544];
@@ -419,7 +426,7 @@ static int tune_run(const struct tune_options *options)
 	unsigned which;
 	bool is_told;
 
-	/* What is written takes the place of what may be wrong there. */
+	/* The new table may replace one with errors. */
 	setenv("ORIEL_TUNE", "off", 1);
 	status = job_open(&job, options);
 	for (which = 0; which < TUNE_COLLECTIVES && status == ORIEL_OK; which++)
@@ -440,14 +447,14 @@ static bool tune_number(const char *text, const char *what, unsigned long long m
 	errno = 0;
 	*value = strtoull(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || errno || !*value || *value > most) {
-		fprintf(stderr, "oriel tune: %s is '%s', but it may be a number from 1 to %llu\n",
+		fprintf(stderr, "oriel tune: %s is '%s', but must be a number from 1 to %llu\n",
 			what, text, most);
 		return false;
 	}
 	return true;
 }
 
-/* Where nothing else is said: what is read. */
+/* The file that the library reads by default. */
 static bool tune_find_file(struct tune_options *options, char *room, size_t length)
 {
 	const char *setting = getenv("ORIEL_TUNE"), *cache = getenv("XDG_CACHE_HOME");
@@ -462,11 +469,11 @@ static bool tune_find_file(struct tune_options *options, char *room, size_t leng
 		return (size_t)snprintf(room, length, "%s/oriel/tune", cache) < length;
 	if (home && *home == '/')
 		return (size_t)snprintf(room, length, "%s/.cache/oriel/tune", home) < length;
-	fprintf(stderr, "oriel tune: there is no HOME to write to: name a file by -o\n");
+	fprintf(stderr, "oriel tune: HOME is not set: name the file with -o\n");
 	return false;
 }
 
-/* TOOL_OK, or what to exit with; *@is_help: it has been told all. */
+/* TOOL_OK, or the exit code; *@is_help: help was printed. */
 static int tune_read(struct tune_options *options, int argc, char **argv, bool *is_help)
 {
 	static const struct option names[] = {
@@ -480,7 +487,7 @@ static int tune_read(struct tune_options *options, int argc, char **argv, bool *
 	char name[] = "oriel tune";
 	int option;
 
-	argv[0] = name; /* how getopt_long() begins its messages */
+	argv[0] = name; /* the prefix of getopt_long()'s messages */
 	while ((option = getopt_long(argc, argv, "n:o:h", names, NULL)) != -1) {
 		if (option == 'h') {
 			fputs(tune_usage, stdout);
@@ -501,7 +508,7 @@ static int tune_read(struct tune_options *options, int argc, char **argv, bool *
 			return TOOL_USAGE;
 	}
 	if (optind < argc) {
-		fprintf(stderr, "oriel tune: there is no argument '%s'\n", argv[optind]);
+		fprintf(stderr, "oriel tune: unknown argument '%s'\n", argv[optind]);
 		return TOOL_USAGE;
 	}
 	if (!options->most)

@@ -31,12 +31,12 @@ static struct shared *shared;
 static char *payload[2]; /* of ranks 0 and 1, shared */
 static char *source, *sink;
 static unsigned rank, ranks;
-static bool is_crowded;
+static bool is_oversubscribed;
 static uint64_t epoch;
 
 static void limits_relax(void)
 {
-	if (is_crowded)
+	if (is_oversubscribed)
 		sched_yield();
 #ifdef __x86_64__
 	else
@@ -191,14 +191,14 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	sched_getaffinity(0, sizeof(allowed), &allowed);
-	is_crowded = ranks > (unsigned)CPU_COUNT(&allowed);
+	is_oversubscribed = ranks > (unsigned)CPU_COUNT(&allowed);
 	shared = limits_share(sizeof(*shared));
 	payload[0] = limits_share(LIMITS_MAX);
 	payload[1] = limits_share(LIMITS_MAX);
 	for (rank = ranks - 1; rank > 0; rank--)
 		if (fork() == 0)
 			break;
-	if (!is_crowded)
+	if (!is_oversubscribed)
 		limits_pin(&allowed);
 	source = peer_memory(LIMITS_MAX);
 	sink = peer_memory(LIMITS_MAX);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a machine has of what the paths need, what is missing, and how to mend
- * it: `oriel doctor` as calls. A machine is a record of facts; the judgement
- * is made of the record alone, so it can be made elsewhere as well.
+ * `oriel doctor` as functions: which needs of the paths a machine meets, what is missing, and how
+ * to fix it. A machine is a record of facts. The verdicts depend on the record alone, so a record
+ * can also be judged on another machine.
  */
 #ifndef ORIEL_DOCTOR_H
 #define ORIEL_DOCTOR_H
@@ -15,78 +15,81 @@ extern "C" {
 
 struct oriel_machine;
 
-/* Ways to move bytes: what the paths "mapped" and "rdma" can be on a machine. */
-enum oriel_way {
-	ORIEL_WAY_MEMORY, /* mapped: memory of the host */
-	ORIEL_WAY_GPU,    /* mapped: memory of the GPUs of one machine */
-	ORIEL_WAY_FABRIC, /* mapped: memory of GPUs of other machines, over NVLink */
-	ORIEL_WAY_SOFT,   /* rdma: by an adapter in software */
-	ORIEL_WAY_T3,     /* rdma: a NIC that a CPU thread posts to */
-	ORIEL_WAY_T2,     /* rdma: kernels fill the queues of a NIC, a CPU rings */
-	ORIEL_WAY_T1,     /* rdma: kernels ring too, the queues lie in host memory */
-	ORIEL_WAY_T0,     /* rdma: the queues lie in GPU memory */
-	ORIEL_WAYS
+/* Data paths: the forms that the paths "mapped" and "rdma" can take on a machine. */
+enum oriel_data_path {
+	ORIEL_DATA_PATH_MEMORY, /* mapped: host memory */
+	ORIEL_DATA_PATH_GPU,    /* mapped: GPU memory within one machine */
+	ORIEL_DATA_PATH_FABRIC, /* mapped: GPU memory of other machines, over NVLink */
+	ORIEL_DATA_PATH_SOFT,   /* rdma: by the software HCA */
+	ORIEL_DATA_PATH_T3,     /* rdma: a NIC to which a CPU thread posts */
+	ORIEL_DATA_PATH_T2,     /* rdma: kernels write WQEs, a CPU thread rings the doorbell */
+	ORIEL_DATA_PATH_T1,     /* rdma: kernels ring the doorbell too, queues in host memory */
+	ORIEL_DATA_PATH_T0,     /* rdma: as T1, with queues in GPU memory */
+	ORIEL_DATA_PATHS
 };
 
 enum oriel_verdict {
 	ORIEL_VERDICT_PASS,
 	ORIEL_VERDICT_FAIL,
-	ORIEL_VERDICT_UNKNOWN, /* the record does not say */
-	ORIEL_VERDICT_SKIP,    /* does not apply: what it is about is not there */
+	ORIEL_VERDICT_UNKNOWN, /* the record lacks a fact that decides it */
+	ORIEL_VERDICT_SKIP,    /* not applicable: the hardware that it is about is absent */
 };
 
 const char *oriel_verdict_name(enum oriel_verdict verdict); /* "pass", "fail", ... */
 
-/* What one check found. The strings live as long as the machine. */
+/* The result of one check. The strings live as long as the machine. */
 struct oriel_finding {
 	const char *name;
 	enum oriel_verdict verdict;
 	const char *found;
-	const char *means; /* what follows where it fails */
-	const char *mend;  /* the command that mends it, "" where it does not fail or none can */
-	unsigned needs;    /* mask of 1 << enum oriel_way: what does not work without it */
-	unsigned helps;    /* the same: what works, but less well */
+	const char *means; /* the consequence of a failure */
+	const char *
+		fix; /* the command that fixes it; "" if the check did not fail or no command can */
+	unsigned needs; /* mask of 1 << enum oriel_data_path: paths that do not work without it */
+	unsigned helps; /* mask of the same: paths that work without it, but worse */
 };
 
-/* What becomes of one way. The strings live as long as the machine. */
-struct oriel_prospect {
-	enum oriel_way way;
+/* The state of one data path. The strings live as long as the machine. */
+struct oriel_data_path_state {
+	enum oriel_data_path path;
 	const char *name; /* "rdma, a CPU thread posts (T3)" */
 	const char *tag;  /* "T3" */
-	/* FAIL and UNKNOWN for the sake of a check that it needs; SKIP without the hardware. */
+	/* FAIL or UNKNOWN because of a check that it needs; SKIP without its hardware. */
 	enum oriel_verdict verdict;
-	bool is_built; /* the library that looked knows this way */
-	bool is_used;  /* what a job gets here: for peers on this machine, or on others */
+	bool is_built; /* the library that wrote the record implements it */
+	bool is_used;  /* jobs use it here, for peers on this machine or on others */
 	const char *why;
 };
 
-/* Look at this machine, which also tries what drivers allow. Any thread. */
+/* Inspect this machine, and try what its drivers allow. Any thread. */
 enum oriel_status oriel_machine_create(struct oriel_machine **machine);
 
 /* NULL is allowed. */
 void oriel_machine_destroy(struct oriel_machine *machine);
 
-/* ORIEL_ERR_PROTOCOL or ORIEL_ERR_VERSION, with the line, if @text is no record. */
+/*
+ * ORIEL_ERR_PROTOCOL or ORIEL_ERR_VERSION if @text is not a record; the error text names the line.
+ */
 enum oriel_status oriel_machine_import(const char *text, size_t length,
 				       struct oriel_machine **machine);
 
 /*
- * The record as text. Returns the length that was needed, as snprintf() does.
- * It names no host, user or address, but what hardware and drivers there are. 0 of what is
- * no live machine; see oriel_last_error().
+ * Write the record as text. Returns the length that was needed, as snprintf() does. The text lists
+ * hardware and drivers, and contains no host name, user or address. Returns 0, with a text for
+ * oriel_last_error(), if @machine is not a live machine.
  */
 size_t oriel_machine_export(const struct oriel_machine *machine, char *buffer, size_t length);
 
-/* ORIEL_ERR_RANGE past the last. */
+/* ORIEL_ERR_RANGE if @index is past the last. */
 enum oriel_status oriel_machine_finding(const struct oriel_machine *machine, unsigned index,
 					struct oriel_finding *finding);
-enum oriel_status oriel_machine_prospect(const struct oriel_machine *machine, unsigned index,
-					 struct oriel_prospect *prospect);
+enum oriel_status oriel_machine_data_path(const struct oriel_machine *machine, unsigned index,
+					  struct oriel_data_path_state *state);
 
 /*
- * Does each way work that the library knows, settings allow and the hardware
- * is there for? T2 to T0 are better forms of T3 and do not count. False of what is no
- * live machine.
+ * Does every data path work that the library implements, the settings allow and the hardware
+ * supports? T2, T1 and T0 are better forms of T3 and do not count. False if @machine is not a live
+ * machine.
  */
 bool oriel_machine_is_well(const struct oriel_machine *machine);
 

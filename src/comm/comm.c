@@ -417,7 +417,8 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	ori_fork_add(ORI_FORK_COMM, &hook);
 	ori_handle_open(comm, NULL);
 	ori_log(ORIEL_LOG_INFO, "rank %u of %u: domain of %u, %s", comm->rank, comm->size,
-		comm->domain_size, comm->is_crowded ? "ranks share CPUs" : "a CPU for each rank");
+		comm->domain_size,
+		comm->is_oversubscribed ? "ranks share CPUs" : "a CPU for each rank");
 	*out = comm;
 	return ORIEL_OK;
 }

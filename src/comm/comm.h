@@ -119,7 +119,7 @@ struct oriel_comm {
 	unsigned domain_index;
 	bool has_interrupt, has_at_fault; /* the bootstrap has */
 	atomic_bool is_in_bootstrap;
-	bool is_crowded; /* more threads that poll here than CPUs: see ori_comm_count() */
+	bool is_oversubscribed; /* more threads that poll here than CPUs: see ori_comm_count() */
 
 	struct ori_mem *control_mem;
 	struct ori_control *control;  /* this rank's */

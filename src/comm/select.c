@@ -114,15 +114,15 @@ enum oriel_status ori_comm_select(struct oriel_comm *comm)
 
 void ori_comm_count(struct oriel_comm *comm, unsigned threads)
 {
-	struct ori_host_load load = ori_cpus_of_host(comm->hosts, comm->size, comm->rank);
+	struct ori_machine_load load = ori_machine_load_of(comm->hosts, comm->size, comm->rank);
 
-	comm->is_crowded = threads * load.ranks > load.cpus;
+	comm->is_oversubscribed = threads * load.ranks > load.cpus;
 }
 
 uint32_t ori_comm_spin(const struct oriel_comm *comm)
 {
 	/* A poll with its pause takes some 10 ns: a few tens of us, or none. */
-	return comm->is_crowded ? 1 : 4000;
+	return comm->is_oversubscribed ? 1 : 4000;
 }
 
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer)

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "comm/mesh.h"
-#include "mem/adopt.h"
+#include "mem/external.h"
 #include "transport/transport.h"
 
 static_assert(ORI_SHARE_PIECES * ORI_MEM_FDS <= ORI_MESH_FDS, "all fit one exchange");
@@ -33,11 +33,11 @@ enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, siz
 static enum oriel_status share_adopt(struct oriel_comm *comm, const struct ori_piece *piece,
 				     struct ori_mem **mem, uint64_t *offset)
 {
-	struct ori_gpu_place place = {.kind = ORI_GPU_PAGEABLE};
+	struct ori_gpu_memory_info place = {.kind = ORI_GPU_PAGEABLE};
 	enum oriel_status status = ORIEL_OK;
 
 	if (comm->gpu)
-		status = comm->gpu->ops->find(comm->gpu, piece->address, &place);
+		status = comm->gpu->ops->query(comm->gpu, piece->address, &place);
 	if (status != ORIEL_OK)
 		return status;
 	if (place.kind == ORI_GPU_PAGEABLE && piece->use == ORI_USE_GPU)
@@ -47,7 +47,7 @@ static enum oriel_status share_adopt(struct oriel_comm *comm, const struct ori_p
 				piece->address);
 	if (place.kind == ORI_GPU_PAGEABLE || place.kind == ORI_GPU_PINNED)
 		return ORIEL_AGAIN;
-	return ori_mem_adopt(comm->gpu, piece->address, piece->length, mem, offset);
+	return ori_mem_open_external(comm->gpu, piece->address, piece->length, mem, offset);
 }
 
 /* May @piece, memory of a GPU, be shared? */
@@ -71,7 +71,7 @@ static enum oriel_status share_export(struct oriel_comm *comm, const struct ori_
 	enum oriel_status status = ORIEL_OK;
 	uint64_t offset;
 
-	*mem = ori_mem_look(piece->address, piece->length, &offset);
+	*mem = ori_mem_try_find(piece->address, piece->length, &offset);
 	if (!*mem)
 		status = share_adopt(comm, piece, mem, &offset);
 	/* Threads of this process need nothing to reach it; others do, and are told why not. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Functions that all checks share: they set a result, and summarise several devices. */
 #include "doctor/check.h"
 
 #include <stdarg.h>
@@ -14,12 +15,12 @@ void ori_answer(struct ori_answer *answer, enum oriel_verdict verdict, const cha
 	va_end(args);
 }
 
-void ori_answer_mend(struct ori_answer *answer, const char *format, ...)
+void ori_answer_fix(struct ori_answer *answer, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(answer->mend, sizeof(answer->mend), format, args);
+	vsnprintf(answer->fix, sizeof(answer->fix), format, args);
 	va_end(args);
 }
 
@@ -34,7 +35,7 @@ void ori_answer_flag(struct ori_answer *answer, int64_t flag, const char *yes, c
 		ori_answer(answer, ORIEL_VERDICT_FAIL, "%s", no);
 }
 
-void ori_tally_add(struct ori_tally *tally, unsigned index, int64_t is_fine)
+void ori_summary_add(struct ori_summary *tally, unsigned index, int64_t is_fine)
 {
 	tally->count++;
 	if (is_fine == ORI_FACT_UNKNOWN) {
@@ -47,7 +48,7 @@ void ori_tally_add(struct ori_tally *tally, unsigned index, int64_t is_fine)
 	}
 }
 
-enum oriel_verdict ori_tally_verdict(const struct ori_tally *tally)
+enum oriel_verdict ori_summary_verdict(const struct ori_summary *tally)
 {
 	if (tally->bad > 0)
 		return ORIEL_VERDICT_FAIL;

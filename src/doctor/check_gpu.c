@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The checks of GPUs and of the CUDA driver. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,10 @@ static bool gpus_are_absent(const struct ori_facts *f)
 	return f->bus_gpus == 0 && f->gpu_count == 0;
 }
 
-/* Nothing to ask of GPUs: none is there, or the driver shows none, which "CUDA driver" tells. */
+/*
+ * Without GPUs nothing is checked: either the machine has none, or the driver lists none, which
+ * the check "CUDA driver" reports.
+ */
 static bool skip_without_gpus(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (gpus_are_absent(f))
@@ -28,39 +32,41 @@ static bool skip_without_gpus(const struct ori_facts *f, struct ori_answer *a)
 	return f->gpu_count == 0;
 }
 
+/* The results of cuInit() whose cause and fix are known; the values are CUresult's. */
 static void check_driver_result(const struct ori_facts *f, struct ori_answer *a)
 {
 	switch (f->cuda_result) {
 	case 0:
 		ori_answer(a, ORIEL_VERDICT_PASS, "%s, CUDA %" PRId64 ".%" PRId64 ", %u GPUs",
-			   f->nvidia[0] ? f->nvidia : "version not known", f->cuda_version / 1000,
+			   f->nvidia[0] ? f->nvidia : "version unknown", f->cuda_version / 1000,
 			   f->cuda_version % 1000 / 10, f->gpu_count);
 		return;
 	case RESULT_NO_DEVICE:
 		ori_answer(a, ORIEL_VERDICT_FAIL,
-			   "CUDA_ERROR_NO_DEVICE: this process may use no GPU");
-		ori_answer_mend(a, "%s",
-				f->container == ORI_FACT_YES
-					? "docker run --gpus all ..."
-					: "unset CUDA_VISIBLE_DEVICES; nvidia-modprobe -u -c 0");
+			   "CUDA_ERROR_NO_DEVICE: this process has access to no GPU");
+		ori_answer_fix(a, "%s",
+			       f->container == ORI_FACT_YES
+				       ? "docker run --gpus all ..."
+				       : "unset CUDA_VISIBLE_DEVICES; nvidia-modprobe -u -c 0");
 		return;
 	case RESULT_NOT_READY:
 		ori_answer(a, ORIEL_VERDICT_FAIL,
 			   "CUDA_ERROR_SYSTEM_NOT_READY: the NVSwitch fabric is not started");
-		ori_answer_mend(a, "systemctl enable --now nvidia-fabricmanager");
+		ori_answer_fix(a, "systemctl enable --now nvidia-fabricmanager");
 		return;
 	case RESULT_MISMATCH:
 		ori_answer(a, ORIEL_VERDICT_FAIL,
 			   "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: libcuda and "
 			   "the kernel modules are of different versions");
-		ori_answer_mend(a, "reboot (after: apt-get install --reinstall the driver)");
+		ori_answer_fix(a, "reboot (after: apt-get install --reinstall the driver)");
 		return;
 	default:
 		ori_answer(a, ORIEL_VERDICT_FAIL, "cuInit() fails with %" PRId64, f->cuda_result);
-		ori_answer_mend(a, "dmesg | grep -i -e nvrm -e xid");
+		ori_answer_fix(a, "dmesg | grep -i -e nvrm -e xid");
 	}
 }
 
+/* Without libcuda only the PCI bus shows whether the machine has GPUs. */
 static void check_driver(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (gpus_are_absent(f)) {
@@ -70,14 +76,14 @@ static void check_driver(const struct ori_facts *f, struct ori_answer *a)
 	} else if (f->cuda == ORI_FACT_NO && f->bus_gpus > 0) {
 		ori_answer(a, ORIEL_VERDICT_FAIL,
 			   "%" PRId64 " GPUs on the bus, but no libcuda.so.1", f->bus_gpus);
-		ori_answer_mend(a, "%s",
-				f->container == ORI_FACT_YES ? "docker run --gpus all ..."
-							     : "apt-get install cuda-drivers");
+		ori_answer_fix(a, "%s",
+			       f->container == ORI_FACT_YES ? "docker run --gpus all ..."
+							    : "apt-get install cuda-drivers");
 	} else if (f->cuda == ORI_FACT_NO) {
 		ori_answer(a, ORIEL_VERDICT_UNKNOWN,
-			   "no libcuda.so.1; whether there is a GPU is not known");
+			   "no libcuda.so.1; unknown whether the machine has a GPU");
 	} else {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known");
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
 	}
 }
 
@@ -87,13 +93,16 @@ static void check_build(const struct ori_facts *f, struct ori_answer *a)
 		ori_answer(a, ORIEL_VERDICT_SKIP, "no GPU");
 		return;
 	}
-	ori_answer_flag(a, f->built_gpu, "this library has it", "this library is built without it",
-			"not known");
+	ori_answer_flag(a, f->built_gpu, "built with CUDA", "built without CUDA", "unknown");
 	if (a->verdict == ORIEL_VERDICT_FAIL)
-		ori_answer_mend(a, "CUDA_PATH=/usr/local/cuda cmake --preset release -D "
-				   "ORIEL_CUDA=ON && cmake --build --preset release");
+		ori_answer_fix(a, "CUDA_PATH=/usr/local/cuda cmake --preset release -D "
+				  "ORIEL_CUDA=ON && cmake --build --preset release");
 }
 
+/*
+ * The library's kernels need compute capability 8.0, and peers of a node import memory by
+ * descriptor.
+ */
 static int64_t gpu_is_fit(const struct ori_facts_gpu *g)
 {
 	if (g->capability == ORI_FACT_UNKNOWN || g->descriptors == ORI_FACT_UNKNOWN)
@@ -103,26 +112,26 @@ static int64_t gpu_is_fit(const struct ori_facts_gpu *g)
 
 static void check_model(const struct ori_facts *f, struct ori_answer *a)
 {
-	struct ori_tally t = {0};
+	struct ori_summary sum = {0};
 	const struct ori_facts_gpu *g;
 
 	if (skip_without_gpus(f, a))
 		return;
 	for (unsigned i = 0; i < f->gpu_count; i++)
-		ori_tally_add(&t, i, gpu_is_fit(&f->gpu[i]));
-	g = &f->gpu[t.bad ? t.first_bad : 0];
-	a->verdict = ori_tally_verdict(&t);
+		ori_summary_add(&sum, i, gpu_is_fit(&f->gpu[i]));
+	g = &f->gpu[sum.bad ? sum.first_bad : 0];
+	a->verdict = ori_summary_verdict(&sum);
 	if (a->verdict == ORIEL_VERDICT_UNKNOWN)
-		ori_answer(a, a->verdict, "not known of GPU %u", t.first_unknown);
+		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	else if (a->verdict == ORIEL_VERDICT_PASS || g->capability < CAPABILITY_LEAST)
 		ori_answer(a, a->verdict, "%s, compute capability %" PRId64 ".%" PRId64 "%s",
 			   g->name[0] ? g->name : "a GPU", g->capability / 10, g->capability % 10,
 			   a->verdict == ORIEL_VERDICT_PASS ? "" : ", below 8.0");
 	else
-		ori_answer(a, a->verdict, "%s does not give memory away by descriptor", g->name);
+		ori_answer(a, a->verdict, "%s does not export memory as descriptors", g->name);
 }
 
-/* Letters for pairs: does @reach say that all are joined with atomics? */
+/* Does @reach, a letter per GPU, show access with atomics to all of them? */
 static int64_t reach_is_full(const char *reach, unsigned count)
 {
 	if (strlen(reach) != count)
@@ -130,8 +139,8 @@ static int64_t reach_is_full(const char *reach, unsigned count)
 	return strspn(reach, "SA") == count;
 }
 
-/* The first pair with @letter; false if there is none. */
-static bool reach_find(const struct ori_facts *f, char letter, unsigned *from, unsigned *to)
+/* Find the first pair of GPUs with @letter; false if there is none. */
+static bool reach_find_letter(const struct ori_facts *f, char letter, unsigned *from, unsigned *to)
 {
 	for (unsigned i = 0; i < f->gpu_count; i++) {
 		const char *at = strchr(f->gpu[i].reach, letter);
@@ -149,22 +158,26 @@ static void check_access_fail(const struct ori_facts *f, struct ori_answer *a)
 {
 	unsigned from, to;
 
-	if (reach_find(f, '-', &from, &to)) {
+	if (reach_find_letter(f, '-', &from, &to)) {
 		ori_answer(a, ORIEL_VERDICT_FAIL, "GPU %u does not reach GPU %u", from, to);
-		ori_answer_mend(a, "nvidia-smi topo -p2p r; if it says DR or CNS: remove "
-				   "NVreg_RegistryDwords=\"ForceP2P=0\" and the like from "
-				   "/etc/modprobe.d, boot with iommu=pt");
-	} else if (reach_find(f, 'N', &from, &to)) {
+		ori_answer_fix(a, "nvidia-smi topo -p2p r; if it says DR or CNS: remove "
+				  "NVreg_RegistryDwords=\"ForceP2P=0\" and the like from "
+				  "/etc/modprobe.d, boot with iommu=pt");
+	} else if (reach_find_letter(f, 'N', &from, &to)) {
 		ori_answer(a, ORIEL_VERDICT_FAIL,
 			   "GPU %u reaches GPU %u without atomics: over PCIe", from, to);
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "not all reach each other");
+		ori_answer(a, ORIEL_VERDICT_FAIL, "not every GPU reaches every other");
 	}
 }
 
+/*
+ * The mapped path needs native atomics, because signals are atomics: access over PCIe does not
+ * qualify.
+ */
 static void check_access(const struct ori_facts *f, struct ori_answer *a)
 {
-	struct ori_tally t = {0};
+	struct ori_summary sum = {0};
 
 	if (skip_without_gpus(f, a))
 		return;
@@ -173,16 +186,19 @@ static void check_access(const struct ori_facts *f, struct ori_answer *a)
 		return;
 	}
 	for (unsigned i = 0; i < f->gpu_count; i++)
-		ori_tally_add(&t, i, reach_is_full(f->gpu[i].reach, f->gpu_count));
-	a->verdict = ori_tally_verdict(&t);
+		ori_summary_add(&sum, i, reach_is_full(f->gpu[i].reach, f->gpu_count));
+	a->verdict = ori_summary_verdict(&sum);
 	if (a->verdict == ORIEL_VERDICT_PASS)
 		ori_answer(a, a->verdict, "all %u reach each other, with atomics", f->gpu_count);
 	else if (a->verdict == ORIEL_VERDICT_UNKNOWN)
-		ori_answer(a, a->verdict, "not known of GPU %u", t.first_unknown);
+		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	else
 		check_access_fail(f, a);
 }
 
+/*
+ * GPUs behind NVSwitches have no access to each other before they are registered with the fabric.
+ */
 static int64_t fabric_is_up(const struct ori_facts_gpu *g)
 {
 	if (!g->fabric[0])
@@ -192,28 +208,29 @@ static int64_t fabric_is_up(const struct ori_facts_gpu *g)
 
 static void check_fabric(const struct ori_facts *f, struct ori_answer *a)
 {
-	struct ori_tally t = {0};
+	struct ori_summary sum = {0};
 
 	if (skip_without_gpus(f, a))
 		return;
 	for (unsigned i = 0; i < f->gpu_count; i++)
-		ori_tally_add(&t, i, fabric_is_up(&f->gpu[i]));
-	a->verdict = ori_tally_verdict(&t);
+		ori_summary_add(&sum, i, fabric_is_up(&f->gpu[i]));
+	a->verdict = ori_summary_verdict(&sum);
 	if (a->verdict == ORIEL_VERDICT_UNKNOWN) {
-		ori_answer(a, a->verdict, "not known of GPU %u", t.first_unknown);
+		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	} else if (a->verdict == ORIEL_VERDICT_FAIL) {
-		ori_answer(a, a->verdict, "GPU %u: registration with the fabric: %s", t.first_bad,
-			   f->gpu[t.first_bad].fabric);
-		ori_answer_mend(a, "systemctl restart nvidia-fabricmanager (on NVL72: "
-				   "systemctl restart nvidia-imex), then nvidia-smi -q | grep -A3 "
-				   "Fabric");
+		ori_answer(a, a->verdict, "GPU %u: registration with the fabric: %s", sum.first_bad,
+			   f->gpu[sum.first_bad].fabric);
+		ori_answer_fix(a, "systemctl restart nvidia-fabricmanager (on NVL72: "
+				  "systemctl restart nvidia-imex), then nvidia-smi -q | grep -A3 "
+				  "Fabric");
 	} else if (strcmp(f->gpu[0].fabric, "none") == 0) {
-		ori_answer(a, ORIEL_VERDICT_SKIP, "these GPUs have none to register with");
+		ori_answer(a, ORIEL_VERDICT_SKIP, "these GPUs have no fabric to register with");
 	} else {
 		ori_answer(a, a->verdict, "all %u GPUs are registered", f->gpu_count);
 	}
 }
 
+/* Only a fabric that spans machines needs IMEX channels. */
 static void check_imex(const struct ori_facts *f, struct ori_answer *a)
 {
 	bool is_cluster = false, is_unknown = false;
@@ -225,77 +242,83 @@ static void check_imex(const struct ori_facts *f, struct ori_answer *a)
 		is_unknown |= f->gpu[i].cluster == ORI_FACT_UNKNOWN;
 	}
 	if (!is_cluster && is_unknown) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known whether the fabric spans machines");
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown whether the fabric spans machines");
 	} else if (!is_cluster) {
-		ori_answer(a, ORIEL_VERDICT_SKIP, "the GPUs of this machine have a fabric alone");
+		ori_answer(a, ORIEL_VERDICT_SKIP,
+			   "the fabric of the GPUs is confined to this machine");
 	} else if (f->imex_channels == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "not known");
+		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
 	} else if (f->imex_channels > 0) {
 		ori_answer(a, ORIEL_VERDICT_PASS, "%" PRId64 " in /dev/nvidia-caps-imex-channels",
 			   f->imex_channels);
 	} else if (f->imex == ORI_FACT_NO) {
 		ori_answer(a, ORIEL_VERDICT_FAIL, "the driver has no IMEX channels");
-		ori_answer_mend(a, "echo 'options nvidia NVreg_CreateImexChannel0=1' "
-				   ">/etc/modprobe.d/nvidia-imex.conf; systemctl enable --now "
-				   "nvidia-imex; reboot");
+		ori_answer_fix(a, "echo 'options nvidia NVreg_CreateImexChannel0=1' "
+				  ">/etc/modprobe.d/nvidia-imex.conf; systemctl enable --now "
+				  "nvidia-imex; reboot");
 	} else {
 		ori_answer(a, ORIEL_VERDICT_FAIL, "none in /dev/nvidia-caps-imex-channels");
-		ori_answer_mend(a, "mkdir -p /dev/nvidia-caps-imex-channels; mknod -m 666 "
-				   "/dev/nvidia-caps-imex-channels/channel0 c $(awk "
-				   "'/nvidia-caps-imex-channels/{print $1}' /proc/devices) 0");
+		ori_answer_fix(a, "mkdir -p /dev/nvidia-caps-imex-channels; mknod -m 666 "
+				  "/dev/nvidia-caps-imex-channels/channel0 c $(awk "
+				  "'/nvidia-caps-imex-channels/{print $1}' /proc/devices) 0");
 	}
 }
 
-/* Drivers that do not know the question want a parameter. */
-static int64_t gpu_has_words(const struct ori_facts *f, const struct ori_facts_gpu *g)
+/* An older driver that does not report the attribute needs a module parameter. */
+static int64_t gpu_has_memops(const struct ori_facts *f, const struct ori_facts_gpu *g)
 {
-	if (g->words != ORI_FACT_UNKNOWN)
-		return g->words;
+	if (g->stream_memops != ORI_FACT_UNKNOWN)
+		return g->stream_memops;
 	return f->nvidia_streamops == ORI_FACT_NO ? ORI_FACT_NO : ORI_FACT_UNKNOWN;
 }
 
-static void check_words(const struct ori_facts *f, struct ori_answer *a)
+/*
+ * Streams wait for the library by stream memory operations, or by a kernel where the GPU has none.
+ */
+static void check_memops(const struct ori_facts *f, struct ori_answer *a)
 {
-	struct ori_tally t = {0};
+	struct ori_summary sum = {0};
 
 	if (skip_without_gpus(f, a))
 		return;
 	for (unsigned i = 0; i < f->gpu_count; i++)
-		ori_tally_add(&t, i, gpu_has_words(f, &f->gpu[i]));
-	a->verdict = ori_tally_verdict(&t);
+		ori_summary_add(&sum, i, gpu_has_memops(f, &f->gpu[i]));
+	a->verdict = ori_summary_verdict(&sum);
 	if (a->verdict == ORIEL_VERDICT_PASS) {
-		ori_answer(a, a->verdict, "all %u GPUs", t.count);
+		ori_answer(a, a->verdict, "all %u GPUs", sum.count);
 	} else if (a->verdict == ORIEL_VERDICT_UNKNOWN) {
-		ori_answer(a, a->verdict, "not known of GPU %u", t.first_unknown);
+		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	} else if (f->nvidia_streamops == ORI_FACT_NO) {
-		ori_answer(a, a->verdict, "GPU %u has none: EnableStreamMemOPs is not set",
-			   t.first_bad);
-		ori_answer_mend(a, "echo 'options nvidia NVreg_EnableStreamMemOPs=1' "
-				   ">/etc/modprobe.d/nvidia-stream.conf; update-initramfs -u; "
-				   "reboot (a driver of CUDA 12 has them without)");
+		ori_answer(a, a->verdict, "GPU %u lacks them: EnableStreamMemOPs is not set",
+			   sum.first_bad);
+		ori_answer_fix(a, "echo 'options nvidia NVreg_EnableStreamMemOPs=1' "
+				  ">/etc/modprobe.d/nvidia-stream.conf; update-initramfs -u; "
+				  "reboot (a driver of CUDA 12 needs no parameter)");
 	} else {
-		ori_answer(a, a->verdict, "GPU %u has none", t.first_bad);
-		ori_answer_mend(a, "apt-get install cuda-drivers, of CUDA 12 or later; reboot");
+		ori_answer(a, a->verdict, "GPU %u lacks them", sum.first_bad);
+		ori_answer_fix(a, "apt-get install cuda-drivers, of CUDA 12 or later; reboot");
 	}
 }
 
 static const struct ori_check checks[] = {
-	{"CUDA driver", ORI_WAY(GPU) | ORI_WAY(FABRIC) | ORI_WAYS_POSTED, 0,
+	{"CUDA driver", ORI_DATA_PATH(GPU) | ORI_DATA_PATH(FABRIC) | ORI_DATA_PATHS_GPU_POSTED, 0,
 	 "no windows in GPU memory, no kernels", check_driver},
-	{"CUDA in this library", ORI_WAY(GPU) | ORI_WAY(FABRIC) | ORI_WAYS_POSTED, 0,
-	 "no windows in GPU memory, whatever the driver can do", check_build},
-	{"GPU model", ORI_WAY(GPU) | ORI_WAYS_POSTED, 0,
-	 "the library's kernels and its shared memory do not run on this GPU", check_model},
-	{"GPU to GPU", ORI_WAY(GPU), 0,
-	 "ranks whose GPUs are not joined, atomics included, reach each other by rdma only",
+	{"CUDA in this library",
+	 ORI_DATA_PATH(GPU) | ORI_DATA_PATH(FABRIC) | ORI_DATA_PATHS_GPU_POSTED, 0,
+	 "no windows in GPU memory, with any driver", check_build},
+	{"GPU model", ORI_DATA_PATH(GPU) | ORI_DATA_PATHS_GPU_POSTED, 0,
+	 "the library's kernels do not run on this GPU, or it cannot share its memory",
+	 check_model},
+	{"GPU to GPU", ORI_DATA_PATH(GPU), 0,
+	 "ranks whose GPUs lack peer access with atomics reach each other by rdma only",
 	 check_access},
-	{"GPU fabric", ORI_WAY(GPU) | ORI_WAY(FABRIC), 0,
-	 "GPUs that are not registered with their NVSwitches reach no other", check_fabric},
-	{"IMEX channels", ORI_WAY(FABRIC), 0,
+	{"GPU fabric", ORI_DATA_PATH(GPU) | ORI_DATA_PATH(FABRIC), 0,
+	 "GPUs that are not registered with their NVSwitches reach no other GPU", check_fabric},
+	{"IMEX channels", ORI_DATA_PATH(FABRIC), 0,
 	 "GPUs of other machines are reached through NICs and not over NVLink", check_imex},
-	{"words in streams", 0, ORI_WAY(GPU),
-	 "a stream waits for a job of the library by a kernel, which holds a place on the GPU",
-	 check_words},
+	{"stream memops", 0, ORI_DATA_PATH(GPU),
+	 "a stream waits for an operation of the library by a kernel, which occupies an SM",
+	 check_memops},
 };
 
 const struct ori_check_list ori_checks_of_gpus = {checks, sizeof(checks) / sizeof(checks[0])};

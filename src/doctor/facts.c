@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Implements doctor/facts.h: tables of all facts, by which a record is parsed and written. */
 #include "doctor/facts.h"
 
 #include <inttypes.h>
@@ -10,14 +11,14 @@
 #include "base/error.h"
 
 #define FACTS_HEAD "oriel-doctor "
-#define FACTS_NAME 32 /* the longest name, with its index */
+#define FACTS_NAME 32 /* the longest name with its index */
 
 enum fact_kind { FACT_TEXT, FACT_NUMBER, FACT_FLAG };
 
 struct fact_field {
 	const char *name;
 	enum fact_kind kind;
-	size_t offset; /* in the struct that its table is of */
+	size_t offset; /* in its struct */
 };
 
 #define TEXT(name, of, member)                               \
@@ -87,7 +88,7 @@ static const struct fact_field gpu_fields[] = {
 	FLAG("rdma", ori_facts_gpu, rdma),
 	FLAG("rdma.vmm", ori_facts_gpu, rdma_vmm),
 	FLAG("dmabuf", ori_facts_gpu, dmabuf),
-	FLAG("words", ori_facts_gpu, words),
+	FLAG("words", ori_facts_gpu, stream_memops),
 	FLAG("acs", ori_facts_gpu, acs),
 	TEXT("iommu", ori_facts_gpu, iommu),
 };
@@ -106,7 +107,7 @@ static const struct fact_field nic_fields[] = {
 	TEXT("iommu", ori_facts_nic, iommu),
 };
 
-/* Some fields of some struct of a record. */
+/* The fields of one struct of a record. */
 struct facts_part {
 	const struct fact_field *fields;
 	size_t count;
@@ -182,7 +183,7 @@ void ori_facts_clear(struct ori_facts *facts)
 	}
 }
 
-/* What is left of a text. */
+/* The rest of the text to parse. */
 struct facts_reader {
 	const char *at, *end;
 	unsigned line;
@@ -198,7 +199,7 @@ static bool word_is(struct facts_word word, const char *text)
 	return strlen(text) == word.length && memcmp(word.at, text, word.length) == 0;
 }
 
-/* Decimal, without leading zeroes: each number has one text. */
+/* Decimal, without leading zeroes, so that each number has one text. */
 static bool word_number(struct facts_word word, int64_t *value)
 {
 	int64_t sum = 0;
@@ -244,6 +245,7 @@ static bool field_read_text(struct facts_word value, char *at)
 	return true;
 }
 
+/* Unknown is -1 for numbers and flags, and "" for texts. */
 static bool field_is_known(const struct fact_field *field, const char *at)
 {
 	int64_t number;
@@ -265,21 +267,23 @@ static enum oriel_status part_read(const struct facts_part *part, unsigned line,
 	while (field < part->fields + part->count && !word_is(name, field->name))
 		field++;
 	if (field == part->fields + part->count)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "line %u: there is no fact '%s%.*s'", line,
+		return ori_fail(ORIEL_ERR_PROTOCOL, "line %u: unknown fact '%s%.*s'", line,
 				part->prefix, (int)(name.length < FACTS_NAME ? name.length : 0),
 				name.at);
 	at = part->at + field->offset;
 	if (field_is_known(field, at))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "line %u: %s%s is there twice", line,
+		return ori_fail(ORIEL_ERR_PROTOCOL, "line %u: %s%s appears twice", line,
 				part->prefix, field->name);
 	if (field->kind == FACT_TEXT ? field_read_text(value, at)
 				     : field_read_number(field, value, at))
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_PROTOCOL, "line %u: %s%s may be %s", line, part->prefix,
+	return ori_fail(ORIEL_ERR_PROTOCOL, "line %u: %s%s must be %s", line, part->prefix,
 			field->name, may_be[field->kind]);
 }
 
-/* "gpu.3.pci" with @kind "gpu." gives 3 and leaves "pci". False: @name is of another kind. */
+/*
+ * "gpu.3.pci" with @kind "gpu." yields index 3 and leaves "pci". False: @name is of another kind.
+ */
 static bool name_take_index(struct facts_word *name, const char *kind, int64_t *index)
 {
 	struct facts_word rest = {name->at + strlen(kind), 0}, digits;
@@ -325,7 +329,7 @@ static enum oriel_status facts_read(struct ori_facts *facts, unsigned line, stru
 	return part_read(&part, line, name, value);
 }
 
-/* The next line that is neither blank nor a comment. */
+/* Advance to the next line that is neither blank nor a comment. */
 static bool reader_next(struct facts_reader *reader, struct facts_word *line)
 {
 	while (reader->at < reader->end) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Records of facts as text: each kind of value, and each error with its line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,13 +20,13 @@ static enum oriel_status parse(const char *text)
 	return ori_facts_parse(text, strlen(text), &facts);
 }
 
-static void refuse(const char *text, enum oriel_status status, const char *why)
+static void expect_error(const char *text, enum oriel_status status, const char *why)
 {
 	assert_int_equal(parse(text), status);
 	assert_string_equal(oriel_last_error(), why);
 }
 
-static void test_what_has_no_line_is_unknown(void **state)
+static void test_a_fact_without_a_line_is_unknown(void **state)
 {
 	(void)state;
 	assert_int_equal(parse(HEAD), ORIEL_OK);
@@ -55,7 +56,7 @@ static void test_each_kind_of_value_is_read(void **state)
 	assert_int_equal(facts.nic[31].mtu, 4096);
 }
 
-static void test_what_is_written_is_what_was_read(void **state)
+static void test_a_written_record_equals_the_one_read(void **state)
 {
 	static const char text[] = HEAD "arch x86_64\nmemfd no\nmemlock unlimited\nshm 7\n"
 					"gpu.0.name NVIDIA H100\ngpu.2.dmabuf yes\n"
@@ -76,29 +77,29 @@ static void test_what_is_written_is_what_was_read(void **state)
 	assert_int_equal(ori_facts_write(&facts, NULL, 0), sizeof(text) - 1);
 }
 
-static void test_what_is_wrong_is_named_with_its_line(void **state)
+static void test_an_error_names_its_line(void **state)
 {
 	(void)state;
-	refuse("", ORIEL_ERR_PROTOCOL,
-	       "no record of a machine: it does not begin with 'oriel-doctor 1'");
-	refuse("kernel 6.1\n", ORIEL_ERR_PROTOCOL,
-	       "no record of a machine: it does not begin with 'oriel-doctor 1'");
-	refuse("#\noriel-doctor 2\n", ORIEL_ERR_VERSION,
-	       "line 2: a record of version 2, this library reads 1");
-	refuse(HEAD "kernel\n", ORIEL_ERR_PROTOCOL, "line 2: a name without a value");
-	refuse(HEAD "\nkernle 6\n", ORIEL_ERR_PROTOCOL, "line 3: there is no fact 'kernle'");
-	refuse(HEAD "gpu.0.colour red\n", ORIEL_ERR_PROTOCOL,
-	       "line 2: there is no fact 'gpu.0.colour'");
-	refuse(HEAD "shm 1\nshm 1\n", ORIEL_ERR_PROTOCOL, "line 3: shm is there twice");
-	refuse(HEAD "nic.3.name a\nnic.3.name b\n", ORIEL_ERR_PROTOCOL,
-	       "line 3: nic.3.name is there twice");
-	refuse(HEAD "gpu.16.name a\n", ORIEL_ERR_PROTOCOL,
-	       "line 2: GPU 16, but a record has 16 at most");
-	refuse(HEAD "nic.32.name a\n", ORIEL_ERR_PROTOCOL,
-	       "line 2: NIC 32, but a record has 32 at most");
-	refuse(HEAD "memfd 1\n", ORIEL_ERR_PROTOCOL, "line 2: memfd may be yes or no");
-	refuse(HEAD "kernel  6\n", ORIEL_ERR_PROTOCOL,
-	       "line 2: kernel may be a text of 1 to 63 printable characters");
+	expect_error("", ORIEL_ERR_PROTOCOL,
+		     "no record of a machine: it does not begin with 'oriel-doctor 1'");
+	expect_error("kernel 6.1\n", ORIEL_ERR_PROTOCOL,
+		     "no record of a machine: it does not begin with 'oriel-doctor 1'");
+	expect_error("#\noriel-doctor 2\n", ORIEL_ERR_VERSION,
+		     "line 2: a record of version 2, this library reads 1");
+	expect_error(HEAD "kernel\n", ORIEL_ERR_PROTOCOL, "line 2: a name without a value");
+	expect_error(HEAD "\nkernle 6\n", ORIEL_ERR_PROTOCOL, "line 3: unknown fact 'kernle'");
+	expect_error(HEAD "gpu.0.colour red\n", ORIEL_ERR_PROTOCOL,
+		     "line 2: unknown fact 'gpu.0.colour'");
+	expect_error(HEAD "shm 1\nshm 1\n", ORIEL_ERR_PROTOCOL, "line 3: shm appears twice");
+	expect_error(HEAD "nic.3.name a\nnic.3.name b\n", ORIEL_ERR_PROTOCOL,
+		     "line 3: nic.3.name appears twice");
+	expect_error(HEAD "gpu.16.name a\n", ORIEL_ERR_PROTOCOL,
+		     "line 2: GPU 16, but a record has 16 at most");
+	expect_error(HEAD "nic.32.name a\n", ORIEL_ERR_PROTOCOL,
+		     "line 2: NIC 32, but a record has 32 at most");
+	expect_error(HEAD "memfd 1\n", ORIEL_ERR_PROTOCOL, "line 2: memfd must be yes or no");
+	expect_error(HEAD "kernel  6\n", ORIEL_ERR_PROTOCOL,
+		     "line 2: kernel must be a text of 1 to 63 printable characters");
 }
 
 static void test_numbers_have_one_text(void **state)
@@ -120,7 +121,7 @@ static void test_numbers_have_one_text(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
 		snprintf(text, sizeof(text), HEAD "shm %s\n", none[i]);
-		refuse(text, ORIEL_ERR_PROTOCOL, "line 2: shm may be a number or unlimited");
+		expect_error(text, ORIEL_ERR_PROTOCOL, "line 2: shm must be a number or unlimited");
 	}
 }
 
@@ -143,10 +144,10 @@ static void test_texts_that_are_set_can_be_written(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_has_no_line_is_unknown),
+		cmocka_unit_test(test_a_fact_without_a_line_is_unknown),
 		cmocka_unit_test(test_each_kind_of_value_is_read),
-		cmocka_unit_test(test_what_is_written_is_what_was_read),
-		cmocka_unit_test(test_what_is_wrong_is_named_with_its_line),
+		cmocka_unit_test(test_a_written_record_equals_the_one_read),
+		cmocka_unit_test(test_an_error_names_its_line),
 		cmocka_unit_test(test_numbers_have_one_text),
 		cmocka_unit_test(test_texts_that_are_set_can_be_written),
 	};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Implements doctor/files.h. inspect_*.c read /proc and /sys by it. */
 #include "doctor/files.h"
 
 #include <dirent.h>

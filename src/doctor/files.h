@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small files of /proc and /sys. */
+/* Reads small files of /proc and /sys. */
 #ifndef ORI_DOCTOR_FILES_H
 #define ORI_DOCTOR_FILES_H
 
@@ -13,22 +13,24 @@ struct ori_file_path {
 	char text[ORI_FILE_PATH];
 };
 
-/* @root and what @format makes. */
+/* The path of @root followed by the formatted text. */
 struct ori_file_path ori_file_path(const char *root, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The first line without its end; false if there is no such file or nothing in it. */
+/* Read the first line without its newline; false if the file is missing or empty. */
 bool ori_file_line(struct ori_file_path path, char *line, size_t length);
 
-/* Decimal, or hexadecimal with 0x; -1 if it is none, or negative. */
+/*
+ * Read a decimal number, or a hexadecimal one with 0x; -1 if there is none, or if it is negative.
+ */
 int64_t ori_file_number(struct ori_file_path path);
 
-/* A line that @has text; false if there is none. */
+/* Find the first line that contains @has; false if there is none. */
 bool ori_file_find(struct ori_file_path path, const char *has, char *line, size_t length);
 
 bool ori_file_exists(struct ori_file_path path);
 
-/* Entries of a folder, in order of name. -1 without it; names are freed by the other. */
+/* List the entries of a directory, sorted; -1 if it is missing. ori_file_free() frees @names. */
 int ori_file_list(struct ori_file_path path, char ***names);
 void ori_file_free(char **names, int count);
 

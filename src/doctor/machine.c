@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public face: a record with all that was judged of it. */
+/* The public functions of oriel/doctor.h: a record with all verdicts on it. */
 #include <oriel/doctor.h>
 
 #include "base/error.h"
 #include "base/handle.h"
 #include "doctor/check.h"
-#include "doctor/look.h"
+#include "doctor/inspect.h"
 #include "sys/ibverbs_built.h"
 #include "sys/mlx5dv_built.h"
 
@@ -16,7 +16,7 @@ struct oriel_machine {
 	unsigned count;
 	const struct ori_check *checks[MACHINE_CHECKS];
 	struct ori_answer answers[MACHINE_CHECKS];
-	struct ori_prospect prospects[ORIEL_WAYS];
+	struct ori_data_path_state states[ORIEL_DATA_PATHS];
 };
 
 const char *oriel_verdict_name(enum oriel_verdict verdict)
@@ -28,30 +28,32 @@ const char *oriel_verdict_name(enum oriel_verdict verdict)
 		       : "no verdict";
 }
 
-static void machine_ask(struct oriel_machine *machine, const struct ori_check_list *list)
+/* Run the checks of a list, in the order of the report. */
+static void machine_evaluate(struct oriel_machine *machine, const struct ori_check_list *list)
 {
 	for (unsigned i = 0; i < list->count && machine->count < MACHINE_CHECKS; i++) {
 		struct ori_answer *answer = &machine->answers[machine->count];
 
 		machine->checks[machine->count++] = &list->checks[i];
-		list->checks[i].ask(&machine->facts, answer);
+		list->checks[i].evaluate(&machine->facts, answer);
 	}
 }
 
+/* The same for records of this machine and of others: nothing but the facts counts. */
 static void machine_judge(struct oriel_machine *machine)
 {
-	struct ori_ruling rulings[MACHINE_CHECKS];
+	struct ori_checked checked[MACHINE_CHECKS];
 
-	machine_ask(machine, &ori_checks_of_host);
-	machine_ask(machine, &ori_checks_of_gpus);
-	machine_ask(machine, &ori_checks_of_nics);
+	machine_evaluate(machine, &ori_checks_of_host);
+	machine_evaluate(machine, &ori_checks_of_gpus);
+	machine_evaluate(machine, &ori_checks_of_nics);
 	for (unsigned i = 0; i < machine->count; i++)
-		rulings[i] = (struct ori_ruling){machine->checks[i], &machine->answers[i]};
-	ori_ways_judge(&machine->facts, rulings, machine->count, machine->prospects);
+		checked[i] = (struct ori_checked){machine->checks[i], &machine->answers[i]};
+	ori_data_paths_judge(&machine->facts, checked, machine->count, machine->states);
 }
 
-/* What of the ways this library has; that kernels post to a real NIC is still to come. */
-static void machine_look_built(struct ori_facts *facts)
+/* The data paths that this build of the library contains. */
+static void machine_inspect_build(struct ori_facts *facts)
 {
 #ifdef ORI_DOCTOR_HAS_CUDA
 	facts->built_gpu = facts->built_fabric = ORI_FACT_YES;
@@ -67,15 +69,15 @@ enum oriel_status oriel_machine_create(struct oriel_machine **machine)
 	struct oriel_machine *m;
 
 	if (!machine)
-		return ori_fail(ORIEL_ERR_INVALID, "no place for the machine");
+		return ori_fail(ORIEL_ERR_INVALID, "machine is NULL");
 	m = ori_handle_alloc(ORI_HANDLE_MACHINE, sizeof(*m));
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a record of this machine");
+		return ori_fail(ORIEL_ERR_NOMEM, "out of memory for a record of this machine");
 	ori_facts_clear(&m->facts);
-	machine_look_built(&m->facts);
-	ori_look_host("", &m->facts);
-	ori_look_gpus("", &m->facts);
-	ori_look_nics("", &m->facts);
+	machine_inspect_build(&m->facts);
+	ori_inspect_host("", &m->facts);
+	ori_inspect_gpus("", &m->facts);
+	ori_inspect_nics("", &m->facts);
 	machine_judge(m);
 	ori_handle_open(m, NULL);
 	*machine = m;
@@ -95,10 +97,10 @@ enum oriel_status oriel_machine_import(const char *text, size_t length,
 	enum oriel_status status;
 
 	if (!text || !machine)
-		return ori_fail(ORIEL_ERR_INVALID, "no record, or no place for the machine");
+		return ori_fail(ORIEL_ERR_INVALID, "text or machine is NULL");
 	m = ori_handle_alloc(ORI_HANDLE_MACHINE, sizeof(*m));
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a record");
+		return ori_fail(ORIEL_ERR_NOMEM, "out of memory for a record");
 	status = ori_facts_parse(text, length, &m->facts);
 	if (status != ORIEL_OK) {
 		ori_handle_free(m);
@@ -126,7 +128,7 @@ enum oriel_status oriel_machine_finding(const struct oriel_machine *machine, uns
 	if (status != ORIEL_OK)
 		return status;
 	if (!finding)
-		return ori_fail(ORIEL_ERR_INVALID, "no place for the finding");
+		return ori_fail(ORIEL_ERR_INVALID, "finding is NULL");
 	if (index >= machine->count)
 		return ori_fail(ORIEL_ERR_RANGE, "finding %u of %u", index, machine->count);
 	check = machine->checks[index];
@@ -135,32 +137,33 @@ enum oriel_status oriel_machine_finding(const struct oriel_machine *machine, uns
 		.verdict = machine->answers[index].verdict,
 		.found = machine->answers[index].found,
 		.means = check->means,
-		.mend = machine->answers[index].mend,
+		.fix = machine->answers[index].fix,
 		.needs = check->needs,
 		.helps = check->helps,
 	};
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_machine_prospect(const struct oriel_machine *machine, unsigned index,
-					 struct oriel_prospect *prospect)
+enum oriel_status oriel_machine_data_path(const struct oriel_machine *machine, unsigned index,
+					  struct oriel_data_path_state *state)
 {
 	enum oriel_status status = ori_handle_check(machine, ORI_HANDLE_MACHINE, __func__);
 
 	if (status != ORIEL_OK)
 		return status;
-	if (!prospect)
-		return ori_fail(ORIEL_ERR_INVALID, "no place for the prospect");
-	if (index >= ORIEL_WAYS)
-		return ori_fail(ORIEL_ERR_RANGE, "way %u of %u", index, (unsigned)ORIEL_WAYS);
-	*prospect = (struct oriel_prospect){
-		.way = (enum oriel_way)index,
-		.name = ori_way_name((enum oriel_way)index),
-		.tag = ori_way_tag((enum oriel_way)index),
-		.verdict = machine->prospects[index].verdict,
-		.is_built = machine->prospects[index].is_built,
-		.is_used = machine->prospects[index].is_used,
-		.why = machine->prospects[index].why,
+	if (!state)
+		return ori_fail(ORIEL_ERR_INVALID, "state is NULL");
+	if (index >= ORIEL_DATA_PATHS)
+		return ori_fail(ORIEL_ERR_RANGE, "data path %u of %u", index,
+				(unsigned)ORIEL_DATA_PATHS);
+	*state = (struct oriel_data_path_state){
+		.path = (enum oriel_data_path)index,
+		.name = ori_data_path_name((enum oriel_data_path)index),
+		.tag = ori_data_path_tag((enum oriel_data_path)index),
+		.verdict = machine->states[index].verdict,
+		.is_built = machine->states[index].is_built,
+		.is_used = machine->states[index].is_used,
+		.why = machine->states[index].why,
 	};
 	return ORIEL_OK;
 }
@@ -168,5 +171,5 @@ enum oriel_status oriel_machine_prospect(const struct oriel_machine *machine, un
 bool oriel_machine_is_well(const struct oriel_machine *machine)
 {
 	return ori_handle_use(machine, ORI_HANDLE_MACHINE, __func__) &&
-	       ori_ways_are_well(machine->prospects);
+	       ori_data_paths_are_well(machine->states);
 }

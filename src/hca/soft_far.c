@@ -69,11 +69,11 @@ void ori_soft_far_close(struct soft_far *far)
 /* What is not known to be of a GPU is asked for each time: it may have become so. */
 bool ori_soft_far_has(struct soft_far *far, const char *at)
 {
-	struct ori_gpu_place place;
+	struct ori_gpu_memory_info place;
 
 	if ((uintptr_t)at - (uintptr_t)far->base < far->length)
 		return true;
-	if (far->gpu.ops->find(&far->gpu, at, &place) != ORIEL_OK)
+	if (far->gpu.ops->query(&far->gpu, at, &place) != ORIEL_OK)
 		return false;
 	if (place.kind == ORI_GPU_PAGEABLE || place.kind == ORI_GPU_PINNED)
 		return false;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Implements the registration cache (mem/cache.h): a list sorted by base under a read-write lock,
+ * with atomic references. transport/rdma_memory.c and p2p/ use it.
+ */
 #include "mem/cache.h"
 
 #include <assert.h>
@@ -11,25 +15,24 @@
 #include "base/error.h"
 
 /*
- * Listed entries are found by others; one that is not leaves with its last
- * reference. Whoever takes the last reference away holds the lock for writing, so
- * that an entry with a reference is not freed, and one without is nobody's but the
- * lock's.
+ * A lookup finds listed entries; an entry that is not listed is deregistered with its last
+ * reference. A thread that drops the last reference has the lock for writing. So an entry with
+ * references is never freed, and only the lock protects an entry without.
  */
 struct ori_cache_entry {
 	struct ori_cache_range range;
 	void *registration;
 	atomic_uint refs;
-	atomic_uint wholes;           /* of these, those that span all of it */
-	uint64_t used;                /* guarded by the lock: when the last one was given back */
+	atomic_uint wholes;           /* the references among these that span the whole entry */
+	uint64_t used;                /* guarded by the lock: when the last reference was dropped */
 	bool is_listed;               /* guarded by the lock */
-	struct ori_cache_entry *next; /* of those that are to be given up */
+	struct ori_cache_entry *next; /* in a list of entries to deregister */
 };
 
 struct ori_cache {
 	struct ori_cache_attr attr;
-	pthread_rwlock_t lock;         /* guards all below */
-	struct ori_cache_entry **list; /* [count], by base */
+	pthread_rwlock_t lock;         /* guards all fields below */
+	struct ori_cache_entry **list; /* [count], sorted by base */
 	unsigned count, room;
 	uint64_t longest; /* no entry was ever longer */
 	uint64_t clock;
@@ -47,14 +50,16 @@ enum oriel_status ori_cache_create(const struct ori_cache_attr *attr, struct ori
 	return ORIEL_OK;
 }
 
-/* Without the lock, as unregistering takes its time: @entry and those that follow it. */
-static void cache_give_up(const struct ori_cache *cache, struct ori_cache_entry *entry)
+/*
+ * Deregister @entry and those linked behind it; without the lock, because deregistration is slow.
+ */
+static void cache_dereg(const struct ori_cache *cache, struct ori_cache_entry *entry)
 {
 	struct ori_cache_entry *next;
 
 	for (; entry; entry = next) {
 		next = entry->next;
-		cache->attr.leave(cache->attr.context, entry->registration);
+		cache->attr.dereg(cache->attr.context, entry->registration);
 		free(entry);
 	}
 }
@@ -67,7 +72,7 @@ void ori_cache_destroy(struct ori_cache *cache)
 		return;
 	for (i = 0; i < cache->count; i++) {
 		assert(atomic_load(&cache->list[i]->refs) == 0);
-		cache_give_up(cache, cache->list[i]);
+		cache_dereg(cache, cache->list[i]);
 	}
 	pthread_rwlock_destroy(&cache->lock);
 	free(cache->list);
@@ -98,7 +103,7 @@ static bool cache_overlap(const struct ori_cache_range *a, const struct ori_cach
 	return a->base < b->base ? b->base - a->base < a->length : a->base - b->base < b->length;
 }
 
-/* How many entries begin at @base or before. */
+/* Returns how many entries begin at @base or before. */
 static unsigned cache_upto(const struct ori_cache *cache, uint64_t base)
 {
 	unsigned low = 0, high = cache->count;
@@ -114,7 +119,7 @@ static unsigned cache_upto(const struct ori_cache *cache, uint64_t base)
 	return low;
 }
 
-/* One more of those that span the entry, if there is one. */
+/* Add a reference that spans the entry, unless there is none yet. */
 static bool cache_join_whole(struct ori_cache_entry *entry)
 {
 	unsigned wholes = atomic_load(&entry->wholes);
@@ -124,7 +129,10 @@ static bool cache_join_whole(struct ori_cache_entry *entry)
 	return wholes != 0;
 }
 
-/* May @range, which it covers, use @entry? The lock is held for reading at least. */
+/*
+ * Take a reference to @entry, which covers @range, if it may be shared. The lock is held at least
+ * for reading.
+ */
 static bool cache_join(struct ori_cache_entry *entry, const struct ori_cache_range *range,
 		       bool *is_whole)
 {
@@ -139,9 +147,9 @@ static bool cache_join(struct ori_cache_entry *entry, const struct ori_cache_ran
 	return true;
 }
 
-/* The lock is held for reading at least. */
+/* The lock is held at least for reading. */
 static bool cache_find(struct ori_cache *cache, const struct ori_cache_range *range,
-		       struct ori_cache_hold *hold)
+		       struct ori_mr_ref *ref)
 {
 	unsigned i;
 
@@ -151,10 +159,10 @@ static bool cache_find(struct ori_cache *cache, const struct ori_cache_range *ra
 		if (range->base - entry->range.base >= cache->longest)
 			return false;
 		if (!cache_covers(&entry->range, range) ||
-		    !cache_join(entry, range, &hold->is_whole))
+		    !cache_join(entry, range, &ref->is_whole))
 			continue;
-		hold->entry = entry;
-		hold->registration = entry->registration;
+		ref->entry = entry;
+		ref->registration = entry->registration;
 		return true;
 	}
 	return false;
@@ -167,24 +175,27 @@ static void cache_unlist(struct ori_cache *cache, unsigned i)
 		(--cache->count - i) * sizeof(struct ori_cache_entry *));
 }
 
-/* Out of the list, and to @over if nobody refers to it. */
-static void cache_drop(struct ori_cache *cache, unsigned i, struct ori_cache_entry **over)
+/* Remove entry @i from the list, and put it on @unused if it has no references. */
+static void cache_drop(struct ori_cache *cache, unsigned i, struct ori_cache_entry **unused)
 {
 	struct ori_cache_entry *entry = cache->list[i];
 
 	cache_unlist(cache, i);
 	if (atomic_load(&entry->refs))
 		return;
-	entry->next = *over;
-	*over = entry;
+	entry->next = *unused;
+	*unused = entry;
 }
 
-/* What the memory of @range used to be; all that overlaps it if its id is 0. */
+/*
+ * Drop the entries of earlier allocations at the addresses of @range; with id 0 all that overlap
+ * it.
+ */
 static struct ori_cache_entry *cache_drop_others(struct ori_cache *cache,
 						 const struct ori_cache_range *range)
 {
 	unsigned i = cache_upto(cache, range->base + range->length - 1);
-	struct ori_cache_entry *over = NULL;
+	struct ori_cache_entry *unused = NULL;
 
 	for (; i > 0; i--) {
 		const struct ori_cache_entry *entry = cache->list[i - 1];
@@ -194,9 +205,9 @@ static struct ori_cache_entry *cache_drop_others(struct ori_cache *cache,
 			break;
 		if (cache_overlap(&entry->range, range) &&
 		    (range->id == 0 || entry->range.id != range->id))
-			cache_drop(cache, i - 1, &over);
+			cache_drop(cache, i - 1, &unused);
 	}
-	return over;
+	return unused;
 }
 
 static bool cache_make_room(struct ori_cache *cache)
@@ -226,7 +237,7 @@ static void cache_list(struct ori_cache *cache, struct ori_cache_entry *entry)
 		cache->longest = entry->range.length;
 }
 
-/* The one that has been idle for longest if there are more than @most, else none. */
+/* Find the entry that has been idle longest; false unless more than @most are idle. */
 static bool cache_find_idle(const struct ori_cache *cache, unsigned most, unsigned *which)
 {
 	unsigned idle = 0, i;
@@ -240,7 +251,7 @@ static bool cache_find_idle(const struct ori_cache *cache, unsigned most, unsign
 	return idle > most;
 }
 
-/* True if an idle entry was given up. */
+/* Deregister an idle entry; false if there is none beyond @most. */
 static bool cache_evict(struct ori_cache *cache, unsigned most)
 {
 	struct ori_cache_entry *entry = NULL;
@@ -253,51 +264,52 @@ static bool cache_evict(struct ori_cache *cache, unsigned most)
 	}
 	pthread_rwlock_unlock(&cache->lock);
 	if (entry)
-		cache_give_up(cache, entry);
+		cache_dereg(cache, entry);
 	return entry != NULL;
 }
 
-static enum oriel_status cache_enter(struct ori_cache *cache, const struct ori_cache_range *range,
-				     void **registration)
+/* Deregister idle entries one by one while the NIC lacks room for the new registration. */
+static enum oriel_status cache_reg(struct ori_cache *cache, const struct ori_cache_range *range,
+				   void **registration)
 {
 	enum oriel_status status;
 
 	do
-		status = cache->attr.enter(cache->attr.context, range, registration);
+		status = cache->attr.reg(cache->attr.context, range, registration);
 	while (status == ORIEL_ERR_NOMEM && cache_evict(cache, 0));
 	return status;
 }
 
 /*
- * Tell others of @entry, which is referenced. Somebody may have been faster: of an
- * allocation there is one entry, of host memory there may be several.
+ * List @entry, which is referenced, for other threads. Another thread may have registered the
+ * range first: an allocation has one entry, host memory may have several.
  */
 static enum oriel_status cache_publish(struct ori_cache *cache, struct ori_cache_entry *entry,
-				       struct ori_cache_hold *hold)
+				       struct ori_mr_ref *ref)
 {
-	struct ori_cache_entry *over = NULL;
+	struct ori_cache_entry *unused = NULL;
 	bool is_found = false, has_room;
 
 	pthread_rwlock_wrlock(&cache->lock);
 	has_room = cache_make_room(cache);
 	if (has_room && entry->range.id) {
-		is_found = cache_find(cache, &entry->range, hold);
+		is_found = cache_find(cache, &entry->range, ref);
 		if (!is_found)
-			over = cache_drop_others(cache, &entry->range);
+			unused = cache_drop_others(cache, &entry->range);
 	}
 	if (has_room && !is_found)
 		cache_list(cache, entry);
 	pthread_rwlock_unlock(&cache->lock);
-	cache_give_up(cache, over);
+	cache_dereg(cache, unused);
 	if (has_room && !is_found)
-		*hold = (struct ori_cache_hold){entry->registration, entry, entry->range.id == 0};
+		*ref = (struct ori_mr_ref){entry->registration, entry, entry->range.id == 0};
 	else
-		cache_give_up(cache, entry);
+		cache_dereg(cache, entry);
 	return has_room ? ORIEL_OK : ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
 }
 
 static enum oriel_status cache_make(struct ori_cache *cache, const struct ori_cache_range *range,
-				    struct ori_cache_hold *hold)
+				    struct ori_mr_ref *ref)
 {
 	struct ori_cache_entry *entry = calloc(1, sizeof(*entry));
 	enum oriel_status status;
@@ -307,16 +319,16 @@ static enum oriel_status cache_make(struct ori_cache *cache, const struct ori_ca
 	entry->range = *range;
 	atomic_init(&entry->refs, 1);
 	atomic_init(&entry->wholes, range->id == 0);
-	status = cache_enter(cache, range, &entry->registration);
+	status = cache_reg(cache, range, &entry->registration);
 	if (status != ORIEL_OK) {
 		free(entry);
 		return status;
 	}
-	return cache_publish(cache, entry, hold);
+	return cache_publish(cache, entry, ref);
 }
 
 enum oriel_status ori_cache_ref(struct ori_cache *cache, uint64_t address, uint64_t length,
-				struct ori_cache_hold *hold)
+				struct ori_mr_ref *ref)
 {
 	struct ori_cache_range range;
 	enum oriel_status status;
@@ -326,12 +338,12 @@ enum oriel_status ori_cache_ref(struct ori_cache *cache, uint64_t address, uint6
 	if (status != ORIEL_OK)
 		return status;
 	pthread_rwlock_rdlock(&cache->lock);
-	is_found = cache_find(cache, &range, hold);
+	is_found = cache_find(cache, &range, ref);
 	pthread_rwlock_unlock(&cache->lock);
-	return is_found ? ORIEL_OK : cache_make(cache, &range, hold);
+	return is_found ? ORIEL_OK : cache_make(cache, &range, ref);
 }
 
-/* False if it is the last one. */
+/* Drop a reference unless it is the last one; false if it is. */
 static bool cache_unref_shared(struct ori_cache_entry *entry)
 {
 	unsigned refs = atomic_load(&entry->refs);
@@ -341,8 +353,12 @@ static bool cache_unref_shared(struct ori_cache_entry *entry)
 	return refs > 1;
 }
 
-/* What nobody refers to any more stays if it is listed and of a GPU. */
-static struct ori_cache_entry *cache_rest(struct ori_cache *cache, struct ori_cache_entry *entry)
+/*
+ * Drop what may be the last reference. Returns the entry if it is to be deregistered: without
+ * references, an entry stays only if it is listed and of GPU memory.
+ */
+static struct ori_cache_entry *cache_unref_last(struct ori_cache *cache,
+						struct ori_cache_entry *entry)
 {
 	unsigned i;
 
@@ -359,19 +375,19 @@ static struct ori_cache_entry *cache_rest(struct ori_cache *cache, struct ori_ca
 	return entry;
 }
 
-void ori_cache_unref(struct ori_cache *cache, const struct ori_cache_hold *hold)
+void ori_cache_unref(struct ori_cache *cache, const struct ori_mr_ref *ref)
 {
-	struct ori_cache_entry *entry = hold->entry, *over;
+	struct ori_cache_entry *entry = ref->entry, *unused;
 
-	if (hold->is_whole)
+	if (ref->is_whole)
 		atomic_fetch_sub(&entry->wholes, 1);
 	if (cache_unref_shared(entry))
 		return;
 	pthread_rwlock_wrlock(&cache->lock);
-	over = cache_rest(cache, entry);
+	unused = cache_unref_last(cache, entry);
 	pthread_rwlock_unlock(&cache->lock);
-	if (over)
-		cache_give_up(cache, over);
+	if (unused)
+		cache_dereg(cache, unused);
 	else
 		while (cache_evict(cache, cache->attr.idle))
 			;
@@ -380,14 +396,14 @@ void ori_cache_unref(struct ori_cache *cache, const struct ori_cache_hold *hold)
 void ori_cache_invalidate(struct ori_cache *cache, uint64_t address, uint64_t length)
 {
 	struct ori_cache_range range = {address, length, 0};
-	struct ori_cache_entry *over;
+	struct ori_cache_entry *unused;
 
 	if (!length)
 		return;
 	pthread_rwlock_wrlock(&cache->lock);
-	over = cache_drop_others(cache, &range);
+	unused = cache_drop_others(cache, &range);
 	pthread_rwlock_unlock(&cache->lock);
-	cache_give_up(cache, over);
+	cache_dereg(cache, unused);
 }
 
 unsigned ori_cache_count(struct ori_cache *cache)

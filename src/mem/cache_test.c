@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cache over an adapter and a GPU that are made up. */
+/* The registration cache over a fake NIC and a fake GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,26 +14,25 @@
 #include "mem/cache.h"
 
 #define PAGE 4096u
-#define GPU_AT \
-	0x700000000000u /* where its memory begins: pieces of GPU_PIECE, one allocation each */
-#define GPU_PIECE 0x10000u
-#define GPU_PIECES 8u
+#define GPU_AT 0x700000000000u /* base of its memory: allocations of GPU_ALLOCATION bytes */
+#define GPU_ALLOCATION 0x10000u
+#define GPU_ALLOCATIONS 8u
 #define IDLE 3u
 
-/* A registration, as the adapter has it. */
+/* A registration, as the NIC has it. */
 struct made {
 	struct ori_cache_range range;
-	uint64_t generation; /* of host memory when it was registered */
+	uint64_t generation; /* generation of the host memory when it was registered */
 };
 
 struct fake {
 	struct ori_cache *cache;
 	pthread_mutex_t lock;
-	uint64_t ids[GPU_PIECES];
+	uint64_t ids[GPU_ALLOCATIONS];
 	uint64_t next_id;
 	_Atomic uint64_t generation;
 	unsigned entered, left;
-	unsigned failures; /* of the next calls, for want of memory */
+	unsigned failures; /* how many of the next calls fail for lack of memory */
 	unsigned refusals;
 };
 
@@ -41,20 +40,21 @@ static enum oriel_status fake_find(void *context, uint64_t address, uint64_t len
 				   struct ori_cache_range *range)
 {
 	struct fake *f = context;
-	uint64_t piece = (address - GPU_AT) / GPU_PIECE;
+	uint64_t allocation = (address - GPU_AT) / GPU_ALLOCATION;
 
 	if (address < GPU_AT)
 		return ori_cache_pages(address, length, range);
-	if (piece >= GPU_PIECES)
+	if (allocation >= GPU_ALLOCATIONS)
 		return ori_fail(ORIEL_ERR_INVALID, "nothing is there");
 	pthread_mutex_lock(&f->lock);
-	*range = (struct ori_cache_range){GPU_AT + piece * GPU_PIECE, GPU_PIECE, f->ids[piece]};
+	*range = (struct ori_cache_range){GPU_AT + allocation * GPU_ALLOCATION, GPU_ALLOCATION,
+					  f->ids[allocation]};
 	pthread_mutex_unlock(&f->lock);
 	return ORIEL_OK;
 }
 
-static enum oriel_status fake_enter(void *context, const struct ori_cache_range *range,
-				    void **registration)
+static enum oriel_status fake_reg(void *context, const struct ori_cache_range *range,
+				  void **registration)
 {
 	struct fake *f = context;
 	struct made *made = malloc(sizeof(*made));
@@ -78,7 +78,7 @@ static enum oriel_status fake_enter(void *context, const struct ori_cache_range 
 	return ORIEL_OK;
 }
 
-static void fake_leave(void *context, void *registration)
+static void fake_dereg(void *context, void *registration)
 {
 	struct fake *f = context;
 
@@ -91,11 +91,11 @@ static void fake_leave(void *context, void *registration)
 static struct fake *fake_open(void)
 {
 	struct fake *f = calloc(1, sizeof(*f));
-	struct ori_cache_attr attr = {f, fake_find, fake_enter, fake_leave, IDLE};
+	struct ori_cache_attr attr = {f, fake_find, fake_reg, fake_dereg, IDLE};
 
 	assert_non_null(f);
 	pthread_mutex_init(&f->lock, NULL);
-	for (unsigned i = 0; i < GPU_PIECES; i++)
+	for (unsigned i = 0; i < GPU_ALLOCATIONS; i++)
 		f->ids[i] = ++f->next_id;
 	assert_int_equal(ori_cache_create(&attr, &f->cache), ORIEL_OK);
 	return f;
@@ -109,22 +109,22 @@ static void fake_close(struct fake *f)
 	free(f);
 }
 
-static uint64_t gpu_at(unsigned piece, uint64_t offset)
+static uint64_t gpu_at(unsigned allocation, uint64_t offset)
 {
-	return GPU_AT + piece * (uint64_t)GPU_PIECE + offset;
+	return GPU_AT + allocation * (uint64_t)GPU_ALLOCATION + offset;
 }
 
-/* cudaFree(), and a cudaMalloc() that gets the same address. */
-static void fake_replace(struct fake *f, unsigned piece)
+/* cudaFree(), then a cudaMalloc() that returns the same address. */
+static void fake_replace(struct fake *f, unsigned allocation)
 {
 	pthread_mutex_lock(&f->lock);
-	f->ids[piece] = ++f->next_id;
+	f->ids[allocation] = ++f->next_id;
 	pthread_mutex_unlock(&f->lock);
 }
 
-static struct ori_cache_hold ref(struct fake *f, uint64_t address, uint64_t length)
+static struct ori_mr_ref ref(struct fake *f, uint64_t address, uint64_t length)
 {
-	struct ori_cache_hold hold;
+	struct ori_mr_ref hold;
 	const struct made *made;
 
 	assert_int_equal(ori_cache_ref(f->cache, address, length, &hold), ORIEL_OK);
@@ -134,7 +134,7 @@ static struct ori_cache_hold ref(struct fake *f, uint64_t address, uint64_t leng
 	return hold;
 }
 
-static void unref(struct fake *f, struct ori_cache_hold hold)
+static void unref(struct fake *f, struct ori_mr_ref hold)
 {
 	ori_cache_unref(f->cache, &hold);
 }
@@ -158,7 +158,7 @@ static void test_pages_are_whole(void **state)
 static void test_one_allocation_is_registered_once(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold a, b;
+	struct ori_mr_ref a, b;
 
 	(void)state;
 	a = ref(f, gpu_at(0, 100), 8);
@@ -166,7 +166,7 @@ static void test_one_allocation_is_registered_once(void **state)
 	assert_ptr_equal(a.registration, b.registration);
 	unref(f, a);
 	unref(f, b);
-	a = ref(f, gpu_at(0, 0), GPU_PIECE);
+	a = ref(f, gpu_at(0, 0), GPU_ALLOCATION);
 	assert_int_equal(f->entered, 1);
 	unref(f, a);
 	assert_int_equal(f->left, 0);
@@ -176,7 +176,7 @@ static void test_one_allocation_is_registered_once(void **state)
 static void test_an_allocation_at_an_old_address_is_a_new_one(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold a, b;
+	struct ori_mr_ref a, b;
 	const struct made *made;
 
 	(void)state;
@@ -185,11 +185,14 @@ static void test_an_allocation_at_an_old_address_is_a_new_one(void **state)
 	a = ref(f, gpu_at(1, 0), 8);
 	made = a.registration;
 	assert_int_equal(made->range.id, f->ids[1]);
-	/* What was idle is not kept beside it, which would pin memory that is free. */
+	/*
+	 * The idle entry of the old allocation is not kept: it would pin memory that has been
+	 * freed.
+	 */
 	assert_int_equal(f->left, 1);
 	assert_int_equal(ori_cache_count(f->cache), 1);
 
-	/* And what is in use ends with its last reference. */
+	/* An entry in use is deregistered with its last reference. */
 	fake_replace(f, 1);
 	b = ref(f, gpu_at(1, 0), 8);
 	assert_ptr_not_equal(a.registration, b.registration);
@@ -201,10 +204,10 @@ static void test_an_allocation_at_an_old_address_is_a_new_one(void **state)
 	fake_close(f);
 }
 
-static void test_the_one_idle_for_longest_leaves(void **state)
+static void test_the_entry_idle_longest_is_evicted(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold held = ref(f, gpu_at(7, 0), 8);
+	struct ori_mr_ref held = ref(f, gpu_at(7, 0), 8);
 	unsigned i;
 
 	(void)state;
@@ -229,7 +232,7 @@ static void test_the_one_idle_for_longest_leaves(void **state)
 static void test_host_memory_stays_only_while_it_is_referenced(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold a, b;
+	struct ori_mr_ref a, b;
 
 	(void)state;
 	a = ref(f, 10 * PAGE + 5, 3 * PAGE);
@@ -244,13 +247,13 @@ static void test_host_memory_stays_only_while_it_is_referenced(void **state)
 }
 
 /*
- * Pages 10 to 13 are registered for a; b needs page 11 alone. When a is over its
- * owner may unmap page 10, and what is mapped there next is not what is registered.
+ * Pages 10 to 13 are registered for a; b needs only page 11. Once a has dropped its reference, its
+ * owner may unmap page 10, and the page mapped there next is not the registered one.
  */
 static void test_a_part_does_not_keep_the_whole_open(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold a, b, c;
+	struct ori_mr_ref a, b, c;
 
 	(void)state;
 	a = ref(f, 10 * PAGE, 4 * PAGE);
@@ -263,7 +266,7 @@ static void test_a_part_does_not_keep_the_whole_open(void **state)
 	unref(f, b);
 	assert_int_equal(f->left, 2);
 
-	/* Another that spans all of it does. */
+	/* Another reference that spans all of it keeps it open for sharing. */
 	a = ref(f, 10 * PAGE, 4 * PAGE);
 	b = ref(f, 10 * PAGE + 1, 4 * PAGE - 1);
 	unref(f, a);
@@ -279,7 +282,7 @@ static void test_a_part_does_not_keep_the_whole_open(void **state)
 static void test_short_entries_do_not_hide_a_long_one(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold inner[8], longest, found;
+	struct ori_mr_ref inner[8], longest, found;
 	unsigned i;
 
 	(void)state;
@@ -307,10 +310,10 @@ static void test_short_entries_do_not_hide_a_long_one(void **state)
 	fake_close(f);
 }
 
-static void test_what_goes_is_given_up(void **state)
+static void test_invalidated_memory_is_deregistered(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold a, b;
+	struct ori_mr_ref a, b;
 
 	(void)state;
 	unref(f, ref(f, gpu_at(0, 0), 8));
@@ -321,10 +324,10 @@ static void test_what_goes_is_given_up(void **state)
 	assert_int_equal(f->left, 0);
 	ori_cache_invalidate(f->cache, gpu_at(1, 0) - 1, 1);
 	assert_int_equal(f->left, 1);
-	ori_cache_invalidate(f->cache, gpu_at(1, 0) + 5, GPU_PIECE);
+	ori_cache_invalidate(f->cache, gpu_at(1, 0) + 5, GPU_ALLOCATION);
 	assert_int_equal(f->left, 3);
 
-	/* Who has it keeps it, who comes gets another. */
+	/* The present reference keeps its entry; the next caller gets a new one. */
 	a = ref(f, 20 * PAGE, 2 * PAGE);
 	ori_cache_invalidate(f->cache, 21 * PAGE, 1);
 	assert_int_equal(f->left, 3);
@@ -336,10 +339,10 @@ static void test_what_goes_is_given_up(void **state)
 	fake_close(f);
 }
 
-static void test_idle_ones_make_way(void **state)
+static void test_idle_entries_are_evicted_for_new_ones(void **state)
 {
 	struct fake *f = fake_open();
-	struct ori_cache_hold hold;
+	struct ori_mr_ref hold;
 
 	(void)state;
 	unref(f, ref(f, gpu_at(0, 0), 8));
@@ -351,12 +354,12 @@ static void test_idle_ones_make_way(void **state)
 	assert_int_equal(ori_cache_ref(f->cache, gpu_at(3, 0), 8, &hold), ORIEL_ERR_NOMEM);
 	assert_int_equal(ori_cache_count(f->cache), 0);
 
-	/* Where that would not help they stay. */
+	/* They stay if deregistering them would not help. */
 	unref(f, ref(f, gpu_at(0, 0), 8));
 	f->refusals = 1;
 	assert_int_equal(ori_cache_ref(f->cache, gpu_at(3, 0), 8, &hold), ORIEL_ERR_ACCESS);
 	assert_int_equal(ori_cache_count(f->cache), 1);
-	assert_int_equal(ori_cache_ref(f->cache, gpu_at(GPU_PIECES, 0), 8, &hold),
+	assert_int_equal(ori_cache_ref(f->cache, gpu_at(GPU_ALLOCATIONS, 0), 8, &hold),
 			 ORIEL_ERR_INVALID);
 	fake_close(f);
 }
@@ -377,8 +380,8 @@ static uint64_t draw(uint64_t *seed)
 }
 
 /*
- * Each has a GPU allocation that it alone replaces, and all use those of all; each
- * has host pages of its own, which are other ones each time it maps them.
+ * Each thread alone replaces one GPU allocation, and all threads use all of them; each has host
+ * pages of its own, which are new pages each time it maps them.
  */
 static void *worker_main(void *argument)
 {
@@ -388,7 +391,7 @@ static void *worker_main(void *argument)
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		uint64_t offset = draw(&seed) % 4 * PAGE, length = (1 + draw(&seed) % 4) * PAGE;
-		struct ori_cache_hold hold, part, other;
+		struct ori_mr_ref hold, part, other;
 		uint64_t mapped = atomic_fetch_add(&f->generation, 1) + 1;
 
 		if (draw(&seed) % 4 == 0)
@@ -413,7 +416,7 @@ static void *worker_main(void *argument)
 	return NULL;
 }
 
-static void test_no_thread_gets_what_is_stale(void **state)
+static void test_no_thread_gets_a_stale_registration(void **state)
 {
 	struct fake *f = fake_open();
 	struct worker workers[THREADS];
@@ -440,13 +443,13 @@ int main(void)
 		cmocka_unit_test(test_pages_are_whole),
 		cmocka_unit_test(test_one_allocation_is_registered_once),
 		cmocka_unit_test(test_an_allocation_at_an_old_address_is_a_new_one),
-		cmocka_unit_test(test_the_one_idle_for_longest_leaves),
+		cmocka_unit_test(test_the_entry_idle_longest_is_evicted),
 		cmocka_unit_test(test_host_memory_stays_only_while_it_is_referenced),
 		cmocka_unit_test(test_a_part_does_not_keep_the_whole_open),
 		cmocka_unit_test(test_short_entries_do_not_hide_a_long_one),
-		cmocka_unit_test(test_what_goes_is_given_up),
-		cmocka_unit_test(test_idle_ones_make_way),
-		cmocka_unit_test(test_no_thread_gets_what_is_stale),
+		cmocka_unit_test(test_invalidated_memory_is_deregistered),
+		cmocka_unit_test(test_idle_entries_are_evicted_for_new_ones),
+		cmocka_unit_test(test_no_thread_gets_a_stale_registration),
 	};
 
 	return cmocka_run_group_tests_name("cache", tests, NULL, NULL);

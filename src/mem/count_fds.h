@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests: how many descriptors this process has open. */
+/* For tests: counts the open descriptors of this process, to find leaks. */
 #ifndef ORI_MEM_COUNT_FDS_H
 #define ORI_MEM_COUNT_FDS_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Implements mem/fdsock.h: messages with descriptors (SCM_RIGHTS) over abstract unix sockets. */
 #include "mem/fdsock.h"
 
 #include <errno.h>
@@ -17,10 +18,10 @@
 #include "base/log.h"
 #include "sys/process.h"
 
-#define FDSOCK_REST_NS 10000000 /* without descriptors */
-#define FDSOCK_TURNED_AWAY 64u  /* past the deadline, in one call */
+#define FDSOCK_RETRY_NS 10000000 /* pause while the process is out of descriptors or memory */
+#define FDSOCK_REJECTED_MAX 64u  /* connections rejected past the deadline, in one call */
 
-/* Room for the descriptors of one message, aligned as the kernel wants it. */
+/* Room for the descriptors of one message, aligned for the kernel. */
 union fdsock_control {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(ORI_FDSOCK_FDS * sizeof(int))];
@@ -55,7 +56,7 @@ static enum oriel_status fdsock_open(int *fd)
 	return ORIEL_OK;
 }
 
-/* Wait for @events of @fd; an error or hang-up also ends the wait. */
+/* Wait for @events on @fd; an error or a hang-up also ends the wait. */
 static enum oriel_status fdsock_wait(int fd, short events, uint64_t deadline, const char *what)
 {
 	struct pollfd p = {.fd = fd, .events = events};
@@ -68,8 +69,8 @@ static enum oriel_status fdsock_wait(int fd, short events, uint64_t deadline, co
 		if (n < 0 && errno != EINTR)
 			return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot wait for a unix socket");
 		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT, "no %s in time over a unix socket",
-					what);
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"timed out waiting for %s over a unix socket", what);
 	}
 }
 
@@ -78,7 +79,8 @@ static enum oriel_status fdsock_peer(int fd, struct ucred *peer)
 	socklen_t length = sizeof(*peer);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &length) != 0)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot tell who a unix socket leads to");
+		return ori_fail_errno(ORIEL_ERR_SYSTEM,
+				      "cannot read the peer credentials of a unix socket");
 	return ORIEL_OK;
 }
 
@@ -86,20 +88,20 @@ enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd)
 {
 	uint8_t fresh[ORI_FDSOCK_NAME];
 	struct sockaddr_un address;
-	enum oriel_status st;
+	enum oriel_status status;
 	socklen_t length;
 	int sock;
 
-	st = ori_random(fresh, sizeof(fresh));
-	if (st == ORIEL_OK)
-		st = fdsock_open(&sock);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_random(fresh, sizeof(fresh));
+	if (status == ORIEL_OK)
+		status = fdsock_open(&sock);
+	if (status != ORIEL_OK)
+		return status;
 	length = fdsock_address(fresh, &address);
 	if (bind(sock, (struct sockaddr *)&address, length) != 0 || listen(sock, SOMAXCONN) != 0) {
-		st = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen on a unix socket");
+		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen on a unix socket");
 		close(sock);
-		return st;
+		return status;
 	}
 	memcpy(name, fresh, sizeof(fresh));
 	*fd = sock;
@@ -107,38 +109,40 @@ enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd)
 }
 
 /*
- * Unlike TCP, a full backlog is reported at once (EAGAIN) and nothing says when
- * there is room again: ask again a little later.
+ * Unlike TCP, a full backlog fails at once (EAGAIN), and no event reports free room: retry after a
+ * pause.
  */
-static enum oriel_status fdsock_join(int fd, const struct sockaddr_un *address, socklen_t length,
-				     uint64_t deadline)
+static enum oriel_status fdsock_connect(int fd, const struct sockaddr_un *address, socklen_t length,
+					uint64_t deadline)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 
 	while (connect(fd, (const struct sockaddr *)address, length) != 0) {
 		if (errno == ECONNREFUSED)
-			return ori_fail(ORIEL_ERR_PEER, "nobody listens at a peer's unix socket");
+			return ori_fail(ORIEL_ERR_PEER,
+					"no process listens at a peer's unix socket");
 		if (errno != EAGAIN && errno != EINTR)
 			return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot connect a unix socket");
 		if (ori_deadline_passed(deadline))
 			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"a peer did not take a unix connection in time");
+					"timed out: a peer did not accept a unix connection");
 		if (errno == EAGAIN)
 			nanosleep(&pause, NULL);
 	}
 	return ORIEL_OK;
 }
 
+/* Abstract names have no permissions, so both sides check the credentials of the other. */
 static enum oriel_status fdsock_check(int fd, uid_t uid, pid_t pid)
 {
 	struct ucred peer;
-	enum oriel_status st = fdsock_peer(fd, &peer);
+	enum oriel_status status = fdsock_peer(fd, &peer);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (peer.uid != uid || (pid != 0 && peer.pid != pid))
 		return ori_fail(ORIEL_ERR_AUTH,
-				"a unix socket leads to process %ld of user %lu "
+				"the peer of a unix socket is process %ld of user %lu "
 				"instead of process %ld of user %lu",
 				(long)peer.pid, (unsigned long)peer.uid, (long)pid,
 				(unsigned long)uid);
@@ -149,64 +153,64 @@ enum oriel_status ori_fdsock_connect(const uint8_t name[ORI_FDSOCK_NAME], uid_t 
 				     uint64_t deadline, int *fd)
 {
 	struct sockaddr_un address;
-	enum oriel_status st;
+	enum oriel_status status;
 	socklen_t length;
 	int sock;
 
-	st = fdsock_open(&sock);
-	if (st != ORIEL_OK)
-		return st;
+	status = fdsock_open(&sock);
+	if (status != ORIEL_OK)
+		return status;
 	length = fdsock_address(name, &address);
-	st = fdsock_join(sock, &address, length, deadline);
-	if (st == ORIEL_OK)
-		st = fdsock_check(sock, uid, pid);
-	if (st != ORIEL_OK) {
+	status = fdsock_connect(sock, &address, length, deadline);
+	if (status == ORIEL_OK)
+		status = fdsock_check(sock, uid, pid);
+	if (status != ORIEL_OK) {
 		close(sock);
-		return st;
+		return status;
 	}
 	*fd = sock;
 	return ORIEL_OK;
 }
 
-/* There is nothing to accept a connection with, now. */
-static bool fdsock_is_short(int error)
+/* accept() failed for want of descriptors or memory, which another thread may free. */
+static bool fdsock_is_exhausted(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/* Any process that connects can cause it: the 1st, 2nd, 4th, 8th ... time is logged. */
-static void fdsock_turn_away(const struct ucred *who)
+/* Any process can connect, so only the 1st, 2nd, 4th, 8th ... rejection is logged. */
+static void fdsock_log_rejected(const struct ucred *peer)
 {
-	static atomic_uint times;
-	unsigned count = atomic_fetch_add_explicit(&times, 1, memory_order_relaxed) + 1;
+	static atomic_uint rejected;
+	unsigned count = atomic_fetch_add_explicit(&rejected, 1, memory_order_relaxed) + 1;
 
 	if ((count & (count - 1)) == 0)
 		ori_log(ORIEL_LOG_WARN,
-			"turned process %ld of user %lu away from a unix socket (%u so far)",
-			(long)who->pid, (unsigned long)who->uid, count);
+			"rejected a unix connection of process %ld of user %lu (%u so far)",
+			(long)peer->pid, (unsigned long)peer->uid, count);
 }
 
 enum oriel_status ori_fdsock_accept_once(int listener, int *fd, struct ucred *peer)
 {
 	int sock = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct ucred who;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (sock < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
 		return ORIEL_AGAIN;
-	if (sock < 0 && fdsock_is_short(errno))
+	if (sock < 0 && fdsock_is_exhausted(errno))
 		return ORIEL_ERR_NOMEM;
 	if (sock < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot accept a unix connection");
 	ori_fork_socket(sock);
-	st = fdsock_peer(sock, &who);
-	if (st == ORIEL_OK && who.uid != geteuid()) {
-		fdsock_turn_away(&who);
-		st = ORIEL_AGAIN;
+	status = fdsock_peer(sock, &who);
+	if (status == ORIEL_OK && who.uid != geteuid()) {
+		fdsock_log_rejected(&who);
+		status = ORIEL_AGAIN;
 	}
-	if (st != ORIEL_OK) {
+	if (status != ORIEL_OK) {
 		close(sock);
-		return st;
+		return status;
 	}
 	*peer = who;
 	*fd = sock;
@@ -215,24 +219,24 @@ enum oriel_status ori_fdsock_accept_once(int listener, int *fd, struct ucred *pe
 
 enum oriel_status ori_fdsock_accept(int listener, uint64_t deadline, int *fd, struct ucred *peer)
 {
-	const struct timespec pause = {.tv_nsec = FDSOCK_REST_NS};
-	enum oriel_status st;
-	unsigned late = 0;
+	const struct timespec pause = {.tv_nsec = FDSOCK_RETRY_NS};
+	enum oriel_status status;
+	unsigned rejected = 0;
 
 	for (;;) {
-		st = fdsock_wait(listener, POLLIN, deadline, "connection");
-		if (st == ORIEL_OK)
-			st = ori_fdsock_accept_once(listener, fd, peer);
-		if (st == ORIEL_ERR_NOMEM && ori_deadline_passed(deadline))
-			return ori_fail_errno(st, "cannot accept a unix connection");
-		if (st == ORIEL_ERR_NOMEM)
+		status = fdsock_wait(listener, POLLIN, deadline, "a connection");
+		if (status == ORIEL_OK)
+			status = ori_fdsock_accept_once(listener, fd, peer);
+		if (status == ORIEL_ERR_NOMEM && ori_deadline_passed(deadline))
+			return ori_fail_errno(status, "cannot accept a unix connection");
+		if (status == ORIEL_ERR_NOMEM)
 			nanosleep(&pause, NULL);
-		else if (st != ORIEL_AGAIN)
-			return st;
-		/* Those that are turned away may come without an end. */
-		else if (ori_deadline_passed(deadline) && ++late == FDSOCK_TURNED_AWAY)
+		else if (status != ORIEL_AGAIN)
+			return status;
+		/* Rejected connections may arrive without end. */
+		else if (ori_deadline_passed(deadline) && ++rejected == FDSOCK_REJECTED_MAX)
 			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"no connection in time over a unix socket");
+					"timed out waiting for a connection over a unix socket");
 	}
 }
 
@@ -255,7 +259,7 @@ static enum oriel_status fdsock_send_failed(void)
 {
 	if (errno == EPIPE || errno == ECONNRESET)
 		return ori_fail(ORIEL_ERR_PEER, "a peer has closed its unix socket");
-	/* ETOOMANYREFS: too many descriptors of this user are under way. */
+	/* ETOOMANYREFS: too many descriptors of this user are in flight. */
 	return ori_fail_errno(errno == ETOOMANYREFS || errno == ENOMEM || errno == ENOBUFS
 				      ? ORIEL_ERR_NOMEM
 				      : ORIEL_ERR_SYSTEM,
@@ -274,7 +278,7 @@ enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const
 	while (length > 0) {
 		struct iovec part = {.iov_base = (void *)(uintptr_t)at, .iov_len = length};
 		struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1};
-		enum oriel_status st;
+		enum oriel_status status;
 		ssize_t n;
 
 		if (nfds > 0)
@@ -283,22 +287,22 @@ enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const
 		if (n > 0) {
 			at += n;
 			length -= (size_t)n;
-			nfds = 0; /* they went with the first byte */
+			nfds = 0; /* the first byte carried them */
 			continue;
 		}
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN)
 			return fdsock_send_failed();
-		st = fdsock_wait(fd, POLLOUT, deadline, "room");
-		if (st != ORIEL_OK)
-			return st;
+		status = fdsock_wait(fd, POLLOUT, deadline, "room to send");
+		if (status != ORIEL_OK)
+			return status;
 	}
 	return ORIEL_OK;
 }
 
-/* Descriptors that came so far. */
-struct fdsock_catch {
+/* The descriptors that have arrived. */
+struct fdsock_received {
 	int fds[ORI_FDSOCK_FDS];
 	unsigned count, max;
 	bool is_too_many;
@@ -310,7 +314,8 @@ static void fdsock_close_all(const int *fds, unsigned count)
 		close(fds[i]);
 }
 
-static void fdsock_take(struct fdsock_catch *c, int fd)
+/* Excess descriptors are closed at once, since the kernel has already installed them. */
+static void fdsock_received_add(struct fdsock_received *c, int fd)
 {
 	if (c->count < c->max) {
 		c->fds[c->count++] = fd;
@@ -320,7 +325,7 @@ static void fdsock_take(struct fdsock_catch *c, int fd)
 	}
 }
 
-static void fdsock_collect(struct msghdr *msg, struct fdsock_catch *c)
+static void fdsock_collect(struct msghdr *msg, struct fdsock_received *c)
 {
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
 		size_t count;
@@ -332,14 +337,14 @@ static void fdsock_collect(struct msghdr *msg, struct fdsock_catch *c)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(h) + i * sizeof(fd), sizeof(fd));
-			fdsock_take(c, fd);
+			fdsock_received_add(c, fd);
 		}
 	}
 }
 
-/* Some of @length bytes; ORIEL_AGAIN if none are there yet. */
-static enum oriel_status fdsock_recv_some(int fd, char *at, size_t length, struct fdsock_catch *c,
-					  size_t *got)
+/* Receive some of @length bytes; ORIEL_AGAIN if none have arrived. */
+static enum oriel_status fdsock_recv_some(int fd, char *at, size_t length,
+					  struct fdsock_received *c, size_t *got)
 {
 	struct iovec part = {.iov_base = at, .iov_len = length};
 	union fdsock_control control;
@@ -356,31 +361,33 @@ static enum oriel_status fdsock_recv_some(int fd, char *at, size_t length, struc
 	if (n <= 0)
 		return ori_fail(ORIEL_ERR_PEER, "a peer has closed its unix socket");
 	fdsock_collect(&msg, c);
-	/* The room is the kernel's own limit, so only this process can be short of something. */
+	/*
+	 * The buffer has room for the kernel's maximum, so truncation means that this process hit
+	 * a limit of its own.
+	 */
 	if (msg.msg_flags & MSG_CTRUNC)
-		return ori_fail(
-			ORIEL_ERR_NOMEM,
-			"descriptors of a peer were lost: is the limit of open files too low?");
+		return ori_fail(ORIEL_ERR_NOMEM, "descriptors of a peer were lost: raise the limit "
+						 "of open files (ulimit -n)");
 	if (c->is_too_many)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "a peer sent more than %u descriptors", c->max);
 	*got = (size_t)n;
 	return ORIEL_OK;
 }
 
-static enum oriel_status fdsock_recv_all(int fd, char *at, size_t length, struct fdsock_catch *c,
+static enum oriel_status fdsock_recv_all(int fd, char *at, size_t length, struct fdsock_received *c,
 					 uint64_t deadline)
 {
 	while (length > 0) {
-		enum oriel_status st;
+		enum oriel_status status;
 		size_t got;
 
-		st = fdsock_recv_some(fd, at, length, c, &got);
-		if (st == ORIEL_AGAIN) {
-			st = fdsock_wait(fd, POLLIN, deadline, "message");
+		status = fdsock_recv_some(fd, at, length, c, &got);
+		if (status == ORIEL_AGAIN) {
+			status = fdsock_wait(fd, POLLIN, deadline, "a message");
 			got = 0;
 		}
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 		at += got;
 		length -= got;
 	}
@@ -390,16 +397,16 @@ static enum oriel_status fdsock_recv_all(int fd, char *at, size_t length, struct
 enum oriel_status ori_fdsock_recv(int fd, void *data, size_t length, int *fds, unsigned max_fds,
 				  unsigned *nfds, uint64_t deadline)
 {
-	struct fdsock_catch c = {.max = max_fds};
-	enum oriel_status st;
+	struct fdsock_received c = {.max = max_fds};
+	enum oriel_status status;
 
 	if (length == 0 || max_fds > ORI_FDSOCK_FDS)
 		return ori_fail(ORIEL_ERR_INVALID, "message of %zu bytes with %u descriptors",
 				length, max_fds);
-	st = fdsock_recv_all(fd, data, length, &c, deadline);
-	if (st != ORIEL_OK) {
+	status = fdsock_recv_all(fd, data, length, &c, deadline);
+	if (status != ORIEL_OK) {
 		fdsock_close_all(c.fds, c.count);
-		return st;
+		return status;
 	}
 	for (unsigned i = 0; i < c.count; i++)
 		fds[i] = c.fds[i];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors and bytes between two sockets of one process, and each failure. */
 #define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +26,7 @@
 
 struct pair {
 	int listener, client, server;
-	struct ucred peer; /* who the server sees */
+	struct ucred peer; /* credentials as the server sees them */
 };
 
 static int open_pair(void **state)
@@ -50,7 +51,7 @@ static int close_pair(void **state)
 	return 0;
 }
 
-static void test_a_descriptor_comes_with_its_bytes(void **state)
+static void test_a_descriptor_arrives_with_its_bytes(void **state)
 {
 	struct pair *p = *state;
 	unsigned before = count_fds(), nfds = 9;
@@ -116,7 +117,7 @@ static void test_as_many_descriptors_as_the_kernel_passes(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-static void test_descriptors_too_many_are_closed_and_refused(void **state)
+static void test_excess_descriptors_are_closed_and_rejected(void **state)
 {
 	struct pair *p = *state;
 	int sent[3] = {p->listener, p->listener, p->listener}, got[3] = {-1, -1, -1};
@@ -135,30 +136,30 @@ static void test_descriptors_too_many_are_closed_and_refused(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-static void test_descriptors_that_find_no_place_are_an_error(void **state)
+static void test_descriptors_without_a_free_number_are_an_error(void **state)
 {
 	struct pair *p = *state;
 	int sent[2] = {p->listener, p->listener}, got[2];
 	unsigned before = count_fds(), nfds;
 	struct rlimit normal, tight;
-	enum oriel_status st;
+	enum oriel_status status;
 	int next;
 	char c;
 
 	assert_int_equal(ori_fdsock_send(p->client, "a", 1, sent, 2, LONG), ORIEL_OK);
-	next = dup(p->listener); /* the lowest number that is free */
+	next = dup(p->listener); /* the lowest free descriptor */
 	close(next);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &normal), 0);
 	tight = normal;
 	tight.rlim_cur = (rlim_t)next + 1;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
-	st = ori_fdsock_recv(p->server, &c, 1, got, 2, &nfds, LONG);
+	status = ori_fdsock_recv(p->server, &c, 1, got, 2, &nfds, LONG);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &normal), 0);
-	assert_int_equal(st, ORIEL_ERR_NOMEM);
+	assert_int_equal(status, ORIEL_ERR_NOMEM);
 	assert_int_equal(count_fds(), before);
 }
 
-static void test_silence_ends_at_the_deadline(void **state)
+static void test_a_receive_without_data_times_out(void **state)
 {
 	struct pair *p = *state;
 	unsigned nfds;
@@ -173,7 +174,7 @@ static void test_silence_ends_at_the_deadline(void **state)
 			 ORIEL_ERR_TIMEOUT);
 }
 
-static void test_a_reader_that_is_gone_or_slow_is_told(void **state)
+static void test_a_send_to_a_closed_or_slow_reader_fails(void **state)
 {
 	struct pair *p = *state;
 	size_t length = 64u << 20;
@@ -189,7 +190,7 @@ static void test_a_reader_that_is_gone_or_slow_is_told(void **state)
 	free(much);
 }
 
-static void test_the_end_in_mid_message_closes_what_came(void **state)
+static void test_a_close_in_mid_message_closes_received_descriptors(void **state)
 {
 	struct pair *p = *state;
 	unsigned before = count_fds(), nfds;
@@ -202,7 +203,7 @@ static void test_the_end_in_mid_message_closes_what_came(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-static void test_empty_messages_are_refused(void **state)
+static void test_empty_messages_are_rejected(void **state)
 {
 	struct pair *p = *state;
 	unsigned nfds;
@@ -216,14 +217,14 @@ struct bulk {
 	int fd;
 	const uint8_t *data;
 	size_t length;
-	enum oriel_status st;
+	enum oriel_status status;
 };
 
 static void *send_bulk(void *context)
 {
 	struct bulk *b = context;
 
-	b->st = ori_fdsock_send(b->fd, b->data, b->length, &b->fd, 1, LONG);
+	b->status = ori_fdsock_send(b->fd, b->data, b->length, &b->fd, 1, LONG);
 	return NULL;
 }
 
@@ -243,7 +244,7 @@ static void test_a_long_message_arrives_whole(void **state)
 	assert_int_equal(ori_fdsock_recv(p->server, received, b.length, &got, 1, &nfds, LONG),
 			 ORIEL_OK);
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	assert_int_equal(b.st, ORIEL_OK);
+	assert_int_equal(b.status, ORIEL_OK);
 	assert_memory_equal(sent, received, b.length);
 	assert_int_equal(nfds, 1);
 	close(got);
@@ -251,7 +252,7 @@ static void test_a_long_message_arrives_whole(void **state)
 	free(received);
 }
 
-static void test_both_ends_know_who_they_talk_to(void **state)
+static void test_both_sides_get_the_peers_credentials(void **state)
 {
 	struct pair *p = *state;
 	uint8_t name[ORI_FDSOCK_NAME];
@@ -274,7 +275,7 @@ static void test_both_ends_know_who_they_talk_to(void **state)
 	close(listener);
 }
 
-static void test_a_stranger_is_refused(void **state)
+static void test_a_listener_of_another_process_is_rejected(void **state)
 {
 	uint8_t name[ORI_FDSOCK_NAME];
 	unsigned before = count_fds();
@@ -291,8 +292,8 @@ static void test_a_stranger_is_refused(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-/* As another user; only root can try. */
-static void test_another_user_is_turned_away(void **state)
+/* Connect as another user, which only root can try. */
+static void test_a_connection_of_another_user_is_closed(void **state)
 {
 	uint8_t name[ORI_FDSOCK_NAME];
 	struct ucred peer;
@@ -323,8 +324,8 @@ static void *free_descriptors(void *context)
 	return setrlimit(RLIMIT_NOFILE, normal) == 0 ? NULL : context;
 }
 
-/* What waits before the listener stays there meanwhile. */
-static void test_a_listener_waits_for_descriptors(void **state)
+/* The pending connection stays in the backlog meanwhile. */
+static void test_accept_waits_for_a_free_descriptor(void **state)
 {
 	struct rlimit normal, tight;
 	uint8_t name[ORI_FDSOCK_NAME];
@@ -404,20 +405,20 @@ static void test_a_full_backlog_is_waited_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PAIR_TEST(test_a_descriptor_comes_with_its_bytes),
+		PAIR_TEST(test_a_descriptor_arrives_with_its_bytes),
 		PAIR_TEST(test_each_message_keeps_its_own_descriptors),
 		PAIR_TEST(test_as_many_descriptors_as_the_kernel_passes),
-		PAIR_TEST(test_descriptors_too_many_are_closed_and_refused),
-		PAIR_TEST(test_descriptors_that_find_no_place_are_an_error),
-		PAIR_TEST(test_silence_ends_at_the_deadline),
-		PAIR_TEST(test_a_reader_that_is_gone_or_slow_is_told),
-		PAIR_TEST(test_the_end_in_mid_message_closes_what_came),
-		PAIR_TEST(test_empty_messages_are_refused),
+		PAIR_TEST(test_excess_descriptors_are_closed_and_rejected),
+		PAIR_TEST(test_descriptors_without_a_free_number_are_an_error),
+		PAIR_TEST(test_a_receive_without_data_times_out),
+		PAIR_TEST(test_a_send_to_a_closed_or_slow_reader_fails),
+		PAIR_TEST(test_a_close_in_mid_message_closes_received_descriptors),
+		PAIR_TEST(test_empty_messages_are_rejected),
 		PAIR_TEST(test_a_long_message_arrives_whole),
-		PAIR_TEST(test_both_ends_know_who_they_talk_to),
-		cmocka_unit_test(test_a_stranger_is_refused),
-		cmocka_unit_test(test_another_user_is_turned_away),
-		cmocka_unit_test(test_a_listener_waits_for_descriptors),
+		PAIR_TEST(test_both_sides_get_the_peers_credentials),
+		cmocka_unit_test(test_a_listener_of_another_process_is_rejected),
+		cmocka_unit_test(test_a_connection_of_another_user_is_closed),
+		cmocka_unit_test(test_accept_waits_for_a_free_descriptor),
 		cmocka_unit_test(test_a_full_backlog_is_waited_for),
 	};
 

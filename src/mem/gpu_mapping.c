@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Imports memory for kernels: GPU memory of other processes and of this one, and host memory that
+ * is pinned. mapping.c calls it to close, comm/ and p2p/ to import.
+ */
 #include "mem/gpu_mapping.h"
 
 #include <unistd.h>
@@ -6,18 +10,18 @@
 #include "base/error.h"
 #include "mem/memfd.h"
 
-/* The lengths of several allocations that come behind file @fd. */
+/* Read the lengths of several allocations from the file @fd that precedes their descriptors. */
 static enum oriel_status mapping_read_lengths(const struct ori_mem_blob *b, int fd,
 					      uint64_t lengths[ORI_MEM_SEGMENTS])
 {
 	size_t bytes = b->segments * sizeof(lengths[0]);
 	uint64_t sum = 0;
-	enum oriel_status st;
+	enum oriel_status status;
 	unsigned i;
 
-	st = ori_memfd_check(fd, 0, bytes);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_memfd_check(fd, 0, bytes);
+	if (status != ORIEL_OK)
+		return status;
 	if (pread(fd, lengths, bytes, 0) != (ssize_t)bytes)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "lengths of a peer's GPU memory");
 	for (i = 0; i < b->segments; i++)
@@ -25,51 +29,55 @@ static enum oriel_status mapping_read_lengths(const struct ori_mem_blob *b, int 
 			return ori_fail(
 				ORIEL_ERR_PROTOCOL,
 				"a peer's GPU memory has an allocation of impossible length");
-	if (sum != b->piece_length)
-		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"a peer's GPU memory has other lengths than it says");
+	if (sum != b->alloc_length)
+		return ori_fail(
+			ORIEL_ERR_PROTOCOL,
+			"the allocations of a peer's GPU memory do not add up to its length");
 	return ORIEL_OK;
 }
 
 static enum oriel_status mapping_open_files(const struct ori_gpu *gpu, const struct ori_mem_blob *b,
 					    const int *fds, struct ori_mapping *m)
 {
-	uint64_t lengths[ORI_MEM_SEGMENTS] = {b->piece_length};
-	enum oriel_status st = ORIEL_OK;
+	uint64_t lengths[ORI_MEM_SEGMENTS] = {b->alloc_length};
+	enum oriel_status status = ORIEL_OK;
 	void *base;
 
 	if (b->segments > 1)
-		st = mapping_read_lengths(b, *fds++, lengths);
-	if (st == ORIEL_OK)
-		st = gpu->ops->import(gpu, fds, lengths, b->segments, &base);
-	if (st != ORIEL_OK)
-		return st;
+		status = mapping_read_lengths(b, *fds++, lengths);
+	if (status == ORIEL_OK)
+		status = gpu->ops->import(gpu, fds, lengths, b->segments, &base);
+	if (status != ORIEL_OK)
+		return status;
 	m->base = base;
-	m->base_length = (size_t)b->piece_length;
+	m->base_length = (size_t)b->alloc_length;
 	m->address = (char *)base + b->mem_offset;
 	return ORIEL_OK;
 }
 
+/*
+ * cudaIpcOpenMemHandle() maps whole allocations, whose true length is queried to check the peer's.
+ */
 static enum oriel_status mapping_open_handle(const struct ori_gpu *gpu,
 					     const struct ori_mem_blob *b, struct ori_mapping *m)
 {
-	struct ori_gpu_place place;
-	enum oriel_status st;
+	struct ori_gpu_memory_info info;
+	enum oriel_status status;
 	void *base;
 
-	st = gpu->ops->open_handle(gpu, b->handle, &base);
-	if (st != ORIEL_OK)
-		return st;
-	st = gpu->ops->find(gpu, base, &place);
-	if (st == ORIEL_OK && b->piece_length > place.length)
-		st = ori_fail(ORIEL_ERR_PROTOCOL, "a peer's GPU memory has %zu bytes, not %zu",
-			      place.length, (size_t)b->piece_length);
-	if (st != ORIEL_OK) {
+	status = gpu->ops->open_handle(gpu, b->handle, &base);
+	if (status != ORIEL_OK)
+		return status;
+	status = gpu->ops->query(gpu, base, &info);
+	if (status == ORIEL_OK && b->alloc_length > info.length)
+		status = ori_fail(ORIEL_ERR_PROTOCOL, "a peer's GPU memory has %zu bytes, not %zu",
+				  info.length, (size_t)b->alloc_length);
+	if (status != ORIEL_OK) {
 		gpu->ops->close_handle(gpu, base);
-		return st;
+		return status;
 	}
 	m->base = base;
-	m->base_length = place.length;
+	m->base_length = info.length;
 	m->address = (char *)base + b->mem_offset;
 	return ORIEL_OK;
 }
@@ -77,48 +85,50 @@ static enum oriel_status mapping_open_handle(const struct ori_gpu *gpu,
 static enum oriel_status mapping_open_fabric(const struct ori_gpu *gpu,
 					     const struct ori_mem_blob *b, struct ori_mapping *m)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 	void *base;
 
-	st = gpu->ops->import_fabric(gpu, b->handle, b->piece_length, &base);
-	if (st != ORIEL_OK)
-		return st;
+	status = gpu->ops->import_fabric(gpu, b->handle, b->alloc_length, &base);
+	if (status != ORIEL_OK)
+		return status;
 	m->base = base;
-	m->base_length = (size_t)b->piece_length;
+	m->base_length = (size_t)b->alloc_length;
 	m->address = (char *)base + b->mem_offset;
 	return ORIEL_OK;
 }
 
-/* Host memory that @m reaches already, for kernels as well. */
+/* Let kernels reach the host memory that @m maps for the CPU. */
 static enum oriel_status mapping_pin(const struct ori_gpu *gpu, struct ori_mapping *m)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
-	/* Private memory is its owner's to pin. */
+	/* The owner of private memory pins it. */
 	if (!m->mem && !m->base)
 		return ORIEL_OK;
-	st = m->mem ? ori_mem_pin(gpu, m->mem) : gpu->ops->pin(gpu, m->base, m->base_length);
-	m->is_pinned = st == ORIEL_OK;
-	return st;
+	status = m->mem ? ori_mem_pin(gpu, m->mem) : gpu->ops->pin(gpu, m->base, m->base_length);
+	m->is_pinned = status == ORIEL_OK;
+	return status;
 }
 
-/* The whole piece, which a thread of this process has described. */
-static enum oriel_status mapping_grant(const struct ori_gpu *gpu, const struct ori_mem_blob *b)
+/* Let @gpu access the whole allocation, which a thread of this process has exported. */
+static enum oriel_status mapping_enable_access(const struct ori_gpu *gpu,
+					       const struct ori_mem_blob *b)
 {
-	return gpu->ops->grant(gpu,
-			       b->kind == ORI_MEM_BLOB_GPU_HANDLE ? ORI_GPU_LEGACY : ORI_GPU_MAPPED,
-			       (const void *)(uintptr_t)(b->address - b->mem_offset),
-			       (size_t)b->piece_length);
+	return gpu->ops->enable_access(gpu,
+				       b->kind == ORI_MEM_BLOB_GPU_HANDLE ? ORI_GPU_LEGACY
+									  : ORI_GPU_MAPPED,
+				       (const void *)(uintptr_t)(b->address - b->mem_offset),
+				       (size_t)b->alloc_length);
 }
 
 static enum oriel_status mapping_open_gpu(const struct ori_gpu *gpu, const struct ori_mem_blob *b,
 					  const int *fds, struct ori_mapping *m)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!fds) {
-		st = ori_mapping_open_here(b, m);
-		return st == ORIEL_OK ? mapping_grant(gpu, b) : st;
+		status = ori_mapping_open_local(b, m);
+		return status == ORIEL_OK ? mapping_enable_access(gpu, b) : status;
 	}
 	if (b->kind == ORI_MEM_BLOB_GPU_FILES)
 		return mapping_open_files(gpu, b, fds, m);
@@ -127,7 +137,7 @@ static enum oriel_status mapping_open_gpu(const struct ori_gpu *gpu, const struc
 	return mapping_open_handle(gpu, b, m);
 }
 
-/* Empty, but for what @b says of itself. */
+/* A mapping with nothing mapped yet, described as @b says. */
 static struct ori_mapping mapping_of(const struct ori_gpu *gpu, const struct ori_mem_blob *b)
 {
 	return (struct ori_mapping){.address = (void *)(uintptr_t)b->address,
@@ -141,37 +151,37 @@ enum oriel_status ori_mem_import_gpu(const struct ori_gpu *gpu, const struct ori
 {
 	struct ori_mapping m = {0};
 	struct ori_mem_blob b;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = ori_mem_blob_parse(blob, sizeof(*blob), &b);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_mem_blob_parse(blob, sizeof(*blob), &b);
+	if (status != ORIEL_OK)
+		return status;
 	if (ori_mem_blob_is_gpu(&b)) {
 		m = mapping_of(gpu, &b);
-		st = mapping_open_gpu(gpu, &b, fds, &m);
+		status = mapping_open_gpu(gpu, &b, fds, &m);
 	} else {
-		st = ori_mem_import(&b, fds ? fds[0] : -1, &m);
+		status = ori_mem_import(&b, fds ? fds[0] : -1, &m);
 		m.gpu = gpu;
-		if (st == ORIEL_OK)
-			st = mapping_pin(gpu, &m);
+		if (status == ORIEL_OK)
+			status = mapping_pin(gpu, &m);
 	}
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		*mapping = m;
 	else
 		ori_mapping_close(&m);
-	return st;
+	return status;
 }
 
-/* Why @b cannot leave its node. */
-static enum oriel_status mapping_refuse_far(const struct ori_mem_blob *b)
+/* Fail with the reason why @b cannot be imported on another node. */
+static enum oriel_status mapping_reject_fabric(const struct ori_mem_blob *b)
 {
 	if (!ori_mem_blob_is_gpu(b))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"host memory of another node: an NVLink fabric reaches memory of "
-				"GPUs alone");
+				"host memory of another node: an NVLink fabric reaches memory on "
+				"GPUs only");
 	if (b->kind == ORI_MEM_BLOB_GPU_HANDLE)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"memory of cudaMalloc() cannot be reached from other nodes: use "
+				"cudaMalloc() memory cannot be reached from other nodes: use "
 				"oriel_memory_alloc() or CU_MEM_HANDLE_TYPE_FABRIC");
 	if (b->segments > 1)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
@@ -179,7 +189,7 @@ static enum oriel_status mapping_refuse_far(const struct ori_mem_blob *b)
 				"other nodes, only from one",
 				b->segments);
 	return ori_fail(ORIEL_ERR_UNSUPPORTED,
-			"GPU memory cannot be reached from other nodes: it was made without "
+			"GPU memory cannot be reached from other nodes: it was allocated without "
 			"CU_MEM_HANDLE_TYPE_FABRIC");
 }
 
@@ -188,21 +198,21 @@ enum oriel_status ori_mem_import_fabric(const struct ori_gpu *gpu, const struct 
 {
 	struct ori_mem_blob b;
 	struct ori_mapping m;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = ori_mem_blob_parse(blob, sizeof(*blob), &b);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_mem_blob_parse(blob, sizeof(*blob), &b);
+	if (status != ORIEL_OK)
+		return status;
 	if (b.kind != ORI_MEM_BLOB_GPU_FABRIC && !(b.flags & ORI_MEM_BLOB_FABRIC))
-		return mapping_refuse_far(&b);
+		return mapping_reject_fabric(&b);
 	m = mapping_of(gpu, &b);
-	st = mapping_open_fabric(gpu, &b, &m);
-	if (st == ORIEL_OK)
+	status = mapping_open_fabric(gpu, &b, &m);
+	if (status == ORIEL_OK)
 		*mapping = m;
-	return st;
+	return status;
 }
 
-void ori_mapping_leave_gpu(struct ori_mapping *m)
+void ori_mapping_close_gpu(struct ori_mapping *m)
 {
 	if (m->is_pinned && m->mem)
 		ori_mem_unpin(m->gpu, m->mem);
@@ -214,6 +224,6 @@ void ori_mapping_leave_gpu(struct ori_mapping *m)
 		m->gpu->ops->close_handle(m->gpu, m->base);
 	else
 		m->gpu->ops->unmap(m->base, m->base_length);
-	/* What is left is not the kernel's to unmap. */
+	/* munmap() must not see it. */
 	m->base = NULL;
 }

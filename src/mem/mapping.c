@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exports memory as a blob of bytes, checks the blobs of peers, and imports host memory. comm/ and
+ * p2p/ exchange the blobs.
+ */
 #include "mem/mapping.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "mem/adopt.h"
+#include "mem/external.h"
 #include "mem/gpu_mapping.h"
 #include "mem/memfd.h"
 #include "sys/process.h"
 
-/* What @b says more of memory of a GPU. */
+/* Set the fields of @b that only GPU memory has. */
 static void export_gpu(const struct ori_mem *mem, struct ori_mem_blob *b)
 {
 	b->kind = ORI_MEM_BLOB_GPU_FILES;
 	b->flags = 0;
 	b->fd_offset = 0;
-	b->piece_length = mem->length;
+	b->alloc_length = mem->length;
 	b->segments = 1;
 	if (mem->has_fabric) {
 		b->flags = ORI_MEM_BLOB_FABRIC;
 		memcpy(b->handle, mem->fabric, sizeof(b->handle));
 	}
-	if (mem->adopted)
-		ori_adopted_export(mem->adopted, b);
+	if (mem->external)
+		ori_external_export(mem->external, b);
 }
 
 enum oriel_status ori_mem_export(const struct ori_mem *mem, uint64_t offset, size_t length,
@@ -40,7 +44,7 @@ enum oriel_status ori_mem_export(const struct ori_mem *mem, uint64_t offset, siz
 		.fd_offset = mem->fd_offset + offset,
 		.length = length,
 	};
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (length == 0 || offset > mem->length || length > mem->length - offset)
 		return ori_fail(ORIEL_ERR_RANGE,
@@ -48,25 +52,26 @@ enum oriel_status ori_mem_export(const struct ori_mem *mem, uint64_t offset, siz
 				offset, mem->length);
 	if (mem->gpu)
 		export_gpu(mem, &b);
-	st = ori_process_token(&b.token);
-	if (st == ORIEL_OK)
+	status = ori_process_token(&b.token);
+	if (status == ORIEL_OK)
 		*blob = b;
-	return st;
+	return status;
 }
 
 unsigned ori_mem_fds(const struct ori_mem *mem, int fds[ORI_MEM_FDS])
 {
-	if (mem->adopted)
-		return ori_adopted_fds(mem->adopted, fds);
+	if (mem->external)
+		return ori_external_fds(mem->external, fds);
 	fds[0] = mem->fd;
 	return 1;
 }
 
+/* Computed from the blob, so that the receiver knows how many descriptors to expect. */
 unsigned ori_mem_blob_fds(const struct ori_mem_blob *blob)
 {
 	if (blob->kind == ORI_MEM_BLOB_FILE)
 		return 1;
-	/* Several come behind a file with their lengths. */
+	/* Several descriptors follow a file with their lengths. */
 	return blob->segments > 1 ? blob->segments + 1 : blob->segments;
 }
 
@@ -95,15 +100,15 @@ enum oriel_status ori_mem_export_private(const void *address, size_t length,
 		.address = (uintptr_t)address,
 		.length = length,
 	};
-	enum oriel_status st;
+	enum oriel_status status;
 	uintptr_t end;
 
 	if (!address || length == 0 || __builtin_add_overflow((uintptr_t)address, length, &end))
 		return ori_fail(ORIEL_ERR_INVALID, "memory of %zu bytes at %p", length, address);
-	st = ori_process_token(&b.token);
-	if (st == ORIEL_OK)
+	status = ori_process_token(&b.token);
+	if (status == ORIEL_OK)
 		*blob = b;
-	return st;
+	return status;
 }
 
 static bool blob_has_handle(const struct ori_mem_blob *b)
@@ -113,7 +118,7 @@ static bool blob_has_handle(const struct ori_mem_blob *b)
 	return memcmp(b->handle, none, sizeof(none)) != 0;
 }
 
-/* The same for what only memory of a GPU has. */
+/* Returns the error in the fields that only GPU memory has, or NULL. */
 static const char *blob_gpu_flaw(const struct ori_mem_blob *b)
 {
 	bool is_files = b->kind == ORI_MEM_BLOB_GPU_FILES;
@@ -121,17 +126,17 @@ static const char *blob_gpu_flaw(const struct ori_mem_blob *b)
 	if (is_files ? b->segments == 0 || b->segments > ORI_MEM_SEGMENTS : b->segments != 0)
 		return "impossible number of allocations";
 	if (b->flags & ~(uint32_t)ORI_MEM_BLOB_FABRIC || b->fd_offset)
-		return "GPU memory in a file";
+		return "GPU memory with fields of a file";
 	if (b->flags && b->segments != 1)
-		return "one handle of a fabric for other than one allocation";
+		return "a fabric handle for more than one allocation";
 	if (is_files && blob_has_handle(b) != (b->flags != 0))
 		return "its handle does not go with its flags";
-	if (b->length > b->piece_length || b->mem_offset > b->piece_length - b->length)
-		return "it passes the end of its GPU memory";
-	return b->piece_length > PTRDIFF_MAX ? "impossible length" : NULL;
+	if (b->length > b->alloc_length || b->mem_offset > b->alloc_length - b->length)
+		return "it exceeds its GPU memory";
+	return b->alloc_length > PTRDIFF_MAX ? "impossible length" : NULL;
 }
 
-/* What is wrong with @b, or NULL. */
+/* Returns the error in @b, or NULL. */
 static const char *blob_flaw(const struct ori_mem_blob *b)
 {
 	uint64_t end;
@@ -154,15 +159,16 @@ static const char *blob_flaw(const struct ori_mem_blob *b)
 		return "impossible offset in its file";
 	if (ori_mem_blob_is_gpu(b))
 		return blob_gpu_flaw(b);
-	if (b->piece_length || b->segments || b->flags & ORI_MEM_BLOB_FABRIC || blob_has_handle(b))
-		return "host memory with what GPUs have";
+	if (b->alloc_length || b->segments || b->flags & ORI_MEM_BLOB_FABRIC || blob_has_handle(b))
+		return "host memory with fields of GPU memory";
 	if ((b->kind == ORI_MEM_BLOB_FILE) != (b->id != 0))
 		return "its id does not go with its kind";
 	if (b->kind == ORI_MEM_BLOB_PRIVATE && (b->flags || b->mem_offset || b->fd_offset))
-		return "private memory with a file";
+		return "private memory with fields of a file";
 	return NULL;
 }
 
+/* The bytes come from a peer, so every field is checked before its first use. */
 enum oriel_status ori_mem_blob_parse(const void *bytes, size_t length, struct ori_mem_blob *blob)
 {
 	struct ori_mem_blob b;
@@ -184,48 +190,51 @@ enum oriel_status ori_mem_blob_parse(const void *bytes, size_t length, struct or
 	return ORIEL_OK;
 }
 
-bool ori_mem_blob_is_mine(const struct ori_mem_blob *blob)
+bool ori_mem_blob_is_local(const struct ori_mem_blob *blob)
 {
 	uint64_t token;
 
 	return ori_process_token(&token) == ORIEL_OK && blob->token == token;
 }
 
-enum oriel_status ori_mapping_open_here(const struct ori_mem_blob *b, struct ori_mapping *m)
+/* The peer is a thread of this process, so a reference replaces the mapping. */
+enum oriel_status ori_mapping_open_local(const struct ori_mem_blob *b, struct ori_mapping *m)
 {
-	if (!ori_mem_blob_is_mine(b))
+	if (!ori_mem_blob_is_local(b))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"memory of another process came without a descriptor");
+				"memory of another process arrived without a descriptor");
 	if (b->id == 0)
 		return ORIEL_OK;
 	m->mem = ori_mem_find_id(b->address - b->mem_offset, b->id);
 	if (!m->mem)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"memory at 0x%" PRIx64 " (%" PRIu64 " bytes) is not alive",
+				"memory at 0x%" PRIx64 " (%" PRIu64 " bytes) is not allocated",
 				b->address, b->length);
 	if (b->mem_offset > m->mem->length || b->length > m->mem->length - b->mem_offset) {
 		ori_mapping_close(m);
 		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"memory at 0x%" PRIx64 " (%" PRIu64 " bytes) passes its end",
+				"memory at 0x%" PRIx64 " (%" PRIu64
+				" bytes) exceeds its allocation",
 				b->address, b->length);
 	}
 	return ORIEL_OK;
 }
 
+/* The seal and the size are checked first: a file that shrinks would raise SIGBUS at an access. */
 static enum oriel_status mapping_open_file(const struct ori_mem_blob *b, int fd,
 					   struct ori_mapping *m)
 {
 	struct ori_memfd_map map;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (b->kind != ORI_MEM_BLOB_FILE)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "private memory came with a descriptor");
-	st = ori_memfd_check(fd, b->fd_offset, b->length);
-	if (st == ORIEL_OK)
-		st = ori_memfd_map(fd, b->fd_offset, (size_t)b->length,
-				   b->flags & ORI_MEM_BLOB_HUGE, &map);
-	if (st != ORIEL_OK)
-		return st;
+		return ori_fail(ORIEL_ERR_PROTOCOL, "private memory arrived with a descriptor");
+	status = ori_memfd_check(fd, b->fd_offset, b->length);
+	if (status == ORIEL_OK)
+		status = ori_memfd_map(fd, b->fd_offset, (size_t)b->length,
+				       b->flags & ORI_MEM_BLOB_HUGE, &map);
+	if (status != ORIEL_OK)
+		return status;
 	m->base = map.base;
 	m->base_length = map.length;
 	m->address = map.base + map.lead;
@@ -237,27 +246,27 @@ enum oriel_status ori_mem_import(const struct ori_mem_blob *blob, int fd,
 {
 	struct ori_mapping m = {0};
 	struct ori_mem_blob b;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = ori_mem_blob_parse(blob, sizeof(*blob), &b);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_mem_blob_parse(blob, sizeof(*blob), &b);
+	if (status != ORIEL_OK)
+		return status;
 	if (ori_mem_blob_is_gpu(&b))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"memory of a GPU is not for a rank without ORIEL_COMM_GPU");
+				"a rank without ORIEL_COMM_GPU cannot import GPU memory");
 	m.address = (void *)(uintptr_t)b.address;
 	m.length = (size_t)b.length;
 	m.kind = b.kind;
-	st = fd < 0 ? ori_mapping_open_here(&b, &m) : mapping_open_file(&b, fd, &m);
-	if (st == ORIEL_OK)
+	status = fd < 0 ? ori_mapping_open_local(&b, &m) : mapping_open_file(&b, fd, &m);
+	if (status == ORIEL_OK)
 		*mapping = m;
-	return st;
+	return status;
 }
 
 void ori_mapping_close(struct ori_mapping *mapping)
 {
 	if (mapping->gpu)
-		ori_mapping_leave_gpu(mapping);
+		ori_mapping_close_gpu(mapping);
 	if (mapping->base)
 		ori_memfd_unmap(&(struct ori_memfd_map){.base = mapping->base,
 							.length = mapping->base_length});

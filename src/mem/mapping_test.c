@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Export and import in one process, in two processes, and over a fake GPU. */
 #define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +45,7 @@ static void test_a_thread_gets_the_address_and_a_reference(void **state)
 	struct ori_mapping m;
 
 	(void)state;
-	assert_true(ori_mem_blob_is_mine(&blob));
+	assert_true(ori_mem_blob_is_local(&blob));
 	assert_int_equal(ori_mem_import(&blob, -1, &m), ORIEL_OK);
 	assert_ptr_equal(m.address, mem->address + 100);
 	assert_int_equal(m.length, PAGE);
@@ -55,7 +56,7 @@ static void test_a_thread_gets_the_address_and_a_reference(void **state)
 	ori_mapping_close(&m);
 	assert_int_equal(ori_mem_count(), 0);
 	assert_int_equal(ori_mem_import(&blob, -1, &m), ORIEL_ERR_PROTOCOL);
-	assert_non_null(strstr(oriel_last_error(), "is not alive"));
+	assert_non_null(strstr(oriel_last_error(), "is not allocated"));
 }
 
 static void test_private_memory_is_for_this_process_only(void **state)
@@ -82,7 +83,7 @@ static void test_private_memory_is_for_this_process_only(void **state)
 	close(fd);
 }
 
-static void test_a_part_outside_its_memory_is_refused(void **state)
+static void test_a_part_outside_its_memory_is_rejected(void **state)
 {
 	struct ori_mem *mem = alloc(PAGE);
 	struct ori_mem_blob blob;
@@ -101,7 +102,7 @@ static void test_a_part_outside_its_memory_is_refused(void **state)
 	assert_int_equal(ori_mem_count(), 0);
 }
 
-/* In a process of its own: take memory from @sock, check it, answer in it. */
+/* Runs in a child: receive memory from @sock, check it, write a reply into it. */
 static int import_and_answer(int sock)
 {
 	struct ori_mem_blob blob;
@@ -111,7 +112,7 @@ static int import_and_answer(int sock)
 
 	if (ori_fdsock_recv(sock, &blob, sizeof(blob), &fd, 1, &nfds, LONG) != ORIEL_OK)
 		return 1;
-	if (nfds != 1 || ori_mem_blob_is_mine(&blob))
+	if (nfds != 1 || ori_mem_blob_is_local(&blob))
 		return 2;
 	if (ori_mem_import(&blob, -1, &m) != ORIEL_ERR_PROTOCOL)
 		return 3;
@@ -189,7 +190,7 @@ static void test_huge_pages_are_the_same_bytes_elsewhere(void **state)
 	ori_mem_unref(mem);
 }
 
-static void test_a_descriptor_that_is_not_what_it_should_be_is_refused(void **state)
+static void test_a_wrong_descriptor_is_rejected(void **state)
 {
 	int bare = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int small = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -214,7 +215,7 @@ static void test_a_descriptor_that_is_not_what_it_should_be_is_refused(void **st
 	close(null);
 }
 
-static void expect_refused(struct ori_mem_blob blob, enum oriel_status status)
+static void expect_rejected(struct ori_mem_blob blob, enum oriel_status status)
 {
 	struct ori_mem_blob out = {.length = 77};
 
@@ -224,7 +225,7 @@ static void expect_refused(struct ori_mem_blob blob, enum oriel_status status)
 
 #define FIELD(f) offsetof(struct ori_mem_blob, f), sizeof(((struct ori_mem_blob *)0)->f)
 
-static void test_each_bad_field_is_refused(void **state)
+static void test_each_bad_field_is_rejected(void **state)
 {
 	static const struct {
 		size_t at, width;
@@ -249,7 +250,7 @@ static void test_each_bad_field_is_refused(void **state)
 		{FIELD(mem_offset), UINT64_MAX, ORIEL_ERR_PROTOCOL},
 		{FIELD(fd_offset), UINT64_MAX, ORIEL_ERR_PROTOCOL},
 		{FIELD(fd_offset), INT64_MAX, ORIEL_ERR_PROTOCOL},
-		{FIELD(piece_length), 1, ORIEL_ERR_PROTOCOL},
+		{FIELD(alloc_length), 1, ORIEL_ERR_PROTOCOL},
 		{FIELD(segments), 1, ORIEL_ERR_PROTOCOL},
 		{FIELD(reserved), 1, ORIEL_ERR_PROTOCOL},
 		{offsetof(struct ori_mem_blob, handle) + 63, 1, 1, ORIEL_ERR_PROTOCOL},
@@ -261,7 +262,7 @@ static void test_each_bad_field_is_refused(void **state)
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		bad = good;
 		memcpy((char *)&bad + table[i].at, &table[i].value, table[i].width);
-		expect_refused(bad, table[i].status);
+		expect_rejected(bad, table[i].status);
 	}
 	assert_int_equal(ori_mem_blob_parse(&good, sizeof(good), &bad), ORIEL_OK);
 	assert_memory_equal(&good, &bad, sizeof(good));
@@ -279,7 +280,7 @@ static const struct ori_mem_blob gpu_files = {
 	.address = 0x7f0000001000,
 	.mem_offset = 4096,
 	.length = 4096,
-	.piece_length = 8192,
+	.alloc_length = 8192,
 	.segments = 2,
 };
 
@@ -290,11 +291,11 @@ static const struct ori_mem_blob gpu_handle = {
 	.token = 1,
 	.address = 0x7f0000001000,
 	.length = 8192,
-	.piece_length = 8192,
+	.alloc_length = 8192,
 	.handle = {1},
 };
 
-static void test_each_bad_field_of_gpu_memory_is_refused(void **state)
+static void test_each_bad_field_of_gpu_memory_is_rejected(void **state)
 {
 	static const struct {
 		const struct ori_mem_blob *good;
@@ -305,9 +306,9 @@ static void test_each_bad_field_of_gpu_memory_is_refused(void **state)
 		{&gpu_files, FIELD(fd_offset), 1},
 		{&gpu_files, FIELD(mem_offset), 4097},
 		{&gpu_files, FIELD(length), 4097},
-		{&gpu_files, FIELD(piece_length), 8191},
-		{&gpu_files, FIELD(piece_length), 0},
-		{&gpu_files, FIELD(piece_length), UINT64_MAX},
+		{&gpu_files, FIELD(alloc_length), 8191},
+		{&gpu_files, FIELD(alloc_length), 0},
+		{&gpu_files, FIELD(alloc_length), UINT64_MAX},
 		{&gpu_files, FIELD(segments), 0},
 		{&gpu_files, FIELD(segments), ORI_MEM_SEGMENTS + 1},
 		{&gpu_files, FIELD(segments), UINT32_MAX},
@@ -328,11 +329,11 @@ static void test_each_bad_field_of_gpu_memory_is_refused(void **state)
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		bad = *table[i].good;
 		memcpy((char *)&bad + table[i].at, &table[i].value, table[i].width);
-		expect_refused(bad, ORIEL_ERR_PROTOCOL);
+		expect_rejected(bad, ORIEL_ERR_PROTOCOL);
 	}
 }
 
-static void test_several_allocations_come_behind_their_lengths(void **state)
+static void test_several_allocations_follow_a_file_of_lengths(void **state)
 {
 	struct ori_mem_blob blob = gpu_files;
 
@@ -354,7 +355,7 @@ static void test_the_cpu_does_not_import_memory_of_a_gpu(void **state)
 	assert_null(m.address);
 }
 
-/* A GPU that notes what it is asked for. */
+/* A fake GPU that records its calls. */
 static struct {
 	unsigned opened, closed;
 	uint64_t lengths[3];
@@ -384,12 +385,12 @@ static enum oriel_status note_open(const struct ori_gpu *gpu, const uint8_t hand
 	return ORIEL_OK;
 }
 
-static enum oriel_status note_find(const struct ori_gpu *gpu, const void *address,
-				   struct ori_gpu_place *place)
+static enum oriel_status note_query(const struct ori_gpu *gpu, const void *address,
+				    struct ori_gpu_memory_info *place)
 {
 	(void)gpu;
 	assert_ptr_equal(address, gpu_memory);
-	*place = (struct ori_gpu_place){ORI_GPU_LEGACY, gpu_memory, sizeof(gpu_memory), 0, 1};
+	*place = (struct ori_gpu_memory_info){ORI_GPU_LEGACY, gpu_memory, sizeof(gpu_memory), 0, 1};
 	return ORIEL_OK;
 }
 
@@ -410,14 +411,14 @@ static void note_close(const struct ori_gpu *gpu, void *address)
 static const struct ori_gpu_ops note_ops = {
 	.import = note_import,
 	.open_handle = note_open,
-	.find = note_find,
+	.query = note_query,
 	.unmap = note_unmap,
 	.close_handle = note_close,
 };
 
 static const struct ori_gpu note_gpu = {.ops = &note_ops};
 
-/* Import two allocations whose lengths are said to be @a and @b. */
+/* Import two allocations with the stated lengths @a and @b. */
 static enum oriel_status import_two(uint64_t a, uint64_t b, struct ori_mapping *m)
 {
 	const uint64_t lengths[] = {a, b};
@@ -451,7 +452,7 @@ static void test_lengths_of_allocations_add_up(void **state)
 	assert_int_equal(noted.closed, 1);
 }
 
-static void test_a_handle_of_less_than_it_says_is_refused(void **state)
+static void test_a_handle_of_a_shorter_allocation_is_rejected(void **state)
 {
 	struct ori_mem_blob blob = gpu_handle;
 	struct ori_mapping m = {0};
@@ -459,11 +460,11 @@ static void test_a_handle_of_less_than_it_says_is_refused(void **state)
 
 	(void)state;
 	memset(&noted, 0, sizeof(noted));
-	blob.piece_length = 8193;
+	blob.alloc_length = 8193;
 	assert_int_equal(ori_mem_import_gpu(&note_gpu, &blob, &none, &m), ORIEL_ERR_PROTOCOL);
 	assert_int_equal(noted.opened, 1);
 	assert_int_equal(noted.closed, 1);
-	blob.piece_length = 8192;
+	blob.alloc_length = 8192;
 	assert_int_equal(ori_mem_import_gpu(&note_gpu, &blob, &none, &m), ORIEL_OK);
 	assert_ptr_equal(m.address, gpu_memory);
 	ori_mapping_close(&m);
@@ -475,17 +476,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_thread_gets_the_address_and_a_reference),
 		cmocka_unit_test(test_private_memory_is_for_this_process_only),
-		cmocka_unit_test(test_a_part_outside_its_memory_is_refused),
+		cmocka_unit_test(test_a_part_outside_its_memory_is_rejected),
 		cmocka_unit_test(test_another_process_sees_the_same_bytes_at_any_offset),
 		cmocka_unit_test(test_memory_of_the_caller_keeps_its_offset_in_the_file),
 		cmocka_unit_test(test_huge_pages_are_the_same_bytes_elsewhere),
-		cmocka_unit_test(test_a_descriptor_that_is_not_what_it_should_be_is_refused),
-		cmocka_unit_test(test_each_bad_field_is_refused),
-		cmocka_unit_test(test_each_bad_field_of_gpu_memory_is_refused),
-		cmocka_unit_test(test_several_allocations_come_behind_their_lengths),
+		cmocka_unit_test(test_a_wrong_descriptor_is_rejected),
+		cmocka_unit_test(test_each_bad_field_is_rejected),
+		cmocka_unit_test(test_each_bad_field_of_gpu_memory_is_rejected),
+		cmocka_unit_test(test_several_allocations_follow_a_file_of_lengths),
 		cmocka_unit_test(test_the_cpu_does_not_import_memory_of_a_gpu),
 		cmocka_unit_test(test_lengths_of_allocations_add_up),
-		cmocka_unit_test(test_a_handle_of_less_than_it_says_is_refused),
+		cmocka_unit_test(test_a_handle_of_a_shorter_allocation_is_rejected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Implements mem/memfd.h. mem/memory.c allocates host memory by it, mapping.c maps that of peers.
+ */
 #include "mem/memfd.h"
 
 #include <errno.h>
@@ -24,7 +27,7 @@ static size_t memfd_page(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* @granule is a power of two. False if the result has no place in size_t. */
+/* @granule is a power of two. False if the result overflows size_t. */
 static bool memfd_round_up(size_t length, size_t granule, size_t *rounded)
 {
 	if (__builtin_add_overflow(length, granule - 1, rounded))
@@ -51,7 +54,7 @@ static size_t memfd_thp_size(void)
 	return (size_t)pages.thp_size;
 }
 
-/* What offset and length of a mapping of @fd must be multiples of. */
+/* Offset and length of a mapping of @fd must be multiples of this. */
 static size_t memfd_granule(int fd, bool is_huge)
 {
 	size_t size = memfd_hugetlb_size(fd);
@@ -67,7 +70,7 @@ static enum oriel_status memfd_map_failed(size_t length)
 			      "cannot map %zu bytes of shared memory", length);
 }
 
-/* An address range that is a multiple of @granule; NULL if there is none left. */
+/* Reserve addresses that begin at a multiple of @granule; NULL if none are left. */
 static char *memfd_reserve(size_t length, size_t granule)
 {
 	size_t span, lead;
@@ -86,11 +89,11 @@ static char *memfd_reserve(size_t length, size_t granule)
 }
 
 /*
- * The kernel finds a fitting address by itself, except for transparent huge
- * pages. Should the mapping into the reserved range fail, that range is left
- * alone: it may be gone already and belong to another thread.
+ * The kernel chooses a fitting address by itself, except for transparent huge pages. If the
+ * mapping into the reserved range fails, the range is not unmapped: it may already be unmapped and
+ * belong to another thread.
  */
-static char *memfd_place(int fd, uint64_t start, size_t length, size_t granule)
+static char *memfd_mmap(int fd, uint64_t start, size_t length, size_t granule)
 {
 	char *room = NULL;
 	int fixed = 0;
@@ -102,9 +105,12 @@ static char *memfd_place(int fd, uint64_t start, size_t length, size_t granule)
 	return mmap(room, length, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, fd, (off_t)start);
 }
 
-/* @own: the file lives as long as the mapping, of its beginning. */
-static enum oriel_status memfd_map(int fd, uint64_t offset, size_t length, bool is_huge, bool own,
-				   struct ori_memfd_map *map)
+/*
+ * @is_owner: @offset is 0, and @fd stays open as long as the mapping, so that a forked child can
+ * map a private copy of the file.
+ */
+static enum oriel_status memfd_map(int fd, uint64_t offset, size_t length, bool is_huge,
+				   bool is_owner, struct ori_memfd_map *map)
 {
 	size_t granule = memfd_granule(fd, is_huge);
 	size_t lead = offset & (granule - 1);
@@ -115,14 +121,14 @@ static enum oriel_status memfd_map(int fd, uint64_t offset, size_t length, bool 
 	    !memfd_round_up(whole, granule, &whole) || offset > INT64_MAX)
 		return ori_fail(ORIEL_ERR_RANGE, "no file has %zu bytes from offset %" PRIu64,
 				length, offset);
-	base = memfd_place(fd, offset - lead, whole, granule);
+	base = memfd_mmap(fd, offset - lead, whole, granule);
 	if (base == MAP_FAILED)
 		return memfd_map_failed(length);
-	if (!ori_fork_share(base, whole, own ? fd : -1)) {
+	if (!ori_fork_share(base, whole, is_owner ? fd : -1)) {
 		munmap(base, whole);
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a mapping");
 	}
-	/* Advice only: hugetlb does not take it, and speed is all it changes. */
+	/* Advice only: hugetlb does not accept it, and it changes only the speed. */
 	if (is_huge)
 		madvise(base, whole, MADV_HUGEPAGE);
 	*map = (struct ori_memfd_map){.base = base, .length = whole, .lead = lead};
@@ -144,7 +150,7 @@ void ori_memfd_unmap(const struct ori_memfd_map *map)
 static enum oriel_status memfd_size(int fd, size_t length)
 {
 	if (length > INT64_MAX)
-		return ori_fail(ORIEL_ERR_RANGE, "no memory has %zu bytes", length);
+		return ori_fail(ORIEL_ERR_RANGE, "%zu bytes exceed the address space", length);
 	if (ftruncate(fd, (off_t)length) != 0)
 		return ori_fail_errno(errno == EFBIG || errno == EINVAL ? ORIEL_ERR_NOMEM
 									: ORIEL_ERR_SYSTEM,
@@ -154,11 +160,11 @@ static enum oriel_status memfd_size(int fd, size_t length)
 	return ORIEL_OK;
 }
 
-/* @length bytes in pages of the kind that @create asks for (MFD_HUGETLB or 0). */
+/* Create @length bytes in pages of the kind that @create selects (MFD_HUGETLB or 0). */
 static enum oriel_status memfd_make(unsigned create, bool is_huge, size_t *length, int *fd,
 				    struct ori_memfd_map *map)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 	size_t whole;
 	int file;
 
@@ -169,13 +175,13 @@ static enum oriel_status memfd_make(unsigned create, bool is_huge, size_t *lengt
 					      : ORIEL_ERR_UNSUPPORTED,
 				      "cannot make an anonymous file");
 	if (!memfd_round_up(*length, memfd_granule(file, is_huge), &whole)) {
-		st = ori_fail(ORIEL_ERR_RANGE, "no memory has %zu bytes", *length);
+		status = ori_fail(ORIEL_ERR_RANGE, "%zu bytes exceed the address space", *length);
 		goto err_close;
 	}
-	st = memfd_size(file, whole);
-	if (st == ORIEL_OK)
-		st = memfd_map(file, 0, whole, is_huge, true, map);
-	if (st != ORIEL_OK)
+	status = memfd_size(file, whole);
+	if (status == ORIEL_OK)
+		status = memfd_map(file, 0, whole, is_huge, true, map);
+	if (status != ORIEL_OK)
 		goto err_close;
 	*length = whole;
 	*fd = file;
@@ -183,40 +189,40 @@ static enum oriel_status memfd_make(unsigned create, bool is_huge, size_t *lengt
 
 err_close:
 	close(file);
-	return st;
+	return status;
 }
 
-/* Transparent huge pages count only if the kernel says that it will use them. */
+/* Succeeds only if the kernel accepts the advice to use transparent huge pages. */
 static enum oriel_status memfd_make_transparent(size_t *length, int *fd, struct ori_memfd_map *map)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = memfd_make(0, true, length, fd, map);
-	if (st != ORIEL_OK)
-		return st;
+	status = memfd_make(0, true, length, fd, map);
+	if (status != ORIEL_OK)
+		return status;
 	if (madvise(map->base, map->length, MADV_HUGEPAGE) == 0)
 		return ORIEL_OK;
-	st = ori_fail_errno(ORIEL_ERR_UNSUPPORTED, "no transparent huge pages");
+	status = ori_fail_errno(ORIEL_ERR_UNSUPPORTED, "no transparent huge pages");
 	ori_memfd_unmap(map);
 	close(*fd);
-	return st;
+	return status;
 }
 
 static enum oriel_status memfd_open_huge(size_t *length, int *fd, struct ori_memfd_map *map)
 {
 	struct ori_hugepages pages;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	ori_hugepages_read(&pages);
 	if (pages.hugetlb_free > 0) {
-		st = memfd_make(MFD_HUGETLB, true, length, fd, map);
-		if (st == ORIEL_OK)
-			return st;
+		status = memfd_make(MFD_HUGETLB, true, length, fd, map);
+		if (status == ORIEL_OK)
+			return status;
 	}
 	if (pages.is_thp_usable) {
-		st = memfd_make_transparent(length, fd, map);
-		if (st != ORIEL_ERR_UNSUPPORTED)
-			return st;
+		status = memfd_make_transparent(length, fd, map);
+		if (status != ORIEL_ERR_UNSUPPORTED)
+			return status;
 	}
 	return ori_fail(ORIEL_ERR_UNSUPPORTED,
 			"no huge pages for %zu bytes: %" PRIu64 " of %" PRIu64
@@ -267,7 +273,7 @@ enum oriel_status ori_memfd_check(int fd, uint64_t offset, uint64_t length)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"a peer's memory file is not sealed against shrinking");
 	if (fstat(fd, &st) != 0)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot look at a peer's memory file");
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot stat a peer's memory file");
 	if (__builtin_add_overflow(offset, length, &end) || end > (uint64_t)st.st_size)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"a peer's memory file has %" PRIu64 " bytes, not %" PRIu64
@@ -291,7 +297,10 @@ static bool memfd_read_area(FILE *maps, char **line, size_t *room, struct memfd_
 		      &area->inode) == 7;
 }
 
-/* Do the areas of @maps show @file all the way from @at, which is byte @offset of it, to @end? */
+/*
+ * Do the areas of @maps cover @at to @end with a shared mapping of @file, where @at is byte
+ * @offset of the file?
+ */
 static bool memfd_covers(FILE *maps, const struct stat *file, uint64_t at, uint64_t end,
 			 uint64_t offset)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Files in memory: sizes, seals, offsets and huge pages. */
 #define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +49,7 @@ static void test_memory_is_zeroed_and_rounded_to_pages(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-static void test_nobody_can_resize_or_unseal_the_file(void **state)
+static void test_the_file_cannot_be_resized_or_unsealed(void **state)
 {
 	struct ori_memfd_map map;
 	size_t length = 4 * PAGE;
@@ -65,7 +66,7 @@ static void test_nobody_can_resize_or_unseal_the_file(void **state)
 	close(fd);
 }
 
-static void test_impossible_lengths_are_refused(void **state)
+static void test_impossible_lengths_are_rejected(void **state)
 {
 	static const size_t table[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 4};
 	unsigned before = count_fds();
@@ -82,28 +83,28 @@ static void test_impossible_lengths_are_refused(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
-static void test_huge_pages_are_had_or_the_lack_is_explained(void **state)
+static void test_huge_pages_are_used_or_their_lack_is_explained(void **state)
 {
 	unsigned before = count_fds();
 	struct ori_memfd_map map;
 	struct ori_hugepages p;
-	enum oriel_status st;
+	enum oriel_status status;
 	size_t length = 100;
 	int fd;
 
 	(void)state;
 	ori_hugepages_read(&p);
-	st = ori_memfd_open(true, &length, &fd, &map);
+	status = ori_memfd_open(true, &length, &fd, &map);
 	if (p.hugetlb_free == 0 && !p.is_thp_usable)
-		assert_int_equal(st, ORIEL_ERR_UNSUPPORTED);
-	if (st == ORIEL_OK) {
+		assert_int_equal(status, ORIEL_ERR_UNSUPPORTED);
+	if (status == ORIEL_OK) {
 		assert_true(length > PAGE && length == map.length);
 		assert_int_equal((uintptr_t)map.base % length, 0);
 		map.base[length - 1] = 1;
 		ori_memfd_unmap(&map);
 		close(fd);
 	} else {
-		assert_int_equal(st, ORIEL_ERR_UNSUPPORTED);
+		assert_int_equal(status, ORIEL_ERR_UNSUPPORTED);
 		assert_non_null(strstr(oriel_last_error(), p.shmem_mode));
 		assert_non_null(strstr(oriel_last_error(), "hugetlb"));
 	}
@@ -124,7 +125,10 @@ static void test_any_offset_can_be_mapped(void **state)
 	assert_string_equal(part.base + part.lead, "here");
 	ori_memfd_unmap(&part);
 
-	/* Huge pages are asked for, so the address is that of one; the bytes are the same. */
+	/*
+	 * The address has the alignment of a huge page, since one is requested; the bytes are the
+	 * same.
+	 */
 	assert_int_equal(ori_memfd_map(fd, PAGE + 7, 2 * PAGE, true, &part), ORIEL_OK);
 	assert_string_equal(part.base + part.lead, "here");
 	ori_memfd_unmap(&part);
@@ -132,7 +136,7 @@ static void test_any_offset_can_be_mapped(void **state)
 	close(fd);
 }
 
-static void test_offsets_that_overflow_are_refused(void **state)
+static void test_offsets_that_overflow_are_rejected(void **state)
 {
 	int fd = make_file(PAGE, F_SEAL_SHRINK);
 	struct ori_memfd_map map;
@@ -144,7 +148,7 @@ static void test_offsets_that_overflow_are_refused(void **state)
 	close(fd);
 }
 
-static void test_short_or_unsealed_files_are_refused(void **state)
+static void test_short_or_unsealed_files_are_rejected(void **state)
 {
 	int sealed = make_file(2 * PAGE, F_SEAL_SHRINK), bare = make_file(2 * PAGE, F_SEAL_GROW);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -186,14 +190,14 @@ static void test_only_writable_files_that_can_be_sealed_are(void **state)
 	close(reader);
 }
 
-static void test_a_mapping_is_told_from_others(void **state)
+static void test_a_mapping_is_distinguished_from_others(void **state)
 {
 	int fd = make_file(4 * PAGE, F_SEAL_SHRINK), other = make_file(4 * PAGE, F_SEAL_SHRINK);
 	char *shared = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)PAGE);
 	char *copy = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, (off_t)PAGE);
 
 	(void)state;
-	/* Two areas of one file in a row are as good as one. */
+	/* Two adjacent areas of one file count as one mapping. */
 	assert_int_equal(mprotect(shared + PAGE, PAGE, PROT_READ), 0);
 	assert_int_equal(ori_memfd_check_mapped(fd, PAGE, shared, 3 * PAGE), ORIEL_OK);
 	assert_int_equal(ori_memfd_check_mapped(fd, PAGE + 9, shared + 9, PAGE), ORIEL_OK);
@@ -213,14 +217,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_is_zeroed_and_rounded_to_pages),
-		cmocka_unit_test(test_nobody_can_resize_or_unseal_the_file),
-		cmocka_unit_test(test_impossible_lengths_are_refused),
-		cmocka_unit_test(test_huge_pages_are_had_or_the_lack_is_explained),
+		cmocka_unit_test(test_the_file_cannot_be_resized_or_unsealed),
+		cmocka_unit_test(test_impossible_lengths_are_rejected),
+		cmocka_unit_test(test_huge_pages_are_used_or_their_lack_is_explained),
 		cmocka_unit_test(test_any_offset_can_be_mapped),
-		cmocka_unit_test(test_offsets_that_overflow_are_refused),
-		cmocka_unit_test(test_short_or_unsealed_files_are_refused),
+		cmocka_unit_test(test_offsets_that_overflow_are_rejected),
+		cmocka_unit_test(test_short_or_unsealed_files_are_rejected),
 		cmocka_unit_test(test_only_writable_files_that_can_be_sealed_are),
-		cmocka_unit_test(test_a_mapping_is_told_from_others),
+		cmocka_unit_test(test_a_mapping_is_distinguished_from_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

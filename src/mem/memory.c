@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of allocations that other processes can map, and the public oriel_memory_ functions.
+ * comm/ and p2p/ look up buffers in it.
+ */
 #include "mem/memory.h"
 
 #include <inttypes.h>
@@ -10,14 +14,14 @@
 
 #include "base/error.h"
 #include "base/fork.h"
-#include "mem/adopt.h"
+#include "mem/external.h"
 #include "mem/memfd.h"
 #include "sys/process.h"
 
-/* All live pieces, ordered by address; no two overlap. */
+/* All live allocations, sorted by address; no two overlap. */
 static struct {
-	pthread_mutex_t lock; /* guards the rest, and refs and holder of each piece */
-	struct ori_mem **pieces;
+	pthread_mutex_t lock; /* guards the rest, and refs and owner of each allocation */
+	struct ori_mem **allocations;
 	unsigned count, room;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -26,14 +30,14 @@ static bool memory_contains(const struct ori_mem *m, uintptr_t at)
 	return at - (uintptr_t)m->address < m->length;
 }
 
-/* Place of the first piece that ends behind @at; table.count if none does. */
-static unsigned memory_place(uintptr_t at)
+/* Index of the first allocation that ends behind @at; table.count if none does. */
+static unsigned memory_index(uintptr_t at)
 {
 	unsigned low = 0, high = table.count;
 
 	while (low < high) {
 		unsigned middle = low + (high - low) / 2;
-		const struct ori_mem *m = table.pieces[middle];
+		const struct ori_mem *m = table.allocations[middle];
 
 		if (at >= (uintptr_t)m->address + m->length)
 			low = middle + 1;
@@ -43,65 +47,70 @@ static unsigned memory_place(uintptr_t at)
 	return low;
 }
 
-/* The first piece that touches the range, or NULL. */
-static struct ori_mem *memory_touching(uintptr_t at, size_t length)
+/* The first allocation that overlaps the range, or NULL. */
+static struct ori_mem *memory_overlapping(uintptr_t at, size_t length)
 {
-	unsigned place = memory_place(at);
+	unsigned index = memory_index(at);
 
-	if (place == table.count || (uintptr_t)table.pieces[place]->address >= at + length)
+	if (index == table.count || (uintptr_t)table.allocations[index]->address >= at + length)
 		return NULL;
-	return table.pieces[place];
+	return table.allocations[index];
 }
 
+/* Grow the table before the insertion, so that it cannot fail half-way. */
 static bool memory_has_room(void)
 {
 	unsigned room = table.room ? 2 * table.room : 16;
-	struct ori_mem **pieces;
+	struct ori_mem **allocations;
 
 	if (table.count < table.room)
 		return true;
-	pieces = realloc(table.pieces, room * sizeof(struct ori_mem *));
-	if (!pieces)
+	allocations = realloc(table.allocations, room * sizeof(struct ori_mem *));
+	if (!allocations)
 		return false;
-	table.pieces = pieces;
+	table.allocations = allocations;
 	table.room = room;
 	return true;
 }
 
-/* False if memory ran out. The caller has seen that nothing overlaps. */
+/* False without memory. The caller has checked that no allocation overlaps. */
 static bool memory_insert_locked(struct ori_mem *m)
 {
-	unsigned place = memory_place((uintptr_t)m->address);
+	unsigned index = memory_index((uintptr_t)m->address);
 
 	if (!memory_has_room())
 		return false;
-	memmove(&table.pieces[place + 1], &table.pieces[place],
-		(table.count - place) * sizeof(table.pieces[0]));
-	table.pieces[place] = m;
+	memmove(&table.allocations[index + 1], &table.allocations[index],
+		(table.count - index) * sizeof(table.allocations[0]));
+	table.allocations[index] = m;
 	table.count++;
 	return true;
 }
 
 static void memory_remove_locked(const struct ori_mem *m)
 {
-	unsigned place = memory_place((uintptr_t)m->address);
+	unsigned index = memory_index((uintptr_t)m->address);
 
 	table.count--;
-	memmove(&table.pieces[place], &table.pieces[place + 1],
-		(table.count - place) * sizeof(table.pieces[0]));
+	memmove(&table.allocations[index], &table.allocations[index + 1],
+		(table.count - index) * sizeof(table.allocations[0]));
 }
 
+/*
+ * The overlapping allocation is copied under the lock, since another thread may free it before the
+ * error text is written.
+ */
 static enum oriel_status memory_insert(struct ori_mem *m)
 {
-	const struct ori_mem *touching;
+	const struct ori_mem *overlapping;
 	struct ori_mem other = {0};
 	bool is_in;
 
 	pthread_mutex_lock(&table.lock);
-	touching = memory_touching((uintptr_t)m->address, m->length);
-	if (touching)
-		other = *touching;
-	is_in = !touching && memory_insert_locked(m);
+	overlapping = memory_overlapping((uintptr_t)m->address, m->length);
+	if (overlapping)
+		other = *overlapping;
+	is_in = !overlapping && memory_insert_locked(m);
 	pthread_mutex_unlock(&table.lock);
 
 	if (is_in)
@@ -128,17 +137,17 @@ static void memory_fork_child(void)
 	unsigned i;
 
 	for (i = 0; i < table.count; i++)
-		table.pieces[i]->is_forked = true;
+		table.allocations[i]->is_forked = true;
 	pthread_mutex_unlock(&table.lock);
 }
 
-/* A piece like @like, with one reference, in the table. */
+/* Add an allocation like @like, with one reference, to the table. */
 static enum oriel_status memory_open(const struct ori_mem *like, struct ori_mem **mem)
 {
 	static const struct ori_fork_hook hook = {memory_fork_prepare, memory_fork_parent,
 						  memory_fork_child};
 	struct ori_mem *m = malloc(sizeof(*m));
-	enum oriel_status st;
+	enum oriel_status status;
 
 	ori_fork_add(ORI_FORK_MEMORY, &hook);
 	if (!m)
@@ -147,17 +156,18 @@ static enum oriel_status memory_open(const struct ori_mem *like, struct ori_mem 
 	m->refs = 1;
 	m->id = 0;
 	do {
-		st = ori_random(&m->id, sizeof(m->id));
-	} while (st == ORIEL_OK && m->id == 0);
-	if (st == ORIEL_OK)
-		st = memory_insert(m);
-	if (st == ORIEL_OK)
+		status = ori_random(&m->id, sizeof(m->id));
+	} while (status == ORIEL_OK && m->id == 0);
+	if (status == ORIEL_OK)
+		status = memory_insert(m);
+	if (status == ORIEL_OK)
 		*mem = m;
 	else
 		free(m);
-	return st;
+	return status;
 }
 
+/* Without the lock: unmapping large memory takes long. */
 static void memory_close(struct ori_mem *m)
 {
 	if (m->kind == ORI_MEM_OWN && m->gpu)
@@ -166,79 +176,77 @@ static void memory_close(struct ori_mem *m)
 		ori_memfd_unmap(&(struct ori_memfd_map){.base = m->address, .length = m->length});
 	if (m->fd >= 0)
 		close(m->fd);
-	ori_adopted_close(m->adopted);
+	ori_external_close(m->external);
 	free(m);
 }
 
 static enum oriel_status memory_alloc_gpu(const struct ori_gpu *gpu, size_t length,
-					  enum ori_mem_holder holder, struct ori_mem **mem)
+					  enum ori_mem_owner owner, struct ori_mem **mem)
 {
 	struct ori_mem m = {.length = length,
 			    .flags = ORIEL_MEMORY_DEVICE,
 			    .kind = ORI_MEM_OWN,
 			    .gpu = gpu->ops,
-			    .holder = holder};
+			    .owner = owner};
 	struct ori_gpu_handles handles;
-	enum oriel_status st;
+	enum oriel_status status;
 	void *address;
 
-	st = gpu->ops->alloc(gpu, &m.length, &address, &handles);
-	if (st != ORIEL_OK)
-		return st;
+	status = gpu->ops->alloc(gpu, &m.length, &address, &handles);
+	if (status != ORIEL_OK)
+		return status;
 	m.address = address;
 	m.fd = handles.fd;
 	m.has_fabric = handles.has_fabric;
 	memcpy(m.fabric, handles.fabric, sizeof(m.fabric));
-	st = memory_open(&m, mem);
-	if (st != ORIEL_OK) {
+	status = memory_open(&m, mem);
+	if (status != ORIEL_OK) {
 		gpu->ops->unmap(address, m.length);
 		close(m.fd);
 	}
-	return st;
+	return status;
 }
 
-/* Of the GPU that the calling thread is using. */
-static enum oriel_status memory_alloc_current(size_t length, enum ori_mem_holder holder,
+/* On the GPU whose context is current in the calling thread. */
+static enum oriel_status memory_alloc_current(size_t length, enum ori_mem_owner owner,
 					      struct ori_mem **mem)
 {
 	struct ori_gpu gpu;
-	enum oriel_status st = ori_gpu_open(&gpu);
+	enum oriel_status status = ori_gpu_open(&gpu);
 
-	if (st != ORIEL_OK)
-		return st;
-	st = memory_alloc_gpu(&gpu, length, holder, mem);
+	if (status != ORIEL_OK)
+		return status;
+	status = memory_alloc_gpu(&gpu, length, owner, mem);
 	ori_gpu_close(&gpu);
-	return st;
+	return status;
 }
 
-static enum oriel_status memory_alloc(size_t length, unsigned flags, enum ori_mem_holder holder,
+static enum oriel_status memory_alloc(size_t length, unsigned flags, enum ori_mem_owner owner,
 				      struct ori_mem **mem)
 {
-	struct ori_mem m = {.length = length,
-			    .flags = flags,
-			    .kind = ORI_MEM_OWN,
-			    .holder = holder};
+	struct ori_mem m = {.length = length, .flags = flags, .kind = ORI_MEM_OWN, .owner = owner};
 	struct ori_memfd_map map;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (length == 0)
 		return ori_fail(ORIEL_ERR_INVALID, "memory of 0 bytes");
 	if (flags & ~(unsigned)(ORIEL_MEMORY_HUGE | ORIEL_MEMORY_DEVICE))
 		return ori_fail(ORIEL_ERR_INVALID, "unknown memory flags 0x%x", flags);
 	if (flags == (ORIEL_MEMORY_HUGE | ORIEL_MEMORY_DEVICE))
-		return ori_fail(ORIEL_ERR_INVALID, "huge pages are of host memory, not of a GPU's");
+		return ori_fail(ORIEL_ERR_INVALID,
+				"ORIEL_MEMORY_HUGE and ORIEL_MEMORY_DEVICE exclude each other");
 	if (flags & ORIEL_MEMORY_DEVICE)
-		return memory_alloc_current(length, holder, mem);
-	st = ori_memfd_open(flags & ORIEL_MEMORY_HUGE, &m.length, &m.fd, &map);
-	if (st != ORIEL_OK)
-		return st;
+		return memory_alloc_current(length, owner, mem);
+	status = ori_memfd_open(flags & ORIEL_MEMORY_HUGE, &m.length, &m.fd, &map);
+	if (status != ORIEL_OK)
+		return status;
 	m.address = map.base;
-	st = memory_open(&m, mem);
-	if (st != ORIEL_OK) {
+	status = memory_open(&m, mem);
+	if (status != ORIEL_OK) {
 		ori_memfd_unmap(&map);
 		close(m.fd);
 	}
-	return st;
+	return status;
 }
 
 enum oriel_status ori_mem_alloc(size_t length, unsigned flags, struct ori_mem **mem)
@@ -255,15 +263,15 @@ enum oriel_status ori_mem_alloc_gpu(const struct ori_gpu *gpu, size_t length, st
 
 enum oriel_status oriel_memory_alloc(size_t length, unsigned flags, void **address)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 	struct ori_mem *m;
 
 	if (!address)
-		return ori_fail(ORIEL_ERR_INVALID, "no place for the address");
-	st = memory_alloc(length, flags, ORI_MEM_USER, &m);
-	if (st == ORIEL_OK)
+		return ori_fail(ORIEL_ERR_INVALID, "address is NULL");
+	status = memory_alloc(length, flags, ORI_MEM_USER, &m);
+	if (status == ORIEL_OK)
 		*address = m->address;
-	return st;
+	return status;
 }
 
 enum oriel_status oriel_memory_take_fd(void *address, size_t length, int fd, uint64_t offset)
@@ -273,9 +281,9 @@ enum oriel_status oriel_memory_take_fd(void *address, size_t length, int fd, uin
 			    .fd = fd,
 			    .fd_offset = offset,
 			    .kind = ORI_MEM_TAKEN,
-			    .holder = ORI_MEM_USER};
+			    .owner = ORI_MEM_USER};
 	struct ori_mem *known;
-	enum oriel_status st;
+	enum oriel_status status;
 	uint64_t end;
 
 	if (!address || length == 0)
@@ -283,27 +291,29 @@ enum oriel_status oriel_memory_take_fd(void *address, size_t length, int fd, uin
 	if (__builtin_add_overflow((uintptr_t)address, length, &end) ||
 	    __builtin_add_overflow(offset, length, &end) || end > INT64_MAX)
 		return ori_fail(ORIEL_ERR_RANGE,
-				"memory of %zu bytes at %p, offset %" PRIu64 ", passes the end",
+				"memory of %zu bytes at %p, offset %" PRIu64
+				", exceeds the address space",
 				length, address, offset);
-	st = ori_memfd_check_mapped(fd, offset, address, length);
-	if (st == ORIEL_OK)
-		st = ori_memfd_seal(fd);
-	if (st == ORIEL_OK)
-		st = memory_open(&m, &known);
-	return st;
+	status = ori_memfd_check_mapped(fd, offset, address, length);
+	if (status == ORIEL_OK)
+		status = ori_memfd_seal(fd);
+	if (status == ORIEL_OK)
+		status = memory_open(&m, &known);
+	return status;
 }
 
-/* True if that was the last reference: the piece is the caller's to close. */
+/* True if it was the last reference: the caller must close the allocation. */
 static bool memory_drop_locked(struct ori_mem *m)
 {
 	if (--m->refs > 0)
 		return false;
-	if (m->kind != ORI_MEM_ADOPTED)
+	if (m->kind != ORI_MEM_EXTERNAL)
 		memory_remove_locked(m);
 	return true;
 }
 
-static void memory_end(const char *call, void *address, enum ori_mem_kind kind)
+/* Drop the user's reference to the allocation of @kind that begins at @address. */
+static void memory_release_user(const char *call, void *address, enum ori_mem_kind kind)
 {
 	struct ori_mem *m;
 	bool is_live, is_last, is_forked;
@@ -311,13 +321,13 @@ static void memory_end(const char *call, void *address, enum ori_mem_kind kind)
 	if (!address)
 		return;
 	pthread_mutex_lock(&table.lock);
-	m = memory_touching((uintptr_t)address, 1);
-	is_live = m && m->address == address && m->kind == kind && m->holder == ORI_MEM_USER;
-	/* A child cannot speak to the driver of its parent's GPU. */
+	m = memory_overlapping((uintptr_t)address, 1);
+	is_live = m && m->address == address && m->kind == kind && m->owner == ORI_MEM_USER;
+	/* A child cannot call the driver of its parent's GPU. */
 	is_forked = is_live && m->is_forked && m->gpu;
 	is_live = is_live && !is_forked;
 	if (is_live)
-		m->holder = ORI_MEM_GONE;
+		m->owner = ORI_MEM_RELEASED;
 	is_last = is_live && memory_drop_locked(m);
 	pthread_mutex_unlock(&table.lock);
 
@@ -334,18 +344,21 @@ static void memory_end(const char *call, void *address, enum ori_mem_kind kind)
 
 void oriel_memory_free(void *address)
 {
-	memory_end("oriel_memory_free", address, ORI_MEM_OWN);
+	memory_release_user("oriel_memory_free", address, ORI_MEM_OWN);
 }
 
 void oriel_memory_release(void *address)
 {
-	memory_end("oriel_memory_release", address, ORI_MEM_TAKEN);
+	memory_release_user("oriel_memory_release", address, ORI_MEM_TAKEN);
 }
 
-/* Why the range is not part of one live piece; @m is the first that it touches, if any. */
+/*
+ * Fail with the reason why the range is not part of one allocation; @m is a copy of the first one
+ * that it overlaps, or zeroed.
+ */
 static enum oriel_status memory_explain(uintptr_t at, size_t length, const struct ori_mem *m)
 {
-	if (!m->address || m->holder == ORI_MEM_GONE)
+	if (!m->address || m->owner == ORI_MEM_RELEASED)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"0x%" PRIxPTR " (%zu bytes) is private memory of this process: "
 				"allocate it with oriel_memory_alloc() or pass its file with "
@@ -364,16 +377,19 @@ static enum oriel_status memory_explain(uintptr_t at, size_t length, const struc
 			(void *)m->address, m->length);
 }
 
-/* The piece that [@at, @at + @length) lies in, or NULL; @seen, if not, what it touches. */
+/*
+ * Reference the allocation that holds [@at, @at + @length); otherwise NULL, and @seen gets a copy
+ * of the one that the range overlaps.
+ */
 static struct ori_mem *memory_ref_around(uintptr_t at, size_t length, struct ori_mem *seen)
 {
 	struct ori_mem *m;
 
 	pthread_mutex_lock(&table.lock);
-	m = memory_touching(at, length);
+	m = memory_overlapping(at, length);
 	if (m && seen)
 		*seen = *m;
-	if (m && m->holder != ORI_MEM_GONE && !m->is_forked && memory_contains(m, at) &&
+	if (m && m->owner != ORI_MEM_RELEASED && !m->is_forked && memory_contains(m, at) &&
 	    memory_contains(m, at + length - 1))
 		m->refs++;
 	else
@@ -391,7 +407,8 @@ enum oriel_status ori_mem_find(const void *address, size_t length, struct ori_me
 	if (!address || length == 0)
 		return ori_fail(ORIEL_ERR_INVALID, "memory of %zu bytes at %p", length, address);
 	if (__builtin_add_overflow(at, length, &end))
-		return ori_fail(ORIEL_ERR_RANGE, "memory of %zu bytes at %p passes the end", length,
+		return ori_fail(ORIEL_ERR_RANGE,
+				"memory of %zu bytes at %p exceeds the address space", length,
 				address);
 	m = memory_ref_around(at, length, &seen);
 	if (!m)
@@ -401,7 +418,7 @@ enum oriel_status ori_mem_find(const void *address, size_t length, struct ori_me
 	return ORIEL_OK;
 }
 
-struct ori_mem *ori_mem_look(const void *address, size_t length, uint64_t *offset)
+struct ori_mem *ori_mem_try_find(const void *address, size_t length, uint64_t *offset)
 {
 	uintptr_t at = (uintptr_t)address, end;
 	struct ori_mem *m;
@@ -414,12 +431,13 @@ struct ori_mem *ori_mem_look(const void *address, size_t length, uint64_t *offse
 	return m;
 }
 
+/* The id detects an allocation that was freed and replaced by another one at the same address. */
 struct ori_mem *ori_mem_find_id(uint64_t address, uint64_t id)
 {
 	struct ori_mem *m;
 
 	pthread_mutex_lock(&table.lock);
-	m = memory_touching((uintptr_t)address, 1);
+	m = memory_overlapping((uintptr_t)address, 1);
 	if (m && (uintptr_t)m->address == address && m->id == id)
 		m->refs++;
 	else
@@ -448,24 +466,25 @@ void ori_mem_unref(struct ori_mem *mem)
 		memory_close(mem);
 }
 
+/* A lock of its own: pinning takes long for large memory, and lookups must not wait for it. */
 static pthread_mutex_t pin_lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum oriel_status ori_mem_pin(const struct ori_gpu *gpu, struct ori_mem *mem)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
 	pthread_mutex_lock(&pin_lock);
 	if (mem->pins == 0) {
-		st = gpu->ops->pin(gpu, mem->address, mem->length);
-		mem->is_pinned = st == ORIEL_OK;
+		status = gpu->ops->pin(gpu, mem->address, mem->length);
+		mem->is_pinned = status == ORIEL_OK;
 	}
-	/* Pinned by its user, it stays so as long as he likes. */
-	if (st == ORIEL_AGAIN)
-		st = ORIEL_OK;
-	if (st == ORIEL_OK)
+	/* The user pinned it, and decides how long it stays pinned. */
+	if (status == ORIEL_AGAIN)
+		status = ORIEL_OK;
+	if (status == ORIEL_OK)
 		mem->pins++;
 	pthread_mutex_unlock(&pin_lock);
-	return st;
+	return status;
 }
 
 void ori_mem_unpin(const struct ori_gpu *gpu, struct ori_mem *mem)
@@ -480,15 +499,15 @@ enum oriel_status ori_mem_alloc_pinned(const struct ori_gpu *gpu, size_t length,
 				       struct ori_mem **out)
 {
 	struct ori_mem *mem;
-	enum oriel_status st = ori_mem_alloc(length, 0, &mem);
+	enum oriel_status status = ori_mem_alloc(length, 0, &mem);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (gpu)
-		st = ori_mem_pin(gpu, mem);
-	if (st != ORIEL_OK) {
+		status = ori_mem_pin(gpu, mem);
+	if (status != ORIEL_OK) {
 		ori_mem_unref(mem);
-		return st;
+		return status;
 	}
 	*out = mem;
 	return ORIEL_OK;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of allocations: lookup, references, errors, and a hundred threads. */
 #define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,8 +67,8 @@ static void expect_lost(const void *address, size_t length, enum oriel_status st
 	assert_non_null(strstr(oriel_last_error(), part));
 }
 
-/* As ori_mem_find() does, but for what it says. */
-static void test_a_look_finds_the_same_and_says_nothing(void **state)
+/* As ori_mem_find(), without an error text. */
+static void test_try_find_finds_the_same_without_an_error_text(void **state)
 {
 	char *a = alloc(2 * PAGE);
 	struct ori_mem *mem;
@@ -75,19 +76,19 @@ static void test_a_look_finds_the_same_and_says_nothing(void **state)
 
 	(void)state;
 	ori_fail(ORIEL_ERR_TIMEOUT, "what came before");
-	assert_null(ori_mem_look(&offset, sizeof(offset), &offset));
-	assert_null(ori_mem_look(a + 1, 2 * PAGE, &offset));
-	assert_null(ori_mem_look(a - 8, 16, &offset));
-	assert_null(ori_mem_look(a, 0, &offset));
-	assert_null(ori_mem_look(a, SIZE_MAX, &offset));
-	assert_null(ori_mem_look(NULL, 1, &offset));
+	assert_null(ori_mem_try_find(&offset, sizeof(offset), &offset));
+	assert_null(ori_mem_try_find(a + 1, 2 * PAGE, &offset));
+	assert_null(ori_mem_try_find(a - 8, 16, &offset));
+	assert_null(ori_mem_try_find(a, 0, &offset));
+	assert_null(ori_mem_try_find(a, SIZE_MAX, &offset));
+	assert_null(ori_mem_try_find(NULL, 1, &offset));
 	assert_int_equal(offset, 1);
-	mem = ori_mem_look(a + 100, 2 * PAGE - 100, &offset);
+	mem = ori_mem_try_find(a + 100, 2 * PAGE - 100, &offset);
 	assert_non_null(mem);
 	assert_ptr_equal(mem->address, a);
 	assert_int_equal(offset, 100);
 	oriel_memory_free(a);
-	assert_null(ori_mem_look(a, PAGE, &offset));
+	assert_null(ori_mem_try_find(a, PAGE, &offset));
 	ori_mem_unref(mem);
 	assert_int_equal(ori_mem_count(), 0);
 	assert_int_equal(oriel_last_status(), ORIEL_ERR_TIMEOUT);
@@ -109,13 +110,13 @@ static void test_a_range_that_is_not_shareable_is_explained(void **state)
 	expect_lost(a - 8, 16, ORIEL_ERR_UNSUPPORTED, "begins before the allocation");
 	expect_lost(a, 0, ORIEL_ERR_INVALID, "0 bytes");
 	expect_lost(NULL, 1, ORIEL_ERR_INVALID, "1 bytes");
-	expect_lost(a, SIZE_MAX, ORIEL_ERR_RANGE, "passes the end");
+	expect_lost(a, SIZE_MAX, ORIEL_ERR_RANGE, "exceeds the address space");
 	oriel_memory_free(a);
 	expect_lost(a, PAGE, ORIEL_ERR_UNSUPPORTED, "private memory");
 }
 
-/* Two allocations side by side do not make one. */
-static void test_a_range_over_two_allocations_is_refused(void **state)
+/* Two adjacent allocations are not one. */
+static void test_a_range_over_two_allocations_is_rejected(void **state)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING), second = dup(fd);
 	char *a;
@@ -164,7 +165,7 @@ static void expect_free_reported(void (*end)(void *), void *address)
 	assert_non_null(strstr(oriel_last_error(), "not the start of a live allocation"));
 }
 
-static void test_freeing_what_is_not_live_is_reported(void **state)
+static void test_freeing_an_unknown_address_is_reported(void **state)
 {
 	char *a = alloc(PAGE), on_stack = 0;
 	struct ori_mem *mem;
@@ -177,17 +178,18 @@ static void test_freeing_what_is_not_live_is_reported(void **state)
 	expect_free_reported(oriel_memory_release, a);
 	assert_int_equal(ori_mem_find(a, 1, &mem, &offset), ORIEL_OK);
 	oriel_memory_free(a);
-	expect_free_reported(oriel_memory_free, a); /* while a reference holds it */
+	expect_free_reported(oriel_memory_free, a); /* a reference keeps it alive */
 	ori_mem_unref(mem);
 	expect_free_reported(oriel_memory_free, a);
 
 	assert_int_equal(ori_mem_alloc(1, 0, &mem), ORIEL_OK);
-	expect_free_reported(oriel_memory_free, mem->address); /* the library's own */
+	expect_free_reported(oriel_memory_free,
+			     mem->address); /* allocated by the library for itself */
 	ori_mem_unref(mem);
 	assert_int_equal(ori_mem_count(), 0);
 }
 
-static void test_bad_requests_are_refused(void **state)
+static void test_bad_requests_are_rejected(void **state)
 {
 	void *address = NULL;
 
@@ -196,35 +198,35 @@ static void test_bad_requests_are_refused(void **state)
 	assert_int_equal(oriel_memory_alloc(1, 4, &address), ORIEL_ERR_INVALID);
 	assert_int_equal(oriel_memory_alloc(1, ORIEL_MEMORY_DEVICE | ORIEL_MEMORY_HUGE, &address),
 			 ORIEL_ERR_INVALID);
-	assert_non_null(strstr(oriel_last_error(), "huge pages"));
+	assert_non_null(strstr(oriel_last_error(), "ORIEL_MEMORY_HUGE"));
 	assert_int_equal(oriel_memory_alloc(1, 0, NULL), ORIEL_ERR_INVALID);
 	assert_true(oriel_memory_alloc(SIZE_MAX, 0, &address) < 0);
 	assert_null(address);
 }
 
 /* No test makes a CUDA context current. */
-static void test_memory_of_a_gpu_wants_a_gpu(void **state)
+static void test_memory_of_a_gpu_needs_a_gpu(void **state)
 {
 	void *address = NULL;
-	enum oriel_status st = oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &address);
+	enum oriel_status status = oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &address);
 
 	(void)state;
-	assert_true(st == ORIEL_ERR_UNSUPPORTED || st == ORIEL_ERR_STATE);
+	assert_true(status == ORIEL_ERR_UNSUPPORTED || status == ORIEL_ERR_STATE);
 	assert_null(address);
 	assert_int_equal(ori_mem_count(), 0);
 }
 
-static void test_huge_memory_is_had_or_the_lack_is_explained(void **state)
+static void test_huge_memory_is_allocated_or_its_lack_is_explained(void **state)
 {
 	void *address = NULL;
-	enum oriel_status st = oriel_memory_alloc(1, ORIEL_MEMORY_HUGE, &address);
+	enum oriel_status status = oriel_memory_alloc(1, ORIEL_MEMORY_HUGE, &address);
 
 	(void)state;
-	if (st == ORIEL_OK) {
+	if (status == ORIEL_OK) {
 		memset(address, 1, PAGE + 1);
 		oriel_memory_free(address);
 	} else {
-		assert_int_equal(st, ORIEL_ERR_UNSUPPORTED);
+		assert_int_equal(status, ORIEL_ERR_UNSUPPORTED);
 		assert_non_null(strstr(oriel_last_error(), "no huge pages"));
 	}
 }
@@ -327,12 +329,12 @@ static enum oriel_status books_pin(const struct ori_gpu *gpu, void *address, siz
 static void books_unpin(const struct ori_gpu *gpu, void *address)
 {
 	(void)gpu;
-	/* Still there. */
+	/* The mapping still exists. */
 	assert_int_equal(*(char *)address, 1);
 	pins_held--;
 }
 
-static void test_pinned_memory_is_had_as_a_whole_or_not_at_all(void **state)
+static void test_pinned_memory_is_allocated_whole_or_not_at_all(void **state)
 {
 	const struct ori_gpu_ops ops = {.pin = books_pin, .unpin = books_unpin};
 	const struct ori_gpu gpu = {.ops = &ops};
@@ -362,17 +364,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_range_is_found_with_its_offset),
-		cmocka_unit_test(test_a_look_finds_the_same_and_says_nothing),
+		cmocka_unit_test(test_try_find_finds_the_same_without_an_error_text),
 		cmocka_unit_test(test_a_range_that_is_not_shareable_is_explained),
-		cmocka_unit_test(test_a_range_over_two_allocations_is_refused),
+		cmocka_unit_test(test_a_range_over_two_allocations_is_rejected),
 		cmocka_unit_test(test_references_keep_freed_memory),
-		cmocka_unit_test(test_freeing_what_is_not_live_is_reported),
-		cmocka_unit_test(test_bad_requests_are_refused),
-		cmocka_unit_test(test_memory_of_a_gpu_wants_a_gpu),
-		cmocka_unit_test(test_huge_memory_is_had_or_the_lack_is_explained),
+		cmocka_unit_test(test_freeing_an_unknown_address_is_reported),
+		cmocka_unit_test(test_bad_requests_are_rejected),
+		cmocka_unit_test(test_memory_of_a_gpu_needs_a_gpu),
+		cmocka_unit_test(test_huge_memory_is_allocated_or_its_lack_is_explained),
 		cmocka_unit_test(test_a_file_is_taken_and_closed_but_its_mapping_stays),
 		cmocka_unit_test(test_a_file_that_does_not_fit_stays_the_callers),
-		cmocka_unit_test(test_pinned_memory_is_had_as_a_whole_or_not_at_all),
+		cmocka_unit_test(test_pinned_memory_is_allocated_whole_or_not_at_all),
 		cmocka_unit_test(test_a_hundred_threads_do_not_disturb_each_other),
 	};
 

@@ -18,7 +18,7 @@ enum oriel_status ori_hub_open_gpu(struct oriel_p2p_hub *hub, const struct ori_g
 
 	if (st != ORIEL_OK)
 		return st;
-	if (!(hub->gpu.flags & ORI_GPU_TELLS))
+	if (!(hub->gpu.flags & ORI_GPU_STREAM_FLAGS))
 		return ori_fail(
 			ORIEL_ERR_UNSUPPORTED,
 			"GPU %s (%s) has no streams that store words of 64 bits: the driver is "
@@ -60,11 +60,11 @@ enum oriel_status ori_hub_register_gpu(struct oriel_p2p_hub *hub, char *address,
 
 enum oriel_status ori_hub_look(const struct oriel_p2p_hub *hub, const void *address, bool *is_gpu)
 {
-	struct ori_gpu_place place = {.kind = ORI_GPU_PAGEABLE};
+	struct ori_gpu_memory_info place = {.kind = ORI_GPU_PAGEABLE};
 	enum oriel_status st = ORIEL_OK;
 
 	if (hub->gpu.ops)
-		st = hub->gpu.ops->find(&hub->gpu, address, &place);
+		st = hub->gpu.ops->query(&hub->gpu, address, &place);
 	if (st == ORIEL_OK)
 		*is_gpu = place.kind != ORI_GPU_PAGEABLE && place.kind != ORI_GPU_PINNED;
 	return st;
@@ -79,7 +79,7 @@ bool ori_hub_reaches(const struct oriel_p2p_hub *hub, const uint8_t uuid[ORI_GPU
 
 	if (!hub->gpu.ops || memcmp(uuid, none, sizeof(none)) == 0)
 		return false;
-	count = hub->gpu.ops->look(&hub->gpu, reach, P2P_REACH);
+	count = hub->gpu.ops->list_peers(&hub->gpu, reach, P2P_REACH);
 	for (unsigned i = 0; i < count; i++)
 		if (memcmp(reach[i].uuid, uuid, sizeof(reach[i].uuid)) == 0)
 			return reach[i].flags & ORI_GPU_ACCESS;
@@ -120,8 +120,8 @@ enum oriel_status ori_lane_copy(struct oriel_p2p *p, enum p2p_lane_use use, void
 	if (use == P2P_LANE_OUT)
 		oriel_dev_store_release(&p->segment->flying, lane->begun);
 	*copy = lane->begun;
-	return gpu->ops->copy_and_tell(gpu, lane->stream, to, from, length, lane->word,
-				       lane->begun);
+	return gpu->ops->stream_copy_and_flag(gpu, lane->stream, to, from, length, lane->word,
+					      lane->begun);
 }
 
 enum oriel_status ori_lane_test(struct oriel_p2p *p, enum p2p_lane_use use, uint64_t copy)
@@ -134,7 +134,7 @@ enum oriel_status ori_lane_test(struct oriel_p2p *p, enum p2p_lane_use use, uint
 		return ORIEL_OK;
 	if (++lane->looks % GPU_LOOK)
 		return ORIEL_AGAIN;
-	st = p->hub->gpu.ops->look_in(&p->hub->gpu, lane->stream);
+	st = p->hub->gpu.ops->stream_query(&p->hub->gpu, lane->stream);
 	return st < 0 ? st : ORIEL_AGAIN;
 }
 
@@ -142,7 +142,7 @@ static void lane_drain(struct oriel_p2p *p, struct p2p_lane *lane, uint64_t dead
 {
 	const struct ori_gpu *gpu = &p->hub->gpu;
 
-	while (gpu->ops->look_in(gpu, lane->stream) == ORIEL_AGAIN) {
+	while (gpu->ops->stream_query(gpu, lane->stream) == ORIEL_AGAIN) {
 		if (ori_deadline_passed(deadline)) {
 			ori_log(ORIEL_LOG_WARN, "GPU %s has not ended its copies in time",
 				gpu->pci);

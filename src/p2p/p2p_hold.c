@@ -14,11 +14,11 @@
 static enum oriel_status hold_find_gpu(const struct oriel_p2p_hub *hub, uint64_t address,
 				       uint64_t length, struct ori_cache_range *range)
 {
-	struct ori_gpu_place place;
+	struct ori_gpu_memory_info place;
 	enum oriel_status st;
 	uint64_t before;
 
-	st = hub->gpu.ops->find(&hub->gpu, (void *)(uintptr_t)address, &place);
+	st = hub->gpu.ops->query(&hub->gpu, (void *)(uintptr_t)address, &place);
 	if (st != ORIEL_OK)
 		return st;
 	before = address - (uintptr_t)place.base;
@@ -40,7 +40,7 @@ static enum oriel_status hold_find_host(uint64_t address, uint64_t length,
 
 	if (st != ORIEL_OK)
 		return st;
-	mem = ori_mem_look((void *)(uintptr_t)address, length, &offset);
+	mem = ori_mem_try_find((void *)(uintptr_t)address, length, &offset);
 	if (!mem)
 		return ORIEL_OK;
 	if (range->base < (uintptr_t)mem->address) {
@@ -106,7 +106,7 @@ void ori_holds_drop_idle(struct oriel_p2p_hub *hub)
 
 enum oriel_status ori_memory_hold(struct oriel_p2p_hub *hub, struct oriel_p2p_request *r)
 {
-	struct ori_cache_hold hold;
+	struct ori_mr_ref hold;
 	enum oriel_status st = ori_cache_ref(hub->holds, (uintptr_t)r->buffer, r->length, &hold);
 
 	if (st != ORIEL_OK)
@@ -119,8 +119,7 @@ enum oriel_status ori_memory_hold(struct oriel_p2p_hub *hub, struct oriel_p2p_re
 
 void ori_memory_let_go(struct oriel_p2p_hub *hub, struct oriel_p2p_request *r)
 {
-	const struct ori_cache_hold hold = {r->memory, r->hold,
-					    r->has_own_memory == P2P_HOLD_WHOLE};
+	const struct ori_mr_ref hold = {r->memory, r->hold, r->has_own_memory == P2P_HOLD_WHOLE};
 
 	if (r->has_own_memory == P2P_HOLD_NONE)
 		return;

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/thread.h"
-#include "mem/adopt.h"
+#include "mem/external.h"
 #include "p2p/p2p.h"
 
 /* Whole pages: where in the first one it begins the adapter is told as well. */
@@ -164,7 +164,8 @@ static void memory_adopt(const struct oriel_p2p_hub *hub, struct oriel_p2p_memor
 	struct ori_error before;
 
 	ori_error_save(&before);
-	if (ori_mem_adopt(&hub->gpu, m->address, m->length, &m->mem, &m->offset) != ORIEL_OK)
+	if (ori_mem_open_external(&hub->gpu, m->address, m->length, &m->mem, &m->offset) !=
+	    ORIEL_OK)
 		ori_error_restore(&before);
 }
 
@@ -175,7 +176,7 @@ static enum oriel_status memory_look(struct oriel_p2p_hub *hub, struct oriel_p2p
 
 	if (st != ORIEL_OK)
 		return st;
-	m->mem = ori_mem_look(m->address, m->length, &m->offset);
+	m->mem = ori_mem_try_find(m->address, m->length, &m->offset);
 	if (m->mem && m->mem->gpu && !m->is_gpu) {
 		ori_mem_unref(m->mem);
 		return ori_fail(ORIEL_ERR_INVALID,

@@ -143,7 +143,7 @@ static enum oriel_status copies_poll(struct oriel_copies *c, unsigned lane)
 		return ORIEL_OK;
 	if (c->last[lane] != COPIES_WHOLE_STREAM && ++c->polls % COPIES_QUERY_EVERY)
 		return ORIEL_AGAIN;
-	status = gpu->ops->look_in(gpu, c->streams->lanes[lane]);
+	status = gpu->ops->stream_query(gpu, c->streams->lanes[lane]);
 	return c->last[lane] != COPIES_WHOLE_STREAM && status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
@@ -191,8 +191,8 @@ enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, voi
 }
 
 /*
- * Without a driver that writes words (ORI_GPU_TELLS) the only test is whether the whole stream is
- * empty, which includes the copies of other objects.
+ * Without a driver that writes words (ORI_GPU_STREAM_FLAGS) the only test is whether the whole
+ * stream is empty, which includes the copies of other objects.
  */
 static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, void *to,
 				      const void *from, size_t length)
@@ -204,11 +204,11 @@ static enum oriel_status copies_begin(struct oriel_copies *c, unsigned lane, voi
 
 	/* The count is stored only once the driver has taken both operations. */
 	c->last[lane] = COPIES_WHOLE_STREAM;
-	if (!(gpu->flags & ORI_GPU_TELLS))
-		return gpu->ops->copy_in(gpu, stream, to, from, length);
+	if (!(gpu->flags & ORI_GPU_STREAM_FLAGS))
+		return gpu->ops->stream_copy(gpu, stream, to, from, length);
 	pthread_mutex_lock(&s->lock);
-	status = gpu->ops->copy_and_tell(gpu, stream, to, from, length, copies_word(s, lane),
-					 s->begun[lane] + 1);
+	status = gpu->ops->stream_copy_and_flag(gpu, stream, to, from, length, copies_word(s, lane),
+						s->begun[lane] + 1);
 	s->begun[lane] += status == ORIEL_OK;
 	if (status == ORIEL_OK)
 		c->last[lane] = s->begun[lane];

@@ -224,7 +224,7 @@ static void engine_rest(struct ori_engine *engine, const struct engine_lists *l,
 		engine_sleep(engine, ENGINE_IDLE_SLEEP_NS);
 	else if (idle > ENGINE_YIELD_NS)
 		engine_sleep(engine, ENGINE_SLEEP_NS);
-	else if (idle > ENGINE_SPIN_NS || engine->comm->is_crowded)
+	else if (idle > ENGINE_SPIN_NS || engine->comm->is_oversubscribed)
 		sched_yield();
 }
 
@@ -440,7 +440,7 @@ static enum oriel_status engine_admit(struct ori_engine *engine, struct ori_job 
 			return status;
 		/* Before the graph can drop its reference. */
 		atomic_fetch_add(&job->refs, 1);
-		status = gpu->ops->hold(gpu, stream, job, job_drop, &job->is_captured);
+		status = gpu->ops->graph_retain(gpu, stream, job, job_drop, &job->is_captured);
 		if (status == ORIEL_OK && job->is_captured)
 			return ORIEL_OK;
 		atomic_fetch_sub(&job->refs, 1);

@@ -120,17 +120,17 @@ enum oriel_status ori_line_post(struct ori_engine *engine, struct ori_line *line
 				bool *has_begun)
 {
 	const struct ori_gpu *gpu = engine->comm->gpu;
-	bool has_words = gpu->flags & ORI_GPU_WORDS;
+	bool has_words = gpu->flags & ORI_GPU_STREAM_MEMOPS;
 	enum oriel_status status;
 
 	*has_begun = false;
-	status = has_words ? gpu->ops->write_in(gpu, stream, &line->begun, 1)
+	status = has_words ? gpu->ops->stream_write(gpu, stream, &line->begun, 1)
 			   : line_launch(engine, ORI_KERNEL_JOB_BEGIN, &line->begun, stream);
 	if (status != ORIEL_OK)
 		return status;
 	*has_begun = true;
 	if (!has_words)
 		return line_launch(engine, ORI_KERNEL_JOB_END, &line->done, stream);
-	status = gpu->ops->await_in(gpu, stream, &line->done, 1);
-	return status == ORIEL_OK ? gpu->ops->write_in(gpu, stream, &line->done, 0) : status;
+	status = gpu->ops->stream_wait(gpu, stream, &line->done, 1);
+	return status == ORIEL_OK ? gpu->ops->stream_write(gpu, stream, &line->done, 0) : status;
 }

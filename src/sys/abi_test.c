@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is written down of the headers of others, against those that are here. */
+/*
+ * The constants and layouts that sys/ restates from foreign headers, compared with those headers
+ * where the build has them.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +17,7 @@
 #include "sys/nics.h"
 #include "sys/nics_abi.h"
 
-/* Also of enums that differ. */
+/* The cast also compares values of different enums. */
 #define SAME(ours, theirs) static_assert((int)(ours) == (int)(theirs), #ours)
 
 #if __has_include(<cuda.h>)
@@ -25,7 +28,7 @@ SAME(GPUS_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 SAME(GPUS_DESCRIPTORS, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 SAME(GPUS_RDMA_VMM, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 SAME(GPUS_RDMA, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
-SAME(GPUS_WORDS, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+SAME(GPUS_STREAM_MEMOPS, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
 SAME(GPUS_DMABUF, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
 SAME(GPUS_FABRIC_HANDLES, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED);
 SAME(GPUS_P2P_ACCESS, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED);
@@ -66,13 +69,13 @@ SAME(offsetof(struct nics_umem, dmabuf), offsetof(struct mlx5dv_devx_umem_in, dm
 SAME(NICS_UMEM_DMABUF, MLX5DV_UMEM_MASK_DMABUF);
 #endif
 
-static void test_looking_at_gpus_makes_sense_on_any_machine(void **state)
+static void test_a_query_of_gpus_is_consistent_on_any_machine(void **state)
 {
 	static struct ori_gpus gpus;
 
 	(void)state;
 	memset(&gpus, 0xa5, sizeof(gpus));
-	ori_gpus_look(&gpus);
+	ori_gpus_query(&gpus);
 	assert_true(gpus.count <= ORI_GPUS_MOST);
 	assert_true(gpus.has_library || gpus.count == 0);
 	for (unsigned i = 0; i < gpus.count; i++) {
@@ -83,13 +86,13 @@ static void test_looking_at_gpus_makes_sense_on_any_machine(void **state)
 		assert_int_equal(ori_gpus_try_registers(&gpus, 4096), -1);
 }
 
-static void test_looking_at_adapters_makes_sense_on_any_machine(void **state)
+static void test_a_query_of_nics_is_consistent_on_any_machine(void **state)
 {
 	static struct ori_nics nics;
 
 	(void)state;
 	memset(&nics, 0xa5, sizeof(nics));
-	ori_nics_look(&nics);
+	ori_nics_query(&nics);
 	assert_true(nics.count <= ORI_NICS_MOST);
 	assert_true(nics.has_verbs || nics.count == 0);
 	for (unsigned i = 0; i < nics.count; i++)
@@ -99,8 +102,8 @@ static void test_looking_at_adapters_makes_sense_on_any_machine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_looking_at_gpus_makes_sense_on_any_machine),
-		cmocka_unit_test(test_looking_at_adapters_makes_sense_on_any_machine),
+		cmocka_unit_test(test_a_query_of_gpus_is_consistent_on_any_machine),
+		cmocka_unit_test(test_a_query_of_nics_is_consistent_on_any_machine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

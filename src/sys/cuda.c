@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens libcuda and looks up its functions. gpu_*.c and the tools' GPU helper call it. */
 #include "sys/cuda.h"
 
 #include <dlfcn.h>
@@ -14,11 +15,11 @@
 
 struct ori_cuda ori_cuda;
 
-/* Written once, in cuda_load(); empty: the driver is there. */
+/* Empty if the driver is usable. Written once, in cuda_load(). */
 static char cuda_why_not[256];
 
-/* @function is the address of a function pointer, which ISO C keeps apart from void *. */
-static bool cuda_look(void *library, const char *name, void *function)
+/* @function is the address of a function pointer, which ISO C does not convert to void *. */
+static bool cuda_try_symbol(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
 
@@ -26,9 +27,9 @@ static bool cuda_look(void *library, const char *name, void *function)
 	return symbol != NULL;
 }
 
-static bool cuda_find(void *library, const char *name, void *function)
+static bool cuda_need_symbol(void *library, const char *name, void *function)
 {
-	bool is_found = cuda_look(library, name, function);
+	bool is_found = cuda_try_symbol(library, name, function);
 
 	if (!is_found)
 		snprintf(cuda_why_not, sizeof(cuda_why_not),
@@ -50,7 +51,7 @@ static const char *cuda_error_text(CUresult result)
 	return ori_cuda.cuGetErrorString(result, &text) == CUDA_SUCCESS && text ? text : "";
 }
 
-/* The library stays open: it does not survive being closed. */
+/* The library stays open: it does not survive dlclose(). */
 static void cuda_load(void)
 {
 	void *library = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -61,19 +62,19 @@ static void cuda_load(void)
 		return;
 	}
 #define CUDA_TEXT(name) #name
-#define CUDA_FIND(call)                                                   \
-	if (!cuda_find(library, CUDA_TEXT(call), (void *)&ori_cuda.call)) \
+#define CUDA_NEED(call)                                                          \
+	if (!cuda_need_symbol(library, CUDA_TEXT(call), (void *)&ori_cuda.call)) \
 		return;
-	ORI_CUDA_CALLS(CUDA_FIND)
-#undef CUDA_FIND
-#define CUDA_LOOK(call) cuda_look(library, CUDA_TEXT(call), (void *)&ori_cuda.call);
-	ORI_CUDA_OPTIONAL(CUDA_LOOK)
-#undef CUDA_LOOK
+	ORI_CUDA_CALLS(CUDA_NEED)
+#undef CUDA_NEED
+#define CUDA_TRY(call) cuda_try_symbol(library, CUDA_TEXT(call), (void *)&ori_cuda.call);
+	ORI_CUDA_OPTIONAL(CUDA_TRY)
+#undef CUDA_TRY
 #undef CUDA_TEXT
 	result = ori_cuda.cuInit(0);
 	if (result != CUDA_SUCCESS)
 		snprintf(cuda_why_not, sizeof(cuda_why_not),
-			 "the CUDA driver does not start: %s: %s", cuda_error_name(result),
+			 "the CUDA driver cannot be initialised: %s: %s", cuda_error_name(result),
 			 cuda_error_text(result));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA driver, opened at run time. Compiled only where cuda.h was found;
- * others see sys/gpu.h.
+ * The CUDA driver, opened at run time. Compiled only where cuda.h was found; other code uses
+ * sys/gpu.h.
  */
 #ifndef ORI_SYS_CUDA_H
 #define ORI_SYS_CUDA_H
@@ -10,7 +10,7 @@
 
 #include <oriel/status.h>
 
-/* cuda.h gives some of them the names of newer versions, which are then what is looked up. */
+/* cuda.h maps some of these names to newer versions, and the newer names are then looked up. */
 #define ORI_CUDA_CALLS(X)                         \
 	X(cuInit)                                 \
 	X(cuGetErrorName)                         \
@@ -73,7 +73,7 @@
 #define ORI_CUDA_BATCH(X)
 #endif
 
-/* NULL where the driver is older. */
+/* NULL if the driver is older. */
 #define ORI_CUDA_OPTIONAL(X)             \
 	X(cuMemGetHandleForAddressRange) \
 	X(cuDevicePrimaryCtxRetain)      \
@@ -95,16 +95,18 @@ struct ori_cuda {
 	ORI_CUDA_OPTIONAL(ORI_CUDA_MEMBER)
 };
 
-/* Constant, and but for the last group complete, once ori_cuda_open() has returned ORIEL_OK. */
+/*
+ * Constant once ori_cuda_open() has returned ORIEL_OK; only members of the last group can be NULL.
+ */
 extern struct ori_cuda ori_cuda;
 
 /*
- * Open libcuda and initialise it, at the first call; any thread.
- * ORIEL_ERR_UNSUPPORTED says what is missing.
+ * Open libcuda and initialise it, at the first call; any thread. The text of ORIEL_ERR_UNSUPPORTED
+ * names what is missing.
  */
 enum oriel_status ori_cuda_open(void);
 
-/* "what: CUDA_ERROR_...: its text", with the status that fits @result best. */
+/* Fail with "what: CUDA_ERROR_...: its text" and the status that fits @result best. */
 enum oriel_status ori_cuda_fail(CUresult result, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs through the CUDA driver: which there are, and how they reach each other. */
+/*
+ * Implements sys/gpu.h over the CUDA driver: opens the GPU of the current context, lists its
+ * peers, and holds the table of operations, whose functions are in the other gpu_*.c.
+ */
 #include "sys/gpu_driver.h"
 
 #include <assert.h>
@@ -8,36 +11,40 @@
 #include "base/error.h"
 #include "sys/nvml.h"
 
-#define GPU_CAPABILITY 8 /* the oldest that the library's kernels are compiled for */
+#define GPU_CAPABILITY \
+	8 /* the oldest compute capability that the library's kernels are compiled for */
 
 static_assert(sizeof(((CUuuid *)0)->bytes) == ORI_GPU_UUID, "a UUID has its place");
 
-struct ori_gpu_visit ori_gpu_enter(const struct ori_gpu *gpu)
+/*
+ * Relaxed capture mode: otherwise a capture by any thread of the process would make these calls
+ * fail.
+ */
+struct ori_gpu_guard ori_gpu_enter(const struct ori_gpu *gpu)
 {
-	struct ori_gpu_visit visit = {ORIEL_OK, CU_STREAM_CAPTURE_MODE_RELAXED, false};
+	struct ori_gpu_guard guard = {ORIEL_OK, CU_STREAM_CAPTURE_MODE_RELAXED, false};
 	CUcontext current = NULL;
 	CUresult result = ori_cuda.cuCtxGetCurrent(&current);
 
 	if (result == CUDA_SUCCESS && current != gpu->context) {
 		result = ori_cuda.cuCtxPushCurrent(gpu->context);
-		visit.is_pushed = result == CUDA_SUCCESS;
+		guard.is_pushed = result == CUDA_SUCCESS;
 	}
 	if (result != CUDA_SUCCESS)
-		visit.status =
-			ori_cuda_fail(result, "the context of GPU %s cannot be entered", gpu->pci);
+		guard.status = ori_cuda_fail(result, "entering the context of GPU %s", gpu->pci);
 	else
-		ori_cuda.cuThreadExchangeStreamCaptureMode(&visit.mode);
-	return visit;
+		ori_cuda.cuThreadExchangeStreamCaptureMode(&guard.mode);
+	return guard;
 }
 
-void ori_gpu_leave(struct ori_gpu_visit *visit)
+void ori_gpu_leave(struct ori_gpu_guard *guard)
 {
 	CUcontext context;
 
-	if (visit->status != ORIEL_OK)
+	if (guard->status != ORIEL_OK)
 		return;
-	ori_cuda.cuThreadExchangeStreamCaptureMode(&visit->mode);
-	if (visit->is_pushed)
+	ori_cuda.cuThreadExchangeStreamCaptureMode(&guard->mode);
+	if (guard->is_pushed)
 		ori_cuda.cuCtxPopCurrent(&context);
 }
 
@@ -49,7 +56,7 @@ int ori_gpu_attribute(CUdevice device, CUdevice_attribute attribute)
 	return value;
 }
 
-/* Where NVML does not tell, atomics do: PCIe has none. */
+/* If NVML does not report the link, native atomics decide: PCIe has none. */
 static bool gpu_is_nvlink(CUdevice from, CUdevice to, bool has_atomics)
 {
 	char a[ORI_GPU_PCI], b[ORI_GPU_PCI];
@@ -70,6 +77,7 @@ static bool gpu_p2p(CUdevice from, CUdevice to, CUdevice_P2PAttribute attribute)
 	       value;
 }
 
+/* Atomics and NVLink are reported only together with access. */
 static uint32_t gpu_reach_flags(CUdevice from, CUdevice to)
 {
 	uint32_t flags = 0;
@@ -83,7 +91,8 @@ static uint32_t gpu_reach_flags(CUdevice from, CUdevice to)
 	return flags;
 }
 
-static unsigned gpu_look(const struct ori_gpu *gpu, struct ori_gpu_reach *reach, unsigned room)
+static unsigned gpu_list_peers(const struct ori_gpu *gpu, struct ori_gpu_reach *reach,
+			       unsigned room)
 {
 	int device, devices = 0;
 	unsigned count = 0;
@@ -102,14 +111,14 @@ static unsigned gpu_look(const struct ori_gpu *gpu, struct ori_gpu_reach *reach,
 }
 
 static const struct ori_gpu_ops gpu_cuda_ops = {
-	.look = gpu_look,
+	.list_peers = gpu_list_peers,
 	.alloc = ori_gpu_alloc,
 	.import = ori_gpu_import,
 	.import_fabric = ori_gpu_import_fabric,
 	.unmap = ori_gpu_unmap,
-	.find = ori_gpu_find,
-	.sees = ori_gpu_sees,
-	.grant = ori_gpu_grant,
+	.query = ori_gpu_query,
+	.can_access = ori_gpu_can_access,
+	.enable_access = ori_gpu_enable_access,
 	.export_mapped = ori_gpu_export_mapped,
 	.export_handle = ori_gpu_export_handle,
 	.export_dmabuf = ori_gpu_export_dmabuf,
@@ -123,22 +132,23 @@ static const struct ori_gpu_ops gpu_cuda_ops = {
 	.load = ori_gpu_load,
 	.unload = ori_gpu_unload,
 	.launch = ori_gpu_launch,
-	.copy_in = ori_gpu_copy_in,
-	.copy_batch_in = ori_gpu_copy_batch_in,
-	.write_in = ori_gpu_write_in,
-	.await_in = ori_gpu_await_in,
-	.look_in = ori_gpu_look_in,
-	.hold = ori_gpu_hold,
+	.stream_copy = ori_gpu_stream_copy,
+	.stream_copy_batch = ori_gpu_stream_copy_batch,
+	.stream_write = ori_gpu_stream_write,
+	.stream_wait = ori_gpu_stream_wait,
+	.stream_query = ori_gpu_stream_query,
+	.graph_retain = ori_gpu_graph_retain,
 	.open_stream = ori_gpu_open_stream,
 	.close_stream = ori_gpu_close_stream,
-	.copy_and_tell = ori_gpu_copy_and_tell,
+	.stream_copy_and_flag = ori_gpu_stream_copy_and_flag,
 	.flush = ori_gpu_flush,
-	.open_lane = ori_gpu_open_lane,
-	.close_lane = ori_gpu_close_lane,
+	.open_side_stream = ori_gpu_open_side_stream,
+	.close_side_stream = ori_gpu_close_side_stream,
 	.fork = ori_gpu_fork,
 	.join = ori_gpu_join,
 };
 
+/* Optional features, each by the attribute and by the entry point of the driver. */
 static unsigned gpu_flags(CUdevice device)
 {
 	unsigned flags = 0;
@@ -149,11 +159,11 @@ static unsigned gpu_flags(CUdevice device)
 		flags |= ORI_GPU_VMM;
 	if (ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
 		flags |= ORI_GPU_RDMA;
-	if (ori_gpu_has_words(device))
-		flags |= ORI_GPU_WORDS;
+	if (ori_gpu_has_memops(device))
+		flags |= ORI_GPU_STREAM_MEMOPS;
 	if (ori_cuda.cuStreamWriteValue64 &&
 	    ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS))
-		flags |= ORI_GPU_TELLS;
+		flags |= ORI_GPU_STREAM_FLAGS;
 	if (ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
 	    CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER)
 		flags |= ORI_GPU_ORDERED;
@@ -166,6 +176,7 @@ static unsigned gpu_flags(CUdevice device)
 	return flags;
 }
 
+/* Attributes that do not change while the process runs. */
 static enum oriel_status gpu_describe(CUdevice device, struct ori_gpu *gpu)
 {
 	CUresult result;
@@ -182,12 +193,12 @@ static enum oriel_status gpu_describe(CUdevice device, struct ori_gpu *gpu)
 	if (result == CUDA_SUCCESS)
 		result = ori_cuda.cuDeviceGetPCIBusId(gpu->pci, sizeof(gpu->pci), device);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "GPU %d cannot be described", device);
+		return ori_cuda_fail(result, "querying GPU %d", device);
 	memcpy(gpu->uuid, uuid.bytes, sizeof(gpu->uuid));
 	return ORIEL_OK;
 }
 
-/* Can kernels on @gpu do what oriel/dev.h wants? */
+/* Can kernels on @gpu do what oriel/dev.h needs? */
 static enum oriel_status gpu_check(const struct ori_gpu *gpu)
 {
 	int major = ori_gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
@@ -201,7 +212,7 @@ static enum oriel_status gpu_check(const struct ori_gpu *gpu)
 	    !ori_gpu_attribute(gpu->device,
 			       CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"GPU %s (%s) sees host memory at other addresses", gpu->pci,
+				"GPU %s (%s) maps host memory at other addresses", gpu->pci,
 				gpu->name);
 	return ORIEL_OK;
 }
@@ -225,7 +236,7 @@ enum oriel_status ori_gpu_open(struct ori_gpu *gpu)
 	if (result == CUDA_SUCCESS)
 		result = ori_cuda.cuCtxGetDevice(&device);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "the current CUDA context");
+		return ori_cuda_fail(result, "querying the current CUDA context");
 	g.context = context;
 	status = gpu_describe(device, &g);
 	if (status == ORIEL_OK)
@@ -242,6 +253,7 @@ enum oriel_status ori_gpu_open(struct ori_gpu *gpu)
 	return status;
 }
 
+/* The context stays the application's; only the stream is new. */
 enum oriel_status ori_gpu_open_again(const struct ori_gpu *gpu, struct ori_gpu *again)
 {
 	struct ori_gpu g = *gpu;
@@ -254,13 +266,13 @@ enum oriel_status ori_gpu_open_again(const struct ori_gpu *gpu, struct ori_gpu *
 
 void ori_gpu_close(struct ori_gpu *gpu)
 {
-	struct ori_gpu_visit visit;
+	struct ori_gpu_guard guard;
 
 	if (gpu->ops) {
-		visit = ori_gpu_enter(gpu);
-		if (visit.status == ORIEL_OK)
+		guard = ori_gpu_enter(gpu);
+		if (guard.status == ORIEL_OK)
 			ori_cuda.cuStreamDestroy(gpu->stream);
-		ori_gpu_leave(&visit);
+		ori_gpu_leave(&guard);
 	}
 	*gpu = (struct ori_gpu){0};
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a GPU as a dma-buf, which adapters take. */
+/* GPU memory exported as a dma-buf, which transport/rdma_memory.c registers with NICs. */
 #include "sys/gpu_driver.h"
 
 #include "base/error.h"
 #include "base/log.h"
 
 /*
- * Copies of the driver into memory that adapters read have to be done when the call
- * returns: adapters follow no stream. Memory of cuMemCreate() has no such attribute with
- * some drivers, and is written by no call of its own.
+ * Copies by the driver into memory that NICs read must be complete when the call returns, because
+ * NICs follow no stream. With some drivers, memory of cuMemCreate() lacks this attribute; no call
+ * of the driver writes to such memory by itself.
  */
 static void dmabuf_sync(const struct ori_gpu *gpu, void *address)
 {
@@ -24,7 +24,7 @@ static void dmabuf_sync(const struct ori_gpu *gpu, void *address)
 enum oriel_status ori_gpu_export_dmabuf(const struct ori_gpu *gpu, void *address, size_t length,
 					int *fd)
 {
-	struct ori_gpu_visit visit;
+	struct ori_gpu_guard guard;
 	CUresult result;
 	int made = -1;
 
@@ -32,16 +32,16 @@ enum oriel_status ori_gpu_export_dmabuf(const struct ori_gpu *gpu, void *address
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"the CUDA driver has no cuMemGetHandleForAddressRange(): it is "
 				"older than 11.7");
-	visit = ori_gpu_enter(gpu);
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	guard = ori_gpu_enter(gpu);
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	dmabuf_sync(gpu, address);
 	result = ori_cuda.cuMemGetHandleForAddressRange(&made, ori_gpu_address(address), length,
 							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "no dma-buf of %zu bytes at %p of GPU %s", length,
-				     address, gpu->pci);
+		return ori_cuda_fail(result, "exporting %zu bytes at %p of GPU %s as a dma-buf",
+				     length, address, gpu->pci);
 	*fd = made;
 	return ORIEL_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a GPU is in an NVLink fabric that ends at no node. */
+/* Finds out whether a GPU is in an NVLink fabric that spans nodes. ori_gpu_open() calls it. */
 #include "sys/gpu_driver.h"
 
 #include <pthread.h>
@@ -19,36 +19,36 @@
 struct fabric_answer {
 	bool is_known;
 	struct ori_gpu_fabric fabric;
-	char why[FABRIC_WHY]; /* why not, or "" */
+	char why[FABRIC_WHY]; /* the obstacle, or "" */
 };
 
-/* A GPU is asked once in the life of the process: the trial allocates. */
+/* Each GPU is tried once in the life of the process, since the trial allocates memory. */
 static struct {
 	pthread_mutex_t lock;
 	struct fabric_answer of[FABRIC_DEVICES]; /* by device number */
 } fabric_answers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /*
- * A handle made and opened. No attribute replaces that: there are drivers that say
- * they can, on nodes where nobody has opened an IMEX channel to this process.
+ * Export a fabric handle and import it. No attribute replaces the trial: some drivers report
+ * support on nodes where this process has no IMEX channel.
  */
 static enum oriel_status fabric_try(const struct ori_gpu *gpu)
 {
 	struct ori_gpu_handles handles;
 	struct ori_gpu trial = *gpu;
 	enum oriel_status status;
-	void *piece, *again;
+	void *memory, *again;
 	size_t length = 1;
 
 	trial.flags |= ORI_GPU_FABRIC;
-	status = ori_gpu_alloc(&trial, &length, &piece, &handles);
+	status = ori_gpu_alloc(&trial, &length, &memory, &handles);
 	if (status != ORIEL_OK)
 		return status;
 	close(handles.fd);
 	status = ori_gpu_import_fabric(&trial, handles.fabric, length, &again);
 	if (status == ORIEL_OK)
 		ori_gpu_unmap(again, length);
-	ori_gpu_unmap(piece, length);
+	ori_gpu_unmap(memory, length);
 	return status;
 }
 
@@ -62,26 +62,27 @@ static enum ori_fabric_state fabric_deny(struct fabric_answer *answer, enum ori_
 static enum ori_fabric_state fabric_ask(const struct ori_gpu *gpu, struct fabric_answer *answer)
 {
 	static const uint8_t none[sizeof(answer->fabric.cluster)];
-	struct ori_nvml_fabric told;
+	struct ori_nvml_fabric reported;
 	char why[ORI_NVML_WHY];
 
 	if (!ori_gpu_attribute(gpu->device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED))
-		return fabric_deny(answer, ORI_FABRIC_NONE, "GPU or driver know no such thing");
-	if (!ori_nvml_fabric(gpu->pci, &told, why))
+		return fabric_deny(answer, ORI_FABRIC_NONE,
+				   "the GPU or the driver does not support it");
+	if (!ori_nvml_fabric(gpu->pci, &reported, why))
 		return fabric_deny(answer, ORI_FABRIC_UNKNOWN, why);
-	if (told.state == ORI_NVML_FABRIC_NONE)
-		return fabric_deny(answer, ORI_FABRIC_NONE, "NVML says that it has none");
-	if (told.state != ORI_NVML_FABRIC_COMPLETE || told.status) {
-		snprintf(why, sizeof(why), "it has not been joined: state %d, status %d",
-			 (int)told.state, told.status);
+	if (reported.state == ORI_NVML_FABRIC_NONE)
+		return fabric_deny(answer, ORI_FABRIC_NONE, "NVML reports none");
+	if (reported.state != ORI_NVML_FABRIC_COMPLETE || reported.status) {
+		snprintf(why, sizeof(why), "the GPU has not joined it: state %d, status %d",
+			 (int)reported.state, reported.status);
 		return fabric_deny(answer, ORI_FABRIC_PENDING, why);
 	}
-	if (memcmp(told.cluster, none, sizeof(none)) == 0)
-		return fabric_deny(answer, ORI_FABRIC_LOCAL, "it ends at this node");
+	if (memcmp(reported.cluster, none, sizeof(none)) == 0)
+		return fabric_deny(answer, ORI_FABRIC_LOCAL, "it is confined to this node");
 	if (fabric_try(gpu) != ORIEL_OK)
-		return fabric_deny(answer, ORI_FABRIC_REFUSED, oriel_last_error());
-	answer->fabric.clique = told.clique;
-	memcpy(answer->fabric.cluster, told.cluster, sizeof(told.cluster));
+		return fabric_deny(answer, ORI_FABRIC_NO_HANDLES, oriel_last_error());
+	answer->fabric.clique = reported.clique;
+	memcpy(answer->fabric.cluster, reported.cluster, sizeof(reported.cluster));
 	return ORI_FABRIC_READY;
 }
 
@@ -101,7 +102,7 @@ static struct fabric_answer fabric_answer_of(const struct ori_gpu *gpu)
 		ori_error_save(&before);
 		answer.fabric.state = fabric_ask(gpu, &answer);
 		fabric_answers.of[gpu->device] = answer;
-		/* That there is none is no failure of this thread's. */
+		/* A missing fabric is not an error of the calling thread. */
 		ori_error_restore(&before);
 		ori_log(ORIEL_LOG_INFO, "GPU %s: NVLink fabric: %s", gpu->pci,
 			answer.why[0] ? answer.why : "ready");

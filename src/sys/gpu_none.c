@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of gpu_cuda.c, where cuda.h was not found when the library was built. */
+/* Replaces gpu_cuda.c in builds without cuda.h: every open fails. */
 #include "base/error.h"
 #include "sys/gpu.h"
 
@@ -15,20 +15,20 @@ enum oriel_status ori_gpu_open_again(const struct ori_gpu *gpu, struct ori_gpu *
 	return ori_gpu_open(again);
 }
 
-enum oriel_status ori_gpu_use(unsigned number, void **stream)
+enum oriel_status ori_gpu_primary_open(unsigned number, void **stream)
 {
 	(void)number;
 	(void)stream;
 	return ori_fail(ORIEL_ERR_UNSUPPORTED, "this library was built without cuda.h");
 }
 
-enum oriel_status ori_gpu_use_wait(void *stream)
+enum oriel_status ori_gpu_primary_wait(void *stream)
 {
 	(void)stream;
 	return ORIEL_ERR_UNSUPPORTED;
 }
 
-void ori_gpu_use_end(void *stream)
+void ori_gpu_primary_close(void *stream)
 {
 	(void)stream;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges of addresses, and the physical allocations that are mapped there. */
+/*
+ * Address ranges, and the physical allocations that are mapped into them (CUDA VMM): alloc,
+ * import, export, unmap.
+ */
 #include "sys/gpu_driver.h"
 
 #include <assert.h>
@@ -10,15 +13,16 @@
 
 #include "base/error.h"
 
-static_assert(sizeof(CUmemFabricHandle) == ORI_GPU_HANDLE, "a handle has its place");
+static_assert(sizeof(CUmemFabricHandle) == ORI_GPU_HANDLE, "a handle fits");
 
 /*
- * Held while ranges are mapped, opened or unmapped: driver 580 crashed inside
- * cuMemUnmap() when four threads, each with a GPU, did so at once
- * (tests/device/gpu_first.cu, "a hundred windows").
+ * Locked while ranges are mapped, given access or unmapped: driver 580 crashed inside cuMemUnmap()
+ * when four threads, each with a GPU, did so at once (tests/device/gpu_first.cu, "a hundred
+ * windows").
  */
 static pthread_mutex_t gpu_ranges = PTHREAD_MUTEX_INITIALIZER;
 
+/* A handle type or RDMA capability that the GPU lacks would make cuMemCreate() fail. */
 static CUmemAllocationProp gpu_prop(const struct ori_gpu *gpu)
 {
 	CUmemAllocationProp prop;
@@ -34,7 +38,8 @@ static CUmemAllocationProp gpu_prop(const struct ori_gpu *gpu)
 	return prop;
 }
 
-static enum oriel_status gpu_open_to(CUdevice device, CUdeviceptr at, size_t length)
+/* Access is set per GPU: other GPUs of the process need ori_gpu_enable_access(). */
+static enum oriel_status gpu_set_access(CUdevice device, CUdeviceptr at, size_t length)
 {
 	CUmemAccessDesc access;
 	CUresult result;
@@ -51,8 +56,8 @@ static enum oriel_status gpu_open_to(CUdevice device, CUdeviceptr at, size_t len
 }
 
 /*
- * @handles side by side in a fresh range of addresses, open to @gpu. The
- * mappings hold the memory from then on: the handles may go.
+ * Map @handles side by side in a new address range, with access for @gpu. The mappings then keep
+ * the memory alive: the caller may release the handles.
  */
 static enum oriel_status gpu_map_locked(const struct ori_gpu *gpu,
 					const CUmemGenericAllocationHandle *handles,
@@ -66,7 +71,8 @@ static enum oriel_status gpu_map_locked(const struct ori_gpu *gpu,
 
 	for (i = 0; i < count; i++)
 		if (__builtin_add_overflow(whole, lengths[i], &whole))
-			return ori_fail(ORIEL_ERR_RANGE, "no memory has that many bytes");
+			return ori_fail(ORIEL_ERR_RANGE,
+					"the lengths of the memory exceed the address space");
 	result = ori_cuda.cuMemAddressReserve(&base, whole, 0, 0, 0);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "no range of addresses for %zu bytes", (size_t)whole);
@@ -79,7 +85,7 @@ static enum oriel_status gpu_map_locked(const struct ori_gpu *gpu,
 		}
 		at += lengths[i];
 	}
-	status = gpu_open_to(gpu->device, base, whole);
+	status = gpu_set_access(gpu->device, base, whole);
 	if (status != ORIEL_OK)
 		goto err_unmap;
 	*address = ori_gpu_pointer(base);
@@ -121,14 +127,15 @@ static enum oriel_status gpu_round_up(const struct ori_gpu *gpu, size_t *length)
 	result = ori_cuda.cuMemGetAllocationGranularity(&granule, &prop,
 							CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
 	if (result != CUDA_SUCCESS || granule == 0)
-		return ori_cuda_fail(result, "granule of the memory of GPU %s", gpu->pci);
+		return ori_cuda_fail(result, "querying the allocation granularity of GPU %s",
+				     gpu->pci);
 	if (__builtin_add_overflow(*length, granule - 1, &whole))
-		return ori_fail(ORIEL_ERR_RANGE, "no GPU has %zu bytes", *length);
+		return ori_fail(ORIEL_ERR_RANGE, "%zu bytes exceed the address space", *length);
 	*length = whole / granule * granule;
 	return ORIEL_OK;
 }
 
-/* What of @types the memory was made for. */
+/* Export @handle as each of @types, which are among those it was allocated with. */
 static enum oriel_status gpu_export(CUmemGenericAllocationHandle handle, unsigned types,
 				    struct ori_gpu_handles *handles)
 {
@@ -140,8 +147,7 @@ static enum oriel_status gpu_export(CUmemGenericAllocationHandle handle, unsigne
 		result = ori_cuda.cuMemExportToShareableHandle(&fabric, handle,
 							       CU_MEM_HANDLE_TYPE_FABRIC, 0);
 		if (result != CUDA_SUCCESS)
-			return ori_cuda_fail(
-				result, "GPU memory cannot be given away by handle of a fabric");
+			return ori_cuda_fail(result, "exporting GPU memory as a fabric handle");
 		memcpy(h.fabric, &fabric, sizeof(h.fabric));
 		h.has_fabric = true;
 	}
@@ -149,13 +155,13 @@ static enum oriel_status gpu_export(CUmemGenericAllocationHandle handle, unsigne
 		result = ori_cuda.cuMemExportToShareableHandle(
 			&h.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 		if (result != CUDA_SUCCESS)
-			return ori_cuda_fail(result,
-					     "GPU memory cannot be given away by descriptor");
+			return ori_cuda_fail(result, "exporting GPU memory as a descriptor");
 	}
 	*handles = h;
 	return ORIEL_OK;
 }
 
+/* cuMemCreate() does not promise zeroed memory. */
 enum oriel_status ori_gpu_alloc(const struct ori_gpu *gpu, size_t *length, void **address,
 				struct ori_gpu_handles *handles)
 {
@@ -170,21 +176,21 @@ enum oriel_status ori_gpu_alloc(const struct ori_gpu *gpu, size_t *length, void 
 
 	if (!(gpu->flags & ORI_GPU_VMM))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"GPU %s (%s) does not give memory away by descriptor", gpu->pci,
+				"GPU %s (%s) does not export memory as descriptors", gpu->pci,
 				gpu->name);
 	status = gpu_round_up(gpu, &whole);
 	if (status != ORIEL_OK)
 		return status;
 	result = ori_cuda.cuMemCreate(&handle, whole, &prop, 0);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "%zu bytes of memory of GPU %s", whole, gpu->pci);
+		return ori_cuda_fail(result, "allocating %zu bytes on GPU %s", whole, gpu->pci);
 	bytes = whole;
 	status = gpu_map(gpu, &handle, &bytes, 1, &at);
 	if (status == ORIEL_OK)
 		status = gpu_export(handle, prop.requestedHandleTypes, &exported);
 	if (status == ORIEL_OK)
 		status = ori_gpu_zero(gpu, at, whole);
-	/* The mapping holds the memory. */
+	/* The mapping keeps the memory alive. */
 	ori_cuda.cuMemRelease(handle);
 	if (status != ORIEL_OK) {
 		if (exported.fd >= 0)
@@ -216,7 +222,7 @@ enum oriel_status ori_gpu_import(const struct ori_gpu *gpu, const int *fds, cons
 		if (result == CUDA_SUCCESS)
 			got++;
 		else
-			status = ori_cuda_fail(result, "a peer's GPU memory cannot be taken");
+			status = ori_cuda_fail(result, "importing a peer's GPU memory");
 	}
 	if (status == ORIEL_OK)
 		status = gpu_map(gpu, handles, lengths, count, address);
@@ -226,8 +232,8 @@ enum oriel_status ori_gpu_import(const struct ori_gpu *gpu, const int *fds, cons
 	return status;
 }
 
-/* cudaMalloc() memory is open to the contexts that its own has been opened to. */
-static enum oriel_status gpu_grant_legacy(const struct ori_gpu *gpu, CUdeviceptr at)
+/* cudaMalloc() memory is accessible to the contexts that have peer access to its own context. */
+static enum oriel_status gpu_enable_access_legacy(const struct ori_gpu *gpu, CUdeviceptr at)
 {
 	CUcontext owner = NULL;
 	CUresult result;
@@ -241,11 +247,12 @@ static enum oriel_status gpu_grant_legacy(const struct ori_gpu *gpu, CUdeviceptr
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
-				const void *address, size_t length)
+/* The GPU's own memory needs no call. */
+enum oriel_status ori_gpu_enable_access(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
+					const void *address, size_t length)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
-	enum oriel_status status = visit.status;
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
+	enum oriel_status status = guard.status;
 	CUdeviceptr at = ori_gpu_address(address);
 	int device = -1;
 
@@ -255,10 +262,10 @@ enum oriel_status ori_gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind kin
 	if (ori_cuda.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) !=
 		    CUDA_SUCCESS ||
 	    device != gpu->device)
-		status = kind == ORI_GPU_MAPPED ? gpu_open_to(gpu->device, at, length)
-						: gpu_grant_legacy(gpu, at);
+		status = kind == ORI_GPU_MAPPED ? gpu_set_access(gpu->device, at, length)
+						: gpu_enable_access_legacy(gpu, at);
 	pthread_mutex_unlock(&gpu_ranges);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	return status;
 }
 
@@ -266,26 +273,26 @@ enum oriel_status ori_gpu_import_fabric(const struct ori_gpu *gpu,
 					const uint8_t handle[ORI_GPU_HANDLE], uint64_t length,
 					void **address)
 {
-	CUmemGenericAllocationHandle piece;
+	CUmemGenericAllocationHandle allocation;
 	CUmemFabricHandle fabric;
 	enum oriel_status status;
 	CUresult result;
 
 	memcpy(&fabric, handle, sizeof(fabric));
-	result =
-		ori_cuda.cuMemImportFromShareableHandle(&piece, &fabric, CU_MEM_HANDLE_TYPE_FABRIC);
+	result = ori_cuda.cuMemImportFromShareableHandle(&allocation, &fabric,
+							 CU_MEM_HANDLE_TYPE_FABRIC);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result,
-				     "a peer's GPU memory cannot be opened by its handle of a "
-				     "fabric (GPU %s)",
+				     "importing a peer's GPU memory by its fabric "
+				     "handle on GPU %s",
 				     gpu->pci);
-	status = gpu_map(gpu, &piece, &length, 1, address);
-	ori_cuda.cuMemRelease(piece);
+	status = gpu_map(gpu, &allocation, &length, 1, address);
+	ori_cuda.cuMemRelease(allocation);
 	return status;
 }
 
 enum oriel_status ori_gpu_export_mapped(const struct ori_gpu *gpu,
-					const struct ori_gpu_place *place,
+					const struct ori_gpu_memory_info *info,
 					struct ori_gpu_handles *handles)
 {
 	const unsigned both = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
@@ -295,22 +302,22 @@ enum oriel_status ori_gpu_export_mapped(const struct ori_gpu *gpu,
 	CUresult result;
 	unsigned types;
 
-	result = ori_cuda.cuMemRetainAllocationHandle(&handle, place->base);
+	result = ori_cuda.cuMemRetainAllocationHandle(&handle, info->base);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "GPU memory at %p", (void *)place->base);
+		return ori_cuda_fail(result, "GPU memory at %p", (void *)info->base);
 	result = ori_cuda.cuMemGetAllocationPropertiesFromHandle(&prop, handle);
 	types = result == CUDA_SUCCESS ? prop.requestedHandleTypes & both : 0;
-	/* A handle of a fabric is of no use to who is in none. */
+	/* A GPU outside every fabric has no use for a fabric handle. */
 	if (!(gpu->flags & ORI_GPU_FABRIC) && types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	if (result != CUDA_SUCCESS)
-		status = ori_cuda_fail(result, "GPU memory at %p", (void *)place->base);
+		status = ori_cuda_fail(result, "GPU memory at %p", (void *)info->base);
 	else if (!types)
 		status = ori_fail(ORIEL_ERR_INVALID,
-				  "GPU memory at %p cannot be given away: it was made without "
+				  "GPU memory at %p cannot be exported: it was allocated without "
 				  "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and "
 				  "CU_MEM_HANDLE_TYPE_FABRIC",
-				  (void *)place->base);
+				  (void *)info->base);
 	else
 		status = gpu_export(handle, types, handles);
 	ori_cuda.cuMemRelease(handle);

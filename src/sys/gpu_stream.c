@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies, programs and what is launched of them. */
+/*
+ * Copies and kernels, in the library's stream or in the caller's; loads the library's device code.
+ */
 #include "sys/gpu_driver.h"
 
 #include <stddef.h>
@@ -16,51 +18,51 @@ static enum oriel_status gpu_run(const struct ori_gpu *gpu, CUresult result, con
 
 enum oriel_status ori_gpu_copy(const struct ori_gpu *gpu, void *to, const void *from, size_t length)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
-	enum oriel_status status = visit.status;
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
+	enum oriel_status status = guard.status;
 
 	if (status == ORIEL_OK)
 		status = gpu_run(gpu,
 				 ori_cuda.cuMemcpyAsync(ori_gpu_address(to), ori_gpu_address(from),
 							length, gpu->stream),
 				 "copying", length);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	return status;
 }
 
 enum oriel_status ori_gpu_zero(const struct ori_gpu *gpu, void *at, size_t length)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
-	enum oriel_status status = visit.status;
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
+	enum oriel_status status = guard.status;
 
 	if (status == ORIEL_OK)
 		status = gpu_run(gpu,
 				 ori_cuda.cuMemsetD8Async(ori_gpu_address(at), 0, length,
 							  gpu->stream),
 				 "zeroing", length);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	return status;
 }
 
 void ori_gpu_unload(const struct ori_gpu *gpu, struct ori_gpu_program *program)
 {
-	struct ori_gpu_visit visit;
+	struct ori_gpu_guard guard;
 
 	if (!program->module)
 		return;
-	visit = ori_gpu_enter(gpu);
-	if (visit.status == ORIEL_OK)
+	guard = ori_gpu_enter(gpu);
+	if (guard.status == ORIEL_OK)
 		ori_cuda.cuModuleUnload(program->module);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	*program = (struct ori_gpu_program){0};
 }
 
 /*
- * Kernels compiled for sm_90 or later begin with griddepcontrol.wait, those of the PTX of
- * older GPUs do not, whatever GPU that is compiled for. Drivers before 12.3 capture no
- * launch that may come early.
+ * Kernels compiled for sm_90 or later begin with griddepcontrol.wait. Those compiled from the PTX
+ * of older GPUs do not, on any GPU. Drivers before 12.3 cannot capture a programmatic dependent
+ * launch.
  */
-static bool gpu_awaits(CUfunction kernel)
+static bool gpu_has_pdl(CUfunction kernel)
 {
 	int driver = 0, ptx = 0;
 
@@ -72,46 +74,47 @@ static bool gpu_awaits(CUfunction kernel)
 	       ptx >= 90;
 }
 
-/* To ask for a kernel also loads it, where modules are lazy. */
+/* Asking for a kernel also loads it, if modules load lazily. */
 enum oriel_status ori_gpu_load(const struct ori_gpu *gpu, const void *image,
 			       const char *const *names, unsigned count,
 			       struct ori_gpu_program *program)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	struct ori_gpu_program p = {0};
 	CUfunction kernel = NULL;
 	CUmodule module = NULL;
 	CUresult result;
 	unsigned i;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = ori_cuda.cuModuleLoadData(&module, image);
 	p.module = module;
 	for (i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		result = ori_cuda.cuModuleGetFunction(&kernel, module, names[i]);
 		p.kernels[i] = kernel;
 	}
-	p.awaits = result == CUDA_SUCCESS && gpu_awaits(kernel);
-	ori_gpu_leave(&visit);
+	p.has_pdl = result == CUDA_SUCCESS && gpu_has_pdl(kernel);
+	ori_gpu_leave(&guard);
 	if (result == CUDA_SUCCESS) {
 		*program = p;
 		return ORIEL_OK;
 	}
 	ori_gpu_unload(gpu, &p);
-	return ori_cuda_fail(result, "the kernels of this library on GPU %s (%s)", gpu->pci,
+	return ori_cuda_fail(result, "loading the kernels of this library on GPU %s (%s)", gpu->pci,
 			     gpu->name);
 }
 
 /*
- * The GPU gets ready for the kernel while the one before it in the stream ends, which
- * takes 0.3 us off a launch in a graph and 1 us off one in a stream (bench/results/h200-gather.md).
+ * Programmatic dependent launch: the GPU prepares the kernel while the one before it in the stream
+ * ends, which saves 0.3 us of a launch in a graph and 1 us of one in a stream
+ * (bench/results/h200-gather.md).
  */
-static CUresult gpu_launch_early(CUfunction kernel, unsigned blocks, unsigned threads,
-				 void **arguments, CUstream stream)
+static CUresult gpu_launch_pdl(CUfunction kernel, unsigned blocks, unsigned threads,
+			       void **arguments, CUstream stream)
 {
-	CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-				   .value.programmaticStreamSerializationAllowed = 1};
+	CUlaunchAttribute pdl = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+				 .value.programmaticStreamSerializationAllowed = 1};
 	CUlaunchConfig config = {.gridDimX = blocks,
 				 .gridDimY = 1,
 				 .gridDimZ = 1,
@@ -119,45 +122,48 @@ static CUresult gpu_launch_early(CUfunction kernel, unsigned blocks, unsigned th
 				 .blockDimY = 1,
 				 .blockDimZ = 1,
 				 .hStream = stream,
-				 .attrs = &early,
+				 .attrs = &pdl,
 				 .numAttrs = 1};
 
 	return ori_cuda.cuLaunchKernelEx(&config, kernel, arguments, NULL);
 }
 
-/* What comes before a kernel in the legacy stream may be in other streams. */
+/*
+ * In the legacy stream the preceding work may be in other streams, for which griddepcontrol.wait
+ * does not wait.
+ */
 enum oriel_status ori_gpu_launch(const struct ori_gpu *gpu, const struct ori_gpu_program *program,
 				 unsigned kernel, unsigned blocks, unsigned threads,
 				 void **arguments, void *stream)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUfunction function = program->kernels[kernel];
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
-	if (program->awaits && stream != CU_STREAM_LEGACY)
-		result = gpu_launch_early(function, blocks, threads, arguments, stream);
+	if (guard.status != ORIEL_OK)
+		return guard.status;
+	if (program->has_pdl && stream != CU_STREAM_LEGACY)
+		result = gpu_launch_pdl(function, blocks, threads, arguments, stream);
 	else
 		result = ori_cuda.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream,
 						 arguments, NULL);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "a kernel of this library in a stream on GPU %s",
+		return ori_cuda_fail(result, "launching a kernel of this library on GPU %s",
 				     gpu->pci);
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gpu_copy_in(const struct ori_gpu *gpu, void *stream, void *to,
-				  const void *from, size_t length)
+enum oriel_status ori_gpu_stream_copy(const struct ori_gpu *gpu, void *stream, void *to,
+				      const void *from, size_t length)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = ori_cuda.cuMemcpyAsync(ori_gpu_address(to), ori_gpu_address(from), length, stream);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "copying %zu bytes in a stream on GPU %s", length,
 				     gpu->pci);
@@ -171,7 +177,7 @@ bool ori_gpu_has_batches(void)
 	return ori_cuda.cuMemcpyBatchAsync != NULL;
 }
 
-/* No driver captures a batch, or takes one into the legacy stream. */
+/* No driver captures a batch of copies, or takes one in the legacy stream. */
 static CUresult gpu_takes_batch(CUstream stream, bool *is_taken)
 {
 	CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -237,19 +243,20 @@ static CUresult gpu_batch(CUstream stream, void *const *to, const void *const *f
 
 #endif
 
-enum oriel_status ori_gpu_copy_batch_in(const struct ori_gpu *gpu, void *stream, void *const *to,
-					const void *const *from, size_t length, unsigned count)
+enum oriel_status ori_gpu_stream_copy_batch(const struct ori_gpu *gpu, void *stream,
+					    void *const *to, const void *const *from, size_t length,
+					    unsigned count)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	bool is_taken;
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = gpu_takes_batch(stream, &is_taken);
 	if (result == CUDA_SUCCESS && is_taken)
 		result = gpu_batch(stream, to, from, length, count);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "%u copies of %zu bytes in a stream on GPU %s", count,
 				     length, gpu->pci);
@@ -258,44 +265,44 @@ enum oriel_status ori_gpu_copy_batch_in(const struct ori_gpu *gpu, void *stream,
 
 enum oriel_status ori_gpu_open_stream(const struct ori_gpu *gpu, void **out)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUstream stream;
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = ori_cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "no stream on GPU %s", gpu->pci);
+		return ori_cuda_fail(result, "creating a stream on GPU %s", gpu->pci);
 	*out = stream;
 	return ORIEL_OK;
 }
 
 void ori_gpu_close_stream(const struct ori_gpu *gpu, void *stream)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 
-	/* Without its context nothing of it is left. */
-	if (visit.status == ORIEL_OK)
+	/* A destroyed context has destroyed its streams. */
+	if (guard.status == ORIEL_OK)
 		ori_cuda.cuStreamDestroy(stream);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 }
 
-enum oriel_status ori_gpu_copy_and_tell(const struct ori_gpu *gpu, void *stream, void *to,
-					const void *from, size_t length, uint64_t *word,
-					uint64_t value)
+enum oriel_status ori_gpu_stream_copy_and_flag(const struct ori_gpu *gpu, void *stream, void *to,
+					       const void *from, size_t length, uint64_t *word,
+					       uint64_t value)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = ori_cuda.cuMemcpyAsync(ori_gpu_address(to), ori_gpu_address(from), length, stream);
 	if (result == CUDA_SUCCESS)
 		result = ori_cuda.cuStreamWriteValue64(stream, ori_gpu_address(word), value,
 						       CU_STREAM_WRITE_VALUE_DEFAULT);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "copying %zu bytes in a stream on GPU %s", length,
 				     gpu->pci);
@@ -304,17 +311,16 @@ enum oriel_status ori_gpu_copy_and_tell(const struct ori_gpu *gpu, void *stream,
 
 enum oriel_status ori_gpu_flush(const struct ori_gpu *gpu)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = ori_cuda.cuFlushGPUDirectRDMAWrites(
 		CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
 		CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "what adapters write to GPU %s cannot be flushed",
-				     gpu->pci);
+		return ori_cuda_fail(result, "flushing RDMA writes to GPU %s", gpu->pci);
 	return ORIEL_OK;
 }

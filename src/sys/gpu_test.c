@@ -9,8 +9,8 @@
 
 #include "sys/gpu.h"
 
-/* No test makes a context current, so that this holds on every machine. */
-static void test_a_thread_without_a_context_is_told_what_is_missing(void **state)
+/* No test makes a context current, so the claim holds on every machine. */
+static void test_opening_without_a_context_names_what_is_missing(void **state)
 {
 	struct ori_gpu gpu = {0}, untouched = {0};
 	enum oriel_status status = ori_gpu_open(&gpu);
@@ -38,7 +38,7 @@ static void test_the_reason_stays(void **state)
 	assert_string_equal(oriel_last_error(), first);
 }
 
-static void test_closing_what_is_closed_does_nothing(void **state)
+static void test_closing_a_closed_gpu_does_nothing(void **state)
 {
 	struct ori_gpu gpu = {0};
 
@@ -51,9 +51,9 @@ static void test_closing_what_is_closed_does_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_thread_without_a_context_is_told_what_is_missing),
+		cmocka_unit_test(test_opening_without_a_context_names_what_is_missing),
 		cmocka_unit_test(test_the_reason_stays),
-		cmocka_unit_test(test_closing_what_is_closed_does_nothing),
+		cmocka_unit_test(test_closing_a_closed_gpu_does_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers below are of cuda.h, which need not be there when this is compiled; where
- * it is, abi_test.c compares them.
+ * Implements sys/gpus.h over libcuda without cuda.h, which the build may lack. The constants of
+ * gpus_abi.h are cuda.h's; abi_test.c compares them where the header exists.
  */
 #include "sys/gpus.h"
 
@@ -15,7 +15,7 @@
 #include "sys/gpus_abi.h"
 #include "sys/nvml.h"
 
-/* Zero where the library or the call is missing: each use asks. */
+/* A pointer is NULL if the library or the call is missing; each use checks. */
 static struct {
 	int (*init)(unsigned);
 	int (*version)(int *);
@@ -34,7 +34,7 @@ static struct {
 	int (*alloc)(uint64_t *, size_t);
 	int (*free)(uint64_t);
 	int (*dmabuf)(int *, uint64_t, size_t, int, unsigned long long);
-	bool is_there;
+	bool is_loaded;
 	int result;
 } cuda;
 
@@ -85,17 +85,17 @@ static void gpus_load(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
-	cuda.is_there = library && cuda_find(library);
-	if (cuda.is_there)
+	cuda.is_loaded = library && cuda_find(library);
+	if (cuda.is_loaded)
 		cuda.result = cuda.init(0);
 }
 
-static bool gpus_are_there(void)
+static bool gpus_are_usable(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, gpus_load);
-	return cuda.is_there && cuda.result == 0;
+	return cuda.is_loaded && cuda.result == 0;
 }
 
 static int gpu_attribute(int device, int attribute)
@@ -125,9 +125,9 @@ static char gpu_reach(int device, int other)
 	return atomics ? 'A' : 'N';
 }
 
-static void gpu_look_fabric(struct ori_gpus_item *item)
+static void gpu_query_fabric(struct ori_gpus_item *item)
 {
-	static const uint8_t nobody[sizeof(((struct ori_nvml_fabric *)0)->cluster)];
+	static const uint8_t zero[sizeof(((struct ori_nvml_fabric *)0)->cluster)];
 	struct ori_nvml_fabric fabric;
 	char why[ORI_NVML_WHY];
 
@@ -136,10 +136,10 @@ static void gpu_look_fabric(struct ori_gpus_item *item)
 	item->fabric = (int)fabric.state;
 	if (fabric.state == ORI_NVML_FABRIC_COMPLETE && fabric.status != 0)
 		item->fabric = ORI_GPUS_FABRIC_FAILED;
-	item->cluster = memcmp(fabric.cluster, nobody, sizeof(nobody)) != 0;
+	item->cluster = memcmp(fabric.cluster, zero, sizeof(zero)) != 0;
 }
 
-static void gpu_look(int device, struct ori_gpus_item *item)
+static void gpu_query(int device, struct ori_gpus_item *item)
 {
 	int major = gpu_attribute(device, GPUS_MAJOR), minor = gpu_attribute(device, GPUS_MINOR);
 
@@ -155,18 +155,18 @@ static void gpu_look(int device, struct ori_gpus_item *item)
 	item->rdma = gpu_flag(device, GPUS_RDMA);
 	item->rdma_vmm = gpu_flag(device, GPUS_RDMA_VMM);
 	item->dmabuf = gpu_flag(device, GPUS_DMABUF);
-	item->words = gpu_flag(device, GPUS_WORDS);
-	gpu_look_fabric(item);
+	item->stream_memops = gpu_flag(device, GPUS_STREAM_MEMOPS);
+	gpu_query_fabric(item);
 }
 
-void ori_gpus_look(struct ori_gpus *gpus)
+void ori_gpus_query(struct ori_gpus *gpus)
 {
 	int devices[ORI_GPUS_MOST];
 	int count = 0;
 
 	memset(gpus, 0, sizeof(*gpus));
-	if (!gpus_are_there()) {
-		gpus->has_library = cuda.is_there;
+	if (!gpus_are_usable()) {
+		gpus->has_library = cuda.is_loaded;
 		gpus->result = cuda.result;
 		return;
 	}
@@ -176,7 +176,7 @@ void ori_gpus_look(struct ori_gpus *gpus)
 	for (int i = 0; i < count && gpus->count < ORI_GPUS_MOST; i++) {
 		if (cuda.get(&devices[gpus->count], i) != 0)
 			continue;
-		gpu_look(devices[gpus->count], &gpus->item[gpus->count]);
+		gpu_query(devices[gpus->count], &gpus->item[gpus->count]);
 		gpus->count++;
 	}
 	for (unsigned i = 0; i < gpus->count; i++)
@@ -184,6 +184,7 @@ void ori_gpus_look(struct ori_gpus *gpus)
 			gpus->item[i].reach[k] = gpu_reach(devices[i], devices[k]);
 }
 
+/* For the trials: the primary context of the first GPU, current only during the trial. */
 static bool gpu_enter(int *device)
 {
 	void *context;
@@ -209,7 +210,7 @@ int ori_gpus_try_registers(void *page, size_t length)
 {
 	int device, result;
 
-	if (!gpus_are_there() || !cuda.pin || !cuda.unpin || !gpu_enter(&device))
+	if (!gpus_are_usable() || !cuda.pin || !cuda.unpin || !gpu_enter(&device))
 		return -1;
 	result = cuda.pin(page, length, GPUS_PIN_PORTABLE | GPUS_PIN_MAPPED | GPUS_PIN_IO);
 	if (result == 0)
@@ -218,14 +219,14 @@ int ori_gpus_try_registers(void *page, size_t length)
 	return result == 0;
 }
 
-/* The context stays until the memory goes back, but is not entered meanwhile. */
-bool ori_gpus_borrow(size_t length, struct ori_gpus_memory *memory)
+/* The context stays retained until ori_gpus_free(), but is not current meanwhile. */
+bool ori_gpus_alloc(size_t length, struct ori_gpus_memory *memory)
 {
 	void *context;
 	int device;
 
 	memory->dmabuf = -1;
-	if (!gpus_are_there() || !cuda.alloc || !cuda.free || !gpu_enter(&device))
+	if (!gpus_are_usable() || !cuda.alloc || !cuda.free || !gpu_enter(&device))
 		return false;
 	if (cuda.alloc(&memory->address, length) != 0) {
 		gpu_leave(device);
@@ -238,7 +239,7 @@ bool ori_gpus_borrow(size_t length, struct ori_gpus_memory *memory)
 	return true;
 }
 
-void ori_gpus_return(struct ori_gpus_memory *memory)
+void ori_gpus_free(struct ori_gpus_memory *memory)
 {
 	int device;
 
@@ -248,5 +249,5 @@ void ori_gpus_return(struct ori_gpus_memory *memory)
 		return;
 	cuda.free(memory->address);
 	gpu_leave(device);
-	cuda.release(device); /* of ori_gpus_borrow() */
+	cuda.release(device); /* the reference of ori_gpus_alloc() */
 }

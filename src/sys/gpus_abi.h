@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cuda.h says, for builds without it. */
+/* Constants of cuda.h, for builds without it. gpus.c and the fake driver of the tests use them. */
 #ifndef ORI_SYS_GPUS_ABI_H
 #define ORI_SYS_GPUS_ABI_H
 
@@ -9,7 +9,7 @@ enum gpus_abi {
 	GPUS_DESCRIPTORS = 103,
 	GPUS_RDMA_VMM = 110,
 	GPUS_RDMA = 116,
-	GPUS_WORDS = 122,
+	GPUS_STREAM_MEMOPS = 122,
 	GPUS_DMABUF = 124,
 	GPUS_FABRIC_HANDLES = 128,
 	GPUS_P2P_ACCESS = 2,

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists the addresses of this machine's network interfaces, for the bootstrap's listener and the
+ * software HCA.
+ */
 #include "sys/hosts.h"
 
 #include <arpa/inet.h>

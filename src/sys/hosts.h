@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where other machines may reach this one. */
+/* The IP addresses by which other machines can reach this one. */
 #ifndef ORI_SYS_HOSTS_H
 #define ORI_SYS_HOSTS_H
 
@@ -10,8 +10,8 @@
 #define ORI_HOSTS 4u
 
 /*
- * Up to four addresses of IPv4 (0: none) or, where there are none, one of IPv6; in
- * network order. Those of interfaces that are up, and lead to other machines.
+ * In network order: up to four IPv4 addresses (0: none), or one IPv6 address if there is no IPv4.
+ * From interfaces that are up and are not loopback.
  */
 struct ori_hosts {
 	uint32_t is_ipv6;

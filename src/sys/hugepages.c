@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the kernel's huge pages from /proc and /sys. mem/memfd.c allocates by it, probe.c reports
+ * it.
+ */
 #include "sys/hugepages.h"
 
 #include <stdio.h>
@@ -26,7 +30,7 @@ static void hugepages_read_hugetlb(struct ori_hugepages *p)
 	fclose(file);
 }
 
-/* The chosen value stands in brackets: "always [never] advise". */
+/* The active value is in brackets: "always [never] advise". */
 static void hugepages_read_mode(struct ori_hugepages *p)
 {
 	char line[128], *open, *close;

@@ -9,7 +9,7 @@
 
 #include "sys/hugepages.h"
 
-static void test_the_answer_makes_sense_on_any_machine(void **state)
+static void test_the_values_are_consistent_on_any_machine(void **state)
 {
 	struct ori_hugepages p;
 
@@ -29,7 +29,7 @@ static void test_the_answer_makes_sense_on_any_machine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_answer_makes_sense_on_any_machine),
+		cmocka_unit_test(test_the_values_are_consistent_on_any_machine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens libibverbs and looks up its functions. The verbs HCA (hca/) and sys/probe.c call it. */
 #include "sys/ibverbs.h"
 
 #include <dlfcn.h>
@@ -12,12 +13,12 @@
 
 struct ori_ibverbs ori_ibverbs;
 
-/* Written once, in ibverbs_load(); empty: the library is there. */
+/* Empty if the library is usable. Written once, in ibverbs_load(). */
 static char ibverbs_why_not[256];
 
 /*
- * By version, since the oldest one of the same name takes other structs. @function
- * is the address of a function pointer, which ISO C keeps apart from void *.
+ * Look up by version, since the oldest function of the same name takes other structs. @function is
+ * the address of a function pointer, which ISO C does not convert to void *.
  */
 static bool ibverbs_find(void *library, const char *name, const char *version, void *function)
 {
@@ -27,7 +28,7 @@ static bool ibverbs_find(void *library, const char *name, const char *version, v
 	return symbol != NULL;
 }
 
-/* The library stays open: providers start threads that nobody ends. */
+/* The library stays open: providers start threads that never end. */
 static void ibverbs_load(void)
 {
 	void *library = dlopen(IBVERBS_LIBRARY, RTLD_NOW | RTLD_LOCAL);

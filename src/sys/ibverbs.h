@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libibverbs, opened at run time. Compiled only where infiniband/verbs.h was
- * found; others see sys/ibverbs_built.h.
+ * libibverbs, opened at run time. Compiled only where infiniband/verbs.h was found; other code
+ * uses sys/ibverbs_built.h.
  */
 #ifndef ORI_SYS_IBVERBS_H
 #define ORI_SYS_IBVERBS_H
@@ -13,10 +13,10 @@
 #include "sys/ibverbs_built.h"
 
 /*
- * X(member, symbol, version). Posting and polling are not here: the header calls
- * the provider of a device directly. Members lack the prefix because the header
- * has macros with some of the names. Plain query_port() fills in what libraries
- * before 1.9 knew of struct ibv_port_attr: the rest must be zeroed.
+ * X(member, symbol, version). Posting and polling are not here: the header calls the provider of a
+ * device directly. Members lack the prefix because the header has macros with some of the names.
+ * Plain query_port() fills in only the fields that libraries before 1.9 knew of struct
+ * ibv_port_attr: the rest must be zeroed.
  */
 #define ORI_IBVERBS_CALLS(X)                                     \
 	X(get_device_list, ibv_get_device_list, "IBVERBS_1.1")   \
@@ -41,7 +41,9 @@
 	X(destroy_qp, ibv_destroy_qp, "IBVERBS_1.1")             \
 	X(wc_status_str, ibv_wc_status_str, "IBVERBS_1.1")
 
-/* NULL where the library is older than the header; ways of packets only adapters of mlx5 ask for.
+/*
+ * NULL if the library is older than the header. Only mlx5 HCAs need the address handles, which
+ * give a QP its packet path.
  */
 #define ORI_IBVERBS_OPTIONAL(X)                             \
 	X(reg_mr_iova2, ibv_reg_mr_iova2, "IBVERBS_1.8")    \
@@ -60,8 +62,8 @@ struct ori_ibverbs {
 extern struct ori_ibverbs ori_ibverbs;
 
 /*
- * Open libibverbs, at the first call; any thread. ORIEL_ERR_UNSUPPORTED says what
- * is missing.
+ * Open libibverbs, at the first call; any thread. The text of ORIEL_ERR_UNSUPPORTED names what is
+ * missing.
  */
 enum oriel_status ori_ibverbs_open(void);
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Was infiniband/verbs.h there when the library was built? */
+/* Was infiniband/verbs.h found when the library was built? For code that runs in both builds. */
 bool ori_ibverbs_is_built(void);
 
 #endif

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-/* With the library of the machine, or without one. */
-static void test_the_table_is_complete_or_told_what_is_missing(void **state)
+/* Passes with the machine's library and without one. */
+static void test_the_table_is_complete_or_the_error_names_the_library(void **state)
 {
 	enum oriel_status status = ori_ibverbs_open();
 
@@ -21,9 +21,9 @@ static void test_the_table_is_complete_or_told_what_is_missing(void **state)
 		assert_non_null(strstr(oriel_last_error(), "libibverbs"));
 		return;
 	}
-#define TEST_THERE(member, symbol, version) assert_non_null(ori_ibverbs.member);
-	ORI_IBVERBS_CALLS(TEST_THERE)
-#undef TEST_THERE
+#define TEST_PRESENT(member, symbol, version) assert_non_null(ori_ibverbs.member);
+	ORI_IBVERBS_CALLS(TEST_PRESENT)
+#undef TEST_PRESENT
 	assert_string_equal(ori_ibverbs.wc_status_str(IBV_WC_SUCCESS), "success");
 }
 
@@ -38,7 +38,7 @@ static void test_the_answer_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_table_is_complete_or_told_what_is_missing),
+		cmocka_unit_test(test_the_table_is_complete_or_the_error_names_the_library),
 		cmocka_unit_test(test_the_answer_stays),
 	};
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens libmlx5 and looks up its functions. The mlx5 HCA (hca/) calls it. */
 #include "sys/mlx5dv.h"
 
 #include <dlfcn.h>
@@ -12,10 +13,10 @@
 
 struct ori_mlx5dv ori_mlx5dv;
 
-/* Written once, in mlx5dv_load(); empty: the library is there. */
+/* Empty if the library is usable. Written once, in mlx5dv_load(). */
 static char mlx5dv_why_not[256];
 
-/* As in ibverbs.c: by version, and a function pointer is no void *. */
+/* As in ibverbs.c: by version, and a function pointer does not convert to void *. */
 static bool mlx5dv_find(void *library, const char *name, const char *version, void *function)
 {
 	void *symbol = dlvsym(library, name, version);
@@ -24,7 +25,7 @@ static bool mlx5dv_find(void *library, const char *name, const char *version, vo
 	return symbol != NULL;
 }
 
-/* The library stays open: contexts of it may outlive whoever asked for it. */
+/* The library stays open: its contexts may outlive the caller that opened it. */
 static void mlx5dv_load(void)
 {
 	void *library = dlopen(MLX5DV_LIBRARY, RTLD_NOW | RTLD_LOCAL);

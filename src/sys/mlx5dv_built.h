@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Was infiniband/mlx5dv.h there when the library was built? */
+/* Was infiniband/mlx5dv.h found when the library was built? For code that runs in both builds. */
 bool ori_mlx5dv_is_built(void);
 
 #endif

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-/* With the library of the machine, or without one. */
-static void test_the_table_is_complete_or_told_what_is_missing(void **state)
+/* Passes with the machine's library and without one. */
+static void test_the_table_is_complete_or_the_error_names_the_library(void **state)
 {
 	enum oriel_status status = ori_mlx5dv_open();
 
@@ -21,32 +21,32 @@ static void test_the_table_is_complete_or_told_what_is_missing(void **state)
 		assert_non_null(strstr(oriel_last_error(), "libmlx5"));
 		return;
 	}
-#define TEST_THERE(member, symbol, version) assert_non_null(ori_mlx5dv.member);
-	ORI_MLX5DV_CALLS(TEST_THERE)
+#define TEST_PRESENT(member, symbol, version) assert_non_null(ori_mlx5dv.member);
+	ORI_MLX5DV_CALLS(TEST_PRESENT)
 	if (!ori_mlx5dv_missing_objects()) {
-		ORI_MLX5DV_OBJECTS(TEST_THERE)
+		ORI_MLX5DV_OBJECTS(TEST_PRESENT)
 	}
 	if (!ori_mlx5dv_missing_devx()) {
-		ORI_MLX5DV_DEVX(TEST_THERE)
+		ORI_MLX5DV_DEVX(TEST_PRESENT)
 	}
-#undef TEST_THERE
+#undef TEST_PRESENT
 }
 
 static void test_a_group_names_its_first_call_that_is_missing(void **state)
 {
-	struct ori_mlx5dv kept;
+	struct ori_mlx5dv saved;
 
 	(void)state;
 	if (ori_mlx5dv_open() != ORIEL_OK || ori_mlx5dv_missing_devx() ||
 	    ori_mlx5dv_missing_objects())
 		skip();
-	kept = ori_mlx5dv;
+	saved = ori_mlx5dv;
 	ori_mlx5dv.query_eqn = NULL;
 	ori_mlx5dv.obj_modify = NULL;
 	ori_mlx5dv.create_qp = NULL;
 	assert_string_equal(ori_mlx5dv_missing_devx(), "mlx5dv_devx_obj_modify of MLX5_1.7");
 	assert_string_equal(ori_mlx5dv_missing_objects(), "mlx5dv_create_qp of MLX5_1.3");
-	ori_mlx5dv = kept;
+	ori_mlx5dv = saved;
 }
 
 static void test_the_answer_stays(void **state)
@@ -60,7 +60,7 @@ static void test_the_answer_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_table_is_complete_or_told_what_is_missing),
+		cmocka_unit_test(test_the_table_is_complete_or_the_error_names_the_library),
 		cmocka_unit_test(test_a_group_names_its_first_call_that_is_missing),
 		cmocka_unit_test(test_the_answer_stays),
 	};

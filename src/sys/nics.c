@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Implements sys/nics.h: queries each RDMA NIC, and tries registrations, DEVX commands, a doorbell
+ * mapping and a umem in GPU memory. Every object of a trial is freed again.
+ */
 #include "sys/nics.h"
 
 #include <dlfcn.h>
@@ -27,7 +31,7 @@ static struct {
 	void *(*reg)(void *, void *, size_t, int);
 	int (*dereg)(void *);
 	void *(*reg_dmabuf)(void *, uint64_t, size_t, uint64_t, int, int);
-	bool is_there;
+	bool is_loaded;
 } verbs;
 
 static struct {
@@ -38,7 +42,7 @@ static struct {
 	void (*free_uar)(struct nics_uar *);
 	void *(*reg_umem)(void *, struct nics_umem *);
 	int (*dereg_umem)(void *);
-	bool is_there;
+	bool is_loaded;
 } mlx5;
 
 struct nics_call {
@@ -72,7 +76,7 @@ static const struct nics_call mlx5_calls[] = {
 	{"mlx5dv_devx_umem_dereg", &mlx5.dereg_umem, false},
 };
 
-/* Without a version dlsym() gives the newest, which is what verbs.h of today gets. */
+/* Without a version dlsym() returns the newest symbol, the one that today's verbs.h uses. */
 static bool nics_open_library(const char *soname, const struct nics_call *calls, size_t count)
 {
 	void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
@@ -87,12 +91,13 @@ static bool nics_open_library(const char *soname, const struct nics_call *calls,
 	return library != NULL;
 }
 
+/* A library that lacks a needed function counts as missing. */
 static void nics_load(void)
 {
-	verbs.is_there = nics_open_library("libibverbs.so.1", verbs_calls,
-					   sizeof(verbs_calls) / sizeof(verbs_calls[0]));
-	mlx5.is_there = nics_open_library("libmlx5.so.1", mlx5_calls,
-					  sizeof(mlx5_calls) / sizeof(mlx5_calls[0]));
+	verbs.is_loaded = nics_open_library("libibverbs.so.1", verbs_calls,
+					    sizeof(verbs_calls) / sizeof(verbs_calls[0]));
+	mlx5.is_loaded = nics_open_library("libmlx5.so.1", mlx5_calls,
+					   sizeof(mlx5_calls) / sizeof(mlx5_calls[0]));
 }
 
 static int nic_try_pin(void *pd)
@@ -107,7 +112,10 @@ static int nic_try_pin(void *pd)
 	return mr != NULL;
 }
 
-/* No descriptor is -1: who knows dma-bufs says so, who does not never looks at it. */
+/*
+ * Descriptor -1 is invalid: a kernel that supports dma-bufs answers EBADF, any other kernel fails
+ * before it reads the descriptor.
+ */
 static int nic_try_dmabuf(void *pd)
 {
 	void *mr;
@@ -125,7 +133,7 @@ static int nic_try_dmabuf(void *pd)
 	return errno == EOPNOTSUPP || errno == EPROTONOSUPPORT ? 0 : -1;
 }
 
-static void nic_look(void *context, struct ori_nics_item *nic)
+static void nic_query(void *context, struct ori_nics_item *nic)
 {
 	struct nics_device device;
 	struct nics_port port;
@@ -135,7 +143,7 @@ static void nic_look(void *context, struct ori_nics_item *nic)
 	memset(&port, 0, sizeof(port));
 	if (verbs.device(context, &device) == 0)
 		nic->atomics = device.atomic_cap > 0;
-	/* 1 is 256 bytes, 5 is 4096. */
+	/* The enum counts from 1, 256 bytes, to 5, 4096 bytes. */
 	if (verbs.port(context, 1, &port) == 0 && port.active_mtu >= 1 && port.active_mtu <= 5)
 		nic->mtu = 128 << port.active_mtu;
 	pd = verbs.alloc_pd(context);
@@ -168,7 +176,7 @@ static bool nic_try_umem_by(void *context, struct nics_umem *in)
 	return umem != NULL;
 }
 
-/* As a dma-buf first, then by its address, which asks for nvidia_peermem. */
+/* Tries a dma-buf first, then the address, which needs nvidia_peermem. */
 static int nic_try_umem(void *context)
 {
 	struct nics_umem in = {.length = NICS_GPU_PAGE,
@@ -177,7 +185,7 @@ static int nic_try_umem(void *context)
 	struct ori_gpus_memory memory;
 	bool is_taken = false;
 
-	if (!mlx5.reg_umem || !mlx5.dereg_umem || !ori_gpus_borrow(NICS_GPU_PAGE, &memory))
+	if (!mlx5.reg_umem || !mlx5.dereg_umem || !ori_gpus_alloc(NICS_GPU_PAGE, &memory))
 		return -1;
 	if (memory.dmabuf >= 0) {
 		in.mask = NICS_UMEM_DMABUF;
@@ -189,17 +197,18 @@ static int nic_try_umem(void *context)
 		in.at = (void *)(uintptr_t)memory.address;
 		is_taken = nic_try_umem_by(context, &in);
 	}
-	ori_gpus_return(&memory);
+	ori_gpus_free(&memory);
 	return is_taken;
 }
 
-static void nic_look_mlx5(void *device, struct ori_nics_item *nic)
+/* A trial command, because DEVX can be compiled in and still be forbidden to this process. */
+static void nic_query_mlx5(void *device, struct ori_nics_item *nic)
 {
 	struct nics_open how = {.flags = NICS_DEVX};
 	void *context;
 	uint32_t eqn;
 
-	if (!mlx5.is_there || !mlx5.is_ours(device))
+	if (!mlx5.is_loaded || !mlx5.is_ours(device))
 		return;
 	context = mlx5.open(device, &how);
 	nic->devx = context && mlx5.eqn(context, 0, &eqn) == 0;
@@ -211,7 +220,7 @@ static void nic_look_mlx5(void *device, struct ori_nics_item *nic)
 		verbs.close(context);
 }
 
-static void nic_look_at(void *device, struct ori_nics_item *nic)
+static void nic_query_device(void *device, struct ori_nics_item *nic)
 {
 	void *context = verbs.open(device);
 
@@ -226,12 +235,12 @@ static void nic_look_at(void *device, struct ori_nics_item *nic)
 	snprintf(nic->name, sizeof(nic->name), "%s", verbs.name(device));
 	if (!context)
 		return;
-	nic_look(context, nic);
+	nic_query(context, nic);
 	verbs.close(context);
-	nic_look_mlx5(device, nic);
+	nic_query_mlx5(device, nic);
 }
 
-void ori_nics_look(struct ori_nics *nics)
+void ori_nics_query(struct ori_nics *nics)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	void **devices;
@@ -239,12 +248,12 @@ void ori_nics_look(struct ori_nics *nics)
 
 	pthread_once(&once, nics_load);
 	memset(nics, 0, sizeof(*nics));
-	nics->has_verbs = verbs.is_there;
-	nics->has_mlx5 = mlx5.is_there;
-	devices = verbs.is_there ? verbs.list(&count) : NULL;
+	nics->has_verbs = verbs.is_loaded;
+	nics->has_mlx5 = mlx5.is_loaded;
+	devices = verbs.is_loaded ? verbs.list(&count) : NULL;
 	if (!devices)
 		return;
 	for (int i = 0; i < count && nics->count < ORI_NICS_MOST; i++)
-		nic_look_at(devices[i], &nics->item[nics->count++]);
+		nic_query_device(devices[i], &nics->item[nics->count++]);
 	verbs.free_list(devices);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libibverbs and libmlx5 say of the RDMA adapters, and what they let this
- * process do with them. What is not known is -1. Any thread.
+ * Attributes of the RDMA NICs by libibverbs and libmlx5, and the operations that they allow this
+ * process; for `oriel doctor`. An unknown value is -1. Any thread.
  */
 #ifndef ORI_SYS_NICS_H
 #define ORI_SYS_NICS_H
@@ -13,13 +13,13 @@
 struct ori_nics_item {
 	char name[64];
 	int mtu;      /* of the first port, in bytes */
-	int opens;    /* 0, 1 from here on */
-	int pins;     /* registers a page */
-	int atomics;  /* of 64 bits */
+	int opens;    /* 0 or 1, as all that follow */
+	int pins;     /* registers a page of memory */
+	int atomics;  /* has 64-bit atomics */
 	int dmabuf;   /* registers dma-bufs */
-	int devx;     /* takes commands of its maker */
-	int doorbell; /* a GPU may write to its registers */
-	int umem;     /* takes queues in memory of a GPU */
+	int devx;     /* executes DEVX commands */
+	int doorbell; /* a GPU can map its doorbell page */
+	int umem;     /* takes queues in GPU memory */
 };
 
 struct ori_nics {
@@ -28,6 +28,6 @@ struct ori_nics {
 	struct ori_nics_item item[ORI_NICS_MOST];
 };
 
-void ori_nics_look(struct ori_nics *nics);
+void ori_nics_query(struct ori_nics *nics);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What verbs.h and mlx5dv.h say, for builds without them. The layouts are those
- * that the libraries keep for old programs.
+ * Constants and layouts of verbs.h and mlx5dv.h, for builds without them. The layouts are those
+ * that the libraries keep for old programs; abi_test.c compares them.
  */
 #ifndef ORI_SYS_NICS_ABI_H
 #define ORI_SYS_NICS_ABI_H
@@ -39,7 +39,7 @@ struct nics_port {
 	uint8_t lmc_to_physical[8];
 	uint8_t link_layer, flags;
 	uint16_t more_caps;
-	uint32_t room[4]; /* for what newer libraries append */
+	uint32_t room[4]; /* for fields that newer libraries append */
 };
 
 /* struct mlx5dv_context_attr */

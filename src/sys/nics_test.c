@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trials, against an adapter and a GPU of adapter_fake.c. */
+/* The queries and trials of nics.c, against a fake NIC and a fake GPU (adapter_fake.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 static int (*open_objects)(void);
 
-/* The number that the next descriptor gets: another one if some was left open. */
+/* The lowest free descriptor number: it changes if a trial leaks a descriptor. */
 static int next_descriptor(void)
 {
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -27,13 +27,13 @@ static int next_descriptor(void)
 	return fd;
 }
 
-static struct ori_nics_item look(const char *refuses)
+static struct ori_nics_item query(const char *refuses)
 {
 	static struct ori_nics nics;
 	int before = next_descriptor();
 
 	assert_int_equal(setenv("FAKE_REFUSES", refuses, 1), 0);
-	ori_nics_look(&nics);
+	ori_nics_query(&nics);
 	assert_true(nics.has_verbs && nics.has_mlx5);
 	assert_int_equal(nics.count, 1);
 	assert_string_equal(nics.item[0].name, "mlx5_9");
@@ -44,7 +44,7 @@ static struct ori_nics_item look(const char *refuses)
 
 static void expect(const char *refuses, struct ori_nics_item wanted)
 {
-	struct ori_nics_item found = look(refuses);
+	struct ori_nics_item found = query(refuses);
 
 	assert_int_equal(found.mtu, wanted.mtu);
 	assert_int_equal(found.opens, wanted.opens);
@@ -56,7 +56,7 @@ static void expect(const char *refuses, struct ori_nics_item wanted)
 	assert_int_equal(found.umem, wanted.umem);
 }
 
-/* An adapter that can all, but for what is changed. */
+/* A NIC that supports everything, except for the given fields. */
 #define BUT(...)                                                                          \
 	(struct ori_nics_item)                                                            \
 	{                                                                                 \
@@ -69,20 +69,20 @@ static void expect(const char *refuses, struct ori_nics_item wanted)
 #pragma GCC diagnostic ignored "-Winitializer-overrides"
 #endif
 
-static void test_all_is_there(void **state)
+static void test_a_complete_nic_passes_every_trial(void **state)
 {
 	(void)state;
 	expect("", BUT(.mtu = 4096));
 }
 
-static void test_an_adapter_that_does_not_open_is_not_asked(void **state)
+static void test_a_nic_that_does_not_open_is_not_queried(void **state)
 {
 	(void)state;
 	expect("open", BUT(.mtu = -1, .opens = 0, .pins = -1, .atomics = -1, .dmabuf = -1,
 			   .devx = -1, .doorbell = -1, .umem = -1));
 }
 
-static void test_what_verbs_refuse(void **state)
+static void test_each_verbs_failure_clears_its_field(void **state)
 {
 	(void)state;
 	expect("mtu", BUT(.mtu = -1));
@@ -93,7 +93,7 @@ static void test_what_verbs_refuse(void **state)
 	expect("pd", BUT(.pins = -1, .dmabuf = -1));
 }
 
-static void test_what_mlx5_refuses(void **state)
+static void test_each_mlx5_failure_clears_its_field(void **state)
 {
 	(void)state;
 	expect("mlx5", BUT(.devx = -1, .doorbell = -1, .umem = -1));
@@ -102,7 +102,7 @@ static void test_what_mlx5_refuses(void **state)
 	expect("uar", BUT(.doorbell = -1));
 }
 
-static void test_what_the_gpu_refuses(void **state)
+static void test_each_gpu_failure_clears_its_field(void **state)
 {
 	(void)state;
 	expect("registers", BUT(.doorbell = 0));
@@ -127,7 +127,7 @@ static void test_a_gpu_is_described(void **state)
 
 	(void)state;
 	assert_int_equal(setenv("FAKE_REFUSES", "", 1), 0);
-	ori_gpus_look(&gpus);
+	ori_gpus_query(&gpus);
 	assert_true(gpus.has_library);
 	assert_int_equal(gpus.result, 0);
 	assert_int_equal(gpus.version, 13000);
@@ -139,12 +139,12 @@ static void test_a_gpu_is_described(void **state)
 	assert_int_equal(gpus.item[0].dmabuf, 1);
 
 	assert_int_equal(setenv("FAKE_REFUSES", "attributes", 1), 0);
-	ori_gpus_look(&gpus);
+	ori_gpus_query(&gpus);
 	assert_int_equal(gpus.item[0].capability, -1);
 	assert_int_equal(gpus.item[0].dmabuf, -1);
 }
 
-/* The libraries of the machine, if any, are not the ones to be tested with. */
+/* Fails if the machine's own libraries were found instead of the fake. */
 static int find_fake(void **state)
 {
 	void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL), *symbol;
@@ -158,11 +158,11 @@ static int find_fake(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_is_there),
-		cmocka_unit_test(test_an_adapter_that_does_not_open_is_not_asked),
-		cmocka_unit_test(test_what_verbs_refuse),
-		cmocka_unit_test(test_what_mlx5_refuses),
-		cmocka_unit_test(test_what_the_gpu_refuses),
+		cmocka_unit_test(test_a_complete_nic_passes_every_trial),
+		cmocka_unit_test(test_a_nic_that_does_not_open_is_not_queried),
+		cmocka_unit_test(test_each_verbs_failure_clears_its_field),
+		cmocka_unit_test(test_each_mlx5_failure_clears_its_field),
+		cmocka_unit_test(test_each_gpu_failure_clears_its_field),
 		cmocka_unit_test(test_queues_are_tried_as_dmabuf_then_by_address),
 		cmocka_unit_test(test_a_gpu_is_described),
 	};

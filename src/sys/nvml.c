@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens NVML and asks it for NVLink and fabric state. gpu_cuda.c, gpu_fabric.c, gpus.c and probe.c
+ * call it.
+ */
 #include "sys/nvml.h"
 
 #include <assert.h>
@@ -9,9 +13,9 @@
 
 #define NVML_LIBRARY "libnvidia-ml.so.1"
 
-/* What nvml.h would say, which comes with the toolkit and not with the driver. */
+/* Constants of nvml.h, which comes with the toolkit and not with the driver. */
 #define NVML_P2P_NVLINK 2
-#define NVML_FABRIC_VERSION 0x02000024u /* second one, and its size */
+#define NVML_FABRIC_VERSION 0x02000024u /* version 2 of the struct, and its size */
 
 struct nvml_device;
 
@@ -42,10 +46,10 @@ static struct {
 	int (*pci)(struct nvml_device *device, struct nvml_pci_info *info);
 	int (*p2p)(struct nvml_device *a, struct nvml_device *b, int what, int *status);
 	int (*fabric)(struct nvml_device *device, struct nvml_fabric_info *info);
-	char why_not[ORI_NVML_WHY]; /* "": the library is there */
+	char why_not[ORI_NVML_WHY]; /* empty if the library is usable */
 } nvml;                             /* written once, in nvml_load() */
 
-/* @function is the address of a function pointer, which ISO C keeps apart from void *. */
+/* @function is the address of a function pointer, which ISO C does not convert to void *. */
 static bool nvml_find(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
@@ -54,7 +58,7 @@ static bool nvml_find(void *library, const char *name, void *function)
 	return symbol != NULL;
 }
 
-/* The library stays open. Drivers before 535 have no word of fabrics, and are asked none. */
+/* The library stays open. Drivers before 535 have no fabric query; nvml.fabric is NULL then. */
 static void nvml_load(void)
 {
 	void *library = dlopen(NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -77,7 +81,7 @@ static void nvml_load(void)
 	nvml_find(library, "nvmlDeviceGetGpuFabricInfoV", &nvml.fabric);
 	result = nvml.init();
 	if (result)
-		snprintf(nvml.why_not, sizeof(nvml.why_not), "NVML does not start: %s",
+		snprintf(nvml.why_not, sizeof(nvml.why_not), "NVML cannot be initialised: %s",
 			 nvml.text(result));
 }
 
@@ -99,14 +103,14 @@ bool ori_nvml_fabric(const char *pci, struct ori_nvml_fabric *fabric, char *why)
 	if (!ori_nvml_open(why))
 		return false;
 	if (!nvml.fabric) {
-		snprintf(why, ORI_NVML_WHY, "this driver's NVML knows no fabrics");
+		snprintf(why, ORI_NVML_WHY, "this driver's NVML has no fabric query");
 		return false;
 	}
 	result = nvml.by_pci(pci, &device);
 	if (!result)
 		result = nvml.fabric(device, &info);
 	if (result) {
-		snprintf(why, ORI_NVML_WHY, "NVML does not tell the fabric of GPU %s: %s", pci,
+		snprintf(why, ORI_NVML_WHY, "NVML cannot query the fabric of GPU %s: %s", pci,
 			 nvml.text(result));
 		return false;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How GPUs are joined, from NVIDIA's management library, opened at run time. Its
- * absence is no error: whoever asks gets told why there is no answer. GPUs are
- * named by their place on the PCI bus ("0000:17:00.0"). Any thread.
+ * How GPUs are connected, by NVIDIA's management library (NVML), opened at run time. A missing
+ * library is not an error: the caller gets a text with the reason. GPUs are named by their PCI
+ * address ("0000:17:00.0"). Any thread.
  */
 #ifndef ORI_SYS_NVML_H
 #define ORI_SYS_NVML_H
@@ -11,33 +11,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ORI_NVML_WHY 200 /* enough for every reason */
+#define ORI_NVML_WHY 200 /* enough for every text of a reason */
 
-/* Of an NVLink fabric, as far as the library tells. */
+/* State of a GPU's NVLink fabric, as NVML reports it. */
 enum ori_nvml_fabric_state {
-	ORI_NVML_FABRIC_NONE,     /* not a GPU for one */
-	ORI_NVML_FABRIC_IDLE,     /* has not begun to join it */
-	ORI_NVML_FABRIC_JOINING,  /* under way */
-	ORI_NVML_FABRIC_COMPLETE, /* has joined, or has failed for good */
+	ORI_NVML_FABRIC_NONE,     /* the GPU does not support a fabric */
+	ORI_NVML_FABRIC_IDLE,     /* registration has not started */
+	ORI_NVML_FABRIC_JOINING,  /* registration is in progress */
+	ORI_NVML_FABRIC_COMPLETE, /* registered, or failed for good */
 };
 
 struct ori_nvml_fabric {
 	enum ori_nvml_fabric_state state;
-	int status; /* of a complete state: 0 unless it has failed */
+	int status; /* of state COMPLETE: 0, or the error */
 	uint32_t clique;
-	uint8_t cluster[16]; /* 0: the fabric of one node */
+	uint8_t cluster[16]; /* 0: the fabric is confined to this node */
 };
 
-/* False: @why [ORI_NVML_WHY] says what is missing. */
+/* False if NVML cannot be used; @why [ORI_NVML_WHY] then gets the reason. */
 bool ori_nvml_open(char *why);
 bool ori_nvml_fabric(const char *pci, struct ori_nvml_fabric *fabric, char *why);
 
-/* Do two GPUs of this node reach each other by NVLink? False: nobody knows. */
+/* Does NVLink connect two GPUs of this node? Returns false if NVML does not report it. */
 bool ori_nvml_is_nvlink(const char *a, const char *b, bool *is_nvlink);
 
-/* GPUs that the library sees; 0 if it is not there. */
+/* GPUs that NVML lists; 0 without NVML. */
 unsigned ori_nvml_count(void);
-/* Where GPU @index is; false if that cannot be told. */
+/* PCI address of GPU @index; false if NVML does not report it. */
 bool ori_nvml_pci(unsigned index, char *pci, size_t length);
 
 #endif

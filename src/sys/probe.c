@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this machine has and lacks. The driver libraries are opened here at run
- * time and stay open: some (libcuda) do not survive being closed.
+ * Features of this machine, for `oriel info` (oriel_feature_get()). The driver libraries are
+ * opened here at run time and stay open: some (libcuda) do not survive dlclose().
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,7 +31,10 @@
 #define DETAIL_LENGTH 256
 #define PROBE_PCI 32
 
-/* Is it there and usable? @detail[DETAIL_LENGTH] gets the place found, or why not. */
+/*
+ * Is the feature present and usable? @detail[DETAIL_LENGTH] gets where it was found, or why it
+ * cannot be used.
+ */
 typedef bool probe_function(char *detail);
 
 static bool probe_memfd(char *detail)
@@ -49,7 +52,7 @@ static bool probe_memfd(char *detail)
 	return is_sealed;
 }
 
-/* An address of nothing but the family lets the kernel choose an abstract name. */
+/* A bare address family makes the kernel choose an abstract name. */
 static bool probe_unix(char *detail)
 {
 	const struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -97,6 +100,7 @@ static bool probe_shm(char *detail)
 	return true;
 }
 
+/* Reported as missing if there is a limit, since registration may then fail. */
 static bool probe_memlock(char *detail)
 {
 	struct rlimit limit;
@@ -115,7 +119,7 @@ static bool probe_memlock(char *detail)
 
 static bool probe_cpus(char *detail)
 {
-	cpu_set_t sets[8192 / CPU_SETSIZE]; /* as many as a kernel can have */
+	cpu_set_t sets[8192 / CPU_SETSIZE]; /* the largest set a kernel can have */
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (sched_getaffinity(0, sizeof(sets), sets) != 0) {
@@ -127,7 +131,7 @@ static bool probe_cpus(char *detail)
 	return true;
 }
 
-/* The detail becomes where it was found, or why it was not. */
+/* @detail becomes the path of the library, or the reason why it does not load. */
 static void *library_open(const char *soname, char *detail)
 {
 	void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
@@ -142,7 +146,7 @@ static void *library_open(const char *soname, char *detail)
 	return library;
 }
 
-/* @function is the address of a function pointer, which ISO C keeps apart from void *. */
+/* @function is the address of a function pointer, which ISO C does not convert to void *. */
 static bool library_find(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
@@ -214,7 +218,7 @@ static bool probe_nvml(char *detail)
 	return true;
 }
 
-/* How many pairs of this node's GPUs NVLink joins. */
+/* Count the pairs of GPUs of this node that NVLink connects. */
 static bool probe_nvlink(char *detail)
 {
 	unsigned count, a, b, pairs = 0, joined = 0;
@@ -234,14 +238,14 @@ static bool probe_nvlink(char *detail)
 				  ori_nvml_pci(b, other, sizeof(other)) &&
 				  ori_nvml_is_nvlink(one, other, &is_nvlink) && is_nvlink;
 		}
-	snprintf(detail, DETAIL_LENGTH, "%u GPUs, %u of %u pairs joined", count, joined, pairs);
+	snprintf(detail, DETAIL_LENGTH, "%u GPUs, %u of %u pairs connected", count, joined, pairs);
 	return joined > 0;
 }
 
-/* What NVML says of the first GPU. Whether handles work is known when one is opened. */
+/* State of the first GPU's fabric by NVML. Only an import shows whether fabric handles work. */
 static bool probe_fabric(char *detail)
 {
-	static const char *const states[] = {"none", "not begun", "being joined", "joined"};
+	static const char *const states[] = {"none", "not started", "in progress", "completed"};
 	struct ori_nvml_fabric fabric;
 	char pci[PROBE_PCI], why[ORI_NVML_WHY];
 	bool has_cluster = false;
@@ -261,7 +265,7 @@ static bool probe_fabric(char *detail)
 		 fabric.state <= ORI_NVML_FABRIC_COMPLETE ? states[fabric.state] : "unknown",
 		 fabric.status);
 	if (!has_cluster) {
-		detail_add(detail, ", of this node alone");
+		detail_add(detail, ", confined to this node");
 		return false;
 	}
 	detail_add(detail, ", cluster ");
@@ -312,7 +316,7 @@ static bool probe_pmix(char *detail)
 	return true;
 }
 
-/* Always built in; a job opens it where ranks are on different nodes. */
+/* Always built in; a job opens it if its ranks are on different nodes and no NIC is chosen. */
 static bool probe_soft(char *detail)
 {
 	const char *filter;
@@ -337,16 +341,16 @@ static const struct {
 	{"huge pages", "ORIEL_MEMORY_HUGE, first choice", probe_hugetlb},
 	{"transparent huge pages", "ORIEL_MEMORY_HUGE, second choice", probe_thp},
 	{"/dev/shm", "shared memory of other libraries; Oriel needs none of it", probe_shm},
-	{"locked memory", "registering memory with an RDMA adapter", probe_memlock},
-	{"CPUs", "ranks that wait without giving way to each other", probe_cpus},
+	{"locked memory", "registering memory with an RDMA NIC", probe_memlock},
+	{"CPUs", "ranks that poll without yielding to each other", probe_cpus},
 	{"libcuda", "windows in GPU memory, kernels", probe_cuda},
-	{"libnvidia-ml", "how GPUs are joined (NVLink, fabric)", probe_nvml},
+	{"libnvidia-ml", "how GPUs are connected (NVLink, fabric)", probe_nvml},
 	{"NVLink", "the mapped path between GPUs, with atomics", probe_nvlink},
 	{"NVLink fabric", "the mapped path between GPUs of different nodes", probe_fabric},
 	{"libibverbs", "the rdma path", probe_ibverbs},
 	{"libmlx5", "the rdma path from inside kernels", probe_mlx5},
-	{"soft HCA", "the rdma path without a NIC: for development and tests", probe_soft},
-	{"libpmix", "nothing yet; will be starting under srun, mpirun, prterun", probe_pmix},
+	{"software HCA", "the rdma path without a NIC: for development and tests", probe_soft},
+	{"libpmix", "not used yet; planned: starting under srun, mpirun, prterun", probe_pmix},
 };
 
 #define PROBES (sizeof(probes) / sizeof(probes[0]))
@@ -367,7 +371,7 @@ enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *featur
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	if (!feature)
-		return ori_fail(ORIEL_ERR_INVALID, "no place for the feature");
+		return ori_fail(ORIEL_ERR_INVALID, "feature is NULL");
 	if (index >= PROBES)
 		return ori_fail(ORIEL_ERR_RANGE, "feature %u of %zu", index, PROBES);
 	pthread_once(&once, probe_all);

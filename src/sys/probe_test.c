@@ -27,7 +27,7 @@ static void *read_first(void *feature)
 	return oriel_feature_get(0, feature) == ORIEL_OK ? feature : NULL;
 }
 
-/* Runs first, so that the threads also race for probing. */
+/* Runs first, so that the threads also race to probe. */
 static void test_all_threads_see_one_result(void **state)
 {
 	struct oriel_feature seen[THREADS];
@@ -61,7 +61,7 @@ static void test_every_feature_is_complete_and_named_once(void **state)
 	}
 }
 
-static void test_the_list_ends(void **state)
+static void test_an_index_past_the_last_feature_is_an_error(void **state)
 {
 	struct oriel_feature features[MOST], none = {.name = "untouched"};
 	unsigned count = read_features(features);
@@ -73,7 +73,7 @@ static void test_the_list_ends(void **state)
 	assert_int_equal(oriel_feature_get(0, NULL), ORIEL_ERR_INVALID);
 }
 
-static void test_what_the_library_cannot_do_without_is_present(void **state)
+static void test_required_features_are_present(void **state)
 {
 	struct oriel_feature features[MOST];
 	unsigned count = read_features(features), found = 0;
@@ -95,8 +95,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_threads_see_one_result),
 		cmocka_unit_test(test_every_feature_is_complete_and_named_once),
-		cmocka_unit_test(test_the_list_ends),
-		cmocka_unit_test(test_what_the_library_cannot_do_without_is_present),
+		cmocka_unit_test(test_an_index_past_the_last_feature_is_an_error),
+		cmocka_unit_test(test_required_features_are_present),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

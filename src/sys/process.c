@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The random token that identifies this process, and random bytes of the kernel. topo/host.c, mem/
+ * and bootstrap/ call it.
+ */
 #include "sys/process.h"
 
 #include <errno.h>
@@ -46,12 +50,12 @@ enum oriel_status ori_process_token(uint64_t *token)
 
 	pthread_once(&once, process_watch_fork);
 	while (fresh == 0) {
-		enum oriel_status st = ori_random(&fresh, sizeof(fresh));
+		enum oriel_status status = ori_random(&fresh, sizeof(fresh));
 
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 	}
-	/* Relaxed: the token is a value, nothing is published through it. */
+	/* Relaxed: the token is a plain value, no other data is published through it. */
 	if (atomic_compare_exchange_strong_explicit(&process_token, &current, fresh,
 						    memory_order_relaxed, memory_order_relaxed))
 		current = fresh;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tells this process from every other, and random bytes. Any thread. */
+/* The identity of this process among all others, and random bytes. Any thread. */
 #ifndef ORI_SYS_PROCESS_H
 #define ORI_SYS_PROCESS_H
 
@@ -9,8 +9,8 @@
 #include <oriel/status.h>
 
 /*
- * Random, never 0, the same for all threads of a process; a forked child has
- * another. ORIEL_ERR_SYSTEM if the kernel gives no random bytes.
+ * Random, never 0, equal in all threads of a process; a forked child gets a new one.
+ * ORIEL_ERR_SYSTEM if the kernel returns no random bytes.
  */
 enum oriel_status ori_process_token(uint64_t *token);
 

@@ -19,7 +19,7 @@ static void *read_token(void *token)
 	return ori_process_token(token) == ORIEL_OK ? token : NULL;
 }
 
-/* Runs first, so that the threads also race for making the token. */
+/* Runs first, so that the threads also race to create the token. */
 static void test_all_threads_see_one_token(void **state)
 {
 	pthread_t threads[THREADS];

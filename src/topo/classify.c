@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides the path between each pair of ranks, and writes the reason. comm/ calls it with the
+ * descriptions of all ranks; `oriel info` prints the reasons.
+ */
 #include "topo/classify.h"
 
 #include <stdio.h>
@@ -6,34 +10,34 @@
 
 #include "base/error.h"
 
-/* Why two processes cannot use a path. */
-enum classify_bar {
-	BAR_NONE,
-	BAR_NODE,
-	BAR_PATHS,
-	BAR_MACHINE,
-	BAR_PID_NS,
-	BAR_IPC_NS,
-	BAR_NET_NS,
-	BAR_USER_NS,
-	BAR_USER,
-	BAR_GPU_ACCESS,
-	BAR_GPU_ATOMICS,
-	BAR_ADAPTER,
+/* The obstacle that keeps two processes from using a path. */
+enum classify_obstacle {
+	OBSTACLE_NONE,
+	OBSTACLE_NODE,
+	OBSTACLE_PATHS,
+	OBSTACLE_MACHINE,
+	OBSTACLE_PID_NS,
+	OBSTACLE_IPC_NS,
+	OBSTACLE_NET_NS,
+	OBSTACLE_USER_NS,
+	OBSTACLE_USER,
+	OBSTACLE_GPU_ACCESS,
+	OBSTACLE_GPU_ATOMICS,
+	OBSTACLE_NIC,
 };
 
-/* What is between the GPUs of two ranks. */
+/* The connection between the GPUs of two ranks. */
 enum classify_gpus {
-	GPUS_NONE, /* not both have one */
+	GPUS_NONE, /* at least one rank has none */
 	GPUS_SAME,
 	GPUS_NVLINK,
-	GPUS_OTHER_BUS, /* with atomics all the same */
-	GPUS_UNSEEN,    /* neither process sees the other's */
+	GPUS_OTHER_BUS, /* another bus than NVLink, with atomics */
+	GPUS_UNSEEN,    /* neither process sees the other's GPU */
 	GPUS_NO_ACCESS,
 	GPUS_NO_ATOMICS,
 };
 
-/* Two ranks, the lower one first, so that all is symmetric. */
+/* Two ranks, the lower one first, so that every result is symmetric. */
 struct classify_pair {
 	const struct ori_host *a, *b;
 	unsigned rank_a, rank_b;
@@ -49,7 +53,7 @@ static bool hosts_are_one_machine(const struct ori_host *a, const struct ori_hos
 	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
 }
 
-/* How @a reaches the GPU of @b, as far as its process sees that. */
+/* The access of @a's GPU to @b's GPU; NULL if the process of @a does not see that GPU. */
 static const struct ori_gpu_reach *gpu_find_reach(const struct ori_host_gpu *a,
 						  const struct ori_host_gpu *b)
 {
@@ -61,9 +65,9 @@ static const struct ori_gpu_reach *gpu_find_reach(const struct ori_host_gpu *a,
 }
 
 /*
- * One process may see the GPU of the other and not the other way round. Where
- * neither does (CUDA_VISIBLE_DEVICES), only the driver knows, and will say so when
- * memory is shared: on machines with NVLink all reach all.
+ * One process may see the GPU of the other while the other does not. If neither does
+ * (CUDA_VISIBLE_DEVICES), only the driver knows, and reports it when memory is imported: on
+ * machines with NVLink every GPU reaches every other.
  */
 static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const struct ori_host_gpu *b)
 {
@@ -87,51 +91,59 @@ static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const stru
 	return flags & ORI_GPU_NVLINK ? GPUS_NVLINK : GPUS_OTHER_BUS;
 }
 
-static enum classify_bar classify_gpu_bar(const struct ori_host *a, const struct ori_host *b)
+static enum classify_obstacle classify_gpu_obstacle(const struct ori_host *a,
+						    const struct ori_host *b)
 {
 	switch (classify_gpus(&a->gpu, &b->gpu)) {
 	case GPUS_NO_ACCESS:
-		return BAR_GPU_ACCESS;
+		return OBSTACLE_GPU_ACCESS;
 	case GPUS_NO_ATOMICS:
-		return BAR_GPU_ATOMICS;
+		return OBSTACLE_GPU_ATOMICS;
 	default:
-		return BAR_NONE;
+		return OBSTACLE_NONE;
 	}
 }
 
 /*
- * Descriptors pass over an abstract unix socket, whose name is known in one
- * network namespace only and whose ends check each other's user and pid.
+ * Descriptors pass over an abstract unix socket. Its name is valid in one network namespace, and
+ * each side checks the user and the pid of the other.
  */
-static enum classify_bar classify_mapped(const struct ori_host *a, const struct ori_host *b)
+static enum classify_obstacle classify_mapped(const struct ori_host *a, const struct ori_host *b)
 {
 	if (strcmp(a->node, b->node) != 0)
-		return BAR_NODE;
+		return OBSTACLE_NODE;
 	if (!host_may_use(a, ORIEL_PATH_MAPPED) || !host_may_use(b, ORIEL_PATH_MAPPED))
-		return BAR_PATHS;
+		return OBSTACLE_PATHS;
 	if (a->token == b->token)
-		return classify_gpu_bar(a, b);
+		return classify_gpu_obstacle(a, b);
 	if (!hosts_are_one_machine(a, b))
-		return BAR_MACHINE;
+		return OBSTACLE_MACHINE;
 	if (a->pid_ns != b->pid_ns)
-		return BAR_PID_NS;
+		return OBSTACLE_PID_NS;
 	if (a->ipc_ns != b->ipc_ns)
-		return BAR_IPC_NS;
+		return OBSTACLE_IPC_NS;
 	if (a->net_ns != b->net_ns)
-		return BAR_NET_NS;
+		return OBSTACLE_NET_NS;
 	if (a->user_ns != b->user_ns)
-		return BAR_USER_NS;
-	return a->uid != b->uid ? BAR_USER : classify_gpu_bar(a, b);
+		return OBSTACLE_USER_NS;
+	return a->uid != b->uid ? OBSTACLE_USER : classify_gpu_obstacle(a, b);
 }
 
-static enum classify_bar classify_rdma(const struct ori_host *a, const struct ori_host *b)
+/*
+ * A NIC on each side suffices; whether the two networks are connected shows when queue pairs
+ * connect.
+ */
+static enum classify_obstacle classify_rdma(const struct ori_host *a, const struct ori_host *b)
 {
 	if (!host_may_use(a, ORIEL_PATH_RDMA) || !host_may_use(b, ORIEL_PATH_RDMA))
-		return BAR_PATHS;
-	return a->hca_count == 0 || b->hca_count == 0 ? BAR_ADAPTER : BAR_NONE;
+		return OBSTACLE_PATHS;
+	return a->hca_count == 0 || b->hca_count == 0 ? OBSTACLE_NIC : OBSTACLE_NONE;
 }
 
-/* "on rank 1 (host1)", "on ranks 1 (host1) and 2 (host2)": those of the two that are meant. */
+/*
+ * "on rank 1 (host1)", or "on ranks 1 (host1) and 2 (host2)", for those of the two that is_a and
+ * is_b select.
+ */
 static void classify_write_ranks(const struct classify_pair *p, bool is_a, bool is_b, char *text,
 				 size_t length)
 {
@@ -143,86 +155,86 @@ static void classify_write_ranks(const struct classify_pair *p, bool is_a, bool 
 			 is_a ? p->a->hostname : p->b->hostname);
 }
 
-/* Why there is a path. */
-static void classify_write_way(const struct classify_pair *p, enum oriel_path path, char *text,
-			       size_t length)
+/* The reason for which @path exists. */
+static void classify_write_match(const struct classify_pair *p, enum oriel_path path, char *text,
+				 size_t length)
 {
 	static const char *const gpus[] = {
 		[GPUS_NONE] = "",
 		[GPUS_SAME] = ", same GPU",
-		[GPUS_NVLINK] = ", GPUs joined by NVLink",
-		[GPUS_OTHER_BUS] = ", GPUs joined by another bus than NVLink",
-		[GPUS_UNSEEN] = ", GPUs that their processes do not see",
+		[GPUS_NVLINK] = ", GPUs connected by NVLink",
+		[GPUS_OTHER_BUS] = ", GPUs connected by another bus than NVLink",
+		[GPUS_UNSEEN] = ", GPUs that are not visible to each other's process",
 	};
 
 	if (path == ORIEL_PATH_RDMA)
-		snprintf(text, length, "RDMA adapters on both");
+		snprintf(text, length, "RDMA NICs on both");
 	else
 		snprintf(text, length, "same %s%s",
 			 p->a->token == p->b->token ? "process" : "machine",
 			 gpus[classify_gpus(&p->a->gpu, &p->b->gpu)]);
 }
 
-static void classify_write_bar(const struct classify_pair *p, enum oriel_path path,
-			       enum classify_bar bar, char *text, size_t length)
+static void classify_write_obstacle(const struct classify_pair *p, enum oriel_path path,
+				    enum classify_obstacle obstacle, char *text, size_t length)
 {
 	const struct ori_host *a = p->a, *b = p->b;
-	char who[192];
+	char ranks[192];
 
-	switch (bar) {
-	case BAR_NONE:
-		classify_write_way(p, path, text, length);
+	switch (obstacle) {
+	case OBSTACLE_NONE:
+		classify_write_match(p, path, text, length);
 		break;
-	case BAR_NODE:
+	case OBSTACLE_NODE:
 		snprintf(text, length, "different virtual nodes (ORIEL_NODE \"%s\", \"%s\")",
 			 a->node, b->node);
 		break;
-	case BAR_PATHS:
-		classify_write_ranks(p, !host_may_use(a, path), !host_may_use(b, path), who,
-				     sizeof(who));
-		snprintf(text, length, "not allowed by ORIEL_PATHS %s", who);
+	case OBSTACLE_PATHS:
+		classify_write_ranks(p, !host_may_use(a, path), !host_may_use(b, path), ranks,
+				     sizeof(ranks));
+		snprintf(text, length, "not allowed by ORIEL_PATHS %s", ranks);
 		break;
-	case BAR_MACHINE:
+	case OBSTACLE_MACHINE:
 		snprintf(text, length, "different machines (%s, %s)", a->hostname, b->hostname);
 		break;
-	case BAR_PID_NS:
+	case OBSTACLE_PID_NS:
 		snprintf(text, length, "different PID namespaces of one machine");
 		break;
-	case BAR_IPC_NS:
+	case OBSTACLE_IPC_NS:
 		snprintf(text, length, "different IPC namespaces of one machine");
 		break;
-	case BAR_NET_NS:
+	case OBSTACLE_NET_NS:
 		snprintf(text, length, "different network namespaces of one machine");
 		break;
-	case BAR_USER_NS:
+	case OBSTACLE_USER_NS:
 		snprintf(text, length, "different user namespaces of one machine");
 		break;
-	case BAR_USER:
+	case OBSTACLE_USER:
 		snprintf(text, length, "different users (%u, %u)", a->uid, b->uid);
 		break;
-	case BAR_GPU_ACCESS:
+	case OBSTACLE_GPU_ACCESS:
 		snprintf(text, length, "GPUs %s and %s of one machine do not reach each other",
 			 a->gpu.pci, b->gpu.pci);
 		break;
-	case BAR_GPU_ATOMICS:
+	case OBSTACLE_GPU_ATOMICS:
 		snprintf(text, length, "GPUs %s and %s reach each other without atomics (PCIe)",
 			 a->gpu.pci, b->gpu.pci);
 		break;
-	case BAR_ADAPTER:
-		classify_write_ranks(p, a->hca_count == 0, b->hca_count == 0, who, sizeof(who));
-		snprintf(text, length, "no RDMA adapter %s", who);
+	case OBSTACLE_NIC:
+		classify_write_ranks(p, a->hca_count == 0, b->hca_count == 0, ranks, sizeof(ranks));
+		snprintf(text, length, "no RDMA NIC %s", ranks);
 		break;
 	}
 }
 
-static void classify_write_reason(const struct classify_pair *p, enum classify_bar mapped,
-				  enum classify_bar rdma, char *reason, size_t length)
+static void classify_write_reason(const struct classify_pair *p, enum classify_obstacle mapped,
+				  enum classify_obstacle rdma, char *reason, size_t length)
 {
 	char why_mapped[224], why_rdma[224];
 
-	classify_write_bar(p, ORIEL_PATH_MAPPED, mapped, why_mapped, sizeof(why_mapped));
-	classify_write_bar(p, ORIEL_PATH_RDMA, rdma, why_rdma, sizeof(why_rdma));
-	if (mapped == BAR_NONE)
+	classify_write_obstacle(p, ORIEL_PATH_MAPPED, mapped, why_mapped, sizeof(why_mapped));
+	classify_write_obstacle(p, ORIEL_PATH_RDMA, rdma, why_rdma, sizeof(why_rdma));
+	if (mapped == OBSTACLE_NONE)
 		snprintf(reason, length, "mapped: %s", why_mapped);
 	else
 		snprintf(reason, length, "mapped: %s; rdma: %s", why_mapped, why_rdma);
@@ -232,7 +244,7 @@ enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const st
 			     unsigned rank_b, char *reason, size_t length)
 {
 	struct classify_pair p = {a, b, rank_a, rank_b};
-	enum classify_bar mapped, rdma;
+	enum classify_obstacle mapped, rdma;
 
 	if (rank_a == rank_b) {
 		if (length > 0)
@@ -246,20 +258,20 @@ enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const st
 	rdma = classify_rdma(p.a, p.b);
 	if (length > 0)
 		classify_write_reason(&p, mapped, rdma, reason, length);
-	if (mapped == BAR_NONE)
+	if (mapped == OBSTACLE_NONE)
 		return ORIEL_PATH_MAPPED;
-	return rdma == BAR_NONE ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
+	return rdma == OBSTACLE_NONE ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
 }
 
-/* What stands behind "NVLink fabric: ", by enum ori_fabric_state. */
+/* The text behind "NVLink fabric: ", by enum ori_fabric_state. */
 static const char *const fabric_texts[ORI_FABRIC_STATES] = {
 	[ORI_FABRIC_NONE] = "none",
 	[ORI_FABRIC_READY] = "ready",
 	[ORI_FABRIC_OFF] = "ORIEL_FABRIC is off",
-	[ORI_FABRIC_UNKNOWN] = "NVML does not tell",
+	[ORI_FABRIC_UNKNOWN] = "NVML does not report it",
 	[ORI_FABRIC_PENDING] = "not joined yet",
-	[ORI_FABRIC_LOCAL] = "ends at its node",
-	[ORI_FABRIC_REFUSED] = "the driver refuses its handles",
+	[ORI_FABRIC_LOCAL] = "confined to its node",
+	[ORI_FABRIC_NO_HANDLES] = "the driver rejects its handles",
 	[ORI_FABRIC_UNEVEN] = "not the same for all ranks of the node",
 };
 
@@ -274,19 +286,20 @@ static bool hosts_allow_mapped(const struct ori_host *a, const struct ori_host *
 	return host_may_use(a, ORIEL_PATH_MAPPED) && host_may_use(b, ORIEL_PATH_MAPPED);
 }
 
-/* Why no fabric joins the two; nothing where nobody would expect one. */
-static void fabric_write_bar(const struct classify_pair *p, char *text, size_t length)
+/* The reason why no fabric joins the two GPUs; no text if a rank has no GPU. */
+static void fabric_write_obstacle(const struct classify_pair *p, char *text, size_t length)
 {
 	const struct ori_gpu_fabric *a = &p->a->gpu.fabric, *b = &p->b->gpu.fabric;
 	bool is_a = a->state != ORI_FABRIC_READY, is_b = b->state != ORI_FABRIC_READY;
-	char who[192];
+	char ranks[192];
 
 	if (!p->a->gpu.pci[0] || !p->b->gpu.pci[0])
 		return;
-	classify_write_ranks(p, is_a, is_b && (!is_a || a->state == b->state), who, sizeof(who));
+	classify_write_ranks(p, is_a, is_b && (!is_a || a->state == b->state), ranks,
+			     sizeof(ranks));
 	if (is_a || is_b)
 		snprintf(text, length, "; NVLink fabric: %s %s",
-			 fabric_texts[is_a ? a->state : b->state], who);
+			 fabric_texts[is_a ? a->state : b->state], ranks);
 	else if (!hosts_allow_mapped(p->a, p->b))
 		snprintf(text, length, "; NVLink fabric: not allowed by ORIEL_PATHS");
 	else if (memcmp(a->cluster, b->cluster, sizeof(a->cluster)) != 0)
@@ -316,7 +329,7 @@ enum oriel_path ori_classify_gpus(const struct ori_host *a, unsigned rank_a,
 	}
 	used = length > 0 ? strlen(reason) : 0;
 	if (used < length)
-		fabric_write_bar(&p, reason + used, length - used);
+		fabric_write_obstacle(&p, reason + used, length - used);
 	return path;
 }
 
@@ -325,7 +338,7 @@ void ori_hosts_join_fabrics(struct ori_host *hosts, unsigned count)
 	bool is_uneven;
 	unsigned a, b;
 
-	/* Who is taken out leaves others uneven only if they are so already. */
+	/* A host whose fabric is taken away makes another uneven only if that one already is. */
 	for (a = 0; a < count; a++) {
 		is_uneven = false;
 		for (b = 0; b < count && !is_uneven; b++)
@@ -366,7 +379,7 @@ enum oriel_status ori_domain_check(unsigned rank, const unsigned *members, unsig
 						rank, forth ? a : b, forth ? b : a);
 			if (!forth)
 				return ori_fail(ORIEL_ERR_NO_PATH,
-						"domain of rank %u holds ranks %u and %u, "
+						"domain of rank %u contains ranks %u and %u, "
 						"which do not map each other",
 						rank, a, b);
 		}
@@ -374,10 +387,11 @@ enum oriel_status ori_domain_check(unsigned rank, const unsigned *members, unsig
 	return ORIEL_OK;
 }
 
-struct ori_host_load ori_cpus_of_host(const struct ori_host *hosts, unsigned count, unsigned rank)
+struct ori_machine_load ori_machine_load_of(const struct ori_host *hosts, unsigned count,
+					    unsigned rank)
 {
 	uint64_t all[ORI_HOST_CPUS / 64] = {0};
-	struct ori_host_load load = {0};
+	struct ori_machine_load load = {0};
 
 	for (unsigned r = 0; r < count; r++) {
 		if (!hosts_are_one_machine(&hosts[r], &hosts[rank]))
@@ -388,6 +402,6 @@ struct ori_host_load ori_cpus_of_host(const struct ori_host *hosts, unsigned cou
 	}
 	for (size_t i = 0; i < ORI_HOST_CPUS / 64; i++)
 		load.cpus += (unsigned)__builtin_popcountll(all[i]);
-	load.is_crowded = load.ranks > load.cpus;
+	load.is_oversubscribed = load.ranks > load.cpus;
 	return load;
 }

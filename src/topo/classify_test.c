@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Paths, reasons and domains of fabricated machines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,17 +14,17 @@
 #define MAPPED (1u << ORIEL_PATH_MAPPED)
 #define RDMA (1u << ORIEL_PATH_RDMA)
 
-/* What a rank of a fabricated machine is like; the first values are the common ones. */
+/* Attributes of a rank on a fabricated machine; the first values are the common ones. */
 struct fake {
 	unsigned process, machine, pid_ns, ipc_ns, net_ns, user_ns, uid;
 	const char *node;
-	unsigned forbidden; /* paths */
+	unsigned forbidden; /* mask of paths */
 	unsigned hcas;
-	unsigned gpu;     /* its number from 1 on, 0: none */
-	unsigned seen;    /* mask of 1 << number of other GPUs */
-	unsigned reached; /* of those */
-	unsigned atomics; /* of those */
-	unsigned bus;     /* of those that NVLink does not join */
+	unsigned gpu;     /* number of its GPU from 1 on, 0: none */
+	unsigned seen;    /* mask of 1 << number of the GPUs it sees */
+	unsigned reached; /* the accessible ones of these */
+	unsigned atomics; /* those of these with atomics */
+	unsigned bus;     /* those of these that NVLink does not connect */
 	unsigned fabric;  /* enum ori_fabric_state */
 	unsigned cluster, clique;
 };
@@ -75,7 +76,7 @@ static struct ori_host host_of(const struct fake *f)
 	return h;
 }
 
-/* Of ranks 4 and 7, asked both ways. */
+/* Expect @path and @reason for ranks 4 and 7, in both orders. */
 static void expect(struct fake a, struct fake b, enum oriel_path path, const char *reason)
 {
 	char forth[ORI_REASON_LENGTH], back[ORI_REASON_LENGTH];
@@ -90,7 +91,7 @@ static void expect(struct fake a, struct fake b, enum oriel_path path, const cha
 
 static void test_each_obstacle_is_named(void **state)
 {
-	static const char no_hca[] = "; rdma: no RDMA adapter on ranks 4 (host0) and 7 (host0)";
+	static const char no_hca[] = "; rdma: no RDMA NIC on ranks 4 (host0) and 7 (host0)";
 	static const struct {
 		struct fake b;
 		const char *mapped;
@@ -144,16 +145,16 @@ static void test_a_rank_reaches_itself_whatever_it_may_use(void **state)
 	assert_string_equal(reason, "self: the rank itself");
 }
 
-static void test_rdma_needs_an_adapter_and_leave_on_both(void **state)
+static void test_rdma_needs_a_nic_and_permission_on_both(void **state)
 {
 	struct fake far = {.process = 1, .machine = 1, .hcas = 2};
 
 	(void)state;
 	expect((struct fake){.hcas = 1}, far, ORIEL_PATH_RDMA,
-	       "mapped: different machines (host0, host1); rdma: RDMA adapters on both");
+	       "mapped: different machines (host0, host1); rdma: RDMA NICs on both");
 	expect((struct fake){0}, far, ORIEL_PATH_NONE,
 	       "mapped: different machines (host0, host1); "
-	       "rdma: no RDMA adapter on rank 4 (host0)");
+	       "rdma: no RDMA NIC on rank 4 (host0)");
 	far.forbidden = RDMA;
 	expect((struct fake){.hcas = 1}, far, ORIEL_PATH_NONE,
 	       "mapped: different machines (host0, host1); "
@@ -161,10 +162,10 @@ static void test_rdma_needs_an_adapter_and_leave_on_both(void **state)
 	expect((struct fake){.hcas = 1, .node = "a"},
 	       (struct fake){.hcas = 1, .node = "b", .process = 1}, ORIEL_PATH_RDMA,
 	       "mapped: different virtual nodes (ORIEL_NODE \"a\", \"b\"); "
-	       "rdma: RDMA adapters on both");
+	       "rdma: RDMA NICs on both");
 }
 
-/* Eight GPUs on one switch, as their processes tell it. */
+/* A rank on one of eight GPUs of one switch, as its process describes it. */
 static struct fake on_gpu(unsigned gpu, unsigned process)
 {
 	return (struct fake){
@@ -175,9 +176,9 @@ static void test_gpus_that_nvlink_joins_are_mapped(void **state)
 {
 	(void)state;
 	expect(on_gpu(1, 0), on_gpu(8, 1), ORIEL_PATH_MAPPED,
-	       "mapped: same machine, GPUs joined by NVLink");
+	       "mapped: same machine, GPUs connected by NVLink");
 	expect(on_gpu(1, 0), on_gpu(8, 0), ORIEL_PATH_MAPPED,
-	       "mapped: same process, GPUs joined by NVLink");
+	       "mapped: same process, GPUs connected by NVLink");
 	expect(on_gpu(3, 0), on_gpu(3, 1), ORIEL_PATH_MAPPED, "mapped: same machine, same GPU");
 	expect(on_gpu(3, 0), (struct fake){.process = 1}, ORIEL_PATH_MAPPED,
 	       "mapped: same machine");
@@ -191,29 +192,29 @@ static void test_gpus_out_of_reach_are_not_mapped(void **state)
 	a.reached = a.atomics = 0;
 	expect(a, b, ORIEL_PATH_NONE,
 	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
-	       "other; rdma: no RDMA adapter on ranks 4 (host0) and 7 (host0)");
+	       "other; rdma: no RDMA NIC on ranks 4 (host0) and 7 (host0)");
 	b.process = 0;
 	a.hcas = b.hcas = 1;
 	expect(a, b, ORIEL_PATH_RDMA,
 	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
-	       "other; rdma: RDMA adapters on both");
+	       "other; rdma: RDMA NICs on both");
 	a.reached = a.seen;
 	expect(a, b, ORIEL_PATH_RDMA,
 	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 reach each other without atomics "
-	       "(PCIe); rdma: RDMA adapters on both");
+	       "(PCIe); rdma: RDMA NICs on both");
 }
 
-static void test_another_bus_with_atomics_is_told_apart(void **state)
+static void test_another_bus_with_atomics_is_distinguished(void **state)
 {
 	struct fake a = on_gpu(1, 0), b = on_gpu(2, 1);
 
 	(void)state;
 	b.bus = 1u << 1;
 	expect(a, b, ORIEL_PATH_MAPPED,
-	       "mapped: same machine, GPUs joined by another bus than NVLink");
+	       "mapped: same machine, GPUs connected by another bus than NVLink");
 }
 
-/* GPU @gpu of machine @machine in a fabric that is ready. */
+/* A rank on GPU @gpu of machine @machine, in a fabric that is ready. */
 static struct fake in_fabric(unsigned machine, unsigned gpu)
 {
 	struct fake f = on_gpu(gpu, machine * 8 + gpu);
@@ -226,7 +227,7 @@ static struct fake in_fabric(unsigned machine, unsigned gpu)
 	return f;
 }
 
-/* The same as expect(), of windows on GPUs. */
+/* As expect(), for windows on GPUs. */
 static void expect_gpus(struct fake a, struct fake b, enum oriel_path path, const char *reason)
 {
 	char forth[ORI_REASON_LENGTH], back[ORI_REASON_LENGTH];
@@ -242,19 +243,19 @@ static void expect_gpus(struct fake a, struct fake b, enum oriel_path path, cons
 static void test_a_fabric_joins_gpus_of_two_machines(void **state)
 {
 	static const char hosts[] = "mapped: different machines (host0, host1); rdma: RDMA "
-				    "adapters on both";
+				    "NICs on both";
 	struct fake a = in_fabric(0, 1), b = in_fabric(1, 1);
 
 	(void)state;
 	expect(a, b, ORIEL_PATH_RDMA, hosts);
 	expect_gpus(a, b, ORIEL_PATH_MAPPED, "mapped: one NVLink fabric (clique 3)");
 	expect_gpus(a, in_fabric(0, 2), ORIEL_PATH_MAPPED,
-		    "mapped: same machine, GPUs joined by NVLink");
+		    "mapped: same machine, GPUs connected by NVLink");
 	b.gpu = 0;
 	expect_gpus(a, b, ORIEL_PATH_RDMA, hosts);
 }
 
-static void test_what_a_fabric_lacks_is_named(void **state)
+static void test_a_missing_fabric_is_explained(void **state)
 {
 	static const struct {
 		struct fake b;
@@ -267,11 +268,11 @@ static void test_what_a_fabric_lacks_is_named(void **state)
 		 "not allowed by ORIEL_PATHS"},
 		{{.fabric = ORI_FABRIC_NONE}, "none on rank 7 (host1)"},
 		{{.fabric = ORI_FABRIC_OFF}, "ORIEL_FABRIC is off on rank 7 (host1)"},
-		{{.fabric = ORI_FABRIC_UNKNOWN}, "NVML does not tell on rank 7 (host1)"},
+		{{.fabric = ORI_FABRIC_UNKNOWN}, "NVML does not report it on rank 7 (host1)"},
 		{{.fabric = ORI_FABRIC_PENDING}, "not joined yet on rank 7 (host1)"},
-		{{.fabric = ORI_FABRIC_LOCAL}, "ends at its node on rank 7 (host1)"},
-		{{.fabric = ORI_FABRIC_REFUSED},
-		 "the driver refuses its handles on rank 7 (host1)"},
+		{{.fabric = ORI_FABRIC_LOCAL}, "confined to its node on rank 7 (host1)"},
+		{{.fabric = ORI_FABRIC_NO_HANDLES},
+		 "the driver rejects its handles on rank 7 (host1)"},
 		{{.fabric = ORI_FABRIC_UNEVEN},
 		 "not the same for all ranks of the node on rank 7 (host1)"},
 	};
@@ -286,7 +287,7 @@ static void test_what_a_fabric_lacks_is_named(void **state)
 		b.clique = table[i].b.clique;
 		b.forbidden = table[i].b.forbidden;
 		snprintf(reason, sizeof(reason),
-			 "mapped: %s; rdma: RDMA adapters on both; NVLink fabric: %s",
+			 "mapped: %s; rdma: RDMA NICs on both; NVLink fabric: %s",
 			 b.forbidden ? "not allowed by ORIEL_PATHS on rank 7 (host1)"
 				     : "different machines (host0, host1)",
 			 table[i].lacks);
@@ -305,7 +306,7 @@ static void test_a_node_is_in_a_fabric_with_all_its_ranks(void **state)
 		struct fake f = in_fabric(r / 2, 1 + r % 2);
 
 		if (r == 3)
-			f.fabric = ORI_FABRIC_REFUSED;
+			f.fabric = ORI_FABRIC_NO_HANDLES;
 		if (r == 3)
 			f.cluster = f.clique = 0;
 		if (r == 6)
@@ -315,7 +316,7 @@ static void test_a_node_is_in_a_fabric_with_all_its_ranks(void **state)
 	}
 	ori_hosts_join_fabrics(hosts, 8);
 	for (unsigned r = 0; r < 8; r++)
-		assert_int_equal(hosts[r].gpu.fabric.state, r == 3 ? ORI_FABRIC_REFUSED
+		assert_int_equal(hosts[r].gpu.fabric.state, r == 3 ? ORI_FABRIC_NO_HANDLES
 							    : r == 2 || r == 6 || r == 7
 								    ? ORI_FABRIC_UNEVEN
 								    : ORI_FABRIC_READY);
@@ -332,18 +333,18 @@ static void test_a_gpu_that_one_process_sees_is_judged_by_that_one(void **state)
 
 	(void)state;
 	a.seen = 0;
-	expect(a, b, ORIEL_PATH_MAPPED, "mapped: same machine, GPUs joined by NVLink");
+	expect(a, b, ORIEL_PATH_MAPPED, "mapped: same machine, GPUs connected by NVLink");
 	b.reached = b.atomics = 0;
 	b.hcas = a.hcas = 1;
 	expect(a, b, ORIEL_PATH_RDMA,
 	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
-	       "other; rdma: RDMA adapters on both");
+	       "other; rdma: RDMA NICs on both");
 	b.seen = 0;
 	expect(a, b, ORIEL_PATH_MAPPED,
-	       "mapped: same machine, GPUs that their processes do not see");
+	       "mapped: same machine, GPUs that are not visible to each other's process");
 }
 
-/* Two groups of four, joined within: what a machine with two switches looks like. */
+/* Two groups of four GPUs, connected within each group, as on a machine with two switches. */
 static void test_islands_of_gpus_are_domains_of_their_own(void **state)
 {
 	struct ori_host hosts[8];
@@ -380,7 +381,7 @@ static void test_the_longest_reason_fits(void **state)
 	assert_non_null(strstr(reason, "ii); rdma: "));
 }
 
-/* All combinations: 2 machines x 2 x 2 namespaces x 3 nodes x 2 masks, twice. */
+/* All combinations of 2 machines x 2 x 2 namespaces x 3 nodes x 2 masks, twice. */
 #define RANKS 96
 
 static struct ori_host fake_host(unsigned r)
@@ -404,7 +405,7 @@ static bool fakes_are_mapped(unsigned a, unsigned b)
 	return a % 24 == b % 24 && a / 24 % 2 == 0 && b / 24 % 2 == 0;
 }
 
-static void test_every_combination_is_classified_both_ways(void **state)
+static void test_every_combination_is_classified_in_both_orders(void **state)
 {
 	struct ori_host hosts[RANKS];
 
@@ -441,7 +442,7 @@ static void test_a_domain_of_512_is_checked(void **state)
 	hosts[400].uid = 1;
 	assert_int_equal(ori_domain_check(17, members, 512, ori_hosts_are_mapped, hosts),
 			 ORIEL_ERR_NO_PATH);
-	assert_non_null(strstr(oriel_last_error(), "rank 17 holds ranks 0 and 400"));
+	assert_non_null(strstr(oriel_last_error(), "rank 17 contains ranks 0 and 400"));
 }
 
 /* @context is a 4 x 4 table of '1' and '0'. */
@@ -450,7 +451,7 @@ static bool table_says(const void *context, unsigned a, unsigned b)
 	return ((const char *)context)[4 * a + b] == '1';
 }
 
-static void test_a_relation_that_is_not_transitive_is_refused(void **state)
+static void test_a_relation_that_is_not_transitive_is_rejected(void **state)
 {
 	static const unsigned seen_by_1[] = {0, 1, 2}, seen_by_0[] = {0, 1};
 	static const char chain[] = "1100"
@@ -461,11 +462,11 @@ static void test_a_relation_that_is_not_transitive_is_refused(void **state)
 	(void)state;
 	assert_int_equal(ori_domain_check(0, seen_by_0, 2, table_says, chain), ORIEL_OK);
 	assert_int_equal(ori_domain_check(1, seen_by_1, 3, table_says, chain), ORIEL_ERR_NO_PATH);
-	assert_string_equal(oriel_last_error(), "domain of rank 1 holds ranks 0 and 2, "
+	assert_string_equal(oriel_last_error(), "domain of rank 1 contains ranks 0 and 2, "
 						"which do not map each other");
 }
 
-static void test_a_relation_that_is_not_symmetric_is_refused(void **state)
+static void test_a_relation_that_is_not_symmetric_is_rejected(void **state)
 {
 	static const unsigned all[] = {0, 1, 3};
 	static const char lopsided[] = "1101"
@@ -482,26 +483,26 @@ static void test_a_relation_that_is_not_symmetric_is_refused(void **state)
 static void test_ranks_are_counted_against_the_cpus_of_their_machine(void **state)
 {
 	struct ori_host hosts[5];
-	struct ori_host_load load;
+	struct ori_machine_load load;
 
 	(void)state;
 	for (unsigned r = 0; r < 5; r++)
 		hosts[r] = host_of(&(struct fake){.process = r, .machine = r == 4, .node = "n"});
-	hosts[1].node[0] = '\0'; /* a virtual node adds no CPU */
-	load = ori_cpus_of_host(hosts, 5, 0);
+	hosts[1].node[0] = '\0'; /* a virtual node does not add CPUs */
+	load = ori_machine_load_of(hosts, 5, 0);
 	assert_int_equal(load.ranks, 4);
 	assert_int_equal(load.cpus, 2);
-	assert_true(load.is_crowded);
+	assert_true(load.is_oversubscribed);
 
 	hosts[2].cpus[ORI_HOST_CPUS / 64 - 1] = UINT64_MAX;
-	load = ori_cpus_of_host(hosts, 5, 3);
+	load = ori_machine_load_of(hosts, 5, 3);
 	assert_int_equal(load.cpus, 66);
-	assert_false(load.is_crowded);
+	assert_false(load.is_oversubscribed);
 
-	load = ori_cpus_of_host(hosts, 5, 4);
+	load = ori_machine_load_of(hosts, 5, 4);
 	assert_int_equal(load.ranks, 1);
 	assert_int_equal(load.cpus, 2);
-	assert_false(load.is_crowded);
+	assert_false(load.is_oversubscribed);
 }
 
 int main(void)
@@ -511,20 +512,20 @@ int main(void)
 		cmocka_unit_test(test_one_machine_is_mapped),
 		cmocka_unit_test(test_one_process_is_mapped_whatever_its_namespaces),
 		cmocka_unit_test(test_a_rank_reaches_itself_whatever_it_may_use),
-		cmocka_unit_test(test_rdma_needs_an_adapter_and_leave_on_both),
+		cmocka_unit_test(test_rdma_needs_a_nic_and_permission_on_both),
 		cmocka_unit_test(test_gpus_that_nvlink_joins_are_mapped),
 		cmocka_unit_test(test_gpus_out_of_reach_are_not_mapped),
-		cmocka_unit_test(test_another_bus_with_atomics_is_told_apart),
+		cmocka_unit_test(test_another_bus_with_atomics_is_distinguished),
 		cmocka_unit_test(test_a_fabric_joins_gpus_of_two_machines),
-		cmocka_unit_test(test_what_a_fabric_lacks_is_named),
+		cmocka_unit_test(test_a_missing_fabric_is_explained),
 		cmocka_unit_test(test_a_node_is_in_a_fabric_with_all_its_ranks),
 		cmocka_unit_test(test_a_gpu_that_one_process_sees_is_judged_by_that_one),
 		cmocka_unit_test(test_islands_of_gpus_are_domains_of_their_own),
 		cmocka_unit_test(test_the_longest_reason_fits),
-		cmocka_unit_test(test_every_combination_is_classified_both_ways),
+		cmocka_unit_test(test_every_combination_is_classified_in_both_orders),
 		cmocka_unit_test(test_a_domain_of_512_is_checked),
-		cmocka_unit_test(test_a_relation_that_is_not_transitive_is_refused),
-		cmocka_unit_test(test_a_relation_that_is_not_symmetric_is_refused),
+		cmocka_unit_test(test_a_relation_that_is_not_transitive_is_rejected),
+		cmocka_unit_test(test_a_relation_that_is_not_symmetric_is_rejected),
 		cmocka_unit_test(test_ranks_are_counted_against_the_cpus_of_their_machine),
 	};
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Describes this process as a struct ori_host, and checks the descriptions of peers. comm/
+ * exchanges them.
+ */
 #include "topo/host.h"
 
 #include <errno.h>
@@ -59,7 +63,10 @@ static enum oriel_status host_read_boot_id(uint8_t id[16])
 	return ORIEL_OK;
 }
 
-/* A kernel built without a kind of namespace has no such file: all share it. */
+/*
+ * If the kernel was built without a kind of namespace the file is missing, and all processes share
+ * one.
+ */
 static enum oriel_status host_read_ns(const char *file, uint64_t *inode)
 {
 	struct stat st;
@@ -69,7 +76,7 @@ static enum oriel_status host_read_ns(const char *file, uint64_t *inode)
 	else if (errno == ENOENT)
 		*inode = 0;
 	else
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot look at %s", file);
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot stat %s", file);
 	return ORIEL_OK;
 }
 
@@ -86,17 +93,17 @@ static enum oriel_status host_read_namespaces(struct ori_host *host)
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		enum oriel_status st = host_read_ns(table[i].file, table[i].inode);
+		enum oriel_status status = host_read_ns(table[i].file, table[i].inode);
 
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 	}
 	return ORIEL_OK;
 }
 
 static enum oriel_status host_read_cpus(uint64_t cpus[ORI_HOST_CPUS / 64])
 {
-	/* The kernel refuses a set smaller than its own limit, at most 8192. */
+	/* The kernel rejects a set smaller than its own limit, at most 8192 CPUs. */
 	cpu_set_t sets[8192 / CPU_SETSIZE];
 
 	static_assert(CPU_SETSIZE == ORI_HOST_CPUS, "the first set is what is kept");
@@ -107,7 +114,10 @@ static enum oriel_status host_read_cpus(uint64_t cpus[ORI_HOST_CPUS / 64])
 	return ORIEL_OK;
 }
 
-/* Ends with a NUL within @room and holds nothing that would spoil a line of text. */
+/*
+ * Does @text end with a NUL within @room, without control characters, which would garble log
+ * lines?
+ */
 static bool host_text_is_clean(const char *text, size_t room)
 {
 	size_t length = strnlen(text, room);
@@ -139,7 +149,7 @@ static enum oriel_status host_set_node(struct ori_host *host, const char *node)
 
 static enum oriel_status host_read_names(struct ori_host *host)
 {
-	/* A longer name is cut; then gethostname() leaves out the NUL. */
+	/* gethostname() truncates a longer name, and then omits the NUL. */
 	if (gethostname(host->hostname, sizeof(host->hostname)) != 0 && errno != ENAMETOOLONG)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot read the host name");
 	host->hostname[sizeof(host->hostname) - 1] = '\0';
@@ -159,20 +169,20 @@ enum oriel_status ori_host_describe(const char *node, unsigned paths, struct ori
 		.pid = (uint32_t)getpid(),
 		.page_size = (uint32_t)sysconf(_SC_PAGESIZE),
 	};
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = host_set_node(&h, node);
-	if (st == ORIEL_OK)
-		st = host_read_boot_id(h.boot_id);
-	if (st == ORIEL_OK)
-		st = host_read_namespaces(&h);
-	if (st == ORIEL_OK)
-		st = host_read_cpus(h.cpus);
-	if (st == ORIEL_OK)
-		st = host_read_names(&h);
-	if (st == ORIEL_OK)
+	status = host_set_node(&h, node);
+	if (status == ORIEL_OK)
+		status = host_read_boot_id(h.boot_id);
+	if (status == ORIEL_OK)
+		status = host_read_namespaces(&h);
+	if (status == ORIEL_OK)
+		status = host_read_cpus(h.cpus);
+	if (status == ORIEL_OK)
+		status = host_read_names(&h);
+	if (status == ORIEL_OK)
 		*host = h;
-	return st;
+	return status;
 }
 
 void ori_host_set_gpu(struct ori_host *host, const struct ori_gpu *gpu)
@@ -182,7 +192,7 @@ void ori_host_set_gpu(struct ori_host *host, const struct ori_gpu *gpu)
 	memcpy(g.uuid, gpu->uuid, sizeof(g.uuid));
 	memcpy(g.pci, gpu->pci, sizeof(g.pci));
 	g.fabric = gpu->fabric;
-	g.count = gpu->ops->look(gpu, g.reach, ORI_HOST_REACH);
+	g.count = gpu->ops->list_peers(gpu, g.reach, ORI_HOST_REACH);
 	host->gpu = g;
 }
 
@@ -197,7 +207,8 @@ static bool bytes_are_zero(const void *bytes, size_t length)
 	return length == 0;
 }
 
-/* The same for its fabric. What is in none belongs to none. */
+/* Returns the error in @f, or NULL. A GPU outside every fabric must have no cluster and no clique.
+ */
 static const char *host_fabric_flaw(const struct ori_gpu_fabric *f)
 {
 	bool has_cluster = !bytes_are_zero(f->cluster, sizeof(f->cluster));
@@ -205,22 +216,22 @@ static const char *host_fabric_flaw(const struct ori_gpu_fabric *f)
 	if (f->state >= ORI_FABRIC_STATES)
 		return "unknown state of a fabric";
 	if (has_cluster != (f->state == ORI_FABRIC_READY) || (!has_cluster && f->clique))
-		return "something of no fabric";
+		return "fabric fields without a fabric";
 	return NULL;
 }
 
-/* What is wrong with @g, or NULL. */
+/* Returns the error in @g, or NULL. */
 static const char *host_gpu_flaw(const struct ori_host_gpu *g)
 {
 	if (!g->pci[0])
-		return bytes_are_zero(g, sizeof(*g)) ? NULL : "something of no GPU";
+		return bytes_are_zero(g, sizeof(*g)) ? NULL : "GPU fields without a GPU";
 	if (!host_text_is_clean(g->pci, sizeof(g->pci)))
 		return "name of its GPU is no text";
 	if (g->count > ORI_HOST_REACH)
 		return "impossible number of GPUs";
 	if (g->reserved ||
 	    !bytes_are_zero(&g->reach[g->count], (ORI_HOST_REACH - g->count) * sizeof(g->reach[0])))
-		return "something behind its GPUs";
+		return "data behind its GPUs";
 	for (uint32_t i = 0; i < g->count; i++) {
 		if (g->reach[i].flags &
 		    ~(uint32_t)(ORI_GPU_ACCESS | ORI_GPU_ATOMICS | ORI_GPU_NVLINK))
@@ -229,7 +240,7 @@ static const char *host_gpu_flaw(const struct ori_host_gpu *g)
 	return host_fabric_flaw(&g->fabric);
 }
 
-/* What is wrong with @h, or NULL. */
+/* Returns the error in @h, or NULL. */
 static const char *host_flaw(const struct ori_host *h)
 {
 	if (h->paths & ~ORI_HOST_PATHS)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The description of a process: its bytes, its fields, and each way to be invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +81,7 @@ static void test_forked_child_has_another_token_but_one_machine(void **state)
 	assert_true(child.pid_ns == parent.pid_ns && child.net_ns == parent.net_ns);
 }
 
-static void test_bad_node_names_are_refused(void **state)
+static void test_bad_node_names_are_rejected(void **state)
 {
 	char name[ORI_HOST_NAME + 1];
 	struct ori_host h;
@@ -95,7 +96,7 @@ static void test_bad_node_names_are_refused(void **state)
 	assert_int_equal(ori_host_describe("a\nb", BOTH, &h), ORIEL_ERR_INVALID);
 }
 
-static void test_every_other_length_is_refused(void **state)
+static void test_every_other_length_is_rejected(void **state)
 {
 	char bytes[sizeof(struct ori_host) + 1] = {0};
 	struct ori_host h = describe(NULL), out;
@@ -109,7 +110,7 @@ static void test_every_other_length_is_refused(void **state)
 
 #define FIELD(f) offsetof(struct ori_host, f)
 
-static void test_each_bad_field_is_refused(void **state)
+static void test_each_bad_field_is_rejected(void **state)
 {
 	static const struct {
 		size_t at;
@@ -143,7 +144,8 @@ static void test_each_bad_field_is_refused(void **state)
 	assert_int_equal(out.magic, 0);
 }
 
-static unsigned look_at_two(const struct ori_gpu *gpu, struct ori_gpu_reach *reach, unsigned room)
+static unsigned list_two_peers(const struct ori_gpu *gpu, struct ori_gpu_reach *reach,
+			       unsigned room)
 {
 	(void)gpu;
 	assert_true(room == ORI_HOST_REACH);
@@ -154,7 +156,7 @@ static unsigned look_at_two(const struct ori_gpu *gpu, struct ori_gpu_reach *rea
 
 static struct ori_host describe_gpu(void)
 {
-	static const struct ori_gpu_ops ops = {.look = look_at_two};
+	static const struct ori_gpu_ops ops = {.list_peers = list_two_peers};
 	const struct ori_gpu gpu = {.ops = &ops,
 				    .uuid = {9},
 				    .pci = "0000:1b:00.0",
@@ -180,7 +182,7 @@ static void test_a_gpu_survives_the_wire(void **state)
 	assert_int_equal(received.gpu.fabric.cluster[0], 6);
 }
 
-static void test_bad_gpus_are_refused(void **state)
+static void test_bad_gpus_are_rejected(void **state)
 {
 	struct ori_host good = describe_gpu(), bad, out;
 
@@ -222,7 +224,7 @@ static void test_bad_gpus_are_refused(void **state)
 	}
 }
 
-static void test_names_without_end_are_refused(void **state)
+static void test_names_without_a_nul_are_rejected(void **state)
 {
 	struct ori_host bad = describe(NULL), out;
 
@@ -241,12 +243,12 @@ int main(void)
 		cmocka_unit_test(test_description_does_not_change),
 		cmocka_unit_test(test_description_names_a_cpu),
 		cmocka_unit_test(test_forked_child_has_another_token_but_one_machine),
-		cmocka_unit_test(test_bad_node_names_are_refused),
-		cmocka_unit_test(test_every_other_length_is_refused),
-		cmocka_unit_test(test_each_bad_field_is_refused),
+		cmocka_unit_test(test_bad_node_names_are_rejected),
+		cmocka_unit_test(test_every_other_length_is_rejected),
+		cmocka_unit_test(test_each_bad_field_is_rejected),
 		cmocka_unit_test(test_a_gpu_survives_the_wire),
-		cmocka_unit_test(test_bad_gpus_are_refused),
-		cmocka_unit_test(test_names_without_end_are_refused),
+		cmocka_unit_test(test_bad_gpus_are_rejected),
+		cmocka_unit_test(test_names_without_a_nul_are_rejected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@
 struct bench {
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp, *loop;
-	struct ori_tally *tally;
+	struct ori_summary *tally;
 	struct ori_proxy_lane *lane;
 	struct oriel_proxy_entry *entries;
 	struct oriel_proxy_words *words;

@@ -40,7 +40,7 @@ struct memory_hold {
 	char *block;              /* NULL: registered meanwhile */
 	void *result;             /* where the block goes; NULL: nowhere */
 	size_t length;
-	struct ori_cache_hold cached;
+	struct ori_mr_ref cached;
 };
 
 /* What the last request that named registered memory found, while changes is the list's. */
@@ -84,13 +84,13 @@ struct ori_memory {
 
 /* Memory of the GPU of @m, or of any other one. */
 static enum oriel_status memory_look(const struct ori_memory *m, const void *address,
-				     struct ori_gpu_place *place, bool *is_gpu)
+				     struct ori_gpu_memory_info *place, bool *is_gpu)
 {
 	enum oriel_status status = ORIEL_OK;
 
 	*is_gpu = false;
 	if (m->attr.gpu)
-		status = m->attr.gpu->ops->find(m->attr.gpu, address, place);
+		status = m->attr.gpu->ops->query(m->attr.gpu, address, place);
 	if (m->attr.gpu && status == ORIEL_OK)
 		*is_gpu = place->kind != ORI_GPU_PAGEABLE && place->kind != ORI_GPU_PINNED;
 	return status;
@@ -101,7 +101,7 @@ static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail,
 				      struct ori_hca_mr **mr, struct ori_hca_keys *keys)
 {
 	uint64_t before = (uintptr_t)address & m->page_mask;
-	struct ori_gpu_place place;
+	struct ori_gpu_memory_info place;
 	enum oriel_status status = ORIEL_OK;
 	bool is_gpu = false;
 
@@ -128,7 +128,7 @@ static enum oriel_status memory_range(void *context, uint64_t address, uint64_t 
 {
 	const struct memory_rail *r = context;
 	const void *at = (const void *)(uintptr_t)address;
-	struct ori_gpu_place place;
+	struct ori_gpu_memory_info place;
 	enum oriel_status status;
 	bool is_gpu;
 
@@ -366,7 +366,7 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 {
 	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
 	struct oriel_dev_keys found = {{0}};
-	struct ori_gpu_place place;
+	struct ori_gpu_memory_info place;
 	enum oriel_status status;
 	bool is_gpu = false;
 
@@ -557,7 +557,7 @@ static enum oriel_status memory_find(void *context, uint64_t address, uint64_t l
 				     bool is_target, struct ori_proxy_place *place)
 {
 	struct memory_rail *r = context;
-	struct ori_gpu_place of_gpu;
+	struct ori_gpu_memory_info of_gpu;
 	struct memory_hold *hold;
 	enum oriel_status status;
 	bool is_gpu;

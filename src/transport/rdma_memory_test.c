@@ -106,12 +106,13 @@ static const struct ori_hca_ops book_ops = {
 };
 
 static enum oriel_status far_find(const struct ori_gpu *gpu, const void *address,
-				  struct ori_gpu_place *place)
+				  struct ori_gpu_memory_info *place)
 {
 	(void)gpu;
-	*place = (struct ori_gpu_place){.kind = ORI_GPU_PAGEABLE};
+	*place = (struct ori_gpu_memory_info){.kind = ORI_GPU_PAGEABLE};
 	if ((const char *)address >= GPU_AT && (const char *)address < GPU_AT + GPU_LENGTH)
-		*place = (struct ori_gpu_place){ORI_GPU_LEGACY, GPU_AT, GPU_LENGTH, 0, gpu_id};
+		*place =
+			(struct ori_gpu_memory_info){ORI_GPU_LEGACY, GPU_AT, GPU_LENGTH, 0, gpu_id};
 	return ORIEL_OK;
 }
 
@@ -129,7 +130,7 @@ static enum oriel_status far_export(const struct ori_gpu *gpu, void *address, si
 	return ORIEL_OK;
 }
 
-static const struct ori_gpu_ops far_ops = {.find = far_find, .export_dmabuf = far_export};
+static const struct ori_gpu_ops far_ops = {.query = far_find, .export_dmabuf = far_export};
 static const struct ori_gpu far_gpu = {.ops = &far_ops};
 
 static struct ori_memory *memory_start(const struct ori_gpu *gpu)

@@ -14,7 +14,7 @@ struct ori_proxied_attr {
 	uint32_t depth;            /* a power of two */
 	uint32_t sink_lkey;
 	struct ori_proxy_memory memory;
-	struct ori_tally *tally;
+	struct ori_summary *tally;
 	struct oriel_mlx5_place late; /* see struct ori_proxy_lane_attr */
 	struct ori_proxy_thread *thread;
 };

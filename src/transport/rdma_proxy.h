@@ -49,7 +49,7 @@ struct ori_proxy_lane_attr {
 	struct oriel_proxy_words *words;
 	uint32_t log_depth; /* of the ring */
 	struct ori_proxy_memory memory;
-	struct ori_tally *tally; /* for counters, and for @late */
+	struct ori_summary *tally; /* for counters, and for @late */
 	/*
 	 * If memory here is late (ORIEL_LINK_LATE_HERE): 8 bytes of it. What is brought is
 	 * done when they have been read. Key 0: it is not.

@@ -17,7 +17,7 @@ struct soft {
 	struct ori_hca_keys keys[2], sink;
 	struct ori_hca_cq *cq[2];
 	struct ori_hca_qp *qp[2];
-	struct ori_tally *tally;
+	struct ori_summary *tally;
 	char *memory[2], *page;
 	struct bench b; /* of which only the lane and the ring are used */
 };

@@ -62,7 +62,7 @@ struct ori_proxy_thread {
 	bool is_loaded; /* there is work enough for it beside others */
 	struct thread_seat **seats;
 	size_t seat_count, seat_room, kernel_count;
-	struct ori_tally *tallies[ORIEL_DEV_RAILS];
+	struct ori_summary *tallies[ORIEL_DEV_RAILS];
 	size_t tally_count;
 	uint32_t *asleep; /* in a line of its own, which posters look at; not guarded */
 };
@@ -451,7 +451,7 @@ void ori_proxy_thread_remove(struct ori_proxy_thread *t, struct ori_proxy_lane *
 	thread_unlock(t);
 }
 
-enum oriel_status ori_proxy_thread_add_tally(struct ori_proxy_thread *t, struct ori_tally *tally)
+enum oriel_status ori_proxy_thread_add_tally(struct ori_proxy_thread *t, struct ori_summary *tally)
 {
 	thread_lock(t);
 	assert(t->tally_count < ORIEL_DEV_RAILS);
@@ -460,7 +460,7 @@ enum oriel_status ori_proxy_thread_add_tally(struct ori_proxy_thread *t, struct 
 	return ORIEL_OK;
 }
 
-void ori_proxy_thread_remove_tally(struct ori_proxy_thread *t, struct ori_tally *tally)
+void ori_proxy_thread_remove_tally(struct ori_proxy_thread *t, struct ori_summary *tally)
 {
 	size_t i;
 

@@ -38,8 +38,8 @@ void ori_proxy_thread_fail(struct ori_proxy_thread *thread, struct ori_proxy_lan
 void ori_proxy_thread_remove(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
 
 enum oriel_status ori_proxy_thread_add_tally(struct ori_proxy_thread *thread,
-					     struct ori_tally *tally);
+					     struct ori_summary *tally);
 /* Its lanes have been removed. */
-void ori_proxy_thread_remove_tally(struct ori_proxy_thread *thread, struct ori_tally *tally);
+void ori_proxy_thread_remove_tally(struct ori_proxy_thread *thread, struct ori_summary *tally);
 
 #endif

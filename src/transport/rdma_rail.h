@@ -27,7 +27,7 @@ struct rdma_rail {
 	uint32_t sink_lkey;
 	struct ori_hca_mr *whole_mr;
 	uint32_t whole_lkey;
-	struct ori_tally *tally;    /* if a proxy posts */
+	struct ori_summary *tally;  /* if a proxy posts */
 	struct rdma_doorbell *free; /* doorbells that no queue has */
 	size_t free_count, free_room;
 	void **pages; /* [page_count] that those lie in, and this has pinned */

@@ -97,9 +97,9 @@ static enum oriel_status reach_drop(struct ori_reach *r, unsigned i)
 /* Is what was registered there still the same allocation? */
 static bool reach_is_there(const struct ori_reach *r, unsigned i)
 {
-	struct ori_gpu_place place;
+	struct ori_gpu_memory_info place;
 
-	return r->gpu->ops->find(r->gpu, r->copy.of[i].base, &place) == ORIEL_OK && place.id &&
+	return r->gpu->ops->query(r->gpu, r->copy.of[i].base, &place) == ORIEL_OK && place.id &&
 	       place.id == r->entries[i].id;
 }
 
@@ -123,7 +123,7 @@ static enum oriel_status reach_take(struct ori_reach *r, unsigned *taken)
 			ORIEL_LINK_REACH);
 }
 
-static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_place *place)
+static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_memory_info *place)
 {
 	struct oriel_dev_buffer *entry;
 	struct oriel_dev_keys unused;
@@ -148,12 +148,12 @@ static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_p
 
 enum oriel_status ori_reach_add(struct ori_reach *r, const void *address)
 {
-	struct ori_gpu_place place;
+	struct ori_gpu_memory_info place;
 	enum oriel_status status;
 	bool is_known = false;
 	unsigned i;
 
-	status = r->gpu->ops->find(r->gpu, address, &place);
+	status = r->gpu->ops->query(r->gpu, address, &place);
 	if (status != ORIEL_OK || place.kind == ORI_GPU_PAGEABLE || place.kind == ORI_GPU_PINNED)
 		return status;
 	if (!place.length)

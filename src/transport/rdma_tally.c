@@ -11,7 +11,7 @@
 #define TALLY_PATIENCE_NS 1000000000u
 
 /* ended <= posted <= ended + TALLY_DEPTH; the id of a request is its index. */
-struct ori_tally {
+struct ori_summary {
 	const struct ori_hca_ops *ops;
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;        /* posts */
@@ -22,7 +22,7 @@ struct ori_tally {
 	struct ori_tally_mark *marks[TALLY_DEPTH]; /* of those between */
 };
 
-static enum oriel_status tally_open_loop(struct ori_tally *t, struct ori_hca *hca)
+static enum oriel_status tally_open_loop(struct ori_summary *t, struct ori_hca *hca)
 {
 	struct ori_hca_cq_attr cq = {.depth = 2 * TALLY_DEPTH};
 	struct ori_hca_qp_attr attr = {.depth = TALLY_DEPTH};
@@ -43,9 +43,9 @@ static enum oriel_status tally_open_loop(struct ori_tally *t, struct ori_hca *hc
 }
 
 enum oriel_status ori_tally_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
-				 uint32_t sink_lkey, struct ori_tally **out)
+				 uint32_t sink_lkey, struct ori_summary **out)
 {
-	struct ori_tally *t = calloc(1, sizeof(*t));
+	struct ori_summary *t = calloc(1, sizeof(*t));
 	enum oriel_status status;
 
 	if (!t)
@@ -61,7 +61,7 @@ enum oriel_status ori_tally_open(const struct ori_hca_ops *ops, struct ori_hca *
 	return ORIEL_OK;
 }
 
-void ori_tally_close(struct ori_tally *t)
+void ori_tally_close(struct ori_summary *t)
 {
 	if (!t)
 		return;
@@ -75,7 +75,7 @@ void ori_tally_close(struct ori_tally *t)
 	free(t);
 }
 
-static void tally_end(struct ori_tally *t, uint64_t err)
+static void tally_end(struct ori_summary *t, uint64_t err)
 {
 	struct ori_tally_mark *mark = t->marks[t->ended++ % TALLY_DEPTH];
 
@@ -84,7 +84,7 @@ static void tally_end(struct ori_tally *t, uint64_t err)
 }
 
 /* All that is under way ends with @err, as does what is asked for later. */
-static void tally_die(struct ori_tally *t, uint64_t err)
+static void tally_die(struct ori_summary *t, uint64_t err)
 {
 	if (!t->err)
 		t->err = err;
@@ -93,7 +93,7 @@ static void tally_die(struct ori_tally *t, uint64_t err)
 		tally_end(t, t->err);
 }
 
-static enum oriel_status tally_post(struct ori_tally *t, uint8_t opcode,
+static enum oriel_status tally_post(struct ori_summary *t, uint8_t opcode,
 				    struct oriel_mlx5_place word, uint64_t amount,
 				    struct ori_tally_mark *mark)
 {
@@ -124,19 +124,19 @@ static enum oriel_status tally_post(struct ori_tally *t, uint8_t opcode,
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_tally_raise(struct ori_tally *t, struct oriel_mlx5_place word,
+enum oriel_status ori_tally_raise(struct ori_summary *t, struct oriel_mlx5_place word,
 				  uint64_t amount, struct ori_tally_mark *mark)
 {
 	return tally_post(t, ORI_HCA_FETCH_ADD, word, amount, mark);
 }
 
-enum oriel_status ori_tally_look(struct ori_tally *t, struct oriel_mlx5_place word,
+enum oriel_status ori_tally_look(struct ori_summary *t, struct oriel_mlx5_place word,
 				 struct ori_tally_mark *mark)
 {
 	return tally_post(t, ORI_HCA_READ, word, 0, mark);
 }
 
-static void tally_hear(struct ori_tally *t, const struct ori_hca_wc *wc)
+static void tally_hear(struct ori_summary *t, const struct ori_hca_wc *wc)
 {
 	if (t->err)
 		return;
@@ -147,7 +147,7 @@ static void tally_hear(struct ori_tally *t, const struct ori_hca_wc *wc)
 		tally_end(t, 0);
 }
 
-bool ori_tally_step(struct ori_tally *t)
+bool ori_tally_step(struct ori_summary *t)
 {
 	struct ori_hca_wc wcs[TALLY_ENDS];
 	bool is_busy = false;
@@ -167,12 +167,12 @@ bool ori_tally_step(struct ori_tally *t)
 	return is_busy;
 }
 
-bool ori_tally_is_waiting(const struct ori_tally *t)
+bool ori_tally_is_waiting(const struct ori_summary *t)
 {
 	return t->ended < t->posted;
 }
 
-void ori_tally_settle(struct ori_tally *t)
+void ori_tally_settle(struct ori_summary *t)
 {
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(TALLY_PATIENCE_NS);
 

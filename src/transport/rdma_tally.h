@@ -11,7 +11,7 @@
 
 #include "hca/hca.h"
 
-struct ori_tally;
+struct ori_summary;
 
 /* What came of one raise; stays where it is until it has ended. Zeroed: not begun. */
 struct ori_tally_mark {
@@ -22,31 +22,31 @@ struct ori_tally_mark {
 
 /* @sink_lkey: of 8 bytes at address 0, for results nobody reads. */
 enum oriel_status ori_tally_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
-				 uint32_t sink_lkey, struct ori_tally **tally);
+				 uint32_t sink_lkey, struct ori_summary **tally);
 /* All marks have ended. NULL is allowed. */
-void ori_tally_close(struct ori_tally *tally);
+void ori_tally_close(struct ori_summary *tally);
 
 /*
  * Add @amount to the 8 bytes that the adapter knows as @word. ORIEL_AGAIN: there is
  * no room before a step.
  */
-enum oriel_status ori_tally_raise(struct ori_tally *tally, struct oriel_mlx5_place word,
+enum oriel_status ori_tally_raise(struct ori_summary *tally, struct oriel_mlx5_place word,
 				  uint64_t amount, struct ori_tally_mark *mark);
 
 /*
  * Read the 8 bytes that the adapter knows as @word, which nobody wants: what it wrote to
  * that memory before has been seen there when this ends. ORIEL_AGAIN: as above.
  */
-enum oriel_status ori_tally_look(struct ori_tally *tally, struct oriel_mlx5_place word,
+enum oriel_status ori_tally_look(struct ori_summary *tally, struct oriel_mlx5_place word,
 				 struct ori_tally_mark *mark);
 
 /* Look what has ended; true if something has. */
-bool ori_tally_step(struct ori_tally *tally);
+bool ori_tally_step(struct ori_summary *tally);
 
 /* Is something under way? */
-bool ori_tally_is_waiting(const struct ori_tally *tally);
+bool ori_tally_is_waiting(const struct ori_summary *tally);
 
 /* Wait for what is under way, for a second at most; what is not done then is given up. */
-void ori_tally_settle(struct ori_tally *tally);
+void ori_tally_settle(struct ori_summary *tally);
 
 #endif

@@ -585,7 +585,7 @@ static enum oriel_status window_check_table(const struct oriel_window *w,
 		if (!table[peer].base)
 			return ori_fail(ORIEL_ERR_INVALID, "a table with nothing of rank %u", peer);
 	if (w->gpu)
-		status = w->gpu->ops->sees(w->gpu, table[own].base, &is_seen);
+		status = w->gpu->ops->can_access(w->gpu, table[own].base, &is_seen);
 	if (status == ORIEL_OK && !is_seen)
 		return ori_fail(
 			ORIEL_ERR_INVALID,

@@ -40,7 +40,7 @@ struct oriel_window {
 	void *state;                     /* all that the rank keeps for itself */
 	struct ori_mem *gpu_state;       /* the same on a GPU, and the tables */
 	size_t batch;                    /* copies of at most so many bytes go at once */
-	struct ori_gpu_lane lane;        /* of oriel_window_put_all(), from its first call on */
+	struct ori_gpu_side_stream lane; /* of oriel_window_put_all(), from its first call on */
 };
 
 /* Offsets and strides of @device for its counts; the bytes of a control segment. */

@@ -94,6 +94,6 @@ void ori_window_gpu_close(struct oriel_window *w)
 		return;
 	if (w->device.fault != &w->fault)
 		ori_comm_gpu_forget(w->comm, w->device.fault);
-	w->gpu->ops->close_lane(w->gpu, &w->lane);
+	w->gpu->ops->close_side_stream(w->gpu, &w->lane);
 	ori_mem_unref(w->gpu_state);
 }

@@ -143,7 +143,7 @@ static enum oriel_status stream_check_memory(const struct oriel_window *w, const
 
 	if (!length)
 		return ORIEL_OK;
-	status = w->gpu->ops->sees(w->gpu, memory, &is_reached);
+	status = w->gpu->ops->can_access(w->gpu, memory, &is_reached);
 	if (status == ORIEL_OK && !is_reached)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%p is host memory that is not pinned, or of another GPU, which "
@@ -292,7 +292,7 @@ static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_ke
 	*is_kernel = false;
 	if (is_plain || c->length > STREAM_FEW)
 		return ORIEL_OK;
-	return w->gpu->ops->sees(w->gpu, c->memory, is_kernel);
+	return w->gpu->ops->can_access(w->gpu, c->memory, is_kernel);
 }
 
 /* By an engine; then the kernel without a byte, for the rest. */
@@ -303,8 +303,8 @@ static enum oriel_status stream_copy(const struct oriel_window *w, enum ori_kern
 	bool is_get = kernel == ORI_KERNEL_GET;
 	enum oriel_status status;
 
-	status = w->gpu->ops->copy_in(w->gpu, stream, is_get ? c->memory : there,
-				      is_get ? there : c->memory, c->length);
+	status = w->gpu->ops->stream_copy(w->gpu, stream, is_get ? c->memory : there,
+					  is_get ? there : c->memory, c->length);
 	if (status != ORIEL_OK || is_get || kernel == ORI_KERNEL_PUT)
 		return status;
 	rest.memory = NULL;
@@ -368,8 +368,8 @@ static enum oriel_status stream_fork(struct oriel_window *w, void *stream)
 {
 	enum oriel_status status = ORIEL_OK;
 
-	if (!w->lane.begun)
-		status = w->gpu->ops->open_lane(w->gpu, &w->lane);
+	if (!w->lane.fork_event)
+		status = w->gpu->ops->open_side_stream(w->gpu, &w->lane);
 	return status == ORIEL_OK ? w->gpu->ops->fork(w->gpu, &w->lane, stream) : status;
 }
 
@@ -396,8 +396,8 @@ static enum oriel_status stream_put_batches(const struct oriel_window *w, uint64
 		}
 		if (!count || (count < ORI_GPU_BATCH && i + 1 < ranks))
 			continue;
-		status =
-			w->gpu->ops->copy_batch_in(w->gpu, stream, targets, sources, length, count);
+		status = w->gpu->ops->stream_copy_batch(w->gpu, stream, targets, sources, length,
+							count);
 		count = 0;
 	}
 	return status;
@@ -433,13 +433,13 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to
 	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
 		stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
-		status = ops->copy_in(w->gpu, stream, there, (const char *)from + peer * stride,
-				      length);
+		status = ops->stream_copy(w->gpu, stream, there, (const char *)from + peer * stride,
+					  length);
 	}
-	if (own == mine || !w->lane.begun)
+	if (own == mine || !w->lane.fork_event)
 		return status;
 	if (status == ORIEL_OK)
-		status = ops->copy_in(w->gpu, w->lane.stream, own, mine, length);
+		status = ops->stream_copy(w->gpu, w->lane.stream, own, mine, length);
 	/* Also after a failure: a capture must not end with a stream that has not come back. */
 	joined = ops->join(w->gpu, &w->lane, stream);
 	return status == ORIEL_OK ? joined : status;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`oriel doctor` on recorded machines: doctor_test.py ORIEL [--update] [TEST...]
 
-machines/x.txt is a record, x.out what is to be said of it and the exit code.
---update writes the latter anew: read the difference.
+machines/x.txt is a record, x.out the expected output and exit code.
+--update rewrites the x.out: review the difference.
 """
 import glob
 import json
@@ -18,7 +18,7 @@ MACHINES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "machines")
 DEADLINE = 200
 RECORDS = sorted(glob.glob(os.path.join(MACHINES, "*.txt")))
 
-# What no record can show to fail or to pass, and why.
+# Checks that no record can make fail or pass, and why.
 NEVER_FAILS = set()
 NEVER_PASSES = set()
 
@@ -29,8 +29,8 @@ def doctor(*arguments, **env):
     return done.returncode, done.stdout, done.stderr
 
 
-def judged(record):
-    """What is said of @record, without the line that has version and path."""
+def output_of(record):
+    """Output for @record without the line with version and path, and exit code."""
     code, out, err = doctor("--from", record)
     return out.split("\n", 2)[2] + f"exit code {code}\n" + err
 
@@ -43,13 +43,13 @@ def expected(record):
 def update():
     for record in RECORDS:
         with open(record[:-4] + ".out", "w", encoding="utf-8") as file:
-            file.write(judged(record))
+            file.write(output_of(record))
 
 
 class Doctor(unittest.TestCase):
     maxDiff = None
 
-    def told(self, record):
+    def report(self, record):
         _, out, err = doctor("--json", "--from", record)
         self.assertEqual(err, "")
         return json.loads(out)
@@ -57,13 +57,13 @@ class Doctor(unittest.TestCase):
     def verdicts(self):
         """(check, verdict) of all records."""
         return {(check["name"], check["verdict"])
-                for record in RECORDS for check in self.told(record)["checks"]}
+                for record in RECORDS for check in self.report(record)["checks"]}
 
-    def test_each_machine_is_judged_as_written(self):
+    def test_each_machine_gets_its_expected_output(self):
         self.assertGreater(len(RECORDS), 20)
         for record in RECORDS:
             with self.subTest(os.path.basename(record)):
-                self.assertEqual(judged(record), expected(record))
+                self.assertEqual(output_of(record), expected(record))
 
     def test_each_check_fails_and_passes_somewhere(self):
         verdicts = self.verdicts()
@@ -72,24 +72,24 @@ class Doctor(unittest.TestCase):
         for verdict, never in (("fail", NEVER_FAILS), ("pass", NEVER_PASSES)):
             self.assertEqual({name for name in names if (name, verdict) not in verdicts}, never)
 
-    def test_nothing_passes_of_which_nothing_is_known(self):
-        told = self.told(os.path.join(MACHINES, "unknown.txt"))
-        self.assertEqual([c["name"] for c in told["checks"] if c["verdict"] == "pass"],
-                         ["RDMA adapter"])  # it has a line
-        self.assertEqual([w["tag"] for w in told["ways"] if w["verdict"] == "pass"], [])
+    def test_a_check_without_facts_never_passes(self):
+        report = self.report(os.path.join(MACHINES, "unknown.txt"))
+        self.assertEqual([c["name"] for c in report["checks"] if c["verdict"] == "pass"],
+                         ["RDMA NIC"])  # the record lists one
+        self.assertEqual([w["tag"] for w in report["ways"] if w["verdict"] == "pass"], [])
 
-    def test_each_failure_says_what_follows(self):
+    def test_each_failure_has_a_consequence(self):
         for record in RECORDS:
-            for check in self.told(record)["checks"]:
+            for check in self.report(record)["checks"]:
                 self.assertTrue(check["found"] and check["means"], check)
                 if check["verdict"] != "fail":
                     self.assertEqual(check["mend"], "")
 
-    def test_a_way_that_is_used_lacks_nothing_it_needs(self):
+    def test_a_used_data_path_has_all_it_needs(self):
         for record in RECORDS:
-            told = self.told(record)
-            failed = {c["name"]: c["needed_by"] for c in told["checks"] if c["verdict"] == "fail"}
-            used = [way["tag"] for way in told["ways"] if way["is_used"]]
+            report = self.report(record)
+            failed = {c["name"]: c["needed_by"] for c in report["checks"] if c["verdict"] == "fail"}
+            used = [way["tag"] for way in report["ways"] if way["is_used"]]
             self.assertEqual([name for name in failed if set(failed[name]) & set(used)], [])
             self.assertLessEqual(len(set(used) & {"soft", "T3", "T2", "T1", "T0"}), 1)
 
@@ -105,7 +105,7 @@ class Doctor(unittest.TestCase):
             self.assertTrue(text.startswith("oriel-doctor 1\nkernel "))
             self.assertNotIn(os.uname().nodename + "\n", text)
 
-    def test_settings_take_ways_away(self):
+    def test_settings_exclude_data_paths(self):
         code, out, _ = doctor("--json", ORIEL_PATHS="mapped")
         ways = {way["tag"]: way for way in json.loads(out)["ways"]}
         self.assertEqual((ways["soft"]["verdict"], ways["soft"]["is_used"]), ("skip", False))
@@ -117,20 +117,20 @@ class Doctor(unittest.TestCase):
         with open(record, encoding="ascii") as file, tempfile.NamedTemporaryFile("w") as off:
             off.write(file.read().replace("allows.soft yes", "allows.soft yes\nallows.nic no"))
             off.flush()
-            ways = {way["tag"]: way for way in self.told(off.name)["ways"]}
+            ways = {way["tag"]: way for way in self.report(off.name)["ways"]}
         self.assertEqual((ways["T3"]["verdict"], ways["T3"]["is_used"]), ("skip", False))
         self.assertIn("ORIEL_HCA", ways["T3"]["why"])
         record = os.path.join(MACHINES, "nvl72.txt")
         with open(record, encoding="ascii") as file, tempfile.NamedTemporaryFile("w") as off:
             off.write(file.read().replace("allows.fabric yes", "allows.fabric no"))
             off.flush()
-            ways = {way["tag"]: way for way in self.told(off.name)["ways"]}
+            ways = {way["tag"]: way for way in self.report(off.name)["ways"]}
         self.assertEqual(ways["fabric"]["why"], "ORIEL_FABRIC is off")
         out = doctor("--json", ORIEL_PATHS="pigeons")[1]
         ways = {way["tag"]: way for way in json.loads(out)["ways"]}
         self.assertEqual(ways["memory"]["verdict"], "unknown")
 
-    def test_the_environment_of_the_provider_is_seen(self):
+    def test_variables_of_the_mlx5_provider_are_recorded(self):
         with tempfile.TemporaryDirectory() as folder:
             record = os.path.join(folder, "machine")
             doctor("--record", record, MLX5_CQE_SIZE="128", MLX5_ENABLE_CQE_COMPRESSION="1")
@@ -138,21 +138,21 @@ class Doctor(unittest.TestCase):
                 text = file.read()
             self.assertIn("\ncqe.size 128\ncqe.compressed yes\n", text)
 
-    def test_what_is_no_record_is_refused(self):
+    def test_text_that_is_not_a_record_is_rejected(self):
         with tempfile.TemporaryDirectory() as folder:
             record = os.path.join(folder, "machine")
             for text, why in (("hello\n", "no record of a machine"),
-                              ("oriel-doctor 1\nmemfd maybe\n", "line 2: memfd may be yes or no"),
+                              ("oriel-doctor 1\nmemfd maybe\n", "line 2: memfd must be yes or no"),
                               ("#" * 70000, "too long")):
                 with open(record, "w", encoding="ascii") as file:
                     file.write(text)
                 code, out, err = doctor("--from", record)
                 self.assertEqual((code, out), (1, ""))
                 self.assertIn(why, err)
-            code, out, err = doctor("--from", os.path.join(folder, "gone"))
+            code, out, err = doctor("--from", os.path.join(folder, "missing"))
             self.assertEqual((code, out), (1, ""))
             self.assertIn("No such file", err)
-            code, out, err = doctor("--record", os.path.join(folder, "gone", "machine"))
+            code, out, err = doctor("--record", os.path.join(folder, "missing", "machine"))
             self.assertEqual((code, out), (1, ""))
 
     def test_bad_usage(self):

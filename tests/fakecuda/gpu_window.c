@@ -1038,9 +1038,9 @@ static const struct mode {
 	void (*test)(struct rank *r);
 	const char *reason; /* between ranks 0 and 1 */
 } modes[] = {
-	{"all", {"0,1", "0,1"}, test_all, "GPUs joined by NVLink"},
+	{"all", {"0,1", "0,1"}, test_all, "GPUs connected by NVLink"},
 	{"turned", {"0,1", "1,0"}, test_all, "same GPU"},
-	{"alone", {"0", "1"}, test_all, "GPUs that their processes do not see"},
+	{"alone", {"0", "1"}, test_all, "GPUs that are not visible to each other's process"},
 	{"apart", {"0,1", "0,1"}, test_apart, NULL},
 	{"old", {"0,1", "0,1"}, test_old, NULL},
 	{"early", {"0,1", "0,1"}, test_early, NULL},

@@ -84,7 +84,7 @@ static void host_compare(const struct ori_host *a, const struct ori_host *b)
 static void host_gather(const struct ori_host *hosts, unsigned count)
 {
 	static const unsigned members[HOSTS] = {0, 1, 2};
-	struct ori_host_load load = ori_cpus_of_host(hosts, count, 0);
+	struct ori_machine_load load = ori_machine_load_of(hosts, count, 0);
 	struct ori_host joined[HOSTS];
 	bool is_domain = true;
 	enum oriel_status status;
@@ -103,7 +103,7 @@ static void host_gather(const struct ori_host *hosts, unsigned count)
 	status = ori_domain_check(0, members, count, ori_hosts_are_mapped, hosts);
 	FUZZ_CHECK(status == (is_domain ? ORIEL_OK : ORIEL_ERR_NO_PATH));
 	FUZZ_CHECK(load.ranks >= 1 && load.ranks <= count && load.cpus <= ORI_HOST_CPUS);
-	FUZZ_CHECK(load.is_crowded == (load.ranks > load.cpus));
+	FUZZ_CHECK(load.is_oversubscribed == (load.ranks > load.cpus));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

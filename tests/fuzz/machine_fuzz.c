@@ -28,28 +28,28 @@ static struct oriel_machine *machine_import(const char *bytes, size_t length)
 
 static void machine_look_over(const struct oriel_machine *machine)
 {
-	struct oriel_prospect prospect;
+	struct oriel_data_path_state state;
 	struct oriel_finding finding;
 	unsigned i, used = 0;
 
 	for (i = 0; oriel_machine_finding(machine, i, &finding) == ORIEL_OK; i++) {
 		FUZZ_CHECK(finding.verdict <= ORIEL_VERDICT_SKIP);
 		FUZZ_CHECK(*finding.found && *finding.means);
-		FUZZ_CHECK(finding.verdict == ORIEL_VERDICT_FAIL || !*finding.mend);
+		FUZZ_CHECK(finding.verdict == ORIEL_VERDICT_FAIL || !*finding.fix);
 	}
-	for (i = 0; oriel_machine_prospect(machine, i, &prospect) == ORIEL_OK; i++) {
-		FUZZ_CHECK(prospect.verdict <= ORIEL_VERDICT_SKIP);
-		FUZZ_CHECK(!prospect.is_used || prospect.is_built);
-		FUZZ_CHECK(!prospect.is_used || prospect.verdict == ORIEL_VERDICT_PASS ||
-			   prospect.verdict == ORIEL_VERDICT_UNKNOWN);
-		used += prospect.is_used && i >= ORIEL_WAY_SOFT;
+	for (i = 0; oriel_machine_data_path(machine, i, &state) == ORIEL_OK; i++) {
+		FUZZ_CHECK(state.verdict <= ORIEL_VERDICT_SKIP);
+		FUZZ_CHECK(!state.is_used || state.is_built);
+		FUZZ_CHECK(!state.is_used || state.verdict == ORIEL_VERDICT_PASS ||
+			   state.verdict == ORIEL_VERDICT_UNKNOWN);
+		used += state.is_used && i >= ORIEL_DATA_PATH_SOFT;
 	}
 	FUZZ_CHECK(used <= 1);
 }
 
 static void machines_compare(const struct oriel_machine *whole, const struct oriel_machine *less)
 {
-	struct oriel_prospect was_way, way;
+	struct oriel_data_path_state before, path;
 	struct oriel_finding was, is;
 	unsigned i;
 
@@ -58,10 +58,10 @@ static void machines_compare(const struct oriel_machine *whole, const struct ori
 		FUZZ_CHECK(is.verdict != ORIEL_VERDICT_PASS || was.verdict == ORIEL_VERDICT_PASS ||
 			   was.verdict == ORIEL_VERDICT_SKIP);
 	}
-	for (i = 0; oriel_machine_prospect(whole, i, &was_way) == ORIEL_OK; i++) {
-		FUZZ_CHECK(oriel_machine_prospect(less, i, &way) == ORIEL_OK);
-		FUZZ_CHECK(way.verdict != ORIEL_VERDICT_PASS ||
-			   was_way.verdict == ORIEL_VERDICT_PASS);
+	for (i = 0; oriel_machine_data_path(whole, i, &before) == ORIEL_OK; i++) {
+		FUZZ_CHECK(oriel_machine_data_path(less, i, &path) == ORIEL_OK);
+		FUZZ_CHECK(path.verdict != ORIEL_VERDICT_PASS ||
+			   before.verdict == ORIEL_VERDICT_PASS);
 	}
 }
 

@@ -100,7 +100,7 @@ static void mapping_import_here(const struct ori_mem_blob *blob)
 		FUZZ_CHECK(!m.address && !m.base && !m.mem && mapping_live->refs == 1);
 		return;
 	}
-	FUZZ_CHECK(ori_mem_blob_is_mine(blob) && m.length == blob->length);
+	FUZZ_CHECK(ori_mem_blob_is_local(blob) && m.length == blob->length);
 	FUZZ_CHECK((uintptr_t)m.address == blob->address);
 	if (blob->kind == ORI_MEM_BLOB_FILE) {
 		address = m.address;
@@ -132,7 +132,7 @@ static enum oriel_status mapping_gpu_import(const struct ori_gpu *gpu, const int
 		FUZZ_CHECK(lengths[i] > 0 && fds[i] == (int)i);
 		FUZZ_CHECK(!__builtin_add_overflow(sum, lengths[i], &sum));
 	}
-	FUZZ_CHECK(sum == mapping_asked.blob.piece_length);
+	FUZZ_CHECK(sum == mapping_asked.blob.alloc_length);
 	mapping_asked.opened++;
 	*address = GPU_BASE;
 	return ORIEL_OK;
@@ -146,7 +146,7 @@ static enum oriel_status mapping_gpu_fabric(const struct ori_gpu *gpu,
 
 	(void)gpu;
 	FUZZ_CHECK(b->kind == ORI_MEM_BLOB_GPU_FABRIC || b->flags == ORI_MEM_BLOB_FABRIC);
-	FUZZ_CHECK(memcmp(handle, b->handle, ORI_GPU_HANDLE) == 0 && length == b->piece_length);
+	FUZZ_CHECK(memcmp(handle, b->handle, ORI_GPU_HANDLE) == 0 && length == b->alloc_length);
 	mapping_asked.opened++;
 	*address = GPU_BASE;
 	return ORIEL_OK;
@@ -162,30 +162,31 @@ static enum oriel_status mapping_gpu_open(const struct ori_gpu *gpu,
 	return ORIEL_OK;
 }
 
-static enum oriel_status mapping_gpu_find(const struct ori_gpu *gpu, const void *address,
-					  struct ori_gpu_place *place)
+static enum oriel_status mapping_gpu_query(const struct ori_gpu *gpu, const void *address,
+					   struct ori_gpu_memory_info *place)
 {
 	(void)gpu;
 	FUZZ_CHECK(address == GPU_BASE);
-	*place = (struct ori_gpu_place){ORI_GPU_LEGACY, GPU_BASE, MAPPING_LENGTH, 0, 1};
+	*place = (struct ori_gpu_memory_info){ORI_GPU_LEGACY, GPU_BASE, MAPPING_LENGTH, 0, 1};
 	return ORIEL_OK;
 }
 
-static enum oriel_status mapping_gpu_grant(const struct ori_gpu *gpu, enum ori_gpu_kind kind,
-					   const void *address, size_t length)
+static enum oriel_status mapping_gpu_enable_access(const struct ori_gpu *gpu,
+						   enum ori_gpu_kind kind, const void *address,
+						   size_t length)
 {
 	const struct ori_mem_blob *b = &mapping_asked.blob;
 
 	(void)gpu;
 	FUZZ_CHECK(kind == ORI_GPU_MAPPED || kind == ORI_GPU_LEGACY);
-	FUZZ_CHECK(length == b->piece_length && (uintptr_t)address <= b->address);
+	FUZZ_CHECK(length == b->alloc_length && (uintptr_t)address <= b->address);
 	FUZZ_CHECK(b->address + b->length - (uintptr_t)address <= length);
 	return ORIEL_OK;
 }
 
 static void mapping_gpu_unmap(void *address, size_t length)
 {
-	FUZZ_CHECK(address == GPU_BASE && length == mapping_asked.blob.piece_length);
+	FUZZ_CHECK(address == GPU_BASE && length == mapping_asked.blob.alloc_length);
 	mapping_asked.closed++;
 }
 
@@ -215,8 +216,8 @@ static const struct ori_gpu mapping_gpu = {.ops = &(const struct ori_gpu_ops){
 						   .import = mapping_gpu_import,
 						   .import_fabric = mapping_gpu_fabric,
 						   .open_handle = mapping_gpu_open,
-						   .find = mapping_gpu_find,
-						   .grant = mapping_gpu_grant,
+						   .query = mapping_gpu_query,
+						   .enable_access = mapping_gpu_enable_access,
 						   .unmap = mapping_gpu_unmap,
 						   .close_handle = mapping_gpu_close,
 						   .pin = mapping_gpu_pin,
@@ -231,10 +232,10 @@ static void mapping_write_lengths(const struct ori_mem_blob *blob, bool is_wrong
 
 	if (count == 0 || count > ORI_MEM_SEGMENTS)
 		return;
-	each = blob->piece_length / count;
+	each = blob->alloc_length / count;
 	for (i = 0; i < count; i++)
 		lengths[i] = each;
-	lengths[0] += blob->piece_length % count + (is_wrong ? 1 : 0);
+	lengths[0] += blob->alloc_length % count + (is_wrong ? 1 : 0);
 	memcpy(mapping_live->address, lengths, count * sizeof(lengths[0]));
 }
 
@@ -330,7 +331,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		return 0;
 	if (n & MAPPING_GPU && n % 4 < 3) {
 		blob.kind = n % 2 ? ORI_MEM_BLOB_GPU_HANDLE : ORI_MEM_BLOB_GPU_FILES;
-		blob.piece_length = MAPPING_LENGTH;
+		blob.alloc_length = MAPPING_LENGTH;
 		blob.mem_offset = 4096;
 		blob.segments = n % 2 ? 0 : 1 + n % 4 * 2;
 		blob.id = n % 2 ? 0 : 3;

@@ -66,7 +66,7 @@ static struct oriel_p2p_request request;
 static struct oriel_p2p_remote remote;
 static struct oriel_p2p_mock_event event;
 static struct oriel_finding finding;
-static struct oriel_prospect prospect;
+static struct oriel_data_path_state data_path;
 static struct oriel_bootstrap end;
 static struct oriel_view view = {.size = sizeof(view), .length = sizeof(bytes), .buffer = bytes};
 static struct oriel_p2p_buffer buffer = {.address = bytes, .length = 8};
@@ -196,7 +196,7 @@ enum answer {
 	X(MACHINE, DESTROY, oriel_machine_destroy, (h), 0)                           \
 	X(MACHINE, VALUE, oriel_machine_export, (h, bytes, sizeof(bytes)), 0)        \
 	X(MACHINE, STATUS, oriel_machine_finding, (h, 0, &finding), 0)               \
-	X(MACHINE, STATUS, oriel_machine_prospect, (h, 0, &prospect), 0)             \
+	X(MACHINE, STATUS, oriel_machine_data_path, (h, 0, &data_path), 0)           \
 	X(MACHINE, VALUE, oriel_machine_is_well, (h), false)                         \
 	X(LOCAL_JOB, DESTROY, oriel_local_job_destroy, (h), 0)                       \
 	X(LOCAL_JOB, STATUS, oriel_bootstrap_open_local, (h, 0, &end), 0)

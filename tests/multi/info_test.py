@@ -33,39 +33,39 @@ class Info(unittest.TestCase):
                           **env)
         return json.loads(out)["job"]
 
-    def test_the_machine_is_told(self):
+    def test_features_of_the_machine_are_printed(self):
         out = self.output("info")
         self.assertRegex(out, r"(?m)^oriel \d+\.\d+\.\d+ ")
         self.assertRegex(out, r"(?m)^  memfd +(yes|no) +\S")
         self.assertNotIn("ORIEL_TIMEOUT", out)
 
-    def test_the_settings_are_told(self):
+    def test_settings_are_printed_with_their_source(self):
         out = self.output("info", "--config", ORIEL_TIMEOUT="7.5")
         self.assertRegex(out, r"(?m)^  ORIEL_TIMEOUT +7\.5 +environment +\S")
         self.assertRegex(out, r"(?m)^  ORIEL_LOG +\w+ +default +\S")
 
-    def test_json_tells_all(self):
-        told = json.loads(self.output("info", "--json", ORIEL_NODE='quote " and\ttab'))
-        settings = {setting["name"]: setting for setting in told["settings"]}
+    def test_json_has_settings_and_features(self):
+        report = json.loads(self.output("info", "--json", ORIEL_NODE='quote " and\ttab'))
+        settings = {setting["name"]: setting for setting in report["settings"]}
         self.assertEqual(settings["ORIEL_NODE"]["value"], 'quote " and\ttab')
         self.assertEqual(settings["ORIEL_NODE"]["source"], "environment")
-        self.assertIn("memfd", [feature["name"] for feature in told["features"]])
-        self.assertNotIn("job", told)
+        self.assertIn("memfd", [feature["name"] for feature in report["features"]])
+        self.assertNotIn("job", report)
 
-    def test_bytes_that_are_no_text_leave_the_json_valid(self):
+    def test_bytes_that_are_not_utf8_leave_the_json_valid(self):
         raw = b"\xff\xc3\xa9\xed\xa0\x80\xf4\x90\x80\x80\xc0\x80\xe2\x82"
-        told = json.loads(self.output("info", "--json", ORIEL_NODE=os.fsdecode(raw)))
-        values = [s["value"] for s in told["settings"] if s["name"] == "ORIEL_NODE"]
+        report = json.loads(self.output("info", "--json", ORIEL_NODE=os.fsdecode(raw)))
+        values = [s["value"] for s in report["settings"] if s["name"] == "ORIEL_NODE"]
         self.assertEqual(values, ["\ufffd\u00e9" + "\ufffd" * 11])
 
-    def test_rank_0_tells_of_the_job(self):
+    def test_rank_0_prints_the_job(self):
         out = self.output("run", "-n", "3", ORIEL, "info")
         self.assertEqual({line[:4] for line in out.splitlines()}, {"[0] "})
         self.assertIn("job of 3 ranks", out)
         for row in ("0 S M M", "1 M S M", "2 M M S"):
             self.assertRegex(out, r"(?m)^\[0\] +" + row.replace(" ", " +") + "$")
 
-    def test_json_tells_of_the_job(self):
+    def test_json_has_the_job(self):
         job = self.of_job(4)
         self.assertEqual(job["ranks"], 4)
         self.assertEqual(job["paths"], [["self" if i == k else "mapped" for k in range(4)]
@@ -75,15 +75,16 @@ class Info(unittest.TestCase):
         self.assertEqual(len({peer["pid"] for peer in job["peers"]}), 4)
         self.assertEqual(job["reasons"], [])
 
-    def test_the_adapter_in_software_is_told_to_be_one(self):
+    def test_the_software_hca_is_marked_as_one(self):
         out = self.output("run", "-n", "2", "--nodes", "2", "--no-prefix", ORIEL, "info")
-        self.assertRegex(out, r"(?m)^  adapter +kind +tier +mtu +queue depth +gets +WAIT +rails +posts +what it is$")
-        self.assertRegex(out, r"(?m)^  soft\d+ +soft +- +4096 +<= \d+ +<= 16 +yes +1 +rings +in software, for "
+        self.assertRegex(out, r"(?m)^  NIC +kind +tier +mtu +queue depth +max_rd_atomic +WAIT +rails +posts "
+                              r"+description$")
+        self.assertRegex(out, r"(?m)^  soft\d+ +soft +- +4096 +<= \d+ +<= 16 +yes +1 +rings +software HCA, for "
                               r"development and tests: no NIC is used$")
         self.assertRegex(out, r"(?m)^ +0 +S +R$")
         self.assertNotIn("kind", self.output("run", "-n", "2", "--no-prefix", ORIEL, "info"))
 
-    def test_json_tells_of_the_adapter(self):
+    def test_json_has_the_nic(self):
         job = self.of_job(3, "--nodes", "2", ORIEL_SOFT_HCA="mtu=1024,reads=4")
         self.assertEqual(job["paths"], [["self", "rdma", "rdma"], ["rdma", "self", "mapped"],
                                         ["rdma", "mapped", "self"]])
@@ -98,7 +99,7 @@ class Info(unittest.TestCase):
         self.assertEqual((adapter["rails"], adapter["tier"]), (1, ""))
         self.assertNotIn("adapter", self.of_job(2))
 
-    def test_who_posts_is_told(self):
+    def test_the_posting_thread_is_reported(self):
         for post in ("rings", "proxy"):
             self.assertEqual(self.of_job(2, "--nodes", "2", ORIEL_POST=post)["adapter"]["post"],
                              post)
@@ -106,34 +107,34 @@ class Info(unittest.TestCase):
         self.assertNotEqual(code, 0)
         self.assertIn("ORIEL_POST is 'nobody', but it may be auto, rings or proxy", err)
 
-    def test_the_number_of_rails_is_told(self):
+    def test_the_number_of_rails_is_reported(self):
         adapter = self.of_job(3, "--nodes", "3", ORIEL_RAILS="4")["adapter"]
         self.assertEqual(adapter["rails"], 4)
 
-    def test_too_many_rails_are_refused(self):
+    def test_an_invalid_number_of_rails_is_rejected(self):
         for rails in ("0", "5", "two"):
             code, _, err = oriel("run", "-n", "2", "--nodes", "2", ORIEL, "info",
                                  ORIEL_RAILS=rails)
             self.assertNotEqual(code, 0)
             self.assertIn(f"ORIEL_RAILS is '{rails}', but it may be a number from 1 to 4", err)
 
-    def test_an_adapter_that_moves_nothing_says_so(self):
+    def test_a_sink_is_marked_as_one(self):
         adapter = self.of_job(2, "--nodes", "2", ORIEL_SOFT_HCA="sink=1")["adapter"]
         self.assertTrue(adapter["is_sink"])
-        self.assertIn("move nothing", adapter["note"])
+        self.assertIn("discard all data", adapter["note"])
 
-    def test_the_adapter_in_software_is_a_feature_that_can_be_taken_away(self):
+    def test_the_software_hca_is_a_feature_that_a_setting_disables(self):
         out = self.output("info")
-        self.assertRegex(out, r"(?m)^  soft HCA +yes +.*for development and tests")
+        self.assertRegex(out, r"(?m)^  software HCA +yes +.*for development and tests")
         out = self.output("info", ORIEL_HCA="none")
-        self.assertRegex(out, r"(?m)^  soft HCA +no +.*ORIEL_HCA is none")
+        self.assertRegex(out, r"(?m)^  software HCA +no +.*ORIEL_HCA is none")
 
-    def test_the_log_tells_of_the_adapter_in_software(self):
+    def test_the_log_names_the_software_hca(self):
         code, _, err = oriel("run", "-n", "2", "--nodes", "2", ORIEL, "info", ORIEL_LOG="info")
         self.assertEqual(code, 0)
         self.assertRegex(err, r"(?i)adapter in software, for development")
 
-    def test_a_failure_is_told_and_gives_code_1(self):
+    def test_a_failure_is_reported_with_exit_code_1(self):
         code, out, err = oriel("info", RANK="0", WORLD_SIZE="many")
         self.assertEqual((code, out), (1, ""))
         self.assertRegex(err, "^oriel info: .*WORLD_SIZE")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`oriel run` as its users see it: launcher_test.py ORIEL RANK_HELPER [TEST...]"""
+"""`oriel run`, from the outside: launcher_test.py ORIEL RANK_HELPER [TEST...]"""
 
 import collections
 import fcntl
@@ -17,7 +17,7 @@ import uuid
 
 ORIEL = HELPER = None
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
-# What a launcher around these tests might have set.
+# Variables that an outer launcher may have set.
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 
 
@@ -64,14 +64,14 @@ class Launcher(unittest.TestCase):
                 os.kill(pid, signal.SIGKILL)
 
     def until_nothing_is_left(self):
-        """What the launcher has killed may take a moment to be gone."""
+        """Processes that the launcher killed may take a moment to exit."""
         until(lambda: not pids_with(self.mark), "processes survived the job")
 
     def start(self, *arguments, env=None, **options):
         name, _, value = self.mark.partition("=")
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
                    "stderr": subprocess.PIPE} | options
-        # Nobody is killed for being slow, but where @arguments say another grace.
+        # No slow rank is killed, unless @arguments set another grace.
         job = subprocess.Popen([ORIEL, "run", "--grace", str(DEADLINE * 2), *map(str, arguments)],
                                env=environment(**{name: value}, **(env or {})), **options)
         self.addCleanup(self.forget, job)
@@ -87,7 +87,7 @@ class Launcher(unittest.TestCase):
                 stream.close()
 
     def finish(self, job, given=None):
-        """Its code and outputs. Nothing of the job may be left when it ends."""
+        """Exit code and outputs. No process of the job may remain."""
         out, err = job.communicate(given, timeout=DEADLINE)
         self.until_nothing_is_left()
         return job.returncode, out, err.decode()
@@ -117,7 +117,7 @@ class Launcher(unittest.TestCase):
         lines = err.splitlines()
         self.assertEqual(code, 7)
         self.assertEqual(lines[0], "oriel run: rank 1 exited with code 7")
-        # A rank that had not come to its handler died of SIGTERM, which is not its fault.
+        # A rank without its handler in place died of SIGTERM, which is no failure.
         for line in lines[1:]:
             self.assertRegex(line, "^oriel run: rank [02] exited with code 5$")
 
@@ -135,7 +135,7 @@ class Launcher(unittest.TestCase):
         self.assertEqual(code, 128 + number)
         self.assertEqual(err, f"oriel run: rank 1 was killed by signal {number}\n")
 
-    def test_who_ignores_sigterm_is_killed_after_the_grace(self):
+    def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace(self):
         job = self.start("-n", 3, "--grace", "0.2", HELPER, "deaf", 9, stdin=subprocess.PIPE)
         lines = sorted(job.stdout.readline() for _ in range(2))
         self.assertEqual(lines, [b"[1] deaf\n", b"[2] deaf\n"])
@@ -144,7 +144,7 @@ class Launcher(unittest.TestCase):
         self.assertEqual(err, "oriel run: rank 0 exited with code 9\n"
                          "oriel run: ranks 1-2 did not end within 0.2 s of SIGTERM: killed\n")
 
-    def test_a_rank_that_was_stopped_ends_as_well(self):
+    def test_a_stopped_rank_ends_as_well(self):
         script = 'if [ $RANK = 1 ]; then echo ready; kill -STOP $$; else read x; exit 3; fi'
         job = self.start("-n", 2, "sh", "-c", script, stdin=subprocess.PIPE)
         self.assertEqual(job.stdout.readline(), b"[1] ready\n")
@@ -152,8 +152,8 @@ class Launcher(unittest.TestCase):
         self.assertEqual(self.finish(job, b"x\n"),
                          (3, b"", "oriel run: rank 0 exited with code 3\n"))
 
-    def test_a_rank_that_runs_is_not_told_to_go_on(self):
-        # SIGCONT would take away the stop that a debugger has just asked for.
+    def test_a_running_rank_gets_no_sigcont(self):
+        # SIGCONT would cancel the stop that a debugger has just requested.
         script = ('if [ $RANK = 0 ]; then read x; exit 3; fi\n'
                   'trap "echo continued" CONT\n'
                   'trap "sleep 0.2; echo ended; exit 0" TERM\n'
@@ -163,9 +163,9 @@ class Launcher(unittest.TestCase):
         self.assertEqual(job.stdout.readline(), b"[1] ready\n")
         self.assertEqual(self.finish(job, b"x\n")[:2], (3, b"[1] ended\n"))
 
-    def test_the_timeout_names_who_still_runs(self):
+    def test_the_timeout_names_the_ranks_that_still_run(self):
         script = 'case $RANK in 1|3|4) exec sleep 1000;; esac'
-        for timeout in (0.5, 5, 50):  # until the other ranks have had time to end
+        for timeout in (0.5, 5, 50):  # until the other ranks had time to end
             code, _, err = self.run_job("-n", 5, "--timeout", timeout, "sh", "-c", script)
             self.assertEqual(code, 124)
             expected = (f"oriel run: the job did not end within {timeout} s: "
@@ -174,7 +174,7 @@ class Launcher(unittest.TestCase):
                 break
         self.assertEqual(err, expected)
 
-    def test_a_program_that_is_not_there_is_told_once(self):
+    def test_a_missing_program_is_reported_once(self):
         code, out, err = self.run_job("-n", 8, "./no-such-program")
         self.assertEqual((code, out), (127, b""))
         self.assertEqual(err, "oriel run: cannot run './no-such-program': "
@@ -193,7 +193,7 @@ class Launcher(unittest.TestCase):
 
     # Output
 
-    def test_lines_without_an_end_do_not_run_into_each_other(self):
+    def test_unfinished_lines_are_not_joined(self):
         code, out, err = self.run_job("-n", 4, HELPER, "bytes", "one\ntwo", "three")
         self.assertEqual(code, 0)
         self.assertEqual(sorted(out.split(b"\n")),
@@ -201,7 +201,7 @@ class Launcher(unittest.TestCase):
                                 for word in (b"one", b"two")))
         self.assertEqual(sorted(err.split("\n")), [f"[{i}] three" for i in range(4)])
 
-    def test_the_bytes_of_a_rank_are_kept(self):
+    def test_the_bytes_of_a_rank_are_unchanged(self):
         raw = bytes(range(256)) * 10
         for option, prefix in (("--", b"[0] "), ("--no-prefix", b"")):
             code, out, _ = self.run_job("-n", 1, option, HELPER, "raw")
@@ -224,7 +224,7 @@ class Launcher(unittest.TestCase):
         code, out, _ = self.run_job("-n", 1, HELPER, "long", length)
         self.assertEqual((code, out == b"[0] " + letters), (0, True))
 
-        # Pieces of two such lines may take turns, each on a line of its own.
+        # Pieces of two such lines may alternate, each on a line of its own.
         code, out, _ = self.run_job("-n", 2, HELPER, "long", length)
         pieces = {b"[0] ": b"", b"[1] ": b""}
         for line in out.split(b"\n"):
@@ -232,8 +232,8 @@ class Launcher(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertTrue(all(piece == letters for piece in pieces.values()))
 
-    def test_the_last_words_come_before_the_news_of_the_end(self):
-        # More than one read() takes, all of it in the pipe before the launcher looks.
+    def test_the_last_lines_of_a_rank_precede_the_report_of_its_end(self):
+        # More than one read() returns, all of it in the pipe before the launcher polls.
         job = self.start("-n", 1, HELPER, "words", 50000, stdin=subprocess.PIPE)
         if job.stdout.readline() != b"[0] ready\n":
             self.skipTest("a pipe may not become large enough")
@@ -248,32 +248,32 @@ class Launcher(unittest.TestCase):
         self.assertEqual(err.splitlines()[-1], "oriel run: rank 0 exited with code 4")
         self.assertEqual(err.count("[0] word\n"), 50000)
 
-    def test_a_reader_who_has_stopped_reading_stops_no_deadline(self):
+    def test_a_stalled_reader_delays_no_deadline(self):
         job = self.start("-n", 2, "--timeout", "1", "--grace", "0.1", "yes")
         self.assertEqual(job.wait(timeout=DEADLINE), 124)
         self.assertIn(b"did not end within 1 s: ranks 0-1 still run", job.stderr.read())
 
-    def test_a_reader_who_has_left_ends_the_job(self):
+    def test_a_closed_output_ends_the_job(self):
         job = self.start("-n", 2, "yes")
         job.stdout.readline()
         job.stdout.close()
         self.assertEqual(job.wait(timeout=DEADLINE), 128 + signal.SIGPIPE)
 
-    def test_output_that_cannot_be_written_is_told(self):
+    def test_a_failed_write_of_output_is_reported(self):
         with open("/dev/full", "wb") as full:
             code, _, err = self.run_job("-n", 2, "echo", "x", stdout=full)
         self.assertEqual(code, 1)
         self.assertEqual(err, "oriel run: cannot write the output of the ranks: "
                          "No space left on device\n")
 
-    def test_a_child_of_a_rank_that_holds_the_outputs(self):
+    def test_a_child_of_a_rank_that_keeps_the_outputs_open(self):
         code, out, err = self.run_job("-n", 2, HELPER, "orphan")
         self.assertEqual((code, sorted(out.splitlines()), err),
                          (0, [b"[0] left", b"[1] left"], ""))
 
     # Input
 
-    def test_rank_0_gets_the_input_and_the_others_none(self):
+    def test_only_rank_0_gets_the_input(self):
         job = self.start("-n", 3, HELPER, "cat", stdin=subprocess.PIPE)
         code, out, _ = self.finish(job, b"to be read\n")
         self.assertEqual(code, 0)
@@ -311,7 +311,7 @@ class Launcher(unittest.TestCase):
             self.wait_ready(job, 3, b"got %d" % number)
         self.assertEqual(self.finish(job)[0], 0)
 
-    def test_a_signal_that_ends_the_ranks_gives_the_code(self):
+    def test_a_signal_that_ends_the_ranks_sets_the_exit_code(self):
         job = self.start("-n", 3, HELPER, "wait")
         self.wait_ready(job, 3)
         job.send_signal(signal.SIGTERM)
@@ -341,7 +341,7 @@ class Launcher(unittest.TestCase):
         job.send_signal(signal.SIGTERM)
         self.assertEqual(self.finish(job)[0], 128 + signal.SIGTERM)
 
-    def test_nothing_survives_a_launcher_that_is_killed(self):
+    def test_no_process_survives_a_killed_launcher(self):
         job = self.start("-n", 3, HELPER, "parent")
         self.wait_ready(job, 3)
         self.assertGreaterEqual(len(pids_with(self.mark)), 7)
@@ -358,7 +358,7 @@ class Launcher(unittest.TestCase):
                   for line in out.decode().splitlines()]
         return [value for _, value in sorted(values, key=lambda pair: int(pair[0]))]
 
-    def test_ranks_know_who_they_are(self):
+    def test_ranks_get_their_number_and_size(self):
         self.assertEqual(self.env_of("RANK", "-n", 3), ["0", "1", "2"])
         self.assertEqual(self.env_of("WORLD_SIZE", "-n", 3), ["3"] * 3)
         self.assertEqual(self.env_of("LOCAL_RANK", "-n", 3), ["0", "1", "2"])
@@ -385,7 +385,7 @@ class Launcher(unittest.TestCase):
         self.assertNotEqual(first[0], second[0])
         self.assertEqual(self.env_of("ORIEL_JOB_KEY", "-n", 2, ORIEL_JOB_KEY="abcd"), ["abcd"] * 2)
 
-    def test_names_of_an_outer_job_do_not_come_through(self):
+    def test_variables_of_an_outer_job_are_removed(self):
         outer = {"ORIEL_LISTEN_FD": "77", "ORIEL_PORT": "78", "RANK": "79", "MASTER_PORT": "80",
                  "TORCHELASTIC_USE_AGENT_STORE": "True"}
         self.assertEqual(self.env_of("ORIEL_LISTEN_FD", "-n", 2, **outer)[1], None)
@@ -395,7 +395,7 @@ class Launcher(unittest.TestCase):
         for name in ("ORIEL_PORT", "TORCHELASTIC_USE_AGENT_STORE"):
             self.assertEqual(self.env_of(name, "-n", 2, **outer), [None] * 2)
 
-    def test_jobs_at_once_do_not_meet_each_other(self):
+    def test_concurrent_jobs_do_not_connect_to_each_other(self):
         jobs = [self.start("-n", 4, HELPER, "meet") for _ in range(8)]
         for job in jobs:
             out, err = job.communicate(timeout=DEADLINE)
@@ -405,11 +405,11 @@ class Launcher(unittest.TestCase):
 
     def test_bad_usage(self):
         for arguments, text in (
-                ((), "how many ranks?"),
-                (("true",), "how many ranks?"),
-                (("-n", "2"), "which program"),
-                (("-n", "2", "--"), "which program"),
-                (("-n", "2", ""), "which program"),
+                ((), "the number of ranks is missing"),
+                (("true",), "the number of ranks is missing"),
+                (("-n", "2"), "the program is missing"),
+                (("-n", "2", "--"), "the program is missing"),
+                (("-n", "2", ""), "the program is missing"),
                 (("-n", "0", "true"), "not '0'"),
                 (("-n", "4097", "true"), "not '4097'"),
                 (("-n", "two", "true"), "not 'two'"),
@@ -432,7 +432,7 @@ class Launcher(unittest.TestCase):
                 self.assertIn(text, err)
                 self.assertTrue(err.startswith("oriel run: "))
 
-    def test_arguments_of_the_program_are_its_own(self):
+    def test_arguments_of_the_program_are_not_parsed(self):
         code, out, _ = self.run_job("-n", "1", "echo", "-n", "--nodes", "--", "x")
         self.assertEqual((code, out), (0, b"[0] --nodes -- x"))
 
@@ -458,11 +458,11 @@ class Launcher(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertRegex(out, r"^oriel \d+\.\d+\.\d+ \(.*\)\n$")
 
-    def test_unknown_commands_get_the_list(self):
+    def test_an_unknown_command_prints_the_list(self):
         for arguments in (("walk",), ("help", "walk")):
             code, out, err = self.oriel(*arguments)
             self.assertEqual((code, out), (2, ""))
-            self.assertIn("there is no command 'walk'", err)
+            self.assertIn("unknown command 'walk'", err)
             self.assertRegex(err, r"(?m)^  run ")
         self.assertEqual(self.oriel()[0], 2)
 

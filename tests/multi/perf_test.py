@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `oriel perf` says of its rows, not how fast they are: perf_test.py ORIEL [TEST...]"""
+"""The report of `oriel perf`, not the speed it reports: perf_test.py ORIEL [TEST...]"""
 
 import json
 import os
@@ -36,7 +36,7 @@ class Perf(unittest.TestCase):
         self.assertEqual((code, out), (1, ""))
         self.assertRegex(err, pattern)
 
-    def test_each_row_says_its_path(self):
+    def test_each_row_names_its_path(self):
         tests = ("memcpy", "put_flush", "barrier", "--sizes", "8")
         self.assertEqual(self.paths(*tests), {("memcpy", "self"), ("put_flush", "mapped"),
                                               ("barrier", "mapped")})
@@ -47,26 +47,26 @@ class Perf(unittest.TestCase):
                          {("memcpy", "self"), ("put_flush", "mapped"),
                           ("barrier", "mapped+rdma[soft]")})
 
-    def test_the_table_says_that_the_adapter_is_in_software(self):
+    def test_the_table_names_the_software_hca(self):
         code, out, _ = oriel("perf", "put_flush", "--sizes", "8", "--nodes", "2", *SHORT)
         self.assertEqual(code, 0)
-        self.assertRegex(out, r"(?m)^# rdma is an adapter in software, for development and tests")
+        self.assertRegex(out, r"(?m)^# rdma is the software HCA, for development and tests")
         self.assertRegex(out, r"(?m)^put_flush +origin +rdma\[soft\] +8 ")
         code, out, _ = oriel("perf", "put_flush", "--sizes", "8", *SHORT)
         self.assertEqual(code, 0)
         self.assertNotIn("software", out)
 
-    def test_the_command_of_a_row_makes_it_again(self):
+    def test_the_command_of_a_row_reproduces_it(self):
         row, = self.rows("put_flush", "--sizes", "8", "--nodes", "2", ORIEL_SOFT_HCA="mtu=512")
         self.assertRegex(row["command"], r"^ORIEL_SOFT_HCA=mtu=512 oriel run -n 2 --nodes 2 "
                                          r"oriel perf .*put_flush")
         self.assertNotIn("KEY", row["command"])
 
-    def test_a_case_that_a_path_does_not_allow_is_left_out_and_named(self):
+    def test_a_case_that_a_path_does_not_allow_is_skipped_and_named(self):
         code, out, _ = oriel("perf", "store_flag", "atomic_rate", "wqe_rate", "--sizes", "8",
                              "--nodes", "2", *SHORT)
         self.assertEqual(code, 0)
-        self.assertIn("\n# left out, not for this path: store_flag, fetch_add contended\n", out)
+        self.assertIn("\n# skipped, not for this path: store_flag, fetch_add contended\n", out)
         self.assertRegex(out, r"(?m)^fetch_add +uncontended ")
         self.assertNotRegex(out, r"(?m)^(store_flag|fetch_add +contended)")
         self.fails("the path mapped has no wqe_rate\n", "wqe_rate")
@@ -82,11 +82,11 @@ class Perf(unittest.TestCase):
             for row in rows:
                 self.assertGreater(row["median_us"], 0)
 
-    def test_an_adapter_that_moves_nothing_measures_nothing_else(self):
+    def test_a_sink_measures_only_posts(self):
         for tests in (("put_flush",), ("wqe_rate", "put_flush"), ("wqe_rate", "--check")):
-            self.fails("a sink moves no data", *tests, "--nodes", "2", ORIEL_SOFT_HCA="sink=1")
+            self.fails("a sink, which discards data", *tests, "--nodes", "2", ORIEL_SOFT_HCA="sink=1")
 
-    def test_counters_stand_beside_waiting_for_tickets(self):
+    def test_counters_are_reported_beside_tickets(self):
         for nodes in ((), ("--nodes", "2")):
             rows = self.rows("counter", "--check", *nodes)
             self.assertEqual([(row["test"], row["bytes"]) for row in rows],

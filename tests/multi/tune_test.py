@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `oriel tune` writes is read, and what is wrong in it told: tune_test.py ORIEL [TEST...]"""
+"""The file of `oriel tune` is read, and errors in it are reported: tune_test.py ORIEL [TEST...]"""
 
 import json
 import os
@@ -44,7 +44,7 @@ class Tune(unittest.TestCase):
         self.assertEqual((code, err), (0, ""))
         return json.loads(out)["job"]["tuning"]
 
-    def test_what_is_written_is_read(self):
+    def test_a_written_table_is_read(self):
         out = self.tune("-n", "2", "-o", str(self.file))
         self.assertRegex(out, r"(?m)^all-gather +8  ll \d+\.\d\d  store \d.* us -> \w+$")
         self.assertIn(f"written to {self.file}", out)
@@ -87,14 +87,14 @@ class Tune(unittest.TestCase):
         arguments = ("run", "-n", "2", ORIEL, "perf", "allgather", "--sizes", "8", "--check",
                      "--iters", "5", "--reps", "1")
         self.assertEqual(oriel(*arguments, ORIEL_TUNE=str(self.file))[0], 0)
-        # ce is for GPUs alone, so the table has been looked into.
+        # ce is only for GPUs, so the failure shows that the table was read.
         self.file.write_text(f"oriel-tune 1\n\nall-gather host 2 1 any ce {machine}\n",
                              encoding="utf-8")
         code, _, err = oriel(*arguments, ORIEL_TUNE=str(self.file))
         self.assertNotEqual(code, 0)
         self.assertIn(f"{self.file}:3: algorithm ce does not support messages of that size", err)
 
-    def test_ranks_that_read_different_tables_are_told(self):
+    def test_ranks_that_read_different_tables_fail(self):
         self.file.parent.mkdir(parents=True)
         machine = self.tuning("-n", "2", ORIEL_TUNE="off")["machine"]
         self.file.write_text(f"oriel-tune 1\nall-gather host 2 1 any store {machine}\n",
@@ -106,7 +106,7 @@ class Tune(unittest.TestCase):
         self.assertRegex(err, r"the digest of the table of oriel tune \(ORIEL_TUNE\): 0 on "
                               r"rank 0, \d+ on rank 1")
 
-    def test_what_is_wrong_is_named(self):
+    def test_errors_in_the_file_are_named(self):
         self.file.parent.mkdir(parents=True)
         arguments = ("run", "-n", "2", ORIEL, "perf", "allgather", "--sizes", "8", "--iters", "5")
         code, _, err = oriel(*arguments, ORIEL_TUNE=str(self.file))
@@ -117,7 +117,7 @@ class Tune(unittest.TestCase):
         code, _, err = oriel(*arguments, ORIEL_TUNE=str(self.file))
         self.assertNotEqual(code, 0)
         self.assertIn(f"{self.file}:3: invalid number of ranks 'two'", err)
-        # Which does not keep one from being made anew.
+        # `oriel tune` replaces such a file.
         self.tune("-n", "2", "-o", str(self.file), ORIEL_TUNE=str(self.file))
 
     def test_a_file_that_no_setting_names_stops_no_job(self):
@@ -153,10 +153,10 @@ class Tune(unittest.TestCase):
             for collective in ("all-gather", "all-to-all", "broadcast"):
                 self.assertTrue([line for line in mine if re.fullmatch(
                     f"{collective} gpu 2 {nodes} any ({algorithms}) Fake 0", line)])
-            # Every job reads the file, and those of other memory have no lines there.
+            # Every job reads the file; it has no lines for other kinds of memory.
             self.assertEqual(self.tuning(*job, ORIEL_TUNE=str(self.file))["source"], "library")
 
-    def test_wrong_arguments_are_refused(self):
+    def test_wrong_arguments_are_rejected(self):
         for arguments in (("-n", "0"), ("--most", "x"), ("more",), ("--nodes", "1e3")):
             code, out, err = oriel("tune", *arguments)
             self.assertEqual((code, out), (2, ""))

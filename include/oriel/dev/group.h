@@ -148,10 +148,11 @@ static __device__ __forceinline__ enum oriel_status oriel_cluster_vote(struct or
 
 #ifndef __CUDA_ARCH__
 /*
- * Prepare @team for @size threads, 1 to ORIEL_TEAM_MAX. @is_crowded: there may
+ * Prepare @team for @size threads, 1 to ORIEL_TEAM_MAX. @is_oversubscribed: there may
  * be more threads than cores, so that polling costs the others time.
  */
-ORIEL_DEV enum oriel_status oriel_team_open(struct oriel_team *team, uint32_t size, bool is_crowded)
+ORIEL_DEV enum oriel_status oriel_team_open(struct oriel_team *team, uint32_t size,
+					    bool is_oversubscribed)
 {
 	if (size < 1 || size > ORIEL_TEAM_MAX)
 		return ORIEL_ERR_RANGE;
@@ -160,7 +161,7 @@ ORIEL_DEV enum oriel_status oriel_team_open(struct oriel_team *team, uint32_t si
 	team->share[0] = team->share[1] = 0;
 	team->vote[0] = team->vote[1] = 0;
 	team->size = size;
-	team->spin = is_crowded ? 1 : 2000;
+	team->spin = is_oversubscribed ? 1 : 2000;
 	return ORIEL_OK;
 }
 

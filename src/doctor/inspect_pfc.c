@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Priority flow control, which makes Ethernet lossless, as the kernel's DCB netlink tells it. */
+/*
+ * Priority flow control, which makes Ethernet lossless, queried through the kernel's DCB netlink.
+ * inspect_nic.c calls it.
+ */
 #include <linux/dcbnl.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -8,13 +11,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "doctor/look.h"
+#include "doctor/inspect.h"
 
 #define PFC_NAME 16
-#define PFC_ANSWER 4096
+#define PFC_REPLY 4096
 #define PFC_WAIT_S 2
 
-/* The attribute @kind of those in @at[length]: its payload, or NULL. */
+/* Find the attribute @kind in @at[length]; returns its payload, or NULL. */
 static const unsigned char *attribute_find(const unsigned char *at, size_t length, unsigned kind,
 					   size_t *found)
 {
@@ -38,7 +41,7 @@ static const unsigned char *attribute_find(const unsigned char *at, size_t lengt
 	return NULL;
 }
 
-int64_t ori_look_pfc_answer(const void *bytes, size_t length)
+int64_t ori_inspect_pfc_reply(const void *bytes, size_t length)
 {
 	const size_t heads = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(struct dcbmsg));
 	const unsigned char *at = bytes;
@@ -66,10 +69,10 @@ struct pfc_request {
 	char name[PFC_NAME];
 };
 
-int64_t ori_look_pfc(const char *net)
+int64_t ori_inspect_pfc(const char *net)
 {
 	const struct timeval patience = {.tv_sec = PFC_WAIT_S};
-	unsigned char answer[PFC_ANSWER];
+	unsigned char answer[PFC_REPLY];
 	struct pfc_request request;
 	ssize_t length = -1;
 	int fd;
@@ -91,5 +94,5 @@ int64_t ori_look_pfc(const char *net)
 	    send(fd, &request, sizeof(request), 0) == (ssize_t)sizeof(request))
 		length = recv(fd, answer, sizeof(answer), 0);
 	close(fd);
-	return length > 0 ? ori_look_pfc_answer(answer, (size_t)length) : ORI_FACT_UNKNOWN;
+	return length > 0 ? ori_inspect_pfc_reply(answer, (size_t)length) : ORI_FACT_UNKNOWN;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies at an address, who else may reach it, and cudaMalloc() memory of others. */
+/*
+ * Addresses: the allocation that one lies in, IPC handles of cudaMalloc() memory, and host memory
+ * that is pinned for GPUs.
+ */
 #include "sys/gpu_driver.h"
 
 #include <assert.h>
@@ -8,24 +11,25 @@
 
 #include "base/error.h"
 
-static_assert(sizeof(CUipcMemHandle) == ORI_GPU_HANDLE, "a handle has its place");
+static_assert(sizeof(CUipcMemHandle) == ORI_GPU_HANDLE, "a handle fits");
 
-static bool gpu_pointer_says(CUpointer_attribute attribute, CUdeviceptr at)
+/* An attribute that an older driver does not know reads as false. */
+static bool gpu_pointer_flag(CUpointer_attribute attribute, CUdeviceptr at)
 {
-	/* Attributes are of 1 or 4 bytes. */
+	/* The attributes have 1 or 4 bytes. */
 	unsigned value = 0;
 
 	return ori_cuda.cuPointerGetAttribute(&value, attribute, at) == CUDA_SUCCESS && value;
 }
 
-/* Of memory of a GPU. */
+/* The kind of GPU memory at @at. */
 static enum ori_gpu_kind gpu_kind(CUdeviceptr at)
 {
 	CUmemGenericAllocationHandle handle;
 
-	if (gpu_pointer_says(CU_POINTER_ATTRIBUTE_IS_MANAGED, at))
+	if (gpu_pointer_flag(CU_POINTER_ATTRIBUTE_IS_MANAGED, at))
 		return ORI_GPU_OTHER;
-	if (gpu_pointer_says(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at))
+	if (gpu_pointer_flag(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at))
 		return ORI_GPU_LEGACY;
 	if (ori_cuda.cuMemRetainAllocationHandle(&handle, ori_gpu_pointer(at)) != CUDA_SUCCESS)
 		return ORI_GPU_OTHER;
@@ -34,20 +38,21 @@ static enum ori_gpu_kind gpu_kind(CUdeviceptr at)
 }
 
 /*
- * The driver tells the range of what the current context reaches by itself:
- * neither cudaMalloc() memory of another one nor mappings that are closed to it.
+ * The driver reports the range only of memory that the current context reaches: not of another
+ * context's cudaMalloc() memory, and not of mappings that this GPU has no access to.
  */
-static enum oriel_status gpu_find_device(const struct ori_gpu *gpu, CUdeviceptr at,
-					 struct ori_gpu_place *place)
+static enum oriel_status gpu_query_device(const struct ori_gpu *gpu, CUdeviceptr at,
+					  struct ori_gpu_memory_info *info)
 {
-	struct ori_gpu_place p = {.kind = gpu_kind(at), .device = -1};
+	struct ori_gpu_memory_info p = {.kind = gpu_kind(at), .device = -1};
 	unsigned long long id = 0;
 	CUdeviceptr base = 0;
 	CUresult result;
 
 	result = ori_cuda.cuPointerGetAttribute(&p.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "the GPU of memory at %p", ori_gpu_pointer(at));
+		return ori_cuda_fail(result, "querying the GPU of memory at %p",
+				     ori_gpu_pointer(at));
 	result = ori_cuda.cuMemGetAddressRange(&base, &p.length, at);
 	if (result != CUDA_SUCCESS && p.device == gpu->device)
 		return ori_cuda_fail(result, "GPU memory at %p", ori_gpu_pointer(at));
@@ -56,16 +61,20 @@ static enum oriel_status gpu_find_device(const struct ori_gpu *gpu, CUdeviceptr 
 	p.base = p.length ? ori_gpu_pointer(base) : ori_gpu_pointer(at);
 	if (ori_cuda.cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, at) == CUDA_SUCCESS)
 		p.id = id;
-	*place = p;
+	*info = p;
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gpu_find(const struct ori_gpu *gpu, const void *address,
-			       struct ori_gpu_place *place)
+/*
+ * The driver answers CUDA_ERROR_INVALID_VALUE for memory that it does not know: host memory that
+ * is not pinned.
+ */
+enum oriel_status ori_gpu_query(const struct ori_gpu *gpu, const void *address,
+				struct ori_gpu_memory_info *info)
 {
-	struct ori_gpu_place host = {ORI_GPU_PAGEABLE, NULL, 0, -1, 0};
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
-	enum oriel_status status = visit.status;
+	struct ori_gpu_memory_info host = {ORI_GPU_PAGEABLE, NULL, 0, -1, 0};
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
+	enum oriel_status status = guard.status;
 	CUdeviceptr at = ori_gpu_address(address);
 	CUmemorytype type = 0;
 	CUresult result;
@@ -74,59 +83,60 @@ enum oriel_status ori_gpu_find(const struct ori_gpu *gpu, const void *address,
 		return status;
 	result = ori_cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at);
 	if (result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE) {
-		status = gpu_find_device(gpu, at, place);
+		status = gpu_query_device(gpu, at, info);
 	} else if (result == CUDA_SUCCESS) {
-		host.kind = gpu_pointer_says(CU_POINTER_ATTRIBUTE_IS_MANAGED, at) ? ORI_GPU_OTHER
+		host.kind = gpu_pointer_flag(CU_POINTER_ATTRIBUTE_IS_MANAGED, at) ? ORI_GPU_OTHER
 										  : ORI_GPU_PINNED;
-		*place = host;
+		*info = host;
 	} else if (result == CUDA_ERROR_INVALID_VALUE) {
-		*place = host;
+		*info = host;
 	} else {
 		status = ori_cuda_fail(result, "memory at %p", address);
 	}
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	return status;
 }
 
-/* What the driver does not know is of type 0. */
-enum oriel_status ori_gpu_sees(const struct ori_gpu *gpu, const void *address, bool *is_seen)
+/* Memory that the driver does not know has type 0. */
+enum oriel_status ori_gpu_can_access(const struct ori_gpu *gpu, const void *address,
+				     bool *is_accessible)
 {
 	CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 					    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUmemorytype type = 0;
 	int device = -1;
 	void *values[] = {&type, &device};
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = ori_cuda.cuPointerGetAttributes(2, attributes, values, ori_gpu_address(address));
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result == CUDA_ERROR_INVALID_VALUE)
 		type = 0;
 	else if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "memory at %p", address);
-	*is_seen = type == CU_MEMORYTYPE_HOST ||
-		   (type == CU_MEMORYTYPE_DEVICE && device == gpu->device);
+	*is_accessible = type == CU_MEMORYTYPE_HOST ||
+			 (type == CU_MEMORYTYPE_DEVICE && device == gpu->device);
 	return ORIEL_OK;
 }
 
 enum oriel_status ori_gpu_export_handle(const struct ori_gpu *gpu,
-					const struct ori_gpu_place *place,
+					const struct ori_gpu_memory_info *info,
 					uint8_t handle[ORI_GPU_HANDLE])
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUipcMemHandle ipc;
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
-	result = ori_cuda.cuIpcGetMemHandle(&ipc, ori_gpu_address(place->base));
-	ori_gpu_leave(&visit);
+	if (guard.status != ORIEL_OK)
+		return guard.status;
+	result = ori_cuda.cuIpcGetMemHandle(&ipc, ori_gpu_address(info->base));
+	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "GPU memory at %p cannot be opened to other processes",
-				     (void *)place->base);
+		return ori_cuda_fail(result, "exporting an IPC handle of GPU memory at %p",
+				     (void *)info->base);
 	memcpy(handle, &ipc, ORI_GPU_HANDLE);
 	return ORIEL_OK;
 }
@@ -134,54 +144,58 @@ enum oriel_status ori_gpu_export_handle(const struct ori_gpu *gpu,
 enum oriel_status ori_gpu_open_handle(const struct ori_gpu *gpu,
 				      const uint8_t handle[ORI_GPU_HANDLE], void **address)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUipcMemHandle ipc;
 	CUdeviceptr at;
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	memcpy(&ipc, handle, sizeof(ipc));
 	result = ori_cuda.cuIpcOpenMemHandle(&at, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "a peer's GPU memory cannot be opened");
+		return ori_cuda_fail(result, "opening an IPC handle of a peer's GPU memory");
 	*address = ori_gpu_pointer(at);
 	return ORIEL_OK;
 }
 
 void ori_gpu_close_handle(const struct ori_gpu *gpu, void *address)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 
-	if (visit.status == ORIEL_OK)
+	if (guard.status == ORIEL_OK)
 		ori_cuda.cuIpcCloseMemHandle(ori_gpu_address(address));
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 }
 
 void ori_gpu_unpin(const struct ori_gpu *gpu, void *address)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 
-	if (visit.status == ORIEL_OK)
+	if (guard.status == ORIEL_OK)
 		ori_cuda.cuMemHostUnregister(address);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 }
 
+/*
+ * Portable, for the contexts of all GPUs. The device address must equal the host's, since kernels
+ * and CPU threads share one table of addresses.
+ */
 enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t length)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUdeviceptr at = 0;
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = ori_cuda.cuMemHostRegister(address, length,
 					    CU_MEMHOSTREGISTER_PORTABLE |
 						    CU_MEMHOSTREGISTER_DEVICEMAP);
 	if (result == CUDA_SUCCESS)
 		ori_cuda.cuMemHostGetDevicePointer(&at, address, 0);
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
 		return ORIEL_AGAIN;
 	if (result != CUDA_SUCCESS)
@@ -190,18 +204,19 @@ enum oriel_status ori_gpu_pin(const struct ori_gpu *gpu, void *address, size_t l
 	if (ori_gpu_pointer(at) == address)
 		return ORIEL_OK;
 	ori_gpu_unpin(gpu, address);
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "GPU %s sees host memory at other addresses",
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "GPU %s maps host memory at other addresses",
 			gpu->pci);
 }
 
+/* IOMEMORY maps registers of another device, for instance the doorbell page of a NIC. */
 enum oriel_status ori_gpu_map_io(const struct ori_gpu *gpu, void *address, size_t length, void **at)
 {
-	struct ori_gpu_visit visit = ori_gpu_enter(gpu);
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
 	CUdeviceptr mapped = 0;
 	CUresult result;
 
-	if (visit.status != ORIEL_OK)
-		return visit.status;
+	if (guard.status != ORIEL_OK)
+		return guard.status;
 	result = ori_cuda.cuMemHostRegister(address, length,
 					    CU_MEMHOSTREGISTER_PORTABLE |
 						    CU_MEMHOSTREGISTER_DEVICEMAP |
@@ -211,12 +226,13 @@ enum oriel_status ori_gpu_map_io(const struct ori_gpu *gpu, void *address, size_
 		if (result != CUDA_SUCCESS)
 			ori_cuda.cuMemHostUnregister(address);
 	}
-	ori_gpu_leave(&visit);
+	ori_gpu_leave(&guard);
 	if (result == CUDA_ERROR_NOT_PERMITTED)
-		return ori_cuda_fail(result,
-				     "GPU %s may not store to other devices: the module nvidia "
-				     "wants NVreg_RegistryDwords=\"PeerMappingOverride=1;\"",
-				     gpu->pci);
+		return ori_cuda_fail(
+			result,
+			"GPU %s may not store to other devices: load the module nvidia "
+			"with NVreg_RegistryDwords=\"PeerMappingOverride=1;\"",
+			gpu->pci);
 	if (result != CUDA_SUCCESS)
 		return ori_cuda_fail(result, "GPU %s cannot map %zu bytes of another device",
 				     gpu->pci, length);

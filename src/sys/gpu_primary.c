@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU for a program of ours that knows no CUDA. */
+/*
+ * The primary context of a GPU and a stream, for the library's tools, which use no CUDA themselves
+ * (mem/tune_gpu.c).
+ */
 #include "base/error.h"
 #include "sys/cuda.h"
 #include "sys/gpu.h"
 
-enum oriel_status ori_gpu_use(unsigned number, void **stream)
+enum oriel_status ori_gpu_primary_open(unsigned number, void **stream)
 {
 	enum oriel_status status = ori_cuda_open();
 	CUresult result = CUDA_SUCCESS;
@@ -27,24 +30,28 @@ enum oriel_status ori_gpu_use(unsigned number, void **stream)
 	if (result == CUDA_SUCCESS)
 		result = ori_cuda.cuStreamCreate(&opened, CU_STREAM_NON_BLOCKING);
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "GPU %u of %d", number % (unsigned)count, count);
+		return ori_cuda_fail(result, "opening GPU %u of %d", number % (unsigned)count,
+				     count);
 	*stream = opened;
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gpu_use_wait(void *stream)
+enum oriel_status ori_gpu_primary_wait(void *stream)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	CUresult result;
 
-	/* Of this thread, whoever captures meanwhile. */
+	/*
+	 * Relaxed for this thread, so that a capture by another thread neither fails nor fails
+	 * this call.
+	 */
 	ori_cuda.cuThreadExchangeStreamCaptureMode(&mode);
 	result = ori_cuda.cuStreamSynchronize(stream);
 	ori_cuda.cuThreadExchangeStreamCaptureMode(&mode);
 	return result == CUDA_SUCCESS ? ORIEL_OK : ori_cuda_fail(result, "waiting for a stream");
 }
 
-void ori_gpu_use_end(void *stream)
+void ori_gpu_primary_close(void *stream)
 {
 	if (stream)
 		ori_cuda.cuStreamDestroy(stream);

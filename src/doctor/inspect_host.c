@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The facts of the operating system: limits, files in memory, sockets, and the settings of Oriel
+ * and mlx5.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +20,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "doctor/files.h"
-#include "doctor/look.h"
+#include "doctor/inspect.h"
 
 #define CAP_IPC_LOCK_BIT 14
 
@@ -32,6 +36,7 @@ static int64_t host_limit(int which, int64_t *most)
 	return limit.rlim_cur == RLIM_INFINITY ? ORI_FACT_UNLIMITED : (int64_t)limit.rlim_cur;
 }
 
+/* Sealing is part of the trial: peers import only files that cannot shrink. */
 static int64_t host_try_memfd(void)
 {
 	int fd = memfd_create("oriel-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -42,7 +47,7 @@ static int64_t host_try_memfd(void)
 	return is_sealed;
 }
 
-/* An address of nothing but the family lets the kernel choose an abstract name. */
+/* A bare address family makes the kernel choose an abstract name. */
 static int64_t host_try_socket(void)
 {
 	const struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -55,7 +60,9 @@ static int64_t host_try_socket(void)
 	return is_bound;
 }
 
-/* Drivers ask for the capability in the first user namespace; in another one it is nothing. */
+/*
+ * Drivers check for the capability in the initial user namespace; in another one it has no effect.
+ */
 static int64_t host_is_memlock_exempt(const char *root)
 {
 	unsigned long long inside, outside, count, caps;
@@ -94,7 +101,7 @@ static int64_t host_ptrace(const char *root)
 	return ori_file_exists(path) ? ori_file_number(path) : 0;
 }
 
-static void host_look_settings(struct ori_facts *facts)
+static void host_inspect_settings(struct ori_facts *facts)
 {
 	const char *filter;
 	enum ori_wish wish;
@@ -110,8 +117,8 @@ static void host_look_settings(struct ori_facts *facts)
 	facts->allows_nic = wish == ORI_WISH_AUTO || wish == ORI_WISH_VERBS;
 }
 
-/* What MLX5_... of the environment makes of CQEs, which device code reads. */
-static void host_look_cqe(struct ori_facts *facts)
+/* The effect of MLX5_ variables of the environment on CQEs, whose format device code relies on. */
+static void host_inspect_cqe(struct ori_facts *facts)
 {
 	const char *size = getenv("MLX5_CQE_SIZE");
 	const char *compression = getenv("MLX5_ENABLE_CQE_COMPRESSION");
@@ -122,7 +129,7 @@ static void host_look_cqe(struct ori_facts *facts)
 	facts->cqe_compressed = compression && *compression && strcmp(compression, "0") != 0;
 }
 
-void ori_look_host(const char *root, struct ori_facts *facts)
+void ori_inspect_host(const char *root, struct ori_facts *facts)
 {
 	struct ori_error before;
 	struct utsname name;
@@ -141,7 +148,7 @@ void ori_look_host(const char *root, struct ori_facts *facts)
 	facts->memlock_exempt = host_is_memlock_exempt(root);
 	facts->shm = host_shm(root);
 	facts->ptrace = host_ptrace(root);
-	host_look_settings(facts);
-	host_look_cqe(facts);
-	ori_error_restore(&before); /* a setting that is wrong is unknown here, no failure */
+	host_inspect_settings(facts);
+	host_inspect_cqe(facts);
+	ori_error_restore(&before); /* an invalid setting is an unknown fact here, not an error */
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The facts of PCI devices: NUMA node, ACS of the bridges above, IOMMU type. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "doctor/files.h"
-#include "doctor/look.h"
+#include "doctor/inspect.h"
 
 #define PCI_DEVICES "/sys/bus/pci/devices/"
-#define PCI_EXTENDED 0x100u /* where the extended capabilities begin */
+#define PCI_EXTENDED 0x100u /* offset of the extended capabilities */
 #define PCI_SPACE 4096u
 #define PCI_ACS 0x000du
-#define PCI_ACS_CONTROL 6u /* in that capability */
+#define PCI_ACS_CONTROL 6u /* offset in the ACS capability */
 #define PCI_ACS_REQUEST_REDIRECT 4u
 
 static unsigned pci_word(const unsigned char *config, size_t at)
@@ -19,8 +20,8 @@ static unsigned pci_word(const unsigned char *config, size_t at)
 	return config[at] | (unsigned)config[at + 1] << 8;
 }
 
-/* Without privileges the kernel shows the first 64 bytes only. */
-int64_t ori_look_acs(const unsigned char *config, size_t length)
+/* Without privileges the kernel returns only the first 64 bytes. */
+int64_t ori_inspect_acs(const unsigned char *config, size_t length)
 {
 	size_t at = PCI_EXTENDED, left = PCI_SPACE / 4;
 
@@ -38,7 +39,7 @@ int64_t ori_look_acs(const unsigned char *config, size_t length)
 	return ORI_FACT_NO;
 }
 
-static int64_t bridge_look_acs(const char *root, const char *bridge)
+static int64_t bridge_inspect_acs(const char *root, const char *bridge)
 {
 	struct ori_file_path path = ori_file_path(root, PCI_DEVICES "%s/config", bridge);
 	unsigned char config[PCI_SPACE];
@@ -49,7 +50,7 @@ static int64_t bridge_look_acs(const char *root, const char *bridge)
 		return ORI_FACT_UNKNOWN;
 	length = fread(config, 1, sizeof(config), file);
 	fclose(file);
-	return ori_look_acs(config, length);
+	return ori_inspect_acs(config, length);
 }
 
 static bool is_pci_address(const char *text)
@@ -61,8 +62,8 @@ static bool is_pci_address(const char *text)
 	       !text[used];
 }
 
-/* /sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0: the device comes last. */
-static int64_t bridges_look_acs(const char *root, const char *pci)
+/* In /sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0 the bridges precede the device. */
+static int64_t bridges_inspect_acs(const char *root, const char *pci)
 {
 	struct ori_file_path link = ori_file_path(root, PCI_DEVICES "%s", pci);
 	int64_t acs = ORI_FACT_NO;
@@ -75,7 +76,7 @@ static int64_t bridges_look_acs(const char *root, const char *pci)
 
 		if (!rest || !is_pci_address(part))
 			continue;
-		one = bridge_look_acs(root, part);
+		one = bridge_inspect_acs(root, part);
 		if (one == ORI_FACT_YES)
 			return one;
 		if (one == ORI_FACT_UNKNOWN)
@@ -84,15 +85,15 @@ static int64_t bridges_look_acs(const char *root, const char *pci)
 	return acs;
 }
 
-void ori_look_pci(const char *root, const char *pci, int64_t *numa, int64_t *acs,
-		  ori_fact_text *iommu)
+void ori_inspect_pci(const char *root, const char *pci, int64_t *numa, int64_t *acs,
+		     ori_fact_text *iommu)
 {
 	char line[64];
 
 	if (!is_pci_address(pci) || !ori_file_exists(ori_file_path(root, PCI_DEVICES "%s", pci)))
 		return;
 	*numa = ori_file_number(ori_file_path(root, PCI_DEVICES "%s/numa_node", pci));
-	*acs = bridges_look_acs(root, pci);
+	*acs = bridges_inspect_acs(root, pci);
 	if (ori_file_line(ori_file_path(root, PCI_DEVICES "%s/iommu_group/type", pci), line,
 			  sizeof(line)))
 		ori_fact_set(iommu, line);
@@ -100,7 +101,7 @@ void ori_look_pci(const char *root, const char *pci, int64_t *numa, int64_t *acs
 		ori_fact_set(iommu, "none");
 }
 
-int64_t ori_look_bus(const char *root, unsigned vendor, const unsigned *classes, unsigned count)
+int64_t ori_inspect_bus(const char *root, unsigned vendor, const unsigned *classes, unsigned count)
 {
 	char **names;
 	int entries = ori_file_list(ori_file_path(root, PCI_DEVICES), &names);

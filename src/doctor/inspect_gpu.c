@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The facts of GPUs: from the driver's files, from libcuda, and from the PCI bus. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "doctor/files.h"
-#include "doctor/look.h"
+#include "doctor/inspect.h"
 #include "sys/gpus.h"
 
 #define NVIDIA_VENDOR 0x10deu
 
 /* "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release ..." */
-static void gpu_look_version(const char *root, struct ori_facts *facts)
+static void gpu_inspect_version(const char *root, struct ori_facts *facts)
 {
 	char line[256], *rest = line, *word;
 
@@ -25,12 +26,13 @@ static void gpu_look_version(const char *root, struct ori_facts *facts)
 	}
 }
 
-static void gpu_look_driver(const char *root, struct ori_facts *facts)
+/* Facts of the kernel modules, which exist without libcuda too. */
+static void gpu_inspect_driver(const char *root, struct ori_facts *facts)
 {
 	struct ori_file_path params = ori_file_path(root, "/proc/driver/nvidia/params");
 	char line[512];
 
-	gpu_look_version(root, facts);
+	gpu_inspect_version(root, facts);
 	if (ori_file_find(params, "RegistryDwords:", line, sizeof(line)))
 		facts->nvidia_override = strstr(line, "PeerMappingOverride=1") != NULL;
 	if (ori_file_find(params, "EnableStreamMemOPs:", line, sizeof(line)))
@@ -44,7 +46,8 @@ static void gpu_look_driver(const char *root, struct ori_facts *facts)
 				ori_file_path(root, "/sys/kernel/mm/memory_peers/nvidia-peermem"));
 }
 
-static void gpu_look_imex(const char *root, struct ori_facts *facts)
+/* The driver lists the class in /proc/devices; each channel is a device file. */
+static void gpu_inspect_imex(const char *root, struct ori_facts *facts)
 {
 	struct ori_file_path devices = ori_file_path(root, "/proc/devices");
 	char line[128], **names;
@@ -76,19 +79,19 @@ static void gpu_copy(const char *root, const struct ori_gpus_item *item, struct 
 	gpu->rdma = item->rdma;
 	gpu->rdma_vmm = item->rdma_vmm;
 	gpu->dmabuf = item->dmabuf;
-	gpu->words = item->words;
-	ori_look_pci(root, item->pci, &gpu->numa, &gpu->acs, &gpu->iommu);
+	gpu->stream_memops = item->stream_memops;
+	ori_inspect_pci(root, item->pci, &gpu->numa, &gpu->acs, &gpu->iommu);
 }
 
-void ori_look_gpus(const char *root, struct ori_facts *facts)
+void ori_inspect_gpus(const char *root, struct ori_facts *facts)
 {
 	static const unsigned display[] = {0x0300, 0x0302};
 	struct ori_gpus gpus;
 
-	facts->bus_gpus = ori_look_bus(root, NVIDIA_VENDOR, display, 2);
-	gpu_look_driver(root, facts);
-	gpu_look_imex(root, facts);
-	ori_gpus_look(&gpus);
+	facts->bus_gpus = ori_inspect_bus(root, NVIDIA_VENDOR, display, 2);
+	gpu_inspect_driver(root, facts);
+	gpu_inspect_imex(root, facts);
+	ori_gpus_query(&gpus);
 	facts->cuda = gpus.has_library;
 	if (gpus.has_library)
 		facts->cuda_result = gpus.result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at a machine that is a folder. */
+/* Inspects fabricated machines, each a directory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "doctor/look.h"
+#include "doctor/inspect.h"
 
 #define NIC "/sys/class/infiniband/mlx5_0"
 #define BRIDGE "/sys/devices/pci0000:00/0000:00:01.0"
@@ -91,7 +91,7 @@ static void make_config(unsigned char config[4096], unsigned control)
 	memset(config, 0, 4096);
 	config[0x100] = 0x01;
 	config[0x102] = 0x01;
-	config[0x103] = 0x14; /* the next one is at 0x140 */
+	config[0x103] = 0x14; /* the next capability is at 0x140 */
 	config[0x140] = 0x0d;
 	config[0x142] = 0x01;
 	config[0x146] = (unsigned char)control;
@@ -103,19 +103,19 @@ static void test_acs_is_found_in_the_configuration(void **state)
 
 	(void)state;
 	make_config(config, 0x1d);
-	assert_int_equal(ori_look_acs(config, sizeof(config)), ORI_FACT_YES);
+	assert_int_equal(ori_inspect_acs(config, sizeof(config)), ORI_FACT_YES);
 	make_config(config, 0x19); /* all but request redirect */
-	assert_int_equal(ori_look_acs(config, sizeof(config)), ORI_FACT_NO);
+	assert_int_equal(ori_inspect_acs(config, sizeof(config)), ORI_FACT_NO);
 	config[0x140] = 0x0e;
-	assert_int_equal(ori_look_acs(config, sizeof(config)), ORI_FACT_NO);
-	assert_int_equal(ori_look_acs(config, 64), ORI_FACT_UNKNOWN);
-	assert_int_equal(ori_look_acs(config, 256), ORI_FACT_UNKNOWN);
-	memset(config, 0xff, sizeof(config)); /* a device that is gone */
-	ori_look_acs(config, sizeof(config));
+	assert_int_equal(ori_inspect_acs(config, sizeof(config)), ORI_FACT_NO);
+	assert_int_equal(ori_inspect_acs(config, 64), ORI_FACT_UNKNOWN);
+	assert_int_equal(ori_inspect_acs(config, 256), ORI_FACT_UNKNOWN);
+	memset(config, 0xff, sizeof(config)); /* a device that was removed reads as all ones */
+	ori_inspect_acs(config, sizeof(config));
 	make_config(config, 0);
 	config[0x140] = 0x02;
-	config[0x143] = 0x14; /* points to itself */
-	assert_int_equal(ori_look_acs(config, sizeof(config)), ORI_FACT_NO);
+	config[0x143] = 0x14; /* the capability points to itself */
+	assert_int_equal(ori_inspect_acs(config, sizeof(config)), ORI_FACT_NO);
 }
 
 static void make_device(unsigned control)
@@ -136,19 +136,19 @@ static void make_device(unsigned control)
 	link_to("/sys/bus/pci/devices/0000:00:01.0", BRIDGE);
 }
 
-static void test_the_bus_is_looked_at(void **state)
+static void test_devices_on_the_bus_are_counted(void **state)
 {
 	static const unsigned network[] = {0x0200, 0x0207};
 	int64_t numa = -1, acs = -1;
 	ori_fact_text iommu = "";
 
 	(void)state;
-	assert_int_equal(ori_look_bus(root, 0x15b3, network, 2), ORI_FACT_UNKNOWN);
+	assert_int_equal(ori_inspect_bus(root, 0x15b3, network, 2), ORI_FACT_UNKNOWN);
 	make_device(0x04);
-	assert_int_equal(ori_look_bus(root, 0x15b3, network, 2), 1);
-	assert_int_equal(ori_look_bus(root, 0x10de, network, 2), 0);
-	assert_int_equal(ori_look_bus(root, 0x15b3, network, 1), 0);
-	ori_look_pci(root, "0000:18:00.0", &numa, &acs, &iommu);
+	assert_int_equal(ori_inspect_bus(root, 0x15b3, network, 2), 1);
+	assert_int_equal(ori_inspect_bus(root, 0x10de, network, 2), 0);
+	assert_int_equal(ori_inspect_bus(root, 0x15b3, network, 1), 0);
+	ori_inspect_pci(root, "0000:18:00.0", &numa, &acs, &iommu);
 	assert_int_equal(numa, 1);
 	assert_int_equal(acs, ORI_FACT_YES);
 	assert_string_equal(iommu, "DMA-FQ");
@@ -161,13 +161,13 @@ static void test_a_bridge_that_hides_its_configuration_is_unknown(void **state)
 
 	(void)state;
 	make_device(0);
-	ori_look_pci(root, "0000:18:00.0", &numa, &acs, &iommu);
+	ori_inspect_pci(root, "0000:18:00.0", &numa, &acs, &iommu);
 	assert_int_equal(acs, ORI_FACT_NO);
 	put_bytes(BRIDGE "/config", "short", 5);
-	ori_look_pci(root, "0000:18:00.0", &numa, &acs, &iommu);
+	ori_inspect_pci(root, "0000:18:00.0", &numa, &acs, &iommu);
 	assert_int_equal(acs, ORI_FACT_UNKNOWN);
 	acs = 7;
-	ori_look_pci(root, "../../etc", &numa, &acs, &iommu);
+	ori_inspect_pci(root, "../../etc", &numa, &acs, &iommu);
 	assert_int_equal(acs, 7);
 }
 
@@ -187,13 +187,13 @@ static void make_nic(void)
 	link_to(NIC "/device", DEVICE);
 }
 
-static void test_an_adapter_is_looked_at(void **state)
+static void test_a_nic_is_inspected(void **state)
 {
 	const struct ori_facts_nic *n = &facts.nic[0];
 
 	(void)state;
 	make_nic();
-	ori_look_nics(root, &facts);
+	ori_inspect_nics(root, &facts);
 	assert_int_equal(facts.nics, 1);
 	assert_int_equal(facts.bus_nics, 1);
 	assert_int_equal(facts.nic_count, 1);
@@ -210,8 +210,8 @@ static void test_an_adapter_is_looked_at(void **state)
 	assert_int_equal(n->acs, ORI_FACT_NO);
 }
 
-/* As kernel 6.1 answers: the interface, then IEEE with ETS and PFC in it. */
-static size_t make_pfc_answer(unsigned char *bytes, unsigned enabled)
+/* A reply as kernel 6.1 sends it: the interface, then IEEE with ETS and PFC inside. */
+static size_t make_pfc_reply(unsigned char *bytes, unsigned enabled)
 {
 	struct {
 		struct nlmsghdr head;
@@ -241,53 +241,53 @@ static size_t make_pfc_answer(unsigned char *bytes, unsigned enabled)
 	return sizeof(answer);
 }
 
-static void test_flow_control_is_found_in_the_answer(void **state)
+static void test_flow_control_is_found_in_the_reply(void **state)
 {
 	unsigned char bytes[512], *end;
 	struct nlmsghdr head;
 	size_t length, cut;
 
 	(void)state;
-	length = make_pfc_answer(bytes, 0x08);
-	assert_int_equal(ori_look_pfc_answer(bytes, length), 0x08);
-	make_pfc_answer(bytes, 0);
-	assert_int_equal(ori_look_pfc_answer(bytes, length), 0);
+	length = make_pfc_reply(bytes, 0x08);
+	assert_int_equal(ori_inspect_pfc_reply(bytes, length), 0x08);
+	make_pfc_reply(bytes, 0);
+	assert_int_equal(ori_inspect_pfc_reply(bytes, length), 0);
 	for (cut = 0; cut < length; cut++) {
-		end = malloc(cut + 1); /* so that a sanitizer sees where it ends */
+		end = malloc(cut + 1); /* so that a sanitizer detects reads past the end */
 		assert_non_null(end);
-		make_pfc_answer(bytes, 0x08);
+		make_pfc_reply(bytes, 0x08);
 		if (cut >= sizeof(head)) {
 			memcpy(&head, bytes, sizeof(head));
 			head.nlmsg_len = (uint32_t)cut;
 			memcpy(bytes, &head, sizeof(head));
 		}
 		memcpy(end, bytes, cut);
-		assert_int_equal(ori_look_pfc_answer(end, cut), ORI_FACT_UNKNOWN);
+		assert_int_equal(ori_inspect_pfc_reply(end, cut), ORI_FACT_UNKNOWN);
 		free(end);
 	}
-	make_pfc_answer(bytes, 0x08);
+	make_pfc_reply(bytes, 0x08);
 	memcpy(&head, bytes, sizeof(head));
 	head.nlmsg_type = NLMSG_ERROR;
 	memcpy(bytes, &head, sizeof(head));
-	assert_int_equal(ori_look_pfc_answer(bytes, length), ORI_FACT_UNKNOWN);
+	assert_int_equal(ori_inspect_pfc_reply(bytes, length), ORI_FACT_UNKNOWN);
 }
 
 static void test_an_interface_without_flow_control_is_unknown(void **state)
 {
 	(void)state;
-	assert_int_equal(ori_look_pfc("lo"), ORI_FACT_UNKNOWN);
-	assert_int_equal(ori_look_pfc("gone0"), ORI_FACT_UNKNOWN);
-	assert_int_equal(ori_look_pfc(""), ORI_FACT_UNKNOWN);
-	assert_int_equal(ori_look_pfc("a-name-that-is-far-too-long"), ORI_FACT_UNKNOWN);
+	assert_int_equal(ori_inspect_pfc("lo"), ORI_FACT_UNKNOWN);
+	assert_int_equal(ori_inspect_pfc("gone0"), ORI_FACT_UNKNOWN);
+	assert_int_equal(ori_inspect_pfc(""), ORI_FACT_UNKNOWN);
+	assert_int_equal(ori_inspect_pfc("a-name-that-is-far-too-long"), ORI_FACT_UNKNOWN);
 }
 
-static void test_an_adapter_in_software_is_on_no_bus(void **state)
+static void test_a_nic_in_software_is_on_no_bus(void **state)
 {
 	(void)state;
 	put("/sys/class/infiniband/rxe0/ports/1/state", "1: DOWN\n");
 	put("/sys/class/infiniband/rxe0/parent", "eth0\n");
 	put("/sys/class/net/eth0/mtu", "4200\n");
-	ori_look_nics(root, &facts);
+	ori_inspect_nics(root, &facts);
 	assert_string_equal(facts.nic[0].driver, "none");
 	assert_string_equal(facts.nic[0].pci, "none");
 	assert_string_equal(facts.nic[0].port, "down");
@@ -306,7 +306,7 @@ static void test_the_drivers_parameters_are_read(void **state)
 	put("/proc/devices", "Character devices:\n507 nvidia-caps-imex-channels\n");
 	put("/dev/nvidia-caps-imex-channels/channel0", "");
 	put("/sys/module/nvidia_peermem/version", "580.65.06\n");
-	ori_look_gpus(root, &facts);
+	ori_inspect_gpus(root, &facts);
 	assert_string_equal(facts.nvidia, "580.65.06");
 	assert_int_equal(facts.nvidia_open, ORI_FACT_YES);
 	assert_int_equal(facts.nvidia_override, ORI_FACT_YES);
@@ -316,7 +316,7 @@ static void test_the_drivers_parameters_are_read(void **state)
 	assert_int_equal(facts.imex_channels, 1);
 }
 
-static void test_parameters_that_are_not_set_are_no(void **state)
+static void test_unset_parameters_are_no(void **state)
 {
 	(void)state;
 	put("/proc/driver/nvidia/version",
@@ -324,7 +324,7 @@ static void test_parameters_that_are_not_set_are_no(void **state)
 	put("/proc/driver/nvidia/params", "EnableStreamMemOPs: 0\nRegistryDwords: \"\"\n");
 	put("/proc/devices", "Character devices:\n  1 mem\n");
 	put("/sys/module/nvidia/version", "535.129.03\n");
-	ori_look_gpus(root, &facts);
+	ori_inspect_gpus(root, &facts);
 	assert_string_equal(facts.nvidia, "535.129.03");
 	assert_int_equal(facts.nvidia_open, ORI_FACT_NO);
 	assert_int_equal(facts.nvidia_override, ORI_FACT_NO);
@@ -334,11 +334,11 @@ static void test_parameters_that_are_not_set_are_no(void **state)
 	assert_int_equal(facts.imex_channels, 0);
 }
 
-static void test_what_cannot_be_seen_is_unknown(void **state)
+static void test_an_unreadable_fact_is_unknown(void **state)
 {
 	(void)state;
-	ori_look_gpus(root, &facts);
-	ori_look_host(root, &facts);
+	ori_inspect_gpus(root, &facts);
+	ori_inspect_host(root, &facts);
 	assert_int_equal(facts.nvidia_override, ORI_FACT_UNKNOWN);
 	assert_int_equal(facts.nvidia_streamops, ORI_FACT_UNKNOWN);
 	assert_int_equal(facts.peermem, ORI_FACT_UNKNOWN);
@@ -356,34 +356,34 @@ static void test_the_capability_counts_in_the_first_user_namespace(void **state)
 	put("/proc/self/status", "Name:\tx\nCapEff:\t0000000000004000\n");
 	put("/proc/sys/kernel/yama/ptrace_scope", "2\n");
 	put("/.dockerenv", "");
-	ori_look_host(root, &facts);
+	ori_inspect_host(root, &facts);
 	assert_int_equal(facts.memlock_exempt, ORI_FACT_YES);
 	assert_int_equal(facts.ptrace, 2);
 	assert_int_equal(facts.container, ORI_FACT_YES);
 	put("/proc/self/status", "Name:\tx\nCapEff:\t000001ffffffbfff\n");
-	ori_look_host(root, &facts);
+	ori_inspect_host(root, &facts);
 	assert_int_equal(facts.memlock_exempt, ORI_FACT_NO);
 	put("/proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
 	put("/proc/self/uid_map", "         0       1000          1\n");
-	ori_look_host(root, &facts);
+	ori_inspect_host(root, &facts);
 	assert_int_equal(facts.memlock_exempt, ORI_FACT_NO);
 }
 
 int main(void)
 {
-#define LOOK_TEST(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+#define INSPECT_TEST(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_acs_is_found_in_the_configuration),
-		LOOK_TEST(test_the_bus_is_looked_at),
-		LOOK_TEST(test_a_bridge_that_hides_its_configuration_is_unknown),
-		LOOK_TEST(test_an_adapter_is_looked_at),
-		cmocka_unit_test(test_flow_control_is_found_in_the_answer),
+		INSPECT_TEST(test_devices_on_the_bus_are_counted),
+		INSPECT_TEST(test_a_bridge_that_hides_its_configuration_is_unknown),
+		INSPECT_TEST(test_a_nic_is_inspected),
+		cmocka_unit_test(test_flow_control_is_found_in_the_reply),
 		cmocka_unit_test(test_an_interface_without_flow_control_is_unknown),
-		LOOK_TEST(test_an_adapter_in_software_is_on_no_bus),
-		LOOK_TEST(test_the_drivers_parameters_are_read),
-		LOOK_TEST(test_parameters_that_are_not_set_are_no),
-		LOOK_TEST(test_what_cannot_be_seen_is_unknown),
-		LOOK_TEST(test_the_capability_counts_in_the_first_user_namespace),
+		INSPECT_TEST(test_a_nic_in_software_is_on_no_bus),
+		INSPECT_TEST(test_the_drivers_parameters_are_read),
+		INSPECT_TEST(test_unset_parameters_are_no),
+		INSPECT_TEST(test_an_unreadable_fact_is_unknown),
+		INSPECT_TEST(test_the_capability_counts_in_the_first_user_namespace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

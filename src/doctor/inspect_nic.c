@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The facts of RDMA NICs: from /sys/class/infiniband, and from the trials of sys/nics.h. */
 #include <ctype.h>
 #include <libgen.h>
 #include <limits.h>
@@ -7,14 +8,14 @@
 #include <string.h>
 
 #include "doctor/files.h"
-#include "doctor/look.h"
+#include "doctor/inspect.h"
 #include "sys/nics.h"
 
-#define ADAPTERS "/sys/class/infiniband"
+#define NICS "/sys/class/infiniband"
 #define MELLANOX_VENDOR 0x15b3u
 
-/* The last part of where a link leads. */
-static void nic_look_link(struct ori_file_path link, ori_fact_text *fact)
+/* The last component of the link's target. */
+static void nic_inspect_link(struct ori_file_path link, ori_fact_text *fact)
 {
 	char path[PATH_MAX];
 
@@ -23,11 +24,11 @@ static void nic_look_link(struct ori_file_path link, ori_fact_text *fact)
 }
 
 /* "4: ACTIVE" */
-static void nic_look_state(const char *root, struct ori_facts_nic *nic)
+static void nic_inspect_state(const char *root, struct ori_facts_nic *nic)
 {
 	char line[64], *word;
 
-	if (!ori_file_line(ori_file_path(root, ADAPTERS "/%s/ports/1/state", nic->name), line,
+	if (!ori_file_line(ori_file_path(root, NICS "/%s/ports/1/state", nic->name), line,
 			   sizeof(line)))
 		return;
 	word = strchr(line, ':');
@@ -37,11 +38,11 @@ static void nic_look_state(const char *root, struct ori_facts_nic *nic)
 	ori_fact_set(&nic->port, word);
 }
 
-static void nic_look_layer(const char *root, struct ori_facts_nic *nic)
+static void nic_inspect_layer(const char *root, struct ori_facts_nic *nic)
 {
 	char line[64];
 
-	if (!ori_file_line(ori_file_path(root, ADAPTERS "/%s/ports/1/link_layer", nic->name), line,
+	if (!ori_file_line(ori_file_path(root, NICS "/%s/ports/1/link_layer", nic->name), line,
 			   sizeof(line)))
 		return;
 	for (char *c = line; *c; c++)
@@ -53,24 +54,24 @@ static bool gid_is_empty(const char *root, const char *nic, const char *index)
 {
 	char line[64];
 
-	return !ori_file_line(ori_file_path(root, ADAPTERS "/%s/ports/1/gids/%s", nic, index), line,
+	return !ori_file_line(ori_file_path(root, NICS "/%s/ports/1/gids/%s", nic, index), line,
 			      sizeof(line)) ||
 	       strspn(line, "0:") == strlen(line);
 }
 
-/* Places that are empty have a type too, or one that cannot be read. */
-static void nic_look_gids(const char *root, struct ori_facts_nic *nic)
+/* Empty GID entries have a type too, or one that cannot be read. */
+static void nic_inspect_gids(const char *root, struct ori_facts_nic *nic)
 {
 	char **names, line[64];
-	int count = ori_file_list(ori_file_path(root, ADAPTERS "/%s/ports/1/gid_attrs/types",
-						nic->name),
-				  &names);
+	int count =
+		ori_file_list(ori_file_path(root, NICS "/%s/ports/1/gid_attrs/types", nic->name),
+			      &names);
 
 	if (count < 0)
 		return;
 	nic->gid_v1 = nic->gid_v2 = 0;
 	for (int i = 0; i < count; i++) {
-		if (!ori_file_line(ori_file_path(root, ADAPTERS "/%s/ports/1/gid_attrs/types/%s",
+		if (!ori_file_line(ori_file_path(root, NICS "/%s/ports/1/gid_attrs/types/%s",
 						 nic->name, names[i]),
 				   line, sizeof(line)) ||
 		    gid_is_empty(root, nic->name, names[i]))
@@ -83,36 +84,37 @@ static void nic_look_gids(const char *root, struct ori_facts_nic *nic)
 	ori_file_free(names, count);
 }
 
-static void nic_look_net(const char *root, struct ori_facts_nic *nic)
+/* The interface is that of the first GID; a NIC in software names it as its parent. */
+static void nic_inspect_net(const char *root, struct ori_facts_nic *nic)
 {
 	char line[64];
 
-	if (!ori_file_line(ori_file_path(root, ADAPTERS "/%s/ports/1/gid_attrs/ndevs/0", nic->name),
+	if (!ori_file_line(ori_file_path(root, NICS "/%s/ports/1/gid_attrs/ndevs/0", nic->name),
 			   line, sizeof(line)) &&
-	    !ori_file_line(ori_file_path(root, ADAPTERS "/%s/parent", nic->name), line,
-			   sizeof(line)))
+	    !ori_file_line(ori_file_path(root, NICS "/%s/parent", nic->name), line, sizeof(line)))
 		return;
 	ori_fact_set(&nic->net, line);
-	nic->pfc = ori_look_pfc(nic->net);
+	nic->pfc = ori_inspect_pfc(nic->net);
 	nic->mtu_net = ori_file_number(ori_file_path(root, "/sys/class/net/%s/mtu", nic->net));
 }
 
-/* An adapter in the kernel's software has no device behind it. */
-static void nic_look_files(const char *root, struct ori_facts_nic *nic)
+/* A NIC in the kernel's software has no device link. */
+static void nic_inspect_files(const char *root, struct ori_facts_nic *nic)
 {
-	if (!ori_file_exists(ori_file_path(root, ADAPTERS "/%s/device", nic->name))) {
+	if (!ori_file_exists(ori_file_path(root, NICS "/%s/device", nic->name))) {
 		ori_fact_set(&nic->driver, "none");
 		ori_fact_set(&nic->pci, "none");
 	}
-	nic_look_link(ori_file_path(root, ADAPTERS "/%s/device", nic->name), &nic->pci);
-	nic_look_link(ori_file_path(root, ADAPTERS "/%s/device/driver", nic->name), &nic->driver);
-	ori_look_pci(root, nic->pci, &nic->numa, &nic->acs, &nic->iommu);
-	nic_look_state(root, nic);
-	nic_look_layer(root, nic);
-	nic_look_gids(root, nic);
-	nic_look_net(root, nic);
+	nic_inspect_link(ori_file_path(root, NICS "/%s/device", nic->name), &nic->pci);
+	nic_inspect_link(ori_file_path(root, NICS "/%s/device/driver", nic->name), &nic->driver);
+	ori_inspect_pci(root, nic->pci, &nic->numa, &nic->acs, &nic->iommu);
+	nic_inspect_state(root, nic);
+	nic_inspect_layer(root, nic);
+	nic_inspect_gids(root, nic);
+	nic_inspect_net(root, nic);
 }
 
+/* Copy the results of sys/nics.h into the facts of the NIC of this name. */
 static void nic_copy(const struct ori_nics *nics, struct ori_facts_nic *nic)
 {
 	for (unsigned i = 0; i < nics->count; i++) {
@@ -130,29 +132,29 @@ static void nic_copy(const struct ori_nics *nics, struct ori_facts_nic *nic)
 		nic->umem = item->umem;
 		return;
 	}
-	/* The kernel has it, the library does not: nobody may open it. */
+	/* The kernel lists it and libibverbs does not: this user cannot open it. */
 	if (nics->has_verbs)
 		nic->opens = ORI_FACT_NO;
 }
 
-void ori_look_nics(const char *root, struct ori_facts *facts)
+void ori_inspect_nics(const char *root, struct ori_facts *facts)
 {
 	static const unsigned network[] = {0x0200, 0x0207};
 	struct ori_nics nics;
 	char **names;
 	int count;
 
-	facts->bus_nics = ori_look_bus(root, MELLANOX_VENDOR, network, 2);
-	ori_nics_look(&nics);
+	facts->bus_nics = ori_inspect_bus(root, MELLANOX_VENDOR, network, 2);
+	ori_nics_query(&nics);
 	facts->verbs = nics.has_verbs;
 	facts->mlx5 = nics.has_mlx5;
-	count = ori_file_list(ori_file_path(root, ADAPTERS), &names);
+	count = ori_file_list(ori_file_path(root, NICS), &names);
 	facts->nics = count < 0 ? 0 : count;
 	for (int i = 0; i < count && facts->nic_count < ORI_FACTS_NICS; i++) {
 		struct ori_facts_nic *nic = &facts->nic[facts->nic_count++];
 
 		ori_fact_set(&nic->name, names[i]);
-		nic_look_files(root, nic);
+		nic_inspect_files(root, nic);
 		nic_copy(&nics, nic);
 	}
 	if (count >= 0)
