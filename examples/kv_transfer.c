@@ -25,7 +25,7 @@ struct cache {
 	char *memory;
 	char *staging;  /* a page in host memory, if the cache is on a GPU */
 	uint64_t *sums; /* [pages], of the pages that rank 0 computed */
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_hub *context;
 	struct oriel_p2p_memory *handle;
 	struct oriel_p2p *p2p;
 	uint64_t moved, wrong; /* bytes moved, wrong pages */
@@ -208,7 +208,7 @@ static enum oriel_status connect_peer(struct cache *c, enum oriel_p2p_mode mode)
 {
 	struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = CHANNELS};
 	char mine[ORIEL_P2P_ADDRESS] = "", all[2][ORIEL_P2P_ADDRESS];
-	enum oriel_status status = oriel_p2p_create(c->hub, &attr, &c->p2p);
+	enum oriel_status status = oriel_p2p_create(c->context, &attr, &c->p2p);
 
 	if (status == ORIEL_OK)
 		status = oriel_p2p_address(c->p2p, mine);
@@ -257,9 +257,9 @@ static enum oriel_status cache_open(struct cache *c)
 		c->staging = malloc(c->page);
 	if (!c->sums || (c->flags && !c->staging))
 		return ORIEL_ERR_NOMEM;
-	status = oriel_p2p_hub_create(&attr, &c->hub);
+	status = oriel_p2p_hub_create(&attr, &c->context);
 	if (status == ORIEL_OK)
-		status = oriel_p2p_register(c->hub, memory, c->pages * c->page, 0, &c->handle);
+		status = oriel_p2p_register(c->context, memory, c->pages * c->page, 0, &c->handle);
 	return status;
 }
 
@@ -293,7 +293,7 @@ static int run(struct cache *c)
 	if (status == ORIEL_OK)
 		status = transfer(c, ORIEL_P2P_COPY_BASED);
 	oriel_p2p_unregister(c->handle);
-	oriel_p2p_hub_destroy(c->hub);
+	oriel_p2p_hub_destroy(c->context);
 	oriel_memory_free(c->memory);
 	free(c->staging);
 	free(c->sums);

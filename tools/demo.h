@@ -50,7 +50,7 @@ struct demo {
 	struct demo_range incoming[DEMO_MAX_RANKS]; /* by source */
 };
 
-/* The block of @rank in an inbox or outbox. */
+/* Returns the block of @rank in an inbox or outbox. */
 static inline char *demo_block(char *blocks, unsigned rank)
 {
 	return blocks + (size_t)rank * DEMO_BLOCK;

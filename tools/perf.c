@@ -264,7 +264,7 @@ static void job_skip(struct perf_job *job, const char *test, const char *mode)
 /* Drop the rows that do not apply to the path between ranks 0 and 1; equal on all ranks. */
 static void rows_choose(struct perf_rows *rows, struct perf_job *job)
 {
-	const char *last = "", *kept = "";
+	const char *last = "", *allowed = "";
 	size_t i, count = 0;
 
 	for (i = 0; i < rows->count; i++) {
@@ -272,11 +272,11 @@ static void rows_choose(struct perf_rows *rows, struct perf_job *job)
 
 		if (case_is_allowed(plan, job)) {
 			rows->row[count++] = rows->row[i];
-			kept = plan->test;
+			allowed = plan->test;
 		} else if (strcmp(plan->test, last) != 0) {
 			/* The cases of a test follow each other. */
 			last = plan->test;
-			job_skip(job, last, strcmp(last, kept) == 0 ? plan->mode : "");
+			job_skip(job, last, strcmp(last, allowed) == 0 ? plan->mode : "");
 		}
 	}
 	rows->count = count;

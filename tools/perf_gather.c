@@ -15,7 +15,7 @@ void perf_gather_close(struct perf_job *job)
 	job->gather = (struct perf_gather){.result = NULL};
 }
 
-/* Collective. One message from each rank to each, or from one to all. */
+/* Collective. Creates the object for one message from each rank to each, or from one to all. */
 static enum oriel_status gather_open(struct perf_job *job, enum perf_collective which,
 				     uint64_t bytes)
 {

@@ -17,7 +17,7 @@
 
 /* State of the job, created by the first row that needs it. */
 struct perf_p2p {
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_hub *context;
 	struct oriel_p2p *ends[P2P_MODES];
 	void *source, *sink; /* in memory that the peer's process can map */
 	struct oriel_p2p_memory *from, *to;
@@ -33,7 +33,7 @@ static enum oriel_status p2p_register(struct perf_p2p *p, void **memory,
 	enum oriel_status status = oriel_memory_alloc(p->bytes, 0, memory);
 
 	if (status == ORIEL_OK)
-		status = oriel_p2p_register(p->hub, *memory, p->bytes, 0, handle);
+		status = oriel_p2p_register(p->context, *memory, p->bytes, 0, handle);
 	if (status == ORIEL_OK)
 		memset(*memory, 1, p->bytes);
 	return status;
@@ -42,7 +42,7 @@ static enum oriel_status p2p_register(struct perf_p2p *p, void **memory,
 static enum oriel_status p2p_open(struct perf_job *job, uint64_t bytes, struct perf_p2p *p)
 {
 	/* The context is the communicator's, so its endpoints reach ranks on other machines too. */
-	enum oriel_status status = oriel_comm_p2p_hub(job->comm, &p->hub);
+	enum oriel_status status = oriel_comm_p2p_hub(job->comm, &p->context);
 
 	p->bytes = bytes;
 	if (status == ORIEL_OK)
@@ -112,7 +112,7 @@ static enum oriel_status p2p_end(struct perf_rep *s, enum oriel_p2p_mode mode,
 		status = p2p_open(s->job, s->job->bytes, p);
 	}
 	if (status == ORIEL_OK && !p->ends[mode]) {
-		status = oriel_p2p_create(p->hub, &attr, &p->ends[mode]);
+		status = oriel_p2p_create(p->context, &attr, &p->ends[mode]);
 		if (status == ORIEL_OK)
 			status = p2p_join(s, p->ends[mode]);
 	}

@@ -424,7 +424,7 @@ static int tune_run(const struct tune_options *options)
 	struct tune_job job = {.comm = NULL};
 	enum oriel_status status;
 	unsigned which;
-	bool is_told;
+	bool is_written;
 
 	/* The new table may replace one with errors. */
 	setenv("ORIEL_TUNE", "off", 1);
@@ -434,9 +434,9 @@ static int tune_run(const struct tune_options *options)
 	if (status != ORIEL_OK)
 		fprintf(stderr, "oriel tune: %s: %s\n", oriel_status_name(status),
 			oriel_last_error());
-	is_told = status == ORIEL_OK && (job.rank || tune_write(&job, options->file));
+	is_written = status == ORIEL_OK && (job.rank || tune_write(&job, options->file));
 	job_close(&job);
-	return is_told ? TOOL_OK : TOOL_FAILED;
+	return is_written ? TOOL_OK : TOOL_FAILED;
 }
 
 static bool tune_number(const char *text, const char *what, unsigned long long most,

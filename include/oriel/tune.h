@@ -23,7 +23,7 @@ extern "C" {
 /* The table by which the collectives of a communicator choose. */
 struct oriel_tune_info {
 	char machine[64]; /* the model of this rank's GPU or CPU */
-	char path[256];   /* ORIEL_TUNE, without it the file of the user; "": none */
+	char path[256];   /* the file that ORIEL_TUNE names, else the user's; "": none */
 	unsigned nodes;   /* domains, of GPUs or of the host */
 	unsigned rows;    /* of the file that match; 0: the library's table is used */
 	uint64_t digest;  /* of those rows, 0 without; must be equal on all ranks */

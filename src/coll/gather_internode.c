@@ -290,18 +290,18 @@ static void internode_release(void *context)
 
 enum oriel_status ori_internode_post(const struct ori_internode_job *job, void *stream)
 {
-	struct ori_internode_job *kept = malloc(sizeof(*kept));
-	const struct oriel_job call = {sizeof(call), internode_step, internode_release, kept};
+	struct ori_internode_job *posted = malloc(sizeof(*posted));
+	const struct oriel_job call = {sizeof(call), internode_step, internode_release, posted};
 	enum oriel_status status;
 
-	if (!kept)
+	if (!posted)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for an execution",
 				job->g->kind->name);
-	*kept = *job;
+	*posted = *job;
 	if (job->plan == &job->own)
-		kept->plan = &kept->own;
+		posted->plan = &posted->own;
 	status = oriel_comm_post(job->g->comm, &call, stream);
 	if (status != ORIEL_OK)
-		free(kept);
+		free(posted);
 	return status;
 }

@@ -45,9 +45,9 @@ enum oriel_status ori_tune_parse(const char *text, size_t length, const char *na
 				 const struct ori_tune_key *key, struct ori_tune *tune);
 
 /*
- * Reads the rows of file @path that match @key. Where a setting names the file (@is_requested),
- * every fault of it is ORIEL_ERR_CONFIG. Otherwise a missing file has no rows, and any other fault
- * is a warning, logged once, and no rows. Never blocks: a path that is not a regular file is such
+ * Reads the rows of file @path that match @key. If a setting names the file (@is_requested), every
+ * fault of it is ORIEL_ERR_CONFIG. Otherwise a missing file has no rows, and any other fault is a
+ * warning, logged once, and no rows. Never blocks: a path that is not a regular file is such
  * a fault.
  */
 enum oriel_status ori_tune_read(const char *path, bool is_requested, const struct ori_tune_key *key,

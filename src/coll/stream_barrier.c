@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The barrier of oriel/stream_barrier.h: a window with one barrier and no memory. */
+/* Implements oriel/stream_barrier.h by a window with one barrier and no memory. */
 #include <oriel/stream_barrier.h>
 #include <oriel/window.h>
 

@@ -35,24 +35,24 @@ void ori_answer_flag(struct ori_answer *answer, int64_t flag, const char *yes, c
 		ori_answer(answer, ORIEL_VERDICT_FAIL, "%s", no);
 }
 
-void ori_summary_add(struct ori_summary *tally, unsigned index, int64_t is_fine)
+void ori_summary_add(struct ori_summary *summary, unsigned index, int64_t is_fine)
 {
-	tally->count++;
+	summary->count++;
 	if (is_fine == ORI_FACT_UNKNOWN) {
-		if (tally->unknown++ == 0)
-			tally->first_unknown = index;
+		if (summary->unknown++ == 0)
+			summary->first_unknown = index;
 	} else if (is_fine) {
-		tally->fine++;
-	} else if (tally->bad++ == 0) {
-		tally->first_bad = index;
+		summary->fine++;
+	} else if (summary->bad++ == 0) {
+		summary->first_bad = index;
 	}
 }
 
-enum oriel_verdict ori_summary_verdict(const struct ori_summary *tally)
+enum oriel_verdict ori_summary_verdict(const struct ori_summary *summary)
 {
-	if (tally->bad > 0)
+	if (summary->bad > 0)
 		return ORIEL_VERDICT_FAIL;
-	if (tally->unknown > 0 || tally->count == 0)
+	if (summary->unknown > 0 || summary->count == 0)
 		return ORIEL_VERDICT_UNKNOWN;
 	return ORIEL_VERDICT_PASS;
 }

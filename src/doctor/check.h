@@ -53,10 +53,10 @@ struct ori_summary {
 	unsigned first_bad, first_unknown;
 };
 
-void ori_summary_add(struct ori_summary *tally, unsigned index, int64_t is_fine);
+void ori_summary_add(struct ori_summary *summary, unsigned index, int64_t is_fine);
 
 /* FAIL if a device is bad; UNKNOWN if a value is unknown or there is no device; otherwise PASS. */
-enum oriel_verdict ori_summary_verdict(const struct ori_summary *tally);
+enum oriel_verdict ori_summary_verdict(const struct ori_summary *summary);
 
 /* The state of a data path, given the verdicts of all checks. */
 struct ori_data_path_state {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registration cache over a fake NIC and a fake GPU. */
+/* Tests the registration cache with a fake NIC and a fake GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

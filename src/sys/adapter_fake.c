@@ -57,7 +57,7 @@ static int drop(void *object)
 	return 0;
 }
 
-/* Objects that nobody has given back, contexts that are still entered. */
+/* Objects that were not freed, and contexts that are still entered. */
 FAKE int fake_open_objects(void)
 {
 	return open_objects + entered;

@@ -263,7 +263,7 @@ enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const st
 	return rdma == OBSTACLE_NONE ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
 }
 
-/* The text behind "NVLink fabric: ", by enum ori_fabric_state. */
+/* The text after "NVLink fabric: ", indexed by enum ori_fabric_state. */
 static const char *const fabric_texts[ORI_FABRIC_STATES] = {
 	[ORI_FABRIC_NONE] = "none",
 	[ORI_FABRIC_READY] = "ready",

@@ -147,16 +147,16 @@ static void test_a_rank_reaches_itself_whatever_it_may_use(void **state)
 
 static void test_rdma_needs_a_nic_and_permission_on_both(void **state)
 {
-	struct fake far = {.process = 1, .machine = 1, .hcas = 2};
+	struct fake remote = {.process = 1, .machine = 1, .hcas = 2};
 
 	(void)state;
-	expect((struct fake){.hcas = 1}, far, ORIEL_PATH_RDMA,
+	expect((struct fake){.hcas = 1}, remote, ORIEL_PATH_RDMA,
 	       "mapped: different machines (host0, host1); rdma: RDMA NICs on both");
-	expect((struct fake){0}, far, ORIEL_PATH_NONE,
+	expect((struct fake){0}, remote, ORIEL_PATH_NONE,
 	       "mapped: different machines (host0, host1); "
 	       "rdma: no RDMA NIC on rank 4 (host0)");
-	far.forbidden = RDMA;
-	expect((struct fake){.hcas = 1}, far, ORIEL_PATH_NONE,
+	remote.forbidden = RDMA;
+	expect((struct fake){.hcas = 1}, remote, ORIEL_PATH_NONE,
 	       "mapped: different machines (host0, host1); "
 	       "rdma: not allowed by ORIEL_PATHS on rank 7 (host1)");
 	expect((struct fake){.hcas = 1, .node = "a"},

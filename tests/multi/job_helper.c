@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank for the tests of how jobs begin: job_helper MODE. Says what has come of it. */
+/* A rank for job_test.py, which tests how jobs begin: job_helper MODE. Prints the outcome. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define JOB_ROUNDS 20
 #define JOB_WINDOWS 5
-#define JOB_BARRIERS 400 /* in which listeners are served */
+#define JOB_BARRIERS 400 /* the bootstrap serves its listeners in each */
 
 struct mode {
 	const char *name;
@@ -43,15 +43,15 @@ static int listener(void)
 	return text ? atoi(text) : -1;
 }
 
-/* A file of the program's own gets the number that was the listener's. */
-static bool keep_number(int number, struct stat *mine)
+/* Opens a file of the program under the descriptor number that the listener had. */
+static bool reuse_number(int number, struct stat *mine)
 {
 	int fd = open("/dev/null", O_RDONLY);
 
 	return fd >= 0 && dup2(fd, number) == number && fstat(number, mine) == 0;
 }
 
-static bool has_kept_number(int number, const struct stat *mine)
+static bool is_still_open(int number, const struct stat *mine)
 {
 	struct stat now;
 
@@ -59,7 +59,7 @@ static bool has_kept_number(int number, const struct stat *mine)
 	       now.st_rdev == mine->st_rdev;
 }
 
-/* rounds: the same ranks open job after job at one port */
+/* rounds: the same ranks open one job after another at one port. */
 static int run_rounds(void)
 {
 	int number = listener(), round;
@@ -81,15 +81,15 @@ static int run_rounds(void)
 		oriel_bootstrap_close(&b);
 		if (round == 0 && number >= 0 && fcntl(number, F_GETFD) >= 0)
 			return !said("the listener is still open");
-		if (round == 0 && number >= 0 && !keep_number(number, &mine))
-			return !said("no file of the number");
-		if (number >= 0 && !has_kept_number(number, &mine))
-			return !said("the file of the program is closed");
+		if (round == 0 && number >= 0 && !reuse_number(number, &mine))
+			return !said("cannot open a file under that number");
+		if (number >= 0 && !is_still_open(number, &mine))
+			return !said("the library closed the file of the program");
 	}
 	return said("all rounds");
 }
 
-/* both: a second job at the port while the first one is open */
+/* both: opens a second job at the port while the first one is open. */
 static int run_both(void)
 {
 	struct oriel_bootstrap first, second;
@@ -125,8 +125,8 @@ static enum oriel_status make_windows(struct oriel_comm *comm)
 	return status;
 }
 
-/* Each rank sends a byte to the next, by a connection of its own. */
-static enum oriel_status send_on(const struct oriel_bootstrap *b)
+/* Each rank sends a byte to the next one, over a connection between the two. */
+static enum oriel_status send_to_next(const struct oriel_bootstrap *b)
 {
 	unsigned next = (b->rank + 1) % b->size, last = (b->rank + b->size - 1) % b->size;
 	enum oriel_status status;
@@ -151,8 +151,8 @@ static bool waits_for_line(void)
 }
 
 /*
- * whole: a job from its begin to its end. Before each of its two halves rank 0 waits for a
- * line of input, and the others for rank 0.
+ * whole: a job from its start to its end. Before each of its two halves rank 0 waits for a line of
+ * input, and the other ranks wait for rank 0.
  */
 static int run_whole(void)
 {
@@ -171,7 +171,7 @@ static int run_whole(void)
 		status = meet(&b);
 	if (status != ORIEL_OK)
 		return failed("barrier", status);
-	status = send_on(&b);
+	status = send_to_next(&b);
 	if (status != ORIEL_OK)
 		return failed("send", status);
 	if (!waits_for_line())
@@ -189,7 +189,7 @@ static int run_whole(void)
 	return said("ends");
 }
 
-/* hold: joins, says so, and waits for a line of input before it leaves */
+/* hold: joins, prints that, and waits for a line of input before it closes the bootstrap. */
 static int run_hold(void)
 {
 	struct oriel_bootstrap b;
@@ -198,7 +198,7 @@ static int run_hold(void)
 	if (status != ORIEL_OK)
 		return failed("open", status);
 	said("joined");
-	/* Rank 0 is in a call while it waits, and so hears who comes. */
+	/* Rank 0 waits inside a call, in which it serves new connections. */
 	if (b.rank != 0 && getchar() == EOF)
 		return !said("no input");
 	status = meet(&b);

@@ -14,7 +14,7 @@ import unittest
 
 ORIEL = HELPER = None
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
-# What a launcher around these tests might have set.
+# Names that a launcher around these tests might have set.
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|SLURM_|PMIX_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 
 
@@ -31,12 +31,12 @@ def inodes_of(pid):
             if link.startswith("socket:["):
                 found.add(link[8:-1])
     except OSError:
-        pass  # it has ended, or the descriptor is closed
+        pass  # the process has exited, or the descriptor is closed
     return found
 
 
 def listeners_of(pids):
-    """Addresses at which these processes listen, on TCP and unix sockets."""
+    """Addresses on which the processes @pids listen, of TCP and unix sockets."""
     inodes = set().union(*map(inodes_of, pids))
     with open("/proc/net/tcp") as file:
         for words in map(str.split, file):
@@ -49,7 +49,7 @@ def listeners_of(pids):
 
 
 class Flood(threading.Thread):
-    """Opens silent connections to whatever the processes listen at, again and again."""
+    """Opens silent connections to all listeners of the processes, repeatedly."""
 
     def __init__(self, pids):
         super().__init__()
@@ -62,12 +62,12 @@ class Flood(threading.Thread):
         try:
             sock.connect(address)
         except OSError:
-            pass  # under way, refused, or no room
+            pass  # in progress, refused, or the backlog is full
         self.sockets.append(sock)
         self.opened[address] += 1
 
     def count(self, kind):
-        """Of connections to addresses of that type: tuple for TCP, str for unix sockets."""
+        """Connections to addresses of type @kind: tuple for TCP, str for unix sockets."""
         return sum(n for address, n in list(self.opened.items()) if isinstance(address, kind))
 
     def run(self):
@@ -113,11 +113,11 @@ class Job(unittest.TestCase):
 
     # The port of a job
 
-    def test_the_same_ranks_open_job_after_job(self):
+    def test_the_same_ranks_open_one_job_after_another(self):
         self.assertEqual(self.run_job(4, "rounds"),
                          (0, [f"[{rank}] all rounds" for rank in range(4)], ""))
 
-    def test_a_job_beside_an_open_one_is_refused_on_all_ranks(self):
+    def test_a_second_job_at_an_open_port_is_refused_on_all_ranks(self):
         code, out, err = self.run_job(3, "both")
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(len(out), 3)
@@ -125,12 +125,12 @@ class Job(unittest.TestCase):
             self.assertRegex(line, rf"\[{rank}\] second: ORIEL_ERR_STATE: this process has a "
                              rf"bootstrap open as rank {rank} of the job at port \d+: close that")
 
-    # Strangers
+    # Connections from outside the job
 
     def wait_until(self, claim):
         end = time.monotonic() + DEADLINE
         while not claim():
-            self.assertLess(time.monotonic(), end, "it never became true")
+            self.assertLess(time.monotonic(), end, "the claim did not become true")
             time.sleep(0.01)
 
     def flood(self, limit):
@@ -144,7 +144,7 @@ class Job(unittest.TestCase):
             self.wait_until(lambda: flood.count(tuple) >= 200)
             job.stdin.write("open\n")
             job.stdin.flush()
-            # The unix sockets of all ranks but the first, which makes its own later.
+            # The unix sockets of all ranks but rank 0, which creates its own later.
             self.wait_until(lambda: flood.count(str) >= 300)
             code, out, err = self.finish(job, "create\n")
         finally:
@@ -154,25 +154,25 @@ class Job(unittest.TestCase):
         self.assertRegex(err, "a connection from 127.0.0.1:.* is dropped: there are too many "
                          "silent ones")
 
-    def test_a_flood_ends_no_job(self):
+    def test_a_flood_of_connections_ends_no_job(self):
         self.flood(1024)
 
-    def test_a_flood_takes_no_descriptors_that_the_job_needs(self):
+    def test_a_flood_of_connections_leaves_descriptors_to_the_job(self):
         self.flood(64)
 
-    def hand_start(self, rank, size, port, **env):
+    def start_by_hand(self, rank, size, port, **env):
         return self.start(HELPER, "hold", RANK=str(rank), WORLD_SIZE=str(size),
                           MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **env)
 
-    def test_jobs_that_launchers_name_do_not_mix(self):
+    def test_ranks_of_jobs_with_different_names_do_not_join(self):
         port = free_port()
         names = ({"TORCHELASTIC_RUN_ID": "one"}, {"TORCHELASTIC_RUN_ID": "two"},
                  {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}, {"PMIX_NAMESPACE": "one"},
                  {"TORCHELASTIC_RUN_ID": "none"}, {"ORIEL_JOB_KEY": "abcd"})
-        root = self.hand_start(0, 2, port, **names[0])
+        root = self.start_by_hand(0, 2, port, **names[0])
         for other in names[1:]:
             start = time.monotonic()
-            job = self.hand_start(1, 2, port, **other)
+            job = self.start_by_hand(1, 2, port, **other)
             code, out, _ = self.finish(job)
             self.assertEqual((code, len(out)), (1, 1))
             why = ("has another ORIEL_JOB_KEY than this rank" if "ORIEL_JOB_KEY" in other else
@@ -180,7 +180,7 @@ class Job(unittest.TestCase):
             self.assertRegex(out[0], f"open: ORIEL_ERR_AUTH: .*127.0.0.1:{port}.*{why}")
             # Long before the timeout of a job.
             self.assertLess(time.monotonic() - start, 25)
-        self.finish_hold(root, self.hand_start(1, 2, port, **names[0]), 5)
+        self.finish_hold(root, self.start_by_hand(1, 2, port, **names[0]), 5)
 
     def finish_hold(self, root, member, refused):
         code, out, _ = self.finish(member, "go\n")
@@ -189,12 +189,12 @@ class Job(unittest.TestCase):
         self.assertEqual((code, out), (0, ["ends", "joined"]), err)
         self.assertEqual(err.count(" is refused: ") + err.count(" is dropped: "), refused, err)
 
-    def test_a_rank_that_is_held_is_refused_to_others(self):
+    def test_a_second_process_with_a_joined_rank_is_refused(self):
         port = free_port()
-        root, member = self.hand_start(0, 2, port), self.hand_start(1, 2, port)
+        root, member = self.start_by_hand(0, 2, port), self.start_by_hand(1, 2, port)
         for job in (root, member):
             self.assertEqual(job.stdout.readline(), "joined\n")
-        code, out, _ = self.finish(self.hand_start(1, 2, port))
+        code, out, _ = self.finish(self.start_by_hand(1, 2, port))
         self.assertEqual(code, 1)
         self.assertRegex(out[0], r"open: ORIEL_ERR_CONFIG: rank 1 \(process \d+\) is refused at "
                          rf"127.0.0.1:{port} by process {root.pid}: rank 1 of the job here is "

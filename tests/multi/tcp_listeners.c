@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp_listeners MORE: how many TCP sockets a rank listens on after it has made a
- * communicator and a window and has put to each peer, beyond those of the bootstrap.
+ * tcp_listeners EXTRA: fails unless the rank listens on EXTRA more TCP sockets than the bootstrap
+ * does, after it has created a communicator and a window and has put to each peer.
  */
 #include <oriel/oriel.h>
 
@@ -14,7 +14,7 @@
 #define TIMEOUT_NS 60000000000u
 #define DESCRIPTORS 1024
 
-static bool well(enum oriel_status status, const char *what)
+static bool check(enum oriel_status status, const char *what)
 {
 	if (status != ORIEL_OK)
 		fprintf(stderr, "%s: %s\n", what, oriel_last_error());
@@ -41,44 +41,44 @@ static bool put_to_all(struct oriel_comm *comm, struct oriel_window *window)
 	uint64_t value = 1;
 
 	for (unsigned peer = 0; peer < oriel_comm_size(comm); peer++)
-		if (!well(oriel_window_put_value(window, peer, 8ull * oriel_comm_rank(comm), value,
-						 NULL),
-			  "put_value"))
+		if (!check(oriel_window_put_value(window, peer, 8ull * oriel_comm_rank(comm), value,
+						  NULL),
+			   "put_value"))
 			return false;
-	return well(oriel_window_flush(window, TIMEOUT_NS, NULL), "flush") &&
-	       well(oriel_window_barrier(window, 0, TIMEOUT_NS, NULL), "barrier");
+	return check(oriel_window_flush(window, TIMEOUT_NS, NULL), "flush") &&
+	       check(oriel_window_barrier(window, 0, TIMEOUT_NS, NULL), "barrier");
 }
 
-static bool run(const struct oriel_bootstrap *bootstrap, int more)
+static bool run(const struct oriel_bootstrap *bootstrap, int extra)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096, .barriers = 1};
 	struct oriel_window *window = NULL;
 	struct oriel_comm *comm = NULL;
 	int before = listeners(), after;
-	bool is_well;
+	bool is_fine;
 
-	is_well = well(oriel_comm_create(bootstrap, NULL, &comm), "comm") &&
-		  well(oriel_window_create(comm, &attr, &window), "window") &&
+	is_fine = check(oriel_comm_create(bootstrap, NULL, &comm), "comm") &&
+		  check(oriel_window_create(comm, &attr, &window), "window") &&
 		  put_to_all(comm, window);
 	after = listeners();
-	if (is_well && after != before + more) {
+	if (is_fine && after != before + extra) {
 		fprintf(stderr, "%d TCP listeners beyond the bootstrap's, not %d\n", after - before,
-			more);
-		is_well = false;
+			extra);
+		is_fine = false;
 	}
 	(void)oriel_window_destroy(window);
 	(void)oriel_comm_destroy(comm);
-	return is_well;
+	return is_fine;
 }
 
 int main(int argc, char **argv)
 {
 	struct oriel_bootstrap bootstrap;
-	bool is_well;
+	bool is_fine;
 
-	if (argc != 2 || !well(oriel_bootstrap_open_env(TIMEOUT_NS, &bootstrap), "bootstrap"))
+	if (argc != 2 || !check(oriel_bootstrap_open_env(TIMEOUT_NS, &bootstrap), "bootstrap"))
 		return 2;
-	is_well = run(&bootstrap, atoi(argv[1]));
+	is_fine = run(&bootstrap, atoi(argv[1]));
 	oriel_bootstrap_close(&bootstrap);
-	return !is_well;
+	return !is_fine;
 }

@@ -68,7 +68,7 @@ ORIEL_DEV uint64_t oriel_exchange_staging(uint32_t ranks, uint32_t parts)
 	return 2 * (uint64_t)ranks * parts * sizeof(struct oriel_dev_note);
 }
 
-/* Offset of the note from @source for @part in execution @epoch. */
+/* Returns the offset of the note from @source for @part in execution @epoch. */
 ORIEL_DEV uint64_t oriel_exchange_note_offset(const struct oriel_dev_window *w,
 					      const struct oriel_dev_gather *c, uint32_t part,
 					      uint64_t epoch, uint32_t source)
