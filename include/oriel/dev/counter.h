@@ -2,6 +2,12 @@
 /*
  * Counters: this rank's own words, raised when what it put is done locally. See
  * oriel/dev.h for what holds for all device functions.
+ *
+ * A counter is raised some time after the call that names it: wait_counter() waits for
+ * that. oriel_dev_drain() and oriel_dev_flush() wait until all counters of the group's
+ * earlier calls have been raised, and oriel_window_destroy() for those of all groups.
+ * oriel_dev_wait_local() for the ticket of the call does not: the source may be reused
+ * before the counter says so.
  */
 #ifndef ORIEL_DEV_COUNTER_H
 #define ORIEL_DEV_COUNTER_H
@@ -139,7 +145,11 @@ ORIEL_DEV enum oriel_status oriel_dev_read_counter(const struct oriel_dev_window
 	return status;
 }
 
-/* One thread, while nothing that raises the counter is under way. */
+/*
+ * One thread, while nothing that raises the counter is under way: after a drain or flush
+ * by each group that has posted such, or after a wait_counter() that has seen all of it.
+ * What is still under way raises it from 0, or is lost.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_reset_counter(const struct oriel_dev_window *w, uint32_t peer,
 						    uint32_t counter)
 {

@@ -218,7 +218,8 @@ ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t pee
 
 /*
  * Whole group: wait until what @ticket stands for is done locally: the source
- * of a put may be reused, the target of a get is complete. A negative ticket
+ * of a put may be reused, the target of a get is complete. Says nothing of the
+ * counter that the same call raises: wait for that, or drain. A negative ticket
  * is returned as the status that it is. The memory is the caller's again also
  * when it fails, unless only a limit of the caller's own has passed.
  */
@@ -240,7 +241,11 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *
 	return ORIEL_OK;
 }
 
-/* Whole group: wait_local for all that the group posted to any peer. */
+/*
+ * Whole group: wait_local for all that the group posted to any peer, and the counters
+ * that it raises with that have been raised: whoever is ordered after this reads them
+ * so, and may reset them.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint64_t timeout_ns)
 {
@@ -252,7 +257,8 @@ ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
 
 /*
  * Whole group: wait until all that the group put to any peer is visible there,
- * before anything the group does afterwards.
+ * before anything the group does afterwards. It covers what drain does, counters as
+ * well.
  */
 ORIEL_DEV enum oriel_status oriel_dev_flush(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint64_t timeout_ns)
