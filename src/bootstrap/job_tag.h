@@ -6,7 +6,7 @@
 #ifndef ORI_BOOTSTRAP_JOB_TAG_H
 #define ORI_BOOTSTRAP_JOB_TAG_H
 
-#include "net/auth.h"
+#include "bootstrap/frame.h"
 
 /* Where a tag is from; it travels. */
 enum ori_job_tag_kind {

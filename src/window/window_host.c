@@ -300,7 +300,8 @@ enum oriel_status oriel_window_barrier_arrive(struct oriel_window *w, uint32_t s
 {
 	const struct ori_kernel_call c = {.id = slot};
 
-	return host_run(w, ORI_KERNEL_BARRIER_ARRIVE, ori_act_barrier_arrive, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_BARRIER_ARRIVE, ori_act_barrier_arrive, &c, 0,
+			stream);
 }
 
 enum oriel_status oriel_window_barrier_wait(struct oriel_window *w, uint32_t slot,
@@ -308,7 +309,8 @@ enum oriel_status oriel_window_barrier_wait(struct oriel_window *w, uint32_t slo
 {
 	const struct ori_kernel_call c = {.id = slot};
 
-	return host_run(w, ORI_KERNEL_BARRIER_WAIT, ori_act_barrier_wait, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_BARRIER_WAIT, ori_act_barrier_wait, &c, timeout_ns,
+			stream);
 }
 
 enum oriel_status oriel_window_send(struct oriel_window *w, unsigned peer, uint32_t channel,
