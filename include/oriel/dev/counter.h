@@ -39,9 +39,11 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 		status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_link_put_counter(w->peers[peer].link, g, oriel_rdma_place(w, peer, to),
-					      oriel_rdma_local(w, peer, from), length,
-					      oriel_rdma_counter(w, peer, counter), 1);
+		return oriel_rdma_ticket(
+			peer, oriel_link_put_counter(w->peers[peer].link, g,
+						     oriel_rdma_place(w, peer, to),
+						     oriel_rdma_local(w, peer, from), length,
+						     oriel_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_put(w, g, peer, to, from, length);
 	if (ticket < 0)
@@ -72,11 +74,12 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 			status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_link_put_signal_counter(w->peers[peer].link, g,
-						     oriel_rdma_place(w, peer, to),
-						     oriel_rdma_local(w, peer, from), length,
-						     oriel_rdma_signal(w, peer, id), value,
-						     oriel_rdma_counter(w, peer, counter), 1);
+		return oriel_rdma_ticket(peer, oriel_link_put_signal_counter(
+						       w->peers[peer].link, g,
+						       oriel_rdma_place(w, peer, to),
+						       oriel_rdma_local(w, peer, from), length,
+						       oriel_rdma_signal(w, peer, id), value,
+						       oriel_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_put_signal(w, g, peer, to, from, length, id, value);
 	if (ticket < 0)
@@ -101,9 +104,10 @@ ORIEL_DEV int64_t oriel_dev_signal_counter(const struct oriel_dev_window *w,
 		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_link_signal_counter(w->peers[peer].link, g,
-						 oriel_rdma_signal(w, peer, id), value,
-						 oriel_rdma_counter(w, peer, counter), 1);
+		return oriel_rdma_ticket(
+			peer, oriel_link_signal_counter(w->peers[peer].link, g,
+							oriel_rdma_signal(w, peer, id), value,
+							oriel_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, value);
 	if (ticket < 0)

@@ -347,10 +347,19 @@ ORIEL_DEV enum oriel_status oriel_link_await(const struct oriel_dev_link *l,
 }
 
 /*
+ * One thread: has request @index of @q been posted? A ticket that its holder has by
+ * right is always below: its post came before.
+ */
+ORIEL_DEV bool oriel_link_is_issued(struct oriel_link_queue q, uint64_t index)
+{
+	return index < oriel_link_posted(q);
+}
+
+/*
  * Whole group: wait until what @ticket stands for has completed; for counters see
- * oriel_link_fence(). A negative ticket is returned as the status that it is. Memory
- * named in it is the adapter's no more, whatever is returned, but for ORIEL_ERR_TIMEOUT
- * of the caller's own limit.
+ * oriel_link_fence(). A negative ticket is returned as the status that it is, one that
+ * @l has not issued is ORIEL_ERR_INVALID. Memory named in it is the adapter's no more,
+ * whatever else is returned, but for ORIEL_ERR_TIMEOUT of the caller's own limit.
  */
 ORIEL_DEV enum oriel_status oriel_link_wait_local(const struct oriel_dev_link *l,
 						  struct oriel_dev_group g, int64_t ticket,
@@ -365,6 +374,8 @@ ORIEL_DEV enum oriel_status oriel_link_wait_local(const struct oriel_dev_link *l
 		q = oriel_link_main(l);
 		if (!oriel_link_has(q))
 			status = ORIEL_ERR_NO_PATH;
+		else if (!oriel_link_is_issued(q, (uint64_t)ticket))
+			status = ORIEL_ERR_INVALID;
 		else
 			status = oriel_link_await(l, q, (uint64_t)ticket, timeout_ns);
 	}
