@@ -568,7 +568,7 @@ static void communicators_go_last(struct rank *r)
 	CHECK_LAST(r, "still has its region");
 	CHECK_OK(r, oriel_stream_barrier_create(r->comm, 0, &barrier));
 	oriel_comm_destroy(r->comm);
-	CHECK_LAST(r, "still has its barrier");
+	CHECK_LAST(r, "still has its stream barrier");
 	oriel_stream_barrier_destroy(barrier);
 	oriel_region_unregister(region);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
