@@ -273,15 +273,15 @@ static void host_refuses_what_is_not_there(struct rank *r)
 	CHECK_STATUS(r, oriel_window_read_signal(w, 0, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_read_signal_from(w, 0, 0, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_read_counter(w, 0, 0, NULL, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_device(NULL, &device), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_window_device(NULL, &device), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_device(w, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_comm_barrier(NULL), ORIEL_ERR_INVALID);
-	CHECK_TEXT(r, oriel_last_error(), "oriel_comm_barrier: comm is NULL");
+	CHECK_TEXT(r, oriel_last_error(), "oriel_comm_barrier: the communicator is NULL");
 	CHECK_STATUS(r, oriel_comm_agree(NULL, ORIEL_OK), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_comm_all_gather(NULL, &value, &value, 8), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_comm_create(NULL, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_create(r->comm, NULL, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_create(NULL, NULL, &w), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_window_create(NULL, NULL, &w), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_region_register(r->comm, &value, 8, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_stream_barrier_create(r->comm, 0, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_allgather_create(r->comm, NULL, NULL, NULL), ORIEL_ERR_INVALID);
