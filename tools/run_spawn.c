@@ -48,10 +48,16 @@ static int spawn_listen(struct spawn *spawn)
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t length = sizeof(address);
+	int on = 1;
 
+	/*
+	 * Reuse is for the connections, which have it from the listener: the port is free for
+	 * the next job of these ranks. Only after bind(), which is to find a port of its own.
+	 */
 	spawn->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (spawn->listener < 0 ||
 	    bind(spawn->listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+	    setsockopt(spawn->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
 	    listen(spawn->listener, SOMAXCONN) != 0 ||
 	    getsockname(spawn->listener, (struct sockaddr *)&address, &length) != 0)
 		return spawn_fail("listen at 127.0.0.1");
@@ -266,6 +272,10 @@ int run_spawn_all(const struct run_options *options, const sigset_t *mask, int i
 		code = spawn_rank(&spawn, started, &pids[started], outputs[started]);
 		if (code == TOOL_OK)
 			started++;
+		/* Rank 0 has it: nobody else shall hold its port when it is done with it. */
+		if (spawn.listener >= 0)
+			close(spawn.listener);
+		spawn.listener = -1;
 	}
 	if (code == TOOL_OK)
 		code = spawn_confirm(&spawn);

@@ -87,8 +87,9 @@ struct oriel_bootstrap {
  *
  * The same ranks may open several jobs at one port, one after the other: while one
  * is open, the next is refused (ORIEL_ERR_STATE) on every rank that has not closed it.
- * The listener of ORIEL_LISTEN_FD serves the first; the call takes that name out of
- * the environment, so no other thread may read the environment meanwhile.
+ * The process keeps the listener of ORIEL_LISTEN_FD for all jobs at its port; the first
+ * call takes that name out of the environment, so no other thread may read the
+ * environment meanwhile.
  */
 enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap);
 

@@ -10,7 +10,8 @@
  * group at a time.
  *
  * What is returned: functions that post something return a ticket, which is
- * not negative, or a negative enum oriel_status; functions that wait return an
+ * not negative and means something to oriel_dev_wait_local() with the same peer
+ * alone, or a negative enum oriel_status; functions that wait return an
  * enum oriel_status. Bad arguments are refused before anything is done and
  * leave a record for oriel_window_fault().
  *

@@ -72,7 +72,9 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 /*
  * Collective; waits until all ranks have come, so that nobody's memory goes
  * while it may be written, but no longer than the timeout, and not at all once
- * the communicator is broken. Device handles are dead afterwards: no kernel uses
+ * the communicator is broken. Before that it waits for what this rank has posted
+ * and for the counters that it raises, of all groups; once the communicator is
+ * broken, until the adapter has let go of them. Device handles are dead afterwards: no kernel uses
  * one any more, and no captured graph is launched again. NULL is allowed. A handle that is not
  * alive is reported (oriel_last_error) and otherwise ignored. Ranks that destroy different
  * windows, or are in different calls, are reported, too: at level warn, and behind
@@ -140,7 +142,9 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  * may operate at once, on signals, counters, slots and channels of their own.
  *
  * Counters (see oriel/dev/counter.h) tell when the source of a put may be reused;
- * until then it may not.
+ * until then it may not. oriel_window_drain() and oriel_window_flush() wait for all
+ * that was posted to any peer before, and for the counters that this raises: they then
+ * have their final values, and oriel_window_reset_counter() is safe.
  */
 enum oriel_status oriel_window_put(struct oriel_window *window, unsigned peer, uint64_t to,
 				   const void *from, size_t length, void *stream);

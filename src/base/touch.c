@@ -78,15 +78,16 @@ bool ori_touch_write(void *to, const void *from, size_t length)
  */
 static bool touch_page(uintptr_t at)
 {
-	const void *page = (const void *)(at & ~(uintptr_t)(TOUCH_PAGE - 1));
+	/* The last of the page: no set at all would be at the beginning of the first one. */
+	uintptr_t set = (at | (TOUCH_PAGE - 1)) - (TOUCH_SET - 1);
 
-	return syscall(SYS_rt_sigprocmask, -1, page, NULL, TOUCH_SET) == 0 || errno != EFAULT;
+	return syscall(SYS_rt_sigprocmask, -1, set, NULL, TOUCH_SET) == 0 || errno != EFAULT;
 }
 
 /* The old set of signals, which nobody wants, goes there. */
 static bool touch_overwrite(uintptr_t at)
 {
-	return syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, at, TOUCH_SET) == 0;
+	return at && syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, at, TOUCH_SET) == 0;
 }
 
 /* An atomic operation of the kernel adds 0 to the word. */

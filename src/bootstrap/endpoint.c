@@ -117,19 +117,32 @@ static void endpoint_no_delay(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
+/*
+ * A socket keeps its port from the listener of the next job, unless it allows reuse: a connection
+ * in TIME_WAIT, one that is not accepted yet, or one that begins here and was given that port
+ * while nobody listened there. Connections have it from their listener, which the launcher has
+ * opened, or has had before this process came to it.
+ */
+static void endpoint_let_reuse(int fd)
+{
+	int on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+}
+
 enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd)
 {
 	char text[ORI_ENDPOINT_LENGTH];
 	union endpoint_name name;
 	socklen_t length = endpoint_name(address, &name);
 	enum oriel_status status;
-	int s, on = 1;
+	int s, error;
 
 	s = endpoint_socket(address);
 	if (s < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "socket to listen at %s",
 				      ori_endpoint_text(address, text));
-	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	endpoint_let_reuse(s);
 	if (bind(s, &name.any, length) != 0 || listen(s, ENDPOINT_BACKLOG) != 0) {
 		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen at %s",
 					ori_endpoint_text(address, text));
@@ -142,9 +155,9 @@ enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd)
 	return ORIEL_OK;
 
 err_close:
-	on = errno;
+	error = errno;
 	close(s);
-	errno = on; /* the caller tells a foreign address from a used port */
+	errno = error; /* the caller tells a foreign address from a used port */
 	return status;
 }
 
@@ -219,6 +232,7 @@ enum oriel_status ori_endpoint_adopt(int fd, uint16_t port)
 	    listen(fd, ENDPOINT_BACKLOG) != 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "ORIEL_LISTEN_FD is %d", fd);
 	ori_fork_socket(fd);
+	endpoint_let_reuse(fd);
 	return ORIEL_OK;
 }
 
@@ -244,6 +258,7 @@ int ori_endpoint_begin(const struct ori_address *address)
 	if (fd < 0)
 		return -1;
 	endpoint_no_delay(fd);
+	endpoint_let_reuse(fd);
 	if (connect(fd, &name.any, length) == 0 || errno == EINPROGRESS)
 		return fd;
 	error = errno;
@@ -288,17 +303,13 @@ int ori_endpoint_connect(const struct ori_address *address, uint64_t deadline)
 
 int ori_endpoint_accept(int listener)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
+	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0)
 		return fd;
 	ori_fork_socket(fd);
 	endpoint_no_delay(fd);
-	/*
-	 * A connection in TIME_WAIT keeps its port from the next job's listener, unless it
-	 * allows reuse. An inherited listener may not have passed that on.
-	 */
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	endpoint_let_reuse(fd);
 	return fd;
 }
 

@@ -2,11 +2,15 @@
 /* The job as the environment describes it, with torchrun's names. */
 #include <oriel/bootstrap.h>
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "bootstrap/endpoint.h"
 #include "bootstrap/tcp.h"
@@ -119,24 +123,69 @@ static enum oriel_status env_port(uint16_t *port)
 }
 
 /*
- * Once: the number may be that of another file when the next job is opened, here or in a
- * program that this one becomes. Rank 0 of such a job listens itself.
+ * The listener of ORIEL_LISTEN_FD, once it is taken: each job at its port gets a descriptor of
+ * its own for it. A shell around this process may hold that socket as well, so that nobody
+ * could listen at the port anew.
  */
-static enum oriel_status env_listener(struct ori_tcp_job *job)
+static struct {
+	pthread_mutex_t lock;
+	int fd; /* -1: none */
+	uint16_t port;
+} env_kept = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+/* Is it still there? The program may have closed all files that it does not know. */
+static bool env_has_kept_locked(void)
+{
+	struct ori_error before;
+	bool has_kept;
+
+	if (env_kept.fd < 0)
+		return false;
+	ori_error_save(&before);
+	has_kept = ori_endpoint_adopt(env_kept.fd, env_kept.port) == ORIEL_OK;
+	ori_error_restore(&before);
+	if (!has_kept)
+		env_kept.fd = -1;
+	return has_kept;
+}
+
+/* The number is read once: it may be that of another file when the next job is opened. */
+static enum oriel_status env_keep_listener_locked(uint16_t port)
 {
 	enum oriel_status status;
 	uint64_t fd;
 
-	if (job->rank != 0 || !*ori_setting_text(ORI_SETTING_LISTEN_FD))
-		return ORIEL_OK;
 	status = ori_setting_unsigned(ORI_SETTING_LISTEN_FD, INT32_MAX, &fd);
 	if (status == ORIEL_OK)
-		status = ori_endpoint_adopt((int)fd, job->port);
+		status = ori_endpoint_adopt((int)fd, port);
 	if (status != ORIEL_OK)
 		return status;
+	if (env_kept.fd != (int)fd && env_has_kept_locked())
+		close(env_kept.fd);
+	env_kept.fd = (int)fd;
+	env_kept.port = port;
 	unsetenv("ORIEL_LISTEN_FD");
-	job->listen_fd = (int)fd;
 	return ORIEL_OK;
+}
+
+static enum oriel_status env_listener(struct ori_tcp_job *job)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (job->rank != 0)
+		return ORIEL_OK;
+	pthread_mutex_lock(&env_kept.lock);
+	if (*ori_setting_text(ORI_SETTING_LISTEN_FD))
+		status = env_keep_listener_locked(job->port);
+	if (status == ORIEL_OK && env_kept.port == job->port && env_has_kept_locked()) {
+		job->listen_fd = fcntl(env_kept.fd, F_DUPFD_CLOEXEC, 0);
+		if (job->listen_fd < 0)
+			status = ori_fail_errno(ORIEL_ERR_NOMEM, "no descriptor for the listener");
+		else
+			ori_fork_socket(job->listen_fd);
+	}
+	pthread_mutex_unlock(&env_kept.lock);
+	return status;
 }
 
 static enum oriel_status env_job(struct ori_tcp_job *job)

@@ -205,8 +205,14 @@ static void test_an_inherited_listener_is_used(void **state)
 		 "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%u ORIEL_LISTEN_FD=%d",
 		 port, fd);
 	check_open(environment, ORIEL_ERR_TIMEOUT, "rank 1 of 2 did not join within 0.1 s");
-	assert_int_equal(fcntl(fd, F_GETFD), -1); /* taken over and closed */
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	assert_null(getenv("ORIEL_LISTEN_FD"));
+	/* It is kept for the next job at the port, which nobody else can have meanwhile. */
+	*strstr(environment, " ORIEL_LISTEN_FD") = '\0';
+	check_open(environment, ORIEL_ERR_TIMEOUT, "rank 1 of 2 did not join within 0.1 s");
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	close(fd);
+	check_open(environment, ORIEL_ERR_TIMEOUT, "rank 1 of 2 did not join within 0.1 s");
 }
 
 /* The number comes to mean another file, which the next job leaves alone. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/handle.h"
 #include "comm/comm.h"
 
 #define RANKS 3
@@ -144,23 +145,28 @@ static void bootstrap_fails(struct words words, int rank, const char *later)
 						       .at_fault = words_at_fault};
 	static struct oriel_dev_rank of[RANKS];
 	struct ori_control *control = calloc(1, sizeof(*control));
-	struct oriel_comm comm = {.bootstrap = {.ops = &ops, .context = &words},
-				  .has_at_fault = words.at_fault != UNASKED,
-				  .rank = 1,
-				  .size = RANKS,
-				  .of = of,
-				  .control = control};
+	struct oriel_comm *comm = ori_handle_alloc(ORI_HANDLE_COMM, sizeof(*comm));
 	struct oriel_health health;
 	char text[100];
 
 	assert_non_null(control);
-	assert_int_equal(oriel_comm_barrier(&comm), words.status);
+	assert_non_null(comm);
+	*comm = (struct oriel_comm){.bootstrap = {.ops = &ops, .context = &words},
+				    .has_at_fault = words.at_fault != UNASKED,
+				    .rank = 1,
+				    .size = RANKS,
+				    .of = of,
+				    .control = control};
+	ori_handle_open(comm, NULL);
+	assert_int_equal(oriel_comm_barrier(comm), words.status);
 	snprintf(text, sizeof(text), "oriel_comm_barrier: %s", words.text);
 	assert_string_equal(oriel_last_error(), text);
-	assert_int_equal(oriel_comm_health(&comm, &health), ORIEL_OK);
+	assert_int_equal(oriel_comm_health(comm, &health), ORIEL_OK);
 	assert_int_equal(health.rank, rank);
-	assert_int_equal(oriel_comm_barrier(&comm), words.status);
+	assert_int_equal(oriel_comm_barrier(comm), words.status);
 	assert_string_equal(oriel_last_error(), later);
+	assert_true(ori_handle_shut(comm, ORI_HANDLE_COMM, "bootstrap_fails"));
+	ori_handle_free(comm);
 	free(control);
 }
 

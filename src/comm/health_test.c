@@ -18,6 +18,7 @@
 
 #include <oriel/dev/wait.h>
 
+#include "base/handle.h"
 #include "comm/comm.h"
 #include "transport/transport.h"
 
@@ -28,9 +29,10 @@ static struct oriel_dev_rank ranks[4] = {{.path = ORIEL_PATH_SELF},
 
 static struct oriel_comm *make_comm(void)
 {
-	struct oriel_comm *comm = calloc(1, sizeof(*comm));
+	struct oriel_comm *comm = ori_handle_alloc(ORI_HANDLE_COMM, sizeof(*comm));
 
 	assert_non_null(comm);
+	ori_handle_open(comm, NULL);
 	comm->control = calloc(1, sizeof(*comm->control));
 	assert_non_null(comm->control);
 	comm->size = 4;
@@ -41,7 +43,8 @@ static struct oriel_comm *make_comm(void)
 static void free_comm(struct oriel_comm *comm)
 {
 	free(comm->control);
-	free(comm);
+	assert_true(ori_handle_shut(comm, ORI_HANDLE_COMM, "free_comm"));
+	ori_handle_free(comm);
 }
 
 static void test_a_new_communicator_is_well(void **state)

@@ -526,12 +526,16 @@ void ori_soft_requester_receive(struct soft_qp *qp, const struct soft_header *h,
 	}
 }
 
-/* The first bytes may have come, and are copied; a socket tells of the others. */
+/* The first bytes may have come, and are copied; a socket tells of those in between. */
 static bool requester_may_receive(char *to, size_t length)
 {
-	size_t first = length < SOFT_AHEAD ? length : SOFT_AHEAD;
+	const size_t end = sizeof(uint64_t);
 
-	return ori_touch_may_overwrite(to, first) && ori_touch_looks_writable(to, length);
+	if (length <= SOFT_AHEAD)
+		return ori_touch_may_overwrite(to, length);
+	return ori_touch_may_overwrite(to, SOFT_AHEAD) &&
+	       ori_touch_may_overwrite(to + length - end, end) &&
+	       ori_touch_looks_readable(to, length);
 }
 
 char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,

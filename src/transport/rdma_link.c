@@ -316,6 +316,12 @@ void ori_rdma_link_fail(const struct ori_rdma_link *link)
 {
 	if (!ori_rdma_link_is_ready(link))
 		return;
+	/*
+	 * First those that raise counters: a companion that has failed has let go of them,
+	 * while what it sent before may still come to its responder.
+	 */
+	rdma_fail_queue(link->rail, &link->responder);
+	rdma_fail_queue(link->rail, &link->kernel_responder);
 	rdma_fail_queue(link->rail, &link->main);
 	rdma_fail_queue(link->rail, &link->companion);
 	rdma_fail_queue(link->rail, &link->kernel);

@@ -88,6 +88,8 @@ static void tally_die(struct ori_summary *t, uint64_t err)
 {
 	if (!t->err)
 		t->err = err;
+	/* First the end that raises: what was sent to it does nothing any more. */
+	t->ops->fail_qp(t->responder);
 	t->ops->fail_qp(t->qp);
 	while (t->ended < t->posted)
 		tally_end(t, t->err);

@@ -227,6 +227,21 @@ static void test_loss_changes_nothing(void **state)
 	pair_close(p);
 }
 
+static void test_a_ticket_that_was_not_issued_is_refused(void **state)
+{
+	struct pair *p = pair_open(NULL);
+	struct oriel_dev_group g = oriel_dev_thread();
+	int64_t ticket = oriel_link_put_value(p->a.dev, g, there(&p->b, DATA), 1);
+
+	(void)state;
+	assert_true(ticket >= 0);
+	assert_int_equal(oriel_link_wait_local(p->a.dev, g, ticket + 1, 0), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_link_wait_local(p->a.dev, g, INT64_MAX, 0), ORIEL_ERR_INVALID);
+	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
+	assert_int_equal(oriel_link_wait_local(p->a.dev, g, ticket, 0), ORIEL_OK);
+	pair_close(p);
+}
+
 static void test_a_link_that_is_not_connected_refuses(void **state)
 {
 	struct pair *p = pair_create(NULL);
@@ -512,6 +527,7 @@ int main(void)
 		cmocka_unit_test(test_a_bad_key_breaks_the_link_and_is_told),
 		cmocka_unit_test(test_an_own_limit_harms_nothing),
 		cmocka_unit_test(test_loss_changes_nothing),
+		cmocka_unit_test(test_a_ticket_that_was_not_issued_is_refused),
 		cmocka_unit_test(test_a_link_that_is_not_connected_refuses),
 		cmocka_unit_test(test_a_link_is_connected_under_the_eyes_of_posters),
 		cmocka_unit_test(test_many_links_do_not_disturb_each_other),

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <oriel/dev/mapped.h>
+#include <oriel/dev/rdma.h>
 #include <oriel/dev/wait.h>
 
 #include "base/error.h"
@@ -189,6 +189,32 @@ static void fault_range_text(const struct oriel_dev_window *d, const struct orie
 			 what, fault->seen, fault->expected, fault->id, fault->peer);
 }
 
+static void fault_ticket_text(const struct oriel_dev_fault *fault, char *text, size_t length)
+{
+	const char *what = ori_what_name(fault->what);
+	uint64_t tag = fault->seen >> ORIEL_RDMA_TICKET_BITS;
+
+	if (!fault->expected)
+		snprintf(text, length,
+			 "%s: ticket 0x%" PRIx64 " is not of rank %u, which is not reached by rdma "
+			 "and gives none but 0",
+			 what, fault->seen, fault->peer);
+	else if (tag == fault->expected >> ORIEL_RDMA_TICKET_BITS)
+		snprintf(text, length,
+			 "%s: ticket 0x%" PRIx64
+			 " of rank %u is not issued yet: the next is 0x%" PRIx64,
+			 what, fault->seen, fault->peer, fault->expected);
+	else if (tag && tag <= ORIEL_RDMA_TICKET_RANKS)
+		snprintf(text, length,
+			 "%s: ticket 0x%" PRIx64 " is of rank %" PRIu64 ", not of rank %u", what,
+			 fault->seen, tag - 1, fault->peer);
+	else
+		snprintf(text, length,
+			 "%s: ticket 0x%" PRIx64 " is of no rank reached by rdma, as "
+			 "rank %u is",
+			 what, fault->seen, fault->peer);
+}
+
 void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_dev_fault *fault,
 			   char *text, size_t length)
 {
@@ -221,6 +247,8 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 			 "%s: the word at offset %" PRIu64
 			 " of buffer %u is not aligned to 8 bytes",
 			 what, fault->seen & (((uint64_t)1 << ORIEL_AT_BITS) - 1), fault->id);
+	else if (fault->what == ORIEL_DEV_WAIT_LOCAL)
+		fault_ticket_text(fault, text, length);
 	else if (fault->peer == ORIEL_DEV_NO_RANK)
 		snprintf(text, length, "%s: there is no comparison or operation %" PRIu64, what,
 			 fault->seen);

@@ -125,6 +125,64 @@ CASE void refused_puts_do_not_count(struct rank *r)
 	CHECK_OK(r, rank_fault(r, &fault));
 }
 
+/* What raises a counter, by @kind. */
+#define KINDS 3u
+
+CASE int64_t post_counted(struct rank *r, unsigned kind, unsigned peer, const char *byte)
+{
+	switch (kind) {
+	case 0:
+		return oriel_dev_put_counter(&r->dev, r->group, peer, r->rank, byte, 1, 5);
+	case 1:
+		return oriel_dev_put_signal_counter(&r->dev, r->group, peer, r->rank, byte, 1, 2, 1,
+						    5);
+	}
+	return oriel_dev_signal_counter(&r->dev, r->group, peer, 2, 1, 5);
+}
+
+#define EACH 4u           /* posts at once */
+#define COUNT_ROUNDS 4u   /* of each kind */
+#define STAYS_NS 2000000u /* in which what is still under way would come */
+
+/* @is_flush: by that, else by a drain. Nobody waits for the counter itself. */
+CASE void count_and_reset(struct rank *r, bool is_flush)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	RANK_ARRAY(r, char, byte, 1);
+	unsigned round, peer, i;
+
+	byte[0] = 1;
+	for (round = 0; round < COUNT_ROUNDS * KINDS; round++) {
+		for (peer = 0; peer < r->size; peer++)
+			for (i = 0; i < EACH; i++)
+				CHECK_POSTED(r, post_counted(r, round % KINDS, peer, byte));
+		if (is_flush)
+			CHECK_OK(r, oriel_dev_flush(w, r->group, LONG_NS));
+		else
+			CHECK_OK(r, oriel_dev_drain(w, r->group, LONG_NS));
+		for (peer = 0; peer < r->size; peer++) {
+			check_counter(r, peer, 5, EACH);
+			CHECK_OK(r, ALONE(r, oriel_dev_reset_counter(w, peer, 5)));
+		}
+		CHECK_STATUS(r,
+			     oriel_dev_wait_counter(w, r->group, rank_next(r), 5, ORIEL_NE, 0,
+						    STAYS_NS),
+			     ORIEL_ERR_TIMEOUT);
+		for (peer = 0; peer < r->size; peer++)
+			check_counter(r, peer, 5, 0);
+	}
+}
+
+CASE void drain_covers_counters(struct rank *r)
+{
+	count_and_reset(r, false);
+}
+
+CASE void flush_covers_counters(struct rank *r)
+{
+	count_and_reset(r, true);
+}
+
 CASE void count_often(struct rank *r, unsigned index, void *context)
 {
 	RANK_ARRAY(r, char, byte, 1);
@@ -152,6 +210,8 @@ CASE void groups_may_share_a_counter(struct rank *r)
 	ROW(signal_counter_counts_signals, NULL, 1, 0)     \
 	ROW(counters_compare_and_reset, NULL, 1, 0)        \
 	ROW(refused_puts_do_not_count, NULL, 1, 0)         \
+	ROW(drain_covers_counters, NULL, 1, 0)             \
+	ROW(flush_covers_counters, NULL, 1, 0)             \
 	ROW(groups_may_share_a_counter, NULL, 1, 0)
 
 #define COUNTER_FORKS(ROW) ROW(count_often)

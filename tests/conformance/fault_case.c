@@ -306,6 +306,116 @@ CASE void choices_that_do_not_exist_are_refused(struct rank *r)
 	CHECK_OK(r, rank_fault(r, &fault));
 }
 
+CASE void check_no_ticket(struct rank *r, unsigned peer, int64_t ticket, const char *text)
+{
+	struct oriel_dev_fault fault;
+
+	CHECK_STATUS(r, oriel_dev_wait_local(&r->dev, r->group, peer, ticket, LONG_NS),
+		     ORIEL_ERR_INVALID);
+	CHECK_OK(r, rank_fault(r, &fault));
+	CHECK_EQ(r, fault.what, ORIEL_DEV_WAIT_LOCAL);
+	CHECK_EQ(r, fault.status, (uint64_t)ORIEL_ERR_INVALID);
+	CHECK_EQ(r, fault.peer, peer);
+	CHECK_EQ(r, fault.seen, (uint64_t)ticket);
+	CHECK_LAST(r, text);
+}
+
+/* A wait for them would end at once, with the source still in use. */
+CASE void tickets_of_other_peers_are_refused(struct rank *r)
+{
+	unsigned peer, other;
+
+	for (peer = 0; peer < r->size; peer++) {
+		bool is_mapped = rank_is_mapped(r, r->rank, peer);
+		int64_t ticket =
+			oriel_dev_put(&r->dev, r->group, peer, r->rank * 8, r->base + 1024, 8);
+
+		CHECK_POSTED(r, ticket);
+		for (other = 0; other < r->size; other++) {
+			if (other == peer || (is_mapped && rank_is_mapped(r, r->rank, other)))
+				CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, other, ticket,
+								 LONG_NS));
+			else if (rank_is_mapped(r, r->rank, other))
+				check_no_ticket(r, other, ticket, "gives none but 0");
+			else if (is_mapped)
+				check_no_ticket(r, other, ticket, "of no rank reached by rdma");
+			else
+				check_no_ticket(r, other, ticket, "is of rank");
+		}
+	}
+	rank_check_healthy(r);
+}
+
+CASE void tickets_that_were_never_given_are_refused(struct rank *r)
+{
+	static const int64_t wrong[] = {1ll << 20, 1ll << 40, 1ll << 47,     3ll << 61,
+					INT64_MAX, INT64_MIN, INT64_MIN + 1, -(1ll << 32) + 1};
+	unsigned peer;
+	size_t i;
+
+	for (peer = 0; peer < r->size; peer++) {
+		bool is_mapped = rank_is_mapped(r, r->rank, peer);
+		int64_t ticket =
+			oriel_dev_put(&r->dev, r->group, peer, r->rank * 8, r->base + 1024, 8);
+
+		CHECK_POSTED(r, ticket);
+		for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+			check_no_ticket(r, peer, wrong[i], is_mapped ? "gives none but 0" : "of");
+		check_no_ticket(r, peer, ticket + (1 << 20),
+				is_mapped ? "gives none but 0" : "is not issued yet");
+		CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, peer, ticket, LONG_NS));
+	}
+	rank_check_healthy(r);
+}
+
+#define MANY_TICKETS 3000u
+
+/* More than a ring holds: what is done stays done. */
+CASE void old_tickets_are_done(struct rank *r)
+{
+	unsigned peer = rank_next(r), i;
+	int64_t first = 0, ticket;
+
+	for (i = 0; i < MANY_TICKETS; i++) {
+		ticket = oriel_dev_put(&r->dev, r->group, peer, r->rank * 8, r->base + 1024, 8);
+		CHECK_POSTED(r, ticket);
+		if (!i)
+			first = ticket;
+	}
+	CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, peer, first, LONG_NS));
+	CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, peer, ticket, LONG_NS));
+	CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, peer, first, LONG_NS));
+}
+
+/* All operations that give one, among them a part of nothing. */
+CASE void all_tickets_are_taken(struct rank *r)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	struct oriel_dev_group g = r->group;
+	char *own = r->base + 1024;
+	unsigned peer, i;
+
+	for (peer = 0; peer < r->size; peer++) {
+		int64_t tickets[] = {
+			oriel_dev_put(w, g, peer, 0, own, 0),
+			oriel_dev_put_part(w, g, 0, 2, peer, r->rank * 8, own, 8),
+			oriel_dev_put_part(w, g, 1, 2, peer, r->rank * 8, own, 0),
+			SHARED(r, ALONE(r, oriel_dev_put_value(w, peer, r->rank * 8, 0))),
+			oriel_dev_get(w, g, peer, r->rank * 8, own, 8),
+			oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1),
+			oriel_dev_signal(w, g, peer, 1, ORIEL_SIGNAL_SET, 1),
+			oriel_dev_signal_relaxed(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1),
+			oriel_dev_put_signal(w, g, peer, r->rank * 8, own, 8, 0, 1),
+			oriel_dev_put_counter(w, g, peer, r->rank * 8, own, 8, 0),
+			oriel_dev_put_signal_counter(w, g, peer, r->rank * 8, own, 8, 0, 1, 0),
+			oriel_dev_signal_counter(w, g, peer, 0, 1, 0),
+		};
+
+		for (i = 0; i < sizeof(tickets) / sizeof(tickets[0]); i++)
+			CHECK_OK(r, oriel_dev_wait_local(w, g, peer, tickets[i], LONG_NS));
+	}
+}
+
 CASE void words_must_be_aligned(struct rank *r)
 {
 	struct oriel_dev_fault fault;
@@ -404,17 +514,21 @@ static const struct oriel_window_attr seven_window = {.size = sizeof(seven_windo
 						      .channels = 7,
 						      .channel_bytes = 4096};
 
-#define FAULT_CASES(ROW)                                       \
-	ROW(foreign_handles_are_refused, NULL, 1, 0)           \
-	ROW(ranks_that_are_none_are_refused, NULL, 1, 0)       \
-	ROW(ids_out_of_range_are_refused, &seven_window, 1, 0) \
-	ROW(the_rank_itself_is_no_partner, NULL, 1, 0)         \
-	ROW(places_that_do_not_exist_are_refused, NULL, 1, 0)  \
-	ROW(nothing_passes_the_end_of_the_target, NULL, 1, 0)  \
-	ROW(choices_that_do_not_exist_are_refused, NULL, 1, 0) \
-	ROW(words_must_be_aligned, NULL, 1, 0)                 \
-	ROW(the_first_fault_is_kept, NULL, 1, 0)               \
-	ROW(faults_may_come_from_all_groups, NULL, 1, 0)       \
+#define FAULT_CASES(ROW)                                           \
+	ROW(foreign_handles_are_refused, NULL, 1, 0)               \
+	ROW(ranks_that_are_none_are_refused, NULL, 1, 0)           \
+	ROW(ids_out_of_range_are_refused, &seven_window, 1, 0)     \
+	ROW(the_rank_itself_is_no_partner, NULL, 1, 0)             \
+	ROW(places_that_do_not_exist_are_refused, NULL, 1, 0)      \
+	ROW(nothing_passes_the_end_of_the_target, NULL, 1, 0)      \
+	ROW(choices_that_do_not_exist_are_refused, NULL, 1, 0)     \
+	ROW(words_must_be_aligned, NULL, 1, 0)                     \
+	ROW(tickets_of_other_peers_are_refused, NULL, 1, 0)        \
+	ROW(tickets_that_were_never_given_are_refused, NULL, 1, 0) \
+	ROW(old_tickets_are_done, NULL, 1, 0)                      \
+	ROW(all_tickets_are_taken, NULL, 1, 0)                     \
+	ROW(the_first_fault_is_kept, NULL, 1, 0)                   \
+	ROW(faults_may_come_from_all_groups, NULL, 1, 0)           \
 	ROW(faults_harm_nobody, NULL, 1, 0)
 
 #define FAULT_FORKS(ROW) ROW(refuse_often)

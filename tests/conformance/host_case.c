@@ -76,6 +76,27 @@ static void host_counts_what_is_done(struct rank *r)
 		     ORIEL_ERR_RANGE);
 }
 
+static void host_drains_and_flushes_counters(struct rank *r)
+{
+	struct oriel_window *w = r->window;
+	unsigned next = rank_next(r), i;
+	uint64_t value;
+	char byte = 1;
+
+	for (i = 0; i < 12; i++) {
+		CHECK_OK(r, oriel_window_put_counter(w, next, 0, &byte, 1, 2, NULL));
+		CHECK_OK(r, oriel_window_put_signal_counter(w, next, 0, &byte, 1, 0, 1, 2, NULL));
+		CHECK_OK(r, oriel_window_signal_counter(w, next, 0, 1, 2, NULL));
+		CHECK_OK(r,
+			 i % 2 ? oriel_window_drain(w, 0, NULL) : oriel_window_flush(w, 0, NULL));
+		CHECK_OK(r, oriel_window_read_counter(w, next, 2, &value, NULL));
+		CHECK_EQ(r, value, 3);
+		CHECK_OK(r, oriel_window_reset_counter(w, next, 2, NULL));
+		CHECK_STATUS(r, oriel_window_wait_counter(w, next, 2, ORIEL_NE, 0, MOMENT_NS, NULL),
+			     ORIEL_ERR_TIMEOUT);
+	}
+}
+
 /* Twice the same phase: without the reset the second would fall through. */
 static void host_resets_all_signals_and_bases(struct rank *r)
 {
@@ -252,15 +273,15 @@ static void host_refuses_what_is_not_there(struct rank *r)
 	CHECK_STATUS(r, oriel_window_read_signal(w, 0, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_read_signal_from(w, 0, 0, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_read_counter(w, 0, 0, NULL, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_device(NULL, &device), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_window_device(NULL, &device), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_device(w, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_comm_barrier(NULL), ORIEL_ERR_INVALID);
-	CHECK_TEXT(r, oriel_last_error(), "oriel_comm_barrier: comm is NULL");
+	CHECK_TEXT(r, oriel_last_error(), "oriel_comm_barrier: the communicator is NULL");
 	CHECK_STATUS(r, oriel_comm_agree(NULL, ORIEL_OK), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_comm_all_gather(NULL, &value, &value, 8), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_comm_create(NULL, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_create(r->comm, NULL, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_create(NULL, NULL, &w), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_window_create(NULL, NULL, &w), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_region_register(r->comm, &value, 8, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_stream_barrier_create(r->comm, 0, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_allgather_create(r->comm, NULL, NULL, NULL), ORIEL_ERR_INVALID);
@@ -285,6 +306,7 @@ static const struct test_case host_cases[] = {
 	{"host_moves_bytes", host_moves_bytes, NULL, 1, 0},
 	{"host_signals_and_waits", host_signals_and_waits, NULL, 1, 0},
 	{"host_counts_what_is_done", host_counts_what_is_done, NULL, 1, 0},
+	{"host_drains_and_flushes_counters", host_drains_and_flushes_counters, NULL, 1, 0},
 	{"host_resets_all_signals_and_bases", host_resets_all_signals_and_bases, NULL, 1, 0},
 	{"host_meets_at_barriers", host_meets_at_barriers, NULL, 1, 0},
 	{"host_goes_on_after_its_limit", host_goes_on_after_its_limit, NULL, 2, 0},

@@ -24,6 +24,7 @@
 static struct oriel_local_job *job;
 static pthread_barrier_t together;
 static void (*attempt)(const struct oriel_dev_window *w);
+static bool is_posted; /* what is to be under way, where that is not at once */
 static int failures;
 
 static void fail(const char *what)
@@ -101,8 +102,28 @@ static void send_ends_with_its_source(const struct oriel_dev_window *w)
 	usleep(LATER_US);
 }
 
+/* The put has ended, its counter has not: the adapter's own packets take as long. */
+static void drain_ends_a_counter(const struct oriel_dev_window *w)
+{
+	uint64_t value = 0;
+	int64_t ticket;
+
+	ticket = oriel_dev_put_counter(w, oriel_dev_thread(), 1, 0, NULL, 0, 0);
+	check(oriel_dev_wait_local(w, oriel_dev_thread(), 1, ticket, 0) == ORIEL_OK, "put_counter");
+	check(oriel_dev_read_counter(w, 1, 0, &value) == ORIEL_OK && !value,
+	      "the counter comes too early for this test");
+	__atomic_store_n(&is_posted, true, __ATOMIC_RELEASE);
+	check(oriel_dev_drain(w, oriel_dev_thread(), 0) != ORIEL_OK, "a drain is not ended");
+	check(oriel_dev_reset_counter(w, 1, 0) == ORIEL_OK, "reset_counter");
+	usleep(LATER_US);
+	check(oriel_dev_read_counter(w, 1, 0, &value) == ORIEL_OK && !value,
+	      "a counter was raised after the drain");
+}
+
 static void *abort_soon(void *comm)
 {
+	while (attempt == drain_ends_a_counter && !__atomic_load_n(&is_posted, __ATOMIC_ACQUIRE))
+		usleep(1000);
 	usleep(ABORT_AFTER_US);
 	oriel_comm_abort(comm, "a test");
 	return NULL;
@@ -172,10 +193,8 @@ static int run(void (*claim)(const struct oriel_dev_window *w))
 }
 
 static void (*const claims[])(const struct oriel_dev_window *w) = {
-	fetch_add_leaves_the_stack,
-	drain_ends_a_get,
-	drain_ends_a_put,
-	send_ends_with_its_source,
+	fetch_add_leaves_the_stack, drain_ends_a_get,     drain_ends_a_put,
+	send_ends_with_its_source,  drain_ends_a_counter,
 };
 
 #define CLAIMS (sizeof(claims) / sizeof(claims[0]))

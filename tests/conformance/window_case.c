@@ -396,6 +396,45 @@ static void windows_do_not_know_of_each_other(struct rank *r)
 		oriel_window_destroy(windows[(i * 2) % 5]);
 }
 
+static int64_t count_once(struct rank *r, struct oriel_window *window,
+			  const struct oriel_dev_window *w, int round)
+{
+	unsigned peer = rank_next(r);
+
+	switch (round % 4) {
+	case 0:
+		return oriel_dev_put_counter(w, r->group, peer, 0, &round, sizeof(round), 3);
+	case 1:
+		return oriel_dev_signal_counter(w, r->group, peer, 0, 1, 3);
+	case 2:
+		return oriel_dev_put_signal_counter(w, r->group, peer, 0, &round, sizeof(round), 0,
+						    1, 3);
+	}
+	return oriel_window_signal_counter(window, peer, 0, 1, 3, NULL);
+}
+
+/* Their memory goes with the window: with a drain and a flush before, and with neither. */
+static void counters_under_way_end_with_their_window(struct rank *r)
+{
+	struct oriel_dev_window w = {0};
+	struct oriel_window *window;
+	int i, k;
+
+	for (i = 0; i < 24; i++) {
+		window = open_window(r, &small_window, &w);
+		for (k = 0; k < 8; k++)
+			CHECK_POSTED(r, count_once(r, window, &w, i));
+		if (i % 3 == 0) {
+			CHECK_OK(r, oriel_dev_drain(&w, r->group, LONG_NS));
+			CHECK_OK(r, oriel_dev_flush(&w, r->group, LONG_NS));
+		}
+		if (i % 3 != 1)
+			CHECK_OK(r, oriel_dev_barrier(&w, r->group, 0, LONG_NS));
+		oriel_window_destroy(window);
+	}
+	rank_check_healthy(r);
+}
+
 static void windows_come_and_go(struct rank *r)
 {
 	struct oriel_dev_window w = {0};
@@ -529,7 +568,7 @@ static void communicators_go_last(struct rank *r)
 	CHECK_LAST(r, "still has its region");
 	CHECK_OK(r, oriel_stream_barrier_create(r->comm, 0, &barrier));
 	oriel_comm_destroy(r->comm);
-	CHECK_LAST(r, "still has its barrier");
+	CHECK_LAST(r, "still has its stream barrier");
 	oriel_stream_barrier_destroy(barrier);
 	oriel_region_unregister(region);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
@@ -584,6 +623,8 @@ static const struct test_case window_cases[] = {
 	{"windows_do_not_know_of_each_other", windows_do_not_know_of_each_other, NULL, 1,
 	 NO_WINDOW},
 	{"windows_come_and_go", windows_come_and_go, NULL, 1, NO_WINDOW},
+	{"counters_under_way_end_with_their_window", counters_under_way_end_with_their_window, NULL,
+	 1, NO_WINDOW},
 	{"destroy_waits_for_the_last_put", destroy_waits_for_the_last_put, &long_window, 1, 0},
 	{"windows_are_destroyed_once", windows_are_destroyed_once, NULL, 1, 0},
 	{"windows_are_destroyed_in_one_order", windows_are_destroyed_in_one_order, NULL, 2, 0},

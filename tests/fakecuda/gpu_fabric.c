@@ -105,7 +105,7 @@ static void test_refusals(struct rank *r)
 	CHECK_FAILS(r, oriel_window_share(r->window, is_one ? files : own, 4096, &number),
 		    ORIEL_ERR_UNSUPPORTED,
 		    "rank 3 on another node: GPU memory cannot be reached from other nodes: it "
-		    "was made without CU_MEM_HANDLE_TYPE_FABRIC");
+		    "was allocated without CU_MEM_HANDLE_TYPE_FABRIC");
 	CHECK_FAILS(r,
 		    oriel_window_share(r->window, is_one ? files + 65536 - 32 : own, 4096, &number),
 		    ORIEL_ERR_UNSUPPORTED, "mapped from 2 allocations cannot be reached");

@@ -439,6 +439,7 @@ static void test_stream_counters(struct rank *r, CUstream s, uint64_t *memory)
 	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
 	const uint64_t *mine = oriel_dev_address(&r->dev, r->rank, 0);
 	struct oriel_window *w = r->window;
+	unsigned i;
 
 	memory[0] = r->rank + 50;
 	CHECK_OK(r, oriel_window_put_counter(w, next, 2001 * 8, memory, 8, 5, s));
@@ -453,6 +454,14 @@ static void test_stream_counters(struct rank *r, CUstream s, uint64_t *memory)
 	CHECK_OK(r, oriel_window_reset_counter(w, next, 5, s));
 	CHECK_OK(r, oriel_window_read_counter(w, next, 5, memory + 1, s));
 	CHECK(r, memory[1] == 0);
+	for (i = 0; i < 8; i++) {
+		CHECK_OK(r, oriel_window_put_counter(w, next, 2001 * 8, memory, 8, 5, s));
+		CHECK_OK(r, oriel_window_signal_counter(w, next, 40, 1, 5, s));
+		CHECK_OK(r, i % 2 ? oriel_window_drain(w, 0, s) : oriel_window_flush(w, 0, s));
+		CHECK_OK(r, oriel_window_read_counter(w, next, 5, memory + 1, s));
+		CHECK(r, memory[1] == 2);
+		CHECK_OK(r, oriel_window_reset_counter(w, next, 5, s));
+	}
 	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
 }
 

@@ -284,6 +284,18 @@ ORIEL_DEV enum oriel_status oriel_dev_check_other(const struct oriel_dev_window 
 	return status;
 }
 
+/*
+ * @ticket is none that @peer has given. @limit: what is refused from there on; 0 where
+ * there is one ticket only, 0.
+ */
+ORIEL_DEV_COLD enum oriel_status
+oriel_dev_refuse_ticket(struct oriel_dev_judge judge, uint32_t peer, int64_t limit, int64_t ticket)
+{
+	struct oriel_dev_aim aim = {NULL, (uint64_t)limit, ORIEL_LT, ORIEL_DEV_WAIT_LOCAL, peer, 0};
+
+	return oriel_dev_refuse(judge, ORIEL_ERR_INVALID, aim, (uint64_t)ticket);
+}
+
 /* Is @choice, a comparison or an operation, one of those up to @last? */
 ORIEL_DEV enum oriel_status oriel_dev_check_choice(const struct oriel_dev_window *w, uint32_t what,
 						   uint32_t choice, uint32_t last)

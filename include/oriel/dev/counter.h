@@ -2,6 +2,12 @@
 /*
  * Counters: this rank's own words, raised when what it put is done locally. See
  * oriel/dev.h for what holds for all device functions.
+ *
+ * A counter is raised some time after the call that names it: wait_counter() waits for
+ * that. oriel_dev_drain() and oriel_dev_flush() wait until all counters of the group's
+ * earlier calls have been raised, and oriel_window_destroy() for those of all groups.
+ * oriel_dev_wait_local() for the ticket of the call does not: the source may be reused
+ * before the counter says so.
  */
 #ifndef ORIEL_DEV_COUNTER_H
 #define ORIEL_DEV_COUNTER_H
@@ -33,9 +39,11 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 		status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_link_put_counter(w->peers[peer].link, g, oriel_rdma_place(w, peer, to),
-					      oriel_rdma_local(w, peer, from), length,
-					      oriel_rdma_counter(w, peer, counter), 1);
+		return oriel_rdma_ticket(
+			peer, oriel_link_put_counter(w->peers[peer].link, g,
+						     oriel_rdma_place(w, peer, to),
+						     oriel_rdma_local(w, peer, from), length,
+						     oriel_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_put(w, g, peer, to, from, length);
 	if (ticket < 0)
@@ -66,11 +74,12 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 			status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_link_put_signal_counter(w->peers[peer].link, g,
-						     oriel_rdma_place(w, peer, to),
-						     oriel_rdma_local(w, peer, from), length,
-						     oriel_rdma_signal(w, peer, id), value,
-						     oriel_rdma_counter(w, peer, counter), 1);
+		return oriel_rdma_ticket(peer, oriel_link_put_signal_counter(
+						       w->peers[peer].link, g,
+						       oriel_rdma_place(w, peer, to),
+						       oriel_rdma_local(w, peer, from), length,
+						       oriel_rdma_signal(w, peer, id), value,
+						       oriel_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_put_signal(w, g, peer, to, from, length, id, value);
 	if (ticket < 0)
@@ -95,9 +104,10 @@ ORIEL_DEV int64_t oriel_dev_signal_counter(const struct oriel_dev_window *w,
 		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_link_signal_counter(w->peers[peer].link, g,
-						 oriel_rdma_signal(w, peer, id), value,
-						 oriel_rdma_counter(w, peer, counter), 1);
+		return oriel_rdma_ticket(
+			peer, oriel_link_signal_counter(w->peers[peer].link, g,
+							oriel_rdma_signal(w, peer, id), value,
+							oriel_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, value);
 	if (ticket < 0)
@@ -139,7 +149,11 @@ ORIEL_DEV enum oriel_status oriel_dev_read_counter(const struct oriel_dev_window
 	return status;
 }
 
-/* One thread, while nothing that raises the counter is under way. */
+/*
+ * One thread, while nothing that raises the counter is under way: after a drain or flush
+ * by each group that has posted such, or after a wait_counter() that has seen all of it.
+ * What is still under way raises it from 0, or is lost.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_reset_counter(const struct oriel_dev_window *w, uint32_t peer,
 						    uint32_t counter)
 {

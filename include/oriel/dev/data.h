@@ -37,8 +37,10 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
-		return oriel_link_put(there.peer.link, g, oriel_rdma_place(w, peer, to),
-				      oriel_rdma_local(w, peer, from), length);
+		return oriel_rdma_ticket(peer,
+					 oriel_link_put(there.peer.link, g,
+							oriel_rdma_place(w, peer, to),
+							oriel_rdma_local(w, peer, from), length));
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -93,10 +95,12 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 		/* In one piece, for each is a post. */
 		length = oriel_dev_part(all, length, &begin);
 		if (!length)
-			return 0;
-		return oriel_link_put(there.peer.link, g, oriel_rdma_place(w, peer, to + begin),
-				      oriel_rdma_local(w, peer, (const char *)from + begin),
-				      length);
+			return oriel_rdma_ticket(peer, (int64_t)ORIEL_RDMA_TICKET_NONE);
+		return oriel_rdma_ticket(
+			peer,
+			oriel_link_put(there.peer.link, g, oriel_rdma_place(w, peer, to + begin),
+				       oriel_rdma_local(w, peer, (const char *)from + begin),
+				       length));
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -117,8 +121,9 @@ ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t
 		if (status != ORIEL_OK)
 			return status;
 		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && there.peer.path == ORIEL_PATH_RDMA)
-			return oriel_link_put_value(there.peer.link, oriel_dev_thread(),
-						    oriel_rdma_place(w, peer, to), value);
+			return oriel_rdma_ticket(
+				peer, oriel_link_put_value(there.peer.link, oriel_dev_thread(),
+							   oriel_rdma_place(w, peer, to), value));
 		if (oriel_dev_usable(there.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
 	}
@@ -147,7 +152,7 @@ ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_d
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
-		return oriel_rdma_get(w, g, peer, from, to, length);
+		return oriel_rdma_ticket(peer, oriel_rdma_get(w, g, peer, from, to, length));
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -218,9 +223,15 @@ ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t pee
 
 /*
  * Whole group: wait until what @ticket stands for is done locally: the source
- * of a put may be reused, the target of a get is complete. A negative ticket
+ * of a put may be reused, the target of a get is complete. Says nothing of the
+ * counter that the same call raises: wait for that, or drain. A negative ticket
  * is returned as the status that it is. The memory is the caller's again also
  * when it fails, unless only a limit of the caller's own has passed.
+ *
+ * @ticket is one that this handle's operations on @peer have returned; others are
+ * ORIEL_ERR_INVALID as far as they can be told, and nothing is waited for: on the rdma
+ * path what @peer has not been given yet, another rank's (of two ranks that are 32767
+ * apart it cannot be told) and one of a mapped peer; on the others all but 0.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *w,
 						 struct oriel_dev_group g, uint32_t peer,
@@ -228,19 +239,25 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *
 {
 	enum oriel_status status;
 
-	if (ticket < 0)
+	if (ticket < 0 && ticket >= INT32_MIN)
 		return (enum oriel_status)ticket;
 	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_LOCAL, peer, 0, 1);
 	if (status != ORIEL_OK)
 		return status;
 	if (oriel_dev_is_rdma(w, peer))
-		return oriel_link_wait_local(w->peers[peer].link, g, ticket, timeout_ns);
+		return oriel_rdma_wait_local(w, g, peer, ticket, timeout_ns);
+	if (ticket)
+		return oriel_dev_refuse_ticket(oriel_dev_judge_of(w), peer, 0, ticket);
 	/* A mapped copy is done when each thread has returned from it. */
 	oriel_dev_sync(g);
 	return ORIEL_OK;
 }
 
-/* Whole group: wait_local for all that the group posted to any peer. */
+/*
+ * Whole group: wait_local for all that the group posted to any peer, and the counters
+ * that it raises with that have been raised: whoever is ordered after this reads them
+ * so, and may reset them.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint64_t timeout_ns)
 {
@@ -252,7 +269,8 @@ ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
 
 /*
  * Whole group: wait until all that the group put to any peer is visible there,
- * before anything the group does afterwards.
+ * before anything the group does afterwards. It covers what drain does, counters as
+ * well.
  */
 ORIEL_DEV enum oriel_status oriel_dev_flush(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint64_t timeout_ns)

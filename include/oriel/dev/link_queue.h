@@ -301,9 +301,19 @@ ORIEL_DEV_COLD bool oriel_link_is_over(struct oriel_link_queue q, uint64_t index
 }
 
 /*
- * If @q or the communicator is broken: wait until the adapter has let go of request
- * @index. That is soon, because the host then flushes all queues; the limit is
- * for a host that is gone itself. In the child of a fork no adapter has the memory.
+ * Is @l broken: its main queue, @q of it, or the communicator? A companion can be well
+ * while it is held back for ever by a main queue that is not.
+ */
+ORIEL_DEV_COLD bool oriel_link_is_broken(const struct oriel_dev_link *l, struct oriel_link_queue q)
+{
+	return oriel_link_err(q) || oriel_link_err(oriel_link_main(l)) ||
+	       (l->health && oriel_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL);
+}
+
+/*
+ * If @l is broken: wait until the adapter has let go of request @index of @q. That is
+ * soon, because the host then flushes all queues; the limit is for a host that is gone
+ * itself. In the child of a fork no adapter has the memory.
  */
 ORIEL_DEV_COLD void oriel_link_await_close(const struct oriel_dev_link *l,
 					   struct oriel_link_queue q, uint64_t index)
@@ -311,9 +321,7 @@ ORIEL_DEV_COLD void oriel_link_await_close(const struct oriel_dev_link *l,
 	uint64_t start = oriel_dev_clock_ns(), waited = 0;
 
 	while (!oriel_link_is_over(q, index) && waited < ORIEL_LINK_CLOSE_NS) {
-		if (!oriel_link_err(q) &&
-		    (!l->health ||
-		     oriel_dev_load_acquire32(&l->health->state) != ORIEL_DEV_FAULT_FULL))
+		if (!oriel_link_is_broken(l, q))
 			return;
 		if (l->health &&
 		    oriel_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL &&

@@ -8,6 +8,7 @@
 #ifndef ORIEL_DEV_RDMA_H
 #define ORIEL_DEV_RDMA_H
 
+#include <oriel/dev/check.h>
 #include <oriel/dev/link.h>
 #include <oriel/dev/mapped.h>
 #include <oriel/dev/order_gpu.h>
@@ -127,6 +128,53 @@ ORIEL_DEV struct oriel_mlx5_place oriel_rdma_counter(const struct oriel_dev_wind
 					 oriel_rdma_key(w, peer, &w->counter_rkeys)};
 
 	return place;
+}
+
+/*
+ * Tickets of windows say which peer they are for: bits 0 to 47 are the index of the
+ * request on the link, bits 48 to 62 the rank plus 1, without what does not fit. So no
+ * ticket is 0, which mapped peers give. A link would take months to post 2^48 requests.
+ */
+#define ORIEL_RDMA_TICKET_BITS 48
+#define ORIEL_RDMA_TICKET_RANKS 0x7fffu
+/* The index of what has posted nothing. */
+#define ORIEL_RDMA_TICKET_NONE (((uint64_t)1 << ORIEL_RDMA_TICKET_BITS) - 1)
+
+ORIEL_DEV uint64_t oriel_rdma_tag(uint32_t peer)
+{
+	return (uint64_t)((peer + 1) & ORIEL_RDMA_TICKET_RANKS) << ORIEL_RDMA_TICKET_BITS;
+}
+
+/* @posted to @peer: a ticket of the link, or a status, which has all those bits already. */
+ORIEL_DEV int64_t oriel_rdma_ticket(uint32_t peer, int64_t posted)
+{
+	return (int64_t)((uint64_t)posted | oriel_rdma_tag(peer));
+}
+
+/* Whole group: oriel_dev_wait_local() for a @ticket that is not negative. */
+ORIEL_DEV enum oriel_status oriel_rdma_wait_local(const struct oriel_dev_window *w,
+						  struct oriel_dev_group g, uint32_t peer,
+						  int64_t ticket, uint64_t timeout_ns)
+{
+	const struct oriel_dev_link *l = w->peers[peer].link;
+	/* Of another peer's ticket bits above remain: more than any link has posted. */
+	uint64_t index = (uint64_t)ticket ^ oriel_rdma_tag(peer);
+	enum oriel_status status = ORIEL_OK;
+	struct oriel_link_queue q;
+
+	if (oriel_dev_is_leader(g)) {
+		q = oriel_link_main(l);
+		if (!oriel_link_has(q))
+			status = ORIEL_ERR_NO_PATH;
+		else if (oriel_link_is_issued(q, index))
+			status = oriel_link_await(l, q, index, timeout_ns);
+		else if (index != ORIEL_RDMA_TICKET_NONE)
+			status = oriel_dev_refuse_ticket(oriel_dev_judge_of(w), peer,
+							 oriel_rdma_ticket(peer,
+									   oriel_link_posted(q)),
+							 ticket);
+	}
+	return oriel_dev_vote(g, status);
 }
 
 /* Whole group. */

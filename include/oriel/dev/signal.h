@@ -25,9 +25,12 @@ ORIEL_DEV int64_t oriel_dev_raise(const struct oriel_dev_window *w, struct oriel
 		if (is_ordered && oriel_dev_is_leader(g))
 			oriel_dev_release_begin();
 		if (op == ORIEL_SIGNAL_SET)
-			return oriel_link_tell_value(there.link, g, oriel_rdma_signal(w, peer, id),
-						     value);
-		return oriel_link_signal(there.link, g, oriel_rdma_signal(w, peer, id), value);
+			return oriel_rdma_ticket(
+				peer, oriel_link_tell_value(there.link, g,
+							    oriel_rdma_signal(w, peer, id), value));
+		return oriel_rdma_ticket(peer,
+					 oriel_link_signal(there.link, g,
+							   oriel_rdma_signal(w, peer, id), value));
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		if (oriel_dev_is_leader(g))
@@ -114,7 +117,10 @@ ORIEL_DEV int64_t oriel_dev_signal_relaxed(const struct oriel_dev_window *w,
 	return 0;
 }
 
-/* Whole group: signal to every other rank. The group's threads share the work. */
+/*
+ * Whole group: signal to every other rank. The group's threads share the work. What is
+ * returned is no ticket: 0, or a status.
+ */
 ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				       uint32_t id, enum oriel_signal_op op, uint64_t value)
 {
@@ -223,10 +229,11 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 	if (!ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA) || status != ORIEL_AGAIN)
 			return status;
-		return oriel_link_put_signal(oriel_dev_peer_of(w, peer).link, g,
-					     oriel_rdma_place(w, peer, to),
-					     oriel_rdma_local(w, peer, from), length,
-					     oriel_rdma_signal(w, peer, id), value);
+		return oriel_rdma_ticket(
+			peer, oriel_link_put_signal(oriel_dev_peer_of(w, peer).link, g,
+						    oriel_rdma_place(w, peer, to),
+						    oriel_rdma_local(w, peer, from), length,
+						    oriel_rdma_signal(w, peer, id), value));
 	}
 	if (oriel_dev_is_leader(g))
 		oriel_mapped_raise(oriel_mapped_signal(w, there.peer.control, id), ORIEL_SIGNAL_ADD,
