@@ -400,7 +400,7 @@ CASE void all_tickets_are_taken(struct rank *r)
 			oriel_dev_put(w, g, peer, 0, own, 0),
 			oriel_dev_put_part(w, g, 0, 2, peer, r->rank * 8, own, 8),
 			oriel_dev_put_part(w, g, 1, 2, peer, r->rank * 8, own, 0),
-			SHARED(r, ALONE(r, oriel_dev_put_value(w, peer, r->rank * 8, 0))),
+			(int64_t)SHARED(r, ALONE(r, oriel_dev_put_value(w, peer, r->rank * 8, 0))),
 			oriel_dev_get(w, g, peer, r->rank * 8, own, 8),
 			oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1),
 			oriel_dev_signal(w, g, peer, 1, ORIEL_SIGNAL_SET, 1),
