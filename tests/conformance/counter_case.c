@@ -162,6 +162,8 @@ CASE void count_and_reset(struct rank *r, bool is_flush)
 			CHECK_OK(r, oriel_dev_drain(w, r->group, LONG_NS));
 		for (peer = 0; peer < r->size; peer++) {
 			check_counter(r, peer, 5, EACH);
+			/* Every thread of the group reads the counter, and one resets it. */
+			oriel_dev_sync(r->group);
 			CHECK_OK(r, ALONE(r, oriel_dev_reset_counter(w, peer, 5)));
 		}
 		CHECK_STATUS(r,

@@ -11,7 +11,7 @@
 #include <oriel/oriel.h>
 
 #define JOB_ROUNDS 20
-#define JOB_KEPT 9 /* rounds, until the listener is closed by the program */
+#define JOB_REUSE 9 /* rounds, until the listener is closed by the program */
 #define JOB_WINDOWS 5
 #define JOB_BARRIERS 400 /* the bootstrap serves its listeners in each */
 
@@ -74,15 +74,15 @@ static int run_rounds(void)
 			return failed("open", status);
 		if (getenv("ORIEL_LISTEN_FD"))
 			return !said("ORIEL_LISTEN_FD is still there");
-		if (round <= JOB_KEPT && number >= 0 && fcntl(number, F_GETFD) != FD_CLOEXEC)
+		if (round <= JOB_REUSE && number >= 0 && fcntl(number, F_GETFD) != FD_CLOEXEC)
 			return !said("a program started now would inherit the listener");
 		status = meet(&b);
 		if (status != ORIEL_OK)
 			return failed("barrier", status);
 		oriel_bootstrap_close(&b);
-		if (round == JOB_KEPT && number >= 0 && !reuse_number(number, &mine))
+		if (round == JOB_REUSE && number >= 0 && !reuse_number(number, &mine))
 			return !said("cannot open a file under that number");
-		if (round >= JOB_KEPT && number >= 0 && !is_still_open(number, &mine))
+		if (round >= JOB_REUSE && number >= 0 && !is_still_open(number, &mine))
 			return !said("the library closed the file of the program");
 	}
 	return said("all rounds");

@@ -152,7 +152,7 @@ ORIEL_DEV enum oriel_status oriel_dev_read_counter(const struct oriel_dev_window
 /*
  * One thread, while nothing that raises the counter is under way: after a drain or flush
  * by each group that has posted such, or after a wait_counter() that has seen all of it.
- * What is still under way raises it from 0, or is lost.
+ * An operation that is still in flight increments it from 0, or is lost.
  */
 ORIEL_DEV enum oriel_status oriel_dev_reset_counter(const struct oriel_dev_window *w, uint32_t peer,
 						    uint32_t counter)
