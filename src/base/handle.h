@@ -69,7 +69,8 @@ extern uint64_t ori_handle_stamp;
 
 static inline struct ori_handle *ori_handle_of(const void *object)
 {
-	return (struct ori_handle *)(uintptr_t)object - 1;
+	/* As a number: @object may be NULL, or no address at all. */
+	return (struct ori_handle *)((uintptr_t)object - sizeof(struct ori_handle));
 }
 
 /* Reads nothing where @handle is not the address of a slot. */
