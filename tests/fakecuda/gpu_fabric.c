@@ -117,7 +117,8 @@ static void test_refusals(struct rank *r)
 				       &number),
 		    ORIEL_ERR_UNSUPPORTED, "several allocations, of which that at");
 	CHECK_FAILS(r, oriel_window_share(r->window, is_one ? (void *)legacy : own, 4096, &number),
-		    ORIEL_ERR_UNSUPPORTED, "cudaMalloc() cannot be reached from other nodes");
+		    ORIEL_ERR_UNSUPPORTED,
+		    "cudaMalloc() memory cannot be reached from other nodes");
 	CHECK_FAILS(r, oriel_window_share(r->window, is_one ? host : own, 4096, &number),
 		    ORIEL_ERR_UNSUPPORTED, "host memory of another node");
 	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS);
@@ -348,8 +349,9 @@ static const struct mode {
 	{"required",
 	 {{"7,3", NULL}, {"7,3", NULL}, {"7,3", "0"}, {"7,3", NULL}},
 	 test_refused,
-	 "ORIEL_FABRIC requires an NVLink fabric, GPU 0000:10:00.0 (Fake 0) has none: 65536 bytes "
-	 "of memory of GPU 0000:10:00.0: CUDA_ERROR_NOT_PERMITTED",
+	 "ORIEL_FABRIC requires an NVLink fabric, GPU 0000:10:00.0 (Fake 0) has none: allocating "
+	 "65536 "
+	 "bytes on GPU 0000:10:00.0: CUDA_ERROR_NOT_PERMITTED",
 	 "ORIEL_FABRIC",
 	 "require"},
 	{"off",

@@ -124,7 +124,7 @@ static void test_failure(struct rank *r)
 	CHECK_OK(r, oriel_p2p_recv(f.e.of[1], 0, &to, &in));
 	CHECK_OK(r, oriel_p2p_send(f.e.of[0], 0, &from, &out));
 	CHECK(r, wait_for(&f.e, &in) < 0);
-	CHECK_FAILS(r, oriel_p2p_check(f.e.of[1]), in.status, "cannot be flushed");
+	CHECK_FAILS(r, oriel_p2p_check(f.e.of[1]), in.status, "flushing RDMA writes to GPU");
 	(void)wait_for(&f.e, &out);
 	flow_close(&f);
 }
