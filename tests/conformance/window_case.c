@@ -399,16 +399,17 @@ static void windows_do_not_know_of_each_other(struct rank *r)
 static int64_t count_once(struct rank *r, struct oriel_window *window,
 			  const struct oriel_dev_window *w, int round)
 {
+	static const int source = 7; /* no thread waits for the puts, so it outlives them */
 	unsigned peer = rank_next(r);
 
 	switch (round % 4) {
 	case 0:
-		return oriel_dev_put_counter(w, r->group, peer, 0, &round, sizeof(round), 3);
+		return oriel_dev_put_counter(w, r->group, peer, 0, &source, sizeof(source), 3);
 	case 1:
 		return oriel_dev_signal_counter(w, r->group, peer, 0, 1, 3);
 	case 2:
-		return oriel_dev_put_signal_counter(w, r->group, peer, 0, &round, sizeof(round), 0,
-						    1, 3);
+		return oriel_dev_put_signal_counter(w, r->group, peer, 0, &source, sizeof(source),
+						    0, 1, 3);
 	}
 	return oriel_window_signal_counter(window, peer, 0, 1, 3, NULL);
 }
