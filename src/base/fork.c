@@ -2,7 +2,6 @@
 #include "base/fork.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -46,6 +45,8 @@ static void fork_prepare(void)
 	for (i = 0; i < ORI_FORK_ORDERS; i++) {
 		const struct ori_fork_hook *hook = fork_hook(i);
 
+		if (hook && hook->lock)
+			pthread_mutex_lock(hook->lock);
 		if (hook && hook->prepare)
 			hook->prepare();
 		fork_called[i] = hook;
@@ -58,9 +59,14 @@ static void fork_parent(void)
 	unsigned i;
 
 	pthread_mutex_unlock(&shared.lock);
-	for (i = ORI_FORK_ORDERS; i > 0; i--)
-		if (fork_called[i - 1] && fork_called[i - 1]->parent)
-			fork_called[i - 1]->parent();
+	for (i = ORI_FORK_ORDERS; i > 0; i--) {
+		const struct ori_fork_hook *hook = fork_called[i - 1];
+
+		if (hook && hook->parent)
+			hook->parent();
+		if (hook && hook->lock)
+			pthread_mutex_unlock(hook->lock);
+	}
 	pthread_mutex_unlock(&fork_lock);
 }
 
@@ -111,9 +117,14 @@ static void fork_child(void)
 			fork_make_private(m);
 	fork_close_sockets();
 	pthread_mutex_unlock(&shared.lock);
-	for (i = 0; i < ORI_FORK_ORDERS; i++)
-		if (fork_called[i] && fork_called[i]->child)
-			fork_called[i]->child();
+	for (i = 0; i < ORI_FORK_ORDERS; i++) {
+		const struct ori_fork_hook *hook = fork_called[i];
+
+		if (hook && hook->child)
+			hook->child();
+		if (hook && hook->lock)
+			pthread_mutex_unlock(hook->lock);
+	}
 	pthread_mutex_unlock(&fork_lock);
 }
 

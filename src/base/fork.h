@@ -8,6 +8,7 @@
 #ifndef ORI_BASE_FORK_H
 #define ORI_BASE_FORK_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -29,6 +30,8 @@ void ori_fork_socket(int fd);
 /* In which order hooks are called: those that hold their lock for longest first. */
 enum ori_fork_order {
 	ORI_FORK_HELP,
+	ORI_FORK_ENV,
+	ORI_FORK_TCP,
 	ORI_FORK_SOFT,
 	ORI_FORK_COMM,
 	ORI_FORK_WINDOW,
@@ -40,11 +43,13 @@ enum ori_fork_order {
 };
 
 /*
- * What a module does about it: @prepare takes its lock, @parent and @child give it back, so
- * that what it guards is whole in the child. NULL: nothing. The child has one thread; its
+ * What a module does about it. Its @lock is held across fork(), so that what it guards is whole
+ * in the child, and @child is called there under it; a lock of another kind is taken by
+ * @prepare and given back by @parent and @child. NULL: nothing. The child has one thread; its
  * mappings are private already. A hook allocates nothing and does not fail.
  */
 struct ori_fork_hook {
+	pthread_mutex_t *lock;
 	void (*prepare)(void);
 	void (*parent)(void);
 	void (*child)(void);

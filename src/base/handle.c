@@ -96,26 +96,14 @@ static size_t handle_range(void)
 	return HANDLE_RANGE;
 }
 
-static void handle_fork_prepare(void)
-{
-	pthread_mutex_lock(&table.lock);
-}
-
-static void handle_fork_parent(void)
-{
-	pthread_mutex_unlock(&table.lock);
-}
-
 /* Slots of the parent's objects are neither live nor free here; they stay so. */
 static void handle_fork_child(void)
 {
 	ori_handle_stamp++;
 	table.youngest = NULL;
-	pthread_mutex_unlock(&table.lock);
 }
 
-static const struct ori_fork_hook handle_hook = {handle_fork_prepare, handle_fork_parent,
-						 handle_fork_child};
+static const struct ori_fork_hook handle_hook = {.lock = &table.lock, .child = handle_fork_child};
 
 static void *handle_map(size_t range)
 {

@@ -11,16 +11,6 @@ static pthread_mutex_t help_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ori_helper *help_first; /* guarded by help_lock */
 static atomic_uint help_count;
 
-static void help_fork_prepare(void)
-{
-	pthread_mutex_lock(&help_lock);
-}
-
-static void help_fork_parent(void)
-{
-	pthread_mutex_unlock(&help_lock);
-}
-
 static void help_fork_child(void)
 {
 	struct ori_helper *helper;
@@ -30,13 +20,11 @@ static void help_fork_child(void)
 			helper->forked(helper);
 	help_first = NULL;
 	atomic_store_explicit(&help_count, 0, memory_order_relaxed);
-	pthread_mutex_unlock(&help_lock);
 }
 
 void ori_help_add(struct ori_helper *helper)
 {
-	static const struct ori_fork_hook hook = {help_fork_prepare, help_fork_parent,
-						  help_fork_child};
+	static const struct ori_fork_hook hook = {.lock = &help_lock, .child = help_fork_child};
 
 	ori_fork_add(ORI_FORK_HELP, &hook);
 	pthread_mutex_lock(&help_lock);

@@ -31,9 +31,13 @@ static void log_fork_parent(void)
 	pthread_rwlock_unlock(&log_lock);
 }
 
-/* The other readers do not exist here. */
+/*
+ * The other readers do not exist here, and never give it back; this thread does, so that tools
+ * that watch locks see it free.
+ */
 static void log_fork_child(void)
 {
+	pthread_rwlock_unlock(&log_lock);
 	pthread_rwlock_init(&log_lock, NULL);
 }
 
@@ -86,8 +90,9 @@ void ori_log(enum oriel_log_level level, const char *format, ...)
 
 void oriel_log_set_sink(oriel_log_sink *sink, void *context)
 {
-	static const struct ori_fork_hook hook = {log_fork_prepare, log_fork_parent,
-						  log_fork_child};
+	static const struct ori_fork_hook hook = {.prepare = log_fork_prepare,
+						  .parent = log_fork_parent,
+						  .child = log_fork_child};
 
 	ori_fork_add(ORI_FORK_LOG, &hook);
 	pthread_rwlock_wrlock(&log_lock);

@@ -170,10 +170,12 @@ static enum oriel_status env_keep_listener_locked(uint16_t port)
 
 static enum oriel_status env_listener(struct ori_tcp_job *job)
 {
+	static const struct ori_fork_hook hook = {.lock = &env_kept.lock};
 	enum oriel_status status = ORIEL_OK;
 
 	if (job->rank != 0)
 		return ORIEL_OK;
+	ori_fork_add(ORI_FORK_ENV, &hook);
 	pthread_mutex_lock(&env_kept.lock);
 	if (*ori_setting_text(ORI_SETTING_LISTEN_FD))
 		status = env_keep_listener_locked(job->port);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/handle.h"
 #include "bootstrap/join.h"
 #include "bootstrap/mail.h"
@@ -34,10 +35,12 @@ static struct tcp *tcp_only;
  */
 static enum oriel_status tcp_enlist(struct tcp *tcp)
 {
+	static const struct ori_fork_hook hook = {.lock = &tcp_lock};
 	struct tcp *other;
 
 	if (!tcp->is_only)
 		return ORIEL_OK;
+	ori_fork_add(ORI_FORK_TCP, &hook);
 	pthread_mutex_lock(&tcp_lock);
 	for (other = tcp_only; other; other = other->next)
 		if (other->stamp == tcp->stamp && other->port == tcp->port &&

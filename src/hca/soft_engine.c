@@ -295,29 +295,17 @@ static enum oriel_status engine_open(struct soft_engine **engine)
 	return ORIEL_OK;
 }
 
-static void engine_fork_prepare(void)
-{
-	pthread_mutex_lock(&engine_lock);
-}
-
-static void engine_fork_parent(void)
-{
-	pthread_mutex_unlock(&engine_lock);
-}
-
 /* It has no thread here: what needs one next makes one of its own. */
 static void engine_fork_child(void)
 {
 	engine_running = NULL;
 	engine_refs = 0;
 	atomic_store_explicit(&engine_event, -1, memory_order_relaxed);
-	pthread_mutex_unlock(&engine_lock);
 }
 
 enum oriel_status ori_soft_engine_ref(struct soft_engine **engine)
 {
-	static const struct ori_fork_hook hook = {engine_fork_prepare, engine_fork_parent,
-						  engine_fork_child};
+	static const struct ori_fork_hook hook = {.lock = &engine_lock, .child = engine_fork_child};
 	enum oriel_status st = ORIEL_OK;
 
 	ori_fork_add(ORI_FORK_SOFT, &hook);

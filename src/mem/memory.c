@@ -122,30 +122,18 @@ static enum oriel_status memory_insert(struct ori_mem *m)
 			(void *)m->address, m->length, (void *)other.address, other.length);
 }
 
-static void memory_fork_prepare(void)
-{
-	pthread_mutex_lock(&table.lock);
-}
-
-static void memory_fork_parent(void)
-{
-	pthread_mutex_unlock(&table.lock);
-}
-
 static void memory_fork_child(void)
 {
 	unsigned i;
 
 	for (i = 0; i < table.count; i++)
 		table.allocations[i]->is_forked = true;
-	pthread_mutex_unlock(&table.lock);
 }
 
 /* Add an allocation like @like, with one reference, to the table. */
 static enum oriel_status memory_open(const struct ori_mem *like, struct ori_mem **mem)
 {
-	static const struct ori_fork_hook hook = {memory_fork_prepare, memory_fork_parent,
-						  memory_fork_child};
+	static const struct ori_fork_hook hook = {.lock = &table.lock, .child = memory_fork_child};
 	struct ori_mem *m = malloc(sizeof(*m));
 	enum oriel_status status;
 
