@@ -131,6 +131,7 @@ struct oriel_comm {
 	struct ori_rdma_link **links; /* [size], NULL where the path is another */
 	struct ori_links_rank *ranks; /* [size], where links to them lead; NULL without rdma */
 	bool is_lazy;                 /* a link is made at its first use */
+	bool is_disordered;           /* windows were destroyed in different orders */
 	bool is_linked_whole;         /* all links are made; the same on all ranks */
 	struct ori_pulse *pulse;      /* NULL: no peer is reached by rdma */
 	unsigned *expected;           /* [size], descriptors in an exchange; links to make */
@@ -198,7 +199,9 @@ void ori_comm_interrupt(struct oriel_comm *comm);
  * Collective, where @object of @call goes, a number that is the same on all ranks:
  * nobody returns before all have come. A failure is this thread's last error; that
  * the communicator was broken before is no news, and there nobody waits. Ranks in
- * different calls, or with different numbers, are misuse: see ori_misuse().
+ * different calls, or with different numbers, are misuse: see ori_misuse(). After different
+ * numbers @comm is disordered: what this rank still has may be gone at a peer, so that nothing
+ * there can be read any more.
  */
 void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object);
 

@@ -236,10 +236,12 @@ void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
 	for (peer = 0; status == ORIEL_OK && peer < comm->size; peer++)
 		if (objects[peer] != object)
 			break;
-	if (status == ORIEL_OK && peer < comm->size)
-		ori_misuse("%s: rank %u destroys window %u, rank %u destroys window %u: all ranks "
-			   "destroy their windows in one order",
-			   ori_call_name(call), comm->rank, object, peer, objects[peer]);
+	if (status != ORIEL_OK || peer == comm->size)
+		return;
+	comm->is_disordered = true;
+	ori_misuse("%s: rank %u destroys window %u, rank %u destroys window %u: all ranks "
+		   "destroy their windows in one order",
+		   ori_call_name(call), comm->rank, object, peer, objects[peer]);
 }
 
 void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum oriel_status status)

@@ -478,7 +478,7 @@ void oriel_window_destroy(struct oriel_window *w)
 	 * What is under way through a NIC would find its key gone at the peer.
 	 */
 	number = w->device.number;
-	if (w->gpu)
+	if (w->gpu || comm->is_disordered)
 		ori_links_settle(comm);
 	else
 		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
