@@ -455,7 +455,7 @@ static void test_stream_counters(struct rank *r, CUstream s, uint64_t *memory)
 	CHECK_OK(r, oriel_window_read_counter(w, next, 5, memory + 1, s));
 	CHECK(r, memory[1] == 0);
 	for (i = 0; i < 8; i++) {
-		CHECK_OK(r, oriel_window_put_counter(w, next, 2001 * 8, memory, 8, 5, s));
+		CHECK_OK(r, oriel_window_put_counter(w, next, 2003 * 8, memory, 8, 5, s));
 		CHECK_OK(r, oriel_window_signal_counter(w, next, 40, 1, 5, s));
 		CHECK_OK(r, i % 2 ? oriel_window_drain(w, 0, s) : oriel_window_flush(w, 0, s));
 		CHECK_OK(r, oriel_window_read_counter(w, next, 5, memory + 1, s));
