@@ -26,7 +26,7 @@ set(ORIEL_HEADERS
 	oriel/dev/check.h
 	oriel/dev/copy.h
 	oriel/dev/mapped.h
-	oriel/dev/crew.h
+	oriel/dev/copy_group.h
 	oriel/dev/data.h
 	oriel/dev/signal.h
 	oriel/dev/counter.h

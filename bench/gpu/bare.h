@@ -165,13 +165,13 @@ static inline void bare_fill(struct bare *b, uint32_t rank, char **controls)
 				      a->ranks * sizeof(table[0][0]), cudaMemcpyDefault));
 	w->table = (const struct oriel_dev_buffer *)memory;
 	for (i = 0; i < a->ranks; i++) {
-		w->near[i].control = peers[i].control;
-		w->near[i].signals = oriel_mapped_signal(w, peers[i].control, 0);
-		w->near[i].mark = ORIEL_DEV_MARK + peers[i].path;
-		w->near[i].rank = i;
-		w->near[i].base = table[0][i].base;
-		w->near[i].length = table[0][i].length;
-		w->near_wide |= 1u << i;
+		w->inline_peers[i].control = peers[i].control;
+		w->inline_peers[i].signals = oriel_mapped_signal(w, peers[i].control, 0);
+		w->inline_peers[i].mark = ORIEL_DEV_MARK + peers[i].path;
+		w->inline_peers[i].rank = i;
+		w->inline_peers[i].base = table[0][i].base;
+		w->inline_peers[i].length = table[0][i].length;
+		w->inline_wide |= 1u << i;
 	}
 	w->counter_words = (uint64_t *)bare_alloc(b, rank, 8ul * a->ranks * a->counters);
 	w->signal_bases = (uint64_t *)bare_alloc(b, rank, 8ul * a->ranks * a->signals);

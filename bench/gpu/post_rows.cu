@@ -18,9 +18,9 @@ struct post_plan {
 	uint32_t *wrong;
 };
 
-static __device__ struct oriel_mlx5_place place_of(uint64_t address, uint32_t key)
+static __device__ struct oriel_rdma_address place_of(uint64_t address, uint32_t key)
 {
-	struct oriel_mlx5_place place = {address, key};
+	struct oriel_rdma_address place = {address, key};
 
 	return place;
 }

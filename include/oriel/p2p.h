@@ -109,8 +109,8 @@ struct oriel_p2p_hooks {
 	void (*cancel)(void *context, enum oriel_status status);
 };
 
-struct oriel_p2p_crew; /* threads of the caller's that pack and unpack: oriel/dev/crew.h */
-struct oriel_dev_crew;
+struct oriel_p2p_crew; /* threads of the caller's that pack and unpack: oriel/dev/copy_group.h */
+struct oriel_dev_copy_group;
 
 /* Zero means default for every field. */
 struct oriel_p2p_crew_attr {
@@ -129,9 +129,9 @@ enum oriel_status oriel_p2p_crew_create(struct oriel_p2p_hub *hub,
 					const struct oriel_p2p_crew_attr *attr,
 					struct oriel_p2p_crew **crew);
 const struct oriel_p2p_hooks *oriel_p2p_crew_hooks(void);
-/* What workers are given; see oriel/dev/crew.h. */
+/* What workers are given; see oriel/dev/copy_group.h. */
 enum oriel_status oriel_p2p_crew_device(const struct oriel_p2p_crew *crew,
-					struct oriel_dev_crew *device);
+					struct oriel_dev_copy_group *device);
 /* Its end is gone, and nobody enters any more. NULL is allowed. */
 void oriel_p2p_crew_destroy(struct oriel_p2p_crew *crew);
 

@@ -20,7 +20,7 @@ uint64_t oriel_cpu_clock_ns(void)
 	return ori_clock_ns();
 }
 
-void oriel_cpu_give_way(uint64_t waited_ns)
+void oriel_cpu_back_off(uint64_t waited_ns)
 {
 	struct timespec nap = {0, 0};
 

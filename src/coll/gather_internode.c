@@ -220,7 +220,7 @@ static void internode_drain_copies(struct ori_internode *internode)
 
 	while (!internode_copies_are_done(internode) &&
 	       oriel_dev_clock_ns() - begun < INTERNODE_DRAIN_NS)
-		oriel_dev_give_way(oriel_dev_clock_ns() - begun);
+		oriel_dev_back_off(oriel_dev_clock_ns() - begun);
 }
 
 static enum oriel_status internode_advance(struct ori_internode *internode,

@@ -22,7 +22,7 @@ void ori_gather_await(const struct oriel_allgather *g)
 	uint64_t begun = oriel_dev_clock_ns();
 
 	while (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
-		oriel_dev_give_way(oriel_dev_clock_ns() - begun);
+		oriel_dev_back_off(oriel_dev_clock_ns() - begun);
 }
 
 enum oriel_status ori_gather_end(const struct oriel_allgather *g, enum oriel_status status)

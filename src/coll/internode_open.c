@@ -158,7 +158,7 @@ static enum oriel_status internode_await_connections(struct ori_internode *inter
 					internode->g->kind->name, missing,
 					(double)timeout_ns / 2e9);
 		if (missing)
-			oriel_dev_give_way(oriel_dev_clock_ns() - begun);
+			oriel_dev_back_off(oriel_dev_clock_ns() - begun);
 	}
 	return status;
 }

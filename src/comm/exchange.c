@@ -73,7 +73,7 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 					comm->size, ori_call_name(call),
 					(double)comm->timeout_ns / 1e9);
 		}
-		oriel_cpu_give_way(now - start);
+		oriel_cpu_back_off(now - start);
 	}
 	/* Acquires the slot that the owner released in exchange_round(). */
 	(void)oriel_dev_load_acquire(word);
@@ -186,7 +186,7 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 	    call != ORI_CALL_COMM_DESTROY)
 		while (ori_comm_is_well(comm) && !ori_deadline_passed(deadline) &&
 		       ori_mesh_wake(comm) && exchange_has_witness(comm))
-			oriel_cpu_give_way(ori_clock_ns() - start);
+			oriel_cpu_back_off(ori_clock_ns() - start);
 	if (!ori_comm_is_well(comm))
 		return ori_comm_check(comm);
 	ori_comm_break(comm, status, is_lost ? ORIEL_DEV_LOST : ORIEL_DEV_EXCHANGE, rank);

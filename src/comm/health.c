@@ -81,16 +81,16 @@ static enum oriel_path health_path(const struct oriel_comm *comm, unsigned from,
 /* Why a queue of an adapter is dead; "" if it is not. */
 static const char *health_reason(uint64_t err)
 {
-	switch (oriel_mlx5_err_state(err)) {
-	case ORIEL_MLX5_WELL:
+	switch (oriel_queue_err_state(err)) {
+	case ORIEL_QUEUE_OK:
 		return "";
-	case ORIEL_MLX5_ERROR_CQE:
-		return ori_mlx5_syndrome_text((uint8_t)oriel_mlx5_err_syndrome(err));
-	case ORIEL_MLX5_STRAY_CQE:
+	case ORIEL_QUEUE_ERROR_CQE:
+		return ori_mlx5_syndrome_text((uint8_t)oriel_queue_err_syndrome(err));
+	case ORIEL_QUEUE_STRAY_CQE:
 		return "the completion of another request";
-	case ORIEL_MLX5_ABANDONED:
+	case ORIEL_QUEUE_ABANDONED:
 		return "a thread gave up in the middle of a post";
-	case ORIEL_MLX5_CONDEMNED:
+	case ORIEL_QUEUE_CONDEMNED:
 		return "given up by the host";
 	}
 	return "for an unknown reason";
@@ -100,9 +100,9 @@ static void health_read_queue(const struct oriel_dev_fault *fault, struct oriel_
 {
 	health->queue = fault->id;
 	health->reason = health_reason(fault->seen);
-	health->syndrome = oriel_mlx5_err_syndrome(fault->seen);
-	health->vendor = oriel_mlx5_err_vendor(fault->seen);
-	health->request = oriel_mlx5_err_wqe(fault->seen);
+	health->syndrome = oriel_queue_err_syndrome(fault->seen);
+	health->vendor = oriel_queue_err_vendor(fault->seen);
+	health->request = oriel_queue_err_index(fault->seen);
 }
 
 /* The rank that found it did it: no peer is to blame. */
@@ -229,7 +229,7 @@ static void health_queue_text(const struct oriel_health *h, char *buffer, size_t
 static bool health_is_own_access(const struct oriel_health *h)
 {
 	return h->queue &&
-	       oriel_link_is_own_access(oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, h->syndrome, 0, 0));
+	       oriel_link_is_own_access(oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, h->syndrome, 0, 0));
 }
 
 static size_t health_own_access_text(const struct oriel_health *h, const char *queue, char *buffer,

@@ -264,9 +264,9 @@ static struct oriel_dev_fault refused_put(void)
 					 .what = ORIEL_DEV_PUT,
 					 .peer = 3,
 					 .id = 0x41,
-					 .seen = oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE,
-								ORIEL_MLX5_REMOTE_ACCESS, 0x88,
-								17)};
+					 .seen = oriel_queue_err(ORIEL_QUEUE_ERROR_CQE,
+								 ORIEL_MLX5_REMOTE_ACCESS, 0x88,
+								 17)};
 
 	return record;
 }
@@ -306,12 +306,13 @@ static void test_a_queue_without_a_verdict_of_its_adapter(void **state)
 	} cases[] = {
 		{ORIEL_DEV_WAIT_LOCAL, ORIEL_ERR_TIMEOUT, 0,
 		 "wait_local to rank 3 (mapped) failed: A deadline passed. Queue 0x41"},
-		{ORIEL_DEV_PUT, ORIEL_ERR_TIMEOUT, (uint64_t)ORIEL_MLX5_ABANDONED << 56 | 5,
+		{ORIEL_DEV_PUT, ORIEL_ERR_TIMEOUT, (uint64_t)ORIEL_QUEUE_ABANDONED << 56 | 5,
 		 "put to rank 3 (mapped) failed: a thread gave up in the middle of a post, WQE 5 "
 		 "of "
 		 "queue 0x41"},
 		{ORIEL_DEV_LOST, ORIEL_ERR_PEER,
-		 (uint64_t)ORIEL_MLX5_ERROR_CQE << 56 | (uint64_t)0x15 << 48 | (uint64_t)0x81 << 40,
+		 (uint64_t)ORIEL_QUEUE_ERROR_CQE << 56 | (uint64_t)0x15 << 48 |
+			 (uint64_t)0x81 << 40,
 		 "rank 3 has gone without the others: the peer does not answer (transport retries "
 		 "used up) (syndrome 0x15, vendor 0x81), WQE 0 of queue 0x41"},
 	};

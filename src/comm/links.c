@@ -348,7 +348,7 @@ void ori_links_settle(struct oriel_comm *comm)
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(comm->timeout_ns);
 
 	while (links_are_busy(comm) && ori_comm_is_well(comm) && !ori_deadline_passed(deadline))
-		oriel_cpu_give_way(ori_clock_ns() - start);
+		oriel_cpu_back_off(ori_clock_ns() - start);
 }
 
 const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm)

@@ -341,7 +341,7 @@ static void pulse_await(struct oriel_comm *comm, const atomic_bool *done)
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(PULSE_PATIENCE_NS);
 
 	while (!atomic_load(done) && !ori_deadline_passed(deadline) && ori_mesh_wake(comm))
-		oriel_cpu_give_way(ori_clock_ns() - start);
+		oriel_cpu_back_off(ori_clock_ns() - start);
 }
 
 void ori_pulse_quiet(struct oriel_comm *comm)

@@ -20,9 +20,9 @@
 #define NEVER UINT64_MAX
 
 /* Long enough for any machine; a test that needs it has failed. */
-static const struct oriel_mlx5_limits patient = {NULL, 30000000000u, 1, 0};
+static const struct oriel_link_wait_limits patient = {NULL, 30000000000u, 1, 0};
 /* Where nobody is there who could end the wait. */
-static const struct oriel_mlx5_limits hasty = {NULL, 1000000, 1, 0};
+static const struct oriel_link_wait_limits hasty = {NULL, 1000000, 1, 0};
 
 /* An adapter that knows WRITE only: copies and completes, in order. */
 struct adapter {
@@ -127,11 +127,12 @@ static void *adapter_run(void *argument)
 		}
 		if (++polls == POLLS)
 			adapter_sleep(a);
-		oriel_cpu_give_way(0);
+		oriel_cpu_back_off(0);
 	}
 	/* Nobody is to wait for what will not come. */
 	if (a->complaint)
-		oriel_mlx5_condemn(&a->queue, oriel_mlx5_err(ORIEL_MLX5_CONDEMNED, 0, 0, a->next));
+		oriel_mlx5_condemn(&a->queue,
+				   oriel_queue_err(ORIEL_QUEUE_CONDEMNED, 0, 0, a->next));
 	return NULL;
 }
 
@@ -166,14 +167,14 @@ struct poster {
 /* What was reserved. */
 static enum oriel_status post_at(struct oriel_mlx5_queue *q, const uint64_t *source,
 				 uint64_t *target, uint32_t count, uint64_t base,
-				 const struct oriel_mlx5_limits *limits)
+				 const struct oriel_link_wait_limits *limits)
 {
 	enum oriel_status status;
 	uint32_t i;
 
 	for (i = 0; i < count; i++) {
-		const struct oriel_mlx5_place remote = {(uintptr_t)&target[i], 0};
-		const struct oriel_mlx5_place local = {(uintptr_t)&source[i], 0};
+		const struct oriel_rdma_address remote = {(uintptr_t)&target[i], 0};
+		const struct oriel_rdma_address local = {(uintptr_t)&source[i], 0};
 
 		oriel_mlx5_wqe_write(oriel_mlx5_slot(q, base + i),
 				     oriel_mlx5_head_of(q, base + i, ORIEL_MLX5_FENCE_NONE), remote,
@@ -197,7 +198,7 @@ static enum oriel_status post(struct oriel_mlx5_queue *q, const uint64_t *source
 static enum oriel_status try_post(struct oriel_mlx5_queue *q, const uint64_t *source,
 				  uint64_t *target, uint32_t count, uint64_t *base)
 {
-	const struct oriel_mlx5_limits now = {NULL, 0, 0, 0};
+	const struct oriel_link_wait_limits now = {NULL, 0, 0, 0};
 	enum oriel_status status = oriel_mlx5_try_reserve(q, count, base);
 
 	return status == ORIEL_OK ? post_at(q, source, target, count, *base, &now) : status;
@@ -266,7 +267,7 @@ static void check_complete(unsigned threads, uint32_t posts, uint64_t first, uns
 	}
 	assert_true(a.next == first + (uint64_t)threads * (posts + posts / 2));
 	assert_true(a.queue.done == a.next);
-	assert_true(a.queue.turn == oriel_mlx5_turn(a.next, ORIEL_MLX5_TOLD));
+	assert_true(a.queue.turn == oriel_mlx5_turn(a.next, ORIEL_MLX5_RUNG));
 	assert_true(a.queue.err == 0);
 }
 
@@ -341,7 +342,7 @@ static void test_who_may_not_wait_is_sent_away(void **state)
 	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 2, &base), ORIEL_AGAIN);
 	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_OK);
 	assert_true(base == 4);
-	oriel_mlx5_condemn(&a.queue, oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, 0x15, 0, 1));
+	oriel_mlx5_condemn(&a.queue, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, 0x15, 0, 1));
 	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_ERR_PEER);
 }
 
@@ -366,10 +367,10 @@ static void check_error(unsigned threads, uint64_t first)
 	run_posters(posters, &a, threads, UINT32_MAX, 0);
 	for (i = 0; i < threads; i++)
 		check_poster(&posters[i], fail_at);
-	assert_int_equal(oriel_mlx5_err_state(a.queue.err), ORIEL_MLX5_ERROR_CQE);
-	assert_int_equal(oriel_mlx5_err_syndrome(a.queue.err), ORIEL_MLX5_REMOTE_ACCESS);
-	assert_int_equal(oriel_mlx5_err_vendor(a.queue.err), 0x53);
-	assert_true(oriel_mlx5_err_wqe(a.queue.err) == fail_at);
+	assert_int_equal(oriel_queue_err_state(a.queue.err), ORIEL_QUEUE_ERROR_CQE);
+	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(oriel_queue_err_vendor(a.queue.err), 0x53);
+	assert_true(oriel_queue_err_index(a.queue.err) == fail_at);
 	assert_true(a.queue.done == fail_at);
 }
 
@@ -408,8 +409,8 @@ static void test_a_full_ring_is_waited_for_until_the_deadline(void **state)
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &hasty, &base), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_ERR_TIMEOUT);
 	/* Index 4 will never be published: nobody is to wait behind it. */
-	assert_int_equal(oriel_mlx5_err_state(a.queue.err), ORIEL_MLX5_ABANDONED);
-	assert_true(oriel_mlx5_err_wqe(a.queue.err) == 4);
+	assert_int_equal(oriel_queue_err_state(a.queue.err), ORIEL_QUEUE_ABANDONED);
+	assert_true(oriel_queue_err_index(a.queue.err) == 4);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_ERR_TIMEOUT);
 	assert_int_equal(oriel_mlx5_wait(&a.queue, 0, &patient), ORIEL_ERR_TIMEOUT);
 }
@@ -431,7 +432,7 @@ static void test_broken_health_ends_a_wait(void **state)
 {
 	const struct oriel_dev_fault broken = {.state = ORIEL_DEV_FAULT_FULL,
 					       .status = ORIEL_ERR_ABORTED};
-	const struct oriel_mlx5_limits limits = {&broken, ORIEL_FOREVER, 1, 0};
+	const struct oriel_link_wait_limits limits = {&broken, ORIEL_FOREVER, 1, 0};
 	struct adapter a;
 	uint64_t base;
 
@@ -459,7 +460,7 @@ static void test_one_doorbell_tells_of_all_that_is_published(void **state)
 	assert_memory_equal(&a.doorbell, rung, sizeof(rung));
 	assert_int_equal(a.record[1], oriel_mlx5_record_value(2));
 	assert_int_equal(a.record[0], 0);
-	assert_true(a.queue.turn == oriel_mlx5_turn(2, ORIEL_MLX5_TOLD));
+	assert_true(a.queue.turn == oriel_mlx5_turn(2, ORIEL_MLX5_RUNG));
 
 	a.doorbell = 0;
 	oriel_mlx5_ring(&a.queue);
@@ -496,7 +497,7 @@ static void test_a_cqe_of_another_wqe_is_an_error(void **state)
 	assert_int_equal(post(&a.queue, source, target, 2, &base), ORIEL_OK);
 	oriel_mlx5_cqe_write(a.cq[0], &stray, LOG_DEPTH);
 	assert_int_equal(oriel_mlx5_wait(&a.queue, 0, &patient), ORIEL_ERR_PROTOCOL);
-	assert_int_equal(oriel_mlx5_err_state(a.queue.err), ORIEL_MLX5_STRAY_CQE);
+	assert_int_equal(oriel_queue_err_state(a.queue.err), ORIEL_QUEUE_STRAY_CQE);
 }
 
 static void test_the_first_cause_stays(void **state)
@@ -506,11 +507,11 @@ static void test_the_first_cause_stays(void **state)
 
 	(void)state;
 	adapter_open(&a, 0);
-	oriel_mlx5_condemn(&a.queue, oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, 0x15, 0x83, 5));
-	oriel_mlx5_condemn(&a.queue, oriel_mlx5_err(ORIEL_MLX5_CONDEMNED, 0, 0, 6));
+	oriel_mlx5_condemn(&a.queue, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, 0x15, 0x83, 5));
+	oriel_mlx5_condemn(&a.queue, oriel_queue_err(ORIEL_QUEUE_CONDEMNED, 0, 0, 6));
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_ERR_PEER);
-	assert_int_equal(oriel_mlx5_err_syndrome(a.queue.err), 0x15);
-	assert_true(oriel_mlx5_err_wqe(a.queue.err) == 5);
+	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), 0x15);
+	assert_true(oriel_queue_err_index(a.queue.err) == 5);
 }
 
 int main(void)

@@ -183,15 +183,15 @@ static inline void side_join_itself(struct side *s)
 	assert_int_equal(HCA.connect_qp(s->qp, &s->address), ORIEL_OK);
 }
 
-static inline struct oriel_mlx5_limits side_limits(void)
+static inline struct oriel_link_wait_limits side_limits(void)
 {
-	return (struct oriel_mlx5_limits){.timeout_ns = PATIENCE_NS, .spin = 100};
+	return (struct oriel_link_wait_limits){.timeout_ns = PATIENCE_NS, .spin = 100};
 }
 
 /* Until WQE @index is done or the queue dead. */
 static inline enum oriel_status side_wait(struct side *s, uint64_t index)
 {
-	struct oriel_mlx5_limits limits = side_limits();
+	struct oriel_link_wait_limits limits = side_limits();
 	enum oriel_status st = oriel_mlx5_poll(&s->queue, index);
 
 	if (!s->cluster)
@@ -207,7 +207,7 @@ static inline enum oriel_status side_wait(struct side *s, uint64_t index)
 /* Room for one WQE; returns its index. */
 static inline uint64_t side_reserve(struct side *s)
 {
-	struct oriel_mlx5_limits limits = side_limits();
+	struct oriel_link_wait_limits limits = side_limits();
 	uint64_t depth = oriel_mlx5_depth(&s->queue), index = 0;
 
 	if (s->queue.resv >= s->queue.done + depth)
@@ -218,16 +218,16 @@ static inline uint64_t side_reserve(struct side *s)
 
 static inline uint64_t side_publish(struct side *s, uint64_t index)
 {
-	struct oriel_mlx5_limits limits = side_limits();
+	struct oriel_link_wait_limits limits = side_limits();
 
 	assert_int_equal(oriel_mlx5_publish(&s->queue, index, 1, &limits), ORIEL_OK);
 	oriel_mlx5_ring(&s->queue);
 	return index;
 }
 
-static inline struct oriel_mlx5_place side_at(const struct side *s, uint64_t offset)
+static inline struct oriel_rdma_address side_at(const struct side *s, uint64_t offset)
 {
-	return (struct oriel_mlx5_place){offset, s->keys.rkey};
+	return (struct oriel_rdma_address){offset, s->keys.rkey};
 }
 
 #define SIDE_POST(s, index, call)                                                    \
@@ -260,7 +260,7 @@ static inline uint64_t side_read(struct side *s, const struct side *of, uint64_t
 }
 
 static inline uint64_t side_add(struct side *s, const struct side *to, uint64_t offset,
-				struct oriel_mlx5_place result, uint64_t value)
+				struct oriel_rdma_address result, uint64_t value)
 {
 	uint32_t fence = 0;
 
@@ -303,7 +303,7 @@ static inline uint64_t side_wait_cqe(struct side *s, uint32_t cqn, uint64_t cqe)
 
 static inline uint32_t side_syndrome(const struct side *s)
 {
-	return oriel_mlx5_err_syndrome(s->queue.err);
+	return oriel_queue_err_syndrome(s->queue.err);
 }
 
 /* 4 bytes at @offset of @to += @add. */

@@ -99,8 +99,8 @@ static enum oriel_status call_check(const struct soft_qp *qp, const struct ori_h
 
 static void call_encode(struct soft_qp *qp, void *slot, const struct ori_hca_wr *wr)
 {
-	const struct oriel_mlx5_place remote = {wr->remote, wr->rkey},
-				      local = {wr->local, wr->lkey};
+	const struct oriel_rdma_address remote = {wr->remote, wr->rkey},
+					local = {wr->local, wr->lkey};
 	struct oriel_mlx5_head head = {qp->posted, qp->qpn, ORIEL_MLX5_FENCE_NONE};
 
 	if (wr->flags & ORI_HCA_FENCE)
@@ -118,7 +118,7 @@ static void call_encode(struct soft_qp *qp, void *slot, const struct ori_hca_wr 
 	if (wr->opcode == ORI_HCA_WRITE_IMM)
 		oriel_mlx5_wqe_immediate(slot, wr->immediate);
 	if (!(wr->flags & ORI_HCA_SIGNALED))
-		oriel_mlx5_wqe_quiet(slot);
+		oriel_mlx5_wqe_unsignaled(slot);
 }
 
 static void call_ring_doorbell(struct soft_qp *qp)
@@ -223,8 +223,8 @@ static bool call_read(struct soft_node *node, const char *cqe, struct ori_hca_wc
 	if (completion == ORIEL_MLX5_FAILED || completion == ORIEL_MLX5_RECEIVE_FAILED) {
 		wc->syndrome = (uint8_t)oriel_mlx5_error_syndrome(error);
 		wc->vendor = oriel_mlx5_error_vendor(error);
-		wc->status = oriel_mlx5_err_status(
-			oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, wc->syndrome, wc->vendor, 0));
+		wc->status = oriel_queue_err_status(
+			oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome, wc->vendor, 0));
 	}
 	if (!wc->is_receive) {
 		wc->opcode = call_opcode(origin >> 24);

@@ -99,7 +99,7 @@ static void test_a_ring_keeps_the_cause(void **state)
 	step_all(&r);
 	assert_int_not_equal(oriel_mlx5_poll(&r.a.queue, r.a.queue.resv - 1), ORIEL_OK);
 	assert_int_equal(side_syndrome(&r.a), ORIEL_MLX5_REMOTE_ACCESS);
-	assert_int_equal(oriel_mlx5_err_wqe(r.a.queue.err), bad);
+	assert_int_equal(oriel_queue_err_index(r.a.queue.err), bad);
 	arena_close(&r);
 }
 
@@ -194,7 +194,7 @@ static void test_a_queue_of_zeros_would_be_done(void **state)
 	attr.hca = r.hca[0];
 	side_open(&s, &attr);
 	s.queue.resv = 1;
-	s.queue.turn = oriel_mlx5_turn(1, ORIEL_MLX5_TOLD);
+	s.queue.turn = oriel_mlx5_turn(1, ORIEL_MLX5_RUNG);
 	assert_int_equal(oriel_mlx5_poll(&s.queue, 0), ORIEL_AGAIN);
 	memset(s.cq_ring, 0, 64);
 	assert_int_equal(oriel_mlx5_poll(&s.queue, 0), ORIEL_OK);

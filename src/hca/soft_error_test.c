@@ -74,7 +74,7 @@ static void expect_failure(struct arena *r, uint64_t index, uint32_t syndrome)
 	uint64_t next = side_nop(&r->a), later;
 
 	assert_int_not_equal(side_wait(&r->a, next), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_err_wqe(r->a.queue.err), index);
+	assert_int_equal(oriel_queue_err_index(r->a.queue.err), index);
 	assert_int_equal(side_syndrome(&r->a), syndrome);
 	expect_cqe(&r->a, index, syndrome);
 	expect_cqe(&r->a, next, ORIEL_MLX5_FLUSHED);
@@ -270,7 +270,7 @@ static void test_a_waiter_on_a_queue_that_failed_is_flushed(void **state)
 /* A WQE that was right until byte @at was changed by @flip. */
 static void spoil(const char *text, unsigned at, uint8_t flip)
 {
-	struct oriel_mlx5_limits limits = side_limits();
+	struct oriel_link_wait_limits limits = side_limits();
 	struct ori_soft_counters counters;
 	struct arena r;
 	uint64_t index = 0;
@@ -372,7 +372,7 @@ static void test_the_first_doorbell_of_two_may_come_before_the_record(void **sta
 	oriel_mlx5_wqe_nop(r.a.sq_ring, oriel_mlx5_head_of(&r.a.queue, 0, 0));
 	oriel_dev_store_release(r.a.queue.doorbell, oriel_mlx5_doorbell_value(r.a.queue.qpn, 1));
 	r.a.queue.resv = 1;
-	r.a.queue.turn = oriel_mlx5_turn(1, ORIEL_MLX5_TOLD);
+	r.a.queue.turn = oriel_mlx5_turn(1, ORIEL_MLX5_RUNG);
 	assert_int_equal(side_wait(&r.a, 0), ORIEL_OK);
 	arena_close(&r);
 }

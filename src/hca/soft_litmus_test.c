@@ -281,7 +281,7 @@ static bool rung_in_order(uint64_t seed, const char *config, bool record_first)
 	i = r.a.queue.resv;
 	oriel_mlx5_wqe_nop(oriel_mlx5_slot(&r.a.queue, i), oriel_mlx5_head_of(&r.a.queue, i, 0));
 	r.a.queue.resv = i + 1;
-	r.a.queue.turn = oriel_mlx5_turn(i + 1, ORIEL_MLX5_TOLD);
+	r.a.queue.turn = oriel_mlx5_turn(i + 1, ORIEL_MLX5_RUNG);
 	for (unsigned k = 0; k < 2; k++) {
 		if ((k == 0) == record_first)
 			oriel_dev_store_release32(&r.a.record[1], oriel_mlx5_record_value(i + 1));

@@ -117,7 +117,7 @@ static void test_a_masked_swap_of_4_bytes(void **state)
 static uint64_t post_swap64(struct side *s, const struct side *to, uint64_t offset,
 			    const struct oriel_mlx5_swap *swap)
 {
-	struct oriel_mlx5_limits limits = side_limits();
+	struct oriel_link_wait_limits limits = side_limits();
 	uint64_t index = 0;
 
 	assert_int_equal(oriel_mlx5_reserve(&s->queue, 2, &limits, &index), ORIEL_OK);
@@ -163,7 +163,7 @@ static void test_a_masked_swap_of_8_bytes_takes_two_blocks(void **state)
 	step_all(r);
 	assert_int_equal(counter_of(&r->a, index + 1), (index + 2) & 0xffff);
 	assert_int_equal(oriel_mlx5_poll(&r->a.queue, index + 2), ORIEL_ERR_PROTOCOL);
-	assert_int_equal(oriel_mlx5_err_state(r->a.queue.err), ORIEL_MLX5_STRAY_CQE);
+	assert_int_equal(oriel_queue_err_state(r->a.queue.err), ORIEL_QUEUE_STRAY_CQE);
 }
 
 static void test_two_blocks_are_flushed_as_one_wqe(void **state)

@@ -139,7 +139,7 @@ static int child_main(int fd, const char *config)
 			child_leave(&d);
 		if (++waited % 1024 == 0 && recv(fd, &byte, 1, MSG_DONTWAIT) == 0)
 			break;
-		oriel_cpu_give_way(waited * 100);
+		oriel_cpu_back_off(waited * 100);
 	}
 	side_close(&d.side);
 	HCA.close(d.hca);
@@ -153,7 +153,7 @@ static void await_word(uint64_t *word, uint64_t value)
 	for (uint64_t i = 0; oriel_dev_load_acquire(word) != value; i++) {
 		assert_false(ori_deadline_passed(deadline));
 		if (i > 100)
-			oriel_cpu_give_way(i * 100);
+			oriel_cpu_back_off(i * 100);
 	}
 }
 

@@ -33,8 +33,8 @@ static void check(const struct slot *slot, const unsigned char *expected, size_t
 		assert_int_equal(slot->bytes[i], GARBAGE);
 }
 
-static const struct oriel_mlx5_place remote = {0x7f0011223344, 0x00010203};
-static const struct oriel_mlx5_place local = {0x7f5566778899, 0x0a0b0c0d};
+static const struct oriel_rdma_address remote = {0x7f0011223344, 0x00010203};
+static const struct oriel_rdma_address local = {0x7f5566778899, 0x0a0b0c0d};
 
 #define REMOTE_BYTES 0, 0, 0x7f, 0, 0x11, 0x22, 0x33, 0x44, 0, 1, 2, 3, 0, 0, 0, 0
 
@@ -267,7 +267,7 @@ static void test_fetch_add_carries_its_addend_first(void **state)
 		0,
 	};
 	const struct oriel_mlx5_head head = {0x30000, 0x99, ORIEL_MLX5_FENCE_READS};
-	const struct oriel_mlx5_place sink = {0, 0x77};
+	const struct oriel_rdma_address sink = {0, 0x77};
 	struct slot slot = used_slot();
 
 	(void)state;
@@ -329,7 +329,7 @@ static void test_compare_swap_carries_the_new_value_before_the_old(void **state)
 		0x10,
 	};
 	const struct oriel_mlx5_head head = {0, 0x99, ORIEL_MLX5_FENCE_ALL};
-	const struct oriel_mlx5_place result = {0x10, 0x77};
+	const struct oriel_rdma_address result = {0x10, 0x77};
 	struct slot slot = used_slot();
 
 	(void)state;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads of the caller's as hooks of an end: it puts chunks into a ring and looks
- * whether all workers have come past them. See oriel/dev/crew.h for their half.
+ * whether all workers have come past them. See oriel/dev/copy_group.h for their half.
  */
 #include <stdlib.h>
 
-#include <oriel/dev/crew.h>
+#include <oriel/dev/copy_group.h>
 #include <sched.h>
 
 #include "base/attr.h"
@@ -30,7 +30,7 @@ struct crew_side {
 struct oriel_p2p_crew {
 	struct oriel_p2p_hub *hub;
 	struct p2p_area area;
-	struct oriel_dev_crew device;
+	struct oriel_dev_copy_group device;
 	uint64_t *ended;
 	struct crew_side sides[2];
 };
@@ -42,7 +42,7 @@ static uint64_t crew_done(const struct oriel_p2p_crew *crew, enum oriel_dev_side
 	uint64_t done = UINT64_MAX;
 
 	for (uint32_t i = 0; i < crew->device.workers; i++) {
-		/* Acquire: with oriel_dev_crew_done(), for what the worker wrote. */
+		/* Acquire: with oriel_dev_copy_group_done(), for what the worker wrote. */
 		uint64_t his = oriel_dev_load_acquire(&records[i].done);
 
 		if (his < done)
@@ -67,7 +67,7 @@ static void crew_post(struct oriel_p2p_crew *crew, enum oriel_dev_side side,
 					      .channel = chunk->channel,
 					      .index = chunk->index};
 	s->posted++;
-	/* Release: with oriel_crew_wait(). */
+	/* Release: with oriel_copy_group_wait(). */
 	oriel_dev_store_release(&job->posted, s->posted);
 }
 
@@ -141,7 +141,7 @@ const struct oriel_p2p_hooks *oriel_p2p_crew_hooks(void)
 /* Both rings, what both sides' workers say, and the word that it is over. */
 static enum oriel_status crew_fill(struct oriel_p2p_crew *crew)
 {
-	struct oriel_dev_crew *d = &crew->device;
+	struct oriel_dev_copy_group *d = &crew->device;
 	size_t jobs = d->depth * sizeof(*d->jobs[0]), records = d->workers * sizeof(*d->records[0]);
 	enum oriel_status st;
 
@@ -200,15 +200,15 @@ enum oriel_status oriel_p2p_crew_create(struct oriel_p2p_hub *hub,
 		return st;
 	if (!out)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_crew_create: crew is NULL");
-	if (attr.workers > ORIEL_DEV_CREW || attr.depth > CREW_DEPTH_MAX)
+	if (attr.workers > ORIEL_DEV_COPY_GROUP || attr.depth > CREW_DEPTH_MAX)
 		return ori_fail(ORIEL_ERR_RANGE,
 				"a crew of %u workers and %u chunks, not %u and %u", attr.workers,
-				attr.depth, ORIEL_DEV_CREW, CREW_DEPTH_MAX);
+				attr.depth, ORIEL_DEV_COPY_GROUP, CREW_DEPTH_MAX);
 	crew = ori_handle_alloc(ORI_HANDLE_P2P_CREW, sizeof(*crew));
 	if (!crew)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a crew");
 	crew->hub = hub;
-	crew->device = (struct oriel_dev_crew){
+	crew->device = (struct oriel_dev_copy_group){
 		.magic = ORIEL_DEV_MAGIC,
 		.version = ORIEL_DEV_VERSION,
 		.workers = attr.workers ? attr.workers : 1,
@@ -233,7 +233,7 @@ void oriel_p2p_crew_destroy(struct oriel_p2p_crew *crew)
 }
 
 enum oriel_status oriel_p2p_crew_device(const struct oriel_p2p_crew *crew,
-					struct oriel_dev_crew *device)
+					struct oriel_dev_copy_group *device)
 {
 	enum oriel_status st = ori_handle_check(crew, ORI_HANDLE_P2P_CREW, __func__);
 

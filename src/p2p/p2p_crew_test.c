@@ -2,7 +2,7 @@
 /* Threads of the CPU as workers that pack and unpack, as kernels would. */
 #include <stdatomic.h>
 
-#include <oriel/dev/crew.h>
+#include <oriel/dev/copy_group.h>
 
 #include "p2p/pair_of_ends_test.h"
 
@@ -12,7 +12,7 @@
 
 /* A thread of a team, which is one worker of a side. */
 struct hand {
-	const struct oriel_dev_crew *crew;
+	const struct oriel_dev_copy_group *crew;
 	struct oriel_team *team;
 	uint64_t bytes; /* after which it leaves */
 	enum oriel_dev_side side;
@@ -25,14 +25,15 @@ struct hand {
 /* What is in slots is the complement of what is in buffers. */
 static void work(const struct hand *h, struct oriel_dev_group g, const struct oriel_dev_chunk *c)
 {
-	uint64_t begin, at, length = oriel_dev_crew_part(h->crew, h->worker, c->length, &begin);
+	uint64_t begin, at,
+		length = oriel_dev_copy_group_part(h->crew, h->worker, c->length, &begin);
 	char *to = (h->side == ORIEL_DEV_PACK ? c->slot : c->buffer) + begin;
 	const char *from = (h->side == ORIEL_DEV_PACK ? c->buffer : c->slot) + begin;
 
 	length = oriel_dev_part(g, length, &at);
 	for (uint64_t i = at; i < at + length; i++)
 		to[i] = (char)~from[i];
-	oriel_dev_crew_done(h->crew, g, h->side, h->worker, c);
+	oriel_dev_copy_group_done(h->crew, g, h->side, h->worker, c);
 }
 
 static void *hand_main(void *argument)
@@ -42,18 +43,18 @@ static void *hand_main(void *argument)
 	struct oriel_dev_chunk chunk;
 	uint64_t bytes = 0;
 
-	h->entered = oriel_dev_crew_enter(h->crew, g, h->side, h->worker);
+	h->entered = oriel_dev_copy_group_enter(h->crew, g, h->side, h->worker);
 	if (h->entered != ORIEL_OK)
 		return NULL;
 	atomic_store(&h->is_inside, true);
 	while (bytes < h->bytes) {
-		h->last = oriel_dev_crew_next(h->crew, g, h->side, h->worker, 0, &chunk);
+		h->last = oriel_dev_copy_group_next(h->crew, g, h->side, h->worker, 0, &chunk);
 		if (h->last != ORIEL_OK)
 			break;
 		work(h, g, &chunk);
 		bytes += chunk.length;
 	}
-	oriel_dev_crew_leave(h->crew, g, h->side, h->worker);
+	oriel_dev_copy_group_leave(h->crew, g, h->side, h->worker);
 	return NULL;
 }
 
@@ -63,7 +64,7 @@ struct shift {
 	struct oriel_team teams[WORKERS];
 };
 
-static void shift_begin(struct shift *s, const struct oriel_dev_crew *crew,
+static void shift_begin(struct shift *s, const struct oriel_dev_copy_group *crew,
 			enum oriel_dev_side side, uint64_t bytes)
 {
 	for (unsigned w = 0; w < WORKERS; w++) {
@@ -108,7 +109,7 @@ static void shift_end(struct shift *s, enum oriel_status entered, enum oriel_sta
 struct crews {
 	struct ends e;
 	struct oriel_p2p_crew *of[2];
-	struct oriel_dev_crew device[2];
+	struct oriel_dev_copy_group device[2];
 	unsigned count;
 };
 
@@ -235,7 +236,7 @@ static void test_waits_have_limits(void **state)
 	struct oriel_dev_group g = oriel_dev_thread();
 	struct oriel_p2p_crew *crew = NULL, *none = NULL;
 	struct oriel_p2p_hub *h = NULL;
-	struct oriel_dev_crew device;
+	struct oriel_dev_copy_group device;
 	struct oriel_dev_chunk chunk;
 
 	(void)state;
@@ -243,16 +244,18 @@ static void test_waits_have_limits(void **state)
 	assert_int_equal(oriel_p2p_crew_create(h, &many, &none), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_p2p_crew_create(h, &attr, &crew), ORIEL_OK);
 	assert_int_equal(oriel_p2p_crew_device(crew, &device), ORIEL_OK);
-	assert_int_equal(oriel_dev_crew_enter(&device, g, ORIEL_DEV_PACK, 1), ORIEL_ERR_RANGE);
-	assert_int_equal(oriel_dev_crew_enter(&device, g, ORIEL_DEV_PACK, 0), ORIEL_OK);
-	assert_int_equal(oriel_dev_crew_look(&device, g, ORIEL_DEV_PACK, 0), ORIEL_AGAIN);
-	assert_int_equal(oriel_dev_crew_next(&device, g, ORIEL_DEV_PACK, 0, 0, &chunk),
+	assert_int_equal(oriel_dev_copy_group_enter(&device, g, ORIEL_DEV_PACK, 1),
+			 ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_dev_copy_group_enter(&device, g, ORIEL_DEV_PACK, 0), ORIEL_OK);
+	assert_int_equal(oriel_dev_copy_group_test(&device, g, ORIEL_DEV_PACK, 0), ORIEL_AGAIN);
+	assert_int_equal(oriel_dev_copy_group_next(&device, g, ORIEL_DEV_PACK, 0, 0, &chunk),
 			 ORIEL_ERR_TIMEOUT);
-	assert_int_equal(oriel_dev_crew_next(&device, g, ORIEL_DEV_PACK, 0, 1000, &chunk),
+	assert_int_equal(oriel_dev_copy_group_next(&device, g, ORIEL_DEV_PACK, 0, 1000, &chunk),
 			 ORIEL_ERR_TIMEOUT);
-	oriel_dev_crew_leave(&device, g, ORIEL_DEV_PACK, 0);
+	oriel_dev_copy_group_leave(&device, g, ORIEL_DEV_PACK, 0);
 	device.version++;
-	assert_int_equal(oriel_dev_crew_enter(&device, g, ORIEL_DEV_PACK, 0), ORIEL_ERR_VERSION);
+	assert_int_equal(oriel_dev_copy_group_enter(&device, g, ORIEL_DEV_PACK, 0),
+			 ORIEL_ERR_VERSION);
 	oriel_p2p_crew_destroy(crew);
 	oriel_p2p_crew_destroy(NULL);
 	ends_destroy_hub(h);

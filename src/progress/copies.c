@@ -169,7 +169,7 @@ void oriel_copies_destroy(struct oriel_copies *c)
 	if (!ori_handle_shut(c, ORI_HANDLE_COPIES, __func__))
 		return;
 	while (copies_test(c) == ORIEL_AGAIN && ori_clock_ns() - begun < c->comm->timeout_ns)
-		oriel_cpu_give_way(ori_clock_ns() - begun);
+		oriel_cpu_back_off(ori_clock_ns() - begun);
 	if (c->streams)
 		streams_unref(c->comm);
 	ori_mem_unref_pinned(c->comm->gpu, c->memory);

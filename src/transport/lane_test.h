@@ -128,7 +128,7 @@ static inline void bench_run(struct bench *b)
 
 static inline uint64_t bench_reserve(struct bench *b, uint32_t count)
 {
-	struct oriel_mlx5_limits limits = {NULL, UINT64_C(30000000000), 1, 0};
+	struct oriel_link_wait_limits limits = {NULL, UINT64_C(30000000000), 1, 0};
 	uint64_t base = 0;
 
 	assert_int_equal(oriel_proxy_reserve(&b->ring, count, &limits, &base), ORIEL_OK);
@@ -139,7 +139,7 @@ static inline uint64_t bench_reserve(struct bench *b, uint32_t count)
 static inline void bench_write(struct bench *b, uint64_t index, uint64_t at, uint32_t key,
 			       uint32_t length)
 {
-	struct oriel_mlx5_place to = {at, RKEY}, from = {at, key};
+	struct oriel_rdma_address to = {at, RKEY}, from = {at, key};
 
 	oriel_proxy_fill(&b->ring, index, ORIEL_PROXY_WRITE, 0, to, from, 0, length);
 }
@@ -147,7 +147,7 @@ static inline void bench_write(struct bench *b, uint64_t index, uint64_t at, uin
 static inline void bench_other(struct bench *b, uint64_t index, uint32_t opcode, uint32_t fence,
 			       uint64_t at, uint64_t operand)
 {
-	struct oriel_mlx5_place to = {at, RKEY}, from = {at + 1, LKEY};
+	struct oriel_rdma_address to = {at, RKEY}, from = {at + 1, LKEY};
 
 	oriel_proxy_fill(&b->ring, index, opcode, fence, to, from, operand, 8);
 }

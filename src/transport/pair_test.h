@@ -110,17 +110,17 @@ static inline void pair_close(struct pair *p)
 	free(p);
 }
 
-static inline struct oriel_mlx5_place here(const struct side *s, uint64_t at)
+static inline struct oriel_rdma_address here(const struct side *s, uint64_t at)
 {
-	struct oriel_mlx5_place place = {(uint64_t)(uintptr_t)s->memory + at,
-					 ori_rdma_whole_lkeys(s->rdma)->rail[s->rail]};
+	struct oriel_rdma_address place = {(uint64_t)(uintptr_t)s->memory + at,
+					   ori_rdma_whole_lkeys(s->rdma)->rail[s->rail]};
 
 	return place;
 }
 
-static inline struct oriel_mlx5_place there(const struct side *s, uint64_t at)
+static inline struct oriel_rdma_address there(const struct side *s, uint64_t at)
 {
-	struct oriel_mlx5_place place = {at, s->rkeys.rail[s->rail]};
+	struct oriel_rdma_address place = {at, s->rkeys.rail[s->rail]};
 
 	return place;
 }

@@ -116,7 +116,7 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
 	rdma->whole_lkeys.rail[rail] = r->whole_lkey;
 	if (rdma->attr.post == ORI_RDMA_POST_RINGS)
 		return ORIEL_OK;
-	rdma->whole_lkeys.rail[rail] = ORIEL_PROXY_FIND;
+	rdma->whole_lkeys.rail[rail] = ORIEL_PROXY_LOOKUP;
 	status = rdma_open_tally(rdma, r);
 	if (status != ORIEL_OK)
 		goto err_close_whole;

@@ -33,7 +33,7 @@ struct request {
 	uint64_t op;
 	uint64_t id;
 	uint8_t opcode, flags;
-	bool is_telling;
+	bool is_flag;
 };
 
 struct queue {
@@ -147,7 +147,7 @@ static struct request script_request(const struct ori_hca_wr *wr)
 {
 	struct request r = {.id = wr->id, .opcode = wr->opcode, .flags = wr->flags};
 
-	r.is_telling = wr->rkey != KEY_DATA;
+	r.is_flag = wr->rkey != KEY_DATA;
 	if (wr->opcode == ORI_HCA_WRITE_IMM)
 		r.op = wr->immediate;
 	else if (wr->opcode == ORI_HCA_FETCH_ADD)
@@ -159,7 +159,7 @@ static struct request script_request(const struct ori_hca_wr *wr)
 
 static bool is_read(const struct request *r)
 {
-	return r->opcode == ORI_HCA_READ && !r->is_telling;
+	return r->opcode == ORI_HCA_READ && !r->is_flag;
 }
 
 /* All that was begun before @r is done, or before it on its queue @q: READs behind a fence. */
@@ -191,7 +191,7 @@ static enum oriel_status script_post(struct ori_hca_qp *qp, const struct ori_hca
 		if (q->posted - q->ended == DEPTH || *posted == script.most)
 			return ORIEL_AGAIN;
 		assert_in_range(r.op, 0, script.begun - 1);
-		if (r.is_telling)
+		if (r.is_flag)
 			check_teller(q, &r);
 		script.ops[r.op].posted++;
 		assert_in_range(script.ops[r.op].posted, 1, script.ops[r.op].expected);

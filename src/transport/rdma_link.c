@@ -86,7 +86,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	link->dev.peer = peer;
 	link->dev.rail = rail;
 	link->dev.way = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
-	link->dev.late = r->is_late ? ORIEL_LINK_LATE_HERE : 0;
+	link->dev.late = r->is_late ? ORIEL_LINK_UNORDERED_LOCAL : 0;
 	if (r->attr.gpu) {
 		status = ori_rdma_cell_take(&r->cells, r->attr.gpu, &link->cell);
 		if (status == ORIEL_OK)
@@ -102,7 +102,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 
 void ori_rdma_link_heed(struct ori_rdma_link *link)
 {
-	link->dev.late |= ORIEL_LINK_LATE_THERE;
+	link->dev.late |= ORIEL_LINK_UNORDERED_REMOTE;
 }
 
 /* Any memory of this process, of an adapter that reaches all of it by one key. */

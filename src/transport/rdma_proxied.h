@@ -15,7 +15,7 @@ struct ori_proxied_attr {
 	uint32_t sink_lkey;
 	struct ori_proxy_memory memory;
 	struct ori_summary *tally;
-	struct oriel_mlx5_place late; /* see struct ori_proxy_lane_attr */
+	struct oriel_rdma_address late; /* see struct ori_proxy_lane_attr */
 	struct ori_proxy_thread *thread;
 };
 

@@ -84,7 +84,7 @@ void ori_proxy_lane_close(struct ori_proxy_lane *lane)
 
 static uint64_t proxy_err(uint32_t syndrome, uint32_t vendor, uint64_t index)
 {
-	return oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, syndrome, vendor & 0xff, index);
+	return oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, vendor & 0xff, index);
 }
 
 /* What is taken next is as it was when its stamp was released. */
@@ -127,7 +127,7 @@ static enum oriel_status proxy_find(struct ori_proxy_lane *lane, struct proxy_co
 
 	if (c->is_placed)
 		return ORIEL_OK;
-	if (key != ORIEL_PROXY_FIND) {
+	if (key != ORIEL_PROXY_LOOKUP) {
 		c->place = (struct ori_proxy_place){.address = c->of.local, .key = key};
 		/* The key of what adapters do not reach. */
 		status = key ? ORIEL_OK : ORIEL_ERR_ACCESS;
@@ -149,7 +149,7 @@ static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct pro
 		[ORIEL_PROXY_READ] = ORI_HCA_READ,
 		[ORIEL_PROXY_ADD] = ORI_HCA_FETCH_ADD,
 		[ORIEL_PROXY_FETCH_ADD] = ORI_HCA_FETCH_ADD,
-		[ORIEL_PROXY_LOOK] = ORI_HCA_READ,
+		[ORIEL_PROXY_READ_FLUSH] = ORI_HCA_READ,
 	};
 	uint32_t opcode = oriel_proxy_opcode(&c->of), length = oriel_proxy_length(&c->of);
 
@@ -162,7 +162,7 @@ static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct pro
 		.operand = c->of.operand,
 		.opcode = opcodes[opcode],
 	};
-	if (opcode == ORIEL_PROXY_ADD || opcode == ORIEL_PROXY_LOOK) {
+	if (opcode == ORIEL_PROXY_ADD || opcode == ORIEL_PROXY_READ_FLUSH) {
 		wr->lkey = lane->attr.sink_lkey;
 		return ORIEL_OK;
 	}
@@ -293,7 +293,7 @@ static void proxy_let_go(struct ori_proxy_lane *lane, struct proxy_copy *c, bool
 
 static enum oriel_status proxy_tally(struct ori_proxy_lane *lane, struct proxy_copy *c)
 {
-	struct oriel_mlx5_place word = {c->of.remote, (uint32_t)(c->of.keys >> 32)};
+	struct oriel_rdma_address word = {c->of.remote, (uint32_t)(c->of.keys >> 32)};
 
 	if (proxy_is_count(c))
 		return ori_tally_raise(lane->attr.tally, word, c->of.operand, &c->mark);
@@ -371,7 +371,7 @@ static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_told)
 	proxy_raise(lane);
 	ori_tally_settle(lane->attr.tally);
 	(void)proxy_complete(lane);
-	index = oriel_mlx5_err_wqe(err);
+	index = oriel_queue_err_index(err);
 	if (index < lane->tail)
 		proxy_tell_failed(words, &proxy_copy(lane, index)->of);
 	/* Acquired in oriel_proxy_progress(), with completed and failed. */

@@ -21,7 +21,7 @@ struct ori_proxy_place {
 	const void *data; /* NULL, or where a CPU finds the same bytes */
 };
 
-/* Where memory is found that has no key yet: local places with ORIEL_PROXY_FIND. */
+/* Where memory is found that has no key yet: local places with ORIEL_PROXY_LOOKUP. */
 struct ori_proxy_memory {
 	void *context;
 	/*
@@ -51,10 +51,10 @@ struct ori_proxy_lane_attr {
 	struct ori_proxy_memory memory;
 	struct ori_summary *tally; /* for counters, and for @late */
 	/*
-	 * If memory here is late (ORIEL_LINK_LATE_HERE): 8 bytes of it. What is brought is
+	 * If memory here is late (ORIEL_LINK_UNORDERED_LOCAL): 8 bytes of it. What is brought is
 	 * done when they have been read. Key 0: it is not.
 	 */
-	struct oriel_mlx5_place late;
+	struct oriel_rdma_address late;
 };
 
 /* Begins with entry 0, of a ring that is zero. */

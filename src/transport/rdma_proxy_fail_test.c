@@ -4,10 +4,10 @@
 
 static void check_dead(struct bench *b, uint64_t done, uint64_t err, uint32_t what)
 {
-	struct oriel_mlx5_limits limits = {NULL, 1000000000, 1, 0};
+	struct oriel_link_wait_limits limits = {NULL, 1000000000, 1, 0};
 	uint64_t posted = b->qp->posted, base;
 
-	assert_int_equal(oriel_proxy_wait(&b->ring, done, &limits), oriel_mlx5_err_status(err));
+	assert_int_equal(oriel_proxy_wait(&b->ring, done, &limits), oriel_queue_err_status(err));
 	assert_int_equal(b->ring.done, done);
 	assert_int_equal(b->ring.err, err);
 	assert_int_equal(b->words->err, err);
@@ -15,14 +15,14 @@ static void check_dead(struct bench *b, uint64_t done, uint64_t err, uint32_t wh
 	assert_true(oriel_proxy_is_over(&b->ring, b->ring.resv - 1));
 	assert_false(ori_proxy_under_way(b->lane) || ori_proxy_is_asked(b->lane));
 	assert_int_equal(oriel_proxy_reserve(&b->ring, 1, &limits, &base),
-			 oriel_mlx5_err_status(err));
+			 oriel_queue_err_status(err));
 	bench_run(b);
 	assert_int_equal(b->qp->posted, posted);
 }
 
 static uint64_t err_of(uint32_t syndrome, uint64_t index)
 {
-	return oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, syndrome, 0, index);
+	return oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, 0, index);
 }
 
 static void test_a_failure_ends_all_but_what_was_done(void **state)
@@ -36,7 +36,7 @@ static void test_a_failure_ends_all_but_what_was_done(void **state)
 	bench_count(&b, 9, 9);
 	bench_put(&b, 1);
 	base = bench_reserve(&b, 1);
-	bench_write(&b, base, 4000, ORIEL_PROXY_FIND, 10);
+	bench_write(&b, base, 4000, ORIEL_PROXY_LOOKUP, 10);
 	oriel_proxy_publish(&b.ring, base, 1);
 	bench_put(&b, 2);
 	bench_run(&b);
@@ -98,7 +98,7 @@ static void test_what_cannot_be_posted_fails_in_its_turn(void **state)
 		b.found = ORIEL_ERR_ACCESS;
 		bench_put(&b, 0);
 		base = bench_reserve(&b, 1);
-		bench_write(&b, base, 0, i ? 0 : ORIEL_PROXY_FIND, 8);
+		bench_write(&b, base, 0, i ? 0 : ORIEL_PROXY_LOOKUP, 8);
 		if (i == 2)
 			bench_other(&b, base, ORIEL_PROXY_OPCODES, 0, 0, 0);
 		oriel_proxy_publish(&b.ring, base, 1);
@@ -133,7 +133,7 @@ static void test_a_counter_that_fails_ends_the_lane(void **state)
 
 static void test_who_gives_up_in_the_middle_ends_the_ring(void **state)
 {
-	struct oriel_mlx5_limits limits = {NULL, 1000000, 1, 0};
+	struct oriel_link_wait_limits limits = {NULL, 1000000, 1, 0};
 	struct bench b;
 	uint64_t base;
 	unsigned i;
@@ -145,8 +145,8 @@ static void test_who_gives_up_in_the_middle_ends_the_ring(void **state)
 	for (i = 0; i < DEPTH; i++)
 		bench_put(&b, i);
 	assert_int_equal(oriel_proxy_reserve(&b.ring, 1, &limits, &base), ORIEL_ERR_TIMEOUT);
-	assert_int_equal(oriel_mlx5_err_state(b.ring.err), ORIEL_MLX5_ABANDONED);
-	assert_int_equal(oriel_mlx5_err_wqe(b.ring.err), DEPTH);
+	assert_int_equal(oriel_queue_err_state(b.ring.err), ORIEL_QUEUE_ABANDONED);
+	assert_int_equal(oriel_queue_err_index(b.ring.err), DEPTH);
 	/* What was done before counts as done. */
 	b.qp->is_eager = true;
 	bench_run(&b);

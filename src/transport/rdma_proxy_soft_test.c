@@ -120,9 +120,10 @@ static uint64_t soft_word(const struct soft *s, unsigned end, uint64_t at)
 	return oriel_dev_load_acquire((uint64_t *)(void *)(s->memory[end] + at));
 }
 
-static struct oriel_mlx5_place soft_here(const struct soft *s, uint64_t at)
+static struct oriel_rdma_address soft_here(const struct soft *s, uint64_t at)
 {
-	return (struct oriel_mlx5_place){(uint64_t)(uintptr_t)s->memory[0] + at, ORIEL_PROXY_FIND};
+	return (struct oriel_rdma_address){(uint64_t)(uintptr_t)s->memory[0] + at,
+					   ORIEL_PROXY_LOOKUP};
 }
 
 static void soft_step(struct soft *s)
@@ -137,10 +138,10 @@ enum { SIGNAL = 0, COUNTER = 8, OLD = 16, SOURCE = 4096, TARGET = 8192, BACK = 3
 /* One post: a put, its signal, what brings it back, an atomic, and the counter of all. */
 static void soft_ask(struct soft *s, uint64_t round)
 {
-	const struct oriel_mlx5_place none = {0, 0}, there = {TARGET, s->keys[1].rkey};
-	const struct oriel_mlx5_place signal = {SIGNAL, s->keys[1].rkey};
-	struct oriel_mlx5_place counter = {(uint64_t)(uintptr_t)s->memory[0] + COUNTER,
-					   s->keys[0].rkey};
+	const struct oriel_rdma_address none = {0, 0}, there = {TARGET, s->keys[1].rkey};
+	const struct oriel_rdma_address signal = {SIGNAL, s->keys[1].rkey};
+	struct oriel_rdma_address counter = {(uint64_t)(uintptr_t)s->memory[0] + COUNTER,
+					     s->keys[0].rkey};
 	uint64_t base = bench_reserve(&s->b, 5);
 
 	memset(s->memory[0] + SOURCE, (int)round, PART);
@@ -195,7 +196,7 @@ static void test_adapters_in_software_do_it(void **state)
 
 static void test_adapters_in_software_refuse(void **state)
 {
-	struct oriel_mlx5_place from;
+	struct oriel_rdma_address from;
 	struct soft s;
 	uint64_t base, steps = 0;
 
@@ -205,9 +206,9 @@ static void test_adapters_in_software_refuse(void **state)
 	base = bench_reserve(&s.b, 2);
 	from = soft_here(&s, SOURCE);
 	oriel_proxy_fill(&s.b.ring, base, ORIEL_PROXY_WRITE, 0,
-			 (struct oriel_mlx5_place){LENGTH - 4, s.keys[1].rkey}, from, 0, 8);
+			 (struct oriel_rdma_address){LENGTH - 4, s.keys[1].rkey}, from, 0, 8);
 	oriel_proxy_fill(&s.b.ring, base + 1, ORIEL_PROXY_WRITE, 0,
-			 (struct oriel_mlx5_place){TARGET, s.keys[1].rkey}, from, 0, 8);
+			 (struct oriel_rdma_address){TARGET, s.keys[1].rkey}, from, 0, 8);
 	oriel_proxy_publish(&s.b.ring, base, 2);
 	while (oriel_proxy_poll(&s.b.ring, base + 1) == ORIEL_AGAIN) {
 		assert_true(steps++ < 1000000);
@@ -215,8 +216,8 @@ static void test_adapters_in_software_refuse(void **state)
 	}
 	assert_int_equal(oriel_proxy_poll(&s.b.ring, base - 1), ORIEL_OK);
 	assert_int_equal(oriel_proxy_poll(&s.b.ring, base), ORIEL_ERR_ACCESS);
-	assert_int_equal(oriel_mlx5_err_syndrome(s.b.ring.err), ORIEL_MLX5_REMOTE_ACCESS);
-	assert_int_equal(oriel_mlx5_err_wqe(s.b.ring.err), base);
+	assert_int_equal(oriel_queue_err_syndrome(s.b.ring.err), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(oriel_queue_err_index(s.b.ring.err), base);
 	assert_true(oriel_proxy_is_over(&s.b.ring, base + 1));
 	soft_close(&s);
 }

@@ -124,7 +124,7 @@ static void test_a_look_is_a_read_of_what_nobody_wants(void **state)
 	(void)state;
 	bench_open(&b, DEPTH, 1u << 30);
 	base = bench_reserve(&b, 2);
-	bench_other(&b, base, ORIEL_PROXY_LOOK, 0, 1000, 0);
+	bench_other(&b, base, ORIEL_PROXY_READ_FLUSH, 0, 1000, 0);
 	bench_other(&b, base + 1, ORIEL_PROXY_ADD, ORIEL_PROXY_FENCE_ALL, 1000, 3);
 	oriel_proxy_publish(&b.ring, base, 2);
 	bench_run(&b);
@@ -224,7 +224,7 @@ static void test_nothing_is_done_before_its_end(void **state)
 
 static void test_a_slot_is_free_when_it_has_been_copied_and_no_sooner(void **state)
 {
-	struct oriel_mlx5_limits limits = {NULL, 1, 1, 0};
+	struct oriel_link_wait_limits limits = {NULL, 1, 1, 0};
 	struct bench b;
 	uint64_t i, base;
 
@@ -454,9 +454,10 @@ static void test_memory_is_found_by_its_address(void **state)
 	bench_open(&b, DEPTH, 1u << 30);
 	b.found = ORIEL_AGAIN;
 	base = bench_reserve(&b, 2);
-	bench_write(&b, base, 4000, ORIEL_PROXY_FIND, 10);
-	oriel_proxy_fill(&b.ring, base + 1, ORIEL_PROXY_READ, 0, (struct oriel_mlx5_place){0, RKEY},
-			 (struct oriel_mlx5_place){4000, ORIEL_PROXY_FIND}, 0, 10);
+	bench_write(&b, base, 4000, ORIEL_PROXY_LOOKUP, 10);
+	oriel_proxy_fill(&b.ring, base + 1, ORIEL_PROXY_READ, 0,
+			 (struct oriel_rdma_address){0, RKEY},
+			 (struct oriel_rdma_address){4000, ORIEL_PROXY_LOOKUP}, 0, 10);
 	oriel_proxy_publish(&b.ring, base, 2);
 	bench_run(&b);
 	bench_run(&b);
@@ -523,7 +524,7 @@ static int tell_rate(void)
 static void test_writes_of_a_cpu_may_go_inside(void **state)
 {
 	const char data[] = "0123456789abcdefghijklmnopqr";
-	struct oriel_mlx5_place to = {0, RKEY}, from = {4000, ORIEL_PROXY_FIND};
+	struct oriel_rdma_address to = {0, RKEY}, from = {4000, ORIEL_PROXY_LOOKUP};
 	struct bench b;
 	uint64_t base;
 
@@ -531,8 +532,8 @@ static void test_writes_of_a_cpu_may_go_inside(void **state)
 	bench_open(&b, DEPTH, 20);
 	b.data = data;
 	base = bench_reserve(&b, 4);
-	bench_write(&b, base, 4000, ORIEL_PROXY_FIND, 20);
-	bench_write(&b, base + 1, 4000, ORIEL_PROXY_FIND, 28);
+	bench_write(&b, base, 4000, ORIEL_PROXY_LOOKUP, 20);
+	bench_write(&b, base + 1, 4000, ORIEL_PROXY_LOOKUP, 28);
 	bench_write(&b, base + 2, 4000, LKEY, 8);
 	oriel_proxy_fill(&b.ring, base + 3, ORIEL_PROXY_READ, 0, to, from, 0, 8);
 	oriel_proxy_publish(&b.ring, base, 4);

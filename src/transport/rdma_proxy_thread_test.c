@@ -149,7 +149,7 @@ static void test_who_asks_posts_while_the_thread_sleeps(void **state)
 
 static void test_who_waits_is_told_what_has_ended(void **state)
 {
-	struct oriel_mlx5_limits limits = {NULL, PATIENCE_NS, 1, 0};
+	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
 	struct crew c;
 	unsigned i;
 
@@ -177,7 +177,7 @@ static void crew_count(struct ori_helper *helper)
 /* A turn of the core may take milliseconds. The thread may wake in between, as above. */
 static void test_who_took_the_end_does_not_give_way_before_it_is_seen(void **state)
 {
-	struct oriel_mlx5_limits limits = {NULL, PATIENCE_NS, 1, 0};
+	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
 	struct ori_helper counter = {.help = crew_count};
 	unsigned i, mine = 0;
 	struct crew c;
@@ -265,7 +265,7 @@ struct poster {
 /* NULL if all went well. */
 static void *poster_main(void *context)
 {
-	struct oriel_mlx5_limits limits = {NULL, PATIENCE_NS, 1, 0};
+	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
 	struct poster *p = context;
 	struct bench *b = &p->crew->b;
 	enum oriel_status status;

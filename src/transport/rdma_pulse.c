@@ -53,10 +53,10 @@ static void pulse_condemn(struct ori_rdma_pulse *p, uint64_t err)
 static void pulse_take(struct ori_rdma_pulse *p, const struct ori_hca_wc *wc)
 {
 	if (wc->status != ORIEL_OK)
-		pulse_condemn(p, oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, wc->syndrome,
-						wc->vendor & 0xff, wc->id));
+		pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome,
+						 wc->vendor & 0xff, wc->id));
 	else if (wc->id < p->done || wc->id >= p->posted)
-		pulse_condemn(p, oriel_mlx5_err(ORIEL_MLX5_STRAY_CQE, 0, 0, wc->id));
+		pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, wc->id));
 	else
 		p->done = wc->id + 1;
 }
@@ -68,7 +68,7 @@ void ori_rdma_pulse_progress(struct ori_rdma_pulse *p)
 
 	do {
 		if (p->ops->poll(p->cq, wcs, PULSE_ENDS, &count) != ORIEL_OK) {
-			pulse_condemn(p, oriel_mlx5_err(ORIEL_MLX5_STRAY_CQE, 0, 0, p->done));
+			pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, p->done));
 			return;
 		}
 		for (i = 0; i < count; i++)
@@ -104,7 +104,7 @@ enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link,
 	assert(count > 0 && count <= PULSE_PIECES);
 	ori_rdma_pulse_progress(p);
 	if (p->err)
-		return oriel_mlx5_err_status(p->err);
+		return oriel_queue_err_status(p->err);
 	/* All or none: a row without its last word would be one that never comes. */
 	if (p->posted + count > p->done + ORI_RDMA_PULSE_DEPTH)
 		return ORIEL_AGAIN;
@@ -116,8 +116,8 @@ enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link,
 	if (posted == count)
 		return ORIEL_OK;
 	/* There was room: the adapter has failed, or counts otherwise. */
-	pulse_condemn(p, oriel_mlx5_err(ORIEL_MLX5_ABANDONED, 0, 0, p->posted));
-	return status < 0 ? status : oriel_mlx5_err_status(p->err);
+	pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, p->posted));
+	return status < 0 ? status : oriel_queue_err_status(p->err);
 }
 
 enum oriel_status ori_rdma_pulse_poll(const struct ori_rdma_link *link)
@@ -126,7 +126,7 @@ enum oriel_status ori_rdma_pulse_poll(const struct ori_rdma_link *link)
 
 	ori_rdma_pulse_progress(p);
 	if (p->err)
-		return oriel_mlx5_err_status(p->err);
+		return oriel_queue_err_status(p->err);
 	return p->done < p->posted ? ORIEL_AGAIN : ORIEL_OK;
 }
 
@@ -138,7 +138,7 @@ uint32_t ori_rdma_pulse_what(enum oriel_status status)
 void ori_rdma_pulse_fault(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
 {
 	const struct ori_rdma_pulse *p = ori_rdma_link_pulse(link);
-	enum oriel_status status = oriel_mlx5_err_status(p->err);
+	enum oriel_status status = oriel_queue_err_status(p->err);
 
 	*record = (struct oriel_dev_fault){
 		.status = status,

@@ -18,7 +18,7 @@ struct ori_rdma_pulse {
 	struct ori_hca_qp_address address;
 	uint64_t posted; /* requests */
 	uint64_t done;
-	uint64_t err; /* oriel_mlx5_err(); 0 while well; the first cause stays */
+	uint64_t err; /* oriel_queue_err(); 0 while well; the first cause stays */
 };
 
 /* On failure the caller closes it. */

@@ -105,8 +105,8 @@ static void test_a_bad_address_ends_the_pulse_alone(void **state)
 	assert_int_equal(record.what, ORIEL_DEV_LINK);
 	assert_int_equal(record.peer, 1);
 	assert_int_equal(record.id, p->a.end.pulse_qpn);
-	assert_int_equal(oriel_mlx5_err_syndrome(record.seen), ORIEL_MLX5_REMOTE_ACCESS);
-	assert_int_equal(oriel_mlx5_err_wqe(record.seen), 3);
+	assert_int_equal(oriel_queue_err_syndrome(record.seen), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(oriel_queue_err_index(record.seen), 3);
 
 	assert_true(oriel_link_signal(p->a.dev, oriel_dev_thread(), there(&p->b, SIGNAL), 1) >= 0);
 	assert_int_equal(oriel_link_fence(p->a.dev, oriel_dev_thread(), 0), ORIEL_OK);

@@ -96,7 +96,7 @@ static void tally_die(struct ori_summary *t, uint64_t err)
 }
 
 static enum oriel_status tally_post(struct ori_summary *t, uint8_t opcode,
-				    struct oriel_mlx5_place word, uint64_t amount,
+				    struct oriel_rdma_address word, uint64_t amount,
 				    struct ori_tally_mark *mark)
 {
 	struct ori_hca_wr wr = {
@@ -122,17 +122,17 @@ static enum oriel_status tally_post(struct ori_summary *t, uint8_t opcode,
 	t->marks[t->posted++ % TALLY_DEPTH] = mark;
 	if (t->err || status != ORIEL_OK)
 		tally_die(t,
-			  oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, ORIEL_MLX5_LOCAL_OPERATION, 0, 0));
+			  oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, ORIEL_MLX5_LOCAL_OPERATION, 0, 0));
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_tally_raise(struct ori_summary *t, struct oriel_mlx5_place word,
+enum oriel_status ori_tally_raise(struct ori_summary *t, struct oriel_rdma_address word,
 				  uint64_t amount, struct ori_tally_mark *mark)
 {
 	return tally_post(t, ORI_HCA_FETCH_ADD, word, amount, mark);
 }
 
-enum oriel_status ori_tally_look(struct ori_summary *t, struct oriel_mlx5_place word,
+enum oriel_status ori_tally_look(struct ori_summary *t, struct oriel_rdma_address word,
 				 struct ori_tally_mark *mark)
 {
 	return tally_post(t, ORI_HCA_READ, word, 0, mark);
@@ -143,8 +143,8 @@ static void tally_hear(struct ori_summary *t, const struct ori_hca_wc *wc)
 	if (t->err)
 		return;
 	if (wc->status != ORIEL_OK)
-		tally_die(t,
-			  oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, wc->syndrome, wc->vendor & 0xff, 0));
+		tally_die(t, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome, wc->vendor & 0xff,
+					     0));
 	else
 		tally_end(t, 0);
 }
@@ -157,8 +157,8 @@ bool ori_tally_step(struct ori_summary *t)
 
 	while (!t->err && t->ended < t->posted) {
 		if (t->ops->poll(t->cq, wcs, TALLY_ENDS, &count) != ORIEL_OK)
-			tally_die(t, oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE,
-						    ORIEL_MLX5_LOCAL_OPERATION, 0, 0));
+			tally_die(t, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE,
+						     ORIEL_MLX5_LOCAL_OPERATION, 0, 0));
 		else if (count == 0)
 			break;
 		else
@@ -183,7 +183,7 @@ void ori_tally_settle(struct ori_summary *t)
 			continue;
 		if (ori_deadline_passed(deadline))
 			tally_die(t,
-				  oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, ORIEL_MLX5_FLUSHED, 0, 0));
-		oriel_cpu_give_way(ori_clock_ns() - start);
+				  oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, ORIEL_MLX5_FLUSHED, 0, 0));
+		oriel_cpu_back_off(ori_clock_ns() - start);
 	}
 }

@@ -17,7 +17,7 @@ struct ori_summary;
 struct ori_tally_mark {
 	bool is_begun;
 	bool has_ended;
-	uint64_t err; /* oriel_mlx5_err() of nothing in particular; 0 if well */
+	uint64_t err; /* oriel_queue_err() of nothing in particular; 0 if well */
 };
 
 /* @sink_lkey: of 8 bytes at address 0, for results nobody reads. */
@@ -30,14 +30,14 @@ void ori_tally_close(struct ori_summary *tally);
  * Add @amount to the 8 bytes that the adapter knows as @word. ORIEL_AGAIN: there is
  * no room before a step.
  */
-enum oriel_status ori_tally_raise(struct ori_summary *tally, struct oriel_mlx5_place word,
+enum oriel_status ori_tally_raise(struct ori_summary *tally, struct oriel_rdma_address word,
 				  uint64_t amount, struct ori_tally_mark *mark);
 
 /*
  * Read the 8 bytes that the adapter knows as @word, which nobody wants: what it wrote to
  * that memory before has been seen there when this ends. ORIEL_AGAIN: as above.
  */
-enum oriel_status ori_tally_look(struct ori_summary *tally, struct oriel_mlx5_place word,
+enum oriel_status ori_tally_look(struct ori_summary *tally, struct oriel_rdma_address word,
 				 struct ori_tally_mark *mark);
 
 /* Look what has ended; true if something has. */

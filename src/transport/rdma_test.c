@@ -176,7 +176,7 @@ static void test_a_bad_key_breaks_the_link_and_is_told(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
-	struct oriel_mlx5_place nowhere = there(&p->b, LENGTH - 4);
+	struct oriel_rdma_address nowhere = there(&p->b, LENGTH - 4);
 	int64_t ticket;
 
 	(void)state;
@@ -185,7 +185,7 @@ static void test_a_bad_key_breaks_the_link_and_is_told(void **state)
 	assert_true(oriel_link_wait_local(p->a.dev, g, ticket, 0) < 0);
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_FULL);
 	assert_int_equal(p->a.health.peer, 1);
-	assert_int_equal(oriel_mlx5_err_syndrome(p->a.health.seen), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(oriel_queue_err_syndrome(p->a.health.seen), ORIEL_MLX5_REMOTE_ACCESS);
 	/* Everybody else is told at once, whatever he waits for. */
 	assert_true(oriel_link_put(p->a.dev, g, there(&p->b, DATA), here(&p->a, DATA), 8) < 0);
 	assert_true(oriel_link_wait_signal(p->a.dev, g, word(&p->a, SIGNAL), 1, 0) < 0);
@@ -247,8 +247,8 @@ static void test_a_link_that_is_not_connected_refuses(void **state)
 	struct pair *p = pair_create(NULL);
 	const struct oriel_dev_link *l = p->a.dev;
 	struct oriel_dev_group g = oriel_dev_thread();
-	struct oriel_mlx5_place to = there(&p->b, DATA), from = here(&p->a, DATA);
-	struct oriel_mlx5_place signal = there(&p->b, SIGNAL), counter = there(&p->a, COUNTER);
+	struct oriel_rdma_address to = there(&p->b, DATA), from = here(&p->a, DATA);
+	struct oriel_rdma_address signal = there(&p->b, SIGNAL), counter = there(&p->a, COUNTER);
 
 	(void)state;
 	assert_false(ori_rdma_link_is_ready(p->a.link));
@@ -395,9 +395,9 @@ static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair 
 	int64_t ticket;
 
 	pair_connect(p);
-	ticket = oriel_link_put(p->a.dev, g, (struct oriel_mlx5_place){DATA, used[0].rail[1]},
-				(struct oriel_mlx5_place){(uint64_t)(uintptr_t)p->a.memory,
-							  used[1].rail[1]},
+	ticket = oriel_link_put(p->a.dev, g, (struct oriel_rdma_address){DATA, used[0].rail[1]},
+				(struct oriel_rdma_address){(uint64_t)(uintptr_t)p->a.memory,
+							    used[1].rail[1]},
 				8);
 	status = oriel_link_wait_local(p->a.dev, g, ticket, 0);
 	assert_int_equal(p->a.health.state, status ? ORIEL_DEV_FAULT_FULL : ORIEL_DEV_FAULT_EMPTY);

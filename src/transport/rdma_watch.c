@@ -8,7 +8,7 @@ static struct oriel_dev_fault watch_fault(const struct ori_rdma_link *link,
 					  struct oriel_link_queue q)
 {
 	return oriel_link_fault(ori_rdma_link_device(link), q, ORIEL_DEV_LINK,
-				oriel_mlx5_err_status(oriel_link_err(q)));
+				oriel_queue_err_status(oriel_link_err(q)));
 }
 
 /* Of those that a proxy posts for, 0 the CPU and 1 kernels; none if there is no such. */
@@ -126,11 +126,11 @@ static uint64_t watch_done(struct oriel_link_queue q)
 static void watch_amend(struct oriel_dev_fault *record, const struct ori_hca_event *told,
 			uint64_t done)
 {
-	if (told->syndrome && oriel_mlx5_err_syndrome(record->seen) != told->syndrome) {
+	if (told->syndrome && oriel_queue_err_syndrome(record->seen) != told->syndrome) {
 		record->what = ORIEL_DEV_LINK;
 		record->seen =
-			oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, told->syndrome, told->vendor, done);
-		record->status = oriel_mlx5_err_status(record->seen);
+			oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, told->syndrome, told->vendor, done);
+		record->status = oriel_queue_err_status(record->seen);
 	}
 	if (record->status == ORIEL_OK)
 		record->status = told->status;

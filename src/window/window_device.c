@@ -76,17 +76,19 @@ void ori_window_near(struct oriel_dev_window *device, uint32_t first,
 {
 	uint32_t rank;
 
-	for (rank = first; rank < device->ranks && rank - first < ORIEL_DEV_NEAR; rank++)
-		device->near[rank % ORIEL_DEV_NEAR] = (struct oriel_dev_near){
-			.control = peers[rank].control,
-			.signals = peers[rank].control
-					   ? oriel_mapped_signal(device, peers[rank].control, 0)
-					   : NULL,
-			.base = table[rank].base,
-			.length = table[rank].length,
-			.mark = ORIEL_DEV_MARK + peers[rank].path,
-			.rank = rank,
-		};
+	for (rank = first; rank < device->ranks && rank - first < ORIEL_DEV_INLINE_PEERS; rank++)
+		device->inline_peers[rank % ORIEL_DEV_INLINE_PEERS] =
+			(struct oriel_dev_inline_peer){
+				.control = peers[rank].control,
+				.signals = peers[rank].control
+						   ? oriel_mapped_signal(device,
+									 peers[rank].control, 0)
+						   : NULL,
+				.base = table[rank].base,
+				.length = table[rank].length,
+				.mark = ORIEL_DEV_MARK + peers[rank].path,
+				.rank = rank,
+			};
 }
 
 enum oriel_status ori_window_open_state(struct oriel_window *window)

@@ -176,8 +176,9 @@ static void expect_near(uint32_t ranks, uint32_t first, uint32_t count)
 		table[i].length = 100 + i;
 	}
 	ori_window_near(&d, first, peers, table);
-	for (i = 0; i < ORIEL_DEV_NEAR; i++) {
-		const struct oriel_dev_near *near = &d.near[(first + i) % ORIEL_DEV_NEAR];
+	for (i = 0; i < ORIEL_DEV_INLINE_PEERS; i++) {
+		const struct oriel_dev_inline_peer *near =
+			&d.inline_peers[(first + i) % ORIEL_DEV_INLINE_PEERS];
 		bool is_there = i < count;
 
 		assert_ptr_equal(near->control, is_there ? &words[first + i] : NULL);

@@ -74,17 +74,17 @@ void ori_window_gpu_mark(struct oriel_window *w)
 	struct oriel_dev_window *d = &w->device;
 	uint32_t i;
 
-	for (i = 0; i < ORIEL_DEV_NEAR; i++) {
-		uint32_t rank = d->near[i].rank;
+	for (i = 0; i < ORIEL_DEV_INLINE_PEERS; i++) {
+		uint32_t rank = d->inline_peers[i].rank;
 		const struct ori_mapping *map = &w->buffers[0][rank];
 
-		if (!d->near[i].mark)
+		if (!d->inline_peers[i].mark)
 			continue;
 		/* One allocated by its window lies behind the control segment. */
 		if (!map->address)
 			map = &w->control[rank];
 		if (w->gpu && map->address && ori_mapping_is_gpu(map))
-			d->near_wide |= 1u << i;
+			d->inline_wide |= 1u << i;
 	}
 }
 

@@ -173,7 +173,7 @@ static void messages_of_any_length_are_exchanged(struct rank *r)
 		alltoallv_once(r, &s);
 		if ((i + r->rank) % r->size == 0) {
 			/* The peers have begun the next execution. */
-			oriel_cpu_give_way(1000000);
+			oriel_cpu_back_off(1000000);
 			check_received(r, &s, r->size);
 		}
 		if (i % 4 == 3)
@@ -298,7 +298,7 @@ static void bcast_and_check(struct rank *r, struct site *s)
 			fill(s->send, 9000, seed_of(s, 0, 0));
 		CHECK_OK(r, oriel_bcast_start(s->bcast, root, s->send, 9000, NULL));
 		if ((i + r->rank) % 3 == 0)
-			oriel_cpu_give_way(1000000);
+			oriel_cpu_back_off(1000000);
 		CHECK_EQ(r, wrong(s->result, 9000, seed_of(s, 0, 0)), 0);
 	}
 }

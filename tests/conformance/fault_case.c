@@ -176,8 +176,8 @@ CASE void mark_otherwise(struct oriel_dev_window *w, uint32_t by)
 {
 	unsigned i;
 
-	for (i = 0; i < ORIEL_DEV_NEAR; i++)
-		w->near[i].mark += by;
+	for (i = 0; i < ORIEL_DEV_INLINE_PEERS; i++)
+		w->inline_peers[i].mark += by;
 }
 
 CASE void foreign_handles_are_refused(struct rank *r)

@@ -152,7 +152,7 @@ static void gather_and_check(struct rank *r, struct site *s)
 		gather_once(r, s, 9000, i % 3 == 0);
 		if ((i + r->rank) % r->size)
 			continue;
-		oriel_cpu_give_way(2000000);
+		oriel_cpu_back_off(2000000);
 		check_result(r, s, 9000);
 	}
 }
@@ -337,7 +337,7 @@ static void a_begun_execution_ends(struct rank *r)
 		CHECK_OK(r, oriel_allgather_begin(s.gather, send, bytes));
 		if (i % 2)
 			while ((status = oriel_allgather_test(s.gather)) == ORIEL_AGAIN)
-				oriel_cpu_give_way(1000);
+				oriel_cpu_back_off(1000);
 		else
 			status = oriel_allgather_wait(s.gather);
 		CHECK_OK(r, status);

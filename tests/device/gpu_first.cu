@@ -573,7 +573,7 @@ static void test_buffer(struct rank *r, void *memory, const char *claim)
 	/* The kernels use buffer 0: for them this one is, once the handle says nothing of it. */
 	whole.table += (size_t)number * r->size;
 	whole.buffers = 1;
-	memset(whole.near, 0, sizeof(whole.near));
+	memset(whole.inline_peers, 0, sizeof(whole.inline_peers));
 	report_clear(r);
 	for (uint32_t round = 0; round < 4; round++)
 		put_signal_kernel<<<1, THREADS, 0, r->stream>>>(whole, r->scratch, 4096, round,

@@ -445,7 +445,8 @@ __global__ void __launch_bounds__(THREADS_MOST) bad_arguments(const __grid_const
 	CLAIM_EQ(oriel_dev_put_ll(w, g, next, 8, scratch, 8, 1), ORIEL_ERR_INVALID);
 	CLAIM_EQ(oriel_dev_wait_counter(w, g, next, w->counters, ORIEL_EQ, 0, 0), ORIEL_ERR_RANGE);
 	other.version++;
-	memset(other.near, 0, sizeof(other.near)); /* their marks are of another version, too */
+	memset(other.inline_peers, 0,
+	       sizeof(other.inline_peers)); /* their marks are of another version, too */
 	CLAIM_EQ(oriel_dev_put(&other, g, next, 0, scratch, 8), ORIEL_ERR_VERSION);
 	CLAIM_EQ(oriel_dev_flush(&other, g, 0), ORIEL_ERR_VERSION);
 }
@@ -817,7 +818,8 @@ int main(int argc, char **argv)
 	for (i = 0; i < attr.ranks; i++) {
 		/* Far: the handle says nothing of any rank. */
 		if (is_far)
-			memset(run.bare.window[i].near, 0, sizeof(run.bare.window[i].near));
+			memset(run.bare.window[i].inline_peers, 0,
+			       sizeof(run.bare.window[i].inline_peers));
 		run.job.window[i] = run.bare.window[i];
 		run.job.scratch[i] = (char *)bare_alloc(&run.bare, i, LENGTH);
 	}

@@ -9,7 +9,7 @@
 
 #include <cuda_runtime.h>
 
-#include <oriel/dev/crew.h>
+#include <oriel/dev/copy_group.h>
 
 #include "ranks.h"
 
@@ -256,26 +256,26 @@ static void measure(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mod
 
 /* A block for each worker of each side: the same kernel packs and unpacks. */
 __global__ void __launch_bounds__(512)
-	crew_kernel(struct oriel_dev_crew crew, uint64_t bytes, int *status)
+	crew_kernel(struct oriel_dev_copy_group crew, uint64_t bytes, int *status)
 {
 	enum oriel_dev_side side = blockIdx.x < crew.workers ? ORIEL_DEV_PACK : ORIEL_DEV_UNPACK;
 	uint32_t worker = blockIdx.x % crew.workers;
 	struct oriel_dev_group g = oriel_dev_block();
 	struct oriel_dev_chunk chunk;
 	uint64_t begin, length, at, i;
-	enum oriel_status st = oriel_dev_crew_enter(&crew, g, side, worker);
+	enum oriel_status st = oriel_dev_copy_group_enter(&crew, g, side, worker);
 
 	if (st == ORIEL_OK) {
 		for (at = 0; at < bytes && st == ORIEL_OK; at += chunk.length) {
-			st = oriel_dev_crew_next(&crew, g, side, worker, 0, &chunk);
+			st = oriel_dev_copy_group_next(&crew, g, side, worker, 0, &chunk);
 			if (st != ORIEL_OK)
 				break;
 			if (chunk.user == 0) {
-				oriel_dev_crew_copy(&crew, g, side, worker, &chunk);
+				oriel_dev_copy_group_copy(&crew, g, side, worker, &chunk);
 				continue;
 			}
 			/* The producer makes what the consumer looks at: there is no buffer. */
-			length = oriel_dev_crew_part(&crew, worker, chunk.length, &begin);
+			length = oriel_dev_copy_group_part(&crew, worker, chunk.length, &begin);
 			for (i = begin + g.rank; i < begin + length; i += g.size) {
 				if (side == ORIEL_DEV_PACK)
 					chunk.slot[i] =
@@ -284,16 +284,16 @@ __global__ void __launch_bounds__(512)
 					 pattern((unsigned)chunk.user, chunk.offset + i))
 					atomicAdd(status, 1);
 			}
-			oriel_dev_crew_done(&crew, g, side, worker, &chunk);
+			oriel_dev_copy_group_done(&crew, g, side, worker, &chunk);
 		}
-		oriel_dev_crew_leave(&crew, g, side, worker);
+		oriel_dev_copy_group_leave(&crew, g, side, worker);
 	}
 	if (g.rank == 0 && st != ORIEL_OK)
 		atomicExch(status, (int)st);
 }
 
 /* Kernels pack and unpack, of buffers or of their own making. */
-static void test_crew(struct rank *r, struct oriel_p2p *p, struct oriel_dev_crew device)
+static void test_crew(struct rank *r, struct oriel_p2p *p, struct oriel_dev_copy_group device)
 {
 	size_t length = r->longest;
 	cudaStream_t stream;
@@ -379,7 +379,7 @@ static void run_crew(struct rank *r)
 	struct oriel_p2p_crew_attr crew_attr = {};
 	struct oriel_p2p_attr attr = {};
 	struct oriel_p2p_crew *crew;
-	struct oriel_dev_crew device;
+	struct oriel_dev_copy_group device;
 	struct oriel_p2p *p;
 
 	crew_attr.size = sizeof(crew_attr);

@@ -5,7 +5,7 @@
  */
 #include <pthread.h>
 
-#include <oriel/dev/crew.h>
+#include <oriel/dev/copy_group.h>
 
 #include "ends.h"
 
@@ -58,7 +58,7 @@ static void test_out_of_reach(struct rank *r, const unsigned flags[2])
 
 /* A worker that stands for a kernel: what it finds in slots is what the other has made. */
 struct hand {
-	struct oriel_dev_crew crew;
+	struct oriel_dev_copy_group crew;
 	enum oriel_dev_side side;
 	int device;
 	enum oriel_status status;
@@ -75,21 +75,21 @@ static void *hand_main(void *argument)
 	CUmemorytype type = 0;
 	uint64_t bytes = 0;
 
-	h->status = oriel_dev_crew_enter(&h->crew, g, h->side, 0);
+	h->status = oriel_dev_copy_group_enter(&h->crew, g, h->side, 0);
 	if (h->status != ORIEL_OK)
 		return NULL;
 	while (bytes < h->bytes && h->status == ORIEL_OK) {
-		h->status = oriel_dev_crew_next(&h->crew, g, h->side, 0, 0, &chunk);
+		h->status = oriel_dev_copy_group_next(&h->crew, g, h->side, 0, 0, &chunk);
 		if (h->status != ORIEL_OK)
 			break;
 		if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 					  (CUdeviceptr)chunk.slot) != CUDA_SUCCESS ||
 		    type != CU_MEMORYTYPE_DEVICE || !fakecuda_reaches(h->device, chunk.slot))
 			h->strange++;
-		oriel_dev_crew_copy(&h->crew, g, h->side, 0, &chunk);
+		oriel_dev_copy_group_copy(&h->crew, g, h->side, 0, &chunk);
 		bytes += chunk.length;
 	}
-	oriel_dev_crew_leave(&h->crew, g, h->side, 0);
+	oriel_dev_copy_group_leave(&h->crew, g, h->side, 0);
 	return NULL;
 }
 

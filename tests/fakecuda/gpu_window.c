@@ -157,7 +157,7 @@ static void check_wide(struct rank *r, void *buffer, bool is_wide)
 		_Exit(1);
 	for (i = 0; i < r->size; i++)
 		if (!is_far(r, i))
-			CHECK(r, (dev.near_wide >> i % ORIEL_DEV_NEAR & 1) == is_wide);
+			CHECK(r, (dev.inline_wide >> i % ORIEL_DEV_INLINE_PEERS & 1) == is_wide);
 	oriel_window_destroy(window);
 }
 

@@ -8,7 +8,7 @@
 void nodes_expect_broken(struct site *s, struct object *o)
 {
 	while (oriel_dev_health(&s->r.dev) == ORIEL_OK)
-		oriel_dev_give_way(10000000);
+		oriel_dev_back_off(10000000);
 	fakecuda_finish(o->stream);
 }
 

@@ -14,7 +14,7 @@
 #define RING_DEPTH 64u
 #define RING_LENGTH (1u << 20)
 
-static const struct oriel_mlx5_limits patient = {NULL, CALL_PATIENCE_NS, 1, 0};
+static const struct oriel_link_wait_limits patient = {NULL, CALL_PATIENCE_NS, 1, 0};
 
 /* One end of a pair of rings. */
 struct side {
@@ -96,9 +96,9 @@ static enum oriel_status side_join(struct side *a, struct side *b)
 	return status == ORIEL_OK ? ops()->connect_qp(b->qp, &a->address) : status;
 }
 
-static struct oriel_mlx5_place side_place(const struct side *s, uint64_t at)
+static struct oriel_rdma_address side_place(const struct side *s, uint64_t at)
 {
-	return (struct oriel_mlx5_place){at, s->keys.lkey};
+	return (struct oriel_rdma_address){at, s->keys.lkey};
 }
 
 static enum oriel_status side_write(struct side *from, const struct side *to, uint64_t at,
@@ -610,7 +610,7 @@ static void errors_are_told(void)
 	assert_int_equal(event.qpn, a.address.qpn);
 	b.keys.lkey ^= 0x5500;
 	assert_int_equal(side_write(&a, &b, 0, 0, 8), ORIEL_ERR_ACCESS);
-	assert_int_equal(oriel_mlx5_err_syndrome(a.queue.err), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_MLX5_REMOTE_ACCESS);
 	await_event(b.hca, &event);
 	assert_int_equal(event.qpn, b.address.qpn);
 	side_close(&a);
@@ -646,7 +646,7 @@ static void queue_fails(void)
 	ops()->fail_qp(a.qp);
 	ops()->fail_qp(a.qp);
 	assert_true(oriel_mlx5_wait(&a.queue, base, &patient) < 0);
-	assert_int_equal(oriel_mlx5_err_syndrome(a.queue.err), ORIEL_MLX5_FLUSHED);
+	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_MLX5_FLUSHED);
 	side_close(&a);
 	side_close(&b);
 }

@@ -8,7 +8,7 @@
  * or with two ranks as threads, on so many nodes.
  */
 #include <oriel/dev.h>
-#include <oriel/dev/crew.h>
+#include <oriel/dev/copy_group.h>
 #include <oriel/oriel.h>
 
 #include <netinet/in.h>
@@ -49,7 +49,7 @@ struct rank {
 	struct oriel_p2p_hub *hub;
 	struct oriel_p2p *end;
 	struct oriel_p2p_crew *crew;
-	struct oriel_dev_crew dev_crew;
+	struct oriel_dev_copy_group dev_crew;
 	char *memory;
 	unsigned rank, size, peer;
 	atomic_bool is_over; /* the workers have exited */
@@ -150,8 +150,9 @@ static void worker_device(const struct rank *r)
 	ENDS(oriel_dev_barrier_peer(w, self, r->peer, 3, 0));
 	ENDS(oriel_dev_recv(w, self, r->peer, 1, &word, 8, 0));
 	ENDS(oriel_dev_wait_counter(w, self, r->peer, 1, ORIEL_GE, 1, 0));
-	ENDS(oriel_dev_crew_enter(&r->dev_crew, self, ORIEL_DEV_PACK, 0));
-	ENDS(oriel_dev_crew_next(&r->dev_crew, self, ORIEL_DEV_PACK, 0, ORIEL_FOREVER, &chunk));
+	ENDS(oriel_dev_copy_group_enter(&r->dev_crew, self, ORIEL_DEV_PACK, 0));
+	ENDS(oriel_dev_copy_group_next(&r->dev_crew, self, ORIEL_DEV_PACK, 0, ORIEL_FOREVER,
+				       &chunk));
 }
 
 /* What the parent has stays readable; what is written here stays here. */

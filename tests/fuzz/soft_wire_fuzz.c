@@ -140,8 +140,8 @@ static void wire_close(struct wire_end *w)
 /* WRITE, READ and FETCH_ADD of the end that takes the frames, so that answers have a question. */
 static void wire_post(struct wire_end *w, const struct wire_end *peer)
 {
-	const struct oriel_mlx5_place remote = {0, peer->keys.rkey},
-				      local = {MEMORY - READ, w->keys.lkey};
+	const struct oriel_rdma_address remote = {0, peer->keys.rkey},
+					local = {MEMORY - READ, w->keys.lkey};
 	struct oriel_mlx5_head head = {0, w->address.qpn, 0};
 
 	oriel_mlx5_wqe_write(w->sq, head, remote, local, 4000);

@@ -18,7 +18,7 @@ struct wqe_blocks {
 static void wqe_encode_atomic(struct wqe_blocks *b, struct oriel_mlx5_head head,
 			      const struct soft_wqe *w)
 {
-	const struct oriel_mlx5_place remote = {w->remote, w->rkey}, local = {w->local, w->lkey};
+	const struct oriel_rdma_address remote = {w->remote, w->rkey}, local = {w->local, w->lkey};
 	const struct oriel_mlx5_swap swap = {w->operand, w->compare, w->swap_mask, w->mask};
 	bool is_short = w->length == 4;
 
@@ -40,7 +40,7 @@ static void wqe_encode_atomic(struct wqe_blocks *b, struct oriel_mlx5_head head,
 
 static void wqe_encode(struct wqe_blocks *b, struct oriel_mlx5_head head, const struct soft_wqe *w)
 {
-	const struct oriel_mlx5_place remote = {w->remote, w->rkey}, local = {w->local, w->lkey};
+	const struct oriel_rdma_address remote = {w->remote, w->rkey}, local = {w->local, w->lkey};
 
 	switch (w->opcode) {
 	case ORIEL_MLX5_NOP:

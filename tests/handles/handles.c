@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include <oriel/dev.h>
-#include <oriel/dev/crew.h>
+#include <oriel/dev/copy_group.h>
 #include <oriel/oriel.h>
 #include <oriel/p2p_mock.h>
 
@@ -58,7 +58,7 @@ static struct oriel_dev_fault fault;
 static struct oriel_dev_gather series;
 static struct oriel_dev_alltoallv alltoallv;
 static struct oriel_dev_buffer places[4];
-static struct oriel_dev_crew dev_crew;
+static struct oriel_dev_copy_group dev_crew;
 static struct oriel_allgather_info info;
 static struct oriel_tune_info tune;
 static struct oriel_p2p_info p2p_info;

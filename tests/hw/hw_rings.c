@@ -26,8 +26,8 @@
 #define PATIENCE_NS UINT64_C(20000000000)
 #define ROUNDS 500u
 
-static const struct oriel_mlx5_limits patient = {NULL, PATIENCE_NS, 100, 0};
-static const struct oriel_mlx5_limits hasty = {NULL, 300000000, 100, 0};
+static const struct oriel_link_wait_limits patient = {NULL, PATIENCE_NS, 100, 0};
+static const struct oriel_link_wait_limits hasty = {NULL, 300000000, 100, 0};
 
 static FILE *trace;
 static int failures;
@@ -209,9 +209,9 @@ static enum oriel_status finish(struct queue *k, uint64_t base, unsigned count)
 	return status;
 }
 
-static struct oriel_mlx5_place at(const struct side *s, uint64_t offset)
+static struct oriel_rdma_address at(const struct side *s, uint64_t offset)
 {
-	return (struct oriel_mlx5_place){offset, s->keys.lkey};
+	return (struct oriel_rdma_address){offset, s->keys.lkey};
 }
 
 static void fill(char *memory, size_t length, unsigned seed)
@@ -445,7 +445,7 @@ static void ask_about_errors(struct side *here, struct side *there)
 	*count = 0;
 	base = begin(&a, 1);
 	oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.q, base), head(&a, base, 0),
-			     (struct oriel_mlx5_place){0, there->keys.rkey ^ 0x5500},
+			     (struct oriel_rdma_address){0, there->keys.rkey ^ 0x5500},
 			     at(here, SOURCE), 8);
 	(void)finish(&a, base, 1);
 	base = begin(&companion, 2);
@@ -479,13 +479,13 @@ static void test_error(struct side *here, struct side *there)
 	for (unsigned i = 0; i < 8; i++)
 		oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.q, base + i), head(&a, base + i, 0),
 				     i ? at(there, TARGET)
-				       : (struct oriel_mlx5_place){TARGET,
-								   there->keys.rkey ^ 0x5500},
+				       : (struct oriel_rdma_address){TARGET,
+								     there->keys.rkey ^ 0x5500},
 				     at(here, SOURCE), 64);
 	(void)oriel_mlx5_post(&a.q, base, 8, &patient);
 	is_refused = oriel_mlx5_wait(&a.q, base, &patient) == ORIEL_ERR_ACCESS;
 	row(is_refused, "a wrong key is an error CQE (syndrome 0x%02x, vendor 0x%02x)",
-	    oriel_mlx5_err_syndrome(a.q.err), oriel_mlx5_err_vendor(a.q.err));
+	    oriel_queue_err_syndrome(a.q.err), oriel_queue_err_vendor(a.q.err));
 	for (unsigned i = 0; i < 8; i++) {
 		const char *cqe = a.q.cq + (size_t)i * ORIEL_MLX5_BLOCK;
 

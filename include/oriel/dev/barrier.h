@@ -54,7 +54,7 @@ ORIEL_DEV enum oriel_status oriel_dev_refuse_arrival(const struct oriel_dev_wind
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, what, peer, slot};
 
-	return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, 1);
+	return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, 1);
 }
 
 /*
@@ -66,7 +66,7 @@ ORIEL_DEV enum oriel_status oriel_dev_blame_arrival(const struct oriel_dev_windo
 						    uint32_t peer, uint32_t slot)
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, what, peer, slot};
-	uint32_t late = oriel_dev_late();
+	uint32_t late = oriel_dev_opaque_zero();
 
 	if (oriel_dev_is_leader(g))
 		oriel_dev_report((struct oriel_dev_fault *)((uintptr_t)w->blame + late),
@@ -130,7 +130,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 			return ORIEL_ERR_STATE;
 		oriel_dev_release_begin();
 		at += (uint64_t)w->rank * w->barrier_stride + (uint64_t)slot * 8;
-		ticket = oriel_link_tell_value(there.link, oriel_dev_thread(),
+		ticket = oriel_link_write_flag(there.link, oriel_dev_thread(),
 					       oriel_rdma_control(w, peer, at), *count + 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}
@@ -141,7 +141,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
  * Where this thread tells the first of its peers, if that peer is its own and lies
  * at hand; else NULL.
  */
-ORIEL_DEV uint64_t *oriel_dev_near_arrival(const struct oriel_dev_window *w,
+ORIEL_DEV uint64_t *oriel_dev_fast_arrival(const struct oriel_dev_window *w,
 					   struct oriel_dev_group g, uint32_t slot)
 {
 #ifdef __CUDA_ARCH__
@@ -152,9 +152,9 @@ ORIEL_DEV uint64_t *oriel_dev_near_arrival(const struct oriel_dev_window *w,
 	if (!oriel_dev_awaits(w, g))
 		return NULL;
 	peer = oriel_dev_first_peer(w, g);
-	word = oriel_mapped_arrival(w, oriel_dev_near_of(w, peer)->control, w->arrivals_at, w->rank,
-				    slot);
-	return (1 + g.rank < w->ranks) & oriel_dev_is_at_hand(w, peer) ? word : NULL;
+	word = oriel_mapped_arrival(w, oriel_dev_inline_of(w, peer)->control, w->arrivals_at,
+				    w->rank, slot);
+	return (1 + g.rank < w->ranks) & oriel_dev_is_fast(w, peer) ? word : NULL;
 #else
 	(void)w;
 	(void)g;
@@ -168,11 +168,11 @@ ORIEL_DEV uint64_t *oriel_dev_near_arrival(const struct oriel_dev_window *w,
  * then is the epoch to wait for. Every thread loads the epoch, so that none waits for the
  * leader to share it; the leader stores the next one after all have. Where a call with
  * this limit has not read it, on a GPU, that is done once the arrivals are on their way,
- * the first of which is to @near: see oriel_dev_near_arrival().
+ * the first of which is to @first: see oriel_dev_fast_arrival().
  */
 ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
-					    struct oriel_dev_group g, uint32_t slot, uint64_t *near,
-					    uint64_t timeout_ns, uint64_t *epoch)
+					    struct oriel_dev_group g, uint32_t slot,
+					    uint64_t *first, uint64_t timeout_ns, uint64_t *epoch)
 {
 	enum oriel_status status = ORIEL_OK, told;
 	uint64_t *word = &w->slots[slot].epoch;
@@ -185,13 +185,13 @@ ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
 
 	/* The parts that all threads put come before any thread's arrival. */
 	oriel_dev_sync(g);
-	if (near) {
+	if (first) {
 		oriel_dev_release_begin();
-		oriel_dev_release_add(near, 1);
+		oriel_dev_release_add(first, 1);
 	}
 	/* All are told that can be: they may have links to each other. */
 	ORIEL_DEV_ROLL
-	for (i = 1 + g.rank + (near ? g.size : 0); i < w->ranks; i += g.size) {
+	for (i = 1 + g.rank + (first ? g.size : 0); i < w->ranks; i += g.size) {
 		told = oriel_dev_arrive_at(w, oriel_dev_rank_after(w, i), w->arrivals_at, slot,
 					   count);
 		if (told != ORIEL_OK && (status == ORIEL_OK || status == ORIEL_ERR_NO_PATH))
@@ -256,7 +256,7 @@ ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_window *w,
 						     struct oriel_dev_group g, uint32_t slot)
 {
-	uint64_t *near = oriel_dev_near_arrival(w, g, slot), epoch;
+	uint64_t *first = oriel_dev_fast_arrival(w, g, slot), epoch;
 	enum oriel_status status;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
@@ -264,7 +264,7 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_wind
 		return status;
 	if (oriel_dev_is_pending(&w->slots[slot].epoch, 0, &epoch))
 		return oriel_dev_refuse_arrival(w, ORIEL_DEV_BARRIER, ORIEL_DEV_NO_RANK, slot);
-	return oriel_dev_vote(g, oriel_dev_enter(w, g, slot, near, 0, &epoch));
+	return oriel_dev_vote(g, oriel_dev_enter(w, g, slot, first, 0, &epoch));
 }
 
 /*
@@ -294,7 +294,7 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint32_t slot,
 					      uint64_t timeout_ns)
 {
-	uint64_t *near = oriel_dev_near_arrival(w, g, slot), epoch;
+	uint64_t *first = oriel_dev_fast_arrival(w, g, slot), epoch;
 	enum oriel_status status;
 	bool was_pending;
 
@@ -303,7 +303,7 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 		return status;
 	was_pending = oriel_dev_is_pending(&w->slots[slot].epoch, timeout_ns, &epoch);
 	if (ORIEL_DEV_OFTEN(!was_pending))
-		status = oriel_dev_enter(w, g, slot, near, timeout_ns, &epoch);
+		status = oriel_dev_enter(w, g, slot, first, timeout_ns, &epoch);
 	return oriel_dev_leave_at(w, g, slot, epoch, was_pending, status, timeout_ns);
 }
 

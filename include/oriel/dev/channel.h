@@ -76,9 +76,9 @@ ORIEL_DEV enum oriel_status oriel_channel_wait(const struct oriel_dev_window *w,
 {
 	enum oriel_status status = ORIEL_OK;
 
-	if (oriel_dev_is_watch(g))
+	if (oriel_dev_is_poller(g))
 		status = oriel_dev_wait_value(w, g, aim, timeout_ns, seen);
-	return oriel_dev_tell(g, status, seen);
+	return oriel_dev_share_result(g, status, seen);
 }
 
 /*
@@ -108,7 +108,7 @@ ORIEL_DEV enum oriel_status oriel_channel_check(const struct oriel_dev_window *w
 
 	if (ORIEL_DEV_OFTEN(form == ORIEL_DEV_FORM_STREAM))
 		return ORIEL_OK;
-	return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, form);
+	return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, form);
 }
 
 /* Whole group. The mapped path of oriel_dev_send(). */
@@ -170,10 +170,10 @@ ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32
 					uint64_t piece)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_mlx5_place ready = oriel_rdma_control(w, peer, oriel_channel_at(w, channel));
+	struct oriel_rdma_address ready = oriel_rdma_control(w, peer, oriel_channel_at(w, channel));
 	struct oriel_link_queue q = oriel_link_main(l);
 	struct oriel_link_post post =
-		oriel_link_begin(l, q, ORIEL_DEV_SEND, 2 + oriel_link_looks(l));
+		oriel_link_begin(l, q, ORIEL_DEV_SEND, 2 + oriel_link_read_flushes(l));
 	uint64_t staging = w->staging_at +
 			   ((uint64_t)w->rank * w->channels + channel) * w->channel_bytes +
 			   (sent & (w->channel_bytes - 1));
@@ -183,7 +183,7 @@ ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32
 		return post.status;
 	oriel_link_add_write(&post, oriel_rdma_control(w, peer, staging),
 			     oriel_rdma_local(w, peer, from), piece);
-	oriel_link_add_value(&post, ready, end, oriel_link_add_look(l, &post, ready));
+	oriel_link_add_value(&post, ready, end, oriel_link_add_read_flush(l, &post, ready));
 	return oriel_link_end(l, ORIEL_DEV_SEND, &post);
 }
 

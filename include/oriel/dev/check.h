@@ -48,7 +48,7 @@ ORIEL_DEV uint32_t oriel_dev_first_peer(const struct oriel_dev_window *w, struct
 /* Does this thread wait for any peer? */
 ORIEL_DEV bool oriel_dev_awaits(const struct oriel_dev_window *w, struct oriel_dev_group g)
 {
-	return 1 + g.rank < w->ranks || (oriel_dev_is_watch(g) && w->ranks > 1);
+	return 1 + g.rank < w->ranks || (oriel_dev_is_poller(g) && w->ranks > 1);
 }
 
 /* @path, as far as this translation unit can use it. */
@@ -66,23 +66,23 @@ ORIEL_DEV uint32_t oriel_dev_usable(uint32_t path)
  * number alone, and the entry says whether it is the one and the handle compatible: each
  * constant that a GPU loads before it acts takes 5 ns, and each that it waits for 20.
  */
-ORIEL_DEV const struct oriel_dev_near *oriel_dev_near_of(const struct oriel_dev_window *w,
-							 uint32_t peer)
+ORIEL_DEV const struct oriel_dev_inline_peer *oriel_dev_inline_of(const struct oriel_dev_window *w,
+								  uint32_t peer)
 {
-	return &w->near[peer % ORIEL_DEV_NEAR];
+	return &w->inline_peers[peer % ORIEL_DEV_INLINE_PEERS];
 }
 
 /*
  * Does a GPU find in the handle itself what it asks of @peer, which may be any
  * number? A CPU has the tables in its caches.
  */
-ORIEL_DEV bool oriel_dev_is_near(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV bool oriel_dev_is_inline(const struct oriel_dev_window *w, uint32_t peer)
 {
 #ifdef __CUDA_ARCH__
-	const struct oriel_dev_near *near = oriel_dev_near_of(w, peer);
+	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
 
 	/* One branch, where && would make two. */
-	return (near->mark - ORIEL_DEV_MARK < 256u) & (near->rank == peer);
+	return (entry->mark - ORIEL_DEV_MARK < 256u) & (entry->rank == peer);
 #else
 	(void)w;
 	(void)peer;
@@ -94,14 +94,14 @@ ORIEL_DEV bool oriel_dev_is_near(const struct oriel_dev_window *w, uint32_t peer
  * Is @peer, which may be any number, this rank or a mapped one, and does the
  * handle itself, which is compatible, say what is asked of it? No branch.
  */
-ORIEL_DEV bool oriel_dev_is_at_hand(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV bool oriel_dev_is_fast(const struct oriel_dev_window *w, uint32_t peer)
 {
 #ifdef __CUDA_ARCH__
-	const struct oriel_dev_near *near = oriel_dev_near_of(w, peer);
+	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
 
 	if (!ORIEL_DEV_HAS(ORIEL_PATH_SELF) || !ORIEL_DEV_HAS(ORIEL_PATH_MAPPED))
 		return false;
-	return (near->mark - ORIEL_DEV_MARK - ORIEL_PATH_SELF <= 1u) & (near->rank == peer);
+	return (entry->mark - ORIEL_DEV_MARK - ORIEL_PATH_SELF <= 1u) & (entry->rank == peer);
 #else
 	(void)w;
 	(void)peer;
@@ -113,7 +113,8 @@ ORIEL_DEV bool oriel_dev_is_at_hand(const struct oriel_dev_window *w, uint32_t p
  * The next two: entries of tables, which no running kernel sees change. A GPU
  * asks for all of one at once and past the caches that an acquire empties.
  */
-ORIEL_DEV struct oriel_dev_peer oriel_dev_far_peer(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV struct oriel_dev_peer oriel_dev_table_peer(const struct oriel_dev_window *w,
+						     uint32_t peer)
 {
 #ifdef __CUDA_ARCH__
 	struct oriel_dev_peer copy = {NULL, ORIEL_PATH_NONE, 0, NULL, {{0}}};
@@ -132,8 +133,8 @@ ORIEL_DEV struct oriel_dev_peer oriel_dev_far_peer(const struct oriel_dev_window
 #endif
 }
 
-ORIEL_DEV struct oriel_dev_buffer oriel_dev_far_buffer(const struct oriel_dev_window *w,
-						       uint32_t peer, uint64_t buffer)
+ORIEL_DEV struct oriel_dev_buffer oriel_dev_table_buffer(const struct oriel_dev_window *w,
+							 uint32_t peer, uint64_t buffer)
 {
 	const struct oriel_dev_buffer *entry = &w->table[buffer * w->ranks + peer];
 #ifdef __CUDA_ARCH__
@@ -152,10 +153,11 @@ ORIEL_DEV struct oriel_dev_buffer oriel_dev_far_buffer(const struct oriel_dev_wi
 }
 
 /* The next two: @peer exists. Its link is there where it is the path. */
-ORIEL_DEV struct oriel_dev_peer oriel_dev_near_peer(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV struct oriel_dev_peer oriel_dev_inline_copy(const struct oriel_dev_window *w,
+						      uint32_t peer)
 {
-	const struct oriel_dev_near *near = oriel_dev_near_of(w, peer);
-	struct oriel_dev_peer copy = {near->control, near->mark - ORIEL_DEV_MARK, 0, NULL, {{0}}};
+	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
+	struct oriel_dev_peer copy = {entry->control, entry->mark - ORIEL_DEV_MARK, 0, NULL, {{0}}};
 
 	if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && copy.path == ORIEL_PATH_RDMA)
 		copy.link = w->peers[peer].link;
@@ -164,8 +166,8 @@ ORIEL_DEV struct oriel_dev_peer oriel_dev_near_peer(const struct oriel_dev_windo
 
 ORIEL_DEV struct oriel_dev_peer oriel_dev_peer_of(const struct oriel_dev_window *w, uint32_t peer)
 {
-	return oriel_dev_is_near(w, peer) ? oriel_dev_near_peer(w, peer)
-					  : oriel_dev_far_peer(w, peer);
+	return oriel_dev_is_inline(w, peer) ? oriel_dev_inline_copy(w, peer)
+					    : oriel_dev_table_peer(w, peer);
 }
 
 /* The path to @peer. */
@@ -196,7 +198,7 @@ struct oriel_dev_judge {
  * lead there: 32 warps that fetch seven for a call that does not come take 0.1 to 0.4 us
  * (oriel_rows, put_signal and put_ll128 by 1024 threads).
  */
-ORIEL_DEV uint32_t oriel_dev_late(void)
+ORIEL_DEV uint32_t oriel_dev_opaque_zero(void)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t cycles;
@@ -211,7 +213,7 @@ ORIEL_DEV uint32_t oriel_dev_late(void)
 
 ORIEL_DEV struct oriel_dev_judge oriel_dev_judge_of(const struct oriel_dev_window *w)
 {
-	uint32_t late = oriel_dev_late();
+	uint32_t late = oriel_dev_opaque_zero();
 	struct oriel_dev_judge judge = {
 		(struct oriel_dev_fault *)((uintptr_t)w->fault + late),
 		w->number + late,
@@ -222,7 +224,7 @@ ORIEL_DEV struct oriel_dev_judge oriel_dev_judge_of(const struct oriel_dev_windo
 }
 
 /* An argument is wrong: @seen is beyond aim.operand. One thread. The communicator stays well. */
-ORIEL_DEV enum oriel_status oriel_dev_refuse(struct oriel_dev_judge judge, enum oriel_status status,
+ORIEL_DEV enum oriel_status oriel_dev_reject(struct oriel_dev_judge judge, enum oriel_status status,
 					     struct oriel_dev_aim aim, uint64_t seen)
 {
 	oriel_dev_report(judge.fault, judge.number, status, aim, seen, 0);
@@ -230,7 +232,7 @@ ORIEL_DEV enum oriel_status oriel_dev_refuse(struct oriel_dev_judge judge, enum 
 }
 
 /* A handle that is not compatible says nothing of where to leave a record. */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_id(struct oriel_dev_judge judge,
+ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_id(struct oriel_dev_judge judge,
 						     bool is_compatible, uint32_t what,
 						     uint32_t peer, uint32_t id, uint32_t limit)
 {
@@ -240,9 +242,9 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_id(struct oriel_dev_judge judg
 		return ORIEL_ERR_VERSION;
 	if (id < limit) {
 		aim.operand = judge.ranks;
-		return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim, peer);
+		return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, peer);
 	}
-	return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim, id);
+	return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, id);
 }
 
 /* Is there a @peer, and an @id below @limit? */
@@ -255,8 +257,8 @@ ORIEL_DEV enum oriel_status oriel_dev_check_id(const struct oriel_dev_window *w,
 	/* One branch, where && would make three. */
 	if (ORIEL_DEV_OFTEN(is_compatible & is_peer & (id < limit)))
 		return ORIEL_OK;
-	late = oriel_dev_late();
-	return oriel_dev_refuse_id(oriel_dev_judge_of(w), is_compatible, what, peer + late, id,
+	late = oriel_dev_opaque_zero();
+	return oriel_dev_reject_id(oriel_dev_judge_of(w), is_compatible, what, peer + late, id,
 				   limit + late);
 }
 
@@ -268,8 +270,8 @@ ORIEL_DEV enum oriel_status oriel_dev_check_any(const struct oriel_dev_window *w
 
 	if (ORIEL_DEV_OFTEN(is_compatible & (id < limit)))
 		return ORIEL_OK;
-	return oriel_dev_refuse_id(oriel_dev_judge_of(w), is_compatible, what, ORIEL_DEV_NO_RANK,
-				   id, limit + oriel_dev_late());
+	return oriel_dev_reject_id(oriel_dev_judge_of(w), is_compatible, what, ORIEL_DEV_NO_RANK,
+				   id, limit + oriel_dev_opaque_zero());
 }
 
 /* The same where the rank itself would wait for itself. */
@@ -280,7 +282,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_other(const struct oriel_dev_window 
 	struct oriel_dev_aim aim = {NULL, w->rank, ORIEL_NE, what, peer, id};
 
 	if (status == ORIEL_OK && peer == w->rank)
-		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, peer);
+		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, peer);
 	return status;
 }
 
@@ -293,7 +295,7 @@ oriel_dev_refuse_ticket(struct oriel_dev_judge judge, uint32_t peer, int64_t lim
 {
 	struct oriel_dev_aim aim = {NULL, (uint64_t)limit, ORIEL_LT, ORIEL_DEV_WAIT_LOCAL, peer, 0};
 
-	return oriel_dev_refuse(judge, ORIEL_ERR_INVALID, aim, (uint64_t)ticket);
+	return oriel_dev_reject(judge, ORIEL_ERR_INVALID, aim, (uint64_t)ticket);
 }
 
 /* Is @choice, a comparison or an operation, one of those up to @last? */
@@ -304,11 +306,11 @@ ORIEL_DEV enum oriel_status oriel_dev_check_choice(const struct oriel_dev_window
 
 	if (ORIEL_DEV_OFTEN(choice <= last))
 		return ORIEL_OK;
-	return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, choice);
+	return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, choice);
 }
 
 /* @table: of the window, with @buffers places for each rank. */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_place(struct oriel_dev_judge judge,
+ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_range(struct oriel_dev_judge judge,
 							const struct oriel_dev_buffer *table,
 							uint32_t buffers, uint32_t what,
 							uint32_t peer, uint64_t at, uint64_t length)
@@ -318,17 +320,17 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_refuse_place(struct oriel_dev_judge j
 	struct oriel_dev_aim aim = {NULL, judge.ranks, ORIEL_LT, what, peer, (uint32_t)buffer};
 
 	if (peer >= judge.ranks)
-		return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim, peer);
+		return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, peer);
 	if (buffer >= buffers) {
 		aim.operand = buffers;
-		return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim, buffer);
+		return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, buffer);
 	}
 	table += buffer * judge.ranks + peer;
 	aim.operand = table->length;
 	if (buffer && !table->base)
-		return oriel_dev_refuse(judge, ORIEL_ERR_STATE, aim, offset);
+		return oriel_dev_reject(judge, ORIEL_ERR_STATE, aim, offset);
 	/* What the end would have been; all ones where the sum wraps. */
-	return oriel_dev_refuse(judge, ORIEL_ERR_RANGE, aim,
+	return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim,
 				offset + length < length ? UINT64_MAX : offset + length);
 }
 
@@ -339,13 +341,13 @@ struct oriel_dev_target {
 };
 
 /* The byte @at of a peer at hand. */
-ORIEL_DEV void oriel_dev_aim_at(const struct oriel_dev_near *near, uint64_t at,
+ORIEL_DEV void oriel_dev_aim_at(const struct oriel_dev_inline_peer *entry, uint64_t at,
 				struct oriel_dev_target *target)
 {
-	target->peer.control = near->control;
-	target->peer.path = near->mark - ORIEL_DEV_MARK;
+	target->peer.control = entry->control;
+	target->peer.path = entry->mark - ORIEL_DEV_MARK;
 	target->peer.link = NULL;
-	target->base = near->base + at;
+	target->base = entry->base + at;
 }
 
 /*
@@ -354,15 +356,15 @@ ORIEL_DEV void oriel_dev_aim_at(const struct oriel_dev_near *near, uint64_t at,
  * is what a GPU waits for. Else the long way, which knows all peers and says what
  * is wrong.
  */
-ORIEL_DEV bool oriel_dev_has_at_hand(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
-				     uint64_t length, struct oriel_dev_target *target)
+ORIEL_DEV bool oriel_dev_fast_range(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
+				    uint64_t length, struct oriel_dev_target *target)
 {
 #ifdef __CUDA_ARCH__
-	const struct oriel_dev_near *near = oriel_dev_near_of(w, peer);
-	bool is_there = (length <= near->length) & (at <= near->length - length);
+	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
+	bool is_there = (length <= entry->length) & (at <= entry->length - length);
 
-	oriel_dev_aim_at(near, at, target);
-	return oriel_dev_is_at_hand(w, peer) & is_there;
+	oriel_dev_aim_at(entry, at, target);
+	return oriel_dev_is_fast(w, peer) & is_there;
 #else
 	(void)w;
 	(void)peer;
@@ -374,36 +376,36 @@ ORIEL_DEV bool oriel_dev_has_at_hand(const struct oriel_dev_window *w, uint32_t 
 }
 
 /* The same of one 8-byte word, which must be aligned. */
-ORIEL_DEV bool oriel_dev_has_word_at_hand(const struct oriel_dev_window *w, uint32_t peer,
-					  uint64_t at, struct oriel_dev_target *target)
+ORIEL_DEV bool oriel_dev_fast_word(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
+				   struct oriel_dev_target *target)
 {
 #ifdef __CUDA_ARCH__
-	const struct oriel_dev_near *near = oriel_dev_near_of(w, peer);
+	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
 
-	oriel_dev_aim_at(near, at, target);
+	oriel_dev_aim_at(entry, at, target);
 	/* Of an aligned word the last byte is asked for: no sum, which could wrap. */
-	return oriel_dev_is_at_hand(w, peer) & ((at | 7) < near->length) &
+	return oriel_dev_is_fast(w, peer) & ((at | 7) < entry->length) &
 	       !(((uintptr_t)target->base | at) & 7);
 #else
-	return oriel_dev_has_at_hand(w, peer, at, 8, target);
+	return oriel_dev_fast_range(w, peer, at, 8, target);
 #endif
 }
 
 /* Do @length bytes at @at exist at @peer? Then *@target is where they are. */
-ORIEL_DEV bool oriel_dev_find(const struct oriel_dev_window *w, bool is_compatible, uint32_t peer,
-			      uint64_t at, uint64_t length, struct oriel_dev_target *target)
+ORIEL_DEV bool oriel_dev_locate(const struct oriel_dev_window *w, bool is_compatible, uint32_t peer,
+				uint64_t at, uint64_t length, struct oriel_dev_target *target)
 {
 	uint64_t buffer = at >> ORIEL_AT_BITS;
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
 	struct oriel_dev_buffer place = {NULL, 0, 0, {{0}}};
 
-	if (is_compatible & oriel_dev_is_near(w, peer) & !buffer) {
-		target->peer = oriel_dev_near_peer(w, peer);
-		place.base = oriel_dev_near_of(w, peer)->base;
-		place.length = oriel_dev_near_of(w, peer)->length;
+	if (is_compatible & oriel_dev_is_inline(w, peer) & !buffer) {
+		target->peer = oriel_dev_inline_copy(w, peer);
+		place.base = oriel_dev_inline_of(w, peer)->base;
+		place.length = oriel_dev_inline_of(w, peer)->length;
 	} else if (is_compatible && peer < w->ranks && buffer < w->buffers) {
 		target->peer = oriel_dev_peer_of(w, peer);
-		place = oriel_dev_far_buffer(w, peer, buffer);
+		place = oriel_dev_table_buffer(w, peer, buffer);
 	} else {
 		/* Nothing lies there, not even nothing. */
 		target->peer.control = NULL;
@@ -425,17 +427,17 @@ ORIEL_DEV enum oriel_status oriel_dev_check_room(const struct oriel_dev_window *
 	const struct oriel_dev_buffer *table;
 	uint32_t late;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_find(w, is_compatible, peer, at, length, target)))
+	if (ORIEL_DEV_OFTEN(oriel_dev_locate(w, is_compatible, peer, at, length, target)))
 		return ORIEL_OK;
 	if (!is_compatible)
 		return ORIEL_ERR_VERSION;
-	late = oriel_dev_late();
+	late = oriel_dev_opaque_zero();
 	table = (const struct oriel_dev_buffer *)((uintptr_t)w->table + late);
-	return oriel_dev_refuse_place(oriel_dev_judge_of(w), table, w->buffers + late, what,
+	return oriel_dev_reject_range(oriel_dev_judge_of(w), table, w->buffers + late, what,
 				      peer + late, at, length);
 }
 
-ORIEL_DEV enum oriel_status oriel_dev_check_place(const struct oriel_dev_window *w, uint32_t what,
+ORIEL_DEV enum oriel_status oriel_dev_check_range(const struct oriel_dev_window *w, uint32_t what,
 						  uint32_t peer, uint64_t at, uint64_t length,
 						  struct oriel_dev_target *target)
 {
@@ -448,12 +450,12 @@ ORIEL_DEV enum oriel_status oriel_dev_check_word(const struct oriel_dev_window *
 						 struct oriel_dev_target *target)
 {
 	struct oriel_dev_aim aim = {NULL, 8, ORIEL_EQ, what, peer, (uint32_t)(at >> ORIEL_AT_BITS)};
-	enum oriel_status status = oriel_dev_check_place(w, what, peer, at, 8, target);
+	enum oriel_status status = oriel_dev_check_range(w, what, peer, at, 8, target);
 
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) & 7)
-		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
 	return ORIEL_OK;
 }
 

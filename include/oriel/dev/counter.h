@@ -36,12 +36,12 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 	if (status != ORIEL_OK)
 		return status;
 	if (oriel_dev_is_rdma(w, peer)) {
-		status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
+		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_rdma_ticket(
 			peer, oriel_link_put_counter(w->peers[peer].link, g,
-						     oriel_rdma_place(w, peer, to),
+						     oriel_rdma_remote(w, peer, to),
 						     oriel_rdma_local(w, peer, from), length,
 						     oriel_rdma_counter(w, peer, counter), 1));
 	}
@@ -71,12 +71,12 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 	if (oriel_dev_is_rdma(w, peer)) {
 		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status == ORIEL_OK)
-			status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
+			status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_rdma_ticket(peer, oriel_link_put_signal_counter(
 						       w->peers[peer].link, g,
-						       oriel_rdma_place(w, peer, to),
+						       oriel_rdma_remote(w, peer, to),
 						       oriel_rdma_local(w, peer, from), length,
 						       oriel_rdma_signal(w, peer, id), value,
 						       oriel_rdma_counter(w, peer, counter), 1));

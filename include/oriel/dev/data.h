@@ -22,11 +22,11 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_has_at_hand(w, peer, to, length, &there))) {
+	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, &there))) {
 		oriel_mapped_copy(g, there.base, from, length);
 		return 0;
 	}
-	status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
+	status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
 	if (status != ORIEL_OK)
 		return status;
 	switch (oriel_dev_usable(there.peer.path)) {
@@ -39,7 +39,7 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 			break;
 		return oriel_rdma_ticket(peer,
 					 oriel_link_put(there.peer.link, g,
-							oriel_rdma_place(w, peer, to),
+							oriel_rdma_remote(w, peer, to),
 							oriel_rdma_local(w, peer, from), length));
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -81,7 +81,7 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_PUT, part, parts);
 	if (status == ORIEL_OK)
-		status = oriel_dev_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
+		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
 	if (status != ORIEL_OK)
 		return status;
 	switch (oriel_dev_usable(there.peer.path)) {
@@ -98,7 +98,7 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 			return oriel_rdma_ticket(peer, (int64_t)ORIEL_RDMA_TICKET_NONE);
 		return oriel_rdma_ticket(
 			peer,
-			oriel_link_put(there.peer.link, g, oriel_rdma_place(w, peer, to + begin),
+			oriel_link_put(there.peer.link, g, oriel_rdma_remote(w, peer, to + begin),
 				       oriel_rdma_local(w, peer, (const char *)from + begin),
 				       length));
 	}
@@ -116,14 +116,14 @@ ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_has_word_at_hand(w, peer, to, &there))) {
+	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, to, &there))) {
 		status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &there);
 		if (status != ORIEL_OK)
 			return status;
 		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && there.peer.path == ORIEL_PATH_RDMA)
 			return oriel_rdma_ticket(
 				peer, oriel_link_put_value(there.peer.link, oriel_dev_thread(),
-							   oriel_rdma_place(w, peer, to), value));
+							   oriel_rdma_remote(w, peer, to), value));
 		if (oriel_dev_usable(there.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
 	}
@@ -141,7 +141,7 @@ ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_d
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
-	status = oriel_dev_check_place(w, ORIEL_DEV_GET, peer, from, length, &there);
+	status = oriel_dev_check_range(w, ORIEL_DEV_GET, peer, from, length, &there);
 	if (status != ORIEL_OK)
 		return status;
 	switch (oriel_dev_usable(there.peer.path)) {
@@ -165,7 +165,7 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add_as(const struct oriel_dev_window
 	enum oriel_status status;
 	uint64_t *word;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_has_word_at_hand(w, peer, at, &there))) {
+	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, at, &there))) {
 		status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &there);
 		if (status != ORIEL_OK)
 			return status;
@@ -211,7 +211,7 @@ ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t pee
 {
 	struct oriel_dev_target there;
 
-	if (!oriel_dev_find(w, oriel_dev_is_compatible(w), peer, at, 1, &there))
+	if (!oriel_dev_locate(w, oriel_dev_is_compatible(w), peer, at, 1, &there))
 		return NULL;
 	switch (oriel_dev_usable(there.peer.path)) {
 	case ORIEL_PATH_SELF:

@@ -98,7 +98,7 @@ static __device__ __forceinline__ void oriel_cluster_sync(void)
 }
 
 /* Where block @block of the cluster has its copy of the shared variable @mine. */
-static __device__ __forceinline__ uint32_t oriel_cluster_place(const void *mine, uint32_t block)
+static __device__ __forceinline__ uint32_t oriel_cluster_address(const void *mine, uint32_t block)
 {
 	uint32_t place;
 
@@ -119,7 +119,7 @@ static __device__ __forceinline__ uint64_t oriel_cluster_share(struct oriel_dev_
 	for (block = 0; g.rank == 0 && block < g.size / blockDim.x; block++)
 		asm volatile("st.shared::cluster.u64 [%0], %1;"
 			     :
-			     : "r"(oriel_cluster_place(&word, block)), "l"(value)
+			     : "r"(oriel_cluster_address(&word, block)), "l"(value)
 			     : "memory");
 	oriel_cluster_sync();
 	return word;
@@ -139,7 +139,7 @@ static __device__ __forceinline__ enum oriel_status oriel_cluster_vote(struct or
 	for (block = 0; status != ORIEL_OK && block < g.size / blockDim.x; block++)
 		asm volatile("red.shared::cluster.min.s32 [%0], %1;"
 			     :
-			     : "r"(oriel_cluster_place(&vote, block)), "r"((int)status)
+			     : "r"(oriel_cluster_address(&vote, block)), "r"((int)status)
 			     : "memory");
 	oriel_cluster_sync();
 	return (enum oriel_status)vote;
@@ -186,7 +186,7 @@ ORIEL_DEV_COLD void oriel_team_wait(struct oriel_team *team, uint64_t generation
 		now = oriel_dev_clock_ns();
 		if (!start)
 			start = now;
-		oriel_dev_give_way(now - start);
+		oriel_dev_back_off(now - start);
 	}
 	/* Acquires what the last to arrive released in oriel_team_sync(). */
 	(void)oriel_dev_load_acquire(&team->generation);
@@ -311,8 +311,8 @@ ORIEL_DEV enum oriel_status oriel_dev_vote(struct oriel_dev_group g, enum oriel_
  * Whole group; syncs. What the leader says: it returns its @status to all, and
  * *@value becomes the leader's for all.
  */
-ORIEL_DEV enum oriel_status oriel_dev_tell(struct oriel_dev_group g, enum oriel_status status,
-					   uint64_t *value)
+ORIEL_DEV enum oriel_status oriel_dev_share_result(struct oriel_dev_group g,
+						   enum oriel_status status, uint64_t *value)
 {
 #ifdef __CUDA_ARCH__
 	if (g.kind == ORIEL_DEV_BLOCK) {

@@ -35,10 +35,10 @@ ORIEL_DEV int64_t oriel_link_ticket(struct oriel_dev_group g, int64_t ticket)
  * completed: by a loopback atomic of the companion, or of the proxy.
  */
 ORIEL_DEV int64_t oriel_link_count(const struct oriel_dev_link *l, uint32_t what, int64_t ticket,
-				   struct oriel_mlx5_place counter, uint64_t amount)
+				   struct oriel_rdma_address counter, uint64_t amount)
 {
 	struct oriel_link_queue main = oriel_link_main(l), companion = {l->companion, NULL};
-	struct oriel_mlx5_place none = {0, 0};
+	struct oriel_rdma_address none = {0, 0};
 	struct oriel_link_post post;
 	int64_t counted;
 
@@ -66,7 +66,7 @@ ORIEL_DEV int64_t oriel_link_count(const struct oriel_dev_link *l, uint32_t what
 
 /* Whole group: put @length bytes. */
 ORIEL_DEV int64_t oriel_link_put(const struct oriel_dev_link *l, struct oriel_dev_group g,
-				 struct oriel_mlx5_place to, struct oriel_mlx5_place from,
+				 struct oriel_rdma_address to, struct oriel_rdma_address from,
 				 uint64_t length)
 {
 	struct oriel_link_post post;
@@ -90,8 +90,8 @@ ORIEL_DEV int64_t oriel_link_put(const struct oriel_dev_link *l, struct oriel_de
  * as many threads as the queue is deep, else ORIEL_ERR_RANGE.
  */
 ORIEL_DEV int64_t oriel_link_put_cooperative(const struct oriel_dev_link *l,
-					     struct oriel_dev_group g, struct oriel_mlx5_place to,
-					     struct oriel_mlx5_place from, uint64_t length)
+					     struct oriel_dev_group g, struct oriel_rdma_address to,
+					     struct oriel_rdma_address from, uint64_t length)
 {
 	struct oriel_link_post post = {{NULL, NULL}, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_OK};
 	uint64_t begin, part = oriel_dev_part(g, length, &begin);
@@ -125,9 +125,9 @@ ORIEL_DEV int64_t oriel_link_put_cooperative(const struct oriel_dev_link *l,
 	return oriel_link_ticket(g, ticket);
 }
 
-/* Whole group; @is_telling: of what was put before. */
+/* Whole group; @is_flag: of what was put before. */
 ORIEL_DEV int64_t oriel_link_post_value(const struct oriel_dev_link *l, struct oriel_dev_group g,
-					struct oriel_mlx5_place to, uint64_t value, bool is_telling)
+					struct oriel_rdma_address to, uint64_t value, bool is_flag)
 {
 	struct oriel_link_queue q;
 	struct oriel_link_post post;
@@ -137,11 +137,11 @@ ORIEL_DEV int64_t oriel_link_post_value(const struct oriel_dev_link *l, struct o
 	if (oriel_dev_is_leader(g)) {
 		q = oriel_link_main(l);
 		post = oriel_link_begin(l, q, ORIEL_DEV_PUT_VALUE,
-					is_telling ? 1 + oriel_link_looks(l) : 1);
+					is_flag ? 1 + oriel_link_read_flushes(l) : 1);
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
 			oriel_link_add_value(&post, to, value,
-					     is_telling && oriel_link_add_look(l, &post, to));
+					     is_flag && oriel_link_add_read_flush(l, &post, to));
 			ticket = oriel_link_end(l, ORIEL_DEV_PUT_VALUE, &post);
 		}
 	}
@@ -150,21 +150,21 @@ ORIEL_DEV int64_t oriel_link_post_value(const struct oriel_dev_link *l, struct o
 
 /* Whole group: put @value in the 8-byte word at @to; it needs no registered source. */
 ORIEL_DEV int64_t oriel_link_put_value(const struct oriel_dev_link *l, struct oriel_dev_group g,
-				       struct oriel_mlx5_place to, uint64_t value)
+				       struct oriel_rdma_address to, uint64_t value)
 {
 	return oriel_link_post_value(l, g, to, value, false);
 }
 
 /* Whole group: the same, for a word by which the peer learns of what was put before. */
-ORIEL_DEV int64_t oriel_link_tell_value(const struct oriel_dev_link *l, struct oriel_dev_group g,
-					struct oriel_mlx5_place to, uint64_t value)
+ORIEL_DEV int64_t oriel_link_write_flag(const struct oriel_dev_link *l, struct oriel_dev_group g,
+					struct oriel_rdma_address to, uint64_t value)
 {
 	return oriel_link_post_value(l, g, to, value, true);
 }
 
 /* Whole group: get @length bytes, at most 2^30, from @from. */
 ORIEL_DEV int64_t oriel_link_get(const struct oriel_dev_link *l, struct oriel_dev_group g,
-				 struct oriel_mlx5_place from, struct oriel_mlx5_place to,
+				 struct oriel_rdma_address from, struct oriel_rdma_address to,
 				 uint32_t length)
 {
 	struct oriel_link_queue q;
@@ -177,12 +177,12 @@ ORIEL_DEV int64_t oriel_link_get(const struct oriel_dev_link *l, struct oriel_de
 	if (oriel_dev_is_leader(g)) {
 		q = oriel_link_main(l);
 		post = oriel_link_begin(l, q, ORIEL_DEV_GET,
-					length ? 1 + oriel_link_settles(l, q) : 1);
+					length ? 1 + oriel_link_dma_flushes(l, q) : 1);
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
 			oriel_link_add_read(&post, from, to, length);
 			if (length)
-				oriel_link_add_settle(l, &post, to);
+				oriel_link_add_dma_flush(l, &post, to);
 			ticket = oriel_link_end(l, ORIEL_DEV_GET, &post);
 		}
 	}
@@ -194,20 +194,21 @@ ORIEL_DEV int64_t oriel_link_get(const struct oriel_dev_link *l, struct oriel_de
  * @writes 0: only the signal.
  */
 ORIEL_DEV int64_t oriel_link_post_signal(const struct oriel_dev_link *l, uint32_t writes,
-					 struct oriel_mlx5_place to, struct oriel_mlx5_place from,
-					 uint64_t length, struct oriel_mlx5_place signal,
-					 uint64_t value, bool is_fenced)
+					 struct oriel_rdma_address to,
+					 struct oriel_rdma_address from, uint64_t length,
+					 struct oriel_rdma_address signal, uint64_t value,
+					 bool is_fenced)
 {
 	uint32_t what = writes ? ORIEL_DEV_PUT : ORIEL_DEV_SIGNAL;
 	struct oriel_link_queue q = oriel_link_main(l);
 	struct oriel_link_post post =
-		oriel_link_begin(l, q, what, writes + oriel_link_looks(l) + 1);
+		oriel_link_begin(l, q, what, writes + oriel_link_read_flushes(l) + 1);
 
 	if (post.status != ORIEL_OK)
 		return post.status;
 	if (writes)
 		oriel_link_add_write(&post, to, from, length);
-	if (oriel_link_add_look(l, &post, signal))
+	if (oriel_link_add_read_flush(l, &post, signal))
 		is_fenced = true;
 	oriel_link_add_signal(&post, signal, value, is_fenced);
 	return oriel_link_end(l, what, &post);
@@ -215,9 +216,9 @@ ORIEL_DEV int64_t oriel_link_post_signal(const struct oriel_dev_link *l, uint32_
 
 /* Whole group: put, then add @value to the peer's word at @signal. */
 ORIEL_DEV int64_t oriel_link_put_signal(const struct oriel_dev_link *l, struct oriel_dev_group g,
-					struct oriel_mlx5_place to, struct oriel_mlx5_place from,
-					uint64_t length, struct oriel_mlx5_place signal,
-					uint64_t value)
+					struct oriel_rdma_address to,
+					struct oriel_rdma_address from, uint64_t length,
+					struct oriel_rdma_address signal, uint64_t value)
 {
 	int64_t ticket = 0;
 
@@ -231,10 +232,10 @@ ORIEL_DEV int64_t oriel_link_put_signal(const struct oriel_dev_link *l, struct o
 /* Whole group: put_signal, then raise the own @counter once @from may be reused. */
 ORIEL_DEV int64_t oriel_link_put_signal_counter(const struct oriel_dev_link *l,
 						struct oriel_dev_group g,
-						struct oriel_mlx5_place to,
-						struct oriel_mlx5_place from, uint64_t length,
-						struct oriel_mlx5_place signal, uint64_t value,
-						struct oriel_mlx5_place counter, uint64_t amount)
+						struct oriel_rdma_address to,
+						struct oriel_rdma_address from, uint64_t length,
+						struct oriel_rdma_address signal, uint64_t value,
+						struct oriel_rdma_address counter, uint64_t amount)
 {
 	int64_t ticket = 0;
 
@@ -250,9 +251,9 @@ ORIEL_DEV int64_t oriel_link_put_signal_counter(const struct oriel_dev_link *l,
 
 /* Whole group: put, then raise the own @counter once @from may be reused. */
 ORIEL_DEV int64_t oriel_link_put_counter(const struct oriel_dev_link *l, struct oriel_dev_group g,
-					 struct oriel_mlx5_place to, struct oriel_mlx5_place from,
-					 uint64_t length, struct oriel_mlx5_place counter,
-					 uint64_t amount)
+					 struct oriel_rdma_address to,
+					 struct oriel_rdma_address from, uint64_t length,
+					 struct oriel_rdma_address counter, uint64_t amount)
 {
 	int64_t ticket = oriel_link_put(l, g, to, from, length);
 
@@ -263,7 +264,7 @@ ORIEL_DEV int64_t oriel_link_put_counter(const struct oriel_dev_link *l, struct 
 
 /* Whole group: a signal alone; @is_fenced: see oriel_link_signal_with_fence(). */
 ORIEL_DEV int64_t oriel_link_signal_after(const struct oriel_dev_link *l, struct oriel_dev_group g,
-					  struct oriel_mlx5_place signal, uint64_t value,
+					  struct oriel_rdma_address signal, uint64_t value,
 					  bool is_fenced)
 {
 	int64_t ticket = 0;
@@ -276,7 +277,7 @@ ORIEL_DEV int64_t oriel_link_signal_after(const struct oriel_dev_link *l, struct
 
 /* Whole group: add @value to the peer's word at @signal, after all posted before. */
 ORIEL_DEV int64_t oriel_link_signal(const struct oriel_dev_link *l, struct oriel_dev_group g,
-				    struct oriel_mlx5_place signal, uint64_t value)
+				    struct oriel_rdma_address signal, uint64_t value)
 {
 	return oriel_link_signal_after(l, g, signal, value, false);
 }
@@ -287,7 +288,7 @@ ORIEL_DEV int64_t oriel_link_signal(const struct oriel_dev_link *l, struct oriel
  */
 ORIEL_DEV int64_t oriel_link_signal_with_fence(const struct oriel_dev_link *l,
 					       struct oriel_dev_group g,
-					       struct oriel_mlx5_place signal, uint64_t value)
+					       struct oriel_rdma_address signal, uint64_t value)
 {
 	return oriel_link_signal_after(l, g, signal, value, true);
 }
@@ -295,8 +296,8 @@ ORIEL_DEV int64_t oriel_link_signal_with_fence(const struct oriel_dev_link *l,
 /* Whole group: signal, then raise the own @counter once it has been delivered. */
 ORIEL_DEV int64_t oriel_link_signal_counter(const struct oriel_dev_link *l,
 					    struct oriel_dev_group g,
-					    struct oriel_mlx5_place signal, uint64_t value,
-					    struct oriel_mlx5_place counter, uint64_t amount)
+					    struct oriel_rdma_address signal, uint64_t value,
+					    struct oriel_rdma_address counter, uint64_t amount)
 {
 	int64_t ticket = 0;
 
@@ -311,7 +312,7 @@ ORIEL_DEV int64_t oriel_link_signal_counter(const struct oriel_dev_link *l,
 
 /* One thread: wait until request @index of @q has completed. */
 ORIEL_DEV enum oriel_status oriel_link_wait(struct oriel_link_queue q, uint64_t index,
-					    const struct oriel_mlx5_limits *limits)
+					    const struct oriel_link_wait_limits *limits)
 {
 	if (!oriel_link_has(q))
 		return ORIEL_ERR_NO_PATH;
@@ -336,7 +337,7 @@ ORIEL_DEV enum oriel_status oriel_link_await(const struct oriel_dev_link *l,
 					     struct oriel_link_queue q, uint64_t index,
 					     uint64_t timeout_ns)
 {
-	struct oriel_mlx5_limits limits = oriel_link_limits(l, timeout_ns);
+	struct oriel_link_wait_limits limits = oriel_link_limits(l, timeout_ns);
 	enum oriel_status status = oriel_link_wait(q, index, &limits);
 
 	if (oriel_link_has(q) && status != ORIEL_OK) {
@@ -391,7 +392,7 @@ ORIEL_DEV uint64_t oriel_link_counted(const struct oriel_dev_link *l)
 	const struct oriel_mlx5_queue *companion = l->companion;
 	uint64_t posted, done;
 
-	if (!(ORIEL_DEV_LINK_WAYS >> ORIEL_LINK_RINGS & 1) || !companion)
+	if (!(ORIEL_DEV_LINK_POSTS >> ORIEL_LINK_RINGS & 1) || !companion)
 		return 0;
 	posted = oriel_mlx5_ready(companion);
 	done = oriel_dev_load_relaxed_gpu(&companion->done);
@@ -412,7 +413,7 @@ ORIEL_DEV_RARE enum oriel_status oriel_link_await_counters(const struct oriel_de
 							   uint64_t end, enum oriel_status status,
 							   uint64_t timeout_ns)
 {
-	struct oriel_mlx5_limits limits = oriel_link_limits(l, timeout_ns);
+	struct oriel_link_wait_limits limits = oriel_link_limits(l, timeout_ns);
 	struct oriel_link_queue companion = {l->companion, NULL};
 
 	if (status == ORIEL_OK) {
@@ -465,18 +466,18 @@ ORIEL_DEV enum oriel_status oriel_link_fence(const struct oriel_dev_link *l,
 
 /* One thread: read 8 bytes of the peer at @word, if that is needed to make puts visible there. */
 ORIEL_DEV enum oriel_status oriel_link_post_look(const struct oriel_dev_link *l,
-						 struct oriel_mlx5_place word)
+						 struct oriel_rdma_address word)
 {
 	struct oriel_link_queue q = oriel_link_main(l);
 	struct oriel_link_post post;
 	int64_t ticket;
 
-	if (!oriel_link_looks(l) || !oriel_link_has(q))
+	if (!oriel_link_read_flushes(l) || !oriel_link_has(q))
 		return ORIEL_OK;
 	post = oriel_link_begin(l, q, ORIEL_DEV_FLUSH, 1);
 	if (post.status != ORIEL_OK)
 		return post.status;
-	(void)oriel_link_add_look(l, &post, word);
+	(void)oriel_link_add_read_flush(l, &post, word);
 	ticket = oriel_link_end(l, ORIEL_DEV_FLUSH, &post);
 	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 }
@@ -486,8 +487,8 @@ ORIEL_DEV enum oriel_status oriel_link_post_look(const struct oriel_dev_link *l,
  * that may be read.
  */
 ORIEL_DEV enum oriel_status oriel_link_flush(const struct oriel_dev_link *l,
-					     struct oriel_dev_group g, struct oriel_mlx5_place word,
-					     uint64_t timeout_ns)
+					     struct oriel_dev_group g,
+					     struct oriel_rdma_address word, uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK, ended;
 
@@ -507,7 +508,7 @@ ORIEL_DEV enum oriel_status oriel_link_flush(const struct oriel_dev_link *l,
  */
 ORIEL_DEV enum oriel_status oriel_link_reset_signal(const struct oriel_dev_link *l,
 						    struct oriel_dev_group g,
-						    struct oriel_mlx5_place signal,
+						    struct oriel_rdma_address signal,
 						    uint64_t timeout_ns)
 {
 	enum oriel_status status = oriel_link_fence(l, g, timeout_ns);
@@ -531,8 +532,8 @@ ORIEL_DEV enum oriel_status oriel_link_wait_signal(const struct oriel_dev_link *
 						   struct oriel_dev_group g, const uint64_t *word,
 						   uint64_t least, uint64_t timeout_ns)
 {
-	struct oriel_mlx5_limits limits = oriel_link_limits(l, timeout_ns);
-	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(&limits);
+	struct oriel_link_wait_limits limits = oriel_link_limits(l, timeout_ns);
+	struct oriel_link_waiter waiter = oriel_link_wait_begin(&limits);
 	struct oriel_link_queue q = oriel_link_main(l);
 	enum oriel_status status = oriel_link_has(q) ? ORIEL_OK : ORIEL_ERR_NO_PATH;
 

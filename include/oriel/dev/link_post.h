@@ -31,7 +31,7 @@ ORIEL_DEV struct oriel_link_post oriel_link_begin(const struct oriel_dev_link *l
 						  struct oriel_link_queue q, uint32_t what,
 						  uint32_t count)
 {
-	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
+	struct oriel_link_wait_limits limits = oriel_link_limits(l, 0);
 	struct oriel_link_post post = {q, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_ERR_NO_PATH};
 
 	if (!oriel_link_has(q))
@@ -50,7 +50,7 @@ ORIEL_DEV struct oriel_link_post oriel_link_begin(const struct oriel_dev_link *l
 ORIEL_DEV int64_t oriel_link_end(const struct oriel_dev_link *l, uint32_t what,
 				 const struct oriel_link_post *post)
 {
-	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
+	struct oriel_link_wait_limits limits = oriel_link_limits(l, 0);
 	uint32_t count = (uint32_t)(post->next - post->base);
 	enum oriel_status status;
 
@@ -65,7 +65,7 @@ ORIEL_DEV int64_t oriel_link_end(const struct oriel_dev_link *l, uint32_t what,
 	return (int64_t)(post->next - 1);
 }
 
-ORIEL_DEV struct oriel_mlx5_place oriel_link_at(struct oriel_mlx5_place place, uint64_t offset)
+ORIEL_DEV struct oriel_rdma_address oriel_link_at(struct oriel_rdma_address place, uint64_t offset)
 {
 	place.address += offset;
 	return place;
@@ -84,8 +84,8 @@ ORIEL_DEV struct oriel_mlx5_head oriel_link_head(const struct oriel_link_post *p
 	return head;
 }
 
-ORIEL_DEV void oriel_link_add_part(struct oriel_link_post *post, struct oriel_mlx5_place to,
-				   struct oriel_mlx5_place from, uint32_t length)
+ORIEL_DEV void oriel_link_add_part(struct oriel_link_post *post, struct oriel_rdma_address to,
+				   struct oriel_rdma_address from, uint32_t length)
 {
 	if (oriel_link_is_proxied(post->queue))
 		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE,
@@ -97,8 +97,8 @@ ORIEL_DEV void oriel_link_add_part(struct oriel_link_post *post, struct oriel_ml
 	post->next++;
 }
 
-ORIEL_DEV void oriel_link_add_write(struct oriel_link_post *post, struct oriel_mlx5_place to,
-				    struct oriel_mlx5_place from, uint64_t length)
+ORIEL_DEV void oriel_link_add_write(struct oriel_link_post *post, struct oriel_rdma_address to,
+				    struct oriel_rdma_address from, uint64_t length)
 {
 	uint64_t part;
 
@@ -111,8 +111,8 @@ ORIEL_DEV void oriel_link_add_write(struct oriel_link_post *post, struct oriel_m
 	} while (length);
 }
 
-ORIEL_DEV void oriel_link_add_read(struct oriel_link_post *post, struct oriel_mlx5_place from,
-				   struct oriel_mlx5_place to, uint32_t length)
+ORIEL_DEV void oriel_link_add_read(struct oriel_link_post *post, struct oriel_rdma_address from,
+				   struct oriel_rdma_address to, uint32_t length)
 {
 	if (oriel_link_is_proxied(post->queue))
 		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_READ,
@@ -124,10 +124,10 @@ ORIEL_DEV void oriel_link_add_read(struct oriel_link_post *post, struct oriel_ml
 }
 
 /* 8 bytes that need no registered source. @is_fenced: as below. */
-ORIEL_DEV void oriel_link_add_value(struct oriel_link_post *post, struct oriel_mlx5_place to,
+ORIEL_DEV void oriel_link_add_value(struct oriel_link_post *post, struct oriel_rdma_address to,
 				    uint64_t value, bool is_fenced)
 {
-	struct oriel_mlx5_place none = {0, 0};
+	struct oriel_rdma_address none = {0, 0};
 
 	if (oriel_link_is_proxied(post->queue))
 		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE_VALUE,
@@ -143,10 +143,10 @@ ORIEL_DEV void oriel_link_add_value(struct oriel_link_post *post, struct oriel_m
 }
 
 /* @is_fenced: starts when everything before it has completed. */
-ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_mlx5_place word,
+ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_rdma_address word,
 				     uint64_t value, bool is_fenced)
 {
-	struct oriel_mlx5_place none = {0, 0}, sink = {0, post->constants.sink_lkey};
+	struct oriel_rdma_address none = {0, 0}, sink = {0, post->constants.sink_lkey};
 
 	if (oriel_link_is_proxied(post->queue))
 		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_ADD,
@@ -160,10 +160,10 @@ ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_
 	post->next++;
 }
 
-/* Requests of oriel_link_add_look(). The main queue has been looked at before. */
-ORIEL_DEV uint32_t oriel_link_looks(const struct oriel_dev_link *l)
+/* Requests of oriel_link_add_read_flush(). The main queue has been looked at before. */
+ORIEL_DEV uint32_t oriel_link_read_flushes(const struct oriel_dev_link *l)
 {
-	return l->late & ORIEL_LINK_LATE_THERE ? 1 : 0;
+	return l->late & ORIEL_LINK_UNORDERED_REMOTE ? 1 : 0;
 }
 
 /*
@@ -171,15 +171,16 @@ ORIEL_DEV uint32_t oriel_link_looks(const struct oriel_dev_link *l)
  * written there before, so that whatever starts behind the answer may tell of it. No
  * wait of the peer needs to know. Returns whether what follows has to be fenced.
  */
-ORIEL_DEV bool oriel_link_add_look(const struct oriel_dev_link *l, struct oriel_link_post *post,
-				   struct oriel_mlx5_place word)
+ORIEL_DEV bool oriel_link_add_read_flush(const struct oriel_dev_link *l,
+					 struct oriel_link_post *post,
+					 struct oriel_rdma_address word)
 {
-	struct oriel_mlx5_place none = {0, 0}, sink = {0, post->constants.sink_lkey};
+	struct oriel_rdma_address none = {0, 0}, sink = {0, post->constants.sink_lkey};
 
-	if (!oriel_link_looks(l))
+	if (!oriel_link_read_flushes(l))
 		return false;
 	if (oriel_link_is_proxied(post->queue))
-		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_LOOK,
+		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_READ_FLUSH,
 				 ORIEL_PROXY_FENCE_NONE, word, none, 0, sizeof(uint64_t));
 	else
 		oriel_mlx5_wqe_read(oriel_link_slot(post),
@@ -190,19 +191,19 @@ ORIEL_DEV bool oriel_link_add_look(const struct oriel_dev_link *l, struct oriel_
 }
 
 /*
- * Requests of oriel_link_add_settle(). A proxy settles by itself what it brings, before
+ * Requests of oriel_link_add_dma_flush(). A proxy settles by itself what it brings, before
  * it says that it is done.
  */
-ORIEL_DEV uint32_t oriel_link_settles(const struct oriel_dev_link *l, struct oriel_link_queue q)
+ORIEL_DEV uint32_t oriel_link_dma_flushes(const struct oriel_dev_link *l, struct oriel_link_queue q)
 {
-	return l->late & ORIEL_LINK_LATE_HERE && !oriel_link_is_proxied(q) ? 1 : 0;
+	return l->late & ORIEL_LINK_UNORDERED_LOCAL && !oriel_link_is_proxied(q) ? 1 : 0;
 }
 
 /* If own memory is late: what came to @to has been seen there when this is done. */
-ORIEL_DEV void oriel_link_add_settle(const struct oriel_dev_link *l, struct oriel_link_post *post,
-				     struct oriel_mlx5_place to)
+ORIEL_DEV void oriel_link_add_dma_flush(const struct oriel_dev_link *l,
+					struct oriel_link_post *post, struct oriel_rdma_address to)
 {
-	if (!oriel_link_settles(l, post->queue))
+	if (!oriel_link_dma_flushes(l, post->queue))
 		return;
 	oriel_mlx5_wqe_dump(oriel_link_slot(post), oriel_link_head(post, ORIEL_MLX5_FENCE_READS),
 			    to, 1);
@@ -210,8 +211,9 @@ ORIEL_DEV void oriel_link_add_settle(const struct oriel_dev_link *l, struct orie
 }
 
 /* What was there goes to @result. */
-ORIEL_DEV void oriel_link_add_fetch_add(struct oriel_link_post *post, struct oriel_mlx5_place word,
-					struct oriel_mlx5_place result, uint64_t value,
+ORIEL_DEV void oriel_link_add_fetch_add(struct oriel_link_post *post,
+					struct oriel_rdma_address word,
+					struct oriel_rdma_address result, uint64_t value,
 					bool is_fenced)
 {
 	if (oriel_link_is_proxied(post->queue))

@@ -12,14 +12,14 @@
 
 /*
  * Ways of posting that this translation unit can use, as a mask of 1 << enum
- * oriel_link_way. Define it before including to leave the code of one out of a
+ * oriel_link_post_kind. Define it before including to leave the code of one out of a
  * kernel; a link of that way then looks as if it were not connected.
  */
-#ifndef ORIEL_DEV_LINK_WAYS
-#define ORIEL_DEV_LINK_WAYS 0x3u
+#ifndef ORIEL_DEV_LINK_POSTS
+#define ORIEL_DEV_LINK_POSTS 0x3u
 #endif
 
-enum oriel_link_way {
+enum oriel_link_post_kind {
 	ORIEL_LINK_RINGS, /* of mlx5, which the adapter reads */
 	ORIEL_LINK_PROXY,
 };
@@ -61,8 +61,8 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
  * Whose memory is late: what an adapter writes there may be seen after the word that tells
  * of it. So are GPUs that do not order such writes; see docs/hardware.md.
  */
-#define ORIEL_LINK_LATE_HERE 1u
-#define ORIEL_LINK_LATE_THERE 2u
+#define ORIEL_LINK_UNORDERED_LOCAL 1u
+#define ORIEL_LINK_UNORDERED_REMOTE 2u
 
 struct oriel_dev_link {
 	void *main; /* NULL until connected; of the type that @way says: see oriel_link_main() */
@@ -74,7 +74,7 @@ struct oriel_dev_link {
 	uint32_t spin; /* polls before a CPU thread yields */
 	uint32_t peer; /* rank, for the health record */
 	uint32_t rail; /* which adapter, at both ends: which key of a table */
-	uint16_t way;  /* enum oriel_link_way, from the beginning */
+	uint16_t way;  /* enum oriel_link_post_kind, from the beginning */
 	uint16_t late; /* ORIEL_LINK_LATE_..., as long as it has been connected */
 };
 
@@ -88,9 +88,9 @@ struct oriel_link_queue {
 
 ORIEL_DEV bool oriel_link_is_proxied(struct oriel_link_queue q)
 {
-	if (!(ORIEL_DEV_LINK_WAYS >> ORIEL_LINK_PROXY & 1))
+	if (!(ORIEL_DEV_LINK_POSTS >> ORIEL_LINK_PROXY & 1))
 		return false;
-	return !(ORIEL_DEV_LINK_WAYS >> ORIEL_LINK_RINGS & 1) || q.proxy;
+	return !(ORIEL_DEV_LINK_POSTS >> ORIEL_LINK_RINGS & 1) || q.proxy;
 }
 
 ORIEL_DEV bool oriel_link_has(struct oriel_link_queue q)
@@ -108,7 +108,7 @@ ORIEL_DEV struct oriel_link_queue oriel_link_main(const struct oriel_dev_link *l
 	uint32_t way = l->way;
 	void *main = oriel_dev_load_acquire_pointer(&l->main);
 
-	if (!(ORIEL_DEV_LINK_WAYS >> way & 1))
+	if (!(ORIEL_DEV_LINK_POSTS >> way & 1))
 		return q;
 	if (way == ORIEL_LINK_PROXY)
 		q.proxy = (struct oriel_proxy_ring *)main;
@@ -139,14 +139,14 @@ ORIEL_DEV void oriel_link_progress(struct oriel_link_queue q)
 		oriel_mlx5_progress(q.ring);
 }
 
-/* oriel_mlx5_err(), 0 while the queue is well; acquires what it was found in. */
+/* oriel_queue_err(), 0 while the queue is well; acquires what it was found in. */
 ORIEL_DEV uint64_t oriel_link_err(struct oriel_link_queue q)
 {
 	return oriel_dev_load_acquire(oriel_link_is_proxied(q) ? &q.proxy->err : &q.ring->err);
 }
 
 ORIEL_DEV enum oriel_status oriel_link_wait_step(struct oriel_link_queue q,
-						 struct oriel_mlx5_waiter *waiter)
+						 struct oriel_link_waiter *waiter)
 {
 	return oriel_link_is_proxied(q) ? oriel_proxy_wait_step(q.proxy, waiter)
 					: oriel_mlx5_wait_step(q.ring, waiter);
@@ -159,17 +159,17 @@ ORIEL_DEV uint64_t oriel_link_atomic_result(struct oriel_link_queue q, uint64_t 
 					: oriel_mlx5_atomic_result(q.ring, word);
 }
 
-ORIEL_DEV struct oriel_mlx5_limits oriel_link_limits(const struct oriel_dev_link *l,
-						     uint64_t timeout_ns)
+ORIEL_DEV struct oriel_link_wait_limits oriel_link_limits(const struct oriel_dev_link *l,
+							  uint64_t timeout_ns)
 {
-	struct oriel_mlx5_limits limits = {l->health, timeout_ns ? timeout_ns : l->timeout_ns,
-					   l->spin, 0};
+	struct oriel_link_wait_limits limits = {l->health, timeout_ns ? timeout_ns : l->timeout_ns,
+						l->spin, 0};
 
 	return limits;
 }
 
 /* What the user asked for with WQE @index, which failed; @what if it does not tell. */
-ORIEL_DEV_COLD uint32_t oriel_link_what_wqe(const struct oriel_mlx5_queue *q, uint64_t index,
+ORIEL_DEV_COLD uint32_t oriel_link_wqe_what(const struct oriel_mlx5_queue *q, uint64_t index,
 					    uint32_t what)
 {
 	const char *cqe = q->cq + (index & (oriel_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
@@ -194,9 +194,9 @@ ORIEL_DEV_COLD uint32_t oriel_link_what_wqe(const struct oriel_mlx5_queue *q, ui
 /* Memory of this rank that may not be read, or written, not a peer, ended a queue. */
 ORIEL_DEV bool oriel_link_is_own_access(uint64_t err)
 {
-	uint32_t syndrome = oriel_mlx5_err_syndrome(err);
+	uint32_t syndrome = oriel_queue_err_syndrome(err);
 
-	return oriel_mlx5_err_state(err) == ORIEL_MLX5_ERROR_CQE &&
+	return oriel_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE &&
 	       (syndrome == ORIEL_MLX5_LOCAL_PROTECTION || syndrome == ORIEL_MLX5_LOCAL_ACCESS);
 }
 
@@ -214,7 +214,7 @@ ORIEL_DEV_COLD void oriel_link_own_access(struct oriel_link_queue q, struct orie
 		return;
 	}
 	/* A dead queue keeps its WQEs. */
-	wqe = (const char *)oriel_mlx5_slot(q.ring, oriel_mlx5_err_wqe(record->seen));
+	wqe = (const char *)oriel_mlx5_slot(q.ring, oriel_queue_err_index(record->seen));
 	opcode = oriel_mlx5_get32(wqe, 0) & 0xff;
 	at = opcode == ORIEL_MLX5_FETCH_ADD ? ORIEL_MLX5_ATOMIC_DATA : ORIEL_MLX5_DATA;
 	if (opcode != ORIEL_MLX5_WRITE && opcode != ORIEL_MLX5_READ &&
@@ -235,7 +235,7 @@ ORIEL_DEV_COLD struct oriel_dev_fault oriel_link_fault(const struct oriel_dev_li
 	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 	/* Acquires what oriel_mlx5_failed(), or the proxy, looked at; it stays. */
 	uint64_t err = oriel_link_err(q);
-	bool is_told = oriel_mlx5_err_state(err) == ORIEL_MLX5_ERROR_CQE;
+	bool is_told = oriel_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE;
 
 	record.status = status;
 	record.what = what;
@@ -250,7 +250,7 @@ ORIEL_DEV_COLD struct oriel_dev_fault oriel_link_fault(const struct oriel_dev_li
 	} else {
 		record.id = q.ring->qpn;
 		if (is_told)
-			record.what = oriel_link_what_wqe(q.ring, oriel_mlx5_err_wqe(err), what);
+			record.what = oriel_link_wqe_what(q.ring, oriel_queue_err_index(err), what);
 	}
 	oriel_link_own_access(q, &record);
 	return record;
@@ -266,7 +266,7 @@ ORIEL_DEV_COLD void oriel_link_await_cause(const struct oriel_dev_link *l)
 
 	while (oriel_dev_load_acquire32(&l->health->state) != ORIEL_DEV_FAULT_FULL &&
 	       waited < ORIEL_LINK_CAUSE_NS) {
-		oriel_dev_give_way(waited);
+		oriel_dev_back_off(waited);
 		waited = oriel_dev_clock_ns() - start;
 	}
 }
@@ -284,7 +284,7 @@ ORIEL_DEV_COLD enum oriel_status oriel_link_failed(const struct oriel_dev_link *
 	if (!l->health || status == ORIEL_ERR_RANGE ||
 	    (status == ORIEL_ERR_TIMEOUT && is_own_limit))
 		return status;
-	if (oriel_mlx5_err_state(oriel_link_err(q)) == ORIEL_MLX5_ERROR_CQE)
+	if (oriel_queue_err_state(oriel_link_err(q)) == ORIEL_QUEUE_ERROR_CQE)
 		oriel_link_await_cause(l);
 	record = oriel_link_fault(l, q, what, status);
 	oriel_dev_leave(l->blame, &record);
@@ -327,7 +327,7 @@ ORIEL_DEV_COLD void oriel_link_await_close(const struct oriel_dev_link *l,
 		    oriel_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL &&
 		    l->health->status == ORIEL_ERR_FORKED)
 			return;
-		oriel_dev_give_way(waited);
+		oriel_dev_back_off(waited);
 		waited = oriel_dev_clock_ns() - start;
 	}
 }

@@ -35,7 +35,7 @@ ORIEL_DEV uint64_t oriel_ll_length(uint64_t length)
  * Where the lines of a message go: line i at byte ((first + i) * ORIEL_LL_LINE)
  * & mask of @base, with flag @flag + i * @stride.
  */
-struct oriel_ll_place {
+struct oriel_ll_slot {
 	char *base;
 	uint64_t first;
 	uint64_t mask;
@@ -43,13 +43,13 @@ struct oriel_ll_place {
 	uint32_t stride;
 };
 
-ORIEL_DEV uint64_t *oriel_ll_line(const struct oriel_ll_place *place, uint32_t line)
+ORIEL_DEV uint64_t *oriel_ll_line(const struct oriel_ll_slot *place, uint32_t line)
 {
 	return (uint64_t *)(void *)(place->base +
 				    ((place->first + line) * ORIEL_LL_LINE & place->mask));
 }
 
-ORIEL_DEV uint32_t oriel_ll_flag(const struct oriel_ll_place *place, uint32_t line)
+ORIEL_DEV uint32_t oriel_ll_flag(const struct oriel_ll_slot *place, uint32_t line)
 {
 	return place->flag + line * place->stride;
 }
@@ -120,7 +120,7 @@ ORIEL_DEV uint32_t oriel_ll_nth(const struct oriel_ll_text *text, uint32_t line,
 }
 
 /* The lines of oriel_ll_nth() that there are, for each k below @batch, a constant. */
-ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_place *place,
+ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_slot *place,
 				    const struct oriel_ll_text *text, uint32_t line, uint32_t step,
 				    uint32_t batch)
 {
@@ -146,7 +146,7 @@ ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_place *place,
  * Whole group: write the lines of @length bytes at @from. Twice as text, so that
  * the way of whole words does not ask for each whether they are.
  */
-ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_place *place,
+ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_slot *place,
 			      const void *from, uint64_t length)
 {
 	struct oriel_ll_text text = oriel_ll_text_of(from, length);
@@ -175,7 +175,8 @@ ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_pl
 }
 
 /* 0 once both words of @line of @place have come. *@value is what they bring then. */
-ORIEL_DEV uint32_t oriel_ll_look(const struct oriel_ll_place *place, uint32_t line, uint64_t *value)
+ORIEL_DEV uint32_t oriel_ll_poll_line(const struct oriel_ll_slot *place, uint32_t line,
+				      uint64_t *value)
 {
 	uint32_t flag = oriel_ll_flag(place, line);
 	uint64_t low, high;
@@ -187,21 +188,21 @@ ORIEL_DEV uint32_t oriel_ll_look(const struct oriel_ll_place *place, uint32_t li
 
 /*
  * One thread: have the lines of oriel_ll_write_batch() come? Then @value is what they
- * bring. One line of a thread's own is looked at ORIEL_DEV_LOOKS times.
+ * bring. One line of a thread's own is looked at ORIEL_DEV_POLLS_PER_TURN times.
  */
-ORIEL_DEV bool oriel_ll_come(const struct oriel_ll_place *place, const struct oriel_ll_text *text,
-			     uint32_t line, uint32_t step, uint32_t batch,
-			     uint64_t value[ORIEL_LL_BATCH])
+ORIEL_DEV bool oriel_ll_arrived(const struct oriel_ll_slot *place, const struct oriel_ll_text *text,
+				uint32_t line, uint32_t step, uint32_t batch,
+				uint64_t value[ORIEL_LL_BATCH])
 {
 	uint32_t missing, i, k;
 
 	ORIEL_DEV_UNROLL_FEW
-	for (i = 0; i < (batch == 1 ? ORIEL_DEV_LOOKS : 1); i++) {
+	for (i = 0; i < (batch == 1 ? ORIEL_DEV_POLLS_PER_TURN : 1); i++) {
 		missing = 0;
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < batch; k++)
-			missing |=
-				oriel_ll_look(place, oriel_ll_nth(text, line, step, k), &value[k]);
+			missing |= oriel_ll_poll_line(place, oriel_ll_nth(text, line, step, k),
+						      &value[k]);
 		if (ORIEL_DEV_OFTEN(!missing))
 			return true;
 	}
@@ -209,7 +210,7 @@ ORIEL_DEV bool oriel_ll_come(const struct oriel_ll_place *place, const struct or
 }
 
 /* One thread: the same lines, waited for. */
-ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *place,
+ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_slot *place,
 						const struct oriel_ll_text *text, uint32_t line,
 						uint32_t step, uint32_t batch,
 						struct oriel_dev_waiter *waiter,
@@ -219,7 +220,7 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *pla
 	enum oriel_status status;
 	uint32_t k;
 
-	while (!ORIEL_DEV_OFTEN(oriel_ll_come(place, text, line, step, batch, value))) {
+	while (!ORIEL_DEV_OFTEN(oriel_ll_arrived(place, text, line, step, batch, value))) {
 		aim->operand = oriel_ll_flag(place, line);
 		status = batch == 1 ? oriel_dev_wait_turn(waiter, aim, line)
 				    : oriel_dev_wait_step(waiter, aim, line);
@@ -239,7 +240,7 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_place *pla
  */
 ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
 					  struct oriel_dev_group g,
-					  const struct oriel_ll_place *place, void *to,
+					  const struct oriel_ll_slot *place, void *to,
 					  uint64_t length, struct oriel_dev_aim *aim,
 					  uint64_t timeout_ns)
 {
@@ -268,15 +269,15 @@ ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
 	return status;
 }
 
-/* The short way of what follows: see oriel_dev_has_at_hand(). */
-ORIEL_DEV bool oriel_ll_is_at_hand(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
-				   uint64_t length, struct oriel_dev_target *target)
+/* The short way of what follows: see oriel_dev_fast_range(). */
+ORIEL_DEV bool oriel_ll_is_fast(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
+				uint64_t length, struct oriel_dev_target *target)
 {
 #ifdef __CUDA_ARCH__
-	return oriel_dev_has_at_hand(w, peer, at, oriel_ll_length(length), target) &
+	return oriel_dev_fast_range(w, peer, at, oriel_ll_length(length), target) &
 	       (length <= ORIEL_LL_MAX) & !(((uintptr_t)target->base | at) % ORIEL_LL_LINE);
 #else
-	return oriel_dev_has_at_hand(w, peer, at, length, target);
+	return oriel_dev_fast_range(w, peer, at, length, target);
 #endif
 }
 
@@ -292,11 +293,11 @@ ORIEL_DEV enum oriel_status oriel_ll_check(const struct oriel_dev_window *w, uin
 	/* More than any buffer has: refused as that. */
 	if (length > ORIEL_LL_MAX)
 		length = UINT64_MAX / ORIEL_LL_LINE;
-	status = oriel_dev_check_place(w, what, peer, at, oriel_ll_length(length), target);
+	status = oriel_dev_check_range(w, what, peer, at, oriel_ll_length(length), target);
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) % ORIEL_LL_LINE)
-		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
 	return ORIEL_OK;
 }
 
@@ -311,11 +312,11 @@ ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct orie
 				   uint32_t peer, uint64_t to, const void *from, uint64_t length,
 				   uint32_t epoch)
 {
-	struct oriel_ll_place place = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct oriel_ll_slot place = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_ll_is_at_hand(w, peer, to, length, &there))) {
+	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, peer, to, length, &there))) {
 		status = oriel_ll_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &there);
 		if (status != ORIEL_OK)
 			return status;
@@ -339,11 +340,11 @@ ORIEL_DEV enum oriel_status oriel_ll_await(const struct oriel_dev_window *w,
 				    ORIEL_DEV_WAIT_LL,
 				    ORIEL_DEV_NO_RANK,
 				    (uint32_t)(at >> ORIEL_AT_BITS)};
-	struct oriel_ll_place place = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct oriel_ll_slot place = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target here;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_ll_is_at_hand(w, w->rank, at, length, &here))) {
+	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, w->rank, at, length, &here))) {
 		status = oriel_ll_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &here);
 		if (status != ORIEL_OK)
 			return status;

@@ -36,7 +36,7 @@ ORIEL_DEV uint64_t oriel_ll128_length(uint64_t length)
 ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t peer)
 {
 #ifdef __CUDA_ARCH__
-	return oriel_dev_is_at_hand(w, peer) && w->near_wide >> peer % ORIEL_DEV_NEAR & 1;
+	return oriel_dev_is_fast(w, peer) && w->inline_wide >> peer % ORIEL_DEV_INLINE_PEERS & 1;
 #else
 	uint32_t path = peer < w->ranks ? oriel_dev_path(w, peer) : (uint32_t)ORIEL_PATH_NONE;
 
@@ -44,8 +44,8 @@ ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t pe
 #endif
 }
 
-/* As struct oriel_ll_place, with halves of lines. */
-struct oriel_ll128_place {
+/* As struct oriel_ll_slot, with halves of lines. */
+struct oriel_ll128_slot {
 	char *base;
 	uint64_t first;
 	uint64_t mask;
@@ -53,13 +53,13 @@ struct oriel_ll128_place {
 	uint64_t stride;
 };
 
-ORIEL_DEV uint64_t *oriel_ll128_half(const struct oriel_ll128_place *place, uint32_t half)
+ORIEL_DEV uint64_t *oriel_ll128_half(const struct oriel_ll128_slot *place, uint32_t half)
 {
 	return (uint64_t *)(void *)(place->base +
 				    ((place->first + half) * ORIEL_LL128_HALF & place->mask));
 }
 
-ORIEL_DEV uint64_t oriel_ll128_flag(const struct oriel_ll128_place *place, uint32_t half)
+ORIEL_DEV uint64_t oriel_ll128_flag(const struct oriel_ll128_slot *place, uint32_t half)
 {
 	return place->flag + half * place->stride;
 }
@@ -83,7 +83,7 @@ ORIEL_DEV void oriel_ll128_give(const struct oriel_ll_text *text, uint32_t word,
 
 /* Whole group: write the halves of @text, each thread its own. */
 ORIEL_DEV void oriel_ll128_write_each(struct oriel_dev_group g,
-				      const struct oriel_ll128_place *place,
+				      const struct oriel_ll128_slot *place,
 				      const struct oriel_ll_text *text)
 {
 	uint32_t halves = oriel_ll128_halves(text), half, i;
@@ -107,7 +107,7 @@ ORIEL_DEV void oriel_ll128_write_each(struct oriel_dev_group g,
 /* The other side of it. */
 ORIEL_DEV enum oriel_status oriel_ll128_read_each(const struct oriel_dev_window *w,
 						  struct oriel_dev_group g,
-						  const struct oriel_ll128_place *place,
+						  const struct oriel_ll128_slot *place,
 						  const struct oriel_ll_text *text,
 						  struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
@@ -152,9 +152,10 @@ static __device__ __forceinline__ uint32_t oriel_ll128_mask(void)
  * The two words of @text that this thread has in @half, for each of @batch halves,
  * @step apart, that there are. @batch is a constant.
  */
-static __device__ __forceinline__ void
-oriel_ll128_write_batch(const struct oriel_ll128_place *place, const struct oriel_ll_text *text,
-			uint32_t half, uint32_t step, uint32_t part, uint32_t batch)
+static __device__ __forceinline__ void oriel_ll128_write_batch(const struct oriel_ll128_slot *place,
+							       const struct oriel_ll_text *text,
+							       uint32_t half, uint32_t step,
+							       uint32_t part, uint32_t batch)
 {
 	uint32_t halves = oriel_ll128_halves(text), k;
 	uint64_t first[ORIEL_LL128_BATCH], second[ORIEL_LL128_BATCH];
@@ -178,7 +179,7 @@ oriel_ll128_write_batch(const struct oriel_ll128_place *place, const struct orie
 }
 
 static __device__ __forceinline__ void oriel_ll128_write_wide(struct oriel_dev_group g,
-							      const struct oriel_ll128_place *place,
+							      const struct oriel_ll128_slot *place,
 							      const struct oriel_ll_text *text)
 {
 	uint32_t halves = oriel_ll128_halves(text), step = g.size / ORIEL_LL128_THREADS;
@@ -202,7 +203,7 @@ static __device__ __forceinline__ void oriel_ll128_write_wide(struct oriel_dev_g
 
 /* The same halves of oriel_ll128_write_batch(), waited for. The four get one status. */
 static __device__ __forceinline__ enum oriel_status
-oriel_ll128_read_batch(const struct oriel_ll128_place *place, const struct oriel_ll_text *text,
+oriel_ll128_read_batch(const struct oriel_ll128_slot *place, const struct oriel_ll_text *text,
 		       uint32_t half, uint32_t step, uint32_t part, struct oriel_dev_waiter *waiter,
 		       struct oriel_dev_aim *aim, uint32_t batch)
 {
@@ -247,7 +248,7 @@ oriel_ll128_read_batch(const struct oriel_ll128_place *place, const struct oriel
 
 static __device__ __forceinline__ enum oriel_status
 oriel_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g,
-		      const struct oriel_ll128_place *place, const struct oriel_ll_text *text,
+		      const struct oriel_ll128_slot *place, const struct oriel_ll_text *text,
 		      struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
@@ -274,7 +275,7 @@ oriel_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g
 #endif
 
 /* Whole group: write the lines of @length bytes at @from. */
-ORIEL_DEV void oriel_ll128_write(struct oriel_dev_group g, const struct oriel_ll128_place *place,
+ORIEL_DEV void oriel_ll128_write(struct oriel_dev_group g, const struct oriel_ll128_slot *place,
 				 const void *from, uint64_t length)
 {
 	struct oriel_ll_text text = oriel_ll_text_of(from, length);
@@ -300,7 +301,7 @@ ORIEL_DEV void oriel_ll128_write(struct oriel_dev_group g, const struct oriel_ll
  */
 ORIEL_DEV enum oriel_status oriel_ll128_read(const struct oriel_dev_window *w,
 					     struct oriel_dev_group g,
-					     const struct oriel_ll128_place *place, void *to,
+					     const struct oriel_ll128_slot *place, void *to,
 					     uint64_t length, struct oriel_dev_aim *aim,
 					     uint64_t timeout_ns)
 {
@@ -331,11 +332,11 @@ ORIEL_DEV enum oriel_status oriel_ll128_check(const struct oriel_dev_window *w, 
 	/* More than any buffer has: refused as that. */
 	if (length > ORIEL_LL_MAX)
 		length = UINT64_MAX / 2;
-	status = oriel_dev_check_place(w, what, peer, at, oriel_ll128_length(length), target);
+	status = oriel_dev_check_range(w, what, peer, at, oriel_ll128_length(length), target);
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) % ORIEL_LL128_LINE)
-		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
 #ifdef __CUDA_ARCH__
 	/* What is known of a rank holds for its buffer 0. */
 	if (at >> ORIEL_AT_BITS)
@@ -354,7 +355,7 @@ ORIEL_DEV int64_t oriel_dev_put_ll128(const struct oriel_dev_window *w, struct o
 				      uint32_t peer, uint64_t to, const void *from, uint64_t length,
 				      uint64_t epoch)
 {
-	struct oriel_ll128_place place = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct oriel_ll128_slot place = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target there;
 	enum oriel_status status;
 
@@ -377,7 +378,7 @@ ORIEL_DEV enum oriel_status oriel_ll128_await(const struct oriel_dev_window *w,
 				    ORIEL_DEV_WAIT_LL,
 				    ORIEL_DEV_NO_RANK,
 				    (uint32_t)(at >> ORIEL_AT_BITS)};
-	struct oriel_ll128_place place = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct oriel_ll128_slot place = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target here;
 	enum oriel_status status;
 

@@ -107,8 +107,8 @@ ORIEL_DEV char *oriel_mapped_staging(const struct oriel_dev_window *w, char *con
  * One thread. @is_ordered: a release, all of it; else only what is released is missing.
  * ADD is atomic among the threads of this rank; no other rank writes here.
  */
-ORIEL_DEV void oriel_mapped_raise(uint64_t *word, enum oriel_signal_op op, uint64_t value,
-				  bool is_ordered)
+ORIEL_DEV void oriel_mapped_apply_signal(uint64_t *word, enum oriel_signal_op op, uint64_t value,
+					 bool is_ordered)
 {
 	if (is_ordered)
 		oriel_dev_release_begin_at(word);

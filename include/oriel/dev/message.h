@@ -63,7 +63,7 @@ ORIEL_DEV bool oriel_message_suits(const struct oriel_dev_window *w, const struc
 }
 
 /* Where a message begins. */
-struct oriel_message_place {
+struct oriel_message_cursor {
 	char *staging;
 	uint64_t cursor;
 	uint64_t credit; /* last seen of the receiver's, or told to the sender */
@@ -77,10 +77,10 @@ ORIEL_DEV enum oriel_status oriel_message_check(const struct oriel_dev_window *w
 	struct oriel_dev_aim aim = {NULL, m->most, ORIEL_LE, what, m->peer, m->channel};
 
 	if (m->length > m->most)
-		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_RANGE, aim, m->length);
+		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_RANGE, aim, m->length);
 	aim.operand = m->form;
 	if (form != m->form && (form || cursor))
-		return oriel_dev_refuse(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, form);
+		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, form);
 	return ORIEL_OK;
 }
 
@@ -89,7 +89,7 @@ ORIEL_DEV enum oriel_status oriel_message_send_begin(const struct oriel_dev_wind
 						     struct oriel_dev_group g,
 						     const struct oriel_message *m,
 						     uint64_t timeout_ns,
-						     struct oriel_message_place *place)
+						     struct oriel_message_cursor *place)
 {
 	const struct oriel_dev_sender *end;
 	struct oriel_dev_peer there;
@@ -117,7 +117,7 @@ ORIEL_DEV enum oriel_status oriel_message_send_begin(const struct oriel_dev_wind
 /* Whole group: @m is written. */
 ORIEL_DEV void oriel_message_send_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				      const struct oriel_message *m,
-				      const struct oriel_message_place *place)
+				      const struct oriel_message_cursor *place)
 {
 	struct oriel_dev_sender *end = &w->senders[(size_t)m->peer * w->channels + m->channel];
 
@@ -134,7 +134,7 @@ ORIEL_DEV void oriel_message_send_end(const struct oriel_dev_window *w, struct o
 /* Whole group: @m will come to *@place. */
 ORIEL_DEV enum oriel_status oriel_message_recv_begin(const struct oriel_dev_window *w,
 						     const struct oriel_message *m,
-						     struct oriel_message_place *place)
+						     struct oriel_message_cursor *place)
 {
 	const struct oriel_dev_receiver *end;
 	enum oriel_status status;
@@ -156,7 +156,7 @@ ORIEL_DEV enum oriel_status oriel_message_recv_begin(const struct oriel_dev_wind
 ORIEL_DEV enum oriel_status oriel_message_recv_end(const struct oriel_dev_window *w,
 						   struct oriel_dev_group g,
 						   const struct oriel_message *m,
-						   const struct oriel_message_place *place)
+						   const struct oriel_message_cursor *place)
 {
 	struct oriel_dev_receiver *end = &w->receivers[(size_t)m->peer * w->channels + m->channel];
 	uint64_t received = place->cursor + m->bytes, credited = place->credit;
@@ -175,12 +175,12 @@ ORIEL_DEV enum oriel_status oriel_message_recv_end(const struct oriel_dev_window
 	return status;
 }
 
-ORIEL_DEV struct oriel_ll_place oriel_message_ll_place(const struct oriel_dev_window *w,
-						       const struct oriel_message_place *place)
+ORIEL_DEV struct oriel_ll_slot oriel_message_ll_slot(const struct oriel_dev_window *w,
+						     const struct oriel_message_cursor *place)
 {
 	uint64_t line = place->cursor / ORIEL_LL_LINE;
-	struct oriel_ll_place lines = {place->staging, line, w->channel_bytes - 1,
-				       (uint32_t)line + 1, 1};
+	struct oriel_ll_slot lines = {place->staging, line, w->channel_bytes - 1,
+				      (uint32_t)line + 1, 1};
 
 	return lines;
 }
@@ -195,14 +195,14 @@ ORIEL_DEV enum oriel_status oriel_dev_send_ll(const struct oriel_dev_window *w,
 					      uint64_t timeout_ns)
 {
 	struct oriel_message m = oriel_message_ll(w, peer, channel, length);
-	struct oriel_message_place place;
-	struct oriel_ll_place lines;
+	struct oriel_message_cursor place;
+	struct oriel_ll_slot lines;
 	enum oriel_status status;
 
 	status = oriel_message_send_begin(w, g, &m, timeout_ns, &place);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll_place(w, &place);
+	lines = oriel_message_ll_slot(w, &place);
 	oriel_ll_write(g, &lines, from, length);
 	oriel_message_send_end(w, g, &m, &place);
 	return ORIEL_OK;
@@ -220,25 +220,25 @@ ORIEL_DEV enum oriel_status oriel_dev_recv_ll(const struct oriel_dev_window *w,
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
 	struct oriel_message m = oriel_message_ll(w, peer, channel, length);
-	struct oriel_message_place place;
-	struct oriel_ll_place lines;
+	struct oriel_message_cursor place;
+	struct oriel_ll_slot lines;
 	enum oriel_status status;
 
 	status = oriel_message_recv_begin(w, &m, &place);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll_place(w, &place);
+	lines = oriel_message_ll_slot(w, &place);
 	status = oriel_dev_vote(g, oriel_ll_read(w, g, &lines, to, length, &aim, timeout_ns));
 	if (status != ORIEL_OK)
 		return status;
 	return oriel_message_recv_end(w, g, &m, &place);
 }
 
-ORIEL_DEV struct oriel_ll128_place
-oriel_message_ll128_place(const struct oriel_dev_window *w, const struct oriel_message_place *place)
+ORIEL_DEV struct oriel_ll128_slot oriel_message_ll128_slot(const struct oriel_dev_window *w,
+							   const struct oriel_message_cursor *place)
 {
 	uint64_t half = place->cursor / ORIEL_LL128_HALF;
-	struct oriel_ll128_place lines = {place->staging, half, w->channel_bytes - 1, half + 1, 1};
+	struct oriel_ll128_slot lines = {place->staging, half, w->channel_bytes - 1, half + 1, 1};
 
 	return lines;
 }
@@ -253,14 +253,14 @@ ORIEL_DEV enum oriel_status oriel_dev_send_ll128(const struct oriel_dev_window *
 						 uint64_t length, uint64_t timeout_ns)
 {
 	struct oriel_message m = oriel_message_ll128(w, peer, channel, length);
-	struct oriel_message_place place;
-	struct oriel_ll128_place lines;
+	struct oriel_message_cursor place;
+	struct oriel_ll128_slot lines;
 	enum oriel_status status;
 
 	status = oriel_message_send_begin(w, g, &m, timeout_ns, &place);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll128_place(w, &place);
+	lines = oriel_message_ll128_slot(w, &place);
 	oriel_ll128_write(g, &lines, from, length);
 	oriel_message_send_end(w, g, &m, &place);
 	return ORIEL_OK;
@@ -279,14 +279,14 @@ ORIEL_DEV enum oriel_status oriel_dev_recv_ll128(const struct oriel_dev_window *
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
 	struct oriel_message m = oriel_message_ll128(w, peer, channel, length);
-	struct oriel_message_place place;
-	struct oriel_ll128_place lines;
+	struct oriel_message_cursor place;
+	struct oriel_ll128_slot lines;
 	enum oriel_status status;
 
 	status = oriel_message_recv_begin(w, &m, &place);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll128_place(w, &place);
+	lines = oriel_message_ll128_slot(w, &place);
 	status = oriel_dev_vote(g, oriel_ll128_read(w, g, &lines, to, length, &aim, timeout_ns));
 	if (status != ORIEL_OK)
 		return status;

@@ -92,7 +92,7 @@ struct oriel_mlx5_head {
 };
 
 /* Memory as an adapter knows it. */
-struct oriel_mlx5_place {
+struct oriel_rdma_address {
 	uint64_t address;
 	uint32_t key;
 };
@@ -123,13 +123,13 @@ ORIEL_DEV void oriel_mlx5_control(void *slot, struct oriel_mlx5_head head, uint3
 			   oriel_mlx5_pair(head.fence | ORIEL_MLX5_CQE_ALWAYS, 0));
 }
 
-ORIEL_DEV void oriel_mlx5_remote(void *slot, struct oriel_mlx5_place remote)
+ORIEL_DEV void oriel_mlx5_remote(void *slot, struct oriel_rdma_address remote)
 {
 	oriel_mlx5_segment(slot, 1, oriel_dev_swap_bytes(remote.address),
 			   oriel_mlx5_pair(remote.key, 0));
 }
 
-ORIEL_DEV void oriel_mlx5_data(void *slot, uint32_t number, struct oriel_mlx5_place local,
+ORIEL_DEV void oriel_mlx5_data(void *slot, uint32_t number, struct oriel_rdma_address local,
 			       uint32_t length)
 {
 	oriel_mlx5_segment(slot, number, oriel_mlx5_pair(length, local.key),
@@ -141,7 +141,7 @@ ORIEL_DEV void oriel_mlx5_data(void *slot, uint32_t number, struct oriel_mlx5_pl
  * stand for 2^31.
  */
 ORIEL_DEV void oriel_mlx5_move(void *slot, struct oriel_mlx5_head head, uint32_t opcode,
-			       struct oriel_mlx5_place remote, struct oriel_mlx5_place local,
+			       struct oriel_rdma_address remote, struct oriel_rdma_address local,
 			       uint32_t length)
 {
 	oriel_mlx5_control(slot, head, opcode, length ? 3 : 2);
@@ -158,16 +158,16 @@ ORIEL_DEV void oriel_mlx5_wqe_nop(void *slot, struct oriel_mlx5_head head)
 
 /* At most ORIEL_MLX5_LENGTH_MAX bytes. */
 ORIEL_DEV void oriel_mlx5_wqe_write(void *slot, struct oriel_mlx5_head head,
-				    struct oriel_mlx5_place remote, struct oriel_mlx5_place local,
-				    uint32_t length)
+				    struct oriel_rdma_address remote,
+				    struct oriel_rdma_address local, uint32_t length)
 {
 	oriel_mlx5_move(slot, head, ORIEL_MLX5_WRITE, remote, local, length);
 }
 
 /* At most ORIEL_MLX5_LENGTH_MAX bytes. */
 ORIEL_DEV void oriel_mlx5_wqe_read(void *slot, struct oriel_mlx5_head head,
-				   struct oriel_mlx5_place remote, struct oriel_mlx5_place local,
-				   uint32_t length)
+				   struct oriel_rdma_address remote,
+				   struct oriel_rdma_address local, uint32_t length)
 {
 	oriel_mlx5_move(slot, head, ORIEL_MLX5_READ, remote, local, length);
 }
@@ -178,7 +178,7 @@ ORIEL_DEV void oriel_mlx5_wqe_read(void *slot, struct oriel_mlx5_head head,
  * data share a segment.
  */
 ORIEL_DEV void oriel_mlx5_wqe_write_inline(void *slot, struct oriel_mlx5_head head,
-					   struct oriel_mlx5_place remote, const void *data,
+					   struct oriel_rdma_address remote, const void *data,
 					   uint32_t length)
 {
 	/* Words of 4 bytes: nvcc would keep 8 that others cut across in local memory. */
@@ -206,15 +206,15 @@ ORIEL_DEV void oriel_mlx5_wqe_immediate(void *slot, uint32_t immediate)
 }
 
 /* Make the WQE at @slot one that writes a CQE only if it fails. Not for mlx5_ring.h. */
-ORIEL_DEV void oriel_mlx5_wqe_quiet(void *slot)
+ORIEL_DEV void oriel_mlx5_wqe_unsignaled(void *slot)
 {
 	((uint8_t *)slot)[11] &= (uint8_t)~ORIEL_MLX5_CQE_ALWAYS;
 }
 
 /* The old value goes to the 8 bytes at @result. */
 ORIEL_DEV void oriel_mlx5_wqe_fetch_add(void *slot, struct oriel_mlx5_head head,
-					struct oriel_mlx5_place remote,
-					struct oriel_mlx5_place result, uint64_t add)
+					struct oriel_rdma_address remote,
+					struct oriel_rdma_address result, uint64_t add)
 {
 	oriel_mlx5_control(slot, head, ORIEL_MLX5_FETCH_ADD, 4);
 	oriel_mlx5_remote(slot, remote);
@@ -223,8 +223,8 @@ ORIEL_DEV void oriel_mlx5_wqe_fetch_add(void *slot, struct oriel_mlx5_head head,
 }
 
 ORIEL_DEV void oriel_mlx5_wqe_compare_swap(void *slot, struct oriel_mlx5_head head,
-					   struct oriel_mlx5_place remote,
-					   struct oriel_mlx5_place result, uint64_t compare,
+					   struct oriel_rdma_address remote,
+					   struct oriel_rdma_address result, uint64_t compare,
 					   uint64_t swap)
 {
 	oriel_mlx5_control(slot, head, ORIEL_MLX5_COMPARE_SWAP, 4);
@@ -239,8 +239,8 @@ ORIEL_DEV void oriel_mlx5_wqe_compare_swap(void *slot, struct oriel_mlx5_head he
  * or.
  */
 ORIEL_DEV void oriel_mlx5_wqe_masked_add32(void *slot, struct oriel_mlx5_head head,
-					   struct oriel_mlx5_place remote,
-					   struct oriel_mlx5_place result, uint32_t add,
+					   struct oriel_rdma_address remote,
+					   struct oriel_rdma_address result, uint32_t add,
 					   uint32_t boundary)
 {
 	oriel_mlx5_control(slot, head,
@@ -251,8 +251,8 @@ ORIEL_DEV void oriel_mlx5_wqe_masked_add32(void *slot, struct oriel_mlx5_head he
 }
 
 ORIEL_DEV void oriel_mlx5_wqe_masked_add64(void *slot, struct oriel_mlx5_head head,
-					   struct oriel_mlx5_place remote,
-					   struct oriel_mlx5_place result, uint64_t add,
+					   struct oriel_rdma_address remote,
+					   struct oriel_rdma_address result, uint64_t add,
 					   uint64_t boundary)
 {
 	oriel_mlx5_control(slot, head,
@@ -270,8 +270,8 @@ struct oriel_mlx5_swap {
 
 /* The low 4 bytes of each field of @s. */
 ORIEL_DEV void oriel_mlx5_wqe_masked_swap32(void *slot, struct oriel_mlx5_head head,
-					    struct oriel_mlx5_place remote,
-					    struct oriel_mlx5_place result,
+					    struct oriel_rdma_address remote,
+					    struct oriel_rdma_address result,
 					    const struct oriel_mlx5_swap *s)
 {
 	oriel_mlx5_control(slot, head,
@@ -289,8 +289,8 @@ ORIEL_DEV void oriel_mlx5_wqe_masked_swap32(void *slot, struct oriel_mlx5_head h
  * those queues.
  */
 ORIEL_DEV void oriel_mlx5_wqe_masked_swap64(void *slot, void *next, struct oriel_mlx5_head head,
-					    struct oriel_mlx5_place remote,
-					    struct oriel_mlx5_place result,
+					    struct oriel_rdma_address remote,
+					    struct oriel_rdma_address result,
 					    const struct oriel_mlx5_swap *s)
 {
 	oriel_mlx5_control(slot, head,
@@ -318,7 +318,7 @@ ORIEL_DEV void oriel_mlx5_wqe_wait(void *slot, struct oriel_mlx5_head head, uint
 
 /* Read @length local bytes, at least 1, so that earlier DMA to them has landed. */
 ORIEL_DEV void oriel_mlx5_wqe_dump(void *slot, struct oriel_mlx5_head head,
-				   struct oriel_mlx5_place local, uint32_t length)
+				   struct oriel_rdma_address local, uint32_t length)
 {
 	oriel_mlx5_control(slot, head, ORIEL_MLX5_DUMP, 2);
 	oriel_mlx5_data(slot, 1, local, length);

@@ -26,19 +26,19 @@
 #define ORIEL_MLX5_ATOMICS_SWAPPED 1u
 
 /* Why a queue is dead. */
-enum oriel_mlx5_state {
-	ORIEL_MLX5_WELL,
-	ORIEL_MLX5_ERROR_CQE, /* the adapter said so in the CQE of the WQE */
-	ORIEL_MLX5_STRAY_CQE, /* the CQE of the WQE names another one */
-	ORIEL_MLX5_ABANDONED, /* a thread gave up after it had reserved the WQE */
-	ORIEL_MLX5_CONDEMNED, /* the host says so */
+enum oriel_queue_state {
+	ORIEL_QUEUE_OK,
+	ORIEL_QUEUE_ERROR_CQE, /* the adapter said so in the CQE of the WQE */
+	ORIEL_QUEUE_STRAY_CQE, /* the CQE of the WQE names another one */
+	ORIEL_QUEUE_ABANDONED, /* a thread gave up after it had reserved the WQE */
+	ORIEL_QUEUE_CONDEMNED, /* the host says so */
 };
 
 /* Who tells the adapter of what is published. */
-enum oriel_mlx5_teller {
-	ORIEL_MLX5_TOLD,   /* it knows of all below ready */
-	ORIEL_MLX5_TELLER, /* somebody tells it, and of what comes while he does */
-	ORIEL_MLX5_UNTOLD, /* nobody yet */
+enum oriel_mlx5_doorbell_state {
+	ORIEL_MLX5_RUNG,    /* it knows of all below ready */
+	ORIEL_MLX5_RINGING, /* somebody tells it, and of what comes while he does */
+	ORIEL_MLX5_UNRUNG,  /* nobody yet */
 };
 
 /*
@@ -62,11 +62,12 @@ struct oriel_mlx5_queue {
 
 	uint64_t resv; /* the next to hand out */
 	uint64_t reserved1[15];
-	uint64_t turn; /* ready << 2 | enum oriel_mlx5_teller; all below ready are filled in */
+	uint64_t turn; /* ready << 2 | enum oriel_mlx5_doorbell_state; all below ready are filled in
+			*/
 	uint64_t reserved2[15];
 	uint64_t done; /* all below have completed */
 	uint64_t reserved3[15];
-	uint64_t err; /* oriel_mlx5_err(); 0 while well; the first cause stays */
+	uint64_t err; /* oriel_queue_err(); 0 while well; the first cause stays */
 	uint64_t reserved4[15];
 };
 
@@ -75,14 +76,14 @@ ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, resv) == ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, err) == 4 * ORIEL_DEV_LINE);
 
 /* What bounds a wait. */
-struct oriel_mlx5_limits {
+struct oriel_link_wait_limits {
 	const struct oriel_dev_fault *health; /* broken once FULL; NULL if there is none */
 	uint64_t timeout_ns;                  /* ORIEL_FOREVER for none */
 	uint32_t spin;                        /* polls before a CPU thread yields */
 	uint32_t reserved;
 };
 
-ORIEL_DEV_ASSERT(sizeof(struct oriel_mlx5_limits) == 24);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_link_wait_limits) == 24);
 
 ORIEL_DEV uint64_t oriel_mlx5_turn(uint64_t ready, uint32_t teller)
 {
@@ -94,7 +95,7 @@ ORIEL_DEV uint64_t oriel_mlx5_turn_ready(uint64_t turn)
 	return turn >> 2;
 }
 
-ORIEL_DEV uint32_t oriel_mlx5_turn_teller(uint64_t turn)
+ORIEL_DEV uint32_t oriel_mlx5_turn_doorbell(uint64_t turn)
 {
 	return (uint32_t)turn & 3;
 }
@@ -109,7 +110,7 @@ ORIEL_DEV uint64_t oriel_mlx5_ready(const struct oriel_mlx5_queue *q)
 ORIEL_DEV void oriel_mlx5_queue_begin(struct oriel_mlx5_queue *q, uint64_t first)
 {
 	q->resv = q->done = first;
-	q->turn = oriel_mlx5_turn(first, ORIEL_MLX5_TOLD);
+	q->turn = oriel_mlx5_turn(first, ORIEL_MLX5_RUNG);
 	q->err = 0;
 }
 
@@ -140,46 +141,46 @@ ORIEL_DEV struct oriel_mlx5_constants oriel_mlx5_constants_of(const struct oriel
 }
 
 /* @wqe keeps its low 40 bits. */
-ORIEL_DEV uint64_t oriel_mlx5_err(uint32_t state, uint32_t syndrome, uint32_t vendor, uint64_t wqe)
+ORIEL_DEV uint64_t oriel_queue_err(uint32_t state, uint32_t syndrome, uint32_t vendor, uint64_t wqe)
 {
 	return (uint64_t)state << 56 | (uint64_t)syndrome << 48 | (uint64_t)vendor << 40 |
 	       (wqe & (((uint64_t)1 << 40) - 1));
 }
 
-ORIEL_DEV uint32_t oriel_mlx5_err_state(uint64_t err)
+ORIEL_DEV uint32_t oriel_queue_err_state(uint64_t err)
 {
 	return (uint32_t)(err >> 56);
 }
 
-ORIEL_DEV uint32_t oriel_mlx5_err_syndrome(uint64_t err)
+ORIEL_DEV uint32_t oriel_queue_err_syndrome(uint64_t err)
 {
 	return err >> 48 & 0xff;
 }
 
-ORIEL_DEV uint32_t oriel_mlx5_err_vendor(uint64_t err)
+ORIEL_DEV uint32_t oriel_queue_err_vendor(uint64_t err)
 {
 	return err >> 40 & 0xff;
 }
 
-ORIEL_DEV uint64_t oriel_mlx5_err_wqe(uint64_t err)
+ORIEL_DEV uint64_t oriel_queue_err_index(uint64_t err)
 {
 	return err & (((uint64_t)1 << 40) - 1);
 }
 
 /* What an err word means to the caller. */
-ORIEL_DEV_COLD enum oriel_status oriel_mlx5_err_status(uint64_t err)
+ORIEL_DEV_COLD enum oriel_status oriel_queue_err_status(uint64_t err)
 {
-	switch (oriel_mlx5_err_state(err)) {
-	case ORIEL_MLX5_WELL:
+	switch (oriel_queue_err_state(err)) {
+	case ORIEL_QUEUE_OK:
 		return ORIEL_OK;
-	case ORIEL_MLX5_ABANDONED:
+	case ORIEL_QUEUE_ABANDONED:
 		return ORIEL_ERR_TIMEOUT;
-	case ORIEL_MLX5_CONDEMNED:
+	case ORIEL_QUEUE_CONDEMNED:
 		return ORIEL_ERR_STATE;
-	case ORIEL_MLX5_STRAY_CQE:
+	case ORIEL_QUEUE_STRAY_CQE:
 		return ORIEL_ERR_PROTOCOL;
 	}
-	switch (oriel_mlx5_err_syndrome(err)) {
+	switch (oriel_queue_err_syndrome(err)) {
 	case ORIEL_MLX5_RETRY_EXCEEDED:
 	case ORIEL_MLX5_NOT_READY_EXCEEDED:
 	case ORIEL_MLX5_REMOTE_OPERATION:
@@ -204,7 +205,7 @@ ORIEL_DEV enum oriel_status oriel_mlx5_health(const struct oriel_mlx5_queue *q)
 {
 	uint64_t err = oriel_dev_load_relaxed_gpu(&q->err);
 
-	return err ? oriel_mlx5_err_status(err) : ORIEL_OK;
+	return err ? oriel_queue_err_status(err) : ORIEL_OK;
 }
 
 ORIEL_DEV void *oriel_mlx5_slot_of(const struct oriel_mlx5_constants *c, uint64_t index)
@@ -225,9 +226,9 @@ ORIEL_DEV struct oriel_mlx5_head oriel_mlx5_head_of(const struct oriel_mlx5_queu
 	return head;
 }
 
-ORIEL_DEV struct oriel_mlx5_place oriel_mlx5_sink(const struct oriel_mlx5_queue *q)
+ORIEL_DEV struct oriel_rdma_address oriel_mlx5_sink(const struct oriel_mlx5_queue *q)
 {
-	struct oriel_mlx5_place sink = {0, q->sink_lkey};
+	struct oriel_rdma_address sink = {0, q->sink_lkey};
 
 	return sink;
 }
@@ -238,22 +239,23 @@ ORIEL_DEV uint64_t oriel_mlx5_atomic_result(const struct oriel_mlx5_queue *q, ui
 	return q->flags & ORIEL_MLX5_ATOMICS_SWAPPED ? oriel_dev_swap_bytes(word) : word;
 }
 
-struct oriel_mlx5_waiter {
-	const struct oriel_mlx5_limits *limits;
+struct oriel_link_waiter {
+	const struct oriel_link_wait_limits *limits;
 	uint64_t start;
 	uint32_t polls;
 };
 
-ORIEL_DEV struct oriel_mlx5_waiter oriel_mlx5_wait_begin(const struct oriel_mlx5_limits *limits)
+ORIEL_DEV struct oriel_link_waiter
+oriel_link_wait_begin(const struct oriel_link_wait_limits *limits)
 {
-	struct oriel_mlx5_waiter waiter = {limits, 0, 0};
+	struct oriel_link_waiter waiter = {limits, 0, 0};
 
 	return waiter;
 }
 
-ORIEL_DEV_RARE enum oriel_status oriel_mlx5_wait_slowly(struct oriel_mlx5_waiter *waiter)
+ORIEL_DEV_RARE enum oriel_status oriel_link_wait_slowly(struct oriel_link_waiter *waiter)
 {
-	const struct oriel_mlx5_limits *limits = waiter->limits;
+	const struct oriel_link_wait_limits *limits = waiter->limits;
 	uint64_t now = oriel_dev_clock_ns();
 
 	if (limits->health &&
@@ -263,12 +265,12 @@ ORIEL_DEV_RARE enum oriel_status oriel_mlx5_wait_slowly(struct oriel_mlx5_waiter
 		waiter->start = now;
 	if (limits->timeout_ns != ORIEL_FOREVER && now - waiter->start >= limits->timeout_ns)
 		return ORIEL_ERR_TIMEOUT;
-	oriel_dev_give_way(now - waiter->start);
+	oriel_dev_back_off(now - waiter->start);
 	return ORIEL_AGAIN;
 }
 
 /* What was looked for is not there, and nothing has failed. ORIEL_AGAIN: look again. */
-ORIEL_DEV enum oriel_status oriel_mlx5_wait_again(struct oriel_mlx5_waiter *waiter)
+ORIEL_DEV enum oriel_status oriel_link_wait_again(struct oriel_link_waiter *waiter)
 {
 	waiter->polls++;
 #ifdef __CUDA_ARCH__
@@ -281,16 +283,16 @@ ORIEL_DEV enum oriel_status oriel_mlx5_wait_again(struct oriel_mlx5_waiter *wait
 		return ORIEL_AGAIN;
 	}
 #endif
-	return oriel_mlx5_wait_slowly(waiter);
+	return oriel_link_wait_slowly(waiter);
 }
 
 /* What was looked for is not there. ORIEL_AGAIN: look again. */
 ORIEL_DEV enum oriel_status oriel_mlx5_wait_step(const struct oriel_mlx5_queue *q,
-						 struct oriel_mlx5_waiter *waiter)
+						 struct oriel_link_waiter *waiter)
 {
 	enum oriel_status status = oriel_mlx5_health(q);
 
-	return status == ORIEL_OK ? oriel_mlx5_wait_again(waiter) : status;
+	return status == ORIEL_OK ? oriel_link_wait_again(waiter) : status;
 }
 
 /*
@@ -306,7 +308,7 @@ ORIEL_DEV_COLD void oriel_mlx5_stray(struct oriel_mlx5_queue *q, const void *cqe
 	 */
 	(void)oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 	if (oriel_dev_load_acquire_gpu(&q->done) <= index)
-		oriel_mlx5_condemn(q, oriel_mlx5_err(ORIEL_MLX5_STRAY_CQE, 0, 0, index));
+		oriel_mlx5_condemn(q, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, index));
 }
 
 ORIEL_DEV_COLD void oriel_mlx5_failed(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
@@ -316,12 +318,13 @@ ORIEL_DEV_COLD void oriel_mlx5_failed(struct oriel_mlx5_queue *q, const void *cq
 	/* The adapter released the word below with the tail. */
 	(void)oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 	error = oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_ERROR));
-	oriel_mlx5_condemn(q, oriel_mlx5_err(ORIEL_MLX5_ERROR_CQE, oriel_mlx5_error_syndrome(error),
-					     oriel_mlx5_error_vendor(error), index));
+	oriel_mlx5_condemn(q,
+			   oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, oriel_mlx5_error_syndrome(error),
+					   oriel_mlx5_error_vendor(error), index));
 }
 
 /* Has WQE @index completed well? */
-ORIEL_DEV bool oriel_mlx5_look(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
+ORIEL_DEV bool oriel_mlx5_check_cqe(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
 {
 	uint32_t tail = oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 
@@ -351,7 +354,7 @@ ORIEL_DEV void oriel_mlx5_progress(struct oriel_mlx5_queue *q)
 	for (i = begin; i < end; i++) {
 		const char *next = q->cq + (i & mask) * ORIEL_MLX5_BLOCK;
 
-		if (!oriel_mlx5_look(q, next, i))
+		if (!oriel_mlx5_check_cqe(q, next, i))
 			break;
 		cqe = next;
 	}
@@ -445,9 +448,9 @@ ORIEL_DEV enum oriel_status oriel_mlx5_poll(struct oriel_mlx5_queue *q, uint64_t
  * source may then be written and its result read.
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_wait(struct oriel_mlx5_queue *q, uint64_t index,
-					    const struct oriel_mlx5_limits *limits)
+					    const struct oriel_link_wait_limits *limits)
 {
-	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(limits);
+	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
 	enum oriel_status status;
 
 	for (;;) {
@@ -466,7 +469,7 @@ ORIEL_DEV enum oriel_status oriel_mlx5_wait(struct oriel_mlx5_queue *q, uint64_t
 ORIEL_DEV_COLD enum oriel_status oriel_mlx5_abandon(struct oriel_mlx5_queue *q, uint64_t index,
 						    enum oriel_status status)
 {
-	oriel_mlx5_condemn(q, oriel_mlx5_err(ORIEL_MLX5_ABANDONED, 0, 0, index));
+	oriel_mlx5_condemn(q, oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, index));
 	return status;
 }
 
@@ -487,10 +490,10 @@ ORIEL_DEV void oriel_mlx5_make_room(struct oriel_mlx5_queue *q, uint64_t end)
  * the queue is dead.
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_reserve(struct oriel_mlx5_queue *q, uint32_t count,
-					       const struct oriel_mlx5_limits *limits,
+					       const struct oriel_link_wait_limits *limits,
 					       uint64_t *base)
 {
-	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(limits);
+	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
 	uint64_t depth = oriel_mlx5_depth(q), first;
 	/* A GPU waits 0.2 us for each answer of its L2 cache: all is asked for at once. */
 	uint64_t err = oriel_dev_load_relaxed_gpu(&q->err);
@@ -499,11 +502,11 @@ ORIEL_DEV enum oriel_status oriel_mlx5_reserve(struct oriel_mlx5_queue *q, uint3
 
 	/* One fits into any queue, however deep. */
 	if (!count || (count > 1 && count > depth / 2))
-		return err ? oriel_mlx5_err_status(err) : ORIEL_ERR_RANGE;
+		return err ? oriel_queue_err_status(err) : ORIEL_ERR_RANGE;
 	first = oriel_dev_fetch_add_relaxed_gpu(&q->resv, count);
 	/* Of a dead queue nothing is published any more, reserved or not. */
 	if (err)
-		return oriel_mlx5_err_status(err);
+		return oriel_queue_err_status(err);
 	while (first + count > done + depth) {
 		oriel_mlx5_make_room(q, first + count - depth);
 		done = oriel_dev_load_relaxed_gpu(&q->done);
@@ -559,16 +562,17 @@ ORIEL_DEV enum oriel_status oriel_mlx5_try_reserve(struct oriel_mlx5_queue *q, u
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_take_turn(struct oriel_mlx5_queue *q, uint64_t base,
 						 uint32_t count,
-						 const struct oriel_mlx5_limits *limits,
-						 enum oriel_mlx5_teller tells, uint64_t *seen)
+						 const struct oriel_link_wait_limits *limits,
+						 enum oriel_mlx5_doorbell_state tells,
+						 uint64_t *seen)
 {
-	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(limits);
+	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
 	enum oriel_status status;
 	uint32_t teller;
 
 #ifdef __CUDA_ARCH__
 	/* A look would cost as much as to try. */
-	*seen = oriel_mlx5_turn(base, ORIEL_MLX5_TOLD);
+	*seen = oriel_mlx5_turn(base, ORIEL_MLX5_RUNG);
 #else
 	*seen = oriel_dev_load_relaxed(&q->turn);
 #endif
@@ -579,8 +583,8 @@ ORIEL_DEV enum oriel_status oriel_mlx5_take_turn(struct oriel_mlx5_queue *q, uin
 				return oriel_mlx5_abandon(q, base, status);
 			*seen = oriel_dev_load_relaxed_gpu(&q->turn);
 		}
-		teller = oriel_mlx5_turn_teller(*seen);
-		if (teller != ORIEL_MLX5_TELLER)
+		teller = oriel_mlx5_turn_doorbell(*seen);
+		if (teller != ORIEL_MLX5_RINGING)
 			teller = tells;
 		/*
 		 * Acquires the slots of all before and releases them with the caller's:
@@ -598,12 +602,12 @@ ORIEL_DEV enum oriel_status oriel_mlx5_take_turn(struct oriel_mlx5_queue *q, uin
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_publish(struct oriel_mlx5_queue *q, uint64_t base,
 					       uint32_t count,
-					       const struct oriel_mlx5_limits *limits)
+					       const struct oriel_link_wait_limits *limits)
 {
 	uint64_t seen;
 
 	oriel_dev_wqe_before_turn();
-	return oriel_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_UNTOLD, &seen);
+	return oriel_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_UNRUNG, &seen);
 }
 
 /*
@@ -614,8 +618,9 @@ ORIEL_DEV enum oriel_status oriel_mlx5_publish(struct oriel_mlx5_queue *q, uint6
  * word that he changed, so that the teller's exchange fails, which lets go only of
  * what it has told. tests/model explores all of this.
  */
-ORIEL_DEV void oriel_mlx5_tell(struct oriel_mlx5_queue *q, const struct oriel_mlx5_constants *c,
-			       uint64_t end, bool is_visible)
+ORIEL_DEV void oriel_mlx5_ring_doorbell(struct oriel_mlx5_queue *q,
+					const struct oriel_mlx5_constants *c, uint64_t end,
+					bool is_visible)
 {
 	bool is_over;
 	uint64_t seen;
@@ -626,13 +631,13 @@ ORIEL_DEV void oriel_mlx5_tell(struct oriel_mlx5_queue *q, const struct oriel_ml
 		oriel_dev_record(&c->record[1], oriel_mlx5_record_value(end));
 		oriel_dev_record_before_doorbell();
 		oriel_dev_doorbell(c->doorbell, oriel_mlx5_doorbell_value(c->qpn, end));
-		seen = oriel_mlx5_turn(end, ORIEL_MLX5_TELLER);
+		seen = oriel_mlx5_turn(end, ORIEL_MLX5_RINGING);
 		/*
 		 * Acquired by the next teller: doorbells do not overtake each other. If it
 		 * fails it acquires the slots that it is to tell of.
 		 */
 		is_over = oriel_dev_swap_acq_rel_gpu(&q->turn, &seen,
-						     oriel_mlx5_turn(end, ORIEL_MLX5_TOLD));
+						     oriel_mlx5_turn(end, ORIEL_MLX5_RUNG));
 #ifndef __CUDA_ARCH__
 		/*
 		 * The adapter sets asleep, does a full fence and looks at the
@@ -659,12 +664,12 @@ ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q)
 	struct oriel_mlx5_constants c = oriel_mlx5_constants_of(q);
 	uint64_t seen = oriel_dev_load_relaxed_gpu(&q->turn);
 
-	while (oriel_mlx5_turn_teller(seen) == ORIEL_MLX5_UNTOLD)
+	while (oriel_mlx5_turn_doorbell(seen) == ORIEL_MLX5_UNRUNG)
 		/* Acquires the slots released in oriel_mlx5_take_turn(). */
 		if (oriel_dev_swap_acquire_gpu(&q->turn, &seen,
 					       oriel_mlx5_turn(oriel_mlx5_turn_ready(seen),
-							       ORIEL_MLX5_TELLER))) {
-			oriel_mlx5_tell(q, &c, oriel_mlx5_turn_ready(seen), false);
+							       ORIEL_MLX5_RINGING))) {
+			oriel_mlx5_ring_doorbell(q, &c, oriel_mlx5_turn_ready(seen), false);
 			return;
 		}
 }
@@ -676,22 +681,24 @@ ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q)
 ORIEL_DEV enum oriel_status oriel_mlx5_post_with(struct oriel_mlx5_queue *q,
 						 const struct oriel_mlx5_constants *c,
 						 uint64_t base, uint32_t count,
-						 const struct oriel_mlx5_limits *limits)
+						 const struct oriel_link_wait_limits *limits)
 {
 	enum oriel_status status;
 	uint64_t seen;
 
 	oriel_dev_wqe_before_record();
-	status = oriel_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_TELLER, &seen);
-	if (status != ORIEL_OK || oriel_mlx5_turn_teller(seen) == ORIEL_MLX5_TELLER)
+	status = oriel_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_RINGING, &seen);
+	if (status != ORIEL_OK || oriel_mlx5_turn_doorbell(seen) == ORIEL_MLX5_RINGING)
 		return status;
 	/* What others have published without telling was released to this GPU alone. */
-	oriel_mlx5_tell(q, c, base + count, oriel_mlx5_turn_teller(seen) == ORIEL_MLX5_TOLD);
+	oriel_mlx5_ring_doorbell(q, c, base + count,
+				 oriel_mlx5_turn_doorbell(seen) == ORIEL_MLX5_RUNG);
 	return ORIEL_OK;
 }
 
 ORIEL_DEV enum oriel_status oriel_mlx5_post(struct oriel_mlx5_queue *q, uint64_t base,
-					    uint32_t count, const struct oriel_mlx5_limits *limits)
+					    uint32_t count,
+					    const struct oriel_link_wait_limits *limits)
 {
 	struct oriel_mlx5_constants c = oriel_mlx5_constants_of(q);
 

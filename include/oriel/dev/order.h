@@ -34,7 +34,7 @@ uint64_t oriel_cpu_clock_ns(void);
  * been, since ranks often outnumber cores. A sleeper costs its peer up to 1/32
  * of the time already waited and never more than 2 ms.
  */
-void oriel_cpu_give_way(uint64_t waited_ns);
+void oriel_cpu_back_off(uint64_t waited_ns);
 
 /*
  * Of the library: set *@asleep to 0 and wake the adapter whose word it is. The
@@ -575,12 +575,12 @@ ORIEL_DEV void oriel_dev_relax(void)
 }
 
 /* Between two polls of a wait that has lasted @waited_ns. */
-ORIEL_DEV void oriel_dev_give_way(uint64_t waited_ns)
+ORIEL_DEV void oriel_dev_back_off(uint64_t waited_ns)
 {
 #ifdef __CUDA_ARCH__
 	(void)waited_ns;
 #else
-	oriel_cpu_give_way(waited_ns);
+	oriel_cpu_back_off(waited_ns);
 #endif
 }
 

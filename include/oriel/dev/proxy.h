@@ -20,17 +20,17 @@
 #include <oriel/dev/order_gpu.h>
 
 /* Key of memory of this process for which the proxy finds one, by its address. */
-#define ORIEL_PROXY_FIND UINT32_MAX
+#define ORIEL_PROXY_LOOKUP UINT32_MAX
 
 enum oriel_proxy_opcode {
 	ORIEL_PROXY_NOTHING, /* no entry */
 	ORIEL_PROXY_WRITE,
 	ORIEL_PROXY_WRITE_VALUE, /* the 8 bytes of the operand */
 	ORIEL_PROXY_READ,
-	ORIEL_PROXY_ADD,       /* the operand to 8 bytes of the peer */
-	ORIEL_PROXY_FETCH_ADD, /* the same, and bring what was there */
-	ORIEL_PROXY_LOOK,      /* read 8 bytes of the peer; nobody wants them */
-	ORIEL_PROXY_COUNT,     /* the operand to 8 own bytes, once all before is done */
+	ORIEL_PROXY_ADD,        /* the operand to 8 bytes of the peer */
+	ORIEL_PROXY_FETCH_ADD,  /* the same, and bring what was there */
+	ORIEL_PROXY_READ_FLUSH, /* read 8 bytes of the peer; nobody wants them */
+	ORIEL_PROXY_COUNT,      /* the operand to 8 own bytes, once all before is done */
 	ORIEL_PROXY_OPCODES,
 };
 
@@ -63,7 +63,7 @@ ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_entry, stamp) == 56);
 /* What the proxy tells. It alone writes here. Aligned to ORIEL_DEV_LINE. */
 struct oriel_proxy_words {
 	uint64_t completed; /* all below are done */
-	uint64_t err;       /* oriel_mlx5_err(); 0 while well */
+	uint64_t err;       /* oriel_queue_err(); 0 while well */
 	uint64_t tail;      /* all below have been copied */
 	uint64_t is_over;   /* the adapter has let go of all, and the proxy takes no more */
 	uint64_t failed;    /* enum oriel_proxy_opcode of the entry in err; before err */
@@ -134,8 +134,8 @@ ORIEL_DEV uint32_t oriel_proxy_stamp_count(uint64_t stamp, uint64_t index)
 
 /* One thread. What is not needed of @remote, @local, @operand and @length is 0. */
 ORIEL_DEV void oriel_proxy_fill(const struct oriel_proxy_ring *r, uint64_t index, uint32_t opcode,
-				uint32_t fence, struct oriel_mlx5_place remote,
-				struct oriel_mlx5_place local, uint64_t operand, uint32_t length)
+				uint32_t fence, struct oriel_rdma_address remote,
+				struct oriel_rdma_address local, uint64_t operand, uint32_t length)
 {
 	void *slot = oriel_proxy_slot(r, index);
 
@@ -172,7 +172,7 @@ ORIEL_DEV_COLD uint32_t oriel_proxy_what(uint64_t opcode, uint32_t what)
 		return ORIEL_DEV_SIGNAL;
 	case ORIEL_PROXY_FETCH_ADD:
 		return ORIEL_DEV_FETCH_ADD;
-	case ORIEL_PROXY_LOOK:
+	case ORIEL_PROXY_READ_FLUSH:
 		return ORIEL_DEV_FLUSH;
 	case ORIEL_PROXY_COUNT:
 		return ORIEL_DEV_COUNTER;
@@ -199,7 +199,7 @@ ORIEL_DEV enum oriel_status oriel_proxy_health(const struct oriel_proxy_ring *r)
 {
 	uint64_t err = oriel_dev_load_relaxed_gpu(&r->err);
 
-	return err ? oriel_mlx5_err_status(err) : ORIEL_OK;
+	return err ? oriel_queue_err_status(err) : ORIEL_OK;
 }
 
 /*
@@ -285,19 +285,19 @@ ORIEL_DEV bool oriel_proxy_help(const struct oriel_proxy_ring *r)
 
 /* What was looked for is not there. ORIEL_AGAIN: look again. */
 ORIEL_DEV enum oriel_status oriel_proxy_wait_step(const struct oriel_proxy_ring *r,
-						  struct oriel_mlx5_waiter *waiter)
+						  struct oriel_link_waiter *waiter)
 {
 	enum oriel_status status = oriel_proxy_health(r);
 
 	(void)oriel_proxy_help(r);
-	return status == ORIEL_OK ? oriel_mlx5_wait_again(waiter) : status;
+	return status == ORIEL_OK ? oriel_link_wait_again(waiter) : status;
 }
 
 /* Any thread: wait until entry @index is done. Its source may then be written. */
 ORIEL_DEV enum oriel_status oriel_proxy_wait(struct oriel_proxy_ring *r, uint64_t index,
-					     const struct oriel_mlx5_limits *limits)
+					     const struct oriel_link_wait_limits *limits)
 {
-	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(limits);
+	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
 	enum oriel_status status;
 
 	for (;;) {
@@ -307,7 +307,7 @@ ORIEL_DEV enum oriel_status oriel_proxy_wait(struct oriel_proxy_ring *r, uint64_
 		/* To give way before a look at what came of it may cost a turn of the core. */
 		if (oriel_proxy_help(r) && oriel_proxy_poll(r, index) == ORIEL_OK)
 			return ORIEL_OK;
-		status = oriel_mlx5_wait_again(&waiter);
+		status = oriel_link_wait_again(&waiter);
 		if (status != ORIEL_AGAIN)
 			return status;
 	}
@@ -331,10 +331,10 @@ ORIEL_DEV void oriel_proxy_make_room(struct oriel_proxy_ring *r)
  * the ring is dead.
  */
 ORIEL_DEV enum oriel_status oriel_proxy_reserve(struct oriel_proxy_ring *r, uint32_t count,
-						const struct oriel_mlx5_limits *limits,
+						const struct oriel_link_wait_limits *limits,
 						uint64_t *base)
 {
-	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(limits);
+	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
 	uint64_t depth = oriel_proxy_depth(r), first;
 	enum oriel_status status = oriel_proxy_health(r);
 
@@ -351,7 +351,7 @@ ORIEL_DEV enum oriel_status oriel_proxy_reserve(struct oriel_proxy_ring *r, uint
 		status = oriel_proxy_wait_step(r, &waiter);
 		if (status != ORIEL_AGAIN) {
 			/* A reservation cannot be given back: nothing behind it is ever taken. */
-			oriel_proxy_condemn(r, oriel_mlx5_err(ORIEL_MLX5_ABANDONED, 0, 0, first));
+			oriel_proxy_condemn(r, oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, first));
 			return status;
 		}
 	}

@@ -20,23 +20,23 @@ ORIEL_DEV uint32_t oriel_rdma_key(const struct oriel_dev_window *w, uint32_t pee
 	return keys->rail[w->peers[peer].link->rail];
 }
 
-ORIEL_DEV struct oriel_mlx5_place oriel_rdma_place(const struct oriel_dev_window *w, uint32_t peer,
-						   uint64_t at)
+ORIEL_DEV struct oriel_rdma_address oriel_rdma_remote(const struct oriel_dev_window *w,
+						      uint32_t peer, uint64_t at)
 {
 	const struct oriel_dev_buffer *buffer = &w->table[(at >> ORIEL_AT_BITS) * w->ranks + peer];
-	struct oriel_mlx5_place place = {buffer->address +
-						 (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1)),
-					 oriel_rdma_key(w, peer, &buffer->rkeys)};
+	struct oriel_rdma_address place = {buffer->address +
+						   (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1)),
+					   oriel_rdma_key(w, peer, &buffer->rkeys)};
 
 	return place;
 }
 
 /* Byte @offset of @peer's control segment. */
-ORIEL_DEV struct oriel_mlx5_place oriel_rdma_control(const struct oriel_dev_window *w,
-						     uint32_t peer, uint64_t offset)
+ORIEL_DEV struct oriel_rdma_address oriel_rdma_control(const struct oriel_dev_window *w,
+						       uint32_t peer, uint64_t offset)
 {
-	struct oriel_mlx5_place place = {offset,
-					 oriel_rdma_key(w, peer, &w->peers[peer].control_rkeys)};
+	struct oriel_rdma_address place = {offset,
+					   oriel_rdma_key(w, peer, &w->peers[peer].control_rkeys)};
 
 	return place;
 }
@@ -55,7 +55,7 @@ ORIEL_DEV bool oriel_rdma_reaches(const void *memory)
 /* If @memory is of @own: *@place by the key that the adapter of @peer's link has for that. */
 ORIEL_DEV bool oriel_rdma_is_of(const struct oriel_dev_window *w, uint32_t peer,
 				const struct oriel_dev_buffer *own, const void *memory,
-				struct oriel_mlx5_place *place)
+				struct oriel_rdma_address *place)
 {
 	uint64_t offset = (uint64_t)((uintptr_t)memory - (uintptr_t)own->base);
 
@@ -71,13 +71,13 @@ ORIEL_DEV bool oriel_rdma_is_of(const struct oriel_dev_window *w, uint32_t peer,
  * GPU: of an own buffer, or of what the host has made known. Other memory is found by
  * that one, or refused.
  */
-ORIEL_DEV_RARE struct oriel_mlx5_place oriel_rdma_own(const struct oriel_dev_window *w,
-						      uint32_t peer, const void *memory)
+ORIEL_DEV_RARE struct oriel_rdma_address oriel_rdma_own(const struct oriel_dev_window *w,
+							uint32_t peer, const void *memory)
 {
 	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
 	const struct oriel_link_reach *reach = answers ? answers->reach : NULL;
-	struct oriel_mlx5_place place = {(uint64_t)(uintptr_t)memory,
-					 oriel_rdma_key(w, peer, &w->whole_lkeys)};
+	struct oriel_rdma_address place = {(uint64_t)(uintptr_t)memory,
+					   oriel_rdma_key(w, peer, &w->whole_lkeys)};
 	uint64_t i;
 
 	for (i = 0; i < w->buffers; i++)
@@ -93,26 +93,26 @@ ORIEL_DEV_RARE struct oriel_mlx5_place oriel_rdma_own(const struct oriel_dev_win
  * Memory of this process, for what is posted to @peer. Where adapters do not reach
  * it, it has a key that they refuse.
  */
-ORIEL_DEV struct oriel_mlx5_place oriel_rdma_local(const struct oriel_dev_window *w, uint32_t peer,
-						   const void *memory)
+ORIEL_DEV struct oriel_rdma_address oriel_rdma_local(const struct oriel_dev_window *w,
+						     uint32_t peer, const void *memory)
 {
 	uint32_t key = oriel_rdma_key(w, peer, &w->whole_lkeys);
-	struct oriel_mlx5_place place = {(uint64_t)(uintptr_t)memory,
-					 oriel_rdma_reaches(memory) ? key : 0};
+	struct oriel_rdma_address place = {(uint64_t)(uintptr_t)memory,
+					   oriel_rdma_reaches(memory) ? key : 0};
 
 	return w->peers[peer].finds_own && place.key ? oriel_rdma_own(w, peer, memory) : place;
 }
 
 /* This rank's word for signal @id in the inbox of @peer. */
-ORIEL_DEV struct oriel_mlx5_place oriel_rdma_signal(const struct oriel_dev_window *w, uint32_t peer,
-						    uint32_t id)
+ORIEL_DEV struct oriel_rdma_address oriel_rdma_signal(const struct oriel_dev_window *w,
+						      uint32_t peer, uint32_t id)
 {
 	return oriel_rdma_control(w, peer, (uint64_t)w->rank * w->signal_stride + (uint64_t)id * 8);
 }
 
 /* The word of the flat barrier of @slot at @peer that arrivals by this rail add to. */
-ORIEL_DEV struct oriel_mlx5_place oriel_rdma_flat(const struct oriel_dev_window *w, uint32_t peer,
-						  uint32_t slot)
+ORIEL_DEV struct oriel_rdma_address oriel_rdma_flat(const struct oriel_dev_window *w, uint32_t peer,
+						    uint32_t slot)
 {
 	uint64_t at = w->flat_at + (uint64_t)slot * ORIEL_DEV_LINE;
 
@@ -121,11 +121,11 @@ ORIEL_DEV struct oriel_mlx5_place oriel_rdma_flat(const struct oriel_dev_window 
 }
 
 /* This rank's own counter, as its adapter sees it. */
-ORIEL_DEV struct oriel_mlx5_place oriel_rdma_counter(const struct oriel_dev_window *w,
-						     uint32_t peer, uint32_t counter)
+ORIEL_DEV struct oriel_rdma_address oriel_rdma_counter(const struct oriel_dev_window *w,
+						       uint32_t peer, uint32_t counter)
 {
-	struct oriel_mlx5_place place = {((uint64_t)peer * w->counters + counter) * 8,
-					 oriel_rdma_key(w, peer, &w->counter_rkeys)};
+	struct oriel_rdma_address place = {((uint64_t)peer * w->counters + counter) * 8,
+					   oriel_rdma_key(w, peer, &w->counter_rkeys)};
 
 	return place;
 }
@@ -181,8 +181,8 @@ ORIEL_DEV enum oriel_status oriel_rdma_wait_local(const struct oriel_dev_window 
 ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				 uint32_t peer, uint64_t from, void *to, uint64_t length)
 {
-	struct oriel_mlx5_place there = oriel_rdma_place(w, peer, from);
-	struct oriel_mlx5_place here = oriel_rdma_local(w, peer, to);
+	struct oriel_rdma_address there = oriel_rdma_remote(w, peer, from);
+	struct oriel_rdma_address here = oriel_rdma_local(w, peer, to);
 	uint64_t part;
 	int64_t ticket = -1, before;
 
@@ -207,8 +207,8 @@ ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_
 ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l, struct oriel_link_queue q,
 					 uint64_t *own, enum oriel_status *status)
 {
-	struct oriel_mlx5_limits limits = oriel_link_limits(l, 0);
-	struct oriel_mlx5_waiter waiter = oriel_mlx5_wait_begin(&limits);
+	struct oriel_link_wait_limits limits = oriel_link_limits(l, 0);
+	struct oriel_link_waiter waiter = oriel_link_wait_begin(&limits);
 	uint64_t taken;
 	uint32_t i;
 
@@ -230,11 +230,11 @@ ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l, struct 
 }
 
 /* One thread: where the adapter finds @word, which oriel_rdma_take_word() gave. */
-ORIEL_DEV struct oriel_mlx5_place oriel_rdma_word(const struct oriel_dev_window *w, uint32_t peer,
-						  const uint64_t *word)
+ORIEL_DEV struct oriel_rdma_address oriel_rdma_word(const struct oriel_dev_window *w, uint32_t peer,
+						    const uint64_t *word)
 {
 	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
-	struct oriel_mlx5_place place;
+	struct oriel_rdma_address place;
 
 	if (!answers || !answers->key)
 		return oriel_rdma_local(w, peer, word);
@@ -257,18 +257,19 @@ ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_windo
 						    uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_mlx5_place there = oriel_rdma_place(w, peer, at);
-	struct oriel_mlx5_place here = oriel_rdma_word(w, peer, word);
+	struct oriel_rdma_address there = oriel_rdma_remote(w, peer, at);
+	struct oriel_rdma_address here = oriel_rdma_word(w, peer, word);
 	struct oriel_link_queue q = oriel_link_main(l);
 	struct oriel_link_post post =
 		oriel_link_begin(l, q, ORIEL_DEV_FETCH_ADD,
-				 1 + oriel_link_looks(l) + oriel_link_settles(l, q));
+				 1 + oriel_link_read_flushes(l) + oriel_link_dma_flushes(l, q));
 	enum oriel_status status;
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_link_add_fetch_add(&post, there, here, value, oriel_link_add_look(l, &post, there));
-	oriel_link_add_settle(l, &post, here);
+	oriel_link_add_fetch_add(&post, there, here, value,
+				 oriel_link_add_read_flush(l, &post, there));
+	oriel_link_add_dma_flush(l, &post, here);
 	/* Whatever comes of it, the adapter has let go of the word afterwards. */
 	status = oriel_link_wait_local(l, oriel_dev_thread(),
 				       oriel_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);

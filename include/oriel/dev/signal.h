@@ -12,9 +12,9 @@
  * Whole group, synchronised and with arguments checked; the leader signals.
  * @is_ordered: it comes after what the group did before.
  */
-ORIEL_DEV int64_t oriel_dev_raise(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				  uint32_t peer, uint32_t id, enum oriel_signal_op op,
-				  uint64_t value, bool is_ordered)
+ORIEL_DEV int64_t oriel_dev_apply_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
+					 uint32_t peer, uint32_t id, enum oriel_signal_op op,
+					 uint64_t value, bool is_ordered)
 {
 	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
 
@@ -26,7 +26,7 @@ ORIEL_DEV int64_t oriel_dev_raise(const struct oriel_dev_window *w, struct oriel
 			oriel_dev_release_begin();
 		if (op == ORIEL_SIGNAL_SET)
 			return oriel_rdma_ticket(
-				peer, oriel_link_tell_value(there.link, g,
+				peer, oriel_link_write_flag(there.link, g,
 							    oriel_rdma_signal(w, peer, id), value));
 		return oriel_rdma_ticket(peer,
 					 oriel_link_signal(there.link, g,
@@ -34,8 +34,8 @@ ORIEL_DEV int64_t oriel_dev_raise(const struct oriel_dev_window *w, struct oriel
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		if (oriel_dev_is_leader(g))
-			oriel_mapped_raise(oriel_mapped_signal(w, there.control, id), op, value,
-					   is_ordered);
+			oriel_mapped_apply_signal(oriel_mapped_signal(w, there.control, id), op,
+						  value, is_ordered);
 		return 0;
 	}
 	return ORIEL_ERR_NO_PATH;
@@ -52,14 +52,13 @@ ORIEL_DEV enum oriel_status oriel_dev_check_signal(const struct oriel_dev_window
 	return oriel_dev_check_choice(w, ORIEL_DEV_SIGNAL, (uint32_t)op, ORIEL_SIGNAL_SET);
 }
 
-/* The short way of a signal, which is *@word then: see oriel_dev_has_at_hand(). */
-ORIEL_DEV bool oriel_dev_can_raise(const struct oriel_dev_window *w, uint32_t peer, uint32_t id,
-				   enum oriel_signal_op op, uint64_t **word)
+/* The short way of a signal, which is *@word then: see oriel_dev_fast_range(). */
+ORIEL_DEV bool oriel_dev_fast_signal(const struct oriel_dev_window *w, uint32_t peer, uint32_t id,
+				     enum oriel_signal_op op, uint64_t **word)
 {
 #ifdef __CUDA_ARCH__
-	*word = oriel_dev_now(oriel_dev_near_of(w, peer)->signals + id);
-	return oriel_dev_is_at_hand(w, peer) & (id < w->signals) &
-	       ((uint32_t)op <= ORIEL_SIGNAL_SET);
+	*word = oriel_dev_now(oriel_dev_inline_of(w, peer)->signals + id);
+	return oriel_dev_is_fast(w, peer) & (id < w->signals) & ((uint32_t)op <= ORIEL_SIGNAL_SET);
 #else
 	(void)w;
 	(void)peer;
@@ -82,16 +81,16 @@ ORIEL_DEV int64_t oriel_dev_signal(const struct oriel_dev_window *w, struct orie
 	enum oriel_status status;
 	uint64_t *word;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_can_raise(w, peer, id, op, &word))) {
+	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_signal(w, peer, id, op, &word))) {
 		status = oriel_dev_check_signal(w, peer, id, op);
 		if (status != ORIEL_OK)
 			return status;
 		oriel_dev_sync(g);
-		return oriel_dev_raise(w, g, peer, id, op, value, true);
+		return oriel_dev_apply_signal(w, g, peer, id, op, value, true);
 	}
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
-		oriel_mapped_raise(word, op, value, true);
+		oriel_mapped_apply_signal(word, op, value, true);
 	return 0;
 }
 
@@ -106,14 +105,14 @@ ORIEL_DEV int64_t oriel_dev_signal_relaxed(const struct oriel_dev_window *w,
 	enum oriel_status status;
 	uint64_t *word;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_can_raise(w, peer, id, op, &word))) {
+	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_signal(w, peer, id, op, &word))) {
 		status = oriel_dev_check_signal(w, peer, id, op);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_dev_raise(w, g, peer, id, op, value, false);
+		return oriel_dev_apply_signal(w, g, peer, id, op, value, false);
 	}
 	if (oriel_dev_is_leader(g))
-		oriel_mapped_raise(word, op, value, false);
+		oriel_mapped_apply_signal(word, op, value, false);
 	return 0;
 }
 
@@ -136,8 +135,9 @@ ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct 
 		return status;
 	oriel_dev_sync(g);
 	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
-		int64_t posted = oriel_dev_raise(w, oriel_dev_thread(), oriel_dev_rank_after(w, i),
-						 id, op, value, true);
+		int64_t posted =
+			oriel_dev_apply_signal(w, oriel_dev_thread(), oriel_dev_rank_after(w, i),
+					       id, op, value, true);
 
 		if (posted < 0)
 			ticket = posted;
@@ -183,7 +183,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_put_signal(const struct oriel_dev_wi
 {
 	enum oriel_status status;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_has_at_hand(w, peer, to, length, there) & (id < w->signals)))
+	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, there) & (id < w->signals)))
 		return ORIEL_OK;
 	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 	if (status == ORIEL_OK)
@@ -231,13 +231,13 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 			return status;
 		return oriel_rdma_ticket(
 			peer, oriel_link_put_signal(oriel_dev_peer_of(w, peer).link, g,
-						    oriel_rdma_place(w, peer, to),
+						    oriel_rdma_remote(w, peer, to),
 						    oriel_rdma_local(w, peer, from), length,
 						    oriel_rdma_signal(w, peer, id), value));
 	}
 	if (oriel_dev_is_leader(g))
-		oriel_mapped_raise(oriel_mapped_signal(w, there.peer.control, id), ORIEL_SIGNAL_ADD,
-				   value, true);
+		oriel_mapped_apply_signal(oriel_mapped_signal(w, there.peer.control, id),
+					  ORIEL_SIGNAL_ADD, value, true);
 	return 0;
 }
 
@@ -321,7 +321,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal(const struct oriel_dev_window 
 		NULL, operand, (uint32_t)compare, ORIEL_DEV_WAIT_SIGNAL, ORIEL_DEV_NO_RANK, id};
 	enum oriel_status status = ORIEL_OK;
 
-	if (oriel_dev_is_watch(g)) {
+	if (oriel_dev_is_poller(g)) {
 		status = oriel_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL, id, w->signals);
 		if (status == ORIEL_OK)
 			status = oriel_dev_check_choice(w, ORIEL_DEV_WAIT_SIGNAL, (uint32_t)compare,
@@ -358,7 +358,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_from(const struct oriel_dev_wi
 	enum oriel_status status = ORIEL_OK;
 
 	/* All that the others of a group of many warps do here is to vote. */
-	if (oriel_dev_is_watch(g)) {
+	if (oriel_dev_is_poller(g)) {
 		status = oriel_dev_check_wait_from(w, source, id, compare);
 		if (ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
 			aim.word = oriel_mapped_inbox(w, source, id);
@@ -382,7 +382,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_relaxed(const struct oriel_dev
 	enum oriel_status status = ORIEL_OK;
 	uint64_t seen;
 
-	if (oriel_dev_is_watch(g)) {
+	if (oriel_dev_is_poller(g)) {
 		status = oriel_dev_check_wait_from(w, source, id, compare);
 		if (ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
 			aim.word = oriel_mapped_inbox(w, source, id);

@@ -207,13 +207,13 @@ struct oriel_dev_buffer {
 };
 
 /* Ranks of which the handle itself says what is asked first. */
-#define ORIEL_DEV_NEAR 8u
+#define ORIEL_DEV_INLINE_PEERS 8u
 
 /*
  * What @peers and @table say of one of them. A kernel has the handle among its
  * constants, while a load from a table takes 165 ns after each acquire.
  */
-struct oriel_dev_near {
+struct oriel_dev_inline_peer {
 	char *control;
 	uint64_t *signals; /* those of @control that this rank raises: each constant that a
 			      GPU would work it out of takes 5 ns */
@@ -322,10 +322,13 @@ struct oriel_dev_window {
 	struct oriel_dev_keys whole_lkeys;   /* of all memory of this process: sources, results */
 	struct oriel_dev_keys counter_rkeys; /* of counter_words, from address 0 on */
 
-	/* A bit for each of near[]: buffer 0 lies on a GPU, which has whole lines come at once. */
-	uint32_t near_wide;
+	/* A bit for each of inline_peers[]: buffer 0 lies on a GPU, which has whole lines come at
+	 * once. */
+	uint32_t inline_wide;
 	uint32_t rails; /* adapters of each rank; 0: no peer is reached by rdma */
-	struct oriel_dev_near near[ORIEL_DEV_NEAR]; /* of rank r in [r % ORIEL_DEV_NEAR] */
+	struct oriel_dev_inline_peer
+		inline_peers[ORIEL_DEV_INLINE_PEERS]; /* of rank r in [r % ORIEL_DEV_INLINE_PEERS]
+						       */
 
 	struct oriel_dev_fault *fault;  /* refused arguments, of this window */
 	struct oriel_dev_fault *health; /* what broke the communicator */
@@ -353,7 +356,7 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_slot) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_sender) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_receiver) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_channel) == 2 * ORIEL_DEV_LINE);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_near) == 40);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_inline_peer) == 40);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 568);
 
 /*

@@ -196,7 +196,7 @@ ORIEL_DEV_RARE enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *
 					 now - waiter->start);
 		return ORIEL_ERR_TIMEOUT;
 	}
-	oriel_dev_give_way(now - waiter->start);
+	oriel_dev_back_off(now - waiter->start);
 	return ORIEL_AGAIN;
 }
 
@@ -224,17 +224,17 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
  * there comes late for the word, by half of the time that it takes.
  */
 #ifdef __CUDA_ARCH__
-#define ORIEL_DEV_LOOKS ORIEL_DEV_POLLS_PER_CLOCK
+#define ORIEL_DEV_POLLS_PER_TURN ORIEL_DEV_POLLS_PER_CLOCK
 #else
-#define ORIEL_DEV_LOOKS 1u
+#define ORIEL_DEV_POLLS_PER_TURN 1u
 #endif
 
-/* ORIEL_DEV_LOOKS were in vain. ORIEL_AGAIN: look again, as often. */
+/* ORIEL_DEV_POLLS_PER_TURN were in vain. ORIEL_AGAIN: look again, as often. */
 ORIEL_DEV enum oriel_status oriel_dev_wait_turn(struct oriel_dev_waiter *waiter,
 						const struct oriel_dev_aim *aim, uint64_t seen)
 {
 	/* Up to the next look at the clock, whatever steps there were. */
-	waiter->polls |= ORIEL_DEV_LOOKS - 1;
+	waiter->polls |= ORIEL_DEV_POLLS_PER_TURN - 1;
 	return oriel_dev_wait_step(waiter, aim, seen);
 }
 
@@ -253,7 +253,7 @@ ORIEL_DEV enum oriel_status oriel_dev_poll_word(const struct oriel_dev_window *w
 
 	for (;;) {
 		ORIEL_DEV_UNROLL_FEW
-		for (i = 0; i < ORIEL_DEV_LOOKS; i++) {
+		for (i = 0; i < ORIEL_DEV_POLLS_PER_TURN; i++) {
 			*seen = oriel_dev_load_relaxed(aim->word);
 			if (ORIEL_DEV_OFTEN(oriel_dev_compare(*seen, aim->compare, aim->operand)))
 				return ORIEL_OK;
@@ -291,7 +291,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_word(const struct oriel_dev_window *w
  * Is this thread one of those that wait for the group? The leader; on a GPU all
  * of its warp, whose polls are one, so that it does not part and meet again.
  */
-ORIEL_DEV bool oriel_dev_is_watch(struct oriel_dev_group g)
+ORIEL_DEV bool oriel_dev_is_poller(struct oriel_dev_group g)
 {
 #ifdef __CUDA_ARCH__
 	return g.rank < 32;
@@ -307,7 +307,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_led(const struct oriel_dev_window *w,
 {
 	enum oriel_status status = ORIEL_OK;
 
-	if (oriel_dev_is_watch(g))
+	if (oriel_dev_is_poller(g))
 		status = oriel_dev_wait_word(w, g, aim, timeout_ns);
 	return oriel_dev_vote(g, status);
 }

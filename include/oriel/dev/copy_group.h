@@ -11,12 +11,12 @@
  * alone are workers then. Which part of a chunk is whose is the workers' own business.
  * Kernels may begin and end anywhere between two chunks.
  */
-#ifndef ORIEL_DEV_CREW_H
-#define ORIEL_DEV_CREW_H
+#ifndef ORIEL_DEV_COPY_GROUP_H
+#define ORIEL_DEV_COPY_GROUP_H
 
 #include <oriel/dev/mapped.h>
 
-#define ORIEL_DEV_CREW 64u /* workers at most */
+#define ORIEL_DEV_COPY_GROUP 64u /* workers at most */
 
 enum oriel_dev_side {
 	ORIEL_DEV_PACK,   /* from the buffer to the slot */
@@ -50,7 +50,7 @@ struct oriel_dev_worker {
 };
 
 /* Passed by value, made by oriel_p2p_crew_device(), never changed. */
-struct oriel_dev_crew {
+struct oriel_dev_copy_group {
 	uint32_t magic;   /* ORIEL_DEV_MAGIC */
 	uint32_t version; /* ORIEL_DEV_VERSION */
 	uint32_t workers;
@@ -61,7 +61,7 @@ struct oriel_dev_crew {
 	uint64_t timeout_ns;
 };
 
-ORIEL_DEV enum oriel_status oriel_crew_ended(const struct oriel_dev_crew *crew)
+ORIEL_DEV enum oriel_status oriel_copy_group_status(const struct oriel_dev_copy_group *crew)
 {
 	return (enum oriel_status)(int64_t)oriel_dev_load_acquire(crew->ended);
 }
@@ -71,9 +71,9 @@ ORIEL_DEV enum oriel_status oriel_crew_ended(const struct oriel_dev_crew *crew)
  * then leave() has to follow; or the status of an end that is over, whose slots and
  * buffers this worker must not touch; ORIEL_ERR_VERSION, ORIEL_ERR_RANGE.
  */
-ORIEL_DEV enum oriel_status oriel_dev_crew_enter(const struct oriel_dev_crew *crew,
-						 struct oriel_dev_group g, enum oriel_dev_side side,
-						 uint32_t worker)
+ORIEL_DEV enum oriel_status oriel_dev_copy_group_enter(const struct oriel_dev_copy_group *crew,
+						       struct oriel_dev_group g,
+						       enum oriel_dev_side side, uint32_t worker)
 {
 	enum oriel_status status = ORIEL_OK;
 
@@ -87,7 +87,7 @@ ORIEL_DEV enum oriel_status oriel_dev_crew_enter(const struct oriel_dev_crew *cr
 		oriel_dev_store_relaxed(inside, 1);
 		/* The host says that it is over, does the same, and looks who is inside. */
 		oriel_dev_fence_full();
-		status = oriel_crew_ended(crew);
+		status = oriel_copy_group_status(crew);
 		if (status != ORIEL_OK)
 			oriel_dev_store_release(inside, 0);
 	}
@@ -95,8 +95,9 @@ ORIEL_DEV enum oriel_status oriel_dev_crew_enter(const struct oriel_dev_crew *cr
 }
 
 /* Whole group. From here on this worker touches neither slots nor buffers. */
-ORIEL_DEV void oriel_dev_crew_leave(const struct oriel_dev_crew *crew, struct oriel_dev_group g,
-				    enum oriel_dev_side side, uint32_t worker)
+ORIEL_DEV void oriel_dev_copy_group_leave(const struct oriel_dev_copy_group *crew,
+					  struct oriel_dev_group g, enum oriel_dev_side side,
+					  uint32_t worker)
 {
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
@@ -104,9 +105,9 @@ ORIEL_DEV void oriel_dev_crew_leave(const struct oriel_dev_crew *crew, struct or
 }
 
 /* The job that @worker comes to next. */
-ORIEL_DEV const struct oriel_dev_job *oriel_crew_job(const struct oriel_dev_crew *crew,
-						     enum oriel_dev_side side, uint32_t worker,
-						     uint64_t *number)
+ORIEL_DEV const struct oriel_dev_job *oriel_copy_group_job(const struct oriel_dev_copy_group *crew,
+							   enum oriel_dev_side side,
+							   uint32_t worker, uint64_t *number)
 {
 	*number = oriel_dev_load_relaxed(&crew->records[side][worker].done);
 	return &crew->jobs[side][*number % crew->depth];
@@ -116,41 +117,41 @@ ORIEL_DEV const struct oriel_dev_job *oriel_crew_job(const struct oriel_dev_crew
  * Whole group, inside. Is the next chunk of @worker there? ORIEL_AGAIN: not yet; the
  * status of the end if it is over: nothing but leave() may follow then.
  */
-ORIEL_DEV enum oriel_status oriel_dev_crew_look(const struct oriel_dev_crew *crew,
-						struct oriel_dev_group g, enum oriel_dev_side side,
-						uint32_t worker)
+ORIEL_DEV enum oriel_status oriel_dev_copy_group_test(const struct oriel_dev_copy_group *crew,
+						      struct oriel_dev_group g,
+						      enum oriel_dev_side side, uint32_t worker)
 {
 	enum oriel_status status = ORIEL_OK;
 	const struct oriel_dev_job *job;
 	uint64_t number;
 
 	if (oriel_dev_is_leader(g)) {
-		job = oriel_crew_job(crew, side, worker, &number);
+		job = oriel_copy_group_job(crew, side, worker, &number);
 		if (oriel_dev_load_relaxed(&job->posted) != number + 1) {
-			status = oriel_crew_ended(crew);
+			status = oriel_copy_group_status(crew);
 			status = status == ORIEL_OK ? ORIEL_AGAIN : status;
 		}
 	}
 	return (enum oriel_status)(int64_t)oriel_dev_share(g, (uint64_t)(int64_t)status);
 }
 
-#define ORIEL_CREW_POLLS 64u /* between two looks at the clock, and at the end */
+#define ORIEL_COPY_GROUP_POLLS 64u /* between two looks at the clock, and at the end */
 
 /* One thread: until job @number is there, which is then acquired. */
-ORIEL_DEV enum oriel_status oriel_crew_wait(const struct oriel_dev_crew *crew,
-					    const struct oriel_dev_job *job, uint64_t number,
-					    uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status oriel_copy_group_wait(const struct oriel_dev_copy_group *crew,
+						  const struct oriel_dev_job *job, uint64_t number,
+						  uint64_t timeout_ns)
 {
 	uint64_t limit = timeout_ns ? timeout_ns : crew->timeout_ns, start = 0, now, seen;
 	enum oriel_status status;
 	uint32_t polls = 0;
 
 	while ((seen = oriel_dev_load_relaxed(&job->posted)) != number + 1) {
-		if (++polls % ORIEL_CREW_POLLS) {
+		if (++polls % ORIEL_COPY_GROUP_POLLS) {
 			oriel_dev_relax();
 			continue;
 		}
-		status = oriel_crew_ended(crew);
+		status = oriel_copy_group_status(crew);
 		if (status != ORIEL_OK)
 			return status;
 		now = oriel_dev_clock_ns();
@@ -158,7 +159,7 @@ ORIEL_DEV enum oriel_status oriel_crew_wait(const struct oriel_dev_crew *crew,
 			start = now;
 		if (limit != ORIEL_FOREVER && now - start >= limit)
 			return ORIEL_ERR_TIMEOUT;
-		oriel_dev_give_way(now - start);
+		oriel_dev_back_off(now - start);
 	}
 	(void)oriel_dev_acquire(&job->posted, seen);
 	return ORIEL_OK;
@@ -170,10 +171,11 @@ ORIEL_DEV enum oriel_status oriel_crew_wait(const struct oriel_dev_crew *crew,
  * ORIEL_ERR_TIMEOUT: nothing has happened; the status of the end if it is over: nothing
  * but leave() may follow then.
  */
-ORIEL_DEV enum oriel_status oriel_dev_crew_next(const struct oriel_dev_crew *crew,
-						struct oriel_dev_group g, enum oriel_dev_side side,
-						uint32_t worker, uint64_t timeout_ns,
-						struct oriel_dev_chunk *chunk)
+ORIEL_DEV enum oriel_status oriel_dev_copy_group_next(const struct oriel_dev_copy_group *crew,
+						      struct oriel_dev_group g,
+						      enum oriel_dev_side side, uint32_t worker,
+						      uint64_t timeout_ns,
+						      struct oriel_dev_chunk *chunk)
 {
 	struct oriel_dev_chunk c = {NULL, NULL, 0, 0, 0, 0, 0, 0};
 	enum oriel_status status = ORIEL_OK;
@@ -182,8 +184,8 @@ ORIEL_DEV enum oriel_status oriel_dev_crew_next(const struct oriel_dev_crew *cre
 
 	/* By the leader alone: the ring is across the bus. */
 	if (oriel_dev_is_leader(g)) {
-		job = oriel_crew_job(crew, side, worker, &number);
-		status = oriel_crew_wait(crew, job, number, timeout_ns);
+		job = oriel_copy_group_job(crew, side, worker, &number);
+		status = oriel_copy_group_wait(crew, job, number, timeout_ns);
 		if (status == ORIEL_OK)
 			c = job->chunk;
 	}
@@ -203,9 +205,9 @@ ORIEL_DEV enum oriel_status oriel_dev_crew_next(const struct oriel_dev_crew *cre
 }
 
 /* Whole group. What it is to read and write of @chunk it has read and written. */
-ORIEL_DEV void oriel_dev_crew_done(const struct oriel_dev_crew *crew, struct oriel_dev_group g,
-				   enum oriel_dev_side side, uint32_t worker,
-				   const struct oriel_dev_chunk *chunk)
+ORIEL_DEV void oriel_dev_copy_group_done(const struct oriel_dev_copy_group *crew,
+					 struct oriel_dev_group g, enum oriel_dev_side side,
+					 uint32_t worker, const struct oriel_dev_chunk *chunk)
 {
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
@@ -213,8 +215,8 @@ ORIEL_DEV void oriel_dev_crew_done(const struct oriel_dev_crew *crew, struct ori
 }
 
 /* Of @length bytes the part of @worker: [*begin, *begin + result). It begins with a line. */
-ORIEL_DEV uint64_t oriel_dev_crew_part(const struct oriel_dev_crew *crew, uint32_t worker,
-				       uint64_t length, uint64_t *begin)
+ORIEL_DEV uint64_t oriel_dev_copy_group_part(const struct oriel_dev_copy_group *crew,
+					     uint32_t worker, uint64_t length, uint64_t *begin)
 {
 	uint64_t part = ((length + crew->workers - 1) / crew->workers + 127) & ~(uint64_t)127;
 
@@ -223,17 +225,17 @@ ORIEL_DEV uint64_t oriel_dev_crew_part(const struct oriel_dev_crew *crew, uint32
 }
 
 /* Whole group: the part of @worker of @chunk as it is, and then done(). */
-ORIEL_DEV void oriel_dev_crew_copy(const struct oriel_dev_crew *crew, struct oriel_dev_group g,
-				   enum oriel_dev_side side, uint32_t worker,
-				   const struct oriel_dev_chunk *chunk)
+ORIEL_DEV void oriel_dev_copy_group_copy(const struct oriel_dev_copy_group *crew,
+					 struct oriel_dev_group g, enum oriel_dev_side side,
+					 uint32_t worker, const struct oriel_dev_chunk *chunk)
 {
-	uint64_t begin, length = oriel_dev_crew_part(crew, worker, chunk->length, &begin);
+	uint64_t begin, length = oriel_dev_copy_group_part(crew, worker, chunk->length, &begin);
 	char *to = side == ORIEL_DEV_PACK ? chunk->slot : chunk->buffer;
 	const char *from = side == ORIEL_DEV_PACK ? chunk->buffer : chunk->slot;
 
 	if (length)
 		oriel_mapped_copy(g, to + begin, from + begin, length);
-	oriel_dev_crew_done(crew, g, side, worker, chunk);
+	oriel_dev_copy_group_done(crew, g, side, worker, chunk);
 }
 
 #endif
