@@ -25,7 +25,7 @@ struct cache {
 	char *memory;
 	char *staging;  /* a page in host memory, if the cache is on a GPU */
 	uint64_t *sums; /* [pages], of the pages that rank 0 computed */
-	struct oriel_p2p_hub *context;
+	struct oriel_p2p_context *context;
 	struct oriel_p2p_memory *handle;
 	struct oriel_p2p *p2p;
 	uint64_t moved, wrong; /* bytes moved, wrong pages */
@@ -240,7 +240,7 @@ static enum oriel_status transfer(struct cache *c, enum oriel_p2p_mode mode)
 static enum oriel_status cache_open(struct cache *c)
 {
 	enum oriel_path path = ORIEL_PATH_NONE;
-	struct oriel_p2p_hub_attr attr = {.size = sizeof(attr), .flags = c->flags};
+	struct oriel_p2p_context_attr attr = {.size = sizeof(attr), .flags = c->flags};
 	enum oriel_status status = oriel_comm_path(c->comm, !c->rank, &path);
 	void *memory;
 
@@ -257,7 +257,7 @@ static enum oriel_status cache_open(struct cache *c)
 		c->staging = malloc(c->page);
 	if (!c->sums || (c->flags && !c->staging))
 		return ORIEL_ERR_NOMEM;
-	status = oriel_p2p_hub_create(&attr, &c->context);
+	status = oriel_p2p_context_create(&attr, &c->context);
 	if (status == ORIEL_OK)
 		status = oriel_p2p_register(c->context, memory, c->pages * c->page, 0, &c->handle);
 	return status;
@@ -293,7 +293,7 @@ static int run(struct cache *c)
 	if (status == ORIEL_OK)
 		status = transfer(c, ORIEL_P2P_COPY_BASED);
 	oriel_p2p_unregister(c->handle);
-	oriel_p2p_hub_destroy(c->context);
+	oriel_p2p_context_destroy(c->context);
 	oriel_memory_free(c->memory);
 	free(c->staging);
 	free(c->sums);

@@ -17,7 +17,7 @@
 
 /* State of the job, created by the first row that needs it. */
 struct perf_p2p {
-	struct oriel_p2p_hub *context;
+	struct oriel_p2p_context *context;
 	struct oriel_p2p *ends[P2P_MODES];
 	void *source, *sink; /* in memory that the peer's process can map */
 	struct oriel_p2p_memory *from, *to;
@@ -42,7 +42,7 @@ static enum oriel_status p2p_register(struct perf_p2p *p, void **memory,
 static enum oriel_status p2p_open(struct perf_job *job, uint64_t bytes, struct perf_p2p *p)
 {
 	/* The context is the communicator's, so its endpoints reach ranks on other machines too. */
-	enum oriel_status status = oriel_comm_p2p_hub(job->comm, &p->context);
+	enum oriel_status status = oriel_comm_p2p_context(job->comm, &p->context);
 
 	p->bytes = bytes;
 	if (status == ORIEL_OK)

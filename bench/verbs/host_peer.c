@@ -277,11 +277,11 @@ static double spread_lat(const struct peer *p, uint64_t bytes, unsigned rounds, 
 }
 
 /* An endpoint of this process, connected to that of the other one. */
-static struct oriel_p2p *connect_by_p2p(const struct peer *p, struct oriel_p2p_hub **context)
+static struct oriel_p2p *connect_by_p2p(const struct peer *p, struct oriel_p2p_context **context)
 {
-	const struct oriel_p2p_hub_attr context_attr = {.size = sizeof(context_attr),
-							.paths = 1u << ORIEL_PATH_RDMA,
-							.timeout_ns = PATIENCE_NS};
+	const struct oriel_p2p_context_attr context_attr = {.size = sizeof(context_attr),
+							    .paths = 1u << ORIEL_PATH_RDMA,
+							    .timeout_ns = PATIENCE_NS};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = ORIEL_P2P_ZERO_COPY,
 					    .channels = CHANNELS,
@@ -289,7 +289,7 @@ static struct oriel_p2p *connect_by_p2p(const struct peer *p, struct oriel_p2p_h
 	char mine[ORIEL_P2P_ADDRESS], theirs[ORIEL_P2P_ADDRESS];
 	struct oriel_p2p *endpoint;
 
-	need(oriel_p2p_hub_create(&context_attr, context) == ORIEL_OK, "a context");
+	need(oriel_p2p_context_create(&context_attr, context) == ORIEL_OK, "a context");
 	need(oriel_p2p_create(*context, &attr, &endpoint) == ORIEL_OK, "an endpoint");
 	need(oriel_p2p_address(endpoint, mine) == ORIEL_OK, "an address");
 	exchange(p, mine, theirs, sizeof(mine));
@@ -327,7 +327,7 @@ static double p2p_bw(const struct peer *p, uint64_t bytes, unsigned rounds)
 	struct oriel_p2p_request *r = calloc(rounds + WARM, sizeof(*r));
 	struct oriel_p2p_memory *memory = NULL;
 	struct oriel_p2p_buffer b;
-	struct oriel_p2p_hub *context;
+	struct oriel_p2p_context *context;
 	struct oriel_p2p *endpoint = connect_by_p2p(p, &context);
 	uint64_t started = 0;
 
@@ -350,7 +350,7 @@ static double p2p_bw(const struct peer *p, uint64_t bytes, unsigned rounds)
 	meet(p);
 	oriel_p2p_destroy(endpoint);
 	oriel_p2p_unregister(memory);
-	oriel_p2p_hub_destroy(context);
+	oriel_p2p_context_destroy(context);
 	free(r);
 	return (double)bytes * rounds / (double)started * 1e3;
 }

@@ -15,9 +15,9 @@
 extern "C" {
 #endif
 
-struct oriel_p2p_hub;    /* what the ends of one process share: adapter, staging */
-struct oriel_p2p;        /* one end, to one peer */
-struct oriel_p2p_memory; /* memory that a hub has registered */
+struct oriel_p2p_context; /* what the ends of one process share: adapter, staging */
+struct oriel_p2p;         /* one end, to one peer */
+struct oriel_p2p_memory;  /* memory that a hub has registered */
 struct oriel_comm;
 
 #define ORIEL_P2P_ADDRESS 128u   /* bytes of the address of an end */
@@ -39,7 +39,7 @@ enum oriel_p2p_mode {
 
 const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode); /* "auto", "zero_copy", ... */
 
-enum oriel_p2p_hub_flags {
+enum oriel_p2p_context_flags {
 	/*
 	 * Buffers and registered memory may be of the GPU whose context is current in the
 	 * calling thread. ORIEL_ERR_UNSUPPORTED: there is none, and why. What is to be sent
@@ -58,13 +58,13 @@ enum oriel_p2p_hub_flags {
 };
 
 /* Zero means default for every field. */
-struct oriel_p2p_hub_attr {
+struct oriel_p2p_context_attr {
 	size_t size;         /* of this struct, as the caller knew it */
 	size_t chunk;        /* bytes of a staging slot, 4 KiB to 16 MiB; 0 = 128 KiB */
 	unsigned slots;      /* to receive in, shared by all ends; 0 = 128. Half as many to send */
 	unsigned paths;      /* 1 << enum oriel_path that may be used; 0 = as ORIEL_PATHS says */
 	uint64_t timeout_ns; /* of connect and wait; 0 = ORIEL_TIMEOUT, ORIEL_FOREVER = none */
-	unsigned flags;      /* enum oriel_p2p_hub_flags */
+	unsigned flags;      /* enum oriel_p2p_context_flags */
 };
 
 /*
@@ -73,14 +73,14 @@ struct oriel_p2p_hub_attr {
  * waits for the peer of another. @attr may be NULL. Any thread may call what
  * takes a hub, at any time.
  */
-enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *attr,
-				       struct oriel_p2p_hub **hub);
+enum oriel_status oriel_p2p_context_create(const struct oriel_p2p_context_attr *attr,
+					   struct oriel_p2p_context **hub);
 
 /*
  * Ends and registered memory are gone already; while there are any it does
  * nothing but report that (oriel_last_error). NULL is allowed.
  */
-void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub);
+void oriel_p2p_context_destroy(struct oriel_p2p_context *hub);
 
 /* A part of a transfer in a staging slot. */
 struct oriel_p2p_chunk {
@@ -109,11 +109,12 @@ struct oriel_p2p_hooks {
 	void (*cancel)(void *context, enum oriel_status status);
 };
 
-struct oriel_p2p_crew; /* threads of the caller's that pack and unpack: oriel/dev/copy_group.h */
+struct oriel_p2p_copy_group; /* threads of the caller's that pack and unpack: oriel/dev/copy_group.h
+			      */
 struct oriel_dev_copy_group;
 
 /* Zero means default for every field. */
-struct oriel_p2p_crew_attr {
+struct oriel_p2p_copy_group_attr {
 	size_t size;         /* of this struct, as the caller knew it */
 	unsigned workers;    /* of each side, up to 64; 0 = 1 */
 	unsigned depth;      /* chunks told of at once, up to 256; 0 = 64 */
@@ -125,15 +126,15 @@ struct oriel_p2p_crew_attr {
  * Kernels can be workers if @hub has a GPU. @hub must outlive the crew, and the crew
  * the end. A worker leaves before its thread or kernel ends.
  */
-enum oriel_status oriel_p2p_crew_create(struct oriel_p2p_hub *hub,
-					const struct oriel_p2p_crew_attr *attr,
-					struct oriel_p2p_crew **crew);
-const struct oriel_p2p_hooks *oriel_p2p_crew_hooks(void);
+enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *hub,
+					      const struct oriel_p2p_copy_group_attr *attr,
+					      struct oriel_p2p_copy_group **crew);
+const struct oriel_p2p_hooks *oriel_p2p_copy_group_hooks(void);
 /* What workers are given; see oriel/dev/copy_group.h. */
-enum oriel_status oriel_p2p_crew_device(const struct oriel_p2p_crew *crew,
-					struct oriel_dev_copy_group *device);
+enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *crew,
+					      struct oriel_dev_copy_group *device);
 /* Its end is gone, and nobody enters any more. NULL is allowed. */
-void oriel_p2p_crew_destroy(struct oriel_p2p_crew *crew);
+void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *crew);
 
 /* Zero means default for every field. Mode, channels, depth and queues are equal at both ends. */
 struct oriel_p2p_attr {
@@ -153,7 +154,7 @@ struct oriel_p2p_attr {
  * and text of what broke the end once something has. @hub must outlive it. @attr
  * may be NULL.
  */
-enum oriel_status oriel_p2p_create(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *attr,
+enum oriel_status oriel_p2p_create(struct oriel_p2p_context *hub, const struct oriel_p2p_attr *attr,
 				   struct oriel_p2p **p2p);
 
 /*
@@ -243,7 +244,7 @@ enum oriel_p2p_register_flags {
 	ORIEL_P2P_BACKGROUND = 1,
 };
 
-enum oriel_status oriel_p2p_register(struct oriel_p2p_hub *hub, void *address, size_t length,
+enum oriel_status oriel_p2p_register(struct oriel_p2p_context *hub, void *address, size_t length,
 				     unsigned flags, struct oriel_p2p_memory **memory);
 enum oriel_status oriel_p2p_memory_check(const struct oriel_p2p_memory *memory);
 /* No request uses it any more. NULL is allowed. */
@@ -351,7 +352,7 @@ enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 				 const struct oriel_p2p_attr *attr, struct oriel_p2p **p2p);
 
 /* The hub of those ends, to register memory with. @comm's, which alone destroys it. */
-enum oriel_status oriel_comm_p2p_hub(struct oriel_comm *comm, struct oriel_p2p_hub **hub);
+enum oriel_status oriel_comm_p2p_context(struct oriel_comm *comm, struct oriel_p2p_context **hub);
 
 #ifdef __cplusplus
 }

@@ -18,16 +18,16 @@ struct oriel_p2p_mock;
 enum oriel_p2p_mock_order {
 	ORIEL_P2P_MOCK_IN_ORDER, /* all that was put arrives with the next progress of either end */
 	ORIEL_P2P_MOCK_SHUFFLED, /* ... some of it, in an order that the seed chooses */
-	ORIEL_P2P_MOCK_BY_HAND,  /* only by oriel_p2p_mock_deliver() */
+	ORIEL_P2P_MOCK_MANUAL,   /* only by oriel_p2p_mock_deliver() */
 };
 
 /* Zero means default for every field. */
 struct oriel_p2p_mock_attr {
-	size_t size;                          /* of this struct, as the caller knew it */
-	unsigned order;                       /* enum oriel_p2p_mock_order */
-	uint64_t seed;                        /* of the order, and of how much arrives at once */
-	const struct oriel_p2p_hub_attr *hub; /* of the hub of both ends; NULL = defaults */
-	const struct oriel_p2p_attr *ends;    /* of both; NULL = defaults */
+	size_t size;    /* of this struct, as the caller knew it */
+	unsigned order; /* enum oriel_p2p_mock_order */
+	uint64_t seed;  /* of the order, and of how much arrives at once */
+	const struct oriel_p2p_context_attr *hub; /* of the hub of both ends; NULL = defaults */
+	const struct oriel_p2p_attr *ends;        /* of both; NULL = defaults */
 };
 
 /* The ends are joined on return. All of it, ends included, belongs to one thread. */
@@ -40,8 +40,8 @@ void oriel_p2p_mock_destroy(struct oriel_p2p_mock *mock);
  * @end 0 or 1. The mock's: only oriel_p2p_mock_destroy() destroys them. NULL of what is no live
  * mock; see oriel_last_error().
  */
-struct oriel_p2p *oriel_p2p_mock_end(const struct oriel_p2p_mock *mock, unsigned end);
-struct oriel_p2p_hub *oriel_p2p_mock_hub(const struct oriel_p2p_mock *mock);
+struct oriel_p2p *oriel_p2p_mock_endpoint(const struct oriel_p2p_mock *mock, unsigned end);
+struct oriel_p2p_context *oriel_p2p_mock_context(const struct oriel_p2p_mock *mock);
 
 /* Something that is on its way. */
 struct oriel_p2p_mock_event {
@@ -56,15 +56,15 @@ struct oriel_p2p_mock_event {
 /* 0 of what is no live mock. */
 unsigned oriel_p2p_mock_count(const struct oriel_p2p_mock *mock);
 /* From the oldest, 0, on. ORIEL_ERR_RANGE past the last. */
-enum oriel_status oriel_p2p_mock_look(const struct oriel_p2p_mock *mock, unsigned index,
+enum oriel_status oriel_p2p_mock_peek(const struct oriel_p2p_mock *mock, unsigned index,
 				      struct oriel_p2p_mock_event *event);
 /* The bytes are read and written now. ORIEL_ERR_STATE: it may not arrive yet. */
 enum oriel_status oriel_p2p_mock_deliver(struct oriel_p2p_mock *mock, unsigned index);
 
 /* While held, @end does not hear that what it put is done. */
-void oriel_p2p_mock_hold(struct oriel_p2p_mock *mock, unsigned end, bool is_held);
+void oriel_p2p_mock_hold_completions(struct oriel_p2p_mock *mock, unsigned end, bool is_held);
 /* The next @count puts of @end find no room. */
-void oriel_p2p_mock_refuse(struct oriel_p2p_mock *mock, unsigned end, unsigned count);
+void oriel_p2p_mock_fill_queue(struct oriel_p2p_mock *mock, unsigned end, unsigned count);
 /* The link of @end fails with @status, a failure. What was on its way is lost. */
 void oriel_p2p_mock_fail(struct oriel_p2p_mock *mock, unsigned end, enum oriel_status status);
 

@@ -51,7 +51,8 @@ size_t ori_internode_staging(const struct oriel_allgather *g)
 	return g->kind->has_notes ? ORI_INTERNODE_SLOTS * stage_slot(g) : 0;
 }
 
-static enum oriel_status stage_open(struct ori_internode *internode, struct oriel_p2p_hub *context)
+static enum oriel_status stage_open(struct ori_internode *internode,
+				    struct oriel_p2p_context *context)
 {
 	struct oriel_allgather *g = internode->g;
 	uint32_t ranks = oriel_comm_size(g->comm);
@@ -100,7 +101,7 @@ static enum oriel_status internode_prepare(struct ori_internode *internode, char
 					    .paths = 1u << ORIEL_PATH_RDMA};
 	struct oriel_allgather *g = internode->g;
 	uint32_t ranks = oriel_comm_size(g->comm), rank;
-	struct oriel_p2p_hub *context = NULL;
+	struct oriel_p2p_context *context = NULL;
 	struct ori_internode_peer *peer;
 	void *view = NULL;
 	enum oriel_status status = oriel_comm_prepare(g->comm);
@@ -108,7 +109,7 @@ static enum oriel_status internode_prepare(struct ori_internode *internode, char
 	if (status == ORIEL_OK)
 		status = oriel_copies_create(g->comm, &internode->copies);
 	if (status == ORIEL_OK)
-		status = oriel_comm_p2p_hub(g->comm, &context);
+		status = oriel_comm_p2p_context(g->comm, &context);
 	if (status == ORIEL_OK)
 		status = oriel_p2p_register(context, g->result, internode->length, 0,
 					    &internode->memory);

@@ -16,7 +16,7 @@ struct p2p_mock_end;
 struct ori_host_link;
 
 /* Memory here, as its owner and as the adapter know it. */
-struct p2p_near {
+struct p2p_local {
 	char *at;
 	uint64_t address;
 	uint32_t lkey;
@@ -24,7 +24,7 @@ struct p2p_near {
 };
 
 /* Memory of the peer. @at is set where the backend is mapped. */
-struct p2p_far {
+struct p2p_remote {
 	char *at;
 	uint64_t address;
 	uint32_t key;
@@ -43,7 +43,7 @@ struct p2p_wait {
 /* What the backends keep in an end. */
 struct p2p_link {
 	struct ori_host_link *host;
-	uint8_t host_end[P2P_LINK_END];
+	uint8_t host_end[P2P_LINK_INFO];
 	struct ori_mapping segment, pool; /* the peer's */
 	struct p2p_segment *peer;         /* in it */
 	struct p2p_mock_end *mock;
@@ -63,10 +63,10 @@ struct p2p_backend {
 	bool carries;    /* tell() takes few bytes to wherever the immediate says */
 
 	/* Describe this end. @fds, at most two, stay this end's; *@nfds of them. */
-	enum oriel_status (*open)(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
+	enum oriel_status (*open)(struct oriel_p2p *p, struct p2p_endpoint_info *mine, int *fds,
 				  unsigned *nfds);
 	/* The peer's end, which has been checked; sets @p's board and pool. */
-	enum oriel_status (*connect)(struct oriel_p2p *p, const struct p2p_end *theirs,
+	enum oriel_status (*connect)(struct oriel_p2p *p, const struct p2p_endpoint_info *theirs,
 				     const int *fds, unsigned nfds);
 	/* May wait for what the peer is writing. Nobody writes here for the peer afterwards. */
 	void (*sever)(struct oriel_p2p *p);
@@ -84,14 +84,14 @@ struct p2p_backend {
 	 * word of 8 bytes is written whole. Puts have no order; an immediate comes after
 	 * all that was put before it.
 	 */
-	enum oriel_status (*put)(struct oriel_p2p *p, const struct p2p_near *from,
-				 const struct p2p_far *to, size_t length, uint64_t *op);
-	enum oriel_status (*tell)(struct oriel_p2p *p, const struct p2p_near *from,
-				  const struct p2p_far *to, size_t length, uint32_t immediate,
+	enum oriel_status (*put)(struct oriel_p2p *p, const struct p2p_local *from,
+				 const struct p2p_remote *to, size_t length, uint64_t *op);
+	enum oriel_status (*tell)(struct oriel_p2p *p, const struct p2p_local *from,
+				  const struct p2p_remote *to, size_t length, uint32_t immediate,
 				  uint64_t *op);
 	/*
-	 * The same of P2P_CARRIED bytes at most, which are copied now and put by the peer
-	 * where ori_in_place() has it. Of those that carry.
+	 * The same of P2P_IMM_BYTES bytes at most, which are copied now and put by the peer
+	 * where ori_in_address() has it. Of those that carry.
 	 */
 	enum oriel_status (*carry)(struct oriel_p2p *p, const void *bytes, size_t length,
 				   uint32_t immediate, uint64_t *op);
@@ -108,11 +108,11 @@ struct p2p_backend {
 				  const void *at, size_t length, struct p2p_offer *offer);
 	/* The same from the peer's. ORIEL_AGAIN: what it needs is still to come. */
 	enum oriel_status (*find)(struct oriel_p2p *p, const struct p2p_offer *offer,
-				  struct p2p_far *far);
+				  struct p2p_remote *far);
 };
 
 /* Of those that do not carry. */
-enum oriel_status ori_p2p_no_carry(struct oriel_p2p *p, const void *bytes, size_t length,
+enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p, const void *bytes, size_t length,
 				   uint32_t immediate, uint64_t *op);
 
 extern const struct p2p_backend ori_p2p_mapped, ori_p2p_self, ori_p2p_rdma;

@@ -2,7 +2,7 @@
 /*
  * How two ends meet, and that the peer is still there: frames over a unix socket,
  * with descriptors, or over TCP. One end calls the hub of the other.
- * Each says P2P_END, and once it has heard the peer's and can be put to, P2P_READY;
+ * Each says P2P_ENDPOINT, and once it has heard the peer's and can be put to, P2P_READY;
  * nothing is put before that has come.
  */
 #include <errno.h>
@@ -35,14 +35,14 @@ static struct p2p_frame door_frame(enum p2p_frame_kind kind)
 	return frame;
 }
 
-static void door_drop_fds(struct p2p_door *door)
+static void door_drop_fds(struct p2p_control_socket *door)
 {
 	while (door->nfds)
 		close(door->fds[--door->nfds]);
 }
 
 /* What has come and is not read would make TCP take back what was said last. */
-static void door_hang_up(struct p2p_door *door)
+static void door_hang_up(struct p2p_control_socket *door)
 {
 	char rest[sizeof(door->in)];
 
@@ -52,9 +52,9 @@ static void door_hang_up(struct p2p_door *door)
 		;
 }
 
-void ori_door_close(struct oriel_p2p *p)
+void ori_control_socket_close(struct oriel_p2p *p)
 {
-	struct p2p_door *door = &p->door;
+	struct p2p_control_socket *door = &p->door;
 
 	door_drop_fds(door);
 	ori_p2p_dial_close(&door->dial);
@@ -97,7 +97,7 @@ static enum oriel_status door_push(int fd, const void *bytes, size_t length, con
 }
 
 /* What is left of the frame before. */
-static enum oriel_status door_flush(struct p2p_door *door)
+static enum oriel_status door_flush(struct p2p_control_socket *door)
 {
 	while (door->out_left) {
 		const char *at = (const char *)&door->out + sizeof(door->out) - door->out_left;
@@ -114,7 +114,7 @@ static enum oriel_status door_flush(struct p2p_door *door)
 static enum oriel_status door_send(struct oriel_p2p *p, const struct p2p_frame *frame,
 				   const int *fds, unsigned nfds)
 {
-	struct p2p_door *door = &p->door;
+	struct p2p_control_socket *door = &p->door;
 	enum oriel_status st = door_flush(door);
 	size_t pushed = 0;
 
@@ -128,8 +128,8 @@ static enum oriel_status door_send(struct oriel_p2p *p, const struct p2p_frame *
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_door_send(struct oriel_p2p *p, const struct p2p_frame *frame, const int *fds,
-				unsigned nfds)
+enum oriel_status ori_control_socket_send(struct oriel_p2p *p, const struct p2p_frame *frame,
+					  const int *fds, unsigned nfds)
 {
 	struct p2p_frame whole = *frame;
 
@@ -138,7 +138,7 @@ enum oriel_status ori_door_send(struct oriel_p2p *p, const struct p2p_frame *fra
 	return door_send(p, &whole, fds, nfds);
 }
 
-void ori_door_bye(struct oriel_p2p *p, enum oriel_status status, const char *text)
+void ori_control_socket_bye(struct oriel_p2p *p, enum oriel_status status, const char *text)
 {
 	struct p2p_frame frame = door_frame(P2P_BYE);
 
@@ -150,7 +150,7 @@ void ori_door_bye(struct oriel_p2p *p, enum oriel_status status, const char *tex
 	(void)door_send(p, &frame, NULL, 0);
 }
 
-static void door_keep_fds(struct p2p_door *door, struct msghdr *message)
+static void door_keep_fds(struct p2p_control_socket *door, struct msghdr *message)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
 		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -171,7 +171,7 @@ static void door_keep_fds(struct p2p_door *door, struct msghdr *message)
 /* The next frame. ORIEL_AGAIN: not all of it is there; ORIEL_ERR_PEER: none comes any more. */
 static enum oriel_status door_hear(struct oriel_p2p *p, struct p2p_frame *frame)
 {
-	struct p2p_door *door = &p->door;
+	struct p2p_control_socket *door = &p->door;
 	union door_control control;
 	struct iovec part = {.iov_base = (char *)&door->in + door->in_length,
 			     .iov_len = sizeof(door->in) - door->in_length};
@@ -207,7 +207,7 @@ static enum oriel_status door_take_bye(const struct oriel_p2p *p, const struct p
 /* Does the hub of a peer that has not called still listen? It takes a knock for nothing. */
 static enum oriel_status door_knock(struct oriel_p2p *p)
 {
-	struct p2p_door *door = &p->door;
+	struct p2p_control_socket *door = &p->door;
 	enum oriel_status st = ORIEL_ERR_TIMEOUT;
 	int fd;
 
@@ -216,7 +216,7 @@ static enum oriel_status door_knock(struct oriel_p2p *p)
 	if (door->is_near)
 		st = ori_fdsock_connect(p->peer.door, p->peer.uid, (pid_t)p->peer.pid, 1, &fd);
 	else
-		st = ori_p2p_knock(&door->dial, &p->address, &p->peer);
+		st = ori_p2p_probe(&door->dial, &p->address, &p->peer);
 	if (st == ORIEL_AGAIN)
 		return st;
 	door->knock = ori_deadline(door->is_near ? DOOR_KNOCK_NS : DOOR_KNOCK_FAR_NS);
@@ -228,13 +228,13 @@ static enum oriel_status door_knock(struct oriel_p2p *p)
 /* ORIEL_AGAIN: there is no socket yet. */
 static enum oriel_status door_call(struct oriel_p2p *p)
 {
-	struct p2p_door *door = &p->door;
+	struct p2p_control_socket *door = &p->door;
 	enum oriel_status st;
 
 	if (!ori_p2p_address_calls(&p->address, &p->peer)) {
-		st = ori_hub_answer(p->hub, &p->peer.token, &p->address.token, &door->fd);
+		st = ori_p2p_context_answer(p->hub, &p->peer.token, &p->address.token, &door->fd);
 		if (st == ORIEL_AGAIN && door->clash && ori_deadline_passed(door->clash))
-			st = ori_hub_find_clash(p->hub, p);
+			st = ori_p2p_context_find_clash(p->hub, p);
 		return st == ORIEL_AGAIN ? door_knock(p) : st;
 	}
 	door->hello = (struct p2p_hello){.to = p->peer.token, .from = p->address.token};
@@ -250,7 +250,8 @@ static enum oriel_status door_call(struct oriel_p2p *p)
 	return st;
 }
 
-static enum oriel_status door_check_end(const struct oriel_p2p *p, const struct p2p_end *e)
+static enum oriel_status door_check_end(const struct oriel_p2p *p,
+					const struct p2p_endpoint_info *e)
 {
 	if (e->mode != p->mode)
 		return ori_fail(ORIEL_ERR_MISMATCH, "this end is of mode %s, the peer's of mode %s",
@@ -269,7 +270,7 @@ static enum oriel_status door_check_end(const struct oriel_p2p *p, const struct 
 static enum oriel_status door_say_end(struct oriel_p2p *p)
 {
 	const struct p2p_pool *pool = &p->hub->pool;
-	struct p2p_frame frame = door_frame(P2P_END);
+	struct p2p_frame frame = door_frame(P2P_ENDPOINT);
 	unsigned nfds = 0;
 	int fds[DOOR_FDS];
 	enum oriel_status st;
@@ -283,12 +284,12 @@ static enum oriel_status door_say_end(struct oriel_p2p *p)
 	frame.end.slots = pool->receive;
 	memcpy(frame.end.gpu, p->hub->gpu.uuid, sizeof(frame.end.gpu));
 	st = p->backend->open(p, &frame.end, fds, &nfds);
-	if (p->backend->carries && ori_p2p_takes_short(p))
-		frame.end.flags |= P2P_END_SHORT;
+	if (p->backend->carries && ori_p2p_takes_eager(p))
+		frame.end.flags |= P2P_ENDPOINT_EAGER;
 	return st == ORIEL_OK ? door_send(p, &frame, fds, nfds) : st;
 }
 
-static enum oriel_status door_take_end(struct oriel_p2p *p, const struct p2p_end *end)
+static enum oriel_status door_take_end(struct oriel_p2p *p, const struct p2p_endpoint_info *end)
 {
 	enum oriel_status st;
 
@@ -299,8 +300,8 @@ static enum oriel_status door_take_end(struct oriel_p2p *p, const struct p2p_end
 		return st;
 	p->pool_stride = end->stride;
 	p->pool_slots = end->slots;
-	if ((end->flags & P2P_END_SHORT) && p->backend->carries && ori_p2p_takes_short(p))
-		p->short_max = p2p_short_limit(p);
+	if ((end->flags & P2P_ENDPOINT_EAGER) && p->backend->carries && ori_p2p_takes_eager(p))
+		p->eager_max = p2p_eager_limit(p);
 	memcpy(p->peer_gpu, end->gpu, sizeof(p->peer_gpu));
 	p->chunk = end->chunk < p->hub->pool.chunk ? (size_t)end->chunk : p->hub->pool.chunk;
 	st = p->backend->connect(p, end, p->door.fds, p->door.nfds);
@@ -311,7 +312,7 @@ static enum oriel_status door_take_end(struct oriel_p2p *p, const struct p2p_end
 
 static enum oriel_status door_take_piece(struct oriel_p2p *p, const struct p2p_piece *piece)
 {
-	struct p2p_taken *taken = &p->taken[p2p_piece_place(piece->number)];
+	struct p2p_taken *taken = &p->taken[p2p_piece_slot(piece->number)];
 	enum oriel_status st = ORIEL_ERR_PROTOCOL;
 
 	if (p->backend->path == ORIEL_PATH_MAPPED && piece->number == taken->next) {
@@ -328,7 +329,7 @@ static enum oriel_status door_take_piece(struct oriel_p2p *p, const struct p2p_p
 static enum oriel_status door_take(struct oriel_p2p *p, const struct p2p_frame *frame)
 {
 	switch ((enum p2p_frame_kind)frame->kind) {
-	case P2P_END:
+	case P2P_ENDPOINT:
 		return door_take_end(p, &frame->end);
 	case P2P_READY:
 		if (!p->door.has_end)
@@ -352,7 +353,7 @@ static enum oriel_status door_take(struct oriel_p2p *p, const struct p2p_frame *
 /* Each step once: nothing is sent twice because something else did not fit. */
 static enum oriel_status door_say(struct oriel_p2p *p)
 {
-	struct p2p_door *door = &p->door;
+	struct p2p_control_socket *door = &p->door;
 	struct p2p_frame frame = door_frame(P2P_HELLO);
 	enum oriel_status st = ORIEL_OK;
 
@@ -367,14 +368,14 @@ static enum oriel_status door_say(struct oriel_p2p *p)
 	}
 	if (st == ORIEL_OK && door->has_end && !door->has_sent_ready) {
 		frame = door_frame(P2P_READY);
-		frame.ready.reaches_gpu = ori_hub_reaches(p->hub, p->peer_gpu);
+		frame.ready.reaches_gpu = ori_p2p_context_reaches(p->hub, p->peer_gpu);
 		st = door_send(p, &frame, NULL, 0);
 		door->has_sent_ready = st == ORIEL_OK;
 	}
 	return st == ORIEL_OK ? door_flush(door) : st;
 }
 
-enum oriel_status ori_door_meet(struct oriel_p2p *p, bool *has_moved)
+enum oriel_status ori_control_socket_meet(struct oriel_p2p *p, bool *has_moved)
 {
 	struct p2p_frame frame;
 	enum oriel_status st = ORIEL_OK;
@@ -401,7 +402,7 @@ enum oriel_status ori_door_meet(struct oriel_p2p *p, bool *has_moved)
 	return st;
 }
 
-enum oriel_status ori_door_watch(struct oriel_p2p *p)
+enum oriel_status ori_control_socket_watch(struct oriel_p2p *p)
 {
 	struct p2p_frame frame;
 	enum oriel_status st;

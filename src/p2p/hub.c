@@ -38,7 +38,7 @@ static enum oriel_status hub_paths(unsigned asked, uint32_t *paths)
 	if (strcmp(ori_setting_text(ORI_SETTING_HCA), "none") == 0)
 		allowed &= ~(1u << ORIEL_PATH_RDMA);
 	if (asked & ~(HUB_PATHS | 1u << ORIEL_PATH_SELF))
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_hub_attr.paths is 0x%x", asked);
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_context_attr.paths is 0x%x", asked);
 	allowed |= 1u << ORIEL_PATH_SELF;
 	*paths = asked ? allowed & asked : allowed;
 	if (!*paths)
@@ -51,7 +51,7 @@ static enum oriel_status hub_paths(unsigned asked, uint32_t *paths)
  * A port that everybody reaches is opened where it is guarded, or asked for: by the
  * key of the job.
  */
-static bool hub_wants_tcp(const struct oriel_p2p_hub *hub)
+static bool hub_wants_tcp(const struct oriel_p2p_context *hub)
 {
 	const char *word = ori_setting_text(ORI_SETTING_P2P_TCP);
 
@@ -60,9 +60,9 @@ static bool hub_wants_tcp(const struct oriel_p2p_hub *hub)
 	return strcmp(word, "on") == 0 || (strcmp(word, "auto") == 0 && hub->key.length);
 }
 
-static enum oriel_status hub_listen(struct oriel_p2p_hub *hub)
+static enum oriel_status hub_listen(struct oriel_p2p_context *hub)
 {
-	struct p2p_doors *doors = &hub->doors;
+	struct p2p_listeners *doors = &hub->doors;
 	enum oriel_status st = ori_random(doors->token, sizeof(doors->token));
 
 	if (st == ORIEL_OK)
@@ -73,7 +73,7 @@ static enum oriel_status hub_listen(struct oriel_p2p_hub *hub)
 	return st;
 }
 
-static enum oriel_status hub_describe(struct oriel_p2p_hub *hub)
+static enum oriel_status hub_describe(struct oriel_p2p_context *hub)
 {
 	struct p2p_host host;
 	enum oriel_status st = ori_p2p_host(&host);
@@ -97,7 +97,8 @@ static enum oriel_status hub_describe(struct oriel_p2p_hub *hub)
 	return ORIEL_OK;
 }
 
-static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_hub_attr *attr,
+static enum oriel_status hub_open(struct oriel_p2p_context *hub,
+				  const struct oriel_p2p_context_attr *attr,
 				  const struct ori_gpu *gpu)
 {
 	size_t chunk = attr->chunk ? attr->chunk : HUB_CHUNK;
@@ -112,7 +113,8 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 		return ori_fail(ORIEL_ERR_RANGE, "%u staging slots, not %u to %u", slots,
 				HUB_SHARED + 1, HUB_SLOTS_MAX);
 	if (attr->flags & ~HUB_FLAGS)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_hub_attr.flags is 0x%x", attr->flags);
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_context_attr.flags is 0x%x",
+				attr->flags);
 	if (has_gpu_slots && !(attr->flags & ORIEL_P2P_GPU))
 		return ori_fail(ORIEL_ERR_INVALID, "ORIEL_P2P_GPU_SLOTS needs ORIEL_P2P_GPU");
 	hub->timeout_ns = attr->timeout_ns;
@@ -127,20 +129,20 @@ static enum oriel_status hub_open(struct oriel_p2p_hub *hub, const struct oriel_
 	if (st == ORIEL_OK)
 		st = hub_describe(hub);
 	if (st == ORIEL_OK)
-		st = ori_holds_open(hub);
+		st = ori_mr_refs_open(hub);
 	if (st == ORIEL_OK && (gpu || attr->flags & ORIEL_P2P_GPU))
-		st = ori_hub_open_gpu(hub, gpu);
+		st = ori_p2p_context_open_gpu(hub, gpu);
 	if (st == ORIEL_OK)
 		st = ori_pool_open(&hub->pool, chunk, slots, has_gpu_slots ? &hub->gpu : NULL);
-	return st == ORIEL_OK ? ori_hub_pin(hub, &hub->pool.area) : st;
+	return st == ORIEL_OK ? ori_p2p_context_pin(hub, &hub->pool.area) : st;
 }
 
-void ori_hub_close(struct oriel_p2p_hub *hub)
+void ori_p2p_context_close(struct oriel_p2p_context *hub)
 {
-	ori_holds_close(hub);
+	ori_mr_refs_close(hub);
 	ori_memory_stop(hub);
-	for (unsigned i = 0; i < hub->strangers_count; i++)
-		close(hub->strangers[i].fd);
+	for (unsigned i = 0; i < hub->pending_count; i++)
+		close(hub->pending[i].fd);
 	/* Whoever took a slot has given it back. */
 	assert(ori_pool_free(&hub->pool.receives) == hub->pool.receive);
 	assert(ori_pool_free(&hub->pool.sends) == hub->pool.slots - hub->pool.receive);
@@ -148,7 +150,7 @@ void ori_hub_close(struct oriel_p2p_hub *hub)
 		hub->ops->unregister_memory(hub->pool.area.mr);
 	if (hub->hca)
 		hub->ops->close(hub->hca);
-	ori_hub_unpin(hub, &hub->pool.area);
+	ori_p2p_context_unpin(hub, &hub->pool.area);
 	if (hub->pool.area.mem)
 		ori_pool_close(&hub->pool);
 	ori_gpu_close(&hub->gpu);
@@ -162,13 +164,14 @@ void ori_hub_close(struct oriel_p2p_hub *hub)
 	ori_handle_free(hub);
 }
 
-static const struct p2p_doors hub_no_doors = {.local = -1, .tcp = -1};
+static const struct p2p_listeners hub_no_doors = {.local = -1, .tcp = -1};
 
-enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,
-				    const struct p2p_doors *doors, const struct ori_gpu *gpu,
-				    struct oriel_p2p_hub **out)
+enum oriel_status ori_p2p_context_create_at(const struct oriel_p2p_context_attr *attr,
+					    const struct p2p_listeners *doors,
+					    const struct ori_gpu *gpu,
+					    struct oriel_p2p_context **out)
 {
-	struct oriel_p2p_hub *hub = ori_handle_alloc(ORI_HANDLE_P2P_CONTEXT, sizeof(*hub));
+	struct oriel_p2p_context *hub = ori_handle_alloc(ORI_HANDLE_P2P_CONTEXT, sizeof(*hub));
 	enum oriel_status st;
 
 	if (!hub)
@@ -183,7 +186,7 @@ enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,
 	if (st != ORIEL_OK) {
 		if (doors->local >= 0)
 			hub->doors = hub_no_doors;
-		ori_hub_close(hub);
+		ori_p2p_context_close(hub);
 		return st;
 	}
 	ori_handle_open(hub, NULL);
@@ -191,21 +194,21 @@ enum oriel_status ori_hub_create_at(const struct oriel_p2p_hub_attr *attr,
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_p2p_hub_create(const struct oriel_p2p_hub_attr *caller,
-				       struct oriel_p2p_hub **out)
+enum oriel_status oriel_p2p_context_create(const struct oriel_p2p_context_attr *caller,
+					   struct oriel_p2p_context **out)
 {
-	struct oriel_p2p_hub_attr attr;
+	struct oriel_p2p_context_attr attr;
 	enum oriel_status st;
 
 	if (!out)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_hub_create: hub is NULL");
-	st = ori_attr_read("oriel_p2p_hub_attr", caller, &attr, sizeof(attr));
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_context_create: hub is NULL");
+	st = ori_attr_read("oriel_p2p_context_attr", caller, &attr, sizeof(attr));
 	if (st == ORIEL_OK)
-		st = ori_hub_create_at(&attr, &hub_no_doors, NULL, out);
+		st = ori_p2p_context_create_at(&attr, &hub_no_doors, NULL, out);
 	return st;
 }
 
-static bool hub_has_memory_locked(const struct oriel_p2p_hub *hub)
+static bool hub_has_memory_locked(const struct oriel_p2p_context *hub)
 {
 	const struct oriel_p2p_memory *m = hub->memories;
 
@@ -214,7 +217,7 @@ static bool hub_has_memory_locked(const struct oriel_p2p_hub *hub)
 	return m || hub->waiting || hub->working;
 }
 
-bool ori_hub_has_memory(struct oriel_p2p_hub *hub)
+bool ori_p2p_context_has_memory(struct oriel_p2p_context *hub)
 {
 	bool has_memory;
 
@@ -224,44 +227,45 @@ bool ori_hub_has_memory(struct oriel_p2p_hub *hub)
 	return has_memory;
 }
 
-void oriel_p2p_hub_destroy(struct oriel_p2p_hub *hub)
+void oriel_p2p_context_destroy(struct oriel_p2p_context *hub)
 {
 	bool is_used;
 
 	if (!ori_handle_may_end(hub, ORI_HANDLE_P2P_CONTEXT, __func__))
 		return;
 	if (hub->has_owner) {
-		ori_misuse("oriel_p2p_hub_destroy: the hub belongs to its communicator");
+		ori_misuse("oriel_p2p_context_destroy: the hub belongs to its communicator");
 		return;
 	}
 	pthread_mutex_lock(&hub->lock);
 	is_used = hub->ends || hub_has_memory_locked(hub);
 	pthread_mutex_unlock(&hub->lock);
 	if (is_used) {
-		ori_misuse("oriel_p2p_hub_destroy: it still has %s",
+		ori_misuse("oriel_p2p_context_destroy: it still has %s",
 			   hub->ends ? "ends" : "registered memory");
 		return;
 	}
 	if (ori_handle_shut(hub, ORI_HANDLE_P2P_CONTEXT, __func__))
-		ori_hub_close(hub);
+		ori_p2p_context_close(hub);
 }
 
-static enum oriel_status hub_register_locked(struct oriel_p2p_hub *hub, struct p2p_area *area)
+static enum oriel_status hub_register_locked(struct oriel_p2p_context *hub, struct p2p_area *area)
 {
-	return hub->ops->register_memory(hub->hca, area->base, area->length, 0, HUB_ACCESS,
+	return hub->ops->register_memory(hub->hca, area->base, area->length, 0, P2P_ACCESS,
 					 &area->mr, &area->keys);
 }
 
-static enum oriel_status hub_register_pool_locked(struct oriel_p2p_hub *hub)
+static enum oriel_status hub_register_pool_locked(struct oriel_p2p_context *hub)
 {
 	struct p2p_area *area = &hub->pool.area;
 
 	if (!hub->pool.is_gpu || hub->reaches_all)
 		return hub_register_locked(hub, area);
-	return ori_hub_register_gpu(hub, area->base, area->length, 0, &area->mr, &area->keys);
+	return ori_p2p_context_register_gpu(hub, area->base, area->length, 0, &area->mr,
+					    &area->keys);
 }
 
-static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_hub *hub)
+static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_context *hub)
 {
 	const struct ori_gpu *gpu = hub->gpu.ops ? &hub->gpu : NULL;
 	struct ori_hca_caps caps;
@@ -289,7 +293,7 @@ static enum oriel_status hub_open_adapter_locked(struct oriel_p2p_hub *hub)
 	return st;
 }
 
-enum oriel_status ori_hub_need_adapter(struct oriel_p2p_hub *hub)
+enum oriel_status ori_p2p_context_need_hca(struct oriel_p2p_context *hub)
 {
 	enum oriel_status st = ORIEL_OK;
 
@@ -300,19 +304,19 @@ enum oriel_status ori_hub_need_adapter(struct oriel_p2p_hub *hub)
 	return st;
 }
 
-enum oriel_status ori_hub_register(struct oriel_p2p_hub *hub, struct p2p_area *area)
+enum oriel_status ori_p2p_context_register(struct oriel_p2p_context *hub, struct p2p_area *area)
 {
 	return hub_register_locked(hub, area);
 }
 
-void ori_hub_unregister(struct oriel_p2p_hub *hub, struct p2p_area *area)
+void ori_p2p_context_unregister(struct oriel_p2p_context *hub, struct p2p_area *area)
 {
 	if (area->mr)
 		hub->ops->unregister_memory(area->mr);
 	area->mr = NULL;
 }
 
-void ori_hub_add(struct oriel_p2p_hub *hub, struct oriel_p2p *p)
+void ori_p2p_context_add(struct oriel_p2p_context *hub, struct oriel_p2p *p)
 {
 	pthread_mutex_lock(&hub->lock);
 	p->next = hub->ends;
@@ -320,7 +324,7 @@ void ori_hub_add(struct oriel_p2p_hub *hub, struct oriel_p2p *p)
 	pthread_mutex_unlock(&hub->lock);
 }
 
-void ori_hub_remove(struct oriel_p2p_hub *hub, struct oriel_p2p *p)
+void ori_p2p_context_remove(struct oriel_p2p_context *hub, struct oriel_p2p *p)
 {
 	struct oriel_p2p **at = &hub->ends;
 
@@ -331,7 +335,7 @@ void ori_hub_remove(struct oriel_p2p_hub *hub, struct oriel_p2p *p)
 	pthread_mutex_unlock(&hub->lock);
 }
 
-enum oriel_status ori_hub_take_spare(struct oriel_p2p_hub *hub, int *slot)
+enum oriel_status ori_p2p_context_take_spare(struct oriel_p2p_context *hub, int *slot)
 {
 	int taken = -1;
 
@@ -343,13 +347,13 @@ enum oriel_status ori_hub_take_spare(struct oriel_p2p_hub *hub, int *slot)
 	if (taken < 0)
 		return ori_fail(ORIEL_ERR_NOMEM,
 				"%u staging slots to receive in are too few for one more end of "
-				"this hub (%u): oriel_p2p_hub_attr.slots",
+				"this hub (%u): oriel_p2p_context_attr.slots",
 				hub->pool.receive, hub->spares + 1);
 	*slot = taken;
 	return ORIEL_OK;
 }
 
-void ori_hub_give_spare(struct oriel_p2p_hub *hub, int slot)
+void ori_p2p_context_give_spare(struct oriel_p2p_context *hub, int slot)
 {
 	pthread_mutex_lock(&hub->lock);
 	ori_pool_give(&hub->pool, &hub->pool.receives, slot);
@@ -357,15 +361,15 @@ void ori_hub_give_spare(struct oriel_p2p_hub *hub, int slot)
 	pthread_mutex_unlock(&hub->lock);
 }
 
-static void hub_drop_stranger(struct oriel_p2p_hub *hub, unsigned which)
+static void hub_drop_stranger(struct oriel_p2p_context *hub, unsigned which)
 {
-	close(hub->strangers[which].fd);
-	hub->strangers[which] = hub->strangers[--hub->strangers_count];
+	close(hub->pending[which].fd);
+	hub->pending[which] = hub->pending[--hub->pending_count];
 }
 
-static void hub_admit(struct oriel_p2p_hub *hub, int fd, bool is_far)
+static void hub_admit(struct oriel_p2p_context *hub, int fd, bool is_far)
 {
-	hub->strangers[hub->strangers_count++] = (struct hub_stranger){
+	hub->pending[hub->pending_count++] = (struct p2p_pending_connection){
 		.fd = fd,
 		.is_far = is_far,
 		.deadline = ori_deadline(is_far ? HUB_PATIENCE_NS : hub->timeout_ns),
@@ -373,23 +377,23 @@ static void hub_admit(struct oriel_p2p_hub *hub, int fd, bool is_far)
 }
 
 /* Who has said nothing for longest makes room: nobody can keep others out so. */
-static void hub_make_room(struct oriel_p2p_hub *hub)
+static void hub_make_room(struct oriel_p2p_context *hub)
 {
-	unsigned oldest = HUB_STRANGERS;
+	unsigned oldest = P2P_PENDING_MAX;
 
-	for (unsigned i = 0; i < hub->strangers_count; i++) {
-		const struct hub_stranger *s = &hub->strangers[i];
+	for (unsigned i = 0; i < hub->pending_count; i++) {
+		const struct p2p_pending_connection *s = &hub->pending[i];
 
 		if (s->is_far && s->length < sizeof(s->frame) &&
-		    (oldest == HUB_STRANGERS || s->deadline < hub->strangers[oldest].deadline))
+		    (oldest == P2P_PENDING_MAX || s->deadline < hub->pending[oldest].deadline))
 			oldest = i;
 	}
-	if (oldest < HUB_STRANGERS)
+	if (oldest < P2P_PENDING_MAX)
 		hub_drop_stranger(hub, oldest);
 }
 
 /* False: nobody is there, or there is nothing left to accept the connection with. */
-static bool hub_accept_far(struct oriel_p2p_hub *hub)
+static bool hub_accept_far(struct oriel_p2p_context *hub)
 {
 	struct pollfd p = {.fd = hub->doors.tcp, .events = POLLIN};
 	int fd;
@@ -405,16 +409,16 @@ static bool hub_accept_far(struct oriel_p2p_hub *hub)
 	return fd >= 0;
 }
 
-static void hub_accept(struct oriel_p2p_hub *hub)
+static void hub_accept(struct oriel_p2p_context *hub)
 {
 	struct pollfd p = {.fd = hub->doors.local, .events = POLLIN};
 	enum oriel_status st;
 	struct ucred who;
 	int fd;
 
-	if (hub->strangers_count == HUB_STRANGERS)
+	if (hub->pending_count == P2P_PENDING_MAX)
 		hub_make_room(hub);
-	while (hub->strangers_count < HUB_STRANGERS && poll(&p, 1, 0) == 1) {
+	while (hub->pending_count < P2P_PENDING_MAX && poll(&p, 1, 0) == 1) {
 		/* Somebody is there, so a deadline that has passed does; who gives up just now
 		 * is no failure. */
 		st = ori_fdsock_accept(hub->doors.local, 1, &fd, &who);
@@ -424,11 +428,11 @@ static void hub_accept(struct oriel_p2p_hub *hub)
 			break;
 		hub_admit(hub, fd, false);
 	}
-	while (hub->doors.tcp >= 0 && hub->strangers_count < HUB_STRANGERS && hub_accept_far(hub))
+	while (hub->doors.tcp >= 0 && hub->pending_count < P2P_PENDING_MAX && hub_accept_far(hub))
 		;
 }
 
-static void hub_turn_away(const struct hub_stranger *s, const char *why)
+static void hub_turn_away(const struct p2p_pending_connection *s, const char *why)
 {
 	char from[ORI_ENDPOINT_LENGTH] = "somebody who has gone";
 	struct ori_address address;
@@ -439,7 +443,7 @@ static void hub_turn_away(const struct hub_stranger *s, const char *why)
 }
 
 /* What who calls over TCP has said; false: nothing more is wanted of him. */
-static bool hub_take_far(struct oriel_p2p_hub *hub, struct hub_stranger *s,
+static bool hub_take_far(struct oriel_p2p_context *hub, struct p2p_pending_connection *s,
 			 const struct p2p_frame *said)
 {
 	struct p2p_frame frame = {.magic = P2P_FRAME_MAGIC,
@@ -464,7 +468,7 @@ static bool hub_take_far(struct oriel_p2p_hub *hub, struct hub_stranger *s,
 }
 
 /* Reads on; false if nothing sensible can come any more. */
-static bool hub_listen_to(struct oriel_p2p_hub *hub, struct hub_stranger *s)
+static bool hub_listen_to(struct oriel_p2p_context *hub, struct p2p_pending_connection *s)
 {
 	struct p2p_frame frame;
 	ssize_t n;
@@ -489,7 +493,7 @@ static bool hub_listen_to(struct oriel_p2p_hub *hub, struct hub_stranger *s)
 	return s->is_far ? hub_take_far(hub, s, &frame) : frame.kind == P2P_HELLO;
 }
 
-static bool hub_is_caller(const struct hub_stranger *s, const struct p2p_token *from,
+static bool hub_is_caller(const struct p2p_pending_connection *s, const struct p2p_token *from,
 			  const struct p2p_token *to)
 {
 	return s->length == sizeof(s->frame) &&
@@ -497,16 +501,17 @@ static bool hub_is_caller(const struct hub_stranger *s, const struct p2p_token *
 	       ori_p2p_token_compare(&s->frame.hello.to, to) == 0;
 }
 
-enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_token *from,
-				 const struct p2p_token *to, int *fd)
+enum oriel_status ori_p2p_context_answer(struct oriel_p2p_context *hub,
+					 const struct p2p_token *from, const struct p2p_token *to,
+					 int *fd)
 {
 	enum oriel_status st = ORIEL_AGAIN;
 	unsigned i = 0;
 
 	pthread_mutex_lock(&hub->lock);
 	hub_accept(hub);
-	while (i < hub->strangers_count && st == ORIEL_AGAIN) {
-		struct hub_stranger *s = &hub->strangers[i];
+	while (i < hub->pending_count && st == ORIEL_AGAIN) {
+		struct p2p_pending_connection *s = &hub->pending[i];
 
 		if (!hub_listen_to(hub, s)) {
 			hub_drop_stranger(hub, i);
@@ -514,7 +519,7 @@ enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_tok
 		}
 		if (hub_is_caller(s, from, to)) {
 			*fd = s->fd;
-			*s = hub->strangers[--hub->strangers_count];
+			*s = hub->pending[--hub->pending_count];
 			st = ORIEL_OK;
 		}
 		i++;
@@ -523,7 +528,7 @@ enum oriel_status ori_hub_answer(struct oriel_p2p_hub *hub, const struct p2p_tok
 	return st;
 }
 
-static bool hub_has_end_locked(const struct oriel_p2p_hub *hub, uint64_t number)
+static bool hub_has_end_locked(const struct oriel_p2p_context *hub, uint64_t number)
 {
 	const struct oriel_p2p *p = hub->ends;
 
@@ -533,8 +538,8 @@ static bool hub_has_end_locked(const struct oriel_p2p_hub *hub, uint64_t number)
 }
 
 /* Is it the peer of @p that has called, for another mode, and in vain so far? */
-static bool hub_is_clash_locked(const struct oriel_p2p_hub *hub, const struct hub_stranger *s,
-				const struct oriel_p2p *p)
+static bool hub_is_clash_locked(const struct oriel_p2p_context *hub,
+				const struct p2p_pending_connection *s, const struct oriel_p2p *p)
 {
 	const struct p2p_hello *hello = &s->frame.hello;
 
@@ -545,7 +550,8 @@ static bool hub_is_clash_locked(const struct oriel_p2p_hub *hub, const struct hu
 	       !hub_has_end_locked(hub, hello->to.number);
 }
 
-enum oriel_status ori_hub_find_clash(struct oriel_p2p_hub *hub, const struct oriel_p2p *p)
+enum oriel_status ori_p2p_context_find_clash(struct oriel_p2p_context *hub,
+					     const struct oriel_p2p *p)
 {
 	struct p2p_frame bye = {.magic = P2P_FRAME_MAGIC,
 				.version = P2P_VERSION,
@@ -554,8 +560,8 @@ enum oriel_status ori_hub_find_clash(struct oriel_p2p_hub *hub, const struct ori
 	enum oriel_status st = ORIEL_AGAIN;
 
 	pthread_mutex_lock(&hub->lock);
-	for (unsigned i = 0; i < hub->strangers_count && st == ORIEL_AGAIN; i++) {
-		const struct hub_stranger *s = &hub->strangers[i];
+	for (unsigned i = 0; i < hub->pending_count && st == ORIEL_AGAIN; i++) {
+		const struct p2p_pending_connection *s = &hub->pending[i];
 
 		if (!hub_is_clash_locked(hub, s, p))
 			continue;

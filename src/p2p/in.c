@@ -53,8 +53,8 @@ static enum oriel_status in_plan(struct oriel_p2p *p, struct oriel_p2p_request *
 	r->chunks = 1;
 	if (r->kind == P2P_EXPECT)
 		return ORIEL_OK;
-	if (p2p_is_short(p, r)) {
-		r->place = P2P_SHORT;
+	if (p2p_is_eager(p, r)) {
+		r->place = P2P_EAGER;
 		return ORIEL_OK;
 	}
 	if (p->mode == ORIEL_P2P_COPY_BASED || (p->mode == ORIEL_P2P_AUTO && !r->memory)) {
@@ -62,7 +62,7 @@ static enum oriel_status in_plan(struct oriel_p2p *p, struct oriel_p2p_request *
 		return ORIEL_OK;
 	}
 	if (!r->memory) {
-		st = ori_memory_hold(p->hub, r);
+		st = ori_mr_ref_take(p->hub, r);
 		if (st != ORIEL_OK)
 			return st;
 	}
@@ -107,11 +107,11 @@ static enum oriel_status in_tell_offer(struct oriel_p2p *p, struct oriel_p2p_req
 				       struct p2p_in_slot *s, unsigned index, uint64_t unit)
 {
 	uint32_t immediate =
-		p2p_immediate(P2P_TELL_OFFER, r->channel, p2p_slot(p, unit), p2p_lap(p, unit));
+		p2p_immediate(P2P_IMM_OFFER, r->channel, p2p_slot(p, unit), p2p_lap(p, unit));
 	struct p2p_offer *desk = &p->segment->desk.offers[index], offer = {0};
-	uint64_t there = offsetof(struct p2p_board, offers) + index * sizeof(*desk), op;
-	struct p2p_near from = p2p_desk(p, desk);
-	struct p2p_far to = p2p_board(p, there);
+	uint64_t there = offsetof(struct p2p_remote_control, offers) + index * sizeof(*desk), op;
+	struct p2p_local from = p2p_local_control(p, desk);
+	struct p2p_remote to = p2p_remote_control(p, there);
 	enum oriel_status st;
 
 	if (s->op > p->done)
@@ -145,7 +145,7 @@ static enum oriel_status in_take_short(struct p2p_in_slot *s, uint32_t number, c
 	const struct oriel_p2p_request *r = s->request;
 	int32_t ahead = (int32_t)(number - (uint32_t)r->number);
 
-	if (r->place != P2P_SHORT || ahead || length != r->length)
+	if (r->place != P2P_EAGER || ahead || length != r->length)
 		return in_mismatch(r, r->number + (uint64_t)ahead, length);
 	memcpy(r->buffer, bytes, length);
 	s->state = P2P_IN_DONE;
@@ -154,7 +154,7 @@ static enum oriel_status in_take_short(struct p2p_in_slot *s, uint32_t number, c
 
 static const char *in_aside(const struct oriel_p2p *p, unsigned channel, unsigned slot)
 {
-	return (const char *)p->segment + p2p_aside(p, channel, slot);
+	return (const char *)p->segment + p2p_eager_buffer(p, channel, slot);
 }
 
 /* The unit of this slot, of @r, is granted: has it come before? */
@@ -162,14 +162,14 @@ static enum oriel_status in_take_kept(struct oriel_p2p *p, const struct oriel_p2
 				      unsigned slot)
 {
 	struct p2p_in *in = &p->in[r->channel];
-	struct p2p_kept *kept = &in->kept[slot];
+	struct p2p_unexpected *kept = &in->kept[slot];
 	uint32_t length = kept->length;
 
 	if (!length)
 		return ORIEL_OK;
 	kept->length = 0;
 	return in_take_short(&in->slots[slot], kept->number,
-			     length <= P2P_SHORT_WITHIN ? kept->bytes
+			     length <= P2P_EAGER_INLINE ? kept->bytes
 							: in_aside(p, r->channel, slot),
 			     length);
 }
@@ -184,14 +184,14 @@ static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 
 	s->staging = -1;
 	s->copy = 0;
-	s->is_told = r->place != P2P_SHORT;
+	s->is_told = r->place != P2P_EAGER;
 	if (r->place == P2P_DIRECT) {
 		st = in_tell_offer(p, r, s, index, in->unit);
-	} else if (r->place != P2P_SHORT) {
+	} else if (r->place != P2P_EAGER) {
 		if (r->place == P2P_STAGED && (s->staging = in_take_slot(p, r)) < 0)
 			return ORIEL_AGAIN;
 		st = ori_p2p_set_word(p, P2P_WORD_CREDIT + index,
-				      p2p_credit(p2p_lap(p, in->unit), (enum p2p_place)r->place,
+				      p2p_credit(p2p_lap(p, in->unit), (enum p2p_protocol)r->place,
 						 s->staging < 0 ? 0 : (uint32_t)s->staging));
 	}
 	if (st != ORIEL_OK)
@@ -206,10 +206,10 @@ static enum oriel_status in_grant(struct oriel_p2p *p, struct p2p_in *in,
 /* Of a peer that has gone what was kept is taken, and nothing else is to come. */
 static bool in_may_come(const struct oriel_p2p *p, const struct p2p_in *in)
 {
-	const struct p2p_kept *kept = &in->kept[p2p_slot(p, in->unit)];
+	const struct p2p_unexpected *kept = &in->kept[p2p_slot(p, in->unit)];
 
 	return in->unit < in->oldest + p->depth &&
-	       (!p->is_leaving || (kept->length && p2p_is_short(p, in->assign)));
+	       (!p->is_leaving || (kept->length && p2p_is_eager(p, in->assign)));
 }
 
 /* Those of them that are done, and how many the peer may be told of. */
@@ -224,7 +224,7 @@ static void in_retire(struct oriel_p2p *p, struct p2p_in *in, unsigned channel)
 			ori_p2p_finish_first(p, &in->requests, ORIEL_OK);
 	}
 	/* Not each one, but before the peer has none left that it may fill. */
-	if (p->short_max && in->oldest - in->told >= (p->depth + 1) / 2)
+	if (p->eager_max && in->oldest - in->told >= (p->depth + 1) / 2)
 		p->untold |= UINT64_C(1) << channel;
 }
 
@@ -270,16 +270,16 @@ static bool in_is_due(const struct oriel_p2p *p, unsigned channel, unsigned slot
 	       (p2p_lap(p, in_unit(p, in, slot)) & 0xffff) == (immediate & 0xffff);
 }
 
-char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length)
+char *ori_in_address(struct oriel_p2p *p, uint32_t immediate, size_t length)
 {
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
 	const struct p2p_in_slot *s;
 
 	if (channel >= p->channels || slot >= p->depth)
 		return NULL;
-	if (immediate >> 30 == P2P_TELL_OFFER && length == sizeof(struct p2p_offer))
+	if (immediate >> 30 == P2P_IMM_OFFER && length == sizeof(struct p2p_offer))
 		return (char *)&p->segment->board.offers[channel * p->depth + slot];
-	if (immediate >> 30 != P2P_TELL_UNIT || !in_is_due(p, channel, slot, immediate))
+	if (immediate >> 30 != P2P_IMM_UNIT || !in_is_due(p, channel, slot, immediate))
 		return NULL;
 	s = &p->in[channel].slots[slot];
 	if (s->request->place == P2P_STAGED && p->hub->pool.is_gpu)
@@ -331,11 +331,11 @@ static bool in_is_awaited(const struct oriel_p2p *p, const struct p2p_in *in, ui
 }
 
 /* What is aside stays there. */
-static void in_keep(struct p2p_kept *kept, uint32_t number, const char *bytes, size_t length)
+static void in_keep(struct p2p_unexpected *kept, uint32_t number, const char *bytes, size_t length)
 {
 	kept->number = number;
 	kept->length = (uint32_t)length;
-	if (length <= P2P_SHORT_WITHIN)
+	if (length <= P2P_EAGER_INLINE)
 		memcpy(kept->bytes, bytes, length);
 }
 
@@ -345,20 +345,21 @@ static size_t in_short_length(const struct oriel_p2p *p, uint32_t immediate, con
 {
 	uint32_t length;
 
-	if (!(immediate & P2P_TELL_ASIDE))
-		return along > P2P_SHORT_HEAD && along <= P2P_CARRIED ? along - P2P_SHORT_HEAD : 0;
-	if (along != P2P_SHORT_ASIDE)
+	if (!(immediate & P2P_IMM_BUFFERED))
+		return along > P2P_EAGER_HEAD && along <= P2P_IMM_BYTES ? along - P2P_EAGER_HEAD
+									: 0;
+	if (along != P2P_EAGER_BUFFERED)
 		return 0;
-	memcpy(&length, what + P2P_SHORT_HEAD, sizeof(length));
-	return length > P2P_SHORT_WITHIN && length <= p->short_max ? length : 0;
+	memcpy(&length, what + P2P_EAGER_HEAD, sizeof(length));
+	return length > P2P_EAGER_INLINE && length <= p->eager_max ? length : 0;
 }
 
 /* The peer may still write to @what: each count is read once. */
-enum oriel_status ori_in_came(struct oriel_p2p *p, uint32_t immediate, const char *what,
-			      size_t along)
+enum oriel_status ori_in_eager_arrived(struct oriel_p2p *p, uint32_t immediate, const char *what,
+				       size_t along)
 {
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0x7f;
-	size_t length = p->short_max ? in_short_length(p, immediate, what, along) : 0;
+	size_t length = p->eager_max ? in_short_length(p, immediate, what, along) : 0;
 	struct p2p_in *in = &p->in[channel];
 	enum oriel_status st;
 	uint32_t head[2];
@@ -370,9 +371,9 @@ enum oriel_status ori_in_came(struct oriel_p2p *p, uint32_t immediate, const cha
 				"%zu bytes of the peer for slot %u of channel %u in lap %u, which "
 				"may not come",
 				along, slot, channel, immediate & 0xffff);
-	static_assert(P2P_SHORT_HEAD == sizeof(head), "number and taken");
+	static_assert(P2P_EAGER_HEAD == sizeof(head), "number and taken");
 	memcpy(head, what, sizeof(head));
-	what = immediate & P2P_TELL_ASIDE ? in_aside(p, channel, slot) : what + sizeof(head);
+	what = immediate & P2P_IMM_BUFFERED ? in_aside(p, channel, slot) : what + sizeof(head);
 	st = ori_out_taken(p, channel, head[1]);
 	if (st != ORIEL_OK)
 		return st;
@@ -390,14 +391,14 @@ enum oriel_status ori_in_came(struct oriel_p2p *p, uint32_t immediate, const cha
 	return ORIEL_OK;
 }
 
-bool ori_in_recv_short(struct oriel_p2p *p, struct oriel_p2p_request *r)
+bool ori_in_recv_eager(struct oriel_p2p *p, struct oriel_p2p_request *r)
 {
 	struct p2p_in *in = &p->in[r->channel];
-	const struct p2p_kept *kept;
+	const struct p2p_unexpected *kept;
 	struct p2p_in_slot *s;
 	unsigned slot;
 
-	if (r->kind != P2P_RECV || !p2p_is_short(p, r) || in->assign ||
+	if (r->kind != P2P_RECV || !p2p_is_eager(p, r) || in->assign ||
 	    in->unit >= in->oldest + p->depth)
 		return false;
 	slot = p2p_slot(p, in->unit);
@@ -408,7 +409,7 @@ bool ori_in_recv_short(struct oriel_p2p *p, struct oriel_p2p_request *r)
 			 : p->is_leaving)
 		return false;
 	r->number = in->number++;
-	r->place = P2P_SHORT;
+	r->place = P2P_EAGER;
 	r->begun = r->chunks = 1;
 	r->done = 0;
 	in->unit++;
@@ -426,7 +427,7 @@ bool ori_in_recv_short(struct oriel_p2p *p, struct oriel_p2p_request *r)
 
 bool ori_in_is_left(const struct oriel_p2p *p, unsigned channel, size_t length)
 {
-	const struct p2p_kept *kept;
+	const struct p2p_unexpected *kept;
 	const struct p2p_in *in;
 
 	if (p->failure != ORIEL_ERR_PEER || channel >= p->channels)
@@ -445,13 +446,13 @@ uint32_t ori_in_taken(struct oriel_p2p *p, unsigned channel)
 	return (uint32_t)in->told;
 }
 
-enum oriel_status ori_in_tell(struct oriel_p2p *p, unsigned channel)
+enum oriel_status ori_in_report(struct oriel_p2p *p, unsigned channel)
 {
 	(void)ori_in_taken(p, channel);
 	return ori_p2p_set_word(p, P2P_WORD_TAKEN + channel, p->in[channel].told);
 }
 
-enum oriel_status ori_in_tell_granted(struct oriel_p2p *p, unsigned channel)
+enum oriel_status ori_in_report_granted(struct oriel_p2p *p, unsigned channel)
 {
 	struct p2p_in *in = &p->in[channel];
 	enum oriel_status st = ORIEL_OK;
@@ -463,7 +464,7 @@ enum oriel_status ori_in_tell_granted(struct oriel_p2p *p, unsigned channel)
 			continue;
 		s->is_told = true;
 		st = ori_p2p_set_word(p, P2P_WORD_CREDIT + channel * p->depth + p2p_slot(p, unit),
-				      p2p_credit(p2p_lap(p, unit), P2P_SHORT, 0));
+				      p2p_credit(p2p_lap(p, unit), P2P_EAGER, 0));
 	}
 	return st;
 }
@@ -496,9 +497,9 @@ static enum oriel_status in_copy(struct oriel_p2p *p, struct p2p_in_slot *s,
 		return ORIEL_OK;
 	}
 	if (!s->copy)
-		st = ori_lane_copy(p, P2P_LANE_IN, chunk->buffer, chunk->slot, chunk->length,
-				   &s->copy);
-	return st == ORIEL_OK ? ori_lane_test(p, P2P_LANE_IN, s->copy) : st;
+		st = ori_copy_stream_copy(p, P2P_COPY_IN, chunk->buffer, chunk->slot, chunk->length,
+					  &s->copy);
+	return st == ORIEL_OK ? ori_copy_stream_test(p, P2P_COPY_IN, s->copy) : st;
 }
 
 /* ORIEL_AGAIN: the copy goes on. @index: of the slot among all of the end. */
@@ -530,7 +531,7 @@ static enum oriel_status in_unpack(struct oriel_p2p *p, struct p2p_in_slot *s, u
 
 static enum oriel_status in_flush(struct oriel_p2p *p)
 {
-	enum oriel_status st = p->is_flush_due ? ori_hub_flush(p->hub) : ORIEL_OK;
+	enum oriel_status st = p->is_flush_due ? ori_p2p_context_flush(p->hub) : ORIEL_OK;
 
 	p->is_flush_due = false;
 	return st;

@@ -60,7 +60,7 @@ enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char
 			r->kind == P2P_PUT ? "a put" : "a send", r->length, there);
 }
 
-const char *ori_out_other(enum p2p_place place)
+const char *ori_out_other(enum p2p_protocol place)
 {
 	return place == P2P_NOTICE ? "an expect" : "a receive of few bytes";
 }
@@ -68,12 +68,12 @@ const char *ori_out_other(enum p2p_place place)
 static enum oriel_status out_take_credit(struct oriel_p2p *p, struct oriel_p2p_request *r,
 					 uint64_t credit)
 {
-	enum p2p_place place = p2p_credit_place(credit);
+	enum p2p_protocol place = p2p_credit_protocol(credit);
 
 	if (place == P2P_NOTICE)
 		return r->kind == P2P_PUT ? (r->place = P2P_NOTICE, ORIEL_OK)
 					  : ori_out_mismatch(r, ori_out_other(place));
-	if (place == P2P_SHORT && p->short_max)
+	if (place == P2P_EAGER && p->eager_max)
 		return ori_out_mismatch(r, ori_out_other(place));
 	if (place != P2P_STAGED || p->mode == ORIEL_P2P_ZERO_COPY)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
@@ -88,7 +88,7 @@ static enum oriel_status out_take_offer(struct oriel_p2p *p, struct oriel_p2p_re
 					unsigned index)
 {
 	struct p2p_offer offer = p->segment->board.offers[index];
-	struct p2p_far far;
+	struct p2p_remote far;
 	enum oriel_status st;
 
 	if (p->mode == ORIEL_P2P_COPY_BASED)
@@ -147,45 +147,45 @@ static enum oriel_status out_put_aside(struct oriel_p2p *p, const struct oriel_p
 				       unsigned slot)
 {
 	const uint64_t board = offsetof(struct p2p_segment, board);
-	struct p2p_near from = {.at = r->buffer};
-	struct p2p_far to = p2p_board(p, p2p_aside(p, r->channel, slot) - board);
+	struct p2p_local from = {.at = r->buffer};
+	struct p2p_remote to = p2p_remote_control(p, p2p_eager_buffer(p, r->channel, slot) - board);
 	uint64_t op;
 
 	return p->backend->put(p, &from, &to, r->length, &op);
 }
 
-enum oriel_status ori_out_carry_short(struct oriel_p2p *p, const struct oriel_p2p_request *r,
-				      uint64_t unit, uint64_t *op)
+enum oriel_status ori_out_post_eager(struct oriel_p2p *p, const struct oriel_p2p_request *r,
+				     uint64_t unit, uint64_t *op)
 {
 	unsigned slot = p2p_slot(p, unit);
-	uint32_t tell = p2p_immediate(P2P_TELL_SHORT, r->channel, slot, p2p_lap(p, unit));
-	size_t along = P2P_SHORT_HEAD + r->length;
+	uint32_t tell = p2p_immediate(P2P_IMM_EAGER, r->channel, slot, p2p_lap(p, unit));
+	size_t along = P2P_EAGER_HEAD + r->length;
 	enum oriel_status st = ORIEL_OK;
-	struct p2p_short what;
+	struct p2p_eager what;
 
 	what.number = (uint32_t)r->number;
 	what.taken = ori_in_taken(p, r->channel);
-	if (r->length <= P2P_SHORT_WITHIN) {
+	if (r->length <= P2P_EAGER_INLINE) {
 		memcpy(what.bytes, r->buffer, r->length);
 	} else {
 		st = out_put_aside(p, r, slot);
 		what.length = (uint32_t)r->length;
-		along = P2P_SHORT_ASIDE;
-		tell |= P2P_TELL_ASIDE;
+		along = P2P_EAGER_BUFFERED;
+		tell |= P2P_IMM_BUFFERED;
 	}
 	return st == ORIEL_OK ? p->backend->carry(p, &what, along, tell, op) : st;
 }
 
-bool ori_out_send_short(struct oriel_p2p *p, struct oriel_p2p_request *r)
+bool ori_out_send_eager(struct oriel_p2p *p, struct oriel_p2p_request *r)
 {
 	struct p2p_out *out = &p->out[r->channel];
 	uint64_t op;
 
-	if (r->kind != P2P_SEND || !p2p_is_short(p, r) || out->requests.first ||
+	if (r->kind != P2P_SEND || !p2p_is_eager(p, r) || out->requests.first ||
 	    out_find_room(p, out, r->channel) != ORIEL_OK)
 		return false;
 	r->number = out->number;
-	if (ori_out_carry_short(p, r, out->unit, &op) != ORIEL_OK)
+	if (ori_out_post_eager(p, r, out->unit, &op) != ORIEL_OK)
 		return false;
 	out->number++;
 	out->unit++;
@@ -201,7 +201,7 @@ static enum oriel_status out_resolve_short(struct oriel_p2p *p, struct p2p_out *
 
 	if (st != ORIEL_OK)
 		return st;
-	r->place = P2P_SHORT;
+	r->place = P2P_EAGER;
 	r->unit = out->unit++;
 	out->resolve = r->next;
 	return ORIEL_OK;
@@ -216,7 +216,7 @@ static enum oriel_status out_resolve_one(struct oriel_p2p *p, struct p2p_out *ou
 	uint64_t credit = ori_p2p_word(p, P2P_WORD_CREDIT + index);
 	enum oriel_status st;
 
-	if (p2p_is_short(p, r))
+	if (p2p_is_eager(p, r))
 		return out_resolve_short(p, out, r);
 	if (p2p_credit_lap(credit) == lap)
 		st = out_take_credit(p, r, credit);
@@ -259,11 +259,11 @@ static enum oriel_status out_plan(struct oriel_p2p *p, struct oriel_p2p_request 
 	bool is_straight = r->place == P2P_DIRECT || r->place == P2P_NOTICE;
 	enum oriel_status st;
 
-	if (r->place == P2P_UNKNOWN && (p->mode != ORIEL_P2P_COPY_BASED || p2p_is_short(p, r)))
+	if (r->place == P2P_UNKNOWN && (p->mode != ORIEL_P2P_COPY_BASED || p2p_is_eager(p, r)))
 		return ORIEL_AGAIN;
 	r->step = (uint32_t)ori_p2p_step(p, r->length);
 	if (is_straight && p->backend->needs_keys && p->mode == ORIEL_P2P_ZERO_COPY && !r->memory) {
-		st = ori_memory_hold(p->hub, r);
+		st = ori_mr_ref_take(p->hub, r);
 		if (st != ORIEL_OK)
 			return st;
 	}

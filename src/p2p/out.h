@@ -14,12 +14,12 @@ static inline unsigned p2p_out_index(const struct oriel_p2p *p, unsigned channel
 /* One step of @s; ORIEL_AGAIN: it waits. @is_next: all before it of its transfer are posted. */
 enum oriel_status ori_out_step(struct oriel_p2p *p, struct p2p_out_slot *s, bool is_next);
 
-enum oriel_status ori_out_carry_short(struct oriel_p2p *p, const struct oriel_p2p_request *r,
-				      uint64_t unit, uint64_t *op);
+enum oriel_status ori_out_post_eager(struct oriel_p2p *p, const struct oriel_p2p_request *r,
+				     uint64_t unit, uint64_t *op);
 
 /* @r does not fit what the peer has @there. */
 enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char *there);
 /* What @place of a receive, or an expect, does not fit. */
-const char *ori_out_other(enum p2p_place place);
+const char *ori_out_other(enum p2p_protocol place);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* The staging slot of the peer for this chunk. ORIEL_AGAIN: no credit. */
 static enum oriel_status chunk_credit(struct oriel_p2p *p, const struct p2p_out_slot *s,
-				      struct p2p_far *far)
+				      struct p2p_remote *far)
 {
 	uint64_t unit = s->request->unit + s->chunk;
 	uint64_t credit =
@@ -19,9 +19,9 @@ static enum oriel_status chunk_credit(struct oriel_p2p *p, const struct p2p_out_
 
 	if (p2p_credit_lap(credit) != p2p_lap(p, unit))
 		return ORIEL_AGAIN;
-	if (p2p_credit_place(credit) == P2P_NOTICE || p2p_credit_place(credit) == P2P_SHORT)
-		return ori_out_mismatch(s->request, ori_out_other(p2p_credit_place(credit)));
-	if (p2p_credit_place(credit) != P2P_STAGED || p2p_credit_slot(credit) >= p->pool_slots)
+	if (p2p_credit_protocol(credit) == P2P_NOTICE || p2p_credit_protocol(credit) == P2P_EAGER)
+		return ori_out_mismatch(s->request, ori_out_other(p2p_credit_protocol(credit)));
+	if (p2p_credit_protocol(credit) != P2P_STAGED || p2p_credit_slot(credit) >= p->pool_slots)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
 				(unsigned long long)credit);
 	*far = p->pool;
@@ -49,7 +49,7 @@ static bool chunk_is_carried(const struct oriel_p2p *p, const struct oriel_p2p_r
 /* Does @s wait for nothing but a slot, and the link? */
 static bool chunk_may_put(struct oriel_p2p *p, const struct p2p_out_slot *s)
 {
-	struct p2p_far far;
+	struct p2p_remote far;
 
 	if (s->request->place == P2P_STAGED)
 		return chunk_credit(p, s, &far) != ORIEL_AGAIN;
@@ -60,10 +60,10 @@ static bool chunk_may_put(struct oriel_p2p *p, const struct p2p_out_slot *s)
 static enum oriel_status chunk_place(struct oriel_p2p *p, struct p2p_out_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
-	struct p2p_far far;
+	struct p2p_remote far;
 	enum oriel_status st;
 
-	if (r->place == P2P_SHORT ||
+	if (r->place == P2P_EAGER ||
 	    (r->place == P2P_STAGED && !p->pool.is_gpu && chunk_is_carried(p, r)))
 		return ORIEL_OK;
 	if (r->place == P2P_STAGED && chunk_packs_there(p)) {
@@ -110,9 +110,9 @@ static enum oriel_status chunk_copy(struct oriel_p2p *p, struct p2p_out_slot *s,
 		return ORIEL_OK;
 	}
 	if (!s->copy)
-		st = ori_lane_copy(p, P2P_LANE_OUT, chunk->slot, chunk->buffer, chunk->length,
-				   &s->copy);
-	return st == ORIEL_OK ? ori_lane_test(p, P2P_LANE_OUT, s->copy) : st;
+		st = ori_copy_stream_copy(p, P2P_COPY_OUT, chunk->slot, chunk->buffer,
+					  chunk->length, &s->copy);
+	return st == ORIEL_OK ? ori_copy_stream_test(p, P2P_COPY_OUT, s->copy) : st;
 }
 
 static enum oriel_status chunk_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
@@ -138,11 +138,11 @@ static enum oriel_status chunk_pack(struct oriel_p2p *p, struct p2p_out_slot *s)
 }
 
 /* From where this chunk is put, without its label. */
-static struct p2p_near chunk_source(const struct oriel_p2p *p, const struct p2p_out_slot *s)
+static struct p2p_local chunk_source(const struct oriel_p2p *p, const struct p2p_out_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
-	struct p2p_near near = {.at = (char *)r->buffer + s->offset,
-				.is_gpu = r->is_gpu && !s->label};
+	struct p2p_local near = {.at = (char *)r->buffer + s->offset,
+				 .is_gpu = r->is_gpu && !s->label};
 
 	if (s->label) {
 		near.at = s->label + p2p_slot_begin(s->length);
@@ -160,28 +160,28 @@ static enum oriel_status chunk_carry_staged(struct oriel_p2p *p, struct p2p_out_
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct p2p_label label = {r->number, r->length, 0, s->length, "", 0};
-	struct p2p_far to;
+	struct p2p_remote to;
 	enum oriel_status st = chunk_credit(p, s, &to);
 
 	if (st != ORIEL_OK)
 		return st;
 	memcpy(label.few, r->buffer, s->length);
 	return p->backend->carry(p, &label, P2P_LABEL_HEAD + s->length,
-				 p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, r->unit),
+				 p2p_immediate(P2P_IMM_UNIT, r->channel, p2p_slot(p, r->unit),
 					       p2p_lap(p, r->unit)),
 				 &s->op);
 }
 
 /* The bytes, unless they have been packed where they go; then the label, by itself. */
 static enum oriel_status chunk_post_split(struct oriel_p2p *p, struct p2p_out_slot *s,
-					  const struct p2p_far *slot)
+					  const struct p2p_remote *slot)
 {
 	const struct oriel_p2p_request *r = s->request;
 	uint64_t unit = r->unit + s->chunk, begin = p2p_slot_begin(s->length);
 	unsigned index = p2p_out_index(p, r->channel, unit);
 	struct p2p_label *desk = &p->segment->desk.labels[index];
-	struct p2p_near from = chunk_source(p, s);
-	struct p2p_far to = *slot;
+	struct p2p_local from = chunk_source(p, s);
+	struct p2p_remote to = *slot;
 	enum oriel_status st = ORIEL_OK;
 
 	if (s->staging >= 0 && !s->is_put) {
@@ -196,13 +196,13 @@ static enum oriel_status chunk_post_split(struct oriel_p2p *p, struct p2p_out_sl
 	if (st != ORIEL_OK)
 		return st;
 	*desk = (struct p2p_label){r->number, r->length, s->chunk, s->length, "", 0};
-	from = p2p_desk(p, desk);
+	from = p2p_local_control(p, desk);
 	/* Where the CPU of the peer looks for it. */
-	to = p->pool.is_gpu
-		     ? p2p_board(p, offsetof(struct p2p_board, labels) + index * sizeof(*desk))
-		     : *slot;
+	to = p->pool.is_gpu ? p2p_remote_control(p, offsetof(struct p2p_remote_control, labels) +
+							    index * sizeof(*desk))
+			    : *slot;
 	st = p->backend->tell(p, &from, &to, P2P_LABEL_HEAD,
-			      p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, unit),
+			      p2p_immediate(P2P_IMM_UNIT, r->channel, p2p_slot(p, unit),
 					    p2p_lap(p, unit)),
 			      &s->op);
 	if (st == ORIEL_OK)
@@ -214,8 +214,8 @@ static enum oriel_status chunk_post_staged(struct oriel_p2p *p, struct p2p_out_s
 {
 	const struct oriel_p2p_request *r = s->request;
 	uint64_t unit = r->unit + s->chunk;
-	struct p2p_near from = chunk_source(p, s);
-	struct p2p_far to;
+	struct p2p_local from = chunk_source(p, s);
+	struct p2p_remote to;
 	size_t length = s->staging < 0 ? 0 : p2p_slot_end(s->length);
 	enum oriel_status st = chunk_credit(p, s, &to);
 
@@ -226,7 +226,7 @@ static enum oriel_status chunk_post_staged(struct oriel_p2p *p, struct p2p_out_s
 	from.at -= p2p_slot_begin(s->length);
 	from.address -= p2p_slot_begin(s->length);
 	return p->backend->tell(p, &from, &to, length,
-				p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, unit),
+				p2p_immediate(P2P_IMM_UNIT, r->channel, p2p_slot(p, unit),
 					      p2p_lap(p, unit)),
 				&s->op);
 }
@@ -235,8 +235,8 @@ static enum oriel_status chunk_post_straight(struct oriel_p2p *p, struct p2p_out
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct p2p_offer offer = {r->address, r->length, r->number, r->key, r->piece};
-	struct p2p_near from = chunk_source(p, s);
-	struct p2p_far to;
+	struct p2p_local from = chunk_source(p, s);
+	struct p2p_remote to;
 	enum oriel_status st = p->backend->find(p, &offer, &to);
 
 	if (st != ORIEL_OK)
@@ -246,13 +246,13 @@ static enum oriel_status chunk_post_straight(struct oriel_p2p *p, struct p2p_out
 		to.at += s->offset;
 	if (r->place == P2P_DIRECT && chunk_is_carried(p, r) && !to.is_gpu)
 		return p->backend->carry(p, r->buffer, s->length,
-					 p2p_immediate(P2P_TELL_UNIT, r->channel,
+					 p2p_immediate(P2P_IMM_UNIT, r->channel,
 						       p2p_slot(p, r->unit), p2p_lap(p, r->unit)),
 					 &s->op);
 	if (s->chunk + 1 < r->chunks)
 		return p->backend->put(p, &from, &to, s->length, &s->op);
 	return p->backend->tell(p, &from, &to, s->length,
-				p2p_immediate(P2P_TELL_UNIT, r->channel, p2p_slot(p, r->unit),
+				p2p_immediate(P2P_IMM_UNIT, r->channel, p2p_slot(p, r->unit),
 					      p2p_lap(p, r->unit)),
 				&s->op);
 }
@@ -273,8 +273,8 @@ enum oriel_status ori_out_step(struct oriel_p2p *p, struct p2p_out_slot *s, bool
 			s->state = P2P_OUT_READY;
 		return st;
 	case P2P_OUT_READY:
-		if (s->request->place == P2P_SHORT)
-			st = ori_out_carry_short(p, s->request, s->request->unit, &s->op);
+		if (s->request->place == P2P_EAGER)
+			st = ori_out_post_eager(p, s->request, s->request->unit, &s->op);
 		else if (s->request->place == P2P_STAGED)
 			st = s->label ? chunk_post_staged(p, s) : chunk_carry_staged(p, s);
 		else if (s->request->place != P2P_UNKNOWN && is_next)

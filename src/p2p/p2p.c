@@ -52,7 +52,7 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2
 	return st;
 }
 
-bool ori_p2p_takes_short(const struct oriel_p2p *p)
+bool ori_p2p_takes_eager(const struct oriel_p2p *p)
 {
 	return (p->address.paths & P2P_CARRYING) && !p->hub->gpu.ops && !p->hooks.pack &&
 	       !p->hooks.unpack;
@@ -61,15 +61,15 @@ bool ori_p2p_takes_short(const struct oriel_p2p *p)
 static void p2p_free(struct oriel_p2p *p)
 {
 	if (p->spare >= 0)
-		ori_hub_give_spare(p->hub, p->spare);
+		ori_p2p_context_give_spare(p->hub, p->spare);
 	for (unsigned i = 0; i < P2P_PIECES; i++)
 		ori_mem_unref(p->given[i].mem);
 	ori_control_close(p);
 	free(p->offered);
 	free(p->in);
 	free(p->out);
-	ori_lanes_close(p);
-	ori_hub_unregister(p->hub, &p->area);
+	ori_copy_streams_close(p);
+	ori_p2p_context_unregister(p->hub, &p->area);
 	if (p->area.mem)
 		ori_area_close(&p->area);
 	ori_handle_free(p);
@@ -91,15 +91,15 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p)
 	}
 	st = ori_control_open(p);
 	if (st == ORIEL_OK)
-		st = ori_area_open(&p->area, ori_p2p_takes_short(p) ? p2p_segment_length(p)
+		st = ori_area_open(&p->area, ori_p2p_takes_eager(p) ? p2p_segment_length(p)
 								    : sizeof(struct p2p_segment));
 	if (st == ORIEL_OK && p->mode != ORIEL_P2P_ZERO_COPY)
-		st = ori_hub_take_spare(p->hub, &p->spare);
+		st = ori_p2p_context_take_spare(p->hub, &p->spare);
 	p->segment = (struct p2p_segment *)(void *)p->area.base;
 	return st;
 }
 
-enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *caller,
+enum oriel_status ori_p2p_open(struct oriel_p2p_context *hub, const struct oriel_p2p_attr *caller,
 			       uint64_t number, struct oriel_p2p **out)
 {
 	struct oriel_p2p_attr attr;
@@ -128,13 +128,13 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p
 		p2p_free(p);
 		return st;
 	}
-	ori_hub_add(hub, p);
+	ori_p2p_context_add(hub, p);
 	ori_handle_open(p, NULL);
 	*out = p;
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_p2p_create(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *attr,
+enum oriel_status oriel_p2p_create(struct oriel_p2p_context *hub, const struct oriel_p2p_attr *attr,
 				   struct oriel_p2p **p2p)
 {
 	enum oriel_status st = ori_handle_check(hub, ORI_HANDLE_P2P_CONTEXT, __func__);
@@ -160,14 +160,14 @@ void ori_p2p_close(struct oriel_p2p *p)
 {
 	ori_p2p_enter(p);
 	if (p->state != P2P_BROKEN) {
-		ori_door_bye(p, ORIEL_OK, "");
+		ori_control_socket_bye(p, ORIEL_OK, "");
 		ori_p2p_stop_copies(p, ORIEL_ERR_ABORTED);
 		if (p->backend)
 			p->backend->sever(p);
-		ori_door_close(p);
+		ori_control_socket_close(p);
 		ori_p2p_cancel(p, ORIEL_ERR_ABORTED);
 	}
-	ori_hub_remove(p->hub, p);
+	ori_p2p_context_remove(p->hub, p);
 	/* Not before: hooks may still ask about it. */
 	(void)ori_handle_shut(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	p2p_free(p);
@@ -206,12 +206,12 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *pe
 	/* Where an adapter puts all by itself no stream is needed, and queues of the hardware are
 	 * few. */
 	if (path != ORIEL_PATH_RDMA || p->mode != ORIEL_P2P_ZERO_COPY)
-		st = ori_lanes_open(p);
+		st = ori_copy_streams_open(p);
 	if (st != ORIEL_OK)
 		return st;
 	p->peer = *peer;
 	ori_p2p_name(&p->address, peer, p->whom);
-	p->door.is_near = ori_p2p_address_is_near(&p->address, peer);
+	p->door.is_near = ori_p2p_address_is_local(&p->address, peer);
 	p->deadline = ori_deadline(timeout_ns ? timeout_ns : p->hub->timeout_ns);
 	switch (path) {
 	case ORIEL_PATH_SELF:

@@ -19,13 +19,13 @@
 #define P2P_IMMEDIATES (2 * P2P_SLOTS + P2P_CELLS)
 
 /* Copies by engines of the hub's GPU. Those of one use are done in their order. */
-enum p2p_lane_use {
-	P2P_LANE_OUT, /* to the peer, or to where it is put from */
-	P2P_LANE_IN,  /* out of slots of this hub */
-	P2P_LANES,
+enum p2p_copy_use {
+	P2P_COPY_OUT, /* to the peer, or to where it is put from */
+	P2P_COPY_IN,  /* out of slots of this hub */
+	P2P_COPY_STREAMS,
 };
 
-struct p2p_lane {
+struct p2p_copy_stream {
 	void *stream;   /* NULL: the hub has no GPU */
 	uint64_t *word; /* copies that are done; @begun of them have been begun */
 	uint64_t begun;
@@ -38,15 +38,15 @@ struct p2p_lane {
  * What a mapped peer tells, in one line: {low 24 bits of its number + 1, bytes that come
  * along, immediate}, stored last.
  */
-struct p2p_told {
+struct p2p_imm_entry {
 	uint64_t what;
-	char bytes[P2P_CARRIED];
+	char bytes[P2P_IMM_BYTES];
 };
 
-static_assert(sizeof(struct p2p_told) == 64, "a line");
+static_assert(sizeof(struct p2p_imm_entry) == 64, "a line");
 
 /* What the peer writes. */
-struct p2p_board {
+struct p2p_remote_control {
 	uint64_t words[P2P_WORDS];
 	uint64_t reserved[7];
 	struct p2p_offer offers[P2P_SLOTS]; /* [channel * depth + slot] */
@@ -54,7 +54,7 @@ struct p2p_board {
 	struct p2p_label labels[P2P_SLOTS]; /* the same, of what is in slots of a GPU */
 };
 
-static_assert(offsetof(struct p2p_board, offers) % 64 == 0, "offers keep to lines");
+static_assert(offsetof(struct p2p_remote_control, offers) % 64 == 0, "offers keep to lines");
 
 /*
  * The board, and what this end writes to the peer's: the same things at the same
@@ -62,8 +62,8 @@ static_assert(offsetof(struct p2p_board, offers) % 64 == 0, "offers keep to line
  * its way is none the worse; offers and cells stay until their put is done.
  */
 struct p2p_segment {
-	struct p2p_board board;
-	struct p2p_board desk;
+	struct p2p_remote_control board;
+	struct p2p_remote_control desk;
 	/* Of the mapped backend. */
 	uint32_t closing; /* by this end: nobody may write here any more */
 	uint32_t reserved1[31];
@@ -76,9 +76,9 @@ struct p2p_segment {
 	struct {
 		uint64_t count; /* by the GPU of this end: copies of this lane that are done */
 		uint64_t reserved[15];
-	} flown[P2P_LANES];
-	struct p2p_told ring[P2P_RING]; /* by the peer */
-	char aside[];                   /* ... [channel * depth + slot][p2p_short_limit()] */
+	} flown[P2P_COPY_STREAMS];
+	struct p2p_imm_entry ring[P2P_RING]; /* by the peer */
+	char aside[];                        /* ... [channel * depth + slot][p2p_eager_limit()] */
 };
 
 static_assert(P2P_IMMEDIATES <= P2P_RING, "the ring takes what the rules allow");
@@ -151,10 +151,10 @@ struct p2p_in_slot {
 };
 
 /* What is short, as it came: for a receive that may not be there yet. */
-struct p2p_kept {
+struct p2p_unexpected {
 	uint32_t number;
 	uint32_t length; /* 0: there is none */
-	char bytes[P2P_SHORT_WITHIN];
+	char bytes[P2P_EAGER_INLINE];
 };
 
 /* Units [oldest, unit) have been granted and are not done; unit <= oldest + depth. */
@@ -165,7 +165,7 @@ struct p2p_in {
 	uint64_t oldest, unit;
 	uint64_t told; /* of @oldest, to the peer */
 	struct p2p_in_slot slots[P2P_DEPTH];
-	struct p2p_kept kept[P2P_DEPTH];
+	struct p2p_unexpected kept[P2P_DEPTH];
 };
 
 #define P2P_BLOCKS 64u /* of unexpected messages */
@@ -205,12 +205,12 @@ struct p2p_control {
 enum p2p_state {
 	P2P_IDLE,    /* no address */
 	P2P_CALLING, /* no socket */
-	P2P_MEETING, /* says and hears P2P_END and P2P_READY */
+	P2P_MEETING, /* says and hears P2P_ENDPOINT and P2P_READY */
 	P2P_JOINED,
 	P2P_BROKEN,
 };
 
-struct p2p_door {
+struct p2p_control_socket {
 	int fd;
 	struct p2p_frame in, out;
 	size_t in_length, out_left; /* bytes of each */
@@ -239,7 +239,7 @@ struct p2p_taken {
 };
 
 struct oriel_p2p {
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 	struct oriel_p2p *next; /* in the hub, guarded by its lock */
 	struct oriel_p2p_hooks hooks;
 	void *context;
@@ -257,27 +257,27 @@ struct oriel_p2p {
 	uint64_t deadline; /* to be joined */
 	struct p2p_address address, peer;
 	char whom[24 + P2P_NAME]; /* the peer in texts, with its rank where it has one */
-	struct p2p_door door;
+	struct p2p_control_socket door;
 	uint32_t looks;   /* passes in which nothing moved */
 	uint64_t looked;  /* when the socket was looked at */
 	uint32_t quiet;   /* passes in which there was nothing to do but to wait */
-	size_t short_max; /* what both ends take without a credit; 0: they do not */
+	size_t eager_max; /* what both ends take without a credit; 0: they do not */
 	bool is_due;      /* something came that wants a whole pass */
 	bool is_pending;  /* something waits for another than the peer */
 	uint64_t untold;  /* channels whose taken units the peer is to know of */
 
 	const struct p2p_backend *backend;
 	struct p2p_link link;
-	struct p2p_area area;        /* the segment's */
-	struct p2p_segment *segment; /* in it */
-	struct p2p_far board, pool;  /* the peer's */
+	struct p2p_area area;          /* the segment's */
+	struct p2p_segment *segment;   /* in it */
+	struct p2p_remote board, pool; /* the peer's */
 	uint64_t pool_stride;
 	uint32_t pool_slots;
 	size_t chunk;         /* bytes of one at most */
 	uint64_t begun, done; /* ops: those before @done are done */
 	int spare;            /* a slot to receive in that is never given back; -1: none */
 	bool is_spare_used;
-	struct p2p_lane lanes[P2P_LANES];
+	struct p2p_copy_stream lanes[P2P_COPY_STREAMS];
 	uint8_t peer_gpu[ORI_GPU_UUID]; /* 0: none */
 	bool is_gpu_reached;            /* by the peer */
 	bool may_flush, is_flush_due;   /* memory of GPUs that the adapter writes to */
@@ -310,18 +310,18 @@ static inline uint64_t p2p_lap(const struct oriel_p2p *p, uint64_t unit)
 }
 
 /* @at of this end's desk, and a place of the peer's board, for the backend. */
-static inline struct p2p_near p2p_desk(const struct oriel_p2p *p, void *at)
+static inline struct p2p_local p2p_local_control(const struct oriel_p2p *p, void *at)
 {
-	return (struct p2p_near){.at = at,
-				 .address = (uint64_t)((char *)at - p->area.base),
-				 .lkey = p->area.keys.lkey};
+	return (struct p2p_local){.at = at,
+				  .address = (uint64_t)((char *)at - p->area.base),
+				  .lkey = p->area.keys.lkey};
 }
 
-static inline struct p2p_far p2p_board(const struct oriel_p2p *p, uint64_t offset)
+static inline struct p2p_remote p2p_remote_control(const struct oriel_p2p *p, uint64_t offset)
 {
-	return (struct p2p_far){.at = p->board.at ? p->board.at + offset : NULL,
-				.address = p->board.address + offset,
-				.key = p->board.key};
+	return (struct p2p_remote){.at = p->board.at ? p->board.at + offset : NULL,
+				   .address = p->board.address + offset,
+				   .key = p->board.key};
 }
 
 /* One thread at a time lies between these: the claim that debug builds check. */
@@ -347,32 +347,32 @@ static inline void ori_p2p_leave(struct oriel_p2p *p)
 
 /* Does @r go with what tells of it? Both ends come to the same answer, if they agree on its length.
  */
-static inline bool p2p_is_short(const struct oriel_p2p *p, const struct oriel_p2p_request *r)
+static inline bool p2p_is_eager(const struct oriel_p2p *p, const struct oriel_p2p_request *r)
 {
-	return r->length <= p->short_max && (r->kind == P2P_SEND || r->kind == P2P_RECV);
+	return r->length <= p->eager_max && (r->kind == P2P_SEND || r->kind == P2P_RECV);
 }
 
 /* What two ends of this mode take so, and hold places for. */
-static inline size_t p2p_short_limit(const struct oriel_p2p *p)
+static inline size_t p2p_eager_limit(const struct oriel_p2p *p)
 {
-	return p->mode == ORIEL_P2P_COPY_BASED ? P2P_SHORT_COPIED : P2P_SHORT_MAX;
+	return p->mode == ORIEL_P2P_COPY_BASED ? P2P_EAGER_COPIED : P2P_EAGER_MAX;
 }
 
 /* The place aside of a unit, in the segment of either end. */
-static inline uint64_t p2p_aside(const struct oriel_p2p *p, unsigned channel, unsigned slot)
+static inline uint64_t p2p_eager_buffer(const struct oriel_p2p *p, unsigned channel, unsigned slot)
 {
 	return offsetof(struct p2p_segment, aside) +
-	       (uint64_t)(channel * p->depth + slot) * p2p_short_limit(p);
+	       (uint64_t)(channel * p->depth + slot) * p2p_eager_limit(p);
 }
 
 /* Bytes of the segment of an end that holds such places. */
 static inline uint64_t p2p_segment_length(const struct oriel_p2p *p)
 {
-	return p2p_aside(p, p->channels, 0);
+	return p2p_eager_buffer(p, p->channels, 0);
 }
 
 /* May this end, by itself, be told so? What hooks and GPUs have to do with has slots. */
-bool ori_p2p_takes_short(const struct oriel_p2p *p);
+bool ori_p2p_takes_eager(const struct oriel_p2p *p);
 
 /* What broke @p, which is broken, once more. */
 enum oriel_status ori_p2p_failed(const struct oriel_p2p *p);
@@ -406,14 +406,14 @@ uint64_t ori_p2p_word(const struct oriel_p2p *p, unsigned which);
 size_t ori_p2p_step(const struct oriel_p2p *p, uint64_t length);
 
 /* door.c: how two ends meet. Nothing waits. */
-enum oriel_status ori_door_meet(struct oriel_p2p *p, bool *has_moved);
+enum oriel_status ori_control_socket_meet(struct oriel_p2p *p, bool *has_moved);
 /* Look at the socket of ends that are joined. */
-enum oriel_status ori_door_watch(struct oriel_p2p *p);
+enum oriel_status ori_control_socket_watch(struct oriel_p2p *p);
 /* ORIEL_AGAIN: it takes nothing now. Copies of @fds go. */
-enum oriel_status ori_door_send(struct oriel_p2p *p, const struct p2p_frame *frame, const int *fds,
-				unsigned nfds);
-void ori_door_bye(struct oriel_p2p *p, enum oriel_status status, const char *text);
-void ori_door_close(struct oriel_p2p *p);
+enum oriel_status ori_control_socket_send(struct oriel_p2p *p, const struct p2p_frame *frame,
+					  const int *fds, unsigned nfds);
+void ori_control_socket_bye(struct oriel_p2p *p, enum oriel_status status, const char *text);
+void ori_control_socket_close(struct oriel_p2p *p);
 
 /* Memory of the peer, with descriptors as they came, if it is of another process. */
 enum oriel_status ori_p2p_import(struct oriel_p2p *p, const struct ori_mem_blob *blob,
@@ -441,28 +441,28 @@ enum oriel_status ori_out_offered(struct oriel_p2p *p, uint32_t immediate);
  * All of @r, which has not begun, if it is short and nothing is before it: it is done
  * then. False: it goes the long way.
  */
-bool ori_out_send_short(struct oriel_p2p *p, struct oriel_p2p_request *r);
+bool ori_out_send_eager(struct oriel_p2p *p, struct oriel_p2p_request *r);
 /* The peer has taken so many units, modulo 2^32. */
 enum oriel_status ori_out_taken(struct oriel_p2p *p, unsigned channel, uint32_t taken);
 void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
 void ori_in_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
 enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
 /* Where @length bytes go that come with @immediate. NULL: it may not bring any. */
-char *ori_in_place(struct oriel_p2p *p, uint32_t immediate, size_t length);
+char *ori_in_address(struct oriel_p2p *p, uint32_t immediate, size_t length);
 enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate);
-/* What is short came, and @length bytes along that begin as struct p2p_short does. */
-enum oriel_status ori_in_came(struct oriel_p2p *p, uint32_t immediate, const char *what,
-			      size_t length);
+/* What is short came, and @length bytes along that begin as struct p2p_eager does. */
+enum oriel_status ori_in_eager_arrived(struct oriel_p2p *p, uint32_t immediate, const char *what,
+				       size_t length);
 /*
  * Begin @r, if it is short and nothing before it waits: without a word to the peer.
  * False: it goes the long way.
  */
-bool ori_in_recv_short(struct oriel_p2p *p, struct oriel_p2p_request *r);
+bool ori_in_recv_eager(struct oriel_p2p *p, struct oriel_p2p_request *r);
 /* Has what the next receive of @length bytes is for come before the peer went? */
 bool ori_in_is_left(const struct oriel_p2p *p, unsigned channel, size_t length);
 /* Tell the peer which units are taken, or wait for what is short. */
-enum oriel_status ori_in_tell(struct oriel_p2p *p, unsigned channel);
-enum oriel_status ori_in_tell_granted(struct oriel_p2p *p, unsigned channel);
+enum oriel_status ori_in_report(struct oriel_p2p *p, unsigned channel);
+enum oriel_status ori_in_report_granted(struct oriel_p2p *p, unsigned channel);
 /* The count of them that goes along with a message. */
 uint32_t ori_in_taken(struct oriel_p2p *p, unsigned channel);
 /* Has anything come that is not taken out of its slot yet? */
@@ -471,22 +471,22 @@ void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status stat
 
 /* p2p_gpu.c */
 /* Nothing without a GPU. */
-enum oriel_status ori_lanes_open(struct oriel_p2p *p);
-void ori_lanes_close(struct oriel_p2p *p);
+enum oriel_status ori_copy_streams_open(struct oriel_p2p *p);
+void ori_copy_streams_close(struct oriel_p2p *p);
 /* On return the GPU touches no memory for this end. */
-void ori_lanes_drain(struct oriel_p2p *p);
+void ori_copy_streams_drain(struct oriel_p2p *p);
 /* *@copy is its number, from 1 on; of a failure too. */
-enum oriel_status ori_lane_copy(struct oriel_p2p *p, enum p2p_lane_use use, void *to,
-				const void *from, size_t length, uint64_t *copy);
+enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p, enum p2p_copy_use use, void *to,
+				       const void *from, size_t length, uint64_t *copy);
 /* ORIEL_AGAIN: not done yet. */
-enum oriel_status ori_lane_test(struct oriel_p2p *p, enum p2p_lane_use use, uint64_t copy);
+enum oriel_status ori_copy_stream_test(struct oriel_p2p *p, enum p2p_copy_use use, uint64_t copy);
 
 /* p2p_mock.c, for the fuzzer: a peer that keeps to no rules tells @end this. */
 struct oriel_p2p_mock;
-void ori_p2p_mock_tell(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate);
+void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate);
 
 /* p2p.c, for the cache and the mock: an end of this number, with the backend if there is one. */
-enum oriel_status ori_p2p_open(struct oriel_p2p_hub *hub, const struct oriel_p2p_attr *attr,
+enum oriel_status ori_p2p_open(struct oriel_p2p_context *hub, const struct oriel_p2p_attr *attr,
 			       uint64_t number, struct oriel_p2p **p2p);
 void ori_p2p_close(struct oriel_p2p *p);
 enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *peer,

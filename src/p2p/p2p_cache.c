@@ -18,7 +18,7 @@
 #define CACHE_CLASH_NS UINT64_C(10000000000)
 
 struct ori_p2p_cache {
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 	struct oriel_p2p *of[]; /* [size * P2P_MODES] */
 };
 
@@ -31,25 +31,25 @@ static void cache_close(struct oriel_comm *comm)
 		if (cache->of[i])
 			ori_p2p_close(cache->of[i]);
 	(void)ori_handle_shut(cache->hub, ORI_HANDLE_P2P_CONTEXT, __func__);
-	ori_hub_close(cache->hub);
+	ori_p2p_context_close(cache->hub);
 	free(cache);
 	comm->p2p = NULL;
 }
 
 static bool cache_has_memory(struct oriel_comm *comm)
 {
-	return ori_hub_has_memory(comm->p2p->hub);
+	return ori_p2p_context_has_memory(comm->p2p->hub);
 }
 
 static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 {
-	const struct oriel_p2p_hub_attr attr = {.size = sizeof(attr),
-						.timeout_ns = comm->timeout_ns};
+	const struct oriel_p2p_context_attr attr = {.size = sizeof(attr),
+						    .timeout_ns = comm->timeout_ns};
 	const struct ori_door *mine = &comm->doors[comm->rank];
-	struct p2p_doors doors = {.local = comm->door,
-				  .tcp = comm->door_tcp,
-				  .port = (uint16_t)mine->port,
-				  .hosts = mine->hosts};
+	struct p2p_listeners doors = {.local = comm->door,
+				      .tcp = comm->door_tcp,
+				      .port = (uint16_t)mine->port,
+				      .hosts = mine->hosts};
 	struct ori_p2p_cache *cache;
 	enum oriel_status st;
 
@@ -60,7 +60,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for ends of %u ranks", comm->size);
 	memcpy(doors.name, mine->name, sizeof(doors.name));
 	memcpy(doors.token, mine->name, sizeof(doors.token));
-	st = ori_hub_create_at(&attr, &doors, comm->gpu, &cache->hub);
+	st = ori_p2p_context_create_at(&attr, &doors, comm->gpu, &cache->hub);
 	if (st != ORIEL_OK) {
 		free(cache);
 		return st;
@@ -185,14 +185,14 @@ enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 	return st;
 }
 
-enum oriel_status oriel_comm_p2p_hub(struct oriel_comm *comm, struct oriel_p2p_hub **hub)
+enum oriel_status oriel_comm_p2p_context(struct oriel_comm *comm, struct oriel_p2p_context **hub)
 {
 	enum oriel_status st = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 
 	if (st != ORIEL_OK)
 		return st;
 	if (!hub)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p_hub: hub is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p_context: hub is NULL");
 	st = ori_comm_check(comm);
 	if (st != ORIEL_OK)
 		return st;

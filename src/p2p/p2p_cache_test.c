@@ -162,7 +162,7 @@ static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
 	const struct oriel_p2p_attr zero = {.size = sizeof(zero), .mode = ORIEL_P2P_ZERO_COPY};
 	struct oriel_p2p *ends[2], *q;
 	unsigned count = r->number == 3 ? 0 : r->number ? 1 : 2;
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 
 	for (unsigned i = 0; i < count; i++) {
 		unsigned peer = r->number ? 0 : i + 1;
@@ -184,7 +184,7 @@ static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
 		MUST(q == ends[i] && oriel_p2p_check(q) == ORIEL_ERR_MISMATCH);
 	}
 	MUST(oriel_comm_p2p(comm, RANKS, NULL, &q) == ORIEL_ERR_RANGE);
-	MUST(oriel_comm_p2p_hub(comm, &hub) == ORIEL_OK);
+	MUST(oriel_comm_p2p_context(comm, &hub) == ORIEL_OK);
 	return true;
 }
 
@@ -283,9 +283,9 @@ static void test_ends_that_nobody_answers_go_with_the_communicator(void **state)
 static bool memory_is_forgotten(struct rank *r, struct oriel_comm *comm)
 {
 	struct oriel_p2p_memory *memory;
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 
-	MUST(oriel_comm_p2p_hub(comm, &hub) == ORIEL_OK);
+	MUST(oriel_comm_p2p_context(comm, &hub) == ORIEL_OK);
 	MUST(oriel_p2p_register(hub, r->data, sizeof(r->data), 0, &memory) == ORIEL_OK);
 	oriel_comm_destroy(comm);
 	MUST(oriel_last_status() == ORIEL_ERR_STATE);

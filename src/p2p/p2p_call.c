@@ -16,13 +16,13 @@ static enum oriel_status p2p_start(struct oriel_p2p *p, struct oriel_p2p_request
 	bool has_moved = false;
 
 	r->status = ORIEL_AGAIN;
-	if (ori_in_recv_short(p, r))
+	if (ori_in_recv_eager(p, r))
 		return ORIEL_OK;
 	if (p->state != P2P_JOINED || p->is_leaving || p->backend->enter(p) != ORIEL_OK) {
 		begin(p, r);
 		return ORIEL_OK;
 	}
-	if (ori_out_send_short(p, r)) {
+	if (ori_out_send_eager(p, r)) {
 		p->backend->leave(p);
 		return ORIEL_OK;
 	}
@@ -59,7 +59,7 @@ static enum oriel_status p2p_control(struct oriel_p2p *p, uint64_t tag, void *da
 	r->address = length;
 	r->length = length;
 	r->memory = NULL;
-	r->has_own_memory = P2P_HOLD_NONE;
+	r->has_own_memory = P2P_MR_REF_NONE;
 	return p2p_start(p, r, kind == P2P_SEND_CONTROL ? ori_control_send : ori_control_recv);
 }
 
@@ -151,7 +151,7 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
 	bool is_gpu = b->memory && b->memory->is_gpu;
 
 	if (!b->memory && b->length && p->hub->gpu.ops)
-		st = ori_hub_look(p->hub, b->address, &is_gpu);
+		st = ori_p2p_context_query(p->hub, b->address, &is_gpu);
 	if (st == ORIEL_OK && !is_gpu)
 		st = p2p_check_memory(p, b, is_out);
 	if (st != ORIEL_OK)
@@ -162,7 +162,7 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
 	r->buffer = b->address;
 	r->length = b->length;
 	r->memory = b->memory;
-	r->has_own_memory = P2P_HOLD_NONE;
+	r->has_own_memory = P2P_MR_REF_NONE;
 	if (!b->length && kind != P2P_EXPECT) {
 		is_out ? p->out[channel].number++ : p->in[channel].number++;
 		r->status = ORIEL_OK;

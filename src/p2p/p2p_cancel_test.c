@@ -234,14 +234,14 @@ static void test_half_a_message(void **state)
 	(void)state;
 	for (unsigned is_late = 0; is_late < 2; is_late++) {
 		const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr),
-							 .order = ORIEL_P2P_MOCK_BY_HAND};
+							 .order = ORIEL_P2P_MOCK_MANUAL};
 		struct oriel_p2p_request said, heard;
 		struct oriel_p2p_mock *mock;
 		struct oriel_p2p *a, *b;
 
 		assert_int_equal(oriel_p2p_mock_create(&attr, &mock), ORIEL_OK);
-		a = oriel_p2p_mock_end(mock, 0);
-		b = oriel_p2p_mock_end(mock, 1);
+		a = oriel_p2p_mock_endpoint(mock, 0);
+		b = oriel_p2p_mock_endpoint(mock, 1);
 		ends_fill(long_word, sizeof(long_word), is_late);
 		if (!is_late)
 			assert_int_equal(oriel_p2p_recv_control(b, 1, room, 5000, &heard),

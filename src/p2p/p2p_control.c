@@ -48,9 +48,9 @@ static enum oriel_status control_put(struct oriel_p2p *p, struct oriel_p2p_reque
 	char *at = p->segment->desk.cells[which];
 	uint64_t rest = r->length - r->at, here = rest < P2P_CELL_DATA ? rest : P2P_CELL_DATA;
 	struct p2p_cell cell = {r->tag, (uint32_t)r->length, (uint32_t)r->at, (uint32_t)here, 0};
-	uint64_t there = offsetof(struct p2p_board, cells) + (uint64_t)which * P2P_CELL;
-	struct p2p_near from = p2p_desk(p, at);
-	struct p2p_far to = p2p_board(p, there);
+	uint64_t there = offsetof(struct p2p_remote_control, cells) + (uint64_t)which * P2P_CELL;
+	struct p2p_local from = p2p_local_control(p, at);
+	struct p2p_remote to = p2p_remote_control(p, there);
 	enum oriel_status st;
 	uint64_t op;
 
@@ -58,7 +58,7 @@ static enum oriel_status control_put(struct oriel_p2p *p, struct oriel_p2p_reque
 	if (here)
 		memcpy(at + sizeof(cell), (const char *)r->buffer + r->at, here);
 	st = p->backend->tell(p, &from, &to, sizeof(cell) + here,
-			      p2p_immediate(P2P_TELL_CELL, 0, which, c->sent / P2P_CELLS + 1), &op);
+			      p2p_immediate(P2P_IMM_CELL, 0, which, c->sent / P2P_CELLS + 1), &op);
 	if (st != ORIEL_OK)
 		return st;
 	c->ops[which] = op + 1;

@@ -27,8 +27,8 @@ struct crew_side {
 	const void *slots[CREW_DEPTH_MAX];
 };
 
-struct oriel_p2p_crew {
-	struct oriel_p2p_hub *hub;
+struct oriel_p2p_copy_group {
+	struct oriel_p2p_context *hub;
 	struct p2p_area area;
 	struct oriel_dev_copy_group device;
 	uint64_t *ended;
@@ -36,7 +36,7 @@ struct oriel_p2p_crew {
 };
 
 /* Jobs that all workers are past. */
-static uint64_t crew_done(const struct oriel_p2p_crew *crew, enum oriel_dev_side side)
+static uint64_t crew_done(const struct oriel_p2p_copy_group *crew, enum oriel_dev_side side)
 {
 	const struct oriel_dev_worker *records = crew->device.records[side];
 	uint64_t done = UINT64_MAX;
@@ -51,7 +51,7 @@ static uint64_t crew_done(const struct oriel_p2p_crew *crew, enum oriel_dev_side
 	return done;
 }
 
-static void crew_post(struct oriel_p2p_crew *crew, enum oriel_dev_side side,
+static void crew_post(struct oriel_p2p_copy_group *crew, enum oriel_dev_side side,
 		      const struct oriel_p2p_chunk *chunk)
 {
 	struct crew_side *s = &crew->sides[side];
@@ -71,7 +71,7 @@ static void crew_post(struct oriel_p2p_crew *crew, enum oriel_dev_side side,
 	oriel_dev_store_release(&job->posted, s->posted);
 }
 
-static enum oriel_status crew_ask(struct oriel_p2p_crew *crew, enum oriel_dev_side side,
+static enum oriel_status crew_ask(struct oriel_p2p_copy_group *crew, enum oriel_dev_side side,
 				  const struct oriel_p2p_chunk *chunk)
 {
 	struct crew_side *s = &crew->sides[side];
@@ -102,7 +102,7 @@ static enum oriel_status crew_unpack(void *context, const struct oriel_p2p_chunk
 	return crew_ask(context, ORIEL_DEV_UNPACK, chunk);
 }
 
-static bool crew_is_inside(const struct oriel_p2p_crew *crew)
+static bool crew_is_inside(const struct oriel_p2p_copy_group *crew)
 {
 	for (unsigned side = 0; side < 2; side++)
 		for (uint32_t i = 0; i < crew->device.workers; i++)
@@ -113,7 +113,7 @@ static bool crew_is_inside(const struct oriel_p2p_crew *crew)
 
 static void crew_cancel(void *context, enum oriel_status status)
 {
-	struct oriel_p2p_crew *crew = context;
+	struct oriel_p2p_copy_group *crew = context;
 	uint64_t deadline = ori_deadline(crew->hub->timeout_ns);
 
 	oriel_dev_store_release(crew->ended, (uint64_t)(int64_t)status);
@@ -128,7 +128,7 @@ static void crew_cancel(void *context, enum oriel_status status)
 	}
 }
 
-const struct oriel_p2p_hooks *oriel_p2p_crew_hooks(void)
+const struct oriel_p2p_hooks *oriel_p2p_copy_group_hooks(void)
 {
 	static const struct oriel_p2p_hooks hooks = {.size = sizeof(hooks),
 						     .pack = crew_pack,
@@ -139,7 +139,7 @@ const struct oriel_p2p_hooks *oriel_p2p_crew_hooks(void)
 }
 
 /* Both rings, what both sides' workers say, and the word that it is over. */
-static enum oriel_status crew_fill(struct oriel_p2p_crew *crew)
+static enum oriel_status crew_fill(struct oriel_p2p_copy_group *crew)
 {
 	struct oriel_dev_copy_group *d = &crew->device;
 	size_t jobs = d->depth * sizeof(*d->jobs[0]), records = d->workers * sizeof(*d->records[0]);
@@ -147,7 +147,7 @@ static enum oriel_status crew_fill(struct oriel_p2p_crew *crew)
 
 	st = ori_area_open(&crew->area, 2 * (jobs + records) + ORIEL_DEV_LINE);
 	if (st == ORIEL_OK)
-		st = ori_hub_pin(crew->hub, &crew->area);
+		st = ori_p2p_context_pin(crew->hub, &crew->area);
 	if (st != ORIEL_OK)
 		return st;
 	for (unsigned side = 0; side < 2; side++) {
@@ -161,12 +161,12 @@ static enum oriel_status crew_fill(struct oriel_p2p_crew *crew)
 	return ORIEL_OK;
 }
 
-static void crew_close(struct oriel_p2p_crew *crew)
+static void crew_close(struct oriel_p2p_copy_group *crew)
 {
 	/* Who has never entered may still be about to. */
 	if (crew->ended && !oriel_dev_load_acquire(crew->ended))
 		crew_cancel(crew, ORIEL_ERR_ABORTED);
-	ori_hub_unpin(crew->hub, &crew->area);
+	ori_p2p_context_unpin(crew->hub, &crew->area);
 	if (crew->area.mem)
 		ori_area_close(&crew->area);
 	ori_handle_free(crew);
@@ -175,7 +175,7 @@ static void crew_close(struct oriel_p2p_crew *crew)
 /* The area is private by now: workers in the child see that it is over. */
 static void crew_fork_one(void *object)
 {
-	const struct oriel_p2p_crew *crew = object;
+	const struct oriel_p2p_copy_group *crew = object;
 
 	oriel_dev_store_release(crew->ended, (uint64_t)(int64_t)ORIEL_ERR_FORKED);
 }
@@ -185,21 +185,21 @@ static void crew_fork_child(void)
 	ori_handle_each(ORI_HANDLE_P2P_CREW, crew_fork_one);
 }
 
-enum oriel_status oriel_p2p_crew_create(struct oriel_p2p_hub *hub,
-					const struct oriel_p2p_crew_attr *caller,
-					struct oriel_p2p_crew **out)
+enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *hub,
+					      const struct oriel_p2p_copy_group_attr *caller,
+					      struct oriel_p2p_copy_group **out)
 {
 	static const struct ori_fork_hook hook = {.child = crew_fork_child};
-	struct oriel_p2p_crew_attr attr;
-	struct oriel_p2p_crew *crew;
+	struct oriel_p2p_copy_group_attr attr;
+	struct oriel_p2p_copy_group *crew;
 	enum oriel_status st = ori_handle_check(hub, ORI_HANDLE_P2P_CONTEXT, __func__);
 
 	if (st == ORIEL_OK)
-		st = ori_attr_read("oriel_p2p_crew_attr", caller, &attr, sizeof(attr));
+		st = ori_attr_read("oriel_p2p_copy_group_attr", caller, &attr, sizeof(attr));
 	if (st != ORIEL_OK)
 		return st;
 	if (!out)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_crew_create: crew is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_copy_group_create: crew is NULL");
 	if (attr.workers > ORIEL_DEV_COPY_GROUP || attr.depth > CREW_DEPTH_MAX)
 		return ori_fail(ORIEL_ERR_RANGE,
 				"a crew of %u workers and %u chunks, not %u and %u", attr.workers,
@@ -226,21 +226,21 @@ enum oriel_status oriel_p2p_crew_create(struct oriel_p2p_hub *hub,
 	return ORIEL_OK;
 }
 
-void oriel_p2p_crew_destroy(struct oriel_p2p_crew *crew)
+void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *crew)
 {
 	if (ori_handle_shut(crew, ORI_HANDLE_P2P_CREW, __func__))
 		crew_close(crew);
 }
 
-enum oriel_status oriel_p2p_crew_device(const struct oriel_p2p_crew *crew,
-					struct oriel_dev_copy_group *device)
+enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *crew,
+					      struct oriel_dev_copy_group *device)
 {
 	enum oriel_status st = ori_handle_check(crew, ORI_HANDLE_P2P_CREW, __func__);
 
 	if (st != ORIEL_OK)
 		return st;
 	if (!device)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_crew_device: device is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_copy_group_device: device is NULL");
 	*device = crew->device;
 	return ORIEL_OK;
 }

@@ -108,17 +108,17 @@ static void shift_end(struct shift *s, enum oriel_status entered, enum oriel_sta
 /* Both ends with a crew each; one for both where an end is its own peer. */
 struct crews {
 	struct ends e;
-	struct oriel_p2p_crew *of[2];
+	struct oriel_p2p_copy_group *of[2];
 	struct oriel_dev_copy_group device[2];
 	unsigned count;
 };
 
 static void crews_open(struct crews *c, enum oriel_path path)
 {
-	const struct oriel_p2p_crew_attr crew = {.size = sizeof(crew),
-						 .workers = WORKERS,
-						 .depth = 3};
-	struct oriel_p2p_hub_attr hub = small;
+	const struct oriel_p2p_copy_group_attr crew = {.size = sizeof(crew),
+						       .workers = WORKERS,
+						       .depth = 3};
+	struct oriel_p2p_context_attr hub = small;
 	struct oriel_p2p **end[2] = {&c->e.a, &c->e.b};
 
 	memset(c, 0, sizeof(*c));
@@ -128,11 +128,12 @@ static void crews_open(struct crews *c, enum oriel_path path)
 		struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					      .mode = ORIEL_P2P_COPY_BASED,
 					      .channels = CHANNELS,
-					      .hooks = oriel_p2p_crew_hooks()};
+					      .hooks = oriel_p2p_copy_group_hooks()};
 
-		assert_int_equal(oriel_p2p_hub_create(&hub, &c->e.hubs[i]), ORIEL_OK);
-		assert_int_equal(oriel_p2p_crew_create(c->e.hubs[i], &crew, &c->of[i]), ORIEL_OK);
-		assert_int_equal(oriel_p2p_crew_device(c->of[i], &c->device[i]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_context_create(&hub, &c->e.hubs[i]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_copy_group_create(c->e.hubs[i], &crew, &c->of[i]),
+				 ORIEL_OK);
+		assert_int_equal(oriel_p2p_copy_group_device(c->of[i], &c->device[i]), ORIEL_OK);
 		attr.context = c->of[i];
 		assert_int_equal(oriel_p2p_create(c->e.hubs[i], &attr, end[i]), ORIEL_OK);
 	}
@@ -147,7 +148,7 @@ static void crews_close(struct crews *c)
 	if (c->e.b != c->e.a)
 		oriel_p2p_destroy(c->e.b);
 	for (unsigned i = 0; i < c->count; i++)
-		oriel_p2p_crew_destroy(c->of[i]);
+		oriel_p2p_copy_group_destroy(c->of[i]);
 	ends_close_hubs(&c->e);
 }
 
@@ -230,20 +231,20 @@ static void test_workers_leave_with_the_end(void **state)
 
 static void test_waits_have_limits(void **state)
 {
-	const struct oriel_p2p_crew_attr attr = {.size = sizeof(attr), .timeout_ns = 1000000};
-	const struct oriel_p2p_hub_attr hub = {.size = sizeof(hub)};
-	struct oriel_p2p_crew_attr many = {.size = sizeof(many), .workers = 65};
+	const struct oriel_p2p_copy_group_attr attr = {.size = sizeof(attr), .timeout_ns = 1000000};
+	const struct oriel_p2p_context_attr hub = {.size = sizeof(hub)};
+	struct oriel_p2p_copy_group_attr many = {.size = sizeof(many), .workers = 65};
 	struct oriel_dev_group g = oriel_dev_thread();
-	struct oriel_p2p_crew *crew = NULL, *none = NULL;
-	struct oriel_p2p_hub *h = NULL;
+	struct oriel_p2p_copy_group *crew = NULL, *none = NULL;
+	struct oriel_p2p_context *h = NULL;
 	struct oriel_dev_copy_group device;
 	struct oriel_dev_chunk chunk;
 
 	(void)state;
-	assert_int_equal(oriel_p2p_hub_create(&hub, &h), ORIEL_OK);
-	assert_int_equal(oriel_p2p_crew_create(h, &many, &none), ORIEL_ERR_RANGE);
-	assert_int_equal(oriel_p2p_crew_create(h, &attr, &crew), ORIEL_OK);
-	assert_int_equal(oriel_p2p_crew_device(crew, &device), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&hub, &h), ORIEL_OK);
+	assert_int_equal(oriel_p2p_copy_group_create(h, &many, &none), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_p2p_copy_group_create(h, &attr, &crew), ORIEL_OK);
+	assert_int_equal(oriel_p2p_copy_group_device(crew, &device), ORIEL_OK);
 	assert_int_equal(oriel_dev_copy_group_enter(&device, g, ORIEL_DEV_PACK, 1),
 			 ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_dev_copy_group_enter(&device, g, ORIEL_DEV_PACK, 0), ORIEL_OK);
@@ -256,8 +257,8 @@ static void test_waits_have_limits(void **state)
 	device.version++;
 	assert_int_equal(oriel_dev_copy_group_enter(&device, g, ORIEL_DEV_PACK, 0),
 			 ORIEL_ERR_VERSION);
-	oriel_p2p_crew_destroy(crew);
-	oriel_p2p_crew_destroy(NULL);
+	oriel_p2p_copy_group_destroy(crew);
+	oriel_p2p_copy_group_destroy(NULL);
 	ends_destroy_hub(h);
 }
 

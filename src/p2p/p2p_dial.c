@@ -67,7 +67,7 @@ void ori_p2p_name(const struct p2p_address *from, const struct p2p_address *to, 
 	struct ori_address first = dial_address(from, to, 0);
 	char where[ORI_ENDPOINT_LENGTH];
 
-	if (ori_p2p_address_is_near(from, to) || !to->port || !first.family)
+	if (ori_p2p_address_is_local(from, to) || !to->port || !first.family)
 		snprintf(text, P2P_NAME, "process %u", to->pid);
 	else
 		snprintf(text, P2P_NAME, "process %u at %s", to->pid,
@@ -217,7 +217,7 @@ enum oriel_status ori_p2p_dial(struct p2p_dial *d, const struct ori_key *key,
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_p2p_knock(struct p2p_dial *d, const struct p2p_address *from,
+enum oriel_status ori_p2p_probe(struct p2p_dial *d, const struct p2p_address *from,
 				const struct p2p_address *to)
 {
 	enum oriel_status st = dial_connect(d, from, to);

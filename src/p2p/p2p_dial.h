@@ -31,7 +31,7 @@ enum oriel_status ori_p2p_dial(struct p2p_dial *dial, const struct ori_key *key,
 			       int *fd, struct p2p_hello *hello);
 
 /* Does anybody listen there? ORIEL_OK and ORIEL_ERR_PEER say so, ORIEL_AGAIN: not known yet. */
-enum oriel_status ori_p2p_knock(struct p2p_dial *dial, const struct p2p_address *from,
+enum oriel_status ori_p2p_probe(struct p2p_dial *dial, const struct p2p_address *from,
 				const struct p2p_address *to);
 
 void ori_p2p_dial_close(struct p2p_dial *dial);

@@ -159,7 +159,7 @@ static void destroyed_after(enum ends_way way, enum oriel_p2p_mode mode, unsigne
 					    .mode = mode,
 					    .channels = 2,
 					    .depth = 3};
-	struct oriel_p2p_hub_attr hub = small;
+	struct oriel_p2p_context_attr hub = small;
 	struct bustle *bustle = calloc(2, sizeof(*bustle));
 	char address[2][ORIEL_P2P_ADDRESS];
 	struct ends e;
@@ -221,10 +221,10 @@ static void test_a_peer_that_does_not_come_is_a_timeout(void **state)
 
 static void test_wrong_arguments_are_refused(void **state)
 {
-	struct oriel_p2p_hub_attr bad = {.size = sizeof(bad), .chunk = 100};
+	struct oriel_p2p_context_attr bad = {.size = sizeof(bad), .chunk = 100};
 	struct oriel_p2p_attr attr = {.size = sizeof(attr), .channels = 65};
 	struct oriel_p2p_request r;
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 	struct oriel_p2p_memory *memory;
 	struct oriel_p2p_buffer b;
 	struct oriel_p2p *p;
@@ -232,9 +232,9 @@ static void test_wrong_arguments_are_refused(void **state)
 	struct ends e;
 
 	(void)state;
-	assert_int_equal(oriel_p2p_hub_create(&bad, &hub), ORIEL_ERR_RANGE);
-	bad = (struct oriel_p2p_hub_attr){.size = sizeof(bad), .slots = 8};
-	assert_int_equal(oriel_p2p_hub_create(&bad, &hub), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_p2p_context_create(&bad, &hub), ORIEL_ERR_RANGE);
+	bad = (struct oriel_p2p_context_attr){.size = sizeof(bad), .slots = 8};
+	assert_int_equal(oriel_p2p_context_create(&bad, &hub), ORIEL_ERR_RANGE);
 	ends_open(&e, ENDS_MAPPED, &small, NULL);
 	assert_int_equal(oriel_p2p_create(e.hubs[0], &attr, &p), ORIEL_ERR_RANGE);
 	attr = (struct oriel_p2p_attr){.size = sizeof(attr), .mode = 3};
@@ -251,7 +251,7 @@ static void test_wrong_arguments_are_refused(void **state)
 	b = buffer(data + 1, 62, memory);
 	assert_int_equal(oriel_p2p_send(e.a, 1, &b, &r), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_p2p_recv(e.b, 0, &b, &r), ORIEL_ERR_INVALID);
-	oriel_p2p_hub_destroy(e.hubs[0]);
+	oriel_p2p_context_destroy(e.hubs[0]);
 	assert_int_equal(oriel_last_status(), ORIEL_ERR_STATE);
 	oriel_p2p_unregister(memory);
 	ends_close(&e);
@@ -329,12 +329,12 @@ static void test_threads_talk(void **state)
 /* Ends that may be staged to keep a slot each, and so are bounded. */
 static void test_ends_are_as_many_as_slots_allow(void **state)
 {
-	struct oriel_p2p_hub_attr attr = {.size = sizeof(attr), .chunk = CHUNK, .slots = 12};
+	struct oriel_p2p_context_attr attr = {.size = sizeof(attr), .chunk = CHUNK, .slots = 12};
 	struct oriel_p2p *ends[5];
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 
 	(void)state;
-	assert_int_equal(oriel_p2p_hub_create(&attr, &hub), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&attr, &hub), ORIEL_OK);
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(oriel_p2p_create(hub, NULL, &ends[i]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_create(hub, NULL, &ends[4]), ORIEL_ERR_NOMEM);

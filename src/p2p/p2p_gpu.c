@@ -12,7 +12,8 @@
 
 #define GPU_LOOK 256u /* tests in vain between two questions whether the GPU has failed */
 
-enum oriel_status ori_hub_open_gpu(struct oriel_p2p_hub *hub, const struct ori_gpu *like)
+enum oriel_status ori_p2p_context_open_gpu(struct oriel_p2p_context *hub,
+					   const struct ori_gpu *like)
 {
 	enum oriel_status st = like ? ori_gpu_open_again(like, &hub->gpu) : ori_gpu_open(&hub->gpu);
 
@@ -27,7 +28,7 @@ enum oriel_status ori_hub_open_gpu(struct oriel_p2p_hub *hub, const struct ori_g
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_hub_pin(struct oriel_p2p_hub *hub, struct p2p_area *area)
+enum oriel_status ori_p2p_context_pin(struct oriel_p2p_context *hub, struct p2p_area *area)
 {
 	enum oriel_status st;
 
@@ -38,16 +39,16 @@ enum oriel_status ori_hub_pin(struct oriel_p2p_hub *hub, struct p2p_area *area)
 	return st;
 }
 
-void ori_hub_unpin(struct oriel_p2p_hub *hub, struct p2p_area *area)
+void ori_p2p_context_unpin(struct oriel_p2p_context *hub, struct p2p_area *area)
 {
 	if (area->is_pinned)
 		ori_mem_unpin(&hub->gpu, area->mem);
 	area->is_pinned = false;
 }
 
-enum oriel_status ori_hub_register_gpu(struct oriel_p2p_hub *hub, char *address, size_t length,
-				       uint64_t iova, struct ori_hca_mr **mr,
-				       struct ori_hca_keys *keys)
+enum oriel_status ori_p2p_context_register_gpu(struct oriel_p2p_context *hub, char *address,
+					       size_t length, uint64_t iova, struct ori_hca_mr **mr,
+					       struct ori_hca_keys *keys)
 {
 	if (hub->needs_flush && !(hub->gpu.flags & ORI_GPU_FLUSHES))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
@@ -55,10 +56,11 @@ enum oriel_status ori_hub_register_gpu(struct oriel_p2p_hub *hub, char *address,
 				"driver does not have",
 				hub->gpu.pci, hub->gpu.name);
 	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, address, length, iova,
-				    HUB_ACCESS, mr, keys);
+				    P2P_ACCESS, mr, keys);
 }
 
-enum oriel_status ori_hub_look(const struct oriel_p2p_hub *hub, const void *address, bool *is_gpu)
+enum oriel_status ori_p2p_context_query(const struct oriel_p2p_context *hub, const void *address,
+					bool *is_gpu)
 {
 	struct ori_gpu_memory_info place = {.kind = ORI_GPU_PAGEABLE};
 	enum oriel_status st = ORIEL_OK;
@@ -71,7 +73,7 @@ enum oriel_status ori_hub_look(const struct oriel_p2p_hub *hub, const void *addr
 }
 
 /* What this process does not see is the driver's to refuse, once memory is shared. */
-bool ori_hub_reaches(const struct oriel_p2p_hub *hub, const uint8_t uuid[ORI_GPU_UUID])
+bool ori_p2p_context_reaches(const struct oriel_p2p_context *hub, const uint8_t uuid[ORI_GPU_UUID])
 {
 	static const uint8_t none[ORI_GPU_UUID];
 	struct ori_gpu_reach reach[P2P_REACH];
@@ -86,47 +88,47 @@ bool ori_hub_reaches(const struct oriel_p2p_hub *hub, const uint8_t uuid[ORI_GPU
 	return true;
 }
 
-enum oriel_status ori_lanes_open(struct oriel_p2p *p)
+enum oriel_status ori_copy_streams_open(struct oriel_p2p *p)
 {
 	const struct ori_gpu *gpu = &p->hub->gpu;
 	enum oriel_status st = ORIEL_OK;
 
 	if (!gpu->ops)
 		return ORIEL_OK;
-	st = ori_hub_pin(p->hub, &p->area);
-	for (unsigned i = 0; i < P2P_LANES && st == ORIEL_OK; i++) {
+	st = ori_p2p_context_pin(p->hub, &p->area);
+	for (unsigned i = 0; i < P2P_COPY_STREAMS && st == ORIEL_OK; i++) {
 		p->lanes[i].word = &p->segment->flown[i].count;
 		st = gpu->ops->open_stream(gpu, &p->lanes[i].stream);
 	}
 	return st;
 }
 
-void ori_lanes_close(struct oriel_p2p *p)
+void ori_copy_streams_close(struct oriel_p2p *p)
 {
-	for (unsigned i = 0; i < P2P_LANES; i++)
+	for (unsigned i = 0; i < P2P_COPY_STREAMS; i++)
 		if (p->lanes[i].stream)
 			p->hub->gpu.ops->close_stream(&p->hub->gpu, p->lanes[i].stream);
-	ori_hub_unpin(p->hub, &p->area);
+	ori_p2p_context_unpin(p->hub, &p->area);
 }
 
-enum oriel_status ori_lane_copy(struct oriel_p2p *p, enum p2p_lane_use use, void *to,
-				const void *from, size_t length, uint64_t *copy)
+enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p, enum p2p_copy_use use, void *to,
+				       const void *from, size_t length, uint64_t *copy)
 {
 	const struct ori_gpu *gpu = &p->hub->gpu;
-	struct p2p_lane *lane = &p->lanes[use];
+	struct p2p_copy_stream *lane = &p->lanes[use];
 
 	lane->begun++;
 	/* Release: a peer that closes and sees nobody inside sees that this may still write. */
-	if (use == P2P_LANE_OUT)
+	if (use == P2P_COPY_OUT)
 		oriel_dev_store_release(&p->segment->flying, lane->begun);
 	*copy = lane->begun;
 	return gpu->ops->stream_copy_and_flag(gpu, lane->stream, to, from, length, lane->word,
 					      lane->begun);
 }
 
-enum oriel_status ori_lane_test(struct oriel_p2p *p, enum p2p_lane_use use, uint64_t copy)
+enum oriel_status ori_copy_stream_test(struct oriel_p2p *p, enum p2p_copy_use use, uint64_t copy)
 {
-	struct p2p_lane *lane = &p->lanes[use];
+	struct p2p_copy_stream *lane = &p->lanes[use];
 	enum oriel_status st;
 
 	/* Acquire: with what the stream stores after the copy. */
@@ -138,7 +140,7 @@ enum oriel_status ori_lane_test(struct oriel_p2p *p, enum p2p_lane_use use, uint
 	return st < 0 ? st : ORIEL_AGAIN;
 }
 
-static void lane_drain(struct oriel_p2p *p, struct p2p_lane *lane, uint64_t deadline)
+static void lane_drain(struct oriel_p2p *p, struct p2p_copy_stream *lane, uint64_t deadline)
 {
 	const struct ori_gpu *gpu = &p->hub->gpu;
 
@@ -154,17 +156,17 @@ static void lane_drain(struct oriel_p2p *p, struct p2p_lane *lane, uint64_t dead
 	oriel_dev_store_release(lane->word, lane->begun);
 }
 
-void ori_lanes_drain(struct oriel_p2p *p)
+void ori_copy_streams_drain(struct oriel_p2p *p)
 {
 	uint64_t deadline = ori_deadline(p->hub->timeout_ns);
 
-	for (unsigned i = 0; i < P2P_LANES; i++)
+	for (unsigned i = 0; i < P2P_COPY_STREAMS; i++)
 		if (p->lanes[i].stream &&
 		    oriel_dev_load_acquire(p->lanes[i].word) < p->lanes[i].begun)
 			lane_drain(p, &p->lanes[i], deadline);
 }
 
-enum oriel_status ori_hub_flush(struct oriel_p2p_hub *hub)
+enum oriel_status ori_p2p_context_flush(struct oriel_p2p_context *hub)
 {
 	return hub->gpu.ops->flush(&hub->gpu);
 }

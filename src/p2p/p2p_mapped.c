@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "p2p/p2p.h"
 
-static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
+static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_endpoint_info *mine, int *fds,
 				     unsigned *nfds)
 {
 	const struct p2p_area *pool = &p->hub->pool.area;
@@ -24,7 +24,7 @@ static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_end *mine, 
 	st = ori_mem_export(p->area.mem, 0, p->area.length, &mine->mapped.segment);
 	if (st == ORIEL_OK)
 		st = ori_mem_export(pool->mem, 0, pool->length, &mine->mapped.pool);
-	mine->flags = p->hub->pool.is_gpu ? P2P_END_GPU_SLOTS : 0;
+	mine->flags = p->hub->pool.is_gpu ? P2P_ENDPOINT_GPU_SLOTS : 0;
 	fds[0] = p->area.mem->fd;
 	fds[1] = pool->mem->fd;
 	*nfds = 2;
@@ -40,8 +40,8 @@ static void mapped_reach(struct oriel_p2p *p, struct p2p_segment *peer, char *po
 	for (p->link.last = P2P_CELLS; p->link.last < places; p->link.last *= 2)
 		;
 	p->link.last--;
-	p->board = (struct p2p_far){.at = (char *)&peer->board};
-	p->pool = (struct p2p_far){.at = pool, .is_gpu = is_gpu};
+	p->board = (struct p2p_remote){.at = (char *)&peer->board};
+	p->pool = (struct p2p_remote){.at = pool, .is_gpu = is_gpu};
 }
 
 static bool mapped_is_here(const struct oriel_p2p *p)
@@ -69,16 +69,16 @@ enum oriel_status ori_p2p_import(struct oriel_p2p *p, const struct ori_mem_blob 
 	return ori_mem_import(&b, is_here ? -1 : fds[0], mapping);
 }
 
-static enum oriel_status mapped_connect(struct oriel_p2p *p, const struct p2p_end *theirs,
+static enum oriel_status mapped_connect(struct oriel_p2p *p, const struct p2p_endpoint_info *theirs,
 					const int *fds, unsigned nfds)
 {
-	bool is_gpu = theirs->flags & P2P_END_GPU_SLOTS;
+	bool is_gpu = theirs->flags & P2P_ENDPOINT_GPU_SLOTS;
 	enum oriel_status st;
 
 	if (nfds != 2)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end came with %u descriptors",
 				nfds);
-	if (is_gpu && !ori_hub_reaches(p->hub, theirs->gpu))
+	if (is_gpu && !ori_p2p_context_reaches(p->hub, theirs->gpu))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"staging slots of process %u are of a GPU (ORIEL_P2P_GPU_SLOTS) "
 				"that process %u does not reach, whose hub has %s",
@@ -93,7 +93,7 @@ static enum oriel_status mapped_connect(struct oriel_p2p *p, const struct p2p_en
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"the peer's end is not in the memory that it says");
 	if (p->link.segment.length <
-		    (p->short_max ? p2p_segment_length(p) : sizeof(struct p2p_segment)) ||
+		    (p->eager_max ? p2p_segment_length(p) : sizeof(struct p2p_segment)) ||
 	    p->link.pool.length < theirs->stride * theirs->slots)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end is shorter than it says");
 	mapped_reach(p, p->link.segment.address, p->link.pool.address, is_gpu);
@@ -127,7 +127,7 @@ static void mapped_leave(struct oriel_p2p *p)
 static void mapped_forget(struct oriel_p2p *p)
 {
 	p->link.peer = NULL;
-	p->board = p->pool = (struct p2p_far){0};
+	p->board = p->pool = (struct p2p_remote){0};
 	ori_mapping_close(&p->link.segment);
 	ori_mapping_close(&p->link.pool);
 	for (unsigned i = 0; i < P2P_PIECES; i++)
@@ -137,7 +137,7 @@ static void mapped_forget(struct oriel_p2p *p)
 /* Has the peer's socket ended, so that nobody is there to write? */
 static bool mapped_is_gone(struct oriel_p2p *p)
 {
-	return p->is_leaving || ori_door_watch(p) != ORIEL_OK || p->is_leaving;
+	return p->is_leaving || ori_control_socket_watch(p) != ORIEL_OK || p->is_leaving;
 }
 
 /* Does the peer, or a copy that it has begun, write to memory here? */
@@ -148,7 +148,7 @@ static bool mapped_is_written(const struct oriel_p2p *p)
 	if (__atomic_load_n(&p->segment->busy, __ATOMIC_SEQ_CST))
 		return true;
 	/* Nobody is inside, so that no more copies are begun. */
-	return peer && oriel_dev_load_acquire(&peer->flown[P2P_LANE_OUT].count) <
+	return peer && oriel_dev_load_acquire(&peer->flown[P2P_COPY_OUT].count) <
 			       oriel_dev_load_acquire(&peer->flying);
 }
 
@@ -185,11 +185,11 @@ static void mapped_complete(struct oriel_p2p *p)
 }
 
 /* *@copy: that of the GPU, else it stays. */
-static enum oriel_status mapped_copy(struct oriel_p2p *p, const struct p2p_near *from,
-				     const struct p2p_far *to, size_t length, uint64_t *copy)
+static enum oriel_status mapped_copy(struct oriel_p2p *p, const struct p2p_local *from,
+				     const struct p2p_remote *to, size_t length, uint64_t *copy)
 {
 	if (from->is_gpu || to->is_gpu)
-		return ori_lane_copy(p, P2P_LANE_OUT, to->at, from->at, length, copy);
+		return ori_copy_stream_copy(p, P2P_COPY_OUT, to->at, from->at, length, copy);
 	if (length == sizeof(uint64_t) && ((uintptr_t)from->at | (uintptr_t)to->at) % 8 == 0)
 		/* Release: with ori_p2p_word() of the peer. */
 		oriel_dev_store_release((uint64_t *)(void *)to->at,
@@ -207,8 +207,8 @@ static void mapped_add_wait(struct oriel_p2p *p, const struct p2p_wait *wait)
 	link->tell_count += wait->is_tell;
 }
 
-static enum oriel_status mapped_put(struct oriel_p2p *p, const struct p2p_near *from,
-				    const struct p2p_far *to, size_t length, uint64_t *op)
+static enum oriel_status mapped_put(struct oriel_p2p *p, const struct p2p_local *from,
+				    const struct p2p_remote *to, size_t length, uint64_t *op)
 {
 	struct p2p_wait wait = {.op = p->begun};
 	bool is_gpu = from->is_gpu || to->is_gpu;
@@ -231,7 +231,7 @@ static void mapped_publish(struct oriel_p2p *p, uint32_t immediate, const void *
 			   size_t length)
 {
 	struct p2p_link *link = &p->link;
-	struct p2p_told *place = &link->peer->ring[link->told++ & link->last];
+	struct p2p_imm_entry *place = &link->peer->ring[link->told++ & link->last];
 
 	if (length)
 		memcpy(place->bytes, bytes, length);
@@ -251,8 +251,8 @@ static bool mapped_may_tell(struct oriel_p2p *p)
 }
 
 /* Behind copies that are under way, or with one of its own. */
-static enum oriel_status mapped_tell_later(struct oriel_p2p *p, const struct p2p_near *from,
-					   const struct p2p_far *to, size_t length,
+static enum oriel_status mapped_tell_later(struct oriel_p2p *p, const struct p2p_local *from,
+					   const struct p2p_remote *to, size_t length,
 					   uint32_t immediate, uint64_t *op)
 {
 	struct p2p_link *link = &p->link;
@@ -272,8 +272,8 @@ static enum oriel_status mapped_tell_later(struct oriel_p2p *p, const struct p2p
 	return ORIEL_OK;
 }
 
-static enum oriel_status mapped_tell(struct oriel_p2p *p, const struct p2p_near *from,
-				     const struct p2p_far *to, size_t length, uint32_t immediate,
+static enum oriel_status mapped_tell(struct oriel_p2p *p, const struct p2p_local *from,
+				     const struct p2p_remote *to, size_t length, uint32_t immediate,
 				     uint64_t *op)
 {
 	if (!mapped_may_tell(p))
@@ -307,7 +307,7 @@ static enum oriel_status mapped_progress(struct oriel_p2p *p)
 	while (link->wait_count && st == ORIEL_OK) {
 		const struct p2p_wait *w = &link->waits[link->first_wait];
 
-		st = ori_lane_test(p, P2P_LANE_OUT, w->copy);
+		st = ori_copy_stream_test(p, P2P_COPY_OUT, w->copy);
 		if (st != ORIEL_OK)
 			break;
 		if (w->is_tell)
@@ -324,7 +324,7 @@ static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
 {
 	struct p2p_segment *mine = p->segment;
 	struct p2p_link *link = &p->link;
-	const struct p2p_told *place = &mine->ring[link->taken & link->last];
+	const struct p2p_imm_entry *place = &mine->ring[link->taken & link->last];
 	uint64_t what = oriel_dev_load_acquire(&place->what);
 	enum oriel_status st = ORIEL_OK;
 	size_t length = what >> 32 & 0xff;
@@ -334,10 +334,10 @@ static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
 		return ORIEL_AGAIN;
 	*immediate = (uint32_t)what;
 	/* What else may not come is told by what becomes of the immediate. */
-	if (*immediate >> 30 == P2P_TELL_SHORT)
-		st = ori_in_came(p, *immediate, place->bytes, length);
-	else if (length && length <= P2P_CARRIED)
-		to = ori_in_place(p, *immediate, length);
+	if (*immediate >> 30 == P2P_IMM_EAGER)
+		st = ori_in_eager_arrived(p, *immediate, place->bytes, length);
+	else if (length && length <= P2P_IMM_BYTES)
+		to = ori_in_address(p, *immediate, length);
 	if (to)
 		memcpy(to, place->bytes, length);
 	/* Release: with mapped_may_tell() of the peer, which writes over this place then. */
@@ -358,7 +358,7 @@ static struct p2p_given *mapped_place(struct oriel_p2p *p, const struct ori_mem 
 	}
 	if (free)
 		return free;
-	ori_holds_drop_idle(p->hub);
+	ori_mr_refs_drop_idle(p->hub);
 	for (unsigned i = 0; i < P2P_PIECES; i++)
 		if (p->given[i].is_told && !ori_memory_is_registered(p->hub, p->given[i].mem))
 			return &p->given[i];
@@ -394,7 +394,7 @@ static enum oriel_status mapped_give(struct oriel_p2p *p, struct ori_mem *mem, u
 	st = ori_mem_export(mem, 0, mem->length, &frame.piece.blob);
 	nfds = mapped_is_here(p) ? 0 : ori_mem_fds(mem, fds);
 	if (st == ORIEL_OK)
-		st = ori_door_send(p, &frame, fds, nfds);
+		st = ori_control_socket_send(p, &frame, fds, nfds);
 	given->is_told = st == ORIEL_OK;
 	return st;
 }
@@ -454,11 +454,11 @@ static enum oriel_status mapped_show(struct oriel_p2p *p, const struct oriel_p2p
 /* Is piece @number there? ORIEL_AGAIN: it is still to come. */
 static enum oriel_status mapped_await_piece(struct oriel_p2p *p, uint32_t number)
 {
-	const struct p2p_taken *taken = &p->taken[p2p_piece_place(number)];
+	const struct p2p_taken *taken = &p->taken[p2p_piece_slot(number)];
 	enum oriel_status st = ORIEL_OK;
 
 	if (number <= INT32_MAX && p2p_piece_after(number) != taken->next)
-		st = ori_door_watch(p);
+		st = ori_control_socket_watch(p);
 	if (st != ORIEL_OK || (number <= INT32_MAX && p2p_piece_after(number) == taken->next))
 		return st;
 	if (number > INT32_MAX || number < taken->next)
@@ -467,27 +467,27 @@ static enum oriel_status mapped_await_piece(struct oriel_p2p *p, uint32_t number
 }
 
 static enum oriel_status mapped_find(struct oriel_p2p *p, const struct p2p_offer *offer,
-				     struct p2p_far *far)
+				     struct p2p_remote *far)
 {
 	const struct ori_mapping *piece;
 	enum oriel_status st;
 
 	if (offer->piece == P2P_NO_PIECE && mapped_is_here(p)) {
-		*far = (struct p2p_far){.at = (char *)(uintptr_t)offer->address,
-					.is_gpu = offer->key & P2P_KEY_GPU};
+		*far = (struct p2p_remote){.at = (char *)(uintptr_t)offer->address,
+					   .is_gpu = offer->key & P2P_KEY_GPU};
 		return ORIEL_OK;
 	}
 	st = mapped_await_piece(p, offer->piece);
 	if (st != ORIEL_OK)
 		return st;
-	piece = &p->taken[p2p_piece_place(offer->piece)].map;
+	piece = &p->taken[p2p_piece_slot(offer->piece)].map;
 	if (offer->address > piece->length || offer->length > piece->length - offer->address)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"%llu bytes at %llu of memory of %zu bytes that the peer gave",
 				(unsigned long long)offer->length,
 				(unsigned long long)offer->address, piece->length);
-	*far = (struct p2p_far){.at = (char *)piece->address + offer->address,
-				.is_gpu = ori_mapping_is_gpu(piece)};
+	*far = (struct p2p_remote){.at = (char *)piece->address + offer->address,
+				   .is_gpu = ori_mapping_is_gpu(piece)};
 	return ORIEL_OK;
 }
 
@@ -510,21 +510,21 @@ const struct p2p_backend ori_p2p_mapped = {
 	.find = mapped_find,
 };
 
-static enum oriel_status self_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
+static enum oriel_status self_open(struct oriel_p2p *p, struct p2p_endpoint_info *mine, int *fds,
 				   unsigned *nfds)
 {
 	(void)p, (void)mine, (void)fds, (void)nfds;
 	return ori_fail(ORIEL_ERR_STATE, "an end meets itself without a word");
 }
 
-static enum oriel_status self_connect(struct oriel_p2p *p, const struct p2p_end *theirs,
+static enum oriel_status self_connect(struct oriel_p2p *p, const struct p2p_endpoint_info *theirs,
 				      const int *fds, unsigned nfds)
 {
 	(void)theirs, (void)fds, (void)nfds;
 	p->pool_stride = p->hub->pool.stride;
 	p->pool_slots = p->hub->pool.receive;
 	p->chunk = p->hub->pool.chunk;
-	p->short_max = ori_p2p_takes_short(p) ? p2p_short_limit(p) : 0;
+	p->eager_max = ori_p2p_takes_eager(p) ? p2p_eager_limit(p) : 0;
 	mapped_reach(p, p->segment, p->hub->pool.area.base, p->hub->pool.is_gpu);
 	return ORIEL_OK;
 }

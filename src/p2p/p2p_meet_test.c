@@ -13,19 +13,19 @@
 
 #define CROWD 80u /* more than a hub hears at once */
 
-static const struct oriel_p2p_hub_attr rdma = {.size = sizeof(rdma),
-					       .slots = 24,
-					       .paths = 1u << ORIEL_PATH_RDMA};
+static const struct oriel_p2p_context_attr rdma = {.size = sizeof(rdma),
+						   .slots = 24,
+						   .paths = 1u << ORIEL_PATH_RDMA};
 
 /* A hub on virtual node @node, by the settings ORIEL_P2P_TCP and ORIEL_JOB_KEY. */
-static struct oriel_p2p_hub *hub_on(const char *node, const char *tcp, const char *key)
+static struct oriel_p2p_context *hub_on(const char *node, const char *tcp, const char *key)
 {
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 
 	setenv("ORIEL_NODE", node, 1);
 	setenv("ORIEL_P2P_TCP", tcp, 1);
 	setenv("ORIEL_JOB_KEY", key, 1);
-	assert_int_equal(oriel_p2p_hub_create(&rdma, &hub), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&rdma, &hub), ORIEL_OK);
 	unsetenv("ORIEL_NODE");
 	unsetenv("ORIEL_P2P_TCP");
 	unsetenv("ORIEL_JOB_KEY");
@@ -79,13 +79,13 @@ static void test_a_hub_listens_where_it_is_guarded_or_asked_to(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		struct oriel_p2p_hub *hub = hub_on("", table[i].tcp, table[i].key);
+		struct oriel_p2p_context *hub = hub_on("", table[i].tcp, table[i].key);
 		struct oriel_p2p *p;
 
 		assert_int_equal(oriel_p2p_create(hub, NULL, &p), ORIEL_OK);
 		assert_int_equal(address_of(p).port != 0, table[i].does_listen);
 		oriel_p2p_destroy(p);
-		oriel_p2p_hub_destroy(hub);
+		oriel_p2p_context_destroy(hub);
 	}
 }
 
@@ -233,7 +233,8 @@ static void test_strangers_make_room_where_descriptors_run_out(void **state)
 	tight.rlim_cur = (rlim_t)fd + 2;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
 	for (unsigned i = 0; i < CROWD; i++)
-		assert_int_equal(ori_hub_answer(e.hubs[1], &nobody, &nobody, &fd), ORIEL_AGAIN);
+		assert_int_equal(ori_p2p_context_answer(e.hubs[1], &nobody, &nobody, &fd),
+				 ORIEL_AGAIN);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &normal), 0);
 	/* All have been let in, one for another. */
 	for (unsigned i = 0; i < CROWD / 8; i++) {
@@ -246,8 +247,8 @@ static void test_strangers_make_room_where_descriptors_run_out(void **state)
 /* What nobody may say before he has shown that he knows the key, that included. */
 static void test_strangers_that_talk_are_turned_away(void **state)
 {
-	static const enum p2p_frame_kind kinds[] = {P2P_HELLO, P2P_END, P2P_READY,
-						    P2P_PIECE, P2P_BYE, P2P_PROOF};
+	static const enum p2p_frame_kind kinds[] = {P2P_HELLO, P2P_ENDPOINT, P2P_READY,
+						    P2P_PIECE, P2P_BYE,      P2P_PROOF};
 	static const char *tcp[] = {"off", "on"}, *keys[] = {"", ""};
 	struct p2p_address a;
 	struct ends e;
@@ -310,7 +311,7 @@ static void test_a_hub_that_has_gone_is_noticed(void **state)
 		a = address_of(e.a);
 		b = address_of(e.b);
 		oriel_p2p_destroy(e.b);
-		oriel_p2p_hub_destroy(e.hubs[1]);
+		oriel_p2p_context_destroy(e.hubs[1]);
 		e.hubs[1] = NULL;
 		e.b = e.a;
 		assert_int_equal(connect_to(e.a, &b, ORIEL_FOREVER), ORIEL_OK);
@@ -322,7 +323,7 @@ static void test_a_hub_that_has_gone_is_noticed(void **state)
 		assert_non_null(strstr(oriel_last_error(), "nobody listens"));
 		ori_p2p_address_calls(&a, &b) ? calls++ : called++;
 		oriel_p2p_destroy(e.a);
-		oriel_p2p_hub_destroy(e.hubs[0]);
+		oriel_p2p_context_destroy(e.hubs[0]);
 	}
 }
 

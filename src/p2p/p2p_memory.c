@@ -10,23 +10,25 @@
 #include "p2p/p2p.h"
 
 /* Whole pages: where in the first one it begins the adapter is told as well. */
-static enum oriel_status memory_register_gpu(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
+static enum oriel_status memory_register_gpu(struct oriel_p2p_context *hub,
+					     struct oriel_p2p_memory *m)
 {
 	uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
 
-	return ori_hub_register_gpu(hub, m->address - m->iova, (m->iova + m->length + mask) & ~mask,
-				    0, &m->mr, &m->keys);
+	return ori_p2p_context_register_gpu(hub, m->address - m->iova,
+					    (m->iova + m->length + mask) & ~mask, 0, &m->mr,
+					    &m->keys);
 }
 
 /* Without the lock, which a registration may take long for. */
-static enum oriel_status memory_register(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
+static enum oriel_status memory_register(struct oriel_p2p_context *hub, struct oriel_p2p_memory *m)
 {
 	enum oriel_status st;
 
 	if (m->is_gpu && !hub->reaches_all)
 		st = memory_register_gpu(hub, m);
 	else
-		st = hub->ops->register_memory(hub->hca, m->address, m->length, m->iova, HUB_ACCESS,
+		st = hub->ops->register_memory(hub->hca, m->address, m->length, m->iova, P2P_ACCESS,
 					       &m->mr, &m->keys);
 	if (st == ORIEL_OK)
 		m->has_mr = true;
@@ -46,7 +48,7 @@ static bool memory_has(const struct oriel_p2p_memory *list, const struct ori_mem
 	return list;
 }
 
-bool ori_memory_is_registered(struct oriel_p2p_hub *hub, const struct ori_mem *mem)
+bool ori_memory_is_registered(struct oriel_p2p_context *hub, const struct ori_mem *mem)
 {
 	bool is_registered;
 
@@ -57,7 +59,7 @@ bool ori_memory_is_registered(struct oriel_p2p_hub *hub, const struct ori_mem *m
 	return is_registered;
 }
 
-void ori_memory_register_all_locked(struct oriel_p2p_hub *hub)
+void ori_memory_register_all_locked(struct oriel_p2p_context *hub)
 {
 	for (struct oriel_p2p_memory *m = hub->memories; m; m = m->next) {
 		enum oriel_status st;
@@ -72,7 +74,7 @@ void ori_memory_register_all_locked(struct oriel_p2p_hub *hub)
 
 static void *memory_work(void *argument)
 {
-	struct oriel_p2p_hub *hub = argument;
+	struct oriel_p2p_context *hub = argument;
 
 	pthread_mutex_lock(&hub->lock);
 	for (;;) {
@@ -107,7 +109,7 @@ static void *memory_work(void *argument)
 	return NULL;
 }
 
-static enum oriel_status memory_start_locked(struct oriel_p2p_hub *hub)
+static enum oriel_status memory_start_locked(struct oriel_p2p_context *hub)
 {
 	int error;
 
@@ -122,7 +124,7 @@ static enum oriel_status memory_start_locked(struct oriel_p2p_hub *hub)
 	return ORIEL_OK;
 }
 
-void ori_memory_stop(struct oriel_p2p_hub *hub)
+void ori_memory_stop(struct oriel_p2p_context *hub)
 {
 	if (!hub->has_thread)
 		return;
@@ -134,7 +136,8 @@ void ori_memory_stop(struct oriel_p2p_hub *hub)
 	hub->has_thread = false;
 }
 
-static enum oriel_status memory_queue_locked(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
+static enum oriel_status memory_queue_locked(struct oriel_p2p_context *hub,
+					     struct oriel_p2p_memory *m)
 {
 	enum oriel_status st = memory_start_locked(hub);
 
@@ -146,7 +149,8 @@ static enum oriel_status memory_queue_locked(struct oriel_p2p_hub *hub, struct o
 	return ORIEL_OK;
 }
 
-static enum oriel_status memory_add_locked(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
+static enum oriel_status memory_add_locked(struct oriel_p2p_context *hub,
+					   struct oriel_p2p_memory *m)
 {
 	enum oriel_status st = hub->hca ? memory_register(hub, m) : ORIEL_OK;
 
@@ -159,7 +163,7 @@ static enum oriel_status memory_add_locked(struct oriel_p2p_hub *hub, struct ori
 }
 
 /* That nobody else can map it matters, and is told, where somebody would have to. */
-static void memory_adopt(const struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
+static void memory_adopt(const struct oriel_p2p_context *hub, struct oriel_p2p_memory *m)
 {
 	struct ori_error before;
 
@@ -170,9 +174,9 @@ static void memory_adopt(const struct oriel_p2p_hub *hub, struct oriel_p2p_memor
 }
 
 /* What @m is, and how it leaves the process. */
-static enum oriel_status memory_look(struct oriel_p2p_hub *hub, struct oriel_p2p_memory *m)
+static enum oriel_status memory_look(struct oriel_p2p_context *hub, struct oriel_p2p_memory *m)
 {
-	enum oriel_status st = ori_hub_look(hub, m->address, &m->is_gpu);
+	enum oriel_status st = ori_p2p_context_query(hub, m->address, &m->is_gpu);
 
 	if (st != ORIEL_OK)
 		return st;
@@ -188,7 +192,7 @@ static enum oriel_status memory_look(struct oriel_p2p_hub *hub, struct oriel_p2p
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_p2p_register(struct oriel_p2p_hub *hub, void *address, size_t length,
+enum oriel_status oriel_p2p_register(struct oriel_p2p_context *hub, void *address, size_t length,
 				     unsigned flags, struct oriel_p2p_memory **memory)
 {
 	struct oriel_p2p_memory *m;
@@ -254,7 +258,7 @@ static bool memory_take_out(struct oriel_p2p_memory **list, const struct oriel_p
 
 void oriel_p2p_unregister(struct oriel_p2p_memory *m)
 {
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 
 	if (!ori_handle_shut(m, ORI_HANDLE_P2P_MEMORY, __func__))
 		return;

@@ -14,7 +14,7 @@
 #define MOCK_AT_ONCE 4u /* events of a shuffled mock that one progress may deliver */
 
 struct mock_event {
-	struct p2p_near from;
+	struct p2p_local from;
 	uint64_t word; /* as an adapter may have taken it when it was put */
 	bool is_word;
 	char *to;
@@ -40,7 +40,7 @@ static_assert(P2P_IMMEDIATES <= MOCK_IMMEDIATES, "an end takes what the rules al
 
 /* Events in the order in which they were put. */
 struct oriel_p2p_mock {
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 	struct p2p_mock_end ends[2];
 	enum oriel_p2p_mock_order order;
 	uint64_t random;
@@ -91,7 +91,7 @@ static bool mock_is_far(const struct oriel_p2p_mock *m, const struct mock_event 
 {
 	bool is_far = event->from.is_gpu;
 
-	return is_far || (ori_hub_look(m->hub, event->to, &is_far) == ORIEL_OK && is_far);
+	return is_far || (ori_p2p_context_query(m->hub, event->to, &is_far) == ORIEL_OK && is_far);
 }
 
 static void mock_copy(const struct oriel_p2p_mock *m, const struct mock_event *event)
@@ -130,17 +130,18 @@ static void mock_deliver_some(struct oriel_p2p_mock *m)
 	}
 }
 
-static enum oriel_status mock_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
+static enum oriel_status mock_open(struct oriel_p2p *p, struct p2p_endpoint_info *mine, int *fds,
 				   unsigned *nfds)
 {
 	(void)p, (void)mine, (void)fds, (void)nfds;
 	return ori_fail(ORIEL_ERR_STATE, "the ends of a mock are joined from the start");
 }
 
-static enum oriel_status mock_connect(struct oriel_p2p *p, const struct p2p_end *theirs,
+static enum oriel_status mock_connect(struct oriel_p2p *p, const struct p2p_endpoint_info *theirs,
 				      const int *fds, unsigned nfds)
 {
-	return mock_open(p, (struct p2p_end *)(uintptr_t)theirs, (int *)(uintptr_t)fds, &nfds);
+	return mock_open(p, (struct p2p_endpoint_info *)(uintptr_t)theirs, (int *)(uintptr_t)fds,
+			 &nfds);
 }
 
 static void mock_sever(struct oriel_p2p *p)
@@ -201,8 +202,8 @@ static bool mock_is_word(const struct oriel_p2p *p, const char *at)
 	return at >= words && at < words + sizeof(p->segment->desk.words);
 }
 
-static enum oriel_status mock_put(struct oriel_p2p *p, const struct p2p_near *from,
-				  const struct p2p_far *to, size_t length, uint64_t *op)
+static enum oriel_status mock_put(struct oriel_p2p *p, const struct p2p_local *from,
+				  const struct p2p_remote *to, size_t length, uint64_t *op)
 {
 	struct mock_event event = {.from = *from,
 				   .to = (char *)(uintptr_t)to->address,
@@ -214,8 +215,8 @@ static enum oriel_status mock_put(struct oriel_p2p *p, const struct p2p_near *fr
 	return mock_begin(p, &event, op);
 }
 
-static enum oriel_status mock_tell(struct oriel_p2p *p, const struct p2p_near *from,
-				   const struct p2p_far *to, size_t length, uint32_t immediate,
+static enum oriel_status mock_tell(struct oriel_p2p *p, const struct p2p_local *from,
+				   const struct p2p_remote *to, size_t length, uint32_t immediate,
 				   uint64_t *op)
 {
 	struct mock_event event = {.from = *from,
@@ -258,10 +259,10 @@ static enum oriel_status mock_show(struct oriel_p2p *p, const struct oriel_p2p_m
 }
 
 static enum oriel_status mock_find(struct oriel_p2p *p, const struct p2p_offer *offer,
-				   struct p2p_far *far)
+				   struct p2p_remote *far)
 {
 	(void)p;
-	*far = (struct p2p_far){.address = offer->address};
+	*far = (struct p2p_remote){.address = offer->address};
 	return ORIEL_OK;
 }
 
@@ -275,7 +276,7 @@ static const struct p2p_backend mock_backend = {
 	.leave = mock_leave,
 	.put = mock_put,
 	.tell = mock_tell,
-	.carry = ori_p2p_no_carry,
+	.carry = ori_p2p_no_eager,
 	.progress = mock_progress,
 	.take = mock_take,
 	.show = mock_show,
@@ -304,7 +305,7 @@ static void mock_close(struct oriel_p2p_mock *m)
 	for (unsigned i = 0; i < 2; i++)
 		if (m->ends[i].p)
 			ori_p2p_close(m->ends[i].p);
-	oriel_p2p_hub_destroy(m->hub);
+	oriel_p2p_context_destroy(m->hub);
 	free(m->events);
 	ori_handle_free(m);
 }
@@ -318,14 +319,14 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller
 
 	if (st != ORIEL_OK)
 		return st;
-	if (!mock || attr.order > ORIEL_P2P_MOCK_BY_HAND)
+	if (!mock || attr.order > ORIEL_P2P_MOCK_MANUAL)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_mock_create: order %u", attr.order);
 	m = ori_handle_alloc(ORI_HANDLE_P2P_MOCK, sizeof(*m));
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a mock");
 	m->order = (enum oriel_p2p_mock_order)attr.order;
 	m->random = attr.seed;
-	st = oriel_p2p_hub_create(attr.hub, &m->hub);
+	st = oriel_p2p_context_create(attr.hub, &m->hub);
 	for (unsigned i = 0; i < 2 && st == ORIEL_OK; i++) {
 		m->ends[i].mock = m;
 		m->ends[i].which = i;
@@ -348,14 +349,14 @@ void oriel_p2p_mock_destroy(struct oriel_p2p_mock *m)
 		mock_close(m);
 }
 
-struct oriel_p2p *oriel_p2p_mock_end(const struct oriel_p2p_mock *mock, unsigned end)
+struct oriel_p2p *oriel_p2p_mock_endpoint(const struct oriel_p2p_mock *mock, unsigned end)
 {
 	if (!ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
 		return NULL;
 	return end < 2 ? mock->ends[end].p : NULL;
 }
 
-struct oriel_p2p_hub *oriel_p2p_mock_hub(const struct oriel_p2p_mock *mock)
+struct oriel_p2p_context *oriel_p2p_mock_context(const struct oriel_p2p_mock *mock)
 {
 	return ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__) ? mock->hub : NULL;
 }
@@ -365,7 +366,7 @@ unsigned oriel_p2p_mock_count(const struct oriel_p2p_mock *mock)
 	return ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__) ? mock->count : 0;
 }
 
-enum oriel_status oriel_p2p_mock_look(const struct oriel_p2p_mock *mock, unsigned index,
+enum oriel_status oriel_p2p_mock_peek(const struct oriel_p2p_mock *mock, unsigned index,
 				      struct oriel_p2p_mock_event *event)
 {
 	enum oriel_status status = ori_handle_check(mock, ORI_HANDLE_P2P_MOCK, __func__);
@@ -402,7 +403,7 @@ enum oriel_status oriel_p2p_mock_deliver(struct oriel_p2p_mock *mock, unsigned i
 	return ORIEL_OK;
 }
 
-void ori_p2p_mock_tell(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate)
+void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate)
 {
 	struct p2p_mock_end *e = &mock->ends[end];
 
@@ -410,13 +411,13 @@ void ori_p2p_mock_tell(struct oriel_p2p_mock *mock, unsigned end, uint32_t immed
 		e->immediates[e->arrived++ % MOCK_IMMEDIATES] = immediate;
 }
 
-void oriel_p2p_mock_hold(struct oriel_p2p_mock *mock, unsigned end, bool is_held)
+void oriel_p2p_mock_hold_completions(struct oriel_p2p_mock *mock, unsigned end, bool is_held)
 {
 	if (ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
 		mock->ends[end & 1].is_held = is_held;
 }
 
-void oriel_p2p_mock_refuse(struct oriel_p2p_mock *mock, unsigned end, unsigned count)
+void oriel_p2p_mock_fill_queue(struct oriel_p2p_mock *mock, unsigned end, unsigned count)
 {
 	if (ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
 		mock->ends[end & 1].refusals = count;

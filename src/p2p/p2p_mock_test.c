@@ -27,7 +27,9 @@
 #define SEEDS 60u
 #define TURNS 200000u
 
-static const struct oriel_p2p_hub_attr small = {.size = sizeof(small), .chunk = CHUNK, .slots = 24};
+static const struct oriel_p2p_context_attr small = {.size = sizeof(small),
+						    .chunk = CHUNK,
+						    .slots = 24};
 
 struct mock {
 	struct oriel_p2p_mock *mock;
@@ -41,9 +43,9 @@ static void mock_open(struct mock *m, unsigned order, uint64_t seed,
 		.size = sizeof(attr), .order = order, .seed = seed, .hub = &small, .ends = ends};
 
 	assert_int_equal(oriel_p2p_mock_create(&attr, &m->mock), ORIEL_OK);
-	m->a = oriel_p2p_mock_end(m->mock, 0);
-	m->b = oriel_p2p_mock_end(m->mock, 1);
-	assert_null(oriel_p2p_mock_end(m->mock, 2));
+	m->a = oriel_p2p_mock_endpoint(m->mock, 0);
+	m->b = oriel_p2p_mock_endpoint(m->mock, 1);
+	assert_null(oriel_p2p_mock_endpoint(m->mock, 2));
 }
 
 /* It has nothing to tell, and leaves what the last failure has told. */
@@ -101,7 +103,7 @@ static void all_of_it_arrives(unsigned mode, uint64_t seed)
 	struct mock m;
 
 	mock_open(&m, ORIEL_P2P_MOCK_SHUFFLED, seed, &ends);
-	assert_int_equal(oriel_p2p_register(oriel_p2p_mock_hub(m.mock), to[0], sizeof(to[0]), 0,
+	assert_int_equal(oriel_p2p_register(oriel_p2p_mock_context(m.mock), to[0], sizeof(to[0]), 0,
 					    &memory),
 			 ORIEL_OK);
 	end[0] = m.a;
@@ -166,7 +168,7 @@ static bool deliver_last_of(struct mock *m, unsigned end)
 	struct oriel_p2p_mock_event event;
 
 	for (unsigned i = oriel_p2p_mock_count(m->mock); i-- > 0;) {
-		assert_int_equal(oriel_p2p_mock_look(m->mock, i, &event), ORIEL_OK);
+		assert_int_equal(oriel_p2p_mock_peek(m->mock, i, &event), ORIEL_OK);
 		if (event.from != end || !event.may_arrive)
 			continue;
 		assert_int_equal(oriel_p2p_mock_deliver(m->mock, i), ORIEL_OK);
@@ -188,7 +190,7 @@ static void test_credits_may_come_out_of_order(void **state)
 	struct mock m;
 
 	(void)state;
-	mock_open(&m, ORIEL_P2P_MOCK_BY_HAND, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
 	fill(f.address, LONG, 1);
 	memset(t.address, 0, LONG);
 	assert_int_equal(oriel_p2p_send(m.a, 1, &f, &out), ORIEL_OK);
@@ -211,7 +213,7 @@ static bool deliver_behind(struct mock *m, unsigned end, unsigned some)
 {
 	struct oriel_p2p_mock_event event;
 
-	for (unsigned i = 0; oriel_p2p_mock_look(m->mock, i, &event) == ORIEL_OK; i++)
+	for (unsigned i = 0; oriel_p2p_mock_peek(m->mock, i, &event) == ORIEL_OK; i++)
 		if (event.from == end && some-- == 0)
 			return oriel_p2p_mock_deliver(m->mock, i) == ORIEL_OK;
 	return false;
@@ -225,7 +227,7 @@ static void test_an_earlier_count_does_not_come_last(void **state)
 	struct mock m;
 
 	(void)state;
-	mock_open(&m, ORIEL_P2P_MOCK_BY_HAND, 0, NULL);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, NULL);
 	for (unsigned i = 0; i < WORDS; i++) {
 		words[i] = (char)i;
 		assert_int_equal(oriel_p2p_send_control(m.a, 0, &words[i], 1, &out[i]), ORIEL_OK);
@@ -331,7 +333,7 @@ static void test_a_send_is_done_when_the_link_says_so(void **state)
 		const struct oriel_p2p_attr ends = {.size = sizeof(ends), .mode = mode};
 
 		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
-		oriel_p2p_mock_hold(m.mock, 0, true);
+		oriel_p2p_mock_hold_completions(m.mock, 0, true);
 		assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in), ORIEL_OK);
 		assert_int_equal(oriel_p2p_send(m.a, 0, &f, &out), ORIEL_OK);
 		assert_int_equal(mock_wait(&m, &in), ORIEL_OK);
@@ -339,7 +341,7 @@ static void test_a_send_is_done_when_the_link_says_so(void **state)
 			mock_turn(&m);
 		assert_int_equal(out.status, ORIEL_AGAIN);
 		assert_int_equal(oriel_p2p_drain(m.a, 1000000), ORIEL_ERR_TIMEOUT);
-		oriel_p2p_mock_hold(m.mock, 0, false);
+		oriel_p2p_mock_hold_completions(m.mock, 0, false);
 		assert_int_equal(mock_wait(&m, &out), ORIEL_OK);
 		oriel_p2p_mock_destroy(m.mock);
 	}
@@ -362,8 +364,8 @@ static void test_what_finds_no_room_is_put_later(void **state)
 		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
 		fill(f.address, PIECES, mode);
 		memset(t.address, 0, PIECES);
-		oriel_p2p_mock_refuse(m.mock, 0, 3);
-		oriel_p2p_mock_refuse(m.mock, 1, 3);
+		oriel_p2p_mock_fill_queue(m.mock, 0, 3);
+		oriel_p2p_mock_fill_queue(m.mock, 1, 3);
 		assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in), ORIEL_OK);
 		assert_int_equal(oriel_p2p_send(m.a, 0, &f, &out), ORIEL_OK);
 		assert_int_equal(oriel_p2p_recv_control(m.b, 0, word, 8, &heard), ORIEL_OK);
@@ -374,8 +376,8 @@ static void test_what_finds_no_room_is_put_later(void **state)
 			/* Then all is there, whether the sender knows or not. */
 			if (in.status == ORIEL_OK)
 				assert_memory_equal(t.address, f.address, PIECES);
-			oriel_p2p_mock_refuse(m.mock, 0, 1);
-			oriel_p2p_mock_refuse(m.mock, 1, i % 3);
+			oriel_p2p_mock_fill_queue(m.mock, 0, 1);
+			oriel_p2p_mock_fill_queue(m.mock, 1, i % 3);
 		}
 		assert_memory_equal(t.address, f.address, PIECES);
 		assert_int_equal(mock_wait(&m, &heard), ORIEL_OK);
@@ -396,16 +398,16 @@ static void test_pieces_keep_behind_each_other(void **state)
 	struct mock m;
 
 	(void)state;
-	mock_open(&m, ORIEL_P2P_MOCK_BY_HAND, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
 	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in), ORIEL_OK);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 0), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &out), ORIEL_OK);
-	oriel_p2p_mock_refuse(m.mock, 0, 1);
+	oriel_p2p_mock_fill_queue(m.mock, 0, 1);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(oriel_p2p_progress(m.a), ORIEL_OK);
 	assert_int_equal(oriel_p2p_mock_count(m.mock), 3);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(oriel_p2p_mock_look(m.mock, i, &event), ORIEL_OK);
+		assert_int_equal(oriel_p2p_mock_peek(m.mock, i, &event), ORIEL_OK);
 		assert_int_equal(event.is_told, i == 2);
 	}
 	oriel_p2p_mock_destroy(m.mock);
@@ -428,7 +430,7 @@ static void test_a_link_may_fail_at_any_time(void **state)
 			struct mock m;
 			char word[8];
 
-			mock_open(&m, ORIEL_P2P_MOCK_BY_HAND, when, &ends);
+			mock_open(&m, ORIEL_P2P_MOCK_MANUAL, when, &ends);
 			assert_int_equal(oriel_p2p_send(m.a, 0, &f, &r[0]), ORIEL_OK);
 			assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &r[1]), ORIEL_OK);
 			assert_int_equal(oriel_p2p_recv_control(m.a, 0, word, 8, &r[2]), ORIEL_OK);
@@ -519,7 +521,7 @@ static void hooks_are_called(const struct oriel_p2p_hooks *hooks, bool is_turned
 					    .mode = ORIEL_P2P_COPY_BASED,
 					    .hooks = hooks,
 					    .context = &slow};
-	const struct oriel_p2p_hub_attr hub = {.size = sizeof(hub), .chunk = 4 * CHUNK};
+	const struct oriel_p2p_context_attr hub = {.size = sizeof(hub), .chunk = 4 * CHUNK};
 	const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr), .hub = &hub, .ends = &ends};
 	struct oriel_p2p_buffer f = buffer(from[0][0], LONG, NULL),
 				t = buffer(to[0][0], LONG, NULL);
@@ -527,8 +529,8 @@ static void hooks_are_called(const struct oriel_p2p_hooks *hooks, bool is_turned
 	struct mock m;
 
 	assert_int_equal(oriel_p2p_mock_create(&attr, &m.mock), ORIEL_OK);
-	m.a = oriel_p2p_mock_end(m.mock, 0);
-	m.b = oriel_p2p_mock_end(m.mock, 1);
+	m.a = oriel_p2p_mock_endpoint(m.mock, 0);
+	m.b = oriel_p2p_mock_endpoint(m.mock, 1);
 	fill(f.address, LONG, 3);
 	(void)oriel_p2p_recv(m.b, 0, &t, &in);
 	(void)oriel_p2p_send(m.a, 0, &f, &out);
@@ -568,7 +570,7 @@ static void test_what_has_come_survives_the_link(void **state)
 	struct mock m;
 
 	(void)state;
-	mock_open(&m, ORIEL_P2P_MOCK_BY_HAND, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
 	fill(f.address, 3000, 5);
 	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in[1]), ORIEL_OK);
@@ -600,14 +602,14 @@ static void peer_says(uint32_t immediate, unsigned word, uint64_t value, const c
 	struct oriel_p2p_request r[3];
 	struct mock m;
 
-	mock_open(&m, ORIEL_P2P_MOCK_BY_HAND, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
 	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &r[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv(m.a, 1, &t, &r[1]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(m.a, 0, "x", 1, &r[2]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(m.a, 0, "y", 1, &r[2]), ORIEL_OK);
 	m.a->segment->board.words[word] = value;
 	if (immediate)
-		ori_p2p_mock_tell(m.mock, 0, immediate);
+		ori_p2p_mock_write_imm(m.mock, 0, immediate);
 	/* Cells are counted only where something is to be sent. */
 	(void)oriel_p2p_send_control(m.a, 0, "z", 1, &r[2]);
 	assert_int_equal(oriel_p2p_progress(m.a), ORIEL_ERR_PROTOCOL);
@@ -622,16 +624,16 @@ static void test_what_no_peer_may_say(void **state)
 	const unsigned quiet = P2P_WORD_SENDS + 1, credit = P2P_WORD_CREDIT;
 
 	(void)state;
-	peer_says(p2p_immediate(P2P_TELL_UNIT, 1, 0, 2), quiet, 0, "lap 2");
-	peer_says(p2p_immediate(P2P_TELL_UNIT, 1, 1, 1), quiet, 0, "slot 1");
-	peer_says(p2p_immediate(P2P_TELL_UNIT, 0, 0, 1), quiet, 0, "channel 0");
-	peer_says(p2p_immediate(P2P_TELL_UNIT, 2, 0, 1), quiet, 0, "channel 2");
-	peer_says(p2p_immediate(P2P_TELL_UNIT, 1, 2, 1), quiet, 0, "slot 2");
-	peer_says(p2p_immediate(P2P_TELL_OFFER, 0, 0, 1), quiet, 0, "offers");
-	peer_says(p2p_immediate(P2P_TELL_OFFER, 2, 0, 1), quiet, 0, "channel 2");
-	peer_says(p2p_immediate(P2P_TELL_CELL, 0, P2P_CELLS, 1), quiet, 0, "cell 32");
-	peer_says(p2p_immediate(P2P_TELL_CELL, 1, 0, 1), quiet, 0, "cell 0");
-	peer_says(p2p_immediate(P2P_TELL_CELL, 0, 1, 2), quiet, 0, "lap 2");
+	peer_says(p2p_immediate(P2P_IMM_UNIT, 1, 0, 2), quiet, 0, "lap 2");
+	peer_says(p2p_immediate(P2P_IMM_UNIT, 1, 1, 1), quiet, 0, "slot 1");
+	peer_says(p2p_immediate(P2P_IMM_UNIT, 0, 0, 1), quiet, 0, "channel 0");
+	peer_says(p2p_immediate(P2P_IMM_UNIT, 2, 0, 1), quiet, 0, "channel 2");
+	peer_says(p2p_immediate(P2P_IMM_UNIT, 1, 2, 1), quiet, 0, "slot 2");
+	peer_says(p2p_immediate(P2P_IMM_OFFER, 0, 0, 1), quiet, 0, "offers");
+	peer_says(p2p_immediate(P2P_IMM_OFFER, 2, 0, 1), quiet, 0, "channel 2");
+	peer_says(p2p_immediate(P2P_IMM_CELL, 0, P2P_CELLS, 1), quiet, 0, "cell 32");
+	peer_says(p2p_immediate(P2P_IMM_CELL, 1, 0, 1), quiet, 0, "cell 0");
+	peer_says(p2p_immediate(P2P_IMM_CELL, 0, 1, 2), quiet, 0, "lap 2");
 	peer_says(3u << 30, quiet, 0, "0xc0000000");
 	peer_says(0, credit, p2p_credit(1, P2P_STAGED, 24), "credit");
 	peer_says(0, credit, p2p_credit(1, P2P_DIRECT, 0), "credit");
@@ -649,15 +651,15 @@ static void test_scripts_that_make_no_sense_are_refused(void **state)
 
 	(void)state;
 	assert_int_equal(oriel_p2p_mock_create(&attr, &m.mock), ORIEL_ERR_INVALID);
-	mock_open(&m, ORIEL_P2P_MOCK_BY_HAND, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
 	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &r[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(m.a, 0, "x", 1, &r[1]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_mock_count(m.mock), 2);
-	assert_int_equal(oriel_p2p_mock_look(m.mock, 1, &event), ORIEL_OK);
+	assert_int_equal(oriel_p2p_mock_peek(m.mock, 1, &event), ORIEL_OK);
 	assert_true(event.is_told && !event.may_arrive);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 1), ORIEL_ERR_STATE);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 2), ORIEL_ERR_RANGE);
-	assert_int_equal(oriel_p2p_mock_look(m.mock, 2, &event), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_p2p_mock_peek(m.mock, 2, &event), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 0), ORIEL_OK);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 0), ORIEL_OK);
 	oriel_p2p_mock_destroy(m.mock);

@@ -97,7 +97,7 @@ struct party {
 	struct job job;
 	pid_t child;
 	int fd;
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 	struct oriel_p2p *p2p;
 	char *memory; /* what comes, then what goes */
 };
@@ -111,10 +111,10 @@ static struct oriel_p2p_buffer part(const struct party *t, unsigned which, size_
 
 static void party_open(struct party *t)
 {
-	const struct oriel_p2p_hub_attr hub = {.size = sizeof(hub),
-					       .chunk = CHUNK,
-					       .paths = 1u << paths[t->job.way],
-					       .timeout_ns = TIMEOUT_NS};
+	const struct oriel_p2p_context_attr hub = {.size = sizeof(hub),
+						   .chunk = CHUNK,
+						   .paths = 1u << paths[t->job.way],
+						   .timeout_ns = TIMEOUT_NS};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = t->job.mode,
 					    .channels = 2,
@@ -131,7 +131,7 @@ static void party_open(struct party *t)
 	}
 	assert_int_equal(oriel_memory_alloc(2 * (size_t)LENGTH, 0, &memory), ORIEL_OK);
 	t->memory = memory;
-	assert_int_equal(oriel_p2p_hub_create(&hub, &t->hub), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&hub, &t->hub), ORIEL_OK);
 	unsetenv("ORIEL_NODE");
 	unsetenv("ORIEL_P2P_TCP");
 	assert_int_equal(oriel_p2p_create(t->hub, &attr, &t->p2p), ORIEL_OK);
@@ -147,7 +147,7 @@ static void party_close(struct party *t)
 
 	ori_error_save(&before);
 	oriel_p2p_destroy(t->p2p);
-	oriel_p2p_hub_destroy(t->hub);
+	oriel_p2p_context_destroy(t->hub);
 	assert_string_equal(oriel_last_error(), before.text);
 	oriel_memory_free(t->memory);
 	close(t->fd);

@@ -6,19 +6,19 @@
 #include "p2p/p2p.h"
 #include "transport/rdma_host.h"
 
-static_assert(sizeof(struct ori_host_end) == P2P_LINK_END, "an end of a link fits that of p2p");
+static_assert(sizeof(struct ori_host_end) == P2P_LINK_INFO, "an end of a link fits that of p2p");
 
 static enum oriel_status rdma_open_link(struct oriel_p2p *p)
 {
-	struct oriel_p2p_hub *hub = p->hub;
+	struct oriel_p2p_context *hub = p->hub;
 	struct ori_host_attr attr = {.immediates = P2P_IMMEDIATES, .queues = p->queues};
 	struct ori_host_end end;
-	enum oriel_status st = ori_hub_need_adapter(hub);
+	enum oriel_status st = ori_p2p_context_need_hca(hub);
 
 	if (st == ORIEL_OK && p->address.place != p->peer.place)
 		st = hub->ops->listen(hub->hca);
 	if (st == ORIEL_OK && !p->area.mr)
-		st = ori_hub_register(hub, &p->area);
+		st = ori_p2p_context_register(hub, &p->area);
 	if (st != ORIEL_OK)
 		return st;
 	attr.ops = hub->ops;
@@ -29,7 +29,7 @@ static enum oriel_status rdma_open_link(struct oriel_p2p *p)
 	return st;
 }
 
-static enum oriel_status rdma_open(struct oriel_p2p *p, struct p2p_end *mine, int *fds,
+static enum oriel_status rdma_open(struct oriel_p2p *p, struct p2p_endpoint_info *mine, int *fds,
 				   unsigned *nfds)
 {
 	enum oriel_status st = ORIEL_OK;
@@ -46,12 +46,12 @@ static enum oriel_status rdma_open(struct oriel_p2p *p, struct p2p_end *mine, in
 	memcpy(mine->rdma.link, p->link.host_end, sizeof(mine->rdma.link));
 	mine->rdma.segment_rkey = p->area.keys.rkey;
 	mine->rdma.pool_rkey = p->hub->pool.area.keys.rkey;
-	mine->flags = p->hub->pool.is_gpu ? P2P_END_GPU_SLOTS : 0;
+	mine->flags = p->hub->pool.is_gpu ? P2P_ENDPOINT_GPU_SLOTS : 0;
 	p->may_flush |= p->hub->pool.is_gpu && p->hub->needs_flush;
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_connect(struct oriel_p2p *p, const struct p2p_end *theirs,
+static enum oriel_status rdma_connect(struct oriel_p2p *p, const struct p2p_endpoint_info *theirs,
 				      const int *fds, unsigned nfds)
 {
 	struct ori_host_end link;
@@ -66,9 +66,9 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p, const struct p2p_end 
 			"this end drives %s, the peer's does not: set ORIEL_HCA to the same "
 			"for both",
 			p->hub->ops->kind);
-	p->board = (struct p2p_far){.key = theirs->rdma.segment_rkey};
-	p->pool = (struct p2p_far){.key = theirs->rdma.pool_rkey,
-				   .is_gpu = theirs->flags & P2P_END_GPU_SLOTS};
+	p->board = (struct p2p_remote){.key = theirs->rdma.segment_rkey};
+	p->pool = (struct p2p_remote){.key = theirs->rdma.pool_rkey,
+				      .is_gpu = theirs->flags & P2P_ENDPOINT_GPU_SLOTS};
 	memcpy(&link, theirs->rdma.link, sizeof(link));
 	if (link.queues != p->queues)
 		return ori_fail(ORIEL_ERR_MISMATCH, "this end has %u queues, the peer's %u",
@@ -93,7 +93,7 @@ static void rdma_leave(struct oriel_p2p *p)
 	(void)p;
 }
 
-static struct ori_host_move rdma_move(const struct p2p_near *from, const struct p2p_far *to,
+static struct ori_host_move rdma_move(const struct p2p_local *from, const struct p2p_remote *to,
 				      size_t length)
 {
 	struct ori_host_move move = {.here = {from->address, from->lkey},
@@ -113,16 +113,16 @@ static enum oriel_status rdma_begun(struct oriel_p2p *p, enum oriel_status statu
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_put(struct oriel_p2p *p, const struct p2p_near *from,
-				  const struct p2p_far *to, size_t length, uint64_t *op)
+static enum oriel_status rdma_put(struct oriel_p2p *p, const struct p2p_local *from,
+				  const struct p2p_remote *to, size_t length, uint64_t *op)
 {
 	struct ori_host_move move = rdma_move(from, to, length);
 
 	return rdma_begun(p, ori_host_put(p->link.host, &move, op), op);
 }
 
-static enum oriel_status rdma_tell(struct oriel_p2p *p, const struct p2p_near *from,
-				   const struct p2p_far *to, size_t length, uint32_t immediate,
+static enum oriel_status rdma_tell(struct oriel_p2p *p, const struct p2p_local *from,
+				   const struct p2p_remote *to, size_t length, uint32_t immediate,
 				   uint64_t *op)
 {
 	struct ori_host_move move = rdma_move(from, to, length);
@@ -166,10 +166,10 @@ static enum oriel_status rdma_show(struct oriel_p2p *p, const struct oriel_p2p_m
 }
 
 static enum oriel_status rdma_find(struct oriel_p2p *p, const struct p2p_offer *offer,
-				   struct p2p_far *far)
+				   struct p2p_remote *far)
 {
 	(void)p;
-	*far = (struct p2p_far){.address = offer->address, .key = offer->key};
+	*far = (struct p2p_remote){.address = offer->address, .key = offer->key};
 	return ORIEL_OK;
 }
 
@@ -184,7 +184,7 @@ const struct p2p_backend ori_p2p_rdma = {
 	.leave = rdma_leave,
 	.put = rdma_put,
 	.tell = rdma_tell,
-	.carry = ori_p2p_no_carry,
+	.carry = ori_p2p_no_eager,
 	.progress = rdma_progress,
 	.take = rdma_take,
 	.show = rdma_show,

@@ -49,7 +49,7 @@ bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *req
 
 void ori_p2p_finish(struct oriel_p2p *p, struct oriel_p2p_request *r, enum oriel_status status)
 {
-	ori_memory_let_go(p->hub, r);
+	ori_mr_ref_drop(p->hub, r);
 	r->memory = NULL;
 	r->status = status;
 }
@@ -74,7 +74,7 @@ void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status)
 	ori_control_cancel(p, status);
 }
 
-enum oriel_status ori_p2p_no_carry(struct oriel_p2p *p, const void *bytes, size_t length,
+enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p, const void *bytes, size_t length,
 				   uint32_t immediate, uint64_t *op)
 {
 	(void)bytes, (void)length, (void)immediate, (void)op;
@@ -85,7 +85,7 @@ void ori_p2p_stop_copies(struct oriel_p2p *p, enum oriel_status status)
 {
 	if (p->hooks.cancel)
 		p->hooks.cancel(p->context, status);
-	ori_lanes_drain(p);
+	ori_copy_streams_drain(p);
 }
 
 enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status)
@@ -99,11 +99,11 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status)
 	p->failure = status;
 	memcpy(p->failure_text, text, sizeof(text));
 	if (!p->is_leaving)
-		ori_door_bye(p, status, text);
+		ori_control_socket_bye(p, status, text);
 	ori_p2p_stop_copies(p, status);
 	if (p->backend)
 		p->backend->sever(p);
-	ori_door_close(p);
+	ori_control_socket_close(p);
 	ori_p2p_cancel(p, status);
 	return ori_p2p_failed(p);
 }
@@ -126,8 +126,8 @@ static bool p2p_is_under_way(const struct oriel_p2p *p, unsigned which)
 static enum oriel_status p2p_put_word(struct oriel_p2p *p, unsigned which)
 {
 	uint64_t *desk = &p->segment->desk.words[which], at = which * sizeof(*desk), op;
-	struct p2p_near from = p2p_desk(p, desk);
-	struct p2p_far to = p2p_board(p, at);
+	struct p2p_local from = p2p_local_control(p, desk);
+	struct p2p_remote to = p2p_remote_control(p, at);
 	enum oriel_status st;
 
 	if (p2p_is_under_way(p, which))
@@ -191,13 +191,13 @@ size_t ori_p2p_step(const struct oriel_p2p *p, uint64_t length)
 static enum oriel_status p2p_dispatch(struct oriel_p2p *p, uint32_t immediate)
 {
 	switch (immediate >> 30) {
-	case P2P_TELL_CELL:
+	case P2P_IMM_CELL:
 		return ori_control_arrived(p, immediate);
-	case P2P_TELL_UNIT:
+	case P2P_IMM_UNIT:
 		return ori_in_arrived(p, immediate);
-	case P2P_TELL_OFFER:
+	case P2P_IMM_OFFER:
 		return ori_out_offered(p, immediate);
-	case P2P_TELL_SHORT:
+	case P2P_IMM_EAGER:
 		/* take() has seen to it. */
 		if (p->backend->carries)
 			return ORIEL_OK;
@@ -231,7 +231,7 @@ static enum oriel_status p2p_run(struct oriel_p2p *p, bool *has_moved)
 	     left &= left - 1)
 		st = ori_out_run(p, (unsigned)__builtin_ctzll(left), has_moved);
 	for (uint64_t left = p->untold; left && st == ORIEL_OK; left &= left - 1)
-		st = ori_in_tell(p, (unsigned)__builtin_ctzll(left));
+		st = ori_in_report(p, (unsigned)__builtin_ctzll(left));
 	return st;
 }
 
@@ -264,10 +264,10 @@ static enum oriel_status p2p_tell_granted(struct oriel_p2p *p)
 {
 	enum oriel_status st = ORIEL_OK;
 
-	if (!p->short_max || p->is_leaving || p->backend->enter(p) != ORIEL_OK)
+	if (!p->eager_max || p->is_leaving || p->backend->enter(p) != ORIEL_OK)
 		return ORIEL_OK;
 	for (uint64_t left = p->active_in; left && st == ORIEL_OK; left &= left - 1)
-		st = ori_in_tell_granted(p, (unsigned)__builtin_ctzll(left));
+		st = ori_in_report_granted(p, (unsigned)__builtin_ctzll(left));
 	p->backend->leave(p);
 	return st;
 }
@@ -278,7 +278,7 @@ static enum oriel_status p2p_look(struct oriel_p2p *p)
 	enum oriel_status st = ORIEL_OK;
 
 	if (p2p_is_time_to_look(p)) {
-		st = ori_door_watch(p);
+		st = ori_control_socket_watch(p);
 		if (st == ORIEL_OK)
 			st = p2p_tell_granted(p);
 	}
@@ -293,7 +293,7 @@ static enum oriel_status p2p_look(struct oriel_p2p *p)
 /* The peer lets nobody in any more, and has said why before. */
 static enum oriel_status p2p_refused(struct oriel_p2p *p)
 {
-	enum oriel_status st = ori_door_watch(p);
+	enum oriel_status st = ori_control_socket_watch(p);
 
 	if (st == ORIEL_OK && !p->is_leaving) {
 		(void)ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its end", p->whom);
@@ -349,7 +349,7 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p, bool *has_moved)
 
 static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p, bool *has_moved)
 {
-	enum oriel_status st = ori_door_meet(p, has_moved);
+	enum oriel_status st = ori_control_socket_meet(p, has_moved);
 
 	if (st == ORIEL_OK) {
 		p->state = P2P_JOINED;

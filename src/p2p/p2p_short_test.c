@@ -15,7 +15,7 @@ static struct oriel_p2p_request out[MANY], in[MANY];
 static char from[MANY][LONG + 1], to[MANY][LONG + 1];
 
 /* Bytes of what is short, at most. */
-static size_t short_max(enum oriel_p2p_mode mode)
+static size_t eager_max(enum oriel_p2p_mode mode)
 {
 	return mode == ORIEL_P2P_COPY_BASED ? 4096 : 512;
 }
@@ -25,9 +25,9 @@ static size_t length_of(enum oriel_p2p_mode mode, unsigned i)
 {
 	switch (i % 5) {
 	case 0:
-		return short_max(mode) - i % 3;
+		return eager_max(mode) - i % 3;
 	case 1:
-		return i * 13 % (short_max(mode) - WITHIN) + WITHIN + 1;
+		return i * 13 % (eager_max(mode) - WITHIN) + WITHIN + 1;
 	case 2:
 		return WITHIN + i % 2;
 	}
@@ -276,9 +276,10 @@ static void test_a_receive_that_is_given_up(void **state)
 /* What @told says came, with so many bytes along: the end makes nothing of it. */
 static void is_refused(struct ends *e, uint32_t told, uint32_t length, size_t along)
 {
-	const struct p2p_short what = {.length = length};
+	const struct p2p_eager what = {.length = length};
 
-	assert_int_equal(ori_in_came(e->b, told, (const char *)&what, along), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(ori_in_eager_arrived(e->b, told, (const char *)&what, along),
+			 ORIEL_ERR_PROTOCOL);
 	assert_non_null(strstr(oriel_last_error(), "may not come"));
 }
 
@@ -287,20 +288,20 @@ static void test_what_is_aside_keeps_to_its_place(void **state)
 {
 	(void)state;
 	for (unsigned k = 0; k < MODES; k++) {
-		uint32_t limit = (uint32_t)short_max(modes[k]);
+		uint32_t limit = (uint32_t)eager_max(modes[k]);
 		uint32_t told;
 		struct ends e;
 
 		open_ends(&e, ENDS_MAPPED, modes[k]);
-		told = p2p_immediate(P2P_TELL_SHORT, 0, 0, p2p_lap(e.b, 0)) | P2P_TELL_ASIDE;
-		is_refused(&e, told, limit + 1, P2P_SHORT_ASIDE);
-		is_refused(&e, told, UINT32_MAX, P2P_SHORT_ASIDE);
-		is_refused(&e, told, WITHIN, P2P_SHORT_ASIDE);
-		is_refused(&e, told, 0, P2P_SHORT_ASIDE);
-		is_refused(&e, told, limit, P2P_SHORT_ASIDE + 1);
+		told = p2p_immediate(P2P_IMM_EAGER, 0, 0, p2p_lap(e.b, 0)) | P2P_IMM_BUFFERED;
+		is_refused(&e, told, limit + 1, P2P_EAGER_BUFFERED);
+		is_refused(&e, told, UINT32_MAX, P2P_EAGER_BUFFERED);
+		is_refused(&e, told, WITHIN, P2P_EAGER_BUFFERED);
+		is_refused(&e, told, 0, P2P_EAGER_BUFFERED);
+		is_refused(&e, told, limit, P2P_EAGER_BUFFERED + 1);
 		is_refused(&e, told, limit, 0);
-		is_refused(&e, told + (DEPTH << 16), limit, P2P_SHORT_ASIDE);
-		is_refused(&e, told + (1u << 24), limit, P2P_SHORT_ASIDE);
+		is_refused(&e, told + (DEPTH << 16), limit, P2P_EAGER_BUFFERED);
+		is_refused(&e, told + (1u << 24), limit, P2P_EAGER_BUFFERED);
 		begin(e.a, 0, limit, true);
 		begin(e.b, 0, limit, false);
 		arrives(&e, 0, limit);
@@ -313,16 +314,16 @@ static void test_a_unit_is_told_of_once(void **state)
 {
 	(void)state;
 	for (unsigned w = 0; w < 2; w++) {
-		struct p2p_short again = {.bytes = "other"};
+		struct p2p_eager again = {.bytes = "other"};
 		uint32_t immediate;
 		struct ends e;
 
 		open_ends(&e, near_ways[w], ORIEL_P2P_COPY_BASED);
-		immediate = p2p_immediate(P2P_TELL_SHORT, 0, 0, p2p_lap(e.b, 0));
+		immediate = p2p_immediate(P2P_IMM_EAGER, 0, 0, p2p_lap(e.b, 0));
 		begin(e.a, 0, 5, true);
 		ends_turn(&e);
-		assert_int_equal(ori_in_came(e.b, immediate, (const char *)&again,
-					     P2P_SHORT_HEAD + 5),
+		assert_int_equal(ori_in_eager_arrived(e.b, immediate, (const char *)&again,
+						      P2P_EAGER_HEAD + 5),
 				 ORIEL_ERR_PROTOCOL);
 		assert_non_null(strstr(oriel_last_error(), "may not come"));
 		begin(e.b, 0, 5, false);

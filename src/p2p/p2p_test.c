@@ -549,7 +549,7 @@ static void test_an_end_keeps_to_its_paths(void **state)
 	for (unsigned i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
 		attr.paths = masks[i];
 		for (unsigned k = 0; k < 2; k++)
-			assert_int_equal(oriel_p2p_hub_create(NULL, &e.hubs[k]), ORIEL_OK);
+			assert_int_equal(oriel_p2p_context_create(NULL, &e.hubs[k]), ORIEL_OK);
 		assert_int_equal(oriel_p2p_create(e.hubs[0], &attr, &e.a), ORIEL_OK);
 		assert_int_equal(oriel_p2p_create(e.hubs[1], NULL, &e.b), ORIEL_OK);
 		ends_join(&e);

@@ -48,7 +48,7 @@ int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b)
 	return a->number < b->number ? -1 : a->number > b->number;
 }
 
-bool ori_p2p_address_is_near(const struct p2p_address *a, const struct p2p_address *b)
+bool ori_p2p_address_is_local(const struct p2p_address *a, const struct p2p_address *b)
 {
 	return a->place == b->place && a->node == b->node && a->uid == b->uid;
 }
@@ -56,7 +56,7 @@ bool ori_p2p_address_is_near(const struct p2p_address *a, const struct p2p_addre
 bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address *b)
 {
 	/* Who is called listens. */
-	if (!ori_p2p_address_is_near(a, b) && !a->port != !b->port)
+	if (!ori_p2p_address_is_local(a, b) && !a->port != !b->port)
 		return !a->port;
 	return ori_p2p_token_compare(&a->token, &b->token) < 0;
 }
@@ -64,7 +64,7 @@ bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b)
 {
 	uint32_t both = a->paths & b->paths;
-	bool is_near = ori_p2p_address_is_near(a, b);
+	bool is_near = ori_p2p_address_is_local(a, b);
 
 	if (ori_p2p_token_compare(&a->token, &b->token) == 0)
 		return both & 1u << ORIEL_PATH_SELF ? ORIEL_PATH_SELF : ORIEL_PATH_NONE;
@@ -76,10 +76,10 @@ enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p
 	return both & 1u << ORIEL_PATH_RDMA ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
 }
 
-static const char *wire_end_flaw(const struct p2p_end *e)
+static const char *wire_end_flaw(const struct p2p_endpoint_info *e)
 {
 	if (e->mode > ORIEL_P2P_COPY_BASED || e->adapters > ORI_ADAPTERS_VERBS ||
-	    e->flags & ~(P2P_END_GPU_SLOTS | P2P_END_SHORT))
+	    e->flags & ~(P2P_ENDPOINT_GPU_SLOTS | P2P_ENDPOINT_EAGER))
 		return "an end of unknown form";
 	if (!e->channels || e->channels > ORIEL_P2P_CHANNELS || !e->depth || e->depth > P2P_DEPTH ||
 	    e->channels * e->depth > P2P_SLOTS)
@@ -109,7 +109,7 @@ static const char *wire_flaw(const struct p2p_frame *f)
 	case P2P_READY:
 		return f->ready.reaches_gpu > 1 || f->ready.reserved ? "an end of unknown reach"
 								     : NULL;
-	case P2P_END:
+	case P2P_ENDPOINT:
 		return wire_end_flaw(&f->end);
 	case P2P_PIECE:
 		return f->piece.number > INT32_MAX || f->piece.reserved ? "impossible memory"

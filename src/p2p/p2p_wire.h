@@ -27,9 +27,9 @@
 #define P2P_CELL 2048u
 #define P2P_CHUNK_MIN 4096u
 #define P2P_CHUNK_MAX (16u << 20)
-#define P2P_LINK_END 72u /* bytes of a struct ori_host_end */
-#define P2P_PIECES 64u   /* of memory, that a peer has mapped at once */
-#define P2P_REACH 64u    /* GPUs that one is asked about */
+#define P2P_LINK_INFO 72u /* bytes of a struct ori_host_end */
+#define P2P_PIECES 64u    /* of memory, that a peer has mapped at once */
+#define P2P_REACH 64u     /* GPUs that one is asked about */
 
 /* Tells one end from all others. */
 struct p2p_token {
@@ -69,7 +69,7 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length,
 					struct p2p_address *address);
 
 /* Do unix sockets lead from one to the other? */
-bool ori_p2p_address_is_near(const struct p2p_address *a, const struct p2p_address *b);
+bool ori_p2p_address_is_local(const struct p2p_address *a, const struct p2p_address *b);
 
 /* The same at both ends. ORIEL_PATH_NONE: there is no way. */
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b);
@@ -82,7 +82,7 @@ int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b);
 
 enum p2p_frame_kind {
 	P2P_HELLO = 1, /* of who called: which two ends it is about */
-	P2P_END,       /* what the peer needs to reach this end */
+	P2P_ENDPOINT,  /* what the peer needs to reach this end */
 	P2P_READY,     /* this end takes what the peer puts */
 	P2P_PIECE,     /* memory that may be put to; its descriptor comes along */
 	P2P_BYE,       /* and why */
@@ -107,15 +107,15 @@ struct p2p_proof {
 	uint8_t mac[P2P_MAC]; /* of the hub's token, which is not told */
 };
 
-enum p2p_end_flags {
-	P2P_END_GPU_SLOTS = 1, /* staging slots are of its GPU: labels come to the board */
-	P2P_END_SHORT = 2,     /* what is short may come without a credit */
+enum p2p_endpoint_flags {
+	P2P_ENDPOINT_GPU_SLOTS = 1, /* staging slots are of its GPU: labels come to the board */
+	P2P_ENDPOINT_EAGER = 2,     /* what is short may come without a credit */
 };
 
-struct p2p_end {
+struct p2p_endpoint_info {
 	uint32_t path;  /* enum oriel_path */
 	uint16_t mode;  /* enum oriel_p2p_mode */
-	uint16_t flags; /* enum p2p_end_flags */
+	uint16_t flags; /* enum p2p_endpoint_flags */
 	uint32_t channels, depth;
 	uint64_t chunk;            /* bytes of a staging slot without its label */
 	uint64_t stride;           /* ... from one to the next */
@@ -125,7 +125,7 @@ struct p2p_end {
 	union {
 		struct {
 			struct ori_hca_qp_address adapter;
-			uint8_t link[P2P_LINK_END];
+			uint8_t link[P2P_LINK_INFO];
 			uint32_t segment_rkey, pool_rkey;
 		} rdma;
 		struct {
@@ -155,14 +155,14 @@ struct p2p_frame {
 		struct p2p_hello hello;
 		struct p2p_challenge challenge;
 		struct p2p_proof proof;
-		struct p2p_end end;
+		struct p2p_endpoint_info end;
 		struct p2p_ready ready;
 		struct p2p_piece piece;
 		char text[496]; /* of P2P_BYE, ended by a NUL */
 	};
 };
 
-static_assert(sizeof(struct p2p_end) <= 496, "fits a frame");
+static_assert(sizeof(struct p2p_endpoint_info) <= 496, "fits a frame");
 static_assert(sizeof(struct p2p_frame) == 512, "goes over the wire");
 
 /* A checked copy; where the peer's numbers must fit this end's, that is left to others. */
@@ -211,7 +211,7 @@ struct p2p_offer {
 
 static_assert(sizeof(struct p2p_offer) == 32, "goes over the wire");
 
-static inline unsigned p2p_piece_place(uint32_t number)
+static inline unsigned p2p_piece_slot(uint32_t number)
 {
 	return number % P2P_PIECES;
 }
@@ -225,8 +225,8 @@ static inline uint32_t p2p_piece_after(uint32_t number)
 #define P2P_NO_PIECE UINT32_MAX /* of a thread of this process: the address is one */
 #define P2P_KEY_GPU 1u          /* its key: of a GPU, else 0 */
 
-#define P2P_CARRIED 56u /* bytes that come along with an immediate, at most */
-#define P2P_FEW 32u     /* bytes that go within the label */
+#define P2P_IMM_BYTES 56u /* bytes that come along with an immediate, at most */
+#define P2P_FEW 32u       /* bytes that go within the label */
 
 /* Before the bytes in a staging slot, or in the receiver's board if that is of a GPU. */
 struct p2p_label {
@@ -241,29 +241,30 @@ struct p2p_label {
  * Bytes of a transfer that goes without a credit: of one that is not packed anyway only so
  * many as cost less twice than a word to the sender, and the wait for it.
  */
-#define P2P_SHORT_MAX 512u
-#define P2P_SHORT_COPIED 4096u
-#define P2P_SHORT_WITHIN 48u /* ... in the line that tells of it; more are put aside */
+#define P2P_EAGER_MAX 512u
+#define P2P_EAGER_COPIED 4096u
+#define P2P_EAGER_INLINE 48u /* ... in the line that tells of it; more are put aside */
 
 /* Such a transfer. Of the counts the low halves. */
-struct p2p_short {
+struct p2p_eager {
 	uint32_t number; /* of the transfer */
 	uint32_t taken;  /* units of the channel, the other way, that the sender has taken */
 	union {
-		char bytes[P2P_SHORT_WITHIN];
+		char bytes[P2P_EAGER_INLINE];
 		uint32_t length; /* if the bytes are aside, in the place of this unit */
 	};
 };
 
-#define P2P_SHORT_HEAD (offsetof(struct p2p_short, bytes))
+#define P2P_EAGER_HEAD (offsetof(struct p2p_eager, bytes))
 
-static_assert(sizeof(struct p2p_short) == P2P_CARRIED, "comes along with an immediate");
+static_assert(sizeof(struct p2p_eager) == P2P_IMM_BYTES, "comes along with an immediate");
 
-#define P2P_SHORT_ASIDE (P2P_SHORT_HEAD + sizeof(uint32_t)) /* comes along if the bytes do not */
+#define P2P_EAGER_BUFFERED (P2P_EAGER_HEAD + sizeof(uint32_t)) /* comes along if the bytes do not \
+								*/
 
 #define P2P_LABEL_HEAD (offsetof(struct p2p_label, few))
 
-static_assert(P2P_LABEL_HEAD + P2P_FEW <= P2P_CARRIED, "a label comes along with an immediate");
+static_assert(P2P_LABEL_HEAD + P2P_FEW <= P2P_IMM_BYTES, "a label comes along with an immediate");
 
 /* Where @length bytes are in a slot, and where they end. */
 static inline size_t p2p_slot_begin(size_t length)
@@ -288,16 +289,16 @@ enum {
 };
 
 /* How a unit of a channel comes: one chunk, or all of a transfer. */
-enum p2p_place {
+enum p2p_protocol {
 	P2P_UNKNOWN, /* not told yet */
 	P2P_STAGED,  /* a credit names the staging slot */
 	P2P_NOTICE,  /* a credit; where it goes the sender knows */
-	P2P_SHORT,   /* with what tells of it; a credit comes for senders of something else */
+	P2P_EAGER,   /* with what tells of it; a credit comes for senders of something else */
 	P2P_DIRECT,  /* an offer */
 };
 
 /* A credit: which unit, as the lap of its slot from 1 on, and how and where it may come. */
-static inline uint64_t p2p_credit(uint64_t lap, enum p2p_place place, uint32_t slot)
+static inline uint64_t p2p_credit(uint64_t lap, enum p2p_protocol place, uint32_t slot)
 {
 	return lap << 20 | (uint64_t)place << 18 | slot;
 }
@@ -307,9 +308,9 @@ static inline uint64_t p2p_credit_lap(uint64_t credit)
 	return credit >> 20;
 }
 
-static inline enum p2p_place p2p_credit_place(uint64_t credit)
+static inline enum p2p_protocol p2p_credit_protocol(uint64_t credit)
 {
-	return (enum p2p_place)(credit >> 18 & 3);
+	return (enum p2p_protocol)(credit >> 18 & 3);
 }
 
 static inline uint32_t p2p_credit_slot(uint64_t credit)
@@ -317,19 +318,19 @@ static inline uint32_t p2p_credit_slot(uint64_t credit)
 	return credit & ((1u << 18) - 1);
 }
 
-enum p2p_tell {
-	P2P_TELL_CELL,  /* a cell of a control message is there */
-	P2P_TELL_UNIT,  /* a unit is there */
-	P2P_TELL_OFFER, /* an offer is there */
-	P2P_TELL_SHORT, /* a unit comes along, or is aside */
+enum p2p_imm_kind {
+	P2P_IMM_CELL,  /* a cell of a control message is there */
+	P2P_IMM_UNIT,  /* a unit is there */
+	P2P_IMM_OFFER, /* an offer is there */
+	P2P_IMM_EAGER, /* a unit comes along, or is aside */
 };
 
-#define P2P_TELL_ASIDE (1u << 23) /* of P2P_TELL_SHORT; slots are few */
+#define P2P_IMM_BUFFERED (1u << 23) /* of P2P_IMM_EAGER; slots are few */
 
 static_assert(P2P_DEPTH <= 1u << 7, "a slot leaves that bit");
 
 /* What came, of which channel, in which slot, in which lap of it: never told by order. */
-static inline uint32_t p2p_immediate(enum p2p_tell tell, unsigned channel, unsigned slot,
+static inline uint32_t p2p_immediate(enum p2p_imm_kind tell, unsigned channel, unsigned slot,
 				     uint64_t lap)
 {
 	return (uint32_t)tell << 30 | channel << 24 | slot << 16 | (uint32_t)(lap & 0xffff);

@@ -37,7 +37,9 @@ static const enum oriel_path ends_path[] = {ORIEL_PATH_SELF, ORIEL_PATH_MAPPED, 
 					    ORIEL_PATH_RDMA};
 static const enum oriel_p2p_mode modes[] = {ORIEL_P2P_AUTO, ORIEL_P2P_ZERO_COPY,
 					    ORIEL_P2P_COPY_BASED};
-static const struct oriel_p2p_hub_attr small = {.size = sizeof(small), .chunk = CHUNK, .slots = 24};
+static const struct oriel_p2p_context_attr small = {.size = sizeof(small),
+						    .chunk = CHUNK,
+						    .slots = 24};
 
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 
@@ -64,7 +66,7 @@ static inline struct oriel_p2p_buffer buffer(void *at, size_t length,
 
 /* @to is @from where an end is its own peer. */
 struct ends {
-	struct oriel_p2p_hub *hubs[2];
+	struct oriel_p2p_context *hubs[2];
 	struct oriel_p2p *a, *b;
 };
 
@@ -98,10 +100,10 @@ static inline void ends_join(struct ends *e)
 
 /* By this way; both of one hub where it is self. */
 static inline void ends_create(struct ends *e, enum ends_way way,
-			       const struct oriel_p2p_hub_attr *hub,
+			       const struct oriel_p2p_context_attr *hub,
 			       const struct oriel_p2p_attr *attr)
 {
-	struct oriel_p2p_hub_attr h = {.size = sizeof(h)};
+	struct oriel_p2p_context_attr h = {.size = sizeof(h)};
 
 	memset(e, 0, sizeof(*e));
 	if (hub)
@@ -112,7 +114,7 @@ static inline void ends_create(struct ends *e, enum ends_way way,
 			setenv("ORIEL_NODE", i ? "there" : "here", 1);
 			setenv("ORIEL_P2P_TCP", "on", 1);
 		}
-		assert_int_equal(oriel_p2p_hub_create(&h, &e->hubs[i]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_context_create(&h, &e->hubs[i]), ORIEL_OK);
 	}
 	unsetenv("ORIEL_NODE");
 	unsetenv("ORIEL_P2P_TCP");
@@ -123,7 +125,7 @@ static inline void ends_create(struct ends *e, enum ends_way way,
 }
 
 static inline void ends_open(struct ends *e, enum ends_way way,
-			     const struct oriel_p2p_hub_attr *hub,
+			     const struct oriel_p2p_context_attr *hub,
 			     const struct oriel_p2p_attr *attr)
 {
 	ends_create(e, way, hub, attr);
@@ -131,12 +133,12 @@ static inline void ends_open(struct ends *e, enum ends_way way,
 }
 
 /* It has nothing to tell, and leaves what the last failure has told. */
-static inline void ends_destroy_hub(struct oriel_p2p_hub *hub)
+static inline void ends_destroy_hub(struct oriel_p2p_context *hub)
 {
 	struct ori_error before;
 
 	ori_error_save(&before);
-	oriel_p2p_hub_destroy(hub);
+	oriel_p2p_context_destroy(hub);
 	assert_string_equal(oriel_last_error(), before.text);
 	assert_int_equal(oriel_last_status(), before.status);
 }

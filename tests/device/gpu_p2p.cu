@@ -31,7 +31,7 @@ struct rank {
 	const struct oriel_bootstrap *bootstrap;
 	const char *node;
 	struct oriel_comm *comm;
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 	unsigned *wrong; /* of the GPU */
 	size_t longest;  /* that is measured */
 };
@@ -341,7 +341,7 @@ static void test_crew(struct rank *r, struct oriel_p2p *p, struct oriel_dev_copy
 }
 
 /* An end of a hub of this rank's own; the communicator tells where the other is. */
-static struct oriel_p2p *meet(struct rank *r, struct oriel_p2p_hub *hub,
+static struct oriel_p2p *meet(struct rank *r, struct oriel_p2p_context *hub,
 			      const struct oriel_p2p_attr *attr)
 {
 	char mine[ORIEL_P2P_ADDRESS], all[2][ORIEL_P2P_ADDRESS];
@@ -376,26 +376,26 @@ static void run_mode(struct rank *r, enum oriel_p2p_mode mode)
 
 static void run_crew(struct rank *r)
 {
-	struct oriel_p2p_crew_attr crew_attr = {};
+	struct oriel_p2p_copy_group_attr crew_attr = {};
 	struct oriel_p2p_attr attr = {};
-	struct oriel_p2p_crew *crew;
+	struct oriel_p2p_copy_group *crew;
 	struct oriel_dev_copy_group device;
 	struct oriel_p2p *p;
 
 	crew_attr.size = sizeof(crew_attr);
 	crew_attr.workers = WORKERS;
-	MUST(oriel_p2p_crew_create(r->hub, &crew_attr, &crew));
-	MUST(oriel_p2p_crew_device(crew, &device));
+	MUST(oriel_p2p_copy_group_create(r->hub, &crew_attr, &crew));
+	MUST(oriel_p2p_copy_group_device(crew, &device));
 	attr.size = sizeof(attr);
 	attr.mode = ORIEL_P2P_COPY_BASED;
 	attr.depth = 16;
-	attr.hooks = oriel_p2p_crew_hooks();
+	attr.hooks = oriel_p2p_copy_group_hooks();
 	attr.context = crew;
 	p = meet(r, r->hub, &attr);
 	test_crew(r, p, device);
 	MUST(oriel_comm_barrier(r->comm));
 	oriel_p2p_destroy(p);
-	oriel_p2p_crew_destroy(crew);
+	oriel_p2p_copy_group_destroy(crew);
 }
 
 static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
@@ -416,7 +416,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	attr.flags = ORIEL_COMM_GPU;
 	attr.node = node;
 	MUST(oriel_comm_create(bootstrap, &attr, &r->comm));
-	MUST(oriel_comm_p2p_hub(r->comm, &r->hub));
+	MUST(oriel_comm_p2p_context(r->comm, &r->hub));
 	MUST(oriel_comm_path(r->comm, !r->rank, &path));
 	r->longest = path == ORIEL_PATH_RDMA ? FAR_LENGTH : LENGTH;
 	run_mode(r, ORIEL_P2P_ZERO_COPY);

@@ -68,7 +68,7 @@ static inline bool is_filled(const char *at, size_t length, unsigned seed)
 
 /* An end is its own peer by path self. */
 struct ends {
-	struct oriel_p2p_hub *hubs[2];
+	struct oriel_p2p_context *hubs[2];
 	struct oriel_p2p *of[2];
 	unsigned count;
 };
@@ -98,16 +98,16 @@ static inline void ends_begin(struct rank *r, struct ends *e, enum oriel_path pa
 
 	*e = (struct ends){.count = path == ORIEL_PATH_SELF ? 1 : 2};
 	for (unsigned i = 0; i < e->count; i++) {
-		struct oriel_p2p_hub_attr hub = {.size = sizeof(hub),
-						 .chunk = CHUNK,
-						 .slots = 24,
-						 .paths = 1u << path,
-						 .timeout_ns = LONG_NS,
-						 .flags = flags[i]};
+		struct oriel_p2p_context_attr hub = {.size = sizeof(hub),
+						     .chunk = CHUNK,
+						     .slots = 24,
+						     .paths = 1u << path,
+						     .timeout_ns = LONG_NS,
+						     .flags = flags[i]};
 
 		r->rank = i;
 		rank_use_gpu(r);
-		CHECK_OK(r, oriel_p2p_hub_create(&hub, &e->hubs[i]));
+		CHECK_OK(r, oriel_p2p_context_create(&hub, &e->hubs[i]));
 		CHECK_OK(r, oriel_p2p_create(e->hubs[i], attr, &e->of[i]));
 		CHECK_OK(r, oriel_p2p_address(e->of[i], address[i]));
 	}
@@ -137,7 +137,7 @@ static inline void ends_close_ends(struct ends *e)
 static inline void ends_close_hubs(struct ends *e)
 {
 	for (unsigned i = 0; i < e->count; i++)
-		oriel_p2p_hub_destroy(e->hubs[i]);
+		oriel_p2p_context_destroy(e->hubs[i]);
 }
 
 static inline void ends_close(struct ends *e)

@@ -89,7 +89,7 @@ static void test_gone_under_way(struct rank *r, enum oriel_path path, enum oriel
 	oriel_p2p_unregister(d.memory[first]);
 	site_close(r, d.site[first], d.at[first]);
 	for (unsigned i = 0; i < e.count; i++)
-		oriel_p2p_hub_destroy(e.hubs[i]);
+		oriel_p2p_context_destroy(e.hubs[i]);
 }
 
 /* Without a GPU at the sender: what is there is staged, or cannot be. */
@@ -215,12 +215,12 @@ static void put_to_peer(struct rank *r, struct oriel_p2p *p, struct oriel_p2p_me
 static void test_pair(struct rank *r, enum oriel_p2p_mode mode)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 4};
-	struct oriel_p2p_hub *hub = NULL;
+	struct oriel_p2p_context *hub = NULL;
 	struct oriel_p2p *p = NULL;
 
 	rank_join(r, LONG_NS);
 	CHECK_OK(r, oriel_comm_p2p(r->comm, !r->rank, &attr, &p));
-	CHECK_OK(r, oriel_comm_p2p_hub(r->comm, &hub));
+	CHECK_OK(r, oriel_comm_p2p_context(r->comm, &hub));
 	for (unsigned sites = 0; p && hub && sites < SITES * SITES; sites++) {
 		struct oriel_p2p_memory *memory[2] = {0};
 		enum site site[2] = {sites % SITES, sites / SITES};

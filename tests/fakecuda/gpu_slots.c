@@ -96,7 +96,7 @@ static void *hand_main(void *argument)
 /* Each end with a crew of one worker a side, in slots of its own GPU. */
 struct crews {
 	struct ends e;
-	struct oriel_p2p_crew *of[2];
+	struct oriel_p2p_copy_group *of[2];
 	struct hand hands[2];
 };
 
@@ -106,20 +106,20 @@ static void crews_open(struct rank *r, struct crews *c, enum oriel_path path)
 
 	*c = (struct crews){.e = {.count = path == ORIEL_PATH_SELF ? 1 : 2}};
 	for (unsigned i = 0; i < c->e.count; i++) {
-		struct oriel_p2p_hub_attr hub = {.size = sizeof(hub),
-						 .chunk = CHUNK,
-						 .slots = 24,
-						 .paths = 1u << path,
-						 .timeout_ns = LONG_NS,
-						 .flags = SLOTS};
+		struct oriel_p2p_context_attr hub = {.size = sizeof(hub),
+						     .chunk = CHUNK,
+						     .slots = 24,
+						     .paths = 1u << path,
+						     .timeout_ns = LONG_NS,
+						     .flags = SLOTS};
 		struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					      .mode = ORIEL_P2P_COPY_BASED,
-					      .hooks = oriel_p2p_crew_hooks()};
+					      .hooks = oriel_p2p_copy_group_hooks()};
 
 		r->rank = i;
 		rank_use_gpu(r);
-		CHECK_OK(r, oriel_p2p_hub_create(&hub, &c->e.hubs[i]));
-		CHECK_OK(r, oriel_p2p_crew_create(c->e.hubs[i], NULL, &c->of[i]));
+		CHECK_OK(r, oriel_p2p_context_create(&hub, &c->e.hubs[i]));
+		CHECK_OK(r, oriel_p2p_copy_group_create(c->e.hubs[i], NULL, &c->of[i]));
 		attr.context = c->of[i];
 		CHECK_OK(r, oriel_p2p_create(c->e.hubs[i], &attr, &c->e.of[i]));
 		CHECK_OK(r, oriel_p2p_address(c->e.of[i], address[i]));
@@ -148,7 +148,7 @@ static void test_crew(struct rank *r, enum oriel_path path)
 		c.hands[i].side = i ? ORIEL_DEV_UNPACK : ORIEL_DEV_PACK;
 		c.hands[i].bytes = LONG;
 		c.hands[i].device = (int)end;
-		CHECK_OK(r, oriel_p2p_crew_device(c.of[end], &c.hands[i].crew));
+		CHECK_OK(r, oriel_p2p_copy_group_device(c.of[end], &c.hands[i].crew));
 		if (pthread_create(&c.hands[i].id, NULL, hand_main, &c.hands[i]))
 			abort();
 	}
@@ -164,20 +164,21 @@ static void test_crew(struct rank *r, enum oriel_path path)
 	data_close(r, &c.e, &d);
 	ends_close_ends(&c.e);
 	for (unsigned i = 0; i < c.e.count; i++)
-		oriel_p2p_crew_destroy(c.of[i]);
+		oriel_p2p_copy_group_destroy(c.of[i]);
 	ends_close_hubs(&c.e);
 }
 
 static void test_attr(struct rank *r)
 {
-	struct oriel_p2p_hub_attr attr = {.size = sizeof(attr), .flags = ORIEL_P2P_GPU_SLOTS};
-	struct oriel_p2p_hub *hub = NULL;
+	struct oriel_p2p_context_attr attr = {.size = sizeof(attr), .flags = ORIEL_P2P_GPU_SLOTS};
+	struct oriel_p2p_context *hub = NULL;
 
 	rank_use_gpu(r);
-	CHECK_FAILS(r, oriel_p2p_hub_create(&attr, &hub), ORIEL_ERR_INVALID, "needs ORIEL_P2P_GPU");
+	CHECK_FAILS(r, oriel_p2p_context_create(&attr, &hub), ORIEL_ERR_INVALID,
+		    "needs ORIEL_P2P_GPU");
 	attr.flags = SLOTS;
 	fakecuda_fail("cuMemCreate", 0);
-	CHECK(r, oriel_p2p_hub_create(&attr, &hub) < 0);
+	CHECK(r, oriel_p2p_context_create(&attr, &hub) < 0);
 	fakecuda_fail(NULL, 0);
 }
 
@@ -207,18 +208,18 @@ static void test_pair(struct rank *r, const unsigned flags[2])
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = ORIEL_P2P_COPY_BASED};
 	char mine[ORIEL_P2P_ADDRESS] = "", all[2][ORIEL_P2P_ADDRESS];
-	struct oriel_p2p_hub_attr hub_attr = {.size = sizeof(hub_attr),
-					      .chunk = CHUNK,
-					      .slots = 24,
-					      .flags = flags[r->rank]};
+	struct oriel_p2p_context_attr hub_attr = {.size = sizeof(hub_attr),
+						  .chunk = CHUNK,
+						  .slots = 24,
+						  .flags = flags[r->rank]};
 	enum oriel_path path = ORIEL_PATH_NONE;
-	struct oriel_p2p_hub *hub = NULL;
+	struct oriel_p2p_context *hub = NULL;
 	struct oriel_p2p_request out, in;
 	struct oriel_p2p *p = NULL;
 
 	CHECK_OK(r, oriel_comm_path(r->comm, !r->rank, &path));
 	hub_attr.paths = 1u << path;
-	CHECK_OK(r, oriel_p2p_hub_create(&hub_attr, &hub));
+	CHECK_OK(r, oriel_p2p_context_create(&hub_attr, &hub));
 	CHECK_OK(r, oriel_p2p_create(hub, &attr, &p));
 	CHECK_OK(r, oriel_p2p_address(p, mine));
 	CHECK_OK(r, oriel_comm_all_gather(r->comm, mine, all, sizeof(mine)));
@@ -243,7 +244,7 @@ static void test_pair(struct rank *r, const unsigned flags[2])
 	CHECK_OK(r, oriel_p2p_drain(p, 0));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	oriel_p2p_destroy(p);
-	oriel_p2p_hub_destroy(hub);
+	oriel_p2p_context_destroy(hub);
 }
 
 static void test_pairs(struct rank *r)

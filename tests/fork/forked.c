@@ -46,9 +46,9 @@ struct rank {
 	struct oriel_window *window;
 	struct oriel_dev_window dev;
 	struct oriel_region *region;
-	struct oriel_p2p_hub *hub;
+	struct oriel_p2p_context *hub;
 	struct oriel_p2p *end;
-	struct oriel_p2p_crew *crew;
+	struct oriel_p2p_copy_group *crew;
 	struct oriel_dev_copy_group dev_crew;
 	char *memory;
 	unsigned rank, size, peer;
@@ -169,9 +169,9 @@ static void worker_memory(struct rank *r)
 
 static void worker_end(struct rank *r)
 {
-	oriel_p2p_crew_destroy(r->crew);
+	oriel_p2p_copy_group_destroy(r->crew);
 	oriel_p2p_destroy(r->end);
-	oriel_p2p_hub_destroy(r->hub);
+	oriel_p2p_context_destroy(r->hub);
 	oriel_region_unregister(r->region);
 	oriel_window_destroy(r->window);
 	oriel_comm_destroy(r->comm);
@@ -282,7 +282,7 @@ static void rank_open(struct rank *r)
 {
 	struct oriel_window_attr window = {.size = sizeof(window), .length = LENGTH};
 	struct oriel_comm_attr comm = {.size = sizeof(comm), .node = r->node};
-	struct oriel_p2p_crew_attr crew = {.size = sizeof(crew), .timeout_ns = ORIEL_FOREVER};
+	struct oriel_p2p_copy_group_attr crew = {.size = sizeof(crew), .timeout_ns = ORIEL_FOREVER};
 	void *memory;
 	unsigned i;
 
@@ -298,10 +298,10 @@ static void rank_open(struct rank *r)
 		r->memory[AT_PATTERN + i] = (char)(i ^ r->rank);
 	MUST(oriel_window_device(r->window, &r->dev));
 	MUST(oriel_region_register(r->comm, r->memory, LENGTH, &r->region));
-	MUST(oriel_p2p_hub_create(NULL, &r->hub));
+	MUST(oriel_p2p_context_create(NULL, &r->hub));
 	MUST(oriel_p2p_create(r->hub, NULL, &r->end));
-	MUST(oriel_p2p_crew_create(r->hub, &crew, &r->crew));
-	MUST(oriel_p2p_crew_device(r->crew, &r->dev_crew));
+	MUST(oriel_p2p_copy_group_create(r->hub, &crew, &r->crew));
+	MUST(oriel_p2p_copy_group_device(r->crew, &r->dev_crew));
 	MUST(oriel_comm_barrier(r->comm));
 }
 
@@ -319,9 +319,9 @@ static void rank_close(struct rank *r)
 		MUST(oriel_window_read_signal_from(r->window, source, SIGNAL_WORKER, &value, NULL));
 		CHECK(value == 0);
 	}
-	oriel_p2p_crew_destroy(r->crew);
+	oriel_p2p_copy_group_destroy(r->crew);
 	oriel_p2p_destroy(r->end);
-	oriel_p2p_hub_destroy(r->hub);
+	oriel_p2p_context_destroy(r->hub);
 	oriel_region_unregister(r->region);
 	oriel_window_destroy(r->window);
 	oriel_comm_destroy(r->comm);

@@ -88,7 +88,7 @@ static void parse_frame(const struct fuzz_input *input)
 		FUZZ_CHECK(strlen(f.text) < sizeof(f.text) &&
 			   strcmp(oriel_status_name((enum oriel_status)f.status),
 				  "unknown status") != 0);
-	if (f.kind == P2P_END)
+	if (f.kind == P2P_ENDPOINT)
 		FUZZ_CHECK(f.end.channels * f.end.depth <= P2P_SLOTS && f.end.depth <= P2P_DEPTH &&
 			   f.end.chunk + sizeof(struct p2p_label) <= f.end.stride && f.end.slots);
 	if (f.kind == P2P_PIECE)
@@ -126,8 +126,8 @@ static void parse_cell(const struct fuzz_input *input)
 
 /* An end, whose requests and their memory are these. */
 struct victim {
-	struct oriel_p2p_mock *mock; /* NULL: an end that is its own peer, and mapped */
-	struct oriel_p2p_hub *hub;   /* then */
+	struct oriel_p2p_mock *mock;   /* NULL: an end that is its own peer, and mapped */
+	struct oriel_p2p_context *hub; /* then */
 	struct oriel_p2p *p;
 	struct oriel_p2p_request requests[P2P_REQUESTS];
 	unsigned begun;
@@ -135,7 +135,7 @@ struct victim {
 };
 
 /* Who offers addresses of this process is believed: only what is staged, and short. */
-static void victim_open_near(struct victim *v, struct oriel_p2p_hub_attr hub,
+static void victim_open_near(struct victim *v, struct oriel_p2p_context_attr hub,
 			     struct oriel_p2p_attr ends)
 {
 	char address[ORIEL_P2P_ADDRESS];
@@ -143,7 +143,7 @@ static void victim_open_near(struct victim *v, struct oriel_p2p_hub_attr hub,
 	v->mock = NULL;
 	hub.paths = 1u << ORIEL_PATH_SELF;
 	ends.mode = ORIEL_P2P_COPY_BASED;
-	FUZZ_CHECK(oriel_p2p_hub_create(&hub, &v->hub) == ORIEL_OK);
+	FUZZ_CHECK(oriel_p2p_context_create(&hub, &v->hub) == ORIEL_OK);
 	FUZZ_CHECK(oriel_p2p_create(v->hub, &ends, &v->p) == ORIEL_OK);
 	FUZZ_CHECK(oriel_p2p_address(v->p, address) == ORIEL_OK);
 	FUZZ_CHECK(oriel_p2p_connect(v->p, address, sizeof(address), 0) == ORIEL_OK);
@@ -151,15 +151,15 @@ static void victim_open_near(struct victim *v, struct oriel_p2p_hub_attr hub,
 
 static void victim_open(struct victim *v, unsigned how, bool is_near)
 {
-	const struct oriel_p2p_hub_attr hub = {.size = sizeof(hub),
-					       .chunk = P2P_CHUNK_MIN,
-					       .slots = 10};
+	const struct oriel_p2p_context_attr hub = {.size = sizeof(hub),
+						   .chunk = P2P_CHUNK_MIN,
+						   .slots = 10};
 	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
 					    .mode = how % 3,
 					    .channels = 2,
 					    .depth = 2};
 	const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr),
-						 .order = ORIEL_P2P_MOCK_BY_HAND,
+						 .order = ORIEL_P2P_MOCK_MANUAL,
 						 .hub = &hub,
 						 .ends = &ends};
 
@@ -170,7 +170,7 @@ static void victim_open(struct victim *v, unsigned how, bool is_near)
 		return;
 	}
 	FUZZ_CHECK(oriel_p2p_mock_create(&attr, &v->mock) == ORIEL_OK);
-	v->p = oriel_p2p_mock_end(v->mock, 0);
+	v->p = oriel_p2p_mock_endpoint(v->mock, 0);
 }
 
 static void victim_begin(struct victim *v, enum p2p_fuzz_deed deed, struct fuzz_input *input)
@@ -207,18 +207,18 @@ static void victim_begin(struct victim *v, enum p2p_fuzz_deed deed, struct fuzz_
 static void victim_hear(struct victim *v, struct fuzz_input *input, unsigned which)
 {
 	const struct p2p_link *link = &v->p->link;
-	struct p2p_told *line;
+	struct p2p_imm_entry *line;
 	uint32_t immediate;
 	uint8_t length;
 
 	fuzz_take(input, &immediate, sizeof(immediate));
 	if (v->mock) {
-		ori_p2p_mock_tell(v->mock, 0, immediate);
+		ori_p2p_mock_write_imm(v->mock, 0, immediate);
 		return;
 	}
 	line = &v->p->segment->ring[(link->taken + which % 4 / 3) & link->last];
 	length = fuzz_byte(input);
-	fuzz_take(input, line->bytes, length < P2P_CARRIED ? length : P2P_CARRIED);
+	fuzz_take(input, line->bytes, length < P2P_IMM_BYTES ? length : P2P_IMM_BYTES);
 	line->what =
 		(link->taken + 1 + which / 16 % 8 / 7) << 40 | (uint64_t)length << 32 | immediate;
 }
@@ -230,7 +230,7 @@ static void victim_close(struct victim *v)
 		return;
 	}
 	oriel_p2p_destroy(v->p);
-	oriel_p2p_hub_destroy(v->hub);
+	oriel_p2p_context_destroy(v->hub);
 }
 
 static void victim_suffer(struct victim *v, struct fuzz_input *input)
@@ -329,9 +329,9 @@ static size_t seed_of_peer(uint8_t bytes[FUZZ_SEED_MAX], unsigned mode)
 	const struct p2p_label label = {.total = 19 * 200, .length = 19 * 200};
 	const struct p2p_offer offer = {.address = 1u << 20, .length = 19 * 200, .piece = ~0u};
 	const uint64_t credit = p2p_credit(1, P2P_STAGED, 3);
-	const uint32_t tells[] = {p2p_immediate(P2P_TELL_CELL, 0, 0, 1),
-				  p2p_immediate(P2P_TELL_UNIT, 0, 0, 1),
-				  p2p_immediate(P2P_TELL_OFFER, 1, 0, 1)};
+	const uint32_t tells[] = {p2p_immediate(P2P_IMM_CELL, 0, 0, 1),
+				  p2p_immediate(P2P_IMM_UNIT, 0, 0, 1),
+				  p2p_immediate(P2P_IMM_OFFER, 1, 0, 1)};
 	uint8_t *at = bytes;
 
 	*at++ = FUZZ_PEER;
@@ -374,30 +374,30 @@ static size_t seed_of_lines(uint8_t bytes[FUZZ_SEED_MAX])
 	memcpy(at, (uint8_t[]){DEED_RECV, 0, 0, 1, DEED_SEND, 0, 1, 2}, 8);
 	at += 8;
 	for (uint32_t unit = 0; unit < 3; unit++) {
-		struct p2p_short what = {.number = unit, .bytes = "what came"};
-		uint32_t tell = p2p_immediate(P2P_TELL_SHORT, 0, unit % 2, unit / 2 + 1);
+		struct p2p_eager what = {.number = unit, .bytes = "what came"};
+		uint32_t tell = p2p_immediate(P2P_IMM_EAGER, 0, unit % 2, unit / 2 + 1);
 
 		memcpy(at, (uint8_t[]){DEED_TELL, 0}, 2);
 		memcpy(at += 2, &tell, sizeof(tell));
 		at += sizeof(tell);
-		*at++ = P2P_SHORT_HEAD + 19;
-		memcpy(at, &what, P2P_SHORT_HEAD + 19);
-		at += P2P_SHORT_HEAD + 19;
+		*at++ = P2P_EAGER_HEAD + 19;
+		memcpy(at, &what, P2P_EAGER_HEAD + 19);
+		at += P2P_EAGER_HEAD + 19;
 		memcpy(at, (uint8_t[]){DEED_PROGRESS, 0, DEED_RECV, 0, 0, 1}, 6);
 		at += 6;
 	}
 	/* Aside, and more than there may be. */
 	for (uint32_t unit = 3; unit < 5; unit++) {
-		struct p2p_short what = {.number = unit, .length = unit == 3 ? 200 : 8192};
+		struct p2p_eager what = {.number = unit, .length = unit == 3 ? 200 : 8192};
 		uint32_t tell =
-			p2p_immediate(P2P_TELL_SHORT, 0, unit % 2, unit / 2 + 1) | P2P_TELL_ASIDE;
+			p2p_immediate(P2P_IMM_EAGER, 0, unit % 2, unit / 2 + 1) | P2P_IMM_BUFFERED;
 
 		memcpy(at, (uint8_t[]){DEED_TELL, 0}, 2);
 		memcpy(at += 2, &tell, sizeof(tell));
 		at += sizeof(tell);
-		*at++ = P2P_SHORT_ASIDE;
-		memcpy(at, &what, P2P_SHORT_ASIDE);
-		at += P2P_SHORT_ASIDE;
+		*at++ = P2P_EAGER_BUFFERED;
+		memcpy(at, &what, P2P_EAGER_BUFFERED);
+		at += P2P_EAGER_BUFFERED;
 		memcpy(at, (uint8_t[]){DEED_PROGRESS, 0, DEED_RECV, 0, 0, 1}, 6);
 		at += 6;
 	}

@@ -116,7 +116,7 @@ enum answer {
 	X(COMM, VALUE, oriel_comm_gpu_processors, (h), 0)                       \
 	X(COMM, STATUS, oriel_comm_adapter, (h, &adapter), 0)                   \
 	X(COMM, STATUS, oriel_comm_p2p, (h, 0, NULL, OUT(made)), 0)             \
-	X(COMM, STATUS, oriel_comm_p2p_hub, (h, OUT(made)), 0)                  \
+	X(COMM, STATUS, oriel_comm_p2p_context, (h, OUT(made)), 0)              \
 	X(COMM, STATUS, oriel_comm_prepare, (h), 0)                             \
 	X(COMM, STATUS, oriel_comm_post, (h, &job, NULL), 0)                    \
 	X(COMM, STATUS, oriel_copies_create, (h, OUT(made)), 0)                 \
@@ -204,12 +204,12 @@ enum answer {
 	X(LOCAL_JOB, STATUS, oriel_bootstrap_open_local, (h, 0, &end), 0)
 
 #define P2P_CASES(X)                                                                   \
-	X(P2P_HUB, DESTROY, oriel_p2p_hub_destroy, (h), 0)                             \
-	X(P2P_HUB, STATUS, oriel_p2p_crew_create, (h, NULL, OUT(made)), 0)             \
+	X(P2P_HUB, DESTROY, oriel_p2p_context_destroy, (h), 0)                         \
+	X(P2P_HUB, STATUS, oriel_p2p_copy_group_create, (h, NULL, OUT(made)), 0)       \
 	X(P2P_HUB, STATUS, oriel_p2p_create, (h, NULL, OUT(made)), 0)                  \
 	X(P2P_HUB, STATUS, oriel_p2p_register, (h, bytes, 8, 0, OUT(made)), 0)         \
-	X(P2P_CREW, STATUS, oriel_p2p_crew_device, (h, &dev_crew), 0)                  \
-	X(P2P_CREW, DESTROY, oriel_p2p_crew_destroy, (h), 0)                           \
+	X(P2P_CREW, STATUS, oriel_p2p_copy_group_device, (h, &dev_crew), 0)            \
+	X(P2P_CREW, DESTROY, oriel_p2p_copy_group_destroy, (h), 0)                     \
 	X(P2P_END, DESTROY, oriel_p2p_destroy, (h), 0)                                 \
 	X(P2P_END, STATUS, oriel_p2p_address, (h, bytes), 0)                           \
 	X(P2P_END, STATUS, oriel_p2p_connect, (h, bytes, ORIEL_P2P_ADDRESS, 1), 0)     \
@@ -231,13 +231,13 @@ enum answer {
 	X(P2P_MEMORY, STATUS, oriel_p2p_memory_check, (h), 0)                          \
 	X(P2P_MEMORY, DESTROY, oriel_p2p_unregister, (h), 0)                           \
 	X(P2P_MOCK, DESTROY, oriel_p2p_mock_destroy, (h), 0)                           \
-	X(P2P_MOCK, VALUE, oriel_p2p_mock_end, (h, 0), NULL)                           \
-	X(P2P_MOCK, VALUE, oriel_p2p_mock_hub, (h), NULL)                              \
+	X(P2P_MOCK, VALUE, oriel_p2p_mock_endpoint, (h, 0), NULL)                      \
+	X(P2P_MOCK, VALUE, oriel_p2p_mock_context, (h), NULL)                          \
 	X(P2P_MOCK, VALUE, oriel_p2p_mock_count, (h), 0)                               \
-	X(P2P_MOCK, STATUS, oriel_p2p_mock_look, (h, 0, &event), 0)                    \
+	X(P2P_MOCK, STATUS, oriel_p2p_mock_peek, (h, 0, &event), 0)                    \
 	X(P2P_MOCK, STATUS, oriel_p2p_mock_deliver, (h, 0), 0)                         \
-	X(P2P_MOCK, NOTHING, oriel_p2p_mock_hold, (h, 0, true), 0)                     \
-	X(P2P_MOCK, NOTHING, oriel_p2p_mock_refuse, (h, 0, 1), 0)                      \
+	X(P2P_MOCK, NOTHING, oriel_p2p_mock_hold_completions, (h, 0, true), 0)         \
+	X(P2P_MOCK, NOTHING, oriel_p2p_mock_fill_queue, (h, 0, 1), 0)                  \
 	X(P2P_MOCK, NOTHING, oriel_p2p_mock_fail, (h, 0, ORIEL_ERR_PEER), 0)
 
 #define ALL_CASES(X) COMM_CASES(X) WINDOW_CASES(X) OTHER_CASES(X) P2P_CASES(X)
@@ -322,7 +322,7 @@ static void must(enum oriel_status status, const char *what)
 static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
 		     struct oriel_local_job *made_job)
 {
-	struct oriel_p2p_crew_attr crew = {.size = sizeof(crew), .timeout_ns = 1};
+	struct oriel_p2p_copy_group_attr crew = {.size = sizeof(crew), .timeout_ns = 1};
 	struct oriel_view part = {.size = sizeof(part), .length = 64};
 	struct oriel_window_attr window = {.size = sizeof(window), .length = 4096};
 
@@ -337,10 +337,10 @@ static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
 	MUST(oriel_bcast_create(of[COMM], &part, NULL, OUT(of[BCAST])));
 	MUST(oriel_stream_barrier_create(of[COMM], 0, OUT(of[STREAM_BARRIER])));
 	MUST(oriel_copies_create(of[COMM], OUT(of[COPIES])));
-	MUST(oriel_p2p_hub_create(NULL, OUT(of[P2P_HUB])));
+	MUST(oriel_p2p_context_create(NULL, OUT(of[P2P_HUB])));
 	MUST(oriel_p2p_create(of[P2P_HUB], NULL, OUT(of[P2P_END])));
 	MUST(oriel_p2p_register(of[P2P_HUB], table, sizeof(table), 0, OUT(of[P2P_MEMORY])));
-	MUST(oriel_p2p_crew_create(of[P2P_HUB], &crew, OUT(of[P2P_CREW])));
+	MUST(oriel_p2p_copy_group_create(of[P2P_HUB], &crew, OUT(of[P2P_CREW])));
 	MUST(oriel_p2p_mock_create(NULL, OUT(of[P2P_MOCK])));
 	MUST(oriel_machine_create(OUT(of[MACHINE])));
 }
@@ -351,10 +351,10 @@ static void end_all(void *const of[KINDS])
 	forget();
 	oriel_machine_destroy(of[MACHINE]);
 	oriel_p2p_mock_destroy(of[P2P_MOCK]);
-	oriel_p2p_crew_destroy(of[P2P_CREW]);
+	oriel_p2p_copy_group_destroy(of[P2P_CREW]);
 	oriel_p2p_unregister(of[P2P_MEMORY]);
 	oriel_p2p_destroy(of[P2P_END]);
-	oriel_p2p_hub_destroy(of[P2P_HUB]);
+	oriel_p2p_context_destroy(of[P2P_HUB]);
 	oriel_copies_destroy(of[COPIES]);
 	oriel_stream_barrier_destroy(of[STREAM_BARRIER]);
 	oriel_bcast_destroy(of[BCAST]);

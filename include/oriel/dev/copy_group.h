@@ -49,7 +49,7 @@ struct oriel_dev_worker {
 	uint64_t reserved[14];
 };
 
-/* Passed by value, made by oriel_p2p_crew_device(), never changed. */
+/* Passed by value, made by oriel_p2p_copy_group_device(), never changed. */
 struct oriel_dev_copy_group {
 	uint32_t magic;   /* ORIEL_DEV_MAGIC */
 	uint32_t version; /* ORIEL_DEV_VERSION */

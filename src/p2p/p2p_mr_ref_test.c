@@ -11,7 +11,7 @@ static const struct oriel_p2p_attr zero_copy = {.size = sizeof(zero_copy),
 						.mode = ORIEL_P2P_ZERO_COPY,
 						.channels = CHANNELS};
 
-static unsigned holds_of(const struct oriel_p2p_hub *hub)
+static unsigned holds_of(const struct oriel_p2p_context *hub)
 {
 	return ori_cache_count(hub->holds);
 }

@@ -11,7 +11,7 @@
 #define HOLD_IDLE 64u /* registrations of GPU allocations that no transfer uses now */
 
 /* All of the allocation, which has a number that no other one gets. */
-static enum oriel_status hold_find_gpu(const struct oriel_p2p_hub *hub, uint64_t address,
+static enum oriel_status hold_find_gpu(const struct oriel_p2p_context *hub, uint64_t address,
 				       uint64_t length, struct ori_cache_range *range)
 {
 	struct ori_gpu_memory_info place;
@@ -56,9 +56,9 @@ static enum oriel_status hold_find_host(uint64_t address, uint64_t length,
 static enum oriel_status hold_find(void *context, uint64_t address, uint64_t length,
 				   struct ori_cache_range *range)
 {
-	const struct oriel_p2p_hub *hub = context;
+	const struct oriel_p2p_context *hub = context;
 	bool is_gpu;
-	enum oriel_status st = ori_hub_look(hub, (void *)(uintptr_t)address, &is_gpu);
+	enum oriel_status st = ori_p2p_context_query(hub, (void *)(uintptr_t)address, &is_gpu);
 
 	if (st != ORIEL_OK)
 		return st;
@@ -86,25 +86,25 @@ static void hold_leave(void *context, void *registration)
 	oriel_p2p_unregister(registration);
 }
 
-enum oriel_status ori_holds_open(struct oriel_p2p_hub *hub)
+enum oriel_status ori_mr_refs_open(struct oriel_p2p_context *hub)
 {
 	const struct ori_cache_attr attr = {hub, hold_find, hold_enter, hold_leave, HOLD_IDLE};
 
 	return ori_cache_create(&attr, &hub->holds);
 }
 
-void ori_holds_close(struct oriel_p2p_hub *hub)
+void ori_mr_refs_close(struct oriel_p2p_context *hub)
 {
 	ori_cache_destroy(hub->holds);
 	hub->holds = NULL;
 }
 
-void ori_holds_drop_idle(struct oriel_p2p_hub *hub)
+void ori_mr_refs_drop_idle(struct oriel_p2p_context *hub)
 {
 	ori_cache_invalidate(hub->holds, 0, UINT64_MAX);
 }
 
-enum oriel_status ori_memory_hold(struct oriel_p2p_hub *hub, struct oriel_p2p_request *r)
+enum oriel_status ori_mr_ref_take(struct oriel_p2p_context *hub, struct oriel_p2p_request *r)
 {
 	struct ori_mr_ref hold;
 	enum oriel_status st = ori_cache_ref(hub->holds, (uintptr_t)r->buffer, r->length, &hold);
@@ -113,17 +113,17 @@ enum oriel_status ori_memory_hold(struct oriel_p2p_hub *hub, struct oriel_p2p_re
 		return st;
 	r->memory = hold.registration;
 	r->hold = hold.entry;
-	r->has_own_memory = hold.is_whole ? P2P_HOLD_WHOLE : P2P_HOLD_PART;
+	r->has_own_memory = hold.is_whole ? P2P_MR_REF_WHOLE : P2P_MR_REF_PART;
 	return ORIEL_OK;
 }
 
-void ori_memory_let_go(struct oriel_p2p_hub *hub, struct oriel_p2p_request *r)
+void ori_mr_ref_drop(struct oriel_p2p_context *hub, struct oriel_p2p_request *r)
 {
-	const struct ori_mr_ref hold = {r->memory, r->hold, r->has_own_memory == P2P_HOLD_WHOLE};
+	const struct ori_mr_ref hold = {r->memory, r->hold, r->has_own_memory == P2P_MR_REF_WHOLE};
 
-	if (r->has_own_memory == P2P_HOLD_NONE)
+	if (r->has_own_memory == P2P_MR_REF_NONE)
 		return;
 	ori_cache_unref(hub->holds, &hold);
 	r->hold = NULL;
-	r->has_own_memory = P2P_HOLD_NONE;
+	r->has_own_memory = P2P_MR_REF_NONE;
 }
