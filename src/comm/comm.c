@@ -471,12 +471,12 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
 		return;
 	/* Beats that are under way when a peer closes its end would look like its death. */
-	ori_pulse_quiet(comm);
+	ori_heartbeat_quiet(comm);
 	/* That it was broken before is no news, here and where windows and regions go. */
 	is_orderly = ori_comm_is_well(comm) && comm_is_left_by_all(comm, &is_met_again);
 	if (!is_orderly) {
 		ori_comm_pass_on(comm);
-		ori_pulse_settle(comm);
+		ori_heartbeat_settle(comm);
 	}
 	/* Jobs use ends of p2p. */
 	if (comm->close_engine)

@@ -90,7 +90,7 @@ struct ori_gpu_notes;
 struct ori_mesh;
 struct ori_rdma;
 struct ori_rdma_link;
-struct ori_pulse;
+struct ori_heartbeat;
 struct ori_p2p_cache;
 struct ori_engine;
 struct ori_hca_qp_address;
@@ -133,7 +133,7 @@ struct oriel_comm {
 	bool is_lazy;                 /* a link is made at its first use */
 	bool is_disordered;           /* windows were destroyed in different orders */
 	bool is_linked_whole;         /* all links are made; the same on all ranks */
-	struct ori_pulse *pulse;      /* NULL: no peer is reached by rdma */
+	struct ori_heartbeat *pulse;  /* NULL: no peer is reached by rdma */
 	unsigned *expected;           /* [size], descriptors in an exchange; links to make */
 	void *records;                /* [size] of at most ORI_RECORD_BYTES, for gathers */
 
@@ -282,19 +282,19 @@ void ori_links_close(struct oriel_comm *comm);
  * pulse.c: ranks that are reached by rdma tell each other what broke them, and
  * show each other that they are alive. The watcher posts and listens.
  */
-enum oriel_status ori_pulse_open(struct oriel_comm *comm);
+enum oriel_status ori_heartbeat_open(struct oriel_comm *comm);
 /* Keys of the box where peers tell, once it is open. */
-const struct oriel_dev_keys *ori_pulse_rkeys(const struct oriel_comm *comm);
+const struct oriel_dev_keys *ori_heartbeat_rkeys(const struct oriel_comm *comm);
 /* The link to @peer is ready; @rkeys are of its box. */
-void ori_pulse_join(struct oriel_comm *comm, unsigned peer, const struct oriel_dev_keys *rkeys);
+void ori_heartbeat_join(struct oriel_comm *comm, unsigned peer, const struct oriel_dev_keys *rkeys);
 /* One look of the watcher; true if the next one should be soon. */
-bool ori_pulse_watch(struct oriel_comm *comm);
+bool ori_heartbeat_watch(struct oriel_comm *comm);
 /* No beat is sent any more, or under way, after at most a second: peers may go. */
-void ori_pulse_quiet(struct oriel_comm *comm);
+void ori_heartbeat_quiet(struct oriel_comm *comm);
 /* Wait until all have been told what broke @comm, at most a second. */
-void ori_pulse_settle(struct oriel_comm *comm);
+void ori_heartbeat_settle(struct oriel_comm *comm);
 /* Links and watcher are gone. */
-void ori_pulse_close(struct oriel_comm *comm);
+void ori_heartbeat_close(struct oriel_comm *comm);
 
 /* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);

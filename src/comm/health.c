@@ -456,5 +456,5 @@ void oriel_comm_abort(struct oriel_comm *comm, const char *why)
 		why ? why : "no reason given");
 	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank);
 	/* Who aborts may exit at once. */
-	ori_pulse_settle(comm);
+	ori_heartbeat_settle(comm);
 }

@@ -18,7 +18,7 @@ struct ori_links_rank {
 	struct ori_hca_qp_address adapters[ORIEL_DEV_RAILS]; /* without the number of any queue */
 	struct oriel_dev_keys box_rkeys; /* of the rows where peers say what broke them */
 	uint32_t kind;                   /* enum ori_adapters */
-	uint32_t is_late;                /* 1: see ori_rdma_is_late() */
+	uint32_t is_late;                /* 1: see ori_rdma_is_unordered() */
 };
 
 /* What ranks tell each other of their adapters. Goes over the wire as it is. */
@@ -115,12 +115,12 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
 		choice->kind == ORI_ADAPTERS_SOFT ? "an adapter in software, for development"
 						  : "an adapter of libibverbs",
 		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "who asks posts");
-	if (ori_rdma_is_late(comm->rdma))
+	if (ori_rdma_is_unordered(comm->rdma))
 		ori_log(ORIEL_LOG_INFO,
 			"rank %u: what adapters write to %s is not seen in order; peers "
 			"read it back before they tell of it",
 			comm->rank, comm->gpu ? "its GPU" : "its memory");
-	status = ori_pulse_open(comm);
+	status = ori_heartbeat_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (comm->of[peer].path == ORIEL_PATH_RDMA)
 			status = ori_rdma_link_create(comm->rdma, peer, ori_links_rail(comm, peer),
@@ -140,8 +140,8 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapt
 	if (status == ORIEL_OK && comm->rdma) {
 		for (rail = 0; rail < comm->rails; rail++)
 			ori_rdma_describe(comm->rdma, rail, &mine.rank.adapters[rail]);
-		mine.rank.box_rkeys = *ori_pulse_rkeys(comm);
-		mine.rank.is_late = ori_rdma_is_late(comm->rdma);
+		mine.rank.box_rkeys = *ori_heartbeat_rkeys(comm);
+		mine.rank.is_late = ori_rdma_is_unordered(comm->rdma);
 	}
 	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, comm->records, sizeof(mine));
 	if (status == ORIEL_OK)
@@ -152,7 +152,7 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapt
 	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
 		comm->ranks[peer] = records[peer].rank;
 		if (comm->links[peer] && records[peer].rank.is_late)
-			ori_rdma_link_heed(comm->links[peer]);
+			ori_rdma_link_set_unordered(comm->links[peer]);
 	}
 	return status;
 }
@@ -251,7 +251,7 @@ enum oriel_status ori_links_open(struct oriel_comm *comm)
 void ori_links_begin(struct oriel_comm *comm, unsigned peer)
 {
 	ori_rdma_link_begin(comm->links[peer]);
-	ori_pulse_join(comm, peer, &comm->ranks[peer].box_rkeys);
+	ori_heartbeat_join(comm, peer, &comm->ranks[peer].box_rkeys);
 }
 
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
@@ -303,7 +303,7 @@ void ori_links_watch(struct oriel_comm *comm)
 	if (!comm->rdma)
 		return;
 	for (peer = 0; peer < comm->size; peer++)
-		if (comm->links[peer] && ori_rdma_link_look(comm->links[peer], &record) &&
+		if (comm->links[peer] && ori_rdma_link_poll(comm->links[peer], &record) &&
 		    found.status == ORIEL_OK)
 			found = record;
 	/* What the adapter tells came before what was found, and says more than "flushed". */
@@ -372,6 +372,6 @@ void ori_links_close(struct oriel_comm *comm)
 
 	for (peer = 0; comm->links && peer < comm->size; peer++)
 		ori_rdma_link_destroy(comm->links[peer]);
-	ori_pulse_close(comm);
+	ori_heartbeat_close(comm);
 	ori_rdma_close(comm->rdma);
 }

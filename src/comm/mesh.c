@@ -225,7 +225,7 @@ static void *mesh_watch(void *argument)
 			if (watch->fd[peer].revents)
 				mesh_lost(comm, &watch->fd[peer], peer);
 		ori_comm_gpu_watch(comm);
-		pause = ori_pulse_watch(comm) ? MESH_HURRY_MS : MESH_WATCH_MS;
+		pause = ori_heartbeat_watch(comm) ? MESH_HURRY_MS : MESH_WATCH_MS;
 	}
 	free(watch);
 	return NULL;

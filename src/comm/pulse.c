@@ -51,7 +51,7 @@ struct pulse_peer {
 	bool is_dead;     /* the queue to it is */
 };
 
-struct ori_pulse {
+struct ori_heartbeat {
 	struct pulse_row *box; /* [size] */
 	struct ori_rdma_mr *mr;
 	struct oriel_dev_keys rkeys;
@@ -82,11 +82,11 @@ static uint64_t pulse_silence(const struct oriel_comm *comm)
 	return comm->timeout_ns / 2;
 }
 
-enum oriel_status ori_pulse_open(struct oriel_comm *comm)
+enum oriel_status ori_heartbeat_open(struct oriel_comm *comm)
 {
 	size_t length = comm->size * sizeof(struct pulse_row);
 	enum oriel_status status;
-	struct ori_pulse *pulse;
+	struct ori_heartbeat *pulse;
 
 	pulse = calloc(1, sizeof(*pulse) + comm->size * sizeof(pulse->peers[0]));
 	if (!pulse)
@@ -114,9 +114,9 @@ err_free_pulse:
 	return status;
 }
 
-void ori_pulse_close(struct oriel_comm *comm)
+void ori_heartbeat_close(struct oriel_comm *comm)
 {
-	struct ori_pulse *pulse = comm->pulse;
+	struct ori_heartbeat *pulse = comm->pulse;
 
 	if (!pulse)
 		return;
@@ -126,12 +126,12 @@ void ori_pulse_close(struct oriel_comm *comm)
 	comm->pulse = NULL;
 }
 
-const struct oriel_dev_keys *ori_pulse_rkeys(const struct oriel_comm *comm)
+const struct oriel_dev_keys *ori_heartbeat_rkeys(const struct oriel_comm *comm)
 {
 	return &comm->pulse->rkeys;
 }
 
-void ori_pulse_join(struct oriel_comm *comm, unsigned peer, const struct oriel_dev_keys *rkeys)
+void ori_heartbeat_join(struct oriel_comm *comm, unsigned peer, const struct oriel_dev_keys *rkeys)
 {
 	struct pulse_peer *p = &comm->pulse->peers[peer];
 
@@ -216,7 +216,8 @@ static void pulse_tell(struct oriel_comm *comm, unsigned peer)
 
 	if (p->is_told || p->has_told)
 		return;
-	p->is_told = ori_rdma_pulse_post(comm->links[peer], &p->rkeys, pieces, 3) != ORIEL_AGAIN;
+	p->is_told =
+		ori_rdma_heartbeat_post(comm->links[peer], &p->rkeys, pieces, 3) != ORIEL_AGAIN;
 }
 
 static void pulse_beat(struct oriel_comm *comm, unsigned peer)
@@ -226,13 +227,13 @@ static void pulse_beat(struct oriel_comm *comm, unsigned peer)
 	struct ori_rdma_piece piece = {pulse_at(comm, offsetof(struct pulse_row, beat)), &beat,
 				       sizeof(beat)};
 
-	if (ori_rdma_pulse_poll(comm->links[peer]) == ORIEL_OK &&
-	    ori_rdma_pulse_post(comm->links[peer], &p->rkeys, &piece, 1) == ORIEL_OK)
+	if (ori_rdma_heartbeat_poll(comm->links[peer]) == ORIEL_OK &&
+	    ori_rdma_heartbeat_post(comm->links[peer], &p->rkeys, &piece, 1) == ORIEL_OK)
 		p->beat = beat;
 }
 
 /* Something is under way to @p: is it about time that it were done? */
-static bool pulse_is_silent(const struct ori_pulse *pulse, struct pulse_peer *p)
+static bool pulse_is_silent(const struct ori_heartbeat *pulse, struct pulse_peer *p)
 {
 	if (!p->lost_at)
 		p->lost_at = ori_deadline(pulse->silence_ns);
@@ -242,7 +243,7 @@ static bool pulse_is_silent(const struct ori_pulse *pulse, struct pulse_peer *p)
 /* Is something under way to @peer? A peer that is gone is found here. */
 static bool pulse_is_waiting(struct oriel_comm *comm, unsigned peer)
 {
-	enum oriel_status status = ori_rdma_pulse_poll(comm->links[peer]);
+	enum oriel_status status = ori_rdma_heartbeat_poll(comm->links[peer]);
 	struct pulse_peer *p = &comm->pulse->peers[peer];
 	struct oriel_dev_fault record = {
 		.status = ORIEL_ERR_PEER,
@@ -256,7 +257,7 @@ static bool pulse_is_waiting(struct oriel_comm *comm, unsigned peer)
 		return status == ORIEL_AGAIN;
 	p->is_dead = true;
 	if (status != ORIEL_AGAIN)
-		ori_rdma_pulse_fault(comm->links[peer], &record);
+		ori_rdma_heartbeat_fault(comm->links[peer], &record);
 	ori_comm_break_for(comm, &record);
 	return false;
 }
@@ -264,7 +265,7 @@ static bool pulse_is_waiting(struct oriel_comm *comm, unsigned peer)
 /* What all peers are to hear now; true if something is still under way to one. */
 static bool pulse_speak(struct oriel_comm *comm, bool is_well, bool is_beat)
 {
-	struct ori_pulse *pulse = comm->pulse;
+	struct ori_heartbeat *pulse = comm->pulse;
 	bool is_waiting = false;
 	unsigned peer;
 
@@ -292,7 +293,7 @@ static bool pulse_speak(struct oriel_comm *comm, bool is_well, bool is_beat)
  */
 static void pulse_end(struct oriel_comm *comm, bool is_waiting)
 {
-	struct ori_pulse *pulse = comm->pulse;
+	struct ori_heartbeat *pulse = comm->pulse;
 
 	if (!pulse->over_at)
 		pulse->over_at = ori_deadline(PULSE_PATIENCE_NS);
@@ -306,9 +307,9 @@ static void pulse_end(struct oriel_comm *comm, bool is_waiting)
 	ori_comm_interrupt(comm);
 }
 
-bool ori_pulse_watch(struct oriel_comm *comm)
+bool ori_heartbeat_watch(struct oriel_comm *comm)
 {
-	struct ori_pulse *pulse = comm->pulse;
+	struct ori_heartbeat *pulse = comm->pulse;
 	bool is_quiet, is_well, is_beat, is_waiting;
 	unsigned peer;
 
@@ -344,7 +345,7 @@ static void pulse_await(struct oriel_comm *comm, const atomic_bool *done)
 		oriel_cpu_back_off(ori_clock_ns() - start);
 }
 
-void ori_pulse_quiet(struct oriel_comm *comm)
+void ori_heartbeat_quiet(struct oriel_comm *comm)
 {
 	if (!comm->pulse)
 		return;
@@ -352,7 +353,7 @@ void ori_pulse_quiet(struct oriel_comm *comm)
 	pulse_await(comm, &comm->pulse->is_still);
 }
 
-void ori_pulse_settle(struct oriel_comm *comm)
+void ori_heartbeat_settle(struct oriel_comm *comm)
 {
 	if (!comm->pulse || ori_comm_is_well(comm))
 		return;

@@ -139,7 +139,7 @@ void ori_share_unregister(struct oriel_comm *comm, struct ori_rdma_mr *mr)
 	if (!mr)
 		return;
 	/* A peer that found its key gone would take that for the cause. */
-	ori_pulse_settle(comm);
+	ori_heartbeat_settle(comm);
 	ori_rdma_unregister(comm->rdma, mr);
 }
 

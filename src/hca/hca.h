@@ -116,7 +116,7 @@ struct ori_hca_qp_attr {
  * is_for_gpu, else threads of this process. All of it goes with the QP, but the CQEs
  * with the CQ.
  */
-struct ori_hca_place {
+struct ori_hca_queue_memory {
 	char *sq;
 	char *cq;
 	uint32_t *record;
@@ -282,7 +282,7 @@ struct ori_hca_ops {
 				  unsigned *count);
 
 	/* Of a QP that has_own_ring; only of adapters that own rings. */
-	void (*place)(const struct ori_hca_qp *qp, struct ori_hca_place *place);
+	void (*place)(const struct ori_hca_qp *qp, struct ori_hca_queue_memory *place);
 
 	/* 4096 bytes of doorbell slots, 8 bytes each from 0x800 on. Freed by close. */
 	enum oriel_status (*doorbell_page)(struct ori_hca *hca, void **page);

@@ -220,7 +220,7 @@ static enum oriel_status mlx5_poll(struct ori_hca_cq *handle, struct ori_hca_wc 
 	return ori_verbs_poll(cq->called, wcs, room, count);
 }
 
-static void mlx5_place(const struct ori_hca_qp *qp, struct ori_hca_place *place)
+static void mlx5_place(const struct ori_hca_qp *qp, struct ori_hca_queue_memory *place)
 {
 	*place = ((const struct mlx5_qp *)(const void *)qp)->place;
 }

@@ -94,7 +94,7 @@ struct mlx5_device {
 	pthread_mutex_t lock; /* of all below and of uar, but for the bells */
 	struct mlx5_chunk *chunks;
 	struct mlx5_mapping *mappings;
-	uint32_t zero; /* nobody sleeps; see struct ori_hca_place */
+	uint32_t zero; /* nobody sleeps; see struct ori_hca_queue_memory */
 	struct mlx5_bells bells;
 };
 
@@ -123,7 +123,7 @@ struct mlx5_qp {
 	uint64_t *reg;         /* its register, as this process sees it */
 	struct mlx5_bell bell; /* .word is NULL if none stands for it */
 	struct mlx5_mapping *mappings[3];
-	struct ori_hca_place place;
+	struct ori_hca_queue_memory place;
 	uint32_t number, psn;
 };
 

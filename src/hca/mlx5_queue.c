@@ -269,9 +269,9 @@ static enum oriel_status qp_open_devx(struct mlx5_qp *qp, const struct ori_hca_q
 	if (st != ORIEL_OK)
 		return st;
 	qp->reg = ori_mlx5_uar_take(d);
-	qp->place = (struct ori_hca_place){.sq = ori_mlx5_piece_ring(&qp->piece),
-					   .cq = qp->cq->ring,
-					   .record = ori_mlx5_piece_record(&qp->piece)};
+	qp->place = (struct ori_hca_queue_memory){.sq = ori_mlx5_piece_ring(&qp->piece),
+						  .cq = qp->cq->ring,
+						  .record = ori_mlx5_piece_record(&qp->piece)};
 	return ORIEL_OK;
 }
 
@@ -292,9 +292,9 @@ static enum oriel_status qp_find(struct mlx5_qp *qp, uint32_t depth)
 				"%s: a ring of %u WQEs of 64 bytes came as %u of %u", d->verbs.name,
 				depth, found.sq.wqe_cnt, found.sq.stride);
 	qp->reg = found.bf.reg;
-	qp->place = (struct ori_hca_place){.sq = found.sq.buf,
-					   .cq = qp->cq->ring,
-					   .record = (uint32_t *)found.dbrec};
+	qp->place = (struct ori_hca_queue_memory){.sq = found.sq.buf,
+						  .cq = qp->cq->ring,
+						  .record = (uint32_t *)found.dbrec};
 	memset(qp->place.sq, 0, (size_t)depth * ORIEL_MLX5_BLOCK);
 	if (!qp->is_for_gpu)
 		return ORIEL_OK;

@@ -70,7 +70,7 @@ static inline void bench_open_late(struct bench *b, const struct ori_hca_ops *op
 	qp.send_cq = b->cq;
 	assert_int_equal(script_create_qp(NULL, &qp, &b->qp, &address), ORIEL_OK);
 	script_made = NULL;
-	assert_int_equal(ori_tally_open(ops, NULL, SINK, &b->tally), ORIEL_OK);
+	assert_int_equal(ori_loopback_open(ops, NULL, SINK, &b->tally), ORIEL_OK);
 	b->loop = script_made;
 	b->entries = aligned_alloc(ORIEL_DEV_LINE, DEPTH * sizeof(*b->entries));
 	b->words = aligned_alloc(ORIEL_DEV_LINE, sizeof(*b->words));
@@ -112,7 +112,7 @@ static inline void bench_close(struct bench *b)
 {
 	ori_proxy_fail(b->lane);
 	ori_proxy_lane_close(b->lane);
-	ori_tally_close(b->tally);
+	ori_loopback_close(b->tally);
 	script_destroy_qp(b->qp);
 	script_destroy_cq(b->cq);
 	free(b->entries);
@@ -122,7 +122,7 @@ static inline void bench_close(struct bench *b)
 /* Until nothing happens by itself. */
 static inline void bench_run(struct bench *b)
 {
-	while (ori_proxy_step(b->lane) || ori_tally_step(b->tally))
+	while (ori_proxy_step(b->lane) || ori_loopback_step(b->tally))
 		;
 }
 

@@ -77,9 +77,9 @@ static enum oriel_status rdma_open_tally(struct ori_rdma *rdma, struct rdma_rail
 	if (!rdma->proxy)
 		status = ori_proxy_thread_start(r->caps.numa_node, r->caps.name, &rdma->proxy);
 	if (status == ORIEL_OK)
-		status = ori_tally_open(r->ops, r->hca, r->sink_lkey, &r->tally);
+		status = ori_loopback_open(r->ops, r->hca, r->sink_lkey, &r->tally);
 	if (status == ORIEL_OK)
-		ori_proxy_thread_add_tally(rdma->proxy, r->tally);
+		ori_proxy_thread_add_loopback(rdma->proxy, r->tally);
 	return status;
 }
 
@@ -135,8 +135,8 @@ err_close_hca:
 static void rdma_close_rail(struct ori_rdma *rdma, struct rdma_rail *r)
 {
 	if (r->tally)
-		ori_proxy_thread_remove_tally(rdma->proxy, r->tally);
-	ori_tally_close(r->tally);
+		ori_proxy_thread_remove_loopback(rdma->proxy, r->tally);
+	ori_loopback_close(r->tally);
 	while (r->page_count)
 		r->gpu->ops->unpin(r->gpu, r->pages[--r->page_count]);
 	rdma_close_whole(r);
@@ -325,7 +325,7 @@ bool ori_rdma_finds_own(const struct ori_rdma *r)
 	return !ori_rdma_is_proxied(r) && !ori_rdma_is_whole(r);
 }
 
-bool ori_rdma_is_late(const struct ori_rdma *r)
+bool ori_rdma_is_unordered(const struct ori_rdma *r)
 {
 	return r->is_late;
 }

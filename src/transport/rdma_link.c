@@ -17,7 +17,7 @@ struct ori_rdma_link {
 	struct rdma_queue main;
 	struct rdma_queue companion;
 	struct rdma_queue responder;
-	struct ori_rdma_pulse pulse;
+	struct ori_rdma_heartbeat pulse;
 	struct rdma_queue kernel;
 	struct rdma_queue kernel_companion;
 	struct rdma_queue kernel_responder;
@@ -100,7 +100,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	return ORIEL_OK;
 }
 
-void ori_rdma_link_heed(struct ori_rdma_link *link)
+void ori_rdma_link_set_unordered(struct ori_rdma_link *link)
 {
 	link->dev.late |= ORIEL_LINK_UNORDERED_REMOTE;
 }
@@ -168,7 +168,7 @@ enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma
 	assert(!rdma_end_of(link, 0)->qpn);
 	status = rdma_open_way(link, NULL);
 	if (status == ORIEL_OK)
-		status = ori_rdma_pulse_open(r->ops, r->hca, &link->pulse);
+		status = ori_rdma_heartbeat_open(r->ops, r->hca, &link->pulse);
 	if (status == ORIEL_OK && link->cell)
 		status = rdma_open_way(link, r->gpu);
 	if (status != ORIEL_OK) {
@@ -211,7 +211,7 @@ enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
 
 	status = ops->connect_qp(rdma_qp_of(link, 0), &main);
 	if (status == ORIEL_OK)
-		status = ori_rdma_pulse_connect(&link->pulse, &pulse);
+		status = ori_rdma_heartbeat_connect(&link->pulse, &pulse);
 	if (status != ORIEL_OK || !link->cell || !end->kernel_qpn)
 		return status;
 	status = ops->connect_qp(rdma_qp_of(link, 1), &kernel);
@@ -281,10 +281,10 @@ enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
 	return gpu->ops->copy(gpu, copy, &link->cell->proxy, sizeof(*copy));
 }
 
-struct ori_rdma_pulse *ori_rdma_link_pulse(const struct ori_rdma_link *link)
+struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *link)
 {
 	/* Its state is the watcher's, who has no more than a borrowed link. */
-	return (struct ori_rdma_pulse *)&link->pulse;
+	return (struct ori_rdma_heartbeat *)&link->pulse;
 }
 
 void ori_rdma_link_close(struct ori_rdma_link *link)
@@ -294,7 +294,7 @@ void ori_rdma_link_close(struct ori_rdma_link *link)
 	ori_rdma_queue_close(link->rail, &link->responder);
 	ori_rdma_queue_close(link->rail, &link->main);
 	ori_proxied_close(&link->proxied[0]);
-	ori_rdma_pulse_close(&link->pulse);
+	ori_rdma_heartbeat_close(&link->pulse);
 	if (!link->cell)
 		return;
 	if (link->has_kernel)

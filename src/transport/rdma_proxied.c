@@ -137,11 +137,11 @@ void ori_proxied_fail(const struct ori_proxied *p)
 		ori_proxy_thread_fail(p->attr.thread, p->lane);
 }
 
-bool ori_proxied_look(const struct ori_proxied *p)
+bool ori_proxied_poll(const struct ori_proxied *p)
 {
 	if (!p->is_stepped)
 		return false;
-	ori_proxy_thread_look(p->attr.thread, p->lane);
+	ori_proxy_thread_poll(p->attr.thread, p->lane);
 	oriel_proxy_progress(p->ring);
 	return true;
 }

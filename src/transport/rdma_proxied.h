@@ -40,7 +40,7 @@ enum oriel_status ori_proxied_open(struct ori_proxied *p, const struct ori_proxi
 void ori_proxied_close(struct ori_proxied *p);
 
 /* Look what has happened, for the host; false if it is closed. */
-bool ori_proxied_look(const struct ori_proxied *p);
+bool ori_proxied_poll(const struct ori_proxied *p);
 
 /* Flush what is under way, and take no more. Of one that is closed, nothing. */
 void ori_proxied_fail(const struct ori_proxied *p);

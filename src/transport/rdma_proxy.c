@@ -14,7 +14,7 @@ struct proxy_copy {
 	struct oriel_proxy_entry of;
 	struct ori_proxy_place place; /* once it is found */
 	bool is_placed;
-	struct ori_tally_mark mark; /* of what the tally does for it, once it is raised */
+	struct ori_loopback_mark mark; /* of what the tally does for it, once it is raised */
 };
 
 /*
@@ -296,8 +296,8 @@ static enum oriel_status proxy_tally(struct ori_proxy_lane *lane, struct proxy_c
 	struct oriel_rdma_address word = {c->of.remote, (uint32_t)(c->of.keys >> 32)};
 
 	if (proxy_is_count(c))
-		return ori_tally_raise(lane->attr.tally, word, c->of.operand, &c->mark);
-	return ori_tally_look(lane->attr.tally, lane->attr.late, &c->mark);
+		return ori_loopback_increment(lane->attr.tally, word, c->of.operand, &c->mark);
+	return ori_loopback_poll(lane->attr.tally, lane->attr.late, &c->mark);
 }
 
 static void proxy_raise(struct ori_proxy_lane *lane)
@@ -369,7 +369,7 @@ static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_told)
 		err = proxy_collect(lane, err);
 	proxy_skip_counts(lane);
 	proxy_raise(lane);
-	ori_tally_settle(lane->attr.tally);
+	ori_loopback_flush(lane->attr.tally);
 	(void)proxy_complete(lane);
 	index = oriel_queue_err_index(err);
 	if (index < lane->tail)
@@ -455,7 +455,7 @@ bool ori_proxy_step(struct ori_proxy_lane *lane)
 	return is_busy || lane->is_dead;
 }
 
-uint64_t ori_proxy_under_way(const struct ori_proxy_lane *lane)
+uint64_t ori_proxy_in_flight(const struct ori_proxy_lane *lane)
 {
 	return lane->is_dead ? 0 : lane->tail - lane->completed;
 }

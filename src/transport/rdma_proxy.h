@@ -67,7 +67,7 @@ void ori_proxy_lane_close(struct ori_proxy_lane *lane);
 bool ori_proxy_step(struct ori_proxy_lane *lane);
 
 /* Entries that have been taken and are not done, of which an end is to be expected. */
-uint64_t ori_proxy_under_way(const struct ori_proxy_lane *lane);
+uint64_t ori_proxy_in_flight(const struct ori_proxy_lane *lane);
 
 /* Has somebody asked for what has not been taken? */
 bool ori_proxy_is_asked(const struct ori_proxy_lane *lane);

@@ -13,7 +13,7 @@ static void check_dead(struct bench *b, uint64_t done, uint64_t err, uint32_t wh
 	assert_int_equal(b->words->err, err);
 	assert_int_equal(oriel_proxy_what(b->words->failed, ORIEL_DEV_FLUSH), what);
 	assert_true(oriel_proxy_is_over(&b->ring, b->ring.resv - 1));
-	assert_false(ori_proxy_under_way(b->lane) || ori_proxy_is_asked(b->lane));
+	assert_false(ori_proxy_in_flight(b->lane) || ori_proxy_is_asked(b->lane));
 	assert_int_equal(oriel_proxy_reserve(&b->ring, 1, &limits, &base),
 			 oriel_queue_err_status(err));
 	bench_run(b);
@@ -182,7 +182,7 @@ static void run_at_random(unsigned seed)
 		if (what == 5 && b.loop->ended < b.loop->posted)
 			script_end(b.loop, 1);
 		if (what == 6)
-			ori_tally_step(b.tally);
+			ori_loopback_step(b.tally);
 		assert_true(b.words->completed >= before && b.words->completed <= b.words->tail);
 		before = b.words->completed;
 	}

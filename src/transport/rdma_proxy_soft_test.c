@@ -70,7 +70,7 @@ static void soft_open(struct soft *s, uint64_t seed, const char *config, uint32_
 			 ORIEL_OK);
 	assert_int_equal(soft_ops->connect_qp(s->qp[0], &address[1]), ORIEL_OK);
 	assert_int_equal(soft_ops->connect_qp(s->qp[1], &address[0]), ORIEL_OK);
-	assert_int_equal(ori_tally_open(soft_ops, s->hca[0], s->sink.lkey, &s->tally), ORIEL_OK);
+	assert_int_equal(ori_loopback_open(soft_ops, s->hca[0], s->sink.lkey, &s->tally), ORIEL_OK);
 	s->b.entries = aligned_alloc(ORIEL_DEV_LINE, DEPTH * sizeof(*s->b.entries));
 	s->b.words = aligned_alloc(ORIEL_DEV_LINE, sizeof(*s->b.words));
 	assert_true(s->b.entries && s->b.words);
@@ -100,7 +100,7 @@ static void soft_close(struct soft *s)
 	unsigned i;
 
 	ori_proxy_lane_close(s->b.lane);
-	ori_tally_close(s->tally);
+	ori_loopback_close(s->tally);
 	soft_ops->unregister_memory(s->sink_mr);
 	for (i = 0; i < 2; i++) {
 		soft_ops->destroy_qp(s->qp[i]);
@@ -130,7 +130,7 @@ static void soft_step(struct soft *s)
 {
 	ori_soft_cluster_step(s->cluster);
 	ori_proxy_step(s->b.lane);
-	ori_tally_step(s->tally);
+	ori_loopback_step(s->tally);
 }
 
 enum { SIGNAL = 0, COUNTER = 8, OLD = 16, SOURCE = 4096, TARGET = 8192, BACK = 32768, PART = 1000 };

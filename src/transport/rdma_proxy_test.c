@@ -211,14 +211,14 @@ static void test_nothing_is_done_before_its_end(void **state)
 	bench_put(&b, 0);
 	assert_int_equal(bench_done(&b), 0);
 	assert_int_equal(b.words->tail, 1);
-	assert_true(ori_proxy_under_way(b.lane));
+	assert_true(ori_proxy_in_flight(b.lane));
 	bench_put(&b, 1);
 	assert_int_equal(bench_done(&b), 0);
 	script_end(b.qp, 1);
 	assert_int_equal(bench_done(&b), 1);
 	script_end(b.qp, 1);
 	assert_int_equal(bench_done(&b), 2);
-	assert_false(ori_proxy_under_way(b.lane));
+	assert_false(ori_proxy_in_flight(b.lane));
 	bench_close(&b);
 }
 
@@ -462,7 +462,7 @@ static void test_memory_is_found_by_its_address(void **state)
 	bench_run(&b);
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 0);
-	assert_true(b.finds >= 2 && ori_proxy_under_way(b.lane));
+	assert_true(b.finds >= 2 && ori_proxy_in_flight(b.lane));
 	b.found = ORIEL_OK;
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 2);

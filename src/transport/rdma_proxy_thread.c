@@ -92,7 +92,7 @@ static bool thread_turn(struct ori_proxy_thread *t)
 	for (i = 0; i < t->seat_count; i++)
 		is_busy |= ori_proxy_step(t->seats[i]->lane);
 	for (i = 0; i < t->tally_count; i++)
-		is_busy |= ori_tally_step(t->tallies[i]);
+		is_busy |= ori_loopback_step(t->tallies[i]);
 	return is_busy;
 }
 
@@ -113,12 +113,12 @@ static uint64_t thread_most(const struct ori_proxy_thread *t)
 	size_t i;
 
 	for (i = 0; i < t->seat_count; i++) {
-		other = ori_proxy_under_way(t->seats[i]->lane);
+		other = ori_proxy_in_flight(t->seats[i]->lane);
 		if (other > most)
 			most = other;
 	}
 	for (i = 0; i < t->tally_count && !most; i++)
-		most = ori_tally_is_waiting(t->tallies[i]);
+		most = ori_loopback_is_waiting(t->tallies[i]);
 	return most;
 }
 
@@ -237,7 +237,7 @@ static void *thread_main(void *context)
 /* With the lock: the thread sleeps, but not for long enough to leave it asleep. */
 static bool thread_is_wanted(const struct ori_proxy_thread *t, const struct ori_proxy_lane *lane)
 {
-	uint64_t here = ori_proxy_under_way(lane);
+	uint64_t here = ori_proxy_in_flight(lane);
 
 	return here > THREAD_MANY ||
 	       (here && !atomic_load_explicit(&t->is_beside, memory_order_relaxed));
@@ -269,7 +269,7 @@ static bool thread_help(struct thread_seat *seat)
 
 	(void)ori_proxy_step(seat->lane);
 	for (i = 0; i < t->tally_count; i++)
-		has_counted |= ori_tally_step(t->tallies[i]);
+		has_counted |= ori_loopback_step(t->tallies[i]);
 	if (has_counted)
 		(void)ori_proxy_step(seat->lane);
 	t->helps++;
@@ -420,7 +420,7 @@ enum oriel_status ori_proxy_thread_add(struct ori_proxy_thread *t, struct ori_pr
 	return status;
 }
 
-void ori_proxy_thread_look(struct ori_proxy_thread *t, struct ori_proxy_lane *lane)
+void ori_proxy_thread_poll(struct ori_proxy_thread *t, struct ori_proxy_lane *lane)
 {
 	unsigned i;
 
@@ -451,7 +451,8 @@ void ori_proxy_thread_remove(struct ori_proxy_thread *t, struct ori_proxy_lane *
 	thread_unlock(t);
 }
 
-enum oriel_status ori_proxy_thread_add_tally(struct ori_proxy_thread *t, struct ori_summary *tally)
+enum oriel_status ori_proxy_thread_add_loopback(struct ori_proxy_thread *t,
+						struct ori_summary *tally)
 {
 	thread_lock(t);
 	assert(t->tally_count < ORIEL_DEV_RAILS);
@@ -460,7 +461,7 @@ enum oriel_status ori_proxy_thread_add_tally(struct ori_proxy_thread *t, struct 
 	return ORIEL_OK;
 }
 
-void ori_proxy_thread_remove_tally(struct ori_proxy_thread *t, struct ori_summary *tally)
+void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *t, struct ori_summary *tally)
 {
 	size_t i;
 

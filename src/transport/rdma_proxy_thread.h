@@ -31,15 +31,15 @@ uint32_t *ori_proxy_thread_asleep(struct ori_proxy_thread *thread);
 enum oriel_status ori_proxy_thread_add(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane,
 				       bool is_helped, void **seat);
 /* Step it until there is nothing to do at the moment. */
-void ori_proxy_thread_look(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
+void ori_proxy_thread_poll(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
 /* As ori_proxy_fail(). */
 void ori_proxy_thread_fail(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
 /* Failed as well; the caller closes it. */
 void ori_proxy_thread_remove(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
 
-enum oriel_status ori_proxy_thread_add_tally(struct ori_proxy_thread *thread,
-					     struct ori_summary *tally);
+enum oriel_status ori_proxy_thread_add_loopback(struct ori_proxy_thread *thread,
+						struct ori_summary *tally);
 /* Its lanes have been removed. */
-void ori_proxy_thread_remove_tally(struct ori_proxy_thread *thread, struct ori_summary *tally);
+void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *thread, struct ori_summary *tally);
 
 #endif

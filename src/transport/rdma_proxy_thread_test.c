@@ -66,7 +66,7 @@ static void crew_open(struct crew *c, bool is_helped)
 	c->ops.fail_qp = crew_fail;
 	bench_open_with(&c->b, &c->ops, DEPTH, 1u << 30);
 	assert_int_equal(ori_proxy_thread_start(0, "script", &c->thread), ORIEL_OK);
-	ori_proxy_thread_add_tally(c->thread, c->b.tally);
+	ori_proxy_thread_add_loopback(c->thread, c->b.tally);
 	assert_int_equal(ori_proxy_thread_add(c->thread, c->b.lane, is_helped, &seat), ORIEL_OK);
 	if (!is_helped)
 		return;
@@ -77,7 +77,7 @@ static void crew_open(struct crew *c, bool is_helped)
 static void crew_close(struct crew *c)
 {
 	ori_proxy_thread_remove(c->thread, c->b.lane);
-	ori_proxy_thread_remove_tally(c->thread, c->b.tally);
+	ori_proxy_thread_remove_loopback(c->thread, c->b.tally);
 	ori_proxy_thread_stop(c->thread);
 	bench_close(&c->b);
 }

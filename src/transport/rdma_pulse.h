@@ -8,10 +8,10 @@
 
 #include "transport/transport.h"
 
-#define ORI_RDMA_PULSE_DEPTH 16u
+#define ORI_RDMA_HEARTBEAT_DEPTH 16u
 
-/* done <= posted <= done + ORI_RDMA_PULSE_DEPTH. Zeroed storage is closed. */
-struct ori_rdma_pulse {
+/* done <= posted <= done + ORI_RDMA_HEARTBEAT_DEPTH. Zeroed storage is closed. */
+struct ori_rdma_heartbeat {
 	const struct ori_hca_ops *ops;
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
@@ -22,19 +22,19 @@ struct ori_rdma_pulse {
 };
 
 /* On failure the caller closes it. */
-enum oriel_status ori_rdma_pulse_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
-				      struct ori_rdma_pulse *pulse);
-enum oriel_status ori_rdma_pulse_connect(const struct ori_rdma_pulse *pulse,
-					 const struct ori_hca_qp_address *peer);
-void ori_rdma_pulse_close(struct ori_rdma_pulse *pulse);
+enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
+					  struct ori_rdma_heartbeat *pulse);
+enum oriel_status ori_rdma_heartbeat_connect(const struct ori_rdma_heartbeat *pulse,
+					     const struct ori_hca_qp_address *peer);
+void ori_rdma_heartbeat_close(struct ori_rdma_heartbeat *pulse);
 
 /* Look once how far it has come. */
-void ori_rdma_pulse_progress(struct ori_rdma_pulse *pulse);
+void ori_rdma_heartbeat_progress(struct ori_rdma_heartbeat *pulse);
 
 /* What the host writes for itself is no operation of a user: what its failure is called. */
-uint32_t ori_rdma_pulse_what(enum oriel_status status);
+uint32_t ori_rdma_heartbeat_what(enum oriel_status status);
 
 /* Of @link, which is open. */
-struct ori_rdma_pulse *ori_rdma_link_pulse(const struct ori_rdma_link *link);
+struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *link);
 
 #endif

@@ -145,7 +145,7 @@ static enum oriel_status rdma_make_queue(struct rdma_rail *r, struct rdma_queue 
 					 struct ori_hca_qp_attr *qp)
 {
 	enum oriel_status status = r->ops->create_cq(r->hca, cq, &q->cq, &q->dev->cqn);
-	struct ori_hca_place place;
+	struct ori_hca_queue_memory place;
 
 	if (status != ORIEL_OK)
 		return status;

@@ -42,7 +42,7 @@ struct ori_rdma {
 	struct ori_reach *reach;                 /* NULL unless ori_rdma_finds_own() */
 	struct ori_proxy_thread *proxy;          /* NULL: who asks posts to rings */
 	struct rdma_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
-	bool is_late;                            /* see ori_rdma_is_late() */
+	bool is_late;                            /* see ori_rdma_is_unordered() */
 	struct ori_mem *late_mem; /* of what is late, for lanes of the proxy; or NULL */
 	struct ori_rdma_mr *late_mr;
 	struct oriel_dev_keys late_rkeys;

@@ -18,8 +18,8 @@ struct ori_summary {
 	struct ori_hca_qp *responder; /* never does */
 	uint32_t sink_lkey;
 	uint64_t posted, ended;
-	uint64_t err;                              /* why it is dead; 0 while well */
-	struct ori_tally_mark *marks[TALLY_DEPTH]; /* of those between */
+	uint64_t err;                                 /* why it is dead; 0 while well */
+	struct ori_loopback_mark *marks[TALLY_DEPTH]; /* of those between */
 };
 
 static enum oriel_status tally_open_loop(struct ori_summary *t, struct ori_hca *hca)
@@ -42,8 +42,8 @@ static enum oriel_status tally_open_loop(struct ori_summary *t, struct ori_hca *
 	return status == ORIEL_OK ? t->ops->connect_qp(t->qp, &there) : status;
 }
 
-enum oriel_status ori_tally_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
-				 uint32_t sink_lkey, struct ori_summary **out)
+enum oriel_status ori_loopback_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
+				    uint32_t sink_lkey, struct ori_summary **out)
 {
 	struct ori_summary *t = calloc(1, sizeof(*t));
 	enum oriel_status status;
@@ -54,14 +54,14 @@ enum oriel_status ori_tally_open(const struct ori_hca_ops *ops, struct ori_hca *
 	t->sink_lkey = sink_lkey;
 	status = tally_open_loop(t, hca);
 	if (status != ORIEL_OK) {
-		ori_tally_close(t);
+		ori_loopback_close(t);
 		return status;
 	}
 	*out = t;
 	return ORIEL_OK;
 }
 
-void ori_tally_close(struct ori_summary *t)
+void ori_loopback_close(struct ori_summary *t)
 {
 	if (!t)
 		return;
@@ -77,7 +77,7 @@ void ori_tally_close(struct ori_summary *t)
 
 static void tally_end(struct ori_summary *t, uint64_t err)
 {
-	struct ori_tally_mark *mark = t->marks[t->ended++ % TALLY_DEPTH];
+	struct ori_loopback_mark *mark = t->marks[t->ended++ % TALLY_DEPTH];
 
 	mark->err = err;
 	mark->has_ended = true;
@@ -97,7 +97,7 @@ static void tally_die(struct ori_summary *t, uint64_t err)
 
 static enum oriel_status tally_post(struct ori_summary *t, uint8_t opcode,
 				    struct oriel_rdma_address word, uint64_t amount,
-				    struct ori_tally_mark *mark)
+				    struct ori_loopback_mark *mark)
 {
 	struct ori_hca_wr wr = {
 		.id = t->posted,
@@ -126,14 +126,14 @@ static enum oriel_status tally_post(struct ori_summary *t, uint8_t opcode,
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_tally_raise(struct ori_summary *t, struct oriel_rdma_address word,
-				  uint64_t amount, struct ori_tally_mark *mark)
+enum oriel_status ori_loopback_increment(struct ori_summary *t, struct oriel_rdma_address word,
+					 uint64_t amount, struct ori_loopback_mark *mark)
 {
 	return tally_post(t, ORI_HCA_FETCH_ADD, word, amount, mark);
 }
 
-enum oriel_status ori_tally_look(struct ori_summary *t, struct oriel_rdma_address word,
-				 struct ori_tally_mark *mark)
+enum oriel_status ori_loopback_poll(struct ori_summary *t, struct oriel_rdma_address word,
+				    struct ori_loopback_mark *mark)
 {
 	return tally_post(t, ORI_HCA_READ, word, 0, mark);
 }
@@ -149,7 +149,7 @@ static void tally_hear(struct ori_summary *t, const struct ori_hca_wc *wc)
 		tally_end(t, 0);
 }
 
-bool ori_tally_step(struct ori_summary *t)
+bool ori_loopback_step(struct ori_summary *t)
 {
 	struct ori_hca_wc wcs[TALLY_ENDS];
 	bool is_busy = false;
@@ -169,17 +169,17 @@ bool ori_tally_step(struct ori_summary *t)
 	return is_busy;
 }
 
-bool ori_tally_is_waiting(const struct ori_summary *t)
+bool ori_loopback_is_waiting(const struct ori_summary *t)
 {
 	return t->ended < t->posted;
 }
 
-void ori_tally_settle(struct ori_summary *t)
+void ori_loopback_flush(struct ori_summary *t)
 {
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(TALLY_PATIENCE_NS);
 
-	while (ori_tally_is_waiting(t)) {
-		if (ori_tally_step(t))
+	while (ori_loopback_is_waiting(t)) {
+		if (ori_loopback_step(t))
 			continue;
 		if (ori_deadline_passed(deadline))
 			tally_die(t,

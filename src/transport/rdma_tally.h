@@ -14,39 +14,39 @@
 struct ori_summary;
 
 /* What came of one raise; stays where it is until it has ended. Zeroed: not begun. */
-struct ori_tally_mark {
+struct ori_loopback_mark {
 	bool is_begun;
 	bool has_ended;
 	uint64_t err; /* oriel_queue_err() of nothing in particular; 0 if well */
 };
 
 /* @sink_lkey: of 8 bytes at address 0, for results nobody reads. */
-enum oriel_status ori_tally_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
-				 uint32_t sink_lkey, struct ori_summary **tally);
+enum oriel_status ori_loopback_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
+				    uint32_t sink_lkey, struct ori_summary **tally);
 /* All marks have ended. NULL is allowed. */
-void ori_tally_close(struct ori_summary *tally);
+void ori_loopback_close(struct ori_summary *tally);
 
 /*
  * Add @amount to the 8 bytes that the adapter knows as @word. ORIEL_AGAIN: there is
  * no room before a step.
  */
-enum oriel_status ori_tally_raise(struct ori_summary *tally, struct oriel_rdma_address word,
-				  uint64_t amount, struct ori_tally_mark *mark);
+enum oriel_status ori_loopback_increment(struct ori_summary *tally, struct oriel_rdma_address word,
+					 uint64_t amount, struct ori_loopback_mark *mark);
 
 /*
  * Read the 8 bytes that the adapter knows as @word, which nobody wants: what it wrote to
  * that memory before has been seen there when this ends. ORIEL_AGAIN: as above.
  */
-enum oriel_status ori_tally_look(struct ori_summary *tally, struct oriel_rdma_address word,
-				 struct ori_tally_mark *mark);
+enum oriel_status ori_loopback_poll(struct ori_summary *tally, struct oriel_rdma_address word,
+				    struct ori_loopback_mark *mark);
 
 /* Look what has ended; true if something has. */
-bool ori_tally_step(struct ori_summary *tally);
+bool ori_loopback_step(struct ori_summary *tally);
 
 /* Is something under way? */
-bool ori_tally_is_waiting(const struct ori_summary *tally);
+bool ori_loopback_is_waiting(const struct ori_summary *tally);
 
 /* Wait for what is under way, for a second at most; what is not done then is given up. */
-void ori_tally_settle(struct ori_summary *tally);
+void ori_loopback_flush(struct ori_summary *tally);
 
 #endif

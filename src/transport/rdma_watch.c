@@ -19,7 +19,7 @@ static struct oriel_link_queue watch_proxied(const struct ori_rdma_link *link, u
 	return (struct oriel_link_queue){NULL, p->ring};
 }
 
-bool ori_rdma_link_look(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
+bool ori_rdma_link_poll(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
 	struct oriel_link_queue queues[3] = {oriel_link_main(dev)};
@@ -108,7 +108,7 @@ static struct oriel_link_queue watch_find(const struct ori_rdma_link *link, uint
 	for (which = 0; which < 2; which++) {
 		q = watch_proxied(link, which);
 		if (q.proxy && q.proxy->number == qpn &&
-		    ori_proxied_look(ori_rdma_link_proxied(link, which)))
+		    ori_proxied_poll(ori_rdma_link_proxied(link, which)))
 			return q;
 	}
 	q = (struct oriel_link_queue){watch_find_ring(link, qpn, copy), NULL};
@@ -139,12 +139,12 @@ static void watch_amend(struct oriel_dev_fault *record, const struct ori_hca_eve
 static void watch_explain_pulse(const struct ori_rdma_link *link, const struct ori_hca_event *told,
 				struct oriel_dev_fault *record)
 {
-	struct ori_rdma_pulse *p = ori_rdma_link_pulse(link);
+	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
 
-	ori_rdma_pulse_progress(p);
-	ori_rdma_pulse_fault(link, record);
+	ori_rdma_heartbeat_progress(p);
+	ori_rdma_heartbeat_fault(link, record);
 	watch_amend(record, told, p->done);
-	record->what = ori_rdma_pulse_what((enum oriel_status)record->status);
+	record->what = ori_rdma_heartbeat_what((enum oriel_status)record->status);
 }
 
 bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rdma_event *event,
@@ -156,7 +156,7 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 
 	if (event->rail != ori_rdma_link_device(link)->rail || !ori_rdma_link_is_ready(link))
 		return false;
-	if (ori_rdma_link_pulse(link)->address.qpn == told->qpn) {
+	if (ori_rdma_link_heartbeat(link)->address.qpn == told->qpn) {
 		watch_explain_pulse(link, told, record);
 		return true;
 	}

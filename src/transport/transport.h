@@ -78,9 +78,9 @@ bool ori_rdma_is_proxied(const struct ori_rdma *rdma);
 /*
  * May what adapters write to memory here be seen after the word that tells of it? Of a GPU
  * that does not order such writes. Its links read before they tell that something has come;
- * peers do before they tell of what they put, if they are told: see ori_rdma_link_heed().
+ * peers do before they tell of what they put, if they are told: see ori_rdma_link_set_unordered().
  */
-bool ori_rdma_is_late(const struct ori_rdma *rdma);
+bool ori_rdma_is_unordered(const struct ori_rdma *rdma);
 
 /* lkeys of all memory of this process, at its own addresses: sources and results. */
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *rdma);
@@ -109,8 +109,8 @@ static_assert(sizeof(struct ori_rdma_end) == 24, "goes over the wire");
 enum oriel_status ori_rdma_link_create(struct ori_rdma *rdma, unsigned peer, unsigned rail,
 				       struct ori_rdma_link **link);
 
-/* Memory of the peer is late, see ori_rdma_is_late(). Before it is opened. */
-void ori_rdma_link_heed(struct ori_rdma_link *link);
+/* Memory of the peer is late, see ori_rdma_is_unordered(). Before it is opened. */
+void ori_rdma_link_set_unordered(struct ori_rdma_link *link);
 
 /* Make its queues; @end is for the other end. On failure there are none. */
 enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end);
@@ -168,18 +168,18 @@ struct ori_rdma_piece {
  * the pulse queue of @link. One thread at a time; never waits: ORIEL_AGAIN if
  * there is no room now, the failure of the queue if it is dead.
  */
-enum oriel_status ori_rdma_pulse_post(const struct ori_rdma_link *link,
-				      const struct oriel_dev_keys *rkeys,
-				      const struct ori_rdma_piece *pieces, unsigned count);
+enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
+					  const struct oriel_dev_keys *rkeys,
+					  const struct ori_rdma_piece *pieces, unsigned count);
 
 /* Is all that was posted there delivered? ORIEL_AGAIN: not yet. */
-enum oriel_status ori_rdma_pulse_poll(const struct ori_rdma_link *link);
+enum oriel_status ori_rdma_heartbeat_poll(const struct ori_rdma_link *link);
 
 /* The pulse queue is dead: why, as the health has it. */
-void ori_rdma_pulse_fault(const struct ori_rdma_link *link, struct oriel_dev_fault *record);
+void ori_rdma_heartbeat_fault(const struct ori_rdma_link *link, struct oriel_dev_fault *record);
 
 /* Look once at what nobody may be waiting for; true if the link, if ready, has failed. */
-bool ori_rdma_link_look(const struct ori_rdma_link *link, struct oriel_dev_fault *record);
+bool ori_rdma_link_poll(const struct ori_rdma_link *link, struct oriel_dev_fault *record);
 
 /*
  * Give up what is posted to @link, if ready: its requests end with errors, and on

@@ -22,7 +22,7 @@ struct side {
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
 	struct ori_hca_qp_address address;
-	struct ori_hca_place place;
+	struct ori_hca_queue_memory place;
 	_Alignas(128) struct oriel_mlx5_queue queue;
 	char *memory;
 	struct ori_hca_mr *mr;

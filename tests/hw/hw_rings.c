@@ -112,7 +112,7 @@ static enum oriel_status queue_open(struct queue *k, const char *name, struct si
 	struct ori_hca_qp_attr qp = {.depth = DEPTH,
 				     .has_own_ring = true,
 				     .is_companion = is_companion};
-	struct ori_hca_place place;
+	struct ori_hca_queue_memory place;
 	enum oriel_status status;
 
 	memset(k, 0, sizeof(*k));
