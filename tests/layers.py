@@ -35,9 +35,9 @@ MODULES = {
     # An adapter in software reads the WQEs that kernels write.
     "hca": Rule("sys net mem oriel/dev/mlx5.h oriel/dev/mlx5_ring.h oriel/dev/order.h",
                 "no rank, no peer: addresses are bytes"),
-    "transport": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),
+    "rdma": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),
     # Its health record is read by kernels, so it is written as they would.
-    "comm": Rule("transport/transport.h topo mem net bootstrap kernels public"
+    "comm": Rule("rdma/rdma.h topo mem net bootstrap kernels public"
                  " oriel/dev/order.h oriel/dev/wait.h",
                  "it owns the links, but names no backend"),
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
@@ -45,7 +45,7 @@ MODULES = {
     "progress": Rule("comm mem kernels dev public", "no backend name appears here"),
     # Its ends may do without a communicator, so it has links of its own.
     "p2p": Rule("comm net bootstrap/endpoint.h mem hca topo sys"
-                " transport/rdma_host.h dev public",
+                " rdma/rdma_host.h dev public",
                 "it drives links by calls; ranks are known to its cache alone"),
     "coll": Rule("public dev", "it is a user of the public API"),
 }
@@ -59,7 +59,7 @@ OUTSIDE = {
     "tests/hw": Rule("status types dev public base hca", OUTSIDE_WHY),
     "tests/fakemlx5": Rule("status types dev public base hca mem", OUTSIDE_WHY),
     "tests/fakeverbs": Rule("status types dev public base hca", OUTSIDE_WHY),
-    "bench/verbs": Rule("status types dev public base hca transport",
+    "bench/verbs": Rule("status types dev public base hca rdma",
                         "it measures links that the host drives, and what carries them"),
     "tests": Rule("status types dev public", OUTSIDE_WHY),
     "tools": Rule("status types dev public", OUTSIDE_WHY),
@@ -222,12 +222,12 @@ PLANTED = [
     ("examples/kv_gpu.c", "#include <dlfcn.h>", False),
     ("src/mem/region.c", '#include "comm/comm_state.h"', True),
     ("src/mem/error.c", "", True),
-    ("src/window/window.c", '#include "transport/transport.h"', True),
+    ("src/window/window.c", '#include "rdma/rdma.h"', True),
     ("src/window/window_test.c", '#include "bootstrap/tcp.h"', True),
-    ("src/comm/comm_state.h", '#  include "transport/transport.h"', False),
-    ("src/comm/select.c", '#include "transport/mapped.h"', True),
-    ("src/transport/transport.h", "#include <oriel/dev/order.h>", False),
-    ("src/transport/mapped.h", '#include "comm/comm_state.h"', True),
+    ("src/comm/comm_state.h", '#  include "rdma/rdma.h"', False),
+    ("src/comm/select.c", '#include "rdma/mapped.h"', True),
+    ("src/rdma/rdma.h", "#include <oriel/dev/order.h>", False),
+    ("src/rdma/mapped.h", '#include "comm/comm_state.h"', True),
     ("src/bootstrap/tcp.h", '#include "base/error.h"', False),
     ("src/rumour/rumour.c", "#include <oriel/status.h>", True),
     ("tools/tool.h", "#include <oriel/oriel.h>", True),  # nobody planted oriel.h
@@ -235,7 +235,7 @@ PLANTED = [
     ("tools/info.c", '#include "base/error.h"', True),
     ("examples/heat/heat.c", '#include "../../src/base/error.h"', True),
     ("bench/put.c", '#include "../tools/tool.h"', True),
-    ("bench/verbs/link.c", '#include "transport/transport.h"', False),
+    ("bench/verbs/link.c", '#include "rdma/rdma.h"', False),
     ("bench/verbs/window.c", '#include "comm/comm_state.h"', True),
     ("tests/fuzz/blob.c", '#include "comm/comm_state.h"', False),
     ("tests/conformance/put.c", '#include "comm/comm_state.h"', True),

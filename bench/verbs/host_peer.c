@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transport/rdma_host.h"
+#include "rdma/rdma_host.h"
 
 #define LENGTH (16u << 20)
 #define WORDS (LENGTH - 4096) /* signals, and what atomics add to */

@@ -2,7 +2,7 @@
 /* What users may know of the adapters that links go through. */
 #include "base/error.h"
 #include "comm/comm.h"
-#include "transport/transport.h"
+#include "rdma/rdma.h"
 
 enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel_adapter *adapter)
 {

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "transport/transport.h"
+#include "rdma/rdma.h"
 
 /* Both ends of a link have the same kind. Goes over the wire. */
 enum ori_adapters {

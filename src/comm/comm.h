@@ -279,7 +279,7 @@ enum oriel_status ori_links_reach(const struct oriel_comm *comm, const void *add
 void ori_links_close(struct oriel_comm *comm);
 
 /*
- * pulse.c: ranks that are reached by rdma tell each other what broke them, and
+ * heartbeat.c: ranks that are reached by rdma tell each other what broke them, and
  * show each other that they are alive. The watcher posts and listens.
  */
 enum oriel_status ori_heartbeat_open(struct oriel_comm *comm);

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/comm.h"
-#include "transport/transport.h"
+#include "rdma/rdma.h"
 
 #define CONNECT_TAG 0x6b6e696cu /* "link" */
 

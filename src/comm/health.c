@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/comm.h"
-#include "transport/transport.h"
+#include "rdma/rdma.h"
 
 #define HEALTH_WRITE_NS 1000000000u /* writing a record takes so long only for the dead */
 #define HEALTH_WRITER_AT 8          /* bit of the state where the rank that writes is, plus 1 */

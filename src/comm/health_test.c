@@ -20,7 +20,7 @@
 
 #include "base/handle.h"
 #include "comm/comm.h"
-#include "transport/transport.h"
+#include "rdma/rdma.h"
 
 static struct oriel_dev_rank ranks[4] = {{.path = ORIEL_PATH_SELF},
 					 {.path = ORIEL_PATH_MAPPED},

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "comm/choose.h"
 #include "comm/comm.h"
-#include "transport/transport.h"
+#include "rdma/rdma.h"
 
 /* Where links to a rank lead. Goes over the wire as it is. */
 struct ori_links_rank {

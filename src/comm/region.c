@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "comm/share.h"
-#include "transport/transport.h"
+#include "rdma/rdma.h"
 
 struct oriel_region {
 	struct oriel_comm *comm; /* borrowed */

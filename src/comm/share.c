@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "comm/mesh.h"
 #include "mem/external.h"
-#include "transport/transport.h"
+#include "rdma/rdma.h"
 
 static_assert(ORI_SHARE_PIECES * ORI_MEM_FDS <= ORI_MESH_FDS, "all fit one exchange");
 

@@ -86,7 +86,7 @@ static void soft_close(struct ori_hca *hca)
 static enum oriel_status soft_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
 {
 	struct soft_node *node = to_node(hca);
-	struct soft_far *far;
+	struct soft_remote *far;
 	enum oriel_status status;
 
 	status = ori_soft_far_open(gpu, &far);

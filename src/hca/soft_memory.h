@@ -29,9 +29,9 @@ static inline char *soft_mr_at(const struct soft_mr *mr, uint64_t address)
  * The GPU whose memory @node uses. Closed with the node. is_far(): does @at lie
  * there, for all that the driver knows?
  */
-enum oriel_status ori_soft_far_open(const struct ori_gpu *gpu, struct soft_far **far);
-void ori_soft_far_close(struct soft_far *far); /* NULL is allowed */
-bool ori_soft_far_has(struct soft_far *far, const char *at);
+enum oriel_status ori_soft_far_open(const struct ori_gpu *gpu, struct soft_remote **far);
+void ori_soft_far_close(struct soft_remote *far); /* NULL is allowed */
+bool ori_soft_far_has(struct soft_remote *far, const char *at);
 
 /* Is the byte of @mr at @at out of reach of loads and stores? @mr NULL: no. */
 bool ori_soft_is_far(const struct soft_mr *mr, const char *at);

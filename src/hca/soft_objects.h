@@ -41,7 +41,7 @@
 #define SOFT_PSN_MASK 0x00ffffffu
 
 struct soft_link;
-struct soft_far;
+struct soft_remote;
 
 /* Where an adapter is found; the bytes of ori_hca_qp_address.adapter. */
 struct soft_address {
@@ -244,7 +244,7 @@ struct soft_node {
 	uint32_t **pages; /* [page_count] of doorbells; word 0 says whether the engine sleeps */
 	unsigned page_count;
 	struct soft_keys keys;
-	struct soft_far *far;  /* NULL: no memory of a GPU */
+	struct soft_remote *far;  /* NULL: no memory of a GPU */
 	void *cqs[SOFT_TABLE]; /* struct soft_cq, by the low bits of their numbers */
 	void *qps[SOFT_TABLE]; /* struct soft_qp */
 	struct soft_qp *qp_list;

@@ -7,7 +7,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "transport/rdma_host.h"
+#include "rdma/rdma_host.h"
 
 const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
 {

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "p2p/backend.h"
-#include "p2p/hub.h"
+#include "p2p/p2p_context.h"
 #include "p2p/p2p_dial.h"
 #include "p2p/p2p_wire.h"
 
@@ -405,7 +405,7 @@ uint64_t ori_p2p_word(const struct oriel_p2p *p, unsigned which);
 /* Bytes of the chunks of a transfer of @length bytes; the same at both ends. */
 size_t ori_p2p_step(const struct oriel_p2p *p, uint64_t length);
 
-/* door.c: how two ends meet. Nothing waits. */
+/* p2p_control_socket.c: how two ends meet. Nothing waits. */
 enum oriel_status ori_control_socket_meet(struct oriel_p2p *p, bool *has_moved);
 /* Look at the socket of ends that are joined. */
 enum oriel_status ori_control_socket_watch(struct oriel_p2p *p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that may not be read, or written: refused before anything is begun. */
-#include "p2p/pair_of_ends_test.h"
+#include "p2p/pair_of_endpoints_test.h"
 
 #include <sys/mman.h>
 

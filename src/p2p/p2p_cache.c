@@ -119,8 +119,8 @@ static enum oriel_status cache_make_locked(struct oriel_comm *comm, unsigned pee
 	ori_p2p_name(&p->address, &theirs, process);
 	snprintf(p->whom, sizeof(p->whom), "rank %u, %s", peer, process);
 	/* So that both ends hear of it, this one tells while the other one still waits. */
-	p->door.clash = ori_deadline(comm->timeout_ns / 2 < CACHE_CLASH_NS ? comm->timeout_ns / 2
-									   : CACHE_CLASH_NS);
+	p->door.clash = ori_deadline(
+		comm->timeout_ns / 2 < CACHE_CLASH_NS ? comm->timeout_ns / 2 : CACHE_CLASH_NS);
 	p->has_owner = true;
 	*kept = p;
 	return ORIEL_OK;

@@ -2,7 +2,7 @@
 /* Requests that are given up: what the peer does not know of is as if it had never been. */
 #include <oriel/p2p_mock.h>
 
-#include "p2p/pair_of_ends_test.h"
+#include "p2p/pair_of_endpoints_test.h"
 
 #define SOME 5u
 

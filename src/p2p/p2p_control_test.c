@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control messages over every path. */
-#include "p2p/pair_of_ends_test.h"
+#include "p2p/pair_of_endpoints_test.h"
 
 #define FLOOD 300u
 

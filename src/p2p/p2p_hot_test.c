@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What moves between ends that are joined needs no memory, and no lock that ends share. */
 #include "p2p/p2p.h"
-#include "p2p/pair_of_ends_test.h"
+#include "p2p/pair_of_endpoints_test.h"
 
 #define CHANNELS 2u
 #define ROUNDS 40u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How ends of two machines meet over TCP: who listens, who may come. */
-#include "p2p/pair_of_ends_test.h"
+#include "p2p/pair_of_endpoints_test.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "p2p/hub.h"
+#include "p2p/p2p_context.h"
 #include "p2p/p2p_wire.h"
 
 #define CROWD 80u /* more than a hub hears at once */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers straight from and to memory that nobody has registered. */
 #include "mem/cache.h"
-#include "p2p/hub.h"
-#include "p2p/pair_of_ends_test.h"
+#include "p2p/p2p_context.h"
+#include "p2p/pair_of_endpoints_test.h"
 
 #define LENGTH (1u << 20)
 #define CHANNELS 4u

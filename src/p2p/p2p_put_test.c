@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Puts into exported memory. */
-#include "p2p/pair_of_ends_test.h"
+#include "p2p/pair_of_endpoints_test.h"
 
 static void puts_end_what_is_expected(enum ends_way way, enum oriel_p2p_mode mode)
 {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "p2p/p2p.h"
-#include "transport/rdma_host.h"
+#include "rdma/rdma_host.h"
 
 static_assert(sizeof(struct ori_host_end) == P2P_LINK_INFO, "an end of a link fits that of p2p");
 

@@ -259,8 +259,9 @@ struct p2p_eager {
 
 static_assert(sizeof(struct p2p_eager) == P2P_IMM_BYTES, "comes along with an immediate");
 
-#define P2P_EAGER_BUFFERED (P2P_EAGER_HEAD + sizeof(uint32_t)) /* comes along if the bytes do not \
-								*/
+#define P2P_EAGER_BUFFERED                                                     \
+	(P2P_EAGER_HEAD + sizeof(uint32_t)) /* comes along if the bytes do not \
+					     */
 
 #define P2P_LABEL_HEAD (offsetof(struct p2p_label, few))
 

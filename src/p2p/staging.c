@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "p2p/hub.h"
+#include "p2p/p2p_context.h"
 
 #define STAGING_NONE 0xffffu
 #define STAGING_LINE 64u

@@ -3,7 +3,7 @@
  * Ends of oriel/p2p.h over adapters that reach memory of GPUs by dma-buf, and GPUs that
  * see what these write to them after a flush only.
  */
-#include "ends.h"
+#include "endpoints.h"
 #include "fakeverbs.h"
 
 #define CHANNELS 4u

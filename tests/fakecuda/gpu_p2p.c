@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "ends.h"
+#include "endpoints.h"
 
 static void puts_and_expects(struct rank *r, struct ends *e, struct data *d)
 {

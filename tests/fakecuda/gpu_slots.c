@@ -7,7 +7,7 @@
 
 #include <oriel/dev/copy_group.h>
 
-#include "ends.h"
+#include "endpoints.h"
 
 #define SLOTS (ORIEL_P2P_GPU | ORIEL_P2P_GPU_SLOTS)
 

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/affinity.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+bool ori_near_parse(const char *list, cpu_set_t *cpus)
+{
+	unsigned long first, last;
+	char *end;
+
+	CPU_ZERO(cpus);
+	for (;;) {
+		if (*list < '0' || *list > '9')
+			return false;
+		first = last = strtoul(list, &end, 10);
+		if (*end == '-') {
+			list = end + 1;
+			if (*list < '0' || *list > '9')
+				return false;
+			last = strtoul(list, &end, 10);
+		}
+		if (first > last || last >= CPU_SETSIZE)
+			return false;
+		for (; first <= last; first++)
+			CPU_SET(first, cpus);
+		if (*end != ',')
+			return *end == '\n' || *end == '\0';
+		list = end + 1;
+	}
+}
+
+static bool near_read(int node, cpu_set_t *cpus)
+{
+	char path[64], list[4096];
+	bool is_read;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	is_read = fgets(list, sizeof(list), file) && ori_near_parse(list, cpus);
+	fclose(file);
+	return is_read;
+}
+
+bool ori_near_stay(int node)
+{
+	cpu_set_t near, mine, both;
+
+	if (!near_read(node, &near) || sched_getaffinity(0, sizeof(mine), &mine) != 0)
+		return false;
+	CPU_AND(&both, &near, &mine);
+	return CPU_COUNT(&both) > 0 && !CPU_EQUAL(&both, &mine) &&
+	       sched_setaffinity(0, sizeof(both), &both) == 0;
+}

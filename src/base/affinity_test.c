@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/affinity.h"
+
+static void test_lists_of_the_kernel_are_read(void **state)
+{
+	static const char *const wrong[] = {"",    "\n", "a",   "1-",      "-1",
+					    "3-2", "1,", "1 2", "99999999"};
+	cpu_set_t cpus;
+	size_t i;
+
+	(void)state;
+	assert_true(ori_near_parse("0-2,8,10-11\n", &cpus));
+	assert_int_equal(CPU_COUNT(&cpus), 6);
+	assert_true(CPU_ISSET(0, &cpus) && CPU_ISSET(2, &cpus) && CPU_ISSET(8, &cpus));
+	assert_true(CPU_ISSET(10, &cpus) && CPU_ISSET(11, &cpus) && !CPU_ISSET(9, &cpus));
+	assert_true(ori_near_parse("5", &cpus));
+	assert_int_equal(CPU_COUNT(&cpus), 1);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_false(ori_near_parse(wrong[i], &cpus));
+}
+
+static void test_a_node_that_is_not_there_changes_nothing(void **state)
+{
+	cpu_set_t before, after;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	assert_false(ori_near_stay(-1));
+	assert_false(ori_near_stay(100000));
+	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+	assert_true(CPU_EQUAL(&before, &after));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lists_of_the_kernel_are_read),
+		cmocka_unit_test(test_a_node_that_is_not_there_changes_nothing),
+	};
+
+	return cmocka_run_group_tests_name("near", tests, NULL, NULL);
+}

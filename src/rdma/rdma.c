@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rdma/rdma.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "rdma/rdma_rail.h"
+
+#define RDMA_DEPTH 1024u
+#define RDMA_LATE 65536u /* bytes that are looked at: a page of a GPU */
+
+static enum oriel_status rdma_open_sink(struct rdma_rail *r)
+{
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+
+	/* A page of its own, at address 0 of its key: WQEs carry no address for it. */
+	r->sink = aligned_alloc(RDMA_PAGE, RDMA_PAGE);
+	if (!r->sink)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the sink of an adapter");
+	memset(r->sink, 0, RDMA_PAGE);
+	status = r->ops->register_memory(r->hca, r->sink, RDMA_PAGE, 0, ORI_HCA_LOCAL_WRITE,
+					 &r->sink_mr, &keys);
+	if (status != ORIEL_OK) {
+		free(r->sink);
+		return status;
+	}
+	r->sink_lkey = keys.lkey;
+	return ORIEL_OK;
+}
+
+/*
+ * What an adapter in software reaches anyhow, and others by on-demand paging:
+ * so that any memory may be the source of a put, as on the mapped path.
+ */
+static enum oriel_status rdma_open_whole(struct rdma_rail *r)
+{
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+
+	status = r->ops->register_memory(r->hca, (void *)(uintptr_t)RDMA_PAGE,
+					 ((size_t)1 << 47) - 2 * RDMA_PAGE, RDMA_PAGE,
+					 ORI_HCA_LOCAL_WRITE | ORI_HCA_ANY_MEMORY, &r->whole_mr,
+					 &keys);
+	if (status == ORIEL_OK)
+		r->whole_lkey = keys.lkey;
+	return status;
+}
+
+static void rdma_close_whole(struct rdma_rail *r)
+{
+	if (r->whole_mr)
+		r->ops->unregister_memory(r->whole_mr);
+}
+
+/* Who posts, to adapters that can do what @caps says. */
+static enum oriel_status rdma_choose_post(struct ori_rdma_attr *attr,
+					  const struct ori_hca_caps *caps)
+{
+	if (attr->post == ORI_RDMA_POST_AUTO)
+		attr->post = caps->reads_rings ? ORI_RDMA_POST_RINGS : ORI_RDMA_POST_PROXY;
+	if (attr->post == ORI_RDMA_POST_RINGS && !caps->reads_rings)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s reads no rings: a proxy has to post",
+				caps->name);
+	if (attr->post == ORI_RDMA_POST_PROXY && !caps->takes_posts)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s takes no posts: no proxy can post",
+				caps->name);
+	return ORIEL_OK;
+}
+
+static enum oriel_status rdma_open_tally(struct ori_rdma *rdma, struct rdma_rail *r)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (!rdma->proxy)
+		status = ori_proxy_thread_start(r->caps.numa_node, r->caps.name, &rdma->proxy);
+	if (status == ORIEL_OK)
+		status = ori_loopback_open(r->ops, r->hca, r->sink_lkey, &r->tally);
+	if (status == ORIEL_OK)
+		ori_proxy_thread_add_loopback(rdma->proxy, r->tally);
+	return status;
+}
+
+static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
+{
+	struct rdma_rail *r = &rdma->rails[rail];
+	enum oriel_status status;
+
+	r->ops = rdma->attr.hca;
+	r->gpu = rdma->attr.gpu;
+	status = r->ops->open(rdma->attr.config, rail, &r->hca);
+	if (status != ORIEL_OK)
+		return status;
+	status = r->gpu ? r->ops->use_gpu(r->hca, r->gpu) : ORIEL_OK;
+	if (status == ORIEL_OK && rdma->attr.is_remote)
+		status = r->ops->listen(r->hca);
+	if (status != ORIEL_OK)
+		goto err_close_hca;
+	r->ops->caps(r->hca, &r->caps);
+	status = rdma_choose_post(&rdma->attr, &r->caps);
+	if (status != ORIEL_OK)
+		goto err_close_hca;
+	if (rdma->attr.depth > r->caps.depth_max) {
+		status = ori_fail(ORIEL_ERR_RANGE, "%s: queues of %u WQEs, at most %u",
+				  r->caps.name, rdma->attr.depth, r->caps.depth_max);
+		goto err_close_hca;
+	}
+	status = rdma_open_sink(r);
+	if (status != ORIEL_OK)
+		goto err_close_hca;
+	status = r->caps.reaches_all ? rdma_open_whole(r) : ORIEL_OK;
+	if (status != ORIEL_OK)
+		goto err_close_sink;
+	rdma->whole_lkeys.rail[rail] = r->whole_lkey;
+	if (rdma->attr.post == ORI_RDMA_POST_RINGS)
+		return ORIEL_OK;
+	rdma->whole_lkeys.rail[rail] = ORIEL_PROXY_LOOKUP;
+	status = rdma_open_tally(rdma, r);
+	if (status != ORIEL_OK)
+		goto err_close_whole;
+	return ORIEL_OK;
+
+err_close_whole:
+	rdma_close_whole(r);
+err_close_sink:
+	r->ops->unregister_memory(r->sink_mr);
+	free(r->sink);
+err_close_hca:
+	r->ops->close(r->hca);
+	return status;
+}
+
+static void rdma_close_rail(struct ori_rdma *rdma, struct rdma_rail *r)
+{
+	if (r->tally)
+		ori_proxy_thread_remove_loopback(rdma->proxy, r->tally);
+	ori_loopback_close(r->tally);
+	while (r->page_count)
+		r->gpu->ops->unpin(r->gpu, r->pages[--r->page_count]);
+	rdma_close_whole(r);
+	r->ops->unregister_memory(r->sink_mr);
+	r->ops->close(r->hca);
+	free(r->pages);
+	free(r->free);
+	free(r->sink);
+}
+
+bool ori_rdma_is_whole(const struct ori_rdma *r)
+{
+	const struct ori_hca_caps *caps = &r->rails[0].caps;
+
+	return caps->reaches_all && (!r->attr.gpu || caps->reaches_gpu);
+}
+
+static enum oriel_status rdma_open_memory(struct ori_rdma *r)
+{
+	struct ori_memory_attr attr = {
+		.ops = r->attr.hca,
+		.rails = r->attr.rails,
+		.is_whole = ori_rdma_is_whole(r),
+		.gpu = r->attr.gpu,
+	};
+	unsigned rail;
+
+	for (rail = 0; rail < r->attr.rails; rail++)
+		attr.hcas[rail] = r->rails[rail].hca;
+	return ori_memory_open(&attr, &r->memory);
+}
+
+static bool rdma_is_late(const struct ori_rdma *r)
+{
+	const struct ori_gpu *gpu = r->attr.gpu;
+	unsigned rail;
+
+	for (rail = 0; rail < r->attr.rails; rail++) {
+		const struct ori_hca_caps *caps = &r->rails[rail].caps;
+
+		/* The one in software writes to a GPU by copies, each done before the next. */
+		if (caps->writes_late ||
+		    (gpu && !caps->is_software && !(gpu->flags & ORI_GPU_ORDERED)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A piece of what is late that adapters read: by it a proxy settles what it brings. Where
+ * they do not reach that GPU they bring nothing there, then or later.
+ */
+static enum oriel_status rdma_open_late(struct ori_rdma *r)
+{
+	const struct ori_gpu *gpu = r->attr.gpu;
+	struct ori_error before;
+	enum oriel_status status;
+
+	if (!r->proxy)
+		return ORIEL_OK;
+	ori_error_save(&before);
+	status = gpu ? ori_mem_alloc_gpu(gpu, RDMA_LATE, &r->late_mem)
+		     : ori_mem_alloc(RDMA_LATE, 0, &r->late_mem);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_memory_register(r->memory, r->late_mem->address, RDMA_LATE, ORI_RDMA_SHARED,
+				     &r->late_mr, &r->late_rkeys);
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	ori_mem_unref(r->late_mem);
+	if (!gpu)
+		return status;
+	ori_log(ORIEL_LOG_INFO, "GPU %s is out of the reach of adapters: %s", gpu->pci,
+		oriel_last_error());
+	ori_error_restore(&before);
+	ori_memory_refuse_gpu(r->memory);
+	r->is_late = false;
+	return ORIEL_OK;
+}
+
+static void rdma_close_late(struct ori_rdma *r)
+{
+	if (!r->late_mr)
+		return;
+	ori_memory_unregister(r->memory, r->late_mr);
+	ori_mem_unref(r->late_mem);
+}
+
+enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
+{
+	struct ori_rdma *r = calloc(1, sizeof(*r));
+	enum oriel_status status;
+	unsigned rail;
+
+	if (!r)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
+	r->attr = *attr;
+	if (!r->attr.depth)
+		r->attr.depth = RDMA_DEPTH;
+	if (!r->attr.rails)
+		r->attr.rails = 1;
+	assert(r->attr.rails <= ORIEL_DEV_RAILS);
+	for (rail = 0; rail < r->attr.rails; rail++) {
+		status = rdma_open_rail(r, rail);
+		if (status != ORIEL_OK)
+			goto err_close_rails;
+	}
+	status = rdma_open_memory(r);
+	if (status != ORIEL_OK)
+		goto err_close_rails;
+	r->is_late = rdma_is_late(r);
+	status = r->is_late ? rdma_open_late(r) : ORIEL_OK;
+	if (status != ORIEL_OK)
+		goto err_close_memory;
+	if (ori_rdma_finds_own(r) && r->attr.gpu) {
+		r->cells.memory = r->memory;
+		status = ori_reach_open(r->memory, r->attr.gpu, &r->reach);
+		if (status != ORIEL_OK)
+			goto err_close_late;
+	}
+	*rdma = r;
+	return ORIEL_OK;
+
+err_close_late:
+	rdma_close_late(r);
+err_close_memory:
+	ori_memory_close(r->memory);
+err_close_rails:
+	while (rail)
+		rdma_close_rail(r, &r->rails[--rail]);
+	ori_proxy_thread_stop(r->proxy);
+	free(r);
+	return status;
+}
+
+void ori_rdma_close(struct ori_rdma *r)
+{
+	unsigned rail;
+
+	if (!r)
+		return;
+	ori_rdma_cells_close(&r->cells);
+	ori_reach_close(r->reach);
+	rdma_close_late(r);
+	ori_memory_close(r->memory);
+	for (rail = 0; rail < r->attr.rails; rail++)
+		rdma_close_rail(r, &r->rails[rail]);
+	ori_proxy_thread_stop(r->proxy);
+	free(r);
+}
+
+unsigned ori_rdma_rails(const struct ori_rdma *r)
+{
+	return r->attr.rails;
+}
+
+void ori_rdma_caps(const struct ori_rdma *r, unsigned rail, struct ori_hca_caps *caps)
+{
+	*caps = r->rails[rail].caps;
+}
+
+enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t length,
+				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
+				    struct oriel_dev_keys *rkeys)
+{
+	/* What is named here alone: by kernels too. */
+	enum oriel_status status = use == ORI_RDMA_OWN ? ori_rdma_reach(r, address) : ORIEL_OK;
+
+	if (status != ORIEL_OK)
+		return status;
+	return ori_memory_register(r->memory, address, length, use, mr, rkeys);
+}
+
+enum oriel_status ori_rdma_reach(struct ori_rdma *r, const void *address)
+{
+	return r->reach ? ori_reach_add(r->reach, address) : ORIEL_OK;
+}
+
+const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
+{
+	return &r->whole_lkeys;
+}
+
+bool ori_rdma_finds_own(const struct ori_rdma *r)
+{
+	return !ori_rdma_is_proxied(r) && !ori_rdma_is_whole(r);
+}
+
+bool ori_rdma_is_unordered(const struct ori_rdma *r)
+{
+	return r->is_late;
+}
+
+bool ori_rdma_is_proxied(const struct ori_rdma *r)
+{
+	return r->attr.post == ORI_RDMA_POST_PROXY;
+}
+
+void ori_rdma_unregister(struct ori_rdma *r, struct ori_rdma_mr *mr)
+{
+	ori_memory_unregister(r->memory, mr);
+}
+
+enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_rdma_event *event)
+{
+	enum oriel_status status = ORIEL_AGAIN;
+	unsigned rail;
+
+	for (rail = 0; rail < r->attr.rails && status == ORIEL_AGAIN; rail++) {
+		status = r->rails[rail].ops->poll_event(r->rails[rail].hca, &event->of);
+		if (status == ORIEL_OK)
+			event->rail = rail;
+	}
+	return status;
+}
+
+void ori_rdma_describe(const struct ori_rdma *r, unsigned rail, struct ori_hca_qp_address *adapter)
+{
+	r->rails[rail].ops->describe(r->rails[rail].hca, adapter);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rdma/rdma_heartbeat.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+#define PULSE_PIECES 4u /* of one post; the queue takes several of those */
+#define PULSE_ENDS 8u   /* taken at once */
+
+static_assert(ORI_RDMA_PIECE <= ORI_HCA_INLINE_MAX, "a piece travels inside its request");
+static_assert(2 * PULSE_PIECES <= ORI_RDMA_HEARTBEAT_DEPTH, "what broke a rank fits behind a beat");
+
+enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
+					  struct ori_rdma_heartbeat *p)
+{
+	struct ori_hca_cq_attr cq = {.depth = ORI_RDMA_HEARTBEAT_DEPTH};
+	struct ori_hca_qp_attr qp = {.depth = ORI_RDMA_HEARTBEAT_DEPTH};
+	enum oriel_status status;
+	uint32_t cqn;
+
+	memset(p, 0, sizeof(*p));
+	p->ops = ops;
+	status = ops->create_cq(hca, &cq, &p->cq, &cqn);
+	if (status != ORIEL_OK)
+		return status;
+	qp.send_cq = p->cq;
+	return ops->create_qp(hca, &qp, &p->qp, &p->address);
+}
+
+enum oriel_status ori_rdma_heartbeat_connect(const struct ori_rdma_heartbeat *p,
+					     const struct ori_hca_qp_address *peer)
+{
+	return p->ops->connect_qp(p->qp, peer);
+}
+
+void ori_rdma_heartbeat_close(struct ori_rdma_heartbeat *p)
+{
+	if (p->qp)
+		p->ops->destroy_qp(p->qp);
+	if (p->cq)
+		p->ops->destroy_cq(p->cq);
+	memset(p, 0, sizeof(*p));
+}
+
+static void pulse_condemn(struct ori_rdma_heartbeat *p, uint64_t err)
+{
+	if (!p->err)
+		p->err = err;
+}
+
+/* Only the last of a post is signaled, and tells of those before it. */
+static void pulse_take(struct ori_rdma_heartbeat *p, const struct ori_hca_wc *wc)
+{
+	if (wc->status != ORIEL_OK)
+		pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome,
+						 wc->vendor & 0xff, wc->id));
+	else if (wc->id < p->done || wc->id >= p->posted)
+		pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, wc->id));
+	else
+		p->done = wc->id + 1;
+}
+
+void ori_rdma_heartbeat_progress(struct ori_rdma_heartbeat *p)
+{
+	struct ori_hca_wc wcs[PULSE_ENDS];
+	unsigned count, i;
+
+	do {
+		if (p->ops->poll(p->cq, wcs, PULSE_ENDS, &count) != ORIEL_OK) {
+			pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, p->done));
+			return;
+		}
+		for (i = 0; i < count; i++)
+			pulse_take(p, &wcs[i]);
+	} while (count == PULSE_ENDS);
+}
+
+static struct ori_hca_wr pulse_request(const struct ori_rdma_heartbeat *p, uint32_t rkey,
+				       const struct ori_rdma_piece *piece, unsigned i)
+{
+	struct ori_hca_wr wr = {
+		.id = p->posted + i,
+		.data = piece->data,
+		.remote = piece->at,
+		.rkey = rkey,
+		.length = piece->length,
+		.opcode = ORI_HCA_WRITE,
+	};
+
+	return wr;
+}
+
+enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
+					  const struct oriel_dev_keys *rkeys,
+					  const struct ori_rdma_piece *pieces, unsigned count)
+{
+	uint32_t rkey = rkeys->rail[ori_rdma_link_device(link)->rail];
+	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
+	struct ori_hca_wr wrs[PULSE_PIECES];
+	enum oriel_status status;
+	unsigned i, posted;
+
+	assert(count > 0 && count <= PULSE_PIECES);
+	ori_rdma_heartbeat_progress(p);
+	if (p->err)
+		return oriel_queue_err_status(p->err);
+	/* All or none: a row without its last word would be one that never comes. */
+	if (p->posted + count > p->done + ORI_RDMA_HEARTBEAT_DEPTH)
+		return ORIEL_AGAIN;
+	for (i = 0; i < count; i++)
+		wrs[i] = pulse_request(p, rkey, &pieces[i], i);
+	wrs[count - 1].flags |= ORI_HCA_SIGNALED;
+	status = p->ops->post(p->qp, wrs, count, &posted);
+	p->posted += posted;
+	if (posted == count)
+		return ORIEL_OK;
+	/* There was room: the adapter has failed, or counts otherwise. */
+	pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, p->posted));
+	return status < 0 ? status : oriel_queue_err_status(p->err);
+}
+
+enum oriel_status ori_rdma_heartbeat_poll(const struct ori_rdma_link *link)
+{
+	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
+
+	ori_rdma_heartbeat_progress(p);
+	if (p->err)
+		return oriel_queue_err_status(p->err);
+	return p->done < p->posted ? ORIEL_AGAIN : ORIEL_OK;
+}
+
+uint32_t ori_rdma_heartbeat_what(enum oriel_status status)
+{
+	return status == ORIEL_ERR_PEER ? ORIEL_DEV_LOST : ORIEL_DEV_LINK;
+}
+
+void ori_rdma_heartbeat_fault(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
+{
+	const struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
+	enum oriel_status status = oriel_queue_err_status(p->err);
+
+	*record = (struct oriel_dev_fault){
+		.status = status,
+		.what = ori_rdma_heartbeat_what(status),
+		.peer = ori_rdma_link_device(link)->peer,
+		.id = p->address.qpn,
+		.seen = p->err,
+	};
+}

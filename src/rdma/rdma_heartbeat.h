@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pulse queue of a link: shallow, the host's alone, posted to by calls, which
+ * every adapter takes. One thread at a time.
+ */
+#ifndef ORI_RDMA_RDMA_HEARTBEAT_H
+#define ORI_RDMA_RDMA_HEARTBEAT_H
+
+#include "rdma/rdma.h"
+
+#define ORI_RDMA_HEARTBEAT_DEPTH 16u
+
+/* done <= posted <= done + ORI_RDMA_HEARTBEAT_DEPTH. Zeroed storage is closed. */
+struct ori_rdma_heartbeat {
+	const struct ori_hca_ops *ops;
+	struct ori_hca_cq *cq;
+	struct ori_hca_qp *qp;
+	struct ori_hca_qp_address address;
+	uint64_t posted; /* requests */
+	uint64_t done;
+	uint64_t err; /* oriel_queue_err(); 0 while well; the first cause stays */
+};
+
+/* On failure the caller closes it. */
+enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
+					  struct ori_rdma_heartbeat *pulse);
+enum oriel_status ori_rdma_heartbeat_connect(const struct ori_rdma_heartbeat *pulse,
+					     const struct ori_hca_qp_address *peer);
+void ori_rdma_heartbeat_close(struct ori_rdma_heartbeat *pulse);
+
+/* Look once how far it has come. */
+void ori_rdma_heartbeat_progress(struct ori_rdma_heartbeat *pulse);
+
+/* What the host writes for itself is no operation of a user: what its failure is called. */
+uint32_t ori_rdma_heartbeat_what(enum oriel_status status);
+
+/* Of @link, which is open. */
+struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *link);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rdma/rdma_host_link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define HOST_DEPTH 128u
+#define HOST_OPERATIONS 256u
+#define HOST_IMMEDIATES 64u
+#define HOST_PIECE (512u << 10)
+#define HOST_PAGE 4096u
+
+static void host_set_defaults(struct ori_host_link *link, const struct ori_host_attr *attr)
+{
+	link->attr = *attr;
+	attr->ops->caps(attr->hca, &link->caps);
+	if (!link->attr.queues)
+		link->attr.queues = 1;
+	if (!link->attr.depth)
+		link->attr.depth = HOST_DEPTH;
+	if (!link->attr.operations)
+		link->attr.operations = HOST_OPERATIONS;
+	if (!link->attr.immediates)
+		link->attr.immediates = HOST_IMMEDIATES;
+	if (!link->attr.piece)
+		link->attr.piece = HOST_PIECE;
+	if (link->attr.piece > link->caps.length_max)
+		link->attr.piece = link->caps.length_max;
+}
+
+static uint64_t host_slots(const struct ori_host_link *link)
+{
+	uint64_t slots = 1;
+
+	while (slots < link->attr.operations)
+		slots *= 2;
+	return slots;
+}
+
+static size_t host_words_length(const struct ori_host_link *link)
+{
+	size_t length = (link->slot_mask + 1) * sizeof(uint64_t);
+
+	return (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE;
+}
+
+static enum oriel_status host_open_memory(struct ori_host_link *link)
+{
+	struct ori_hca_keys keys;
+	enum oriel_status st;
+	size_t length;
+
+	link->slot_mask = host_slots(link) - 1;
+	length = host_words_length(link);
+	link->operations = calloc(link->slot_mask + 1, sizeof(*link->operations));
+	link->immediates = calloc(link->attr.immediates, sizeof(*link->immediates));
+	link->words = aligned_alloc(HOST_PAGE, length);
+	if (!link->operations || !link->immediates || !link->words)
+		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a link of %u operations",
+				link->caps.name, link->attr.operations);
+	memset(link->words, 0, length);
+	st = link->attr.ops->register_memory(link->attr.hca, link->words, length, 0,
+					     ORI_HCA_LOCAL_WRITE, &link->words_mr, &keys);
+	if (st == ORIEL_OK)
+		link->words_lkey = keys.lkey;
+	return st;
+}
+
+/* Receives are there before the peer can know of the queue. */
+static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_host_end *end)
+{
+	const struct ori_hca_ops *ops = link->attr.ops;
+	bool is_first = link->made == 0;
+	struct ori_hca_qp_attr attr = {
+		.depth = link->attr.depth,
+		.send_cq = link->cq,
+		.receive_cq = link->cq,
+		.receives = is_first ? link->attr.immediates : 0,
+	};
+	struct ori_hca_qp_address address;
+	enum oriel_status st;
+
+	st = ops->create_qp(link->attr.hca, &attr, &link->qps[link->made], &address);
+	if (st != ORIEL_OK)
+		return st;
+	end->of[link->made].qpn = address.qpn;
+	end->of[link->made].psn = address.psn;
+	link->made++;
+	return is_first ? ops->post_receives(link->qps[0], link->attr.immediates) : ORIEL_OK;
+}
+
+static enum oriel_status host_open(struct ori_host_link *link, struct ori_host_end *end)
+{
+	struct ori_hca_cq_attr cq = {.depth = link->attr.queues * link->attr.depth +
+					      link->attr.immediates};
+	enum oriel_status st;
+	uint32_t cqn;
+
+	if (!link->caps.takes_posts)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s is not posted to by calls",
+				link->caps.name);
+	if (link->attr.queues > ORI_HOST_QUEUES)
+		return ori_fail(ORIEL_ERR_RANGE, "a link has %u queues at most, not %u",
+				ORI_HOST_QUEUES, link->attr.queues);
+	/* A put and its signal need two places. */
+	if (link->attr.depth < 2 || link->attr.depth > link->caps.depth_max)
+		return ori_fail(ORIEL_ERR_RANGE, "%s: queues of %u requests, not 2 to %u",
+				link->caps.name, link->attr.depth, link->caps.depth_max);
+	st = host_open_memory(link);
+	if (st == ORIEL_OK)
+		st = link->attr.ops->create_cq(link->attr.hca, &cq, &link->cq, &cqn);
+	while (st == ORIEL_OK && link->made < link->attr.queues)
+		st = host_open_queue(link, end);
+	return st;
+}
+
+enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_host_link **out,
+				  struct ori_host_end *end)
+{
+	struct ori_host_link *link = calloc(1, sizeof(*link));
+	struct ori_host_end made = {.version = ORI_HOST_VERSION};
+	enum oriel_status st;
+
+	if (!link)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a link");
+	host_set_defaults(link, attr);
+	made.queues = link->attr.queues;
+	st = host_open(link, &made);
+	if (st != ORIEL_OK) {
+		ori_host_destroy(link);
+		return st;
+	}
+	*end = made;
+	*out = link;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_host_connect(struct ori_host_link *link,
+				   const struct ori_hca_qp_address *adapter,
+				   const struct ori_host_end *end)
+{
+	enum oriel_status st = ORIEL_OK;
+
+	if (end->version != ORI_HOST_VERSION)
+		return ori_fail(ORIEL_ERR_VERSION,
+				"%s: the link of the peer has version %u, not %u", link->caps.name,
+				end->version, ORI_HOST_VERSION);
+	if (end->queues != link->attr.queues)
+		return ori_fail(ORIEL_ERR_MISMATCH,
+				"%s: the link of the peer has %u queues, this end %u",
+				link->caps.name, end->queues, link->attr.queues);
+	for (unsigned i = 0; i < link->made && st == ORIEL_OK; i++) {
+		struct ori_hca_qp_address address = *adapter;
+
+		address.qpn = end->of[i].qpn;
+		address.psn = end->of[i].psn;
+		st = link->attr.ops->connect_qp(link->qps[i], &address);
+	}
+	return st;
+}
+
+void ori_host_destroy(struct ori_host_link *link)
+{
+	if (!link)
+		return;
+	while (link->made)
+		link->attr.ops->destroy_qp(link->qps[--link->made]);
+	if (link->cq)
+		link->attr.ops->destroy_cq(link->cq);
+	if (link->words_mr)
+		link->attr.ops->unregister_memory(link->words_mr);
+	free(link->words);
+	free(link->immediates);
+	free(link->operations);
+	free(link);
+}

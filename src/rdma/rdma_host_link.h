@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a link that the host drives is made of: rdma_host_link.c makes it, rdma_host.c drives it. */
+#ifndef ORI_RDMA_RDMA_HOST_LINK_H
+#define ORI_RDMA_RDMA_HOST_LINK_H
+
+#include "rdma/rdma_host.h"
+
+/*
+ * The requests of an operation are its @pieces, then what tells, if it has that.
+ * @next is the first not posted, @left those that have not told their end, @aside
+ * those under way on other queues than the first.
+ */
+struct host_operation {
+	uint8_t opcode; /* of the pieces */
+	uint8_t teller; /* what tells, if has_teller */
+	bool has_teller;
+	uint32_t immediate;
+	uint64_t pieces, next, left, aside;
+	struct ori_host_move move;
+	struct ori_host_place there; /* of what tells */
+	uint64_t add;
+	uint64_t *old;
+};
+
+/*
+ * What is before @posting is posted, but for what tells of @held, if that waits;
+ * what is before @clear has nothing under way aside.
+ *   done <= posting <= begun <= done + attr.operations
+ *   clear <= held < posting
+ */
+struct ori_host_link {
+	struct ori_host_attr attr; /* without defaults */
+	struct ori_hca_caps caps;
+	struct ori_hca_cq *cq;
+	struct ori_hca_qp *qps[ORI_HOST_QUEUES];
+	uint64_t load[ORI_HOST_QUEUES]; /* requests that have not told their end yet */
+	unsigned made;                  /* of qps */
+	uint64_t *words;                /* [operations]: what atomics and flushes bring */
+	struct ori_hca_mr *words_mr;
+	uint32_t words_lkey;
+	enum oriel_status failure;
+
+	uint64_t done, posting, begun;
+	uint64_t clear, held;
+	bool is_held;
+	uint64_t fetched;                  /* behind the last get */
+	struct host_operation *operations; /* [slot_mask + 1] */
+	uint64_t slot_mask;
+
+	uint64_t arrived, taken;
+	uint32_t *immediates; /* [immediates] */
+};
+
+static inline uint64_t host_slot(const struct ori_host_link *link, uint64_t op)
+{
+	return op & link->slot_mask;
+}
+
+static inline struct host_operation *host_operation(const struct ori_host_link *link, uint64_t op)
+{
+	return &link->operations[host_slot(link, op)];
+}
+
+#endif

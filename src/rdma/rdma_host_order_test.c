@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In which order a link hands its requests over, told by an adapter that is a script:
+ * it ends them when the test says so, in the order of each queue, and looks at
+ * whatever tells as it is posted.
+ */
+#include "rdma/rdma_host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUEUES 4u
+#define DEPTH 64u
+#define ROOM 4096u /* operations of a test */
+#define PIECE 100u
+#define STRIDE 100000u /* operation i moves from and to i * STRIDE on */
+#define KEY_DATA 1u
+#define KEY_SIGNAL 2u
+/* One thread, so that sanitizers see nothing more by more of them. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SEEDS 40u
+#else
+#define SEEDS 300u
+#endif
+
+struct request {
+	uint64_t op;
+	uint64_t id;
+	uint8_t opcode, flags;
+	bool is_flag;
+};
+
+struct queue {
+	struct request of[2 * ROOM];
+	unsigned posted, ended;
+};
+
+/* What the test has begun, and what came of it. */
+struct begun {
+	unsigned expected, posted; /* requests */
+	bool tells;
+};
+
+static struct {
+	struct queue queues[QUEUES];
+	unsigned made;
+	struct begun ops[ROOM];
+	unsigned begun;
+	struct ori_hca_wc ends[2 * ROOM];
+	unsigned first_end, end_count;
+	unsigned most; /* requests that a post() takes */
+	uint64_t random;
+	bool counts_memory;
+	unsigned allocations;
+} script;
+
+/* The linker calls the library's malloc() and malloc() itself so (--wrap). */
+void *__real_malloc(size_t length);
+void *__real_calloc(size_t count, size_t length);
+void *__real_aligned_alloc(size_t alignment, size_t length);
+void *__wrap_malloc(size_t length);
+void *__wrap_calloc(size_t count, size_t length);
+void *__wrap_aligned_alloc(size_t alignment, size_t length);
+
+void *__wrap_malloc(size_t length)
+{
+	script.allocations += script.counts_memory;
+	return __real_malloc(length);
+}
+
+void *__wrap_calloc(size_t count, size_t length)
+{
+	script.allocations += script.counts_memory;
+	return __real_calloc(count, length);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t length)
+{
+	script.allocations += script.counts_memory;
+	return __real_aligned_alloc(alignment, length);
+}
+
+static unsigned draw(unsigned below)
+{
+	script.random = script.random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+	return (unsigned)(script.random >> 33) % below;
+}
+
+static void script_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
+{
+	(void)hca;
+	*caps = (struct ori_hca_caps){.name = "script",
+				      .depth_max = DEPTH,
+				      .length_max = 1u << 30,
+				      .takes_posts = true,
+				      .is_atomic_host_endian = true};
+}
+
+static enum oriel_status script_register(struct ori_hca *hca, void *address, size_t length,
+					 uint64_t iova, unsigned access, struct ori_hca_mr **mr,
+					 struct ori_hca_keys *keys)
+{
+	(void)hca, (void)address, (void)length, (void)iova, (void)access;
+	*mr = NULL;
+	*keys = (struct ori_hca_keys){0};
+	return ORIEL_OK;
+}
+
+static enum oriel_status script_create_cq(struct ori_hca *hca, const struct ori_hca_cq_attr *attr,
+					  struct ori_hca_cq **cq, uint32_t *cqn)
+{
+	(void)hca, (void)attr;
+	*cq = NULL;
+	*cqn = 0;
+	return ORIEL_OK;
+}
+
+static enum oriel_status script_create_qp(struct ori_hca *hca, const struct ori_hca_qp_attr *attr,
+					  struct ori_hca_qp **qp,
+					  struct ori_hca_qp_address *address)
+{
+	(void)hca, (void)attr;
+	*qp = (struct ori_hca_qp *)&script.queues[script.made++];
+	memset(address, 0, sizeof(*address));
+	return ORIEL_OK;
+}
+
+static void script_destroy_qp(struct ori_hca_qp *qp)
+{
+	(void)qp;
+}
+
+static enum oriel_status script_post_receives(struct ori_hca_qp *qp, unsigned count)
+{
+	(void)qp, (void)count;
+	return ORIEL_OK;
+}
+
+/* Who tells has the number of its operation in what it adds, or says, or in its address. */
+static struct request script_request(const struct ori_hca_wr *wr)
+{
+	struct request r = {.id = wr->id, .opcode = wr->opcode, .flags = wr->flags};
+
+	r.is_flag = wr->rkey != KEY_DATA;
+	if (wr->opcode == ORI_HCA_WRITE_IMM)
+		r.op = wr->immediate;
+	else if (wr->opcode == ORI_HCA_FETCH_ADD)
+		r.op = wr->operand;
+	else
+		r.op = wr->remote / STRIDE;
+	return r;
+}
+
+static bool is_read(const struct request *r)
+{
+	return r->opcode == ORI_HCA_READ && !r->is_flag;
+}
+
+/* All that was begun before @r is done, or before it on its queue @q: READs behind a fence. */
+static void check_teller(const struct queue *q, const struct request *r)
+{
+	for (uint64_t op = 0; op < r->op; op++)
+		assert_int_equal(script.ops[op].posted, script.ops[op].expected);
+	assert_int_equal(script.ops[r->op].posted, script.ops[r->op].expected - 1);
+	for (const struct queue *other = script.queues; other < script.queues + QUEUES; other++)
+		for (unsigned i = other->ended; i < other->posted; i++) {
+			const struct request *before = &other->of[i];
+
+			if (before->op > r->op)
+				continue;
+			assert_ptr_equal(other, q);
+			if (is_read(before))
+				assert_true(r->flags & ORI_HCA_FENCE);
+		}
+}
+
+static enum oriel_status script_post(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
+				     unsigned count, unsigned *posted)
+{
+	struct queue *q = (struct queue *)(void *)qp;
+
+	for (*posted = 0; *posted < count; ++*posted) {
+		struct request r = script_request(&wrs[*posted]);
+
+		if (q->posted - q->ended == DEPTH || *posted == script.most)
+			return ORIEL_AGAIN;
+		assert_in_range(r.op, 0, script.begun - 1);
+		if (r.is_flag)
+			check_teller(q, &r);
+		script.ops[r.op].posted++;
+		assert_in_range(script.ops[r.op].posted, 1, script.ops[r.op].expected);
+		q->of[q->posted++] = r;
+		if (script.most && script.random && draw(8) == 0)
+			script.most = 1 + draw(2);
+	}
+	return ORIEL_OK;
+}
+
+/* The next @count requests of queue @which are done. */
+static void finish(unsigned which, unsigned count)
+{
+	struct queue *q = &script.queues[which];
+
+	for (; count && q->ended < q->posted; count--) {
+		const struct request *r = &q->of[q->ended++];
+
+		if (r->flags & ORI_HCA_SIGNALED)
+			script.ends[script.end_count++] = (struct ori_hca_wc){.id = r->id};
+	}
+}
+
+static enum oriel_status script_poll(struct ori_hca_cq *cq, struct ori_hca_wc *wcs, unsigned room,
+				     unsigned *count)
+{
+	(void)cq;
+	for (*count = 0; *count < room && script.first_end < script.end_count; ++*count)
+		wcs[*count] = script.ends[script.first_end++];
+	return ORIEL_OK;
+}
+
+static const struct ori_hca_ops script_ops = {
+	.kind = "script",
+	.caps = script_caps,
+	.register_memory = script_register,
+	.create_cq = script_create_cq,
+	.create_qp = script_create_qp,
+	.destroy_qp = script_destroy_qp,
+	.fail_qp = script_destroy_qp,
+	.post = script_post,
+	.post_receives = script_post_receives,
+	.poll = script_poll,
+};
+
+static struct ori_host_link *start(unsigned queues, uint32_t operations)
+{
+	struct ori_host_attr attr = {.ops = &script_ops,
+				     .queues = queues,
+				     .depth = DEPTH,
+				     .operations = operations,
+				     .piece = PIECE};
+	struct ori_host_link *link;
+	struct ori_host_end end;
+
+	memset(&script, 0, sizeof(script));
+	script.most = 2 * DEPTH;
+	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_OK);
+	script.counts_memory = true;
+	return link;
+}
+
+static void stop(struct ori_host_link *link)
+{
+	script.counts_memory = false;
+	assert_int_equal(script.allocations, 0);
+	ori_host_destroy(link);
+}
+
+enum what { PUT, GET, PUT_SIGNAL, PUT_IMMEDIATE, FETCH_ADD, FLUSH, KINDS };
+
+static enum oriel_status begin_one(struct ori_host_link *link, enum what what, uint64_t length,
+				   uint64_t *op)
+{
+	uint64_t i = script.begun - 1;
+	struct ori_host_move move = {{i * STRIDE, KEY_DATA}, {i * STRIDE, KEY_DATA}, length, NULL};
+	struct ori_host_place word = {i * STRIDE, KEY_SIGNAL};
+
+	switch (what) {
+	case PUT:
+		return ori_host_put(link, &move, op);
+	case GET:
+		return ori_host_get(link, &move, op);
+	case PUT_SIGNAL:
+		return ori_host_put_signal(link, &move, &word, i, op);
+	case PUT_IMMEDIATE:
+		return ori_host_put_immediate(link, &move, (uint32_t)i, op);
+	case FETCH_ADD:
+		return ori_host_fetch_add(link, &word, i, NULL, op);
+	default:
+		return ori_host_flush(link, &word, op);
+	}
+}
+
+/* What is begun is expected before the link may post it. */
+static bool begin(struct ori_host_link *link, enum what what, uint64_t length)
+{
+	struct begun *b = &script.ops[script.begun++];
+	enum oriel_status st;
+	uint64_t op;
+
+	b->tells = what >= PUT_SIGNAL;
+	b->expected = b->tells;
+	if (what < FETCH_ADD)
+		b->expected += (unsigned)((length + PIECE - 1) / PIECE);
+	st = begin_one(link, what, length, &op);
+	if (st == ORIEL_AGAIN) {
+		script.begun--;
+		return false;
+	}
+	assert_int_equal(st, ORIEL_OK);
+	assert_int_equal(op, script.begun - 1);
+	return true;
+}
+
+static bool is_posted(unsigned op)
+{
+	return script.ops[op].posted == script.ops[op].expected;
+}
+
+static unsigned under_way(unsigned queue)
+{
+	return script.queues[queue].posted - script.queues[queue].ended;
+}
+
+/* Done when the last request of it has ended, and everything before. */
+static bool is_done(unsigned op)
+{
+	if (!is_posted(op))
+		return false;
+	for (unsigned q = 0; q < QUEUES; q++)
+		for (unsigned i = script.queues[q].ended; i < script.queues[q].posted; i++)
+			if (script.queues[q].of[i].op <= op)
+				return false;
+	return op == 0 || is_done(op - 1);
+}
+
+static void finish_all(struct ori_host_link *link)
+{
+	for (unsigned turns = 0; !is_done(script.begun - 1); turns++) {
+		assert_true(turns < ROOM);
+		for (unsigned q = 0; q < QUEUES; q++)
+			finish(q, ROOM);
+		assert_int_equal(ori_host_progress(link), ORIEL_OK);
+	}
+	assert_int_equal(ori_host_test(link, script.begun - 1), ORIEL_OK);
+}
+
+static void test_a_short_put_and_its_signal_are_one_chain(void **state)
+{
+	struct ori_host_link *link = start(QUEUES, 0);
+	const struct queue *q = &script.queues[0];
+
+	(void)state;
+	assert_true(begin(link, PUT, PIECE));
+	assert_true(begin(link, PUT_SIGNAL, PIECE));
+	assert_int_equal(q->posted, 3);
+	assert_int_equal(q->of[1].flags, 0);
+	assert_int_equal(q->of[2].flags, ORI_HCA_SIGNALED);
+	finish(0, 1);
+	assert_int_equal(ori_host_test(link, 0), ORIEL_OK);
+	assert_int_equal(ori_host_test(link, 1), ORIEL_AGAIN);
+	finish(0, 2);
+	assert_int_equal(ori_host_test(link, 1), ORIEL_OK);
+	stop(link);
+}
+
+static void test_pieces_go_where_least_is_under_way(void **state)
+{
+	struct ori_host_link *link = start(QUEUES, 0);
+
+	(void)state;
+	assert_true(begin(link, PUT, 9 * PIECE));
+	assert_int_equal(under_way(0), 3);
+	assert_int_equal(under_way(1), 2);
+	assert_int_equal(under_way(2), 2);
+	assert_int_equal(under_way(3), 2);
+	finish(2, 2);
+	assert_int_equal(ori_host_progress(link), ORIEL_OK);
+	assert_true(begin(link, PUT, 3 * PIECE));
+	assert_int_equal(under_way(0), 4);
+	assert_int_equal(under_way(1), 2);
+	assert_int_equal(under_way(2), 2);
+	assert_int_equal(under_way(3), 2);
+	finish_all(link);
+	stop(link);
+}
+
+/* The signal of a spread put, or behind one, follows when the other queues are done. */
+static void signal_waits_for_other_queues_only(bool is_own)
+{
+	struct ori_host_link *link = start(QUEUES, 0);
+	unsigned last = is_own ? 0 : 1;
+
+	if (!is_own)
+		assert_true(begin(link, PUT, 9 * PIECE));
+	assert_true(begin(link, PUT_SIGNAL, is_own ? 9 * PIECE : PIECE));
+	assert_int_equal(script.ops[last].posted, script.ops[last].expected - 1);
+	finish(1, 2);
+	finish(2, 2);
+	finish(3, 1);
+	assert_int_equal(ori_host_progress(link), ORIEL_OK);
+	assert_false(is_posted(last));
+	finish(3, 1);
+	assert_int_equal(ori_host_progress(link), ORIEL_OK);
+	assert_true(is_posted(last));
+	assert_int_equal(script.queues[0].ended, 0);
+	finish_all(link);
+	stop(link);
+}
+
+static void test_a_signal_waits_for_other_queues_only(void **state)
+{
+	(void)state;
+	signal_waits_for_other_queues_only(true);
+	signal_waits_for_other_queues_only(false);
+}
+
+/* By other queues, so that the signal is not behind them. */
+static void test_puts_behind_a_signal_that_waits_begin_at_once(void **state)
+{
+	struct ori_host_link *link = start(QUEUES, 0);
+	unsigned first = 0;
+
+	(void)state;
+	assert_true(begin(link, PUT_SIGNAL, 5 * PIECE));
+	assert_false(is_posted(0));
+	first = script.queues[0].posted;
+	assert_true(begin(link, PUT, PIECE));
+	assert_true(begin(link, GET, 5 * PIECE));
+	assert_true(is_posted(1));
+	assert_true(is_posted(2));
+	assert_int_equal(script.queues[0].posted, first);
+	assert_true(begin(link, PUT_IMMEDIATE, PIECE));
+	assert_true(begin(link, PUT, PIECE));
+	assert_int_equal(script.ops[3].posted, 0);
+	assert_int_equal(script.ops[4].posted, 0);
+	for (unsigned i = 1; i < QUEUES; i++)
+		finish(i, 1);
+	assert_int_equal(ori_host_progress(link), ORIEL_OK);
+	assert_true(is_posted(0));
+	assert_int_equal(script.ops[3].posted, 1);
+	assert_true(is_posted(4));
+	assert_int_equal(ori_host_test(link, 1), ORIEL_AGAIN);
+	finish_all(link);
+	stop(link);
+}
+
+/* Places of operations are used again, what was in them is not looked at. */
+static void test_a_signal_does_not_wait_for_what_is_begun_later(void **state)
+{
+	struct ori_host_link *link = start(QUEUES, 4);
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		assert_true(begin(link, PUT, PIECE));
+	finish_all(link);
+	assert_true(begin(link, PUT_SIGNAL, 2 * QUEUES * PIECE));
+	finish(1, 1);
+	assert_int_equal(ori_host_progress(link), ORIEL_OK);
+	assert_true(begin(link, PUT, PIECE));
+	assert_true(begin(link, PUT, PIECE));
+	finish(1, 1);
+	finish(2, 2);
+	finish(3, 1);
+	assert_int_equal(ori_host_progress(link), ORIEL_OK);
+	assert_true(is_posted(4));
+	assert_int_equal(under_way(1) + under_way(2) + under_way(3), 2);
+	finish_all(link);
+	stop(link);
+}
+
+static void test_what_tells_is_behind_gets_by_a_fence(void **state)
+{
+	struct ori_host_link *link = start(1, 0);
+	const struct queue *q = &script.queues[0];
+
+	(void)state;
+	assert_true(begin(link, PUT_SIGNAL, PIECE));
+	assert_false(q->of[1].flags & ORI_HCA_FENCE);
+	assert_true(begin(link, GET, PIECE));
+	assert_true(begin(link, PUT_SIGNAL, PIECE));
+	assert_false(q->of[3].flags & ORI_HCA_FENCE);
+	assert_true(q->of[4].flags & ORI_HCA_FENCE);
+	finish_all(link);
+	assert_true(begin(link, FETCH_ADD, 0));
+	assert_false(q->of[5].flags & ORI_HCA_FENCE);
+	finish_all(link);
+	stop(link);
+}
+
+/* Whatever is begun, however it ends, and with posts that take a part only. */
+static void any_order(uint64_t seed)
+{
+	struct ori_host_link *link = start(1 + (unsigned)seed % QUEUES, 1 + (uint32_t)seed % 40);
+	unsigned kinds;
+
+	script.random = seed;
+	kinds = 1 + draw(KINDS);
+	while (script.begun < 200) {
+		if (draw(2))
+			begin(link, (enum what)draw(kinds),
+			      draw(3) ? draw(3) * PIECE / 2 : draw(20 * PIECE));
+		if (draw(2))
+			finish(draw(QUEUES), 1 + draw(4));
+		if (draw(3) == 0)
+			assert_int_equal(ori_host_progress(link), ORIEL_OK);
+		script.most = draw(4) ? 2 * DEPTH : draw(2);
+		for (unsigned i = 0; i < script.begun; i += 1 + draw(20))
+			if (ori_host_test(link, i) == ORIEL_OK)
+				assert_true(is_done(i));
+	}
+	script.most = 2 * DEPTH;
+	finish_all(link);
+	stop(link);
+}
+
+static void test_what_tells_comes_after_all_that_was_begun_before(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++)
+		any_order(seed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_short_put_and_its_signal_are_one_chain),
+		cmocka_unit_test(test_pieces_go_where_least_is_under_way),
+		cmocka_unit_test(test_a_signal_waits_for_other_queues_only),
+		cmocka_unit_test(test_puts_behind_a_signal_that_waits_begin_at_once),
+		cmocka_unit_test(test_a_signal_does_not_wait_for_what_is_begun_later),
+		cmocka_unit_test(test_what_tells_is_behind_gets_by_a_fence),
+		cmocka_unit_test(test_what_tells_comes_after_all_that_was_begun_before),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

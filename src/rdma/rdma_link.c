@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links: their queues, or what a proxy posts for, at this end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "rdma/rdma_heartbeat.h"
+#include "rdma/rdma_rail.h"
+
+/*
+ * The companion loops back to the responder, a queue pair that never posts:
+ * what the companion adds to is memory of this process.
+ */
+struct ori_rdma_link {
+	struct ori_rdma *rdma;
+	struct rdma_rail *rail;
+	struct rdma_queue main;
+	struct rdma_queue companion;
+	struct rdma_queue responder;
+	struct ori_rdma_heartbeat pulse;
+	struct rdma_queue kernel;
+	struct rdma_queue kernel_companion;
+	struct rdma_queue kernel_responder;
+	struct ori_proxied proxied[2]; /* of the CPU and of kernels; in place of the queues */
+	bool has_kernel;               /* both ends have */
+	struct oriel_dev_link dev;
+	struct ori_rdma_cell *cell; /* of the GPU; NULL without one */
+};
+
+/* The link for kernels, without queues. */
+static enum oriel_status rdma_reset_cell(const struct ori_rdma_link *link)
+{
+	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	struct oriel_dev_link dev = link->dev;
+
+	dev.main = dev.companion = NULL;
+	dev.blame = link->rdma->attr.blame;
+	dev.answers = &link->cell->answers;
+	return gpu->ops->copy(gpu, &link->cell->link, &dev, sizeof(dev));
+}
+
+/* All but the pointer that lets kernels in. */
+static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
+{
+	struct oriel_mlx5_queue *companion = &link->cell->companion;
+	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	struct oriel_link_answers answers = {0};
+	enum oriel_status status;
+
+	ori_rdma_cell_answers(&link->rdma->cells, link->cell, link->dev.rail, &answers);
+	if (link->rdma->reach)
+		answers.reach = ori_reach_table(link->rdma->reach);
+	status = gpu->ops->copy(gpu, &link->cell->answers, &answers, sizeof(answers));
+	if (status == ORIEL_OK)
+		status = gpu->ops->copy(gpu, &link->cell->link.late, &link->dev.late,
+					sizeof(link->dev.late));
+	if (status == ORIEL_OK && link->rdma->proxy)
+		return gpu->ops->copy(gpu, &link->cell->proxy, link->proxied[1].ring,
+				      sizeof(link->cell->proxy));
+	if (status == ORIEL_OK)
+		status = gpu->ops->copy(gpu, &link->cell->main, link->kernel.dev,
+					sizeof(link->cell->main));
+	if (status != ORIEL_OK || !link->kernel_companion.dev)
+		return status;
+	status = gpu->ops->copy(gpu, companion, link->kernel_companion.dev, sizeof(*companion));
+	if (status != ORIEL_OK)
+		return status;
+	return gpu->ops->copy(gpu, &link->cell->link.companion, &companion, sizeof(companion));
+}
+
+enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsigned rail,
+				       struct ori_rdma_link **out)
+{
+	struct ori_rdma_link *link = calloc(1, sizeof(*link));
+	enum oriel_status status;
+
+	if (!link)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a link to rank %u", peer);
+	assert(rail < r->attr.rails);
+	link->rdma = r;
+	link->rail = &r->rails[rail];
+	link->dev.health = r->attr.health;
+	link->dev.blame = r->attr.health;
+	link->dev.timeout_ns = r->attr.timeout_ns;
+	link->dev.spin = r->attr.spin;
+	link->dev.peer = peer;
+	link->dev.rail = rail;
+	link->dev.way = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
+	link->dev.late = r->is_late ? ORIEL_LINK_UNORDERED_LOCAL : 0;
+	if (r->attr.gpu) {
+		status = ori_rdma_cell_take(&r->cells, r->attr.gpu, &link->cell);
+		if (status == ORIEL_OK)
+			status = rdma_reset_cell(link);
+		if (status != ORIEL_OK) {
+			ori_rdma_link_destroy(link);
+			return status;
+		}
+	}
+	*out = link;
+	return ORIEL_OK;
+}
+
+void ori_rdma_link_set_unordered(struct ori_rdma_link *link)
+{
+	link->dev.late |= ORIEL_LINK_UNORDERED_REMOTE;
+}
+
+/* Any memory of this process, of an adapter that reaches all of it by one key. */
+static enum oriel_status rdma_find_whole(void *context, uint64_t address, uint64_t length,
+					 bool is_target, struct ori_proxy_place *place)
+{
+	const struct rdma_rail *r = context;
+
+	(void)length, (void)is_target;
+	*place = (struct ori_proxy_place){.address = address, .key = r->whole_lkey};
+	return ORIEL_OK;
+}
+
+static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const struct ori_gpu *gpu,
+					   struct ori_proxied *p)
+{
+	struct rdma_rail *r = link->rail;
+	struct ori_proxied_attr attr = {
+		.ops = r->ops,
+		.hca = r->hca,
+		.gpu = gpu,
+		.depth = link->rdma->attr.depth,
+		.sink_lkey = r->sink_lkey,
+		.memory = {r, rdma_find_whole, NULL},
+		.tally = r->tally,
+		.late = {0, link->rdma->late_rkeys.rail[link->dev.rail]},
+		.thread = link->rdma->proxy,
+	};
+
+	if (!ori_rdma_is_whole(link->rdma))
+		attr.memory = ori_memory_of_rail(link->rdma->memory, link->dev.rail);
+	return ori_proxied_open(p, &attr);
+}
+
+/* What is posted to; kernels if @gpu. */
+static enum oriel_status rdma_open_way(struct ori_rdma_link *link, const struct ori_gpu *gpu)
+{
+	uint32_t depth = link->rdma->attr.depth;
+
+	if (link->rdma->proxy)
+		return rdma_open_proxied(link, gpu, &link->proxied[!!gpu]);
+	if (gpu)
+		return ori_rdma_queues_open(link->rail, gpu, depth, &link->kernel,
+					    &link->kernel_companion, &link->kernel_responder);
+	return ori_rdma_queues_open(link->rail, NULL, depth, &link->main, &link->companion,
+				    &link->responder);
+}
+
+/* Where the peer finds the queue that the CPU (0) or kernels (1) post to; 0 if there is none. */
+static const struct ori_hca_qp_address *rdma_end_of(const struct ori_rdma_link *link,
+						    unsigned which)
+{
+	if (link->rdma->proxy)
+		return &link->proxied[which].address;
+	return which ? &link->kernel.address : &link->main.address;
+}
+
+enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end)
+{
+	struct rdma_rail *r = link->rail;
+	enum oriel_status status;
+
+	assert(!rdma_end_of(link, 0)->qpn);
+	status = rdma_open_way(link, NULL);
+	if (status == ORIEL_OK)
+		status = ori_rdma_heartbeat_open(r->ops, r->hca, &link->pulse);
+	if (status == ORIEL_OK && link->cell)
+		status = rdma_open_way(link, r->gpu);
+	if (status != ORIEL_OK) {
+		ori_rdma_link_close(link);
+		return status;
+	}
+	*end = (struct ori_rdma_end){rdma_end_of(link, 0)->qpn, rdma_end_of(link, 0)->psn,
+				     link->pulse.address.qpn,   link->pulse.address.psn,
+				     rdma_end_of(link, 1)->qpn, rdma_end_of(link, 1)->psn};
+	return ORIEL_OK;
+}
+
+/* The queue with @qpn and @psn of @adapter. */
+static struct ori_hca_qp_address rdma_address(const struct ori_hca_qp_address *adapter,
+					      uint32_t qpn, uint32_t psn)
+{
+	struct ori_hca_qp_address address = *adapter;
+
+	address.qpn = qpn;
+	address.psn = psn;
+	return address;
+}
+
+static struct ori_hca_qp *rdma_qp_of(const struct ori_rdma_link *link, unsigned which)
+{
+	if (link->rdma->proxy)
+		return link->proxied[which].qp;
+	return which ? link->kernel.qp : link->main.qp;
+}
+
+enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
+					const struct ori_hca_qp_address *adapter,
+					const struct ori_rdma_end *end)
+{
+	struct ori_hca_qp_address main = rdma_address(adapter, end->main_qpn, end->main_psn);
+	struct ori_hca_qp_address pulse = rdma_address(adapter, end->pulse_qpn, end->pulse_psn);
+	struct ori_hca_qp_address kernel = rdma_address(adapter, end->kernel_qpn, end->kernel_psn);
+	const struct ori_hca_ops *ops = link->rail->ops;
+	enum oriel_status status;
+
+	status = ops->connect_qp(rdma_qp_of(link, 0), &main);
+	if (status == ORIEL_OK)
+		status = ori_rdma_heartbeat_connect(&link->pulse, &pulse);
+	if (status != ORIEL_OK || !link->cell || !end->kernel_qpn)
+		return status;
+	status = ops->connect_qp(rdma_qp_of(link, 1), &kernel);
+	if (status == ORIEL_OK)
+		status = rdma_fill_cell(link);
+	link->has_kernel = status == ORIEL_OK;
+	return status;
+}
+
+void ori_rdma_link_begin(struct ori_rdma_link *link)
+{
+	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	void *kernel;
+
+	if (link->has_kernel) {
+		kernel = link->rdma->proxy ? (void *)&link->cell->proxy : &link->cell->main;
+		/* Nobody can be told if it fails; kernels then find a link that is not connected.
+		 */
+		(void)gpu->ops->copy(gpu, &link->cell->link.main, &kernel, sizeof(kernel));
+	}
+	oriel_link_connected(&link->dev,
+			     link->rdma->proxy ? (void *)link->proxied[0].ring : link->main.dev,
+			     link->companion.dev);
+}
+
+bool ori_rdma_link_is_ready(const struct ori_rdma_link *link)
+{
+	return oriel_link_is_connected(&link->dev);
+}
+
+const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *link)
+{
+	return &link->dev;
+}
+
+const struct oriel_dev_link *ori_rdma_link_kernel(const struct ori_rdma_link *link)
+{
+	return link->cell ? &link->cell->link : NULL;
+}
+
+enum oriel_status ori_rdma_link_read_kernel(const struct ori_rdma_link *link, unsigned which,
+					    struct oriel_mlx5_queue *copy)
+{
+	const struct rdma_queue *q = which ? &link->kernel_companion : &link->kernel;
+	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+
+	if (!link->has_kernel || !q->dev)
+		return ORIEL_ERR_NO_PATH;
+	memcpy(copy, q->dev, sizeof(*copy));
+	return gpu->ops->copy(gpu, copy, which ? &link->cell->companion : &link->cell->main,
+			      sizeof(*copy));
+}
+
+const struct ori_proxied *ori_rdma_link_proxied(const struct ori_rdma_link *link, unsigned which)
+{
+	return &link->proxied[which];
+}
+
+enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
+					     struct oriel_proxy_ring *copy)
+{
+	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+
+	if (!link->has_kernel || !link->proxied[1].ring)
+		return ORIEL_ERR_NO_PATH;
+	memcpy(copy, link->proxied[1].ring, sizeof(*copy));
+	return gpu->ops->copy(gpu, copy, &link->cell->proxy, sizeof(*copy));
+}
+
+struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *link)
+{
+	/* Its state is the watcher's, who has no more than a borrowed link. */
+	return (struct ori_rdma_heartbeat *)&link->pulse;
+}
+
+void ori_rdma_link_close(struct ori_rdma_link *link)
+{
+	/* The companion first: it waits for completions of the main queue. */
+	ori_rdma_queue_close(link->rail, &link->companion);
+	ori_rdma_queue_close(link->rail, &link->responder);
+	ori_rdma_queue_close(link->rail, &link->main);
+	ori_proxied_close(&link->proxied[0]);
+	ori_rdma_heartbeat_close(&link->pulse);
+	if (!link->cell)
+		return;
+	if (link->has_kernel)
+		(void)rdma_reset_cell(link);
+	link->has_kernel = false;
+	ori_rdma_queue_close(link->rail, &link->kernel_companion);
+	ori_rdma_queue_close(link->rail, &link->kernel_responder);
+	ori_rdma_queue_close(link->rail, &link->kernel);
+	ori_proxied_close(&link->proxied[1]);
+}
+
+static void rdma_fail_queue(const struct rdma_rail *r, const struct rdma_queue *q)
+{
+	if (q->qp)
+		r->ops->fail_qp(q->qp);
+}
+
+void ori_rdma_link_fail(const struct ori_rdma_link *link)
+{
+	if (!ori_rdma_link_is_ready(link))
+		return;
+	/*
+	 * First those that raise counters: a companion that has failed has let go of them,
+	 * while what it sent before may still come to its responder.
+	 */
+	rdma_fail_queue(link->rail, &link->responder);
+	rdma_fail_queue(link->rail, &link->kernel_responder);
+	rdma_fail_queue(link->rail, &link->main);
+	rdma_fail_queue(link->rail, &link->companion);
+	rdma_fail_queue(link->rail, &link->kernel);
+	rdma_fail_queue(link->rail, &link->kernel_companion);
+	ori_proxied_fail(&link->proxied[0]);
+	ori_proxied_fail(&link->proxied[1]);
+}
+
+void ori_rdma_link_destroy(struct ori_rdma_link *link)
+{
+	if (!link)
+		return;
+	ori_rdma_link_close(link);
+	if (link->cell)
+		ori_rdma_cell_give(&link->rdma->cells, link->cell);
+	free(link);
+}

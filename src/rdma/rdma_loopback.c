@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rdma/rdma_loopback.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define TALLY_DEPTH 256u
+#define TALLY_ENDS 16u
+#define TALLY_PATIENCE_NS 1000000000u
+
+/* ended <= posted <= ended + TALLY_DEPTH; the id of a request is its index. */
+struct ori_summary {
+	const struct ori_hca_ops *ops;
+	struct ori_hca_cq *cq;
+	struct ori_hca_qp *qp;        /* posts */
+	struct ori_hca_qp *responder; /* never does */
+	uint32_t sink_lkey;
+	uint64_t posted, ended;
+	uint64_t err;                                 /* why it is dead; 0 while well */
+	struct ori_loopback_mark *marks[TALLY_DEPTH]; /* of those between */
+};
+
+static enum oriel_status tally_open_loop(struct ori_summary *t, struct ori_hca *hca)
+{
+	struct ori_hca_cq_attr cq = {.depth = 2 * TALLY_DEPTH};
+	struct ori_hca_qp_attr attr = {.depth = TALLY_DEPTH};
+	struct ori_hca_qp_address here, there;
+	enum oriel_status status;
+	uint32_t cqn;
+
+	status = t->ops->create_cq(hca, &cq, &t->cq, &cqn);
+	attr.send_cq = attr.receive_cq = t->cq;
+	if (status == ORIEL_OK)
+		status = t->ops->create_qp(hca, &attr, &t->qp, &here);
+	attr.depth = 1;
+	if (status == ORIEL_OK)
+		status = t->ops->create_qp(hca, &attr, &t->responder, &there);
+	if (status == ORIEL_OK)
+		status = t->ops->connect_qp(t->responder, &here);
+	return status == ORIEL_OK ? t->ops->connect_qp(t->qp, &there) : status;
+}
+
+enum oriel_status ori_loopback_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
+				    uint32_t sink_lkey, struct ori_summary **out)
+{
+	struct ori_summary *t = calloc(1, sizeof(*t));
+	enum oriel_status status;
+
+	if (!t)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the counters of an adapter");
+	t->ops = ops;
+	t->sink_lkey = sink_lkey;
+	status = tally_open_loop(t, hca);
+	if (status != ORIEL_OK) {
+		ori_loopback_close(t);
+		return status;
+	}
+	*out = t;
+	return ORIEL_OK;
+}
+
+void ori_loopback_close(struct ori_summary *t)
+{
+	if (!t)
+		return;
+	assert(t->err || t->posted == t->ended);
+	if (t->qp)
+		t->ops->destroy_qp(t->qp);
+	if (t->responder)
+		t->ops->destroy_qp(t->responder);
+	if (t->cq)
+		t->ops->destroy_cq(t->cq);
+	free(t);
+}
+
+static void tally_end(struct ori_summary *t, uint64_t err)
+{
+	struct ori_loopback_mark *mark = t->marks[t->ended++ % TALLY_DEPTH];
+
+	mark->err = err;
+	mark->has_ended = true;
+}
+
+/* All that is under way ends with @err, as does what is asked for later. */
+static void tally_die(struct ori_summary *t, uint64_t err)
+{
+	if (!t->err)
+		t->err = err;
+	/* First the end that raises: what was sent to it does nothing any more. */
+	t->ops->fail_qp(t->responder);
+	t->ops->fail_qp(t->qp);
+	while (t->ended < t->posted)
+		tally_end(t, t->err);
+}
+
+static enum oriel_status tally_post(struct ori_summary *t, uint8_t opcode,
+				    struct oriel_rdma_address word, uint64_t amount,
+				    struct ori_loopback_mark *mark)
+{
+	struct ori_hca_wr wr = {
+		.id = t->posted,
+		.lkey = t->sink_lkey,
+		.remote = word.address,
+		.rkey = word.key,
+		.length = sizeof(uint64_t),
+		.operand = amount,
+		.opcode = opcode,
+		.flags = ORI_HCA_SIGNALED,
+	};
+	enum oriel_status status;
+	unsigned posted;
+
+	/* A queue that is full says so. */
+	status = t->err ? ORIEL_OK : t->ops->post(t->qp, &wr, 1, &posted);
+	if (status == ORIEL_AGAIN)
+		return status;
+	assert(t->posted - t->ended < TALLY_DEPTH);
+	mark->is_begun = true;
+	mark->has_ended = false;
+	t->marks[t->posted++ % TALLY_DEPTH] = mark;
+	if (t->err || status != ORIEL_OK)
+		tally_die(t,
+			  oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, ORIEL_MLX5_LOCAL_OPERATION, 0, 0));
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_loopback_increment(struct ori_summary *t, struct oriel_rdma_address word,
+					 uint64_t amount, struct ori_loopback_mark *mark)
+{
+	return tally_post(t, ORI_HCA_FETCH_ADD, word, amount, mark);
+}
+
+enum oriel_status ori_loopback_poll(struct ori_summary *t, struct oriel_rdma_address word,
+				    struct ori_loopback_mark *mark)
+{
+	return tally_post(t, ORI_HCA_READ, word, 0, mark);
+}
+
+static void tally_hear(struct ori_summary *t, const struct ori_hca_wc *wc)
+{
+	if (t->err)
+		return;
+	if (wc->status != ORIEL_OK)
+		tally_die(t, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome, wc->vendor & 0xff,
+					     0));
+	else
+		tally_end(t, 0);
+}
+
+bool ori_loopback_step(struct ori_summary *t)
+{
+	struct ori_hca_wc wcs[TALLY_ENDS];
+	bool is_busy = false;
+	unsigned count, i;
+
+	while (!t->err && t->ended < t->posted) {
+		if (t->ops->poll(t->cq, wcs, TALLY_ENDS, &count) != ORIEL_OK)
+			tally_die(t, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE,
+						     ORIEL_MLX5_LOCAL_OPERATION, 0, 0));
+		else if (count == 0)
+			break;
+		else
+			for (i = 0; i < count; i++)
+				tally_hear(t, &wcs[i]);
+		is_busy = true;
+	}
+	return is_busy;
+}
+
+bool ori_loopback_is_waiting(const struct ori_summary *t)
+{
+	return t->ended < t->posted;
+}
+
+void ori_loopback_flush(struct ori_summary *t)
+{
+	uint64_t start = ori_clock_ns(), deadline = ori_deadline(TALLY_PATIENCE_NS);
+
+	while (ori_loopback_is_waiting(t)) {
+		if (ori_loopback_step(t))
+			continue;
+		if (ori_deadline_passed(deadline))
+			tally_die(t,
+				  oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, ORIEL_MLX5_FLUSHED, 0, 0));
+		oriel_cpu_back_off(ori_clock_ns() - start);
+	}
+}

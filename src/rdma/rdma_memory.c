@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rdma/rdma_memory.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "mem/cache.h"
+#include "mem/memfd.h"
+#include "mem/memory.h"
+
+#define MEMORY_ALL \
+	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
+#define MEMORY_IDLE 64u /* registrations of GPU allocations that nobody uses now */
+
+/* What was registered by its owner. */
+struct ori_rdma_mr {
+	uint64_t address, length;
+	uint64_t iova; /* of the first byte; in its page where @address is */
+	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
+	uint32_t lkeys[ORIEL_DEV_RAILS];
+	bool is_fixed; /* a source only */
+	bool is_host;  /* a CPU reads it */
+};
+
+/* What was registered for requests, with one rail. */
+struct memory_entry {
+	struct ori_hca_mr *mr;
+	uint32_t lkey;
+};
+
+/* What one request needs until it is done. */
+struct memory_hold {
+	struct memory_hold *next; /* of those that are free */
+	char *block;              /* NULL: registered meanwhile */
+	void *result;             /* where the block goes; NULL: nowhere */
+	size_t length;
+	struct ori_mr_ref cached;
+};
+
+/* What the last request that named registered memory found, while changes is the list's. */
+struct memory_last {
+	uint64_t changes; /* 0: nothing */
+	uint64_t address, length, iova;
+	uint32_t lkey;
+	bool is_fixed, is_host;
+};
+
+struct memory_rail {
+	struct ori_memory *memory;
+	unsigned rail;
+	struct memory_last last; /* of who calls find() */
+	char *blocks;            /* [ORI_MEMORY_BLOCKS][ORI_MEMORY_BLOCK] */
+	int file;                /* ... of which they are a mapping; -1: there is none yet */
+	struct ori_memfd_map map;
+	struct ori_hca_mr *blocks_mr;
+	uint32_t blocks_lkey;
+	struct memory_hold holds[ORI_MEMORY_BLOCKS];
+	pthread_mutex_t lock;
+	struct memory_hold *free; /* guarded by lock */
+	struct ori_cache *cache;
+};
+
+/*
+ * The list has what was registered, by address; what overlaps is found by the first
+ * that covers a request.
+ */
+struct ori_memory {
+	struct ori_memory_attr attr;
+	uint64_t page_mask;
+	bool refuses_gpu;
+	pthread_rwlock_t lock;     /* guards all up to rails */
+	struct ori_rdma_mr **list; /* [count] */
+	unsigned count, room;
+	uint64_t longest;         /* none was ever longer */
+	_Atomic uint64_t changes; /* of the list, plus 1; it may be read unlocked */
+	struct memory_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
+};
+
+/* Memory of the GPU of @m, or of any other one. */
+static enum oriel_status memory_look(const struct ori_memory *m, const void *address,
+				     struct ori_gpu_memory_info *place, bool *is_gpu)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	*is_gpu = false;
+	if (m->attr.gpu)
+		status = m->attr.gpu->ops->query(m->attr.gpu, address, place);
+	if (m->attr.gpu && status == ORIEL_OK)
+		*is_gpu = place->kind != ORI_GPU_PAGEABLE && place->kind != ORI_GPU_PINNED;
+	return status;
+}
+
+static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail, char *address,
+				      size_t length, uint64_t iova, unsigned access,
+				      struct ori_hca_mr **mr, struct ori_hca_keys *keys)
+{
+	uint64_t before = (uintptr_t)address & m->page_mask;
+	struct ori_gpu_memory_info place;
+	enum oriel_status status = ORIEL_OK;
+	bool is_gpu = false;
+
+	/* Who reaches all memory tells by himself what it is. */
+	if (!m->attr.is_whole)
+		status = memory_look(m, address, &place, &is_gpu);
+	if (status != ORIEL_OK)
+		return status;
+	if (!is_gpu)
+		return m->attr.ops->register_memory(m->attr.hcas[rail], address, length, iova,
+						    access, mr, keys);
+	if (m->refuses_gpu)
+		return ori_fail(ORIEL_ERR_ACCESS,
+				"%zu bytes of GPU memory at %p: no adapter reached memory of that "
+				"GPU when the communicator was made",
+				length, (void *)address);
+	length = (before + length + m->page_mask) & ~m->page_mask;
+	return ori_hca_register_gpu(m->attr.ops, m->attr.hcas[rail], m->attr.gpu, address - before,
+				    length, iova - before, access, mr, keys);
+}
+
+static enum oriel_status memory_range(void *context, uint64_t address, uint64_t length,
+				      struct ori_cache_range *range)
+{
+	const struct memory_rail *r = context;
+	const void *at = (const void *)(uintptr_t)address;
+	struct ori_gpu_memory_info place;
+	enum oriel_status status;
+	bool is_gpu;
+
+	status = memory_look(r->memory, at, &place, &is_gpu);
+	if (status != ORIEL_OK)
+		return status;
+	if (!is_gpu)
+		return ori_cache_pages(address, length, range);
+	/* The driver does not tell the range of what is of another GPU. */
+	if (!place.length || address - (uintptr_t)place.base > place.length ||
+	    length > place.length - (address - (uintptr_t)place.base))
+		return ori_fail(ORIEL_ERR_ACCESS,
+				"%llu bytes at %p are no part of one allocation of this GPU",
+				(unsigned long long)length, at);
+	*range = (struct ori_cache_range){(uintptr_t)place.base, place.length, place.id};
+	return ORIEL_OK;
+}
+
+static enum oriel_status memory_cache_enter(void *context, const struct ori_cache_range *range,
+					    void **registration)
+{
+	const struct memory_rail *r = context;
+	struct memory_entry *entry = calloc(1, sizeof(*entry));
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+
+	if (!entry)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	status = memory_enter(r->memory, r->rail, (char *)(uintptr_t)range->base, range->length,
+			      range->base, ORI_HCA_LOCAL_WRITE, &entry->mr, &keys);
+	if (status != ORIEL_OK) {
+		free(entry);
+		return status;
+	}
+	entry->lkey = keys.lkey;
+	*registration = entry;
+	return ORIEL_OK;
+}
+
+static void memory_cache_leave(void *context, void *registration)
+{
+	const struct memory_rail *r = context;
+	struct memory_entry *entry = registration;
+
+	r->memory->attr.ops->unregister_memory(entry->mr);
+	free(entry);
+}
+
+static enum oriel_status memory_open_rail(struct ori_memory *m, unsigned rail)
+{
+	struct memory_rail *r = &m->rails[rail];
+	struct ori_cache_attr cache = {r, memory_range, memory_cache_enter, memory_cache_leave,
+				       MEMORY_IDLE};
+	size_t length = (size_t)ORI_MEMORY_BLOCKS * ORI_MEMORY_BLOCK, whole = length;
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+	unsigned i;
+
+	r->memory = m;
+	r->rail = rail;
+	status = ori_memfd_open(false, &whole, &r->file, &r->map);
+	if (status != ORIEL_OK)
+		return status;
+	r->blocks = r->map.base;
+	status = m->attr.ops->register_memory(m->attr.hcas[rail], r->blocks, length,
+					      (uintptr_t)r->blocks, ORI_HCA_LOCAL_WRITE,
+					      &r->blocks_mr, &keys);
+	if (status == ORIEL_OK) {
+		r->blocks_lkey = keys.lkey;
+		status = ori_cache_create(&cache, &r->cache);
+	}
+	if (status != ORIEL_OK)
+		return status;
+	pthread_mutex_init(&r->lock, NULL);
+	for (i = ORI_MEMORY_BLOCKS; i > 0; i--) {
+		r->holds[i - 1].block = r->blocks + (size_t)(i - 1) * ORI_MEMORY_BLOCK;
+		r->holds[i - 1].next = r->free;
+		r->free = &r->holds[i - 1];
+	}
+	return ORIEL_OK;
+}
+
+static void memory_close_rail(struct ori_memory *m, unsigned rail)
+{
+	struct memory_rail *r = &m->rails[rail];
+
+	ori_cache_destroy(r->cache);
+	if (r->blocks_mr)
+		m->attr.ops->unregister_memory(r->blocks_mr);
+	if (r->file < 0)
+		return;
+	ori_memfd_unmap(&r->map);
+	close(r->file);
+}
+
+enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori_memory **out)
+{
+	struct ori_memory *m = calloc(1, sizeof(*m));
+	enum oriel_status status = ORIEL_OK;
+	unsigned rail;
+
+	if (!m)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for what adapters know");
+	m->attr = *attr;
+	m->changes = 1;
+	m->page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+	pthread_rwlock_init(&m->lock, NULL);
+	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++)
+		m->rails[rail].file = -1;
+	for (rail = 0; rail < attr->rails && status == ORIEL_OK && !attr->is_whole; rail++)
+		status = memory_open_rail(m, rail);
+	if (status != ORIEL_OK) {
+		ori_memory_close(m);
+		return status;
+	}
+	*out = m;
+	return ORIEL_OK;
+}
+
+void ori_memory_close(struct ori_memory *m)
+{
+	unsigned rail;
+
+	if (!m)
+		return;
+	assert(m->count == 0);
+	for (rail = 0; rail < m->attr.rails; rail++)
+		memory_close_rail(m, rail);
+	pthread_rwlock_destroy(&m->lock);
+	free(m->list);
+	free(m);
+}
+
+/* How many begin at @address or before. With the lock. */
+static unsigned memory_upto(const struct ori_memory *m, uint64_t address)
+{
+	unsigned low = 0, high = m->count;
+
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+
+		if (m->list[middle]->address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static enum oriel_status memory_list(struct ori_memory *m, struct ori_rdma_mr *mr)
+{
+	struct ori_rdma_mr **more;
+	unsigned room, i;
+
+	pthread_rwlock_wrlock(&m->lock);
+	more = m->list;
+	room = m->room;
+	if (m->count == room) {
+		room = room ? 2 * room : 16;
+		more = realloc(m->list, room * sizeof(struct ori_rdma_mr *));
+	}
+	if (more) {
+		m->list = more;
+		m->room = room;
+		i = memory_upto(m, mr->address);
+		memmove(&more[i + 1], &more[i], (m->count++ - i) * sizeof(struct ori_rdma_mr *));
+		more[i] = mr;
+		if (mr->length > m->longest)
+			m->longest = mr->length;
+		atomic_fetch_add_explicit(&m->changes, 1, memory_order_release);
+	}
+	pthread_rwlock_unlock(&m->lock);
+	return more ? ORIEL_OK : ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+}
+
+static void memory_unlist(struct ori_memory *m, const struct ori_rdma_mr *mr)
+{
+	unsigned i;
+
+	pthread_rwlock_wrlock(&m->lock);
+	for (i = memory_upto(m, mr->address); i > 0 && m->list[i - 1] != mr; i--)
+		;
+	if (i > 0)
+		memmove(&m->list[i - 1], &m->list[i],
+			(m->count-- - i) * sizeof(struct ori_rdma_mr *));
+	atomic_fetch_add_explicit(&m->changes, 1, memory_order_release);
+	pthread_rwlock_unlock(&m->lock);
+}
+
+static enum oriel_status memory_enter_all(const struct ori_memory *m, struct ori_rdma_mr *mr,
+					  unsigned access, struct oriel_dev_keys *rkeys)
+{
+	enum oriel_status status = ORIEL_OK;
+	struct ori_hca_keys keys;
+	unsigned rail;
+
+	for (rail = 0; rail < m->attr.rails && status == ORIEL_OK; rail++) {
+		status = memory_enter(m, rail, (char *)(uintptr_t)mr->address, mr->length, mr->iova,
+				      access, &mr->of[rail], &keys);
+		if (status != ORIEL_OK)
+			break;
+		mr->lkeys[rail] = keys.lkey;
+		rkeys->rail[rail] = keys.rkey;
+	}
+	return status;
+}
+
+static void memory_leave_all(const struct ori_memory *m, struct ori_rdma_mr *mr)
+{
+	unsigned rail;
+
+	for (rail = 0; rail < m->attr.rails; rail++) {
+		if (mr->of[rail])
+			m->attr.ops->unregister_memory(mr->of[rail]);
+		mr->of[rail] = NULL;
+	}
+}
+
+/* Adapters pin what they may write for writing, which memory that is only read refuses. */
+static enum oriel_status memory_enter_own(const struct ori_memory *m, struct ori_rdma_mr *mr,
+					  struct oriel_dev_keys *rkeys)
+{
+	enum oriel_status status = memory_enter_all(m, mr, ORI_HCA_LOCAL_WRITE, rkeys);
+
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	memory_leave_all(m, mr);
+	mr->is_fixed = true;
+	return memory_enter_all(m, mr, 0, rkeys);
+}
+
+enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_t length,
+				      enum ori_rdma_use use, struct ori_rdma_mr **out,
+				      struct oriel_dev_keys *rkeys)
+{
+	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
+	struct oriel_dev_keys found = {{0}};
+	struct ori_gpu_memory_info place;
+	enum oriel_status status;
+	bool is_gpu = false;
+
+	if (!mr)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	mr->address = (uintptr_t)address;
+	mr->length = length;
+	mr->iova = mr->address & m->page_mask;
+	/* Who reaches all memory tells by himself what it is. */
+	status = m->attr.is_whole ? ORIEL_OK : memory_look(m, address, &place, &is_gpu);
+	mr->is_host = !m->attr.is_whole && !is_gpu;
+	if (status == ORIEL_OK && use == ORI_RDMA_SHARED)
+		status = memory_enter_all(m, mr, MEMORY_ALL, &found);
+	else if (status == ORIEL_OK && !m->attr.is_whole)
+		status = memory_enter_own(m, mr, &found);
+	if (status == ORIEL_OK)
+		status = memory_list(m, mr);
+	if (status != ORIEL_OK) {
+		ori_memory_unregister(m, mr);
+		return status;
+	}
+	*rkeys = found;
+	*out = mr;
+	return ORIEL_OK;
+}
+
+void ori_memory_refuse_gpu(struct ori_memory *m)
+{
+	m->refuses_gpu = true;
+}
+
+void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)
+{
+	memory_unlist(m, mr);
+	memory_leave_all(m, mr);
+	free(mr);
+}
+
+void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
+		       struct oriel_dev_keys *lkeys)
+{
+	*address = mr->iova;
+	memcpy(lkeys->rail, mr->lkeys, sizeof(lkeys->rail));
+}
+
+/* Of what the list has now: a request at @address may be to it. */
+static bool memory_covers(const struct memory_last *of, uint64_t address, uint64_t length,
+			  bool is_target)
+{
+	uint64_t offset = address - of->address;
+
+	return offset <= of->length && length <= of->length - offset &&
+	       !(is_target && of->is_fixed);
+}
+
+static bool memory_look_up(struct memory_rail *r, uint64_t address, uint64_t length, bool is_target)
+{
+	struct ori_memory *m = r->memory;
+	bool is_found = false;
+	unsigned i;
+
+	pthread_rwlock_rdlock(&m->lock);
+	for (i = memory_upto(m, address); i > 0 && !is_found; i--) {
+		const struct ori_rdma_mr *mr = m->list[i - 1];
+
+		if (address - mr->address >= m->longest)
+			break;
+		r->last = (struct memory_last){
+			.changes = atomic_load_explicit(&m->changes, memory_order_relaxed),
+			.address = mr->address,
+			.length = mr->length,
+			.iova = mr->iova,
+			.lkey = mr->lkeys[r->rail],
+			.is_fixed = mr->is_fixed,
+			.is_host = mr->is_host,
+		};
+		is_found = memory_covers(&r->last, address, length, is_target);
+	}
+	pthread_rwlock_unlock(&m->lock);
+	return is_found;
+}
+
+/*
+ * Requests mostly name the memory that the one before them named. What is unregistered
+ * while it is found has no request under way, whether that is found with the lock or not.
+ */
+static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t length,
+			       bool is_target, struct ori_proxy_place *place)
+{
+	const struct memory_last *last = &r->last;
+
+	if ((last->changes != atomic_load_explicit(&r->memory->changes, memory_order_acquire) ||
+	     !memory_covers(last, address, length, is_target)) &&
+	    !memory_look_up(r, address, length, is_target))
+		return false;
+	*place = (struct ori_proxy_place){
+		.address = last->iova + (address - last->address),
+		.key = last->lkey,
+		.data = last->is_host ? (void *)(uintptr_t)address : NULL,
+	};
+	return true;
+}
+
+static struct memory_hold *memory_take_block(struct memory_rail *r)
+{
+	struct memory_hold *hold;
+
+	pthread_mutex_lock(&r->lock);
+	hold = r->free;
+	if (hold)
+		r->free = hold->next;
+	pthread_mutex_unlock(&r->lock);
+	return hold;
+}
+
+static void memory_give_block(struct memory_rail *r, struct memory_hold *hold)
+{
+	pthread_mutex_lock(&r->lock);
+	hold->next = r->free;
+	r->free = hold;
+	pthread_mutex_unlock(&r->lock);
+}
+
+/*
+ * The kernel copies, which fails where nothing may be read or written, in one call and in
+ * half the time of process_vm_readv(): 0.36 us for 64 bytes, not 0.82.
+ */
+static bool memory_to_block(const struct memory_rail *r, const struct memory_hold *hold,
+			    const void *from)
+{
+	return pwrite(r->file, from, hold->length, hold->block - r->blocks) ==
+	       (ssize_t)hold->length;
+}
+
+static bool memory_from_block(const struct memory_rail *r, const struct memory_hold *hold, void *to)
+{
+	return pread(r->file, to, hold->length, hold->block - r->blocks) == (ssize_t)hold->length;
+}
+
+/*
+ * A result is the request's alone until it is done: to write what is there shows
+ * whether it may be written.
+ */
+static bool memory_fill_block(const struct memory_rail *r, struct memory_hold *hold, void *at,
+			      size_t length, bool is_target)
+{
+	hold->result = is_target ? at : NULL;
+	hold->length = length;
+	return memory_to_block(r, hold, at) && (!is_target || memory_from_block(r, hold, at));
+}
+
+static enum oriel_status memory_find_block(struct memory_rail *r, struct memory_hold *hold,
+					   uint64_t address, uint64_t length, bool is_target,
+					   struct ori_proxy_place *place)
+{
+	void *at = (void *)(uintptr_t)address;
+
+	if (!memory_fill_block(r, hold, at, length, is_target)) {
+		memory_give_block(r, hold);
+		return ori_fail(ORIEL_ERR_ACCESS, "%llu bytes at %p may not be %s",
+				(unsigned long long)length, at, is_target ? "written" : "read");
+	}
+	*place =
+		(struct ori_proxy_place){(uintptr_t)hold->block, r->blocks_lkey, hold, hold->block};
+	return ORIEL_OK;
+}
+
+static enum oriel_status memory_find_cached(struct memory_rail *r, uint64_t address,
+					    uint64_t length, struct ori_proxy_place *place)
+{
+	struct memory_hold *hold = calloc(1, sizeof(*hold));
+	const struct memory_entry *entry;
+	enum oriel_status status;
+
+	if (!hold)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	status = ori_cache_ref(r->cache, address, length, &hold->cached);
+	if (status != ORIEL_OK) {
+		free(hold);
+		return status;
+	}
+	entry = hold->cached.registration;
+	*place = (struct ori_proxy_place){.address = address, .key = entry->lkey, .hold = hold};
+	return ORIEL_OK;
+}
+
+static enum oriel_status memory_find(void *context, uint64_t address, uint64_t length,
+				     bool is_target, struct ori_proxy_place *place)
+{
+	struct memory_rail *r = context;
+	struct ori_gpu_memory_info of_gpu;
+	struct memory_hold *hold;
+	enum oriel_status status;
+	bool is_gpu;
+
+	if (memory_find_listed(r, address, length, is_target, place))
+		return ORIEL_OK;
+	if (length > ORI_MEMORY_BLOCK)
+		return memory_find_cached(r, address, length, place);
+	status = memory_look(r->memory, (void *)(uintptr_t)address, &of_gpu, &is_gpu);
+	if (status != ORIEL_OK)
+		return status;
+	hold = is_gpu ? NULL : memory_take_block(r);
+	/* With none left: nobody waits for requests to peers that may be gone. */
+	if (!hold)
+		return memory_find_cached(r, address, length, place);
+	return memory_find_block(r, hold, address, length, is_target, place);
+}
+
+static void memory_let_go(void *context, const struct ori_proxy_place *place, bool is_done)
+{
+	struct memory_hold *hold = place->hold;
+	struct memory_rail *r = context;
+
+	if (!hold->block) {
+		ori_cache_unref(r->cache, &hold->cached);
+		free(hold);
+		return;
+	}
+	if (is_done && hold->result && !memory_from_block(r, hold, hold->result))
+		ori_log(ORIEL_LOG_ERROR,
+			"%zu bytes at %p were unmapped while a request was to write them",
+			hold->length, hold->result);
+	memory_give_block(r, hold);
+}
+
+struct ori_proxy_memory ori_memory_of_rail(struct ori_memory *m, unsigned rail)
+{
+	struct ori_proxy_memory memory = {&m->rails[rail], memory_find, memory_let_go};
+
+	assert(!m->attr.is_whole);
+	return memory;
+}

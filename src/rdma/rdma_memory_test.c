@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is found of memory, with adapters and a GPU that only keep books. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "mem/memory.h"
+#include "rdma/rdma_memory.h"
+
+#define PAGE 4096u
+#define RAILS 2u
+#define BOOKS 4096u
+#define GPU_AT ((char *)0x700000000000)
+#define GPU_LENGTH (16 * PAGE)
+
+/* A registration; its lkey is its place + 1, its rkey that + BOOKS. */
+struct book {
+	bool is_open;
+	unsigned rail;
+	uint64_t address, length, iova;
+	unsigned access;
+	bool is_dmabuf;
+};
+
+static struct book books[BOOKS];
+static unsigned used;
+static pthread_mutex_t books_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int open_books;
+static int rails[RAILS];                     /* where the addresses are those of adapters */
+static bool has_peermem, has_dmabuf;         /* of the GPU */
+static enum oriel_status failure = ORIEL_OK; /* of all that is registered */
+static unsigned fails_from;                  /* ... by this rail and those behind it */
+static bool is_only_read;                    /* nothing may be registered for writing */
+static uint64_t gpu_id = 1;
+
+static enum oriel_status book_open(struct ori_hca *hca, struct book book, struct ori_hca_mr **mr,
+				   struct ori_hca_keys *keys)
+{
+	book.rail = (unsigned)((int *)hca - rails);
+	if (failure != ORIEL_OK && book.rail >= fails_from)
+		return ori_fail(failure, "as was asked for");
+	pthread_mutex_lock(&books_lock);
+	assert_true(used < BOOKS);
+	book.is_open = true;
+	books[used] = book;
+	*mr = (struct ori_hca_mr *)&books[used++];
+	*keys = (struct ori_hca_keys){used, used + BOOKS};
+	pthread_mutex_unlock(&books_lock);
+	atomic_fetch_add(&open_books, 1);
+	return ORIEL_OK;
+}
+
+static enum oriel_status book_register(struct ori_hca *hca, void *address, size_t length,
+				       uint64_t iova, unsigned access, struct ori_hca_mr **mr,
+				       struct ori_hca_keys *keys)
+{
+	struct book book = {.address = (uintptr_t)address,
+			    .length = length,
+			    .iova = iova,
+			    .access = access};
+
+	/* As the kernel has it. */
+	assert_int_equal((book.address ^ iova) % PAGE, 0);
+	if (((char *)address >= GPU_AT && !has_peermem) || (is_only_read && access))
+		return ori_fail(ORIEL_ERR_SYSTEM, "bad address");
+	return book_open(hca, book, mr, keys);
+}
+
+static enum oriel_status book_register_dmabuf(struct ori_hca *hca, int fd, uint64_t offset,
+					      size_t length, uint64_t iova, unsigned access,
+					      struct ori_hca_mr **mr, struct ori_hca_keys *keys)
+{
+	struct book book = {.length = length, .iova = iova, .access = access, .is_dmabuf = true};
+
+	assert_int_equal(offset, 0);
+	assert_int_equal(iova % PAGE, 0);
+	assert_int_equal(pread(fd, &book.address, 8, 0), 8);
+	return book_open(hca, book, mr, keys);
+}
+
+static void book_unregister(struct ori_hca_mr *mr)
+{
+	struct book *book = (struct book *)mr;
+
+	assert_true(book->is_open);
+	book->is_open = false;
+	atomic_fetch_sub(&open_books, 1);
+}
+
+static const struct ori_hca_ops book_ops = {
+	.kind = "books",
+	.register_memory = book_register,
+	.register_dmabuf = book_register_dmabuf,
+	.unregister_memory = book_unregister,
+};
+
+static enum oriel_status far_find(const struct ori_gpu *gpu, const void *address,
+				  struct ori_gpu_memory_info *place)
+{
+	(void)gpu;
+	*place = (struct ori_gpu_memory_info){.kind = ORI_GPU_PAGEABLE};
+	if ((const char *)address >= GPU_AT && (const char *)address < GPU_AT + GPU_LENGTH)
+		*place =
+			(struct ori_gpu_memory_info){ORI_GPU_LEGACY, GPU_AT, GPU_LENGTH, 0, gpu_id};
+	return ORIEL_OK;
+}
+
+/* Says which address it is of. */
+static enum oriel_status far_export(const struct ori_gpu *gpu, void *address, size_t length,
+				    int *fd)
+{
+	(void)gpu;
+	assert_int_equal((uintptr_t)address % PAGE, 0);
+	assert_int_equal(length % PAGE, 0);
+	if (!has_dmabuf)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "no dma-buf here");
+	*fd = memfd_create("rdma_memory_test", MFD_CLOEXEC);
+	assert_int_equal(write(*fd, &address, 8), 8);
+	return ORIEL_OK;
+}
+
+static const struct ori_gpu_ops far_ops = {.query = far_find, .export_dmabuf = far_export};
+static const struct ori_gpu far_gpu = {.ops = &far_ops};
+
+static struct ori_memory *memory_start(const struct ori_gpu *gpu)
+{
+	struct ori_memory_attr attr = {
+		.ops = &book_ops,
+		.hcas = {(struct ori_hca *)&rails[0], (struct ori_hca *)&rails[1]},
+		.rails = RAILS,
+		.gpu = gpu,
+	};
+	struct ori_memory *m;
+
+	used = 0;
+	has_peermem = has_dmabuf = true;
+	assert_int_equal(ori_memory_open(&attr, &m), ORIEL_OK);
+	return m;
+}
+
+static void memory_stop(struct ori_memory *m)
+{
+	ori_memory_close(m);
+	assert_int_equal(atomic_load(&open_books), 0);
+}
+
+/* What the adapter of @rail finds there is @length bytes from @address on. */
+static const struct book *expect_at(const struct ori_proxy_place *place, unsigned rail,
+				    const void *address, uint64_t length)
+{
+	const struct book *book = &books[place->key - 1];
+
+	assert_true(place->key >= 1 && place->key <= used);
+	assert_true(book->is_open && book->rail == rail);
+	assert_true(place->address >= book->iova);
+	assert_true(place->address + length <= book->iova + book->length);
+	assert_int_equal(book->address + (place->address - book->iova), (uintptr_t)address);
+	return book;
+}
+
+static struct ori_proxy_place find(struct ori_memory *m, unsigned rail, const void *address,
+				   uint64_t length, bool is_target)
+{
+	struct ori_proxy_memory of = ori_memory_of_rail(m, rail);
+	struct ori_proxy_place place;
+
+	assert_int_equal(of.find(of.context, (uintptr_t)address, length, is_target, &place),
+			 ORIEL_OK);
+	return place;
+}
+
+static void let_go(struct ori_memory *m, unsigned rail, struct ori_proxy_place place, bool is_done)
+{
+	struct ori_proxy_memory of = ori_memory_of_rail(m, rail);
+
+	of.let_go(of.context, &place, is_done);
+}
+
+static void test_registered_memory_is_found_by_its_address(void **state)
+{
+	struct ori_memory *m = memory_start(NULL);
+	char *memory = aligned_alloc(PAGE, 16 * PAGE);
+	struct ori_rdma_mr *outer, *inner, *odd;
+	struct oriel_dev_keys keys;
+	struct ori_proxy_place place;
+	unsigned rail;
+
+	(void)state;
+	assert_int_equal(ori_memory_register(m, memory, 16 * PAGE, ORI_RDMA_SHARED, &outer, &keys),
+			 ORIEL_OK);
+	for (rail = 0; rail < RAILS; rail++) {
+		assert_int_equal(books[keys.rail[rail] - BOOKS - 1].rail, rail);
+		assert_int_equal(books[keys.rail[rail] - BOOKS - 1].iova, 0);
+		assert_int_equal(books[keys.rail[rail] - BOOKS - 1].access,
+				 ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ |
+					 ORI_HCA_REMOTE_ATOMIC);
+	}
+	assert_int_equal(ori_memory_register(m, memory + 100, 3, ORI_RDMA_OWN, &odd, &keys),
+			 ORIEL_OK);
+	assert_int_equal(books[keys.rail[0] - BOOKS - 1].iova, 100);
+	assert_int_equal(books[keys.rail[0] - BOOKS - 1].access, ORI_HCA_LOCAL_WRITE);
+	assert_int_equal(ori_memory_register(m, memory + PAGE, PAGE, ORI_RDMA_SHARED, &inner,
+					     &keys),
+			 ORIEL_OK);
+	for (rail = 0; rail < RAILS; rail++) {
+		place = find(m, rail, memory + 5, 16 * PAGE - 5, true);
+		expect_at(&place, rail, memory + 5, 16 * PAGE - 5);
+		assert_null(place.hold);
+		assert_ptr_equal(place.data, memory + 5);
+		place = find(m, rail, memory + PAGE + 8, 2 * PAGE, false);
+		expect_at(&place, rail, memory + PAGE + 8, 2 * PAGE);
+		assert_null(place.hold);
+	}
+	ori_memory_unregister(m, outer);
+	place = find(m, 1, memory + 2 * PAGE - 8, 8, false);
+	expect_at(&place, 1, memory + 2 * PAGE - 8, 8);
+	assert_null(place.hold);
+	/* One byte more is not all of it. */
+	place = find(m, 1, memory + 2 * PAGE - 8, 9, false);
+	assert_non_null(place.hold);
+	let_go(m, 1, place, true);
+	ori_memory_unregister(m, odd);
+	ori_memory_unregister(m, inner);
+	memory_stop(m);
+	free(memory);
+}
+
+/* The block that a short request goes through. */
+static char *block_of(const struct ori_proxy_place *place)
+{
+	const struct book *book = &books[place->key - 1];
+
+	assert_true(book->is_open && book->access == ORI_HCA_LOCAL_WRITE);
+	assert_true(place->address >= book->iova && place->address < book->iova + book->length);
+	return (char *)(uintptr_t)place->address;
+}
+
+/* A request is looked up anew once anything has been registered or taken away. */
+static void test_what_was_found_last_is_not_found_when_it_has_gone(void **state)
+{
+	struct ori_memory *m = memory_start(NULL);
+	char *memory = aligned_alloc(PAGE, 4 * PAGE);
+	struct oriel_dev_keys before, keys;
+	struct ori_rdma_mr *mr, *narrow;
+	struct ori_proxy_place place;
+
+	(void)state;
+	memset(memory, 0, 4 * PAGE);
+	assert_int_equal(ori_memory_register(m, memory, 2 * PAGE, ORI_RDMA_OWN, &mr, &before),
+			 ORIEL_OK);
+	place = find(m, 0, memory + 8, PAGE, false);
+	assert_null(place.hold);
+	/* Beside it, and not where it ends. */
+	assert_int_equal(find(m, 0, memory + PAGE + 8, PAGE - 8, true).address,
+			 place.address + PAGE);
+	place = find(m, 0, memory + 2 * PAGE - 8, 16, false);
+	assert_non_null(place.hold);
+	let_go(m, 0, place, true);
+
+	(void)find(m, 0, memory, 8, false);
+	ori_memory_unregister(m, mr);
+	place = find(m, 0, memory, 8, false);
+	assert_non_null(place.hold);
+	let_go(m, 0, place, true);
+
+	/* Of two that cover it the one that begins last, also when that came after a look. */
+	assert_int_equal(ori_memory_register(m, memory, 4 * PAGE, ORI_RDMA_OWN, &mr, &keys),
+			 ORIEL_OK);
+	place = find(m, 0, memory + PAGE, 8, false);
+	assert_int_equal(ori_memory_register(m, memory + PAGE, PAGE, ORI_RDMA_OWN, &narrow, &keys),
+			 ORIEL_OK);
+	assert_int_not_equal(find(m, 0, memory + PAGE, 8, false).key, place.key);
+	ori_memory_unregister(m, narrow);
+	assert_int_equal(find(m, 0, memory + PAGE, 8, false).key, place.key);
+	ori_memory_unregister(m, mr);
+	free(memory);
+	memory_stop(m);
+}
+
+static void test_words_of_a_stack_go_through_blocks(void **state)
+{
+	struct ori_memory *m = memory_start(NULL);
+	uint64_t source = 77, result = 1, given_up = 2;
+	struct ori_proxy_place from, to, none;
+	unsigned before = used;
+
+	(void)state;
+	from = find(m, 0, &source, 8, false);
+	source = 78;
+	assert_int_equal(*(uint64_t *)(void *)block_of(&from), 77);
+	assert_ptr_equal(from.data, block_of(&from));
+	to = find(m, 0, &result, 8, true);
+	none = find(m, 0, &given_up, 8, true);
+	assert_ptr_not_equal(block_of(&to), block_of(&from));
+	*(uint64_t *)(void *)block_of(&to) = 99;
+	*(uint64_t *)(void *)block_of(&none) = 98;
+	assert_int_equal(result, 1);
+	let_go(m, 0, to, true);
+	assert_int_equal(result, 99);
+	let_go(m, 0, none, false);
+	assert_int_equal(given_up, 2);
+	*(uint64_t *)(void *)block_of(&from) = 5;
+	let_go(m, 0, from, true);
+	assert_int_equal(source, 78);
+	assert_int_equal(used, before);
+	memory_stop(m);
+}
+
+static void test_without_a_block_memory_is_registered(void **state)
+{
+	struct ori_memory *m = memory_start(NULL);
+	struct ori_proxy_place blocks[ORI_MEMORY_BLOCKS], more;
+	char memory[16] = "0123456789abcde";
+	unsigned i, before = used;
+
+	(void)state;
+	for (i = 0; i < ORI_MEMORY_BLOCKS; i++)
+		blocks[i] = find(m, 0, memory, sizeof(memory), false);
+	assert_int_equal(used, before);
+	more = find(m, 0, memory, sizeof(memory), false);
+	assert_int_equal(used, before + 1);
+	expect_at(&more, 0, memory, sizeof(memory));
+	let_go(m, 0, more, true);
+	assert_false(books[before].is_open);
+	for (i = 0; i < ORI_MEMORY_BLOCKS; i++)
+		let_go(m, 0, blocks[i], i % 2);
+	more = find(m, 0, memory, sizeof(memory), false);
+	assert_int_equal(used, before + 1);
+	let_go(m, 0, more, false);
+	memory_stop(m);
+}
+
+static void test_long_requests_register_their_memory(void **state)
+{
+	struct ori_memory *m = memory_start(NULL);
+	char *memory = aligned_alloc(PAGE, 8 * PAGE);
+	struct ori_proxy_place a, b;
+	const struct book *book;
+
+	(void)state;
+	a = find(m, 1, memory + 7, 3 * PAGE, true);
+	book = expect_at(&a, 1, memory + 7, 3 * PAGE);
+	assert_int_equal(book->address, (uintptr_t)memory);
+	assert_int_equal(book->length, 4 * PAGE);
+	assert_int_equal(book->access, ORI_HCA_LOCAL_WRITE);
+	b = find(m, 1, memory + PAGE, 2 * PAGE, false);
+	assert_int_equal(a.key, b.key);
+	let_go(m, 1, a, true);
+	assert_true(book->is_open);
+	let_go(m, 1, b, false);
+	assert_false(book->is_open);
+	memory_stop(m);
+	free(memory);
+}
+
+static void test_what_may_not_be_touched_is_refused(void **state)
+{
+	struct ori_memory *m = memory_start(NULL);
+	struct ori_proxy_memory of = ori_memory_of_rail(m, 0);
+	struct ori_proxy_place place;
+	char *fixed = mmap(NULL, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned i;
+
+	(void)state;
+	assert_true(fixed != MAP_FAILED);
+	assert_int_equal(mprotect(fixed + PAGE, PAGE, PROT_NONE), 0);
+	/* Each time the block goes back. */
+	for (i = 0; i < 2 * ORI_MEMORY_BLOCKS; i++) {
+		assert_int_equal(of.find(of.context, (uintptr_t)fixed, 8, true, &place),
+				 ORIEL_ERR_ACCESS);
+		assert_int_equal(of.find(of.context, (uintptr_t)fixed + PAGE - 4, 8, false, &place),
+				 ORIEL_ERR_ACCESS);
+	}
+	place = find(m, 0, fixed, 8, false);
+	block_of(&place);
+	let_go(m, 0, place, true);
+	failure = ORIEL_ERR_SYSTEM;
+	assert_int_equal(of.find(of.context, (uintptr_t)fixed, 2 * PAGE, false, &place),
+			 ORIEL_ERR_SYSTEM);
+	failure = ORIEL_OK;
+	munmap(fixed, 2 * PAGE);
+	memory_stop(m);
+}
+
+static void test_a_registration_that_fails_leaves_nothing(void **state)
+{
+	struct ori_memory *m = memory_start(NULL);
+	struct ori_proxy_place place;
+	struct oriel_dev_keys keys = {{7, 7}};
+	struct ori_rdma_mr *mr;
+	char *memory = aligned_alloc(PAGE, PAGE);
+	int before = atomic_load(&open_books);
+
+	(void)state;
+	failure = ORIEL_ERR_NOMEM;
+	for (fails_from = 0; fails_from < RAILS; fails_from++) {
+		assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_SHARED, &mr, &keys),
+				 ORIEL_ERR_NOMEM);
+		assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_OWN, &mr, &keys),
+				 ORIEL_ERR_NOMEM);
+		assert_int_equal(keys.rail[0], 7);
+		assert_int_equal(atomic_load(&open_books), before);
+	}
+	fails_from = 0;
+	failure = ORIEL_OK;
+	place = find(m, 0, memory, 8, false);
+	assert_non_null(place.hold);
+	let_go(m, 0, place, false);
+	memory_stop(m);
+	free(memory);
+}
+
+static void test_memory_that_is_only_read_is_a_source(void **state)
+{
+	struct ori_memory *m = memory_start(NULL);
+	char *memory = aligned_alloc(PAGE, PAGE);
+	struct ori_proxy_place place;
+	struct oriel_dev_keys keys;
+	struct ori_rdma_mr *mr;
+
+	(void)state;
+	is_only_read = true;
+	assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_SHARED, &mr, &keys),
+			 ORIEL_ERR_SYSTEM);
+	assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_OWN, &mr, &keys), ORIEL_OK);
+	is_only_read = false;
+	place = find(m, 1, memory + 8, 8, false);
+	assert_int_equal(expect_at(&place, 1, memory + 8, 8)->access, 0);
+	assert_null(place.hold);
+	place = find(m, 1, memory + 8, 8, true);
+	assert_non_null(place.hold);
+	let_go(m, 1, place, true);
+	ori_memory_unregister(m, mr);
+	memory_stop(m);
+	free(memory);
+}
+
+static void test_memory_of_a_gpu_is_a_dma_buf(void **state)
+{
+	struct ori_memory *m = memory_start(&far_gpu);
+	struct ori_proxy_place place, again;
+	struct oriel_dev_keys keys;
+	const struct book *book;
+	struct ori_rdma_mr *mr;
+	uint64_t word = 5;
+
+	(void)state;
+	/* Short or long: no CPU copies it, and its allocation is registered as a whole. */
+	place = find(m, 0, GPU_AT + 100, 8, true);
+	book = expect_at(&place, 0, GPU_AT + 100, 8);
+	assert_true(book->is_dmabuf);
+	assert_int_equal(book->length, GPU_LENGTH);
+	let_go(m, 0, place, true);
+	assert_true(book->is_open);
+	again = find(m, 0, GPU_AT + 5 * PAGE, 3 * PAGE, false);
+	assert_int_equal(again.key, place.key);
+	let_go(m, 0, again, true);
+	gpu_id++;
+	again = find(m, 0, GPU_AT + 100, 8, true);
+	assert_int_not_equal(again.key, place.key);
+	assert_false(book->is_open);
+	let_go(m, 0, again, true);
+
+	assert_int_equal(ori_memory_register(m, GPU_AT + PAGE + 24, 16, ORI_RDMA_SHARED, &mr,
+					     &keys),
+			 ORIEL_OK);
+	book = &books[keys.rail[1] - BOOKS - 1];
+	assert_true(book->is_dmabuf && book->rail == 1);
+	assert_int_equal(book->address, (uintptr_t)GPU_AT + PAGE);
+	assert_int_equal(book->length, PAGE);
+	assert_int_equal(book->iova, 0);
+	place = find(m, 1, GPU_AT + PAGE + 32, 8, true);
+	expect_at(&place, 1, GPU_AT + PAGE + 32, 8);
+	assert_null(place.data);
+	assert_null(place.hold);
+	ori_memory_unregister(m, mr);
+	/* Of the host beside it. */
+	place = find(m, 0, &word, 8, false);
+	assert_int_equal(*(uint64_t *)(void *)block_of(&place), 5);
+	let_go(m, 0, place, true);
+	memory_stop(m);
+}
+
+static void test_without_dma_buf_there_is_peermem(void **state)
+{
+	struct ori_memory *m = memory_start(&far_gpu);
+	struct ori_proxy_memory of = ori_memory_of_rail(m, 0);
+	struct ori_proxy_place place;
+	const struct book *book;
+
+	(void)state;
+	has_dmabuf = false;
+	place = find(m, 0, GPU_AT + 100, 8, true);
+	book = expect_at(&place, 0, GPU_AT + 100, 8);
+	assert_false(book->is_dmabuf);
+	let_go(m, 0, place, true);
+	has_peermem = false;
+	gpu_id++;
+	assert_int_equal(of.find(of.context, (uintptr_t)GPU_AT, 8, true, &place),
+			 ORIEL_ERR_UNSUPPORTED);
+	assert_non_null(strstr(oriel_last_error(), "no dma-buf here"));
+	assert_non_null(strstr(oriel_last_error(), "nvidia-peermem"));
+	memory_stop(m);
+}
+
+static void test_memory_of_a_gpu_out_of_reach_is_refused(void **state)
+{
+	struct ori_memory *m = memory_start(&far_gpu);
+	struct ori_proxy_memory of = ori_memory_of_rail(m, 0);
+	struct ori_proxy_place place;
+	struct oriel_dev_keys keys;
+	struct ori_rdma_mr *mr;
+	uint64_t word = 5;
+
+	(void)state;
+	ori_memory_refuse_gpu(m);
+	assert_int_equal(ori_memory_register(m, GPU_AT, 16, ORI_RDMA_SHARED, &mr, &keys),
+			 ORIEL_ERR_ACCESS);
+	assert_non_null(strstr(oriel_last_error(), "no adapter reached memory of that GPU"));
+	assert_int_equal(of.find(of.context, (uintptr_t)GPU_AT, 8, true, &place), ORIEL_ERR_ACCESS);
+	place = find(m, 0, &word, 8, false);
+	let_go(m, 0, place, true);
+	memory_stop(m);
+}
+
+#define THREADS 4u
+#define ROUNDS 3000u
+
+struct worker {
+	struct ori_memory *m;
+	unsigned number;
+};
+
+/* All register and unregister; who has a rail, which is his alone, finds. */
+static void *worker_main(void *argument)
+{
+	struct worker *w = argument;
+	struct ori_proxy_memory of = ori_memory_of_rail(w->m, w->number % RAILS);
+	char *memory = aligned_alloc(PAGE, 4 * PAGE);
+	bool has_rail = w->number < RAILS;
+	struct oriel_dev_keys keys;
+	struct ori_rdma_mr *mr;
+	uint64_t word;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct ori_proxy_place place;
+
+		if (i % 8 == 0) {
+			if (ori_memory_register(w->m, memory, 2 * PAGE, ORI_RDMA_OWN, &mr, &keys) !=
+			    ORIEL_OK)
+				abort();
+			if (has_rail && (of.find(of.context, (uintptr_t)memory + 9, PAGE, true,
+						 &place) != ORIEL_OK ||
+					 place.hold))
+				abort();
+			ori_memory_unregister(w->m, mr);
+		}
+		if (!has_rail)
+			continue;
+		word = i;
+		if (of.find(of.context, (uintptr_t)&word, 8, true, &place) != ORIEL_OK)
+			abort();
+		if (place.hold)
+			of.let_go(of.context, &place, true);
+		if (word != i)
+			abort();
+	}
+	free(memory);
+	return NULL;
+}
+
+static void test_threads_do_not_disturb_each_other(void **state)
+{
+	struct worker workers[THREADS];
+	pthread_t threads[THREADS];
+	struct ori_memory *m = memory_start(NULL);
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){m, i};
+		assert_int_equal(pthread_create(&threads[i], NULL, worker_main, &workers[i]), 0);
+	}
+	for (i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	memory_stop(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_registered_memory_is_found_by_its_address),
+		cmocka_unit_test(test_what_was_found_last_is_not_found_when_it_has_gone),
+		cmocka_unit_test(test_words_of_a_stack_go_through_blocks),
+		cmocka_unit_test(test_without_a_block_memory_is_registered),
+		cmocka_unit_test(test_long_requests_register_their_memory),
+		cmocka_unit_test(test_what_may_not_be_touched_is_refused),
+		cmocka_unit_test(test_a_registration_that_fails_leaves_nothing),
+		cmocka_unit_test(test_memory_that_is_only_read_is_a_source),
+		cmocka_unit_test(test_memory_of_a_gpu_is_a_dma_buf),
+		cmocka_unit_test(test_without_dma_buf_there_is_peermem),
+		cmocka_unit_test(test_memory_of_a_gpu_out_of_reach_is_refused),
+		cmocka_unit_test(test_threads_do_not_disturb_each_other),
+	};
+
+	return cmocka_run_group_tests_name("rdma_memory", tests, NULL, NULL);
+}

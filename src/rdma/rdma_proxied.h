@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One end of a link whose requests a proxy posts: a ring, a queue pair, a lane between. */
+#ifndef ORI_RDMA_RDMA_PROXIED_H
+#define ORI_RDMA_RDMA_PROXIED_H
+
+#include "mem/mapping.h"
+#include "mem/memory.h"
+#include "rdma/rdma_proxy_thread.h"
+
+struct ori_proxied_attr {
+	const struct ori_hca_ops *ops;
+	struct ori_hca *hca;
+	const struct ori_gpu *gpu; /* NULL: threads of the CPU post; else kernels there */
+	uint32_t depth;            /* a power of two */
+	uint32_t sink_lkey;
+	struct ori_proxy_memory memory;
+	struct ori_summary *tally;
+	struct oriel_rdma_address late; /* see struct ori_proxy_lane_attr */
+	struct ori_proxy_thread *thread;
+};
+
+/* Zeroed storage is closed. */
+struct ori_proxied {
+	struct ori_proxied_attr attr;
+	/* Of kernels: what it began with, and what the host sees; the words of posters are the
+	 * GPU's. */
+	struct oriel_proxy_ring *ring;
+	struct ori_mem *pinned; /* NULL, or what @shared is */
+	void *shared;           /* entries, then words */
+	struct ori_hca_cq *cq;
+	struct ori_hca_qp *qp;
+	struct ori_hca_qp_address address;
+	struct ori_proxy_lane *lane;
+	bool is_stepped; /* by the thread */
+};
+
+/* After a failure, too, it is to be closed. */
+enum oriel_status ori_proxied_open(struct ori_proxied *p, const struct ori_proxied_attr *attr);
+/* Nobody posts any more; what is under way is flushed. Twice is fine. */
+void ori_proxied_close(struct ori_proxied *p);
+
+/* Look what has happened, for the host; false if it is closed. */
+bool ori_proxied_poll(const struct ori_proxied *p);
+
+/* Flush what is under way, and take no more. Of one that is closed, nothing. */
+void ori_proxied_fail(const struct ori_proxied *p);
+
+#endif

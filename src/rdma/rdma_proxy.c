@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rdma/rdma_proxy.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+
+#define PROXY_CHAIN 16u  /* requests that are posted at once */
+#define PROXY_BUDGET 64u /* entries, and requests, of one step */
+#define PROXY_ENDS 16u   /* that are taken at once */
+
+/* An entry that has been taken. */
+struct proxy_copy {
+	struct oriel_proxy_entry of;
+	struct ori_proxy_place place; /* once it is found */
+	bool is_placed;
+	struct ori_loopback_mark mark; /* of what the tally does for it, once it is raised */
+};
+
+/*
+ * Entries are taken, posted, ended and completed in their order; a COUNT is not
+ * posted, and raised when all before has ended, as is what settles a result:
+ *   completed <= raised <= ended <= posted <= tail <= completed + depth
+ * An entry that is longer than a request becomes several; @offset bytes of the first
+ * one that is not posted have been. The id of a request is twice the index of its
+ * entry, plus 1 if it is the last of it.
+ */
+struct ori_proxy_lane {
+	struct ori_proxy_lane_attr attr;
+	uint64_t mask; /* depth of the ring - 1 */
+	unsigned quiet_max;
+	uint64_t published; /* the last post that was looked at ends there */
+	uint64_t tail, posted, ended, raised, completed;
+	uint64_t offset;
+	unsigned quiet; /* requests since the last one that tells of its end */
+	uint64_t flaw;  /* what it dies of once all that is posted is done; 0 if nothing */
+	bool is_dead;
+	struct proxy_copy copies[]; /* [depth] */
+};
+
+static struct proxy_copy *proxy_copy(struct ori_proxy_lane *lane, uint64_t index)
+{
+	return &lane->copies[index & lane->mask];
+}
+
+static bool proxy_is_count(const struct proxy_copy *c)
+{
+	return oriel_proxy_opcode(&c->of) == ORIEL_PROXY_COUNT;
+}
+
+/* Does the tally have a part in it? */
+static bool proxy_is_tallied(const struct ori_proxy_lane *lane, const struct proxy_copy *c)
+{
+	uint32_t opcode = oriel_proxy_opcode(&c->of);
+
+	return opcode == ORIEL_PROXY_COUNT ||
+	       (lane->attr.late.key &&
+		(opcode == ORIEL_PROXY_READ || opcode == ORIEL_PROXY_FETCH_ADD));
+}
+
+enum oriel_status ori_proxy_lane_open(const struct ori_proxy_lane_attr *attr,
+				      struct ori_proxy_lane **out)
+{
+	size_t depth = (size_t)1 << attr->log_depth;
+	struct ori_proxy_lane *lane = calloc(1, sizeof(*lane) + depth * sizeof(lane->copies[0]));
+
+	if (!lane)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a proxy of %zu entries", depth);
+	lane->attr = *attr;
+	lane->mask = depth - 1;
+	/* A queue that is full always holds one that tells. */
+	lane->quiet_max = attr->depth / 4;
+	if (lane->quiet_max > PROXY_CHAIN)
+		lane->quiet_max = PROXY_CHAIN;
+	*out = lane;
+	return ORIEL_OK;
+}
+
+void ori_proxy_lane_close(struct ori_proxy_lane *lane)
+{
+	assert(!lane || lane->is_dead || lane->completed == lane->tail);
+	free(lane);
+}
+
+static uint64_t proxy_err(uint32_t syndrome, uint32_t vendor, uint64_t index)
+{
+	return oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, vendor & 0xff, index);
+}
+
+/* What is taken next is as it was when its stamp was released. */
+static uint32_t proxy_look(const struct ori_proxy_lane *lane)
+{
+	const struct oriel_proxy_entry *slot = &lane->attr.entries[lane->tail & lane->mask];
+
+	return oriel_proxy_stamp_count(oriel_dev_load_acquire(&slot->stamp), lane->tail);
+}
+
+static bool proxy_take(struct ori_proxy_lane *lane)
+{
+	uint64_t begin = lane->tail, end = lane->completed + lane->mask + 1;
+
+	if (end > begin + PROXY_BUDGET)
+		end = begin + PROXY_BUDGET;
+	for (; lane->tail < end; lane->tail++) {
+		struct proxy_copy *c = proxy_copy(lane, lane->tail);
+
+		if (lane->tail == lane->published)
+			lane->published += proxy_look(lane);
+		if (lane->tail == lane->published)
+			break;
+		/* The rest of it is of what is placed, or tallied. */
+		c->of = lane->attr.entries[lane->tail & lane->mask];
+		c->is_placed = false;
+	}
+	/* Acquired in oriel_proxy_make_room(): the slots have been read. */
+	if (lane->tail != begin)
+		oriel_dev_store_release(&lane->attr.words->tail, lane->tail);
+	return lane->tail != begin;
+}
+
+/* Where the memory of @c is; of what needs none, nothing is changed. */
+static enum oriel_status proxy_find(struct ori_proxy_lane *lane, struct proxy_copy *c)
+{
+	const struct ori_proxy_memory *memory = &lane->attr.memory;
+	uint32_t opcode = oriel_proxy_opcode(&c->of), key = (uint32_t)c->of.keys;
+	enum oriel_status status;
+
+	if (c->is_placed)
+		return ORIEL_OK;
+	if (key != ORIEL_PROXY_LOOKUP) {
+		c->place = (struct ori_proxy_place){.address = c->of.local, .key = key};
+		/* The key of what adapters do not reach. */
+		status = key ? ORIEL_OK : ORIEL_ERR_ACCESS;
+	} else {
+		status = memory->find(memory->context, c->of.local, oriel_proxy_length(&c->of),
+				      opcode != ORIEL_PROXY_WRITE, &c->place);
+	}
+	c->is_placed = status == ORIEL_OK;
+	return status;
+}
+
+/* Its memory aside, if it has any. */
+static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct proxy_copy *c,
+					 struct ori_hca_wr *wr)
+{
+	static const uint8_t opcodes[ORIEL_PROXY_OPCODES] = {
+		[ORIEL_PROXY_WRITE] = ORI_HCA_WRITE,
+		[ORIEL_PROXY_WRITE_VALUE] = ORI_HCA_WRITE,
+		[ORIEL_PROXY_READ] = ORI_HCA_READ,
+		[ORIEL_PROXY_ADD] = ORI_HCA_FETCH_ADD,
+		[ORIEL_PROXY_FETCH_ADD] = ORI_HCA_FETCH_ADD,
+		[ORIEL_PROXY_READ_FLUSH] = ORI_HCA_READ,
+	};
+	uint32_t opcode = oriel_proxy_opcode(&c->of), length = oriel_proxy_length(&c->of);
+
+	if (opcode == ORIEL_PROXY_NOTHING || opcode >= ORIEL_PROXY_COUNT)
+		return ORIEL_ERR_INVALID;
+	*wr = (struct ori_hca_wr){
+		.remote = c->of.remote,
+		.rkey = (uint32_t)(c->of.keys >> 32),
+		.length = length,
+		.operand = c->of.operand,
+		.opcode = opcodes[opcode],
+	};
+	if (opcode == ORIEL_PROXY_ADD || opcode == ORIEL_PROXY_READ_FLUSH) {
+		wr->lkey = lane->attr.sink_lkey;
+		return ORIEL_OK;
+	}
+	if (opcode == ORIEL_PROXY_WRITE_VALUE) {
+		wr->data = &c->of.operand;
+		return ORIEL_OK;
+	}
+	return length ? proxy_find(lane, c) : ORIEL_OK;
+}
+
+/* The part of entry @index from @offset on that goes into one request. */
+static enum oriel_status proxy_make(struct ori_proxy_lane *lane, uint64_t index, uint64_t offset,
+				    struct ori_hca_wr *wr)
+{
+	struct proxy_copy *c = proxy_copy(lane, index);
+	enum oriel_status status = proxy_translate(lane, c, wr);
+	uint64_t rest;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (c->is_placed) {
+		wr->local = c->place.address + offset;
+		wr->lkey = c->place.key;
+		wr->remote += offset;
+	}
+	if (c->is_placed && c->place.data && wr->opcode == ORI_HCA_WRITE)
+		wr->data = (const char *)c->place.data + offset;
+	rest = wr->length - offset;
+	wr->id = index << 1 | (rest <= lane->attr.length_max);
+	wr->length = (uint32_t)(rest < lane->attr.length_max ? rest : lane->attr.length_max);
+	return ORIEL_OK;
+}
+
+/* Must entry @index wait for those before it, @made of which are still to be posted? */
+static bool proxy_is_held(struct ori_proxy_lane *lane, uint64_t index, unsigned made)
+{
+	return oriel_proxy_fence(&proxy_copy(lane, index)->of) == ORIEL_PROXY_FENCE_ALL &&
+	       (made || lane->ended < index);
+}
+
+/* What may be posted now as one chain, from lane->posted on; how many requests that is. */
+static unsigned proxy_chain(struct ori_proxy_lane *lane, struct ori_hca_wr *wrs)
+{
+	uint64_t index = lane->posted, offset = lane->offset;
+	enum oriel_status status = ORIEL_OK;
+	unsigned made = 0, quiet = lane->quiet;
+
+	while (made < PROXY_CHAIN && index < lane->tail) {
+		if (proxy_is_count(proxy_copy(lane, index))) {
+			index++;
+			continue;
+		}
+		if (!offset && proxy_is_held(lane, index, made))
+			break;
+		status = proxy_make(lane, index, offset, &wrs[made]);
+		if (status != ORIEL_OK)
+			break;
+		if (++quiet > lane->quiet_max) {
+			wrs[made].flags |= ORI_HCA_SIGNALED;
+			quiet = 0;
+		}
+		offset = wrs[made].id & 1 ? 0 : offset + wrs[made].length;
+		index += wrs[made++].id & 1;
+	}
+	if (made)
+		wrs[made - 1].flags |= ORI_HCA_SIGNALED;
+	else if (status != ORIEL_OK && status != ORIEL_AGAIN)
+		lane->flaw = proxy_err(status == ORIEL_ERR_INVALID ? ORIEL_MLX5_LOCAL_OPERATION
+								   : ORIEL_MLX5_LOCAL_PROTECTION,
+				       0, index);
+	return made;
+}
+
+static void proxy_advance(struct ori_proxy_lane *lane, const struct ori_hca_wr *wrs,
+			  unsigned posted)
+{
+	unsigned i;
+
+	for (i = 0; i < posted; i++) {
+		lane->quiet = wrs[i].flags & ORI_HCA_SIGNALED ? 0 : lane->quiet + 1;
+		lane->offset = wrs[i].id & 1 ? 0 : lane->offset + wrs[i].length;
+		lane->posted = (wrs[i].id >> 1) + (wrs[i].id & 1);
+	}
+}
+
+/* COUNTs take no request: those at the front count as posted, and as ended. */
+static void proxy_skip_counts(struct ori_proxy_lane *lane)
+{
+	while (lane->posted < lane->tail && proxy_is_count(proxy_copy(lane, lane->posted)))
+		lane->posted++;
+	while (lane->ended < lane->posted && proxy_is_count(proxy_copy(lane, lane->ended)))
+		lane->ended++;
+}
+
+static bool proxy_post(struct ori_proxy_lane *lane)
+{
+	struct ori_hca_wr wrs[PROXY_CHAIN];
+	enum oriel_status status = ORIEL_OK;
+	unsigned made, posted, budget;
+
+	for (budget = PROXY_BUDGET; budget >= PROXY_CHAIN && !lane->flaw; budget -= made) {
+		proxy_skip_counts(lane);
+		if (lane->posted == lane->tail)
+			break;
+		made = proxy_chain(lane, wrs);
+		if (!made)
+			break;
+		status = lane->attr.ops->post(lane->attr.qp, wrs, made, &posted);
+		proxy_advance(lane, wrs, posted);
+		if (status == ORIEL_OK)
+			continue;
+		if (status != ORIEL_AGAIN)
+			lane->flaw = proxy_err(ORIEL_MLX5_LOCAL_OPERATION, 0, lane->posted);
+		return posted > 0;
+	}
+	return budget < PROXY_BUDGET;
+}
+
+/* Its memory is the caller's again. */
+static void proxy_let_go(struct ori_proxy_lane *lane, struct proxy_copy *c, bool is_done)
+{
+	const struct ori_proxy_memory *memory = &lane->attr.memory;
+
+	if (c->is_placed && c->place.hold)
+		memory->let_go(memory->context, &c->place, is_done);
+	c->is_placed = false;
+}
+
+static enum oriel_status proxy_tally(struct ori_proxy_lane *lane, struct proxy_copy *c)
+{
+	struct oriel_rdma_address word = {c->of.remote, (uint32_t)(c->of.keys >> 32)};
+
+	if (proxy_is_count(c))
+		return ori_loopback_increment(lane->attr.tally, word, c->of.operand, &c->mark);
+	return ori_loopback_poll(lane->attr.tally, lane->attr.late, &c->mark);
+}
+
+static void proxy_raise(struct ori_proxy_lane *lane)
+{
+	for (; lane->raised < lane->ended; lane->raised++) {
+		struct proxy_copy *c = proxy_copy(lane, lane->raised);
+
+		if (proxy_is_tallied(lane, c) && proxy_tally(lane, c) != ORIEL_OK)
+			return;
+	}
+}
+
+/* Up to the first that the tally has not done, or not well. */
+static bool proxy_complete(struct ori_proxy_lane *lane)
+{
+	uint64_t begin = lane->completed;
+
+	for (; lane->completed < lane->raised; lane->completed++) {
+		struct proxy_copy *c = proxy_copy(lane, lane->completed);
+
+		if (proxy_is_tallied(lane, c) && (!c->mark.has_ended || c->mark.err))
+			break;
+		proxy_let_go(lane, c, true);
+	}
+	/* Acquired in oriel_proxy_progress(). */
+	if (lane->completed != begin)
+		oriel_dev_store_release(&lane->attr.words->completed, lane->completed);
+	return lane->completed != begin;
+}
+
+/* What had ended before the queue was flushed; the error of the first that failed, or @err. */
+static uint64_t proxy_collect(struct ori_proxy_lane *lane, uint64_t err)
+{
+	struct ori_hca_wc wcs[PROXY_ENDS];
+	unsigned count, i;
+
+	while (lane->attr.ops->poll(lane->attr.cq, wcs, PROXY_ENDS, &count) == ORIEL_OK && count)
+		for (i = 0; i < count; i++) {
+			lane->ended = wcs[i].id >> 1;
+			if (wcs[i].status == ORIEL_OK)
+				lane->ended += wcs[i].id & 1;
+			else if (wcs[i].syndrome == ORIEL_MLX5_FLUSHED)
+				return err;
+			else
+				return proxy_err(wcs[i].syndrome, wcs[i].vendor, lane->ended);
+		}
+	return err;
+}
+
+/* Released by err. */
+static void proxy_tell_failed(struct oriel_proxy_words *words, const struct oriel_proxy_entry *e)
+{
+	oriel_dev_store_relaxed(&words->failed, oriel_proxy_opcode(e));
+	oriel_dev_store_relaxed(&words->failed_at, e->local);
+	oriel_dev_store_relaxed(&words->failed_length, oriel_proxy_length(e));
+}
+
+/* Of @err, which names an entry; @is_told: the adapter has told of all that ended before. */
+static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_told)
+{
+	struct oriel_proxy_words *words = lane->attr.words;
+	uint64_t index;
+
+	if (lane->is_dead)
+		return;
+	lane->is_dead = true;
+	lane->attr.ops->fail_qp(lane->attr.qp);
+	if (!is_told)
+		err = proxy_collect(lane, err);
+	proxy_skip_counts(lane);
+	proxy_raise(lane);
+	ori_loopback_flush(lane->attr.tally);
+	(void)proxy_complete(lane);
+	index = oriel_queue_err_index(err);
+	if (index < lane->tail)
+		proxy_tell_failed(words, &proxy_copy(lane, index)->of);
+	/* Acquired in oriel_proxy_progress(), with completed and failed. */
+	oriel_dev_store_release(&words->err, err);
+	for (index = lane->completed; index < lane->tail; index++)
+		proxy_let_go(lane, proxy_copy(lane, index), false);
+	/* Acquired in oriel_proxy_is_over(): what the adapter wrote came before. */
+	oriel_dev_store_release(&words->is_over, 1);
+}
+
+static void proxy_hear(struct ori_proxy_lane *lane, const struct ori_hca_wc *wc)
+{
+	uint64_t index = wc->id >> 1;
+
+	if (lane->is_dead)
+		return;
+	lane->ended = index;
+	if (wc->status == ORIEL_OK)
+		lane->ended += wc->id & 1;
+	else
+		proxy_die(lane, proxy_err(wc->syndrome, wc->vendor, index), true);
+}
+
+/* Is there an end to be expected? */
+static bool proxy_has_posted(const struct ori_proxy_lane *lane)
+{
+	return lane->ended != lane->posted || lane->offset;
+}
+
+static bool proxy_poll(struct ori_proxy_lane *lane)
+{
+	struct ori_hca_wc wcs[PROXY_ENDS];
+	unsigned budget, count = 0, i;
+
+	for (budget = PROXY_BUDGET; budget && !lane->is_dead; budget -= count) {
+		if (!proxy_has_posted(lane))
+			break;
+		if (lane->attr.ops->poll(lane->attr.cq, wcs, PROXY_ENDS, &count) != ORIEL_OK)
+			proxy_die(lane, proxy_err(ORIEL_MLX5_LOCAL_OPERATION, 0, lane->ended),
+				  true);
+		if (lane->is_dead || !count)
+			break;
+		for (i = 0; i < count; i++)
+			proxy_hear(lane, &wcs[i]);
+	}
+	return budget < PROXY_BUDGET;
+}
+
+/* What the tally failed at, or could not be posted, once all before is done. */
+static void proxy_judge(struct ori_proxy_lane *lane)
+{
+	struct proxy_copy *c = proxy_copy(lane, lane->completed);
+
+	if (lane->completed < lane->raised && proxy_is_tallied(lane, c) && c->mark.has_ended &&
+	    c->mark.err)
+		proxy_die(lane, c->mark.err | lane->completed, false);
+	else if (lane->flaw && lane->completed == lane->posted)
+		proxy_die(lane, lane->flaw, true);
+}
+
+/* What is posted now is not looked for before the next step: it has hardly begun. */
+bool ori_proxy_step(struct ori_proxy_lane *lane)
+{
+	bool has_posted = proxy_has_posted(lane), is_busy;
+
+	if (lane->is_dead)
+		return false;
+	is_busy = proxy_take(lane);
+	if (lane->completed == lane->tail)
+		return false;
+	if (lane->posted != lane->tail)
+		is_busy |= proxy_post(lane);
+	if (has_posted)
+		is_busy |= proxy_poll(lane);
+	if (lane->is_dead)
+		return true;
+	proxy_skip_counts(lane);
+	proxy_raise(lane);
+	is_busy |= proxy_complete(lane);
+	proxy_judge(lane);
+	return is_busy || lane->is_dead;
+}
+
+uint64_t ori_proxy_in_flight(const struct ori_proxy_lane *lane)
+{
+	return lane->is_dead ? 0 : lane->tail - lane->completed;
+}
+
+bool ori_proxy_is_asked(const struct ori_proxy_lane *lane)
+{
+	if (lane->is_dead || lane->tail > lane->completed + lane->mask)
+		return false;
+	return lane->tail < lane->published || proxy_look(lane);
+}
+
+void ori_proxy_fail(struct ori_proxy_lane *lane)
+{
+	proxy_die(lane, proxy_err(ORIEL_MLX5_FLUSHED, 0, lane->ended), false);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who steps a lane: the thread of the proxy, and those who ask and wait while it sleeps. */
+#include "rdma/rdma_proxy_thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/help.h"
+#include "rdma/lane_test.h"
+
+#define PATIENCE_NS UINT64_C(30000000000)
+#define TRIES 1000u
+#define POSTERS 4u
+#define POSTS 2000u
+
+/* The adapter of a script, which here more than one thread calls. */
+static pthread_mutex_t crew_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t crew_poster; /* guarded by crew_lock: who posted last */
+
+static enum oriel_status crew_post(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
+				   unsigned count, unsigned *posted)
+{
+	enum oriel_status status;
+
+	pthread_mutex_lock(&crew_lock);
+	crew_poster = pthread_self();
+	status = script_post(qp, wrs, count, posted);
+	pthread_mutex_unlock(&crew_lock);
+	return status;
+}
+
+static enum oriel_status crew_poll(struct ori_hca_cq *cq, struct ori_hca_wc *wcs, unsigned room,
+				   unsigned *count)
+{
+	enum oriel_status status;
+
+	pthread_mutex_lock(&crew_lock);
+	status = script_poll(cq, wcs, room, count);
+	pthread_mutex_unlock(&crew_lock);
+	return status;
+}
+
+static void crew_fail(struct ori_hca_qp *qp)
+{
+	pthread_mutex_lock(&crew_lock);
+	script_flush(qp);
+	pthread_mutex_unlock(&crew_lock);
+}
+
+/* A lane that a thread steps, whose ring is of threads of the CPU, or of kernels. */
+struct crew {
+	struct bench b;
+	struct ori_hca_ops ops;
+	struct ori_proxy_thread *thread;
+};
+
+static void crew_open(struct crew *c, bool is_helped)
+{
+	void *seat;
+
+	c->ops = script_ops;
+	c->ops.post = crew_post;
+	c->ops.poll = crew_poll;
+	c->ops.fail_qp = crew_fail;
+	bench_open_with(&c->b, &c->ops, DEPTH, 1u << 30);
+	assert_int_equal(ori_proxy_thread_start(0, "script", &c->thread), ORIEL_OK);
+	ori_proxy_thread_add_loopback(c->thread, c->b.tally);
+	assert_int_equal(ori_proxy_thread_add(c->thread, c->b.lane, is_helped, &seat), ORIEL_OK);
+	if (!is_helped)
+		return;
+	c->b.ring.asleep = ori_proxy_thread_asleep(c->thread);
+	c->b.ring.seat = seat;
+}
+
+static void crew_close(struct crew *c)
+{
+	ori_proxy_thread_remove(c->thread, c->b.lane);
+	ori_proxy_thread_remove_loopback(c->thread, c->b.tally);
+	ori_proxy_thread_stop(c->thread);
+	bench_close(&c->b);
+}
+
+/* @count requests that are posted, or are going to be, end well. */
+static void crew_end(struct crew *c, struct ori_hca_qp *qp, unsigned count)
+{
+	uint64_t until = ori_clock_ns() + PATIENCE_NS;
+	bool can_end;
+
+	(void)c;
+	do {
+		pthread_mutex_lock(&crew_lock);
+		can_end = qp->posted - qp->ended >= count;
+		if (can_end)
+			script_end(qp, count);
+		pthread_mutex_unlock(&crew_lock);
+		assert_true(ori_clock_ns() < until);
+		/* Mutexes are not fair: without this nobody else might get it. */
+		sched_yield();
+	} while (!can_end);
+}
+
+/* Without a turn by the caller. */
+static void crew_await(const struct crew *c, uint64_t completed)
+{
+	uint64_t until = ori_clock_ns() + PATIENCE_NS;
+
+	while (oriel_dev_load_acquire(&c->b.words->completed) < completed)
+		assert_true(ori_clock_ns() < until);
+}
+
+static void crew_await_sleep(const struct crew *c)
+{
+	uint64_t until = ori_clock_ns() + PATIENCE_NS;
+
+	while (!oriel_proxy_is_asleep(&c->b.ring))
+		assert_true(ori_clock_ns() < until);
+}
+
+static bool crew_has_posted(const struct crew *c, uint64_t posted)
+{
+	bool is_mine;
+
+	pthread_mutex_lock(&crew_lock);
+	is_mine = c->b.qp->posted == posted && pthread_equal(crew_poster, pthread_self());
+	pthread_mutex_unlock(&crew_lock);
+	return is_mine;
+}
+
+/* The thread may wake in between, for it sleeps for a limited time, and post itself. */
+static void test_who_asks_posts_while_the_thread_sleeps(void **state)
+{
+	unsigned i, mine = 0;
+	struct crew c;
+
+	(void)state;
+	crew_open(&c, true);
+	for (i = 0; i < TRIES && mine < 10; i++) {
+		crew_await_sleep(&c);
+		bench_put(&c.b, i);
+		mine += crew_has_posted(&c, i + 1);
+		crew_end(&c, c.b.qp, 1);
+		crew_await(&c, i + 1);
+	}
+	assert_int_equal(mine, 10);
+	crew_close(&c);
+}
+
+static void test_who_waits_is_told_what_has_ended(void **state)
+{
+	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
+	struct crew c;
+	unsigned i;
+
+	(void)state;
+	crew_open(&c, true);
+	c.b.qp->is_eager = c.b.loop->is_eager = true;
+	for (i = 0; i < 100; i++) {
+		bench_put(&c.b, i);
+		bench_count(&c.b, i, 1);
+		assert_int_equal(oriel_proxy_wait(&c.b.ring, 2 * i + 1, &limits), ORIEL_OK);
+	}
+	assert_int_equal(c.b.loop->posted, 100);
+	crew_close(&c);
+}
+
+/* What follows when something has ended is nobody's business but the thread's here. */
+static atomic_uint crew_gave_way;
+
+static void crew_count(struct ori_helper *helper)
+{
+	(void)helper;
+	atomic_fetch_add(&crew_gave_way, 1);
+}
+
+/* A turn of the core may take milliseconds. The thread may wake in between, as above. */
+static void test_who_took_the_end_does_not_give_way_before_it_is_seen(void **state)
+{
+	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
+	struct ori_helper counter = {.help = crew_count};
+	unsigned i, mine = 0;
+	struct crew c;
+
+	(void)state;
+	crew_open(&c, true);
+	c.b.qp->is_eager = true;
+	ori_help_add(&counter);
+	for (i = 0; i < TRIES && mine < 10; i++) {
+		unsigned before = atomic_load(&crew_gave_way);
+		bool is_begun;
+
+		crew_await_sleep(&c);
+		bench_put(&c.b, i);
+		is_begun = crew_has_posted(&c, i + 1) &&
+			   oriel_dev_load_acquire(&c.b.words->completed) == i;
+		assert_int_equal(oriel_proxy_wait(&c.b.ring, i, &limits), ORIEL_OK);
+		mine += is_begun && atomic_load(&crew_gave_way) == before;
+	}
+	assert_int_equal(mine, 10);
+	ori_help_remove(&counter);
+	crew_close(&c);
+}
+
+static void test_what_nobody_waits_for_is_done_by_the_thread(void **state)
+{
+	struct crew c;
+	uint64_t base;
+
+	(void)state;
+	crew_open(&c, true);
+	crew_await_sleep(&c);
+	bench_put(&c.b, 0);
+	base = bench_reserve(&c.b, 1);
+	bench_other(&c.b, base, ORIEL_PROXY_ADD, ORIEL_PROXY_FENCE_ALL, 8, 1);
+	oriel_proxy_publish(&c.b.ring, base, 1);
+	bench_count(&c.b, 16, 1);
+	crew_end(&c, c.b.qp, 1);
+	crew_await(&c, 1);
+	crew_end(&c, c.b.qp, 1);
+	crew_end(&c, c.b.loop, 1);
+	crew_await(&c, 3);
+	crew_close(&c);
+}
+
+static void test_what_kernels_ask_for_is_done_by_the_thread(void **state)
+{
+	struct crew c;
+	unsigned i;
+
+	(void)state;
+	crew_open(&c, false);
+	for (i = 0; i < 3 * DEPTH; i++) {
+		bench_put(&c.b, i);
+		crew_end(&c, c.b.qp, 1);
+		crew_await(&c, i + 1);
+	}
+	crew_close(&c);
+}
+
+/* A full ring: the thread is woken where one who only asks has left more than a little. */
+static void test_a_full_ring_is_emptied(void **state)
+{
+	struct crew c;
+	unsigned i;
+
+	(void)state;
+	crew_open(&c, true);
+	/* One by one to the end: the queue has room behind those alone that have told. */
+	for (i = 0; i < 21 * DEPTH; i++) {
+		if (i >= DEPTH)
+			crew_end(&c, c.b.qp, 1);
+		if (i < 20 * DEPTH)
+			bench_put(&c.b, i);
+	}
+	crew_await(&c, 20 * DEPTH);
+	crew_close(&c);
+}
+
+struct poster {
+	struct crew *crew;
+	bool waits;
+};
+
+/* NULL if all went well. */
+static void *poster_main(void *context)
+{
+	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
+	struct poster *p = context;
+	struct bench *b = &p->crew->b;
+	enum oriel_status status;
+	uint64_t base = 0;
+	unsigned i;
+
+	for (i = 0; i < POSTS; i++) {
+		status = oriel_proxy_reserve(&b->ring, 1, &limits, &base);
+		if (status != ORIEL_OK)
+			return p;
+		bench_write(b, base, base, LKEY, 8);
+		oriel_proxy_publish(&b->ring, base, 1);
+		if (p->waits)
+			status = oriel_proxy_wait(&b->ring, base, &limits);
+		else
+			oriel_cpu_help();
+		if (status != ORIEL_OK)
+			return p;
+	}
+	return NULL;
+}
+
+static void test_many_ask_and_help_at_once(void **state)
+{
+	struct poster posters[POSTERS];
+	pthread_t threads[POSTERS];
+	struct crew c;
+	void *failed;
+	unsigned i;
+
+	(void)state;
+	crew_open(&c, true);
+	c.b.qp->is_eager = true;
+	for (i = 0; i < POSTERS; i++) {
+		posters[i] = (struct poster){&c, i % 2 == 0};
+		assert_int_equal(pthread_create(&threads[i], NULL, poster_main, &posters[i]), 0);
+	}
+	for (i = 0; i < POSTERS; i++)
+		assert_true(pthread_join(threads[i], &failed) == 0 && !failed);
+	crew_await(&c, POSTERS * POSTS);
+	assert_int_equal(c.b.qp->posted, POSTERS * POSTS);
+	crew_close(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_who_asks_posts_while_the_thread_sleeps),
+		cmocka_unit_test(test_who_waits_is_told_what_has_ended),
+		cmocka_unit_test(test_who_took_the_end_does_not_give_way_before_it_is_seen),
+		cmocka_unit_test(test_what_nobody_waits_for_is_done_by_the_thread),
+		cmocka_unit_test(test_what_kernels_ask_for_is_done_by_the_thread),
+		cmocka_unit_test(test_a_full_ring_is_emptied),
+		cmocka_unit_test(test_many_ask_and_help_at_once),
+	};
+
+	return cmocka_run_group_tests_name("rdma_proxy_thread", tests, NULL, NULL);
+}

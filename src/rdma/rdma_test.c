@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What two adapters of this process do over a link between them. */
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "rdma/pair_test.h"
+
+static void fill(struct side *s, size_t length, unsigned seed)
+{
+	size_t i;
+
+	for (i = 0; i < length; i++)
+		s->memory[DATA + i] = (char)(seed + i * 7);
+}
+
+static void test_a_signal_comes_after_its_put(void **state)
+{
+	struct pair *p = pair_open(NULL);
+	struct oriel_dev_group g = oriel_dev_thread();
+	size_t sizes[] = {0, 1, 8, 13, 4095, 4097, 3 * 4096 + 1};
+	uint64_t raised = 0;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		fill(&p->a, sizes[i], (unsigned)i + 1);
+		assert_true(oriel_link_put_signal(p->a.dev, g, there(&p->b, DATA),
+						  here(&p->a, DATA), sizes[i], there(&p->b, SIGNAL),
+						  3) >= 0);
+		raised += 3;
+		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), raised,
+							0),
+				 ORIEL_OK);
+		assert_memory_equal(p->b.memory + DATA, p->a.memory + DATA, sizes[i]);
+		assert_int_equal(oriel_link_fence(p->a.dev, g, 0), ORIEL_OK);
+	}
+	assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), raised);
+	pair_close(p);
+}
+
+static void test_a_get_brings_what_is_there(void **state)
+{
+	struct pair *p = pair_open(NULL);
+	struct oriel_dev_group g = oriel_dev_thread();
+	int64_t ticket;
+
+	(void)state;
+	fill(&p->b, 20000, 5);
+	ticket = oriel_link_get(p->a.dev, g, there(&p->b, DATA), here(&p->a, DATA), 20000);
+	assert_int_equal(oriel_link_wait_local(p->a.dev, g, ticket, 0), ORIEL_OK);
+	assert_memory_equal(p->a.memory + DATA, p->b.memory + DATA, 20000);
+	pair_close(p);
+}
+
+static void test_a_counter_says_that_the_source_is_free(void **state)
+{
+	struct pair *p = pair_open(NULL);
+	struct oriel_dev_group g = oriel_dev_thread();
+	uint64_t i;
+
+	(void)state;
+	for (i = 1; i <= 3 * DEPTH; i++) {
+		memset(p->a.memory + DATA, (int)i, 5000);
+		assert_true(oriel_link_put_signal_counter(p->a.dev, g, there(&p->b, DATA),
+							  here(&p->a, DATA), 5000,
+							  there(&p->b, SIGNAL), 1,
+							  there(&p->a, COUNTER), 2) >= 0);
+		assert_int_equal(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 2 * i,
+							0),
+				 ORIEL_OK);
+		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), i, 0),
+				 ORIEL_OK);
+		assert_int_equal(p->b.memory[DATA + 4999], (char)i);
+	}
+	assert_true(oriel_link_signal_counter(p->a.dev, g, there(&p->b, SIGNAL), 1,
+					      there(&p->a, COUNTER), 1) >= 0);
+	assert_int_equal(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 6 * DEPTH + 1,
+						0),
+			 ORIEL_OK);
+	pair_close(p);
+}
+
+static void test_a_reset_comes_after_all_signals(void **state)
+{
+	struct pair *p = pair_open(NULL);
+	struct oriel_dev_group g = oriel_dev_thread();
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < 100; i++)
+		assert_true(oriel_link_signal(p->a.dev, g, there(&p->b, SIGNAL), 1) >= 0);
+	assert_true(oriel_link_signal_with_fence(p->a.dev, g, there(&p->b, SIGNAL), 1) >= 0);
+	assert_int_equal(oriel_link_reset_signal(p->a.dev, g, there(&p->b, SIGNAL), 0), ORIEL_OK);
+	assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), 0);
+	assert_true(oriel_link_put_value(p->a.dev, g, there(&p->b, SIGNAL), 77) >= 0);
+	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 77, 0), ORIEL_OK);
+	pair_close(p);
+}
+
+struct crew {
+	struct pair *p;
+	struct oriel_team team;
+	uint32_t next;
+	int failures;
+};
+
+#define CREW 4u
+#define ROUNDS 50u
+
+/* Parts of different lengths, empty ones among them, many times round the ring. */
+static void *crew_work(void *argument)
+{
+	struct crew *c = argument;
+	struct oriel_dev_group g =
+		oriel_dev_team(&c->team, __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED));
+	uint64_t i;
+
+	for (i = 1; i <= ROUNDS; i++) {
+		size_t length = i * 61;
+		int64_t ticket;
+
+		if (oriel_dev_is_leader(g))
+			fill(&c->p->a, length, (unsigned)i);
+		oriel_dev_sync(g);
+		ticket = oriel_link_put_cooperative(c->p->a.dev, g, there(&c->p->b, DATA),
+						    here(&c->p->a, DATA), length);
+		if (ticket < 0 ||
+		    oriel_link_signal(c->p->a.dev, g, there(&c->p->b, SIGNAL), 1) < 0 ||
+		    oriel_link_wait_signal(c->p->b.dev, g, word(&c->p->b, SIGNAL), i, 0) ||
+		    oriel_link_fence(c->p->a.dev, g, 0))
+			__atomic_fetch_add(&c->failures, 1, __ATOMIC_RELAXED);
+		if (oriel_dev_is_leader(g) &&
+		    memcmp(c->p->a.memory + DATA, c->p->b.memory + DATA, length))
+			__atomic_fetch_add(&c->failures, 1, __ATOMIC_RELAXED);
+		oriel_dev_sync(g);
+	}
+	return NULL;
+}
+
+static void test_a_team_shares_the_writing_of_wqes(void **state)
+{
+	struct crew c = {pair_open(NULL), {0}, 0, 0};
+	pthread_t threads[CREW];
+	unsigned i;
+
+	(void)state;
+	assert_int_equal(oriel_team_open(&c.team, CREW, true), ORIEL_OK);
+	for (i = 0; i < CREW; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, crew_work, &c), 0);
+	for (i = 0; i < CREW; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(c.failures, 0);
+	pair_close(c.p);
+}
+
+static void test_more_threads_than_half_the_ring_are_refused(void **state)
+{
+	struct pair *p = pair_open(NULL);
+	struct oriel_team team = {0};
+	struct oriel_dev_group leader;
+	struct oriel_link_post post;
+
+	(void)state;
+	assert_int_equal(oriel_team_open(&team, DEPTH, true), ORIEL_OK);
+	leader = oriel_dev_team(&team, 0);
+	post = oriel_link_begin(p->a.dev, oriel_link_main(p->a.dev), ORIEL_DEV_PUT, leader.size);
+	assert_int_equal(post.status, ORIEL_ERR_RANGE);
+	/* Nothing is broken by it. */
+	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
+	assert_true(oriel_link_signal(p->a.dev, oriel_dev_thread(), there(&p->b, SIGNAL), 1) >= 0);
+	assert_int_equal(oriel_link_fence(p->a.dev, oriel_dev_thread(), 0), ORIEL_OK);
+	pair_close(p);
+}
+
+static void test_a_bad_key_breaks_the_link_and_is_told(void **state)
+{
+	struct pair *p = pair_open(NULL);
+	struct oriel_dev_group g = oriel_dev_thread();
+	struct oriel_rdma_address nowhere = there(&p->b, LENGTH - 4);
+	int64_t ticket;
+
+	(void)state;
+	ticket = oriel_link_put(p->a.dev, g, nowhere, here(&p->a, DATA), 100);
+	assert_true(ticket >= 0);
+	assert_true(oriel_link_wait_local(p->a.dev, g, ticket, 0) < 0);
+	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_FULL);
+	assert_int_equal(p->a.health.peer, 1);
+	assert_int_equal(oriel_queue_err_syndrome(p->a.health.seen), ORIEL_MLX5_REMOTE_ACCESS);
+	/* Everybody else is told at once, whatever he waits for. */
+	assert_true(oriel_link_put(p->a.dev, g, there(&p->b, DATA), here(&p->a, DATA), 8) < 0);
+	assert_true(oriel_link_wait_signal(p->a.dev, g, word(&p->a, SIGNAL), 1, 0) < 0);
+	pair_close(p);
+}
+
+static void test_an_own_limit_harms_nothing(void **state)
+{
+	struct pair *p = pair_open(NULL);
+	struct oriel_dev_group g = oriel_dev_thread();
+
+	(void)state;
+	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 1000000),
+			 ORIEL_ERR_TIMEOUT);
+	assert_int_equal(p->b.health.state, ORIEL_DEV_FAULT_EMPTY);
+	assert_true(oriel_link_signal(p->a.dev, g, there(&p->b, SIGNAL), 1) >= 0);
+	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0), ORIEL_OK);
+	pair_close(p);
+}
+
+static void test_loss_changes_nothing(void **state)
+{
+	struct pair *p = pair_open("seed=7,drop=0.05,ack=2ms");
+	struct oriel_dev_group g = oriel_dev_thread();
+	uint64_t i;
+
+	(void)state;
+	for (i = 1; i <= 200; i++) {
+		fill(&p->a, 5000, (unsigned)i);
+		assert_true(oriel_link_put_signal(p->a.dev, g, there(&p->b, DATA),
+						  here(&p->a, DATA), 5000, there(&p->b, SIGNAL),
+						  1) >= 0);
+		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), i, 0),
+				 ORIEL_OK);
+		assert_memory_equal(p->b.memory + DATA, p->a.memory + DATA, 5000);
+		assert_int_equal(oriel_link_fence(p->a.dev, g, 0), ORIEL_OK);
+	}
+	assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), 200);
+	pair_close(p);
+}
+
+static void test_a_ticket_that_was_not_issued_is_refused(void **state)
+{
+	struct pair *p = pair_open(NULL);
+	struct oriel_dev_group g = oriel_dev_thread();
+	int64_t ticket = oriel_link_put_value(p->a.dev, g, there(&p->b, DATA), 1);
+
+	(void)state;
+	assert_true(ticket >= 0);
+	assert_int_equal(oriel_link_wait_local(p->a.dev, g, ticket + 1, 0), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_link_wait_local(p->a.dev, g, INT64_MAX, 0), ORIEL_ERR_INVALID);
+	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
+	assert_int_equal(oriel_link_wait_local(p->a.dev, g, ticket, 0), ORIEL_OK);
+	pair_close(p);
+}
+
+static void test_a_link_that_is_not_connected_refuses(void **state)
+{
+	struct pair *p = pair_create(NULL);
+	const struct oriel_dev_link *l = p->a.dev;
+	struct oriel_dev_group g = oriel_dev_thread();
+	struct oriel_rdma_address to = there(&p->b, DATA), from = here(&p->a, DATA);
+	struct oriel_rdma_address signal = there(&p->b, SIGNAL), counter = there(&p->a, COUNTER);
+
+	(void)state;
+	assert_false(ori_rdma_link_is_ready(p->a.link));
+	assert_int_equal(oriel_link_put(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_put(l, g, to, from, 0), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_put_cooperative(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_put_value(l, g, to, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_get(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_signal(l, g, signal, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_put_signal(l, g, to, from, 8, signal, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_put_counter(l, g, to, from, 8, counter, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_signal_counter(l, g, signal, 1, counter, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_reset_signal(l, g, signal, 0), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_wait_local(l, g, 0, 0), ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_wait_signal(l, g, word(&p->a, SIGNAL), 1, 0),
+			 ORIEL_ERR_NO_PATH);
+	assert_int_equal(oriel_link_fence(l, g, 0), ORIEL_OK);
+	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
+
+	/* And it is the same link afterwards. */
+	pair_connect(p);
+	assert_ptr_equal(ori_rdma_link_device(p->a.link), l);
+	assert_true(oriel_link_signal(l, g, signal, 1) >= 0);
+	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0), ORIEL_OK);
+	pair_close(p);
+}
+
+#define EAGER_PUTS 100u
+
+struct eager {
+	struct pair *p;
+	int status;
+};
+
+/* Put as soon as the link lets one, through a queue that it may not have looked at before. */
+static void *eager_work(void *argument)
+{
+	struct eager *e = argument;
+	struct oriel_dev_group g = oriel_dev_thread();
+	int64_t ticket = ORIEL_ERR_NO_PATH;
+	uint64_t i;
+
+	while (ticket == ORIEL_ERR_NO_PATH)
+		ticket = oriel_link_put_counter(e->p->a.dev, g, there(&e->p->b, DATA),
+						here(&e->p->a, DATA), 8, there(&e->p->a, COUNTER),
+						1);
+	for (i = 1; i < EAGER_PUTS && ticket >= 0; i++)
+		ticket = oriel_link_put_value(e->p->a.dev, g, there(&e->p->b, SIGNAL), i);
+	e->status = oriel_link_wait_local(e->p->a.dev, g, ticket, 0);
+	return NULL;
+}
+
+static void test_a_link_is_connected_under_the_eyes_of_posters(void **state)
+{
+	struct eager posters[CREW];
+	pthread_t threads[CREW];
+	struct pair *p = pair_create(NULL);
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < CREW; i++) {
+		posters[i] = (struct eager){p, ORIEL_AGAIN};
+		assert_int_equal(pthread_create(&threads[i], NULL, eager_work, &posters[i]), 0);
+	}
+	pair_connect(p);
+	for (i = 0; i < CREW; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < CREW; i++)
+		assert_int_equal(posters[i].status, ORIEL_OK);
+	assert_int_equal(oriel_link_wait_signal(p->a.dev, oriel_dev_thread(), word(&p->a, COUNTER),
+						CREW, 0),
+			 ORIEL_OK);
+	pair_close(p);
+}
+
+#define LINKS_MANY 100u /* more queues than one page has doorbells */
+
+static void test_many_links_do_not_disturb_each_other(void **state)
+{
+	struct ori_rdma_link *from[LINKS_MANY], *to[LINKS_MANY];
+	struct pair *p = pair_create(NULL);
+	struct oriel_dev_group g = oriel_dev_thread();
+	struct ori_rdma_end a, b;
+	unsigned i, round;
+
+	(void)state;
+	for (i = 0; i < LINKS_MANY; i++) {
+		assert_int_equal(ori_rdma_link_create(p->a.rdma, 1, 0, &from[i]), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_create(p->b.rdma, 0, 0, &to[i]), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_open(from[i], &a), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_open(to[i], &b), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_connect(from[i], &p->b.adapter, &b), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_connect(to[i], &p->a.adapter, &a), ORIEL_OK);
+		ori_rdma_link_begin(from[i]);
+		ori_rdma_link_begin(to[i]);
+	}
+	for (round = 1; round <= 3; round++) {
+		for (i = 0; i < LINKS_MANY; i++)
+			assert_true(oriel_link_signal(ori_rdma_link_device(from[i]), g,
+						      there(&p->b, SIGNAL), 1) >= 0);
+		for (i = 0; i < LINKS_MANY; i++)
+			assert_int_equal(oriel_link_fence(ori_rdma_link_device(from[i]), g, 0),
+					 ORIEL_OK);
+		assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), round * LINKS_MANY);
+	}
+	for (i = 0; i < LINKS_MANY; i++) {
+		ori_rdma_link_destroy(from[i]);
+		ori_rdma_link_destroy(to[i]);
+	}
+	pair_close(p);
+}
+
+static void test_every_rail_has_links(void **state)
+{
+	struct oriel_dev_group g = oriel_dev_thread();
+	unsigned rails;
+
+	(void)state;
+	for (rails = 1; rails <= ORIEL_DEV_RAILS; rails++) {
+		struct pair *p = pair_create_on(NULL, rails);
+
+		pair_connect(p);
+		assert_int_equal(ori_rdma_rails(p->a.rdma), rails);
+		assert_int_equal(p->a.dev->rail, rails - 1);
+		fill(&p->a, 5000, rails);
+		assert_true(oriel_link_put_signal_counter(p->a.dev, g, there(&p->b, DATA),
+							  here(&p->a, DATA), 5000,
+							  there(&p->b, SIGNAL), 1,
+							  there(&p->a, COUNTER), 1) >= 0);
+		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0),
+				 ORIEL_OK);
+		assert_int_equal(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 1, 0),
+				 ORIEL_OK);
+		assert_memory_equal(p->b.memory + DATA, p->a.memory + DATA, 5000);
+		pair_close(p);
+	}
+}
+
+/* What adapters refuse where a key of rail 0 is used on a link of rail 1. */
+static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair *p)
+{
+	struct oriel_dev_group g = oriel_dev_thread();
+	enum oriel_status status;
+	int64_t ticket;
+
+	pair_connect(p);
+	ticket = oriel_link_put(p->a.dev, g, (struct oriel_rdma_address){DATA, used[0].rail[1]},
+				(struct oriel_rdma_address){(uint64_t)(uintptr_t)p->a.memory,
+							    used[1].rail[1]},
+				8);
+	status = oriel_link_wait_local(p->a.dev, g, ticket, 0);
+	assert_int_equal(p->a.health.state, status ? ORIEL_DEV_FAULT_FULL : ORIEL_DEV_FAULT_EMPTY);
+	pair_close(p);
+	return status;
+}
+
+/* A proxy finds the keys of this end by itself. */
+static void test_a_key_of_another_rail_is_refused(void **state)
+{
+	bool is_proxied = pair_post == ORI_RDMA_POST_PROXY;
+	unsigned i, k;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		for (k = 0; k < 2; k++) {
+			struct pair *p = pair_create_on(NULL, 2);
+			struct oriel_dev_keys used[2] = {p->b.rkeys,
+							 *ori_rdma_whole_lkeys(p->a.rdma)};
+
+			if (!i)
+				used[0].rail[1] = used[0].rail[0];
+			if (!k)
+				used[1].rail[1] = used[1].rail[0];
+			assert_int_equal(put_by_rail_1(used, p),
+					 i && (k || is_proxied) ? ORIEL_OK : ORIEL_ERR_ACCESS);
+		}
+	}
+}
+
+static uint32_t number_of(const struct oriel_dev_link *l)
+{
+	struct oriel_link_queue q = oriel_link_main(l);
+
+	return q.proxy ? q.proxy->number : q.ring->qpn;
+}
+
+/* A link of rail 0 beside that of rail 1; the first queues of two adapters have one number. */
+static void test_an_event_is_of_a_link_of_its_rail(void **state)
+{
+	struct pair *p = pair_create_on(NULL, 2);
+	struct oriel_dev_group g = oriel_dev_thread();
+	struct ori_hca_qp_address adapters[2];
+	struct ori_rdma_link *beside[2];
+	struct oriel_dev_fault record;
+	struct ori_rdma_event event;
+	struct ori_rdma_end ends[2];
+	enum oriel_status status;
+	uint64_t deadline;
+
+	(void)state;
+	ori_rdma_describe(p->a.rdma, 0, &adapters[0]);
+	ori_rdma_describe(p->b.rdma, 0, &adapters[1]);
+	assert_int_equal(ori_rdma_link_create(p->a.rdma, 1, 0, &beside[0]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_create(p->b.rdma, 0, 0, &beside[1]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_open(beside[0], &ends[0]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_open(beside[1], &ends[1]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(beside[0], &adapters[1], &ends[1]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(beside[1], &adapters[0], &ends[0]), ORIEL_OK);
+	ori_rdma_link_begin(beside[0]);
+	ori_rdma_link_begin(beside[1]);
+	pair_connect(p);
+	assert_int_equal(number_of(ori_rdma_link_device(beside[0])), number_of(p->a.dev));
+
+	assert_true(oriel_link_put_value(p->a.dev, g, there(&p->b, LENGTH), 1) >= 0);
+	deadline = ori_deadline(LONG_NS);
+	do
+		status = ori_rdma_poll_event(p->a.rdma, &event);
+	while (status == ORIEL_AGAIN && !ori_deadline_passed(deadline));
+	assert_int_equal(status, ORIEL_OK);
+	assert_int_equal(event.rail, 1);
+	assert_int_equal(event.of.qpn, number_of(p->a.dev));
+	assert_false(ori_rdma_link_explain(beside[0], &event, &record));
+	assert_true(ori_rdma_link_explain(p->a.link, &event, &record));
+	assert_int_equal(record.status, ORIEL_ERR_ACCESS);
+	ori_rdma_link_destroy(beside[0]);
+	ori_rdma_link_destroy(beside[1]);
+	pair_close(p);
+}
+
+#define LINKS_MOST 4096u
+
+/* More links than the adapter has queues: the one too many leaves none of its own behind. */
+static void test_a_link_without_all_its_queues_has_none(void **state)
+{
+	struct ori_rdma_attr attr = {
+		&ori_hca_soft_ops, NULL, DEPTH, NULL, LONG_NS, 100, 1, NULL, NULL,
+		pair_post,         false};
+	struct ori_rdma_link **links = calloc(LINKS_MOST, sizeof(struct ori_rdma_link *));
+	enum oriel_status status = ORIEL_OK;
+	struct ori_rdma_end end;
+	struct ori_rdma *rdma;
+	unsigned count, i;
+
+	(void)state;
+	assert_non_null(links);
+	assert_int_equal(ori_rdma_open(&attr, &rdma), ORIEL_OK);
+	for (count = 0; count < LINKS_MOST && status == ORIEL_OK; count++) {
+		assert_int_equal(ori_rdma_link_create(rdma, count, 0, &links[count]), ORIEL_OK);
+		status = ori_rdma_link_open(links[count], &end);
+	}
+	assert_int_equal(status, ORIEL_ERR_NOMEM);
+	assert_true(count > 1000);
+	assert_false(ori_rdma_link_is_ready(links[count - 1]));
+	for (i = 0; i < 100; i++) {
+		ori_rdma_link_close(links[i % 2]);
+		assert_int_equal(ori_rdma_link_open(links[count - 1], &end), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_open(links[i % 2], &end), ORIEL_ERR_NOMEM);
+		ori_rdma_link_close(links[count - 1]);
+		assert_int_equal(ori_rdma_link_open(links[i % 2], &end), ORIEL_OK);
+	}
+	for (i = 0; i < count; i++)
+		ori_rdma_link_destroy(links[i]);
+	ori_rdma_close(rdma);
+	free(links);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_signal_comes_after_its_put),
+		cmocka_unit_test(test_a_get_brings_what_is_there),
+		cmocka_unit_test(test_a_counter_says_that_the_source_is_free),
+		cmocka_unit_test(test_a_reset_comes_after_all_signals),
+		cmocka_unit_test(test_a_team_shares_the_writing_of_wqes),
+		cmocka_unit_test(test_more_threads_than_half_the_ring_are_refused),
+		cmocka_unit_test(test_a_bad_key_breaks_the_link_and_is_told),
+		cmocka_unit_test(test_an_own_limit_harms_nothing),
+		cmocka_unit_test(test_loss_changes_nothing),
+		cmocka_unit_test(test_a_ticket_that_was_not_issued_is_refused),
+		cmocka_unit_test(test_a_link_that_is_not_connected_refuses),
+		cmocka_unit_test(test_a_link_is_connected_under_the_eyes_of_posters),
+		cmocka_unit_test(test_many_links_do_not_disturb_each_other),
+		cmocka_unit_test(test_every_rail_has_links),
+		cmocka_unit_test(test_a_key_of_another_rail_is_refused),
+		cmocka_unit_test(test_an_event_is_of_a_link_of_its_rail),
+		cmocka_unit_test(test_a_link_without_all_its_queues_has_none),
+	};
+
+	int failed = cmocka_run_group_tests_name("rdma by rings", tests, NULL, NULL);
+
+	pair_post = ORI_RDMA_POST_PROXY;
+	return failed + cmocka_run_group_tests_name("rdma by a proxy", tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A look for failures of links that nobody may be waiting for. */
+#include "rdma/rdma_heartbeat.h"
+#include "rdma/rdma_kernel.h"
+#include "rdma/rdma_proxied.h"
+
+static struct oriel_dev_fault watch_fault(const struct ori_rdma_link *link,
+					  struct oriel_link_queue q)
+{
+	return oriel_link_fault(ori_rdma_link_device(link), q, ORIEL_DEV_LINK,
+				oriel_queue_err_status(oriel_link_err(q)));
+}
+
+/* Of those that a proxy posts for, 0 the CPU and 1 kernels; none if there is no such. */
+static struct oriel_link_queue watch_proxied(const struct ori_rdma_link *link, unsigned which)
+{
+	const struct ori_proxied *p = ori_rdma_link_proxied(link, which);
+
+	return (struct oriel_link_queue){NULL, p->ring};
+}
+
+bool ori_rdma_link_poll(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
+{
+	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
+	struct oriel_link_queue queues[3] = {oriel_link_main(dev)};
+	unsigned i;
+
+	if (!oriel_link_has(queues[0]))
+		return false;
+	/* These were there before it. */
+	queues[1].ring = dev->companion;
+	queues[2] = watch_proxied(link, 1);
+	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
+		if (!oriel_link_has(queues[i]))
+			continue;
+		oriel_link_progress(queues[i]);
+		if (!oriel_link_err(queues[i]))
+			continue;
+		*record = watch_fault(link, queues[i]);
+		return true;
+	}
+	return false;
+}
+
+static enum oriel_status watch_poll_proxied(const struct ori_rdma_link *link)
+{
+	struct oriel_proxy_ring r;
+	enum oriel_status status = ori_rdma_link_read_proxied(link, &r);
+
+	if (status == ORIEL_OK && oriel_proxy_reserved(&r))
+		status = oriel_proxy_poll(&r, oriel_proxy_reserved(&r) - 1);
+	return status;
+}
+
+enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link)
+{
+	enum oriel_status status = watch_poll_proxied(link);
+	struct oriel_mlx5_queue q;
+	unsigned which;
+
+	if (status != ORIEL_ERR_NO_PATH)
+		return status;
+	for (which = 0; which < 2; which++) {
+		status = ori_rdma_link_read_kernel(link, which, &q);
+		if (status == ORIEL_ERR_NO_PATH)
+			continue;
+		if (status == ORIEL_OK && oriel_mlx5_ready(&q) != q.done)
+			status = oriel_mlx5_poll(&q, oriel_mlx5_ready(&q) - 1);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	return ORIEL_OK;
+}
+
+/* The queue of kernels with number @qpn as it is now, in @copy; false if there is none. */
+static bool watch_find_kernel(const struct ori_rdma_link *link, uint32_t qpn,
+			      struct oriel_mlx5_queue *copy)
+{
+	unsigned which;
+
+	for (which = 0; which < 2; which++)
+		if (ori_rdma_link_read_kernel(link, which, copy) != ORIEL_ERR_NO_PATH &&
+		    copy->qpn == qpn)
+			return true;
+	return false;
+}
+
+static struct oriel_mlx5_queue *watch_find_ring(const struct ori_rdma_link *link, uint32_t qpn,
+						struct oriel_mlx5_queue *copy)
+{
+	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
+	struct oriel_mlx5_queue *main = oriel_link_main(dev).ring;
+
+	if (main && main->qpn == qpn)
+		return main;
+	if (dev->companion && dev->companion->qpn == qpn)
+		return dev->companion;
+	return watch_find_kernel(link, qpn, copy) ? copy : NULL;
+}
+
+/* The queue with number @qpn; all is known of it that the adapter has told. */
+static struct oriel_link_queue watch_find(const struct ori_rdma_link *link, uint32_t qpn,
+					  struct oriel_mlx5_queue *copy)
+{
+	struct oriel_link_queue q;
+	unsigned which;
+
+	for (which = 0; which < 2; which++) {
+		q = watch_proxied(link, which);
+		if (q.proxy && q.proxy->number == qpn &&
+		    ori_proxied_poll(ori_rdma_link_proxied(link, which)))
+			return q;
+	}
+	q = (struct oriel_link_queue){watch_find_ring(link, qpn, copy), NULL};
+	if (q.ring)
+		oriel_mlx5_progress(q.ring);
+	return q;
+}
+
+static uint64_t watch_done(struct oriel_link_queue q)
+{
+	return oriel_dev_load_relaxed(oriel_link_is_proxied(q) ? &q.proxy->done : &q.ring->done);
+}
+
+/* Requests of this end were flushed, or there are none: the event knows more. */
+static void watch_amend(struct oriel_dev_fault *record, const struct ori_hca_event *told,
+			uint64_t done)
+{
+	if (told->syndrome && oriel_queue_err_syndrome(record->seen) != told->syndrome) {
+		record->what = ORIEL_DEV_LINK;
+		record->seen =
+			oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, told->syndrome, told->vendor, done);
+		record->status = oriel_queue_err_status(record->seen);
+	}
+	if (record->status == ORIEL_OK)
+		record->status = told->status;
+}
+
+static void watch_explain_pulse(const struct ori_rdma_link *link, const struct ori_hca_event *told,
+				struct oriel_dev_fault *record)
+{
+	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
+
+	ori_rdma_heartbeat_progress(p);
+	ori_rdma_heartbeat_fault(link, record);
+	watch_amend(record, told, p->done);
+	record->what = ori_rdma_heartbeat_what((enum oriel_status)record->status);
+}
+
+bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rdma_event *event,
+			   struct oriel_dev_fault *record)
+{
+	const struct ori_hca_event *told = &event->of;
+	struct oriel_mlx5_queue copy;
+	struct oriel_link_queue q;
+
+	if (event->rail != ori_rdma_link_device(link)->rail || !ori_rdma_link_is_ready(link))
+		return false;
+	if (ori_rdma_link_heartbeat(link)->address.qpn == told->qpn) {
+		watch_explain_pulse(link, told, record);
+		return true;
+	}
+	q = watch_find(link, told->qpn, &copy);
+	if (!oriel_link_has(q))
+		return false;
+	*record = watch_fault(link, q);
+	watch_amend(record, told, watch_done(q));
+	oriel_link_own_access(q, record);
+	return true;
+}
