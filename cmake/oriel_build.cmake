@@ -97,7 +97,7 @@ function(oriel_sources)
 	endforeach()
 endfunction()
 
-# oriel_unit_test(x_test.c): a cmocka program over the library's internals.
+# oriel_unit_test(x_test.c [LIBRARY...]): a cmocka program over the library's internals.
 function(oriel_unit_test file)
 	if(NOT BUILD_TESTING)
 		return()
@@ -108,7 +108,7 @@ function(oriel_unit_test file)
 		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/unit)
 	target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
 	target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-	target_link_libraries(${name} PRIVATE oriel_static PkgConfig::CMOCKA Threads::Threads)
+	target_link_libraries(${name} PRIVATE ${ARGN} oriel_static PkgConfig::CMOCKA Threads::Threads)
 	add_test(NAME unit/${name} COMMAND ${name})
 	set_tests_properties(unit/${name} PROPERTIES TIMEOUT 600 LABELS unit)
 endfunction()

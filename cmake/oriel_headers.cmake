@@ -6,7 +6,6 @@ set(ORIEL_HEADERS
 	oriel/status.h
 	oriel/bootstrap.h
 	oriel/comm.h
-	oriel/doctor.h
 	oriel/p2p.h
 	oriel/p2p_mock.h
 	oriel/region.h

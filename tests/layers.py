@@ -62,7 +62,7 @@ OUTSIDE = {
     "bench/verbs": Rule("status types dev public base hca rdma",
                         "it measures links that the host drives, and what carries them"),
     "tests": Rule("status types dev public", OUTSIDE_WHY),
-    "tools": Rule("status types dev public", OUTSIDE_WHY),
+    "tools": Rule("status types dev public doctor/doctor.h", OUTSIDE_WHY),
     "examples": Rule("status types dev public", OUTSIDE_WHY),
     "bench": Rule("status types dev public", OUTSIDE_WHY),
     "adapters": Rule("status types dev public", OUTSIDE_WHY),

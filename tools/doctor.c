@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `oriel doctor`: checks what the paths need of this machine, and prints how to fix what is
- * missing. The verdicts come from oriel/doctor.h.
+ * missing. The verdicts come from doctor/doctor.h.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/doctor.h>
+#include "doctor/doctor.h"
 #include <oriel/status.h>
 
 #include "json.h"
@@ -52,16 +52,16 @@ static int doctor_file_fail(const char *path)
 	return TOOL_FAILED;
 }
 
-static bool findings_print(const struct oriel_machine *machine)
+static bool findings_print(const struct ori_machine *machine)
 {
 	static const char *const head[] = {"check", "verdict", "found"};
 	struct table table = {.columns = 3};
 	bool is_added = table_add(&table, head);
-	struct oriel_finding f;
+	struct ori_finding f;
 	unsigned i;
 
-	for (i = 0; is_added && oriel_machine_finding(machine, i, &f) == ORIEL_OK; i++) {
-		const char *cells[] = {f.name, oriel_verdict_name(f.verdict), f.found};
+	for (i = 0; is_added && ori_machine_finding(machine, i, &f) == ORIEL_OK; i++) {
+		const char *cells[] = {f.name, ori_doctor_verdict_name(f.verdict), f.found};
 
 		is_added = table_add(&table, cells);
 	}
@@ -71,16 +71,16 @@ static bool findings_print(const struct oriel_machine *machine)
 }
 
 /* "stops: T3, T2" */
-static void data_paths_print(const struct oriel_machine *machine, const char *what, unsigned mask)
+static void data_paths_print(const struct ori_machine *machine, const char *what, unsigned mask)
 {
 	const char *between = "";
-	struct oriel_data_path_state p;
+	struct ori_data_path_view p;
 	unsigned i;
 
 	if (!mask)
 		return;
 	printf("    %s ", what);
-	for (i = 0; oriel_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
+	for (i = 0; ori_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
 		if (!(mask & 1u << p.path))
 			continue;
 		printf("%s%s", between, p.tag);
@@ -89,13 +89,13 @@ static void data_paths_print(const struct oriel_machine *machine, const char *wh
 	printf("\n");
 }
 
-static void failures_print(const struct oriel_machine *machine)
+static void failures_print(const struct ori_machine *machine)
 {
-	struct oriel_finding f;
+	struct ori_finding f;
 	unsigned i;
 
-	for (i = 0; oriel_machine_finding(machine, i, &f) == ORIEL_OK; i++) {
-		if (f.verdict != ORIEL_VERDICT_FAIL)
+	for (i = 0; ori_machine_finding(machine, i, &f) == ORIEL_OK; i++) {
+		if (f.verdict != ORI_DOCTOR_FAIL)
 			continue;
 		printf("\n  %s: %s\n    means: %s\n", f.name, f.found, f.means);
 		data_paths_print(machine, "stops:", f.needs);
@@ -104,16 +104,16 @@ static void failures_print(const struct oriel_machine *machine)
 	}
 }
 
-static bool states_print(const struct oriel_machine *machine)
+static bool states_print(const struct ori_machine *machine)
 {
 	static const char *const head[] = {"data path", "verdict", "used", "why"};
 	struct table table = {.columns = 4};
 	bool is_added = table_add(&table, head);
-	struct oriel_data_path_state p;
+	struct ori_data_path_view p;
 	unsigned i;
 
-	for (i = 0; is_added && oriel_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
-		const char *cells[] = {p.name, oriel_verdict_name(p.verdict),
+	for (i = 0; is_added && ori_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
+		const char *cells[] = {p.name, ori_doctor_verdict_name(p.verdict),
 				       p.is_used ? "yes" : "no", *p.why ? p.why : "-"};
 
 		is_added = table_add(&table, cells);
@@ -125,25 +125,25 @@ static bool states_print(const struct oriel_machine *machine)
 }
 
 /* Print the used ones of the data paths [@first, @last) by name. */
-static void use_print(const struct oriel_machine *machine, const char *peers, unsigned first,
+static void use_print(const struct ori_machine *machine, const char *peers, unsigned first,
 		      unsigned last)
 {
 	const char *between = "";
-	struct oriel_data_path_state p;
+	struct ori_data_path_view p;
 	unsigned i;
 
 	printf("  %s: ", peers);
-	for (i = first; i < last && oriel_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
+	for (i = first; i < last && ori_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
 		if (!p.is_used)
 			continue;
 		printf("%s%s%s", between, p.name,
-		       p.verdict == ORIEL_VERDICT_UNKNOWN ? " (if it works)" : "");
+		       p.verdict == ORI_DOCTOR_UNKNOWN ? " (if it works)" : "");
 		between = "; ";
 	}
 	printf("%s\n", *between ? "" : "none");
 }
 
-static int doctor_print(const struct oriel_machine *machine, const char *from)
+static int doctor_print(const struct ori_machine *machine, const char *from)
 {
 	printf("oriel %s: %s\n\n", oriel_version(), from ? from : "this machine");
 	if (!findings_print(machine))
@@ -152,8 +152,8 @@ static int doctor_print(const struct oriel_machine *machine, const char *from)
 	if (!states_print(machine))
 		goto no_memory;
 	printf("\n");
-	use_print(machine, "peers on this machine", ORIEL_DATA_PATH_MEMORY, ORIEL_DATA_PATH_FABRIC);
-	use_print(machine, "peers on other machines", ORIEL_DATA_PATH_FABRIC, ORIEL_DATA_PATHS);
+	use_print(machine, "peers on this machine", ORI_DATA_PATH_MEMORY, ORI_DATA_PATH_FABRIC);
+	use_print(machine, "peers on other machines", ORI_DATA_PATH_FABRIC, ORI_DATA_PATH_COUNT);
 	return TOOL_OK;
 
 no_memory:
@@ -161,29 +161,29 @@ no_memory:
 	return TOOL_FAILED;
 }
 
-static void data_paths_write(struct json *json, const char *key,
-			     const struct oriel_machine *machine, unsigned mask)
+static void data_paths_write(struct json *json, const char *key, const struct ori_machine *machine,
+			     unsigned mask)
 {
-	struct oriel_data_path_state p;
+	struct ori_data_path_view p;
 	unsigned i;
 
 	json_open_array(json, key);
-	for (i = 0; oriel_machine_data_path(machine, i, &p) == ORIEL_OK; i++)
+	for (i = 0; ori_machine_data_path(machine, i, &p) == ORIEL_OK; i++)
 		if (mask & 1u << p.path)
 			json_text(json, NULL, p.tag);
 	json_close_array(json);
 }
 
-static void findings_write(struct json *json, const struct oriel_machine *machine)
+static void findings_write(struct json *json, const struct ori_machine *machine)
 {
-	struct oriel_finding f;
+	struct ori_finding f;
 	unsigned i;
 
 	json_open_array(json, "checks");
-	for (i = 0; oriel_machine_finding(machine, i, &f) == ORIEL_OK; i++) {
+	for (i = 0; ori_machine_finding(machine, i, &f) == ORIEL_OK; i++) {
 		json_open_object(json, NULL);
 		json_text(json, "name", f.name);
-		json_text(json, "verdict", oriel_verdict_name(f.verdict));
+		json_text(json, "verdict", ori_doctor_verdict_name(f.verdict));
 		json_text(json, "found", f.found);
 		json_text(json, "means", f.means);
 		json_text(json, "mend", f.fix);
@@ -194,17 +194,17 @@ static void findings_write(struct json *json, const struct oriel_machine *machin
 	json_close_array(json);
 }
 
-static void states_write(struct json *json, const struct oriel_machine *machine)
+static void states_write(struct json *json, const struct ori_machine *machine)
 {
-	struct oriel_data_path_state p;
+	struct ori_data_path_view p;
 	unsigned i;
 
 	json_open_array(json, "ways");
-	for (i = 0; oriel_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
+	for (i = 0; ori_machine_data_path(machine, i, &p) == ORIEL_OK; i++) {
 		json_open_object(json, NULL);
 		json_text(json, "tag", p.tag);
 		json_text(json, "name", p.name);
-		json_text(json, "verdict", oriel_verdict_name(p.verdict));
+		json_text(json, "verdict", ori_doctor_verdict_name(p.verdict));
 		json_bool(json, "is_built", p.is_built);
 		json_bool(json, "is_used", p.is_used);
 		json_text(json, "why", p.why);
@@ -213,20 +213,20 @@ static void states_write(struct json *json, const struct oriel_machine *machine)
 	json_close_array(json);
 }
 
-static void doctor_write(const struct oriel_machine *machine)
+static void doctor_write(const struct ori_machine *machine)
 {
 	struct json json = {.to = stdout};
 
 	json_open_object(&json, NULL);
 	json_text(&json, "version", oriel_version());
-	json_bool(&json, "is_well", oriel_machine_is_well(machine));
+	json_bool(&json, "is_well", ori_machine_is_well(machine));
 	findings_write(&json, machine);
 	states_write(&json, machine);
 	json_close_object(&json);
 	printf("\n");
 }
 
-static int machine_from(const char *path, struct oriel_machine **machine)
+static int machine_from(const char *path, struct ori_machine **machine)
 {
 	FILE *file = fopen(path, "re");
 	char *text = malloc(DOCTOR_RECORD_MAX);
@@ -243,7 +243,7 @@ static int machine_from(const char *path, struct oriel_machine **machine)
 	} else if (length == DOCTOR_RECORD_MAX) {
 		fprintf(stderr, "oriel doctor: %s: too long for a record\n", path);
 		code = TOOL_FAILED;
-	} else if (oriel_machine_import(text, length, machine) != ORIEL_OK) {
+	} else if (ori_machine_import(text, length, machine) != ORIEL_OK) {
 		fprintf(stderr, "oriel doctor: %s: %s\n", path, oriel_last_error());
 		code = TOOL_FAILED;
 	}
@@ -254,9 +254,9 @@ out:
 	return code;
 }
 
-static int machine_record(const struct oriel_machine *machine, const char *path)
+static int machine_record(const struct ori_machine *machine, const char *path)
 {
-	size_t length = oriel_machine_export(machine, NULL, 0) + 1;
+	size_t length = ori_machine_export(machine, NULL, 0) + 1;
 	char *text = malloc(length);
 	FILE *file = fopen(path, "we");
 	int code = TOOL_OK;
@@ -264,7 +264,7 @@ static int machine_record(const struct oriel_machine *machine, const char *path)
 	if (!text || !file) {
 		code = doctor_file_fail(path);
 	} else {
-		oriel_machine_export(machine, text, length);
+		ori_machine_export(machine, text, length);
 		if (fputs(text, file) == EOF)
 			code = doctor_file_fail(path);
 	}
@@ -276,12 +276,12 @@ static int machine_record(const struct oriel_machine *machine, const char *path)
 
 static int doctor_report(const struct doctor_options *options)
 {
-	struct oriel_machine *machine = NULL;
+	struct ori_machine *machine = NULL;
 	int code = TOOL_OK;
 
 	if (options->from)
 		code = machine_from(options->from, &machine);
-	else if (oriel_machine_create(&machine) != ORIEL_OK)
+	else if (ori_machine_create(&machine) != ORIEL_OK)
 		code = doctor_fail();
 	if (code == TOOL_OK && options->record)
 		code = machine_record(machine, options->record);
@@ -289,9 +289,9 @@ static int doctor_report(const struct doctor_options *options)
 		doctor_write(machine);
 	else if (code == TOOL_OK)
 		code = doctor_print(machine, options->from);
-	if (code == TOOL_OK && !oriel_machine_is_well(machine))
+	if (code == TOOL_OK && !ori_machine_is_well(machine))
 		code = TOOL_FAILED;
-	oriel_machine_destroy(machine);
+	ori_machine_destroy(machine);
 	return code;
 }
 

@@ -8,7 +8,6 @@
 #include <oriel/bcast.h>
 #include <oriel/bootstrap.h>
 #include <oriel/comm.h>
-#include <oriel/doctor.h>
 #include <oriel/p2p.h>
 #include <oriel/progress.h>
 #include <oriel/region.h>

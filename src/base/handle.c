@@ -63,7 +63,6 @@ static struct {
 		  [ORI_HANDLE_P2P_MEMORY].noun = "p2p memory",
 		  [ORI_HANDLE_P2P_CREW].noun = "p2p crew",
 		  [ORI_HANDLE_P2P_MOCK].noun = "p2p mock",
-		  [ORI_HANDLE_MACHINE].noun = "machine",
 		  [ORI_HANDLE_LOCAL_JOB].noun = "local job"},
 };
 

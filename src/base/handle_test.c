@@ -14,7 +14,7 @@
 
 #define KIND ORI_HANDLE_REGION
 #define OTHER ORI_HANDLE_COPIES
-#define LARGE ORI_HANDLE_MACHINE
+#define LARGE ORI_HANDLE_LOCAL_JOB
 
 struct object {
 	uint64_t words[9];

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void ori_answer(struct ori_answer *answer, enum oriel_verdict verdict, const char *format, ...)
+void ori_answer(struct ori_answer *answer, enum ori_doctor_verdict verdict, const char *format, ...)
 {
 	va_list args;
 
@@ -28,11 +28,11 @@ void ori_answer_flag(struct ori_answer *answer, int64_t flag, const char *yes, c
 		     const char *unknown)
 {
 	if (flag == ORI_FACT_UNKNOWN)
-		ori_answer(answer, ORIEL_VERDICT_UNKNOWN, "%s", unknown);
+		ori_answer(answer, ORI_DOCTOR_UNKNOWN, "%s", unknown);
 	else if (flag)
-		ori_answer(answer, ORIEL_VERDICT_PASS, "%s", yes);
+		ori_answer(answer, ORI_DOCTOR_PASS, "%s", yes);
 	else
-		ori_answer(answer, ORIEL_VERDICT_FAIL, "%s", no);
+		ori_answer(answer, ORI_DOCTOR_FAIL, "%s", no);
 }
 
 void ori_summary_add(struct ori_summary *summary, unsigned index, int64_t is_fine)
@@ -48,11 +48,11 @@ void ori_summary_add(struct ori_summary *summary, unsigned index, int64_t is_fin
 	}
 }
 
-enum oriel_verdict ori_summary_verdict(const struct ori_summary *summary)
+enum ori_doctor_verdict ori_summary_verdict(const struct ori_summary *summary)
 {
 	if (summary->bad > 0)
-		return ORIEL_VERDICT_FAIL;
+		return ORI_DOCTOR_FAIL;
 	if (summary->unknown > 0 || summary->count == 0)
-		return ORIEL_VERDICT_UNKNOWN;
-	return ORIEL_VERDICT_PASS;
+		return ORI_DOCTOR_UNKNOWN;
+	return ORI_DOCTOR_PASS;
 }

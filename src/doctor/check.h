@@ -6,17 +6,17 @@
 #ifndef ORI_DOCTOR_CHECK_H
 #define ORI_DOCTOR_CHECK_H
 
-#include <oriel/doctor.h>
+#include "doctor/doctor.h"
 
 #include "doctor/facts.h"
 
-#define ORI_DATA_PATH(name) (1u << ORIEL_DATA_PATH_##name)
+#define ORI_DATA_PATH(name) (1u << ORI_DATA_PATH_##name)
 #define ORI_DATA_PATHS_GPU_POSTED (ORI_DATA_PATH(T2) | ORI_DATA_PATH(T1) | ORI_DATA_PATH(T0))
 #define ORI_DATA_PATHS_NIC (ORI_DATA_PATH(T3) | ORI_DATA_PATHS_GPU_POSTED)
 
 /* The result of a check: verdict, what was found, and the command that fixes a failure. */
 struct ori_answer {
-	enum oriel_verdict verdict;
+	enum ori_doctor_verdict verdict;
 	char found[240];
 	char fix[320];
 };
@@ -35,7 +35,7 @@ struct ori_check_list {
 
 extern const struct ori_check_list ori_checks_of_host, ori_checks_of_gpus, ori_checks_of_nics;
 
-void ori_answer(struct ori_answer *answer, enum oriel_verdict verdict, const char *format, ...)
+void ori_answer(struct ori_answer *answer, enum ori_doctor_verdict verdict, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void ori_answer_fix(struct ori_answer *answer, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -56,11 +56,11 @@ struct ori_summary {
 void ori_summary_add(struct ori_summary *summary, unsigned index, int64_t is_fine);
 
 /* FAIL if a device is bad; UNKNOWN if a value is unknown or there is no device; otherwise PASS. */
-enum oriel_verdict ori_summary_verdict(const struct ori_summary *summary);
+enum ori_doctor_verdict ori_summary_verdict(const struct ori_summary *summary);
 
 /* The state of a data path, given the verdicts of all checks. */
 struct ori_data_path_state {
-	enum oriel_verdict verdict;
+	enum ori_doctor_verdict verdict;
 	bool is_built, is_used;
 	char why[480];
 };
@@ -72,9 +72,9 @@ struct ori_checked {
 };
 
 void ori_data_paths_judge(const struct ori_facts *facts, const struct ori_checked *checked,
-			  unsigned count, struct ori_data_path_state states[ORIEL_DATA_PATHS]);
-const char *ori_data_path_name(enum oriel_data_path path);
-const char *ori_data_path_tag(enum oriel_data_path path);
-bool ori_data_paths_are_well(const struct ori_data_path_state states[ORIEL_DATA_PATHS]);
+			  unsigned count, struct ori_data_path_state states[ORI_DATA_PATH_COUNT]);
+const char *ori_data_path_name(enum ori_data_path path);
+const char *ori_data_path_tag(enum ori_data_path path);
+bool ori_data_paths_are_well(const struct ori_data_path_state states[ORI_DATA_PATH_COUNT]);
 
 #endif

@@ -26,9 +26,9 @@ static bool gpus_are_absent(const struct ori_facts *f)
 static bool skip_without_gpus(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (gpus_are_absent(f))
-		ori_answer(a, ORIEL_VERDICT_SKIP, "no GPU");
+		ori_answer(a, ORI_DOCTOR_SKIP, "no GPU");
 	else if (f->gpu_count == 0)
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "the driver shows no GPU");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "the driver shows no GPU");
 	return f->gpu_count == 0;
 }
 
@@ -37,12 +37,12 @@ static void check_driver_result(const struct ori_facts *f, struct ori_answer *a)
 {
 	switch (f->cuda_result) {
 	case 0:
-		ori_answer(a, ORIEL_VERDICT_PASS, "%s, CUDA %" PRId64 ".%" PRId64 ", %u GPUs",
+		ori_answer(a, ORI_DOCTOR_PASS, "%s, CUDA %" PRId64 ".%" PRId64 ", %u GPUs",
 			   f->nvidia[0] ? f->nvidia : "version unknown", f->cuda_version / 1000,
 			   f->cuda_version % 1000 / 10, f->gpu_count);
 		return;
 	case RESULT_NO_DEVICE:
-		ori_answer(a, ORIEL_VERDICT_FAIL,
+		ori_answer(a, ORI_DOCTOR_FAIL,
 			   "CUDA_ERROR_NO_DEVICE: this process has access to no GPU");
 		ori_answer_fix(a, "%s",
 			       f->container == ORI_FACT_YES
@@ -50,18 +50,18 @@ static void check_driver_result(const struct ori_facts *f, struct ori_answer *a)
 				       : "unset CUDA_VISIBLE_DEVICES; nvidia-modprobe -u -c 0");
 		return;
 	case RESULT_NOT_READY:
-		ori_answer(a, ORIEL_VERDICT_FAIL,
+		ori_answer(a, ORI_DOCTOR_FAIL,
 			   "CUDA_ERROR_SYSTEM_NOT_READY: the NVSwitch fabric is not started");
 		ori_answer_fix(a, "systemctl enable --now nvidia-fabricmanager");
 		return;
 	case RESULT_MISMATCH:
-		ori_answer(a, ORIEL_VERDICT_FAIL,
+		ori_answer(a, ORI_DOCTOR_FAIL,
 			   "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: libcuda and "
 			   "the kernel modules are of different versions");
 		ori_answer_fix(a, "reboot (after: apt-get install --reinstall the driver)");
 		return;
 	default:
-		ori_answer(a, ORIEL_VERDICT_FAIL, "cuInit() fails with %" PRId64, f->cuda_result);
+		ori_answer(a, ORI_DOCTOR_FAIL, "cuInit() fails with %" PRId64, f->cuda_result);
 		ori_answer_fix(a, "dmesg | grep -i -e nvrm -e xid");
 	}
 }
@@ -70,31 +70,31 @@ static void check_driver_result(const struct ori_facts *f, struct ori_answer *a)
 static void check_driver(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (gpus_are_absent(f)) {
-		ori_answer(a, ORIEL_VERDICT_SKIP, "no GPU");
+		ori_answer(a, ORI_DOCTOR_SKIP, "no GPU");
 	} else if (f->cuda == ORI_FACT_YES && f->cuda_result != ORI_FACT_UNKNOWN) {
 		check_driver_result(f, a);
 	} else if (f->cuda == ORI_FACT_NO && f->bus_gpus > 0) {
-		ori_answer(a, ORIEL_VERDICT_FAIL,
-			   "%" PRId64 " GPUs on the bus, but no libcuda.so.1", f->bus_gpus);
+		ori_answer(a, ORI_DOCTOR_FAIL, "%" PRId64 " GPUs on the bus, but no libcuda.so.1",
+			   f->bus_gpus);
 		ori_answer_fix(a, "%s",
 			       f->container == ORI_FACT_YES ? "docker run --gpus all ..."
 							    : "apt-get install cuda-drivers");
 	} else if (f->cuda == ORI_FACT_NO) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN,
+		ori_answer(a, ORI_DOCTOR_UNKNOWN,
 			   "no libcuda.so.1; unknown whether the machine has a GPU");
 	} else {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown");
 	}
 }
 
 static void check_build(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (gpus_are_absent(f)) {
-		ori_answer(a, ORIEL_VERDICT_SKIP, "no GPU");
+		ori_answer(a, ORI_DOCTOR_SKIP, "no GPU");
 		return;
 	}
 	ori_answer_flag(a, f->built_gpu, "built with CUDA", "built without CUDA", "unknown");
-	if (a->verdict == ORIEL_VERDICT_FAIL)
+	if (a->verdict == ORI_DOCTOR_FAIL)
 		ori_answer_fix(a, "CUDA_PATH=/usr/local/cuda cmake --preset release -D "
 				  "ORIEL_CUDA=ON && cmake --build --preset release");
 }
@@ -121,12 +121,12 @@ static void check_model(const struct ori_facts *f, struct ori_answer *a)
 		ori_summary_add(&sum, i, gpu_is_fit(&f->gpu[i]));
 	g = &f->gpu[sum.bad ? sum.first_bad : 0];
 	a->verdict = ori_summary_verdict(&sum);
-	if (a->verdict == ORIEL_VERDICT_UNKNOWN)
+	if (a->verdict == ORI_DOCTOR_UNKNOWN)
 		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
-	else if (a->verdict == ORIEL_VERDICT_PASS || g->capability < CAPABILITY_LEAST)
+	else if (a->verdict == ORI_DOCTOR_PASS || g->capability < CAPABILITY_LEAST)
 		ori_answer(a, a->verdict, "%s, compute capability %" PRId64 ".%" PRId64 "%s",
 			   g->name[0] ? g->name : "a GPU", g->capability / 10, g->capability % 10,
-			   a->verdict == ORIEL_VERDICT_PASS ? "" : ", below 8.0");
+			   a->verdict == ORI_DOCTOR_PASS ? "" : ", below 8.0");
 	else
 		ori_answer(a, a->verdict, "%s does not export memory as descriptors", g->name);
 }
@@ -159,15 +159,15 @@ static void check_access_fail(const struct ori_facts *f, struct ori_answer *a)
 	unsigned from, to;
 
 	if (reach_find_letter(f, '-', &from, &to)) {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "GPU %u does not reach GPU %u", from, to);
+		ori_answer(a, ORI_DOCTOR_FAIL, "GPU %u does not reach GPU %u", from, to);
 		ori_answer_fix(a, "nvidia-smi topo -p2p r; if it says DR or CNS: remove "
 				  "NVreg_RegistryDwords=\"ForceP2P=0\" and the like from "
 				  "/etc/modprobe.d, boot with iommu=pt");
 	} else if (reach_find_letter(f, 'N', &from, &to)) {
-		ori_answer(a, ORIEL_VERDICT_FAIL,
-			   "GPU %u reaches GPU %u without atomics: over PCIe", from, to);
+		ori_answer(a, ORI_DOCTOR_FAIL, "GPU %u reaches GPU %u without atomics: over PCIe",
+			   from, to);
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "not every GPU reaches every other");
+		ori_answer(a, ORI_DOCTOR_FAIL, "not every GPU reaches every other");
 	}
 }
 
@@ -182,15 +182,15 @@ static void check_access(const struct ori_facts *f, struct ori_answer *a)
 	if (skip_without_gpus(f, a))
 		return;
 	if (f->gpu_count == 1) {
-		ori_answer(a, ORIEL_VERDICT_SKIP, "one GPU");
+		ori_answer(a, ORI_DOCTOR_SKIP, "one GPU");
 		return;
 	}
 	for (unsigned i = 0; i < f->gpu_count; i++)
 		ori_summary_add(&sum, i, reach_is_full(f->gpu[i].reach, f->gpu_count));
 	a->verdict = ori_summary_verdict(&sum);
-	if (a->verdict == ORIEL_VERDICT_PASS)
+	if (a->verdict == ORI_DOCTOR_PASS)
 		ori_answer(a, a->verdict, "all %u reach each other, with atomics", f->gpu_count);
-	else if (a->verdict == ORIEL_VERDICT_UNKNOWN)
+	else if (a->verdict == ORI_DOCTOR_UNKNOWN)
 		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	else
 		check_access_fail(f, a);
@@ -215,16 +215,16 @@ static void check_fabric(const struct ori_facts *f, struct ori_answer *a)
 	for (unsigned i = 0; i < f->gpu_count; i++)
 		ori_summary_add(&sum, i, fabric_is_up(&f->gpu[i]));
 	a->verdict = ori_summary_verdict(&sum);
-	if (a->verdict == ORIEL_VERDICT_UNKNOWN) {
+	if (a->verdict == ORI_DOCTOR_UNKNOWN) {
 		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
-	} else if (a->verdict == ORIEL_VERDICT_FAIL) {
+	} else if (a->verdict == ORI_DOCTOR_FAIL) {
 		ori_answer(a, a->verdict, "GPU %u: registration with the fabric: %s", sum.first_bad,
 			   f->gpu[sum.first_bad].fabric);
 		ori_answer_fix(a, "systemctl restart nvidia-fabricmanager (on NVL72: "
 				  "systemctl restart nvidia-imex), then nvidia-smi -q | grep -A3 "
 				  "Fabric");
 	} else if (strcmp(f->gpu[0].fabric, "none") == 0) {
-		ori_answer(a, ORIEL_VERDICT_SKIP, "these GPUs have no fabric to register with");
+		ori_answer(a, ORI_DOCTOR_SKIP, "these GPUs have no fabric to register with");
 	} else {
 		ori_answer(a, a->verdict, "all %u GPUs are registered", f->gpu_count);
 	}
@@ -242,22 +242,22 @@ static void check_imex(const struct ori_facts *f, struct ori_answer *a)
 		is_unknown |= f->gpu[i].cluster == ORI_FACT_UNKNOWN;
 	}
 	if (!is_cluster && is_unknown) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown whether the fabric spans machines");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown whether the fabric spans machines");
 	} else if (!is_cluster) {
-		ori_answer(a, ORIEL_VERDICT_SKIP,
+		ori_answer(a, ORI_DOCTOR_SKIP,
 			   "the fabric of the GPUs is confined to this machine");
 	} else if (f->imex_channels == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown");
 	} else if (f->imex_channels > 0) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "%" PRId64 " in /dev/nvidia-caps-imex-channels",
+		ori_answer(a, ORI_DOCTOR_PASS, "%" PRId64 " in /dev/nvidia-caps-imex-channels",
 			   f->imex_channels);
 	} else if (f->imex == ORI_FACT_NO) {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "the driver has no IMEX channels");
+		ori_answer(a, ORI_DOCTOR_FAIL, "the driver has no IMEX channels");
 		ori_answer_fix(a, "echo 'options nvidia NVreg_CreateImexChannel0=1' "
 				  ">/etc/modprobe.d/nvidia-imex.conf; systemctl enable --now "
 				  "nvidia-imex; reboot");
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "none in /dev/nvidia-caps-imex-channels");
+		ori_answer(a, ORI_DOCTOR_FAIL, "none in /dev/nvidia-caps-imex-channels");
 		ori_answer_fix(a, "mkdir -p /dev/nvidia-caps-imex-channels; mknod -m 666 "
 				  "/dev/nvidia-caps-imex-channels/channel0 c $(awk "
 				  "'/nvidia-caps-imex-channels/{print $1}' /proc/devices) 0");
@@ -284,9 +284,9 @@ static void check_memops(const struct ori_facts *f, struct ori_answer *a)
 	for (unsigned i = 0; i < f->gpu_count; i++)
 		ori_summary_add(&sum, i, gpu_has_memops(f, &f->gpu[i]));
 	a->verdict = ori_summary_verdict(&sum);
-	if (a->verdict == ORIEL_VERDICT_PASS) {
+	if (a->verdict == ORI_DOCTOR_PASS) {
 		ori_answer(a, a->verdict, "all %u GPUs", sum.count);
-	} else if (a->verdict == ORIEL_VERDICT_UNKNOWN) {
+	} else if (a->verdict == ORI_DOCTOR_UNKNOWN) {
 		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	} else if (f->nvidia_streamops == ORI_FACT_NO) {
 		ori_answer(a, a->verdict, "GPU %u lacks them: EnableStreamMemOPs is not set",

@@ -13,7 +13,7 @@ static void check_memfd(const struct ori_facts *f, struct ori_answer *a)
 {
 	ori_answer_flag(a, f->memfd, "memfd_create, sealing", "no memfd_create, or no sealing",
 			"unknown");
-	if (a->verdict == ORIEL_VERDICT_FAIL)
+	if (a->verdict == ORI_DOCTOR_FAIL)
 		ori_answer_fix(
 			a, "%s",
 			f->container == ORI_FACT_YES
@@ -26,7 +26,7 @@ static void check_sockets(const struct ori_facts *f, struct ori_answer *a)
 {
 	ori_answer_flag(a, f->sockets, "abstract names", "no unix sockets with abstract names",
 			"unknown");
-	if (a->verdict == ORIEL_VERDICT_FAIL)
+	if (a->verdict == ORI_DOCTOR_FAIL)
 		ori_answer_fix(a, "allow socket(AF_UNIX) and bind() in the seccomp or AppArmor "
 				  "profile of the process");
 }
@@ -35,13 +35,13 @@ static void check_sockets(const struct ori_facts *f, struct ori_answer *a)
 static void check_files(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (f->files == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown");
 	} else if (f->files == ORI_FACT_UNLIMITED) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "no limit");
+		ori_answer(a, ORI_DOCTOR_PASS, "no limit");
 	} else if (f->files >= FILES_LEAST) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "%" PRId64 " for a process", f->files);
+		ori_answer(a, ORI_DOCTOR_PASS, "%" PRId64 " for a process", f->files);
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "%" PRId64 " for a process, below %d", f->files,
+		ori_answer(a, ORI_DOCTOR_FAIL, "%" PRId64 " for a process, below %d", f->files,
 			   FILES_LEAST);
 		if (f->files_most >= FILES_LEAST)
 			ori_answer_fix(a, "ulimit -n %d", FILES_LEAST);
@@ -55,11 +55,11 @@ static void check_files(const struct ori_facts *f, struct ori_answer *a)
 static void check_shm(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (f->shm == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown");
 	} else if (f->shm >= SHM_LEAST) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "%" PRId64 " MiB", f->shm >> 20);
+		ori_answer(a, ORI_DOCTOR_PASS, "%" PRId64 " MiB", f->shm >> 20);
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "%" PRId64 " MiB, below %lld", f->shm >> 20,
+		ori_answer(a, ORI_DOCTOR_FAIL, "%" PRId64 " MiB, below %lld", f->shm >> 20,
 			   SHM_LEAST >> 20);
 		ori_answer_fix(a, "%s",
 			       f->container == ORI_FACT_YES
@@ -72,11 +72,11 @@ static void check_shm(const struct ori_facts *f, struct ori_answer *a)
 static void check_ptrace(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (f->ptrace == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown");
 	} else if (f->ptrace <= PTRACE_MOST) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "scope %" PRId64, f->ptrace);
+		ori_answer(a, ORI_DOCTOR_PASS, "scope %" PRId64, f->ptrace);
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "scope %" PRId64, f->ptrace);
+		ori_answer(a, ORI_DOCTOR_FAIL, "scope %" PRId64, f->ptrace);
 		ori_answer_fix(a, "sysctl -w kernel.yama.ptrace_scope=1%s",
 			       f->ptrace > 2 ? ", after a reboot without scope 3" : "");
 	}

@@ -51,9 +51,9 @@ typedef int64_t nic_property(const struct ori_facts *f, const struct ori_facts_n
 static bool skip_without_nics(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (f->nics == ORI_FACT_UNKNOWN && f->nic_count == 0)
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown whether there is a NIC");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown whether there is a NIC");
 	else if (f->nic_count == 0)
-		ori_answer(a, ORIEL_VERDICT_SKIP, "no NIC");
+		ori_answer(a, ORI_DOCTOR_SKIP, "no NIC");
 	return f->nic_count == 0;
 }
 
@@ -79,33 +79,32 @@ static const struct ori_facts_nic *nics_evaluate(const struct ori_facts *f, nic_
 			ori_summary_add(&sum, i, is_fine);
 	}
 	if (sum.count == 0) {
-		ori_answer(a, ORIEL_VERDICT_SKIP, "applies to no NIC");
+		ori_answer(a, ORI_DOCTOR_SKIP, "applies to no NIC");
 		return NULL;
 	}
 	a->verdict = ori_summary_verdict(&sum);
-	if (a->verdict == ORIEL_VERDICT_UNKNOWN) {
+	if (a->verdict == ORI_DOCTOR_UNKNOWN) {
 		ori_answer(a, a->verdict, "unknown for %s", nic_name(&f->nic[sum.first_unknown]));
 		return NULL;
 	}
-	if (a->verdict == ORIEL_VERDICT_PASS)
+	if (a->verdict == ORI_DOCTOR_PASS)
 		ori_answer(a, a->verdict, "%u of %u", sum.fine, sum.count);
-	return a->verdict == ORIEL_VERDICT_FAIL ? &f->nic[sum.first_bad] : NULL;
+	return a->verdict == ORI_DOCTOR_FAIL ? &f->nic[sum.first_bad] : NULL;
 }
 
 static void check_device(const struct ori_facts *f, struct ori_answer *a)
 {
 	if (f->nic_count > 0) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "%u: %s, %s%s", f->nic_count,
-			   nic_name(&f->nic[0]), nic_driver(&f->nic[0]),
-			   f->nic_count > 1 ? ", and others" : "");
+		ori_answer(a, ORI_DOCTOR_PASS, "%u: %s, %s%s", f->nic_count, nic_name(&f->nic[0]),
+			   nic_driver(&f->nic[0]), f->nic_count > 1 ? ", and others" : "");
 	} else if (f->nics != 0) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown");
 	} else if (f->bus_nics > 0) {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "%" PRId64 " on the bus, none with a driver",
+		ori_answer(a, ORI_DOCTOR_FAIL, "%" PRId64 " on the bus, none with a driver",
 			   f->bus_nics);
 		ori_answer_fix(a, "modprobe mlx5_ib");
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "none");
+		ori_answer(a, ORI_DOCTOR_FAIL, "none");
 		ori_answer_fix(a, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0 "
 				  "(in software; not needed within one machine)");
 	}
@@ -116,7 +115,7 @@ static void check_verbs(const struct ori_facts *f, struct ori_answer *a)
 	if (skip_without_nics(f, a))
 		return;
 	ori_answer_flag(a, f->verbs, "libibverbs.so.1", "no libibverbs.so.1", "unknown");
-	if (a->verdict == ORIEL_VERDICT_FAIL)
+	if (a->verdict == ORI_DOCTOR_FAIL)
 		ori_answer_fix(a, "apt-get install libibverbs1 ibverbs-providers");
 }
 
@@ -132,7 +131,7 @@ static void check_opens(const struct ori_facts *f, struct ori_answer *a)
 
 	if (!n)
 		return;
-	ori_answer(a, ORIEL_VERDICT_FAIL, "%s cannot be opened by this process", nic_name(n));
+	ori_answer(a, ORI_DOCTOR_FAIL, "%s cannot be opened by this process", nic_name(n));
 	ori_answer_fix(a, "%s",
 		       f->container == ORI_FACT_YES
 			       ? "docker run --device=/dev/infiniband --cap-add=IPC_LOCK "
@@ -154,11 +153,11 @@ static void check_port(const struct ori_facts *f, struct ori_answer *a)
 		unknown += !f->nic[i].port[0];
 	}
 	if (active > 0) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "%u of %u active", active, f->nic_count);
+		ori_answer(a, ORI_DOCTOR_PASS, "%u of %u active", active, f->nic_count);
 	} else if (unknown > 0) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown for %u", unknown);
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown for %u", unknown);
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "none active; %s is %s", nic_name(n), n->port);
+		ori_answer(a, ORI_DOCTOR_FAIL, "none active; %s is %s", nic_name(n), n->port);
 		if (strcmp(n->link, "infiniband") == 0)
 			ori_answer_fix(a, "plug the cable in, then systemctl start opensm on one "
 					  "machine of the subnet");
@@ -187,7 +186,7 @@ static void check_address(const struct ori_facts *f, struct ori_answer *a)
 	if (!n)
 		return;
 	net = n->net[0] ? n->net : "(its interface)";
-	ori_answer(a, ORIEL_VERDICT_FAIL, "%s has %s", nic_name(n),
+	ori_answer(a, ORI_DOCTOR_FAIL, "%s has %s", nic_name(n),
 		   n->gid_v1 > 0 ? "addresses of RoCE v1 only" : "no address");
 	if (n->gid_v1 > 0)
 		ori_answer_fix(a,
@@ -208,15 +207,15 @@ static void check_mtu(const struct ori_facts *f, struct ori_answer *a)
 {
 	const struct ori_facts_nic *n = nics_evaluate(f, nic_has_mtu, a);
 
-	if (a->verdict == ORIEL_VERDICT_PASS)
+	if (a->verdict == ORI_DOCTOR_PASS)
 		ori_answer(a, a->verdict, "%d", MTU_BEST);
 	if (!n)
 		return;
 	if (n->mtu_net > 0)
-		ori_answer(a, ORIEL_VERDICT_FAIL, "%s: %" PRId64 " (%s has %" PRId64 ")",
-			   nic_name(n), n->mtu, n->net, n->mtu_net);
+		ori_answer(a, ORI_DOCTOR_FAIL, "%s: %" PRId64 " (%s has %" PRId64 ")", nic_name(n),
+			   n->mtu, n->net, n->mtu_net);
 	else
-		ori_answer(a, ORIEL_VERDICT_FAIL, "%s: %" PRId64, nic_name(n), n->mtu);
+		ori_answer(a, ORI_DOCTOR_FAIL, "%s: %" PRId64, nic_name(n), n->mtu);
 	if (strcmp(n->link, "infiniband") == 0)
 		ori_answer_fix(a, "set mtu=5 in /etc/opensm/partitions.conf of the subnet manager");
 	else
@@ -241,7 +240,7 @@ static void check_lossless(const struct ori_facts *f, struct ori_answer *a)
 
 	if (!n)
 		return;
-	ori_answer(a, ORIEL_VERDICT_FAIL, "no priority of %s has flow control",
+	ori_answer(a, ORI_DOCTOR_FAIL, "no priority of %s has flow control",
 		   n->net[0] ? n->net : nic_name(n));
 	ori_answer_fix(a,
 		       "mlnx_qos -i %s --trust dscp --pfc 0,0,0,1,0,0,0,0 (and the same "
@@ -255,13 +254,13 @@ static void check_memlock(const struct ori_facts *f, struct ori_answer *a)
 	if (skip_without_nics(f, a))
 		return;
 	if (f->memlock == ORI_FACT_UNLIMITED) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "no limit");
+		ori_answer(a, ORI_DOCTOR_PASS, "no limit");
 	} else if (f->memlock_exempt == ORI_FACT_YES) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "CAP_IPC_LOCK: the limit does not apply");
+		ori_answer(a, ORI_DOCTOR_PASS, "CAP_IPC_LOCK: the limit does not apply");
 	} else if (f->memlock == ORI_FACT_UNKNOWN || f->memlock_exempt == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown");
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "limited to %" PRId64 " KiB", f->memlock >> 10);
+		ori_answer(a, ORI_DOCTOR_FAIL, "limited to %" PRId64 " KiB", f->memlock >> 10);
 		ori_answer_fix(a, "%s",
 			       f->container == ORI_FACT_YES
 				       ? "docker run --ulimit memlock=-1 ..."
@@ -284,7 +283,7 @@ static void check_pins(const struct ori_facts *f, struct ori_answer *a)
 
 	if (!n)
 		return;
-	ori_answer(a, ORIEL_VERDICT_FAIL, "%s cannot register a page", nic_name(n));
+	ori_answer(a, ORI_DOCTOR_FAIL, "%s cannot register a page", nic_name(n));
 	ori_answer_fix(a, "%s",
 		       f->container == ORI_FACT_YES
 			       ? "docker run --cap-add=IPC_LOCK --ulimit memlock=-1 ..."
@@ -302,7 +301,7 @@ static void check_atomics(const struct ori_facts *f, struct ori_answer *a)
 	const struct ori_facts_nic *n = nics_evaluate(f, nic_has_atomics, a);
 
 	if (n)
-		ori_answer(a, ORIEL_VERDICT_FAIL, "%s has no 64-bit atomics", nic_name(n));
+		ori_answer(a, ORI_DOCTOR_FAIL, "%s has no 64-bit atomics", nic_name(n));
 }
 
 /* As skip_without_nics(), for checks that are about a NIC and a GPU. */
@@ -311,9 +310,9 @@ static bool skip_without_gpus(const struct ori_facts *f, struct ori_answer *a)
 	if (skip_without_nics(f, a))
 		return true;
 	if (f->bus_gpus == 0 && f->gpu_count == 0)
-		ori_answer(a, ORIEL_VERDICT_SKIP, "no GPU");
+		ori_answer(a, ORI_DOCTOR_SKIP, "no GPU");
 	else if (f->gpu_count == 0)
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "the driver shows no GPU");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "the driver shows no GPU");
 	return f->gpu_count == 0;
 }
 
@@ -347,14 +346,14 @@ static void check_gpu_memory(const struct ori_facts *f, struct ori_answer *a)
 	of_gpus = dmabuf_of_gpus(f);
 	of_nics = dmabuf_of_nics(f);
 	if (of_gpus == ORI_FACT_YES && of_nics == ORI_FACT_YES) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "as dma-buf");
+		ori_answer(a, ORI_DOCTOR_PASS, "as dma-buf");
 	} else if (f->peermem == ORI_FACT_YES) {
-		ori_answer(a, ORIEL_VERDICT_PASS, "by nvidia_peermem");
+		ori_answer(a, ORI_DOCTOR_PASS, "by nvidia_peermem");
 	} else if (f->peermem == ORI_FACT_UNKNOWN ||
 		   (of_gpus != ORI_FACT_NO && of_nics != ORI_FACT_NO)) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown");
 	} else {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "no nvidia_peermem, and %s",
+		ori_answer(a, ORI_DOCTOR_FAIL, "no nvidia_peermem, and %s",
 			   of_gpus == ORI_FACT_NO && of_nics == ORI_FACT_NO
 				   ? "neither GPUs nor NICs support dma-buf"
 			   : of_gpus == ORI_FACT_NO ? "the GPU driver exports no dma-buf"
@@ -387,9 +386,9 @@ static void check_direct(const struct ori_facts *f, struct ori_answer *a)
 	for (unsigned i = 0; i < f->gpu_count; i++)
 		ori_summary_add(&sum, i, gpu_is_direct(&f->gpu[i]));
 	a->verdict = ori_summary_verdict(&sum);
-	if (a->verdict == ORIEL_VERDICT_PASS)
+	if (a->verdict == ORI_DOCTOR_PASS)
 		ori_answer(a, a->verdict, "all %u GPUs", sum.count);
-	else if (a->verdict == ORIEL_VERDICT_UNKNOWN)
+	else if (a->verdict == ORI_DOCTOR_UNKNOWN)
 		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	else
 		ori_answer(a, a->verdict, "GPU %u (%s): %s", sum.first_bad,
@@ -413,7 +412,7 @@ static void check_devx(const struct ori_facts *f, struct ori_answer *a)
 	if (skip_without_nics(f, a))
 		return;
 	if (f->mlx5 == ORI_FACT_NO) {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "no libmlx5.so.1");
+		ori_answer(a, ORI_DOCTOR_FAIL, "no libmlx5.so.1");
 		ori_answer_fix(a, "apt-get install ibverbs-providers");
 		return;
 	}
@@ -421,11 +420,11 @@ static void check_devx(const struct ori_facts *f, struct ori_answer *a)
 	if (!n)
 		return;
 	if (nic_is_mlx5(n) == ORI_FACT_NO) {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "%s is no ConnectX, but %s", nic_name(n),
+		ori_answer(a, ORI_DOCTOR_FAIL, "%s is no ConnectX, but %s", nic_name(n),
 			   nic_driver(n));
 		return;
 	}
-	ori_answer(a, ORIEL_VERDICT_FAIL, "%s accepts no DEVX commands from this process",
+	ori_answer(a, ORI_DOCTOR_FAIL, "%s accepts no DEVX commands from this process",
 		   nic_name(n));
 	ori_answer_fix(a, "%s",
 		       f->container == ORI_FACT_YES
@@ -453,7 +452,7 @@ static void check_doorbell(const struct ori_facts *f, struct ori_answer *a)
 	n = nics_evaluate(f, nic_has_doorbell, a);
 	if (!n)
 		return;
-	ori_answer(a, ORIEL_VERDICT_FAIL, "no GPU can map the doorbell of %s%s", nic_name(n),
+	ori_answer(a, ORI_DOCTOR_FAIL, "no GPU can map the doorbell of %s%s", nic_name(n),
 		   f->nvidia_override == ORI_FACT_NO ? ": PeerMappingOverride is not set" : "");
 	if (f->nvidia_override == ORI_FACT_NO)
 		ori_answer_fix(a, "echo 'options nvidia NVreg_EnableStreamMemOPs=1 "
@@ -479,7 +478,7 @@ static void check_umem(const struct ori_facts *f, struct ori_answer *a)
 	n = nics_evaluate(f, nic_has_umem, a);
 	if (!n)
 		return;
-	ori_answer(a, ORIEL_VERDICT_FAIL, "%s accepts no queue in GPU memory", nic_name(n));
+	ori_answer(a, ORI_DOCTOR_FAIL, "%s accepts no queue in GPU memory", nic_name(n));
 	ori_answer_fix(a, "%s",
 		       f->peermem == ORI_FACT_YES
 			       ? "a kernel of 5.12 or later, rdma-core 41 or later"
@@ -492,16 +491,15 @@ static void check_cqe(const struct ori_facts *f, struct ori_answer *a)
 	if (skip_without_nics(f, a))
 		return;
 	if (f->cqe_compressed == ORI_FACT_YES) {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "MLX5_ENABLE_CQE_COMPRESSION is set");
+		ori_answer(a, ORI_DOCTOR_FAIL, "MLX5_ENABLE_CQE_COMPRESSION is set");
 		ori_answer_fix(a, "unset MLX5_ENABLE_CQE_COMPRESSION");
 	} else if (f->cqe_size > 0 && f->cqe_size != 64) {
-		ori_answer(a, ORIEL_VERDICT_FAIL, "MLX5_CQE_SIZE is %" PRId64 ", not 64",
-			   f->cqe_size);
+		ori_answer(a, ORI_DOCTOR_FAIL, "MLX5_CQE_SIZE is %" PRId64 ", not 64", f->cqe_size);
 		ori_answer_fix(a, "unset MLX5_CQE_SIZE");
 	} else if (f->cqe_compressed == ORI_FACT_UNKNOWN || f->cqe_size == ORI_FACT_UNKNOWN) {
-		ori_answer(a, ORIEL_VERDICT_UNKNOWN, "unknown");
+		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown");
 	} else {
-		ori_answer(a, ORIEL_VERDICT_PASS, "64 bytes, not compressed");
+		ori_answer(a, ORI_DOCTOR_PASS, "64 bytes, not compressed");
 	}
 }
 
@@ -524,11 +522,11 @@ static void check_acs(const struct ori_facts *f, struct ori_answer *a)
 	if (skip_without_gpus(f, a))
 		return;
 	n = nics_evaluate(f, nic_is_direct, a);
-	if (a->verdict == ORIEL_VERDICT_PASS)
+	if (a->verdict == ORI_DOCTOR_PASS)
 		ori_answer(a, a->verdict, "off in the bridges above the NICs");
 	if (!n)
 		return;
-	ori_answer(a, ORIEL_VERDICT_FAIL, "a bridge above %s (%s) redirects requests", nic_name(n),
+	ori_answer(a, ORI_DOCTOR_FAIL, "a bridge above %s (%s) redirects requests", nic_name(n),
 		   n->pci);
 	ori_answer_fix(a, "for b in $(lspci -D -d '*:*:0604' | cut -d' ' -f1); do setpci -s $b "
 			  "ECAP_ACS+6.w=0000; done (not on virtualised hosts)");
@@ -552,11 +550,11 @@ static void check_iommu(const struct ori_facts *f, struct ori_answer *a)
 	if (skip_without_gpus(f, a))
 		return;
 	n = nics_evaluate(f, nic_is_untranslated, a);
-	if (a->verdict == ORIEL_VERDICT_PASS)
+	if (a->verdict == ORI_DOCTOR_PASS)
 		ori_answer(a, a->verdict, "off, or passes addresses through");
 	if (!n)
 		return;
-	ori_answer(a, ORIEL_VERDICT_FAIL, "it translates addresses for %s (%s)", nic_name(n),
+	ori_answer(a, ORI_DOCTOR_FAIL, "it translates addresses for %s (%s)", nic_name(n),
 		   n->iommu);
 	ori_answer_fix(a, "add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub; update-grub; "
 			  "reboot");
@@ -586,14 +584,14 @@ static void check_numa(const struct ori_facts *f, struct ori_answer *a)
 	for (unsigned i = 0; i < f->gpu_count; i++)
 		ori_summary_add(&sum, i, gpu_has_nic(f, &f->gpu[i]));
 	a->verdict = ori_summary_verdict(&sum);
-	if (a->verdict == ORIEL_VERDICT_PASS)
+	if (a->verdict == ORI_DOCTOR_PASS)
 		ori_answer(a, a->verdict, "each GPU has an active NIC in its NUMA node");
-	else if (a->verdict == ORIEL_VERDICT_UNKNOWN)
+	else if (a->verdict == ORI_DOCTOR_UNKNOWN)
 		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	else
 		ori_answer(a, a->verdict, "GPU %u: no active NIC in its NUMA node %" PRId64,
 			   sum.first_bad, f->gpu[sum.first_bad].numa);
-	if (a->verdict == ORIEL_VERDICT_FAIL)
+	if (a->verdict == ORI_DOCTOR_FAIL)
 		ori_answer_fix(
 			a, "nvidia-smi topo -m; run ranks on GPUs with a NIC in their NUMA node "
 			   "(CUDA_VISIBLE_DEVICES), or move the NIC to the other socket");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public functions of oriel/doctor.h: a record with all verdicts on it. */
-#include <oriel/doctor.h>
+/* What doctor/doctor.h declares: a record with all verdicts on it. The tool calls it. */
+#include "doctor/doctor.h"
+
+#include <stdlib.h>
 
 #include "base/error.h"
-#include "base/handle.h"
 #include "doctor/check.h"
 #include "doctor/inspect.h"
 #include "sys/ibverbs_built.h"
@@ -11,15 +12,15 @@
 
 #define MACHINE_CHECKS 64u
 
-struct oriel_machine {
+struct ori_machine {
 	struct ori_facts facts;
 	unsigned count;
 	const struct ori_check *checks[MACHINE_CHECKS];
 	struct ori_answer answers[MACHINE_CHECKS];
-	struct ori_data_path_state states[ORIEL_DATA_PATHS];
+	struct ori_data_path_state states[ORI_DATA_PATH_COUNT];
 };
 
-const char *oriel_verdict_name(enum oriel_verdict verdict)
+const char *ori_doctor_verdict_name(enum ori_doctor_verdict verdict)
 {
 	static const char *const verdict_names[] = {"pass", "fail", "unknown", "skip"};
 
@@ -29,7 +30,7 @@ const char *oriel_verdict_name(enum oriel_verdict verdict)
 }
 
 /* Run the checks of a list, in the order of the report. */
-static void machine_evaluate(struct oriel_machine *machine, const struct ori_check_list *list)
+static void machine_evaluate(struct ori_machine *machine, const struct ori_check_list *list)
 {
 	for (unsigned i = 0; i < list->count && machine->count < MACHINE_CHECKS; i++) {
 		struct ori_answer *answer = &machine->answers[machine->count];
@@ -40,7 +41,7 @@ static void machine_evaluate(struct oriel_machine *machine, const struct ori_che
 }
 
 /* The same for records of this machine and of others: nothing but the facts counts. */
-static void machine_judge(struct oriel_machine *machine)
+static void machine_judge(struct ori_machine *machine)
 {
 	struct ori_checked checked[MACHINE_CHECKS];
 
@@ -64,13 +65,11 @@ static void machine_inspect_build(struct ori_facts *facts)
 	facts->built_posted = ori_mlx5dv_is_built() ? ORI_FACT_YES : ORI_FACT_NO;
 }
 
-enum oriel_status oriel_machine_create(struct oriel_machine **machine)
+enum oriel_status ori_machine_create(struct ori_machine **machine)
 {
-	struct oriel_machine *m;
+	struct ori_machine *m;
 
-	if (!machine)
-		return ori_fail(ORIEL_ERR_INVALID, "machine is NULL");
-	m = ori_handle_alloc(ORI_HANDLE_MACHINE, sizeof(*m));
+	m = calloc(1, sizeof(*m));
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "out of memory for a record of this machine");
 	ori_facts_clear(&m->facts);
@@ -79,60 +78,47 @@ enum oriel_status oriel_machine_create(struct oriel_machine **machine)
 	ori_inspect_gpus("", &m->facts);
 	ori_inspect_nics("", &m->facts);
 	machine_judge(m);
-	ori_handle_open(m, NULL);
 	*machine = m;
 	return ORIEL_OK;
 }
 
-void oriel_machine_destroy(struct oriel_machine *machine)
+void ori_machine_destroy(struct ori_machine *machine)
 {
-	if (ori_handle_shut(machine, ORI_HANDLE_MACHINE, __func__))
-		ori_handle_free(machine);
+	free(machine);
 }
 
-enum oriel_status oriel_machine_import(const char *text, size_t length,
-				       struct oriel_machine **machine)
+enum oriel_status ori_machine_import(const char *text, size_t length, struct ori_machine **machine)
 {
-	struct oriel_machine *m;
+	struct ori_machine *m;
 	enum oriel_status status;
 
-	if (!text || !machine)
-		return ori_fail(ORIEL_ERR_INVALID, "text or machine is NULL");
-	m = ori_handle_alloc(ORI_HANDLE_MACHINE, sizeof(*m));
+	m = calloc(1, sizeof(*m));
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "out of memory for a record");
 	status = ori_facts_parse(text, length, &m->facts);
 	if (status != ORIEL_OK) {
-		ori_handle_free(m);
+		free(m);
 		return status;
 	}
 	machine_judge(m);
-	ori_handle_open(m, NULL);
 	*machine = m;
 	return ORIEL_OK;
 }
 
-size_t oriel_machine_export(const struct oriel_machine *machine, char *buffer, size_t length)
+size_t ori_machine_export(const struct ori_machine *machine, char *buffer, size_t length)
 {
-	if (!ori_handle_use(machine, ORI_HANDLE_MACHINE, __func__))
-		return 0;
 	return ori_facts_write(&machine->facts, buffer, length);
 }
 
-enum oriel_status oriel_machine_finding(const struct oriel_machine *machine, unsigned index,
-					struct oriel_finding *finding)
+enum oriel_status ori_machine_finding(const struct ori_machine *machine, unsigned index,
+				      struct ori_finding *finding)
 {
-	enum oriel_status status = ori_handle_check(machine, ORI_HANDLE_MACHINE, __func__);
 	const struct ori_check *check;
 
-	if (status != ORIEL_OK)
-		return status;
-	if (!finding)
-		return ori_fail(ORIEL_ERR_INVALID, "finding is NULL");
 	if (index >= machine->count)
 		return ori_fail(ORIEL_ERR_RANGE, "finding %u of %u", index, machine->count);
 	check = machine->checks[index];
-	*finding = (struct oriel_finding){
+	*finding = (struct ori_finding){
 		.name = check->name,
 		.verdict = machine->answers[index].verdict,
 		.found = machine->answers[index].found,
@@ -144,22 +130,16 @@ enum oriel_status oriel_machine_finding(const struct oriel_machine *machine, uns
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_machine_data_path(const struct oriel_machine *machine, unsigned index,
-					  struct oriel_data_path_state *state)
+enum oriel_status ori_machine_data_path(const struct ori_machine *machine, unsigned index,
+					struct ori_data_path_view *state)
 {
-	enum oriel_status status = ori_handle_check(machine, ORI_HANDLE_MACHINE, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	if (!state)
-		return ori_fail(ORIEL_ERR_INVALID, "state is NULL");
-	if (index >= ORIEL_DATA_PATHS)
+	if (index >= ORI_DATA_PATH_COUNT)
 		return ori_fail(ORIEL_ERR_RANGE, "data path %u of %u", index,
-				(unsigned)ORIEL_DATA_PATHS);
-	*state = (struct oriel_data_path_state){
-		.path = (enum oriel_data_path)index,
-		.name = ori_data_path_name((enum oriel_data_path)index),
-		.tag = ori_data_path_tag((enum oriel_data_path)index),
+				(unsigned)ORI_DATA_PATH_COUNT);
+	*state = (struct ori_data_path_view){
+		.path = (enum ori_data_path)index,
+		.name = ori_data_path_name((enum ori_data_path)index),
+		.tag = ori_data_path_tag((enum ori_data_path)index),
 		.verdict = machine->states[index].verdict,
 		.is_built = machine->states[index].is_built,
 		.is_used = machine->states[index].is_used,
@@ -168,8 +148,7 @@ enum oriel_status oriel_machine_data_path(const struct oriel_machine *machine, u
 	return ORIEL_OK;
 }
 
-bool oriel_machine_is_well(const struct oriel_machine *machine)
+bool ori_machine_is_well(const struct ori_machine *machine)
 {
-	return ori_handle_use(machine, ORI_HANDLE_MACHINE, __func__) &&
-	       ori_data_paths_are_well(machine->states);
+	return ori_data_paths_are_well(machine->states);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/doctor.h>
+#include "doctor/doctor.h"
 
 #include "doctor/facts.h"
 #include "fuzz.h"
@@ -15,10 +15,10 @@
 
 static char text[TEXT_MAX], again[TEXT_MAX];
 
-static struct oriel_machine *machine_import(const char *bytes, size_t length)
+static struct ori_machine *machine_import(const char *bytes, size_t length)
 {
-	struct oriel_machine *machine = NULL;
-	enum oriel_status status = oriel_machine_import(bytes, length, &machine);
+	struct ori_machine *machine = NULL;
+	enum oriel_status status = ori_machine_import(bytes, length, &machine);
 
 	FUZZ_CHECK(status == ORIEL_OK || status == ORIEL_ERR_PROTOCOL ||
 		   status == ORIEL_ERR_VERSION);
@@ -26,50 +26,49 @@ static struct oriel_machine *machine_import(const char *bytes, size_t length)
 	return machine;
 }
 
-static void machine_look_over(const struct oriel_machine *machine)
+static void machine_look_over(const struct ori_machine *machine)
 {
-	struct oriel_data_path_state state;
-	struct oriel_finding finding;
+	struct ori_data_path_view state;
+	struct ori_finding finding;
 	unsigned i, used = 0;
 
-	for (i = 0; oriel_machine_finding(machine, i, &finding) == ORIEL_OK; i++) {
-		FUZZ_CHECK(finding.verdict <= ORIEL_VERDICT_SKIP);
+	for (i = 0; ori_machine_finding(machine, i, &finding) == ORIEL_OK; i++) {
+		FUZZ_CHECK(finding.verdict <= ORI_DOCTOR_SKIP);
 		FUZZ_CHECK(*finding.found && *finding.means);
-		FUZZ_CHECK(finding.verdict == ORIEL_VERDICT_FAIL || !*finding.fix);
+		FUZZ_CHECK(finding.verdict == ORI_DOCTOR_FAIL || !*finding.fix);
 	}
-	for (i = 0; oriel_machine_data_path(machine, i, &state) == ORIEL_OK; i++) {
-		FUZZ_CHECK(state.verdict <= ORIEL_VERDICT_SKIP);
+	for (i = 0; ori_machine_data_path(machine, i, &state) == ORIEL_OK; i++) {
+		FUZZ_CHECK(state.verdict <= ORI_DOCTOR_SKIP);
 		FUZZ_CHECK(!state.is_used || state.is_built);
-		FUZZ_CHECK(!state.is_used || state.verdict == ORIEL_VERDICT_PASS ||
-			   state.verdict == ORIEL_VERDICT_UNKNOWN);
-		used += state.is_used && i >= ORIEL_DATA_PATH_SOFT;
+		FUZZ_CHECK(!state.is_used || state.verdict == ORI_DOCTOR_PASS ||
+			   state.verdict == ORI_DOCTOR_UNKNOWN);
+		used += state.is_used && i >= ORI_DATA_PATH_SOFT;
 	}
 	FUZZ_CHECK(used <= 1);
 }
 
-static void machines_compare(const struct oriel_machine *whole, const struct oriel_machine *less)
+static void machines_compare(const struct ori_machine *whole, const struct ori_machine *less)
 {
-	struct oriel_data_path_state before, path;
-	struct oriel_finding was, is;
+	struct ori_data_path_view before, path;
+	struct ori_finding was, is;
 	unsigned i;
 
-	for (i = 0; oriel_machine_finding(whole, i, &was) == ORIEL_OK; i++) {
-		FUZZ_CHECK(oriel_machine_finding(less, i, &is) == ORIEL_OK);
-		FUZZ_CHECK(is.verdict != ORIEL_VERDICT_PASS || was.verdict == ORIEL_VERDICT_PASS ||
-			   was.verdict == ORIEL_VERDICT_SKIP);
+	for (i = 0; ori_machine_finding(whole, i, &was) == ORIEL_OK; i++) {
+		FUZZ_CHECK(ori_machine_finding(less, i, &is) == ORIEL_OK);
+		FUZZ_CHECK(is.verdict != ORI_DOCTOR_PASS || was.verdict == ORI_DOCTOR_PASS ||
+			   was.verdict == ORI_DOCTOR_SKIP);
 	}
-	for (i = 0; oriel_machine_data_path(whole, i, &before) == ORIEL_OK; i++) {
-		FUZZ_CHECK(oriel_machine_data_path(less, i, &path) == ORIEL_OK);
-		FUZZ_CHECK(path.verdict != ORIEL_VERDICT_PASS ||
-			   before.verdict == ORIEL_VERDICT_PASS);
+	for (i = 0; ori_machine_data_path(whole, i, &before) == ORIEL_OK; i++) {
+		FUZZ_CHECK(ori_machine_data_path(less, i, &path) == ORIEL_OK);
+		FUZZ_CHECK(path.verdict != ORI_DOCTOR_PASS || before.verdict == ORI_DOCTOR_PASS);
 	}
 }
 
 /* The line [@from, @to) of the text goes, unless a GPU or an adapter goes with it. */
-static void machine_take(const struct oriel_machine *machine, size_t length, size_t from, size_t to)
+static void machine_take(const struct ori_machine *machine, size_t length, size_t from, size_t to)
 {
 	static struct ori_facts whole, less;
-	struct oriel_machine *other;
+	struct ori_machine *other;
 
 	memcpy(again, text, from);
 	memcpy(again + from, text + to, length - to);
@@ -79,11 +78,11 @@ static void machine_take(const struct oriel_machine *machine, size_t length, siz
 		return;
 	other = machine_import(again, length - (to - from));
 	machines_compare(machine, other);
-	oriel_machine_destroy(other);
+	ori_machine_destroy(other);
 }
 
 /* Each line in turn, but the first. */
-static void machine_take_each(const struct oriel_machine *machine, size_t length)
+static void machine_take_each(const struct ori_machine *machine, size_t length)
 {
 	size_t from = (size_t)(strchr(text, '\n') - text) + 1, to;
 
@@ -95,22 +94,22 @@ static void machine_take_each(const struct oriel_machine *machine, size_t length
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct oriel_machine *machine = machine_import((const char *)data, size), *twin;
+	struct ori_machine *machine = machine_import((const char *)data, size), *twin;
 	size_t length;
 
 	if (!machine)
 		return 0;
 	machine_look_over(machine);
-	length = oriel_machine_export(machine, text, sizeof(text));
+	length = ori_machine_export(machine, text, sizeof(text));
 	FUZZ_CHECK(length < sizeof(text) && strlen(text) == length);
 	twin = machine_import(text, length);
 	FUZZ_CHECK(twin);
-	FUZZ_CHECK(oriel_machine_export(twin, again, sizeof(again)) == length);
+	FUZZ_CHECK(ori_machine_export(twin, again, sizeof(again)) == length);
 	FUZZ_CHECK(memcmp(text, again, length) == 0);
 	machines_compare(machine, twin);
-	oriel_machine_destroy(twin);
+	ori_machine_destroy(twin);
 	machine_take_each(machine, length);
-	oriel_machine_destroy(machine);
+	ori_machine_destroy(machine);
 	return 0;
 }
 

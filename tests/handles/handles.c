@@ -29,7 +29,6 @@ enum kind {
 	P2P_MEMORY,
 	P2P_CREW,
 	P2P_MOCK,
-	MACHINE,
 	LOCAL_JOB,
 	KINDS
 };
@@ -38,7 +37,7 @@ static const char *const nouns[KINDS] = {"communicator", "window",        "regio
 					 "all-gather",   "all-to-all",    "broadcast",
 					 "barrier",      "copies object", "p2p hub",
 					 "p2p endpoint", "p2p memory",    "p2p crew",
-					 "p2p mock",     "machine",       "local job"};
+					 "p2p mock",     "local job"};
 
 static void *live[KINDS];
 
@@ -65,8 +64,6 @@ static struct oriel_p2p_info p2p_info;
 static struct oriel_p2p_request request;
 static struct oriel_p2p_remote remote;
 static struct oriel_p2p_mock_event event;
-static struct oriel_finding finding;
-static struct oriel_data_path_state data_path;
 static struct oriel_bootstrap end;
 static struct oriel_view view = {.size = sizeof(view), .length = sizeof(bytes), .buffer = bytes};
 static struct oriel_p2p_buffer buffer = {.address = bytes, .length = 8};
@@ -195,11 +192,6 @@ enum answer {
 	X(COPIES, STATUS, oriel_copies_memory, (h, 8, &address), 0)                  \
 	X(COPIES, STATUS, oriel_copies_add, (h, 0, bytes, bytes + 8, 8), 0)          \
 	X(COPIES, STATUS, oriel_copies_test, (h), 0)                                 \
-	X(MACHINE, DESTROY, oriel_machine_destroy, (h), 0)                           \
-	X(MACHINE, VALUE, oriel_machine_export, (h, bytes, sizeof(bytes)), 0)        \
-	X(MACHINE, STATUS, oriel_machine_finding, (h, 0, &finding), 0)               \
-	X(MACHINE, STATUS, oriel_machine_data_path, (h, 0, &data_path), 0)           \
-	X(MACHINE, VALUE, oriel_machine_is_well, (h), false)                         \
 	X(LOCAL_JOB, DESTROY, oriel_local_job_destroy, (h), 0)                       \
 	X(LOCAL_JOB, STATUS, oriel_bootstrap_open_local, (h, 0, &end), 0)
 
@@ -342,14 +334,12 @@ static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
 	MUST(oriel_p2p_register(of[P2P_HUB], table, sizeof(table), 0, OUT(of[P2P_MEMORY])));
 	MUST(oriel_p2p_copy_group_create(of[P2P_HUB], &crew, OUT(of[P2P_CREW])));
 	MUST(oriel_p2p_mock_create(NULL, OUT(of[P2P_MOCK])));
-	MUST(oriel_machine_create(OUT(of[MACHINE])));
 }
 
 /* Children before parents. The last failure is not theirs. */
 static void end_all(void *const of[KINDS])
 {
 	forget();
-	oriel_machine_destroy(of[MACHINE]);
 	oriel_p2p_mock_destroy(of[P2P_MOCK]);
 	oriel_p2p_copy_group_destroy(of[P2P_CREW]);
 	oriel_p2p_unregister(of[P2P_MEMORY]);
