@@ -4,6 +4,7 @@
 
 #include <linux/futex.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@
 
 #define CPU_YIELD_NS 4000000u
 #define CPU_NAP_MAX_NS 2000000u
+
+static atomic_int cpu_event = -1; /* see ori_nap_wake_by() */
 
 uint64_t oriel_cpu_clock_ns(void)
 {
@@ -43,6 +46,21 @@ void ori_nap(uint32_t *asleep, uint64_t ns)
 	struct timespec nap = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 
 	(void)syscall(SYS_futex, asleep, FUTEX_WAIT_PRIVATE, 1, &nap, NULL, 0);
+}
+
+void ori_nap_wake_by(int event)
+{
+	atomic_store_explicit(&cpu_event, event, memory_order_relaxed);
+}
+
+/* The word is of the doorbell page that the caller has rung, so the software HCA runs. */
+void oriel_cpu_wake(uint32_t *asleep)
+{
+	const uint64_t once = 1;
+
+	if (oriel_dev_exchange_acquire32(asleep, 0))
+		(void)!write(atomic_load_explicit(&cpu_event, memory_order_relaxed), &once,
+			     sizeof(once));
 }
 
 void oriel_cpu_wake_thread(uint32_t *asleep)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sleeper's half of oriel_cpu_wake_thread(). */
+/* The sleepers' half of oriel_cpu_wake_thread() and oriel_cpu_wake(). */
 #ifndef ORI_BASE_NAP_H
 #define ORI_BASE_NAP_H
 
@@ -7,5 +7,11 @@
 
 /* Sleep @ns at most, and not at all unless *@asleep is 1: whoever sets it to 0 wakes. */
 void ori_nap(uint32_t *asleep, uint64_t ns);
+
+/*
+ * The software HCA, which polls: from now on oriel_cpu_wake() writes to the descriptor @event,
+ * an eventfd; -1: to none.
+ */
+void ori_nap_wake_by(int event);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What doctor/doctor.h declares: a record with all verdicts on it. The tool calls it. */
+/* The functions of doctor/doctor.h: a record with all verdicts on it. The tool calls them. */
 #include "doctor/doctor.h"
 
 #include <stdlib.h>

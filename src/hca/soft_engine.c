@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/nap.h"
 #include "base/thread.h"
 #include "hca/soft_address.h"
 #include "hca/soft_cq.h"
@@ -32,17 +33,6 @@
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct soft_engine *engine_running; /* guarded by engine_lock */
 static unsigned engine_refs;               /* guarded by engine_lock */
-static atomic_int engine_event = -1;       /* of engine_running */
-
-/* The word is of the doorbell page that the caller has rung, so its engine runs. */
-void oriel_cpu_wake(uint32_t *asleep)
-{
-	const uint64_t once = 1;
-
-	if (oriel_dev_exchange_acquire32(asleep, 0))
-		(void)!write(atomic_load_explicit(&engine_event, memory_order_relaxed), &once,
-			     sizeof(once));
-}
 
 static void engine_announce(struct soft_engine *e, uint32_t asleep)
 {
@@ -284,7 +274,7 @@ static enum oriel_status engine_open(struct soft_engine **engine)
 		st = engine_open_sockets(e);
 	if (st == ORIEL_OK) {
 		e->now = ori_clock_ns();
-		atomic_store_explicit(&engine_event, e->event, memory_order_relaxed);
+		ori_nap_wake_by(e->event);
 		st = engine_start(e);
 	}
 	if (st != ORIEL_OK) {
@@ -300,7 +290,7 @@ static void engine_fork_child(void)
 {
 	engine_running = NULL;
 	engine_refs = 0;
-	atomic_store_explicit(&engine_event, -1, memory_order_relaxed);
+	ori_nap_wake_by(-1);
 }
 
 enum oriel_status ori_soft_engine_ref(struct soft_engine **engine)
