@@ -74,13 +74,13 @@ struct oriel_p2p_context_attr {
  * takes a hub, at any time.
  */
 enum oriel_status oriel_p2p_context_create(const struct oriel_p2p_context_attr *attr,
-					   struct oriel_p2p_context **hub);
+					   struct oriel_p2p_context **ctx);
 
 /*
  * Ends and registered memory are gone already; while there are any it does
  * nothing but report that (oriel_last_error). NULL is allowed.
  */
-void oriel_p2p_context_destroy(struct oriel_p2p_context *hub);
+void oriel_p2p_context_destroy(struct oriel_p2p_context *ctx);
 
 /* A part of a transfer in a staging slot. */
 struct oriel_p2p_chunk {
@@ -123,18 +123,18 @@ struct oriel_p2p_copy_group_attr {
 
 /*
  * For one end: pass the hooks and the crew, as their context, to oriel_p2p_create().
- * Kernels can be workers if @hub has a GPU. @hub must outlive the crew, and the crew
+ * Kernels can be workers if @ctx has a GPU. @ctx must outlive the crew, and the crew
  * the end. A worker leaves before its thread or kernel ends.
  */
-enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *hub,
+enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 					      const struct oriel_p2p_copy_group_attr *attr,
-					      struct oriel_p2p_copy_group **crew);
+					      struct oriel_p2p_copy_group **group);
 const struct oriel_p2p_hooks *oriel_p2p_copy_group_hooks(void);
 /* What workers are given; see oriel/dev/copy_group.h. */
-enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *crew,
+enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *group,
 					      struct oriel_dev_copy_group *device);
 /* Its end is gone, and nobody enters any more. NULL is allowed. */
-void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *crew);
+void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group);
 
 /* Zero means default for every field. Mode, channels, depth and queues are equal at both ends. */
 struct oriel_p2p_attr {
@@ -151,10 +151,10 @@ struct oriel_p2p_attr {
 /*
  * One end. Unless said otherwise, what takes it is called by one thread at a time
  * (debug builds assert that), never blocks, and fails for ever with the status
- * and text of what broke the end once something has. @hub must outlive it. @attr
+ * and text of what broke the end once something has. @ctx must outlive it. @attr
  * may be NULL.
  */
-enum oriel_status oriel_p2p_create(struct oriel_p2p_context *hub, const struct oriel_p2p_attr *attr,
+enum oriel_status oriel_p2p_create(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *attr,
 				   struct oriel_p2p **p2p);
 
 /*
@@ -210,10 +210,10 @@ struct oriel_p2p_request {
 	struct oriel_p2p_request *next;
 	void *buffer;
 	struct oriel_p2p_memory *memory;
-	void *hold;
+	void *mr_ref;
 	uint64_t tag, number, at, unit, address;
 	uint32_t key, piece, step, chunks, begun, done;
-	uint8_t kind, place, channel, has_own_memory;
+	uint8_t kind, protocol, channel, has_own_memory;
 	uint8_t is_gpu, is_straight, reserved2[2];
 	uint32_t reserved3[2];
 };
@@ -244,7 +244,7 @@ enum oriel_p2p_register_flags {
 	ORIEL_P2P_BACKGROUND = 1,
 };
 
-enum oriel_status oriel_p2p_register(struct oriel_p2p_context *hub, void *address, size_t length,
+enum oriel_status oriel_p2p_register(struct oriel_p2p_context *ctx, void *address, size_t length,
 				     unsigned flags, struct oriel_p2p_memory **memory);
 enum oriel_status oriel_p2p_memory_check(const struct oriel_p2p_memory *memory);
 /* No request uses it any more. NULL is allowed. */
@@ -352,7 +352,7 @@ enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 				 const struct oriel_p2p_attr *attr, struct oriel_p2p **p2p);
 
 /* The hub of those ends, to register memory with. @comm's, which alone destroys it. */
-enum oriel_status oriel_comm_p2p_context(struct oriel_comm *comm, struct oriel_p2p_context **hub);
+enum oriel_status oriel_comm_p2p_context(struct oriel_comm *comm, struct oriel_p2p_context **ctx);
 
 #ifdef __cplusplus
 }

@@ -26,8 +26,8 @@ struct oriel_p2p_mock_attr {
 	size_t size;    /* of this struct, as the caller knew it */
 	unsigned order; /* enum oriel_p2p_mock_order */
 	uint64_t seed;  /* of the order, and of how much arrives at once */
-	const struct oriel_p2p_context_attr *hub; /* of the hub of both ends; NULL = defaults */
-	const struct oriel_p2p_attr *ends;        /* of both; NULL = defaults */
+	const struct oriel_p2p_context_attr *context; /* of the hub of both ends; NULL = defaults */
+	const struct oriel_p2p_attr *endpoints;       /* of both; NULL = defaults */
 };
 
 /* The ends are joined on return. All of it, ends included, belongs to one thread. */
@@ -37,17 +37,17 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *attr,
 void oriel_p2p_mock_destroy(struct oriel_p2p_mock *mock);
 
 /*
- * @end 0 or 1. The mock's: only oriel_p2p_mock_destroy() destroys them. NULL of what is no live
- * mock; see oriel_last_error().
+ * @endpoint 0 or 1. The mock's: only oriel_p2p_mock_destroy() destroys them. NULL of what is no
+ * live mock; see oriel_last_error().
  */
-struct oriel_p2p *oriel_p2p_mock_endpoint(const struct oriel_p2p_mock *mock, unsigned end);
+struct oriel_p2p *oriel_p2p_mock_endpoint(const struct oriel_p2p_mock *mock, unsigned endpoint);
 struct oriel_p2p_context *oriel_p2p_mock_context(const struct oriel_p2p_mock *mock);
 
 /* Something that is on its way. */
 struct oriel_p2p_mock_event {
-	unsigned from; /* which end put it */
-	size_t length; /* bytes */
-	bool is_told;  /* the other end is told of it; else it sees the bytes alone */
+	unsigned from;      /* which end put it */
+	size_t length;      /* bytes */
+	bool has_immediate; /* the other end is told of it; else it sees the bytes alone */
 	/* False of one that is told while something untold before it has not arrived. */
 	bool may_arrive;
 	uint32_t immediate; /* what it is told */
@@ -61,12 +61,12 @@ enum oriel_status oriel_p2p_mock_peek(const struct oriel_p2p_mock *mock, unsigne
 /* The bytes are read and written now. ORIEL_ERR_STATE: it may not arrive yet. */
 enum oriel_status oriel_p2p_mock_deliver(struct oriel_p2p_mock *mock, unsigned index);
 
-/* While held, @end does not hear that what it put is done. */
-void oriel_p2p_mock_hold_completions(struct oriel_p2p_mock *mock, unsigned end, bool is_held);
-/* The next @count puts of @end find no room. */
-void oriel_p2p_mock_fill_queue(struct oriel_p2p_mock *mock, unsigned end, unsigned count);
-/* The link of @end fails with @status, a failure. What was on its way is lost. */
-void oriel_p2p_mock_fail(struct oriel_p2p_mock *mock, unsigned end, enum oriel_status status);
+/* While held, @endpoint does not hear that what it put is done. */
+void oriel_p2p_mock_hold_completions(struct oriel_p2p_mock *mock, unsigned endpoint, bool is_held);
+/* The next @count puts of @endpoint find no room. */
+void oriel_p2p_mock_fill_queue(struct oriel_p2p_mock *mock, unsigned endpoint, unsigned count);
+/* The link of @endpoint fails with @status, a failure. What was on its way is lost. */
+void oriel_p2p_mock_fail(struct oriel_p2p_mock *mock, unsigned endpoint, enum oriel_status status);
 
 #ifdef __cplusplus
 }

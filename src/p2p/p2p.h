@@ -62,8 +62,8 @@ static_assert(offsetof(struct p2p_remote_control, offers) % 64 == 0, "offers kee
  * its way is none the worse; offers and cells stay until their put is done.
  */
 struct p2p_segment {
-	struct p2p_remote_control board;
-	struct p2p_remote_control desk;
+	struct p2p_remote_control remote_control;
+	struct p2p_remote_control local_control;
 	/* Of the mapped backend. */
 	uint32_t closing; /* by this end: nobody may write here any more */
 	uint32_t reserved1[31];
@@ -78,7 +78,7 @@ struct p2p_segment {
 		uint64_t reserved[15];
 	} flown[P2P_COPY_STREAMS];
 	struct p2p_imm_entry ring[P2P_RING]; /* by the peer */
-	char aside[];                        /* ... [channel * depth + slot][p2p_eager_limit()] */
+	char eager_buffers[];                /* ... [channel * depth + slot][p2p_eager_limit()] */
 };
 
 static_assert(P2P_IMMEDIATES <= P2P_RING, "the ring takes what the rules allow");
@@ -126,7 +126,7 @@ struct p2p_out {
 	struct oriel_p2p_request *resolve; /* first whose place is not known */
 	struct oriel_p2p_request *assign;  /* first with chunks that have no slot */
 	uint64_t number;                   /* of the next transfer */
-	uint64_t told;                     /* transfers that the peer knows of */
+	uint64_t reported;                 /* transfers that the peer knows of */
 	uint64_t unit;                     /* the next without a place */
 	uint64_t taken;                    /* units that the peer has taken, as far as known */
 	uint32_t first, count;
@@ -145,9 +145,9 @@ struct p2p_in_slot {
 	struct oriel_p2p_request *request;
 	uint32_t chunk;
 	int staging;
-	bool is_told;  /* to a peer that may wait for it: what is short comes without */
-	uint64_t copy; /* that unpacks it; 0: none */
-	uint64_t op;   /* of the last offer by this slot, + 1 */
+	bool is_reported; /* to a peer that may wait for it: what is short comes without */
+	uint64_t copy;    /* that unpacks it; 0: none */
+	uint64_t op;      /* of the last offer by this slot, + 1 */
 };
 
 /* What is short, as it came: for a receive that may not be there yet. */
@@ -163,9 +163,9 @@ struct p2p_in {
 	struct oriel_p2p_request *assign;
 	uint64_t number;
 	uint64_t oldest, unit;
-	uint64_t told; /* of @oldest, to the peer */
+	uint64_t reported; /* of @oldest, to the peer */
 	struct p2p_in_slot slots[P2P_DEPTH];
-	struct p2p_unexpected kept[P2P_DEPTH];
+	struct p2p_unexpected unexpected[P2P_DEPTH];
 };
 
 #define P2P_BLOCKS 64u /* of unexpected messages */
@@ -189,7 +189,7 @@ struct p2p_control {
 	struct p2p_list sends, receives;
 	uint64_t sent;
 	uint64_t ops[P2P_CELLS];     /* of the last put of each, + 1 */
-	uint64_t next, told;         /* the next to be taken; what the peer knows of that */
+	uint64_t next, reported;     /* the next to be taken; what the peer knows of that */
 	uint16_t arrived[P2P_CELLS]; /* lap */
 	/* Of the message that is coming: by one of these, or it is dropped. */
 	bool is_coming;
@@ -217,11 +217,11 @@ struct p2p_control_socket {
 	int out_fd;                 /* goes with the first byte of @out; -1: none */
 	int fds[ORI_MEM_FDS];       /* came, and not taken yet */
 	unsigned nfds;
-	uint64_t knock; /* when to look after a peer that is to call */
-	uint64_t clash; /* of a communicator's: when to look for one of another mode; 0: never */
+	uint64_t probe_at; /* when to look after a peer that is to call */
+	uint64_t clash;    /* of a communicator's: when to look for one of another mode; 0: never */
 	struct p2p_dial dial;
 	struct p2p_hello hello;
-	bool is_near;
+	bool is_local;
 	bool is_hello_due, has_end, has_sent_end, has_sent_ready, is_ready;
 };
 
@@ -229,7 +229,7 @@ struct p2p_control_socket {
 struct p2p_given {
 	struct ori_mem *mem; /* referenced; NULL: none */
 	uint32_t number;
-	bool is_told;
+	bool is_reported;
 };
 
 /* One of the peer's. */
@@ -239,7 +239,7 @@ struct p2p_taken {
 };
 
 struct oriel_p2p {
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 	struct oriel_p2p *next; /* in the hub, guarded by its lock */
 	struct oriel_p2p_hooks hooks;
 	void *context;
@@ -257,27 +257,27 @@ struct oriel_p2p {
 	uint64_t deadline; /* to be joined */
 	struct p2p_address address, peer;
 	char whom[24 + P2P_NAME]; /* the peer in texts, with its rank where it has one */
-	struct p2p_control_socket door;
-	uint32_t looks;   /* passes in which nothing moved */
-	uint64_t looked;  /* when the socket was looked at */
-	uint32_t quiet;   /* passes in which there was nothing to do but to wait */
-	size_t eager_max; /* what both ends take without a credit; 0: they do not */
-	bool is_due;      /* something came that wants a whole pass */
-	bool is_pending;  /* something waits for another than the peer */
-	uint64_t untold;  /* channels whose taken units the peer is to know of */
+	struct p2p_control_socket control_socket;
+	uint32_t looks;      /* passes in which nothing moved */
+	uint64_t looked;     /* when the socket was looked at */
+	uint32_t quiet;      /* passes in which there was nothing to do but to wait */
+	size_t eager_max;    /* what both ends take without a credit; 0: they do not */
+	bool is_due;         /* something came that wants a whole pass */
+	bool is_pending;     /* something waits for another than the peer */
+	uint64_t unreported; /* channels whose taken units the peer is to know of */
 
 	const struct p2p_backend *backend;
 	struct p2p_link link;
-	struct p2p_area area;          /* the segment's */
-	struct p2p_segment *segment;   /* in it */
-	struct p2p_remote board, pool; /* the peer's */
+	struct p2p_area area;                   /* the segment's */
+	struct p2p_segment *segment;            /* in it */
+	struct p2p_remote remote_control, pool; /* the peer's */
 	uint64_t pool_stride;
 	uint32_t pool_slots;
 	size_t chunk;         /* bytes of one at most */
 	uint64_t begun, done; /* ops: those before @done are done */
 	int spare;            /* a slot to receive in that is never given back; -1: none */
 	bool is_spare_used;
-	struct p2p_copy_stream lanes[P2P_COPY_STREAMS];
+	struct p2p_copy_stream copy_streams[P2P_COPY_STREAMS];
 	uint8_t peer_gpu[ORI_GPU_UUID]; /* 0: none */
 	bool is_gpu_reached;            /* by the peer */
 	bool may_flush, is_flush_due;   /* memory of GPUs that the adapter writes to */
@@ -299,85 +299,89 @@ struct oriel_p2p {
 #define P2P_NO_SHIFT UINT32_MAX
 
 /* The slot by which @unit comes, and in which lap. By hardly any depth it takes a division. */
-static inline unsigned p2p_slot(const struct oriel_p2p *p, uint64_t unit)
+static inline unsigned p2p_slot(const struct oriel_p2p *p2p, uint64_t unit)
 {
-	return (unsigned)(p->depth_shift != P2P_NO_SHIFT ? unit & (p->depth - 1) : unit % p->depth);
+	return (unsigned)(p2p->depth_shift != P2P_NO_SHIFT ? unit & (p2p->depth - 1)
+							   : unit % p2p->depth);
 }
 
-static inline uint64_t p2p_lap(const struct oriel_p2p *p, uint64_t unit)
+static inline uint64_t p2p_lap(const struct oriel_p2p *p2p, uint64_t unit)
 {
-	return (p->depth_shift != P2P_NO_SHIFT ? unit >> p->depth_shift : unit / p->depth) + 1;
+	return (p2p->depth_shift != P2P_NO_SHIFT ? unit >> p2p->depth_shift : unit / p2p->depth) +
+	       1;
 }
 
 /* @at of this end's desk, and a place of the peer's board, for the backend. */
-static inline struct p2p_local p2p_local_control(const struct oriel_p2p *p, void *at)
+static inline struct p2p_local p2p_local_control(const struct oriel_p2p *p2p, void *at)
 {
 	return (struct p2p_local){.at = at,
-				  .address = (uint64_t)((char *)at - p->area.base),
-				  .lkey = p->area.keys.lkey};
+				  .address = (uint64_t)((char *)at - p2p->area.base),
+				  .lkey = p2p->area.keys.lkey};
 }
 
-static inline struct p2p_remote p2p_remote_control(const struct oriel_p2p *p, uint64_t offset)
+static inline struct p2p_remote p2p_remote_control(const struct oriel_p2p *p2p, uint64_t offset)
 {
-	return (struct p2p_remote){.at = p->board.at ? p->board.at + offset : NULL,
-				   .address = p->board.address + offset,
-				   .key = p->board.key};
+	return (struct p2p_remote){.at = p2p->remote_control.at ? p2p->remote_control.at + offset
+								: NULL,
+				   .address = p2p->remote_control.address + offset,
+				   .key = p2p->remote_control.key};
 }
 
 /* One thread at a time lies between these: the claim that debug builds check. */
-static inline void ori_p2p_enter(struct oriel_p2p *p)
+static inline void ori_p2p_enter(struct oriel_p2p *p2p)
 {
 #ifndef NDEBUG
-	bool was_inside = atomic_exchange_explicit(&p->is_inside, true, memory_order_relaxed);
+	bool was_inside = atomic_exchange_explicit(&p2p->is_inside, true, memory_order_relaxed);
 
 	assert(!was_inside && "an end is used by two threads at once");
 #else
-	(void)p;
+	(void)p2p;
 #endif
 }
 
-static inline void ori_p2p_leave(struct oriel_p2p *p)
+static inline void ori_p2p_leave(struct oriel_p2p *p2p)
 {
 #ifndef NDEBUG
-	atomic_store_explicit(&p->is_inside, false, memory_order_relaxed);
+	atomic_store_explicit(&p2p->is_inside, false, memory_order_relaxed);
 #else
-	(void)p;
+	(void)p2p;
 #endif
 }
 
 /* Does @r go with what tells of it? Both ends come to the same answer, if they agree on its length.
  */
-static inline bool p2p_is_eager(const struct oriel_p2p *p, const struct oriel_p2p_request *r)
+static inline bool p2p_is_eager(const struct oriel_p2p *p2p, const struct oriel_p2p_request *r)
 {
-	return r->length <= p->eager_max && (r->kind == P2P_SEND || r->kind == P2P_RECV);
+	return r->length <= p2p->eager_max && (r->kind == P2P_SEND || r->kind == P2P_RECV);
 }
 
 /* What two ends of this mode take so, and hold places for. */
-static inline size_t p2p_eager_limit(const struct oriel_p2p *p)
+static inline size_t p2p_eager_limit(const struct oriel_p2p *p2p)
 {
-	return p->mode == ORIEL_P2P_COPY_BASED ? P2P_EAGER_COPIED : P2P_EAGER_MAX;
+	return p2p->mode == ORIEL_P2P_COPY_BASED ? P2P_EAGER_COPIED : P2P_EAGER_MAX;
 }
 
 /* The place aside of a unit, in the segment of either end. */
-static inline uint64_t p2p_eager_buffer(const struct oriel_p2p *p, unsigned channel, unsigned slot)
+static inline uint64_t p2p_eager_buffer(const struct oriel_p2p *p2p, unsigned channel,
+					unsigned slot)
 {
-	return offsetof(struct p2p_segment, aside) +
-	       (uint64_t)(channel * p->depth + slot) * p2p_eager_limit(p);
+	return offsetof(struct p2p_segment, eager_buffers) +
+	       (uint64_t)(channel * p2p->depth + slot) * p2p_eager_limit(p2p);
 }
 
 /* Bytes of the segment of an end that holds such places. */
-static inline uint64_t p2p_segment_length(const struct oriel_p2p *p)
+static inline uint64_t p2p_segment_length(const struct oriel_p2p *p2p)
 {
-	return p2p_eager_buffer(p, p->channels, 0);
+	return p2p_eager_buffer(p2p, p2p->channels, 0);
 }
 
 /* May this end, by itself, be told so? What hooks and GPUs have to do with has slots. */
-bool ori_p2p_takes_eager(const struct oriel_p2p *p);
+bool ori_p2p_takes_eager(const struct oriel_p2p *p2p);
 
-/* What broke @p, which is broken, once more. */
-enum oriel_status ori_p2p_failed(const struct oriel_p2p *p);
+/* What broke @p2p, which is broken, once more. */
+enum oriel_status ori_p2p_failed(const struct oriel_p2p *p2p);
 /* All requests end with @status; nobody can reach their memory any more. */
-void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status);
+void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status);
 
 /* Out of @list, wherever it is; false if it is not there. */
 bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request);
@@ -385,111 +389,111 @@ bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *req
 /* Adds to @list. */
 void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request);
 /* Takes the first out, and ends it. */
-void ori_p2p_finish_first(struct oriel_p2p *p, struct p2p_list *list, enum oriel_status status);
-void ori_p2p_finish(struct oriel_p2p *p, struct oriel_p2p_request *request,
+void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum oriel_status status);
+void ori_p2p_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *request,
 		    enum oriel_status status);
 
-/* On return neither hooks nor the GPU touch memory for @p, which is over. */
-void ori_p2p_stop_copies(struct oriel_p2p *p, enum oriel_status status);
+/* On return neither hooks nor the GPU touch memory for @p2p, which is over. */
+void ori_p2p_stop_copies(struct oriel_p2p *p2p, enum oriel_status status);
 
 /*
- * What this thread's last error tells breaks @p: the peer cannot reach memory here
+ * What this thread's last error tells breaks @p2p: the peer cannot reach memory here
  * any more, and all requests end.
  */
-enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status);
+enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status);
 
 /* Write a word of the peer's board, at the latest with the next progress. */
-enum oriel_status ori_p2p_set_word(struct oriel_p2p *p, unsigned which, uint64_t value);
-uint64_t ori_p2p_word(const struct oriel_p2p *p, unsigned which);
+enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64_t value);
+uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which);
 
 /* Bytes of the chunks of a transfer of @length bytes; the same at both ends. */
-size_t ori_p2p_step(const struct oriel_p2p *p, uint64_t length);
+size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length);
 
 /* p2p_control_socket.c: how two ends meet. Nothing waits. */
-enum oriel_status ori_control_socket_meet(struct oriel_p2p *p, bool *has_moved);
+enum oriel_status ori_control_socket_meet(struct oriel_p2p *p2p, bool *has_moved);
 /* Look at the socket of ends that are joined. */
-enum oriel_status ori_control_socket_watch(struct oriel_p2p *p);
+enum oriel_status ori_control_socket_watch(struct oriel_p2p *p2p);
 /* ORIEL_AGAIN: it takes nothing now. Copies of @fds go. */
-enum oriel_status ori_control_socket_send(struct oriel_p2p *p, const struct p2p_frame *frame,
+enum oriel_status ori_control_socket_send(struct oriel_p2p *p2p, const struct p2p_frame *frame,
 					  const int *fds, unsigned nfds);
-void ori_control_socket_bye(struct oriel_p2p *p, enum oriel_status status, const char *text);
-void ori_control_socket_close(struct oriel_p2p *p);
+void ori_control_socket_bye(struct oriel_p2p *p2p, enum oriel_status status, const char *text);
+void ori_control_socket_close(struct oriel_p2p *p2p);
 
 /* Memory of the peer, with descriptors as they came, if it is of another process. */
-enum oriel_status ori_p2p_import(struct oriel_p2p *p, const struct ori_mem_blob *blob,
+enum oriel_status ori_p2p_import(struct oriel_p2p *p2p, const struct ori_mem_blob *blob,
 				 const int *fds, unsigned nfds, struct ori_mapping *mapping);
 
 /* p2p_control.c */
-enum oriel_status ori_control_open(struct oriel_p2p *p);
-void ori_control_send(struct oriel_p2p *p, struct oriel_p2p_request *request);
-void ori_control_recv(struct oriel_p2p *p, struct oriel_p2p_request *request);
-enum oriel_status ori_control_run(struct oriel_p2p *p, bool *has_moved);
+enum oriel_status ori_control_open(struct oriel_p2p *p2p);
+void ori_control_send(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+void ori_control_recv(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_control_run(struct oriel_p2p *p2p, bool *has_moved);
 /* These take @request out where the peer knows nothing of it; false: it is too late. */
-bool ori_control_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
-bool ori_out_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
-bool ori_in_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
-enum oriel_status ori_control_arrived(struct oriel_p2p *p, uint32_t immediate);
-void ori_control_cancel(struct oriel_p2p *p, enum oriel_status status);
-bool ori_control_is_idle(const struct oriel_p2p *p);
-void ori_control_close(struct oriel_p2p *p);
+bool ori_control_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+bool ori_out_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+bool ori_in_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_control_arrived(struct oriel_p2p *p2p, uint32_t immediate);
+void ori_control_cancel(struct oriel_p2p *p2p, enum oriel_status status);
+bool ori_control_is_idle(const struct oriel_p2p *p2p);
+void ori_control_close(struct oriel_p2p *p2p);
 
 /* out.c, in.c: one channel, as far as it goes now. */
-void ori_out_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
-enum oriel_status ori_out_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
-enum oriel_status ori_out_offered(struct oriel_p2p *p, uint32_t immediate);
+void ori_out_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_out_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
+enum oriel_status ori_out_offered(struct oriel_p2p *p2p, uint32_t immediate);
 /*
  * All of @r, which has not begun, if it is short and nothing is before it: it is done
  * then. False: it goes the long way.
  */
-bool ori_out_send_eager(struct oriel_p2p *p, struct oriel_p2p_request *r);
+bool ori_out_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
 /* The peer has taken so many units, modulo 2^32. */
-enum oriel_status ori_out_taken(struct oriel_p2p *p, unsigned channel, uint32_t taken);
-void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
-void ori_in_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
-enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
+enum oriel_status ori_out_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken);
+void ori_out_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
+void ori_in_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_in_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
 /* Where @length bytes go that come with @immediate. NULL: it may not bring any. */
-char *ori_in_address(struct oriel_p2p *p, uint32_t immediate, size_t length);
-enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate);
+char *ori_in_address(struct oriel_p2p *p2p, uint32_t immediate, size_t length);
+enum oriel_status ori_in_arrived(struct oriel_p2p *p2p, uint32_t immediate);
 /* What is short came, and @length bytes along that begin as struct p2p_eager does. */
-enum oriel_status ori_in_eager_arrived(struct oriel_p2p *p, uint32_t immediate, const char *what,
+enum oriel_status ori_in_eager_arrived(struct oriel_p2p *p2p, uint32_t immediate, const char *what,
 				       size_t length);
 /*
  * Begin @r, if it is short and nothing before it waits: without a word to the peer.
  * False: it goes the long way.
  */
-bool ori_in_recv_eager(struct oriel_p2p *p, struct oriel_p2p_request *r);
+bool ori_in_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
 /* Has what the next receive of @length bytes is for come before the peer went? */
-bool ori_in_is_left(const struct oriel_p2p *p, unsigned channel, size_t length);
+bool ori_in_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length);
 /* Tell the peer which units are taken, or wait for what is short. */
-enum oriel_status ori_in_report(struct oriel_p2p *p, unsigned channel);
-enum oriel_status ori_in_report_granted(struct oriel_p2p *p, unsigned channel);
+enum oriel_status ori_in_report(struct oriel_p2p *p2p, unsigned channel);
+enum oriel_status ori_in_report_granted(struct oriel_p2p *p2p, unsigned channel);
 /* The count of them that goes along with a message. */
-uint32_t ori_in_taken(struct oriel_p2p *p, unsigned channel);
+uint32_t ori_in_taken(struct oriel_p2p *p2p, unsigned channel);
 /* Has anything come that is not taken out of its slot yet? */
-bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel);
-void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
+bool ori_in_is_busy(const struct oriel_p2p *p2p, unsigned channel);
+void ori_in_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
 
 /* p2p_gpu.c */
 /* Nothing without a GPU. */
-enum oriel_status ori_copy_streams_open(struct oriel_p2p *p);
-void ori_copy_streams_close(struct oriel_p2p *p);
+enum oriel_status ori_copy_streams_open(struct oriel_p2p *p2p);
+void ori_copy_streams_close(struct oriel_p2p *p2p);
 /* On return the GPU touches no memory for this end. */
-void ori_copy_streams_drain(struct oriel_p2p *p);
+void ori_copy_streams_drain(struct oriel_p2p *p2p);
 /* *@copy is its number, from 1 on; of a failure too. */
-enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p, enum p2p_copy_use use, void *to,
+enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p2p, enum p2p_copy_use use, void *to,
 				       const void *from, size_t length, uint64_t *copy);
 /* ORIEL_AGAIN: not done yet. */
-enum oriel_status ori_copy_stream_test(struct oriel_p2p *p, enum p2p_copy_use use, uint64_t copy);
+enum oriel_status ori_copy_stream_test(struct oriel_p2p *p2p, enum p2p_copy_use use, uint64_t copy);
 
-/* p2p_mock.c, for the fuzzer: a peer that keeps to no rules tells @end this. */
+/* p2p_mock.c, for the fuzzer: a peer that keeps to no rules tells @endpoint this. */
 struct oriel_p2p_mock;
-void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate);
+void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned endpoint, uint32_t immediate);
 
 /* p2p.c, for the cache and the mock: an end of this number, with the backend if there is one. */
-enum oriel_status ori_p2p_open(struct oriel_p2p_context *hub, const struct oriel_p2p_attr *attr,
+enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *attr,
 			       uint64_t number, struct oriel_p2p **p2p);
-void ori_p2p_close(struct oriel_p2p *p);
-enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *peer,
+void ori_p2p_close(struct oriel_p2p *p2p);
+enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *peer,
 			       uint64_t timeout_ns);
 
 #endif

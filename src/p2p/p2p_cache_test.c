@@ -99,7 +99,7 @@ static struct oriel_p2p_buffer buffer(char *at)
 static bool everybody_with_everybody(struct rank *r, struct oriel_comm *comm)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .channels = 3};
-	struct oriel_p2p *ends[RANKS], *again;
+	struct oriel_p2p *endpoints[RANKS], *again;
 	enum oriel_path path;
 	struct oriel_p2p_info info;
 
@@ -111,24 +111,24 @@ static bool everybody_with_everybody(struct rank *r, struct oriel_comm *comm)
 
 		memset(out.address, (int)(r->number * RANKS + peer), LENGTH);
 		snprintf(r->words[peer][0], 32, "%u to %u", r->number, peer);
-		MUST(oriel_comm_p2p(comm, peer, &attr, &ends[peer]) == ORIEL_OK);
+		MUST(oriel_comm_p2p(comm, peer, &attr, &endpoints[peer]) == ORIEL_OK);
 		MUST(oriel_comm_p2p(comm, peer, &attr, &again) == ORIEL_OK);
-		MUST(again == ends[peer]);
-		MUST(oriel_p2p_recv(ends[peer], 2, &in, &q[0]) == ORIEL_OK);
-		MUST(oriel_p2p_send(ends[peer], 2, &out, &q[1]) == ORIEL_OK);
-		MUST(oriel_p2p_send_control(ends[peer], 1, r->words[peer][0], 32, &q[2]) ==
+		MUST(again == endpoints[peer]);
+		MUST(oriel_p2p_recv(endpoints[peer], 2, &in, &q[0]) == ORIEL_OK);
+		MUST(oriel_p2p_send(endpoints[peer], 2, &out, &q[1]) == ORIEL_OK);
+		MUST(oriel_p2p_send_control(endpoints[peer], 1, r->words[peer][0], 32, &q[2]) ==
 		     ORIEL_OK);
-		MUST(oriel_p2p_recv_control(ends[peer], 1, r->words[peer][1], 32, &q[3]) ==
+		MUST(oriel_p2p_recv_control(endpoints[peer], 1, r->words[peer][1], 32, &q[3]) ==
 		     ORIEL_OK);
 	}
 	for (unsigned left = RANKS * 4, turns = 0; left; turns++) {
 		left = 0;
 		for (unsigned i = 0; i < RANKS * 4; i++) {
-			enum oriel_status st =
-				oriel_p2p_test(ends[i / 4], &r->requests[i / 4][i % 4]);
+			enum oriel_status status =
+				oriel_p2p_test(endpoints[i / 4], &r->requests[i / 4][i % 4]);
 
-			MUST(st == ORIEL_OK || st == ORIEL_AGAIN);
-			left += st == ORIEL_AGAIN;
+			MUST(status == ORIEL_OK || status == ORIEL_AGAIN);
+			left += status == ORIEL_AGAIN;
 		}
 	}
 	for (unsigned peer = 0; peer < RANKS; peer++) {
@@ -139,13 +139,13 @@ static bool everybody_with_everybody(struct rank *r, struct oriel_comm *comm)
 		for (unsigned i = 0; i < LENGTH; i++)
 			MUST(r->data[peer][1][i] == (char)(peer * RANKS + r->number));
 		MUST(oriel_comm_path(comm, peer, &path) == ORIEL_OK);
-		MUST(oriel_p2p_describe(ends[peer], &info) == ORIEL_OK);
+		MUST(oriel_p2p_describe(endpoints[peer], &info) == ORIEL_OK);
 		MUST(info.path == path && info.channels == 3);
 		for (unsigned other = 0; other < peer; other++)
-			MUST(ends[other] != ends[peer]);
-		MUST(oriel_p2p_drain(ends[peer], 0) == ORIEL_OK);
+			MUST(endpoints[other] != endpoints[peer]);
+		MUST(oriel_p2p_drain(endpoints[peer], 0) == ORIEL_OK);
 	}
-	oriel_p2p_destroy(ends[0]);
+	oriel_p2p_destroy(endpoints[0]);
 	MUST(oriel_last_status() == ORIEL_ERR_STATE);
 	return true;
 }
@@ -160,31 +160,32 @@ static void test_everybody_meets_everybody_in_any_order(void **state)
 static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
 {
 	const struct oriel_p2p_attr zero = {.size = sizeof(zero), .mode = ORIEL_P2P_ZERO_COPY};
-	struct oriel_p2p *ends[2], *q;
+	struct oriel_p2p *endpoints[2], *q;
 	unsigned count = r->number == 3 ? 0 : r->number ? 1 : 2;
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 
 	for (unsigned i = 0; i < count; i++) {
 		unsigned peer = r->number ? 0 : i + 1;
 
-		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &ends[i]) == ORIEL_OK);
-		MUST(oriel_p2p_recv_control(ends[i], 0, r->data, 1, &r->requests[i][0]) ==
+		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &endpoints[i]) ==
+		     ORIEL_OK);
+		MUST(oriel_p2p_recv_control(endpoints[i], 0, r->data, 1, &r->requests[i][0]) ==
 		     ORIEL_OK);
 	}
 	for (unsigned i = 0; i < count; i++) {
 		unsigned peer = r->number ? 0 : i + 1;
 
-		while (oriel_p2p_test(ends[i], &r->requests[i][0]) == ORIEL_AGAIN)
-			MUST(oriel_p2p_progress(ends[count - 1 - i]) != ORIEL_ERR_TIMEOUT);
+		while (oriel_p2p_test(endpoints[i], &r->requests[i][0]) == ORIEL_AGAIN)
+			MUST(oriel_p2p_progress(endpoints[count - 1 - i]) != ORIEL_ERR_TIMEOUT);
 		MUST(r->requests[i][0].status == ORIEL_ERR_MISMATCH);
-		MUST(oriel_p2p_check(ends[i]) == ORIEL_ERR_MISMATCH);
+		MUST(oriel_p2p_check(endpoints[i]) == ORIEL_ERR_MISMATCH);
 		MUST(strstr(oriel_last_error(), "zero_copy") && strstr(oriel_last_error(), "auto"));
 		/* It stays so, and stays the same. */
 		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &q) == ORIEL_OK);
-		MUST(q == ends[i] && oriel_p2p_check(q) == ORIEL_ERR_MISMATCH);
+		MUST(q == endpoints[i] && oriel_p2p_check(q) == ORIEL_ERR_MISMATCH);
 	}
 	MUST(oriel_comm_p2p(comm, RANKS, NULL, &q) == ORIEL_ERR_RANGE);
-	MUST(oriel_comm_p2p_context(comm, &hub) == ORIEL_OK);
+	MUST(oriel_comm_p2p_context(comm, &ctx) == ORIEL_OK);
 	return true;
 }
 
@@ -200,7 +201,7 @@ static void test_modes_that_clash_are_told_to_both(void **state)
 /* Ends of all modes with everybody, asked for in orders that differ: each has its own. */
 static bool every_mode_has_an_end(struct rank *r, struct oriel_comm *comm)
 {
-	struct oriel_p2p *ends[RANKS][3], *again;
+	struct oriel_p2p *endpoints[RANKS][3], *again;
 	char words[RANKS][3][2];
 
 	for (unsigned i = 0; i < RANKS * 3; i++) {
@@ -209,34 +210,36 @@ static bool every_mode_has_an_end(struct rank *r, struct oriel_comm *comm)
 		struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 2};
 		struct oriel_p2p_request *q;
 
-		MUST(oriel_comm_p2p(comm, peer, &attr, &ends[peer][mode]) == ORIEL_OK);
+		MUST(oriel_comm_p2p(comm, peer, &attr, &endpoints[peer][mode]) == ORIEL_OK);
 		MUST(oriel_comm_p2p(comm, peer, &attr, &again) == ORIEL_OK);
-		MUST(again == ends[peer][mode]);
+		MUST(again == endpoints[peer][mode]);
 		attr.channels = 3;
 		MUST(oriel_comm_p2p(comm, peer, &attr, &again) == ORIEL_ERR_MISMATCH);
 		MUST(strstr(oriel_last_error(), oriel_p2p_mode_name(mode)));
 		words[peer][mode][0] = (char)(r->number * 3 + mode);
 		q = r->pairs[peer][mode];
-		MUST(oriel_p2p_send_control(ends[peer][mode], 0, &words[peer][mode][0], 1, &q[0]) ==
-		     ORIEL_OK);
-		MUST(oriel_p2p_recv_control(ends[peer][mode], 0, &words[peer][mode][1], 1, &q[1]) ==
-		     ORIEL_OK);
+		MUST(oriel_p2p_send_control(endpoints[peer][mode], 0, &words[peer][mode][0], 1,
+					    &q[0]) == ORIEL_OK);
+		MUST(oriel_p2p_recv_control(endpoints[peer][mode], 0, &words[peer][mode][1], 1,
+					    &q[1]) == ORIEL_OK);
 	}
 	for (unsigned left = 1; left;) {
 		left = 0;
 		for (unsigned i = 0; i < RANKS * 6; i++) {
-			enum oriel_status st = oriel_p2p_test(ends[i / 6][i / 2 % 3],
-							      &r->pairs[i / 6][i / 2 % 3][i % 2]);
+			enum oriel_status status =
+				oriel_p2p_test(endpoints[i / 6][i / 2 % 3],
+					       &r->pairs[i / 6][i / 2 % 3][i % 2]);
 
-			MUST(st == ORIEL_OK || st == ORIEL_AGAIN);
-			left += st == ORIEL_AGAIN;
+			MUST(status == ORIEL_OK || status == ORIEL_AGAIN);
+			left += status == ORIEL_AGAIN;
 		}
 	}
 	for (unsigned peer = 0; peer < RANKS; peer++) {
-		MUST(ends[peer][0] != ends[peer][1] && ends[peer][1] != ends[peer][2]);
+		MUST(endpoints[peer][0] != endpoints[peer][1] &&
+		     endpoints[peer][1] != endpoints[peer][2]);
 		for (unsigned mode = 0; mode < 3; mode++) {
 			MUST(words[peer][mode][1] == (char)(peer * 3 + mode));
-			MUST(oriel_p2p_drain(ends[peer][mode], 0) == ORIEL_OK);
+			MUST(oriel_p2p_drain(endpoints[peer][mode], 0) == ORIEL_OK);
 		}
 	}
 	return true;
@@ -254,17 +257,17 @@ static void test_every_mode_has_an_end(void **state)
  */
 static bool unanswered(struct rank *r, struct oriel_comm *comm)
 {
-	struct oriel_p2p *p;
+	struct oriel_p2p *p2p;
 
 	if (r->number == 1)
 		return true;
 	for (unsigned peer = 0; peer < RANKS; peer++) {
-		MUST(oriel_comm_p2p(comm, peer, NULL, &p) == ORIEL_OK);
-		MUST(oriel_p2p_recv_control(p, 0, r->data, 1, &r->requests[peer][0]) == ORIEL_OK);
-		MUST(oriel_p2p_progress(p) == ORIEL_OK);
+		MUST(oriel_comm_p2p(comm, peer, NULL, &p2p) == ORIEL_OK);
+		MUST(oriel_p2p_recv_control(p2p, 0, r->data, 1, &r->requests[peer][0]) == ORIEL_OK);
+		MUST(oriel_p2p_progress(p2p) == ORIEL_OK);
 		if (peer != 1)
 			continue;
-		MUST(oriel_p2p_wait(p, &r->requests[peer][0], 1000000) == ORIEL_ERR_TIMEOUT);
+		MUST(oriel_p2p_wait(p2p, &r->requests[peer][0], 1000000) == ORIEL_ERR_TIMEOUT);
 		MUST(strstr(oriel_last_error(), "a request to rank 1, process "));
 	}
 	return true;
@@ -283,10 +286,10 @@ static void test_ends_that_nobody_answers_go_with_the_communicator(void **state)
 static bool memory_is_forgotten(struct rank *r, struct oriel_comm *comm)
 {
 	struct oriel_p2p_memory *memory;
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 
-	MUST(oriel_comm_p2p_context(comm, &hub) == ORIEL_OK);
-	MUST(oriel_p2p_register(hub, r->data, sizeof(r->data), 0, &memory) == ORIEL_OK);
+	MUST(oriel_comm_p2p_context(comm, &ctx) == ORIEL_OK);
+	MUST(oriel_p2p_register(ctx, r->data, sizeof(r->data), 0, &memory) == ORIEL_OK);
 	oriel_comm_destroy(comm);
 	MUST(oriel_last_status() == ORIEL_ERR_STATE);
 	MUST(strstr(oriel_last_error(), "still has its registered memory"));

@@ -50,10 +50,10 @@ static struct ori_address dial_address(const struct p2p_address *from, const str
 	const struct ori_address none = {0};
 
 	/* Two virtual nodes of one machine. */
-	if (from->place == to->place && attempt < 2)
+	if (from->kernel == to->kernel && attempt < 2)
 		return attempt ? dial_v6(&in6addr_loopback, to->port)
 			       : dial_v4(htonl(INADDR_LOOPBACK), to->port);
-	if (from->place == to->place)
+	if (from->kernel == to->kernel)
 		return none;
 	if (to->hosts.is_ipv6)
 		return attempt ? none : dial_v6(to->hosts.of, to->port);
@@ -141,10 +141,10 @@ static enum oriel_status dial_challenge(struct p2p_dial *d)
 	struct p2p_frame frame = {.magic = P2P_FRAME_MAGIC,
 				  .version = P2P_VERSION,
 				  .kind = P2P_CHALLENGE};
-	enum oriel_status st = ori_auth_nonce(d->auth.connector);
+	enum oriel_status status = ori_auth_nonce(d->auth.connector);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	memcpy(frame.challenge.nonce, d->auth.connector, ORI_NONCE_LENGTH);
 	/* So little goes whole on a socket that is new, or not at all. */
 	if (send(d->fd, &frame, sizeof(frame), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(frame))
@@ -180,16 +180,16 @@ static enum oriel_status dial_check_proof(struct p2p_dial *d, const struct ori_k
 {
 	uint8_t mac[ORI_MAC_LENGTH];
 	struct p2p_frame frame;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (ori_p2p_frame_parse(&d->in, sizeof(d->in), &frame) != ORIEL_OK ||
 	    frame.kind != P2P_PROOF)
 		return dial_give_up(d, &d->strange);
 	memcpy(d->auth.acceptor, frame.proof.nonce, ORI_NONCE_LENGTH);
-	st = ori_auth_mac(key, &d->auth, ORI_ROLE_ACCEPTOR, to->token.hub, sizeof(to->token.hub),
-			  mac);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_auth_mac(key, &d->auth, ORI_ROLE_ACCEPTOR, to->token.context,
+			      sizeof(to->token.context), mac);
+	if (status != ORIEL_OK)
+		return status;
 	return ori_auth_equal(mac, frame.proof.mac) ? ORIEL_OK : dial_give_up(d, &d->strange);
 }
 
@@ -197,20 +197,20 @@ enum oriel_status ori_p2p_dial(struct p2p_dial *d, const struct ori_key *key,
 			       const struct p2p_address *from, const struct p2p_address *to,
 			       int *fd, struct p2p_hello *hello)
 {
-	enum oriel_status st = d->is_challenged ? ORIEL_OK : dial_connect(d, from, to);
+	enum oriel_status status = d->is_challenged ? ORIEL_OK : dial_connect(d, from, to);
 
-	if (st == ORIEL_OK && !d->is_challenged)
-		st = dial_challenge(d);
-	if (st == ORIEL_OK)
-		st = dial_hear(d);
-	if (st == ORIEL_OK)
-		st = dial_check_proof(d, key, to);
-	if (st != ORIEL_OK)
-		return st;
+	if (status == ORIEL_OK && !d->is_challenged)
+		status = dial_challenge(d);
+	if (status == ORIEL_OK)
+		status = dial_hear(d);
+	if (status == ORIEL_OK)
+		status = dial_check_proof(d, key, to);
+	if (status != ORIEL_OK)
+		return status;
 	*hello = (struct p2p_hello){.to = to->token, .from = from->token};
-	st = dial_mac_hello(key, &d->auth, hello, hello->mac);
-	if (st != ORIEL_OK)
-		return st;
+	status = dial_mac_hello(key, &d->auth, hello, hello->mac);
+	if (status != ORIEL_OK)
+		return status;
 	*fd = d->fd;
 	d->fd = -1;
 	ori_p2p_dial_close(d);
@@ -220,36 +220,37 @@ enum oriel_status ori_p2p_dial(struct p2p_dial *d, const struct ori_key *key,
 enum oriel_status ori_p2p_probe(struct p2p_dial *d, const struct p2p_address *from,
 				const struct p2p_address *to)
 {
-	enum oriel_status st = dial_connect(d, from, to);
+	enum oriel_status status = dial_connect(d, from, to);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		ori_p2p_dial_close(d);
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		d->attempt = d->refused = d->silent = 0;
-	return st;
+	return status;
 }
 
-enum oriel_status ori_p2p_prove(const struct ori_key *key, const struct p2p_token *hub,
+enum oriel_status ori_p2p_prove(const struct ori_key *key, const struct p2p_token *own,
 				struct ori_auth *auth, const struct p2p_challenge *challenge,
 				struct p2p_proof *proof)
 {
-	enum oriel_status st = ori_auth_nonce(auth->acceptor);
+	enum oriel_status status = ori_auth_nonce(auth->acceptor);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	memcpy(auth->connector, challenge->nonce, ORI_NONCE_LENGTH);
 	memcpy(proof->nonce, auth->acceptor, ORI_NONCE_LENGTH);
-	return ori_auth_mac(key, auth, ORI_ROLE_ACCEPTOR, hub->hub, sizeof(hub->hub), proof->mac);
+	return ori_auth_mac(key, auth, ORI_ROLE_ACCEPTOR, own->context, sizeof(own->context),
+			    proof->mac);
 }
 
 enum oriel_status ori_p2p_check_hello(const struct ori_key *key, const struct ori_auth *auth,
 				      const struct p2p_hello *hello)
 {
 	uint8_t mac[ORI_MAC_LENGTH];
-	enum oriel_status st = dial_mac_hello(key, auth, hello, mac);
+	enum oriel_status status = dial_mac_hello(key, auth, hello, mac);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	return ori_auth_equal(mac, hello->mac) ? ORIEL_OK : ORIEL_ERR_AUTH;
 }
 

@@ -42,7 +42,7 @@ void ori_p2p_name(const struct p2p_address *from, const struct p2p_address *to,
 		  char text[P2P_NAME]);
 
 /* The other side of a call: what a hub answers to a challenge, and whether a hello is right. */
-enum oriel_status ori_p2p_prove(const struct ori_key *key, const struct p2p_token *hub,
+enum oriel_status ori_p2p_prove(const struct ori_key *key, const struct p2p_token *own,
 				struct ori_auth *auth, const struct p2p_challenge *challenge,
 				struct p2p_proof *proof);
 enum oriel_status ori_p2p_check_hello(const struct ori_key *key, const struct ori_auth *auth,

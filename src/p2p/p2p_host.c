@@ -18,7 +18,7 @@ static uint64_t host_hash(const void *bytes, size_t length)
 }
 
 /* What unix sockets end at: the kernel and the network namespace. */
-static uint64_t host_place(const struct ori_host *host)
+static uint64_t host_kernel(const struct ori_host *host)
 {
 	uint8_t bytes[sizeof(host->boot_id) + sizeof(host->net_ns)];
 
@@ -29,24 +29,24 @@ static uint64_t host_place(const struct ori_host *host)
 
 struct p2p_host ori_p2p_host_of(const struct ori_host *host)
 {
-	struct p2p_host p = {
-		.place = host_place(host),
+	struct p2p_host p2p = {
+		.kernel = host_kernel(host),
 		.node = host->node[0] ? host_hash(host->node, strlen(host->node)) : 0,
 		.process = host->token,
 		.uid = host->uid,
 		.pid = host->pid,
 	};
 
-	return p;
+	return p2p;
 }
 
 enum oriel_status ori_p2p_host(struct p2p_host *out)
 {
 	struct ori_host host;
-	enum oriel_status st =
+	enum oriel_status status =
 		ori_host_describe(ori_setting_text(ORI_SETTING_NODE), ORI_HOST_PATHS, &host);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		*out = ori_p2p_host_of(&host);
-	return st;
+	return status;
 }

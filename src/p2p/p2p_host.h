@@ -10,7 +10,7 @@
 struct ori_host;
 
 struct p2p_host {
-	uint64_t place;   /* equal: unix sockets lead from one to the other */
+	uint64_t kernel;  /* equal: unix sockets lead from one to the other */
 	uint64_t node;    /* the virtual one; 0: none */
 	uint64_t process; /* equal: the same process */
 	uint32_t uid, pid;

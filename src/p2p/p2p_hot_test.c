@@ -10,7 +10,7 @@
 /* Of this thread, while it is where none may be. */
 static _Thread_local bool is_hot;
 static unsigned allocations, locks;
-static const struct ends *hot_ends;
+static const struct endpoints *hot_endpoints;
 static bool counts_all_locks;
 
 /* The linker calls the library's calls, and those of the system itself so (--wrap). */
@@ -58,7 +58,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t length)
 static bool is_shared(const pthread_mutex_t *lock)
 {
 	for (unsigned k = 0; k < 2; k++)
-		if (hot_ends->hubs[k] && lock == &hot_ends->hubs[k]->lock)
+		if (hot_endpoints->contexts[k] && lock == &hot_endpoints->contexts[k]->lock)
 			return true;
 	return counts_all_locks;
 }
@@ -73,10 +73,10 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 static char data[2][2][CHANNELS][LONG];
 
 /* A transfer on each channel, both ways, and messages that wait for nobody, then do. */
-static void round_of_all(struct ends *e, struct oriel_p2p_memory *memory[2], size_t length)
+static void round_of_all(struct endpoints *e, struct oriel_p2p_memory *memory[2], size_t length)
 {
 	struct oriel_p2p_request out[2][CHANNELS], in[2][CHANNELS], said[WORDS], heard[WORDS];
-	struct oriel_p2p *end[2] = {e->a, e->b};
+	struct oriel_p2p *endpoint[2] = {e->a, e->b};
 	static char words[2][WORDS][100];
 
 	for (unsigned i = 0; i < WORDS; i++)
@@ -87,47 +87,47 @@ static void round_of_all(struct ends *e, struct oriel_p2p_memory *memory[2], siz
 			struct oriel_p2p_buffer f = buffer(data[k][0][c], length, memory[k]),
 						t = buffer(data[k][1][c], length, memory[k]);
 
-			assert_int_equal(oriel_p2p_recv(end[k], c, &t, &in[k][c]), ORIEL_OK);
-			assert_int_equal(oriel_p2p_send(end[k], c, &f, &out[k][c]), ORIEL_OK);
+			assert_int_equal(oriel_p2p_recv(endpoint[k], c, &t, &in[k][c]), ORIEL_OK);
+			assert_int_equal(oriel_p2p_send(endpoint[k], c, &f, &out[k][c]), ORIEL_OK);
 		}
 	}
 	for (unsigned k = 0; k < 2; k++) {
 		for (unsigned c = 0; c < CHANNELS; c++) {
-			assert_int_equal(ends_wait(e, &in[k][c]), ORIEL_OK);
-			assert_int_equal(ends_wait(e, &out[k][c]), ORIEL_OK);
+			assert_int_equal(endpoints_wait(e, &in[k][c]), ORIEL_OK);
+			assert_int_equal(endpoints_wait(e, &out[k][c]), ORIEL_OK);
 		}
 	}
 	for (unsigned i = 0; i < WORDS; i++)
 		assert_int_equal(oriel_p2p_recv_control(e->b, i % 3, words[1][i], i, &heard[i]),
 				 ORIEL_OK);
 	for (unsigned i = 0; i < WORDS; i++) {
-		assert_int_equal(ends_wait(e, &heard[i]), ORIEL_OK);
-		assert_int_equal(ends_wait(e, &said[i]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(e, &heard[i]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(e, &said[i]), ORIEL_OK);
 	}
 }
 
-static void open_hot(struct ends *e, enum ends_way way, enum oriel_p2p_mode mode)
+static void open_hot(struct endpoints *e, enum endpoints_route route, enum oriel_p2p_mode mode)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = mode,
 					    .channels = CHANNELS};
 
-	ends_open(e, way, &small, &attr);
-	hot_ends = e;
-	counts_all_locks = ends_path[way] != ORIEL_PATH_RDMA;
+	endpoints_open(e, route, &small, &attr);
+	hot_endpoints = e;
+	counts_all_locks = endpoints_path[route] != ORIEL_PATH_RDMA;
 	allocations = locks = 0;
 }
 
-static void nothing_is_allocated(enum ends_way way, enum oriel_p2p_mode mode)
+static void nothing_is_allocated(enum endpoints_route route, enum oriel_p2p_mode mode)
 {
 	static const size_t lengths[] = {8, 49, CHUNK, LONG};
 	struct oriel_p2p_memory *memory[2];
-	struct ends e;
+	struct endpoints e;
 
-	open_hot(&e, way, mode);
+	open_hot(&e, route, mode);
 	for (unsigned k = 0; k < 2; k++)
-		assert_int_equal(oriel_p2p_register(e.hubs[way == ENDS_SELF ? 0 : k], data[k],
-						    sizeof(data[k]), 0, &memory[k]),
+		assert_int_equal(oriel_p2p_register(e.contexts[route == ENDPOINTS_SELF ? 0 : k],
+						    data[k], sizeof(data[k]), 0, &memory[k]),
 				 ORIEL_OK);
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		/* A peer maps memory when it is told of it first. */
@@ -139,31 +139,31 @@ static void nothing_is_allocated(enum ends_way way, enum oriel_p2p_mode mode)
 	assert_int_equal(allocations, 0);
 	for (unsigned k = 0; k < 2; k++)
 		oriel_p2p_unregister(memory[k]);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
 static void test_nothing_is_allocated_and_nothing_locked(void **state)
 {
 	(void)state;
-	for (unsigned i = ways_first; i < WAYS; i++)
+	for (unsigned i = routes_first; i < ROUTES; i++)
 		for (unsigned k = 0; k < MODES; k++)
-			nothing_is_allocated(ways[i], modes[k]);
+			nothing_is_allocated(routes[i], modes[k]);
 }
 
 /* That would be seen: a transfer for which memory is registered needs both. */
 static void test_registration_is_seen(void **state)
 {
 	struct oriel_p2p_memory *none[2] = {NULL, NULL};
-	struct ends e;
+	struct endpoints e;
 
 	(void)state;
-	open_hot(&e, ENDS_RDMA, ORIEL_P2P_ZERO_COPY);
+	open_hot(&e, ENDPOINTS_RDMA, ORIEL_P2P_ZERO_COPY);
 	is_hot = true;
 	round_of_all(&e, none, LONG);
 	is_hot = false;
 	assert_true(allocations > 0);
 	assert_true(locks > 0);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
 int main(int argc, char **argv)
@@ -173,6 +173,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_registration_is_seen),
 	};
 
-	ends_choose(argc, argv);
+	endpoints_choose(argc, argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

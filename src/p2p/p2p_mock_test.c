@@ -37,10 +37,13 @@ struct mock {
 };
 
 static void mock_open(struct mock *m, unsigned order, uint64_t seed,
-		      const struct oriel_p2p_attr *ends)
+		      const struct oriel_p2p_attr *endpoints)
 {
-	struct oriel_p2p_mock_attr attr = {
-		.size = sizeof(attr), .order = order, .seed = seed, .hub = &small, .ends = ends};
+	struct oriel_p2p_mock_attr attr = {.size = sizeof(attr),
+					   .order = order,
+					   .seed = seed,
+					   .context = &small,
+					   .endpoints = endpoints};
 
 	assert_int_equal(oriel_p2p_mock_create(&attr, &m->mock), ORIEL_OK);
 	m->a = oriel_p2p_mock_endpoint(m->mock, 0);
@@ -91,27 +94,27 @@ static char from[2][CHANNELS][ROUNDS][LONG], to[2][CHANNELS][ROUNDS][LONG];
 /* All there is, at once, in both directions; memory registered by halves in auto mode. */
 static void all_of_it_arrives(unsigned mode, uint64_t seed)
 {
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
-					    .mode = mode,
-					    .channels = CHANNELS,
-					    .depth = 1 + seed % 4};
+	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+						 .mode = mode,
+						 .channels = CHANNELS,
+						 .depth = 1 + seed % 4};
 	struct oriel_p2p_request out[2][CHANNELS][ROUNDS], in[2][CHANNELS][ROUNDS];
 	struct oriel_p2p_request said[2][40], heard[2][40];
 	struct oriel_p2p_memory *memory;
 	static char words[2][40][3000];
-	struct oriel_p2p *end[2];
+	struct oriel_p2p *endpoint[2];
 	struct mock m;
 
-	mock_open(&m, ORIEL_P2P_MOCK_SHUFFLED, seed, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_SHUFFLED, seed, &endpoints);
 	assert_int_equal(oriel_p2p_register(oriel_p2p_mock_context(m.mock), to[0], sizeof(to[0]), 0,
 					    &memory),
 			 ORIEL_OK);
-	end[0] = m.a;
-	end[1] = m.b;
+	endpoint[0] = m.a;
+	endpoint[1] = m.b;
 	for (unsigned k = 0; k < 2; k++) {
 		for (unsigned i = 0; i < 40; i++) {
 			fill(words[k][i], 1 + i * 70, i);
-			assert_int_equal(oriel_p2p_send_control(end[k], i % 3, words[k][i],
+			assert_int_equal(oriel_p2p_send_control(endpoint[k], i % 3, words[k][i],
 								1 + i * 70, &said[k][i]),
 					 ORIEL_OK);
 		}
@@ -124,9 +127,9 @@ static void all_of_it_arrives(unsigned mode, uint64_t seed)
 
 				fill(f.address, length, (unsigned)seed + n + c * 4 + k * 16);
 				memset(t.address, 0, length);
-				assert_int_equal(oriel_p2p_recv(end[!k], c, &t, &in[k][c][n]),
+				assert_int_equal(oriel_p2p_recv(endpoint[!k], c, &t, &in[k][c][n]),
 						 ORIEL_OK);
-				assert_int_equal(oriel_p2p_send(end[k], c, &f, &out[k][c][n]),
+				assert_int_equal(oriel_p2p_send(endpoint[k], c, &f, &out[k][c][n]),
 						 ORIEL_OK);
 			}
 		}
@@ -135,7 +138,7 @@ static void all_of_it_arrives(unsigned mode, uint64_t seed)
 		unsigned k = i & 1, n = i / 2;
 		static char word[3000];
 
-		assert_int_equal(oriel_p2p_recv_control(end[!k], n % 3, word, 1 + n * 70,
+		assert_int_equal(oriel_p2p_recv_control(endpoint[!k], n % 3, word, 1 + n * 70,
 							&heard[k][n]),
 				 ORIEL_OK);
 		assert_int_equal(mock_wait(&m, &heard[k][n]), ORIEL_OK);
@@ -162,14 +165,14 @@ static void test_all_arrives_in_any_order(void **state)
 			all_of_it_arrives(mode, seed);
 }
 
-/* Of the events that @end has put, the last that may arrive. */
-static bool deliver_last_of(struct mock *m, unsigned end)
+/* Of the events that @endpoint has put, the last that may arrive. */
+static bool deliver_last_of(struct mock *m, unsigned endpoint)
 {
 	struct oriel_p2p_mock_event event;
 
 	for (unsigned i = oriel_p2p_mock_count(m->mock); i-- > 0;) {
 		assert_int_equal(oriel_p2p_mock_peek(m->mock, i, &event), ORIEL_OK);
-		if (event.from != end || !event.may_arrive)
+		if (event.from != endpoint || !event.may_arrive)
 			continue;
 		assert_int_equal(oriel_p2p_mock_deliver(m->mock, i), ORIEL_OK);
 		return true;
@@ -180,17 +183,17 @@ static bool deliver_last_of(struct mock *m, unsigned end)
 /* The receiver's credits arrive last first, and so do the sender's chunks. */
 static void test_credits_may_come_out_of_order(void **state)
 {
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
-					    .mode = ORIEL_P2P_COPY_BASED,
-					    .depth = 4,
-					    .channels = CHANNELS};
+	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+						 .mode = ORIEL_P2P_COPY_BASED,
+						 .depth = 4,
+						 .channels = CHANNELS};
 	struct oriel_p2p_buffer f = buffer(from[0][0], LONG, NULL),
 				t = buffer(to[0][0], LONG, NULL);
 	struct oriel_p2p_request out, in;
 	struct mock m;
 
 	(void)state;
-	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &endpoints);
 	fill(f.address, LONG, 1);
 	memset(t.address, 0, LONG);
 	assert_int_equal(oriel_p2p_send(m.a, 1, &f, &out), ORIEL_OK);
@@ -208,13 +211,13 @@ static void test_credits_may_come_out_of_order(void **state)
 
 #define WORDS 100u /* more than three times the cells there are */
 
-/* Of the events that @end has put, the first behind @some of them. */
-static bool deliver_behind(struct mock *m, unsigned end, unsigned some)
+/* Of the events that @endpoint has put, the first behind @some of them. */
+static bool deliver_behind(struct mock *m, unsigned endpoint, unsigned some)
 {
 	struct oriel_p2p_mock_event event;
 
 	for (unsigned i = 0; oriel_p2p_mock_peek(m->mock, i, &event) == ORIEL_OK; i++)
-		if (event.from == end && some-- == 0)
+		if (event.from == endpoint && some-- == 0)
 			return oriel_p2p_mock_deliver(m->mock, i) == ORIEL_OK;
 	return false;
 }
@@ -248,18 +251,18 @@ static void test_an_earlier_count_does_not_come_last(void **state)
 }
 
 /* Either side stops for long, in the middle of a lap: what comes after still fits. */
-static void paused(unsigned mode, unsigned end, unsigned when)
+static void paused(unsigned mode, unsigned endpoint, unsigned when)
 {
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
-					    .mode = mode,
-					    .channels = 2,
-					    .depth = 4};
+	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+						 .mode = mode,
+						 .channels = 2,
+						 .depth = 4};
 	struct oriel_p2p_request out[2][2], in[2][2];
 	struct oriel_p2p *running;
 	struct mock m;
 
-	mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
-	running = end ? m.a : m.b;
+	mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &endpoints);
+	running = endpoint ? m.a : m.b;
 	for (unsigned n = 0; n < 2; n++) {
 		for (unsigned c = 0; c < 2; c++) {
 			struct oriel_p2p_buffer f = buffer(from[0][c][n], LONG, NULL);
@@ -290,13 +293,13 @@ static void test_either_side_may_pause(void **state)
 	(void)state;
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
 		for (unsigned when = 0; when < 16; when++)
-			for (unsigned end = 0; end < 2; end++)
-				paused(mode, end, when);
+			for (unsigned endpoint = 0; endpoint < 2; endpoint++)
+				paused(mode, endpoint, when);
 }
 
 #ifndef NDEBUG
 /* A second thread in an end, as far as the end can tell. */
-static void test_two_threads_in_an_end_are_told(void **state)
+static void test_two_threads_in_an_endpoint_are_reported(void **state)
 {
 	int status;
 	pid_t child = fork();
@@ -330,9 +333,9 @@ static void test_a_send_is_done_when_the_link_says_so(void **state)
 
 	(void)state;
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++) {
-		const struct oriel_p2p_attr ends = {.size = sizeof(ends), .mode = mode};
+		const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints), .mode = mode};
 
-		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
+		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &endpoints);
 		oriel_p2p_mock_hold_completions(m.mock, 0, true);
 		assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in), ORIEL_OK);
 		assert_int_equal(oriel_p2p_send(m.a, 0, &f, &out), ORIEL_OK);
@@ -354,14 +357,16 @@ static void test_what_finds_no_room_is_put_later(void **state)
 
 	(void)state;
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++) {
-		const struct oriel_p2p_attr ends = {.size = sizeof(ends), .mode = mode, .depth = 2};
+		const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+							 .mode = mode,
+							 .depth = 2};
 		struct oriel_p2p_buffer f = buffer(source, PIECES, NULL),
 					t = buffer(target, PIECES, NULL);
 		struct oriel_p2p_request out, in, said, heard;
 		struct mock m;
 		char word[8] = "";
 
-		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
+		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &endpoints);
 		fill(f.address, PIECES, mode);
 		memset(t.address, 0, PIECES);
 		oriel_p2p_mock_fill_queue(m.mock, 0, 3);
@@ -390,7 +395,8 @@ static void test_what_finds_no_room_is_put_later(void **state)
 /* Of a transfer in pieces the last one tells: it waits for one that found no room. */
 static void test_pieces_keep_behind_each_other(void **state)
 {
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends), .mode = ORIEL_P2P_ZERO_COPY};
+	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+						 .mode = ORIEL_P2P_ZERO_COPY};
 	static char source[PIECES], target[PIECES];
 	struct oriel_p2p_buffer f = buffer(source, PIECES, NULL), t = buffer(target, PIECES, NULL);
 	struct oriel_p2p_request out, in;
@@ -398,7 +404,7 @@ static void test_pieces_keep_behind_each_other(void **state)
 	struct mock m;
 
 	(void)state;
-	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &endpoints);
 	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in), ORIEL_OK);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 0), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &out), ORIEL_OK);
@@ -408,7 +414,7 @@ static void test_pieces_keep_behind_each_other(void **state)
 	assert_int_equal(oriel_p2p_mock_count(m.mock), 3);
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(oriel_p2p_mock_peek(m.mock, i, &event), ORIEL_OK);
-		assert_int_equal(event.is_told, i == 2);
+		assert_int_equal(event.has_immediate, i == 2);
 	}
 	oriel_p2p_mock_destroy(m.mock);
 }
@@ -421,16 +427,16 @@ static void test_a_link_may_fail_at_any_time(void **state)
 	(void)state;
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++) {
 		for (unsigned when = 0; when < 40; when++) {
-			const struct oriel_p2p_attr ends = {.size = sizeof(ends),
-							    .mode = mode,
-							    .depth = 3};
+			const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+								 .mode = mode,
+								 .depth = 3};
 			struct oriel_p2p_buffer f = buffer(from[0][0], LONG, NULL),
 						t = buffer(to[0][0], LONG, NULL);
 			struct oriel_p2p_request r[4], late;
 			struct mock m;
 			char word[8];
 
-			mock_open(&m, ORIEL_P2P_MOCK_MANUAL, when, &ends);
+			mock_open(&m, ORIEL_P2P_MOCK_MANUAL, when, &endpoints);
 			assert_int_equal(oriel_p2p_send(m.a, 0, &f, &r[0]), ORIEL_OK);
 			assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &r[1]), ORIEL_OK);
 			assert_int_equal(oriel_p2p_recv_control(m.a, 0, word, 8, &r[2]), ORIEL_OK);
@@ -459,15 +465,15 @@ static void test_laps_come_round(void **state)
 
 	(void)state;
 	for (unsigned k = 0; k < 2; k++) {
-		const struct oriel_p2p_attr ends = {.size = sizeof(ends),
-						    .mode = modes[k],
-						    .depth = 1};
+		const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+							 .mode = modes[k],
+							 .depth = 1};
 		uint32_t sent = 0, got = 0;
 		struct oriel_p2p_buffer f = buffer(&sent, sizeof(sent), NULL),
 					t = buffer(&got, sizeof(got), NULL);
 		struct mock m;
 
-		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
+		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &endpoints);
 		for (sent = 1; sent < 66000; sent++) {
 			struct oriel_p2p_request out, in;
 
@@ -517,12 +523,14 @@ static const struct oriel_p2p_hooks slow_turned = {sizeof(slow_turned), NULL, sl
 static void hooks_are_called(const struct oriel_p2p_hooks *hooks, bool is_turned, unsigned limit)
 {
 	struct slow slow = {.limit = limit};
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
-					    .mode = ORIEL_P2P_COPY_BASED,
-					    .hooks = hooks,
-					    .context = &slow};
-	const struct oriel_p2p_context_attr hub = {.size = sizeof(hub), .chunk = 4 * CHUNK};
-	const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr), .hub = &hub, .ends = &ends};
+	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+						 .mode = ORIEL_P2P_COPY_BASED,
+						 .hooks = hooks,
+						 .context = &slow};
+	const struct oriel_p2p_context_attr ctx = {.size = sizeof(ctx), .chunk = 4 * CHUNK};
+	const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr),
+						 .context = &ctx,
+						 .endpoints = &endpoints};
 	struct oriel_p2p_buffer f = buffer(from[0][0], LONG, NULL),
 				t = buffer(to[0][0], LONG, NULL);
 	struct oriel_p2p_request out = {.user = &slow}, in;
@@ -560,17 +568,17 @@ static void test_hooks_pack_and_unpack(void **state)
 static void test_what_has_come_survives_the_link(void **state)
 {
 	struct slow slow = {0};
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
-					    .mode = ORIEL_P2P_COPY_BASED,
-					    .hooks = &slow_turned,
-					    .context = &slow};
+	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+						 .mode = ORIEL_P2P_COPY_BASED,
+						 .hooks = &slow_turned,
+						 .context = &slow};
 	struct oriel_p2p_buffer f = buffer(from[0][0], 3000, NULL),
 				t = buffer(to[0][0], 3000, NULL);
 	struct oriel_p2p_request out, in[2];
 	struct mock m;
 
 	(void)state;
-	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &endpoints);
 	fill(f.address, 3000, 5);
 	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in[1]), ORIEL_OK);
@@ -594,20 +602,20 @@ static void test_what_has_come_survives_the_link(void **state)
 /* One end that is told, or finds, what no peer may say, and what it makes of that. */
 static void peer_says(uint32_t immediate, unsigned word, uint64_t value, const char *text)
 {
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
-					    .mode = ORIEL_P2P_COPY_BASED,
-					    .channels = 2,
-					    .depth = 2};
+	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+						 .mode = ORIEL_P2P_COPY_BASED,
+						 .channels = 2,
+						 .depth = 2};
 	struct oriel_p2p_buffer f = buffer(from[0][0], 100, NULL), t = buffer(to[0][0], 100, NULL);
 	struct oriel_p2p_request r[3];
 	struct mock m;
 
-	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &endpoints);
 	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &r[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv(m.a, 1, &t, &r[1]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(m.a, 0, "x", 1, &r[2]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(m.a, 0, "y", 1, &r[2]), ORIEL_OK);
-	m.a->segment->board.words[word] = value;
+	m.a->segment->remote_control.words[word] = value;
 	if (immediate)
 		ori_p2p_mock_write_imm(m.mock, 0, immediate);
 	/* Cells are counted only where something is to be sent. */
@@ -643,7 +651,8 @@ static void test_what_no_peer_may_say(void **state)
 static void test_scripts_that_make_no_sense_are_refused(void **state)
 {
 	struct oriel_p2p_mock_attr attr = {.size = sizeof(attr), .order = 3};
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends), .mode = ORIEL_P2P_COPY_BASED};
+	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+						 .mode = ORIEL_P2P_COPY_BASED};
 	struct oriel_p2p_buffer f = buffer(from[0][0], LONG, NULL);
 	struct oriel_p2p_mock_event event;
 	struct oriel_p2p_request r[2];
@@ -651,12 +660,12 @@ static void test_scripts_that_make_no_sense_are_refused(void **state)
 
 	(void)state;
 	assert_int_equal(oriel_p2p_mock_create(&attr, &m.mock), ORIEL_ERR_INVALID);
-	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &endpoints);
 	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &r[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(m.a, 0, "x", 1, &r[1]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_mock_count(m.mock), 2);
 	assert_int_equal(oriel_p2p_mock_peek(m.mock, 1, &event), ORIEL_OK);
-	assert_true(event.is_told && !event.may_arrive);
+	assert_true(event.has_immediate && !event.may_arrive);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 1), ORIEL_ERR_STATE);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 2), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_p2p_mock_peek(m.mock, 2, &event), ORIEL_ERR_RANGE);
@@ -674,7 +683,7 @@ int main(void)
 		cmocka_unit_test(test_an_earlier_count_does_not_come_last),
 		cmocka_unit_test(test_either_side_may_pause),
 #ifndef NDEBUG
-		cmocka_unit_test(test_two_threads_in_an_end_are_told),
+		cmocka_unit_test(test_two_threads_in_an_endpoint_are_reported),
 #endif
 		cmocka_unit_test(test_a_send_is_done_when_the_link_says_so),
 		cmocka_unit_test(test_what_finds_no_room_is_put_later),

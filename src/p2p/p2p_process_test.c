@@ -34,10 +34,10 @@
 #define TIMEOUT_NS UINT64_C(60000000000)
 
 /* Over what: far is rdma between two virtual nodes, whose ends meet over TCP. */
-enum way { WAY_MAPPED, WAY_RDMA, WAY_FAR, WAYS };
+enum route { ROUTE_MAPPED, ROUTE_RDMA, ROUTE_INTERNODE, ROUTES };
 
 static const enum oriel_path paths[] = {ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA, ORIEL_PATH_RDMA};
-static unsigned first_way; /* of this run */
+static unsigned first_route; /* of this run */
 
 /* Where the parent and the child run; NULL: two virtual nodes. */
 static char **nodes;
@@ -61,7 +61,7 @@ static void go_to(const char *name, const char *adapter)
 
 /* What both processes make alike. */
 struct job {
-	enum way way;
+	enum route route;
 	unsigned mode;
 	int steps; /* that the child makes before it stops; -1: it echoes; below: see INSIDE */
 };
@@ -97,7 +97,7 @@ struct party {
 	struct job job;
 	pid_t child;
 	int fd;
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 	struct oriel_p2p *p2p;
 	char *memory; /* what comes, then what goes */
 };
@@ -111,9 +111,9 @@ static struct oriel_p2p_buffer part(const struct party *t, unsigned which, size_
 
 static void party_open(struct party *t)
 {
-	const struct oriel_p2p_context_attr hub = {.size = sizeof(hub),
+	const struct oriel_p2p_context_attr ctx = {.size = sizeof(ctx),
 						   .chunk = CHUNK,
-						   .paths = 1u << paths[t->job.way],
+						   .paths = 1u << paths[t->job.route],
 						   .timeout_ns = TIMEOUT_NS};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = t->job.mode,
@@ -124,17 +124,17 @@ static void party_open(struct party *t)
 	char mine[ORIEL_P2P_ADDRESS], theirs[ORIEL_P2P_ADDRESS];
 	void *memory;
 
-	if (t->job.way == WAY_FAR) {
+	if (t->job.route == ROUTE_INTERNODE) {
 		if (!getenv("ORIEL_HCA") || getenv("ORIEL_HCA")[0] != '=')
 			setenv("ORIEL_NODE", t->child ? "parent" : "child", 1);
 		setenv("ORIEL_P2P_TCP", "on", 1);
 	}
 	assert_int_equal(oriel_memory_alloc(2 * (size_t)LENGTH, 0, &memory), ORIEL_OK);
 	t->memory = memory;
-	assert_int_equal(oriel_p2p_context_create(&hub, &t->hub), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&ctx, &t->ctx), ORIEL_OK);
 	unsetenv("ORIEL_NODE");
 	unsetenv("ORIEL_P2P_TCP");
-	assert_int_equal(oriel_p2p_create(t->hub, &attr, &t->p2p), ORIEL_OK);
+	assert_int_equal(oriel_p2p_create(t->ctx, &attr, &t->p2p), ORIEL_OK);
 	assert_int_equal(oriel_p2p_address(t->p2p, mine), ORIEL_OK);
 	assert_int_equal(send(t->fd, mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
 	assert_int_equal(recv(t->fd, theirs, sizeof(theirs), MSG_WAITALL), sizeof(theirs));
@@ -147,21 +147,21 @@ static void party_close(struct party *t)
 
 	ori_error_save(&before);
 	oriel_p2p_destroy(t->p2p);
-	oriel_p2p_context_destroy(t->hub);
+	oriel_p2p_context_destroy(t->ctx);
 	assert_string_equal(oriel_last_error(), before.text);
 	oriel_memory_free(t->memory);
 	close(t->fd);
 }
 
-static void party_start(struct party *t, enum way way, unsigned mode, int steps)
+static void party_start(struct party *t, enum route route, unsigned mode, int steps)
 {
 	char words[4][16];
-	int ends[2];
+	int endpoints[2];
 
-	*t = (struct party){.job = {way, mode, steps}};
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-	snprintf(words[0], sizeof(words[0]), "%d", ends[1]);
-	snprintf(words[1], sizeof(words[1]), "%d", (int)way);
+	*t = (struct party){.job = {route, mode, steps}};
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, endpoints), 0);
+	snprintf(words[0], sizeof(words[0]), "%d", endpoints[1]);
+	snprintf(words[1], sizeof(words[1]), "%d", (int)route);
 	snprintf(words[2], sizeof(words[2]), "%u", mode);
 	snprintf(words[3], sizeof(words[3]), "%d", steps);
 	t->child = fork();
@@ -169,15 +169,15 @@ static void party_start(struct party *t, enum way way, unsigned mode, int steps)
 	if (t->child == 0) {
 		/* A parent whose check has failed leaves nobody behind. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(ends[0]);
+		close(endpoints[0]);
 		if (nodes)
 			go_to(nodes[2], nodes[3]);
 		execl("/proc/self/exe", "p2p_process_test", words[0], words[1], words[2], words[3],
 		      (char *)NULL);
 		_exit(127);
 	}
-	close(ends[1]);
-	t->fd = ends[0];
+	close(endpoints[1]);
+	t->fd = endpoints[0];
 	party_open(t);
 }
 
@@ -274,7 +274,8 @@ static void child_die(struct party *t)
 static int child_main(char **argv)
 {
 	struct party t = {.fd = atoi(argv[1]),
-			  .job = {(enum way)atoi(argv[2]), (unsigned)atoi(argv[3]), atoi(argv[4])}};
+			  .job = {(enum route)atoi(argv[2]), (unsigned)atoi(argv[3]),
+				  atoi(argv[4])}};
 
 	party_open(&t);
 	if (t.job.steps >= 0)
@@ -286,14 +287,14 @@ static int child_main(char **argv)
 	return 0;
 }
 
-static void echoes_come_back(enum way way, unsigned mode)
+static void echoes_come_back(enum route route, unsigned mode)
 {
 	static const uint64_t few[] = {1, 48, 49, 512, 513, 4096, 4097};
 	const unsigned fews = sizeof(few) / sizeof(few[0]);
 	struct oriel_p2p_request in, out, word;
 	struct party t;
 
-	party_start(&t, way, mode, -1);
+	party_start(&t, route, mode, -1);
 	for (unsigned i = 0; i < ROUNDS + 3 * fews; i++) {
 		uint64_t n =
 			i < ROUNDS ? 1 + (uint64_t)(LENGTH - 1) / ROUNDS * (i + 1) : few[i % fews];
@@ -320,7 +321,7 @@ static void echoes_come_back(enum way way, unsigned mode)
 static void test_echoes_come_back(void **state)
 {
 	(void)state;
-	for (unsigned i = first_way; i < WAYS; i++)
+	for (unsigned i = first_route; i < ROUTES; i++)
 		for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
 			echoes_come_back(i, mode);
 }
@@ -349,45 +350,45 @@ static void listen_end(void)
 }
 
 /* Whatever the child had done when it died, all requests here end, and none by its timeout. */
-static void killed_peers_are_noticed(enum way way, unsigned mode, int steps)
+static void killed_peers_are_noticed(enum route route, unsigned mode, int steps)
 {
 	struct bustle bustle;
 	struct party t;
 	unsigned lost = 0;
 	char byte;
 
-	party_start(&t, way, mode, steps);
+	party_start(&t, route, mode, steps);
 	bustle_begin(&t, &bustle);
 	/* The child needs this end for its steps to lead anywhere. */
 	while (recv(t.fd, &byte, 1, MSG_DONTWAIT) != 1) {
 		if (oriel_p2p_progress(t.p2p) != ORIEL_OK)
-			fail_msg("way %d, mode %u, %d steps: %s", way, mode, steps,
+			fail_msg("way %d, mode %u, %d steps: %s", route, mode, steps,
 				 oriel_last_error());
 		sched_yield();
 	}
 	for (int i = 0; i < steps; i++)
 		if (oriel_p2p_progress(t.p2p) != ORIEL_OK)
-			fail_msg("way %d, mode %u, %d steps: %s", way, mode, steps,
+			fail_msg("way %d, mode %u, %d steps: %s", route, mode, steps,
 				 oriel_last_error());
 	listen_begin();
 	assert_int_equal(kill(t.child, SIGKILL), 0);
 	party_join(&t, true);
 	for (unsigned i = 0; i < 2; i++) {
-		enum oriel_status st[2] = {oriel_p2p_wait(t.p2p, &bustle.out[i], 0),
-					   oriel_p2p_wait(t.p2p, &bustle.in[i], 0)};
+		enum oriel_status status[2] = {oriel_p2p_wait(t.p2p, &bustle.out[i], 0),
+					       oriel_p2p_wait(t.p2p, &bustle.in[i], 0)};
 
 		for (unsigned k = 0; k < 2; k++) {
-			assert_true(st[k] == ORIEL_OK || st[k] == ORIEL_ERR_PEER);
-			lost += st[k] == ORIEL_ERR_PEER;
+			assert_true(status[k] == ORIEL_OK || status[k] == ORIEL_ERR_PEER);
+			lost += status[k] == ORIEL_ERR_PEER;
 		}
 	}
 	for (unsigned i = 0; i < WORDS; i++) {
-		enum oriel_status st[2] = {oriel_p2p_wait(t.p2p, &bustle.said[i], 0),
-					   oriel_p2p_wait(t.p2p, &bustle.heard[i], 0)};
+		enum oriel_status status[2] = {oriel_p2p_wait(t.p2p, &bustle.said[i], 0),
+					       oriel_p2p_wait(t.p2p, &bustle.heard[i], 0)};
 
 		for (unsigned k = 0; k < 2; k++)
-			assert_true(st[k] == ORIEL_OK || st[k] == ORIEL_ERR_PEER);
-		lost += st[1] == ORIEL_ERR_PEER;
+			assert_true(status[k] == ORIEL_OK || status[k] == ORIEL_ERR_PEER);
+		lost += status[1] == ORIEL_ERR_PEER;
 	}
 	/* heard[0] has a tag that nobody sends. */
 	assert_true(lost > 0);
@@ -401,19 +402,19 @@ static void test_killed_peers_are_noticed(void **state)
 	static const int steps[] = {1, 2, 3, 4, 6, 10, 20, 50, 200, 1000};
 
 	(void)state;
-	for (unsigned i = first_way; i < WAYS; i++)
+	for (unsigned i = first_route; i < ROUTES; i++)
 		for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
 			for (unsigned k = 0; k < sizeof(steps) / sizeof(steps[0]); k++)
 				killed_peers_are_noticed(i, mode, steps[k]);
 }
 
 /* One that has said that it writes never says that it is done: nobody waits for that. */
-static void peers_die_inside(enum way way, int calls)
+static void peers_die_inside(enum route route, int calls)
 {
 	struct bustle bustle;
 	struct party t;
 
-	party_start(&t, way, ORIEL_P2P_COPY_BASED, INSIDE - calls);
+	party_start(&t, route, ORIEL_P2P_COPY_BASED, INSIDE - calls);
 	listen_begin();
 	bustle_begin(&t, &bustle);
 	while (oriel_p2p_progress(t.p2p) == ORIEL_OK)
@@ -437,7 +438,7 @@ static void test_peers_that_die_inside_are_noticed(void **state)
 	static const int calls[] = {0, 3, 17, 150};
 
 	(void)state;
-	for (unsigned i = first_way; i < WAYS; i++)
+	for (unsigned i = first_route; i < ROUTES; i++)
 		for (unsigned k = 0; k < sizeof(calls) / sizeof(calls[0]); k++)
 			peers_die_inside(i, calls[k]);
 }
@@ -451,7 +452,7 @@ static void test_a_peer_that_dies_before_it_joins(void **state)
 		struct party t;
 		char byte;
 
-		party_start(&t, first_way + i % (WAYS - first_way), ORIEL_P2P_AUTO, 0);
+		party_start(&t, first_route + i % (ROUTES - first_route), ORIEL_P2P_AUTO, 0);
 		assert_int_equal(recv(t.fd, &byte, 1, 0), 1);
 		assert_int_equal(oriel_p2p_recv_control(t.p2p, 0, &byte, 1, &r), ORIEL_OK);
 		for (unsigned k = 0; k < i; k++)
@@ -473,15 +474,15 @@ static void test_memory_that_cannot_be_mapped(void **state)
 	struct party t;
 
 	(void)state;
-	if (first_way != WAY_MAPPED)
+	if (first_route != ROUTE_MAPPED)
 		skip();
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_ZERO_COPY; mode++) {
 		struct oriel_p2p_buffer from;
 		struct oriel_p2p_request out;
 		struct oriel_p2p_memory *memory;
 
-		party_start(&t, WAY_MAPPED, mode, -1);
-		assert_int_equal(oriel_p2p_register(t.hub, data, LENGTH, 0, &memory), ORIEL_OK);
+		party_start(&t, ROUTE_MAPPED, mode, -1);
+		assert_int_equal(oriel_p2p_register(t.ctx, data, LENGTH, 0, &memory), ORIEL_OK);
 		b.memory = memory;
 		from = part(&t, 1, LENGTH);
 		assert_int_equal(oriel_p2p_recv(t.p2p, 0, &b, &in), ORIEL_OK);
@@ -535,15 +536,15 @@ static void test_pieces_make_room_for_others(void **state)
 	struct party t;
 
 	(void)state;
-	if (first_way != WAY_MAPPED)
+	if (first_route != ROUTE_MAPPED)
 		skip();
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_ZERO_COPY; mode++) {
-		party_start(&t, WAY_MAPPED, mode, -1);
+		party_start(&t, ROUTE_MAPPED, mode, -1);
 		for (unsigned i = 0; i < 3 * PIECES; i++) {
 			/* Every third is registered for its transfer alone, or staged. */
 			assert_int_equal(oriel_memory_alloc(65536, 0, &pieces[0]), ORIEL_OK);
 			if (i % 3)
-				assert_int_equal(oriel_p2p_register(t.hub, pieces[0], 65536, 0,
+				assert_int_equal(oriel_p2p_register(t.ctx, pieces[0], 65536, 0,
 								    &memory[0]),
 						 ORIEL_OK);
 			echo_into(&t, pieces[0], i % 3 ? memory[0] : NULL, i);
@@ -553,7 +554,7 @@ static void test_pieces_make_room_for_others(void **state)
 		}
 		for (unsigned i = 0; i < PIECES && mode == ORIEL_P2P_AUTO; i++) {
 			assert_int_equal(oriel_memory_alloc(65536, 0, &pieces[i]), ORIEL_OK);
-			assert_int_equal(oriel_p2p_register(t.hub, pieces[i], 65536, 0, &memory[i]),
+			assert_int_equal(oriel_p2p_register(t.ctx, pieces[i], 65536, 0, &memory[i]),
 					 ORIEL_OK);
 		}
 		for (unsigned i = 0; i < 2 * PIECES && mode == ORIEL_P2P_AUTO; i++)
@@ -573,7 +574,7 @@ static void links_that_are_cut(unsigned mode)
 	struct oriel_p2p_request in, out;
 	struct party t;
 
-	party_start(&t, WAY_FAR, mode, -1);
+	party_start(&t, ROUTE_INTERNODE, mode, -1);
 	for (unsigned i = 0; i < 4; i++) {
 		struct oriel_p2p_buffer to = part(&t, 0, LENGTH), from = part(&t, 1, LENGTH);
 		uint64_t n = LENGTH;
@@ -618,9 +619,9 @@ int main(int argc, char **argv)
 	if (argc == 5)
 		return child_main(argv);
 	if (argc == 2 && strcmp(argv[1], "rdma") == 0)
-		first_way = WAY_RDMA;
+		first_route = ROUTE_RDMA;
 	if (argc >= 6 && strcmp(argv[1], "nodes") == 0) {
-		first_way = WAY_FAR;
+		first_route = ROUTE_INTERNODE;
 		nodes = argv + 2;
 		home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 		go_to(nodes[0], nodes[1]);

@@ -32,8 +32,8 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct
 		return ori_fail(ORIEL_ERR_VERSION, "address of version %u, not %u", a.version,
 				P2P_VERSION);
 	if (!a.paths || a.paths & ~known || !a.process || !a.pid ||
-	    wire_is_zero(&a.token.hub, sizeof(a.token.hub)) || a.hosts.is_ipv6 > 1 || a.reserved1 ||
-	    !wire_is_zero(a.reserved2, sizeof(a.reserved2)))
+	    wire_is_zero(&a.token.context, sizeof(a.token.context)) || a.hosts.is_ipv6 > 1 ||
+	    a.reserved1 || !wire_is_zero(a.reserved2, sizeof(a.reserved2)))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "address that no end has");
 	*out = a;
 	return ORIEL_OK;
@@ -41,7 +41,7 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct
 
 int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b)
 {
-	int order = memcmp(a->hub, b->hub, sizeof(a->hub));
+	int order = memcmp(a->context, b->context, sizeof(a->context));
 
 	if (order)
 		return order;
@@ -50,7 +50,7 @@ int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b)
 
 bool ori_p2p_address_is_local(const struct p2p_address *a, const struct p2p_address *b)
 {
-	return a->place == b->place && a->node == b->node && a->uid == b->uid;
+	return a->kernel == b->kernel && a->node == b->node && a->uid == b->uid;
 }
 
 bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address *b)
@@ -64,19 +64,19 @@ bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b)
 {
 	uint32_t both = a->paths & b->paths;
-	bool is_near = ori_p2p_address_is_local(a, b);
+	bool is_local = ori_p2p_address_is_local(a, b);
 
 	if (ori_p2p_token_compare(&a->token, &b->token) == 0)
 		return both & 1u << ORIEL_PATH_SELF ? ORIEL_PATH_SELF : ORIEL_PATH_NONE;
 	/* Also what the ends of the rdma path have to say goes over sockets. */
-	if (!is_near && !a->port && !b->port)
+	if (!is_local && !a->port && !b->port)
 		return ORIEL_PATH_NONE;
-	if (is_near && both & 1u << ORIEL_PATH_MAPPED)
+	if (is_local && both & 1u << ORIEL_PATH_MAPPED)
 		return ORIEL_PATH_MAPPED;
 	return both & 1u << ORIEL_PATH_RDMA ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
 }
 
-static const char *wire_end_flaw(const struct p2p_endpoint_info *e)
+static const char *wire_info_flaw(const struct p2p_endpoint_info *e)
 {
 	if (e->mode > ORIEL_P2P_COPY_BASED || e->adapters > ORI_ADAPTERS_VERBS ||
 	    e->flags & ~(P2P_ENDPOINT_GPU_SLOTS | P2P_ENDPOINT_EAGER))
@@ -110,7 +110,7 @@ static const char *wire_flaw(const struct p2p_frame *f)
 		return f->ready.reaches_gpu > 1 || f->ready.reserved ? "an end of unknown reach"
 								     : NULL;
 	case P2P_ENDPOINT:
-		return wire_end_flaw(&f->end);
+		return wire_info_flaw(&f->info);
 	case P2P_PIECE:
 		return f->piece.number > INT32_MAX || f->piece.reserved ? "impossible memory"
 									: NULL;
@@ -145,16 +145,16 @@ enum oriel_status ori_p2p_frame_parse(const void *bytes, size_t length, struct p
 
 uint64_t ori_p2p_token_brief(const struct p2p_token *token)
 {
-	uint64_t hub;
+	uint64_t context;
 
-	memcpy(&hub, token->hub, sizeof(hub));
-	return hub ^ token->number * UINT64_C(0x9e3779b97f4a7c15);
+	memcpy(&context, token->context, sizeof(context));
+	return context ^ token->number * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct p2p_export *out)
 {
 	struct p2p_export e;
-	uint64_t end;
+	uint64_t info;
 
 	if (length != sizeof(e))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "exported memory in %zu bytes instead of %zu",
@@ -165,7 +165,7 @@ enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct 
 	if (e.version != P2P_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "exported memory of version %u, not %u",
 				e.version, P2P_VERSION);
-	if (!e.length || __builtin_add_overflow(e.address, e.length, &end) ||
+	if (!e.length || __builtin_add_overflow(e.address, e.length, &info) ||
 	    (e.path != ORIEL_PATH_SELF && e.path != ORIEL_PATH_MAPPED &&
 	     e.path != ORIEL_PATH_RDMA) ||
 	    (e.piece > INT32_MAX && e.piece != P2P_NO_PIECE) ||

@@ -33,7 +33,7 @@
 
 /* Tells one end from all others. */
 struct p2p_token {
-	uint8_t hub[16];
+	uint8_t context[16];
 	uint64_t number;
 };
 
@@ -51,10 +51,10 @@ struct p2p_address {
 	uint32_t version;
 	uint32_t paths; /* 1 << enum oriel_path */
 	uint32_t uid;
-	uint64_t place; /* equal: one kernel, and unix sockets lead from one to the other */
+	uint64_t kernel; /* equal: one kernel, and unix sockets lead from one to the other */
 	uint64_t process;
 	struct p2p_token token;
-	uint8_t door[ORI_FDSOCK_NAME]; /* where the hub listens */
+	uint8_t listener[ORI_FDSOCK_NAME]; /* where the hub listens */
 	uint32_t pid;
 	uint16_t port; /* of TCP, where the hub listens as well; 0: it does not */
 	uint16_t reserved1;
@@ -155,7 +155,7 @@ struct p2p_frame {
 		struct p2p_hello hello;
 		struct p2p_challenge challenge;
 		struct p2p_proof proof;
-		struct p2p_endpoint_info end;
+		struct p2p_endpoint_info info;
 		struct p2p_ready ready;
 		struct p2p_piece piece;
 		char text[496]; /* of P2P_BYE, ended by a NUL */
@@ -299,9 +299,9 @@ enum p2p_protocol {
 };
 
 /* A credit: which unit, as the lap of its slot from 1 on, and how and where it may come. */
-static inline uint64_t p2p_credit(uint64_t lap, enum p2p_protocol place, uint32_t slot)
+static inline uint64_t p2p_credit(uint64_t lap, enum p2p_protocol protocol, uint32_t slot)
 {
-	return lap << 20 | (uint64_t)place << 18 | slot;
+	return lap << 20 | (uint64_t)protocol << 18 | slot;
 }
 
 static inline uint64_t p2p_credit_lap(uint64_t credit)
@@ -331,10 +331,10 @@ enum p2p_imm_kind {
 static_assert(P2P_DEPTH <= 1u << 7, "a slot leaves that bit");
 
 /* What came, of which channel, in which slot, in which lap of it: never told by order. */
-static inline uint32_t p2p_immediate(enum p2p_imm_kind tell, unsigned channel, unsigned slot,
+static inline uint32_t p2p_immediate(enum p2p_imm_kind write_imm, unsigned channel, unsigned slot,
 				     uint64_t lap)
 {
-	return (uint32_t)tell << 30 | channel << 24 | slot << 16 | (uint32_t)(lap & 0xffff);
+	return (uint32_t)write_imm << 30 | channel << 24 | slot << 16 | (uint32_t)(lap & 0xffff);
 }
 
 #endif

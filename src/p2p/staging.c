@@ -11,10 +11,10 @@
 enum oriel_status ori_area_open(struct p2p_area *area, size_t length)
 {
 	struct p2p_area a = {.length = length};
-	enum oriel_status st = ori_mem_alloc(length, 0, &a.mem);
+	enum oriel_status status = ori_mem_alloc(length, 0, &a.mem);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	a.base = a.mem->address;
 	*area = a;
 	return ORIEL_OK;
@@ -76,10 +76,10 @@ static enum oriel_status staging_open_gpu(struct p2p_area *area, const struct or
 					  size_t length)
 {
 	struct p2p_area a = {0};
-	enum oriel_status st = ori_mem_alloc_gpu(gpu, length, &a.mem);
+	enum oriel_status status = ori_mem_alloc_gpu(gpu, length, &a.mem);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	a.base = a.mem->address;
 	a.length = a.mem->length;
 	*area = a;
@@ -89,26 +89,26 @@ static enum oriel_status staging_open_gpu(struct p2p_area *area, const struct or
 enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned receive,
 				const struct ori_gpu *gpu)
 {
-	struct p2p_pool p = {.chunk = chunk,
-			     .receive = receive,
-			     .slots = receive + receive / 2,
-			     .is_gpu = gpu != NULL};
-	enum oriel_status st;
+	struct p2p_pool p2p = {.chunk = chunk,
+			       .receive = receive,
+			       .slots = receive + receive / 2,
+			       .is_gpu = gpu != NULL};
+	enum oriel_status status;
 
-	p.stride =
+	p2p.stride =
 		(sizeof(struct p2p_label) + chunk + STAGING_LINE - 1) / STAGING_LINE * STAGING_LINE;
-	p.next = calloc(p.slots, sizeof(*p.next));
-	if (!p.next)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u staging slots", p.slots);
-	st = gpu ? staging_open_gpu(&p.area, gpu, p.stride * p.slots)
-		 : ori_area_open(&p.area, p.stride * p.slots);
-	if (st != ORIEL_OK) {
-		free((void *)p.next);
-		return st;
+	p2p.next = calloc(p2p.slots, sizeof(*p2p.next));
+	if (!p2p.next)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u staging slots", p2p.slots);
+	status = gpu ? staging_open_gpu(&p2p.area, gpu, p2p.stride * p2p.slots)
+		     : ori_area_open(&p2p.area, p2p.stride * p2p.slots);
+	if (status != ORIEL_OK) {
+		free((void *)p2p.next);
+		return status;
 	}
-	atomic_init(&p.receives.head, STAGING_NONE);
-	atomic_init(&p.sends.head, STAGING_NONE);
-	*pool = p;
+	atomic_init(&p2p.receives.head, STAGING_NONE);
+	atomic_init(&p2p.sends.head, STAGING_NONE);
+	*pool = p2p;
 	for (unsigned i = pool->slots; i-- > 0;)
 		ori_pool_give(pool, i < receive ? &pool->receives : &pool->sends, (int)i);
 	return ORIEL_OK;
