@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is received and expected on a channel. The receiver says where each unit
- * may come: by a credit, which names a staging slot, or by an offer of memory.
+ * Receives and expects of a channel. The receiver says where each unit may arrive: by a
+ * credit, which names a staging slot, or by an offer of memory. The passes of p2p_run.c
+ * and the calls of p2p_call.c run it.
  */
 #include <string.h>
 
@@ -28,7 +29,10 @@ static void in_plan_staged(const struct oriel_p2p *p2p, struct oriel_p2p_request
 	r->chunks = (uint32_t)((r->length + r->step - 1) / r->step);
 }
 
-/* May the peer put straight to the buffer of @r? In auto mode it then is no failure if not. */
+/*
+ * May the peer put to the buffer of @r without staging? In auto mode it is no failure if
+ * it may not.
+ */
 static enum oriel_status in_offer(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
 				  struct p2p_offer *offer)
 {
@@ -45,7 +49,7 @@ static enum oriel_status in_offer(struct oriel_p2p *p2p, struct oriel_p2p_reques
 	return ORIEL_OK;
 }
 
-/* Decide how @r comes. ORIEL_AGAIN: not now. */
+/* Choose the protocol of @r. ORIEL_AGAIN: not now. */
 static enum oriel_status in_plan(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	struct p2p_offer offer;
@@ -83,15 +87,15 @@ static int in_take_slot(struct oriel_p2p *p2p, const struct oriel_p2p_request *r
 	struct p2p_pool *pool = &p2p->ctx->pool;
 	bool is_live;
 
-	/* That nobody else takes, and which the caches know. */
+	/* No other endpoint takes this slot, and it is warm in the caches. */
 	if (p2p->spare >= 0 && !p2p->is_spare_used) {
 		p2p->is_spare_used = true;
 		return p2p->spare;
 	}
 	/*
-	 * Slots of transfers that the peer has begun as well come back whatever else it
-	 * does. Others may stay away for ever: so they take no more than half of those
-	 * that all ends share.
+	 * If the peer has begun the transfer as well, its slots return whatever else the
+	 * peer does. Other slots may never return: so they take no more than half of the
+	 * slots that all endpoints share.
 	 */
 	is_live = ori_p2p_word(p2p, P2P_WORD_SENDS + r->channel) > r->number;
 	return ori_pool_take(pool, &pool->receives, is_live ? 0 : pool->receive / 2);
@@ -110,11 +114,9 @@ static enum oriel_status in_post_offer(struct oriel_p2p *p2p, struct oriel_p2p_r
 {
 	uint32_t immediate =
 		p2p_immediate(P2P_IMM_OFFER, r->channel, p2p_slot(p2p, unit), p2p_lap(p2p, unit));
-	struct p2p_offer *local_control = &p2p->segment->local_control.offers[index], offer = {0};
-	uint64_t offset = offsetof(struct p2p_remote_control, offers) +
-			  index * sizeof(*local_control),
-		 op;
-	struct p2p_local from = p2p_local_control(p2p, local_control);
+	struct p2p_offer *source = &p2p->segment->local_control.offers[index], offer = {0};
+	uint64_t offset = offsetof(struct p2p_remote_control, offers) + index * sizeof(*source), op;
+	struct p2p_local from = p2p_local_control(p2p, source);
 	struct p2p_remote to = p2p_remote_control(p2p, offset);
 	enum oriel_status status;
 
@@ -125,8 +127,8 @@ static enum oriel_status in_post_offer(struct oriel_p2p *p2p, struct oriel_p2p_r
 		return status;
 	if (p2p->backend->has_eager)
 		return p2p->backend->send_eager(p2p, &offer, sizeof(offer), immediate, &op);
-	*local_control = offer;
-	status = p2p->backend->write_imm(p2p, &from, &to, sizeof(*local_control), immediate, &op);
+	*source = offer;
+	status = p2p->backend->write_imm(p2p, &from, &to, sizeof(*source), immediate, &op);
 	if (status == ORIEL_OK)
 		s->op = op + 1;
 	return status;
@@ -142,7 +144,7 @@ static enum oriel_status in_mismatch(const struct oriel_p2p_request *r, uint64_t
 			(unsigned long long)number, (unsigned long long)length);
 }
 
-/* What is short came for the unit of this slot. */
+/* An eager send arrived for the unit of this slot. */
 static enum oriel_status in_take_eager(struct p2p_in_slot *s, uint32_t number, const char *bytes,
 				       size_t length)
 {
@@ -161,7 +163,7 @@ static const char *in_eager_buffer(const struct oriel_p2p *p2p, unsigned channel
 	return (const char *)p2p->segment + p2p_eager_buffer(p2p, channel, slot);
 }
 
-/* The unit of this slot, of @r, is granted: has it come before? */
+/* The unit of this slot, of @r, is granted: complete it if its eager send arrived before. */
 static enum oriel_status in_take_unexpected(struct oriel_p2p *p2p,
 					    const struct oriel_p2p_request *r, unsigned slot)
 {
@@ -178,7 +180,7 @@ static enum oriel_status in_take_unexpected(struct oriel_p2p *p2p,
 			     length);
 }
 
-/* Let the next unit come. ORIEL_AGAIN: not now. */
+/* Let the peer send the next unit. ORIEL_AGAIN: not now. */
 static enum oriel_status in_grant(struct oriel_p2p *p2p, struct p2p_in *in,
 				  struct oriel_p2p_request *r)
 {
@@ -208,7 +210,7 @@ static enum oriel_status in_grant(struct oriel_p2p *p2p, struct p2p_in *in,
 	return in_take_unexpected(p2p, r, slot);
 }
 
-/* Of a peer that has gone what was kept is taken, and nothing else is to come. */
+/* From a peer that has left, only unexpected messages that arrived before are taken. */
 static bool in_may_come(const struct oriel_p2p *p2p, const struct p2p_in *in)
 {
 	const struct p2p_unexpected *unexpected = &in->unexpected[p2p_slot(p2p, in->unit)];
@@ -217,7 +219,7 @@ static bool in_may_come(const struct oriel_p2p *p2p, const struct p2p_in *in)
 	       (!p2p->is_leaving || (unexpected->length && p2p_is_eager(p2p, in->assign)));
 }
 
-/* Those of them that are done, and how many the peer may be told of. */
+/* Complete the oldest units that are done, and count those that may be reported to the peer. */
 static void in_retire(struct oriel_p2p *p2p, struct p2p_in *in, unsigned channel)
 {
 	while (in->oldest < in->unit && in->slots[p2p_slot(p2p, in->oldest)].state == P2P_IN_DONE) {
@@ -228,7 +230,7 @@ static void in_retire(struct oriel_p2p *p2p, struct p2p_in *in, unsigned channel
 		if (++r->done == r->chunks)
 			ori_p2p_finish_first(p2p, &in->requests, ORIEL_OK);
 	}
-	/* Not each one, but before the peer has none left that it may fill. */
+	/* Not after each unit, but before the peer runs out of slots that it may fill. */
 	if (p2p->eager_max && in->oldest - in->reported >= (p2p->depth + 1) / 2)
 		p2p->unreported |= UINT64_C(1) << channel;
 }
@@ -246,7 +248,7 @@ static enum oriel_status in_fill(struct oriel_p2p *p2p, unsigned channel, bool *
 		if (status == ORIEL_OK)
 			status = in_grant(p2p, in, r);
 		if (status != ORIEL_OK) {
-			/* Planned anew: what it could have is another thing by then. */
+			/* It is planned anew: by then another protocol may be possible. */
 			if (r->begun == 0 && r->protocol != P2P_DIRECT)
 				r->chunks = 0;
 			p2p->is_pending |= status == ORIEL_AGAIN;
@@ -260,7 +262,7 @@ static enum oriel_status in_fill(struct oriel_p2p *p2p, unsigned channel, bool *
 	return ORIEL_OK;
 }
 
-/* The one unit of this slot that may be on its way. */
+/* The one unit of this slot that may be under way. */
 static uint64_t in_unit(const struct oriel_p2p *p2p, const struct p2p_in *in, unsigned slot)
 {
 	return in->oldest + p2p_slot(p2p, slot + p2p->depth - p2p_slot(p2p, in->oldest));
@@ -297,7 +299,7 @@ char *ori_in_address(struct oriel_p2p *p2p, uint32_t immediate, size_t length)
 		       : NULL;
 }
 
-/* May what came be in memory of a GPU? */
+/* May the data that arrived be in memory of a GPU? */
 static bool in_is_in_gpu(const struct oriel_p2p *p2p, const struct oriel_p2p_request *r)
 {
 	return r->protocol != P2P_STAGED || p2p->ctx->pool.is_gpu;
@@ -309,16 +311,17 @@ enum oriel_status ori_in_arrived(struct oriel_p2p *p2p, uint32_t immediate)
 	struct p2p_in *in;
 
 	if (channel >= p2p->channels || slot >= p2p->depth)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer fills slot %u of channel %u", slot,
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"the peer filled slot %u of channel %u, which does not exist", slot,
 				channel);
 	in = &p2p->in[channel];
 	if (!in_is_due(p2p, channel, slot, immediate))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"the peer fills slot %u of channel %u in lap %u, which it may not",
+				"the peer filled slot %u of channel %u in lap %u, which is not due",
 				slot, channel, immediate & 0xffff);
 	in->slots[slot].state = P2P_IN_ARRIVED;
 	p2p->is_due = true;
-	/* Who answers needs the credit that the peer has given before. */
+	/* An answer needs the credit that the peer has given before. */
 	__builtin_prefetch(
 		&p2p->segment->remote_control.words[P2P_WORD_CREDIT + channel * p2p->depth +
 						    p2p_slot(p2p, p2p->out[channel].unit)]);
@@ -326,7 +329,7 @@ enum oriel_status ori_in_arrived(struct oriel_p2p *p2p, uint32_t immediate)
 	return ORIEL_OK;
 }
 
-/* May what is short come for @unit, and now? */
+/* May an eager send arrive for @unit, and now? */
 static bool in_is_awaited(const struct oriel_p2p *p2p, const struct p2p_in *in, uint64_t unit,
 			  uint32_t immediate)
 {
@@ -337,7 +340,7 @@ static bool in_is_awaited(const struct oriel_p2p *p2p, const struct p2p_in *in, 
 	       (unit >= in->unit || in->slots[slot].state == P2P_IN_GRANTED);
 }
 
-/* What is aside stays there. */
+/* Bytes in the eager buffer stay there. */
 static void in_store_unexpected(struct p2p_unexpected *unexpected, uint32_t number,
 				const char *bytes, size_t length)
 {
@@ -347,7 +350,7 @@ static void in_store_unexpected(struct p2p_unexpected *unexpected, uint32_t numb
 		memcpy(unexpected->bytes, bytes, length);
 }
 
-/* How many bytes are within what came along, or aside. 0: it may not come so. */
+/* Bytes of an eager send, in the line or in its buffer. 0: the peer may not send it. */
 static size_t in_eager_length(const struct oriel_p2p *p2p, uint32_t immediate, const char *what,
 			      size_t along)
 {
@@ -377,7 +380,7 @@ enum oriel_status ori_in_eager_arrived(struct oriel_p2p *p2p, uint32_t immediate
 	    !in_is_awaited(p2p, in, unit = in_unit(p2p, in, slot), immediate))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"%zu bytes of the peer for slot %u of channel %u in lap %u, which "
-				"may not come",
+				"are not due",
 				along, slot, channel, immediate & 0xffff);
 	static_assert(P2P_EAGER_HEAD == sizeof(head), "number and taken");
 	memcpy(head, what, sizeof(head));
@@ -413,7 +416,7 @@ bool ori_in_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 	slot = p2p_slot(p2p, in->unit);
 	s = &in->slots[slot];
 	unexpected = &in->unexpected[slot];
-	/* What does not fit is found on the long way. */
+	/* A mismatch goes by ori_in_begin(), which reports it. */
 	if (unexpected->length
 		    ? unexpected->length != r->length || unexpected->number != (uint32_t)in->number
 		    : p2p->is_leaving)
@@ -489,7 +492,7 @@ static enum oriel_status in_check_label(const struct oriel_p2p_request *r, uint3
 		return in_mismatch(r, label->number, label->total);
 	if (label->chunk != chunk || label->length != length)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"chunk %u of %u bytes came where chunk %u of %zu bytes is due",
+				"chunk %u of %u bytes arrived where chunk %u of %zu bytes is due",
 				label->chunk, label->length, chunk, length);
 	return ORIEL_OK;
 }
@@ -516,7 +519,7 @@ static enum oriel_status in_copy(struct oriel_p2p *p2p, struct p2p_in_slot *s,
 	return status == ORIEL_OK ? ori_copy_stream_test(p2p, P2P_COPY_IN, s->copy) : status;
 }
 
-/* ORIEL_AGAIN: the copy goes on. @index: of the slot among all of the end. */
+/* ORIEL_AGAIN: the copy goes on. @index: of the slot among all of the endpoint. */
 static enum oriel_status in_unpack(struct oriel_p2p *p2p, struct p2p_in_slot *s, unsigned index)
 {
 	const struct oriel_p2p_request *r = s->request;
@@ -584,7 +587,10 @@ enum oriel_status ori_in_run(struct oriel_p2p *p2p, unsigned channel, bool *has_
 	bool has_more = true;
 	enum oriel_status status = ORIEL_OK;
 
-	/* Nothing comes to a slot while this runs: filled once more when some are free again. */
+	/*
+	 * No unit arrives in a slot while this runs: one more fill suffices when slots are
+	 * free again.
+	 */
 	while (has_more && status == ORIEL_OK) {
 		has_more = false;
 		status = in_run_slots(p2p, in, &has_more);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is sent and put on a channel: where each transfer goes, as the peer says, and
- * the chunks of it, which take slots in their order.
+ * Sends and puts of a channel: the peer says where each transfer goes, and the chunks of a
+ * transfer take slots in their order. The passes of p2p_run.c and the calls of p2p_call.c
+ * run it.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -9,9 +10,9 @@
 #include "base/error.h"
 #include "p2p/out.h"
 
-#define OUT_PIECE (1u << 20)      /* of what goes straight */
+#define OUT_PIECE (1u << 20)      /* bytes of a chunk without staging */
 #define OUT_GPU_PIECE (64u << 20) /* ... by an engine: to begin a copy costs as much as 2 MiB */
-#define OUT_OFFERED (1u << 16)    /* and the lap below */
+#define OUT_OFFERED (1u << 16)    /* an offer has arrived; its lap is in the low half */
 
 void ori_out_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
@@ -46,8 +47,10 @@ enum oriel_status ori_out_offered(struct oriel_p2p *p2p, uint32_t immediate)
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
 
 	if (channel >= p2p->channels || slot >= p2p->depth)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers slot %u of channel %u", slot,
-				channel);
+		return ori_fail(
+			ORIEL_ERR_PROTOCOL,
+			"the peer offers memory for slot %u of channel %u, which does not exist",
+			slot, channel);
 	p2p->offered[channel * p2p->depth + slot] = OUT_OFFERED | (immediate & 0xffff);
 	return ORIEL_OK;
 }
@@ -55,7 +58,7 @@ enum oriel_status ori_out_offered(struct oriel_p2p *p2p, uint32_t immediate)
 enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char *remote)
 {
 	return ori_fail(ORIEL_ERR_MISMATCH,
-			"transfer %llu of channel %u: %s of %zu bytes here meets %s there",
+			"transfer %llu of channel %u: %s of %zu bytes meets %s of the peer",
 			(unsigned long long)r->number, r->channel,
 			r->kind == P2P_PUT ? "a put" : "a send", r->length, remote);
 }
@@ -92,7 +95,7 @@ static enum oriel_status out_take_offer(struct oriel_p2p *p2p, struct oriel_p2p_
 	enum oriel_status status;
 
 	if (p2p->mode == ORIEL_P2P_COPY_BASED)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers memory");
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers memory in mode copy_based");
 	if (r->kind == P2P_PUT)
 		return ori_out_mismatch(r, "a receive");
 	if (offer.number != r->number || offer.length != r->length)
@@ -127,11 +130,11 @@ enum oriel_status ori_out_taken(struct oriel_p2p *p2p, unsigned channel, uint32_
 	struct p2p_out *out = &p2p->out[channel];
 	int32_t more = (int32_t)(taken - (uint32_t)out->taken);
 
-	/* What came by the word may be later. */
+	/* The count in the word may be later. */
 	return more > 0 ? out_set_taken(out, out->taken + (uint32_t)more) : ORIEL_OK;
 }
 
-/* Is the place where the next unit would be kept free? ORIEL_AGAIN: not as far as known. */
+/* Is the slot of the next unit free at the peer? ORIEL_AGAIN: not as far as known. */
 static enum oriel_status out_find_room(const struct oriel_p2p *p2p, struct p2p_out *out,
 				       unsigned channel)
 {
@@ -142,7 +145,7 @@ static enum oriel_status out_find_room(const struct oriel_p2p *p2p, struct p2p_o
 	return status == ORIEL_OK && out->unit >= out->taken + p2p->depth ? ORIEL_AGAIN : status;
 }
 
-/* Nobody looks there before he is told. */
+/* The peer reads its eager buffer only after the immediate. */
 static enum oriel_status out_put_eager_buffer(struct oriel_p2p *p2p,
 					      const struct oriel_p2p_request *r, unsigned slot)
 {
@@ -159,7 +162,7 @@ enum oriel_status ori_out_post_eager(struct oriel_p2p *p2p, const struct oriel_p
 				     uint64_t unit, uint64_t *op)
 {
 	unsigned slot = p2p_slot(p2p, unit);
-	uint32_t write_imm = p2p_immediate(P2P_IMM_EAGER, r->channel, slot, p2p_lap(p2p, unit));
+	uint32_t immediate = p2p_immediate(P2P_IMM_EAGER, r->channel, slot, p2p_lap(p2p, unit));
 	size_t along = P2P_EAGER_HEAD + r->length;
 	enum oriel_status status = ORIEL_OK;
 	struct p2p_eager what;
@@ -172,9 +175,9 @@ enum oriel_status ori_out_post_eager(struct oriel_p2p *p2p, const struct oriel_p
 		status = out_put_eager_buffer(p2p, r, slot);
 		what.length = (uint32_t)r->length;
 		along = P2P_EAGER_BUFFERED;
-		write_imm |= P2P_IMM_BUFFERED;
+		immediate |= P2P_IMM_BUFFERED;
 	}
-	return status == ORIEL_OK ? p2p->backend->send_eager(p2p, &what, along, write_imm, op)
+	return status == ORIEL_OK ? p2p->backend->send_eager(p2p, &what, along, immediate, op)
 				  : status;
 }
 
@@ -195,7 +198,7 @@ bool ori_out_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 	return true;
 }
 
-/* It needs no word of the peer's. */
+/* An eager send needs neither a credit nor an offer. */
 static enum oriel_status out_resolve_eager(struct oriel_p2p *p2p, struct p2p_out *out,
 					   struct oriel_p2p_request *r)
 {
@@ -256,7 +259,7 @@ static bool out_has_keys(const struct oriel_p2p_request *r)
 	       r->memory->has_mr;
 }
 
-/* Cut the transfer into chunks. ORIEL_AGAIN: how is not known yet. */
+/* Cut the transfer into chunks. ORIEL_AGAIN: the protocol is not known yet. */
 static enum oriel_status out_plan(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	bool is_straight = r->protocol == P2P_DIRECT || r->protocol == P2P_NOTICE;
@@ -342,8 +345,9 @@ static void out_retire(struct oriel_p2p *p2p, struct p2p_out *out)
 }
 
 /*
- * Whoever waits for slots says for how many transfers: more are given to those that are there.
- * Those behind the first that waits are not told of, so that they may be given up.
+ * A sender that waits for slots reports the number of its transfers: the receiver gives
+ * more slots to transfers that have begun. Transfers behind the first that waits are not
+ * reported, so that they can be cancelled.
  */
 static enum oriel_status out_ask(struct oriel_p2p *p2p, struct p2p_out *out, unsigned channel)
 {

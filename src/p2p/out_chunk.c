@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One chunk on its way out. It runs until it waits: packed while the credit is still on
- * its way, posted with what says which unit it is, and given up when the adapter is done.
+ * One chunk of a send or put; out.c runs it. It advances until it waits: it is packed
+ * while the credit is still under way, posted with an immediate that names its unit, and
+ * done when the link has completed it.
  */
 #include <string.h>
 
@@ -32,21 +33,21 @@ static enum oriel_status chunk_credit(struct oriel_p2p *p2p, const struct p2p_ou
 }
 
 /*
- * What hooks have begun goes on by itself, so it is not for slots of a peer, who takes
- * them back when he leaves; copies are counted, and waited for.
+ * A hook that has begun goes on by itself, so it may not pack into slots of the peer,
+ * which takes them back when it leaves; copies are counted, and the peer waits for them.
  */
-static bool chunk_packs_there(const struct oriel_p2p *p2p)
+static bool chunk_packs_at_peer(const struct oriel_p2p *p2p)
 {
 	return p2p->backend->is_mapped && !p2p->hooks.pack;
 }
 
-/* Few bytes that need no slot here: they go with what tells of them. */
-static bool chunk_is_eager(const struct oriel_p2p *p2p, const struct oriel_p2p_request *r)
+/* Few bytes that need no slot: they travel with the immediate. */
+static bool chunk_is_inline(const struct oriel_p2p *p2p, const struct oriel_p2p_request *r)
 {
 	return p2p->backend->has_eager && r->length <= P2P_FEW && !r->is_gpu && !p2p->hooks.pack;
 }
 
-/* Does @s wait for nothing but a slot, and the link? */
+/* Does @s wait for nothing but a slot of the pool, and the link? */
 static bool chunk_may_put(struct oriel_p2p *p2p, const struct p2p_out_slot *s)
 {
 	struct p2p_remote remote;
@@ -56,30 +57,34 @@ static bool chunk_may_put(struct oriel_p2p *p2p, const struct p2p_out_slot *s)
 	return s->request->protocol != P2P_UNKNOWN;
 }
 
-/* ORIEL_AGAIN: no slot of the pool is free, or the credit is not there. */
-static enum oriel_status chunk_place(struct oriel_p2p *p2p, struct p2p_out_slot *s)
+/*
+ * Find the memory to pack into. ORIEL_AGAIN: no slot of the pool is free, or the credit
+ * has not arrived.
+ */
+static enum oriel_status chunk_take_slot(struct oriel_p2p *p2p, struct p2p_out_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct p2p_remote remote;
 	enum oriel_status status;
 
 	if (r->protocol == P2P_EAGER ||
-	    (r->protocol == P2P_STAGED && !p2p->pool.is_gpu && chunk_is_eager(p2p, r)))
+	    (r->protocol == P2P_STAGED && !p2p->pool.is_gpu && chunk_is_inline(p2p, r)))
 		return ORIEL_OK;
-	if (r->protocol == P2P_STAGED && chunk_packs_there(p2p)) {
+	if (r->protocol == P2P_STAGED && chunk_packs_at_peer(p2p)) {
 		status = chunk_credit(p2p, s, &remote);
 		if (status == ORIEL_OK)
 			s->label = remote.at;
 		return status;
 	}
-	/* A mapped peer's slot is not known before its credit. */
-	if (r->protocol == P2P_UNKNOWN && chunk_packs_there(p2p))
+	/* The slot of a mapped peer is not known before its credit. */
+	if (r->protocol == P2P_UNKNOWN && chunk_packs_at_peer(p2p))
 		return ORIEL_AGAIN;
 	if (r->is_straight)
 		return ORIEL_OK;
 	/*
-	 * One slot is left for what may be put now: what is packed ahead waits for the peer,
-	 * perhaps for ever, and a slot there may wait for another channel.
+	 * One slot is left for chunks that can be put now: a chunk that is packed ahead
+	 * waits for the peer, perhaps for ever, and a slot there may wait for another
+	 * channel.
 	 */
 	s->staging = ori_pool_take(&p2p->ctx->pool, &p2p->ctx->pool.sends, !chunk_may_put(p2p, s));
 	if (s->staging < 0)
@@ -88,7 +93,7 @@ static enum oriel_status chunk_place(struct oriel_p2p *p2p, struct p2p_out_slot 
 	return ORIEL_OK;
 }
 
-/* Is it packed in memory of a GPU, here or at the peer? */
+/* Is it packed in memory of a GPU, local or of the peer? */
 static bool chunk_is_in_gpu(const struct oriel_p2p *p2p, const struct p2p_out_slot *s)
 {
 	return s->staging < 0 ? p2p->pool.is_gpu : p2p->ctx->pool.is_gpu;
@@ -138,7 +143,7 @@ static enum oriel_status chunk_pack(struct oriel_p2p *p2p, struct p2p_out_slot *
 	return ORIEL_OK;
 }
 
-/* From where this chunk is put, without its label. */
+/* The local memory that this chunk is put from, without its label. */
 static struct p2p_local chunk_source(const struct oriel_p2p *p2p, const struct p2p_out_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
@@ -157,7 +162,7 @@ static struct p2p_local chunk_source(const struct oriel_p2p *p2p, const struct p
 	return local;
 }
 
-static enum oriel_status chunk_send_eager(struct oriel_p2p *p2p, struct p2p_out_slot *s)
+static enum oriel_status chunk_post_inline(struct oriel_p2p *p2p, struct p2p_out_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct p2p_label label = {r->number, r->length, 0, s->length, "", 0};
@@ -174,14 +179,14 @@ static enum oriel_status chunk_send_eager(struct oriel_p2p *p2p, struct p2p_out_
 					&s->op);
 }
 
-/* The bytes, unless they have been packed where they go; then the label, by itself. */
+/* Put the bytes, unless they are packed at the peer already; then the label, by itself. */
 static enum oriel_status chunk_post_split(struct oriel_p2p *p2p, struct p2p_out_slot *s,
 					  const struct p2p_remote *slot)
 {
 	const struct oriel_p2p_request *r = s->request;
 	uint64_t unit = r->unit + s->chunk, begin = p2p_slot_begin(s->length);
 	unsigned index = p2p_out_index(p2p, r->channel, unit);
-	struct p2p_label *local_control = &p2p->segment->local_control.labels[index];
+	struct p2p_label *source = &p2p->segment->local_control.labels[index];
 	struct p2p_local from = chunk_source(p2p, s);
 	struct p2p_remote to = *slot;
 	enum oriel_status status = ORIEL_OK;
@@ -197,12 +202,12 @@ static enum oriel_status chunk_post_split(struct oriel_p2p *p2p, struct p2p_out_
 		status = ORIEL_AGAIN;
 	if (status != ORIEL_OK)
 		return status;
-	*local_control = (struct p2p_label){r->number, r->length, s->chunk, s->length, "", 0};
-	from = p2p_local_control(p2p, local_control);
-	/* Where the CPU of the peer looks for it. */
+	*source = (struct p2p_label){r->number, r->length, s->chunk, s->length, "", 0};
+	from = p2p_local_control(p2p, source);
+	/* The CPU of the peer reads the label there. */
 	to = p2p->pool.is_gpu
 		     ? p2p_remote_control(p2p, offsetof(struct p2p_remote_control, labels) +
-						       index * sizeof(*local_control))
+						       index * sizeof(*source))
 		     : *slot;
 	status = p2p->backend->write_imm(p2p, &from, &to, P2P_LABEL_HEAD,
 					 p2p_immediate(P2P_IMM_UNIT, r->channel,
@@ -247,7 +252,7 @@ static enum oriel_status chunk_post_straight(struct oriel_p2p *p2p, struct p2p_o
 	to.address += s->offset;
 	if (to.at)
 		to.at += s->offset;
-	if (r->protocol == P2P_DIRECT && chunk_is_eager(p2p, r) && !to.is_gpu)
+	if (r->protocol == P2P_DIRECT && chunk_is_inline(p2p, r) && !to.is_gpu)
 		return p2p->backend->send_eager(p2p, r->buffer, s->length,
 						p2p_immediate(P2P_IMM_UNIT, r->channel,
 							      p2p_slot(p2p, r->unit),
@@ -267,7 +272,7 @@ enum oriel_status ori_out_step(struct oriel_p2p *p2p, struct p2p_out_slot *s, bo
 
 	switch (s->state) {
 	case P2P_OUT_NEW:
-		status = chunk_place(p2p, s);
+		status = chunk_take_slot(p2p, s);
 		if (status == ORIEL_OK)
 			s->state = s->label ? P2P_OUT_PACK : P2P_OUT_READY;
 		return status;
@@ -280,7 +285,7 @@ enum oriel_status ori_out_step(struct oriel_p2p *p2p, struct p2p_out_slot *s, bo
 		if (s->request->protocol == P2P_EAGER)
 			status = ori_out_post_eager(p2p, s->request, s->request->unit, &s->op);
 		else if (s->request->protocol == P2P_STAGED)
-			status = s->label ? chunk_post_staged(p2p, s) : chunk_send_eager(p2p, s);
+			status = s->label ? chunk_post_staged(p2p, s) : chunk_post_inline(p2p, s);
 		else if (s->request->protocol != P2P_UNKNOWN && is_next)
 			status = chunk_post_straight(p2p, s);
 		if (status == ORIEL_OK)

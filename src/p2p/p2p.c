@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Endpoints from creation to destruction: attributes, address, the choice of the path.
+ * Users call it, and the cache of a communicator and the mock.
+ */
 #include "p2p/p2p.h"
 
 #include <stdlib.h>
@@ -22,7 +26,7 @@ const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
 	return "unknown mode";
 }
 
-#define P2P_CARRYING (1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED)
+#define P2P_EAGER_PATHS (1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED)
 
 static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_p2p_attr *attr)
 {
@@ -54,7 +58,7 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_
 
 bool ori_p2p_takes_eager(const struct oriel_p2p *p2p)
 {
-	return (p2p->address.paths & P2P_CARRYING) && !p2p->ctx->gpu.ops && !p2p->hooks.pack &&
+	return (p2p->address.paths & P2P_EAGER_PATHS) && !p2p->ctx->gpu.ops && !p2p->hooks.pack &&
 	       !p2p->hooks.unpack;
 }
 
@@ -83,7 +87,7 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p2p)
 	p2p->in = calloc(p2p->channels, sizeof(*p2p->in));
 	p2p->offered = calloc(P2P_SLOTS, sizeof(*p2p->offered));
 	if (!p2p->out || !p2p->in || !p2p->offered)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an end of %u channels",
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an endpoint of %u channels",
 				p2p->channels);
 	for (unsigned i = 0; i < p2p->channels; i++) {
 		p2p->out[i].requests.last = &p2p->out[i].requests.first;
@@ -112,7 +116,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel
 		return status;
 	p2p = ori_handle_alloc(ORI_HANDLE_P2P_ENDPOINT, sizeof(*p2p));
 	if (!p2p)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an end");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an endpoint");
 	p2p->ctx = ctx;
 	p2p->spare = -1;
 	for (uint32_t i = 0; i < P2P_PIECES; i++)
@@ -152,7 +156,8 @@ void oriel_p2p_destroy(struct oriel_p2p *p2p)
 	if (!ori_handle_may_end(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__))
 		return;
 	if (p2p->has_owner)
-		ori_misuse("oriel_p2p_destroy: the end belongs to its communicator, or mock");
+		ori_misuse("oriel_p2p_destroy: the endpoint belongs to its communicator or mock; "
+			   "destroy that one");
 	else
 		ori_p2p_close(p2p);
 }
@@ -191,8 +196,8 @@ static enum oriel_status p2p_no_path(const struct oriel_p2p *p2p)
 	bool has_listener = p2p->control_socket.is_local || p2p->address.port || p2p->peer.port;
 
 	return ori_fail(ORIEL_ERR_NO_PATH,
-			"no path from process %u to process %u: this end may use 0x%x, the peer's "
-			"0x%x, and they are on %s%s",
+			"no path from process %u to process %u: this endpoint may use 0x%x, the "
+			"peer's 0x%x, and they are on %s%s",
 			p2p->address.pid, p2p->peer.pid, p2p->address.paths, p2p->peer.paths,
 			p2p->control_socket.is_local ? "one machine"
 						     : "two machines, nodes or namespaces",
@@ -205,14 +210,16 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 	enum oriel_path path = ori_p2p_address_path(&p2p->address, peer);
 	enum oriel_status status = ORIEL_OK;
 
-	/* Where an adapter puts all by itself no stream is needed, and queues of the hardware are
-	 * few. */
+	/*
+	 * Where an HCA moves all bytes by itself no stream is needed, and queues of the
+	 * hardware are few.
+	 */
 	if (path != ORIEL_PATH_RDMA || p2p->mode != ORIEL_P2P_ZERO_COPY)
 		status = ori_copy_streams_open(p2p);
 	if (status != ORIEL_OK)
 		return status;
 	p2p->peer = *peer;
-	ori_p2p_name(&p2p->address, peer, p2p->whom);
+	ori_p2p_name(&p2p->address, peer, p2p->peer_name);
 	p2p->control_socket.is_local = ori_p2p_address_is_local(&p2p->address, peer);
 	p2p->deadline = ori_deadline(timeout_ns ? timeout_ns : p2p->ctx->timeout_ns);
 	switch (path) {
@@ -246,7 +253,8 @@ enum oriel_status oriel_p2p_connect(struct oriel_p2p *p2p, const void *address, 
 	if (p2p->state == P2P_BROKEN)
 		return ori_p2p_failed(p2p);
 	if (p2p->state != P2P_IDLE)
-		return ori_fail(ORIEL_ERR_STATE, "oriel_p2p_connect: it has been called before");
+		return ori_fail(ORIEL_ERR_STATE,
+				"oriel_p2p_connect: the endpoint is connected already");
 	status = ori_p2p_address_parse(address, length, &peer);
 	return status == ORIEL_OK ? ori_p2p_join(p2p, &peer, timeout_ns) : status;
 }

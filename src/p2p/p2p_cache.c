@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ends that a communicator keeps, one for each rank and mode. Where a rank is called all
- * know since the communicator was made, and a call waits at that socket until the
- * rank wants to meet, so nobody waits here.
+ * The endpoints that a communicator keeps, one for each rank and mode. All ranks know the
+ * listeners of all since the communicator was made, and a connection waits at the listener
+ * until the rank creates its endpoint, so no call waits here. Users call oriel_comm_p2p().
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,10 @@ struct ori_p2p_cache {
 	struct oriel_p2p *of[]; /* [size * P2P_MODES] */
 };
 
-/* All ranks have come, or nobody can use them: what is not done is given up. */
+/*
+ * All ranks have arrived, or none can use the endpoints any more: requests that are not
+ * done are given up.
+ */
 static void cache_close(struct oriel_comm *comm)
 {
 	struct ori_p2p_cache *cache = comm->p2p;
@@ -57,7 +60,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 		return ORIEL_OK;
 	cache = calloc(1, sizeof(*cache) + comm->size * P2P_MODES * sizeof(struct oriel_p2p *));
 	if (!cache)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for ends of %u ranks", comm->size);
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for endpoints of %u ranks", comm->size);
 	memcpy(listeners.name, mine->name, sizeof(listeners.name));
 	memcpy(listeners.token, mine->name, sizeof(listeners.token));
 	status = ori_p2p_context_create_at(&attr, &listeners, comm->gpu, &cache->ctx);
@@ -73,7 +76,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 	return ORIEL_OK;
 }
 
-/* The address of the end of @mode that rank @at keeps for rank @of. */
+/* The address of the endpoint of @mode that rank @at keeps for rank @of. */
 static struct p2p_address cache_address(const struct oriel_comm *comm,
 					const struct p2p_address *mine, unsigned at, unsigned of,
 					enum oriel_p2p_mode mode)
@@ -117,8 +120,11 @@ static enum oriel_status cache_make_locked(struct oriel_comm *comm, unsigned pee
 		return status;
 	}
 	ori_p2p_name(&p2p->address, &theirs, process);
-	snprintf(p2p->whom, sizeof(p2p->whom), "rank %u, %s", peer, process);
-	/* So that both ends hear of it, this one tells while the other one still waits. */
+	snprintf(p2p->peer_name, sizeof(p2p->peer_name), "rank %u, %s", peer, process);
+	/*
+	 * Half of the timeout: this rank reports the clash while the other one still
+	 * waits, so that both get it.
+	 */
 	p2p->control_socket.clash = ori_deadline(
 		comm->timeout_ns / 2 < CACHE_CLASH_NS ? comm->timeout_ns / 2 : CACHE_CLASH_NS);
 	p2p->has_owner = true;
@@ -126,7 +132,7 @@ static enum oriel_status cache_make_locked(struct oriel_comm *comm, unsigned pee
 	return ORIEL_OK;
 }
 
-/* Is @p2p, of its mode, what @attr would make? */
+/* Does @p2p, of its mode, have the attributes of @attr? */
 static enum oriel_status cache_compare(const struct oriel_p2p *p2p,
 				       const struct oriel_p2p_attr *attr, unsigned peer)
 {
@@ -137,8 +143,8 @@ static enum oriel_status cache_compare(const struct oriel_p2p *p2p,
 	    queues == p2p->queues)
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_MISMATCH,
-			"oriel_comm_p2p: the end of mode %s of rank %u has %u channels of depth "
-			"%u and %u queues, not %u of depth %u and %u queues",
+			"oriel_comm_p2p: the endpoint of mode %s for rank %u has %u channels of "
+			"depth %u and %u queues, not %u of depth %u and %u queues",
 			oriel_p2p_mode_name(p2p->mode), peer, p2p->channels, p2p->depth,
 			p2p->queues, channels, attr->depth ? attr->depth : p2p->depth, queues);
 }
@@ -192,7 +198,7 @@ enum oriel_status oriel_comm_p2p_context(struct oriel_comm *comm, struct oriel_p
 	if (status != ORIEL_OK)
 		return status;
 	if (!ctx)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p_context: hub is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p_context: context is NULL");
 	status = ori_comm_check(comm);
 	if (status != ORIEL_OK)
 		return status;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users begin: messages, transfers, puts. */
+/*
+ * The calls by which users begin operations: control messages, transfers, puts, exported
+ * memory.
+ */
 #include <string.h>
 
 #include "base/error.h"
@@ -8,7 +11,7 @@
 
 #define P2P_LENGTH_MAX (UINT64_C(1) << 43) /* chunks of a transfer are counted in 32 bits */
 
-/* Begins @r, and does at once what can be done at once. */
+/* Begins @r, and advances it as far as it can go at once. */
 static enum oriel_status p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
 				   void (*begin)(struct oriel_p2p *p2p,
 						 struct oriel_p2p_request *r))
@@ -114,7 +117,7 @@ static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p2p,
 	if (status != ORIEL_OK)
 		return status;
 	if (m->ctx != p2p->ctx)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: memory of another hub", call);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: memory of another context", call);
 	if ((uintptr_t)b->address < (uintptr_t)m->address || b->length > m->length ||
 	    (uintptr_t)b->address - (uintptr_t)m->address > m->length - b->length)
 		return ori_fail(ORIEL_ERR_RANGE,
@@ -124,8 +127,9 @@ static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p2p,
 }
 
 /*
- * Memory that nobody has registered: what an adapter may not touch ends the link, so that
- * is found before anything is begun. Elsewhere the calling thread copies, as by memcpy().
+ * Memory that is not registered: an access that the HCA may not make ends the link, so it
+ * is found before anything is begun. On the other paths the calling thread copies, as by
+ * memcpy().
  */
 static enum oriel_status p2p_check_memory(const struct oriel_p2p *p2p,
 					  const struct oriel_p2p_buffer *b, bool is_out)
@@ -142,7 +146,7 @@ static enum oriel_status p2p_check_memory(const struct oriel_p2p *p2p,
 			is_out ? "read" : "written");
 }
 
-/* The nth of its channel. */
+/* The next transfer of its channel. */
 static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 				      const struct oriel_p2p_buffer *b, struct oriel_p2p_request *r,
 				      enum p2p_kind kind)
@@ -279,7 +283,7 @@ enum oriel_status oriel_p2p_cancel(struct oriel_p2p *p2p, struct oriel_p2p_reque
 	ori_p2p_leave(p2p);
 	return is_back ? ORIEL_OK
 		       : ori_fail(ORIEL_ERR_STATE,
-				  "oriel_p2p_cancel: the peer may know of the request");
+				  "oriel_p2p_cancel: too late: the peer may know of the request");
 }
 
 static enum oriel_status p2p_may_export(const struct oriel_p2p *p2p, const char *call)
@@ -287,9 +291,9 @@ static enum oriel_status p2p_may_export(const struct oriel_p2p *p2p, const char 
 	if (p2p->state == P2P_BROKEN)
 		return ori_p2p_failed(p2p);
 	if (p2p->mode == ORIEL_P2P_COPY_BASED)
-		return ori_fail(ORIEL_ERR_STATE, "%s: the ends are of mode copy_based", call);
+		return ori_fail(ORIEL_ERR_STATE, "%s: the endpoints are of mode copy_based", call);
 	if (p2p->state != P2P_JOINED)
-		return ori_fail(ORIEL_ERR_STATE, "%s: the ends are not joined yet", call);
+		return ori_fail(ORIEL_ERR_STATE, "%s: the endpoints are not joined yet", call);
 	return ORIEL_OK;
 }
 
@@ -341,7 +345,7 @@ enum oriel_status oriel_p2p_import(struct oriel_p2p *p2p, const void *bytes, siz
 		return status;
 	if (e.path != p2p->backend->path || e.to != ori_p2p_token_brief(&p2p->address.token))
 		return ori_fail(ORIEL_ERR_INVALID,
-				"oriel_p2p_import: the memory was exported to another end");
+				"oriel_p2p_import: the memory was exported to another endpoint");
 	*remote = (struct oriel_p2p_remote){e.address, e.length, e.key, e.piece};
 	return ORIEL_OK;
 }

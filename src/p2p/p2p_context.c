@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The p2p context: settings, listeners, the HCA, and the connections of peers. Users create
+ * it, the cache of a communicator creates its own; endpoints call the rest.
+ */
 #include "p2p/p2p_context.h"
 
 #include <errno.h>
@@ -23,8 +27,8 @@
 #define CONTEXT_SLOTS 128u
 #define CONTEXT_SLOTS_MAX 32768u
 #define CONTEXT_PATIENCE_NS \
-	UINT64_C(10000000000) /* with who calls over TCP and does not say more */
-#define CONTEXT_SHARED 8u     /* slots that no end may keep for itself */
+	UINT64_C(10000000000) /* with a process that connects over TCP and stays silent */
+#define CONTEXT_SHARED 8u     /* slots that no endpoint may keep for itself */
 
 #define CONTEXT_FLAGS ((unsigned)(ORIEL_P2P_GPU | ORIEL_P2P_GPU_SLOTS))
 #define CONTEXT_PATHS (1u << ORIEL_PATH_MAPPED | 1u << ORIEL_PATH_RDMA)
@@ -49,8 +53,8 @@ static enum oriel_status context_paths(unsigned asked, uint32_t *paths)
 }
 
 /*
- * A port that everybody reaches is opened where it is guarded, or asked for: by the
- * key of the job.
+ * A TCP port is open to every process on the network, so it is opened only where the key
+ * of the job guards it, or on request.
  */
 static bool context_wants_tcp(const struct oriel_p2p_context *ctx)
 {
@@ -145,7 +149,7 @@ void ori_p2p_context_close(struct oriel_p2p_context *ctx)
 	ori_memory_stop(ctx);
 	for (unsigned i = 0; i < ctx->pending_count; i++)
 		close(ctx->pending[i].fd);
-	/* Whoever took a slot has given it back. */
+	/* All slots have been given back. */
 	assert(ori_pool_free(&ctx->pool.receives) == ctx->pool.receive);
 	assert(ori_pool_free(&ctx->pool.sends) == ctx->pool.slots - ctx->pool.receive);
 	if (ctx->pool.area.mr)
@@ -177,12 +181,12 @@ enum oriel_status ori_p2p_context_create_at(const struct oriel_p2p_context_attr 
 	enum oriel_status status;
 
 	if (!ctx)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a hub");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a p2p context");
 	pthread_mutex_init(&ctx->lock, NULL);
 	pthread_cond_init(&ctx->wake, NULL);
 	ctx->listeners = *listeners;
 	ctx->waiting_last = &ctx->waiting;
-	/* Below are the ranks of a communicator. */
+	/* Lower numbers are those of endpoints that a communicator keeps. */
 	atomic_init(&ctx->number, P2P_UNCACHED);
 	status = context_open(ctx, attr, gpu);
 	if (status != ORIEL_OK) {
@@ -203,7 +207,7 @@ enum oriel_status oriel_p2p_context_create(const struct oriel_p2p_context_attr *
 	enum oriel_status status;
 
 	if (!out)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_context_create: hub is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_context_create: context is NULL");
 	status = ori_attr_read("oriel_p2p_context_attr", caller, &attr, sizeof(attr));
 	if (status == ORIEL_OK)
 		status = ori_p2p_context_create_at(&attr, &context_no_listeners, NULL, out);
@@ -236,15 +240,16 @@ void oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
 	if (!ori_handle_may_end(ctx, ORI_HANDLE_P2P_CONTEXT, __func__))
 		return;
 	if (ctx->has_owner) {
-		ori_misuse("oriel_p2p_context_destroy: the hub belongs to its communicator");
+		ori_misuse("oriel_p2p_context_destroy: the context belongs to its communicator; "
+			   "destroy that one");
 		return;
 	}
 	pthread_mutex_lock(&ctx->lock);
 	is_used = ctx->endpoints || context_has_memory_locked(ctx);
 	pthread_mutex_unlock(&ctx->lock);
 	if (is_used) {
-		ori_misuse("oriel_p2p_context_destroy: it still has %s",
-			   ctx->endpoints ? "ends" : "registered memory");
+		ori_misuse("oriel_p2p_context_destroy: the context still has %s",
+			   ctx->endpoints ? "endpoints" : "registered memory");
 		return;
 	}
 	if (ori_handle_shut(ctx, ORI_HANDLE_P2P_CONTEXT, __func__))
@@ -348,10 +353,11 @@ enum oriel_status ori_p2p_context_take_spare(struct oriel_p2p_context *ctx, int 
 	ctx->spares += taken >= 0;
 	pthread_mutex_unlock(&ctx->lock);
 	if (taken < 0)
-		return ori_fail(ORIEL_ERR_NOMEM,
-				"%u staging slots to receive in are too few for one more end of "
-				"this hub (%u): oriel_p2p_context_attr.slots",
-				ctx->pool.receive, ctx->spares + 1);
+		return ori_fail(
+			ORIEL_ERR_NOMEM,
+			"%u staging slots to receive in are too few for endpoint %u of this "
+			"context: raise oriel_p2p_context_attr.slots",
+			ctx->pool.receive, ctx->spares + 1);
 	*slot = taken;
 	return ORIEL_OK;
 }
@@ -379,7 +385,10 @@ static void context_admit(struct oriel_p2p_context *ctx, int fd, bool is_remote)
 	};
 }
 
-/* Who has said nothing for longest makes room: nobody can keep others out so. */
+/*
+ * The connection that has been silent for longest makes room: so no process can keep
+ * others out.
+ */
 static void context_make_room(struct oriel_p2p_context *ctx)
 {
 	unsigned oldest = P2P_PENDING_MAX;
@@ -395,13 +404,13 @@ static void context_make_room(struct oriel_p2p_context *ctx)
 		context_drop_pending(ctx, oldest);
 }
 
-/* False: nobody is there, or there is nothing left to accept the connection with. */
+/* False: no process connects, or no descriptor is left to accept with. */
 static bool context_accept_tcp(struct oriel_p2p_context *ctx)
 {
 	struct pollfd ready = {.fd = ctx->listeners.tcp, .events = POLLIN};
 	int fd;
 
-	/* accept() wants a descriptor before it looks whether anybody is there. */
+	/* accept() takes a descriptor before it looks for a connection. */
 	if (poll(&ready, 1, 0) <= 0)
 		return false;
 	fd = ori_endpoint_accept(ctx->listeners.tcp);
@@ -422,8 +431,10 @@ static void context_accept(struct oriel_p2p_context *ctx)
 	if (ctx->pending_count == P2P_PENDING_MAX)
 		context_make_room(ctx);
 	while (ctx->pending_count < P2P_PENDING_MAX && poll(&ready, 1, 0) == 1) {
-		/* Somebody is there, so a deadline that has passed does; who gives up just now
-		 * is no failure. */
+		/*
+		 * A connection is there, so a deadline that has passed suffices; a process
+		 * that gives up just now is no failure.
+		 */
 		status = ori_fdsock_accept(ctx->listeners.local, 1, &fd, &who);
 		if (status == ORIEL_ERR_NOMEM)
 			context_make_room(ctx);
@@ -438,15 +449,15 @@ static void context_accept(struct oriel_p2p_context *ctx)
 
 static void context_reject(const struct p2p_pending_connection *s, const char *why)
 {
-	char from[ORI_ENDPOINT_LENGTH] = "somebody who has gone";
+	char from[ORI_ENDPOINT_LENGTH] = "a process that has disconnected";
 	struct ori_address address;
 
 	if (ori_endpoint_remote(s->fd, &address) == ORIEL_OK)
 		(void)ori_endpoint_text(&address, from);
-	ori_log(ORIEL_LOG_WARN, "a call from %s is turned away: %s", from, why);
+	ori_log(ORIEL_LOG_WARN, "the connection of %s is rejected: %s", from, why);
 }
 
-/* What who calls over TCP has said; false: nothing more is wanted of him. */
+/* Handle a frame of a process that connects over TCP; false: drop the connection. */
 static bool context_take_tcp(struct oriel_p2p_context *ctx, struct p2p_pending_connection *s,
 			     const struct p2p_frame *said)
 {
@@ -467,12 +478,12 @@ static bool context_take_tcp(struct oriel_p2p_context *ctx, struct p2p_pending_c
 		return false;
 	s->was_challenged = true;
 	s->length = 0;
-	/* So little goes whole on a socket that is new, or not at all. */
+	/* Few bytes are sent whole on a new socket, or not at all. */
 	return send(s->fd, &frame, sizeof(frame), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(frame);
 }
 
-/* Reads on; false if nothing sensible can come any more. */
-static bool context_listen_to(struct oriel_p2p_context *ctx, struct p2p_pending_connection *s)
+/* Read more of a frame; false: the connection can bring nothing useful any more. */
+static bool context_read_pending(struct oriel_p2p_context *ctx, struct p2p_pending_connection *s)
 {
 	struct p2p_frame frame;
 	ssize_t n;
@@ -485,8 +496,7 @@ static bool context_listen_to(struct oriel_p2p_context *ctx, struct p2p_pending_
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
 	if (n == 0 && s->was_challenged)
-		context_reject(s, "it does not take this hub for the one it means, or has another "
-				  "ORIEL_JOB_KEY");
+		context_reject(s, "it means another context, or has another ORIEL_JOB_KEY");
 	if (n == 0)
 		return false;
 	s->length += (size_t)n;
@@ -497,8 +507,8 @@ static bool context_listen_to(struct oriel_p2p_context *ctx, struct p2p_pending_
 	return s->is_remote ? context_take_tcp(ctx, s, &frame) : frame.kind == P2P_HELLO;
 }
 
-static bool context_is_caller(const struct p2p_pending_connection *s, const struct p2p_token *from,
-			      const struct p2p_token *to)
+static bool context_is_from(const struct p2p_pending_connection *s, const struct p2p_token *from,
+			    const struct p2p_token *to)
 {
 	return s->length == sizeof(s->frame) &&
 	       ori_p2p_token_compare(&s->frame.hello.from, from) == 0 &&
@@ -517,11 +527,11 @@ enum oriel_status ori_p2p_context_answer(struct oriel_p2p_context *ctx,
 	while (i < ctx->pending_count && status == ORIEL_AGAIN) {
 		struct p2p_pending_connection *s = &ctx->pending[i];
 
-		if (!context_listen_to(ctx, s)) {
+		if (!context_read_pending(ctx, s)) {
 			context_drop_pending(ctx, i);
 			continue;
 		}
-		if (context_is_caller(s, from, to)) {
+		if (context_is_from(s, from, to)) {
 			*fd = s->fd;
 			*s = ctx->pending[--ctx->pending_count];
 			status = ORIEL_OK;
@@ -541,7 +551,10 @@ static bool context_has_endpoint_locked(const struct oriel_p2p_context *ctx, uin
 	return p2p;
 }
 
-/* Is it the peer of @p2p that has called, for another mode, and in vain so far? */
+/*
+ * Has the peer of @p2p connected to an endpoint of another mode that this process has not
+ * created?
+ */
 static bool context_is_clash_locked(const struct oriel_p2p_context *ctx,
 				    const struct p2p_pending_connection *s,
 				    const struct oriel_p2p *p2p)
@@ -572,12 +585,12 @@ enum oriel_status ori_p2p_context_find_clash(struct oriel_p2p_context *ctx,
 		if (!context_is_clash_locked(ctx, s, p2p))
 			continue;
 		snprintf(bye.text, sizeof(bye.text),
-			 "this rank keeps an end of mode %s for the peer, which keeps one of mode "
+			 "this rank has an endpoint of mode %s for the peer, which has one of mode "
 			 "%s",
 			 oriel_p2p_mode_name(p2p->mode),
 			 oriel_p2p_mode_name(
 				 (enum oriel_p2p_mode)(s->frame.hello.to.number % P2P_MODES)));
-		/* Best effort: else it hears of a timeout. */
+		/* Best effort: without it the peer times out. */
 		(void)send(s->fd, &bye, sizeof(bye), MSG_NOSIGNAL | MSG_DONTWAIT);
 		context_drop_pending(ctx, i);
 		status = ori_fail(ORIEL_ERR_MISMATCH, "%s", bye.text);

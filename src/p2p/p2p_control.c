@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control messages: each is cut into cells of a ring at the receiver, which counts
- * the cells it has taken as a word of the sender's board. A cell is taken when its
- * bytes have a place: in the buffer of a receive, or in blocks for messages that
- * nobody has asked for yet.
+ * Control messages: each is cut into cells of a ring at the receiver, which counts the
+ * cells it has taken in a word of the sender. A cell is taken when its bytes have room: in
+ * the buffer of a receive, or in blocks for unexpected messages. The passes of p2p_run.c
+ * run it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "p2p/p2p.h"
 
-/* Cells taken since the sender was told, beyond which it is. */
+/* Cells taken since the last report to the sender, at which the next one is due. */
 #define CONTROL_REPORT (P2P_CELLS / 4)
 
 enum oriel_status ori_control_open(struct oriel_p2p *p2p)
@@ -40,7 +40,7 @@ void ori_control_send(struct oriel_p2p *p2p, struct oriel_p2p_request *request)
 	ori_p2p_append(&p2p->control.sends, request);
 }
 
-/* One more cell of the first message. */
+/* Put one more cell of the first message. */
 static enum oriel_status control_put(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	struct p2p_control *c = &p2p->control;
@@ -83,7 +83,7 @@ static enum oriel_status control_run_sends(struct oriel_p2p *p2p, bool *has_move
 	struct oriel_p2p_request *r;
 
 	if (c->sends.first && ori_p2p_word(p2p, P2P_WORD_CELLS) > c->sent)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has taken more than was sent");
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has taken more cells than were sent");
 	while ((r = c->sends.first) && control_may_put(p2p)) {
 		enum oriel_status status = control_put(p2p, r);
 
@@ -105,12 +105,14 @@ enum oriel_status ori_control_arrived(struct oriel_p2p *p2p, uint32_t immediate)
 	uint64_t number;
 
 	if (which >= P2P_CELLS || immediate >> 24 & 0x3f)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer tells of cell %u", which);
-	/* The one cell of this place that may be on its way. */
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer wrote cell %u, which does not exist",
+				which);
+	/* The one cell of this slot that may be under way. */
 	number = c->next + (which + P2P_CELLS - c->next % P2P_CELLS) % P2P_CELLS;
 	if ((uint16_t)(number / P2P_CELLS + 1) != (uint16_t)immediate ||
 	    c->arrived[which] == (uint16_t)immediate)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer tells of cell %u in lap %u", which,
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"the peer wrote cell %u in lap %u, which is not due", which,
 				immediate & 0xffff);
 	c->arrived[which] = (uint16_t)immediate;
 	p2p->is_due = true;
@@ -154,7 +156,7 @@ static void control_remove_message(struct p2p_control *c, uint8_t message)
 	control_free_blocks(c, message);
 }
 
-/* The end of a receive whose message had @total bytes. */
+/* Complete a receive whose message had @total bytes. */
 static void control_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *r, uint32_t total)
 {
 	uint64_t room = r->address;
@@ -163,7 +165,7 @@ static void control_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *r, u
 	ori_p2p_finish(p2p, r, total > room ? ORIEL_ERR_MISMATCH : ORIEL_OK);
 }
 
-/* A whole message comes out of its blocks. */
+/* Copy a whole message out of its blocks. */
 static void control_hand_over(struct oriel_p2p *p2p, uint8_t message)
 {
 	struct p2p_control *c = &p2p->control;
@@ -213,7 +215,7 @@ static struct oriel_p2p_request *control_match(struct p2p_control *c, uint64_t t
 	return r;
 }
 
-/* A message begins: where does it go? False: nowhere now. */
+/* A message begins: choose the receive or the blocks for it. False: there is no room now. */
 static bool control_begin(struct p2p_control *c, const struct p2p_cell *cell)
 {
 	uint32_t blocks = cell->total ? (cell->total + P2P_CELL_DATA - 1) / P2P_CELL_DATA : 1;
@@ -245,13 +247,13 @@ static bool control_begin(struct p2p_control *c, const struct p2p_cell *cell)
 			c->blocks[c->last_message].next_message = c->message;
 		c->last_message = c->message;
 	}
-	c->is_coming = true;
+	c->is_arriving = true;
 	c->total = cell->total;
 	c->got = 0;
 	return true;
 }
 
-static void control_keep(struct oriel_p2p *p2p, const char *data, uint32_t length)
+static void control_store(struct oriel_p2p *p2p, const char *data, uint32_t length)
 {
 	struct p2p_control *c = &p2p->control;
 	struct p2p_block *b = &c->blocks[c->message];
@@ -264,16 +266,16 @@ static void control_keep(struct oriel_p2p *p2p, const char *data, uint32_t lengt
 		control_hand_over(p2p, c->message);
 }
 
-/* The next cell, a copy of whose head is @cell. ORIEL_AGAIN: it has no place. */
+/* Take the next cell, a copy of whose head is @cell. ORIEL_AGAIN: there is no room for it. */
 static enum oriel_status control_take(struct oriel_p2p *p2p, const struct p2p_cell *cell,
 				      const char *data)
 {
 	struct p2p_control *c = &p2p->control;
 
-	if (!c->is_coming && cell->at == 0 && !control_begin(c, cell))
+	if (!c->is_arriving && cell->at == 0 && !control_begin(c, cell))
 		return ORIEL_AGAIN;
-	/* A message is cut in one way only. */
-	if (!c->is_coming || cell->total != c->total || cell->at != c->got ||
+	/* There is only one way to cut a message into cells. */
+	if (!c->is_arriving || cell->total != c->total || cell->at != c->got ||
 	    cell->length != (c->total - c->got < P2P_CELL_DATA ? c->total - c->got : P2P_CELL_DATA))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"%u bytes at %u of a control message of %u, after %u of %u",
@@ -285,10 +287,10 @@ static enum oriel_status control_take(struct oriel_p2p *p2p, const struct p2p_ce
 		if (c->got == c->total)
 			control_finish(p2p, c->request, c->total);
 	} else {
-		control_keep(p2p, data, cell->length);
+		control_store(p2p, data, cell->length);
 	}
 	if (c->got == c->total) {
-		c->is_coming = false;
+		c->is_arriving = false;
 		c->request = NULL;
 	}
 	return ORIEL_OK;
@@ -342,7 +344,7 @@ bool ori_control_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 		return r->at == 0 && ori_p2p_take_out(&c->sends, r);
 	if (ori_p2p_take_out(&c->receives, r))
 		return true;
-	/* A message that still comes has its place in blocks, and keeps it. */
+	/* A message that is still arriving has its blocks, and keeps them. */
 	for (uint8_t m = c->first_message; m != P2P_NO_BLOCK; m = c->blocks[m].next_message) {
 		if (c->blocks[m].request != r)
 			continue;
@@ -366,7 +368,7 @@ void ori_control_cancel(struct oriel_p2p *p2p, enum oriel_status status)
 	if (c->request)
 		ori_p2p_finish(p2p, c->request, status);
 	c->request = NULL;
-	c->is_coming = false;
+	c->is_arriving = false;
 	for (uint8_t m = c->first_message; m != P2P_NO_BLOCK; m = c->blocks[m].next_message) {
 		if (c->blocks[m].request)
 			ori_p2p_finish(p2p, c->blocks[m].request, status);

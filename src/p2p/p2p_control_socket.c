@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How two ends meet, and that the peer is still there: frames over a unix socket,
- * with descriptors, or over TCP. One end calls the hub of the other.
- * Each says P2P_ENDPOINT, and once it has heard the peer's and can be put to, P2P_READY;
- * nothing is put before that has come.
+ * The control socket of an endpoint: two endpoints meet over it, and it shows that the
+ * peer is alive. Frames travel over a unix socket, with descriptors, or over TCP. One
+ * endpoint connects to the context of the other. Each sends P2P_ENDPOINT, and P2P_READY
+ * once it has received the peer's and can be put to; no put is made before that has
+ * arrived.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ static void socket_drop_fds(struct p2p_control_socket *control_socket)
 		close(control_socket->fds[--control_socket->nfds]);
 }
 
-/* What has come and is not read would make TCP take back what was said last. */
+/* Unread bytes would make TCP reset the connection and drop the last frame sent. */
 static void socket_hang_up(struct p2p_control_socket *control_socket)
 {
 	char rest[sizeof(control_socket->in)];
@@ -65,7 +66,7 @@ void ori_control_socket_close(struct oriel_p2p *p2p)
 	control_socket->fd = -1;
 }
 
-/* As much of @bytes as the socket takes, @fds with the first of them. */
+/* Send as much of @bytes as the socket takes, @fds with the first of them. */
 static enum oriel_status socket_push(int fd, const void *bytes, size_t length, const int *fds,
 				     unsigned nfds, size_t *pushed)
 {
@@ -89,14 +90,14 @@ static enum oriel_status socket_push(int fd, const void *bytes, size_t length, c
 	if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ETOOMANYREFS))
 		return ORIEL_AGAIN;
 	if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
-		return ori_fail(ORIEL_ERR_PEER, "the peer has gone");
+		return ori_fail(ORIEL_ERR_PEER, "the peer has closed its socket");
 	if (n < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot send to the peer");
 	*pushed = (size_t)n;
 	return ORIEL_OK;
 }
 
-/* What is left of the frame before. */
+/* Send the rest of the last frame. */
 static enum oriel_status socket_flush(struct p2p_control_socket *control_socket)
 {
 	while (control_socket->out_left) {
@@ -148,7 +149,7 @@ void ori_control_socket_bye(struct oriel_p2p *p2p, enum oriel_status status, con
 		return;
 	frame.status = status;
 	snprintf(frame.text, sizeof(frame.text), "%s", text);
-	/* Best effort: the end of the socket says the same, without the reason. */
+	/* Best effort: the closed socket says the same, without the reason. */
 	(void)socket_send(p2p, &frame, NULL, 0);
 }
 
@@ -171,8 +172,11 @@ static void socket_store_fds(struct p2p_control_socket *control_socket, struct m
 	}
 }
 
-/* The next frame. ORIEL_AGAIN: not all of it is there; ORIEL_ERR_PEER: none comes any more. */
-static enum oriel_status socket_hear(struct oriel_p2p *p2p, struct p2p_frame *frame)
+/*
+ * Receive the next frame. ORIEL_AGAIN: not all of it has arrived; ORIEL_ERR_PEER: the peer
+ * has closed the socket.
+ */
+static enum oriel_status socket_recv(struct oriel_p2p *p2p, struct p2p_frame *frame)
 {
 	struct p2p_control_socket *control_socket = &p2p->control_socket;
 	union socket_control control;
@@ -188,9 +192,11 @@ static enum oriel_status socket_hear(struct oriel_p2p *p2p, struct p2p_frame *fr
 		return ORIEL_AGAIN;
 	if (n == 0 ||
 	    (n < 0 && (errno == ECONNRESET || errno == ETIMEDOUT || errno == EHOSTUNREACH)))
-		return ori_fail(ORIEL_ERR_PEER, "the peer, %s, has gone without a word", p2p->whom);
+		return ori_fail(ORIEL_ERR_PEER,
+				"the peer, %s, exited or closed its socket without a reason",
+				p2p->peer_name);
 	if (n < 0)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot hear the peer");
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot receive from the peer");
 	socket_store_fds(control_socket, &message);
 	control_socket->in_length += (size_t)n;
 	if (control_socket->in_length < sizeof(control_socket->in))
@@ -202,12 +208,16 @@ static enum oriel_status socket_hear(struct oriel_p2p *p2p, struct p2p_frame *fr
 static enum oriel_status socket_take_bye(const struct oriel_p2p *p2p, const struct p2p_frame *frame)
 {
 	if (frame->status == ORIEL_OK)
-		return ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its end", p2p->whom);
-	return ori_fail((enum oriel_status)frame->status, "the end of the peer, %s, is broken: %s",
-			p2p->whom, frame->text);
+		return ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its endpoint",
+				p2p->peer_name);
+	return ori_fail((enum oriel_status)frame->status,
+			"the endpoint of the peer, %s, is broken: %s", p2p->peer_name, frame->text);
 }
 
-/* Does the hub of a peer that has not called still listen? It takes a knock for nothing. */
+/*
+ * Does the context of a peer that has not connected still listen? It ignores a connection
+ * that sends nothing.
+ */
 static enum oriel_status socket_probe(struct oriel_p2p *p2p)
 {
 	struct p2p_control_socket *control_socket = &p2p->control_socket;
@@ -232,7 +242,7 @@ static enum oriel_status socket_probe(struct oriel_p2p *p2p)
 }
 
 /* ORIEL_AGAIN: there is no socket yet. */
-static enum oriel_status socket_call(struct oriel_p2p *p2p)
+static enum oriel_status socket_connect(struct oriel_p2p *p2p)
 {
 	struct p2p_control_socket *control_socket = &p2p->control_socket;
 	enum oriel_status status;
@@ -263,20 +273,22 @@ static enum oriel_status socket_check_info(const struct oriel_p2p *p2p,
 					   const struct p2p_endpoint_info *e)
 {
 	if (e->mode != p2p->mode)
-		return ori_fail(ORIEL_ERR_MISMATCH, "this end is of mode %s, the peer's of mode %s",
+		return ori_fail(ORIEL_ERR_MISMATCH,
+				"this endpoint is of mode %s, the peer's of mode %s",
 				oriel_p2p_mode_name(p2p->mode),
 				oriel_p2p_mode_name((enum oriel_p2p_mode)e->mode));
 	if (e->channels != p2p->channels || e->depth != p2p->depth)
-		return ori_fail(ORIEL_ERR_MISMATCH,
-				"this end has %u channels of depth %u, the peer's %u of depth %u",
-				p2p->channels, p2p->depth, e->channels, e->depth);
+		return ori_fail(
+			ORIEL_ERR_MISMATCH,
+			"this endpoint has %u channels of depth %u, the peer's %u of depth %u",
+			p2p->channels, p2p->depth, e->channels, e->depth);
 	if (e->path != p2p->backend->path)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end has path %u, not %u", e->path,
-				p2p->backend->path);
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint has path %u, not %u",
+				e->path, p2p->backend->path);
 	return ORIEL_OK;
 }
 
-static enum oriel_status socket_say_info(struct oriel_p2p *p2p)
+static enum oriel_status socket_send_info(struct oriel_p2p *p2p)
 {
 	const struct p2p_pool *pool = &p2p->ctx->pool;
 	struct p2p_frame frame = socket_frame(P2P_ENDPOINT);
@@ -303,8 +315,8 @@ static enum oriel_status socket_take_info(struct oriel_p2p *p2p,
 {
 	enum oriel_status status;
 
-	if (p2p->control_socket.has_end)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer describes its end twice");
+	if (p2p->control_socket.has_info)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer describes its endpoint twice");
 	status = socket_check_info(p2p, info);
 	if (status != ORIEL_OK)
 		return status;
@@ -319,7 +331,7 @@ static enum oriel_status socket_take_info(struct oriel_p2p *p2p,
 	status =
 		p2p->backend->connect(p2p, info, p2p->control_socket.fds, p2p->control_socket.nfds);
 	socket_drop_fds(&p2p->control_socket);
-	p2p->control_socket.has_end = status == ORIEL_OK;
+	p2p->control_socket.has_info = status == ORIEL_OK;
 	return status;
 }
 
@@ -334,7 +346,7 @@ static enum oriel_status socket_take_piece(struct oriel_p2p *p2p, const struct p
 					p2p->control_socket.nfds, &taken->map);
 		taken->next = p2p_piece_after(piece->number);
 	} else {
-		status = ori_fail(status, "the peer gives memory that nobody asked for");
+		status = ori_fail(status, "the peer sends memory that is not due");
 	}
 	socket_drop_fds(&p2p->control_socket);
 	return status;
@@ -346,7 +358,7 @@ static enum oriel_status socket_take(struct oriel_p2p *p2p, const struct p2p_fra
 	case P2P_ENDPOINT:
 		return socket_take_info(p2p, &frame->info);
 	case P2P_READY:
-		if (!p2p->control_socket.has_end)
+		if (!p2p->control_socket.has_info)
 			break;
 		p2p->control_socket.is_ready = true;
 		p2p->is_gpu_reached = frame->ready.reaches_gpu;
@@ -364,8 +376,8 @@ static enum oriel_status socket_take(struct oriel_p2p *p2p, const struct p2p_fra
 			frame->kind);
 }
 
-/* Each step once: nothing is sent twice because something else did not fit. */
-static enum oriel_status socket_say(struct oriel_p2p *p2p)
+/* Each step once: no frame is sent twice because another one did not fit. */
+static enum oriel_status socket_send_due(struct oriel_p2p *p2p)
 {
 	struct p2p_control_socket *control_socket = &p2p->control_socket;
 	struct p2p_frame frame = socket_frame(P2P_HELLO);
@@ -376,11 +388,11 @@ static enum oriel_status socket_say(struct oriel_p2p *p2p)
 		status = socket_send(p2p, &frame, NULL, 0);
 		control_socket->is_hello_due = status == ORIEL_AGAIN;
 	}
-	if (status == ORIEL_OK && !control_socket->has_sent_end) {
-		status = socket_say_info(p2p);
-		control_socket->has_sent_end = status == ORIEL_OK;
+	if (status == ORIEL_OK && !control_socket->has_sent_info) {
+		status = socket_send_info(p2p);
+		control_socket->has_sent_info = status == ORIEL_OK;
 	}
-	if (status == ORIEL_OK && control_socket->has_end && !control_socket->has_sent_ready) {
+	if (status == ORIEL_OK && control_socket->has_info && !control_socket->has_sent_ready) {
 		frame = socket_frame(P2P_READY);
 		frame.ready.reaches_gpu = ori_p2p_context_reaches(p2p->ctx, p2p->peer_gpu);
 		status = socket_send(p2p, &frame, NULL, 0);
@@ -395,7 +407,7 @@ enum oriel_status ori_control_socket_meet(struct oriel_p2p *p2p, bool *has_moved
 	enum oriel_status status = ORIEL_OK;
 
 	if (p2p->state == P2P_CALLING) {
-		status = socket_call(p2p);
+		status = socket_connect(p2p);
 		if (status != ORIEL_OK)
 			return status;
 		ori_p2p_dial_close(&p2p->control_socket.dial);
@@ -406,10 +418,10 @@ enum oriel_status ori_control_socket_meet(struct oriel_p2p *p2p, bool *has_moved
 	}
 	while (status == ORIEL_OK &&
 	       !(p2p->control_socket.is_ready && p2p->control_socket.has_sent_ready)) {
-		status = socket_say(p2p);
-		/* A peer that does not fit has said so before it left. */
+		status = socket_send_due(p2p);
+		/* A peer whose attributes differ has sent the reason before it left. */
 		if (status == ORIEL_OK || status == ORIEL_AGAIN || status == ORIEL_ERR_PEER)
-			status = socket_hear(p2p, &frame);
+			status = socket_recv(p2p, &frame);
 		if (status == ORIEL_OK)
 			status = socket_take(p2p, &frame);
 		*has_moved |= status == ORIEL_OK;
@@ -426,7 +438,7 @@ enum oriel_status ori_control_socket_watch(struct oriel_p2p *p2p)
 		return ORIEL_OK;
 	status = socket_flush(&p2p->control_socket);
 	while (status == ORIEL_OK || status == ORIEL_AGAIN || status == ORIEL_ERR_PEER) {
-		status = socket_hear(p2p, &frame);
+		status = socket_recv(p2p, &frame);
 		if (status != ORIEL_OK)
 			break;
 		status = socket_take(p2p, &frame);
@@ -435,7 +447,7 @@ enum oriel_status ori_control_socket_watch(struct oriel_p2p *p2p)
 	}
 	if (status == ORIEL_AGAIN)
 		return ORIEL_OK;
-	/* What it has put before is there, and still taken. */
+	/* Puts that the peer made before have arrived, and are still taken. */
 	if (status == ORIEL_ERR_PEER) {
 		p2p->is_leaving = true;
 		p2p->leaving = status;

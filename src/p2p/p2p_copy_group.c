@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of the caller's as hooks of an end: it puts chunks into a ring and looks
- * whether all workers have come past them. See oriel/dev/copy_group.h for their half.
+ * Threads or kernels of the caller as hooks of an endpoint: the endpoint posts chunks into
+ * a ring and polls whether all workers are past them. oriel/dev/copy_group.h is the
+ * workers' half.
  */
 #include <stdlib.h>
 
@@ -21,7 +22,10 @@
 static_assert(sizeof(struct oriel_dev_job) == 128 && sizeof(struct oriel_dev_worker) == 128,
 	      "lines of their own");
 
-/* Jobs [oldest, posted) are in the ring; those that the end knows to be done have no slot. */
+/*
+ * Jobs [oldest, posted) are in the ring; a job that the endpoint knows to be done has no
+ * slot.
+ */
 struct group_side {
 	uint64_t oldest, posted;
 	const void *slots[GROUP_DEPTH_MAX];
@@ -42,11 +46,14 @@ static uint64_t group_done(const struct oriel_p2p_copy_group *group, enum oriel_
 	uint64_t done = UINT64_MAX;
 
 	for (uint32_t i = 0; i < group->device.workers; i++) {
-		/* Acquire: with oriel_dev_copy_group_done(), for what the worker wrote. */
-		uint64_t his = oriel_dev_load_acquire(&records[i].done);
+		/*
+		 * Acquire: with oriel_dev_copy_group_done(), for the bytes that the worker
+		 * wrote.
+		 */
+		uint64_t own = oriel_dev_load_acquire(&records[i].done);
 
-		if (his < done)
-			done = his;
+		if (own < done)
+			done = own;
 	}
 	return done;
 }
@@ -117,11 +124,11 @@ static void group_cancel(void *context, enum oriel_status status)
 	uint64_t deadline = ori_deadline(group->ctx->timeout_ns);
 
 	oriel_dev_store_release(group->ended, (uint64_t)(int64_t)status);
-	/* A worker says that it enters, does the same, and looks whether it may. */
+	/* A worker publishes that it enters, fences as well, and then checks whether it may. */
 	oriel_dev_fence_full();
 	while (group_is_inside(group)) {
 		if (ori_deadline_passed(deadline)) {
-			ori_log(ORIEL_LOG_WARN, "workers of a crew have not left in time");
+			ori_log(ORIEL_LOG_WARN, "workers of a copy group have not left in time");
 			return;
 		}
 		sched_yield();
@@ -138,7 +145,7 @@ const struct oriel_p2p_hooks *oriel_p2p_copy_group_hooks(void)
 	return &hooks;
 }
 
-/* Both rings, what both sides' workers say, and the word that it is over. */
+/* Lay out both rings, the records of both sides' workers, and the word that ends them. */
 static enum oriel_status group_fill(struct oriel_p2p_copy_group *group)
 {
 	struct oriel_dev_copy_group *d = &group->device;
@@ -163,7 +170,7 @@ static enum oriel_status group_fill(struct oriel_p2p_copy_group *group)
 
 static void group_close(struct oriel_p2p_copy_group *group)
 {
-	/* Who has never entered may still be about to. */
+	/* A worker that has never entered may still be about to. */
 	if (group->ended && !oriel_dev_load_acquire(group->ended))
 		group_cancel(group, ORIEL_ERR_ABORTED);
 	ori_p2p_context_unpin(group->ctx, &group->area);
@@ -172,7 +179,7 @@ static void group_close(struct oriel_p2p_copy_group *group)
 	ori_handle_free(group);
 }
 
-/* The area is private by now: workers in the child see that it is over. */
+/* The area is private by now: workers in the child see that it has ended. */
 static void group_fork_one(void *object)
 {
 	const struct oriel_p2p_copy_group *group = object;
@@ -199,14 +206,14 @@ enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 	if (status != ORIEL_OK)
 		return status;
 	if (!out)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_copy_group_create: crew is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_copy_group_create: group is NULL");
 	if (attr.workers > ORIEL_DEV_COPY_GROUP || attr.depth > GROUP_DEPTH_MAX)
 		return ori_fail(ORIEL_ERR_RANGE,
-				"a crew of %u workers and %u chunks, not %u and %u", attr.workers,
-				attr.depth, ORIEL_DEV_COPY_GROUP, GROUP_DEPTH_MAX);
+				"a copy group of %u workers and %u chunks, not %u and %u at most",
+				attr.workers, attr.depth, ORIEL_DEV_COPY_GROUP, GROUP_DEPTH_MAX);
 	group = ori_handle_alloc(ORI_HANDLE_P2P_CREW, sizeof(*group));
 	if (!group)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a crew");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a copy group");
 	group->ctx = ctx;
 	group->device = (struct oriel_dev_copy_group){
 		.magic = ORIEL_DEV_MAGIC,

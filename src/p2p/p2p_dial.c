@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* TCP connections to contexts of other machines; the control socket calls it. */
 #include "p2p/p2p_dial.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include "base/error.h"
 #include "bootstrap/endpoint.h"
 
-#define DIAL_PATIENCE_NS UINT64_C(3000000000) /* with an address */
+#define DIAL_PATIENCE_NS UINT64_C(3000000000) /* for an address */
 #define DIAL_PAUSE_NS UINT64_C(100000000)     /* between rounds */
 
 static_assert(2 * sizeof(struct p2p_token) <= ORI_AUTH_BODY_MAX, "a MAC covers them");
@@ -43,7 +44,7 @@ static struct ori_address dial_v6(const void *host, uint16_t port)
 	return a;
 }
 
-/* Address number @attempt of the hub at @to; family 0: there are no more. */
+/* Address number @attempt of the context at @to; family 0: there are no more. */
 static struct ori_address dial_address(const struct p2p_address *from, const struct p2p_address *to,
 				       unsigned attempt)
 {
@@ -74,7 +75,7 @@ void ori_p2p_name(const struct p2p_address *from, const struct p2p_address *to, 
 			 ori_endpoint_text(&first, where));
 }
 
-/* All addresses have been tried. */
+/* End a round in which all addresses have been tried. */
 static enum oriel_status dial_end_round(struct p2p_dial *d, const struct p2p_address *from,
 					const struct p2p_address *to)
 {
@@ -82,22 +83,23 @@ static enum oriel_status dial_end_round(struct p2p_dial *d, const struct p2p_add
 	char text[ORI_ENDPOINT_LENGTH];
 
 	if (d->strange)
-		return ori_fail(ORIEL_ERR_AUTH,
-				"the hub of process %u, called at %s, has another ORIEL_JOB_KEY, "
-				"or another one answers there",
-				to->pid, ori_endpoint_text(&first, text));
+		return ori_fail(
+			ORIEL_ERR_AUTH,
+			"the context of process %u at %s has another ORIEL_JOB_KEY, or another "
+			"process answers there",
+			to->pid, ori_endpoint_text(&first, text));
 	if (!d->attempt)
-		return ori_fail(ORIEL_ERR_PEER, "process %u has no address that others reach",
-				to->pid);
+		return ori_fail(ORIEL_ERR_PEER,
+				"process %u has no address that other machines reach", to->pid);
 	if (!d->silent)
-		return ori_fail(ORIEL_ERR_PEER, "process %u has gone: nobody listens at %s",
+		return ori_fail(ORIEL_ERR_PEER, "process %u has exited: no process listens at %s",
 				to->pid, ori_endpoint_text(&first, text));
 	d->attempt = d->refused = d->silent = 0;
 	d->deadline = ori_deadline(DIAL_PAUSE_NS);
 	return ORIEL_AGAIN;
 }
 
-/* Nothing comes of this address. */
+/* Give up this address. */
 static enum oriel_status dial_give_up(struct p2p_dial *d, unsigned *why)
 {
 	ori_p2p_dial_close(d);
@@ -146,15 +148,15 @@ static enum oriel_status dial_challenge(struct p2p_dial *d)
 	if (status != ORIEL_OK)
 		return status;
 	memcpy(frame.challenge.nonce, d->auth.connector, ORI_NONCE_LENGTH);
-	/* So little goes whole on a socket that is new, or not at all. */
+	/* Few bytes are sent whole on a new socket, or not at all. */
 	if (send(d->fd, &frame, sizeof(frame), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(frame))
 		return dial_give_up(d, &d->silent);
 	d->is_challenged = true;
 	return ORIEL_OK;
 }
 
-/* ORIEL_OK: the hub there has said all of a frame, which is in @d->in. */
-static enum oriel_status dial_hear(struct p2p_dial *d)
+/* ORIEL_OK: a whole frame of the context there is in @d->in. */
+static enum oriel_status dial_recv(struct p2p_dial *d)
 {
 	ssize_t n = recv(d->fd, (char *)&d->in + d->in_length, sizeof(d->in) - d->in_length,
 			 MSG_DONTWAIT);
@@ -174,7 +176,7 @@ static enum oriel_status dial_mac_hello(const struct ori_key *key, const struct 
 			    mac);
 }
 
-/* Is it the hub at @to, and does it know the key? */
+/* Is it the context at @to, and does it know the key? */
 static enum oriel_status dial_check_proof(struct p2p_dial *d, const struct ori_key *key,
 					  const struct p2p_address *to)
 {
@@ -202,7 +204,7 @@ enum oriel_status ori_p2p_dial(struct p2p_dial *d, const struct ori_key *key,
 	if (status == ORIEL_OK && !d->is_challenged)
 		status = dial_challenge(d);
 	if (status == ORIEL_OK)
-		status = dial_hear(d);
+		status = dial_recv(d);
 	if (status == ORIEL_OK)
 		status = dial_check_proof(d, key, to);
 	if (status != ORIEL_OK)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of GPUs: whose it is, and copies by the engines of the hub's own. */
+/*
+ * Memory of GPUs: which pointers are a GPU's, and copies by the engines of the context's
+ * GPU. Contexts and endpoints call it.
+ */
 #include <string.h>
 
 #include <oriel/dev/order.h>
@@ -10,7 +13,7 @@
 #include "base/log.h"
 #include "p2p/p2p.h"
 
-#define GPU_LOOK 256u /* tests in vain between two questions whether the GPU has failed */
+#define GPU_QUERY 256u /* tests between two queries whether the GPU has failed */
 
 enum oriel_status ori_p2p_context_open_gpu(struct oriel_p2p_context *ctx,
 					   const struct ori_gpu *like)
@@ -53,7 +56,7 @@ enum oriel_status ori_p2p_context_register_gpu(struct oriel_p2p_context *ctx, ch
 {
 	if (ctx->needs_flush && !(ctx->gpu.flags & ORI_GPU_FLUSHES))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"what an adapter writes to GPU %s (%s) needs a flush, which its "
+				"GPU %s (%s) needs a flush after the writes of a NIC, which its "
 				"driver does not have",
 				ctx->gpu.pci, ctx->gpu.name);
 	return ori_hca_register_gpu(ctx->ops, ctx->hca, &ctx->gpu, address, length, iova,
@@ -73,7 +76,10 @@ enum oriel_status ori_p2p_context_query(const struct oriel_p2p_context *ctx, con
 	return status;
 }
 
-/* What this process does not see is the driver's to refuse, once memory is shared. */
+/*
+ * For a GPU that this process does not see the answer is yes: the driver rejects it once
+ * memory is shared.
+ */
 bool ori_p2p_context_reaches(const struct oriel_p2p_context *ctx, const uint8_t uuid[ORI_GPU_UUID])
 {
 	static const uint8_t none[ORI_GPU_UUID];
@@ -120,7 +126,10 @@ enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p2p, enum p2p_copy_use 
 	struct p2p_copy_stream *copy_stream = &p2p->copy_streams[use];
 
 	copy_stream->begun++;
-	/* Release: a peer that closes and sees nobody inside sees that this may still write. */
+	/*
+	 * Release: a peer that closes and sees busy cleared sees that this copy may still
+	 * write.
+	 */
 	if (use == P2P_COPY_OUT)
 		oriel_dev_store_release(&p2p->segment->flying, copy_stream->begun);
 	*copy = copy_stream->begun;
@@ -133,10 +142,10 @@ enum oriel_status ori_copy_stream_test(struct oriel_p2p *p2p, enum p2p_copy_use 
 	struct p2p_copy_stream *copy_stream = &p2p->copy_streams[use];
 	enum oriel_status status;
 
-	/* Acquire: with what the stream stores after the copy. */
+	/* Acquire: with the word that the stream stores after the copy. */
 	if (oriel_dev_load_acquire(copy_stream->word) >= copy)
 		return ORIEL_OK;
-	if (++copy_stream->looks % GPU_LOOK)
+	if (++copy_stream->tests % GPU_QUERY)
 		return ORIEL_AGAIN;
 	status = p2p->ctx->gpu.ops->stream_query(&p2p->ctx->gpu, copy_stream->stream);
 	return status < 0 ? status : ORIEL_AGAIN;
@@ -155,7 +164,7 @@ static void copy_stream_drain(struct oriel_p2p *p2p, struct p2p_copy_stream *cop
 		}
 		sched_yield();
 	}
-	/* Also where a copy was never begun, or has failed. */
+	/* Also if a copy was never begun, or has failed. */
 	oriel_dev_store_release(copy_stream->word, copy_stream->begun);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The peer's memory is mapped here: a put is a copy, an immediate goes into a ring
- * of the peer's segment. Nobody asks before he writes, so who leaves waits until the
- * peer is outside of what may write.
+ * Backends "mapped" and "self": the peer's memory is mapped here, a put is a copy, and an
+ * immediate goes into a ring of the peer's segment. A writer asks for no permission, so an
+ * endpoint that leaves waits until the peer is outside of the code that may write.
  */
 #include <string.h>
 #include <unistd.h>
@@ -33,18 +33,21 @@ static enum oriel_status mapped_open(struct oriel_p2p *p2p, struct p2p_endpoint_
 
 static void mapped_reach(struct oriel_p2p *p2p, struct p2p_segment *peer, char *pool, bool is_gpu)
 {
-	unsigned places = 2 * p2p->channels * p2p->depth + P2P_CELLS;
+	unsigned entries = 2 * p2p->channels * p2p->depth + P2P_CELLS;
 
 	p2p->link.peer = peer;
-	/* Few places stay in the caches. As many as immediates that may be there at once. */
-	for (p2p->link.last = P2P_CELLS; p2p->link.last < places; p2p->link.last *= 2)
+	/*
+	 * The smallest ring stays in the caches. It holds as many immediates as can be
+	 * under way at once.
+	 */
+	for (p2p->link.last = P2P_CELLS; p2p->link.last < entries; p2p->link.last *= 2)
 		;
 	p2p->link.last--;
 	p2p->remote_control = (struct p2p_remote){.at = (char *)&peer->remote_control};
 	p2p->pool = (struct p2p_remote){.at = pool, .is_gpu = is_gpu};
 }
 
-static bool mapped_is_here(const struct oriel_p2p *p2p)
+static bool mapped_is_same_process(const struct oriel_p2p *p2p)
 {
 	return p2p->peer.process == p2p->address.process;
 }
@@ -53,20 +56,20 @@ enum oriel_status ori_p2p_import(struct oriel_p2p *p2p, const struct ori_mem_blo
 				 const int *fds, unsigned nfds, struct ori_mapping *mapping)
 {
 	const struct ori_gpu *gpu = p2p->ctx->gpu.ops ? &p2p->ctx->gpu : NULL;
-	bool is_here = mapped_is_here(p2p);
+	bool is_same_process = mapped_is_same_process(p2p);
 	struct ori_mem_blob b;
 	enum oriel_status status = ori_mem_blob_parse(blob, sizeof(*blob), &b);
 
 	if (status != ORIEL_OK)
 		return status;
-	if (!is_here && nfds != ori_mem_blob_fds(&b))
+	if (!is_same_process && nfds != ori_mem_blob_fds(&b))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"memory of the peer came with %u descriptors instead of %u", nfds,
 				ori_mem_blob_fds(&b));
 	/* Memory of the host is pinned, so that engines copy to it beside the CPU. */
 	if (gpu)
-		return ori_mem_import_gpu(gpu, &b, is_here ? NULL : fds, mapping);
-	return ori_mem_import(&b, is_here ? -1 : fds[0], mapping);
+		return ori_mem_import_gpu(gpu, &b, is_same_process ? NULL : fds, mapping);
+	return ori_mem_import(&b, is_same_process ? -1 : fds[0], mapping);
 }
 
 static enum oriel_status mapped_connect(struct oriel_p2p *p2p,
@@ -77,12 +80,12 @@ static enum oriel_status mapped_connect(struct oriel_p2p *p2p,
 	enum oriel_status status;
 
 	if (nfds != 2)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end came with %u descriptors",
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint came with %u descriptors",
 				nfds);
 	if (is_gpu && !ori_p2p_context_reaches(p2p->ctx, theirs->gpu))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"staging slots of process %u are of a GPU (ORIEL_P2P_GPU_SLOTS) "
-				"that process %u does not reach, whose hub has %s",
+				"that process %u does not reach, whose context has %s",
 				p2p->peer.pid, p2p->address.pid,
 				p2p->ctx->gpu.ops ? "another GPU" : "none");
 	status = ori_p2p_import(p2p, &theirs->mapped.segment, &fds[0], 1, &p2p->link.segment);
@@ -92,18 +95,19 @@ static enum oriel_status mapped_connect(struct oriel_p2p *p2p,
 		return status;
 	if (ori_mapping_is_gpu(&p2p->link.segment) || ori_mapping_is_gpu(&p2p->link.pool) != is_gpu)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"the peer's end is not in the memory that it says");
+				"the peer's endpoint is not in the memory that it describes");
 	if (p2p->link.segment.length <
 		    (p2p->eager_max ? p2p_segment_length(p2p) : sizeof(struct p2p_segment)) ||
 	    p2p->link.pool.length < theirs->stride * theirs->slots)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end is shorter than it says");
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint is shorter than it says");
 	mapped_reach(p2p, p2p->link.segment.address, p2p->link.pool.address, is_gpu);
 	return ORIEL_OK;
 }
 
 /*
- * Sequentially consistent on both sides, or both could miss the other: this end
- * says that it writes and then looks, the peer closes and then looks.
+ * Sequentially consistent on both sides, or each could miss the store of the other: this
+ * endpoint stores busy and then loads closing, the peer stores closing and then loads
+ * busy.
  */
 static enum oriel_status mapped_enter(struct oriel_p2p *p2p)
 {
@@ -120,7 +124,7 @@ static enum oriel_status mapped_enter(struct oriel_p2p *p2p)
 
 static void mapped_leave(struct oriel_p2p *p2p)
 {
-	/* Release: who sees that nobody writes sees what was written. */
+	/* Release: a peer that sees busy cleared sees the writes before it. */
 	if (p2p->link.peer)
 		__atomic_store_n(&p2p->link.peer->busy, 0, __ATOMIC_RELEASE);
 }
@@ -135,8 +139,8 @@ static void mapped_forget(struct oriel_p2p *p2p)
 		ori_mapping_close(&p2p->taken[i].map);
 }
 
-/* Has the peer's socket ended, so that nobody is there to write? */
-static bool mapped_is_gone(struct oriel_p2p *p2p)
+/* Has the peer closed its socket, so that it writes no more? */
+static bool mapped_has_peer_left(struct oriel_p2p *p2p)
 {
 	return p2p->is_leaving || ori_control_socket_watch(p2p) != ORIEL_OK || p2p->is_leaving;
 }
@@ -148,7 +152,7 @@ static bool mapped_is_written(const struct oriel_p2p *p2p)
 
 	if (__atomic_load_n(&p2p->segment->busy, __ATOMIC_SEQ_CST))
 		return true;
-	/* Nobody is inside, so that no more copies are begun. */
+	/* The peer is outside, so that it begins no more copies. */
 	return peer && oriel_dev_load_acquire(&peer->flown[P2P_COPY_OUT].count) <
 			       oriel_dev_load_acquire(&peer->flying);
 }
@@ -161,10 +165,10 @@ static void mapped_sever(struct oriel_p2p *p2p)
 	mapped_leave(p2p);
 	__atomic_store_n(&mine->closing, 1, __ATOMIC_SEQ_CST);
 	while (mapped_is_written(p2p)) {
-		if (mapped_is_gone(p2p) && !mapped_is_here(p2p))
+		if (mapped_has_peer_left(p2p) && !mapped_is_same_process(p2p))
 			break;
 		if (ori_deadline_passed(deadline)) {
-			ori_log(ORIEL_LOG_WARN, "a peer has not stopped to write in time");
+			ori_log(ORIEL_LOG_WARN, "a peer has not stopped writing in time");
 			break;
 		}
 		sched_yield();
@@ -177,7 +181,7 @@ static bool mapped_has_room(const struct oriel_p2p *p2p)
 	return p2p->link.wait_count < P2P_WAITS;
 }
 
-/* Ops are done in their order: up to the first that waits for a copy. */
+/* Operations complete in their order: up to the first that waits for a copy. */
 static void mapped_complete(struct oriel_p2p *p2p)
 {
 	const struct p2p_link *link = &p2p->link;
@@ -185,7 +189,7 @@ static void mapped_complete(struct oriel_p2p *p2p)
 	p2p->done = link->wait_count ? link->waits[link->first_wait].op : p2p->begun;
 }
 
-/* *@copy: that of the GPU, else it stays. */
+/* *@copy is the number of a copy by the GPU, else it is unchanged. */
 static enum oriel_status mapped_copy(struct oriel_p2p *p2p, const struct p2p_local *from,
 				     const struct p2p_remote *to, size_t length, uint64_t *copy)
 {
@@ -227,31 +231,31 @@ static enum oriel_status mapped_put(struct oriel_p2p *p2p, const struct p2p_loca
 	return ORIEL_OK;
 }
 
-/* One line for who looks: it is full of this number and there, or of an earlier one. */
+/* The reader loads one line: it is full with this number, or with that of an earlier lap. */
 static void mapped_publish(struct oriel_p2p *p2p, uint32_t immediate, const void *bytes,
 			   size_t length)
 {
 	struct p2p_link *link = &p2p->link;
-	struct p2p_imm_entry *entry = &link->peer->ring[link->reported++ & link->last];
+	struct p2p_imm_entry *entry = &link->peer->ring[link->written++ & link->last];
 
 	if (length)
 		memcpy(entry->bytes, bytes, length);
 	/* Release: with mapped_take() of the peer, for all that was put before. */
 	oriel_dev_store_release(&entry->what,
-				link->reported << 40 | (uint64_t)length << 32 | immediate);
+				link->written << 40 | (uint64_t)length << 32 | immediate);
 }
 
-/* How far the peer has come is looked at once a lap. */
+/* The peer's count is read once a lap. */
 static bool mapped_may_write_imm(struct oriel_p2p *p2p)
 {
 	struct p2p_link *link = &p2p->link;
 
-	if (link->reported + link->imm_count - link->seen > link->last)
+	if (link->written + link->imm_count - link->seen > link->last)
 		link->seen = oriel_dev_load_acquire(&link->peer->taken);
-	return link->reported + link->imm_count - link->seen <= link->last;
+	return link->written + link->imm_count - link->seen <= link->last;
 }
 
-/* Behind copies that are under way, or with one of its own. */
+/* Behind copies that are under way, or with a copy of its own. */
 static enum oriel_status mapped_write_imm_later(struct oriel_p2p *p2p, const struct p2p_local *from,
 						const struct p2p_remote *to, size_t length,
 						uint32_t immediate, uint64_t *op)
@@ -289,7 +293,7 @@ static enum oriel_status mapped_write_imm(struct oriel_p2p *p2p, const struct p2
 static enum oriel_status mapped_send_eager(struct oriel_p2p *p2p, const void *bytes, size_t length,
 					   uint32_t immediate, uint64_t *op)
 {
-	/* Behind copies it would have to be kept. */
+	/* Behind copies the bytes would have to be stored. */
 	if (!mapped_may_write_imm(p2p) || p2p->link.wait_count)
 		return ORIEL_AGAIN;
 	mapped_publish(p2p, immediate, bytes, length);
@@ -334,20 +338,26 @@ static enum oriel_status mapped_take(struct oriel_p2p *p2p, uint32_t *immediate)
 	if (what >> 40 != ((link->taken + 1) & 0xffffff))
 		return ORIEL_AGAIN;
 	*immediate = (uint32_t)what;
-	/* What else may not come is told by what becomes of the immediate. */
+	/* An immediate with other bytes fails when it is dispatched. */
 	if (*immediate >> 30 == P2P_IMM_EAGER)
 		status = ori_in_eager_arrived(p2p, *immediate, entry->bytes, length);
 	else if (length && length <= P2P_IMM_BYTES)
 		to = ori_in_address(p2p, *immediate, length);
 	if (to)
 		memcpy(to, entry->bytes, length);
-	/* Release: with mapped_may_write_imm() of the peer, which writes over this place then. */
+	/*
+	 * Release: with mapped_may_write_imm() of the peer, which overwrites this entry
+	 * then.
+	 */
 	oriel_dev_store_release(&mine->taken, ++link->taken);
 	return status;
 }
 
-/* Where @mem is given, or can be: a place that is free, or whose memory nobody has registered. */
-static struct p2p_given *mapped_place(struct oriel_p2p *p2p, const struct ori_mem *mem)
+/*
+ * The slot where @mem is sent to the peer, or can be: a free one, or one whose memory is
+ * not registered any more.
+ */
+static struct p2p_given *mapped_find_given(struct oriel_p2p *p2p, const struct ori_mem *mem)
 {
 	struct p2p_given *free = NULL;
 
@@ -361,16 +371,15 @@ static struct p2p_given *mapped_place(struct oriel_p2p *p2p, const struct ori_me
 		return free;
 	ori_mr_refs_drop_idle(p2p->ctx);
 	for (unsigned i = 0; i < P2P_PIECES; i++)
-		if (p2p->given[i].is_reported &&
-		    !ori_memory_is_registered(p2p->ctx, p2p->given[i].mem))
+		if (p2p->given[i].is_sent && !ori_memory_is_registered(p2p->ctx, p2p->given[i].mem))
 			return &p2p->given[i];
 	return NULL;
 }
 
-/* The number by which the peer knows @mem. ORIEL_AGAIN: it has not been told yet. */
+/* The number by which the peer knows @mem. ORIEL_AGAIN: the peer has not got it yet. */
 static enum oriel_status mapped_give(struct oriel_p2p *p2p, struct ori_mem *mem, uint32_t *number)
 {
-	struct p2p_given *given = mapped_place(p2p, mem);
+	struct p2p_given *given = mapped_find_given(p2p, mem);
 	struct p2p_frame frame = {.kind = P2P_PIECE};
 	int fds[ORI_MEM_FDS];
 	enum oriel_status status;
@@ -387,17 +396,17 @@ static enum oriel_status mapped_give(struct oriel_p2p *p2p, struct ori_mem *mem,
 		ori_mem_unref(given->mem);
 		ori_mem_ref(mem);
 		given->mem = mem;
-		given->is_reported = false;
+		given->is_sent = false;
 	}
 	*number = given->number;
-	if (given->is_reported)
+	if (given->is_sent)
 		return ORIEL_OK;
 	frame.piece.number = given->number;
 	status = ori_mem_export(mem, 0, mem->length, &frame.piece.blob);
-	nfds = mapped_is_here(p2p) ? 0 : ori_mem_fds(mem, fds);
+	nfds = mapped_is_same_process(p2p) ? 0 : ori_mem_fds(mem, fds);
 	if (status == ORIEL_OK)
 		status = ori_control_socket_send(p2p, &frame, fds, nfds);
-	given->is_reported = status == ORIEL_OK;
+	given->is_sent = status == ORIEL_OK;
 	return status;
 }
 
@@ -407,12 +416,12 @@ static bool mapped_is_same_gpu(const struct oriel_p2p *p2p)
 	       memcmp(p2p->peer_gpu, p2p->ctx->gpu.uuid, sizeof(p2p->peer_gpu)) == 0;
 }
 
-/* Of threads of this process, too, memory of a GPU has to be opened to that of the other. */
+/* Memory of a GPU has to be opened to another GPU even within this process. */
 static enum oriel_status mapped_export_gpu(struct oriel_p2p *p2p,
 					   const struct oriel_p2p_memory *memory, const void *at,
 					   size_t length, struct p2p_offer *offer)
 {
-	if (mapped_is_here(p2p) && mapped_is_same_gpu(p2p)) {
+	if (mapped_is_same_process(p2p) && mapped_is_same_gpu(p2p)) {
 		offer->address = (uintptr_t)at;
 		offer->piece = P2P_NO_PIECE;
 		offer->key = P2P_KEY_GPU;
@@ -420,8 +429,8 @@ static enum oriel_status mapped_export_gpu(struct oriel_p2p *p2p,
 	}
 	if (!p2p->is_gpu_reached)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%zu bytes at %p of GPU %s are out of reach of the peer, whose hub "
-				"has %s",
+				"%zu bytes at %p of GPU %s are out of reach of the peer, whose "
+				"context has %s",
 				length, at, p2p->ctx->gpu.pci,
 				p2p->peer_gpu[0] ? "another GPU" : "none");
 	if (!memory->mem)
@@ -440,7 +449,7 @@ static enum oriel_status mapped_export(struct oriel_p2p *p2p, const struct oriel
 {
 	if (memory->is_gpu)
 		return mapped_export_gpu(p2p, memory, at, length, offer);
-	if (mapped_is_here(p2p)) {
+	if (mapped_is_same_process(p2p)) {
 		offer->address = (uintptr_t)at;
 		offer->piece = P2P_NO_PIECE;
 		return ORIEL_OK;
@@ -454,7 +463,7 @@ static enum oriel_status mapped_export(struct oriel_p2p *p2p, const struct oriel
 	return mapped_give(p2p, memory->mem, &offer->piece);
 }
 
-/* Is piece @number there? ORIEL_AGAIN: it is still to come. */
+/* Has piece @number arrived? ORIEL_AGAIN: not yet. */
 static enum oriel_status mapped_await_piece(struct oriel_p2p *p2p, uint32_t number)
 {
 	const struct p2p_taken *taken = &p2p->taken[p2p_piece_slot(number)];
@@ -475,7 +484,7 @@ static enum oriel_status mapped_import(struct oriel_p2p *p2p, const struct p2p_o
 	const struct ori_mapping *piece;
 	enum oriel_status status;
 
-	if (offer->piece == P2P_NO_PIECE && mapped_is_here(p2p)) {
+	if (offer->piece == P2P_NO_PIECE && mapped_is_same_process(p2p)) {
 		*remote = (struct p2p_remote){.at = (char *)(uintptr_t)offer->address,
 					      .is_gpu = offer->key & P2P_KEY_GPU};
 		return ORIEL_OK;
@@ -486,7 +495,7 @@ static enum oriel_status mapped_import(struct oriel_p2p *p2p, const struct p2p_o
 	piece = &p2p->taken[p2p_piece_slot(offer->piece)].map;
 	if (offer->address > piece->length || offer->length > piece->length - offer->address)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"%llu bytes at %llu of memory of %zu bytes that the peer gave",
+				"%llu bytes at %llu of memory of %zu bytes that the peer sent",
 				(unsigned long long)offer->length,
 				(unsigned long long)offer->address, piece->length);
 	*remote = (struct p2p_remote){.at = (char *)piece->address + offer->address,
@@ -517,7 +526,7 @@ static enum oriel_status self_open(struct oriel_p2p *p2p, struct p2p_endpoint_in
 				   unsigned *nfds)
 {
 	(void)p2p, (void)mine, (void)fds, (void)nfds;
-	return ori_fail(ORIEL_ERR_STATE, "an end meets itself without a word");
+	return ori_fail(ORIEL_ERR_STATE, "an endpoint exchanges no frames with itself");
 }
 
 static enum oriel_status self_connect(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
@@ -532,7 +541,7 @@ static enum oriel_status self_connect(struct oriel_p2p *p2p, const struct p2p_en
 	return ORIEL_OK;
 }
 
-/* Its own thread writes, and is here. */
+/* This thread is the only writer. */
 static void self_sever(struct oriel_p2p *p2p)
 {
 	mapped_forget(p2p);

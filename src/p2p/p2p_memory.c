@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the user, made known to the adapter here or by a thread of its own. */
+/*
+ * Memory of the user: the caller registers it with the HCA, or a thread of the context
+ * does. oriel_p2p_register() and mr_refs use it.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,7 +12,7 @@
 #include "mem/external.h"
 #include "p2p/p2p.h"
 
-/* Whole pages: where in the first one it begins the adapter is told as well. */
+/* Whole pages: the iova holds the offset of the memory in the first page. */
 static enum oriel_status memory_register_gpu(struct oriel_p2p_context *ctx,
 					     struct oriel_p2p_memory *m)
 {
@@ -20,7 +23,7 @@ static enum oriel_status memory_register_gpu(struct oriel_p2p_context *ctx,
 					    &m->keys);
 }
 
-/* Without the lock, which a registration may take long for. */
+/* Without the lock: a registration may take long. */
 static enum oriel_status memory_register(struct oriel_p2p_context *ctx, struct oriel_p2p_memory *m)
 {
 	enum oriel_status status;
@@ -35,8 +38,8 @@ static enum oriel_status memory_register(struct oriel_p2p_context *ctx, struct o
 	return status;
 }
 
-/* Release: who sees the status sees the keys. */
-static void memory_settle(struct oriel_p2p_memory *m, enum oriel_status status)
+/* Release: a reader that sees the status sees the keys. */
+static void memory_set_status(struct oriel_p2p_memory *m, enum oriel_status status)
 {
 	atomic_store_explicit(&m->status, (int)status, memory_order_release);
 }
@@ -68,7 +71,7 @@ void ori_memory_register_all_locked(struct oriel_p2p_context *ctx)
 			continue;
 		status = memory_register(ctx, m);
 		if (status != ORIEL_OK)
-			memory_settle(m, status);
+			memory_set_status(m, status);
 	}
 }
 
@@ -99,10 +102,10 @@ static void *memory_work(void *argument)
 		ctx->working = NULL;
 		m->next = ctx->memories;
 		ctx->memories = m;
-		/* An adapter that was opened meanwhile has not seen it. */
+		/* An HCA that was opened meanwhile has not registered it. */
 		if (status == ORIEL_OK && ctx->hca && !m->has_mr)
 			status = memory_register(ctx, m);
-		memory_settle(m, status);
+		memory_set_status(m, status);
 		pthread_cond_broadcast(&ctx->wake);
 	}
 	pthread_mutex_unlock(&ctx->lock);
@@ -158,11 +161,14 @@ static enum oriel_status memory_add_locked(struct oriel_p2p_context *ctx,
 		return status;
 	m->next = ctx->memories;
 	ctx->memories = m;
-	memory_settle(m, ORIEL_OK);
+	memory_set_status(m, ORIEL_OK);
 	return ORIEL_OK;
 }
 
-/* That nobody else can map it matters, and is told, where somebody would have to. */
+/*
+ * It matters that no other process can map it only where one would have to, and that call
+ * reports it.
+ */
 static void memory_adopt(const struct oriel_p2p_context *ctx, struct oriel_p2p_memory *m)
 {
 	struct ori_error before;
@@ -173,8 +179,8 @@ static void memory_adopt(const struct oriel_p2p_context *ctx, struct oriel_p2p_m
 		ori_error_restore(&before);
 }
 
-/* What @m is, and how it leaves the process. */
-static enum oriel_status memory_look(struct oriel_p2p_context *ctx, struct oriel_p2p_memory *m)
+/* Find out what @m is, and how it can be exported. */
+static enum oriel_status memory_describe(struct oriel_p2p_context *ctx, struct oriel_p2p_memory *m)
 {
 	enum oriel_status status = ori_p2p_context_query(ctx, m->address, &m->is_gpu);
 
@@ -184,7 +190,7 @@ static enum oriel_status memory_look(struct oriel_p2p_context *ctx, struct oriel
 	if (m->mem && m->mem->gpu && !m->is_gpu) {
 		ori_mem_unref(m->mem);
 		return ori_fail(ORIEL_ERR_INVALID,
-				"%p is memory of a GPU: the hub needs ORIEL_P2P_GPU",
+				"%p is memory of a GPU: the context needs ORIEL_P2P_GPU",
 				(void *)m->address);
 	}
 	if (!m->mem && m->is_gpu)
@@ -214,7 +220,7 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_context *ctx, void *addres
 	m->length = length;
 	m->iova = (uintptr_t)address & ((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 	atomic_init(&m->status, ORIEL_AGAIN);
-	status = memory_look(ctx, m);
+	status = memory_describe(ctx, m);
 	if (status != ORIEL_OK) {
 		ori_handle_free(m);
 		return status;

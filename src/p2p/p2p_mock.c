@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A backend whose puts arrive when the test says so; unit tests and the fuzzer create it. */
 #include <oriel/p2p_mock.h>
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 
 struct mock_event {
 	struct p2p_local from;
-	uint64_t word; /* as an adapter may have taken it when it was put */
+	uint64_t word; /* as an HCA may have read it when it was put */
 	bool is_word;
 	char *to;
 	size_t length;
@@ -36,7 +37,7 @@ struct p2p_mock_endpoint {
 	uint32_t immediates[MOCK_IMMEDIATES];
 };
 
-static_assert(P2P_IMMEDIATES <= MOCK_IMMEDIATES, "an end takes what the rules allow");
+static_assert(P2P_IMMEDIATES <= MOCK_IMMEDIATES, "an endpoint takes what the rules allow");
 
 /* Events in the order in which they were put. */
 struct oriel_p2p_mock {
@@ -74,7 +75,7 @@ static bool mock_may_arrive(const struct oriel_p2p_mock *m, unsigned index)
 	return true;
 }
 
-/* Ops are done in their order: up to the first that has not arrived. */
+/* Operations complete in their order: up to the first that has not arrived. */
 static void mock_complete(struct p2p_mock_endpoint *e)
 {
 	const struct oriel_p2p_mock *m = e->mock;
@@ -88,19 +89,18 @@ static void mock_complete(struct p2p_mock_endpoint *e)
 	e->p2p->done = done;
 }
 
-static bool mock_is_remote(const struct oriel_p2p_mock *m, const struct mock_event *event)
+static bool mock_is_gpu(const struct oriel_p2p_mock *m, const struct mock_event *event)
 {
-	bool is_remote = event->from.is_gpu;
+	bool is_gpu = event->from.is_gpu;
 
-	return is_remote ||
-	       (ori_p2p_context_query(m->ctx, event->to, &is_remote) == ORIEL_OK && is_remote);
+	return is_gpu || (ori_p2p_context_query(m->ctx, event->to, &is_gpu) == ORIEL_OK && is_gpu);
 }
 
 static void mock_copy(const struct oriel_p2p_mock *m, const struct mock_event *event)
 {
 	if (event->is_word)
 		oriel_dev_store_release((uint64_t *)(void *)event->to, event->word);
-	else if (event->length && mock_is_remote(m, event))
+	else if (event->length && mock_is_gpu(m, event))
 		(void)m->ctx->gpu.ops->copy(&m->ctx->gpu, event->to, event->from.at, event->length);
 	else if (event->length)
 		memcpy(event->to, event->from.at, event->length);
@@ -136,7 +136,7 @@ static enum oriel_status mock_open(struct oriel_p2p *p2p, struct p2p_endpoint_in
 				   unsigned *nfds)
 {
 	(void)p2p, (void)mine, (void)fds, (void)nfds;
-	return ori_fail(ORIEL_ERR_STATE, "the ends of a mock are joined from the start");
+	return ori_fail(ORIEL_ERR_STATE, "the endpoints of a mock are joined from the start");
 }
 
 static enum oriel_status mock_connect(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
@@ -235,7 +235,8 @@ static enum oriel_status mock_progress(struct oriel_p2p *p2p)
 	struct p2p_mock_endpoint *e = to_mock(p2p);
 
 	if (e->failure != ORIEL_OK)
-		return ori_fail(e->failure, "the link of end %u of a mock has failed", e->which);
+		return ori_fail(e->failure, "the link of endpoint %u of a mock has failed",
+				e->which);
 	mock_deliver_some(e->mock);
 	mock_complete(e);
 	return ORIEL_OK;
@@ -292,7 +293,7 @@ static void mock_join(struct oriel_p2p_mock *m, unsigned which)
 	p2p->backend = &mock_backend;
 	p2p->link.mock = &m->endpoints[which];
 	p2p->peer = peer->address;
-	ori_p2p_name(&p2p->address, &p2p->peer, p2p->whom);
+	ori_p2p_name(&p2p->address, &p2p->peer, p2p->peer_name);
 	p2p->remote_control.address = (uintptr_t)&peer->segment->remote_control;
 	p2p->pool.address = (uintptr_t)m->ctx->pool.area.base;
 	p2p->pool_stride = m->ctx->pool.stride;
@@ -400,7 +401,7 @@ enum oriel_status oriel_p2p_mock_deliver(struct oriel_p2p_mock *mock, unsigned i
 		return ori_fail(ORIEL_ERR_RANGE, "event %u of %u", index, mock->count);
 	if (!mock_may_arrive(mock, index))
 		return ori_fail(ORIEL_ERR_STATE,
-				"event %u tells of what was put before, which has not arrived",
+				"event %u has an immediate, and an earlier put has not arrived",
 				index);
 	mock_deliver(mock, index);
 	return ORIEL_OK;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that nobody has registered, for as long as a transfer takes. Transfers from or
- * to the same pages share one registration (mem/cache.h).
+ * References to registrations of memory that the user has not registered, for as long as a
+ * transfer takes: in.c and out.c take them. Transfers from or to the same pages share one
+ * registration (mem/cache.h).
  */
 #include <stdlib.h>
 
 #include "mem/cache.h"
 #include "p2p/p2p.h"
 
-#define HOLD_IDLE 64u /* registrations of GPU allocations that no transfer uses now */
+#define MR_REFS_IDLE 64u /* registrations of GPU allocations that no transfer uses now */
 
-/* All of the allocation, which has a number that no other one gets. */
+/* The whole allocation, which has a number that no other one gets. */
 static enum oriel_status mr_ref_find_gpu(const struct oriel_p2p_context *ctx, uint64_t address,
 					 uint64_t length, struct ori_cache_range *range)
 {
@@ -30,7 +31,7 @@ static enum oriel_status mr_ref_find_gpu(const struct oriel_p2p_context *ctx, ui
 	return ORIEL_OK;
 }
 
-/* Pages, without those behind a piece that another process may be given. */
+/* Whole pages, but not beyond a piece that may be mapped by another process. */
 static enum oriel_status mr_ref_find_host(uint64_t address, uint64_t length,
 					  struct ori_cache_range *range)
 {
@@ -89,7 +90,7 @@ static void mr_ref_leave(void *context, void *registration)
 enum oriel_status ori_mr_refs_open(struct oriel_p2p_context *ctx)
 {
 	const struct ori_cache_attr attr = {ctx, mr_ref_find, mr_ref_enter, mr_ref_leave,
-					    HOLD_IDLE};
+					    MR_REFS_IDLE};
 
 	return ori_cache_create(&attr, &ctx->mr_refs);
 }

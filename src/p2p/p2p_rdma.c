@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Through an adapter, by a link that the host drives. */
+/* Backend "rdma": through an HCA, by a link that the host drives (rdma/rdma_host.h). */
 #include <string.h>
 
 #include "base/error.h"
 #include "p2p/p2p.h"
 #include "rdma/rdma_host.h"
 
-static_assert(sizeof(struct ori_host_end) == P2P_LINK_INFO, "an end of a link fits that of p2p");
+static_assert(sizeof(struct ori_host_end) == P2P_LINK_INFO, "the endpoint of a link fits a frame");
 
 static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 {
@@ -25,7 +25,7 @@ static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 	attr.hca = ctx->hca;
 	status = ori_host_create(&attr, &p2p->link.host, &end);
 	if (status == ORIEL_OK)
-		memcpy(p2p->link.host_end, &end, sizeof(end));
+		memcpy(p2p->link.host_endpoint, &end, sizeof(end));
 	return status;
 }
 
@@ -36,14 +36,14 @@ static enum oriel_status rdma_open(struct oriel_p2p *p2p, struct p2p_endpoint_in
 
 	(void)fds;
 	*nfds = 0;
-	/* Told once more where the socket took nothing. */
+	/* Called once more if the socket took nothing. */
 	if (!p2p->link.host)
 		status = rdma_open_link(p2p);
 	if (status != ORIEL_OK)
 		return status;
 	p2p->ctx->ops->describe(p2p->ctx->hca, &mine->rdma.adapter);
 	mine->adapters = p2p->ctx->choice.kind;
-	memcpy(mine->rdma.link, p2p->link.host_end, sizeof(mine->rdma.link));
+	memcpy(mine->rdma.link, p2p->link.host_endpoint, sizeof(mine->rdma.link));
 	mine->rdma.segment_rkey = p2p->area.keys.rkey;
 	mine->rdma.pool_rkey = p2p->ctx->pool.area.keys.rkey;
 	mine->flags = p2p->ctx->pool.is_gpu ? P2P_ENDPOINT_GPU_SLOTS : 0;
@@ -58,20 +58,20 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_en
 
 	(void)fds;
 	if (nfds)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end came with %u descriptors",
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint came with %u descriptors",
 				nfds);
 	if (theirs->adapters != (uint32_t)p2p->ctx->choice.kind)
 		return ori_fail(
 			ORIEL_ERR_MISMATCH,
-			"this end drives %s, the peer's does not: set ORIEL_HCA to the same "
-			"for both",
+			"this endpoint drives %s, the peer's does not: set ORIEL_HCA to the "
+			"same for both",
 			p2p->ctx->ops->kind);
 	p2p->remote_control = (struct p2p_remote){.key = theirs->rdma.segment_rkey};
 	p2p->pool = (struct p2p_remote){.key = theirs->rdma.pool_rkey,
 					.is_gpu = theirs->flags & P2P_ENDPOINT_GPU_SLOTS};
 	memcpy(&link, theirs->rdma.link, sizeof(link));
 	if (link.queues != p2p->queues)
-		return ori_fail(ORIEL_ERR_MISMATCH, "this end has %u queues, the peer's %u",
+		return ori_fail(ORIEL_ERR_MISMATCH, "this endpoint has %u queues, the peer's %u",
 				p2p->queues, link.queues);
 	return ori_host_connect(p2p->link.host, &theirs->rdma.adapter, &link);
 }
@@ -103,7 +103,10 @@ static struct ori_host_move rdma_move(const struct p2p_local *from, const struct
 	return move;
 }
 
-/* A link that has failed says so when there is progress, after what has come is taken. */
+/*
+ * progress() reports a link that has failed, after the immediates that have arrived are
+ * taken.
+ */
 static enum oriel_status rdma_begun(struct oriel_p2p *p2p, enum oriel_status status,
 				    const uint64_t *op)
 {

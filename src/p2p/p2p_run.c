@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an end goes on, waits, and breaks. */
+/*
+ * How an endpoint makes progress, waits, and breaks: the calls of progress, test, wait and
+ * drain, and the pass that they make.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,11 +16,11 @@
 
 #define P2P_STEP_MIN (16u << 10)
 #define P2P_PAGE 4096u
-#define P2P_LOOK 128u          /* passes in vain between two looks at the clock ... */
-#define P2P_LOOK_NS 20000u     /* ... and then at the socket, at most so often */
-#define P2P_ASK 64u            /* passes between two looks at the deadline */
-#define P2P_QUIET 64u          /* passes that only look, until one looks at all */
-#define P2P_SPIN 400u          /* passes in vain before a wait gives the core away */
+#define P2P_WATCH 128u         /* passes without progress between two reads of the clock ... */
+#define P2P_WATCH_NS 20000u    /* ... and then a poll of the socket, at most this often */
+#define P2P_ASK 64u            /* passes between two checks of the deadline */
+#define P2P_QUIET 64u          /* passes that only poll the ring, until a whole one */
+#define P2P_SPIN 400u          /* passes without progress before a wait yields the core */
 #define P2P_SLEEPY_NS 5000000u /* ... before it sleeps between them */
 #define P2P_SLEEP_NS 50000
 
@@ -78,7 +81,7 @@ enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p2p, const void *bytes, siz
 				   uint32_t immediate, uint64_t *op)
 {
 	(void)bytes, (void)length, (void)immediate, (void)op;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s carries no bytes", p2p->backend->name);
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s has no eager sends", p2p->backend->name);
 }
 
 void ori_p2p_stop_copies(struct oriel_p2p *p2p, enum oriel_status status)
@@ -110,13 +113,13 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
 
 uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which)
 {
-	/* Acquire: with the word that the peer, or the adapter for it, has stored. */
+	/* Acquire: with the word that the peer, or the HCA for it, has stored. */
 	return oriel_dev_load_acquire(&p2p->segment->remote_control.words[which]);
 }
 
 /*
- * Puts have no order: of two of one count, the earlier one could come last. A credit
- * is used before there is another in its place.
+ * Puts have no order: of two puts of one count, the earlier one could arrive last. A
+ * credit is used before the next one replaces it.
  */
 static bool p2p_is_under_way(const struct oriel_p2p *p2p, unsigned which)
 {
@@ -125,15 +128,15 @@ static bool p2p_is_under_way(const struct oriel_p2p *p2p, unsigned which)
 
 static enum oriel_status p2p_put_word(struct oriel_p2p *p2p, unsigned which)
 {
-	uint64_t *local_control = &p2p->segment->local_control.words[which],
-		 at = which * sizeof(*local_control), op;
-	struct p2p_local from = p2p_local_control(p2p, local_control);
+	uint64_t *source = &p2p->segment->local_control.words[which], at = which * sizeof(*source),
+		 op;
+	struct p2p_local from = p2p_local_control(p2p, source);
 	struct p2p_remote to = p2p_remote_control(p2p, at);
 	enum oriel_status status;
 
 	if (p2p_is_under_way(p2p, which))
 		return ORIEL_AGAIN;
-	status = p2p->backend->put(p2p, &from, &to, sizeof(*local_control), &op);
+	status = p2p->backend->put(p2p, &from, &to, sizeof(*source), &op);
 	if (status == ORIEL_OK && which < P2P_WORD_CREDIT)
 		p2p->counts_op[which] = op + 1;
 	return status;
@@ -181,7 +184,7 @@ static enum oriel_status p2p_put_dirty(struct oriel_p2p *p2p)
 
 size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length)
 {
-	/* Four chunks of what is not long: the copies at both ends go on beside each other. */
+	/* Four chunks if the transfer is short: the copies at both endpoints overlap. */
 	uint64_t step = (length / 4 + P2P_PAGE - 1) / P2P_PAGE * P2P_PAGE;
 
 	if (step < P2P_STEP_MIN)
@@ -199,11 +202,12 @@ static enum oriel_status p2p_dispatch(struct oriel_p2p *p2p, uint32_t immediate)
 	case P2P_IMM_OFFER:
 		return ori_out_offered(p2p, immediate);
 	case P2P_IMM_EAGER:
-		/* take() has seen to it. */
+		/* take() has handled it. */
 		if (p2p->backend->has_eager)
 			return ORIEL_OK;
 	}
-	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer tells 0x%08x", immediate);
+	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer wrote immediate 0x%08x, which has no meaning",
+			immediate);
 }
 
 static enum oriel_status p2p_take_all(struct oriel_p2p *p2p, bool *has_moved)
@@ -236,7 +240,7 @@ static enum oriel_status p2p_run(struct oriel_p2p *p2p, bool *has_moved)
 	return status;
 }
 
-/* What this thread's last error tells ends the link; what has come is still taken. */
+/* This thread's last error ends the link; data that has arrived is still taken. */
 static void p2p_start_leaving(struct oriel_p2p *p2p, enum oriel_status status)
 {
 	if (p2p->is_leaving)
@@ -246,21 +250,21 @@ static void p2p_start_leaving(struct oriel_p2p *p2p, enum oriel_status status)
 	snprintf(p2p->failure_text, sizeof(p2p->failure_text), "%s", oriel_last_error());
 }
 
-/* A look at the socket is a call of the system, which takes as long as a message. */
-static bool p2p_is_time_to_look(struct oriel_p2p *p2p)
+/* A poll of the socket is a system call, which takes as long as a message. */
+static bool p2p_may_watch(struct oriel_p2p *p2p)
 {
 	uint64_t now;
 
-	if (p2p->is_leaving || ++p2p->looks % P2P_LOOK)
+	if (p2p->is_leaving || ++p2p->idle_passes % P2P_WATCH)
 		return false;
 	now = ori_clock_ns();
-	if (now - p2p->looked < P2P_LOOK_NS)
+	if (now - p2p->watched_at < P2P_WATCH_NS)
 		return false;
-	p2p->looked = now;
+	p2p->watched_at = now;
 	return true;
 }
 
-/* A peer who waits with something else sees what is waited for here. */
+/* A peer that waits with another kind of transfer learns which receives wait here. */
 static enum oriel_status p2p_report_granted(struct oriel_p2p *p2p)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -273,12 +277,12 @@ static enum oriel_status p2p_report_granted(struct oriel_p2p *p2p)
 	return status;
 }
 
-/* Nothing has moved: is the peer still there? */
-static enum oriel_status p2p_look(struct oriel_p2p *p2p)
+/* A pass without progress: is the peer still there? */
+static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 {
 	enum oriel_status status = ORIEL_OK;
 
-	if (p2p_is_time_to_look(p2p)) {
+	if (p2p_may_watch(p2p)) {
 		status = ori_control_socket_watch(p2p);
 		if (status == ORIEL_OK)
 			status = p2p_report_granted(p2p);
@@ -291,19 +295,20 @@ static enum oriel_status p2p_look(struct oriel_p2p *p2p)
 	return ori_fail(p2p->leaving, "%s", p2p->failure_text);
 }
 
-/* The peer lets nobody in any more, and has said why before. */
-static enum oriel_status p2p_refused(struct oriel_p2p *p2p)
+/* The peer has closed its segment, and has said why on the socket before. */
+static enum oriel_status p2p_leave_severed(struct oriel_p2p *p2p)
 {
 	enum oriel_status status = ori_control_socket_watch(p2p);
 
 	if (status == ORIEL_OK && !p2p->is_leaving) {
-		(void)ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its end", p2p->whom);
+		(void)ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its endpoint",
+			       p2p->peer_name);
 		p2p_start_leaving(p2p, ORIEL_ERR_PEER);
 	}
 	return status;
 }
 
-/* What is for the link, while there is one. */
+/* Operations that need the link, while there is one. */
 static enum oriel_status p2p_advance(struct oriel_p2p *p2p)
 {
 	enum oriel_status status = p2p->backend->progress(p2p);
@@ -314,7 +319,7 @@ static enum oriel_status p2p_advance(struct oriel_p2p *p2p)
 	return ORIEL_OK;
 }
 
-/* Is there nothing to do but to wait for the peer? Then a pass is one look at the ring. */
+/* Is waiting for the peer all that is left to do? Then a pass is one poll of the ring. */
 static bool p2p_is_quiet(struct oriel_p2p *p2p)
 {
 	return p2p->backend->is_mapped && !p2p->active_out && !p2p->is_dirty && !p2p->is_due &&
@@ -332,20 +337,20 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p2p, bool *has_moved)
 		if (status != ORIEL_OK)
 			return status;
 		if (!p2p->is_due)
-			return *has_moved ? ORIEL_OK : p2p_look(p2p);
+			return *has_moved ? ORIEL_OK : p2p_watch(p2p);
 	}
 	is_inside = !p2p->is_leaving && p2p->backend->enter(p2p) == ORIEL_OK;
 	if (is_inside)
 		status = p2p_advance(p2p);
 	else if (!p2p->is_leaving)
-		status = p2p_refused(p2p);
+		status = p2p_leave_severed(p2p);
 	if (status == ORIEL_OK)
 		status = p2p_take_all(p2p, has_moved);
 	if (status == ORIEL_OK)
 		status = p2p_run(p2p, has_moved);
 	if (is_inside)
 		p2p->backend->leave(p2p);
-	return status == ORIEL_OK && !*has_moved ? p2p_look(p2p) : status;
+	return status == ORIEL_OK && !*has_moved ? p2p_watch(p2p) : status;
 }
 
 static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p2p, bool *has_moved)
@@ -360,8 +365,8 @@ static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p2p, bool *has_moved
 	if (status == ORIEL_AGAIN)
 		status = ORIEL_OK;
 	if (status == ORIEL_OK && ori_deadline_passed(p2p->deadline))
-		status = ori_fail(ORIEL_ERR_TIMEOUT, "%s has not connected its end in time",
-				  p2p->whom);
+		status = ori_fail(ORIEL_ERR_TIMEOUT, "%s has not connected its endpoint in time",
+				  p2p->peer_name);
 	return status;
 }
 
@@ -410,7 +415,7 @@ static enum oriel_status p2p_result(const struct oriel_p2p *p2p,
 		return ori_p2p_failed(p2p);
 	if (status == ORIEL_ERR_ABORTED)
 		return ori_fail(status, "the request was cancelled");
-	return ori_fail(status, "a control message of %zu bytes came for a receive of %zu",
+	return ori_fail(status, "a control message of %zu bytes arrived for a receive of %zu",
 			request->length, (size_t)request->address);
 }
 
@@ -431,9 +436,9 @@ enum oriel_status oriel_p2p_test(struct oriel_p2p *p2p, const struct oriel_p2p_r
 	return p2p_result(p2p, request);
 }
 
-/* Turns of a wait in which nothing moved. Who waits for little asks no clock. */
+/* Turns of a wait in which nothing moved. A short wait reads no clock. */
 struct p2p_patience {
-	uint64_t timeout_ns, deadline, since; /* the last two 0: not asked yet */
+	uint64_t timeout_ns, deadline, since; /* the last two 0: not read yet */
 	unsigned turns, passes;
 };
 
@@ -493,8 +498,7 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_r
 	}
 	ori_p2p_leave(p2p);
 	if (request->status == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s is not done in time",
-				p2p->whom);
+		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s timed out", p2p->peer_name);
 	return p2p_result(p2p, request);
 }
 
@@ -529,6 +533,8 @@ enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns)
 	}
 	ori_p2p_leave(p2p);
 	if (status == ORIEL_OK && !p2p_is_drained(p2p))
-		return ori_fail(ORIEL_ERR_TIMEOUT, "not all for %s is done in time", p2p->whom);
+		return ori_fail(ORIEL_ERR_TIMEOUT,
+				"drain to %s timed out: some requests are not done",
+				p2p->peer_name);
 	return status;
 }

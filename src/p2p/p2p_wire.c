@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parsers of the bytes between two endpoints, and the rules that both compute alike. */
 #include "p2p/p2p_wire.h"
 
 #include <string.h>
@@ -27,14 +28,15 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct
 				sizeof(a));
 	memcpy(&a, bytes, sizeof(a));
 	if (a.magic != P2P_ADDRESS_MAGIC)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "these bytes are no address of an end");
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"these bytes are not the address of an endpoint");
 	if (a.version != P2P_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "address of version %u, not %u", a.version,
 				P2P_VERSION);
 	if (!a.paths || a.paths & ~known || !a.process || !a.pid ||
 	    wire_is_zero(&a.token.context, sizeof(a.token.context)) || a.hosts.is_ipv6 > 1 ||
 	    a.reserved1 || !wire_is_zero(a.reserved2, sizeof(a.reserved2)))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "address that no end has");
+		return ori_fail(ORIEL_ERR_PROTOCOL, "an address that no endpoint has");
 	*out = a;
 	return ORIEL_OK;
 }
@@ -55,7 +57,7 @@ bool ori_p2p_address_is_local(const struct p2p_address *a, const struct p2p_addr
 
 bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address *b)
 {
-	/* Who is called listens. */
+	/* The side that is connected to has to listen. */
 	if (!ori_p2p_address_is_local(a, b) && !a->port != !b->port)
 		return !a->port;
 	return ori_p2p_token_compare(&a->token, &b->token) < 0;
@@ -68,7 +70,7 @@ enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p
 
 	if (ori_p2p_token_compare(&a->token, &b->token) == 0)
 		return both & 1u << ORIEL_PATH_SELF ? ORIEL_PATH_SELF : ORIEL_PATH_NONE;
-	/* Also what the ends of the rdma path have to say goes over sockets. */
+	/* Endpoints of the rdma path, too, exchange their frames over sockets. */
 	if (!is_local && !a->port && !b->port)
 		return ORIEL_PATH_NONE;
 	if (is_local && both & 1u << ORIEL_PATH_MAPPED)
@@ -80,7 +82,7 @@ static const char *wire_info_flaw(const struct p2p_endpoint_info *e)
 {
 	if (e->mode > ORIEL_P2P_COPY_BASED || e->adapters > ORI_ADAPTERS_VERBS ||
 	    e->flags & ~(P2P_ENDPOINT_GPU_SLOTS | P2P_ENDPOINT_EAGER))
-		return "an end of unknown form";
+		return "an endpoint of unknown form";
 	if (!e->channels || e->channels > ORIEL_P2P_CHANNELS || !e->depth || e->depth > P2P_DEPTH ||
 	    e->channels * e->depth > P2P_SLOTS)
 		return "impossible channels";
@@ -91,7 +93,7 @@ static const char *wire_info_flaw(const struct p2p_endpoint_info *e)
 	if (!e->slots || e->slots > UINT16_MAX)
 		return "impossible number of staging slots";
 	if (e->path != ORIEL_PATH_MAPPED && e->path != ORIEL_PATH_RDMA)
-		return "an end of unknown path";
+		return "an endpoint of unknown path";
 	return NULL;
 }
 
@@ -107,8 +109,9 @@ static const char *wire_flaw(const struct p2p_frame *f)
 	case P2P_PROOF:
 		return NULL;
 	case P2P_READY:
-		return f->ready.reaches_gpu > 1 || f->ready.reserved ? "an end of unknown reach"
-								     : NULL;
+		return f->ready.reaches_gpu > 1 || f->ready.reserved
+			       ? "an endpoint of unknown reach"
+			       : NULL;
 	case P2P_ENDPOINT:
 		return wire_info_flaw(&f->info);
 	case P2P_PIECE:
@@ -117,7 +120,7 @@ static const char *wire_flaw(const struct p2p_frame *f)
 	case P2P_BYE:
 		if (f->status > 0 || f->status < ORIEL_ERR_ACCESS)
 			return "an unknown status";
-		return memchr(f->text, '\0', sizeof(f->text)) ? NULL : "a text without an end";
+		return memchr(f->text, '\0', sizeof(f->text)) ? NULL : "a text without a NUL";
 	}
 	return "a frame of unknown kind";
 }
@@ -132,7 +135,7 @@ enum oriel_status ori_p2p_frame_parse(const void *bytes, size_t length, struct p
 				sizeof(f));
 	memcpy(&f, bytes, sizeof(f));
 	if (f.magic != P2P_FRAME_MAGIC)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's bytes are no frame");
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's bytes are not a frame");
 	if (f.version != P2P_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "the peer speaks version %u, not %u", f.version,
 				P2P_VERSION);
@@ -154,23 +157,23 @@ uint64_t ori_p2p_token_brief(const struct p2p_token *token)
 enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct p2p_export *out)
 {
 	struct p2p_export e;
-	uint64_t info;
+	uint64_t end;
 
 	if (length != sizeof(e))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "exported memory in %zu bytes instead of %zu",
 				length, sizeof(e));
 	memcpy(&e, bytes, sizeof(e));
 	if (e.magic != P2P_EXPORT_MAGIC)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "these bytes are no exported memory");
+		return ori_fail(ORIEL_ERR_PROTOCOL, "these bytes are not exported memory");
 	if (e.version != P2P_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "exported memory of version %u, not %u",
 				e.version, P2P_VERSION);
-	if (!e.length || __builtin_add_overflow(e.address, e.length, &info) ||
+	if (!e.length || __builtin_add_overflow(e.address, e.length, &end) ||
 	    (e.path != ORIEL_PATH_SELF && e.path != ORIEL_PATH_MAPPED &&
 	     e.path != ORIEL_PATH_RDMA) ||
 	    (e.piece > INT32_MAX && e.piece != P2P_NO_PIECE) ||
 	    !wire_is_zero(e.reserved, sizeof(e.reserved)))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "exported memory that nobody exports");
+		return ori_fail(ORIEL_ERR_PROTOCOL, "exported memory that no endpoint exports");
 	*out = e;
 	return ORIEL_OK;
 }

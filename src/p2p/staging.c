@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the library's, and the slots that ends of a hub share. */
+/*
+ * Areas of the library's memory, and the pool of staging slots that endpoints of a context
+ * share.
+ */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -43,7 +46,10 @@ void ori_pool_give(struct p2p_pool *pool, struct p2p_stack *stack, int slot)
 	do {
 		atomic_store_explicit(&pool->next[slot], (uint16_t)(head & 0xffff),
 				      memory_order_relaxed);
-		/* Release: who takes the slot comes after all that its last owner did there. */
+		/*
+		 * Release: the next owner of the slot comes after all writes of the last
+		 * one.
+		 */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&stack->head, &head, staging_head(head, staging_count(head) + 1, (unsigned)slot),
 		memory_order_release, memory_order_relaxed));
@@ -58,7 +64,7 @@ int ori_pool_take(struct p2p_pool *pool, struct p2p_stack *stack, unsigned leave
 		if (staging_count(head) <= leave)
 			return -1;
 		first = head & 0xffff;
-		/* Of another list by now, perhaps: then the tag is another one, too. */
+		/* The slot may be in another list by now: then the tag has changed, too. */
 		next = atomic_load_explicit(&pool->next[first], memory_order_relaxed);
 	} while (!atomic_compare_exchange_weak_explicit(
 		&stack->head, &head, staging_head(head, staging_count(head) - 1, next),
@@ -71,7 +77,7 @@ unsigned ori_pool_free(const struct p2p_stack *stack)
 	return staging_count(atomic_load_explicit(&stack->head, memory_order_relaxed));
 }
 
-/* Whole pages, as an adapter wants them of a GPU. */
+/* Whole pages, as an HCA needs them of a GPU. */
 static enum oriel_status staging_open_gpu(struct p2p_area *area, const struct ori_gpu *gpu,
 					  size_t length)
 {
@@ -89,26 +95,26 @@ static enum oriel_status staging_open_gpu(struct p2p_area *area, const struct or
 enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned receive,
 				const struct ori_gpu *gpu)
 {
-	struct p2p_pool p2p = {.chunk = chunk,
-			       .receive = receive,
-			       .slots = receive + receive / 2,
-			       .is_gpu = gpu != NULL};
+	struct p2p_pool p = {.chunk = chunk,
+			     .receive = receive,
+			     .slots = receive + receive / 2,
+			     .is_gpu = gpu != NULL};
 	enum oriel_status status;
 
-	p2p.stride =
+	p.stride =
 		(sizeof(struct p2p_label) + chunk + STAGING_LINE - 1) / STAGING_LINE * STAGING_LINE;
-	p2p.next = calloc(p2p.slots, sizeof(*p2p.next));
-	if (!p2p.next)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u staging slots", p2p.slots);
-	status = gpu ? staging_open_gpu(&p2p.area, gpu, p2p.stride * p2p.slots)
-		     : ori_area_open(&p2p.area, p2p.stride * p2p.slots);
+	p.next = calloc(p.slots, sizeof(*p.next));
+	if (!p.next)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u staging slots", p.slots);
+	status = gpu ? staging_open_gpu(&p.area, gpu, p.stride * p.slots)
+		     : ori_area_open(&p.area, p.stride * p.slots);
 	if (status != ORIEL_OK) {
-		free((void *)p2p.next);
+		free((void *)p.next);
 		return status;
 	}
-	atomic_init(&p2p.receives.head, STAGING_NONE);
-	atomic_init(&p2p.sends.head, STAGING_NONE);
-	*pool = p2p;
+	atomic_init(&p.receives.head, STAGING_NONE);
+	atomic_init(&p.sends.head, STAGING_NONE);
+	*pool = p;
 	for (unsigned i = pool->slots; i-- > 0;)
 		ori_pool_give(pool, i < receive ? &pool->receives : &pool->sends, (int)i);
 	return ORIEL_OK;
