@@ -48,7 +48,7 @@ struct p2p_link {
 	struct p2p_segment *peer;         /* in it */
 	struct p2p_mock_endpoint *mock;
 	/*
-	 * Of the mapped backend: immediates written and taken, and the peer's count of
+	 * The mapped backend counts immediates written and taken, and the peer's count of
 	 * taken ones when last read.
 	 */
 	uint64_t written, taken, seen;
@@ -97,7 +97,7 @@ struct p2p_backend {
 				       uint32_t immediate, uint64_t *op);
 	/*
 	 * The same with P2P_IMM_BYTES bytes at most, which are copied now; the peer copies
-	 * them to ori_in_address(). Of backends that have eager sends.
+	 * them to ori_in_address(). Only backends with eager sends have it.
 	 */
 	enum oriel_status (*send_eager)(struct oriel_p2p *p2p, const void *bytes, size_t length,
 					uint32_t immediate, uint64_t *op);
@@ -110,7 +110,7 @@ struct p2p_backend {
 	enum oriel_status (*take)(struct oriel_p2p *p2p, uint32_t *immediate);
 
 	/*
-	 * How the peer reaches @at of @memory, for an offer or for exported memory.
+	 * Describe how the peer reaches @at of @memory, for an offer or exported memory.
 	 * ORIEL_AGAIN: not yet; ORIEL_ERR_UNSUPPORTED: it cannot, and why.
 	 */
 	enum oriel_status (*export)(struct oriel_p2p *p2p, const struct oriel_p2p_memory *memory,

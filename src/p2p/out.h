@@ -8,7 +8,7 @@
 
 #include "p2p/p2p.h"
 
-/* Index of the credit and the label of @unit. */
+/* Index of the credit and label of @unit. */
 static inline unsigned p2p_out_index(const struct oriel_p2p *p2p, unsigned channel, uint64_t unit)
 {
 	return channel * p2p->depth + p2p_slot(p2p, unit);
@@ -25,7 +25,7 @@ enum oriel_status ori_out_post_eager(struct oriel_p2p *p2p, const struct oriel_p
 
 /* Fail because @r does not fit @remote, the operation of the peer. */
 enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char *remote);
-/* The operation of the peer, a receive or an expect, that @protocol tells of. */
+/* The operation of the peer, a receive or an expect, that @protocol means. */
 const char *ori_out_other(enum p2p_protocol protocol);
 
 #endif

@@ -210,10 +210,7 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 	enum oriel_path path = ori_p2p_address_path(&p2p->address, peer);
 	enum oriel_status status = ORIEL_OK;
 
-	/*
-	 * Where an HCA moves all bytes by itself no stream is needed, and queues of the
-	 * hardware are few.
-	 */
+	/* If an HCA moves all bytes by itself no stream is needed, and hardware queues are few. */
 	if (path != ORIEL_PATH_RDMA || p2p->mode != ORIEL_P2P_ZERO_COPY)
 		status = ori_copy_streams_open(p2p);
 	if (status != ORIEL_OK)

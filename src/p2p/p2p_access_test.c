@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that may not be read, or written: refused before anything is begun. */
+/* Memory that may not be read or written: the call rejects it before anything is begun. */
 #include "p2p/pair_of_endpoints_test.h"
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@ static const size_t lengths[] = {8, PAGE, MEBIBYTE};
 
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-/* @length bytes; the second half may not be touched, or none where @is_wild. */
+/* @length bytes; the second half may not be accessed, or none where @is_wild. */
 static char *bad_open(size_t length, bool is_wild)
 {
 	size_t half = (length / 2 + PAGE - 1) / PAGE * PAGE;
@@ -63,8 +63,8 @@ static void check_link(struct endpoints *e, size_t length)
 	free(to);
 }
 
-static void transfers_refuse_it(enum oriel_p2p_mode mode, enum endpoints_route route,
-				bool is_joined)
+static void transfers_reject_bad_memory(enum oriel_p2p_mode mode, enum endpoints_route route,
+					bool is_joined)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
 	struct oriel_p2p_request r;
@@ -89,17 +89,17 @@ static void transfers_refuse_it(enum oriel_p2p_mode mode, enum endpoints_route r
 	endpoints_close(&e);
 }
 
-static void test_transfers_refuse_it(void **state)
+static void test_transfers_reject_bad_memory(void **state)
 {
 	(void)state;
 	for (unsigned k = 0; k < MODES; k++)
 		for (unsigned is_joined = 0; is_joined < 2; is_joined++) {
-			transfers_refuse_it(modes[k], ENDPOINTS_RDMA, is_joined);
-			transfers_refuse_it(modes[k], ENDPOINTS_INTERNODE, is_joined);
+			transfers_reject_bad_memory(modes[k], ENDPOINTS_RDMA, is_joined);
+			transfers_reject_bad_memory(modes[k], ENDPOINTS_INTERNODE, is_joined);
 		}
 }
 
-static void test_puts_refuse_it(void **state)
+static void test_puts_reject_bad_memory(void **state)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = ORIEL_P2P_ZERO_COPY};
 	char bytes[ORIEL_P2P_EXPORT], *target = calloc(1, MEBIBYTE);
@@ -136,8 +136,8 @@ static void test_puts_refuse_it(void **state)
 	free(target);
 }
 
-/* Adapters look at all of it, so that what is registered is there. */
-static void test_registrations_refuse_it(void **state)
+/* HCAs pin all pages, so that registered memory exists. */
+static void test_registrations_reject_bad_memory(void **state)
 {
 	struct oriel_p2p_memory *memory;
 	struct endpoints e;
@@ -159,9 +159,9 @@ static void test_registrations_refuse_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_transfers_refuse_it),
-		cmocka_unit_test(test_puts_refuse_it),
-		cmocka_unit_test(test_registrations_refuse_it),
+		cmocka_unit_test(test_transfers_reject_bad_memory),
+		cmocka_unit_test(test_puts_reject_bad_memory),
+		cmocka_unit_test(test_registrations_reject_bad_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

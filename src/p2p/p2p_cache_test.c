@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ends that a communicator keeps. Ranks are threads, on virtual nodes by pairs. */
+/* The endpoints that a communicator keeps. Ranks are threads, on virtual nodes by pairs. */
 #include <oriel/oriel.h>
 
 #include <setjmp.h>
@@ -58,7 +58,7 @@ static bool rank_run(struct rank *r)
 	snprintf(before, sizeof(before), "%s", oriel_last_error());
 	oriel_comm_destroy(comm);
 	oriel_bootstrap_close(&b);
-	/* Whose end goes first is not missed. */
+	/* A rank whose communicator is closed first is still found. */
 	MUST(!is_well || strcmp(before, oriel_last_error()) == 0);
 	return is_well;
 }
@@ -95,8 +95,11 @@ static struct oriel_p2p_buffer buffer(char *at)
 	return b;
 }
 
-/* Begun with everybody, each in an order of his own; then all of it goes on together. */
-static bool everybody_with_everybody(struct rank *r, struct oriel_comm *comm)
+/*
+ * Each rank begins with every other, in an order of its own; then all of it advances
+ * together.
+ */
+static bool each_rank_with_each(struct rank *r, struct oriel_comm *comm)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .channels = 3};
 	struct oriel_p2p *endpoints[RANKS], *again;
@@ -150,13 +153,16 @@ static bool everybody_with_everybody(struct rank *r, struct oriel_comm *comm)
 	return true;
 }
 
-static void test_everybody_meets_everybody_in_any_order(void **state)
+static void test_ranks_meet_in_any_order(void **state)
 {
 	(void)state;
-	all_ranks(everybody_with_everybody);
+	all_ranks(each_rank_with_each);
 }
 
-/* Ranks 0 and 1, by memory, and 0 and 2, by rdma: the one says zero_copy, the other not. */
+/*
+ * Ranks 0 and 1, by memory, and 0 and 2, by rdma: one of them asks for zero_copy, the
+ * other not.
+ */
 static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
 {
 	const struct oriel_p2p_attr zero = {.size = sizeof(zero), .mode = ORIEL_P2P_ZERO_COPY};
@@ -180,7 +186,7 @@ static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
 		MUST(r->requests[i][0].status == ORIEL_ERR_MISMATCH);
 		MUST(oriel_p2p_check(endpoints[i]) == ORIEL_ERR_MISMATCH);
 		MUST(strstr(oriel_last_error(), "zero_copy") && strstr(oriel_last_error(), "auto"));
-		/* It stays so, and stays the same. */
+		/* The status and the endpoint stay the same. */
 		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &q) == ORIEL_OK);
 		MUST(q == endpoints[i] && oriel_p2p_check(q) == ORIEL_ERR_MISMATCH);
 	}
@@ -189,17 +195,23 @@ static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
 	return true;
 }
 
-static void test_modes_that_clash_are_told_to_both(void **state)
+static void test_both_ranks_report_modes_that_clash(void **state)
 {
 	(void)state;
-	/* Half of it until they are told, and half for that to be heard. */
+	/*
+	 * Half of it until one rank reports the clash, and half for the other to receive
+	 * that.
+	 */
 	timeout_ns = UINT64_C(12000000000);
 	all_ranks(modes_that_clash);
 	timeout_ns = TIMEOUT_NS;
 }
 
-/* Ends of all modes with everybody, asked for in orders that differ: each has its own. */
-static bool every_mode_has_an_end(struct rank *r, struct oriel_comm *comm)
+/*
+ * Endpoints of all modes with every rank, created in orders that differ: each mode has its
+ * own.
+ */
+static bool every_mode_has_an_endpoint(struct rank *r, struct oriel_comm *comm)
 {
 	struct oriel_p2p *endpoints[RANKS][3], *again;
 	char words[RANKS][3][2];
@@ -245,15 +257,15 @@ static bool every_mode_has_an_end(struct rank *r, struct oriel_comm *comm)
 	return true;
 }
 
-static void test_every_mode_has_an_end(void **state)
+static void test_every_mode_has_an_endpoint(void **state)
 {
 	(void)state;
-	all_ranks(every_mode_has_an_end);
+	all_ranks(every_mode_has_an_endpoint);
 }
 
 /*
- * Asked for by one of two, and never used: nobody waits longer than he wants to, the
- * rank is named, and all of it goes.
+ * One of two ranks asks for the endpoint, and never uses it: its waits end with its own
+ * timeout, the missing rank is named, and the endpoint goes with the communicator.
  */
 static bool unanswered(struct rank *r, struct oriel_comm *comm)
 {
@@ -273,7 +285,7 @@ static bool unanswered(struct rank *r, struct oriel_comm *comm)
 	return true;
 }
 
-static void test_ends_that_nobody_answers_go_with_the_communicator(void **state)
+static void test_endpoints_without_a_peer_end_with_the_communicator(void **state)
 {
 	(void)state;
 	all_ranks(unanswered);
@@ -282,7 +294,7 @@ static void test_ends_that_nobody_answers_go_with_the_communicator(void **state)
 			assert_int_equal(ranks[i].requests[k][0].status, ORIEL_ERR_ABORTED);
 }
 
-/* The memory would outlive its hub: nobody gets as far as the others. */
+/* The memory would outlive its context: no rank gets as far as the others. */
 static bool memory_is_forgotten(struct rank *r, struct oriel_comm *comm)
 {
 	struct oriel_p2p_memory *memory;
@@ -298,7 +310,7 @@ static bool memory_is_forgotten(struct rank *r, struct oriel_comm *comm)
 	return true;
 }
 
-static void test_memory_goes_before_the_communicator(void **state)
+static void test_memory_is_unregistered_before_the_communicator(void **state)
 {
 	(void)state;
 	all_ranks(memory_is_forgotten);
@@ -307,11 +319,11 @@ static void test_memory_goes_before_the_communicator(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_everybody_meets_everybody_in_any_order),
-		cmocka_unit_test(test_modes_that_clash_are_told_to_both),
-		cmocka_unit_test(test_every_mode_has_an_end),
-		cmocka_unit_test(test_ends_that_nobody_answers_go_with_the_communicator),
-		cmocka_unit_test(test_memory_goes_before_the_communicator),
+		cmocka_unit_test(test_ranks_meet_in_any_order),
+		cmocka_unit_test(test_both_ranks_report_modes_that_clash),
+		cmocka_unit_test(test_every_mode_has_an_endpoint),
+		cmocka_unit_test(test_endpoints_without_a_peer_end_with_the_communicator),
+		cmocka_unit_test(test_memory_is_unregistered_before_the_communicator),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that are given up: what the peer does not know of is as if it had never been. */
+/* Cancelled requests: a request that the peer does not know of is as if it had never been. */
 #include <oriel/p2p_mock.h>
 
 #include "p2p/pair_of_endpoints_test.h"
@@ -16,7 +16,7 @@ static void fill_all(void)
 	memset(to, 0, sizeof(to));
 }
 
-/* Lengths differ, so that a pair that is none is noticed. */
+/* Lengths differ, so that a wrong pair is noticed. */
 static size_t length_of(unsigned i)
 {
 	return LONG - i * 100;
@@ -32,7 +32,7 @@ static void begin(struct oriel_p2p *p2p, unsigned i, bool is_send)
 		assert_int_equal(oriel_p2p_recv(p2p, 0, &b, &in[i]), ORIEL_OK);
 }
 
-static void give_up(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+static void cancel_one(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	assert_int_equal(oriel_p2p_cancel(p2p, r), ORIEL_OK);
 	assert_int_equal(r->status, ORIEL_ERR_ABORTED);
@@ -48,8 +48,8 @@ static void keep(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 }
 
 /* Any of five sends and receives, the first and the last included, on both sides. */
-static void nobody_knows_before_they_are_joined(enum endpoints_route route,
-						enum oriel_p2p_mode mode, unsigned gone)
+static void cancel_before_the_join(enum endpoints_route route, enum oriel_p2p_mode mode,
+				   unsigned gone)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
 	struct oriel_p2p_request said[2], heard[2];
@@ -67,13 +67,13 @@ static void nobody_knows_before_they_are_joined(enum endpoints_route route,
 				 ORIEL_OK);
 		assert_int_equal(oriel_p2p_recv_control(e.b, i, word[i], 8, &heard[i]), ORIEL_OK);
 	}
-	give_up(e.a, &said[0]);
-	give_up(e.b, &heard[0]);
+	cancel_one(e.a, &said[0]);
+	cancel_one(e.b, &heard[0]);
 	for (unsigned i = 0; i < SOME; i++) {
 		if (!(gone >> i & 1))
 			continue;
-		give_up(e.a, &out[i]);
-		give_up(e.b, &in[i]);
+		cancel_one(e.a, &out[i]);
+		cancel_one(e.b, &in[i]);
 	}
 	endpoints_join(&e);
 	for (unsigned i = 0; i < SOME; i++) {
@@ -88,7 +88,7 @@ static void nobody_knows_before_they_are_joined(enum endpoints_route route,
 	}
 	assert_int_equal(endpoints_wait(&e, &heard[1]), ORIEL_OK);
 	assert_string_equal(word[1], "kept");
-	/* Nothing is left of them. */
+	/* Nothing is left of the cancelled requests. */
 	assert_int_equal(oriel_p2p_drain(e.a, ENDPOINTS_PATIENCE_NS), ORIEL_OK);
 	assert_int_equal(oriel_p2p_drain(e.b, ENDPOINTS_PATIENCE_NS), ORIEL_OK);
 	begin(e.a, 0, true);
@@ -98,20 +98,23 @@ static void nobody_knows_before_they_are_joined(enum endpoints_route route,
 	endpoints_close(&e);
 }
 
-static void test_nobody_knows_before_they_are_joined(void **state)
+static void test_any_request_can_be_cancelled_before_the_join(void **state)
 {
 	(void)state;
 	for (unsigned i = peers_first; i < ROUTES; i++)
 		for (unsigned k = 0; k < MODES; k++)
 			for (unsigned gone = 1; gone < 1u << SOME; gone = gone * 2 + 1) {
-				nobody_knows_before_they_are_joined(routes[i], modes[k], gone);
-				nobody_knows_before_they_are_joined(routes[i], modes[k],
-								    gone ^ ((1u << SOME) - 1));
+				cancel_before_the_join(routes[i], modes[k], gone);
+				cancel_before_the_join(routes[i], modes[k],
+						       gone ^ ((1u << SOME) - 1));
 			}
 }
 
-/* In zero_copy a send is the sender's until he is told where to put, else while another waits. */
-static void test_a_send_is_told_of_where_it_may_be_staged(void **state)
+/*
+ * In zero_copy the sender may cancel a send until it knows the offer, else while another
+ * send waits.
+ */
+static void test_a_send_that_the_peer_knows_cannot_be_cancelled(void **state)
 {
 	(void)state;
 	for (unsigned i = routes_first; i < ROUTES; i++) {
@@ -125,12 +128,15 @@ static void test_a_send_is_told_of_where_it_may_be_staged(void **state)
 			begin(e.a, 1, true);
 			endpoints_turn(&e);
 			if (modes[k] == ORIEL_P2P_ZERO_COPY) {
-				give_up(e.a, &out[0]);
+				cancel_one(e.a, &out[0]);
 				begin(e.b, 1, false);
 			} else {
-				/* The first that waits is the peer's, who may have slots for it. */
+				/*
+				 * The peer knows the first send that waits, and may have
+				 * slots for it.
+				 */
 				keep(e.a, &out[0]);
-				give_up(e.a, &out[1]);
+				cancel_one(e.a, &out[1]);
 				begin(e.a, 1, true);
 				endpoints_turn(&e);
 				begin(e.b, 0, false);
@@ -149,8 +155,11 @@ static void test_a_send_is_told_of_where_it_may_be_staged(void **state)
 	}
 }
 
-/* Receives are granted up to the depth of a channel; those behind are nobody's yet. */
-static void test_receives_behind_the_depth_may_be_given_up(void **state)
+/*
+ * The receiver grants receives up to the depth of a channel; the peer knows of none behind
+ * them.
+ */
+static void test_receives_behind_the_depth_can_be_cancelled(void **state)
 {
 	(void)state;
 	for (unsigned i = routes_first; i < ROUTES; i++) {
@@ -166,8 +175,8 @@ static void test_receives_behind_the_depth_may_be_given_up(void **state)
 				begin(e.b, n, false);
 			endpoints_turn(&e);
 			keep(e.b, &in[0]);
-			give_up(e.b, &in[3]);
-			give_up(e.b, &in[2]);
+			cancel_one(e.b, &in[3]);
+			cancel_one(e.b, &in[2]);
 			for (unsigned n = 0; n < SOME; n++)
 				if (n < 2 || n > 3)
 					begin(e.a, n, true);
@@ -186,8 +195,11 @@ static void test_receives_behind_the_depth_may_be_given_up(void **state)
 
 #define WORDS 200u
 
-/* What finds no room stays; a receive that nothing has come for goes. */
-static void test_messages_that_wait_may_be_given_up(void **state)
+/*
+ * A message that finds no room stays; a receive for which nothing has arrived can be
+ * cancelled.
+ */
+static void test_messages_that_wait_can_be_cancelled(void **state)
 {
 	static struct oriel_p2p_request said[WORDS], heard[WORDS];
 	static char words[WORDS], got[WORDS];
@@ -208,10 +220,10 @@ static void test_messages_that_wait_may_be_given_up(void **state)
 		assert_int_equal(said[0].status, ORIEL_OK);
 		assert_int_equal(oriel_p2p_cancel(e.a, &said[0]), ORIEL_ERR_STATE);
 		for (unsigned n = WORDS / 2; n < WORDS; n += 2)
-			give_up(e.a, &said[n]);
+			cancel_one(e.a, &said[n]);
 		assert_int_equal(oriel_p2p_recv_control(e.b, 4, got, 1, &heard[0]), ORIEL_OK);
 		endpoints_turn(&e);
-		give_up(e.b, &heard[0]);
+		cancel_one(e.b, &heard[0]);
 		for (unsigned n = 0; n < WORDS; n++) {
 			if (said[n].status == ORIEL_ERR_ABORTED)
 				continue;
@@ -226,8 +238,8 @@ static void test_messages_that_wait_may_be_given_up(void **state)
 	}
 }
 
-/* A message of three cells, of which one has come: into the buffer, or into blocks. */
-static void test_half_a_message(void **state)
+/* A message of three cells, of which one has arrived: into the buffer, or into blocks. */
+static void test_a_receive_of_half_a_message_can_be_cancelled(void **state)
 {
 	static char long_word[5000], room[5000];
 
@@ -252,7 +264,7 @@ static void test_half_a_message(void **state)
 		if (is_late) {
 			assert_int_equal(oriel_p2p_recv_control(b, 1, room, 5000, &heard),
 					 ORIEL_OK);
-			give_up(b, &heard);
+			cancel_one(b, &heard);
 			assert_int_equal(oriel_p2p_recv_control(b, 1, room, 5000, &heard),
 					 ORIEL_OK);
 		} else {
@@ -269,11 +281,11 @@ static void test_half_a_message(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nobody_knows_before_they_are_joined),
-		cmocka_unit_test(test_a_send_is_told_of_where_it_may_be_staged),
-		cmocka_unit_test(test_receives_behind_the_depth_may_be_given_up),
-		cmocka_unit_test(test_messages_that_wait_may_be_given_up),
-		cmocka_unit_test(test_half_a_message),
+		cmocka_unit_test(test_any_request_can_be_cancelled_before_the_join),
+		cmocka_unit_test(test_a_send_that_the_peer_knows_cannot_be_cancelled),
+		cmocka_unit_test(test_receives_behind_the_depth_can_be_cancelled),
+		cmocka_unit_test(test_messages_that_wait_can_be_cancelled),
+		cmocka_unit_test(test_a_receive_of_half_a_message_can_be_cancelled),
 	};
 
 	endpoints_choose(argc, argv);

@@ -4,7 +4,7 @@
 
 #define FLOOD 300u
 
-/* Far more messages than there are cells, received backwards by pairs and late. */
+/* Many more messages than there are cells, received in reverse by pairs and late. */
 static void control_messages_keep_their_order(enum endpoints_route route)
 {
 	static struct oriel_p2p_request out[FLOOD], in[FLOOD];
@@ -19,7 +19,7 @@ static void control_messages_keep_their_order(enum endpoints_route route)
 	}
 	for (unsigned i = 0; i < 50; i++)
 		endpoints_turn(&e);
-	/* What nobody asks for is kept up to a bound, and then waits. */
+	/* Unexpected messages are kept up to a bound, and then wait. */
 	assert_int_equal(out[0].status, ORIEL_OK);
 	assert_int_equal(out[FLOOD - 1].status, ORIEL_AGAIN);
 	for (unsigned i = 0; i < FLOOD; i += 2) {
@@ -43,7 +43,7 @@ static void test_control_messages_keep_their_order(void **state)
 		control_messages_keep_their_order(routes[i]);
 }
 
-/* Expected and not, of any size; a request is used again at once. */
+/* Expected and unexpected ones, of any size; a request is used again at once. */
 static void control_messages_of_any_size(enum endpoints_route route)
 {
 	static const uint32_t lengths[] = {0,    1,    2023,  2024,  2025,
@@ -76,14 +76,14 @@ static void control_messages_of_any_size(enum endpoints_route route)
 	endpoints_close(&e);
 }
 
-static void test_control_messages_of_any_size(void **state)
+static void test_control_messages_of_any_size_arrive(void **state)
 {
 	(void)state;
 	for (unsigned i = routes_first; i < ROUTES; i++)
 		control_messages_of_any_size(routes[i]);
 }
 
-static void test_a_message_that_does_not_fit_is_a_status(void **state)
+static void test_a_message_that_does_not_fit_ends_its_receive(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 2 * ROUTES; i++) {
@@ -119,7 +119,7 @@ static void test_a_message_that_does_not_fit_is_a_status(void **state)
 	}
 }
 
-/* Messages that nobody takes stop one another, and nothing else. */
+/* Messages without a receive stop one another, and nothing else. */
 static void transfers_pass(enum endpoints_route route, enum oriel_p2p_mode mode)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
@@ -177,8 +177,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_control_messages_keep_their_order),
-		cmocka_unit_test(test_control_messages_of_any_size),
-		cmocka_unit_test(test_a_message_that_does_not_fit_is_a_status),
+		cmocka_unit_test(test_control_messages_of_any_size_arrive),
+		cmocka_unit_test(test_a_message_that_does_not_fit_ends_its_receive),
 		cmocka_unit_test(test_a_flood_stops_no_channel),
 	};
 

@@ -22,7 +22,7 @@ struct hand {
 	pthread_t id;
 };
 
-/* What is in slots is the complement of what is in buffers. */
+/* Bytes in slots are the complement of bytes in buffers. */
 static void work(const struct hand *h, struct oriel_dev_group g, const struct oriel_dev_chunk *c)
 {
 	uint64_t begin, at,
@@ -105,7 +105,7 @@ static void shift_end(struct shift *s, enum oriel_status entered, enum oriel_sta
 		}
 }
 
-/* Both ends with a crew each; one for both where an end is its own peer. */
+/* Both endpoints with a copy group each; one for both where an endpoint is its own peer. */
 struct groups {
 	struct endpoints e;
 	struct oriel_p2p_copy_group *of[2];
@@ -152,7 +152,7 @@ static void groups_close(struct groups *c)
 	endpoints_close_contexts(&c->e);
 }
 
-static void workers_move_what_is_sent(enum oriel_path path)
+static void workers_copy_the_transfers(enum oriel_path path)
 {
 	static char from[CHANNELS][LONG], to[CHANNELS][LONG];
 	struct oriel_p2p_request out[CHANNELS], in[CHANNELS];
@@ -160,7 +160,7 @@ static void workers_move_what_is_sent(enum oriel_path path)
 	struct groups c;
 
 	groups_open(&c, path);
-	/* Twice: the second shift goes on where the first has left. */
+	/* Twice: the second shift continues where the first has left. */
 	for (unsigned n = 0; n < 2; n++) {
 		shift_begin(&packers, &c.device[0], ORIEL_DEV_PACK, CHANNELS * (uint64_t)LONG);
 		shift_begin(&unpackers, &c.device[c.count - 1], ORIEL_DEV_UNPACK,
@@ -185,15 +185,15 @@ static void workers_move_what_is_sent(enum oriel_path path)
 	groups_close(&c);
 }
 
-static void test_workers_move_what_is_sent(void **state)
+static void test_workers_copy_the_transfers(void **state)
 {
 	(void)state;
 	for (unsigned i = routes_first; i <= ENDPOINTS_RDMA; i++)
-		workers_move_what_is_sent(endpoints_path[routes[i]]);
+		workers_copy_the_transfers(endpoints_path[routes[i]]);
 }
 
-/* Workers that wait for more than is ever sent leave when the end is over. */
-static void workers_leave_with_the_end(enum oriel_path path)
+/* Workers that wait for more than is ever sent leave when the endpoint ends. */
+static void workers_leave_when_the_endpoint_ends(enum oriel_path path)
 {
 	static char from[LONG], to[LONG];
 	struct oriel_p2p_buffer f = buffer(from, LONG, NULL), t = buffer(to, LONG, NULL);
@@ -209,7 +209,7 @@ static void workers_leave_with_the_end(enum oriel_path path)
 	assert_int_equal(oriel_p2p_send(c.e.a, 1, &f, &more), ORIEL_OK);
 	for (unsigned i = 0; i < 20; i++)
 		endpoints_turn(&c.e);
-	/* Nobody unpacks. */
+	/* No worker unpacks. */
 	assert_int_equal(in.status, ORIEL_AGAIN);
 	oriel_p2p_destroy(c.e.a);
 	assert_int_equal(more.status, ORIEL_ERR_ABORTED);
@@ -222,14 +222,14 @@ static void workers_leave_with_the_end(enum oriel_path path)
 	groups_close(&c);
 }
 
-static void test_workers_leave_with_the_end(void **state)
+static void test_workers_leave_when_the_endpoint_ends(void **state)
 {
 	(void)state;
 	for (unsigned i = routes_first; i <= ENDPOINTS_RDMA; i++)
-		workers_leave_with_the_end(endpoints_path[routes[i]]);
+		workers_leave_when_the_endpoint_ends(endpoints_path[routes[i]]);
 }
 
-static void test_waits_have_limits(void **state)
+static void test_waits_end_with_their_timeout(void **state)
 {
 	const struct oriel_p2p_copy_group_attr attr = {.size = sizeof(attr), .timeout_ns = 1000000};
 	const struct oriel_p2p_context_attr ctx = {.size = sizeof(ctx)};
@@ -265,9 +265,9 @@ static void test_waits_have_limits(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_workers_move_what_is_sent),
-		cmocka_unit_test(test_workers_leave_with_the_end),
-		cmocka_unit_test(test_waits_have_limits),
+		cmocka_unit_test(test_workers_copy_the_transfers),
+		cmocka_unit_test(test_workers_leave_when_the_endpoint_ends),
+		cmocka_unit_test(test_waits_end_with_their_timeout),
 	};
 
 	endpoints_choose(argc, argv);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is short goes with what tells of it, without a credit: it may be there before its
- * receive, and keeps its place among the others of its channel.
+ * Eager sends travel with their immediate, without a credit: one may arrive before its
+ * receive, and keeps its order among the others of its channel.
  */
 #include "p2p/p2p.h"
 #include "p2p/pair_of_endpoints_test.h"
 
 #define MANY 200u
-#define WITHIN 48u /* what goes in the line that tells of it */
+#define WITHIN 48u /* bytes that fit the line of the immediate */
 #define DEPTH 4u
 
 static const enum endpoints_route intranode_routes[] = {ENDPOINTS_SELF, ENDPOINTS_MAPPED};
 static struct oriel_p2p_request out[MANY], in[MANY];
 static char from[MANY][LONG + 1], to[MANY][LONG + 1];
 
-/* Bytes of what is short, at most. */
+/* Bytes of an eager send, at most. */
 static size_t eager_max(enum oriel_p2p_mode mode)
 {
 	return mode == ORIEL_P2P_COPY_BASED ? 4096 : 512;
 }
 
-/* In the line, aside, and the limits of both. */
+/* Lengths in the line, in the buffer, and the limits of both. */
 static size_t length_of(enum oriel_p2p_mode mode, unsigned i)
 {
 	switch (i % 5) {
@@ -63,8 +63,11 @@ static void open_endpoints(struct endpoints *e, enum endpoints_route route,
 	endpoints_open(e, route, &small, &attr);
 }
 
-/* One is gone at once, and needs nobody; no more of them than the channel is deep. */
-static void test_as_many_leave_as_the_channel_is_deep(void **state)
+/*
+ * An eager send is done at once, without the receiver; no more of them than the channel is
+ * deep.
+ */
+static void test_eager_sends_leave_up_to_the_depth_of_the_channel(void **state)
 {
 	(void)state;
 	for (unsigned w = 0; w < 2; w++) {
@@ -81,7 +84,10 @@ static void test_as_many_leave_as_the_channel_is_deep(void **state)
 			assert_int_equal(out[DEPTH].status, ORIEL_AGAIN);
 			for (unsigned i = 0; i < MANY; i++) {
 				begin(e.b, i, length_of(modes[k], i), false);
-				/* What has come before is there when it is asked for. */
+				/*
+				 * An eager send that has arrived completes its receive at
+				 * once.
+				 */
 				if (i < DEPTH)
 					assert_int_equal(in[i].status, ORIEL_OK);
 				arrives(&e, i, length_of(modes[k], i));
@@ -92,7 +98,7 @@ static void test_as_many_leave_as_the_channel_is_deep(void **state)
 }
 
 /* All receives first, more than the channel is deep. */
-static void test_receives_may_wait_for_them(void **state)
+static void test_receives_may_wait_for_eager_sends(void **state)
 {
 	(void)state;
 	for (unsigned w = 0; w < 2; w++) {
@@ -111,7 +117,7 @@ static void test_receives_may_wait_for_them(void **state)
 	}
 }
 
-/* Any size beside any other, and nothing at all; @ahead sends before the first receive. */
+/* Any size beside any other, also zero; @ahead sends before the first receive. */
 static void sizes_mix(enum endpoints_route route, enum oriel_p2p_mode mode, unsigned seed,
 		      unsigned ahead)
 {
@@ -141,7 +147,7 @@ static void sizes_mix(enum endpoints_route route, enum oriel_p2p_mode mode, unsi
 	endpoints_close(&e);
 }
 
-static void test_sizes_mix(void **state)
+static void test_eager_and_other_sizes_mix(void **state)
 {
 	static const unsigned ahead[] = {0, 1, 3, 40};
 
@@ -152,7 +158,7 @@ static void test_sizes_mix(void **state)
 				sizes_mix(intranode_routes[w], modes[k], seed, ahead[seed]);
 }
 
-/* Whichever is short, longer or expected, and whoever comes first: both ends say so. */
+/* Either side may be shorter, eager or first: both endpoints report it. */
 static void lengths_differ(enum oriel_p2p_mode mode, size_t sent, size_t received, bool is_early)
 {
 	static char data[2][LONG];
@@ -184,7 +190,7 @@ static void lengths_differ(enum oriel_p2p_mode mode, size_t sent, size_t receive
 	endpoints_close(&e);
 }
 
-static void test_lengths_that_differ_are_told(void **state)
+static void test_lengths_that_differ_are_reported(void **state)
 {
 	static const size_t pairs[][2] = {{8, 9},     {8, LONG},    {LONG, 8},    {48, 49},
 					  {49, 48},   {8, 0},       {300, 301},   {511, 513},
@@ -197,8 +203,8 @@ static void test_lengths_that_differ_are_told(void **state)
 				lengths_differ(modes[k], pairs[i][0], pairs[i][1], is_early);
 }
 
-/* A put, which waits until it is expected, meets a receive that waits for few bytes. */
-static void test_a_put_that_meets_a_receive_is_told(void **state)
+/* A put, which waits until it is expected, meets a receive of few bytes. */
+static void test_a_put_that_meets_a_receive_is_reported(void **state)
 {
 	struct oriel_p2p_memory *memory;
 	struct oriel_p2p_remote remote;
@@ -222,8 +228,8 @@ static void test_a_put_that_meets_a_receive_is_told(void **state)
 	endpoints_close(&e);
 }
 
-/* What came before the peer left is there for receives that begin afterwards, and no more. */
-static void test_what_has_come_outlives_the_peer(void **state)
+/* Sends that arrived before the peer left serve receives that begin afterwards, and no more. */
+static void test_eager_sends_outlive_the_peer(void **state)
 {
 	(void)state;
 	for (unsigned is_seen = 0; is_seen < 2; is_seen++) {
@@ -253,14 +259,14 @@ static void test_what_has_come_outlives_the_peer(void **state)
 	}
 }
 
-/* A receive that is given up leaves what has come to the next one. */
-static void test_a_receive_that_is_given_up(void **state)
+/* A cancelled receive leaves the message that has arrived to the next one. */
+static void test_a_cancelled_receive_leaves_its_message(void **state)
 {
 	struct endpoints e;
 
 	(void)state;
 	open_endpoints(&e, ENDPOINTS_MAPPED, ORIEL_P2P_COPY_BASED);
-	/* Those behind the depth of the channel are nobody's yet. */
+	/* The peer knows of no receive behind the depth of the channel. */
 	for (unsigned i = 0; i < DEPTH + 2; i++)
 		begin(e.b, i, 8, false);
 	assert_int_equal(oriel_p2p_cancel(e.b, &in[0]), ORIEL_ERR_STATE);
@@ -275,18 +281,18 @@ static void test_a_receive_that_is_given_up(void **state)
 	endpoints_close(&e);
 }
 
-/* What @immediate says came, with so many bytes along: the end makes nothing of it. */
-static void is_refused(struct endpoints *e, uint32_t immediate, uint32_t length, size_t along)
+/* The endpoint rejects @immediate with @along bytes. */
+static void is_rejected(struct endpoints *e, uint32_t immediate, uint32_t length, size_t along)
 {
 	const struct p2p_eager what = {.length = length};
 
 	assert_int_equal(ori_in_eager_arrived(e->b, immediate, (const char *)&what, along),
 			 ORIEL_ERR_PROTOCOL);
-	assert_non_null(strstr(oriel_last_error(), "may not come"));
+	assert_non_null(strstr(oriel_last_error(), "not due"));
 }
 
-/* A place aside holds so many bytes as both ends know, and no few. */
-static void test_what_is_aside_keeps_to_its_place(void **state)
+/* An eager buffer holds as many bytes as both endpoints know, and not few. */
+static void test_an_eager_buffer_has_limits(void **state)
 {
 	(void)state;
 	for (unsigned k = 0; k < MODES; k++) {
@@ -296,14 +302,14 @@ static void test_what_is_aside_keeps_to_its_place(void **state)
 
 		open_endpoints(&e, ENDPOINTS_MAPPED, modes[k]);
 		immediate = p2p_immediate(P2P_IMM_EAGER, 0, 0, p2p_lap(e.b, 0)) | P2P_IMM_BUFFERED;
-		is_refused(&e, immediate, limit + 1, P2P_EAGER_BUFFERED);
-		is_refused(&e, immediate, UINT32_MAX, P2P_EAGER_BUFFERED);
-		is_refused(&e, immediate, WITHIN, P2P_EAGER_BUFFERED);
-		is_refused(&e, immediate, 0, P2P_EAGER_BUFFERED);
-		is_refused(&e, immediate, limit, P2P_EAGER_BUFFERED + 1);
-		is_refused(&e, immediate, limit, 0);
-		is_refused(&e, immediate + (DEPTH << 16), limit, P2P_EAGER_BUFFERED);
-		is_refused(&e, immediate + (1u << 24), limit, P2P_EAGER_BUFFERED);
+		is_rejected(&e, immediate, limit + 1, P2P_EAGER_BUFFERED);
+		is_rejected(&e, immediate, UINT32_MAX, P2P_EAGER_BUFFERED);
+		is_rejected(&e, immediate, WITHIN, P2P_EAGER_BUFFERED);
+		is_rejected(&e, immediate, 0, P2P_EAGER_BUFFERED);
+		is_rejected(&e, immediate, limit, P2P_EAGER_BUFFERED + 1);
+		is_rejected(&e, immediate, limit, 0);
+		is_rejected(&e, immediate + (DEPTH << 16), limit, P2P_EAGER_BUFFERED);
+		is_rejected(&e, immediate + (1u << 24), limit, P2P_EAGER_BUFFERED);
 		begin(e.a, 0, limit, true);
 		begin(e.b, 0, limit, false);
 		arrives(&e, 0, limit);
@@ -311,8 +317,8 @@ static void test_what_is_aside_keeps_to_its_place(void **state)
 	}
 }
 
-/* One place keeps one: a peer that tells of it once more says what cannot be. */
-static void test_a_unit_is_told_of_once(void **state)
+/* A slot holds one unit: a peer that sends the same unit once more breaks the rules. */
+static void test_a_unit_arrives_once(void **state)
 {
 	(void)state;
 	for (unsigned w = 0; w < 2; w++) {
@@ -327,7 +333,7 @@ static void test_a_unit_is_told_of_once(void **state)
 		assert_int_equal(ori_in_eager_arrived(e.b, immediate, (const char *)&again,
 						      P2P_EAGER_HEAD + 5),
 				 ORIEL_ERR_PROTOCOL);
-		assert_non_null(strstr(oriel_last_error(), "may not come"));
+		assert_non_null(strstr(oriel_last_error(), "not due"));
 		begin(e.b, 0, 5, false);
 		arrives(&e, 0, 5);
 		endpoints_close(&e);
@@ -354,8 +360,8 @@ static void *thread_echo(void *argument)
 	return NULL;
 }
 
-/* Of two threads, there and back, as the first is there or not. */
-static void test_threads_play(void **state)
+/* Two threads send back and forth, with the receive posted before or after. */
+static void test_threads_echo_eager_sends(void **state)
 {
 	(void)state;
 	for (unsigned k = 0; k < MODES; k++) {
@@ -384,16 +390,16 @@ static void test_threads_play(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_as_many_leave_as_the_channel_is_deep),
-		cmocka_unit_test(test_receives_may_wait_for_them),
-		cmocka_unit_test(test_sizes_mix),
-		cmocka_unit_test(test_lengths_that_differ_are_told),
-		cmocka_unit_test(test_a_put_that_meets_a_receive_is_told),
-		cmocka_unit_test(test_what_has_come_outlives_the_peer),
-		cmocka_unit_test(test_a_receive_that_is_given_up),
-		cmocka_unit_test(test_what_is_aside_keeps_to_its_place),
-		cmocka_unit_test(test_a_unit_is_told_of_once),
-		cmocka_unit_test(test_threads_play),
+		cmocka_unit_test(test_eager_sends_leave_up_to_the_depth_of_the_channel),
+		cmocka_unit_test(test_receives_may_wait_for_eager_sends),
+		cmocka_unit_test(test_eager_and_other_sizes_mix),
+		cmocka_unit_test(test_lengths_that_differ_are_reported),
+		cmocka_unit_test(test_a_put_that_meets_a_receive_is_reported),
+		cmocka_unit_test(test_eager_sends_outlive_the_peer),
+		cmocka_unit_test(test_a_cancelled_receive_leaves_its_message),
+		cmocka_unit_test(test_an_eager_buffer_has_limits),
+		cmocka_unit_test(test_a_unit_arrives_once),
+		cmocka_unit_test(test_threads_echo_eager_sends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How ends begin and end. */
+/* How endpoints begin and end: attributes that differ, destroyed peers, threads. */
 #include <unistd.h>
 
 #include "p2p/pair_of_endpoints_test.h"
@@ -33,7 +33,7 @@ static void endpoints_that_differ(const struct oriel_p2p_attr *a, const struct o
 	endpoints_close(&e);
 }
 
-static void test_ends_that_differ_are_told_so_both(void **state)
+static void test_both_endpoints_report_attributes_that_differ(void **state)
 {
 	const struct oriel_p2p_attr zero = {.size = sizeof(zero), .mode = ORIEL_P2P_ZERO_COPY};
 	const struct oriel_p2p_attr copy = {.size = sizeof(copy), .mode = ORIEL_P2P_COPY_BASED};
@@ -53,7 +53,10 @@ static void test_ends_that_differ_are_told_so_both(void **state)
 	endpoints_that_differ(&zero, &four, ENDPOINTS_RDMA, "queues");
 }
 
-/* The one that is left sees what had come, and then that the other has gone. */
+/*
+ * The endpoint that is left gets the data that had arrived, and then reports that the peer
+ * left.
+ */
 static void destroyed_ends_are_noticed(enum endpoints_route route, enum oriel_p2p_mode mode)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 2};
@@ -76,7 +79,7 @@ static void destroyed_ends_are_noticed(enum endpoints_route route, enum oriel_p2
 	while (sent.status == ORIEL_AGAIN)
 		endpoints_turn(&e);
 	assert_int_equal(oriel_p2p_drain(e.a, 0), ORIEL_OK);
-	/* Nobody wants that. */
+	/* The peer receives none of it. */
 	assert_int_equal(oriel_p2p_send(e.a, 1, &f, &out), ORIEL_OK);
 	assert_int_equal(oriel_p2p_drain(e.a, 10000000), ORIEL_ERR_TIMEOUT);
 	oriel_p2p_destroy(e.a);
@@ -92,11 +95,11 @@ static void destroyed_ends_are_noticed(enum endpoints_route route, enum oriel_p2
 	snprintf(who, sizeof(who), "the peer, process %d%s", (int)getpid(),
 		 route == ENDPOINTS_INTERNODE ? " at 127.0.0.1:" : ", ");
 	assert_non_null(strstr(oriel_last_error(), who));
-	assert_non_null(strstr(oriel_last_error(), ", has destroyed its end"));
+	assert_non_null(strstr(oriel_last_error(), ", has destroyed its endpoint"));
 	endpoints_close(&e);
 }
 
-static void test_destroyed_ends_are_noticed(void **state)
+static void test_destroyed_endpoints_are_noticed(void **state)
 {
 	(void)state;
 	for (unsigned i = peers_first; i < ROUTES; i++)
@@ -106,7 +109,7 @@ static void test_destroyed_ends_are_noticed(void **state)
 
 #define WORDS 40u
 
-/* Everything there is, in both directions. */
+/* All kinds of requests, in both directions. */
 struct bustle {
 	struct oriel_p2p_request out[2], in[2], said[WORDS], heard[WORDS];
 	char from[2][LONG], to[2][LONG], words[WORDS][3000], room[WORDS][3000];
@@ -131,7 +134,7 @@ static void bustle_begin(struct oriel_p2p *p2p, struct bustle *b)
 	}
 }
 
-/* Each has ended, well or with @expected or @other; what came is right. */
+/* Each request has ended, well or with @expected or @other; data that was received is right. */
 static void bustle_check(struct endpoints *e, const struct bustle *b, enum oriel_status expected,
 			 enum oriel_status other)
 {
@@ -152,7 +155,7 @@ static void bustle_check(struct endpoints *e, const struct bustle *b, enum oriel
 			assert_memory_equal(b->room[i], b->words[i], 3000);
 }
 
-/* Before they are joined, too: then the other one waits as long as it may. */
+/* Before they are joined, too: then the other endpoint waits until its timeout. */
 static void destroyed_after(enum endpoints_route route, enum oriel_p2p_mode mode, unsigned steps)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
@@ -183,7 +186,7 @@ static void destroyed_after(enum endpoints_route route, enum oriel_p2p_mode mode
 	free(bustle);
 }
 
-static void test_ends_may_be_destroyed_after_any_step(void **state)
+static void test_endpoints_may_be_destroyed_after_any_step(void **state)
 {
 	(void)state;
 	for (unsigned i = peers_first; i < ROUTES; i++)
@@ -192,7 +195,7 @@ static void test_ends_may_be_destroyed_after_any_step(void **state)
 				destroyed_after(routes[i], modes[k], steps);
 }
 
-static void test_a_peer_that_does_not_come_is_a_timeout(void **state)
+static void test_a_missing_peer_is_a_timeout(void **state)
 {
 	(void)state;
 	for (unsigned i = peers_first; i < ROUTES; i++) {
@@ -219,7 +222,7 @@ static void test_a_peer_that_does_not_come_is_a_timeout(void **state)
 	}
 }
 
-static void test_wrong_arguments_are_refused(void **state)
+static void test_invalid_arguments_are_rejected(void **state)
 {
 	struct oriel_p2p_context_attr bad = {.size = sizeof(bad), .chunk = 100};
 	struct oriel_p2p_attr attr = {.size = sizeof(attr), .channels = 65};
@@ -257,7 +260,7 @@ static void test_wrong_arguments_are_refused(void **state)
 	endpoints_close(&e);
 }
 
-/* One end in a thread of its own: what it sends comes back from the other, by another channel. */
+/* One endpoint in a thread of its own: it returns what it receives on another channel. */
 static void *thread_echo(void *argument)
 {
 	struct oriel_p2p *p2p = argument;
@@ -268,7 +271,10 @@ static void *thread_echo(void *argument)
 		struct oriel_p2p_request in, out, said, heard;
 		char word[100];
 
-		/* cmocka's checks are for its own thread: the other end sees what is wrong. */
+		/*
+		 * cmocka's checks are for its own thread: the other endpoint sees what is
+		 * wrong.
+		 */
 		if (oriel_p2p_recv(p2p, 0, &b, &in) != ORIEL_OK ||
 		    oriel_p2p_wait(p2p, &in, ENDPOINTS_PATIENCE_NS) != ORIEL_OK ||
 		    oriel_p2p_send(p2p, 1, &b, &out) != ORIEL_OK ||
@@ -311,14 +317,14 @@ static void threads_talk(enum endpoints_route route, enum oriel_p2p_mode mode)
 		assert_memory_equal(from, to, LONG - i);
 		assert_memory_equal(word, back, i);
 	}
-	/* This end is destroyed while the other one may still be at work. */
+	/* This endpoint is destroyed while the other one may still be working. */
 	oriel_p2p_destroy(e.a);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	e.a = e.b;
 	endpoints_close(&e);
 }
 
-static void test_threads_talk(void **state)
+static void test_threads_exchange_requests(void **state)
 {
 	(void)state;
 	for (unsigned i = peers_first; i < ROUTES; i++)
@@ -326,8 +332,8 @@ static void test_threads_talk(void **state)
 			threads_talk(routes[i], modes[k]);
 }
 
-/* Ends that may be staged to keep a slot each, and so are bounded. */
-static void test_ends_are_as_many_as_slots_allow(void **state)
+/* Endpoints that may receive in staging slots keep a slot each, and so are bounded. */
+static void test_slots_bound_the_number_of_endpoints(void **state)
 {
 	struct oriel_p2p_context_attr attr = {.size = sizeof(attr), .chunk = CHUNK, .slots = 12};
 	struct oriel_p2p *endpoints[5];
@@ -349,13 +355,13 @@ static void test_ends_are_as_many_as_slots_allow(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ends_that_differ_are_told_so_both),
-		cmocka_unit_test(test_destroyed_ends_are_noticed),
-		cmocka_unit_test(test_ends_may_be_destroyed_after_any_step),
-		cmocka_unit_test(test_a_peer_that_does_not_come_is_a_timeout),
-		cmocka_unit_test(test_wrong_arguments_are_refused),
-		cmocka_unit_test(test_threads_talk),
-		cmocka_unit_test(test_ends_are_as_many_as_slots_allow),
+		cmocka_unit_test(test_both_endpoints_report_attributes_that_differ),
+		cmocka_unit_test(test_destroyed_endpoints_are_noticed),
+		cmocka_unit_test(test_endpoints_may_be_destroyed_after_any_step),
+		cmocka_unit_test(test_a_missing_peer_is_a_timeout),
+		cmocka_unit_test(test_invalid_arguments_are_rejected),
+		cmocka_unit_test(test_threads_exchange_requests),
+		cmocka_unit_test(test_slots_bound_the_number_of_endpoints),
 	};
 
 	endpoints_choose(argc, argv);

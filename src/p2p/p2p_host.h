@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where this process runs, as far as it decides how endpoints reach each other. Contexts
+ * The machine, node and process that decide how endpoints reach each other. Contexts
  * and the cache of a communicator call these.
  */
 #ifndef ORI_P2P_P2P_HOST_H

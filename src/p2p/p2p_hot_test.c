@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What moves between ends that are joined needs no memory, and no lock that ends share. */
+/*
+ * Operations between joined endpoints allocate nothing, and take no lock that endpoints
+ * share.
+ */
 #include "p2p/p2p.h"
 #include "p2p/pair_of_endpoints_test.h"
 
 #define CHANNELS 2u
 #define ROUNDS 40u
-#define WORDS 80u /* more than are kept for nobody */
+#define WORDS 80u /* more than are kept as unexpected messages */
 
-/* Of this thread, while it is where none may be. */
+/* Counts of this thread, while it is where none may be. */
 static _Thread_local bool is_hot;
 static unsigned allocations, locks;
 static const struct endpoints *hot_endpoints;
 static bool counts_all_locks;
 
-/* The linker calls the library's calls, and those of the system itself so (--wrap). */
+/*
+ * The linker redirects the calls of the library, and those of the system, in this way
+ * (--wrap).
+ */
 void *__real_malloc(size_t length);
 void *__real_calloc(size_t count, size_t length);
 void *__real_realloc(void *before, size_t length);
@@ -54,7 +60,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t length)
 	return __real_aligned_alloc(alignment, length);
 }
 
-/* The adapter in software has locks of its own, one for each queue. */
+/* The software HCA has locks of its own, one for each queue. */
 static bool is_shared(const pthread_mutex_t *lock)
 {
 	for (unsigned k = 0; k < 2; k++)
@@ -72,7 +78,10 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 
 static char data[2][2][CHANNELS][LONG];
 
-/* A transfer on each channel, both ways, and messages that wait for nobody, then do. */
+/*
+ * A transfer on each channel, both ways, and messages that arrive before their receives,
+ * and after.
+ */
 static void round_of_all(struct endpoints *e, struct oriel_p2p_memory *memory[2], size_t length)
 {
 	struct oriel_p2p_request out[2][CHANNELS], in[2][CHANNELS], said[WORDS], heard[WORDS];
@@ -130,7 +139,7 @@ static void nothing_is_allocated(enum endpoints_route route, enum oriel_p2p_mode
 						    data[k], sizeof(data[k]), 0, &memory[k]),
 				 ORIEL_OK);
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		/* A peer maps memory when it is told of it first. */
+		/* A peer maps memory when it gets the first offer of it. */
 		is_hot = i >= 4;
 		round_of_all(&e, memory, lengths[i % 4]);
 		is_hot = false;
@@ -150,8 +159,8 @@ static void test_nothing_is_allocated_and_nothing_locked(void **state)
 			nothing_is_allocated(routes[i], modes[k]);
 }
 
-/* That would be seen: a transfer for which memory is registered needs both. */
-static void test_registration_is_seen(void **state)
+/* Proof that the counters work: a transfer that registers memory needs both. */
+static void test_a_registration_is_counted(void **state)
 {
 	struct oriel_p2p_memory *none[2] = {NULL, NULL};
 	struct endpoints e;
@@ -170,7 +179,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_is_allocated_and_nothing_locked),
-		cmocka_unit_test(test_registration_is_seen),
+		cmocka_unit_test(test_a_registration_is_counted),
 	};
 
 	endpoints_choose(argc, argv);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How ends of two machines meet over TCP: who listens, who may come. */
+/*
+ * How endpoints of two machines meet over TCP: which contexts listen, and which
+ * connections they accept.
+ */
 #include "p2p/pair_of_endpoints_test.h"
 
 #include <arpa/inet.h>
@@ -11,13 +14,13 @@
 #include "p2p/p2p_context.h"
 #include "p2p/p2p_wire.h"
 
-#define CROWD 80u /* more than a hub hears at once */
+#define CROWD 80u /* more than a context serves at once */
 
 static const struct oriel_p2p_context_attr rdma = {.size = sizeof(rdma),
 						   .slots = 24,
 						   .paths = 1u << ORIEL_PATH_RDMA};
 
-/* A hub on virtual node @node, by the settings ORIEL_P2P_TCP and ORIEL_JOB_KEY. */
+/* A context on virtual node @node, by the settings ORIEL_P2P_TCP and ORIEL_JOB_KEY. */
 static struct oriel_p2p_context *context_on(const char *node, const char *tcp, const char *key)
 {
 	struct oriel_p2p_context *ctx;
@@ -67,7 +70,7 @@ static void talk(struct endpoints *e)
 	assert_string_equal(word, "well");
 }
 
-static void test_a_hub_listens_where_it_is_guarded_or_asked_to(void **state)
+static void test_a_context_listens_with_a_key_or_on_request(void **state)
 {
 	static const struct {
 		const char *tcp, *key;
@@ -89,7 +92,7 @@ static void test_a_hub_listens_where_it_is_guarded_or_asked_to(void **state)
 	}
 }
 
-static void test_one_that_listens_is_enough(void **state)
+static void test_one_listener_is_enough(void **state)
 {
 	static const char *keys[] = {"", ""};
 
@@ -119,8 +122,11 @@ static void test_without_a_listener_there_is_no_path(void **state)
 	endpoints_close(&e);
 }
 
-/* Who calls is told that the keys differ; who is called waits for somebody else. */
-static void test_another_key_is_refused(void **state)
+/*
+ * The connecting endpoint reports that the keys differ; the other one goes on waiting for
+ * its peer.
+ */
+static void test_another_key_is_rejected(void **state)
 {
 	static const char *tcp[] = {"off", "on"};
 	static const char *keys[][2] = {{"c0ffee", "c0ffed"}, {"", "c0ffee"}, {"c0ffee", ""}};
@@ -147,8 +153,8 @@ static void test_another_key_is_refused(void **state)
 	}
 }
 
-/* The port is that of a hub, but not of the one that is meant. */
-static void test_another_hub_is_not_taken_for_the_one(void **state)
+/* The port is that of a context, but not of the one that is meant. */
+static void test_another_context_on_the_port_is_rejected(void **state)
 {
 	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee", "c0ffee"};
 	uint64_t deadline = ori_deadline(ENDPOINTS_PATIENCE_NS);
@@ -183,16 +189,16 @@ static int pending_at(uint16_t port)
 	return fd;
 }
 
-/* Has the hub hung up? It has said nothing before. */
-static bool is_turned_away(int fd)
+/* Has the context closed the connection? It has sent nothing before. */
+static bool is_closed(int fd)
 {
 	char byte;
 
 	return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-/* They are more than a hub hears at once, say nothing or half of something, and stay. */
-static void test_strangers_keep_nobody_out(void **state)
+/* They are more than a context serves at once, send nothing or half of a frame, and stay. */
+static void test_silent_connections_do_not_block_the_peer(void **state)
 {
 	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee", "c0ffee"};
 	int fds[CROWD];
@@ -212,8 +218,8 @@ static void test_strangers_keep_nobody_out(void **state)
 	endpoints_close(&e);
 }
 
-/* They do not fill the table of the hub, but there are no descriptors for more of them. */
-static void test_strangers_make_room_where_descriptors_run_out(void **state)
+/* They do not fill the table of the context, but there are no descriptors for more of them. */
+static void test_silent_connections_are_closed_when_descriptors_run_out(void **state)
 {
 	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee", "c0ffee"};
 	const struct p2p_token nobody = {.number = 1};
@@ -236,16 +242,19 @@ static void test_strangers_make_room_where_descriptors_run_out(void **state)
 		assert_int_equal(ori_p2p_context_answer(e.contexts[1], &nobody, &nobody, &fd),
 				 ORIEL_AGAIN);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &normal), 0);
-	/* All have been let in, one for another. */
+	/* All were accepted, one in place of another. */
 	for (unsigned i = 0; i < CROWD / 8; i++) {
-		assert_int_equal(is_turned_away(fds[i]), i + 2 < CROWD / 8);
+		assert_int_equal(is_closed(fds[i]), i + 2 < CROWD / 8);
 		close(fds[i]);
 	}
 	endpoints_close(&e);
 }
 
-/* What nobody may say before he has shown that he knows the key, that included. */
-static void test_strangers_that_talk_are_turned_away(void **state)
+/*
+ * Frames that no process may send before it has proved that it knows the key, and a proof
+ * that is wrong.
+ */
+static void test_unproven_connections_that_send_frames_are_closed(void **state)
 {
 	static const enum p2p_frame_kind kinds[] = {P2P_HELLO, P2P_ENDPOINT, P2P_READY,
 						    P2P_PIECE, P2P_BYE,      P2P_PROOF};
@@ -273,7 +282,7 @@ static void test_strangers_that_talk_are_turned_away(void **state)
 			}
 			assert_int_equal(frame.kind, P2P_PROOF);
 		}
-		/* As the peer would say it, but for the MAC. */
+		/* As the peer would send it, but for the MAC. */
 		frame = (struct p2p_frame){.magic = P2P_FRAME_MAGIC,
 					   .version = P2P_VERSION,
 					   .kind = (uint16_t)kinds[i / 2]};
@@ -281,22 +290,22 @@ static void test_strangers_that_talk_are_turned_away(void **state)
 			frame.hello =
 				(struct p2p_hello){.to = address_of(e.b).token, .from = a.token};
 		assert_int_equal(send(fd, &frame, sizeof(frame), MSG_NOSIGNAL), sizeof(frame));
-		while (!is_turned_away(fd)) {
+		while (!is_closed(fd)) {
 			assert_false(ori_deadline_passed(deadline));
 			(void)oriel_p2p_progress(e.b);
 		}
 		assert_int_equal(oriel_p2p_check(e.b), ORIEL_AGAIN);
 		close(fd);
 	}
-	/* The peer itself may come still. */
+	/* The peer itself can still connect. */
 	a = address_of(e.b);
 	assert_int_equal(connect_to(e.a, &a, 0), ORIEL_OK);
 	talk(&e);
 	endpoints_close(&e);
 }
 
-/* Neither who calls nor who waits to be called waits for a hub that has gone. */
-static void test_a_hub_that_has_gone_is_noticed(void **state)
+/* Neither the connecting nor the listening side waits for a context that was closed. */
+static void test_a_closed_context_is_noticed(void **state)
 {
 	static const char *tcp[] = {"on", "on"}, *keys[] = {"", ""};
 	unsigned called = 0, calls = 0;
@@ -320,7 +329,7 @@ static void test_a_hub_that_has_gone_is_noticed(void **state)
 			endpoints_turn(&e);
 		}
 		assert_int_equal(oriel_p2p_check(e.a), ORIEL_ERR_PEER);
-		assert_non_null(strstr(oriel_last_error(), "nobody listens"));
+		assert_non_null(strstr(oriel_last_error(), "no process listens"));
 		ori_p2p_address_calls(&a, &b) ? calls++ : called++;
 		oriel_p2p_destroy(e.a);
 		oriel_p2p_context_destroy(e.contexts[0]);
@@ -330,15 +339,15 @@ static void test_a_hub_that_has_gone_is_noticed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_hub_listens_where_it_is_guarded_or_asked_to),
-		cmocka_unit_test(test_one_that_listens_is_enough),
+		cmocka_unit_test(test_a_context_listens_with_a_key_or_on_request),
+		cmocka_unit_test(test_one_listener_is_enough),
 		cmocka_unit_test(test_without_a_listener_there_is_no_path),
-		cmocka_unit_test(test_another_key_is_refused),
-		cmocka_unit_test(test_another_hub_is_not_taken_for_the_one),
-		cmocka_unit_test(test_strangers_keep_nobody_out),
-		cmocka_unit_test(test_strangers_make_room_where_descriptors_run_out),
-		cmocka_unit_test(test_strangers_that_talk_are_turned_away),
-		cmocka_unit_test(test_a_hub_that_has_gone_is_noticed),
+		cmocka_unit_test(test_another_key_is_rejected),
+		cmocka_unit_test(test_another_context_on_the_port_is_rejected),
+		cmocka_unit_test(test_silent_connections_do_not_block_the_peer),
+		cmocka_unit_test(test_silent_connections_are_closed_when_descriptors_run_out),
+		cmocka_unit_test(test_unproven_connections_that_send_frames_are_closed),
+		cmocka_unit_test(test_a_closed_context_is_noticed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

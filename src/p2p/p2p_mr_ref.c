@@ -23,7 +23,7 @@ static enum oriel_status mr_ref_find_gpu(const struct oriel_p2p_context *ctx, ui
 	if (status != ORIEL_OK)
 		return status;
 	before = address - (uintptr_t)info.base;
-	/* Of another GPU, or over several: then as long as the transfer. */
+	/* Memory of another GPU, or over several, is registered for the transfer alone. */
 	if (!info.length || before > info.length || length > info.length - before)
 		*range = (struct ori_cache_range){address, length, 0};
 	else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers straight from and to memory that nobody has registered. */
+/* Zero-copy transfers from and to memory that the user has not registered. */
 #include "mem/cache.h"
 #include "p2p/p2p_context.h"
 #include "p2p/pair_of_endpoints_test.h"
@@ -11,13 +11,12 @@ static const struct oriel_p2p_attr zero_copy = {.size = sizeof(zero_copy),
 						.mode = ORIEL_P2P_ZERO_COPY,
 						.channels = CHANNELS};
 
-static unsigned holds_of(const struct oriel_p2p_context *ctx)
+static unsigned refs_of(const struct oriel_p2p_context *ctx)
 {
 	return ori_cache_count(ctx->mr_refs);
 }
 
-/* Many transfers of one buffer, and of parts of it: it is registered once, and not any more then.
- */
+/* Many transfers of one buffer, and of parts of it: one registration serves all of them. */
 static void test_one_registration_serves_many_transfers(void **state)
 {
 	static char from[LENGTH] __attribute__((aligned(4096)));
@@ -32,32 +31,34 @@ static void test_one_registration_serves_many_transfers(void **state)
 		endpoints_fill(from, LENGTH, i);
 		memset(to, 0, sizeof(to));
 		for (unsigned c = 0; c < CHANNELS; c++) {
-			/* The first is all of it. */
+			/* The first receive covers all of it. */
 			struct oriel_p2p_buffer t = buffer(to + c, LENGTH - 2 * c, NULL);
 
 			assert_int_equal(oriel_p2p_recv(e.b, c, &t, &in[c]), ORIEL_OK);
 		}
-		assert_int_equal(holds_of(e.contexts[1]), 1);
+		assert_int_equal(refs_of(e.contexts[1]), 1);
 		for (unsigned c = 0; c < CHANNELS; c++) {
 			struct oriel_p2p_buffer f = buffer(from + c, LENGTH - 2 * c, NULL);
 
 			assert_int_equal(oriel_p2p_send(e.a, c, &f, &out[c]), ORIEL_OK);
-			assert_true(holds_of(e.contexts[0]) <= 1);
+			assert_true(refs_of(e.contexts[0]) <= 1);
 		}
 		for (unsigned c = 0; c < CHANNELS; c++) {
 			assert_int_equal(endpoints_wait(&e, &in[c]), ORIEL_OK);
 			assert_int_equal(endpoints_wait(&e, &out[c]), ORIEL_OK);
 		}
 		assert_memory_equal(to, from, LENGTH);
-		assert_int_equal(holds_of(e.contexts[0]), 0);
-		assert_int_equal(holds_of(e.contexts[1]), 0);
+		assert_int_equal(refs_of(e.contexts[0]), 0);
+		assert_int_equal(refs_of(e.contexts[1]), 0);
 		endpoints_close(&e);
 	}
 }
 
-/* The same with what another process could be given, to its last byte, and with what it could not.
+/*
+ * The same with memory that another process could map, to its last byte, and with memory
+ * that it could not.
  */
-static void test_pieces_are_held_to_their_end(void **state)
+static void test_pieces_are_registered_to_their_last_byte(void **state)
 {
 	enum { ODD = 3 * 4096 + 100 };
 
@@ -87,8 +88,8 @@ static void test_pieces_are_held_to_their_end(void **state)
 	}
 }
 
-/* Ends that go take what their requests have held along. */
-static void test_nothing_is_held_for_ends_that_have_gone(void **state)
+/* Endpoints that are destroyed drop the references of their requests. */
+static void test_destroyed_endpoints_drop_their_references(void **state)
 {
 	static char data[2][LENGTH];
 
@@ -102,10 +103,10 @@ static void test_nothing_is_held_for_ends_that_have_gone(void **state)
 		assert_int_equal(oriel_p2p_recv(e.a, 0, &b, &r[0]), ORIEL_OK);
 		b.address = data[1];
 		assert_int_equal(oriel_p2p_recv(e.a, 1, &b, &r[1]), ORIEL_OK);
-		assert_int_equal(holds_of(e.contexts[0]), 2);
+		assert_int_equal(refs_of(e.contexts[0]), 2);
 		oriel_p2p_destroy(e.a);
 		assert_int_equal(r[0].status, ORIEL_ERR_ABORTED);
-		assert_int_equal(holds_of(e.contexts[0]), 0);
+		assert_int_equal(refs_of(e.contexts[0]), 0);
 		e.a = e.b;
 		endpoints_close(&e);
 	}
@@ -115,8 +116,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_registration_serves_many_transfers),
-		cmocka_unit_test(test_pieces_are_held_to_their_end),
-		cmocka_unit_test(test_nothing_is_held_for_ends_that_have_gone),
+		cmocka_unit_test(test_pieces_are_registered_to_their_last_byte),
+		cmocka_unit_test(test_destroyed_endpoints_drop_their_references),
 	};
 
 	endpoints_choose(argc, argv);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p2p_process_test [rdma | nodes NETNS ADAPTER NETNS ADAPTER [lossy | cut COMMAND]]: ends of two
- * processes, what goes between them, and when one of them is killed. rdma: not through
- * memory. nodes: over libibverbs, and each in a network namespace of its own. lossy:
- * nobody is killed. cut: only what happens when COMMAND cuts the cable between the adapters.
+ * p2p_process_test [rdma
+ * nodes NETNS HCA NETNS HCA [lossy
+ * cut COMMAND]]: endpoints of two processes, the transfers between them, and what happens
+ * when one of them is killed. rdma: not through memory. nodes: over libibverbs, and each
+ * in a network namespace of its own. lossy: no process is killed. cut: only what happens
+ * when COMMAND cuts the cable between the HCAs.
  */
 #include <oriel/oriel.h>
 
@@ -33,18 +35,21 @@
 #define WORDS 40u
 #define TIMEOUT_NS UINT64_C(60000000000)
 
-/* Over what: far is rdma between two virtual nodes, whose ends meet over TCP. */
+/*
+ * The route between them: internode is rdma between two virtual nodes, which meet over
+ * TCP.
+ */
 enum route { ROUTE_MAPPED, ROUTE_RDMA, ROUTE_INTERNODE, ROUTES };
 
 static const enum oriel_path paths[] = {ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA, ORIEL_PATH_RDMA};
 static unsigned first_route; /* of this run */
 
-/* Where the parent and the child run; NULL: two virtual nodes. */
+/* Namespaces and HCAs of the parent and the child; NULL: two virtual nodes. */
 static char **nodes;
 static const char *cut_command;
 static int home; /* the namespace of the cable */
 
-/* Into network namespace @name, with @adapter alone. */
+/* Enter network namespace @name, with @adapter alone. */
 static void go_to(const char *name, const char *adapter)
 {
 	char text[128];
@@ -59,15 +64,14 @@ static void go_to(const char *name, const char *adapter)
 	setenv("ORIEL_HCA", text, 1);
 }
 
-/* What both processes make alike. */
+/* Attributes that both processes share. */
 struct job {
 	enum route route;
 	unsigned mode;
 	int steps; /* that the child makes before it stops; -1: it echoes; below: see INSIDE */
 };
 
-#define INSIDE \
-	(-2) /* and below: the child dies within its hook, when that has so many calls more */
+#define INSIDE (-2) /* and below: the child exits within its hook, after so many more calls */
 
 static unsigned calls_left; /* of hooks of the child */
 
@@ -99,7 +103,7 @@ struct party {
 	int fd;
 	struct oriel_p2p_context *ctx;
 	struct oriel_p2p *p2p;
-	char *memory; /* what comes, then what goes */
+	char *memory; /* received bytes, then bytes to send */
 };
 
 static struct oriel_p2p_buffer part(const struct party *t, unsigned which, size_t length)
@@ -167,7 +171,7 @@ static void party_start(struct party *t, enum route route, unsigned mode, int st
 	t->child = fork();
 	assert_true(t->child >= 0);
 	if (t->child == 0) {
-		/* A parent whose check has failed leaves nobody behind. */
+		/* A parent whose check has failed leaves no child behind. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(endpoints[0]);
 		if (nodes)
@@ -190,7 +194,7 @@ static void party_join(struct party *t, bool is_killed)
 			      : WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Sends back what comes, turned round, until the parent has gone. */
+/* Send back what arrives, inverted, until the parent has left. */
 static void child_echo(struct party *t)
 {
 	struct oriel_p2p_request in, out, word;
@@ -214,12 +218,15 @@ static void child_echo(struct party *t)
 		b = part(t, 1, n);
 		if (oriel_p2p_send(t->p2p, 0, &b, &out) != ORIEL_OK)
 			return;
-		/* Who has it all may be gone before the word of that is here. */
+		/*
+		 * The parent may have exited once it has all bytes, before its last report
+		 * arrives.
+		 */
 		(void)oriel_p2p_wait(t->p2p, &out, 0);
 	}
 }
 
-/* Everything there is, under way in both directions. */
+/* All kinds of requests, under way in both directions. */
 struct bustle {
 	struct oriel_p2p_request in[2], out[2], said[WORDS], heard[WORDS];
 };
@@ -243,7 +250,7 @@ static void bustle_begin(struct party *t, struct bustle *b)
 	}
 }
 
-/* So far and no further: then whoever looks sees a process that is there and does nothing. */
+/* The child stops here: its peer then sees a process that exists and does nothing. */
 static void child_stop(struct party *t)
 {
 	struct bustle bustle;
@@ -260,8 +267,8 @@ static void child_stop(struct party *t)
 		pause();
 }
 
-/* Within a call, while it may write to memory of the parent. */
-static void child_die(struct party *t)
+/* The child exits within a call, while it may write to memory of the parent. */
+static void child_exit_inside(struct party *t)
 {
 	struct bustle bustle;
 
@@ -281,7 +288,7 @@ static int child_main(char **argv)
 	if (t.job.steps >= 0)
 		child_stop(&t);
 	if (t.job.steps <= INSIDE)
-		child_die(&t);
+		child_exit_inside(&t);
 	child_echo(&t);
 	party_close(&t);
 	return 0;
@@ -326,30 +333,30 @@ static void test_echoes_come_back(void **state)
 			echoes_come_back(i, mode);
 }
 
-static atomic_uint waited_in_vain;
+static atomic_uint waits_timed_out;
 
-/* What an end says that has waited for a peer to the end of its timeout. */
+/* The text of a peer whose wait lasted to the end of its timeout. */
 static void listen_for_waits(void *context, enum oriel_log_level level, const char *message)
 {
 	(void)context;
 	(void)level;
-	if (strstr(message, "in time"))
-		atomic_fetch_add(&waited_in_vain, 1);
+	if (strstr(message, "in time") || strstr(message, "timed out"))
+		atomic_fetch_add(&waits_timed_out, 1);
 }
 
 static void listen_begin(void)
 {
-	atomic_store(&waited_in_vain, 0);
+	atomic_store(&waits_timed_out, 0);
 	oriel_log_set_sink(listen_for_waits, NULL);
 }
 
 static void listen_end(void)
 {
 	oriel_log_set_sink(NULL, NULL);
-	assert_int_equal(atomic_load(&waited_in_vain), 0);
+	assert_int_equal(atomic_load(&waits_timed_out), 0);
 }
 
-/* Whatever the child had done when it died, all requests here end, and none by its timeout. */
+/* At whichever step the child was killed, all requests here end, and none by its timeout. */
 static void killed_peers_are_noticed(enum route route, unsigned mode, int steps)
 {
 	struct bustle bustle;
@@ -359,7 +366,7 @@ static void killed_peers_are_noticed(enum route route, unsigned mode, int steps)
 
 	party_start(&t, route, mode, steps);
 	bustle_begin(&t, &bustle);
-	/* The child needs this end for its steps to lead anywhere. */
+	/* The child needs progress of this endpoint for its steps to advance. */
 	while (recv(t.fd, &byte, 1, MSG_DONTWAIT) != 1) {
 		if (oriel_p2p_progress(t.p2p) != ORIEL_OK)
 			fail_msg("way %d, mode %u, %d steps: %s", route, mode, steps,
@@ -390,14 +397,14 @@ static void killed_peers_are_noticed(enum route route, unsigned mode, int steps)
 			assert_true(status[k] == ORIEL_OK || status[k] == ORIEL_ERR_PEER);
 		lost += status[1] == ORIEL_ERR_PEER;
 	}
-	/* heard[0] has a tag that nobody sends. */
+	/* heard[0] has a tag that is never sent. */
 	assert_true(lost > 0);
 	assert_int_equal(oriel_p2p_check(t.p2p), ORIEL_ERR_PEER);
 	party_close(&t);
 	listen_end();
 }
 
-static void test_killed_peers_are_noticed(void **state)
+static void test_a_killed_peer_ends_every_request(void **state)
 {
 	static const int steps[] = {1, 2, 3, 4, 6, 10, 20, 50, 200, 1000};
 
@@ -408,8 +415,8 @@ static void test_killed_peers_are_noticed(void **state)
 				killed_peers_are_noticed(i, mode, steps[k]);
 }
 
-/* One that has said that it writes never says that it is done: nobody waits for that. */
-static void peers_die_inside(enum route route, int calls)
+/* A killed peer that has set busy never clears it: no wait depends on that. */
+static void peer_exits_inside(enum route route, int calls)
 {
 	struct bustle bustle;
 	struct party t;
@@ -432,19 +439,19 @@ static void peers_die_inside(enum route route, int calls)
 	party_join(&t, true);
 }
 
-static void test_peers_that_die_inside_are_noticed(void **state)
+static void test_a_peer_that_exits_inside_a_hook_is_noticed(void **state)
 {
-	/* Of each 128 chunks are packed, and as many unpacked. */
+	/* 128 chunks of each transfer are packed, and as many unpacked. */
 	static const int calls[] = {0, 3, 17, 150};
 
 	(void)state;
 	for (unsigned i = first_route; i < ROUTES; i++)
 		for (unsigned k = 0; k < sizeof(calls) / sizeof(calls[0]); k++)
-			peers_die_inside(i, calls[k]);
+			peer_exits_inside(i, calls[k]);
 }
 
-/* The peer has an address and dies before it has made anything of that of this end. */
-static void test_a_peer_that_dies_before_it_joins(void **state)
+/* The peer has an address and exits before it has used the address of this endpoint. */
+static void test_a_peer_that_exits_before_it_joins_is_noticed(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 12; i++) {
@@ -464,8 +471,8 @@ static void test_a_peer_that_dies_before_it_joins(void **state)
 	}
 }
 
-/* Memory that the peer's process cannot map is named, and does in auto mode. */
-static void test_memory_that_cannot_be_mapped(void **state)
+/* Memory that the peer's process cannot map is named in the error, and works in auto mode. */
+static void test_memory_that_cannot_be_mapped_is_named(void **state)
 {
 	static char data[LENGTH];
 	struct oriel_p2p_buffer b = {data, LENGTH, NULL};
@@ -505,7 +512,7 @@ static void test_memory_that_cannot_be_mapped(void **state)
 
 #define PIECES 70u /* more than a peer has mapped at once */
 
-/* Into @piece, of memory @m if it is registered. */
+/* Receive into @piece, of memory @m if it is registered. */
 static void echo_into(struct party *t, char *piece, struct oriel_p2p_memory *m, unsigned seed)
 {
 	enum { SHORT = 50000 };
@@ -526,8 +533,9 @@ static void echo_into(struct party *t, char *piece, struct oriel_p2p_memory *m, 
 }
 
 /*
- * Those that nobody has registered any more make room: for others, of the same address
- * too, which must not be taken for them. Where there is no room auto stages.
+ * Pieces that are not registered any more make room for others, also for memory at the
+ * same address, which must not be taken for them. Where there is no room, auto mode
+ * stages.
  */
 static void test_pieces_make_room_for_others(void **state)
 {
@@ -568,7 +576,7 @@ static void test_pieces_make_room_for_others(void **state)
 	}
 }
 
-/* No word comes through, also none that says so: the links find out by themselves. */
+/* No frame arrives, also none that reports the cut: the links notice by themselves. */
 static void links_that_are_cut(unsigned mode)
 {
 	struct oriel_p2p_request in, out;
@@ -594,11 +602,11 @@ static void links_that_are_cut(unsigned mode)
 	assert_int_equal(oriel_p2p_check(t.p2p), ORIEL_ERR_PEER);
 	assert_string_not_equal(oriel_last_error(), "");
 	party_close(&t);
-	/* The child hears of it, by its own link or from here, and leaves in order. */
+	/* The child learns it from its own link or from the parent, and exits in order. */
 	party_join(&t, false);
 }
 
-static void test_links_that_are_cut(void **state)
+static void test_a_cut_link_is_noticed(void **state)
 {
 	(void)state;
 	links_that_are_cut(ORIEL_P2P_ZERO_COPY);
@@ -606,13 +614,13 @@ static void test_links_that_are_cut(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest cut[] = {cmocka_unit_test(test_links_that_are_cut)};
+	const struct CMUnitTest cut[] = {cmocka_unit_test(test_a_cut_link_is_noticed)};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_echoes_come_back),
-		cmocka_unit_test(test_killed_peers_are_noticed),
-		cmocka_unit_test(test_peers_that_die_inside_are_noticed),
-		cmocka_unit_test(test_a_peer_that_dies_before_it_joins),
-		cmocka_unit_test(test_memory_that_cannot_be_mapped),
+		cmocka_unit_test(test_a_killed_peer_ends_every_request),
+		cmocka_unit_test(test_a_peer_that_exits_inside_a_hook_is_noticed),
+		cmocka_unit_test(test_a_peer_that_exits_before_it_joins_is_noticed),
+		cmocka_unit_test(test_memory_that_cannot_be_mapped_is_named),
 		cmocka_unit_test(test_pieces_make_room_for_others),
 	};
 

@@ -2,7 +2,7 @@
 /* Puts into exported memory. */
 #include "p2p/pair_of_endpoints_test.h"
 
-static void puts_end_what_is_expected(enum endpoints_route route, enum oriel_p2p_mode mode)
+static void puts_complete_expects(enum endpoints_route route, enum oriel_p2p_mode mode)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .depth = 2};
 	struct oriel_p2p_memory *local_memory, *remote_memory;
@@ -53,12 +53,12 @@ static void puts_end_what_is_expected(enum endpoints_route route, enum oriel_p2p
 	endpoints_close(&e);
 }
 
-static void test_puts_end_what_is_expected(void **state)
+static void test_puts_complete_expects(void **state)
 {
 	(void)state;
 	for (unsigned i = routes_first; i < ROUTES; i++)
 		for (unsigned k = 0; k < 2; k++)
-			puts_end_what_is_expected(routes[i], modes[k]);
+			puts_complete_expects(routes[i], modes[k]);
 }
 
 struct writer {
@@ -67,7 +67,7 @@ struct writer {
 	char data[256 << 10];
 };
 
-/* Puts until nobody expects any more. */
+/* Put until the peer expects no more. */
 static void *thread_put(void *argument)
 {
 	struct writer *w = argument;
@@ -80,8 +80,8 @@ static void *thread_put(void *argument)
 	return NULL;
 }
 
-/* The peer is a thread that may just be copying: nothing is written once destroy() is back. */
-static void nobody_writes_after_destroy(enum endpoints_route route)
+/* The peer is a thread that may be in a copy: nothing is written after destroy() returns. */
+static void nothing_is_written_after_destroy(enum endpoints_route route)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = ORIEL_P2P_ZERO_COPY};
 	static struct writer writer;
@@ -118,18 +118,18 @@ static void nobody_writes_after_destroy(enum endpoints_route route)
 	endpoints_close(&e);
 }
 
-static void test_nobody_writes_after_destroy(void **state)
+static void test_a_peer_writes_nothing_after_destroy(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 20; i++)
-		nobody_writes_after_destroy(routes[peers_first + i % (ROUTES - peers_first)]);
+		nothing_is_written_after_destroy(routes[peers_first + i % (ROUTES - peers_first)]);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_puts_end_what_is_expected),
-		cmocka_unit_test(test_nobody_writes_after_destroy),
+		cmocka_unit_test(test_puts_complete_expects),
+		cmocka_unit_test(test_a_peer_writes_nothing_after_destroy),
 	};
 
 	endpoints_choose(argc, argv);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How an endpoint makes progress, waits, and breaks: the calls of progress, test, wait and
+ * An endpoint makes progress, waits, and breaks here: the calls of progress, test, wait and
  * drain, and the pass that they make.
  */
 #include <stdio.h>

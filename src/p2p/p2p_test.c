@@ -58,7 +58,7 @@ static void transfers_arrive(enum endpoints_route route, enum oriel_p2p_mode mod
 						   data[k], 2 * LONG + 1, 0, &memory[k]),
 				ORIEL_OK);
 	}
-	/* An end that is its own peer receives what it sends first. */
+	/* An endpoint that is its own peer receives what it sends first. */
 	for (unsigned channel = 0; channel < channels; channel++)
 		both_ways(&e, channel, memory, data);
 	for (unsigned k = 0; k < 2; k++) {
@@ -132,9 +132,9 @@ static void test_channels_do_not_mix(void **state)
 }
 
 /*
- * What is long goes over several queues, which all channels share, in pieces; what
- * tells of it goes by the first of them. The last bytes of a piece are there when it
- * is told of, and words that are put meanwhile keep their meaning.
+ * Long transfers are spread in pieces over several queues, which all channels share; their
+ * immediate goes through the first. The last bytes of each piece have arrived before the
+ * immediate, and words that are put meanwhile keep their meaning.
  */
 static void queues_are_shared(enum endpoints_route route, enum oriel_p2p_mode mode,
 			      unsigned channels, unsigned queues)
@@ -219,7 +219,7 @@ static void channels_do_not_wait(enum endpoints_route route, enum oriel_p2p_mode
 		struct oriel_p2p_buffer f = buffer(from[c], LONG, NULL);
 
 		endpoints_fill(from[c], LONG, c);
-		/* Received, but never sent so far: it must not keep what others need. */
+		/* Received, but never sent so far: it must not keep slots that others need. */
 		if (c % 2)
 			f = buffer(to[c - 1], LONG, NULL);
 		if (c % 2)
@@ -256,7 +256,7 @@ static void test_channels_do_not_wait_for_each_other(void **state)
 			channels_do_not_wait(routes[i], modes[k]);
 }
 
-/* Hooks that copy, and tell what is staged. */
+/* Hooks that copy, and count staged chunks. */
 struct staged {
 	unsigned packed, unpacked;
 	size_t first; /* bytes of the first chunk of the last transfer */
@@ -299,8 +299,11 @@ static void move(struct endpoints *e, struct oriel_p2p_buffer f, struct oriel_p2
 	assert_int_equal(endpoints_wait(e, &out), ORIEL_OK);
 }
 
-/* Memory that is not registered is staged, that which is being so perhaps, and no other. */
-static void test_auto_goes_straight_once_both_are_registered(void **state)
+/*
+ * Memory that is not registered is staged, memory that is being registered may be, and no
+ * other.
+ */
+static void test_auto_mode_is_zero_copy_once_both_are_registered(void **state)
 {
 	static char from[LONG], to[LONG];
 
@@ -341,7 +344,7 @@ static void test_auto_goes_straight_once_both_are_registered(void **state)
 	}
 }
 
-/* What is not long is cut into four, so that copies go on beside each other; not into crumbs. */
+/* A medium transfer is cut into four, so that copies overlap; a short one is not cut. */
 static void test_chunks_fit_the_transfer(void **state)
 {
 	static const struct {
@@ -377,7 +380,7 @@ static void test_chunks_fit_the_transfer(void **state)
 	}
 }
 
-#define MOST 16u /* ends of a hub with so few slots */
+#define MOST 16u /* endpoints of a context with so few slots */
 
 static struct endpoints most[MOST];
 
@@ -407,7 +410,7 @@ static void most_close(void)
 
 #define FAIR (CHUNK * 5 + 5)
 
-/* All at once, with far more under way than there are slots: all of it arrives. */
+/* All at once, with many more under way than there are slots: all of it arrives. */
 static void endpoints_share_slots(enum endpoints_route route, enum oriel_p2p_mode mode)
 {
 	static char from[2][MOST][2][FAIR], to[2][MOST][2][FAIR];
@@ -442,7 +445,7 @@ static void endpoints_share_slots(enum endpoints_route route, enum oriel_p2p_mod
 	most_close();
 }
 
-static void test_ends_share_slots(void **state)
+static void test_endpoints_share_slots(void **state)
 {
 	(void)state;
 	for (unsigned i = peers_first; i < ROUTES; i++)
@@ -450,7 +453,9 @@ static void test_ends_share_slots(void **state)
 			endpoints_share_slots(routes[i], modes[k]);
 }
 
-/* Peers that have begun to send, and then stop, keep slots: not that of an end with another peer.
+/*
+ * Peers that have begun to send, and then stop, keep slots: not the slot of an endpoint
+ * with another peer.
  */
 static void peers_stop(enum endpoints_route route, enum oriel_p2p_mode mode)
 {
@@ -489,7 +494,7 @@ static void test_peers_that_stop_keep_slots_of_their_own(void **state)
 			peers_stop(routes[i], modes[k]);
 }
 
-static void test_there_are_as_many_channels_as_said(void **state)
+static void test_channels_are_bounded(void **state)
 {
 	static const unsigned some[] = {0, 31, 32, ORIEL_P2P_CHANNELS - 1};
 	struct oriel_p2p_memory *none[2] = {NULL, NULL};
@@ -531,7 +536,10 @@ static void test_lengths_that_differ_break_both_ends(void **state)
 			assert_int_equal(oriel_p2p_check(e.a), ORIEL_ERR_MISMATCH);
 			assert_non_null(strstr(oriel_last_error(), "channel 0"));
 			assert_int_equal(oriel_p2p_check(e.b), ORIEL_ERR_MISMATCH);
-			/* Whoever has found it, and told the other. */
+			/*
+			 * Both endpoints get the text, also the one that did not notice it
+			 * itself.
+			 */
 			assert_non_null(strstr(oriel_last_error(), "the send of transfer 0"));
 			assert_non_null(strstr(oriel_last_error(), "the receive of transfer 0"));
 			endpoints_close(&e);
@@ -539,8 +547,8 @@ static void test_lengths_that_differ_break_both_ends(void **state)
 	}
 }
 
-/* Hubs that may use any, on one machine. */
-static void test_an_end_keeps_to_its_paths(void **state)
+/* Contexts that may use any path, on one machine. */
+static void test_an_endpoint_uses_only_its_paths(void **state)
 {
 	static const unsigned masks[] = {0, 1u << ORIEL_PATH_RDMA,
 					 1u << ORIEL_PATH_RDMA | 1u << ORIEL_PATH_MAPPED};
@@ -571,13 +579,13 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_channels_do_not_mix),
 		cmocka_unit_test(test_queues_are_shared_by_channels),
 		cmocka_unit_test(test_channels_do_not_wait_for_each_other),
-		cmocka_unit_test(test_auto_goes_straight_once_both_are_registered),
+		cmocka_unit_test(test_auto_mode_is_zero_copy_once_both_are_registered),
 		cmocka_unit_test(test_chunks_fit_the_transfer),
-		cmocka_unit_test(test_ends_share_slots),
+		cmocka_unit_test(test_endpoints_share_slots),
 		cmocka_unit_test(test_peers_that_stop_keep_slots_of_their_own),
-		cmocka_unit_test(test_there_are_as_many_channels_as_said),
+		cmocka_unit_test(test_channels_are_bounded),
 		cmocka_unit_test(test_lengths_that_differ_break_both_ends),
-		cmocka_unit_test(test_an_end_keeps_to_its_paths),
+		cmocka_unit_test(test_an_endpoint_uses_only_its_paths),
 	};
 
 	endpoints_choose(argc, argv);

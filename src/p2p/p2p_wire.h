@@ -297,7 +297,7 @@ enum {
 	P2P_WORDS = P2P_WORD_CREDIT + P2P_SLOTS,
 };
 
-/* How a unit of a channel arrives: one chunk, or all of a transfer. */
+/* The way a unit of a channel arrives: one chunk, or all of a transfer. */
 enum p2p_protocol {
 	P2P_UNKNOWN, /* the peer has not said yet */
 	P2P_STAGED,  /* a credit names the staging slot */

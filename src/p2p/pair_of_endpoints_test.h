@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ends of this process and one thread that drives both, for tests. */
+/* Two endpoints of this process and one thread that drives both, for the unit tests of p2p. */
 #ifndef ORI_P2P_PAIR_OF_ENDPOINTS_TEST_H
 #define ORI_P2P_PAIR_OF_ENDPOINTS_TEST_H
 
@@ -25,7 +25,7 @@
 #define CHUNK 4096u
 #define LONG (CHUNK * 40 + 5)
 
-/* Over what the ends reach each other. */
+/* The path between the endpoints, and whether they are on one node. */
 enum endpoints_route {
 	ENDPOINTS_SELF,
 	ENDPOINTS_MAPPED,
@@ -43,14 +43,14 @@ static const struct oriel_p2p_context_attr small = {.size = sizeof(small),
 
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 
-/* Those that this run is about, and those of them that have a peer of their own. */
+/* The routes of this run, and those whose endpoints have another peer than themselves. */
 static const enum endpoints_route routes[] = {ENDPOINTS_SELF, ENDPOINTS_MAPPED, ENDPOINTS_RDMA,
 					      ENDPOINTS_INTERNODE};
 static unsigned routes_first, peers_first = 1;
 
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 
-/* "rdma": over adapters alone, those that ORIEL_HCA says. */
+/* "rdma": only over the HCAs that ORIEL_HCA names. */
 static inline void endpoints_choose(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], "rdma") == 0)
@@ -65,7 +65,7 @@ static inline struct oriel_p2p_buffer buffer(void *at, size_t length,
 	return b;
 }
 
-/* @to is @from where an end is its own peer. */
+/* @a and @b are the same where an endpoint is its own peer. */
 struct endpoints {
 	struct oriel_p2p_context *contexts[2];
 	struct oriel_p2p *a, *b;
@@ -73,7 +73,7 @@ struct endpoints {
 
 static inline void endpoints_turn(struct endpoints *e)
 {
-	/* Of a call before: nobody may take it for his own. */
+	/* An errno of an earlier call: the library must not take it for its own. */
 	errno = ETIMEDOUT;
 	(void)oriel_p2p_progress(e->a);
 	if (e->b != e->a)
@@ -99,7 +99,7 @@ static inline void endpoints_join(struct endpoints *e)
 	}
 }
 
-/* By this way; both of one hub where it is self. */
+/* By this route; both of one context where it is self. */
 static inline void endpoints_create(struct endpoints *e, enum endpoints_route route,
 				    const struct oriel_p2p_context_attr *ctx,
 				    const struct oriel_p2p_attr *attr)
@@ -133,7 +133,7 @@ static inline void endpoints_open(struct endpoints *e, enum endpoints_route rout
 	endpoints_join(e);
 }
 
-/* It has nothing to tell, and leaves what the last failure has told. */
+/* It has nothing to report, and leaves the last error as it was. */
 static inline void endpoints_destroy_context(struct oriel_p2p_context *ctx)
 {
 	struct ori_error before;
@@ -158,7 +158,7 @@ static inline void endpoints_close(struct endpoints *e)
 	endpoints_close_contexts(e);
 }
 
-/* Until @request, of either end, is done. */
+/* Until @request, of either endpoint, is done. */
 static inline enum oriel_status endpoints_wait(struct endpoints *e,
 					       const struct oriel_p2p_request *request)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A byte says what the rest is: an address, a frame, exported memory, or what a
- * peer does to the memory of an end: words, offers, cells, staging slots, and what
- * it tells, of mapped ends in lines of a ring.
+ * The first byte selects what the rest is: an address, a frame, exported memory, or the
+ * writes of a peer to the memory of an endpoint: words, offers, cells, staging slots and
+ * immediates, for mapped endpoints in lines of a ring.
  */
 #include <string.h>
 
@@ -125,17 +125,17 @@ static void parse_cell(const struct fuzz_input *input)
 	FUZZ_CHECK((uint64_t)cell.at + cell.length <= cell.total);
 }
 
-/* An end, whose requests and their memory are these. */
+/* An endpoint, with its requests and their memory. */
 struct victim {
-	struct oriel_p2p_mock *mock;   /* NULL: an end that is its own peer, and mapped */
-	struct oriel_p2p_context *ctx; /* then */
+	struct oriel_p2p_mock *mock;   /* NULL: an endpoint that is its own peer, and mapped */
+	struct oriel_p2p_context *ctx; /* if @mock is NULL */
 	struct oriel_p2p *p;
 	struct oriel_p2p_request requests[P2P_REQUESTS];
 	unsigned begun;
 	char memory[P2P_REQUESTS][P2P_ROOM + 1];
 };
 
-/* Who offers addresses of this process is believed: only what is staged, and short. */
+/* An offer of addresses of this process is trusted: so only staged and eager transfers. */
 static void victim_open_mapped(struct victim *v, struct oriel_p2p_context_attr ctx,
 			       struct oriel_p2p_attr endpoints)
 {
@@ -200,12 +200,12 @@ static void victim_begin(struct victim *v, enum p2p_fuzz_action action, struct f
 	default:
 		status = oriel_p2p_recv_control(v->p, channel, b.address, b.length, r);
 	}
-	/* One that is refused was never taken. */
+	/* A call that fails has taken no request. */
 	v->begun += status == ORIEL_OK || v->p->state == P2P_JOINED;
 }
 
-/* An immediate, or a line of the ring that is due, or nearly, with what comes along. */
-static void victim_hear(struct victim *v, struct fuzz_input *input, unsigned which)
+/* An immediate, or a line of the ring that is due, or nearly, with bytes that come along. */
+static void victim_get_immediate(struct victim *v, struct fuzz_input *input, unsigned which)
 {
 	const struct p2p_link *link = &v->p->link;
 	struct p2p_imm_entry *line;
@@ -243,7 +243,7 @@ static void victim_suffer(struct victim *v, struct fuzz_input *input)
 
 	switch (action) {
 	case ACTION_WORD:
-		/* Those that matter to two channels of depth 2. */
+		/* The words that matter to two channels of depth 2. */
 		if (which % 8 == 3)
 			which = P2P_WORD_TAKEN + which / 8 % 2;
 		else
@@ -263,7 +263,7 @@ static void victim_suffer(struct victim *v, struct fuzz_input *input)
 		fuzz_take(input, pool->area.base + which % pool->receive * pool->stride, 24);
 		break;
 	case ACTION_WRITE_IMM:
-		victim_hear(v, input, which);
+		victim_get_immediate(v, input, which);
 		break;
 	case ACTION_PROGRESS:
 		(void)oriel_p2p_progress(v->p);
@@ -327,7 +327,7 @@ static size_t seed_of(uint8_t bytes[FUZZ_SEED_MAX], enum p2p_fuzz_kind kind, con
 	return 1 + length;
 }
 
-/* A message, a transfer and a credit, as a good peer would have them. */
+/* A message, a transfer and a credit, as a valid peer would write them. */
 static size_t seed_of_peer(uint8_t bytes[FUZZ_SEED_MAX], unsigned mode)
 {
 	const struct p2p_cell cell = {.tag = 1, .total = 8, .length = 8};
@@ -368,7 +368,7 @@ static size_t seed_of_peer(uint8_t bytes[FUZZ_SEED_MAX], unsigned mode)
 	return (size_t)(at - bytes);
 }
 
-/* What is short comes for a receive, before one, and leaves, with what has been taken. */
+/* Eager sends arrive for a receive and before one, and leave with the count of taken units. */
 static size_t seed_of_lines(uint8_t bytes[FUZZ_SEED_MAX])
 {
 	const uint64_t taken = 1;
@@ -391,7 +391,7 @@ static size_t seed_of_lines(uint8_t bytes[FUZZ_SEED_MAX])
 		memcpy(at, (uint8_t[]){ACTION_PROGRESS, 0, ACTION_RECV, 0, 0, 1}, 6);
 		at += 6;
 	}
-	/* Aside, and more than there may be. */
+	/* In the eager buffer, and more than fits. */
 	for (uint32_t unit = 3; unit < 5; unit++) {
 		struct p2p_eager what = {.number = unit, .length = unit == 3 ? 200 : 8192};
 		uint32_t immediate =
