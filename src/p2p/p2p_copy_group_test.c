@@ -118,19 +118,19 @@ static void groups_open(struct groups *c, enum oriel_path path)
 	const struct oriel_p2p_copy_group_attr group = {.size = sizeof(group),
 							.workers = WORKERS,
 							.depth = 3};
-	struct oriel_p2p_context_attr ctx = small;
+	struct oriel_p2p_context_attr context = small;
 	struct oriel_p2p **endpoint[2] = {&c->e.a, &c->e.b};
 
 	memset(c, 0, sizeof(*c));
 	c->count = path == ORIEL_PATH_SELF ? 1 : 2;
-	ctx.paths = 1u << path;
+	context.paths = 1u << path;
 	for (unsigned i = 0; i < c->count; i++) {
 		struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					      .mode = ORIEL_P2P_COPY_BASED,
 					      .channels = CHANNELS,
 					      .hooks = oriel_p2p_copy_group_hooks()};
 
-		assert_int_equal(oriel_p2p_context_create(&ctx, &c->e.contexts[i]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_context_create(&context, &c->e.contexts[i]), ORIEL_OK);
 		assert_int_equal(oriel_p2p_copy_group_create(c->e.contexts[i], &group, &c->of[i]),
 				 ORIEL_OK);
 		assert_int_equal(oriel_p2p_copy_group_device(c->of[i], &c->device[i]), ORIEL_OK);
@@ -232,7 +232,7 @@ static void test_workers_leave_when_the_endpoint_ends(void **state)
 static void test_waits_end_with_their_timeout(void **state)
 {
 	const struct oriel_p2p_copy_group_attr attr = {.size = sizeof(attr), .timeout_ns = 1000000};
-	const struct oriel_p2p_context_attr ctx = {.size = sizeof(ctx)};
+	const struct oriel_p2p_context_attr context = {.size = sizeof(context)};
 	struct oriel_p2p_copy_group_attr many = {.size = sizeof(many), .workers = 65};
 	struct oriel_dev_group g = oriel_dev_thread();
 	struct oriel_p2p_copy_group *group = NULL, *none = NULL;
@@ -241,7 +241,7 @@ static void test_waits_end_with_their_timeout(void **state)
 	struct oriel_dev_chunk chunk;
 
 	(void)state;
-	assert_int_equal(oriel_p2p_context_create(&ctx, &h), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&context, &h), ORIEL_OK);
 	assert_int_equal(oriel_p2p_copy_group_create(h, &many, &none), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_p2p_copy_group_create(h, &attr, &group), ORIEL_OK);
 	assert_int_equal(oriel_p2p_copy_group_device(group, &device), ORIEL_OK);

@@ -162,14 +162,14 @@ static void destroyed_after(enum endpoints_route route, enum oriel_p2p_mode mode
 					    .mode = mode,
 					    .channels = 2,
 					    .depth = 3};
-	struct oriel_p2p_context_attr ctx = small;
+	struct oriel_p2p_context_attr context = small;
 	struct bustle *bustle = calloc(2, sizeof(*bustle));
 	char address[2][ORIEL_P2P_ADDRESS];
 	struct endpoints e;
 
 	assert_non_null(bustle);
-	ctx.timeout_ns = 100000000;
-	endpoints_create(&e, route, &ctx, &attr);
+	context.timeout_ns = 100000000;
+	endpoints_create(&e, route, &context, &attr);
 	assert_int_equal(oriel_p2p_address(e.a, address[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_address(e.b, address[1]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_connect(e.a, address[1], ORIEL_P2P_ADDRESS, 0), ORIEL_OK);

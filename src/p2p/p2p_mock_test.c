@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Endpoints under a script: the order in which puts arrive, immediates that do not, links
- * that fail.
- */
+/* Endpoints under a script: puts arrive in any order, or not at all, and links fail. */
 #include <oriel/p2p_mock.h>
 
 #include <setjmp.h>
@@ -94,10 +91,7 @@ static struct oriel_p2p_buffer buffer(void *at, size_t length, struct oriel_p2p_
 
 static char from[2][CHANNELS][ROUNDS][LONG], to[2][CHANNELS][ROUNDS][LONG];
 
-/*
- * All kinds of requests, at once, in both directions; memory registered by halves in auto
- * mode.
- */
+/* All kinds of requests at once, both ways; memory registered by halves in auto mode. */
 static void all_of_it_arrives(unsigned mode, uint64_t seed)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
@@ -530,9 +524,9 @@ static void hooks_are_called(const struct oriel_p2p_hooks *hooks, bool is_turned
 						 .mode = ORIEL_P2P_COPY_BASED,
 						 .hooks = hooks,
 						 .context = &slow};
-	const struct oriel_p2p_context_attr ctx = {.size = sizeof(ctx), .chunk = 4 * CHUNK};
+	const struct oriel_p2p_context_attr context = {.size = sizeof(context), .chunk = 4 * CHUNK};
 	const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr),
-						 .context = &ctx,
+						 .context = &context,
 						 .endpoints = &endpoints};
 	struct oriel_p2p_buffer f = buffer(from[0][0], LONG, NULL),
 				t = buffer(to[0][0], LONG, NULL);
@@ -567,10 +561,7 @@ static void test_hooks_pack_and_unpack(void **state)
 	hooks_are_called(&slow_half, true, 7);
 }
 
-/*
- * Data that has arrived is taken out of its slots, however long that takes, before the
- * endpoint breaks.
- */
+/* Data that has arrived is taken out of its slots before the endpoint breaks. */
 static void test_data_that_arrived_survives_the_link(void **state)
 {
 	struct slow slow = {0};

@@ -115,10 +115,10 @@ static struct oriel_p2p_buffer part(const struct party *t, unsigned which, size_
 
 static void party_open(struct party *t)
 {
-	const struct oriel_p2p_context_attr ctx = {.size = sizeof(ctx),
-						   .chunk = CHUNK,
-						   .paths = 1u << paths[t->job.route],
-						   .timeout_ns = TIMEOUT_NS};
+	const struct oriel_p2p_context_attr context = {.size = sizeof(context),
+						       .chunk = CHUNK,
+						       .paths = 1u << paths[t->job.route],
+						       .timeout_ns = TIMEOUT_NS};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = t->job.mode,
 					    .channels = 2,
@@ -135,7 +135,7 @@ static void party_open(struct party *t)
 	}
 	assert_int_equal(oriel_memory_alloc(2 * (size_t)LENGTH, 0, &memory), ORIEL_OK);
 	t->memory = memory;
-	assert_int_equal(oriel_p2p_context_create(&ctx, &t->ctx), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&context, &t->ctx), ORIEL_OK);
 	unsetenv("ORIEL_NODE");
 	unsetenv("ORIEL_P2P_TCP");
 	assert_int_equal(oriel_p2p_create(t->ctx, &attr, &t->p2p), ORIEL_OK);

@@ -515,7 +515,7 @@ static void test_channels_are_bounded(void **state)
 	}
 }
 
-static void test_lengths_that_differ_break_both_ends(void **state)
+static void test_lengths_that_differ_break_both_endpoints(void **state)
 {
 	static char data[LONG];
 
@@ -584,7 +584,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_endpoints_share_slots),
 		cmocka_unit_test(test_peers_that_stop_keep_slots_of_their_own),
 		cmocka_unit_test(test_channels_are_bounded),
-		cmocka_unit_test(test_lengths_that_differ_break_both_ends),
+		cmocka_unit_test(test_lengths_that_differ_break_both_endpoints),
 		cmocka_unit_test(test_an_endpoint_uses_only_its_paths),
 	};
 

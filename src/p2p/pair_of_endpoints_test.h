@@ -101,14 +101,14 @@ static inline void endpoints_join(struct endpoints *e)
 
 /* By this route; both of one context where it is self. */
 static inline void endpoints_create(struct endpoints *e, enum endpoints_route route,
-				    const struct oriel_p2p_context_attr *ctx,
+				    const struct oriel_p2p_context_attr *context,
 				    const struct oriel_p2p_attr *attr)
 {
 	struct oriel_p2p_context_attr h = {.size = sizeof(h)};
 
 	memset(e, 0, sizeof(*e));
-	if (ctx)
-		h = *ctx;
+	if (context)
+		h = *context;
 	h.paths = 1u << endpoints_path[route];
 	for (unsigned i = 0; i < (route == ENDPOINTS_SELF ? 1 : 2); i++) {
 		if (route == ENDPOINTS_INTERNODE) {
@@ -126,10 +126,10 @@ static inline void endpoints_create(struct endpoints *e, enum endpoints_route ro
 }
 
 static inline void endpoints_open(struct endpoints *e, enum endpoints_route route,
-				  const struct oriel_p2p_context_attr *ctx,
+				  const struct oriel_p2p_context_attr *context,
 				  const struct oriel_p2p_attr *attr)
 {
-	endpoints_create(e, route, ctx, attr);
+	endpoints_create(e, route, context, attr);
 	endpoints_join(e);
 }
 

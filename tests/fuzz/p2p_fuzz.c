@@ -136,15 +136,15 @@ struct victim {
 };
 
 /* An offer of addresses of this process is trusted: so only staged and eager transfers. */
-static void victim_open_mapped(struct victim *v, struct oriel_p2p_context_attr ctx,
+static void victim_open_mapped(struct victim *v, struct oriel_p2p_context_attr context,
 			       struct oriel_p2p_attr endpoints)
 {
 	char address[ORIEL_P2P_ADDRESS];
 
 	v->mock = NULL;
-	ctx.paths = 1u << ORIEL_PATH_SELF;
+	context.paths = 1u << ORIEL_PATH_SELF;
 	endpoints.mode = ORIEL_P2P_COPY_BASED;
-	FUZZ_CHECK(oriel_p2p_context_create(&ctx, &v->ctx) == ORIEL_OK);
+	FUZZ_CHECK(oriel_p2p_context_create(&context, &v->ctx) == ORIEL_OK);
 	FUZZ_CHECK(oriel_p2p_create(v->ctx, &endpoints, &v->p) == ORIEL_OK);
 	FUZZ_CHECK(oriel_p2p_address(v->p, address) == ORIEL_OK);
 	FUZZ_CHECK(oriel_p2p_connect(v->p, address, sizeof(address), 0) == ORIEL_OK);
@@ -152,22 +152,22 @@ static void victim_open_mapped(struct victim *v, struct oriel_p2p_context_attr c
 
 static void victim_open(struct victim *v, unsigned how, bool is_local)
 {
-	const struct oriel_p2p_context_attr ctx = {.size = sizeof(ctx),
-						   .chunk = P2P_CHUNK_MIN,
-						   .slots = 10};
+	const struct oriel_p2p_context_attr context = {.size = sizeof(context),
+						       .chunk = P2P_CHUNK_MIN,
+						       .slots = 10};
 	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
 						 .mode = how % 3,
 						 .channels = 2,
 						 .depth = 2};
 	const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr),
 						 .order = ORIEL_P2P_MOCK_MANUAL,
-						 .context = &ctx,
+						 .context = &context,
 						 .endpoints = &endpoints};
 
 	v->begun = 0;
 	memset(v->memory, P2P_CANARY, sizeof(v->memory));
 	if (is_local) {
-		victim_open_mapped(v, ctx, endpoints);
+		victim_open_mapped(v, context, endpoints);
 		return;
 	}
 	FUZZ_CHECK(oriel_p2p_mock_create(&attr, &v->mock) == ORIEL_OK);
