@@ -488,6 +488,7 @@ enum oriel_status ori_in_report_granted(struct oriel_p2p *p2p, unsigned channel)
 static enum oriel_status in_check_label(const struct oriel_p2p_request *r, uint32_t chunk,
 					size_t length, const struct p2p_label *label)
 {
+	/* Both sides number transfers, so a difference means that their calls do not match. */
 	if (label->number != r->number || label->total != r->length)
 		return in_mismatch(r, label->number, label->total);
 	if (label->chunk != chunk || label->length != length)
@@ -537,6 +538,7 @@ static enum oriel_status in_unpack(struct oriel_p2p *p2p, struct p2p_in_slot *s,
 	enum oriel_status status;
 
 	chunk.slot = at + p2p_slot_begin(chunk.length);
+	/* A copy: the peer can still write to the label after the check. */
 	memcpy(&label,
 	       p2p->ctx->pool.is_gpu ? (char *)&p2p->segment->remote_control.labels[index] : at,
 	       P2P_LABEL_HEAD);
@@ -620,6 +622,7 @@ bool ori_in_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 
 	if (r->begun || !ori_p2p_take_out(&in->requests, r))
 		return false;
+	/* The peer numbers its transfers as if this one had never been. */
 	for (struct oriel_p2p_request *behind = r->next; behind; behind = behind->next)
 		behind->number--;
 	in->number--;

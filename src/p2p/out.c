@@ -90,6 +90,7 @@ static enum oriel_status out_take_credit(struct oriel_p2p *p2p, struct oriel_p2p
 static enum oriel_status out_take_offer(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
 					unsigned index)
 {
+	/* A copy: the peer can still write to the offer after the checks. */
 	struct p2p_offer offer = p2p->segment->remote_control.offers[index];
 	struct p2p_remote remote;
 	enum oriel_status status;
@@ -117,6 +118,7 @@ static enum oriel_status out_take_offer(struct oriel_p2p *p2p, struct oriel_p2p_
 
 static enum oriel_status out_set_taken(struct p2p_out *out, uint64_t taken)
 {
+	/* The peer writes this count: one above @unit would free slots that are in use. */
 	if (taken > out->unit)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has taken %llu units of %llu",
 				(unsigned long long)taken, (unsigned long long)out->unit);
@@ -399,6 +401,7 @@ bool ori_out_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 	if (r->number < out->reported || r->protocol != P2P_UNKNOWN || r->begun ||
 	    !ori_p2p_take_out(&out->requests, r))
 		return false;
+	/* The peer numbers its transfers as if this one had never been. */
 	for (struct oriel_p2p_request *behind = r->next; behind; behind = behind->next)
 		behind->number--;
 	out->number--;

@@ -26,6 +26,7 @@ const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
 	return "unknown mode";
 }
 
+/* Paths whose backends have eager sends. */
 #define P2P_EAGER_PATHS (1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED)
 
 static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_p2p_attr *attr)
@@ -40,6 +41,7 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels, not 1 to %u", p2p->channels,
 				ORIEL_P2P_CHANNELS);
 	p2p->depth = attr->depth ? attr->depth : 8;
+	/* A default gives way: the control words have P2P_SLOTS slots for all channels. */
 	if (!attr->depth && p2p->depth * p2p->channels > P2P_SLOTS)
 		p2p->depth = P2P_SLOTS / p2p->channels;
 	if (p2p->depth > P2P_DEPTH || p2p->depth * p2p->channels > P2P_SLOTS)
@@ -95,9 +97,11 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p2p)
 	}
 	status = ori_control_open(p2p);
 	if (status == ORIEL_OK)
+		/* Eager buffers take up to 1 MiB, so a segment has them only for eager sends. */
 		status = ori_area_open(&p2p->area, ori_p2p_takes_eager(p2p)
 							   ? p2p_segment_length(p2p)
 							   : sizeof(struct p2p_segment));
+	/* Zero copy never receives in staging slots, so it keeps none. */
 	if (status == ORIEL_OK && p2p->mode != ORIEL_P2P_ZERO_COPY)
 		status = ori_p2p_context_take_spare(p2p->ctx, &p2p->spare);
 	p2p->segment = (struct p2p_segment *)(void *)p2p->area.base;
@@ -166,6 +170,10 @@ void ori_p2p_close(struct oriel_p2p *p2p)
 {
 	ori_p2p_enter(p2p);
 	if (p2p->state != P2P_BROKEN) {
+		/*
+		 * The peer learns the reason first; then no copy runs while mappings are
+		 * closed.
+		 */
 		ori_control_socket_bye(p2p, ORIEL_OK, "");
 		ori_p2p_stop_copies(p2p, ORIEL_ERR_ABORTED);
 		if (p2p->backend)
@@ -221,6 +229,7 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 	p2p->deadline = ori_deadline(timeout_ns ? timeout_ns : p2p->ctx->timeout_ns);
 	switch (path) {
 	case ORIEL_PATH_SELF:
+		/* No other process takes part, so there is nothing to wait for. */
 		p2p->backend = &ori_p2p_self;
 		p2p->state = P2P_JOINED;
 		return p2p->backend->connect(p2p, NULL, NULL, 0);

@@ -373,7 +373,7 @@ static inline size_t p2p_eager_limit(const struct oriel_p2p *p2p)
 	return p2p->mode == ORIEL_P2P_COPY_BASED ? P2P_EAGER_COPIED : P2P_EAGER_MAX;
 }
 
-/* Where the eager buffer of a unit lies, in the segment of either endpoint. */
+/* The offset at which the eager buffer of a unit lies, in either segment. */
 static inline uint64_t p2p_eager_buffer(const struct oriel_p2p *p2p, unsigned channel,
 					unsigned slot)
 {

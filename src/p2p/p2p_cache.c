@@ -85,6 +85,7 @@ static struct p2p_address cache_address(const struct oriel_comm *comm,
 	struct p2p_host host = ori_p2p_host_of(&comm->hosts[at]);
 	struct p2p_address a = *mine;
 
+	/* Both ranks take the path that the communicator chose, so they agree on it. */
 	a.paths = 1u << comm->of[at == comm->rank ? of : at].path;
 	a.token.number = p2p_cached_number(of, mode);
 	memcpy(a.token.context, listener->name, sizeof(a.token.context));

@@ -20,6 +20,10 @@ static enum oriel_status p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_reque
 	bool has_moved = false;
 
 	r->status = ORIEL_AGAIN;
+	/*
+	 * It writes nothing to the peer, so it needs no enter() and works after the peer has
+	 * left.
+	 */
 	if (ori_in_recv_eager(p2p, r))
 		return ORIEL_OK;
 	if (p2p->state != P2P_JOINED || p2p->is_leaving || p2p->backend->enter(p2p) != ORIEL_OK) {
@@ -169,6 +173,7 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 	r->memory = b->memory;
 	r->has_own_memory = P2P_MR_REF_NONE;
 	if (!b->length && kind != P2P_EXPECT) {
+		/* Both sides count it, so that their numbers stay equal. */
 		is_out ? p2p->out[channel].number++ : p2p->in[channel].number++;
 		r->status = ORIEL_OK;
 		return ORIEL_OK;
@@ -204,6 +209,7 @@ enum oriel_status oriel_p2p_recv(struct oriel_p2p *p2p, unsigned channel,
 {
 	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
+	/* A broken endpoint still delivers data that arrived before the peer left. */
 	if (status == ORIEL_OK && (!r || !to || !ori_in_is_left(p2p, channel, to->length)))
 		status = p2p_begin(p2p, r, "oriel_p2p_recv");
 	if (status == ORIEL_OK)
@@ -323,6 +329,7 @@ enum oriel_status oriel_p2p_export(struct oriel_p2p *p2p, const struct oriel_p2p
 	e.length = b->length;
 	e.key = offer.key;
 	e.piece = offer.piece;
+	/* No other endpoint than the peer can import it. */
 	e.to = ori_p2p_token_brief(&p2p->peer.token);
 	memcpy(bytes, &e, sizeof(e));
 	return ORIEL_OK;

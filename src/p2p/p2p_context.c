@@ -190,6 +190,7 @@ enum oriel_status ori_p2p_context_create_at(const struct oriel_p2p_context_attr 
 	atomic_init(&ctx->number, P2P_UNCACHED);
 	status = context_open(ctx, attr, gpu);
 	if (status != ORIEL_OK) {
+		/* After a failure the listeners are still the caller's. */
 		if (listeners->local >= 0)
 			ctx->listeners = context_no_listeners;
 		ori_p2p_context_close(ctx);

@@ -69,6 +69,7 @@ static enum oriel_status control_put(struct oriel_p2p *p2p, struct oriel_p2p_req
 	return ORIEL_OK;
 }
 
+/* The receiver has taken the cell of the last lap, and the last put from it is done. */
 static bool control_may_put(const struct oriel_p2p *p2p)
 {
 	const struct p2p_control *c = &p2p->control;
@@ -82,6 +83,7 @@ static enum oriel_status control_run_sends(struct oriel_p2p *p2p, bool *has_move
 	struct p2p_control *c = &p2p->control;
 	struct oriel_p2p_request *r;
 
+	/* The peer writes this word: a count above @sent would wrap in control_may_put(). */
 	if (c->sends.first && ori_p2p_word(p2p, P2P_WORD_CELLS) > c->sent)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has taken more cells than were sent");
 	while ((r = c->sends.first) && control_may_put(p2p)) {
@@ -190,6 +192,7 @@ void ori_control_recv(struct oriel_p2p *p2p, struct oriel_p2p_request *request)
 	for (uint8_t m = c->first_message; m != P2P_NO_BLOCK; m = c->blocks[m].next_message) {
 		struct p2p_block *b = &c->blocks[m];
 
+		/* The oldest message of a tag comes first, whole or still arriving. */
 		if (b->request || b->tag != request->tag)
 			continue;
 		b->request = request;
@@ -282,6 +285,7 @@ static enum oriel_status control_take(struct oriel_p2p *p2p, const struct p2p_ce
 				cell->length, cell->at, cell->total, c->got, c->total);
 	c->got += cell->length;
 	if (c->request) {
+		/* A message that is too long is consumed, and not stored. */
 		if (c->total <= c->request->address && cell->length)
 			memcpy((char *)c->request->buffer + cell->at, data, cell->length);
 		if (c->got == c->total)

@@ -87,6 +87,7 @@ static enum oriel_status socket_push(int fd, const void *bytes, size_t length, c
 		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
 	}
 	n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* ETOOMANYREFS: the peer has yet to receive descriptors that were sent (unix(7)). */
 	if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ETOOMANYREFS))
 		return ORIEL_AGAIN;
 	if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
@@ -330,6 +331,7 @@ static enum oriel_status socket_take_info(struct oriel_p2p *p2p,
 		info->chunk < p2p->ctx->pool.chunk ? (size_t)info->chunk : p2p->ctx->pool.chunk;
 	status =
 		p2p->backend->connect(p2p, info, p2p->control_socket.fds, p2p->control_socket.nfds);
+	/* Mappings outlive the descriptors. */
 	socket_drop_fds(&p2p->control_socket);
 	p2p->control_socket.has_info = status == ORIEL_OK;
 	return status;

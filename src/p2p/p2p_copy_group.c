@@ -85,6 +85,10 @@ static enum oriel_status group_ask(struct oriel_p2p_copy_group *group, enum orie
 	uint32_t depth = group->device.depth;
 
 	for (uint64_t i = s->oldest; i < s->posted; i++) {
+		/*
+		 * The slot identifies the chunk: it is not reused before the hook returns
+		 * ORIEL_OK.
+		 */
 		if (s->slots[i % depth] != chunk->slot)
 			continue;
 		if (i >= group_done(group, side))

@@ -94,6 +94,7 @@ static enum oriel_status dial_end_round(struct p2p_dial *d, const struct p2p_add
 	if (!d->silent)
 		return ori_fail(ORIEL_ERR_PEER, "process %u has exited: no process listens at %s",
 				to->pid, ori_endpoint_text(&first, text));
+	/* An address that stayed silent may answer later: the next round begins after a pause. */
 	d->attempt = d->refused = d->silent = 0;
 	d->deadline = ori_deadline(DIAL_PAUSE_NS);
 	return ORIEL_AGAIN;
@@ -109,6 +110,7 @@ static enum oriel_status dial_give_up(struct p2p_dial *d, unsigned *why)
 	return ORIEL_AGAIN;
 }
 
+/* A refused connection proves that no process listens; other errors may be the network. */
 static unsigned *dial_reason(struct p2p_dial *d, int error)
 {
 	return error == ECONNREFUSED ? &d->refused : &d->silent;
@@ -258,6 +260,10 @@ enum oriel_status ori_p2p_check_hello(const struct ori_key *key, const struct or
 
 void ori_p2p_tune(int fd)
 {
+	/*
+	 * Keepalive covers an idle connection, TCP_USER_TIMEOUT data without an
+	 * acknowledgement.
+	 */
 	int on = 1, idle = 10, interval = 5, count = 4;
 	unsigned silence_ms = 30000;
 

@@ -271,10 +271,12 @@ void oriel_p2p_unregister(struct oriel_p2p_memory *m)
 		return;
 	ctx = m->ctx;
 	pthread_mutex_lock(&ctx->lock);
+	/* The thread registers it without the lock. */
 	while (ctx->working == m)
 		pthread_cond_wait(&ctx->wake, &ctx->lock);
 	if (!memory_take_out(&ctx->memories, m)) {
 		(void)memory_take_out(&ctx->waiting, m);
+		/* It may have been the last one of the queue. */
 		for (ctx->waiting_last = &ctx->waiting; *ctx->waiting_last;)
 			ctx->waiting_last = &(*ctx->waiting_last)->next;
 	}

@@ -64,6 +64,7 @@ static uint64_t mock_random(struct oriel_p2p_mock *m)
 	return z ^ z >> 31;
 }
 
+/* The rule of a real link: puts have no order, an immediate arrives after earlier puts. */
 static bool mock_may_arrive(const struct oriel_p2p_mock *m, unsigned index)
 {
 	if (!m->events[index].has_immediate)
@@ -150,6 +151,7 @@ static void mock_sever(struct oriel_p2p *p2p)
 {
 	struct p2p_mock_endpoint *e = to_mock(p2p), *peer = &e->mock->endpoints[!e->which];
 
+	/* Events point into memory of both endpoints, which may be freed now. */
 	e->mock->count = 0;
 	if (e->failure == ORIEL_OK)
 		e->failure = ORIEL_ERR_PEER;
@@ -265,6 +267,7 @@ static enum oriel_status mock_import(struct oriel_p2p *p2p, const struct p2p_off
 				     struct p2p_remote *remote)
 {
 	(void)p2p;
+	/* Both endpoints live in this process, so an offer is an address. */
 	*remote = (struct p2p_remote){.address = offer->address};
 	return ORIEL_OK;
 }
@@ -290,6 +293,7 @@ static void mock_join(struct oriel_p2p_mock *m, unsigned which)
 {
 	struct oriel_p2p *p2p = m->endpoints[which].p2p, *peer = m->endpoints[!which].p2p;
 
+	/* Control sockets exchange these fields otherwise. */
 	p2p->backend = &mock_backend;
 	p2p->link.mock = &m->endpoints[which];
 	p2p->peer = peer->address;

@@ -49,8 +49,8 @@ static char **nodes;
 static const char *cut_command;
 static int home; /* the namespace of the cable */
 
-/* Enter network namespace @name, with @adapter alone. */
-static void go_to(const char *name, const char *adapter)
+/* Enter network namespace @name, with @hca alone. */
+static void enter_namespace(const char *name, const char *hca)
 {
 	char text[128];
 	int fd;
@@ -60,7 +60,7 @@ static void go_to(const char *name, const char *adapter)
 	assert_true(fd >= 0);
 	assert_int_equal(setns(fd, CLONE_NEWNET), 0);
 	close(fd);
-	snprintf(text, sizeof(text), "=%s", adapter);
+	snprintf(text, sizeof(text), "=%s", hca);
 	setenv("ORIEL_HCA", text, 1);
 }
 
@@ -175,7 +175,7 @@ static void party_start(struct party *t, enum route route, unsigned mode, int st
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(endpoints[0]);
 		if (nodes)
-			go_to(nodes[2], nodes[3]);
+			enter_namespace(nodes[2], nodes[3]);
 		execl("/proc/self/exe", "p2p_process_test", words[0], words[1], words[2], words[3],
 		      (char *)NULL);
 		_exit(127);
@@ -534,8 +534,7 @@ static void echo_into(struct party *t, char *piece, struct oriel_p2p_memory *m, 
 
 /*
  * Pieces that are not registered any more make room for others, also for memory at the
- * same address, which must not be taken for them. Where there is no room, auto mode
- * stages.
+ * same address, which must not be taken for them. Without room auto mode stages.
  */
 static void test_pieces_make_room_for_others(void **state)
 {
@@ -632,7 +631,7 @@ int main(int argc, char **argv)
 		first_route = ROUTE_INTERNODE;
 		nodes = argv + 2;
 		home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-		go_to(nodes[0], nodes[1]);
+		enter_namespace(nodes[0], nodes[1]);
 	}
 	if (argc == 7)
 		cmocka_set_test_filter("test_echoes_*");

@@ -41,8 +41,8 @@ static enum oriel_status rdma_open(struct oriel_p2p *p2p, struct p2p_endpoint_in
 		status = rdma_open_link(p2p);
 	if (status != ORIEL_OK)
 		return status;
-	p2p->ctx->ops->describe(p2p->ctx->hca, &mine->rdma.adapter);
-	mine->adapters = p2p->ctx->choice.kind;
+	p2p->ctx->ops->describe(p2p->ctx->hca, &mine->rdma.qp);
+	mine->hca_kind = p2p->ctx->choice.kind;
 	memcpy(mine->rdma.link, p2p->link.host_endpoint, sizeof(mine->rdma.link));
 	mine->rdma.segment_rkey = p2p->area.keys.rkey;
 	mine->rdma.pool_rkey = p2p->ctx->pool.area.keys.rkey;
@@ -60,7 +60,7 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_en
 	if (nfds)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint came with %u descriptors",
 				nfds);
-	if (theirs->adapters != (uint32_t)p2p->ctx->choice.kind)
+	if (theirs->hca_kind != (uint32_t)p2p->ctx->choice.kind)
 		return ori_fail(
 			ORIEL_ERR_MISMATCH,
 			"this endpoint drives %s, the peer's does not: set ORIEL_HCA to the "
@@ -73,7 +73,7 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_en
 	if (link.queues != p2p->queues)
 		return ori_fail(ORIEL_ERR_MISMATCH, "this endpoint has %u queues, the peer's %u",
 				p2p->queues, link.queues);
-	return ori_host_connect(p2p->link.host, &theirs->rdma.adapter, &link);
+	return ori_host_connect(p2p->link.host, &theirs->rdma.qp, &link);
 }
 
 static void rdma_sever(struct oriel_p2p *p2p)
@@ -82,6 +82,7 @@ static void rdma_sever(struct oriel_p2p *p2p)
 	p2p->link.host = NULL;
 }
 
+/* Nothing to claim: destroyed queues end the writes of a peer through the NIC. */
 static enum oriel_status rdma_enter(struct oriel_p2p *p2p)
 {
 	(void)p2p;

@@ -97,6 +97,7 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
 
 	if (p2p->state == P2P_BROKEN)
 		return p2p->failure;
+	/* A copy: the calls below may fail, and would replace the reason. */
 	snprintf(text, sizeof(text), "%s", oriel_last_error());
 	p2p->state = P2P_BROKEN;
 	p2p->failure = status;
@@ -173,6 +174,7 @@ static enum oriel_status p2p_put_dirty(struct oriel_p2p *p2p)
 				continue;
 			}
 			status = p2p_put_word(p2p, which);
+			/* A full queue has no room for the words behind this one either. */
 			if (status != ORIEL_OK)
 				return status == ORIEL_AGAIN ? ORIEL_OK : status;
 			p2p->dirty[i] &= ~(UINT64_C(1) << which % 64);
@@ -344,6 +346,7 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p2p, bool *has_moved)
 		status = p2p_advance(p2p);
 	else if (!p2p->is_leaving)
 		status = p2p_leave_severed(p2p);
+	/* It reads only local memory, so it goes on while the peer leaves. */
 	if (status == ORIEL_OK)
 		status = p2p_take_all(p2p, has_moved);
 	if (status == ORIEL_OK)

@@ -88,12 +88,12 @@ static void channels_do_not_mix(enum endpoints_route route, enum oriel_p2p_mode 
 					    .depth = 2};
 	static struct oriel_p2p_request out[2][STREAMS][4], in[2][STREAMS][4];
 	static char from[2][STREAMS][4][LONG], to[2][STREAMS][4][LONG];
-	struct oriel_p2p *end[2];
+	struct oriel_p2p *endpoint[2];
 	struct endpoints e;
 
 	endpoints_open(&e, route, &small, &attr);
-	end[0] = e.a;
-	end[1] = e.b;
+	endpoint[0] = e.a;
+	endpoint[1] = e.b;
 	for (unsigned n = 0; n < 4; n++) {
 		for (unsigned c = 0; c < channels; c++) {
 			for (unsigned k = 0; k < 2; k++) {
@@ -104,10 +104,10 @@ static void channels_do_not_mix(enum endpoints_route route, enum oriel_p2p_mode 
 				/* Its own peer: the second stream of a channel is k = 1. */
 				endpoints_fill(from[k][c][n], length, c * 8 + n * 2 + k);
 				memset(to[k][c][n], 0, length);
-				assert_int_equal(oriel_p2p_send(end[k], c, &f, &out[k][c][n]),
+				assert_int_equal(oriel_p2p_send(endpoint[k], c, &f, &out[k][c][n]),
 						 ORIEL_OK);
-				assert_int_equal(oriel_p2p_recv(end[e.a == e.b ? k : !k], c, &t,
-								&in[k][c][n]),
+				assert_int_equal(oriel_p2p_recv(endpoint[e.a == e.b ? k : !k], c,
+								&t, &in[k][c][n]),
 						 ORIEL_OK);
 			}
 		}

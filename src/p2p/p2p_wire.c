@@ -33,6 +33,7 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct
 	if (a.version != P2P_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "address of version %u, not %u", a.version,
 				P2P_VERSION);
+	/* Fields that are reserved are zero, so that a later version may use them. */
 	if (!a.paths || a.paths & ~known || !a.process || !a.pid ||
 	    wire_is_zero(&a.token.context, sizeof(a.token.context)) || a.hosts.is_ipv6 > 1 ||
 	    a.reserved1 || !wire_is_zero(a.reserved2, sizeof(a.reserved2)))
@@ -43,6 +44,7 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct
 
 int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b)
 {
+	/* Any total order serves, if both endpoints compute the same. */
 	int order = memcmp(a->context, b->context, sizeof(a->context));
 
 	if (order)
@@ -80,12 +82,13 @@ enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p
 
 static const char *wire_info_flaw(const struct p2p_endpoint_info *e)
 {
-	if (e->mode > ORIEL_P2P_COPY_BASED || e->adapters > ORI_ADAPTERS_VERBS ||
+	if (e->mode > ORIEL_P2P_COPY_BASED || e->hca_kind > ORI_ADAPTERS_VERBS ||
 	    e->flags & ~(P2P_ENDPOINT_GPU_SLOTS | P2P_ENDPOINT_EAGER))
 		return "an endpoint of unknown form";
 	if (!e->channels || e->channels > ORIEL_P2P_CHANNELS || !e->depth || e->depth > P2P_DEPTH ||
 	    e->channels * e->depth > P2P_SLOTS)
 		return "impossible channels";
+	/* The sender computes addresses from these numbers, so they are bounded here. */
 	if (e->chunk < P2P_CHUNK_MIN || e->chunk > P2P_CHUNK_MAX ||
 	    e->stride < e->chunk + sizeof(struct p2p_label) || e->stride > 2ull * P2P_CHUNK_MAX ||
 	    e->stride % 64)
@@ -183,6 +186,7 @@ enum oriel_status ori_p2p_cell_parse(const void *bytes, struct p2p_cell *cell)
 	struct p2p_cell c;
 
 	memcpy(&c, bytes, sizeof(c));
+	/* A cell without bytes would not advance a message that has some. */
 	if (c.reserved || c.total > ORIEL_P2P_CONTROL || c.length > P2P_CELL_DATA ||
 	    c.at > c.total || c.length > c.total - c.at || (c.length == 0 && c.total))
 		return ori_fail(ORIEL_ERR_PROTOCOL,

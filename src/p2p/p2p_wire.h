@@ -120,11 +120,11 @@ struct p2p_endpoint_info {
 	uint64_t chunk;            /* bytes of a staging slot without its label */
 	uint64_t stride;           /* ... from one to the next */
 	uint32_t slots;            /* of the pool */
-	uint32_t adapters;         /* of rdma: enum ori_adapters; else 0 */
+	uint32_t hca_kind;         /* of rdma: enum ori_adapters; else 0 */
 	uint8_t gpu[ORI_GPU_UUID]; /* of the context; 0: none */
 	union {
 		struct {
-			struct ori_hca_qp_address adapter;
+			struct ori_hca_qp_address qp;
 			uint8_t link[P2P_LINK_INFO];
 			uint32_t segment_rkey, pool_rkey;
 		} rdma;
