@@ -129,7 +129,7 @@ static void parse_cell(const struct fuzz_input *input)
 struct victim {
 	struct oriel_p2p_mock *mock;   /* NULL: an endpoint that is its own peer, and mapped */
 	struct oriel_p2p_context *ctx; /* if @mock is NULL */
-	struct oriel_p2p *p;
+	struct oriel_p2p *p2p;
 	struct oriel_p2p_request requests[P2P_REQUESTS];
 	unsigned begun;
 	char memory[P2P_REQUESTS][P2P_ROOM + 1];
@@ -145,9 +145,9 @@ static void victim_open_mapped(struct victim *v, struct oriel_p2p_context_attr c
 	context.paths = 1u << ORIEL_PATH_SELF;
 	endpoints.mode = ORIEL_P2P_COPY_BASED;
 	FUZZ_CHECK(oriel_p2p_context_create(&context, &v->ctx) == ORIEL_OK);
-	FUZZ_CHECK(oriel_p2p_create(v->ctx, &endpoints, &v->p) == ORIEL_OK);
-	FUZZ_CHECK(oriel_p2p_address(v->p, address) == ORIEL_OK);
-	FUZZ_CHECK(oriel_p2p_connect(v->p, address, sizeof(address), 0) == ORIEL_OK);
+	FUZZ_CHECK(oriel_p2p_create(v->ctx, &endpoints, &v->p2p) == ORIEL_OK);
+	FUZZ_CHECK(oriel_p2p_address(v->p2p, address) == ORIEL_OK);
+	FUZZ_CHECK(oriel_p2p_connect(v->p2p, address, sizeof(address), 0) == ORIEL_OK);
 }
 
 static void victim_open(struct victim *v, unsigned how, bool is_local)
@@ -171,7 +171,7 @@ static void victim_open(struct victim *v, unsigned how, bool is_local)
 		return;
 	}
 	FUZZ_CHECK(oriel_p2p_mock_create(&attr, &v->mock) == ORIEL_OK);
-	v->p = oriel_p2p_mock_endpoint(v->mock, 0);
+	v->p2p = oriel_p2p_mock_endpoint(v->mock, 0);
 }
 
 static void victim_begin(struct victim *v, enum p2p_fuzz_action action, struct fuzz_input *input)
@@ -186,28 +186,28 @@ static void victim_begin(struct victim *v, enum p2p_fuzz_action action, struct f
 	b.length = (size_t)fuzz_byte(input) * 19;
 	switch (action) {
 	case ACTION_SEND:
-		status = oriel_p2p_send(v->p, channel, &b, r);
+		status = oriel_p2p_send(v->p2p, channel, &b, r);
 		break;
 	case ACTION_RECV:
-		status = oriel_p2p_recv(v->p, channel, &b, r);
+		status = oriel_p2p_recv(v->p2p, channel, &b, r);
 		break;
 	case ACTION_EXPECT:
-		status = oriel_p2p_expect(v->p, channel, r);
+		status = oriel_p2p_expect(v->p2p, channel, r);
 		break;
 	case ACTION_SAY:
-		status = oriel_p2p_send_control(v->p, channel, b.address, b.length, r);
+		status = oriel_p2p_send_control(v->p2p, channel, b.address, b.length, r);
 		break;
 	default:
-		status = oriel_p2p_recv_control(v->p, channel, b.address, b.length, r);
+		status = oriel_p2p_recv_control(v->p2p, channel, b.address, b.length, r);
 	}
 	/* A call that fails has taken no request. */
-	v->begun += status == ORIEL_OK || v->p->state == P2P_JOINED;
+	v->begun += status == ORIEL_OK || v->p2p->state == P2P_JOINED;
 }
 
 /* An immediate, or a line of the ring that is due, or nearly, with bytes that come along. */
 static void victim_get_immediate(struct victim *v, struct fuzz_input *input, unsigned which)
 {
-	const struct p2p_link *link = &v->p->link;
+	const struct p2p_link *link = &v->p2p->link;
 	struct p2p_imm_entry *line;
 	uint32_t immediate;
 	uint8_t length;
@@ -217,7 +217,7 @@ static void victim_get_immediate(struct victim *v, struct fuzz_input *input, uns
 		ori_p2p_mock_write_imm(v->mock, 0, immediate);
 		return;
 	}
-	line = &v->p->segment->ring[(link->taken + which % 4 / 3) & link->last];
+	line = &v->p2p->segment->ring[(link->taken + which % 4 / 3) & link->last];
 	length = fuzz_byte(input);
 	fuzz_take(input, line->bytes, length < P2P_IMM_BYTES ? length : P2P_IMM_BYTES);
 	line->what =
@@ -230,15 +230,15 @@ static void victim_close(struct victim *v)
 		oriel_p2p_mock_destroy(v->mock);
 		return;
 	}
-	oriel_p2p_destroy(v->p);
+	oriel_p2p_destroy(v->p2p);
 	oriel_p2p_context_destroy(v->ctx);
 }
 
 static void victim_suffer(struct victim *v, struct fuzz_input *input)
 {
 	enum p2p_fuzz_action action = fuzz_byte(input) % ACTIONS;
-	struct p2p_segment *s = v->p->segment;
-	struct p2p_pool *pool = &v->p->ctx->pool;
+	struct p2p_segment *s = v->p2p->segment;
+	struct p2p_pool *pool = &v->p2p->ctx->pool;
 	unsigned which = fuzz_byte(input);
 
 	switch (action) {
@@ -266,7 +266,7 @@ static void victim_suffer(struct victim *v, struct fuzz_input *input)
 		victim_get_immediate(v, input, which);
 		break;
 	case ACTION_PROGRESS:
-		(void)oriel_p2p_progress(v->p);
+		(void)oriel_p2p_progress(v->p2p);
 		break;
 	default:
 		victim_begin(v, action, input);
@@ -282,8 +282,8 @@ static void suffer(struct fuzz_input *input, bool is_local)
 	victim_open(&v, how, is_local);
 	while (input->left)
 		victim_suffer(&v, input);
-	(void)oriel_p2p_progress(v.p);
-	status = oriel_p2p_check(v.p);
+	(void)oriel_p2p_progress(v.p2p);
+	status = oriel_p2p_check(v.p2p);
 	FUZZ_CHECK(status == ORIEL_OK || status == ORIEL_ERR_PROTOCOL ||
 		   status == ORIEL_ERR_MISMATCH);
 	victim_close(&v);
