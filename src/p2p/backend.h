@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a path must be able to do for an end: bytes into memory of the peer, and a
- * word to it that they are there. All calls come from the thread of the end and
+ * The operations that a path provides to an endpoint: bytes into memory of the peer, and a
+ * notification that they have arrived. The thread of the endpoint makes all calls, and
  * none waits, but for sever().
  */
 #ifndef ORI_P2P_BACKEND_H
@@ -12,10 +12,10 @@
 #include "p2p/p2p_wire.h"
 
 struct oriel_p2p;
-struct p2p_mock_end;
+struct p2p_mock_endpoint;
 struct ori_host_link;
 
-/* Memory here, as its owner and as the adapter know it. */
+/* Local memory, as its owner and as the HCA know it. */
 struct p2p_local {
 	char *at;
 	uint64_t address;
@@ -33,86 +33,98 @@ struct p2p_remote {
 
 #define P2P_WAITS 64u
 
-/* An operation that ends with copies of a GPU. */
+/* An operation that completes with copies of a GPU. */
 struct p2p_wait {
 	uint64_t op, copy;
 	uint32_t immediate;
-	bool is_tell;
+	bool has_immediate;
 };
 
-/* What the backends keep in an end. */
+/* The state of the backends in an endpoint. */
 struct p2p_link {
 	struct ori_host_link *host;
-	uint8_t host_end[P2P_LINK_INFO];
+	uint8_t host_endpoint[P2P_LINK_INFO];
 	struct ori_mapping segment, pool; /* the peer's */
 	struct p2p_segment *peer;         /* in it */
-	struct p2p_mock_end *mock;
-	/* Of the mapped backend: immediates told and taken, and what the peer had taken last. */
-	uint64_t told, taken, seen;
-	uint32_t last; /* place of the rings, which are of a power of two */
-	/* What waits, in its order; and how many of that are to tell. */
+	struct p2p_mock_endpoint *mock;
+	/*
+	 * The mapped backend counts immediates written and taken, and the peer's count of
+	 * taken ones when last read.
+	 */
+	uint64_t written, taken, seen;
+	uint32_t last; /* index mask of the rings, which are of a power of two */
+	/*
+	 * Operations that wait for copies, in their order; and how many of them have an
+	 * immediate.
+	 */
 	struct p2p_wait waits[P2P_WAITS];
-	uint32_t first_wait, wait_count, tell_count;
+	uint32_t first_wait, wait_count, imm_count;
 };
 
 struct p2p_backend {
 	const char *name;
 	enum oriel_path path;
-	bool is_mapped;  /* what is staged is copied into the slot of the peer at once */
+	bool is_mapped;  /* staged data is copied into the slot of the peer at once */
 	bool needs_keys; /* sources too are registered */
-	bool carries;    /* tell() takes few bytes to wherever the immediate says */
+	bool has_eager;  /* send_eager() writes few bytes to the address that the immediate names */
 
-	/* Describe this end. @fds, at most two, stay this end's; *@nfds of them. */
-	enum oriel_status (*open)(struct oriel_p2p *p, struct p2p_endpoint_info *mine, int *fds,
+	/* Describe this endpoint. @fds, at most two, stay this endpoint's; *@nfds of them. */
+	enum oriel_status (*open)(struct oriel_p2p *p2p, struct p2p_endpoint_info *mine, int *fds,
 				  unsigned *nfds);
-	/* The peer's end, which has been checked; sets @p's board and pool. */
-	enum oriel_status (*connect)(struct oriel_p2p *p, const struct p2p_endpoint_info *theirs,
+	/* The peer's endpoint, which has been checked; sets @p2p's remote control and pool. */
+	enum oriel_status (*connect)(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
 				     const int *fds, unsigned nfds);
-	/* May wait for what the peer is writing. Nobody writes here for the peer afterwards. */
-	void (*sever)(struct oriel_p2p *p);
+	/* May wait for writes of the peer. The peer writes nothing here afterwards. */
+	void (*sever)(struct oriel_p2p *p2p);
 
 	/*
-	 * What may write to memory of the peer lies between these two. ORIEL_ERR_PEER:
-	 * it does not allow that any more.
+	 * Operations that may write to memory of the peer lie between these two.
+	 * ORIEL_ERR_PEER: the peer does not allow that any more.
 	 */
-	enum oriel_status (*enter)(struct oriel_p2p *p);
-	void (*leave)(struct oriel_p2p *p);
+	enum oriel_status (*enter)(struct oriel_p2p *p2p);
+	void (*leave)(struct oriel_p2p *p2p);
 
 	/*
-	 * ORIEL_AGAIN: no room now, or the link has failed, which progress() tells. *@op
-	 * is the number of what was begun; ops are done in their order, and an aligned
-	 * word of 8 bytes is written whole. Puts have no order; an immediate comes after
-	 * all that was put before it.
+	 * ORIEL_AGAIN: no room now, or the link has failed, which progress() reports. *@op
+	 * is the number of the operation; operations complete in their order, and an
+	 * aligned word of 8 bytes is written whole. Puts have no order; an immediate
+	 * arrives after all that was put before it.
 	 */
-	enum oriel_status (*put)(struct oriel_p2p *p, const struct p2p_local *from,
+	enum oriel_status (*put)(struct oriel_p2p *p2p, const struct p2p_local *from,
 				 const struct p2p_remote *to, size_t length, uint64_t *op);
-	enum oriel_status (*tell)(struct oriel_p2p *p, const struct p2p_local *from,
-				  const struct p2p_remote *to, size_t length, uint32_t immediate,
-				  uint64_t *op);
+	enum oriel_status (*write_imm)(struct oriel_p2p *p2p, const struct p2p_local *from,
+				       const struct p2p_remote *to, size_t length,
+				       uint32_t immediate, uint64_t *op);
 	/*
-	 * The same of P2P_IMM_BYTES bytes at most, which are copied now and put by the peer
-	 * where ori_in_address() has it. Of those that carry.
+	 * The same with P2P_IMM_BYTES bytes at most, which are copied now; the peer copies
+	 * them to ori_in_address(). Only backends with eager sends have it.
 	 */
-	enum oriel_status (*carry)(struct oriel_p2p *p, const void *bytes, size_t length,
-				   uint32_t immediate, uint64_t *op);
-	/* Advances p->done; the failure of the link. What has come can still be taken. */
-	enum oriel_status (*progress)(struct oriel_p2p *p);
-	/* ORIEL_AGAIN: no immediate is there. Bytes that came along have been taken, too. */
-	enum oriel_status (*take)(struct oriel_p2p *p, uint32_t *immediate);
+	enum oriel_status (*send_eager)(struct oriel_p2p *p2p, const void *bytes, size_t length,
+					uint32_t immediate, uint64_t *op);
+	/*
+	 * Advances p2p->done; returns the failure of the link. Immediates that have
+	 * arrived can still be taken.
+	 */
+	enum oriel_status (*progress)(struct oriel_p2p *p2p);
+	/* ORIEL_AGAIN: no immediate has arrived. Bytes that came along have been taken, too. */
+	enum oriel_status (*take)(struct oriel_p2p *p2p, uint32_t *immediate);
 
 	/*
-	 * How the peer reaches @at of @memory, as an offer or in exported memory has
-	 * it. ORIEL_AGAIN: not yet; ORIEL_ERR_UNSUPPORTED: it cannot, and why.
+	 * Describe how the peer reaches @at of @memory, for an offer or exported memory.
+	 * ORIEL_AGAIN: not yet; ORIEL_ERR_UNSUPPORTED: it cannot, and why.
 	 */
-	enum oriel_status (*show)(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
-				  const void *at, size_t length, struct p2p_offer *offer);
-	/* The same from the peer's. ORIEL_AGAIN: what it needs is still to come. */
-	enum oriel_status (*find)(struct oriel_p2p *p, const struct p2p_offer *offer,
-				  struct p2p_remote *far);
+	enum oriel_status (*export)(struct oriel_p2p *p2p, const struct oriel_p2p_memory *memory,
+				    const void *at, size_t length, struct p2p_offer *offer);
+	/*
+	 * The same for an offer of the peer. ORIEL_AGAIN: memory that it needs has not
+	 * arrived yet.
+	 */
+	enum oriel_status (*import)(struct oriel_p2p *p2p, const struct p2p_offer *offer,
+				    struct p2p_remote *remote);
 };
 
-/* Of those that do not carry. */
-enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p, const void *bytes, size_t length,
+/* For backends without eager sends. */
+enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p2p, const void *bytes, size_t length,
 				   uint32_t immediate, uint64_t *op);
 
 extern const struct p2p_backend ori_p2p_mapped, ori_p2p_self, ori_p2p_rdma;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is sent and put on a channel: where each transfer goes, as the peer says, and
- * the chunks of it, which take slots in their order.
+ * Sends and puts of a channel: the peer says where each transfer goes, and the chunks of a
+ * transfer take slots in their order. The passes of p2p_run.c and the calls of p2p_call.c
+ * run it.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -9,31 +10,31 @@
 #include "base/error.h"
 #include "p2p/out.h"
 
-#define OUT_PIECE (1u << 20)      /* of what goes straight */
+#define OUT_PIECE (1u << 20)      /* bytes of a chunk without staging */
 #define OUT_GPU_PIECE (64u << 20) /* ... by an engine: to begin a copy costs as much as 2 MiB */
-#define OUT_OFFERED (1u << 16)    /* and the lap below */
+#define OUT_OFFERED (1u << 16)    /* an offer has arrived; its lap is in the low half */
 
-void ori_out_begin(struct oriel_p2p *p, struct oriel_p2p_request *r)
+void ori_out_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_out *out = &p->out[r->channel];
+	struct p2p_out *out = &p2p->out[r->channel];
 
 	r->number = out->number++;
-	r->place = P2P_UNKNOWN;
+	r->protocol = P2P_UNKNOWN;
 	r->begun = r->done = r->chunks = 0;
 	ori_p2p_append(&out->requests, r);
 	if (!out->resolve)
 		out->resolve = r;
 	if (!out->assign)
 		out->assign = r;
-	p->active_out |= UINT64_C(1) << r->channel;
+	p2p->active_out |= UINT64_C(1) << r->channel;
 }
 
 /* The @ith slot that is taken, from the oldest on. */
-static struct p2p_out_slot *out_slot(const struct oriel_p2p *p, struct p2p_out *out, uint32_t i)
+static struct p2p_out_slot *out_slot(const struct oriel_p2p *p2p, struct p2p_out *out, uint32_t i)
 {
 	uint32_t at = out->first + i;
 
-	return &out->slots[at < p->depth ? at : at - p->depth];
+	return &out->slots[at < p2p->depth ? at : at - p2p->depth];
 }
 
 static uint32_t out_count(uint64_t length, uint64_t step)
@@ -41,58 +42,61 @@ static uint32_t out_count(uint64_t length, uint64_t step)
 	return (uint32_t)((length + step - 1) / step);
 }
 
-enum oriel_status ori_out_offered(struct oriel_p2p *p, uint32_t immediate)
+enum oriel_status ori_out_offered(struct oriel_p2p *p2p, uint32_t immediate)
 {
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
 
-	if (channel >= p->channels || slot >= p->depth)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers slot %u of channel %u", slot,
-				channel);
-	p->offered[channel * p->depth + slot] = OUT_OFFERED | (immediate & 0xffff);
+	if (channel >= p2p->channels || slot >= p2p->depth)
+		return ori_fail(
+			ORIEL_ERR_PROTOCOL,
+			"the peer offers memory for slot %u of channel %u, which does not exist",
+			slot, channel);
+	p2p->offered[channel * p2p->depth + slot] = OUT_OFFERED | (immediate & 0xffff);
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char *there)
+enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char *remote)
 {
 	return ori_fail(ORIEL_ERR_MISMATCH,
-			"transfer %llu of channel %u: %s of %zu bytes here meets %s there",
+			"transfer %llu of channel %u: %s of %zu bytes meets %s of the peer",
 			(unsigned long long)r->number, r->channel,
-			r->kind == P2P_PUT ? "a put" : "a send", r->length, there);
+			r->kind == P2P_PUT ? "a put" : "a send", r->length, remote);
 }
 
-const char *ori_out_other(enum p2p_protocol place)
+const char *ori_out_other(enum p2p_protocol protocol)
 {
-	return place == P2P_NOTICE ? "an expect" : "a receive of few bytes";
+	return protocol == P2P_NOTICE ? "an expect" : "a receive of few bytes";
 }
 
-static enum oriel_status out_take_credit(struct oriel_p2p *p, struct oriel_p2p_request *r,
+static enum oriel_status out_take_credit(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
 					 uint64_t credit)
 {
-	enum p2p_protocol place = p2p_credit_protocol(credit);
+	enum p2p_protocol protocol = p2p_credit_protocol(credit);
 
-	if (place == P2P_NOTICE)
-		return r->kind == P2P_PUT ? (r->place = P2P_NOTICE, ORIEL_OK)
-					  : ori_out_mismatch(r, ori_out_other(place));
-	if (place == P2P_EAGER && p->eager_max)
-		return ori_out_mismatch(r, ori_out_other(place));
-	if (place != P2P_STAGED || p->mode == ORIEL_P2P_ZERO_COPY)
+	if (protocol == P2P_NOTICE)
+		return r->kind == P2P_PUT ? (r->protocol = P2P_NOTICE, ORIEL_OK)
+					  : ori_out_mismatch(r, ori_out_other(protocol));
+	if (protocol == P2P_EAGER && p2p->eager_max)
+		return ori_out_mismatch(r, ori_out_other(protocol));
+	if (protocol != P2P_STAGED || p2p->mode == ORIEL_P2P_ZERO_COPY)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
 				(unsigned long long)credit);
 	if (r->kind == P2P_PUT)
 		return ori_out_mismatch(r, "a receive");
-	r->place = P2P_STAGED;
+	r->protocol = P2P_STAGED;
 	return ORIEL_OK;
 }
 
-static enum oriel_status out_take_offer(struct oriel_p2p *p, struct oriel_p2p_request *r,
+static enum oriel_status out_take_offer(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
 					unsigned index)
 {
-	struct p2p_offer offer = p->segment->board.offers[index];
-	struct p2p_remote far;
-	enum oriel_status st;
+	/* A copy: the peer can still write to the offer after the checks. */
+	struct p2p_offer offer = p2p->segment->remote_control.offers[index];
+	struct p2p_remote remote;
+	enum oriel_status status;
 
-	if (p->mode == ORIEL_P2P_COPY_BASED)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers memory");
+	if (p2p->mode == ORIEL_P2P_COPY_BASED)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers memory in mode copy_based");
 	if (r->kind == P2P_PUT)
 		return ori_out_mismatch(r, "a receive");
 	if (offer.number != r->number || offer.length != r->length)
@@ -101,19 +105,20 @@ static enum oriel_status out_take_offer(struct oriel_p2p *p, struct oriel_p2p_re
 				"receive of transfer %llu of %llu",
 				r->channel, (unsigned long long)r->number, r->length,
 				(unsigned long long)offer.number, (unsigned long long)offer.length);
-	st = p->backend->find(p, &offer, &far);
-	if (st != ORIEL_OK)
-		return st;
+	status = p2p->backend->import(p2p, &offer, &remote);
+	if (status != ORIEL_OK)
+		return status;
 	r->address = offer.address;
 	r->key = offer.key;
 	r->piece = offer.piece;
-	r->place = P2P_DIRECT;
-	p->offered[index] = 0;
+	r->protocol = P2P_DIRECT;
+	p2p->offered[index] = 0;
 	return ORIEL_OK;
 }
 
 static enum oriel_status out_set_taken(struct p2p_out *out, uint64_t taken)
 {
+	/* The peer writes this count: one above @unit would free slots that are in use. */
 	if (taken > out->unit)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has taken %llu units of %llu",
 				(unsigned long long)taken, (unsigned long long)out->unit);
@@ -122,70 +127,72 @@ static enum oriel_status out_set_taken(struct p2p_out *out, uint64_t taken)
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_out_taken(struct oriel_p2p *p, unsigned channel, uint32_t taken)
+enum oriel_status ori_out_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken)
 {
-	struct p2p_out *out = &p->out[channel];
+	struct p2p_out *out = &p2p->out[channel];
 	int32_t more = (int32_t)(taken - (uint32_t)out->taken);
 
-	/* What came by the word may be later. */
+	/* The count in the word may be later. */
 	return more > 0 ? out_set_taken(out, out->taken + (uint32_t)more) : ORIEL_OK;
 }
 
-/* Is the place where the next unit would be kept free? ORIEL_AGAIN: not as far as known. */
-static enum oriel_status out_find_room(const struct oriel_p2p *p, struct p2p_out *out,
+/* Is the slot of the next unit free at the peer? ORIEL_AGAIN: not as far as known. */
+static enum oriel_status out_find_room(const struct oriel_p2p *p2p, struct p2p_out *out,
 				       unsigned channel)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
-	if (out->unit >= out->taken + p->depth)
-		st = out_set_taken(out, ori_p2p_word(p, P2P_WORD_TAKEN + channel));
-	return st == ORIEL_OK && out->unit >= out->taken + p->depth ? ORIEL_AGAIN : st;
+	if (out->unit >= out->taken + p2p->depth)
+		status = out_set_taken(out, ori_p2p_word(p2p, P2P_WORD_TAKEN + channel));
+	return status == ORIEL_OK && out->unit >= out->taken + p2p->depth ? ORIEL_AGAIN : status;
 }
 
-/* Nobody looks there before he is told. */
-static enum oriel_status out_put_aside(struct oriel_p2p *p, const struct oriel_p2p_request *r,
-				       unsigned slot)
+/* The peer reads its eager buffer only after the immediate. */
+static enum oriel_status out_put_eager_buffer(struct oriel_p2p *p2p,
+					      const struct oriel_p2p_request *r, unsigned slot)
 {
-	const uint64_t board = offsetof(struct p2p_segment, board);
+	const uint64_t remote_control = offsetof(struct p2p_segment, remote_control);
 	struct p2p_local from = {.at = r->buffer};
-	struct p2p_remote to = p2p_remote_control(p, p2p_eager_buffer(p, r->channel, slot) - board);
+	struct p2p_remote to =
+		p2p_remote_control(p2p, p2p_eager_buffer(p2p, r->channel, slot) - remote_control);
 	uint64_t op;
 
-	return p->backend->put(p, &from, &to, r->length, &op);
+	return p2p->backend->put(p2p, &from, &to, r->length, &op);
 }
 
-enum oriel_status ori_out_post_eager(struct oriel_p2p *p, const struct oriel_p2p_request *r,
+enum oriel_status ori_out_post_eager(struct oriel_p2p *p2p, const struct oriel_p2p_request *r,
 				     uint64_t unit, uint64_t *op)
 {
-	unsigned slot = p2p_slot(p, unit);
-	uint32_t tell = p2p_immediate(P2P_IMM_EAGER, r->channel, slot, p2p_lap(p, unit));
+	unsigned slot = p2p_slot(p2p, unit);
+	uint32_t immediate = p2p_immediate(P2P_IMM_EAGER, r->channel, slot, p2p_lap(p2p, unit));
 	size_t along = P2P_EAGER_HEAD + r->length;
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	struct p2p_eager what;
 
 	what.number = (uint32_t)r->number;
-	what.taken = ori_in_taken(p, r->channel);
+	what.taken = ori_in_taken(p2p, r->channel);
 	if (r->length <= P2P_EAGER_INLINE) {
 		memcpy(what.bytes, r->buffer, r->length);
 	} else {
-		st = out_put_aside(p, r, slot);
+		status = out_put_eager_buffer(p2p, r, slot);
 		what.length = (uint32_t)r->length;
 		along = P2P_EAGER_BUFFERED;
-		tell |= P2P_IMM_BUFFERED;
+		immediate |= P2P_IMM_BUFFERED;
 	}
-	return st == ORIEL_OK ? p->backend->carry(p, &what, along, tell, op) : st;
+	return status == ORIEL_OK ? p2p->backend->send_eager(p2p, &what, along, immediate, op)
+				  : status;
 }
 
-bool ori_out_send_eager(struct oriel_p2p *p, struct oriel_p2p_request *r)
+bool ori_out_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_out *out = &p->out[r->channel];
+	struct p2p_out *out = &p2p->out[r->channel];
 	uint64_t op;
 
-	if (r->kind != P2P_SEND || !p2p_is_eager(p, r) || out->requests.first ||
-	    out_find_room(p, out, r->channel) != ORIEL_OK)
+	if (r->kind != P2P_SEND || !p2p_is_eager(p2p, r) || out->requests.first ||
+	    out_find_room(p2p, out, r->channel) != ORIEL_OK)
 		return false;
 	r->number = out->number;
-	if (ori_out_post_eager(p, r, out->unit, &op) != ORIEL_OK)
+	if (ori_out_post_eager(p2p, r, out->unit, &op) != ORIEL_OK)
 		return false;
 	out->number++;
 	out->unit++;
@@ -193,54 +200,55 @@ bool ori_out_send_eager(struct oriel_p2p *p, struct oriel_p2p_request *r)
 	return true;
 }
 
-/* It needs no word of the peer's. */
-static enum oriel_status out_resolve_short(struct oriel_p2p *p, struct p2p_out *out,
+/* An eager send needs neither a credit nor an offer. */
+static enum oriel_status out_resolve_eager(struct oriel_p2p *p2p, struct p2p_out *out,
 					   struct oriel_p2p_request *r)
 {
-	enum oriel_status st = out_find_room(p, out, r->channel);
+	enum oriel_status status = out_find_room(p2p, out, r->channel);
 
-	if (st != ORIEL_OK)
-		return st;
-	r->place = P2P_EAGER;
+	if (status != ORIEL_OK)
+		return status;
+	r->protocol = P2P_EAGER;
 	r->unit = out->unit++;
 	out->resolve = r->next;
 	return ORIEL_OK;
 }
 
 /* ORIEL_AGAIN: the peer has not said where the next transfer goes. */
-static enum oriel_status out_resolve_one(struct oriel_p2p *p, struct p2p_out *out,
+static enum oriel_status out_resolve_one(struct oriel_p2p *p2p, struct p2p_out *out,
 					 struct oriel_p2p_request *r)
 {
-	unsigned index = p2p_out_index(p, r->channel, out->unit);
-	uint64_t lap = p2p_lap(p, out->unit);
-	uint64_t credit = ori_p2p_word(p, P2P_WORD_CREDIT + index);
-	enum oriel_status st;
+	unsigned index = p2p_out_index(p2p, r->channel, out->unit);
+	uint64_t lap = p2p_lap(p2p, out->unit);
+	uint64_t credit = ori_p2p_word(p2p, P2P_WORD_CREDIT + index);
+	enum oriel_status status;
 
-	if (p2p_is_eager(p, r))
-		return out_resolve_short(p, out, r);
+	if (p2p_is_eager(p2p, r))
+		return out_resolve_eager(p2p, out, r);
 	if (p2p_credit_lap(credit) == lap)
-		st = out_take_credit(p, r, credit);
-	else if (p->offered[index] == (OUT_OFFERED | (lap & 0xffff)))
-		st = out_take_offer(p, r, index);
+		status = out_take_credit(p2p, r, credit);
+	else if (p2p->offered[index] == (OUT_OFFERED | (lap & 0xffff)))
+		status = out_take_offer(p2p, r, index);
 	else
 		return ORIEL_AGAIN;
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	r->unit = out->unit;
-	out->unit += r->place == P2P_STAGED ? out_count(r->length, ori_p2p_step(p, r->length)) : 1;
+	out->unit +=
+		r->protocol == P2P_STAGED ? out_count(r->length, ori_p2p_step(p2p, r->length)) : 1;
 	out->resolve = r->next;
 	return ORIEL_OK;
 }
 
-static enum oriel_status out_resolve(struct oriel_p2p *p, struct p2p_out *out, bool *has_moved)
+static enum oriel_status out_resolve(struct oriel_p2p *p2p, struct p2p_out *out, bool *has_moved)
 {
 	while (out->resolve) {
-		enum oriel_status st = out_resolve_one(p, out, out->resolve);
+		enum oriel_status status = out_resolve_one(p2p, out, out->resolve);
 
-		if (st == ORIEL_AGAIN)
+		if (status == ORIEL_AGAIN)
 			return ORIEL_OK;
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 		*has_moved = true;
 	}
 	return ORIEL_OK;
@@ -253,48 +261,50 @@ static bool out_has_keys(const struct oriel_p2p_request *r)
 	       r->memory->has_mr;
 }
 
-/* Cut the transfer into chunks. ORIEL_AGAIN: how is not known yet. */
-static enum oriel_status out_plan(struct oriel_p2p *p, struct oriel_p2p_request *r)
+/* Cut the transfer into chunks. ORIEL_AGAIN: the protocol is not known yet. */
+static enum oriel_status out_plan(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	bool is_straight = r->place == P2P_DIRECT || r->place == P2P_NOTICE;
-	enum oriel_status st;
+	bool is_straight = r->protocol == P2P_DIRECT || r->protocol == P2P_NOTICE;
+	enum oriel_status status;
 
-	if (r->place == P2P_UNKNOWN && (p->mode != ORIEL_P2P_COPY_BASED || p2p_is_eager(p, r)))
+	if (r->protocol == P2P_UNKNOWN &&
+	    (p2p->mode != ORIEL_P2P_COPY_BASED || p2p_is_eager(p2p, r)))
 		return ORIEL_AGAIN;
-	r->step = (uint32_t)ori_p2p_step(p, r->length);
-	if (is_straight && p->backend->needs_keys && p->mode == ORIEL_P2P_ZERO_COPY && !r->memory) {
-		st = ori_mr_ref_take(p->hub, r);
-		if (st != ORIEL_OK)
-			return st;
+	r->step = (uint32_t)ori_p2p_step(p2p, r->length);
+	if (is_straight && p2p->backend->needs_keys && p2p->mode == ORIEL_P2P_ZERO_COPY &&
+	    !r->memory) {
+		status = ori_mr_ref_take(p2p->ctx, r);
+		if (status != ORIEL_OK)
+			return status;
 	}
-	if (is_straight && p->backend->needs_keys && p->mode == ORIEL_P2P_ZERO_COPY) {
-		st = oriel_p2p_memory_check(r->memory);
-		if (st != ORIEL_OK)
-			return st;
+	if (is_straight && p2p->backend->needs_keys && p2p->mode == ORIEL_P2P_ZERO_COPY) {
+		status = oriel_p2p_memory_check(r->memory);
+		if (status != ORIEL_OK)
+			return status;
 	}
-	r->is_straight = is_straight && (!p->backend->needs_keys || out_has_keys(r));
+	r->is_straight = is_straight && (!p2p->backend->needs_keys || out_has_keys(r));
 	if (r->is_straight)
-		r->step = r->is_gpu && !p->backend->needs_keys ? OUT_GPU_PIECE : OUT_PIECE;
+		r->step = r->is_gpu && !p2p->backend->needs_keys ? OUT_GPU_PIECE : OUT_PIECE;
 	r->chunks = out_count(r->length, r->step);
 	return ORIEL_OK;
 }
 
-static enum oriel_status out_fill(struct oriel_p2p *p, struct p2p_out *out, bool *has_moved)
+static enum oriel_status out_fill(struct oriel_p2p *p2p, struct p2p_out *out, bool *has_moved)
 {
-	while (out->count < p->depth && out->assign) {
+	while (out->count < p2p->depth && out->assign) {
 		struct oriel_p2p_request *r = out->assign;
 		struct p2p_out_slot *s;
 		uint64_t rest;
 
 		if (r->begun == 0) {
-			enum oriel_status st = out_plan(p, r);
+			enum oriel_status status = out_plan(p2p, r);
 
-			if (st == ORIEL_AGAIN)
+			if (status == ORIEL_AGAIN)
 				return ORIEL_OK;
-			if (st != ORIEL_OK)
-				return st;
+			if (status != ORIEL_OK)
+				return status;
 		}
-		s = out_slot(p, out, out->count++);
+		s = out_slot(p2p, out, out->count++);
 		*s = (struct p2p_out_slot){.request = r, .chunk = r->begun, .staging = -1};
 		s->offset = (uint64_t)r->begun * r->step;
 		rest = r->length - s->offset;
@@ -306,90 +316,92 @@ static enum oriel_status out_fill(struct oriel_p2p *p, struct p2p_out *out, bool
 	return ORIEL_OK;
 }
 
-static enum oriel_status out_run_slots(struct oriel_p2p *p, struct p2p_out *out, bool *has_moved)
+static enum oriel_status out_run_slots(struct oriel_p2p *p2p, struct p2p_out *out, bool *has_moved)
 {
 	const struct oriel_p2p_request *held = NULL; /* has a chunk that is not posted */
 
 	for (uint32_t i = 0; i < out->count; i++) {
-		struct p2p_out_slot *s = out_slot(p, out, i);
-		enum oriel_status st;
+		struct p2p_out_slot *s = out_slot(p2p, out, i);
+		enum oriel_status status;
 
-		while ((st = ori_out_step(p, s, s->request != held)) == ORIEL_OK)
+		while ((status = ori_out_step(p2p, s, s->request != held)) == ORIEL_OK)
 			*has_moved = true;
-		if (st != ORIEL_AGAIN)
-			return st;
+		if (status != ORIEL_AGAIN)
+			return status;
 		if (s->state < P2P_OUT_POSTED)
 			held = s->request;
 	}
 	return ORIEL_OK;
 }
 
-static void out_retire(struct oriel_p2p *p, struct p2p_out *out)
+static void out_retire(struct oriel_p2p *p2p, struct p2p_out *out)
 {
 	while (out->count && out->slots[out->first].state == P2P_OUT_DONE) {
 		struct oriel_p2p_request *r = out->slots[out->first].request;
 
-		out->first = out->first + 1 < p->depth ? out->first + 1 : 0;
+		out->first = out->first + 1 < p2p->depth ? out->first + 1 : 0;
 		out->count--;
 		if (++r->done == r->chunks)
-			ori_p2p_finish_first(p, &out->requests, ORIEL_OK);
+			ori_p2p_finish_first(p2p, &out->requests, ORIEL_OK);
 	}
 }
 
 /*
- * Whoever waits for slots says for how many transfers: more are given to those that are there.
- * Those behind the first that waits are not told of, so that they may be given up.
+ * A sender that waits for slots reports the number of its transfers: the receiver gives
+ * more slots to transfers that have begun. Transfers behind the first that waits are not
+ * reported, so that they can be cancelled.
  */
-static enum oriel_status out_ask(struct oriel_p2p *p, struct p2p_out *out, unsigned channel)
+static enum oriel_status out_ask(struct oriel_p2p *p2p, struct p2p_out *out, unsigned channel)
 {
 	uint64_t waiting = out->resolve ? out->resolve->number + 1 : out->number;
 
-	if (waiting <= out->told || p->mode == ORIEL_P2P_ZERO_COPY)
+	if (waiting <= out->reported || p2p->mode == ORIEL_P2P_ZERO_COPY)
 		return ORIEL_OK;
-	out->told = waiting;
-	return ori_p2p_set_word(p, P2P_WORD_SENDS + channel, waiting);
+	out->reported = waiting;
+	return ori_p2p_set_word(p2p, P2P_WORD_SENDS + channel, waiting);
 }
 
-static bool out_is_waiting(const struct oriel_p2p *p, struct p2p_out *out)
+static bool out_is_waiting(const struct oriel_p2p *p2p, struct p2p_out *out)
 {
 	if (out->resolve)
 		return true;
 	for (uint32_t i = 0; i < out->count; i++)
-		if (out_slot(p, out, i)->state < P2P_OUT_POSTED)
+		if (out_slot(p2p, out, i)->state < P2P_OUT_POSTED)
 			return true;
 	return false;
 }
 
-enum oriel_status ori_out_run(struct oriel_p2p *p, unsigned channel, bool *has_moved)
+enum oriel_status ori_out_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved)
 {
-	struct p2p_out *out = &p->out[channel];
+	struct p2p_out *out = &p2p->out[channel];
 	bool has_more = true;
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
-	while (has_more && st == ORIEL_OK && out->requests.first) {
+	while (has_more && status == ORIEL_OK && out->requests.first) {
 		has_more = false;
-		st = out_resolve(p, out, &has_more);
-		if (st == ORIEL_OK)
-			st = out_fill(p, out, &has_more);
-		if (st == ORIEL_OK)
-			st = out_run_slots(p, out, &has_more);
-		out_retire(p, out);
+		status = out_resolve(p2p, out, &has_more);
+		if (status == ORIEL_OK)
+			status = out_fill(p2p, out, &has_more);
+		if (status == ORIEL_OK)
+			status = out_run_slots(p2p, out, &has_more);
+		out_retire(p2p, out);
 		*has_moved |= has_more;
 	}
-	if (st == ORIEL_OK && out_is_waiting(p, out))
-		st = out_ask(p, out, channel);
+	if (status == ORIEL_OK && out_is_waiting(p2p, out))
+		status = out_ask(p2p, out, channel);
 	if (!out->requests.first)
-		p->active_out &= ~(UINT64_C(1) << channel);
-	return st;
+		p2p->active_out &= ~(UINT64_C(1) << channel);
+	return status;
 }
 
-bool ori_out_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
+bool ori_out_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_out *out = &p->out[r->channel];
+	struct p2p_out *out = &p2p->out[r->channel];
 
-	if (r->number < out->told || r->place != P2P_UNKNOWN || r->begun ||
+	if (r->number < out->reported || r->protocol != P2P_UNKNOWN || r->begun ||
 	    !ori_p2p_take_out(&out->requests, r))
 		return false;
+	/* The peer numbers its transfers as if this one had never been. */
 	for (struct oriel_p2p_request *behind = r->next; behind; behind = behind->next)
 		behind->number--;
 	out->number--;
@@ -398,22 +410,22 @@ bool ori_out_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
 	if (out->assign == r)
 		out->assign = r->next;
 	if (!out->requests.first)
-		p->active_out &= ~(UINT64_C(1) << r->channel);
+		p2p->active_out &= ~(UINT64_C(1) << r->channel);
 	return true;
 }
 
-void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status)
+void ori_out_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status)
 {
-	struct p2p_out *out = &p->out[channel];
+	struct p2p_out *out = &p2p->out[channel];
 
 	for (uint32_t i = 0; i < out->count; i++) {
-		int staging = out_slot(p, out, i)->staging;
+		int staging = out_slot(p2p, out, i)->staging;
 
 		if (staging >= 0)
-			ori_pool_give(&p->hub->pool, &p->hub->pool.sends, staging);
+			ori_pool_give(&p2p->ctx->pool, &p2p->ctx->pool.sends, staging);
 	}
 	out->count = 0;
 	while (out->requests.first)
-		ori_p2p_finish_first(p, &out->requests, status);
+		ori_p2p_finish_first(p2p, &out->requests, status);
 	out->resolve = out->assign = NULL;
 }

@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is sent and put: between its transfers and their chunks. */
+/*
+ * Sends and puts: the functions between their transfers (out.c) and their chunks
+ * (out_chunk.c).
+ */
 #ifndef ORI_P2P_OUT_H
 #define ORI_P2P_OUT_H
 
 #include "p2p/p2p.h"
 
-/* Of the word and the label of @unit. */
-static inline unsigned p2p_out_index(const struct oriel_p2p *p, unsigned channel, uint64_t unit)
+/* Index of the credit and label of @unit. */
+static inline unsigned p2p_out_index(const struct oriel_p2p *p2p, unsigned channel, uint64_t unit)
 {
-	return channel * p->depth + p2p_slot(p, unit);
+	return channel * p2p->depth + p2p_slot(p2p, unit);
 }
 
-/* One step of @s; ORIEL_AGAIN: it waits. @is_next: all before it of its transfer are posted. */
-enum oriel_status ori_out_step(struct oriel_p2p *p, struct p2p_out_slot *s, bool is_next);
+/*
+ * One step of @s; ORIEL_AGAIN: it waits. @is_next: all chunks before it of its transfer
+ * are posted.
+ */
+enum oriel_status ori_out_step(struct oriel_p2p *p2p, struct p2p_out_slot *s, bool is_next);
 
-enum oriel_status ori_out_post_eager(struct oriel_p2p *p, const struct oriel_p2p_request *r,
+enum oriel_status ori_out_post_eager(struct oriel_p2p *p2p, const struct oriel_p2p_request *r,
 				     uint64_t unit, uint64_t *op);
 
-/* @r does not fit what the peer has @there. */
-enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char *there);
-/* What @place of a receive, or an expect, does not fit. */
-const char *ori_out_other(enum p2p_protocol place);
+/* Fail because @r does not fit @remote, the operation of the peer. */
+enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char *remote);
+/* The operation of the peer, a receive or an expect, that @protocol means. */
+const char *ori_out_other(enum p2p_protocol protocol);
 
 #endif

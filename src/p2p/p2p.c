@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Endpoints from creation to destruction: attributes, address, the choice of the path.
+ * Users call it, and the cache of a communicator and the mock.
+ */
 #include "p2p/p2p.h"
 
 #include <stdlib.h>
@@ -22,264 +26,276 @@ const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
 	return "unknown mode";
 }
 
-#define P2P_CARRYING (1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED)
+/* Paths whose backends have eager sends. */
+#define P2P_EAGER_PATHS (1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED)
 
-static enum oriel_status p2p_set_attr(struct oriel_p2p *p, const struct oriel_p2p_attr *attr)
+static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_p2p_attr *attr)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (attr->mode > ORIEL_P2P_COPY_BASED)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr->mode);
-	p->mode = (enum oriel_p2p_mode)attr->mode;
-	p->channels = attr->channels ? attr->channels : 1;
-	if (p->channels > ORIEL_P2P_CHANNELS)
-		return ori_fail(ORIEL_ERR_RANGE, "%u channels, not 1 to %u", p->channels,
+	p2p->mode = (enum oriel_p2p_mode)attr->mode;
+	p2p->channels = attr->channels ? attr->channels : 1;
+	if (p2p->channels > ORIEL_P2P_CHANNELS)
+		return ori_fail(ORIEL_ERR_RANGE, "%u channels, not 1 to %u", p2p->channels,
 				ORIEL_P2P_CHANNELS);
-	p->depth = attr->depth ? attr->depth : 8;
-	if (!attr->depth && p->depth * p->channels > P2P_SLOTS)
-		p->depth = P2P_SLOTS / p->channels;
-	if (p->depth > P2P_DEPTH || p->depth * p->channels > P2P_SLOTS)
+	p2p->depth = attr->depth ? attr->depth : 8;
+	/* A default gives way: the control words have P2P_SLOTS slots for all channels. */
+	if (!attr->depth && p2p->depth * p2p->channels > P2P_SLOTS)
+		p2p->depth = P2P_SLOTS / p2p->channels;
+	if (p2p->depth > P2P_DEPTH || p2p->depth * p2p->channels > P2P_SLOTS)
 		return ori_fail(ORIEL_ERR_RANGE, "%u channels of depth %u: up to %u, %u together",
-				p->channels, p->depth, P2P_DEPTH, P2P_SLOTS);
-	p->depth_shift =
-		p->depth & (p->depth - 1) ? P2P_NO_SHIFT : (unsigned)__builtin_ctz(p->depth);
-	p->queues = attr->queues ? attr->queues : 1;
-	if (p->queues > ORI_HOST_QUEUES)
-		return ori_fail(ORIEL_ERR_RANGE, "%u queues, not 1 to %u", p->queues,
+				p2p->channels, p2p->depth, P2P_DEPTH, P2P_SLOTS);
+	p2p->depth_shift =
+		p2p->depth & (p2p->depth - 1) ? P2P_NO_SHIFT : (unsigned)__builtin_ctz(p2p->depth);
+	p2p->queues = attr->queues ? attr->queues : 1;
+	if (p2p->queues > ORI_HOST_QUEUES)
+		return ori_fail(ORIEL_ERR_RANGE, "%u queues, not 1 to %u", p2p->queues,
 				ORI_HOST_QUEUES);
-	st = ori_attr_read("oriel_p2p_hooks", attr->hooks, &p->hooks, sizeof(p->hooks));
-	p->context = attr->context;
-	return st;
+	status = ori_attr_read("oriel_p2p_hooks", attr->hooks, &p2p->hooks, sizeof(p2p->hooks));
+	p2p->context = attr->context;
+	return status;
 }
 
-bool ori_p2p_takes_eager(const struct oriel_p2p *p)
+bool ori_p2p_takes_eager(const struct oriel_p2p *p2p)
 {
-	return (p->address.paths & P2P_CARRYING) && !p->hub->gpu.ops && !p->hooks.pack &&
-	       !p->hooks.unpack;
+	return (p2p->address.paths & P2P_EAGER_PATHS) && !p2p->ctx->gpu.ops && !p2p->hooks.pack &&
+	       !p2p->hooks.unpack;
 }
 
-static void p2p_free(struct oriel_p2p *p)
+static void p2p_free(struct oriel_p2p *p2p)
 {
-	if (p->spare >= 0)
-		ori_p2p_context_give_spare(p->hub, p->spare);
+	if (p2p->spare >= 0)
+		ori_p2p_context_give_spare(p2p->ctx, p2p->spare);
 	for (unsigned i = 0; i < P2P_PIECES; i++)
-		ori_mem_unref(p->given[i].mem);
-	ori_control_close(p);
-	free(p->offered);
-	free(p->in);
-	free(p->out);
-	ori_copy_streams_close(p);
-	ori_p2p_context_unregister(p->hub, &p->area);
-	if (p->area.mem)
-		ori_area_close(&p->area);
-	ori_handle_free(p);
+		ori_mem_unref(p2p->given[i].mem);
+	ori_control_close(p2p);
+	free(p2p->offered);
+	free(p2p->in);
+	free(p2p->out);
+	ori_copy_streams_close(p2p);
+	ori_p2p_context_unregister(p2p->ctx, &p2p->area);
+	if (p2p->area.mem)
+		ori_area_close(&p2p->area);
+	ori_handle_free(p2p);
 }
 
-static enum oriel_status p2p_fill(struct oriel_p2p *p)
+static enum oriel_status p2p_fill(struct oriel_p2p *p2p)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
-	p->out = calloc(p->channels, sizeof(*p->out));
-	p->in = calloc(p->channels, sizeof(*p->in));
-	p->offered = calloc(P2P_SLOTS, sizeof(*p->offered));
-	if (!p->out || !p->in || !p->offered)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an end of %u channels",
-				p->channels);
-	for (unsigned i = 0; i < p->channels; i++) {
-		p->out[i].requests.last = &p->out[i].requests.first;
-		p->in[i].requests.last = &p->in[i].requests.first;
+	p2p->out = calloc(p2p->channels, sizeof(*p2p->out));
+	p2p->in = calloc(p2p->channels, sizeof(*p2p->in));
+	p2p->offered = calloc(P2P_SLOTS, sizeof(*p2p->offered));
+	if (!p2p->out || !p2p->in || !p2p->offered)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an endpoint of %u channels",
+				p2p->channels);
+	for (unsigned i = 0; i < p2p->channels; i++) {
+		p2p->out[i].requests.last = &p2p->out[i].requests.first;
+		p2p->in[i].requests.last = &p2p->in[i].requests.first;
 	}
-	st = ori_control_open(p);
-	if (st == ORIEL_OK)
-		st = ori_area_open(&p->area, ori_p2p_takes_eager(p) ? p2p_segment_length(p)
-								    : sizeof(struct p2p_segment));
-	if (st == ORIEL_OK && p->mode != ORIEL_P2P_ZERO_COPY)
-		st = ori_p2p_context_take_spare(p->hub, &p->spare);
-	p->segment = (struct p2p_segment *)(void *)p->area.base;
-	return st;
+	status = ori_control_open(p2p);
+	if (status == ORIEL_OK)
+		/* Eager buffers take up to 1 MiB, so a segment has them only for eager sends. */
+		status = ori_area_open(&p2p->area, ori_p2p_takes_eager(p2p)
+							   ? p2p_segment_length(p2p)
+							   : sizeof(struct p2p_segment));
+	/* Zero copy never receives in staging slots, so it keeps none. */
+	if (status == ORIEL_OK && p2p->mode != ORIEL_P2P_ZERO_COPY)
+		status = ori_p2p_context_take_spare(p2p->ctx, &p2p->spare);
+	p2p->segment = (struct p2p_segment *)(void *)p2p->area.base;
+	return status;
 }
 
-enum oriel_status ori_p2p_open(struct oriel_p2p_context *hub, const struct oriel_p2p_attr *caller,
+enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *caller,
 			       uint64_t number, struct oriel_p2p **out)
 {
 	struct oriel_p2p_attr attr;
-	struct oriel_p2p *p;
-	enum oriel_status st;
+	struct oriel_p2p *p2p;
+	enum oriel_status status;
 
-	st = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
-	if (st != ORIEL_OK)
-		return st;
-	p = ori_handle_alloc(ORI_HANDLE_P2P_ENDPOINT, sizeof(*p));
-	if (!p)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an end");
-	p->hub = hub;
-	p->spare = -1;
+	status = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
+	if (status != ORIEL_OK)
+		return status;
+	p2p = ori_handle_alloc(ORI_HANDLE_P2P_ENDPOINT, sizeof(*p2p));
+	if (!p2p)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an endpoint");
+	p2p->ctx = ctx;
+	p2p->spare = -1;
 	for (uint32_t i = 0; i < P2P_PIECES; i++)
-		p->given[i].number = p->taken[i].next = i;
-	p->door.fd = p->door.dial.fd = -1;
-	p->address = hub->address;
-	p->address.token.number = number;
+		p2p->given[i].number = p2p->taken[i].next = i;
+	p2p->control_socket.fd = p2p->control_socket.dial.fd = -1;
+	p2p->address = ctx->address;
+	p2p->address.token.number = number;
 	if (attr.paths)
-		p->address.paths &= attr.paths;
-	st = p2p_set_attr(p, &attr);
-	if (st == ORIEL_OK)
-		st = p2p_fill(p);
-	if (st != ORIEL_OK) {
-		p2p_free(p);
-		return st;
+		p2p->address.paths &= attr.paths;
+	status = p2p_set_attr(p2p, &attr);
+	if (status == ORIEL_OK)
+		status = p2p_fill(p2p);
+	if (status != ORIEL_OK) {
+		p2p_free(p2p);
+		return status;
 	}
-	ori_p2p_context_add(hub, p);
-	ori_handle_open(p, NULL);
-	*out = p;
+	ori_p2p_context_add(ctx, p2p);
+	ori_handle_open(p2p, NULL);
+	*out = p2p;
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_p2p_create(struct oriel_p2p_context *hub, const struct oriel_p2p_attr *attr,
+enum oriel_status oriel_p2p_create(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *attr,
 				   struct oriel_p2p **p2p)
 {
-	enum oriel_status st = ori_handle_check(hub, ORI_HANDLE_P2P_CONTEXT, __func__);
+	enum oriel_status status = ori_handle_check(ctx, ORI_HANDLE_P2P_CONTEXT, __func__);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!p2p)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_create: p2p is NULL");
-	return ori_p2p_open(hub, attr, atomic_fetch_add(&hub->number, 1), p2p);
+	return ori_p2p_open(ctx, attr, atomic_fetch_add(&ctx->number, 1), p2p);
 }
 
-void oriel_p2p_destroy(struct oriel_p2p *p)
+void oriel_p2p_destroy(struct oriel_p2p *p2p)
 {
-	if (!ori_handle_may_end(p, ORI_HANDLE_P2P_ENDPOINT, __func__))
+	if (!ori_handle_may_end(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__))
 		return;
-	if (p->has_owner)
-		ori_misuse("oriel_p2p_destroy: the end belongs to its communicator, or mock");
+	if (p2p->has_owner)
+		ori_misuse("oriel_p2p_destroy: the endpoint belongs to its communicator or mock; "
+			   "destroy that one");
 	else
-		ori_p2p_close(p);
+		ori_p2p_close(p2p);
 }
 
-void ori_p2p_close(struct oriel_p2p *p)
+void ori_p2p_close(struct oriel_p2p *p2p)
 {
-	ori_p2p_enter(p);
-	if (p->state != P2P_BROKEN) {
-		ori_control_socket_bye(p, ORIEL_OK, "");
-		ori_p2p_stop_copies(p, ORIEL_ERR_ABORTED);
-		if (p->backend)
-			p->backend->sever(p);
-		ori_control_socket_close(p);
-		ori_p2p_cancel(p, ORIEL_ERR_ABORTED);
+	ori_p2p_enter(p2p);
+	if (p2p->state != P2P_BROKEN) {
+		/*
+		 * The peer learns the reason first; then no copy runs while mappings are
+		 * closed.
+		 */
+		ori_control_socket_bye(p2p, ORIEL_OK, "");
+		ori_p2p_stop_copies(p2p, ORIEL_ERR_ABORTED);
+		if (p2p->backend)
+			p2p->backend->sever(p2p);
+		ori_control_socket_close(p2p);
+		ori_p2p_cancel(p2p, ORIEL_ERR_ABORTED);
 	}
-	ori_p2p_context_remove(p->hub, p);
+	ori_p2p_context_remove(p2p->ctx, p2p);
 	/* Not before: hooks may still ask about it. */
-	(void)ori_handle_shut(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
-	p2p_free(p);
+	(void)ori_handle_shut(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	p2p_free(p2p);
 }
 
-enum oriel_status oriel_p2p_address(const struct oriel_p2p *p, void *bytes)
+enum oriel_status oriel_p2p_address(const struct oriel_p2p *p2p, void *bytes)
 {
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!bytes)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_address: bytes is NULL");
-	memcpy(bytes, &p->address, sizeof(p->address));
+	memcpy(bytes, &p2p->address, sizeof(p2p->address));
 	return ORIEL_OK;
 }
 
-static enum oriel_status p2p_no_path(const struct oriel_p2p *p)
+static enum oriel_status p2p_no_path(const struct oriel_p2p *p2p)
 {
-	bool has_door = p->door.is_near || p->address.port || p->peer.port;
+	bool has_listener = p2p->control_socket.is_local || p2p->address.port || p2p->peer.port;
 
 	return ori_fail(ORIEL_ERR_NO_PATH,
-			"no path from process %u to process %u: this end may use 0x%x, the peer's "
-			"0x%x, and they are on %s%s",
-			p->address.pid, p->peer.pid, p->address.paths, p->peer.paths,
-			p->door.is_near ? "one machine" : "two machines, nodes or namespaces",
-			has_door ? "" : ", where neither listens on TCP: see ORIEL_P2P_TCP");
+			"no path from process %u to process %u: this endpoint may use 0x%x, the "
+			"peer's 0x%x, and they are on %s%s",
+			p2p->address.pid, p2p->peer.pid, p2p->address.paths, p2p->peer.paths,
+			p2p->control_socket.is_local ? "one machine"
+						     : "two machines, nodes or namespaces",
+			has_listener ? "" : ", where neither listens on TCP: see ORIEL_P2P_TCP");
 }
 
-enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *peer,
+enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *peer,
 			       uint64_t timeout_ns)
 {
-	enum oriel_path path = ori_p2p_address_path(&p->address, peer);
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_path path = ori_p2p_address_path(&p2p->address, peer);
+	enum oriel_status status = ORIEL_OK;
 
-	/* Where an adapter puts all by itself no stream is needed, and queues of the hardware are
-	 * few. */
-	if (path != ORIEL_PATH_RDMA || p->mode != ORIEL_P2P_ZERO_COPY)
-		st = ori_copy_streams_open(p);
-	if (st != ORIEL_OK)
-		return st;
-	p->peer = *peer;
-	ori_p2p_name(&p->address, peer, p->whom);
-	p->door.is_near = ori_p2p_address_is_local(&p->address, peer);
-	p->deadline = ori_deadline(timeout_ns ? timeout_ns : p->hub->timeout_ns);
+	/* If an HCA moves all bytes by itself no stream is needed, and hardware queues are few. */
+	if (path != ORIEL_PATH_RDMA || p2p->mode != ORIEL_P2P_ZERO_COPY)
+		status = ori_copy_streams_open(p2p);
+	if (status != ORIEL_OK)
+		return status;
+	p2p->peer = *peer;
+	ori_p2p_name(&p2p->address, peer, p2p->peer_name);
+	p2p->control_socket.is_local = ori_p2p_address_is_local(&p2p->address, peer);
+	p2p->deadline = ori_deadline(timeout_ns ? timeout_ns : p2p->ctx->timeout_ns);
 	switch (path) {
 	case ORIEL_PATH_SELF:
-		p->backend = &ori_p2p_self;
-		p->state = P2P_JOINED;
-		return p->backend->connect(p, NULL, NULL, 0);
+		/* No other process takes part, so there is nothing to wait for. */
+		p2p->backend = &ori_p2p_self;
+		p2p->state = P2P_JOINED;
+		return p2p->backend->connect(p2p, NULL, NULL, 0);
 	case ORIEL_PATH_MAPPED:
-		p->backend = &ori_p2p_mapped;
+		p2p->backend = &ori_p2p_mapped;
 		break;
 	case ORIEL_PATH_RDMA:
-		p->backend = &ori_p2p_rdma;
+		p2p->backend = &ori_p2p_rdma;
 		break;
 	case ORIEL_PATH_NONE:
-		return p2p_no_path(p);
+		return p2p_no_path(p2p);
 	}
-	p->state = P2P_CALLING;
+	p2p->state = P2P_CALLING;
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_p2p_connect(struct oriel_p2p *p, const void *address, size_t length,
+enum oriel_status oriel_p2p_connect(struct oriel_p2p *p2p, const void *address, size_t length,
 				    uint64_t timeout_ns)
 {
 	struct p2p_address peer;
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!address)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_connect: address is NULL");
-	if (p->state == P2P_BROKEN)
-		return ori_p2p_failed(p);
-	if (p->state != P2P_IDLE)
-		return ori_fail(ORIEL_ERR_STATE, "oriel_p2p_connect: it has been called before");
-	st = ori_p2p_address_parse(address, length, &peer);
-	return st == ORIEL_OK ? ori_p2p_join(p, &peer, timeout_ns) : st;
+	if (p2p->state == P2P_BROKEN)
+		return ori_p2p_failed(p2p);
+	if (p2p->state != P2P_IDLE)
+		return ori_fail(ORIEL_ERR_STATE,
+				"oriel_p2p_connect: the endpoint is connected already");
+	status = ori_p2p_address_parse(address, length, &peer);
+	return status == ORIEL_OK ? ori_p2p_join(p2p, &peer, timeout_ns) : status;
 }
 
-enum oriel_status oriel_p2p_check(const struct oriel_p2p *p)
+enum oriel_status oriel_p2p_check(const struct oriel_p2p *p2p)
 {
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (st != ORIEL_OK)
-		return st;
-	if (p->state == P2P_BROKEN)
-		return ori_p2p_failed(p);
-	return p->state == P2P_JOINED ? ORIEL_OK : ORIEL_AGAIN;
+	if (status != ORIEL_OK)
+		return status;
+	if (p2p->state == P2P_BROKEN)
+		return ori_p2p_failed(p2p);
+	return p2p->state == P2P_JOINED ? ORIEL_OK : ORIEL_AGAIN;
 }
 
-enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p, struct oriel_p2p_info *info)
+enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p2p_info *info)
 {
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	bool is_joined;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!info)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_describe: info is NULL");
-	is_joined = p->state == P2P_JOINED;
+	is_joined = p2p->state == P2P_JOINED;
 	*info = (struct oriel_p2p_info){
-		.path = is_joined ? p->backend->path : ORIEL_PATH_NONE,
-		.mode = p->mode,
-		.backend = is_joined ? p->backend->name : "none",
-		.channels = p->channels,
-		.depth = p->depth,
-		.chunk = is_joined ? p->chunk : p->hub->pool.chunk,
+		.path = is_joined ? p2p->backend->path : ORIEL_PATH_NONE,
+		.mode = p2p->mode,
+		.backend = is_joined ? p2p->backend->name : "none",
+		.channels = p2p->channels,
+		.depth = p2p->depth,
+		.chunk = is_joined ? p2p->chunk : p2p->ctx->pool.chunk,
 		.control_max = ORIEL_P2P_CONTROL,
-		.is_same_process = p->peer.process == p->address.process,
-		.queues = is_joined && p->backend->path == ORIEL_PATH_RDMA ? p->queues : 0,
+		.is_same_process = p2p->peer.process == p2p->address.process,
+		.queues = is_joined && p2p->backend->path == ORIEL_PATH_RDMA ? p2p->queues : 0,
 	};
 	return ORIEL_OK;
 }

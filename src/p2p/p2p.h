@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One end from inside. Its thread alone touches it, but for the board, which the
- * peer writes, and for what is said to be guarded.
+ * One endpoint from inside: the files of this folder include it. Only the thread that uses
+ * the endpoint touches it, but for the control words, which the peer writes, and for
+ * fields that name their lock.
  */
 #ifndef ORI_P2P_P2P_H
 #define ORI_P2P_P2P_H
@@ -15,28 +16,28 @@
 
 #define P2P_TEXT 240u
 
-/* Immediates of a peer that keeps to the rules, so many at most, which nobody has taken. */
+/* Immediates of a peer that follows the rules and that are not taken: this many at most. */
 #define P2P_IMMEDIATES (2 * P2P_SLOTS + P2P_CELLS)
 
-/* Copies by engines of the hub's GPU. Those of one use are done in their order. */
+/* Copies by engines of the context's GPU. Copies of one use complete in order. */
 enum p2p_copy_use {
-	P2P_COPY_OUT, /* to the peer, or to where it is put from */
-	P2P_COPY_IN,  /* out of slots of this hub */
+	P2P_COPY_OUT, /* to the peer, or to the slot that a put reads */
+	P2P_COPY_IN,  /* out of slots of this context */
 	P2P_COPY_STREAMS,
 };
 
 struct p2p_copy_stream {
-	void *stream;   /* NULL: the hub has no GPU */
+	void *stream;   /* NULL: the context has no GPU */
 	uint64_t *word; /* copies that are done; @begun of them have been begun */
 	uint64_t begun;
-	uint32_t looks;
+	uint32_t tests;
 };
 
 #define P2P_RING 1024u
 
 /*
- * What a mapped peer tells, in one line: {low 24 bits of its number + 1, bytes that come
- * along, immediate}, stored last.
+ * An immediate of a mapped peer, in one line: {low 24 bits of its number + 1, bytes that
+ * come along, immediate}, stored last.
  */
 struct p2p_imm_entry {
 	uint64_t what;
@@ -45,40 +46,40 @@ struct p2p_imm_entry {
 
 static_assert(sizeof(struct p2p_imm_entry) == 64, "a line");
 
-/* What the peer writes. */
+/* The words, offers, cells and labels that the peer writes. */
 struct p2p_remote_control {
 	uint64_t words[P2P_WORDS];
 	uint64_t reserved[7];
 	struct p2p_offer offers[P2P_SLOTS]; /* [channel * depth + slot] */
 	char cells[P2P_CELLS][P2P_CELL];
-	struct p2p_label labels[P2P_SLOTS]; /* the same, of what is in slots of a GPU */
+	struct p2p_label labels[P2P_SLOTS]; /* the same, for slots in memory of a GPU */
 };
 
 static_assert(offsetof(struct p2p_remote_control, offers) % 64 == 0, "offers keep to lines");
 
 /*
- * The board, and what this end writes to the peer's: the same things at the same
- * places, from where the adapter takes them. A word that changes while it is on
- * its way is none the worse; offers and cells stay until their put is done.
+ * The control words that the peer writes, and those that this endpoint fills and the NIC writes
+ * to the peer: the same fields at the same offsets. A word may change while the NIC reads it:
+ * either value is right. Offers and cells stay until their put is done.
  */
 struct p2p_segment {
-	struct p2p_remote_control board;
-	struct p2p_remote_control desk;
-	/* Of the mapped backend. */
-	uint32_t closing; /* by this end: nobody may write here any more */
+	struct p2p_remote_control remote_control;
+	struct p2p_remote_control local_control;
+	/* The fields below serve the mapped backend. */
+	uint32_t closing; /* by this endpoint: the peer may not write here any more */
 	uint32_t reserved1[31];
-	uint32_t busy; /* by the peer: it may be writing to memory of this end */
+	uint32_t busy; /* by the peer: it may be writing to memory of this endpoint */
 	uint32_t reserved2[31];
-	uint64_t taken; /* by this end: immediates so far */
+	uint64_t taken; /* by this endpoint: immediates so far */
 	uint64_t reserved3[15];
-	uint64_t flying; /* by this end: copies of its GPU that write to the peer, begun so far */
+	uint64_t flying; /* by this endpoint: copies of its GPU to the peer, begun so far */
 	uint64_t reserved4[15];
 	struct {
-		uint64_t count; /* by the GPU of this end: copies of this lane that are done */
+		uint64_t count; /* by the GPU of this endpoint: copies of this stream done */
 		uint64_t reserved[15];
 	} flown[P2P_COPY_STREAMS];
 	struct p2p_imm_entry ring[P2P_RING]; /* by the peer */
-	char aside[];                        /* ... [channel * depth + slot][p2p_eager_limit()] */
+	char eager_buffers[];                /* ... [channel * depth + slot][p2p_eager_limit()] */
 };
 
 static_assert(P2P_IMMEDIATES <= P2P_RING, "the ring takes what the rules allow");
@@ -97,9 +98,9 @@ enum p2p_kind {
 };
 
 enum p2p_out_state {
-	P2P_OUT_NEW,   /* wants a place to be packed in, if it needs one */
-	P2P_OUT_PACK,  /* the hook is at it */
-	P2P_OUT_READY, /* wants its credit, and to be posted */
+	P2P_OUT_NEW,   /* needs a slot to be packed in, if its path uses one */
+	P2P_OUT_PACK,  /* the hook packs it */
+	P2P_OUT_READY, /* needs its credit, and to be posted */
 	P2P_OUT_POSTED,
 	P2P_OUT_DONE,
 };
@@ -110,24 +111,24 @@ struct p2p_out_slot {
 	uint32_t chunk, length;
 	uint64_t offset;
 	int staging;   /* slot of the pool that it holds; -1: none */
-	bool is_put;   /* and its label, which goes apart, is not */
-	char *label;   /* where it is packed, here or at the peer; NULL: it is not */
-	uint64_t copy; /* that packs it; 0: none */
+	bool is_put;   /* and its label, which is written apart, is not */
+	char *label;   /* where it is packed, local or at the peer; NULL: it is not */
+	uint64_t copy; /* number of the copy that packs it; 0: none */
 	uint64_t op;
 };
 
 /*
- * The requests of a channel, all lists in the order of the calls. What is begun
- * first is placed first: a unit has a number, and comes by slot unit % depth.
+ * The requests of a channel, all lists in the order of the calls. Transfers get units in
+ * the order in which they begin: a unit has a number, and travels by slot unit % depth.
  *   first not done <= assign <= last
  */
 struct p2p_out {
 	struct p2p_list requests;
-	struct oriel_p2p_request *resolve; /* first whose place is not known */
+	struct oriel_p2p_request *resolve; /* first whose protocol is not known */
 	struct oriel_p2p_request *assign;  /* first with chunks that have no slot */
 	uint64_t number;                   /* of the next transfer */
-	uint64_t told;                     /* transfers that the peer knows of */
-	uint64_t unit;                     /* the next without a place */
+	uint64_t reported;                 /* transfers that the peer knows of */
+	uint64_t unit;                     /* the next that no transfer has */
 	uint64_t taken;                    /* units that the peer has taken, as far as known */
 	uint32_t first, count;
 	struct p2p_out_slot slots[P2P_DEPTH];
@@ -136,7 +137,7 @@ struct p2p_out {
 enum p2p_in_state {
 	P2P_IN_NONE,
 	P2P_IN_GRANTED,
-	P2P_IN_ARRIVED, /* ... and the hook may be at it */
+	P2P_IN_ARRIVED, /* ... and the hook may be unpacking it */
 	P2P_IN_DONE,
 };
 
@@ -145,12 +146,12 @@ struct p2p_in_slot {
 	struct oriel_p2p_request *request;
 	uint32_t chunk;
 	int staging;
-	bool is_told;  /* to a peer that may wait for it: what is short comes without */
-	uint64_t copy; /* that unpacks it; 0: none */
-	uint64_t op;   /* of the last offer by this slot, + 1 */
+	bool is_reported; /* by credit or offer; eager sends arrive without */
+	uint64_t copy;    /* number of the copy that unpacks it; 0: none */
+	uint64_t op;      /* of the last offer by this slot, + 1 */
 };
 
-/* What is short, as it came: for a receive that may not be there yet. */
+/* An eager send as it arrived: for a receive that may not have been posted. */
 struct p2p_unexpected {
 	uint32_t number;
 	uint32_t length; /* 0: there is none */
@@ -163,36 +164,39 @@ struct p2p_in {
 	struct oriel_p2p_request *assign;
 	uint64_t number;
 	uint64_t oldest, unit;
-	uint64_t told; /* of @oldest, to the peer */
+	uint64_t reported; /* of @oldest, to the peer */
 	struct p2p_in_slot slots[P2P_DEPTH];
-	struct p2p_unexpected kept[P2P_DEPTH];
+	struct p2p_unexpected unexpected[P2P_DEPTH];
 };
 
 #define P2P_BLOCKS 64u /* of unexpected messages */
 
-/* A part of an unexpected message; the first one knows all of it. */
+/* A part of an unexpected message; the first part describes the whole message. */
 struct p2p_block {
 	uint64_t tag;
 	uint32_t total, got;
 	uint8_t next;         /* the next part, P2P_NO_BLOCK if none */
-	uint8_t next_message; /* of the first */
-	uint8_t last;         /* part, of the first */
+	uint8_t next_message; /* of the first part */
+	uint8_t last;         /* part, of the first part */
 	uint8_t reserved[5];
-	struct oriel_p2p_request *request; /* that wants it as soon as it is whole */
+	struct oriel_p2p_request *request; /* that takes it as soon as it is whole */
 	char data[P2P_CELL_DATA];
 };
 
 #define P2P_NO_BLOCK UINT8_MAX
 
-/* Cells [., sent) have been put, [next, .) are still to come. */
+/* Cells [., sent) have been put, cells [next, .) have not arrived. */
 struct p2p_control {
 	struct p2p_list sends, receives;
 	uint64_t sent;
 	uint64_t ops[P2P_CELLS];     /* of the last put of each, + 1 */
-	uint64_t next, told;         /* the next to be taken; what the peer knows of that */
+	uint64_t next, reported;     /* next cell to be taken; the peer's knowledge of it */
 	uint16_t arrived[P2P_CELLS]; /* lap */
-	/* Of the message that is coming: by one of these, or it is dropped. */
-	bool is_coming;
+	/*
+	 * The message that is arriving: for @request, for the block @message, or it is
+	 * dropped.
+	 */
+	bool is_arriving;
 	uint32_t total, got;
 	struct oriel_p2p_request *request;
 	uint8_t message;
@@ -205,7 +209,7 @@ struct p2p_control {
 enum p2p_state {
 	P2P_IDLE,    /* no address */
 	P2P_CALLING, /* no socket */
-	P2P_MEETING, /* says and hears P2P_ENDPOINT and P2P_READY */
+	P2P_MEETING, /* exchanges P2P_ENDPOINT and P2P_READY */
 	P2P_JOINED,
 	P2P_BROKEN,
 };
@@ -215,32 +219,32 @@ struct p2p_control_socket {
 	struct p2p_frame in, out;
 	size_t in_length, out_left; /* bytes of each */
 	int out_fd;                 /* goes with the first byte of @out; -1: none */
-	int fds[ORI_MEM_FDS];       /* came, and not taken yet */
+	int fds[ORI_MEM_FDS];       /* received, and not taken yet */
 	unsigned nfds;
-	uint64_t knock; /* when to look after a peer that is to call */
-	uint64_t clash; /* of a communicator's: when to look for one of another mode; 0: never */
+	uint64_t probe_at; /* when to probe a peer that has to connect */
+	uint64_t clash; /* of a communicator's: when to look for a peer of another mode; 0: never */
 	struct p2p_dial dial;
 	struct p2p_hello hello;
-	bool is_near;
-	bool is_hello_due, has_end, has_sent_end, has_sent_ready, is_ready;
+	bool is_local;
+	bool is_hello_due, has_info, has_sent_info, has_sent_ready, is_ready;
 };
 
-/* A piece of memory that the peer has mapped, or is to. */
+/* A piece of memory that the peer has mapped, or is to map. */
 struct p2p_given {
 	struct ori_mem *mem; /* referenced; NULL: none */
 	uint32_t number;
-	bool is_told;
+	bool is_sent;
 };
 
-/* One of the peer's. */
+/* A piece of the peer. */
 struct p2p_taken {
 	struct ori_mapping map;
-	uint32_t next; /* number of the one that comes in its place */
+	uint32_t next; /* number of the piece that replaces it */
 };
 
 struct oriel_p2p {
-	struct oriel_p2p_context *hub;
-	struct oriel_p2p *next; /* in the hub, guarded by its lock */
+	struct oriel_p2p_context *ctx;
+	struct oriel_p2p *next; /* in the context, guarded by its lock */
 	struct oriel_p2p_hooks hooks;
 	void *context;
 	enum oriel_p2p_mode mode;
@@ -252,44 +256,44 @@ struct oriel_p2p {
 	enum p2p_state state;
 	enum oriel_status failure;
 	char failure_text[P2P_TEXT];
-	bool is_leaving; /* the peer has gone: what came before is still taken */
+	bool is_leaving; /* the peer exited or left: what arrived before is still taken */
 	enum oriel_status leaving;
 	uint64_t deadline; /* to be joined */
 	struct p2p_address address, peer;
-	char whom[24 + P2P_NAME]; /* the peer in texts, with its rank where it has one */
-	struct p2p_control_socket door;
-	uint32_t looks;   /* passes in which nothing moved */
-	uint64_t looked;  /* when the socket was looked at */
-	uint32_t quiet;   /* passes in which there was nothing to do but to wait */
-	size_t eager_max; /* what both ends take without a credit; 0: they do not */
-	bool is_due;      /* something came that wants a whole pass */
-	bool is_pending;  /* something waits for another than the peer */
-	uint64_t untold;  /* channels whose taken units the peer is to know of */
+	char peer_name[24 + P2P_NAME]; /* the peer in texts, with its rank where it has one */
+	struct p2p_control_socket control_socket;
+	uint32_t idle_passes; /* passes in which nothing moved */
+	uint64_t watched_at;  /* when the socket was polled */
+	uint32_t quiet;       /* passes in which there was nothing to do but to wait */
+	size_t eager_max;     /* bytes that both endpoints take without a credit; 0: they do not */
+	bool is_due;          /* something arrived that needs a whole pass */
+	bool is_pending;      /* an operation waits for something other than the peer */
+	uint64_t unreported;  /* channels whose taken units have to be reported to the peer */
 
 	const struct p2p_backend *backend;
 	struct p2p_link link;
-	struct p2p_area area;          /* the segment's */
-	struct p2p_segment *segment;   /* in it */
-	struct p2p_remote board, pool; /* the peer's */
+	struct p2p_area area;                   /* the segment's */
+	struct p2p_segment *segment;            /* in it */
+	struct p2p_remote remote_control, pool; /* the peer's control words and slots */
 	uint64_t pool_stride;
 	uint32_t pool_slots;
-	size_t chunk;         /* bytes of one at most */
+	size_t chunk;         /* bytes of a chunk at most */
 	uint64_t begun, done; /* ops: those before @done are done */
 	int spare;            /* a slot to receive in that is never given back; -1: none */
 	bool is_spare_used;
-	struct p2p_copy_stream lanes[P2P_COPY_STREAMS];
+	struct p2p_copy_stream copy_streams[P2P_COPY_STREAMS];
 	uint8_t peer_gpu[ORI_GPU_UUID]; /* 0: none */
 	bool is_gpu_reached;            /* by the peer */
-	bool may_flush, is_flush_due;   /* memory of GPUs that the adapter writes to */
+	bool may_flush, is_flush_due;   /* memory of GPUs that the NIC writes to */
 
 	struct p2p_out *out; /* [channels] */
 	struct p2p_in *in;
 	uint64_t active_out, active_in; /* channels with requests */
-	uint32_t *offered;              /* [P2P_SLOTS]: offers that are there, and their laps */
+	uint32_t *offered;              /* [P2P_SLOTS]: offers that have arrived, and their laps */
 	uint64_t dirty[(P2P_WORDS + 63) / 64];
 	bool is_dirty;
 	uint64_t counts_op[P2P_WORD_CREDIT]; /* the last put of each of these words, + 1 */
-	uint64_t labels_op[P2P_SLOTS];       /* ... of each label of the board */
+	uint64_t labels_op[P2P_SLOTS];       /* ... of each label of the remote control */
 	struct p2p_control control;
 
 	struct p2p_given given[P2P_PIECES]; /* to the peer */
@@ -298,198 +302,216 @@ struct oriel_p2p {
 
 #define P2P_NO_SHIFT UINT32_MAX
 
-/* The slot by which @unit comes, and in which lap. By hardly any depth it takes a division. */
-static inline unsigned p2p_slot(const struct oriel_p2p *p, uint64_t unit)
+/*
+ * The slot by which @unit travels, and its lap there. Depths are powers of two but for a
+ * few, and a division costs more than a shift.
+ */
+static inline unsigned p2p_slot(const struct oriel_p2p *p2p, uint64_t unit)
 {
-	return (unsigned)(p->depth_shift != P2P_NO_SHIFT ? unit & (p->depth - 1) : unit % p->depth);
+	return (unsigned)(p2p->depth_shift != P2P_NO_SHIFT ? unit & (p2p->depth - 1)
+							   : unit % p2p->depth);
 }
 
-static inline uint64_t p2p_lap(const struct oriel_p2p *p, uint64_t unit)
+static inline uint64_t p2p_lap(const struct oriel_p2p *p2p, uint64_t unit)
 {
-	return (p->depth_shift != P2P_NO_SHIFT ? unit >> p->depth_shift : unit / p->depth) + 1;
+	return (p2p->depth_shift != P2P_NO_SHIFT ? unit >> p2p->depth_shift : unit / p2p->depth) +
+	       1;
 }
 
-/* @at of this end's desk, and a place of the peer's board, for the backend. */
-static inline struct p2p_local p2p_local_control(const struct oriel_p2p *p, void *at)
+/*
+ * @at of this endpoint's local control, and an offset in the peer's control words, for the
+ * backend.
+ */
+static inline struct p2p_local p2p_local_control(const struct oriel_p2p *p2p, void *at)
 {
 	return (struct p2p_local){.at = at,
-				  .address = (uint64_t)((char *)at - p->area.base),
-				  .lkey = p->area.keys.lkey};
+				  .address = (uint64_t)((char *)at - p2p->area.base),
+				  .lkey = p2p->area.keys.lkey};
 }
 
-static inline struct p2p_remote p2p_remote_control(const struct oriel_p2p *p, uint64_t offset)
+static inline struct p2p_remote p2p_remote_control(const struct oriel_p2p *p2p, uint64_t offset)
 {
-	return (struct p2p_remote){.at = p->board.at ? p->board.at + offset : NULL,
-				   .address = p->board.address + offset,
-				   .key = p->board.key};
+	return (struct p2p_remote){.at = p2p->remote_control.at ? p2p->remote_control.at + offset
+								: NULL,
+				   .address = p2p->remote_control.address + offset,
+				   .key = p2p->remote_control.key};
 }
 
-/* One thread at a time lies between these: the claim that debug builds check. */
-static inline void ori_p2p_enter(struct oriel_p2p *p)
+/* One thread at a time is between these two calls: debug builds check it. */
+static inline void ori_p2p_enter(struct oriel_p2p *p2p)
 {
 #ifndef NDEBUG
-	bool was_inside = atomic_exchange_explicit(&p->is_inside, true, memory_order_relaxed);
+	bool was_inside = atomic_exchange_explicit(&p2p->is_inside, true, memory_order_relaxed);
 
-	assert(!was_inside && "an end is used by two threads at once");
+	assert(!was_inside && "two threads use an endpoint at once");
 #else
-	(void)p;
+	(void)p2p;
 #endif
 }
 
-static inline void ori_p2p_leave(struct oriel_p2p *p)
+static inline void ori_p2p_leave(struct oriel_p2p *p2p)
 {
 #ifndef NDEBUG
-	atomic_store_explicit(&p->is_inside, false, memory_order_relaxed);
+	atomic_store_explicit(&p2p->is_inside, false, memory_order_relaxed);
 #else
-	(void)p;
+	(void)p2p;
 #endif
 }
 
-/* Does @r go with what tells of it? Both ends come to the same answer, if they agree on its length.
+/*
+ * Does @r travel with its notification? Both endpoints decide alike if they agree on its
+ * length.
  */
-static inline bool p2p_is_eager(const struct oriel_p2p *p, const struct oriel_p2p_request *r)
+static inline bool p2p_is_eager(const struct oriel_p2p *p2p, const struct oriel_p2p_request *r)
 {
-	return r->length <= p->eager_max && (r->kind == P2P_SEND || r->kind == P2P_RECV);
+	return r->length <= p2p->eager_max && (r->kind == P2P_SEND || r->kind == P2P_RECV);
 }
 
-/* What two ends of this mode take so, and hold places for. */
-static inline size_t p2p_eager_limit(const struct oriel_p2p *p)
+/* Bytes of an eager send between two endpoints of this mode, for which they keep buffers. */
+static inline size_t p2p_eager_limit(const struct oriel_p2p *p2p)
 {
-	return p->mode == ORIEL_P2P_COPY_BASED ? P2P_EAGER_COPIED : P2P_EAGER_MAX;
+	return p2p->mode == ORIEL_P2P_COPY_BASED ? P2P_EAGER_COPIED : P2P_EAGER_MAX;
 }
 
-/* The place aside of a unit, in the segment of either end. */
-static inline uint64_t p2p_eager_buffer(const struct oriel_p2p *p, unsigned channel, unsigned slot)
+/* The offset at which the eager buffer of a unit lies, in either segment. */
+static inline uint64_t p2p_eager_buffer(const struct oriel_p2p *p2p, unsigned channel,
+					unsigned slot)
 {
-	return offsetof(struct p2p_segment, aside) +
-	       (uint64_t)(channel * p->depth + slot) * p2p_eager_limit(p);
+	return offsetof(struct p2p_segment, eager_buffers) +
+	       (uint64_t)(channel * p2p->depth + slot) * p2p_eager_limit(p2p);
 }
 
-/* Bytes of the segment of an end that holds such places. */
-static inline uint64_t p2p_segment_length(const struct oriel_p2p *p)
+/* Bytes of the segment of an endpoint with its eager buffers. */
+static inline uint64_t p2p_segment_length(const struct oriel_p2p *p2p)
 {
-	return p2p_eager_buffer(p, p->channels, 0);
+	return p2p_eager_buffer(p2p, p2p->channels, 0);
 }
 
-/* May this end, by itself, be told so? What hooks and GPUs have to do with has slots. */
-bool ori_p2p_takes_eager(const struct oriel_p2p *p);
+/* May this endpoint, by itself, take eager sends? Transfers by hooks and GPUs use slots. */
+bool ori_p2p_takes_eager(const struct oriel_p2p *p2p);
 
-/* What broke @p, which is broken, once more. */
-enum oriel_status ori_p2p_failed(const struct oriel_p2p *p);
-/* All requests end with @status; nobody can reach their memory any more. */
-void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status);
+/* Fail once more with the status and text of what broke @p2p. */
+enum oriel_status ori_p2p_failed(const struct oriel_p2p *p2p);
+/* All requests end with @status; neither side can reach their memory any more. */
+void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status);
 
-/* Out of @list, wherever it is; false if it is not there. */
+/* Removes @request from @list, wherever it is; false if it is not there. */
 bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request);
 
 /* Adds to @list. */
 void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request);
-/* Takes the first out, and ends it. */
-void ori_p2p_finish_first(struct oriel_p2p *p, struct p2p_list *list, enum oriel_status status);
-void ori_p2p_finish(struct oriel_p2p *p, struct oriel_p2p_request *request,
+/* Takes the first out, and completes it. */
+void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum oriel_status status);
+void ori_p2p_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *request,
 		    enum oriel_status status);
 
-/* On return neither hooks nor the GPU touch memory for @p, which is over. */
-void ori_p2p_stop_copies(struct oriel_p2p *p, enum oriel_status status);
+/* On return neither hooks nor the GPU touch memory for @p2p, which has ended. */
+void ori_p2p_stop_copies(struct oriel_p2p *p2p, enum oriel_status status);
 
 /*
- * What this thread's last error tells breaks @p: the peer cannot reach memory here
- * any more, and all requests end.
+ * Break @p2p with this thread's last error: the peer cannot reach memory here any more,
+ * and all requests end.
  */
-enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status);
+enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status);
 
-/* Write a word of the peer's board, at the latest with the next progress. */
-enum oriel_status ori_p2p_set_word(struct oriel_p2p *p, unsigned which, uint64_t value);
-uint64_t ori_p2p_word(const struct oriel_p2p *p, unsigned which);
+/* Write a word of the peer's control, at the latest with the next progress. */
+enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64_t value);
+uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which);
 
-/* Bytes of the chunks of a transfer of @length bytes; the same at both ends. */
-size_t ori_p2p_step(const struct oriel_p2p *p, uint64_t length);
+/* Bytes of the chunks of a transfer of @length bytes; the same at both endpoints. */
+size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length);
 
-/* p2p_control_socket.c: how two ends meet. Nothing waits. */
-enum oriel_status ori_control_socket_meet(struct oriel_p2p *p, bool *has_moved);
-/* Look at the socket of ends that are joined. */
-enum oriel_status ori_control_socket_watch(struct oriel_p2p *p);
-/* ORIEL_AGAIN: it takes nothing now. Copies of @fds go. */
-enum oriel_status ori_control_socket_send(struct oriel_p2p *p, const struct p2p_frame *frame,
+/* p2p_control_socket.c: how two endpoints meet. No call waits. */
+enum oriel_status ori_control_socket_meet(struct oriel_p2p *p2p, bool *has_moved);
+/* Poll the socket of endpoints that are joined. */
+enum oriel_status ori_control_socket_watch(struct oriel_p2p *p2p);
+/* ORIEL_AGAIN: the socket takes nothing now. Copies of @fds are sent. */
+enum oriel_status ori_control_socket_send(struct oriel_p2p *p2p, const struct p2p_frame *frame,
 					  const int *fds, unsigned nfds);
-void ori_control_socket_bye(struct oriel_p2p *p, enum oriel_status status, const char *text);
-void ori_control_socket_close(struct oriel_p2p *p);
+void ori_control_socket_bye(struct oriel_p2p *p2p, enum oriel_status status, const char *text);
+void ori_control_socket_close(struct oriel_p2p *p2p);
 
-/* Memory of the peer, with descriptors as they came, if it is of another process. */
-enum oriel_status ori_p2p_import(struct oriel_p2p *p, const struct ori_mem_blob *blob,
+/* Memory of the peer, with descriptors as they arrived, if it is of another process. */
+enum oriel_status ori_p2p_import(struct oriel_p2p *p2p, const struct ori_mem_blob *blob,
 				 const int *fds, unsigned nfds, struct ori_mapping *mapping);
 
 /* p2p_control.c */
-enum oriel_status ori_control_open(struct oriel_p2p *p);
-void ori_control_send(struct oriel_p2p *p, struct oriel_p2p_request *request);
-void ori_control_recv(struct oriel_p2p *p, struct oriel_p2p_request *request);
-enum oriel_status ori_control_run(struct oriel_p2p *p, bool *has_moved);
-/* These take @request out where the peer knows nothing of it; false: it is too late. */
-bool ori_control_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
-bool ori_out_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
-bool ori_in_take_back(struct oriel_p2p *p, struct oriel_p2p_request *request);
-enum oriel_status ori_control_arrived(struct oriel_p2p *p, uint32_t immediate);
-void ori_control_cancel(struct oriel_p2p *p, enum oriel_status status);
-bool ori_control_is_idle(const struct oriel_p2p *p);
-void ori_control_close(struct oriel_p2p *p);
+enum oriel_status ori_control_open(struct oriel_p2p *p2p);
+void ori_control_send(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+void ori_control_recv(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_control_run(struct oriel_p2p *p2p, bool *has_moved);
+/* These take @request out if the peer knows nothing of it; false: it is too late. */
+bool ori_control_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+bool ori_out_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+bool ori_in_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_control_arrived(struct oriel_p2p *p2p, uint32_t immediate);
+void ori_control_cancel(struct oriel_p2p *p2p, enum oriel_status status);
+bool ori_control_is_idle(const struct oriel_p2p *p2p);
+void ori_control_close(struct oriel_p2p *p2p);
 
-/* out.c, in.c: one channel, as far as it goes now. */
-void ori_out_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
-enum oriel_status ori_out_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
-enum oriel_status ori_out_offered(struct oriel_p2p *p, uint32_t immediate);
+/* out.c, in.c: one channel, as far as it can advance now. */
+void ori_out_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_out_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
+enum oriel_status ori_out_offered(struct oriel_p2p *p2p, uint32_t immediate);
 /*
- * All of @r, which has not begun, if it is short and nothing is before it: it is done
- * then. False: it goes the long way.
+ * Send all of @r, which has not begun, if it is eager and no request is before it: it is
+ * done then. False: it goes by ori_out_begin().
  */
-bool ori_out_send_eager(struct oriel_p2p *p, struct oriel_p2p_request *r);
-/* The peer has taken so many units, modulo 2^32. */
-enum oriel_status ori_out_taken(struct oriel_p2p *p, unsigned channel, uint32_t taken);
-void ori_out_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
-void ori_in_begin(struct oriel_p2p *p, struct oriel_p2p_request *request);
-enum oriel_status ori_in_run(struct oriel_p2p *p, unsigned channel, bool *has_moved);
-/* Where @length bytes go that come with @immediate. NULL: it may not bring any. */
-char *ori_in_address(struct oriel_p2p *p, uint32_t immediate, size_t length);
-enum oriel_status ori_in_arrived(struct oriel_p2p *p, uint32_t immediate);
-/* What is short came, and @length bytes along that begin as struct p2p_eager does. */
-enum oriel_status ori_in_eager_arrived(struct oriel_p2p *p, uint32_t immediate, const char *what,
+bool ori_out_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
+/* The peer has taken @taken units, modulo 2^32. */
+enum oriel_status ori_out_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken);
+void ori_out_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
+void ori_in_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_in_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
+/* The address for @length bytes that arrive with @immediate. NULL: it may not bring any. */
+char *ori_in_address(struct oriel_p2p *p2p, uint32_t immediate, size_t length);
+enum oriel_status ori_in_arrived(struct oriel_p2p *p2p, uint32_t immediate);
+/* An eager send arrived, with @length bytes that begin as struct p2p_eager does. */
+enum oriel_status ori_in_eager_arrived(struct oriel_p2p *p2p, uint32_t immediate, const char *what,
 				       size_t length);
 /*
- * Begin @r, if it is short and nothing before it waits: without a word to the peer.
- * False: it goes the long way.
+ * Begin @r, if it is eager and no request before it waits: nothing is written to the peer.
+ * False: it goes by ori_in_begin().
  */
-bool ori_in_recv_eager(struct oriel_p2p *p, struct oriel_p2p_request *r);
-/* Has what the next receive of @length bytes is for come before the peer went? */
-bool ori_in_is_left(const struct oriel_p2p *p, unsigned channel, size_t length);
-/* Tell the peer which units are taken, or wait for what is short. */
-enum oriel_status ori_in_report(struct oriel_p2p *p, unsigned channel);
-enum oriel_status ori_in_report_granted(struct oriel_p2p *p, unsigned channel);
-/* The count of them that goes along with a message. */
-uint32_t ori_in_taken(struct oriel_p2p *p, unsigned channel);
-/* Has anything come that is not taken out of its slot yet? */
-bool ori_in_is_busy(const struct oriel_p2p *p, unsigned channel);
-void ori_in_cancel(struct oriel_p2p *p, unsigned channel, enum oriel_status status);
+bool ori_in_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
+/* Did the data for the next receive of @length bytes arrive before the peer left? */
+bool ori_in_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length);
+/* Report to the peer which units are taken, or that a receive waits for an eager send. */
+enum oriel_status ori_in_report(struct oriel_p2p *p2p, unsigned channel);
+enum oriel_status ori_in_report_granted(struct oriel_p2p *p2p, unsigned channel);
+/* The count of taken units that is sent along with a message. */
+uint32_t ori_in_taken(struct oriel_p2p *p2p, unsigned channel);
+/* Has a unit arrived that is not taken out of its slot yet? */
+bool ori_in_is_busy(const struct oriel_p2p *p2p, unsigned channel);
+void ori_in_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
 
 /* p2p_gpu.c */
-/* Nothing without a GPU. */
-enum oriel_status ori_copy_streams_open(struct oriel_p2p *p);
-void ori_copy_streams_close(struct oriel_p2p *p);
-/* On return the GPU touches no memory for this end. */
-void ori_copy_streams_drain(struct oriel_p2p *p);
-/* *@copy is its number, from 1 on; of a failure too. */
-enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p, enum p2p_copy_use use, void *to,
+/* Do nothing without a GPU. */
+enum oriel_status ori_copy_streams_open(struct oriel_p2p *p2p);
+void ori_copy_streams_close(struct oriel_p2p *p2p);
+/* On return the GPU touches no memory for this endpoint. */
+void ori_copy_streams_drain(struct oriel_p2p *p2p);
+/* *@copy is its number, from 1 on; of a failed copy too. */
+enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p2p, enum p2p_copy_use use, void *to,
 				       const void *from, size_t length, uint64_t *copy);
 /* ORIEL_AGAIN: not done yet. */
-enum oriel_status ori_copy_stream_test(struct oriel_p2p *p, enum p2p_copy_use use, uint64_t copy);
+enum oriel_status ori_copy_stream_test(struct oriel_p2p *p2p, enum p2p_copy_use use, uint64_t copy);
 
-/* p2p_mock.c, for the fuzzer: a peer that keeps to no rules tells @end this. */
+/*
+ * p2p_mock.c, for the fuzzer: write an immediate to @endpoint, as a peer that ignores the
+ * rules may.
+ */
 struct oriel_p2p_mock;
-void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate);
+void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned endpoint, uint32_t immediate);
 
-/* p2p.c, for the cache and the mock: an end of this number, with the backend if there is one. */
-enum oriel_status ori_p2p_open(struct oriel_p2p_context *hub, const struct oriel_p2p_attr *attr,
+/*
+ * p2p.c, for the cache and the mock: an endpoint of this number, with the backend if there
+ * is one.
+ */
+enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *attr,
 			       uint64_t number, struct oriel_p2p **p2p);
-void ori_p2p_close(struct oriel_p2p *p);
-enum oriel_status ori_p2p_join(struct oriel_p2p *p, const struct p2p_address *peer,
+void ori_p2p_close(struct oriel_p2p *p2p);
+enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *peer,
 			       uint64_t timeout_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that may not be read, or written: refused before anything is begun. */
+/* Memory that may not be read or written: the call rejects it before anything is begun. */
 #include "p2p/pair_of_endpoints_test.h"
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@ static const size_t lengths[] = {8, PAGE, MEBIBYTE};
 
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-/* @length bytes; the second half may not be touched, or none where @is_wild. */
+/* @length bytes; the second half may not be accessed, or none where @is_wild. */
 static char *bad_open(size_t length, bool is_wild)
 {
 	size_t half = (length / 2 + PAGE - 1) / PAGE * PAGE;
@@ -46,32 +46,33 @@ static void check_refused(enum oriel_status status, const char *at, size_t lengt
 }
 
 /* The next transfer is the first one of the channel. */
-static void check_link(struct ends *e, size_t length)
+static void check_link(struct endpoints *e, size_t length)
 {
 	char *from = malloc(length), *to = calloc(1, length);
 	struct oriel_p2p_buffer out = buffer(from, length, NULL), in = buffer(to, length, NULL);
 	struct oriel_p2p_request r[2];
 
 	assert_true(from && to);
-	ends_fill(from, length, 3);
+	endpoints_fill(from, length, 3);
 	assert_int_equal(oriel_p2p_recv(e->b, 0, &in, &r[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send(e->a, 0, &out, &r[1]), ORIEL_OK);
-	assert_int_equal(ends_wait(e, &r[0]), ORIEL_OK);
-	assert_int_equal(ends_wait(e, &r[1]), ORIEL_OK);
+	assert_int_equal(endpoints_wait(e, &r[0]), ORIEL_OK);
+	assert_int_equal(endpoints_wait(e, &r[1]), ORIEL_OK);
 	assert_memory_equal(from, to, length);
 	free(from);
 	free(to);
 }
 
-static void transfers_refuse_it(enum oriel_p2p_mode mode, enum ends_way way, bool is_joined)
+static void transfers_reject_bad_memory(enum oriel_p2p_mode mode, enum endpoints_route route,
+					bool is_joined)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
 	struct oriel_p2p_request r;
-	struct ends e;
+	struct endpoints e;
 
-	ends_create(&e, way, &small, &attr);
+	endpoints_create(&e, route, &small, &attr);
 	if (is_joined)
-		ends_join(&e);
+		endpoints_join(&e);
 	for (unsigned i = 0; i < 2 * LENGTHS; i++) {
 		size_t length = lengths[i / 2];
 		char *at = bad_open(length, i % 2);
@@ -82,37 +83,37 @@ static void transfers_refuse_it(enum oriel_p2p_mode mode, enum ends_way way, boo
 		bad_close(at, length);
 	}
 	if (!is_joined)
-		ends_join(&e);
+		endpoints_join(&e);
 	for (unsigned i = 0; i < LENGTHS; i++)
 		check_link(&e, lengths[i]);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-static void test_transfers_refuse_it(void **state)
+static void test_transfers_reject_bad_memory(void **state)
 {
 	(void)state;
 	for (unsigned k = 0; k < MODES; k++)
 		for (unsigned is_joined = 0; is_joined < 2; is_joined++) {
-			transfers_refuse_it(modes[k], ENDS_RDMA, is_joined);
-			transfers_refuse_it(modes[k], ENDS_FAR, is_joined);
+			transfers_reject_bad_memory(modes[k], ENDPOINTS_RDMA, is_joined);
+			transfers_reject_bad_memory(modes[k], ENDPOINTS_INTERNODE, is_joined);
 		}
 }
 
-static void test_puts_refuse_it(void **state)
+static void test_puts_reject_bad_memory(void **state)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = ORIEL_P2P_ZERO_COPY};
-	char bytes[ORIEL_P2P_EXPORT], *there = calloc(1, MEBIBYTE);
+	char bytes[ORIEL_P2P_EXPORT], *target = calloc(1, MEBIBYTE);
 	struct oriel_p2p_memory *memory;
 	struct oriel_p2p_request put, expect;
 	struct oriel_p2p_remote remote;
 	struct oriel_p2p_buffer all, good;
-	struct ends e;
+	struct endpoints e;
 
 	(void)state;
-	assert_non_null(there);
-	ends_open(&e, ENDS_RDMA, &small, &attr);
-	assert_int_equal(oriel_p2p_register(e.hubs[1], there, MEBIBYTE, 0, &memory), ORIEL_OK);
-	all = buffer(there, MEBIBYTE, memory);
+	assert_non_null(target);
+	endpoints_open(&e, ENDPOINTS_RDMA, &small, &attr);
+	assert_int_equal(oriel_p2p_register(e.contexts[1], target, MEBIBYTE, 0, &memory), ORIEL_OK);
+	all = buffer(target, MEBIBYTE, memory);
 	assert_int_equal(oriel_p2p_export(e.b, &all, bytes), ORIEL_OK);
 	assert_int_equal(oriel_p2p_import(e.a, bytes, sizeof(bytes), &remote), ORIEL_OK);
 	for (unsigned i = 0; i < 2 * LENGTHS; i++) {
@@ -127,40 +128,40 @@ static void test_puts_refuse_it(void **state)
 	good = buffer(bytes, sizeof(bytes), NULL);
 	assert_int_equal(oriel_p2p_expect(e.b, 0, &expect), ORIEL_OK);
 	assert_int_equal(oriel_p2p_put(e.a, 0, &good, &remote, 8, &put), ORIEL_OK);
-	assert_int_equal(ends_wait(&e, &expect), ORIEL_OK);
-	assert_memory_equal(there + 8, bytes, sizeof(bytes));
-	assert_int_equal(ends_wait(&e, &put), ORIEL_OK);
+	assert_int_equal(endpoints_wait(&e, &expect), ORIEL_OK);
+	assert_memory_equal(target + 8, bytes, sizeof(bytes));
+	assert_int_equal(endpoints_wait(&e, &put), ORIEL_OK);
 	oriel_p2p_unregister(memory);
-	ends_close(&e);
-	free(there);
+	endpoints_close(&e);
+	free(target);
 }
 
-/* Adapters look at all of it, so that what is registered is there. */
-static void test_registrations_refuse_it(void **state)
+/* HCAs pin all pages, so that registered memory exists. */
+static void test_registrations_reject_bad_memory(void **state)
 {
 	struct oriel_p2p_memory *memory;
-	struct ends e;
+	struct endpoints e;
 
 	(void)state;
-	ends_open(&e, ENDS_RDMA, &small, NULL);
+	endpoints_open(&e, ENDPOINTS_RDMA, &small, NULL);
 	for (unsigned i = 0; i < 2 * LENGTHS; i++) {
 		size_t length = lengths[i / 2];
 		char *at = bad_open(length, i % 2);
 
-		check_refused(oriel_p2p_register(e.hubs[0], at, length, 0, &memory), at, length,
+		check_refused(oriel_p2p_register(e.contexts[0], at, length, 0, &memory), at, length,
 			      "cannot register");
 		bad_close(at, length);
 	}
 	check_link(&e, PAGE);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_transfers_refuse_it),
-		cmocka_unit_test(test_puts_refuse_it),
-		cmocka_unit_test(test_registrations_refuse_it),
+		cmocka_unit_test(test_transfers_reject_bad_memory),
+		cmocka_unit_test(test_puts_reject_bad_memory),
+		cmocka_unit_test(test_registrations_reject_bad_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

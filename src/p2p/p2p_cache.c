@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ends that a communicator keeps, one for each rank and mode. Where a rank is called all
- * know since the communicator was made, and a call waits at that socket until the
- * rank wants to meet, so nobody waits here.
+ * The endpoints that a communicator keeps, one for each rank and mode. All ranks know the
+ * listeners of all since the communicator was made, and a connection waits at the listener
+ * until the rank creates its endpoint, so no call waits here. Users call oriel_comm_p2p().
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +18,14 @@
 #define CACHE_CLASH_NS UINT64_C(10000000000)
 
 struct ori_p2p_cache {
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 	struct oriel_p2p *of[]; /* [size * P2P_MODES] */
 };
 
-/* All ranks have come, or nobody can use them: what is not done is given up. */
+/*
+ * All ranks have arrived, or none can use the endpoints any more: requests that are not
+ * done are given up.
+ */
 static void cache_close(struct oriel_comm *comm)
 {
 	struct ori_p2p_cache *cache = comm->p2p;
@@ -30,15 +33,15 @@ static void cache_close(struct oriel_comm *comm)
 	for (unsigned i = 0; i < comm->size * P2P_MODES; i++)
 		if (cache->of[i])
 			ori_p2p_close(cache->of[i]);
-	(void)ori_handle_shut(cache->hub, ORI_HANDLE_P2P_CONTEXT, __func__);
-	ori_p2p_context_close(cache->hub);
+	(void)ori_handle_shut(cache->ctx, ORI_HANDLE_P2P_CONTEXT, __func__);
+	ori_p2p_context_close(cache->ctx);
 	free(cache);
 	comm->p2p = NULL;
 }
 
 static bool cache_has_memory(struct oriel_comm *comm)
 {
-	return ori_p2p_context_has_memory(comm->p2p->hub);
+	return ori_p2p_context_has_memory(comm->p2p->ctx);
 }
 
 static enum oriel_status cache_open_locked(struct oriel_comm *comm)
@@ -46,101 +49,105 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 	const struct oriel_p2p_context_attr attr = {.size = sizeof(attr),
 						    .timeout_ns = comm->timeout_ns};
 	const struct ori_door *mine = &comm->doors[comm->rank];
-	struct p2p_listeners doors = {.local = comm->door,
-				      .tcp = comm->door_tcp,
-				      .port = (uint16_t)mine->port,
-				      .hosts = mine->hosts};
+	struct p2p_listeners listeners = {.local = comm->door,
+					  .tcp = comm->door_tcp,
+					  .port = (uint16_t)mine->port,
+					  .hosts = mine->hosts};
 	struct ori_p2p_cache *cache;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (comm->p2p)
 		return ORIEL_OK;
 	cache = calloc(1, sizeof(*cache) + comm->size * P2P_MODES * sizeof(struct oriel_p2p *));
 	if (!cache)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for ends of %u ranks", comm->size);
-	memcpy(doors.name, mine->name, sizeof(doors.name));
-	memcpy(doors.token, mine->name, sizeof(doors.token));
-	st = ori_p2p_context_create_at(&attr, &doors, comm->gpu, &cache->hub);
-	if (st != ORIEL_OK) {
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for endpoints of %u ranks", comm->size);
+	memcpy(listeners.name, mine->name, sizeof(listeners.name));
+	memcpy(listeners.token, mine->name, sizeof(listeners.token));
+	status = ori_p2p_context_create_at(&attr, &listeners, comm->gpu, &cache->ctx);
+	if (status != ORIEL_OK) {
 		free(cache);
-		return st;
+		return status;
 	}
 	comm->door = comm->door_tcp = -1;
-	cache->hub->has_owner = true;
+	cache->ctx->has_owner = true;
 	comm->p2p = cache;
 	comm->has_memory = cache_has_memory;
 	comm->close_p2p = cache_close;
 	return ORIEL_OK;
 }
 
-/* The address of the end of @mode that rank @at keeps for rank @of. */
+/* The address of the endpoint of @mode that rank @at keeps for rank @of. */
 static struct p2p_address cache_address(const struct oriel_comm *comm,
 					const struct p2p_address *mine, unsigned at, unsigned of,
 					enum oriel_p2p_mode mode)
 {
-	const struct ori_door *door = &comm->doors[at];
+	const struct ori_door *listener = &comm->doors[at];
 	struct p2p_host host = ori_p2p_host_of(&comm->hosts[at]);
 	struct p2p_address a = *mine;
 
+	/* Both ranks take the path that the communicator chose, so they agree on it. */
 	a.paths = 1u << comm->of[at == comm->rank ? of : at].path;
 	a.token.number = p2p_cached_number(of, mode);
-	memcpy(a.token.hub, door->name, sizeof(a.token.hub));
-	memcpy(a.door, door->name, sizeof(a.door));
+	memcpy(a.token.context, listener->name, sizeof(a.token.context));
+	memcpy(a.listener, listener->name, sizeof(a.listener));
 	a.pid = host.pid;
 	a.uid = host.uid;
 	a.process = host.process;
-	a.place = host.place;
+	a.kernel = host.kernel;
 	a.node = host.node;
-	a.port = (uint16_t)door->port;
-	a.hosts = door->hosts;
+	a.port = (uint16_t)listener->port;
+	a.hosts = listener->hosts;
 	return a;
 }
 
 static enum oriel_status cache_make_locked(struct oriel_comm *comm, unsigned peer,
 					   const struct oriel_p2p_attr *attr,
-					   struct oriel_p2p **kept)
+					   struct oriel_p2p **entry)
 {
 	struct ori_p2p_cache *cache = comm->p2p;
 	struct p2p_address theirs;
 	char process[P2P_NAME];
-	struct oriel_p2p *p;
-	enum oriel_status st = ori_p2p_open(cache->hub, attr, 0, &p);
+	struct oriel_p2p *p2p;
+	enum oriel_status status = ori_p2p_open(cache->ctx, attr, 0, &p2p);
 
-	if (st != ORIEL_OK)
-		return st;
-	p->address = cache_address(comm, &cache->hub->address, comm->rank, peer, p->mode);
-	theirs = cache_address(comm, &cache->hub->address, peer, comm->rank, p->mode);
-	st = ori_p2p_join(p, &theirs, 0);
-	if (st != ORIEL_OK) {
-		st = ori_fail(st, "rank %u: %s", peer, oriel_last_error());
-		ori_p2p_close(p);
-		return st;
+	if (status != ORIEL_OK)
+		return status;
+	p2p->address = cache_address(comm, &cache->ctx->address, comm->rank, peer, p2p->mode);
+	theirs = cache_address(comm, &cache->ctx->address, peer, comm->rank, p2p->mode);
+	status = ori_p2p_join(p2p, &theirs, 0);
+	if (status != ORIEL_OK) {
+		status = ori_fail(status, "rank %u: %s", peer, oriel_last_error());
+		ori_p2p_close(p2p);
+		return status;
 	}
-	ori_p2p_name(&p->address, &theirs, process);
-	snprintf(p->whom, sizeof(p->whom), "rank %u, %s", peer, process);
-	/* So that both ends hear of it, this one tells while the other one still waits. */
-	p->door.clash = ori_deadline(
+	ori_p2p_name(&p2p->address, &theirs, process);
+	snprintf(p2p->peer_name, sizeof(p2p->peer_name), "rank %u, %s", peer, process);
+	/*
+	 * Half of the timeout: this rank reports the clash while the other one still
+	 * waits, so that both get it.
+	 */
+	p2p->control_socket.clash = ori_deadline(
 		comm->timeout_ns / 2 < CACHE_CLASH_NS ? comm->timeout_ns / 2 : CACHE_CLASH_NS);
-	p->has_owner = true;
-	*kept = p;
+	p2p->has_owner = true;
+	*entry = p2p;
 	return ORIEL_OK;
 }
 
-/* Is @p, of its mode, what @attr would make? */
-static enum oriel_status cache_compare(const struct oriel_p2p *p, const struct oriel_p2p_attr *attr,
-				       unsigned peer)
+/* Does @p2p, of its mode, have the attributes of @attr? */
+static enum oriel_status cache_compare(const struct oriel_p2p *p2p,
+				       const struct oriel_p2p_attr *attr, unsigned peer)
 {
 	unsigned channels = attr->channels ? attr->channels : 1;
 	unsigned queues = attr->queues ? attr->queues : 1;
 
-	if (channels == p->channels && (!attr->depth || attr->depth == p->depth) &&
-	    queues == p->queues)
+	if (channels == p2p->channels && (!attr->depth || attr->depth == p2p->depth) &&
+	    queues == p2p->queues)
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_MISMATCH,
-			"oriel_comm_p2p: the end of mode %s of rank %u has %u channels of depth "
-			"%u and %u queues, not %u of depth %u and %u queues",
-			oriel_p2p_mode_name(p->mode), peer, p->channels, p->depth, p->queues,
-			channels, attr->depth ? attr->depth : p->depth, queues);
+			"oriel_comm_p2p: the endpoint of mode %s for rank %u has %u channels of "
+			"depth %u and %u queues, not %u of depth %u and %u queues",
+			oriel_p2p_mode_name(p2p->mode), peer, p2p->channels, p2p->depth,
+			p2p->queues, channels, attr->depth ? attr->depth : p2p->depth, queues);
 }
 
 static enum oriel_status cache_take_locked(struct oriel_comm *comm, unsigned peer,
@@ -148,58 +155,58 @@ static enum oriel_status cache_take_locked(struct oriel_comm *comm, unsigned pee
 					   struct oriel_p2p **p2p)
 {
 	struct oriel_p2p_attr attr;
-	struct oriel_p2p **kept;
-	enum oriel_status st = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
+	struct oriel_p2p **entry;
+	enum oriel_status status = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
 
-	if (st == ORIEL_OK && attr.mode >= P2P_MODES)
-		st = ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr.mode);
-	if (st == ORIEL_OK)
-		st = cache_open_locked(comm);
-	if (st != ORIEL_OK)
-		return st;
-	kept = &comm->p2p->of[peer * P2P_MODES + attr.mode];
-	st = *kept ? cache_compare(*kept, &attr, peer)
-		   : cache_make_locked(comm, peer, caller, kept);
-	if (st == ORIEL_OK)
-		*p2p = *kept;
-	return st;
+	if (status == ORIEL_OK && attr.mode >= P2P_MODES)
+		status = ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr.mode);
+	if (status == ORIEL_OK)
+		status = cache_open_locked(comm);
+	if (status != ORIEL_OK)
+		return status;
+	entry = &comm->p2p->of[peer * P2P_MODES + attr.mode];
+	status = *entry ? cache_compare(*entry, &attr, peer)
+			: cache_make_locked(comm, peer, caller, entry);
+	if (status == ORIEL_OK)
+		*p2p = *entry;
+	return status;
 }
 
 enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 				 const struct oriel_p2p_attr *attr, struct oriel_p2p **p2p)
 {
-	enum oriel_status st = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!p2p)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p: p2p is NULL");
 	if (peer >= comm->size)
 		return ori_fail(ORIEL_ERR_RANGE, "oriel_comm_p2p: rank %u of %u", peer, comm->size);
-	st = ori_comm_check(comm);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_comm_check(comm);
+	if (status != ORIEL_OK)
+		return status;
 	pthread_mutex_lock(&comm->p2p_lock);
-	st = cache_take_locked(comm, peer, attr, p2p);
+	status = cache_take_locked(comm, peer, attr, p2p);
 	pthread_mutex_unlock(&comm->p2p_lock);
-	return st;
+	return status;
 }
 
-enum oriel_status oriel_comm_p2p_context(struct oriel_comm *comm, struct oriel_p2p_context **hub)
+enum oriel_status oriel_comm_p2p_context(struct oriel_comm *comm, struct oriel_p2p_context **ctx)
 {
-	enum oriel_status st = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 
-	if (st != ORIEL_OK)
-		return st;
-	if (!hub)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p_context: hub is NULL");
-	st = ori_comm_check(comm);
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
+	if (!ctx)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_p2p_context: context is NULL");
+	status = ori_comm_check(comm);
+	if (status != ORIEL_OK)
+		return status;
 	pthread_mutex_lock(&comm->p2p_lock);
-	st = cache_open_locked(comm);
-	if (st == ORIEL_OK)
-		*hub = comm->p2p->hub;
+	status = cache_open_locked(comm);
+	if (status == ORIEL_OK)
+		*ctx = comm->p2p->ctx;
 	pthread_mutex_unlock(&comm->p2p_lock);
-	return st;
+	return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ends that a communicator keeps. Ranks are threads, on virtual nodes by pairs. */
+/* The endpoints that a communicator keeps. Ranks are threads, on virtual nodes by pairs. */
 #include <oriel/oriel.h>
 
 #include <setjmp.h>
@@ -58,7 +58,7 @@ static bool rank_run(struct rank *r)
 	snprintf(before, sizeof(before), "%s", oriel_last_error());
 	oriel_comm_destroy(comm);
 	oriel_bootstrap_close(&b);
-	/* Whose end goes first is not missed. */
+	/* A rank whose communicator is closed first is still found. */
 	MUST(!is_well || strcmp(before, oriel_last_error()) == 0);
 	return is_well;
 }
@@ -95,11 +95,14 @@ static struct oriel_p2p_buffer buffer(char *at)
 	return b;
 }
 
-/* Begun with everybody, each in an order of his own; then all of it goes on together. */
-static bool everybody_with_everybody(struct rank *r, struct oriel_comm *comm)
+/*
+ * Each rank begins with every other, in an order of its own; then all of it advances
+ * together.
+ */
+static bool each_rank_with_each(struct rank *r, struct oriel_comm *comm)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .channels = 3};
-	struct oriel_p2p *ends[RANKS], *again;
+	struct oriel_p2p *endpoints[RANKS], *again;
 	enum oriel_path path;
 	struct oriel_p2p_info info;
 
@@ -111,24 +114,24 @@ static bool everybody_with_everybody(struct rank *r, struct oriel_comm *comm)
 
 		memset(out.address, (int)(r->number * RANKS + peer), LENGTH);
 		snprintf(r->words[peer][0], 32, "%u to %u", r->number, peer);
-		MUST(oriel_comm_p2p(comm, peer, &attr, &ends[peer]) == ORIEL_OK);
+		MUST(oriel_comm_p2p(comm, peer, &attr, &endpoints[peer]) == ORIEL_OK);
 		MUST(oriel_comm_p2p(comm, peer, &attr, &again) == ORIEL_OK);
-		MUST(again == ends[peer]);
-		MUST(oriel_p2p_recv(ends[peer], 2, &in, &q[0]) == ORIEL_OK);
-		MUST(oriel_p2p_send(ends[peer], 2, &out, &q[1]) == ORIEL_OK);
-		MUST(oriel_p2p_send_control(ends[peer], 1, r->words[peer][0], 32, &q[2]) ==
+		MUST(again == endpoints[peer]);
+		MUST(oriel_p2p_recv(endpoints[peer], 2, &in, &q[0]) == ORIEL_OK);
+		MUST(oriel_p2p_send(endpoints[peer], 2, &out, &q[1]) == ORIEL_OK);
+		MUST(oriel_p2p_send_control(endpoints[peer], 1, r->words[peer][0], 32, &q[2]) ==
 		     ORIEL_OK);
-		MUST(oriel_p2p_recv_control(ends[peer], 1, r->words[peer][1], 32, &q[3]) ==
+		MUST(oriel_p2p_recv_control(endpoints[peer], 1, r->words[peer][1], 32, &q[3]) ==
 		     ORIEL_OK);
 	}
 	for (unsigned left = RANKS * 4, turns = 0; left; turns++) {
 		left = 0;
 		for (unsigned i = 0; i < RANKS * 4; i++) {
-			enum oriel_status st =
-				oriel_p2p_test(ends[i / 4], &r->requests[i / 4][i % 4]);
+			enum oriel_status status =
+				oriel_p2p_test(endpoints[i / 4], &r->requests[i / 4][i % 4]);
 
-			MUST(st == ORIEL_OK || st == ORIEL_AGAIN);
-			left += st == ORIEL_AGAIN;
+			MUST(status == ORIEL_OK || status == ORIEL_AGAIN);
+			left += status == ORIEL_AGAIN;
 		}
 	}
 	for (unsigned peer = 0; peer < RANKS; peer++) {
@@ -139,68 +142,78 @@ static bool everybody_with_everybody(struct rank *r, struct oriel_comm *comm)
 		for (unsigned i = 0; i < LENGTH; i++)
 			MUST(r->data[peer][1][i] == (char)(peer * RANKS + r->number));
 		MUST(oriel_comm_path(comm, peer, &path) == ORIEL_OK);
-		MUST(oriel_p2p_describe(ends[peer], &info) == ORIEL_OK);
+		MUST(oriel_p2p_describe(endpoints[peer], &info) == ORIEL_OK);
 		MUST(info.path == path && info.channels == 3);
 		for (unsigned other = 0; other < peer; other++)
-			MUST(ends[other] != ends[peer]);
-		MUST(oriel_p2p_drain(ends[peer], 0) == ORIEL_OK);
+			MUST(endpoints[other] != endpoints[peer]);
+		MUST(oriel_p2p_drain(endpoints[peer], 0) == ORIEL_OK);
 	}
-	oriel_p2p_destroy(ends[0]);
+	oriel_p2p_destroy(endpoints[0]);
 	MUST(oriel_last_status() == ORIEL_ERR_STATE);
 	return true;
 }
 
-static void test_everybody_meets_everybody_in_any_order(void **state)
+static void test_ranks_meet_in_any_order(void **state)
 {
 	(void)state;
-	all_ranks(everybody_with_everybody);
+	all_ranks(each_rank_with_each);
 }
 
-/* Ranks 0 and 1, by memory, and 0 and 2, by rdma: the one says zero_copy, the other not. */
+/*
+ * Ranks 0 and 1, by memory, and 0 and 2, by rdma: one of them asks for zero_copy, the
+ * other not.
+ */
 static bool modes_that_clash(struct rank *r, struct oriel_comm *comm)
 {
 	const struct oriel_p2p_attr zero = {.size = sizeof(zero), .mode = ORIEL_P2P_ZERO_COPY};
-	struct oriel_p2p *ends[2], *q;
+	struct oriel_p2p *endpoints[2], *q;
 	unsigned count = r->number == 3 ? 0 : r->number ? 1 : 2;
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 
 	for (unsigned i = 0; i < count; i++) {
 		unsigned peer = r->number ? 0 : i + 1;
 
-		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &ends[i]) == ORIEL_OK);
-		MUST(oriel_p2p_recv_control(ends[i], 0, r->data, 1, &r->requests[i][0]) ==
+		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &endpoints[i]) ==
+		     ORIEL_OK);
+		MUST(oriel_p2p_recv_control(endpoints[i], 0, r->data, 1, &r->requests[i][0]) ==
 		     ORIEL_OK);
 	}
 	for (unsigned i = 0; i < count; i++) {
 		unsigned peer = r->number ? 0 : i + 1;
 
-		while (oriel_p2p_test(ends[i], &r->requests[i][0]) == ORIEL_AGAIN)
-			MUST(oriel_p2p_progress(ends[count - 1 - i]) != ORIEL_ERR_TIMEOUT);
+		while (oriel_p2p_test(endpoints[i], &r->requests[i][0]) == ORIEL_AGAIN)
+			MUST(oriel_p2p_progress(endpoints[count - 1 - i]) != ORIEL_ERR_TIMEOUT);
 		MUST(r->requests[i][0].status == ORIEL_ERR_MISMATCH);
-		MUST(oriel_p2p_check(ends[i]) == ORIEL_ERR_MISMATCH);
+		MUST(oriel_p2p_check(endpoints[i]) == ORIEL_ERR_MISMATCH);
 		MUST(strstr(oriel_last_error(), "zero_copy") && strstr(oriel_last_error(), "auto"));
-		/* It stays so, and stays the same. */
+		/* The status and the endpoint stay the same. */
 		MUST(oriel_comm_p2p(comm, peer, r->number ? NULL : &zero, &q) == ORIEL_OK);
-		MUST(q == ends[i] && oriel_p2p_check(q) == ORIEL_ERR_MISMATCH);
+		MUST(q == endpoints[i] && oriel_p2p_check(q) == ORIEL_ERR_MISMATCH);
 	}
 	MUST(oriel_comm_p2p(comm, RANKS, NULL, &q) == ORIEL_ERR_RANGE);
-	MUST(oriel_comm_p2p_context(comm, &hub) == ORIEL_OK);
+	MUST(oriel_comm_p2p_context(comm, &ctx) == ORIEL_OK);
 	return true;
 }
 
-static void test_modes_that_clash_are_told_to_both(void **state)
+static void test_both_ranks_report_modes_that_clash(void **state)
 {
 	(void)state;
-	/* Half of it until they are told, and half for that to be heard. */
+	/*
+	 * Half of it until one rank reports the clash, and half for the other to receive
+	 * that.
+	 */
 	timeout_ns = UINT64_C(12000000000);
 	all_ranks(modes_that_clash);
 	timeout_ns = TIMEOUT_NS;
 }
 
-/* Ends of all modes with everybody, asked for in orders that differ: each has its own. */
-static bool every_mode_has_an_end(struct rank *r, struct oriel_comm *comm)
+/*
+ * Endpoints of all modes with every rank, created in orders that differ: each mode has its
+ * own.
+ */
+static bool every_mode_has_an_endpoint(struct rank *r, struct oriel_comm *comm)
 {
-	struct oriel_p2p *ends[RANKS][3], *again;
+	struct oriel_p2p *endpoints[RANKS][3], *again;
 	char words[RANKS][3][2];
 
 	for (unsigned i = 0; i < RANKS * 3; i++) {
@@ -209,68 +222,70 @@ static bool every_mode_has_an_end(struct rank *r, struct oriel_comm *comm)
 		struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 2};
 		struct oriel_p2p_request *q;
 
-		MUST(oriel_comm_p2p(comm, peer, &attr, &ends[peer][mode]) == ORIEL_OK);
+		MUST(oriel_comm_p2p(comm, peer, &attr, &endpoints[peer][mode]) == ORIEL_OK);
 		MUST(oriel_comm_p2p(comm, peer, &attr, &again) == ORIEL_OK);
-		MUST(again == ends[peer][mode]);
+		MUST(again == endpoints[peer][mode]);
 		attr.channels = 3;
 		MUST(oriel_comm_p2p(comm, peer, &attr, &again) == ORIEL_ERR_MISMATCH);
 		MUST(strstr(oriel_last_error(), oriel_p2p_mode_name(mode)));
 		words[peer][mode][0] = (char)(r->number * 3 + mode);
 		q = r->pairs[peer][mode];
-		MUST(oriel_p2p_send_control(ends[peer][mode], 0, &words[peer][mode][0], 1, &q[0]) ==
-		     ORIEL_OK);
-		MUST(oriel_p2p_recv_control(ends[peer][mode], 0, &words[peer][mode][1], 1, &q[1]) ==
-		     ORIEL_OK);
+		MUST(oriel_p2p_send_control(endpoints[peer][mode], 0, &words[peer][mode][0], 1,
+					    &q[0]) == ORIEL_OK);
+		MUST(oriel_p2p_recv_control(endpoints[peer][mode], 0, &words[peer][mode][1], 1,
+					    &q[1]) == ORIEL_OK);
 	}
 	for (unsigned left = 1; left;) {
 		left = 0;
 		for (unsigned i = 0; i < RANKS * 6; i++) {
-			enum oriel_status st = oriel_p2p_test(ends[i / 6][i / 2 % 3],
-							      &r->pairs[i / 6][i / 2 % 3][i % 2]);
+			enum oriel_status status =
+				oriel_p2p_test(endpoints[i / 6][i / 2 % 3],
+					       &r->pairs[i / 6][i / 2 % 3][i % 2]);
 
-			MUST(st == ORIEL_OK || st == ORIEL_AGAIN);
-			left += st == ORIEL_AGAIN;
+			MUST(status == ORIEL_OK || status == ORIEL_AGAIN);
+			left += status == ORIEL_AGAIN;
 		}
 	}
 	for (unsigned peer = 0; peer < RANKS; peer++) {
-		MUST(ends[peer][0] != ends[peer][1] && ends[peer][1] != ends[peer][2]);
+		MUST(endpoints[peer][0] != endpoints[peer][1] &&
+		     endpoints[peer][1] != endpoints[peer][2]);
 		for (unsigned mode = 0; mode < 3; mode++) {
 			MUST(words[peer][mode][1] == (char)(peer * 3 + mode));
-			MUST(oriel_p2p_drain(ends[peer][mode], 0) == ORIEL_OK);
+			MUST(oriel_p2p_drain(endpoints[peer][mode], 0) == ORIEL_OK);
 		}
 	}
 	return true;
 }
 
-static void test_every_mode_has_an_end(void **state)
+static void test_every_mode_has_an_endpoint(void **state)
 {
 	(void)state;
-	all_ranks(every_mode_has_an_end);
+	all_ranks(every_mode_has_an_endpoint);
 }
 
 /*
- * Asked for by one of two, and never used: nobody waits longer than he wants to, the
- * rank is named, and all of it goes.
+ * One of two ranks asks for the endpoint, and never uses it: its waits end with its own
+ * timeout, the missing rank is named, and the endpoint goes with the communicator.
  */
 static bool unanswered(struct rank *r, struct oriel_comm *comm)
 {
-	struct oriel_p2p *p;
+	struct oriel_p2p *p2p;
 
 	if (r->number == 1)
 		return true;
 	for (unsigned peer = 0; peer < RANKS; peer++) {
-		MUST(oriel_comm_p2p(comm, peer, NULL, &p) == ORIEL_OK);
-		MUST(oriel_p2p_recv_control(p, 0, r->data, 1, &r->requests[peer][0]) == ORIEL_OK);
-		MUST(oriel_p2p_progress(p) == ORIEL_OK);
+		MUST(oriel_comm_p2p(comm, peer, NULL, &p2p) == ORIEL_OK);
+		MUST(oriel_p2p_recv_control(p2p, 0, r->data, 1, &r->requests[peer][0]) == ORIEL_OK);
+		MUST(oriel_p2p_progress(p2p) == ORIEL_OK);
 		if (peer != 1)
 			continue;
-		MUST(oriel_p2p_wait(p, &r->requests[peer][0], 1000000) == ORIEL_ERR_TIMEOUT);
+		MUST(oriel_p2p_wait(p2p, &r->requests[peer][0], 1000000) == ORIEL_ERR_TIMEOUT);
 		MUST(strstr(oriel_last_error(), "a request to rank 1, process "));
 	}
 	return true;
 }
 
-static void test_ends_that_nobody_answers_go_with_the_communicator(void **state)
+static void test_endpoints_without_a_peer_end_with_the_communicator(void **state)
 {
 	(void)state;
 	all_ranks(unanswered);
@@ -279,14 +294,14 @@ static void test_ends_that_nobody_answers_go_with_the_communicator(void **state)
 			assert_int_equal(ranks[i].requests[k][0].status, ORIEL_ERR_ABORTED);
 }
 
-/* The memory would outlive its hub: nobody gets as far as the others. */
+/* The memory would outlive its context: no rank gets as far as the others. */
 static bool memory_is_forgotten(struct rank *r, struct oriel_comm *comm)
 {
 	struct oriel_p2p_memory *memory;
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 
-	MUST(oriel_comm_p2p_context(comm, &hub) == ORIEL_OK);
-	MUST(oriel_p2p_register(hub, r->data, sizeof(r->data), 0, &memory) == ORIEL_OK);
+	MUST(oriel_comm_p2p_context(comm, &ctx) == ORIEL_OK);
+	MUST(oriel_p2p_register(ctx, r->data, sizeof(r->data), 0, &memory) == ORIEL_OK);
 	oriel_comm_destroy(comm);
 	MUST(oriel_last_status() == ORIEL_ERR_STATE);
 	MUST(strstr(oriel_last_error(), "still has its registered memory"));
@@ -295,7 +310,7 @@ static bool memory_is_forgotten(struct rank *r, struct oriel_comm *comm)
 	return true;
 }
 
-static void test_memory_goes_before_the_communicator(void **state)
+static void test_memory_is_unregistered_before_the_communicator(void **state)
 {
 	(void)state;
 	all_ranks(memory_is_forgotten);
@@ -304,11 +319,11 @@ static void test_memory_goes_before_the_communicator(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_everybody_meets_everybody_in_any_order),
-		cmocka_unit_test(test_modes_that_clash_are_told_to_both),
-		cmocka_unit_test(test_every_mode_has_an_end),
-		cmocka_unit_test(test_ends_that_nobody_answers_go_with_the_communicator),
-		cmocka_unit_test(test_memory_goes_before_the_communicator),
+		cmocka_unit_test(test_ranks_meet_in_any_order),
+		cmocka_unit_test(test_both_ranks_report_modes_that_clash),
+		cmocka_unit_test(test_every_mode_has_an_endpoint),
+		cmocka_unit_test(test_endpoints_without_a_peer_end_with_the_communicator),
+		cmocka_unit_test(test_memory_is_unregistered_before_the_communicator),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

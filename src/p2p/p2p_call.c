@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users begin: messages, transfers, puts. */
+/*
+ * The calls by which users begin operations: control messages, transfers, puts, exported
+ * memory.
+ */
 #include <string.h>
 
 #include "base/error.h"
@@ -8,48 +11,53 @@
 
 #define P2P_LENGTH_MAX (UINT64_C(1) << 43) /* chunks of a transfer are counted in 32 bits */
 
-/* Begins @r, and does at once what can be done at once. */
-static enum oriel_status p2p_start(struct oriel_p2p *p, struct oriel_p2p_request *r,
-				   void (*begin)(struct oriel_p2p *p, struct oriel_p2p_request *r))
+/* Begins @r, and advances it as far as it can go at once. */
+static enum oriel_status p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
+				   void (*begin)(struct oriel_p2p *p2p,
+						 struct oriel_p2p_request *r))
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	bool has_moved = false;
 
 	r->status = ORIEL_AGAIN;
-	if (ori_in_recv_eager(p, r))
+	/*
+	 * It writes nothing to the peer, so it needs no enter() and works after the peer has
+	 * left.
+	 */
+	if (ori_in_recv_eager(p2p, r))
 		return ORIEL_OK;
-	if (p->state != P2P_JOINED || p->is_leaving || p->backend->enter(p) != ORIEL_OK) {
-		begin(p, r);
+	if (p2p->state != P2P_JOINED || p2p->is_leaving || p2p->backend->enter(p2p) != ORIEL_OK) {
+		begin(p2p, r);
 		return ORIEL_OK;
 	}
-	if (ori_out_send_eager(p, r)) {
-		p->backend->leave(p);
+	if (ori_out_send_eager(p2p, r)) {
+		p2p->backend->leave(p2p);
 		return ORIEL_OK;
 	}
-	begin(p, r);
+	begin(p2p, r);
 	if (r->kind == P2P_SEND || r->kind == P2P_PUT)
-		st = ori_out_run(p, r->channel, &has_moved);
+		status = ori_out_run(p2p, r->channel, &has_moved);
 	else if (r->kind == P2P_RECV || r->kind == P2P_EXPECT)
-		st = ori_in_run(p, r->channel, &has_moved);
+		status = ori_in_run(p2p, r->channel, &has_moved);
 	else
-		st = ori_control_run(p, &has_moved);
-	p->backend->leave(p);
-	return st == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p, st);
+		status = ori_control_run(p2p, &has_moved);
+	p2p->backend->leave(p2p);
+	return status == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p2p, status);
 }
 
-static enum oriel_status p2p_begin(struct oriel_p2p *p, struct oriel_p2p_request *r,
+static enum oriel_status p2p_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
 				   const char *call)
 {
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, call);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, call);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!r)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: request is NULL", call);
-	return p->state == P2P_BROKEN ? ori_p2p_failed(p) : ORIEL_OK;
+	return p2p->state == P2P_BROKEN ? ori_p2p_failed(p2p) : ORIEL_OK;
 }
 
-static enum oriel_status p2p_control(struct oriel_p2p *p, uint64_t tag, void *data, size_t length,
+static enum oriel_status p2p_control(struct oriel_p2p *p2p, uint64_t tag, void *data, size_t length,
 				     struct oriel_p2p_request *r, enum p2p_kind kind)
 {
 	r->kind = (uint8_t)kind;
@@ -60,47 +68,47 @@ static enum oriel_status p2p_control(struct oriel_p2p *p, uint64_t tag, void *da
 	r->length = length;
 	r->memory = NULL;
 	r->has_own_memory = P2P_MR_REF_NONE;
-	return p2p_start(p, r, kind == P2P_SEND_CONTROL ? ori_control_send : ori_control_recv);
+	return p2p_start(p2p, r, kind == P2P_SEND_CONTROL ? ori_control_send : ori_control_recv);
 }
 
-enum oriel_status oriel_p2p_send_control(struct oriel_p2p *p, uint64_t tag, const void *data,
+enum oriel_status oriel_p2p_send_control(struct oriel_p2p *p2p, uint64_t tag, const void *data,
 					 size_t length, struct oriel_p2p_request *r)
 {
-	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_send_control");
+	enum oriel_status status = p2p_begin(p2p, r, "oriel_p2p_send_control");
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (length > ORIEL_P2P_CONTROL)
 		return ori_fail(ORIEL_ERR_RANGE, "a control message of %zu bytes, not %u at most",
 				length, ORIEL_P2P_CONTROL);
 	if (length && !data)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_send_control: data is NULL");
-	ori_p2p_enter(p);
-	st = p2p_control(p, tag, (void *)(uintptr_t)data, length, r, P2P_SEND_CONTROL);
-	ori_p2p_leave(p);
-	return st;
+	ori_p2p_enter(p2p);
+	status = p2p_control(p2p, tag, (void *)(uintptr_t)data, length, r, P2P_SEND_CONTROL);
+	ori_p2p_leave(p2p);
+	return status;
 }
 
-enum oriel_status oriel_p2p_recv_control(struct oriel_p2p *p, uint64_t tag, void *data, size_t room,
-					 struct oriel_p2p_request *r)
+enum oriel_status oriel_p2p_recv_control(struct oriel_p2p *p2p, uint64_t tag, void *data,
+					 size_t room, struct oriel_p2p_request *r)
 {
-	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_recv_control");
+	enum oriel_status status = p2p_begin(p2p, r, "oriel_p2p_recv_control");
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (room && !data)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_recv_control: data is NULL");
-	ori_p2p_enter(p);
-	st = p2p_control(p, tag, data, room, r, P2P_RECV_CONTROL);
-	ori_p2p_leave(p);
-	return st;
+	ori_p2p_enter(p2p);
+	status = p2p_control(p2p, tag, data, room, r, P2P_RECV_CONTROL);
+	ori_p2p_leave(p2p);
+	return status;
 }
 
-static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p,
+static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p2p,
 					  const struct oriel_p2p_buffer *b, const char *call)
 {
 	const struct oriel_p2p_memory *m;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!b || (b->length && !b->address))
 		return ori_fail(ORIEL_ERR_INVALID, "%s: the buffer is NULL", call);
@@ -109,11 +117,11 @@ static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p,
 	m = b->memory;
 	if (!m)
 		return ORIEL_OK;
-	st = ori_handle_check(m, ORI_HANDLE_P2P_MEMORY, call);
-	if (st != ORIEL_OK)
-		return st;
-	if (m->hub != p->hub)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: memory of another hub", call);
+	status = ori_handle_check(m, ORI_HANDLE_P2P_MEMORY, call);
+	if (status != ORIEL_OK)
+		return status;
+	if (m->ctx != p2p->ctx)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: memory of another context", call);
 	if ((uintptr_t)b->address < (uintptr_t)m->address || b->length > m->length ||
 	    (uintptr_t)b->address - (uintptr_t)m->address > m->length - b->length)
 		return ori_fail(ORIEL_ERR_RANGE,
@@ -123,15 +131,16 @@ static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p,
 }
 
 /*
- * Memory that nobody has registered: what an adapter may not touch ends the link, so that
- * is found before anything is begun. Elsewhere the calling thread copies, as by memcpy().
+ * Memory that is not registered: an access that the HCA may not make ends the link, so it
+ * is found before anything is begun. On the other paths the calling thread copies, as by
+ * memcpy().
  */
-static enum oriel_status p2p_check_memory(const struct oriel_p2p *p,
+static enum oriel_status p2p_check_memory(const struct oriel_p2p *p2p,
 					  const struct oriel_p2p_buffer *b, bool is_out)
 {
-	bool is_hooked = is_out ? p->hooks.pack != NULL : p->hooks.unpack != NULL;
+	bool is_hooked = is_out ? p2p->hooks.pack != NULL : p2p->hooks.unpack != NULL;
 
-	if (b->memory || is_hooked || (p->backend && !p->backend->needs_keys) ||
+	if (b->memory || is_hooked || (p2p->backend && !p2p->backend->needs_keys) ||
 	    (is_out ? ori_touch_looks_readable(b->address, b->length)
 		    : ori_touch_looks_writable(b->address, b->length)))
 		return ORIEL_OK;
@@ -141,21 +150,21 @@ static enum oriel_status p2p_check_memory(const struct oriel_p2p *p,
 			is_out ? "read" : "written");
 }
 
-/* The nth of its channel. */
-static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
+/* The next transfer of its channel. */
+static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 				      const struct oriel_p2p_buffer *b, struct oriel_p2p_request *r,
 				      enum p2p_kind kind)
 {
 	bool is_out = kind == P2P_SEND || kind == P2P_PUT;
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	bool is_gpu = b->memory && b->memory->is_gpu;
 
-	if (!b->memory && b->length && p->hub->gpu.ops)
-		st = ori_p2p_context_query(p->hub, b->address, &is_gpu);
-	if (st == ORIEL_OK && !is_gpu)
-		st = p2p_check_memory(p, b, is_out);
-	if (st != ORIEL_OK)
-		return st;
+	if (!b->memory && b->length && p2p->ctx->gpu.ops)
+		status = ori_p2p_context_query(p2p->ctx, b->address, &is_gpu);
+	if (status == ORIEL_OK && !is_gpu)
+		status = p2p_check_memory(p2p, b, is_out);
+	if (status != ORIEL_OK)
+		return status;
 	r->kind = (uint8_t)kind;
 	r->is_gpu = is_gpu;
 	r->channel = (uint8_t)channel;
@@ -164,74 +173,76 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p, unsigned channel,
 	r->memory = b->memory;
 	r->has_own_memory = P2P_MR_REF_NONE;
 	if (!b->length && kind != P2P_EXPECT) {
-		is_out ? p->out[channel].number++ : p->in[channel].number++;
+		/* Both sides count it, so that their numbers stay equal. */
+		is_out ? p2p->out[channel].number++ : p2p->in[channel].number++;
 		r->status = ORIEL_OK;
 		return ORIEL_OK;
 	}
-	ori_p2p_enter(p);
-	st = p2p_start(p, r, is_out ? ori_out_begin : ori_in_begin);
-	ori_p2p_leave(p);
-	return st;
+	ori_p2p_enter(p2p);
+	status = p2p_start(p2p, r, is_out ? ori_out_begin : ori_in_begin);
+	ori_p2p_leave(p2p);
+	return status;
 }
 
-static enum oriel_status p2p_check_channel(const struct oriel_p2p *p, unsigned channel,
+static enum oriel_status p2p_check_channel(const struct oriel_p2p *p2p, unsigned channel,
 					   const char *call)
 {
-	if (channel < p->channels)
+	if (channel < p2p->channels)
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_RANGE, "%s: channel %u of %u", call, channel, p->channels);
+	return ori_fail(ORIEL_ERR_RANGE, "%s: channel %u of %u", call, channel, p2p->channels);
 }
 
-enum oriel_status oriel_p2p_send(struct oriel_p2p *p, unsigned channel,
+enum oriel_status oriel_p2p_send(struct oriel_p2p *p2p, unsigned channel,
 				 const struct oriel_p2p_buffer *from, struct oriel_p2p_request *r)
 {
-	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_send");
+	enum oriel_status status = p2p_begin(p2p, r, "oriel_p2p_send");
 
-	if (st == ORIEL_OK)
-		st = p2p_check_channel(p, channel, "oriel_p2p_send");
-	if (st == ORIEL_OK)
-		st = p2p_check_buffer(p, from, "oriel_p2p_send");
-	return st == ORIEL_OK ? p2p_transfer(p, channel, from, r, P2P_SEND) : st;
+	if (status == ORIEL_OK)
+		status = p2p_check_channel(p2p, channel, "oriel_p2p_send");
+	if (status == ORIEL_OK)
+		status = p2p_check_buffer(p2p, from, "oriel_p2p_send");
+	return status == ORIEL_OK ? p2p_transfer(p2p, channel, from, r, P2P_SEND) : status;
 }
 
-enum oriel_status oriel_p2p_recv(struct oriel_p2p *p, unsigned channel,
+enum oriel_status oriel_p2p_recv(struct oriel_p2p *p2p, unsigned channel,
 				 const struct oriel_p2p_buffer *to, struct oriel_p2p_request *r)
 {
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (st == ORIEL_OK && (!r || !to || !ori_in_is_left(p, channel, to->length)))
-		st = p2p_begin(p, r, "oriel_p2p_recv");
-	if (st == ORIEL_OK)
-		st = p2p_check_channel(p, channel, "oriel_p2p_recv");
-	if (st == ORIEL_OK)
-		st = p2p_check_buffer(p, to, "oriel_p2p_recv");
-	return st == ORIEL_OK ? p2p_transfer(p, channel, to, r, P2P_RECV) : st;
+	/* A broken endpoint still delivers data that arrived before the peer left. */
+	if (status == ORIEL_OK && (!r || !to || !ori_in_is_left(p2p, channel, to->length)))
+		status = p2p_begin(p2p, r, "oriel_p2p_recv");
+	if (status == ORIEL_OK)
+		status = p2p_check_channel(p2p, channel, "oriel_p2p_recv");
+	if (status == ORIEL_OK)
+		status = p2p_check_buffer(p2p, to, "oriel_p2p_recv");
+	return status == ORIEL_OK ? p2p_transfer(p2p, channel, to, r, P2P_RECV) : status;
 }
 
-enum oriel_status oriel_p2p_expect(struct oriel_p2p *p, unsigned channel,
+enum oriel_status oriel_p2p_expect(struct oriel_p2p *p2p, unsigned channel,
 				   struct oriel_p2p_request *r)
 {
 	const struct oriel_p2p_buffer none = {0};
-	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_expect");
+	enum oriel_status status = p2p_begin(p2p, r, "oriel_p2p_expect");
 
-	if (st == ORIEL_OK)
-		st = p2p_check_channel(p, channel, "oriel_p2p_expect");
-	return st == ORIEL_OK ? p2p_transfer(p, channel, &none, r, P2P_EXPECT) : st;
+	if (status == ORIEL_OK)
+		status = p2p_check_channel(p2p, channel, "oriel_p2p_expect");
+	return status == ORIEL_OK ? p2p_transfer(p2p, channel, &none, r, P2P_EXPECT) : status;
 }
 
-enum oriel_status oriel_p2p_put(struct oriel_p2p *p, unsigned channel,
+enum oriel_status oriel_p2p_put(struct oriel_p2p *p2p, unsigned channel,
 				const struct oriel_p2p_buffer *from,
 				const struct oriel_p2p_remote *to, uint64_t offset,
 				struct oriel_p2p_request *r)
 {
-	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_put");
+	enum oriel_status status = p2p_begin(p2p, r, "oriel_p2p_put");
 
-	if (st == ORIEL_OK)
-		st = p2p_check_channel(p, channel, "oriel_p2p_put");
-	if (st == ORIEL_OK)
-		st = p2p_check_buffer(p, from, "oriel_p2p_put");
-	if (st != ORIEL_OK)
-		return st;
+	if (status == ORIEL_OK)
+		status = p2p_check_channel(p2p, channel, "oriel_p2p_put");
+	if (status == ORIEL_OK)
+		status = p2p_check_buffer(p2p, from, "oriel_p2p_put");
+	if (status != ORIEL_OK)
+		return status;
 	if (!to || !from->length)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_put: %s",
 				to ? "no bytes" : "to is NULL");
@@ -243,104 +254,105 @@ enum oriel_status oriel_p2p_put(struct oriel_p2p *p, unsigned channel,
 	r->address = to->address + offset;
 	r->key = to->key;
 	r->piece = to->piece;
-	return p2p_transfer(p, channel, from, r, P2P_PUT);
+	return p2p_transfer(p2p, channel, from, r, P2P_PUT);
 }
 
-static bool p2p_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
+static bool p2p_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	switch ((enum p2p_kind)r->kind) {
 	case P2P_SEND:
 	case P2P_PUT:
-		return r->channel < p->channels && ori_out_take_back(p, r);
+		return r->channel < p2p->channels && ori_out_take_back(p2p, r);
 	case P2P_RECV:
 	case P2P_EXPECT:
-		return r->channel < p->channels && ori_in_take_back(p, r);
+		return r->channel < p2p->channels && ori_in_take_back(p2p, r);
 	case P2P_SEND_CONTROL:
 	case P2P_RECV_CONTROL:
-		return ori_control_take_back(p, r);
+		return ori_control_take_back(p2p, r);
 	}
 	return false;
 }
 
-enum oriel_status oriel_p2p_cancel(struct oriel_p2p *p, struct oriel_p2p_request *r)
+enum oriel_status oriel_p2p_cancel(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	enum oriel_status st = p2p_begin(p, r, "oriel_p2p_cancel");
+	enum oriel_status status = p2p_begin(p2p, r, "oriel_p2p_cancel");
 	bool is_back;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (r->status != ORIEL_AGAIN)
 		return ori_fail(ORIEL_ERR_STATE, "oriel_p2p_cancel: the request is done");
-	ori_p2p_enter(p);
-	is_back = p2p_take_back(p, r);
+	ori_p2p_enter(p2p);
+	is_back = p2p_take_back(p2p, r);
 	if (is_back)
-		ori_p2p_finish(p, r, ORIEL_ERR_ABORTED);
-	ori_p2p_leave(p);
+		ori_p2p_finish(p2p, r, ORIEL_ERR_ABORTED);
+	ori_p2p_leave(p2p);
 	return is_back ? ORIEL_OK
 		       : ori_fail(ORIEL_ERR_STATE,
-				  "oriel_p2p_cancel: the peer may know of the request");
+				  "oriel_p2p_cancel: too late: the peer may know of the request");
 }
 
-static enum oriel_status p2p_may_export(const struct oriel_p2p *p, const char *call)
+static enum oriel_status p2p_may_export(const struct oriel_p2p *p2p, const char *call)
 {
-	if (p->state == P2P_BROKEN)
-		return ori_p2p_failed(p);
-	if (p->mode == ORIEL_P2P_COPY_BASED)
-		return ori_fail(ORIEL_ERR_STATE, "%s: the ends are of mode copy_based", call);
-	if (p->state != P2P_JOINED)
-		return ori_fail(ORIEL_ERR_STATE, "%s: the ends are not joined yet", call);
+	if (p2p->state == P2P_BROKEN)
+		return ori_p2p_failed(p2p);
+	if (p2p->mode == ORIEL_P2P_COPY_BASED)
+		return ori_fail(ORIEL_ERR_STATE, "%s: the endpoints are of mode copy_based", call);
+	if (p2p->state != P2P_JOINED)
+		return ori_fail(ORIEL_ERR_STATE, "%s: the endpoints are not joined yet", call);
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_p2p_export(struct oriel_p2p *p, const struct oriel_p2p_buffer *b,
+enum oriel_status oriel_p2p_export(struct oriel_p2p *p2p, const struct oriel_p2p_buffer *b,
 				   void *bytes)
 {
 	struct p2p_export e = {.magic = P2P_EXPORT_MAGIC, .version = P2P_VERSION};
 	struct p2p_offer offer = {0};
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!b || !bytes || !b->length || !b->memory)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_export: %s",
 				b && bytes ? "no registered bytes" : "NULL");
-	st = p2p_may_export(p, "oriel_p2p_export");
-	if (st == ORIEL_OK)
-		st = p2p_check_buffer(p, b, "oriel_p2p_export");
-	if (st == ORIEL_OK)
-		st = oriel_p2p_memory_check(b->memory);
-	if (st == ORIEL_OK)
-		st = p->backend->show(p, b->memory, b->address, b->length, &offer);
-	if (st != ORIEL_OK)
-		return st;
-	e.path = p->backend->path;
+	status = p2p_may_export(p2p, "oriel_p2p_export");
+	if (status == ORIEL_OK)
+		status = p2p_check_buffer(p2p, b, "oriel_p2p_export");
+	if (status == ORIEL_OK)
+		status = oriel_p2p_memory_check(b->memory);
+	if (status == ORIEL_OK)
+		status = p2p->backend->export(p2p, b->memory, b->address, b->length, &offer);
+	if (status != ORIEL_OK)
+		return status;
+	e.path = p2p->backend->path;
 	e.address = offer.address;
 	e.length = b->length;
 	e.key = offer.key;
 	e.piece = offer.piece;
-	e.to = ori_p2p_token_brief(&p->peer.token);
+	/* No other endpoint than the peer can import it. */
+	e.to = ori_p2p_token_brief(&p2p->peer.token);
 	memcpy(bytes, &e, sizeof(e));
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_p2p_import(struct oriel_p2p *p, const void *bytes, size_t length,
+enum oriel_status oriel_p2p_import(struct oriel_p2p *p2p, const void *bytes, size_t length,
 				   struct oriel_p2p_remote *remote)
 {
 	struct p2p_export e;
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!bytes || !remote)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_import: NULL");
-	st = p2p_may_export(p, "oriel_p2p_import");
-	if (st == ORIEL_OK)
-		st = ori_p2p_export_parse(bytes, length, &e);
-	if (st != ORIEL_OK)
-		return st;
-	if (e.path != p->backend->path || e.to != ori_p2p_token_brief(&p->address.token))
+	status = p2p_may_export(p2p, "oriel_p2p_import");
+	if (status == ORIEL_OK)
+		status = ori_p2p_export_parse(bytes, length, &e);
+	if (status != ORIEL_OK)
+		return status;
+	if (e.path != p2p->backend->path || e.to != ori_p2p_token_brief(&p2p->address.token))
 		return ori_fail(ORIEL_ERR_INVALID,
-				"oriel_p2p_import: the memory was exported to another end");
+				"oriel_p2p_import: the memory was exported to another endpoint");
 	*remote = (struct oriel_p2p_remote){e.address, e.length, e.key, e.piece};
 	return ORIEL_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that are given up: what the peer does not know of is as if it had never been. */
+/* Cancelled requests: a request that the peer does not know of is as if it had never been. */
 #include <oriel/p2p_mock.h>
 
 #include "p2p/pair_of_endpoints_test.h"
@@ -12,51 +12,51 @@ static struct oriel_p2p_request out[SOME], in[SOME];
 static void fill_all(void)
 {
 	for (unsigned i = 0; i < SOME; i++)
-		ends_fill(from[i], LONG, i);
+		endpoints_fill(from[i], LONG, i);
 	memset(to, 0, sizeof(to));
 }
 
-/* Lengths differ, so that a pair that is none is noticed. */
+/* Lengths differ, so that a wrong pair is noticed. */
 static size_t length_of(unsigned i)
 {
 	return LONG - i * 100;
 }
 
-static void begin(struct oriel_p2p *p, unsigned i, bool is_send)
+static void begin(struct oriel_p2p *p2p, unsigned i, bool is_send)
 {
 	struct oriel_p2p_buffer b = buffer(is_send ? from[i] : to[i], length_of(i), NULL);
 
 	if (is_send)
-		assert_int_equal(oriel_p2p_send(p, 0, &b, &out[i]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send(p2p, 0, &b, &out[i]), ORIEL_OK);
 	else
-		assert_int_equal(oriel_p2p_recv(p, 0, &b, &in[i]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv(p2p, 0, &b, &in[i]), ORIEL_OK);
 }
 
-static void give_up(struct oriel_p2p *p, struct oriel_p2p_request *r)
+static void cancel_one(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	assert_int_equal(oriel_p2p_cancel(p, r), ORIEL_OK);
+	assert_int_equal(oriel_p2p_cancel(p2p, r), ORIEL_OK);
 	assert_int_equal(r->status, ORIEL_ERR_ABORTED);
-	assert_int_equal(oriel_p2p_test(p, r), ORIEL_ERR_ABORTED);
+	assert_int_equal(oriel_p2p_test(p2p, r), ORIEL_ERR_ABORTED);
 	assert_non_null(strstr(oriel_last_error(), "cancelled"));
-	assert_int_equal(oriel_p2p_cancel(p, r), ORIEL_ERR_STATE);
+	assert_int_equal(oriel_p2p_cancel(p2p, r), ORIEL_ERR_STATE);
 }
 
-static void keep(struct oriel_p2p *p, struct oriel_p2p_request *r)
+static void keep(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	assert_int_equal(oriel_p2p_cancel(p, r), ORIEL_ERR_STATE);
+	assert_int_equal(oriel_p2p_cancel(p2p, r), ORIEL_ERR_STATE);
 	assert_int_equal(r->status, ORIEL_AGAIN);
 }
 
 /* Any of five sends and receives, the first and the last included, on both sides. */
-static void nobody_knows_before_they_are_joined(enum ends_way way, enum oriel_p2p_mode mode,
-						unsigned gone)
+static void cancel_before_the_join(enum endpoints_route route, enum oriel_p2p_mode mode,
+				   unsigned gone)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
 	struct oriel_p2p_request said[2], heard[2];
 	char word[2][8];
-	struct ends e;
+	struct endpoints e;
 
-	ends_create(&e, way, &small, &attr);
+	endpoints_create(&e, route, &small, &attr);
 	fill_all();
 	for (unsigned i = 0; i < SOME; i++) {
 		begin(e.a, i, true);
@@ -67,167 +67,179 @@ static void nobody_knows_before_they_are_joined(enum ends_way way, enum oriel_p2
 				 ORIEL_OK);
 		assert_int_equal(oriel_p2p_recv_control(e.b, i, word[i], 8, &heard[i]), ORIEL_OK);
 	}
-	give_up(e.a, &said[0]);
-	give_up(e.b, &heard[0]);
+	cancel_one(e.a, &said[0]);
+	cancel_one(e.b, &heard[0]);
 	for (unsigned i = 0; i < SOME; i++) {
 		if (!(gone >> i & 1))
 			continue;
-		give_up(e.a, &out[i]);
-		give_up(e.b, &in[i]);
+		cancel_one(e.a, &out[i]);
+		cancel_one(e.b, &in[i]);
 	}
-	ends_join(&e);
+	endpoints_join(&e);
 	for (unsigned i = 0; i < SOME; i++) {
 		if (gone >> i & 1) {
 			assert_int_equal(in[i].status, ORIEL_ERR_ABORTED);
 			assert_int_equal(to[i][0], 0);
 			continue;
 		}
-		assert_int_equal(ends_wait(&e, &in[i]), ORIEL_OK);
-		assert_int_equal(ends_wait(&e, &out[i]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(&e, &in[i]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(&e, &out[i]), ORIEL_OK);
 		assert_memory_equal(to[i], from[i], length_of(i));
 	}
-	assert_int_equal(ends_wait(&e, &heard[1]), ORIEL_OK);
+	assert_int_equal(endpoints_wait(&e, &heard[1]), ORIEL_OK);
 	assert_string_equal(word[1], "kept");
-	/* Nothing is left of them. */
-	assert_int_equal(oriel_p2p_drain(e.a, ENDS_PATIENCE_NS), ORIEL_OK);
-	assert_int_equal(oriel_p2p_drain(e.b, ENDS_PATIENCE_NS), ORIEL_OK);
+	/* Nothing is left of the cancelled requests. */
+	assert_int_equal(oriel_p2p_drain(e.a, ENDPOINTS_PATIENCE_NS), ORIEL_OK);
+	assert_int_equal(oriel_p2p_drain(e.b, ENDPOINTS_PATIENCE_NS), ORIEL_OK);
 	begin(e.a, 0, true);
 	begin(e.b, 0, false);
-	assert_int_equal(ends_wait(&e, &in[0]), ORIEL_OK);
-	assert_int_equal(ends_wait(&e, &out[0]), ORIEL_OK);
-	ends_close(&e);
+	assert_int_equal(endpoints_wait(&e, &in[0]), ORIEL_OK);
+	assert_int_equal(endpoints_wait(&e, &out[0]), ORIEL_OK);
+	endpoints_close(&e);
 }
 
-static void test_nobody_knows_before_they_are_joined(void **state)
+static void test_any_request_can_be_cancelled_before_the_join(void **state)
 {
 	(void)state;
-	for (unsigned i = peers_first; i < WAYS; i++)
+	for (unsigned i = peers_first; i < ROUTES; i++)
 		for (unsigned k = 0; k < MODES; k++)
 			for (unsigned gone = 1; gone < 1u << SOME; gone = gone * 2 + 1) {
-				nobody_knows_before_they_are_joined(ways[i], modes[k], gone);
-				nobody_knows_before_they_are_joined(ways[i], modes[k],
-								    gone ^ ((1u << SOME) - 1));
+				cancel_before_the_join(routes[i], modes[k], gone);
+				cancel_before_the_join(routes[i], modes[k],
+						       gone ^ ((1u << SOME) - 1));
 			}
 }
 
-/* In zero_copy a send is the sender's until he is told where to put, else while another waits. */
-static void test_a_send_is_told_of_where_it_may_be_staged(void **state)
+/*
+ * In zero_copy the sender may cancel a send until it knows the offer, else while another
+ * send waits.
+ */
+static void test_a_send_that_the_peer_knows_cannot_be_cancelled(void **state)
 {
 	(void)state;
-	for (unsigned i = ways_first; i < WAYS; i++) {
+	for (unsigned i = routes_first; i < ROUTES; i++) {
 		for (unsigned k = 0; k < MODES; k++) {
 			const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = modes[k]};
-			struct ends e;
+			struct endpoints e;
 
-			ends_open(&e, ways[i], &small, &attr);
+			endpoints_open(&e, routes[i], &small, &attr);
 			fill_all();
 			begin(e.a, 0, true);
 			begin(e.a, 1, true);
-			ends_turn(&e);
+			endpoints_turn(&e);
 			if (modes[k] == ORIEL_P2P_ZERO_COPY) {
-				give_up(e.a, &out[0]);
+				cancel_one(e.a, &out[0]);
 				begin(e.b, 1, false);
 			} else {
-				/* The first that waits is the peer's, who may have slots for it. */
+				/*
+				 * The peer knows the first send that waits, and may have
+				 * slots for it.
+				 */
 				keep(e.a, &out[0]);
-				give_up(e.a, &out[1]);
+				cancel_one(e.a, &out[1]);
 				begin(e.a, 1, true);
-				ends_turn(&e);
+				endpoints_turn(&e);
 				begin(e.b, 0, false);
 				begin(e.b, 1, false);
-				assert_int_equal(ends_wait(&e, &out[0]), ORIEL_OK);
-				assert_int_equal(ends_wait(&e, &in[0]), ORIEL_OK);
+				assert_int_equal(endpoints_wait(&e, &out[0]), ORIEL_OK);
+				assert_int_equal(endpoints_wait(&e, &in[0]), ORIEL_OK);
 				assert_memory_equal(to[0], from[0], length_of(0));
 			}
-			assert_int_equal(ends_wait(&e, &in[1]), ORIEL_OK);
-			assert_int_equal(ends_wait(&e, &out[1]), ORIEL_OK);
+			assert_int_equal(endpoints_wait(&e, &in[1]), ORIEL_OK);
+			assert_int_equal(endpoints_wait(&e, &out[1]), ORIEL_OK);
 			assert_memory_equal(to[1], from[1], length_of(1));
 			assert_int_equal(oriel_p2p_cancel(e.a, &out[1]), ORIEL_ERR_STATE);
 			assert_int_equal(oriel_p2p_cancel(e.b, &in[1]), ORIEL_ERR_STATE);
-			ends_close(&e);
+			endpoints_close(&e);
 		}
 	}
 }
 
-/* Receives are granted up to the depth of a channel; those behind are nobody's yet. */
-static void test_receives_behind_the_depth_may_be_given_up(void **state)
+/*
+ * The receiver grants receives up to the depth of a channel; the peer knows of none behind
+ * them.
+ */
+static void test_receives_behind_the_depth_can_be_cancelled(void **state)
 {
 	(void)state;
-	for (unsigned i = ways_first; i < WAYS; i++) {
+	for (unsigned i = routes_first; i < ROUTES; i++) {
 		for (unsigned k = 0; k < MODES; k++) {
 			const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 							    .mode = modes[k],
 							    .depth = 2};
-			struct ends e;
+			struct endpoints e;
 
-			ends_open(&e, ways[i], &small, &attr);
+			endpoints_open(&e, routes[i], &small, &attr);
 			fill_all();
 			for (unsigned n = 0; n < SOME; n++)
 				begin(e.b, n, false);
-			ends_turn(&e);
+			endpoints_turn(&e);
 			keep(e.b, &in[0]);
-			give_up(e.b, &in[3]);
-			give_up(e.b, &in[2]);
+			cancel_one(e.b, &in[3]);
+			cancel_one(e.b, &in[2]);
 			for (unsigned n = 0; n < SOME; n++)
 				if (n < 2 || n > 3)
 					begin(e.a, n, true);
 			for (unsigned n = 0; n < SOME; n++) {
 				if (n == 2 || n == 3)
 					continue;
-				assert_int_equal(ends_wait(&e, &in[n]), ORIEL_OK);
-				assert_int_equal(ends_wait(&e, &out[n]), ORIEL_OK);
+				assert_int_equal(endpoints_wait(&e, &in[n]), ORIEL_OK);
+				assert_int_equal(endpoints_wait(&e, &out[n]), ORIEL_OK);
 				assert_memory_equal(to[n], from[n], length_of(n));
 			}
 			assert_int_equal(to[2][0], 0);
-			ends_close(&e);
+			endpoints_close(&e);
 		}
 	}
 }
 
 #define WORDS 200u
 
-/* What finds no room stays; a receive that nothing has come for goes. */
-static void test_messages_that_wait_may_be_given_up(void **state)
+/*
+ * A message that finds no room stays; a receive for which nothing has arrived can be
+ * cancelled.
+ */
+static void test_messages_that_wait_can_be_cancelled(void **state)
 {
 	static struct oriel_p2p_request said[WORDS], heard[WORDS];
 	static char words[WORDS], got[WORDS];
 
 	(void)state;
-	for (unsigned i = ways_first; i < WAYS; i++) {
-		unsigned kept = 0;
-		struct ends e;
+	for (unsigned i = routes_first; i < ROUTES; i++) {
+		unsigned remaining = 0;
+		struct endpoints e;
 
-		ends_open(&e, ways[i], &small, NULL);
+		endpoints_open(&e, routes[i], &small, NULL);
 		for (unsigned n = 0; n < WORDS; n++) {
 			words[n] = (char)n;
 			assert_int_equal(oriel_p2p_send_control(e.a, 3, &words[n], 1, &said[n]),
 					 ORIEL_OK);
 		}
 		for (unsigned n = 0; n < 50; n++)
-			ends_turn(&e);
+			endpoints_turn(&e);
 		assert_int_equal(said[0].status, ORIEL_OK);
 		assert_int_equal(oriel_p2p_cancel(e.a, &said[0]), ORIEL_ERR_STATE);
 		for (unsigned n = WORDS / 2; n < WORDS; n += 2)
-			give_up(e.a, &said[n]);
+			cancel_one(e.a, &said[n]);
 		assert_int_equal(oriel_p2p_recv_control(e.b, 4, got, 1, &heard[0]), ORIEL_OK);
-		ends_turn(&e);
-		give_up(e.b, &heard[0]);
+		endpoints_turn(&e);
+		cancel_one(e.b, &heard[0]);
 		for (unsigned n = 0; n < WORDS; n++) {
 			if (said[n].status == ORIEL_ERR_ABORTED)
 				continue;
-			assert_int_equal(oriel_p2p_recv_control(e.b, 3, &got[kept], 1,
-								&heard[kept]),
+			assert_int_equal(oriel_p2p_recv_control(e.b, 3, &got[remaining], 1,
+								&heard[remaining]),
 					 ORIEL_OK);
-			assert_int_equal(ends_wait(&e, &heard[kept]), ORIEL_OK);
-			assert_int_equal(got[kept], words[n]);
-			kept++;
+			assert_int_equal(endpoints_wait(&e, &heard[remaining]), ORIEL_OK);
+			assert_int_equal(got[remaining], words[n]);
+			remaining++;
 		}
-		ends_close(&e);
+		endpoints_close(&e);
 	}
 }
 
-/* A message of three cells, of which one has come: into the buffer, or into blocks. */
-static void test_half_a_message(void **state)
+/* A message of three cells, of which one has arrived: into the buffer, or into blocks. */
+static void test_a_receive_of_half_a_message_can_be_cancelled(void **state)
 {
 	static char long_word[5000], room[5000];
 
@@ -242,7 +254,7 @@ static void test_half_a_message(void **state)
 		assert_int_equal(oriel_p2p_mock_create(&attr, &mock), ORIEL_OK);
 		a = oriel_p2p_mock_endpoint(mock, 0);
 		b = oriel_p2p_mock_endpoint(mock, 1);
-		ends_fill(long_word, sizeof(long_word), is_late);
+		endpoints_fill(long_word, sizeof(long_word), is_late);
 		if (!is_late)
 			assert_int_equal(oriel_p2p_recv_control(b, 1, room, 5000, &heard),
 					 ORIEL_OK);
@@ -252,7 +264,7 @@ static void test_half_a_message(void **state)
 		if (is_late) {
 			assert_int_equal(oriel_p2p_recv_control(b, 1, room, 5000, &heard),
 					 ORIEL_OK);
-			give_up(b, &heard);
+			cancel_one(b, &heard);
 			assert_int_equal(oriel_p2p_recv_control(b, 1, room, 5000, &heard),
 					 ORIEL_OK);
 		} else {
@@ -269,13 +281,13 @@ static void test_half_a_message(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nobody_knows_before_they_are_joined),
-		cmocka_unit_test(test_a_send_is_told_of_where_it_may_be_staged),
-		cmocka_unit_test(test_receives_behind_the_depth_may_be_given_up),
-		cmocka_unit_test(test_messages_that_wait_may_be_given_up),
-		cmocka_unit_test(test_half_a_message),
+		cmocka_unit_test(test_any_request_can_be_cancelled_before_the_join),
+		cmocka_unit_test(test_a_send_that_the_peer_knows_cannot_be_cancelled),
+		cmocka_unit_test(test_receives_behind_the_depth_can_be_cancelled),
+		cmocka_unit_test(test_messages_that_wait_can_be_cancelled),
+		cmocka_unit_test(test_a_receive_of_half_a_message_can_be_cancelled),
 	};
 
-	ends_choose(argc, argv);
+	endpoints_choose(argc, argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

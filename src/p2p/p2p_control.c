@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control messages: each is cut into cells of a ring at the receiver, which counts
- * the cells it has taken as a word of the sender's board. A cell is taken when its
- * bytes have a place: in the buffer of a receive, or in blocks for messages that
- * nobody has asked for yet.
+ * Control messages: each is cut into cells of a ring at the receiver, which counts the
+ * cells it has taken in a word of the sender. A cell is taken when its bytes have room: in
+ * the buffer of a receive, or in blocks for unexpected messages. The passes of p2p_run.c
+ * run it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 #include "base/error.h"
 #include "p2p/p2p.h"
 
-/* Cells taken since the sender was told, beyond which it is. */
-#define CONTROL_TELL (P2P_CELLS / 4)
+/* Cells taken since the last report to the sender, at which the next one is due. */
+#define CONTROL_REPORT (P2P_CELLS / 4)
 
-enum oriel_status ori_control_open(struct oriel_p2p *p)
+enum oriel_status ori_control_open(struct oriel_p2p *p2p)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 
 	c->sends.last = &c->sends.first;
 	c->receives.last = &c->receives.first;
@@ -30,88 +30,94 @@ enum oriel_status ori_control_open(struct oriel_p2p *p)
 	return ORIEL_OK;
 }
 
-void ori_control_close(struct oriel_p2p *p)
+void ori_control_close(struct oriel_p2p *p2p)
 {
-	free(p->control.blocks);
+	free(p2p->control.blocks);
 }
 
-void ori_control_send(struct oriel_p2p *p, struct oriel_p2p_request *request)
+void ori_control_send(struct oriel_p2p *p2p, struct oriel_p2p_request *request)
 {
-	ori_p2p_append(&p->control.sends, request);
+	ori_p2p_append(&p2p->control.sends, request);
 }
 
-/* One more cell of the first message. */
-static enum oriel_status control_put(struct oriel_p2p *p, struct oriel_p2p_request *r)
+/* Put one more cell of the first message. */
+static enum oriel_status control_put(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 	unsigned which = c->sent % P2P_CELLS;
-	char *at = p->segment->desk.cells[which];
+	char *at = p2p->segment->local_control.cells[which];
 	uint64_t rest = r->length - r->at, here = rest < P2P_CELL_DATA ? rest : P2P_CELL_DATA;
 	struct p2p_cell cell = {r->tag, (uint32_t)r->length, (uint32_t)r->at, (uint32_t)here, 0};
-	uint64_t there = offsetof(struct p2p_remote_control, cells) + (uint64_t)which * P2P_CELL;
-	struct p2p_local from = p2p_local_control(p, at);
-	struct p2p_remote to = p2p_remote_control(p, there);
-	enum oriel_status st;
+	uint64_t offset = offsetof(struct p2p_remote_control, cells) + (uint64_t)which * P2P_CELL;
+	struct p2p_local from = p2p_local_control(p2p, at);
+	struct p2p_remote to = p2p_remote_control(p2p, offset);
+	enum oriel_status status;
 	uint64_t op;
 
 	memcpy(at, &cell, sizeof(cell));
 	if (here)
 		memcpy(at + sizeof(cell), (const char *)r->buffer + r->at, here);
-	st = p->backend->tell(p, &from, &to, sizeof(cell) + here,
-			      p2p_immediate(P2P_IMM_CELL, 0, which, c->sent / P2P_CELLS + 1), &op);
-	if (st != ORIEL_OK)
-		return st;
+	status = p2p->backend->write_imm(p2p, &from, &to, sizeof(cell) + here,
+					 p2p_immediate(P2P_IMM_CELL, 0, which,
+						       c->sent / P2P_CELLS + 1),
+					 &op);
+	if (status != ORIEL_OK)
+		return status;
 	c->ops[which] = op + 1;
 	c->sent++;
 	r->at += here;
 	return ORIEL_OK;
 }
 
-static bool control_may_put(const struct oriel_p2p *p)
+/* The receiver has taken the cell of the last lap, and the last put from it is done. */
+static bool control_may_put(const struct oriel_p2p *p2p)
 {
-	const struct p2p_control *c = &p->control;
+	const struct p2p_control *c = &p2p->control;
 
-	return c->sent - ori_p2p_word(p, P2P_WORD_CELLS) < P2P_CELLS &&
-	       c->ops[c->sent % P2P_CELLS] <= p->done;
+	return c->sent - ori_p2p_word(p2p, P2P_WORD_CELLS) < P2P_CELLS &&
+	       c->ops[c->sent % P2P_CELLS] <= p2p->done;
 }
 
-static enum oriel_status control_run_sends(struct oriel_p2p *p, bool *has_moved)
+static enum oriel_status control_run_sends(struct oriel_p2p *p2p, bool *has_moved)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 	struct oriel_p2p_request *r;
 
-	if (c->sends.first && ori_p2p_word(p, P2P_WORD_CELLS) > c->sent)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has taken more than was sent");
-	while ((r = c->sends.first) && control_may_put(p)) {
-		enum oriel_status st = control_put(p, r);
+	/* The peer writes this word: a count above @sent would wrap in control_may_put(). */
+	if (c->sends.first && ori_p2p_word(p2p, P2P_WORD_CELLS) > c->sent)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has taken more cells than were sent");
+	while ((r = c->sends.first) && control_may_put(p2p)) {
+		enum oriel_status status = control_put(p2p, r);
 
-		if (st == ORIEL_AGAIN)
+		if (status == ORIEL_AGAIN)
 			return ORIEL_OK;
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 		*has_moved = true;
 		if (r->at == r->length)
-			ori_p2p_finish_first(p, &c->sends, ORIEL_OK);
+			ori_p2p_finish_first(p2p, &c->sends, ORIEL_OK);
 	}
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_control_arrived(struct oriel_p2p *p, uint32_t immediate)
+enum oriel_status ori_control_arrived(struct oriel_p2p *p2p, uint32_t immediate)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 	unsigned which = immediate >> 16 & 0xff;
 	uint64_t number;
 
 	if (which >= P2P_CELLS || immediate >> 24 & 0x3f)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer tells of cell %u", which);
-	/* The one cell of this place that may be on its way. */
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer wrote cell %u, which does not exist",
+				which);
+	/* The one cell of this slot that may be under way. */
 	number = c->next + (which + P2P_CELLS - c->next % P2P_CELLS) % P2P_CELLS;
 	if ((uint16_t)(number / P2P_CELLS + 1) != (uint16_t)immediate ||
 	    c->arrived[which] == (uint16_t)immediate)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer tells of cell %u in lap %u", which,
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"the peer wrote cell %u in lap %u, which is not due", which,
 				immediate & 0xffff);
 	c->arrived[which] = (uint16_t)immediate;
-	p->is_due = true;
+	p2p->is_due = true;
 	return ORIEL_OK;
 }
 
@@ -152,19 +158,19 @@ static void control_remove_message(struct p2p_control *c, uint8_t message)
 	control_free_blocks(c, message);
 }
 
-/* The end of a receive whose message had @total bytes. */
-static void control_finish(struct oriel_p2p *p, struct oriel_p2p_request *r, uint32_t total)
+/* Complete a receive whose message had @total bytes. */
+static void control_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *r, uint32_t total)
 {
 	uint64_t room = r->address;
 
 	r->length = total;
-	ori_p2p_finish(p, r, total > room ? ORIEL_ERR_MISMATCH : ORIEL_OK);
+	ori_p2p_finish(p2p, r, total > room ? ORIEL_ERR_MISMATCH : ORIEL_OK);
 }
 
-/* A whole message comes out of its blocks. */
-static void control_hand_over(struct oriel_p2p *p, uint8_t message)
+/* Copy a whole message out of its blocks. */
+static void control_hand_over(struct oriel_p2p *p2p, uint8_t message)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 	struct oriel_p2p_request *r = c->blocks[message].request;
 	uint32_t total = c->blocks[message].total, at = 0;
 
@@ -175,22 +181,23 @@ static void control_hand_over(struct oriel_p2p *p, uint8_t message)
 			memcpy((char *)r->buffer + at, c->blocks[b].data, here);
 		at += here;
 	}
-	control_finish(p, r, total);
+	control_finish(p2p, r, total);
 	control_remove_message(c, message);
 }
 
-void ori_control_recv(struct oriel_p2p *p, struct oriel_p2p_request *request)
+void ori_control_recv(struct oriel_p2p *p2p, struct oriel_p2p_request *request)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 
 	for (uint8_t m = c->first_message; m != P2P_NO_BLOCK; m = c->blocks[m].next_message) {
 		struct p2p_block *b = &c->blocks[m];
 
+		/* The oldest message of a tag comes first, whole or still arriving. */
 		if (b->request || b->tag != request->tag)
 			continue;
 		b->request = request;
 		if (b->got == b->total)
-			control_hand_over(p, m);
+			control_hand_over(p2p, m);
 		return;
 	}
 	ori_p2p_append(&c->receives, request);
@@ -211,7 +218,7 @@ static struct oriel_p2p_request *control_match(struct p2p_control *c, uint64_t t
 	return r;
 }
 
-/* A message begins: where does it go? False: nowhere now. */
+/* A message begins: choose the receive or the blocks for it. False: there is no room now. */
 static bool control_begin(struct p2p_control *c, const struct p2p_cell *cell)
 {
 	uint32_t blocks = cell->total ? (cell->total + P2P_CELL_DATA - 1) / P2P_CELL_DATA : 1;
@@ -243,15 +250,15 @@ static bool control_begin(struct p2p_control *c, const struct p2p_cell *cell)
 			c->blocks[c->last_message].next_message = c->message;
 		c->last_message = c->message;
 	}
-	c->is_coming = true;
+	c->is_arriving = true;
 	c->total = cell->total;
 	c->got = 0;
 	return true;
 }
 
-static void control_keep(struct oriel_p2p *p, const char *data, uint32_t length)
+static void control_store(struct oriel_p2p *p2p, const char *data, uint32_t length)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 	struct p2p_block *b = &c->blocks[c->message];
 
 	if (length)
@@ -259,88 +266,89 @@ static void control_keep(struct oriel_p2p *p, const char *data, uint32_t length)
 	b->last = c->blocks[b->last].next;
 	b->got += length;
 	if (b->got == b->total && b->request)
-		control_hand_over(p, c->message);
+		control_hand_over(p2p, c->message);
 }
 
-/* The next cell, a copy of whose head is @cell. ORIEL_AGAIN: it has no place. */
-static enum oriel_status control_take(struct oriel_p2p *p, const struct p2p_cell *cell,
+/* Take the next cell, a copy of whose head is @cell. ORIEL_AGAIN: there is no room for it. */
+static enum oriel_status control_take(struct oriel_p2p *p2p, const struct p2p_cell *cell,
 				      const char *data)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 
-	if (!c->is_coming && cell->at == 0 && !control_begin(c, cell))
+	if (!c->is_arriving && cell->at == 0 && !control_begin(c, cell))
 		return ORIEL_AGAIN;
-	/* A message is cut in one way only. */
-	if (!c->is_coming || cell->total != c->total || cell->at != c->got ||
+	/* There is only one way to cut a message into cells. */
+	if (!c->is_arriving || cell->total != c->total || cell->at != c->got ||
 	    cell->length != (c->total - c->got < P2P_CELL_DATA ? c->total - c->got : P2P_CELL_DATA))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"%u bytes at %u of a control message of %u, after %u of %u",
 				cell->length, cell->at, cell->total, c->got, c->total);
 	c->got += cell->length;
 	if (c->request) {
+		/* A message that is too long is consumed, and not stored. */
 		if (c->total <= c->request->address && cell->length)
 			memcpy((char *)c->request->buffer + cell->at, data, cell->length);
 		if (c->got == c->total)
-			control_finish(p, c->request, c->total);
+			control_finish(p2p, c->request, c->total);
 	} else {
-		control_keep(p, data, cell->length);
+		control_store(p2p, data, cell->length);
 	}
 	if (c->got == c->total) {
-		c->is_coming = false;
+		c->is_arriving = false;
 		c->request = NULL;
 	}
 	return ORIEL_OK;
 }
 
-static enum oriel_status control_run_receives(struct oriel_p2p *p, bool *has_moved)
+static enum oriel_status control_run_receives(struct oriel_p2p *p2p, bool *has_moved)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 
 	for (;;) {
 		unsigned which = c->next % P2P_CELLS;
-		const char *at = p->segment->board.cells[which];
+		const char *at = p2p->segment->remote_control.cells[which];
 		struct p2p_cell cell;
-		enum oriel_status st;
+		enum oriel_status status;
 
 		if (c->arrived[which] != (uint16_t)(c->next / P2P_CELLS + 1))
 			break;
-		st = ori_p2p_cell_parse(at, &cell);
-		if (st == ORIEL_OK)
-			st = control_take(p, &cell, at + sizeof(cell));
-		if (st == ORIEL_AGAIN)
+		status = ori_p2p_cell_parse(at, &cell);
+		if (status == ORIEL_OK)
+			status = control_take(p2p, &cell, at + sizeof(cell));
+		if (status == ORIEL_AGAIN)
 			break;
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 		c->next++;
 		*has_moved = true;
 	}
-	if (c->next - c->told < CONTROL_TELL)
+	if (c->next - c->reported < CONTROL_REPORT)
 		return ORIEL_OK;
-	c->told = c->next;
-	return ori_p2p_set_word(p, P2P_WORD_CELLS, c->next);
+	c->reported = c->next;
+	return ori_p2p_set_word(p2p, P2P_WORD_CELLS, c->next);
 }
 
-enum oriel_status ori_control_run(struct oriel_p2p *p, bool *has_moved)
+enum oriel_status ori_control_run(struct oriel_p2p *p2p, bool *has_moved)
 {
-	enum oriel_status st = control_run_receives(p, has_moved);
+	enum oriel_status status = control_run_receives(p2p, has_moved);
 
-	return st == ORIEL_OK && !p->is_leaving ? control_run_sends(p, has_moved) : st;
+	return status == ORIEL_OK && !p2p->is_leaving ? control_run_sends(p2p, has_moved) : status;
 }
 
-bool ori_control_is_idle(const struct oriel_p2p *p)
+bool ori_control_is_idle(const struct oriel_p2p *p2p)
 {
-	return !p->control.sends.first;
+	return !p2p->control.sends.first;
 }
 
-bool ori_control_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
+bool ori_control_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 
 	if (r->kind == P2P_SEND_CONTROL)
 		return r->at == 0 && ori_p2p_take_out(&c->sends, r);
 	if (ori_p2p_take_out(&c->receives, r))
 		return true;
-	/* A message that still comes has its place in blocks, and keeps it. */
+	/* A message that is still arriving has its blocks, and keeps them. */
 	for (uint8_t m = c->first_message; m != P2P_NO_BLOCK; m = c->blocks[m].next_message) {
 		if (c->blocks[m].request != r)
 			continue;
@@ -350,26 +358,26 @@ bool ori_control_take_back(struct oriel_p2p *p, struct oriel_p2p_request *r)
 	return false;
 }
 
-static void control_cancel_list(struct oriel_p2p *p, struct p2p_list *list,
+static void control_cancel_list(struct oriel_p2p *p2p, struct p2p_list *list,
 				enum oriel_status status)
 {
 	while (list->first)
-		ori_p2p_finish_first(p, list, status);
+		ori_p2p_finish_first(p2p, list, status);
 }
 
-void ori_control_cancel(struct oriel_p2p *p, enum oriel_status status)
+void ori_control_cancel(struct oriel_p2p *p2p, enum oriel_status status)
 {
-	struct p2p_control *c = &p->control;
+	struct p2p_control *c = &p2p->control;
 
 	if (c->request)
-		ori_p2p_finish(p, c->request, status);
+		ori_p2p_finish(p2p, c->request, status);
 	c->request = NULL;
-	c->is_coming = false;
+	c->is_arriving = false;
 	for (uint8_t m = c->first_message; m != P2P_NO_BLOCK; m = c->blocks[m].next_message) {
 		if (c->blocks[m].request)
-			ori_p2p_finish(p, c->blocks[m].request, status);
+			ori_p2p_finish(p2p, c->blocks[m].request, status);
 		c->blocks[m].request = NULL;
 	}
-	control_cancel_list(p, &c->sends, status);
-	control_cancel_list(p, &c->receives, status);
+	control_cancel_list(p2p, &c->sends, status);
+	control_cancel_list(p2p, &c->receives, status);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of the caller's as hooks of an end: it puts chunks into a ring and looks
- * whether all workers have come past them. See oriel/dev/copy_group.h for their half.
+ * Threads or kernels of the caller as hooks of an endpoint: the endpoint posts chunks into
+ * a ring and polls whether all workers are past them. oriel/dev/copy_group.h is the
+ * workers' half.
  */
 #include <stdlib.h>
 
@@ -15,49 +16,55 @@
 #include "base/log.h"
 #include "p2p/p2p_context.h"
 
-#define CREW_DEPTH 64u
-#define CREW_DEPTH_MAX 256u
+#define GROUP_DEPTH 64u
+#define GROUP_DEPTH_MAX 256u
 
 static_assert(sizeof(struct oriel_dev_job) == 128 && sizeof(struct oriel_dev_worker) == 128,
 	      "lines of their own");
 
-/* Jobs [oldest, posted) are in the ring; those that the end knows to be done have no slot. */
-struct crew_side {
+/*
+ * Jobs [oldest, posted) are in the ring; a job that the endpoint knows to be done has no
+ * slot.
+ */
+struct group_side {
 	uint64_t oldest, posted;
-	const void *slots[CREW_DEPTH_MAX];
+	const void *slots[GROUP_DEPTH_MAX];
 };
 
 struct oriel_p2p_copy_group {
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 	struct p2p_area area;
 	struct oriel_dev_copy_group device;
 	uint64_t *ended;
-	struct crew_side sides[2];
+	struct group_side sides[2];
 };
 
 /* Jobs that all workers are past. */
-static uint64_t crew_done(const struct oriel_p2p_copy_group *crew, enum oriel_dev_side side)
+static uint64_t group_done(const struct oriel_p2p_copy_group *group, enum oriel_dev_side side)
 {
-	const struct oriel_dev_worker *records = crew->device.records[side];
+	const struct oriel_dev_worker *records = group->device.records[side];
 	uint64_t done = UINT64_MAX;
 
-	for (uint32_t i = 0; i < crew->device.workers; i++) {
-		/* Acquire: with oriel_dev_copy_group_done(), for what the worker wrote. */
-		uint64_t his = oriel_dev_load_acquire(&records[i].done);
+	for (uint32_t i = 0; i < group->device.workers; i++) {
+		/*
+		 * Acquire: with oriel_dev_copy_group_done(), for the bytes that the worker
+		 * wrote.
+		 */
+		uint64_t own = oriel_dev_load_acquire(&records[i].done);
 
-		if (his < done)
-			done = his;
+		if (own < done)
+			done = own;
 	}
 	return done;
 }
 
-static void crew_post(struct oriel_p2p_copy_group *crew, enum oriel_dev_side side,
-		      const struct oriel_p2p_chunk *chunk)
+static void group_post(struct oriel_p2p_copy_group *group, enum oriel_dev_side side,
+		       const struct oriel_p2p_chunk *chunk)
 {
-	struct crew_side *s = &crew->sides[side];
-	struct oriel_dev_job *job = &crew->device.jobs[side][s->posted % crew->device.depth];
+	struct group_side *s = &group->sides[side];
+	struct oriel_dev_job *job = &group->device.jobs[side][s->posted % group->device.depth];
 
-	s->slots[s->posted % crew->device.depth] = chunk->slot;
+	s->slots[s->posted % group->device.depth] = chunk->slot;
 	job->chunk = (struct oriel_dev_chunk){.slot = chunk->slot,
 					      .buffer = chunk->buffer,
 					      .offset = chunk->offset,
@@ -71,16 +78,20 @@ static void crew_post(struct oriel_p2p_copy_group *crew, enum oriel_dev_side sid
 	oriel_dev_store_release(&job->posted, s->posted);
 }
 
-static enum oriel_status crew_ask(struct oriel_p2p_copy_group *crew, enum oriel_dev_side side,
-				  const struct oriel_p2p_chunk *chunk)
+static enum oriel_status group_ask(struct oriel_p2p_copy_group *group, enum oriel_dev_side side,
+				   const struct oriel_p2p_chunk *chunk)
 {
-	struct crew_side *s = &crew->sides[side];
-	uint32_t depth = crew->device.depth;
+	struct group_side *s = &group->sides[side];
+	uint32_t depth = group->device.depth;
 
 	for (uint64_t i = s->oldest; i < s->posted; i++) {
+		/*
+		 * The slot identifies the chunk: it is not reused before the hook returns
+		 * ORIEL_OK.
+		 */
 		if (s->slots[i % depth] != chunk->slot)
 			continue;
-		if (i >= crew_done(crew, side))
+		if (i >= group_done(group, side))
 			return ORIEL_AGAIN;
 		s->slots[i % depth] = NULL;
 		while (s->oldest < s->posted && !s->slots[s->oldest % depth])
@@ -88,40 +99,40 @@ static enum oriel_status crew_ask(struct oriel_p2p_copy_group *crew, enum oriel_
 		return ORIEL_OK;
 	}
 	if (s->posted - s->oldest < depth)
-		crew_post(crew, side, chunk);
+		group_post(group, side, chunk);
 	return ORIEL_AGAIN;
 }
 
-static enum oriel_status crew_pack(void *context, const struct oriel_p2p_chunk *chunk)
+static enum oriel_status group_pack(void *context, const struct oriel_p2p_chunk *chunk)
 {
-	return crew_ask(context, ORIEL_DEV_PACK, chunk);
+	return group_ask(context, ORIEL_DEV_PACK, chunk);
 }
 
-static enum oriel_status crew_unpack(void *context, const struct oriel_p2p_chunk *chunk)
+static enum oriel_status group_unpack(void *context, const struct oriel_p2p_chunk *chunk)
 {
-	return crew_ask(context, ORIEL_DEV_UNPACK, chunk);
+	return group_ask(context, ORIEL_DEV_UNPACK, chunk);
 }
 
-static bool crew_is_inside(const struct oriel_p2p_copy_group *crew)
+static bool group_is_inside(const struct oriel_p2p_copy_group *group)
 {
 	for (unsigned side = 0; side < 2; side++)
-		for (uint32_t i = 0; i < crew->device.workers; i++)
-			if (oriel_dev_load_acquire(&crew->device.records[side][i].inside))
+		for (uint32_t i = 0; i < group->device.workers; i++)
+			if (oriel_dev_load_acquire(&group->device.records[side][i].inside))
 				return true;
 	return false;
 }
 
-static void crew_cancel(void *context, enum oriel_status status)
+static void group_cancel(void *context, enum oriel_status status)
 {
-	struct oriel_p2p_copy_group *crew = context;
-	uint64_t deadline = ori_deadline(crew->hub->timeout_ns);
+	struct oriel_p2p_copy_group *group = context;
+	uint64_t deadline = ori_deadline(group->ctx->timeout_ns);
 
-	oriel_dev_store_release(crew->ended, (uint64_t)(int64_t)status);
-	/* A worker says that it enters, does the same, and looks whether it may. */
+	oriel_dev_store_release(group->ended, (uint64_t)(int64_t)status);
+	/* A worker publishes that it enters, fences as well, and then checks whether it may. */
 	oriel_dev_fence_full();
-	while (crew_is_inside(crew)) {
+	while (group_is_inside(group)) {
 		if (ori_deadline_passed(deadline)) {
-			ori_log(ORIEL_LOG_WARN, "workers of a crew have not left in time");
+			ori_log(ORIEL_LOG_WARN, "workers of a copy group have not left in time");
 			return;
 		}
 		sched_yield();
@@ -131,116 +142,116 @@ static void crew_cancel(void *context, enum oriel_status status)
 const struct oriel_p2p_hooks *oriel_p2p_copy_group_hooks(void)
 {
 	static const struct oriel_p2p_hooks hooks = {.size = sizeof(hooks),
-						     .pack = crew_pack,
-						     .unpack = crew_unpack,
-						     .cancel = crew_cancel};
+						     .pack = group_pack,
+						     .unpack = group_unpack,
+						     .cancel = group_cancel};
 
 	return &hooks;
 }
 
-/* Both rings, what both sides' workers say, and the word that it is over. */
-static enum oriel_status crew_fill(struct oriel_p2p_copy_group *crew)
+/* Lay out both rings, the records of both sides' workers, and the word that ends them. */
+static enum oriel_status group_fill(struct oriel_p2p_copy_group *group)
 {
-	struct oriel_dev_copy_group *d = &crew->device;
+	struct oriel_dev_copy_group *d = &group->device;
 	size_t jobs = d->depth * sizeof(*d->jobs[0]), records = d->workers * sizeof(*d->records[0]);
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = ori_area_open(&crew->area, 2 * (jobs + records) + ORIEL_DEV_LINE);
-	if (st == ORIEL_OK)
-		st = ori_p2p_context_pin(crew->hub, &crew->area);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_area_open(&group->area, 2 * (jobs + records) + ORIEL_DEV_LINE);
+	if (status == ORIEL_OK)
+		status = ori_p2p_context_pin(group->ctx, &group->area);
+	if (status != ORIEL_OK)
+		return status;
 	for (unsigned side = 0; side < 2; side++) {
-		char *at = crew->area.base + side * (jobs + records);
+		char *at = group->area.base + side * (jobs + records);
 
 		d->jobs[side] = (struct oriel_dev_job *)(void *)at;
 		d->records[side] = (struct oriel_dev_worker *)(void *)(at + jobs);
 	}
-	crew->ended = (uint64_t *)(void *)(crew->area.base + 2 * (jobs + records));
-	d->ended = crew->ended;
+	group->ended = (uint64_t *)(void *)(group->area.base + 2 * (jobs + records));
+	d->ended = group->ended;
 	return ORIEL_OK;
 }
 
-static void crew_close(struct oriel_p2p_copy_group *crew)
+static void group_close(struct oriel_p2p_copy_group *group)
 {
-	/* Who has never entered may still be about to. */
-	if (crew->ended && !oriel_dev_load_acquire(crew->ended))
-		crew_cancel(crew, ORIEL_ERR_ABORTED);
-	ori_p2p_context_unpin(crew->hub, &crew->area);
-	if (crew->area.mem)
-		ori_area_close(&crew->area);
-	ori_handle_free(crew);
+	/* A worker that has never entered may still be about to. */
+	if (group->ended && !oriel_dev_load_acquire(group->ended))
+		group_cancel(group, ORIEL_ERR_ABORTED);
+	ori_p2p_context_unpin(group->ctx, &group->area);
+	if (group->area.mem)
+		ori_area_close(&group->area);
+	ori_handle_free(group);
 }
 
-/* The area is private by now: workers in the child see that it is over. */
-static void crew_fork_one(void *object)
+/* The area is private by now: workers in the child see that it has ended. */
+static void group_fork_one(void *object)
 {
-	const struct oriel_p2p_copy_group *crew = object;
+	const struct oriel_p2p_copy_group *group = object;
 
-	oriel_dev_store_release(crew->ended, (uint64_t)(int64_t)ORIEL_ERR_FORKED);
+	oriel_dev_store_release(group->ended, (uint64_t)(int64_t)ORIEL_ERR_FORKED);
 }
 
-static void crew_fork_child(void)
+static void group_fork_child(void)
 {
-	ori_handle_each(ORI_HANDLE_P2P_CREW, crew_fork_one);
+	ori_handle_each(ORI_HANDLE_P2P_CREW, group_fork_one);
 }
 
-enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *hub,
+enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 					      const struct oriel_p2p_copy_group_attr *caller,
 					      struct oriel_p2p_copy_group **out)
 {
-	static const struct ori_fork_hook hook = {.child = crew_fork_child};
+	static const struct ori_fork_hook hook = {.child = group_fork_child};
 	struct oriel_p2p_copy_group_attr attr;
-	struct oriel_p2p_copy_group *crew;
-	enum oriel_status st = ori_handle_check(hub, ORI_HANDLE_P2P_CONTEXT, __func__);
+	struct oriel_p2p_copy_group *group;
+	enum oriel_status status = ori_handle_check(ctx, ORI_HANDLE_P2P_CONTEXT, __func__);
 
-	if (st == ORIEL_OK)
-		st = ori_attr_read("oriel_p2p_copy_group_attr", caller, &attr, sizeof(attr));
-	if (st != ORIEL_OK)
-		return st;
+	if (status == ORIEL_OK)
+		status = ori_attr_read("oriel_p2p_copy_group_attr", caller, &attr, sizeof(attr));
+	if (status != ORIEL_OK)
+		return status;
 	if (!out)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_copy_group_create: crew is NULL");
-	if (attr.workers > ORIEL_DEV_COPY_GROUP || attr.depth > CREW_DEPTH_MAX)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_copy_group_create: group is NULL");
+	if (attr.workers > ORIEL_DEV_COPY_GROUP || attr.depth > GROUP_DEPTH_MAX)
 		return ori_fail(ORIEL_ERR_RANGE,
-				"a crew of %u workers and %u chunks, not %u and %u", attr.workers,
-				attr.depth, ORIEL_DEV_COPY_GROUP, CREW_DEPTH_MAX);
-	crew = ori_handle_alloc(ORI_HANDLE_P2P_CREW, sizeof(*crew));
-	if (!crew)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a crew");
-	crew->hub = hub;
-	crew->device = (struct oriel_dev_copy_group){
+				"a copy group of %u workers and %u chunks, not %u and %u at most",
+				attr.workers, attr.depth, ORIEL_DEV_COPY_GROUP, GROUP_DEPTH_MAX);
+	group = ori_handle_alloc(ORI_HANDLE_P2P_CREW, sizeof(*group));
+	if (!group)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a copy group");
+	group->ctx = ctx;
+	group->device = (struct oriel_dev_copy_group){
 		.magic = ORIEL_DEV_MAGIC,
 		.version = ORIEL_DEV_VERSION,
 		.workers = attr.workers ? attr.workers : 1,
-		.depth = attr.depth ? attr.depth : CREW_DEPTH,
-		.timeout_ns = attr.timeout_ns ? attr.timeout_ns : hub->timeout_ns,
+		.depth = attr.depth ? attr.depth : GROUP_DEPTH,
+		.timeout_ns = attr.timeout_ns ? attr.timeout_ns : ctx->timeout_ns,
 	};
-	st = crew_fill(crew);
-	if (st != ORIEL_OK) {
-		crew_close(crew);
-		return st;
+	status = group_fill(group);
+	if (status != ORIEL_OK) {
+		group_close(group);
+		return status;
 	}
 	ori_fork_add(ORI_FORK_CREW, &hook);
-	ori_handle_open(crew, NULL);
-	*out = crew;
+	ori_handle_open(group, NULL);
+	*out = group;
 	return ORIEL_OK;
 }
 
-void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *crew)
+void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group)
 {
-	if (ori_handle_shut(crew, ORI_HANDLE_P2P_CREW, __func__))
-		crew_close(crew);
+	if (ori_handle_shut(group, ORI_HANDLE_P2P_CREW, __func__))
+		group_close(group);
 }
 
-enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *crew,
+enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *group,
 					      struct oriel_dev_copy_group *device)
 {
-	enum oriel_status st = ori_handle_check(crew, ORI_HANDLE_P2P_CREW, __func__);
+	enum oriel_status status = ori_handle_check(group, ORI_HANDLE_P2P_CREW, __func__);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!device)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_copy_group_device: device is NULL");
-	*device = crew->device;
+	*device = group->device;
 	return ORIEL_OK;
 }

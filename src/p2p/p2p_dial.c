@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* TCP connections to contexts of other machines; the control socket calls it. */
 #include "p2p/p2p_dial.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include "base/error.h"
 #include "bootstrap/endpoint.h"
 
-#define DIAL_PATIENCE_NS UINT64_C(3000000000) /* with an address */
+#define DIAL_PATIENCE_NS UINT64_C(3000000000) /* for an address */
 #define DIAL_PAUSE_NS UINT64_C(100000000)     /* between rounds */
 
 static_assert(2 * sizeof(struct p2p_token) <= ORI_AUTH_BODY_MAX, "a MAC covers them");
@@ -43,17 +44,17 @@ static struct ori_address dial_v6(const void *host, uint16_t port)
 	return a;
 }
 
-/* Address number @attempt of the hub at @to; family 0: there are no more. */
+/* Address number @attempt of the context at @to; family 0: there are no more. */
 static struct ori_address dial_address(const struct p2p_address *from, const struct p2p_address *to,
 				       unsigned attempt)
 {
 	const struct ori_address none = {0};
 
 	/* Two virtual nodes of one machine. */
-	if (from->place == to->place && attempt < 2)
+	if (from->kernel == to->kernel && attempt < 2)
 		return attempt ? dial_v6(&in6addr_loopback, to->port)
 			       : dial_v4(htonl(INADDR_LOOPBACK), to->port);
-	if (from->place == to->place)
+	if (from->kernel == to->kernel)
 		return none;
 	if (to->hosts.is_ipv6)
 		return attempt ? none : dial_v6(to->hosts.of, to->port);
@@ -74,7 +75,7 @@ void ori_p2p_name(const struct p2p_address *from, const struct p2p_address *to, 
 			 ori_endpoint_text(&first, where));
 }
 
-/* All addresses have been tried. */
+/* End a round in which all addresses have been tried. */
 static enum oriel_status dial_end_round(struct p2p_dial *d, const struct p2p_address *from,
 					const struct p2p_address *to)
 {
@@ -82,22 +83,24 @@ static enum oriel_status dial_end_round(struct p2p_dial *d, const struct p2p_add
 	char text[ORI_ENDPOINT_LENGTH];
 
 	if (d->strange)
-		return ori_fail(ORIEL_ERR_AUTH,
-				"the hub of process %u, called at %s, has another ORIEL_JOB_KEY, "
-				"or another one answers there",
-				to->pid, ori_endpoint_text(&first, text));
+		return ori_fail(
+			ORIEL_ERR_AUTH,
+			"the context of process %u at %s has another ORIEL_JOB_KEY, or another "
+			"process answers there",
+			to->pid, ori_endpoint_text(&first, text));
 	if (!d->attempt)
-		return ori_fail(ORIEL_ERR_PEER, "process %u has no address that others reach",
-				to->pid);
+		return ori_fail(ORIEL_ERR_PEER,
+				"process %u has no address that other machines reach", to->pid);
 	if (!d->silent)
-		return ori_fail(ORIEL_ERR_PEER, "process %u has gone: nobody listens at %s",
+		return ori_fail(ORIEL_ERR_PEER, "process %u has exited: no process listens at %s",
 				to->pid, ori_endpoint_text(&first, text));
+	/* An address that stayed silent may answer later: the next round begins after a pause. */
 	d->attempt = d->refused = d->silent = 0;
 	d->deadline = ori_deadline(DIAL_PAUSE_NS);
 	return ORIEL_AGAIN;
 }
 
-/* Nothing comes of this address. */
+/* Give up this address. */
 static enum oriel_status dial_give_up(struct p2p_dial *d, unsigned *why)
 {
 	ori_p2p_dial_close(d);
@@ -107,6 +110,7 @@ static enum oriel_status dial_give_up(struct p2p_dial *d, unsigned *why)
 	return ORIEL_AGAIN;
 }
 
+/* A refused connection proves that no process listens; other errors may be the network. */
 static unsigned *dial_reason(struct p2p_dial *d, int error)
 {
 	return error == ECONNREFUSED ? &d->refused : &d->silent;
@@ -141,20 +145,20 @@ static enum oriel_status dial_challenge(struct p2p_dial *d)
 	struct p2p_frame frame = {.magic = P2P_FRAME_MAGIC,
 				  .version = P2P_VERSION,
 				  .kind = P2P_CHALLENGE};
-	enum oriel_status st = ori_auth_nonce(d->auth.connector);
+	enum oriel_status status = ori_auth_nonce(d->auth.connector);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	memcpy(frame.challenge.nonce, d->auth.connector, ORI_NONCE_LENGTH);
-	/* So little goes whole on a socket that is new, or not at all. */
+	/* Few bytes are sent whole on a new socket, or not at all. */
 	if (send(d->fd, &frame, sizeof(frame), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(frame))
 		return dial_give_up(d, &d->silent);
 	d->is_challenged = true;
 	return ORIEL_OK;
 }
 
-/* ORIEL_OK: the hub there has said all of a frame, which is in @d->in. */
-static enum oriel_status dial_hear(struct p2p_dial *d)
+/* ORIEL_OK: a whole frame of the context there is in @d->in. */
+static enum oriel_status dial_recv(struct p2p_dial *d)
 {
 	ssize_t n = recv(d->fd, (char *)&d->in + d->in_length, sizeof(d->in) - d->in_length,
 			 MSG_DONTWAIT);
@@ -174,22 +178,22 @@ static enum oriel_status dial_mac_hello(const struct ori_key *key, const struct 
 			    mac);
 }
 
-/* Is it the hub at @to, and does it know the key? */
+/* Is it the context at @to, and does it know the key? */
 static enum oriel_status dial_check_proof(struct p2p_dial *d, const struct ori_key *key,
 					  const struct p2p_address *to)
 {
 	uint8_t mac[ORI_MAC_LENGTH];
 	struct p2p_frame frame;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (ori_p2p_frame_parse(&d->in, sizeof(d->in), &frame) != ORIEL_OK ||
 	    frame.kind != P2P_PROOF)
 		return dial_give_up(d, &d->strange);
 	memcpy(d->auth.acceptor, frame.proof.nonce, ORI_NONCE_LENGTH);
-	st = ori_auth_mac(key, &d->auth, ORI_ROLE_ACCEPTOR, to->token.hub, sizeof(to->token.hub),
-			  mac);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_auth_mac(key, &d->auth, ORI_ROLE_ACCEPTOR, to->token.context,
+			      sizeof(to->token.context), mac);
+	if (status != ORIEL_OK)
+		return status;
 	return ori_auth_equal(mac, frame.proof.mac) ? ORIEL_OK : dial_give_up(d, &d->strange);
 }
 
@@ -197,20 +201,20 @@ enum oriel_status ori_p2p_dial(struct p2p_dial *d, const struct ori_key *key,
 			       const struct p2p_address *from, const struct p2p_address *to,
 			       int *fd, struct p2p_hello *hello)
 {
-	enum oriel_status st = d->is_challenged ? ORIEL_OK : dial_connect(d, from, to);
+	enum oriel_status status = d->is_challenged ? ORIEL_OK : dial_connect(d, from, to);
 
-	if (st == ORIEL_OK && !d->is_challenged)
-		st = dial_challenge(d);
-	if (st == ORIEL_OK)
-		st = dial_hear(d);
-	if (st == ORIEL_OK)
-		st = dial_check_proof(d, key, to);
-	if (st != ORIEL_OK)
-		return st;
+	if (status == ORIEL_OK && !d->is_challenged)
+		status = dial_challenge(d);
+	if (status == ORIEL_OK)
+		status = dial_recv(d);
+	if (status == ORIEL_OK)
+		status = dial_check_proof(d, key, to);
+	if (status != ORIEL_OK)
+		return status;
 	*hello = (struct p2p_hello){.to = to->token, .from = from->token};
-	st = dial_mac_hello(key, &d->auth, hello, hello->mac);
-	if (st != ORIEL_OK)
-		return st;
+	status = dial_mac_hello(key, &d->auth, hello, hello->mac);
+	if (status != ORIEL_OK)
+		return status;
 	*fd = d->fd;
 	d->fd = -1;
 	ori_p2p_dial_close(d);
@@ -220,41 +224,46 @@ enum oriel_status ori_p2p_dial(struct p2p_dial *d, const struct ori_key *key,
 enum oriel_status ori_p2p_probe(struct p2p_dial *d, const struct p2p_address *from,
 				const struct p2p_address *to)
 {
-	enum oriel_status st = dial_connect(d, from, to);
+	enum oriel_status status = dial_connect(d, from, to);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		ori_p2p_dial_close(d);
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		d->attempt = d->refused = d->silent = 0;
-	return st;
+	return status;
 }
 
-enum oriel_status ori_p2p_prove(const struct ori_key *key, const struct p2p_token *hub,
+enum oriel_status ori_p2p_prove(const struct ori_key *key, const struct p2p_token *own,
 				struct ori_auth *auth, const struct p2p_challenge *challenge,
 				struct p2p_proof *proof)
 {
-	enum oriel_status st = ori_auth_nonce(auth->acceptor);
+	enum oriel_status status = ori_auth_nonce(auth->acceptor);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	memcpy(auth->connector, challenge->nonce, ORI_NONCE_LENGTH);
 	memcpy(proof->nonce, auth->acceptor, ORI_NONCE_LENGTH);
-	return ori_auth_mac(key, auth, ORI_ROLE_ACCEPTOR, hub->hub, sizeof(hub->hub), proof->mac);
+	return ori_auth_mac(key, auth, ORI_ROLE_ACCEPTOR, own->context, sizeof(own->context),
+			    proof->mac);
 }
 
 enum oriel_status ori_p2p_check_hello(const struct ori_key *key, const struct ori_auth *auth,
 				      const struct p2p_hello *hello)
 {
 	uint8_t mac[ORI_MAC_LENGTH];
-	enum oriel_status st = dial_mac_hello(key, auth, hello, mac);
+	enum oriel_status status = dial_mac_hello(key, auth, hello, mac);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	return ori_auth_equal(mac, hello->mac) ? ORIEL_OK : ORIEL_ERR_AUTH;
 }
 
 void ori_p2p_tune(int fd)
 {
+	/*
+	 * Keepalive covers an idle connection, TCP_USER_TIMEOUT data without an
+	 * acknowledgement.
+	 */
 	int on = 1, idle = 10, interval = 5, count = 4;
 	unsigned silence_ms = 30000;
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How ends begin and end. */
+/* How endpoints begin and end: attributes that differ, destroyed peers, threads. */
 #include <unistd.h>
 
 #include "p2p/pair_of_endpoints_test.h"
 
-static void ends_that_differ(const struct oriel_p2p_attr *a, const struct oriel_p2p_attr *b,
-			     enum ends_way way, const char *text)
+static void endpoints_that_differ(const struct oriel_p2p_attr *a, const struct oriel_p2p_attr *b,
+				  enum endpoints_route route, const char *text)
 {
-	uint64_t deadline = ori_deadline(ENDS_PATIENCE_NS);
+	uint64_t deadline = ori_deadline(ENDPOINTS_PATIENCE_NS);
 	char address[2][ORIEL_P2P_ADDRESS];
 	struct oriel_p2p_request r;
 	char data[8];
-	struct ends e;
+	struct endpoints e;
 
-	ends_create(&e, way, &small, a);
+	endpoints_create(&e, route, &small, a);
 	oriel_p2p_destroy(e.b);
-	assert_int_equal(oriel_p2p_create(e.hubs[1], b, &e.b), ORIEL_OK);
+	assert_int_equal(oriel_p2p_create(e.contexts[1], b, &e.b), ORIEL_OK);
 	assert_int_equal(oriel_p2p_address(e.a, address[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_address(e.b, address[1]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_connect(e.a, address[1], ORIEL_P2P_ADDRESS, 0), ORIEL_OK);
@@ -23,17 +23,17 @@ static void ends_that_differ(const struct oriel_p2p_attr *a, const struct oriel_
 	assert_int_equal(oriel_p2p_recv_control(e.a, 0, data, 8, &r), ORIEL_OK);
 	while (oriel_p2p_check(e.a) >= 0 || oriel_p2p_check(e.b) >= 0) {
 		assert_false(ori_deadline_passed(deadline));
-		ends_turn(&e);
+		endpoints_turn(&e);
 	}
 	assert_int_equal(oriel_p2p_check(e.a), ORIEL_ERR_MISMATCH);
 	assert_non_null(strstr(oriel_last_error(), text));
 	assert_int_equal(oriel_p2p_check(e.b), ORIEL_ERR_MISMATCH);
 	assert_non_null(strstr(oriel_last_error(), text));
 	assert_int_equal(r.status, ORIEL_ERR_MISMATCH);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-static void test_ends_that_differ_are_told_so_both(void **state)
+static void test_both_endpoints_report_attributes_that_differ(void **state)
 {
 	const struct oriel_p2p_attr zero = {.size = sizeof(zero), .mode = ORIEL_P2P_ZERO_COPY};
 	const struct oriel_p2p_attr copy = {.size = sizeof(copy), .mode = ORIEL_P2P_COPY_BASED};
@@ -46,43 +46,46 @@ static void test_ends_that_differ_are_told_so_both(void **state)
 					    .queues = 4};
 
 	(void)state;
-	for (unsigned i = peers_first; i < WAYS; i++) {
-		ends_that_differ(&zero, &copy, ways[i], "zero_copy");
-		ends_that_differ(&copy, &two, ways[i], "channels");
+	for (unsigned i = peers_first; i < ROUTES; i++) {
+		endpoints_that_differ(&zero, &copy, routes[i], "zero_copy");
+		endpoints_that_differ(&copy, &two, routes[i], "channels");
 	}
-	ends_that_differ(&zero, &four, ENDS_RDMA, "queues");
+	endpoints_that_differ(&zero, &four, ENDPOINTS_RDMA, "queues");
 }
 
-/* The one that is left sees what had come, and then that the other has gone. */
-static void destroyed_ends_are_noticed(enum ends_way way, enum oriel_p2p_mode mode)
+/*
+ * The endpoint that is left gets the data that had arrived, and then reports that the peer
+ * left.
+ */
+static void destroyed_ends_are_noticed(enum endpoints_route route, enum oriel_p2p_mode mode)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 2};
 	struct oriel_p2p_request out, sent, in[4];
 	static char from[LONG], to[LONG];
 	struct oriel_p2p_buffer f = buffer(from, LONG, NULL), t = buffer(to, LONG, NULL);
 	char word[8];
-	struct ends e;
+	struct endpoints e;
 	char who[60];
 
-	ends_open(&e, way, &small, &attr);
-	ends_fill(from, LONG, 3);
+	endpoints_open(&e, route, &small, &attr);
+	endpoints_fill(from, LONG, 3);
 	assert_int_equal(oriel_p2p_recv(e.b, 0, &t, &in[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv(e.b, 0, &t, &in[1]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv_control(e.b, 5, word, 8, &in[2]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv_control(e.b, 6, word, 8, &in[3]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send(e.a, 0, &f, &out), ORIEL_OK);
-	assert_int_equal(ends_wait(&e, &out), ORIEL_OK);
+	assert_int_equal(endpoints_wait(&e, &out), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(e.a, 5, "last", 5, &sent), ORIEL_OK);
 	while (sent.status == ORIEL_AGAIN)
-		ends_turn(&e);
+		endpoints_turn(&e);
 	assert_int_equal(oriel_p2p_drain(e.a, 0), ORIEL_OK);
-	/* Nobody wants that. */
+	/* The peer receives none of it. */
 	assert_int_equal(oriel_p2p_send(e.a, 1, &f, &out), ORIEL_OK);
 	assert_int_equal(oriel_p2p_drain(e.a, 10000000), ORIEL_ERR_TIMEOUT);
 	oriel_p2p_destroy(e.a);
 	assert_int_equal(out.status, ORIEL_ERR_ABORTED);
 	e.a = e.b;
-	assert_int_equal(ends_wait(&e, &in[3]), ORIEL_ERR_PEER);
+	assert_int_equal(endpoints_wait(&e, &in[3]), ORIEL_ERR_PEER);
 	assert_int_equal(in[0].status, ORIEL_OK);
 	assert_memory_equal(from, to, LONG);
 	assert_int_equal(in[2].status, ORIEL_OK);
@@ -90,58 +93,58 @@ static void destroyed_ends_are_noticed(enum ends_way way, enum oriel_p2p_mode mo
 	assert_string_equal(word, "last");
 	assert_int_equal(oriel_p2p_send(e.b, 0, &f, &out), ORIEL_ERR_PEER);
 	snprintf(who, sizeof(who), "the peer, process %d%s", (int)getpid(),
-		 way == ENDS_FAR ? " at 127.0.0.1:" : ", ");
+		 route == ENDPOINTS_INTERNODE ? " at 127.0.0.1:" : ", ");
 	assert_non_null(strstr(oriel_last_error(), who));
-	assert_non_null(strstr(oriel_last_error(), ", has destroyed its end"));
-	ends_close(&e);
+	assert_non_null(strstr(oriel_last_error(), ", has destroyed its endpoint"));
+	endpoints_close(&e);
 }
 
-static void test_destroyed_ends_are_noticed(void **state)
+static void test_destroyed_endpoints_are_noticed(void **state)
 {
 	(void)state;
-	for (unsigned i = peers_first; i < WAYS; i++)
+	for (unsigned i = peers_first; i < ROUTES; i++)
 		for (unsigned k = 0; k < MODES; k++)
-			destroyed_ends_are_noticed(ways[i], modes[k]);
+			destroyed_ends_are_noticed(routes[i], modes[k]);
 }
 
 #define WORDS 40u
 
-/* Everything there is, in both directions. */
+/* All kinds of requests, in both directions. */
 struct bustle {
 	struct oriel_p2p_request out[2], in[2], said[WORDS], heard[WORDS];
 	char from[2][LONG], to[2][LONG], words[WORDS][3000], room[WORDS][3000];
 };
 
-static void bustle_begin(struct oriel_p2p *p, struct bustle *b)
+static void bustle_begin(struct oriel_p2p *p2p, struct bustle *b)
 {
 	for (unsigned c = 0; c < 2; c++) {
 		struct oriel_p2p_buffer f = buffer(b->from[c], LONG, NULL),
 					t = buffer(b->to[c], LONG, NULL);
 
-		ends_fill(b->from[c], LONG, c);
-		assert_int_equal(oriel_p2p_send(p, c, &f, &b->out[c]), ORIEL_OK);
-		assert_int_equal(oriel_p2p_recv(p, c, &t, &b->in[c]), ORIEL_OK);
+		endpoints_fill(b->from[c], LONG, c);
+		assert_int_equal(oriel_p2p_send(p2p, c, &f, &b->out[c]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv(p2p, c, &t, &b->in[c]), ORIEL_OK);
 	}
 	for (unsigned i = 0; i < WORDS; i++) {
-		ends_fill(b->words[i], 3000, i);
-		assert_int_equal(oriel_p2p_send_control(p, i, b->words[i], 3000, &b->said[i]),
+		endpoints_fill(b->words[i], 3000, i);
+		assert_int_equal(oriel_p2p_send_control(p2p, i, b->words[i], 3000, &b->said[i]),
 				 ORIEL_OK);
-		assert_int_equal(oriel_p2p_recv_control(p, i, b->room[i], 3000, &b->heard[i]),
+		assert_int_equal(oriel_p2p_recv_control(p2p, i, b->room[i], 3000, &b->heard[i]),
 				 ORIEL_OK);
 	}
 }
 
-/* Each has ended, well or with @status or @other; what came is right. */
-static void bustle_check(struct ends *e, const struct bustle *b, enum oriel_status status,
+/* Each request has ended, well or with @expected or @other; data that was received is right. */
+static void bustle_check(struct endpoints *e, const struct bustle *b, enum oriel_status expected,
 			 enum oriel_status other)
 {
 	const struct oriel_p2p_request *all[] = {b->out, b->in, b->said, b->heard};
 
 	for (unsigned k = 0; k < 4; k++) {
 		for (unsigned i = 0; i < (k < 2 ? 2 : WORDS); i++) {
-			enum oriel_status st = ends_wait(e, &all[k][i]);
+			enum oriel_status status = endpoints_wait(e, &all[k][i]);
 
-			assert_true(st == ORIEL_OK || st == status || st == other);
+			assert_true(status == ORIEL_OK || status == expected || status == other);
 		}
 	}
 	for (unsigned c = 0; c < 2; c++)
@@ -152,21 +155,21 @@ static void bustle_check(struct ends *e, const struct bustle *b, enum oriel_stat
 			assert_memory_equal(b->room[i], b->words[i], 3000);
 }
 
-/* Before they are joined, too: then the other one waits as long as it may. */
-static void destroyed_after(enum ends_way way, enum oriel_p2p_mode mode, unsigned steps)
+/* Before they are joined, too: then the other endpoint waits until its timeout. */
+static void destroyed_after(enum endpoints_route route, enum oriel_p2p_mode mode, unsigned steps)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = mode,
 					    .channels = 2,
 					    .depth = 3};
-	struct oriel_p2p_context_attr hub = small;
+	struct oriel_p2p_context_attr context = small;
 	struct bustle *bustle = calloc(2, sizeof(*bustle));
 	char address[2][ORIEL_P2P_ADDRESS];
-	struct ends e;
+	struct endpoints e;
 
 	assert_non_null(bustle);
-	hub.timeout_ns = 100000000;
-	ends_create(&e, way, &hub, &attr);
+	context.timeout_ns = 100000000;
+	endpoints_create(&e, route, &context, &attr);
 	assert_int_equal(oriel_p2p_address(e.a, address[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_address(e.b, address[1]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_connect(e.a, address[1], ORIEL_P2P_ADDRESS, 0), ORIEL_OK);
@@ -174,36 +177,36 @@ static void destroyed_after(enum ends_way way, enum oriel_p2p_mode mode, unsigne
 	bustle_begin(e.a, &bustle[0]);
 	bustle_begin(e.b, &bustle[1]);
 	for (unsigned i = 0; i < steps; i++)
-		ends_turn(&e);
+		endpoints_turn(&e);
 	oriel_p2p_destroy(e.a);
 	e.a = e.b;
 	bustle_check(&e, &bustle[0], ORIEL_ERR_ABORTED, ORIEL_ERR_TIMEOUT);
 	bustle_check(&e, &bustle[1], ORIEL_ERR_PEER, ORIEL_ERR_TIMEOUT);
-	ends_close(&e);
+	endpoints_close(&e);
 	free(bustle);
 }
 
-static void test_ends_may_be_destroyed_after_any_step(void **state)
+static void test_endpoints_may_be_destroyed_after_any_step(void **state)
 {
 	(void)state;
-	for (unsigned i = peers_first; i < WAYS; i++)
+	for (unsigned i = peers_first; i < ROUTES; i++)
 		for (unsigned k = 0; k < MODES; k++)
 			for (unsigned steps = 0; steps < 24; steps += 1 + steps / 8)
-				destroyed_after(ways[i], modes[k], steps);
+				destroyed_after(routes[i], modes[k], steps);
 }
 
-static void test_a_peer_that_does_not_come_is_a_timeout(void **state)
+static void test_a_missing_peer_is_a_timeout(void **state)
 {
 	(void)state;
-	for (unsigned i = peers_first; i < WAYS; i++) {
+	for (unsigned i = peers_first; i < ROUTES; i++) {
 		char address[ORIEL_P2P_ADDRESS], data[8];
 		struct oriel_p2p_request r;
-		struct ends e;
+		struct endpoints e;
 
 		for (unsigned k = 0; k < 2; k++) {
 			struct oriel_p2p *mine;
 
-			ends_create(&e, ways[i], &small, NULL);
+			endpoints_create(&e, routes[i], &small, NULL);
 			mine = k ? e.a : e.b;
 			assert_int_equal(oriel_p2p_address(k ? e.b : e.a, address), ORIEL_OK);
 			assert_int_equal(oriel_p2p_connect(mine, address, sizeof(address), 1000000),
@@ -214,36 +217,36 @@ static void test_a_peer_that_does_not_come_is_a_timeout(void **state)
 			assert_int_equal(oriel_p2p_wait(mine, &r, 0), ORIEL_ERR_TIMEOUT);
 			assert_non_null(strstr(oriel_last_error(), "has not connected"));
 			assert_int_equal(r.status, ORIEL_ERR_TIMEOUT);
-			ends_close(&e);
+			endpoints_close(&e);
 		}
 	}
 }
 
-static void test_wrong_arguments_are_refused(void **state)
+static void test_invalid_arguments_are_rejected(void **state)
 {
 	struct oriel_p2p_context_attr bad = {.size = sizeof(bad), .chunk = 100};
 	struct oriel_p2p_attr attr = {.size = sizeof(attr), .channels = 65};
 	struct oriel_p2p_request r;
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 	struct oriel_p2p_memory *memory;
 	struct oriel_p2p_buffer b;
-	struct oriel_p2p *p;
+	struct oriel_p2p *p2p;
 	char data[64];
-	struct ends e;
+	struct endpoints e;
 
 	(void)state;
-	assert_int_equal(oriel_p2p_context_create(&bad, &hub), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_p2p_context_create(&bad, &ctx), ORIEL_ERR_RANGE);
 	bad = (struct oriel_p2p_context_attr){.size = sizeof(bad), .slots = 8};
-	assert_int_equal(oriel_p2p_context_create(&bad, &hub), ORIEL_ERR_RANGE);
-	ends_open(&e, ENDS_MAPPED, &small, NULL);
-	assert_int_equal(oriel_p2p_create(e.hubs[0], &attr, &p), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_p2p_context_create(&bad, &ctx), ORIEL_ERR_RANGE);
+	endpoints_open(&e, ENDPOINTS_MAPPED, &small, NULL);
+	assert_int_equal(oriel_p2p_create(e.contexts[0], &attr, &p2p), ORIEL_ERR_RANGE);
 	attr = (struct oriel_p2p_attr){.size = sizeof(attr), .mode = 3};
-	assert_int_equal(oriel_p2p_create(e.hubs[0], &attr, &p), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_p2p_create(e.contexts[0], &attr, &p2p), ORIEL_ERR_INVALID);
 	attr = (struct oriel_p2p_attr){.size = sizeof(attr), .channels = 64, .depth = 5};
-	assert_int_equal(oriel_p2p_create(e.hubs[0], &attr, &p), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_p2p_create(e.contexts[0], &attr, &p2p), ORIEL_ERR_RANGE);
 	attr = (struct oriel_p2p_attr){.size = sizeof(attr), .queues = 9};
-	assert_int_equal(oriel_p2p_create(e.hubs[0], &attr, &p), ORIEL_ERR_RANGE);
-	assert_int_equal(oriel_p2p_register(e.hubs[0], data + 1, 62, 0, &memory), ORIEL_OK);
+	assert_int_equal(oriel_p2p_create(e.contexts[0], &attr, &p2p), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_p2p_register(e.contexts[0], data + 1, 62, 0, &memory), ORIEL_OK);
 	b = buffer(data, 62, memory);
 	assert_int_equal(oriel_p2p_send(e.a, 0, &b, &r), ORIEL_ERR_RANGE);
 	b = buffer(data + 1, 63, memory);
@@ -251,16 +254,16 @@ static void test_wrong_arguments_are_refused(void **state)
 	b = buffer(data + 1, 62, memory);
 	assert_int_equal(oriel_p2p_send(e.a, 1, &b, &r), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_p2p_recv(e.b, 0, &b, &r), ORIEL_ERR_INVALID);
-	oriel_p2p_context_destroy(e.hubs[0]);
+	oriel_p2p_context_destroy(e.contexts[0]);
 	assert_int_equal(oriel_last_status(), ORIEL_ERR_STATE);
 	oriel_p2p_unregister(memory);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-/* One end in a thread of its own: what it sends comes back from the other, by another channel. */
+/* One endpoint in a thread of its own: it returns what it receives on another channel. */
 static void *thread_echo(void *argument)
 {
-	struct oriel_p2p *p = argument;
+	struct oriel_p2p *p2p = argument;
 	static char data[2][LONG];
 
 	for (unsigned i = 0; i < 40; i++) {
@@ -268,29 +271,32 @@ static void *thread_echo(void *argument)
 		struct oriel_p2p_request in, out, said, heard;
 		char word[100];
 
-		/* cmocka's checks are for its own thread: the other end sees what is wrong. */
-		if (oriel_p2p_recv(p, 0, &b, &in) != ORIEL_OK ||
-		    oriel_p2p_wait(p, &in, ENDS_PATIENCE_NS) != ORIEL_OK ||
-		    oriel_p2p_send(p, 1, &b, &out) != ORIEL_OK ||
-		    oriel_p2p_recv_control(p, 1, word, sizeof(word), &heard) != ORIEL_OK ||
-		    oriel_p2p_wait(p, &heard, ENDS_PATIENCE_NS) != ORIEL_OK ||
-		    oriel_p2p_send_control(p, 2, word, heard.length, &said) != ORIEL_OK ||
-		    oriel_p2p_wait(p, &said, ENDS_PATIENCE_NS) != ORIEL_OK ||
-		    oriel_p2p_wait(p, &out, ENDS_PATIENCE_NS) != ORIEL_OK)
+		/*
+		 * cmocka's checks are for its own thread: the other endpoint sees what is
+		 * wrong.
+		 */
+		if (oriel_p2p_recv(p2p, 0, &b, &in) != ORIEL_OK ||
+		    oriel_p2p_wait(p2p, &in, ENDPOINTS_PATIENCE_NS) != ORIEL_OK ||
+		    oriel_p2p_send(p2p, 1, &b, &out) != ORIEL_OK ||
+		    oriel_p2p_recv_control(p2p, 1, word, sizeof(word), &heard) != ORIEL_OK ||
+		    oriel_p2p_wait(p2p, &heard, ENDPOINTS_PATIENCE_NS) != ORIEL_OK ||
+		    oriel_p2p_send_control(p2p, 2, word, heard.length, &said) != ORIEL_OK ||
+		    oriel_p2p_wait(p2p, &said, ENDPOINTS_PATIENCE_NS) != ORIEL_OK ||
+		    oriel_p2p_wait(p2p, &out, ENDPOINTS_PATIENCE_NS) != ORIEL_OK)
 			break;
 	}
-	(void)oriel_p2p_drain(p, ENDS_PATIENCE_NS);
+	(void)oriel_p2p_drain(p2p, ENDPOINTS_PATIENCE_NS);
 	return NULL;
 }
 
-static void threads_talk(enum ends_way way, enum oriel_p2p_mode mode)
+static void threads_talk(enum endpoints_route route, enum oriel_p2p_mode mode)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 2};
 	static char from[LONG], to[LONG];
 	pthread_t thread;
-	struct ends e;
+	struct endpoints e;
 
-	ends_open(&e, way, &small, &attr);
+	endpoints_open(&e, route, &small, &attr);
 	assert_int_equal(pthread_create(&thread, NULL, thread_echo, e.b), 0);
 	for (unsigned i = 0; i < 40; i++) {
 		struct oriel_p2p_buffer f = buffer(from, LONG - i, NULL),
@@ -298,66 +304,66 @@ static void threads_talk(enum ends_way way, enum oriel_p2p_mode mode)
 		struct oriel_p2p_request in, out, said, heard;
 		char word[100], back[100];
 
-		ends_fill(from, LONG, i);
-		ends_fill(word, 100, i);
+		endpoints_fill(from, LONG, i);
+		endpoints_fill(word, 100, i);
 		assert_int_equal(oriel_p2p_send_control(e.a, 1, word, i, &said), ORIEL_OK);
 		assert_int_equal(oriel_p2p_recv_control(e.a, 2, back, i, &heard), ORIEL_OK);
 		assert_int_equal(oriel_p2p_send(e.a, 0, &f, &out), ORIEL_OK);
 		assert_int_equal(oriel_p2p_recv(e.a, 1, &t, &in), ORIEL_OK);
-		assert_int_equal(oriel_p2p_wait(e.a, &in, ENDS_PATIENCE_NS), ORIEL_OK);
-		assert_int_equal(oriel_p2p_wait(e.a, &out, ENDS_PATIENCE_NS), ORIEL_OK);
-		assert_int_equal(oriel_p2p_wait(e.a, &said, ENDS_PATIENCE_NS), ORIEL_OK);
-		assert_int_equal(oriel_p2p_wait(e.a, &heard, ENDS_PATIENCE_NS), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(e.a, &in, ENDPOINTS_PATIENCE_NS), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(e.a, &out, ENDPOINTS_PATIENCE_NS), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(e.a, &said, ENDPOINTS_PATIENCE_NS), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(e.a, &heard, ENDPOINTS_PATIENCE_NS), ORIEL_OK);
 		assert_memory_equal(from, to, LONG - i);
 		assert_memory_equal(word, back, i);
 	}
-	/* This end is destroyed while the other one may still be at work. */
+	/* This endpoint is destroyed while the other one may still be working. */
 	oriel_p2p_destroy(e.a);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	e.a = e.b;
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-static void test_threads_talk(void **state)
+static void test_threads_exchange_requests(void **state)
 {
 	(void)state;
-	for (unsigned i = peers_first; i < WAYS; i++)
+	for (unsigned i = peers_first; i < ROUTES; i++)
 		for (unsigned k = 0; k < MODES; k++)
-			threads_talk(ways[i], modes[k]);
+			threads_talk(routes[i], modes[k]);
 }
 
-/* Ends that may be staged to keep a slot each, and so are bounded. */
-static void test_ends_are_as_many_as_slots_allow(void **state)
+/* Endpoints that may receive in staging slots keep a slot each, and so are bounded. */
+static void test_slots_bound_the_number_of_endpoints(void **state)
 {
 	struct oriel_p2p_context_attr attr = {.size = sizeof(attr), .chunk = CHUNK, .slots = 12};
-	struct oriel_p2p *ends[5];
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p *endpoints[5];
+	struct oriel_p2p_context *ctx;
 
 	(void)state;
-	assert_int_equal(oriel_p2p_context_create(&attr, &hub), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&attr, &ctx), ORIEL_OK);
 	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(oriel_p2p_create(hub, NULL, &ends[i]), ORIEL_OK);
-	assert_int_equal(oriel_p2p_create(hub, NULL, &ends[4]), ORIEL_ERR_NOMEM);
-	oriel_p2p_destroy(ends[2]);
-	assert_int_equal(oriel_p2p_create(hub, NULL, &ends[2]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_create(ctx, NULL, &endpoints[i]), ORIEL_OK);
+	assert_int_equal(oriel_p2p_create(ctx, NULL, &endpoints[4]), ORIEL_ERR_NOMEM);
+	oriel_p2p_destroy(endpoints[2]);
+	assert_int_equal(oriel_p2p_create(ctx, NULL, &endpoints[2]), ORIEL_OK);
 	for (unsigned i = 0; i < 4; i++)
-		oriel_p2p_destroy(ends[i]);
+		oriel_p2p_destroy(endpoints[i]);
 	assert_int_equal(oriel_last_status(), ORIEL_ERR_NOMEM);
-	ends_destroy_hub(hub);
+	endpoints_destroy_context(ctx);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ends_that_differ_are_told_so_both),
-		cmocka_unit_test(test_destroyed_ends_are_noticed),
-		cmocka_unit_test(test_ends_may_be_destroyed_after_any_step),
-		cmocka_unit_test(test_a_peer_that_does_not_come_is_a_timeout),
-		cmocka_unit_test(test_wrong_arguments_are_refused),
-		cmocka_unit_test(test_threads_talk),
-		cmocka_unit_test(test_ends_are_as_many_as_slots_allow),
+		cmocka_unit_test(test_both_endpoints_report_attributes_that_differ),
+		cmocka_unit_test(test_destroyed_endpoints_are_noticed),
+		cmocka_unit_test(test_endpoints_may_be_destroyed_after_any_step),
+		cmocka_unit_test(test_a_missing_peer_is_a_timeout),
+		cmocka_unit_test(test_invalid_arguments_are_rejected),
+		cmocka_unit_test(test_threads_exchange_requests),
+		cmocka_unit_test(test_slots_bound_the_number_of_endpoints),
 	};
 
-	ends_choose(argc, argv);
+	endpoints_choose(argc, argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of GPUs: whose it is, and copies by the engines of the hub's own. */
+/*
+ * Memory of GPUs: which pointers are a GPU's, and copies by the engines of the context's
+ * GPU. Contexts and endpoints call it.
+ */
 #include <string.h>
 
 #include <oriel/dev/order.h>
@@ -10,141 +13,150 @@
 #include "base/log.h"
 #include "p2p/p2p.h"
 
-#define GPU_LOOK 256u /* tests in vain between two questions whether the GPU has failed */
+#define GPU_QUERY 256u /* tests between two queries whether the GPU has failed */
 
-enum oriel_status ori_p2p_context_open_gpu(struct oriel_p2p_context *hub,
+enum oriel_status ori_p2p_context_open_gpu(struct oriel_p2p_context *ctx,
 					   const struct ori_gpu *like)
 {
-	enum oriel_status st = like ? ori_gpu_open_again(like, &hub->gpu) : ori_gpu_open(&hub->gpu);
+	enum oriel_status status =
+		like ? ori_gpu_open_again(like, &ctx->gpu) : ori_gpu_open(&ctx->gpu);
 
-	if (st != ORIEL_OK)
-		return st;
-	if (!(hub->gpu.flags & ORI_GPU_STREAM_FLAGS))
+	if (status != ORIEL_OK)
+		return status;
+	if (!(ctx->gpu.flags & ORI_GPU_STREAM_FLAGS))
 		return ori_fail(
 			ORIEL_ERR_UNSUPPORTED,
 			"GPU %s (%s) has no streams that store words of 64 bits: the driver is "
 			"older than 11.7",
-			hub->gpu.pci, hub->gpu.name);
+			ctx->gpu.pci, ctx->gpu.name);
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_p2p_context_pin(struct oriel_p2p_context *hub, struct p2p_area *area)
+enum oriel_status ori_p2p_context_pin(struct oriel_p2p_context *ctx, struct p2p_area *area)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
-	if (!hub->gpu.ops || area->mem->gpu)
+	if (!ctx->gpu.ops || area->mem->gpu)
 		return ORIEL_OK;
-	st = ori_mem_pin(&hub->gpu, area->mem);
-	area->is_pinned = st == ORIEL_OK;
-	return st;
+	status = ori_mem_pin(&ctx->gpu, area->mem);
+	area->is_pinned = status == ORIEL_OK;
+	return status;
 }
 
-void ori_p2p_context_unpin(struct oriel_p2p_context *hub, struct p2p_area *area)
+void ori_p2p_context_unpin(struct oriel_p2p_context *ctx, struct p2p_area *area)
 {
 	if (area->is_pinned)
-		ori_mem_unpin(&hub->gpu, area->mem);
+		ori_mem_unpin(&ctx->gpu, area->mem);
 	area->is_pinned = false;
 }
 
-enum oriel_status ori_p2p_context_register_gpu(struct oriel_p2p_context *hub, char *address,
+enum oriel_status ori_p2p_context_register_gpu(struct oriel_p2p_context *ctx, char *address,
 					       size_t length, uint64_t iova, struct ori_hca_mr **mr,
 					       struct ori_hca_keys *keys)
 {
-	if (hub->needs_flush && !(hub->gpu.flags & ORI_GPU_FLUSHES))
+	if (ctx->needs_flush && !(ctx->gpu.flags & ORI_GPU_FLUSHES))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"what an adapter writes to GPU %s (%s) needs a flush, which its "
+				"GPU %s (%s) needs a flush after the writes of a NIC, which its "
 				"driver does not have",
-				hub->gpu.pci, hub->gpu.name);
-	return ori_hca_register_gpu(hub->ops, hub->hca, &hub->gpu, address, length, iova,
+				ctx->gpu.pci, ctx->gpu.name);
+	return ori_hca_register_gpu(ctx->ops, ctx->hca, &ctx->gpu, address, length, iova,
 				    P2P_ACCESS, mr, keys);
 }
 
-enum oriel_status ori_p2p_context_query(const struct oriel_p2p_context *hub, const void *address,
+enum oriel_status ori_p2p_context_query(const struct oriel_p2p_context *ctx, const void *address,
 					bool *is_gpu)
 {
-	struct ori_gpu_memory_info place = {.kind = ORI_GPU_PAGEABLE};
-	enum oriel_status st = ORIEL_OK;
+	struct ori_gpu_memory_info info = {.kind = ORI_GPU_PAGEABLE};
+	enum oriel_status status = ORIEL_OK;
 
-	if (hub->gpu.ops)
-		st = hub->gpu.ops->query(&hub->gpu, address, &place);
-	if (st == ORIEL_OK)
-		*is_gpu = place.kind != ORI_GPU_PAGEABLE && place.kind != ORI_GPU_PINNED;
-	return st;
+	if (ctx->gpu.ops)
+		status = ctx->gpu.ops->query(&ctx->gpu, address, &info);
+	if (status == ORIEL_OK)
+		*is_gpu = info.kind != ORI_GPU_PAGEABLE && info.kind != ORI_GPU_PINNED;
+	return status;
 }
 
-/* What this process does not see is the driver's to refuse, once memory is shared. */
-bool ori_p2p_context_reaches(const struct oriel_p2p_context *hub, const uint8_t uuid[ORI_GPU_UUID])
+/*
+ * For a GPU that this process does not see the answer is yes: the driver rejects it once
+ * memory is shared.
+ */
+bool ori_p2p_context_reaches(const struct oriel_p2p_context *ctx, const uint8_t uuid[ORI_GPU_UUID])
 {
 	static const uint8_t none[ORI_GPU_UUID];
 	struct ori_gpu_reach reach[P2P_REACH];
 	unsigned count;
 
-	if (!hub->gpu.ops || memcmp(uuid, none, sizeof(none)) == 0)
+	if (!ctx->gpu.ops || memcmp(uuid, none, sizeof(none)) == 0)
 		return false;
-	count = hub->gpu.ops->list_peers(&hub->gpu, reach, P2P_REACH);
+	count = ctx->gpu.ops->list_peers(&ctx->gpu, reach, P2P_REACH);
 	for (unsigned i = 0; i < count; i++)
 		if (memcmp(reach[i].uuid, uuid, sizeof(reach[i].uuid)) == 0)
 			return reach[i].flags & ORI_GPU_ACCESS;
 	return true;
 }
 
-enum oriel_status ori_copy_streams_open(struct oriel_p2p *p)
+enum oriel_status ori_copy_streams_open(struct oriel_p2p *p2p)
 {
-	const struct ori_gpu *gpu = &p->hub->gpu;
-	enum oriel_status st = ORIEL_OK;
+	const struct ori_gpu *gpu = &p2p->ctx->gpu;
+	enum oriel_status status = ORIEL_OK;
 
 	if (!gpu->ops)
 		return ORIEL_OK;
-	st = ori_p2p_context_pin(p->hub, &p->area);
-	for (unsigned i = 0; i < P2P_COPY_STREAMS && st == ORIEL_OK; i++) {
-		p->lanes[i].word = &p->segment->flown[i].count;
-		st = gpu->ops->open_stream(gpu, &p->lanes[i].stream);
+	status = ori_p2p_context_pin(p2p->ctx, &p2p->area);
+	for (unsigned i = 0; i < P2P_COPY_STREAMS && status == ORIEL_OK; i++) {
+		p2p->copy_streams[i].word = &p2p->segment->flown[i].count;
+		status = gpu->ops->open_stream(gpu, &p2p->copy_streams[i].stream);
 	}
-	return st;
+	return status;
 }
 
-void ori_copy_streams_close(struct oriel_p2p *p)
+void ori_copy_streams_close(struct oriel_p2p *p2p)
 {
 	for (unsigned i = 0; i < P2P_COPY_STREAMS; i++)
-		if (p->lanes[i].stream)
-			p->hub->gpu.ops->close_stream(&p->hub->gpu, p->lanes[i].stream);
-	ori_p2p_context_unpin(p->hub, &p->area);
+		if (p2p->copy_streams[i].stream)
+			p2p->ctx->gpu.ops->close_stream(&p2p->ctx->gpu,
+							p2p->copy_streams[i].stream);
+	ori_p2p_context_unpin(p2p->ctx, &p2p->area);
 }
 
-enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p, enum p2p_copy_use use, void *to,
+enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p2p, enum p2p_copy_use use, void *to,
 				       const void *from, size_t length, uint64_t *copy)
 {
-	const struct ori_gpu *gpu = &p->hub->gpu;
-	struct p2p_copy_stream *lane = &p->lanes[use];
+	const struct ori_gpu *gpu = &p2p->ctx->gpu;
+	struct p2p_copy_stream *copy_stream = &p2p->copy_streams[use];
 
-	lane->begun++;
-	/* Release: a peer that closes and sees nobody inside sees that this may still write. */
+	copy_stream->begun++;
+	/*
+	 * Release: a peer that closes and sees busy cleared sees that this copy may still
+	 * write.
+	 */
 	if (use == P2P_COPY_OUT)
-		oriel_dev_store_release(&p->segment->flying, lane->begun);
-	*copy = lane->begun;
-	return gpu->ops->stream_copy_and_flag(gpu, lane->stream, to, from, length, lane->word,
-					      lane->begun);
+		oriel_dev_store_release(&p2p->segment->flying, copy_stream->begun);
+	*copy = copy_stream->begun;
+	return gpu->ops->stream_copy_and_flag(gpu, copy_stream->stream, to, from, length,
+					      copy_stream->word, copy_stream->begun);
 }
 
-enum oriel_status ori_copy_stream_test(struct oriel_p2p *p, enum p2p_copy_use use, uint64_t copy)
+enum oriel_status ori_copy_stream_test(struct oriel_p2p *p2p, enum p2p_copy_use use, uint64_t copy)
 {
-	struct p2p_copy_stream *lane = &p->lanes[use];
-	enum oriel_status st;
+	struct p2p_copy_stream *copy_stream = &p2p->copy_streams[use];
+	enum oriel_status status;
 
-	/* Acquire: with what the stream stores after the copy. */
-	if (oriel_dev_load_acquire(lane->word) >= copy)
+	/* Acquire: with the word that the stream stores after the copy. */
+	if (oriel_dev_load_acquire(copy_stream->word) >= copy)
 		return ORIEL_OK;
-	if (++lane->looks % GPU_LOOK)
+	if (++copy_stream->tests % GPU_QUERY)
 		return ORIEL_AGAIN;
-	st = p->hub->gpu.ops->stream_query(&p->hub->gpu, lane->stream);
-	return st < 0 ? st : ORIEL_AGAIN;
+	status = p2p->ctx->gpu.ops->stream_query(&p2p->ctx->gpu, copy_stream->stream);
+	return status < 0 ? status : ORIEL_AGAIN;
 }
 
-static void lane_drain(struct oriel_p2p *p, struct p2p_copy_stream *lane, uint64_t deadline)
+static void copy_stream_drain(struct oriel_p2p *p2p, struct p2p_copy_stream *copy_stream,
+			      uint64_t deadline)
 {
-	const struct ori_gpu *gpu = &p->hub->gpu;
+	const struct ori_gpu *gpu = &p2p->ctx->gpu;
 
-	while (gpu->ops->stream_query(gpu, lane->stream) == ORIEL_AGAIN) {
+	while (gpu->ops->stream_query(gpu, copy_stream->stream) == ORIEL_AGAIN) {
 		if (ori_deadline_passed(deadline)) {
 			ori_log(ORIEL_LOG_WARN, "GPU %s has not ended its copies in time",
 				gpu->pci);
@@ -152,21 +164,21 @@ static void lane_drain(struct oriel_p2p *p, struct p2p_copy_stream *lane, uint64
 		}
 		sched_yield();
 	}
-	/* Also where a copy was never begun, or has failed. */
-	oriel_dev_store_release(lane->word, lane->begun);
+	/* Also if a copy was never begun, or has failed. */
+	oriel_dev_store_release(copy_stream->word, copy_stream->begun);
 }
 
-void ori_copy_streams_drain(struct oriel_p2p *p)
+void ori_copy_streams_drain(struct oriel_p2p *p2p)
 {
-	uint64_t deadline = ori_deadline(p->hub->timeout_ns);
+	uint64_t deadline = ori_deadline(p2p->ctx->timeout_ns);
 
 	for (unsigned i = 0; i < P2P_COPY_STREAMS; i++)
-		if (p->lanes[i].stream &&
-		    oriel_dev_load_acquire(p->lanes[i].word) < p->lanes[i].begun)
-			lane_drain(p, &p->lanes[i], deadline);
+		if (p2p->copy_streams[i].stream &&
+		    oriel_dev_load_acquire(p2p->copy_streams[i].word) < p2p->copy_streams[i].begun)
+			copy_stream_drain(p2p, &p2p->copy_streams[i], deadline);
 }
 
-enum oriel_status ori_p2p_context_flush(struct oriel_p2p_context *hub)
+enum oriel_status ori_p2p_context_flush(struct oriel_p2p_context *ctx)
 {
-	return hub->gpu.ops->flush(&hub->gpu);
+	return ctx->gpu.ops->flush(&ctx->gpu);
 }

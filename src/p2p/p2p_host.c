@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reduces the description of a host to the numbers that endpoints compare. */
 #include "p2p/p2p_host.h"
 
 #include <string.h>
@@ -17,8 +18,8 @@ static uint64_t host_hash(const void *bytes, size_t length)
 	return hash;
 }
 
-/* What unix sockets end at: the kernel and the network namespace. */
-static uint64_t host_place(const struct ori_host *host)
+/* A unix socket reaches processes of the same kernel and network namespace. */
+static uint64_t host_kernel(const struct ori_host *host)
 {
 	uint8_t bytes[sizeof(host->boot_id) + sizeof(host->net_ns)];
 
@@ -29,24 +30,24 @@ static uint64_t host_place(const struct ori_host *host)
 
 struct p2p_host ori_p2p_host_of(const struct ori_host *host)
 {
-	struct p2p_host p = {
-		.place = host_place(host),
+	struct p2p_host host_numbers = {
+		.kernel = host_kernel(host),
 		.node = host->node[0] ? host_hash(host->node, strlen(host->node)) : 0,
 		.process = host->token,
 		.uid = host->uid,
 		.pid = host->pid,
 	};
 
-	return p;
+	return host_numbers;
 }
 
 enum oriel_status ori_p2p_host(struct p2p_host *out)
 {
 	struct ori_host host;
-	enum oriel_status st =
+	enum oriel_status status =
 		ori_host_describe(ori_setting_text(ORI_SETTING_NODE), ORI_HOST_PATHS, &host);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		*out = ori_p2p_host_of(&host);
-	return st;
+	return status;
 }

@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What moves between ends that are joined needs no memory, and no lock that ends share. */
+/*
+ * Operations between joined endpoints allocate nothing, and take no lock that endpoints
+ * share.
+ */
 #include "p2p/p2p.h"
 #include "p2p/pair_of_endpoints_test.h"
 
 #define CHANNELS 2u
 #define ROUNDS 40u
-#define WORDS 80u /* more than are kept for nobody */
+#define WORDS 80u /* more than are kept as unexpected messages */
 
-/* Of this thread, while it is where none may be. */
+/* Counts of this thread, while it is where none may be. */
 static _Thread_local bool is_hot;
 static unsigned allocations, locks;
-static const struct ends *hot_ends;
+static const struct endpoints *hot_endpoints;
 static bool counts_all_locks;
 
-/* The linker calls the library's calls, and those of the system itself so (--wrap). */
+/*
+ * The linker redirects the calls of the library, and those of the system, in this way
+ * (--wrap).
+ */
 void *__real_malloc(size_t length);
 void *__real_calloc(size_t count, size_t length);
 void *__real_realloc(void *before, size_t length);
@@ -54,11 +60,11 @@ void *__wrap_aligned_alloc(size_t alignment, size_t length)
 	return __real_aligned_alloc(alignment, length);
 }
 
-/* The adapter in software has locks of its own, one for each queue. */
+/* The software HCA has locks of its own, one for each queue. */
 static bool is_shared(const pthread_mutex_t *lock)
 {
 	for (unsigned k = 0; k < 2; k++)
-		if (hot_ends->hubs[k] && lock == &hot_ends->hubs[k]->lock)
+		if (hot_endpoints->contexts[k] && lock == &hot_endpoints->contexts[k]->lock)
 			return true;
 	return counts_all_locks;
 }
@@ -72,11 +78,14 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 
 static char data[2][2][CHANNELS][LONG];
 
-/* A transfer on each channel, both ways, and messages that wait for nobody, then do. */
-static void round_of_all(struct ends *e, struct oriel_p2p_memory *memory[2], size_t length)
+/*
+ * A transfer on each channel, both ways, and messages that arrive before their receives,
+ * and after.
+ */
+static void round_of_all(struct endpoints *e, struct oriel_p2p_memory *memory[2], size_t length)
 {
 	struct oriel_p2p_request out[2][CHANNELS], in[2][CHANNELS], said[WORDS], heard[WORDS];
-	struct oriel_p2p *end[2] = {e->a, e->b};
+	struct oriel_p2p *endpoint[2] = {e->a, e->b};
 	static char words[2][WORDS][100];
 
 	for (unsigned i = 0; i < WORDS; i++)
@@ -87,50 +96,50 @@ static void round_of_all(struct ends *e, struct oriel_p2p_memory *memory[2], siz
 			struct oriel_p2p_buffer f = buffer(data[k][0][c], length, memory[k]),
 						t = buffer(data[k][1][c], length, memory[k]);
 
-			assert_int_equal(oriel_p2p_recv(end[k], c, &t, &in[k][c]), ORIEL_OK);
-			assert_int_equal(oriel_p2p_send(end[k], c, &f, &out[k][c]), ORIEL_OK);
+			assert_int_equal(oriel_p2p_recv(endpoint[k], c, &t, &in[k][c]), ORIEL_OK);
+			assert_int_equal(oriel_p2p_send(endpoint[k], c, &f, &out[k][c]), ORIEL_OK);
 		}
 	}
 	for (unsigned k = 0; k < 2; k++) {
 		for (unsigned c = 0; c < CHANNELS; c++) {
-			assert_int_equal(ends_wait(e, &in[k][c]), ORIEL_OK);
-			assert_int_equal(ends_wait(e, &out[k][c]), ORIEL_OK);
+			assert_int_equal(endpoints_wait(e, &in[k][c]), ORIEL_OK);
+			assert_int_equal(endpoints_wait(e, &out[k][c]), ORIEL_OK);
 		}
 	}
 	for (unsigned i = 0; i < WORDS; i++)
 		assert_int_equal(oriel_p2p_recv_control(e->b, i % 3, words[1][i], i, &heard[i]),
 				 ORIEL_OK);
 	for (unsigned i = 0; i < WORDS; i++) {
-		assert_int_equal(ends_wait(e, &heard[i]), ORIEL_OK);
-		assert_int_equal(ends_wait(e, &said[i]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(e, &heard[i]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(e, &said[i]), ORIEL_OK);
 	}
 }
 
-static void open_hot(struct ends *e, enum ends_way way, enum oriel_p2p_mode mode)
+static void open_hot(struct endpoints *e, enum endpoints_route route, enum oriel_p2p_mode mode)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = mode,
 					    .channels = CHANNELS};
 
-	ends_open(e, way, &small, &attr);
-	hot_ends = e;
-	counts_all_locks = ends_path[way] != ORIEL_PATH_RDMA;
+	endpoints_open(e, route, &small, &attr);
+	hot_endpoints = e;
+	counts_all_locks = endpoints_path[route] != ORIEL_PATH_RDMA;
 	allocations = locks = 0;
 }
 
-static void nothing_is_allocated(enum ends_way way, enum oriel_p2p_mode mode)
+static void nothing_is_allocated(enum endpoints_route route, enum oriel_p2p_mode mode)
 {
 	static const size_t lengths[] = {8, 49, CHUNK, LONG};
 	struct oriel_p2p_memory *memory[2];
-	struct ends e;
+	struct endpoints e;
 
-	open_hot(&e, way, mode);
+	open_hot(&e, route, mode);
 	for (unsigned k = 0; k < 2; k++)
-		assert_int_equal(oriel_p2p_register(e.hubs[way == ENDS_SELF ? 0 : k], data[k],
-						    sizeof(data[k]), 0, &memory[k]),
+		assert_int_equal(oriel_p2p_register(e.contexts[route == ENDPOINTS_SELF ? 0 : k],
+						    data[k], sizeof(data[k]), 0, &memory[k]),
 				 ORIEL_OK);
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		/* A peer maps memory when it is told of it first. */
+		/* A peer maps memory when it gets the first offer of it. */
 		is_hot = i >= 4;
 		round_of_all(&e, memory, lengths[i % 4]);
 		is_hot = false;
@@ -139,40 +148,40 @@ static void nothing_is_allocated(enum ends_way way, enum oriel_p2p_mode mode)
 	assert_int_equal(allocations, 0);
 	for (unsigned k = 0; k < 2; k++)
 		oriel_p2p_unregister(memory[k]);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
 static void test_nothing_is_allocated_and_nothing_locked(void **state)
 {
 	(void)state;
-	for (unsigned i = ways_first; i < WAYS; i++)
+	for (unsigned i = routes_first; i < ROUTES; i++)
 		for (unsigned k = 0; k < MODES; k++)
-			nothing_is_allocated(ways[i], modes[k]);
+			nothing_is_allocated(routes[i], modes[k]);
 }
 
-/* That would be seen: a transfer for which memory is registered needs both. */
-static void test_registration_is_seen(void **state)
+/* Proof that the counters work: a transfer that registers memory needs both. */
+static void test_a_registration_is_counted(void **state)
 {
 	struct oriel_p2p_memory *none[2] = {NULL, NULL};
-	struct ends e;
+	struct endpoints e;
 
 	(void)state;
-	open_hot(&e, ENDS_RDMA, ORIEL_P2P_ZERO_COPY);
+	open_hot(&e, ENDPOINTS_RDMA, ORIEL_P2P_ZERO_COPY);
 	is_hot = true;
 	round_of_all(&e, none, LONG);
 	is_hot = false;
 	assert_true(allocations > 0);
 	assert_true(locks > 0);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_is_allocated_and_nothing_locked),
-		cmocka_unit_test(test_registration_is_seen),
+		cmocka_unit_test(test_a_registration_is_counted),
 	};
 
-	ends_choose(argc, argv);
+	endpoints_choose(argc, argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The peer's memory is mapped here: a put is a copy, an immediate goes into a ring
- * of the peer's segment. Nobody asks before he writes, so who leaves waits until the
- * peer is outside of what may write.
+ * Backends "mapped" and "self": the peer's memory is mapped here, a put is a copy, and an
+ * immediate goes into a ring of the peer's segment. A writer asks for no permission, so an
+ * endpoint that leaves waits until the peer is outside of the code that may write.
  */
 #include <string.h>
 #include <unistd.h>
@@ -15,98 +15,103 @@
 #include "base/log.h"
 #include "p2p/p2p.h"
 
-static enum oriel_status mapped_open(struct oriel_p2p *p, struct p2p_endpoint_info *mine, int *fds,
-				     unsigned *nfds)
+static enum oriel_status mapped_open(struct oriel_p2p *p2p, struct p2p_endpoint_info *mine,
+				     int *fds, unsigned *nfds)
 {
-	const struct p2p_area *pool = &p->hub->pool.area;
-	enum oriel_status st;
+	const struct p2p_area *pool = &p2p->ctx->pool.area;
+	enum oriel_status status;
 
-	st = ori_mem_export(p->area.mem, 0, p->area.length, &mine->mapped.segment);
-	if (st == ORIEL_OK)
-		st = ori_mem_export(pool->mem, 0, pool->length, &mine->mapped.pool);
-	mine->flags = p->hub->pool.is_gpu ? P2P_ENDPOINT_GPU_SLOTS : 0;
-	fds[0] = p->area.mem->fd;
+	status = ori_mem_export(p2p->area.mem, 0, p2p->area.length, &mine->mapped.segment);
+	if (status == ORIEL_OK)
+		status = ori_mem_export(pool->mem, 0, pool->length, &mine->mapped.pool);
+	mine->flags = p2p->ctx->pool.is_gpu ? P2P_ENDPOINT_GPU_SLOTS : 0;
+	fds[0] = p2p->area.mem->fd;
 	fds[1] = pool->mem->fd;
 	*nfds = 2;
-	return st;
+	return status;
 }
 
-static void mapped_reach(struct oriel_p2p *p, struct p2p_segment *peer, char *pool, bool is_gpu)
+static void mapped_reach(struct oriel_p2p *p2p, struct p2p_segment *peer, char *pool, bool is_gpu)
 {
-	unsigned places = 2 * p->channels * p->depth + P2P_CELLS;
+	unsigned entries = 2 * p2p->channels * p2p->depth + P2P_CELLS;
 
-	p->link.peer = peer;
-	/* Few places stay in the caches. As many as immediates that may be there at once. */
-	for (p->link.last = P2P_CELLS; p->link.last < places; p->link.last *= 2)
+	p2p->link.peer = peer;
+	/*
+	 * The smallest ring stays in the caches. It holds as many immediates as can be
+	 * under way at once.
+	 */
+	for (p2p->link.last = P2P_CELLS; p2p->link.last < entries; p2p->link.last *= 2)
 		;
-	p->link.last--;
-	p->board = (struct p2p_remote){.at = (char *)&peer->board};
-	p->pool = (struct p2p_remote){.at = pool, .is_gpu = is_gpu};
+	p2p->link.last--;
+	p2p->remote_control = (struct p2p_remote){.at = (char *)&peer->remote_control};
+	p2p->pool = (struct p2p_remote){.at = pool, .is_gpu = is_gpu};
 }
 
-static bool mapped_is_here(const struct oriel_p2p *p)
+static bool mapped_is_same_process(const struct oriel_p2p *p2p)
 {
-	return p->peer.process == p->address.process;
+	return p2p->peer.process == p2p->address.process;
 }
 
-enum oriel_status ori_p2p_import(struct oriel_p2p *p, const struct ori_mem_blob *blob,
+enum oriel_status ori_p2p_import(struct oriel_p2p *p2p, const struct ori_mem_blob *blob,
 				 const int *fds, unsigned nfds, struct ori_mapping *mapping)
 {
-	const struct ori_gpu *gpu = p->hub->gpu.ops ? &p->hub->gpu : NULL;
-	bool is_here = mapped_is_here(p);
+	const struct ori_gpu *gpu = p2p->ctx->gpu.ops ? &p2p->ctx->gpu : NULL;
+	bool is_same_process = mapped_is_same_process(p2p);
 	struct ori_mem_blob b;
-	enum oriel_status st = ori_mem_blob_parse(blob, sizeof(*blob), &b);
+	enum oriel_status status = ori_mem_blob_parse(blob, sizeof(*blob), &b);
 
-	if (st != ORIEL_OK)
-		return st;
-	if (!is_here && nfds != ori_mem_blob_fds(&b))
+	if (status != ORIEL_OK)
+		return status;
+	if (!is_same_process && nfds != ori_mem_blob_fds(&b))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"memory of the peer came with %u descriptors instead of %u", nfds,
 				ori_mem_blob_fds(&b));
 	/* Memory of the host is pinned, so that engines copy to it beside the CPU. */
 	if (gpu)
-		return ori_mem_import_gpu(gpu, &b, is_here ? NULL : fds, mapping);
-	return ori_mem_import(&b, is_here ? -1 : fds[0], mapping);
+		return ori_mem_import_gpu(gpu, &b, is_same_process ? NULL : fds, mapping);
+	return ori_mem_import(&b, is_same_process ? -1 : fds[0], mapping);
 }
 
-static enum oriel_status mapped_connect(struct oriel_p2p *p, const struct p2p_endpoint_info *theirs,
-					const int *fds, unsigned nfds)
+static enum oriel_status mapped_connect(struct oriel_p2p *p2p,
+					const struct p2p_endpoint_info *theirs, const int *fds,
+					unsigned nfds)
 {
 	bool is_gpu = theirs->flags & P2P_ENDPOINT_GPU_SLOTS;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (nfds != 2)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end came with %u descriptors",
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint came with %u descriptors",
 				nfds);
-	if (is_gpu && !ori_p2p_context_reaches(p->hub, theirs->gpu))
+	if (is_gpu && !ori_p2p_context_reaches(p2p->ctx, theirs->gpu))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"staging slots of process %u are of a GPU (ORIEL_P2P_GPU_SLOTS) "
-				"that process %u does not reach, whose hub has %s",
-				p->peer.pid, p->address.pid,
-				p->hub->gpu.ops ? "another GPU" : "none");
-	st = ori_p2p_import(p, &theirs->mapped.segment, &fds[0], 1, &p->link.segment);
-	if (st == ORIEL_OK)
-		st = ori_p2p_import(p, &theirs->mapped.pool, &fds[1], 1, &p->link.pool);
-	if (st != ORIEL_OK)
-		return st;
-	if (ori_mapping_is_gpu(&p->link.segment) || ori_mapping_is_gpu(&p->link.pool) != is_gpu)
+				"that process %u does not reach, whose context has %s",
+				p2p->peer.pid, p2p->address.pid,
+				p2p->ctx->gpu.ops ? "another GPU" : "none");
+	status = ori_p2p_import(p2p, &theirs->mapped.segment, &fds[0], 1, &p2p->link.segment);
+	if (status == ORIEL_OK)
+		status = ori_p2p_import(p2p, &theirs->mapped.pool, &fds[1], 1, &p2p->link.pool);
+	if (status != ORIEL_OK)
+		return status;
+	if (ori_mapping_is_gpu(&p2p->link.segment) || ori_mapping_is_gpu(&p2p->link.pool) != is_gpu)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"the peer's end is not in the memory that it says");
-	if (p->link.segment.length <
-		    (p->eager_max ? p2p_segment_length(p) : sizeof(struct p2p_segment)) ||
-	    p->link.pool.length < theirs->stride * theirs->slots)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end is shorter than it says");
-	mapped_reach(p, p->link.segment.address, p->link.pool.address, is_gpu);
+				"the peer's endpoint is not in the memory that it describes");
+	if (p2p->link.segment.length <
+		    (p2p->eager_max ? p2p_segment_length(p2p) : sizeof(struct p2p_segment)) ||
+	    p2p->link.pool.length < theirs->stride * theirs->slots)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint is shorter than it says");
+	mapped_reach(p2p, p2p->link.segment.address, p2p->link.pool.address, is_gpu);
 	return ORIEL_OK;
 }
 
 /*
- * Sequentially consistent on both sides, or both could miss the other: this end
- * says that it writes and then looks, the peer closes and then looks.
+ * Sequentially consistent on both sides, or each could miss the store of the other: this
+ * endpoint stores busy and then loads closing, the peer stores closing and then loads
+ * busy.
  */
-static enum oriel_status mapped_enter(struct oriel_p2p *p)
+static enum oriel_status mapped_enter(struct oriel_p2p *p2p)
 {
-	struct p2p_segment *peer = p->link.peer;
+	struct p2p_segment *peer = p2p->link.peer;
 
 	if (!peer)
 		return ORIEL_OK;
@@ -117,79 +122,79 @@ static enum oriel_status mapped_enter(struct oriel_p2p *p)
 	return ORIEL_ERR_PEER;
 }
 
-static void mapped_leave(struct oriel_p2p *p)
+static void mapped_leave(struct oriel_p2p *p2p)
 {
-	/* Release: who sees that nobody writes sees what was written. */
-	if (p->link.peer)
-		__atomic_store_n(&p->link.peer->busy, 0, __ATOMIC_RELEASE);
+	/* Release: a peer that sees busy cleared sees the writes before it. */
+	if (p2p->link.peer)
+		__atomic_store_n(&p2p->link.peer->busy, 0, __ATOMIC_RELEASE);
 }
 
-static void mapped_forget(struct oriel_p2p *p)
+static void mapped_forget(struct oriel_p2p *p2p)
 {
-	p->link.peer = NULL;
-	p->board = p->pool = (struct p2p_remote){0};
-	ori_mapping_close(&p->link.segment);
-	ori_mapping_close(&p->link.pool);
+	p2p->link.peer = NULL;
+	p2p->remote_control = p2p->pool = (struct p2p_remote){0};
+	ori_mapping_close(&p2p->link.segment);
+	ori_mapping_close(&p2p->link.pool);
 	for (unsigned i = 0; i < P2P_PIECES; i++)
-		ori_mapping_close(&p->taken[i].map);
+		ori_mapping_close(&p2p->taken[i].map);
 }
 
-/* Has the peer's socket ended, so that nobody is there to write? */
-static bool mapped_is_gone(struct oriel_p2p *p)
+/* Has the peer closed its socket, so that it writes no more? */
+static bool mapped_has_peer_left(struct oriel_p2p *p2p)
 {
-	return p->is_leaving || ori_control_socket_watch(p) != ORIEL_OK || p->is_leaving;
+	return p2p->is_leaving || ori_control_socket_watch(p2p) != ORIEL_OK || p2p->is_leaving;
 }
 
 /* Does the peer, or a copy that it has begun, write to memory here? */
-static bool mapped_is_written(const struct oriel_p2p *p)
+static bool mapped_is_written(const struct oriel_p2p *p2p)
 {
-	const struct p2p_segment *peer = p->link.peer;
+	const struct p2p_segment *peer = p2p->link.peer;
 
-	if (__atomic_load_n(&p->segment->busy, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&p2p->segment->busy, __ATOMIC_SEQ_CST))
 		return true;
-	/* Nobody is inside, so that no more copies are begun. */
+	/* The peer is outside, so that it begins no more copies. */
 	return peer && oriel_dev_load_acquire(&peer->flown[P2P_COPY_OUT].count) <
 			       oriel_dev_load_acquire(&peer->flying);
 }
 
-static void mapped_sever(struct oriel_p2p *p)
+static void mapped_sever(struct oriel_p2p *p2p)
 {
-	uint64_t deadline = ori_deadline(p->hub->timeout_ns);
-	struct p2p_segment *mine = p->segment;
+	uint64_t deadline = ori_deadline(p2p->ctx->timeout_ns);
+	struct p2p_segment *mine = p2p->segment;
 
-	mapped_leave(p);
+	mapped_leave(p2p);
 	__atomic_store_n(&mine->closing, 1, __ATOMIC_SEQ_CST);
-	while (mapped_is_written(p)) {
-		if (mapped_is_gone(p) && !mapped_is_here(p))
+	while (mapped_is_written(p2p)) {
+		if (mapped_has_peer_left(p2p) && !mapped_is_same_process(p2p))
 			break;
 		if (ori_deadline_passed(deadline)) {
-			ori_log(ORIEL_LOG_WARN, "a peer has not stopped to write in time");
+			ori_log(ORIEL_LOG_WARN, "a peer has not stopped writing in time");
 			break;
 		}
 		sched_yield();
 	}
-	mapped_forget(p);
+	mapped_forget(p2p);
 }
 
-static bool mapped_has_room(const struct oriel_p2p *p)
+static bool mapped_has_room(const struct oriel_p2p *p2p)
 {
-	return p->link.wait_count < P2P_WAITS;
+	return p2p->link.wait_count < P2P_WAITS;
 }
 
-/* Ops are done in their order: up to the first that waits for a copy. */
-static void mapped_complete(struct oriel_p2p *p)
+/* Operations complete in their order: up to the first that waits for a copy. */
+static void mapped_complete(struct oriel_p2p *p2p)
 {
-	const struct p2p_link *link = &p->link;
+	const struct p2p_link *link = &p2p->link;
 
-	p->done = link->wait_count ? link->waits[link->first_wait].op : p->begun;
+	p2p->done = link->wait_count ? link->waits[link->first_wait].op : p2p->begun;
 }
 
-/* *@copy: that of the GPU, else it stays. */
-static enum oriel_status mapped_copy(struct oriel_p2p *p, const struct p2p_local *from,
+/* *@copy is the number of a copy by the GPU, else it is unchanged. */
+static enum oriel_status mapped_copy(struct oriel_p2p *p2p, const struct p2p_local *from,
 				     const struct p2p_remote *to, size_t length, uint64_t *copy)
 {
 	if (from->is_gpu || to->is_gpu)
-		return ori_copy_stream_copy(p, P2P_COPY_OUT, to->at, from->at, length, copy);
+		return ori_copy_stream_copy(p2p, P2P_COPY_OUT, to->at, from->at, length, copy);
 	if (length == sizeof(uint64_t) && ((uintptr_t)from->at | (uintptr_t)to->at) % 8 == 0)
 		/* Release: with ori_p2p_word() of the peer. */
 		oriel_dev_store_release((uint64_t *)(void *)to->at,
@@ -199,179 +204,185 @@ static enum oriel_status mapped_copy(struct oriel_p2p *p, const struct p2p_local
 	return ORIEL_OK;
 }
 
-static void mapped_add_wait(struct oriel_p2p *p, const struct p2p_wait *wait)
+static void mapped_add_wait(struct oriel_p2p *p2p, const struct p2p_wait *wait)
 {
-	struct p2p_link *link = &p->link;
+	struct p2p_link *link = &p2p->link;
 
 	link->waits[(link->first_wait + link->wait_count++) % P2P_WAITS] = *wait;
-	link->tell_count += wait->is_tell;
+	link->imm_count += wait->has_immediate;
 }
 
-static enum oriel_status mapped_put(struct oriel_p2p *p, const struct p2p_local *from,
+static enum oriel_status mapped_put(struct oriel_p2p *p2p, const struct p2p_local *from,
 				    const struct p2p_remote *to, size_t length, uint64_t *op)
 {
-	struct p2p_wait wait = {.op = p->begun};
+	struct p2p_wait wait = {.op = p2p->begun};
 	bool is_gpu = from->is_gpu || to->is_gpu;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	if (is_gpu && !mapped_has_room(p))
+	if (is_gpu && !mapped_has_room(p2p))
 		return ORIEL_AGAIN;
-	st = mapped_copy(p, from, to, length, &wait.copy);
-	if (st != ORIEL_OK)
-		return st;
+	status = mapped_copy(p2p, from, to, length, &wait.copy);
+	if (status != ORIEL_OK)
+		return status;
 	if (is_gpu)
-		mapped_add_wait(p, &wait);
-	*op = p->begun++;
-	mapped_complete(p);
+		mapped_add_wait(p2p, &wait);
+	*op = p2p->begun++;
+	mapped_complete(p2p);
 	return ORIEL_OK;
 }
 
-/* One line for who looks: it is full of this number and there, or of an earlier one. */
-static void mapped_publish(struct oriel_p2p *p, uint32_t immediate, const void *bytes,
+/* The reader loads one line: it is full with this number, or with that of an earlier lap. */
+static void mapped_publish(struct oriel_p2p *p2p, uint32_t immediate, const void *bytes,
 			   size_t length)
 {
-	struct p2p_link *link = &p->link;
-	struct p2p_imm_entry *place = &link->peer->ring[link->told++ & link->last];
+	struct p2p_link *link = &p2p->link;
+	struct p2p_imm_entry *entry = &link->peer->ring[link->written++ & link->last];
 
 	if (length)
-		memcpy(place->bytes, bytes, length);
+		memcpy(entry->bytes, bytes, length);
 	/* Release: with mapped_take() of the peer, for all that was put before. */
-	oriel_dev_store_release(&place->what,
-				link->told << 40 | (uint64_t)length << 32 | immediate);
+	oriel_dev_store_release(&entry->what,
+				link->written << 40 | (uint64_t)length << 32 | immediate);
 }
 
-/* How far the peer has come is looked at once a lap. */
-static bool mapped_may_tell(struct oriel_p2p *p)
+/* The peer's count is read once a lap. */
+static bool mapped_may_write_imm(struct oriel_p2p *p2p)
 {
-	struct p2p_link *link = &p->link;
+	struct p2p_link *link = &p2p->link;
 
-	if (link->told + link->tell_count - link->seen > link->last)
+	if (link->written + link->imm_count - link->seen > link->last)
 		link->seen = oriel_dev_load_acquire(&link->peer->taken);
-	return link->told + link->tell_count - link->seen <= link->last;
+	return link->written + link->imm_count - link->seen <= link->last;
 }
 
-/* Behind copies that are under way, or with one of its own. */
-static enum oriel_status mapped_tell_later(struct oriel_p2p *p, const struct p2p_local *from,
-					   const struct p2p_remote *to, size_t length,
-					   uint32_t immediate, uint64_t *op)
+/* Behind copies that are under way, or with a copy of its own. */
+static enum oriel_status mapped_write_imm_later(struct oriel_p2p *p2p, const struct p2p_local *from,
+						const struct p2p_remote *to, size_t length,
+						uint32_t immediate, uint64_t *op)
 {
-	struct p2p_link *link = &p->link;
-	struct p2p_wait wait = {.op = p->begun, .immediate = immediate, .is_tell = true};
-	enum oriel_status st;
+	struct p2p_link *link = &p2p->link;
+	struct p2p_wait wait = {.op = p2p->begun, .immediate = immediate, .has_immediate = true};
+	enum oriel_status status;
 
-	if (!mapped_has_room(p))
+	if (!mapped_has_room(p2p))
 		return ORIEL_AGAIN;
 	if (link->wait_count)
 		wait.copy = link->waits[(link->first_wait + link->wait_count - 1) % P2P_WAITS].copy;
-	st = mapped_copy(p, from, to, length, &wait.copy);
-	if (st != ORIEL_OK)
-		return st;
-	mapped_add_wait(p, &wait);
-	*op = p->begun++;
-	mapped_complete(p);
+	status = mapped_copy(p2p, from, to, length, &wait.copy);
+	if (status != ORIEL_OK)
+		return status;
+	mapped_add_wait(p2p, &wait);
+	*op = p2p->begun++;
+	mapped_complete(p2p);
 	return ORIEL_OK;
 }
 
-static enum oriel_status mapped_tell(struct oriel_p2p *p, const struct p2p_local *from,
-				     const struct p2p_remote *to, size_t length, uint32_t immediate,
-				     uint64_t *op)
+static enum oriel_status mapped_write_imm(struct oriel_p2p *p2p, const struct p2p_local *from,
+					  const struct p2p_remote *to, size_t length,
+					  uint32_t immediate, uint64_t *op)
 {
-	if (!mapped_may_tell(p))
+	if (!mapped_may_write_imm(p2p))
 		return ORIEL_AGAIN;
-	if (p->link.wait_count || from->is_gpu || to->is_gpu)
-		return mapped_tell_later(p, from, to, length, immediate, op);
-	(void)mapped_put(p, from, to, length, op);
-	mapped_publish(p, immediate, NULL, 0);
+	if (p2p->link.wait_count || from->is_gpu || to->is_gpu)
+		return mapped_write_imm_later(p2p, from, to, length, immediate, op);
+	(void)mapped_put(p2p, from, to, length, op);
+	mapped_publish(p2p, immediate, NULL, 0);
 	return ORIEL_OK;
 }
 
-static enum oriel_status mapped_carry(struct oriel_p2p *p, const void *bytes, size_t length,
-				      uint32_t immediate, uint64_t *op)
+static enum oriel_status mapped_send_eager(struct oriel_p2p *p2p, const void *bytes, size_t length,
+					   uint32_t immediate, uint64_t *op)
 {
-	/* Behind copies it would have to be kept. */
-	if (!mapped_may_tell(p) || p->link.wait_count)
+	/* Behind copies the bytes would have to be stored. */
+	if (!mapped_may_write_imm(p2p) || p2p->link.wait_count)
 		return ORIEL_AGAIN;
-	mapped_publish(p, immediate, bytes, length);
-	*op = p->begun++;
-	mapped_complete(p);
+	mapped_publish(p2p, immediate, bytes, length);
+	*op = p2p->begun++;
+	mapped_complete(p2p);
 	return ORIEL_OK;
 }
 
-static enum oriel_status mapped_progress(struct oriel_p2p *p)
+static enum oriel_status mapped_progress(struct oriel_p2p *p2p)
 {
-	struct p2p_link *link = &p->link;
-	enum oriel_status st = ORIEL_OK;
+	struct p2p_link *link = &p2p->link;
+	enum oriel_status status = ORIEL_OK;
 
 	if (!link->wait_count)
 		return ORIEL_OK;
-	while (link->wait_count && st == ORIEL_OK) {
+	while (link->wait_count && status == ORIEL_OK) {
 		const struct p2p_wait *w = &link->waits[link->first_wait];
 
-		st = ori_copy_stream_test(p, P2P_COPY_OUT, w->copy);
-		if (st != ORIEL_OK)
+		status = ori_copy_stream_test(p2p, P2P_COPY_OUT, w->copy);
+		if (status != ORIEL_OK)
 			break;
-		if (w->is_tell)
-			mapped_publish(p, w->immediate, NULL, 0);
-		link->tell_count -= w->is_tell;
+		if (w->has_immediate)
+			mapped_publish(p2p, w->immediate, NULL, 0);
+		link->imm_count -= w->has_immediate;
 		link->first_wait = (link->first_wait + 1) % P2P_WAITS;
 		link->wait_count--;
 	}
-	mapped_complete(p);
-	return st < 0 ? st : ORIEL_OK;
+	mapped_complete(p2p);
+	return status < 0 ? status : ORIEL_OK;
 }
 
-static enum oriel_status mapped_take(struct oriel_p2p *p, uint32_t *immediate)
+static enum oriel_status mapped_take(struct oriel_p2p *p2p, uint32_t *immediate)
 {
-	struct p2p_segment *mine = p->segment;
-	struct p2p_link *link = &p->link;
-	const struct p2p_imm_entry *place = &mine->ring[link->taken & link->last];
-	uint64_t what = oriel_dev_load_acquire(&place->what);
-	enum oriel_status st = ORIEL_OK;
+	struct p2p_segment *mine = p2p->segment;
+	struct p2p_link *link = &p2p->link;
+	const struct p2p_imm_entry *entry = &mine->ring[link->taken & link->last];
+	uint64_t what = oriel_dev_load_acquire(&entry->what);
+	enum oriel_status status = ORIEL_OK;
 	size_t length = what >> 32 & 0xff;
 	char *to = NULL;
 
 	if (what >> 40 != ((link->taken + 1) & 0xffffff))
 		return ORIEL_AGAIN;
 	*immediate = (uint32_t)what;
-	/* What else may not come is told by what becomes of the immediate. */
+	/* An immediate with other bytes fails when it is dispatched. */
 	if (*immediate >> 30 == P2P_IMM_EAGER)
-		st = ori_in_eager_arrived(p, *immediate, place->bytes, length);
+		status = ori_in_eager_arrived(p2p, *immediate, entry->bytes, length);
 	else if (length && length <= P2P_IMM_BYTES)
-		to = ori_in_address(p, *immediate, length);
+		to = ori_in_address(p2p, *immediate, length);
 	if (to)
-		memcpy(to, place->bytes, length);
-	/* Release: with mapped_may_tell() of the peer, which writes over this place then. */
+		memcpy(to, entry->bytes, length);
+	/*
+	 * Release: with mapped_may_write_imm() of the peer, which overwrites this entry
+	 * then.
+	 */
 	oriel_dev_store_release(&mine->taken, ++link->taken);
-	return st;
+	return status;
 }
 
-/* Where @mem is given, or can be: a place that is free, or whose memory nobody has registered. */
-static struct p2p_given *mapped_place(struct oriel_p2p *p, const struct ori_mem *mem)
+/*
+ * The slot where @mem is sent to the peer, or can be: a free one, or one whose memory is
+ * not registered any more.
+ */
+static struct p2p_given *mapped_find_given(struct oriel_p2p *p2p, const struct ori_mem *mem)
 {
 	struct p2p_given *free = NULL;
 
 	for (unsigned i = P2P_PIECES; i-- > 0;) {
-		if (p->given[i].mem == mem)
-			return &p->given[i];
-		if (!p->given[i].mem)
-			free = &p->given[i];
+		if (p2p->given[i].mem == mem)
+			return &p2p->given[i];
+		if (!p2p->given[i].mem)
+			free = &p2p->given[i];
 	}
 	if (free)
 		return free;
-	ori_mr_refs_drop_idle(p->hub);
+	ori_mr_refs_drop_idle(p2p->ctx);
 	for (unsigned i = 0; i < P2P_PIECES; i++)
-		if (p->given[i].is_told && !ori_memory_is_registered(p->hub, p->given[i].mem))
-			return &p->given[i];
+		if (p2p->given[i].is_sent && !ori_memory_is_registered(p2p->ctx, p2p->given[i].mem))
+			return &p2p->given[i];
 	return NULL;
 }
 
-/* The number by which the peer knows @mem. ORIEL_AGAIN: it has not been told yet. */
-static enum oriel_status mapped_give(struct oriel_p2p *p, struct ori_mem *mem, uint32_t *number)
+/* The number by which the peer knows @mem. ORIEL_AGAIN: the peer has not got it yet. */
+static enum oriel_status mapped_give(struct oriel_p2p *p2p, struct ori_mem *mem, uint32_t *number)
 {
-	struct p2p_given *given = mapped_place(p, mem);
+	struct p2p_given *given = mapped_find_given(p2p, mem);
 	struct p2p_frame frame = {.kind = P2P_PIECE};
 	int fds[ORI_MEM_FDS];
-	enum oriel_status st;
+	enum oriel_status status;
 	unsigned nfds;
 
 	if (!given)
@@ -385,59 +396,60 @@ static enum oriel_status mapped_give(struct oriel_p2p *p, struct ori_mem *mem, u
 		ori_mem_unref(given->mem);
 		ori_mem_ref(mem);
 		given->mem = mem;
-		given->is_told = false;
+		given->is_sent = false;
 	}
 	*number = given->number;
-	if (given->is_told)
+	if (given->is_sent)
 		return ORIEL_OK;
 	frame.piece.number = given->number;
-	st = ori_mem_export(mem, 0, mem->length, &frame.piece.blob);
-	nfds = mapped_is_here(p) ? 0 : ori_mem_fds(mem, fds);
-	if (st == ORIEL_OK)
-		st = ori_control_socket_send(p, &frame, fds, nfds);
-	given->is_told = st == ORIEL_OK;
-	return st;
+	status = ori_mem_export(mem, 0, mem->length, &frame.piece.blob);
+	nfds = mapped_is_same_process(p2p) ? 0 : ori_mem_fds(mem, fds);
+	if (status == ORIEL_OK)
+		status = ori_control_socket_send(p2p, &frame, fds, nfds);
+	given->is_sent = status == ORIEL_OK;
+	return status;
 }
 
-static bool mapped_is_same_gpu(const struct oriel_p2p *p)
+static bool mapped_is_same_gpu(const struct oriel_p2p *p2p)
 {
-	return p->backend->path == ORIEL_PATH_SELF ||
-	       memcmp(p->peer_gpu, p->hub->gpu.uuid, sizeof(p->peer_gpu)) == 0;
+	return p2p->backend->path == ORIEL_PATH_SELF ||
+	       memcmp(p2p->peer_gpu, p2p->ctx->gpu.uuid, sizeof(p2p->peer_gpu)) == 0;
 }
 
-/* Of threads of this process, too, memory of a GPU has to be opened to that of the other. */
-static enum oriel_status mapped_show_gpu(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
-					 const void *at, size_t length, struct p2p_offer *offer)
+/* Memory of a GPU has to be opened to another GPU even within this process. */
+static enum oriel_status mapped_export_gpu(struct oriel_p2p *p2p,
+					   const struct oriel_p2p_memory *memory, const void *at,
+					   size_t length, struct p2p_offer *offer)
 {
-	if (mapped_is_here(p) && mapped_is_same_gpu(p)) {
+	if (mapped_is_same_process(p2p) && mapped_is_same_gpu(p2p)) {
 		offer->address = (uintptr_t)at;
 		offer->piece = P2P_NO_PIECE;
 		offer->key = P2P_KEY_GPU;
 		return ORIEL_OK;
 	}
-	if (!p->is_gpu_reached)
+	if (!p2p->is_gpu_reached)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%zu bytes at %p of GPU %s are out of reach of the peer, whose hub "
-				"has %s",
-				length, at, p->hub->gpu.pci,
-				p->peer_gpu[0] ? "another GPU" : "none");
+				"%zu bytes at %p of GPU %s are out of reach of the peer, whose "
+				"context has %s",
+				length, at, p2p->ctx->gpu.pci,
+				p2p->peer_gpu[0] ? "another GPU" : "none");
 	if (!memory->mem)
 		return ori_fail(
 			ORIEL_ERR_UNSUPPORTED,
 			"%zu bytes at %p of GPU %s are managed, of a memory pool, or of "
 			"another GPU, and cannot be opened to the peer: use cudaMalloc() or "
 			"oriel_memory_alloc()",
-			length, at, p->hub->gpu.pci);
+			length, at, p2p->ctx->gpu.pci);
 	offer->address = memory->offset + (uint64_t)((const char *)at - memory->address);
-	return mapped_give(p, memory->mem, &offer->piece);
+	return mapped_give(p2p, memory->mem, &offer->piece);
 }
 
-static enum oriel_status mapped_show(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
-				     const void *at, size_t length, struct p2p_offer *offer)
+static enum oriel_status mapped_export(struct oriel_p2p *p2p, const struct oriel_p2p_memory *memory,
+				       const void *at, size_t length, struct p2p_offer *offer)
 {
 	if (memory->is_gpu)
-		return mapped_show_gpu(p, memory, at, length, offer);
-	if (mapped_is_here(p)) {
+		return mapped_export_gpu(p2p, memory, at, length, offer);
+	if (mapped_is_same_process(p2p)) {
 		offer->address = (uintptr_t)at;
 		offer->piece = P2P_NO_PIECE;
 		return ORIEL_OK;
@@ -448,46 +460,46 @@ static enum oriel_status mapped_show(struct oriel_p2p *p, const struct oriel_p2p
 				"from oriel_memory_alloc() can",
 				length, at);
 	offer->address = memory->offset + (uint64_t)((const char *)at - memory->address);
-	return mapped_give(p, memory->mem, &offer->piece);
+	return mapped_give(p2p, memory->mem, &offer->piece);
 }
 
-/* Is piece @number there? ORIEL_AGAIN: it is still to come. */
-static enum oriel_status mapped_await_piece(struct oriel_p2p *p, uint32_t number)
+/* Has piece @number arrived? ORIEL_AGAIN: not yet. */
+static enum oriel_status mapped_await_piece(struct oriel_p2p *p2p, uint32_t number)
 {
-	const struct p2p_taken *taken = &p->taken[p2p_piece_slot(number)];
-	enum oriel_status st = ORIEL_OK;
+	const struct p2p_taken *taken = &p2p->taken[p2p_piece_slot(number)];
+	enum oriel_status status = ORIEL_OK;
 
 	if (number <= INT32_MAX && p2p_piece_after(number) != taken->next)
-		st = ori_control_socket_watch(p);
-	if (st != ORIEL_OK || (number <= INT32_MAX && p2p_piece_after(number) == taken->next))
-		return st;
+		status = ori_control_socket_watch(p2p);
+	if (status != ORIEL_OK || (number <= INT32_MAX && p2p_piece_after(number) == taken->next))
+		return status;
 	if (number > INT32_MAX || number < taken->next)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers piece %u", number);
 	return ORIEL_AGAIN;
 }
 
-static enum oriel_status mapped_find(struct oriel_p2p *p, const struct p2p_offer *offer,
-				     struct p2p_remote *far)
+static enum oriel_status mapped_import(struct oriel_p2p *p2p, const struct p2p_offer *offer,
+				       struct p2p_remote *remote)
 {
 	const struct ori_mapping *piece;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	if (offer->piece == P2P_NO_PIECE && mapped_is_here(p)) {
-		*far = (struct p2p_remote){.at = (char *)(uintptr_t)offer->address,
-					   .is_gpu = offer->key & P2P_KEY_GPU};
+	if (offer->piece == P2P_NO_PIECE && mapped_is_same_process(p2p)) {
+		*remote = (struct p2p_remote){.at = (char *)(uintptr_t)offer->address,
+					      .is_gpu = offer->key & P2P_KEY_GPU};
 		return ORIEL_OK;
 	}
-	st = mapped_await_piece(p, offer->piece);
-	if (st != ORIEL_OK)
-		return st;
-	piece = &p->taken[p2p_piece_slot(offer->piece)].map;
+	status = mapped_await_piece(p2p, offer->piece);
+	if (status != ORIEL_OK)
+		return status;
+	piece = &p2p->taken[p2p_piece_slot(offer->piece)].map;
 	if (offer->address > piece->length || offer->length > piece->length - offer->address)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"%llu bytes at %llu of memory of %zu bytes that the peer gave",
+				"%llu bytes at %llu of memory of %zu bytes that the peer sent",
 				(unsigned long long)offer->length,
 				(unsigned long long)offer->address, piece->length);
-	*far = (struct p2p_remote){.at = (char *)piece->address + offer->address,
-				   .is_gpu = ori_mapping_is_gpu(piece)};
+	*remote = (struct p2p_remote){.at = (char *)piece->address + offer->address,
+				      .is_gpu = ori_mapping_is_gpu(piece)};
 	return ORIEL_OK;
 }
 
@@ -495,72 +507,72 @@ const struct p2p_backend ori_p2p_mapped = {
 	.name = "mapped",
 	.path = ORIEL_PATH_MAPPED,
 	.is_mapped = true,
-	.carries = true,
+	.has_eager = true,
 	.open = mapped_open,
 	.connect = mapped_connect,
 	.sever = mapped_sever,
 	.enter = mapped_enter,
 	.leave = mapped_leave,
 	.put = mapped_put,
-	.tell = mapped_tell,
-	.carry = mapped_carry,
+	.write_imm = mapped_write_imm,
+	.send_eager = mapped_send_eager,
 	.progress = mapped_progress,
 	.take = mapped_take,
-	.show = mapped_show,
-	.find = mapped_find,
+	.export = mapped_export,
+	.import = mapped_import,
 };
 
-static enum oriel_status self_open(struct oriel_p2p *p, struct p2p_endpoint_info *mine, int *fds,
+static enum oriel_status self_open(struct oriel_p2p *p2p, struct p2p_endpoint_info *mine, int *fds,
 				   unsigned *nfds)
 {
-	(void)p, (void)mine, (void)fds, (void)nfds;
-	return ori_fail(ORIEL_ERR_STATE, "an end meets itself without a word");
+	(void)p2p, (void)mine, (void)fds, (void)nfds;
+	return ori_fail(ORIEL_ERR_STATE, "an endpoint exchanges no frames with itself");
 }
 
-static enum oriel_status self_connect(struct oriel_p2p *p, const struct p2p_endpoint_info *theirs,
+static enum oriel_status self_connect(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
 				      const int *fds, unsigned nfds)
 {
 	(void)theirs, (void)fds, (void)nfds;
-	p->pool_stride = p->hub->pool.stride;
-	p->pool_slots = p->hub->pool.receive;
-	p->chunk = p->hub->pool.chunk;
-	p->eager_max = ori_p2p_takes_eager(p) ? p2p_eager_limit(p) : 0;
-	mapped_reach(p, p->segment, p->hub->pool.area.base, p->hub->pool.is_gpu);
+	p2p->pool_stride = p2p->ctx->pool.stride;
+	p2p->pool_slots = p2p->ctx->pool.receive;
+	p2p->chunk = p2p->ctx->pool.chunk;
+	p2p->eager_max = ori_p2p_takes_eager(p2p) ? p2p_eager_limit(p2p) : 0;
+	mapped_reach(p2p, p2p->segment, p2p->ctx->pool.area.base, p2p->ctx->pool.is_gpu);
 	return ORIEL_OK;
 }
 
-/* Its own thread writes, and is here. */
-static void self_sever(struct oriel_p2p *p)
+/* This thread is the only writer. */
+static void self_sever(struct oriel_p2p *p2p)
 {
-	mapped_forget(p);
+	mapped_forget(p2p);
 }
 
-static enum oriel_status self_enter(struct oriel_p2p *p)
+static enum oriel_status self_enter(struct oriel_p2p *p2p)
 {
-	(void)p;
+	(void)p2p;
 	return ORIEL_OK;
 }
 
-static void self_leave(struct oriel_p2p *p)
+static void self_leave(struct oriel_p2p *p2p)
 {
-	(void)p;
+	(void)p2p;
 }
 
 const struct p2p_backend ori_p2p_self = {
 	.name = "self",
 	.path = ORIEL_PATH_SELF,
 	.is_mapped = true,
-	.carries = true,
+	.has_eager = true,
 	.open = self_open,
 	.connect = self_connect,
 	.sever = self_sever,
 	.enter = self_enter,
 	.leave = self_leave,
 	.put = mapped_put,
-	.tell = mapped_tell,
-	.carry = mapped_carry,
+	.write_imm = mapped_write_imm,
+	.send_eager = mapped_send_eager,
 	.progress = mapped_progress,
 	.take = mapped_take,
-	.show = mapped_show,
-	.find = mapped_find,
+	.export = mapped_export,
+	.import = mapped_import,
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How ends of two machines meet over TCP: who listens, who may come. */
+/*
+ * How endpoints of two machines meet over TCP: which contexts listen, and which
+ * connections they accept.
+ */
 #include "p2p/pair_of_endpoints_test.h"
 
 #include <arpa/inet.h>
@@ -11,63 +14,63 @@
 #include "p2p/p2p_context.h"
 #include "p2p/p2p_wire.h"
 
-#define CROWD 80u /* more than a hub hears at once */
+#define CROWD 80u /* more than a context serves at once */
 
 static const struct oriel_p2p_context_attr rdma = {.size = sizeof(rdma),
 						   .slots = 24,
 						   .paths = 1u << ORIEL_PATH_RDMA};
 
-/* A hub on virtual node @node, by the settings ORIEL_P2P_TCP and ORIEL_JOB_KEY. */
-static struct oriel_p2p_context *hub_on(const char *node, const char *tcp, const char *key)
+/* A context on virtual node @node, by the settings ORIEL_P2P_TCP and ORIEL_JOB_KEY. */
+static struct oriel_p2p_context *context_on(const char *node, const char *tcp, const char *key)
 {
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 
 	setenv("ORIEL_NODE", node, 1);
 	setenv("ORIEL_P2P_TCP", tcp, 1);
 	setenv("ORIEL_JOB_KEY", key, 1);
-	assert_int_equal(oriel_p2p_context_create(&rdma, &hub), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&rdma, &ctx), ORIEL_OK);
 	unsetenv("ORIEL_NODE");
 	unsetenv("ORIEL_P2P_TCP");
 	unsetenv("ORIEL_JOB_KEY");
-	return hub;
+	return ctx;
 }
 
-static void far_create(struct ends *e, const char *tcp[2], const char *key[2])
+static void endpoints_create_internode(struct endpoints *e, const char *tcp[2], const char *key[2])
 {
 	memset(e, 0, sizeof(*e));
 	for (unsigned i = 0; i < 2; i++)
-		e->hubs[i] = hub_on(i ? "there" : "here", tcp[i], key[i]);
-	assert_int_equal(oriel_p2p_create(e->hubs[0], NULL, &e->a), ORIEL_OK);
-	assert_int_equal(oriel_p2p_create(e->hubs[1], NULL, &e->b), ORIEL_OK);
+		e->contexts[i] = context_on(i ? "there" : "here", tcp[i], key[i]);
+	assert_int_equal(oriel_p2p_create(e->contexts[0], NULL, &e->a), ORIEL_OK);
+	assert_int_equal(oriel_p2p_create(e->contexts[1], NULL, &e->b), ORIEL_OK);
 }
 
-static struct p2p_address address_of(const struct oriel_p2p *p)
+static struct p2p_address address_of(const struct oriel_p2p *p2p)
 {
 	struct p2p_address a;
 
-	assert_int_equal(oriel_p2p_address(p, &a), ORIEL_OK);
+	assert_int_equal(oriel_p2p_address(p2p, &a), ORIEL_OK);
 	return a;
 }
 
-static enum oriel_status connect_to(struct oriel_p2p *p, const struct p2p_address *a,
+static enum oriel_status connect_to(struct oriel_p2p *p2p, const struct p2p_address *a,
 				    uint64_t timeout_ns)
 {
-	return oriel_p2p_connect(p, a, sizeof(*a), timeout_ns);
+	return oriel_p2p_connect(p2p, a, sizeof(*a), timeout_ns);
 }
 
-static void talk(struct ends *e)
+static void talk(struct endpoints *e)
 {
 	struct oriel_p2p_request out, in;
 	char word[8];
 
 	assert_int_equal(oriel_p2p_send_control(e->a, 1, "well", 5, &out), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv_control(e->b, 1, word, sizeof(word), &in), ORIEL_OK);
-	assert_int_equal(ends_wait(e, &out), ORIEL_OK);
-	assert_int_equal(ends_wait(e, &in), ORIEL_OK);
+	assert_int_equal(endpoints_wait(e, &out), ORIEL_OK);
+	assert_int_equal(endpoints_wait(e, &in), ORIEL_OK);
 	assert_string_equal(word, "well");
 }
 
-static void test_a_hub_listens_where_it_is_guarded_or_asked_to(void **state)
+static void test_a_context_listens_with_a_key_or_on_request(void **state)
 {
 	static const struct {
 		const char *tcp, *key;
@@ -79,29 +82,29 @@ static void test_a_hub_listens_where_it_is_guarded_or_asked_to(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		struct oriel_p2p_context *hub = hub_on("", table[i].tcp, table[i].key);
-		struct oriel_p2p *p;
+		struct oriel_p2p_context *ctx = context_on("", table[i].tcp, table[i].key);
+		struct oriel_p2p *p2p;
 
-		assert_int_equal(oriel_p2p_create(hub, NULL, &p), ORIEL_OK);
-		assert_int_equal(address_of(p).port != 0, table[i].does_listen);
-		oriel_p2p_destroy(p);
-		oriel_p2p_context_destroy(hub);
+		assert_int_equal(oriel_p2p_create(ctx, NULL, &p2p), ORIEL_OK);
+		assert_int_equal(address_of(p2p).port != 0, table[i].does_listen);
+		oriel_p2p_destroy(p2p);
+		oriel_p2p_context_destroy(ctx);
 	}
 }
 
-static void test_one_that_listens_is_enough(void **state)
+static void test_one_listener_is_enough(void **state)
 {
 	static const char *keys[] = {"", ""};
 
 	(void)state;
 	for (unsigned i = 0; i < 8; i++) {
 		const char *tcp[] = {i % 2 ? "on" : "off", i % 2 ? "off" : "on"};
-		struct ends e;
+		struct endpoints e;
 
-		far_create(&e, tcp, keys);
-		ends_join(&e);
+		endpoints_create_internode(&e, tcp, keys);
+		endpoints_join(&e);
 		talk(&e);
-		ends_close(&e);
+		endpoints_close(&e);
 	}
 }
 
@@ -109,18 +112,21 @@ static void test_without_a_listener_there_is_no_path(void **state)
 {
 	static const char *tcp[] = {"auto", "off"}, *keys[] = {"", "c0ffee"};
 	struct p2p_address a;
-	struct ends e;
+	struct endpoints e;
 
 	(void)state;
-	far_create(&e, tcp, keys);
+	endpoints_create_internode(&e, tcp, keys);
 	a = address_of(e.b);
 	assert_int_equal(connect_to(e.a, &a, 0), ORIEL_ERR_NO_PATH);
 	assert_non_null(strstr(oriel_last_error(), "ORIEL_P2P_TCP"));
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-/* Who calls is told that the keys differ; who is called waits for somebody else. */
-static void test_another_key_is_refused(void **state)
+/*
+ * The connecting endpoint reports that the keys differ; the other one goes on waiting for
+ * its peer.
+ */
+static void test_another_key_is_rejected(void **state)
 {
 	static const char *tcp[] = {"off", "on"};
 	static const char *keys[][2] = {{"c0ffee", "c0ffed"}, {"", "c0ffee"}, {"c0ffee", ""}};
@@ -128,50 +134,50 @@ static void test_another_key_is_refused(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		struct p2p_address a, b;
-		uint64_t deadline = ori_deadline(ENDS_PATIENCE_NS);
-		struct ends e;
+		uint64_t deadline = ori_deadline(ENDPOINTS_PATIENCE_NS);
+		struct endpoints e;
 
-		far_create(&e, tcp, keys[i]);
+		endpoints_create_internode(&e, tcp, keys[i]);
 		a = address_of(e.a);
 		b = address_of(e.b);
 		assert_int_equal(connect_to(e.a, &b, 0), ORIEL_OK);
 		assert_int_equal(connect_to(e.b, &a, 200000000), ORIEL_OK);
 		while (oriel_p2p_check(e.a) >= 0 || oriel_p2p_check(e.b) >= 0) {
 			assert_false(ori_deadline_passed(deadline));
-			ends_turn(&e);
+			endpoints_turn(&e);
 		}
 		assert_int_equal(oriel_p2p_check(e.a), ORIEL_ERR_AUTH);
 		assert_non_null(strstr(oriel_last_error(), "ORIEL_JOB_KEY"));
 		assert_int_equal(oriel_p2p_check(e.b), ORIEL_ERR_TIMEOUT);
-		ends_close(&e);
+		endpoints_close(&e);
 	}
 }
 
-/* The port is that of a hub, but not of the one that is meant. */
-static void test_another_hub_is_not_taken_for_the_one(void **state)
+/* The port is that of a context, but not of the one that is meant. */
+static void test_another_context_on_the_port_is_rejected(void **state)
 {
 	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee", "c0ffee"};
-	uint64_t deadline = ori_deadline(ENDS_PATIENCE_NS);
+	uint64_t deadline = ori_deadline(ENDPOINTS_PATIENCE_NS);
 	struct p2p_address a, b;
-	struct ends e;
+	struct endpoints e;
 
 	(void)state;
-	far_create(&e, tcp, keys);
+	endpoints_create_internode(&e, tcp, keys);
 	a = address_of(e.a);
 	b = address_of(e.b);
-	b.token.hub[3] ^= 1;
+	b.token.context[3] ^= 1;
 	assert_int_equal(connect_to(e.a, &b, 0), ORIEL_OK);
 	assert_int_equal(connect_to(e.b, &a, 0), ORIEL_OK);
 	while (oriel_p2p_check(e.a) >= 0) {
 		assert_false(ori_deadline_passed(deadline));
-		ends_turn(&e);
+		endpoints_turn(&e);
 	}
 	assert_int_equal(oriel_p2p_check(e.a), ORIEL_ERR_AUTH);
 	assert_int_equal(oriel_p2p_check(e.b), ORIEL_AGAIN);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-static int stranger_at(uint16_t port)
+static int pending_at(uint16_t port)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET,
 				.sin_port = htons(port),
@@ -183,48 +189,48 @@ static int stranger_at(uint16_t port)
 	return fd;
 }
 
-/* Has the hub hung up? It has said nothing before. */
-static bool is_turned_away(int fd)
+/* Has the context closed the connection? It has sent nothing before. */
+static bool is_closed(int fd)
 {
 	char byte;
 
 	return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-/* They are more than a hub hears at once, say nothing or half of something, and stay. */
-static void test_strangers_keep_nobody_out(void **state)
+/* They are more than a context serves at once, send nothing or half of a frame, and stay. */
+static void test_silent_connections_do_not_block_the_peer(void **state)
 {
 	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee", "c0ffee"};
 	int fds[CROWD];
-	struct ends e;
+	struct endpoints e;
 
 	(void)state;
-	far_create(&e, tcp, keys);
+	endpoints_create_internode(&e, tcp, keys);
 	for (unsigned i = 0; i < CROWD; i++) {
-		fds[i] = stranger_at(address_of(e.b).port);
+		fds[i] = pending_at(address_of(e.b).port);
 		if (i % 2)
 			assert_int_equal(send(fds[i], "2P2F", 4, MSG_NOSIGNAL), 4);
 	}
-	ends_join(&e);
+	endpoints_join(&e);
 	talk(&e);
 	for (unsigned i = 0; i < CROWD; i++)
 		close(fds[i]);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-/* They do not fill the table of the hub, but there are no descriptors for more of them. */
-static void test_strangers_make_room_where_descriptors_run_out(void **state)
+/* They do not fill the table of the context, but there are no descriptors for more of them. */
+static void test_silent_connections_are_closed_when_descriptors_run_out(void **state)
 {
 	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee", "c0ffee"};
 	const struct p2p_token nobody = {.number = 1};
 	struct rlimit normal, tight;
 	int fds[CROWD / 8], fd;
-	struct ends e;
+	struct endpoints e;
 
 	(void)state;
-	far_create(&e, tcp, keys);
+	endpoints_create_internode(&e, tcp, keys);
 	for (unsigned i = 0; i < CROWD / 8; i++)
-		fds[i] = stranger_at(address_of(e.b).port);
+		fds[i] = pending_at(address_of(e.b).port);
 	fd = dup(STDERR_FILENO);
 	assert_true(fd >= 0);
 	close(fd);
@@ -233,34 +239,37 @@ static void test_strangers_make_room_where_descriptors_run_out(void **state)
 	tight.rlim_cur = (rlim_t)fd + 2;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
 	for (unsigned i = 0; i < CROWD; i++)
-		assert_int_equal(ori_p2p_context_answer(e.hubs[1], &nobody, &nobody, &fd),
+		assert_int_equal(ori_p2p_context_answer(e.contexts[1], &nobody, &nobody, &fd),
 				 ORIEL_AGAIN);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &normal), 0);
-	/* All have been let in, one for another. */
+	/* All were accepted, one in place of another. */
 	for (unsigned i = 0; i < CROWD / 8; i++) {
-		assert_int_equal(is_turned_away(fds[i]), i + 2 < CROWD / 8);
+		assert_int_equal(is_closed(fds[i]), i + 2 < CROWD / 8);
 		close(fds[i]);
 	}
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-/* What nobody may say before he has shown that he knows the key, that included. */
-static void test_strangers_that_talk_are_turned_away(void **state)
+/*
+ * Frames that no process may send before it has proved that it knows the key, and a proof
+ * that is wrong.
+ */
+static void test_unproven_connections_that_send_frames_are_closed(void **state)
 {
 	static const enum p2p_frame_kind kinds[] = {P2P_HELLO, P2P_ENDPOINT, P2P_READY,
 						    P2P_PIECE, P2P_BYE,      P2P_PROOF};
 	static const char *tcp[] = {"off", "on"}, *keys[] = {"", ""};
 	struct p2p_address a;
-	struct ends e;
+	struct endpoints e;
 
 	(void)state;
-	far_create(&e, tcp, keys);
+	endpoints_create_internode(&e, tcp, keys);
 	a = address_of(e.a);
 	assert_int_equal(connect_to(e.b, &a, 0), ORIEL_OK);
 	for (unsigned i = 0; i < 2 * sizeof(kinds) / sizeof(kinds[0]); i++) {
 		struct p2p_frame frame = {.magic = P2P_FRAME_MAGIC, .version = P2P_VERSION};
-		uint64_t deadline = ori_deadline(ENDS_PATIENCE_NS);
-		int fd = stranger_at(address_of(e.b).port);
+		uint64_t deadline = ori_deadline(ENDPOINTS_PATIENCE_NS);
+		int fd = pending_at(address_of(e.b).port);
 		bool is_challenged = i % 2;
 
 		if (is_challenged) {
@@ -273,7 +282,7 @@ static void test_strangers_that_talk_are_turned_away(void **state)
 			}
 			assert_int_equal(frame.kind, P2P_PROOF);
 		}
-		/* As the peer would say it, but for the MAC. */
+		/* As the peer would send it, but for the MAC. */
 		frame = (struct p2p_frame){.magic = P2P_FRAME_MAGIC,
 					   .version = P2P_VERSION,
 					   .kind = (uint16_t)kinds[i / 2]};
@@ -281,64 +290,64 @@ static void test_strangers_that_talk_are_turned_away(void **state)
 			frame.hello =
 				(struct p2p_hello){.to = address_of(e.b).token, .from = a.token};
 		assert_int_equal(send(fd, &frame, sizeof(frame), MSG_NOSIGNAL), sizeof(frame));
-		while (!is_turned_away(fd)) {
+		while (!is_closed(fd)) {
 			assert_false(ori_deadline_passed(deadline));
 			(void)oriel_p2p_progress(e.b);
 		}
 		assert_int_equal(oriel_p2p_check(e.b), ORIEL_AGAIN);
 		close(fd);
 	}
-	/* The peer itself may come still. */
+	/* The peer itself can still connect. */
 	a = address_of(e.b);
 	assert_int_equal(connect_to(e.a, &a, 0), ORIEL_OK);
 	talk(&e);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-/* Neither who calls nor who waits to be called waits for a hub that has gone. */
-static void test_a_hub_that_has_gone_is_noticed(void **state)
+/* Neither the connecting nor the listening side waits for a context that was closed. */
+static void test_a_closed_context_is_noticed(void **state)
 {
 	static const char *tcp[] = {"on", "on"}, *keys[] = {"", ""};
 	unsigned called = 0, calls = 0;
 
 	(void)state;
 	while (!called || !calls) {
-		uint64_t deadline = ori_deadline(ENDS_PATIENCE_NS);
+		uint64_t deadline = ori_deadline(ENDPOINTS_PATIENCE_NS);
 		struct p2p_address a, b;
-		struct ends e;
+		struct endpoints e;
 
-		far_create(&e, tcp, keys);
+		endpoints_create_internode(&e, tcp, keys);
 		a = address_of(e.a);
 		b = address_of(e.b);
 		oriel_p2p_destroy(e.b);
-		oriel_p2p_context_destroy(e.hubs[1]);
-		e.hubs[1] = NULL;
+		oriel_p2p_context_destroy(e.contexts[1]);
+		e.contexts[1] = NULL;
 		e.b = e.a;
 		assert_int_equal(connect_to(e.a, &b, ORIEL_FOREVER), ORIEL_OK);
 		while (oriel_p2p_check(e.a) >= 0) {
 			assert_false(ori_deadline_passed(deadline));
-			ends_turn(&e);
+			endpoints_turn(&e);
 		}
 		assert_int_equal(oriel_p2p_check(e.a), ORIEL_ERR_PEER);
-		assert_non_null(strstr(oriel_last_error(), "nobody listens"));
+		assert_non_null(strstr(oriel_last_error(), "no process listens"));
 		ori_p2p_address_calls(&a, &b) ? calls++ : called++;
 		oriel_p2p_destroy(e.a);
-		oriel_p2p_context_destroy(e.hubs[0]);
+		oriel_p2p_context_destroy(e.contexts[0]);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_hub_listens_where_it_is_guarded_or_asked_to),
-		cmocka_unit_test(test_one_that_listens_is_enough),
+		cmocka_unit_test(test_a_context_listens_with_a_key_or_on_request),
+		cmocka_unit_test(test_one_listener_is_enough),
 		cmocka_unit_test(test_without_a_listener_there_is_no_path),
-		cmocka_unit_test(test_another_key_is_refused),
-		cmocka_unit_test(test_another_hub_is_not_taken_for_the_one),
-		cmocka_unit_test(test_strangers_keep_nobody_out),
-		cmocka_unit_test(test_strangers_make_room_where_descriptors_run_out),
-		cmocka_unit_test(test_strangers_that_talk_are_turned_away),
-		cmocka_unit_test(test_a_hub_that_has_gone_is_noticed),
+		cmocka_unit_test(test_another_key_is_rejected),
+		cmocka_unit_test(test_another_context_on_the_port_is_rejected),
+		cmocka_unit_test(test_silent_connections_do_not_block_the_peer),
+		cmocka_unit_test(test_silent_connections_are_closed_when_descriptors_run_out),
+		cmocka_unit_test(test_unproven_connections_that_send_frames_are_closed),
+		cmocka_unit_test(test_a_closed_context_is_noticed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A backend whose puts arrive when the test says so; unit tests and the fuzzer create it. */
 #include <oriel/p2p_mock.h>
 
 #include <stdlib.h>
@@ -15,19 +16,19 @@
 
 struct mock_event {
 	struct p2p_local from;
-	uint64_t word; /* as an adapter may have taken it when it was put */
+	uint64_t word; /* as an HCA may have read it when it was put */
 	bool is_word;
 	char *to;
 	size_t length;
 	uint64_t op;
 	uint32_t immediate;
-	uint8_t end;
-	bool is_tell;
+	uint8_t endpoint;
+	bool has_immediate;
 };
 
-struct p2p_mock_end {
+struct p2p_mock_endpoint {
 	struct oriel_p2p_mock *mock;
-	struct oriel_p2p *p;
+	struct oriel_p2p *p2p;
 	unsigned which;
 	unsigned refusals;
 	bool is_held;
@@ -36,21 +37,21 @@ struct p2p_mock_end {
 	uint32_t immediates[MOCK_IMMEDIATES];
 };
 
-static_assert(P2P_IMMEDIATES <= MOCK_IMMEDIATES, "an end takes what the rules allow");
+static_assert(P2P_IMMEDIATES <= MOCK_IMMEDIATES, "an endpoint takes what the rules allow");
 
 /* Events in the order in which they were put. */
 struct oriel_p2p_mock {
-	struct oriel_p2p_context *hub;
-	struct p2p_mock_end ends[2];
+	struct oriel_p2p_context *ctx;
+	struct p2p_mock_endpoint endpoints[2];
 	enum oriel_p2p_mock_order order;
 	uint64_t random;
 	struct mock_event *events;
 	unsigned count, room;
 };
 
-static struct p2p_mock_end *to_mock(const struct oriel_p2p *p)
+static struct p2p_mock_endpoint *to_mock(const struct oriel_p2p *p2p)
 {
-	return p->link.mock;
+	return p2p->link.mock;
 }
 
 /* splitmix64 */
@@ -63,43 +64,45 @@ static uint64_t mock_random(struct oriel_p2p_mock *m)
 	return z ^ z >> 31;
 }
 
+/* The rule of a real link: puts have no order, an immediate arrives after earlier puts. */
 static bool mock_may_arrive(const struct oriel_p2p_mock *m, unsigned index)
 {
-	if (!m->events[index].is_tell)
+	if (!m->events[index].has_immediate)
 		return true;
 	for (unsigned i = 0; i < index; i++)
-		if (m->events[i].end == m->events[index].end && !m->events[i].is_tell)
+		if (m->events[i].endpoint == m->events[index].endpoint &&
+		    !m->events[i].has_immediate)
 			return false;
 	return true;
 }
 
-/* Ops are done in their order: up to the first that has not arrived. */
-static void mock_complete(struct p2p_mock_end *e)
+/* Operations complete in their order: up to the first that has not arrived. */
+static void mock_complete(struct p2p_mock_endpoint *e)
 {
 	const struct oriel_p2p_mock *m = e->mock;
-	uint64_t done = e->p->begun;
+	uint64_t done = e->p2p->begun;
 
 	if (e->is_held)
 		return;
 	for (unsigned i = 0; i < m->count; i++)
-		if (m->events[i].end == e->which && m->events[i].op < done)
+		if (m->events[i].endpoint == e->which && m->events[i].op < done)
 			done = m->events[i].op;
-	e->p->done = done;
+	e->p2p->done = done;
 }
 
-static bool mock_is_far(const struct oriel_p2p_mock *m, const struct mock_event *event)
+static bool mock_is_gpu(const struct oriel_p2p_mock *m, const struct mock_event *event)
 {
-	bool is_far = event->from.is_gpu;
+	bool is_gpu = event->from.is_gpu;
 
-	return is_far || (ori_p2p_context_query(m->hub, event->to, &is_far) == ORIEL_OK && is_far);
+	return is_gpu || (ori_p2p_context_query(m->ctx, event->to, &is_gpu) == ORIEL_OK && is_gpu);
 }
 
 static void mock_copy(const struct oriel_p2p_mock *m, const struct mock_event *event)
 {
 	if (event->is_word)
 		oriel_dev_store_release((uint64_t *)(void *)event->to, event->word);
-	else if (event->length && mock_is_far(m, event))
-		(void)m->hub->gpu.ops->copy(&m->hub->gpu, event->to, event->from.at, event->length);
+	else if (event->length && mock_is_gpu(m, event))
+		(void)m->ctx->gpu.ops->copy(&m->ctx->gpu, event->to, event->from.at, event->length);
 	else if (event->length)
 		memcpy(event->to, event->from.at, event->length);
 }
@@ -107,10 +110,10 @@ static void mock_copy(const struct oriel_p2p_mock *m, const struct mock_event *e
 static void mock_deliver(struct oriel_p2p_mock *m, unsigned index)
 {
 	struct mock_event event = m->events[index];
-	struct p2p_mock_end *peer = &m->ends[!event.end];
+	struct p2p_mock_endpoint *peer = &m->endpoints[!event.endpoint];
 
 	mock_copy(m, &event);
-	if (event.is_tell)
+	if (event.has_immediate)
 		peer->immediates[peer->arrived++ % MOCK_IMMEDIATES] = event.immediate;
 	memmove(&m->events[index], &m->events[index + 1],
 		(--m->count - index) * sizeof(m->events[0]));
@@ -130,24 +133,25 @@ static void mock_deliver_some(struct oriel_p2p_mock *m)
 	}
 }
 
-static enum oriel_status mock_open(struct oriel_p2p *p, struct p2p_endpoint_info *mine, int *fds,
+static enum oriel_status mock_open(struct oriel_p2p *p2p, struct p2p_endpoint_info *mine, int *fds,
 				   unsigned *nfds)
 {
-	(void)p, (void)mine, (void)fds, (void)nfds;
-	return ori_fail(ORIEL_ERR_STATE, "the ends of a mock are joined from the start");
+	(void)p2p, (void)mine, (void)fds, (void)nfds;
+	return ori_fail(ORIEL_ERR_STATE, "the endpoints of a mock are joined from the start");
 }
 
-static enum oriel_status mock_connect(struct oriel_p2p *p, const struct p2p_endpoint_info *theirs,
+static enum oriel_status mock_connect(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
 				      const int *fds, unsigned nfds)
 {
-	return mock_open(p, (struct p2p_endpoint_info *)(uintptr_t)theirs, (int *)(uintptr_t)fds,
+	return mock_open(p2p, (struct p2p_endpoint_info *)(uintptr_t)theirs, (int *)(uintptr_t)fds,
 			 &nfds);
 }
 
-static void mock_sever(struct oriel_p2p *p)
+static void mock_sever(struct oriel_p2p *p2p)
 {
-	struct p2p_mock_end *e = to_mock(p), *peer = &e->mock->ends[!e->which];
+	struct p2p_mock_endpoint *e = to_mock(p2p), *peer = &e->mock->endpoints[!e->which];
 
+	/* Events point into memory of both endpoints, which may be freed now. */
 	e->mock->count = 0;
 	if (e->failure == ORIEL_OK)
 		e->failure = ORIEL_ERR_PEER;
@@ -155,21 +159,21 @@ static void mock_sever(struct oriel_p2p *p)
 		peer->failure = ORIEL_ERR_PEER;
 }
 
-static enum oriel_status mock_enter(struct oriel_p2p *p)
+static enum oriel_status mock_enter(struct oriel_p2p *p2p)
 {
-	(void)p;
+	(void)p2p;
 	return ORIEL_OK;
 }
 
-static void mock_leave(struct oriel_p2p *p)
+static void mock_leave(struct oriel_p2p *p2p)
 {
-	(void)p;
+	(void)p2p;
 }
 
-static enum oriel_status mock_begin(struct oriel_p2p *p, const struct mock_event *event,
+static enum oriel_status mock_begin(struct oriel_p2p *p2p, const struct mock_event *event,
 				    uint64_t *op)
 {
-	struct p2p_mock_end *e = to_mock(p);
+	struct p2p_mock_endpoint *e = to_mock(p2p);
 	struct oriel_p2p_mock *m = e->mock;
 
 	if (e->failure != ORIEL_OK)
@@ -188,60 +192,61 @@ static enum oriel_status mock_begin(struct oriel_p2p *p, const struct mock_event
 		m->room = room;
 	}
 	m->events[m->count] = *event;
-	m->events[m->count].end = (uint8_t)e->which;
-	m->events[m->count].op = p->begun;
+	m->events[m->count].endpoint = (uint8_t)e->which;
+	m->events[m->count].op = p2p->begun;
 	m->count++;
-	*op = p->begun++;
+	*op = p2p->begun++;
 	return ORIEL_OK;
 }
 
-static bool mock_is_word(const struct oriel_p2p *p, const char *at)
+static bool mock_is_word(const struct oriel_p2p *p2p, const char *at)
 {
-	const char *words = (const char *)p->segment->desk.words;
+	const char *words = (const char *)p2p->segment->local_control.words;
 
-	return at >= words && at < words + sizeof(p->segment->desk.words);
+	return at >= words && at < words + sizeof(p2p->segment->local_control.words);
 }
 
-static enum oriel_status mock_put(struct oriel_p2p *p, const struct p2p_local *from,
+static enum oriel_status mock_put(struct oriel_p2p *p2p, const struct p2p_local *from,
 				  const struct p2p_remote *to, size_t length, uint64_t *op)
 {
 	struct mock_event event = {.from = *from,
 				   .to = (char *)(uintptr_t)to->address,
 				   .length = length};
 
-	event.is_word = mock_is_word(p, from->at);
+	event.is_word = mock_is_word(p2p, from->at);
 	if (event.is_word)
 		event.word = oriel_dev_load_acquire((uint64_t *)(void *)from->at);
-	return mock_begin(p, &event, op);
+	return mock_begin(p2p, &event, op);
 }
 
-static enum oriel_status mock_tell(struct oriel_p2p *p, const struct p2p_local *from,
-				   const struct p2p_remote *to, size_t length, uint32_t immediate,
-				   uint64_t *op)
+static enum oriel_status mock_write_imm(struct oriel_p2p *p2p, const struct p2p_local *from,
+					const struct p2p_remote *to, size_t length,
+					uint32_t immediate, uint64_t *op)
 {
 	struct mock_event event = {.from = *from,
 				   .to = (char *)(uintptr_t)to->address,
 				   .length = length,
-				   .is_tell = true,
+				   .has_immediate = true,
 				   .immediate = immediate};
 
-	return mock_begin(p, &event, op);
+	return mock_begin(p2p, &event, op);
 }
 
-static enum oriel_status mock_progress(struct oriel_p2p *p)
+static enum oriel_status mock_progress(struct oriel_p2p *p2p)
 {
-	struct p2p_mock_end *e = to_mock(p);
+	struct p2p_mock_endpoint *e = to_mock(p2p);
 
 	if (e->failure != ORIEL_OK)
-		return ori_fail(e->failure, "the link of end %u of a mock has failed", e->which);
+		return ori_fail(e->failure, "the link of endpoint %u of a mock has failed",
+				e->which);
 	mock_deliver_some(e->mock);
 	mock_complete(e);
 	return ORIEL_OK;
 }
 
-static enum oriel_status mock_take(struct oriel_p2p *p, uint32_t *immediate)
+static enum oriel_status mock_take(struct oriel_p2p *p2p, uint32_t *immediate)
 {
-	struct p2p_mock_end *e = to_mock(p);
+	struct p2p_mock_endpoint *e = to_mock(p2p);
 
 	if (e->taken == e->arrived)
 		return ORIEL_AGAIN;
@@ -249,20 +254,21 @@ static enum oriel_status mock_take(struct oriel_p2p *p, uint32_t *immediate)
 	return ORIEL_OK;
 }
 
-static enum oriel_status mock_show(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
-				   const void *at, size_t length, struct p2p_offer *offer)
+static enum oriel_status mock_export(struct oriel_p2p *p2p, const struct oriel_p2p_memory *memory,
+				     const void *at, size_t length, struct p2p_offer *offer)
 {
-	(void)p, (void)memory, (void)length;
+	(void)p2p, (void)memory, (void)length;
 	offer->address = (uintptr_t)at;
 	offer->piece = P2P_NO_PIECE;
 	return ORIEL_OK;
 }
 
-static enum oriel_status mock_find(struct oriel_p2p *p, const struct p2p_offer *offer,
-				   struct p2p_remote *far)
+static enum oriel_status mock_import(struct oriel_p2p *p2p, const struct p2p_offer *offer,
+				     struct p2p_remote *remote)
 {
-	(void)p;
-	*far = (struct p2p_remote){.address = offer->address};
+	(void)p2p;
+	/* Both endpoints live in this process, so an offer is an address. */
+	*remote = (struct p2p_remote){.address = offer->address};
 	return ORIEL_OK;
 }
 
@@ -275,37 +281,38 @@ static const struct p2p_backend mock_backend = {
 	.enter = mock_enter,
 	.leave = mock_leave,
 	.put = mock_put,
-	.tell = mock_tell,
-	.carry = ori_p2p_no_eager,
+	.write_imm = mock_write_imm,
+	.send_eager = ori_p2p_no_eager,
 	.progress = mock_progress,
 	.take = mock_take,
-	.show = mock_show,
-	.find = mock_find,
+	.export = mock_export,
+	.import = mock_import,
 };
 
 static void mock_join(struct oriel_p2p_mock *m, unsigned which)
 {
-	struct oriel_p2p *p = m->ends[which].p, *peer = m->ends[!which].p;
+	struct oriel_p2p *p2p = m->endpoints[which].p2p, *peer = m->endpoints[!which].p2p;
 
-	p->backend = &mock_backend;
-	p->link.mock = &m->ends[which];
-	p->peer = peer->address;
-	ori_p2p_name(&p->address, &p->peer, p->whom);
-	p->board.address = (uintptr_t)&peer->segment->board;
-	p->pool.address = (uintptr_t)m->hub->pool.area.base;
-	p->pool_stride = m->hub->pool.stride;
-	p->pool_slots = m->hub->pool.receive;
-	p->chunk = m->hub->pool.chunk;
-	p->state = P2P_JOINED;
-	p->has_owner = true;
+	/* Control sockets exchange these fields otherwise. */
+	p2p->backend = &mock_backend;
+	p2p->link.mock = &m->endpoints[which];
+	p2p->peer = peer->address;
+	ori_p2p_name(&p2p->address, &p2p->peer, p2p->peer_name);
+	p2p->remote_control.address = (uintptr_t)&peer->segment->remote_control;
+	p2p->pool.address = (uintptr_t)m->ctx->pool.area.base;
+	p2p->pool_stride = m->ctx->pool.stride;
+	p2p->pool_slots = m->ctx->pool.receive;
+	p2p->chunk = m->ctx->pool.chunk;
+	p2p->state = P2P_JOINED;
+	p2p->has_owner = true;
 }
 
 static void mock_close(struct oriel_p2p_mock *m)
 {
 	for (unsigned i = 0; i < 2; i++)
-		if (m->ends[i].p)
-			ori_p2p_close(m->ends[i].p);
-	oriel_p2p_context_destroy(m->hub);
+		if (m->endpoints[i].p2p)
+			ori_p2p_close(m->endpoints[i].p2p);
+	oriel_p2p_context_destroy(m->ctx);
 	free(m->events);
 	ori_handle_free(m);
 }
@@ -315,10 +322,11 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller
 {
 	struct oriel_p2p_mock_attr attr;
 	struct oriel_p2p_mock *m;
-	enum oriel_status st = ori_attr_read("oriel_p2p_mock_attr", caller, &attr, sizeof(attr));
+	enum oriel_status status =
+		ori_attr_read("oriel_p2p_mock_attr", caller, &attr, sizeof(attr));
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!mock || attr.order > ORIEL_P2P_MOCK_MANUAL)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_mock_create: order %u", attr.order);
 	m = ori_handle_alloc(ORI_HANDLE_P2P_MOCK, sizeof(*m));
@@ -326,15 +334,15 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a mock");
 	m->order = (enum oriel_p2p_mock_order)attr.order;
 	m->random = attr.seed;
-	st = oriel_p2p_context_create(attr.hub, &m->hub);
-	for (unsigned i = 0; i < 2 && st == ORIEL_OK; i++) {
-		m->ends[i].mock = m;
-		m->ends[i].which = i;
-		st = oriel_p2p_create(m->hub, attr.ends, &m->ends[i].p);
+	status = oriel_p2p_context_create(attr.context, &m->ctx);
+	for (unsigned i = 0; i < 2 && status == ORIEL_OK; i++) {
+		m->endpoints[i].mock = m;
+		m->endpoints[i].which = i;
+		status = oriel_p2p_create(m->ctx, attr.endpoints, &m->endpoints[i].p2p);
 	}
-	if (st != ORIEL_OK) {
+	if (status != ORIEL_OK) {
 		mock_close(m);
-		return st;
+		return status;
 	}
 	mock_join(m, 0);
 	mock_join(m, 1);
@@ -349,16 +357,16 @@ void oriel_p2p_mock_destroy(struct oriel_p2p_mock *m)
 		mock_close(m);
 }
 
-struct oriel_p2p *oriel_p2p_mock_endpoint(const struct oriel_p2p_mock *mock, unsigned end)
+struct oriel_p2p *oriel_p2p_mock_endpoint(const struct oriel_p2p_mock *mock, unsigned endpoint)
 {
 	if (!ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
 		return NULL;
-	return end < 2 ? mock->ends[end].p : NULL;
+	return endpoint < 2 ? mock->endpoints[endpoint].p2p : NULL;
 }
 
 struct oriel_p2p_context *oriel_p2p_mock_context(const struct oriel_p2p_mock *mock)
 {
-	return ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__) ? mock->hub : NULL;
+	return ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__) ? mock->ctx : NULL;
 }
 
 unsigned oriel_p2p_mock_count(const struct oriel_p2p_mock *mock)
@@ -378,9 +386,9 @@ enum oriel_status oriel_p2p_mock_peek(const struct oriel_p2p_mock *mock, unsigne
 		return ori_fail(ORIEL_ERR_RANGE, "event %u of %u", index, mock->count);
 	e = &mock->events[index];
 	*event = (struct oriel_p2p_mock_event){
-		.from = e->end,
+		.from = e->endpoint,
 		.length = e->length,
-		.is_told = e->is_tell,
+		.has_immediate = e->has_immediate,
 		.may_arrive = mock_may_arrive(mock, index),
 		.immediate = e->immediate,
 	};
@@ -397,36 +405,36 @@ enum oriel_status oriel_p2p_mock_deliver(struct oriel_p2p_mock *mock, unsigned i
 		return ori_fail(ORIEL_ERR_RANGE, "event %u of %u", index, mock->count);
 	if (!mock_may_arrive(mock, index))
 		return ori_fail(ORIEL_ERR_STATE,
-				"event %u tells of what was put before, which has not arrived",
+				"event %u has an immediate, and an earlier put has not arrived",
 				index);
 	mock_deliver(mock, index);
 	return ORIEL_OK;
 }
 
-void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned end, uint32_t immediate)
+void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned endpoint, uint32_t immediate)
 {
-	struct p2p_mock_end *e = &mock->ends[end];
+	struct p2p_mock_endpoint *e = &mock->endpoints[endpoint];
 
 	if (e->arrived - e->taken < MOCK_IMMEDIATES)
 		e->immediates[e->arrived++ % MOCK_IMMEDIATES] = immediate;
 }
 
-void oriel_p2p_mock_hold_completions(struct oriel_p2p_mock *mock, unsigned end, bool is_held)
+void oriel_p2p_mock_hold_completions(struct oriel_p2p_mock *mock, unsigned endpoint, bool is_held)
 {
 	if (ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
-		mock->ends[end & 1].is_held = is_held;
+		mock->endpoints[endpoint & 1].is_held = is_held;
 }
 
-void oriel_p2p_mock_fill_queue(struct oriel_p2p_mock *mock, unsigned end, unsigned count)
+void oriel_p2p_mock_fill_queue(struct oriel_p2p_mock *mock, unsigned endpoint, unsigned count)
 {
 	if (ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
-		mock->ends[end & 1].refusals = count;
+		mock->endpoints[endpoint & 1].refusals = count;
 }
 
-void oriel_p2p_mock_fail(struct oriel_p2p_mock *mock, unsigned end, enum oriel_status status)
+void oriel_p2p_mock_fail(struct oriel_p2p_mock *mock, unsigned endpoint, enum oriel_status status)
 {
 	if (!ori_handle_use(mock, ORI_HANDLE_P2P_MOCK, __func__))
 		return;
-	mock->ends[end & 1].failure = status;
+	mock->endpoints[endpoint & 1].failure = status;
 	mock->count = 0;
 }

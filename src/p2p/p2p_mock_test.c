@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends under a script: what arrives in which order, what is not told, what fails. */
+/* Endpoints under a script: puts arrive in any order, or not at all, and links fail. */
 #include <oriel/p2p_mock.h>
 
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 #define CHANNELS 3u
 #define ROUNDS 3u
 #define LONG (CHUNK * 21 + 77)
-#define PIECES (5u << 19) /* more than goes straight at once */
+#define PIECES (5u << 19) /* more than one chunk without staging */
 #define SEEDS 60u
 #define TURNS 200000u
 
@@ -37,10 +37,13 @@ struct mock {
 };
 
 static void mock_open(struct mock *m, unsigned order, uint64_t seed,
-		      const struct oriel_p2p_attr *ends)
+		      const struct oriel_p2p_attr *endpoints)
 {
-	struct oriel_p2p_mock_attr attr = {
-		.size = sizeof(attr), .order = order, .seed = seed, .hub = &small, .ends = ends};
+	struct oriel_p2p_mock_attr attr = {.size = sizeof(attr),
+					   .order = order,
+					   .seed = seed,
+					   .context = &small,
+					   .endpoints = endpoints};
 
 	assert_int_equal(oriel_p2p_mock_create(&attr, &m->mock), ORIEL_OK);
 	m->a = oriel_p2p_mock_endpoint(m->mock, 0);
@@ -48,7 +51,7 @@ static void mock_open(struct mock *m, unsigned order, uint64_t seed,
 	assert_null(oriel_p2p_mock_endpoint(m->mock, 2));
 }
 
-/* It has nothing to tell, and leaves what the last failure has told. */
+/* It has nothing to report, and leaves the last error as it was. */
 static void mock_destroy(struct mock *m)
 {
 	struct ori_error before;
@@ -88,10 +91,10 @@ static struct oriel_p2p_buffer buffer(void *at, size_t length, struct oriel_p2p_
 
 static char from[2][CHANNELS][ROUNDS][LONG], to[2][CHANNELS][ROUNDS][LONG];
 
-/* All there is, at once, in both directions; memory registered by halves in auto mode. */
+/* All kinds of requests at once, both ways; memory registered by halves in auto mode. */
 static void all_of_it_arrives(unsigned mode, uint64_t seed)
 {
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = mode,
 					    .channels = CHANNELS,
 					    .depth = 1 + seed % 4};
@@ -99,19 +102,19 @@ static void all_of_it_arrives(unsigned mode, uint64_t seed)
 	struct oriel_p2p_request said[2][40], heard[2][40];
 	struct oriel_p2p_memory *memory;
 	static char words[2][40][3000];
-	struct oriel_p2p *end[2];
+	struct oriel_p2p *endpoint[2];
 	struct mock m;
 
-	mock_open(&m, ORIEL_P2P_MOCK_SHUFFLED, seed, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_SHUFFLED, seed, &attr);
 	assert_int_equal(oriel_p2p_register(oriel_p2p_mock_context(m.mock), to[0], sizeof(to[0]), 0,
 					    &memory),
 			 ORIEL_OK);
-	end[0] = m.a;
-	end[1] = m.b;
+	endpoint[0] = m.a;
+	endpoint[1] = m.b;
 	for (unsigned k = 0; k < 2; k++) {
 		for (unsigned i = 0; i < 40; i++) {
 			fill(words[k][i], 1 + i * 70, i);
-			assert_int_equal(oriel_p2p_send_control(end[k], i % 3, words[k][i],
+			assert_int_equal(oriel_p2p_send_control(endpoint[k], i % 3, words[k][i],
 								1 + i * 70, &said[k][i]),
 					 ORIEL_OK);
 		}
@@ -124,9 +127,9 @@ static void all_of_it_arrives(unsigned mode, uint64_t seed)
 
 				fill(f.address, length, (unsigned)seed + n + c * 4 + k * 16);
 				memset(t.address, 0, length);
-				assert_int_equal(oriel_p2p_recv(end[!k], c, &t, &in[k][c][n]),
+				assert_int_equal(oriel_p2p_recv(endpoint[!k], c, &t, &in[k][c][n]),
 						 ORIEL_OK);
-				assert_int_equal(oriel_p2p_send(end[k], c, &f, &out[k][c][n]),
+				assert_int_equal(oriel_p2p_send(endpoint[k], c, &f, &out[k][c][n]),
 						 ORIEL_OK);
 			}
 		}
@@ -135,7 +138,7 @@ static void all_of_it_arrives(unsigned mode, uint64_t seed)
 		unsigned k = i & 1, n = i / 2;
 		static char word[3000];
 
-		assert_int_equal(oriel_p2p_recv_control(end[!k], n % 3, word, 1 + n * 70,
+		assert_int_equal(oriel_p2p_recv_control(endpoint[!k], n % 3, word, 1 + n * 70,
 							&heard[k][n]),
 				 ORIEL_OK);
 		assert_int_equal(mock_wait(&m, &heard[k][n]), ORIEL_OK);
@@ -154,7 +157,7 @@ static void all_of_it_arrives(unsigned mode, uint64_t seed)
 	mock_destroy(&m);
 }
 
-static void test_all_arrives_in_any_order(void **state)
+static void test_all_requests_end_in_any_order_of_arrival(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
@@ -162,14 +165,14 @@ static void test_all_arrives_in_any_order(void **state)
 			all_of_it_arrives(mode, seed);
 }
 
-/* Of the events that @end has put, the last that may arrive. */
-static bool deliver_last_of(struct mock *m, unsigned end)
+/* Delivers the last event of @endpoint that may arrive. */
+static bool deliver_last_of(struct mock *m, unsigned endpoint)
 {
 	struct oriel_p2p_mock_event event;
 
 	for (unsigned i = oriel_p2p_mock_count(m->mock); i-- > 0;) {
 		assert_int_equal(oriel_p2p_mock_peek(m->mock, i, &event), ORIEL_OK);
-		if (event.from != end || !event.may_arrive)
+		if (event.from != endpoint || !event.may_arrive)
 			continue;
 		assert_int_equal(oriel_p2p_mock_deliver(m->mock, i), ORIEL_OK);
 		return true;
@@ -178,9 +181,9 @@ static bool deliver_last_of(struct mock *m, unsigned end)
 }
 
 /* The receiver's credits arrive last first, and so do the sender's chunks. */
-static void test_credits_may_come_out_of_order(void **state)
+static void test_credits_may_arrive_out_of_order(void **state)
 {
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = ORIEL_P2P_COPY_BASED,
 					    .depth = 4,
 					    .channels = CHANNELS};
@@ -190,14 +193,14 @@ static void test_credits_may_come_out_of_order(void **state)
 	struct mock m;
 
 	(void)state;
-	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &attr);
 	fill(f.address, LONG, 1);
 	memset(t.address, 0, LONG);
 	assert_int_equal(oriel_p2p_send(m.a, 1, &f, &out), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv(m.b, 1, &t, &in), ORIEL_OK);
 	for (unsigned i = 0; out.status == ORIEL_AGAIN || in.status == ORIEL_AGAIN; i++) {
 		assert_true(i < TURNS);
-		/* One event, so that each arrival is acted upon before the next. */
+		/* One event, so that each arrival is handled before the next. */
 		if (!deliver_last_of(&m, i & 1))
 			(void)deliver_last_of(&m, ~i & 1);
 		mock_turn(&m);
@@ -208,19 +211,19 @@ static void test_credits_may_come_out_of_order(void **state)
 
 #define WORDS 100u /* more than three times the cells there are */
 
-/* Of the events that @end has put, the first behind @some of them. */
-static bool deliver_behind(struct mock *m, unsigned end, unsigned some)
+/* Delivers the first event of @endpoint behind @some of them. */
+static bool deliver_behind(struct mock *m, unsigned endpoint, unsigned some)
 {
 	struct oriel_p2p_mock_event event;
 
 	for (unsigned i = 0; oriel_p2p_mock_peek(m->mock, i, &event) == ORIEL_OK; i++)
-		if (event.from == end && some-- == 0)
+		if (event.from == endpoint && some-- == 0)
 			return oriel_p2p_mock_deliver(m->mock, i) == ORIEL_OK;
 	return false;
 }
 
-/* What the receiver has counted first arrives when the sender knows of a lap more. */
-static void test_an_earlier_count_does_not_come_last(void **state)
+/* The receiver's first count arrives when the sender knows of a lap more. */
+static void test_an_earlier_count_does_not_arrive_last(void **state)
 {
 	static struct oriel_p2p_request out[WORDS], in[WORDS];
 	static char words[WORDS], heard[WORDS];
@@ -247,10 +250,10 @@ static void test_an_earlier_count_does_not_come_last(void **state)
 	oriel_p2p_mock_destroy(m.mock);
 }
 
-/* Either side stops for long, in the middle of a lap: what comes after still fits. */
-static void paused(unsigned mode, unsigned end, unsigned when)
+/* Either side stops for long, in the middle of a lap: data that arrives later still fits. */
+static void paused(unsigned mode, unsigned endpoint, unsigned when)
 {
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = mode,
 					    .channels = 2,
 					    .depth = 4};
@@ -258,8 +261,8 @@ static void paused(unsigned mode, unsigned end, unsigned when)
 	struct oriel_p2p *running;
 	struct mock m;
 
-	mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
-	running = end ? m.a : m.b;
+	mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &attr);
+	running = endpoint ? m.a : m.b;
 	for (unsigned n = 0; n < 2; n++) {
 		for (unsigned c = 0; c < 2; c++) {
 			struct oriel_p2p_buffer f = buffer(from[0][c][n], LONG, NULL);
@@ -290,13 +293,13 @@ static void test_either_side_may_pause(void **state)
 	(void)state;
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
 		for (unsigned when = 0; when < 16; when++)
-			for (unsigned end = 0; end < 2; end++)
-				paused(mode, end, when);
+			for (unsigned endpoint = 0; endpoint < 2; endpoint++)
+				paused(mode, endpoint, when);
 }
 
 #ifndef NDEBUG
-/* A second thread in an end, as far as the end can tell. */
-static void test_two_threads_in_an_end_are_told(void **state)
+/* A second thread in an endpoint, as it looks to the endpoint. */
+static void test_a_second_thread_in_an_endpoint_is_reported(void **state)
 {
 	int status;
 	pid_t child = fork();
@@ -308,7 +311,7 @@ static void test_two_threads_in_an_end_are_told(void **state)
 		const struct rlimit none = {0, 0};
 
 		setrlimit(RLIMIT_CORE, &none);
-		/* That is for the log of whoever really does it. */
+		/* The message is for the log of a user, not of this test. */
 		if (!freopen("/dev/null", "w", stderr))
 			_exit(2);
 		signal(SIGABRT, SIG_DFL);
@@ -330,9 +333,9 @@ static void test_a_send_is_done_when_the_link_says_so(void **state)
 
 	(void)state;
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++) {
-		const struct oriel_p2p_attr ends = {.size = sizeof(ends), .mode = mode};
+		const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
 
-		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
+		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &attr);
 		oriel_p2p_mock_hold_completions(m.mock, 0, true);
 		assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in), ORIEL_OK);
 		assert_int_equal(oriel_p2p_send(m.a, 0, &f, &out), ORIEL_OK);
@@ -347,21 +350,21 @@ static void test_a_send_is_done_when_the_link_says_so(void **state)
 	}
 }
 
-/* No put finds room for long: nothing is lost, nothing comes twice. */
-static void test_what_finds_no_room_is_put_later(void **state)
+/* No put finds room for long: nothing is lost, nothing arrives twice. */
+static void test_a_put_without_room_is_repeated(void **state)
 {
 	static char source[PIECES], target[PIECES];
 
 	(void)state;
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++) {
-		const struct oriel_p2p_attr ends = {.size = sizeof(ends), .mode = mode, .depth = 2};
+		const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .depth = 2};
 		struct oriel_p2p_buffer f = buffer(source, PIECES, NULL),
 					t = buffer(target, PIECES, NULL);
 		struct oriel_p2p_request out, in, said, heard;
 		struct mock m;
 		char word[8] = "";
 
-		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
+		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &attr);
 		fill(f.address, PIECES, mode);
 		memset(t.address, 0, PIECES);
 		oriel_p2p_mock_fill_queue(m.mock, 0, 3);
@@ -373,7 +376,7 @@ static void test_what_finds_no_room_is_put_later(void **state)
 		for (unsigned i = 0; in.status == ORIEL_AGAIN || out.status == ORIEL_AGAIN; i++) {
 			assert_true(i < TURNS);
 			mock_turn(&m);
-			/* Then all is there, whether the sender knows or not. */
+			/* Then all of it has arrived, whether the sender knows or not. */
 			if (in.status == ORIEL_OK)
 				assert_memory_equal(t.address, f.address, PIECES);
 			oriel_p2p_mock_fill_queue(m.mock, 0, 1);
@@ -387,10 +390,10 @@ static void test_what_finds_no_room_is_put_later(void **state)
 	}
 }
 
-/* Of a transfer in pieces the last one tells: it waits for one that found no room. */
-static void test_pieces_keep_behind_each_other(void **state)
+/* The last piece of a transfer has the immediate: it waits for a piece that found no room. */
+static void test_the_last_piece_arrives_last(void **state)
 {
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends), .mode = ORIEL_P2P_ZERO_COPY};
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = ORIEL_P2P_ZERO_COPY};
 	static char source[PIECES], target[PIECES];
 	struct oriel_p2p_buffer f = buffer(source, PIECES, NULL), t = buffer(target, PIECES, NULL);
 	struct oriel_p2p_request out, in;
@@ -398,7 +401,7 @@ static void test_pieces_keep_behind_each_other(void **state)
 	struct mock m;
 
 	(void)state;
-	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &attr);
 	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in), ORIEL_OK);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 0), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &out), ORIEL_OK);
@@ -408,12 +411,12 @@ static void test_pieces_keep_behind_each_other(void **state)
 	assert_int_equal(oriel_p2p_mock_count(m.mock), 3);
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(oriel_p2p_mock_peek(m.mock, i, &event), ORIEL_OK);
-		assert_int_equal(event.is_told, i == 2);
+		assert_int_equal(event.has_immediate, i == 2);
 	}
 	oriel_p2p_mock_destroy(m.mock);
 }
 
-/* After each number of deliveries: the link of one end fails, and then both are broken. */
+/* After each number of deliveries: the link of one endpoint fails, and then both are broken. */
 static void test_a_link_may_fail_at_any_time(void **state)
 {
 	static const struct oriel_p2p_buffer none;
@@ -421,7 +424,7 @@ static void test_a_link_may_fail_at_any_time(void **state)
 	(void)state;
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++) {
 		for (unsigned when = 0; when < 40; when++) {
-			const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+			const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 							    .mode = mode,
 							    .depth = 3};
 			struct oriel_p2p_buffer f = buffer(from[0][0], LONG, NULL),
@@ -430,7 +433,7 @@ static void test_a_link_may_fail_at_any_time(void **state)
 			struct mock m;
 			char word[8];
 
-			mock_open(&m, ORIEL_P2P_MOCK_MANUAL, when, &ends);
+			mock_open(&m, ORIEL_P2P_MOCK_MANUAL, when, &attr);
 			assert_int_equal(oriel_p2p_send(m.a, 0, &f, &r[0]), ORIEL_OK);
 			assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &r[1]), ORIEL_OK);
 			assert_int_equal(oriel_p2p_recv_control(m.a, 0, word, 8, &r[2]), ORIEL_OK);
@@ -452,14 +455,14 @@ static void test_a_link_may_fail_at_any_time(void **state)
 	}
 }
 
-/* Laps are told by 16 bits: here they come round, and a message in each. */
-static void test_laps_come_round(void **state)
+/* Immediates carry 16 bits of a lap: here they wrap, with a message in each lap. */
+static void test_laps_wrap(void **state)
 {
 	static const unsigned modes[] = {ORIEL_P2P_ZERO_COPY, ORIEL_P2P_COPY_BASED};
 
 	(void)state;
 	for (unsigned k = 0; k < 2; k++) {
-		const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+		const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 						    .mode = modes[k],
 						    .depth = 1};
 		uint32_t sent = 0, got = 0;
@@ -467,7 +470,7 @@ static void test_laps_come_round(void **state)
 					t = buffer(&got, sizeof(got), NULL);
 		struct mock m;
 
-		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &ends);
+		mock_open(&m, ORIEL_P2P_MOCK_IN_ORDER, 0, &attr);
 		for (sent = 1; sent < 66000; sent++) {
 			struct oriel_p2p_request out, in;
 
@@ -481,7 +484,7 @@ static void test_laps_come_round(void **state)
 	}
 }
 
-/* Hooks that take three turns for each chunk, and turn all bits. */
+/* Hooks that take three turns for each chunk, and invert all bits. */
 struct slow {
 	unsigned calls, limit;
 };
@@ -517,12 +520,14 @@ static const struct oriel_p2p_hooks slow_turned = {sizeof(slow_turned), NULL, sl
 static void hooks_are_called(const struct oriel_p2p_hooks *hooks, bool is_turned, unsigned limit)
 {
 	struct slow slow = {.limit = limit};
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
-					    .mode = ORIEL_P2P_COPY_BASED,
-					    .hooks = hooks,
-					    .context = &slow};
-	const struct oriel_p2p_context_attr hub = {.size = sizeof(hub), .chunk = 4 * CHUNK};
-	const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr), .hub = &hub, .ends = &ends};
+	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+						 .mode = ORIEL_P2P_COPY_BASED,
+						 .hooks = hooks,
+						 .context = &slow};
+	const struct oriel_p2p_context_attr context = {.size = sizeof(context), .chunk = 4 * CHUNK};
+	const struct oriel_p2p_mock_attr attr = {.size = sizeof(attr),
+						 .context = &context,
+						 .endpoints = &endpoints};
 	struct oriel_p2p_buffer f = buffer(from[0][0], LONG, NULL),
 				t = buffer(to[0][0], LONG, NULL);
 	struct oriel_p2p_request out = {.user = &slow}, in;
@@ -556,11 +561,11 @@ static void test_hooks_pack_and_unpack(void **state)
 	hooks_are_called(&slow_half, true, 7);
 }
 
-/* What has come is taken out of its slots, however long that takes, before the end is broken. */
-static void test_what_has_come_survives_the_link(void **state)
+/* Data that has arrived is taken out of its slots before the endpoint breaks. */
+static void test_data_that_arrived_survives_the_link(void **state)
 {
 	struct slow slow = {0};
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = ORIEL_P2P_COPY_BASED,
 					    .hooks = &slow_turned,
 					    .context = &slow};
@@ -570,7 +575,7 @@ static void test_what_has_come_survives_the_link(void **state)
 	struct mock m;
 
 	(void)state;
-	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &attr);
 	fill(f.address, 3000, 5);
 	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv(m.b, 0, &t, &in[1]), ORIEL_OK);
@@ -591,10 +596,10 @@ static void test_what_has_come_survives_the_link(void **state)
 	oriel_p2p_mock_destroy(m.mock);
 }
 
-/* One end that is told, or finds, what no peer may say, and what it makes of that. */
-static void peer_says(uint32_t immediate, unsigned word, uint64_t value, const char *text)
+/* An endpoint gets an immediate or a word that no peer may write: it breaks, with @text. */
+static void peer_writes(uint32_t immediate, unsigned word, uint64_t value, const char *text)
 {
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends),
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = ORIEL_P2P_COPY_BASED,
 					    .channels = 2,
 					    .depth = 2};
@@ -602,12 +607,12 @@ static void peer_says(uint32_t immediate, unsigned word, uint64_t value, const c
 	struct oriel_p2p_request r[3];
 	struct mock m;
 
-	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &attr);
 	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &r[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_recv(m.a, 1, &t, &r[1]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(m.a, 0, "x", 1, &r[2]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(m.a, 0, "y", 1, &r[2]), ORIEL_OK);
-	m.a->segment->board.words[word] = value;
+	m.a->segment->remote_control.words[word] = value;
 	if (immediate)
 		ori_p2p_mock_write_imm(m.mock, 0, immediate);
 	/* Cells are counted only where something is to be sent. */
@@ -619,31 +624,32 @@ static void peer_says(uint32_t immediate, unsigned word, uint64_t value, const c
 	oriel_p2p_mock_destroy(m.mock);
 }
 
-static void test_what_no_peer_may_say(void **state)
+static void test_an_invalid_immediate_breaks_the_endpoint(void **state)
 {
 	const unsigned quiet = P2P_WORD_SENDS + 1, credit = P2P_WORD_CREDIT;
 
 	(void)state;
-	peer_says(p2p_immediate(P2P_IMM_UNIT, 1, 0, 2), quiet, 0, "lap 2");
-	peer_says(p2p_immediate(P2P_IMM_UNIT, 1, 1, 1), quiet, 0, "slot 1");
-	peer_says(p2p_immediate(P2P_IMM_UNIT, 0, 0, 1), quiet, 0, "channel 0");
-	peer_says(p2p_immediate(P2P_IMM_UNIT, 2, 0, 1), quiet, 0, "channel 2");
-	peer_says(p2p_immediate(P2P_IMM_UNIT, 1, 2, 1), quiet, 0, "slot 2");
-	peer_says(p2p_immediate(P2P_IMM_OFFER, 0, 0, 1), quiet, 0, "offers");
-	peer_says(p2p_immediate(P2P_IMM_OFFER, 2, 0, 1), quiet, 0, "channel 2");
-	peer_says(p2p_immediate(P2P_IMM_CELL, 0, P2P_CELLS, 1), quiet, 0, "cell 32");
-	peer_says(p2p_immediate(P2P_IMM_CELL, 1, 0, 1), quiet, 0, "cell 0");
-	peer_says(p2p_immediate(P2P_IMM_CELL, 0, 1, 2), quiet, 0, "lap 2");
-	peer_says(3u << 30, quiet, 0, "0xc0000000");
-	peer_says(0, credit, p2p_credit(1, P2P_STAGED, 24), "credit");
-	peer_says(0, credit, p2p_credit(1, P2P_DIRECT, 0), "credit");
-	peer_says(0, P2P_WORD_CELLS, 100, "more than was sent");
+	peer_writes(p2p_immediate(P2P_IMM_UNIT, 1, 0, 2), quiet, 0, "lap 2");
+	peer_writes(p2p_immediate(P2P_IMM_UNIT, 1, 1, 1), quiet, 0, "slot 1");
+	peer_writes(p2p_immediate(P2P_IMM_UNIT, 0, 0, 1), quiet, 0, "channel 0");
+	peer_writes(p2p_immediate(P2P_IMM_UNIT, 2, 0, 1), quiet, 0, "channel 2");
+	peer_writes(p2p_immediate(P2P_IMM_UNIT, 1, 2, 1), quiet, 0, "slot 2");
+	peer_writes(p2p_immediate(P2P_IMM_OFFER, 0, 0, 1), quiet, 0, "offers");
+	peer_writes(p2p_immediate(P2P_IMM_OFFER, 2, 0, 1), quiet, 0, "channel 2");
+	peer_writes(p2p_immediate(P2P_IMM_CELL, 0, P2P_CELLS, 1), quiet, 0, "cell 32");
+	peer_writes(p2p_immediate(P2P_IMM_CELL, 1, 0, 1), quiet, 0, "cell 0");
+	peer_writes(p2p_immediate(P2P_IMM_CELL, 0, 1, 2), quiet, 0, "lap 2");
+	peer_writes(3u << 30, quiet, 0, "0xc0000000");
+	peer_writes(0, credit, p2p_credit(1, P2P_STAGED, 24), "credit");
+	peer_writes(0, credit, p2p_credit(1, P2P_DIRECT, 0), "credit");
+	peer_writes(0, P2P_WORD_CELLS, 100, "more cells than were sent");
 }
 
-static void test_scripts_that_make_no_sense_are_refused(void **state)
+static void test_invalid_scripts_are_rejected(void **state)
 {
 	struct oriel_p2p_mock_attr attr = {.size = sizeof(attr), .order = 3};
-	const struct oriel_p2p_attr ends = {.size = sizeof(ends), .mode = ORIEL_P2P_COPY_BASED};
+	const struct oriel_p2p_attr endpoints = {.size = sizeof(endpoints),
+						 .mode = ORIEL_P2P_COPY_BASED};
 	struct oriel_p2p_buffer f = buffer(from[0][0], LONG, NULL);
 	struct oriel_p2p_mock_event event;
 	struct oriel_p2p_request r[2];
@@ -651,12 +657,12 @@ static void test_scripts_that_make_no_sense_are_refused(void **state)
 
 	(void)state;
 	assert_int_equal(oriel_p2p_mock_create(&attr, &m.mock), ORIEL_ERR_INVALID);
-	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &ends);
+	mock_open(&m, ORIEL_P2P_MOCK_MANUAL, 0, &endpoints);
 	assert_int_equal(oriel_p2p_send(m.a, 0, &f, &r[0]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_send_control(m.a, 0, "x", 1, &r[1]), ORIEL_OK);
 	assert_int_equal(oriel_p2p_mock_count(m.mock), 2);
 	assert_int_equal(oriel_p2p_mock_peek(m.mock, 1, &event), ORIEL_OK);
-	assert_true(event.is_told && !event.may_arrive);
+	assert_true(event.has_immediate && !event.may_arrive);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 1), ORIEL_ERR_STATE);
 	assert_int_equal(oriel_p2p_mock_deliver(m.mock, 2), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_p2p_mock_peek(m.mock, 2, &event), ORIEL_ERR_RANGE);
@@ -669,22 +675,22 @@ static void test_scripts_that_make_no_sense_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_arrives_in_any_order),
-		cmocka_unit_test(test_credits_may_come_out_of_order),
-		cmocka_unit_test(test_an_earlier_count_does_not_come_last),
+		cmocka_unit_test(test_all_requests_end_in_any_order_of_arrival),
+		cmocka_unit_test(test_credits_may_arrive_out_of_order),
+		cmocka_unit_test(test_an_earlier_count_does_not_arrive_last),
 		cmocka_unit_test(test_either_side_may_pause),
 #ifndef NDEBUG
-		cmocka_unit_test(test_two_threads_in_an_end_are_told),
+		cmocka_unit_test(test_a_second_thread_in_an_endpoint_is_reported),
 #endif
 		cmocka_unit_test(test_a_send_is_done_when_the_link_says_so),
-		cmocka_unit_test(test_what_finds_no_room_is_put_later),
-		cmocka_unit_test(test_pieces_keep_behind_each_other),
+		cmocka_unit_test(test_a_put_without_room_is_repeated),
+		cmocka_unit_test(test_the_last_piece_arrives_last),
 		cmocka_unit_test(test_a_link_may_fail_at_any_time),
-		cmocka_unit_test(test_laps_come_round),
+		cmocka_unit_test(test_laps_wrap),
 		cmocka_unit_test(test_hooks_pack_and_unpack),
-		cmocka_unit_test(test_what_has_come_survives_the_link),
-		cmocka_unit_test(test_what_no_peer_may_say),
-		cmocka_unit_test(test_scripts_that_make_no_sense_are_refused),
+		cmocka_unit_test(test_data_that_arrived_survives_the_link),
+		cmocka_unit_test(test_an_invalid_immediate_breaks_the_endpoint),
+		cmocka_unit_test(test_invalid_scripts_are_rejected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

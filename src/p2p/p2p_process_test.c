@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p2p_process_test [rdma | nodes NETNS ADAPTER NETNS ADAPTER [lossy | cut COMMAND]]: ends of two
- * processes, what goes between them, and when one of them is killed. rdma: not through
- * memory. nodes: over libibverbs, and each in a network namespace of its own. lossy:
- * nobody is killed. cut: only what happens when COMMAND cuts the cable between the adapters.
+ * p2p_process_test [rdma
+ * nodes NETNS HCA NETNS HCA [lossy
+ * cut COMMAND]]: endpoints of two processes, the transfers between them, and what happens
+ * when one of them is killed. rdma: not through memory. nodes: over libibverbs, and each
+ * in a network namespace of its own. lossy: no process is killed. cut: only what happens
+ * when COMMAND cuts the cable between the HCAs.
  */
 #include <oriel/oriel.h>
 
@@ -33,19 +35,22 @@
 #define WORDS 40u
 #define TIMEOUT_NS UINT64_C(60000000000)
 
-/* Over what: far is rdma between two virtual nodes, whose ends meet over TCP. */
-enum way { WAY_MAPPED, WAY_RDMA, WAY_FAR, WAYS };
+/*
+ * The route between them: internode is rdma between two virtual nodes, which meet over
+ * TCP.
+ */
+enum route { ROUTE_MAPPED, ROUTE_RDMA, ROUTE_INTERNODE, ROUTES };
 
 static const enum oriel_path paths[] = {ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA, ORIEL_PATH_RDMA};
-static unsigned first_way; /* of this run */
+static unsigned first_route; /* of this run */
 
-/* Where the parent and the child run; NULL: two virtual nodes. */
+/* Namespaces and HCAs of the parent and the child; NULL: two virtual nodes. */
 static char **nodes;
 static const char *cut_command;
 static int home; /* the namespace of the cable */
 
-/* Into network namespace @name, with @adapter alone. */
-static void go_to(const char *name, const char *adapter)
+/* Enter network namespace @name, with @hca alone. */
+static void enter_namespace(const char *name, const char *hca)
 {
 	char text[128];
 	int fd;
@@ -55,19 +60,18 @@ static void go_to(const char *name, const char *adapter)
 	assert_true(fd >= 0);
 	assert_int_equal(setns(fd, CLONE_NEWNET), 0);
 	close(fd);
-	snprintf(text, sizeof(text), "=%s", adapter);
+	snprintf(text, sizeof(text), "=%s", hca);
 	setenv("ORIEL_HCA", text, 1);
 }
 
-/* What both processes make alike. */
+/* Attributes that both processes share. */
 struct job {
-	enum way way;
+	enum route route;
 	unsigned mode;
 	int steps; /* that the child makes before it stops; -1: it echoes; below: see INSIDE */
 };
 
-#define INSIDE \
-	(-2) /* and below: the child dies within its hook, when that has so many calls more */
+#define INSIDE (-2) /* and below: the child exits within its hook, after so many more calls */
 
 static unsigned calls_left; /* of hooks of the child */
 
@@ -97,9 +101,9 @@ struct party {
 	struct job job;
 	pid_t child;
 	int fd;
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *ctx;
 	struct oriel_p2p *p2p;
-	char *memory; /* what comes, then what goes */
+	char *memory; /* received bytes, then bytes to send */
 };
 
 static struct oriel_p2p_buffer part(const struct party *t, unsigned which, size_t length)
@@ -111,10 +115,10 @@ static struct oriel_p2p_buffer part(const struct party *t, unsigned which, size_
 
 static void party_open(struct party *t)
 {
-	const struct oriel_p2p_context_attr hub = {.size = sizeof(hub),
-						   .chunk = CHUNK,
-						   .paths = 1u << paths[t->job.way],
-						   .timeout_ns = TIMEOUT_NS};
+	const struct oriel_p2p_context_attr context = {.size = sizeof(context),
+						       .chunk = CHUNK,
+						       .paths = 1u << paths[t->job.route],
+						       .timeout_ns = TIMEOUT_NS};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = t->job.mode,
 					    .channels = 2,
@@ -124,17 +128,17 @@ static void party_open(struct party *t)
 	char mine[ORIEL_P2P_ADDRESS], theirs[ORIEL_P2P_ADDRESS];
 	void *memory;
 
-	if (t->job.way == WAY_FAR) {
+	if (t->job.route == ROUTE_INTERNODE) {
 		if (!getenv("ORIEL_HCA") || getenv("ORIEL_HCA")[0] != '=')
 			setenv("ORIEL_NODE", t->child ? "parent" : "child", 1);
 		setenv("ORIEL_P2P_TCP", "on", 1);
 	}
 	assert_int_equal(oriel_memory_alloc(2 * (size_t)LENGTH, 0, &memory), ORIEL_OK);
 	t->memory = memory;
-	assert_int_equal(oriel_p2p_context_create(&hub, &t->hub), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&context, &t->ctx), ORIEL_OK);
 	unsetenv("ORIEL_NODE");
 	unsetenv("ORIEL_P2P_TCP");
-	assert_int_equal(oriel_p2p_create(t->hub, &attr, &t->p2p), ORIEL_OK);
+	assert_int_equal(oriel_p2p_create(t->ctx, &attr, &t->p2p), ORIEL_OK);
 	assert_int_equal(oriel_p2p_address(t->p2p, mine), ORIEL_OK);
 	assert_int_equal(send(t->fd, mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
 	assert_int_equal(recv(t->fd, theirs, sizeof(theirs), MSG_WAITALL), sizeof(theirs));
@@ -147,37 +151,37 @@ static void party_close(struct party *t)
 
 	ori_error_save(&before);
 	oriel_p2p_destroy(t->p2p);
-	oriel_p2p_context_destroy(t->hub);
+	oriel_p2p_context_destroy(t->ctx);
 	assert_string_equal(oriel_last_error(), before.text);
 	oriel_memory_free(t->memory);
 	close(t->fd);
 }
 
-static void party_start(struct party *t, enum way way, unsigned mode, int steps)
+static void party_start(struct party *t, enum route route, unsigned mode, int steps)
 {
 	char words[4][16];
-	int ends[2];
+	int endpoints[2];
 
-	*t = (struct party){.job = {way, mode, steps}};
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-	snprintf(words[0], sizeof(words[0]), "%d", ends[1]);
-	snprintf(words[1], sizeof(words[1]), "%d", (int)way);
+	*t = (struct party){.job = {route, mode, steps}};
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, endpoints), 0);
+	snprintf(words[0], sizeof(words[0]), "%d", endpoints[1]);
+	snprintf(words[1], sizeof(words[1]), "%d", (int)route);
 	snprintf(words[2], sizeof(words[2]), "%u", mode);
 	snprintf(words[3], sizeof(words[3]), "%d", steps);
 	t->child = fork();
 	assert_true(t->child >= 0);
 	if (t->child == 0) {
-		/* A parent whose check has failed leaves nobody behind. */
+		/* A parent whose check has failed leaves no child behind. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(ends[0]);
+		close(endpoints[0]);
 		if (nodes)
-			go_to(nodes[2], nodes[3]);
+			enter_namespace(nodes[2], nodes[3]);
 		execl("/proc/self/exe", "p2p_process_test", words[0], words[1], words[2], words[3],
 		      (char *)NULL);
 		_exit(127);
 	}
-	close(ends[1]);
-	t->fd = ends[0];
+	close(endpoints[1]);
+	t->fd = endpoints[0];
 	party_open(t);
 }
 
@@ -190,7 +194,7 @@ static void party_join(struct party *t, bool is_killed)
 			      : WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Sends back what comes, turned round, until the parent has gone. */
+/* Send back what arrives, inverted, until the parent has left. */
 static void child_echo(struct party *t)
 {
 	struct oriel_p2p_request in, out, word;
@@ -214,12 +218,15 @@ static void child_echo(struct party *t)
 		b = part(t, 1, n);
 		if (oriel_p2p_send(t->p2p, 0, &b, &out) != ORIEL_OK)
 			return;
-		/* Who has it all may be gone before the word of that is here. */
+		/*
+		 * The parent may have exited once it has all bytes, before its last report
+		 * arrives.
+		 */
 		(void)oriel_p2p_wait(t->p2p, &out, 0);
 	}
 }
 
-/* Everything there is, under way in both directions. */
+/* All kinds of requests, under way in both directions. */
 struct bustle {
 	struct oriel_p2p_request in[2], out[2], said[WORDS], heard[WORDS];
 };
@@ -243,7 +250,7 @@ static void bustle_begin(struct party *t, struct bustle *b)
 	}
 }
 
-/* So far and no further: then whoever looks sees a process that is there and does nothing. */
+/* The child stops here: its peer then sees a process that exists and does nothing. */
 static void child_stop(struct party *t)
 {
 	struct bustle bustle;
@@ -260,8 +267,8 @@ static void child_stop(struct party *t)
 		pause();
 }
 
-/* Within a call, while it may write to memory of the parent. */
-static void child_die(struct party *t)
+/* The child exits within a call, while it may write to memory of the parent. */
+static void child_exit_inside(struct party *t)
 {
 	struct bustle bustle;
 
@@ -274,26 +281,27 @@ static void child_die(struct party *t)
 static int child_main(char **argv)
 {
 	struct party t = {.fd = atoi(argv[1]),
-			  .job = {(enum way)atoi(argv[2]), (unsigned)atoi(argv[3]), atoi(argv[4])}};
+			  .job = {(enum route)atoi(argv[2]), (unsigned)atoi(argv[3]),
+				  atoi(argv[4])}};
 
 	party_open(&t);
 	if (t.job.steps >= 0)
 		child_stop(&t);
 	if (t.job.steps <= INSIDE)
-		child_die(&t);
+		child_exit_inside(&t);
 	child_echo(&t);
 	party_close(&t);
 	return 0;
 }
 
-static void echoes_come_back(enum way way, unsigned mode)
+static void echoes_come_back(enum route route, unsigned mode)
 {
 	static const uint64_t few[] = {1, 48, 49, 512, 513, 4096, 4097};
 	const unsigned fews = sizeof(few) / sizeof(few[0]);
 	struct oriel_p2p_request in, out, word;
 	struct party t;
 
-	party_start(&t, way, mode, -1);
+	party_start(&t, route, mode, -1);
 	for (unsigned i = 0; i < ROUNDS + 3 * fews; i++) {
 		uint64_t n =
 			i < ROUNDS ? 1 + (uint64_t)(LENGTH - 1) / ROUNDS * (i + 1) : few[i % fews];
@@ -320,100 +328,100 @@ static void echoes_come_back(enum way way, unsigned mode)
 static void test_echoes_come_back(void **state)
 {
 	(void)state;
-	for (unsigned i = first_way; i < WAYS; i++)
+	for (unsigned i = first_route; i < ROUTES; i++)
 		for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
 			echoes_come_back(i, mode);
 }
 
-static atomic_uint waited_in_vain;
+static atomic_uint waits_timed_out;
 
-/* What an end says that has waited for a peer to the end of its timeout. */
+/* The text of a peer whose wait lasted to the end of its timeout. */
 static void listen_for_waits(void *context, enum oriel_log_level level, const char *message)
 {
 	(void)context;
 	(void)level;
-	if (strstr(message, "in time"))
-		atomic_fetch_add(&waited_in_vain, 1);
+	if (strstr(message, "in time") || strstr(message, "timed out"))
+		atomic_fetch_add(&waits_timed_out, 1);
 }
 
 static void listen_begin(void)
 {
-	atomic_store(&waited_in_vain, 0);
+	atomic_store(&waits_timed_out, 0);
 	oriel_log_set_sink(listen_for_waits, NULL);
 }
 
 static void listen_end(void)
 {
 	oriel_log_set_sink(NULL, NULL);
-	assert_int_equal(atomic_load(&waited_in_vain), 0);
+	assert_int_equal(atomic_load(&waits_timed_out), 0);
 }
 
-/* Whatever the child had done when it died, all requests here end, and none by its timeout. */
-static void killed_peers_are_noticed(enum way way, unsigned mode, int steps)
+/* At whichever step the child was killed, all requests here end, and none by its timeout. */
+static void killed_peers_are_noticed(enum route route, unsigned mode, int steps)
 {
 	struct bustle bustle;
 	struct party t;
 	unsigned lost = 0;
 	char byte;
 
-	party_start(&t, way, mode, steps);
+	party_start(&t, route, mode, steps);
 	bustle_begin(&t, &bustle);
-	/* The child needs this end for its steps to lead anywhere. */
+	/* The child needs progress of this endpoint for its steps to advance. */
 	while (recv(t.fd, &byte, 1, MSG_DONTWAIT) != 1) {
 		if (oriel_p2p_progress(t.p2p) != ORIEL_OK)
-			fail_msg("way %d, mode %u, %d steps: %s", way, mode, steps,
+			fail_msg("way %d, mode %u, %d steps: %s", route, mode, steps,
 				 oriel_last_error());
 		sched_yield();
 	}
 	for (int i = 0; i < steps; i++)
 		if (oriel_p2p_progress(t.p2p) != ORIEL_OK)
-			fail_msg("way %d, mode %u, %d steps: %s", way, mode, steps,
+			fail_msg("way %d, mode %u, %d steps: %s", route, mode, steps,
 				 oriel_last_error());
 	listen_begin();
 	assert_int_equal(kill(t.child, SIGKILL), 0);
 	party_join(&t, true);
 	for (unsigned i = 0; i < 2; i++) {
-		enum oriel_status st[2] = {oriel_p2p_wait(t.p2p, &bustle.out[i], 0),
-					   oriel_p2p_wait(t.p2p, &bustle.in[i], 0)};
+		enum oriel_status status[2] = {oriel_p2p_wait(t.p2p, &bustle.out[i], 0),
+					       oriel_p2p_wait(t.p2p, &bustle.in[i], 0)};
 
 		for (unsigned k = 0; k < 2; k++) {
-			assert_true(st[k] == ORIEL_OK || st[k] == ORIEL_ERR_PEER);
-			lost += st[k] == ORIEL_ERR_PEER;
+			assert_true(status[k] == ORIEL_OK || status[k] == ORIEL_ERR_PEER);
+			lost += status[k] == ORIEL_ERR_PEER;
 		}
 	}
 	for (unsigned i = 0; i < WORDS; i++) {
-		enum oriel_status st[2] = {oriel_p2p_wait(t.p2p, &bustle.said[i], 0),
-					   oriel_p2p_wait(t.p2p, &bustle.heard[i], 0)};
+		enum oriel_status status[2] = {oriel_p2p_wait(t.p2p, &bustle.said[i], 0),
+					       oriel_p2p_wait(t.p2p, &bustle.heard[i], 0)};
 
 		for (unsigned k = 0; k < 2; k++)
-			assert_true(st[k] == ORIEL_OK || st[k] == ORIEL_ERR_PEER);
-		lost += st[1] == ORIEL_ERR_PEER;
+			assert_true(status[k] == ORIEL_OK || status[k] == ORIEL_ERR_PEER);
+		lost += status[1] == ORIEL_ERR_PEER;
 	}
-	/* heard[0] has a tag that nobody sends. */
+	/* heard[0] has a tag that is never sent. */
 	assert_true(lost > 0);
 	assert_int_equal(oriel_p2p_check(t.p2p), ORIEL_ERR_PEER);
 	party_close(&t);
 	listen_end();
 }
 
-static void test_killed_peers_are_noticed(void **state)
+static void test_a_killed_peer_ends_every_request(void **state)
 {
 	static const int steps[] = {1, 2, 3, 4, 6, 10, 20, 50, 200, 1000};
 
 	(void)state;
-	for (unsigned i = first_way; i < WAYS; i++)
+	for (unsigned i = first_route; i < ROUTES; i++)
 		for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_COPY_BASED; mode++)
 			for (unsigned k = 0; k < sizeof(steps) / sizeof(steps[0]); k++)
 				killed_peers_are_noticed(i, mode, steps[k]);
 }
 
-/* One that has said that it writes never says that it is done: nobody waits for that. */
-static void peers_die_inside(enum way way, int calls)
+/* A killed peer that has set busy never clears it: no wait depends on that. */
+static void peer_exits_inside(enum route route, int calls)
 {
 	struct bustle bustle;
 	struct party t;
 
-	party_start(&t, way, ORIEL_P2P_COPY_BASED, INSIDE - calls);
+	party_start(&t, route, ORIEL_P2P_COPY_BASED, INSIDE - calls);
 	listen_begin();
 	bustle_begin(&t, &bustle);
 	while (oriel_p2p_progress(t.p2p) == ORIEL_OK)
@@ -431,19 +439,19 @@ static void peers_die_inside(enum way way, int calls)
 	party_join(&t, true);
 }
 
-static void test_peers_that_die_inside_are_noticed(void **state)
+static void test_a_peer_that_exits_inside_a_hook_is_noticed(void **state)
 {
-	/* Of each 128 chunks are packed, and as many unpacked. */
+	/* 128 chunks of each transfer are packed, and as many unpacked. */
 	static const int calls[] = {0, 3, 17, 150};
 
 	(void)state;
-	for (unsigned i = first_way; i < WAYS; i++)
+	for (unsigned i = first_route; i < ROUTES; i++)
 		for (unsigned k = 0; k < sizeof(calls) / sizeof(calls[0]); k++)
-			peers_die_inside(i, calls[k]);
+			peer_exits_inside(i, calls[k]);
 }
 
-/* The peer has an address and dies before it has made anything of that of this end. */
-static void test_a_peer_that_dies_before_it_joins(void **state)
+/* The peer has an address and exits before it has used the address of this endpoint. */
+static void test_a_peer_that_exits_before_it_joins_is_noticed(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 12; i++) {
@@ -451,7 +459,7 @@ static void test_a_peer_that_dies_before_it_joins(void **state)
 		struct party t;
 		char byte;
 
-		party_start(&t, first_way + i % (WAYS - first_way), ORIEL_P2P_AUTO, 0);
+		party_start(&t, first_route + i % (ROUTES - first_route), ORIEL_P2P_AUTO, 0);
 		assert_int_equal(recv(t.fd, &byte, 1, 0), 1);
 		assert_int_equal(oriel_p2p_recv_control(t.p2p, 0, &byte, 1, &r), ORIEL_OK);
 		for (unsigned k = 0; k < i; k++)
@@ -463,8 +471,8 @@ static void test_a_peer_that_dies_before_it_joins(void **state)
 	}
 }
 
-/* Memory that the peer's process cannot map is named, and does in auto mode. */
-static void test_memory_that_cannot_be_mapped(void **state)
+/* Memory that the peer's process cannot map is named in the error, and works in auto mode. */
+static void test_memory_that_cannot_be_mapped_is_named(void **state)
 {
 	static char data[LENGTH];
 	struct oriel_p2p_buffer b = {data, LENGTH, NULL};
@@ -473,15 +481,15 @@ static void test_memory_that_cannot_be_mapped(void **state)
 	struct party t;
 
 	(void)state;
-	if (first_way != WAY_MAPPED)
+	if (first_route != ROUTE_MAPPED)
 		skip();
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_ZERO_COPY; mode++) {
 		struct oriel_p2p_buffer from;
 		struct oriel_p2p_request out;
 		struct oriel_p2p_memory *memory;
 
-		party_start(&t, WAY_MAPPED, mode, -1);
-		assert_int_equal(oriel_p2p_register(t.hub, data, LENGTH, 0, &memory), ORIEL_OK);
+		party_start(&t, ROUTE_MAPPED, mode, -1);
+		assert_int_equal(oriel_p2p_register(t.ctx, data, LENGTH, 0, &memory), ORIEL_OK);
 		b.memory = memory;
 		from = part(&t, 1, LENGTH);
 		assert_int_equal(oriel_p2p_recv(t.p2p, 0, &b, &in), ORIEL_OK);
@@ -504,7 +512,7 @@ static void test_memory_that_cannot_be_mapped(void **state)
 
 #define PIECES 70u /* more than a peer has mapped at once */
 
-/* Into @piece, of memory @m if it is registered. */
+/* Receive into @piece, of memory @m if it is registered. */
 static void echo_into(struct party *t, char *piece, struct oriel_p2p_memory *m, unsigned seed)
 {
 	enum { SHORT = 50000 };
@@ -525,8 +533,8 @@ static void echo_into(struct party *t, char *piece, struct oriel_p2p_memory *m, 
 }
 
 /*
- * Those that nobody has registered any more make room: for others, of the same address
- * too, which must not be taken for them. Where there is no room auto stages.
+ * Pieces that are not registered any more make room for others, also for memory at the
+ * same address, which must not be taken for them. Without room auto mode stages.
  */
 static void test_pieces_make_room_for_others(void **state)
 {
@@ -535,15 +543,15 @@ static void test_pieces_make_room_for_others(void **state)
 	struct party t;
 
 	(void)state;
-	if (first_way != WAY_MAPPED)
+	if (first_route != ROUTE_MAPPED)
 		skip();
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_ZERO_COPY; mode++) {
-		party_start(&t, WAY_MAPPED, mode, -1);
+		party_start(&t, ROUTE_MAPPED, mode, -1);
 		for (unsigned i = 0; i < 3 * PIECES; i++) {
 			/* Every third is registered for its transfer alone, or staged. */
 			assert_int_equal(oriel_memory_alloc(65536, 0, &pieces[0]), ORIEL_OK);
 			if (i % 3)
-				assert_int_equal(oriel_p2p_register(t.hub, pieces[0], 65536, 0,
+				assert_int_equal(oriel_p2p_register(t.ctx, pieces[0], 65536, 0,
 								    &memory[0]),
 						 ORIEL_OK);
 			echo_into(&t, pieces[0], i % 3 ? memory[0] : NULL, i);
@@ -553,7 +561,7 @@ static void test_pieces_make_room_for_others(void **state)
 		}
 		for (unsigned i = 0; i < PIECES && mode == ORIEL_P2P_AUTO; i++) {
 			assert_int_equal(oriel_memory_alloc(65536, 0, &pieces[i]), ORIEL_OK);
-			assert_int_equal(oriel_p2p_register(t.hub, pieces[i], 65536, 0, &memory[i]),
+			assert_int_equal(oriel_p2p_register(t.ctx, pieces[i], 65536, 0, &memory[i]),
 					 ORIEL_OK);
 		}
 		for (unsigned i = 0; i < 2 * PIECES && mode == ORIEL_P2P_AUTO; i++)
@@ -567,13 +575,13 @@ static void test_pieces_make_room_for_others(void **state)
 	}
 }
 
-/* No word comes through, also none that says so: the links find out by themselves. */
+/* No frame arrives, also none that reports the cut: the links notice by themselves. */
 static void links_that_are_cut(unsigned mode)
 {
 	struct oriel_p2p_request in, out;
 	struct party t;
 
-	party_start(&t, WAY_FAR, mode, -1);
+	party_start(&t, ROUTE_INTERNODE, mode, -1);
 	for (unsigned i = 0; i < 4; i++) {
 		struct oriel_p2p_buffer to = part(&t, 0, LENGTH), from = part(&t, 1, LENGTH);
 		uint64_t n = LENGTH;
@@ -593,11 +601,11 @@ static void links_that_are_cut(unsigned mode)
 	assert_int_equal(oriel_p2p_check(t.p2p), ORIEL_ERR_PEER);
 	assert_string_not_equal(oriel_last_error(), "");
 	party_close(&t);
-	/* The child hears of it, by its own link or from here, and leaves in order. */
+	/* The child learns it from its own link or from the parent, and exits in order. */
 	party_join(&t, false);
 }
 
-static void test_links_that_are_cut(void **state)
+static void test_a_cut_link_is_noticed(void **state)
 {
 	(void)state;
 	links_that_are_cut(ORIEL_P2P_ZERO_COPY);
@@ -605,25 +613,25 @@ static void test_links_that_are_cut(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest cut[] = {cmocka_unit_test(test_links_that_are_cut)};
+	const struct CMUnitTest cut[] = {cmocka_unit_test(test_a_cut_link_is_noticed)};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_echoes_come_back),
-		cmocka_unit_test(test_killed_peers_are_noticed),
-		cmocka_unit_test(test_peers_that_die_inside_are_noticed),
-		cmocka_unit_test(test_a_peer_that_dies_before_it_joins),
-		cmocka_unit_test(test_memory_that_cannot_be_mapped),
+		cmocka_unit_test(test_a_killed_peer_ends_every_request),
+		cmocka_unit_test(test_a_peer_that_exits_inside_a_hook_is_noticed),
+		cmocka_unit_test(test_a_peer_that_exits_before_it_joins_is_noticed),
+		cmocka_unit_test(test_memory_that_cannot_be_mapped_is_named),
 		cmocka_unit_test(test_pieces_make_room_for_others),
 	};
 
 	if (argc == 5)
 		return child_main(argv);
 	if (argc == 2 && strcmp(argv[1], "rdma") == 0)
-		first_way = WAY_RDMA;
+		first_route = ROUTE_RDMA;
 	if (argc >= 6 && strcmp(argv[1], "nodes") == 0) {
-		first_way = WAY_FAR;
+		first_route = ROUTE_INTERNODE;
 		nodes = argv + 2;
 		home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-		go_to(nodes[0], nodes[1]);
+		enter_namespace(nodes[0], nodes[1]);
 	}
 	if (argc == 7)
 		cmocka_set_test_filter("test_echoes_*");

@@ -1,96 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Through an adapter, by a link that the host drives. */
+/* Backend "rdma": through an HCA, by a link that the host drives (rdma/rdma_host.h). */
 #include <string.h>
 
 #include "base/error.h"
 #include "p2p/p2p.h"
 #include "rdma/rdma_host.h"
 
-static_assert(sizeof(struct ori_host_end) == P2P_LINK_INFO, "an end of a link fits that of p2p");
+static_assert(sizeof(struct ori_host_end) == P2P_LINK_INFO, "the endpoint of a link fits a frame");
 
-static enum oriel_status rdma_open_link(struct oriel_p2p *p)
+static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 {
-	struct oriel_p2p_context *hub = p->hub;
-	struct ori_host_attr attr = {.immediates = P2P_IMMEDIATES, .queues = p->queues};
+	struct oriel_p2p_context *ctx = p2p->ctx;
+	struct ori_host_attr attr = {.immediates = P2P_IMMEDIATES, .queues = p2p->queues};
 	struct ori_host_end end;
-	enum oriel_status st = ori_p2p_context_need_hca(hub);
+	enum oriel_status status = ori_p2p_context_need_hca(ctx);
 
-	if (st == ORIEL_OK && p->address.place != p->peer.place)
-		st = hub->ops->listen(hub->hca);
-	if (st == ORIEL_OK && !p->area.mr)
-		st = ori_p2p_context_register(hub, &p->area);
-	if (st != ORIEL_OK)
-		return st;
-	attr.ops = hub->ops;
-	attr.hca = hub->hca;
-	st = ori_host_create(&attr, &p->link.host, &end);
-	if (st == ORIEL_OK)
-		memcpy(p->link.host_end, &end, sizeof(end));
-	return st;
+	if (status == ORIEL_OK && p2p->address.kernel != p2p->peer.kernel)
+		status = ctx->ops->listen(ctx->hca);
+	if (status == ORIEL_OK && !p2p->area.mr)
+		status = ori_p2p_context_register(ctx, &p2p->area);
+	if (status != ORIEL_OK)
+		return status;
+	attr.ops = ctx->ops;
+	attr.hca = ctx->hca;
+	status = ori_host_create(&attr, &p2p->link.host, &end);
+	if (status == ORIEL_OK)
+		memcpy(p2p->link.host_endpoint, &end, sizeof(end));
+	return status;
 }
 
-static enum oriel_status rdma_open(struct oriel_p2p *p, struct p2p_endpoint_info *mine, int *fds,
+static enum oriel_status rdma_open(struct oriel_p2p *p2p, struct p2p_endpoint_info *mine, int *fds,
 				   unsigned *nfds)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
 	(void)fds;
 	*nfds = 0;
-	/* Told once more where the socket took nothing. */
-	if (!p->link.host)
-		st = rdma_open_link(p);
-	if (st != ORIEL_OK)
-		return st;
-	p->hub->ops->describe(p->hub->hca, &mine->rdma.adapter);
-	mine->adapters = p->hub->choice.kind;
-	memcpy(mine->rdma.link, p->link.host_end, sizeof(mine->rdma.link));
-	mine->rdma.segment_rkey = p->area.keys.rkey;
-	mine->rdma.pool_rkey = p->hub->pool.area.keys.rkey;
-	mine->flags = p->hub->pool.is_gpu ? P2P_ENDPOINT_GPU_SLOTS : 0;
-	p->may_flush |= p->hub->pool.is_gpu && p->hub->needs_flush;
+	/* Called once more if the socket took nothing. */
+	if (!p2p->link.host)
+		status = rdma_open_link(p2p);
+	if (status != ORIEL_OK)
+		return status;
+	p2p->ctx->ops->describe(p2p->ctx->hca, &mine->rdma.qp);
+	mine->hca_kind = p2p->ctx->choice.kind;
+	memcpy(mine->rdma.link, p2p->link.host_endpoint, sizeof(mine->rdma.link));
+	mine->rdma.segment_rkey = p2p->area.keys.rkey;
+	mine->rdma.pool_rkey = p2p->ctx->pool.area.keys.rkey;
+	mine->flags = p2p->ctx->pool.is_gpu ? P2P_ENDPOINT_GPU_SLOTS : 0;
+	p2p->may_flush |= p2p->ctx->pool.is_gpu && p2p->ctx->needs_flush;
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_connect(struct oriel_p2p *p, const struct p2p_endpoint_info *theirs,
+static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
 				      const int *fds, unsigned nfds)
 {
 	struct ori_host_end link;
 
 	(void)fds;
 	if (nfds)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's end came with %u descriptors",
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint came with %u descriptors",
 				nfds);
-	if (theirs->adapters != (uint32_t)p->hub->choice.kind)
+	if (theirs->hca_kind != (uint32_t)p2p->ctx->choice.kind)
 		return ori_fail(
 			ORIEL_ERR_MISMATCH,
-			"this end drives %s, the peer's does not: set ORIEL_HCA to the same "
-			"for both",
-			p->hub->ops->kind);
-	p->board = (struct p2p_remote){.key = theirs->rdma.segment_rkey};
-	p->pool = (struct p2p_remote){.key = theirs->rdma.pool_rkey,
-				      .is_gpu = theirs->flags & P2P_ENDPOINT_GPU_SLOTS};
+			"this endpoint drives %s, the peer's does not: set ORIEL_HCA to the "
+			"same for both",
+			p2p->ctx->ops->kind);
+	p2p->remote_control = (struct p2p_remote){.key = theirs->rdma.segment_rkey};
+	p2p->pool = (struct p2p_remote){.key = theirs->rdma.pool_rkey,
+					.is_gpu = theirs->flags & P2P_ENDPOINT_GPU_SLOTS};
 	memcpy(&link, theirs->rdma.link, sizeof(link));
-	if (link.queues != p->queues)
-		return ori_fail(ORIEL_ERR_MISMATCH, "this end has %u queues, the peer's %u",
-				p->queues, link.queues);
-	return ori_host_connect(p->link.host, &theirs->rdma.adapter, &link);
+	if (link.queues != p2p->queues)
+		return ori_fail(ORIEL_ERR_MISMATCH, "this endpoint has %u queues, the peer's %u",
+				p2p->queues, link.queues);
+	return ori_host_connect(p2p->link.host, &theirs->rdma.qp, &link);
 }
 
-static void rdma_sever(struct oriel_p2p *p)
+static void rdma_sever(struct oriel_p2p *p2p)
 {
-	ori_host_destroy(p->link.host);
-	p->link.host = NULL;
+	ori_host_destroy(p2p->link.host);
+	p2p->link.host = NULL;
 }
 
-static enum oriel_status rdma_enter(struct oriel_p2p *p)
+/* Nothing to claim: destroyed queues end the writes of a peer through the NIC. */
+static enum oriel_status rdma_enter(struct oriel_p2p *p2p)
 {
-	(void)p;
+	(void)p2p;
 	return ORIEL_OK;
 }
 
-static void rdma_leave(struct oriel_p2p *p)
+static void rdma_leave(struct oriel_p2p *p2p)
 {
-	(void)p;
+	(void)p2p;
 }
 
 static struct ori_host_move rdma_move(const struct p2p_local *from, const struct p2p_remote *to,
@@ -103,73 +104,76 @@ static struct ori_host_move rdma_move(const struct p2p_local *from, const struct
 	return move;
 }
 
-/* A link that has failed says so when there is progress, after what has come is taken. */
-static enum oriel_status rdma_begun(struct oriel_p2p *p, enum oriel_status status,
+/*
+ * progress() reports a link that has failed, after the immediates that have arrived are
+ * taken.
+ */
+static enum oriel_status rdma_begun(struct oriel_p2p *p2p, enum oriel_status status,
 				    const uint64_t *op)
 {
 	if (status != ORIEL_OK)
 		return ORIEL_AGAIN;
-	p->begun = *op + 1;
+	p2p->begun = *op + 1;
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_put(struct oriel_p2p *p, const struct p2p_local *from,
+static enum oriel_status rdma_put(struct oriel_p2p *p2p, const struct p2p_local *from,
 				  const struct p2p_remote *to, size_t length, uint64_t *op)
 {
 	struct ori_host_move move = rdma_move(from, to, length);
 
-	return rdma_begun(p, ori_host_put(p->link.host, &move, op), op);
+	return rdma_begun(p2p, ori_host_put(p2p->link.host, &move, op), op);
 }
 
-static enum oriel_status rdma_tell(struct oriel_p2p *p, const struct p2p_local *from,
-				   const struct p2p_remote *to, size_t length, uint32_t immediate,
-				   uint64_t *op)
+static enum oriel_status rdma_write_imm(struct oriel_p2p *p2p, const struct p2p_local *from,
+					const struct p2p_remote *to, size_t length,
+					uint32_t immediate, uint64_t *op)
 {
 	struct ori_host_move move = rdma_move(from, to, length);
 
-	return rdma_begun(p, ori_host_put_immediate(p->link.host, &move, immediate, op), op);
+	return rdma_begun(p2p, ori_host_put_immediate(p2p->link.host, &move, immediate, op), op);
 }
 
-static enum oriel_status rdma_progress(struct oriel_p2p *p)
+static enum oriel_status rdma_progress(struct oriel_p2p *p2p)
 {
-	enum oriel_status st = ori_host_progress(p->link.host);
+	enum oriel_status status = ori_host_progress(p2p->link.host);
 
-	if (st != ORIEL_OK)
-		return st;
-	while (p->done < p->begun) {
-		st = ori_host_test(p->link.host, p->done);
-		if (st == ORIEL_AGAIN)
+	if (status != ORIEL_OK)
+		return status;
+	while (p2p->done < p2p->begun) {
+		status = ori_host_test(p2p->link.host, p2p->done);
+		if (status == ORIEL_AGAIN)
 			break;
-		if (st != ORIEL_OK)
-			return st;
-		p->done++;
+		if (status != ORIEL_OK)
+			return status;
+		p2p->done++;
 	}
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_take(struct oriel_p2p *p, uint32_t *immediate)
+static enum oriel_status rdma_take(struct oriel_p2p *p2p, uint32_t *immediate)
 {
-	return ori_host_take(p->link.host, immediate) == ORIEL_OK ? ORIEL_OK : ORIEL_AGAIN;
+	return ori_host_take(p2p->link.host, immediate) == ORIEL_OK ? ORIEL_OK : ORIEL_AGAIN;
 }
 
-static enum oriel_status rdma_show(struct oriel_p2p *p, const struct oriel_p2p_memory *memory,
-				   const void *at, size_t length, struct p2p_offer *offer)
+static enum oriel_status rdma_export(struct oriel_p2p *p2p, const struct oriel_p2p_memory *memory,
+				     const void *at, size_t length, struct p2p_offer *offer)
 {
 	if (!memory->has_mr)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%zu bytes at %p are not registered", length,
 				at);
-	p->may_flush |= memory->is_gpu && p->hub->needs_flush;
+	p2p->may_flush |= memory->is_gpu && p2p->ctx->needs_flush;
 	offer->address = memory->iova + (uint64_t)((const char *)at - memory->address);
 	offer->key = memory->keys.rkey;
 	offer->piece = P2P_NO_PIECE;
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_find(struct oriel_p2p *p, const struct p2p_offer *offer,
-				   struct p2p_remote *far)
+static enum oriel_status rdma_import(struct oriel_p2p *p2p, const struct p2p_offer *offer,
+				     struct p2p_remote *remote)
 {
-	(void)p;
-	*far = (struct p2p_remote){.address = offer->address, .key = offer->key};
+	(void)p2p;
+	*remote = (struct p2p_remote){.address = offer->address, .key = offer->key};
 	return ORIEL_OK;
 }
 
@@ -183,10 +187,10 @@ const struct p2p_backend ori_p2p_rdma = {
 	.enter = rdma_enter,
 	.leave = rdma_leave,
 	.put = rdma_put,
-	.tell = rdma_tell,
-	.carry = ori_p2p_no_eager,
+	.write_imm = rdma_write_imm,
+	.send_eager = ori_p2p_no_eager,
 	.progress = rdma_progress,
 	.take = rdma_take,
-	.show = rdma_show,
-	.find = rdma_find,
+	.export = rdma_export,
+	.import = rdma_import,
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an end goes on, waits, and breaks. */
+/*
+ * An endpoint makes progress, waits, and breaks here: the calls of progress, test, wait and
+ * drain, and the pass that they make.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,17 +16,17 @@
 
 #define P2P_STEP_MIN (16u << 10)
 #define P2P_PAGE 4096u
-#define P2P_LOOK 128u          /* passes in vain between two looks at the clock ... */
-#define P2P_LOOK_NS 20000u     /* ... and then at the socket, at most so often */
-#define P2P_ASK 64u            /* passes between two looks at the deadline */
-#define P2P_QUIET 64u          /* passes that only look, until one looks at all */
-#define P2P_SPIN 400u          /* passes in vain before a wait gives the core away */
+#define P2P_WATCH 128u         /* passes without progress between two reads of the clock ... */
+#define P2P_WATCH_NS 20000u    /* ... and then a poll of the socket, at most this often */
+#define P2P_ASK 64u            /* passes between two checks of the deadline */
+#define P2P_QUIET 64u          /* passes that only poll the ring, until a whole one */
+#define P2P_SPIN 400u          /* passes without progress before a wait yields the core */
 #define P2P_SLEEPY_NS 5000000u /* ... before it sleeps between them */
 #define P2P_SLEEP_NS 50000
 
-enum oriel_status ori_p2p_failed(const struct oriel_p2p *p)
+enum oriel_status ori_p2p_failed(const struct oriel_p2p *p2p)
 {
-	return ori_fail(p->failure, "%s", p->failure_text);
+	return ori_fail(p2p->failure, "%s", p2p->failure_text);
 }
 
 void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request)
@@ -47,391 +50,398 @@ bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *req
 	return true;
 }
 
-void ori_p2p_finish(struct oriel_p2p *p, struct oriel_p2p_request *r, enum oriel_status status)
+void ori_p2p_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *r, enum oriel_status status)
 {
-	ori_mr_ref_drop(p->hub, r);
+	ori_mr_ref_drop(p2p->ctx, r);
 	r->memory = NULL;
 	r->status = status;
 }
 
-void ori_p2p_finish_first(struct oriel_p2p *p, struct p2p_list *list, enum oriel_status status)
+void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum oriel_status status)
 {
 	struct oriel_p2p_request *r = list->first;
 
 	list->first = r->next;
 	if (!list->first)
 		list->last = &list->first;
-	ori_p2p_finish(p, r, status);
+	ori_p2p_finish(p2p, r, status);
 }
 
-void ori_p2p_cancel(struct oriel_p2p *p, enum oriel_status status)
+void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status)
 {
-	for (unsigned channel = 0; channel < p->channels; channel++) {
-		ori_out_cancel(p, channel, status);
-		ori_in_cancel(p, channel, status);
+	for (unsigned channel = 0; channel < p2p->channels; channel++) {
+		ori_out_cancel(p2p, channel, status);
+		ori_in_cancel(p2p, channel, status);
 	}
-	p->active_out = p->active_in = 0;
-	ori_control_cancel(p, status);
+	p2p->active_out = p2p->active_in = 0;
+	ori_control_cancel(p2p, status);
 }
 
-enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p, const void *bytes, size_t length,
+enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p2p, const void *bytes, size_t length,
 				   uint32_t immediate, uint64_t *op)
 {
 	(void)bytes, (void)length, (void)immediate, (void)op;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s carries no bytes", p->backend->name);
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s has no eager sends", p2p->backend->name);
 }
 
-void ori_p2p_stop_copies(struct oriel_p2p *p, enum oriel_status status)
+void ori_p2p_stop_copies(struct oriel_p2p *p2p, enum oriel_status status)
 {
-	if (p->hooks.cancel)
-		p->hooks.cancel(p->context, status);
-	ori_copy_streams_drain(p);
+	if (p2p->hooks.cancel)
+		p2p->hooks.cancel(p2p->context, status);
+	ori_copy_streams_drain(p2p);
 }
 
-enum oriel_status ori_p2p_break(struct oriel_p2p *p, enum oriel_status status)
+enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
 {
 	char text[P2P_TEXT];
 
-	if (p->state == P2P_BROKEN)
-		return p->failure;
+	if (p2p->state == P2P_BROKEN)
+		return p2p->failure;
+	/* A copy: the calls below may fail, and would replace the reason. */
 	snprintf(text, sizeof(text), "%s", oriel_last_error());
-	p->state = P2P_BROKEN;
-	p->failure = status;
-	memcpy(p->failure_text, text, sizeof(text));
-	if (!p->is_leaving)
-		ori_control_socket_bye(p, status, text);
-	ori_p2p_stop_copies(p, status);
-	if (p->backend)
-		p->backend->sever(p);
-	ori_control_socket_close(p);
-	ori_p2p_cancel(p, status);
-	return ori_p2p_failed(p);
+	p2p->state = P2P_BROKEN;
+	p2p->failure = status;
+	memcpy(p2p->failure_text, text, sizeof(text));
+	if (!p2p->is_leaving)
+		ori_control_socket_bye(p2p, status, text);
+	ori_p2p_stop_copies(p2p, status);
+	if (p2p->backend)
+		p2p->backend->sever(p2p);
+	ori_control_socket_close(p2p);
+	ori_p2p_cancel(p2p, status);
+	return ori_p2p_failed(p2p);
 }
 
-uint64_t ori_p2p_word(const struct oriel_p2p *p, unsigned which)
+uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which)
 {
-	/* Acquire: with the word that the peer, or the adapter for it, has stored. */
-	return oriel_dev_load_acquire(&p->segment->board.words[which]);
+	/* Acquire: with the word that the peer, or the HCA for it, has stored. */
+	return oriel_dev_load_acquire(&p2p->segment->remote_control.words[which]);
 }
 
 /*
- * Puts have no order: of two of one count, the earlier one could come last. A credit
- * is used before there is another in its place.
+ * Puts have no order: of two puts of one count, the earlier one could arrive last. A
+ * credit is used before the next one replaces it.
  */
-static bool p2p_is_under_way(const struct oriel_p2p *p, unsigned which)
+static bool p2p_is_under_way(const struct oriel_p2p *p2p, unsigned which)
 {
-	return which < P2P_WORD_CREDIT && p->counts_op[which] > p->done;
+	return which < P2P_WORD_CREDIT && p2p->counts_op[which] > p2p->done;
 }
 
-static enum oriel_status p2p_put_word(struct oriel_p2p *p, unsigned which)
+static enum oriel_status p2p_put_word(struct oriel_p2p *p2p, unsigned which)
 {
-	uint64_t *desk = &p->segment->desk.words[which], at = which * sizeof(*desk), op;
-	struct p2p_local from = p2p_local_control(p, desk);
-	struct p2p_remote to = p2p_remote_control(p, at);
-	enum oriel_status st;
+	uint64_t *source = &p2p->segment->local_control.words[which], at = which * sizeof(*source),
+		 op;
+	struct p2p_local from = p2p_local_control(p2p, source);
+	struct p2p_remote to = p2p_remote_control(p2p, at);
+	enum oriel_status status;
 
-	if (p2p_is_under_way(p, which))
+	if (p2p_is_under_way(p2p, which))
 		return ORIEL_AGAIN;
-	st = p->backend->put(p, &from, &to, sizeof(*desk), &op);
-	if (st == ORIEL_OK && which < P2P_WORD_CREDIT)
-		p->counts_op[which] = op + 1;
-	return st;
+	status = p2p->backend->put(p2p, &from, &to, sizeof(*source), &op);
+	if (status == ORIEL_OK && which < P2P_WORD_CREDIT)
+		p2p->counts_op[which] = op + 1;
+	return status;
 }
 
-enum oriel_status ori_p2p_set_word(struct oriel_p2p *p, unsigned which, uint64_t value)
+enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64_t value)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
-	if (p->is_leaving)
+	if (p2p->is_leaving)
 		return ORIEL_OK;
-	oriel_dev_store_release(&p->segment->desk.words[which], value);
-	st = p2p_put_word(p, which);
-	if (st != ORIEL_AGAIN)
-		return st;
-	p->dirty[which / 64] |= UINT64_C(1) << which % 64;
-	p->is_dirty = true;
+	oriel_dev_store_release(&p2p->segment->local_control.words[which], value);
+	status = p2p_put_word(p2p, which);
+	if (status != ORIEL_AGAIN)
+		return status;
+	p2p->dirty[which / 64] |= UINT64_C(1) << which % 64;
+	p2p->is_dirty = true;
 	return ORIEL_OK;
 }
 
-static enum oriel_status p2p_put_dirty(struct oriel_p2p *p)
+static enum oriel_status p2p_put_dirty(struct oriel_p2p *p2p)
 {
 	bool is_left = false;
 
-	if (!p->is_dirty || p->is_leaving)
+	if (!p2p->is_dirty || p2p->is_leaving)
 		return ORIEL_OK;
-	for (unsigned i = 0; i < sizeof(p->dirty) / sizeof(p->dirty[0]); i++) {
-		for (uint64_t left = p->dirty[i]; left; left &= left - 1) {
+	for (unsigned i = 0; i < sizeof(p2p->dirty) / sizeof(p2p->dirty[0]); i++) {
+		for (uint64_t left = p2p->dirty[i]; left; left &= left - 1) {
 			unsigned which = i * 64 + (unsigned)__builtin_ctzll(left);
-			enum oriel_status st;
+			enum oriel_status status;
 
-			if (p2p_is_under_way(p, which)) {
+			if (p2p_is_under_way(p2p, which)) {
 				is_left = true;
 				continue;
 			}
-			st = p2p_put_word(p, which);
-			if (st != ORIEL_OK)
-				return st == ORIEL_AGAIN ? ORIEL_OK : st;
-			p->dirty[i] &= ~(UINT64_C(1) << which % 64);
+			status = p2p_put_word(p2p, which);
+			/* A full queue has no room for the words behind this one either. */
+			if (status != ORIEL_OK)
+				return status == ORIEL_AGAIN ? ORIEL_OK : status;
+			p2p->dirty[i] &= ~(UINT64_C(1) << which % 64);
 		}
 	}
-	p->is_dirty = is_left;
+	p2p->is_dirty = is_left;
 	return ORIEL_OK;
 }
 
-size_t ori_p2p_step(const struct oriel_p2p *p, uint64_t length)
+size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length)
 {
-	/* Four chunks of what is not long: the copies at both ends go on beside each other. */
+	/* Four chunks if the transfer is short: the copies at both endpoints overlap. */
 	uint64_t step = (length / 4 + P2P_PAGE - 1) / P2P_PAGE * P2P_PAGE;
 
 	if (step < P2P_STEP_MIN)
 		step = P2P_STEP_MIN;
-	return step < p->chunk ? (size_t)step : p->chunk;
+	return step < p2p->chunk ? (size_t)step : p2p->chunk;
 }
 
-static enum oriel_status p2p_dispatch(struct oriel_p2p *p, uint32_t immediate)
+static enum oriel_status p2p_dispatch(struct oriel_p2p *p2p, uint32_t immediate)
 {
 	switch (immediate >> 30) {
 	case P2P_IMM_CELL:
-		return ori_control_arrived(p, immediate);
+		return ori_control_arrived(p2p, immediate);
 	case P2P_IMM_UNIT:
-		return ori_in_arrived(p, immediate);
+		return ori_in_arrived(p2p, immediate);
 	case P2P_IMM_OFFER:
-		return ori_out_offered(p, immediate);
+		return ori_out_offered(p2p, immediate);
 	case P2P_IMM_EAGER:
-		/* take() has seen to it. */
-		if (p->backend->carries)
+		/* take() has handled it. */
+		if (p2p->backend->has_eager)
 			return ORIEL_OK;
 	}
-	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer tells 0x%08x", immediate);
+	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer wrote immediate 0x%08x, which has no meaning",
+			immediate);
 }
 
-static enum oriel_status p2p_take_all(struct oriel_p2p *p, bool *has_moved)
+static enum oriel_status p2p_take_all(struct oriel_p2p *p2p, bool *has_moved)
 {
 	uint32_t immediate;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	while ((st = p->backend->take(p, &immediate)) == ORIEL_OK) {
+	while ((status = p2p->backend->take(p2p, &immediate)) == ORIEL_OK) {
 		*has_moved = true;
-		st = p2p_dispatch(p, immediate);
-		if (st != ORIEL_OK)
-			return st;
+		status = p2p_dispatch(p2p, immediate);
+		if (status != ORIEL_OK)
+			return status;
 	}
-	return st == ORIEL_AGAIN ? ORIEL_OK : st;
+	return status == ORIEL_AGAIN ? ORIEL_OK : status;
 }
 
-static enum oriel_status p2p_run(struct oriel_p2p *p, bool *has_moved)
+static enum oriel_status p2p_run(struct oriel_p2p *p2p, bool *has_moved)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
-	p->is_due = p->is_pending = false;
-	st = ori_control_run(p, has_moved);
-	for (uint64_t left = p->active_in; left && st == ORIEL_OK; left &= left - 1)
-		st = ori_in_run(p, (unsigned)__builtin_ctzll(left), has_moved);
-	for (uint64_t left = p->active_out; left && st == ORIEL_OK && !p->is_leaving;
+	p2p->is_due = p2p->is_pending = false;
+	status = ori_control_run(p2p, has_moved);
+	for (uint64_t left = p2p->active_in; left && status == ORIEL_OK; left &= left - 1)
+		status = ori_in_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
+	for (uint64_t left = p2p->active_out; left && status == ORIEL_OK && !p2p->is_leaving;
 	     left &= left - 1)
-		st = ori_out_run(p, (unsigned)__builtin_ctzll(left), has_moved);
-	for (uint64_t left = p->untold; left && st == ORIEL_OK; left &= left - 1)
-		st = ori_in_report(p, (unsigned)__builtin_ctzll(left));
-	return st;
+		status = ori_out_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
+	for (uint64_t left = p2p->unreported; left && status == ORIEL_OK; left &= left - 1)
+		status = ori_in_report(p2p, (unsigned)__builtin_ctzll(left));
+	return status;
 }
 
-/* What this thread's last error tells ends the link; what has come is still taken. */
-static void p2p_start_leaving(struct oriel_p2p *p, enum oriel_status status)
+/* This thread's last error ends the link; data that has arrived is still taken. */
+static void p2p_start_leaving(struct oriel_p2p *p2p, enum oriel_status status)
 {
-	if (p->is_leaving)
+	if (p2p->is_leaving)
 		return;
-	p->is_leaving = true;
-	p->leaving = status;
-	snprintf(p->failure_text, sizeof(p->failure_text), "%s", oriel_last_error());
+	p2p->is_leaving = true;
+	p2p->leaving = status;
+	snprintf(p2p->failure_text, sizeof(p2p->failure_text), "%s", oriel_last_error());
 }
 
-/* A look at the socket is a call of the system, which takes as long as a message. */
-static bool p2p_is_time_to_look(struct oriel_p2p *p)
+/* A poll of the socket is a system call, which takes as long as a message. */
+static bool p2p_may_watch(struct oriel_p2p *p2p)
 {
 	uint64_t now;
 
-	if (p->is_leaving || ++p->looks % P2P_LOOK)
+	if (p2p->is_leaving || ++p2p->idle_passes % P2P_WATCH)
 		return false;
 	now = ori_clock_ns();
-	if (now - p->looked < P2P_LOOK_NS)
+	if (now - p2p->watched_at < P2P_WATCH_NS)
 		return false;
-	p->looked = now;
+	p2p->watched_at = now;
 	return true;
 }
 
-/* A peer who waits with something else sees what is waited for here. */
-static enum oriel_status p2p_tell_granted(struct oriel_p2p *p)
+/* A peer that waits with another kind of transfer learns which receives wait here. */
+static enum oriel_status p2p_report_granted(struct oriel_p2p *p2p)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
-	if (!p->eager_max || p->is_leaving || p->backend->enter(p) != ORIEL_OK)
+	if (!p2p->eager_max || p2p->is_leaving || p2p->backend->enter(p2p) != ORIEL_OK)
 		return ORIEL_OK;
-	for (uint64_t left = p->active_in; left && st == ORIEL_OK; left &= left - 1)
-		st = ori_in_report_granted(p, (unsigned)__builtin_ctzll(left));
-	p->backend->leave(p);
-	return st;
+	for (uint64_t left = p2p->active_in; left && status == ORIEL_OK; left &= left - 1)
+		status = ori_in_report_granted(p2p, (unsigned)__builtin_ctzll(left));
+	p2p->backend->leave(p2p);
+	return status;
 }
 
-/* Nothing has moved: is the peer still there? */
-static enum oriel_status p2p_look(struct oriel_p2p *p)
+/* A pass without progress: is the peer still there? */
+static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
-	if (p2p_is_time_to_look(p)) {
-		st = ori_control_socket_watch(p);
-		if (st == ORIEL_OK)
-			st = p2p_tell_granted(p);
+	if (p2p_may_watch(p2p)) {
+		status = ori_control_socket_watch(p2p);
+		if (status == ORIEL_OK)
+			status = p2p_report_granted(p2p);
 	}
-	if (st != ORIEL_OK || !p->is_leaving)
-		return st;
-	for (uint64_t left = p->active_in; left; left &= left - 1)
-		if (ori_in_is_busy(p, (unsigned)__builtin_ctzll(left)))
+	if (status != ORIEL_OK || !p2p->is_leaving)
+		return status;
+	for (uint64_t left = p2p->active_in; left; left &= left - 1)
+		if (ori_in_is_busy(p2p, (unsigned)__builtin_ctzll(left)))
 			return ORIEL_OK;
-	return ori_fail(p->leaving, "%s", p->failure_text);
+	return ori_fail(p2p->leaving, "%s", p2p->failure_text);
 }
 
-/* The peer lets nobody in any more, and has said why before. */
-static enum oriel_status p2p_refused(struct oriel_p2p *p)
+/* The peer has closed its segment, and has said why on the socket before. */
+static enum oriel_status p2p_leave_severed(struct oriel_p2p *p2p)
 {
-	enum oriel_status st = ori_control_socket_watch(p);
+	enum oriel_status status = ori_control_socket_watch(p2p);
 
-	if (st == ORIEL_OK && !p->is_leaving) {
-		(void)ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its end", p->whom);
-		p2p_start_leaving(p, ORIEL_ERR_PEER);
+	if (status == ORIEL_OK && !p2p->is_leaving) {
+		(void)ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its endpoint",
+			       p2p->peer_name);
+		p2p_start_leaving(p2p, ORIEL_ERR_PEER);
 	}
-	return st;
+	return status;
 }
 
-/* What is for the link, while there is one. */
-static enum oriel_status p2p_advance(struct oriel_p2p *p)
+/* Operations that need the link, while there is one. */
+static enum oriel_status p2p_advance(struct oriel_p2p *p2p)
 {
-	enum oriel_status st = p->backend->progress(p);
+	enum oriel_status status = p2p->backend->progress(p2p);
 
-	if (st == ORIEL_OK)
-		return p2p_put_dirty(p);
-	p2p_start_leaving(p, st);
+	if (status == ORIEL_OK)
+		return p2p_put_dirty(p2p);
+	p2p_start_leaving(p2p, status);
 	return ORIEL_OK;
 }
 
-/* Is there nothing to do but to wait for the peer? Then a pass is one look at the ring. */
-static bool p2p_is_quiet(struct oriel_p2p *p)
+/* Is waiting for the peer all that is left to do? Then a pass is one poll of the ring. */
+static bool p2p_is_quiet(struct oriel_p2p *p2p)
 {
-	return p->backend->is_mapped && !p->active_out && !p->is_dirty && !p->is_due &&
-	       !p->is_pending && !p->untold && !p->link.wait_count && !p->is_leaving &&
-	       ori_control_is_idle(p) && ++p->quiet % P2P_QUIET;
+	return p2p->backend->is_mapped && !p2p->active_out && !p2p->is_dirty && !p2p->is_due &&
+	       !p2p->is_pending && !p2p->unreported && !p2p->link.wait_count && !p2p->is_leaving &&
+	       ori_control_is_idle(p2p) && ++p2p->quiet % P2P_QUIET;
 }
 
-static enum oriel_status p2p_pass_joined(struct oriel_p2p *p, bool *has_moved)
+static enum oriel_status p2p_pass_joined(struct oriel_p2p *p2p, bool *has_moved)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	bool is_inside;
 
-	if (p2p_is_quiet(p)) {
-		st = p2p_take_all(p, has_moved);
-		if (st != ORIEL_OK)
-			return st;
-		if (!p->is_due)
-			return *has_moved ? ORIEL_OK : p2p_look(p);
+	if (p2p_is_quiet(p2p)) {
+		status = p2p_take_all(p2p, has_moved);
+		if (status != ORIEL_OK)
+			return status;
+		if (!p2p->is_due)
+			return *has_moved ? ORIEL_OK : p2p_watch(p2p);
 	}
-	is_inside = !p->is_leaving && p->backend->enter(p) == ORIEL_OK;
+	is_inside = !p2p->is_leaving && p2p->backend->enter(p2p) == ORIEL_OK;
 	if (is_inside)
-		st = p2p_advance(p);
-	else if (!p->is_leaving)
-		st = p2p_refused(p);
-	if (st == ORIEL_OK)
-		st = p2p_take_all(p, has_moved);
-	if (st == ORIEL_OK)
-		st = p2p_run(p, has_moved);
+		status = p2p_advance(p2p);
+	else if (!p2p->is_leaving)
+		status = p2p_leave_severed(p2p);
+	/* It reads only local memory, so it goes on while the peer leaves. */
+	if (status == ORIEL_OK)
+		status = p2p_take_all(p2p, has_moved);
+	if (status == ORIEL_OK)
+		status = p2p_run(p2p, has_moved);
 	if (is_inside)
-		p->backend->leave(p);
-	return st == ORIEL_OK && !*has_moved ? p2p_look(p) : st;
+		p2p->backend->leave(p2p);
+	return status == ORIEL_OK && !*has_moved ? p2p_watch(p2p) : status;
 }
 
-static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p, bool *has_moved)
+static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p2p, bool *has_moved)
 {
-	enum oriel_status st = ori_control_socket_meet(p, has_moved);
+	enum oriel_status status = ori_control_socket_meet(p2p, has_moved);
 
-	if (st == ORIEL_OK) {
-		p->state = P2P_JOINED;
+	if (status == ORIEL_OK) {
+		p2p->state = P2P_JOINED;
 		*has_moved = true;
-		return st;
+		return status;
 	}
-	if (st == ORIEL_AGAIN)
-		st = ORIEL_OK;
-	if (st == ORIEL_OK && ori_deadline_passed(p->deadline))
-		st = ori_fail(ORIEL_ERR_TIMEOUT, "%s has not connected its end in time", p->whom);
-	return st;
+	if (status == ORIEL_AGAIN)
+		status = ORIEL_OK;
+	if (status == ORIEL_OK && ori_deadline_passed(p2p->deadline))
+		status = ori_fail(ORIEL_ERR_TIMEOUT, "%s has not connected its endpoint in time",
+				  p2p->peer_name);
+	return status;
 }
 
-static enum oriel_status p2p_pass(struct oriel_p2p *p, bool *has_moved)
+static enum oriel_status p2p_pass(struct oriel_p2p *p2p, bool *has_moved)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
 	*has_moved = false;
-	switch (p->state) {
+	switch (p2p->state) {
 	case P2P_IDLE:
 		return ORIEL_OK;
 	case P2P_CALLING:
 	case P2P_MEETING:
-		st = p2p_pass_meeting(p, has_moved);
+		status = p2p_pass_meeting(p2p, has_moved);
 		break;
 	case P2P_JOINED:
-		st = p2p_pass_joined(p, has_moved);
+		status = p2p_pass_joined(p2p, has_moved);
 		break;
 	case P2P_BROKEN:
-		return ori_p2p_failed(p);
+		return ori_p2p_failed(p2p);
 	}
-	return st == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p, st);
+	return status == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p2p, status);
 }
 
-enum oriel_status oriel_p2p_progress(struct oriel_p2p *p)
+enum oriel_status oriel_p2p_progress(struct oriel_p2p *p2p)
 {
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	bool has_moved;
 
-	if (st != ORIEL_OK)
-		return st;
-	ori_p2p_enter(p);
-	st = p2p_pass(p, &has_moved);
-	ori_p2p_leave(p);
-	return st;
+	if (status != ORIEL_OK)
+		return status;
+	ori_p2p_enter(p2p);
+	status = p2p_pass(p2p, &has_moved);
+	ori_p2p_leave(p2p);
+	return status;
 }
 
-static enum oriel_status p2p_result(const struct oriel_p2p *p,
+static enum oriel_status p2p_result(const struct oriel_p2p *p2p,
 				    const struct oriel_p2p_request *request)
 {
-	enum oriel_status st = request->status;
+	enum oriel_status status = request->status;
 
-	if (st >= 0)
-		return st;
-	if (p->state == P2P_BROKEN)
-		return ori_p2p_failed(p);
-	if (st == ORIEL_ERR_ABORTED)
-		return ori_fail(st, "the request was cancelled");
-	return ori_fail(st, "a control message of %zu bytes came for a receive of %zu",
+	if (status >= 0)
+		return status;
+	if (p2p->state == P2P_BROKEN)
+		return ori_p2p_failed(p2p);
+	if (status == ORIEL_ERR_ABORTED)
+		return ori_fail(status, "the request was cancelled");
+	return ori_fail(status, "a control message of %zu bytes arrived for a receive of %zu",
 			request->length, (size_t)request->address);
 }
 
-enum oriel_status oriel_p2p_test(struct oriel_p2p *p, const struct oriel_p2p_request *request)
+enum oriel_status oriel_p2p_test(struct oriel_p2p *p2p, const struct oriel_p2p_request *request)
 {
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	bool has_moved;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!request)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_test: request is NULL");
 	if (request->status == ORIEL_AGAIN) {
-		ori_p2p_enter(p);
-		(void)p2p_pass(p, &has_moved);
-		ori_p2p_leave(p);
+		ori_p2p_enter(p2p);
+		(void)p2p_pass(p2p, &has_moved);
+		ori_p2p_leave(p2p);
 	}
-	return p2p_result(p, request);
+	return p2p_result(p2p, request);
 }
 
-/* Turns of a wait in which nothing moved. Who waits for little asks no clock. */
+/* Turns of a wait in which nothing moved. A short wait reads no clock. */
 struct p2p_patience {
-	uint64_t timeout_ns, deadline, since; /* the last two 0: not asked yet */
+	uint64_t timeout_ns, deadline, since; /* the last two 0: not read yet */
 	unsigned turns, passes;
 };
 
@@ -463,68 +473,71 @@ static bool p2p_wait_turn(struct p2p_patience *patience, bool has_moved)
 	return true;
 }
 
-static struct p2p_patience p2p_patience(const struct oriel_p2p *p, uint64_t timeout_ns)
+static struct p2p_patience p2p_patience(const struct oriel_p2p *p2p, uint64_t timeout_ns)
 {
-	struct p2p_patience patience = {.timeout_ns = timeout_ns ? timeout_ns : p->hub->timeout_ns};
+	struct p2p_patience patience = {.timeout_ns =
+						timeout_ns ? timeout_ns : p2p->ctx->timeout_ns};
 
 	return patience;
 }
 
-enum oriel_status oriel_p2p_wait(struct oriel_p2p *p, const struct oriel_p2p_request *request,
+enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_request *request,
 				 uint64_t timeout_ns)
 {
 	struct p2p_patience patience;
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	bool has_moved = true, has_time = true;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (!request)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_wait: request is NULL");
-	patience = p2p_patience(p, timeout_ns);
-	ori_p2p_enter(p);
+	patience = p2p_patience(p2p, timeout_ns);
+	ori_p2p_enter(p2p);
 	while (request->status == ORIEL_AGAIN && has_time) {
-		(void)p2p_pass(p, &has_moved);
+		(void)p2p_pass(p2p, &has_moved);
 		if (request->status == ORIEL_AGAIN)
 			has_time = p2p_wait_turn(&patience, has_moved);
 	}
-	ori_p2p_leave(p);
+	ori_p2p_leave(p2p);
 	if (request->status == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s is not done in time", p->whom);
-	return p2p_result(p, request);
+		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s timed out", p2p->peer_name);
+	return p2p_result(p2p, request);
 }
 
-static bool p2p_is_drained(const struct oriel_p2p *p)
+static bool p2p_is_drained(const struct oriel_p2p *p2p)
 {
-	if (p->active_out || !ori_control_is_idle(p))
+	if (p2p->active_out || !ori_control_is_idle(p2p))
 		return false;
-	for (uint64_t left = p->active_in; left; left &= left - 1) {
+	for (uint64_t left = p2p->active_in; left; left &= left - 1) {
 		unsigned channel = (unsigned)__builtin_ctzll(left);
-		const struct oriel_p2p_request *first = p->in[channel].requests.first;
+		const struct oriel_p2p_request *first = p2p->in[channel].requests.first;
 
-		if ((first && first->done) || ori_in_is_busy(p, channel))
+		if ((first && first->done) || ori_in_is_busy(p2p, channel))
 			return false;
 	}
-	return p->done == p->begun && !p->is_dirty;
+	return p2p->done == p2p->begun && !p2p->is_dirty;
 }
 
-enum oriel_status oriel_p2p_drain(struct oriel_p2p *p, uint64_t timeout_ns)
+enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns)
 {
 	struct p2p_patience patience;
 	bool has_moved = true, has_time = true;
-	enum oriel_status st = ori_handle_check(p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
-	if (st != ORIEL_OK)
-		return st;
-	patience = p2p_patience(p, timeout_ns);
-	ori_p2p_enter(p);
-	st = p2p_pass(p, &has_moved);
-	while (st == ORIEL_OK && has_time && !p2p_is_drained(p)) {
+	if (status != ORIEL_OK)
+		return status;
+	patience = p2p_patience(p2p, timeout_ns);
+	ori_p2p_enter(p2p);
+	status = p2p_pass(p2p, &has_moved);
+	while (status == ORIEL_OK && has_time && !p2p_is_drained(p2p)) {
 		has_time = p2p_wait_turn(&patience, has_moved);
-		st = p2p_pass(p, &has_moved);
+		status = p2p_pass(p2p, &has_moved);
 	}
-	ori_p2p_leave(p);
-	if (st == ORIEL_OK && !p2p_is_drained(p))
-		return ori_fail(ORIEL_ERR_TIMEOUT, "not all for %s is done in time", p->whom);
-	return st;
+	ori_p2p_leave(p2p);
+	if (status == ORIEL_OK && !p2p_is_drained(p2p))
+		return ori_fail(ORIEL_ERR_TIMEOUT,
+				"drain to %s timed out: some requests are not done",
+				p2p->peer_name);
+	return status;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parsers of the bytes between two endpoints, and the rules that both compute alike. */
 #include "p2p/p2p_wire.h"
 
 #include <string.h>
@@ -27,21 +28,24 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct
 				sizeof(a));
 	memcpy(&a, bytes, sizeof(a));
 	if (a.magic != P2P_ADDRESS_MAGIC)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "these bytes are no address of an end");
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"these bytes are not the address of an endpoint");
 	if (a.version != P2P_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "address of version %u, not %u", a.version,
 				P2P_VERSION);
+	/* Fields that are reserved are zero, so that a later version may use them. */
 	if (!a.paths || a.paths & ~known || !a.process || !a.pid ||
-	    wire_is_zero(&a.token.hub, sizeof(a.token.hub)) || a.hosts.is_ipv6 > 1 || a.reserved1 ||
-	    !wire_is_zero(a.reserved2, sizeof(a.reserved2)))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "address that no end has");
+	    wire_is_zero(&a.token.context, sizeof(a.token.context)) || a.hosts.is_ipv6 > 1 ||
+	    a.reserved1 || !wire_is_zero(a.reserved2, sizeof(a.reserved2)))
+		return ori_fail(ORIEL_ERR_PROTOCOL, "an address that no endpoint has");
 	*out = a;
 	return ORIEL_OK;
 }
 
 int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b)
 {
-	int order = memcmp(a->hub, b->hub, sizeof(a->hub));
+	/* Any total order serves, if both endpoints compute the same. */
+	int order = memcmp(a->context, b->context, sizeof(a->context));
 
 	if (order)
 		return order;
@@ -50,12 +54,12 @@ int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b)
 
 bool ori_p2p_address_is_local(const struct p2p_address *a, const struct p2p_address *b)
 {
-	return a->place == b->place && a->node == b->node && a->uid == b->uid;
+	return a->kernel == b->kernel && a->node == b->node && a->uid == b->uid;
 }
 
 bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address *b)
 {
-	/* Who is called listens. */
+	/* The side that is connected to has to listen. */
 	if (!ori_p2p_address_is_local(a, b) && !a->port != !b->port)
 		return !a->port;
 	return ori_p2p_token_compare(&a->token, &b->token) < 0;
@@ -64,26 +68,27 @@ bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b)
 {
 	uint32_t both = a->paths & b->paths;
-	bool is_near = ori_p2p_address_is_local(a, b);
+	bool is_local = ori_p2p_address_is_local(a, b);
 
 	if (ori_p2p_token_compare(&a->token, &b->token) == 0)
 		return both & 1u << ORIEL_PATH_SELF ? ORIEL_PATH_SELF : ORIEL_PATH_NONE;
-	/* Also what the ends of the rdma path have to say goes over sockets. */
-	if (!is_near && !a->port && !b->port)
+	/* Endpoints of the rdma path, too, exchange their frames over sockets. */
+	if (!is_local && !a->port && !b->port)
 		return ORIEL_PATH_NONE;
-	if (is_near && both & 1u << ORIEL_PATH_MAPPED)
+	if (is_local && both & 1u << ORIEL_PATH_MAPPED)
 		return ORIEL_PATH_MAPPED;
 	return both & 1u << ORIEL_PATH_RDMA ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
 }
 
-static const char *wire_end_flaw(const struct p2p_endpoint_info *e)
+static const char *wire_info_flaw(const struct p2p_endpoint_info *e)
 {
-	if (e->mode > ORIEL_P2P_COPY_BASED || e->adapters > ORI_ADAPTERS_VERBS ||
+	if (e->mode > ORIEL_P2P_COPY_BASED || e->hca_kind > ORI_ADAPTERS_VERBS ||
 	    e->flags & ~(P2P_ENDPOINT_GPU_SLOTS | P2P_ENDPOINT_EAGER))
-		return "an end of unknown form";
+		return "an endpoint of unknown form";
 	if (!e->channels || e->channels > ORIEL_P2P_CHANNELS || !e->depth || e->depth > P2P_DEPTH ||
 	    e->channels * e->depth > P2P_SLOTS)
 		return "impossible channels";
+	/* The sender computes addresses from these numbers, so they are bounded here. */
 	if (e->chunk < P2P_CHUNK_MIN || e->chunk > P2P_CHUNK_MAX ||
 	    e->stride < e->chunk + sizeof(struct p2p_label) || e->stride > 2ull * P2P_CHUNK_MAX ||
 	    e->stride % 64)
@@ -91,7 +96,7 @@ static const char *wire_end_flaw(const struct p2p_endpoint_info *e)
 	if (!e->slots || e->slots > UINT16_MAX)
 		return "impossible number of staging slots";
 	if (e->path != ORIEL_PATH_MAPPED && e->path != ORIEL_PATH_RDMA)
-		return "an end of unknown path";
+		return "an endpoint of unknown path";
 	return NULL;
 }
 
@@ -107,17 +112,18 @@ static const char *wire_flaw(const struct p2p_frame *f)
 	case P2P_PROOF:
 		return NULL;
 	case P2P_READY:
-		return f->ready.reaches_gpu > 1 || f->ready.reserved ? "an end of unknown reach"
-								     : NULL;
+		return f->ready.reaches_gpu > 1 || f->ready.reserved
+			       ? "an endpoint of unknown reach"
+			       : NULL;
 	case P2P_ENDPOINT:
-		return wire_end_flaw(&f->end);
+		return wire_info_flaw(&f->info);
 	case P2P_PIECE:
 		return f->piece.number > INT32_MAX || f->piece.reserved ? "impossible memory"
 									: NULL;
 	case P2P_BYE:
 		if (f->status > 0 || f->status < ORIEL_ERR_ACCESS)
 			return "an unknown status";
-		return memchr(f->text, '\0', sizeof(f->text)) ? NULL : "a text without an end";
+		return memchr(f->text, '\0', sizeof(f->text)) ? NULL : "a text without a NUL";
 	}
 	return "a frame of unknown kind";
 }
@@ -132,7 +138,7 @@ enum oriel_status ori_p2p_frame_parse(const void *bytes, size_t length, struct p
 				sizeof(f));
 	memcpy(&f, bytes, sizeof(f));
 	if (f.magic != P2P_FRAME_MAGIC)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's bytes are no frame");
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's bytes are not a frame");
 	if (f.version != P2P_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "the peer speaks version %u, not %u", f.version,
 				P2P_VERSION);
@@ -145,10 +151,10 @@ enum oriel_status ori_p2p_frame_parse(const void *bytes, size_t length, struct p
 
 uint64_t ori_p2p_token_brief(const struct p2p_token *token)
 {
-	uint64_t hub;
+	uint64_t context;
 
-	memcpy(&hub, token->hub, sizeof(hub));
-	return hub ^ token->number * UINT64_C(0x9e3779b97f4a7c15);
+	memcpy(&context, token->context, sizeof(context));
+	return context ^ token->number * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct p2p_export *out)
@@ -161,7 +167,7 @@ enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct 
 				length, sizeof(e));
 	memcpy(&e, bytes, sizeof(e));
 	if (e.magic != P2P_EXPORT_MAGIC)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "these bytes are no exported memory");
+		return ori_fail(ORIEL_ERR_PROTOCOL, "these bytes are not exported memory");
 	if (e.version != P2P_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "exported memory of version %u, not %u",
 				e.version, P2P_VERSION);
@@ -170,7 +176,7 @@ enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct 
 	     e.path != ORIEL_PATH_RDMA) ||
 	    (e.piece > INT32_MAX && e.piece != P2P_NO_PIECE) ||
 	    !wire_is_zero(e.reserved, sizeof(e.reserved)))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "exported memory that nobody exports");
+		return ori_fail(ORIEL_ERR_PROTOCOL, "exported memory that no endpoint exports");
 	*out = e;
 	return ORIEL_OK;
 }
@@ -180,6 +186,7 @@ enum oriel_status ori_p2p_cell_parse(const void *bytes, struct p2p_cell *cell)
 	struct p2p_cell c;
 
 	memcpy(&c, bytes, sizeof(c));
+	/* A cell without bytes would not advance a message that has some. */
 	if (c.reserved || c.total > ORIEL_P2P_CONTROL || c.length > P2P_CELL_DATA ||
 	    c.at > c.total || c.length > c.total - c.at || (c.length == 0 && c.total))
 		return ori_fail(ORIEL_ERR_PROTOCOL,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ends tell each other, byte by byte: addresses, the frames of their socket,
- * exported memory, cells of control messages, immediates. Parsers are pure and
- * trust nothing.
+ * The bytes between two endpoints: addresses, the frames of their socket, exported memory,
+ * cells of control messages, immediates. Parsers are pure and trust nothing; all files of
+ * this folder and the fuzzer use them.
  */
 #ifndef ORI_P2P_P2P_WIRE_H
 #define ORI_P2P_P2P_WIRE_H
@@ -29,18 +29,18 @@
 #define P2P_CHUNK_MAX (16u << 20)
 #define P2P_LINK_INFO 72u /* bytes of a struct ori_host_end */
 #define P2P_PIECES 64u    /* of memory, that a peer has mapped at once */
-#define P2P_REACH 64u     /* GPUs that one is asked about */
+#define P2P_REACH 64u     /* GPUs of a peer whose reachability is asked */
 
-/* Tells one end from all others. */
+/* Distinguishes one endpoint from all others. */
 struct p2p_token {
-	uint8_t hub[16];
+	uint8_t context[16];
 	uint64_t number;
 };
 
 #define P2P_MODES 3u                     /* enum oriel_p2p_mode */
-#define P2P_UNCACHED (UINT64_C(1) << 32) /* the first number of ends that no communicator keeps */
+#define P2P_UNCACHED (UINT64_C(1) << 32) /* first number that no communicator uses */
 
-/* Of the end that a rank of a communicator keeps for rank @of. */
+/* Number of the endpoint that a rank of a communicator keeps for rank @of. */
 static inline uint64_t p2p_cached_number(unsigned of, enum oriel_p2p_mode mode)
 {
 	return (uint64_t)of * P2P_MODES + mode;
@@ -51,14 +51,14 @@ struct p2p_address {
 	uint32_t version;
 	uint32_t paths; /* 1 << enum oriel_path */
 	uint32_t uid;
-	uint64_t place; /* equal: one kernel, and unix sockets lead from one to the other */
+	uint64_t kernel; /* equal: one kernel, and unix sockets lead from one to the other */
 	uint64_t process;
 	struct p2p_token token;
-	uint8_t door[ORI_FDSOCK_NAME]; /* where the hub listens */
+	uint8_t listener[ORI_FDSOCK_NAME]; /* the context's unix socket */
 	uint32_t pid;
-	uint16_t port; /* of TCP, where the hub listens as well; 0: it does not */
+	uint16_t port; /* the context's TCP port; 0: it has none */
 	uint16_t reserved1;
-	uint64_t node; /* the virtual one; of others are other machines, as far as ends go */
+	uint64_t node; /* the virtual node; endpoints treat other nodes as other machines */
 	struct ori_hosts hosts;
 	uint32_t reserved2[5];
 };
@@ -71,23 +71,23 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length,
 /* Do unix sockets lead from one to the other? */
 bool ori_p2p_address_is_local(const struct p2p_address *a, const struct p2p_address *b);
 
-/* The same at both ends. ORIEL_PATH_NONE: there is no way. */
+/* The same at both endpoints. ORIEL_PATH_NONE: no path is common. */
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b);
 
-/* Does @a call @b? The other way round otherwise, and the same at both ends. */
+/* Does @a connect to @b? Otherwise @b connects to @a; the same at both endpoints. */
 bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address *b);
 
-/* 0: they are one end. */
+/* 0: they are one endpoint. */
 int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b);
 
 enum p2p_frame_kind {
-	P2P_HELLO = 1, /* of who called: which two ends it is about */
-	P2P_ENDPOINT,  /* what the peer needs to reach this end */
-	P2P_READY,     /* this end takes what the peer puts */
-	P2P_PIECE,     /* memory that may be put to; its descriptor comes along */
-	P2P_BYE,       /* and why */
-	P2P_CHALLENGE, /* over TCP, before P2P_HELLO: of who calls */
-	P2P_PROOF,     /* ... and of the hub */
+	P2P_HELLO = 1, /* of the connecting side: the two endpoints that it joins */
+	P2P_ENDPOINT,  /* the data with which the peer reaches this endpoint */
+	P2P_READY,     /* this endpoint takes puts of the peer */
+	P2P_PIECE,     /* memory that the peer may put to; its descriptor comes along */
+	P2P_BYE,       /* the end of the connection, and why */
+	P2P_CHALLENGE, /* over TCP, before P2P_HELLO: of the connecting side */
+	P2P_PROOF,     /* ... and of the context */
 };
 
 #define P2P_NONCE 32u
@@ -104,12 +104,12 @@ struct p2p_challenge {
 
 struct p2p_proof {
 	uint8_t nonce[P2P_NONCE];
-	uint8_t mac[P2P_MAC]; /* of the hub's token, which is not told */
+	uint8_t mac[P2P_MAC]; /* of the context's token, which is not sent */
 };
 
 enum p2p_endpoint_flags {
-	P2P_ENDPOINT_GPU_SLOTS = 1, /* staging slots are of its GPU: labels come to the board */
-	P2P_ENDPOINT_EAGER = 2,     /* what is short may come without a credit */
+	P2P_ENDPOINT_GPU_SLOTS = 1, /* slots are of its GPU: labels go to the control words */
+	P2P_ENDPOINT_EAGER = 2,     /* eager sends may arrive without a credit */
 };
 
 struct p2p_endpoint_info {
@@ -120,11 +120,11 @@ struct p2p_endpoint_info {
 	uint64_t chunk;            /* bytes of a staging slot without its label */
 	uint64_t stride;           /* ... from one to the next */
 	uint32_t slots;            /* of the pool */
-	uint32_t adapters;         /* of rdma: enum ori_adapters; else 0 */
-	uint8_t gpu[ORI_GPU_UUID]; /* of the hub; 0: none */
+	uint32_t hca_kind;         /* of rdma: enum ori_adapters; else 0 */
+	uint8_t gpu[ORI_GPU_UUID]; /* of the context; 0: none */
 	union {
 		struct {
-			struct ori_hca_qp_address adapter;
+			struct ori_hca_qp_address qp;
 			uint8_t link[P2P_LINK_INFO];
 			uint32_t segment_rkey, pool_rkey;
 		} rdma;
@@ -135,12 +135,12 @@ struct p2p_endpoint_info {
 };
 
 struct p2p_ready {
-	uint32_t reaches_gpu; /* 1: it takes memory of the peer's GPU for what it puts to */
+	uint32_t reaches_gpu; /* 1: it accepts memory of the peer's GPU as the target of its puts */
 	uint32_t reserved;
 };
 
 struct p2p_piece {
-	uint32_t number; /* says which place, and how often that has been given */
+	uint32_t number; /* its table slot, and how often that has been used */
 	uint32_t reserved;
 	struct ori_mem_blob blob;
 };
@@ -155,7 +155,7 @@ struct p2p_frame {
 		struct p2p_hello hello;
 		struct p2p_challenge challenge;
 		struct p2p_proof proof;
-		struct p2p_endpoint_info end;
+		struct p2p_endpoint_info info;
 		struct p2p_ready ready;
 		struct p2p_piece piece;
 		char text[496]; /* of P2P_BYE, ended by a NUL */
@@ -165,7 +165,7 @@ struct p2p_frame {
 static_assert(sizeof(struct p2p_endpoint_info) <= 496, "fits a frame");
 static_assert(sizeof(struct p2p_frame) == 512, "goes over the wire");
 
-/* A checked copy; where the peer's numbers must fit this end's, that is left to others. */
+/* A checked copy; the caller checks numbers of the peer that must fit its own. */
 enum oriel_status ori_p2p_frame_parse(const void *bytes, size_t length, struct p2p_frame *frame);
 
 struct p2p_export {
@@ -174,7 +174,7 @@ struct p2p_export {
 	uint32_t path;
 	uint32_t key;
 	uint64_t address, length;
-	uint64_t to; /* low half of the number of the end that may use it, and of its hub */
+	uint64_t to; /* ori_p2p_token_brief() of the endpoint that may use it */
 	uint32_t piece;
 	uint32_t reserved[5];
 };
@@ -183,7 +183,7 @@ static_assert(sizeof(struct p2p_export) == ORIEL_P2P_EXPORT, "is given to users"
 
 enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct p2p_export *e);
 
-/* What @token is called in what is exported to it. */
+/* The value that names @token in memory exported to it. */
 uint64_t ori_p2p_token_brief(const struct p2p_token *token);
 
 /* The head of a cell; its part of the message follows. */
@@ -199,10 +199,15 @@ struct p2p_cell {
 
 static_assert(sizeof(struct p2p_cell) == 24, "goes over the wire");
 
-/* @bytes are P2P_CELL long. Whether it goes on with the message before it is not checked. */
+/*
+ * @bytes are P2P_CELL long. The parser does not check that the cell continues the message
+ * before it.
+ */
 enum oriel_status ori_p2p_cell_parse(const void *bytes, struct p2p_cell *cell);
 
-/* Where a transfer goes straight. Lies in the sender's board, @number and @length to be compared.
+/*
+ * The target memory of a zero-copy transfer. It lies in the sender's control words; the
+ * sender compares @number and @length.
  */
 struct p2p_offer {
 	uint64_t address, length, number;
@@ -216,19 +221,22 @@ static inline unsigned p2p_piece_slot(uint32_t number)
 	return number % P2P_PIECES;
 }
 
-/* What is given in its place when nobody needs it any more. */
+/* Number of the piece that reuses the slot once no transfer needs @number any more. */
 static inline uint32_t p2p_piece_after(uint32_t number)
 {
 	return (number + P2P_PIECES) & INT32_MAX;
 }
 
-#define P2P_NO_PIECE UINT32_MAX /* of a thread of this process: the address is one */
+#define P2P_NO_PIECE UINT32_MAX /* of a thread of this process: the address is usable as it is */
 #define P2P_KEY_GPU 1u          /* its key: of a GPU, else 0 */
 
 #define P2P_IMM_BYTES 56u /* bytes that come along with an immediate, at most */
 #define P2P_FEW 32u       /* bytes that go within the label */
 
-/* Before the bytes in a staging slot, or in the receiver's board if that is of a GPU. */
+/*
+ * Before the bytes in a staging slot, or in the receiver's control words if that slot is
+ * of a GPU.
+ */
 struct p2p_label {
 	uint64_t number; /* of the transfer */
 	uint64_t total;  /* its bytes */
@@ -238,20 +246,21 @@ struct p2p_label {
 };
 
 /*
- * Bytes of a transfer that goes without a credit: of one that is not packed anyway only so
- * many as cost less twice than a word to the sender, and the wait for it.
+ * Bytes of an eager send, which needs no credit. A transfer that is not packed anyway is
+ * eager only up to the length at which a second copy costs less than a word to the sender
+ * and the wait for it.
  */
 #define P2P_EAGER_MAX 512u
 #define P2P_EAGER_COPIED 4096u
-#define P2P_EAGER_INLINE 48u /* ... in the line that tells of it; more are put aside */
+#define P2P_EAGER_INLINE 48u /* ... in the line of the immediate; more go to a buffer */
 
-/* Such a transfer. Of the counts the low halves. */
+/* The head of an eager send. Counts are the low halves. */
 struct p2p_eager {
 	uint32_t number; /* of the transfer */
-	uint32_t taken;  /* units of the channel, the other way, that the sender has taken */
+	uint32_t taken;  /* units of the other direction that the sender has taken */
 	union {
 		char bytes[P2P_EAGER_INLINE];
-		uint32_t length; /* if the bytes are aside, in the place of this unit */
+		uint32_t length; /* if the bytes are in the eager buffer of this unit */
 	};
 };
 
@@ -259,15 +268,14 @@ struct p2p_eager {
 
 static_assert(sizeof(struct p2p_eager) == P2P_IMM_BYTES, "comes along with an immediate");
 
-#define P2P_EAGER_BUFFERED                                                     \
-	(P2P_EAGER_HEAD + sizeof(uint32_t)) /* comes along if the bytes do not \
-					     */
+/* Bytes of the head if the data is in the eager buffer. */
+#define P2P_EAGER_BUFFERED (P2P_EAGER_HEAD + sizeof(uint32_t))
 
 #define P2P_LABEL_HEAD (offsetof(struct p2p_label, few))
 
 static_assert(P2P_LABEL_HEAD + P2P_FEW <= P2P_IMM_BYTES, "a label comes along with an immediate");
 
-/* Where @length bytes are in a slot, and where they end. */
+/* Where @length bytes begin in a slot, and where they end. */
 static inline size_t p2p_slot_begin(size_t length)
 {
 	return length <= P2P_FEW ? P2P_LABEL_HEAD : sizeof(struct p2p_label);
@@ -280,28 +288,28 @@ static inline size_t p2p_slot_end(size_t length)
 
 static_assert(sizeof(struct p2p_label) == 64, "goes over the wire, and keeps slots aligned");
 
-/* Words that the peer writes, each an absolute count: a later one says all of an earlier one. */
+/* Words that the peer writes, each an absolute count: a later value includes an earlier one. */
 enum {
 	P2P_WORD_CELLS = 0, /* of control messages that have been taken */
-	P2P_WORD_SENDS = 1, /* [channels]: transfers that the peer has begun to send, of late */
+	P2P_WORD_SENDS = 1, /* [channels]: transfers that the peer has reported */
 	P2P_WORD_TAKEN = P2P_WORD_SENDS + ORIEL_P2P_CHANNELS,  /* [channels]: units */
 	P2P_WORD_CREDIT = P2P_WORD_TAKEN + ORIEL_P2P_CHANNELS, /* [channels * depth] */
 	P2P_WORDS = P2P_WORD_CREDIT + P2P_SLOTS,
 };
 
-/* How a unit of a channel comes: one chunk, or all of a transfer. */
+/* The way a unit of a channel arrives: one chunk, or all of a transfer. */
 enum p2p_protocol {
-	P2P_UNKNOWN, /* not told yet */
+	P2P_UNKNOWN, /* the peer has not said yet */
 	P2P_STAGED,  /* a credit names the staging slot */
-	P2P_NOTICE,  /* a credit; where it goes the sender knows */
-	P2P_EAGER,   /* with what tells of it; a credit comes for senders of something else */
+	P2P_NOTICE,  /* a credit; the sender knows the target */
+	P2P_EAGER,   /* with its immediate; its credit only reports that a receive waits */
 	P2P_DIRECT,  /* an offer */
 };
 
-/* A credit: which unit, as the lap of its slot from 1 on, and how and where it may come. */
-static inline uint64_t p2p_credit(uint64_t lap, enum p2p_protocol place, uint32_t slot)
+/* A credit: the unit, as the lap of its slot from 1 on, and how and where it may arrive. */
+static inline uint64_t p2p_credit(uint64_t lap, enum p2p_protocol protocol, uint32_t slot)
 {
-	return lap << 20 | (uint64_t)place << 18 | slot;
+	return lap << 20 | (uint64_t)protocol << 18 | slot;
 }
 
 static inline uint64_t p2p_credit_lap(uint64_t credit)
@@ -320,21 +328,24 @@ static inline uint32_t p2p_credit_slot(uint64_t credit)
 }
 
 enum p2p_imm_kind {
-	P2P_IMM_CELL,  /* a cell of a control message is there */
-	P2P_IMM_UNIT,  /* a unit is there */
-	P2P_IMM_OFFER, /* an offer is there */
-	P2P_IMM_EAGER, /* a unit comes along, or is aside */
+	P2P_IMM_CELL,  /* a cell of a control message has arrived */
+	P2P_IMM_UNIT,  /* a unit has arrived */
+	P2P_IMM_OFFER, /* an offer has arrived */
+	P2P_IMM_EAGER, /* a unit comes along, or is in its eager buffer */
 };
 
-#define P2P_IMM_BUFFERED (1u << 23) /* of P2P_IMM_EAGER; slots are few */
+#define P2P_IMM_BUFFERED (1u << 23) /* of P2P_IMM_EAGER: the bytes are in the buffer */
 
 static_assert(P2P_DEPTH <= 1u << 7, "a slot leaves that bit");
 
-/* What came, of which channel, in which slot, in which lap of it: never told by order. */
-static inline uint32_t p2p_immediate(enum p2p_imm_kind tell, unsigned channel, unsigned slot,
+/*
+ * The kind that arrived, its channel, its slot, and the lap of that slot: never identified
+ * by order.
+ */
+static inline uint32_t p2p_immediate(enum p2p_imm_kind kind, unsigned channel, unsigned slot,
 				     uint64_t lap)
 {
-	return (uint32_t)tell << 30 | channel << 24 | slot << 16 | (uint32_t)(lap & 0xffff);
+	return (uint32_t)kind << 30 | channel << 24 | slot << 16 | (uint32_t)(lap & 0xffff);
 }
 
 #endif

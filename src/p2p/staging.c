@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the library's, and the slots that ends of a hub share. */
+/*
+ * Areas of the library's memory, and the pool of staging slots that endpoints of a context
+ * share.
+ */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -11,10 +14,10 @@
 enum oriel_status ori_area_open(struct p2p_area *area, size_t length)
 {
 	struct p2p_area a = {.length = length};
-	enum oriel_status st = ori_mem_alloc(length, 0, &a.mem);
+	enum oriel_status status = ori_mem_alloc(length, 0, &a.mem);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	a.base = a.mem->address;
 	*area = a;
 	return ORIEL_OK;
@@ -43,7 +46,10 @@ void ori_pool_give(struct p2p_pool *pool, struct p2p_stack *stack, int slot)
 	do {
 		atomic_store_explicit(&pool->next[slot], (uint16_t)(head & 0xffff),
 				      memory_order_relaxed);
-		/* Release: who takes the slot comes after all that its last owner did there. */
+		/*
+		 * Release: the next owner of the slot comes after all writes of the last
+		 * one.
+		 */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&stack->head, &head, staging_head(head, staging_count(head) + 1, (unsigned)slot),
 		memory_order_release, memory_order_relaxed));
@@ -58,7 +64,7 @@ int ori_pool_take(struct p2p_pool *pool, struct p2p_stack *stack, unsigned leave
 		if (staging_count(head) <= leave)
 			return -1;
 		first = head & 0xffff;
-		/* Of another list by now, perhaps: then the tag is another one, too. */
+		/* The slot may be in another list by now: then the tag has changed, too. */
 		next = atomic_load_explicit(&pool->next[first], memory_order_relaxed);
 	} while (!atomic_compare_exchange_weak_explicit(
 		&stack->head, &head, staging_head(head, staging_count(head) - 1, next),
@@ -71,15 +77,15 @@ unsigned ori_pool_free(const struct p2p_stack *stack)
 	return staging_count(atomic_load_explicit(&stack->head, memory_order_relaxed));
 }
 
-/* Whole pages, as an adapter wants them of a GPU. */
+/* Whole pages, as an HCA needs them of a GPU. */
 static enum oriel_status staging_open_gpu(struct p2p_area *area, const struct ori_gpu *gpu,
 					  size_t length)
 {
 	struct p2p_area a = {0};
-	enum oriel_status st = ori_mem_alloc_gpu(gpu, length, &a.mem);
+	enum oriel_status status = ori_mem_alloc_gpu(gpu, length, &a.mem);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	a.base = a.mem->address;
 	a.length = a.mem->length;
 	*area = a;
@@ -93,18 +99,18 @@ enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned re
 			     .receive = receive,
 			     .slots = receive + receive / 2,
 			     .is_gpu = gpu != NULL};
-	enum oriel_status st;
+	enum oriel_status status;
 
 	p.stride =
 		(sizeof(struct p2p_label) + chunk + STAGING_LINE - 1) / STAGING_LINE * STAGING_LINE;
 	p.next = calloc(p.slots, sizeof(*p.next));
 	if (!p.next)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u staging slots", p.slots);
-	st = gpu ? staging_open_gpu(&p.area, gpu, p.stride * p.slots)
-		 : ori_area_open(&p.area, p.stride * p.slots);
-	if (st != ORIEL_OK) {
+	status = gpu ? staging_open_gpu(&p.area, gpu, p.stride * p.slots)
+		     : ori_area_open(&p.area, p.stride * p.slots);
+	if (status != ORIEL_OK) {
 		free((void *)p.next);
-		return st;
+		return status;
 	}
 	atomic_init(&p.receives.head, STAGING_NONE);
 	atomic_init(&p.sends.head, STAGING_NONE);

@@ -112,7 +112,7 @@ static void test_one_without(struct rank *r, enum oriel_path path, enum oriel_p2
 	if (path == ORIEL_PATH_MAPPED && mode == ORIEL_P2P_ZERO_COPY) {
 		to = (struct oriel_p2p_buffer){d.at[1], 8, d.memory[1]};
 		CHECK_FAILS(r, oriel_p2p_recv(e.of[1], 0, &to, &in), ORIEL_ERR_UNSUPPORTED,
-			    "out of reach of the peer, whose hub has none");
+			    "out of reach of the peer, whose context has none");
 	} else {
 		move(r, &e, &d, 2);
 	}
@@ -160,7 +160,7 @@ static unsigned run_apart(void)
 		if (modes[m] == ORIEL_P2P_ZERO_COPY) {
 			to = (struct oriel_p2p_buffer){d.at[1], 8, d.memory[1]};
 			CHECK_FAILS(&r, oriel_p2p_recv(e.of[1], 0, &to, &in), ORIEL_ERR_UNSUPPORTED,
-				    "out of reach of the peer, whose hub has another GPU");
+				    "out of reach of the peer, whose context has another GPU");
 		} else {
 			move(&r, &e, &d, 1);
 		}

@@ -52,7 +52,7 @@ static void test_out_of_reach(struct rank *r, const unsigned flags[2])
 	ends_begin(r, &e, ORIEL_PATH_MAPPED, &attr, flags);
 	for (unsigned i = 0; i < 2; i++)
 		CHECK_FAILS(r, oriel_p2p_check(e.of[i]), ORIEL_ERR_UNSUPPORTED,
-			    "does not reach, whose hub has");
+			    "does not reach, whose context has");
 	ends_close(&e);
 }
 
