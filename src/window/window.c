@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows: the collective creation, shared buffers and the destruction. Programs call it, and so do
+ * the collectives of src/coll.
+ */
 #include "window/window.h"
 
 #include <stddef.h>
@@ -302,7 +306,7 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 
 	if (w->peers[peer].path != ORIEL_PATH_RDMA)
 		return;
-	w->peers[peer].finds_own = ori_links_find_own(w->comm);
+	w->peers[peer].has_own_keys = ori_links_find_own(w->comm);
 	w->peers[peer].link =
 		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
 	w->peers[peer].control_rkeys = control.rkeys;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests of the flat handle (window_device.c): the layout of a control segment, the texts of records
+ * and the inline peers.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -142,7 +142,7 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 	 const struct ori_kernel_call *c, uint64_t timeout_ns, void *stream)
 {
 	struct host_call call;
-	const struct ori_act here = {&call.device, oriel_dev_thread(), 0, timeout_ns};
+	const struct ori_act local = {&call.device, oriel_dev_thread(), 0, timeout_ns};
 	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, call_name);
 	int64_t result;
 
@@ -150,9 +150,9 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 		return status;
 	if (w->gpu) {
 		/* A copy, so that the code below does not need @c in memory. */
-		const struct ori_kernel_call there = *c;
+		const struct ori_kernel_call copy = *c;
 
-		return ori_window_stream_call(w, kernel, &there, timeout_ns, stream);
+		return ori_window_stream_call(w, kernel, &copy, timeout_ns, stream);
 	}
 	if (!c->memory && (c->length || host_wants_word(kernel)))
 		return host_null(w, kernel);
@@ -161,7 +161,7 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 		status = host_check_memory(w, kernel, c);
 	if (status != ORIEL_OK)
 		return status;
-	result = act(&here, c);
+	result = act(&local, c);
 	return result >= 0 ? ORIEL_OK
 			   : host_failed(&call, w, kernel, c->peer, (enum oriel_status)result);
 }

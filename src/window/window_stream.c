@@ -297,14 +297,14 @@ static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_ke
 
 /* An engine copies; then the kernel does the rest, without a byte. */
 static enum oriel_status stream_copy(const struct oriel_window *w, enum ori_kernel kernel,
-				     const struct ori_kernel_call *c, char *there, void *stream)
+				     const struct ori_kernel_call *c, char *remote, void *stream)
 {
 	struct ori_kernel_call rest = *c;
 	bool is_get = kernel == ORI_KERNEL_GET;
 	enum oriel_status status;
 
-	status = w->gpu->ops->stream_copy(w->gpu, stream, is_get ? c->memory : there,
-					  is_get ? there : c->memory, c->length);
+	status = w->gpu->ops->stream_copy(w->gpu, stream, is_get ? c->memory : remote,
+					  is_get ? remote : c->memory, c->length);
 	if (status != ORIEL_OK || is_get || kernel == ORI_KERNEL_PUT)
 		return status;
 	rest.memory = NULL;
@@ -319,15 +319,15 @@ static enum oriel_status stream_move(const struct oriel_window *w, enum ori_kern
 	bool is_plain = kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET;
 	bool is_kernel = false;
 	enum oriel_status status;
-	char *there = NULL;
+	char *remote = NULL;
 
-	status = stream_check_range(w, what, call->peer, call->at, call->length, &there);
+	status = stream_check_range(w, what, call->peer, call->at, call->length, &remote);
 	if (status == ORIEL_OK)
 		status = stream_choose(w, kernel, call, &is_kernel);
 	if (status != ORIEL_OK || (is_plain && !call->length))
 		return status;
 	return is_kernel ? stream_launch(w, kernel, call, 0, stream)
-			 : stream_copy(w, kernel, call, there, stream);
+			 : stream_copy(w, kernel, call, remote, stream);
 }
 
 enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel kernel,
@@ -350,11 +350,11 @@ enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel
 static enum oriel_status stream_check_each(const struct oriel_window *w, uint64_t to, size_t length)
 {
 	enum oriel_status status = ORIEL_OK;
-	char *there;
+	char *remote;
 	uint32_t i;
 
 	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
-		status = stream_check_range(w, ORIEL_DEV_PUT, i, to, length, &there);
+		status = stream_check_range(w, ORIEL_DEV_PUT, i, to, length, &remote);
 	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
 		if (w->peers[i].path == ORIEL_PATH_RDMA)
 			status = ori_fail(ORIEL_ERR_UNSUPPORTED,
@@ -385,14 +385,14 @@ static enum oriel_status stream_put_batches(const struct oriel_window *w, uint64
 	enum oriel_status status = ORIEL_OK;
 	const void *sources[ORI_GPU_BATCH];
 	void *targets[ORI_GPU_BATCH];
-	char *there = NULL;
+	char *remote = NULL;
 
 	for (i = 0; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
-		stream_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
-		if (there != from + peer * stride) {
+		stream_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
+		if (remote != from + peer * stride) {
 			sources[count] = from + peer * stride;
-			targets[count++] = there;
+			targets[count++] = remote;
 		}
 		if (!count || (count < ORI_GPU_BATCH && i + 1 < ranks))
 			continue;
@@ -415,7 +415,7 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to
 	enum oriel_status status = stream_begin(w, stream), joined;
 	const char *mine = (const char *)from + w->device.rank * stride;
 	uint32_t ranks = w->device.ranks, i, peer;
-	char *own = NULL, *there;
+	char *own = NULL, *remote;
 
 	if (status == ORIEL_OK)
 		status = stream_check_each(w, to, length);
@@ -432,9 +432,9 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to
 		status = stream_fork(w, stream);
 	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
-		stream_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
-		status = ops->stream_copy(w->gpu, stream, there, (const char *)from + peer * stride,
-					  length);
+		stream_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
+		status = ops->stream_copy(w->gpu, stream, remote,
+					  (const char *)from + peer * stride, length);
 	}
 	if (own == mine || !w->lane.fork_event)
 		return status;

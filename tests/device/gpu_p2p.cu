@@ -156,7 +156,7 @@ static void job_close(struct rank *r, struct job *j)
 }
 
 /* Both ways at once, cut over all channels. */
-static void exchange(struct rank *r, struct oriel_p2p *p, struct job *j, size_t bytes)
+static void exchange(struct rank *r, struct oriel_p2p *p2p, struct job *j, size_t bytes)
 {
 	struct oriel_p2p_request out[CHANNELS], in[CHANNELS];
 	size_t part = bytes / CHANNELS;
@@ -166,16 +166,16 @@ static void exchange(struct rank *r, struct oriel_p2p *p, struct job *j, size_t 
 		struct oriel_p2p_buffer from = {j->at[0] + c * part, length, j->memory[0]};
 		struct oriel_p2p_buffer to = {j->at[1] + c * part, length, j->memory[1]};
 
-		MUST(oriel_p2p_recv(p, c, &to, &in[c]));
-		MUST(oriel_p2p_send(p, c, &from, &out[c]));
+		MUST(oriel_p2p_recv(p2p, c, &to, &in[c]));
+		MUST(oriel_p2p_send(p2p, c, &from, &out[c]));
 	}
 	for (unsigned c = 0; c < CHANNELS; c++) {
-		MUST(oriel_p2p_wait(p, &in[c], 0));
-		MUST(oriel_p2p_wait(p, &out[c], 0));
+		MUST(oriel_p2p_wait(p2p, &in[c], 0));
+		MUST(oriel_p2p_wait(p2p, &out[c], 0));
 	}
 }
 
-static void test_sites(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mode)
+static void test_sites(struct rank *r, struct oriel_p2p *p2p, enum oriel_p2p_mode mode)
 {
 	static const size_t sizes[] = {1, 8, 1001, 65536, 1000003, SITE_LENGTH};
 
@@ -192,7 +192,7 @@ static void test_sites(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode 
 			fill(r, j.site[0], j.at[0], sizes[i], sites + i + r->rank);
 			wipe(r, j.site[1], j.at[1], sizes[i]);
 			MUST(oriel_comm_barrier(r->comm));
-			exchange(r, p, &j, sizes[i]);
+			exchange(r, p2p, &j, sizes[i]);
 			holds = holds &&
 				is_filled(r, j.site[1], j.at[1], sizes[i], sites + i + !r->rank);
 		}
@@ -202,17 +202,17 @@ static void test_sites(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode 
 	}
 }
 
-static void move(struct rank *r, struct oriel_p2p *p, const struct job *j, bool is_send,
+static void move(struct rank *r, struct oriel_p2p *p2p, const struct job *j, bool is_send,
 		 size_t bytes)
 {
 	struct oriel_p2p_buffer b = {j->at[!is_send], bytes, j->memory[!is_send]};
 	struct oriel_p2p_request request;
 
 	if (is_send)
-		MUST(oriel_p2p_send(p, 0, &b, &request));
+		MUST(oriel_p2p_send(p2p, 0, &b, &request));
 	else
-		MUST(oriel_p2p_recv(p, 0, &b, &request));
-	MUST(oriel_p2p_wait(p, &request, 0));
+		MUST(oriel_p2p_recv(p2p, 0, &b, &request));
+	MUST(oriel_p2p_wait(p2p, &request, 0));
 }
 
 static int compare(const void *a, const void *b)
@@ -223,14 +223,14 @@ static int compare(const void *a, const void *b)
 }
 
 /* Half of the time of a message there and back; medians. */
-static void measure(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mode, enum site from,
+static void measure(struct rank *r, struct oriel_p2p *p2p, enum oriel_p2p_mode mode, enum site from,
 		    enum site to)
 {
 	const size_t sizes[] = {8, 65536, 1u << 20, r->longest};
 	struct oriel_p2p_info info;
 	struct job j;
 
-	MUST(oriel_p2p_describe(p, &info));
+	MUST(oriel_p2p_describe(p2p, &info));
 	job_open(r, &j, from, to, r->longest);
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		unsigned times = sizes[i] == r->longest ? FEW : MANY;
@@ -240,8 +240,8 @@ static void measure(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mod
 		for (unsigned n = 0; n < times; n++) {
 			double begin = now_us();
 
-			move(r, p, &j, r->rank == 0, sizes[i]);
-			move(r, p, &j, r->rank != 0, sizes[i]);
+			move(r, p2p, &j, r->rank == 0, sizes[i]);
+			move(r, p2p, &j, r->rank != 0, sizes[i]);
 			took[n] = (now_us() - begin) / 2;
 		}
 		qsort(took, times, sizeof(took[0]), compare);
@@ -296,7 +296,8 @@ __global__ void __launch_bounds__(512)
 }
 
 /* Kernels pack and unpack buffers, or bytes that they compute. */
-static void test_copy_group(struct rank *r, struct oriel_p2p *p, struct oriel_dev_copy_group device)
+static void test_copy_group(struct rank *r, struct oriel_p2p *p2p,
+			    struct oriel_dev_copy_group device)
 {
 	size_t length = r->longest;
 	cudaStream_t stream;
@@ -322,10 +323,10 @@ static void test_copy_group(struct rank *r, struct oriel_p2p *p, struct oriel_de
 			copy_group_kernel<<<2 * WORKERS, 512, 0, stream>>>(device, length, status);
 			CUDA(cudaGetLastError());
 			took = now_us();
-			MUST(oriel_p2p_recv(p, 0, &to, &in));
-			MUST(oriel_p2p_send(p, 0, &from, &out));
-			MUST(oriel_p2p_wait(p, &in, 0));
-			MUST(oriel_p2p_wait(p, &out, 0));
+			MUST(oriel_p2p_recv(p2p, 0, &to, &in));
+			MUST(oriel_p2p_send(p2p, 0, &from, &out));
+			MUST(oriel_p2p_wait(p2p, &in, 0));
+			MUST(oriel_p2p_wait(p2p, &out, 0));
 			took = now_us() - took;
 			CUDA(cudaStreamSynchronize(stream));
 		}
@@ -348,33 +349,33 @@ static struct oriel_p2p *meet(struct rank *r, struct oriel_p2p_context *context,
 			      const struct oriel_p2p_attr *attr)
 {
 	char mine[ORIEL_P2P_ADDRESS], all[2][ORIEL_P2P_ADDRESS];
-	struct oriel_p2p *p = NULL;
+	struct oriel_p2p *p2p = NULL;
 
-	MUST(oriel_p2p_create(context, attr, &p));
-	MUST(oriel_p2p_address(p, mine));
+	MUST(oriel_p2p_create(context, attr, &p2p));
+	MUST(oriel_p2p_address(p2p, mine));
 	MUST(oriel_comm_all_gather(r->comm, mine, all, sizeof(mine)));
-	MUST(oriel_p2p_connect(p, all[!r->rank], sizeof(all[0]), 0));
-	while (oriel_p2p_check(p) == ORIEL_AGAIN)
-		MUST(oriel_p2p_progress(p));
-	MUST(oriel_p2p_check(p));
-	return p;
+	MUST(oriel_p2p_connect(p2p, all[!r->rank], sizeof(all[0]), 0));
+	while (oriel_p2p_check(p2p) == ORIEL_AGAIN)
+		MUST(oriel_p2p_progress(p2p));
+	MUST(oriel_p2p_check(p2p));
+	return p2p;
 }
 
 static void run_mode(struct rank *r, enum oriel_p2p_mode mode)
 {
 	struct oriel_p2p_attr attr = {};
-	struct oriel_p2p *p;
+	struct oriel_p2p *p2p;
 
 	attr.size = sizeof(attr);
 	attr.mode = mode;
 	attr.channels = CHANNELS;
-	p = meet(r, r->context, &attr);
-	test_sites(r, p, mode);
-	measure(r, p, mode, HOST, HOST);
-	measure(r, p, mode, OWN, OWN);
-	measure(r, p, mode, LEGACY, LEGACY);
+	p2p = meet(r, r->context, &attr);
+	test_sites(r, p2p, mode);
+	measure(r, p2p, mode, HOST, HOST);
+	measure(r, p2p, mode, OWN, OWN);
+	measure(r, p2p, mode, LEGACY, LEGACY);
 	MUST(oriel_comm_barrier(r->comm));
-	oriel_p2p_destroy(p);
+	oriel_p2p_destroy(p2p);
 }
 
 static void run_copy_group(struct rank *r)
@@ -383,7 +384,7 @@ static void run_copy_group(struct rank *r)
 	struct oriel_p2p_attr attr = {};
 	struct oriel_p2p_copy_group *group;
 	struct oriel_dev_copy_group device;
-	struct oriel_p2p *p;
+	struct oriel_p2p *p2p;
 
 	group_attr.size = sizeof(group_attr);
 	group_attr.workers = WORKERS;
@@ -394,10 +395,10 @@ static void run_copy_group(struct rank *r)
 	attr.depth = 16;
 	attr.hooks = oriel_p2p_copy_group_hooks();
 	attr.context = group;
-	p = meet(r, r->context, &attr);
-	test_copy_group(r, p, device);
+	p2p = meet(r, r->context, &attr);
+	test_copy_group(r, p2p, device);
 	MUST(oriel_comm_barrier(r->comm));
-	oriel_p2p_destroy(p);
+	oriel_p2p_destroy(p2p);
 	oriel_p2p_copy_group_destroy(group);
 }
 

@@ -54,7 +54,7 @@ ORIEL_DEV enum oriel_status oriel_dev_reject_arrival(const struct oriel_dev_wind
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, what, peer, slot};
 
-	return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, 1);
+	return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_STATE, aim, 1);
 }
 
 /*
@@ -110,13 +110,13 @@ ORIEL_DEV enum oriel_status oriel_dev_end_wait(struct oriel_dev_group g, uint64_
 ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint32_t slot, const uint64_t *count)
 {
-	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	struct oriel_dev_peer remote = oriel_dev_peer_of(w, peer);
 	uint64_t *word;
 	int64_t ticket;
 
-	switch (oriel_dev_usable(there.path)) {
+	switch (oriel_dev_usable(remote.path)) {
 	case ORIEL_PATH_MAPPED:
-		word = oriel_mapped_arrival(w, there.control, at, w->rank, slot);
+		word = oriel_mapped_arrival(w, remote.control, at, w->rank, slot);
 		oriel_dev_release_begin_at(word);
 		/*
 		 * Acquired by the peer's wait. The word has one writer, so store and add mean
@@ -136,7 +136,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 			return ORIEL_ERR_STATE;
 		oriel_dev_release_begin();
 		at += (uint64_t)w->rank * w->barrier_stride + (uint64_t)slot * 8;
-		ticket = oriel_link_write_flag(there.link, oriel_dev_thread(),
+		ticket = oriel_link_write_flag(remote.link, oriel_dev_thread(),
 					       oriel_rdma_control(w, peer, at), *count + 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}
@@ -317,13 +317,13 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window *w, uint32_t peer,
 						  uint32_t slot)
 {
-	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	struct oriel_dev_peer remote = oriel_dev_peer_of(w, peer);
 	uint64_t *word;
 	int64_t ticket;
 
-	switch (oriel_dev_usable(there.path)) {
+	switch (oriel_dev_usable(remote.path)) {
 	case ORIEL_PATH_MAPPED:
-		word = oriel_mapped_flat(w, there.control, slot);
+		word = oriel_mapped_flat(w, remote.control, slot);
 		oriel_dev_release_begin_at(word);
 		oriel_dev_release_add(word, 1);
 		return ORIEL_OK;
@@ -331,7 +331,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		oriel_dev_release_begin();
-		ticket = oriel_link_signal(there.link, oriel_dev_thread(),
+		ticket = oriel_link_signal(remote.link, oriel_dev_thread(),
 					   oriel_rdma_flat(w, peer, slot), 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}

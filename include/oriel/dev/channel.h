@@ -110,7 +110,7 @@ ORIEL_DEV enum oriel_status oriel_channel_check(const struct oriel_dev_window *w
 
 	if (ORIEL_DEV_OFTEN(form == ORIEL_DEV_FORM_STREAM))
 		return ORIEL_OK;
-	return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, form);
+	return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_STATE, aim, form);
 }
 
 /* Whole group. The mapped path of oriel_dev_send(). */
@@ -121,7 +121,7 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 {
 	struct oriel_dev_sender *end = &w->senders[(size_t)peer * w->channels + channel];
 	char *control = oriel_dev_peer_of(w, peer).control;
-	struct oriel_dev_channel *there = oriel_mapped_channel(w, control, w->rank, channel);
+	struct oriel_dev_channel *remote = oriel_mapped_channel(w, control, w->rank, channel);
 	char *staging = oriel_mapped_staging(w, control, w->rank, channel);
 	const char *from = (const char *)source;
 	uint64_t most = oriel_channel_piece(w, length);
@@ -145,8 +145,8 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 		length -= piece;
 		/* Acquired by the receiver's wait in oriel_channel_recv(). */
 		if (oriel_dev_is_leader(g)) {
-			oriel_dev_release_begin_at(&there->ready);
-			oriel_dev_release_store(&there->ready, sent);
+			oriel_dev_release_begin_at(&remote->ready);
+			oriel_dev_release_store(&remote->ready, sent);
 			end->sent = sent;
 			end->freed = freed;
 		}

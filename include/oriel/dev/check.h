@@ -187,7 +187,7 @@ ORIEL_DEV bool oriel_dev_is_rdma(const struct oriel_dev_window *w, uint32_t peer
  * The fields of a window that the rejecting functions need, by value: a kernel whose window had
  * to be in memory for their sake would always read it from there.
  */
-struct oriel_dev_judge {
+struct oriel_dev_reporter {
 	struct oriel_dev_fault *fault;
 	uint32_t number;
 	uint32_t ranks;
@@ -212,31 +212,32 @@ ORIEL_DEV uint32_t oriel_dev_opaque_zero(void)
 #endif
 }
 
-ORIEL_DEV struct oriel_dev_judge oriel_dev_judge_of(const struct oriel_dev_window *w)
+ORIEL_DEV struct oriel_dev_reporter oriel_dev_reporter_of(const struct oriel_dev_window *w)
 {
 	uint32_t zero = oriel_dev_opaque_zero();
-	struct oriel_dev_judge judge = {
+	struct oriel_dev_reporter reporter = {
 		(struct oriel_dev_fault *)((uintptr_t)w->fault + zero),
 		w->number + zero,
 		w->ranks + zero,
 	};
 
-	return judge;
+	return reporter;
 }
 
 /*
  * An argument is invalid: @seen is beyond aim.operand. One thread. The communicator stays
  * usable.
  */
-ORIEL_DEV enum oriel_status oriel_dev_reject(struct oriel_dev_judge judge, enum oriel_status status,
-					     struct oriel_dev_aim aim, uint64_t seen)
+ORIEL_DEV enum oriel_status oriel_dev_reject(struct oriel_dev_reporter reporter,
+					     enum oriel_status status, struct oriel_dev_aim aim,
+					     uint64_t seen)
 {
-	oriel_dev_report(judge.fault, judge.number, status, aim, seen, 0);
+	oriel_dev_report(reporter.fault, reporter.number, status, aim, seen, 0);
 	return status;
 }
 
 /* A handle that is not compatible gives no address at which to leave a record. */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_id(struct oriel_dev_judge judge,
+ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_id(struct oriel_dev_reporter reporter,
 						     bool is_compatible, uint32_t what,
 						     uint32_t peer, uint32_t id, uint32_t limit)
 {
@@ -245,10 +246,10 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_id(struct oriel_dev_judge judg
 	if (!is_compatible)
 		return ORIEL_ERR_VERSION;
 	if (id < limit) {
-		aim.operand = judge.ranks;
-		return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, peer);
+		aim.operand = reporter.ranks;
+		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, peer);
 	}
-	return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, id);
+	return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, id);
 }
 
 /* Is there a @peer, and an @id below @limit? */
@@ -262,7 +263,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_id(const struct oriel_dev_window *w,
 	if (ORIEL_DEV_OFTEN(is_compatible & is_peer & (id < limit)))
 		return ORIEL_OK;
 	zero = oriel_dev_opaque_zero();
-	return oriel_dev_reject_id(oriel_dev_judge_of(w), is_compatible, what, peer + zero, id,
+	return oriel_dev_reject_id(oriel_dev_reporter_of(w), is_compatible, what, peer + zero, id,
 				   limit + zero);
 }
 
@@ -274,7 +275,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_any(const struct oriel_dev_window *w
 
 	if (ORIEL_DEV_OFTEN(is_compatible & (id < limit)))
 		return ORIEL_OK;
-	return oriel_dev_reject_id(oriel_dev_judge_of(w), is_compatible, what, ORIEL_DEV_NO_RANK,
+	return oriel_dev_reject_id(oriel_dev_reporter_of(w), is_compatible, what, ORIEL_DEV_NO_RANK,
 				   id, limit + oriel_dev_opaque_zero());
 }
 
@@ -286,7 +287,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_other(const struct oriel_dev_window 
 	struct oriel_dev_aim aim = {NULL, w->rank, ORIEL_NE, what, peer, id};
 
 	if (status == ORIEL_OK && peer == w->rank)
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, peer);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, peer);
 	return status;
 }
 
@@ -294,12 +295,13 @@ ORIEL_DEV enum oriel_status oriel_dev_check_other(const struct oriel_dev_window 
  * @peer has not issued @ticket. @limit: tickets from there on are rejected; 0 if there is one
  * ticket only, 0.
  */
-ORIEL_DEV_COLD enum oriel_status
-oriel_dev_reject_ticket(struct oriel_dev_judge judge, uint32_t peer, int64_t limit, int64_t ticket)
+ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_ticket(struct oriel_dev_reporter reporter,
+							 uint32_t peer, int64_t limit,
+							 int64_t ticket)
 {
 	struct oriel_dev_aim aim = {NULL, (uint64_t)limit, ORIEL_LT, ORIEL_DEV_WAIT_LOCAL, peer, 0};
 
-	return oriel_dev_reject(judge, ORIEL_ERR_INVALID, aim, (uint64_t)ticket);
+	return oriel_dev_reject(reporter, ORIEL_ERR_INVALID, aim, (uint64_t)ticket);
 }
 
 /* Is @choice, a comparison or an operation, one of those up to @last? */
@@ -310,31 +312,31 @@ ORIEL_DEV enum oriel_status oriel_dev_check_choice(const struct oriel_dev_window
 
 	if (ORIEL_DEV_OFTEN(choice <= last))
 		return ORIEL_OK;
-	return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, choice);
+	return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, choice);
 }
 
 /* @table: of the window, with @buffers entries for each rank. */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_range(struct oriel_dev_judge judge,
+ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_range(struct oriel_dev_reporter reporter,
 							const struct oriel_dev_buffer *table,
 							uint32_t buffers, uint32_t what,
 							uint32_t peer, uint64_t at, uint64_t length)
 {
 	uint64_t buffer = at >> ORIEL_AT_BITS;
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
-	struct oriel_dev_aim aim = {NULL, judge.ranks, ORIEL_LT, what, peer, (uint32_t)buffer};
+	struct oriel_dev_aim aim = {NULL, reporter.ranks, ORIEL_LT, what, peer, (uint32_t)buffer};
 
-	if (peer >= judge.ranks)
-		return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, peer);
+	if (peer >= reporter.ranks)
+		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, peer);
 	if (buffer >= buffers) {
 		aim.operand = buffers;
-		return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, buffer);
+		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, buffer);
 	}
-	table += buffer * judge.ranks + peer;
+	table += buffer * reporter.ranks + peer;
 	aim.operand = table->length;
 	if (buffer && !table->base)
-		return oriel_dev_reject(judge, ORIEL_ERR_STATE, aim, offset);
+		return oriel_dev_reject(reporter, ORIEL_ERR_STATE, aim, offset);
 	/* The end of the range; all ones if the sum wraps. */
-	return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim,
+	return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim,
 				offset + length < length ? UINT64_MAX : offset + length);
 }
 
@@ -436,7 +438,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_room(const struct oriel_dev_window *
 		return ORIEL_ERR_VERSION;
 	zero = oriel_dev_opaque_zero();
 	table = (const struct oriel_dev_buffer *)((uintptr_t)w->table + zero);
-	return oriel_dev_reject_range(oriel_dev_judge_of(w), table, w->buffers + zero, what,
+	return oriel_dev_reject_range(oriel_dev_reporter_of(w), table, w->buffers + zero, what,
 				      peer + zero, at, length);
 }
 
@@ -458,7 +460,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_word(const struct oriel_dev_window *
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) & 7)
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
 	return ORIEL_OK;
 }
 

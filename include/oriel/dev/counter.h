@@ -29,14 +29,14 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 					uint64_t length, uint32_t counter)
 {
 	enum oriel_status status;
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	int64_t ticket;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
 	if (oriel_dev_is_rdma(w, peer)) {
-		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
+		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_rdma_ticket(
@@ -62,7 +62,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 					       uint64_t value, uint32_t counter)
 {
 	enum oriel_status status;
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	int64_t ticket;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
@@ -71,7 +71,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 	if (oriel_dev_is_rdma(w, peer)) {
 		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status == ORIEL_OK)
-			status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
+			status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_rdma_ticket(peer, oriel_link_put_signal_counter(

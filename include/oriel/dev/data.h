@@ -18,26 +18,26 @@
 ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				uint32_t peer, uint64_t to, const void *from, uint64_t length)
 {
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, &there))) {
-		oriel_mapped_copy(g, there.base, from, length);
+	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, &remote))) {
+		oriel_mapped_copy(g, remote.base, from, length);
 		return 0;
 	}
-	status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
+	status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(there.peer.path)) {
+	switch (oriel_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy(g, there.base, from, length);
+		oriel_mapped_copy(g, remote.base, from, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		return oriel_rdma_ticket(peer,
-					 oriel_link_put(there.peer.link, g,
+					 oriel_link_put(remote.peer.link, g,
 							oriel_rdma_remote(w, peer, to),
 							oriel_rdma_local(w, peer, from), length));
 	}
@@ -73,19 +73,19 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 				     const void *from, uint64_t length)
 {
 	struct oriel_dev_group all = {part, parts, ORIEL_DEV_THREAD, 0, NULL};
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 	uint64_t begin;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_PUT, part, parts);
 	if (status == ORIEL_OK)
-		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
+		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(there.peer.path)) {
+	switch (oriel_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy_turns(g, part, parts, there.base, (const char *)from, length);
+		oriel_mapped_copy_turns(g, part, parts, remote.base, (const char *)from, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
@@ -96,7 +96,7 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 			return oriel_rdma_ticket(peer, (int64_t)ORIEL_RDMA_TICKET_NONE);
 		return oriel_rdma_ticket(
 			peer,
-			oriel_link_put(there.peer.link, g, oriel_rdma_remote(w, peer, to + begin),
+			oriel_link_put(remote.peer.link, g, oriel_rdma_remote(w, peer, to + begin),
 				       oriel_rdma_local(w, peer, (const char *)from + begin),
 				       length));
 	}
@@ -111,21 +111,21 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t peer, uint64_t to,
 				      uint64_t value)
 {
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, to, &there))) {
-		status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &there);
+	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, to, &remote))) {
+		status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && there.peer.path == ORIEL_PATH_RDMA)
+		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && remote.peer.path == ORIEL_PATH_RDMA)
 			return oriel_rdma_ticket(
-				peer, oriel_link_put_value(there.peer.link, oriel_dev_thread(),
+				peer, oriel_link_put_value(remote.peer.link, oriel_dev_thread(),
 							   oriel_rdma_remote(w, peer, to), value));
-		if (oriel_dev_usable(there.peer.path) == ORIEL_PATH_NONE)
+		if (oriel_dev_usable(remote.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
 	}
-	oriel_dev_store_relaxed((uint64_t *)(void *)there.base, value);
+	oriel_dev_store_relaxed((uint64_t *)(void *)remote.base, value);
 	return 0;
 }
 
@@ -136,16 +136,16 @@ ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t
 ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				uint32_t peer, uint64_t from, void *to, uint64_t length)
 {
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	status = oriel_dev_check_range(w, ORIEL_DEV_GET, peer, from, length, &there);
+	status = oriel_dev_check_range(w, ORIEL_DEV_GET, peer, from, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(there.peer.path)) {
+	switch (oriel_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy(g, to, there.base, length);
+		oriel_mapped_copy(g, to, remote.base, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
@@ -159,20 +159,20 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add_as(const struct oriel_dev_window
 						   uint64_t at, uint64_t value, uint64_t *old,
 						   bool is_ordered)
 {
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 	uint64_t *word;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, at, &there))) {
-		status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &there);
+	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, at, &remote))) {
+		status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && there.peer.path == ORIEL_PATH_RDMA)
+		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && remote.peer.path == ORIEL_PATH_RDMA)
 			return oriel_rdma_fetch_add(w, peer, at, value, old);
-		if (oriel_dev_usable(there.peer.path) == ORIEL_PATH_NONE)
+		if (oriel_dev_usable(remote.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
 	}
-	word = (uint64_t *)(void *)there.base;
+	word = (uint64_t *)(void *)remote.base;
 	*old = is_ordered ? oriel_dev_fetch_add_acq_rel(word, value)
 			  : oriel_dev_fetch_add_relaxed_sys(word, value);
 	return ORIEL_OK;
@@ -206,14 +206,14 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add_relaxed(const struct oriel_dev_w
  */
 ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t peer, uint64_t at)
 {
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 
-	if (!oriel_dev_locate(w, oriel_dev_is_compatible(w), peer, at, 1, &there))
+	if (!oriel_dev_locate(w, oriel_dev_is_compatible(w), peer, at, 1, &remote))
 		return NULL;
-	switch (oriel_dev_usable(there.peer.path)) {
+	switch (oriel_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		return there.base;
+		return remote.base;
 	}
 	return NULL;
 }
@@ -245,7 +245,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *
 	if (oriel_dev_is_rdma(w, peer))
 		return oriel_rdma_wait_local(w, g, peer, ticket, timeout_ns);
 	if (ticket)
-		return oriel_dev_reject_ticket(oriel_dev_judge_of(w), peer, 0, ticket);
+		return oriel_dev_reject_ticket(oriel_dev_reporter_of(w), peer, 0, ticket);
 	/* A mapped copy is done when each thread has returned from it. */
 	oriel_dev_sync(g);
 	return ORIEL_OK;

@@ -297,7 +297,7 @@ ORIEL_DEV enum oriel_status oriel_ll_check(const struct oriel_dev_window *w, uin
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) % ORIEL_LL_LINE)
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
 	return ORIEL_OK;
 }
 
@@ -312,18 +312,18 @@ ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct orie
 				   uint32_t epoch)
 {
 	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, peer, to, length, &there))) {
-		status = oriel_ll_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &there);
+	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, peer, to, length, &remote))) {
+		status = oriel_ll_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		if (oriel_dev_usable(there.peer.path) != ORIEL_PATH_SELF &&
-		    oriel_dev_usable(there.peer.path) != ORIEL_PATH_MAPPED)
+		if (oriel_dev_usable(remote.peer.path) != ORIEL_PATH_SELF &&
+		    oriel_dev_usable(remote.peer.path) != ORIEL_PATH_MAPPED)
 			return ORIEL_ERR_NO_PATH;
 	}
-	slot.base = there.base;
+	slot.base = remote.base;
 	oriel_ll_write(g, &slot, from, length);
 	return 0;
 }
@@ -340,15 +340,15 @@ ORIEL_DEV enum oriel_status oriel_ll_await(const struct oriel_dev_window *w,
 				    ORIEL_DEV_NO_RANK,
 				    (uint32_t)(at >> ORIEL_AT_BITS)};
 	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
-	struct oriel_dev_target here;
+	struct oriel_dev_target local;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, w->rank, at, length, &here))) {
-		status = oriel_ll_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &here);
+	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, w->rank, at, length, &local))) {
+		status = oriel_ll_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &local);
 		if (status != ORIEL_OK)
 			return status;
 	}
-	slot.base = here.base;
+	slot.base = local.base;
 	return oriel_ll_read(w, g, &slot, to, length, &aim, timeout_ns);
 }
 

@@ -335,7 +335,7 @@ ORIEL_DEV enum oriel_status oriel_ll128_check(const struct oriel_dev_window *w, 
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) % ORIEL_LL128_LINE)
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
 #ifdef __CUDA_ARCH__
 	/* The mark of a rank holds for its buffer 0. */
 	if (at >> ORIEL_AT_BITS)
@@ -355,13 +355,13 @@ ORIEL_DEV int64_t oriel_dev_put_ll128(const struct oriel_dev_window *w, struct o
 				      uint64_t epoch)
 {
 	struct oriel_ll128_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	status = oriel_ll128_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &there);
+	status = oriel_ll128_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	slot.base = there.base;
+	slot.base = remote.base;
 	oriel_ll128_write(g, &slot, from, length);
 	return 0;
 }
@@ -378,13 +378,13 @@ ORIEL_DEV enum oriel_status oriel_ll128_await(const struct oriel_dev_window *w,
 				    ORIEL_DEV_NO_RANK,
 				    (uint32_t)(at >> ORIEL_AT_BITS)};
 	struct oriel_ll128_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
-	struct oriel_dev_target here;
+	struct oriel_dev_target local;
 	enum oriel_status status;
 
-	status = oriel_ll128_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &here);
+	status = oriel_ll128_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &local);
 	if (status != ORIEL_OK)
 		return status;
-	slot.base = here.base;
+	slot.base = local.base;
 	return oriel_ll128_read(w, g, &slot, to, length, &aim, timeout_ns);
 }
 

@@ -77,10 +77,10 @@ ORIEL_DEV enum oriel_status oriel_message_check(const struct oriel_dev_window *w
 	struct oriel_dev_aim aim = {NULL, m->most, ORIEL_LE, what, m->peer, m->channel};
 
 	if (m->length > m->most)
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_RANGE, aim, m->length);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_RANGE, aim, m->length);
 	aim.operand = m->form;
 	if (form != m->form && (form || cursor))
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, form);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_STATE, aim, form);
 	return ORIEL_OK;
 }
 
@@ -92,24 +92,24 @@ ORIEL_DEV enum oriel_status oriel_message_send_begin(const struct oriel_dev_wind
 						     struct oriel_message_cursor *position)
 {
 	const struct oriel_dev_sender *end;
-	struct oriel_dev_peer there;
+	struct oriel_dev_peer remote;
 	enum oriel_status status;
 
 	status = oriel_dev_check_other(w, ORIEL_DEV_SEND, m->peer, m->channel, w->channels);
 	if (status != ORIEL_OK)
 		return status;
 	end = &w->senders[(size_t)m->peer * w->channels + m->channel];
-	there = oriel_dev_peer_of(w, m->peer);
+	remote = oriel_dev_peer_of(w, m->peer);
 	position->cursor = oriel_dev_load_relaxed(&end->sent);
 	position->credit = oriel_dev_load_relaxed(&end->freed);
-	if (oriel_dev_usable(there.path) != ORIEL_PATH_MAPPED ||
+	if (oriel_dev_usable(remote.path) != ORIEL_PATH_MAPPED ||
 	    !oriel_message_suits(w, m, m->peer))
 		return ORIEL_ERR_NO_PATH;
 	status = oriel_message_check(w, ORIEL_DEV_SEND, m, position->cursor,
 				     oriel_dev_load_relaxed(&end->form));
 	if (status != ORIEL_OK)
 		return status;
-	position->staging = oriel_mapped_staging(w, there.control, w->rank, m->channel);
+	position->staging = oriel_mapped_staging(w, remote.control, w->rank, m->channel);
 	return oriel_channel_room(w, g, m->peer, m->channel, position->cursor + m->bytes,
 				  timeout_ns, &position->credit);
 }

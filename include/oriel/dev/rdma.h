@@ -105,7 +105,7 @@ ORIEL_DEV struct oriel_rdma_address oriel_rdma_local(const struct oriel_dev_wind
 	struct oriel_rdma_address result = {(uint64_t)(uintptr_t)memory,
 					    oriel_rdma_reaches(memory) ? key : 0};
 
-	return w->peers[peer].finds_own && result.key ? oriel_rdma_own(w, peer, memory) : result;
+	return w->peers[peer].has_own_keys && result.key ? oriel_rdma_own(w, peer, memory) : result;
 }
 
 /* This rank's word for signal @id in the inbox of @peer. */
@@ -177,7 +177,7 @@ ORIEL_DEV enum oriel_status oriel_rdma_wait_local(const struct oriel_dev_window 
 		else if (oriel_link_is_issued(q, index))
 			status = oriel_link_await(l, q, index, timeout_ns);
 		else if (index != ORIEL_RDMA_TICKET_NONE)
-			status = oriel_dev_reject_ticket(oriel_dev_judge_of(w), peer,
+			status = oriel_dev_reject_ticket(oriel_dev_reporter_of(w), peer,
 							 oriel_rdma_ticket(peer,
 									   oriel_link_posted(q)),
 							 ticket);
@@ -189,17 +189,17 @@ ORIEL_DEV enum oriel_status oriel_rdma_wait_local(const struct oriel_dev_window 
 ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				 uint32_t peer, uint64_t from, void *to, uint64_t length)
 {
-	struct oriel_rdma_address there = oriel_rdma_remote(w, peer, from);
-	struct oriel_rdma_address here = oriel_rdma_local(w, peer, to);
+	struct oriel_rdma_address remote = oriel_rdma_remote(w, peer, from);
+	struct oriel_rdma_address local = oriel_rdma_local(w, peer, to);
 	uint64_t part;
 	int64_t ticket = -1, before;
 
 	do {
 		before = ticket;
 		part = length < ORIEL_MLX5_LENGTH_MAX ? length : ORIEL_MLX5_LENGTH_MAX;
-		ticket = oriel_link_get(w->peers[peer].link, g, there, here, (uint32_t)part);
-		there = oriel_link_at(there, part);
-		here = oriel_link_at(here, part);
+		ticket = oriel_link_get(w->peers[peer].link, g, remote, local, (uint32_t)part);
+		remote = oriel_link_at(remote, part);
+		local = oriel_link_at(local, part);
 		length -= part;
 	} while (length && ticket >= 0);
 	/* The caller has no ticket for the parts before the one that failed. */
@@ -267,8 +267,8 @@ ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_windo
 						    uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_rdma_address there = oriel_rdma_remote(w, peer, at);
-	struct oriel_rdma_address here = oriel_rdma_word(w, peer, word);
+	struct oriel_rdma_address remote = oriel_rdma_remote(w, peer, at);
+	struct oriel_rdma_address local = oriel_rdma_word(w, peer, word);
 	struct oriel_link_queue q = oriel_link_main(l);
 	struct oriel_link_post post =
 		oriel_link_begin(l, q, ORIEL_DEV_FETCH_ADD,
@@ -277,9 +277,9 @@ ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_windo
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_link_add_fetch_add(&post, there, here, value,
-				 oriel_link_add_read_flush(l, &post, there));
-	oriel_link_add_dma_flush(l, &post, here);
+	oriel_link_add_fetch_add(&post, remote, local, value,
+				 oriel_link_add_read_flush(l, &post, remote));
+	oriel_link_add_dma_flush(l, &post, local);
 	/* The NIC has released the word afterwards, with any status. */
 	status = oriel_link_wait_local(l, oriel_dev_thread(),
 				       oriel_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);

@@ -16,9 +16,9 @@ ORIEL_DEV int64_t oriel_dev_apply_signal(const struct oriel_dev_window *w, struc
 					 uint32_t peer, uint32_t id, enum oriel_signal_op op,
 					 uint64_t value, bool is_ordered)
 {
-	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	struct oriel_dev_peer remote = oriel_dev_peer_of(w, peer);
 
-	switch (oriel_dev_usable(there.path)) {
+	switch (oriel_dev_usable(remote.path)) {
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
@@ -26,15 +26,15 @@ ORIEL_DEV int64_t oriel_dev_apply_signal(const struct oriel_dev_window *w, struc
 			oriel_dev_release_begin();
 		if (op == ORIEL_SIGNAL_SET)
 			return oriel_rdma_ticket(
-				peer, oriel_link_write_flag(there.link, g,
+				peer, oriel_link_write_flag(remote.link, g,
 							    oriel_rdma_signal(w, peer, id), value));
 		return oriel_rdma_ticket(peer,
-					 oriel_link_signal(there.link, g,
+					 oriel_link_signal(remote.link, g,
 							   oriel_rdma_signal(w, peer, id), value));
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		if (oriel_dev_is_leader(g))
-			oriel_mapped_apply_signal(oriel_mapped_signal(w, there.control, id), op,
+			oriel_mapped_apply_signal(oriel_mapped_signal(w, remote.control, id), op,
 						  value, is_ordered);
 		return 0;
 	}
@@ -179,18 +179,18 @@ ORIEL_DEV uint32_t oriel_dev_copiers(struct oriel_dev_group g, uint32_t length)
 /* Check and locate the targets of a put and of a signal. ORIEL_AGAIN: the peer needs a NIC. */
 ORIEL_DEV enum oriel_status oriel_dev_check_put_signal(const struct oriel_dev_window *w,
 						       uint32_t peer, uint64_t to, uint64_t length,
-						       uint32_t id, struct oriel_dev_target *there)
+						       uint32_t id, struct oriel_dev_target *remote)
 {
 	enum oriel_status status;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, there) & (id < w->signals)))
+	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, remote) & (id < w->signals)))
 		return ORIEL_OK;
 	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 	if (status == ORIEL_OK)
-		status = oriel_dev_check_room(w, true, ORIEL_DEV_PUT, peer, to, length, there);
+		status = oriel_dev_check_room(w, true, ORIEL_DEV_PUT, peer, to, length, remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(there->peer.path)) {
+	switch (oriel_dev_usable(remote->peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		return ORIEL_OK;
@@ -211,15 +211,15 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 	bool is_message = g.kind == ORIEL_DEV_BLOCK && length <= ORIEL_DEV_MESSAGE;
 	struct oriel_dev_group some = g;
 	enum oriel_status status = ORIEL_OK;
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 
-	there.peer.control = NULL;
+	remote.peer.control = NULL;
 	if (!is_message || oriel_dev_is_copier(g.rank, (uint32_t)length)) {
 		if (is_message)
 			some.size = oriel_dev_copiers(g, (uint32_t)length);
-		status = oriel_dev_check_put_signal(w, peer, to, length, id, &there);
+		status = oriel_dev_check_put_signal(w, peer, to, length, id, &remote);
 		if (ORIEL_DEV_OFTEN(status == ORIEL_OK))
-			oriel_mapped_copy(some, there.base, from, length);
+			oriel_mapped_copy(some, remote.base, from, length);
 	}
 	/* If all threads have checked, all have the same status. */
 	if (is_message && !oriel_dev_is_copier(g.size - 1, (uint32_t)length))
@@ -236,7 +236,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 						    oriel_rdma_signal(w, peer, id), value));
 	}
 	if (oriel_dev_is_leader(g))
-		oriel_mapped_apply_signal(oriel_mapped_signal(w, there.peer.control, id),
+		oriel_mapped_apply_signal(oriel_mapped_signal(w, remote.peer.control, id),
 					  ORIEL_SIGNAL_ADD, value, true);
 	return 0;
 }

@@ -192,8 +192,8 @@ struct oriel_dev_link;
 struct oriel_dev_peer {
 	char *control;                     /* its control segment, mapped here; NULL if not */
 	uint32_t path;                     /* enum oriel_path */
-	uint32_t finds_own;                /* not 0: its link reaches own buffers by their keys, see
-					      oriel_rdma_own() */
+	uint32_t has_own_keys;             /* not 0: its link reaches own buffers by their keys, see
+					   oriel_rdma_own() */
 	const struct oriel_dev_link *link; /* of the rdma path */
 	struct oriel_dev_keys control_rkeys; /* of its control segment, from address 0 on */
 };
