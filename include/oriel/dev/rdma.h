@@ -253,7 +253,7 @@ ORIEL_DEV struct oriel_rdma_address oriel_rdma_word(const struct oriel_dev_windo
 	return result;
 }
 
-/* One thread: the adapter writes there no more. */
+/* One thread: the NIC does not write to @word any more. */
 ORIEL_DEV void oriel_rdma_give_word(const struct oriel_dev_link *l, const uint64_t *word)
 {
 	if (l->answers)
