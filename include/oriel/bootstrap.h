@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How ranks meet: something that moves opaque bytes between them before any
- * other path exists. Two are built in; a caller may supply his own table.
+ * A bootstrap moves opaque bytes between ranks before any other path exists, so that they can
+ * meet; communicators call it. Two are built in; a caller may supply a table of its own.
  */
 #ifndef ORIEL_BOOTSTRAP_H
 #define ORIEL_BOOTSTRAP_H
@@ -15,32 +15,29 @@ extern "C" {
 #define ORIEL_NO_RANK UINT32_MAX
 
 /*
- * Every call blocks until done or until @timeout_ns has passed (never 0:
- * callers resolve the default first). One thread of a rank calls at a time.
- * After a failure other than of arguments the bootstrap is broken: further
- * calls fail with the same status, and the other ranks' calls fail too, within
- * their timeouts and with a text that names the rank at fault.
+ * Every call blocks until done or until @timeout_ns has passed (never 0: callers resolve the
+ * default first). One thread of a rank calls at a time. After a failure other than of arguments
+ * the bootstrap is broken: further calls fail with the same status, and the other ranks' calls
+ * fail too, within their timeouts and with a text that names the rank at fault.
  */
 struct oriel_bootstrap_ops {
 	size_t size; /* of this struct */
 
 	/*
-	 * All ranks call it with one @length. @all receives size * @length
-	 * bytes: what each rank gave as @mine, in rank order. @mine must not
-	 * overlap @all.
+	 * All ranks call it with one @length. @all receives size * @length bytes: the @mine of
+	 * each rank, in rank order. @mine must not overlap @all.
 	 */
 	enum oriel_status (*all_gather)(void *context, const void *mine, void *all, size_t length,
 					uint64_t timeout_ns);
 
-	/* All ranks call it; nobody returns before all have called. */
+	/* All ranks call it; it returns only after all have called. */
 	enum oriel_status (*barrier)(void *context, uint64_t timeout_ns);
 
 	/*
-	 * Between two ranks. Messages of one pair and @tag arrive in order;
-	 * @length must be equal on both ends (ORIEL_ERR_MISMATCH). A send may
-	 * return before the receiver has called, and does not wait for its recv
-	 * where that is in another call of this table: two ranks may both send
-	 * first.
+	 * Between two ranks. Messages of one pair and @tag arrive in order; @length must be
+	 * equal on both ends (ORIEL_ERR_MISMATCH). A send may return before the receiver has
+	 * called, and does not wait for its recv if that is in another call of this table: two
+	 * ranks may both send first.
 	 */
 	enum oriel_status (*send)(void *context, unsigned peer, uint32_t tag, const void *data,
 				  size_t length, uint64_t timeout_ns);
@@ -58,15 +55,15 @@ struct oriel_bootstrap_ops {
 	void (*interrupt)(void *context);
 
 	/*
-	 * Local, never blocks; the caller is in no other call of this table. The rank
-	 * at fault for what has broken the bootstrap: that has left, did not come in
-	 * time (the first, if several), or spoke nonsense. ORIEL_NO_RANK if it is not
-	 * broken, or not by the fault of one rank. May be NULL: the text alone names it.
+	 * Local, never blocks; the caller is in no other call of this table. Returns the rank
+	 * whose fault broke the bootstrap: it left, did not arrive in time (the first, if
+	 * several), or sent invalid bytes. ORIEL_NO_RANK if the bootstrap is not broken, or not
+	 * by the fault of one rank. May be NULL: the text alone names it.
 	 */
 	unsigned (*at_fault)(void *context);
 };
 
-/* Storage belongs to the caller, who may fill it in with a table of his own. */
+/* Storage belongs to the caller, which may fill it in with a table of its own. */
 struct oriel_bootstrap {
 	const struct oriel_bootstrap_ops *ops;
 	void *context;
@@ -75,28 +72,25 @@ struct oriel_bootstrap {
 };
 
 /*
- * Join the job that the environment describes with torchrun's names: RANK,
- * WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Without any of them the job is this
- * process alone (size 1). Collective: all ranks call it. Rank 0 listens at
- * MASTER_PORT (ORIEL_PORT if set; one above MASTER_PORT where torchrun's agent
- * holds that port, TORCHELASTIC_USE_AGENT_STORE=True); the others connect,
- * retrying until the deadline. ORIEL_JOB_KEY, if set, must be equal on all.
- * A process of another job, or with a rank that has come, is refused at once
- * (ORIEL_ERR_AUTH, ORIEL_ERR_CONFIG) and does not disturb the job.
- * @timeout_ns: 0 = ORIEL_TIMEOUT. Errors name the rank that did not join.
+ * Join the job that the environment describes with torchrun's names: RANK, WORLD_SIZE,
+ * MASTER_ADDR, MASTER_PORT. Without any of them the job is this process alone (size 1).
+ * Collective: all ranks call it. Rank 0 listens at MASTER_PORT (ORIEL_PORT if set; one above
+ * MASTER_PORT if torchrun's agent holds that port, TORCHELASTIC_USE_AGENT_STORE=True); the
+ * others connect, retrying until the deadline. ORIEL_JOB_KEY, if set, must be equal on all. A
+ * process of another job, or with a rank that has already joined, is rejected at once
+ * (ORIEL_ERR_AUTH, ORIEL_ERR_CONFIG) and does not disturb the job. @timeout_ns: 0 =
+ * ORIEL_TIMEOUT. Errors name the rank that did not join.
  *
- * The same ranks may open several jobs at one port, one after the other: while one
- * is open, the next is refused (ORIEL_ERR_STATE) on every rank that has not closed it.
- * The process keeps the listener of ORIEL_LISTEN_FD for all jobs at its port; the first
- * call takes that name out of the environment, so no other thread may read the
- * environment meanwhile.
+ * The same ranks may open several jobs at one port, one after the other: while one is open, the
+ * next is rejected (ORIEL_ERR_STATE) on every rank that has not closed it. The process keeps
+ * the listener of ORIEL_LISTEN_FD for all jobs at its port; the first call takes that name out
+ * of the environment, so no other thread may read the environment meanwhile.
  */
 enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap);
 
 /*
- * Ranks as threads of this process. The job is made once; each rank's thread
- * then opens its own end. The job is freed when its maker and every opened end
- * have let go of it.
+ * Ranks as threads of this process. The job is made once; each rank's thread then opens its own
+ * end. The job is freed when its maker has destroyed it and every opened end is closed.
  */
 struct oriel_local_job;
 

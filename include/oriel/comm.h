@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The communicator: this rank's multi-peer transport. It knows who the peers
- * are, by which path each is reached, and whether the job is still well.
+ * The communicator: this rank's multi-peer transport. It knows the peers and the path to each,
+ * and whether the job is intact. Programs create it first.
  */
 #ifndef ORIEL_COMM_H
 #define ORIEL_COMM_H
@@ -59,33 +59,33 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 				    const struct oriel_comm_attr *attr, struct oriel_comm **comm);
 
 /*
- * Collective; waits for the peers, but no longer than the timeout. Once the
- * communicator is broken it waits only until those that are reached by rdma have
- * been told, two seconds at most. Whatever was created on it and memory that was
- * registered with its hub are gone already; while there are any it does nothing
- * but report that (oriel_last_error), and the peers wait for this rank in vain.
- * NULL is allowed. A handle that is not alive is reported and otherwise ignored.
+ * Collective; waits for the peers, but no longer than the timeout. Once the communicator is
+ * broken it waits only until the peers that are reached by rdma have been notified, two seconds
+ * at most. Everything that was created on it and memory that was registered with its p2p
+ * context are destroyed before; while any is left the call only reports that
+ * (oriel_last_error), and the peers wait for this rank until they time out. NULL is allowed. A
+ * handle that is not alive is reported and otherwise ignored.
  */
 void oriel_comm_destroy(struct oriel_comm *comm);
 
 /*
- * Local queries; any thread, at any time in the life of @comm. Of what is no live communicator:
- * rank ORIEL_NO_RANK, size 0, timeout 0; see oriel_last_error().
+ * Local queries; any thread, at any time in the life of @comm. A handle that is no live
+ * communicator gives rank ORIEL_NO_RANK, size 0, timeout 0; see oriel_last_error().
  */
 unsigned oriel_comm_rank(const struct oriel_comm *comm);
 unsigned oriel_comm_size(const struct oriel_comm *comm);
 uint64_t oriel_comm_timeout(const struct oriel_comm *comm); /* ns or ORIEL_FOREVER */
 
 /*
- * How bytes reach @peer; ORIEL_ERR_RANGE if there is no such rank. This and the
- * domain are of host memory. GPUs that an NVLink fabric joins over nodes are mapped
- * as well: struct oriel_peer and oriel_comm_device() say so.
+ * The path by which bytes reach @peer; ORIEL_ERR_RANGE if there is no such rank. This and the
+ * domain are those of host memory. GPUs that an NVLink fabric joins over nodes are mapped as
+ * well: struct oriel_peer and oriel_comm_device() say so.
  */
 enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
 				  enum oriel_path *path);
 const char *oriel_path_name(enum oriel_path path); /* "self", "mapped", "rdma", "none" */
 
-/* What is known about a rank. The strings live as long as @comm. */
+/* The properties of a rank. The strings live as long as @comm. */
 struct oriel_peer {
 	unsigned rank;
 	enum oriel_path path;
@@ -95,7 +95,7 @@ struct oriel_peer {
 	uint64_t pid;
 	bool is_same_process;
 	bool is_connected;        /* may be reached now; of the rdma path: its link is made */
-	unsigned rail;            /* of the rdma path: by which adapter of either end, from 0 */
+	unsigned rail;            /* of the rdma path: number of the NIC of either end, from 0 */
 	enum oriel_path gpu_path; /* of windows on GPUs; @path without ORIEL_COMM_GPU */
 	const char *gpu_reason;
 	bool is_same_gpu; /* its GPU is this rank's; false without ORIEL_COMM_GPU */
@@ -112,16 +112,16 @@ enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigne
 					  enum oriel_path *path);
 
 /*
- * The domain: this rank and all it reaches by mapped memory, in rank order.
- * The relation is symmetric and transitive; that is checked at creation. Of what is no live
- * communicator: size 0, index ORIEL_NO_RANK.
+ * The domain: this rank and all that it reaches by mapped memory, in rank order. The relation
+ * is symmetric and transitive; that is checked at creation. A handle that is no live
+ * communicator gives size 0, index ORIEL_NO_RANK.
  */
 unsigned oriel_comm_domain_size(const struct oriel_comm *comm);
 unsigned oriel_comm_domain_index(const struct oriel_comm *comm); /* of this rank */
-/* The rank at place @index of the domain; ORIEL_ERR_RANGE beyond its size. */
+/* The rank with index @index in the domain; ORIEL_ERR_RANGE beyond its size. */
 enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned index,
 					 unsigned *rank);
-/* The place of @rank in the domain; ORIEL_ERR_NO_PATH if it is not a member. */
+/* The index of @rank in the domain; ORIEL_ERR_NO_PATH if it is not a member. */
 enum oriel_status oriel_comm_domain_find(const struct oriel_comm *comm, unsigned rank,
 					 unsigned *index);
 
@@ -135,29 +135,27 @@ enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned 
 					unsigned *index);
 
 /*
- * The same maps as a POD for kernels; where @comm has a GPU, of windows there, and
- * in its memory. Borrows memory of @comm.
+ * The same maps as a POD for kernels; if @comm has a GPU, those of windows on it, and in its
+ * memory. Borrows memory of @comm.
  */
 enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device);
 
 /*
- * Make the links to @peers that are not made. Both ends of a link call it, each
- * naming the other: by the thread that makes the collective calls, between the
- * same two of these. The lists of ranks may differ otherwise, and have any order
- * and duplicates; who needs no link (mapped, this rank itself, connected
- * before) is fine and costs nothing. @count 0 does nothing. Other threads may
- * use windows meanwhile.
+ * Make the links to @peers that are not made. Both ends of a link call it, each naming the
+ * other: by the thread that makes the collective calls, between the same two of these. The
+ * lists of ranks may differ otherwise, and have any order and duplicates; a rank that needs no
+ * link (mapped, this rank itself, connected before) is allowed and costs nothing. @count 0 does
+ * nothing. Other threads may use windows meanwhile.
  *
- * ORIEL_ERR_RANGE: there is no such rank, nothing was done. Any failure after
- * that, a peer that does not call within the timeout among them, breaks @comm;
- * the text names the peer.
+ * ORIEL_ERR_RANGE: there is no such rank, nothing was done. Any failure after that, a peer that
+ * does not call within the timeout among them, breaks @comm; the text names the peer.
  */
 enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *peers,
 				     unsigned count);
 
 /*
- * Collective among all ranks, on the host: nobody returns before all have
- * called. Orders what host threads did before it; it does not flush windows.
+ * Collective among all ranks, on the host: it returns only after all have called. Orders
+ * everything host threads did before it; it does not flush windows.
  */
 enum oriel_status oriel_comm_barrier(struct oriel_comm *comm);
 
@@ -169,20 +167,20 @@ enum oriel_status oriel_comm_all_gather(struct oriel_comm *comm, const void *min
 					size_t length);
 
 /*
- * Collective: all ranks get the failure of the lowest rank that failed, with
- * its text behind oriel_last_error(), or ORIEL_OK if none did. So that a rank
- * that fails alone does not leave the others waiting.
+ * Collective: all ranks get the failure of the lowest rank that failed, with its text behind
+ * oriel_last_error(), or ORIEL_OK if none did. It serves a rank that fails alone, so that the
+ * others do not wait for it.
  */
 enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status status);
 
 /*
- * What broke the communicator. The first cause stays; from then on every wait
- * and every host call on @comm returns @status.
+ * The failure that broke the communicator. The first cause stays; from then on every wait and
+ * every host call on @comm returns @status.
  */
 struct oriel_health {
-	enum oriel_status status; /* ORIEL_OK while all is well */
+	enum oriel_status status; /* ORIEL_OK while it is not broken */
 	const char *what;         /* the operation that failed: "wait_signal_from" */
-	int rank;                 /* it was about, -1: none; @finder itself: see @address */
+	int rank;                 /* the rank concerned, -1: none; @finder itself: see @address */
 	unsigned finder;          /* the rank that found it */
 	enum oriel_path path;     /* from @finder to @rank */
 	unsigned object;          /* number of the window, from 1; 0 = the communicator */
@@ -191,16 +189,17 @@ struct oriel_health {
 	uint64_t seen;
 	uint64_t age_ns; /* how long it had waited */
 
-	/* Of the rdma path, where a queue to @rank has failed. */
-	unsigned queue;     /* its number, 0 if none has */
-	uint64_t request;   /* which one failed, counted from the first on that queue */
+	/* For the rdma path, if a queue to @rank has failed. */
+	unsigned queue;   /* its number, 0 if none has */
+	uint64_t request; /* index of the request that failed, counted from the first on that queue
+			   */
 	const char *reason; /* a static text, "" if it has only timed out */
-	unsigned syndrome;  /* of the adapter, 0 if it said nothing */
-	unsigned vendor;    /* what its maker adds to that */
+	unsigned syndrome;  /* of the NIC, 0 if it reported none */
+	unsigned vendor;    /* the vendor's addition to that */
 
 	/*
-	 * Where @rank has ended its queue itself, by naming memory of its own that may not be
-	 * read or written: that memory, 0 if it is not known. Else 0.
+	 * If @rank has ended its queue itself, by naming memory of its own that may not be read
+	 * or written: that memory, 0 if it is not known. Else 0.
 	 */
 	uint64_t address;
 	uint64_t length; /* in bytes */
@@ -217,38 +216,38 @@ size_t oriel_health_text(const struct oriel_health *health, char *buffer, size_t
 size_t oriel_health_json(const struct oriel_health *health, char *buffer, size_t length);
 
 /*
- * Local call, felt by all: waits on every rank end with ORIEL_ERR_ABORTED, @why
- * goes to the log. Any thread, also while others wait. Returns when all that are
- * reached have been told, at the latest after a second. A collective call that is
- * inside the bootstrap ends too where that can be interrupted, at the latest with
- * its timeout; the bootstrap is then broken as well.
+ * Local call with an effect on all ranks: waits on every rank end with ORIEL_ERR_ABORTED, @why
+ * goes to the log. Any thread, also while others wait. Returns when all reachable ranks have
+ * been notified, at the latest after a second. A collective call that is inside the bootstrap
+ * ends too if that can be interrupted, at the latest with its timeout; the bootstrap is then
+ * broken as well.
  */
 void oriel_comm_abort(struct oriel_comm *comm, const char *why);
 
 /*
- * Local: the model of this rank's GPU, NULL without ORIEL_COMM_GPU; and the
- * multiprocessors of it that this process may use, 0 without. The same of what is no live
- * communicator; see oriel_last_error().
+ * Local: the model of this rank's GPU, NULL without ORIEL_COMM_GPU; and the multiprocessors of
+ * it that this process may use, 0 without. A handle that is no live communicator gives the
+ * same; see oriel_last_error().
  */
 const char *oriel_comm_gpu_name(const struct oriel_comm *comm);
 unsigned oriel_comm_gpu_processors(const struct oriel_comm *comm);
 
 /*
- * What this machine offers to the library and what it lacks. Local; no
- * communicator is needed. ORIEL_ERR_RANGE past the last.
+ * A feature that this machine offers to the library or lacks. Local; no communicator is needed.
+ * ORIEL_ERR_RANGE past the last.
  */
 struct oriel_feature {
 	const char *name; /* "memfd", "huge pages", "libcuda" */
 	bool is_present;
-	const char *detail; /* the version or place found; why it is missing */
-	const char *serves; /* what it is good for */
+	const char *detail; /* the version or path found; why it is missing */
+	const char *serves; /* the use of it */
 };
 
 enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *feature);
 
 /*
- * The adapters through which this rank reaches peers by the rdma path: one for
- * each rail, of which this is the first; the others are of its kind.
+ * The NICs through which this rank reaches peers by the rdma path: one for each rail; this
+ * describes the first, the others are of its kind.
  */
 struct oriel_adapter {
 	const char *kind;         /* "soft", "verbs", "mlx5" */
@@ -256,12 +255,12 @@ struct oriel_adapter {
 	uint32_t mtu;             /* in bytes */
 	uint32_t depth_max;       /* work requests that one queue may hold */
 	uint32_t outstanding_max; /* gets and atomics of one queue under way at once */
-	bool has_wait;            /* it raises counters by itself, without a CPU */
+	bool has_wait;            /* it increments counters by itself, without a CPU */
 	bool is_software;         /* no NIC: for development and tests */
 	bool is_sink;             /* it is set to complete work requests and move nothing */
 	unsigned rails;           /* how many there are (ORIEL_RAILS) */
 	bool is_proxied;          /* a thread of the host posts to it for all (ORIEL_POST) */
-	const char *tier;         /* how far it reaches: "T0" to "T3"; "" in software */
+	const char *tier;         /* its tier: "T0" to "T3" (docs/rdma.md); "" in software */
 };
 
 /*

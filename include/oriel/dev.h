@@ -1,37 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels include: the operations of a device window. The same text is
- * compiled for GPUs and for CPU threads.
+ * The header that kernels include: the operations of a device window. The same text is compiled
+ * for GPUs and for CPU threads.
  *
- * Who calls: a function that takes a group is called by all its threads with
- * the same arguments and returns the same to all; one without is called by one
- * thread. Different groups may call anything at once, except that one barrier
- * slot, one end of one channel and one wait_signal_next base belong to one
- * group at a time.
+ * Callers: a function that takes a group is called by all its threads with the same arguments
+ * and returns the same to all; one without is called by one thread. Different groups may call
+ * anything at once, except that one barrier slot, one end of one channel and one
+ * wait_signal_next base belong to one group at a time.
  *
- * What is returned: functions that post something return a ticket, which is
- * not negative and means something to oriel_dev_wait_local() with the same peer
- * alone, or a negative enum oriel_status; functions that wait return an
- * enum oriel_status. Bad arguments are refused before anything is done and
- * leave a record for oriel_window_fault().
+ * Results: functions that post something return a ticket, which is not negative and is valid
+ * only for oriel_dev_wait_local() with the same peer, or a negative enum oriel_status;
+ * functions that wait return an enum oriel_status. Invalid arguments are rejected before
+ * anything is done and leave a record for oriel_window_fault().
  *
- * Where: @at, @to, @from of a peer are places in its window, oriel_at(): a
- * plain byte offset means buffer 0. Zero bytes are legal everywhere, and the
- * rank itself is a peer where nothing else is said.
+ * Offsets: @at, @to, @from of a peer are offsets in its window, oriel_at(): a plain byte offset
+ * means buffer 0. Zero bytes are legal everywhere, and the rank itself is a peer unless a
+ * function says otherwise.
  *
- * Who cannot be reached: a peer of the rdma path to which there is no link yet
- * (oriel_comm_connect(), ORIEL_WINDOW_SPARSE) answers ORIEL_ERR_NO_PATH, which
- * breaks nothing; what only waits for such a peer waits.
+ * Unreachable peers: an operation on a peer of the rdma path to which there is no link yet
+ * (oriel_comm_connect(), ORIEL_WINDOW_SPARSE) returns ORIEL_ERR_NO_PATH, which breaks nothing;
+ * a function that only waits for such a peer waits.
  *
- * When: a group's put to a peer comes before its later signal, barrier or send
- * to that peer: who waited for the latter sees the former. Nothing else is
- * ordered but by flush.
+ * Order: a group's put to a peer comes before its later signal, barrier or send to that peer: a
+ * thread that has waited for the latter sees the former. Only flush orders anything else.
  *
- * Waits take a timeout in ns: 0 is the window's default and breaks the
- * communicator when it passes, since the job is stuck; any other only returns
- * ORIEL_ERR_TIMEOUT, and the call may be made again (a barrier then continues:
- * oriel/dev/barrier.h); ORIEL_FOREVER waits for ever. Every wait ends as soon as
- * the communicator is broken, with the status that broke it.
+ * Waits take a timeout in ns: 0 is the window's default and breaks the communicator when it
+ * passes, since the job is stuck; any other only returns ORIEL_ERR_TIMEOUT, and the call may be
+ * made again (a barrier then continues: oriel/dev/barrier.h); ORIEL_FOREVER waits for ever.
+ * Every wait ends as soon as the communicator is broken, with the status that broke it.
  */
 #ifndef ORIEL_DEV_H
 #define ORIEL_DEV_H

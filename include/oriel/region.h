@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that ranks work on: allocated so that peers can map it, registered as
- * a source of transfers, shared so that every rank can reach every rank's.
+ * Memory that ranks work on: allocated so that peers can map it, registered as a source of
+ * transfers, shared so that every rank can reach every rank's. Programs and windows use it.
  */
 #ifndef ORIEL_REGION_H
 #define ORIEL_REGION_H
@@ -27,10 +27,9 @@ enum oriel_memory_flags {
 enum oriel_status oriel_memory_alloc(size_t length, unsigned flags, void **address);
 
 /*
- * Frees what oriel_memory_alloc() returned. NULL is allowed. Regions and
- * windows over it hold the memory until they are gone themselves. An address
- * that is not the start of a live allocation is reported (oriel_last_error)
- * and otherwise ignored.
+ * Frees the memory that oriel_memory_alloc() returned. NULL is allowed. Regions and windows
+ * over it hold the memory until they are destroyed themselves. An address that is not the start
+ * of a live allocation is reported (oriel_last_error) and otherwise ignored.
  */
 void oriel_memory_free(void *address);
 
@@ -55,18 +54,18 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 					struct oriel_region **region);
 
 /*
- * Let every rank reach @region. Collective: each rank passes its own region;
- * lengths may differ. All ranks get the same status. Once per region
- * (ORIEL_ERR_STATE). Where a peer in another process would have to map it, the
- * memory must come from oriel_memory_alloc() or oriel_memory_take_fd(), else
- * ORIEL_ERR_UNSUPPORTED with the reason. Any part of an allocation will do.
+ * Let every rank reach @region. Collective: each rank passes its own region; lengths may
+ * differ. All ranks get the same status. Once per region (ORIEL_ERR_STATE). If a peer in
+ * another process would have to map it, the memory must come from oriel_memory_alloc() or
+ * oriel_memory_take_fd(), else ORIEL_ERR_UNSUPPORTED with the reason. Any part of an allocation
+ * will do.
  *
- * With ORIEL_COMM_GPU it may be memory of that GPU: of oriel_memory_alloc(), of
- * cudaMalloc(), or mapped by the caller from allocations that were made with
- * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. Every rank then needs a GPU. Where an
- * NVLink fabric joins nodes, the others reach what oriel_memory_alloc() gave, or
- * one allocation made with CU_MEM_HANDLE_TYPE_FABRIC, which within the node needs
- * no descriptor; else ORIEL_ERR_UNSUPPORTED on all ranks.
+ * With ORIEL_COMM_GPU it may be memory of that GPU: of oriel_memory_alloc(), of cudaMalloc(),
+ * or mapped by the caller from allocations that were made with
+ * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. Every rank then needs a GPU. If an NVLink fabric
+ * joins nodes, ranks of other nodes reach memory of oriel_memory_alloc(), or one allocation
+ * made with CU_MEM_HANDLE_TYPE_FABRIC, which within the node needs no descriptor; else
+ * ORIEL_ERR_UNSUPPORTED on all ranks.
  */
 enum oriel_status oriel_region_share(struct oriel_region *region);
 
@@ -80,14 +79,14 @@ void oriel_region_unregister(struct oriel_region *region);
 enum oriel_status oriel_region_peer_length(const struct oriel_region *region, unsigned peer,
 					   size_t *length);
 /*
- * Where this rank sees byte @offset of @peer's region;
- * ORIEL_ERR_NO_PATH if the peer is not mapped.
+ * This rank's address of byte @offset of @peer's region; ORIEL_ERR_NO_PATH if the peer is not
+ * mapped.
  */
 enum oriel_status oriel_region_peer_address(const struct oriel_region *region, unsigned peer,
 					    size_t offset, void **address);
 /*
- * Where every rank's lies, in @table of the caller's, [ranks]: for a view of it
- * (oriel/allgather.h) or a buffer of a window. Good until the region is unregistered.
+ * Addresses and lengths of every rank's region, in @table of the caller's, [ranks]: for a view
+ * of it (oriel/allgather.h) or a buffer of a window. Valid until the region is unregistered.
  */
 enum oriel_status oriel_region_table(const struct oriel_region *region,
 				     struct oriel_dev_buffer *table);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every call returns, where its error text is found, and what the
- * library can say of itself: its version, its log, its settings.
+ * Status codes, which every call returns; error texts; and the library's version, log and
+ * settings. All other headers include it.
  */
 #ifndef ORIEL_STATUS_H
 #define ORIEL_STATUS_H
@@ -33,26 +33,26 @@ enum oriel_status {
 	ORIEL_ERR_PEER = -6,         /* another rank has left or died */
 	ORIEL_ERR_ABORTED = -7,      /* some rank called oriel_comm_abort() */
 	ORIEL_ERR_MISMATCH = -8,     /* the ranks disagree about a parameter */
-	ORIEL_ERR_NO_PATH = -9,      /* no way to reach a peer */
+	ORIEL_ERR_NO_PATH = -9,      /* no path to a peer */
 	ORIEL_ERR_UNSUPPORTED = -10, /* not possible on this machine or build */
 	ORIEL_ERR_CONFIG = -11,      /* a setting (environment) is unknown or wrong */
 	ORIEL_ERR_AUTH = -12,        /* the other end does not belong to this job */
 	ORIEL_ERR_PROTOCOL = -13,    /* bytes from a peer make no sense */
 	ORIEL_ERR_VERSION = -14,     /* built against another version */
-	ORIEL_ERR_SYSTEM = -15,      /* the operating system refused */
+	ORIEL_ERR_SYSTEM = -15,      /* the operating system rejected the call */
 	ORIEL_ERR_ACCESS = -16, /* memory may not be used so: own or a peer's; its key, bounds */
 	ORIEL_ERR_FORKED = -17, /* the handle is of the process that forked this one */
 };
 
 /*
- * Handles are pointers to objects of the library. A host function looks at those that it is
- * given before it uses them: for NULL it returns ORIEL_ERR_INVALID; for a handle that was
- * destroyed, one of another kind, or an address that is no handle at all, ORIEL_ERR_STATE, with a
- * text that names the function and the reason; in the child of fork(), for a handle that its
- * parent had before, ORIEL_ERR_FORKED (docs/threads.md). A function that returns no status returns
- * the value named at it, and the status is behind oriel_last_status(). The address of a destroyed
- * handle serves a new object only after 1024 others of its kind were destroyed. That no other
- * thread still uses a handle while it is destroyed is the caller's to see to.
+ * Handles are pointers to objects of the library. A host function checks each handle that it is
+ * given before it uses it: for NULL it returns ORIEL_ERR_INVALID; for a handle that was
+ * destroyed, one of another kind, or an address that is no handle at all, ORIEL_ERR_STATE, with
+ * a text that names the function and the reason; in the child of fork(), for a handle that its
+ * parent had before, ORIEL_ERR_FORKED (docs/threads.md). A function that returns no status
+ * returns the value named at it, and the status is behind oriel_last_status(). The address of a
+ * destroyed handle serves a new object only after 1024 others of its kind were destroyed. The
+ * caller ensures that no other thread still uses a handle while it is destroyed.
  */
 
 /*
@@ -68,10 +68,10 @@ const char *oriel_status_name(enum oriel_status status);
 const char *oriel_status_text(enum oriel_status status);
 
 /*
- * The particulars of the last failure of a host call on the calling thread:
- * what, who, which limit. Empty if none has failed yet. Valid until the next call
- * on this thread that fails, or oriel_window_fault(). oriel_last_status() is the
- * status it belongs to; both also serve functions that return nothing (destroy).
+ * The particulars of the last failure of a host call on the calling thread: the operation,
+ * object and rank, and the limit. Empty if none has failed yet. Valid until the next call on
+ * this thread that fails, or oriel_window_fault(). oriel_last_status() is the status it belongs
+ * to; both also serve functions that return nothing (destroy).
  */
 const char *oriel_last_error(void);
 enum oriel_status oriel_last_status(void);

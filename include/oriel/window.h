@@ -39,7 +39,7 @@ struct oriel_window_attr {
 	void *buffer;  /* memory to expose as buffer 0; NULL: the window allocates it */
 	size_t length; /* of buffer 0 in bytes; may be 0 with buffer NULL */
 	unsigned flags;
-	uint32_t signals;       /* words each rank may raise at each other; default 64 */
+	uint32_t signals;       /* words that each rank may change at each other; default 64 */
 	uint32_t barriers;      /* slots; default 16 */
 	uint32_t counters;      /* per peer; default 16 */
 	uint32_t channels;      /* per pair of ranks and direction; default 64 */
@@ -49,36 +49,34 @@ struct oriel_window_attr {
 };
 
 /*
- * Collective: all ranks call it in one order and all get the same status.
- * @comm must outlive the window, and so must a @buffer given, which follows the
- * rules of oriel_region_share(). @attr may be NULL.
- * ORIEL_ERR_MISMATCH names the field and the ranks that disagree.
+ * Collective: all ranks call it in one order and all get the same status. @comm must outlive
+ * the window, and so must a @buffer given, which follows the rules of oriel_region_share().
+ * @attr may be NULL. ORIEL_ERR_MISMATCH names the field and the ranks that disagree.
  *
- * Makes the links of a lazy communicator that are not made, unless the window
- * is sparse: then it reaches those that are connected, before it or later, and
- * what is to be done to another returns ORIEL_ERR_NO_PATH and breaks nothing.
- * So does a barrier of all on ranks that lack a link, when the others have been
- * told that they have come.
+ * Makes the links of a lazy communicator that are not made, unless the window is sparse: then
+ * it reaches the peers that are connected, before it or later, and an operation on another peer
+ * returns ORIEL_ERR_NO_PATH and breaks nothing. So does a barrier of all on ranks that lack a
+ * link, after the other peers have been notified of their arrival.
  *
  * A buffer of a window on GPUs is memory of this rank's GPU or host memory: of
- * oriel_memory_alloc(), which is pinned here, or pinned by the caller, if all
- * ranks are threads of one process. Its kind may differ between ranks. Over the
- * nodes of an NVLink fabric it follows the rules of oriel_region_share(), and is
- * no host memory. One of a window in host memory is host memory.
+ * oriel_memory_alloc(), which is pinned here, or pinned by the caller, if all ranks are threads
+ * of one process. Its kind may differ between ranks. Over the nodes of an NVLink fabric it
+ * follows the rules of oriel_region_share(), and is no host memory. A buffer of a window in
+ * host memory is host memory.
  */
 enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
 				      struct oriel_window **window);
 
 /*
- * Collective; waits until all ranks have come, so that nobody's memory goes
- * while it may be written, but no longer than the timeout, and not at all once
- * the communicator is broken. Before that it waits for what this rank has posted
- * and for the counters that it raises, of all groups; once the communicator is
- * broken, until the adapter has let go of them. Device handles are dead afterwards: no kernel uses
- * one any more, and no captured graph is launched again. NULL is allowed. A handle that is not
- * alive is reported (oriel_last_error) and otherwise ignored. Ranks that destroy different
- * windows, or are in different calls, are reported, too: at level warn, and behind
- * oriel_last_error() with ORIEL_ERR_STATE. What each of them has passed is destroyed all the same.
+ * Collective; waits until all ranks have called it, so that no rank's memory is freed while it
+ * may be written, but no longer than the timeout, and not at all once the communicator is
+ * broken. Before that it waits for the operations that this rank has posted and for the
+ * counters that they increment, of all groups; once the communicator is broken, until the NIC
+ * has released them. Device handles are dead afterwards: no kernel uses one any more, and no
+ * captured graph is launched again. NULL is allowed. A handle that is not alive is reported
+ * (oriel_last_error) and otherwise ignored. Ranks that destroy different windows, or are in
+ * different calls, are reported, too: at level warn, and behind oriel_last_error() with
+ * ORIEL_ERR_STATE. Each rank's window is destroyed all the same.
  */
 void oriel_window_destroy(struct oriel_window *window);
 
@@ -91,10 +89,10 @@ enum oriel_status oriel_window_share(struct oriel_window *window, void *address,
 				     uint32_t *buffer);
 
 /*
- * The same of memory that this rank knows the places of already: @table has one for each
- * rank, as oriel_region_table() fills it, and is copied. Of a peer that is mapped it is @base
- * and @length that count. Collective, like share; all stays mapped and registered until the
- * window is destroyed.
+ * The same for memory of which this rank knows the addresses already: @table has an entry for
+ * each rank, as oriel_region_table() fills it, and is copied. For a mapped peer only @base and
+ * @length count. Collective, like share; all stays mapped and registered until the window is
+ * destroyed.
  */
 enum oriel_status oriel_window_share_table(struct oriel_window *window,
 					   const struct oriel_dev_buffer *table, uint32_t *buffer);
@@ -105,20 +103,19 @@ enum oriel_status oriel_window_device(const struct oriel_window *window,
 
 /*
  * Local queries. ORIEL_ERR_RANGE for a rank or buffer that does not exist.
- * oriel_window_buffer() takes NULL for a @length that does not interest.
+ * oriel_window_buffer() takes NULL for a @length that is not needed.
  */
 enum oriel_status oriel_window_buffer(const struct oriel_window *window, uint32_t buffer,
 				      void **address, size_t *length); /* of this rank */
 enum oriel_status oriel_window_peer_length(const struct oriel_window *window, unsigned peer,
 					   uint32_t buffer, size_t *length);
-/* Where this rank sees place @at of @peer; ORIEL_ERR_NO_PATH if not mapped. */
+/* This rank's address of offset @at of @peer; ORIEL_ERR_NO_PATH if not mapped. */
 enum oriel_status oriel_window_peer_address(const struct oriel_window *window, unsigned peer,
 					    uint64_t at, void **address);
 
 /*
- * The first refused arguments of a device function since the last call, taken
- * out of the window; ORIEL_AGAIN if there are none. The text goes to
- * oriel_last_error(). Any thread.
+ * The first rejected arguments of a device function since the last call, taken out of the
+ * window; ORIEL_AGAIN if there are none. The text goes to oriel_last_error(). Any thread.
  */
 enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault);
 
@@ -126,25 +123,24 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  * The operations of oriel/dev.h for a host thread. Failures leave a text behind
  * oriel_last_error(). Waits: 0 = the communicator's timeout.
  *
- * Window in host memory: done by the calling thread, now; @stream is NULL
- * (ORIEL_ERR_INVALID else). ORIEL_ERR_ACCESS: an adapter is to read, or write, memory of the
- * caller whose ends, or holes in between, it may not; nothing was posted or broken.
+ * Window in host memory: the calling thread does the operation, now; @stream is NULL
+ * (ORIEL_ERR_INVALID else). ORIEL_ERR_ACCESS: a NIC would read, or write, memory of the caller
+ * of which it may not access the ends, or holes in between; nothing was posted or broken.
  *
- * Window on a GPU: posted to @stream, a stream of the context of the communicator,
- * and done in its order; what was captured is done at each launch of the graph.
- * Nothing here waits for the GPU. The memory of the caller stays his until then,
- * and is reached by the GPU, of it or pinned, where kernels copy (send, recv) and
- * where a result goes (fetch_add, read_signal, read_counter); a result is aligned
- * to 8 bytes. @stream is not NULL
- * (ORIEL_ERR_INVALID; cudaStreamLegacy is the default one). Arguments are looked
- * at now; of what fails later nobody can be told, so it breaks the communicator,
- * a wait whose limit has passed among it, the caller's own as well. Several streams
- * may operate at once, on signals, counters, slots and channels of their own.
+ * Window on a GPU: the operation is posted to @stream, a stream of the context of the
+ * communicator, and done in its order; a captured operation is done at each launch of the
+ * graph. Nothing here waits for the GPU. The memory of the caller stays the caller's until
+ * then, and the GPU reaches it (its own memory, or pinned memory), if kernels copy (send, recv)
+ * and for a result (fetch_add, read_signal, read_counter); a result is aligned to 8 bytes.
+ * @stream is not NULL (ORIEL_ERR_INVALID; cudaStreamLegacy is the default one). Arguments are
+ * checked now; a later failure cannot be reported to any caller, so it breaks the communicator,
+ * a wait whose limit has passed among it, the caller's own as well. Several streams may operate
+ * at once, on signals, counters, slots and channels of their own.
  *
- * Counters (see oriel/dev/counter.h) tell when the source of a put may be reused;
- * until then it may not. oriel_window_drain() and oriel_window_flush() wait for all
- * that was posted to any peer before, and for the counters that this raises: they then
- * have their final values, and oriel_window_reset_counter() is safe.
+ * Counters (see oriel/dev/counter.h) say when the source of a put may be reused; until then it
+ * may not. oriel_window_drain() and oriel_window_flush() wait for all that was posted to any
+ * peer before, and for the counters that this increments: they then have their final values,
+ * and oriel_window_reset_counter() is safe.
  */
 enum oriel_status oriel_window_put(struct oriel_window *window, unsigned peer, uint64_t to,
 				   const void *from, size_t length, void *stream);
@@ -177,11 +173,11 @@ enum oriel_status oriel_window_read_signal_from(struct oriel_window *window, uns
 						uint32_t id, uint64_t *value, void *stream);
 /*
  * Arrive at @slot, then wait for all ranks; the other two are its halves. Window in host
- * memory: after ORIEL_ERR_TIMEOUT by a limit of the caller's own the arrival stands, and
- * the same call made again, or oriel_window_barrier_wait(), continues the wait;
- * oriel_window_barrier_arrive() is refused with ORIEL_ERR_STATE until that has succeeded.
- * Window on a GPU: where the caller polls, it posts barrier_arrive, and barrier_wait when
- * the stream may wait.
+ * memory: after ORIEL_ERR_TIMEOUT by a limit of the caller's own the arrival stands, and the
+ * same call made again, or oriel_window_barrier_wait(), continues the wait;
+ * oriel_window_barrier_arrive() is rejected with ORIEL_ERR_STATE until that has succeeded.
+ * Window on a GPU: a caller that polls posts barrier_arrive, and barrier_wait when the stream
+ * may wait.
  */
 enum oriel_status oriel_window_barrier(struct oriel_window *window, uint32_t slot,
 				       uint64_t timeout_ns, void *stream);
@@ -217,10 +213,10 @@ enum oriel_status oriel_window_reset_counter(struct oriel_window *window, unsign
 					     uint32_t counter, void *stream);
 
 /*
- * Put the same bytes to place @to of every rank, this one among them unless that is
- * @from itself; put by put, or on a GPU by copy engines beside each other and beside
- * no kernel. There all ranks must be mapped (ORIEL_ERR_UNSUPPORTED), and one thread
- * at a time calls it for a window.
+ * Put the same bytes to offset @to of every rank, this one among them unless that is @from
+ * itself; put by put, or on a GPU by copy engines beside each other and beside no kernel. On a
+ * GPU all ranks must be mapped (ORIEL_ERR_UNSUPPORTED), and one thread at a time calls it for a
+ * window.
  */
 enum oriel_status oriel_window_put_all(struct oriel_window *window, uint64_t to, const void *from,
 				       size_t length, void *stream);
@@ -234,9 +230,9 @@ enum oriel_status oriel_window_put_each(struct oriel_window *window, uint64_t to
 
 /*
  * One execution of the device function of that name, with all of its @parts: see
- * oriel/dev/gather.h and oriel/dev/exchange.h. On a GPU a block has one part, and
- * @portions lie where kernels reach them; what is wrong with those then breaks the
- * communicator. What persistent collectives (oriel/allgather.h) are made of.
+ * oriel/dev/gather.h and oriel/dev/exchange.h. On a GPU a block has one part, and @layout lies
+ * where kernels reach it; an error in it then breaks the communicator. Persistent collectives
+ * (oriel/allgather.h) are made of these.
  */
 struct oriel_dev_gather;
 struct oriel_dev_alltoallv;
@@ -246,8 +242,8 @@ enum oriel_status oriel_window_broadcast(struct oriel_window *window,
 					 void *stream);
 enum oriel_status oriel_window_exchange(struct oriel_window *window,
 					const struct oriel_dev_gather *gather, uint32_t parts,
-					const void *from,
-					const struct oriel_dev_alltoallv *portions, void *stream);
+					const void *from, const struct oriel_dev_alltoallv *layout,
+					void *stream);
 enum oriel_status oriel_window_gather_lines(struct oriel_window *window,
 					    const struct oriel_dev_gather *gather, uint32_t parts,
 					    const void *from, size_t length, void *stream);
@@ -256,8 +252,8 @@ enum oriel_status oriel_window_gather_puts(struct oriel_window *window,
 					   const void *from, size_t length, void *stream);
 
 /*
- * Set all signals that were raised here, and the bases of wait_signal_next, to
- * 0. Local, while no rank raises any.
+ * Set all signals of this rank, and the bases of wait_signal_next, to 0. Local, while no rank
+ * signals this one.
  */
 enum oriel_status oriel_window_reset_signals(struct oriel_window *window, void *stream);
 

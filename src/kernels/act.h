@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each operation of ORI_KERNELS does with the fields of its call: one text for
- * kernels in streams and for threads of the host. Where a counter tells when bytes of
- * the caller's are his again it says so; else they are when this returns.
+ * The operation of each entry of ORI_KERNELS on the fields of its call: one text for kernels in
+ * streams (stream.cu) and for threads of the host (src/window). If a counter says when the
+ * caller may reuse its bytes, the function has it incremented; else they may be reused when
+ * this returns.
  */
 #ifndef ORI_KERNELS_ACT_H
 #define ORI_KERNELS_ACT_H
@@ -11,7 +12,7 @@
 
 #include "kernels/kernels.h"
 
-/* Of whom and where; @limit 0 is that of the handle. */
+/* The window and the group of an operation; @limit 0 is that of the handle. */
 struct ori_act {
 	const struct oriel_dev_window *w;
 	struct oriel_dev_group group;
@@ -22,7 +23,7 @@ struct ori_act {
 #define ORI_ACT(name) \
 	ORIEL_DEV int64_t ori_act_##name(const struct ori_act *a, const struct ori_kernel_call *c)
 
-/* The caller's memory is his again. */
+/* The caller may reuse its memory on return. */
 ORIEL_DEV int64_t ori_act_done(const struct ori_act *a, uint32_t peer, int64_t ticket)
 {
 	return ticket < 0 ? ticket : oriel_dev_wait_local(a->w, a->group, peer, ticket, 0);
@@ -196,7 +197,7 @@ ORI_ACT(broadcast)
 				   c->memory, c->length, a->limit);
 }
 
-/* What is wrong with lengths that are first known on a GPU breaks the communicator. */
+/* Wrong lengths that are first known on a GPU break the communicator. */
 ORIEL_DEV_COLD void ori_act_blame(struct oriel_dev_fault *blame,
 				  const struct oriel_dev_fault *found)
 {
@@ -208,7 +209,7 @@ ORIEL_DEV_COLD void ori_act_blame(struct oriel_dev_fault *blame,
 ORI_ACT(exchange)
 {
 	enum oriel_status status = oriel_dev_exchange(a->w, a->group, &c->gather, a->part, c->parts,
-						      c->memory, c->portions, a->limit);
+						      c->memory, c->layout, a->limit);
 
 	if ((status == ORIEL_ERR_MISMATCH || status == ORIEL_ERR_RANGE) &&
 	    a->w->blame != a->w->health && oriel_dev_is_leader(a->group))
@@ -217,8 +218,8 @@ ORI_ACT(exchange)
 }
 
 /*
- * A job of the host's thread, where streams have no operations for words: memory is
- * the word, NULL in the warm-up. The thread always ends what has begun.
+ * A job of the host's thread, where streams have no operations for words: memory is the word,
+ * NULL in the warm-up. The thread always ends a job that it has begun.
  */
 ORI_ACT(job_begin)
 {

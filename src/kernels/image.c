@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernels of the library as bytes: a fatbin that nvcc has made, linked in as it is. src/comm
+ * loads it through ori_kernels_image().
+ */
 #include "kernels/kernels.h"
 
 /* ORI_KERNELS_FILE is the fatbin, as the build has made it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device code of the library itself: operations of a window, one kernel each,
- * for streams of the host. Compiled by nvcc, carried along as bytes.
+ * Device code of the library itself: operations of a window, one kernel each, for streams of
+ * the host. Compiled by nvcc and stored in the library as bytes; src/window launches it.
  */
 #ifndef ORI_KERNELS_KERNELS_H
 #define ORI_KERNELS_KERNELS_H
@@ -51,9 +51,9 @@
 #define ORI_KERNEL_THREADS(number, name, threads) threads,
 enum ori_kernel { ORI_KERNELS(ORI_KERNEL_NUMBER) ORI_KERNEL_COUNT };
 
-/* What differs between two calls. Zero where an operation has no such argument. */
+/* The arguments that differ between two calls. Zero if an operation has no such argument. */
 struct ori_kernel_call {
-	uint64_t at;    /* place in a window */
+	uint64_t at;    /* offset in a window */
 	uint64_t value; /* to store, to add, to compare with, to wait for */
 	uint64_t length;
 	void *memory; /* of this rank, which the GPU reaches: source, target or result */
@@ -64,7 +64,7 @@ struct ori_kernel_call {
 	uint32_t parts; /* blocks, for those that are launched with several */
 	uint32_t reserved;
 	struct oriel_dev_gather gather;
-	const struct oriel_dev_alltoallv *portions; /* [ranks], which the GPU reaches */
+	const struct oriel_dev_alltoallv *layout; /* [ranks], which the GPU reaches */
 };
 
 /* A fatbin for every GPU that the library knows; NULL: built without nvcc. */

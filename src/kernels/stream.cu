@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of kernels.h. The host has looked at the arguments. There is nobody
- * to tell of a failure but the communicator: a wait takes its limit from the
- * handle, so that passing it breaks that. Plain C, also for the CPU: tests.
+ * The kernels of kernels.h, which src/window launches. The host has checked the arguments. A
+ * failure can be reported only through the communicator: a wait takes its limit from the
+ * handle, so that passing it breaks the communicator. Plain C, also for the CPU: tests.
  */
 #include "kernels/act.h"
 
@@ -12,7 +12,7 @@
 #define STREAM_KERNEL extern "C" __global__ void
 #define STREAM_PARTS(part, c) part = blockIdx.x;
 
-/* Launched before the kernel ahead of it in the stream has ended: waits for that. */
+/* Launched before the previous kernel in the stream has ended: waits for that. */
 ORIEL_DEV void stream_begin(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

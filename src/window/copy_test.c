@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests of the copy that GPU groups make (oriel/dev/copy.h), on the CPU: each thread of a group in
+ * turn, at all offsets.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +25,7 @@ static unsigned char byte_of(size_t i)
 /* Every thread of a group of @size does its part, to byte @to from byte @from of a block. */
 static void check_copy(uint32_t size, size_t to, size_t from, size_t length)
 {
-	/* No longer than needed, so that sanitizers see what is read beyond. */
+	/* Blocks of just these lengths, so that sanitizers see reads beyond. */
 	unsigned char *source = malloc(from + length + !length);
 	unsigned char *target = malloc(to + length + EDGE);
 	struct oriel_dev_group g = {0, size, ORIEL_DEV_BLOCK, 0, NULL};
@@ -52,7 +56,7 @@ static void check_places(uint32_t size, size_t length)
 			check_copy(size, to, from, length);
 }
 
-static void test_short_copies_are_right_in_all_places(void **state)
+static void test_short_copies_are_right_at_all_offsets(void **state)
 {
 	size_t length;
 
@@ -64,7 +68,7 @@ static void test_short_copies_are_right_in_all_places(void **state)
 	}
 }
 
-static void test_long_copies_are_right_in_all_places(void **state)
+static void test_long_copies_are_right_at_all_offsets(void **state)
 {
 	static const size_t lengths[] = {511, 512, 513, 1000, 2048, 4095, 4096, 8191, 8200, 20001};
 	size_t i;
@@ -77,8 +81,11 @@ static void test_long_copies_are_right_in_all_places(void **state)
 	}
 }
 
-/* Those of a block that take themselves for copiers are the first, as many as there are. */
-static void test_copiers_of_messages_agree(void **state)
+/*
+ * The threads of a block that are copiers by their own answer are the first, as many as
+ * counted.
+ */
+static void test_all_threads_agree_on_the_copiers_of_a_message(void **state)
 {
 	struct oriel_dev_group g = {0, 0, ORIEL_DEV_BLOCK, 0, NULL};
 	uint32_t length, size, copiers;
@@ -99,9 +106,9 @@ static void test_copiers_of_messages_agree(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_short_copies_are_right_in_all_places),
-		cmocka_unit_test(test_long_copies_are_right_in_all_places),
-		cmocka_unit_test(test_copiers_of_messages_agree),
+		cmocka_unit_test(test_short_copies_are_right_at_all_offsets),
+		cmocka_unit_test(test_long_copies_are_right_at_all_offsets),
+		cmocka_unit_test(test_all_threads_agree_on_the_copiers_of_a_message),
 	};
 
 	return cmocka_run_group_tests_name("copy", tests, NULL, NULL);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows: the collective creation, shared buffers and the destruction. Programs call it, and so do
+ * the collectives of src/coll.
+ */
 #include "window/window.h"
 
 #include <stddef.h>
@@ -16,7 +20,7 @@
 #define WINDOW_COUNT_MAX (1u << 20)
 #define WINDOW_CHANNEL_MAX (1u << 30)
 
-/* What ranks tell each other of a new window. Goes over the wire as it is. */
+/* The record that ranks exchange for a new window. Goes over the wire as it is. */
 struct window_join {
 	struct ori_offer offer; /* control segment; buffer 0 if the caller gave one */
 	struct ori_window_counts counts;
@@ -182,7 +186,10 @@ static void window_fill_device(struct oriel_window *w, const struct ori_window_c
 	d->blame = d->health;
 }
 
-/* The counters, which the own adapter raises, and memory that NICs read from. */
+/*
+ * Registers the counters, which this rank's NIC increments, and gets the keys of memory that
+ * NICs read.
+ */
 static enum oriel_status window_register(struct oriel_window *w)
 {
 	struct oriel_dev_window *d = &w->device;
@@ -198,7 +205,7 @@ static enum oriel_status window_register(struct oriel_window *w)
 				  &d->counter_rkeys);
 }
 
-/* The control segment and what follows it. */
+/* The control segment and the memory behind it. */
 static enum oriel_status window_alloc(struct oriel_window *w, uint64_t length, unsigned flags)
 {
 	if (w->gpu)
@@ -206,7 +213,7 @@ static enum oriel_status window_alloc(struct oriel_window *w, uint64_t length, u
 	return ori_mem_alloc(length, flags & ORIEL_WINDOW_HUGE ? ORIEL_MEMORY_HUGE : 0, &w->mem);
 }
 
-/* Local: memory, tables and what this rank tells the others. */
+/* Local: memory, tables and the record for the other ranks. */
 static enum oriel_status window_prepare(struct oriel_window *w,
 					const struct oriel_window_attr *caller, uint32_t number,
 					struct window_join *join, struct ori_offering *offering)
@@ -242,7 +249,7 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 			       offering);
 }
 
-/* Do all ranks want the same window? All come to the same answer. */
+/* Do all ranks want the same window? All ranks get the same answer. */
 static enum oriel_status window_compare(struct oriel_window *w, const struct window_join *joins)
 {
 	struct ori_window_counts first = joins[0].counts, other;
@@ -276,7 +283,7 @@ static enum oriel_status window_compare(struct oriel_window *w, const struct win
 	return ORIEL_OK;
 }
 
-/* Is what @peer offered as long as its own numbers say? */
+/* Is the offer of @peer as long as its own numbers say? */
 static enum oriel_status window_check_join(const struct oriel_window *w, unsigned peer,
 					   const struct window_join *join, uint64_t control_length)
 {
@@ -299,7 +306,7 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 
 	if (w->peers[peer].path != ORIEL_PATH_RDMA)
 		return;
-	w->peers[peer].finds_own = ori_links_find_own(w->comm);
+	w->peers[peer].has_own_keys = ori_links_find_own(w->comm);
 	w->peers[peer].link =
 		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
 	w->peers[peer].control_rkeys = control.rkeys;
@@ -308,7 +315,7 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 	buffer->address = given.address;
 	if (join->offer.blob[1].length)
 		return;
-	/* Allocated by its window, it lies behind the control segment. */
+	/* A buffer allocated by its window lies behind the control segment. */
 	buffer->rkeys = control.rkeys;
 	buffer->address = control_length;
 }
@@ -329,7 +336,7 @@ static void window_fill_peer(struct oriel_window *w, unsigned peer, uint64_t len
 		buffer->base = control + control_length;
 }
 
-/* What is posted here names own memory by other keys than peers do. */
+/* Posts of this rank name its own memory by other keys than peers do. */
 static void window_fill_own(struct oriel_dev_buffer *own, const struct ori_rdma_mr *mr,
 			    uint64_t offset)
 {
@@ -362,8 +369,9 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 		window_fill_own(&w->table[w->comm->rank], offering->mr[1], 0);
 	else
 		window_fill_own(&w->table[w->comm->rank], offering->mr[0], control_length);
-	ori_window_near(&w->device, w->gpu ? w->comm->gpu_ways.domain[0] : w->comm->domain[0],
-			w->peers, w->table);
+	ori_window_fill_inline(&w->device,
+			       w->gpu ? w->comm->gpu_ways.domain[0] : w->comm->domain[0], w->peers,
+			       w->table);
 	ori_window_gpu_mark(w);
 	w->shared = 1;
 	return ori_window_gpu_publish(w, 0, w->device.buffers);
@@ -399,7 +407,7 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 	return status;
 }
 
-/* No memory even for the object: the others still wait for this rank's record. */
+/* There is no memory even for the object: the other ranks still wait for this rank's record. */
 static enum oriel_status window_decline(struct oriel_comm *comm)
 {
 	struct window_join mine = {0};
@@ -415,9 +423,9 @@ static enum oriel_status window_decline(struct oriel_comm *comm)
 }
 
 /*
- * Signals and arrivals of peers still come into the file of the control segment: without a view
- * of it no wait of the child ends well by chance. Buffer 0 behind it stays readable, unless
- * pages are too large to part the two.
+ * Signals and arrivals of peers still reach the file of the control segment: without a view of
+ * it no wait of the child succeeds by chance. Buffer 0 behind it stays readable, unless pages
+ * are too large to separate the two.
  */
 static void window_fork_one(void *object)
 {
@@ -474,8 +482,8 @@ void oriel_window_destroy(struct oriel_window *w)
 		return;
 	comm = w->comm;
 	/*
-	 * A broken communicator does not wait: what peers still map stays theirs.
-	 * What is under way through a NIC would find its key gone at the peer.
+	 * A broken communicator does not wait: memory that peers still map stays theirs.
+	 * Operations under way through a NIC would find their key invalid at the peer.
 	 */
 	number = w->device.number;
 	if (w->gpu || comm->is_disordered)
@@ -486,8 +494,9 @@ void oriel_window_destroy(struct oriel_window *w)
 	is_gpu = w->gpu != NULL;
 	window_free(w);
 	/*
-	 * To free memory of a GPU may wait for all that it has to do, for other threads of this
-	 * process as well: nobody begins anything that would wait for a rank that is still here.
+	 * Freeing memory of a GPU may wait for all of its work, also for that of other threads
+	 * of this process: no rank begins anything that would wait for a rank that is still in
+	 * this call.
 	 */
 	if (is_gpu)
 		ori_comm_meet(comm, ORI_CALL_WINDOW_DESTROY, number);
@@ -504,13 +513,15 @@ static void window_fill_row(struct oriel_window *w, uint32_t number, const struc
 		row[peer].rkeys = remotes[peer].rkeys;
 		row[peer].address = remotes[peer].address;
 		row[peer].base = maps[peer].address;
-		/* Empty, or not mapped: an address that is none of its own, never used. */
+		/*
+		 * Empty, or not mapped: the address is not that of the buffer and never used.
+		 */
 		if (!maps[peer].address)
 			row[peer].base = w->device.control;
 	}
 }
 
-/* The same on all ranks, which have shared the same number. */
+/* All ranks have shared the same number, so all get the same answer. */
 static enum oriel_status window_check_room(const struct oriel_window *w)
 {
 	if (w->shared < w->device.buffers)
@@ -519,7 +530,9 @@ static enum oriel_status window_check_room(const struct oriel_window *w)
 			w->device.buffers);
 }
 
-/* The row of the next buffer is there. On GPUs one more thing can fail, which takes the number. */
+/*
+ * The row of the next buffer is filled. On GPUs one more call can fail, which takes the number.
+ */
 static enum oriel_status window_add_row(struct oriel_window *w, uint32_t *buffer)
 {
 	uint32_t number = w->shared;
@@ -571,7 +584,7 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 	return window_add_row(w, buffer);
 }
 
-/* Of what lies on a GPU as much as can be seen here: the memory of this rank. */
+/* For memory on a GPU the check covers what this rank can see: its own memory. */
 static enum oriel_status window_check_table(const struct oriel_window *w,
 					    const struct oriel_dev_buffer *table)
 {

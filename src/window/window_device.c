@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flat handle: where everything lies, and what the host reads back from it. */
+/*
+ * The flat handle: the layout of segments and state, and the texts of the records that the host
+ * reads back from it. window.c calls it.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,8 +74,9 @@ void ori_window_place_state(struct oriel_dev_window *d, char *at)
 	d->receivers = (void *)at;
 }
 
-void ori_window_near(struct oriel_dev_window *device, uint32_t first,
-		     const struct oriel_dev_peer *peers, const struct oriel_dev_buffer *table)
+void ori_window_fill_inline(struct oriel_dev_window *device, uint32_t first,
+			    const struct oriel_dev_peer *peers,
+			    const struct oriel_dev_buffer *table)
 {
 	uint32_t rank;
 
@@ -93,7 +97,7 @@ void ori_window_near(struct oriel_dev_window *device, uint32_t first,
 
 enum oriel_status ori_window_open_state(struct oriel_window *window)
 {
-	/* Whole pages: adapters know the words at the beginning from address 0 on. */
+	/* Whole pages: NICs know the words at the beginning from address 0 on. */
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t length = ori_window_state_length(&window->device) + page;
 
@@ -147,7 +151,7 @@ static const char *fault_form(uint64_t form)
 	case ORIEL_DEV_FORM_LL128:
 		return "messages of LL128";
 	}
-	return "what nobody knows";
+	return "an unknown form";
 }
 
 static const char *fault_noun(const struct oriel_dev_fault *fault)
@@ -238,8 +242,8 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 			 fault_form(fault->expected));
 	else if (fault->status == ORIEL_ERR_STATE && fault_is_about_barrier(fault))
 		snprintf(text, length,
-			 "%s: slot %u: the last arrival is still to be waited for: a limit passed "
-			 "before all had arrived",
+			 "%s: slot %u: the last arrival is still pending, since a limit passed "
+			 "before all ranks had arrived; wait for it first",
 			 what, fault->id);
 	else if (fault->status == ORIEL_ERR_STATE)
 		snprintf(text, length, "%s: buffer %u of rank %u is not shared", what, fault->id,
@@ -261,20 +265,20 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault)
 {
 	enum oriel_status status = ori_handle_check(window, ORI_HANDLE_WINDOW, __func__);
-	struct oriel_dev_fault *place;
+	struct oriel_dev_fault *record;
 	char text[192];
 
 	if (status != ORIEL_OK)
 		return status;
-	place = window->device.fault;
-	if (oriel_dev_load_acquire32(&place->state) != ORIEL_DEV_FAULT_FULL)
+	record = window->device.fault;
+	if (oriel_dev_load_acquire32(&record->state) != ORIEL_DEV_FAULT_FULL)
 		return ORIEL_AGAIN;
-	/* One taker: whoever moves it back to WRITING owns the record. */
-	if (!oriel_dev_swap_acq_rel32_gpu(&place->state, ORIEL_DEV_FAULT_FULL,
+	/* The thread that moves it back to WRITING owns the record. */
+	if (!oriel_dev_swap_acq_rel32_gpu(&record->state, ORIEL_DEV_FAULT_FULL,
 					  ORIEL_DEV_FAULT_WRITING))
 		return ORIEL_AGAIN;
-	*fault = oriel_dev_fault_copy(place);
-	oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_EMPTY);
+	*fault = oriel_dev_fault_copy(record);
+	oriel_dev_store_release32(&record->state, ORIEL_DEV_FAULT_EMPTY);
 	ori_window_fault_text(&window->device, fault, text, sizeof(text));
 	ori_fail((enum oriel_status)fault->status, "%s", text);
 	return ORIEL_OK;

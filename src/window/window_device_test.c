@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests of the flat handle (window_device.c): the layout of a control segment, the texts of records
+ * and the inline peers.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +41,7 @@ static void mark(char *segment, uint64_t total, uint64_t at, uint64_t length)
 	}
 }
 
-static uint64_t place(const char *segment, const void *word)
+static uint64_t offset_of(const char *segment, const void *word)
 {
 	return (uint64_t)((const char *)word - segment);
 }
@@ -56,22 +60,23 @@ static void check_layout(uint32_t ranks, uint32_t count)
 			void *arrival = oriel_mapped_arrival(&d, segment, d.arrivals_at, rank, id);
 			void *pair = oriel_mapped_arrival(&d, segment, d.pairs_at, rank, id);
 
-			mark(segment, total, place(segment, oriel_mapped_inbox(&d, rank, id)), 8);
-			mark(segment, total, place(segment, arrival), 8);
-			mark(segment, total, place(segment, pair), 8);
+			mark(segment, total, offset_of(segment, oriel_mapped_inbox(&d, rank, id)),
+			     8);
+			mark(segment, total, offset_of(segment, arrival), 8);
+			mark(segment, total, offset_of(segment, pair), 8);
 			mark(segment, total,
-			     place(segment, oriel_mapped_channel(&d, segment, rank, id)),
+			     offset_of(segment, oriel_mapped_channel(&d, segment, rank, id)),
 			     sizeof(struct oriel_dev_channel));
 			mark(segment, total,
-			     place(segment, oriel_mapped_staging(&d, segment, rank, id)), 4096);
+			     offset_of(segment, oriel_mapped_staging(&d, segment, rank, id)), 4096);
 		}
 	}
 	for (id = 0; id < count; id++)
-		mark(segment, total, place(segment, oriel_mapped_flat(&d, segment, id)), 128);
+		mark(segment, total, offset_of(segment, oriel_mapped_flat(&d, segment, id)), 128);
 	free(segment);
 }
 
-static void test_nothing_in_a_control_segment_overlaps(void **state)
+static void test_the_parts_of_a_control_segment_do_not_overlap(void **state)
 {
 	(void)state;
 	check_layout(1, 1);
@@ -80,7 +85,7 @@ static void test_nothing_in_a_control_segment_overlaps(void **state)
 	check_layout(5, 2);
 }
 
-static void test_rows_of_ranks_share_no_line(void **state)
+static void test_the_rows_of_two_ranks_share_no_line(void **state)
 {
 	struct oriel_dev_window d = make_device(4, 3);
 
@@ -91,7 +96,7 @@ static void test_rows_of_ranks_share_no_line(void **state)
 	assert_true(d.signal_stride >= ORIEL_DEV_LINE);
 }
 
-static void test_a_window_may_have_none_of_anything(void **state)
+static void test_a_window_may_have_zero_of_each_object(void **state)
 {
 	struct oriel_dev_window d = make_device(4, 0);
 
@@ -108,7 +113,7 @@ static void expect_text(struct oriel_dev_fault fault, const char *expected)
 	assert_string_equal(text, expected);
 }
 
-static void test_texts_name_what_and_who(void **state)
+static void test_a_text_names_the_operation_and_the_rank(void **state)
 {
 	struct oriel_dev_fault fault = {.status = ORIEL_ERR_RANGE, .what = ORIEL_DEV_PUT};
 
@@ -158,7 +163,7 @@ static void test_texts_name_what_and_who(void **state)
 	expect_text(fault, "put: buffer 7 of rank 1 is not shared");
 }
 
-static void expect_near(uint32_t ranks, uint32_t first, uint32_t count)
+static void expect_inline(uint32_t ranks, uint32_t first, uint32_t count)
 {
 	struct oriel_dev_window d = make_device(ranks, 1);
 	struct oriel_dev_buffer table[20] = {{0}};
@@ -175,41 +180,41 @@ static void expect_near(uint32_t ranks, uint32_t first, uint32_t count)
 		table[i].base = memory + i;
 		table[i].length = 100 + i;
 	}
-	ori_window_near(&d, first, peers, table);
+	ori_window_fill_inline(&d, first, peers, table);
 	for (i = 0; i < ORIEL_DEV_INLINE_PEERS; i++) {
-		const struct oriel_dev_inline_peer *near =
+		const struct oriel_dev_inline_peer *entry =
 			&d.inline_peers[(first + i) % ORIEL_DEV_INLINE_PEERS];
 		bool is_there = i < count;
 
-		assert_ptr_equal(near->control, is_there ? &words[first + i] : NULL);
-		assert_ptr_equal(near->signals,
-				 is_there ? near->control + d.rank * d.signal_stride : NULL);
-		assert_ptr_equal(near->base, is_there ? memory + first + i : NULL);
-		assert_int_equal(near->length, is_there ? 100 + first + i : 0);
-		assert_int_equal(near->mark, is_there ? ORIEL_DEV_MARK + (first + i) % 4 : 0);
-		assert_int_equal(near->rank, is_there ? first + i : 0);
+		assert_ptr_equal(entry->control, is_there ? &words[first + i] : NULL);
+		assert_ptr_equal(entry->signals,
+				 is_there ? entry->control + d.rank * d.signal_stride : NULL);
+		assert_ptr_equal(entry->base, is_there ? memory + first + i : NULL);
+		assert_int_equal(entry->length, is_there ? 100 + first + i : 0);
+		assert_int_equal(entry->mark, is_there ? ORIEL_DEV_MARK + (first + i) % 4 : 0);
+		assert_int_equal(entry->rank, is_there ? first + i : 0);
 	}
 }
 
-static void test_near_ranks_are_as_in_the_tables(void **state)
+static void test_inline_peers_are_as_in_the_tables(void **state)
 {
 	(void)state;
-	expect_near(1, 0, 1);
-	expect_near(4, 2, 2);
-	expect_near(8, 0, 8);
-	expect_near(20, 0, 8);
-	expect_near(20, 8, 8);
-	expect_near(20, 13, 7);
+	expect_inline(1, 0, 1);
+	expect_inline(4, 2, 2);
+	expect_inline(8, 0, 8);
+	expect_inline(20, 0, 8);
+	expect_inline(20, 8, 8);
+	expect_inline(20, 13, 7);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nothing_in_a_control_segment_overlaps),
-		cmocka_unit_test(test_rows_of_ranks_share_no_line),
-		cmocka_unit_test(test_a_window_may_have_none_of_anything),
-		cmocka_unit_test(test_texts_name_what_and_who),
-		cmocka_unit_test(test_near_ranks_are_as_in_the_tables),
+		cmocka_unit_test(test_the_parts_of_a_control_segment_do_not_overlap),
+		cmocka_unit_test(test_the_rows_of_two_ranks_share_no_line),
+		cmocka_unit_test(test_a_window_may_have_zero_of_each_object),
+		cmocka_unit_test(test_a_text_names_the_operation_and_the_rank),
+		cmocka_unit_test(test_inline_peers_are_as_in_the_tables),
 	};
 
 	return cmocka_run_group_tests_name("window_device", tests, NULL, NULL);

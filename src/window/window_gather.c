@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all ranks do together with a window, beside barriers. */
+/*
+ * Operations that all ranks do together with a window, beside barriers. Programs call them, and
+ * so do the collectives of src/coll.
+ */
 #include "base/error.h"
 #include "kernels/act.h"
 #include "window/window.h"
 
-/* Of what lies @stride apart each rank its own. */
+/* Each rank gets its own bytes, @stride apart. */
 static enum oriel_status gather_put_each(struct oriel_window *w, uint64_t to, const void *from,
 					 size_t stride, size_t length, void *stream,
 					 const char *call)
@@ -58,7 +61,7 @@ static enum oriel_status gather_check(const struct oriel_window *w, uint32_t par
 	return w->gpu ? ORIEL_OK : ori_comm_check(w->comm);
 }
 
-/* What device functions have returned to a host thread, with a text. */
+/* Gives the status that device functions returned to a host thread a text. */
 static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status status)
 {
 	struct oriel_dev_fault fault;
@@ -71,7 +74,7 @@ static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status st
 			oriel_status_text(status));
 }
 
-/* All parts, by @kernel or one after the other by @act. */
+/* Runs all parts, by @kernel or one after the other by @act. */
 static enum oriel_status
 gather_parts(struct oriel_window *w, enum ori_kernel kernel,
 	     int64_t (*act)(const struct ori_act *a, const struct ori_kernel_call *c),
@@ -134,11 +137,11 @@ enum oriel_status oriel_window_broadcast(struct oriel_window *w,
 
 enum oriel_status oriel_window_exchange(struct oriel_window *w,
 					const struct oriel_dev_gather *gather, uint32_t parts,
-					const void *from,
-					const struct oriel_dev_alltoallv *portions, void *stream)
+					const void *from, const struct oriel_dev_alltoallv *layout,
+					void *stream)
 {
 	struct ori_kernel_call call = gather_call(gather, parts, from, 0);
 
-	call.portions = portions;
+	call.layout = layout;
 	return gather_parts(w, ORI_KERNEL_EXCHANGE, ori_act_exchange, &call, stream, __func__);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows in GPU memory: what the handle points to lies there, the host keeps a copy. */
+/*
+ * Windows in GPU memory: the memory behind the handle's pointers lies there, and the host keeps
+ * a copy. window.c calls it.
+ */
 #include "window/window.h"
 
 #include "base/config.h"
@@ -66,8 +69,8 @@ enum oriel_status ori_window_gpu_publish(struct oriel_window *w, uint32_t buffer
 }
 
 /*
- * Kernels reach memory of GPUs by NVLink or as their own, else the path is not
- * mapped; memory of the host they reach by PCIe, which cuts lines to pieces.
+ * Kernels reach memory of GPUs by NVLink or as their own, else the path is not mapped; they
+ * reach memory of the host by PCIe, which splits lines.
  */
 void ori_window_gpu_mark(struct oriel_window *w)
 {
@@ -80,7 +83,7 @@ void ori_window_gpu_mark(struct oriel_window *w)
 
 		if (!d->inline_peers[i].mark)
 			continue;
-		/* One allocated by its window lies behind the control segment. */
+		/* A buffer allocated by its window lies behind the control segment. */
 		if (!map->address)
 			map = &w->control[rank];
 		if (w->gpu && map->address && ori_mapping_is_gpu(map))

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of oriel/dev.h for a host thread: the same code, with a text. */
+/*
+ * The operations of oriel/dev.h for a host thread: the same code, with a text. Programs call
+ * them.
+ */
 #include "base/error.h"
 #include "base/touch.h"
 #include "kernels/act.h"
 #include "window/window.h"
 
 /*
- * One operation of a host thread: a handle of its own, so that refused
- * arguments are told to the thread that passed them.
+ * One operation of a host thread: it has a handle of its own, so that rejected arguments are
+ * reported to the thread that passed them.
  */
 struct host_call {
 	struct oriel_dev_window device;
@@ -31,7 +34,7 @@ static enum oriel_status host_begin(struct host_call *call, const struct oriel_w
 #define HOST_NAME(number, name, threads) #name,
 static const char *const host_names[] = {ORI_KERNELS(HOST_NAME)};
 
-/* Does it want memory of the caller's also where it has no length? */
+/* Does the operation use memory of the caller's although it has no length? */
 static inline bool host_wants_word(enum ori_kernel kernel)
 {
 	return kernel == ORI_KERNEL_FETCH_ADD || kernel == ORI_KERNEL_READ_SIGNAL ||
@@ -45,20 +48,23 @@ static __attribute__((cold, noinline)) enum oriel_status host_null(const struct 
 			host_names[kernel], w->device.number);
 }
 
-/* It says who it does not reach, or nothing where it needs all. */
+/*
+ * The text names the rank that is not reached, or the window if the operation needs all ranks.
+ */
 static enum oriel_status host_unreached(const struct oriel_window *w, enum ori_kernel kernel,
 					unsigned peer)
 {
 	if (kernel == ORI_KERNEL_BARRIER || kernel == ORI_KERNEL_BARRIER_ARRIVE ||
 	    kernel == ORI_KERNEL_SIGNAL_ALL)
 		return ori_fail(ORIEL_ERR_NO_PATH,
-				"window %u is sparse and not all that it is to reach is connected",
+				"window %u is sparse, and a rank is not connected that this must "
+				"reach: call oriel_comm_connect() before",
 				w->device.number);
 	return ori_fail(ORIEL_ERR_NO_PATH, "window %u: rank %u is not connected to rank %u",
 			w->device.number, peer, w->device.rank);
 }
 
-/* What the device function returned, with its text. */
+/* Gives the status that the device function returned its text. */
 static enum oriel_status host_failed(const struct host_call *call, const struct oriel_window *w,
 				     enum ori_kernel kernel, unsigned peer,
 				     enum oriel_status failure)
@@ -79,7 +85,7 @@ static enum oriel_status host_failed(const struct host_call *call, const struct 
 			oriel_status_text(failure));
 }
 
-/* Does an adapter read or write the caller's memory, if the peer is reached by one? */
+/* Does a NIC read or write the caller's memory, if the peer is reached by one? */
 static inline bool host_names_memory(enum ori_kernel kernel)
 {
 	return kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET ||
@@ -87,7 +93,7 @@ static inline bool host_names_memory(enum ori_kernel kernel)
 	       kernel == ORI_KERNEL_PUT_SIGNAL_COUNTER || kernel == ORI_KERNEL_SEND;
 }
 
-/* Memory that the window holds is there. */
+/* Memory that the window holds is accessible. */
 static bool host_is_of_window(const struct oriel_window *w, const struct ori_kernel_call *c)
 {
 	const struct oriel_dev_buffer *own = &w->table[w->device.rank];
@@ -103,8 +109,8 @@ static bool host_is_of_window(const struct oriel_window *w, const struct ori_ker
 }
 
 /*
- * A queue ends where its adapter finds what it may not touch, so that is found before
- * anything is posted.
+ * A queue fails when its NIC finds memory that it may not access, so this check finds that
+ * before anything is posted.
  */
 static __attribute__((noinline)) enum oriel_status
 host_check_memory(const struct oriel_window *w, enum ori_kernel kernel,
@@ -128,25 +134,25 @@ host_check_memory(const struct oriel_window *w, enum ori_kernel kernel,
 typedef int64_t host_act(const struct ori_act *act, const struct ori_kernel_call *c);
 
 /*
- * An operation here and now, or in @stream. Inlined where it is called, so that @act
- * is, too, and takes what @c says from registers.
+ * Runs an operation now, on this thread, or posts it to @stream. Inlined in its caller, so that
+ * @act is, too, and takes the fields of @c from registers.
  */
 static inline __attribute__((always_inline)) enum oriel_status
 host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, host_act *act,
 	 const struct ori_kernel_call *c, uint64_t timeout_ns, void *stream)
 {
 	struct host_call call;
-	const struct ori_act here = {&call.device, oriel_dev_thread(), 0, timeout_ns};
+	const struct ori_act local = {&call.device, oriel_dev_thread(), 0, timeout_ns};
 	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, call_name);
 	int64_t result;
 
 	if (status != ORIEL_OK)
 		return status;
 	if (w->gpu) {
-		/* A copy, so that on the way below @c need not be in memory. */
-		const struct ori_kernel_call there = *c;
+		/* A copy, so that the code below does not need @c in memory. */
+		const struct ori_kernel_call copy = *c;
 
-		return ori_window_stream_call(w, kernel, &there, timeout_ns, stream);
+		return ori_window_stream_call(w, kernel, &copy, timeout_ns, stream);
 	}
 	if (!c->memory && (c->length || host_wants_word(kernel)))
 		return host_null(w, kernel);
@@ -155,12 +161,12 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 		status = host_check_memory(w, kernel, c);
 	if (status != ORIEL_OK)
 		return status;
-	result = act(&here, c);
+	result = act(&local, c);
 	return result >= 0 ? ORIEL_OK
 			   : host_failed(&call, w, kernel, c->peer, (enum oriel_status)result);
 }
 
-/* In a stream these are done in its order; here they are on return. */
+/* In a stream these are done in its order; on this thread they are done on return. */
 static inline int64_t host_put_value(const struct ori_act *act, const struct ori_kernel_call *c)
 {
 	return ori_act_done(act, c->peer, ori_act_put_value(act, c));
@@ -442,16 +448,16 @@ enum oriel_status oriel_window_buffer(const struct oriel_window *w, uint32_t buf
 				      size_t *length)
 {
 	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
-	const struct oriel_dev_buffer *place;
+	const struct oriel_dev_buffer *entry;
 
 	if (status == ORIEL_OK)
 		status = host_check(w, w->device.rank, buffer);
 	if (status != ORIEL_OK)
 		return status;
-	place = &w->table[(size_t)buffer * w->device.ranks + w->device.rank];
-	*address = place->base;
+	entry = &w->table[(size_t)buffer * w->device.ranks + w->device.rank];
+	*address = entry->base;
 	if (length)
-		*length = place->length;
+		*length = entry->length;
 	return ORIEL_OK;
 }
 
@@ -473,21 +479,21 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 	uint32_t buffer = (uint32_t)(at >> ORIEL_AT_BITS);
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
 	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
-	const struct oriel_dev_buffer *place;
+	const struct oriel_dev_buffer *entry;
 
 	if (status == ORIEL_OK)
 		status = host_check(w, peer, buffer);
 	if (status != ORIEL_OK)
 		return status;
-	place = &w->table[(size_t)buffer * w->device.ranks + peer];
-	if (offset >= place->length)
+	entry = &w->table[(size_t)buffer * w->device.ranks + peer];
+	if (offset >= entry->length)
 		return ori_fail(ORIEL_ERR_RANGE, "byte %llu of %llu in buffer %u of rank %u",
-				(unsigned long long)offset, (unsigned long long)place->length,
+				(unsigned long long)offset, (unsigned long long)entry->length,
 				buffer, peer);
-	/* Not by the handle: its tables may lie on a GPU. */
+	/* By the host's table: those of the handle may lie on a GPU. */
 	if (w->peers[peer].path == ORIEL_PATH_RDMA)
 		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", peer,
 				w->device.rank);
-	*address = place->base + offset;
+	*address = entry->base + offset;
 	return ORIEL_OK;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations in streams: bytes go by the copy engines, all that has an order or an
- * atomic in it by a kernel. A copy is complete at the peer before what comes after
- * it in the stream begins, so a signal behind it covers it. Few bytes with a signal
- * go by one kernel, and all bytes for an adapter, which only kernels ask.
+ * Operations in streams: copy engines move bytes, and a kernel does everything that has an
+ * order or an atomic in it. A copy is complete at the peer before the next operation in the
+ * stream begins, so a signal behind it covers it. A kernel moves few bytes with a signal, and
+ * all bytes for a NIC, to which only kernels post. window_host.c calls it.
  */
 #include <oriel/dev/exchange.h>
 
@@ -26,8 +26,8 @@ static enum oriel_status stream_begin(const struct oriel_window *w, const void *
 	return ori_comm_check(w->comm);
 }
 
-/* An argument is wrong, told as kernels tell it. */
-static enum oriel_status stream_refuse(const struct oriel_window *w,
+/* Rejects an argument with the text that kernels would leave. */
+static enum oriel_status stream_reject(const struct oriel_window *w,
 				       const struct oriel_dev_fault *fault)
 {
 	char text[192];
@@ -45,10 +45,10 @@ static enum oriel_status stream_check_peer(const struct oriel_window *w, enum or
 					.expected = w->device.ranks,
 					.seen = peer};
 
-	return peer < w->device.ranks ? ORIEL_OK : stream_refuse(w, &fault);
+	return peer < w->device.ranks ? ORIEL_OK : stream_reject(w, &fault);
 }
 
-/* The rank itself is nobody to wait for. */
+/* A rank does not wait for itself. */
 static enum oriel_status stream_check_other(const struct oriel_window *w, enum oriel_dev_what what,
 					    unsigned peer)
 {
@@ -56,7 +56,7 @@ static enum oriel_status stream_check_other(const struct oriel_window *w, enum o
 	enum oriel_status status = stream_check_peer(w, what, peer);
 
 	if (status == ORIEL_OK && peer == w->device.rank)
-		return stream_refuse(w, &fault);
+		return stream_reject(w, &fault);
 	return status;
 }
 
@@ -70,7 +70,7 @@ static enum oriel_status stream_check_id(const struct oriel_window *w, enum orie
 					.expected = limit,
 					.seen = id};
 
-	return id < limit ? ORIEL_OK : stream_refuse(w, &fault);
+	return id < limit ? ORIEL_OK : stream_reject(w, &fault);
 }
 
 static enum oriel_status stream_check_choice(const struct oriel_window *w, enum oriel_dev_what what,
@@ -81,11 +81,11 @@ static enum oriel_status stream_check_choice(const struct oriel_window *w, enum 
 					.peer = ORIEL_DEV_NO_RANK,
 					.seen = choice};
 
-	return choice <= last ? ORIEL_OK : stream_refuse(w, &fault);
+	return choice <= last ? ORIEL_OK : stream_reject(w, &fault);
 }
 
-/* Where @length bytes at @at of @peer lie. */
-static enum oriel_status stream_check_place(const struct oriel_window *w, enum oriel_dev_what what,
+/* Finds the @length bytes at @at of @peer. */
+static enum oriel_status stream_check_range(const struct oriel_window *w, enum oriel_dev_what what,
 					    unsigned peer, uint64_t at, size_t length, char **base)
 {
 	uint64_t offset = at & PLACE_OFFSET, end;
@@ -93,7 +93,7 @@ static enum oriel_status stream_check_place(const struct oriel_window *w, enum o
 					.what = what,
 					.peer = peer,
 					.id = (uint32_t)(at >> ORIEL_AT_BITS)};
-	const struct oriel_dev_buffer *place;
+	const struct oriel_dev_buffer *entry;
 	enum oriel_status status = stream_check_peer(w, what, peer);
 
 	if (status != ORIEL_OK)
@@ -101,19 +101,19 @@ static enum oriel_status stream_check_place(const struct oriel_window *w, enum o
 	fault.seen = fault.id;
 	fault.expected = w->device.buffers;
 	if (fault.id >= w->device.buffers)
-		return stream_refuse(w, &fault);
-	place = &w->table[(size_t)fault.id * w->device.ranks + peer];
+		return stream_reject(w, &fault);
+	entry = &w->table[(size_t)fault.id * w->device.ranks + peer];
 	fault.status = ORIEL_ERR_STATE;
-	if (fault.id && !place->base)
-		return stream_refuse(w, &fault);
+	if (fault.id && !entry->base)
+		return stream_reject(w, &fault);
 	if (__builtin_add_overflow(offset, length, &end))
 		end = UINT64_MAX;
 	fault.status = ORIEL_ERR_RANGE;
-	fault.expected = place->length;
+	fault.expected = entry->length;
 	fault.seen = end;
-	if (end > place->length)
-		return stream_refuse(w, &fault);
-	*base = place->base + offset;
+	if (end > entry->length)
+		return stream_reject(w, &fault);
+	*base = entry->base + offset;
 	return ORIEL_OK;
 }
 
@@ -128,9 +128,9 @@ static enum oriel_status stream_check_word(const struct oriel_window *w, enum or
 	enum oriel_status status;
 	char *base;
 
-	status = stream_check_place(w, what, peer, at, 8, &base);
+	status = stream_check_range(w, what, peer, at, 8, &base);
 	if (status == ORIEL_OK && ((uintptr_t)base | at) & 7)
-		return stream_refuse(w, &fault);
+		return stream_reject(w, &fault);
 	return status;
 }
 
@@ -149,15 +149,15 @@ static enum oriel_status stream_check_memory(const struct oriel_window *w, const
 				"%p is host memory that is not pinned, or of another GPU, which "
 				"kernels do not reach",
 				memory);
-	/* What they post to an adapter has to be known to that. */
+	/* Memory that kernels post to a NIC has to be registered with it. */
 	return status == ORIEL_OK ? ori_links_reach(w->comm, memory) : status;
 }
 
-/* One of them writes a number to @memory. */
+/* A kernel writes a number to @memory. */
 static enum oriel_status stream_check_result(const struct oriel_window *w, const void *memory)
 {
 	if (!memory || (uintptr_t)memory & 7)
-		return ori_fail(ORIEL_ERR_INVALID, "a result at %p, which is no aligned word",
+		return ori_fail(ORIEL_ERR_INVALID, "the result at %p is no aligned word of 8 bytes",
 				memory);
 	return stream_check_memory(w, memory, 8);
 }
@@ -173,7 +173,7 @@ static enum oriel_status stream_check_channel(const struct oriel_window *w,
 	return status == ORIEL_OK ? stream_check_memory(w, c->memory, c->length) : status;
 }
 
-/* Of a signal, which has no @peer where all are meant, and whose @op is at most @last. */
+/* Checks a signal, which has no @peer if all are meant, and whose @op is at most @last. */
 static enum oriel_status stream_check_signal(const struct oriel_window *w, enum oriel_dev_what what,
 					     const struct ori_kernel_call *c, bool has_peer,
 					     uint32_t last)
@@ -196,7 +196,7 @@ static enum oriel_status stream_check_counter(const struct oriel_window *w,
 	return status == ORIEL_OK ? stream_check_choice(w, what, c->op, ORIEL_LE) : status;
 }
 
-/* Of what @kernel is told, all but memory. */
+/* Checks all arguments of @kernel but memory. */
 static enum oriel_status stream_check(const struct oriel_window *w, enum ori_kernel kernel,
 				      const struct ori_kernel_call *c)
 {
@@ -253,7 +253,7 @@ static bool stream_has_result(enum ori_kernel kernel)
 	       kernel == ORI_KERNEL_READ_FROM || kernel == ORI_KERNEL_READ_COUNTER;
 }
 
-/* Are bytes of the caller's moved to a place in a window, or from there? */
+/* Does the operation move bytes of the caller's to an offset in a window, or from there? */
 static bool stream_moves(enum ori_kernel kernel)
 {
 	return kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET ||
@@ -261,7 +261,7 @@ static bool stream_moves(enum ori_kernel kernel)
 	       kernel == ORI_KERNEL_PUT_SIGNAL_COUNTER;
 }
 
-/* The default limit of the handle is the one whose passing breaks the communicator. */
+/* The default limit of the handle is the one that breaks the communicator when it passes. */
 static enum oriel_status stream_launch(const struct oriel_window *w, enum ori_kernel kernel,
 				       const struct ori_kernel_call *call, uint64_t timeout_ns,
 				       void *stream)
@@ -277,7 +277,7 @@ static enum oriel_status stream_launch(const struct oriel_window *w, enum ori_ke
 				   threads[kernel], arguments, stream);
 }
 
-/* Is one kernel to do all of it? */
+/* Does one kernel do all of it? */
 static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_kernel kernel,
 				       const struct ori_kernel_call *c, bool *is_kernel)
 {
@@ -286,7 +286,7 @@ static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_ke
 	*is_kernel = true;
 	if (!c->length)
 		return ORIEL_OK;
-	/* The kernel only names the memory, and the adapter reaches any that it knows. */
+	/* The kernel only names the memory, and the NIC reaches any that is registered. */
 	if (w->peers[c->peer].path == ORIEL_PATH_RDMA)
 		return ori_links_reach(w->comm, c->memory);
 	*is_kernel = false;
@@ -295,16 +295,16 @@ static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_ke
 	return w->gpu->ops->can_access(w->gpu, c->memory, is_kernel);
 }
 
-/* By an engine; then the kernel without a byte, for the rest. */
+/* An engine copies; then the kernel does the rest, without a byte. */
 static enum oriel_status stream_copy(const struct oriel_window *w, enum ori_kernel kernel,
-				     const struct ori_kernel_call *c, char *there, void *stream)
+				     const struct ori_kernel_call *c, char *remote, void *stream)
 {
 	struct ori_kernel_call rest = *c;
 	bool is_get = kernel == ORI_KERNEL_GET;
 	enum oriel_status status;
 
-	status = w->gpu->ops->stream_copy(w->gpu, stream, is_get ? c->memory : there,
-					  is_get ? there : c->memory, c->length);
+	status = w->gpu->ops->stream_copy(w->gpu, stream, is_get ? c->memory : remote,
+					  is_get ? remote : c->memory, c->length);
 	if (status != ORIEL_OK || is_get || kernel == ORI_KERNEL_PUT)
 		return status;
 	rest.memory = NULL;
@@ -319,15 +319,15 @@ static enum oriel_status stream_move(const struct oriel_window *w, enum ori_kern
 	bool is_plain = kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET;
 	bool is_kernel = false;
 	enum oriel_status status;
-	char *there = NULL;
+	char *remote = NULL;
 
-	status = stream_check_place(w, what, call->peer, call->at, call->length, &there);
+	status = stream_check_range(w, what, call->peer, call->at, call->length, &remote);
 	if (status == ORIEL_OK)
 		status = stream_choose(w, kernel, call, &is_kernel);
 	if (status != ORIEL_OK || (is_plain && !call->length))
 		return status;
 	return is_kernel ? stream_launch(w, kernel, call, 0, stream)
-			 : stream_copy(w, kernel, call, there, stream);
+			 : stream_copy(w, kernel, call, remote, stream);
 }
 
 enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel kernel,
@@ -346,15 +346,15 @@ enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel
 				    : stream_launch(w, kernel, call, timeout_ns, stream);
 }
 
-/* The place of each rank, which an engine must reach. */
+/* Checks the range of each rank, which an engine must reach. */
 static enum oriel_status stream_check_each(const struct oriel_window *w, uint64_t to, size_t length)
 {
 	enum oriel_status status = ORIEL_OK;
-	char *there;
+	char *remote;
 	uint32_t i;
 
 	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
-		status = stream_check_place(w, ORIEL_DEV_PUT, i, to, length, &there);
+		status = stream_check_range(w, ORIEL_DEV_PUT, i, to, length, &remote);
 	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
 		if (w->peers[i].path == ORIEL_PATH_RDMA)
 			status = ori_fail(ORIEL_ERR_UNSUPPORTED,
@@ -363,7 +363,7 @@ static enum oriel_status stream_check_each(const struct oriel_window *w, uint64_
 	return status;
 }
 
-/* What is put into the lane goes beside what comes next in @stream, until the join. */
+/* Copies in the lane run beside later operations in @stream, until the join. */
 static enum oriel_status stream_fork(struct oriel_window *w, void *stream)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -374,8 +374,8 @@ static enum oriel_status stream_fork(struct oriel_window *w, void *stream)
 }
 
 /*
- * Few bytes each, in as few calls of the driver as there can be, also what stays here.
- * ORIEL_AGAIN: not in this stream.
+ * Few bytes each, in as few calls of the driver as possible, also this rank's own. ORIEL_AGAIN:
+ * not in this stream.
  */
 static enum oriel_status stream_put_batches(const struct oriel_window *w, uint64_t to,
 					    const char *from, size_t stride, size_t length,
@@ -385,14 +385,14 @@ static enum oriel_status stream_put_batches(const struct oriel_window *w, uint64
 	enum oriel_status status = ORIEL_OK;
 	const void *sources[ORI_GPU_BATCH];
 	void *targets[ORI_GPU_BATCH];
-	char *there = NULL;
+	char *remote = NULL;
 
 	for (i = 0; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
-		stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
-		if (there != from + peer * stride) {
+		stream_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
+		if (remote != from + peer * stride) {
 			sources[count] = from + peer * stride;
-			targets[count++] = there;
+			targets[count++] = remote;
 		}
 		if (!count || (count < ORI_GPU_BATCH && i + 1 < ranks))
 			continue;
@@ -404,9 +404,9 @@ static enum oriel_status stream_put_batches(const struct oriel_window *w, uint64
 }
 
 /*
- * To one peer after the other, each rank from another one on: three H200s that each
- * GPU writes to at once get 235 GB/s of it together, one after the other 383. What
- * stays here goes beside that.
+ * To one peer after the other, each rank beginning at another one: three H200s that each GPU
+ * writes to at once get 235 GB/s of it together, one after the other 383. The copy to this rank
+ * itself runs beside that.
  */
 enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to, const void *from,
 					     size_t stride, size_t length, void *stream)
@@ -415,7 +415,7 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to
 	enum oriel_status status = stream_begin(w, stream), joined;
 	const char *mine = (const char *)from + w->device.rank * stride;
 	uint32_t ranks = w->device.ranks, i, peer;
-	char *own = NULL, *there;
+	char *own = NULL, *remote;
 
 	if (status == ORIEL_OK)
 		status = stream_check_each(w, to, length);
@@ -427,20 +427,22 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to
 			return status;
 		status = ORIEL_OK;
 	}
-	stream_check_place(w, ORIEL_DEV_PUT, w->device.rank, to, length, &own);
+	stream_check_range(w, ORIEL_DEV_PUT, w->device.rank, to, length, &own);
 	if (own != mine)
 		status = stream_fork(w, stream);
 	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
-		stream_check_place(w, ORIEL_DEV_PUT, peer, to, length, &there);
-		status = ops->stream_copy(w->gpu, stream, there, (const char *)from + peer * stride,
-					  length);
+		stream_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
+		status = ops->stream_copy(w->gpu, stream, remote,
+					  (const char *)from + peer * stride, length);
 	}
 	if (own == mine || !w->lane.fork_event)
 		return status;
 	if (status == ORIEL_OK)
 		status = ops->stream_copy(w->gpu, w->lane.stream, own, mine, length);
-	/* Also after a failure: a capture must not end with a stream that has not come back. */
+	/*
+	 * Also after a failure: a capture must not end with a stream that has not been joined.
+	 */
 	joined = ops->join(w->gpu, &w->lane, stream);
 	return status == ORIEL_OK ? joined : status;
 }
@@ -463,7 +465,7 @@ static uint64_t stream_staging(const struct oriel_window *w, enum ori_kernel ker
 					     : 0;
 }
 
-/* What is sent; of a broadcast there is some at its root alone. */
+/* Checks the bytes to send; a broadcast has some at its root alone. */
 static enum oriel_status stream_check_sent(const struct oriel_window *w, enum ori_kernel kernel,
 					   const struct ori_kernel_call *c)
 {
@@ -473,11 +475,11 @@ static enum oriel_status stream_check_sent(const struct oriel_window *w, enum or
 		return stream_check_peer(w, ORIEL_DEV_PUT, c->peer);
 	if (kernel != ORI_KERNEL_EXCHANGE)
 		return stream_check_memory(w, c->memory, c->length);
-	status = stream_check_result(w, c->portions);
+	status = stream_check_result(w, c->layout);
 	return status == ORIEL_OK && c->memory ? stream_check_memory(w, c->memory, 1) : status;
 }
 
-/* The signals and the places that all parts use. */
+/* Checks the signals and the ranges that all parts use. */
 static enum oriel_status stream_check_gather(const struct oriel_window *w, enum ori_kernel kernel,
 					     const struct ori_kernel_call *c)
 {
@@ -496,9 +498,9 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w, enum 
 				 w->device.number, (unsigned long long)c->length, c->parts,
 				 (unsigned long long)c->gather.slot);
 	for (peer = 0; peer < w->device.ranks && status == ORIEL_OK; peer++) {
-		status = stream_check_place(w, ORIEL_DEV_PUT, peer, c->gather.to, result, &base);
+		status = stream_check_range(w, ORIEL_DEV_PUT, peer, c->gather.to, result, &base);
 		if (status == ORIEL_OK && staging)
-			status = stream_check_place(w, ORIEL_DEV_PUT_LL, peer, c->gather.staging,
+			status = stream_check_range(w, ORIEL_DEV_PUT_LL, peer, c->gather.staging,
 						    staging, &base);
 	}
 	return status == ORIEL_OK ? stream_check_sent(w, kernel, c) : status;

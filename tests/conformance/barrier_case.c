@@ -328,7 +328,7 @@ CASE void form_arrive_too_early(struct rank *r, enum form form)
 	CHECK_STATUS(r, form_arrive(r, form), ORIEL_ERR_STATE);
 	CHECK_OK(r, rank_fault(r, &fault));
 	CHECK_EQ(r, fault.id, FORM_SLOT);
-	CHECK_LAST(r, "slot 6: the last arrival is still to be waited for");
+	CHECK_LAST(r, "slot 6: the last arrival is still pending");
 #else
 	(void)r;
 	(void)form;

@@ -164,7 +164,7 @@ static void host_meets_a_late_rank(struct rank *r, uint64_t round, bool waits)
 		     ORIEL_ERR_TIMEOUT);
 	CHECK_TEXT(r, oriel_last_error(), "barrier: window");
 	CHECK_STATUS(r, oriel_window_barrier_arrive(r->window, LATE_SLOT, NULL), ORIEL_ERR_STATE);
-	CHECK_TEXT(r, oriel_last_error(), "slot 2: the last arrival is still to be waited for");
+	CHECK_TEXT(r, oriel_last_error(), "slot 2: the last arrival is still pending");
 	CHECK_STATUS(r, host_continue(r, waits), ORIEL_ERR_TIMEOUT);
 	CHECK_OK(r, oriel_window_signal(r->window, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL));
 	do

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every device function in a kernel, for each kind of group. Compiled wherever
- * nvcc is found, so that the one text stays good for both compilers; running
- * it needs a GPU.
+ * This calls every device function in a kernel, for each kind of group. It is compiled wherever
+ * nvcc is found, so that the one text stays good for both compilers; running it needs a GPU.
  */
 #include <oriel/dev.h>
 

@@ -8,7 +8,7 @@
 
 #include "gather_rank.h"
 
-/* They use the stream and the memory of an object while its all-gather is idle. */
+/* Other collectives use the stream and the memory of an object while its all-gather is idle. */
 struct others {
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;          /* NULL: broadcasts do not support the algorithm */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows in GPU memory, kernels that operate on them: every rank a thread
- * (gpu_first THREADS [NODES]) or a process (oriel run -n N [--nodes M] gpu_first).
- * Rank r uses GPU r modulo the number of GPUs; kernels reach ranks of other
- * virtual nodes through the adapter in software. Prints a line for each claim and ends with 1 if
- * one does not hold.
+ * Windows in GPU memory, kernels that operate on them: every rank a thread (gpu_first THREADS
+ * [NODES]) or a process (oriel run -n N [--nodes M] gpu_first). Rank r uses GPU r modulo the
+ * number of GPUs; kernels reach ranks of other virtual nodes through the software HCA. Prints a
+ * line for each claim and ends with 1 if one does not hold.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +22,12 @@
 #define LONG_NS 20000000000ull
 #define BRIEF_NS 3000000000ull
 
-/* What a kernel found; in pinned memory. */
+/* The report of a kernel; in pinned memory. */
 struct report {
 	int32_t status;   /* the first that was not ORIEL_OK */
 	uint32_t line;    /* where */
-	uint64_t wrong;   /* bytes or words that were others */
-	uint64_t checked; /* those looked at */
+	uint64_t wrong;   /* bytes or words that differ */
+	uint64_t checked; /* those compared */
 };
 
 struct rank {
@@ -82,7 +81,7 @@ static void must_cuda(struct rank *r, const char *what, cudaError_t error)
 	exit(1);
 }
 
-/* The byte at @i of the message of @from to @to in @round. */
+/* This is the byte at @i of the message of @from to @to in @round. */
 static __device__ unsigned char pattern(uint32_t from, uint32_t to, uint32_t round, uint64_t i)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull + from * 1000003ull + to * 7919ull + round;
@@ -118,7 +117,7 @@ static __device__ void check_pattern(struct report *report, const char *at, uint
 	__syncthreads();
 }
 
-/* All threads pass the same; true: the kernel is over. */
+/* All threads pass the same; true: the kernel ends. */
 static __device__ bool failed(struct report *report, int64_t result, uint32_t line)
 {
 	if (result >= 0)
@@ -136,7 +135,7 @@ static __device__ bool failed(struct report *report, int64_t result, uint32_t li
 			return;                       \
 	} while (0)
 
-/* Each rank puts to all others, raises signal 0, and checks what came. */
+/* Each rank puts to all others, signals signal 0, and checks the bytes that arrived. */
 __global__ void put_signal_kernel(struct oriel_dev_window w, char *scratch, uint64_t length,
 				  uint32_t round, struct report *report)
 {
@@ -156,7 +155,7 @@ __global__ void put_signal_kernel(struct oriel_dev_window w, char *scratch, uint
 		TRY(oriel_dev_wait_signal_next(&w, g, peer, 0, 1, LONG_NS));
 		check_pattern(report, mine, length, peer, w.rank, round);
 	}
-	/* Nobody overwrites what is still being read. */
+	/* No rank overwrites bytes that are still being read. */
 	TRY(oriel_dev_barrier(&w, g, 0, LONG_NS));
 }
 
@@ -185,7 +184,7 @@ __global__ void barrier_kernel(struct oriel_dev_window w, uint32_t rounds, struc
 		TRY(oriel_dev_barrier_peer(&w, g, w.rank ^ 1u, 2, LONG_NS));
 }
 
-/* Read what a peer has. */
+/* Reads the bytes of a peer. */
 __global__ void get_kernel(struct oriel_dev_window w, char *scratch, uint64_t length,
 			   struct report *report)
 {
@@ -201,8 +200,8 @@ __global__ void get_kernel(struct oriel_dev_window w, char *scratch, uint64_t le
 }
 
 /*
- * All ranks add to words of rank 0, one for each path, since adapters and GPUs do
- * not know of each other's atomics; counters count what was put.
+ * All ranks add to words of rank 0, one for each path, since the atomics of NICs and GPUs are
+ * not atomic with each other; counters count the puts.
  */
 __global__ void atomic_kernel(struct oriel_dev_window w, char *scratch, struct report *report)
 {
@@ -254,8 +253,8 @@ __global__ void channel_kernel(struct oriel_dev_window w, char *scratch, uint64_
 	}
 }
 
-/* What the arguments refuse is left for the host. */
-__global__ void refused_kernel(struct oriel_dev_window w, char *scratch, struct report *report)
+/* A rejected argument leaves a record for the host. */
+__global__ void rejected_kernel(struct oriel_dev_window w, char *scratch, struct report *report)
 {
 	int64_t result = oriel_dev_put(&w, oriel_dev_thread(), 0, LENGTH, scratch, 8);
 
@@ -263,21 +262,21 @@ __global__ void refused_kernel(struct oriel_dev_window w, char *scratch, struct 
 	report->checked++;
 }
 
-/* Nobody raises signal 9. */
+/* No rank signals signal 9. */
 __global__ void stuck_kernel(struct oriel_dev_window w, struct report *report)
 {
 	report->status =
 		oriel_dev_wait_signal_from(&w, oriel_dev_thread(), w.rank, 9, ORIEL_GE, 1, 0);
 }
 
-/* Rank 0, until all others have come to where they wait for ever. */
+/* Rank 0 waits until all others are about to wait for ever. */
 __global__ void gather_kernel(struct oriel_dev_window w, struct report *report)
 {
 	report->status =
 		oriel_dev_wait_signal(&w, oriel_dev_thread(), 8, ORIEL_GE, w.ranks - 1, LONG_NS);
 }
 
-/* Waits for ever, once rank 0 knows; only what breaks the communicator ends it. */
+/* Waits for ever, after it has signalled rank 0; only a broken communicator ends it. */
 __global__ void forever_kernel(struct oriel_dev_window w, struct report *report)
 {
 	if (w.rank != 0)
@@ -380,21 +379,21 @@ static void test_channels(struct rank *r)
 	finish(r, "channels carry streams in order", 2000010);
 }
 
-static void test_refused(struct rank *r)
+static void test_rejected(struct rank *r)
 {
 	struct oriel_dev_fault fault;
 	enum oriel_status status;
 
 	report_clear(r);
-	refused_kernel<<<1, 1, 0, r->stream>>>(r->dev, r->scratch, r->report);
-	finish(r, "arguments are looked at in kernels", 1);
+	rejected_kernel<<<1, 1, 0, r->stream>>>(r->dev, r->scratch, r->report);
+	finish(r, "kernels check arguments", 1);
 	status = oriel_window_fault(r->window, &fault);
-	verdict(r, "what a kernel refused reaches the host",
+	verdict(r, "the record of a rejected argument reaches the host",
 		status == ORIEL_OK && fault.status == ORIEL_ERR_RANGE &&
 			strstr(oriel_last_error(), "beyond the 1048576 bytes"),
 		status == ORIEL_OK ? oriel_last_error() : oriel_status_name(status));
-	verdict(r, "and is taken out", oriel_window_fault(r->window, &fault) == ORIEL_AGAIN,
-		"still there");
+	verdict(r, "and the host takes it out",
+		oriel_window_fault(r->window, &fault) == ORIEL_AGAIN, "the record is still there");
 }
 
 /* A second launch of everything through a graph, which knows nothing of rounds. */
@@ -411,7 +410,7 @@ static void test_graph(struct rank *r)
 	must_cuda(r, "graph", cudaGraphInstantiate(&executable, graph, 0));
 	must_cuda(r, "graph", cudaGraphUpload(executable, r->stream));
 	must_cuda(r, "graph", cudaStreamSynchronize(r->stream));
-	/* What allocates would wait for a peer's graph, which waits for this one. */
+	/* An allocation would wait for a peer's graph, which waits for this one. */
 	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 	for (int i = 0; i < 10; i++)
 		must_cuda(r, "graph", cudaGraphLaunch(executable, r->stream));
@@ -519,7 +518,7 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Fewer where each operation takes the adapter in software some ten us. */
+/* Fewer replays if each operation takes the software HCA some ten us. */
 static int count_replays(struct rank *r)
 {
 	enum oriel_path path = ORIEL_PATH_SELF;
@@ -539,7 +538,7 @@ static void test_stream_graph(struct rank *r)
 	must_cuda(r, "capture", cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeGlobal));
 	post_round(r, 4096);
 	must_cuda(r, "capture", cudaStreamEndCapture(r->stream, &graph));
-	/* The strictest mode forbids things to all threads: here to none that still captures. */
+	/* The strictest mode forbids calls to all threads: so none may still capture here. */
 	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 	must_cuda(r, "graph", cudaGraphInstantiate(&executable, graph, 0));
 	must_cuda(r, "graph", cudaGraphUpload(executable, r->stream));
@@ -551,9 +550,9 @@ static void test_stream_graph(struct rank *r)
 	must_cuda(r, "graph", cudaStreamSynchronize(r->stream));
 	if (r->rank == 0)
 		printf("     %.1f us for each round in a graph\n", (now_us() - start) / replays);
-	finish_rounds(r, "and as often as the graph is launched that has captured them",
+	finish_rounds(r, "captured host operations are done at each launch of the graph",
 		      (uint64_t)replays, (uint64_t)replays * 4096 * (r->size > 1 ? 3 : 2));
-	/* What frees and allocates waits for kernels of all ranks of the GPU, see docs/rdma.md. */
+	/* Freeing and allocating wait for kernels of all ranks of the GPU, see docs/rdma.md. */
 	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 	must_cuda(r, "graph", cudaGraphExecDestroy(executable));
 	must_cuda(r, "graph", cudaGraphDestroy(graph));
@@ -570,7 +569,9 @@ static void test_buffer(struct rank *r, void *memory, const char *claim)
 	verdict(r, claim, status == ORIEL_OK, status == ORIEL_OK ? "" : host_reason(status));
 	if (status != ORIEL_OK)
 		return;
-	/* The kernels use buffer 0: for them this one is, once the handle says nothing of it. */
+	/*
+	 * The kernels use buffer 0: this one becomes that, once the handle has no inline peers.
+	 */
 	whole.table += (size_t)number * r->size;
 	whole.buffers = 1;
 	memset(whole.inline_peers, 0, sizeof(whole.inline_peers));
@@ -587,7 +588,7 @@ static void test_buffers(struct rank *r, char **legacy, void **own, void **host,
 	must_cuda(r, "cudaMalloc", cudaMalloc((void **)legacy, 1 << 20));
 	must(r, "oriel_memory_alloc", oriel_memory_alloc(65536, ORIEL_MEMORY_DEVICE, own));
 	must(r, "oriel_memory_alloc", oriel_memory_alloc(65536, 0, host));
-	test_buffer(r, *legacy + 4096 * 3, "a part of what cudaMalloc() gave is a buffer");
+	test_buffer(r, *legacy + 4096 * 3, "a part of memory of cudaMalloc() is a buffer");
 	test_buffer(r, *own, "memory of oriel_memory_alloc() on the GPU is a buffer");
 	test_buffer(r, *host, "memory of oriel_memory_alloc() on the host is a buffer");
 	/* The message of rank 0 begins in the one and ends in the other. */
@@ -619,12 +620,12 @@ static void test_mistakes(struct rank *r)
 	attr.flags = r->rank == 0 ? ORIEL_WINDOW_DEVICE : 0;
 	status = oriel_window_create(r->comm, &attr, &none);
 	if (r->size > 1)
-		verdict(r, "all ranks want the same place for their window",
+		verdict(r, "all ranks must have their window in the same kind of memory",
 			status == ORIEL_ERR_MISMATCH, oriel_last_error());
 	else
 		oriel_window_destroy(none);
 	status = oriel_window_put(r->window, 0, 0, pageable, 8, NULL);
-	verdict(r, "the host does not put into a window on GPUs by itself", status < 0,
+	verdict(r, "the host cannot put into a window on GPUs without a stream", status < 0,
 		oriel_status_name(status));
 }
 
@@ -646,9 +647,9 @@ static void open_window(struct rank *r, uint64_t timeout_ns)
 }
 
 /*
- * Each kernel once, with a window that all operations refuse: what a first launch
- * sets up (local memory, say) may have to wait for the kernels that run on the GPU,
- * and those of another rank there would wait for this one.
+ * Each kernel once, with a window that all operations reject: the setup of a first launch
+ * (local memory, say) may have to wait for the kernels that run on the GPU, and those of
+ * another rank there would wait for this one.
  */
 static void warm_up(struct rank *r)
 {
@@ -661,7 +662,7 @@ static void warm_up(struct rank *r)
 	get_kernel<<<1, THREADS, 0, r->stream>>>(closed, r->scratch, 0, r->report);
 	atomic_kernel<<<1, THREADS, 0, r->stream>>>(closed, r->scratch, r->report);
 	channel_kernel<<<2, THREADS, 0, r->stream>>>(closed, r->scratch, 8, 1, r->report);
-	refused_kernel<<<1, 1, 0, r->stream>>>(closed, r->scratch, r->report);
+	rejected_kernel<<<1, 1, 0, r->stream>>>(closed, r->scratch, r->report);
 	stuck_kernel<<<1, 1, 0, r->stream>>>(closed, r->report);
 	gather_kernel<<<1, 1, 0, r->stream>>>(closed, r->report);
 	forever_kernel<<<1, 1, 0, r->stream>>>(closed, r->report);
@@ -688,7 +689,7 @@ static void print_peers(struct rank *r)
 	}
 }
 
-/* The wait that nobody ends: a kernel breaks the communicator, its peers hear of it. */
+/* No rank ends this wait: a kernel breaks the communicator, and its peers are notified. */
 static void test_blame(struct rank *r)
 {
 	struct oriel_health health;
@@ -702,22 +703,22 @@ static void test_blame(struct rank *r)
 		forever_kernel<<<1, 1, 0, r->stream>>>(r->dev, r->report);
 	must_cuda(r, "stuck kernel", cudaGetLastError());
 	must_cuda(r, "stuck kernel", cudaStreamSynchronize(r->stream));
-	verdict(r, "a wait that nobody ends ends in time, on all ranks",
+	verdict(r, "a wait that no signal ends ends in time, on all ranks",
 		r->report->status == ORIEL_ERR_TIMEOUT,
 		oriel_status_name((enum oriel_status)r->report->status));
 	must(r, "oriel_comm_health", oriel_comm_health(r->comm, &health));
 	oriel_health_text(&health, text, sizeof(text));
-	verdict(r, "the communicator knows which wait that was",
+	verdict(r, "the health names the wait that timed out",
 		health.status == ORIEL_ERR_TIMEOUT &&
 			strcmp(health.what, "wait_signal_from") == 0 && health.id == 9 &&
 			health.object == 1 && health.age_ns >= BRIEF_NS,
 		text);
-	verdict(r, "and every call says so", oriel_comm_barrier(r->comm) == ORIEL_ERR_TIMEOUT,
-		"the barrier went on");
+	verdict(r, "and every call returns that status",
+		oriel_comm_barrier(r->comm) == ORIEL_ERR_TIMEOUT, "the barrier succeeded");
 	close_window(r);
 }
 
-/* A limit of the host's own that passes in a stream: nobody else can be told. */
+/* A limit of the host's own passes in a stream: only the communicator can report it. */
 static void test_stream_limit(struct rank *r)
 {
 	open_window(r, LONG_NS);
@@ -728,7 +729,7 @@ static void test_stream_limit(struct rank *r)
 	must_cuda(r, "limit", cudaStreamSynchronize(r->stream));
 	verdict(r, "a limit that passes in a stream breaks the communicator, for all ranks",
 		oriel_window_barrier(r->window, 0, 0, r->stream) == ORIEL_ERR_TIMEOUT,
-		"the barrier went on");
+		"the barrier succeeded");
 	close_window(r);
 }
 
@@ -806,7 +807,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	test_get(&r);
 	test_atomics(&r);
 	test_channels(&r);
-	test_refused(&r);
+	test_rejected(&r);
 	test_graph(&r);
 	test_streams(&r);
 	test_stream_graph(&r);

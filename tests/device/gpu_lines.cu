@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What LL128 relies on (oriel/dev/ll128.h): 64 bytes that four threads write to the
- * memory of another GPU in one instruction are never seen in parts. Each GPU writes
- * lines of 128 bytes to the next one, whose kernel looks at them as they come. Fails
- * if half a line was seen in parts; tells how many lines were seen in halves.
+ * Tests the assumption of LL128 (oriel/dev/ll128.h): 64 bytes that four threads write to the
+ * memory of another GPU in one instruction are never seen in parts. Each GPU writes lines of
+ * 128 bytes to the next one, whose kernel polls them as they arrive. Fails if half a line was
+ * seen in parts; prints how many lines were seen in halves.
  *
  * usage: gpu_lines [--passes N]
  */
@@ -14,22 +14,22 @@
 #define WARPS (BLOCKS * THREADS / 32)
 #define TURN (WARPS * 4 * 128ul) /* bytes of the lines that all warps write at once */
 #define LIMIT_NS 20000000000ul
-#define SPREAD 3000u /* cycles; from asking for a line to its coming it takes as long */
+#define SPREAD 3000u /* cycles; a line takes as long from the request to its arrival */
 
 /* How lines are written and where they lie. */
-struct way {
+struct method {
 	const char *name;
 	uint64_t bytes; /* of lines, each used once in a pass; few stay in the cache */
 	unsigned passes;
-	bool is_torn; /* by two instructions: what it looks like */
+	bool is_torn; /* by two instructions: shows how torn lines look */
 };
 
 struct seen {
 	unsigned long long lines;
-	unsigned long long at_once; /* by the first look */
+	unsigned long long at_once; /* by the first poll */
 	unsigned long long in_halves;
 	unsigned long long in_parts; /* halves */
-	unsigned long long late;
+	unsigned long long missing;
 };
 
 struct job {
@@ -81,12 +81,13 @@ __global__ void __launch_bounds__(THREADS) write_lines(const __grid_constant__ s
 }
 
 /*
- * The threads of an eight look at their line until all of it has come, or some of it has.
- * A bit for each thread that saw what was there before.
+ * The threads of an eight poll their line until all of it has arrived, or some of it has.
+ * Returns a bit for each thread that saw the old line.
  */
-static __device__ uint32_t look(const uint64_t *word, uint64_t epoch, uint64_t end, bool *at_once)
+static __device__ uint32_t poll_line(const uint64_t *word, uint64_t epoch, uint64_t end,
+				     bool *at_once)
 {
-	uint32_t eight = threadIdx.x & 24, looks = 0, old;
+	uint32_t eight = threadIdx.x & 24, polls = 0, old;
 	uint64_t first, second;
 
 	do {
@@ -94,9 +95,9 @@ static __device__ uint32_t look(const uint64_t *word, uint64_t epoch, uint64_t e
 		oriel_dev_load_pair_relaxed(word, &first, &second);
 		old = __ballot_sync(255u << eight, first != epoch || second != epoch);
 		old = old >> eight & 255u;
-		looks++;
+		polls++;
 	} while (old == 255u && oriel_dev_clock_ns() < end);
-	*at_once = looks == 1;
+	*at_once = polls == 1;
 	return old;
 }
 
@@ -114,16 +115,16 @@ __global__ void __launch_bounds__(THREADS) read_lines(const __grid_constant__ st
 
 		if (threadIdx.x % 32 == 0)
 			oriel_dev_store_relaxed(asked, epoch);
-		/* Some look before it comes, some as it does, some later. */
+		/* Some poll before it arrives, some as it does, some later. */
 		state = state * 6364136223846793005ul + 1442695040888963407ul;
 		pause = (long long)((state >> 33) % SPREAD);
 		while (clock64() - start < pause)
 			;
 		__syncwarp();
-		old = look(word, epoch, end, &at_once);
+		old = poll_line(word, epoch, end, &at_once);
 		seen.lines++;
 		seen.at_once += at_once;
-		seen.late += old == 255u;
+		seen.missing += old == 255u;
 		seen.in_halves += old == 15u || old == 240u;
 		seen.in_parts += (old & 15u && (old & 15u) != 15u) + (old >> 4 && old >> 4 != 15u);
 		__syncwarp();
@@ -134,7 +135,7 @@ __global__ void __launch_bounds__(THREADS) read_lines(const __grid_constant__ st
 	atomicAdd(&j.seen->at_once, seen.at_once);
 	atomicAdd(&j.seen->in_halves, seen.in_halves);
 	atomicAdd(&j.seen->in_parts, seen.in_parts);
-	atomicAdd(&j.seen->late, seen.late);
+	atomicAdd(&j.seen->missing, seen.missing);
 }
 
 struct gpu {
@@ -144,15 +145,15 @@ struct gpu {
 	cudaStream_t reads, writes;
 };
 
-/* Each GPU is written to by the one before, and writes to the next. */
-static void pass(struct gpu *gpu, unsigned gpus, const struct way *way, uint64_t epoch)
+/* The previous GPU writes to each GPU, which writes to the next. */
+static void pass(struct gpu *gpu, unsigned gpus, const struct method *method, uint64_t epoch)
 {
 	unsigned i;
 
 	for (i = 0; i < gpus; i++) {
 		struct gpu *to = &gpu[(i + 1) % gpus];
-		struct job job = {to->lines,  gpu[i].turn, to->seen,
-				  way->bytes, epoch,       way->is_torn};
+		struct job job = {to->lines,     gpu[i].turn, to->seen,
+				  method->bytes, epoch,       method->is_torn};
 
 		CUDA_CHECK(cudaSetDevice((int)((i + 1) % gpus)));
 		read_lines<<<BLOCKS, THREADS, 0, to->reads>>>(job);
@@ -168,38 +169,38 @@ static void pass(struct gpu *gpu, unsigned gpus, const struct way *way, uint64_t
 	}
 }
 
-/* false: half a line was seen in parts, or a line did not come. */
-static bool run(struct gpu *gpu, unsigned gpus, const struct way *way, unsigned passes,
+/* false: half a line was seen in parts, or a line did not arrive. */
+static bool run(struct gpu *gpu, unsigned gpus, const struct method *method, unsigned passes,
 		uint64_t *epoch)
 {
 	struct seen all = {0, 0, 0, 0, 0};
 	bool is_right;
 	unsigned i;
 
-	for (i = 0; i < way->passes * passes; i++) {
-		pass(gpu, gpus, way, *epoch);
-		*epoch += way->bytes / TURN;
+	for (i = 0; i < method->passes * passes; i++) {
+		pass(gpu, gpus, method, *epoch);
+		*epoch += method->bytes / TURN;
 	}
 	for (i = 0; i < gpus; i++) {
 		all.lines += gpu[i].seen->lines;
 		all.at_once += gpu[i].seen->at_once;
 		all.in_halves += gpu[i].seen->in_halves;
 		all.in_parts += gpu[i].seen->in_parts;
-		all.late += gpu[i].seen->late;
+		all.missing += gpu[i].seen->missing;
 		memset(gpu[i].seen, 0, sizeof(*gpu[i].seen));
 	}
-	is_right = !all.late && (way->is_torn || !all.in_parts);
-	printf("%s %s: %llu lines, %llu by the first look; in halves %llu, halves in parts %llu, "
-	       "late %llu\n",
-	       is_right ? "PASS" : "FAIL", way->name, all.lines, all.at_once, all.in_halves,
-	       all.in_parts, all.late);
+	is_right = !all.missing && (method->is_torn || !all.in_parts);
+	printf("%s %s: %llu lines, %llu by the first poll; in halves %llu, halves in parts %llu, "
+	       "missing %llu\n",
+	       is_right ? "PASS" : "FAIL", method->name, all.lines, all.at_once, all.in_halves,
+	       all.in_parts, all.missing);
 	fflush(stdout);
 	return is_right;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct way ways[] = {
+	static const struct method methods[] = {
 		{"lines by two instructions", 8ul << 20, 8, true},
 		{"lines in the cache", 8ul << 20, 200, false},
 		{"lines in memory", 4ul << 30, 3, false},
@@ -229,7 +230,7 @@ int main(int argc, char **argv)
 		CUDA_CHECK(cudaStreamCreateWithFlags(&gpu[i].writes, cudaStreamNonBlocking));
 		gpu[i].seen = (struct seen *)bare_pinned(sizeof(struct seen));
 	}
-	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		is_right &= run(gpu, gpus, &ways[i], passes, &epoch);
+	for (i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+		is_right &= run(gpu, gpus, &methods[i], passes, &epoch);
 	return is_right ? 0 : 1;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every operation of oriel/dev.h on GPUs, over hand-made windows: right bytes in
- * the right places, graph replays, time limits, a broken communicator. Built once
- * for each kind of group (-DKIND=0 thread, 1 warp, 2 block, 3 cluster).
+ * Every operation of oriel/dev.h on GPUs, over hand-made windows: right bytes at the right
+ * offsets, graph replays, time limits, a broken communicator. Built once for each kind of group
+ * (-DKIND=0 thread, 1 warp, 2 block, 3 cluster).
  *
- * usage: gpu_ops [--ranks N] [--threads N] [--replays N] [--far 1] [PART OF A NAME]
+ * usage: gpu_ops [--ranks N] [--threads N] [--replays N] [--table 1] [PART OF A NAME]
  *
- * One launch serves all ranks of a GPU (blockIdx.y), so that tools that run one
- * kernel at a time can watch two ranks on one GPU.
+ * One launch serves all ranks of a GPU (blockIdx.y), so that tools that run one kernel at a
+ * time can watch two ranks on one GPU.
  */
 #define ORIEL_DEV_PATHS 6u /* self and mapped */
 #include <bare.h>
@@ -21,11 +21,11 @@
 #define THREADS_MOST (KIND == 2 ? 1024 : 128)
 #define GUARD 0xa5
 #define LENGTH (24ul << 20)
-#define FOREVER_NS 20000000000ul /* of every wait that should end well */
+#define FOREVER_NS 20000000000ul /* of every wait that should succeed */
 #define MOMENT_NS 2000000ul      /* of every wait that cannot */
 #define EDGE 32u                 /* guard bytes around a target */
 
-#define REPORTED 16 /* failures that are told of each launch: their bytes say whose they are */
+#define REPORTED 16 /* failures that are printed of each launch: their bytes say whose they are */
 
 struct failure {
 	unsigned line;
@@ -78,7 +78,7 @@ static __device__ void fail(const struct job *j, unsigned rank, unsigned line,
 			fail(j, w->rank, __LINE__, 0, (unsigned long long)got_, 0); \
 	} while (0)
 
-/* What every kernel here begins with. */
+/* The beginning of every kernel here. */
 #define BEGIN                                                                             \
 	const uint32_t me = j_.rank[blockIdx.y];                                          \
 	const struct job *j = &j_;                                                        \
@@ -122,9 +122,9 @@ static __device__ void flood(struct oriel_dev_group g, char *at, uint64_t length
 	oriel_dev_sync(g);
 }
 
-static __device__ void look(const struct job *j, const struct oriel_dev_window *w,
-			    struct oriel_dev_group g, const char *at, uint64_t length,
-			    uint64_t seed, unsigned line)
+static __device__ void compare(const struct job *j, const struct oriel_dev_window *w,
+			       struct oriel_dev_group g, const char *at, uint64_t length,
+			       uint64_t seed, unsigned line)
 {
 	for (uint64_t i = g.rank; i < length; i += g.size)
 		if ((unsigned char)at[i] != byte_of(seed, i))
@@ -140,7 +140,7 @@ static __device__ void look_guard(const struct job *j, const struct oriel_dev_wi
 			fail(j, w->rank, line, i, (unsigned char)at[i], GUARD);
 }
 
-#define LOOK(at, length, seed) look(j, w, g, at, length, seed, __LINE__)
+#define COMPARE(at, length, seed) compare(j, w, g, at, length, seed, __LINE__)
 #define LOOK_GUARD(at, length) look_guard(j, w, g, at, length, __LINE__)
 
 /* Window bytes [0, 12 MiB) belong to puts of the previous rank; sources lie in the scratch. */
@@ -162,17 +162,17 @@ __global__ void __launch_bounds__(THREADS_MOST) put_skewed(const __grid_constant
 						: oriel_dev_put_part(w, g, i, parts, next, at,
 								     scratch + j->from, j->length));
 		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
-		LOOK(base + at, j->length, j->seed + prev);
+		COMPARE(base + at, j->length, j->seed + prev);
 		LOOK_GUARD(base, at);
 		LOOK_GUARD(base + at + j->length, EDGE);
 		oriel_dev_sync(g);
 	}
-	/* A get of what is there now, back to another place of the scratch. */
+	/* A get of the bytes at the peer, to another part of the scratch. */
 	flood(g, scratch + LENGTH / 2, j->length + 2 * EDGE + 64);
 	CLAIM_POSTED(
 		oriel_dev_get(w, g, next, at, scratch + LENGTH / 2 + EDGE + j->from, j->length));
 	CLAIM_OK(oriel_dev_drain(w, g, FOREVER_NS));
-	LOOK(scratch + LENGTH / 2 + EDGE + j->from, j->length, j->seed + me);
+	COMPARE(scratch + LENGTH / 2 + EDGE + j->from, j->length, j->seed + me);
 	LOOK_GUARD(scratch + LENGTH / 2, EDGE + j->from);
 	LOOK_GUARD(scratch + LENGTH / 2 + EDGE + j->from + j->length, EDGE);
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
@@ -190,10 +190,10 @@ __global__ void __launch_bounds__(THREADS_MOST)
 		fill(g, scratch, length, j->seed + round + me * 100);
 		CLAIM_POSTED(oriel_dev_put_signal(w, g, next, round % 7, scratch, length, 0, 3));
 		CLAIM_OK(oriel_dev_wait_signal_next(w, g, prev, 0, 3, FOREVER_NS));
-		LOOK(base + round % 7, length, j->seed + round + prev * 100);
+		COMPARE(base + round % 7, length, j->seed + round + prev * 100);
 		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	}
-	/* Nothing to put is a signal all the same. */
+	/* A put of no bytes is a signal all the same. */
 	CLAIM_POSTED(oriel_dev_put_signal(w, g, me, 0, NULL, 0, 0, 1));
 	CLAIM_OK(oriel_dev_wait_signal_from(w, g, me, 0, ORIEL_EQ, 1, FOREVER_NS));
 	CLAIM_OK(oriel_dev_reset_signal(w, me, 0));
@@ -314,7 +314,7 @@ __global__ void __launch_bounds__(THREADS_MOST)
 	CLAIM_OK(oriel_dev_read_counter(w, next, 0, &value));
 	CLAIM_EQ(value, 3);
 	CLAIM_OK(oriel_dev_wait_signal_next(w, g, prev, 3, 2, FOREVER_NS));
-	LOOK((const char *)oriel_dev_address(w, me, 5), 999, prev);
+	COMPARE((const char *)oriel_dev_address(w, me, 5), 999, prev);
 	CLAIM_OK(oriel_dev_wait_local(w, g, next, 0, FOREVER_NS));
 	CLAIM_OK(oriel_dev_flush(w, g, FOREVER_NS));
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
@@ -324,8 +324,8 @@ __global__ void __launch_bounds__(THREADS_MOST)
 }
 
 /*
- * Streams both ways, cut differently at the ends. A cut stays below half of what
- * is under way without a receiver, since here each group sends and then receives.
+ * Streams both ways, cut differently at the two ranks. A cut stays below half of the bytes that
+ * may be under way without a receiver, since each group here sends and then receives.
  */
 __global__ void __launch_bounds__(THREADS_MOST)
 	channels_carry(const __grid_constant__ struct job j_)
@@ -342,14 +342,14 @@ __global__ void __launch_bounds__(THREADS_MOST)
 		cut = cut < total - sent ? cut : total - sent;
 		CLAIM_OK(oriel_dev_send(w, g, next, 1, scratch + sent, cut, FOREVER_NS));
 		sent += cut;
-		/* Two receives for one send, elsewhere cut. */
+		/* Two receives for one send, cut at another byte. */
 		CLAIM_OK(oriel_dev_recv(w, g, prev, 1, scratch + LENGTH / 2 + got, cut / 3,
 					FOREVER_NS));
 		CLAIM_OK(oriel_dev_recv(w, g, prev, 1, scratch + LENGTH / 2 + got + cut / 3,
 					cut - cut / 3, FOREVER_NS));
 		got += cut;
 	}
-	LOOK(scratch + LENGTH / 2, total, j->seed + prev);
+	COMPARE(scratch + LENGTH / 2, total, j->seed + prev);
 	LOOK_GUARD(scratch + LENGTH / 2 + total, EDGE);
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 }
@@ -370,7 +370,7 @@ __global__ void __launch_bounds__(THREADS_MOST) ll_carries(const __grid_constant
 		CLAIM_OK(oriel_dev_wait_ll(w, g, (16ul << 20) + round % 2 * 65536, in + round % 3,
 					   length, (uint32_t)(j->seed * 100 + round + 1),
 					   FOREVER_NS));
-		LOOK(in + round % 3, length, j->seed + round + prev * 1000);
+		COMPARE(in + round % 3, length, j->seed + round + prev * 1000);
 		LOOK_GUARD(in + round % 3 + length, EDGE);
 		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	}
@@ -379,12 +379,12 @@ __global__ void __launch_bounds__(THREADS_MOST) ll_carries(const __grid_constant
 		fill(g, scratch, length, j->seed + round + me * 1000);
 		CLAIM_OK(oriel_dev_send_ll(w, g, next, 2, scratch, length, FOREVER_NS));
 		CLAIM_OK(oriel_dev_recv_ll(w, g, prev, 2, in, length, FOREVER_NS));
-		LOOK(in, length, j->seed + round + prev * 1000);
+		COMPARE(in, length, j->seed + round + prev * 1000);
 		oriel_dev_sync(g);
 	}
 }
 
-/* Lines of 128 bytes: few, many, the last in part; and rewritten while they are looked at. */
+/* Lines of 128 bytes: few, many, the last in part; and rewritten while they are polled. */
 __global__ void __launch_bounds__(THREADS_MOST) ll128_carries(const __grid_constant__ struct job j_)
 {
 	BEGIN;
@@ -404,9 +404,9 @@ __global__ void __launch_bounds__(THREADS_MOST) ll128_carries(const __grid_const
 		CLAIM_OK(oriel_dev_wait_ll128(w, g, from + round % 2 * 131072, in + round % 3,
 					      length, epoch, FOREVER_NS));
 		oriel_dev_sync(g);
-		LOOK(in + round % 3, length, j->seed + round + prev * 1000);
+		COMPARE(in + round % 3, length, j->seed + round + prev * 1000);
 		LOOK_GUARD(in + round % 3 + length, EDGE);
-		/* Whoever is told that this one has come may write the next but one. */
+		/* A peer that sees this arrival may write the next message but one. */
 		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	}
 	for (round = 0; round < 200; round++) {
@@ -416,7 +416,7 @@ __global__ void __launch_bounds__(THREADS_MOST) ll128_carries(const __grid_const
 		CLAIM_OK(oriel_dev_send_ll128(w, g, next, 7, scratch + round % 8, length,
 					      FOREVER_NS));
 		CLAIM_OK(oriel_dev_recv_ll128(w, g, prev, 7, in + round % 3, length, FOREVER_NS));
-		LOOK(in + round % 3, length, j->seed + round + prev * 1000);
+		COMPARE(in + round % 3, length, j->seed + round + prev * 1000);
 		LOOK_GUARD(in + round % 3 + length, EDGE);
 		oriel_dev_sync(g);
 	}
@@ -426,7 +426,7 @@ __global__ void __launch_bounds__(THREADS_MOST) ll128_carries(const __grid_const
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 }
 
-/* What is wrong is refused, harms nobody, and leaves a record. */
+/* An invalid argument is rejected, breaks nothing, and leaves a record. */
 __global__ void __launch_bounds__(THREADS_MOST) bad_arguments(const __grid_constant__ struct job j_)
 {
 	BEGIN;
@@ -469,7 +469,7 @@ __global__ void __launch_bounds__(THREADS_MOST) limits_pass(const __grid_constan
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	if (me == 1)
 		CLAIM_OK(oriel_dev_barrier_peer(w, g, 0, 7, FOREVER_NS));
-	/* It has arrived: this waits only, and then both meet once more. */
+	/* It has arrived: this only waits, and then both meet once more. */
 	if (me == 0)
 		CLAIM_OK(oriel_dev_barrier_peer(w, g, next, 7, FOREVER_NS));
 	if (me == 0 || me == 1)
@@ -477,7 +477,7 @@ __global__ void __launch_bounds__(THREADS_MOST) limits_pass(const __grid_constan
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 }
 
-/* Rank 0 waits with the default limit for what never comes; the others for ever. */
+/* Rank 0 waits with the default limit for a signal that no rank sends; the others for ever. */
 __global__ void __launch_bounds__(THREADS_MOST) stuck(const __grid_constant__ struct job j_)
 {
 	BEGIN;
@@ -491,7 +491,7 @@ __global__ void __launch_bounds__(THREADS_MOST) stuck(const __grid_constant__ st
 	CLAIM_EQ(oriel_dev_wait_ll(w, g, 20ul << 20, scratch, 900, 77, limit), status);
 }
 
-/* One round of everything that waits; the round is counted in device memory. */
+/* One round of every operation that waits; the round is counted in device memory. */
 __global__ void __launch_bounds__(THREADS_MOST) one_round(const __grid_constant__ struct job j_)
 {
 	BEGIN;
@@ -503,7 +503,7 @@ __global__ void __launch_bounds__(THREADS_MOST) one_round(const __grid_constant_
 	fill(g, scratch, length, round + me * 7);
 	CLAIM_POSTED(oriel_dev_put_signal(w, g, next, 0, scratch, length, 8, 1));
 	CLAIM_OK(oriel_dev_wait_signal_next(w, g, prev, 8, 1, FOREVER_NS));
-	LOOK(base, length, round + prev * 7);
+	COMPARE(base, length, round + prev * 7);
 	CLAIM_OK(oriel_dev_barrier(w, g, 6, FOREVER_NS));
 	CLAIM_OK(oriel_dev_barrier_flat(w, g, 6, FOREVER_NS));
 	for (i = 0; i < w->ranks; i++)
@@ -511,11 +511,11 @@ __global__ void __launch_bounds__(THREADS_MOST) one_round(const __grid_constant_
 			CLAIM_OK(oriel_dev_barrier_peer(w, g, i, 6, FOREVER_NS));
 	CLAIM_OK(oriel_dev_send(w, g, next, 5, scratch, length, FOREVER_NS));
 	CLAIM_OK(oriel_dev_recv(w, g, prev, 5, in, length, FOREVER_NS));
-	LOOK(in, length, round + prev * 7);
+	COMPARE(in, length, round + prev * 7);
 	oriel_dev_sync(g);
 	CLAIM_OK(oriel_dev_send_ll(w, g, next, 6, scratch, length, FOREVER_NS));
 	CLAIM_OK(oriel_dev_recv_ll(w, g, prev, 6, in, length, FOREVER_NS));
-	LOOK(in, length, round + prev * 7);
+	COMPARE(in, length, round + prev * 7);
 	CLAIM_POSTED(oriel_dev_signal_counter(w, g, next, 9, 1, 2));
 	CLAIM_OK(oriel_dev_wait_counter(w, g, next, 2, ORIEL_EQ, round + 1, FOREVER_NS));
 	CLAIM_OK(oriel_dev_wait_signal_from(w, g, prev, 9, ORIEL_GE, round + 1, FOREVER_NS));
@@ -608,7 +608,7 @@ static bool is_well(struct run *run)
 	}
 	for (i = 0; i < run->bare.attr.ranks; i++) {
 		if (run->bare.fault[i].state) {
-			printf("  refused at rank %u: status %d in operation %u\n", i,
+			printf("  rejected at rank %u: status %d in operation %u\n", i,
 			       run->bare.fault[i].status, run->bare.fault[i].what);
 			is_right = false;
 		}
@@ -660,7 +660,9 @@ static void put_case(struct run *run)
 	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]) && is_right; i++) {
 		for (to = 0; to < 8 && is_right; to++) {
 			for (from = 0; from < 8 && is_right; from++) {
-				/* Long ones in all relative places, but not in all absolute ones.
+				/*
+				 * Long ones at all relative offsets, but not at all absolute
+				 * ones.
 				 */
 				if (lengths[i] > 5000 && to > 1 && from)
 					continue;
@@ -801,7 +803,7 @@ int main(int argc, char **argv)
 	static const unsigned sizes[] = {1, 32, 256, 128};
 	struct bare_attr attr = {0, 0, 16, 16, 4, 8, 16384, LENGTH, 10000000000};
 	static struct run run;
-	bool is_far = option(argc, argv, "--far", 0);
+	bool has_tables_only = option(argc, argv, "--table", 0);
 	int gpus = bare_begin();
 	uint32_t i;
 
@@ -816,8 +818,8 @@ int main(int argc, char **argv)
 	run.report = (struct report *)bare_pinned(sizeof(*run.report));
 	run.job.report = run.report;
 	for (i = 0; i < attr.ranks; i++) {
-		/* Far: the handle says nothing of any rank. */
-		if (is_far)
+		/* Without inline peers all operations use the tables. */
+		if (has_tables_only)
 			memset(run.bare.window[i].inline_peers, 0,
 			       sizeof(run.bare.window[i].inline_peers));
 		run.job.window[i] = run.bare.window[i];
@@ -833,7 +835,7 @@ int main(int argc, char **argv)
 	simple_case(&run, "counters_count", counters_count);
 	simple_case(&run, "channels_carry", channels_carry);
 	simple_case(&run, "ll_carries", ll_carries);
-	if (!is_far)
+	if (!has_tables_only)
 		simple_case(&run, "ll128_carries", ll128_carries);
 	simple_case(&run, "limits_pass", limits_pass);
 	refusal_case(&run);

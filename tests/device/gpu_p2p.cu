@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends of oriel/p2p.h with memory of GPUs: gpu_p2p 2 (threads), or oriel run -n 2
- * gpu_p2p (processes). Rank r uses GPU r modulo the number of GPUs. A line for each
- * claim, and for what was measured; ends with 1 if a claim does not hold.
+ * Endpoints of oriel/p2p.h with memory of GPUs: gpu_p2p 2 (threads), or oriel run -n 2 gpu_p2p
+ * (processes). Rank r uses GPU r modulo the number of GPUs. A line for each claim, and for each
+ * measurement; ends with 1 if a claim does not hold.
  */
 #include <string.h>
 #include <time.h>
@@ -14,10 +14,10 @@
 #include "ranks.h"
 
 #define LENGTH ((size_t)64 << 20)
-#define FAR_LENGTH ((size_t)16 << 20) /* by an adapter in software */
-#define SITE_LENGTH ((size_t)8 << 20) /* each channel comes round twice */
-#define MANY 50u                      /* times that are measured, */
-#define FEW 5u                        /* of what is long */
+#define RDMA_LENGTH ((size_t)16 << 20) /* by the software HCA */
+#define SITE_LENGTH ((size_t)8 << 20)  /* each channel wraps around twice */
+#define MANY 50u                       /* times that are measured, */
+#define FEW 5u                         /* of long measurements */
 #define TIMEOUT_NS 20000000000ull
 #define CHANNELS 4u
 #define WORKERS 8u
@@ -31,9 +31,9 @@ struct rank {
 	const struct oriel_bootstrap *bootstrap;
 	const char *node;
 	struct oriel_comm *comm;
-	struct oriel_p2p_context *hub;
+	struct oriel_p2p_context *context;
 	unsigned *wrong; /* of the GPU */
-	size_t longest;  /* that is measured */
+	size_t longest;  /* of the measured messages */
 };
 
 static void verdict(struct rank *r, const char *what, const char *from, const char *to, bool holds)
@@ -65,7 +65,7 @@ __global__ void paint(char *at, size_t bytes, unsigned seed)
 		at[i] = pattern(seed, i);
 }
 
-__global__ void look(const char *at, size_t bytes, unsigned seed, unsigned *wrong)
+__global__ void count_wrong(const char *at, size_t bytes, unsigned seed, unsigned *wrong)
 {
 	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 
@@ -115,7 +115,7 @@ static void wipe(struct rank *r, enum site site, char *at, size_t bytes)
 	CUDA(cudaDeviceSynchronize());
 }
 
-/* Looked at by a kernel that was launched when the receive was done. */
+/* A kernel checks it that was launched when the receive was done. */
 static bool is_filled(struct rank *r, enum site site, const char *at, size_t bytes, unsigned seed)
 {
 	unsigned wrong = 0;
@@ -125,7 +125,7 @@ static bool is_filled(struct rank *r, enum site site, const char *at, size_t byt
 	if (site < LEGACY)
 		return !wrong;
 	CUDA(cudaMemset(r->wrong, 0, sizeof(wrong)));
-	look<<<64, 256>>>(at, bytes, seed, r->wrong);
+	count_wrong<<<64, 256>>>(at, bytes, seed, r->wrong);
 	CUDA(cudaMemcpy(&wrong, r->wrong, sizeof(wrong), cudaMemcpyDeviceToHost));
 	return !wrong;
 }
@@ -142,7 +142,7 @@ static void job_open(struct rank *r, struct job *j, enum site from, enum site to
 	j->site[1] = to;
 	for (unsigned i = 0; i < 2; i++) {
 		j->at[i] = site_open(r, j->site[i], length);
-		MUST(oriel_p2p_register(r->hub, j->at[i], length, 0, &j->memory[i]));
+		MUST(oriel_p2p_register(r->context, j->at[i], length, 0, &j->memory[i]));
 	}
 }
 
@@ -156,7 +156,7 @@ static void job_close(struct rank *r, struct job *j)
 }
 
 /* Both ways at once, cut over all channels. */
-static void exchange(struct rank *r, struct oriel_p2p *p, struct job *j, size_t bytes)
+static void exchange(struct rank *r, struct oriel_p2p *p2p, struct job *j, size_t bytes)
 {
 	struct oriel_p2p_request out[CHANNELS], in[CHANNELS];
 	size_t part = bytes / CHANNELS;
@@ -166,16 +166,16 @@ static void exchange(struct rank *r, struct oriel_p2p *p, struct job *j, size_t 
 		struct oriel_p2p_buffer from = {j->at[0] + c * part, length, j->memory[0]};
 		struct oriel_p2p_buffer to = {j->at[1] + c * part, length, j->memory[1]};
 
-		MUST(oriel_p2p_recv(p, c, &to, &in[c]));
-		MUST(oriel_p2p_send(p, c, &from, &out[c]));
+		MUST(oriel_p2p_recv(p2p, c, &to, &in[c]));
+		MUST(oriel_p2p_send(p2p, c, &from, &out[c]));
 	}
 	for (unsigned c = 0; c < CHANNELS; c++) {
-		MUST(oriel_p2p_wait(p, &in[c], 0));
-		MUST(oriel_p2p_wait(p, &out[c], 0));
+		MUST(oriel_p2p_wait(p2p, &in[c], 0));
+		MUST(oriel_p2p_wait(p2p, &out[c], 0));
 	}
 }
 
-static void test_sites(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mode)
+static void test_sites(struct rank *r, struct oriel_p2p *p2p, enum oriel_p2p_mode mode)
 {
 	static const size_t sizes[] = {1, 8, 1001, 65536, 1000003, SITE_LENGTH};
 
@@ -183,7 +183,7 @@ static void test_sites(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode 
 		struct job j;
 		bool holds = true;
 
-		/* Of cudaHostAlloc() no other process can be shown any. */
+		/* Memory of cudaHostAlloc() cannot be exported to another process. */
 		if (mode == ORIEL_P2P_ZERO_COPY && sites / SITES == PINNED)
 			continue;
 		job_open(r, &j, (enum site)(sites % SITES), (enum site)(sites / SITES),
@@ -192,7 +192,7 @@ static void test_sites(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode 
 			fill(r, j.site[0], j.at[0], sizes[i], sites + i + r->rank);
 			wipe(r, j.site[1], j.at[1], sizes[i]);
 			MUST(oriel_comm_barrier(r->comm));
-			exchange(r, p, &j, sizes[i]);
+			exchange(r, p2p, &j, sizes[i]);
 			holds = holds &&
 				is_filled(r, j.site[1], j.at[1], sizes[i], sites + i + !r->rank);
 		}
@@ -202,17 +202,17 @@ static void test_sites(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode 
 	}
 }
 
-static void move(struct rank *r, struct oriel_p2p *p, const struct job *j, bool is_send,
+static void move(struct rank *r, struct oriel_p2p *p2p, const struct job *j, bool is_send,
 		 size_t bytes)
 {
 	struct oriel_p2p_buffer b = {j->at[!is_send], bytes, j->memory[!is_send]};
 	struct oriel_p2p_request request;
 
 	if (is_send)
-		MUST(oriel_p2p_send(p, 0, &b, &request));
+		MUST(oriel_p2p_send(p2p, 0, &b, &request));
 	else
-		MUST(oriel_p2p_recv(p, 0, &b, &request));
-	MUST(oriel_p2p_wait(p, &request, 0));
+		MUST(oriel_p2p_recv(p2p, 0, &b, &request));
+	MUST(oriel_p2p_wait(p2p, &request, 0));
 }
 
 static int compare(const void *a, const void *b)
@@ -222,15 +222,15 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Half of a message there and back; medians. */
-static void measure(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mode, enum site from,
+/* Half of the time of a message there and back; medians. */
+static void measure(struct rank *r, struct oriel_p2p *p2p, enum oriel_p2p_mode mode, enum site from,
 		    enum site to)
 {
 	const size_t sizes[] = {8, 65536, 1u << 20, r->longest};
 	struct oriel_p2p_info info;
 	struct job j;
 
-	MUST(oriel_p2p_describe(p, &info));
+	MUST(oriel_p2p_describe(p2p, &info));
 	job_open(r, &j, from, to, r->longest);
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		unsigned times = sizes[i] == r->longest ? FEW : MANY;
@@ -240,8 +240,8 @@ static void measure(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mod
 		for (unsigned n = 0; n < times; n++) {
 			double begin = now_us();
 
-			move(r, p, &j, r->rank == 0, sizes[i]);
-			move(r, p, &j, r->rank != 0, sizes[i]);
+			move(r, p2p, &j, r->rank == 0, sizes[i]);
+			move(r, p2p, &j, r->rank != 0, sizes[i]);
 			took[n] = (now_us() - begin) / 2;
 		}
 		qsort(took, times, sizeof(took[0]), compare);
@@ -256,26 +256,29 @@ static void measure(struct rank *r, struct oriel_p2p *p, enum oriel_p2p_mode mod
 
 /* A block for each worker of each side: the same kernel packs and unpacks. */
 __global__ void __launch_bounds__(512)
-	crew_kernel(struct oriel_dev_copy_group crew, uint64_t bytes, int *status)
+	copy_group_kernel(struct oriel_dev_copy_group group, uint64_t bytes, int *status)
 {
-	enum oriel_dev_side side = blockIdx.x < crew.workers ? ORIEL_DEV_PACK : ORIEL_DEV_UNPACK;
-	uint32_t worker = blockIdx.x % crew.workers;
+	enum oriel_dev_side side = blockIdx.x < group.workers ? ORIEL_DEV_PACK : ORIEL_DEV_UNPACK;
+	uint32_t worker = blockIdx.x % group.workers;
 	struct oriel_dev_group g = oriel_dev_block();
 	struct oriel_dev_chunk chunk;
 	uint64_t begin, length, at, i;
-	enum oriel_status st = oriel_dev_copy_group_enter(&crew, g, side, worker);
+	enum oriel_status st = oriel_dev_copy_group_enter(&group, g, side, worker);
 
 	if (st == ORIEL_OK) {
 		for (at = 0; at < bytes && st == ORIEL_OK; at += chunk.length) {
-			st = oriel_dev_copy_group_next(&crew, g, side, worker, 0, &chunk);
+			st = oriel_dev_copy_group_next(&group, g, side, worker, 0, &chunk);
 			if (st != ORIEL_OK)
 				break;
 			if (chunk.user == 0) {
-				oriel_dev_copy_group_copy(&crew, g, side, worker, &chunk);
+				oriel_dev_copy_group_copy(&group, g, side, worker, &chunk);
 				continue;
 			}
-			/* The producer makes what the consumer looks at: there is no buffer. */
-			length = oriel_dev_copy_group_part(&crew, worker, chunk.length, &begin);
+			/*
+			 * The producer computes the bytes that the consumer compares: there is
+			 * no buffer.
+			 */
+			length = oriel_dev_copy_group_part(&group, worker, chunk.length, &begin);
 			for (i = begin + g.rank; i < begin + length; i += g.size) {
 				if (side == ORIEL_DEV_PACK)
 					chunk.slot[i] =
@@ -284,16 +287,17 @@ __global__ void __launch_bounds__(512)
 					 pattern((unsigned)chunk.user, chunk.offset + i))
 					atomicAdd(status, 1);
 			}
-			oriel_dev_copy_group_done(&crew, g, side, worker, &chunk);
+			oriel_dev_copy_group_done(&group, g, side, worker, &chunk);
 		}
-		oriel_dev_copy_group_leave(&crew, g, side, worker);
+		oriel_dev_copy_group_leave(&group, g, side, worker);
 	}
 	if (g.rank == 0 && st != ORIEL_OK)
 		atomicExch(status, (int)st);
 }
 
-/* Kernels pack and unpack, of buffers or of their own making. */
-static void test_crew(struct rank *r, struct oriel_p2p *p, struct oriel_dev_copy_group device)
+/* Kernels pack and unpack buffers, or bytes that they compute. */
+static void test_copy_group(struct rank *r, struct oriel_p2p *p2p,
+			    struct oriel_dev_copy_group device)
 {
 	size_t length = r->longest;
 	cudaStream_t stream;
@@ -316,13 +320,13 @@ static void test_crew(struct rank *r, struct oriel_p2p *p, struct oriel_dev_copy
 			MUST(oriel_comm_barrier(r->comm));
 			out.user = (void *)(uintptr_t)(made ? r->rank + 5 : 0);
 			in.user = (void *)(uintptr_t)(made ? !r->rank + 5 : 0);
-			crew_kernel<<<2 * WORKERS, 512, 0, stream>>>(device, length, status);
+			copy_group_kernel<<<2 * WORKERS, 512, 0, stream>>>(device, length, status);
 			CUDA(cudaGetLastError());
 			took = now_us();
-			MUST(oriel_p2p_recv(p, 0, &to, &in));
-			MUST(oriel_p2p_send(p, 0, &from, &out));
-			MUST(oriel_p2p_wait(p, &in, 0));
-			MUST(oriel_p2p_wait(p, &out, 0));
+			MUST(oriel_p2p_recv(p2p, 0, &to, &in));
+			MUST(oriel_p2p_send(p2p, 0, &from, &out));
+			MUST(oriel_p2p_wait(p2p, &in, 0));
+			MUST(oriel_p2p_wait(p2p, &out, 0));
 			took = now_us() - took;
 			CUDA(cudaStreamSynchronize(stream));
 		}
@@ -340,62 +344,62 @@ static void test_crew(struct rank *r, struct oriel_p2p *p, struct oriel_dev_copy
 	job_close(r, &j);
 }
 
-/* An end of a hub of this rank's own; the communicator tells where the other is. */
-static struct oriel_p2p *meet(struct rank *r, struct oriel_p2p_context *hub,
+/* Creates an endpoint of this rank's context; the communicator exchanges the addresses. */
+static struct oriel_p2p *meet(struct rank *r, struct oriel_p2p_context *context,
 			      const struct oriel_p2p_attr *attr)
 {
 	char mine[ORIEL_P2P_ADDRESS], all[2][ORIEL_P2P_ADDRESS];
-	struct oriel_p2p *p = NULL;
+	struct oriel_p2p *p2p = NULL;
 
-	MUST(oriel_p2p_create(hub, attr, &p));
-	MUST(oriel_p2p_address(p, mine));
+	MUST(oriel_p2p_create(context, attr, &p2p));
+	MUST(oriel_p2p_address(p2p, mine));
 	MUST(oriel_comm_all_gather(r->comm, mine, all, sizeof(mine)));
-	MUST(oriel_p2p_connect(p, all[!r->rank], sizeof(all[0]), 0));
-	while (oriel_p2p_check(p) == ORIEL_AGAIN)
-		MUST(oriel_p2p_progress(p));
-	MUST(oriel_p2p_check(p));
-	return p;
+	MUST(oriel_p2p_connect(p2p, all[!r->rank], sizeof(all[0]), 0));
+	while (oriel_p2p_check(p2p) == ORIEL_AGAIN)
+		MUST(oriel_p2p_progress(p2p));
+	MUST(oriel_p2p_check(p2p));
+	return p2p;
 }
 
 static void run_mode(struct rank *r, enum oriel_p2p_mode mode)
 {
 	struct oriel_p2p_attr attr = {};
-	struct oriel_p2p *p;
+	struct oriel_p2p *p2p;
 
 	attr.size = sizeof(attr);
 	attr.mode = mode;
 	attr.channels = CHANNELS;
-	p = meet(r, r->hub, &attr);
-	test_sites(r, p, mode);
-	measure(r, p, mode, HOST, HOST);
-	measure(r, p, mode, OWN, OWN);
-	measure(r, p, mode, LEGACY, LEGACY);
+	p2p = meet(r, r->context, &attr);
+	test_sites(r, p2p, mode);
+	measure(r, p2p, mode, HOST, HOST);
+	measure(r, p2p, mode, OWN, OWN);
+	measure(r, p2p, mode, LEGACY, LEGACY);
 	MUST(oriel_comm_barrier(r->comm));
-	oriel_p2p_destroy(p);
+	oriel_p2p_destroy(p2p);
 }
 
-static void run_crew(struct rank *r)
+static void run_copy_group(struct rank *r)
 {
-	struct oriel_p2p_copy_group_attr crew_attr = {};
+	struct oriel_p2p_copy_group_attr group_attr = {};
 	struct oriel_p2p_attr attr = {};
-	struct oriel_p2p_copy_group *crew;
+	struct oriel_p2p_copy_group *group;
 	struct oriel_dev_copy_group device;
-	struct oriel_p2p *p;
+	struct oriel_p2p *p2p;
 
-	crew_attr.size = sizeof(crew_attr);
-	crew_attr.workers = WORKERS;
-	MUST(oriel_p2p_copy_group_create(r->hub, &crew_attr, &crew));
-	MUST(oriel_p2p_copy_group_device(crew, &device));
+	group_attr.size = sizeof(group_attr);
+	group_attr.workers = WORKERS;
+	MUST(oriel_p2p_copy_group_create(r->context, &group_attr, &group));
+	MUST(oriel_p2p_copy_group_device(group, &device));
 	attr.size = sizeof(attr);
 	attr.mode = ORIEL_P2P_COPY_BASED;
 	attr.depth = 16;
 	attr.hooks = oriel_p2p_copy_group_hooks();
-	attr.context = crew;
-	p = meet(r, r->hub, &attr);
-	test_crew(r, p, device);
+	attr.context = group;
+	p2p = meet(r, r->context, &attr);
+	test_copy_group(r, p2p, device);
 	MUST(oriel_comm_barrier(r->comm));
-	oriel_p2p_destroy(p);
-	oriel_p2p_copy_group_destroy(crew);
+	oriel_p2p_destroy(p2p);
+	oriel_p2p_copy_group_destroy(group);
 }
 
 static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
@@ -416,13 +420,13 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	attr.flags = ORIEL_COMM_GPU;
 	attr.node = node;
 	MUST(oriel_comm_create(bootstrap, &attr, &r->comm));
-	MUST(oriel_comm_p2p_context(r->comm, &r->hub));
+	MUST(oriel_comm_p2p_context(r->comm, &r->context));
 	MUST(oriel_comm_path(r->comm, !r->rank, &path));
-	r->longest = path == ORIEL_PATH_RDMA ? FAR_LENGTH : LENGTH;
+	r->longest = path == ORIEL_PATH_RDMA ? RDMA_LENGTH : LENGTH;
 	run_mode(r, ORIEL_P2P_ZERO_COPY);
 	run_mode(r, ORIEL_P2P_COPY_BASED);
 	run_mode(r, ORIEL_P2P_AUTO);
-	run_crew(r);
+	run_copy_group(r);
 	CUDA(cudaFree(r->wrong));
 	MUST(oriel_comm_barrier(r->comm));
 	oriel_comm_destroy(r->comm);

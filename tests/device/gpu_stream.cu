@@ -22,7 +22,7 @@
 #define STREAMS 4u
 #define LONG_NS 20000000000ull
 
-/* Where what lies in buffer 0. Stream s has its own at s * PART. */
+/* Ranges of buffer 0. Stream s has its own at s * PART. */
 #define PART (2u << 20)
 #define AT_LARGE 0u
 #define AT_SMALL LARGE
@@ -98,7 +98,7 @@ static void rank_close(struct rank *r)
 		CUDA(cudaStreamDestroy(r->stream[i]));
 }
 
-/* Every operation once, with ids, slot, channel and place of stream @n. */
+/* Every operation once, with ids, slot, channel and range of stream @n. */
 static void post_all(struct rank *r, unsigned n)
 {
 	struct oriel_window *w = r->window;
@@ -143,7 +143,7 @@ static void post_all(struct rank *r, unsigned n)
 	MUST(oriel_window_barrier(w, n, 0, s));
 }
 
-/* After @rounds of them. */
+/* After @rounds of them: are all results right? */
 static bool is_right(struct rank *r, unsigned n, uint64_t rounds, char *host)
 {
 	const uint64_t *results = r->results + 16 * n;
@@ -169,7 +169,7 @@ static bool is_right(struct rank *r, unsigned n, uint64_t rounds, char *host)
 		holds = host[AT_SMALL + i] == (char)pattern(r->before);
 	for (i = 0; i < LARGE / 2 && holds; i++)
 		holds = host[AT_COUNTED + i] == (char)pattern(r->before);
-	/* What was got from the next rank is what this one put there. */
+	/* The bytes of the get are those that this rank put to the next rank. */
 	CUDA(cudaMemcpy(host, r->target + base, LARGE + SMALL, cudaMemcpyDefault));
 	for (i = 0; i < LARGE && holds; i++)
 		holds = host[i] == (char)pattern(r->rank);
@@ -178,7 +178,7 @@ static bool is_right(struct rank *r, unsigned n, uint64_t rounds, char *host)
 	return holds;
 }
 
-/* All ranks start from nothing. */
+/* Resets memory and signals of all ranks. */
 static void begin_again(struct rank *r)
 {
 	void *mine = NULL;
@@ -212,7 +212,7 @@ static cudaGraphExec_t end_capture(struct rank *r, cudaStream_t s)
 	cudaGraph_t graph;
 
 	CUDA(cudaStreamEndCapture(s, &graph));
-	/* Instantiating waits for kernels that may wait for who still captures. */
+	/* Instantiating waits for kernels that may wait for a rank that still captures. */
 	MUST(oriel_comm_barrier(r->comm));
 	CUDA(cudaGraphInstantiate(&exec, graph, 0));
 	CUDA(cudaGraphDestroy(graph));
@@ -308,7 +308,7 @@ static float run_timed(struct rank *r, cudaGraphExec_t exec, unsigned times)
 
 #define TURNS 50u /* in one graph */
 
-/* To and fro between ranks 0 and 1, in us for one way. */
+/* Back and forth between ranks 0 and 1, in us for one way. */
 static float time_turns(struct rank *r, size_t length, bool is_fused)
 {
 	cudaStream_t s = r->stream[0];
@@ -362,7 +362,7 @@ static void time_all(struct rank *r)
 	fflush(stdout);
 }
 
-static void tell_paths(struct rank *r)
+static void print_path(struct rank *r)
 {
 	struct oriel_peer peer;
 
@@ -381,7 +381,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	r.bootstrap = bootstrap;
 	r.node = node;
 	rank_open(&r);
-	tell_paths(&r);
+	print_path(&r);
 	test_in_order(&r, host);
 	test_replays(&r, host);
 	test_streams(&r, host);

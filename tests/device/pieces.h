@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that a program maps by itself, from two allocations side by side. */
+/*
+ * Memory that a program maps by itself, from two allocations side by side. The tests of buffers
+ * and of p2p use it.
+ */
 #ifndef TESTS_DEVICE_PIECES_H
 #define TESTS_DEVICE_PIECES_H
 
@@ -9,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Two of @piece bytes each, the driver's granule; they go with the process. */
+/* Two of @piece bytes each, the driver's granule; they are freed when the process exits. */
 struct pieces {
 	char *base;
 	size_t piece;
@@ -42,7 +45,9 @@ static void pieces_must(const char *what, CUresult result)
 	exit(1);
 }
 
-/* Of one thread at a time, and while no other one maps anything: see src/sys/gpu_range.c. */
+/*
+ * One thread at a time calls it, while no other thread maps anything: see src/sys/gpu_range.c.
+ */
 static struct pieces pieces_open(int device)
 {
 	static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;

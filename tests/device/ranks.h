@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks of a test on GPUs: threads of one process, or this process is one of several. */
+/*
+ * The ranks of a test on GPUs: threads of one process, or this process is one of several. The
+ * programs of this folder use it.
+ */
 #ifndef TESTS_DEVICE_RANKS_H
 #define TESTS_DEVICE_RANKS_H
 
@@ -9,10 +12,13 @@
 
 #include <oriel/oriel.h>
 
-/* What a rank does; @node is that of a thread, NULL: not said. Returns claims that do not hold. */
+/*
+ * The body of a rank; @node is that of a thread, NULL: not set. Returns claims that do not
+ * hold.
+ */
 typedef unsigned rank_function(const struct oriel_bootstrap *bootstrap, const char *node);
 
-/* What no claim is about and nothing can go on without; in functions that have a rank @r. */
+/* A call that is no claim but must succeed; in functions that have a rank @r. */
 #define MUST(call) rank_must((r)->rank, call, __LINE__)
 
 static inline void rank_must(unsigned rank, enum oriel_status status, int line)
@@ -101,11 +107,13 @@ static unsigned run_process(rank_function *run)
 /* PROGRAM THREADS [NODES], or PROGRAM alone for a process of oriel run. */
 static int run_ranks(rank_function *run, int argc, char **argv)
 {
-	/* Modules that are loaded at the first launch would wait for kernels that wait for it. */
+	/*
+	 * Modules that are loaded at the first launch would wait for kernels that wait for it.
+	 */
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	/* And so would kernels of several ranks in one queue of one GPU. */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-	/* What has held is seen, also of one that is ended from outside. */
+	/* Claims that hold are printed at once, also if the program is killed later. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc < 2)
 		return run_process(run) ? 1 : 0;

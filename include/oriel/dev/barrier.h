@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Barriers: one arrival word per source rank, written on the same path as its
- * puts. See oriel/dev.h for what holds for all device functions.
+ * Barriers: one arrival word per source rank, written on the same path as its puts. Kernels and
+ * threads of the CPU call them; see oriel/dev.h for what holds for all device functions.
  *
- * After ORIEL_ERR_TIMEOUT by a limit of the caller's own the arrival stands. The same
- * call made again, or the form that only waits, continues the wait and does not arrive
- * a second time; what the group puts in between belongs to the next barrier. On a GPU
- * the call that continues has a limit of its own, ORIEL_FOREVER if no other: one with
- * the default limit returns ORIEL_ERR_STATE and breaks the communicator. So does
- * arriving, in the split forms, while the last arrival is still to be waited for; on a
- * CPU that is refused with ORIEL_ERR_STATE before anything is done.
+ * After ORIEL_ERR_TIMEOUT by a limit of the caller's own the arrival stands. The same call made
+ * again, or the form that only waits, continues the wait and does not arrive a second time;
+ * what the group puts in between belongs to the next barrier. On a GPU the call that continues
+ * has a limit of its own, ORIEL_FOREVER if no other: one with the default limit returns
+ * ORIEL_ERR_STATE and breaks the communicator. So does arriving, in the split forms, while the
+ * wait for the last arrival is outstanding; on a CPU that is rejected with ORIEL_ERR_STATE
+ * before anything is done.
  */
 #ifndef ORIEL_DEV_BARRIER_H
 #define ORIEL_DEV_BARRIER_H
@@ -48,48 +48,51 @@ ORIEL_DEV bool oriel_dev_is_pending(const uint64_t *word, uint64_t timeout_ns, u
 	return !ORIEL_DEV_OFTEN(seen == *epoch);
 }
 
-/* The next two: the last arrival is pending. Here nothing has been done. */
-ORIEL_DEV enum oriel_status oriel_dev_refuse_arrival(const struct oriel_dev_window *w,
+/* The last arrival is pending. Nothing has been done yet. */
+ORIEL_DEV enum oriel_status oriel_dev_reject_arrival(const struct oriel_dev_window *w,
 						     uint32_t what, uint32_t peer, uint32_t slot)
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, what, peer, slot};
 
-	return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, 1);
+	return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_STATE, aim, 1);
 }
 
 /*
- * Here, on a GPU, peers have been told of one arrival too many. Later barriers would
- * end before puts are there, so the communicator is broken.
+ * The last arrival was pending on a GPU, and peers have received one arrival too many. Later
+ * barriers would end before puts are visible, so the communicator is broken.
  */
 ORIEL_DEV enum oriel_status oriel_dev_blame_arrival(const struct oriel_dev_window *w,
 						    struct oriel_dev_group g, uint32_t what,
 						    uint32_t peer, uint32_t slot)
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, what, peer, slot};
-	uint32_t late = oriel_dev_opaque_zero();
+	uint32_t zero = oriel_dev_opaque_zero();
 
 	if (oriel_dev_is_leader(g))
-		oriel_dev_report((struct oriel_dev_fault *)((uintptr_t)w->blame + late),
-				 w->number + late, ORIEL_ERR_STATE, aim, 1, 0);
+		oriel_dev_report((struct oriel_dev_fault *)((uintptr_t)w->blame + zero),
+				 w->number + zero, ORIEL_ERR_STATE, aim, 1, 0);
 	return ORIEL_ERR_STATE;
 }
 
 /*
- * Whole group, after the vote that gave @status: *@word, the epoch, is pending from now
- * on or no more. @told is what this thread got when it arrived. All threads have read
- * *@word before the vote, and the sync comes before they read it again.
+ * Whole group, after the vote that gave @status: *@word, the epoch, becomes pending or stops
+ * being so. @arrival is the status with which this thread arrived. All threads have read *@word
+ * before the vote, and the sync comes before they read it again.
  */
 ORIEL_DEV enum oriel_status oriel_dev_end_wait(struct oriel_dev_group g, uint64_t *word,
 					       bool was_pending, uint64_t timeout_ns,
-					       enum oriel_status told, enum oriel_status status)
+					       enum oriel_status arrival, enum oriel_status status)
 {
 	bool is_pending = was_pending && status != ORIEL_OK;
 
 	if (!ORIEL_DEV_OFTEN(status != ORIEL_ERR_TIMEOUT) && timeout_ns) {
-		/* A peer that has not been told need not arrive: there is nothing to continue. */
-		told = oriel_dev_vote(g, told);
-		if (told != ORIEL_OK)
-			return told;
+		/*
+		 * A peer that got no arrival need not arrive itself: there is nothing to
+		 * continue.
+		 */
+		arrival = oriel_dev_vote(g, arrival);
+		if (arrival != ORIEL_OK)
+			return arrival;
 		is_pending = true;
 	}
 	if (ORIEL_DEV_OFTEN(is_pending == was_pending))
@@ -101,23 +104,26 @@ ORIEL_DEV enum oriel_status oriel_dev_end_wait(struct oriel_dev_group g, uint64_
 }
 
 /*
- * One thread, arguments checked: tell @peer that this rank has come once more
- * than *@count times.
+ * One thread, arguments checked: notify @peer that this rank has arrived once more than *@count
+ * times.
  */
 ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint32_t slot, const uint64_t *count)
 {
-	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	struct oriel_dev_peer remote = oriel_dev_peer_of(w, peer);
 	uint64_t *word;
 	int64_t ticket;
 
-	switch (oriel_dev_usable(there.path)) {
+	switch (oriel_dev_usable(remote.path)) {
 	case ORIEL_PATH_MAPPED:
-		word = oriel_mapped_arrival(w, there.control, at, w->rank, slot);
+		word = oriel_mapped_arrival(w, remote.control, at, w->rank, slot);
 		oriel_dev_release_begin_at(word);
-		/* Acquired by the peer's wait. One writer, so that both mean the same. */
+		/*
+		 * Acquired by the peer's wait. The word has one writer, so store and add mean
+		 * the same.
+		 */
 #ifdef __CUDA_ARCH__
-		/* Leaves without the count, for which it would wait. */
+		/* The add leaves without the count, for which a store would wait. */
 		oriel_dev_release_add(word, 1);
 #else
 		oriel_dev_release_store(word, *count + 1);
@@ -130,7 +136,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 			return ORIEL_ERR_STATE;
 		oriel_dev_release_begin();
 		at += (uint64_t)w->rank * w->barrier_stride + (uint64_t)slot * 8;
-		ticket = oriel_link_write_flag(there.link, oriel_dev_thread(),
+		ticket = oriel_link_write_flag(remote.link, oriel_dev_thread(),
 					       oriel_rdma_control(w, peer, at), *count + 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}
@@ -138,8 +144,8 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 }
 
 /*
- * Where this thread tells the first of its peers, if that peer is its own and lies
- * at hand; else NULL.
+ * The word at which this thread notifies the first of its peers, if that peer is its own and is
+ * on the fast path; else NULL.
  */
 ORIEL_DEV uint64_t *oriel_dev_fast_arrival(const struct oriel_dev_window *w,
 					   struct oriel_dev_group g, uint32_t slot)
@@ -148,7 +154,7 @@ ORIEL_DEV uint64_t *oriel_dev_fast_arrival(const struct oriel_dev_window *w,
 	uint32_t peer;
 	uint64_t *word;
 
-	/* Whole warps that tell nobody have nothing to look at. */
+	/* Whole warps that notify no peer have nothing to load. */
 	if (!oriel_dev_awaits(w, g))
 		return NULL;
 	peer = oriel_dev_first_peer(w, g);
@@ -164,17 +170,17 @@ ORIEL_DEV uint64_t *oriel_dev_fast_arrival(const struct oriel_dev_window *w,
 }
 
 /*
- * Whole group, arguments checked: arrive at @slot once more than *@epoch times, which
- * then is the epoch to wait for. Every thread loads the epoch, so that none waits for the
- * leader to share it; the leader stores the next one after all have. Where a call with
- * this limit has not read it, on a GPU, that is done once the arrivals are on their way,
- * the first of which is to @first: see oriel_dev_fast_arrival().
+ * Whole group, arguments checked: arrive at @slot once more than *@epoch times, which then is
+ * the epoch to wait for. Every thread loads the epoch, so that none waits for the leader to
+ * share it; the leader stores the next one after all have. If a call with this limit has not
+ * read the epoch, on a GPU, it reads it once the arrivals are on their way, the first of which
+ * goes to @first: see oriel_dev_fast_arrival().
  */
 ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint32_t slot,
 					    uint64_t *first, uint64_t timeout_ns, uint64_t *epoch)
 {
-	enum oriel_status status = ORIEL_OK, told;
+	enum oriel_status status = ORIEL_OK, arrival;
 	uint64_t *word = &w->slots[slot].epoch;
 #ifdef __CUDA_ARCH__
 	const uint64_t *count = word;
@@ -189,13 +195,13 @@ ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
 		oriel_dev_release_begin();
 		oriel_dev_release_add(first, 1);
 	}
-	/* All are told that can be: they may have links to each other. */
+	/* All peers that can be reached are notified: they may have links to each other. */
 	ORIEL_DEV_ROLL
 	for (i = 1 + g.rank + (first ? g.size : 0); i < w->ranks; i += g.size) {
-		told = oriel_dev_arrive_at(w, oriel_dev_rank_after(w, i), w->arrivals_at, slot,
-					   count);
-		if (told != ORIEL_OK && (status == ORIEL_OK || status == ORIEL_ERR_NO_PATH))
-			status = told;
+		arrival = oriel_dev_arrive_at(w, oriel_dev_rank_after(w, i), w->arrivals_at, slot,
+					      count);
+		if (arrival != ORIEL_OK && (status == ORIEL_OK || status == ORIEL_ERR_NO_PATH))
+			status = arrival;
 	}
 #ifdef __CUDA_ARCH__
 	if (!oriel_dev_reads_epoch(timeout_ns)) {
@@ -215,16 +221,16 @@ ORIEL_DEV enum oriel_status oriel_dev_enter(const struct oriel_dev_window *w,
 }
 
 /*
- * Whole group, arguments checked, each thread with what it was @told when it arrived;
- * @was_pending: that was in an earlier call.
+ * Whole group, arguments checked, each thread with the status of its own @arrival;
+ * @was_pending: the arrival was in an earlier call.
  */
 ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 					       struct oriel_dev_group g, uint32_t slot,
 					       uint64_t epoch, bool was_pending,
-					       enum oriel_status told, uint64_t timeout_ns)
+					       enum oriel_status arrival, uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL, epoch, ORIEL_DEV_PASSED, ORIEL_DEV_BARRIER, 0, slot};
-	enum oriel_status status = told;
+	enum oriel_status status = arrival;
 	uint64_t seen;
 	uint32_t i;
 
@@ -242,16 +248,16 @@ ORIEL_DEV enum oriel_status oriel_dev_leave_at(const struct oriel_dev_window *w,
 		}
 		oriel_dev_acquire_all();
 	}
-	return oriel_dev_end_wait(g, &w->slots[slot].epoch, was_pending, timeout_ns, told,
+	return oriel_dev_end_wait(g, &w->slots[slot].epoch, was_pending, timeout_ns, arrival,
 				  oriel_dev_vote(g, status));
 }
 
 /*
- * Whole group: arrive at barrier @slot. The group's puts to all ranks are
- * announced with it. Each arrival must be waited for before the next: ORIEL_ERR_STATE
- * while the wait for the last one has ended with a limit of the caller's own alone.
- * ORIEL_ERR_NO_PATH where a peer is not connected: all others have been told,
- * so that they need not wait, and it counts as an arrival.
+ * Whole group: arrive at barrier @slot. The arrival announces the group's puts to all ranks.
+ * Each arrival must be waited for before the next: ORIEL_ERR_STATE while the wait for the last
+ * one has only ended by a limit of the caller's own. ORIEL_ERR_NO_PATH if a peer is not
+ * connected: all other peers have been notified, so that they need not wait, and it counts as
+ * an arrival.
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_window *w,
 						     struct oriel_dev_group g, uint32_t slot)
@@ -263,13 +269,13 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_wind
 	if (status != ORIEL_OK)
 		return status;
 	if (oriel_dev_is_pending(&w->slots[slot].epoch, 0, &epoch))
-		return oriel_dev_refuse_arrival(w, ORIEL_DEV_BARRIER, ORIEL_DEV_NO_RANK, slot);
+		return oriel_dev_reject_arrival(w, ORIEL_DEV_BARRIER, ORIEL_DEV_NO_RANK, slot);
 	return oriel_dev_vote(g, oriel_dev_enter(w, g, slot, first, 0, &epoch));
 }
 
 /*
- * Whole group: wait until every rank has come to @slot as often as this one.
- * Afterwards everything that any rank put here before its arrival is visible.
+ * Whole group: wait until every rank has arrived at @slot as often as this one. Afterwards
+ * everything that any rank put to this rank before its arrival is visible.
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_wait(const struct oriel_dev_window *w,
 						   struct oriel_dev_group g, uint32_t slot,
@@ -287,8 +293,8 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_wait(const struct oriel_dev_window
 }
 
 /*
- * Whole group: arrive, unless that is pending, then wait. @timeout_ns holds for each rank
- * waited for; once it has passed call this again, or oriel_dev_barrier_wait().
+ * Whole group: arrive, unless an arrival is pending, then wait. @timeout_ns holds for each rank
+ * waited for; once it has passed, call this again, or oriel_dev_barrier_wait().
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint32_t slot,
@@ -311,13 +317,13 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window *w, uint32_t peer,
 						  uint32_t slot)
 {
-	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	struct oriel_dev_peer remote = oriel_dev_peer_of(w, peer);
 	uint64_t *word;
 	int64_t ticket;
 
-	switch (oriel_dev_usable(there.path)) {
+	switch (oriel_dev_usable(remote.path)) {
 	case ORIEL_PATH_MAPPED:
-		word = oriel_mapped_flat(w, there.control, slot);
+		word = oriel_mapped_flat(w, remote.control, slot);
 		oriel_dev_release_begin_at(word);
 		oriel_dev_release_add(word, 1);
 		return ORIEL_OK;
@@ -325,7 +331,7 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		oriel_dev_release_begin();
-		ticket = oriel_link_signal(there.link, oriel_dev_thread(),
+		ticket = oriel_link_signal(remote.link, oriel_dev_thread(),
 					   oriel_rdma_flat(w, peer, slot), 1);
 		return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 	}
@@ -359,10 +365,9 @@ ORIEL_DEV enum oriel_status oriel_dev_enter_flat(const struct oriel_dev_window *
 }
 
 /*
- * Whole group: arrive at the flat barrier of @slot: all ranks add to one line
- * of each peer, those that come through a NIC to a word of its own. A slot
- * where it has returned ORIEL_ERR_NO_PATH to some rank is of no more use: that
- * arrival is missing from the sum for ever.
+ * Whole group: arrive at the flat barrier of @slot: all ranks add to one line of each peer,
+ * those that use a NIC to a word of its own. A slot for which it has returned ORIEL_ERR_NO_PATH
+ * to some rank is of no more use: that arrival is missing from the sum for ever.
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev_window *w,
 							  struct oriel_dev_group g, uint32_t slot)
@@ -374,11 +379,11 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev
 	if (status != ORIEL_OK)
 		return status;
 	if (oriel_dev_is_pending(&w->slots[slot].flat, 0, &epoch))
-		return oriel_dev_refuse_arrival(w, ORIEL_DEV_BARRIER_FLAT, ORIEL_DEV_NO_RANK, slot);
+		return oriel_dev_reject_arrival(w, ORIEL_DEV_BARRIER_FLAT, ORIEL_DEV_NO_RANK, slot);
 	return oriel_dev_enter_flat(w, g, slot, 0, epoch);
 }
 
-/* The words of a flat barrier: of mapped peers, and of each rail. */
+/* Sum of the words of a flat barrier: the one of mapped peers, and one of each rail. */
 ORIEL_DEV uint64_t oriel_dev_sum_flat(const struct oriel_dev_window *w, const uint64_t *word)
 {
 	uint64_t sum = oriel_dev_load_relaxed(word);
@@ -415,11 +420,10 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_flat(const struct oriel_dev_window *w
 }
 
 /*
- * Whole group: wait for as many arrivals as all ranks make in the rounds that
- * this one has made; few words, whatever the number of ranks. A weaker promise
- * than oriel_dev_barrier(): a fast rank's next arrival may stand in for a slow
- * rank's, whose puts here are then not yet visible. It bounds how far ranks run
- * apart, no more.
+ * Whole group: wait for as many arrivals as all ranks make in the rounds that this one has
+ * made; few words, whatever the number of ranks. The promise is weaker than that of
+ * oriel_dev_barrier(): a fast rank's next arrival may stand in for a slow rank's, whose puts to
+ * this rank are then not yet visible. It bounds how far ranks run apart, no more.
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_wait(const struct oriel_dev_window *w,
 							struct oriel_dev_group g, uint32_t slot,
@@ -442,7 +446,7 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_wait(const struct oriel_dev_w
 				  ORIEL_OK, oriel_dev_vote(g, status));
 }
 
-/* Whole group: arrive, unless that is pending, then wait. */
+/* Whole group: arrive, unless an arrival is pending, then wait. */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_flat(const struct oriel_dev_window *w,
 						   struct oriel_dev_group g, uint32_t slot,
 						   uint64_t timeout_ns)
@@ -481,7 +485,7 @@ ORIEL_DEV enum oriel_status oriel_dev_enter_pair(const struct oriel_dev_window *
 						       ORIEL_DEV_BARRIER_PEER, peer, slot);
 	}
 	++*epoch;
-	/* Who could not be told is not waited for, now or later. */
+	/* A peer that could not be notified is not waited for, now or later. */
 	if (status == ORIEL_OK)
 		oriel_dev_store_relaxed(word, *epoch);
 	return status;
@@ -505,10 +509,9 @@ ORIEL_DEV enum oriel_status oriel_dev_leave_pair(const struct oriel_dev_window *
 }
 
 /*
- * Whole group: meet @peer alone at @slot, with the promise of
- * oriel_dev_barrier() between the two. Its words are its own: it may be used
- * beside the full barrier on the same slot. Not with the rank itself. Arrives, unless
- * that is pending, then waits.
+ * Whole group: meet @peer alone at @slot, with the promise of oriel_dev_barrier() between the
+ * two. It has words of its own, so it may be used beside the full barrier on the same slot. Not
+ * with the rank itself. The call arrives, unless an arrival is pending, then waits.
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_peer(const struct oriel_dev_window *w,
 						   struct oriel_dev_group g, uint32_t peer,
@@ -536,9 +539,9 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_peer(const struct oriel_dev_window
 }
 
 /*
- * Whole group: the first half of oriel_dev_barrier_peer(). Each arrival must be waited
- * for before the next, as in oriel_dev_barrier_arrive(). ORIEL_ERR_NO_PATH where @peer is
- * not connected: that is no arrival.
+ * Whole group: the first half of oriel_dev_barrier_peer(). Each arrival must be waited for
+ * before the next, as in oriel_dev_barrier_arrive(). ORIEL_ERR_NO_PATH if @peer is not
+ * connected: that is no arrival.
  */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_peer_arrive(const struct oriel_dev_window *w,
 							  struct oriel_dev_group g, uint32_t peer,
@@ -554,14 +557,17 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_peer_arrive(const struct oriel_dev
 	if (oriel_dev_is_leader(g)) {
 		if (oriel_dev_is_pending(&w->pair_epochs[(size_t)peer * w->barriers + slot], 0,
 					 &epoch))
-			status = oriel_dev_refuse_arrival(w, ORIEL_DEV_BARRIER_PEER, peer, slot);
+			status = oriel_dev_reject_arrival(w, ORIEL_DEV_BARRIER_PEER, peer, slot);
 		else
 			status = oriel_dev_enter_pair(w, peer, slot, 0, &epoch);
 	}
 	return oriel_dev_vote(g, status);
 }
 
-/* Whole group: wait until @peer has come to this rank at @slot as often as this rank to it. */
+/*
+ * Whole group: wait until @peer has arrived for this rank at @slot as often as this rank for
+ * it.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_barrier_peer_wait(const struct oriel_dev_window *w,
 							struct oriel_dev_group g, uint32_t peer,
 							uint32_t slot, uint64_t timeout_ns)

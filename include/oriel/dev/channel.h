@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels: a byte stream from each rank to each other, through staging at the
- * receiver. The sender may cut the stream differently than the receiver.
+ * Channels: a byte stream from each rank to each other, through staging at the receiver.
+ * Kernels and threads of the CPU call them. The sender may cut the stream differently than the
+ * receiver.
  *
- *	freed <= received <= ready <= sent <= freed + channel_bytes
- * where ready and freed are the last values told to the other end. received -
- * freed stays below a quarter of channel_bytes once the receiver has caught up.
+ *   freed <= received <= ready <= sent <= freed + channel_bytes
  *
- * How much staging is enough for GPUs: us for a message that goes both ways between
- * two H200s, cut among blocks of 512 threads, each with a channel of its own:
+ * where ready and freed are the last values written to the other rank. received - freed stays
+ * below a quarter of channel_bytes once the receiver has caught up.
  *
- *	channel_bytes   blocks   1 MiB   16 MiB   1 GiB
- *	128 KiB             16    13.4    111.5    6593
- *	128 KiB             64    10.4     58.5    3112
- *	256 KiB             16    11.9     78.5    4388
- *	256 KiB             64    10.2     56.8    2959
- *	1 MiB               16    10.7     65.8    3315
- *	1 MiB               64     9.8     56.8    2932
+ * Staging that is enough for GPUs: us for a message that goes both ways between two H200s, cut
+ * among blocks of 512 threads, each with a channel of its own:
+ *
+ *   channel_bytes   blocks   1 MiB   16 MiB   1 GiB
+ *   128 KiB             16    13.4    111.5    6593
+ *   128 KiB             64    10.4     58.5    3112
+ *   256 KiB             16    11.9     78.5    4388
+ *   256 KiB             64    10.2     56.8    2959
+ *   1 MiB               16    10.7     65.8    3315
+ *   1 MiB               64     9.8     56.8    2932
  */
 #ifndef ORIEL_DEV_CHANNEL_H
 #define ORIEL_DEV_CHANNEL_H
@@ -25,12 +27,12 @@
 #include <oriel/dev/rdma.h>
 
 /*
- * The sender tells of each piece, so that the receiver copies out one while
- * the next is copied in: a quarter of the message, not so small that telling
- * costs more than copying, and not more than a quarter of the staging, which
- * is what the receiver gives back at a time. To tell costs a GPU a fence of
- * 0.7 us, in which a block copies 32 KiB (1 MiB both ways on H200s, 16 blocks of
- * each: 16.0 us with pieces of 16 KiB, 11.9 us with those of 64 KiB).
+ * The sender announces each piece, so that the receiver copies out one while the next is copied
+ * in: a quarter of the message, not so small that the announcement costs more than the copy,
+ * and not more than a quarter of the staging, which is the credit that the receiver returns at
+ * a time. An announcement costs a GPU a fence of 0.7 us, in which a block copies 32 KiB (1 MiB
+ * both ways on H200s, 16 blocks of each: 16.0 us with pieces of 16 KiB, 11.9 us with those of
+ * 64 KiB).
  */
 #ifdef __CUDA_ARCH__
 #define ORIEL_DEV_PIECE_MIN 65536u
@@ -48,8 +50,8 @@ ORIEL_DEV uint64_t oriel_channel_piece(const struct oriel_dev_window *w, uint64_
 }
 
 /*
- * The limit for the rest of a message whose first part has gone: half of one is
- * of no use to anybody, so a caller's own limit no longer holds.
+ * The limit for the rest of a message whose first part was sent: the receiver cannot use half a
+ * message, so a caller's own limit no longer holds.
  */
 ORIEL_DEV uint64_t oriel_channel_rest(uint64_t timeout_ns)
 {
@@ -82,9 +84,9 @@ ORIEL_DEV enum oriel_status oriel_channel_wait(const struct oriel_dev_window *w,
 }
 
 /*
- * Whole group: wait until the stream to @peer has room up to byte @end. No piece
- * is more than a quarter of the staging, so where one has to wait more than three
- * quarters are under way, and the receiver will give some back.
+ * Whole group: wait until the stream to @peer has room up to byte @end. No piece is more than a
+ * quarter of the staging, so if one has to wait, more than three quarters are under way, and
+ * the receiver will return some of them.
  */
 ORIEL_DEV enum oriel_status oriel_channel_room(const struct oriel_dev_window *w,
 					       struct oriel_dev_group g, uint32_t peer,
@@ -108,7 +110,7 @@ ORIEL_DEV enum oriel_status oriel_channel_check(const struct oriel_dev_window *w
 
 	if (ORIEL_DEV_OFTEN(form == ORIEL_DEV_FORM_STREAM))
 		return ORIEL_OK;
-	return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, form);
+	return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_STATE, aim, form);
 }
 
 /* Whole group. The mapped path of oriel_dev_send(). */
@@ -119,7 +121,7 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 {
 	struct oriel_dev_sender *end = &w->senders[(size_t)peer * w->channels + channel];
 	char *control = oriel_dev_peer_of(w, peer).control;
-	struct oriel_dev_channel *there = oriel_mapped_channel(w, control, w->rank, channel);
+	struct oriel_dev_channel *remote = oriel_mapped_channel(w, control, w->rank, channel);
 	char *staging = oriel_mapped_staging(w, control, w->rank, channel);
 	const char *from = (const char *)source;
 	uint64_t most = oriel_channel_piece(w, length);
@@ -143,8 +145,8 @@ ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
 		length -= piece;
 		/* Acquired by the receiver's wait in oriel_channel_recv(). */
 		if (oriel_dev_is_leader(g)) {
-			oriel_dev_release_begin_at(&there->ready);
-			oriel_dev_release_store(&there->ready, sent);
+			oriel_dev_release_begin_at(&remote->ready);
+			oriel_dev_release_store(&remote->ready, sent);
 			end->sent = sent;
 			end->freed = freed;
 		}
@@ -161,10 +163,7 @@ ORIEL_DEV uint64_t oriel_channel_at(const struct oriel_dev_window *w, uint32_t c
 	       ((uint64_t)w->rank * w->channels + channel) * sizeof(struct oriel_dev_channel);
 }
 
-/*
- * One thread, the leader: put a piece into the peer's staging and tell of it,
- * in one post.
- */
+/* One thread, the leader: put a piece into the peer's staging and announce it, in one post. */
 ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32_t peer,
 					uint32_t channel, const char *from, uint64_t sent,
 					uint64_t piece)
@@ -229,12 +228,12 @@ ORIEL_DEV enum oriel_status oriel_rdma_send(const struct oriel_dev_window *w,
 	}
 	if (ticket < 0)
 		return status;
-	/* The source is the caller's again, also if the stream ends here. */
+	/* The caller may reuse the source, also if the stream ends here. */
 	ended = oriel_link_wait_local(w->peers[peer].link, g, ticket, 0);
 	return status == ORIEL_OK ? ended : status;
 }
 
-/* One thread: tell @peer how much of its stream has been taken. */
+/* One thread: write to @peer how many bytes of its stream this rank has taken. */
 ORIEL_DEV enum oriel_status oriel_channel_credit(const struct oriel_dev_window *w, uint32_t peer,
 						 uint32_t channel, uint64_t received)
 {
@@ -276,8 +275,8 @@ ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
 
 		if (arrived == received) {
 			/*
-			 * Not "another one": Soft-RoCE's write of a word is seen byte by byte,
-			 * from the lowest on, as less than what it was if it carries.
+			 * Not "another one": a write of a word by Soft-RoCE is seen byte by
+			 * byte, from the lowest on, as less than the old value if it carries.
 			 */
 			struct oriel_dev_aim aim = {ready,          received + 1, ORIEL_DEV_PASSED,
 						    ORIEL_DEV_RECV, peer,         channel};
@@ -293,7 +292,10 @@ ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
 		received += piece;
 		to += piece;
 		length -= piece;
-		/* In quarters: a word for each message would cost the sender a miss for each. */
+		/*
+		 * Credit is returned in quarters: a word for each message would cost the sender
+		 * a cache miss for each.
+		 */
 		if (received - credited >= w->channel_bytes / 4) {
 			credited = received;
 			status = ORIEL_OK;
@@ -314,11 +316,10 @@ ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
 }
 
 /*
- * Whole group: append @length bytes to the stream of @channel to @peer. Does
- * not block while what the peer has not taken stays below three quarters of
- * channel_bytes. @from may be reused on return. A limit of the caller's own is
- * for the first bytes to find room: when it has passed, none have gone. Not
- * with the rank itself.
+ * Whole group: append @length bytes to the stream of @channel to @peer. Does not block while
+ * the bytes that the peer has not taken stay below three quarters of channel_bytes. @from may
+ * be reused on return. A limit of the caller's own is for the first bytes to find room: when it
+ * has passed, none have been sent. Not with the rank itself.
  */
 ORIEL_DEV enum oriel_status oriel_dev_send(const struct oriel_dev_window *w,
 					   struct oriel_dev_group g, uint32_t peer,
@@ -342,10 +343,10 @@ ORIEL_DEV enum oriel_status oriel_dev_send(const struct oriel_dev_window *w,
 }
 
 /*
- * Whole group: take the next @length bytes of the stream of @channel from
- * @peer; blocks until they are there. The cuts need not be the sender's. A limit
- * of the caller's own is for the first bytes to arrive: when it has passed,
- * none have been taken. After any other failure the stream is at no known place.
+ * Whole group: take the next @length bytes of the stream of @channel from @peer; blocks until
+ * they have arrived. The cuts need not be the sender's. A limit of the caller's own is for the
+ * first bytes to arrive: when it has passed, none have been taken. After any other failure the
+ * position in the stream is undefined.
  */
 ORIEL_DEV enum oriel_status oriel_dev_recv(const struct oriel_dev_window *w,
 					   struct oriel_dev_group g, uint32_t peer,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments of device functions: looked at before anything is done. What is
- * refused leaves a record in the window's fault.
+ * Arguments of device functions: every function of oriel/dev.h checks them here before it does
+ * anything. A rejected argument leaves a record in the window's fault.
  */
 #ifndef ORIEL_DEV_CHECK_H
 #define ORIEL_DEV_CHECK_H
@@ -12,7 +12,7 @@
 ORIEL_DEV bool oriel_dev_is_compatible(const struct oriel_dev_window *w)
 {
 #ifdef __CUDA_ARCH__
-	/* A GPU waits for each branch, which a CPU guesses. */
+	/* A GPU waits for each branch, which a CPU predicts. */
 	return !((w->magic ^ ORIEL_DEV_MAGIC) | (w->version ^ ORIEL_DEV_VERSION) |
 		 (w->size ^ (uint32_t)sizeof(*w)));
 #else
@@ -22,12 +22,12 @@ ORIEL_DEV bool oriel_dev_is_compatible(const struct oriel_dev_window *w)
 }
 
 /*
- * Has this translation unit the code for @path? A constant: it leaves out what
- * compilers do not see that oriel_dev_usable() leaves out.
+ * Has this translation unit the code for @path? A constant: it leaves out code of which
+ * compilers do not see that oriel_dev_usable() leaves it out.
  */
 #define ORIEL_DEV_HAS(path) (ORIEL_DEV_PATHS >> (path)&1)
 
-/* The rank that is @count, less than there are, after this one. */
+/* The rank that follows this one by @count, which is less than the number of ranks. */
 ORIEL_DEV uint32_t oriel_dev_rank_after(const struct oriel_dev_window *w, uint32_t count)
 {
 	uint32_t rank = w->rank + count;
@@ -36,9 +36,9 @@ ORIEL_DEV uint32_t oriel_dev_rank_after(const struct oriel_dev_window *w, uint32
 }
 
 /*
- * The first of the peers that this thread of the group tells and waits for. Those
- * of a GPU that have none of their own take one of another thread's: a warp that
- * polls as one does not part and meet again.
+ * The first of the peers that this thread of the group notifies and waits for. Threads of a GPU
+ * that have none of their own take one of another thread's: a warp that polls as one does not
+ * diverge.
  */
 ORIEL_DEV uint32_t oriel_dev_first_peer(const struct oriel_dev_window *w, struct oriel_dev_group g)
 {
@@ -62,9 +62,10 @@ ORIEL_DEV uint32_t oriel_dev_usable(uint32_t path)
 }
 
 /*
- * What the handle says of @peer, which may be any number, or of another rank. By the
- * number alone, and the entry says whether it is the one and the handle compatible: each
- * constant that a GPU loads before it acts takes 5 ns, and each that it waits for 20.
+ * The handle's entry of @peer, which may be any number; it may be the entry of another rank. It
+ * is found by the number alone, and the entry says whether it is of @peer and the handle
+ * compatible: each constant that a GPU loads before it acts takes 5 ns, and each that it waits
+ * for 20.
  */
 ORIEL_DEV const struct oriel_dev_inline_peer *oriel_dev_inline_of(const struct oriel_dev_window *w,
 								  uint32_t peer)
@@ -73,8 +74,8 @@ ORIEL_DEV const struct oriel_dev_inline_peer *oriel_dev_inline_of(const struct o
 }
 
 /*
- * Does a GPU find in the handle itself what it asks of @peer, which may be any
- * number? A CPU has the tables in its caches.
+ * Does a GPU find its entry of @peer, which may be any number, in the handle itself? A CPU has
+ * the tables in its caches.
  */
 ORIEL_DEV bool oriel_dev_is_inline(const struct oriel_dev_window *w, uint32_t peer)
 {
@@ -91,8 +92,8 @@ ORIEL_DEV bool oriel_dev_is_inline(const struct oriel_dev_window *w, uint32_t pe
 }
 
 /*
- * Is @peer, which may be any number, this rank or a mapped one, and does the
- * handle itself, which is compatible, say what is asked of it? No branch.
+ * Is @peer, which may be any number, this rank or a mapped one, and does the handle itself,
+ * which is compatible, describe it? No branch.
  */
 ORIEL_DEV bool oriel_dev_is_fast(const struct oriel_dev_window *w, uint32_t peer)
 {
@@ -110,8 +111,8 @@ ORIEL_DEV bool oriel_dev_is_fast(const struct oriel_dev_window *w, uint32_t peer
 }
 
 /*
- * The next two: entries of tables, which no running kernel sees change. A GPU
- * asks for all of one at once and past the caches that an acquire empties.
+ * An entry of a table, which does not change while a kernel runs. A GPU loads all of it at once
+ * and past the caches that an acquire empties; so does the next function.
  */
 ORIEL_DEV struct oriel_dev_peer oriel_dev_table_peer(const struct oriel_dev_window *w,
 						     uint32_t peer)
@@ -152,7 +153,7 @@ ORIEL_DEV struct oriel_dev_buffer oriel_dev_table_buffer(const struct oriel_dev_
 #endif
 }
 
-/* The next two: @peer exists. Its link is there where it is the path. */
+/* The next two: @peer exists. Its link is set if its path is rdma. */
 ORIEL_DEV struct oriel_dev_peer oriel_dev_inline_copy(const struct oriel_dev_window *w,
 						      uint32_t peer)
 {
@@ -183,27 +184,27 @@ ORIEL_DEV bool oriel_dev_is_rdma(const struct oriel_dev_window *w, uint32_t peer
 }
 
 /*
- * What the functions that refuse need of a window, by value: a kernel whose
- * window had to be in memory for their sake would read it from there always.
+ * The fields of a window that the rejecting functions need, by value: a kernel whose window had
+ * to be in memory for their sake would always read it from there.
  */
-struct oriel_dev_judge {
+struct oriel_dev_reporter {
 	struct oriel_dev_fault *fault;
 	uint32_t number;
 	uint32_t ranks;
 };
 
 /*
- * Zero, which is known only where it is asked for. What a refusal is told is made with
- * it, for the compiler of GPUs fetches constants for a call ahead of the branches that
- * lead there: 32 warps that fetch seven for a call that does not come take 0.1 to 0.4 us
- * (oriel_rows, put_signal and put_ll128 by 1024 threads).
+ * Zero, which the compiler does not know before this runs. The arguments of a rejection are
+ * made with it, for the compiler of GPUs fetches constants for a call ahead of the branches
+ * that lead to the call: 32 warps that fetch seven for a call that is not made take 0.1 to 0.4
+ * us (oriel_rows, put_signal and put_ll128 by 1024 threads).
  */
 ORIEL_DEV uint32_t oriel_dev_opaque_zero(void)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t cycles;
 
-	/* Not volatile: what a loop checks in each turn may be checked ahead of it. */
+	/* Not volatile: a check inside of a loop may be moved ahead of the loop. */
 	asm("mov.u64 %0, %%clock64;" : "=l"(cycles));
 	return (uint32_t)(cycles >> 63);
 #else
@@ -211,28 +212,32 @@ ORIEL_DEV uint32_t oriel_dev_opaque_zero(void)
 #endif
 }
 
-ORIEL_DEV struct oriel_dev_judge oriel_dev_judge_of(const struct oriel_dev_window *w)
+ORIEL_DEV struct oriel_dev_reporter oriel_dev_reporter_of(const struct oriel_dev_window *w)
 {
-	uint32_t late = oriel_dev_opaque_zero();
-	struct oriel_dev_judge judge = {
-		(struct oriel_dev_fault *)((uintptr_t)w->fault + late),
-		w->number + late,
-		w->ranks + late,
+	uint32_t zero = oriel_dev_opaque_zero();
+	struct oriel_dev_reporter reporter = {
+		(struct oriel_dev_fault *)((uintptr_t)w->fault + zero),
+		w->number + zero,
+		w->ranks + zero,
 	};
 
-	return judge;
+	return reporter;
 }
 
-/* An argument is wrong: @seen is beyond aim.operand. One thread. The communicator stays well. */
-ORIEL_DEV enum oriel_status oriel_dev_reject(struct oriel_dev_judge judge, enum oriel_status status,
-					     struct oriel_dev_aim aim, uint64_t seen)
+/*
+ * An argument is invalid: @seen is beyond aim.operand. One thread. The communicator stays
+ * usable.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_reject(struct oriel_dev_reporter reporter,
+					     enum oriel_status status, struct oriel_dev_aim aim,
+					     uint64_t seen)
 {
-	oriel_dev_report(judge.fault, judge.number, status, aim, seen, 0);
+	oriel_dev_report(reporter.fault, reporter.number, status, aim, seen, 0);
 	return status;
 }
 
-/* A handle that is not compatible says nothing of where to leave a record. */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_id(struct oriel_dev_judge judge,
+/* A handle that is not compatible gives no address at which to leave a record. */
+ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_id(struct oriel_dev_reporter reporter,
 						     bool is_compatible, uint32_t what,
 						     uint32_t peer, uint32_t id, uint32_t limit)
 {
@@ -241,10 +246,10 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_id(struct oriel_dev_judge judg
 	if (!is_compatible)
 		return ORIEL_ERR_VERSION;
 	if (id < limit) {
-		aim.operand = judge.ranks;
-		return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, peer);
+		aim.operand = reporter.ranks;
+		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, peer);
 	}
-	return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, id);
+	return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, id);
 }
 
 /* Is there a @peer, and an @id below @limit? */
@@ -252,14 +257,14 @@ ORIEL_DEV enum oriel_status oriel_dev_check_id(const struct oriel_dev_window *w,
 					       uint32_t peer, uint32_t id, uint32_t limit)
 {
 	bool is_compatible = oriel_dev_is_compatible(w), is_peer = peer < w->ranks;
-	uint32_t late;
+	uint32_t zero;
 
 	/* One branch, where && would make three. */
 	if (ORIEL_DEV_OFTEN(is_compatible & is_peer & (id < limit)))
 		return ORIEL_OK;
-	late = oriel_dev_opaque_zero();
-	return oriel_dev_reject_id(oriel_dev_judge_of(w), is_compatible, what, peer + late, id,
-				   limit + late);
+	zero = oriel_dev_opaque_zero();
+	return oriel_dev_reject_id(oriel_dev_reporter_of(w), is_compatible, what, peer + zero, id,
+				   limit + zero);
 }
 
 /* The same where no single peer is meant. */
@@ -270,7 +275,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_any(const struct oriel_dev_window *w
 
 	if (ORIEL_DEV_OFTEN(is_compatible & (id < limit)))
 		return ORIEL_OK;
-	return oriel_dev_reject_id(oriel_dev_judge_of(w), is_compatible, what, ORIEL_DEV_NO_RANK,
+	return oriel_dev_reject_id(oriel_dev_reporter_of(w), is_compatible, what, ORIEL_DEV_NO_RANK,
 				   id, limit + oriel_dev_opaque_zero());
 }
 
@@ -282,20 +287,21 @@ ORIEL_DEV enum oriel_status oriel_dev_check_other(const struct oriel_dev_window 
 	struct oriel_dev_aim aim = {NULL, w->rank, ORIEL_NE, what, peer, id};
 
 	if (status == ORIEL_OK && peer == w->rank)
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, peer);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, peer);
 	return status;
 }
 
 /*
- * @ticket is none that @peer has given. @limit: what is refused from there on; 0 where
- * there is one ticket only, 0.
+ * @peer has not issued @ticket. @limit: tickets from there on are rejected; 0 if there is one
+ * ticket only, 0.
  */
-ORIEL_DEV_COLD enum oriel_status
-oriel_dev_refuse_ticket(struct oriel_dev_judge judge, uint32_t peer, int64_t limit, int64_t ticket)
+ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_ticket(struct oriel_dev_reporter reporter,
+							 uint32_t peer, int64_t limit,
+							 int64_t ticket)
 {
 	struct oriel_dev_aim aim = {NULL, (uint64_t)limit, ORIEL_LT, ORIEL_DEV_WAIT_LOCAL, peer, 0};
 
-	return oriel_dev_reject(judge, ORIEL_ERR_INVALID, aim, (uint64_t)ticket);
+	return oriel_dev_reject(reporter, ORIEL_ERR_INVALID, aim, (uint64_t)ticket);
 }
 
 /* Is @choice, a comparison or an operation, one of those up to @last? */
@@ -306,41 +312,41 @@ ORIEL_DEV enum oriel_status oriel_dev_check_choice(const struct oriel_dev_window
 
 	if (ORIEL_DEV_OFTEN(choice <= last))
 		return ORIEL_OK;
-	return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, choice);
+	return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, choice);
 }
 
-/* @table: of the window, with @buffers places for each rank. */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_range(struct oriel_dev_judge judge,
+/* @table: of the window, with @buffers entries for each rank. */
+ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_range(struct oriel_dev_reporter reporter,
 							const struct oriel_dev_buffer *table,
 							uint32_t buffers, uint32_t what,
 							uint32_t peer, uint64_t at, uint64_t length)
 {
 	uint64_t buffer = at >> ORIEL_AT_BITS;
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
-	struct oriel_dev_aim aim = {NULL, judge.ranks, ORIEL_LT, what, peer, (uint32_t)buffer};
+	struct oriel_dev_aim aim = {NULL, reporter.ranks, ORIEL_LT, what, peer, (uint32_t)buffer};
 
-	if (peer >= judge.ranks)
-		return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, peer);
+	if (peer >= reporter.ranks)
+		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, peer);
 	if (buffer >= buffers) {
 		aim.operand = buffers;
-		return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim, buffer);
+		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, buffer);
 	}
-	table += buffer * judge.ranks + peer;
+	table += buffer * reporter.ranks + peer;
 	aim.operand = table->length;
 	if (buffer && !table->base)
-		return oriel_dev_reject(judge, ORIEL_ERR_STATE, aim, offset);
-	/* What the end would have been; all ones where the sum wraps. */
-	return oriel_dev_reject(judge, ORIEL_ERR_RANGE, aim,
+		return oriel_dev_reject(reporter, ORIEL_ERR_STATE, aim, offset);
+	/* The end of the range; all ones if the sum wraps. */
+	return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim,
 				offset + length < length ? UINT64_MAX : offset + length);
 }
 
-/* Where an operation on a peer goes. */
+/* The target of an operation on a peer. */
 struct oriel_dev_target {
 	struct oriel_dev_peer peer;
-	char *base; /* the place, where it is mapped */
+	char *base; /* the first byte, if it is mapped */
 };
 
-/* The byte @at of a peer at hand. */
+/* The target is the byte @at of a peer on the fast path. */
 ORIEL_DEV void oriel_dev_aim_at(const struct oriel_dev_inline_peer *entry, uint64_t at,
 				struct oriel_dev_target *target)
 {
@@ -351,10 +357,9 @@ ORIEL_DEV void oriel_dev_aim_at(const struct oriel_dev_inline_peer *entry, uint6
 }
 
 /*
- * The short way of an operation on @length bytes at @at: @peer is at hand and they
- * exist. All that is loaded is loaded at once and there is no branch, since that
- * is what a GPU waits for. Else the long way, which knows all peers and says what
- * is wrong.
+ * The fast path of an operation on @length bytes at @at: @peer is inline and the bytes exist.
+ * All loads are issued at once and there is no branch, since a GPU waits for both. Otherwise
+ * the caller takes the slow path, which handles all peers and reports an invalid argument.
  */
 ORIEL_DEV bool oriel_dev_fast_range(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
 				    uint64_t length, struct oriel_dev_target *target)
@@ -383,7 +388,7 @@ ORIEL_DEV bool oriel_dev_fast_word(const struct oriel_dev_window *w, uint32_t pe
 	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
 
 	oriel_dev_aim_at(entry, at, target);
-	/* Of an aligned word the last byte is asked for: no sum, which could wrap. */
+	/* The last byte of an aligned word is compared: that needs no sum, which could wrap. */
 	return oriel_dev_is_fast(w, peer) & ((at | 7) < entry->length) &
 	       !(((uintptr_t)target->base | at) & 7);
 #else
@@ -391,50 +396,50 @@ ORIEL_DEV bool oriel_dev_fast_word(const struct oriel_dev_window *w, uint32_t pe
 #endif
 }
 
-/* Do @length bytes at @at exist at @peer? Then *@target is where they are. */
+/* Do @length bytes at @at exist at @peer? Then *@target says where they are. */
 ORIEL_DEV bool oriel_dev_locate(const struct oriel_dev_window *w, bool is_compatible, uint32_t peer,
 				uint64_t at, uint64_t length, struct oriel_dev_target *target)
 {
 	uint64_t buffer = at >> ORIEL_AT_BITS;
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
-	struct oriel_dev_buffer place = {NULL, 0, 0, {{0}}};
+	struct oriel_dev_buffer entry = {NULL, 0, 0, {{0}}};
 
 	if (is_compatible & oriel_dev_is_inline(w, peer) & !buffer) {
 		target->peer = oriel_dev_inline_copy(w, peer);
-		place.base = oriel_dev_inline_of(w, peer)->base;
-		place.length = oriel_dev_inline_of(w, peer)->length;
+		entry.base = oriel_dev_inline_of(w, peer)->base;
+		entry.length = oriel_dev_inline_of(w, peer)->length;
 	} else if (is_compatible && peer < w->ranks && buffer < w->buffers) {
 		target->peer = oriel_dev_peer_of(w, peer);
-		place = oriel_dev_table_buffer(w, peer, buffer);
+		entry = oriel_dev_table_buffer(w, peer, buffer);
 	} else {
-		/* Nothing lies there, not even nothing. */
+		/* No range exists at such a rank or buffer, not even an empty one. */
 		target->peer.control = NULL;
 		target->peer.path = ORIEL_PATH_NONE;
 		target->peer.link = NULL;
 		offset = 1;
 	}
-	/* As a number: there may be no base. */
-	target->base = (char *)((uintptr_t)place.base + offset);
-	return length <= place.length && offset <= place.length - length && (!buffer || place.base);
+	/* Added as a number: there may be no base. */
+	target->base = (char *)((uintptr_t)entry.base + offset);
+	return length <= entry.length && offset <= entry.length - length && (!buffer || entry.base);
 }
 
-/* The same; what is not there is refused. @is_compatible: the handle is. */
+/* The same; a range that does not exist is rejected. @is_compatible: the handle is. */
 ORIEL_DEV enum oriel_status oriel_dev_check_room(const struct oriel_dev_window *w,
 						 bool is_compatible, uint32_t what, uint32_t peer,
 						 uint64_t at, uint64_t length,
 						 struct oriel_dev_target *target)
 {
 	const struct oriel_dev_buffer *table;
-	uint32_t late;
+	uint32_t zero;
 
 	if (ORIEL_DEV_OFTEN(oriel_dev_locate(w, is_compatible, peer, at, length, target)))
 		return ORIEL_OK;
 	if (!is_compatible)
 		return ORIEL_ERR_VERSION;
-	late = oriel_dev_opaque_zero();
-	table = (const struct oriel_dev_buffer *)((uintptr_t)w->table + late);
-	return oriel_dev_reject_range(oriel_dev_judge_of(w), table, w->buffers + late, what,
-				      peer + late, at, length);
+	zero = oriel_dev_opaque_zero();
+	table = (const struct oriel_dev_buffer *)((uintptr_t)w->table + zero);
+	return oriel_dev_reject_range(oriel_dev_reporter_of(w), table, w->buffers + zero, what,
+				      peer + zero, at, length);
 }
 
 ORIEL_DEV enum oriel_status oriel_dev_check_range(const struct oriel_dev_window *w, uint32_t what,
@@ -455,7 +460,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_word(const struct oriel_dev_window *
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) & 7)
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
 	return ORIEL_OK;
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the threads of a GPU group copy bytes together: 16 bytes at a time,
- * several loads under way in each thread, whatever the alignment. Plain C, so
- * that it is tested on a CPU, where memcpy() does this work better.
+ * The threads of a GPU group copy bytes together: 16 bytes at a time, several loads under way
+ * in each thread, whatever the alignment. oriel/dev/mapped.h calls it. Plain C, so that it is
+ * tested on a CPU, where memcpy() does this work better.
  *
- * No byte outside of the source is read and none outside of the target is
- * written.
+ * No byte outside of the source is read and none outside of the target is written.
  */
 #ifndef ORIEL_DEV_COPY_H
 #define ORIEL_DEV_COPY_H
@@ -14,7 +13,7 @@
 
 #include <oriel/dev/group.h>
 
-/* 16 bytes. Load and store only aligned ones. */
+/* 16 bytes. Only aligned ones are loaded and stored. */
 struct oriel_dev_vector {
 	uint32_t word[4];
 };
@@ -64,7 +63,7 @@ ORIEL_DEV struct oriel_dev_vector oriel_vector_join(struct oriel_dev_vector firs
 	uint32_t w7 = second.word[3], bits = shift % 4 * 8;
 	struct oriel_dev_vector v;
 
-	/* Selections, since registers have no index. */
+	/* Selections, since registers cannot be indexed. */
 	if (shift & 8) {
 		w0 = w2;
 		w1 = w3;
@@ -88,15 +87,15 @@ ORIEL_DEV struct oriel_dev_vector oriel_vector_join(struct oriel_dev_vector firs
 }
 
 /*
- * Vectors that one thread has under way: eight while there are so many, then
- * four, then what is left, up to four. The last are guarded and not a loop of
- * single ones, for then each would wait for the one before; and they begin as
- * zeros, since what is written only sometimes keeps its registers for ever.
+ * Vectors that one thread has under way: eight while there are so many, then four, then the
+ * rest, up to four. The last are guarded and not a loop of single ones, for then each would
+ * wait for the one before; and they begin as zeros, since a variable that is written only in
+ * some cases keeps its registers for ever.
  */
 #define ORIEL_COPY_MANY 8u
 #define ORIEL_COPY_SOME 4u
 
-/* @vectors of each thread, all of which there are. A constant, at most ORIEL_COPY_MANY. */
+/* Copy @vectors of each thread, all of which exist. A constant, at most ORIEL_COPY_MANY. */
 ORIEL_DEV void oriel_copy_round(char *to, const char *from, uint32_t step, uint32_t vectors)
 {
 	struct oriel_dev_vector v[ORIEL_COPY_MANY];
@@ -110,7 +109,7 @@ ORIEL_DEV void oriel_copy_round(char *to, const char *from, uint32_t step, uint3
 		oriel_vector_store(to, v[k]);
 }
 
-/* Of ORIEL_COPY_SOME vectors of each thread those that begin below @left. */
+/* Copy those of ORIEL_COPY_SOME vectors of each thread that begin below @left. */
 ORIEL_DEV void oriel_copy_rest(char *to, const char *from, uint32_t step, uint32_t left)
 {
 	struct oriel_dev_vector v[ORIEL_COPY_SOME] = {{{0}}, {{0}}, {{0}}, {{0}}};
@@ -134,7 +133,7 @@ ORIEL_DEV void oriel_copy_aligned(struct oriel_dev_group g, char *to, const char
 
 	to += mine;
 	from += mine;
-	/* One vector each, or none, with as few instructions as can be: a message. */
+	/* One vector each, or none, with as few instructions as possible: a short message. */
 	if (length <= step) {
 		if (mine < (uint32_t)length)
 			oriel_vector_store(to, oriel_vector_load(from));
@@ -199,9 +198,8 @@ ORIEL_DEV void oriel_copy_joined(struct oriel_dev_group g, char *to, const char 
 }
 
 /*
- * What follows is not known before: compilers would else work out the addresses
- * of a copy in a loop ahead of the loop, and keep them in more registers than
- * there are.
+ * The compiler cannot know the arguments of the code below: else it would compute the addresses
+ * of a copy in a loop ahead of the loop, and keep them in more registers than there are.
  */
 ORIEL_DEV void oriel_copy_begin(struct oriel_dev_group *g, char **to, const char **from,
 				uint64_t *length)
@@ -239,10 +237,10 @@ ORIEL_DEV void oriel_copy_few(struct oriel_dev_group g, char *to, const char *fr
 #define ORIEL_COPY_FEW 64u
 
 /*
- * Whole group, @size threads of which this is @rank: what is not aligned. Vectors
- * from the first place on where the target is aligned and the source vectors
- * needed lie inside the source; before and after that less than 32 bytes. A call,
- * so that the many instructions of it do not lie between the few of a put.
+ * Whole group, @size threads of which this is @rank: a copy that is not aligned. It moves
+ * vectors from the first byte on where the target is aligned and the source vectors needed lie
+ * inside the source; before and after that less than 32 bytes. A call, so that its many
+ * instructions do not lie between the few of a put.
  */
 ORIEL_DEV_COLD void oriel_copy_odd(uint32_t rank, uint32_t size, char *to, const char *from,
 				   uint64_t length)

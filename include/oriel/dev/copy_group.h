@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers of a crew: they pack what an end of oriel/p2p.h sends by staging slots, and
- * unpack what it receives. A worker is a group of threads, of a kernel or of the CPU.
- * The host tells of chunks in a ring; each worker comes to all of them in their order,
- * and a chunk is done when all workers have said so.
+ * Workers of a copy group: they pack the bytes that an endpoint of oriel/p2p.h sends through
+ * staging slots, and unpack those that it receives. A worker is a group of threads, of a kernel
+ * or of the CPU. The host posts chunks to a ring; each worker handles all of them in their
+ * order, and a chunk is done when all workers have reported it.
  *
  *   enter, { next, its part, done } any number of times, leave
  *
- * Slots are pinned memory of the host, or of the GPU (ORIEL_P2P_GPU_SLOTS), whose kernels
- * alone are workers then. Which part of a chunk is whose is the workers' own business.
- * Kernels may begin and end anywhere between two chunks.
+ * Slots are pinned memory of the host, or of the GPU (ORIEL_P2P_GPU_SLOTS), whose kernels alone
+ * are workers then. The workers decide which part of a chunk each of them handles. Kernels may
+ * begin and end anywhere between two chunks.
  */
 #ifndef ORIEL_DEV_COPY_GROUP_H
 #define ORIEL_DEV_COPY_GROUP_H
@@ -42,7 +42,7 @@ struct oriel_dev_job {
 	uint64_t reserved[8];
 };
 
-/* What a worker says; each has a line of its own. */
+/* The words that a worker writes; each worker has a line of its own. */
 struct oriel_dev_worker {
 	uint64_t done;   /* chunks */
 	uint64_t inside; /* 1: it has entered, and not left */
@@ -57,37 +57,40 @@ struct oriel_dev_copy_group {
 	uint32_t depth;                      /* of each ring */
 	struct oriel_dev_job *jobs[2];       /* [enum oriel_dev_side], [depth] */
 	struct oriel_dev_worker *records[2]; /* [enum oriel_dev_side], [workers] */
-	const uint64_t *ended;               /* not 0: the status of the end, which is over */
+	const uint64_t *ended;               /* not 0: the status with which the endpoint ended */
 	uint64_t timeout_ns;
 };
 
-ORIEL_DEV enum oriel_status oriel_copy_group_status(const struct oriel_dev_copy_group *crew)
+ORIEL_DEV enum oriel_status oriel_copy_group_status(const struct oriel_dev_copy_group *group)
 {
-	return (enum oriel_status)(int64_t)oriel_dev_load_acquire(crew->ended);
+	return (enum oriel_status)(int64_t)oriel_dev_load_acquire(group->ended);
 }
 
 /*
- * Whole group, as worker @worker of @side, which nobody else is meanwhile. ORIEL_OK, and
- * then leave() has to follow; or the status of an end that is over, whose slots and
+ * Whole group, as worker @worker of @side, which no other group is meanwhile. ORIEL_OK, and
+ * then leave() must follow; or the status of an endpoint that has ended, whose slots and
  * buffers this worker must not touch; ORIEL_ERR_VERSION, ORIEL_ERR_RANGE.
  */
-ORIEL_DEV enum oriel_status oriel_dev_copy_group_enter(const struct oriel_dev_copy_group *crew,
+ORIEL_DEV enum oriel_status oriel_dev_copy_group_enter(const struct oriel_dev_copy_group *group,
 						       struct oriel_dev_group g,
 						       enum oriel_dev_side side, uint32_t worker)
 {
 	enum oriel_status status = ORIEL_OK;
 
-	if (crew->magic != ORIEL_DEV_MAGIC || crew->version != ORIEL_DEV_VERSION)
+	if (group->magic != ORIEL_DEV_MAGIC || group->version != ORIEL_DEV_VERSION)
 		return ORIEL_ERR_VERSION;
-	if (worker >= crew->workers)
+	if (worker >= group->workers)
 		return ORIEL_ERR_RANGE;
 	if (oriel_dev_is_leader(g)) {
-		uint64_t *inside = &crew->records[side][worker].inside;
+		uint64_t *inside = &group->records[side][worker].inside;
 
 		oriel_dev_store_relaxed(inside, 1);
-		/* The host says that it is over, does the same, and looks who is inside. */
+		/*
+		 * The host stores ended, does a full fence as well, and then reads inside of
+		 * all workers.
+		 */
 		oriel_dev_fence_full();
-		status = oriel_copy_group_status(crew);
+		status = oriel_copy_group_status(group);
 		if (status != ORIEL_OK)
 			oriel_dev_store_release(inside, 0);
 	}
@@ -95,29 +98,29 @@ ORIEL_DEV enum oriel_status oriel_dev_copy_group_enter(const struct oriel_dev_co
 }
 
 /* Whole group. From here on this worker touches neither slots nor buffers. */
-ORIEL_DEV void oriel_dev_copy_group_leave(const struct oriel_dev_copy_group *crew,
+ORIEL_DEV void oriel_dev_copy_group_leave(const struct oriel_dev_copy_group *group,
 					  struct oriel_dev_group g, enum oriel_dev_side side,
 					  uint32_t worker)
 {
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
-		oriel_dev_store_release(&crew->records[side][worker].inside, 0);
+		oriel_dev_store_release(&group->records[side][worker].inside, 0);
 }
 
-/* The job that @worker comes to next. */
-ORIEL_DEV const struct oriel_dev_job *oriel_copy_group_job(const struct oriel_dev_copy_group *crew,
+/* The next job of @worker. */
+ORIEL_DEV const struct oriel_dev_job *oriel_copy_group_job(const struct oriel_dev_copy_group *group,
 							   enum oriel_dev_side side,
 							   uint32_t worker, uint64_t *number)
 {
-	*number = oriel_dev_load_relaxed(&crew->records[side][worker].done);
-	return &crew->jobs[side][*number % crew->depth];
+	*number = oriel_dev_load_relaxed(&group->records[side][worker].done);
+	return &group->jobs[side][*number % group->depth];
 }
 
 /*
- * Whole group, inside. Is the next chunk of @worker there? ORIEL_AGAIN: not yet; the
- * status of the end if it is over: nothing but leave() may follow then.
+ * Whole group, inside. Has the next chunk of @worker been posted? ORIEL_AGAIN: not yet; the
+ * status of the endpoint if it has ended: nothing but leave() may follow then.
  */
-ORIEL_DEV enum oriel_status oriel_dev_copy_group_test(const struct oriel_dev_copy_group *crew,
+ORIEL_DEV enum oriel_status oriel_dev_copy_group_test(const struct oriel_dev_copy_group *group,
 						      struct oriel_dev_group g,
 						      enum oriel_dev_side side, uint32_t worker)
 {
@@ -126,23 +129,23 @@ ORIEL_DEV enum oriel_status oriel_dev_copy_group_test(const struct oriel_dev_cop
 	uint64_t number;
 
 	if (oriel_dev_is_leader(g)) {
-		job = oriel_copy_group_job(crew, side, worker, &number);
+		job = oriel_copy_group_job(group, side, worker, &number);
 		if (oriel_dev_load_relaxed(&job->posted) != number + 1) {
-			status = oriel_copy_group_status(crew);
+			status = oriel_copy_group_status(group);
 			status = status == ORIEL_OK ? ORIEL_AGAIN : status;
 		}
 	}
 	return (enum oriel_status)(int64_t)oriel_dev_share(g, (uint64_t)(int64_t)status);
 }
 
-#define ORIEL_COPY_GROUP_POLLS 64u /* between two looks at the clock, and at the end */
+#define ORIEL_COPY_GROUP_POLLS 64u /* between two reads of the clock, and of the endpoint's end */
 
-/* One thread: until job @number is there, which is then acquired. */
-ORIEL_DEV enum oriel_status oriel_copy_group_wait(const struct oriel_dev_copy_group *crew,
+/* One thread: wait until job @number is posted, and acquire it. */
+ORIEL_DEV enum oriel_status oriel_copy_group_wait(const struct oriel_dev_copy_group *group,
 						  const struct oriel_dev_job *job, uint64_t number,
 						  uint64_t timeout_ns)
 {
-	uint64_t limit = timeout_ns ? timeout_ns : crew->timeout_ns, start = 0, now, seen;
+	uint64_t limit = timeout_ns ? timeout_ns : group->timeout_ns, start = 0, now, seen;
 	enum oriel_status status;
 	uint32_t polls = 0;
 
@@ -151,7 +154,7 @@ ORIEL_DEV enum oriel_status oriel_copy_group_wait(const struct oriel_dev_copy_gr
 			oriel_dev_relax();
 			continue;
 		}
-		status = oriel_copy_group_status(crew);
+		status = oriel_copy_group_status(group);
 		if (status != ORIEL_OK)
 			return status;
 		now = oriel_dev_clock_ns();
@@ -166,12 +169,12 @@ ORIEL_DEV enum oriel_status oriel_copy_group_wait(const struct oriel_dev_copy_gr
 }
 
 /*
- * Whole group, inside. Wait for the next chunk of @worker, at most @timeout_ns: 0 is the
- * crew's, ORIEL_FOREVER waits for ever. ORIEL_OK, and then done() has to follow;
- * ORIEL_ERR_TIMEOUT: nothing has happened; the status of the end if it is over: nothing
+ * Whole group, inside. Wait for the next chunk of @worker, at most @timeout_ns: 0 is the limit
+ * of the copy group, ORIEL_FOREVER waits for ever. ORIEL_OK, and then done() must follow;
+ * ORIEL_ERR_TIMEOUT: nothing has happened; the status of the endpoint if it has ended: nothing
  * but leave() may follow then.
  */
-ORIEL_DEV enum oriel_status oriel_dev_copy_group_next(const struct oriel_dev_copy_group *crew,
+ORIEL_DEV enum oriel_status oriel_dev_copy_group_next(const struct oriel_dev_copy_group *group,
 						      struct oriel_dev_group g,
 						      enum oriel_dev_side side, uint32_t worker,
 						      uint64_t timeout_ns,
@@ -182,10 +185,10 @@ ORIEL_DEV enum oriel_status oriel_dev_copy_group_next(const struct oriel_dev_cop
 	const struct oriel_dev_job *job;
 	uint64_t number;
 
-	/* By the leader alone: the ring is across the bus. */
+	/* Only the leader reads the ring, which lies across the bus. */
 	if (oriel_dev_is_leader(g)) {
-		job = oriel_copy_group_job(crew, side, worker, &number);
-		status = oriel_copy_group_wait(crew, job, number, timeout_ns);
+		job = oriel_copy_group_job(group, side, worker, &number);
+		status = oriel_copy_group_wait(group, job, number, timeout_ns);
 		if (status == ORIEL_OK)
 			c = job->chunk;
 	}
@@ -204,38 +207,41 @@ ORIEL_DEV enum oriel_status oriel_dev_copy_group_next(const struct oriel_dev_cop
 	return ORIEL_OK;
 }
 
-/* Whole group. What it is to read and write of @chunk it has read and written. */
-ORIEL_DEV void oriel_dev_copy_group_done(const struct oriel_dev_copy_group *crew,
+/* Whole group. This worker has read and written its part of @chunk. */
+ORIEL_DEV void oriel_dev_copy_group_done(const struct oriel_dev_copy_group *group,
 					 struct oriel_dev_group g, enum oriel_dev_side side,
 					 uint32_t worker, const struct oriel_dev_chunk *chunk)
 {
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
-		oriel_dev_store_release(&crew->records[side][worker].done, chunk->number + 1);
+		oriel_dev_store_release(&group->records[side][worker].done, chunk->number + 1);
 }
 
-/* Of @length bytes the part of @worker: [*begin, *begin + result). It begins with a line. */
-ORIEL_DEV uint64_t oriel_dev_copy_group_part(const struct oriel_dev_copy_group *crew,
+/*
+ * The part of @length bytes that @worker handles: [*begin, *begin + result). It begins with a
+ * line.
+ */
+ORIEL_DEV uint64_t oriel_dev_copy_group_part(const struct oriel_dev_copy_group *group,
 					     uint32_t worker, uint64_t length, uint64_t *begin)
 {
-	uint64_t part = ((length + crew->workers - 1) / crew->workers + 127) & ~(uint64_t)127;
+	uint64_t part = ((length + group->workers - 1) / group->workers + 127) & ~(uint64_t)127;
 
 	*begin = part * worker < length ? part * worker : length;
 	return length - *begin < part ? length - *begin : part;
 }
 
-/* Whole group: the part of @worker of @chunk as it is, and then done(). */
-ORIEL_DEV void oriel_dev_copy_group_copy(const struct oriel_dev_copy_group *crew,
+/* Whole group: copy the part of @worker of @chunk as it is, and then done(). */
+ORIEL_DEV void oriel_dev_copy_group_copy(const struct oriel_dev_copy_group *group,
 					 struct oriel_dev_group g, enum oriel_dev_side side,
 					 uint32_t worker, const struct oriel_dev_chunk *chunk)
 {
-	uint64_t begin, length = oriel_dev_copy_group_part(crew, worker, chunk->length, &begin);
+	uint64_t begin, length = oriel_dev_copy_group_part(group, worker, chunk->length, &begin);
 	char *to = side == ORIEL_DEV_PACK ? chunk->slot : chunk->buffer;
 	const char *from = side == ORIEL_DEV_PACK ? chunk->buffer : chunk->slot;
 
 	if (length)
 		oriel_mapped_copy(g, to + begin, from + begin, length);
-	oriel_dev_copy_group_done(crew, g, side, worker, chunk);
+	oriel_dev_copy_group_done(group, g, side, worker, chunk);
 }
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters: this rank's own words, raised when what it put is done locally. See
- * oriel/dev.h for what holds for all device functions.
+ * Counters: this rank's own words, incremented when its put is done locally. Kernels and
+ * threads of the CPU call them. See oriel/dev.h for what holds for all device functions.
  *
- * A counter is raised some time after the call that names it: wait_counter() waits for
- * that. oriel_dev_drain() and oriel_dev_flush() wait until all counters of the group's
- * earlier calls have been raised, and oriel_window_destroy() for those of all groups.
- * oriel_dev_wait_local() for the ticket of the call does not: the source may be reused
- * before the counter says so.
+ * A counter is incremented some time after the call that names it: wait_counter() waits for
+ * that. oriel_dev_drain() and oriel_dev_flush() wait until all counters of the group's earlier
+ * calls have been incremented, and oriel_window_destroy() for those of all groups.
+ * oriel_dev_wait_local() for the ticket of the call does not: the source may be reused before
+ * the counter says so.
  */
 #ifndef ORIEL_DEV_COUNTER_H
 #define ORIEL_DEV_COUNTER_H
@@ -21,22 +21,22 @@ ORIEL_DEV uint64_t *oriel_dev_counter(const struct oriel_dev_window *w, uint32_t
 }
 
 /*
- * Whole group: put, then raise this rank's own @counter for @peer by one once
- * @from may be reused.
+ * Whole group: put, then increment this rank's own @counter for @peer by one once @from may be
+ * reused.
  */
 ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct oriel_dev_group g,
 					uint32_t peer, uint64_t to, const void *from,
 					uint64_t length, uint32_t counter)
 {
 	enum oriel_status status;
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	int64_t ticket;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
 	if (oriel_dev_is_rdma(w, peer)) {
-		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
+		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_rdma_ticket(
@@ -55,14 +55,14 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 	return ticket;
 }
 
-/* Whole group: put_signal, then raise @counter once @from may be reused. */
+/* Whole group: put_signal, then increment @counter once @from may be reused. */
 ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 					       struct oriel_dev_group g, uint32_t peer, uint64_t to,
 					       const void *from, uint64_t length, uint32_t id,
 					       uint64_t value, uint32_t counter)
 {
 	enum oriel_status status;
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	int64_t ticket;
 
 	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
@@ -71,7 +71,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 	if (oriel_dev_is_rdma(w, peer)) {
 		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status == ORIEL_OK)
-			status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
+			status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_rdma_ticket(peer, oriel_link_put_signal_counter(
@@ -89,7 +89,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 	return ticket;
 }
 
-/* Whole group: signal (ADD), then raise @counter once it has been delivered. */
+/* Whole group: signal (ADD), then increment @counter once it has been delivered. */
 ORIEL_DEV int64_t oriel_dev_signal_counter(const struct oriel_dev_window *w,
 					   struct oriel_dev_group g, uint32_t peer, uint32_t id,
 					   uint64_t value, uint32_t counter)
@@ -150,8 +150,8 @@ ORIEL_DEV enum oriel_status oriel_dev_read_counter(const struct oriel_dev_window
 }
 
 /*
- * One thread, while nothing that raises the counter is under way: after a drain or flush
- * by each group that has posted such, or after a wait_counter() that has seen all of it.
+ * One thread, while no operation that increments the counter is under way: after a drain or
+ * flush by each group that has posted one, or after a wait_counter() that has seen all of them.
  * An operation that is still in flight increments it from 0, or is lost.
  */
 ORIEL_DEV enum oriel_status oriel_dev_reset_counter(const struct oriel_dev_window *w, uint32_t peer,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moving bytes: put, get, one word, and when they are done. See oriel/dev.h for
- * what holds for all device functions.
+ * Data movement: put, get, one word, atomics, and the waits for them. Kernels and threads of
+ * the CPU call it; see oriel/dev.h for what holds for all device functions.
  */
 #ifndef ORIEL_DEV_DATA_H
 #define ORIEL_DEV_DATA_H
@@ -10,35 +10,34 @@
 #include <oriel/dev/rdma.h>
 
 /*
- * Whole group: copy @length bytes at @from to @to of @peer. Returns at once;
- * @from stays the group's until the ticket is waited for or drained. The
- * group's threads have all done their part only after its next sync, signal
- * or flush. @from must not overlap the target. Groups that put one thing together
- * call oriel_dev_put_part().
+ * Whole group: copy @length bytes at @from to @to of @peer. Returns at once; @from stays the
+ * group's until the ticket is waited for or drained. The group's threads have all done their
+ * part only after its next sync, signal or flush. @from must not overlap the target. Groups
+ * that put one buffer together call oriel_dev_put_part().
  */
 ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				uint32_t peer, uint64_t to, const void *from, uint64_t length)
 {
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, &there))) {
-		oriel_mapped_copy(g, there.base, from, length);
+	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, &remote))) {
+		oriel_mapped_copy(g, remote.base, from, length);
 		return 0;
 	}
-	status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
+	status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(there.peer.path)) {
+	switch (oriel_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy(g, there.base, from, length);
+		oriel_mapped_copy(g, remote.base, from, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		return oriel_rdma_ticket(peer,
-					 oriel_link_put(there.peer.link, g,
+					 oriel_link_put(remote.peer.link, g,
 							oriel_rdma_remote(w, peer, to),
 							oriel_rdma_local(w, peer, from), length));
 	}
@@ -46,10 +45,9 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 }
 
 /*
- * What one of the groups that put together puts before it is the next one's turn:
- * all write to one area of the target. 132 blocks put 370 GB/s from one H200 to
- * another that way, and 348 where each has a part of 256 MiB to itself (oriel_rows,
- * put_bw).
+ * Bytes that one of the groups that put together puts before it is the next one's turn: all
+ * write to one area of the target. 132 blocks put 370 GB/s from one H200 to another that way,
+ * and 348 if each has a part of 256 MiB to itself (oriel_rows, put_bw).
  */
 #define ORIEL_DEV_TURN 65536u
 
@@ -66,39 +64,39 @@ ORIEL_DEV void oriel_mapped_copy_turns(struct oriel_dev_group g, uint32_t part, 
 }
 
 /*
- * Whole group: part @part, from 0, of a put that @parts groups do together; each
- * passes the same put. The groups know nothing of each other: each signals its own
- * part, and a peer that needs all of it waits for the sum.
+ * Whole group: part @part, from 0, of a put that @parts groups do together; each passes the
+ * same put. The groups do not synchronise: each signals its own part, and a peer that needs all
+ * of it waits for the sum.
  */
 ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				     uint32_t part, uint32_t parts, uint32_t peer, uint64_t to,
 				     const void *from, uint64_t length)
 {
 	struct oriel_dev_group all = {part, parts, ORIEL_DEV_THREAD, 0, NULL};
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 	uint64_t begin;
 
 	status = oriel_dev_check_any(w, ORIEL_DEV_PUT, part, parts);
 	if (status == ORIEL_OK)
-		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &there);
+		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(there.peer.path)) {
+	switch (oriel_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy_turns(g, part, parts, there.base, (const char *)from, length);
+		oriel_mapped_copy_turns(g, part, parts, remote.base, (const char *)from, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
-		/* In one piece, for each is a post. */
+		/* In one piece, since each piece is a post. */
 		length = oriel_dev_part(all, length, &begin);
 		if (!length)
 			return oriel_rdma_ticket(peer, (int64_t)ORIEL_RDMA_TICKET_NONE);
 		return oriel_rdma_ticket(
 			peer,
-			oriel_link_put(there.peer.link, g, oriel_rdma_remote(w, peer, to + begin),
+			oriel_link_put(remote.peer.link, g, oriel_rdma_remote(w, peer, to + begin),
 				       oriel_rdma_local(w, peer, (const char *)from + begin),
 				       length));
 	}
@@ -113,41 +111,41 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t peer, uint64_t to,
 				      uint64_t value)
 {
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, to, &there))) {
-		status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &there);
+	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, to, &remote))) {
+		status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && there.peer.path == ORIEL_PATH_RDMA)
+		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && remote.peer.path == ORIEL_PATH_RDMA)
 			return oriel_rdma_ticket(
-				peer, oriel_link_put_value(there.peer.link, oriel_dev_thread(),
+				peer, oriel_link_put_value(remote.peer.link, oriel_dev_thread(),
 							   oriel_rdma_remote(w, peer, to), value));
-		if (oriel_dev_usable(there.peer.path) == ORIEL_PATH_NONE)
+		if (oriel_dev_usable(remote.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
 	}
-	oriel_dev_store_relaxed((uint64_t *)(void *)there.base, value);
+	oriel_dev_store_relaxed((uint64_t *)(void *)remote.base, value);
 	return 0;
 }
 
 /*
- * Whole group: copy @length bytes at @from of @peer to local memory @to, which
- * is complete once the ticket is waited for or drained.
+ * Whole group: copy @length bytes at @from of @peer to local memory @to, which is complete once
+ * the ticket is waited for or drained.
  */
 ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				uint32_t peer, uint64_t from, void *to, uint64_t length)
 {
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	status = oriel_dev_check_range(w, ORIEL_DEV_GET, peer, from, length, &there);
+	status = oriel_dev_check_range(w, ORIEL_DEV_GET, peer, from, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(there.peer.path)) {
+	switch (oriel_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy(g, to, there.base, length);
+		oriel_mapped_copy(g, to, remote.base, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
@@ -161,30 +159,29 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add_as(const struct oriel_dev_window
 						   uint64_t at, uint64_t value, uint64_t *old,
 						   bool is_ordered)
 {
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 	uint64_t *word;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, at, &there))) {
-		status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &there);
+	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, at, &remote))) {
+		status = oriel_dev_check_word(w, ORIEL_DEV_FETCH_ADD, peer, at, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && there.peer.path == ORIEL_PATH_RDMA)
+		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && remote.peer.path == ORIEL_PATH_RDMA)
 			return oriel_rdma_fetch_add(w, peer, at, value, old);
-		if (oriel_dev_usable(there.peer.path) == ORIEL_PATH_NONE)
+		if (oriel_dev_usable(remote.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
 	}
-	word = (uint64_t *)(void *)there.base;
+	word = (uint64_t *)(void *)remote.base;
 	*old = is_ordered ? oriel_dev_fetch_add_acq_rel(word, value)
 			  : oriel_dev_fetch_add_relaxed_sys(word, value);
 	return ORIEL_OK;
 }
 
 /*
- * One thread: add @value to the aligned word at @at of @peer; *@old is what it
- * was. Acquire and release. Ranks that add to one word must all reach it by
- * mapped memory or all by one rail: processors and each NIC have atomics that do
- * not know of the others'.
+ * One thread: add @value to the aligned word at @at of @peer; *@old is its value before.
+ * Acquire and release. Ranks that add to one word must all reach it by mapped memory or all by
+ * one rail: the atomics of processors and of each NIC are not atomic with each other.
  */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint64_t value, uint64_t *old)
@@ -193,8 +190,8 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w
 }
 
 /*
- * One thread: the same, but it orders nothing else: for numbers and for turns that
- * guard no memory. Over NVLink in half the time.
+ * One thread: the same, but it orders nothing else: for numbers and for turns that guard no
+ * memory. Over NVLink in half the time.
  */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_add_relaxed(const struct oriel_dev_window *w,
 							uint32_t peer, uint64_t at, uint64_t value,
@@ -204,34 +201,35 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add_relaxed(const struct oriel_dev_w
 }
 
 /*
- * Where this rank sees the byte at @at of @peer, NULL if there is no such byte
- * or the peer is not mapped. One thread.
+ * This rank's address of the byte at @at of @peer, NULL if there is no such byte or the peer is
+ * not mapped. One thread.
  */
 ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t peer, uint64_t at)
 {
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 
-	if (!oriel_dev_locate(w, oriel_dev_is_compatible(w), peer, at, 1, &there))
+	if (!oriel_dev_locate(w, oriel_dev_is_compatible(w), peer, at, 1, &remote))
 		return NULL;
-	switch (oriel_dev_usable(there.peer.path)) {
+	switch (oriel_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		return there.base;
+		return remote.base;
 	}
 	return NULL;
 }
 
 /*
- * Whole group: wait until what @ticket stands for is done locally: the source
- * of a put may be reused, the target of a get is complete. Says nothing of the
- * counter that the same call raises: wait for that, or drain. A negative ticket
- * is returned as the status that it is. The memory is the caller's again also
- * when it fails, unless only a limit of the caller's own has passed.
+ * Whole group: wait until the operation of @ticket is done locally: the source of a put may be
+ * reused, the target of a get is complete. It does not cover the counter that the same call
+ * increments: wait for that, or drain. A negative ticket is returned as the status that it is.
+ * The memory is the caller's again also when it fails, unless only a limit of the caller's own
+ * has passed.
  *
- * @ticket is one that this handle's operations on @peer have returned; others are
- * ORIEL_ERR_INVALID as far as they can be told, and nothing is waited for: on the rdma
- * path what @peer has not been given yet, another rank's (of two ranks that are 32767
- * apart it cannot be told) and one of a mapped peer; on the others all but 0.
+ * @ticket is one that this handle's operations on @peer have returned; others return
+ * ORIEL_ERR_INVALID as far as they can be recognised, and nothing is waited for: on the rdma
+ * path tickets that @peer has not issued yet, those of another rank (of two ranks that are
+ * 32767 apart they cannot be recognised) and those of a mapped peer; on the other paths all but
+ * 0.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *w,
 						 struct oriel_dev_group g, uint32_t peer,
@@ -247,16 +245,16 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *
 	if (oriel_dev_is_rdma(w, peer))
 		return oriel_rdma_wait_local(w, g, peer, ticket, timeout_ns);
 	if (ticket)
-		return oriel_dev_refuse_ticket(oriel_dev_judge_of(w), peer, 0, ticket);
+		return oriel_dev_reject_ticket(oriel_dev_reporter_of(w), peer, 0, ticket);
 	/* A mapped copy is done when each thread has returned from it. */
 	oriel_dev_sync(g);
 	return ORIEL_OK;
 }
 
 /*
- * Whole group: wait_local for all that the group posted to any peer, and the counters
- * that it raises with that have been raised: whoever is ordered after this reads them
- * so, and may reset them.
+ * Whole group: wait_local for all that the group posted to any peer, and for the counters that
+ * it increments with that: a thread ordered after this reads their final values, and may reset
+ * them.
  */
 ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint64_t timeout_ns)
@@ -268,16 +266,15 @@ ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
 }
 
 /*
- * Whole group: wait until all that the group put to any peer is visible there,
- * before anything the group does afterwards. It covers what drain does, counters as
- * well.
+ * Whole group: wait until all that the group put to any peer is visible at that peer, before
+ * anything the group does afterwards. It covers everything that drain does, counters as well.
  */
 ORIEL_DEV enum oriel_status oriel_dev_flush(const struct oriel_dev_window *w,
 					    struct oriel_dev_group g, uint64_t timeout_ns)
 {
 	if (!oriel_dev_is_compatible(w))
 		return ORIEL_ERR_VERSION;
-	/* Each thread's own copies; the sync then spreads the fact. */
+	/* The fence orders each thread's own copies; the sync makes that hold for the group. */
 	oriel_dev_fence_full();
 	oriel_dev_sync(g);
 	return oriel_rdma_fence_all(w, g, true, timeout_ns);

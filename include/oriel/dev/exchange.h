@@ -144,19 +144,19 @@ ORIEL_DEV enum oriel_status oriel_exchange_check(const struct oriel_dev_window *
 {
 	const struct oriel_dev_alltoallv *own = &layout[w->rank];
 	enum oriel_status status = ORIEL_OK;
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 	uint32_t i;
 
 	for (i = 0; i < w->ranks && status == ORIEL_OK; i++)
 		status = oriel_dev_check_range(w, ORIEL_DEV_ALLTOALLV, w->rank,
 					       c->to + layout[i].recv_displacement,
-					       layout[i].recv_length, &there);
+					       layout[i].recv_length, &remote);
 	if (status == ORIEL_OK && own->send_length != own->recv_length) {
 		struct oriel_dev_aim aim = {NULL,     own->recv_length,
 					    ORIEL_EQ, ORIEL_DEV_ALLTOALLV,
 					    w->rank,  0};
 
-		status = oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_MISMATCH, aim,
+		status = oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_MISMATCH, aim,
 					  own->send_length);
 	}
 	return status;
@@ -179,7 +179,7 @@ oriel_exchange_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		if (!is_sent)
 			aim.operand = entry->recv_length;
 		if (oriel_dev_is_leader(g))
-			oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_MISMATCH, aim,
+			oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_MISMATCH, aim,
 					 is_sent ? entry->send_length : note.send_length);
 		return ORIEL_ERR_MISMATCH;
 	}

@@ -253,9 +253,9 @@ ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct 
 				       const struct oriel_dev_gather *c, uint32_t part,
 				       uint32_t parts, const char *text, uint64_t length)
 {
-	uint64_t here = (uint64_t)w->rank * length;
+	uint64_t offset = (uint64_t)w->rank * length;
 	const char *mine = text + w->rank * c->stride;
-	char *own = c->result + here;
+	char *own = c->result + offset;
 	int64_t posted = 0;
 	uint32_t i, peer;
 
@@ -265,11 +265,11 @@ ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct 
 		peer = oriel_dev_rank_after(w, i);
 		if (oriel_gather_is_rdma(w, peer)) {
 			/* In one piece, since each put to a NIC is a post. */
-			posted = oriel_dev_put_part(w, g, part, parts, peer, c->to + here,
+			posted = oriel_dev_put_part(w, g, part, parts, peer, c->to + offset,
 						    text + peer * c->stride, length);
 			continue;
 		}
-		posted = oriel_gather_put_turns(w, g, part, parts, peer, c->to + here,
+		posted = oriel_gather_put_turns(w, g, part, parts, peer, c->to + offset,
 						text + peer * c->stride, length, own, mine);
 		own = NULL;
 	}

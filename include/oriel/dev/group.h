@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The threads that call a device function together. A group is a value; all
- * its threads make the same calls in the same order with the same arguments.
+ * The threads that call a device function together; every device function that has a group
+ * takes it from here. A group is a value; all its threads make the same calls in the same order
+ * with the same arguments.
  */
 #ifndef ORIEL_DEV_GROUP_H
 #define ORIEL_DEV_GROUP_H
@@ -19,12 +20,12 @@ enum oriel_dev_kind {
 };
 
 /*
- * Where CPU threads of a team meet. Storage belongs to the caller; shared by
- * the threads, which all live in one process. @generation counts meetings.
+ * The meeting point of the CPU threads of a team. Storage belongs to the caller; shared by the
+ * threads, which all live in one process. @generation counts meetings.
  *
- * share[g & 1] and vote[g & 1] belong to meeting g: written before it, read
- * after it. The last to arrive clears the vote of the next one; nobody can
- * still read that, because all have arrived.
+ * share[g & 1] and vote[g & 1] belong to meeting g: written before it, read after it. The last
+ * thread to arrive clears the vote of the next meeting; no thread can still read that, because
+ * all have arrived.
  */
 struct oriel_team {
 	uint64_t arrived;
@@ -54,8 +55,8 @@ ORIEL_DEV struct oriel_dev_group oriel_dev_thread(void)
 
 #ifdef __CUDACC__
 /*
- * A full warp of a 1-D block; every lane calls. Parts of a warp are no group:
- * all 32 lanes must come to every call.
+ * A full warp of a 1-D block; every lane calls. Parts of a warp are no group: all 32 lanes must
+ * make every call.
  */
 static __device__ __forceinline__ struct oriel_dev_group oriel_dev_warp(void)
 {
@@ -87,7 +88,10 @@ static __device__ __forceinline__ struct oriel_dev_group oriel_dev_cluster(void)
 	return g;
 }
 
-/* Also a fence of what the threads wrote, to memory of any kind (PTX ISA 8.8, barrier.cluster). */
+/*
+ * Also a fence for the writes of the threads, to memory of any kind (PTX ISA 8.8,
+ * barrier.cluster).
+ */
 static __device__ __forceinline__ void oriel_cluster_sync(void)
 {
 	asm volatile("barrier.cluster.arrive.release;\n\t"
@@ -97,15 +101,17 @@ static __device__ __forceinline__ void oriel_cluster_sync(void)
 		     : "memory");
 }
 
-/* Where block @block of the cluster has its copy of the shared variable @mine. */
+/*
+ * The shared address at which block @block of the cluster has its copy of the variable @mine.
+ */
 static __device__ __forceinline__ uint32_t oriel_cluster_address(const void *mine, uint32_t block)
 {
-	uint32_t place;
+	uint32_t address;
 
 	asm("mapa.shared::cluster.u32 %0, %1, %2;"
-	    : "=r"(place)
+	    : "=r"(address)
 	    : "r"((uint32_t)__cvta_generic_to_shared(mine)), "r"(block));
-	return place;
+	return address;
 }
 
 static __device__ __forceinline__ uint64_t oriel_cluster_share(struct oriel_dev_group g,
@@ -114,7 +120,7 @@ static __device__ __forceinline__ uint64_t oriel_cluster_share(struct oriel_dev_
 	__shared__ uint64_t word;
 	uint32_t block;
 
-	/* All have read what was shared before. */
+	/* All threads have read the value shared before. */
 	oriel_cluster_sync();
 	for (block = 0; g.rank == 0 && block < g.size / blockDim.x; block++)
 		asm volatile("st.shared::cluster.u64 [%0], %1;"
@@ -131,7 +137,7 @@ static __device__ __forceinline__ enum oriel_status oriel_cluster_vote(struct or
 	__shared__ int vote;
 	uint32_t block;
 
-	/* All of the block have read the vote before. */
+	/* All threads of the block have read the vote before. */
 	__syncthreads();
 	if (threadIdx.x == 0)
 		vote = ORIEL_OK;
@@ -188,7 +194,7 @@ ORIEL_DEV_COLD void oriel_team_wait(struct oriel_team *team, uint64_t generation
 			start = now;
 		oriel_dev_back_off(now - start);
 	}
-	/* Acquires what the last to arrive released in oriel_team_sync(). */
+	/* Acquires the writes that the last thread to arrive released in oriel_team_sync(). */
 	(void)oriel_dev_load_acquire(&team->generation);
 }
 
@@ -196,7 +202,7 @@ ORIEL_DEV void oriel_team_sync(struct oriel_team *team)
 {
 	uint64_t generation = oriel_dev_load_relaxed(&team->generation);
 
-	/* Acquire and release: the last to arrive passes on what all released. */
+	/* Acquire and release: the last to arrive passes on the writes that all released. */
 	if (oriel_dev_fetch_add_acq_rel(&team->arrived, 1) + 1 < team->size) {
 		oriel_team_wait(team, generation);
 		return;
@@ -213,9 +219,8 @@ ORIEL_DEV bool oriel_dev_is_leader(struct oriel_dev_group g)
 }
 
 /*
- * Whole group. What any of its threads wrote before is visible to all of them
- * after. It has no deadline of its own: whatever a thread of the group may wait
- * for between two syncs has one.
+ * Whole group. Everything that any of its threads wrote before is visible to all of them after.
+ * It has no deadline of its own: any wait of a thread of the group between two syncs has one.
  */
 ORIEL_DEV void oriel_dev_sync(struct oriel_dev_group g)
 {
@@ -234,7 +239,7 @@ ORIEL_DEV void oriel_dev_sync(struct oriel_dev_group g)
 #endif
 }
 
-/* Whole group; syncs. All get the value that the leader passes. */
+/* Whole group; syncs. All threads get the value that the leader passes. */
 ORIEL_DEV uint64_t oriel_dev_share(struct oriel_dev_group g, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
@@ -308,8 +313,8 @@ ORIEL_DEV enum oriel_status oriel_dev_vote(struct oriel_dev_group g, enum oriel_
 }
 
 /*
- * Whole group; syncs. What the leader says: it returns its @status to all, and
- * *@value becomes the leader's for all.
+ * Whole group; syncs. The leader's result: it returns the leader's @status to all, and *@value
+ * becomes the leader's for all.
  */
 ORIEL_DEV enum oriel_status oriel_dev_share_result(struct oriel_dev_group g,
 						   enum oriel_status status, uint64_t *value)

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on one RDMA link. What is posted goes to a ring of mlx5 that the
- * adapter reads, beside which a companion loops back to the own adapter and may
- * wait for completions; or to the ring of a proxy, which posts for others.
- * All memory is the caller's and named as the adapter knows it: an address and
- * a key. Windows are built on this; it also serves without one.
+ * Operations on one RDMA link. A post goes to a ring of mlx5 that the NIC reads, beside which a
+ * companion queue loops back to the same NIC and may wait for completions; or to the ring of a
+ * proxy, which posts on behalf of others. All memory is the caller's and named as the NIC knows
+ * it: an address and a key. Windows are built on this; it also serves without one.
  *
- * Groups, tickets and timeouts are as in oriel/dev.h: what is posted returns a
- * ticket or a negative status, 0 is the link's own limit, which breaks the
- * communicator when it passes. The leader posts for its group.
+ * Groups, tickets and timeouts are as in oriel/dev.h: a post returns a ticket or a negative
+ * status, 0 is the link's own limit, which breaks the communicator when it passes. The leader
+ * posts for its group.
  *
- * What is posted to a link is executed at the peer in the order of posting: a
- * signal comes after the puts before it. Puts of one link need no fence, but
- * the target of a get may be the source of a put only once its ticket is
- * waited for. Words of signals may be read, for a link to memory that is late.
+ * The peer's memory is changed in the order of posting: a signal comes after the puts before
+ * it. Puts of one link need no fence, but the target of a get may be the source of a put only
+ * once its ticket is waited for. On a link to unordered memory the words of signals must be
+ * readable, for read flushes.
  *
- * A link that is not connected yet refuses what is posted to it, and waits for
- * it, with ORIEL_ERR_NO_PATH; nothing is broken by that. It may be connected
- * while others look at it.
+ * A link that is not connected yet rejects posts to it, and waits for it, with
+ * ORIEL_ERR_NO_PATH; that breaks nothing. It may be connected while other threads use it.
  */
 #ifndef ORIEL_DEV_LINK_H
 #define ORIEL_DEV_LINK_H
@@ -31,7 +29,7 @@ ORIEL_DEV int64_t oriel_link_ticket(struct oriel_dev_group g, int64_t ticket)
 }
 
 /*
- * One thread: raise @counter by @amount once request @ticket of the main queue has
+ * One thread: increment @counter by @amount once request @ticket of the main queue has
  * completed: by a loopback atomic of the companion, or of the proxy.
  */
 ORIEL_DEV int64_t oriel_link_count(const struct oriel_dev_link *l, uint32_t what, int64_t ticket,
@@ -108,7 +106,10 @@ ORIEL_DEV int64_t oriel_link_put_cooperative(const struct oriel_dev_link *l,
 	post.status = oriel_dev_vote(g, post.status);
 	if (post.status != ORIEL_OK)
 		return post.status;
-	/* The leader saw it, and all have met since: who looked too early looks again. */
+	/*
+	 * The leader saw a connected queue, and all have met since: a thread that loaded the
+	 * queue too early loads it again.
+	 */
 	if (!oriel_link_has(q)) {
 		q = oriel_link_main(l);
 		post.constants = oriel_link_constants(q);
@@ -125,7 +126,7 @@ ORIEL_DEV int64_t oriel_link_put_cooperative(const struct oriel_dev_link *l,
 	return oriel_link_ticket(g, ticket);
 }
 
-/* Whole group; @is_flag: of what was put before. */
+/* Whole group; @is_flag: the word announces earlier puts. */
 ORIEL_DEV int64_t oriel_link_post_value(const struct oriel_dev_link *l, struct oriel_dev_group g,
 					struct oriel_rdma_address to, uint64_t value, bool is_flag)
 {
@@ -155,7 +156,7 @@ ORIEL_DEV int64_t oriel_link_put_value(const struct oriel_dev_link *l, struct or
 	return oriel_link_post_value(l, g, to, value, false);
 }
 
-/* Whole group: the same, for a word by which the peer learns of what was put before. */
+/* Whole group: the same, for a word that announces the earlier puts to the peer. */
 ORIEL_DEV int64_t oriel_link_write_flag(const struct oriel_dev_link *l, struct oriel_dev_group g,
 					struct oriel_rdma_address to, uint64_t value)
 {
@@ -190,8 +191,8 @@ ORIEL_DEV int64_t oriel_link_get(const struct oriel_dev_link *l, struct oriel_de
 }
 
 /*
- * One thread, the leader of a group that has met: puts and signal in one post.
- * @writes 0: only the signal.
+ * One thread, the leader of a group that has synchronised: puts and signal in one post. @writes
+ * 0: only the signal.
  */
 ORIEL_DEV int64_t oriel_link_post_signal(const struct oriel_dev_link *l, uint32_t writes,
 					 struct oriel_rdma_address to,
@@ -229,7 +230,7 @@ ORIEL_DEV int64_t oriel_link_put_signal(const struct oriel_dev_link *l, struct o
 	return oriel_link_ticket(g, ticket);
 }
 
-/* Whole group: put_signal, then raise the own @counter once @from may be reused. */
+/* Whole group: put_signal, then increment this rank's @counter once @from may be reused. */
 ORIEL_DEV int64_t oriel_link_put_signal_counter(const struct oriel_dev_link *l,
 						struct oriel_dev_group g,
 						struct oriel_rdma_address to,
@@ -249,7 +250,7 @@ ORIEL_DEV int64_t oriel_link_put_signal_counter(const struct oriel_dev_link *l,
 	return oriel_link_ticket(g, ticket);
 }
 
-/* Whole group: put, then raise the own @counter once @from may be reused. */
+/* Whole group: put, then increment this rank's @counter once @from may be reused. */
 ORIEL_DEV int64_t oriel_link_put_counter(const struct oriel_dev_link *l, struct oriel_dev_group g,
 					 struct oriel_rdma_address to,
 					 struct oriel_rdma_address from, uint64_t length,
@@ -283,8 +284,8 @@ ORIEL_DEV int64_t oriel_link_signal(const struct oriel_dev_link *l, struct oriel
 }
 
 /*
- * The same, and the adapter starts it only when everything before has completed:
- * also behind a network that does not keep the order of packets.
+ * The same, and the NIC starts it only when everything before has completed: also across a
+ * network that does not keep the order of packets.
  */
 ORIEL_DEV int64_t oriel_link_signal_with_fence(const struct oriel_dev_link *l,
 					       struct oriel_dev_group g,
@@ -293,7 +294,7 @@ ORIEL_DEV int64_t oriel_link_signal_with_fence(const struct oriel_dev_link *l,
 	return oriel_link_signal_after(l, g, signal, value, true);
 }
 
-/* Whole group: signal, then raise the own @counter once it has been delivered. */
+/* Whole group: signal, then increment this rank's @counter once it has been delivered. */
 ORIEL_DEV int64_t oriel_link_signal_counter(const struct oriel_dev_link *l,
 					    struct oriel_dev_group g,
 					    struct oriel_rdma_address signal, uint64_t value,
@@ -320,7 +321,7 @@ ORIEL_DEV enum oriel_status oriel_link_wait(struct oriel_link_queue q, uint64_t 
 					: oriel_mlx5_wait(q.ring, index, limits);
 }
 
-/* All requests below have been posted, or their posters are about to. */
+/* All requests below this index have been posted, or their posters are about to post them. */
 ORIEL_DEV uint64_t oriel_link_posted(struct oriel_link_queue q)
 {
 	if (!oriel_link_has(q))
@@ -329,9 +330,9 @@ ORIEL_DEV uint64_t oriel_link_posted(struct oriel_link_queue q)
 }
 
 /*
- * One thread: wait until request @index of @q, which is the main queue of @l, has
- * completed. Memory named in it is the adapter's no more, whatever is returned, but
- * for ORIEL_ERR_TIMEOUT of the caller's own limit.
+ * One thread: wait until request @index of @q, which is the main queue of @l, has completed.
+ * The NIC does not touch the memory named in it any more, whatever is returned, but for
+ * ORIEL_ERR_TIMEOUT of the caller's own limit.
  */
 ORIEL_DEV enum oriel_status oriel_link_await(const struct oriel_dev_link *l,
 					     struct oriel_link_queue q, uint64_t index,
@@ -348,8 +349,8 @@ ORIEL_DEV enum oriel_status oriel_link_await(const struct oriel_dev_link *l,
 }
 
 /*
- * One thread: has request @index of @q been posted? A ticket that its holder has by
- * right is always below: its post came before.
+ * One thread: has request @index of @q been posted? A ticket that its holder has rightly
+ * received is always below: its post came before.
  */
 ORIEL_DEV bool oriel_link_is_issued(struct oriel_link_queue q, uint64_t index)
 {
@@ -357,9 +358,9 @@ ORIEL_DEV bool oriel_link_is_issued(struct oriel_link_queue q, uint64_t index)
 }
 
 /*
- * Whole group: wait until what @ticket stands for has completed; for counters see
- * oriel_link_fence(). A negative ticket is returned as the status that it is, one that
- * @l has not issued is ORIEL_ERR_INVALID. Memory named in it is the adapter's no more,
+ * Whole group: wait until the request of @ticket has completed; for counters see
+ * oriel_link_fence(). A negative ticket is returned as the status that it is, one that @l has
+ * not issued is ORIEL_ERR_INVALID. The NIC does not touch the memory named in it any more,
  * whatever else is returned, but for ORIEL_ERR_TIMEOUT of the caller's own limit.
  */
 ORIEL_DEV enum oriel_status oriel_link_wait_local(const struct oriel_dev_link *l,
@@ -384,8 +385,8 @@ ORIEL_DEV enum oriel_status oriel_link_wait_local(const struct oriel_dev_link *l
 }
 
 /*
- * One thread: where the requests of counters under way end in the companion of @l, which
- * is connected; 0 if there are none. A link without counters pays for two loads.
+ * One thread: the index after the last request for counters under way in the companion of @l,
+ * which is connected; 0 if there are none. A link without counters pays for two loads.
  */
 ORIEL_DEV uint64_t oriel_link_counted(const struct oriel_dev_link *l)
 {
@@ -398,16 +399,19 @@ ORIEL_DEV uint64_t oriel_link_counted(const struct oriel_dev_link *l)
 	done = oriel_dev_load_relaxed_gpu(&companion->done);
 	if (done < posted)
 		return posted;
-	/* Acquires what the adapter did before it was seen to be done; 0: it did nothing. */
+	/*
+	 * Acquires the writes of the NIC before its completion was seen; 0: no request is under
+	 * way.
+	 */
 	if (posted)
 		(void)oriel_dev_acquire_gpu(&companion->done, done);
 	return 0;
 }
 
 /*
- * One thread: wait until the companion of @l has done all below @end. @status: what the
- * wait for the main queue came to. Where that failed only the adapter's last touch of
- * the counters is waited for: the companion may stand behind it for ever.
+ * One thread: wait until the companion of @l has done all below @end. @status: the result of
+ * the wait for the main queue. If that failed, this waits only for the NIC's last access to the
+ * counters: the companion may stand behind the main queue for ever.
  */
 ORIEL_DEV_RARE enum oriel_status oriel_link_await_counters(const struct oriel_dev_link *l,
 							   uint64_t end, enum oriel_status status,
@@ -440,7 +444,9 @@ ORIEL_DEV_RARE enum oriel_status oriel_link_await_all(const struct oriel_dev_lin
 
 	if (!oriel_link_has(q))
 		return ORIEL_OK;
-	/* In this order: what these counters wait for is among what is posted. */
+	/*
+	 * In this order: the requests for which these counters wait are among the posted ones.
+	 */
 	counted = oriel_link_counted(l);
 	posted = oriel_link_posted(q);
 	if (posted)
@@ -449,9 +455,9 @@ ORIEL_DEV_RARE enum oriel_status oriel_link_await_all(const struct oriel_dev_lin
 }
 
 /*
- * Whole group: wait for all that anybody has posted to @l before, and for the counters
- * that it raises; which is nothing where it is not connected. Each of the two queues
- * has the limit to itself.
+ * Whole group: wait for all that any thread has posted to @l before, and for the counters that
+ * it increments; a link that is not connected has none. Each of the two queues has the limit to
+ * itself.
  */
 ORIEL_DEV enum oriel_status oriel_link_fence(const struct oriel_dev_link *l,
 					     struct oriel_dev_group g, uint64_t timeout_ns)
@@ -464,9 +470,9 @@ ORIEL_DEV enum oriel_status oriel_link_fence(const struct oriel_dev_link *l,
 	return oriel_dev_vote(g, status);
 }
 
-/* One thread: read 8 bytes of the peer at @word, if that is needed to make puts visible there. */
-ORIEL_DEV enum oriel_status oriel_link_post_look(const struct oriel_dev_link *l,
-						 struct oriel_rdma_address word)
+/* One thread: read 8 bytes of the peer at @word, if puts become visible there only by that. */
+ORIEL_DEV enum oriel_status oriel_link_post_read_flush(const struct oriel_dev_link *l,
+						       struct oriel_rdma_address word)
 {
 	struct oriel_link_queue q = oriel_link_main(l);
 	struct oriel_link_post post;
@@ -483,8 +489,8 @@ ORIEL_DEV enum oriel_status oriel_link_post_look(const struct oriel_dev_link *l,
 }
 
 /*
- * Whole group: the same, and what was put is visible at the peer: @word is 8 bytes there
- * that may be read.
+ * Whole group: the same, and the puts are visible at the peer: @word is 8 bytes there that may
+ * be read.
  */
 ORIEL_DEV enum oriel_status oriel_link_flush(const struct oriel_dev_link *l,
 					     struct oriel_dev_group g,
@@ -494,7 +500,7 @@ ORIEL_DEV enum oriel_status oriel_link_flush(const struct oriel_dev_link *l,
 
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		status = oriel_link_post_look(l, word);
+		status = oriel_link_post_read_flush(l, word);
 		ended = oriel_link_await_all(l, timeout_ns);
 		if (status == ORIEL_OK)
 			status = ended;
@@ -518,15 +524,15 @@ ORIEL_DEV enum oriel_status oriel_link_reset_signal(const struct oriel_dev_link 
 	return oriel_link_wait_local(l, g, oriel_link_put_value(l, g, signal, 0), timeout_ns);
 }
 
-/* The own word @word, which a peer's signals raise. One thread. */
+/* This rank's word @word, to which a peer's signals add. One thread. */
 ORIEL_DEV uint64_t oriel_link_read_signal(const uint64_t *word)
 {
 	return oriel_dev_load_acquire(word);
 }
 
 /*
- * Whole group: wait until the own word @word, which the peer of @l raises, is at
- * least @least. Ends with the link's failure if it dies.
+ * Whole group: wait until this rank's @word, which the peer of @l signals, is at least @least.
+ * The wait ends with the link's failure if the link fails.
  */
 ORIEL_DEV enum oriel_status oriel_link_wait_signal(const struct oriel_dev_link *l,
 						   struct oriel_dev_group g, const uint64_t *word,
@@ -539,7 +545,7 @@ ORIEL_DEV enum oriel_status oriel_link_wait_signal(const struct oriel_dev_link *
 
 	if (oriel_link_has(q) && oriel_dev_is_leader(g)) {
 		while (oriel_dev_load_relaxed(word) < least) {
-			/* An error CQE that nobody waits for would never be seen. */
+			/* An error CQE would never be seen if no thread polled for it. */
 			oriel_link_progress(q);
 			status = oriel_link_wait_step(q, &waiter);
 			if (status != ORIEL_AGAIN)

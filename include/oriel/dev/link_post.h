@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posts to a link, request by request: begin, add, end. Between begin and end do
- * nothing that can wait: who comes later is held up. The operations of
- * oriel/dev/link.h are made of these.
+ * Posts to a link, request by request: begin, add, end. Between begin and end the poster does
+ * not wait for anything: posters behind it are held up. The operations of oriel/dev/link.h are
+ * made of these.
  */
 #ifndef ORIEL_DEV_LINK_POST_H
 #define ORIEL_DEV_LINK_POST_H
 
 #include <oriel/dev/link_queue.h>
 
-/* One post: reserved places [next, end) of which next is the one to fill in. */
+/* One post: reserved slots [next, end) of which next is the one to fill in. */
 struct oriel_link_post {
 	struct oriel_link_queue queue;
 	struct oriel_mlx5_constants constants; /* of a ring */
@@ -18,7 +18,7 @@ struct oriel_link_post {
 	enum oriel_status status;
 };
 
-/* Of a ring; nothing of a proxy. */
+/* The constants of a ring; none of a proxy. */
 ORIEL_DEV struct oriel_mlx5_constants oriel_link_constants(struct oriel_link_queue q)
 {
 	struct oriel_mlx5_constants none = {NULL, NULL, NULL, 0, 0, 0};
@@ -26,7 +26,7 @@ ORIEL_DEV struct oriel_mlx5_constants oriel_link_constants(struct oriel_link_que
 	return q.ring && !oriel_link_is_proxied(q) ? oriel_mlx5_constants_of(q.ring) : none;
 }
 
-/* One thread. @q: none of a link that is not connected. */
+/* One thread. @q: empty if the link is not connected. */
 ORIEL_DEV struct oriel_link_post oriel_link_begin(const struct oriel_dev_link *l,
 						  struct oriel_link_queue q, uint32_t what,
 						  uint32_t count)
@@ -46,7 +46,7 @@ ORIEL_DEV struct oriel_link_post oriel_link_begin(const struct oriel_dev_link *l
 	return post;
 }
 
-/* Publish what was filled in and ring; the ticket of the last one. */
+/* Publish the requests and ring; returns the ticket of the last one. */
 ORIEL_DEV int64_t oriel_link_end(const struct oriel_dev_link *l, uint32_t what,
 				 const struct oriel_link_post *post)
 {
@@ -65,13 +65,13 @@ ORIEL_DEV int64_t oriel_link_end(const struct oriel_dev_link *l, uint32_t what,
 	return (int64_t)(post->next - 1);
 }
 
-ORIEL_DEV struct oriel_rdma_address oriel_link_at(struct oriel_rdma_address place, uint64_t offset)
+ORIEL_DEV struct oriel_rdma_address oriel_link_at(struct oriel_rdma_address base, uint64_t offset)
 {
-	place.address += offset;
-	return place;
+	base.address += offset;
+	return base;
 }
 
-/* Where the next request of @post, to a ring, is written, and what it begins with. */
+/* The slot of the next request of @post, to a ring, and then the head of its WQE. */
 ORIEL_DEV void *oriel_link_slot(const struct oriel_link_post *post)
 {
 	return oriel_mlx5_slot_of(&post->constants, post->next);
@@ -160,16 +160,17 @@ ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_
 	post->next++;
 }
 
-/* Requests of oriel_link_add_read_flush(). The main queue has been looked at before. */
+/* Requests of oriel_link_add_read_flush(). The caller has loaded the main queue before. */
 ORIEL_DEV uint32_t oriel_link_read_flushes(const struct oriel_dev_link *l)
 {
 	return l->late & ORIEL_LINK_UNORDERED_REMOTE ? 1 : 0;
 }
 
 /*
- * If memory of the peer is late: read 8 bytes of it at @word. That pushes in what was
- * written there before, so that whatever starts behind the answer may tell of it. No
- * wait of the peer needs to know. Returns whether what follows has to be fenced.
+ * If memory of the peer is unordered: read 8 bytes of it at @word. The READ pushes in
+ * everything written there before, so that any request that starts behind the response may
+ * announce it. No wait of the peer needs to know. Returns whether the next request has to be
+ * fenced.
  */
 ORIEL_DEV bool oriel_link_add_read_flush(const struct oriel_dev_link *l,
 					 struct oriel_link_post *post,
@@ -191,15 +192,15 @@ ORIEL_DEV bool oriel_link_add_read_flush(const struct oriel_dev_link *l,
 }
 
 /*
- * Requests of oriel_link_add_dma_flush(). A proxy settles by itself what it brings, before
- * it says that it is done.
+ * Requests of oriel_link_add_dma_flush(). A proxy flushes by itself the bytes that it brings,
+ * before it reports that it is done.
  */
 ORIEL_DEV uint32_t oriel_link_dma_flushes(const struct oriel_dev_link *l, struct oriel_link_queue q)
 {
 	return l->late & ORIEL_LINK_UNORDERED_LOCAL && !oriel_link_is_proxied(q) ? 1 : 0;
 }
 
-/* If own memory is late: what came to @to has been seen there when this is done. */
+/* If local memory is unordered: the bytes written to @to are visible when this is done. */
 ORIEL_DEV void oriel_link_add_dma_flush(const struct oriel_dev_link *l,
 					struct oriel_link_post *post, struct oriel_rdma_address to)
 {
@@ -210,7 +211,7 @@ ORIEL_DEV void oriel_link_add_dma_flush(const struct oriel_dev_link *l,
 	post->next++;
 }
 
-/* What was there goes to @result. */
+/* The old value goes to @result. */
 ORIEL_DEV void oriel_link_add_fetch_add(struct oriel_link_post *post,
 					struct oriel_rdma_address word,
 					struct oriel_rdma_address result, uint64_t value,

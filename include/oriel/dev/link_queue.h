@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a link is and where posts to it go: see oriel/dev/link.h. How far it has
- * come, and what is left for the host when it fails.
+ * The state of a link and the queues that posts to it use: see oriel/dev/link.h. It also has
+ * the progress of the queues, and the record that a failure leaves for the host.
  */
 #ifndef ORIEL_DEV_LINK_QUEUE_H
 #define ORIEL_DEV_LINK_QUEUE_H
@@ -11,16 +11,16 @@
 #include <oriel/dev/wait.h>
 
 /*
- * Ways of posting that this translation unit can use, as a mask of 1 << enum
- * oriel_link_post_kind. Define it before including to leave the code of one out of a
- * kernel; a link of that way then looks as if it were not connected.
+ * Kinds of posting that this translation unit can use, as a mask of 1 << enum
+ * oriel_link_post_kind. Define it before including to leave the code of one out of a kernel; a
+ * link of that kind then looks as if it were not connected.
  */
 #ifndef ORIEL_DEV_LINK_POSTS
 #define ORIEL_DEV_LINK_POSTS 0x3u
 #endif
 
 enum oriel_link_post_kind {
-	ORIEL_LINK_RINGS, /* of mlx5, which the adapter reads */
+	ORIEL_LINK_RINGS, /* of mlx5, which the NIC reads */
 	ORIEL_LINK_PROXY,
 };
 
@@ -32,8 +32,8 @@ enum oriel_link_post_kind {
 #define ORIEL_LINK_REACH 256u
 
 /*
- * Memory of the GPU that the host has made known to adapters, but for windows. Places
- * that are empty have no length. Kernels see what was there when they were launched.
+ * Memory of the GPU that the host has registered with NICs, besides windows. Empty entries have
+ * length 0. Kernels see the entries that existed when they were launched.
  */
 struct oriel_link_reach {
 	uint64_t count;
@@ -42,15 +42,15 @@ struct oriel_link_reach {
 };
 
 /*
- * Words for what atomics bring back to kernels, whose stacks no adapter reaches:
- * bit i of @taken is set as long as word i is some thread's. The adapter knows word 0
- * as @address of @key, or as its own address where @key is 0.
+ * Words for the results of atomics of kernels, whose stacks no NIC reaches: bit i of @taken is
+ * set as long as a thread holds word i. The NIC knows word 0 as @address of @key, or as its own
+ * address if @key is 0.
  */
 struct oriel_link_answers {
 	uint64_t taken;
 	uint64_t address;
 	uint64_t key;
-	const struct oriel_link_reach *reach; /* NULL: own buffers need not be looked for */
+	const struct oriel_link_reach *reach; /* NULL: own buffers need not be looked up */
 	uint64_t reserved[12];
 	uint64_t words[ORIEL_LINK_ANSWERS];
 };
@@ -58,29 +58,30 @@ struct oriel_link_answers {
 ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
 
 /*
- * Whose memory is late: what an adapter writes there may be seen after the word that tells
- * of it. So are GPUs that do not order such writes; see docs/hardware.md.
+ * The side of a link whose memory is unordered: bytes that a NIC writes there may become
+ * visible after the word that announces them. GPUs that do not order such writes are like that;
+ * see docs/hardware.md.
  */
 #define ORIEL_LINK_UNORDERED_LOCAL 1u
 #define ORIEL_LINK_UNORDERED_REMOTE 2u
 
 struct oriel_dev_link {
-	void *main; /* NULL until connected; of the type that @way says: see oriel_link_main() */
+	void *main; /* NULL until connected; its type depends on @way: see oriel_link_main() */
 	struct oriel_mlx5_queue *companion; /* of the same time; NULL: rings without counters */
 	struct oriel_dev_fault *health;     /* of the communicator; NULL if there is none */
-	struct oriel_dev_fault *blame;      /* where failures are left, as in a window's handle */
-	struct oriel_link_answers *answers; /* NULL: threads have stacks that adapters reach */
+	struct oriel_dev_fault *blame; /* where failures are recorded, as in a window's handle */
+	struct oriel_link_answers *answers; /* NULL: threads have stacks that NICs reach */
 	uint64_t timeout_ns;
 	uint32_t spin; /* polls before a CPU thread yields */
 	uint32_t peer; /* rank, for the health record */
-	uint32_t rail; /* which adapter, at both ends: which key of a table */
+	uint32_t rail; /* which NIC, at both ends: which key of a table */
 	uint16_t way;  /* enum oriel_link_post_kind, from the beginning */
-	uint16_t late; /* ORIEL_LINK_LATE_..., as long as it has been connected */
+	uint16_t late; /* ORIEL_LINK_UNORDERED_..., as long as it has been connected */
 };
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
 
-/* Where posts go: one of the two; neither if the link is not connected. */
+/* The queue that posts go to: one of the two; neither if the link is not connected. */
 struct oriel_link_queue {
 	struct oriel_mlx5_queue *ring;
 	struct oriel_proxy_ring *proxy;
@@ -122,7 +123,7 @@ ORIEL_DEV bool oriel_link_is_connected(const struct oriel_dev_link *l)
 	return oriel_link_has(oriel_link_main(l));
 }
 
-/* The host: from now on anybody may post to @main; both ends are ready. */
+/* The host: from now on any thread may post to @main; both ends are ready. */
 ORIEL_DEV void oriel_link_connected(struct oriel_dev_link *l, void *main,
 				    struct oriel_mlx5_queue *companion)
 {
@@ -130,7 +131,7 @@ ORIEL_DEV void oriel_link_connected(struct oriel_dev_link *l, void *main,
 	oriel_dev_store_release_pointer(&l->main, main);
 }
 
-/* Any thread: look how far the adapter has come. */
+/* Any thread: poll the progress of the NIC. */
 ORIEL_DEV void oriel_link_progress(struct oriel_link_queue q)
 {
 	if (oriel_link_is_proxied(q))
@@ -139,7 +140,7 @@ ORIEL_DEV void oriel_link_progress(struct oriel_link_queue q)
 		oriel_mlx5_progress(q.ring);
 }
 
-/* oriel_queue_err(), 0 while the queue is well; acquires what it was found in. */
+/* oriel_queue_err(), 0 while the queue works; acquires the writes behind the error. */
 ORIEL_DEV uint64_t oriel_link_err(struct oriel_link_queue q)
 {
 	return oriel_dev_load_acquire(oriel_link_is_proxied(q) ? &q.proxy->err : &q.ring->err);
@@ -168,7 +169,10 @@ ORIEL_DEV struct oriel_link_wait_limits oriel_link_limits(const struct oriel_dev
 	return limits;
 }
 
-/* What the user asked for with WQE @index, which failed; @what if it does not tell. */
+/*
+ * The operation that the user called with WQE @index, which failed; @what if the CQE does not
+ * say.
+ */
 ORIEL_DEV_COLD uint32_t oriel_link_wqe_what(const struct oriel_mlx5_queue *q, uint64_t index,
 					    uint32_t what)
 {
@@ -180,7 +184,7 @@ ORIEL_DEV_COLD uint32_t oriel_link_wqe_what(const struct oriel_mlx5_queue *q, ui
 	case ORIEL_MLX5_READ:
 		return ORIEL_DEV_GET;
 	case ORIEL_MLX5_FETCH_ADD:
-		/* The results of signals go to the sink, a dead queue keeps its WQEs. */
+		/* The results of signals go to the sink; a dead queue keeps its WQEs. */
 		return oriel_mlx5_get32(oriel_mlx5_slot(q, index), ORIEL_MLX5_ATOMIC_LKEY) ==
 				       q->sink_lkey
 			       ? ORIEL_DEV_SIGNAL
@@ -191,7 +195,7 @@ ORIEL_DEV_COLD uint32_t oriel_link_wqe_what(const struct oriel_mlx5_queue *q, ui
 	return what;
 }
 
-/* Memory of this rank that may not be read, or written, not a peer, ended a queue. */
+/* Did memory of this rank that may not be read, or written, and not a peer, end a queue? */
 ORIEL_DEV bool oriel_link_is_own_access(uint64_t err)
 {
 	uint32_t syndrome = oriel_queue_err_syndrome(err);
@@ -200,7 +204,7 @@ ORIEL_DEV bool oriel_link_is_own_access(uint64_t err)
 	       (syndrome == ORIEL_MLX5_LOCAL_PROTECTION || syndrome == ORIEL_MLX5_LOCAL_ACCESS);
 }
 
-/* If that is so: which memory the request that failed on @q named goes into @record. */
+/* If that is so, the memory that the failed request on @q named goes into @record. */
 ORIEL_DEV_COLD void oriel_link_own_access(struct oriel_link_queue q, struct oriel_dev_fault *record)
 {
 	const char *wqe;
@@ -225,17 +229,20 @@ ORIEL_DEV_COLD void oriel_link_own_access(struct oriel_link_queue q, struct orie
 }
 
 /*
- * The record of a failure with @status that @what met on @q; the request that the
- * adapter refused names the operation which that was.
+ * The record of a failure with @status that @what met on @q; the request that the NIC rejected
+ * says which operation that was.
  */
 ORIEL_DEV_COLD struct oriel_dev_fault oriel_link_fault(const struct oriel_dev_link *l,
 						       struct oriel_link_queue q, uint32_t what,
 						       enum oriel_status status)
 {
 	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-	/* Acquires what oriel_mlx5_failed(), or the proxy, looked at; it stays. */
+	/*
+	 * Acquires the state that oriel_mlx5_failed(), or the proxy, read; it does not change
+	 * any more.
+	 */
 	uint64_t err = oriel_link_err(q);
-	bool is_told = oriel_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE;
+	bool is_reported = oriel_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE;
 
 	record.status = status;
 	record.what = what;
@@ -243,13 +250,13 @@ ORIEL_DEV_COLD struct oriel_dev_fault oriel_link_fault(const struct oriel_dev_li
 	record.seen = err;
 	if (oriel_link_is_proxied(q)) {
 		record.id = q.proxy->number;
-		if (is_told)
+		if (is_reported)
 			record.what =
 				oriel_proxy_what(oriel_dev_load_relaxed(&q.proxy->words->failed),
 						 what);
 	} else {
 		record.id = q.ring->qpn;
-		if (is_told)
+		if (is_reported)
 			record.what = oriel_link_wqe_what(q.ring, oriel_queue_err_index(err), what);
 	}
 	oriel_link_own_access(q, &record);
@@ -257,8 +264,8 @@ ORIEL_DEV_COLD struct oriel_dev_fault oriel_link_fault(const struct oriel_dev_li
 }
 
 /*
- * The host looks at the same queue, and knows more: what flushed a request, what
- * the peer has said before it closed its end. It gets the time to leave that.
+ * The host polls the same queue, and knows more: the cause of a flushed request, and the reason
+ * that the peer sent before it closed its end. This gives the host time to leave its record.
  */
 ORIEL_DEV_COLD void oriel_link_await_cause(const struct oriel_dev_link *l)
 {
@@ -272,8 +279,8 @@ ORIEL_DEV_COLD void oriel_link_await_cause(const struct oriel_dev_link *l)
 }
 
 /*
- * A failure of @l: what broke a queue, and a default limit that has passed,
- * break the communicator. Returns what broke it first, else @status.
+ * A failure of @l: an error of a queue, and a default limit that has passed, break the
+ * communicator. Returns the status that broke it first, else @status.
  */
 ORIEL_DEV_COLD enum oriel_status oriel_link_failed(const struct oriel_dev_link *l,
 						   struct oriel_link_queue q, uint32_t what,
@@ -293,7 +300,7 @@ ORIEL_DEV_COLD enum oriel_status oriel_link_failed(const struct oriel_dev_link *
 	return status;
 }
 
-/* Has the adapter let go of request @index of @q, which is published? */
+/* Has the NIC released request @index of @q, which is published? */
 ORIEL_DEV_COLD bool oriel_link_is_over(struct oriel_link_queue q, uint64_t index)
 {
 	return oriel_link_is_proxied(q) ? oriel_proxy_is_over(q.proxy, index)
@@ -301,8 +308,8 @@ ORIEL_DEV_COLD bool oriel_link_is_over(struct oriel_link_queue q, uint64_t index
 }
 
 /*
- * Is @l broken: its main queue, @q of it, or the communicator? A companion can be well
- * while it is held back for ever by a main queue that is not.
+ * Is @l broken: its main queue, @q of it, or the communicator? A companion may be intact while
+ * a failed main queue holds it back for ever.
  */
 ORIEL_DEV_COLD bool oriel_link_is_broken(const struct oriel_dev_link *l, struct oriel_link_queue q)
 {
@@ -311,9 +318,9 @@ ORIEL_DEV_COLD bool oriel_link_is_broken(const struct oriel_dev_link *l, struct 
 }
 
 /*
- * If @l is broken: wait until the adapter has let go of request @index of @q. That is
- * soon, because the host then flushes all queues; the limit is for a host that is gone
- * itself. In the child of a fork no adapter has the memory.
+ * If @l is broken: wait until the NIC has released request @index of @q. That is soon, because
+ * the host then flushes all queues; the limit is for a host that has exited itself. In the
+ * child of a fork no NIC has the memory.
  */
 ORIEL_DEV_COLD void oriel_link_await_close(const struct oriel_dev_link *l,
 					   struct oriel_link_queue q, uint64_t index)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small messages whose words say themselves that they have come: each word of
- * 8 bytes carries 4 bytes of data and the 4 bytes of a flag, so that nothing has
- * to be ordered and nobody waits for a round trip. Over NVLink a message of a
- * few KiB takes half the time of a put and a signal; it takes twice the room and
- * the bandwidth. See oriel/dev.h for what holds for all device functions.
+ * Small messages whose words show their own arrival: each word of 8 bytes carries 4 bytes of
+ * data and the 4 bytes of a flag, so that nothing has to be ordered and no thread waits for a
+ * round trip. Over NVLink a message of a few KiB takes half the time of a put and a signal; it
+ * takes twice the room and the bandwidth. Kernels and threads of the CPU call it; see
+ * oriel/dev.h for what holds for all device functions.
  *
- * A word is single-copy atomic, so a waiter that finds the flag has the data.
- * Only the message itself is seen by that: puts before it are not ordered.
+ * A word is single-copy atomic, so a waiter that finds the flag has the data. The flags order
+ * only the message itself: puts before it are not ordered.
  *
  * Peers must be mapped: for others ORIEL_ERR_NO_PATH.
  */
@@ -32,8 +32,8 @@ ORIEL_DEV uint64_t oriel_ll_length(uint64_t length)
 }
 
 /*
- * Where the lines of a message go: line i at byte ((first + i) * ORIEL_LL_LINE)
- * & mask of @base, with flag @flag + i * @stride.
+ * The memory for the lines of a message: line i at byte ((first + i) * ORIEL_LL_LINE) & mask of
+ * @base, with flag @flag + i * @stride.
  */
 struct oriel_ll_slot {
 	char *base;
@@ -43,15 +43,15 @@ struct oriel_ll_slot {
 	uint32_t stride;
 };
 
-ORIEL_DEV uint64_t *oriel_ll_line(const struct oriel_ll_slot *place, uint32_t line)
+ORIEL_DEV uint64_t *oriel_ll_line(const struct oriel_ll_slot *slot, uint32_t line)
 {
-	return (uint64_t *)(void *)(place->base +
-				    ((place->first + line) * ORIEL_LL_LINE & place->mask));
+	return (uint64_t *)(void *)(slot->base +
+				    ((slot->first + line) * ORIEL_LL_LINE & slot->mask));
 }
 
-ORIEL_DEV uint32_t oriel_ll_flag(const struct oriel_ll_slot *place, uint32_t line)
+ORIEL_DEV uint32_t oriel_ll_flag(const struct oriel_ll_slot *slot, uint32_t line)
 {
-	return place->flag + line * place->stride;
+	return slot->flag + line * slot->stride;
 }
 
 /* A message in the memory of the caller. */
@@ -107,9 +107,9 @@ ORIEL_DEV void oriel_ll_give(const struct oriel_ll_text *text, uint32_t line, ui
 }
 
 /*
- * Line k of a batch that begins at @line, which there is, and takes every @step-th.
- * Where there is none the last line of all stands in: a load that depends on
- * nothing is under way with the others, and a waiter waits for no more than all.
+ * Line k of a batch that begins at @line, which exists, and takes every @step-th. For a line
+ * that does not exist the last line of all stands in: a load that depends on nothing is under
+ * way with the others, and a waiter waits for no more than all.
  */
 ORIEL_DEV uint32_t oriel_ll_nth(const struct oriel_ll_text *text, uint32_t line, uint32_t step,
 				uint32_t k)
@@ -119,8 +119,8 @@ ORIEL_DEV uint32_t oriel_ll_nth(const struct oriel_ll_text *text, uint32_t line,
 	return k && i >= text->lines ? text->lines - 1 : i;
 }
 
-/* The lines of oriel_ll_nth() that there are, for each k below @batch, a constant. */
-ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_slot *place,
+/* Write the lines of oriel_ll_nth() that exist, for each k below @batch, a constant. */
+ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_slot *slot,
 				    const struct oriel_ll_text *text, uint32_t line, uint32_t step,
 				    uint32_t batch)
 {
@@ -133,20 +133,20 @@ ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_slot *place,
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++) {
 		uint32_t i = line + k * step;
-		uint64_t flag = (uint64_t)oriel_ll_flag(place, i) << 32;
+		uint64_t flag = (uint64_t)oriel_ll_flag(slot, i) << 32;
 
 		if (!k || i < text->lines)
-			oriel_dev_store_pair_relaxed(oriel_ll_line(place, i),
+			oriel_dev_store_pair_relaxed(oriel_ll_line(slot, i),
 						     flag | (uint32_t)value[k],
 						     flag | value[k] >> 32);
 	}
 }
 
 /*
- * Whole group: write the lines of @length bytes at @from. Twice as text, so that
- * the way of whole words does not ask for each whether they are.
+ * Whole group: write the lines of @length bytes at @from. The text occurs twice, so that the
+ * code for whole words does not ask for each whether it is one.
  */
-ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_slot *place,
+ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_slot *slot,
 			      const void *from, uint64_t length)
 {
 	struct oriel_ll_text text = oriel_ll_text_of(from, length);
@@ -155,42 +155,42 @@ ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_sl
 	if (!ORIEL_DEV_OFTEN(text.is_even)) {
 		ORIEL_DEV_ROLL
 		for (; line < text.lines; line += g.size)
-			oriel_ll_write_batch(place, &text, line, g.size, 1);
+			oriel_ll_write_batch(slot, &text, line, g.size, 1);
 		return;
 	}
 	text.is_even = true;
-	/* With as few instructions as can be, and each on its own: a message. */
+	/* With as few instructions as possible, and each on its own: a short message. */
 	if (ORIEL_DEV_OFTEN(text.lines <= g.size)) {
 		if (line < text.lines)
-			oriel_ll_write_batch(place, &text, line, g.size, 1);
+			oriel_ll_write_batch(slot, &text, line, g.size, 1);
 		return;
 	}
 	if (text.lines <= g.size * 2) {
-		oriel_ll_write_batch(place, &text, line, g.size, 2);
+		oriel_ll_write_batch(slot, &text, line, g.size, 2);
 		return;
 	}
 	ORIEL_DEV_ROLL
 	for (; line < text.lines; line += g.size * ORIEL_LL_BATCH)
-		oriel_ll_write_batch(place, &text, line, g.size, ORIEL_LL_BATCH);
+		oriel_ll_write_batch(slot, &text, line, g.size, ORIEL_LL_BATCH);
 }
 
-/* 0 once both words of @line of @place have come. *@value is what they bring then. */
-ORIEL_DEV uint32_t oriel_ll_poll_line(const struct oriel_ll_slot *place, uint32_t line,
+/* 0 once both words of @line of @slot have arrived. *@value is their data then. */
+ORIEL_DEV uint32_t oriel_ll_poll_line(const struct oriel_ll_slot *slot, uint32_t line,
 				      uint64_t *value)
 {
-	uint32_t flag = oriel_ll_flag(place, line);
+	uint32_t flag = oriel_ll_flag(slot, line);
 	uint64_t low, high;
 
-	oriel_dev_load_pair_relaxed(oriel_ll_line(place, line), &low, &high);
+	oriel_dev_load_pair_relaxed(oriel_ll_line(slot, line), &low, &high);
 	*value = high << 32 | (uint32_t)low;
 	return ((uint32_t)(low >> 32) ^ flag) | ((uint32_t)(high >> 32) ^ flag);
 }
 
 /*
- * One thread: have the lines of oriel_ll_write_batch() come? Then @value is what they
- * bring. One line of a thread's own is looked at ORIEL_DEV_POLLS_PER_TURN times.
+ * One thread: have the lines of oriel_ll_write_batch() arrived? Then @value is their data. One
+ * line of a thread's own is polled ORIEL_DEV_POLLS_PER_TURN times.
  */
-ORIEL_DEV bool oriel_ll_arrived(const struct oriel_ll_slot *place, const struct oriel_ll_text *text,
+ORIEL_DEV bool oriel_ll_arrived(const struct oriel_ll_slot *slot, const struct oriel_ll_text *text,
 				uint32_t line, uint32_t step, uint32_t batch,
 				uint64_t value[ORIEL_LL_BATCH])
 {
@@ -201,7 +201,7 @@ ORIEL_DEV bool oriel_ll_arrived(const struct oriel_ll_slot *place, const struct 
 		missing = 0;
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < batch; k++)
-			missing |= oriel_ll_poll_line(place, oriel_ll_nth(text, line, step, k),
+			missing |= oriel_ll_poll_line(slot, oriel_ll_nth(text, line, step, k),
 						      &value[k]);
 		if (ORIEL_DEV_OFTEN(!missing))
 			return true;
@@ -209,8 +209,8 @@ ORIEL_DEV bool oriel_ll_arrived(const struct oriel_ll_slot *place, const struct 
 	return false;
 }
 
-/* One thread: the same lines, waited for. */
-ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_slot *place,
+/* One thread: wait for the same lines. */
+ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_slot *slot,
 						const struct oriel_ll_text *text, uint32_t line,
 						uint32_t step, uint32_t batch,
 						struct oriel_dev_waiter *waiter,
@@ -220,8 +220,8 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_slot *plac
 	enum oriel_status status;
 	uint32_t k;
 
-	while (!ORIEL_DEV_OFTEN(oriel_ll_arrived(place, text, line, step, batch, value))) {
-		aim->operand = oriel_ll_flag(place, line);
+	while (!ORIEL_DEV_OFTEN(oriel_ll_arrived(slot, text, line, step, batch, value))) {
+		aim->operand = oriel_ll_flag(slot, line);
 		status = batch == 1 ? oriel_dev_wait_turn(waiter, aim, line)
 				    : oriel_dev_wait_step(waiter, aim, line);
 		if (status != ORIEL_AGAIN)
@@ -240,7 +240,7 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_slot *plac
  */
 ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
 					  struct oriel_dev_group g,
-					  const struct oriel_ll_slot *place, void *to,
+					  const struct oriel_ll_slot *slot, void *to,
 					  uint64_t length, struct oriel_dev_aim *aim,
 					  uint64_t timeout_ns)
 {
@@ -252,24 +252,24 @@ ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
 	if (!ORIEL_DEV_OFTEN(text.is_even)) {
 		ORIEL_DEV_ROLL
 		for (; line < text.lines && status == ORIEL_OK; line += g.size)
-			status = oriel_ll_read_batch(place, &text, line, g.size, 1, &waiter, aim);
+			status = oriel_ll_read_batch(slot, &text, line, g.size, 1, &waiter, aim);
 		return status;
 	}
 	text.is_even = true;
 	if (ORIEL_DEV_OFTEN(text.lines <= g.size))
 		return line < text.lines
-			       ? oriel_ll_read_batch(place, &text, line, g.size, 1, &waiter, aim)
+			       ? oriel_ll_read_batch(slot, &text, line, g.size, 1, &waiter, aim)
 			       : ORIEL_OK;
 	if (text.lines <= g.size * 2)
-		return oriel_ll_read_batch(place, &text, line, g.size, 2, &waiter, aim);
+		return oriel_ll_read_batch(slot, &text, line, g.size, 2, &waiter, aim);
 	ORIEL_DEV_ROLL
 	for (; line < text.lines && status == ORIEL_OK; line += g.size * ORIEL_LL_BATCH)
-		status = oriel_ll_read_batch(place, &text, line, g.size, ORIEL_LL_BATCH, &waiter,
+		status = oriel_ll_read_batch(slot, &text, line, g.size, ORIEL_LL_BATCH, &waiter,
 					     aim);
 	return status;
 }
 
-/* The short way of what follows: see oriel_dev_fast_range(). */
+/* The fast path of the next functions: see oriel_dev_fast_range(). */
 ORIEL_DEV bool oriel_ll_is_fast(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
 				uint64_t length, struct oriel_dev_target *target)
 {
@@ -290,42 +290,41 @@ ORIEL_DEV enum oriel_status oriel_ll_check(const struct oriel_dev_window *w, uin
 				    what, peer,          (uint32_t)(at >> ORIEL_AT_BITS)};
 	enum oriel_status status;
 
-	/* More than any buffer has: refused as that. */
+	/* Longer than any buffer, and rejected as that. */
 	if (length > ORIEL_LL_MAX)
 		length = UINT64_MAX / ORIEL_LL_LINE;
 	status = oriel_dev_check_range(w, what, peer, at, oriel_ll_length(length), target);
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) % ORIEL_LL_LINE)
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
 	return ORIEL_OK;
 }
 
 /*
- * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL form to
- * the place @to of @peer, which is oriel_ll_length(@length) bytes long and begins
- * at a multiple of 16 bytes. The place is the two ranks' own: it must hold no flag
- * @epoch, so count @epoch up from 1 where memory began as zeros, and the peer must
- * have taken what was there before.
+ * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL form to offset @to of
+ * @peer, where they take oriel_ll_length(@length) bytes; @to is a multiple of 16. The target is
+ * the two ranks' own: it must hold no flag @epoch, so count @epoch up from 1 if memory began as
+ * zeros, and the peer must have taken the message before.
  */
 ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				   uint32_t peer, uint64_t to, const void *from, uint64_t length,
 				   uint32_t epoch)
 {
-	struct oriel_ll_slot place = {NULL, 0, UINT64_MAX, epoch, 0};
-	struct oriel_dev_target there;
+	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, peer, to, length, &there))) {
-		status = oriel_ll_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &there);
+	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, peer, to, length, &remote))) {
+		status = oriel_ll_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		if (oriel_dev_usable(there.peer.path) != ORIEL_PATH_SELF &&
-		    oriel_dev_usable(there.peer.path) != ORIEL_PATH_MAPPED)
+		if (oriel_dev_usable(remote.peer.path) != ORIEL_PATH_SELF &&
+		    oriel_dev_usable(remote.peer.path) != ORIEL_PATH_MAPPED)
 			return ORIEL_ERR_NO_PATH;
 	}
-	place.base = there.base;
-	oriel_ll_write(g, &place, from, length);
+	slot.base = remote.base;
+	oriel_ll_write(g, &slot, from, length);
 	return 0;
 }
 
@@ -340,23 +339,23 @@ ORIEL_DEV enum oriel_status oriel_ll_await(const struct oriel_dev_window *w,
 				    ORIEL_DEV_WAIT_LL,
 				    ORIEL_DEV_NO_RANK,
 				    (uint32_t)(at >> ORIEL_AT_BITS)};
-	struct oriel_ll_slot place = {NULL, 0, UINT64_MAX, epoch, 0};
-	struct oriel_dev_target here;
+	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct oriel_dev_target local;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, w->rank, at, length, &here))) {
-		status = oriel_ll_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &here);
+	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, w->rank, at, length, &local))) {
+		status = oriel_ll_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &local);
 		if (status != ORIEL_OK)
 			return status;
 	}
-	place.base = here.base;
-	return oriel_ll_read(w, g, &place, to, length, &aim, timeout_ns);
+	slot.base = local.base;
+	return oriel_ll_read(w, g, &slot, to, length, &aim, timeout_ns);
 }
 
 /*
- * Whole group: wait until the message of @length bytes that some peer wrote with
- * @epoch to the place @at of this rank has come, and copy it to @to. After a
- * timeout of the caller's own call again; @to is undefined then.
+ * Whole group: wait until the message of @length bytes that some peer wrote with @epoch to
+ * offset @at of this rank has arrived, and copy it to @to. After a timeout of the caller's own
+ * call again; @to is undefined then.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_ll(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint64_t at, void *to,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages whose lines say themselves that they have come, as in dev/ll.h, with
- * one flag for 56 bytes: nearly all of the bandwidth, and no fence.
+ * Messages whose lines show their own arrival, as in dev/ll.h, with one flag for 56 bytes:
+ * nearly all of the bandwidth, and no fence. Kernels and threads of the CPU call it.
  *
- * A line has 128 bytes, in halves of 64, each with its flag in the last word. On a
- * GPU four threads of a warp write a half in one instruction, most often with the
- * four of the other half, and read it in one; they rely on it that a half is never
- * seen in parts. That holds for memory of a GPU, the rank's own or one that NVLink
- * joins to it; oriel_dev_has_ll128() says for whom. (NCCL relies on as much for whole
- * lines, and so did this until one was seen in halves: docs/memory-model.md.) For others,
- * also when only this rank's own memory is on the host, ORIEL_ERR_NO_PATH. Groups of
- * fewer than four threads, and CPUs, write the flags of the same lines after the data.
+ * A line has 128 bytes, in halves of 64, each with its flag in the last word. On a GPU four
+ * threads of a warp write a half in one instruction, most often with the four of the other
+ * half, and read it in one; they rely on a half never being seen in parts. That holds for
+ * memory of a GPU, the rank's own or one that NVLink joins to it; oriel_dev_has_ll128() says
+ * for which ranks. (NCCL relies on as much for whole lines, and so did this until one was seen
+ * in halves: docs/memory-model.md.) For other ranks, also when only this rank's own memory is
+ * on the host, ORIEL_ERR_NO_PATH. Groups of fewer than four threads, and CPUs, write the flags
+ * of the same lines after the data.
  *
- * Only the message itself is seen by that: puts before it are not ordered.
+ * The flags order only the message itself: puts before it are not ordered.
  */
 #ifndef ORIEL_DEV_LL128_H
 #define ORIEL_DEV_LL128_H
@@ -53,15 +53,15 @@ struct oriel_ll128_slot {
 	uint64_t stride;
 };
 
-ORIEL_DEV uint64_t *oriel_ll128_half(const struct oriel_ll128_slot *place, uint32_t half)
+ORIEL_DEV uint64_t *oriel_ll128_half(const struct oriel_ll128_slot *slot, uint32_t half)
 {
-	return (uint64_t *)(void *)(place->base +
-				    ((place->first + half) * ORIEL_LL128_HALF & place->mask));
+	return (uint64_t *)(void *)(slot->base +
+				    ((slot->first + half) * ORIEL_LL128_HALF & slot->mask));
 }
 
-ORIEL_DEV uint64_t oriel_ll128_flag(const struct oriel_ll128_slot *place, uint32_t half)
+ORIEL_DEV uint64_t oriel_ll128_flag(const struct oriel_ll128_slot *slot, uint32_t half)
 {
-	return place->flag + half * place->stride;
+	return slot->flag + half * slot->stride;
 }
 
 ORIEL_DEV uint32_t oriel_ll128_halves(const struct oriel_ll_text *text)
@@ -69,7 +69,7 @@ ORIEL_DEV uint32_t oriel_ll128_halves(const struct oriel_ll_text *text)
 	return (text->lines + ORIEL_LL128_WORDS - 1) / ORIEL_LL128_WORDS;
 }
 
-/* Word @word of @text, where there is one. */
+/* Word @word of @text, 0 beyond its end. */
 ORIEL_DEV uint64_t oriel_ll128_take(const struct oriel_ll_text *text, uint32_t word)
 {
 	return word < text->lines ? oriel_ll_take(text, word) : 0;
@@ -82,15 +82,14 @@ ORIEL_DEV void oriel_ll128_give(const struct oriel_ll_text *text, uint32_t word,
 }
 
 /* Whole group: write the halves of @text, each thread its own. */
-ORIEL_DEV void oriel_ll128_write_each(struct oriel_dev_group g,
-				      const struct oriel_ll128_slot *place,
+ORIEL_DEV void oriel_ll128_write_each(struct oriel_dev_group g, const struct oriel_ll128_slot *slot,
 				      const struct oriel_ll_text *text)
 {
 	uint32_t halves = oriel_ll128_halves(text), half, i;
 
 	ORIEL_DEV_ROLL
 	for (half = g.rank; half < halves; half += g.size) {
-		uint64_t *word = oriel_ll128_half(place, half);
+		uint64_t *word = oriel_ll128_half(slot, half);
 
 		ORIEL_DEV_ROLL
 		for (i = 0; i < ORIEL_LL128_WORDS; i++)
@@ -100,14 +99,14 @@ ORIEL_DEV void oriel_ll128_write_each(struct oriel_dev_group g,
 	oriel_dev_release_begin();
 	ORIEL_DEV_ROLL
 	for (half = g.rank; half < halves; half += g.size)
-		oriel_dev_release_store(oriel_ll128_half(place, half) + ORIEL_LL128_WORDS,
-					oriel_ll128_flag(place, half));
+		oriel_dev_release_store(oriel_ll128_half(slot, half) + ORIEL_LL128_WORDS,
+					oriel_ll128_flag(slot, half));
 }
 
-/* The other side of it. */
+/* The reader of these halves: each thread waits for its own. */
 ORIEL_DEV enum oriel_status oriel_ll128_read_each(const struct oriel_dev_window *w,
 						  struct oriel_dev_group g,
-						  const struct oriel_ll128_slot *place,
+						  const struct oriel_ll128_slot *slot,
 						  const struct oriel_ll_text *text,
 						  struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
@@ -116,10 +115,10 @@ ORIEL_DEV enum oriel_status oriel_ll128_read_each(const struct oriel_dev_window 
 
 	ORIEL_DEV_ROLL
 	for (half = g.rank; half < halves; half += g.size) {
-		const uint64_t *word = oriel_ll128_half(place, half);
+		const uint64_t *word = oriel_ll128_half(slot, half);
 
 		aim->word = word + ORIEL_LL128_WORDS;
-		aim->operand = oriel_ll128_flag(place, half);
+		aim->operand = oriel_ll128_flag(slot, half);
 		status = oriel_dev_wait_word(w, g, aim, timeout_ns);
 		if (status != ORIEL_OK)
 			return status;
@@ -131,7 +130,7 @@ ORIEL_DEV enum oriel_status oriel_ll128_read_each(const struct oriel_dev_window 
 }
 
 #ifdef __CUDA_ARCH__
-/* Halves that four threads have under way, if there are more than that. */
+/* Halves that four threads have under way, if there are more halves than threads of four. */
 #define ORIEL_LL128_BATCH 4u
 
 /* Do the ranks of @g count the threads of its blocks in fours that are together in a warp? */
@@ -142,17 +141,17 @@ static __device__ __forceinline__ bool oriel_ll128_is_wide(struct oriel_dev_grou
 	return g.size >= ORIEL_LL128_THREADS;
 }
 
-/* The threads of this one's half, in its warp. */
+/* The threads that share this thread's half, in its warp. */
 static __device__ __forceinline__ uint32_t oriel_ll128_mask(void)
 {
 	return 0xfu << (threadIdx.x & 28);
 }
 
 /*
- * The two words of @text that this thread has in @half, for each of @batch halves,
- * @step apart, that there are. @batch is a constant.
+ * Write the two words of @text that this thread has in @half, for each of @batch halves, @step
+ * apart, that exist. @batch is a constant.
  */
-static __device__ __forceinline__ void oriel_ll128_write_batch(const struct oriel_ll128_slot *place,
+static __device__ __forceinline__ void oriel_ll128_write_batch(const struct oriel_ll128_slot *slot,
 							       const struct oriel_ll_text *text,
 							       uint32_t half, uint32_t step,
 							       uint32_t part, uint32_t batch)
@@ -166,20 +165,20 @@ static __device__ __forceinline__ void oriel_ll128_write_batch(const struct orie
 		uint32_t i = half + k * step, word = i * ORIEL_LL128_WORDS + part * 2;
 
 		first[k] = oriel_ll128_take(text, word);
-		second[k] = is_last ? oriel_ll128_flag(place, i) : oriel_ll128_take(text, word + 1);
+		second[k] = is_last ? oriel_ll128_flag(slot, i) : oriel_ll128_take(text, word + 1);
 	}
-	/* Together again, so that a half is one access. */
+	/* The four threads converge, so that a half is one access. */
 	__syncwarp(oriel_ll128_mask());
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++)
 		if (half + k * step < halves)
-			oriel_dev_store_pair_relaxed(oriel_ll128_half(place, half + k * step) +
+			oriel_dev_store_pair_relaxed(oriel_ll128_half(slot, half + k * step) +
 							     part * 2,
 						     first[k], second[k]);
 }
 
 static __device__ __forceinline__ void oriel_ll128_write_wide(struct oriel_dev_group g,
-							      const struct oriel_ll128_slot *place,
+							      const struct oriel_ll128_slot *slot,
 							      const struct oriel_ll_text *text)
 {
 	uint32_t halves = oriel_ll128_halves(text), step = g.size / ORIEL_LL128_THREADS;
@@ -189,21 +188,21 @@ static __device__ __forceinline__ void oriel_ll128_write_wide(struct oriel_dev_g
 		return;
 	if (halves <= step) {
 		if (half < halves)
-			oriel_ll128_write_batch(place, text, half, step, part, 1);
+			oriel_ll128_write_batch(slot, text, half, step, part, 1);
 		return;
 	}
 	if (halves <= step * 2) {
-		oriel_ll128_write_batch(place, text, half, step, part, 2);
+		oriel_ll128_write_batch(slot, text, half, step, part, 2);
 		return;
 	}
 	ORIEL_DEV_ROLL
 	for (; half < halves; half += step * ORIEL_LL128_BATCH)
-		oriel_ll128_write_batch(place, text, half, step, part, ORIEL_LL128_BATCH);
+		oriel_ll128_write_batch(slot, text, half, step, part, ORIEL_LL128_BATCH);
 }
 
-/* The same halves of oriel_ll128_write_batch(), waited for. The four get one status. */
+/* Wait for the same halves as oriel_ll128_write_batch() writes. The four get one status. */
 static __device__ __forceinline__ enum oriel_status
-oriel_ll128_read_batch(const struct oriel_ll128_slot *place, const struct oriel_ll_text *text,
+oriel_ll128_read_batch(const struct oriel_ll128_slot *slot, const struct oriel_ll_text *text,
 		       uint32_t half, uint32_t step, uint32_t part, struct oriel_dev_waiter *waiter,
 		       struct oriel_dev_aim *aim, uint32_t batch)
 {
@@ -218,17 +217,17 @@ oriel_ll128_read_batch(const struct oriel_ll128_slot *place, const struct oriel_
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < batch; k++)
 			if (half + k * step < halves)
-				oriel_dev_load_pair_relaxed(oriel_ll128_half(place,
+				oriel_dev_load_pair_relaxed(oriel_ll128_half(slot,
 									     half + k * step) +
 								    part * 2,
 							    &first[k], &second[k]);
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < batch; k++)
 			if (is_last && half + k * step < halves &&
-			    second[k] != oriel_ll128_flag(place, half + k * step))
+			    second[k] != oriel_ll128_flag(slot, half + k * step))
 				status = ORIEL_AGAIN;
 		if (status != ORIEL_OK) {
-			aim->operand = oriel_ll128_flag(place, half);
+			aim->operand = oriel_ll128_flag(slot, half);
 			status = oriel_dev_wait_step(waiter, aim, half);
 		}
 		status = __shfl_sync(mask, status, ORIEL_LL128_THREADS - 1, ORIEL_LL128_THREADS);
@@ -248,7 +247,7 @@ oriel_ll128_read_batch(const struct oriel_ll128_slot *place, const struct oriel_
 
 static __device__ __forceinline__ enum oriel_status
 oriel_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g,
-		      const struct oriel_ll128_slot *place, const struct oriel_ll_text *text,
+		      const struct oriel_ll128_slot *slot, const struct oriel_ll_text *text,
 		      struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
@@ -260,39 +259,39 @@ oriel_ll128_read_wide(const struct oriel_dev_window *w, struct oriel_dev_group g
 		return ORIEL_OK;
 	if (halves <= step) {
 		if (half < halves)
-			status = oriel_ll128_read_batch(place, text, half, step, part, &waiter, aim,
+			status = oriel_ll128_read_batch(slot, text, half, step, part, &waiter, aim,
 							1);
 		return status;
 	}
 	if (halves <= step * 2)
-		return oriel_ll128_read_batch(place, text, half, step, part, &waiter, aim, 2);
+		return oriel_ll128_read_batch(slot, text, half, step, part, &waiter, aim, 2);
 	ORIEL_DEV_ROLL
 	for (; half < halves && status == ORIEL_OK; half += step * ORIEL_LL128_BATCH)
-		status = oriel_ll128_read_batch(place, text, half, step, part, &waiter, aim,
+		status = oriel_ll128_read_batch(slot, text, half, step, part, &waiter, aim,
 						ORIEL_LL128_BATCH);
 	return status;
 }
 #endif
 
 /* Whole group: write the lines of @length bytes at @from. */
-ORIEL_DEV void oriel_ll128_write(struct oriel_dev_group g, const struct oriel_ll128_slot *place,
+ORIEL_DEV void oriel_ll128_write(struct oriel_dev_group g, const struct oriel_ll128_slot *slot,
 				 const void *from, uint64_t length)
 {
 	struct oriel_ll_text text = oriel_ll_text_of(from, length);
 
 #ifdef __CUDA_ARCH__
 	if (oriel_ll128_is_wide(g)) {
-		/* Twice as text, as in oriel_ll_write(). */
+		/* The text occurs twice, as in oriel_ll_write(). */
 		if (ORIEL_DEV_OFTEN(text.is_even)) {
 			text.is_even = true;
-			oriel_ll128_write_wide(g, place, &text);
+			oriel_ll128_write_wide(g, slot, &text);
 		} else {
-			oriel_ll128_write_wide(g, place, &text);
+			oriel_ll128_write_wide(g, slot, &text);
 		}
 		return;
 	}
 #endif
-	oriel_ll128_write_each(g, place, &text);
+	oriel_ll128_write_each(g, slot, &text);
 }
 
 /*
@@ -301,7 +300,7 @@ ORIEL_DEV void oriel_ll128_write(struct oriel_dev_group g, const struct oriel_ll
  */
 ORIEL_DEV enum oriel_status oriel_ll128_read(const struct oriel_dev_window *w,
 					     struct oriel_dev_group g,
-					     const struct oriel_ll128_slot *place, void *to,
+					     const struct oriel_ll128_slot *slot, void *to,
 					     uint64_t length, struct oriel_dev_aim *aim,
 					     uint64_t timeout_ns)
 {
@@ -311,12 +310,12 @@ ORIEL_DEV enum oriel_status oriel_ll128_read(const struct oriel_dev_window *w,
 	if (oriel_ll128_is_wide(g)) {
 		if (ORIEL_DEV_OFTEN(text.is_even)) {
 			text.is_even = true;
-			return oriel_ll128_read_wide(w, g, place, &text, aim, timeout_ns);
+			return oriel_ll128_read_wide(w, g, slot, &text, aim, timeout_ns);
 		}
-		return oriel_ll128_read_wide(w, g, place, &text, aim, timeout_ns);
+		return oriel_ll128_read_wide(w, g, slot, &text, aim, timeout_ns);
 	}
 #endif
-	return oriel_ll128_read_each(w, g, place, &text, aim, timeout_ns);
+	return oriel_ll128_read_each(w, g, slot, &text, aim, timeout_ns);
 }
 
 /* Does @target have room for @length bytes at @at, which is where a line begins? */
@@ -329,16 +328,16 @@ ORIEL_DEV enum oriel_status oriel_ll128_check(const struct oriel_dev_window *w, 
 				    peer,     (uint32_t)(at >> ORIEL_AT_BITS)};
 	enum oriel_status status;
 
-	/* More than any buffer has: refused as that. */
+	/* Longer than any buffer, and rejected as that. */
 	if (length > ORIEL_LL_MAX)
 		length = UINT64_MAX / 2;
 	status = oriel_dev_check_range(w, what, peer, at, oriel_ll128_length(length), target);
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) % ORIEL_LL128_LINE)
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_INVALID, aim, at);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
 #ifdef __CUDA_ARCH__
-	/* What is known of a rank holds for its buffer 0. */
+	/* The mark of a rank holds for its buffer 0. */
 	if (at >> ORIEL_AT_BITS)
 		return ORIEL_ERR_NO_PATH;
 #endif
@@ -346,24 +345,24 @@ ORIEL_DEV enum oriel_status oriel_ll128_check(const struct oriel_dev_window *w, 
 }
 
 /*
- * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL128 form
- * to the place @to of @peer, which is oriel_ll128_length(@length) bytes long and
- * begins at a multiple of 128 bytes; of buffer 0 if this is a kernel. What holds
- * for the place and for @epoch of oriel_dev_put_ll() holds here.
+ * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL128 form to offset @to
+ * of @peer, where they take oriel_ll128_length(@length) bytes; @to is a multiple of 128; of
+ * buffer 0 if this is a kernel. The rules for the target and for @epoch are those of
+ * oriel_dev_put_ll().
  */
 ORIEL_DEV int64_t oriel_dev_put_ll128(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				      uint32_t peer, uint64_t to, const void *from, uint64_t length,
 				      uint64_t epoch)
 {
-	struct oriel_ll128_slot place = {NULL, 0, UINT64_MAX, epoch, 0};
-	struct oriel_dev_target there;
+	struct oriel_ll128_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	status = oriel_ll128_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &there);
+	status = oriel_ll128_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	place.base = there.base;
-	oriel_ll128_write(g, &place, from, length);
+	slot.base = remote.base;
+	oriel_ll128_write(g, &slot, from, length);
 	return 0;
 }
 
@@ -378,21 +377,21 @@ ORIEL_DEV enum oriel_status oriel_ll128_await(const struct oriel_dev_window *w,
 				    ORIEL_DEV_WAIT_LL,
 				    ORIEL_DEV_NO_RANK,
 				    (uint32_t)(at >> ORIEL_AT_BITS)};
-	struct oriel_ll128_slot place = {NULL, 0, UINT64_MAX, epoch, 0};
-	struct oriel_dev_target here;
+	struct oriel_ll128_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
+	struct oriel_dev_target local;
 	enum oriel_status status;
 
-	status = oriel_ll128_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &here);
+	status = oriel_ll128_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &local);
 	if (status != ORIEL_OK)
 		return status;
-	place.base = here.base;
-	return oriel_ll128_read(w, g, &place, to, length, &aim, timeout_ns);
+	slot.base = local.base;
+	return oriel_ll128_read(w, g, &slot, to, length, &aim, timeout_ns);
 }
 
 /*
- * Whole group: wait until the message of @length bytes that some peer wrote with
- * @epoch to the place @at of this rank has come, and copy it to @to. After a
- * timeout of the caller's own call again; @to is undefined then.
+ * Whole group: wait until the message of @length bytes that some peer wrote with @epoch to
+ * offset @at of this rank has arrived, and copy it to @to. After a timeout of the caller's own
+ * call again; @to is undefined then.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_ll128(const struct oriel_dev_window *w,
 						 struct oriel_dev_group g, uint64_t at, void *to,

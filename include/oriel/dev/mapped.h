@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mapped path: a peer's memory is this rank's to load and store, so a put
- * is a copy and a signal an atomic. Also serves the rank itself.
+ * The mapped path: this rank can load and store a peer's memory, so a put is a copy and a
+ * signal an atomic. It also serves the rank itself. The operations of oriel/dev.h call it.
  */
 #ifndef ORIEL_DEV_MAPPED_H
 #define ORIEL_DEV_MAPPED_H
@@ -20,8 +20,8 @@
 #define ORIEL_MAPPED_LONG 1048576u
 
 /*
- * Whole group: this thread copies its part. Not synchronised at the end: the
- * group does that before anybody relies on the parts of the others.
+ * Whole group: this thread copies its part. Not synchronised at the end: the group does that
+ * before any thread relies on the parts of other threads.
  */
 ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const void *source,
 				 uint64_t length)
@@ -33,7 +33,7 @@ ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const v
 	const char *from = (const char *)source;
 	uint64_t begin = 0;
 
-	/* Of nothing the source may be NULL. */
+	/* The source of an empty copy may be NULL. */
 	if (g.kind == ORIEL_DEV_TEAM && length) {
 		length = oriel_dev_part(g, length, &begin);
 		to += begin;
@@ -43,7 +43,7 @@ ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const v
 		memcpy(to, from, 8);
 		return;
 	}
-	/* Where it could matter, in pieces that memcpy() still takes for short. */
+	/* Long copies go in pieces that memcpy() still takes for short. */
 	for (; length >= ORIEL_MAPPED_LONG; length -= ORIEL_MAPPED_PIECE) {
 		memcpy(to, from, ORIEL_MAPPED_PIECE);
 		to += ORIEL_MAPPED_PIECE;
@@ -54,21 +54,21 @@ ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const v
 #endif
 }
 
-/* This rank's word for signal @id in the inbox that begins at @control. */
+/* This rank's word for signal @id in the signals that begin at @control. */
 ORIEL_DEV uint64_t *oriel_mapped_signal(const struct oriel_dev_window *w, char *control,
 					uint32_t id)
 {
 	return (uint64_t *)(void *)(control + (size_t)w->rank * w->signal_stride) + id;
 }
 
-/* The word that @source raises here. */
+/* The word of this rank that @source signals. */
 ORIEL_DEV uint64_t *oriel_mapped_inbox(const struct oriel_dev_window *w, uint32_t source,
 				       uint32_t id)
 {
 	return (uint64_t *)(void *)(w->control + (size_t)source * w->signal_stride) + id;
 }
 
-/* Barrier word @slot of row @source, at byte @at of a control segment. */
+/* The barrier word @slot of row @source, which lies at byte @at of a control segment. */
 ORIEL_DEV uint64_t *oriel_mapped_arrival(const struct oriel_dev_window *w, char *control,
 					 uint64_t at, uint32_t source, uint32_t slot)
 {
@@ -76,9 +76,9 @@ ORIEL_DEV uint64_t *oriel_mapped_arrival(const struct oriel_dev_window *w, char 
 }
 
 /*
- * In u64 from the word that mapped peers add to: the one for NICs of rail 0, the
- * next for those of rail 1, and so on. The atomics of a NIC know neither of those
- * of CPUs and GPUs nor of another NIC's.
+ * Distance, in u64, from the word that mapped peers add to: the word for NICs of rail 0, the
+ * next for those of rail 1, and so on. The atomics of a NIC are atomic neither with those of
+ * CPUs and GPUs nor with another NIC's.
  */
 #define ORIEL_MAPPED_FLAT_NIC 8u
 
@@ -104,8 +104,8 @@ ORIEL_DEV char *oriel_mapped_staging(const struct oriel_dev_window *w, char *con
 }
 
 /*
- * One thread. @is_ordered: a release, all of it; else only what is released is missing.
- * ADD is atomic among the threads of this rank; no other rank writes here.
+ * One thread. @is_ordered: a whole release; else its first half, the fence of a GPU, is left
+ * out. ADD is atomic among the threads of this rank; no other rank writes here.
  */
 ORIEL_DEV void oriel_mapped_apply_signal(uint64_t *word, enum oriel_signal_op op, uint64_t value,
 					 bool is_ordered)

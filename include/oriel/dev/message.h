@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages through channels, in lines that say themselves that they have come: of
- * dev/ll.h or of dev/ll128.h. The staging of a channel is a ring of lines then, and
- * its cursors count the bytes of these; the flag of a line, or of half a line, is its
- * number in the stream, from 1, so that what it held one lap before is another.
+ * Messages through channels, in lines that show their own arrival: of dev/ll.h or of
+ * dev/ll128.h. Kernels and threads of the CPU call it. The staging of a channel is a ring of
+ * lines then, and its cursors count the bytes of these; the flag of a line, or of half a line,
+ * is its number in the stream, from 1, so that it differs from the flag of one lap before.
  *
- * Only the message itself is seen by that: puts before it are not ordered.
+ * The flags order only the message itself: puts before it are not ordered.
  *
- * The lines of one message take at most a quarter of the staging, as the pieces of
- * a stream do, so what dev/channel.h says of room and of credits holds. A channel
- * that has once carried one form carries no other: ORIEL_ERR_STATE.
+ * The lines of one message take at most a quarter of the staging, as the pieces of a stream do,
+ * so the rules of dev/channel.h for room and for credits hold. A channel that has once carried
+ * one form carries no other: ORIEL_ERR_STATE.
  */
 #ifndef ORIEL_DEV_MESSAGE_H
 #define ORIEL_DEV_MESSAGE_H
@@ -53,8 +53,8 @@ ORIEL_DEV struct oriel_message oriel_message_ll128(const struct oriel_dev_window
 }
 
 /*
- * May lines of @m go to @rank, which is mapped? Those of LL128 where a store of eight
- * threads comes at once; staging lies on a GPU wherever buffer 0 does.
+ * May lines of @m go to @rank, which is mapped? Lines of LL128 may if a store of eight threads
+ * arrives at once; staging lies on a GPU wherever buffer 0 does.
  */
 ORIEL_DEV bool oriel_message_suits(const struct oriel_dev_window *w, const struct oriel_message *m,
 				   uint32_t rank)
@@ -62,14 +62,14 @@ ORIEL_DEV bool oriel_message_suits(const struct oriel_dev_window *w, const struc
 	return m->form != ORIEL_DEV_FORM_LL128 || oriel_dev_has_ll128(w, rank);
 }
 
-/* Where a message begins. */
+/* The beginning of a message. */
 struct oriel_message_cursor {
 	char *staging;
 	uint64_t cursor;
-	uint64_t credit; /* last seen of the receiver's, or told to the sender */
+	uint64_t credit; /* last read from the receiver, or last written to the sender */
 };
 
-/* May @m go through a channel that has come to @cursor, and has carried @form if at all? */
+/* May @m go through a channel that stands at @cursor, and has carried @form if at all? */
 ORIEL_DEV enum oriel_status oriel_message_check(const struct oriel_dev_window *w, uint32_t what,
 						const struct oriel_message *m, uint64_t cursor,
 						uint64_t form)
@@ -77,64 +77,64 @@ ORIEL_DEV enum oriel_status oriel_message_check(const struct oriel_dev_window *w
 	struct oriel_dev_aim aim = {NULL, m->most, ORIEL_LE, what, m->peer, m->channel};
 
 	if (m->length > m->most)
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_RANGE, aim, m->length);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_RANGE, aim, m->length);
 	aim.operand = m->form;
 	if (form != m->form && (form || cursor))
-		return oriel_dev_reject(oriel_dev_judge_of(w), ORIEL_ERR_STATE, aim, form);
+		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_STATE, aim, form);
 	return ORIEL_OK;
 }
 
-/* Whole group: wait until there is room for @m, at *@place. */
+/* Whole group: wait until there is room for @m, at *@position. */
 ORIEL_DEV enum oriel_status oriel_message_send_begin(const struct oriel_dev_window *w,
 						     struct oriel_dev_group g,
 						     const struct oriel_message *m,
 						     uint64_t timeout_ns,
-						     struct oriel_message_cursor *place)
+						     struct oriel_message_cursor *position)
 {
 	const struct oriel_dev_sender *end;
-	struct oriel_dev_peer there;
+	struct oriel_dev_peer remote;
 	enum oriel_status status;
 
 	status = oriel_dev_check_other(w, ORIEL_DEV_SEND, m->peer, m->channel, w->channels);
 	if (status != ORIEL_OK)
 		return status;
 	end = &w->senders[(size_t)m->peer * w->channels + m->channel];
-	there = oriel_dev_peer_of(w, m->peer);
-	place->cursor = oriel_dev_load_relaxed(&end->sent);
-	place->credit = oriel_dev_load_relaxed(&end->freed);
-	if (oriel_dev_usable(there.path) != ORIEL_PATH_MAPPED ||
+	remote = oriel_dev_peer_of(w, m->peer);
+	position->cursor = oriel_dev_load_relaxed(&end->sent);
+	position->credit = oriel_dev_load_relaxed(&end->freed);
+	if (oriel_dev_usable(remote.path) != ORIEL_PATH_MAPPED ||
 	    !oriel_message_suits(w, m, m->peer))
 		return ORIEL_ERR_NO_PATH;
-	status = oriel_message_check(w, ORIEL_DEV_SEND, m, place->cursor,
+	status = oriel_message_check(w, ORIEL_DEV_SEND, m, position->cursor,
 				     oriel_dev_load_relaxed(&end->form));
 	if (status != ORIEL_OK)
 		return status;
-	place->staging = oriel_mapped_staging(w, there.control, w->rank, m->channel);
-	return oriel_channel_room(w, g, m->peer, m->channel, place->cursor + m->bytes, timeout_ns,
-				  &place->credit);
+	position->staging = oriel_mapped_staging(w, remote.control, w->rank, m->channel);
+	return oriel_channel_room(w, g, m->peer, m->channel, position->cursor + m->bytes,
+				  timeout_ns, &position->credit);
 }
 
 /* Whole group: @m is written. */
 ORIEL_DEV void oriel_message_send_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				      const struct oriel_message *m,
-				      const struct oriel_message_cursor *place)
+				      const struct oriel_message_cursor *position)
 {
 	struct oriel_dev_sender *end = &w->senders[(size_t)m->peer * w->channels + m->channel];
 
-	/* All have loaded the cursors, and the source is the caller's again. */
+	/* All threads have loaded the cursors, and the caller may reuse the source. */
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		oriel_dev_store_relaxed(&end->sent, place->cursor + m->bytes);
-		oriel_dev_store_relaxed(&end->freed, place->credit);
+		oriel_dev_store_relaxed(&end->sent, position->cursor + m->bytes);
+		oriel_dev_store_relaxed(&end->freed, position->credit);
 		oriel_dev_store_relaxed(&end->form, m->form);
 	}
 	oriel_dev_sync(g);
 }
 
-/* Whole group: @m will come to *@place. */
+/* Whole group: @m will arrive at *@position. */
 ORIEL_DEV enum oriel_status oriel_message_recv_begin(const struct oriel_dev_window *w,
 						     const struct oriel_message *m,
-						     struct oriel_message_cursor *place)
+						     struct oriel_message_cursor *position)
 {
 	const struct oriel_dev_receiver *end;
 	enum oriel_status status;
@@ -143,12 +143,12 @@ ORIEL_DEV enum oriel_status oriel_message_recv_begin(const struct oriel_dev_wind
 	if (status != ORIEL_OK)
 		return status;
 	end = &w->receivers[(size_t)m->peer * w->channels + m->channel];
-	place->cursor = oriel_dev_load_relaxed(&end->received);
-	place->credit = oriel_dev_load_relaxed(&end->credited);
+	position->cursor = oriel_dev_load_relaxed(&end->received);
+	position->credit = oriel_dev_load_relaxed(&end->credited);
 	if (oriel_dev_path(w, m->peer) != ORIEL_PATH_MAPPED || !oriel_message_suits(w, m, w->rank))
 		return ORIEL_ERR_NO_PATH;
-	place->staging = oriel_mapped_staging(w, w->control, m->peer, m->channel);
-	return oriel_message_check(w, ORIEL_DEV_RECV, m, place->cursor,
+	position->staging = oriel_mapped_staging(w, w->control, m->peer, m->channel);
+	return oriel_message_check(w, ORIEL_DEV_RECV, m, position->cursor,
 				   oriel_dev_load_relaxed(&end->form));
 }
 
@@ -156,10 +156,10 @@ ORIEL_DEV enum oriel_status oriel_message_recv_begin(const struct oriel_dev_wind
 ORIEL_DEV enum oriel_status oriel_message_recv_end(const struct oriel_dev_window *w,
 						   struct oriel_dev_group g,
 						   const struct oriel_message *m,
-						   const struct oriel_message_cursor *place)
+						   const struct oriel_message_cursor *position)
 {
 	struct oriel_dev_receiver *end = &w->receivers[(size_t)m->peer * w->channels + m->channel];
-	uint64_t received = place->cursor + m->bytes, credited = place->credit;
+	uint64_t received = position->cursor + m->bytes, credited = position->credit;
 	enum oriel_status status = ORIEL_OK;
 
 	if (oriel_dev_is_leader(g)) {
@@ -176,10 +176,10 @@ ORIEL_DEV enum oriel_status oriel_message_recv_end(const struct oriel_dev_window
 }
 
 ORIEL_DEV struct oriel_ll_slot oriel_message_ll_slot(const struct oriel_dev_window *w,
-						     const struct oriel_message_cursor *place)
+						     const struct oriel_message_cursor *position)
 {
-	uint64_t line = place->cursor / ORIEL_LL_LINE;
-	struct oriel_ll_slot lines = {place->staging, line, w->channel_bytes - 1,
+	uint64_t line = position->cursor / ORIEL_LL_LINE;
+	struct oriel_ll_slot lines = {position->staging, line, w->channel_bytes - 1,
 				      (uint32_t)line + 1, 1};
 
 	return lines;
@@ -195,16 +195,16 @@ ORIEL_DEV enum oriel_status oriel_dev_send_ll(const struct oriel_dev_window *w,
 					      uint64_t timeout_ns)
 {
 	struct oriel_message m = oriel_message_ll(w, peer, channel, length);
-	struct oriel_message_cursor place;
+	struct oriel_message_cursor position;
 	struct oriel_ll_slot lines;
 	enum oriel_status status;
 
-	status = oriel_message_send_begin(w, g, &m, timeout_ns, &place);
+	status = oriel_message_send_begin(w, g, &m, timeout_ns, &position);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll_slot(w, &place);
+	lines = oriel_message_ll_slot(w, &position);
 	oriel_ll_write(g, &lines, from, length);
-	oriel_message_send_end(w, g, &m, &place);
+	oriel_message_send_end(w, g, &m, &position);
 	return ORIEL_OK;
 }
 
@@ -220,25 +220,27 @@ ORIEL_DEV enum oriel_status oriel_dev_recv_ll(const struct oriel_dev_window *w,
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
 	struct oriel_message m = oriel_message_ll(w, peer, channel, length);
-	struct oriel_message_cursor place;
+	struct oriel_message_cursor position;
 	struct oriel_ll_slot lines;
 	enum oriel_status status;
 
-	status = oriel_message_recv_begin(w, &m, &place);
+	status = oriel_message_recv_begin(w, &m, &position);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll_slot(w, &place);
+	lines = oriel_message_ll_slot(w, &position);
 	status = oriel_dev_vote(g, oriel_ll_read(w, g, &lines, to, length, &aim, timeout_ns));
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_message_recv_end(w, g, &m, &place);
+	return oriel_message_recv_end(w, g, &m, &position);
 }
 
-ORIEL_DEV struct oriel_ll128_slot oriel_message_ll128_slot(const struct oriel_dev_window *w,
-							   const struct oriel_message_cursor *place)
+ORIEL_DEV struct oriel_ll128_slot
+oriel_message_ll128_slot(const struct oriel_dev_window *w,
+			 const struct oriel_message_cursor *position)
 {
-	uint64_t half = place->cursor / ORIEL_LL128_HALF;
-	struct oriel_ll128_slot lines = {place->staging, half, w->channel_bytes - 1, half + 1, 1};
+	uint64_t half = position->cursor / ORIEL_LL128_HALF;
+	struct oriel_ll128_slot lines = {position->staging, half, w->channel_bytes - 1, half + 1,
+					 1};
 
 	return lines;
 }
@@ -253,16 +255,16 @@ ORIEL_DEV enum oriel_status oriel_dev_send_ll128(const struct oriel_dev_window *
 						 uint64_t length, uint64_t timeout_ns)
 {
 	struct oriel_message m = oriel_message_ll128(w, peer, channel, length);
-	struct oriel_message_cursor place;
+	struct oriel_message_cursor position;
 	struct oriel_ll128_slot lines;
 	enum oriel_status status;
 
-	status = oriel_message_send_begin(w, g, &m, timeout_ns, &place);
+	status = oriel_message_send_begin(w, g, &m, timeout_ns, &position);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll128_slot(w, &place);
+	lines = oriel_message_ll128_slot(w, &position);
 	oriel_ll128_write(g, &lines, from, length);
-	oriel_message_send_end(w, g, &m, &place);
+	oriel_message_send_end(w, g, &m, &position);
 	return ORIEL_OK;
 }
 
@@ -279,18 +281,18 @@ ORIEL_DEV enum oriel_status oriel_dev_recv_ll128(const struct oriel_dev_window *
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
 	struct oriel_message m = oriel_message_ll128(w, peer, channel, length);
-	struct oriel_message_cursor place;
+	struct oriel_message_cursor position;
 	struct oriel_ll128_slot lines;
 	enum oriel_status status;
 
-	status = oriel_message_recv_begin(w, &m, &place);
+	status = oriel_message_recv_begin(w, &m, &position);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll128_slot(w, &place);
+	lines = oriel_message_ll128_slot(w, &position);
 	status = oriel_dev_vote(g, oriel_ll128_read(w, g, &lines, to, length, &aim, timeout_ns));
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_message_recv_end(w, g, &m, &place);
+	return oriel_message_recv_end(w, g, &m, &position);
 }
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * WQEs and CQEs of mlx5 as bytes: pure functions, the same on the CPU and in a
- * kernel. Every WQE made here asks for a CQE, and is one basic block of 64 bytes
- * but for the masked compare-and-swap of 8 bytes, which is two.
+ * WQEs and CQEs of mlx5 as bytes: pure functions, the same on the CPU and in a kernel.
+ * dev/mlx5_ring.h, the links and the software HCA call them. Every WQE made here asks for a
+ * CQE, and is one basic block of 64 bytes but for the masked compare-and-swap of 8 bytes, which
+ * is two.
  *
- * Fields are big-endian on the wire; keys, numbers and addresses are passed in
- * the order of the machine.
+ * Fields are big-endian on the wire; keys, numbers and addresses are passed in the order of the
+ * machine.
  */
 #ifndef ORIEL_DEV_MLX5_H
 #define ORIEL_DEV_MLX5_H
@@ -23,7 +24,7 @@ ORIEL_DEV_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 #define ORIEL_MLX5_INLINE_MAX 28u             /* bytes of data inside a WQE */
 #define ORIEL_MLX5_LENGTH_MAX (1u << 30)      /* bytes that one WQE moves */
 #define ORIEL_MLX5_DEPTH_MAX (1u << 15)       /* WQEs of a ring: the counter has 16 bits */
-#define ORIEL_MLX5_CQE_INDEX_MASK 0x00ffffffu /* what a WAIT compares */
+#define ORIEL_MLX5_CQE_INDEX_MASK 0x00ffffffu /* the bits that a WAIT compares */
 #define ORIEL_MLX5_INLINE_SEGMENT 0x80000000u /* in the byte count of a data segment */
 
 enum oriel_mlx5_opcode {
@@ -39,13 +40,13 @@ enum oriel_mlx5_opcode {
 	ORIEL_MLX5_DUMP = 0x23,
 };
 
-/* Byte 0 of a WQE: how long the operand of a masked atomic is. */
+/* Byte 0 of a WQE: the length of the operand of a masked atomic. */
 enum oriel_mlx5_modifier {
 	ORIEL_MLX5_MASKED_32 = 0x08,
 	ORIEL_MLX5_MASKED_64 = 0x09,
 };
 
-/* Byte 11 of a WQE: what the adapter waits for before it starts this one. */
+/* Byte 11 of a WQE: the requests for which the HCA waits before it starts this one. */
 enum oriel_mlx5_fence {
 	ORIEL_MLX5_FENCE_NONE = 0x00,
 	ORIEL_MLX5_FENCE_SMALL = 0x20,
@@ -57,7 +58,7 @@ enum oriel_mlx5_fence {
 /* The same byte: when a CQE is written. */
 #define ORIEL_MLX5_CQE_ALWAYS 0x08u
 
-#define ORIEL_MLX5_WQE_IMMEDIATE 0x0cu /* what a WRITE_IMM brings, big-endian */
+#define ORIEL_MLX5_WQE_IMMEDIATE 0x0cu /* the value of a WRITE_IMM, big-endian */
 
 /* Bits 7:4 of the last byte of a CQE. */
 enum oriel_mlx5_completion {
@@ -84,14 +85,14 @@ enum oriel_mlx5_syndrome {
 	ORIEL_MLX5_REMOTE_ABORTED = 0x22,
 };
 
-/* Which WQE of which queue is written, and what it waits for. */
+/* The queue and index of a WQE, and the requests that it waits for. */
 struct oriel_mlx5_head {
 	uint64_t index; /* the wire has its low 16 bits */
 	uint32_t qpn;
 	uint32_t fence; /* enum oriel_mlx5_fence */
 };
 
-/* Memory as an adapter knows it. */
+/* Memory as an HCA knows it. */
 struct oriel_rdma_address {
 	uint64_t address;
 	uint32_t key;
@@ -136,10 +137,7 @@ ORIEL_DEV void oriel_mlx5_data(void *slot, uint32_t number, struct oriel_rdma_ad
 			   oriel_dev_swap_bytes(local.address));
 }
 
-/*
- * Nothing to move is a WQE without a data segment: a byte count of 0 would
- * stand for 2^31.
- */
+/* A WQE that moves no bytes has no data segment: a byte count of 0 would stand for 2^31. */
 ORIEL_DEV void oriel_mlx5_move(void *slot, struct oriel_mlx5_head head, uint32_t opcode,
 			       struct oriel_rdma_address remote, struct oriel_rdma_address local,
 			       uint32_t length)
@@ -181,7 +179,10 @@ ORIEL_DEV void oriel_mlx5_wqe_write_inline(void *slot, struct oriel_mlx5_head he
 					   struct oriel_rdma_address remote, const void *data,
 					   uint32_t length)
 {
-	/* Words of 4 bytes: nvcc would keep 8 that others cut across in local memory. */
+	/*
+	 * Words of 4 bytes: nvcc would keep 8-byte words that other stores overlap in local
+	 * memory.
+	 */
 	uint32_t word[8] = {oriel_dev_swap_bytes32(ORIEL_MLX5_INLINE_SEGMENT | length)};
 
 	oriel_mlx5_control(slot, head, ORIEL_MLX5_WRITE, !length ? 2 : length <= 12 ? 3 : 4);
@@ -196,7 +197,7 @@ ORIEL_DEV void oriel_mlx5_wqe_write_inline(void *slot, struct oriel_mlx5_head he
 				   (uint64_t)word[7] << 32 | word[6]);
 }
 
-/* Make the WRITE at @slot one that also brings @immediate, in a CQE of the peer. */
+/* Turn the WRITE at @slot into a WRITE_IMM, whose @immediate the peer gets in a CQE. */
 ORIEL_DEV void oriel_mlx5_wqe_immediate(void *slot, uint32_t immediate)
 {
 	uint32_t value = oriel_dev_swap_bytes32(immediate);
@@ -205,7 +206,7 @@ ORIEL_DEV void oriel_mlx5_wqe_immediate(void *slot, uint32_t immediate)
 	memcpy((char *)slot + ORIEL_MLX5_WQE_IMMEDIATE, &value, 4);
 }
 
-/* Make the WQE at @slot one that writes a CQE only if it fails. Not for mlx5_ring.h. */
+/* Turn the WQE at @slot into one that writes a CQE only if it fails. Not for mlx5_ring.h. */
 ORIEL_DEV void oriel_mlx5_wqe_unsignaled(void *slot)
 {
 	((uint8_t *)slot)[11] &= (uint8_t)~ORIEL_MLX5_CQE_ALWAYS;
@@ -234,9 +235,8 @@ ORIEL_DEV void oriel_mlx5_wqe_compare_swap(void *slot, struct oriel_mlx5_head he
 }
 
 /*
- * Masked atomics, whose old value comes back big-endian if it has 4 bytes. A set
- * bit i of @boundary stops the carry out of bit i: 0 adds, all ones is exclusive
- * or.
+ * Masked atomics, whose old value is returned big-endian if it has 4 bytes. A set bit i of
+ * @boundary stops the carry out of bit i: 0 adds, all ones is exclusive or.
  */
 ORIEL_DEV void oriel_mlx5_wqe_masked_add32(void *slot, struct oriel_mlx5_head head,
 					   struct oriel_rdma_address remote,
@@ -284,8 +284,8 @@ ORIEL_DEV void oriel_mlx5_wqe_masked_swap32(void *slot, struct oriel_mlx5_head h
 }
 
 /*
- * Two blocks: @next is the slot of index + 1, which may be the first of the ring.
- * Its one CQE breaks the rule of mlx5_ring.h that CQE i is of block i: not for
+ * Two blocks: @next is the slot of index + 1, which may be the first of the ring. The WQE has
+ * one CQE, which breaks the rule of mlx5_ring.h that CQE i is of block i: it must not go to
  * those queues.
  */
 ORIEL_DEV void oriel_mlx5_wqe_masked_swap64(void *slot, void *next, struct oriel_mlx5_head head,
@@ -324,7 +324,7 @@ ORIEL_DEV void oriel_mlx5_wqe_dump(void *slot, struct oriel_mlx5_head head,
 	oriel_mlx5_data(slot, 1, local, length);
 }
 
-/* The doorbell: the index after the last WQE, and whose it is. */
+/* The doorbell: the index after the last WQE, and the queue. */
 ORIEL_DEV uint64_t oriel_mlx5_doorbell_value(uint32_t qpn, uint64_t end)
 {
 	return oriel_mlx5_pair((uint32_t)(end & 0xffff) << 8, qpn << 8);
@@ -355,7 +355,7 @@ ORIEL_DEV uint64_t oriel_mlx5_get64(const void *bytes, uint32_t at)
 
 /* A CQE in the order of the machine. */
 struct oriel_mlx5_cqe {
-	uint64_t index; /* of the CQE in its queue; the owner bit is made of it */
+	uint64_t index; /* of the CQE in its queue; it determines the owner bit */
 	uint64_t wqe;   /* index of the WQE, of which the wire has 16 bits */
 	uint32_t qpn;
 	uint32_t length;    /* in bytes */
@@ -363,12 +363,12 @@ struct oriel_mlx5_cqe {
 	uint8_t opcode;     /* of the WQE */
 	uint8_t syndrome;   /* enum oriel_mlx5_syndrome, if it failed */
 	uint8_t vendor;
-	uint32_t immediate; /* of what was received */
+	uint32_t immediate; /* of a received WRITE_IMM */
 };
 
 /*
- * The last 4 bytes of a CQE as one word, as loaded: counter, signature, opcode
- * and owner. It is the word that is written last.
+ * The last 4 bytes of a CQE as one word, as loaded: counter, signature, opcode and owner. The
+ * HCA writes this word last.
  */
 #define ORIEL_MLX5_TAIL 0x3cu
 #define ORIEL_MLX5_IMMEDIATE 0x24u
@@ -400,7 +400,7 @@ ORIEL_DEV uint32_t oriel_mlx5_tail_counter(uint32_t tail)
 	return (tail & 0xff) << 8 | (tail >> 8 & 0xff);
 }
 
-/* Of the word at ORIEL_MLX5_ERROR, as loaded. */
+/* The argument is the word at ORIEL_MLX5_ERROR, as loaded. */
 ORIEL_DEV uint32_t oriel_mlx5_error_syndrome(uint32_t error)
 {
 	return error >> 24;
@@ -420,7 +420,7 @@ ORIEL_DEV uint32_t oriel_mlx5_cqe_tail(const struct oriel_mlx5_cqe *cqe, uint32_
 	       (uint32_t)(cqe->wqe >> 8 & 0xff);
 }
 
-/* All 64 bytes but the tail. What an adapter in software writes first. */
+/* Write all 64 bytes but the tail. The software HCA writes these first. */
 ORIEL_DEV void oriel_mlx5_cqe_body(void *slot, const struct oriel_mlx5_cqe *cqe)
 {
 	uint32_t *word = (uint32_t *)slot;
@@ -437,7 +437,7 @@ ORIEL_DEV void oriel_mlx5_cqe_body(void *slot, const struct oriel_mlx5_cqe *cqe)
 		oriel_dev_swap_bytes32((uint32_t)cqe->opcode << 24 | cqe->qpn);
 }
 
-/* One thread per queue. Acquired by whoever polls the tail. */
+/* One thread per queue. Acquired by any thread that polls the tail. */
 ORIEL_DEV void oriel_mlx5_cqe_write(void *slot, const struct oriel_mlx5_cqe *cqe,
 				    uint32_t log_depth)
 {

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A send queue of mlx5 that any number of threads post to, and its completion
- * queue that any number of threads poll. Needs no window: what bounds a wait is
- * passed along.
+ * A send queue of mlx5 that any number of threads post to, and its completion queue that any number
+ * of threads poll. Needs no window: the limits of a wait are arguments. Links post to it.
  *
  * Indices count WQEs from the first ever and never wrap:
- *   done <= ready <= resv, resv of those let through <= done + depth
- * where ready is what the word turn says. Every WQE is one block and makes one
- * CQE, so CQE i is that of WQE i.
+ *   done <= ready <= resv, and for all threads that may fill their slots resv <= done + depth
+ * where ready is the index in the word turn. Every WQE is one block and makes one CQE, so CQE i is
+ * that of WQE i.
  *
- * A post is reserve, fill the slots, post. Between the first and the last do
- * nothing that can wait: publication is in order of the indices, so one thread
- * that is held up holds up all behind it. In particular hold no reservations on
- * two queues. Post in two halves, publish and ring, for more than one: ring what
- * you have published before you reserve again, since reserve waits for
- * completions of what nobody may have rung.
+ * A post is reserve, fill the slots, post. Between the first and the last the poster does not wait
+ * for anything: publication is in order of the indices, so one thread that is held up holds up all
+ * behind it. In particular it holds no reservations on two queues. Post in two halves, publish and
+ * ring, for more than one: ring all published WQEs before you reserve again, since reserve waits
+ * for completions of WQEs for which perhaps no thread has rung.
  */
 #ifndef ORIEL_DEV_MLX5_RING_H
 #define ORIEL_DEV_MLX5_RING_H
@@ -22,41 +20,40 @@
 #include <oriel/dev/mlx5.h>
 #include <oriel/dev/order_gpu.h>
 
-/* Results of 8-byte atomics come big-endian. */
+/* Results of 8-byte atomics are big-endian. */
 #define ORIEL_MLX5_ATOMICS_SWAPPED 1u
 
 /* Why a queue is dead. */
 enum oriel_queue_state {
 	ORIEL_QUEUE_OK,
-	ORIEL_QUEUE_ERROR_CQE, /* the adapter said so in the CQE of the WQE */
+	ORIEL_QUEUE_ERROR_CQE, /* the HCA reported it in the CQE of the WQE */
 	ORIEL_QUEUE_STRAY_CQE, /* the CQE of the WQE names another one */
 	ORIEL_QUEUE_ABANDONED, /* a thread gave up after it had reserved the WQE */
-	ORIEL_QUEUE_CONDEMNED, /* the host says so */
+	ORIEL_QUEUE_CONDEMNED, /* the host declared it dead */
 };
 
-/* Who tells the adapter of what is published. */
+/* The state of the doorbell: whether a thread rings it for the published WQEs. */
 enum oriel_mlx5_doorbell_state {
-	ORIEL_MLX5_RUNG,    /* it knows of all below ready */
-	ORIEL_MLX5_RINGING, /* somebody tells it, and of what comes while he does */
-	ORIEL_MLX5_UNRUNG,  /* nobody yet */
+	ORIEL_MLX5_RUNG,    /* the HCA knows of all below ready */
+	ORIEL_MLX5_RINGING, /* a thread rings, also for WQEs that are published meanwhile */
+	ORIEL_MLX5_UNRUNG,  /* no thread has rung yet */
 };
 
 /*
- * Lives in memory that posters and pollers reach, which are the threads of one GPU
- * or those of the CPU, aligned to ORIEL_DEV_LINE, so that each word that is written
- * has a line of its own.
+ * Lives in memory that posters and pollers reach, which are the threads of one GPU or those of the
+ * CPU, aligned to ORIEL_DEV_LINE, so that each word that is written has a line of its own.
  */
 struct oriel_mlx5_queue {
-	/* Never changes while anybody posts. */
+	/* Never changes while any thread posts. */
 	char *sq;           /* [depth] WQEs */
 	const char *cq;     /* [depth] CQEs */
 	uint32_t *record;   /* doorbell record {receive, send} */
 	uint64_t *doorbell; /* of this queue alone */
-	uint32_t *asleep;   /* see oriel_cpu_wake(); NULL if the adapter never sleeps */
+	uint32_t *asleep;   /* see oriel_cpu_wake(); NULL if the HCA never sleeps */
 	uint32_t qpn;
 	uint32_t cqn;
 	uint32_t log_depth; /* depth is at most ORIEL_MLX5_DEPTH_MAX, at least 2 */
-	uint32_t sink_lkey; /* of 8 bytes at address 0, for results nobody reads */
+	uint32_t sink_lkey; /* of 8 bytes at address 0, for results that no thread reads */
 	uint32_t flags;
 	uint32_t reserved0[17];
 
@@ -67,7 +64,7 @@ struct oriel_mlx5_queue {
 	uint64_t reserved2[15];
 	uint64_t done; /* all below have completed */
 	uint64_t reserved3[15];
-	uint64_t err; /* oriel_queue_err(); 0 while well; the first cause stays */
+	uint64_t err; /* oriel_queue_err(); 0 while the queue works; the first cause stays */
 	uint64_t reserved4[15];
 };
 
@@ -75,7 +72,7 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_mlx5_queue) == 5 * ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, resv) == ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, err) == 4 * ORIEL_DEV_LINE);
 
-/* What bounds a wait. */
+/* The limits of a wait. */
 struct oriel_link_wait_limits {
 	const struct oriel_dev_fault *health; /* broken once FULL; NULL if there is none */
 	uint64_t timeout_ns;                  /* ORIEL_FOREVER for none */
@@ -85,9 +82,9 @@ struct oriel_link_wait_limits {
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_link_wait_limits) == 24);
 
-ORIEL_DEV uint64_t oriel_mlx5_turn(uint64_t ready, uint32_t teller)
+ORIEL_DEV uint64_t oriel_mlx5_turn(uint64_t ready, uint32_t doorbell)
 {
-	return ready << 2 | teller;
+	return ready << 2 | doorbell;
 }
 
 ORIEL_DEV uint64_t oriel_mlx5_turn_ready(uint64_t turn)
@@ -106,7 +103,7 @@ ORIEL_DEV uint64_t oriel_mlx5_ready(const struct oriel_mlx5_queue *q)
 	return oriel_mlx5_turn_ready(oriel_dev_load_relaxed_gpu(&q->turn));
 }
 
-/* Begin with WQE @first. The constants are set; nobody uses the queue yet. */
+/* Begin with WQE @first. The constants are set; no thread uses the queue yet. */
 ORIEL_DEV void oriel_mlx5_queue_begin(struct oriel_mlx5_queue *q, uint64_t first)
 {
 	q->resv = q->done = first;
@@ -120,8 +117,8 @@ ORIEL_DEV uint64_t oriel_mlx5_depth(const struct oriel_mlx5_queue *q)
 }
 
 /*
- * What a post needs of a queue that never changes, loaded once: all that is
- * acquired on its way would make a GPU load it again.
+ * The constants of a queue that a post needs, loaded once: each acquire on the way of a post would
+ * make a GPU load them again.
  */
 struct oriel_mlx5_constants {
 	char *sq;
@@ -167,7 +164,7 @@ ORIEL_DEV uint64_t oriel_queue_err_index(uint64_t err)
 	return err & (((uint64_t)1 << 40) - 1);
 }
 
-/* What an err word means to the caller. */
+/* The status of an err word for the caller. */
 ORIEL_DEV_COLD enum oriel_status oriel_queue_err_status(uint64_t err)
 {
 	switch (oriel_queue_err_state(err)) {
@@ -192,7 +189,7 @@ ORIEL_DEV_COLD enum oriel_status oriel_queue_err_status(uint64_t err)
 	return ORIEL_ERR_ACCESS;
 }
 
-/* Any thread: @q is dead of @err, unless it is of something else already. */
+/* Any thread: @q fails with @err, unless it has failed before. */
 ORIEL_DEV_COLD void oriel_mlx5_condemn(struct oriel_mlx5_queue *q, uint64_t err)
 {
 	uint64_t well = 0;
@@ -200,7 +197,7 @@ ORIEL_DEV_COLD void oriel_mlx5_condemn(struct oriel_mlx5_queue *q, uint64_t err)
 	(void)oriel_dev_swap_acq_rel_gpu(&q->err, &well, err);
 }
 
-/* ORIEL_OK while the queue is well. */
+/* ORIEL_OK while the queue works. */
 ORIEL_DEV enum oriel_status oriel_mlx5_health(const struct oriel_mlx5_queue *q)
 {
 	uint64_t err = oriel_dev_load_relaxed_gpu(&q->err);
@@ -269,12 +266,14 @@ ORIEL_DEV_RARE enum oriel_status oriel_link_wait_slowly(struct oriel_link_waiter
 	return ORIEL_AGAIN;
 }
 
-/* What was looked for is not there, and nothing has failed. ORIEL_AGAIN: look again. */
+/* A poll found nothing, and nothing has failed. ORIEL_AGAIN: poll again. */
 ORIEL_DEV enum oriel_status oriel_link_wait_again(struct oriel_link_waiter *waiter)
 {
 	waiter->polls++;
 #ifdef __CUDA_ARCH__
-	/* The clock and the host word cost more than a poll; one look in 64 is enough. */
+	/*
+	 * The clock and the host word cost more than a poll; reading them every 64 polls is enough.
+	 */
 	if (waiter->polls % 64)
 		return ORIEL_AGAIN;
 #else
@@ -286,7 +285,7 @@ ORIEL_DEV enum oriel_status oriel_link_wait_again(struct oriel_link_waiter *wait
 	return oriel_link_wait_slowly(waiter);
 }
 
-/* What was looked for is not there. ORIEL_AGAIN: look again. */
+/* A poll found nothing. ORIEL_AGAIN: poll again. */
 ORIEL_DEV enum oriel_status oriel_mlx5_wait_step(const struct oriel_mlx5_queue *q,
 						 struct oriel_link_waiter *waiter)
 {
@@ -296,15 +295,14 @@ ORIEL_DEV enum oriel_status oriel_mlx5_wait_step(const struct oriel_mlx5_queue *
 }
 
 /*
- * CQE @index has the owner bit of its lap but is not of that WQE. Either this
- * thread has slept for laps, and then done has moved on, or somebody breaks the
- * rule that CQE i is of WQE i.
+ * CQE @index has the owner bit of its lap but is not of that WQE. Either this thread has slept for
+ * laps, and then done has moved on, or the rule that CQE i is of WQE i is broken.
  */
 ORIEL_DEV_COLD void oriel_mlx5_stray(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
 {
 	/*
-	 * Whoever let a WQE of a later lap into this slot had seen done beyond
-	 * @index; its CQE, acquired, brings that here.
+	 * The thread that let a WQE of a later lap into this slot had seen done beyond @index;
+	 * acquiring the CQE of that WQE makes done visible here.
 	 */
 	(void)oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 	if (oriel_dev_load_acquire_gpu(&q->done) <= index)
@@ -315,7 +313,7 @@ ORIEL_DEV_COLD void oriel_mlx5_failed(struct oriel_mlx5_queue *q, const void *cq
 {
 	uint32_t error;
 
-	/* The adapter released the word below with the tail. */
+	/* The HCA released the word below with the tail. */
 	(void)oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 	error = oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_ERROR));
 	oriel_mlx5_condemn(q,
@@ -323,7 +321,7 @@ ORIEL_DEV_COLD void oriel_mlx5_failed(struct oriel_mlx5_queue *q, const void *cq
 					   oriel_mlx5_error_vendor(error), index));
 }
 
-/* Has WQE @index completed well? */
+/* Has WQE @index completed without an error? */
 ORIEL_DEV bool oriel_mlx5_check_cqe(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
 {
 	uint32_t tail = oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
@@ -342,8 +340,8 @@ ORIEL_DEV bool oriel_mlx5_check_cqe(struct oriel_mlx5_queue *q, const void *cqe,
 }
 
 /*
- * Any thread: look how far the adapter has come. Never looks beyond ready: the
- * CQE two laps ahead has the same owner bit.
+ * Any thread: poll the progress of the HCA. It never polls beyond ready: the CQE two laps ahead has
+ * the same owner bit.
  */
 ORIEL_DEV void oriel_mlx5_progress(struct oriel_mlx5_queue *q)
 {
@@ -361,19 +359,18 @@ ORIEL_DEV void oriel_mlx5_progress(struct oriel_mlx5_queue *q)
 	if (!cqe)
 		return;
 	/*
-	 * Acquires what the adapter did before the last of these CQEs, which it
-	 * wrote in order; done passes that on to whoever acquires done.
+	 * Acquires the writes of the HCA before the last of these CQEs, which it wrote in order;
+	 * done passes them on to any thread that acquires done.
 	 */
 	(void)oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 	oriel_dev_max_release_gpu(&q->done, i);
 }
 
 /*
- * Any thread: has WQE @index completed? CQEs are written in order, and after one
- * that failed there are none but of what is flushed: so it takes no look at those
- * before, each of which a GPU would fetch over the bus, unless this one is amiss.
- * That one before is, which only an adapter that breaks the rules does, is found by
- * a CPU at once, and in oriel_mlx5_wait() by a GPU.
+ * Any thread: has WQE @index completed? CQEs are written in order, and after one that failed there
+ * are only those of flushed WQEs: so this does not read the CQEs before, each of which a GPU would
+ * fetch over the bus, unless this one has an error. An error in an earlier CQE alone, which only an
+ * HCA that breaks the rules makes, is found by a CPU at once, and in oriel_mlx5_wait() by a GPU.
  */
 ORIEL_DEV void oriel_mlx5_progress_to(struct oriel_mlx5_queue *q, uint64_t index)
 {
@@ -403,16 +400,15 @@ ORIEL_DEV void oriel_mlx5_progress_to(struct oriel_mlx5_queue *q, uint64_t index
 	oriel_dev_max_release_gpu(&q->done, index + 1);
 }
 
-/* Any thread: has WQE @index completed, as far as anybody has looked? */
+/* Any thread: has WQE @index completed, as far as any thread has polled? */
 ORIEL_DEV bool oriel_mlx5_is_done(const struct oriel_mlx5_queue *q, uint64_t index)
 {
 	return oriel_dev_load_acquire_gpu(&q->done) > index;
 }
 
 /*
- * Any thread: has the adapter let go of WQE @index, which is published? Of one
- * that failed or was flushed as well: then nothing reads its source or writes
- * its target any more.
+ * Any thread: has the HCA released WQE @index, which is published? Also a WQE that failed or was
+ * flushed: then nothing reads its source or writes its target any more.
  */
 ORIEL_DEV_COLD bool oriel_mlx5_is_over(const struct oriel_mlx5_queue *q, uint64_t index)
 {
@@ -427,8 +423,8 @@ ORIEL_DEV_COLD bool oriel_mlx5_is_over(const struct oriel_mlx5_queue *q, uint64_
 }
 
 /*
- * Any thread: look once whether WQE @index has completed. ORIEL_AGAIN if not.
- * What completed before the queue died counts as completed.
+ * Any thread: poll once whether WQE @index has completed. ORIEL_AGAIN if not. A WQE that completed
+ * before the queue failed counts as completed.
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_poll(struct oriel_mlx5_queue *q, uint64_t index)
 {
@@ -444,8 +440,8 @@ ORIEL_DEV enum oriel_status oriel_mlx5_poll(struct oriel_mlx5_queue *q, uint64_t
 }
 
 /*
- * Any thread: wait until WQE @index, which somebody rings, has completed. Its
- * source may then be written and its result read.
+ * Any thread: wait until WQE @index, for which some thread rings, has completed. Its source may
+ * then be written and its result read.
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_wait(struct oriel_mlx5_queue *q, uint64_t index,
 					    const struct oriel_link_wait_limits *limits)
@@ -465,7 +461,7 @@ ORIEL_DEV enum oriel_status oriel_mlx5_wait(struct oriel_mlx5_queue *q, uint64_t
 	}
 }
 
-/* A reservation cannot be given back, so that no later one can ever be published. */
+/* A reservation cannot be returned, so that no later one can ever be published. */
 ORIEL_DEV_COLD enum oriel_status oriel_mlx5_abandon(struct oriel_mlx5_queue *q, uint64_t index,
 						    enum oriel_status status)
 {
@@ -474,8 +470,8 @@ ORIEL_DEV_COLD enum oriel_status oriel_mlx5_abandon(struct oriel_mlx5_queue *q, 
 }
 
 /*
- * Any thread: move done to @end if so much is done. Where the adapter is far ahead,
- * a good deal further, so that not every post has to look.
+ * Any thread: move done to @end if the HCA has come that far. If it is far ahead, move done a good
+ * deal further, so that not every post has to poll.
  */
 ORIEL_DEV void oriel_mlx5_make_room(struct oriel_mlx5_queue *q, uint64_t end)
 {
@@ -485,9 +481,8 @@ ORIEL_DEV void oriel_mlx5_make_room(struct oriel_mlx5_queue *q, uint64_t end)
 }
 
 /*
- * Any thread: @count WQEs from *@base on are the caller's to fill in and to
- * publish. At most half the depth, else ORIEL_ERR_RANGE; after any other failure
- * the queue is dead.
+ * Any thread: @count WQEs from *@base on are the caller's to fill in and to publish. At most half
+ * the depth, else ORIEL_ERR_RANGE; after any other failure the queue is dead.
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_reserve(struct oriel_mlx5_queue *q, uint32_t count,
 					       const struct oriel_link_wait_limits *limits,
@@ -495,16 +490,16 @@ ORIEL_DEV enum oriel_status oriel_mlx5_reserve(struct oriel_mlx5_queue *q, uint3
 {
 	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
 	uint64_t depth = oriel_mlx5_depth(q), first;
-	/* A GPU waits 0.2 us for each answer of its L2 cache: all is asked for at once. */
+	/* A GPU waits 0.2 us for each response of its L2 cache: all loads are issued at once. */
 	uint64_t err = oriel_dev_load_relaxed_gpu(&q->err);
 	uint64_t done = oriel_dev_load_relaxed_gpu(&q->done);
 	enum oriel_status status;
 
-	/* One fits into any queue, however deep. */
+	/* One WQE fits into any queue, however deep. */
 	if (!count || (count > 1 && count > depth / 2))
 		return err ? oriel_queue_err_status(err) : ORIEL_ERR_RANGE;
 	first = oriel_dev_fetch_add_relaxed_gpu(&q->resv, count);
-	/* Of a dead queue nothing is published any more, reserved or not. */
+	/* No WQE of a dead queue is published any more, reserved or not. */
 	if (err)
 		return oriel_queue_err_status(err);
 	while (first + count > done + depth) {
@@ -516,16 +511,16 @@ ORIEL_DEV enum oriel_status oriel_mlx5_reserve(struct oriel_mlx5_queue *q, uint3
 		if (status != ORIEL_AGAIN)
 			return oriel_mlx5_abandon(q, first, status);
 	}
-	/* Acquires that the adapter has read the slots; see oriel_mlx5_progress(). */
+	/* Acquires that the HCA has read the slots; see oriel_mlx5_progress(). */
 	(void)oriel_dev_acquire_gpu(&q->done, done);
 	*base = first;
 	return ORIEL_OK;
 }
 
 /*
- * Any thread: oriel_mlx5_reserve() for one who may not wait, neither here nor in
- * oriel_mlx5_publish(). ORIEL_AGAIN: there is no room now, or another thread has
- * reserved and not yet published.
+ * Any thread: oriel_mlx5_reserve() for a caller that may not wait, neither here nor in
+ * oriel_mlx5_publish(). ORIEL_AGAIN: there is no room now, or another thread has reserved and not
+ * yet published.
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_try_reserve(struct oriel_mlx5_queue *q, uint32_t count,
 						   uint64_t *base)
@@ -538,15 +533,15 @@ ORIEL_DEV enum oriel_status oriel_mlx5_try_reserve(struct oriel_mlx5_queue *q, u
 	if (!count || count > depth / 2)
 		return ORIEL_ERR_RANGE;
 	first = oriel_mlx5_ready(q);
-	/* Acquires that the adapter has read the slots; see oriel_mlx5_progress(). */
+	/* Acquires that the HCA has read the slots; see oriel_mlx5_progress(). */
 	if (first + count > oriel_dev_load_acquire_gpu(&q->done) + depth) {
 		oriel_mlx5_make_room(q, first + count - depth);
 		if (first + count > oriel_dev_load_acquire_gpu(&q->done) + depth)
 			return ORIEL_AGAIN;
 	}
 	/*
-	 * ready never passes resv: if resv is still what ready was, nobody is
-	 * between the two, and it is the caller's turn to publish.
+	 * ready never passes resv: if resv is still equal to the old ready, no thread is between
+	 * the two, and it is the caller's turn to publish.
 	 */
 	seen = first;
 	if (!oriel_dev_swap_acq_rel_gpu(&q->resv, &seen, first + count))
@@ -556,22 +551,22 @@ ORIEL_DEV enum oriel_status oriel_mlx5_try_reserve(struct oriel_mlx5_queue *q, u
 }
 
 /*
- * Wait for those who reserved before, then add @count to ready; whoever tells
- * nobody of it becomes what @tells says. *@seen is what the word turn was. A fence
- * has released what the slots of the caller hold.
+ * Wait for the threads that reserved before, then add @count to ready; unless a thread rings
+ * already, the doorbell state becomes @doorbell. *@seen is the old value of the word turn. A fence
+ * has released the slots of the caller.
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_take_turn(struct oriel_mlx5_queue *q, uint64_t base,
 						 uint32_t count,
 						 const struct oriel_link_wait_limits *limits,
-						 enum oriel_mlx5_doorbell_state tells,
+						 enum oriel_mlx5_doorbell_state doorbell,
 						 uint64_t *seen)
 {
 	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
 	enum oriel_status status;
-	uint32_t teller;
+	uint32_t next;
 
 #ifdef __CUDA_ARCH__
-	/* A look would cost as much as to try. */
+	/* A load would cost as much as an attempt. */
 	*seen = oriel_mlx5_turn(base, ORIEL_MLX5_RUNG);
 #else
 	*seen = oriel_dev_load_relaxed(&q->turn);
@@ -583,22 +578,22 @@ ORIEL_DEV enum oriel_status oriel_mlx5_take_turn(struct oriel_mlx5_queue *q, uin
 				return oriel_mlx5_abandon(q, base, status);
 			*seen = oriel_dev_load_relaxed_gpu(&q->turn);
 		}
-		teller = oriel_mlx5_turn_doorbell(*seen);
-		if (teller != ORIEL_MLX5_RINGING)
-			teller = tells;
+		next = oriel_mlx5_turn_doorbell(*seen);
+		if (next != ORIEL_MLX5_RINGING)
+			next = doorbell;
 		/*
-		 * Acquires the slots of all before and releases them with the caller's:
-		 * who acquires turn, here or in oriel_mlx5_ring(), may tell of all of them.
+		 * Acquires the slots of all before and releases them with the caller's: a thread
+		 * that acquires turn, here or in oriel_mlx5_ring(), may ring for all of them.
 		 */
 		if (oriel_dev_swap_after_fence_gpu(&q->turn, seen,
-						   oriel_mlx5_turn(base + count, teller)))
+						   oriel_mlx5_turn(base + count, next)))
 			return ORIEL_OK;
 	}
 }
 
 /*
- * The thread that reserved, or the leader of its group once all have met: the
- * slots are filled in. It waits for those who reserved before.
+ * The thread that reserved, or the leader of its group after a sync: the slots are filled in. It
+ * waits for the threads that reserved before.
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_publish(struct oriel_mlx5_queue *q, uint64_t base,
 					       uint32_t count,
@@ -611,12 +606,12 @@ ORIEL_DEV enum oriel_status oriel_mlx5_publish(struct oriel_mlx5_queue *q, uint6
 }
 
 /*
- * The teller: tell the adapter of all below @end, and of what is published while
- * it does so. @is_visible: the WQEs are, to the adapter.
+ * The ringing thread: write the doorbell for all below @end, and for WQEs that are published while
+ * it does so. @is_visible: the HCA already sees the WQEs.
  *
- * Nobody is left behind: who publishes and leaves has found a teller in the same
- * word that he changed, so that the teller's exchange fails, which lets go only of
- * what it has told. tests/model explores all of this.
+ * No WQE is left behind: a thread that publishes and leaves has found the state RINGING in the same
+ * word that it changed, so that the exchange of the ringing thread fails, which ends only at an
+ * index for which it has rung. tests/model explores all of this.
  */
 ORIEL_DEV void oriel_mlx5_ring_doorbell(struct oriel_mlx5_queue *q,
 					const struct oriel_mlx5_constants *c, uint64_t end,
@@ -633,16 +628,16 @@ ORIEL_DEV void oriel_mlx5_ring_doorbell(struct oriel_mlx5_queue *q,
 		oriel_dev_doorbell(c->doorbell, oriel_mlx5_doorbell_value(c->qpn, end));
 		seen = oriel_mlx5_turn(end, ORIEL_MLX5_RINGING);
 		/*
-		 * Acquired by the next teller: doorbells do not overtake each other. If it
-		 * fails it acquires the slots that it is to tell of.
+		 * Acquired by the next ringing thread: doorbells do not overtake each other. If it
+		 * fails it acquires the slots for which it is to ring.
 		 */
 		is_over = oriel_dev_swap_acq_rel_gpu(&q->turn, &seen,
 						     oriel_mlx5_turn(end, ORIEL_MLX5_RUNG));
 #ifndef __CUDA_ARCH__
 		/*
-		 * The adapter sets asleep, does a full fence and looks at the
-		 * doorbell once more; here the doorbell comes first, the fence, then
-		 * asleep. One of the two sees what the other did.
+		 * The HCA sets asleep, does a full fence and reads the doorbell once more; here the
+		 * doorbell comes first, then the fence, then the read of asleep. One of the two
+		 * sees the other's write.
 		 */
 		if (q->asleep) {
 			oriel_dev_fence_full();
@@ -656,8 +651,8 @@ ORIEL_DEV void oriel_mlx5_ring_doorbell(struct oriel_mlx5_queue *q,
 }
 
 /*
- * Any thread: the adapter knows, or another thread is about to tell it, of all
- * that has been published. Never waits.
+ * Any thread: afterwards the HCA knows of all that has been published, or another thread is about
+ * to ring for it. Never waits.
  */
 ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q)
 {
@@ -675,8 +670,8 @@ ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q)
 }
 
 /*
- * Publish and ring in one: a GPU that posts alone waits for the adapter's sake once
- * before it is its turn, and not for the GPU's as well.
+ * Publish and ring in one: a GPU that posts alone does one fence, the one towards the HCA, before
+ * it takes its turn, and not another one towards the GPU.
  */
 ORIEL_DEV enum oriel_status oriel_mlx5_post_with(struct oriel_mlx5_queue *q,
 						 const struct oriel_mlx5_constants *c,
@@ -690,7 +685,9 @@ ORIEL_DEV enum oriel_status oriel_mlx5_post_with(struct oriel_mlx5_queue *q,
 	status = oriel_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_RINGING, &seen);
 	if (status != ORIEL_OK || oriel_mlx5_turn_doorbell(seen) == ORIEL_MLX5_RINGING)
 		return status;
-	/* What others have published without telling was released to this GPU alone. */
+	/*
+	 * WQEs that other threads have published without ringing were released to this GPU alone.
+	 */
 	oriel_mlx5_ring_doorbell(q, c, base + count,
 				 oriel_mlx5_turn_doorbell(seen) == ORIEL_MLX5_RUNG);
 	return ORIEL_OK;

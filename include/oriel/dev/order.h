@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every access to memory that another rank, a NIC or another thread of the
- * group touches. Order and scope stand in the name: scope is the system,
- * relaxed means single-copy atomic and nothing more.
+ * Every access to memory that another rank, a NIC or another thread of the group touches; all
+ * device functions use it. Order and scope stand in the name: scope is the system, relaxed
+ * means single-copy atomic and nothing more.
  *
- * A waiter polls relaxed and acquires once, when the value is there: on a GPU by
- * a fence after the load (PTX ISA 8.8, "Release and acquire patterns"), on a CPU
- * by loading the word again, which reads the awaited value or a later one of the
- * same release sequence (C11 5.1.2.4).
+ * A waiter polls relaxed and acquires once, when the value has arrived: on a GPU by a fence
+ * after the load (PTX ISA 8.8, "Release and acquire patterns"), on a CPU by loading the word
+ * again, which reads the awaited value or a later one of the same release sequence (C11
+ * 5.1.2.4).
  */
 #ifndef ORIEL_DEV_ORDER_H
 #define ORIEL_DEV_ORDER_H
@@ -26,20 +26,20 @@
 extern "C" {
 #endif
 
-/* Of the library, for waits on the CPU: CLOCK_MONOTONIC in ns. */
+/* The library defines it, for waits on the CPU: CLOCK_MONOTONIC in ns. */
 uint64_t oriel_cpu_clock_ns(void);
 
 /*
- * Of the library: give the core away, for the longer the longer the wait has
- * been, since ranks often outnumber cores. A sleeper costs its peer up to 1/32
- * of the time already waited and never more than 2 ms.
+ * The library defines it: yield the core, for the longer the longer the wait has been, since
+ * ranks often outnumber cores. A sleeper costs its peer up to 1/32 of the time already waited
+ * and never more than 2 ms.
  */
 void oriel_cpu_back_off(uint64_t waited_ns);
 
 /*
- * Of the library: set *@asleep to 0 and wake the adapter whose word it is. The
- * sleeper sets it, does a full fence, looks once more for work and only then
- * sleeps; whoever makes work does a full fence before it looks here.
+ * The library defines it: set *@asleep to 0 and wake the HCA whose word it is. The sleeper sets
+ * the word, does a full fence, polls once more for work and only then sleeps; a thread that
+ * makes work does a full fence before it reads the word.
  */
 void oriel_cpu_wake(uint32_t *asleep);
 
@@ -47,16 +47,18 @@ void oriel_cpu_wake(uint32_t *asleep);
 void oriel_cpu_wake_thread(uint32_t *asleep);
 
 /*
- * Of the library: the thread of a proxy is asleep, and something has been asked for in
- * the ring whose @seat it is, after which came a full fence. It is posted by the
- * caller, or the thread is woken.
+ * The library defines it: the thread of a proxy sleeps, and a request was published in the ring
+ * whose @seat it is, after which came a full fence. The caller posts the request, or the thread
+ * is woken.
  */
 void oriel_cpu_ask_proxy(void *seat);
 
-/* Of the library: the same for who waits for what is asked for; nobody is woken. */
+/*
+ * The library defines it: the same for a thread that waits for its request; no thread is woken.
+ */
 void oriel_cpu_help_proxy(void *seat);
 
-/* Of the library: do a part of what its threads have to do, while the caller waits. */
+/* The library defines it: do a part of the work of its threads, while the caller waits. */
 void oriel_cpu_help(void);
 
 #ifdef __cplusplus
@@ -64,9 +66,9 @@ void oriel_cpu_help(void);
 #endif
 
 /*
- * Always 0. nvcc adds once for all threads of a warp that add the same, at the
- * cost of a dozen instructions, which a thread that adds alone spends for
- * nothing; it does not know that they do if each adds this too.
+ * Always 0. If all threads of a warp add the same, nvcc adds once for all of them, at the cost
+ * of a dozen instructions, which a thread that adds alone spends for nothing; nvcc does not
+ * know that they add the same if each adds this too.
  */
 #ifdef __CUDA_ARCH__
 #define ORIEL_DEV_OWN ((uint64_t)(threadIdx.x >> 31))
@@ -74,8 +76,8 @@ void oriel_cpu_help(void);
 
 #ifdef __CUDA_ARCH__
 /*
- * @word, found ahead of the branch that asks whether it may be used; nvcc would find it
- * behind.
+ * @word, computed ahead of the branch that asks whether it may be used; nvcc would compute it
+ * behind the branch.
  */
 ORIEL_DEV uint64_t *oriel_dev_now(uint64_t *word)
 {
@@ -85,9 +87,9 @@ ORIEL_DEV uint64_t *oriel_dev_now(uint64_t *word)
 #endif
 
 /*
- * A GPU is told in all of these that words lie in global memory. To it a load that might
- * be of a thread's own may give each thread of a warp something else, so that all that
- * depends on it parts and meets again.
+ * All of these declare to a GPU that words lie in global memory. A load that might be from a
+ * thread's own memory may give each thread of a warp another value, so that the warp diverges
+ * in all that depends on it.
  */
 ORIEL_DEV uint64_t oriel_dev_load_relaxed(const uint64_t *word)
 {
@@ -113,25 +115,25 @@ ORIEL_DEV uint64_t oriel_dev_load_acquire(const uint64_t *word)
 #endif
 }
 
-/* The pointer at @place, of any type. */
-ORIEL_DEV void *oriel_dev_load_acquire_pointer(const void *place)
+/* The pointer at @pointer, of any type. */
+ORIEL_DEV void *oriel_dev_load_acquire_pointer(const void *pointer)
 {
 #ifdef __CUDA_ARCH__
 	void *value;
 
-	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(place) : "memory");
+	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(pointer) : "memory");
 	return value;
 #else
-	return __atomic_load_n((void *const *)place, __ATOMIC_ACQUIRE);
+	return __atomic_load_n((void *const *)pointer, __ATOMIC_ACQUIRE);
 #endif
 }
 
-ORIEL_DEV void oriel_dev_store_release_pointer(void *place, void *value)
+ORIEL_DEV void oriel_dev_store_release_pointer(void *pointer, void *value)
 {
 #ifdef __CUDA_ARCH__
-	asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(place), "l"(value) : "memory");
+	asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(pointer), "l"(value) : "memory");
 #else
-	__atomic_store_n((void **)place, value, __ATOMIC_RELEASE);
+	__atomic_store_n((void **)pointer, value, __ATOMIC_RELEASE);
 #endif
 }
 
@@ -208,9 +210,8 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_acq_rel(uint64_t *word, uint64_t value)
 }
 
 /*
- * fence.acquire and fence.release are as much of fence.acq_rel as is needed: the
- * first empties the L1 cache, the second waits until what was stored is
- * performed.
+ * fence.acquire and fence.release are the part of fence.acq_rel that is needed: the first
+ * empties the L1 cache, the second waits until earlier stores are performed.
  */
 #if defined(__CUDA_ARCH__) && \
 	(__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 8))
@@ -218,8 +219,8 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_acq_rel(uint64_t *word, uint64_t value)
 #endif
 
 /*
- * Make an acquire of the relaxed load that read @seen from @word. The value of
- * the acquire, which may be a later one.
+ * Make an acquire of the relaxed load that read @seen from @word. Returns the value of the
+ * acquire, which may be a later one.
  */
 ORIEL_DEV uint64_t oriel_dev_acquire(const uint64_t *word, uint64_t seen)
 {
@@ -249,8 +250,8 @@ ORIEL_DEV uint32_t oriel_dev_acquire32(const uint32_t *word, uint32_t seen)
 }
 
 /*
- * The same for a waiter of several words: the first for each of them, the second
- * after the last, which is all of it on a GPU.
+ * The same for a waiter of several words: this for each of them, the next function after the
+ * last, which is all of it on a GPU.
  */
 ORIEL_DEV void oriel_dev_acquire_each(const uint64_t *word)
 {
@@ -282,9 +283,8 @@ ORIEL_DEV void oriel_dev_release_begin(void)
 }
 
 /*
- * The same where it is known that @word, not NULL, is what the second half is for. The
- * fence asks for the word, since ptxas would else find it behind the fence, for some
- * 20 ns more.
+ * The same if @word, not NULL, is known to be the target of the second half. The fence takes
+ * the word as an operand, since ptxas would else compute it behind the fence, for some 20 ns more.
  */
 ORIEL_DEV void oriel_dev_release_begin_at(const uint64_t *word)
 {
@@ -321,7 +321,7 @@ ORIEL_DEV void oriel_dev_release_add(uint64_t *word, uint64_t value)
 #endif
 }
 
-/* Raise @word to @value, unless it is there already. */
+/* Increase @word to @value, unless it has reached that already. */
 ORIEL_DEV void oriel_dev_max_release(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
@@ -423,7 +423,7 @@ ORIEL_DEV void oriel_dev_store_release32(uint32_t *word, uint32_t value)
 #endif
 }
 
-/* What @word held; it holds @value now. */
+/* Returns the old value of @word, which becomes @value. */
 ORIEL_DEV uint32_t oriel_dev_exchange_acquire32(uint32_t *word, uint32_t value)
 {
 #ifdef __CUDA_ARCH__
@@ -458,18 +458,17 @@ ORIEL_DEV void oriel_dev_fence_full(void)
 }
 
 /*
- * A NIC fetches by DMA what it is told of by a doorbell. The next three stand
- * between stores that others must find in this order: payload and WQEs, then the
- * word by which another poster may tell of them, or the doorbell record, then the
- * doorbell. Threads that poll in its place acquire
- * the record and the doorbell, which are stored with release.
+ * A NIC fetches by DMA the WQEs that a doorbell announces. The next three stand between stores
+ * that others must see in this order: payload and WQEs, then the word by which another poster
+ * may ring for them, or the doorbell record, then the doorbell. Threads that poll in the NIC's
+ * place acquire the record and the doorbell, which are stored with release.
  *
- * Each fence makes a release pattern of the store after it (PTX ISA 8.8, "Release
- * and acquire patterns"), which takes along what this thread has acquired before.
- * None of them acquires, which would empty the L1 cache.
+ * Each fence makes a release pattern of the store after it (PTX ISA 8.8, "Release and acquire
+ * patterns"), which includes everything this thread has acquired before. None of them acquires,
+ * which would empty the L1 cache.
  *
- * x86 keeps stores in order; only a doorbell page mapped write-combining wants
- * the sfence. AArch64 must say that the observer is outside the inner domain.
+ * x86 keeps stores in order; only a doorbell page mapped write-combining needs the sfence.
+ * AArch64 must say that the observer is outside the inner domain.
  */
 ORIEL_DEV void oriel_dev_wqe_before_turn(void)
 {
@@ -562,7 +561,7 @@ ORIEL_DEV uint64_t oriel_dev_clock_ns(void)
 #endif
 }
 
-/* A polite moment between two polls. */
+/* A short pause between two polls. */
 ORIEL_DEV void oriel_dev_relax(void)
 {
 #if defined(__CUDA_ARCH__)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What oriel/dev/order.h has, of words that the threads of one GPU share, or those of
- * the CPU: the host looks at copies of the former. These end at the L2 of the GPU, where
- * those of the system may wait for the bus.
+ * The operations of oriel/dev/order.h for words that only the threads of one GPU share, or only
+ * those of the CPU: the host reads copies of the former. Rings call them. They end at the L2 of
+ * the GPU, where those of system scope may wait for the bus.
  */
 #ifndef ORIEL_DEV_ORDER_GPU_H
 #define ORIEL_DEV_ORDER_GPU_H
@@ -61,7 +61,7 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed_gpu(uint64_t *word, uint64_t valu
 #endif
 }
 
-/* Raise @word to @value, unless it is there already. */
+/* Increase @word to @value, unless it has reached that already. */
 ORIEL_DEV void oriel_dev_max_release_gpu(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
@@ -74,7 +74,7 @@ ORIEL_DEV void oriel_dev_max_release_gpu(uint64_t *word, uint64_t value)
 #endif
 }
 
-/* Did @word hold *@seen, so that it holds @value now? *@seen is what it held. */
+/* Did @word hold *@seen, so that it holds @value now? *@seen becomes its old value. */
 ORIEL_DEV bool oriel_dev_swap_acquire_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
@@ -128,8 +128,8 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel_gpu(uint64_t *word, uint64_t *seen, uint64
 }
 
 /*
- * Did @word hold @expected, so that it holds @value now? Among the threads of one
- * GPU or of the CPU: host memory has no atomics that both know of.
+ * Did @word hold @expected, so that it holds @value now? Among the threads of one GPU or of the
+ * CPU: atomics of GPU and CPU on host memory are not atomic with each other.
  */
 ORIEL_DEV bool oriel_dev_swap_acq_rel32_gpu(uint32_t *word, uint32_t expected, uint32_t value)
 {

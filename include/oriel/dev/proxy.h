@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring of requests for a thread of the host, the proxy, which posts them to an
- * adapter whose queues nobody else can write to. Any number of threads ask; one
- * takes what is asked for, in the order of the ring.
+ * A ring of requests for a thread of the host, the proxy, which posts them to an HCA whose
+ * queues no other thread can write to. Links post to it. Any number of threads publish
+ * requests; the proxy takes them, in the order of the ring.
  *
  * Indices count entries from the first ever and never wrap:
- *   completed <= tail <= resv, resv of those let through <= tail + depth
- * An entry that the proxy has copied, below tail, is free for another one; what
- * it asks for is done once it is below completed.
+ *   completed <= tail <= resv, and for all threads that may fill their entries resv <= tail + depth
+ * An entry that the proxy has copied, below tail, is free for another one; its request is done
+ * once it is below completed.
  *
- * A post is reserve, fill in, publish: its entries follow each other, and the
- * stamp of the first one, stored last, says that all are there. Between reserve
- * and publish do nothing that can wait: the proxy holds up all that is behind.
+ * A post is reserve, fill in, publish: its entries follow each other, and the stamp of the
+ * first one, stored last, says that all are filled in. Between reserve and publish the poster
+ * does not wait for anything: it would hold up all entries behind.
  */
 #ifndef ORIEL_DEV_PROXY_H
 #define ORIEL_DEV_PROXY_H
@@ -19,7 +19,7 @@
 #include <oriel/dev/mlx5_ring.h>
 #include <oriel/dev/order_gpu.h>
 
-/* Key of memory of this process for which the proxy finds one, by its address. */
+/* Key of memory of this process for which the proxy looks up one, by its address. */
 #define ORIEL_PROXY_LOOKUP UINT32_MAX
 
 enum oriel_proxy_opcode {
@@ -28,26 +28,26 @@ enum oriel_proxy_opcode {
 	ORIEL_PROXY_WRITE_VALUE, /* the 8 bytes of the operand */
 	ORIEL_PROXY_READ,
 	ORIEL_PROXY_ADD,        /* the operand to 8 bytes of the peer */
-	ORIEL_PROXY_FETCH_ADD,  /* the same, and bring what was there */
-	ORIEL_PROXY_READ_FLUSH, /* read 8 bytes of the peer; nobody wants them */
-	ORIEL_PROXY_COUNT,      /* the operand to 8 own bytes, once all before is done */
+	ORIEL_PROXY_FETCH_ADD,  /* the same, and return the old value */
+	ORIEL_PROXY_READ_FLUSH, /* read 8 bytes of the peer; no thread uses them */
+	ORIEL_PROXY_COUNT,      /* the operand to 8 local bytes, once all before is done */
 	ORIEL_PROXY_OPCODES,
 };
 
-/* When it is started. */
+/* The condition for its start. */
 enum oriel_proxy_fence {
 	ORIEL_PROXY_FENCE_NONE,
 	ORIEL_PROXY_FENCE_ALL, /* when everything before it is done */
 };
 
 /*
- * One line. Entry @index of a post of @count begins with stamp
- * count << 48 | (index + 1) % 2^48, which no entry holds that was there before, nor
- * one that is zero; the stamps of the others of the post are not looked at.
+ * One line. Entry @index of a post of @count begins with stamp count << 48 | (index + 1) %
+ * 2^48, which no earlier entry in this slot has had, nor one that is zero; the stamps of the
+ * other entries of the post are not read.
  */
 struct oriel_proxy_entry {
 	uint64_t local;  /* address in this process */
-	uint64_t remote; /* as the adapter at the other end knows it */
+	uint64_t remote; /* as the HCA of the peer knows it */
 	uint64_t operand;
 	uint64_t keys; /* rkey << 32 | lkey */
 	uint64_t what; /* length << 32 | enum oriel_proxy_fence << 8 | enum oriel_proxy_opcode */
@@ -60,12 +60,12 @@ ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_entry, stamp) == 56);
 
 #define ORIEL_PROXY_STAMP_BITS 48
 
-/* What the proxy tells. It alone writes here. Aligned to ORIEL_DEV_LINE. */
+/* The words that the proxy writes. Only the proxy writes them. Aligned to ORIEL_DEV_LINE. */
 struct oriel_proxy_words {
 	uint64_t completed; /* all below are done */
-	uint64_t err;       /* oriel_queue_err(); 0 while well */
+	uint64_t err;       /* oriel_queue_err(); 0 while it works */
 	uint64_t tail;      /* all below have been copied */
-	uint64_t is_over;   /* the adapter has let go of all, and the proxy takes no more */
+	uint64_t is_over;   /* the HCA has released all requests, and the proxy takes no more */
 	uint64_t failed;    /* enum oriel_proxy_opcode of the entry in err; before err */
 	uint64_t failed_at; /* ... and the memory of this process that it named, if it did */
 	uint64_t failed_length;
@@ -74,7 +74,7 @@ struct oriel_proxy_words {
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_words) == ORIEL_DEV_LINE);
 
-/* Results of atomics come big-endian. */
+/* Results of atomics are big-endian. */
 #define ORIEL_PROXY_ATOMICS_SWAPPED 1u
 
 /*
@@ -83,7 +83,7 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_words) == ORIEL_DEV_LINE);
  * them too.
  */
 struct oriel_proxy_ring {
-	/* Never changes while anybody posts. */
+	/* Never changes while any thread posts. */
 	struct oriel_proxy_entry *entries; /* [depth] */
 	struct oriel_proxy_words *words;
 	uint32_t *asleep; /* not 0: the proxy's thread sleeps; NULL where posters cannot help it */
@@ -95,9 +95,9 @@ struct oriel_proxy_ring {
 
 	uint64_t resv; /* the next to hand out */
 	uint64_t reserved1[15];
-	uint64_t room; /* tail, as far as anybody has looked */
+	uint64_t room; /* tail, as far as any thread has polled */
 	uint64_t reserved2[15];
-	uint64_t done; /* completed, as far as anybody has looked */
+	uint64_t done; /* completed, as far as any thread has polled */
 	uint64_t reserved3[15];
 	uint64_t err; /* the first cause, of a poster or of the proxy */
 	uint64_t reserved4[15];
@@ -124,7 +124,7 @@ ORIEL_DEV uint64_t oriel_proxy_stamp(uint64_t index, uint32_t count)
 	       ((index + 1) & (((uint64_t)1 << ORIEL_PROXY_STAMP_BITS) - 1));
 }
 
-/* Entries of the post that @stamp begins at @index; 0: there is none yet. */
+/* Entries of the post that @stamp begins at @index; 0: it has not been published. */
 ORIEL_DEV uint32_t oriel_proxy_stamp_count(uint64_t stamp, uint64_t index)
 {
 	return (stamp ^ (index + 1)) << (64 - ORIEL_PROXY_STAMP_BITS)
@@ -132,7 +132,7 @@ ORIEL_DEV uint32_t oriel_proxy_stamp_count(uint64_t stamp, uint64_t index)
 		       : (uint32_t)(stamp >> ORIEL_PROXY_STAMP_BITS);
 }
 
-/* One thread. What is not needed of @remote, @local, @operand and @length is 0. */
+/* One thread. Those of @remote, @local, @operand and @length that are not needed are 0. */
 ORIEL_DEV void oriel_proxy_fill(const struct oriel_proxy_ring *r, uint64_t index, uint32_t opcode,
 				uint32_t fence, struct oriel_rdma_address remote,
 				struct oriel_rdma_address local, uint64_t operand, uint32_t length)
@@ -159,7 +159,7 @@ ORIEL_DEV uint32_t oriel_proxy_length(const struct oriel_proxy_entry *e)
 	return (uint32_t)(e->what >> 32);
 }
 
-/* What the user asked for. */
+/* The operation that the user called. */
 ORIEL_DEV_COLD uint32_t oriel_proxy_what(uint64_t opcode, uint32_t what)
 {
 	switch (opcode) {
@@ -186,7 +186,7 @@ ORIEL_DEV uint64_t oriel_proxy_atomic_result(const struct oriel_proxy_ring *r, u
 	return r->flags & ORIEL_PROXY_ATOMICS_SWAPPED ? oriel_dev_swap_bytes(word) : word;
 }
 
-/* Any thread: @r is dead of @err, unless it is of something else already. */
+/* Any thread: @r fails with @err, unless it has failed before. */
 ORIEL_DEV_COLD void oriel_proxy_condemn(struct oriel_proxy_ring *r, uint64_t err)
 {
 	uint64_t well = 0;
@@ -194,7 +194,7 @@ ORIEL_DEV_COLD void oriel_proxy_condemn(struct oriel_proxy_ring *r, uint64_t err
 	(void)oriel_dev_swap_acq_rel_gpu(&r->err, &well, err);
 }
 
-/* ORIEL_OK while the ring is well, as far as anybody has looked. */
+/* ORIEL_OK while the ring works, as far as any thread has polled. */
 ORIEL_DEV enum oriel_status oriel_proxy_health(const struct oriel_proxy_ring *r)
 {
 	uint64_t err = oriel_dev_load_relaxed_gpu(&r->err);
@@ -203,8 +203,8 @@ ORIEL_DEV enum oriel_status oriel_proxy_health(const struct oriel_proxy_ring *r)
 }
 
 /*
- * Any thread: look how far the proxy has come, and whether it has failed. What was
- * done before it failed is known to be done before it is known that it failed.
+ * Any thread: poll the progress of the proxy, and whether it has failed. A request that was
+ * done before the failure is known to be done before the failure is known.
  */
 ORIEL_DEV void oriel_proxy_progress(struct oriel_proxy_ring *r)
 {
@@ -218,22 +218,25 @@ ORIEL_DEV void oriel_proxy_progress(struct oriel_proxy_ring *r)
 		completed = oriel_dev_load_relaxed(&words->completed);
 	}
 	if (completed > oriel_dev_load_relaxed_gpu(&r->done))
-		/* Acquires what the adapter did; done passes it on to whoever acquires that. */
+		/*
+		 * Acquires the writes of the HCA; done passes them on to any thread that
+		 * acquires it.
+		 */
 		oriel_dev_max_release_gpu(&r->done,
 					  oriel_dev_acquire(&words->completed, completed));
 	if (err)
 		oriel_proxy_condemn(r, err);
 }
 
-/* Any thread: is entry @index done, as far as anybody has looked? */
+/* Any thread: is entry @index done, as far as any thread has polled? */
 ORIEL_DEV bool oriel_proxy_is_done(const struct oriel_proxy_ring *r, uint64_t index)
 {
 	return oriel_dev_load_acquire_gpu(&r->done) > index;
 }
 
 /*
- * Any thread: has the adapter let go of entry @index, which is published? Of one that
- * failed or was never begun as well.
+ * Any thread: has the HCA released entry @index, which is published? Also one that failed or
+ * was never begun.
  */
 ORIEL_DEV_COLD bool oriel_proxy_is_over(const struct oriel_proxy_ring *r, uint64_t index)
 {
@@ -242,8 +245,8 @@ ORIEL_DEV_COLD bool oriel_proxy_is_over(const struct oriel_proxy_ring *r, uint64
 }
 
 /*
- * Any thread: look once whether entry @index is done. ORIEL_AGAIN if not. What was
- * done before the ring died counts as done.
+ * Any thread: poll once whether entry @index is done. ORIEL_AGAIN if not. An entry that was
+ * done before the ring failed counts as done.
  */
 ORIEL_DEV enum oriel_status oriel_proxy_poll(struct oriel_proxy_ring *r, uint64_t index)
 {
@@ -283,7 +286,7 @@ ORIEL_DEV bool oriel_proxy_help(const struct oriel_proxy_ring *r)
 #endif
 }
 
-/* What was looked for is not there. ORIEL_AGAIN: look again. */
+/* A poll found nothing. ORIEL_AGAIN: poll again. */
 ORIEL_DEV enum oriel_status oriel_proxy_wait_step(const struct oriel_proxy_ring *r,
 						  struct oriel_link_waiter *waiter)
 {
@@ -304,7 +307,9 @@ ORIEL_DEV enum oriel_status oriel_proxy_wait(struct oriel_proxy_ring *r, uint64_
 		status = oriel_proxy_poll(r, index);
 		if (status != ORIEL_AGAIN)
 			return status;
-		/* To give way before a look at what came of it may cost a turn of the core. */
+		/*
+		 * To back off before polling for the result may cost a time slice of the core.
+		 */
 		if (oriel_proxy_help(r) && oriel_proxy_poll(r, index) == ORIEL_OK)
 			return ORIEL_OK;
 		status = oriel_link_wait_again(&waiter);
@@ -313,7 +318,7 @@ ORIEL_DEV enum oriel_status oriel_proxy_wait(struct oriel_proxy_ring *r, uint64_
 	}
 }
 
-/* Any thread: look how far the proxy has copied. */
+/* Any thread: poll how many entries the proxy has copied. */
 ORIEL_DEV void oriel_proxy_make_room(struct oriel_proxy_ring *r)
 {
 	uint64_t tail = oriel_dev_load_relaxed(&r->words->tail);
@@ -350,7 +355,10 @@ ORIEL_DEV enum oriel_status oriel_proxy_reserve(struct oriel_proxy_ring *r, uint
 			continue;
 		status = oriel_proxy_wait_step(r, &waiter);
 		if (status != ORIEL_AGAIN) {
-			/* A reservation cannot be given back: nothing behind it is ever taken. */
+			/*
+			 * A reservation cannot be returned: the proxy never takes anything
+			 * behind it.
+			 */
 			oriel_proxy_condemn(r, oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, first));
 			return status;
 		}
@@ -360,15 +368,15 @@ ORIEL_DEV enum oriel_status oriel_proxy_reserve(struct oriel_proxy_ring *r, uint
 }
 
 /*
- * The thread that reserved, or the leader of its group once all have met: the
- * entries are filled in. Never waits.
+ * The thread that reserved, or the leader of its group after a sync: the entries are filled in.
+ * Never waits.
  */
 ORIEL_DEV void oriel_proxy_publish(struct oriel_proxy_ring *r, uint64_t base, uint32_t count)
 {
-	/* Acquired by the proxy: entries and payload are there before the stamp is. */
+	/* Acquired by the proxy: entries and payload are visible before the stamp is. */
 	oriel_dev_store_release(&oriel_proxy_slot(r, base)->stamp, oriel_proxy_stamp(base, count));
 #ifndef __CUDA_ARCH__
-	/* The proxy sets asleep, does a full fence and looks at the stamp once more. */
+	/* The proxy sets asleep, does a full fence and reads the stamp once more. */
 	if (r->asleep) {
 		oriel_dev_fence_full();
 		if (oriel_proxy_is_asleep(r))

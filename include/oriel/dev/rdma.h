@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rdma path: what window operations become on the link to a peer. Segments
- * and shared buffers are known to adapters from address 0 on, so that a remote
- * address is an offset; each adapter has keys of its own, so that all that is
- * named depends on the rail of the link.
+ * The rdma path: how window operations are posted to the link of a peer; the operations of
+ * oriel/dev.h call it. NICs know segments and shared buffers from address 0 on, so that a
+ * remote address is an offset; each NIC has keys of its own, so that every address and key
+ * depends on the rail of the link.
  */
 #ifndef ORIEL_DEV_RDMA_H
 #define ORIEL_DEV_RDMA_H
@@ -24,24 +24,26 @@ ORIEL_DEV struct oriel_rdma_address oriel_rdma_remote(const struct oriel_dev_win
 						      uint32_t peer, uint64_t at)
 {
 	const struct oriel_dev_buffer *buffer = &w->table[(at >> ORIEL_AT_BITS) * w->ranks + peer];
-	struct oriel_rdma_address place = {buffer->address +
-						   (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1)),
-					   oriel_rdma_key(w, peer, &buffer->rkeys)};
+	struct oriel_rdma_address result = {buffer->address +
+						    (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1)),
+					    oriel_rdma_key(w, peer, &buffer->rkeys)};
 
-	return place;
+	return result;
 }
 
 /* Byte @offset of @peer's control segment. */
 ORIEL_DEV struct oriel_rdma_address oriel_rdma_control(const struct oriel_dev_window *w,
 						       uint32_t peer, uint64_t offset)
 {
-	struct oriel_rdma_address place = {offset,
-					   oriel_rdma_key(w, peer, &w->peers[peer].control_rkeys)};
+	struct oriel_rdma_address result = {offset,
+					    oriel_rdma_key(w, peer, &w->peers[peer].control_rkeys)};
 
-	return place;
+	return result;
 }
 
-/* Has @memory an address for others, too? What a GPU's thread or block has for itself has not. */
+/*
+ * Has @memory an address for other processors, too? Local and shared memory of a GPU have none.
+ */
 ORIEL_DEV bool oriel_rdma_reaches(const void *memory)
 {
 #ifdef __CUDA_ARCH__
@@ -52,55 +54,58 @@ ORIEL_DEV bool oriel_rdma_reaches(const void *memory)
 #endif
 }
 
-/* If @memory is of @own: *@place by the key that the adapter of @peer's link has for that. */
+/*
+ * If @memory lies in @own: *@result becomes its address, with the key of the NIC of @peer's
+ * link.
+ */
 ORIEL_DEV bool oriel_rdma_is_of(const struct oriel_dev_window *w, uint32_t peer,
 				const struct oriel_dev_buffer *own, const void *memory,
-				struct oriel_rdma_address *place)
+				struct oriel_rdma_address *result)
 {
 	uint64_t offset = (uint64_t)((uintptr_t)memory - (uintptr_t)own->base);
 
 	if (offset >= own->length)
 		return false;
-	place->address = own->address + offset;
-	place->key = oriel_rdma_key(w, peer, &own->rkeys);
+	result->address = own->address + offset;
+	result->key = oriel_rdma_key(w, peer, &own->rkeys);
 	return true;
 }
 
 /*
- * Memory by a key of its own, where the one of all memory does not reach what lies on a
- * GPU: of an own buffer, or of what the host has made known. Other memory is found by
- * that one, or refused.
+ * Memory by a key of its own, if the key of all memory does not reach memory of a GPU: of an
+ * own buffer, or of memory that the host has registered. Other memory is found by the key of
+ * all memory, or rejected.
  */
 ORIEL_DEV_RARE struct oriel_rdma_address oriel_rdma_own(const struct oriel_dev_window *w,
 							uint32_t peer, const void *memory)
 {
 	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
 	const struct oriel_link_reach *reach = answers ? answers->reach : NULL;
-	struct oriel_rdma_address place = {(uint64_t)(uintptr_t)memory,
-					   oriel_rdma_key(w, peer, &w->whole_lkeys)};
+	struct oriel_rdma_address result = {(uint64_t)(uintptr_t)memory,
+					    oriel_rdma_key(w, peer, &w->whole_lkeys)};
 	uint64_t i;
 
 	for (i = 0; i < w->buffers; i++)
-		if (oriel_rdma_is_of(w, peer, &w->table[i * w->ranks + w->rank], memory, &place))
-			return place;
+		if (oriel_rdma_is_of(w, peer, &w->table[i * w->ranks + w->rank], memory, &result))
+			return result;
 	for (i = 0; reach && i < reach->count; i++)
-		if (oriel_rdma_is_of(w, peer, &reach->of[i], memory, &place))
-			return place;
-	return place;
+		if (oriel_rdma_is_of(w, peer, &reach->of[i], memory, &result))
+			return result;
+	return result;
 }
 
 /*
- * Memory of this process, for what is posted to @peer. Where adapters do not reach
- * it, it has a key that they refuse.
+ * Memory of this process, for posts to @peer. Memory that NICs do not reach has a key that they
+ * reject.
  */
 ORIEL_DEV struct oriel_rdma_address oriel_rdma_local(const struct oriel_dev_window *w,
 						     uint32_t peer, const void *memory)
 {
 	uint32_t key = oriel_rdma_key(w, peer, &w->whole_lkeys);
-	struct oriel_rdma_address place = {(uint64_t)(uintptr_t)memory,
-					   oriel_rdma_reaches(memory) ? key : 0};
+	struct oriel_rdma_address result = {(uint64_t)(uintptr_t)memory,
+					    oriel_rdma_reaches(memory) ? key : 0};
 
-	return w->peers[peer].finds_own && place.key ? oriel_rdma_own(w, peer, memory) : place;
+	return w->peers[peer].has_own_keys && result.key ? oriel_rdma_own(w, peer, memory) : result;
 }
 
 /* This rank's word for signal @id in the inbox of @peer. */
@@ -120,24 +125,24 @@ ORIEL_DEV struct oriel_rdma_address oriel_rdma_flat(const struct oriel_dev_windo
 	return oriel_rdma_control(w, peer, at);
 }
 
-/* This rank's own counter, as its adapter sees it. */
+/* This rank's own counter, as its NIC sees it. */
 ORIEL_DEV struct oriel_rdma_address oriel_rdma_counter(const struct oriel_dev_window *w,
 						       uint32_t peer, uint32_t counter)
 {
-	struct oriel_rdma_address place = {((uint64_t)peer * w->counters + counter) * 8,
-					   oriel_rdma_key(w, peer, &w->counter_rkeys)};
+	struct oriel_rdma_address result = {((uint64_t)peer * w->counters + counter) * 8,
+					    oriel_rdma_key(w, peer, &w->counter_rkeys)};
 
-	return place;
+	return result;
 }
 
 /*
- * Tickets of windows say which peer they are for: bits 0 to 47 are the index of the
- * request on the link, bits 48 to 62 the rank plus 1, without what does not fit. So no
- * ticket is 0, which mapped peers give. A link would take months to post 2^48 requests.
+ * Tickets of windows name their peer: bits 0 to 47 are the index of the request on the link,
+ * bits 48 to 62 the rank plus 1, without the bits that do not fit. So no ticket is 0, which
+ * mapped peers return. A link would take months to post 2^48 requests.
  */
 #define ORIEL_RDMA_TICKET_BITS 48
 #define ORIEL_RDMA_TICKET_RANKS 0x7fffu
-/* The index of what has posted nothing. */
+/* The index of an operation that has posted nothing. */
 #define ORIEL_RDMA_TICKET_NONE (((uint64_t)1 << ORIEL_RDMA_TICKET_BITS) - 1)
 
 ORIEL_DEV uint64_t oriel_rdma_tag(uint32_t peer)
@@ -157,7 +162,10 @@ ORIEL_DEV enum oriel_status oriel_rdma_wait_local(const struct oriel_dev_window 
 						  int64_t ticket, uint64_t timeout_ns)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	/* Of another peer's ticket bits above remain: more than any link has posted. */
+	/*
+	 * The tag of another peer leaves high bits set: an index beyond any that a link has
+	 * posted.
+	 */
 	uint64_t index = (uint64_t)ticket ^ oriel_rdma_tag(peer);
 	enum oriel_status status = ORIEL_OK;
 	struct oriel_link_queue q;
@@ -169,7 +177,7 @@ ORIEL_DEV enum oriel_status oriel_rdma_wait_local(const struct oriel_dev_window 
 		else if (oriel_link_is_issued(q, index))
 			status = oriel_link_await(l, q, index, timeout_ns);
 		else if (index != ORIEL_RDMA_TICKET_NONE)
-			status = oriel_dev_refuse_ticket(oriel_dev_judge_of(w), peer,
+			status = oriel_dev_reject_ticket(oriel_dev_reporter_of(w), peer,
 							 oriel_rdma_ticket(peer,
 									   oriel_link_posted(q)),
 							 ticket);
@@ -181,17 +189,17 @@ ORIEL_DEV enum oriel_status oriel_rdma_wait_local(const struct oriel_dev_window 
 ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				 uint32_t peer, uint64_t from, void *to, uint64_t length)
 {
-	struct oriel_rdma_address there = oriel_rdma_remote(w, peer, from);
-	struct oriel_rdma_address here = oriel_rdma_local(w, peer, to);
+	struct oriel_rdma_address remote = oriel_rdma_remote(w, peer, from);
+	struct oriel_rdma_address local = oriel_rdma_local(w, peer, to);
 	uint64_t part;
 	int64_t ticket = -1, before;
 
 	do {
 		before = ticket;
 		part = length < ORIEL_MLX5_LENGTH_MAX ? length : ORIEL_MLX5_LENGTH_MAX;
-		ticket = oriel_link_get(w->peers[peer].link, g, there, here, (uint32_t)part);
-		there = oriel_link_at(there, part);
-		here = oriel_link_at(here, part);
+		ticket = oriel_link_get(w->peers[peer].link, g, remote, local, (uint32_t)part);
+		remote = oriel_link_at(remote, part);
+		local = oriel_link_at(local, part);
 		length -= part;
 	} while (length && ticket >= 0);
 	/* The caller has no ticket for the parts before the one that failed. */
@@ -201,8 +209,8 @@ ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_
 }
 
 /*
- * One thread: a word that an answer of @l may go to, until it is given back;
- * @own where that serves. NULL: *@status says why there is none.
+ * One thread: a word for the result of an atomic on @l, until it is returned; @own if that
+ * serves. NULL: *@status says why there is none.
  */
 ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l, struct oriel_link_queue q,
 					 uint64_t *own, enum oriel_status *status)
@@ -219,7 +227,7 @@ ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l, struct 
 		taken = oriel_dev_load_relaxed_gpu(&l->answers->taken);
 		for (i = 0; i < ORIEL_LINK_ANSWERS && taken >> i & 1; i++)
 			;
-		/* Acquires that who had it before has read it. */
+		/* Acquires that the previous holder has read it. */
 		if (i < ORIEL_LINK_ANSWERS && oriel_dev_swap_acquire_gpu(&l->answers->taken, &taken,
 									 taken | (uint64_t)1 << i))
 			return &l->answers->words[i];
@@ -229,21 +237,23 @@ ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l, struct 
 	}
 }
 
-/* One thread: where the adapter finds @word, which oriel_rdma_take_word() gave. */
+/*
+ * One thread: the address at which the NIC finds @word, which oriel_rdma_take_word() returned.
+ */
 ORIEL_DEV struct oriel_rdma_address oriel_rdma_word(const struct oriel_dev_window *w, uint32_t peer,
 						    const uint64_t *word)
 {
 	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
-	struct oriel_rdma_address place;
+	struct oriel_rdma_address result;
 
 	if (!answers || !answers->key)
 		return oriel_rdma_local(w, peer, word);
-	place.address = answers->address + (uint64_t)(word - answers->words) * sizeof(*word);
-	place.key = (uint32_t)answers->key;
-	return place;
+	result.address = answers->address + (uint64_t)(word - answers->words) * sizeof(*word);
+	result.key = (uint32_t)answers->key;
+	return result;
 }
 
-/* One thread: the adapter writes there no more. */
+/* One thread: the NIC does not write to @word any more. */
 ORIEL_DEV void oriel_rdma_give_word(const struct oriel_dev_link *l, const uint64_t *word)
 {
 	if (l->answers)
@@ -251,14 +261,14 @@ ORIEL_DEV void oriel_rdma_give_word(const struct oriel_dev_link *l, const uint64
 				      0 - ((uint64_t)1 << (word - l->answers->words)));
 }
 
-/* One thread; waits for the answer, which goes to @word. */
+/* One thread; waits for the response, which goes to @word. */
 ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_window *w, uint32_t peer,
 						    uint64_t at, uint64_t value, uint64_t *word,
 						    uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_rdma_address there = oriel_rdma_remote(w, peer, at);
-	struct oriel_rdma_address here = oriel_rdma_word(w, peer, word);
+	struct oriel_rdma_address remote = oriel_rdma_remote(w, peer, at);
+	struct oriel_rdma_address local = oriel_rdma_word(w, peer, word);
 	struct oriel_link_queue q = oriel_link_main(l);
 	struct oriel_link_post post =
 		oriel_link_begin(l, q, ORIEL_DEV_FETCH_ADD,
@@ -267,10 +277,10 @@ ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_windo
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_link_add_fetch_add(&post, there, here, value,
-				 oriel_link_add_read_flush(l, &post, there));
-	oriel_link_add_dma_flush(l, &post, here);
-	/* Whatever comes of it, the adapter has let go of the word afterwards. */
+	oriel_link_add_fetch_add(&post, remote, local, value,
+				 oriel_link_add_read_flush(l, &post, remote));
+	oriel_link_add_dma_flush(l, &post, local);
+	/* The NIC has released the word afterwards, with any status. */
 	status = oriel_link_wait_local(l, oriel_dev_thread(),
 				       oriel_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);
 	if (status == ORIEL_OK)
@@ -298,16 +308,15 @@ ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *
 }
 
 /*
- * Whole group: fence on every link of the window that is connected, also behind
- * one that fails: its memory is the caller's again afterwards. @is_flush: what was put
- * is visible as well.
+ * Whole group: fence on every link of the window that is connected, also after one that fails:
+ * its memory is the caller's again afterwards. @is_flush: the puts are visible as well.
  */
 ORIEL_DEV enum oriel_status oriel_rdma_fence_all(const struct oriel_dev_window *w,
 						 struct oriel_dev_group g, bool is_flush,
 						 uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK, fenced;
-	/* Without the code for that path there is nothing to wait for. */
+	/* A unit without the code for that path has nothing to wait for. */
 	uint32_t peer = ORIEL_DEV_PATHS >> ORIEL_PATH_RDMA & 1 ? 0 : w->ranks;
 
 	for (; peer < w->ranks; peer++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals: 64-bit words that each source rank raises here, one row per source.
- * See oriel/dev.h for what holds for all device functions.
+ * Signals: 64-bit words of this rank that each source rank changes, one row per source. Kernels
+ * and threads of the CPU call them; see oriel/dev.h for what holds for all device functions.
  */
 #ifndef ORIEL_DEV_SIGNAL_H
 #define ORIEL_DEV_SIGNAL_H
@@ -9,16 +9,16 @@
 #include <oriel/dev/data.h>
 
 /*
- * Whole group, synchronised and with arguments checked; the leader signals.
- * @is_ordered: it comes after what the group did before.
+ * Whole group, synchronised and with arguments checked; the leader signals. @is_ordered: the
+ * signal comes after everything the group did before.
  */
 ORIEL_DEV int64_t oriel_dev_apply_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
 					 uint32_t peer, uint32_t id, enum oriel_signal_op op,
 					 uint64_t value, bool is_ordered)
 {
-	struct oriel_dev_peer there = oriel_dev_peer_of(w, peer);
+	struct oriel_dev_peer remote = oriel_dev_peer_of(w, peer);
 
-	switch (oriel_dev_usable(there.path)) {
+	switch (oriel_dev_usable(remote.path)) {
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
@@ -26,15 +26,15 @@ ORIEL_DEV int64_t oriel_dev_apply_signal(const struct oriel_dev_window *w, struc
 			oriel_dev_release_begin();
 		if (op == ORIEL_SIGNAL_SET)
 			return oriel_rdma_ticket(
-				peer, oriel_link_write_flag(there.link, g,
+				peer, oriel_link_write_flag(remote.link, g,
 							    oriel_rdma_signal(w, peer, id), value));
 		return oriel_rdma_ticket(peer,
-					 oriel_link_signal(there.link, g,
+					 oriel_link_signal(remote.link, g,
 							   oriel_rdma_signal(w, peer, id), value));
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		if (oriel_dev_is_leader(g))
-			oriel_mapped_apply_signal(oriel_mapped_signal(w, there.control, id), op,
+			oriel_mapped_apply_signal(oriel_mapped_signal(w, remote.control, id), op,
 						  value, is_ordered);
 		return 0;
 	}
@@ -52,7 +52,7 @@ ORIEL_DEV enum oriel_status oriel_dev_check_signal(const struct oriel_dev_window
 	return oriel_dev_check_choice(w, ORIEL_DEV_SIGNAL, (uint32_t)op, ORIEL_SIGNAL_SET);
 }
 
-/* The short way of a signal, which is *@word then: see oriel_dev_fast_range(). */
+/* The fast path of a signal, whose word is *@word then: see oriel_dev_fast_range(). */
 ORIEL_DEV bool oriel_dev_fast_signal(const struct oriel_dev_window *w, uint32_t peer, uint32_t id,
 				     enum oriel_signal_op op, uint64_t **word)
 {
@@ -70,9 +70,9 @@ ORIEL_DEV bool oriel_dev_fast_signal(const struct oriel_dev_window *w, uint32_t 
 }
 
 /*
- * Whole group: raise signal @id of @peer, by adding @value to this rank's word
- * there or by setting it. Comes after all the group's earlier puts to @peer.
- * ADD is atomic among the groups of this rank; SET wins over what came before.
+ * Whole group: signal @id of @peer, by adding @value to this rank's word there or by setting
+ * it. Comes after all the group's earlier puts to @peer. ADD is atomic among the groups of this
+ * rank; SET overwrites earlier values.
  */
 ORIEL_DEV int64_t oriel_dev_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				   uint32_t peer, uint32_t id, enum oriel_signal_op op,
@@ -95,8 +95,8 @@ ORIEL_DEV int64_t oriel_dev_signal(const struct oriel_dev_window *w, struct orie
 }
 
 /*
- * Whole group: the same, but it brings nothing with it: whoever waits for it
- * learns that it came and nothing else. Over NVLink in half the time.
+ * Whole group: the same, but it orders no puts: a thread that waits for it learns that it
+ * arrived and nothing else. Over NVLink in half the time.
  */
 ORIEL_DEV int64_t oriel_dev_signal_relaxed(const struct oriel_dev_window *w,
 					   struct oriel_dev_group g, uint32_t peer, uint32_t id,
@@ -117,8 +117,8 @@ ORIEL_DEV int64_t oriel_dev_signal_relaxed(const struct oriel_dev_window *w,
 }
 
 /*
- * Whole group: signal to every other rank. The group's threads share the work. What is
- * returned is no ticket: 0, or a status.
+ * Whole group: signal to every other rank. The group's threads share the work. The result is no
+ * ticket: 0, or a status.
  */
 ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				       uint32_t id, enum oriel_signal_op op, uint64_t value)
@@ -147,10 +147,10 @@ ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct 
 }
 
 /*
- * A message as long as that is copied by some of a block's threads, with
- * ORIEL_DEV_MESSAGE_EACH bytes each. The warps that have nothing to copy need not
- * look where: each instruction of theirs takes its turn before those of the others,
- * and 32 warps that all look take 0.4 us (oriel_rows, put_signal).
+ * The longest message that only some of a block's threads copy, with ORIEL_DEV_MESSAGE_EACH
+ * bytes each. Warps that copy nothing need not load the target: each of their instructions
+ * takes its turn before those of the others, and 32 warps that all load it take 0.4 us
+ * (oriel_rows, put_signal).
  */
 #define ORIEL_DEV_MESSAGE 131072u
 #define ORIEL_DEV_MESSAGE_EACH 16u
@@ -159,12 +159,12 @@ ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct 
 /* Is thread @rank of a block of any size one of those that copy a message of @length bytes? */
 ORIEL_DEV bool oriel_dev_is_copier(uint32_t rank, uint32_t length)
 {
-	/* The leader's warp always looks. */
+	/* The leader's warp always loads the target. */
 	return (rank < ORIEL_DEV_MESSAGE_THREADS) &
 	       ((rank < 32) | (rank / 32 * 32 * ORIEL_DEV_MESSAGE_EACH < length));
 }
 
-/* How many of @g, a block, that are. */
+/* Number of threads of @g, a block, that are. */
 ORIEL_DEV uint32_t oriel_dev_copiers(struct oriel_dev_group g, uint32_t length)
 {
 	uint32_t some = ORIEL_DEV_MESSAGE_THREADS;
@@ -176,21 +176,21 @@ ORIEL_DEV uint32_t oriel_dev_copiers(struct oriel_dev_group g, uint32_t length)
 	return some < g.size ? some : g.size;
 }
 
-/* Where a put and a signal go. ORIEL_AGAIN: to a NIC. */
+/* Check and locate the targets of a put and of a signal. ORIEL_AGAIN: the peer needs a NIC. */
 ORIEL_DEV enum oriel_status oriel_dev_check_put_signal(const struct oriel_dev_window *w,
 						       uint32_t peer, uint64_t to, uint64_t length,
-						       uint32_t id, struct oriel_dev_target *there)
+						       uint32_t id, struct oriel_dev_target *remote)
 {
 	enum oriel_status status;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, there) & (id < w->signals)))
+	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, remote) & (id < w->signals)))
 		return ORIEL_OK;
 	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 	if (status == ORIEL_OK)
-		status = oriel_dev_check_room(w, true, ORIEL_DEV_PUT, peer, to, length, there);
+		status = oriel_dev_check_room(w, true, ORIEL_DEV_PUT, peer, to, length, remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(there->peer.path)) {
+	switch (oriel_dev_usable(remote->peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		return ORIEL_OK;
@@ -201,8 +201,8 @@ ORIEL_DEV enum oriel_status oriel_dev_check_put_signal(const struct oriel_dev_wi
 }
 
 /*
- * Whole group: put, then add @value to signal @id of the same peer. Signalled
- * by the group that wrote; who waited for the signal sees all of the put.
+ * Whole group: put, then add @value to signal @id of the same peer. The group that wrote
+ * signals; a thread that has waited for the signal sees all of the put.
  */
 ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
 				       uint32_t peer, uint64_t to, const void *from,
@@ -211,17 +211,17 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 	bool is_message = g.kind == ORIEL_DEV_BLOCK && length <= ORIEL_DEV_MESSAGE;
 	struct oriel_dev_group some = g;
 	enum oriel_status status = ORIEL_OK;
-	struct oriel_dev_target there;
+	struct oriel_dev_target remote;
 
-	there.peer.control = NULL;
+	remote.peer.control = NULL;
 	if (!is_message || oriel_dev_is_copier(g.rank, (uint32_t)length)) {
 		if (is_message)
 			some.size = oriel_dev_copiers(g, (uint32_t)length);
-		status = oriel_dev_check_put_signal(w, peer, to, length, id, &there);
+		status = oriel_dev_check_put_signal(w, peer, to, length, id, &remote);
 		if (ORIEL_DEV_OFTEN(status == ORIEL_OK))
-			oriel_mapped_copy(some, there.base, from, length);
+			oriel_mapped_copy(some, remote.base, from, length);
 	}
-	/* Where all have looked all know. */
+	/* If all threads have checked, all have the same status. */
 	if (is_message && !oriel_dev_is_copier(g.size - 1, (uint32_t)length))
 		status = oriel_dev_vote(g, status);
 	else
@@ -236,7 +236,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 						    oriel_rdma_signal(w, peer, id), value));
 	}
 	if (oriel_dev_is_leader(g))
-		oriel_mapped_apply_signal(oriel_mapped_signal(w, there.peer.control, id),
+		oriel_mapped_apply_signal(oriel_mapped_signal(w, remote.peer.control, id),
 					  ORIEL_SIGNAL_ADD, value, true);
 	return 0;
 }
@@ -258,7 +258,7 @@ ORIEL_DEV enum oriel_status oriel_dev_read_signal(const struct oriel_dev_window 
 	return ORIEL_OK;
 }
 
-/* Signal @id as raised by @source alone. One thread. */
+/* Signal @id of @source alone. One thread. */
 ORIEL_DEV enum oriel_status oriel_dev_read_signal_from(const struct oriel_dev_window *w,
 						       uint32_t source, uint32_t id,
 						       uint64_t *value)
@@ -306,11 +306,10 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_sum(const struct oriel_dev_window *w,
 }
 
 /*
- * Whole group: wait until the sum of signal @id over all source ranks compares.
- * The sum counts arrivals: it says how many came, not whose, and it is no
- * snapshot, so a value that holds only for a moment (EQ, LT, LE while peers
- * still add) may be missed. Each source's puts before the value seen are
- * visible afterwards.
+ * Whole group: wait until the sum of signal @id over all source ranks compares. The sum counts
+ * arrivals: it says how many arrived, not from which rank, and it is no snapshot, so a value
+ * that holds only for a moment (EQ, LT, LE while peers still add) may be missed. Each source's
+ * puts before the value seen are visible afterwards.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_signal(const struct oriel_dev_window *w,
 						  struct oriel_dev_group g, uint32_t id,
@@ -345,8 +344,8 @@ ORIEL_DEV enum oriel_status oriel_dev_check_wait_from(const struct oriel_dev_win
 }
 
 /*
- * Whole group: wait until signal @id as raised by @source compares. What
- * @source put here before the value seen is visible afterwards.
+ * Whole group: wait until signal @id of @source compares. Everything that @source put to this
+ * rank before the value seen is visible afterwards.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_signal_from(const struct oriel_dev_window *w,
 						       struct oriel_dev_group g, uint32_t source,
@@ -357,7 +356,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_from(const struct oriel_dev_wi
 				    source, id};
 	enum oriel_status status = ORIEL_OK;
 
-	/* All that the others of a group of many warps do here is to vote. */
+	/* The other threads of a group of many warps only vote here. */
 	if (oriel_dev_is_poller(g)) {
 		status = oriel_dev_check_wait_from(w, source, id, compare);
 		if (ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
@@ -369,8 +368,8 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_from(const struct oriel_dev_wi
 }
 
 /*
- * Whole group: the same, but nothing is acquired: what @source put here is not
- * visible by it. For signals that say nothing but that they came.
+ * Whole group: the same, but nothing is acquired: it makes no put of @source visible. For
+ * signals that say nothing but that they arrived.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_signal_relaxed(const struct oriel_dev_window *w,
 							  struct oriel_dev_group g, uint32_t source,
@@ -393,9 +392,9 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_relaxed(const struct oriel_dev
 }
 
 /*
- * Whole group: wait until @source has added @count to signal @id since the last
- * successful call for that pair. The base lies in the window, so nothing needs
- * resetting between launches. With a timeout that passed, call again to go on.
+ * Whole group: wait until @source has added @count to signal @id since the last successful call
+ * for that pair. The base lies in the window, so nothing needs resetting between launches.
+ * After a timeout, call again to continue.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_signal_next(const struct oriel_dev_window *w,
 						       struct oriel_dev_group g, uint32_t source,
@@ -422,9 +421,9 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_next(const struct oriel_dev_wi
 }
 
 /*
- * Whole group: oriel_dev_wait_signal_next() for every other rank, whose words the
- * group's threads look at side by side. With a timeout that passed, as if nobody had
- * added anything: call again to go on.
+ * Whole group: oriel_dev_wait_signal_next() for every other rank, whose words the group's
+ * threads poll in parallel. After a timeout the bases are those before the call: call again to
+ * continue.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_signal_next_all(const struct oriel_dev_window *w,
 							   struct oriel_dev_group g, uint32_t id,
@@ -453,15 +452,15 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_next_all(const struct oriel_de
 		oriel_dev_acquire_all();
 	}
 	status = oriel_dev_vote(g, status);
-	/* Who looked for another thread has no base of its own. */
+	/* A thread that polled for another thread has no base of its own. */
 	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size)
 		w->signal_bases[(size_t)oriel_dev_rank_after(w, i) * w->signals + id] += count;
 	return status;
 }
 
 /*
- * Set signal @id of @source here to 0, and the base of wait_signal_next with
- * it. One thread, while @source is known not to raise it.
+ * Set signal @id of @source at this rank to 0, and the base of wait_signal_next with it. One
+ * thread, while @source is known not to signal it.
  */
 ORIEL_DEV enum oriel_status oriel_dev_reset_signal(const struct oriel_dev_window *w,
 						   uint32_t source, uint32_t id)

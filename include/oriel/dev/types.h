@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plain structs that host and kernels share: the flat window handle and
- * the tables it points to. Their layout is the device ABI, counted by
+ * The plain structs that host and kernels share: the flat window handle and the tables it
+ * points to; every header of oriel/dev uses them. Their layout is the device ABI, counted by
  * ORIEL_DEV_VERSION.
  */
 #ifndef ORIEL_DEV_TYPES_H
@@ -38,12 +38,12 @@
 #define ORIEL_DEV_ROLL
 #endif
 
-/* The branch that is taken: its code follows at once, the other's lies elsewhere. */
+/* The likely branch: its code follows at once, the other branch's lies elsewhere. */
 #define ORIEL_DEV_OFTEN(claim) __builtin_expect(!!(claim), 1)
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
 #define ORIEL_DEV_VERSION 9u
-/* The same in one word, with room for a path. */
+/* Magic and version are packed in one word, with room for a path. */
 #define ORIEL_DEV_MARK ((ORIEL_DEV_MAGIC & 0xffff0000u) + ORIEL_DEV_VERSION * 256u)
 
 /*
@@ -58,7 +58,7 @@
 /* Bytes between words that different ranks write: two lines, for the prefetcher. */
 #define ORIEL_DEV_LINE 128u
 
-/* Adapters that a rank drives at most. A link joins two of one number, its rail. */
+/* NICs that a rank drives at most. A link joins two of one number, its rail. */
 #define ORIEL_DEV_RAILS 4u
 
 #define ORIEL_DEV_NO_INDEX UINT32_MAX
@@ -86,7 +86,7 @@ enum oriel_compare {
 	ORIEL_LE,
 };
 
-/* Which operation a fault was found in. */
+/* The operation in which a fault was found. */
 enum oriel_dev_what {
 	ORIEL_DEV_NOTHING,
 	ORIEL_DEV_PUT,
@@ -109,14 +109,14 @@ enum oriel_dev_what {
 	ORIEL_DEV_EXCHANGE, /* a collective call of the host */
 	ORIEL_DEV_LINK,     /* an RDMA link has failed */
 	ORIEL_DEV_ABORT,    /* oriel_comm_abort() of some rank */
-	ORIEL_DEV_LOST,     /* a peer process is gone */
+	ORIEL_DEV_LOST,     /* a peer process has exited */
 	ORIEL_DEV_PUT_LL,
 	ORIEL_DEV_WAIT_LL,
 	ORIEL_DEV_ALLTOALLV, /* lengths and displacements of an all-to-all */
 	ORIEL_DEV_JOB,       /* oriel/progress.h */
 };
 
-/* Set by whoever moves @state from EMPTY to WRITING; readable once FULL. */
+/* Set by the thread that moves @state from EMPTY to WRITING; readable once FULL. */
 enum oriel_dev_fault_state {
 	ORIEL_DEV_FAULT_EMPTY,
 	ORIEL_DEV_FAULT_WRITING,
@@ -124,26 +124,26 @@ enum oriel_dev_fault_state {
 };
 
 /*
- * Device code cannot tell a human what went wrong, so it leaves this. One per
- * communicator holds what broke it (its health), one per window the first
- * arguments that were refused since the host looked.
+ * Device code cannot report to a human what went wrong, so it leaves this. One per communicator
+ * holds the fault that broke it (its health), one per window the first arguments that were
+ * rejected since the host read it.
  */
 struct oriel_dev_fault {
 	uint32_t state;  /* enum oriel_dev_fault_state */
 	int32_t status;  /* enum oriel_status */
 	uint32_t what;   /* enum oriel_dev_what */
-	uint32_t peer;   /* ORIEL_DEV_NO_RANK if it was about none */
+	uint32_t peer;   /* ORIEL_DEV_NO_RANK if no peer is concerned */
 	uint32_t window; /* number of the window, 0 for the communicator */
 	uint32_t id;     /* signal, slot, counter, channel or buffer; of window 0: the queue */
 	/*
-	 * Of a queue that memory of its own rank has ended, see oriel_link_is_own_access():
+	 * For a queue that memory of its own rank has ended, see oriel_link_is_own_access():
 	 * the address and length of that memory are @expected and @age_ns, 0 if unknown, and
-	 * @peer is where the queue led.
+	 * @peer is the peer of the queue.
 	 */
-	uint64_t expected; /* operand of the wait; the limit that was passed */
+	uint64_t expected; /* operand of the wait; the limit that was exceeded */
 	uint64_t seen;     /* last value of the word; the argument given; of a queue: its err */
 	uint64_t age_ns;   /* how long it had waited */
-	uint32_t finder;   /* the rank that told of it, plus 1; 0: it was found here */
+	uint32_t finder;   /* the rank that reported it, plus 1; 0: this rank found it */
 	uint32_t reserved0;
 	uint64_t reserved1;
 };
@@ -159,7 +159,7 @@ struct oriel_dev_alltoallv {
 	uint64_t recv_length;
 };
 
-/* What a kernel may know of a rank. */
+/* The properties of a rank that a kernel may query. */
 struct oriel_dev_rank {
 	uint32_t path;         /* enum oriel_path */
 	uint32_t peer_index;   /* ORIEL_DEV_NO_INDEX for the rank itself */
@@ -181,7 +181,7 @@ struct oriel_dev_comm {
 	const uint32_t *domain;          /* [domain_size], ranks in order */
 };
 
-/* What the adapter of each rail calls one piece of memory; 0 where there is none. */
+/* The keys of one piece of memory for the NIC of each rail; 0 if there is none. */
 struct oriel_dev_keys {
 	uint32_t rail[ORIEL_DEV_RAILS];
 };
@@ -192,8 +192,8 @@ struct oriel_dev_link;
 struct oriel_dev_peer {
 	char *control;                     /* its control segment, mapped here; NULL if not */
 	uint32_t path;                     /* enum oriel_path */
-	uint32_t finds_own;                /* not 0: its link reaches own buffers by their keys, see
-					      oriel_rdma_own() */
+	uint32_t has_own_keys;             /* not 0: its link reaches own buffers by their keys, see
+					   oriel_rdma_own() */
 	const struct oriel_dev_link *link; /* of the rdma path */
 	struct oriel_dev_keys control_rkeys; /* of its control segment, from address 0 on */
 };
@@ -202,21 +202,21 @@ struct oriel_dev_peer {
 struct oriel_dev_buffer {
 	char *base;       /* mapped here; some other address where it is not; NULL if not shared */
 	uint64_t length;  /* in bytes */
-	uint64_t address; /* of the first byte, as adapters know it */
+	uint64_t address; /* of the first byte, as NICs know it */
 	struct oriel_dev_keys rkeys; /* of the own rank: lkeys */
 };
 
-/* Ranks of which the handle itself says what is asked first. */
+/* Ranks that the handle itself describes. */
 #define ORIEL_DEV_INLINE_PEERS 8u
 
 /*
- * What @peers and @table say of one of them. A kernel has the handle among its
- * constants, while a load from a table takes 165 ns after each acquire.
+ * The fields of @peers and @table for one of them. A kernel has the handle among its constants,
+ * while a load from a table takes 165 ns after each acquire.
  */
 struct oriel_dev_inline_peer {
 	char *control;
-	uint64_t *signals; /* those of @control that this rank raises: each constant that a
-			      GPU would work it out of takes 5 ns */
+	uint64_t *signals; /* those of @control that this rank changes: each constant from which a
+			      GPU would compute it takes 5 ns */
 	char *base;        /* of buffer 0 */
 	uint64_t length;
 	uint32_t mark; /* ORIEL_DEV_MARK + path; 0: of no rank */
@@ -237,7 +237,7 @@ struct oriel_dev_slot {
 	uint64_t reserved[6];
 };
 
-/* What goes through a channel: the first that does decides. */
+/* The use of a channel: its first message or stream decides. */
 enum oriel_dev_form {
 	ORIEL_DEV_FORM_STREAM, /* dev/channel.h */
 	ORIEL_DEV_FORM_LL,     /* messages in lines of dev/ll.h */
@@ -253,7 +253,7 @@ struct oriel_dev_sender {
 };
 struct oriel_dev_receiver {
 	uint64_t received;
-	uint64_t credited; /* last told to the sender */
+	uint64_t credited; /* last written to the sender */
 	uint64_t form;
 	uint64_t reserved[5];
 };
@@ -294,7 +294,7 @@ struct oriel_dev_window {
 	uint32_t barriers;
 	uint32_t counters;
 	uint32_t channels;
-	uint32_t buffers; /* places in @table per rank */
+	uint32_t buffers; /* entries in @table per rank */
 	uint32_t spin;    /* polls before a CPU thread yields */
 
 	uint32_t signal_stride;
@@ -322,20 +322,22 @@ struct oriel_dev_window {
 	struct oriel_dev_keys whole_lkeys;   /* of all memory of this process: sources, results */
 	struct oriel_dev_keys counter_rkeys; /* of counter_words, from address 0 on */
 
-	/* A bit for each of inline_peers[]: buffer 0 lies on a GPU, which has whole lines come at
-	 * once. */
+	/*
+	 * A bit for each of inline_peers[]: buffer 0 lies on a GPU, where whole lines arrive at
+	 * once.
+	 */
 	uint32_t inline_wide;
-	uint32_t rails; /* adapters of each rank; 0: no peer is reached by rdma */
+	uint32_t rails; /* NICs of each rank; 0: no peer is reached by rdma */
 	struct oriel_dev_inline_peer
 		inline_peers[ORIEL_DEV_INLINE_PEERS]; /* of rank r in [r % ORIEL_DEV_INLINE_PEERS]
 						       */
 
-	struct oriel_dev_fault *fault;  /* refused arguments, of this window */
+	struct oriel_dev_fault *fault;  /* rejected arguments, of this window */
 	struct oriel_dev_fault *health; /* what broke the communicator */
 	/*
-	 * Where device functions leave what breaks it: @health itself in host memory.
-	 * A GPU only reads that, for its atomics and those of the CPU do not know of
-	 * each other; the host moves over what a GPU leaves here.
+	 * Device functions leave here the fault that breaks the communicator: @health itself in
+	 * host memory. A GPU only reads that, for its atomics and those of the CPU are not
+	 * atomic with each other; the host moves there the record that a GPU leaves here.
 	 */
 	struct oriel_dev_fault *blame;
 };
@@ -360,10 +362,9 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_inline_peer) == 40);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 568);
 
 /*
- * A place in a window: byte @offset of buffer @buffer. Buffer 0 is the one
- * given or allocated at creation, so that a plain offset below 2^48 means that
- * one. What does not fit becomes a place that no window has, and is refused
- * where it is used.
+ * An offset names byte @offset of buffer @buffer of a window. Buffer 0 is the one given or
+ * allocated at creation, so that a plain offset below 2^48 means that one. Arguments that do not
+ * fit become an offset that no window has, which is rejected where it is used.
  */
 #define ORIEL_AT_BITS 48
 

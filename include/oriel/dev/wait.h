@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for a word, with a deadline and an eye on the health of the
- * communicator; and leaving a record for the host when that fails.
+ * Waiting for a word, with a deadline and a check of the health of the communicator; and
+ * leaving a record for the host when that fails. All waits of oriel/dev.h call it.
  */
 #ifndef ORIEL_DEV_WAIT_H
 #define ORIEL_DEV_WAIT_H
@@ -9,7 +9,7 @@
 #include <oriel/dev/group.h>
 #include <oriel/dev/order_gpu.h>
 
-/* What a wait is for; becomes the record if it fails. */
+/* The condition of a wait; it becomes the record if the wait fails. */
 struct oriel_dev_aim {
 	const uint64_t *word;
 	uint64_t operand;
@@ -24,7 +24,7 @@ struct oriel_dev_waiter {
 	uint64_t timeout_ns; /* as the caller gave it: 0 = the window's */
 	uint64_t start;
 	uint32_t polls;
-	uint32_t spin; /* polls before the core is given away */
+	uint32_t spin; /* polls before the core is yielded */
 };
 
 /* Beyond enum oriel_compare: at or past the operand, modulo 2^64. */
@@ -51,33 +51,33 @@ ORIEL_DEV bool oriel_dev_compare(uint64_t seen, uint32_t compare, uint64_t opera
 	return false;
 }
 
-/* @place is WRITING, and the caller's. */
-ORIEL_DEV void oriel_dev_fault_write(struct oriel_dev_fault *place,
+/* The caller has set @fault to WRITING and writes it alone. */
+ORIEL_DEV void oriel_dev_fault_write(struct oriel_dev_fault *fault,
 				     const struct oriel_dev_fault *record)
 {
-	place->status = record->status;
-	place->what = record->what;
-	place->peer = record->peer;
-	place->window = record->window;
-	place->id = record->id;
-	place->expected = record->expected;
-	place->seen = record->seen;
-	place->age_ns = record->age_ns;
-	place->finder = record->finder;
-	/* Acquired by whoever finds the place FULL. */
-	oriel_dev_store_release32(&place->state, ORIEL_DEV_FAULT_FULL);
+	fault->status = record->status;
+	fault->what = record->what;
+	fault->peer = record->peer;
+	fault->window = record->window;
+	fault->id = record->id;
+	fault->expected = record->expected;
+	fault->seen = record->seen;
+	fault->age_ns = record->age_ns;
+	fault->finder = record->finder;
+	/* Acquired by any thread that finds the fault FULL. */
+	oriel_dev_store_release32(&fault->state, ORIEL_DEV_FAULT_FULL);
 }
 
 /*
- * Leave @record in @place unless one is there already: the first cause is the
- * one worth reading. Any thread.
+ * Leave @record in @fault unless one has been left before: the first cause is the one worth
+ * reading. Any thread.
  */
-ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *place,
+ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *fault,
 				    const struct oriel_dev_fault *record)
 {
-	if (oriel_dev_swap_acq_rel32_gpu(&place->state, ORIEL_DEV_FAULT_EMPTY,
+	if (oriel_dev_swap_acq_rel32_gpu(&fault->state, ORIEL_DEV_FAULT_EMPTY,
 					 ORIEL_DEV_FAULT_WRITING))
-		oriel_dev_fault_write(place, record);
+		oriel_dev_fault_write(fault, record);
 }
 
 ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_make(uint32_t window, enum oriel_status status,
@@ -98,31 +98,31 @@ ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_make(uint32_t window, enum orie
 }
 
 /*
- * Leave in @place that @aim was missed. Everything by value, so that a kernel
- * that never comes here keeps all of it in registers.
+ * Leave in @fault that @aim was not met. Everything by value, so that a kernel that never calls
+ * this keeps all of it in registers.
  */
-ORIEL_DEV_COLD void oriel_dev_report(struct oriel_dev_fault *place, uint32_t window,
+ORIEL_DEV_COLD void oriel_dev_report(struct oriel_dev_fault *fault, uint32_t window,
 				     enum oriel_status status, struct oriel_dev_aim aim,
 				     uint64_t seen, uint64_t age_ns)
 {
 	struct oriel_dev_fault record = oriel_dev_fault_make(window, status, &aim, seen, age_ns);
 
-	oriel_dev_leave(place, &record);
+	oriel_dev_leave(fault, &record);
 }
 
-/* What lies in a FULL @place, whose state other threads may still look at. */
-ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_copy(const struct oriel_dev_fault *place)
+/* The record in a FULL @fault, whose state other threads may still read. */
+ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_copy(const struct oriel_dev_fault *fault)
 {
 	struct oriel_dev_fault copy = {ORIEL_DEV_FAULT_FULL,
-				       place->status,
-				       place->what,
-				       place->peer,
-				       place->window,
-				       place->id,
-				       place->expected,
-				       place->seen,
-				       place->age_ns,
-				       place->finder,
+				       fault->status,
+				       fault->what,
+				       fault->peer,
+				       fault->window,
+				       fault->id,
+				       fault->expected,
+				       fault->seen,
+				       fault->age_ns,
+				       fault->finder,
 				       0,
 				       0};
 
@@ -138,8 +138,8 @@ ORIEL_DEV enum oriel_status oriel_dev_health(const struct oriel_dev_window *w)
 }
 
 /*
- * A leader that spins may hold the core that a thread of its own team needs:
- * a team has its say in how long.
+ * A leader that spins may occupy the core that a thread of its own team needs: so a team has a
+ * limit of its own for its spins.
  */
 ORIEL_DEV struct oriel_dev_waiter oriel_dev_wait_begin(const struct oriel_dev_window *w,
 						       struct oriel_dev_group g,
@@ -153,8 +153,8 @@ ORIEL_DEV struct oriel_dev_waiter oriel_dev_wait_begin(const struct oriel_dev_wi
 }
 
 /*
- * On a GPU: polls between two looks at the clock, and at the health, which is in
- * host memory: a read of it takes 2 us, about as long as a few polls.
+ * On a GPU: polls between two reads of the clock, and of the health, which is in host memory: a
+ * read of it takes 2 us, about as long as a few polls.
  */
 #define ORIEL_DEV_POLLS_PER_CLOCK 64u
 #define ORIEL_DEV_POLLS_PER_HEALTH 1024u
@@ -163,8 +163,8 @@ ORIEL_DEV struct oriel_dev_waiter oriel_dev_wait_begin(const struct oriel_dev_wi
 #define ORIEL_DEV_POLLS_PER_HELP 16u
 
 /*
- * The slow half of a poll: the word did not hold, and it is time to look at
- * the clock and the health. ORIEL_AGAIN to go on.
+ * The slow half of a poll: the word did not compare, and it is time to read the clock and the
+ * health. ORIEL_AGAIN to go on.
  */
 ORIEL_DEV_RARE enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *waiter,
 						       const struct oriel_dev_aim *aim,
@@ -188,8 +188,8 @@ ORIEL_DEV_RARE enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *
 		return status;
 	if (is_over) {
 		/*
-		 * A caller who set his own limit expects that it may pass; the
-		 * default passing means that the job is stuck.
+		 * A caller that sets its own limit expects that it may pass; if the default
+		 * passes, the job is stuck.
 		 */
 		if (!waiter->timeout_ns)
 			oriel_dev_report(w->blame, w->number, ORIEL_ERR_TIMEOUT, *aim, seen,
@@ -200,7 +200,7 @@ ORIEL_DEV_RARE enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *
 	return ORIEL_AGAIN;
 }
 
-/* One look was in vain. ORIEL_AGAIN: look again. */
+/* One poll did not compare. ORIEL_AGAIN: poll again. */
 ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 						const struct oriel_dev_aim *aim, uint64_t seen)
 {
@@ -220,8 +220,8 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 }
 
 /*
- * Looks one after the other between which a GPU does nothing else: what else it would do
- * there comes late for the word, by half of the time that it takes.
+ * Polls in a row between which a GPU does nothing else: anything else it did there would delay
+ * the detection of the word, by half of the time that it takes.
  */
 #ifdef __CUDA_ARCH__
 #define ORIEL_DEV_POLLS_PER_TURN ORIEL_DEV_POLLS_PER_CLOCK
@@ -229,18 +229,18 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 #define ORIEL_DEV_POLLS_PER_TURN 1u
 #endif
 
-/* ORIEL_DEV_POLLS_PER_TURN were in vain. ORIEL_AGAIN: look again, as often. */
+/* ORIEL_DEV_POLLS_PER_TURN polls did not compare. ORIEL_AGAIN: poll again, as often. */
 ORIEL_DEV enum oriel_status oriel_dev_wait_turn(struct oriel_dev_waiter *waiter,
 						const struct oriel_dev_aim *aim, uint64_t seen)
 {
-	/* Up to the next look at the clock, whatever steps there were. */
+	/* Up to the next read of the clock, whatever steps there were. */
 	waiter->polls |= ORIEL_DEV_POLLS_PER_TURN - 1;
 	return oriel_dev_wait_step(waiter, aim, seen);
 }
 
 /*
- * One thread of @g. Poll until *aim->word compares, at most @timeout_ns (0 = the
- * window's). *@seen is its value then. Nothing is acquired.
+ * One thread of @g. Poll until *aim->word compares, at most @timeout_ns (0 = the window's).
+ * *@seen is its value then. Nothing is acquired.
  */
 ORIEL_DEV enum oriel_status oriel_dev_poll_word(const struct oriel_dev_window *w,
 						struct oriel_dev_group g,
@@ -264,7 +264,7 @@ ORIEL_DEV enum oriel_status oriel_dev_poll_word(const struct oriel_dev_window *w
 	}
 }
 
-/* The same; this thread then sees what was written before the word was released. */
+/* The same; this thread then sees everything written before the word was released. */
 ORIEL_DEV enum oriel_status oriel_dev_wait_value(const struct oriel_dev_window *w,
 						 struct oriel_dev_group g,
 						 const struct oriel_dev_aim *aim,
@@ -288,8 +288,8 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_word(const struct oriel_dev_window *w
 }
 
 /*
- * Is this thread one of those that wait for the group? The leader; on a GPU all
- * of its warp, whose polls are one, so that it does not part and meet again.
+ * Is this thread one of those that wait for the group? The leader; on a GPU all of its warp,
+ * whose polls are one instruction, so that it does not diverge.
  */
 ORIEL_DEV bool oriel_dev_is_poller(struct oriel_dev_group g)
 {
@@ -300,7 +300,7 @@ ORIEL_DEV bool oriel_dev_is_poller(struct oriel_dev_group g)
 #endif
 }
 
-/* Whole group: who waits for it does, all get what came of it. */
+/* Whole group: the threads that poll for it wait, and all get the status. */
 ORIEL_DEV enum oriel_status oriel_dev_wait_led(const struct oriel_dev_window *w,
 					       struct oriel_dev_group g,
 					       const struct oriel_dev_aim *aim, uint64_t timeout_ns)
